@@ -1,0 +1,69 @@
+package lifeloop
+
+// A FailureClass says what went wrong. "Clients must not text-parse adapter
+// errors for retry posture": they read this.
+type FailureClass string
+
+const (
+	AdapterUnavailable    FailureClass = "adapter_unavailable"
+	CapabilityUnsupported FailureClass = "capability_unsupported"
+	// DegradedCapability is the class capability_degraded; the event of the
+	// same words is [CapabilityDegraded].
+	DegradedCapability   FailureClass = "capability_degraded"
+	PlacementUnavailable FailureClass = "placement_unavailable"
+	PayloadTooLarge      FailureClass = "payload_too_large"
+	PayloadRejected      FailureClass = "payload_rejected"
+	IdentityUnavailable  FailureClass = "identity_unavailable"
+	TransportError       FailureClass = "transport_error"
+	Timeout              FailureClass = "timeout"
+	OperatorRequired     FailureClass = "operator_required"
+	StateConflict        FailureClass = "state_conflict"
+	InvalidRequest       FailureClass = "invalid_request"
+	InternalError        FailureClass = "internal_error"
+)
+
+// FailureClasses lists every failure class, in the contract's order.
+func FailureClasses() []FailureClass {
+	return []FailureClass{
+		AdapterUnavailable, CapabilityUnsupported, DegradedCapability, PlacementUnavailable,
+		PayloadTooLarge, PayloadRejected, IdentityUnavailable, TransportError, Timeout,
+		OperatorRequired, StateConflict, InvalidRequest, InternalError,
+	}
+}
+
+// A RetryClass says what must change before the same request may be repeated.
+type RetryClass string
+
+// The retry classes, loosest first.
+const (
+	SafeRetry             RetryClass = "safe_retry"
+	RetryAfterReread      RetryClass = "retry_after_reread"
+	RetryAfterReconfigure RetryClass = "retry_after_reconfigure"
+	RetryAfterOperator    RetryClass = "retry_after_operator"
+	DoNotRetry            RetryClass = "do_not_retry"
+)
+
+// RetryClasses lists every retry class, loosest first (DECISIONS L11).
+func RetryClasses() []RetryClass {
+	return []RetryClass{SafeRetry, RetryAfterReread, RetryAfterReconfigure, RetryAfterOperator, DoNotRetry}
+}
+
+var defaultRetry = map[FailureClass]RetryClass{
+	AdapterUnavailable:    RetryAfterReconfigure,
+	CapabilityUnsupported: DoNotRetry,
+	DegradedCapability:    RetryAfterReread,
+	PlacementUnavailable:  RetryAfterReconfigure,
+	PayloadTooLarge:       DoNotRetry,
+	PayloadRejected:       RetryAfterReconfigure,
+	IdentityUnavailable:   RetryAfterReconfigure,
+	TransportError:        SafeRetry,
+	Timeout:               SafeRetry,
+	OperatorRequired:      RetryAfterOperator,
+	StateConflict:         RetryAfterReread,
+	InvalidRequest:        DoNotRetry,
+	InternalError:         RetryAfterReread,
+}
+
+// DefaultRetry is the contract's failure-to-retry table. It is total over
+// [FailureClasses] and empty for anything else.
+func (c FailureClass) DefaultRetry() RetryClass { return defaultRetry[c] }

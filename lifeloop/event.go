@@ -1,0 +1,58 @@
+package lifeloop
+
+import "strings"
+
+// An Event is a lifecycle event name as it appears on the wire: a stable
+// lowercase dot-separated string.
+type Event string
+
+// The fourteen events of the contract, in the contract's order.
+const (
+	SessionStarting         Event = "session.starting"
+	SessionStarted          Event = "session.started"
+	FrameOpening            Event = "frame.opening"
+	FrameOpened             Event = "frame.opened"
+	ContextPressureObserved Event = "context.pressure_observed"
+	ContextCompacted        Event = "context.compacted"
+	FrameEnding             Event = "frame.ending"
+	FrameEnded              Event = "frame.ended"
+	SessionEnding           Event = "session.ending"
+	SessionEnded            Event = "session.ended"
+	SupervisorTick          Event = "supervisor.tick"
+	CapabilityDegraded      Event = "capability.degraded"
+	ReceiptEmitted          Event = "receipt.emitted"
+	ReceiptGapDetected      Event = "receipt.gap_detected"
+)
+
+// Events lists every event name, in the contract's order.
+func Events() []Event {
+	return []Event{
+		SessionStarting, SessionStarted, FrameOpening, FrameOpened,
+		ContextPressureObserved, ContextCompacted, FrameEnding, FrameEnded,
+		SessionEnding, SessionEnded, SupervisorTick, CapabilityDegraded,
+		ReceiptEmitted, ReceiptGapDetected,
+	}
+}
+
+// Session reports whether e describes a top-level harness lifecycle.
+func (e Event) Session() bool { return strings.HasPrefix(string(e), "session.") }
+
+// Frame reports whether e describes one frame inside a session, and therefore
+// needs a frame context.
+func (e Event) Frame() bool { return strings.HasPrefix(string(e), "frame.") }
+
+// An IntegrationMode says how an adapter reaches its harness.
+type IntegrationMode string
+
+const (
+	ManualSkill      IntegrationMode = "manual_skill"
+	LauncherWrapper  IntegrationMode = "launcher_wrapper"
+	NativeHook       IntegrationMode = "native_hook"
+	ReferenceAdapter IntegrationMode = "reference_adapter"
+	TelemetryOnly    IntegrationMode = "telemetry_only"
+)
+
+// IntegrationModes lists every integration mode.
+func IntegrationModes() []IntegrationMode {
+	return []IntegrationMode{ManualSkill, LauncherWrapper, NativeHook, ReferenceAdapter, TelemetryOnly}
+}

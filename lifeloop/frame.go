@@ -1,0 +1,40 @@
+package lifeloop
+
+// A FrameClass says where a frame hangs in the session's frame tree.
+type FrameClass string
+
+const (
+	TopLevel FrameClass = "top_level"
+	Subcall  FrameClass = "subcall"
+)
+
+// A FrameContext names the frame an event belongs to. "frame_class = subcall
+// requires parent_frame_id; top_level forbids it."
+type FrameContext struct {
+	FrameID       string     `json:"frame_id"`
+	FrameClass    FrameClass `json:"frame_class"`
+	ParentFrameID *string    `json:"parent_frame_id,omitempty"`
+}
+
+// An EventRecord is one told lifecycle event, as `observe` and
+// `events --as lifeloop` print it, a line each.
+type EventRecord struct {
+	SchemaVersion    string          `json:"schema_version"`
+	Event            Event           `json:"event"`
+	EventID          string          `json:"event_id"`
+	AdapterID        string          `json:"adapter_id"`
+	IntegrationMode  IntegrationMode `json:"integration_mode"`
+	HarnessSessionID *string         `json:"harness_session_id"`
+	FrameContext     *FrameContext   `json:"frame_context,omitempty"`
+	AtEpochS         int64           `json:"at_epoch_s"`
+	At               string          `json:"at"` // RFC 3339 with milliseconds, UTC
+	Evidence         []Evidence      `json:"evidence"`
+	Data             map[string]any  `json:"data"`
+}
+
+// Evidence names one source that told an event and what in it did: a record
+// id, a hook name, an ordinal. It never holds text of the session.
+type Evidence struct {
+	Source string `json:"source"`
+	Detail string `json:"detail"`
+}

@@ -1,0 +1,111 @@
+package lifeloop
+
+// Support says how strongly an adapter satisfies a capability claim.
+type Support string
+
+// The support states, strongest first.
+const (
+	Native      Support = "native"
+	Synthesized Support = "synthesized"
+	Manual      Support = "manual"
+	Partial     Support = "partial"
+	Unavailable Support = "unavailable"
+)
+
+// A Role is the one adapter role a manifest claims.
+type Role string
+
+const (
+	PrimaryWorker Role = "primary_worker"
+	Worker        Role = "worker"
+	Supervisor    Role = "supervisor"
+	Observer      Role = "observer"
+)
+
+// A Placement is a manifest placement class: where in the lifecycle an
+// adapter accepts a payload.
+type Placement string
+
+const (
+	PreSession       Placement = "pre_session"
+	PreFrameLeading  Placement = "pre_frame_leading"
+	PreFrameTrailing Placement = "pre_frame_trailing"
+	ToolResult       Placement = "tool_result"
+	ManualOperator   Placement = "manual_operator"
+)
+
+// An EventClaim is the support claimed for one lifecycle event.
+type EventClaim struct {
+	Support Support           `json:"support"`
+	Modes   []IntegrationMode `json:"modes"`
+}
+
+// A PlacementClaim is the support claimed for one placement class.
+type PlacementClaim struct {
+	Support  Support `json:"support"`
+	MaxBytes *int64  `json:"max_bytes,omitempty"`
+}
+
+// A Claim is a support state with its evidence in words.
+type Claim struct {
+	Support  Support `json:"support"`
+	Evidence string  `json:"evidence,omitempty"`
+}
+
+// ReceiptClaims says who makes receipts and whether they are kept.
+type ReceiptClaims struct {
+	Native              bool    `json:"native"`
+	LifeloopSynthesized bool    `json:"lifeloop_synthesized"`
+	ReceiptLedger       Support `json:"receipt_ledger"`
+}
+
+// IdentityClaims says which harness ids can be observed.
+type IdentityClaims struct {
+	HarnessSessionID Support `json:"harness_session_id"`
+	HarnessRunID     Support `json:"harness_run_id"`
+	HarnessTaskID    Support `json:"harness_task_id"`
+}
+
+// RenewalClaims says whether a reset and a continuation across it are proven.
+type RenewalClaims struct {
+	Reset struct {
+		Native          Support `json:"native"`
+		WrapperMediated Support `json:"wrapper_mediated"`
+		Manual          Support `json:"manual"`
+	} `json:"reset"`
+	Continuation struct {
+		Observation     Support `json:"observation"`
+		PayloadDelivery Support `json:"payload_delivery"`
+	} `json:"continuation"`
+	Profiles []string `json:"profiles,omitempty"`
+	Evidence string   `json:"evidence,omitempty"`
+}
+
+// A TelemetrySource describes one source an adapter exposes (DECISIONS L15).
+type TelemetrySource struct {
+	Name    string  `json:"name"`
+	Kind    string  `json:"kind"`
+	Path    string  `json:"path,omitempty"`
+	Support Support `json:"support"`
+}
+
+// A Manifest is an adapter's honest report of lifecycle behaviour.
+type Manifest struct {
+	ContractVersion   string                       `json:"contract_version"`
+	AdapterID         string                       `json:"adapter_id"`
+	AdapterVersion    string                       `json:"adapter_version"`
+	DisplayName       string                       `json:"display_name"`
+	Role              Role                         `json:"role"`
+	IntegrationModes  []IntegrationMode            `json:"integration_modes"`
+	LifecycleEvents   map[Event]EventClaim         `json:"lifecycle_events"`
+	Placement         map[Placement]PlacementClaim `json:"placement"`
+	ContextPressure   Claim                        `json:"context_pressure"`
+	Receipts          ReceiptClaims                `json:"receipts"`
+	SessionIdentity   *IdentityClaims              `json:"session_identity,omitempty"`
+	SessionRename     *Claim                       `json:"session_rename,omitempty"`
+	Renewal           *RenewalClaims               `json:"renewal,omitempty"`
+	ApprovalSurface   *Claim                       `json:"approval_surface,omitempty"`
+	FailureModes      []FailureClass               `json:"failure_modes,omitempty"`
+	TelemetrySources  []TelemetrySource            `json:"telemetry_sources,omitempty"`
+	KnownDegradations []Degradation                `json:"known_degradations,omitempty"`
+}

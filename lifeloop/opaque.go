@@ -1,0 +1,41 @@
+package lifeloop
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Opaque is a payload body: it travels, it is never parsed, and it does not
+// print itself. Only [Opaque.Reveal] gives the bytes out, so that every place
+// that does can be found.
+type Opaque struct{ b []byte }
+
+// NewOpaque wraps a body. The bytes are the envelope's body string as the
+// client wrote it (for base64 payloads still encoded).
+func NewOpaque(body string) Opaque { return Opaque{[]byte(body)} }
+
+// Reveal returns the body. Callers deliver it and keep no copy.
+func (o Opaque) Reveal() string { return string(o.b) }
+
+// Len is the body's length in bytes, as carried.
+func (o Opaque) Len() int { return len(o.b) }
+
+// String says only how large the body is.
+func (o Opaque) String() string { return fmt.Sprintf("[opaque %d bytes]", len(o.b)) }
+
+// GoString is String, so that %#v does not leak.
+func (o Opaque) GoString() string { return o.String() }
+
+// MarshalJSON writes the redacted form; [PayloadEnvelope.Encode] and
+// [DispatchEnvelope.Encode] are the ways a body leaves the program.
+func (o Opaque) MarshalJSON() ([]byte, error) { return json.Marshal(o.String()) }
+
+// UnmarshalJSON reads a JSON string verbatim.
+func (o *Opaque) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return err
+	}
+	o.b = []byte(s)
+	return nil
+}

@@ -1,0 +1,46 @@
+package lifeloop
+
+// A Requirement says how badly a client wants a capability or placement.
+type Requirement string
+
+const (
+	Required  Requirement = "required"
+	Preferred Requirement = "preferred"
+	Optional  Requirement = "optional"
+)
+
+// A PayloadPlacement is where a client asks a payload to land.
+type PayloadPlacement string
+
+const (
+	DeveloperEquivalentFrame PayloadPlacement = "developer_equivalent_frame"
+	PrePromptFrame           PayloadPlacement = "pre_prompt_frame"
+	SideChannelContext       PayloadPlacement = "side_channel_context"
+	ReceiptOnly              PayloadPlacement = "receipt_only"
+)
+
+// An AcceptablePlacement is one alternative, in the client's order.
+type AcceptablePlacement struct {
+	Placement   PayloadPlacement `json:"placement"`
+	Requirement Requirement      `json:"requirement"`
+}
+
+// A PayloadEnvelope is client-owned data to be placed at a lifecycle moment
+// (DECISIONS L13). Lifeloop handles transport and placement only.
+type PayloadEnvelope struct {
+	SchemaVersion        int                   `json:"schema_version"`
+	PayloadID            string                `json:"payload_id"`
+	ClientID             string                `json:"client_id"`
+	PayloadKind          string                `json:"payload_kind"`
+	Format               string                `json:"format"`
+	ContentEncoding      string                `json:"content_encoding"`
+	Body                 *Opaque               `json:"body"`
+	BodyRef              *string               `json:"body_ref"`
+	ByteSize             int64                 `json:"byte_size"`
+	ContentDigest        *string               `json:"content_digest,omitempty"`
+	AcceptablePlacements []AcceptablePlacement `json:"acceptable_placements"`
+	IdempotencyKey       *string               `json:"idempotency_key,omitempty"`
+	ExpiresAtEpochS      *int64                `json:"expires_at_epoch_s"`
+	Redaction            string                `json:"redaction"`
+	Metadata             map[string]any        `json:"metadata"`
+}

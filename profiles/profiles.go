@@ -1,0 +1,82 @@
+// Package profiles says how to run a harness here so that it tells us what it
+// does: the arguments and environment to add, the files to watch, the form of
+// a hook's answer. It is data and pure functions: it writes nothing and asks
+// the world only through [Host].
+//
+// It refuses to change anything of the user's: what is injected is injected
+// into one launch, by arguments, environment and files of our own.
+//
+//	p, _ := profiles.For("claude")
+//	l, err := p.Prepare(argv, host)
+//	// write l.Files, start l.Argv with l.Env, watch l.Sources
+package profiles
+
+// Host is what a profile may know of the world while it prepares a launch.
+type Host struct {
+	Env       []string // the wrapper's own environment
+	Dir       string   // working folder of the launch, absolute
+	Exe       string   // absolute path of this program, to be called back as `Exe hook EVENT`
+	RunDir    string   // absolute; a 0700 folder of ours that Launch.Files may lie in
+	Socket    string   // the session's door, told to the harness's children as LIFELOOP_SOCKET
+	SessionID string   // the wrapper's session id (LIFELOOP_SESSION_ID)
+	NewID     string   // a fresh UUID that the harness may be told to use as its own session id
+	Terminal  bool     // the harness will have a terminal
+	NoHooks   bool     // the user asked that no hooks be injected
+	ReadFile  func(path string) ([]byte, error)
+}
+
+// A Launch is a prepared start of a harness.
+type Launch struct {
+	Argv    []string
+	Env     []string // the whole environment
+	Files   []File   // to be written, 0600, before the start
+	Sources []Source // what to watch from the start
+	OSC     []int    // terminal OSC numbers whose text a decoder understands
+	// OSCDecoder is the decoder of those texts.
+	OSCDecoder string
+	// SessionID is the harness session id that the harness was told to use,
+	// empty when it chooses its own.
+	SessionID string
+	// Hooks says that hooks were injected and are expected to be heard.
+	Hooks bool
+	// Statusline says that the harness will report its window size itself, so
+	// a usage without a window can wait for it.
+	Statusline bool
+	// Weak lists capabilities that this launch cannot have, with the reason.
+	Weak []Weakness
+	// Plain says that this is not a session at all (`--version`, a login): run
+	// it, inject nothing, expect nothing.
+	Plain bool
+}
+
+// A Weakness is a capability that a launch lacks, and why.
+type Weakness struct{ Capability, Reason string }
+
+// A File is one file that must lie there before the start.
+type File struct {
+	Path string
+	Data []byte
+}
+
+// A Source is one file that the harness writes.
+type Source struct {
+	Name    string // the source's name in evidence: "transcript", "registry", "rollout"
+	Decoder string // by name, see telemetry.NewDecoder
+	Path    string // absolute; "{pid}" stands for the harness's process id; empty when a signal's Path tells it
+	Whole   bool   // rewritten whole at each change, not appended to
+}
+
+// A Profile is what one adapter needs.
+type Profile struct {
+	Adapter     string
+	Programs    []string // base names of the programs it is for
+	HookDecoder string   // by name, see telemetry.DecodeHook; empty without hooks
+	// Transcript is the source that a signal's Path adds to the watched files.
+	Transcript Source
+	// Prepare turns the user's command line into a launch. It never fails on a
+	// command line that the harness itself would take.
+	Prepare func(argv []string, h Host) (Launch, error)
+	// Answer renders the harness's own answer to a hook, carrying context to
+	// the model; nil output means an empty answer.
+	Answer func(event, context string) []byte
+}

@@ -1,0 +1,56 @@
+// Package session is the HCP L2 session state machine: eight states and the
+// nine moves between them. It is a table and one function; it knows no time,
+// no reason and no event.
+//
+//	      ┌──────────► REJECTED
+//	PENDING ──► RUNNING ◄──► PAUSED
+//	              │ │ │         │
+//	              │ │ └──► ABORTING ──► ABORTED
+//	              │ └────► COMPLETED
+//	              └──────► FAILED
+//
+//	if err := session.Check(session.Pending, session.Running); err != nil { … }
+package session
+
+import "fmt"
+
+// A State is a lifecycle state of one wrapped session, spelled as HCP L2 does.
+type State string
+
+const (
+	None      State = "" // no session yet
+	Pending   State = "PENDING"
+	Rejected  State = "REJECTED"
+	Running   State = "RUNNING"
+	Paused    State = "PAUSED"
+	Aborting  State = "ABORTING"
+	Aborted   State = "ABORTED"
+	Completed State = "COMPLETED"
+	Failed    State = "FAILED"
+)
+
+var moves = map[State][]State{
+	None:     {Pending},
+	Pending:  {Running, Rejected},
+	Running:  {Paused, Aborting, Completed, Failed},
+	Paused:   {Running, Aborting},
+	Aborting: {Aborted},
+}
+
+// States lists the eight states.
+func States() []State {
+	return []State{Pending, Rejected, Running, Paused, Aborting, Aborted, Completed, Failed}
+}
+
+// Terminal reports whether s has no way out.
+func (s State) Terminal() bool { return len(moves[s]) == 0 }
+
+// Check returns an error unless from → to is a legal move.
+func Check(from, to State) error {
+	for _, ok := range moves[from] {
+		if ok == to {
+			return nil
+		}
+	}
+	return fmt.Errorf("session: no move from %q to %q", from, to)
+}

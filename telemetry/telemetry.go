@@ -1,0 +1,148 @@
+// Package telemetry turns what one harness writes or calls (a line of a
+// transcript, a hook's stdin, a status line, a terminal title) into
+// harness-neutral signals.
+//
+// A decoder is a pure function of the bytes it was given, in order: it opens
+// nothing, waits for nothing and guesses nothing. What it does not know it
+// counts by type and passes over. A signal never carries text of the session:
+// ids, names, numbers and times only.
+//
+//	d, _ := telemetry.NewDecoder("claude-transcript")
+//	for line := range lines {
+//		for _, sig := range d.Decode(line) { … }
+//	}
+package telemetry
+
+import "time"
+
+// A Kind says what a signal tells. The set is closed.
+type Kind string
+
+const (
+	// SessionLive: a harness session with this id is live. Session, Cause.
+	SessionLive Kind = "session_live"
+	// SessionGone: a harness session is over or about to be. Session, Reason.
+	SessionGone Kind = "session_gone"
+	// Prompt: a person (or the caller of a print mode) submitted a prompt. Turn.
+	Prompt Kind = "prompt"
+	// Working: the harness says that it works. Turn when known.
+	Working Kind = "working"
+	// Idle: the harness says that it waits for the next prompt.
+	Idle Kind = "idle"
+	// NeedsInput: the harness waits for a person in mid-turn. Detail says for what.
+	NeedsInput Kind = "needs_input"
+	// TurnStop: the model finished; a hook may still make it go on. Turn, Outcome.
+	TurnStop Kind = "turn_stop"
+	// TurnEnd: the turn is over for certain. Turn when known, Outcome, Error.
+	TurnEnd Kind = "turn_end"
+	// Usage: tokens in use after a model call. Usage.
+	UsageSeen Kind = "usage"
+	// WindowSeen: the context window became known without a usage. Window, WindowSource.
+	WindowSeen Kind = "window"
+	// Compacting: a compaction began; it may still fail.
+	Compacting Kind = "compacting"
+	// Compacted: the context was rewritten. Compaction.
+	Compacted Kind = "compacted"
+	// ToolStart, ToolEnd: a tool call is in flight. Tool.
+	ToolStart Kind = "tool_start"
+	ToolEnd   Kind = "tool_end"
+	// Fault: the harness reported an error that did not end the turn. Error.
+	Fault Kind = "fault"
+	// Alive: a sign of life and nothing more.
+	Alive Kind = "alive"
+)
+
+// An Outcome says how a turn ended, in the words of `frame.ended`.
+type Outcome string
+
+const (
+	Completed   Outcome = "completed"
+	Failed      Outcome = "failed"
+	Interrupted Outcome = "interrupted"
+)
+
+// An ErrorKind is the structured cause of a failed turn, never a message.
+type ErrorKind string
+
+const (
+	ErrRateLimit      ErrorKind = "rate_limit"
+	ErrServer         ErrorKind = "server_error"
+	ErrAuth           ErrorKind = "auth"
+	ErrInvalidRequest ErrorKind = "invalid_request"
+	ErrContextFull    ErrorKind = "context_full"
+	ErrQuota          ErrorKind = "quota"
+	ErrNetwork        ErrorKind = "network"
+	ErrUnknown        ErrorKind = "unknown"
+)
+
+// A Signal is one harness-neutral thing that a source told us.
+type Signal struct {
+	Kind   Kind      `json:"kind"`
+	Source string    `json:"source"`           // "hook", "transcript", "statusline", "registry", "terminal"
+	Detail string    `json:"detail,omitempty"` // what in the source told it: hook name, record id, ordinal
+	At     time.Time `json:"at,omitzero"`      // the record's own time; zero when it has none
+
+	Session string `json:"session,omitempty"` // the harness's session id
+	Turn    string `json:"turn,omitempty"`    // the harness's id of the turn
+	Agent   string `json:"agent,omitempty"`   // set for a sub-agent's signals, which are not the main chain's
+	Cause   string `json:"cause,omitempty"`   // session_live: startup|resume|clear|compact|fork|unknown
+	Reason  string `json:"reason,omitempty"`  // session_gone: the harness's own word
+
+	Outcome Outcome   `json:"outcome,omitempty"`
+	Error   ErrorKind `json:"error,omitempty"`
+
+	Usage      *Usage      `json:"usage,omitempty"`
+	Compaction *Compaction `json:"compaction,omitempty"`
+
+	Tool   string `json:"tool,omitempty"`  // the tool call's id
+	Model  string `json:"model,omitempty"` // model name as the source spells it
+	Window int64  `json:"window,omitempty"`
+	// WindowSource says where Window comes from: statusline, reported, suffix, table.
+	WindowSource string `json:"window_source,omitempty"`
+	// Path is a file that the harness says belongs to this session (its transcript).
+	Path string `json:"path,omitempty"`
+}
+
+// Usage is the context in use after one model call.
+type Usage struct {
+	ID   string `json:"id"`   // the model call's id: repeated records of one call share it
+	Used int64  `json:"used"` // tokens in the context
+	// Output counts the call's own output tokens; the largest of one id holds.
+	Output int64 `json:"output,omitempty"`
+	// Estimate marks a figure that the harness computed after a compaction.
+	Estimate bool `json:"estimate,omitempty"`
+}
+
+// Compaction is what a source knows of a finished compaction.
+type Compaction struct {
+	// Half says which of the two witnesses this is: "hook" or "record". A
+	// compaction that both tell is one compaction.
+	Half    string `json:"half"`
+	Trigger string `json:"trigger"` // auto|manual|reactive|unknown
+	Before  *int64 `json:"before,omitempty"`
+	After   *int64 `json:"after,omitempty"`
+}
+
+// A Decoder turns records of one source, in order, into signals. It may
+// remember earlier records of the same source; it has no other state.
+type Decoder interface {
+	// Decode reads one whole record. A record it does not understand gives no
+	// signal and is counted.
+	Decode(record []byte) []Signal
+	// Unknown counts records by type that Decode passed over without knowing them.
+	Unknown() map[string]int
+}
+
+// A HookCall is one call of a harness's hook, decoded.
+type HookCall struct {
+	Event   string // the harness's own name of the hook
+	Session string
+	Turn    string
+	Signals []Signal
+	// Slot is the manifest placement class that an answer to this hook fills,
+	// empty when the hook carries no context to the model.
+	Slot string
+	// Capacity is the largest additional context, in bytes, that the harness
+	// passes to the model whole.
+	Capacity int
+}
