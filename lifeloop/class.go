@@ -1,5 +1,7 @@
 package lifeloop
 
+import "slices"
+
 // A FailureClass says what went wrong. "Clients must not text-parse adapter
 // errors for retry posture": they read this.
 type FailureClass string
@@ -47,6 +49,20 @@ const (
 func RetryClasses() []RetryClass {
 	return []RetryClass{SafeRetry, RetryAfterReread, RetryAfterReconfigure, RetryAfterOperator, DoNotRetry}
 }
+
+// Valid reports whether c is one of the contract's failure classes.
+func (c FailureClass) Valid() bool { return slices.Contains(FailureClasses(), c) }
+
+// Valid reports whether c is one of the contract's retry classes.
+func (c RetryClass) Valid() bool { return slices.Contains(RetryClasses(), c) }
+
+// Tightness ranks a retry class: 0 is the loosest, and -1 is no class at all.
+func (c RetryClass) Tightness() int { return slices.Index(RetryClasses(), c) }
+
+// Tighter reports whether c asks for more than d before a retry. "Adapters may
+// tighten retry posture for known unsafe operations, but they must not loosen
+// it."
+func (c RetryClass) Tighter(d RetryClass) bool { return c.Tightness() > d.Tightness() }
 
 var defaultRetry = map[FailureClass]RetryClass{
 	AdapterUnavailable:    RetryAfterReconfigure,

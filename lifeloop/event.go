@@ -1,6 +1,9 @@
 package lifeloop
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // An Event is a lifecycle event name as it appears on the wire: a stable
 // lowercase dot-separated string.
@@ -34,6 +37,9 @@ func Events() []Event {
 	}
 }
 
+// Valid reports whether e is one of the contract's events.
+func (e Event) Valid() bool { return slices.Contains(Events(), e) }
+
 // Session reports whether e describes a top-level harness lifecycle.
 func (e Event) Session() bool { return strings.HasPrefix(string(e), "session.") }
 
@@ -56,3 +62,6 @@ const (
 func IntegrationModes() []IntegrationMode {
 	return []IntegrationMode{ManualSkill, LauncherWrapper, NativeHook, ReferenceAdapter, TelemetryOnly}
 }
+
+// Valid reports whether m is one of the contract's integration modes.
+func (m IntegrationMode) Valid() bool { return slices.Contains(IntegrationModes(), m) }

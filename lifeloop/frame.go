@@ -1,5 +1,7 @@
 package lifeloop
 
+import "slices"
+
 // A FrameClass says where a frame hangs in the session's frame tree.
 type FrameClass string
 
@@ -7,6 +9,12 @@ const (
 	TopLevel FrameClass = "top_level"
 	Subcall  FrameClass = "subcall"
 )
+
+// FrameClasses lists both frame classes.
+func FrameClasses() []FrameClass { return []FrameClass{TopLevel, Subcall} }
+
+// Valid reports whether c is one of the contract's frame classes.
+func (c FrameClass) Valid() bool { return slices.Contains(FrameClasses(), c) }
 
 // A FrameContext names the frame an event belongs to. "frame_class = subcall
 // requires parent_frame_id; top_level forbids it."

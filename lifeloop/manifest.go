@@ -1,5 +1,7 @@
 package lifeloop
 
+import "slices"
+
 // Support says how strongly an adapter satisfies a capability claim.
 type Support string
 
@@ -12,6 +14,25 @@ const (
 	Unavailable Support = "unavailable"
 )
 
+// Supports lists the support states, strongest first.
+func Supports() []Support { return []Support{Native, Synthesized, Manual, Partial, Unavailable} }
+
+// Valid reports whether s is one of the contract's support states.
+func (s Support) Valid() bool { return slices.Contains(Supports(), s) }
+
+// Stronger reports whether s says more than t. What is no support state is
+// weaker than any that is.
+func (s Support) Stronger(t Support) bool { return s.strength() > t.strength() }
+
+func (s Support) strength() int {
+	order := Supports()
+	i := slices.Index(order, s)
+	if i < 0 {
+		return -1
+	}
+	return len(order) - i
+}
+
 // A Role is the one adapter role a manifest claims.
 type Role string
 
@@ -21,6 +42,12 @@ const (
 	Supervisor    Role = "supervisor"
 	Observer      Role = "observer"
 )
+
+// Roles lists the adapter roles.
+func Roles() []Role { return []Role{PrimaryWorker, Worker, Supervisor, Observer} }
+
+// Valid reports whether r is one of the contract's adapter roles.
+func (r Role) Valid() bool { return slices.Contains(Roles(), r) }
 
 // A Placement is a manifest placement class: where in the lifecycle an
 // adapter accepts a payload.
@@ -34,10 +61,18 @@ const (
 	ManualOperator   Placement = "manual_operator"
 )
 
+// Placements lists the manifest placement classes, in the contract's order.
+func Placements() []Placement {
+	return []Placement{PreSession, PreFrameLeading, PreFrameTrailing, ToolResult, ManualOperator}
+}
+
+// Valid reports whether p is one of the contract's manifest placement classes.
+func (p Placement) Valid() bool { return slices.Contains(Placements(), p) }
+
 // An EventClaim is the support claimed for one lifecycle event.
 type EventClaim struct {
 	Support Support           `json:"support"`
-	Modes   []IntegrationMode `json:"modes"`
+	Modes   []IntegrationMode `json:"modes" wire:"optional"`
 }
 
 // A PlacementClaim is the support claimed for one placement class.

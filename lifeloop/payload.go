@@ -1,5 +1,7 @@
 package lifeloop
 
+import "slices"
+
 // A Requirement says how badly a client wants a capability or placement.
 type Requirement string
 
@@ -8,6 +10,12 @@ const (
 	Preferred Requirement = "preferred"
 	Optional  Requirement = "optional"
 )
+
+// Requirements lists the requirement levels, strictest first.
+func Requirements() []Requirement { return []Requirement{Required, Preferred, Optional} }
+
+// Valid reports whether r is one of the contract's requirement levels.
+func (r Requirement) Valid() bool { return slices.Contains(Requirements(), r) }
 
 // A PayloadPlacement is where a client asks a payload to land.
 type PayloadPlacement string
@@ -18,6 +26,14 @@ const (
 	SideChannelContext       PayloadPlacement = "side_channel_context"
 	ReceiptOnly              PayloadPlacement = "receipt_only"
 )
+
+// PayloadPlacements lists the payload placements, in the contract's order.
+func PayloadPlacements() []PayloadPlacement {
+	return []PayloadPlacement{DeveloperEquivalentFrame, PrePromptFrame, SideChannelContext, ReceiptOnly}
+}
+
+// Valid reports whether p is one of the contract's payload placements.
+func (p PayloadPlacement) Valid() bool { return slices.Contains(PayloadPlacements(), p) }
 
 // An AcceptablePlacement is one alternative, in the client's order.
 type AcceptablePlacement struct {
@@ -34,13 +50,20 @@ type PayloadEnvelope struct {
 	PayloadKind          string                `json:"payload_kind"`
 	Format               string                `json:"format"`
 	ContentEncoding      string                `json:"content_encoding"`
-	Body                 *Opaque               `json:"body"`
-	BodyRef              *string               `json:"body_ref"`
+	Body                 *Opaque               `json:"body" wire:"optional"`
+	BodyRef              *string               `json:"body_ref" wire:"optional"`
 	ByteSize             int64                 `json:"byte_size"`
 	ContentDigest        *string               `json:"content_digest,omitempty"`
 	AcceptablePlacements []AcceptablePlacement `json:"acceptable_placements"`
 	IdempotencyKey       *string               `json:"idempotency_key,omitempty"`
-	ExpiresAtEpochS      *int64                `json:"expires_at_epoch_s"`
+	ExpiresAtEpochS      *int64                `json:"expires_at_epoch_s" wire:"optional"`
 	Redaction            string                `json:"redaction"`
 	Metadata             map[string]any        `json:"metadata"`
+}
+
+// Expired reports whether the payload must no longer be delivered at epoch. An
+// expiry is no flaw of the document, so [PayloadEnvelope.Validate] does not
+// look at it.
+func (p PayloadEnvelope) Expired(epoch int64) bool {
+	return p.ExpiresAtEpochS != nil && epoch >= *p.ExpiresAtEpochS
 }

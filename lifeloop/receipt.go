@@ -1,5 +1,7 @@
 package lifeloop
 
+import "slices"
+
 // A Status is the outcome a receipt, or a client's answer, reports.
 type Status string
 
@@ -10,6 +12,12 @@ const (
 	Degraded  Status = "degraded"
 	Failed    Status = "failed"
 )
+
+// Statuses lists the receipt statuses, in the contract's order.
+func Statuses() []Status { return []Status{Observed, Delivered, Skipped, Degraded, Failed} }
+
+// Valid reports whether s is one of the contract's receipt statuses.
+func (s Status) Valid() bool { return slices.Contains(Statuses(), s) }
 
 // A PayloadReceipt says where one payload went.
 type PayloadReceipt struct {

@@ -1,0 +1,316 @@
+package lifeloop
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Reading is stricter than encoding/json where the difference matters to a
+// contract: member names match exactly, a name stands once in an object, a
+// required member must be there even when it is null, and text that JSON
+// cannot carry unchanged (broken UTF-8, half a surrogate pair) is refused
+// rather than mended. Members that are not known are passed over. In an
+// optional member null is the same as nothing.
+//
+// The Go types are the description: `omitempty` or `wire:"optional"` marks an
+// optional member, a pointer a nullable one.
+
+// A Document is one of the JSON documents of the contract.
+type Document interface {
+	CallbackRequest | CallbackResponse | DispatchEnvelope | PayloadEnvelope |
+		Receipt | Manifest | FrameContext | Degradation
+}
+
+// Parse reads one document and validates it. The error, when there is one, is
+// a [*ValidationError] that lists every problem found.
+func Parse[T Document](data []byte) (T, error) {
+	var doc T
+	l, filled := read(data, &doc)
+	if filled {
+		l.merge(rules(&doc))
+	}
+	if err := l.err(); err != nil {
+		var zero T
+		return zero, err
+	}
+	return doc, nil
+}
+
+// ParseCallbackResponse reads a client's answer (DECISIONS L11, L13). That it
+// answers in the version of its request is for [CallbackResponse.Validate].
+func ParseCallbackResponse(data []byte) (CallbackResponse, error) {
+	return Parse[CallbackResponse](data)
+}
+
+func rules(doc any) list {
+	var l list
+	switch d := doc.(type) {
+	case *CallbackRequest:
+		d.check(&l, "")
+	case *CallbackResponse:
+		d.check(&l, "", "")
+	case *DispatchEnvelope:
+		d.check(&l, "")
+	case *PayloadEnvelope:
+		d.check(&l, "")
+	case *Receipt:
+		d.check(&l, "")
+	case *Manifest:
+		d.check(&l, "")
+	case *FrameContext:
+		d.check(&l, "")
+	case *Degradation:
+		d.check(&l, "")
+	}
+	return l
+}
+
+// read fills doc, a pointer to a struct, from data. What is no JSON object, or
+// an ambiguous one, fills nothing.
+func read(data []byte, doc any) (l list, filled bool) {
+	var raw json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		at := ""
+		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+			at = " at byte " + strconv.FormatInt(syntax.Offset, 10)
+		}
+		l.add("", "expected one JSON object: the text is not JSON%s", at)
+		return l, false
+	}
+	if !utf8.Valid(data) || halfSurrogate(data) {
+		l.add("", "expected text that is valid Unicode throughout")
+		return l, false
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	tree := l.tree(dec, "", 0)
+	members, isObject := tree.(map[string]any)
+	switch {
+	case len(l.problems) > 0:
+		return l, false
+	case !isObject:
+		l.add("", "expected an object, got %s", kindOf(tree))
+		return l, false
+	}
+	l.fillStruct(reflect.ValueOf(doc).Elem(), members, "")
+	return l, true
+}
+
+// maxDepth bounds how deep a document nests. Ours need six levels; a client's
+// metadata may need some more.
+const maxDepth = 64
+
+// tree reads the next value: nil, bool, string, json.Number, []any or
+// map[string]any. The text is known to be valid JSON.
+func (l *list) tree(dec *json.Decoder, at path, depth int) any {
+	token, err := dec.Token()
+	if err != nil {
+		l.add(at, "expected a JSON value")
+		return nil
+	}
+	delim, nested := token.(json.Delim)
+	if !nested {
+		return token
+	}
+	if depth == maxDepth {
+		l.add("", "expected at most %d levels of nesting", maxDepth)
+	}
+	var value any
+	if delim == '[' {
+		items := []any{}
+		for dec.More() && !l.tooDeep() {
+			items = append(items, l.tree(dec, at.index(len(items)), depth+1))
+		}
+		value = items
+	} else {
+		members := map[string]any{}
+		for dec.More() && !l.tooDeep() {
+			token, _ := dec.Token()
+			name, _ := token.(string)
+			if _, twice := members[name]; twice {
+				l.add(at.member(name), "expected each member once")
+			}
+			members[name] = l.tree(dec, at.member(name), depth+1)
+		}
+		value = members
+	}
+	if !l.tooDeep() {
+		_, _ = dec.Token() // the closing bracket
+	}
+	return value
+}
+
+func (l *list) tooDeep() bool { return len(l.paths) > 0 && l.paths[len(l.paths)-1] == "" }
+
+// halfSurrogate reports whether valid JSON text escapes one half of a
+// surrogate pair alone. A backslash stands in strings only.
+func halfSurrogate(data []byte) bool {
+	unit := func(i int) uint64 {
+		if i+6 > len(data) || data[i] != '\\' || data[i+1] != 'u' {
+			return 0
+		}
+		u, _ := strconv.ParseUint(string(data[i+2:i+6]), 16, 16)
+		return u
+	}
+	for i := 0; i < len(data); i++ {
+		if data[i] != '\\' {
+			continue
+		}
+		switch u := unit(i); {
+		case u>>10 == 0xD800>>10 && unit(i+6)>>10 == 0xDC00>>10:
+			i += 11
+		case u>>11 == 0xD800>>11:
+			return true
+		default:
+			i++
+		}
+	}
+	return false
+}
+
+var opaqueType = reflect.TypeFor[Opaque]()
+
+// fill sets v from a value of the tree, noting what does not fit.
+func (l *list) fill(v reflect.Value, from any, at path) {
+	t := v.Type()
+	if t == opaqueType {
+		if s, ok := from.(string); ok {
+			v.Set(reflect.ValueOf(NewOpaque(s)))
+			return
+		}
+		l.add(at, "expected a string, got %s", kindOf(from))
+		return
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		if from != nil {
+			v.Set(reflect.New(t.Elem()))
+			l.fill(v.Elem(), from, at)
+		}
+		return
+	case reflect.Struct:
+		if members, ok := from.(map[string]any); ok {
+			l.fillStruct(v, members, at)
+			return
+		}
+	case reflect.Map:
+		if members, ok := from.(map[string]any); ok {
+			l.fillMap(v, members, at)
+			return
+		}
+	case reflect.Slice:
+		if items, ok := from.([]any); ok {
+			v.Set(reflect.MakeSlice(t, len(items), len(items)))
+			for i, item := range items {
+				l.fill(v.Index(i), item, at.index(i))
+			}
+			return
+		}
+	case reflect.String:
+		if s, ok := from.(string); ok {
+			v.SetString(s)
+			return
+		}
+	case reflect.Bool:
+		if b, ok := from.(bool); ok {
+			v.SetBool(b)
+			return
+		}
+	case reflect.Int, reflect.Int64:
+		if n, ok := integer(from); ok {
+			v.SetInt(n)
+			return
+		}
+	}
+	l.add(at, "expected %s, got %s", expected(t), kindOf(from))
+}
+
+func (l *list) fillStruct(v reflect.Value, members map[string]any, at path) {
+	t := v.Type()
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		optional := options == "omitempty" || f.Tag.Get("wire") == "optional"
+		value, there := members[name]
+		switch {
+		case !there && !optional:
+			l.add(at.member(name), "missing: expected %s", expected(f.Type))
+		case !there || value == nil && optional:
+		default:
+			l.fill(v.Field(i), value, at.member(name))
+		}
+	}
+}
+
+func (l *list) fillMap(v reflect.Value, members map[string]any, at path) {
+	t := v.Type()
+	v.Set(reflect.MakeMapWithSize(t, len(members)))
+	for _, name := range sortedKeys(members) {
+		elem := reflect.New(t.Elem()).Elem()
+		if t.Elem().Kind() != reflect.Interface {
+			l.fill(elem, members[name], at.member(name))
+		} else if members[name] != nil {
+			elem.Set(reflect.ValueOf(members[name]))
+		}
+		v.SetMapIndex(reflect.ValueOf(name).Convert(t.Key()), elem)
+	}
+}
+
+// integer accepts 12 and 12.0, which JSON does not tell apart.
+func integer(from any) (int64, bool) {
+	number, ok := from.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	if n, err := number.Int64(); err == nil {
+		return n, true
+	}
+	f, err := number.Float64()
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+func expected(t reflect.Type) string {
+	if t == opaqueType {
+		return "a string"
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return expected(t.Elem()) + " or null"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Slice:
+		return "an array"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
+		return "an integer"
+	default:
+		return "a string"
+	}
+}
+
+func kindOf(from any) string {
+	switch v := from.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return strconv.FormatBool(v)
+	case string:
+		return "a string"
+	case json.Number:
+		return "the number " + show(v.String())
+	case []any:
+		return "an array"
+	default:
+		return "an object"
+	}
+}

@@ -1,0 +1,114 @@
+package lifeloop
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A Problem is one flaw of a document: where it is and what was expected.
+type Problem struct {
+	Path    string `json:"path"` // "client_payloads[0].byte_size"; "$" is the whole document
+	Message string `json:"message"`
+}
+
+// A ValidationError lists every flaw found. It never quotes a payload body.
+type ValidationError struct{ Problems []Problem }
+
+// Error gives all problems in one line.
+func (e *ValidationError) Error() string {
+	parts := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		parts[i] = p.Path + ": " + p.Message
+	}
+	return strings.Join(parts, "; ")
+}
+
+// FailureClass is invalid_request: the document, not the transport, is wrong.
+func (e *ValidationError) FailureClass() FailureClass { return InvalidRequest }
+
+// A path names a place in a document. The empty path is the document itself.
+type path string
+
+func (p path) member(name string) path {
+	if len(name) > 64 {
+		name = strings.ToValidUTF8(name[:64], "") + "…"
+	}
+	switch {
+	case !plainName(name):
+		return p + path("["+strconv.Quote(name)+"]")
+	case p == "":
+		return path(name)
+	default:
+		return p + path("."+name)
+	}
+}
+
+func (p path) index(i int) path { return p + path("["+strconv.Itoa(i)+"]") }
+
+// covers reports whether q is p or lies below it.
+func (p path) covers(q path) bool {
+	rest, below := strings.CutPrefix(string(q), string(p))
+	return below && (rest == "" || p == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+func plainName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// A list collects problems on a walk through a document.
+type list struct {
+	paths    []path
+	problems []Problem
+}
+
+func (l *list) add(at path, format string, args ...any) {
+	shown := string(at)
+	if at == "" {
+		shown = "$"
+	}
+	l.paths = append(l.paths, at)
+	l.problems = append(l.problems, Problem{Path: shown, Message: fmt.Sprintf(format, args...)})
+}
+
+// merge adds the problems of m that say something new: a member that is
+// missing need not also be called a bad value.
+func (l *list) merge(m list) {
+	known := l.paths
+	for i, at := range m.paths {
+		covered := false
+		for _, k := range known {
+			covered = covered || k.covers(at)
+		}
+		if !covered {
+			l.paths = append(l.paths, at)
+			l.problems = append(l.problems, m.problems[i])
+		}
+	}
+}
+
+func (l *list) err() error {
+	if len(l.problems) == 0 {
+		return nil
+	}
+	return &ValidationError{Problems: l.problems}
+}
+
+// show describes a value in a message. Only short words are quoted: what a
+// client puts in the wrong member may be text that must not travel further.
+func show(s string) string {
+	if s == "" {
+		return "an empty string"
+	}
+	word := strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") == ""
+	if word && len(s) <= 40 {
+		return strconv.Quote(s)
+	}
+	return fmt.Sprintf("a string of %d bytes", len(s))
+}
