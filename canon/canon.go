@@ -1,0 +1,47 @@
+package canon
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/gowebpki/jcs"
+)
+
+// Marshal encodes v as encoding/json does, without HTML escaping, and brings
+// the result into canonical form.
+//
+// Numbers are doubles, as RFC 8785 has them: an integer beyond 2^53 loses its
+// last digits. What must survive whole (nanoseconds, sizes of the universe)
+// is written as a string.
+func Marshal(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("canonical json of %T: %w", v, err)
+	}
+	return Transform(buf.Bytes())
+}
+
+// Transform returns the canonical form of a JSON text. The result never
+// shares memory with src.
+func Transform(src []byte) ([]byte, error) {
+	return Append(make([]byte, 0, len(src)), src)
+}
+
+// Append appends the canonical form of the JSON text src to dst and returns
+// the extended slice. With an error dst comes back as it was.
+func Append(dst, src []byte) ([]byte, error) {
+	if out, ok := appendPlain(dst, src); ok {
+		return out, nil
+	}
+	if len(src) == 0 {
+		return dst, fmt.Errorf("canonical json: empty input")
+	}
+	out, err := jcs.Transform(src)
+	if err != nil {
+		return dst, fmt.Errorf("canonical json: %w", err)
+	}
+	return append(dst, out...), nil
+}

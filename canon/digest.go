@@ -1,0 +1,38 @@
+package canon
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+const digestPrefix = "sha256:"
+
+// DigestLen is the length of every valid Digest in bytes.
+const DigestLen = len(digestPrefix) + 2*sha256.Size
+
+// A Digest names bytes by their SHA-256: "sha256:" and 64 lower-case
+// hexadecimal digits. This spelling is on the wire and on disk.
+type Digest string
+
+// Sum names b.
+func Sum(b []byte) Digest { return Name(sha256.Sum256(b)) }
+
+// Name spells a SHA-256 that was computed elsewhere, for instance over a
+// stream.
+func Name(sum [sha256.Size]byte) Digest {
+	var text [DigestLen]byte
+	copy(text[:], digestPrefix)
+	hex.Encode(text[len(digestPrefix):], sum[:])
+	return Digest(text[:])
+}
+
+// Valid reports whether d is spelled as a digest. Upper-case digits are not:
+// digests are compared as strings, so there must be one spelling.
+func (d Digest) Valid() bool {
+	digits, ok := strings.CutPrefix(string(d), digestPrefix)
+	if !ok || len(digits) != 2*sha256.Size {
+		return false
+	}
+	return strings.Trim(digits, "0123456789abcdef") == ""
+}

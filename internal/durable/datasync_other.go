@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package durable
+
+import "os"
+
+// Datasync makes the content of f durable. Here that is a full fsync.
+func Datasync(f *os.File) error { return f.Sync() }

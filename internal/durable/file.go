@@ -1,0 +1,88 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// WriteFile replaces the file at path with data. After a crash at any moment
+// the file holds either what it held before or all of data; after a nil
+// return it holds data, whatever happens to the machine.
+func WriteFile(path string, data []byte, perm fs.FileMode) (err error) {
+	dir, name := filepath.Split(path)
+	if dir == "" {
+		dir = "."
+	}
+	f, err := os.CreateTemp(dir, "."+name+".tmp-")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+			err = fmt.Errorf("write %s: %w", path, err)
+		}
+	}()
+	if err := f.Chmod(perm); err != nil {
+		return err
+	}
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	// The bytes first, the name second: a rename that reaches the disk before
+	// the data it names would leave an empty file.
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return SyncDir(dir)
+}
+
+// SyncDir makes the names in dir durable: files created, renamed or removed
+// there stay so.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// Mkdir creates dir and its missing parents, readable by the owner alone, and
+// makes their names durable. A dir that exists is left as it is.
+func Mkdir(dir string) error {
+	dir = filepath.Clean(dir)
+	if info, err := os.Stat(dir); err == nil {
+		if !info.IsDir() {
+			return fmt.Errorf("create folder %s: a file is in its place", dir)
+		}
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := Mkdir(parent); err != nil {
+			return err
+		}
+	}
+	// Another process may have been faster; then the folder is there too.
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("create folder %s: %w", dir, err)
+	}
+	if err := SyncDir(parent); err != nil {
+		return fmt.Errorf("create folder %s: sync its parent: %w", dir, err)
+	}
+	return nil
+}
