@@ -1,0 +1,222 @@
+package profiles
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// claude is the profile of Claude Code, as seen on 2.1.197.
+func claude() Profile {
+	return Profile{
+		Adapter:     "claude",
+		Programs:    []string{"claude"},
+		HookDecoder: "claude",
+		Transcript:  Source{Name: "transcript", Decoder: "claude-transcript"},
+		Prepare:     prepareClaude,
+		Answer: func(event, context string) []byte {
+			if context == "" || !slices.Contains(claudeContextEvents, event) {
+				return nil
+			}
+			return contextAnswer(event, context)
+		},
+	}
+}
+
+// claudeScrub are variables that Claude Code gives to the tools and hooks it
+// runs. We may have been started by one of those; handed on, they would tell
+// the new session that it is a part of the old one.
+var claudeScrub = []string{
+	"CLAUDE_CODE_CHILD_SESSION", // with it no transcript and no registry file is written at all
+	"CLAUDECODE",                // "you run below Claude Code"
+	"CLAUDE_CODE_SESSION_ID",    // the outer session's id
+	"CLAUDE_CODE_ENTRYPOINT",    // how the outer session was started
+	"AI_AGENT",                  // the outer agent's name and version
+	"CLAUDE_PROJECT_DIR",        // the outer session's project
+	"CLAUDE_ENV_FILE",           // a file that the outer session reads
+	"CLAUDE_EFFORT",             // the outer turn's effort
+	"CLAUDE_CODE_EXECPATH",      // the outer session's program
+}
+
+// claudeTimeouts are the hooks we ask for, with the seconds that the harness
+// waits for each. SessionEnd delays the exit by what it takes, so it gets less.
+var claudeTimeouts = map[string]int{
+	"SessionStart":      5,
+	"SessionEnd":        2,
+	"UserPromptSubmit":  5,
+	"Stop":              5,
+	"StopFailure":       5,
+	"PreCompact":        5,
+	"PostCompact":       5,
+	"PostToolUse":       5,
+	"PermissionRequest": 5,
+	"Notification":      5,
+}
+
+// claudeContextEvents are the hooks whose additional context was seen to reach
+// the model without changing the turn. Stop takes context as well, but then
+// the model goes on for another round, so it is not among them.
+var claudeContextEvents = []string{
+	"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch", "SubagentStart",
+}
+
+func prepareClaude(argv []string, h Host) (Launch, error) {
+	l, err := start(argv, h, claudeScrub)
+	if err != nil {
+		return Launch{}, err
+	}
+	line := parseClaude(argv[1:])
+	if claudePlain(argv[1:], line, h) {
+		l.Plain = true
+		return l, nil
+	}
+
+	var ours []string
+	switch {
+	case line.has("--session-id"):
+		l.SessionID = line.values["--session-id"]
+	case line.has("--resume", "--continue", "--from-pr", "--teleport", "--cloud", "--remote", "--sdk-url"):
+		// The session has an id already, or gets it elsewhere.
+	case h.NewID != "":
+		l.SessionID = h.NewID
+		ours = append(ours, "--session-id", h.NewID)
+	}
+
+	dir := h.home("CLAUDE_CONFIG_DIR", ".claude")
+	if dir != "" {
+		l.Sources = append(l.Sources, Source{
+			Name: "registry", Decoder: "claude-registry", Whole: true,
+			Path: filepath.Join(dir, "sessions", "{pid}.json"),
+		})
+	}
+
+	settings, reason := claudeSettings(line, dir, h)
+	if reason != "" {
+		l.Weak = hookless(reason)
+		l.Argv = injected(argv, ours)
+		// Hooks would tell where the transcript lies. Without them there is only
+		// the rule by which Claude Code names it.
+		if dir != "" && l.SessionID != "" {
+			l.Sources = append(l.Sources, Source{
+				Name: "transcript", Decoder: "claude-transcript",
+				Path: filepath.Join(dir, "projects", claudeSlug(h.Dir), l.SessionID+".jsonl"),
+			})
+		}
+		return l, nil
+	}
+
+	path := filepath.Join(h.RunDir, "claude-settings.json")
+	ours = append(ours, "--settings", path)
+	l.Hooks = true
+	l.Statusline = settings.statusline
+	l.Weak = settings.weak
+	l.Files = []File{{Path: path, Data: settings.data}}
+	l.Argv = injected(append([]string{argv[0]}, line.kept...), ours)
+	return l, nil
+}
+
+// claudePlain says that a command line is not a session of this process.
+func claudePlain(args []string, line claudeLine, h Host) bool {
+	if line.command != "" || line.has("--help", "--version") {
+		return true
+	}
+	// Looked for everywhere, even behind "--": the session runs in a daemon.
+	if slices.Contains(args, "--bg") || slices.Contains(args, "--background") {
+		return true
+	}
+	if len(args) > 0 && slices.Contains(claudeFirst, args[0]) {
+		return true
+	}
+	return h.Terminal && claudeAgentsView(args, h)
+}
+
+// claudeAgentsView says that the user has made the agents view what `claude`
+// alone shows. One argument of ours would make it a session instead.
+func claudeAgentsView(args []string, h Host) bool {
+	for i := 0; i < len(args); i++ {
+		switch arg := args[i]; {
+		case arg == "--debug-file":
+			i++
+		case arg == "--debug", arg == "-d", arg == "--debug-to-stderr", arg == "-d2e",
+			strings.HasPrefix(arg, "--debug="), strings.HasPrefix(arg, "--debug-file="):
+		default:
+			return false
+		}
+	}
+	path := filepath.Join(h.getenv("HOME"), ".claude.json")
+	if dir := h.getenv("CLAUDE_CONFIG_DIR"); dir != "" {
+		path = filepath.Join(h.abs(dir), ".claude.json")
+	}
+	data, _ := h.read(path)
+	var config struct {
+		AgentsView bool `json:"defaultToAgentsView"`
+	}
+	return json.Unmarshal(data, &config) == nil && config.AgentsView
+}
+
+var notAlphanumeric = regexp.MustCompile(`[^A-Za-z0-9]`)
+
+// claudeSlug is the name of a project's folder of transcripts.
+func claudeSlug(dir string) string { return notAlphanumeric.ReplaceAllString(dir, "-") }
+
+// injectedSettings is the settings file of one launch.
+type injectedSettings struct {
+	data       []byte
+	statusline bool
+	weak       []Weakness
+}
+
+// claudeSettings makes the settings file that replaces the user's --settings,
+// or says why none is to be injected.
+func claudeSettings(line claudeLine, dir string, h Host) (injectedSettings, string) {
+	switch {
+	case h.NoHooks:
+		return injectedSettings{}, "no hooks were asked for"
+	case line.has("--bare") || truthy(h.getenv("CLAUDE_CODE_SIMPLE")):
+		return injectedSettings{}, "bare mode runs no hooks"
+	case line.has("--safe-mode") || truthy(h.getenv("CLAUDE_CODE_SAFE_MODE")):
+		return injectedSettings{}, "safe mode runs no hooks"
+	case !utf8.ValidString(h.Exe):
+		return injectedSettings{}, "this program's path is not UTF-8 and cannot be written into settings"
+	}
+	user, reason := flagSettings(line, h)
+	if reason != "" {
+		return injectedSettings{}, reason
+	}
+
+	managed := managedSettings(h)
+	layers := slices.Concat(managed, []settings{user}, fileSettings(line, dir, h))
+	if off, _ := first(layers, "disableAllHooks"); string(off) == "true" {
+		return injectedSettings{}, "the user's settings say disableAllHooks"
+	}
+	if only, _ := first(managed, "allowManagedHooksOnly"); string(only) == "true" {
+		return injectedSettings{}, "the machine's managed settings allow only their own hooks"
+	}
+
+	var out injectedSettings
+	merged, err := mergeHooks(user, claudeHooks(h.Exe))
+	if err != nil {
+		return injectedSettings{}, "the file given with --settings cannot be merged: " + err.Error()
+	}
+	if h.Terminal && !line.has("--print", "--init-only") {
+		if _, locked := first(managed, "statusLine"); locked {
+			out.weak = append(out.weak, Weakness{"telemetry.statusline", "the machine's managed settings hold the status line"})
+		} else if theirs, ok := first(layers, "statusLine"); !ok {
+			out.weak = append(out.weak, Weakness{"telemetry.statusline", "the user has no status line, and one of ours would take rows of the screen"})
+		} else if ours, ok := chain(theirs, h.Exe); ok {
+			merged["statusLine"] = ours
+			out.statusline = true
+		} else {
+			out.weak = append(out.weak, Weakness{"telemetry.statusline", "the user's status line is not a command"})
+		}
+	}
+	out.data = append(encode(merged), '\n')
+	return out, ""
+}
+
+func truthy(s string) bool {
+	return slices.Contains([]string{"1", "true", "yes", "on"}, strings.ToLower(strings.TrimSpace(s)))
+}

@@ -1,0 +1,157 @@
+package profiles
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// settings is one layer of Claude Code's settings: members we do not read stay
+// byte for byte what they were.
+type settings map[string]json.RawMessage
+
+type hookCall struct {
+	Type    string `json:"type"`
+	Command string `json:"command"`
+	Timeout int    `json:"timeout"`
+}
+
+type hookGroup struct {
+	Hooks []hookCall `json:"hooks"`
+}
+
+// claudeHooks is what we inject: for every event one group that matches all.
+func claudeHooks(exe string) map[string]hookGroup {
+	hooks := map[string]hookGroup{}
+	for event, seconds := range claudeTimeouts {
+		hooks[event] = hookGroup{[]hookCall{{"command", hookCommand(exe, event), seconds}}}
+	}
+	return hooks
+}
+
+// mergeHooks appends one group per event to the user's own, which all stay, in
+// their order. It changes nothing else.
+func mergeHooks(user settings, ours map[string]hookGroup) (settings, error) {
+	merged := maps.Clone(user)
+	if merged == nil {
+		merged = settings{}
+	}
+	hooks := map[string]json.RawMessage{}
+	if raw, ok := user["hooks"]; ok {
+		if !isObject(raw) || json.Unmarshal(raw, &hooks) != nil {
+			return nil, errors.New("its hooks are not an object")
+		}
+	}
+	for _, event := range slices.Sorted(maps.Keys(ours)) {
+		var groups []json.RawMessage
+		if raw, ok := hooks[event]; ok {
+			if json.Unmarshal(raw, &groups) != nil || groups == nil {
+				return nil, fmt.Errorf("its hooks for %s are not a list", event)
+			}
+		}
+		hooks[event] = encode(append(groups, encode(ours[event])))
+	}
+	merged["hooks"] = encode(hooks)
+	return merged, nil
+}
+
+// chain makes the user's status line one that tells us first and then runs
+// theirs. Its other members, such as the padding, stay.
+func chain(theirs json.RawMessage, exe string) (json.RawMessage, bool) {
+	var members settings
+	var line struct{ Type, Command string }
+	if json.Unmarshal(theirs, &members) != nil || json.Unmarshal(theirs, &line) != nil {
+		return nil, false
+	}
+	if line.Type != "command" || line.Command == "" {
+		return nil, false
+	}
+	members["command"] = encode(hookCommand(exe, "Statusline") + " --then " + quote(line.Command))
+	return encode(members), true
+}
+
+// flagSettings reads what the user gave with --settings: a path, or the JSON
+// itself. Of several, Claude Code uses the last.
+func flagSettings(line claudeLine, h Host) (settings, string) {
+	given := line.values["--settings"]
+	if given == "" {
+		return nil, ""
+	}
+	data := []byte(given)
+	if text := strings.TrimSpace(given); !strings.HasPrefix(text, "{") || !strings.HasSuffix(text, "}") {
+		var ok bool
+		if data, ok = h.read(h.abs(given)); !ok {
+			return nil, "the file given with --settings cannot be read"
+		}
+	}
+	s, ok := parseSettings(data)
+	if !ok {
+		return nil, "what was given with --settings is not a JSON object"
+	}
+	return s, ""
+}
+
+// fileSettings reads the user's settings files, the strongest first.
+func fileSettings(line claudeLine, dir string, h Host) []settings {
+	wanted := func(string) bool { return true }
+	if line.has("--setting-sources") {
+		list := strings.Split(line.values["--setting-sources"], ",")
+		wanted = func(source string) bool {
+			return slices.ContainsFunc(list, func(s string) bool { return strings.TrimSpace(s) == source })
+		}
+	}
+	var layers []settings
+	add := func(source, path string) {
+		data, _ := h.read(path)
+		if s, ok := parseSettings(data); ok && wanted(source) {
+			layers = append(layers, s)
+		}
+	}
+	add("local", filepath.Join(h.Dir, ".claude", "settings.local.json"))
+	add("project", filepath.Join(h.Dir, ".claude", "settings.json"))
+	if dir != "" {
+		add("user", filepath.Join(dir, "settings.json"))
+	}
+	return layers
+}
+
+// managedSettings reads what the machine's administrator lays down, which
+// nothing of ours can outdo.
+func managedSettings(h Host) []settings {
+	for _, dir := range []string{"/etc/claude-code", "/Library/Application Support/ClaudeCode"} {
+		data, _ := h.read(filepath.Join(dir, "managed-settings.json"))
+		if s, ok := parseSettings(data); ok {
+			return []settings{s}
+		}
+	}
+	return nil
+}
+
+// first is a member's value in the strongest layer that has it.
+func first(layers []settings, member string) (json.RawMessage, bool) {
+	for _, s := range layers {
+		if raw, ok := s[member]; ok {
+			return raw, true
+		}
+	}
+	return nil, false
+}
+
+func parseSettings(data []byte) (settings, bool) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	var s settings
+	if !isObject(data) || json.Unmarshal(data, &s) != nil {
+		return nil, false
+	}
+	return s, true
+}
+
+func isObject(data []byte) bool {
+	data = bytes.TrimSpace(data)
+	return len(data) > 0 && data[0] == '{'
+}

@@ -1,0 +1,238 @@
+package profiles
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// codex is the profile of Codex, as seen on 0.169.0.
+func codex() Profile {
+	return Profile{
+		Adapter:     "codex",
+		Programs:    []string{"codex"},
+		HookDecoder: "codex",
+		Transcript:  Source{Name: "rollout", Decoder: "codex-rollout"},
+		Prepare:     prepareCodex,
+		Answer: func(event, context string) []byte {
+			if context == "" || !slices.Contains(codexContextEvents, event) {
+				return nil
+			}
+			return contextAnswer(event, context)
+		},
+	}
+}
+
+// codexScrub are variables that Codex gives to the tools it runs: the ids of
+// the outer session and its call, and the mark that a tool is running.
+// CODEX_HOME is the user's and CODEX_SANDBOX* tells the truth about a sandbox
+// that we are in: both stay.
+var codexScrub = []string{
+	"CODEX_SESSION_ID", "CODEX_THREAD_ID", "CODEX_TOOL_CALL_ID", "CODEX_CI", "CODEX_VERSION",
+}
+
+// A codexHook is one hook that we ask for.
+type codexHook struct {
+	event   string // as -c takes it and the hook is told
+	snake   string // as trust is recorded
+	seconds int
+}
+
+// codexHooks are the hooks of a launch. SessionEnd and Interrupt delay the
+// exit, so they get less; Codex would clamp more than 3 s anyway.
+var codexHooks = []codexHook{
+	{"SessionStart", "session_start", 5},
+	{"SessionEnd", "session_end", 2},
+	{"UserPromptSubmit", "user_prompt_submit", 5},
+	{"PreCompact", "pre_compact", 5},
+	{"PostCompact", "post_compact", 5},
+	{"PostToolUse", "post_tool_use", 5},
+	{"PermissionRequest", "permission_request", 5},
+	{"Stop", "stop", 5},
+	{"Interrupt", "interrupt", 2},
+}
+
+// codexContextEvents are the hooks whose reply has a member for context.
+var codexContextEvents = []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStart"}
+
+func prepareCodex(argv []string, h Host) (Launch, error) {
+	l, err := start(argv, h, codexScrub)
+	if err != nil {
+		return Launch{}, err
+	}
+	line := parseCodex(argv[1:])
+	if codexPlain(line) {
+		l.Plain = true
+		return l, nil
+	}
+	l.OSC, l.OSCDecoder = []int{7501}, "codex-osc"
+
+	var ours []string
+	// Without it the terminal is a client of a background daemon that outlives
+	// it, and neither our overrides nor our environment reach the session.
+	// exec never uses the daemon and does not know the flag.
+	if line.command != "exec" && !line.has("--no-daemon") && !line.has("--remote") {
+		ours = append(ours, "--no-daemon")
+	}
+
+	if reason := codexHookless(line, h); reason != "" {
+		l.Weak = hookless(reason)
+		l.Argv = injected(argv, ours)
+		return l, nil
+	}
+	var state []string
+	for _, hook := range codexHooks {
+		if line.overrides("hooks." + hook.event) {
+			l.Weak = append(l.Weak, Weakness{
+				Capability: "telemetry.hooks",
+				Reason:     "the command line sets hooks." + hook.event + ", so that hook is not ours",
+			})
+			continue
+		}
+		command := hookCommand(h.Exe, hook.event)
+		ours = append(ours, "-c", fmt.Sprintf("hooks.%s=[{hooks=[{type=\"command\",command=%s,timeout=%d}]}]",
+			hook.event, tomlString(command), hook.seconds))
+		state = append(state, fmt.Sprintf("%s={trusted_hash=%s}",
+			tomlString("/<session-flags>/config.toml:"+hook.snake+":0:0"),
+			tomlString(trustHash(hook.snake, command, hook.seconds))))
+	}
+	l.Hooks = len(state) > 0
+	if l.Hooks {
+		ours = append(ours, "-c", "hooks.state={"+strings.Join(state, ",")+"}")
+	}
+	l.Argv = injected(argv, ours)
+	return l, nil
+}
+
+// codexPlain says that a command line is not a session of this process.
+func codexPlain(line codexLine) bool {
+	if line.has("--help") || line.has("--version") || line.sub == "help" {
+		return true
+	}
+	return !slices.Contains([]string{"", "exec", "resume", "fork"}, line.command)
+}
+
+// codexHookless says why no hook of ours can run, empty when they can.
+func codexHookless(line codexLine, h Host) string {
+	switch {
+	case h.NoHooks:
+		return "no hooks were asked for"
+	case line.has("--remote"):
+		return "the session runs in the app server given with --remote, which takes no hooks from here"
+	case line.overrides("hooks"):
+		return "the command line sets hooks as a whole"
+	case line.overrides("hooks.state"):
+		return "the command line sets hooks.state, which would leave our hooks untrusted"
+	case !utf8.ValidString(h.Exe):
+		return "this program's path is not UTF-8 and cannot be written into an override"
+	case codexHooksOff(line, h):
+		return "the user has turned the feature hooks off"
+	}
+	return ""
+}
+
+// overrides says that a -c sets this key, or something below it.
+func (l codexLine) overrides(key string) bool {
+	return slices.ContainsFunc(l.configs, func(o override) bool {
+		if key == "hooks" { // only as a whole; what lies below is asked for one by one
+			return o.key == key
+		}
+		return o.key == key || strings.HasPrefix(o.key, key+".")
+	})
+}
+
+var (
+	inlineHooksOff = regexp.MustCompile(`(^|[{,])\s*"?hooks"?\s*=\s*false\b`)
+	inlineHooksOn  = regexp.MustCompile(`(^|[{,])\s*"?hooks"?\s*=\s*true\b`)
+)
+
+// codexHooksOff finds out whether the feature is off: the command line's last
+// word, or else the profile's, or else the user's configuration.
+func codexHooksOff(line codexLine, h Host) bool {
+	for _, o := range slices.Backward(line.configs) {
+		switch {
+		case o.key == "features.hooks":
+			return o.value == "false"
+		case o.key == "features" && inlineHooksOff.MatchString(o.value):
+			return true
+		case o.key == "features" && inlineHooksOn.MatchString(o.value):
+			return false
+		}
+	}
+	dir := h.home("CODEX_HOME", ".codex")
+	if dir == "" || line.has("--ignore-user-config") {
+		return false
+	}
+	files := []string{filepath.Join(dir, "config.toml")}
+	if name := line.seen["--profile"]; name != "" {
+		files = append([]string{filepath.Join(dir, name+".config.toml")}, files...)
+	}
+	for _, path := range files {
+		data, _ := h.read(path)
+		if off, said := featureOff(string(data)); said {
+			return off
+		}
+	}
+	return false
+}
+
+// featureOff looks in a TOML file for features.hooks in the three ways in
+// which people write it. It is no TOML reader: what it misses is noticed in the
+// session, where the hooks are then not heard.
+func featureOff(text string) (off, said bool) {
+	table := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			table = strings.Trim(strings.TrimSpace(strings.SplitN(line, "#", 2)[0]), "[] \t")
+			continue
+		}
+		key, val, ok := strings.Cut(line, "=")
+		if !ok {
+			continue
+		}
+		key = strings.ReplaceAll(strings.TrimSpace(key), `"`, "")
+		if table != "" {
+			key = table + "." + key
+		}
+		val = strings.TrimSpace(val)
+		switch {
+		case key == "features.hooks":
+			return strings.HasPrefix(val, "false"), true
+		case key == "features" && inlineHooksOff.MatchString(val):
+			return true, true
+		case key == "features" && inlineHooksOn.MatchString(val):
+			return false, true
+		}
+	}
+	return false, false
+}
+
+// trustHash is the digest under which Codex records that the user trusts a
+// hook: of its definition as canonical JSON, keys sorted, with the time-out
+// that will hold.
+func trustHash(snake, command string, seconds int) string {
+	definition := fmt.Sprintf(`{"event_name":%s,"hooks":[{"async":false,"command":%s,"timeout":%d,"type":"command"}]}`,
+		jsonString(snake), jsonString(command), heldTimeout(snake, seconds))
+	sum := sha256.Sum256([]byte(definition))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// heldTimeout is the time-out that Codex makes of the configured one; 0 is none.
+func heldTimeout(snake string, seconds int) int {
+	if snake != "session_end" && snake != "interrupt" {
+		if seconds == 0 {
+			return 600
+		}
+		return seconds
+	}
+	if seconds == 0 {
+		return 1
+	}
+	return min(seconds, 3)
+}

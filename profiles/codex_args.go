@@ -1,0 +1,94 @@
+package profiles
+
+import (
+	"slices"
+	"strings"
+)
+
+// The option table of Codex 0.169.0: `codex --help` and the help of exec,
+// resume, fork and exec resume, which share one spelling.
+var codexOptions = optionTable(map[arity]string{
+	flag: `--all --approve-for-me --dangerously-bypass-approvals-and-sandbox
+		--dangerously-bypass-hook-trust --ephemeral -h,--help --ignore-rules --ignore-user-config
+		--include-non-interactive --json --last --no-alt-screen --no-daemon --oss --search
+		--skip-git-repo-check --strict-config --trust -V,--version --worktree`,
+	value: `--add-dir -a,--ask-for-approval -C,--cd --color -c,--config --cyber-access-program --disable
+		--enable --local-provider -m,--model -o,--output-last-message --output-schema -p,--profile
+		--remote --remote-auth-token-env -s,--sandbox --thread-source`,
+	variadic: `-i,--image`,
+})
+
+// codexCommands are the subcommands; what is none of them is a prompt.
+var codexCommands = []string{
+	"a", "agents", "app-server", "apply", "archive", "cloud", "completion", "debug", "delete",
+	"doctor", "e", "exec", "exec-server", "features", "fork", "help", "login", "logout", "mcp",
+	"migrate-nfs-db", "migrate-rollouts", "plugin", "queue", "remote-control", "resume", "review",
+	"sandbox", "unarchive", "update",
+}
+
+// codexLine is a command line as Codex would take it.
+type codexLine struct {
+	seen    map[string]string // options by name, with the last value
+	configs []override        // -c, --enable and --disable, in order
+	command string            // "", "exec", "resume", "fork", or another subcommand
+	sub     string            // exec's own: "", "resume", "fork", "review", "help"
+}
+
+// An override is one `-c key=value`.
+type override struct{ key, value string }
+
+func (l codexLine) has(name string) bool { _, ok := l.seen[name]; return ok }
+
+func parseCodex(args []string) codexLine {
+	l := codexLine{seen: map[string]string{}}
+	open := false
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			break
+		}
+		if !looksLikeOption(arg) {
+			if !open {
+				l.operand(arg)
+			}
+			continue
+		}
+		opt, val, attached, ok := lookup(codexOptions, arg, l.seen)
+		open = ok && opt.arity == variadic && !attached
+		if !ok {
+			continue
+		}
+		if (opt.arity == value || opt.arity == variadic) && !attached && i+1 < len(args) {
+			i++
+			val = args[i]
+		}
+		l.option(opt.name, strings.TrimPrefix(val, "="))
+	}
+	return l
+}
+
+func (l *codexLine) option(name, val string) {
+	l.seen[name] = val
+	switch name {
+	case "--config":
+		key, v, _ := strings.Cut(val, "=")
+		l.configs = append(l.configs, override{strings.TrimSpace(key), strings.TrimSpace(v)})
+	case "--enable":
+		l.configs = append(l.configs, override{"features." + val, "true"})
+	case "--disable":
+		l.configs = append(l.configs, override{"features." + val, "false"})
+	}
+}
+
+// operand takes a subcommand's name; all other operands are prompts and ids.
+func (l *codexLine) operand(arg string) {
+	switch {
+	case l.command == "" && slices.Contains(codexCommands, arg):
+		l.command = arg
+		if arg == "e" {
+			l.command = "exec"
+		}
+	case l.command == "exec" && l.sub == "" && slices.Contains([]string{"resume", "fork", "review", "help"}, arg):
+		l.sub = arg
+	}
+}

@@ -1,0 +1,106 @@
+package profiles
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// start is the launch that every profile begins with: the user's command line,
+// and the environment without what would mislead the harness.
+func start(argv []string, h Host, scrub []string) (Launch, error) {
+	if len(argv) == 0 || argv[0] == "" {
+		return Launch{}, errors.New("prepare launch: the command line is empty; name the program to run")
+	}
+	return Launch{Argv: slices.Clone(argv), Env: environ(h, scrub)}, nil
+}
+
+// environ copies the wrapper's environment without the names in scrub, and
+// tells the harness's children where this session's door is. A wrapper around
+// this one has told its own: those are replaced, or the inner harness's hooks
+// would call the outer session.
+func environ(h Host, scrub []string) []string {
+	var env []string
+	for _, kv := range h.Env {
+		name, _, _ := strings.Cut(kv, "=")
+		switch {
+		case name == "LIFELOOP_SESSION_ID", name == "LIFELOOP_SOCKET", slices.Contains(scrub, name):
+			continue
+		}
+		env = append(env, kv)
+	}
+	if h.SessionID != "" {
+		env = append(env, "LIFELOOP_SESSION_ID="+h.SessionID)
+	}
+	if h.Socket != "" {
+		env = append(env, "LIFELOOP_SOCKET="+h.Socket)
+	}
+	return env
+}
+
+// getenv is the last value of a name, as execve's callee reads it.
+func (h Host) getenv(name string) string {
+	for _, kv := range slices.Backward(h.Env) {
+		if k, v, ok := strings.Cut(kv, "="); ok && k == name {
+			return v
+		}
+	}
+	return ""
+}
+
+// read is ReadFile without its absence: no reader, nothing there.
+func (h Host) read(path string) ([]byte, bool) {
+	if h.ReadFile == nil || path == "" {
+		return nil, false
+	}
+	data, err := h.ReadFile(path)
+	return data, err == nil
+}
+
+// abs resolves a path of the user's command line as the harness would.
+func (h Host) abs(path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(h.Dir, path)
+}
+
+// home is a harness's configuration folder: what the variable says, or the
+// folder below HOME. Empty when neither is known.
+func (h Host) home(variable, below string) string {
+	if dir := h.getenv(variable); dir != "" {
+		return h.abs(dir)
+	}
+	if dir := h.getenv("HOME"); dir != "" {
+		return filepath.Join(dir, below)
+	}
+	return ""
+}
+
+// injected puts arguments of ours directly behind the program's name. There
+// they can be nobody's value, and a later argument of the user's wins.
+func injected(argv, ours []string) []string {
+	return slices.Concat(argv[:1], ours, argv[1:])
+}
+
+// hookCapabilities are what a harness with hooks cannot do without them.
+var hookCapabilities = []string{
+	"telemetry.hooks",
+	"frame.opening",
+	"frame.ending",
+	"placement.pre_session",
+	"placement.pre_frame_leading",
+	"placement.pre_frame_trailing",
+	"placement.tool_result",
+	"approval_surface",
+}
+
+// hookless says of every capability that lives on hooks why it is missing.
+func hookless(reason string) []Weakness {
+	var weak []Weakness
+	for _, c := range hookCapabilities {
+		weak = append(weak, Weakness{Capability: c, Reason: reason})
+	}
+	return weak
+}

@@ -1,0 +1,67 @@
+package profiles
+
+import "strings"
+
+// Generic is the adapter for a program that we know nothing of.
+const Generic = "generic"
+
+// profiles lists every profile, in the order that Adapters tells.
+func profiles() []Profile {
+	return []Profile{
+		claude(),
+		codex(),
+		plain("gemini", "gemini"),
+		plain("opencode", "opencode"),
+		plain("openclaw", "openclaw"),
+		plain("hermes", "hermes"),
+		plain(Generic),
+	}
+}
+
+// For returns the profile of one adapter.
+func For(adapter string) (Profile, bool) {
+	for _, p := range profiles() {
+		if p.Adapter == adapter {
+			return p, true
+		}
+	}
+	return Profile{}, false
+}
+
+// Adapters lists the ids that For knows, "generic" last.
+func Adapters() []string {
+	var ids []string
+	for _, p := range profiles() {
+		ids = append(ids, p.Adapter)
+	}
+	return ids
+}
+
+// Infer tells from a program's name or path (argv[0]) which adapter it is for,
+// "generic" when it is nobody's.
+func Infer(program string) string {
+	base := program[strings.LastIndexAny(program, `/\`)+1:]
+	if n := len(base) - len(".exe"); n > 0 && strings.EqualFold(base[n:], ".exe") {
+		base = base[:n]
+	}
+	for _, p := range profiles() {
+		for _, name := range p.Programs {
+			if base == name {
+				return p.Adapter
+			}
+		}
+	}
+	return Generic
+}
+
+// plain is a profile that injects nothing but the environment.
+func plain(adapter string, programs ...string) Profile {
+	return Profile{
+		Adapter:  adapter,
+		Programs: programs,
+		Prepare: func(argv []string, h Host) (Launch, error) {
+			return start(argv, h, nil)
+		},
+		Answer: func(string, string) []byte { return nil },
+	}
+}

@@ -1,0 +1,82 @@
+package profiles
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// quote makes s one word of a POSIX shell.
+func quote(s string) string {
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// hookCommand is the shell line by which a harness calls us back.
+func hookCommand(exe, event string) string {
+	return quote(exe) + " hook " + event
+}
+
+// encode is JSON without HTML escaping: a harness that hashes or refuses
+// unknown spellings must see the characters themselves.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// jsonString spells s as RFC 8785 does: only the quote, the backslash and
+// control characters are escaped, the latter in their short form where there
+// is one. encoding/json escapes U+2028 and U+2029 too, which would change a hash.
+func jsonString(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch r {
+		case '"', '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case '\b':
+			b.WriteString(`\b`)
+		case '\t':
+			b.WriteString(`\t`)
+		case '\n':
+			b.WriteString(`\n`)
+		case '\f':
+			b.WriteString(`\f`)
+		case '\r':
+			b.WriteString(`\r`)
+		default:
+			if r < 0x20 {
+				fmt.Fprintf(&b, `\u%04x`, r)
+				continue
+			}
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// tomlString spells s as a TOML basic string, which is the JSON string but for
+// DEL, a control character there.
+func tomlString(s string) string {
+	return strings.ReplaceAll(jsonString(s), "\x7f", `\u007f`)
+}
+
+// contextAnswer is the reply to a hook that adds context for the model, in the
+// form that Claude Code and Codex share. Codex voids a reply with a key that
+// it does not know, so this is all there may be.
+func contextAnswer(event, context string) []byte {
+	type output struct {
+		Event   string `json:"hookEventName"`
+		Context string `json:"additionalContext"`
+	}
+	return encode(struct {
+		Output output `json:"hookSpecificOutput"`
+	}{output{event, context}})
+}
