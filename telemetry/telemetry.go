@@ -33,9 +33,11 @@ const (
 	NeedsInput Kind = "needs_input"
 	// TurnStop: the model finished; a hook may still make it go on. Turn, Outcome.
 	TurnStop Kind = "turn_stop"
-	// TurnEnd: the turn is over for certain. Turn when known, Outcome, Error.
+	// TurnEnd: the turn is over for certain. Turn when known, Outcome, Error. The
+	// Outcome is empty when the source does not tell it: then the turn completed,
+	// unless a TurnStop said otherwise.
 	TurnEnd Kind = "turn_end"
-	// Usage: tokens in use after a model call. Usage.
+	// UsageSeen: tokens in use after a model call. Usage.
 	UsageSeen Kind = "usage"
 	// WindowSeen: the context window became known without a usage. Window, WindowSource.
 	WindowSeen Kind = "window"
@@ -78,7 +80,7 @@ const (
 // A Signal is one harness-neutral thing that a source told us.
 type Signal struct {
 	Kind   Kind      `json:"kind"`
-	Source string    `json:"source"`           // "hook", "transcript", "statusline", "registry", "terminal"
+	Source string    `json:"source"`           // "hook", "transcript", "rollout", "statusline", "registry", "terminal"
 	Detail string    `json:"detail,omitempty"` // what in the source told it: hook name, record id, ordinal
 	At     time.Time `json:"at,omitzero"`      // the record's own time; zero when it has none
 

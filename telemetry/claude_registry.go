@@ -1,0 +1,55 @@
+package telemetry
+
+import "time"
+
+// claudeRegistry decodes the file that a running Claude Code keeps about
+// itself, sessions/<pid>.json. A record is the whole file as it stands; it is
+// rewritten at each change, so a torn read is possible and the next one tells.
+type claudeRegistry struct{ tally }
+
+func (d *claudeRegistry) Decode(record []byte) []Signal {
+	s := Signal{Source: "registry"}
+	var status, waiting string
+	var updated time.Time
+	hasStatus := false
+	ok := members(record, func(key, val []byte) bool {
+		switch string(key) {
+		case "sessionId":
+			s.Session = name(val)
+		case "status":
+			status, hasStatus = name(val), true
+		case "waitingFor":
+			waiting = name(val)
+		case "statusUpdatedAt":
+			s.At = stampMilli(val)
+		case "updatedAt":
+			updated = stampMilli(val)
+		}
+		return true
+	})
+	if !ok || s.Session == "" {
+		d.miss(malformed)
+		return nil
+	}
+	if s.At.IsZero() {
+		s.At = updated
+	}
+	s.Detail = status
+	switch {
+	case status == "idle", status == "shell": // shell: the turn is over, a background command runs on
+		s.Kind = Idle
+	case status == "busy":
+		s.Kind = Working
+	case status == "waiting":
+		s.Kind = NeedsInput
+		if waiting != "" {
+			s.Detail = waiting
+		}
+	case !hasStatus: // print mode keeps no status
+		s.Kind = Alive
+	default:
+		d.miss("status/" + status)
+		s.Kind, s.Detail = Alive, ""
+	}
+	return []Signal{s}
+}

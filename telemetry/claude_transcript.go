@@ -1,0 +1,395 @@
+package telemetry
+
+import (
+	"bytes"
+	"time"
+)
+
+// claudeTranscript decodes one line of a Claude Code transcript.
+//
+// The order of lines is not the order of events: what is flushed together may
+// stand in any order, and a turn's end has been seen above its prompt. A stop
+// or an end that finds no turn open is therefore held until the next prompt,
+// whose time tells whether it belongs to that prompt or to one before.
+type claudeTranscript struct {
+	tally
+	turn string // promptId of the newest user record
+	open bool   // a user record came, and no end of its turn yet
+	held []Signal
+	// calls remembers the newest model calls, whose usage is repeated on every
+	// line of the call's answer.
+	calls [16]Usage
+	call  int
+}
+
+const maxHeld = 16
+
+// claudeRecord is what is read of a line. Its slices point into the line.
+type claudeRecord struct {
+	kind, subtype, message, compact, origin []byte
+	uuid, session, at, promptID, source     []byte
+	failure                                 []byte
+	sidechain, meta, summary, apiError      bool
+}
+
+func (d *claudeTranscript) Decode(record []byte) []Signal {
+	var r claudeRecord
+	ok := members(record, func(key, val []byte) bool {
+		switch string(key) {
+		case "type":
+			r.kind = val
+			return !claudeHousekeeping(val)
+		case "subtype":
+			r.subtype = val
+		case "message":
+			r.message = val
+		case "compactMetadata":
+			r.compact = val
+		case "origin":
+			r.origin = val
+		case "uuid":
+			r.uuid = val
+		case "sessionId":
+			r.session = val
+		case "timestamp":
+			r.at = val
+		case "promptId":
+			r.promptID = val
+		case "promptSource":
+			r.source = val
+		case "error":
+			r.failure = val
+		case "isSidechain":
+			r.sidechain = r.sidechain || isTrue(val)
+		case "agentId":
+			r.sidechain = r.sidechain || name(val) != ""
+		case "isMeta":
+			r.meta = isTrue(val)
+		case "isCompactSummary":
+			r.summary = isTrue(val)
+		case "isApiErrorMessage":
+			r.apiError = isTrue(val)
+		}
+		return true
+	})
+	if !ok || len(r.kind) == 0 {
+		d.miss(malformed)
+		return nil
+	}
+	switch string(r.kind) {
+	case `"user"`, `"assistant"`, `"system"`:
+	default:
+		if !claudeHousekeeping(r.kind) {
+			d.miss(name(r.kind))
+		}
+		return nil
+	}
+	if r.sidechain {
+		return nil // a sub-agent's context, turn and tools are not the session's
+	}
+	switch string(r.kind) {
+	case `"user"`:
+		return d.user(r)
+	case `"assistant"`:
+		return d.assistant(r)
+	default:
+		return d.system(r)
+	}
+}
+
+// claudeHousekeeping says whether records of this type tell nothing about the
+// life of a session.
+func claudeHousekeeping(kind []byte) bool {
+	switch string(kind) {
+	case `"attachment"`, `"file-history-snapshot"`, `"queue-operation"`, `"last-prompt"`, `"mode"`,
+		`"permission-mode"`, `"ai-title"`, `"custom-title"`, `"agent-name"`, `"summary"`:
+		return true
+	}
+	return false
+}
+
+// signal starts a signal told by the record.
+func (r claudeRecord) signal(kind Kind) Signal {
+	return Signal{Kind: kind, Source: "transcript", Detail: name(r.uuid), At: stamp(r.at), Session: name(r.session)}
+}
+
+func (d *claudeTranscript) user(r claudeRecord) []Signal {
+	content := claudeContent(r.message)
+	promptID := name(r.promptID)
+
+	var before, out, after []Signal
+	if promptID != "" {
+		before, after = d.begin(promptID, stamp(r.at))
+	}
+	if r.human(content) {
+		s := r.signal(Prompt)
+		s.Turn = promptID
+		out = append(out, s)
+	}
+	for _, id := range content.ended {
+		s := r.signal(ToolEnd)
+		s.Turn, s.Tool = d.current(), id
+		out = append(out, s)
+	}
+	if len(r.source) == 0 && !r.meta && content.interrupted() {
+		s := r.signal(TurnEnd)
+		s.Outcome = Interrupted
+		out = append(out, d.end(s)...)
+	}
+	if bytes.HasPrefix(content.text, []byte(`<local-command-stdout>`)) {
+		d.open = false // a local command is over as soon as it has printed
+	}
+	return append(append(before, out...), after...)
+}
+
+// human says whether the record is a prompt that somebody submitted. Records
+// that Claude Code writes in the user's name carry no source, or say so.
+func (r claudeRecord) human(c content) bool {
+	if r.meta || r.summary || len(c.ended) > 0 || len(r.promptID) == 0 || c.local() {
+		return false
+	}
+	switch string(r.source) {
+	case `"typed"`, `"queued"`, `"sdk"`:
+	default:
+		return false
+	}
+	if len(r.origin) == 0 || isNull(r.origin) {
+		return true
+	}
+	human := false
+	members(r.origin, func(key, val []byte) bool {
+		if string(key) == "kind" {
+			human = string(val) == `"human"`
+		}
+		return true
+	})
+	return human
+}
+
+// begin notes that a record of this turn was seen. It returns the held signals
+// that come before the record and those that come after it.
+func (d *claudeTranscript) begin(turn string, at time.Time) (before, after []Signal) {
+	d.turn, d.open = turn, true
+	for _, s := range d.held {
+		if s.At.Before(at) {
+			before = append(before, s)
+			continue
+		}
+		s.Turn = turn
+		after = append(after, s)
+		if s.Kind == TurnEnd {
+			d.open = false
+		}
+	}
+	d.held = nil
+	return before, after
+}
+
+// end tells a stop or an end of the open turn, or holds it when none is open.
+func (d *claudeTranscript) end(s Signal) []Signal {
+	if !d.open && len(d.held) < maxHeld {
+		d.held = append(d.held, s)
+		return nil
+	}
+	s.Turn = d.current()
+	if s.Kind == TurnEnd {
+		d.open = false
+	}
+	return []Signal{s}
+}
+
+func (d *claudeTranscript) current() string {
+	if !d.open {
+		return ""
+	}
+	return d.turn
+}
+
+func (d *claudeTranscript) assistant(r claudeRecord) []Signal {
+	if r.apiError {
+		s := r.signal(TurnStop)
+		s.Outcome, s.Error = Failed, claudeError(name(r.failure))
+		return d.end(s)
+	}
+	var id, model string
+	var usage claudeUsage
+	var started []string
+	ok := members(r.message, func(key, val []byte) bool {
+		switch string(key) {
+		case "id":
+			id = name(val)
+		case "model":
+			model = name(val)
+		case "usage":
+			usage = readClaudeUsage(val)
+		case "content":
+			started = claudeToolUses(val)
+		}
+		return true
+	})
+	if !ok {
+		d.miss(malformed)
+		return nil
+	}
+	if model == "<synthetic>" {
+		return nil // written by Claude Code itself; its usage is all zeros
+	}
+	var out []Signal
+	if usage.input > 0 && d.news(id, usage.output) {
+		s := r.signal(UsageSeen)
+		s.Turn, s.Model = d.current(), model
+		s.Usage = &Usage{ID: id, Used: usage.input, Output: usage.output}
+		out = append(out, s)
+	}
+	for _, tool := range started {
+		s := r.signal(ToolStart)
+		s.Turn, s.Tool = d.current(), tool
+		out = append(out, s)
+	}
+	return out
+}
+
+// news says whether this is the first usage of the call, or a larger one.
+func (d *claudeTranscript) news(id string, output int64) bool {
+	if id == "" {
+		return true
+	}
+	for i := range d.calls {
+		if d.calls[i].ID != id {
+			continue
+		}
+		if output <= d.calls[i].Output {
+			return false
+		}
+		d.calls[i].Output = output
+		return true
+	}
+	d.calls[d.call] = Usage{ID: id, Output: output}
+	d.call = (d.call + 1) % len(d.calls)
+	return true
+}
+
+func (d *claudeTranscript) system(r claudeRecord) []Signal {
+	switch string(r.subtype) {
+	case `"turn_duration"`:
+		return d.end(r.signal(TurnEnd))
+	case `"compact_boundary"`:
+		s := r.signal(Compacted)
+		s.Turn = d.current()
+		s.Compaction = claudeCompaction(r.compact)
+		return []Signal{s}
+	case `"local_command"`:
+		d.open = false
+	case `"stop_hook_summary"`, `"informational"`:
+	default:
+		d.miss("system/" + name(r.subtype))
+	}
+	return nil
+}
+
+func claudeCompaction(metadata []byte) *Compaction {
+	c := &Compaction{Half: "record", Trigger: "unknown"}
+	members(metadata, func(key, val []byte) bool {
+		switch string(key) {
+		case "trigger":
+			c.Trigger = trigger(name(val))
+		case "preTokens":
+			n := count(val)
+			c.Before = &n
+		case "postTokens":
+			n := count(val)
+			c.After = &n
+		}
+		return true
+	})
+	return c
+}
+
+// content is what is read of a user message: which tools it answers, and how
+// its text begins, still escaped. The text itself goes nowhere.
+type content struct {
+	ended []string
+	text  []byte
+}
+
+func claudeContent(message []byte) content {
+	var c content
+	members(message, func(key, val []byte) bool {
+		if string(key) != "content" {
+			return true
+		}
+		if len(val) >= 2 && val[0] == '"' {
+			c.text = val[1 : len(val)-1]
+			return true
+		}
+		elements(val, func(block []byte) bool {
+			var kind, tool, text []byte
+			members(block, func(key, val []byte) bool {
+				switch string(key) {
+				case "type":
+					kind = val
+				case "tool_use_id":
+					tool = val
+				case "text":
+					text = val
+				}
+				return true
+			})
+			switch string(kind) {
+			case `"tool_result"`:
+				if id := name(tool); id != "" {
+					c.ended = append(c.ended, id)
+				}
+			case `"text"`:
+				if c.text == nil && len(text) >= 2 && text[0] == '"' {
+					c.text = text[1 : len(text)-1]
+				}
+			}
+			return true
+		})
+		return true
+	})
+	return c
+}
+
+// interrupted says whether the text is Claude Code's mark of an interrupt.
+func (c content) interrupted() bool {
+	switch string(c.text) {
+	case "[Request interrupted by user]", "[Request interrupted by user for tool use]":
+		return true
+	}
+	return false
+}
+
+// local says whether the text is the record of a command that runs in Claude
+// Code itself, or of its output.
+func (c content) local() bool {
+	for _, tag := range []string{"<command-", "<local-command-", "<bash-"} {
+		if bytes.HasPrefix(c.text, []byte(tag)) {
+			return true
+		}
+	}
+	return false
+}
+
+func claudeToolUses(val []byte) (ids []string) {
+	elements(val, func(block []byte) bool {
+		var kind, id []byte
+		members(block, func(key, val []byte) bool {
+			switch string(key) {
+			case "type":
+				kind = val
+			case "id":
+				id = val
+			}
+			return true
+		})
+		if string(kind) == `"tool_use"` {
+			if id := name(id); id != "" {
+				ids = append(ids, id)
+			}
+		}
+		return true
+	})
+	return ids
+}

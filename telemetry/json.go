@@ -1,0 +1,246 @@
+package telemetry
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// This file walks JSON without building it. A record may be megabytes of text
+// of which we want six short members: the walk finds those and steps over the
+// rest from quote to quote, so that a session's text is neither parsed nor
+// copied. It checks the shape it walks through (a torn record is refused), not
+// what it steps over.
+
+// members calls f with the key, between its quotes, and the value of each
+// member of the object b, until f returns false. It reports whether b is an
+// object, as far as it was walked.
+func members(b []byte, f func(key, val []byte) bool) bool {
+	i := space(b, 0)
+	if i >= len(b) || b[i] != '{' {
+		return false
+	}
+	i = space(b, i+1)
+	if i < len(b) && b[i] == '}' {
+		return space(b, i+1) == len(b)
+	}
+	for {
+		if i >= len(b) || b[i] != '"' {
+			return false
+		}
+		end := skipString(b, i)
+		if end < 0 {
+			return false
+		}
+		key := b[i+1 : end-1]
+		i = space(b, end)
+		if i >= len(b) || b[i] != ':' {
+			return false
+		}
+		i = space(b, i+1)
+		end = skipValue(b, i)
+		if end < 0 {
+			return false
+		}
+		if !f(key, b[i:end]) {
+			return true
+		}
+		i = space(b, end)
+		if i >= len(b) {
+			return false
+		}
+		switch b[i] {
+		case ',':
+			i = space(b, i+1)
+		case '}':
+			return space(b, i+1) == len(b)
+		default:
+			return false
+		}
+	}
+}
+
+// elements calls f with each element of the array b, as members does.
+func elements(b []byte, f func(val []byte) bool) bool {
+	i := space(b, 0)
+	if i >= len(b) || b[i] != '[' {
+		return false
+	}
+	i = space(b, i+1)
+	if i < len(b) && b[i] == ']' {
+		return space(b, i+1) == len(b)
+	}
+	for {
+		end := skipValue(b, i)
+		if end < 0 {
+			return false
+		}
+		if !f(b[i:end]) {
+			return true
+		}
+		i = space(b, end)
+		if i >= len(b) {
+			return false
+		}
+		switch b[i] {
+		case ',':
+			i = space(b, i+1)
+		case ']':
+			return space(b, i+1) == len(b)
+		default:
+			return false
+		}
+	}
+}
+
+func space(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// skipString returns the index after the string that starts at b[i], or -1.
+func skipString(b []byte, i int) int {
+	for i++; ; i++ {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return -1
+		}
+		start := i
+		i += n
+		// The quote is escaped when an odd number of backslashes precedes it.
+		slashes := 0
+		for j := i - 1; j >= start && b[j] == '\\'; j-- {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return i + 1
+		}
+	}
+}
+
+// skipValue returns the index after the value that starts at b[i], or -1. It
+// counts depth instead of recursing: no nesting can exhaust the stack.
+func skipValue(b []byte, i int) int {
+	if i >= len(b) {
+		return -1
+	}
+	switch b[i] {
+	case '"':
+		return skipString(b, i)
+	case '{', '[':
+	default:
+		start := i
+		for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
+			i++
+		}
+		if i == start {
+			return -1
+		}
+		return i
+	}
+	depth := 0
+	for i < len(b) {
+		switch b[i] {
+		case '"':
+			if i = skipString(b, i); i < 0 {
+				return -1
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+		i++
+	}
+	return -1
+}
+
+// text returns the JSON string val, or "" when val is anything else.
+func text(val []byte) string {
+	if len(val) < 2 || val[0] != '"' {
+		return ""
+	}
+	if bytes.IndexByte(val, '\\') < 0 {
+		return string(val[1 : len(val)-1])
+	}
+	var s string
+	if json.Unmarshal(val, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// name returns the JSON string val if it can be an id or a name, else "". Ids
+// are kept for good and shown to people, so what is long or unprintable is
+// dropped: it would be text, not a name.
+func name(val []byte) string { return printable(val, 256) }
+
+// path returns the JSON string val if it can be a file's path, else "".
+func path(val []byte) string { return printable(val, 4096) }
+
+func printable(val []byte, limit int) string {
+	// An escaped character takes at most 6 bytes per byte of its text.
+	if len(val) > 6*limit+2 {
+		return ""
+	}
+	s := text(val)
+	if len(s) > limit || !utf8.ValidString(s) {
+		return ""
+	}
+	for _, r := range s {
+		if !unicode.IsPrint(r) {
+			return ""
+		}
+	}
+	return s
+}
+
+func isTrue(val []byte) bool { return string(val) == "true" }
+func isNull(val []byte) bool { return string(val) == "null" }
+
+// count returns the JSON number val if it can be a number of tokens, else 0.
+func count(val []byte) int64 {
+	const most = 1 << 50 // sums of a few stay far from overflow
+	n, err := strconv.ParseInt(string(val), 10, 64)
+	if err != nil || n < 0 || n > most {
+		return 0
+	}
+	return n
+}
+
+// stamp returns the time of the RFC 3339 string val, or the zero time.
+func stamp(val []byte) time.Time {
+	if len(val) < 2 || len(val) > 64 || val[0] != '"' {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, string(val[1:len(val)-1]))
+	if err != nil {
+		return time.Time{}
+	}
+	return inRange(t.UTC())
+}
+
+// stampMilli returns the time of the number val, milliseconds since 1970.
+func stampMilli(val []byte) time.Time {
+	n := count(val)
+	if n == 0 {
+		return time.Time{}
+	}
+	return inRange(time.UnixMilli(n).UTC())
+}
+
+// inRange drops a time that RFC 3339 cannot write.
+func inRange(t time.Time) time.Time {
+	if t.Year() < 0 || t.Year() > 9999 {
+		return time.Time{}
+	}
+	return t
+}

@@ -1,0 +1,37 @@
+package telemetry
+
+import "strings"
+
+// oneMillion is how Claude Code spells a model that runs with a window of a
+// million tokens.
+const oneMillion = "[1m]"
+
+// modelWindows are the windows of models that have only one unless their name
+// says otherwise. A model that is sold with several windows under one name is
+// not here: for it only the harness itself can tell.
+var modelWindows = []struct {
+	prefix string
+	tokens int64
+}{
+	{"claude-sonnet-4-5", 200_000},
+	{"claude-sonnet-4-6", 200_000},
+	{"claude-opus-4-6", 200_000},
+}
+
+// ModelWindow tells the context window that a model's name gives away, and
+// how ("suffix" or "table"); 0 when it does not. The name must be the
+// configured one, with its suffix if it has one: the model name inside a
+// Claude transcript has lost it.
+func ModelWindow(model string) (tokens int64, source string) {
+	if strings.HasSuffix(model, oneMillion) {
+		return 1_000_000, "suffix"
+	}
+	for _, w := range modelWindows {
+		rest, ok := strings.CutPrefix(model, w.prefix)
+		// claude-sonnet-4-50 would be another model; -20250929 is a release of this one.
+		if ok && (rest == "" || rest[0] == '-' || rest[0] == '@') {
+			return w.tokens, "table"
+		}
+	}
+	return 0, ""
+}
