@@ -79,6 +79,24 @@ type EventClaim struct {
 type PlacementClaim struct {
 	Support  Support `json:"support"`
 	MaxBytes *int64  `json:"max_bytes,omitempty"`
+	// SeenAs says how the model sees what is placed here. It is our addition to
+	// the contract's claim: without it nobody could tell which class gives a
+	// developer_equivalent_frame (DECISIONS L6).
+	SeenAs SeenAs `json:"seen_as,omitempty"`
+}
+
+// A SeenAs is the voice in which placed text reaches the model.
+type SeenAs string
+
+const (
+	SeenAsDeveloper SeenAs = "developer"
+	SeenAsSystem    SeenAs = "system"
+	SeenAsUser      SeenAs = "user"
+)
+
+// Valid reports whether s is one of the three voices.
+func (s SeenAs) Valid() bool {
+	return s == SeenAsDeveloper || s == SeenAsSystem || s == SeenAsUser
 }
 
 // A Claim is a support state with its evidence in words.

@@ -517,6 +517,9 @@ func (m Manifest) checkPlacements(l *list, at path) {
 		if claim.MaxBytes != nil && *claim.MaxBytes <= 0 {
 			l.add(at.member("max_bytes"), "expected a positive integer, got %d", *claim.MaxBytes)
 		}
+		if claim.SeenAs != "" {
+			oneOf(l, at.member("seen_as"), claim.SeenAs, []SeenAs{SeenAsDeveloper, SeenAsSystem, SeenAsUser})
+		}
 	}
 }
 
