@@ -1,0 +1,486 @@
+package watchers
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+)
+
+// headSize is how many of a file's first bytes tell it from another one.
+const headSize = 1024
+
+// todo is what a tail has to do at its next turn.
+type todo uint8
+
+const (
+	toRead todo = 1 << iota // the open file may have grown
+	toLook                  // the path may mean another file
+)
+
+// identity is what the system calls the same file. As long as we hold it open
+// the inode cannot be given to another file.
+type identity struct{ dev, ino uint64 }
+
+// tail is one file that is followed.
+type tail struct {
+	Spec
+	points []point // what its path depends on, as watched now; empty when polled
+	todo   todo
+	polled bool
+	last   bool // this is its last look: read all there is, watch nothing
+
+	placed bool // From and AtEnd were used up
+	failed bool // Unreadable was told
+	away   bool // Deleted was told; file, if any, is the one that lost its path
+
+	file    *os.File
+	id      identity
+	off     int64  // end of the last whole line told
+	pending int64  // bytes behind off known to hold no newline
+	tooLong bool   // LineTooLong was told for the line at off
+	head    []byte // the file's first min(headSize, off) bytes
+	prefix  string // digest of head, empty when not made yet; of a Whole file, of the content last told
+}
+
+func newTail(s Spec) *tail {
+	if s.From != nil {
+		from := *s.From // the caller may change his while we still need it
+		s.From = &from
+	}
+	return &tail{Spec: s}
+}
+
+func (t *tail) close() {
+	if t.file != nil {
+		t.file.Close() // was only read
+		t.file = nil
+	}
+}
+
+// restart goes back to the start of the file.
+func (t *tail) restart() {
+	t.off, t.pending, t.tooLong = 0, 0, false
+	t.head, t.prefix = t.head[:0], ""
+}
+
+func (t *tail) pos() Position {
+	if t.prefix == "" && len(t.head) > 0 {
+		t.prefix = digest(t.head)
+	}
+	return Position{Path: t.Path, Dev: t.id.dev, Ino: t.id.ino, Prefix: t.prefix, Offset: t.off}
+}
+
+// digest names bytes by their number and half of their SHA-256: it has to tell
+// files apart, not to withstand a forger.
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return strconv.Itoa(len(b)) + ":" + hex.EncodeToString(sum[:16])
+}
+
+// look finds out what the path means now and reads what is new. It reports
+// whether the tail needs another turn.
+func (w *Watcher) look(t *tail) bool {
+	var lack error
+	if !t.last {
+		lack = w.watch(t)
+	}
+	more, err := w.visit(t)
+	if exhausted(err) {
+		lack = err
+	}
+	if !t.last {
+		w.setPolled(t, lack)
+	}
+	return more
+}
+
+func (w *Watcher) visit(t *tail) (bool, error) {
+	if t.Whole {
+		return false, w.readWhole(t)
+	}
+	info, err := os.Stat(t.Path)
+	if err == nil && t.file != nil && identify(info) == t.id {
+		w.recover(t)
+		return w.read(t, t.last), nil
+	}
+	var file *os.File
+	if err == nil {
+		file, info, err = open(t.Path)
+	}
+	switch {
+	case err == nil:
+		w.replace(t, file, identify(info))
+		return w.read(t, t.last), nil
+	case !missing(err):
+		w.unreadable(t, err)
+		return false, err
+	case t.file != nil:
+		w.read(t, true)
+		if !t.away {
+			w.setAway(t, true)
+			w.tell(t, Deleted, nil)
+		}
+	}
+	return false, nil
+}
+
+// open opens a regular file. A pipe must not stop the only goroutine there is,
+// neither at the open nor at a read.
+func open(path string) (*os.File, os.FileInfo, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file but %s", path, info.Mode().Type())
+	}
+	if err != nil {
+		file.Close()
+		return nil, nil, err
+	}
+	return file, info, nil
+}
+
+func identify(info os.FileInfo) identity {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return identity{} // no Unix: the first bytes alone have to tell files apart
+	}
+	return identity{uint64(st.Dev), uint64(st.Ino)}
+}
+
+// replace makes file the one that is followed. What the file before it still
+// holds is told first.
+func (w *Watcher) replace(t *tail, file *os.File, id identity) {
+	if t.file == nil {
+		t.file, t.id = file, id
+		w.recover(t)
+		w.place(t)
+		return
+	}
+	w.read(t, true)
+	t.close()
+	t.restart()
+	t.file, t.id = file, id
+	if !t.away {
+		w.tell(t, Replaced, nil)
+	}
+	w.recover(t)
+}
+
+// recover tells that what was told as broken is over.
+func (w *Watcher) recover(t *tail) {
+	if t.away || t.failed {
+		w.tell(t, Recovered, nil)
+	}
+	w.setAway(t, false)
+	t.failed = false
+}
+
+func (w *Watcher) setAway(t *tail, away bool) {
+	switch {
+	case away && !t.away:
+		w.away = append(w.away, t)
+	case !away && t.away:
+		w.away = slices.DeleteFunc(w.away, func(o *tail) bool { return o == t })
+	}
+	t.away = away
+}
+
+func (w *Watcher) unreadable(t *tail, err error) {
+	if !t.failed {
+		t.failed = true
+		w.tell(t, Unreadable, err)
+	}
+}
+
+// place finds where to begin in the first file seen under the path.
+func (w *Watcher) place(t *tail) {
+	if t.placed {
+		return
+	}
+	t.placed = true
+	info, err := t.file.Stat()
+	if err != nil {
+		return // reading will fail too, and tell
+	}
+	switch from := t.From; {
+	case from == nil && t.AtEnd:
+		t.off = w.lastLine(t.file, info.Size())
+		t.head = w.readHead(t, min(t.off, headSize))
+	case from == nil || from.Offset <= 0:
+	case t.id != identity{from.Dev, from.Ino}:
+		w.tell(t, Replaced, nil)
+	case info.Size() < from.Offset:
+		w.tell(t, Truncated, nil)
+	default:
+		head := w.readHead(t, min(from.Offset, headSize))
+		if digest(head) != from.Prefix {
+			w.tell(t, Replaced, nil)
+			return
+		}
+		t.off, t.head, t.prefix = from.Offset, head, from.Prefix
+	}
+}
+
+// readHead returns up to n first bytes of the open file, in memory of their own.
+func (w *Watcher) readHead(t *tail, n int64) []byte {
+	n2, _ := t.file.ReadAt(w.headBuf[:n], 0) // a short head differs, which is the answer
+	return bytes.Clone(w.headBuf[:n2])
+}
+
+// lastLine returns the end of the last whole line before size. A half line at
+// the end was not told by anyone, and will be when it is whole.
+func (w *Watcher) lastLine(file *os.File, size int64) int64 {
+	w.room()
+	for end := size; end > 0; {
+		start := max(0, end-int64(len(w.buf)))
+		n, _ := file.ReadAt(w.buf[:end-start], start)
+		if i := bytes.LastIndexByte(w.buf[:n], '\n'); i >= 0 {
+			return start + int64(i) + 1
+		}
+		end = start
+	}
+	return 0
+}
+
+func (w *Watcher) room() {
+	if w.buf == nil {
+		w.buf = make([]byte, chunk)
+	}
+}
+
+// read tells the whole lines between the position and the end of the open
+// file. It reports whether it stopped before the end, because its turn is over;
+// with all set it takes no turns and reads to where the file ends now.
+//
+// A half line is not kept: it is read again together with its rest, so what is
+// told was in the file as a whole at one time, whatever a writer did to a half
+// line before. Only for a half line that fills half of the buffer the rest is
+// searched first, so that a long line is not read again with each piece of it.
+func (w *Watcher) read(t *tail, all bool) bool {
+	w.room()
+	until := t.off + turn
+	if all {
+		info, err := t.file.Stat()
+		if err != nil {
+			w.unreadable(t, err)
+			return false
+		}
+		until = info.Size()
+	}
+	for {
+		if t.pending > int64(len(w.buf)/2) {
+			if found, more := w.search(t, until); !found {
+				return more && !all
+			}
+		}
+		n, err := t.file.ReadAt(w.buf, t.off)
+		if err != nil && err != io.EOF {
+			w.unreadable(t, err)
+			return false
+		}
+		// Only after the read it is certain that these bytes follow our position.
+		if !w.same(t, int64(n)) {
+			continue
+		}
+		w.split(t, w.buf[:n])
+		if err == io.EOF {
+			return false
+		}
+		if t.off+t.pending >= until {
+			return !all
+		}
+	}
+}
+
+// search reads on behind a long half line until its newline, and makes room
+// for the whole of it. When the line exceeds the limit it is passed over.
+func (w *Watcher) search(t *tail, until int64) (found, more bool) {
+	for {
+		n, err := t.file.ReadAt(w.buf, t.off+t.pending)
+		if err != nil && err != io.EOF {
+			w.unreadable(t, err)
+			return false, false
+		}
+		if n == 0 && !w.same(t, 0) {
+			return true, false // from the start; there read finds its way
+		}
+		if i := bytes.IndexByte(w.buf[:n], '\n'); i >= 0 {
+			size := t.pending + int64(i) + 1
+			if size-1 > int64(w.cfg.MaxLine) {
+				w.skip(t)
+				t.off += size
+				t.pending, t.tooLong = 0, false
+				t.head, t.prefix = w.readHead(t, min(t.off, headSize)), ""
+				return true, false
+			}
+			if size > int64(len(w.buf)) {
+				w.buf = make([]byte, size)
+			}
+			t.pending = 0
+			return true, false
+		}
+		t.pending += int64(n)
+		if t.pending > int64(w.cfg.MaxLine) {
+			w.skip(t)
+		}
+		if err == io.EOF {
+			return false, false
+		}
+		if t.off+t.pending >= until {
+			return false, true
+		}
+	}
+}
+
+func (w *Watcher) skip(t *tail) {
+	if !t.tooLong {
+		t.tooLong = true
+		w.tell(t, LineTooLong, fmt.Errorf("the line at byte %d is longer than %d bytes", t.off, w.cfg.MaxLine))
+	}
+}
+
+// same checks, after n bytes were read at the position, that the open file is
+// still the one whose lines were told. If not it tells so and starts over. A
+// cut that took no more than the half line at the end leaves the position good.
+func (w *Watcher) same(t *tail, n int64) bool {
+	if n == 0 || n < t.pending {
+		info, err := t.file.Stat()
+		if err == nil && info.Size() < t.off {
+			w.tell(t, Truncated, nil)
+			t.restart()
+			return false
+		}
+		if err == nil && info.Size() < t.off+t.pending {
+			w.tell(t, Truncated, nil)
+			t.pending, t.tooLong = 0, false
+		}
+	}
+	if len(t.head) == 0 {
+		return true
+	}
+	m, err := t.file.ReadAt(w.headBuf[:len(t.head)], 0)
+	if bytes.Equal(w.headBuf[:m], t.head) || err != nil && err != io.EOF {
+		return true
+	}
+	w.tell(t, Replaced, nil)
+	t.restart()
+	return false
+}
+
+// split tells the lines of b, which begins at the position.
+func (w *Watcher) split(t *tail, b []byte) {
+	for {
+		i := bytes.IndexByte(b, '\n')
+		if i < 0 {
+			break
+		}
+		if free := headSize - len(t.head); free > 0 {
+			t.head = append(t.head, b[:min(i+1, free)]...)
+			t.prefix = ""
+		}
+		if i > w.cfg.MaxLine {
+			w.skip(t)
+			t.off += int64(i) + 1
+		} else {
+			t.off += int64(i) + 1
+			w.cfg.Deliver(Line{Source: t.Source, Path: t.Path, Text: b[:i:i], Pos: t.pos()})
+		}
+		t.tooLong = false
+		b = b[i+1:]
+	}
+	t.pending = int64(len(b))
+	if len(b) > w.cfg.MaxLine {
+		w.skip(t)
+	}
+}
+
+// readWhole tells the content of a file that is rewritten at each change, if
+// it is another one than the last told. It is opened anew each time, because
+// most writers put a new file in its place.
+func (w *Watcher) readWhole(t *tail) error {
+	first := !t.placed
+	t.placed = true
+	if first && t.From != nil {
+		t.prefix = t.From.Prefix
+	}
+	file, info, err := open(t.Path)
+	if missing(err) {
+		if t.prefix != "" {
+			t.restart()
+			w.cfg.Deliver(Line{Source: t.Source, Path: t.Path, Pos: Position{Path: t.Path}, Gone: true})
+		}
+		return nil
+	}
+	if err != nil {
+		w.unreadable(t, err)
+		return err
+	}
+	defer file.Close()
+	w.room()
+	n, err := w.readAll(file)
+	if err != nil {
+		w.unreadable(t, err)
+		return err
+	}
+	w.recover(t)
+	if n > w.cfg.MaxLine {
+		w.skip(t)
+		return nil
+	}
+	t.tooLong = false
+	text := w.buf[:n]
+	if !complete(text) {
+		return nil // the writer is in the midst of it; his next write wakes us
+	}
+	prefix := digest(text)
+	if prefix == t.prefix {
+		return nil
+	}
+	t.id, t.off, t.prefix = identify(info), int64(n), prefix
+	if first && t.AtEnd && t.From == nil {
+		return nil
+	}
+	w.cfg.Deliver(Line{Source: t.Source, Path: t.Path, Text: text, Pos: t.pos()})
+	return nil
+}
+
+// readAll reads a file into the buffer, but little more than MaxLine of it.
+func (w *Watcher) readAll(file *os.File) (int, error) {
+	for n := 0; ; {
+		m, err := file.ReadAt(w.buf[n:], int64(n))
+		n += m
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+		if n > w.cfg.MaxLine {
+			return n, nil
+		}
+		w.buf = append(w.buf, make([]byte, len(w.buf))...)
+	}
+}
+
+// complete says that content does not look as if a writer were in the midst of
+// it: it is not empty, and what begins as a JSON object or list is one.
+func complete(text []byte) bool {
+	text = bytes.TrimSpace(text)
+	if len(text) == 0 {
+		return false
+	}
+	if text[0] != '{' && text[0] != '[' {
+		return true
+	}
+	return json.Valid(text)
+}

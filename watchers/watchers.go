@@ -1,0 +1,430 @@
+// Package watchers follows the files that a harness writes and tells each
+// whole line of them once, in order, with the position at which a later run
+// can go on.
+//
+// One goroutine and one inotify instance serve all files. Nothing ticks: an
+// idle watcher is never woken. Only where inotify cannot be had (its limits are
+// reached, a folder may not be listed) is a file polled, and that is told as a
+// trouble, because it is a degradation.
+//
+// It refuses to interpret what it reads (bytes are passed as they are, a half
+// line waits for its end), to guess which file is meant, and to write anything.
+//
+//	w, err := watchers.New(watchers.Config{Deliver: func(l watchers.Line) { … }})
+//	w.Add(watchers.Spec{Source: "transcript", Path: path, From: cursor})
+//	wg.Go(func() { w.Run(ctx) })
+//	…
+//	cancel(); wg.Wait() // every file was read to its end once more
+//
+// A file is the same file as long as its device, its inode and its first bytes
+// are the same, and it is not shorter than what was told of it:
+//
+//	shorter than the position                   truncated, read from the start
+//	other first bytes in the same inode         replaced, read from the start
+//	another inode under the path                the old one is read to its end through the
+//	                                            handle still open; replaced; read from the start
+//	no file under the path                      deleted; the handle stays open, so that what a
+//	                                            writer still appends to it is told too
+//
+// Two limits. A file that is rotated in and out between two looks was never
+// seen. And what is watched is the file's folder, not every folder above it:
+// when one of those is renamed, that shows at the next write below it, or at
+// the end.
+package watchers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	defaultPollEvery = time.Second
+	defaultMaxLine   = 64 << 20
+
+	// chunk is the reading buffer. It fits a second-level cache; larger ones
+	// did not read faster.
+	chunk = 128 << 10
+	// turn is how much of one file is read before the others get theirs.
+	turn = 16 << 20
+	// eventRoom lets a burst of events pass without a switch of goroutines for each.
+	eventRoom = 128
+)
+
+// Position is the durable cursor of one file: everything before it was told.
+type Position struct {
+	Path string
+	Dev  uint64
+	Ino  uint64
+	// Prefix is the digest of the file's first min(1024, Offset) bytes, led by
+	// their number: "312:9f86…". For a Whole file it covers all of the content.
+	Prefix string
+	// Offset is the end of the last whole line told.
+	Offset int64
+}
+
+// Spec asks for one file.
+type Spec struct {
+	Source string    // name for evidence; Source and Path together name the spec
+	Path   string    // absolute; the file and its folders may not exist yet
+	Whole  bool      // the file is rewritten at each change: tell its whole content when that changed
+	From   *Position // go on there if the file is still the same one, else from its start
+	AtEnd  bool      // without From: pass over the lines that are there already
+}
+
+// Line is one line, or the content of a Whole file.
+type Line struct {
+	Source string
+	Path   string
+	Text   []byte // without the newline; valid until the callback returns
+	Pos    Position
+	Gone   bool // a Whole file was removed; Text is empty
+}
+
+// TroubleKind says what happened to a file other than that it grew.
+type TroubleKind string
+
+const (
+	Polling     TroubleKind = "polling"       // no inotify for this file: it is polled until Recovered
+	Truncated   TroubleKind = "truncated"     // shorter than before; when told lines were cut, it is read from the start
+	Replaced    TroubleKind = "replaced"      // not the file of the position any more: read from the start
+	Deleted     TroubleKind = "deleted"       // no file under this path any more
+	Unreadable  TroubleKind = "unreadable"    // there, but it cannot be read
+	LineTooLong TroubleKind = "line_too_long" // a line beyond Config.MaxLine was passed over
+	Recovered   TroubleKind = "recovered"     // polling, deleted or unreadable no longer holds
+)
+
+// Trouble is told besides the lines, in their order.
+type Trouble struct {
+	Source string
+	Path   string
+	What   TroubleKind
+	Err    error // the cause, where there is one
+}
+
+// Config says to whom a Watcher tells what it sees. Both callbacks run on the
+// goroutine of Run, one at a time; while one runs nothing is read.
+type Config struct {
+	Deliver   func(Line)    // required
+	Trouble   func(Trouble) // may be nil
+	PollEvery time.Duration // only while inotify is not to be had; default 1 s
+	MaxLine   int           // longest line (or Whole content) told; default 64 MiB
+}
+
+// Watcher follows any number of files. Add and Remove may be called from any
+// goroutine, before and during Run, also from within a callback.
+type Watcher struct {
+	cfg Config
+
+	mu      sync.Mutex // guards asked and started
+	asked   []request
+	started bool
+	wake    chan struct{} // has room for one: there is something in asked
+
+	// All below is owned by Run.
+
+	notify   *fsnotify.Watcher // nil until the first folder is watched, and where it cannot be had
+	tails    []*tail           // in the order of Add
+	byName   map[name]*tail
+	dirs     map[string][]*tail // watched folder → who needs it
+	points   map[string][]*tail // folder/entry → whose path goes through it
+	away     []*tail            // tails whose open file lost its path
+	queue    []*tail            // tails with something to do
+	polled   int                // number of tails that are polled
+	buf      []byte             // shared by all tails; nil until the first read
+	headBuf  [headSize]byte
+	noNotify error // tests only: set, and inotify is not to be had
+}
+
+type name struct{ source, path string }
+
+type request struct {
+	spec   Spec
+	remove bool
+}
+
+// New checks the configuration. It opens nothing and starts nothing.
+func New(cfg Config) (*Watcher, error) {
+	if cfg.Deliver == nil {
+		return nil, errors.New("new watcher: Config.Deliver is nil, nobody to tell lines to")
+	}
+	if cfg.PollEvery < 0 || cfg.MaxLine < 0 {
+		return nil, fmt.Errorf("new watcher: PollEvery %v and MaxLine %d must not be negative", cfg.PollEvery, cfg.MaxLine)
+	}
+	if cfg.Trouble == nil {
+		cfg.Trouble = func(Trouble) {}
+	}
+	if cfg.PollEvery == 0 {
+		cfg.PollEvery = defaultPollEvery
+	}
+	if cfg.MaxLine == 0 {
+		cfg.MaxLine = defaultMaxLine
+	}
+	return &Watcher{
+		cfg:    cfg,
+		wake:   make(chan struct{}, 1),
+		byName: map[name]*tail{},
+		dirs:   map[string][]*tail{},
+		points: map[string][]*tail{},
+	}, nil
+}
+
+// Add asks for a file. A second Add of the same source and path changes nothing.
+func (w *Watcher) Add(s Spec) { w.ask(request{spec: s}) }
+
+// Remove forgets a file after reading it to its end once more.
+func (w *Watcher) Remove(source, path string) {
+	w.ask(request{spec: Spec{Source: source, Path: path}, remove: true})
+}
+
+func (w *Watcher) ask(r request) {
+	w.mu.Lock()
+	w.asked = append(w.asked, r)
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default: // woken already
+	}
+}
+
+// Run follows the files until ctx ends. Then it reads each of them to its end
+// once more, tells what it finds, closes everything and returns.
+func (w *Watcher) Run(ctx context.Context) error {
+	w.mu.Lock()
+	again := w.started
+	w.started = true
+	w.mu.Unlock()
+	if again {
+		return errors.New("run watcher: it ran already; make a new one")
+	}
+	defer w.close()
+
+	always := make(chan struct{})
+	close(always)
+	var poll *time.Timer // exists only while something is polled
+	for {
+		w.grant()
+		w.work()
+
+		var events <-chan fsnotify.Event
+		var faults <-chan error
+		if w.notify != nil {
+			events, faults = w.notify.Events, w.notify.Errors
+		}
+		var more <-chan struct{}
+		if len(w.queue) > 0 {
+			more = always
+		}
+		var tick <-chan time.Time
+		switch {
+		case w.polled == 0 && poll != nil:
+			poll.Stop()
+			poll = nil
+		case w.polled > 0 && poll == nil:
+			poll = time.NewTimer(w.cfg.PollEvery)
+		}
+		if poll != nil {
+			tick = poll.C
+		}
+
+		select {
+		case <-ctx.Done():
+			w.finish()
+			return nil
+		case <-w.wake:
+		case <-more:
+		case ev, ok := <-events:
+			w.see(ev, ok)
+			w.seeWaiting(events)
+		case err, ok := <-faults:
+			w.fault(err, ok)
+		case <-tick:
+			for _, t := range w.tails {
+				if t.polled {
+					w.mark(t, toLook)
+				}
+			}
+			poll.Reset(w.cfg.PollEvery)
+		}
+	}
+}
+
+// grant does what Add and Remove asked for.
+func (w *Watcher) grant() {
+	w.mu.Lock()
+	asked := w.asked
+	w.asked = nil
+	w.mu.Unlock()
+	for _, r := range asked {
+		r.spec.Path = filepath.Clean(r.spec.Path)
+		n := name{r.spec.Source, r.spec.Path}
+		t := w.byName[n]
+		switch {
+		case r.remove && t != nil:
+			t.last = true
+			w.look(t)
+			w.drop(t)
+		case r.remove || t != nil:
+			// Nothing to remove, or already there.
+		case !filepath.IsAbs(r.spec.Path):
+			w.cfg.Trouble(Trouble{r.spec.Source, r.spec.Path, Unreadable, errors.New("the path is not absolute")})
+		default:
+			t = newTail(r.spec)
+			w.tails = append(w.tails, t)
+			w.byName[n] = t
+			w.mark(t, toLook)
+		}
+	}
+}
+
+// drop forgets a tail and all that is held for it.
+func (w *Watcher) drop(t *tail) {
+	w.follow(t, nil)
+	w.setPolled(t, nil)
+	w.setAway(t, false)
+	t.close()
+	t.todo = 0
+	w.tails = slices.DeleteFunc(w.tails, func(o *tail) bool { return o == t })
+	w.queue = slices.DeleteFunc(w.queue, func(o *tail) bool { return o == t })
+	delete(w.byName, name{t.Source, t.Path})
+}
+
+// see turns one event into work. An event says no more than that something
+// may have changed: what did is always read from the file itself.
+func (w *Watcher) see(ev fsnotify.Event, ok bool) {
+	if !ok {
+		w.fault(errors.New("the event channel was closed"), true)
+		return
+	}
+	// A watch on "/" names its entries "//x".
+	path := filepath.Clean(ev.Name)
+	todo := toLook
+	if ev.Op == fsnotify.Write {
+		todo = toRead
+	}
+	for _, t := range w.points[path] {
+		w.mark(t, todo)
+	}
+	for _, t := range w.away {
+		w.mark(t, toRead)
+	}
+	if !ev.Has(fsnotify.Remove) && !ev.Has(fsnotify.Rename) {
+		return
+	}
+	// A watched folder went away and its watch with it: whoever needs it must
+	// look for what is there instead.
+	needy := w.dirs[path]
+	delete(w.dirs, path)
+	for _, t := range needy {
+		t.points = slices.DeleteFunc(t.points, func(p point) bool {
+			if p.dir != path {
+				return false
+			}
+			w.unpoint(t, p)
+			return true
+		})
+		w.mark(t, toLook)
+	}
+}
+
+// seeWaiting takes the events that have arrived meanwhile, so that a burst
+// costs one read and not one for each event.
+func (w *Watcher) seeWaiting(events <-chan fsnotify.Event) {
+	for range eventRoom {
+		select {
+		case ev, ok := <-events:
+			if !ok {
+				return
+			}
+			w.see(ev, true)
+		default:
+			return
+		}
+	}
+}
+
+// fault handles an error of the inotify instance. Events that the kernel had
+// to throw away may have meant any file. After any other error the instance is
+// not trusted any more: looking again tries to open a new one.
+func (w *Watcher) fault(err error, ok bool) {
+	if !ok || !errors.Is(err, fsnotify.ErrEventOverflow) {
+		w.notify.Close() // a read side: closing it cannot lose anything
+		w.notify = nil
+		clear(w.dirs)
+		clear(w.points)
+		for _, t := range w.tails {
+			t.points = nil
+		}
+	}
+	for _, t := range w.tails {
+		w.mark(t, toLook)
+	}
+}
+
+func (w *Watcher) mark(t *tail, todo todo) {
+	if t.todo == 0 {
+		w.queue = append(w.queue, t)
+	}
+	t.todo |= todo
+}
+
+// work gives each tail in the queue one turn. Who is not done queues again.
+func (w *Watcher) work() {
+	queue := w.queue
+	w.queue = nil
+	for _, t := range queue {
+		todo := t.todo
+		t.todo = 0
+		var more bool
+		if todo&toLook != 0 || t.file == nil || t.failed {
+			more = w.look(t)
+		} else {
+			more = w.read(t, false)
+		}
+		if more {
+			w.mark(t, toRead)
+		}
+	}
+	if w.queue == nil {
+		w.queue = queue[:0]
+	}
+	if len(w.buf) > chunk && len(w.queue) == 0 {
+		w.buf = nil // a long line is over: do not keep its room
+	}
+}
+
+// finish reads every file to its present end. A writer that never pauses
+// cannot hold it up: what comes later belongs to a later run. A file that is
+// asked for because of one of these last lines is still read.
+func (w *Watcher) finish() {
+	for again := true; again; {
+		again = false
+		w.grant()
+		for _, t := range w.tails {
+			if t.last {
+				continue
+			}
+			t.last, again = true, true
+			w.look(t)
+		}
+	}
+}
+
+func (w *Watcher) close() {
+	for _, t := range w.tails {
+		t.close()
+	}
+	if w.notify != nil {
+		w.notify.Close()
+	}
+}
+
+func (w *Watcher) tell(t *tail, what TroubleKind, err error) {
+	w.cfg.Trouble(Trouble{t.Source, t.Path, what, err})
+}
