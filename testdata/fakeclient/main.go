@@ -1,0 +1,296 @@
+// Command fakeclient is a scripted callback client: it reads one dispatch
+// envelope on stdin and behaves as its flags say. It shares no code with the
+// program it tests, as no real client would.
+//
+//	fakeclient --log asked.jsonl --on frame.opening \
+//	  --payload 'kind=note,placement=pre_prompt_frame,requirement=required,body=hello, world'
+//
+// A payload is a list of key=value, separated by commas; a piece without a
+// known key belongs to the value before it. placement may be repeated, each
+// followed by its requirement. Keys: id kind format encoding body placement
+// requirement expires key size digest; size and digest override what is
+// computed ("digest=none" leaves it out).
+//
+// Order of deeds: fork, read, log, stderr, delay, then the answer or one of
+// the ways not to give one.
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+type script struct {
+	clientID, status           string
+	failureClass, retryClass   string
+	payloads, on, warnings     list
+	delay, linger, forkLinger  time.Duration
+	exit, oversize, stderrSize int
+	crash, badJSON, babble     bool
+	ignoreStdin, echo          bool
+	log, stderr                string
+}
+
+func main() {
+	code, err := run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "fakeclient:", err)
+	}
+	os.Exit(code)
+}
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+	var s script
+	f := flag.NewFlagSet("fakeclient", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&s.clientID, "client-id", "fakeclient", "client_id of the payloads")
+	f.StringVar(&s.status, "status", "observed", "the answer's status")
+	f.StringVar(&s.failureClass, "failure-class", "", "the answer's failure_class (internal_error with status failed)")
+	f.StringVar(&s.retryClass, "retry-class", "", "the answer's retry_class")
+	f.Var(&s.warnings, "warning", "a warning in the answer (repeatable)")
+	f.Var(&s.payloads, "payload", "a payload in the answer (repeatable)")
+	f.Var(&s.on, "on", "send payloads for this event only; a trailing * matches the rest (repeatable)")
+	f.DurationVar(&s.delay, "delay", 0, "wait before the answer")
+	f.IntVar(&s.exit, "exit", 0, "exit code, after the answer")
+	f.BoolVar(&s.crash, "crash", false, "die by SIGKILL instead of answering")
+	f.BoolVar(&s.badJSON, "bad-json", false, "answer half a document")
+	f.IntVar(&s.oversize, "oversize", 0, "pad the answer with spaces to `N` bytes")
+	f.BoolVar(&s.babble, "babble", false, "print without end")
+	f.BoolVar(&s.ignoreStdin, "ignore-stdin", false, "do not read stdin")
+	f.DurationVar(&s.forkLinger, "fork-linger", 0, "leave a process behind that holds stdout for this long")
+	f.StringVar(&s.log, "log", "", "append the envelope to this `file`, a line each")
+	f.BoolVar(&s.echo, "echo", false, "answer with the envelope itself, byte for byte")
+	f.StringVar(&s.stderr, "stderr", "", "print this on stderr")
+	f.IntVar(&s.stderrSize, "stderr-size", 0, "print `N` bytes on stderr before that")
+	f.DurationVar(&s.linger, "linger", 0, "only sleep: what fork-linger leaves behind")
+	if err := f.Parse(args); err != nil {
+		return 2, nil // flag has said why
+	}
+	if f.NArg() > 0 {
+		return 2, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	if s.linger > 0 {
+		time.Sleep(s.linger)
+		return 0, nil
+	}
+	return s.act(stdin, stdout, stderr)
+}
+
+func (s script) act(stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+	if s.forkLinger > 0 {
+		self, err := os.Executable()
+		if err != nil {
+			return 1, err
+		}
+		left := exec.Command(self, "--linger", s.forkLinger.String())
+		left.Stdout = stdout
+		if err := left.Start(); err != nil {
+			return 1, err
+		}
+	}
+
+	var envelope []byte
+	if !s.ignoreStdin {
+		var err error
+		if envelope, err = io.ReadAll(stdin); err != nil {
+			return 1, err
+		}
+		if err := s.record(envelope); err != nil {
+			return 1, err
+		}
+	}
+	fmt.Fprint(stderr, strings.Repeat("x", s.stderrSize), s.stderr)
+	time.Sleep(s.delay)
+
+	switch {
+	case s.crash:
+		// Any other signal the Go runtime would turn into an exit code.
+		return 1, errors.Join(syscall.Kill(os.Getpid(), syscall.SIGKILL), errors.New("survived SIGKILL"))
+	case s.babble:
+		for {
+			if _, err := stdout.Write(bytes.Repeat([]byte("blah "), 1000)); err != nil {
+				return 1, err
+			}
+		}
+	case s.echo:
+		_, err := stdout.Write(envelope)
+		return s.exit, err
+	}
+	answer, err := s.answer(envelope)
+	if err != nil {
+		return 1, err
+	}
+	if s.badJSON {
+		answer = answer[:len(answer)/2]
+	}
+	if n := s.oversize - len(answer); n > 0 {
+		answer = append(answer, bytes.Repeat([]byte(" "), n)...)
+	}
+	_, err = stdout.Write(answer)
+	return s.exit, err
+}
+
+// record appends in one write, so that concurrent clients may share a log.
+func (s script) record(envelope []byte) error {
+	if s.log == "" {
+		return nil
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, envelope); err != nil {
+		return fmt.Errorf("the envelope is not JSON: %w", err)
+	}
+	line.WriteByte('\n')
+	f, err := os.OpenFile(s.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(line.Bytes())
+	return errors.Join(err, f.Close())
+}
+
+type answer struct {
+	SchemaVersion  string           `json:"schema_version,omitempty"`
+	Status         string           `json:"status"`
+	ClientPayloads []map[string]any `json:"client_payloads,omitempty"`
+	Warnings       []string         `json:"warnings,omitempty"`
+	FailureClass   string           `json:"failure_class,omitempty"`
+	RetryClass     string           `json:"retry_class,omitempty"`
+}
+
+func (s script) answer(envelope []byte) ([]byte, error) {
+	var asked struct {
+		SchemaVersion string `json:"schema_version"`
+		Request       struct {
+			Event   string `json:"event"`
+			EventID string `json:"event_id"`
+		} `json:"request"`
+	}
+	if len(envelope) > 0 {
+		if err := json.Unmarshal(envelope, &asked); err != nil {
+			return nil, fmt.Errorf("read the envelope: %w", err)
+		}
+	}
+	a := answer{
+		SchemaVersion: asked.SchemaVersion, Status: s.status, Warnings: s.warnings,
+		FailureClass: s.failureClass, RetryClass: s.retryClass,
+	}
+	if a.Status == "failed" && a.FailureClass == "" {
+		a.FailureClass = "internal_error"
+	}
+	for i, spec := range s.payloads {
+		if !s.on.matches(asked.Request.Event) {
+			break
+		}
+		p, err := s.payload(spec, fmt.Sprintf("pl_%s_%d", asked.Request.EventID, i+1))
+		if err != nil {
+			return nil, fmt.Errorf("payload %q: %w", spec, err)
+		}
+		a.ClientPayloads = append(a.ClientPayloads, p)
+	}
+	return json.Marshal(a)
+}
+
+func (s script) payload(spec, id string) (map[string]any, error) {
+	type placement struct {
+		Placement   string `json:"placement"`
+		Requirement string `json:"requirement"`
+	}
+	fields := map[string]string{"id": id, "kind": "note", "format": "text/plain", "encoding": "utf8"}
+	var placements []placement
+	for _, kv := range split(spec) {
+		switch key, value := kv[0], kv[1]; key {
+		case "placement":
+			placements = append(placements, placement{value, "preferred"})
+		case "requirement":
+			if len(placements) == 0 {
+				return nil, errors.New("requirement before any placement")
+			}
+			placements[len(placements)-1].Requirement = value
+		default:
+			fields[key] = value
+		}
+	}
+	if len(placements) == 0 {
+		placements = []placement{{"receipt_only", "optional"}}
+	}
+
+	p := map[string]any{
+		"schema_version": 1, "payload_id": fields["id"], "client_id": s.clientID,
+		"payload_kind": fields["kind"], "format": fields["format"], "content_encoding": fields["encoding"],
+		"body_ref": nil, "acceptable_placements": placements, "expires_at_epoch_s": nil,
+		"redaction": "none", "metadata": map[string]any{},
+	}
+	body, sum := fields["body"], sha256.Sum256([]byte(fields["body"]))
+	p["byte_size"] = len(body)
+	p["content_digest"] = fmt.Sprintf("sha256:%x", sum)
+	p["body"] = body
+	if fields["encoding"] == "base64" {
+		p["body"] = base64.StdEncoding.EncodeToString([]byte(body))
+	}
+	if key, ok := fields["key"]; ok {
+		p["idempotency_key"] = key
+	}
+	switch digest := fields["digest"]; digest {
+	case "":
+	case "none":
+		delete(p, "content_digest")
+	default:
+		p["content_digest"] = digest
+	}
+	for name, member := range map[string]string{"size": "byte_size", "expires": "expires_at_epoch_s"} {
+		value, ok := fields[name]
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		p[member] = n
+	}
+	return p, nil
+}
+
+const payloadKeys = " id kind format encoding body placement requirement expires key size digest "
+
+func split(spec string) (pairs [][2]string) {
+	for piece := range strings.SplitSeq(spec, ",") {
+		key, value, ok := strings.Cut(piece, "=")
+		if ok && strings.Contains(payloadKeys, " "+key+" ") {
+			pairs = append(pairs, [2]string{key, value})
+		} else if n := len(pairs); n > 0 {
+			pairs[n-1][1] += "," + piece
+		}
+	}
+	return pairs
+}
+
+// A list is a flag that may be given several times.
+type list []string
+
+func (l *list) String() string { return strings.Join(*l, " ") }
+
+func (l *list) Set(v string) error { *l = append(*l, v); return nil }
+
+// matches says whether event is in the list; the empty list holds them all.
+func (l list) matches(event string) bool {
+	for _, want := range l {
+		prefix, wild := strings.CutSuffix(want, "*")
+		if event == want || wild && strings.HasPrefix(event, prefix) {
+			return true
+		}
+	}
+	return len(l) == 0
+}
