@@ -1,0 +1,489 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"lifeloop/lifeloop"
+)
+
+// ProjectFile is looked for in the working directory and in each above it.
+const ProjectFile = ".lifeloop.yaml"
+
+// Options say where to look. Load reads the world only through them.
+type Options struct {
+	Getenv  func(string) string // os.Getenv; an empty variable counts as unset
+	WorkDir string              // absolute
+	File    string              // --config: read this one and neither of the two usual files
+	// Flags holds the flags that the user gave, by name without dashes, each
+	// with its values in order. Names that are no configuration are an error:
+	// the caller passes only those for which [HasFlag] is true.
+	Flags    map[string][]string
+	ReadFile func(string) ([]byte, error) // os.ReadFile
+}
+
+// Load merges defaults, the user's file, the project's file, LIFELOOP_*
+// variables and flags; a later one wins.
+//
+// A value replaces the earlier one whole, lists included. Clients are merged by
+// id: a later client takes the place of an earlier one of the same id, and
+// others are added. Every value outside lists has a variable: its path in upper
+// case, LIFELOOP_PRESSURE_HIGH for pressure.high.
+//
+// A relative state_dir, log_file or program (the first word of a command, when
+// it has a slash) is meant from the folder of the file that says it, or from
+// the working directory when a variable or a flag says it. A program without a
+// slash is left to PATH; the words after it are never touched.
+func Load(opts Options) (Config, Origins, error) {
+	cfg, origins := Default(), Origins{}
+	files, err := opts.files()
+	if err != nil {
+		return Config{}, nil, err
+	}
+	for _, f := range files {
+		if err := opts.mergeFile(&cfg, origins, f); err != nil {
+			return Config{}, nil, err
+		}
+	}
+	if err := opts.mergeEnv(&cfg, origins); err != nil {
+		return Config{}, nil, err
+	}
+	if err := opts.mergeFlags(&cfg, origins); err != nil {
+		return Config{}, nil, err
+	}
+	if err := opts.stateDir(&cfg); err != nil {
+		return Config{}, nil, err
+	}
+	cfg.AbortGrace = cfg.Attempts.Timeouts.AbortGrace
+	if err := check(cfg, origins); err != nil {
+		return Config{}, nil, err
+	}
+	return cfg, origins, nil
+}
+
+type source struct {
+	path string
+	data []byte
+}
+
+// files reads the files to merge, first to last.
+func (o Options) files() ([]source, error) {
+	if o.File != "" {
+		path := o.absolute(o.File)
+		data, err := o.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read config: %w", err)
+		}
+		return []source{{path, data}}, nil
+	}
+	var out []source
+	if dir := o.xdg("XDG_CONFIG_HOME", ".config"); dir != "" {
+		if err := o.readInto(&out, filepath.Join(dir, "lifeloop", "config.yaml")); err != nil {
+			return nil, err
+		}
+	}
+	for dir := filepath.Clean(o.WorkDir); filepath.IsAbs(dir); dir = filepath.Dir(dir) {
+		found := len(out)
+		if err := o.readInto(&out, filepath.Join(dir, ProjectFile)); err != nil {
+			return nil, err
+		}
+		if len(out) > found || dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	return out, nil
+}
+
+// readInto adds the file at path, if there is one.
+func (o Options) readInto(out *[]source, path string) error {
+	data, err := o.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read config: %w", err)
+	}
+	*out = append(*out, source{path, data})
+	return nil
+}
+
+func (o Options) mergeFile(cfg *Config, origins Origins, f source) error {
+	root, err := parse(f.path, f.data)
+	if err != nil || root == nil {
+		return err
+	}
+	// The layer is decoded over what is there, so that members it does not
+	// give stay; its clients and lists are its own.
+	next, l := *cfg, layer{file: f.path, origins: Origins{}}
+	next.Clients = nil
+	if err := l.decode(root, reflect.ValueOf(&next).Elem(), "", false); err != nil {
+		return err
+	}
+	if err := o.settle(&next, l.origins, filepath.Dir(f.path)); err != nil {
+		return err
+	}
+	return merge(cfg, origins, next, l.origins)
+}
+
+// merge makes next, which a layer made of cfg, the configuration. Its clients
+// are the layer's own and come in among those of cfg; all else it has already.
+func merge(cfg *Config, origins Origins, next Config, given Origins) error {
+	if err := unique(next.Clients, given); err != nil {
+		return err
+	}
+	added := next.Clients
+	next.Clients = cfg.Clients
+	mergeClients(&next, origins, added, given)
+	*cfg = next
+
+	// A list given again takes the place of the old one, entries and all.
+	paths := slices.DeleteFunc(slices.Sorted(maps.Keys(given)), func(p string) bool { return below(p, "clients") })
+	for _, p := range paths {
+		origins.drop(p)
+	}
+	for _, p := range paths {
+		origins[p] = given[p]
+	}
+	return nil
+}
+
+// mergeClients puts the clients of a layer in among those of cfg.
+func mergeClients(cfg *Config, origins Origins, added []Client, from Origins) {
+	merged := slices.Clone(cfg.Clients)
+	for i, c := range added {
+		j := slices.IndexFunc(merged, func(old Client) bool { return old.ID == c.ID })
+		if j < 0 {
+			j = len(merged)
+			merged = append(merged, c)
+		}
+		merged[j] = c
+		at := fmt.Sprintf("clients[%d]", j)
+		origins.drop(at)
+		origins.graft(from, fmt.Sprintf("clients[%d]", i), at)
+	}
+	cfg.Clients = merged
+}
+
+// unique refuses two clients of one id in one layer; across layers a later one
+// takes the place of the earlier.
+func unique(clients []Client, origins Origins) error {
+	for i, c := range clients {
+		for j := range i {
+			if clients[j].ID == c.ID {
+				return fmt.Errorf("%s: clients[%d].id: a second client %q; ids are unique (the first: %s)", origins.Of(fmt.Sprintf("clients[%d].id", i)), i, c.ID, origins.Of(fmt.Sprintf("clients[%d].id", j)))
+			}
+		}
+	}
+	return nil
+}
+
+// mergeEnv reads the variable of every scalar that stands outside lists.
+func (o Options) mergeEnv(cfg *Config, origins Origins) error {
+	given := Origins{}
+	err := scalars(reflect.ValueOf(cfg).Elem(), "", func(path string, v reflect.Value, ms bool) error {
+		name := envName(path)
+		text := o.Getenv(name)
+		if text == "" {
+			return nil
+		}
+		given[path] = Origin{Env: name}
+		if err := setText(v, text, ms); err != nil {
+			return fmt.Errorf("env %s: %w", name, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	maps.Copy(origins, given)
+	return o.settle(cfg, given, o.WorkDir)
+}
+
+// envName is the variable of the value at path.
+func envName(path string) string {
+	return "LIFELOOP_" + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
+}
+
+// scalars calls f for every scalar of v outside lists and mappings of free keys.
+func scalars(v reflect.Value, path string, f func(path string, v reflect.Value, ms bool) error) error {
+	for _, fl := range fields(v.Type()) {
+		member, at := v.Field(fl.index), join(path, fl.key)
+		var err error
+		switch member.Kind() {
+		case reflect.Slice, reflect.Map:
+		case reflect.Struct:
+			err = scalars(member, at, f)
+		default:
+			err = f(at, member, fl.ms)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scalarFlags names the value that each plain flag sets.
+var scalarFlags = map[string]string{
+	"state-dir":       "state_dir",
+	"log-level":       "log_level",
+	"log-file":        "log_file",
+	"client-drain":    "client_drain",
+	"subagent-frames": "subagent_frames",
+	"on-ledger-error": "on_ledger_error",
+	"on-limit":        "on_limit",
+	"retries":         "attempts.retry.attempts",
+	"max-retries":     "attempts.retry.max_retries",
+	"timeout-initial": "attempts.timeouts_ms.initial",
+	"timeout-inter":   "attempts.timeouts_ms.inter",
+	"timeout-tool":    "attempts.timeouts_ms.tool",
+	"max-duration":    "attempts.timeouts_ms.session",
+	"idle-timeout":    "attempts.timeouts_ms.idle",
+	"abort-grace":     "attempts.timeouts_ms.abort_grace",
+}
+
+// listFlags are the flags that have a form of their own.
+var listFlags = map[string]func(*Config, Origins, []string) error{
+	"client":   clientFlag,
+	"require":  requireFlag,
+	"fallback": fallbackFlag,
+	"meta":     metaFlag,
+	"backoff":  backoffFlag,
+}
+
+// HasFlag reports whether the flag (without dashes) sets something that the
+// configuration has, and may therefore stand in [Options.Flags].
+func HasFlag(name string) bool {
+	_, scalar := scalarFlags[name]
+	_, list := listFlags[name]
+	return scalar || list
+}
+
+func (o Options) mergeFlags(cfg *Config, origins Origins) error {
+	// In the order of their names, so that the same line gives the same error.
+	for _, name := range slices.Sorted(maps.Keys(o.Flags)) {
+		values := o.Flags[name]
+		if !HasFlag(name) {
+			return fmt.Errorf("flag --%s: not a setting of the configuration", name)
+		}
+		if len(values) == 0 {
+			continue
+		}
+		next, given := *cfg, Origins{}
+		next.Clients = nil
+		var err error
+		if set, ok := listFlags[name]; ok {
+			err = set(&next, given, values)
+		} else {
+			err = setScalar(&next, given, name, values[len(values)-1])
+		}
+		if err != nil {
+			return fmt.Errorf("flag --%s: %w", name, err)
+		}
+		if err := o.settle(&next, given, o.WorkDir); err != nil {
+			return err
+		}
+		if err := merge(cfg, origins, next, given); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func setScalar(cfg *Config, given Origins, name, text string) error {
+	target := scalarFlags[name]
+	return scalars(reflect.ValueOf(cfg).Elem(), "", func(path string, v reflect.Value, ms bool) error {
+		if path != target {
+			return nil
+		}
+		given[path] = Origin{Flag: name}
+		return setText(v, text, ms)
+	})
+}
+
+func clientFlag(cfg *Config, given Origins, values []string) error {
+	for i, text := range values {
+		c, err := ParseClientFlag(text)
+		if err != nil {
+			return err
+		}
+		cfg.Clients = append(cfg.Clients, c)
+		for _, key := range []string{"", ".id", ".command", ".events"} {
+			given[fmt.Sprintf("clients[%d]%s", i, key)] = Origin{Flag: "client"}
+		}
+	}
+	return nil
+}
+
+// requireFlag reads CAP=LEVEL[:partial].
+func requireFlag(cfg *Config, given Origins, values []string) error {
+	cfg.Requires = slices.Clone(cfg.Requires)
+	for _, text := range values {
+		capability, rest, ok := strings.Cut(text, "=")
+		level, partial, cut := strings.Cut(rest, ":")
+		if !ok || cut && partial != "partial" {
+			return fmt.Errorf("expected CAP=LEVEL or CAP=LEVEL:partial, found %q", text)
+		}
+		given[fmt.Sprintf("requires[%d]", len(cfg.Requires))] = Origin{Flag: "require"}
+		for _, key := range []string{"capability", "level", "accept_partial"} {
+			given[fmt.Sprintf("requires[%d].%s", len(cfg.Requires), key)] = Origin{Flag: "require"}
+		}
+		cfg.Requires = append(cfg.Requires, Require{Capability: capability, Level: lifeloop.Requirement(level), AcceptPartial: cut})
+	}
+	return nil
+}
+
+// fallbackFlag adds a profile for each command line.
+func fallbackFlag(cfg *Config, given Origins, values []string) error {
+	profiles := slices.Clone(cfg.Attempts.Profiles)
+	if len(profiles) == 0 {
+		profiles = append(profiles, Profile{Name: "primary"})
+	}
+	for i, text := range values {
+		command, err := split(text)
+		if err != nil {
+			return fmt.Errorf("%q: %w", text, err)
+		}
+		at := fmt.Sprintf("attempts.profiles[%d]", len(profiles))
+		for _, key := range []string{"", ".name", ".command"} {
+			given[at+key] = Origin{Flag: "fallback"}
+		}
+		profiles = append(profiles, Profile{Name: fmt.Sprintf("fallback-%d", i+1), Command: command})
+	}
+	cfg.Attempts.Profiles = profiles
+	return nil
+}
+
+// metaFlag reads K=V.
+func metaFlag(cfg *Config, given Origins, values []string) error {
+	meta := map[string]string{}
+	maps.Copy(meta, cfg.Attempts.Meta)
+	for _, text := range values {
+		k, v, ok := strings.Cut(text, "=")
+		if !ok || k == "" {
+			return fmt.Errorf("expected K=V, found %q", text)
+		}
+		meta[k] = v
+		given["attempts.meta."+k] = Origin{Flag: "meta"}
+	}
+	cfg.Attempts.Meta = meta
+	return nil
+}
+
+// backoffFlag reads KIND:BASE[:MAX], with BASE and MAX as durations.
+func backoffFlag(cfg *Config, given Origins, values []string) error {
+	text := values[len(values)-1]
+	parts := strings.Split(text, ":")
+	if len(parts) < 2 || len(parts) > 3 {
+		return fmt.Errorf("expected KIND:BASE or KIND:BASE:MAX, found %q", text)
+	}
+	b := &cfg.Attempts.Retry.Backoff
+	b.Kind = parts[0]
+	given["attempts.retry.backoff.kind"] = Origin{Flag: "backoff"}
+	for i, to := range []*time.Duration{&b.Base, &b.Max} {
+		if i+1 == len(parts) {
+			break
+		}
+		if err := setText(reflect.ValueOf(to).Elem(), parts[i+1], true); err != nil {
+			return err
+		}
+		given["attempts.retry.backoff."+[]string{"base_ms", "max_ms"}[i]] = Origin{Flag: "backoff"}
+	}
+	return nil
+}
+
+// settle makes what a layer gave independent of the layer: relative paths are
+// joined to dir, and ${env:VAR} in commands is expanded.
+func (o Options) settle(cfg *Config, given Origins, dir string) error {
+	for path, p := range map[string]*string{"state_dir": &cfg.StateDir, "log_file": &cfg.LogFile} {
+		at, ok := given[path]
+		if !ok || *p == "" {
+			continue
+		}
+		if strings.HasPrefix(*p, "~") {
+			return fmt.Errorf("%s: %s: ~ is not expanded; write the whole path", at, path)
+		}
+		if !filepath.IsAbs(*p) {
+			*p = filepath.Join(dir, *p)
+		}
+	}
+	for i := range cfg.Clients {
+		c, path := &cfg.Clients[i], fmt.Sprintf("clients[%d].command", i)
+		if err := o.settleCommand(&c.Command, &c.written, given, path, dir); err != nil {
+			return err
+		}
+	}
+	for i := range cfg.Attempts.Profiles {
+		p, path := &cfg.Attempts.Profiles[i], fmt.Sprintf("attempts.profiles[%d].command", i)
+		if err := o.settleCommand(&p.Command, &p.written, given, path, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o Options) settleCommand(command, written *[]string, given Origins, path, dir string) error {
+	at, ok := given[path]
+	if !ok || len(*command) == 0 {
+		return nil
+	}
+	argv, shown := make([]string, len(*command)), slices.Clone(*command)
+	for i, word := range *command {
+		full, err := expand(word, o.Getenv)
+		if err != nil {
+			return fmt.Errorf("%s: %s[%d]: %w", at, path, i, err)
+		}
+		argv[i] = full
+	}
+	if strings.HasPrefix(argv[0], "~") {
+		return fmt.Errorf("%s: %s[0]: ~ is not expanded; write the whole path", at, path)
+	}
+	if strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0]) {
+		argv[0] = filepath.Join(dir, argv[0])
+	}
+	if !strings.Contains(shown[0], "${env:") {
+		shown[0] = argv[0]
+	}
+	*command, *written = argv, shown
+	return nil
+}
+
+// stateDir fills in the state directory of someone who named none.
+func (o Options) stateDir(cfg *Config) error {
+	if cfg.StateDir != "" {
+		return nil
+	}
+	dir := o.xdg("XDG_STATE_HOME", ".local/state")
+	if dir == "" {
+		return errors.New("no state directory: neither HOME nor XDG_STATE_HOME is set; set one, or give --state-dir")
+	}
+	cfg.StateDir = filepath.Join(dir, "lifeloop")
+	return nil
+}
+
+// xdg is the base directory in name, or its place below the home directory;
+// empty when neither is known. A relative one is ignored, as its specification
+// demands.
+func (o Options) xdg(name, under string) string {
+	if dir := o.Getenv(name); filepath.IsAbs(dir) {
+		return dir
+	}
+	if home := o.Getenv("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, under)
+	}
+	return ""
+}
+
+func (o Options) absolute(path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(o.WorkDir, path)
+}

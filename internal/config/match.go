@@ -1,0 +1,52 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"lifeloop/lifeloop"
+)
+
+// Match reports whether a client subscribed to patterns is told of event. A
+// pattern is an exact name, `*`, or a family such as `session.*`. Wildcards of
+// either kind never match receipt.emitted and supervisor.tick: a client must
+// name them (DECISIONS L3).
+func Match(patterns []string, event string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matchOne(p, event) })
+}
+
+func matchOne(pattern, event string) bool {
+	if pattern == event {
+		return true
+	}
+	prefix, wild := strings.CutSuffix(pattern, "*")
+	if !wild || byNameOnly(event) {
+		return false
+	}
+	return prefix == "" || strings.HasSuffix(prefix, ".") && strings.HasPrefix(event, prefix)
+}
+
+func byNameOnly(event string) bool {
+	return event == string(lifeloop.ReceiptEmitted) || event == string(lifeloop.SupervisorTick)
+}
+
+// checkPattern refuses a pattern that matches no event there is.
+func checkPattern(pattern string) error {
+	var words []string
+	for _, e := range lifeloop.Events() {
+		name := string(e)
+		if matchOne(pattern, name) {
+			return nil
+		}
+		words = append(words, name)
+		family, _, _ := strings.Cut(name, ".")
+		if w := family + ".*"; !slices.Contains(words, w) && matchOne(w, name) {
+			words = append(words, w)
+		}
+	}
+	if pattern == "supervisor.*" {
+		return fmt.Errorf("%q matches nothing: %s must be named", pattern, lifeloop.SupervisorTick)
+	}
+	return fmt.Errorf("%q matches no event; the nearest is %q", pattern, nearest(pattern, words))
+}

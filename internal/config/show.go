@@ -1,0 +1,140 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Show prints the merged configuration as YAML that Load would read again, each
+// value followed by its origin. Commands are printed as they were written, so
+// that what ${env:VAR} stands for is not.
+func Show(cfg Config, origins Origins) string {
+	p := printer{origins: origins}
+	p.members(reflect.ValueOf(cfg.asWritten()), "", "", "")
+	return p.out.String()
+}
+
+// ShowJSON is [Show] for machines: {"config":{…},"origins":{"path":"origin"}},
+// with an origin for every value that has none of the defaults.
+func ShowJSON(cfg Config, origins Origins) ([]byte, error) {
+	words := map[string]string{}
+	for path, at := range origins {
+		words[path] = at.String()
+	}
+	return json.Marshal(map[string]any{"config": plain(reflect.ValueOf(cfg.asWritten()), false), "origins": words})
+}
+
+// asWritten is c with the commands as the user wrote them.
+func (c Config) asWritten() Config {
+	c.Clients = slices.Clone(c.Clients)
+	for i, cl := range c.Clients {
+		if cl.written != nil {
+			c.Clients[i].Command = cl.written
+		}
+	}
+	c.Attempts.Profiles = slices.Clone(c.Attempts.Profiles)
+	for i, p := range c.Attempts.Profiles {
+		if p.written != nil {
+			c.Attempts.Profiles[i].Command = p.written
+		}
+	}
+	return c
+}
+
+type printer struct {
+	out     bytes.Buffer
+	origins Origins
+}
+
+// members prints the members of a struct, the first after lead (the dash of a
+// list's entry), the others after indent.
+func (p *printer) members(v reflect.Value, path, lead, indent string) {
+	for _, f := range fields(v.Type()) {
+		if m := v.Field(f.index); !omitted(m, f) {
+			p.member(m, f, join(path, f.key), lead)
+			lead = indent
+		}
+	}
+}
+
+func (p *printer) member(v reflect.Value, f field, path, lead string) {
+	inner := strings.Repeat(" ", len(lead)) + "  "
+	switch {
+	case v.Kind() == reflect.Struct:
+		fmt.Fprintf(&p.out, "%s%s:\n", lead, f.key)
+		p.members(v, path, inner, inner)
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct && v.Len() > 0:
+		fmt.Fprintf(&p.out, "%s%s:\n", lead, f.key)
+		for i := range v.Len() {
+			p.members(v.Index(i), fmt.Sprintf("%s[%d]", path, i), inner+"- ", inner+"  ")
+		}
+	case v.Kind() == reflect.Map && v.Len() > 0:
+		fmt.Fprintf(&p.out, "%s%s:\n", lead, f.key)
+		values := plain(v, false).(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			p.line(inner, text(key), values[key], join(path, key))
+		}
+	default:
+		p.line(lead, f.key, plain(v, f.ms), path)
+	}
+}
+
+func (p *printer) line(lead, key string, value any, path string) {
+	fmt.Fprintf(&p.out, "%s%s: %s  # %s\n", lead, key, text(value), p.origins.Of(path))
+}
+
+// omitted reports whether a member says nothing: an optional word or list
+// inside an entry that was not given.
+func omitted(v reflect.Value, f field) bool {
+	return (f.key == "support" || f.key == "adapter" || f.key == "command") && v.Len() == 0
+}
+
+// plain is v as the values that JSON and YAML know.
+func plain(v reflect.Value, ms bool) any {
+	switch {
+	case v.Type() == durationType && ms:
+		return v.Int() / int64(time.Millisecond)
+	case v.Type() == durationType:
+		return time.Duration(v.Int()).String()
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		out := map[string]any{}
+		for _, f := range fields(v.Type()) {
+			if m := v.Field(f.index); !omitted(m, f) {
+				out[f.key] = plain(m, f.ms)
+			}
+		}
+		return out
+	case reflect.Slice:
+		out := []any{}
+		for i := range v.Len() {
+			out = append(out, plain(v.Index(i), false))
+		}
+		return out
+	case reflect.Map:
+		out := map[string]any{}
+		for _, k := range v.MapKeys() {
+			out[k.String()] = plain(v.MapIndex(k), false)
+		}
+		return out
+	}
+	return v.Interface()
+}
+
+// text is a value in JSON, which is YAML in flow style too.
+func text(value any) string {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(value); err != nil {
+		return fmt.Sprintf("%q", fmt.Sprint(value))
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}

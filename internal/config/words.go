@@ -1,0 +1,105 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ParseClientFlag reads the value of --client, ID=CMDLINE, into a client for
+// every event that `*` matches. CMDLINE is split into words as a shell would
+// split it, and no shell is run: quotes and backslashes mean what they mean in
+// sh, everything else (`$`, `*`, `|`, `;`) stands for itself.
+func ParseClientFlag(text string) (Client, error) {
+	id, line, ok := strings.Cut(text, "=")
+	if !ok {
+		return Client{}, fmt.Errorf("expected ID=CMDLINE, found %q", text)
+	}
+	if err := checkID(id); err != nil {
+		return Client{}, err
+	}
+	command, err := split(line)
+	if err != nil {
+		return Client{}, fmt.Errorf("client %s: %w", id, err)
+	}
+	c := defaultClient()
+	c.ID, c.Command = id, command
+	return c, nil
+}
+
+// split cuts a command line into words.
+func split(line string) ([]string, error) {
+	var (
+		words  []string
+		word   strings.Builder
+		inWord bool // also for the empty word of ''
+		quote  byte
+	)
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		switch {
+		case c == '\\' && quote != '\'':
+			i++
+			if i == len(line) {
+				return nil, errors.New("the command line ends in a backslash")
+			}
+			// Between double quotes a backslash quotes only what sh says it does.
+			if quote == '"' && !strings.ContainsRune("\"\\$`\n", rune(line[i])) {
+				word.WriteByte('\\')
+			}
+			if line[i] == '\n' { // a backslash at the end of a line joins it to the next
+				continue
+			}
+			inWord = true
+			word.WriteByte(line[i])
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteByte(c)
+		case c == '\'' || c == '"':
+			quote, inWord = c, true
+		case c == ' ' || c == '\t' || c == '\n':
+			if inWord {
+				words = append(words, word.String())
+				word.Reset()
+				inWord = false
+			}
+		default:
+			inWord = true
+			word.WriteByte(c)
+		}
+	}
+	if quote != 0 {
+		return nil, fmt.Errorf("the command line ends inside %c quotes", quote)
+	}
+	if inWord {
+		words = append(words, word.String())
+	}
+	if len(words) == 0 || words[0] == "" {
+		return nil, errors.New("the command line names no program")
+	}
+	return words, nil
+}
+
+// expand puts the values of variables in for ${env:VAR}. What it puts in is
+// not looked at again.
+func expand(word string, getenv func(string) string) (string, error) {
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(word, "${env:")
+		out.WriteString(before)
+		if !found {
+			return out.String(), nil
+		}
+		name, after, closed := strings.Cut(rest, "}")
+		if !closed {
+			return "", fmt.Errorf("${env:%s has no closing brace", rest)
+		}
+		value := getenv(name)
+		if value == "" {
+			return "", fmt.Errorf("${env:%s}: the variable %s is not set", name, name)
+		}
+		out.WriteString(value)
+		word = after
+	}
+}
