@@ -1,0 +1,66 @@
+//go:build linux
+
+// Package control is a session's own door: a 0600 unix socket in a 0700
+// folder, and both ends of the small protocol spoken through it. A harness's
+// hooks come in by it.
+//
+// It refuses anyone but our own user, opens no TCP port, keeps no state
+// between connections, and does not look into what a hook brings.
+//
+//	path, err := control.SocketPath(sessionID)
+//	door, err := control.Listen(path)
+//	err = door.Serve(ctx, handler) // handler.Hook(ctx, call): call.Answer(out)
+//	// in the hook's own process:
+//	err = control.AskHook(path, "SessionStart", os.Stdin, os.Stdout, time.Now().Add(10*time.Second))
+//
+// # Protocol
+//
+// A connection carries one exchange. The peer sends a line of JSON and, right
+// after its newline, as many raw bytes as the line says:
+//
+//	{"op":"hook","event":"SessionStart","bytes":1234}⏎ …1234 bytes…
+//
+// The answer has the same form. The peer prints it, says so, and hangs up:
+//
+//	{"bytes":56}⏎ …56 bytes…
+//	ok⏎
+//
+// "ok" means: written whole, to someone who still listened. The op "tell" is a
+// hook that wants no answer; it may hang up at once and gets none. What is
+// wrong with a request is said in its answer's place, {"error":"…"}⏎. Members
+// and ops unknown to one side are how the other may grow: unknown members are
+// ignored, an unknown op is an error.
+package control
+
+import "time"
+
+const (
+	// MaxBody bounds what a hook may bring and what it may be answered.
+	MaxBody = 16 << 20
+
+	maxLine     = 4 << 10
+	maxEvent    = 256              // bytes of an event's name
+	requestTime = 10 * time.Second // for a peer to bring its request
+	replyTime   = 2 * time.Second  // for a peer to take the answer and say ok
+)
+
+// The ops a peer may ask for.
+const (
+	opHook = "hook"
+	opTell = "tell"
+)
+
+// A request is the line a peer begins with.
+type request struct {
+	Op    string `json:"op"`
+	Event string `json:"event,omitempty"`
+	Bytes int    `json:"bytes"`
+}
+
+// A reply is the line a peer is answered with.
+type reply struct {
+	Error string `json:"error,omitempty"`
+	Bytes int    `json:"bytes"`
+}
+
+const ackLine = "ok\n"
