@@ -1,0 +1,56 @@
+// Package ledger is an append-only, hash-linked, crash-tolerant log of
+// entries. It knows bytes, not meanings: a kind is a word, a body is a JSON
+// object, and nothing here looks inside.
+//
+// # Format
+//
+// A ledger is a folder with the segments ledger-000001.jsonl,
+// ledger-000002.jsonl and so on, and the file lock. Only their owner may read
+// them (0600). A segment is JSON Lines; each line is one entry, itself RFC
+// 8785 canonical JSON, and ends with one LF. (Here broken into several lines
+// for reading.)
+//
+//	{"at":"2026-01-02T03:04:05.000000006Z",   always UTC, always nine digits
+//	 "body":{"to":"RUNNING"},                 a JSON object, canonical
+//	 "digest":"sha256:5c0f…",                 SHA-256 of this line without this member and without LF
+//	 "kind":"session_moved",                  1 to 64 of A-Z a-z 0-9 . _ -
+//	 "prev":"sha256:9d1b…",                   the digest of the entry before
+//	 "seq":2}                                 1, 2, 3, … over all segments
+//
+// The first entry's prev is [Genesis]. The first entry of a later segment
+// links to the last entry of the segment before, like any other. So every
+// digest names everything that came before it, and whoever keeps the last one
+// elsewhere can prove that nothing was changed, moved, added or taken away.
+// Without such an anchor, cutting off whole lines at the very end cannot be
+// noticed; everything else can, and is refused.
+//
+// With ordinary tools, the digest of line 7:
+//
+//	line=$(sed -n 7p ledger-000001.jsonl)
+//	printf %s "$line" | sed -E 's/"digest":"[^"]*",("kind":"[^"]*","prev":"[^"]*","seq":[0-9]+})$/\1/' | sha256sum
+//	printf %s "$line" | jq -r .digest    # the same 64 digits
+//	sed -n 8p ledger-000001.jsonl | jq -r .prev    # and again
+//
+// # Writing
+//
+// One goroutine owns a [Log]; one process owns a folder (flock). An Append is
+// one write, whatever the number of records, and at most one fdatasync. After
+// a write or a sync that failed nobody knows what is on the disk, so the log
+// is broken for good ([ErrBroken]) and the only way on is a new Open.
+//
+//	log, err := ledger.Create(dir, ledger.Options{})
+//	defer log.Close()
+//	entries, err := log.Append([]ledger.Record{{Kind: "session_moved", At: now, Body: body}}, true)
+//	for entry, err := range ledger.Read(dir) { … }
+//	report, err := ledger.Verify(dir)
+//
+// # After a crash
+//
+// A crash leaves a prefix of what was written. [Open] cuts off an unfinished
+// last line, says so, and goes on after the last whole one. Anything else that
+// does not fit (a flipped byte, a missing or repeated or moved line, a missing
+// segment) is a *[CorruptError] that names the place; the ledger never mends
+// it and never writes after it.
+//
+// It refuses to prune, to compact, to index and to encrypt.
+package ledger

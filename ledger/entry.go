@@ -1,0 +1,267 @@
+package ledger
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"strconv"
+	"time"
+
+	"lifeloop/canon"
+)
+
+// Genesis is the prev of the first entry: 64 zeros, the digest of nothing.
+const Genesis canon.Digest = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+
+// maxLine bounds one line, so that a reader of a foreign file needs no more
+// memory than that.
+const maxLine = 16 << 20
+
+const maxKind = 64
+
+// A Record is what a caller wants to have kept.
+type Record struct {
+	Kind string          // 1 to 64 of A-Z a-z 0-9 . _ -
+	At   time.Time       // written in UTC
+	Body json.RawMessage // a JSON object
+}
+
+// An Entry is a record in its place.
+type Entry struct {
+	Seq uint64 // 1 for the first
+	Record
+	Prev, Digest canon.Digest
+}
+
+// A link is the end of a chain: what the next entry must follow.
+type link struct {
+	seq    uint64
+	digest canon.Digest
+}
+
+var genesis = link{0, Genesis}
+
+// A codec turns records into lines and lines into entries. It holds nothing
+// but buffers.
+type codec struct {
+	sha  hash.Hash
+	tail []byte // of the line being built, from the kind on
+	body []byte // of the line being read, canonical
+}
+
+func newCodec() codec { return codec{sha: sha256.New()} }
+
+// The pieces of a line, in order. They are on disk: wire constants.
+const (
+	atPiece     = `{"at":"`
+	bodyPiece   = `","body":`
+	digestPiece = `"digest":"`
+	kindPiece   = `"kind":"`
+	prevPiece   = `","prev":"`
+	seqPiece    = `","seq":`
+
+	timeLayout = "2006-01-02T15:04:05.000000000Z"
+	bodyStart  = len(atPiece) + len(timeLayout) + len(bodyPiece)
+)
+
+// appendEntry appends the line of r, LF included, and returns the entry that
+// a reader of the line will get. With an error buf comes back as it was.
+func (c *codec) appendEntry(buf []byte, after link, r Record) ([]byte, Entry, error) {
+	if !validKind(r.Kind) {
+		return buf, Entry{}, fmt.Errorf("kind %.80q is not 1 to %d of A-Z a-z 0-9 . _ -", r.Kind, maxKind)
+	}
+	at := r.At.UTC()
+	if y := at.Year(); y < 0 || y > 9999 {
+		return buf, Entry{}, fmt.Errorf("the year %d has no RFC 3339 form", y)
+	}
+	start := len(buf)
+	line := append(buf, atPiece...)
+	line = at.AppendFormat(line, timeLayout)
+	line = append(line, bodyPiece...)
+	line, err := canon.Append(line, r.Body)
+	if err != nil {
+		return buf, Entry{}, fmt.Errorf("body: %w", err)
+	}
+	body := line[start+bodyStart:]
+	if body[0] != '{' {
+		return buf, Entry{}, fmt.Errorf("body is not a JSON object")
+	}
+	// The caller's bytes serve if they were canonical; ours are overwritten by
+	// the next Append.
+	if bytes.Equal(body, r.Body) {
+		body = r.Body
+	} else {
+		body = bytes.Clone(body)
+	}
+	line = append(line, ',')
+
+	seq := after.seq + 1
+	tail := append(c.tail[:0], kindPiece...)
+	tail = append(tail, r.Kind...)
+	tail = append(tail, prevPiece...)
+	tail = append(tail, after.digest...)
+	tail = append(tail, seqPiece...)
+	tail = strconv.AppendUint(tail, seq, 10)
+	tail = append(tail, '}')
+	c.tail = tail
+
+	digest := c.digest(line[start:], tail)
+	line = append(line, digestPiece...)
+	line = append(line, digest...)
+	line = append(line, `",`...)
+	line = append(line, tail...)
+	if len(line)-start > maxLine {
+		return buf, Entry{}, fmt.Errorf("the entry has %d bytes, more than %d", len(line)-start, maxLine)
+	}
+	line = append(line, '\n')
+	return line, Entry{
+		Seq:    seq,
+		Record: Record{Kind: r.Kind, At: at, Body: body},
+		Prev:   after.digest,
+		Digest: digest,
+	}, nil
+}
+
+// digest names a line that lacks its digest member, given in two parts.
+func (c *codec) digest(head, tail []byte) canon.Digest {
+	var sum [sha256.Size]byte
+	c.sha.Reset()
+	c.sha.Write(head)
+	c.sha.Write(tail)
+	c.sha.Sum(sum[:0])
+	return canon.Name(sum)
+}
+
+// parse reads a line without its LF and checks all that a line can prove by
+// itself: that it is spelled as we spell it and that its digest is its own.
+// The answer is an entry, or why not.
+func (c *codec) parse(line []byte) (e Entry, why string) {
+	// From the end, because there every length is known and the body, which
+	// may contain anything, comes last.
+	rest := backward{line: line}
+	rest.word("}")
+	seqText := rest.while(isDigit)
+	rest.word(seqPiece)
+	prev := rest.take(canon.DigestLen)
+	rest.word(prevPiece)
+	kind := rest.while(isKindByte)
+	rest.word(kindPiece)
+	tail := line[len(rest.line):]
+	rest.word(`",`)
+	digest := rest.take(canon.DigestLen)
+	rest.word(digestPiece)
+	head := rest.line
+	rest.word(",")
+	if rest.bad || len(rest.line) < bodyStart {
+		return Entry{}, "this is not an entry of a ledger"
+	}
+	start, body := rest.line[:bodyStart], rest.line[bodyStart:]
+	stamp := start[len(atPiece) : len(atPiece)+len(timeLayout)]
+	if string(start[:len(atPiece)]) != atPiece || string(start[len(atPiece)+len(timeLayout):]) != bodyPiece {
+		return Entry{}, "this is not an entry of a ledger"
+	}
+
+	if own := c.digest(head, tail); string(digest) != string(own) {
+		return Entry{}, "the digest does not fit the bytes: the line was changed after it was written"
+	}
+	at, err := time.Parse(time.RFC3339Nano, string(stamp))
+	if err != nil || at.UTC().Format(timeLayout) != string(stamp) {
+		return Entry{}, fmt.Sprintf("at is %q, not a UTC time with nine digits", stamp)
+	}
+	seq, err := strconv.ParseUint(string(seqText), 10, 64)
+	if err != nil || seq == 0 || seqText[0] == '0' {
+		return Entry{}, fmt.Sprintf("seq is %.30q, not a positive number", seqText)
+	}
+	if !canon.Digest(prev).Valid() {
+		return Entry{}, "prev is not a digest"
+	}
+	if !validKind(string(kind)) {
+		return Entry{}, fmt.Sprintf("kind %.80q is not 1 to %d of A-Z a-z 0-9 . _ -", kind, maxKind)
+	}
+	if c.body, err = canon.Append(c.body[:0], body); err != nil || !bytes.Equal(c.body, body) || body[0] != '{' {
+		return Entry{}, "the body is not a canonical JSON object"
+	}
+	return Entry{
+		Seq:    seq,
+		Record: Record{Kind: string(kind), At: at, Body: bytes.Clone(body)},
+		Prev:   canon.Digest(prev),
+		Digest: canon.Digest(digest),
+	}, ""
+}
+
+// follows says why e may not come after l, or nothing.
+func (l link) follows(e Entry) (why string) {
+	switch {
+	case e.Seq > l.seq+1 && l.seq == 0:
+		return fmt.Sprintf("the ledger begins with entry %d: what was before it is missing", e.Seq)
+	case e.Seq > l.seq+1:
+		return fmt.Sprintf("entry %d follows entry %d: what was between them is missing", e.Seq, l.seq)
+	case e.Seq <= l.seq:
+		return fmt.Sprintf("entry %d follows entry %d: a line is repeated or out of its place", e.Seq, l.seq)
+	case e.Prev != l.digest:
+		return fmt.Sprintf("entry %d does not link to the entry before it", e.Seq)
+	}
+	return ""
+}
+
+// backward takes pieces off the end of a line; after the first that is not
+// there it is bad and takes nothing more.
+type backward struct {
+	line []byte
+	bad  bool
+}
+
+func (b *backward) word(s string) {
+	rest, ok := bytes.CutSuffix(b.line, []byte(s))
+	if b.bad = b.bad || !ok; !b.bad {
+		b.line = rest
+	}
+}
+
+func (b *backward) take(n int) []byte {
+	if b.bad = b.bad || len(b.line) < n; b.bad {
+		return nil
+	}
+	return b.cut(len(b.line) - n)
+}
+
+func (b *backward) while(ok func(byte) bool) []byte {
+	at := len(b.line)
+	for at > 0 && ok(b.line[at-1]) {
+		at--
+	}
+	if b.bad = b.bad || at == len(b.line); b.bad {
+		return nil
+	}
+	return b.cut(at)
+}
+
+func (b *backward) cut(at int) []byte {
+	piece := b.line[at:]
+	b.line = b.line[:at]
+	return piece
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func isKindByte(c byte) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', isDigit(c), c == '.', c == '_', c == '-':
+		return true
+	}
+	return false
+}
+
+func validKind(kind string) bool {
+	if kind == "" || len(kind) > maxKind {
+		return false
+	}
+	for i := range len(kind) {
+		if !isKindByte(kind[i]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,331 @@
+package ledger
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"lifeloop/canon"
+)
+
+// Read yields the entries of the ledger in dir, in order, each checked. It may
+// run beside a writer in this or another process; it sees what was written
+// before it got there, synced or not. It ends with an error of its own kind
+// where the entries end badly: [ErrTornTail] or *[CorruptError].
+func Read(dir string) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		w := newWalker(dir)
+		if err := w.run(nil, func(e Entry) bool { return yield(e, nil) }); err != nil {
+			yield(Entry{}, fmt.Errorf("read ledger %s: %w", dir, err))
+		}
+	}
+}
+
+// A Report is what Verify found.
+type Report struct {
+	Entries     uint64 // whole, sound entries
+	Segments    int    // files, up to the damage if there is any
+	First, Last canon.Digest
+	TornBytes   int64 // of an unfinished last line
+}
+
+// Verify reads the whole ledger in dir and computes every digest again. A torn
+// tail is reported, not an error: Open would cut it off. With an error the
+// report covers the sound entries before the damage.
+func Verify(dir string) (Report, error) {
+	var report Report
+	w := newWalker(dir)
+	err := w.run(nil, func(e Entry) bool {
+		if report.Entries == 0 {
+			report.First = e.Digest
+		}
+		report.Entries, report.Last = e.Seq, e.Digest
+		return true
+	})
+	report.Segments = w.read
+	report.TornBytes = w.torn
+	if err != nil && !errors.Is(err, ErrTornTail) {
+		return report, fmt.Errorf("verify ledger %s: %w", dir, err)
+	}
+	return report, nil
+}
+
+// Follow yields the entries of the ledger in dir from seq on and then waits
+// for more, until the caller breaks out of the loop or ctx ends; the end of
+// ctx is no error. An unfinished last line is waited for; damage is a
+// *[CorruptError]. The folder must exist, the ledger in it need not yet.
+//
+// What lies in segments before the one that holds seq is not read, hence not
+// checked either.
+func Follow(ctx context.Context, dir string, seq uint64) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		// The watch comes before the first look, so that whatever is written
+		// after that look makes an event.
+		news, err := watch(dir)
+		if err != nil {
+			yield(Entry{}, fmt.Errorf("follow ledger %s: %w", dir, err))
+			return
+		}
+		defer news.close()
+		w := newWalker(dir)
+		w.startAt(seq)
+		err = w.run(
+			func() bool { return news.wait(ctx) },
+			func(e Entry) bool { return ctx.Err() == nil && (e.Seq < seq || yield(e, nil)) },
+		)
+		if err != nil {
+			yield(Entry{}, fmt.Errorf("follow ledger %s: %w", dir, err))
+		}
+	}
+}
+
+// A walker goes through the segments of a ledger and checks each line against
+// the one before.
+type walker struct {
+	dir   string
+	codec codec
+
+	segment int   // its number
+	line    int   // lines of it that were read
+	offset  int64 // where the next line begins
+	last    link
+	adrift  bool // last is not known yet: the next entry is taken at its word
+
+	read int   // segments entered
+	torn int64 // bytes after the last LF when the segment was last read
+	buf  *bufio.Reader
+	long []byte // a line that buf could not hold
+}
+
+func newWalker(dir string) *walker {
+	return &walker{dir: dir, codec: newCodec(), segment: 1, last: genesis, buf: bufio.NewReaderSize(nil, 64<<10)}
+}
+
+// errStop ends a pass whose consumer has had enough.
+var errStop = errors.New("stop")
+
+// run yields entry after entry. At the end of what is there it asks wait
+// whether more will come; a nil wait means no.
+func (w *walker) run(wait func() bool, yield func(Entry) bool) error {
+	doubted := false
+	for {
+		// The list comes before the reading: a segment that is followed by
+		// another in the list was complete when the list was made.
+		all, err := segments(w.dir)
+		if err != nil {
+			return err
+		}
+		switch {
+		case slices.Contains(all, w.segment):
+		case len(all) > 0 || w.read > 0:
+			return w.corruptSegment("the segment is missing")
+		case wait == nil:
+			return fmt.Errorf("there is no %s: %w", segmentName(w.segment), fs.ErrNotExist)
+		case !wait():
+			return nil
+		default:
+			continue
+		}
+
+		err = w.pass(yield)
+		var corrupt *CorruptError
+		switch {
+		case err == errStop:
+			return nil
+		case errors.As(err, &corrupt) && wait != nil && !doubted:
+			// A torn tail may have been cut and written over while we were
+			// reading it. Damage is still there at a second look.
+			doubted = true
+			continue
+		case err != nil:
+			return err
+		}
+		doubted = false
+
+		if w.segment != all[len(all)-1] {
+			if w.torn > 0 {
+				return w.corruptLine("the line is unfinished, yet another segment follows")
+			}
+			if w.line == 0 {
+				return w.corruptSegment("the segment is empty, yet another follows")
+			}
+			w.segment, w.line, w.offset = w.segment+1, 0, 0
+			continue
+		}
+		if wait == nil && w.torn > 0 {
+			return fmt.Errorf("%w: %s has %d bytes after its last whole line", ErrTornTail, segmentName(w.segment), w.torn)
+		}
+		if wait == nil || !wait() {
+			return nil
+		}
+	}
+}
+
+// pass reads the current segment from where the last pass ended up to the end
+// of the file. Nothing of an unfinished line is kept: a writer that recovers
+// from a crash may replace it.
+func (w *walker) pass(yield func(Entry) bool) error {
+	f, err := os.Open(segmentPath(w.dir, w.segment))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Seek(w.offset, io.SeekStart); err != nil {
+		return err
+	}
+	w.read = max(w.read, w.segment)
+	w.buf.Reset(f)
+	w.torn = 0
+	for {
+		line, err := w.next()
+		if err == io.EOF {
+			return w.end(line)
+		}
+		if err != nil {
+			return err
+		}
+		e, why := w.codec.parse(line[:len(line)-1])
+		if why == "" && !w.adrift {
+			why = w.last.follows(e)
+		}
+		if why != "" {
+			return w.corruptLine(why)
+		}
+		w.line++
+		w.offset += int64(len(line))
+		w.last, w.adrift = link{e.Seq, e.Digest}, false
+		if !yield(e) {
+			return errStop
+		}
+	}
+}
+
+// next reads one line with its LF, or what there is of it and io.EOF.
+func (w *walker) next() ([]byte, error) {
+	line, err := w.buf.ReadSlice('\n')
+	if err != bufio.ErrBufferFull {
+		return line, err
+	}
+	w.long = w.long[:0]
+	for {
+		w.long = append(w.long, line...)
+		if len(w.long) > maxLine+1 {
+			return nil, w.corruptLine(fmt.Sprintf("the line is longer than %d bytes", maxLine))
+		}
+		if err != bufio.ErrBufferFull {
+			return w.long, err
+		}
+		line, err = w.buf.ReadSlice('\n')
+	}
+}
+
+// end judges what follows the last LF. A crash leaves less than an entry; a
+// whole entry and one byte more is an entry whose LF was changed.
+func (w *walker) end(rest []byte) error {
+	w.torn = int64(len(rest))
+	if len(rest) == 0 {
+		return nil
+	}
+	if _, why := w.codec.parse(rest[:len(rest)-1]); why == "" {
+		return w.corruptLine("the end of the line was changed after it was written")
+	}
+	return nil
+}
+
+// startAt moves to the last segment that begins at or before seq. Where that
+// cannot be told, it stays at the beginning, and run finds out why.
+func (w *walker) startAt(seq uint64) {
+	all, err := segments(w.dir)
+	if err != nil {
+		return
+	}
+	for _, n := range slices.Backward(all) {
+		probe := newWalker(w.dir)
+		probe.segment, probe.adrift = n, true
+		var first uint64
+		err := probe.pass(func(e Entry) bool { first = e.Seq; return false })
+		if err == errStop && first <= seq && n > 1 {
+			w.segment, w.adrift = n, true
+			return
+		}
+	}
+}
+
+func (w *walker) corruptLine(why string) error {
+	return &CorruptError{Segment: segmentName(w.segment), Line: w.line + 1, Offset: w.offset, Why: why, Sound: w.last.seq}
+}
+
+func (w *walker) corruptSegment(why string) error {
+	return &CorruptError{Segment: segmentName(w.segment), Why: why, Sound: w.last.seq}
+}
+
+// A look without an event costs a few microseconds. Some file systems tell of
+// no changes made elsewhere, hence a slow look in any case; where the system
+// has no watch left to give, the looks are all there is.
+const (
+	recheck = 2 * time.Second
+	poll    = 100 * time.Millisecond
+)
+
+// news tells when a ledger may have grown.
+type news struct {
+	watcher *fsnotify.Watcher // nil when the system has none left
+}
+
+func watch(dir string) (news, error) {
+	if _, err := os.Stat(dir); err != nil {
+		return news{}, err
+	}
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return news{}, nil
+	}
+	if err := watcher.Add(dir); err != nil {
+		watcher.Close()
+		return news{}, nil
+	}
+	return news{watcher}, nil
+}
+
+func (n news) close() {
+	if n.watcher != nil {
+		n.watcher.Close()
+	}
+}
+
+// wait returns true when it is time for another look, false when ctx ended.
+func (n news) wait(ctx context.Context) bool {
+	pause := poll
+	var events chan fsnotify.Event
+	var errs chan error
+	if n.watcher != nil {
+		pause, events, errs = recheck, n.watcher.Events, n.watcher.Errors
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return true
+		case <-errs: // an overflow: events were lost, so look
+			return true
+		case e := <-events:
+			if strings.HasPrefix(filepath.Base(e.Name), "ledger-") {
+				return true
+			}
+		}
+	}
+}
