@@ -1,0 +1,12 @@
+package kernel
+
+import "encoding/json"
+
+// Hard is the hard state in the form in which it survives: as JSON.
+func Hard(k *Kernel) string {
+	b, err := json.MarshalIndent(k.hard, "", " ")
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}

@@ -1,0 +1,567 @@
+package kernel
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	"lifeloop/lifeloop"
+	"lifeloop/session"
+)
+
+// A Fact is something that became true. Facts are the only thing the ledger
+// stores and the only thing that changes hard state. They hold ids, names,
+// sizes, digests, numbers and times; never text of the session (DECISIONS F1).
+type Fact interface{ isFact() }
+
+type (
+	// Began is the first fact of every session: what this run is.
+	Began struct {
+		SessionID      string   `json:"session_id"`
+		AdapterID      string   `json:"adapter_id"`
+		AdapterVersion string   `json:"adapter_version"`
+		Program        string   `json:"program"`     // base name only
+		Args           int      `json:"args"`        // how many; their text may be a prompt
+		ArgsDigest     string   `json:"args_digest"` // sha256 over the NUL-joined arguments
+		WorkDir        string   `json:"work_dir"`
+		Version        string   `json:"version"` // of the wrapper
+		PID            int      `json:"pid"`     // of the wrapper
+		PTY            bool     `json:"pty"`
+		Clients        []string `json:"clients"`
+		Policy         string   `json:"policy"` // "none" without one (DECISIONS G2)
+	}
+	// Negotiated records what one client, or the owner, asked for and got.
+	Negotiated struct {
+		Client     string `json:"client"`
+		Capability string `json:"capability"`
+		Level      string `json:"level"`
+		Outcome    string `json:"outcome"`
+		Have       string `json:"have"`
+	}
+	// SessionMoved records a move of the session machine.
+	SessionMoved struct {
+		From   session.State `json:"from"`
+		To     session.State `json:"to"`
+		Reason string        `json:"reason"`
+	}
+	// Launching records that the harness is about to be started.
+	Launching struct {
+		Run   string `json:"run"`   // harness_run_id
+		Cause string `json:"cause"` // first
+	}
+	// Running records that the harness runs.
+	Running struct {
+		Run string `json:"run"`
+		PID int    `json:"pid"`
+	}
+	// Exited records how a launch ended.
+	Exited struct {
+		Run      string `json:"run"`
+		Code     int    `json:"code"`
+		Signal   int    `json:"signal"`
+		Leftover int    `json:"leftover"`
+		Lost     bool   `json:"lost,omitempty"`
+		// NotStarted says that there never was a process.
+		NotStarted bool `json:"not_started,omitempty"`
+	}
+	// HarnessSessionOpened begins a scope: what follows belongs to a new
+	// harness session. ID is empty while it is not known.
+	HarnessSessionOpened struct {
+		Scope int    `json:"scope"`
+		ID    string `json:"id"`
+		Cause string `json:"cause"`
+	}
+	// Bound records that a scope's id became known or changed, and why.
+	Bound struct {
+		Scope  int    `json:"scope"`
+		ID     string `json:"id"`
+		Was    string `json:"was"`
+		Reason string `json:"reason"`
+	}
+	// Observed records one told lifecycle event and who is to hear of it.
+	Observed struct {
+		Record     lifeloop.EventRecord `json:"record"`
+		Invocation string               `json:"invocation"`
+		Scope      int                  `json:"scope"`
+		Calls      []CallRef            `json:"calls"`
+		// Degradation is set on capability.degraded.
+		Degradation *lifeloop.Degradation `json:"degradation,omitempty"`
+	}
+	// Dispatched records that a call is handed to its client.
+	Dispatched struct {
+		Call   string `json:"call"`
+		Client string `json:"client"`
+	}
+	// Answered records what a client answered, before its payloads are placed.
+	Answered struct {
+		Call     string                `json:"call"`
+		Status   lifeloop.Status       `json:"status,omitempty"`
+		Failure  lifeloop.FailureClass `json:"failure,omitempty"`
+		Retry    lifeloop.RetryClass   `json:"retry,omitempty"`
+		Warnings []string              `json:"warnings,omitempty"`
+		Payloads []PayloadFact         `json:"payloads,omitempty"`
+	}
+	// Placing records that payloads are about to be handed to a hook's slot.
+	Placing struct {
+		Hook  string      `json:"hook"`
+		Event string      `json:"event"`
+		Slot  string      `json:"slot"`
+		Bytes int         `json:"bytes"` // of the whole transport envelope
+		Items []PlacedRef `json:"items"`
+	}
+	// PayloadSettled records what became of one payload.
+	PayloadSettled struct {
+		Call      string                    `json:"call"`
+		Index     int                       `json:"index"`
+		Placement lifeloop.PayloadPlacement `json:"placement"`
+		Status    lifeloop.Status           `json:"status"`
+		Class     lifeloop.Placement        `json:"class,omitempty"`   // the slot that took it
+		Support   lifeloop.Support          `json:"support,omitempty"` // how well that slot is supported
+		Failure   lifeloop.FailureClass     `json:"failure,omitempty"`
+		Why       string                    `json:"why,omitempty"`
+	}
+	// CallOver records the end of a call that makes no receipt: the telling of
+	// receipt.emitted.
+	CallOver struct {
+		Call string `json:"call"`
+	}
+	// HookHeard records one call of a harness's hook and how it was answered.
+	HookHeard struct {
+		Hook      string `json:"hook"`
+		Event     string `json:"event"`
+		Session   string `json:"session,omitempty"`
+		Turn      string `json:"turn,omitempty"`
+		Payloads  int    `json:"payloads"`
+		Delivered bool   `json:"delivered"`
+	}
+	// ReceiptIssued records a receipt exactly as clients will read it.
+	ReceiptIssued struct {
+		Receipt lifeloop.Receipt `json:"receipt"`
+		Call    string           `json:"call,omitempty"`
+		Scope   int              `json:"scope"`
+	}
+	// AbortRequested records that the wrapper was told to end.
+	AbortRequested struct {
+		Signal int `json:"signal"`
+	}
+	// StopSent records one rung of the way down.
+	StopSent struct {
+		Rung   int  `json:"rung"`
+		Signal int  `json:"signal"`
+		Tree   bool `json:"tree,omitempty"`
+	}
+	// ActivitySeen is a sign of life, coalesced; it is not synced.
+	ActivitySeen struct {
+		Output int64 `json:"output"` // bytes written by the harness so far
+	}
+	// ActivityMoved records what the harness seems to be doing.
+	ActivityMoved struct {
+		To     string `json:"to"`
+		Source string `json:"source"`
+		Detail string `json:"detail,omitempty"`
+	}
+	// SourceNamed records that the harness named a file as its own, which is
+	// why it is read.
+	SourceNamed struct {
+		Path string `json:"path"`
+		By   string `json:"by"`
+	}
+	// SourceRead records how far a telemetry source was read.
+	SourceRead struct {
+		Source string `json:"source"`
+		Position
+	}
+	// SourceTroubled records that a source cannot be read as it should.
+	SourceTroubled struct {
+		Source string `json:"source"`
+		What   string `json:"what"`
+	}
+	// DrainBegan records that the harness ended and clients have until Until.
+	DrainBegan struct {
+		Until time.Time `json:"until"`
+	}
+)
+
+// A CallRef names the call that tells one client of an event.
+type CallRef struct {
+	Call           string `json:"call"`
+	Client         string `json:"client"`
+	IdempotencyKey string `json:"idempotency_key"`
+}
+
+// A PayloadFact is what may be kept of a payload: never its body.
+type PayloadFact struct {
+	ID       string  `json:"payload_id"`
+	Kind     string  `json:"payload_kind"`
+	Size     int64   `json:"byte_size"`
+	Digest   *string `json:"content_digest,omitempty"`
+	Required bool    `json:"required,omitempty"`
+	// First is the placement that a receipt names when the payload is given up.
+	First lifeloop.PayloadPlacement `json:"first_placement"`
+}
+
+// A PlacedRef is one payload in a slot.
+type PlacedRef struct {
+	Call      string                    `json:"call"`
+	Index     int                       `json:"index"`
+	PayloadID string                    `json:"payload_id"`
+	Placement lifeloop.PayloadPlacement `json:"placement"`
+	Support   lifeloop.Support          `json:"support"`
+}
+
+// A Position is where a source was read to: enough to go on there after a
+// crash without a line lost or told twice.
+type Position struct {
+	Path   string `json:"path"`
+	Dev    uint64 `json:"dev"`
+	Ino    uint64 `json:"ino"`
+	Prefix string `json:"prefix"`
+	Offset int64  `json:"offset"`
+}
+
+func (Began) isFact()                {}
+func (Negotiated) isFact()           {}
+func (SessionMoved) isFact()         {}
+func (Launching) isFact()            {}
+func (Running) isFact()              {}
+func (Exited) isFact()               {}
+func (HarnessSessionOpened) isFact() {}
+func (Bound) isFact()                {}
+func (Observed) isFact()             {}
+func (Dispatched) isFact()           {}
+func (Answered) isFact()             {}
+func (Placing) isFact()              {}
+func (PayloadSettled) isFact()       {}
+func (CallOver) isFact()             {}
+func (HookHeard) isFact()            {}
+func (ReceiptIssued) isFact()        {}
+func (AbortRequested) isFact()       {}
+func (StopSent) isFact()             {}
+func (ActivitySeen) isFact()         {}
+func (ActivityMoved) isFact()        {}
+func (SourceNamed) isFact()          {}
+func (SourceRead) isFact()           {}
+func (SourceTroubled) isFact()       {}
+func (DrainBegan) isFact()           {}
+
+// kinds is the closed set of facts by the name that the ledger gives them. The
+// names are part of the ledger's format and do not change.
+var kinds = map[string]reflect.Type{
+	"began":                  reflect.TypeFor[Began](),
+	"negotiated":             reflect.TypeFor[Negotiated](),
+	"session_moved":          reflect.TypeFor[SessionMoved](),
+	"launching":              reflect.TypeFor[Launching](),
+	"running":                reflect.TypeFor[Running](),
+	"exited":                 reflect.TypeFor[Exited](),
+	"harness_session_opened": reflect.TypeFor[HarnessSessionOpened](),
+	"bound":                  reflect.TypeFor[Bound](),
+	"observed":               reflect.TypeFor[Observed](),
+	"dispatched":             reflect.TypeFor[Dispatched](),
+	"answered":               reflect.TypeFor[Answered](),
+	"placing":                reflect.TypeFor[Placing](),
+	"payload_settled":        reflect.TypeFor[PayloadSettled](),
+	"call_over":              reflect.TypeFor[CallOver](),
+	"hook_heard":             reflect.TypeFor[HookHeard](),
+	"receipt_issued":         reflect.TypeFor[ReceiptIssued](),
+	"abort_requested":        reflect.TypeFor[AbortRequested](),
+	"stop_sent":              reflect.TypeFor[StopSent](),
+	"activity_seen":          reflect.TypeFor[ActivitySeen](),
+	"activity_moved":         reflect.TypeFor[ActivityMoved](),
+	"source_named":           reflect.TypeFor[SourceNamed](),
+	"source_read":            reflect.TypeFor[SourceRead](),
+	"source_troubled":        reflect.TypeFor[SourceTroubled](),
+	"drain_began":            reflect.TypeFor[DrainBegan](),
+}
+
+var kindOf = func() map[reflect.Type]string {
+	m := make(map[reflect.Type]string, len(kinds))
+	for name, t := range kinds {
+		m[t] = name
+	}
+	return m
+}()
+
+// Kind is the name that the ledger gives to a fact.
+func Kind(f Fact) string { return kindOf[reflect.TypeOf(f)] }
+
+// Encode renders a fact for the ledger.
+func Encode(f Fact) (kind string, body json.RawMessage, err error) {
+	kind = Kind(f)
+	if kind == "" {
+		return "", nil, fmt.Errorf("kernel: %T is not a known fact", f)
+	}
+	body, err = json.Marshal(f)
+	return kind, body, err
+}
+
+// Decode reads a fact back. An unknown kind is an error: a ledger written by a
+// newer version is not half understood.
+func Decode(kind string, body json.RawMessage) (Fact, error) {
+	t, ok := kinds[kind]
+	if !ok {
+		return nil, fmt.Errorf("unknown fact %q", kind)
+	}
+	v := reflect.New(t)
+	if err := json.Unmarshal(body, v.Interface()); err != nil {
+		return nil, fmt.Errorf("fact %q: %w", kind, err)
+	}
+	return v.Elem().Interface().(Fact), nil
+}
+
+// An Entry is a fact with its place and time in the ledger.
+type Entry struct {
+	Seq uint64
+	At  time.Time
+	Fact
+}
+
+// mustSync says which facts must be on the disk before anything is done about
+// them: a receipt, a move, an effect with a consequence (DECISIONS F3).
+func mustSync(f Fact) bool {
+	switch f := f.(type) {
+	case ActivitySeen, ActivityMoved, SourceNamed, SourceRead, SourceTroubled, Negotiated, Running, Bound, HarnessSessionOpened:
+		return false
+	case HookHeard:
+		return f.Payloads > 0
+	case Observed:
+		return f.Record.Event != lifeloop.SupervisorTick
+	case Dispatched, Answered, PayloadSettled, CallOver:
+		return false // the receipt that follows is; before it, nothing was promised
+	}
+	return true
+}
+
+// hard is the fold of every fact so far. It changes only in apply.
+type hard struct {
+	State      session.State
+	Began      Began
+	Run        string
+	PID        int
+	Alive      bool // the harness runs
+	Exit       *Exited
+	AbortBy    int // the first signal that asked us to end
+	Refused    lifeloop.FailureClass
+	RefusedWhy string
+
+	Scope    int // the current harness session, counted from 1
+	Sessions map[int]*harnessSession
+	Frames   []frame         // open, outermost first
+	Past     map[string]bool // turns that were told to their end, the newest 10,000
+	PastIn   []string
+
+	Calls   map[string]*call // open: told, but without a receipt
+	Parents map[string]string
+	Level   string                      // last told pressure level
+	Support map[string]lifeloop.Support // capabilities whose support moved
+	Drained bool
+}
+
+type harnessSession struct {
+	ID       string
+	Cause    string
+	Told     bool // session.starting was told
+	Started  bool
+	Ending   bool
+	Reason   string // as session.ending told it
+	Ended    bool
+	Receipts int64
+}
+
+type frame struct {
+	ID      string
+	Turn    string
+	Opened  bool // frame.opened was told
+	Ending  bool // frame.ending was told
+	Outcome string
+	Failure lifeloop.FailureClass
+}
+
+// A call is one event on its way to one client, until its receipt.
+type call struct {
+	ID, Client, Idempotency string
+	Event                   lifeloop.Event
+	EventID, Invocation     string
+	Mode                    lifeloop.IntegrationMode
+	Frame                   *lifeloop.FrameContext
+	Data                    map[string]any
+	Scope                   int
+	Dispatched              bool
+	Answer                  *Answered
+	Settled                 []*PayloadSettled // by payload index; nil while it waits
+	Degradation             *lifeloop.Degradation
+}
+
+func newHard() hard {
+	return hard{Sessions: map[int]*harnessSession{}, Past: map[string]bool{}, Calls: map[string]*call{},
+		Parents: map[string]string{}, Support: map[string]lifeloop.Support{}}
+}
+
+// exitCode is the wrapper's exit code (CLI.md, run).
+func (h *hard) exitCode() int {
+	e := h.Exit
+	switch {
+	case h.Refused != "" && e == nil:
+		return 125
+	case e == nil:
+		return 125
+	case e.Lost:
+		return 125
+	case e.NotStarted:
+		return e.Code
+	case e.Signal != 0:
+		return 128 + e.Signal
+	case e.Code == 0 && h.AbortBy != 0:
+		return 128 + h.AbortBy
+	}
+	return e.Code
+}
+
+// pastLimit bounds the memory of closed turns.
+const pastLimit = 10_000
+
+// apply is the only place hard state changes.
+func (k *Kernel) apply(f Fact) {
+	h := &k.hard
+	switch f := f.(type) {
+	case Began:
+		h.Began = f
+	case SessionMoved:
+		h.State = f.To
+		if f.To == session.Rejected {
+			h.Refused, h.RefusedWhy = lifeloop.CapabilityUnsupported, f.Reason
+		}
+	case Launching:
+		h.Run = f.Run
+	case Running:
+		h.PID, h.Alive = f.PID, true
+	case Exited:
+		h.Alive, h.Exit = false, &f
+	case HarnessSessionOpened:
+		h.Scope = f.Scope
+		h.Sessions[f.Scope] = &harnessSession{ID: f.ID, Cause: f.Cause}
+		h.Level = ""
+	case Bound:
+		h.Sessions[f.Scope].ID = f.ID
+	case Observed:
+		h.observe(f)
+	case Dispatched:
+		if c := h.Calls[f.Call]; c != nil {
+			c.Dispatched = true
+		}
+	case Answered:
+		if c := h.Calls[f.Call]; c != nil {
+			c.Answer = &f
+			c.Settled = make([]*PayloadSettled, len(f.Payloads))
+		}
+	case PayloadSettled:
+		if c := h.Calls[f.Call]; c != nil && f.Index < len(c.Settled) {
+			c.Settled[f.Index] = &f
+		}
+	case ReceiptIssued:
+		h.receipt(f)
+	case AbortRequested:
+		if h.AbortBy == 0 {
+			h.AbortBy = f.Signal
+		}
+	case CallOver:
+		delete(h.Calls, f.Call)
+	case DrainBegan:
+		h.Drained = true
+	case Negotiated, Placing, HookHeard, StopSent, ActivitySeen, ActivityMoved, SourceNamed, SourceRead, SourceTroubled:
+		// told for readers; they change nothing here
+	default:
+		panic(fmt.Sprintf("kernel: apply does not know %T", f))
+	}
+}
+
+func (h *hard) observe(f Observed) {
+	r := f.Record
+	hs := h.Sessions[f.Scope]
+	switch r.Event {
+	case lifeloop.SessionStarting:
+		hs.Told = true
+	case lifeloop.SessionStarted:
+		hs.Started = true
+	case lifeloop.SessionEnding:
+		hs.Ending = true
+		hs.Reason, _ = r.Data["reason"].(string)
+	case lifeloop.SessionEnded:
+		hs.Ended = true
+	case lifeloop.FrameOpening:
+		turn, _ := r.Data["turn"].(string)
+		h.Frames = append(h.Frames, frame{ID: r.FrameContext.FrameID, Turn: turn})
+	case lifeloop.FrameOpened:
+		h.frame(r.FrameContext.FrameID).Opened = true
+	case lifeloop.FrameEnding:
+		fr := h.frame(r.FrameContext.FrameID)
+		fr.Ending = true
+		fr.Outcome, _ = r.Data["outcome"].(string)
+		class, _ := r.Data["failure_class"].(string)
+		fr.Failure = lifeloop.FailureClass(class)
+	case lifeloop.FrameEnded:
+		for i, fr := range h.Frames {
+			if fr.ID == r.FrameContext.FrameID {
+				h.Frames = append(h.Frames[:i:i], h.Frames[i+1:]...)
+				h.remember(fr)
+				break
+			}
+		}
+	case lifeloop.ContextPressureObserved:
+		h.Level, _ = r.Data["level"].(string)
+	case lifeloop.ContextCompacted:
+		h.Level = ""
+	case lifeloop.CapabilityDegraded:
+		if f.Degradation != nil {
+			h.Support[f.Degradation.Capability] = f.Degradation.CurrentSupport
+		}
+	}
+	for _, c := range f.Calls {
+		h.Calls[c.Call] = &call{ID: c.Call, Client: c.Client, Idempotency: c.IdempotencyKey, Event: r.Event,
+			EventID: r.EventID, Invocation: f.Invocation, Mode: r.IntegrationMode, Frame: r.FrameContext, Data: r.Data,
+			Scope: f.Scope, Degradation: f.Degradation}
+	}
+}
+
+func (h *hard) frame(id string) *frame {
+	for i := range h.Frames {
+		if h.Frames[i].ID == id {
+			return &h.Frames[i]
+		}
+	}
+	return &frame{}
+}
+
+func (h *hard) remember(fr frame) {
+	if fr.Turn == "" || h.Past[fr.Turn] {
+		return
+	}
+	h.Past[fr.Turn] = true
+	h.PastIn = append(h.PastIn, fr.Turn)
+	if len(h.PastIn) > pastLimit {
+		delete(h.Past, h.PastIn[0])
+		h.PastIn = h.PastIn[1:]
+	}
+}
+
+func (h *hard) receipt(f ReceiptIssued) {
+	r := f.Receipt
+	if r.Sequence != nil {
+		h.Sessions[f.Scope].Receipts = *r.Sequence
+	}
+	delete(h.Calls, f.Call)
+	// A parent is needed only while the same invocation may tell more to the
+	// same client.
+	key := r.ClientID + "\x00" + r.InvocationID
+	h.Parents[key] = r.ReceiptID
+	if len(h.Parents) > 4*pastLimit {
+		h.Parents = map[string]string{key: r.ReceiptID}
+	}
+}
+
+// Replay returns a kernel holding the hard state that entries lead to.
+func Replay(cfg Config, facts func(yield func(Fact) bool)) *Kernel {
+	k := New(cfg)
+	facts(func(f Fact) bool { k.apply(f); return true })
+	return k
+}

@@ -1,0 +1,244 @@
+package kernel
+
+import (
+	"time"
+
+	"lifeloop/lifeloop"
+	"lifeloop/telemetry"
+)
+
+// This file turns the signals of a turn into frames: one for each human
+// prompt, whichever source told of it first (DECISIONS, Stories).
+
+const (
+	// idleSettles is how long an idle harness whose turn never stopped is given
+	// to say why, before the turn counts as interrupted.
+	idleSettles = time.Second
+	// cursorEvery bounds how often a cursor is written for its own sake.
+	cursorEvery = time.Second
+)
+
+// turnSignal folds a signal of the current harness session.
+func (s *step) turnSignal(sig telemetry.Signal, h *hook) {
+	if sig.Kind != telemetry.Idle && sig.Kind != telemetry.UsageSeen && sig.Kind != telemetry.WindowSeen {
+		s.soft.idleSince = time.Time{}
+	}
+	switch sig.Kind {
+	case telemetry.Prompt:
+		s.prompt(sig, h)
+		s.active("working", sig)
+	case telemetry.Working:
+		s.active("working", sig)
+		s.soft.worked = s.topFrame()
+	case telemetry.NeedsInput:
+		s.active("needs_input", sig)
+	case telemetry.Idle:
+		s.active("idle", sig)
+		s.idle(sig)
+	case telemetry.TurnStop:
+		s.turnStop(sig, h)
+	case telemetry.TurnEnd:
+		s.active("idle", sig)
+		s.turnEnd(sig)
+	case telemetry.ToolStart, telemetry.ToolEnd:
+		s.active("working", sig)
+		s.soft.worked = s.topFrame()
+	}
+}
+
+// active records what the harness seems to be doing, when that changes.
+func (s *step) active(what string, sig telemetry.Signal) {
+	if s.soft.activity == what {
+		return
+	}
+	s.soft.activity = what
+	s.record(ActivityMoved{To: what, Source: sig.Source, Detail: sig.Detail})
+}
+
+// prompt opens a frame, unless this turn was told already: steering repeats
+// the turn's id, and the transcript repeats the hook.
+func (s *step) prompt(sig telemetry.Signal, h *hook) {
+	if sig.Turn != "" && (s.hard.Past[sig.Turn] || s.frameOf(sig.Turn) != nil) {
+		return
+	}
+	if s.current().Ending {
+		return
+	}
+	ev := by(sig)
+	s.started("unknown", ev, nil)
+	s.closeFrames(ev)
+	if h == nil && s.cfg.Hooks && s.hard.Support[hooksCapability] == "" {
+		s.degrade(hooksCapability, s.claimed(hooksCapability), lifeloop.Partial,
+			"a prompt was seen in the "+sig.Source+" and its hook was not heard")
+	}
+	id := sig.Turn
+	if id == "" {
+		id = s.cfg.NewID("frm_")
+	}
+	s.soft.openedAt = s.now
+	if s.soft.activity == "working" {
+		s.soft.worked = id // the harness said so before its hook told of the prompt
+	}
+	calls := s.tell(telling{event: lifeloop.FrameOpening, frame: id, evidence: ev, data: map[string]any{"turn": sig.Turn}})
+	if h != nil {
+		h.opens = id
+		s.inside(h, calls)
+		return
+	}
+	s.frameOpened(id, ev)
+}
+
+func (s *step) frameOpened(id string, ev []lifeloop.Evidence) {
+	if f := s.hard.frame(id); f.ID == id && !f.Opened {
+		s.tell(telling{event: lifeloop.FrameOpened, frame: id, evidence: ev})
+	}
+}
+
+// turnStop tells frame.ending once, however often a hook makes the harness go
+// on after it.
+func (s *step) turnStop(sig telemetry.Signal, h *hook) {
+	f := s.frameFor(sig)
+	if f == nil || f.Ending {
+		return
+	}
+	s.frameEnding(f.ID, string(sig.Outcome), class(sig.Error, sig.Outcome), by(sig))
+}
+
+// turnEnd tells the end of a frame that is over for certain.
+func (s *step) turnEnd(sig telemetry.Signal) {
+	f := s.frameFor(sig)
+	if f == nil {
+		return
+	}
+	outcome, failure := string(sig.Outcome), class(sig.Error, sig.Outcome)
+	if f.Ending && (outcome == "" || outcome == string(telemetry.Completed)) {
+		outcome, failure = f.Outcome, f.Failure
+	}
+	if outcome == "" {
+		outcome = string(telemetry.Completed)
+	}
+	s.endFrame(f.ID, outcome, failure, by(sig))
+}
+
+// idle ends a frame whose model has stopped. An idle harness whose turn never
+// stopped was probably interrupted; the record that says so may be a moment
+// behind.
+func (s *step) idle(sig telemetry.Signal) {
+	f := s.top()
+	if f == nil || !f.Opened {
+		return
+	}
+	if f.Ending {
+		s.endFrame(f.ID, f.Outcome, f.Failure, by(sig))
+		return
+	}
+	if s.soft.worked == f.ID && s.soft.idleSince.IsZero() {
+		s.soft.idleSince, s.soft.idleBy = s.now, sig
+	}
+}
+
+func (s *step) idleSettled() {
+	s.soft.idleSince = time.Time{}
+	if f := s.top(); f != nil && s.soft.worked == f.ID {
+		s.endFrame(f.ID, string(telemetry.Interrupted), "", by(s.soft.idleBy))
+	}
+}
+
+// endFrame tells frame.ended, and frame.ending right before it when nothing
+// told that: its evidence then is the evidence of the end.
+func (s *step) endFrame(id, outcome string, failure lifeloop.FailureClass, ev []lifeloop.Evidence) {
+	s.soft.idleSince = time.Time{}
+	s.frameOpened(id, ev)
+	if !s.hard.frame(id).Ending {
+		s.frameEnding(id, outcome, failure, ev)
+	}
+	s.tell(telling{event: lifeloop.FrameEnded, frame: id, evidence: ev, data: outcomeData(outcome, failure)})
+}
+
+func (s *step) frameEnding(id, outcome string, failure lifeloop.FailureClass, ev []lifeloop.Evidence) {
+	s.frameOpened(id, ev)
+	s.tell(telling{event: lifeloop.FrameEnding, frame: id, evidence: ev, data: outcomeData(outcome, failure)})
+}
+
+func outcomeData(outcome string, failure lifeloop.FailureClass) map[string]any {
+	data := map[string]any{}
+	if outcome != "" {
+		data["outcome"] = outcome
+	}
+	if failure != "" {
+		data["failure_class"] = string(failure)
+	}
+	return data
+}
+
+// closeFrames ends every open frame, innermost first, because something later
+// proves that they are over. A frame whose model had stopped ended as it said;
+// of one that went idle we know that it was interrupted; any other was
+// abandoned.
+func (s *step) closeFrames(ev []lifeloop.Evidence) {
+	for len(s.hard.Frames) > 0 {
+		f := s.hard.Frames[len(s.hard.Frames)-1]
+		switch {
+		case f.Ending && f.Outcome != "":
+			s.endFrame(f.ID, f.Outcome, f.Failure, ev)
+		case !s.soft.idleSince.IsZero() && s.soft.worked == f.ID:
+			s.endFrame(f.ID, string(telemetry.Interrupted), "", by(s.soft.idleBy))
+		default:
+			s.endFrame(f.ID, "abandoned", "", ev)
+		}
+	}
+}
+
+func (s *step) top() *frame {
+	if n := len(s.hard.Frames); n > 0 {
+		return &s.hard.Frames[n-1]
+	}
+	return nil
+}
+
+func (s *step) topFrame() string {
+	if f := s.top(); f != nil {
+		return f.ID
+	}
+	return ""
+}
+
+func (s *step) frameOf(turn string) *frame {
+	for i := range s.hard.Frames {
+		if s.hard.Frames[i].Turn == turn {
+			return &s.hard.Frames[i]
+		}
+	}
+	return nil
+}
+
+// frameFor is the open frame that a stop or an end speaks of. One that names
+// no turn speaks of the open frame, unless its record is older than the frame:
+// the end of the turn before may be written after the next prompt was sent.
+func (s *step) frameFor(sig telemetry.Signal) *frame {
+	if sig.Turn != "" {
+		return s.frameOf(sig.Turn)
+	}
+	f := s.top()
+	if f == nil || !sig.At.IsZero() && sig.At.Before(s.soft.openedAt) {
+		return nil
+	}
+	return f
+}
+
+// class maps a structured cause to the contract's class; a message is never
+// read.
+func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
+	switch e {
+	case telemetry.ErrRateLimit, telemetry.ErrServer, telemetry.ErrNetwork:
+		return lifeloop.TransportError
+	case telemetry.ErrAuth, telemetry.ErrQuota:
+		return lifeloop.OperatorRequired
+	case telemetry.ErrInvalidRequest, telemetry.ErrContextFull:
+		return lifeloop.InvalidRequest
+	}
+	if o == telemetry.Failed {
+		return lifeloop.TransportError
+	}
+	return ""
+}

@@ -1,0 +1,190 @@
+package kernel
+
+import (
+	"time"
+
+	"lifeloop/lifeloop"
+	"lifeloop/telemetry"
+)
+
+// This file answers hooks. A hook with a slot waits, until its deadline, for
+// the clients that were told inside it; any other hook is answered at once. A
+// hook fails open: the harness goes on, and a receipt says what was lost.
+
+// A hook is one call of a harness's hook that is not over yet.
+type hook struct {
+	id        string
+	call      telemetry.HookCall
+	deadline  time.Time
+	waitsFor  map[string]bool // calls told inside it that are not back yet
+	answered  bool
+	envelopes []lifeloop.PayloadEnvelope
+	parcels   []*parcel
+	opens     string // frame that is told opened when the hook is over
+}
+
+func (s *step) hookAsked(in HookAsked) {
+	h := &hook{id: in.Hook, call: in.Call, deadline: in.Deadline, waitsFor: map[string]bool{}}
+	s.soft.hooks[h.id] = h
+	s.soft.hookOrder = append(s.soft.hookOrder, h.id)
+	if s.hard.Exit != nil || s.soft.lame {
+		s.answerHook(h)
+		return
+	}
+	s.heardHook()
+	for _, sig := range in.Call.Signals {
+		s.signal(sig, h)
+	}
+	for id := range h.waitsFor {
+		if s.hard.Calls[id] == nil {
+			delete(h.waitsFor, id)
+		}
+	}
+	if h.call.Slot == "" || len(h.waitsFor) == 0 {
+		s.answerHook(h)
+	}
+}
+
+// inside makes a hook with a slot wait for the calls of an event that was told
+// in it. They overtake what waits in their clients' queues. A client that
+// cannot be free in time is skipped at once.
+func (s *step) inside(h *hook, calls []CallRef) {
+	if h == nil || h.call.Slot == "" {
+		return
+	}
+	for _, c := range calls {
+		q := s.soft.queue[c.Client]
+		for i, id := range q {
+			if id == c.Call {
+				q = append(q[:i:i], q[i+1:]...)
+				break
+			}
+		}
+		if f, busy := s.soft.flying[c.Client]; busy && f.due.After(h.deadline) {
+			s.soft.queue[c.Client] = q
+			s.receiptFor(s.hard.Calls[c.Call], lifeloop.Skipped, "", "", []string{"client_busy"})
+			continue
+		}
+		s.soft.queue[c.Client] = append([]string{c.Call}, q...)
+		h.waitsFor[c.Call] = true
+	}
+}
+
+// hookCallDone lets the hooks go that waited for a call.
+func (s *step) hookCallDone(call string) {
+	for _, id := range append([]string(nil), s.soft.hookOrder...) {
+		h := s.soft.hooks[id]
+		if h == nil || h.answered || !h.waitsFor[call] {
+			continue
+		}
+		delete(h.waitsFor, call)
+		if len(h.waitsFor) == 0 {
+			s.answerHook(h)
+		}
+	}
+}
+
+// answerHook closes a hook with whatever fits its slot by now.
+func (s *step) answerHook(h *hook) {
+	h.answered = true
+	if h.call.Slot != "" && s.hard.Exit == nil && !s.soft.lame {
+		h.parcels = s.fill(h)
+	}
+	if len(h.parcels) == 0 {
+		s.do(HookAnswer{Hook: h.id, Event: h.call.Event})
+		s.record(HookHeard{Hook: h.id, Event: h.call.Event, Session: h.call.Session, Turn: h.call.Turn})
+		s.hookOver(h)
+		return
+	}
+	context := lifeloop.RenderPayloads(h.envelopes)
+	f := Placing{Hook: h.id, Event: h.call.Event, Slot: h.call.Slot, Bytes: context.Len()}
+	for _, p := range h.parcels {
+		f.Items = append(f.Items, PlacedRef{Call: p.call, Index: p.index, PayloadID: p.payload.PayloadID,
+			Placement: p.chosen.Payload, Support: p.chosen.Support})
+	}
+	s.record(f)
+	s.do(HookAnswer{Hook: h.id, Event: h.call.Event, Context: context})
+}
+
+// hookClosed folds how an answer with payloads went. An empty answer is over
+// when it is given.
+func (s *step) hookClosed(in HookClosed) {
+	h := s.soft.hooks[in.Hook]
+	if h == nil {
+		return
+	}
+	if !h.answered { // the harness stopped listening before we had an answer
+		h.answered = true
+		s.record(HookHeard{Hook: h.id, Event: h.call.Event, Session: h.call.Session, Turn: h.call.Turn})
+		s.hookOver(h)
+		return
+	}
+	s.record(HookHeard{Hook: h.id, Event: h.call.Event, Session: h.call.Session, Turn: h.call.Turn,
+		Payloads: len(h.parcels), Delivered: in.Delivered})
+	for _, p := range h.parcels {
+		if in.Delivered {
+			s.settle(p, lifeloop.Delivered, "", "")
+		} else {
+			p.hook = ""
+			s.settle(p, lifeloop.Failed, lifeloop.PayloadRejected, "the hook was gone before the answer was written")
+		}
+	}
+	s.hookOver(h)
+}
+
+// hookOver forgets a hook and tells that the frame it opened took delivery or
+// skipped it.
+func (s *step) hookOver(h *hook) {
+	delete(s.soft.hooks, h.id)
+	for i, id := range s.soft.hookOrder {
+		if id == h.id {
+			s.soft.hookOrder = append(s.soft.hookOrder[:i:i], s.soft.hookOrder[i+1:]...)
+			break
+		}
+	}
+	if h.opens != "" {
+		s.frameOpened(h.opens, []lifeloop.Evidence{{Source: "hook", Detail: h.call.Event}})
+	}
+}
+
+// heardHook notes that hooks are heard, and tells the recovery if they were
+// thought lost.
+func (s *step) heardHook() {
+	s.soft.hookDue = time.Time{}
+	if had, moved := s.hard.Support[hooksCapability]; moved && had == lifeloop.Unavailable {
+		s.degrade(hooksCapability, lifeloop.Unavailable, s.claimed(hooksCapability), "a hook was heard")
+	}
+}
+
+// hooksCapability is what is lost first when hooks are not heard.
+const hooksCapability = string(lifeloop.FrameOpening)
+
+// hooksUnheard tells that injected hooks stay silent: a dialog is open, or the
+// user's or a managed setting turned them off.
+func (s *step) hooksUnheard() {
+	if !s.hard.Alive {
+		return
+	}
+	s.degrade(hooksCapability, s.claimed(hooksCapability), lifeloop.Unavailable,
+		"no hook heard "+s.cfg.HookPatience.String()+" after the launch: a dialog may be open, or hooks are turned off")
+}
+
+// claimed is the support that the manifest claims for an event.
+func (s *step) claimed(capability string) lifeloop.Support {
+	if c, ok := s.cfg.Manifest.LifecycleEvents[lifeloop.Event(capability)]; ok {
+		return c.Support
+	}
+	return lifeloop.Unavailable
+}
+
+// degrade tells capability.degraded, in either direction.
+func (s *step) degrade(capability string, from, to lifeloop.Support, evidence string) {
+	if from == to {
+		return
+	}
+	d := &lifeloop.Degradation{Event: lifeloop.CapabilityDegraded, Capability: capability, PreviousSupport: from,
+		CurrentSupport: to, ObservedAtEpochS: s.now.Unix(), Evidence: evidence, RetryClass: lifeloop.RetryAfterReconfigure}
+	s.tell(telling{event: lifeloop.CapabilityDegraded, evidence: own(evidence), degradation: d, data: map[string]any{
+		"capability": capability, "previous_support": string(from), "current_support": string(to),
+		"observed_at_epoch_s": d.ObservedAtEpochS, "evidence": evidence, "retry_class": string(d.RetryClass)}})
+}

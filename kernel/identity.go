@@ -1,0 +1,220 @@
+package kernel
+
+import (
+	"lifeloop/lifeloop"
+	"lifeloop/synth"
+	"lifeloop/telemetry"
+)
+
+// This file decides which harness session a signal belongs to. Every bind and
+// every change is a fact with its reason. A file that was only found, and
+// never named by the harness, binds nothing.
+
+// open begins the next harness session and tells session.starting.
+func (s *step) open(id, cause string, ev []lifeloop.Evidence) {
+	s.record(HarnessSessionOpened{Scope: s.hard.Scope + 1, ID: id, Cause: cause})
+	if s.hard.Scope > 1 {
+		s.soft.synth.Reset()
+	}
+	s.tell(telling{event: lifeloop.SessionStarting, evidence: ev, data: map[string]any{"cause": cause}})
+}
+
+// started tells session.started once.
+func (s *step) started(cause string, ev []lifeloop.Evidence, h *hook) {
+	hs := s.current()
+	if hs.Started {
+		return
+	}
+	if cause == "" {
+		cause = "unknown"
+	}
+	s.inside(h, s.tell(telling{event: lifeloop.SessionStarted, evidence: ev, data: map[string]any{"cause": cause}}))
+}
+
+// over tells session.ending and session.ended of the current harness session,
+// whichever of them was not told yet.
+func (s *step) over(reason string, ev []lifeloop.Evidence) {
+	s.closeFrames(ev)
+	s.flushSynth()
+	s.ending(reason, ev)
+	if hs := s.current(); !hs.Ended {
+		s.tell(telling{event: lifeloop.SessionEnded, evidence: ev, data: map[string]any{"reason": hs.Reason}})
+	}
+	s.giveUpScope(s.hard.Scope, "the harness session ended")
+}
+
+func (s *step) ending(reason string, ev []lifeloop.Evidence) {
+	if hs := s.current(); !hs.Ending {
+		s.tell(telling{event: lifeloop.SessionEnding, evidence: ev, data: map[string]any{"reason": reason}})
+	}
+}
+
+func (s *step) current() *harnessSession { return s.hard.Sessions[s.hard.Scope] }
+
+// signals folds what one telemetry record told.
+func (s *step) signals(in SignalsSeen) {
+	before := len(s.turn.Facts)
+	for _, sig := range in.Signals {
+		s.signal(sig, nil)
+	}
+	if in.Position == nil || len(in.Signals) == 0 {
+		return
+	}
+	// The cursor rides with what the record told; alone it is written at most
+	// once a second, so a chatty source does not fill the ledger.
+	src := in.Signals[0].Source
+	if len(s.turn.Facts) == before && s.now.Sub(s.soft.sourceAt[src]) < cursorEvery {
+		return
+	}
+	s.soft.sourceAt[src] = s.now
+	s.record(SourceRead{Source: src, Position: *in.Position})
+}
+
+// signal folds one signal. h is the hook that brought it, if one did.
+func (s *step) signal(sig telemetry.Signal, h *hook) {
+	if s.hard.Scope == 0 {
+		if !s.cfg.Observing || sig.Agent != "" || sig.Kind == telemetry.SessionGone {
+			return
+		}
+		// An observer meets a session in its middle: the first record of it is
+		// all there is to know of its start.
+		cause := sig.Cause
+		if cause == "" {
+			cause = "unknown"
+		}
+		s.open(sig.Session, cause, by(sig))
+		s.started(cause, by(sig), nil)
+	}
+	if sig.Agent != "" {
+		return // a sub-agent lives inside the main chain's tool call
+	}
+	if sig.Path != "" && h != nil && !s.soft.watched[sig.Path] {
+		s.soft.watched[sig.Path] = true
+		s.record(SourceNamed{Path: sig.Path, By: sig.Source + ": " + sig.Detail})
+		s.do(Watch{sig.Path})
+	}
+	switch sig.Kind {
+	case telemetry.SessionLive:
+		s.sessionLive(sig, h)
+	case telemetry.SessionGone:
+		s.sessionGone(sig)
+	default:
+		if !s.mine(sig, h) {
+			return
+		}
+		s.turnSignal(sig, h)
+	}
+	for _, o := range s.soft.synth.See(sig, s.now) {
+		s.observed(o)
+	}
+}
+
+func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
+	hs := s.current()
+	switch {
+	case hs.Ended:
+		s.open(sig.Session, sig.Cause, by(sig))
+	case hs.ID == "" && sig.Session != "":
+		s.bind(sig.Session, sig.Source+": "+sig.Detail)
+	case sig.Session == "" || hs.ID == sig.Session:
+	case !hs.Started:
+		s.bind(sig.Session, sig.Source+" tells another id than the launch gave: "+sig.Detail)
+	default:
+		s.over(sig.Cause, by(sig))
+		s.open(sig.Session, sig.Cause, by(sig))
+	}
+	s.started(sig.Cause, by(sig), h)
+}
+
+// sessionGone tells the end as far as the harness tells it: the process may
+// still write, so session.ended waits for its exit unless the harness goes on
+// with another session.
+func (s *step) sessionGone(sig telemetry.Signal) {
+	hs := s.current()
+	if hs.ID != "" && sig.Session != "" && sig.Session != hs.ID || hs.Ended {
+		return
+	}
+	if sig.Reason == "clear" || sig.Reason == "resume" {
+		s.over(sig.Reason, by(sig))
+		return
+	}
+	s.closeFrames(by(sig))
+	s.ending(sig.Reason, by(sig))
+}
+
+// mine says whether a signal belongs to the current harness session, after
+// following the harness to a new one where a hook proves it.
+func (s *step) mine(sig telemetry.Signal, h *hook) bool {
+	hs := s.current()
+	if sig.Session == "" || sig.Session == hs.ID {
+		return true
+	}
+	if h == nil {
+		// A file may belong to a session of its own; only a session that has no
+		// id yet takes it from the file that the harness named.
+		if hs.ID == "" && !hs.Ended && s.cfg.Observing {
+			s.bind(sig.Session, sig.Source+": "+sig.Detail)
+			return true
+		}
+		return false
+	}
+	switch {
+	case hs.Ended:
+		s.open(sig.Session, "unknown", by(sig))
+		s.started("unknown", by(sig), nil)
+	case hs.ID == "":
+		s.bind(sig.Session, "hook: "+sig.Detail)
+	case hs.Cause == "fork" || len(s.hard.Frames) == 0 && len(s.hard.Past) == 0:
+		// A fork's start still carries the id of its origin; the first prompt
+		// carries its own.
+		s.bind(sig.Session, "hook tells another id before the first frame: "+sig.Detail)
+	default:
+		s.over("replaced", by(sig))
+		s.open(sig.Session, "unknown", by(sig))
+		s.started("unknown", by(sig), nil)
+	}
+	return true
+}
+
+func (s *step) bind(id, reason string) {
+	s.record(Bound{Scope: s.hard.Scope, ID: id, Was: s.current().ID, Reason: reason})
+}
+
+// observed tells what synth found worth telling.
+func (s *step) observed(o synth.Observation) {
+	switch o := o.(type) {
+	case synth.Pressure:
+		ev := by(o.Signal)
+		if o.Window == 0 {
+			s.degrade("context_pressure", s.cfg.Manifest.ContextPressure.Support, lifeloop.Partial,
+				"the context window is not known, so the level is not either")
+		}
+		s.tell(telling{event: lifeloop.ContextPressureObserved, frame: s.topFrame(), evidence: ev, data: pressureData(o, false)})
+	case synth.Compaction:
+		data := map[string]any{"trigger": o.Trigger, "tokens_before": nil, "tokens_after": nil}
+		if o.Before != nil {
+			data["tokens_before"] = *o.Before
+		}
+		if o.After != nil {
+			data["tokens_after"] = *o.After
+		}
+		s.tell(telling{event: lifeloop.ContextCompacted, frame: s.topFrame(), evidence: by(o.Signals...), data: data})
+	}
+}
+
+func (s *step) flushSynth() {
+	for _, o := range s.soft.synth.Flush() {
+		s.observed(o)
+	}
+}
+
+func pressureData(p synth.Pressure, stale bool) map[string]any {
+	data := map[string]any{"level": nil, "tokens_used": p.Used, "window_tokens": nil, "window_source": p.WindowSource,
+		"fraction": nil, "stale": stale}
+	if f, ok := p.Fraction(); ok {
+		// Four digits are more than any window's resolution is worth, and they
+		// keep the line the same wherever it is computed.
+		data["level"], data["window_tokens"], data["fraction"] = string(p.Level), p.Window, float64(int64(f*10_000))/10_000
+	}
+	return data
+}

@@ -1,0 +1,415 @@
+// Package kernel is the whole program with the world taken out.
+//
+// [Kernel.Step] takes one [Input] and a clock reading and returns a [Turn]:
+// the facts that became true and the effects that must now be performed. The
+// shell appends the facts to the ledger first and performs the effects second;
+// the results of effects come back as further inputs.
+//
+// The kernel starts no goroutine, reads no clock, holds no lock, opens no file
+// and logs nothing. The same inputs give the same turns, byte for byte, and
+// applying the recorded facts to a fresh kernel gives the same hard state. No
+// turn has an effect without a fact: whatever is done can be accounted for.
+//
+//	k := kernel.New(cfg)
+//	turn := k.Step(now, kernel.Start{})
+//	append(turn.Facts); sync if turn.Sync; perform(turn.Effects)
+//	// wake me at k.Deadline(); stop when k.Done()
+//
+// Where to look: fact.go holds what can be true, told.go how an event reaches
+// its clients and becomes receipts, identity.go and frames.go what signals
+// mean, hooks.go and place.go how a payload reaches the model, shutdown.go the
+// end.
+package kernel
+
+import (
+	"time"
+
+	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
+	"lifeloop/session"
+	"lifeloop/synth"
+	"lifeloop/telemetry"
+)
+
+// SelfClient is the client that a run without clients has, so that a bare run
+// still leaves receipts (DECISIONS L4).
+const SelfClient = "lifeloop-wrap"
+
+// An Input is something the world tells the kernel.
+type Input interface{ isInput() }
+
+type (
+	// Start asks for the session to begin.
+	Start struct{}
+	// Launched says that the harness runs.
+	Launched struct{ PID int }
+	// LaunchFailed says that it could not be started. Code is the exit code
+	// that a shell would give: 126 not executable, 127 not found, 125 other.
+	LaunchFailed struct{ Code int }
+	// OutputSeen says that the harness has written Total bytes so far.
+	OutputSeen struct{ Total int64 }
+	// SignalsSeen carries the decoded signals of one telemetry record.
+	SignalsSeen struct {
+		Signals  []telemetry.Signal
+		Position *Position // where the source was read to; nil for sources without one
+	}
+	// HookAsked says that the harness called a hook and waits for the answer
+	// until Deadline at the latest.
+	HookAsked struct {
+		Hook     string // our id of this call
+		Call     telemetry.HookCall
+		Deadline time.Time
+	}
+	// HookClosed says that the hook is over: the answer was written whole to a
+	// hook that still listened (Delivered), or it was not.
+	HookClosed struct {
+		Hook      string
+		Delivered bool
+	}
+	// Returned carries the outcome of one dispatch: a valid Response, or the
+	// Failure with a few words on Why.
+	Returned struct {
+		Call     string
+		Response *lifeloop.CallbackResponse
+		Failure  lifeloop.FailureClass
+		Why      string
+	}
+	// ChildExited says that the harness is gone and its terminal drained.
+	ChildExited struct {
+		Code     int  // exit code, when Signal is 0
+		Signal   int  // the signal that ended it
+		Leftover int  // processes of its tree that outlived it and are being ended
+		Lost     bool // the guard was lost, so the rest is not known
+	}
+	// SourcesDrained says that every watched file was read to its end after
+	// the harness was gone.
+	SourcesDrained struct{}
+	// ChildStopped and ChildContinued tell of job control.
+	ChildStopped   struct{ Signal int }
+	ChildContinued struct{}
+	// AbortAsked says that the wrapper itself was told to end.
+	AbortAsked struct{ Signal int }
+	// SourceTrouble says that a watched file cannot be read as it should.
+	SourceTrouble struct {
+		Source string
+		What   string
+	}
+	// LedgerLost says that the ledger refused a write and the run goes on
+	// without it.
+	LedgerLost struct{}
+	// Wake says that the time returned by Deadline has come.
+	Wake struct{}
+)
+
+func (Start) isInput()          {}
+func (Launched) isInput()       {}
+func (LaunchFailed) isInput()   {}
+func (OutputSeen) isInput()     {}
+func (SignalsSeen) isInput()    {}
+func (HookAsked) isInput()      {}
+func (HookClosed) isInput()     {}
+func (Returned) isInput()       {}
+func (ChildExited) isInput()    {}
+func (SourcesDrained) isInput() {}
+func (ChildStopped) isInput()   {}
+func (ChildContinued) isInput() {}
+func (AbortAsked) isInput()     {}
+func (SourceTrouble) isInput()  {}
+func (LedgerLost) isInput()     {}
+func (Wake) isInput()           {}
+
+// An Effect is something the shell must do once the turn's facts are durable.
+type Effect interface{ isEffect() }
+
+type (
+	// Launch starts the harness.
+	Launch struct{ Run string }
+	// Stop sends Signal to the harness's process group; Tree sends it to
+	// everything below us.
+	Stop struct {
+		Signal int
+		Tree   bool
+	}
+	// Watch begins to read a file that a signal named.
+	Watch struct{ Path string }
+	// Dispatch calls a client. The envelope may hold payload bodies.
+	Dispatch struct {
+		Call     string
+		Client   string
+		Envelope lifeloop.DispatchEnvelope
+		Timeout  time.Duration
+	}
+	// Cancel gives up a dispatch that is still running.
+	Cancel struct{ Call string }
+	// HookAnswer closes a hook with the context for the model, which is empty
+	// when there is none.
+	HookAnswer struct {
+		Hook    string
+		Event   string
+		Context lifeloop.Opaque
+	}
+	// Release gives the terminal back: the harness is gone.
+	Release struct{}
+	// DrainSources reads every watched file to its end once more.
+	DrainSources struct{}
+)
+
+func (Launch) isEffect()       {}
+func (Stop) isEffect()         {}
+func (Watch) isEffect()        {}
+func (Dispatch) isEffect()     {}
+func (Cancel) isEffect()       {}
+func (HookAnswer) isEffect()   {}
+func (Release) isEffect()      {}
+func (DrainSources) isEffect() {}
+
+// A Turn is the result of one Step.
+type Turn struct {
+	Facts   []Fact   // append these, in order, before anything else
+	Effects []Effect // then perform these; their results return as Inputs
+	Sync    bool     // the append must reach the disk first (DECISIONS F3)
+}
+
+// A Client is one subscriber, as the kernel sees it.
+type Client struct {
+	ID      string
+	Events  map[lifeloop.Event]bool // what it subscribed to
+	Wants   []negotiate.Want
+	Timeout time.Duration // of one dispatch
+}
+
+// Config is fixed for the life of a Kernel.
+type Config struct {
+	Session  string // our own session id, the HCP session
+	Manifest lifeloop.Manifest
+	Clients  []Client
+	Wants    []negotiate.Want // what the wrapper's owner requires
+	Synth    synth.Config
+
+	// HarnessSession is the id that the harness was told to use; empty when it
+	// chooses its own.
+	HarnessSession string
+	// Hooks says that hooks were injected and are expected to be heard.
+	Hooks bool
+	// Deaf says that no telemetry of this harness is understood: then the
+	// running process itself is the only sign of a live session.
+	Deaf bool
+	// Observing says that nothing was launched: mode telemetry_only.
+	Observing bool
+	// Weak lists capabilities that this launch cannot have, with the reason.
+	Weak []Weakness
+	// Ledger says that facts are kept, so that receipts may be numbered.
+	Ledger bool
+
+	Tick         time.Duration // supervisor.tick to those who name it; 0 is off
+	ClientDrain  time.Duration // how long clients have after the harness ended
+	AbortGrace   time.Duration // from the first signal to KILL
+	HookPatience time.Duration // how long after the launch the first hook may take; 0 is 10 s
+	MaxQueue     int           // dispatches waiting per client; 0 is 64
+	Began        Began         // what the first fact says of this run
+	NewID        func(prefix string) string
+}
+
+// A Weakness is a capability that this launch lacks, and why.
+type Weakness struct{ Capability, Reason string }
+
+// Kernel is the state of one wrapped session.
+type Kernel struct {
+	cfg  Config
+	hard hard // the fold of every fact so far; survives a crash
+	soft soft // the rest; lost in a crash, on purpose
+}
+
+// soft state is lost in a crash: bodies of payloads, hooks that wait, timers
+// of the running process, and the fold of signals.
+type soft struct {
+	now        time.Time
+	synth      *synth.State
+	hooks      map[string]*hook
+	hookOrder  []string
+	waiting    []*parcel // payloads without a slot yet, oldest first
+	queue      map[string][]string
+	flying     map[string]flight // by client
+	hookDue    time.Time         // when the first hook must have been heard; zero once it was
+	tickDue    time.Time
+	activity   string
+	activityAt time.Time // when the last ActivitySeen was recorded
+	sourceAt   map[string]time.Time
+	openedAt   time.Time           // when the newest frame was opened
+	worked     string              // the frame that the harness was seen to work in
+	idleSince  time.Time           // it said idle in that frame without having stopped
+	idleBy     telemetry.Signal    // what said so
+	watched    map[string]bool     // files that signals named
+	warnings   map[string][]string // what negotiation left to say, by client
+	stopRung   int
+	stopDue    time.Time
+	drainDue   time.Time
+	draining   bool
+	lame       bool // the ledger is lost: nothing is acted on any more
+}
+
+// New returns a kernel before its first input.
+func New(cfg Config) *Kernel {
+	if cfg.HookPatience == 0 {
+		cfg.HookPatience = 10 * time.Second
+	}
+	if cfg.MaxQueue == 0 {
+		cfg.MaxQueue = 64
+	}
+	return &Kernel{cfg: cfg, hard: newHard(), soft: soft{
+		synth: synth.New(cfg.Synth), hooks: map[string]*hook{}, queue: map[string][]string{},
+		flying: map[string]flight{}, sourceAt: map[string]time.Time{}, watched: map[string]bool{},
+	}}
+}
+
+// Step advances the kernel by one input.
+func (k *Kernel) Step(now time.Time, in Input) Turn {
+	s := step{Kernel: k, now: now}
+	k.soft.now = now
+	switch in := in.(type) {
+	case Start:
+		s.start()
+	case Launched:
+		s.launched(in)
+	case LaunchFailed:
+		s.launchFailed(in)
+	case OutputSeen:
+		s.output(in)
+	case SignalsSeen:
+		s.signals(in)
+	case HookAsked:
+		s.hookAsked(in)
+	case HookClosed:
+		s.hookClosed(in)
+	case Returned:
+		s.returned(in)
+	case ChildExited:
+		s.childExited(in)
+	case SourcesDrained:
+		s.sourcesDrained()
+	case ChildStopped:
+		s.childStopped(in)
+	case ChildContinued:
+		s.childContinued()
+	case AbortAsked:
+		s.abortAsked(in)
+	case SourceTrouble:
+		s.sourceTrouble(in)
+	case LedgerLost:
+		s.ledgerLost()
+	case Wake:
+		// Every timer is checked below, whatever the input was.
+	}
+	s.timers()
+	s.pump()
+	s.finish()
+	return s.turn
+}
+
+// step is one Step in progress. record makes a fact true at once, so later
+// decisions of the same step see it; do queues an effect.
+type step struct {
+	*Kernel
+	now  time.Time
+	turn Turn
+	inv  string // the invocation that all events of this step share
+}
+
+func (s *step) record(f Fact) {
+	s.apply(f)
+	s.turn.Facts = append(s.turn.Facts, f)
+	if mustSync(f) {
+		s.turn.Sync = true
+	}
+}
+
+func (s *step) do(e Effect) { s.turn.Effects = append(s.turn.Effects, e) }
+
+func (s *step) move(to session.State, reason string) {
+	from := s.hard.State
+	if err := session.Check(from, to); err != nil {
+		panic("kernel: " + err.Error()) // a bug here, never a fault of the world
+	}
+	s.record(SessionMoved{from, to, reason})
+}
+
+// Deadline returns when the kernel wants a [Wake], if it wants one.
+func (k *Kernel) Deadline() (at time.Time, ok bool) {
+	earliest := func(t time.Time) {
+		if !t.IsZero() && (!ok || t.Before(at)) {
+			at, ok = t, true
+		}
+	}
+	if k.hard.State.Terminal() {
+		return at, false
+	}
+	earliest(k.soft.hookDue)
+	earliest(k.soft.tickDue)
+	earliest(k.soft.stopDue)
+	earliest(k.soft.drainDue)
+	if !k.soft.idleSince.IsZero() {
+		earliest(k.soft.idleSince.Add(idleSettles))
+	}
+	if t, waits := k.soft.synth.Deadline(); waits {
+		earliest(t)
+	}
+	for _, h := range k.soft.hooks {
+		if !h.answered {
+			earliest(h.deadline)
+		}
+	}
+	for _, p := range k.soft.waiting {
+		if p.expires != nil {
+			earliest(time.Unix(*p.expires, 0))
+		}
+	}
+	return at, ok
+}
+
+// timers does whatever is due. It runs in every step, so a timer that raced
+// with an input changes nothing.
+func (s *step) timers() {
+	due := func(t time.Time) bool { return !t.IsZero() && !s.now.Before(t) }
+	if due(s.soft.hookDue) {
+		s.soft.hookDue = time.Time{}
+		s.hooksUnheard()
+	}
+	if due(s.soft.idleSince.Add(idleSettles)) && !s.soft.idleSince.IsZero() {
+		s.idleSettled()
+	}
+	for _, o := range s.soft.synth.Wake(s.now) {
+		s.observed(o)
+	}
+	for _, id := range append([]string(nil), s.soft.hookOrder...) {
+		if h := s.soft.hooks[id]; h != nil && !h.answered && due(h.deadline) {
+			s.answerHook(h)
+		}
+	}
+	s.expirePayloads()
+	if due(s.soft.tickDue) {
+		s.tick()
+	}
+	if due(s.soft.stopDue) {
+		s.nextRung()
+	}
+	if due(s.soft.drainDue) {
+		s.soft.drainDue = time.Time{}
+		s.drainOver()
+	}
+}
+
+// A Result is how the session ended, for the exit code and the last message.
+type Result struct {
+	State   session.State
+	Code    int                   // the code to exit with
+	Failure lifeloop.FailureClass // set when it was refused or failed before the harness ran
+	Why     string                // a sentence for the person, when Failure is set
+}
+
+// Done reports whether nothing more can happen, and how it ended.
+func (k *Kernel) Done() (Result, bool) {
+	if !k.hard.State.Terminal() || k.hard.State == session.None {
+		return Result{}, false
+	}
+	return Result{State: k.hard.State, Code: k.hard.exitCode(), Failure: k.hard.Refused, Why: k.hard.RefusedWhy}, true
+}

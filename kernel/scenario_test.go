@@ -1,0 +1,454 @@
+package kernel_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
+	"lifeloop/telemetry"
+)
+
+// TestScenarios runs every file under testdata as one session. Each command is
+// one input; the output is the whole turn. Rewrite with
+// go test ./kernel -rewrite, and read the diff.
+//
+//	run hooks id=S1 clients=(notes,audit) [requires=notes:frame.opening=required] [manifest=pre_session:unavailable]
+//	hook SessionStart slot=pre_session wait=4s live=S1 cause=startup | prompt=p1 | stop=p1 …   (signals as below)
+//	signal transcript live=… prompt=… working idle needs stop=TURN end=TURN outcome=… error=… usage=N id=… window=N:src compacting compacted=half:trigger:before:after gone=ID reason=…
+//	answer CALL [status=observed] [payload=placement:kind:body[:required]] [fail=timeout]
+//	written HOOK | gone HOOK
+//	wait 2s · exit code=0 signal=9 leftover=1 · drained · abort 15 · stopped 19 · continued · launched · launch-failed 127 · output 100
+func TestScenarios(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		w := &world{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			w.t = t
+			return w.command(d)
+		})
+	})
+}
+
+type world struct {
+	t     *testing.T
+	k     *kernel.Kernel
+	cfg   kernel.Config
+	now   time.Time
+	facts []kernel.Fact
+	hooks int
+	seen  []kernel.Effect
+}
+
+func (w *world) command(d *datadriven.TestData) string {
+	switch d.Cmd {
+	case "run":
+		w.configure(d)
+		return w.step(kernel.Start{})
+	case "launched":
+		return w.step(kernel.Launched{PID: 4242})
+	case "launch-failed":
+		return w.step(kernel.LaunchFailed{Code: w.number(d, 0)})
+	case "output":
+		return w.step(kernel.OutputSeen{Total: int64(w.number(d, 0))})
+	case "signal":
+		return w.step(kernel.SignalsSeen{Signals: w.signals(d, d.CmdArgs[0].Key, d.CmdArgs[1:])})
+	case "hook":
+		w.hooks++
+		call := telemetry.HookCall{Event: d.CmdArgs[0].Key, Capacity: 9500}
+		wait := 4 * time.Second
+		rest := d.CmdArgs[1:]
+		for _, a := range d.CmdArgs[1:] {
+			switch a.Key {
+			case "slot":
+				call.Slot = a.Vals[0]
+			case "wait":
+				wait, _ = time.ParseDuration(a.Vals[0])
+			case "capacity":
+				call.Capacity, _ = strconv.Atoi(a.Vals[0])
+			}
+		}
+		call.Signals = w.signals(d, "hook", rest)
+		for i := range call.Signals {
+			call.Signals[i].Detail = call.Event
+		}
+		return w.step(kernel.HookAsked{Hook: fmt.Sprint("h", w.hooks), Call: call, Deadline: w.now.Add(wait)})
+	case "written", "gone":
+		return w.step(kernel.HookClosed{Hook: d.CmdArgs[0].Key, Delivered: d.Cmd == "written"})
+	case "answer":
+		return w.step(w.answer(d))
+	case "wait":
+		dur, err := time.ParseDuration(d.CmdArgs[0].Key)
+		require.NoError(w.t, err)
+		w.now = w.now.Add(dur)
+		return w.step(kernel.Wake{})
+	case "exit":
+		in := kernel.ChildExited{}
+		for _, a := range d.CmdArgs {
+			n, _ := strconv.Atoi(a.Vals[0])
+			switch a.Key {
+			case "code":
+				in.Code = n
+			case "signal":
+				in.Signal = n
+			case "leftover":
+				in.Leftover = n
+			}
+		}
+		return w.step(in)
+	case "drained":
+		return w.step(kernel.SourcesDrained{})
+	case "abort":
+		return w.step(kernel.AbortAsked{Signal: w.number(d, 0)})
+	case "stopped":
+		return w.step(kernel.ChildStopped{Signal: w.number(d, 0)})
+	case "continued":
+		return w.step(kernel.ChildContinued{})
+	case "ledger-lost":
+		return w.step(kernel.LedgerLost{})
+	}
+	w.t.Fatalf("unknown command %q", d.Cmd)
+	return ""
+}
+
+func (w *world) number(d *datadriven.TestData, i int) int {
+	n, err := strconv.Atoi(d.CmdArgs[i].Key)
+	require.NoError(w.t, err)
+	return n
+}
+
+func (w *world) configure(d *datadriven.TestData) {
+	n := map[string]int{}
+	native := lifeloop.EventClaim{Support: lifeloop.Native, Modes: []lifeloop.IntegrationMode{lifeloop.NativeHook}}
+	limit := int64(8192)
+	place := lifeloop.PlacementClaim{Support: lifeloop.Native, MaxBytes: &limit}
+	cfg := kernel.Config{
+		Session: "sess", Ledger: true, ClientDrain: 5 * time.Second, AbortGrace: 5 * time.Second,
+		NewID: func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
+		Began: kernel.Began{SessionID: "sess", AdapterID: "fake", Program: "fake", Clients: []string{}},
+		Manifest: lifeloop.Manifest{
+			AdapterID: "fake", AdapterVersion: "0.1.0",
+			LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{}, ContextPressure: lifeloop.Claim{Support: lifeloop.Native},
+			Receipts: lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
+			Placement: map[lifeloop.Placement]lifeloop.PlacementClaim{
+				lifeloop.PreSession: place, lifeloop.PreFrameTrailing: {Support: lifeloop.Partial, MaxBytes: &limit}, lifeloop.ToolResult: place},
+		},
+	}
+	for _, e := range lifeloop.Events() {
+		cfg.Manifest.LifecycleEvents[e] = native
+	}
+	wants := map[string][]negotiate.Want{}
+	var clients, named []string
+	timeout := 5 * time.Second
+	for _, a := range d.CmdArgs {
+		switch a.Key {
+		case "hooks":
+			cfg.Hooks, cfg.Synth.Hooks = true, true
+		case "deaf":
+			cfg.Deaf = true
+		case "observing":
+			cfg.Observing, cfg.Ledger = true, false
+		case "id":
+			cfg.HarnessSession = a.Vals[0]
+		case "clients":
+			clients = a.Vals
+		case "named":
+			named = a.Vals // events that every client names besides the usual ones
+		case "tick":
+			cfg.Tick, _ = time.ParseDuration(a.Vals[0])
+		case "timeout":
+			timeout, _ = time.ParseDuration(a.Vals[0])
+		case "queue":
+			cfg.MaxQueue, _ = strconv.Atoi(a.Vals[0])
+		case "requires":
+			client, rest, _ := strings.Cut(a.Vals[0], ":")
+			name, level, _ := strings.Cut(rest, "=")
+			wants[client] = append(wants[client], negotiate.Want{Capability: name, Level: lifeloop.Requirement(level)})
+		case "lacks":
+			cfg.Manifest.LifecycleEvents[lifeloop.Event(a.Vals[0])] = lifeloop.EventClaim{Support: lifeloop.Unavailable}
+		case "weak":
+			cfg.Weak = append(cfg.Weak, kernel.Weakness{Capability: a.Vals[0], Reason: "the user turned it off"})
+		default:
+			w.t.Fatalf("unknown argument %q", a.Key)
+		}
+	}
+	for _, id := range clients {
+		c := kernel.Client{ID: id, Events: map[lifeloop.Event]bool{}, Timeout: timeout, Wants: wants[id]}
+		for _, e := range lifeloop.Events() {
+			c.Events[e] = e != lifeloop.ReceiptEmitted && e != lifeloop.SupervisorTick || slices.Contains(named, string(e))
+		}
+		cfg.Clients = append(cfg.Clients, c)
+	}
+	cfg.Wants = wants[""]
+	w.cfg, w.k = cfg, kernel.New(cfg)
+}
+
+func (w *world) signals(d *datadriven.TestData, source string, args []datadriven.CmdArg) []telemetry.Signal {
+	var out []telemetry.Signal
+	add := func(k telemetry.Kind) *telemetry.Signal {
+		out = append(out, telemetry.Signal{Kind: k, Source: source, Detail: "r"})
+		return &out[len(out)-1]
+	}
+	session := ""
+	for _, a := range args {
+		val := ""
+		if len(a.Vals) > 0 {
+			val = a.Vals[0]
+		}
+		last := func() *telemetry.Signal { return &out[len(out)-1] }
+		switch a.Key {
+		case "slot", "wait", "capacity":
+		case "in":
+			session = val
+		case "live":
+			add(telemetry.SessionLive).Session = val
+		case "path":
+			last().Path = val
+		case "cause":
+			last().Cause = val
+		case "gone":
+			add(telemetry.SessionGone).Session = val
+		case "reason":
+			last().Reason = val
+		case "prompt":
+			add(telemetry.Prompt).Turn = val
+		case "working":
+			add(telemetry.Working)
+		case "idle":
+			add(telemetry.Idle)
+		case "needs":
+			add(telemetry.NeedsInput)
+		case "stop":
+			s := add(telemetry.TurnStop)
+			s.Turn, s.Outcome = val, telemetry.Completed
+		case "end":
+			add(telemetry.TurnEnd).Turn = val
+		case "outcome":
+			last().Outcome = telemetry.Outcome(val)
+		case "error":
+			last().Error = telemetry.ErrorKind(val)
+		case "usage":
+			n, _ := strconv.ParseInt(val, 10, 64)
+			add(telemetry.UsageSeen).Usage = &telemetry.Usage{ID: "m", Used: n}
+		case "estimate":
+			last().Usage.Estimate = true
+		case "window":
+			tokens, src, _ := strings.Cut(val, ":")
+			if len(out) == 0 {
+				add(telemetry.WindowSeen)
+			}
+			last().Window, _ = strconv.ParseInt(tokens, 10, 64)
+			last().WindowSource = src
+		case "agent":
+			last().Agent = val
+		case "compacting":
+			add(telemetry.Compacting)
+		case "compacted":
+			p := strings.Split(val, ":")
+			c := &telemetry.Compaction{Half: p[0], Trigger: p[1]}
+			for i, dst := range []**int64{&c.Before, &c.After} {
+				if len(p) > 2+i {
+					n, _ := strconv.ParseInt(p[2+i], 10, 64)
+					*dst = &n
+				}
+			}
+			add(telemetry.Compacted).Compaction = c
+		default:
+			w.t.Fatalf("unknown signal word %q", a.Key)
+		}
+	}
+	for i := range out {
+		if out[i].Session == "" {
+			out[i].Session = session
+		}
+	}
+	return out
+}
+
+func (w *world) answer(d *datadriven.TestData) kernel.Input {
+	in := kernel.Returned{Call: d.CmdArgs[0].Key}
+	r := &lifeloop.CallbackResponse{Status: lifeloop.Observed}
+	client := "notes"
+	for _, e := range w.seen {
+		if c, ok := e.(kernel.Dispatch); ok && c.Call == in.Call {
+			client = c.Client
+		}
+	}
+	for _, a := range d.CmdArgs[1:] {
+		switch a.Key {
+		case "fail":
+			in.Failure, in.Why = lifeloop.FailureClass(a.Vals[0]), "said so"
+			return in
+		case "status":
+			r.Status = lifeloop.Status(a.Vals[0])
+		case "class":
+			c := lifeloop.FailureClass(a.Vals[0])
+			r.FailureClass = &c
+		case "payload", "expires":
+			p := strings.Split(a.Vals[0], ":")
+			if a.Key == "expires" {
+				at, _ := strconv.ParseInt(a.Vals[0], 10, 64)
+				at += w.now.Unix()
+				r.ClientPayloads[len(r.ClientPayloads)-1].ExpiresAtEpochS = &at
+				continue
+			}
+			level := lifeloop.Preferred
+			if len(p) > 3 {
+				level = lifeloop.Requirement(p[3])
+			}
+			text := p[2]
+			if n, err := strconv.Atoi(text); err == nil {
+				text = strings.Repeat("x", n)
+			}
+			body := lifeloop.NewOpaque(text)
+			env := lifeloop.PayloadEnvelope{SchemaVersion: 1, PayloadID: fmt.Sprint("pay_", len(r.ClientPayloads)+1),
+				ClientID: client, PayloadKind: p[1], Format: "text", ContentEncoding: "utf8", Body: &body,
+				ByteSize: int64(len(text)), Redaction: "none", Metadata: map[string]any{}}
+			for _, place := range strings.Split(p[0], "+") {
+				env.AcceptablePlacements = append(env.AcceptablePlacements, lifeloop.AcceptablePlacement{
+					Placement: lifeloop.PayloadPlacement(place), Requirement: level})
+			}
+			r.ClientPayloads = append(r.ClientPayloads, env)
+		default:
+			w.t.Fatalf("unknown answer word %q", a.Key)
+		}
+	}
+	in.Response = r
+	return in
+}
+
+func (w *world) step(in kernel.Input) string {
+	w.t.Helper()
+	turn := w.k.Step(w.now, in)
+	w.facts = append(w.facts, turn.Facts...)
+	w.seen = append(w.seen, turn.Effects...)
+	checkLaws(w.t, w.cfg, w.k, w.facts, turn)
+
+	var b strings.Builder
+	for _, f := range turn.Facts {
+		fmt.Fprintln(&b, tell(f))
+	}
+	for _, e := range turn.Effects {
+		fmt.Fprintln(&b, effect(e))
+	}
+	if turn.Sync {
+		b.WriteString("sync\n")
+	}
+	if at, ok := w.k.Deadline(); ok {
+		fmt.Fprintf(&b, "wake in %s\n", at.Sub(w.now))
+	}
+	if r, done := w.k.Done(); done {
+		fmt.Fprintf(&b, "done %s exit %d\n", r.State, r.Code)
+	}
+	if b.Len() == 0 {
+		return "nothing"
+	}
+	return b.String()
+}
+
+// checkLaws holds after every single input, in the scenarios and in the random
+// worlds alike.
+func checkLaws(t require.TestingT, cfg kernel.Config, k *kernel.Kernel, facts []kernel.Fact, turn kernel.Turn) {
+	// Replay: folding what the ledger holds gives the kernel's hard state.
+	read := func(yield func(kernel.Fact) bool) {
+		for _, f := range facts {
+			kind, body, err := kernel.Encode(f)
+			require.NoError(t, err)
+			back, err := kernel.Decode(kind, body)
+			require.NoError(t, err)
+			if !yield(back) {
+				return
+			}
+		}
+	}
+	require.Equal(t, kernel.Hard(k), kernel.Hard(kernel.Replay(cfg, iter.Seq[kernel.Fact](read))), "the replay law")
+	// Account: nothing is done without a fact.
+	if len(turn.Effects) > 0 {
+		require.NotEmpty(t, turn.Facts, "an effect without a fact")
+	}
+	// Every receipt is one that the contract allows.
+	for _, f := range turn.Facts {
+		if r, ok := f.(kernel.ReceiptIssued); ok {
+			require.NoError(t, r.Receipt.Validate(), "%+v", r.Receipt)
+		}
+	}
+	// Every envelope that leaves is one that the contract allows.
+	for _, e := range turn.Effects {
+		if d, ok := e.(kernel.Dispatch); ok {
+			require.NoError(t, d.Envelope.Validate())
+		}
+	}
+}
+
+// tell is one fact on one line, with what a reader looks for first.
+func tell(f kernel.Fact) string {
+	js := func(v any) string { b, _ := json.Marshal(v); return string(b) }
+	switch f := f.(type) {
+	case kernel.Began:
+		return "began " + f.AdapterID
+	case kernel.Observed:
+		r := f.Record
+		line := "told " + string(r.Event)
+		if r.HarnessSessionID != nil {
+			line += " in " + *r.HarnessSessionID
+		}
+		if r.FrameContext != nil {
+			line += " frame " + r.FrameContext.FrameID
+		}
+		line += " " + js(r.Data)
+		for _, e := range r.Evidence {
+			line += " by " + e.Source + ":" + e.Detail
+		}
+		for _, c := range f.Calls {
+			line += " →" + c.Client + "(" + c.Call + ")"
+		}
+		return line
+	case kernel.ReceiptIssued:
+		r := f.Receipt
+		line := fmt.Sprintf("receipt %s %s %s %s", r.ReceiptID, r.ClientID, r.Event, r.Status)
+		if r.Sequence != nil {
+			line += fmt.Sprint(" #", *r.Sequence)
+		}
+		if r.ParentReceiptID != nil {
+			line += " after " + *r.ParentReceiptID
+		}
+		if r.FailureClass != nil {
+			line += fmt.Sprintf(" %s/%s", *r.FailureClass, *r.RetryClass)
+		}
+		for _, p := range r.PayloadReceipts {
+			line += fmt.Sprintf(" [%s %s %s]", p.PayloadID, p.Placement, p.Status)
+		}
+		for _, d := range r.CapabilityDegradations {
+			line += fmt.Sprintf(" {%s %s→%s}", d.Capability, d.PreviousSupport, d.CurrentSupport)
+		}
+		if len(r.TelemetrySummary) > 0 {
+			line += " " + js(r.TelemetrySummary)
+		}
+		if len(r.Warnings) > 0 {
+			line += fmt.Sprintf(" %q", r.Warnings)
+		}
+		return line
+	case kernel.SessionMoved:
+		return fmt.Sprintf("session %s → %s (%s)", f.From, f.To, f.Reason)
+	}
+	return kernel.Kind(f) + " " + js(f)
+}
+
+func effect(e kernel.Effect) string {
+	switch e := e.(type) {
+	case kernel.Dispatch:
+		return fmt.Sprintf("do dispatch %s to %s within %s", e.Call, e.Client, e.Timeout)
+	case kernel.HookAnswer:
+		return fmt.Sprintf("do answer %s %s %s", e.Hook, e.Event, e.Context.Reveal())
+	}
+	return fmt.Sprintf("do %s %+v", strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", e), "kernel.")), e)
+}

@@ -1,0 +1,374 @@
+package kernel
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
+	"lifeloop/session"
+)
+
+// This file is the way in and the way out: negotiation and launch, then the
+// order of the end (ARCHITECTURE, Shutdown): the terminal first, then the
+// sources to their end, then what is left to tell, then the clients' time.
+
+const (
+	sigKILL = 9
+	sigTERM = 15
+)
+
+func (s *step) start() {
+	s.record(s.cfg.Began)
+	s.move(session.Pending, "start")
+	if why, class := s.negotiate(); class != "" {
+		s.refuse(why, class)
+		return
+	}
+	s.move(session.Running, "approved")
+	if s.cfg.Observing {
+		return
+	}
+	s.open(s.cfg.HarnessSession, "startup", own("launch"))
+	for _, w := range s.cfg.Weak {
+		s.degrade(w.Capability, s.claimed(w.Capability), lifeloop.Unavailable, w.Reason)
+	}
+	run := s.cfg.NewID("run_")
+	s.record(Launching{Run: run, Cause: "first"})
+	s.do(Launch{Run: run})
+}
+
+// negotiate evaluates what the owner and the clients require. The first
+// refusal ends it, before anything has happened.
+func (s *step) negotiate() (why string, class lifeloop.FailureClass) {
+	s.soft.warnings = map[string][]string{}
+	ask := func(client string, wants []negotiate.Want) {
+		for _, r := range negotiate.Capabilities(s.manifest(), wants) {
+			s.record(Negotiated{Client: client, Capability: r.Want.Capability, Level: string(r.Want.Level),
+				Outcome: string(r.Outcome), Have: string(r.Have)})
+			if r.Warning != "" {
+				s.soft.warnings[client] = append(s.soft.warnings[client], r.Warning)
+			}
+			if r.Failure == "" || class != "" {
+				continue
+			}
+			class = r.Failure
+			why = fmt.Sprintf("required capability %s is %s", r.Want.Capability, r.Have)
+			if client != "" {
+				why = fmt.Sprintf("client %s: %s", client, why)
+			}
+		}
+	}
+	ask("", s.cfg.Wants)
+	for _, c := range s.cfg.Clients {
+		ask(c.ID, c.Wants)
+	}
+	return why, class
+}
+
+// refuse ends the session before it began: a failed receipt for each client
+// and no lifecycle event (DECISIONS H5).
+func (s *step) refuse(why string, class lifeloop.FailureClass) {
+	s.record(HarnessSessionOpened{Scope: 1, ID: s.cfg.HarnessSession, Cause: "startup"})
+	clients := s.cfg.Clients
+	if len(clients) == 0 {
+		clients = []Client{{ID: SelfClient}}
+	}
+	for _, c := range clients {
+		s.receiptFor(&call{Client: c.ID, Event: lifeloop.SessionStarting, EventID: s.cfg.NewID("evt_"),
+			Invocation: s.invocation(), Mode: lifeloop.LauncherWrapper, Scope: 1}, lifeloop.Failed, class, "", []string{why})
+	}
+	s.move(session.Rejected, why)
+}
+
+// manifest is the adapter's manifest with what this launch cannot have taken
+// out of it.
+func (s *step) manifest() lifeloop.Manifest {
+	m := s.cfg.Manifest
+	if len(s.cfg.Weak) == 0 {
+		return m
+	}
+	weak := map[string]bool{}
+	for _, w := range s.cfg.Weak {
+		weak[w.Capability] = true
+	}
+	events := make(map[lifeloop.Event]lifeloop.EventClaim, len(m.LifecycleEvents))
+	for e, c := range m.LifecycleEvents {
+		if weak[string(e)] {
+			c = lifeloop.EventClaim{Support: lifeloop.Unavailable, Modes: []lifeloop.IntegrationMode{}}
+		}
+		events[e] = c
+	}
+	places := make(map[lifeloop.Placement]lifeloop.PlacementClaim, len(m.Placement))
+	for p, c := range m.Placement {
+		if weak["placement."+string(p)] {
+			c = lifeloop.PlacementClaim{Support: lifeloop.Unavailable}
+		}
+		places[p] = c
+	}
+	m.LifecycleEvents, m.Placement = events, places
+	return m
+}
+
+// negotiationWarnings are what a client must be told of its preferred
+// capabilities, once, with its first receipt.
+func (s *step) negotiationWarnings(k *call) []string {
+	if k.Event != lifeloop.SessionStarting || k.Scope > 1 {
+		return nil
+	}
+	w := s.soft.warnings[k.Client]
+	delete(s.soft.warnings, k.Client)
+	return w
+}
+
+func (s *step) launched(in Launched) {
+	s.record(Running{Run: s.hard.Run, PID: in.PID})
+	if s.cfg.Hooks {
+		s.soft.hookDue = s.now.Add(s.cfg.HookPatience)
+	}
+	if s.wantsTick() {
+		s.soft.tickDue = s.now.Add(s.cfg.Tick)
+	}
+	if s.cfg.Deaf {
+		s.started("startup", own("the process runs"), nil)
+	}
+	if s.hard.AbortBy != 0 {
+		s.nextRung() // asked to end before there was anything to end
+	}
+}
+
+func (s *step) launchFailed(in LaunchFailed) {
+	s.record(Exited{Run: s.hard.Run, Code: in.Code, NotStarted: true})
+	s.do(Release{})
+	s.sourcesDrained()
+}
+
+// defaultActivity is how often a sign of life is recorded without ticks.
+const defaultActivity = 30 * time.Second
+
+// output is a sign of life. It is recorded at most once a tick: a fact is not
+// a heartbeat.
+func (s *step) output(in OutputSeen) {
+	every := s.cfg.Tick
+	if every == 0 {
+		every = defaultActivity
+	}
+	if !s.soft.activityAt.IsZero() && s.now.Sub(s.soft.activityAt) < every {
+		return
+	}
+	s.soft.activityAt = s.now
+	s.record(ActivitySeen{Output: in.Total})
+}
+
+func (s *step) childStopped(in ChildStopped) {
+	if s.hard.State == session.Running {
+		s.move(session.Paused, "stopped by "+signalName(in.Signal))
+	}
+}
+
+func (s *step) childContinued() {
+	if s.hard.State == session.Paused {
+		s.move(session.Running, "continued")
+	}
+}
+
+// abortAsked starts the way down: first the signal that we were sent, for that
+// is what the harness would have been sent without us; then TERM; then KILL to
+// everything below. A second request skips the rest.
+func (s *step) abortAsked(in AbortAsked) {
+	if s.hard.State.Terminal() {
+		return
+	}
+	again := s.hard.AbortBy != 0
+	s.record(AbortRequested{Signal: in.Signal})
+	if again {
+		if s.hard.Alive {
+			s.stop(sigKILL, true)
+		}
+		if s.soft.draining {
+			s.soft.drainDue = s.now
+			s.drainOver()
+		}
+		return
+	}
+	if s.hard.Exit != nil {
+		return // it ended by itself; only the clients are being waited for
+	}
+	if s.hard.State == session.Running || s.hard.State == session.Paused {
+		s.move(session.Aborting, signalName(in.Signal))
+	}
+	if s.hard.Alive {
+		s.nextRung()
+	}
+}
+
+// nextRung sends the next signal of the way down and says when the one after
+// it is due.
+func (s *step) nextRung() {
+	grace := s.cfg.AbortGrace
+	switch {
+	case s.soft.stopRung == 0 && s.hard.AbortBy == sigTERM:
+		s.stop(sigTERM, false)
+		s.soft.stopDue = s.now.Add(grace)
+	case s.soft.stopRung == 0:
+		s.stop(s.hard.AbortBy, false)
+		s.soft.stopDue = s.now.Add(grace / 2)
+	case s.soft.stopRung == 1 && s.hard.AbortBy != sigTERM:
+		s.stop(sigTERM, false)
+		s.soft.stopDue = s.now.Add(grace / 2)
+	default:
+		s.stop(sigKILL, true)
+	}
+}
+
+func (s *step) stop(signal int, tree bool) {
+	s.soft.stopRung++
+	s.record(StopSent{Rung: s.soft.stopRung, Signal: signal, Tree: tree})
+	s.do(Stop{Signal: signal, Tree: tree})
+	s.soft.stopDue = time.Time{}
+}
+
+func (s *step) childExited(in ChildExited) {
+	s.soft.stopDue, s.soft.hookDue, s.soft.tickDue = time.Time{}, time.Time{}, time.Time{}
+	s.record(Exited{Run: s.hard.Run, Code: in.Code, Signal: in.Signal, Leftover: in.Leftover, Lost: in.Lost})
+	s.do(Release{})
+	s.do(DrainSources{})
+}
+
+// sourcesDrained tells the end: every source has said what it had to say.
+func (s *step) sourcesDrained() {
+	if s.soft.draining {
+		return
+	}
+	switch {
+	case s.cfg.Observing:
+		s.flushSynth() // what is open stays open: nothing was seen of its end
+	case !s.current().Ended:
+		s.over(s.endReason(), own("process: "+s.endReason()))
+	}
+	s.beginDrain()
+}
+
+// beginDrain gives the clients their last time together.
+func (s *step) beginDrain() {
+	s.soft.draining = true
+	s.soft.drainDue = s.now.Add(s.cfg.ClientDrain)
+	if len(s.hard.Calls) > 0 {
+		s.record(DrainBegan{Until: s.soft.drainDue.UTC()})
+	}
+	for _, id := range append([]string(nil), s.soft.hookOrder...) {
+		if h := s.soft.hooks[id]; !h.answered {
+			s.answerHook(h)
+		}
+	}
+}
+
+// drainOver gives up what clients did not answer in time.
+func (s *step) drainOver() {
+	for _, id := range append([]string(nil), s.soft.hookOrder...) {
+		s.hookClosed(HookClosed{Hook: id})
+	}
+	for scope := range s.hard.Scope {
+		s.giveUpScope(scope+1, "the session ended")
+	}
+	for _, c := range s.cfg.Clients {
+		if f, busy := s.soft.flying[c.ID]; busy {
+			delete(s.soft.flying, c.ID)
+			s.do(Cancel{f.call})
+			if k := s.hard.Calls[f.call]; k != nil {
+				s.record(Answered{Call: f.call, Failure: lifeloop.Timeout})
+				s.receiptFor(k, lifeloop.Failed, lifeloop.Timeout, "", []string{"the session ended before the client answered"})
+			}
+		}
+		q := s.soft.queue[c.ID]
+		s.soft.queue[c.ID] = nil
+		for _, id := range q {
+			if k := s.hard.Calls[id]; k != nil {
+				s.receiptFor(k, lifeloop.Failed, lifeloop.Timeout, "", []string{"the session ended before the client was free"})
+			}
+		}
+	}
+	// What receipt.emitted queued meanwhile has nobody left to hear it.
+	for _, c := range s.cfg.Clients {
+		for _, id := range s.soft.queue[c.ID] {
+			if k := s.hard.Calls[id]; k != nil {
+				s.receiptFor(k, lifeloop.Failed, lifeloop.Timeout, "", []string{"the session ended"})
+			}
+		}
+		s.soft.queue[c.ID] = nil
+	}
+}
+
+// finish moves the session to its terminal state once nothing is open. It is
+// the last fact of every session.
+func (s *step) finish() {
+	if !s.soft.draining || len(s.hard.Calls) > 0 || len(s.soft.hooks) > 0 || s.hard.State.Terminal() {
+		return
+	}
+	switch h := &s.hard; {
+	case h.State == session.Aborting:
+		s.move(session.Aborted, signalName(h.AbortBy))
+	case h.Exit != nil && h.Exit.Code == 0 && h.Exit.Signal == 0 && !h.Exit.Lost, s.cfg.Observing:
+		s.ended(session.Completed)
+	default:
+		s.ended(session.Failed)
+	}
+}
+
+// ended moves to a terminal state by way of RUNNING, where the session was
+// stopped by job control when its harness died.
+func (s *step) ended(to session.State) {
+	if s.hard.State == session.Paused {
+		s.move(session.Running, "the stopped harness ended")
+	}
+	s.move(to, s.endReason())
+}
+
+// endReason is the word that session.ended carries: what the harness called
+// it, else how its process ended.
+func (s *step) endReason() string {
+	switch e := s.hard.Exit; {
+	case e == nil:
+		return "end of observation"
+	case e.NotStarted:
+		return "not started"
+	case e.Lost:
+		return "guard lost"
+	case e.Signal != 0:
+		return signalName(e.Signal)
+	default:
+		return "exit " + strconv.Itoa(e.Code)
+	}
+}
+
+// ledgerLost ends all acting: hooks are answered empty, nobody is called, and
+// nothing durable is claimed any more (DECISIONS X4).
+func (s *step) ledgerLost() {
+	s.degrade("receipts.receipt_ledger", s.cfg.Manifest.Receipts.ReceiptLedger, lifeloop.Unavailable, "the ledger refused a write")
+	s.soft.lame = true
+	for _, p := range append([]*parcel(nil), s.soft.waiting...) {
+		if p.hook == "" {
+			s.giveUp(p, "the ledger is lost")
+		}
+	}
+	for _, id := range append([]string(nil), s.soft.hookOrder...) {
+		if h := s.soft.hooks[id]; !h.answered {
+			s.answerHook(h)
+		}
+	}
+}
+
+func (s *step) sourceTrouble(in SourceTrouble) {
+	s.record(SourceTroubled{Source: in.Source, What: in.What})
+}
+
+var signalNames = map[int]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
+	9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 19: "SIGSTOP", 20: "SIGTSTP", 21: "SIGTTIN", 22: "SIGTTOU"}
+
+func signalName(n int) string {
+	if name, ok := signalNames[n]; ok {
+		return name
+	}
+	return "signal " + strconv.Itoa(n)
+}

@@ -1,0 +1,332 @@
+// Package synth folds signals into the lifecycle observations that no single
+// record tells: the level of context pressure, with hysteresis, and the one
+// compaction that two witnesses report.
+//
+// It decides what is worth telling and how sure it is; it does not tell. It
+// reads no clock: time comes in with each call and [State.Deadline] says when
+// silence itself becomes an observation.
+//
+//	s := synth.New(synth.Config{Hooks: true})
+//	for _, o := range s.See(signal, now) {
+//		switch o := o.(type) {
+//		case synth.Pressure: …
+//		case synth.Compaction: …
+//		}
+//	}
+package synth
+
+import (
+	"fmt"
+	"time"
+
+	"lifeloop/telemetry"
+)
+
+// Config is fixed for the life of a State. Zero values mean the defaults.
+type Config struct {
+	// Hooks says that the harness's hooks are heard, so a compaction is
+	// expected from two witnesses.
+	Hooks bool
+	// Statusline says that the harness will report its window itself: a usage
+	// whose window is unknown waits for it instead of being told without one.
+	Statusline bool
+	// Moderate, High and Critical are the lower bounds of the levels as a
+	// fraction of the window (DECISIONS L9): 0.50, 0.75, 0.90.
+	Moderate, High, Critical float64
+	// Hysteresis is how far below a bound the fraction must fall before the
+	// lower level is told: 0.03.
+	Hysteresis float64
+}
+
+// secondWitness is how long a compaction waits for its other half.
+const secondWitness = 500 * time.Millisecond
+
+// A Level is a step of context pressure.
+type Level string
+
+const (
+	Unknown  Level = "" // window unknown
+	Low      Level = "low"
+	Moderate Level = "moderate"
+	High     Level = "high"
+	Critical Level = "critical"
+)
+
+// An Observation is something worth telling.
+type Observation interface{ isObservation() }
+
+// Pressure is a context pressure that should be told now.
+type Pressure struct {
+	Level        Level
+	Used         int64
+	Window       int64 // 0 when unknown
+	WindowSource string
+	Signal       telemetry.Signal // what told it
+}
+
+// Fraction is the part of the window in use, at most 1; ok is false while the
+// window is unknown.
+func (p Pressure) Fraction() (f float64, ok bool) {
+	if p.Window <= 0 {
+		return 0, false
+	}
+	return min(float64(p.Used)/float64(p.Window), 1), true
+}
+
+// Compaction is one finished compaction, with every witness of it.
+type Compaction struct {
+	Trigger       string
+	Before, After *int64
+	Signals       []telemetry.Signal
+}
+
+func (Pressure) isObservation()   {}
+func (Compaction) isObservation() {}
+
+// A window is what is known of the context window, by rank of the source.
+type window struct {
+	tokens int64
+	source string
+	rank   int
+}
+
+// rank orders the sources of a window, best first.
+var rank = map[string]int{"statusline": 4, "reported": 3, "suffix": 2, "table": 1}
+
+// State is the fold of one harness session's signals.
+type State struct {
+	cfg Config
+
+	window     window
+	lastUsed   int64
+	haveUsed   bool
+	held       *telemetry.Signal // a usage that waits for the window
+	level      Level
+	told       bool
+	stale      bool
+	compacting bool
+
+	// Compactions told by each witness so far in this session, and the one
+	// that still waits for its other half.
+	halves  map[string]int
+	settled int
+	pending *Compaction
+	due     time.Time
+}
+
+// New returns the state before the first signal.
+func New(cfg Config) *State {
+	if cfg.Moderate == 0 {
+		cfg.Moderate = 0.50
+	}
+	if cfg.High == 0 {
+		cfg.High = 0.75
+	}
+	if cfg.Critical == 0 {
+		cfg.Critical = 0.90
+	}
+	if cfg.Hysteresis == 0 {
+		cfg.Hysteresis = 0.03
+	}
+	return &State{cfg: cfg, halves: map[string]int{}}
+}
+
+// Reset forgets everything but the window: a new harness session began in the
+// same process, and with the same model.
+func (s *State) Reset() {
+	w := s.window
+	*s = *New(s.cfg)
+	s.window = w
+}
+
+// Now returns the newest figure without telling it; ok is false before the
+// first. Stale marks a figure from before a compaction.
+func (s *State) Now() (p Pressure, stale, ok bool) {
+	if !s.haveUsed {
+		return Pressure{Window: s.window.tokens, WindowSource: s.window.source}, false, false
+	}
+	p = Pressure{Used: s.lastUsed, Window: s.window.tokens, WindowSource: s.window.source}
+	if f, known := p.Fraction(); known {
+		p.Level = s.cfg.level(f)
+	}
+	return p, s.stale, true
+}
+
+// See folds one signal of the main chain.
+func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
+	if sig.Agent != "" {
+		return nil // a sub-agent has a context of its own
+	}
+	var out []Observation
+	if sig.Window > 0 {
+		out = s.learn(window{sig.Window, sig.WindowSource, rank[sig.WindowSource]}, now)
+	}
+	switch sig.Kind {
+	case telemetry.UsageSeen:
+		if sig.Usage != nil && !s.compacting {
+			out = append(out, s.usage(sig)...)
+		}
+	case telemetry.Compacting:
+		s.compacting = true
+	case telemetry.Prompt, telemetry.TurnStop, telemetry.TurnEnd:
+		// A compaction that failed has no end of its own; the next move of the
+		// main chain is its end.
+		s.compacting = false
+	case telemetry.Compacted:
+		out = append(out, s.compacted(sig, now)...)
+	}
+	return out
+}
+
+// Deadline says when [State.Wake] has something to tell.
+func (s *State) Deadline() (time.Time, bool) { return s.due, s.pending != nil }
+
+// Wake tells what silence has settled.
+func (s *State) Wake(now time.Time) []Observation {
+	if s.pending == nil || now.Before(s.due) {
+		return nil
+	}
+	return s.settle()
+}
+
+// Flush tells what is still pending, because nothing more will come.
+func (s *State) Flush() []Observation {
+	var out []Observation
+	if s.pending != nil {
+		out = s.settle()
+	}
+	if s.held != nil {
+		sig := *s.held
+		s.held = nil
+		out = append(out, s.sample(sig)...)
+	}
+	return out
+}
+
+// learn takes a window from a source of at least the known one's rank.
+func (s *State) learn(w window, now time.Time) []Observation {
+	if w.rank < s.window.rank {
+		return nil
+	}
+	s.window = w
+	if s.held == nil {
+		return nil
+	}
+	sig := *s.held
+	s.held = nil
+	return s.sample(sig)
+}
+
+func (s *State) usage(sig telemetry.Signal) []Observation {
+	s.lastUsed, s.haveUsed, s.stale = sig.Usage.Used, true, sig.Usage.Estimate
+	if sig.Usage.Estimate {
+		return nil // the harness's own guess after a compaction is kept, not told
+	}
+	// More tokens in use than the window holds prove a larger window than a
+	// table or a name claimed; of it we know only the floor.
+	if s.window.tokens > 0 && sig.Usage.Used > s.window.tokens && s.window.rank <= rank["suffix"] {
+		s.window = window{}
+	}
+	if s.window.tokens == 0 && s.cfg.Statusline {
+		s.held = &sig
+		return nil
+	}
+	return s.sample(sig)
+}
+
+// sample tells a figure if its level is news.
+func (s *State) sample(sig telemetry.Signal) []Observation {
+	p := Pressure{Used: sig.Usage.Used, Window: s.window.tokens, WindowSource: s.window.source, Signal: sig}
+	f, known := p.Fraction()
+	if !known {
+		if s.told && s.level == Unknown {
+			return nil
+		}
+		s.told, s.level = true, Unknown
+		return []Observation{p}
+	}
+	p.Level = s.cfg.level(f)
+	if s.told && (p.Level == s.level || order[p.Level] < order[s.level] && s.cfg.level(f+s.cfg.Hysteresis) == s.level) {
+		return nil
+	}
+	s.told, s.level = true, p.Level
+	return []Observation{p}
+}
+
+var order = map[Level]int{Unknown: 0, Low: 1, Moderate: 2, High: 3, Critical: 4}
+
+func (c Config) level(f float64) Level {
+	switch {
+	case f >= c.Critical:
+		return Critical
+	case f >= c.High:
+		return High
+	case f >= c.Moderate:
+		return Moderate
+	}
+	return Low
+}
+
+// compacted pairs the two witnesses: the n-th of one kind and the n-th of the
+// other tell of the same compaction.
+func (s *State) compacted(sig telemetry.Signal, now time.Time) []Observation {
+	c := sig.Compaction
+	if c == nil {
+		c = &telemetry.Compaction{Half: "record", Trigger: "unknown"}
+	}
+	s.compacting = false
+	s.halves[c.Half]++
+	n := s.halves[c.Half]
+	var out []Observation
+	switch {
+	case n <= s.settled:
+		return nil // the other half told it already
+	case s.pending != nil && n == s.settled+1:
+		s.pending.merge(*c, sig)
+		return s.settle()
+	case s.pending != nil:
+		out = s.settle() // a second one began before the first had its other witness
+	}
+	before := c.Before
+	if before == nil && s.haveUsed && !s.stale {
+		used := s.lastUsed
+		before = &used
+	}
+	s.pending = &Compaction{Trigger: c.Trigger, Before: before, After: c.After, Signals: []telemetry.Signal{sig}}
+	s.due = now.Add(secondWitness)
+	// A compaction forgets the level: the next real sample is told afresh.
+	s.told, s.stale = false, true
+	s.held = nil
+	if !s.cfg.Hooks {
+		return append(out, s.settle()...)
+	}
+	return out
+}
+
+func (c *Compaction) merge(with telemetry.Compaction, sig telemetry.Signal) {
+	if c.Trigger == "" || c.Trigger == "unknown" {
+		c.Trigger = with.Trigger
+	}
+	if with.Before != nil {
+		c.Before = with.Before
+	}
+	if with.After != nil {
+		c.After = with.After
+	}
+	c.Signals = append(c.Signals, sig)
+}
+
+func (s *State) settle() []Observation {
+	c := *s.pending
+	s.pending = nil
+	s.settled++
+	if c.Trigger == "" {
+		c.Trigger = "unknown"
+	}
+	return []Observation{c}
+}
+
+// String is for test output.
+func (p Pressure) String() string {
+	return fmt.Sprintf("pressure %q %d/%d (%s)", p.Level, p.Used, p.Window, p.WindowSource)
+}
