@@ -7,6 +7,10 @@ import "time"
 // rewritten at each change, so a torn read is possible and the next one tells.
 type claudeRegistry struct{ tally }
 
+// permissionPrompt is what a waiting Claude Code waits for. Anything else must
+// be a single word to be passed on.
+const permissionPrompt = `"permission prompt"`
+
 func (d *claudeRegistry) Decode(record []byte) []Signal {
 	s := Signal{Source: "registry"}
 	var status, waiting string
@@ -17,9 +21,12 @@ func (d *claudeRegistry) Decode(record []byte) []Signal {
 		case "sessionId":
 			s.Session = name(val)
 		case "status":
-			status, hasStatus = name(val), true
+			status, hasStatus = word(val), true
 		case "waitingFor":
-			waiting = name(val)
+			waiting = word(val)
+			if string(val) == permissionPrompt {
+				waiting = name(val)
+			}
 		case "statusUpdatedAt":
 			s.At = stampMilli(val)
 		case "updatedAt":

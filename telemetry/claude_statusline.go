@@ -50,6 +50,9 @@ func claudeStatuslineCall(stdin []byte) (HookCall, error) {
 	if !ok {
 		return HookCall{}, errors.New("read input of the status line: it is not a JSON object")
 	}
+	if s.Session == "" {
+		return HookCall{}, errors.New("read input of the status line: it names no session")
+	}
 	call := HookCall{Event: "Statusline", Session: s.Session, Turn: s.Turn}
 	if window > 0 {
 		s.Window, s.WindowSource = window, "statusline"

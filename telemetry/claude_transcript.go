@@ -80,7 +80,7 @@ func (d *claudeTranscript) Decode(record []byte) []Signal {
 	case `"user"`, `"assistant"`, `"system"`:
 	default:
 		if !claudeHousekeeping(r.kind) {
-			d.miss(name(r.kind))
+			d.miss(word(r.kind))
 		}
 		return nil
 	}
@@ -208,7 +208,7 @@ func (d *claudeTranscript) current() string {
 func (d *claudeTranscript) assistant(r claudeRecord) []Signal {
 	if r.apiError {
 		s := r.signal(TurnStop)
-		s.Outcome, s.Error = Failed, claudeError(name(r.failure))
+		s.Outcome, s.Error = Failed, claudeError(word(r.failure))
 		return d.end(s)
 	}
 	var id, model string
@@ -282,7 +282,7 @@ func (d *claudeTranscript) system(r claudeRecord) []Signal {
 		d.open = false
 	case `"stop_hook_summary"`, `"informational"`:
 	default:
-		d.miss("system/" + name(r.subtype))
+		d.miss("system/" + word(r.subtype))
 	}
 	return nil
 }
@@ -292,7 +292,7 @@ func claudeCompaction(metadata []byte) *Compaction {
 	members(metadata, func(key, val []byte) bool {
 		switch string(key) {
 		case "trigger":
-			c.Trigger = trigger(name(val))
+			c.Trigger = trigger(word(val))
 		case "preTokens":
 			n := count(val)
 			c.Before = &n

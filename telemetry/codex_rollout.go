@@ -65,15 +65,10 @@ func (d *codexRollout) Decode(record []byte) []Signal {
 	case `"response_item"`:
 		return append(d.release(), d.item(r)...)
 	case `"turn_context"`:
-		members(r.payload, func(key, val []byte) bool {
-			if string(key) == "model" {
-				d.model = name(val)
-			}
-			return true
-		})
+		d.readModel(r.payload)
 	case `"world_state"`:
 	default:
-		d.miss(name(r.kind))
+		d.miss(word(r.kind))
 	}
 	return d.release()
 }
@@ -91,6 +86,17 @@ func (d *codexRollout) release() []Signal {
 	s := *d.kept
 	d.kept = nil
 	return []Signal{s}
+}
+
+// readModel takes the model's name from the settings of a turn or a thread.
+func (d *codexRollout) readModel(settings []byte) {
+	members(settings, func(key, val []byte) bool {
+		if string(key) != "model" {
+			return true
+		}
+		d.model = name(val)
+		return false
+	})
 }
 
 func (d *codexRollout) meta(r codexRecord) []Signal {
@@ -190,9 +196,9 @@ func (d *codexRollout) compacted(r codexRecord) []Signal {
 
 // codexEvent is what is read of an event_msg's payload.
 type codexEvent struct {
-	kind, info, item, failure []byte
-	turn, thread, reason      string
-	window                    int64
+	kind, info, item, failure, settings []byte
+	turn, thread                        string
+	window                              int64
 }
 
 func (d *codexRollout) event(r codexRecord) []Signal {
@@ -211,8 +217,8 @@ func (d *codexRollout) event(r codexRecord) []Signal {
 			e.turn = name(val)
 		case "thread_id":
 			e.thread = name(val)
-		case "reason":
-			e.reason = name(val)
+		case "thread_settings":
+			e.settings = val
 		case "model_context_window":
 			e.window = count(val)
 		}
@@ -222,6 +228,10 @@ func (d *codexRollout) event(r codexRecord) []Signal {
 		return d.tokenCount(r, e.info)
 	}
 	out := d.release()
+	// A rollout that is read from its middle names its thread here first.
+	if e.thread != "" {
+		d.session = e.thread
+	}
 	switch string(e.kind) {
 	case `"task_started"`:
 		d.turn, d.answered = e.turn, false
@@ -232,9 +242,6 @@ func (d *codexRollout) event(r codexRecord) []Signal {
 		s.Window, s.WindowSource = d.reported()
 		return append(out, s)
 	case `"item_completed"`:
-		if e.thread != "" {
-			d.session = e.thread
-		}
 		return append(out, d.completed(r, e)...)
 	case `"task_complete"`:
 		s := d.signal(r, TurnEnd)
@@ -250,9 +257,10 @@ func (d *codexRollout) event(r codexRecord) []Signal {
 		d.turn = ""
 		return append(out, s)
 	case `"thread_settings_applied"`:
+		d.readModel(e.settings)
 		return out
 	}
-	d.miss("event_msg/" + name(e.kind))
+	d.miss("event_msg/" + word(e.kind))
 	return out
 }
 
@@ -342,9 +350,9 @@ func codexError(failure []byte) ErrorKind {
 		}
 		return true
 	})
-	word, status := name(info), int64(0)
+	cause, status := word(info), int64(0)
 	members(info, func(key, val []byte) bool {
-		word = string(key)
+		cause = string(key)
 		members(val, func(key, val []byte) bool {
 			if string(key) == "http_status_code" {
 				status = count(val)
@@ -353,7 +361,7 @@ func codexError(failure []byte) ErrorKind {
 		})
 		return false
 	})
-	switch word {
+	switch cause {
 	case "context_window_exceeded":
 		return ErrContextFull
 	case "usage_limit_exceeded":

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 )
 
 var decoders = map[string]func() Decoder{
@@ -60,7 +59,7 @@ func (t *tally) miss(kind string) {
 	if t.seen == nil {
 		t.seen = make(map[string]int)
 	}
-	if kind == "" || len(kind) > 128 || strings.ContainsFunc(kind, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if !isWord(kind) {
 		kind = malformed
 	}
 	if _, ok := t.seen[kind]; !ok && len(t.seen) >= maxTypes {

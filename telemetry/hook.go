@@ -17,13 +17,13 @@ func readHook(event string, stdin []byte) (hookInput, error) {
 	ok := members(stdin, func(key, val []byte) bool {
 		switch string(key) {
 		case "hook_event_name":
-			in.event = name(val)
+			in.event = word(val)
 		case "session_id":
 			in.session = name(val)
 		case "transcript_path":
 			in.path = path(val)
 		case "source":
-			in.cause = name(val)
+			in.cause = word(val)
 		case "model":
 			in.model = name(val)
 		case "prompt_id":
@@ -33,24 +33,27 @@ func readHook(event string, stdin []byte) (hookInput, error) {
 		case "agent_id":
 			in.agent = name(val)
 		case "agent_type":
-			in.agentType = name(val)
+			in.agentType = word(val)
 		case "trigger":
-			in.trigger = name(val)
+			in.trigger = word(val)
 		case "reason":
-			in.reason = name(val)
+			in.reason = word(val)
 		case "error":
-			in.failure = name(val)
+			in.failure = word(val)
 		case "notification_type":
-			in.notice = name(val)
+			in.notice = word(val)
 		case "tool_use_id":
 			in.tool = name(val)
 		case "tool_name":
-			in.toolName = name(val)
+			in.toolName = word(val)
 		}
 		return true
 	})
 	if !ok {
 		return in, fmt.Errorf("read input of hook %s: it is not a JSON object", event)
+	}
+	if in.session == "" {
+		return in, fmt.Errorf("read input of hook %s: it names no session", event)
 	}
 	if in.event != "" && in.event != event {
 		return in, fmt.Errorf("read input of hook %s: it says that it is of hook %s", event, in.event)

@@ -183,6 +183,31 @@ func text(val []byte) string {
 // dropped: it would be text, not a name.
 func name(val []byte) string { return printable(val, 256) }
 
+// word returns the JSON string val if it is a word of the harness's own
+// vocabulary (a cause, a reason, the name of a tool), else "". A harness that
+// one day writes a sentence there does not get it into our books.
+func word(val []byte) string {
+	s := printable(val, maxWord)
+	if !isWord(s) {
+		return ""
+	}
+	return s
+}
+
+const maxWord = 128
+
+func isWord(s string) bool {
+	for _, r := range s {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+		case r == '_', r == '-', r == '.', r == ':', r == '/', r == '@':
+		default:
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxWord
+}
+
 // path returns the JSON string val if it can be a file's path, else "".
 func path(val []byte) string { return printable(val, 4096) }
 
