@@ -354,6 +354,16 @@ func TestReadErrorsAreErrors(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrPermission)
 }
 
+func TestFilesOfNoSizeForAConfiguration(t *testing.T) {
+	for _, tc := range []struct{ text, want string }{
+		{strings.Repeat("# x\n", maxFile/4+1), "/c.yaml: larger than 64 KiB; this is no configuration file"},
+		{strings.Repeat("[", maxDepth+1), "/c.yaml: brackets nest deeper than 100"},
+	} {
+		_, _, err := Load(world{files: map[string]string{"/c.yaml": tc.text}, file: "/c.yaml"}.options())
+		require.EqualError(t, err, tc.want)
+	}
+}
+
 func TestHasFlag(t *testing.T) {
 	for _, name := range []string{"client", "require", "meta", "fallback", "backoff", "state-dir", "abort-grace", "max-duration"} {
 		if !HasFlag(name) {

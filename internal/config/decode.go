@@ -14,9 +14,13 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// maxFile bounds a configuration file. The parser recurses into what it reads,
-// so the bound also keeps its stack small.
-const maxFile = 256 << 10
+// A configuration file is bounded in size, and in how deep its brackets nest:
+// the parser's time grows with the square of the depth, and a project's file
+// may come from anyone.
+const (
+	maxFile  = 64 << 10
+	maxDepth = 100
+)
 
 var durationType = reflect.TypeFor[time.Duration]()
 
@@ -30,6 +34,9 @@ type layer struct {
 func parse(file string, data []byte) (root ast.Node, err error) {
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("%s: larger than %d KiB; this is no configuration file", file, maxFile>>10)
+	}
+	if depth(data) > maxDepth {
+		return nil, fmt.Errorf("%s: brackets nest deeper than %d", file, maxDepth)
 	}
 	// The parser is not ours, and what it reads may be anything.
 	defer func() {
@@ -60,6 +67,22 @@ func parse(file string, data []byte) (root ast.Node, err error) {
 		return nil, nil
 	}
 	return root, nil
+}
+
+// depth is the largest number of brackets open at once, strings and comments
+// taken as they stand.
+func depth(data []byte) int {
+	open, most := 0, 0
+	for _, b := range data {
+		switch b {
+		case '[', '{':
+			open++
+			most = max(most, open)
+		case ']', '}':
+			open--
+		}
+	}
+	return most
 }
 
 // at names the place of n: file:line:col.
