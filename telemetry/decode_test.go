@@ -372,6 +372,33 @@ func TestWhatIsNotKnownIsCounted(t *testing.T) {
 	require.Len(t, d.Unknown(), maxTypes+1)
 }
 
+func TestUnknownRolloutRecordsAreCounted(t *testing.T) {
+	d, err := NewDecoder("codex-rollout")
+	require.NoError(t, err)
+	for _, r := range []string{
+		codex(1, "event_msg", `{"type":"goal_reached"}`), codex(2, "event_msg", `{}`), codex(3, "inter_agent", `{}`),
+		codex(4, "token_usage_record", `{"usage":{"total_tokens":-5}}`), codex(5, "token_usage_record", `{"usage":{"total_tokens":1e99}}`),
+		codex(6, "response_item", `{"type":"function_call","name":"nameless"}`), `{"ordinal":7}`, `{"type":"event_msg","payload":{`,
+	} {
+		require.Empty(t, d.Decode([]byte(r)), r)
+	}
+	require.Equal(t, map[string]int{"event_msg/goal_reached": 1, "event_msg/": 1, "inter_agent": 1, "malformed": 2}, d.Unknown())
+}
+
+func TestTimesThatCannotBeWritten(t *testing.T) {
+	for record, want := range map[string]string{
+		`{"sessionId":"s","status":"idle","updatedAt":1100000000000000}`: `idle from=registry detail=idle session=s`, // the year 36827
+		`{"sessionId":"s","status":"idle","updatedAt":-1}`:               `idle from=registry detail=idle session=s`,
+		`{"sessionId":"s","status":"idle","updatedAt":"yesterday"}`:      `idle from=registry detail=idle session=s`,
+	} {
+		require.Equal(t, []string{want}, told(t, "claude-registry", record))
+	}
+	for _, at := range []string{`"yesterday"`, `7`, `"9999-12-31T23:59:59-23:59"`, `""`} {
+		got := told(t, "claude-transcript", strings.Replace(typedA, `"2026-11-21T08:00:00.000Z"`, at, 1))
+		require.Equal(t, []string{`prompt from=transcript detail=u1 session=s turn=A`}, got, at)
+	}
+}
+
 func TestWalk(t *testing.T) {
 	for _, c := range []struct {
 		json string
