@@ -51,7 +51,8 @@ type call struct {
 	unsent                []byte // what stdin has not taken yet
 	answer                []byte
 	stderrTail            tail
-	err                   error // why end is broken
+	buf                   [8 << 10]byte // hear's
+	err                   error         // why end is broken
 }
 
 // start makes the pipes, fills stdin as far as it goes, so that the client
@@ -200,16 +201,15 @@ func (c *call) send() {
 	closeFD(&c.stdin)
 }
 
-// hear takes what is in the pipe now and no more than a few pipes full of it,
-// so that a babbling stream cannot keep the loop from its clock. It closes *fd
+// hear takes what is in the pipe now and no more than two pipes full of it, so
+// that a babbling stream cannot keep the loop from its clock. It closes *fd
 // at the end of the stream, and stops early when take has had enough.
 func (c *call) hear(fd *int, take func([]byte) bool) bool {
-	var buf [16 << 10]byte
 	for range 16 {
 		if *fd < 0 {
 			return true
 		}
-		n, err := unix.Read(*fd, buf[:])
+		n, err := unix.Read(*fd, c.buf[:])
 		if err == unix.EINTR {
 			continue
 		}
@@ -220,7 +220,7 @@ func (c *call) hear(fd *int, take func([]byte) bool) bool {
 			closeFD(fd)
 			return true
 		}
-		if !take(buf[:n]) {
+		if !take(c.buf[:n]) {
 			return false
 		}
 	}

@@ -108,9 +108,7 @@ func becomeCommand(then, socket, event string, stdin io.Reader) int {
 		if input.whole && socket != "" && event != "" {
 			_ = control.TellHook(socket, event, input, time.Now().Add(tellTime)) // fails open
 		}
-		if err := unix.Dup3(input.fd, 0, 0); err != nil {
-			return 125
-		}
+		_ = unix.Dup3(input.fd, 0, 0) // else the command finds its stdin at its end
 	}
 	err := syscall.Exec("/bin/sh", []string{"sh", "-c", then}, os.Environ())
 	fmt.Fprintf(os.Stderr, "lifeloop-wrap: run the status line command: %v\n", err)

@@ -209,7 +209,11 @@ func (s script) payload(spec, id string) (map[string]any, error) {
 	}
 	fields := map[string]string{"id": id, "kind": "note", "format": "text/plain", "encoding": "utf8"}
 	var placements []placement
-	for _, kv := range split(spec) {
+	pairs := split(spec)
+	if pairs == nil {
+		return nil, errors.New("does not begin with a known key")
+	}
+	for _, kv := range pairs {
 		switch key, value := kv[0], kv[1]; key {
 		case "placement":
 			placements = append(placements, placement{value, "preferred"})
@@ -265,14 +269,18 @@ func (s script) payload(spec, id string) (map[string]any, error) {
 
 const payloadKeys = " id kind format encoding body placement requirement expires key size digest "
 
+// split returns nil when the first piece has no known key.
 func split(spec string) (pairs [][2]string) {
 	for piece := range strings.SplitSeq(spec, ",") {
 		key, value, ok := strings.Cut(piece, "=")
 		if ok && strings.Contains(payloadKeys, " "+key+" ") {
 			pairs = append(pairs, [2]string{key, value})
-		} else if n := len(pairs); n > 0 {
-			pairs[n-1][1] += "," + piece
+			continue
 		}
+		if len(pairs) == 0 {
+			return nil
+		}
+		pairs[len(pairs)-1][1] += "," + piece
 	}
 	return pairs
 }
