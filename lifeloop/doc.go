@@ -9,7 +9,7 @@
 //	req := lifeloop.CallbackRequest{SchemaVersion: lifeloop.Version, Event: lifeloop.FrameOpening, ...}
 //	doc, err := lifeloop.DispatchEnvelope{SchemaVersion: lifeloop.Version, Request: req}.Encode()
 //	// write doc to a client's stdin, read its answer
-//	answer, err := lifeloop.ParseCallbackResponse(out)
+//	answer, err := lifeloop.ParseCallbackResponse(out) // a *ValidationError lists what is wrong
 package lifeloop
 
 // Version is the contract version this program writes.

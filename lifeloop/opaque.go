@@ -3,6 +3,7 @@ package lifeloop
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 )
 
 // Opaque is a payload body: it travels, it is never parsed, and it does not
@@ -23,7 +24,11 @@ func (o Opaque) Len() int { return len(o.b) }
 // String says only how large the body is.
 func (o Opaque) String() string { return fmt.Sprintf("[opaque %d bytes]", len(o.b)) }
 
-// GoString is String, so that %#v does not leak.
+// Format writes String for every verb: fmt would take a verb that is none for
+// strings, such as %d, as leave to print the bytes themselves.
+func (o Opaque) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String()) }
+
+// GoString is String.
 func (o Opaque) GoString() string { return o.String() }
 
 // MarshalJSON writes the redacted form; [PayloadEnvelope.Encode] and

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -47,6 +49,53 @@ func Parse[T Document](data []byte) (T, error) {
 func ParseCallbackResponse(data []byte) (CallbackResponse, error) {
 	return Parse[CallbackResponse](data)
 }
+
+// Kinds lists the names by which [Echo] knows the documents.
+func Kinds() []string {
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		names[i] = k.name
+	}
+	return names
+}
+
+// Echo reads a document of the named kind and writes it again, without the
+// members that the contract does not know. Whether a document is valid is
+// whether Echo takes it.
+func Echo(kind string, data []byte) ([]byte, error) {
+	for _, k := range kinds {
+		if k.name == kind {
+			return k.echo(data)
+		}
+	}
+	return nil, fmt.Errorf("no document is of kind %s: use one of %s", show(kind), strings.Join(Kinds(), ", "))
+}
+
+var kinds = []struct {
+	name string
+	echo func([]byte) ([]byte, error)
+}{
+	{"callback_request", echo(plain[CallbackRequest])},
+	{"callback_response", echo(CallbackResponse.Encode)},
+	{"dispatch_envelope", echo(DispatchEnvelope.Encode)},
+	{"payload_envelope", echo(PayloadEnvelope.Encode)},
+	{"lifecycle_receipt", echo(plain[Receipt])},
+	{"adapter_manifest", echo(plain[Manifest])},
+	{"frame_context", echo(plain[FrameContext])},
+	{"degradation", echo(plain[Degradation])},
+}
+
+func echo[T Document](encode func(T) ([]byte, error)) func([]byte) ([]byte, error) {
+	return func(data []byte) ([]byte, error) {
+		doc, err := Parse[T](data)
+		if err != nil {
+			return nil, err
+		}
+		return encode(doc)
+	}
+}
+
+func plain[T Document](doc T) ([]byte, error) { return marshal(doc) }
 
 func rules(doc any) list {
 	var l list
@@ -189,9 +238,14 @@ func (l *list) fill(v reflect.Value, from any, at path) {
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		if from != nil {
-			v.Set(reflect.New(t.Elem()))
-			l.fill(v.Elem(), from, at)
+		if from == nil {
+			return
+		}
+		value := reflect.New(t.Elem())
+		l.fill(value.Elem(), from, at)
+		// What is of the wrong type stays nil, lest the rules judge a zero.
+		if !slices.Contains(l.paths, at) {
+			v.Set(value)
 		}
 		return
 	case reflect.Struct:
@@ -307,7 +361,7 @@ func kindOf(from any) string {
 	case string:
 		return "a string"
 	case json.Number:
-		return "the number " + show(v.String())
+		return "a number"
 	case []any:
 		return "an array"
 	default:
