@@ -14,7 +14,7 @@ func claude() Profile {
 	return Profile{
 		Adapter:     "claude",
 		Programs:    []string{"claude"},
-		HookDecoder: "claude",
+		HookDecoder: "claude-hook",
 		Transcript:  Source{Name: "transcript", Decoder: "claude-transcript"},
 		Prepare:     prepareClaude,
 		Answer: func(event, context string) []byte {

@@ -16,7 +16,7 @@ func codex() Profile {
 	return Profile{
 		Adapter:     "codex",
 		Programs:    []string{"codex"},
-		HookDecoder: "codex",
+		HookDecoder: "codex-hook",
 		Transcript:  Source{Name: "rollout", Decoder: "codex-rollout"},
 		Prepare:     prepareCodex,
 		Answer: func(event, context string) []byte {
