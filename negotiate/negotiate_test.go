@@ -1,0 +1,232 @@
+package negotiate
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/lifeloop"
+)
+
+const (
+	native, synthesized, manual = lifeloop.Native, lifeloop.Synthesized, lifeloop.Manual
+	partial, unavailable        = lifeloop.Partial, lifeloop.Unavailable
+
+	required, preferred, optional = lifeloop.Required, lifeloop.Preferred, lifeloop.Optional
+)
+
+// claiming is a manifest that claims frame.opening with the given support.
+func claiming(s lifeloop.Support) lifeloop.Manifest {
+	return lifeloop.Manifest{LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{lifeloop.FrameOpening: {Support: s}}}
+}
+
+// Every cell: the support claimed, whether the want names native, whether it
+// accepts partial support, and for each level what comes of it. The support a
+// want names makes a difference only when it is native.
+func TestEveryCell(t *testing.T) {
+	const (
+		no       = lifeloop.CapabilityUnsupported
+		operator = lifeloop.OperatorRequired
+	)
+	cells := []struct {
+		have      lifeloop.Support
+		native    bool // the want names native
+		accept    bool
+		outcome   Outcome
+		ifRefused lifeloop.FailureClass // when the want is required
+	}{
+		{native, false, false, Satisfied, ""},
+		{native, false, true, Satisfied, ""},
+		{native, true, false, Satisfied, ""},
+		{native, true, true, Satisfied, ""},
+		{synthesized, false, false, Satisfied, ""},
+		{synthesized, false, true, Satisfied, ""},
+		{synthesized, true, false, Degraded, no},
+		{synthesized, true, true, Degraded, no},
+		{manual, false, false, RequiresOperator, operator},
+		{manual, false, true, RequiresOperator, operator},
+		{manual, true, false, RequiresOperator, operator},
+		{manual, true, true, RequiresOperator, operator},
+		{partial, false, false, Degraded, no},
+		{partial, false, true, Satisfied, ""},
+		{partial, true, false, Degraded, no},
+		{partial, true, true, Satisfied, ""},
+		{unavailable, false, false, Unsupported, no},
+		{unavailable, false, true, Unsupported, no},
+		{unavailable, true, false, Unsupported, no},
+		{unavailable, true, true, Unsupported, no},
+	}
+	seen := map[[2]any]bool{}
+	for _, c := range cells {
+		for _, level := range lifeloop.Requirements() {
+			for _, named := range append(lifeloop.Supports(), "") {
+				if (named == native) != c.native {
+					continue
+				}
+				want := Want{Capability: "frame.opening", Level: level, Support: named, AcceptPartial: c.accept}
+				expect := Result{Want: want, Outcome: c.outcome, Have: c.have}
+				if level == required {
+					expect.Failure = c.ifRefused
+				}
+				if level == preferred && c.outcome != Satisfied {
+					expect.Warning = "frame.opening is " + string(c.have) + ": " + string(c.outcome)
+				}
+				require.Equal(t, []Result{expect}, Capabilities(claiming(c.have), []Want{want}))
+				seen[[2]any{want, c.have}] = true
+			}
+		}
+	}
+	if want := 3 * 6 * 2 * 5; len(seen) != want {
+		t.Errorf("the table covers %d cells of %d", len(seen), want)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		wants   []Want
+		class   lifeloop.FailureClass
+		refused bool
+	}{
+		{"nothing asked", nil, "", false},
+		{"required and there", []Want{{Capability: "session.started", Level: required}}, "", false},
+		{"preferred and missing", []Want{{Capability: "session.ended", Level: preferred}}, "", false},
+		{"optional and missing", []Want{{Capability: "session.ended", Level: optional}}, "", false},
+		{"required and missing", []Want{{Capability: "session.ended", Level: required}}, lifeloop.CapabilityUnsupported, true},
+		{"required and manual", []Want{{Capability: "placement.manual_operator", Level: required}}, lifeloop.OperatorRequired, true},
+		{"an operator alone does not help", []Want{
+			{Capability: "placement.manual_operator", Level: required},
+			{Capability: "session.ended", Level: required},
+		}, lifeloop.CapabilityUnsupported, true},
+		{"a name nobody knows", []Want{{Capability: "telepathy", Level: required}}, lifeloop.CapabilityUnsupported, true},
+		{"a level nobody knows is taken for the strict one", []Want{{Capability: "session.ended", Level: "mandatory"}}, lifeloop.CapabilityUnsupported, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			class, refused := Refused(Capabilities(full(), c.wants))
+			if class != c.class || refused != c.refused {
+				t.Errorf("got %q, %v; want %q, %v", class, refused, c.class, c.refused)
+			}
+		})
+	}
+}
+
+// full claims something different for each kind of capability.
+func full() lifeloop.Manifest {
+	m := lifeloop.Manifest{
+		LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{lifeloop.SessionStarted: {Support: native}},
+		Placement: map[lifeloop.Placement]lifeloop.PlacementClaim{
+			lifeloop.ToolResult: {Support: partial}, lifeloop.ManualOperator: {Support: manual},
+		},
+		ContextPressure:  lifeloop.Claim{Support: synthesized},
+		Receipts:         lifeloop.ReceiptClaims{Native: true, ReceiptLedger: synthesized},
+		SessionIdentity:  &lifeloop.IdentityClaims{HarnessSessionID: native, HarnessRunID: synthesized, HarnessTaskID: partial},
+		SessionRename:    &lifeloop.Claim{Support: manual},
+		ApprovalSurface:  &lifeloop.Claim{Support: partial},
+		Renewal:          &lifeloop.RenewalClaims{},
+		TelemetrySources: []lifeloop.TelemetrySource{{Name: "hooks", Support: native}, {Name: "rollout", Support: partial}},
+	}
+	m.Renewal.Reset.Native = native
+	m.Renewal.Reset.WrapperMediated = synthesized
+	m.Renewal.Reset.Manual = manual
+	m.Renewal.Continuation.Observation = partial
+	m.Renewal.Continuation.PayloadDelivery = synthesized
+	return m
+}
+
+func TestSupportByName(t *testing.T) {
+	for name, want := range map[string]lifeloop.Support{
+		"session.started":                       native,
+		"session.ended":                         unavailable,
+		"placement.tool_result":                 partial,
+		"placement.pre_session":                 unavailable,
+		"context_pressure":                      synthesized,
+		"receipts.native":                       native,
+		"receipts.receipt_ledger":               synthesized,
+		"session_identity.harness_session_id":   native,
+		"session_identity.harness_run_id":       synthesized,
+		"session_identity.harness_task_id":      partial,
+		"session_rename":                        manual,
+		"approval_surface":                      partial,
+		"renewal.reset.native":                  native,
+		"renewal.reset.wrapper_mediated":        synthesized,
+		"renewal.reset.manual":                  manual,
+		"renewal.continuation.observation":      partial,
+		"renewal.continuation.payload_delivery": synthesized,
+		"telemetry.hooks":                       native,
+		"telemetry.rollout":                     partial,
+		"telemetry.statusline":                  unavailable,
+		"telepathy":                             unavailable,
+		"":                                      unavailable,
+		"placement.":                            unavailable,
+		"tool_result":                           unavailable,
+	} {
+		if got := Support(full(), name); got != want {
+			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+		if got := Support(lifeloop.Manifest{}, name); got != unavailable {
+			t.Errorf("%q of an empty manifest: %s", name, got)
+		}
+	}
+}
+
+func TestNamesAreKnown(t *testing.T) {
+	names := Names(full())
+	require.Len(t, names, 14+5+13+2)
+	seen := map[string]bool{}
+	for _, n := range names {
+		if seen[n] {
+			t.Errorf("%s is listed twice", n)
+		}
+		seen[n] = true
+		if !Known(n) {
+			t.Errorf("%s is listed and not known", n)
+		}
+		if err := (Want{Capability: n, Level: required}).Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, n := range []string{"", "placement.", "placement.x", "telemetry.", "frame", "renewal.reset", "receipts.lifeloop_synthesized"} {
+		if Known(n) {
+			t.Errorf("%q is known", n)
+		}
+	}
+}
+
+func TestWantsAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		want Want
+		err  string
+	}{
+		{Want{Capability: "frame.opening", Level: required}, ""},
+		{Want{Capability: "telemetry.anything", Level: optional, Support: native, AcceptPartial: true}, ""},
+		{Want{Capability: "frame.opened.", Level: required}, `capability "frame.opened.": no such name`},
+		{Want{Capability: "frame.opening"}, `level "": want required, preferred or optional`},
+		{Want{Capability: "frame.opening", Level: required, Support: "good"}, `support "good"`},
+	} {
+		err := c.want.Validate()
+		if c.err == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, c.err)
+	}
+}
+
+// More support never makes an outcome worse, unless the want accepts partial
+// support: that is the client's explicit word and the only exception. Manual
+// support stands apart: to need a person is no weakness of degree.
+func TestStrongerClaimsNeverHurt(t *testing.T) {
+	rank := func(o Outcome) int { return slices.Index(Outcomes(), o) }
+	for _, named := range append(lifeloop.Supports(), "") {
+		best := Satisfied
+		for _, have := range []lifeloop.Support{native, synthesized, partial, unavailable} {
+			w := Want{Capability: "frame.opening", Level: required, Support: named}
+			got := Capabilities(claiming(have), []Want{w})[0].Outcome
+			if rank(got) < rank(best) {
+				t.Errorf("naming %q: %s is %s, though something stronger is %s", named, have, got, best)
+			}
+			best = got
+		}
+	}
+}
