@@ -105,15 +105,11 @@ func (w *Watcher) visit(t *tail) (bool, error) {
 	if t.Whole {
 		return false, w.readWhole(t)
 	}
-	info, err := os.Stat(t.Path)
-	if err == nil && t.file != nil && identify(info) == t.id {
+	if t.file != nil && t.current() {
 		w.recover(t)
 		return w.read(t, t.last), nil
 	}
-	var file *os.File
-	if err == nil {
-		file, info, err = open(t.Path)
-	}
+	file, info, err := open(t.Path)
 	switch {
 	case err == nil:
 		w.replace(t, file, identify(info))
@@ -121,7 +117,9 @@ func (w *Watcher) visit(t *tail) (bool, error) {
 	case !missing(err):
 		w.unreadable(t, err)
 		return false, err
-	case t.file != nil:
+	case t.file == nil:
+		t.placed = t.placed || t.From == nil // AtEnd means what is there now: nothing is
+	default:
 		w.read(t, true)
 		if !t.away {
 			w.setAway(t, true)
@@ -155,6 +153,13 @@ func identify(info os.FileInfo) identity {
 		return identity{} // no Unix: the first bytes alone have to tell files apart
 	}
 	return identity{uint64(st.Dev), uint64(st.Ino)}
+}
+
+// current says that the path still means the open file. A folder above may have
+// been renamed: its watch then goes on to tell of the file under its old name.
+func (t *tail) current() bool {
+	info, err := os.Stat(t.Path)
+	return err == nil && identify(info) == t.id
 }
 
 // replace makes file the one that is followed. What the file before it still
@@ -342,11 +347,17 @@ func (w *Watcher) search(t *tail, until int64) (found, more bool) {
 	}
 }
 
+// skip tells once that the line at the position is passed over.
 func (w *Watcher) skip(t *tail) {
-	if !t.tooLong {
-		t.tooLong = true
-		w.tell(t, LineTooLong, fmt.Errorf("the line at byte %d is longer than %d bytes", t.off, w.cfg.MaxLine))
+	if t.tooLong {
+		return
 	}
+	t.tooLong = true
+	if t.Whole {
+		w.tell(t, LineTooLong, fmt.Errorf("the content is longer than %d bytes", w.cfg.MaxLine))
+		return
+	}
+	w.tell(t, LineTooLong, fmt.Errorf("the line at byte %d is longer than %d bytes", t.off, w.cfg.MaxLine))
 }
 
 // same checks, after n bytes were read at the position, that the open file is

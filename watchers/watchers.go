@@ -312,7 +312,7 @@ func (w *Watcher) see(ev fsnotify.Event, ok bool) {
 		w.mark(t, todo)
 	}
 	for _, t := range w.away {
-		w.mark(t, toRead)
+		w.mark(t, toLook) // its file has a name that we do not know
 	}
 	if !ev.Has(fsnotify.Remove) && !ev.Has(fsnotify.Rename) {
 		return
@@ -386,6 +386,9 @@ func (w *Watcher) work() {
 			more = w.look(t)
 		} else {
 			more = w.read(t, false)
+			if !more && !t.current() {
+				more = w.look(t)
+			}
 		}
 		if more {
 			w.mark(t, toRead)

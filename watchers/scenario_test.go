@@ -1,0 +1,308 @@
+package watchers
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+func TestMain(m *testing.M) {
+	// A check of the law runs real watchers over real files. The flag on the
+	// command line overrules this.
+	if err := flag.Set("rapid.checks", "20"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// patience is how long a test waits for what must come.
+const patience = 20 * time.Second
+
+// modes are the two ways to learn of a change. Both must tell the same.
+var modes = []struct {
+	name    string
+	polling bool
+}{{"inotify", false}, {"polling", true}}
+
+var errNoInotify = errors.New("inotify is not to be had in this test")
+
+// rig runs a Watcher over a folder of its own. One more file, the bell, is
+// watched with it: a line rung there comes back when all that was done before
+// has been seen, and can hold the watcher while several things are done.
+type rig struct {
+	t       *testing.T
+	dir     string
+	polling bool
+	maxLine int
+
+	w      *Watcher
+	cancel context.CancelFunc
+	done   chan error
+	bell   string
+	rung   chan struct{}
+	held   chan struct{} // the watcher waits here while it is held
+
+	mu     sync.Mutex
+	told   []told
+	cursor map[name]Position
+}
+
+// told is one line or one trouble, as a scenario prints it.
+type told struct {
+	name
+	what string
+}
+
+func newRig(t *testing.T, polling bool) *rig {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	r := &rig{t: t, dir: filepath.Join(dir, "files"), polling: polling, cursor: map[name]Position{}}
+	require.NoError(t, os.Mkdir(r.dir, 0o700))
+	r.bell = filepath.Join(dir, "bell")
+	return r
+}
+
+func (r *rig) start() {
+	r.t.Helper()
+	require.NoError(r.t, os.WriteFile(r.bell, nil, 0o600))
+	w, err := New(Config{Deliver: r.deliver, Trouble: r.trouble, PollEvery: time.Millisecond, MaxLine: r.maxLine})
+	require.NoError(r.t, err)
+	if r.polling {
+		w.noNotify = errNoInotify
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.w, r.cancel = w, cancel
+	r.done, r.rung, r.held = make(chan error, 1), make(chan struct{}, 16), make(chan struct{})
+	w.Add(Spec{Source: "bell", Path: r.bell})
+	go func() { r.done <- w.Run(ctx) }()
+	r.sync()
+}
+
+func (r *rig) deliver(l Line) {
+	if l.Source == "bell" {
+		r.rung <- struct{}{}
+		if string(l.Text) == "hold" {
+			<-r.held
+		}
+		return
+	}
+	what := fmt.Sprintf("%q @%d", l.Text, l.Pos.Offset)
+	if l.Gone {
+		what = "gone"
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := name{l.Source, l.Path}
+	r.cursor[n] = l.Pos
+	r.told = append(r.told, told{n, what})
+}
+
+func (r *rig) trouble(x Trouble) {
+	if r.polling && x.What == Polling && errors.Is(x.Err, errNoInotify) {
+		return // the same for every file of this mode
+	}
+	what := string(x.What)
+	if x.What == LineTooLong {
+		what += ": " + x.Err.Error()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told = append(r.told, told{name{x.Source, x.Path}, what})
+}
+
+// ring writes to the bell and waits until the watcher has told of it.
+func (r *rig) ring(text string) {
+	r.t.Helper()
+	appendTo(r.t, r.bell, text+"\n")
+	select {
+	case <-r.rung:
+	case <-time.After(patience):
+		require.FailNow(r.t, "the watcher does not hear the bell")
+	}
+}
+
+// sync returns when everything done before was seen. It rings twice: the first
+// line may be read in a round that had passed the other files already.
+func (r *rig) sync() {
+	r.t.Helper()
+	r.ring("sync")
+	r.ring("sync")
+}
+
+// together does several things between two looks of the watcher.
+func (r *rig) together(do func()) {
+	r.t.Helper()
+	r.ring("hold")
+	do()
+	r.held <- struct{}{}
+}
+
+func (r *rig) stop() {
+	r.t.Helper()
+	r.cancel()
+	r.wait()
+}
+
+func (r *rig) wait() {
+	r.t.Helper()
+	select {
+	case err := <-r.done:
+		require.NoError(r.t, err)
+		r.w = nil
+	case <-time.After(patience):
+		require.FailNow(r.t, "Run does not return")
+	}
+}
+
+// take returns what was told since the last time, file by file: the order
+// among files is nobody's promise.
+func (r *rig) take() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slices.SortStableFunc(r.told, func(a, b told) int {
+		return strings.Compare(a.source+"\x00"+a.path, b.source+"\x00"+b.path)
+	})
+	var b strings.Builder
+	for _, x := range r.told {
+		path, _ := filepath.Rel(r.dir, x.path)
+		fmt.Fprintf(&b, "%s %s: %s\n", x.source, path, x.what)
+	}
+	r.told = nil
+	return b.String()
+}
+
+func appendTo(t *testing.T, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	require.NoError(t, err)
+	_, err = f.WriteString(text)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
+// script does what a scenario's lines say to the files, in the manner of a shell.
+func (r *rig) script(lines string) {
+	for line := range strings.Lines(lines) {
+		word := strings.SplitN(strings.TrimSpace(line), " ", 3)
+		path, rest := filepath.Join(r.dir, word[1]), ""
+		if len(word) == 3 {
+			rest = word[2]
+		}
+		text := func() string {
+			s, err := strconv.Unquote(rest)
+			require.NoError(r.t, err, line)
+			return s
+		}
+		var err error
+		switch word[0] {
+		case "append":
+			appendTo(r.t, path, text())
+		case "fill": // a line of so many letters, without its newline
+			n, err2 := strconv.Atoi(rest)
+			require.NoError(r.t, err2, line)
+			appendTo(r.t, path, strings.Repeat("x", n))
+		case "overwrite": // the same inode
+			err = os.WriteFile(path, []byte(text()), 0o600)
+		case "replace": // another inode, in one step
+			err = errors.Join(os.WriteFile(path+".new", []byte(text()), 0o600), os.Rename(path+".new", path))
+		case "truncate":
+			n, err2 := strconv.ParseInt(rest, 10, 64)
+			require.NoError(r.t, err2, line)
+			err = os.Truncate(path, n)
+		case "rename":
+			err = os.Rename(path, filepath.Join(r.dir, rest))
+		case "delete":
+			err = os.RemoveAll(path)
+		case "mkdir":
+			err = os.MkdirAll(path, 0o700)
+		case "link": // path is a symbolic link to rest from now on
+			err = errors.Join(os.Symlink(rest, path+".new"), os.Rename(path+".new", path))
+		case "fifo":
+			err = unix.Mkfifo(path, 0o600)
+		default:
+			err = errors.New("no such command")
+		}
+		require.NoError(r.t, err, line)
+	}
+}
+
+// TestScenarios plays each file of testdata in both modes.
+//
+//	start [max-line=N]             a watcher begins
+//	watch SOURCE PATH [whole] [at-end] [resume]
+//	                               Add; resume goes on at the last position told
+//	forget SOURCE PATH             Remove
+//	do                             the lines of the script, between two looks
+//	end                            the same, and the context ends before the next look
+func TestScenarios(t *testing.T) {
+	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
+		for _, mode := range modes {
+			t.Run(mode.name, func(t *testing.T) {
+				r := newRig(t, mode.polling)
+				datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+					return r.play(d)
+				})
+				if r.w != nil {
+					r.stop()
+				}
+			})
+		}
+	})
+}
+
+func (r *rig) play(d *datadriven.TestData) string {
+	switch d.Cmd {
+	case "start":
+		d.MaybeScanArgs(r.t, "max-line", &r.maxLine)
+		r.start()
+	case "watch":
+		n := name{d.CmdArgs[0].Key, filepath.Join(r.dir, d.CmdArgs[1].Key)}
+		s := Spec{Source: n.source, Path: n.path, Whole: d.HasArg("whole"), AtEnd: d.HasArg("at-end")}
+		if d.HasArg("resume") {
+			pos, ok := r.cursor[n]
+			require.True(r.t, ok, "nothing was told of %s yet", n.path)
+			s.From = &pos
+		}
+		r.w.Add(s)
+		r.sync()
+	case "forget":
+		r.together(func() {
+			r.script(d.Input)
+			r.w.Remove(d.CmdArgs[0].Key, filepath.Join(r.dir, d.CmdArgs[1].Key))
+		})
+		r.sync()
+	case "do":
+		if r.w == nil { // nobody looks
+			r.script(d.Input)
+			return r.take()
+		}
+		r.together(func() { r.script(d.Input) })
+		r.sync()
+	case "end":
+		r.together(func() {
+			r.script(d.Input)
+			r.cancel()
+		})
+		r.wait()
+	default:
+		d.Fatalf(r.t, "no such command: %s", d.Cmd)
+	}
+	if out := r.take(); out != "" {
+		return out
+	}
+	return "nothing\n"
+}
