@@ -1,0 +1,139 @@
+package contracttest
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const root = "../.."
+
+// A row of a table: | sentence | test, test | status |
+type row struct {
+	line     int
+	sentence string
+	tests    []string
+	status   string
+}
+
+func rows(t *testing.T, file string) []row {
+	t.Helper()
+	f, err := os.Open(file)
+	require.NoError(t, err)
+	defer f.Close()
+	var out []row
+	scan := bufio.NewScanner(f)
+	for line := 1; scan.Scan(); line++ {
+		text := strings.TrimSpace(scan.Text())
+		if !strings.HasPrefix(text, "|") || strings.HasPrefix(text, "|---") || strings.HasPrefix(text, "| sentence ") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(text, "|"), "|")
+		require.Len(t, cells, 3, "%s:%d: a row has three cells", file, line)
+		r := row{line: line, sentence: strings.TrimSpace(cells[0]), status: strings.TrimSpace(cells[2])}
+		for _, name := range strings.Split(cells[1], ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				r.tests = append(r.tests, name)
+			}
+		}
+		out = append(out, r)
+	}
+	require.NoError(t, scan.Err())
+	return out
+}
+
+// problems says what is wrong with a row; exists tells of a folder and a test
+// function whether it is there.
+func problems(r row, exists func(folder, test string) bool) []string {
+	var out []string
+	if r.sentence == "" {
+		out = append(out, "a row without a sentence")
+	}
+	switch r.status {
+	case "proven":
+		if len(r.tests) == 0 {
+			out = append(out, "proven by no test")
+		}
+	case "later":
+		if len(r.tests) > 0 {
+			out = append(out, "has a test and is still called later")
+		}
+	default:
+		out = append(out, fmt.Sprintf("status %q is neither proven nor later", r.status))
+	}
+	for _, name := range r.tests {
+		folder, test, ok := strings.Cut(name, ".")
+		switch {
+		case !ok:
+			out = append(out, name+" is not written as folder.Test")
+		case !exists(folder, test):
+			out = append(out, name+" does not exist")
+		}
+	}
+	return out
+}
+
+var testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
+
+func inRepository(t *testing.T) func(folder, test string) bool {
+	known := map[string][]string{}
+	return func(folder, test string) bool {
+		names, seen := known[folder]
+		if !seen {
+			files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
+			require.NoError(t, err)
+			for _, file := range files {
+				source, err := os.ReadFile(file)
+				require.NoError(t, err)
+				for _, m := range testFunc.FindAllSubmatch(source, -1) {
+					names = append(names, string(m[1]))
+				}
+			}
+			known[folder] = names
+		}
+		return slices.Contains(names, test)
+	}
+}
+
+func TestEveryListedTestExists(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "docs", "contract", "*.md"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	exists := inRepository(t)
+	for _, file := range files {
+		all := rows(t, file)
+		require.NotEmpty(t, all, file)
+		for _, r := range all {
+			for _, p := range problems(r, exists) {
+				t.Errorf("%s:%d: %s", filepath.Base(file), r.line, p)
+			}
+		}
+	}
+}
+
+// The watchman is watched: each kind of false row is found.
+func TestFalseRowsAreFound(t *testing.T) {
+	exists := inRepository(t)
+	for _, c := range []struct {
+		row  row
+		want []string
+	}{
+		{row{sentence: "s", status: "proven", tests: []string{"internal/contracttest.TestFalseRowsAreFound"}}, nil},
+		{row{sentence: "s", status: "later"}, nil},
+		{row{sentence: "s", status: "proven"}, []string{"proven by no test"}},
+		{row{sentence: "s", status: "later", tests: []string{"internal/contracttest.TestFalseRowsAreFound"}}, []string{"has a test and is still called later"}},
+		{row{sentence: "s", status: "proven", tests: []string{"internal/contracttest.TestThatNobodyWrote"}}, []string{"internal/contracttest.TestThatNobodyWrote does not exist"}},
+		{row{sentence: "s", status: "proven", tests: []string{"nowhere.TestX"}}, []string{"nowhere.TestX does not exist"}},
+		{row{sentence: "s", status: "proven", tests: []string{"TestX"}}, []string{"TestX is not written as folder.Test"}},
+		{row{sentence: "", status: "soon"}, []string{"a row without a sentence", `status "soon" is neither proven nor later`}},
+	} {
+		require.Equal(t, c.want, problems(c.row, exists))
+	}
+}
