@@ -27,7 +27,7 @@ func AskHook(socket, event string, input io.Reader, out io.Writer, deadline time
 	}
 	defer conn.Close()
 
-	answer, err := readReply(bufio.NewReader(conn))
+	answer, err := readReply(bufio.NewReaderSize(conn, maxLine))
 	if err != nil {
 		return fmt.Errorf("read the answer to hook %s: %w", event, err)
 	}
@@ -105,25 +105,19 @@ func readReply(r *bufio.Reader) ([]byte, error) {
 	return readBody(r, head.Bytes)
 }
 
-// readLine reads one line of JSON of at most maxLine bytes into v.
+// readLine reads one line of JSON into v. The line must fit r's buffer.
 func readLine(r *bufio.Reader, v any) error {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		if len(line) > maxLine {
-			return fmt.Errorf("line longer than %d bytes", maxLine)
-		}
-		if err == nil {
-			return json.Unmarshal(line, v)
-		}
-		if err == io.EOF && len(line) > 0 {
-			return io.ErrUnexpectedEOF
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return err
-		}
+	line, err := r.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return fmt.Errorf("line longer than %d bytes", r.Size())
 	}
+	if err == io.EOF && len(line) > 0 {
+		return io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(line, v)
 }
 
 // readBody reads exactly n bytes. It makes room as they come: a peer that only

@@ -157,7 +157,7 @@ func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
 	// Ending the context hangs up, which ends every read and write here.
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 
-	in := bufio.NewReader(conn)
+	in := bufio.NewReaderSize(conn, maxLine)
 	if conn.SetDeadline(time.Now().Add(requestTime)) != nil {
 		return
 	}

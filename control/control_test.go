@@ -1,0 +1,595 @@
+//go:build linux
+
+package control
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// handler makes a function a Handler.
+type handler func(ctx context.Context, call *HookCall)
+
+func (h handler) Hook(ctx context.Context, call *HookCall) { h(ctx, call) }
+
+// echo answers with what it was told.
+var echo = handler(func(_ context.Context, call *HookCall) {
+	call.Answer(fmt.Appendf(nil, "%s: %s", call.Event, call.Input))
+})
+
+// open serves h until the test ends, and waits for the end.
+func open(t *testing.T, h Handler) *Server {
+	t.Helper()
+	s, err := Listen(filepath.Join(shortDir(t), "s.sock"))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, h) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := within(t, served); err != nil {
+			t.Errorf("serve: %v", err)
+		}
+		if _, err := os.Lstat(s.Path()); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the socket is still there: %v", err)
+		}
+	})
+	return s
+}
+
+// shortDir is a private folder whose name leaves room for a socket's.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "ctl-")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// within receives, and fails the test rather than hang.
+func within[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(10 * time.Second):
+		t.Fatal("waited 10 s in vain")
+		panic("unreachable")
+	}
+}
+
+func soon() time.Time { return time.Now().Add(10 * time.Second) }
+
+func dialRaw(t *testing.T, s *Server) *net.UnixConn {
+	t.Helper()
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: s.Path(), Net: "unix"})
+	require.NoError(t, err)
+	require.NoError(t, conn.SetDeadline(soon()))
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func TestAHookIsAnswered(t *testing.T) {
+	s := open(t, echo)
+	for _, size := range []int{0, 1, 5000, 1 << 20, MaxBody - 64} {
+		input := strings.Repeat("ü", size/2) + strings.Repeat("\x00", size%2)
+		var out bytes.Buffer
+		require.NoError(t, AskHook(s.Path(), "SessionStart", strings.NewReader(input), &out, soon()))
+		if want := "SessionStart: " + input; out.String() != want {
+			t.Errorf("size %d: %d bytes came back, want %d", size, out.Len(), len(want))
+		}
+	}
+}
+
+func TestDeliveredMeansWrittenWhole(t *testing.T) {
+	// Every case is a peer; delivered is what the handler must hear.
+	ask := func(out io.Writer) func(*testing.T, *Server) {
+		return func(_ *testing.T, s *Server) {
+			_ = AskHook(s.Path(), "Stop", strings.NewReader("in"), out, soon())
+		}
+	}
+	raw := func(after string) func(*testing.T, *Server) {
+		return func(t *testing.T, s *Server) {
+			conn := dialRaw(t, s)
+			_, err := io.WriteString(conn, `{"op":"hook","event":"Stop","bytes":2}`+"\nin")
+			require.NoError(t, err)
+			_, err = readReply(bufio.NewReader(conn))
+			require.NoError(t, err)
+			_, err = io.WriteString(conn, after)
+			require.NoError(t, err)
+			conn.Close()
+		}
+	}
+	cases := []struct {
+		name      string
+		peer      func(*testing.T, *Server)
+		delivered bool
+	}{
+		{"a hook that prints", ask(io.Discard), true},
+		{"a hook whose harness closed the pipe", ask(brokenWriter{}), false},
+		{"a peer that says ok", raw("ok\n"), true},
+		{"a peer that says nothing", raw(""), false},
+		{"a peer that says something else", raw("nok\n"), false},
+		{"a peer that says half of it", raw("ok"), false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			heard := make(chan bool, 1)
+			s := open(t, handler(func(_ context.Context, call *HookCall) { heard <- call.Answer([]byte("out")) }))
+			c.peer(t, s)
+			if got := within(t, heard); got != c.delivered {
+				t.Errorf("delivered %v, want %v", got, c.delivered)
+			}
+		})
+	}
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+func TestAHookThatLeavesBeforeTheAnswer(t *testing.T) {
+	heard := make(chan bool, 1)
+	s := open(t, handler(func(_ context.Context, call *HookCall) {
+		<-call.Gone()
+		heard <- call.Answer([]byte("too late"))
+	}))
+	conn := dialRaw(t, s)
+	_, err := io.WriteString(conn, `{"op":"hook","event":"Stop","bytes":2}`+"\nin")
+	require.NoError(t, err)
+	conn.Close()
+	if within(t, heard) {
+		t.Error("delivered to nobody")
+	}
+}
+
+func TestAnOkSaidTooEarlyIsNone(t *testing.T) {
+	heard := make(chan bool, 1)
+	s := open(t, handler(func(_ context.Context, call *HookCall) {
+		<-call.Gone()
+		heard <- call.Answer([]byte("out"))
+	}))
+	conn := dialRaw(t, s)
+	_, err := io.WriteString(conn, `{"op":"hook","event":"Stop","bytes":2}`+"\ninok\n")
+	require.NoError(t, err)
+	if within(t, heard) {
+		t.Error("delivered before it was sent")
+	}
+}
+
+func TestAPeerThatNeverSaysOkIsNotWaitedForLong(t *testing.T) {
+	heard := make(chan bool, 1)
+	s := open(t, handler(func(_ context.Context, call *HookCall) { heard <- call.Answer([]byte("out")) }))
+	conn := dialRaw(t, s)
+	began := time.Now()
+	_, err := io.WriteString(conn, `{"op":"hook","event":"Stop","bytes":0}`+"\n")
+	require.NoError(t, err)
+	if within(t, heard) {
+		t.Error("delivered without a word")
+	}
+	if took := time.Since(began); took < replyTime {
+		t.Errorf("given up after %v, want %v", took, replyTime)
+	}
+}
+
+func TestOnlyTheFirstAnswerCounts(t *testing.T) {
+	heard := make(chan []bool, 1)
+	s := open(t, handler(func(_ context.Context, call *HookCall) {
+		heard <- []bool{call.Answer([]byte("first")), call.Answer([]byte("second"))}
+	}))
+	var out bytes.Buffer
+	require.NoError(t, AskHook(s.Path(), "Stop", strings.NewReader(""), &out, soon()))
+	require.Equal(t, []bool{true, false}, within(t, heard))
+	if out.String() != "first" {
+		t.Errorf("printed %q", out.String())
+	}
+}
+
+func TestAHandlerThatDoesNotAnswer(t *testing.T) {
+	s := open(t, handler(func(context.Context, *HookCall) {}))
+	var out bytes.Buffer
+	require.NoError(t, AskHook(s.Path(), "Stop", strings.NewReader(""), &out, soon()))
+	if out.Len() != 0 {
+		t.Errorf("printed %q, want nothing", out.String())
+	}
+}
+
+// The loop answers; the connection's goroutine only waits.
+func TestAnAnswerFromAnotherGoroutine(t *testing.T) {
+	calls := make(chan *HookCall)
+	heard := make(chan bool, 1)
+	var loop sync.WaitGroup
+	loop.Go(func() {
+		call := <-calls
+		heard <- call.Answer([]byte("from the loop"))
+	})
+	defer loop.Wait()
+	answered := make(chan struct{})
+	s := open(t, handler(func(_ context.Context, call *HookCall) {
+		calls <- call
+		select {
+		case <-call.Gone():
+		case <-answered:
+		}
+	}))
+	var out bytes.Buffer
+	require.NoError(t, AskHook(s.Path(), "Stop", strings.NewReader(""), &out, soon()))
+	if !within(t, heard) || out.String() != "from the loop" {
+		t.Errorf("printed %q", out.String())
+	}
+	close(answered)
+}
+
+func TestAnAnswerTooLargeIsNotSent(t *testing.T) {
+	heard := make(chan bool, 1)
+	s := open(t, handler(func(_ context.Context, call *HookCall) { heard <- call.Answer(make([]byte, MaxBody+1)) }))
+	var out bytes.Buffer
+	require.NoError(t, AskHook(s.Path(), "Stop", strings.NewReader(""), &out, soon()))
+	if within(t, heard) || out.Len() != 0 {
+		t.Errorf("delivered %d bytes", out.Len())
+	}
+}
+
+func TestTellingWaitsForNobody(t *testing.T) {
+	told := make(chan *HookCall, 1)
+	s := open(t, handler(func(_ context.Context, call *HookCall) {
+		<-call.Gone()
+		told <- call
+	}))
+	require.NoError(t, TellHook(s.Path(), "StatusLine", strings.NewReader("{}"), soon()))
+	call := within(t, told)
+	if call.Event != "StatusLine" || string(call.Input) != "{}" || !call.Told {
+		t.Errorf("told %+v", call)
+	}
+	if call.Answer([]byte("out")) {
+		t.Error("delivered to one who wants nothing")
+	}
+
+	// A door that nobody tends takes it too: the kernel keeps it.
+	idle, err := Listen(filepath.Join(shortDir(t), "s.sock"))
+	require.NoError(t, err)
+	defer idle.Close()
+	require.NoError(t, TellHook(idle.Path(), "StatusLine", strings.NewReader("{}"), soon()))
+}
+
+func TestManyHooksAtOnce(t *testing.T) {
+	const n = 100
+	// Nobody is answered before all are there: they really wait side by side.
+	var all sync.WaitGroup
+	all.Add(n)
+	s := open(t, handler(func(ctx context.Context, call *HookCall) {
+		all.Done()
+		all.Wait()
+		echo(ctx, call)
+	}))
+	errs := make(chan error, n)
+	for i := range n {
+		go func() {
+			var out bytes.Buffer
+			input := strings.Repeat("x", 1000*i)
+			err := AskHook(s.Path(), "Stop", strings.NewReader(input), &out, soon())
+			if err == nil && out.String() != "Stop: "+input {
+				err = fmt.Errorf("hook %d got %d bytes", i, out.Len())
+			}
+			errs <- err
+		}()
+	}
+	for range n {
+		if err := within(t, errs); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	s := open(t, echo)
+	cases := []struct{ name, send, want string }{
+		{"unknown op", `{"op":"dance"}` + "\n", `unknown op "dance"`},
+		{"no op", `{}` + "\n", `unknown op ""`},
+		{"no event", `{"op":"hook","bytes":0}` + "\n", "event name of 0 bytes, want 1 to 256"},
+		{"long event", `{"op":"hook","event":"` + strings.Repeat("e", 257) + `"}` + "\n", "event name of 257 bytes, want 1 to 256"},
+		{"no JSON", "GET / HTTP/1.1\r\n\r\n", "cannot read the request: "},
+		{"endless line", strings.Repeat("x", maxLine+1), "cannot read the request: line longer than 4096 bytes"},
+		{"too many bytes", `{"op":"hook","event":"e","bytes":16777217}` + "\n", "cannot read the input: body of 16777217 bytes, want at most 16777216"},
+		{"negative bytes", `{"op":"hook","event":"e","bytes":-1}` + "\n", "cannot read the input: body of -1 bytes"},
+		{"bytes that are no number", `{"op":"hook","event":"e","bytes":"2"}` + "\n", "cannot read the request: "},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			conn := dialRaw(t, s)
+			_, err := io.WriteString(conn, c.send)
+			require.NoError(t, err)
+			_, err = readReply(bufio.NewReader(conn))
+			if err == nil || !strings.HasPrefix(err.Error(), "refused: "+c.want) {
+				t.Errorf("answer %v, want %q", err, "refused: "+c.want)
+			}
+		})
+	}
+	t.Run("half a body", func(t *testing.T) {
+		conn := dialRaw(t, s)
+		_, err := io.WriteString(conn, `{"op":"hook","event":"e","bytes":10}`+"\nfive5")
+		require.NoError(t, err)
+		require.NoError(t, conn.CloseWrite())
+		_, err = readReply(bufio.NewReader(conn))
+		if want := "refused: cannot read the input: unexpected EOF"; err == nil || err.Error() != want {
+			t.Errorf("answer %v, want %q", err, want)
+		}
+	})
+	t.Run("members of another version are ignored", func(t *testing.T) {
+		conn := dialRaw(t, s)
+		_, err := io.WriteString(conn, `{"op":"hook","event":"e","bytes":2,"lang":"de"}`+"\nin")
+		require.NoError(t, err)
+		got, err := readReply(bufio.NewReader(conn))
+		require.NoError(t, err)
+		require.Equal(t, "e: in", string(got))
+	})
+}
+
+func TestClosingHangsUpOnEveryone(t *testing.T) {
+	s, err := Listen(filepath.Join(shortDir(t), "s.sock"))
+	require.NoError(t, err)
+	entered := make(chan struct{})
+	served := make(chan error, 1)
+	go func() {
+		served <- s.Serve(context.Background(), handler(func(ctx context.Context, call *HookCall) {
+			close(entered)
+			<-ctx.Done()
+		}))
+	}()
+	asked := make(chan error, 1)
+	var out bytes.Buffer
+	go func() { asked <- AskHook(s.Path(), "Stop", strings.NewReader(""), &out, soon()) }()
+	silent := dialRaw(t, s) // one that has not even asked
+	within(t, entered)
+
+	require.NoError(t, s.Close())
+	require.NoError(t, within(t, served))
+	if err := within(t, asked); err == nil || out.Len() != 0 {
+		t.Errorf("hook: %v, printed %q; want an error and nothing", err, out.String())
+	}
+	if _, err := silent.Read(make([]byte, 1)); err == nil {
+		t.Error("a silent peer was not hung up on")
+	}
+	require.NoError(t, s.Close(), "closing twice does no harm")
+}
+
+func TestAskingInVain(t *testing.T) {
+	dir := shortDir(t)
+	deaf, err := Listen(filepath.Join(dir, "deaf.sock")) // nobody accepts
+	require.NoError(t, err)
+	defer deaf.Close()
+	cases := []struct {
+		name, socket string
+		input        io.Reader
+		want         string
+	}{
+		{"no socket", filepath.Join(dir, "none"), strings.NewReader(""), "no such file"},
+		{"no answer", deaf.Path(), strings.NewReader("in"), "i/o timeout"},
+		{"no one takes it", deaf.Path(), strings.NewReader(strings.Repeat("x", 8<<20)), "i/o timeout"},
+		{"too large", deaf.Path(), io.LimitReader(zeros{}, MaxBody+1), "larger than"},
+		{"no input", deaf.Path(), io.MultiReader(strings.NewReader("in"), brokenReader{}), "read the input"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			var out bytes.Buffer
+			err := AskHook(c.socket, "Stop", c.input, &out, time.Now().Add(50*time.Millisecond))
+			if err == nil || !strings.Contains(err.Error(), c.want) || out.Len() != 0 {
+				t.Errorf("error %v, printed %q; want %q and nothing", err, out.String(), c.want)
+			}
+		})
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+func TestASocketOfTheDeadIsReplaced(t *testing.T) {
+	path := filepath.Join(shortDir(t), "s.sock")
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	require.NoError(t, err)
+	dead.SetUnlinkOnClose(false)
+	require.NoError(t, dead.Close())
+
+	s, err := Listen(path)
+	require.NoError(t, err)
+	info, err := os.Lstat(path)
+	require.NoError(t, err)
+	if info.Mode() != os.ModeSocket|0o600 {
+		t.Errorf("mode %v, want a socket with 0600", info.Mode())
+	}
+
+	_, err = Listen(path)
+	if err == nil || !strings.Contains(err.Error(), "another process is listening there") {
+		t.Errorf("second listener: %v", err)
+	}
+	require.NoError(t, s.Close())
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+
+	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o600))
+	if _, err = Listen(path); err == nil {
+		t.Error("a file of the user's was taken for a socket")
+	}
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "mine", string(got))
+}
+
+// Many start at the same dead socket; one gets it.
+func TestOneListenerWins(t *testing.T) {
+	path := filepath.Join(shortDir(t), "s.sock")
+	for range 20 {
+		dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		require.NoError(t, err)
+		dead.SetUnlinkOnClose(false)
+		require.NoError(t, dead.Close())
+
+		won := make(chan *Server, 8)
+		for range cap(won) {
+			go func() {
+				s, _ := Listen(path) // nil for those who lose
+				won <- s
+			}()
+		}
+		winners := 0
+		var servers []*Server
+		for range cap(won) {
+			if s := within(t, won); s != nil {
+				winners++
+				servers = append(servers, s)
+			}
+		}
+		if winners != 1 {
+			t.Errorf("%d listeners, want one", winners)
+		}
+		for _, s := range servers {
+			require.NoError(t, s.Close())
+		}
+	}
+}
+
+func TestSocketDir(t *testing.T) {
+	t.Run("in the runtime folder", func(t *testing.T) {
+		run := shortDir(t)
+		t.Setenv("XDG_RUNTIME_DIR", run)
+		for range 2 { // made, then found
+			dir, err := SocketDir()
+			require.NoError(t, err)
+			require.Equal(t, filepath.Join(run, "lifeloop"), dir)
+			requirePrivate(t, dir)
+		}
+	})
+	for name, runtimeDir := range map[string]string{"unset": "", "missing": "/nowhere/run", "relative": "run"} {
+		t.Run("runtime folder "+name, func(t *testing.T) {
+			tmp := shortDir(t)
+			t.Setenv("XDG_RUNTIME_DIR", runtimeDir)
+			t.Setenv("TMPDIR", tmp)
+			for range 2 {
+				dir, err := SocketDir()
+				require.NoError(t, err)
+				require.Equal(t, filepath.Join(tmp, fmt.Sprintf("lifeloop-%d", os.Geteuid())), dir)
+				requirePrivate(t, dir)
+			}
+		})
+	}
+	squat := map[string]func(t *testing.T, path string){
+		"open to others": func(t *testing.T, path string) {
+			require.NoError(t, os.Mkdir(path, 0o700))
+			require.NoError(t, os.Chmod(path, 0o755))
+		},
+		"a link": func(t *testing.T, path string) { require.NoError(t, os.Symlink(shortDir(t), path)) },
+		"a file": func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, nil, 0o700)) },
+		"someone else's": func(t *testing.T, path string) {
+			if os.Geteuid() != 0 {
+				t.Skip("only root can make a folder that belongs to another user")
+			}
+			require.NoError(t, os.Mkdir(path, 0o700))
+			require.NoError(t, os.Chown(path, 65534, 65534))
+		},
+	}
+	for name, take := range squat {
+		t.Run("the name is taken: "+name, func(t *testing.T) {
+			tmp := shortDir(t)
+			t.Setenv("XDG_RUNTIME_DIR", "")
+			t.Setenv("TMPDIR", tmp)
+			usual := filepath.Join(tmp, fmt.Sprintf("lifeloop-%d", os.Geteuid()))
+			take(t, usual)
+			dir, err := SocketDir()
+			require.NoError(t, err)
+			if dir == usual || filepath.Dir(dir) != tmp {
+				t.Errorf("folder %s, want a fresh one beside %s", dir, usual)
+			}
+			requirePrivate(t, dir)
+		})
+	}
+}
+
+func requirePrivate(t *testing.T, dir string) {
+	t.Helper()
+	info, err := os.Lstat(dir)
+	require.NoError(t, err)
+	require.Equal(t, os.ModeDir|0o700, info.Mode())
+}
+
+func TestSocketPathFitsAnAddress(t *testing.T) {
+	run := shortDir(t)
+	long := filepath.Join(run, strings.Repeat("d", 120))
+	require.NoError(t, os.Mkdir(long, 0o700))
+	middling := filepath.Join(run, strings.Repeat("d", 45))
+	require.NoError(t, os.Mkdir(middling, 0o700))
+	const uuid = "0b9c1f0e-6f1d-4d3a-9f0a-1a2b3c4d5e6f"
+
+	cases := []struct{ name, runtimeDir, id, want string }{
+		{"the usual", run, uuid, run + "/lifeloop/" + uuid + ".sock"},
+		{"a long folder", middling, uuid, middling + "/lifeloop/*.sock"},
+		{"a folder too long", long, uuid, "/tmp/lifeloop-*/*.sock"},
+		{"a long id", run, strings.Repeat("i", 256), run + "/lifeloop/*.sock"},
+		{"an id that is no file name", run, "../../etc/x", run + "/lifeloop/*.sock"},
+		{"a hidden id", run, "..", run + "/lifeloop/*.sock"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("XDG_RUNTIME_DIR", c.runtimeDir)
+			path, err := SocketPath(c.id)
+			require.NoError(t, err)
+			if ok, _ := filepath.Match(c.want, path); !ok || len(path) > 100 {
+				t.Errorf("path %s of %d bytes, want %s", path, len(path), c.want)
+			}
+			again, err := SocketPath(c.id)
+			require.NoError(t, err)
+			require.Equal(t, path, again)
+			other, err := SocketPath(c.id + "2")
+			require.NoError(t, err)
+			if other == path {
+				t.Errorf("two sessions share %s", path)
+			}
+			s, err := Listen(path)
+			require.NoError(t, err)
+			require.NoError(t, s.Close())
+		})
+	}
+	if _, err := SocketPath(""); err == nil {
+		t.Error("a socket for no session")
+	}
+}
+
+// FuzzPeer: whatever a peer sends, it is answered or hung up on, and the next
+// one is served.
+func FuzzPeer(f *testing.F) {
+	f.Add([]byte(`{"op":"hook","event":"Stop","bytes":2}` + "\ninok\n"))
+	f.Add([]byte(`{"op":"tell","event":"Stop","bytes":2}` + "\nin"))
+	f.Add([]byte(`{"op":"hook","event":"Stop","bytes":99999999999}` + "\n"))
+	f.Add([]byte("\n\n\n"))
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		s := open(t, echo)
+		conn := dialRaw(t, s)
+		_, _ = conn.Write(sent)
+		_ = conn.CloseWrite()
+		_, _ = io.Copy(io.Discard, conn)
+		var out bytes.Buffer
+		require.NoError(t, AskHook(s.Path(), "Stop", strings.NewReader("in"), &out, soon()))
+		require.Equal(t, "Stop: in", out.String())
+	})
+}
