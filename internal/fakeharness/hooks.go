@@ -1,0 +1,241 @@
+//go:build unix
+
+package fakeharness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// hooks are the commands that the harness was told to run, by event, and its
+// status line's.
+type hooks struct {
+	on         map[string][]hookCommand
+	statusline string
+	warning    string // shown at the start
+}
+
+type hookCommand struct {
+	matcher string // a regular expression for the event's variant
+	command string
+	timeout time.Duration
+}
+
+// group is how both programs write the hooks of one event.
+type group struct {
+	Matcher string `json:"matcher"`
+	Hooks   []struct {
+		Type    string `json:"type"`
+		Command string `json:"command"`
+		Timeout int    `json:"timeout"` // seconds
+	} `json:"hooks"`
+}
+
+func (h *hooks) add(event string, groups []group) {
+	for _, g := range groups {
+		for _, c := range g.Hooks {
+			if c.Type != "command" {
+				continue
+			}
+			seconds := c.Timeout
+			if seconds == 0 {
+				seconds = 600
+			}
+			h.on[event] = append(h.on[event], hookCommand{g.Matcher, c.Command, time.Duration(seconds) * time.Second})
+		}
+	}
+}
+
+// claudeHooks reads the layers of settings that there are: the user's, the
+// project's, and those of --settings. Hooks add up; the last status line holds.
+func claudeHooks(h *harness) (hooks, error) {
+	out := hooks{on: map[string][]hookCommand{}}
+	var layers [][]byte
+	for _, path := range []string{
+		filepath.Join(h.home("CLAUDE_CONFIG_DIR", ".claude"), "settings.json"),
+		filepath.Join(h.dir, ".claude", "settings.json"),
+		filepath.Join(h.dir, ".claude", "settings.local.json"),
+	} {
+		if data, err := os.ReadFile(path); err == nil {
+			layers = append(layers, data)
+		}
+	}
+	if given := h.args.settings; strings.HasPrefix(strings.TrimSpace(given), "{") {
+		layers = append(layers, []byte(given))
+	} else if given != "" {
+		data, err := os.ReadFile(given)
+		if err != nil {
+			return hooks{}, fmt.Errorf("--settings: %w", err)
+		}
+		layers = append(layers, data)
+	}
+	off := false
+	for _, data := range layers {
+		var s struct {
+			Hooks      map[string][]group `json:"hooks"`
+			StatusLine *struct {
+				Command string `json:"command"`
+			} `json:"statusLine"`
+			DisableAllHooks *bool `json:"disableAllHooks"`
+		}
+		if err := json.Unmarshal(data, &s); err != nil {
+			return hooks{}, fmt.Errorf("settings: %w", err)
+		}
+		for event, groups := range s.Hooks {
+			out.add(event, groups)
+		}
+		if s.StatusLine != nil {
+			out.statusline = s.StatusLine.Command
+		}
+		if s.DisableAllHooks != nil {
+			off = *s.DisableAllHooks
+		}
+	}
+	if off {
+		return hooks{on: map[string][]hookCommand{}}, nil
+	}
+	return out, nil
+}
+
+// home is the folder that variable names, or the one below HOME.
+func (h *harness) home(variable, below string) string {
+	if dir := h.env[variable]; dir != "" {
+		return dir
+	}
+	return filepath.Join(h.env["HOME"], below)
+}
+
+// An answer is what the hooks of one event said.
+type answer struct {
+	context []string
+	blocked bool
+	reason  string
+}
+
+// hook runs the hooks of event, one after another, with the usual members and
+// more on stdin, and remembers the additional context they give.
+func (h *harness) hook(event string, more map[string]any) (answer, error) {
+	stdin := h.kind.base(event)
+	maps.Copy(stdin, more)
+	data, err := json.Marshal(stdin)
+	if err != nil {
+		return answer{}, err
+	}
+	var all answer
+	for _, c := range h.hooks.on[event] {
+		if !c.matches(stdin) {
+			continue
+		}
+		out, code := h.run(c.command, data, c.timeout)
+		a := readAnswer(event, out, code)
+		all.context = append(all.context, a.context...)
+		if a.blocked {
+			all.blocked, all.reason = true, a.reason
+		}
+	}
+	h.given = append(h.given, all.context...)
+	return all, nil
+}
+
+// matches holds the matcher against what varies within the event.
+func (c hookCommand) matches(stdin map[string]any) bool {
+	if c.matcher == "" || c.matcher == "*" {
+		return true
+	}
+	re, err := regexp.Compile("^(?:" + c.matcher + ")$")
+	if err != nil {
+		return false
+	}
+	for _, member := range []string{"tool_name", "source", "trigger", "notification_type"} {
+		if s, ok := stdin[member].(string); ok {
+			return re.MatchString(s)
+		}
+	}
+	return true
+}
+
+// run runs one command as both programs do: by the shell, in a session of its
+// own, with JSON on stdin. A command that fails or is too slow says nothing.
+func (h *harness) run(command string, stdin []byte, timeout time.Duration) ([]byte, int) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
+	cmd.Stdin = bytes.NewReader(stdin)
+	cmd.Env = h.hookEnv()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return nil, 1
+	case errors.As(err, &exit):
+		return out, exit.ExitCode()
+	case err != nil:
+		return nil, 127
+	}
+	return out, 0
+}
+
+func (h *harness) hookEnv() []string {
+	env := maps.Clone(h.env)
+	if c, ok := h.kind.(*claude); ok {
+		env["CLAUDECODE"], env["CLAUDE_CODE_CHILD_SESSION"] = "1", "1"
+		env["CLAUDE_CODE_SESSION_ID"], env["CLAUDE_CODE_ENTRYPOINT"] = c.session, c.entrypoint()
+		env["CLAUDE_PROJECT_DIR"] = h.dir
+	}
+	var out []string
+	for name, value := range env {
+		out = append(out, name+"="+value)
+	}
+	return out
+}
+
+// readAnswer reads what a hook printed. Plain text is context where both
+// programs take it so; code 2 blocks.
+func readAnswer(event string, out []byte, code int) answer {
+	if code == 2 {
+		return answer{blocked: true, reason: "blocked by a hook"}
+	}
+	out = bytes.TrimSpace(out)
+	if code != 0 || len(out) == 0 {
+		return answer{}
+	}
+	var said struct {
+		Continue *bool  `json:"continue"`
+		Decision string `json:"decision"`
+		Reason   string `json:"reason"`
+		Specific struct {
+			Context    string `json:"additionalContext"`
+			Permission string `json:"permissionDecision"`
+			Reason     string `json:"permissionDecisionReason"`
+		} `json:"hookSpecificOutput"`
+	}
+	if out[0] != '{' || json.Unmarshal(out, &said) != nil {
+		if event == "SessionStart" || event == "UserPromptSubmit" {
+			return answer{context: []string{string(out)}}
+		}
+		return answer{}
+	}
+	a := answer{reason: said.Reason}
+	if said.Specific.Context != "" {
+		a.context = []string{said.Specific.Context}
+	}
+	a.blocked = said.Decision == "block" || said.Specific.Permission == "deny" || said.Continue != nil && !*said.Continue
+	if a.reason == "" {
+		a.reason = said.Specific.Reason
+	}
+	return a
+}

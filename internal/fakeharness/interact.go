@@ -1,0 +1,147 @@
+//go:build unix
+
+package fakeharness
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+)
+
+// interact takes prompts from the keyboard until /exit, /quit, Ctrl-D or two
+// Ctrl-C. Enter is a carriage return; a bracketed paste is text whatever it
+// holds. /clear and /compact do what they say.
+func (h *harness) interact(s interactStep) error {
+	h.term.raw()
+	var k keys
+	turns := 0
+	for {
+		b, sig, err := h.term.wait(true, -1)
+		if errors.Is(err, io.EOF) {
+			return h.kind.end("other")
+		}
+		if err != nil {
+			return err
+		}
+		if sig != nil {
+			if err := h.signalled(sig); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, claude := h.kind.(*claude); claude {
+			err = h.term.write([]byte(printable(b)))
+		}
+		if err != nil {
+			return err
+		}
+		for _, line := range k.feed(b) {
+			switch line {
+			case "/exit", "/quit":
+				return h.kind.end("prompt_input_exit")
+			case "/clear", "/new":
+				err = h.kind.clear()
+			case "/compact":
+				err = h.kind.compact(compactStep{Trigger: "manual"})
+			case "":
+			default:
+				t := turnStep{Prompt: line, Answer: cmp.Or(s.Answer, "Done."), MS: s.MS}
+				if len(s.Used) > 0 {
+					t.Used = s.Used[min(turns, len(s.Used)-1)]
+				}
+				turns++
+				err = h.kind.turn(t)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// keys puts the bytes of a keyboard together to lines.
+type keys struct {
+	line, seen string
+	paste      bool
+	interrupts int
+}
+
+const (
+	pasteBegins = "\x1b[200~"
+	pasteEnds   = "\x1b[201~"
+)
+
+// feed returns the lines that were sent off with Enter. Ctrl-C clears the
+// line; on an empty line a second one is /exit, as is Ctrl-D.
+func (k *keys) feed(b []byte) []string {
+	var lines []string
+	k.seen += string(b)
+	for k.seen != "" {
+		// A marker may come in pieces: wait for the rest of it.
+		if k.seen[0] == 0x1b && len(k.seen) < len(pasteBegins) && (strings.HasPrefix(pasteBegins, k.seen) || strings.HasPrefix(pasteEnds, k.seen)) && len(k.seen) > 1 {
+			return lines
+		}
+		if rest, ok := strings.CutPrefix(k.seen, pasteBegins); ok {
+			k.paste, k.seen = true, rest
+			continue
+		}
+		if rest, ok := strings.CutPrefix(k.seen, pasteEnds); ok {
+			k.paste, k.seen = false, rest
+			continue
+		}
+		c := k.seen[0]
+		k.seen = k.seen[1:]
+		if c != 3 {
+			k.interrupts = 0
+		}
+		switch {
+		case k.paste:
+			k.line += string(c)
+		case c == '\r':
+			lines = append(lines, strings.TrimSpace(k.line))
+			k.line = ""
+		case c == 3:
+			k.interrupts++
+			if k.line == "" && k.interrupts > 1 {
+				lines = append(lines, "/exit")
+			}
+			k.line = ""
+		case c == 4 && k.line == "":
+			lines = append(lines, "/exit")
+		case c == 21: // Ctrl-U
+			k.line = ""
+		case c == 127 && k.line != "":
+			k.line = k.line[:len(k.line)-1]
+		case c >= ' ' && c != 127 || c == '\n':
+			k.line += string([]byte{c})
+		}
+	}
+	return lines
+}
+
+// printable is what a screen would show of typed bytes.
+func printable(b []byte) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 127 {
+			return -1
+		}
+		return r
+	}, string(b))
+}
+
+// shell runs a model's command in a session of its own and returns its output.
+func (h *harness) shell(command string) (out string, failed bool, err error) {
+	cmd := exec.Command("/bin/sh", "-c", command)
+	cmd.Env = h.hookEnv()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	data, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return "", false, fmt.Errorf("run %q: %w", command, err)
+	}
+	return strings.TrimSuffix(string(data), "\n"), err != nil, nil
+}
