@@ -114,10 +114,11 @@ func child(t *testing.T, node any, step string) any {
 	return node.(map[string]any)[step]
 }
 
-// One flaw in an otherwise good document is one problem, at its place.
-func TestOneFlawIsOneProblem(t *testing.T) {
+// flaws sets one member of a contract example to another value, or removes it,
+// and says how the problem with it begins; nothing when there is none.
+func flaws() []struct{ kind, at, value, want string } {
 	long := `"` + strings.Repeat("x", MaxIDBytes+1) + `"`
-	for _, c := range []struct{ kind, at, value, want string }{
+	return []struct{ kind, at, value, want string }{
 		// callback_request (L1, L12)
 		{"callback_request", "schema_version", `"lifeloop.v0.1"`, ""},
 		{"callback_request", "schema_version", `"lifeloop.v0.3"`, "schema_version: expected lifeloop.v0.2 or lifeloop.v0.1"},
@@ -259,7 +260,12 @@ func TestOneFlawIsOneProblem(t *testing.T) {
 		{"callback_response", "client_payloads.0.byte_size", `3`, "client_payloads[0].byte_size: expected 21"},
 		{"callback_response", "client_payloads.0.body", `5`, "client_payloads[0].body: expected a string, got a number"},
 		{"callback_response", "receipt_refs", `[""]`, "receipt_refs[0]: expected a non-empty string"},
-	} {
+	}
+}
+
+// One flaw in an otherwise good document is one problem, at its place.
+func TestOneFlawIsOneProblem(t *testing.T) {
+	for _, c := range flaws() {
 		t.Run(c.kind+"/"+strings.ReplaceAll(c.at, "/", ".")+"="+shorten(c.value), func(t *testing.T) {
 			_, err := Echo(c.kind, edit(t, example(t, c.kind), c.at, c.value))
 			problems := problemsOf(t, err)

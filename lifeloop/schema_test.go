@@ -1,0 +1,93 @@
+package lifeloop
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func compileSchemas(t *testing.T) map[string]*jsonschema.Schema {
+	t.Helper()
+	const urn = "urn:lifeloop:v0.2:"
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	add := func(name string, doc []byte) {
+		parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(doc))
+		require.NoError(t, err, name)
+		require.NoError(t, c.AddResource(urn+name, parsed))
+	}
+	add("common", CommonSchema())
+	for _, kind := range Kinds() {
+		add(kind, Schema(kind))
+	}
+	compiled := map[string]*jsonschema.Schema{}
+	for _, kind := range Kinds() {
+		s, err := c.Compile(urn + kind)
+		require.NoError(t, err)
+		compiled[kind] = s
+	}
+	return compiled
+}
+
+func schemaTakes(t require.TestingT, s *jsonschema.Schema, doc []byte) error {
+	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(doc))
+	require.NoError(t, err)
+	return s.Validate(parsed)
+}
+
+// What no JSON Schema can say, by the beginning of the problem that Parse
+// tells. Everywhere else the two must agree.
+var beyondSchemas = []string{
+	"expected base64 text",
+	"expected 21", // the length of the decoded body
+	"expected the SHA-256",
+	"expected each placement once",
+	"expected another", // frame, receipt, support state
+	"expected one of integration_modes",
+	"expected words", // no token in evidence
+}
+
+func TestSchemasAgreeWithParse(t *testing.T) {
+	schemas := compileSchemas(t)
+	for _, kind := range Kinds() {
+		require.NoError(t, schemaTakes(t, schemas[kind], example(t, kind)), kind)
+	}
+	for _, c := range flaws() {
+		t.Run(c.kind+"/"+strings.ReplaceAll(c.at, "/", ".")+"="+shorten(c.value), func(t *testing.T) {
+			refusal := schemaTakes(t, schemas[c.kind], edit(t, example(t, c.kind), c.at, c.value))
+			beyond := false
+			for _, b := range beyondSchemas {
+				beyond = beyond || strings.Contains(c.want, ": "+b)
+			}
+			switch {
+			case c.want == "" && refusal != nil:
+				t.Errorf("Parse takes it, the schema does not: %v", refusal)
+			case c.want != "" && refusal == nil && !beyond:
+				t.Errorf("Parse says %q, the schema nothing", c.want)
+			case beyond && refusal != nil:
+				t.Errorf("the schema refuses what it is said to be unable to see: %v", refusal)
+			}
+		})
+	}
+}
+
+func TestSchemasTakeEveryPayload(t *testing.T) {
+	schema := compileSchemas(t)["payload_envelope"]
+	rapid.Check(t, func(t *rapid.T) {
+		doc, err := drawPayload(t).Encode()
+		require.NoError(t, err)
+		require.NoError(t, schemaTakes(t, schema, doc))
+	})
+}
+
+func TestNoSchemaForOtherKinds(t *testing.T) {
+	for _, kind := range []string{"", "common", "../doc", "recipe"} {
+		if Schema(kind) != nil {
+			t.Errorf("a schema for %q", kind)
+		}
+	}
+}
