@@ -31,7 +31,7 @@ const (
 	// beside it. thenInput bounds the wait for the end of the input, tellTime
 	// the telling.
 	thenInput = time.Second
-	tellTime  = 100 * time.Millisecond
+	tellTime  = 200 * time.Millisecond
 )
 
 // hookMain is `lifeloop-wrap hook EVENT [--then CMD]`: it forwards stdin to the
