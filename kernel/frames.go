@@ -23,6 +23,9 @@ func (s *step) turnSignal(sig telemetry.Signal, h *hook) {
 	if sig.Kind != telemetry.Idle && sig.Kind != telemetry.UsageSeen && sig.Kind != telemetry.WindowSeen {
 		s.soft.idleSince = time.Time{}
 	}
+	if !s.cfg.Hooks {
+		s.started("unknown", by(sig), nil) // nothing better will tell
+	}
 	switch sig.Kind {
 	case telemetry.Prompt:
 		s.prompt(sig, h)

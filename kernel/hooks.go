@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
 	"lifeloop/telemetry"
 )
 
@@ -169,12 +170,9 @@ func (s *step) hooksUnheard() {
 		"no hook heard "+s.cfg.HookPatience.String()+" after the launch: a dialog may be open, or hooks are turned off")
 }
 
-// claimed is the support that the manifest claims for an event.
+// claimed is the support that the manifest claims for a capability.
 func (s *step) claimed(capability string) lifeloop.Support {
-	if c, ok := s.cfg.Manifest.LifecycleEvents[lifeloop.Event(capability)]; ok {
-		return c.Support
-	}
-	return lifeloop.Unavailable
+	return negotiate.Support(s.cfg.Manifest, capability)
 }
 
 // degrade tells capability.degraded, in either direction.

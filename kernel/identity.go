@@ -180,14 +180,19 @@ func (s *step) bind(id, reason string) {
 	s.record(Bound{Scope: s.hard.Scope, ID: id, Was: s.current().ID, Reason: reason})
 }
 
+const pressureCapability = "context_pressure"
+
 // observed tells what synth found worth telling.
 func (s *step) observed(o synth.Observation) {
 	switch o := o.(type) {
 	case synth.Pressure:
 		ev := by(o.Signal)
-		if o.Window == 0 {
-			s.degrade("context_pressure", s.cfg.Manifest.ContextPressure.Support, lifeloop.Partial,
-				"the context window is not known, so the level is not either")
+		claimed, lost := s.claimed(pressureCapability), s.hard.Support[pressureCapability] == lifeloop.Partial
+		switch {
+		case o.Window == 0 && !lost:
+			s.degrade(pressureCapability, claimed, lifeloop.Partial, "the context window is not known, so the level is not either")
+		case o.Window > 0 && lost:
+			s.degrade(pressureCapability, lifeloop.Partial, claimed, "the context window is known now, from "+o.WindowSource)
 		}
 		s.tell(telling{event: lifeloop.ContextPressureObserved, frame: s.topFrame(), evidence: ev, data: pressureData(o, false)})
 	case synth.Compaction:

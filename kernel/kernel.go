@@ -45,7 +45,10 @@ type (
 	Launched struct{ PID int }
 	// LaunchFailed says that it could not be started. Code is the exit code
 	// that a shell would give: 126 not executable, 127 not found, 125 other.
-	LaunchFailed struct{ Code int }
+	LaunchFailed struct {
+		Code int
+		Why  string // a sentence for the person
+	}
 	// OutputSeen says that the harness has written Total bytes so far.
 	OutputSeen struct{ Total int64 }
 	// SignalsSeen carries the decoded signals of one telemetry record.
@@ -242,6 +245,7 @@ type soft struct {
 	watched    map[string]bool     // files that signals named
 	warnings   map[string][]string // what negotiation left to say, by client
 	stopRung   int
+	launchWhy  string // why the harness could not be started
 	stopDue    time.Time
 	drainDue   time.Time
 	draining   bool
@@ -411,5 +415,11 @@ func (k *Kernel) Done() (Result, bool) {
 	if !k.hard.State.Terminal() || k.hard.State == session.None {
 		return Result{}, false
 	}
-	return Result{State: k.hard.State, Code: k.hard.exitCode(), Failure: k.hard.Refused, Why: k.hard.RefusedWhy}, true
+	r := Result{State: k.hard.State, Code: k.hard.exitCode(), Failure: k.hard.Refused, Why: k.hard.RefusedWhy}
+	if e := k.hard.Exit; e != nil && e.NotStarted {
+		r.Failure, r.Why = lifeloop.AdapterUnavailable, k.soft.launchWhy
+	} else if e != nil && e.Lost {
+		r.Failure, r.Why = lifeloop.InternalError, "the guard of the harness was killed, so the harness was ended"
+	}
+	return r, true
 }

@@ -55,10 +55,6 @@ func (s *step) accept(k *call, i int, p lifeloop.PayloadEnvelope) {
 		}
 		s.record(PayloadSettled{Call: k.ID, Index: i, Placement: fact.First, Status: st, Failure: class, Why: why})
 	}
-	if p.ClientID != k.Client {
-		giveUp(lifeloop.InvalidRequest, "client_id is another client's")
-		return
-	}
 	if p.Expired(s.now.Unix()) {
 		giveUp(lifeloop.PayloadRejected, "expired")
 		return

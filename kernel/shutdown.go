@@ -139,6 +139,7 @@ func (s *step) launched(in Launched) {
 }
 
 func (s *step) launchFailed(in LaunchFailed) {
+	s.soft.launchWhy = in.Why
 	s.record(Exited{Run: s.hard.Run, Code: in.Code, NotStarted: true})
 	s.do(Release{})
 	s.sourcesDrained()

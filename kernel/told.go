@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"time"
 
 	"lifeloop/lifeloop"
@@ -218,6 +219,11 @@ func (s *step) returned(in Returned) {
 	}
 	for _, p := range r.ClientPayloads {
 		a.Payloads = append(a.Payloads, payloadFact(p))
+		if p.ClientID != k.Client {
+			// A client calls itself what it likes; receipts name it as its owner
+			// configured it, and say where the two differ.
+			a.Warnings = append(a.Warnings, fmt.Sprintf("payload %s: client_id is %q, configured is %q", p.PayloadID, p.ClientID, k.Client))
+		}
 	}
 	s.record(a)
 	for i, p := range r.ClientPayloads {

@@ -159,7 +159,7 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 	}
 	var out []Observation
 	if sig.Window > 0 {
-		out = s.learn(window{sig.Window, sig.WindowSource, rank[sig.WindowSource]}, now)
+		out = s.learn(window{sig.Window, sig.WindowSource, rank[sig.WindowSource]})
 	}
 	switch sig.Kind {
 	case telemetry.UsageSeen:
@@ -204,7 +204,7 @@ func (s *State) Flush() []Observation {
 }
 
 // learn takes a window from a source of at least the known one's rank.
-func (s *State) learn(w window, now time.Time) []Observation {
+func (s *State) learn(w window) []Observation {
 	if w.rank < s.window.rank {
 		return nil
 	}
@@ -221,6 +221,9 @@ func (s *State) usage(sig telemetry.Signal) []Observation {
 	s.lastUsed, s.haveUsed, s.stale = sig.Usage.Used, true, sig.Usage.Estimate
 	if sig.Usage.Estimate {
 		return nil // the harness's own guess after a compaction is kept, not told
+	}
+	if tokens, source := telemetry.ModelWindow(sig.Model); tokens > 0 && rank[source] > s.window.rank {
+		s.window = window{tokens, source, rank[source]}
 	}
 	// More tokens in use than the window holds prove a larger window than a
 	// table or a name claimed; of it we know only the floor.

@@ -1,0 +1,33 @@
+//go:build linux
+
+// Lifeloop-wrap launches a coding harness in its own terminal, transparent to
+// the person in front of it, and turns what happens there into lifecycle
+// events, calls to subscribed client programs, and durable receipts.
+//
+//	lifeloop-wrap run -- claude
+//	lifeloop-wrap ps
+//	lifeloop-wrap receipts last
+//
+// This package is flags, wiring and exit codes; every rule is in the packages
+// below it.
+package main
+
+import (
+	"os"
+
+	"lifeloop/harness"
+)
+
+func main() {
+	// Three commands are started by programs and not by people, and often:
+	// they are served before anything else is built.
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "guard":
+			os.Exit(harness.GuardMain())
+		case "hook":
+			os.Exit(hookMain(os.Args[2:], os.Stdin, os.Stdout))
+		}
+	}
+	os.Exit(execute(os.Args[1:]))
+}

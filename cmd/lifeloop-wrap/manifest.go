@@ -1,0 +1,49 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"lifeloop/lifeloop"
+	"lifeloop/manifests"
+)
+
+func manifestCmd(g *globals) *cobra.Command {
+	cmd := &cobra.Command{Use: "manifest", Short: "What each adapter can honestly claim"}
+	list := &cobra.Command{
+		Use: "list", Short: "The shipped adapters", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
+			for _, id := range manifests.IDs() {
+				m, _ := manifests.Get(id)
+				if g.json {
+					if err := printJSON(cmd.OutOrStdout(), map[string]any{"adapter_id": id, "adapter_version": m.AdapterVersion,
+						"display_name": m.DisplayName, "conformance": manifests.Conformance(id)}); err != nil {
+						return err
+					}
+					continue
+				}
+				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", id, m.DisplayName, m.AdapterVersion, manifests.Conformance(id))
+			}
+			return tw.Flush()
+		},
+	}
+	show := &cobra.Command{
+		Use: "show ID", Short: "One manifest, as JSON", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			raw := manifests.Raw(args[0])
+			if raw == nil {
+				return no(lifeloop.AdapterUnavailable, "no adapter %q", args[0]).withHint("lifeloop-wrap manifest list names them")
+			}
+			_, err := io.WriteString(cmd.OutOrStdout(), string(raw))
+			return err
+		},
+	}
+	cmd.AddCommand(list, show)
+	return cmd
+}

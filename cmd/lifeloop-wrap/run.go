@@ -1,0 +1,392 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"lifeloop/control"
+	"lifeloop/dispatch"
+	"lifeloop/harness"
+	"lifeloop/internal/config"
+	"lifeloop/internal/durable"
+	"lifeloop/kernel"
+	"lifeloop/ledger"
+	"lifeloop/lifeloop"
+	"lifeloop/manifests"
+	"lifeloop/negotiate"
+	"lifeloop/profiles"
+	"lifeloop/supervisor"
+	"lifeloop/synth"
+	"lifeloop/telemetry"
+	"lifeloop/view"
+)
+
+// runFlags are the flags of run that are not configuration.
+type runFlags struct {
+	adapter, sessionID, events, pty string
+	noHooks, noLedger               bool
+}
+
+func runCmd(g *globals) *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- CMD [ARG…]",
+		Short: "Wrap a harness",
+		Long: `run starts CMD in this terminal, exactly as it would run without a wrapper, and
+keeps a session of what happens. Its exit code is CMD's own; 128+n when signal n
+ended it; 125 when the wrapper failed or refused, 126 not executable, 127 not
+found.`,
+		Example: `  lifeloop-wrap run -- claude
+  lifeloop-wrap run --client notes='./notes-client --project .' -- claude -p "fix the tests"
+  lifeloop-wrap run --events events.jsonl -- codex`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, _, err := g.load(cmd)
+			if err != nil {
+				return err
+			}
+			code, err := run(cfg, f, args)
+			if err != nil {
+				return err
+			}
+			return exitCode(code)
+		},
+	}
+	fl := cmd.Flags()
+	fl.SetInterspersed(false) // what follows CMD is CMD's
+	fl.StringVar(&f.adapter, "adapter", "", "the adapter `ID`; else inferred from CMD's name")
+	fl.StringArray("client", nil, "`ID=CMDLINE` of a client for every event (repeatable)")
+	fl.StringArray("require", nil, "`CAP=LEVEL[:partial]` that must be there (repeatable)")
+	fl.StringVar(&f.sessionID, "session-id", "", "a chosen `UUID` for the session")
+	fl.StringVar(&f.events, "events", "", "append events and receipts to this `FILE` as JSON Lines (- for stderr)")
+	fl.StringVar(&f.pty, "pty", "auto", "`WHEN` to give CMD a terminal: auto, always or never")
+	fl.BoolVar(&f.noHooks, "no-hooks", false, "inject no hooks")
+	fl.BoolVar(&f.noLedger, "no-ledger", false, "keep no ledger")
+	fl.Duration("client-drain", 5*time.Second, "how long clients have after CMD ended")
+	fl.Duration("abort-grace", 5*time.Second, "from the first signal to KILL")
+	return cmd
+}
+
+// refused is an error that ends run with 125: the wrapper failed or refused.
+func refused(class lifeloop.FailureClass, format string, args ...any) *failure {
+	return &failure{code: 125, class: class, text: fmt.Sprintf(format, args...)}
+}
+
+// usage is an error in what was asked, with exit code 2.
+func usage(format string, args ...any) *failure {
+	return &failure{code: exitUsage, class: lifeloop.InvalidRequest, text: fmt.Sprintf(format, args...)}
+}
+
+// run wires one session together, drives it to its end, and returns the exit
+// code.
+func run(cfg config.Config, f runFlags, argv []string) (int, error) {
+	mode := harness.Mode(f.pty)
+	if mode != harness.Auto && mode != harness.Always && mode != harness.Never {
+		return 0, usage("--pty %s: want auto, always or never", f.pty)
+	}
+	id := f.sessionID
+	if id == "" {
+		id = uuid.NewString()
+	} else if u, err := uuid.Parse(id); err != nil || u.String() != id {
+		return 0, usage("--session-id %s: not a UUID in its usual form", id)
+	}
+	adapter := f.adapter
+	if adapter == "" {
+		adapter = profiles.Infer(argv[0])
+	}
+	profile, ok := profiles.For(adapter)
+	manifest, known := manifests.Get(adapter)
+	if !ok || !known {
+		return 0, usage("--adapter %s: no such adapter", adapter).withHint("lifeloop-wrap manifest list names them")
+	}
+
+	s := &session{id: id, cfg: cfg}
+	defer s.close()
+	if err := s.open(f.noLedger); err != nil {
+		return 0, err
+	}
+	terminal, err := harness.OpenTerminal(os.Stdin, os.Stdout, os.Stderr, mode)
+	if err != nil {
+		return 0, refused(lifeloop.InternalError, "open the terminal: %v", err)
+	}
+	defer terminal.Close()
+	if f.events == "-" && terminal.Pty() {
+		return 0, usage("--events -: standard error is the harness's screen while a terminal is wrapped").withHint("give a file")
+	}
+	tee, err := openEvents(f.events)
+	if err != nil {
+		return 0, err
+	}
+	defer tee.Close()
+
+	launch, err := s.prepare(profile, argv, terminal.Pty(), f.noHooks)
+	if err != nil {
+		return 0, err
+	}
+	k := kernel.New(s.kernelConfig(manifest, launch, argv, terminal.Pty(), !f.noLedger))
+	h := &supervisor.Harness{Spec: harness.Spec{Argv: launch.Argv, Env: launch.Env, OSC: launch.OSC}, Terminal: terminal, Log: s.log}
+	if launch.OSCDecoder != "" {
+		if h.OSC, err = telemetry.NewDecoder(launch.OSCDecoder); err != nil {
+			return 0, refused(lifeloop.InternalError, "%v", err)
+		}
+	}
+	ports := supervisor.Ports{Launcher: h, Door: s.door, Committed: tee.told, Answer: profile.Answer,
+		DecodeHook: func(event string, in []byte) (telemetry.HookCall, error) {
+			return telemetry.DecodeHook(profile.HookDecoder, event, in)
+		}}
+	if s.ledger != nil {
+		ports.Ledger = s.ledger
+	}
+	if ports.Sources, err = supervisor.NewFiles(supervisor.Files{Fixed: launch.Sources, Named: profile.Transcript,
+		Since: time.Now().Add(-2 * time.Second), Log: s.log}); err != nil {
+		return 0, refused(lifeloop.InternalError, "%v", err)
+	}
+	if ports.Clients, err = s.startable(h); err != nil {
+		return 0, err
+	}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	ports.Signals = signals
+
+	result, err := supervisor.Run(context.Background(), k, ports, supervisor.Options{
+		Grace: cfg.AbortGrace, KeepGoing: cfg.OnLedgerError == "continue", Log: s.log})
+	terminal.Restore()
+	if err != nil {
+		return 0, refused(lifeloop.InternalError, "session %s: %v", id, err).
+			withHint("look at the disk under %s", cfg.StateDir)
+	}
+	if result.Failure != "" {
+		return 0, &failure{code: result.Code, class: result.Failure, text: result.Why}
+	}
+	return result.Code, nil
+}
+
+// A session is what one run has on the disk and in its sockets' folder.
+type session struct {
+	id     string
+	cfg    config.Config
+	dir    string // of the session's files
+	temp   string // a folder to be removed, when nothing is kept
+	ledger *ledger.Log
+	door   *control.Server
+	log    zerolog.Logger
+	logTo  *os.File
+}
+
+func (s *session) open(noLedger bool) error {
+	s.dir = openStore(s.cfg.StateDir).path(s.id)
+	if noLedger {
+		dir, err := os.MkdirTemp("", "lifeloop-")
+		if err != nil {
+			return refused(lifeloop.InternalError, "make a folder for this run: %v", err)
+		}
+		s.dir, s.temp = dir, dir
+	} else {
+		log, err := ledger.Create(s.dir, ledger.Options{})
+		var locked *durable.LockedError
+		switch {
+		case errors.Is(err, os.ErrExist), errors.As(err, &locked):
+			return refused(lifeloop.StateConflict, "session %s exists already", s.id).
+				withHint("leave --session-id out, or take another one")
+		case err != nil:
+			return refused(lifeloop.InternalError, "keep a ledger in %s: %v", s.dir, err).
+				withHint("--state-dir chooses another place, --no-ledger keeps none")
+		}
+		s.ledger = log
+	}
+	if err := s.openLog(); err != nil {
+		return err
+	}
+	path, err := control.SocketPath(s.id)
+	if err == nil {
+		s.door, err = control.Listen(path)
+	}
+	if err != nil {
+		return refused(lifeloop.InternalError, "open the session's door: %v", err)
+	}
+	return nil
+}
+
+func (s *session) openLog() error {
+	level, err := zerolog.ParseLevel(s.cfg.LogLevel)
+	if err != nil || s.cfg.LogFile == "" {
+		s.log = zerolog.Nop()
+		return nil
+	}
+	if s.logTo, err = os.OpenFile(s.cfg.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+		return refused(lifeloop.InternalError, "open the log: %v", err)
+	}
+	s.log = zerolog.New(s.logTo).Level(level).With().Timestamp().Str("session_id", s.id).Logger()
+	return nil
+}
+
+// close lets go of what open took. The supervisor has closed the ledger of a
+// session that ran; one that was refused on the way here is closed now.
+func (s *session) close() {
+	if s.door != nil {
+		_ = s.door.Close()
+	}
+	if s.ledger != nil {
+		seq, _ := s.ledger.Last()
+		_ = s.ledger.Close()
+		if seq == 0 {
+			_ = os.RemoveAll(s.dir) // nothing ever happened in it
+		}
+	}
+	if s.logTo != nil {
+		_ = s.logTo.Close()
+	}
+	if s.temp != "" {
+		_ = os.RemoveAll(s.temp)
+	}
+}
+
+// prepare asks the profile how to launch and writes the files it needs.
+func (s *session) prepare(p profiles.Profile, argv []string, pty, noHooks bool) (profiles.Launch, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return profiles.Launch{}, refused(lifeloop.InternalError, "find this program: %v", err)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return profiles.Launch{}, refused(lifeloop.InternalError, "find the working directory: %v", err)
+	}
+	l, err := p.Prepare(argv, profiles.Host{Env: os.Environ(), Dir: dir, Exe: exe, RunDir: s.dir, Socket: s.door.Path(),
+		SessionID: s.id, NewID: uuid.NewString(), Terminal: pty, NoHooks: noHooks, ReadFile: os.ReadFile})
+	if err != nil {
+		return l, refused(lifeloop.AdapterUnavailable, "prepare %s: %v", p.Adapter, err)
+	}
+	for _, f := range l.Files {
+		if err := os.WriteFile(f.Path, f.Data, 0o600); err != nil {
+			return l, refused(lifeloop.InternalError, "write %s: %v", f.Path, err)
+		}
+	}
+	return l, nil
+}
+
+func (s *session) kernelConfig(m lifeloop.Manifest, l profiles.Launch, argv []string, pty, keeps bool) kernel.Config {
+	dir, _ := os.Getwd() // it was found a moment ago
+	digest := sha256.Sum256([]byte(strings.Join(argv[1:], "\x00")))
+	c := kernel.Config{
+		Session: s.id, Manifest: m, Wants: wants(s.cfg.Requires), HarnessSession: l.SessionID, Hooks: l.Hooks, Ledger: keeps,
+		Deaf:  l.Plain || !l.Hooks && len(l.Sources) == 0 && l.OSCDecoder == "",
+		Synth: synthConfig(s.cfg, l), Tick: s.cfg.Tick, ClientDrain: s.cfg.ClientDrain, AbortGrace: s.cfg.AbortGrace,
+		NewID: func(prefix string) string { return prefix + uuid.NewString() },
+		Began: kernel.Began{SessionID: s.id, AdapterID: m.AdapterID, AdapterVersion: m.AdapterVersion,
+			Program: filepath.Base(argv[0]), Args: len(argv) - 1, ArgsDigest: "sha256:" + hex.EncodeToString(digest[:]),
+			WorkDir: dir, Version: version, PID: os.Getpid(), PTY: pty, Clients: []string{}, Policy: "none"},
+	}
+	for _, w := range l.Weak {
+		c.Weak = append(c.Weak, kernel.Weakness{Capability: w.Capability, Reason: w.Reason})
+	}
+	for _, cl := range s.cfg.Clients {
+		c.Began.Clients = append(c.Began.Clients, cl.ID)
+		k := kernel.Client{ID: cl.ID, Events: map[lifeloop.Event]bool{}, Timeout: cl.Timeout, Wants: wants(cl.Requires)}
+		for _, e := range lifeloop.Events() {
+			k.Events[e] = config.Match(cl.Events, string(e))
+		}
+		c.Clients = append(c.Clients, k)
+	}
+	return c
+}
+
+func synthConfig(cfg config.Config, l profiles.Launch) synth.Config {
+	return synth.Config{Hooks: l.Hooks, Statusline: l.Statusline, Moderate: cfg.Pressure.Moderate, High: cfg.Pressure.High,
+		Critical: cfg.Pressure.Critical, Hysteresis: cfg.Pressure.Hysteresis}
+}
+
+// startable makes a subprocess client of each configured one. The guard is
+// told of every process, so that none outlives us.
+func (s *session) startable(h *supervisor.Harness) (map[string]supervisor.Client, error) {
+	out := map[string]supervisor.Client{}
+	for _, c := range s.cfg.Clients {
+		one, err := dispatch.NewOneshot(dispatch.Config{ID: c.ID, Command: c.Command, Timeout: c.Timeout,
+			Env:        append(os.Environ(), "LIFELOOP_SESSION_ID="+s.id, "LIFELOOP_CLIENT_ID="+c.ID),
+			StderrFile: filepath.Join(s.dir, "stderr-"+fileName(c.ID)), Started: h.Own, Ended: h.Disown})
+		if err != nil {
+			return nil, usage("client %s: %v", c.ID, err)
+		}
+		out[c.ID] = one
+	}
+	return out, nil
+}
+
+// fileName makes a client's id fit for a file name.
+func fileName(id string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '/' || r == '.' || r < ' ' {
+			return '_'
+		}
+		return r
+	}, id)
+}
+
+func wants(rs []config.Require) []negotiate.Want {
+	var out []negotiate.Want
+	for _, r := range rs {
+		out = append(out, negotiate.Want{Capability: r.Capability, Level: r.Level, Support: r.Support, AcceptPartial: r.AcceptPartial})
+	}
+	return out
+}
+
+// An eventsFile gets events and receipts as they become durable.
+type eventsFile struct {
+	w    io.Writer
+	file *os.File
+}
+
+func openEvents(path string) (*eventsFile, error) {
+	switch path {
+	case "":
+		return &eventsFile{}, nil
+	case "-":
+		return &eventsFile{w: os.Stderr}, nil
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, refused(lifeloop.InternalError, "open the events file: %v", err)
+	}
+	return &eventsFile{w: f, file: f}, nil
+}
+
+func (t *eventsFile) told(e kernel.Entry) {
+	if t.w == nil {
+		return
+	}
+	var v any
+	if r, ok := view.Event(e.Fact); ok {
+		v = r
+	} else if r, ok := view.Receipt(e.Fact); ok {
+		v = r
+	} else {
+		return
+	}
+	line, err := json.Marshal(v)
+	if err != nil {
+		return
+	}
+	_, _ = t.w.Write(append(line, '\n')) // a full disk must not end a session that its ledger survived
+}
+
+func (t *eventsFile) Close() {
+	if t.file != nil {
+		_ = t.file.Close()
+	}
+}

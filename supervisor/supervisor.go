@@ -1,0 +1,508 @@
+// Package supervisor is the imperative shell: one loop that owns the kernel,
+// the ledger and the one timer, commits what the kernel found true, and then
+// performs what it asks for.
+//
+// It decides nothing. Every rule is in the kernel; every word of a harness is
+// behind a port. What it refuses is to act on anything that is not on the
+// ledger: when the ledger refuses a write, it ends the harness and says so.
+//
+//	result, err := supervisor.Run(ctx, kernel.New(cfg), supervisor.Ports{
+//		Ledger: log, Launcher: launcher, Clients: clients, Sources: sources, Door: door, Signals: signals,
+//	}, supervisor.Options{})
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"lifeloop/control"
+	"lifeloop/dispatch"
+	"lifeloop/kernel"
+	"lifeloop/ledger"
+	"lifeloop/lifeloop"
+	"lifeloop/telemetry"
+)
+
+// A Ledger makes facts durable. *ledger.Log is one.
+type Ledger interface {
+	Append(records []ledger.Record, sync bool) ([]ledger.Entry, error)
+	Close() error
+}
+
+// A Child is a running harness.
+type Child interface {
+	PID() int
+	Signal(sig syscall.Signal) error // to its process group
+	KillTree() error                 // everything below us, now
+	Wait() kernel.ChildExited        // returns when it is gone and its output drained
+	Resume() error                   // continues a stopped group, so that a signal is seen
+}
+
+// A Launcher starts the harness; post may be called until Wait returned. An
+// error may be an interface{ ExitCode() int }.
+type Launcher interface {
+	Launch(post func(kernel.Input)) (Child, error)
+	Release() // gives the terminal back; may be called at any time, and twice
+}
+
+// A Client answers one encoded dispatch envelope.
+type Client interface {
+	Call(ctx context.Context, envelope []byte) (dispatch.Answer, error)
+}
+
+// Sources follow the files that a harness writes.
+type Sources interface {
+	Run(ctx context.Context, post func(kernel.Input)) error // until ctx ends, then once more to the end of every file
+	Launched(pid int)
+	Watch(path string)
+}
+
+// A Door lets hooks in. *control.Server is one.
+type Door interface {
+	Serve(ctx context.Context, h control.Handler) error
+}
+
+// Ports are the world. Ledger, Door, Sources and Signals may be nil.
+type Ports struct {
+	Ledger   Ledger
+	Launcher Launcher
+	Clients  map[string]Client
+	Sources  Sources
+	Door     Door
+	Signals  <-chan os.Signal
+	// DecodeHook and Answer are the harness's two dialects of a hook.
+	DecodeHook func(event string, input []byte) (telemetry.HookCall, error)
+	Answer     func(event, context string) []byte
+	// Committed is told every fact after it was written, on the loop.
+	Committed func(kernel.Entry)
+}
+
+// Options are the rest. The zero value is right.
+type Options struct {
+	// HookTime is how long the harness gives a hook that has a slot; the
+	// answer comes hookMargin before it. 0 is 5 s.
+	HookTime time.Duration
+	// Grace is how long the harness has to end when the ledger is lost. 0 is 5 s.
+	Grace time.Duration
+	// KeepGoing runs on without a ledger when it refuses a write.
+	KeepGoing bool
+	Log       zerolog.Logger
+}
+
+const (
+	hookMargin = 500 * time.Millisecond
+	// batch bounds how many waiting inputs are stepped together and committed
+	// with one write and one sync.
+	batch = 64
+)
+
+// ErrLedger wraps the refusal of the ledger that ended a run.
+var ErrLedger = errors.New("the ledger refused a write")
+
+// Supervisor is one run. Its fields are owned by the loop, except where said.
+type supervisor struct {
+	k     *kernel.Kernel
+	p     Ports
+	o     Options
+	seq   uint64 // of the last committed fact, when there is no ledger to number them
+	child Child
+
+	inbox  chan kernel.Input
+	own    []kernel.Input // what performing effects taught us, before the inbox
+	ctx    context.Context
+	wg     sync.WaitGroup
+	cancel map[string]context.CancelFunc // running dispatches
+	drain  context.CancelFunc            // ends the sources' watching
+
+	hookN   atomic.Uint64
+	hooksMu sync.Mutex // guards hooks: the door's goroutines put in, the loop answers
+	hooks   map[string]chan answer
+}
+
+// An answer is what a waiting hook gets. Context says that there is one, so
+// its delivery is to be told.
+type answer struct {
+	out     []byte
+	carries bool
+}
+
+// Run drives the session to its end. It returns only when every goroutine it
+// started has returned and every process it started is gone.
+func Run(ctx context.Context, k *kernel.Kernel, p Ports, o Options) (kernel.Result, error) {
+	if o.HookTime == 0 {
+		o.HookTime = 5 * time.Second
+	}
+	if o.Grace == 0 {
+		o.Grace = 5 * time.Second
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s := &supervisor{k: k, p: p, o: o, ctx: ctx, inbox: make(chan kernel.Input, batch),
+		cancel: map[string]context.CancelFunc{}, hooks: map[string]chan answer{}}
+	defer s.wg.Wait()
+	defer cancel()
+
+	sources, drain := context.WithCancel(ctx)
+	s.drain = drain
+	defer drain()
+	drained := make(chan struct{})
+	if p.Sources != nil {
+		s.wg.Go(func() {
+			defer close(drained)
+			if err := p.Sources.Run(sources, s.post); err != nil {
+				s.post(kernel.SourceTrouble{Source: "watcher", What: "stopped"})
+				o.Log.Error().Err(err).Msg("watch the harness's files")
+			}
+		})
+	} else {
+		close(drained)
+	}
+	if p.Door != nil {
+		s.wg.Go(func() {
+			if err := p.Door.Serve(ctx, s); err != nil {
+				o.Log.Error().Err(err).Msg("serve the session's door")
+			}
+		})
+	}
+	return s.loop(drained)
+}
+
+func (s *supervisor) loop(drained <-chan struct{}) (kernel.Result, error) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for in := kernel.Input(kernel.Start{}); ; {
+		if err := s.turn(s.gather(in), drained); err != nil {
+			return s.abandon(err)
+		}
+		if result, done := s.k.Done(); done && len(s.own) == 0 {
+			return result, s.close()
+		}
+		var due <-chan time.Time
+		if at, ok := s.k.Deadline(); ok {
+			timer.Reset(time.Until(at))
+			due = timer.C
+		}
+		if len(s.own) > 0 {
+			in, s.own = s.own[0], s.own[1:]
+			continue
+		}
+		select {
+		case in = <-s.inbox:
+		case sig := <-s.p.Signals:
+			in = kernel.AbortAsked{Signal: number(sig)}
+		case <-due:
+			in = kernel.Wake{}
+		}
+	}
+}
+
+func number(sig os.Signal) int {
+	if n, ok := sig.(syscall.Signal); ok {
+		return int(n)
+	}
+	return int(syscall.SIGTERM)
+}
+
+// gather takes what else waits, so that it is committed together.
+func (s *supervisor) gather(first kernel.Input) []kernel.Input {
+	inputs := append([]kernel.Input{first}, s.own...)
+	s.own = nil
+	for len(inputs) < batch {
+		select {
+		case in := <-s.inbox:
+			inputs = append(inputs, in)
+		default:
+			return inputs
+		}
+	}
+	return inputs
+}
+
+// turn steps the inputs, commits their facts with one write, and only then
+// performs their effects.
+func (s *supervisor) turn(inputs []kernel.Input, drained <-chan struct{}) error {
+	now := time.Now()
+	var facts []kernel.Fact
+	var effects []kernel.Effect
+	sync := false
+	for _, in := range inputs {
+		t := s.k.Step(now, in)
+		facts, effects, sync = append(facts, t.Facts...), append(effects, t.Effects...), sync || t.Sync
+	}
+	if err := s.commit(now, facts, sync); err != nil {
+		// Nothing of this turn is acted upon, but nobody may be left waiting.
+		s.letGo(effects, drained)
+		if !s.o.KeepGoing {
+			return fmt.Errorf("%w: %w", ErrLedger, err)
+		}
+		s.o.Log.Error().Err(err).Msg("the ledger is lost; running on without it")
+		s.p.Ledger = nil
+		t := s.k.Step(now, kernel.LedgerLost{})
+		_ = s.commit(now, t.Facts, false) // there is no ledger any more; the events file still hears
+		s.letGo(t.Effects, drained)
+		return nil
+	}
+	for _, e := range effects {
+		s.perform(e, drained)
+	}
+	return nil
+}
+
+func (s *supervisor) commit(now time.Time, facts []kernel.Fact, sync bool) error {
+	if len(facts) == 0 {
+		return nil
+	}
+	if s.p.Ledger != nil {
+		records := make([]ledger.Record, len(facts))
+		for i, f := range facts {
+			kind, body, err := kernel.Encode(f)
+			if err != nil {
+				return err
+			}
+			records[i] = ledger.Record{Kind: kind, At: now, Body: body}
+		}
+		if _, err := s.p.Ledger.Append(records, sync); err != nil {
+			return err
+		}
+	}
+	for _, f := range facts {
+		s.seq++
+		if s.p.Committed != nil {
+			s.p.Committed(kernel.Entry{Seq: s.seq, At: now, Fact: f})
+		}
+	}
+	return nil
+}
+
+// post hands an input to the loop. It blocks while the loop is busy, and is
+// never called by the byte pump.
+func (s *supervisor) post(in kernel.Input) {
+	select {
+	case s.inbox <- in:
+	case <-s.ctx.Done():
+	}
+}
+
+// perform starts an effect. Whatever it learns comes back as an input.
+func (s *supervisor) perform(e kernel.Effect, drained <-chan struct{}) {
+	switch e := e.(type) {
+	case kernel.Launch:
+		s.launch()
+	case kernel.Stop:
+		s.stop(e)
+	case kernel.Watch:
+		if s.p.Sources != nil {
+			s.p.Sources.Watch(e.Path)
+		}
+	case kernel.Dispatch:
+		s.dispatch(e)
+	case kernel.Cancel:
+		if cancel := s.cancel[e.Call]; cancel != nil {
+			cancel()
+		}
+	case kernel.HookAnswer:
+		s.answerHook(e)
+	case kernel.Release:
+		s.p.Launcher.Release()
+	case kernel.DrainSources:
+		s.drain()
+		s.wg.Go(func() {
+			<-drained
+			s.post(kernel.SourcesDrained{})
+		})
+	default:
+		panic(fmt.Sprintf("supervisor: no way to perform %T", e))
+	}
+}
+
+// letGo performs of a turn that could not be recorded only what ends
+// something: a hook that waits, the terminal, the watching.
+func (s *supervisor) letGo(effects []kernel.Effect, drained <-chan struct{}) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case kernel.HookAnswer:
+			s.perform(kernel.HookAnswer{Hook: e.Hook, Event: e.Event}, drained)
+		case kernel.Release, kernel.DrainSources, kernel.Stop, kernel.Cancel:
+			s.perform(e, drained)
+		case kernel.Dispatch:
+			s.own = append(s.own, kernel.Returned{Call: e.Call, Failure: lifeloop.InternalError, Why: "the ledger refused a write"})
+		}
+	}
+}
+
+func (s *supervisor) launch() {
+	child, err := s.p.Launcher.Launch(s.post)
+	if err != nil {
+		code := 125
+		var coded interface{ ExitCode() int }
+		if errors.As(err, &coded) {
+			code = coded.ExitCode()
+		}
+		s.own = append(s.own, kernel.LaunchFailed{Code: code, Why: err.Error()})
+		return
+	}
+	s.child = child
+	if s.p.Sources != nil {
+		s.p.Sources.Launched(child.PID())
+	}
+	s.own = append(s.own, kernel.Launched{PID: child.PID()})
+	s.wg.Go(func() { s.post(child.Wait()) })
+}
+
+func (s *supervisor) stop(e kernel.Stop) {
+	if s.child == nil {
+		return
+	}
+	var err error
+	if e.Tree {
+		err = s.child.KillTree()
+	} else {
+		err = errors.Join(s.child.Signal(syscall.Signal(e.Signal)), s.child.Resume())
+	}
+	if err != nil {
+		s.o.Log.Warn().Err(err).Int("signal", e.Signal).Bool("tree", e.Tree).Msg("stop the harness")
+	}
+}
+
+func (s *supervisor) dispatch(e kernel.Dispatch) {
+	client, ok := s.p.Clients[e.Client]
+	if !ok {
+		s.own = append(s.own, kernel.Returned{Call: e.Call, Failure: lifeloop.InternalError, Why: "no such client"})
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, e.Timeout)
+	s.cancel[e.Call] = cancel
+	s.wg.Go(func() {
+		defer cancel()
+		s.post(call(ctx, client, e))
+	})
+}
+
+// call makes one dispatch and reads its answer.
+func call(ctx context.Context, client Client, e kernel.Dispatch) kernel.Returned {
+	failed := func(class lifeloop.FailureClass, why string) kernel.Returned {
+		return kernel.Returned{Call: e.Call, Failure: class, Why: why}
+	}
+	envelope, err := e.Envelope.Encode()
+	if err != nil {
+		return failed(lifeloop.InternalError, "the envelope cannot be encoded")
+	}
+	answer, err := client.Call(ctx, envelope)
+	if err != nil {
+		var f *dispatch.Failure
+		if errors.As(err, &f) {
+			return failed(f.Class, f.Why)
+		}
+		return failed(lifeloop.InternalError, "the client could not be called")
+	}
+	response, err := lifeloop.ParseCallbackResponse(answer.Body)
+	if err == nil {
+		err = response.Validate(e.Envelope.Request.SchemaVersion)
+	}
+	if err != nil {
+		return failed(lifeloop.InvalidRequest, "the answer is not a valid callback response")
+	}
+	return kernel.Returned{Call: e.Call, Response: &response}
+}
+
+// Hook is called by the door, in a goroutine of the connection's own. It
+// returns when the hook is over.
+func (s *supervisor) Hook(ctx context.Context, call *control.HookCall) {
+	decoded, err := s.p.DecodeHook(call.Event, call.Input)
+	if err != nil {
+		s.o.Log.Warn().Err(err).Str("event", call.Event).Msg("a hook's input is not understood")
+		call.Answer(nil)
+		return
+	}
+	if call.Told {
+		s.post(kernel.SignalsSeen{Signals: decoded.Signals})
+		return
+	}
+	id := "hook_" + strconv.FormatUint(s.hookN.Add(1), 10)
+	waits := make(chan answer, 1)
+	s.hooksMu.Lock()
+	s.hooks[id] = waits
+	s.hooksMu.Unlock()
+	defer func() {
+		s.hooksMu.Lock()
+		delete(s.hooks, id)
+		s.hooksMu.Unlock()
+	}()
+	s.post(kernel.HookAsked{Hook: id, Call: decoded, Deadline: time.Now().Add(s.o.HookTime - hookMargin)})
+	select {
+	case a := <-waits:
+		delivered := call.Answer(a.out)
+		if a.carries {
+			s.post(kernel.HookClosed{Hook: id, Delivered: delivered})
+		}
+	case <-call.Gone():
+		s.post(kernel.HookClosed{Hook: id})
+	case <-ctx.Done():
+	}
+}
+
+func (s *supervisor) answerHook(e kernel.HookAnswer) {
+	s.hooksMu.Lock()
+	waits := s.hooks[e.Hook]
+	s.hooksMu.Unlock()
+	a := answer{carries: e.Context.Len() > 0}
+	if a.carries {
+		a.out = s.p.Answer(e.Event, e.Context.Reveal())
+	}
+	if waits == nil {
+		if a.carries { // the harness left in this very moment
+			s.own = append(s.own, kernel.HookClosed{Hook: e.Hook})
+		}
+		return
+	}
+	waits <- a // has room: a hook is answered once
+}
+
+// abandon ends the run of a session whose ledger refused a write: the
+// harness's own way out, then KILL; the terminal; nothing else.
+func (s *supervisor) abandon(cause error) (kernel.Result, error) {
+	result := kernel.Result{Code: 125, Failure: lifeloop.InternalError}
+	if s.child != nil {
+		_ = errors.Join(s.child.Signal(syscall.SIGTERM), s.child.Resume())
+		grace := time.NewTimer(s.o.Grace)
+		defer grace.Stop()
+		for gone := false; !gone; {
+			select {
+			case in := <-s.inbox:
+				switch in := in.(type) {
+				case kernel.ChildExited:
+					gone = true
+				case kernel.HookAsked:
+					s.answerHook(kernel.HookAnswer{Hook: in.Hook, Event: in.Call.Event})
+				}
+			case <-s.p.Signals:
+				_ = s.child.KillTree()
+			case <-grace.C:
+				_ = s.child.KillTree()
+			}
+		}
+	}
+	s.p.Launcher.Release()
+	if s.p.Ledger != nil {
+		_ = s.p.Ledger.Close() // it is broken; its lock must go
+	}
+	return result, cause
+}
+
+func (s *supervisor) close() error {
+	if s.p.Ledger == nil {
+		return nil
+	}
+	if err := s.p.Ledger.Close(); err != nil {
+		return fmt.Errorf("%w: %w", ErrLedger, err)
+	}
+	return nil
+}

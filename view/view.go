@@ -1,0 +1,145 @@
+// Package view reads the ledger aloud. Each view is a fold over facts in their
+// order; none of them can change anything, and none keeps a file that could go
+// stale.
+//
+//	for entry := range entries {
+//		if r, ok := view.Event(entry.Fact); ok { … }   // what `events` prints
+//		status.Apply(entry)                            // what `status` prints
+//	}
+package view
+
+import (
+	"time"
+
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/manifests"
+)
+
+// Event is the lifecycle event that a fact tells, if it tells one.
+func Event(f kernel.Fact) (lifeloop.EventRecord, bool) {
+	o, ok := f.(kernel.Observed)
+	return o.Record, ok
+}
+
+// Receipt is the receipt that a fact holds, if it holds one.
+func Receipt(f kernel.Fact) (lifeloop.Receipt, bool) {
+	r, ok := f.(kernel.ReceiptIssued)
+	return r.Receipt, ok
+}
+
+// Status is what is known of a session, in the form of `status --json`. Its
+// zero value is ready.
+type Status struct {
+	SessionID        string                      `json:"session_id"`
+	State            string                      `json:"state"` // of HCP L2
+	Liveness         string                      `json:"liveness,omitempty"`
+	Activity         string                      `json:"activity"`
+	AdapterID        string                      `json:"adapter_id"`
+	Program          string                      `json:"program"`
+	WorkDir          string                      `json:"work_dir"`
+	Attempt          int                         `json:"attempt"`
+	Profile          string                      `json:"profile"`
+	HarnessSessionID *string                     `json:"harness_session_id"`
+	PID              int                         `json:"pid"` // of the harness; 0 when none runs
+	Context          map[string]any              `json:"context"`
+	Capabilities     map[string]lifeloop.Support `json:"capabilities"`
+	Since            time.Time                   `json:"since"` // when the activity began
+	StartedAt        time.Time                   `json:"started_at"`
+	Events           int                         `json:"events"`
+	Receipts         int                         `json:"receipts"`
+	Evidence         []lifeloop.Evidence         `json:"evidence"` // for the activity
+
+	wrapper  int
+	terminal bool
+}
+
+// Ended reports whether the session reached a terminal state.
+func (s *Status) Ended() bool { return s.terminal }
+
+// WrapperPID is the process that keeps the session.
+func (s *Status) WrapperPID() int { return s.wrapper }
+
+// Apply folds one fact.
+func (s *Status) Apply(e kernel.Entry) {
+	switch f := e.Fact.(type) {
+	case kernel.Began:
+		s.SessionID, s.AdapterID, s.Program, s.WorkDir = f.SessionID, f.AdapterID, f.Program, f.WorkDir
+		s.Profile, s.wrapper, s.StartedAt = f.AdapterID, f.PID, e.At
+		s.Capabilities = map[string]lifeloop.Support{}
+		s.Evidence = []lifeloop.Evidence{}
+		if m, ok := manifests.Get(f.AdapterID); ok {
+			for name, c := range m.LifecycleEvents {
+				s.Capabilities[string(name)] = c.Support
+			}
+			for name, c := range m.Placement {
+				s.Capabilities["placement."+string(name)] = c.Support
+			}
+			s.Capabilities["context_pressure"] = m.ContextPressure.Support
+			s.Capabilities["receipts.receipt_ledger"] = m.Receipts.ReceiptLedger
+		}
+		s.active("starting", "wrapper", "launch", e.At)
+	case kernel.SessionMoved:
+		s.State, s.terminal = string(f.To), f.To.Terminal()
+	case kernel.Launching:
+		s.Attempt++
+	case kernel.Running:
+		s.PID = f.PID
+	case kernel.Exited:
+		s.PID = 0
+		s.active("stopped", "wrapper", "process ended", e.At)
+	case kernel.HarnessSessionOpened:
+		s.session(f.ID)
+	case kernel.Bound:
+		s.session(f.ID)
+	case kernel.Observed:
+		s.Events++
+		s.observe(f)
+	case kernel.ActivityMoved:
+		s.active(f.To, f.Source, f.Detail, e.At)
+	case kernel.ReceiptIssued:
+		s.Receipts++
+	}
+}
+
+func (s *Status) observe(f kernel.Observed) {
+	switch f.Record.Event {
+	case lifeloop.ContextPressureObserved:
+		s.Context = f.Record.Data
+	case lifeloop.ContextCompacted:
+		// The figure is of before the compaction until the next request.
+		if s.Context != nil {
+			stale := map[string]any{}
+			for k, v := range s.Context {
+				stale[k] = v
+			}
+			stale["stale"] = true
+			s.Context = stale
+		}
+	case lifeloop.SessionStarted:
+		if s.Activity == "starting" {
+			s.active("idle", f.Record.Evidence[0].Source, f.Record.Evidence[0].Detail, at(f.Record))
+		}
+	}
+	if d := f.Degradation; d != nil {
+		s.Capabilities[d.Capability] = d.CurrentSupport
+	}
+}
+
+func at(r lifeloop.EventRecord) time.Time {
+	t, _ := time.Parse(time.RFC3339Nano, r.At)
+	return t
+}
+
+func (s *Status) session(id string) {
+	if id == "" {
+		s.HarnessSessionID = nil
+		return
+	}
+	s.HarnessSessionID = &id
+}
+
+func (s *Status) active(what, source, detail string, at time.Time) {
+	s.Activity, s.Since = what, at
+	s.Evidence = []lifeloop.Evidence{{Source: source, Detail: detail}}
+}
