@@ -33,6 +33,9 @@ func Transform(src []byte) ([]byte, error) {
 // Append appends the canonical form of the JSON text src to dst and returns
 // the extended slice. With an error dst comes back as it was.
 func Append(dst, src []byte) ([]byte, error) {
+	if isPlainCanonical(src) {
+		return append(dst, src...), nil
+	}
 	if out, ok := appendPlain(dst, src); ok {
 		return out, nil
 	}
@@ -44,4 +47,13 @@ func Append(dst, src []byte) ([]byte, error) {
 		return dst, fmt.Errorf("canonical json: %w", err)
 	}
 	return append(dst, out...), nil
+}
+
+// Is reports whether b is the canonical form of a JSON text.
+func Is(b []byte) bool {
+	if isPlainCanonical(b) {
+		return true
+	}
+	out, err := Append(nil, b)
+	return err == nil && bytes.Equal(out, b)
 }

@@ -41,6 +41,12 @@ func TestTransform(t *testing.T) {
 			if !bytes.Equal(again, got) {
 				t.Errorf("not idempotent: %s", again)
 			}
+			if !Is(got) {
+				t.Error("the canonical form is not recognised")
+			}
+			if Is([]byte(c.in)) != (c.in == c.want) {
+				t.Error("the input is misjudged")
+			}
 		})
 	}
 }
@@ -74,6 +80,9 @@ func TestTransformRefuses(t *testing.T) {
 			}
 			if string(got) != "kept" {
 				t.Errorf("dst came back as %q", got)
+			}
+			if Is([]byte(c.in)) {
+				t.Error("said to be canonical")
 			}
 		})
 	}
@@ -135,7 +144,13 @@ func checkAgainstReference(t interface {
 	t.Helper()
 	fast, ok := appendPlain(nil, in)
 	if !ok {
+		if isPlainCanonical(in) {
+			t.Fatalf("%q: canonical, yet not to be written", in)
+		}
 		return
+	}
+	if got, want := isPlainCanonical(in), bytes.Equal(fast, in); got != want {
+		t.Fatalf("%q: canonical %v, want %v", in, got, want)
 	}
 	want, err := jcs.Transform(in)
 	if err != nil {

@@ -2,10 +2,9 @@ package ledger
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"hash"
+	"slices"
 	"strconv"
 	"time"
 
@@ -43,16 +42,6 @@ type link struct {
 
 var genesis = link{0, Genesis}
 
-// A codec turns records into lines and lines into entries. It holds nothing
-// but buffers.
-type codec struct {
-	sha  hash.Hash
-	tail []byte // of the line being built, from the kind on
-	body []byte // of the line being read, canonical
-}
-
-func newCodec() codec { return codec{sha: sha256.New()} }
-
 // The pieces of a line, in order. They are on disk: wire constants.
 const (
 	atPiece     = `{"at":"`
@@ -62,13 +51,15 @@ const (
 	prevPiece   = `","prev":"`
 	seqPiece    = `","seq":`
 
+	digestMember = len(digestPiece) + canon.DigestLen + len(`",`)
+
 	timeLayout = "2006-01-02T15:04:05.000000000Z"
 	bodyStart  = len(atPiece) + len(timeLayout) + len(bodyPiece)
 )
 
 // appendEntry appends the line of r, LF included, and returns the entry that
 // a reader of the line will get. With an error buf comes back as it was.
-func (c *codec) appendEntry(buf []byte, after link, r Record) ([]byte, Entry, error) {
+func appendEntry(buf []byte, after link, r Record) ([]byte, Entry, error) {
 	if !validKind(r.Kind) {
 		return buf, Entry{}, fmt.Errorf("kind %.80q is not 1 to %d of A-Z a-z 0-9 . _ -", r.Kind, maxKind)
 	}
@@ -97,21 +88,23 @@ func (c *codec) appendEntry(buf []byte, after link, r Record) ([]byte, Entry, er
 	}
 	line = append(line, ',')
 
+	// The digest is over the line as it is without it; then it goes between
+	// the body and the kind, where the order of names wants it.
+	place := len(line)
 	seq := after.seq + 1
-	tail := append(c.tail[:0], kindPiece...)
-	tail = append(tail, r.Kind...)
-	tail = append(tail, prevPiece...)
-	tail = append(tail, after.digest...)
-	tail = append(tail, seqPiece...)
-	tail = strconv.AppendUint(tail, seq, 10)
-	tail = append(tail, '}')
-	c.tail = tail
-
-	digest := c.digest(line[start:], tail)
-	line = append(line, digestPiece...)
-	line = append(line, digest...)
-	line = append(line, `",`...)
-	line = append(line, tail...)
+	line = append(line, kindPiece...)
+	line = append(line, r.Kind...)
+	line = append(line, prevPiece...)
+	line = append(line, after.digest...)
+	line = append(line, seqPiece...)
+	line = strconv.AppendUint(line, seq, 10)
+	line = append(line, '}')
+	digest := canon.Sum(line[start:])
+	var text [digestMember]byte
+	member := append(text[:0], digestPiece...)
+	member = append(member, digest...)
+	member = append(member, `",`...)
+	line = slices.Insert(line, place, member...)
 	if len(line)-start > maxLine {
 		return buf, Entry{}, fmt.Errorf("the entry has %d bytes, more than %d", len(line)-start, maxLine)
 	}
@@ -124,20 +117,10 @@ func (c *codec) appendEntry(buf []byte, after link, r Record) ([]byte, Entry, er
 	}, nil
 }
 
-// digest names a line that lacks its digest member, given in two parts.
-func (c *codec) digest(head, tail []byte) canon.Digest {
-	var sum [sha256.Size]byte
-	c.sha.Reset()
-	c.sha.Write(head)
-	c.sha.Write(tail)
-	c.sha.Sum(sum[:0])
-	return canon.Name(sum)
-}
-
 // parse reads a line without its LF and checks all that a line can prove by
 // itself: that it is spelled as we spell it and that its digest is its own.
-// The answer is an entry, or why not.
-func (c *codec) parse(line []byte) (e Entry, why string) {
+// The answer is an entry, or why not. It shares no memory with the line.
+func parse(line []byte) (e Entry, why string) {
 	// From the end, because there every length is known and the body, which
 	// may contain anything, comes last.
 	rest := backward{line: line}
@@ -163,7 +146,7 @@ func (c *codec) parse(line []byte) (e Entry, why string) {
 		return Entry{}, "this is not an entry of a ledger"
 	}
 
-	if own := c.digest(head, tail); string(digest) != string(own) {
+	if own := canon.Sum(slices.Concat(head, tail)); string(digest) != string(own) {
 		return Entry{}, "the digest does not fit the bytes: the line was changed after it was written"
 	}
 	at, err := time.Parse(time.RFC3339Nano, string(stamp))
@@ -180,7 +163,7 @@ func (c *codec) parse(line []byte) (e Entry, why string) {
 	if !validKind(string(kind)) {
 		return Entry{}, fmt.Sprintf("kind %.80q is not 1 to %d of A-Z a-z 0-9 . _ -", kind, maxKind)
 	}
-	if c.body, err = canon.Append(c.body[:0], body); err != nil || !bytes.Equal(c.body, body) || body[0] != '{' {
+	if !canon.Is(body) || body[0] != '{' {
 		return Entry{}, "the body is not a canonical JSON object"
 	}
 	return Entry{

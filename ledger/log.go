@@ -48,7 +48,6 @@ type Log struct {
 	dirty   bool  // something was written since the last sync
 
 	last   link
-	codec  codec
 	buf    []byte // the lines of one Append
 	broken error  // the first failure; nothing is written after it
 }
@@ -66,7 +65,7 @@ type Recovery struct {
 // a ledger is already, the error is fs.ErrExist; where another process is at
 // work, *durable.LockedError.
 func Create(dir string, o Options) (*Log, error) {
-	l := &Log{dir: dir, o: o.withDefaults(), last: genesis, codec: newCodec()}
+	l := &Log{dir: dir, o: o.withDefaults(), last: genesis}
 	if err := l.create(); err != nil {
 		l.release()
 		return nil, fmt.Errorf("create ledger %s: %w", dir, err)
@@ -97,7 +96,7 @@ func (l *Log) create() error {
 // error is fs.ErrNotExist; where another process is at work,
 // *durable.LockedError.
 func Open(dir string, o Options) (*Log, Recovery, error) {
-	l := &Log{dir: dir, o: o.withDefaults(), codec: newCodec()}
+	l := &Log{dir: dir, o: o.withDefaults()}
 	rec, err := l.reopen()
 	if err != nil {
 		l.release()
@@ -186,7 +185,7 @@ func (l *Log) Append(records []Record, sync bool) ([]Entry, error) {
 	entries := make([]Entry, len(records))
 	for i, r := range records {
 		var err error
-		if buf, entries[i], err = l.codec.appendEntry(buf, last, r); err != nil {
+		if buf, entries[i], err = appendEntry(buf, last, r); err != nil {
 			return nil, fmt.Errorf("append to ledger %s: record %d (%.80s): %w", l.dir, i, r.Kind, err)
 		}
 		last = link{entries[i].Seq, entries[i].Digest}

@@ -54,8 +54,11 @@ func Verify(dir string) (Report, error) {
 		return true
 	})
 	report.Segments = w.read
-	report.TornBytes = w.torn
-	if err != nil && !errors.Is(err, ErrTornTail) {
+	if errors.Is(err, ErrTornTail) {
+		report.TornBytes = w.torn
+		return report, nil
+	}
+	if err != nil {
 		return report, fmt.Errorf("verify ledger %s: %w", dir, err)
 	}
 	return report, nil
@@ -93,8 +96,7 @@ func Follow(ctx context.Context, dir string, seq uint64) iter.Seq2[Entry, error]
 // A walker goes through the segments of a ledger and checks each line against
 // the one before.
 type walker struct {
-	dir   string
-	codec codec
+	dir string
 
 	segment int   // its number
 	line    int   // lines of it that were read
@@ -109,7 +111,7 @@ type walker struct {
 }
 
 func newWalker(dir string) *walker {
-	return &walker{dir: dir, codec: newCodec(), segment: 1, last: genesis, buf: bufio.NewReaderSize(nil, 64<<10)}
+	return &walker{dir: dir, segment: 1, last: genesis, buf: bufio.NewReaderSize(nil, 64<<10)}
 }
 
 // errStop ends a pass whose consumer has had enough.
@@ -195,7 +197,7 @@ func (w *walker) pass(yield func(Entry) bool) error {
 		if err != nil {
 			return err
 		}
-		e, why := w.codec.parse(line[:len(line)-1])
+		e, why := parse(line[:len(line)-1])
 		if why == "" && !w.adrift {
 			why = w.last.follows(e)
 		}
@@ -237,7 +239,7 @@ func (w *walker) end(rest []byte) error {
 	if len(rest) == 0 {
 		return nil
 	}
-	if _, why := w.codec.parse(rest[:len(rest)-1]); why == "" {
+	if _, why := parse(rest[:len(rest)-1]); why == "" {
 		return w.corruptLine("the end of the line was changed after it was written")
 	}
 	return nil
@@ -263,11 +265,11 @@ func (w *walker) startAt(seq uint64) {
 }
 
 func (w *walker) corruptLine(why string) error {
-	return &CorruptError{Segment: segmentName(w.segment), Line: w.line + 1, Offset: w.offset, Why: why, Sound: w.last.seq}
+	return &CorruptError{Segment: segmentName(w.segment), Line: w.line + 1, Offset: w.offset, Why: why, Readable: w.last.seq}
 }
 
 func (w *walker) corruptSegment(why string) error {
-	return &CorruptError{Segment: segmentName(w.segment), Why: why, Sound: w.last.seq}
+	return &CorruptError{Segment: segmentName(w.segment), Why: why, Readable: w.last.seq}
 }
 
 // A look without an event costs a few microseconds. Some file systems tell of

@@ -1,0 +1,220 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/internal/durable"
+)
+
+// A badDisk passes everything on to the real one until trip names an
+// operation; that one fails, having done its work or not.
+type badDisk struct {
+	trip string
+	ops  []string // what was asked of it after the fault
+	bad  bool
+}
+
+func (d *badDisk) options() Options {
+	return Options{
+		SegmentBytes: 1000,
+		open: func(path string, flag int) (segmentFile, error) {
+			f, err := faulty(d, "open", func() (segmentFile, error) { return openSegment(path, flag) })
+			if err != nil {
+				return nil, err
+			}
+			return &badFile{f, d}, nil
+		},
+		syncDir: func(dir string) error {
+			_, err := faulty(d, "syncdir", func() (struct{}, error) { return struct{}{}, durable.SyncDir(dir) })
+			return err
+		},
+	}
+}
+
+// faulty does work unless it is to fail before; it fails after it if it is to.
+func faulty[T any](d *badDisk, op string, work func() (T, error)) (T, error) {
+	var none T
+	if d.bad {
+		d.ops = append(d.ops, op)
+	}
+	switch d.trip {
+	case op + " not done":
+		d.bad = true
+		return none, syscall.EIO
+	case op + " done":
+		d.bad = true
+		if done, err := work(); err != nil {
+			return done, err
+		}
+		return none, syscall.EIO
+	}
+	return work()
+}
+
+type badFile struct {
+	segmentFile
+	d *badDisk
+}
+
+func (f *badFile) Write(b []byte) (int, error) {
+	switch f.d.trip {
+	case "write part":
+		f.d.bad = true
+		n, _ := f.segmentFile.Write(b[:len(b)*2/3])
+		return n, syscall.ENOSPC
+	case "write short":
+		f.d.bad = true
+		n, _ := f.segmentFile.Write(b[:len(b)*2/3])
+		return n, nil
+	}
+	return faulty(f.d, "write", func() (int, error) { return f.segmentFile.Write(b) })
+}
+
+func (f *badFile) Datasync() error {
+	_, err := faulty(f.d, "sync", func() (struct{}, error) { return struct{}{}, f.segmentFile.Datasync() })
+	return err
+}
+
+func (f *badFile) Close() error {
+	if f.d.bad {
+		return f.segmentFile.Close() // giving the file back is always right
+	}
+	_, err := faulty(f.d, "close", func() (struct{}, error) { return struct{}{}, f.segmentFile.Close() })
+	return err
+}
+
+// After any failure the log writes nothing more, and a new Open finds all that
+// was acknowledged, perhaps what was not, and never anything in between.
+func TestFaultsInPairs(t *testing.T) {
+	const acknowledged = 3
+	for _, c := range []struct {
+		trip    string
+		roll    bool // the failing Append has to begin a segment
+		entries uint64
+		torn    bool
+	}{
+		{trip: "write not done", entries: 3},
+		{trip: "write done", entries: 5},
+		{trip: "write part", entries: 4, torn: true},
+		{trip: "write short", entries: 4, torn: true},
+		{trip: "sync not done", entries: 5},
+		{trip: "sync done", entries: 5},
+		{trip: "sync not done", roll: true, entries: 3},
+		{trip: "sync done", roll: true, entries: 3},
+		{trip: "close not done", roll: true, entries: 3},
+		{trip: "close done", roll: true, entries: 3},
+		{trip: "open not done", roll: true, entries: 3},
+		{trip: "open done", roll: true, entries: 3},
+		{trip: "syncdir not done", roll: true, entries: 3},
+		{trip: "syncdir done", roll: true, entries: 3},
+		{trip: "write part", roll: true, entries: 4, torn: true},
+	} {
+		t.Run(fmt.Sprintf("%s, roll %v", c.trip, c.roll), func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "l")
+			disk := &badDisk{}
+			log := create(t, dir, disk.options())
+			grow(t, log, acknowledged)
+
+			if !c.roll {
+				log.o.SegmentBytes = 1 << 20
+			}
+			records := []Record{record("doubtful", 4), record("doubtful", 5)}
+			_, last := log.Last()
+			disk.trip = c.trip
+			_, err := log.Append(records, true)
+			require.ErrorIs(t, err, ErrBroken)
+			cause := err
+			for range 2 {
+				_, err := log.Append([]Record{record("after", 9)}, true)
+				require.EqualError(t, err, cause.Error())
+			}
+			require.EqualError(t, log.Sync(), cause.Error())
+			if len(disk.ops) != 0 {
+				t.Errorf("the broken log still did %v", disk.ops)
+			}
+			if seq, digest := log.Last(); seq != acknowledged || digest != last {
+				t.Errorf("Last() = %d %s after the failure, want what was acknowledged", seq, digest)
+			}
+			require.NoError(t, log.Close())
+
+			log, rec := open(t, dir)
+			if rec.Entries != c.entries || (rec.TornBytes > 0) != c.torn {
+				t.Errorf("recovered %+v, want %d entries, torn %v", rec, c.entries, c.torn)
+			}
+			grow(t, log, 1)
+			require.NoError(t, log.Close())
+			report, err := Verify(dir)
+			require.NoError(t, err)
+			if report.Entries != c.entries+1 || report.TornBytes != 0 {
+				t.Errorf("afterwards %+v", report)
+			}
+		})
+	}
+}
+
+func TestFaultsOfOpening(t *testing.T) {
+	for _, trip := range []string{"open not done", "open done", "syncdir not done", "syncdir done"} {
+		t.Run("create, "+trip, func(t *testing.T) {
+			dir := t.TempDir()
+			_, err := Create(dir, (&badDisk{trip: trip}).options())
+			require.ErrorIs(t, err, syscall.EIO)
+			if Locked(dir) {
+				t.Error("the lock was kept")
+			}
+			// Whichever half was done, one of the two doors is open again.
+			log, err := Create(dir, Options{})
+			if err != nil {
+				log, _, err = Open(dir, Options{})
+			}
+			require.NoError(t, err)
+			grow(t, log, 1)
+			require.NoError(t, log.Close())
+		})
+	}
+	for _, trip := range []string{"open not done", "open done", "sync not done", "sync done", "syncdir not done", "syncdir done"} {
+		t.Run("open, "+trip, func(t *testing.T) {
+			dir := t.TempDir()
+			log := create(t, dir, Options{})
+			want := grow(t, log, 2)
+			require.NoError(t, log.Close())
+			_, _, err := Open(dir, (&badDisk{trip: trip}).options())
+			require.ErrorIs(t, err, syscall.EIO)
+			if errors.Is(err, ErrBroken) || Locked(dir) {
+				t.Errorf("got %v, locked %v", err, Locked(dir))
+			}
+			read, err := readAll(dir)
+			require.NoError(t, err)
+			require.Equal(t, want, read)
+		})
+	}
+}
+
+func TestSyncFails(t *testing.T) {
+	disk := &badDisk{}
+	log := create(t, t.TempDir(), disk.options())
+	grow(t, log, 1)
+	disk.trip = "sync not done"
+	require.ErrorIs(t, log.Sync(), ErrBroken)
+	disk.trip = ""
+	_, err := log.Append([]Record{record("after", 2)}, false)
+	require.ErrorIs(t, err, ErrBroken)
+	require.ErrorIs(t, err, syscall.EIO)
+}
+
+func TestSyncOnlyWhatIsNew(t *testing.T) {
+	disk := &badDisk{}
+	log := create(t, t.TempDir(), disk.options())
+	grow(t, log, 1)
+	require.NoError(t, log.Sync())
+	disk.trip = "sync not done"
+	require.NoError(t, log.Sync(), "there was nothing to sync")
+	grow(t, log, 1)
+	err := log.Close()
+	require.ErrorIs(t, err, syscall.EIO, "Close has to sync what Append did not")
+}
