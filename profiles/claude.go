@@ -95,8 +95,8 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 
 	settings, reason := claudeSettings(line, dir, h)
 	if reason != "" {
-		l.Weak = hookless(reason)
-		l.Argv = injected(argv, ours)
+		l.Weak = append(hookless(reason), Weakness{"session.ending", reason})
+		l.Argv = slices.Concat(argv[:1], ours, argv[1:])
 		// Hooks would tell where the transcript lies. Without them there is only
 		// the rule by which Claude Code names it.
 		if dir != "" && l.SessionID != "" {
@@ -109,12 +109,15 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 	}
 
 	path := filepath.Join(h.RunDir, "claude-settings.json")
-	ours = append(ours, "--settings", path)
+	args := line.withSettings(argv[1:], path)
+	if len(line.settings) == 0 {
+		ours = append(ours, "--settings", path)
+	}
 	l.Hooks = true
 	l.Statusline = settings.statusline
 	l.Weak = settings.weak
 	l.Files = []File{{Path: path, Data: settings.data}}
-	l.Argv = injected(append([]string{argv[0]}, line.kept...), ours)
+	l.Argv = slices.Concat(argv[:1], ours, args)
 	return l, nil
 }
 
@@ -125,6 +128,10 @@ func claudePlain(args []string, line claudeLine, h Host) bool {
 	}
 	// Looked for everywhere, even behind "--": the session runs in a daemon.
 	if slices.Contains(args, "--bg") || slices.Contains(args, "--background") {
+		return true
+	}
+	// The session runs below a tmux server, this process only shows it.
+	if line.has("--tmux") && line.has("--worktree") {
 		return true
 	}
 	if len(args) > 0 && slices.Contains(claudeFirst, args[0]) {
@@ -174,7 +181,7 @@ type injectedSettings struct {
 func claudeSettings(line claudeLine, dir string, h Host) (injectedSettings, string) {
 	switch {
 	case h.NoHooks:
-		return injectedSettings{}, "no hooks were asked for"
+		return injectedSettings{}, "the user asked for no hooks"
 	case line.has("--bare") || truthy(h.getenv("CLAUDE_CODE_SIMPLE")):
 		return injectedSettings{}, "bare mode runs no hooks"
 	case line.has("--safe-mode") || truthy(h.getenv("CLAUDE_CODE_SAFE_MODE")):
@@ -205,7 +212,7 @@ func claudeSettings(line claudeLine, dir string, h Host) (injectedSettings, stri
 		if _, locked := first(managed, "statusLine"); locked {
 			out.weak = append(out.weak, Weakness{"telemetry.statusline", "the machine's managed settings hold the status line"})
 		} else if theirs, ok := first(layers, "statusLine"); !ok {
-			out.weak = append(out.weak, Weakness{"telemetry.statusline", "the user has no status line, and one of ours would take rows of the screen"})
+			out.weak = append(out.weak, Weakness{"telemetry.statusline", "the user has no status line, and one of ours would take the hint about shortcuts off the screen"})
 		} else if ours, ok := chain(theirs, h.Exe); ok {
 			merged["statusLine"] = ours
 			out.statusline = true

@@ -80,9 +80,15 @@ var claudeFirst = []string{
 
 // claudeLine is a command line as Claude Code would take it.
 type claudeLine struct {
-	values  map[string]string // of the options seen, by name; a flag's is empty
-	command string            // the subcommand, if it is one
-	kept    []string          // the arguments without --settings and its values
+	values   map[string]string // of the options seen, by name; a flag's is empty
+	command  string            // the subcommand, if it is one
+	settings []given           // every --settings
+}
+
+// given says where an option's value stands.
+type given struct {
+	at       int  // the index of its word
+	attached bool // in one word with the option
 }
 
 func (l claudeLine) has(names ...string) bool {
@@ -96,54 +102,72 @@ func looksLikeOption(arg string) bool { return len(arg) > 1 && arg[0] == '-' }
 // positional options): the first operand that names a command ends the options.
 func parseClaude(args []string) claudeLine {
 	l := claudeLine{values: map[string]string{}}
-	printing := slices.Contains(args, "-p") || slices.Contains(args, "--print")
+	commands := claudeCommands
+	if slices.Contains(args, "-p") || slices.Contains(args, "--print") {
+		commands = nil
+	}
 	operands := 0
 	open := false // an option that takes all that follows is taking
 	for i := 0; i < len(args); i++ {
-		arg, from := args[i], i
+		arg := args[i]
 		if arg == "--" {
-			if operands == 0 && !printing && i+1 < len(args) && slices.Contains(claudeCommands, args[i+1]) {
+			if operands == 0 && i+1 < len(args) && slices.Contains(commands, args[i+1]) {
 				l.command = args[i+1]
 			}
-			l.kept = append(l.kept, args[i:]...)
 			return l
 		}
-		if open && !looksLikeOption(arg) {
-			l.kept = append(l.kept, arg)
-			continue
-		}
-		open = false
 		if !looksLikeOption(arg) {
-			if operands == 0 && !printing && slices.Contains(claudeCommands, arg) {
+			if open {
+				continue
+			}
+			if operands == 0 && slices.Contains(commands, arg) {
 				l.command = arg
-				l.kept = append(l.kept, args[i:]...)
 				return l
 			}
 			operands++
-			l.kept = append(l.kept, arg)
 			continue
 		}
 
 		opt, val, attached, ok := lookup(claudeOptions, arg, l.values)
+		open = ok && opt.arity == variadic
 		if !ok {
-			l.kept = append(l.kept, arg)
 			continue
 		}
-		if !attached && i+1 < len(args) {
-			next := args[i+1]
-			switch {
-			case opt.arity == value, opt.arity == variadic, opt.arity == optional && !looksLikeOption(next):
-				val = next
-				i++
-			}
+		if !attached && i+1 < len(args) && opt.takes(args[i+1]) {
+			i++
+			val = args[i]
 		}
-		open = opt.arity == variadic && !attached
 		l.values[opt.name] = val
-		if opt.name != "--settings" {
-			l.kept = append(l.kept, args[from:i+1]...)
+		if opt.name == "--settings" {
+			l.settings = append(l.settings, given{i, attached})
 		}
 	}
 	return l
+}
+
+// takes says that an option takes the word behind it as its value.
+func (o option) takes(next string) bool {
+	switch o.arity {
+	case value, variadic:
+		return true
+	case optional:
+		return !looksLikeOption(next)
+	}
+	return false
+}
+
+// withSettings is the command line with another file in place of each of the
+// user's --settings. The words stay where they are: an option that takes all
+// that follows would else take what the removed words kept from it.
+func (l claudeLine) withSettings(args []string, path string) []string {
+	out := slices.Clone(args)
+	for _, g := range l.settings {
+		out[g.at] = path
+		if g.attached {
+			out[g.at] = "--settings=" + path
+		}
+	}
+	return out
 }
 
 // lookup finds the option that one argument names, with the value attached to

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -82,18 +83,50 @@ func flagSettings(line claudeLine, h Host) (settings, string) {
 	if given == "" {
 		return nil, ""
 	}
-	data := []byte(given)
-	if text := strings.TrimSpace(given); !strings.HasPrefix(text, "{") || !strings.HasSuffix(text, "}") {
-		var ok bool
-		if data, ok = h.read(h.abs(given)); !ok {
-			return nil, "the file given with --settings cannot be read"
+	if text := strings.TrimSpace(given); strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}") {
+		s, ok := parseSettings([]byte(given))
+		if !ok {
+			return nil, "what was given with --settings is not a JSON object"
 		}
+		return s, ""
+	}
+	data, ok := h.read(h.abs(given))
+	if !ok {
+		return nil, "the file given with --settings cannot be read"
 	}
 	s, ok := parseSettings(data)
-	if !ok {
-		return nil, "what was given with --settings is not a JSON object"
+	switch {
+	case !ok:
+		return nil, "the file given with --settings does not hold a JSON object"
+	case tiedToFolder(s):
+		return nil, "the file given with --settings has rules relative to its own folder, so it cannot be moved"
 	}
 	return s, ""
+}
+
+// pathRule is a permission rule whose path begins with one slash: Claude Code
+// takes it as relative to the folder of the settings file (two mean the root).
+var pathRule = regexp.MustCompile(`^(Read|Edit|Write|MultiEdit|NotebookEdit|NotebookRead|Glob|Grep|LS)\(/[^/]`)
+
+// tiedToFolder says that settings mean something else in another folder.
+func tiedToFolder(s settings) bool {
+	var permissions struct{ Allow, Deny, Ask []string }
+	_ = json.Unmarshal(s["permissions"], &permissions)
+	if slices.ContainsFunc(slices.Concat(permissions.Allow, permissions.Deny, permissions.Ask), pathRule.MatchString) {
+		return true
+	}
+	var sandbox struct {
+		Filesystem map[string]json.RawMessage `json:"filesystem"`
+	}
+	_ = json.Unmarshal(s["sandbox"], &sandbox)
+	for _, raw := range sandbox.Filesystem {
+		var paths []string
+		_ = json.Unmarshal(raw, &paths)
+		if slices.ContainsFunc(paths, func(p string) bool { return !strings.HasPrefix(p, "/") && !strings.HasPrefix(p, "~") }) {
+			return true
+		}
+	}
+	return false
 }
 
 // fileSettings reads the user's settings files, the strongest first.

@@ -41,20 +41,21 @@ type codexHook struct {
 	event   string // as -c takes it and the hook is told
 	snake   string // as trust is recorded
 	seconds int
+	feeds   []string // the capabilities that live on it
 }
 
 // codexHooks are the hooks of a launch. SessionEnd and Interrupt delay the
 // exit, so they get less; Codex would clamp more than 3 s anyway.
 var codexHooks = []codexHook{
-	{"SessionStart", "session_start", 5},
-	{"SessionEnd", "session_end", 2},
-	{"UserPromptSubmit", "user_prompt_submit", 5},
-	{"PreCompact", "pre_compact", 5},
-	{"PostCompact", "post_compact", 5},
-	{"PostToolUse", "post_tool_use", 5},
-	{"PermissionRequest", "permission_request", 5},
-	{"Stop", "stop", 5},
-	{"Interrupt", "interrupt", 2},
+	{"SessionStart", "session_start", 5, []string{"placement.pre_session"}},
+	{"SessionEnd", "session_end", 2, []string{"telemetry.hooks"}},
+	{"UserPromptSubmit", "user_prompt_submit", 5, []string{"frame.opening", "placement.pre_frame_trailing"}},
+	{"PreCompact", "pre_compact", 5, []string{"telemetry.hooks"}},
+	{"PostCompact", "post_compact", 5, []string{"telemetry.hooks"}},
+	{"PostToolUse", "post_tool_use", 5, []string{"placement.tool_result"}},
+	{"PermissionRequest", "permission_request", 5, []string{"approval_surface"}},
+	{"Stop", "stop", 5, []string{"frame.ending"}},
+	{"Interrupt", "interrupt", 2, []string{"telemetry.hooks"}},
 }
 
 // codexContextEvents are the hooks whose reply has a member for context.
@@ -72,26 +73,27 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 	}
 	l.OSC, l.OSCDecoder = []int{7501}, "codex-osc"
 
+	// Ours stand before the user's words, where they are nobody's value and
+	// count for every subcommand; a later -c of the user's wins.
 	var ours []string
 	// Without it the terminal is a client of a background daemon that outlives
 	// it, and neither our overrides nor our environment reach the session.
-	// exec never uses the daemon and does not know the flag.
-	if line.command != "exec" && !line.has("--no-daemon") && !line.has("--remote") {
+	// exec and review never use the daemon.
+	if line.command != "exec" && line.command != "review" && !line.has("--no-daemon") && !line.has("--remote") {
 		ours = append(ours, "--no-daemon")
 	}
 
 	if reason := codexHookless(line, h); reason != "" {
 		l.Weak = hookless(reason)
-		l.Argv = injected(argv, ours)
+		l.Argv = slices.Concat(argv[:1], ours, argv[1:])
 		return l, nil
 	}
 	var state []string
 	for _, hook := range codexHooks {
 		if line.overrides("hooks." + hook.event) {
-			l.Weak = append(l.Weak, Weakness{
-				Capability: "telemetry.hooks",
-				Reason:     "the command line sets hooks." + hook.event + ", so that hook is not ours",
-			})
+			for _, capability := range hook.feeds {
+				l.Weak = append(l.Weak, Weakness{capability, "the command line sets hooks." + hook.event + ", so that hook is not ours"})
+			}
 			continue
 		}
 		command := hookCommand(h.Exe, hook.event)
@@ -105,7 +107,7 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 	if l.Hooks {
 		ours = append(ours, "-c", "hooks.state={"+strings.Join(state, ",")+"}")
 	}
-	l.Argv = injected(argv, ours)
+	l.Argv = slices.Concat(argv[:1], ours, argv[1:])
 	return l, nil
 }
 
@@ -114,14 +116,14 @@ func codexPlain(line codexLine) bool {
 	if line.has("--help") || line.has("--version") || line.sub == "help" {
 		return true
 	}
-	return !slices.Contains([]string{"", "exec", "resume", "fork"}, line.command)
+	return !slices.Contains([]string{"", "exec", "review", "resume", "fork"}, line.command)
 }
 
 // codexHookless says why no hook of ours can run, empty when they can.
 func codexHookless(line codexLine, h Host) string {
 	switch {
 	case h.NoHooks:
-		return "no hooks were asked for"
+		return "the user asked for no hooks"
 	case line.has("--remote"):
 		return "the session runs in the app server given with --remote, which takes no hooks from here"
 	case line.overrides("hooks"):
@@ -151,17 +153,21 @@ var (
 	inlineHooksOn  = regexp.MustCompile(`(^|[{,])\s*"?hooks"?\s*=\s*true\b`)
 )
 
-// codexHooksOff finds out whether the feature is off: the command line's last
-// word, or else the profile's, or else the user's configuration.
+// codexHooksOff finds out whether the feature is off. A switch on the command
+// line outdoes every -c, the last -c the profile, and that the configuration.
 func codexHooksOff(line codexLine, h Host) bool {
+	if on, said := line.toggles["hooks"]; said {
+		return !on
+	}
 	for _, o := range slices.Backward(line.configs) {
-		switch {
-		case o.key == "features.hooks":
+		if o.key == "features.hooks" {
 			return o.value == "false"
-		case o.key == "features" && inlineHooksOff.MatchString(o.value):
-			return true
-		case o.key == "features" && inlineHooksOn.MatchString(o.value):
-			return false
+		}
+		if o.key == "features" { // the whole table: it replaces what came before it
+			if off := inlineHooksOff.MatchString(o.value); off || inlineHooksOn.MatchString(o.value) {
+				return off
+			}
+			break
 		}
 	}
 	dir := h.home("CODEX_HOME", ".codex")

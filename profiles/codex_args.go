@@ -29,8 +29,9 @@ var codexCommands = []string{
 // codexLine is a command line as Codex would take it.
 type codexLine struct {
 	seen    map[string]string // options by name, with the last value
-	configs []override        // -c, --enable and --disable, in order
-	command string            // "", "exec", "resume", "fork", or another subcommand
+	configs []override        // -c, in order
+	toggles map[string]bool   // features, by --enable and --disable
+	command string            // "", "exec", "review", "resume", "fork", or another subcommand
 	sub     string            // exec's own: "", "resume", "fork", "review", "help"
 }
 
@@ -40,7 +41,7 @@ type override struct{ key, value string }
 func (l codexLine) has(name string) bool { _, ok := l.seen[name]; return ok }
 
 func parseCodex(args []string) codexLine {
-	l := codexLine{seen: map[string]string{}}
+	l := codexLine{seen: map[string]string{}, toggles: map[string]bool{}}
 	open := false
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
@@ -74,9 +75,11 @@ func (l *codexLine) option(name, val string) {
 		key, v, _ := strings.Cut(val, "=")
 		l.configs = append(l.configs, override{strings.TrimSpace(key), strings.TrimSpace(v)})
 	case "--enable":
-		l.configs = append(l.configs, override{"features." + val, "true"})
+		if _, said := l.toggles[val]; !said { // --disable wins, wherever it stands
+			l.toggles[val] = true
+		}
 	case "--disable":
-		l.configs = append(l.configs, override{"features." + val, "false"})
+		l.toggles[val] = false
 	}
 }
 

@@ -78,19 +78,12 @@ func (h Host) home(variable, below string) string {
 	return ""
 }
 
-// injected puts arguments of ours directly behind the program's name. There
-// they can be nobody's value, and a later argument of the user's wins.
-func injected(argv, ours []string) []string {
-	return slices.Concat(argv[:1], ours, argv[1:])
-}
-
 // hookCapabilities are what a harness with hooks cannot do without them.
 var hookCapabilities = []string{
 	"telemetry.hooks",
 	"frame.opening",
 	"frame.ending",
 	"placement.pre_session",
-	"placement.pre_frame_leading",
 	"placement.pre_frame_trailing",
 	"placement.tool_result",
 	"approval_surface",

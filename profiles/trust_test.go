@@ -3,63 +3,84 @@ package profiles
 import (
 	"encoding/json"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// The file is Codex's own answer to hooks/list, in which it tells the hash
-// that it computed for each of twelve hooks.
+// The hashes are Codex's own, for all twelve events, six time-outs (some
+// beyond what it holds to), and commands with quotes, angle brackets, control
+// characters and a line separator, which JSON encoders like to spell their way.
 func TestTrustHashIsCodexsOwn(t *testing.T) {
-	data, err := os.ReadFile("testdata/codex-hooks-list.json")
-	require.NoError(t, err)
-	var answer struct {
-		Result struct {
-			Data []struct {
-				Hooks []struct {
-					Key, EventName, Command, CurrentHash string
-					TimeoutSec                           int
-				}
-			}
-		}
-	}
-	require.NoError(t, json.Unmarshal(data, &answer))
-	hooks := answer.Result.Data[0].Hooks
-	require.Len(t, hooks, 12)
-	for _, h := range hooks {
-		snake := strings.Split(h.Key, ":")[1]
-		if got := trustHash(snake, h.Command, 0); got != h.CurrentHash {
-			t.Errorf("%s without a time-out: hash %s, want %s", h.EventName, got, h.CurrentHash)
-		}
-		if got := trustHash(snake, h.Command, h.TimeoutSec); got != h.CurrentHash {
-			t.Errorf("%s with its own time-out: hash %s, want %s", h.EventName, got, h.CurrentHash)
-		}
-	}
-}
-
-// These hold quotes, ampersands and angle brackets, which a JSON encoder that
-// thinks of HTML would spell differently, and time-outs beyond the clamp.
-func TestTrustHashVectors(t *testing.T) {
 	data, err := os.ReadFile("testdata/codex-trust-hashes.tsv")
 	require.NoError(t, err)
-	snakes := map[string]string{"PreToolUse": "pre_tool_use"}
-	for _, h := range codexHooks {
-		snakes[h.event] = h.snake
-	}
 	n := 0
 	for line := range strings.Lines(string(data)) {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		require.Len(t, f, 4)
-		if got := trustHash(snakes[f[0]], f[2], 10); got != f[3] {
-			t.Errorf("%s: hash %s, want %s", f[0], got, f[3])
+		require.Len(t, f, 5)
+		configured, err := strconv.Atoi(f[1])
+		require.NoError(t, err)
+		held, err := strconv.Atoi(f[2])
+		require.NoError(t, err)
+		var command string
+		require.NoError(t, json.Unmarshal([]byte(f[3]), &command))
+		if got := heldTimeout(f[0], configured); got != held {
+			t.Errorf("%s with %d s holds to %d s, want %d", f[0], configured, got, held)
+		}
+		if got := trustHash(f[0], command, configured); got != f[4] {
+			t.Errorf("%s with %d s, %q: hash %s, want %s", f[0], configured, command, got, f[4])
 		}
 		n++
 	}
-	if n != 10 {
-		t.Errorf("read %d vectors, want 10", n)
+	if n != 144 {
+		t.Errorf("read %d hashes, want 144", n)
+	}
+}
+
+// The file is what Codex answered when it was started with the overrides of
+// this very launch: it read each command as we meant it and trusts it.
+func TestCodexTrustsWhatIsInjected(t *testing.T) {
+	data, err := os.ReadFile("testdata/codex-hooks-list.json")
+	require.NoError(t, err)
+	var answer struct {
+		Result struct {
+			Data []struct {
+				Hooks []struct {
+					Key, Command, CurrentHash, TrustStatus string
+					TimeoutSec                             int
+				}
+				Warnings, Errors []any
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(data, &answer))
+	told := answer.Result.Data[0]
+	require.Empty(t, told.Warnings)
+	require.Empty(t, told.Errors)
+	require.Len(t, told.Hooks, len(codexHooks))
+
+	p, _ := For("codex")
+	const exe = `/opt/it's "quoted" & <odd>/lifeloop-wrap`
+	l, err := p.Prepare([]string{"codex"}, Host{Exe: exe})
+	require.NoError(t, err)
+	state := l.Argv[len(l.Argv)-1]
+	for i, h := range told.Hooks {
+		if h.TrustStatus != "trusted" {
+			t.Errorf("%s is %s", h.Key, h.TrustStatus)
+		}
+		if want := tomlString(h.Key) + `={trusted_hash="` + h.CurrentHash + `"}`; !strings.Contains(state, want) {
+			t.Errorf("the launch does not have %s", want)
+		}
+		snake := strings.Split(h.Key, ":")[1]
+		for _, hook := range codexHooks {
+			if hook.snake == snake && h.Command != hookCommand(exe, hook.event) {
+				t.Errorf("hook %d: Codex read %s, we meant %s", i, h.Command, hookCommand(exe, hook.event))
+			}
+		}
 	}
 }

@@ -1,0 +1,245 @@
+package profiles
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+)
+
+// world is what a launch finds: the host, and the files it may read.
+type world struct {
+	adapter string
+	host    Host
+	files   map[string]string
+}
+
+func newWorld(adapter string) *world {
+	w := &world{adapter: adapter, files: map[string]string{}}
+	w.host = Host{
+		Env:       []string{"HOME=/home/dev", "PATH=/bin"},
+		Dir:       "/home/dev/project",
+		Exe:       "/opt/ll",
+		RunDir:    "/run/ll",
+		Socket:    "/run/ll/door",
+		SessionID: "ll-1",
+		NewID:     "NEW-ID",
+		ReadFile: func(path string) ([]byte, error) {
+			if data, ok := w.files[path]; ok {
+				return []byte(data), nil
+			}
+			return nil, fs.ErrNotExist
+		},
+	}
+	return w
+}
+
+// TestLaunches runs the stories in testdata. Commands:
+//
+//	file /a/path       the input is what lies there
+//	env                the input is more environment
+//	prepare [terminal] [no-hooks] [full]
+//	                   the input is a command line, a word a line or in '…';
+//	                   prints the whole launch, but without `full` not the
+//	                   words and groups that every injection has
+//
+// Files and environment hold to the end of the story.
+func TestLaunches(t *testing.T) {
+	datadriven.Walk(t, "testdata/launches", func(t *testing.T, path string) {
+		adapter := strings.TrimSuffix(path[strings.LastIndex(path, "/")+1:], ".txt")
+		adapter, _, _ = strings.Cut(adapter, "-")
+		w := newWorld(adapter)
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "file":
+				w.files[d.CmdArgs[0].Key] = d.Input
+				return ""
+			case "env":
+				w.host.Env = append(w.host.Env, strings.Fields(d.Input)...)
+				return ""
+			case "prepare":
+				h := w.host
+				h.Terminal, h.NoHooks = d.HasArg("terminal"), d.HasArg("no-hooks")
+				p, ok := For(w.adapter)
+				require.True(t, ok, w.adapter)
+				l, err := p.Prepare(words(d.Input), h)
+				if err != nil {
+					return "error: " + err.Error()
+				}
+				return render(t, l, w.host, d.HasArg("full"))
+			}
+			d.Fatalf(t, "no such command")
+			return ""
+		})
+	})
+}
+
+// words splits a command line at blanks outside of '…'.
+func words(line string) []string {
+	var out []string
+	var word strings.Builder
+	quoted, inWord := false, false
+	for _, r := range line {
+		switch {
+		case r == '\'':
+			quoted, inWord = !quoted, true
+		case !quoted && (r == ' ' || r == '\n'):
+			if inWord {
+				out = append(out, word.String())
+			}
+			word.Reset()
+			inWord = false
+		default:
+			word.WriteRune(r)
+			inWord = true
+		}
+	}
+	if inWord {
+		out = append(out, word.String())
+	}
+	return out
+}
+
+// render tells every field of a launch that is not zero, and the environment
+// as a difference from the host's.
+func render(t *testing.T, l Launch, h Host, full bool) string {
+	t.Helper()
+	var b strings.Builder
+	argv := l.Argv
+	if !full {
+		argv = withoutCodexHooks(argv, h.Exe)
+	}
+	for i, a := range argv {
+		if a == "" || strings.ContainsAny(a, " '\"\n") {
+			argv[i] = quote(a)
+		}
+	}
+	fmt.Fprintf(&b, "argv: %s\n", strings.Join(argv, " "))
+	for _, kv := range h.Env {
+		if !slices.Contains(l.Env, kv) {
+			fmt.Fprintf(&b, "env: -%s\n", kv)
+		}
+	}
+	for _, kv := range l.Env {
+		if !slices.Contains(h.Env, kv) {
+			fmt.Fprintf(&b, "env: +%s\n", kv)
+		}
+	}
+	for _, f := range l.Files {
+		data := string(f.Data)
+		if !full {
+			data = withoutClaudeHooks(t, f.Data, h.Exe)
+		}
+		fmt.Fprintf(&b, "file: %s %s\n", f.Path, strings.TrimSpace(data))
+	}
+	for _, s := range l.Sources {
+		fmt.Fprintf(&b, "source: %s %s %s whole=%t\n", s.Name, s.Decoder, s.Path, s.Whole)
+	}
+	if l.OSC != nil {
+		fmt.Fprintf(&b, "osc: %v %s\n", l.OSC, l.OSCDecoder)
+	}
+	if l.SessionID != "" {
+		fmt.Fprintf(&b, "session: %s\n", l.SessionID)
+	}
+	for _, f := range []struct {
+		name string
+		on   bool
+	}{{"hooks", l.Hooks}, {"statusline", l.Statusline}, {"plain", l.Plain}} {
+		if f.on {
+			fmt.Fprintln(&b, f.name)
+		}
+	}
+	// One reason mostly holds for many capabilities: a line each reason.
+	var reasons []string
+	lost := map[string][]string{}
+	for _, w := range l.Weak {
+		if lost[w.Reason] == nil {
+			reasons = append(reasons, w.Reason)
+		}
+		lost[w.Reason] = append(lost[w.Reason], w.Capability)
+	}
+	for _, r := range reasons {
+		fmt.Fprintf(&b, "weak: %s: %s\n", strings.Join(lost[r], " "), r)
+	}
+	return b.String()
+}
+
+// withoutCodexHooks takes out the overrides that a launch has when nothing
+// stands in their way, and says in one word how many there were.
+func withoutCodexHooks(argv []string, exe string) []string {
+	var out []string
+	hooks := 0
+	for i := 0; i < len(argv); i++ {
+		if argv[i] == "-c" && i+1 < len(argv) {
+			if strings.HasPrefix(argv[i+1], "hooks.state={\"/<session-flags>") {
+				out = append(out, fmt.Sprintf("<%d hooks, %d trusted>", hooks, strings.Count(argv[i+1], "trusted_hash=")))
+				i++
+				continue
+			}
+			if strings.Contains(argv[i+1], tomlString(quote(exe) + " hook ")[1:12]) {
+				hooks++
+				i++
+				continue
+			}
+		}
+		out = append(out, argv[i])
+	}
+	return out
+}
+
+// withoutClaudeHooks takes the injected groups out of a settings file, having
+// seen that each of them is there, whole and last.
+func withoutClaudeHooks(t *testing.T, data []byte, exe string) string {
+	t.Helper()
+	var file struct {
+		Hooks map[string][]json.RawMessage
+	}
+	var members map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(data, &file))
+	require.NoError(t, json.Unmarshal(data, &members))
+	for event, want := range claudeHooks(exe) {
+		groups := file.Hooks[event]
+		require.NotEmpty(t, groups, event)
+		require.JSONEq(t, string(encode(want)), string(groups[len(groups)-1]), event)
+		file.Hooks[event] = groups[:len(groups)-1]
+		if len(groups) == 1 {
+			delete(file.Hooks, event)
+		}
+	}
+	delete(members, "hooks")
+	if len(file.Hooks) > 0 {
+		members["hooks"] = encode(file.Hooks)
+	}
+	return "<10 hooks> + " + string(encode(members))
+}
+
+func TestNoCommandLine(t *testing.T) {
+	for _, adapter := range Adapters() {
+		p, _ := For(adapter)
+		for _, argv := range [][]string{nil, {""}} {
+			if _, err := p.Prepare(argv, Host{}); err == nil {
+				t.Errorf("%s: a launch of %q has no error", adapter, argv)
+			}
+		}
+	}
+}
+
+// A host that knows nothing must not make a launch impossible.
+func TestBareHost(t *testing.T) {
+	for _, adapter := range Adapters() {
+		p, _ := For(adapter)
+		for _, read := range []func(string) ([]byte, error){nil, func(string) ([]byte, error) { return nil, errors.New("no disk") }} {
+			l, err := p.Prepare([]string{"prog", "--settings", "x"}, Host{ReadFile: read})
+			require.NoError(t, err, adapter)
+			if l.Argv[0] != "prog" || l.Plain {
+				t.Errorf("%s: %+v", adapter, l)
+			}
+		}
+	}
+}

@@ -1,0 +1,311 @@
+package profiles
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// No hook of the user's is lost, none changes places, nothing else changes.
+func TestMergeLosesNothing(t *testing.T) {
+	events := append(slices.Collect(maps.Keys(claudeTimeouts)), "Setup", "PreToolUse", "some new event")
+	slices.Sort(events)
+	group := rapid.Custom(func(t *rapid.T) json.RawMessage {
+		g := map[string]any{"hooks": []any{map[string]any{
+			"type": "command", "command": rapid.String().Draw(t, "command"), "timeout": rapid.IntRange(0, 600).Draw(t, "timeout"),
+		}}}
+		if rapid.Bool().Draw(t, "matched") {
+			g["matcher"] = rapid.StringMatching(`[A-Za-z|*]{0,8}`).Draw(t, "matcher")
+		}
+		return encode(g)
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		hooks := map[string][]json.RawMessage{}
+		for _, e := range rapid.SliceOfNDistinct(rapid.SampledFrom(events), 0, len(events), rapid.ID).Draw(t, "events") {
+			hooks[e] = rapid.SliceOfN(group, 0, 3).Draw(t, "groups of "+e)
+			if hooks[e] == nil {
+				hooks[e] = []json.RawMessage{}
+			}
+		}
+		user := settings{}
+		for i := range rapid.IntRange(0, 4).Draw(t, "members") {
+			user[fmt.Sprint("member", i)] = encode(rapid.String().Draw(t, "value"))
+		}
+		if len(hooks) > 0 || rapid.Bool().Draw(t, "empty hooks") {
+			user["hooks"] = encode(hooks)
+		}
+
+		merged, err := mergeHooks(user, claudeHooks("/opt/ll"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, raw := range user {
+			if name != "hooks" && string(merged[name]) != string(raw) {
+				t.Fatalf("%s was %s and is %s", name, raw, merged[name])
+			}
+		}
+		if more := len(merged) - len(user); more != 0 && !(more == 1 && user["hooks"] == nil) {
+			t.Fatalf("%d members more than before", more)
+		}
+		var got map[string][]json.RawMessage
+		if err := json.Unmarshal(merged["hooks"], &got); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			want := slices.Clone(hooks[e])
+			if _, injected := claudeTimeouts[e]; injected {
+				want = append(want, encode(claudeHooks("/opt/ll")[e]))
+			}
+			if fmt.Sprintf("%s", got[e]) != fmt.Sprintf("%s", want) {
+				t.Fatalf("%s has\n%s\nwant\n%s", e, got[e], want)
+			}
+		}
+	})
+}
+
+// A command line put together from parts whose meaning is known is read with
+// that meaning, wherever the parts stand.
+func TestClaudeLineIsReadAsMeant(t *testing.T) {
+	word := rapid.StringMatching(`[a-z]{1,6}( [a-z]{1,4})?`).Filter(func(s string) bool { return !slices.Contains(claudeCommands, s) })
+	// What follows an option that takes a value, whatever it looks like.
+	anything := rapid.OneOf(word, rapid.SampledFrom([]string{"--settings", "--version", "-h", "mcp", "--session-id", "-"}))
+	byArity := map[arity][]string{}
+	for name, o := range claudeOptions {
+		if o.name == "--settings" || o.name == "--help" || o.name == "--version" || o.name == "--print" {
+			continue
+		}
+		byArity[o.arity] = append(byArity[o.arity], name)
+	}
+	for _, names := range byArity {
+		slices.Sort(names)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var args []string
+		var settingsAt []int
+		seen := map[string]bool{}
+		draw := func(a arity) string {
+			name := rapid.SampledFrom(byArity[a]).Draw(t, "option")
+			seen[claudeOptions[name].name] = true
+			return name
+		}
+		prompts, open := 0, false // open: a word here would be an option's
+		for range rapid.IntRange(0, 8).Draw(t, "parts") {
+			switch rapid.SampledFrom([]string{"flag", "value", "attached", "optional", "variadic", "settings", "prompt"}).Draw(t, "part") {
+			case "flag":
+				args = append(args, draw(flag))
+				open = false
+			case "value":
+				args = append(args, draw(value), anything.Draw(t, "value"))
+				open = false
+			case "attached":
+				name := draw(value)
+				if strings.HasPrefix(name, "--") {
+					name += "="
+				}
+				args = append(args, name+word.Draw(t, "value"))
+				open = false
+			case "optional":
+				args = append(args, draw(optional))
+				if rapid.Bool().Draw(t, "with value") {
+					args = append(args, word.Draw(t, "value"))
+					open = false
+				} else {
+					open = true
+				}
+			case "variadic":
+				args = append(args, draw(variadic))
+				args = append(args, rapid.SliceOfN(word, 1, 3).Draw(t, "values")...)
+				open = true
+			case "settings":
+				if rapid.Bool().Draw(t, "attached") {
+					args = append(args, "--settings="+word.Draw(t, "path"))
+				} else {
+					args = append(args, "--settings", anything.Draw(t, "path"))
+				}
+				settingsAt = append(settingsAt, len(args)-1)
+				open = false
+			case "prompt":
+				if open {
+					continue
+				}
+				args = append(args, word.Draw(t, "prompt"))
+				prompts++
+			}
+		}
+		command := ""
+		if !open && prompts == 0 && rapid.Bool().Draw(t, "subcommand") {
+			command = rapid.SampledFrom(claudeCommands).Draw(t, "command")
+			args = append(args, command, "--version", "--settings", "x")
+		}
+
+		l := parseClaude(args)
+		if l.command != command {
+			t.Fatalf("%q: subcommand %q, want %q", args, l.command, command)
+		}
+		var at []int
+		for _, g := range l.settings {
+			at = append(at, g.at)
+		}
+		if !slices.Equal(at, settingsAt) {
+			t.Fatalf("%q: --settings at %v, want %v", args, at, settingsAt)
+		}
+		for name := range l.values {
+			if name != "--settings" && !seen[name] {
+				t.Fatalf("%q: %s was not given", args, name)
+			}
+		}
+		for name := range seen {
+			if !l.has(name) {
+				t.Fatalf("%q: %s was not seen", args, name)
+			}
+		}
+	})
+}
+
+// Whatever the command line: it is launched, the user's words are all there in
+// their order, and the children are told one door.
+func FuzzPrepare(f *testing.F) {
+	for _, seed := range []string{
+		"claude\x00--settings\x00{}", "claude\x00--settings", "claude\x00--allowedTools\x00a\x00--settings=x\x00b", "claude\x00-cpr\x00x",
+		"codex\x00exec\x00-c", "codex\x00-chooks.Stop=[]", "codex\x00-i\x00a\x00resume", "codex\x00-c\x00hooks.state={}", "x\x00--\x00-", "claude\x00-",
+	} {
+		f.Add(seed, "{\"hooks\":{}}", true)
+	}
+	f.Fuzz(func(t *testing.T, line, file string, terminal bool) {
+		argv := strings.Split(line, "\x00")
+		if argv[0] == "" {
+			t.Skip("no program")
+		}
+		host := Host{
+			Env: []string{"HOME=/h", "LIFELOOP_SOCKET=/outer", "A=b"}, Dir: "/d", Exe: "/opt/ll", RunDir: "/run/ll",
+			Socket: "/door", SessionID: "s", NewID: "n", Terminal: terminal,
+			ReadFile: func(path string) ([]byte, error) {
+				if path == "" {
+					return nil, fs.ErrNotExist
+				}
+				return []byte(file), nil
+			},
+		}
+		for _, adapter := range Adapters() {
+			p, _ := For(adapter)
+			before := slices.Clone(argv)
+			l, err := p.Prepare(argv, host)
+			if err != nil {
+				t.Fatalf("%s: %v", adapter, err)
+			}
+			if !slices.Equal(argv, before) {
+				t.Fatalf("%s: the caller's command line was changed to %q", adapter, argv)
+			}
+			if l.Argv[0] != argv[0] {
+				t.Fatalf("%s: starts %q instead of %q", adapter, l.Argv[0], argv[0])
+			}
+			tail := l.Argv[len(l.Argv)-len(argv)+1:]
+			for i, word := range argv[1:] {
+				ours := tail[i] == "/run/ll/claude-settings.json" || tail[i] == "--settings=/run/ll/claude-settings.json"
+				if tail[i] != word && !ours {
+					t.Fatalf("%s: word %d of %q became %q", adapter, i+1, argv, tail[i])
+				}
+			}
+			if l.Plain && (len(l.Argv) != len(argv) || l.Hooks || l.Files != nil) {
+				t.Fatalf("%s: a plain launch has something injected: %+v", adapter, l)
+			}
+			if want := []string{"HOME=/h", "A=b", "LIFELOOP_SESSION_ID=s", "LIFELOOP_SOCKET=/door"}; !slices.Equal(l.Env, want) {
+				t.Fatalf("%s: environment %q, want %q", adapter, l.Env, want)
+			}
+			for _, file := range l.Files {
+				if !json.Valid(file.Data) {
+					t.Fatalf("%s: %s is not JSON: %s", adapter, file.Path, file.Data)
+				}
+			}
+		}
+	})
+}
+
+// A real shell reads a quoted word as the word.
+func TestQuoteIsOneWordOfTheShell(t *testing.T) {
+	var script strings.Builder
+	var want []string
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.StringOf(rapid.OneOf(
+			rapid.SampledFrom([]rune("'\"\\$`!*?[]{}()<>|&;#~ \t\n\r")),
+			rapid.Rune().Filter(func(r rune) bool { return r != 0 }),
+		)).Draw(t, "word")
+		want = append(want, s)
+		fmt.Fprintf(&script, "printf '%%s\\0' %s\n", quote(s))
+	})
+	out, err := exec.Command("sh", "-c", script.String()).Output()
+	require.NoError(t, err)
+	got := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+	require.Len(t, got, len(want))
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("the shell read %q as %q", want[i], got[i])
+		}
+	}
+}
+
+func FuzzQuote(f *testing.F) {
+	for _, s := range []string{"", "'", "''", "a'b", `\'`, "$(x)", "a\nb", "-n", "\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if strings.ContainsRune(s, 0) {
+			t.Skip("no command line holds a zero byte")
+		}
+		out, err := exec.Command("sh", "-c", "printf %s "+quote(s)).Output()
+		if err != nil || string(out) != s {
+			t.Fatalf("the shell read %q as %q (%v)", s, out, err)
+		}
+	})
+}
+
+// What the hook command says is what the shell starts: this program, the word
+// hook, the event, and for a status line the user's own command as one word.
+func TestHookCommandInTheShell(t *testing.T) {
+	const user = `printf '%s' "it's $HOME"; exit 3`
+	raw, ok := chain(encode(map[string]any{"type": "command", "command": user, "padding": 1}), "/opt/it's/ll")
+	require.True(t, ok)
+	var line struct {
+		Command string
+		Padding int
+	}
+	require.NoError(t, json.Unmarshal(raw, &line))
+	if line.Padding != 1 {
+		t.Errorf("padding %d, want 1", line.Padding)
+	}
+	out, err := exec.Command("sh", "-c", `printf '<%s>' `+line.Command).Output()
+	require.NoError(t, err)
+	if want := "</opt/it's/ll><hook><Statusline><--then><" + user + ">"; string(out) != want {
+		t.Errorf("the shell reads %s, want %s", out, want)
+	}
+}
+
+// Strings in JSON and TOML come back as they were, and hold no raw control character.
+func FuzzStrings(f *testing.F) {
+	for _, s := range []string{"", "\"\\/", "\x00\x1f\x7f\b\f\n\r\t", "\u2028é😀", "<&>"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if !utf8.ValidString(s) {
+			t.Skip("not UTF-8; nothing such is ever spelt")
+		}
+		for _, spelt := range []string{jsonString(s), tomlString(s)} {
+			var back string
+			if err := json.Unmarshal([]byte(spelt), &back); err != nil || back != s {
+				t.Fatalf("%s reads as %q (%v), want %q", spelt, back, err, s)
+			}
+		}
+		if i := strings.IndexFunc(tomlString(s), func(r rune) bool { return r < 0x20 || r == 0x7f }); i >= 0 {
+			t.Fatalf("TOML %q holds a control character", tomlString(s))
+		}
+	})
+}

@@ -1,0 +1,139 @@
+package profiles
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/telemetry"
+)
+
+func TestInfer(t *testing.T) {
+	for _, c := range []struct{ program, want string }{
+		{"claude", "claude"},
+		{"/usr/local/bin/claude", "claude"},
+		{"./codex", "codex"},
+		{`C:\Tools\codex.exe`, "codex"},
+		{`C:\Tools\Claude.EXE`, "generic"}, // names are the harness's own, in its spelling
+		{"claude.EXE", "claude"},
+		{"gemini", "gemini"},
+		{"opencode.exe", "opencode"},
+		{"openclaw", "openclaw"},
+		{"hermes", "hermes"},
+		{"claude/", "generic"},
+		{"claude-code", "generic"},
+		{"myclaude", "generic"},
+		{"claude.sh", "generic"},
+		{".exe", "generic"},
+		{"", "generic"},
+	} {
+		if got := Infer(c.program); got != c.want {
+			t.Errorf("Infer(%q) = %q, want %q", c.program, got, c.want)
+		}
+	}
+}
+
+func TestRegistry(t *testing.T) {
+	want := []string{"claude", "codex", "gemini", "opencode", "openclaw", "hermes", "generic"}
+	if got := Adapters(); !slices.Equal(got, want) {
+		t.Errorf("Adapters() = %v, want %v", got, want)
+	}
+	if p, ok := For("cursor"); ok {
+		t.Errorf("there is a profile for cursor: %+v", p)
+	}
+	for _, id := range want {
+		p, ok := For(id)
+		require.True(t, ok, id)
+		if p.Adapter != id || p.Prepare == nil || p.Answer == nil {
+			t.Errorf("the profile of %s is not whole: %+v", id, p)
+		}
+		for _, name := range p.Programs {
+			if got := Infer(name); got != id {
+				t.Errorf("Infer(%q) = %q, but it is a program of %s", name, got, id)
+			}
+		}
+	}
+}
+
+// Every decoder that a profile names is one that telemetry has.
+func TestDecodersExist(t *testing.T) {
+	for _, id := range Adapters() {
+		p, _ := For(id)
+		l, err := p.Prepare([]string{"prog"}, Host{Env: []string{"HOME=/h"}, Dir: "/d"})
+		require.NoError(t, err)
+		names := []string{l.OSCDecoder, p.Transcript.Decoder}
+		for _, s := range l.Sources {
+			names = append(names, s.Decoder)
+		}
+		for _, name := range names {
+			if name == "" {
+				continue
+			}
+			if _, err := telemetry.NewDecoder(name); err != nil {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+		if p.HookDecoder == "" {
+			continue
+		}
+		if _, err := telemetry.DecodeHook(p.HookDecoder, "Stop", []byte(`{"session_id":"s","hook_event_name":"Stop"}`)); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	const text = "a <b> & \"c\"\nd"
+	const said = `"additionalContext":"a <b> & \"c\"\nd"}}`
+	for _, c := range []struct{ adapter, event, context, want string }{
+		{"claude", "UserPromptSubmit", text, `{"hookSpecificOutput":{"hookEventName":"UserPromptSubmit",` + said},
+		{"claude", "SessionStart", text, `{"hookSpecificOutput":{"hookEventName":"SessionStart",` + said},
+		{"claude", "PostToolBatch", text, `{"hookSpecificOutput":{"hookEventName":"PostToolBatch",` + said},
+		{"claude", "Stop", text, ""}, // it would make the model go on
+		{"claude", "SessionEnd", text, ""},
+		{"claude", "Statusline", text, ""},
+		{"claude", "SessionStart", "", ""},
+		{"codex", "PostToolUse", text, `{"hookSpecificOutput":{"hookEventName":"PostToolUse",` + said},
+		{"codex", "PostToolBatch", text, ""},
+		{"codex", "Stop", text, ""},
+		{"codex", "UserPromptSubmit", "", ""},
+		{"gemini", "SessionStart", text, ""},
+		{"generic", "SessionStart", text, ""},
+	} {
+		p, _ := For(c.adapter)
+		if got := string(p.Answer(c.event, c.context)); got != c.want {
+			t.Errorf("%s answers %s with %s, want %s", c.adapter, c.event, got, c.want)
+		}
+	}
+}
+
+// Codex drops a reply that does not hold to its schema. These are the schemas
+// out of its binary; an event whose reply has no member for context gets none.
+func TestAnswersHoldToCodexsSchemas(t *testing.T) {
+	p, _ := For("codex")
+	for event, file := range map[string]string{
+		"SessionStart":      "session-start",
+		"UserPromptSubmit":  "user-prompt-submit",
+		"PreToolUse":        "pre-tool-use",
+		"PostToolUse":       "post-tool-use",
+		"SubagentStart":     "subagent-start",
+		"PermissionRequest": "permission-request",
+		"PreCompact":        "pre-compact",
+		"PostCompact":       "post-compact",
+		"Stop":              "stop",
+		"SubagentStop":      "subagent-stop",
+		"Interrupt":         "interrupt",
+	} {
+		schema, err := jsonschema.NewCompiler().Compile("testdata/codex-hook-schemas/" + file + ".command.output.schema.json")
+		require.NoError(t, err)
+		var would any
+		require.NoError(t, json.Unmarshal(contextAnswer(event, "text"), &would))
+		takes := schema.Validate(would) == nil
+		if answers := p.Answer(event, "text") != nil; answers != takes {
+			t.Errorf("%s: the schema takes context: %t, we answer with it: %t", event, takes, answers)
+		}
+	}
+}
