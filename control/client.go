@@ -8,10 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"syscall"
+	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
+
+// This side runs in a process that lives for a millisecond, at every turn of
+// the harness. It speaks to the socket by plain blocking calls: package net
+// would first set up its poller, and a thread or two with it.
 
 // AskHook tells the session behind socket of a hook call and writes the answer
 // to out, all of it or nothing. It reads input to its end before it calls.
@@ -25,7 +30,7 @@ func AskHook(socket, event string, input io.Reader, out io.Writer, deadline time
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer conn.close()
 
 	answer, err := readReply(bufio.NewReaderSize(conn, maxLine))
 	if err != nil {
@@ -49,11 +54,12 @@ func TellHook(socket, event string, input io.Reader, deadline time.Time) error {
 	if err != nil {
 		return err
 	}
-	return conn.Close()
+	conn.close()
+	return nil
 }
 
 // ask dials and sends the whole request.
-func ask(socket, op, event string, input io.Reader, deadline time.Time) (*net.UnixConn, error) {
+func ask(socket, op, event string, input io.Reader, deadline time.Time) (*conn, error) {
 	body, err := io.ReadAll(io.LimitReader(input, MaxBody+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the input of hook %s: %w", event, err)
@@ -65,34 +71,100 @@ func ask(socket, op, event string, input io.Reader, deadline time.Time) (*net.Un
 	if err != nil {
 		return nil, err
 	}
-	conn, err := dial(socket, deadline)
+	c, err := dial(socket, deadline)
 	if err != nil {
 		return nil, err
 	}
-	if err := conn.SetDeadline(deadline); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	message := append(append(line, '\n'), body...)
-	if _, err := conn.Write(message); err != nil {
-		conn.Close()
+	if _, err := c.Write(append(append(line, '\n'), body...)); err != nil {
+		c.close()
 		return nil, fmt.Errorf("send hook %s: %w", event, err)
 	}
-	return conn, nil
+	return c, nil
 }
 
-// dial connects, and tries again while the door's queue is full: a burst of
-// hooks must not lose any.
-func dial(socket string, deadline time.Time) (*net.UnixConn, error) {
-	addr := &net.UnixAddr{Name: socket, Net: "unix"}
-	for {
-		conn, err := net.DialUnix("unix", nil, addr)
-		if err == nil || !errors.Is(err, syscall.EAGAIN) || !time.Now().Before(deadline) {
-			return conn, err
+// A conn is a blocking socket whose reads and writes end at the deadline.
+type conn struct {
+	fd       int
+	deadline time.Time
+}
+
+// dial connects. While the door's queue is full it waits: a burst of hooks
+// must not lose any.
+func dial(socket string, deadline time.Time) (*conn, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	c := &conn{fd, deadline}
+	if err = c.bound(unix.SO_SNDTIMEO); err == nil {
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: socket})
+		for err == unix.EINTR {
+			err = unix.Connect(fd, &unix.SockaddrUnix{Name: socket})
 		}
-		time.Sleep(time.Millisecond)
+	}
+	if err != nil {
+		c.close()
+		return nil, fmt.Errorf("dial %s: %w", socket, timedOut(err))
+	}
+	return c, nil
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	for {
+		if err := c.bound(unix.SO_RCVTIMEO); err != nil {
+			return 0, err
+		}
+		n, err := unix.Read(c.fd, p)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return 0, timedOut(err)
+		case n == 0 && len(p) > 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
 	}
 }
+
+func (c *conn) Write(p []byte) (int, error) {
+	sent := 0
+	for sent < len(p) {
+		if err := c.bound(unix.SO_SNDTIMEO); err != nil {
+			return sent, err
+		}
+		n, err := unix.SendmsgN(c.fd, p[sent:], nil, nil, unix.MSG_NOSIGNAL)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return sent, timedOut(err)
+		}
+		sent += n
+	}
+	return sent, nil
+}
+
+// bound gives the next call the time that is left.
+func (c *conn) bound(option int) error {
+	left := time.Until(c.deadline)
+	if left <= 0 {
+		return os.ErrDeadlineExceeded
+	}
+	// Rounded up: to the kernel, no time at all means for ever.
+	tv := unix.NsecToTimeval(int64(left + time.Microsecond))
+	return os.NewSyscallError("setsockopt", unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, option, &tv))
+}
+
+// timedOut translates what the kernel says when the time is up.
+func timedOut(err error) error {
+	if err == unix.EAGAIN {
+		return os.ErrDeadlineExceeded
+	}
+	return err
+}
+
+func (c *conn) close() { _ = unix.Close(c.fd) }
 
 func readReply(r *bufio.Reader) ([]byte, error) {
 	var head reply

@@ -39,8 +39,7 @@ const (
 // tells the session and becomes `sh -c CMD`, with the same stdin; then it does
 // not return.
 //
-// At its deadline (10 s, or LIFELOOP_HOOK_TIMEOUT_MS) it returns without
-// waiting for a read or write that hangs: the process is about to exit.
+// All is bounded by one deadline, 10 s or LIFELOOP_HOOK_TIMEOUT_MS.
 func hookMain(args []string, stdin io.Reader, stdout io.Writer) int {
 	event, then, hasThen := parseHook(args)
 	socket := os.Getenv("LIFELOOP_SOCKET")
@@ -51,26 +50,86 @@ func hookMain(args []string, stdin io.Reader, stdout io.Writer) int {
 	// Without this, a harness that stopped listening would end us by a signal.
 	signal.Ignore(syscall.SIGPIPE)
 	deadline := time.Now().Add(hookTimeLimit())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		// Read to the end even if there is nobody to tell: a harness may not
-		// expect that its hook closes the pipe on it.
-		input, err := io.ReadAll(io.LimitReader(stdin, control.MaxBody+1))
-		if len(input) > control.MaxBody {
-			_, _ = io.Copy(io.Discard, stdin)
-			return
-		}
-		if err != nil || socket == "" || event == "" {
-			return
-		}
-		_ = control.AskHook(socket, event, bytes.NewReader(input), stdout, deadline) // fails open
-	}()
-	select {
-	case <-done:
-	case <-time.After(time.Until(deadline)):
+	stdin = readUntil{stdin, deadline}
+	// Read to the end even if there is nobody to tell: a harness may not
+	// expect that its hook closes the pipe on it.
+	input, err := io.ReadAll(io.LimitReader(stdin, control.MaxBody+1))
+	if len(input) > control.MaxBody {
+		_, _ = io.Copy(io.Discard, stdin)
+		return 0
+	}
+	if err == nil && socket != "" && event != "" {
+		_ = control.AskHook(socket, event, bytes.NewReader(input), writeUntil{stdout, deadline}, deadline) // fails open
 	}
 	return 0
+}
+
+// A readUntil is a reader bounded by a deadline.
+type readUntil struct {
+	r        io.Reader
+	deadline time.Time
+}
+
+func (u readUntil) Read(p []byte) (int, error) {
+	if err := ready(u.r, unix.POLLIN, u.deadline); err != nil {
+		return 0, err
+	}
+	return u.r.Read(p)
+}
+
+// A writeUntil is a writer bounded by a deadline. It writes no more at a time
+// than a pipe that is ready is sure to take.
+type writeUntil struct {
+	w        io.Writer
+	deadline time.Time
+}
+
+func (u writeUntil) Write(p []byte) (n int, err error) {
+	const atOnce = 4096 // PIPE_BUF
+	for n < len(p) {
+		if err := ready(u.w, unix.POLLOUT, u.deadline); err != nil {
+			return n, err
+		}
+		wrote, err := u.w.Write(p[n:min(n+atOnce, len(p))])
+		n += wrote
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// ready waits until a file can be read or written without blocking. (A
+// deadline of the file's own would not do: the runtime has none for the stdin
+// and stdout that a harness hands us.) Whatever is no file, which only tests
+// have, is always ready.
+func ready(stream any, events int16, deadline time.Time) error {
+	file, ok := stream.(*os.File)
+	if !ok {
+		return nil
+	}
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	n := 0
+	var pollErr error
+	err = raw.Control(func(fd uintptr) {
+		for {
+			left := max(0, time.Until(deadline).Milliseconds())
+			n, pollErr = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: events}}, int(left))
+			if pollErr != unix.EINTR {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if pollErr == nil && n == 0 {
+		return os.ErrDeadlineExceeded
+	}
+	return pollErr
 }
 
 // parseHook takes what it knows and passes over the rest: a settings file
@@ -135,18 +194,6 @@ func spool(stdin io.Reader) (spooled, error) {
 		return spooled{}, err
 	}
 	file := os.NewFile(uintptr(fd), "hook-input")
-	copied := make(chan int64, 1)
-	go func() {
-		n, err := io.Copy(file, stdin)
-		if err != nil {
-			n = 0 // not whole, as if the end had never come
-		}
-		copied <- n
-	}()
-	select {
-	case n := <-copied:
-		return spooled{io.NewSectionReader(file, 0, n), own, n > 0}, nil
-	case <-time.After(thenInput):
-		return spooled{io.NewSectionReader(file, 0, 0), own, false}, nil
-	}
+	n, err := io.Copy(file, readUntil{stdin, time.Now().Add(thenInput)})
+	return spooled{io.NewSectionReader(file, 0, n), own, err == nil}, nil
 }
