@@ -106,13 +106,20 @@ func flagSettings(line claudeLine, h Host) (settings, string) {
 
 // pathRule is a permission rule whose path begins with one slash: Claude Code
 // takes it as relative to the folder of the settings file (two mean the root).
-var pathRule = regexp.MustCompile(`^(Read|Edit|Write|MultiEdit|NotebookEdit|NotebookRead|Glob|Grep|LS)\(/[^/]`)
+// Moved with its file, a deny rule would guard another folder and let the first
+// one be read.
+var pathRule = regexp.MustCompile(`^(\w+)\(/[^/]`)
+
+func relativeRule(rule string) bool {
+	m := pathRule.FindStringSubmatch(rule)
+	return m != nil && m[1] != "Bash" // whose rules are commands, not paths
+}
 
 // tiedToFolder says that settings mean something else in another folder.
 func tiedToFolder(s settings) bool {
 	var permissions struct{ Allow, Deny, Ask []string }
 	_ = json.Unmarshal(s["permissions"], &permissions)
-	if slices.ContainsFunc(slices.Concat(permissions.Allow, permissions.Deny, permissions.Ask), pathRule.MatchString) {
+	if slices.ContainsFunc(slices.Concat(permissions.Allow, permissions.Deny, permissions.Ask), relativeRule) {
 		return true
 	}
 	var sandbox struct {
