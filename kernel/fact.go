@@ -39,6 +39,11 @@ type (
 		Outcome    string `json:"outcome"`
 		Have       string `json:"have"`
 	}
+	// Weakened records a capability that this launch lacks from its start.
+	Weakened struct {
+		Capability string `json:"capability"`
+		Reason     string `json:"reason"`
+	}
 	// SessionMoved records a move of the session machine.
 	SessionMoved struct {
 		From   session.State `json:"from"`
@@ -222,6 +227,7 @@ type Position struct {
 
 func (Began) isFact()                {}
 func (Negotiated) isFact()           {}
+func (Weakened) isFact()             {}
 func (SessionMoved) isFact()         {}
 func (Launching) isFact()            {}
 func (Running) isFact()              {}
@@ -250,6 +256,7 @@ func (DrainBegan) isFact()           {}
 var kinds = map[string]reflect.Type{
 	"began":                  reflect.TypeFor[Began](),
 	"negotiated":             reflect.TypeFor[Negotiated](),
+	"weakened":               reflect.TypeFor[Weakened](),
 	"session_moved":          reflect.TypeFor[SessionMoved](),
 	"launching":              reflect.TypeFor[Launching](),
 	"running":                reflect.TypeFor[Running](),
@@ -320,7 +327,7 @@ type Entry struct {
 // them: a receipt, a move, an effect with a consequence (DECISIONS F3).
 func mustSync(f Fact) bool {
 	switch f := f.(type) {
-	case ActivitySeen, ActivityMoved, SourceNamed, SourceRead, SourceTroubled, Negotiated, Running, Bound, HarnessSessionOpened:
+	case ActivitySeen, ActivityMoved, SourceNamed, SourceRead, SourceTroubled, Negotiated, Weakened, Running, Bound, HarnessSessionOpened:
 		return false
 	case HookHeard:
 		return f.Payloads > 0
@@ -468,7 +475,7 @@ func (k *Kernel) apply(f Fact) {
 		delete(h.Calls, f.Call)
 	case DrainBegan:
 		h.Drained = true
-	case Negotiated, Placing, HookHeard, StopSent, ActivitySeen, ActivityMoved, SourceNamed, SourceRead, SourceTroubled:
+	case Negotiated, Weakened, Placing, HookHeard, StopSent, ActivitySeen, ActivityMoved, SourceNamed, SourceRead, SourceTroubled:
 		// told for readers; they change nothing here
 	default:
 		panic(fmt.Sprintf("kernel: apply does not know %T", f))

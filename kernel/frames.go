@@ -50,12 +50,14 @@ func (s *step) turnSignal(sig telemetry.Signal, h *hook) {
 }
 
 // active records what the harness seems to be doing, when that changes.
-func (s *step) active(what string, sig telemetry.Signal) {
+func (s *step) active(what string, sig telemetry.Signal) { s.activeBy(what, sig.Source, sig.Detail) }
+
+func (s *step) activeBy(what, source, detail string) {
 	if s.soft.activity == what {
 		return
 	}
 	s.soft.activity = what
-	s.record(ActivityMoved{To: what, Source: sig.Source, Detail: sig.Detail})
+	s.record(ActivityMoved{To: what, Source: source, Detail: detail})
 }
 
 // prompt opens a frame, unless this turn was told already: steering repeats
@@ -70,9 +72,12 @@ func (s *step) prompt(sig telemetry.Signal, h *hook) {
 	ev := by(sig)
 	s.started("unknown", ev, nil)
 	s.closeFrames(ev)
-	if h == nil && s.cfg.Hooks && s.hard.Support[hooksCapability] == "" {
-		s.degrade(hooksCapability, s.claimed(hooksCapability), lifeloop.Partial,
-			"a prompt was seen in the "+sig.Source+" and its hook was not heard")
+	claimed, now := s.claimed(hooksCapability), s.support(hooksCapability)
+	switch {
+	case h == nil && s.cfg.Hooks && now == claimed:
+		s.degrade(hooksCapability, now, lifeloop.Partial, "a prompt was seen in the "+sig.Source+" and its hook was not heard")
+	case h != nil && now == lifeloop.Partial:
+		s.degrade(hooksCapability, now, claimed, "a prompt's hook was heard again")
 	}
 	id := sig.Turn
 	if id == "" {

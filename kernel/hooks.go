@@ -54,19 +54,22 @@ func (s *step) inside(h *hook, calls []CallRef) {
 		return
 	}
 	for _, c := range calls {
-		q := s.soft.queue[c.Client]
-		for i, id := range q {
-			if id == c.Call {
-				q = append(q[:i:i], q[i+1:]...)
-				break
-			}
-		}
 		if f, busy := s.soft.flying[c.Client]; busy && f.due.After(h.deadline) {
-			s.soft.queue[c.Client] = q
+			s.unqueue(c.Client, c.Call)
 			s.receiptFor(s.hard.Calls[c.Call], lifeloop.Skipped, "", "", []string{"client_busy"})
 			continue
 		}
-		s.soft.queue[c.Client] = append([]string{c.Call}, q...)
+		// What the same hook told before comes along: a client hears the end of
+		// one frame before the opening of the next.
+		same, rest := []string{}, []string{}
+		for _, id := range s.soft.queue[c.Client] {
+			if s.hard.Calls[id].Invocation == s.invocation() {
+				same = append(same, id)
+			} else {
+				rest = append(rest, id)
+			}
+		}
+		s.soft.queue[c.Client] = append(same, rest...)
 		h.waitsFor[c.Call] = true
 	}
 }
@@ -152,7 +155,7 @@ func (s *step) hookOver(h *hook) {
 // thought lost.
 func (s *step) heardHook() {
 	s.soft.hookDue = time.Time{}
-	if had, moved := s.hard.Support[hooksCapability]; moved && had == lifeloop.Unavailable {
+	if s.support(hooksCapability) == lifeloop.Unavailable {
 		s.degrade(hooksCapability, lifeloop.Unavailable, s.claimed(hooksCapability), "a hook was heard")
 	}
 }
@@ -166,13 +169,21 @@ func (s *step) hooksUnheard() {
 	if !s.hard.Alive {
 		return
 	}
-	s.degrade(hooksCapability, s.claimed(hooksCapability), lifeloop.Unavailable,
+	s.degrade(hooksCapability, s.support(hooksCapability), lifeloop.Unavailable,
 		"no hook heard "+s.cfg.HookPatience.String()+" after the launch: a dialog may be open, or hooks are turned off")
 }
 
-// claimed is the support that the manifest claims for a capability.
+// claimed is the support that this launch began with.
 func (s *step) claimed(capability string) lifeloop.Support {
-	return negotiate.Support(s.cfg.Manifest, capability)
+	return negotiate.Support(s.manifest(), capability)
+}
+
+// support is what is left of it now.
+func (s *step) support(capability string) lifeloop.Support {
+	if now, moved := s.hard.Support[capability]; moved {
+		return now
+	}
+	return s.claimed(capability)
 }
 
 // degrade tells capability.degraded, in either direction.

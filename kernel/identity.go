@@ -29,6 +29,9 @@ func (s *step) started(cause string, ev []lifeloop.Evidence, h *hook) {
 		cause = "unknown"
 	}
 	s.inside(h, s.tell(telling{event: lifeloop.SessionStarted, evidence: ev, data: map[string]any{"cause": cause}}))
+	if len(ev) > 0 && s.soft.activity == "starting" {
+		s.activeBy("idle", ev[0].Source, ev[0].Detail)
+	}
 }
 
 // over tells session.ending and session.ended of the current harness session,
@@ -187,12 +190,12 @@ func (s *step) observed(o synth.Observation) {
 	switch o := o.(type) {
 	case synth.Pressure:
 		ev := by(o.Signal)
-		claimed, lost := s.claimed(pressureCapability), s.hard.Support[pressureCapability] == lifeloop.Partial
+		claimed, now := s.claimed(pressureCapability), s.support(pressureCapability)
 		switch {
-		case o.Window == 0 && !lost:
-			s.degrade(pressureCapability, claimed, lifeloop.Partial, "the context window is not known, so the level is not either")
-		case o.Window > 0 && lost:
-			s.degrade(pressureCapability, lifeloop.Partial, claimed, "the context window is known now, from "+o.WindowSource)
+		case o.Window == 0 && now == claimed:
+			s.degrade(pressureCapability, now, lifeloop.Partial, "the context window is not known, so the level is not either")
+		case o.Window > 0 && now != claimed:
+			s.degrade(pressureCapability, now, claimed, "the context window is known now, from "+o.WindowSource)
 		}
 		s.tell(telling{event: lifeloop.ContextPressureObserved, frame: s.topFrame(), evidence: ev, data: pressureData(o, false)})
 	case synth.Compaction:

@@ -189,7 +189,7 @@ func (w *world) configure(d *datadriven.TestData) {
 		cfg.Clients = append(cfg.Clients, c)
 	}
 	cfg.Wants = wants[""]
-	w.cfg, w.k = cfg, kernel.New(cfg)
+	w.cfg, w.k, w.facts, w.seen, w.hooks = cfg, kernel.New(cfg), nil, nil, 0
 }
 
 func (w *world) signals(d *datadriven.TestData, source string, args []datadriven.CmdArg) []telemetry.Signal {

@@ -30,9 +30,11 @@ func (s *step) start() {
 	if s.cfg.Observing {
 		return
 	}
+	s.activeBy("starting", "wrapper", "launch")
 	s.open(s.cfg.HarnessSession, "startup", own("launch"))
 	for _, w := range s.cfg.Weak {
-		s.degrade(w.Capability, s.claimed(w.Capability), lifeloop.Unavailable, w.Reason)
+		// Known before anything was promised: it is no degradation.
+		s.record(Weakened{Capability: w.Capability, Reason: w.Reason})
 	}
 	run := s.cfg.NewID("run_")
 	s.record(Launching{Run: run, Cause: "first"})
@@ -132,6 +134,7 @@ func (s *step) launched(in Launched) {
 	}
 	if s.cfg.Deaf {
 		s.started("startup", own("the process runs"), nil)
+		s.activeBy("working", "wrapper", "the process runs")
 	}
 	if s.hard.AbortBy != 0 {
 		s.nextRung() // asked to end before there was anything to end
@@ -187,14 +190,12 @@ func (s *step) abortAsked(in AbortAsked) {
 		if s.hard.Alive {
 			s.stop(sigKILL, true)
 		}
-		if s.soft.draining {
-			s.soft.drainDue = s.now
-			s.drainOver()
-		}
-		return
 	}
-	if s.hard.Exit != nil {
-		return // it ended by itself; only the clients are being waited for
+	if s.soft.draining {
+		s.drainOver() // the harness is gone; only the clients are being waited for
+	}
+	if again || s.hard.Exit != nil {
+		return
 	}
 	if s.hard.State == session.Running || s.hard.State == session.Paused {
 		s.move(session.Aborting, signalName(in.Signal))
@@ -233,6 +234,7 @@ func (s *step) stop(signal int, tree bool) {
 func (s *step) childExited(in ChildExited) {
 	s.soft.stopDue, s.soft.hookDue, s.soft.tickDue = time.Time{}, time.Time{}, time.Time{}
 	s.record(Exited{Run: s.hard.Run, Code: in.Code, Signal: in.Signal, Leftover: in.Leftover, Lost: in.Lost})
+	s.activeBy("stopped", "wrapper", s.endReason())
 	s.do(Release{})
 	s.do(DrainSources{})
 }

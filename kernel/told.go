@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"lifeloop/lifeloop"
@@ -129,8 +130,12 @@ func (s *step) shorten(client string) {
 		return // only moves that a client must hear: they are never dropped
 	}
 	c := s.hard.Calls[q[pick]]
-	s.soft.queue[client] = append(q[:pick:pick], q[pick+1:]...)
+	s.unqueue(client, c.ID)
 	s.receiptFor(c, lifeloop.Skipped, "", "", []string{"queue_full"})
+}
+
+func (s *step) unqueue(client, call string) {
+	s.soft.queue[client] = slices.DeleteFunc(s.soft.queue[client], func(id string) bool { return id == call })
 }
 
 // pump hands the next call to each client that is free: one in flight per
@@ -189,7 +194,7 @@ func (s *step) ids() (run, task *string) {
 // returned folds the outcome of one dispatch.
 func (s *step) returned(in Returned) {
 	k, ok := s.hard.Calls[in.Call]
-	if !ok {
+	if !ok || !k.Dispatched || k.Answer != nil {
 		return // a late answer to a call that was given up
 	}
 	if f := s.soft.flying[k.Client]; f.call == in.Call {

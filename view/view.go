@@ -78,7 +78,8 @@ func (s *Status) Apply(e kernel.Entry) {
 			s.Capabilities["context_pressure"] = m.ContextPressure.Support
 			s.Capabilities["receipts.receipt_ledger"] = m.Receipts.ReceiptLedger
 		}
-		s.active("starting", "wrapper", "launch", e.At)
+	case kernel.Weakened:
+		s.Capabilities[f.Capability] = lifeloop.Unavailable
 	case kernel.SessionMoved:
 		s.State, s.terminal = string(f.To), f.To.Terminal()
 	case kernel.Launching:
@@ -87,7 +88,6 @@ func (s *Status) Apply(e kernel.Entry) {
 		s.PID = f.PID
 	case kernel.Exited:
 		s.PID = 0
-		s.active("stopped", "wrapper", "process ended", e.At)
 	case kernel.HarnessSessionOpened:
 		s.session(f.ID)
 	case kernel.Bound:
@@ -116,19 +116,10 @@ func (s *Status) observe(f kernel.Observed) {
 			stale["stale"] = true
 			s.Context = stale
 		}
-	case lifeloop.SessionStarted:
-		if s.Activity == "starting" {
-			s.active("idle", f.Record.Evidence[0].Source, f.Record.Evidence[0].Detail, at(f.Record))
-		}
 	}
 	if d := f.Degradation; d != nil {
 		s.Capabilities[d.Capability] = d.CurrentSupport
 	}
-}
-
-func at(r lifeloop.EventRecord) time.Time {
-	t, _ := time.Parse(time.RFC3339Nano, r.At)
-	return t
 }
 
 func (s *Status) session(id string) {
