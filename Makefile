@@ -1,0 +1,38 @@
+# What there is to do here. A target is a line or two; what needs more is a
+# script in scripts/. Go and git are enough for everything but e2e.
+
+# Patterns do not reach into testdata, where two programs live.
+PACKAGES := ./... ./testdata/fakeharness ./testdata/fakeclient/...
+
+.PHONY: build test race lint fmt cover fuzz bench demo e2e
+
+build: # bin/lifeloop-wrap, a static binary
+	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/lifeloop-wrap
+
+test: lint # everything that needs no network, with the race detector where there is a C compiler
+	scripts/test.sh $(TESTFLAGS) ./...
+
+race: # the tests, and an error where the race detector cannot run
+	go test -race $(TESTFLAGS) ./...
+
+lint: # formatting, go vet, staticcheck
+	@"$$(go env GOROOT)/bin/gofmt" -l . | { ! grep .; }
+	go vet $(PACKAGES) && go tool staticcheck $(PACKAGES)
+
+fmt:
+	go fmt $(PACKAGES)
+
+cover: # cover.out, and the total
+	go test -coverpkg=./... -coverprofile=cover.out ./... && go tool cover -func=cover.out | tail -n 1
+
+fuzz: # every fuzz target for FUZZTIME, 10s unless given
+	scripts/fuzz.sh $(FUZZTIME)
+
+bench: build # ratios to a floor measured in the same run
+	go run ./bench -wrap bin/lifeloop-wrap $(BENCHFLAGS)
+
+demo: build
+	bin/lifeloop-wrap demo
+
+e2e: build # the real harnesses against a scripted model; needs python3 and npm
+	scripts/e2e.sh

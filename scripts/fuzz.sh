@@ -1,0 +1,10 @@
+#!/bin/sh
+# fuzz.sh [TIME]: each fuzz target for TIME; go fuzzes one target at a time.
+set -eu
+time=${1:-10s}
+
+grep -r -o -E --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sort | while IFS=: read -r file func; do
+	dir=$(dirname "$file") target=${func#func }
+	echo "fuzz $dir $target $time"
+	go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$dir" </dev/null || exit 1
+done
