@@ -203,25 +203,40 @@ func claudeSettings(line claudeLine, dir string, h Host) (injectedSettings, stri
 		return injectedSettings{}, "the machine's managed settings allow only their own hooks"
 	}
 
-	var out injectedSettings
 	merged, err := mergeHooks(user, claudeHooks(h.Exe))
 	if err != nil {
 		return injectedSettings{}, "the file given with --settings cannot be merged: " + err.Error()
 	}
+	var out injectedSettings
 	if h.Terminal && !line.has("--print", "--init-only") {
-		if _, locked := first(managed, "statusLine"); locked {
-			out.weak = append(out.weak, Weakness{"telemetry.statusline", "the machine's managed settings hold the status line"})
-		} else if theirs, ok := first(layers, "statusLine"); !ok {
-			out.weak = append(out.weak, Weakness{"telemetry.statusline", "the user has no status line, and one of ours would take the hint about shortcuts off the screen"})
-		} else if ours, ok := chain(theirs, h.Exe); ok {
+		ours, reason := statusline(managed, layers, h.Exe)
+		if reason == "" {
 			merged["statusLine"] = ours
 			out.statusline = true
 		} else {
-			out.weak = append(out.weak, Weakness{"telemetry.statusline", "the user's status line is not a command"})
+			out.weak = append(out.weak, Weakness{"telemetry.statusline", reason})
 		}
 	}
 	out.data = append(encode(merged), '\n')
 	return out, ""
+}
+
+// statusline makes the status line that runs the user's own behind ours, or
+// says why there can be none. Where they have none we add none: even one that
+// prints nothing takes the hint about shortcuts off the screen.
+func statusline(managed, layers []settings, exe string) (json.RawMessage, string) {
+	if _, locked := first(managed, "statusLine"); locked {
+		return nil, "the machine's managed settings hold the status line"
+	}
+	theirs, ok := first(layers, "statusLine")
+	if !ok {
+		return nil, "the user has no status line, and one of ours would change the screen"
+	}
+	ours, ok := chain(theirs, exe)
+	if !ok {
+		return nil, "the user's status line is not a command"
+	}
+	return ours, ""
 }
 
 func truthy(s string) bool {

@@ -79,18 +79,18 @@ func chain(theirs json.RawMessage, exe string) (json.RawMessage, bool) {
 // flagSettings reads what the user gave with --settings: a path, or the JSON
 // itself. Of several, Claude Code uses the last.
 func flagSettings(line claudeLine, h Host) (settings, string) {
-	given := line.values["--settings"]
-	if given == "" {
+	text := line.values["--settings"]
+	if text == "" {
 		return nil, ""
 	}
-	if text := strings.TrimSpace(given); strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}") {
-		s, ok := parseSettings([]byte(given))
+	if t := strings.TrimSpace(text); strings.HasPrefix(t, "{") && strings.HasSuffix(t, "}") {
+		s, ok := parseSettings([]byte(text))
 		if !ok {
 			return nil, "what was given with --settings is not a JSON object"
 		}
 		return s, ""
 	}
-	data, ok := h.read(h.abs(given))
+	data, ok := h.read(h.abs(text))
 	if !ok {
 		return nil, "the file given with --settings cannot be read"
 	}

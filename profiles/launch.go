@@ -39,9 +39,8 @@ func environ(h Host, scrub []string) []string {
 	return env
 }
 
-// getenv is the last value of a name, as execve's callee reads it.
 func (h Host) getenv(name string) string {
-	for _, kv := range slices.Backward(h.Env) {
+	for _, kv := range h.Env {
 		if k, v, ok := strings.Cut(kv, "="); ok && k == name {
 			return v
 		}
