@@ -21,13 +21,24 @@ func (p point) path() string { return filepath.Join(p.dir, p.name) }
 // maxLinks ends a circle of symbolic links, as the kernel does.
 const maxLinks = 40
 
+// realDirs holds folders that were found to be folders and no links. It is good
+// for one round of work: many files share most of their folders.
+type realDirs map[string]struct{}
+
 // resolve walks a path and returns the points to watch. Folders come out
 // without symbolic links, because inotify knows a folder by its inode and tells
 // its events under one name only. Links among the folders are followed but not
 // watched: that would mean to watch "/" or a home folder all the time.
-func resolve(path string) []point {
+func (known realDirs) resolve(path string) []point {
+	dir := filepath.Dir(path)
+	for dir != "/" {
+		if _, ok := known[dir]; ok {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
 	var points []point
-	dir, rest := "/", parts(path)
+	rest := parts(path[len(dir):])
 	for links := 0; len(rest) > 0; {
 		p := point{dir, rest[0]}
 		rest = rest[1:]
@@ -35,18 +46,20 @@ func resolve(path string) []point {
 			dir = filepath.Dir(dir)
 			continue
 		}
-		info, err := os.Lstat(p.path())
-		if err != nil {
+		entry := p.path()
+		var st unix.Stat_t
+		if unix.Lstat(entry, &st) != nil {
 			return append(points, p)
 		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			if len(rest) == 0 || !info.IsDir() {
+		if st.Mode&unix.S_IFMT != unix.S_IFLNK {
+			if len(rest) == 0 || st.Mode&unix.S_IFMT != unix.S_IFDIR {
 				return append(points, p)
 			}
-			dir = p.path()
+			dir = entry
+			known[dir] = struct{}{}
 			continue
 		}
-		target, err := os.Readlink(p.path())
+		target, err := os.Readlink(entry)
 		if links++; err != nil || links > maxLinks {
 			return append(points, p)
 		}
@@ -71,12 +84,15 @@ func parts(path string) []string {
 // one folder deeper.
 func (w *Watcher) watch(t *tail) error {
 	for range 2 * maxLinks {
-		points := resolve(t.Path)
+		points := w.real.resolve(t.Path)
 		if slices.Equal(points, t.points) {
 			return nil
 		}
-		err := w.follow(t, points)
-		if err != nil && !missing(err) {
+		switch err := w.follow(t, points); {
+		case err == nil:
+		case missing(err): // a folder that was just there
+			clear(w.real)
+		default:
 			w.follow(t, nil)
 			return err
 		}

@@ -139,6 +139,7 @@ func FuzzSplit(f *testing.F) {
 	f.Add([]byte("\n\n\x00\xff\n"), uint16(1), uint8(1), uint8(0))
 	f.Add([]byte(strings.Repeat("long", 100)+"\nx\n"), uint16(300), uint8(3), uint8(200))
 	f.Fuzz(func(t *testing.T, content []byte, cut uint16, room, limit uint8) {
+		content = content[:min(len(content), 2*headSize)] // a buffer of one byte is slow
 		path := filepath.Join(t.TempDir(), "log")
 		pieces := [][]byte{content[:min(int(cut), len(content))], content[min(int(cut), len(content)):]}
 		maxLine := 1 + int(limit)
@@ -172,9 +173,9 @@ func FuzzSplit(f *testing.F) {
 			require.NoError(t, err)
 			require.NoError(t, out.Close())
 			if tl.file == nil {
-				file, info, err := open(path)
+				file, id, err := open(path)
 				require.NoError(t, err)
-				w.replace(tl, file, identify(info))
+				w.replace(tl, file, id)
 			}
 			if w.read(tl, false) {
 				t.Error("a few bytes took more than one turn")

@@ -1,6 +1,7 @@
 package watchers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -41,8 +42,9 @@ var modes = []struct {
 var errNoInotify = errors.New("inotify is not to be had in this test")
 
 // rig runs a Watcher over a folder of its own. One more file, the bell, is
-// watched with it: a line rung there comes back when all that was done before
-// has been seen, and can hold the watcher while several things are done.
+// watched with it: what is rung there comes back when all that was done before
+// has been seen, and can hold the watcher while several things are done. The
+// bell is a Whole file, because those are told once in a round at most.
 type rig struct {
 	t       *testing.T
 	dir     string
@@ -53,6 +55,7 @@ type rig struct {
 	cancel context.CancelFunc
 	done   chan error
 	bell   string
+	rings  int
 	rung   chan struct{}
 	held   chan struct{} // the watcher waits here while it is held
 
@@ -87,7 +90,7 @@ func (r *rig) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.w, r.cancel = w, cancel
 	r.done, r.rung, r.held = make(chan error, 1), make(chan struct{}, 16), make(chan struct{})
-	w.Add(Spec{Source: "bell", Path: r.bell})
+	w.Add(Spec{Source: "bell", Path: r.bell, Whole: true})
 	go func() { r.done <- w.Run(ctx) }()
 	r.sync()
 }
@@ -95,7 +98,7 @@ func (r *rig) start() {
 func (r *rig) deliver(l Line) {
 	if l.Source == "bell" {
 		r.rung <- struct{}{}
-		if string(l.Text) == "hold" {
+		if bytes.HasPrefix(l.Text, []byte("h")) {
 			<-r.held
 		}
 		return
@@ -124,10 +127,16 @@ func (r *rig) trouble(x Trouble) {
 	r.told = append(r.told, told{name{x.Source, x.Path}, what})
 }
 
-// ring writes to the bell and waits until the watcher has told of it.
+// ring writes to the bell, by one write of always the same length and so by one
+// event, and waits until the watcher has told of it.
 func (r *rig) ring(text string) {
 	r.t.Helper()
-	appendTo(r.t, r.bell, text+"\n")
+	r.rings++
+	f, err := os.OpenFile(r.bell, os.O_WRONLY, 0)
+	require.NoError(r.t, err)
+	_, err = fmt.Fprintf(f, "%s%08d", text, r.rings)
+	require.NoError(r.t, err)
+	require.NoError(r.t, f.Close())
 	select {
 	case <-r.rung:
 	case <-time.After(patience):
@@ -136,17 +145,18 @@ func (r *rig) ring(text string) {
 }
 
 // sync returns when everything done before was seen. It rings twice: the first
-// line may be read in a round that had passed the other files already.
+// ring may be heard in a round that had passed the other files already, or for
+// an event of an earlier ring.
 func (r *rig) sync() {
 	r.t.Helper()
-	r.ring("sync")
-	r.ring("sync")
+	r.ring("s")
+	r.ring("s")
 }
 
 // together does several things between two looks of the watcher.
 func (r *rig) together(do func()) {
 	r.t.Helper()
-	r.ring("hold")
+	r.ring("h")
 	do()
 	r.held <- struct{}{}
 }

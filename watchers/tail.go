@@ -10,7 +10,8 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // headSize is how many of a file's first bytes tell it from another one.
@@ -109,10 +110,10 @@ func (w *Watcher) visit(t *tail) (bool, error) {
 		w.recover(t)
 		return w.read(t, t.last), nil
 	}
-	file, info, err := open(t.Path)
+	file, id, err := open(t.Path)
 	switch {
 	case err == nil:
-		w.replace(t, file, identify(info))
+		w.replace(t, file, id)
 		return w.read(t, t.last), nil
 	case !missing(err):
 		w.unreadable(t, err)
@@ -131,35 +132,41 @@ func (w *Watcher) visit(t *tail) (bool, error) {
 
 // open opens a regular file. A pipe must not stop the only goroutine there is,
 // neither at the open nor at a read.
-func open(path string) (*os.File, os.FileInfo, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+func open(path string) (*os.File, identity, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, identity{}, err
 	}
-	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file but %s", path, info.Mode().Type())
+	var st unix.Stat_t
+	err = unix.Fstat(int(file.Fd()), &st)
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = fmt.Errorf("%s is not a regular file", path)
 	}
 	if err != nil {
 		file.Close()
-		return nil, nil, err
+		return nil, identity{}, err
 	}
-	return file, info, nil
+	return file, identify(&st), nil
 }
 
-func identify(info os.FileInfo) identity {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return identity{} // no Unix: the first bytes alone have to tell files apart
+func identify(st *unix.Stat_t) identity { return identity{uint64(st.Dev), uint64(st.Ino)} }
+
+// readAt is one pread. The method of os.File reads on until the end is certain,
+// which would keep the lines waiting that are there already.
+func readAt(file *os.File, b []byte, off int64) (int, error) {
+	for {
+		n, err := unix.Pread(int(file.Fd()), b, off)
+		if err != unix.EINTR {
+			return max(n, 0), err
+		}
 	}
-	return identity{uint64(st.Dev), uint64(st.Ino)}
 }
 
 // current says that the path still means the open file. A folder above may have
 // been renamed: its watch then goes on to tell of the file under its old name.
 func (t *tail) current() bool {
-	info, err := os.Stat(t.Path)
-	return err == nil && identify(info) == t.id
+	var st unix.Stat_t
+	return unix.Stat(t.Path, &st) == nil && identify(&st) == t.id
 }
 
 // replace makes file the one that is followed. What the file before it still
@@ -281,26 +288,31 @@ func (w *Watcher) read(t *tail, all bool) bool {
 			return false
 		}
 		until = info.Size()
+		t.pending = 0 // the last chance to see that a half line became another one
 	}
-	for {
+	for first := true; ; first = false {
 		if t.pending > int64(len(w.buf)/2) {
 			if found, more := w.search(t, until); !found {
 				return more && !all
 			}
 		}
-		n, err := t.file.ReadAt(w.buf, t.off)
-		if err != nil && err != io.EOF {
+		n, err := readAt(t.file, w.buf, t.off)
+		if err != nil {
 			w.unreadable(t, err)
+			return false
+		}
+		// The end is where nothing follows the half line known already.
+		if !first && int64(n) <= t.pending {
 			return false
 		}
 		// Only after the read it is certain that these bytes follow our position.
 		if !w.same(t, int64(n)) {
 			continue
 		}
-		w.split(t, w.buf[:n])
-		if err == io.EOF {
+		if n == 0 {
 			return false
 		}
+		w.split(t, w.buf[:n])
 		if t.off+t.pending >= until {
 			return !all
 		}
@@ -311,13 +323,15 @@ func (w *Watcher) read(t *tail, all bool) bool {
 // for the whole of it. When the line exceeds the limit it is passed over.
 func (w *Watcher) search(t *tail, until int64) (found, more bool) {
 	for {
-		n, err := t.file.ReadAt(w.buf, t.off+t.pending)
-		if err != nil && err != io.EOF {
+		n, err := readAt(t.file, w.buf, t.off+t.pending)
+		if err != nil {
 			w.unreadable(t, err)
 			return false, false
 		}
-		if n == 0 && !w.same(t, 0) {
-			return true, false // from the start; there read finds its way
+		if n == 0 {
+			was := t.pending
+			same := w.same(t, 0)
+			return !same || t.pending != was, false // the end, unless there is less than before
 		}
 		if i := bytes.IndexByte(w.buf[:n], '\n'); i >= 0 {
 			size := t.pending + int64(i) + 1
@@ -337,9 +351,6 @@ func (w *Watcher) search(t *tail, until int64) (found, more bool) {
 		t.pending += int64(n)
 		if t.pending > int64(w.cfg.MaxLine) {
 			w.skip(t)
-		}
-		if err == io.EOF {
-			return false, false
 		}
 		if t.off+t.pending >= until {
 			return false, true
@@ -379,8 +390,8 @@ func (w *Watcher) same(t *tail, n int64) bool {
 	if len(t.head) == 0 {
 		return true
 	}
-	m, err := t.file.ReadAt(w.headBuf[:len(t.head)], 0)
-	if bytes.Equal(w.headBuf[:m], t.head) || err != nil && err != io.EOF {
+	m, err := readAt(t.file, w.headBuf[:len(t.head)], 0)
+	if err != nil || bytes.Equal(w.headBuf[:m], t.head) {
 		return true
 	}
 	w.tell(t, Replaced, nil)
@@ -424,7 +435,7 @@ func (w *Watcher) readWhole(t *tail) error {
 	if first && t.From != nil {
 		t.prefix = t.From.Prefix
 	}
-	file, info, err := open(t.Path)
+	file, id, err := open(t.Path)
 	if missing(err) {
 		if t.prefix != "" {
 			t.restart()
@@ -457,7 +468,7 @@ func (w *Watcher) readWhole(t *tail) error {
 	if prefix == t.prefix {
 		return nil
 	}
-	t.id, t.off, t.prefix = identify(info), int64(n), prefix
+	t.id, t.off, t.prefix = id, int64(n), prefix
 	if first && t.AtEnd && t.From == nil {
 		return nil
 	}

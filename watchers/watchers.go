@@ -137,6 +137,7 @@ type Watcher struct {
 	away     []*tail            // tails whose open file lost its path
 	queue    []*tail            // tails with something to do
 	polled   int                // number of tails that are polled
+	real     realDirs           // of this round of work
 	buf      []byte             // shared by all tails; nil until the first read
 	headBuf  [headSize]byte
 	noNotify error // tests only: set, and inotify is not to be had
@@ -172,6 +173,7 @@ func New(cfg Config) (*Watcher, error) {
 		byName: map[name]*tail{},
 		dirs:   map[string][]*tail{},
 		points: map[string][]*tail{},
+		real:   realDirs{},
 	}, nil
 }
 
@@ -378,6 +380,7 @@ func (w *Watcher) mark(t *tail, todo todo) {
 func (w *Watcher) work() {
 	queue := w.queue
 	w.queue = nil
+	clear(w.real)
 	for _, t := range queue {
 		todo := t.todo
 		t.todo = 0
