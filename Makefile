@@ -17,7 +17,7 @@ race: # the tests, and an error where the race detector cannot run
 
 lint: # formatting, go vet, staticcheck
 	@"$$(go env GOROOT)/bin/gofmt" -l . | { ! grep .; }
-	go vet $(PACKAGES) && go tool staticcheck $(PACKAGES)
+	go vet -tags e2e $(PACKAGES) && go tool staticcheck -tags e2e $(PACKAGES)
 
 fmt:
 	go fmt $(PACKAGES)
@@ -34,5 +34,5 @@ bench: build # ratios to a floor measured in the same run
 demo: build
 	bin/lifeloop-wrap demo
 
-e2e: build # the real harnesses against a scripted model; needs python3 and npm
-	scripts/e2e.sh
+e2e: # real harnesses, installed into .harnesses, against scripted models; says what is missing
+	go test -tags e2e -count=1 -v -timeout 20m ./e2e
