@@ -1,0 +1,557 @@
+//go:build linux
+
+package harness
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+// Child is one running harness.
+type Child struct {
+	terminal *Terminal
+	guard    *guardProcess
+	sink     Sink
+	pid      int
+
+	ptmx    *os.File    // master of the pty, or nil
+	slave   *os.File    // kept open so that a child may close and open its terminal again
+	input   *os.File    // what the child reads: ptmx or a pipe
+	typing  sync.Mutex  // serialises writes to input
+	sources []*source   // what the child writes
+	wakeup  *os.File    // eventfd that interrupts the input pump
+	paused  atomic.Bool // stopped at our own request
+	asleep  atomic.Bool // we stopped ourselves because it stopped
+
+	total atomic.Int64 // bytes of output
+	armed atomic.Bool  // the next output is to wake news
+	wake  chan struct{}
+
+	textsMu sync.Mutex // guards texts; held for an append at most
+	texts   []oscText
+
+	ended atomic.Bool   // set before endCh is closed
+	endCh chan struct{} // closed when the harness has ended
+	exit  Exit          // written before endCh is closed
+	done  chan struct{} // closed when its output has reached the user too
+	gone  chan struct{} // closed when nothing of its tree is left
+}
+
+// A source is one stream of a child's output on its way to the user.
+type source struct {
+	file     *os.File
+	to       *os.File
+	tracker  *tracker // of a pty, or nil
+	caughtUp chan struct{}
+}
+
+// Start starts a child and everything that serves it. The terminal must not
+// have another child at the time. An error is a *StartError.
+func Start(spec Spec, t *Terminal, sink Sink) (*Child, error) {
+	if len(spec.Argv) == 0 {
+		return nil, ourTrouble("start a harness: no program is named")
+	}
+	if spec.Env == nil {
+		spec.Env = os.Environ()
+	}
+	path, err := lookPath(spec.Argv[0], spec.Dir, spec.Env)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.take(); err != nil {
+		return nil, err
+	}
+	c, err := start(spec, path, t, sink)
+	if err != nil {
+		t.giveBack()
+		t.Restore()
+		return nil, err
+	}
+	return c, nil
+}
+
+// take reserves t for one child.
+func (t *Terminal) take() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return ourTrouble("start a harness: the terminal is closed")
+	}
+	if t.busy {
+		return ourTrouble("start a harness: another one is using the terminal")
+	}
+	t.busy = true
+	return nil
+}
+
+func (t *Terminal) giveBack() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.busy = false
+	if t.closed {
+		t.closeFiles()
+		if t.page != nil {
+			t.page.unmap()
+			t.page = nil
+		}
+	}
+}
+
+func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error) {
+	// Should the guard die, the harness's tree becomes ours.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, ourTrouble("become the parent of orphans: %w", err)
+	}
+	guard, err := t.changeGuard(spec.Guard)
+	if err != nil {
+		return nil, ourTrouble("start %s: %w", spec.Argv[0], err)
+	}
+	c := &Child{
+		terminal: t, guard: guard, sink: sink,
+		wake: make(chan struct{}, 1), endCh: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}),
+	}
+	c.armed.Store(true)
+	var theirs [3]*os.File
+	defer func() {
+		for i, f := range theirs {
+			if f != nil && f != c.slave && (i == 0 || f != theirs[i-1]) {
+				f.Close()
+			}
+		}
+		if err != nil {
+			c.closeFiles()
+			t.dropGuard(guard)
+		}
+	}()
+	if theirs, err = c.connect(spec.OSC); err != nil {
+		return nil, ourTrouble("start %s: %w", spec.Argv[0], err)
+	}
+	winch := make(chan os.Signal, 1)
+	cont := make(chan os.Signal, 1)
+	if t.pty {
+		// Before the size is read for the first time: a change in between is
+		// then not missed.
+		signal.Notify(winch, syscall.SIGWINCH)
+		signal.Notify(cont, syscall.SIGCONT)
+		c.resize()
+		if err := t.enter(); err != nil {
+			return nil, ourTrouble("start %s: %w", spec.Argv[0], err)
+		}
+	}
+	stopSignals := func() { signal.Stop(winch); signal.Stop(cont) }
+	if err := c.launch(spec, path, theirs); err != nil {
+		stopSignals()
+		return nil, err
+	}
+	c.run(winch, cont, stopSignals)
+	return c, nil
+}
+
+// connect makes the pty and the pipes and returns the child's files.
+func (c *Child) connect(osc []int) (theirs [3]*os.File, err error) {
+	t := c.terminal
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return theirs, fmt.Errorf("create an event: %w", err)
+	}
+	c.wakeup = os.NewFile(uintptr(fd), "event")
+	if t.pty {
+		if c.ptmx, c.slave, err = openPty(t); err != nil {
+			return theirs, err
+		}
+		c.sources = append(c.sources, newSource(c.ptmx, t.screen, &tracker{wanted: osc}))
+	}
+	onPty := func(i int) bool { return t.pty && (t.mode == Always || t.isTTY[i]) }
+	if onPty(0) {
+		theirs[0], c.input = c.slave, c.ptmx
+	} else if theirs[0], c.input, err = pipe(false); err != nil {
+		return theirs, err
+	}
+	for i := 1; i <= 2; i++ {
+		if onPty(i) {
+			theirs[i] = c.slave
+			continue
+		}
+		if i == 2 && !onPty(1) && sameFile(t.outer[1], t.outer[2]) {
+			theirs[2] = theirs[1] // 2>&1: one stream, in the order it is written
+			continue
+		}
+		var ours *os.File
+		if theirs[i], ours, err = pipe(true); err != nil {
+			return theirs, err
+		}
+		c.sources = append(c.sources, newSource(ours, t.outer[i], nil))
+	}
+	return theirs, nil
+}
+
+func newSource(file, to *os.File, tr *tracker) *source {
+	return &source{file: file, to: to, tracker: tr, caughtUp: make(chan struct{}, 1)}
+}
+
+// openPty opens a pty like the outer terminal.
+func openPty(t *Terminal) (ptmx, slave *os.File, err error) {
+	master, slave, err := pty.Open()
+	if err != nil {
+		return nil, nil, fmt.Errorf("open a pty: %w", err)
+	}
+	// pty.Open leaves the master blocking, where deadlines have no effect.
+	fd, err := unix.FcntlInt(uintptr(fdOf(master)), unix.F_DUPFD_CLOEXEC, 0)
+	master.Close()
+	if err != nil {
+		return nil, slave, fmt.Errorf("open a pty: %w", err)
+	}
+	unix.SetNonblock(fd, true)
+	ptmx = os.NewFile(uintptr(fd), "/dev/ptmx")
+	// The child shares the slave's open file and expects it to block.
+	unix.SetNonblock(fdOf(slave), false)
+	attrs := t.childTermios()
+	if attrs == nil {
+		if attrs, err = getTermios(slave); err != nil {
+			return ptmx, slave, fmt.Errorf("read the pty's attributes: %w", err)
+		}
+	}
+	if !t.isTTY[0] {
+		attrs.Lflag &^= unix.ECHO // nobody types: input is not to appear among the output
+	}
+	if err := setTermios(slave, attrs); err != nil {
+		return ptmx, slave, fmt.Errorf("set the pty's attributes: %w", err)
+	}
+	return ptmx, slave, nil
+}
+
+// pipe makes a pipe of which the child gets the blocking end.
+func pipe(childWrites bool) (theirs, ours *os.File, err error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, fmt.Errorf("create a pipe: %w", err)
+	}
+	our, their := fds[1], fds[0]
+	if childWrites {
+		our, their = fds[0], fds[1]
+	}
+	unix.SetNonblock(our, true)
+	return os.NewFile(uintptr(their), "pipe"), os.NewFile(uintptr(our), "pipe"), nil
+}
+
+// sameFile tells whether two files are one open file, so that the order of
+// writes to them matters.
+func sameFile(a, b *os.File) bool {
+	infoA, errA := a.Stat()
+	infoB, errB := b.Stat()
+	if errA != nil || errB != nil || !os.SameFile(infoA, infoB) {
+		return false
+	}
+	if !infoA.Mode().IsRegular() {
+		return true
+	}
+	// Two open files have two positions. Where the kernel will not say, 2>&1
+	// is the likelier.
+	const kcmpFile = 0
+	r, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(os.Getpid()), uintptr(os.Getpid()), kcmpFile, uintptr(fdOf(a)), uintptr(fdOf(b)), 0)
+	return errno != 0 || r == 0
+}
+
+// launch sends the guard what to start and waits for the answer.
+func (c *Child) launch(spec Spec, path string, theirs [3]*os.File) error {
+	l := launch{path: path, dir: spec.Dir, argv: spec.Argv, env: spec.Env, terminalFD: -1, ignoreHUP: c.terminal.ignoreHUP, ignoreINT: c.terminal.ignoreINT}
+	if spec.Dir != "" {
+		if info, err := os.Stat(spec.Dir); err != nil {
+			return ourTrouble("start %s: %w", spec.Argv[0], err)
+		} else if !info.IsDir() {
+			return ourTrouble("start %s in %s: %w", spec.Argv[0], spec.Dir, syscall.ENOTDIR)
+		}
+	}
+	for _, s := range append(append([]string{spec.Dir}, spec.Argv...), spec.Env...) {
+		if strings.IndexByte(s, 0) >= 0 {
+			return ourTrouble("start %s: an argument or a variable holds a NUL byte", spec.Argv[0])
+		}
+	}
+	for i, f := range theirs {
+		if c.slave != nil && f == c.slave {
+			l.terminalFD = i
+			break
+		}
+	}
+	description, err := l.file()
+	if err != nil {
+		return ourTrouble("start %s: %w", spec.Argv[0], err)
+	}
+	defer description.Close()
+	rights := unix.UnixRights(fdOf(description), fdOf(theirs[0]), fdOf(theirs[1]), fdOf(theirs[2]))
+	if err := unix.Sendmsg(fdOf(c.guard.socket), message{kind: msgLaunch}.encode(), rights, nil, unix.MSG_NOSIGNAL); err != nil {
+		return ourTrouble("start %s: hand it to the guard: %w", spec.Argv[0], err)
+	}
+	var buf [messageSize]byte
+	n, err := c.guard.socket.Read(buf[:])
+	if err != nil {
+		return ourTrouble("start %s: the guard ended before it began (is its command right?): %w", spec.Argv[0], err)
+	}
+	m, err := decode(buf[:n])
+	if err != nil || m.kind != msgBegun {
+		return ourTrouble("start %s: the guard answered nonsense", spec.Argv[0])
+	}
+	if m.args[0] == 0 {
+		return startError(spec.Argv[0], syscall.Errno(m.args[1]))
+	}
+	c.pid = int(m.args[0])
+	return nil
+}
+
+// startError turns what execve said into what a shell would say.
+func startError(name string, errno syscall.Errno) *StartError {
+	code := 126
+	if errno == syscall.ENOENT {
+		code = 127
+	}
+	return &StartError{Code: code, Err: fmt.Errorf("start %s: %w", name, errno)}
+}
+
+// lookPath finds the program as execvp would, with the child's own PATH and
+// from its own directory.
+func lookPath(name, dir string, env []string) (string, error) {
+	if strings.ContainsRune(name, '/') {
+		return name, nil
+	}
+	if name == "" {
+		return "", startError("the empty name", syscall.ENOENT)
+	}
+	path := "/bin:/usr/bin"
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = v
+		}
+	}
+	refused := syscall.ENOENT
+	for _, folder := range filepath.SplitList(path) {
+		if folder == "" {
+			folder = "."
+		}
+		found := folder + "/" + name
+		seen := found
+		if !filepath.IsAbs(found) && dir != "" {
+			seen = dir + "/" + found
+		}
+		var stat unix.Stat_t
+		if err := unix.Stat(seen, &stat); err != nil {
+			continue
+		}
+		if stat.Mode&unix.S_IFMT == unix.S_IFREG && unix.Faccessat(unix.AT_FDCWD, seen, unix.X_OK, unix.AT_EACCESS) == nil {
+			return found, nil
+		}
+		refused = syscall.EACCES
+	}
+	return "", startError(name, refused)
+}
+
+// changeGuard puts a fresh guard in charge of the terminal and dismisses the
+// one before.
+func (t *Terminal) changeGuard(argv []string) (*guardProcess, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.prepare(argv); err != nil {
+		return nil, err
+	}
+	before := t.guard
+	t.guard, t.warm = t.warm, nil
+	t.publish()
+	if before != nil {
+		before.dismiss()
+	}
+	return t.guard, nil
+}
+
+// dropGuard gives up a guard that never had a harness.
+func (t *Terminal) dropGuard(g *guardProcess) {
+	t.Restore()
+	t.mu.Lock()
+	delete(t.guards, g)
+	if t.guard == g {
+		t.guard = nil
+	}
+	t.mu.Unlock()
+	g.socket.Close()
+	g.process.Wait()
+}
+
+func (c *Child) closeFiles() {
+	for _, s := range c.sources {
+		s.file.Close()
+	}
+	for _, f := range []*os.File{c.ptmx, c.slave, c.input, c.wakeup} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// PID returns the harness's process id, which is also its process group's.
+func (c *Child) PID() int { return c.pid }
+
+// Signal signals the harness's process group. A stop asked for here does not
+// stop the wrapper.
+func (c *Child) Signal(sig syscall.Signal) error {
+	if c.ended.Load() {
+		return os.ErrProcessDone
+	}
+	switch sig {
+	case syscall.SIGSTOP, syscall.SIGTSTP:
+		c.paused.Store(true)
+	case syscall.SIGCONT:
+		c.paused.Store(false)
+	}
+	if err := unix.Kill(-c.pid, sig); err != nil {
+		return fmt.Errorf("signal the harness's group %d: %w", c.pid, err)
+	}
+	return nil
+}
+
+// KillTree kills everything the harness has started, now.
+func (c *Child) KillTree() error {
+	if err := c.guard.tell(msgKill); err != nil {
+		return fmt.Errorf("ask the guard to kill the tree of %d: %w", c.pid, err)
+	}
+	return nil
+}
+
+// Own registers a process of the wrapper itself: see Terminal.Own.
+func (c *Child) Own(pid int) { c.terminal.Own(pid) }
+
+// Disown takes back Own, when the process has ended.
+func (c *Child) Disown(pid int) { c.terminal.Disown(pid) }
+
+// Wait returns how the harness ended, after all its output has reached the
+// user. It does not wait for what the harness may have left behind.
+func (c *Child) Wait() Exit {
+	<-c.done
+	return c.exit
+}
+
+// Gone is closed when nothing of the harness's tree is left.
+func (c *Child) Gone() <-chan struct{} { return c.gone }
+
+// Type writes b as if it had been typed, never in the middle of what the user
+// types. It blocks while the child takes no input.
+func (c *Child) Type(b []byte) error {
+	c.typing.Lock()
+	defer c.typing.Unlock()
+	if c.ended.Load() {
+		return os.ErrProcessDone
+	}
+	if _, err := c.input.Write(b); err != nil {
+		return fmt.Errorf("type to %d: %w", c.pid, err)
+	}
+	return nil
+}
+
+// follow hears what the guard tells until the guard has ended.
+func (c *Child) follow() {
+	defer close(c.gone)
+	var buf [messageSize]byte
+	for {
+		n, err := c.guard.socket.Read(buf[:])
+		if err != nil {
+			break
+		}
+		m, err := decode(buf[:n])
+		if err != nil {
+			continue
+		}
+		switch m.kind {
+		case msgStopped:
+			c.stopped(syscall.Signal(m.args[0]))
+		case msgCont:
+			c.sink.Continued()
+		case msgEnded:
+			exit := exitOf(unix.WaitStatus(m.args[0]))
+			exit.Leftover = int(m.args[1])
+			c.end(exit)
+		}
+	}
+	c.guard.process.Wait()
+	c.guard.socket.Close()
+	if !c.ended.Load() {
+		c.end(c.endWithoutGuard())
+	}
+	t := c.terminal
+	t.mu.Lock()
+	delete(t.guards, c.guard)
+	if t.guard == c.guard {
+		t.guard = nil
+	}
+	t.mu.Unlock()
+}
+
+func (c *Child) end(exit Exit) {
+	c.exit = exit
+	c.ended.Store(true)
+	close(c.endCh)
+}
+
+func exitOf(status unix.WaitStatus) Exit {
+	if status.Signaled() {
+		sig := syscall.Signal(status.Signal())
+		return Exit{Code: 128 + int(sig), Signal: sig}
+	}
+	return Exit{Code: status.ExitStatus()}
+}
+
+// endWithoutGuard ends the harness's tree, which came to us when the guard
+// died: all our descendants in sessions other than ours that are not somebody
+// we know.
+func (c *Child) endWithoutGuard() Exit {
+	t := c.terminal
+	self, err := readProc(os.Getpid())
+	if err != nil {
+		return Exit{Code: 125, GuardLost: true}
+	}
+	exit := Exit{Code: 125, GuardLost: true}
+	leaveOut := func(p proc) bool {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		for g := range t.guards {
+			if p.pid == g.process.Pid {
+				return true
+			}
+		}
+		o, known := t.owned[p.pid]
+		return known && o.start == p.start || p.session == self.session
+	}
+	begin := time.Now()
+	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		tree := descendants(allProcs(), self.pid, leaveOut)
+		for _, p := range tree {
+			var status unix.WaitStatus
+			if p.ppid != self.pid {
+				continue
+			}
+			if pid, err := unix.Wait4(p.pid, &status, unix.WNOHANG, nil); err == nil && pid == c.pid {
+				left := exit.Leftover
+				exit = exitOf(status)
+				exit.GuardLost, exit.Leftover = true, left
+			}
+		}
+		live := alive(tree)
+		age := time.Since(begin)
+		switch {
+		case len(live) == 0 || age > 3*termGrace:
+			return exit
+		case pause == 2*time.Millisecond:
+			exit.Leftover = max(len(live)-1, 0)
+			terminate(live)
+		case age > termGrace:
+			killAll(live)
+		}
+		time.Sleep(pause)
+	}
+}

@@ -1,0 +1,170 @@
+//go:build linux
+
+package harness
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// The test binary plays every part: the guard, a wrapper to be killed, and the
+// programs that are wrapped.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "guard" {
+		os.Exit(GuardMain())
+	}
+	if part, ok := parts[os.Getenv("HARNESS_TEST_PART")]; ok {
+		os.Exit(part())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// parts are the programs the tests run, by name.
+var parts = map[string]func() int{}
+
+// as returns the specification of a child that plays a part.
+func as(part string, args ...string) Spec {
+	exe, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return Spec{Argv: append([]string{exe}, args...), Env: append(os.Environ(), "HARNESS_TEST_PART="+part)}
+}
+
+func sh(script string) Spec { return Spec{Argv: []string{"sh", "-c", script}} }
+
+// ears is a sink that remembers.
+type ears struct {
+	mu     sync.Mutex
+	totals []int64
+	texts  []string
+	stops  []syscall.Signal
+	conts  int
+}
+
+func (e *ears) Output(total int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.totals = append(e.totals, total)
+}
+
+func (e *ears) OSC(n int, text string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.texts = append(e.texts, fmt.Sprintf("%d:%s", n, text))
+}
+
+func (e *ears) Stopped(sig syscall.Signal) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stops = append(e.stops, sig)
+}
+
+func (e *ears) Continued() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.conts++
+}
+
+func (e *ears) heard() ears {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return ears{totals: e.totals, texts: e.texts, stops: e.stops, conts: e.conts}
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("still not so after 5 s: %s", what)
+}
+
+// onFiles opens a Terminal on three files of the test; a nil stdin is empty.
+func onFiles(t *testing.T, mode Mode, stdin *os.File) (term *Terminal, stdout, stderr func() []byte) {
+	t.Helper()
+	dir := t.TempDir()
+	if stdin == nil {
+		var err error
+		stdin, err = os.Open(os.DevNull)
+		require.NoError(t, err)
+		t.Cleanup(func() { stdin.Close() })
+	}
+	open := func(name string) (*os.File, func() []byte) {
+		f, err := os.Create(filepath.Join(dir, name))
+		require.NoError(t, err)
+		t.Cleanup(func() { f.Close() })
+		return f, func() []byte {
+			b, err := os.ReadFile(f.Name())
+			require.NoError(t, err)
+			return b
+		}
+	}
+	out, outBytes := open("stdout")
+	errs, errBytes := open("stderr")
+	term, err := OpenTerminal(stdin, out, errs, mode)
+	require.NoError(t, err)
+	t.Cleanup(term.Close)
+	return term, outBytes, errBytes
+}
+
+func run(t *testing.T, spec Spec, term *Terminal) (Exit, *ears) {
+	t.Helper()
+	e := &ears{}
+	c, err := Start(spec, term, e)
+	require.NoError(t, err)
+	return c.Wait(), e
+}
+
+func TestExitIsTheChilds(t *testing.T) {
+	for _, mode := range []Mode{Never, Always} {
+		for _, c := range []struct {
+			script string
+			want   Exit
+		}{
+			{"exit 0", Exit{}},
+			{"exit 7", Exit{Code: 7}},
+			{"exit 255", Exit{Code: 255}},
+			{"kill -TERM $$", Exit{Code: 143, Signal: syscall.SIGTERM}},
+			{"kill -KILL $$", Exit{Code: 137, Signal: syscall.SIGKILL}},
+			{"kill -INT $$", Exit{Code: 130, Signal: syscall.SIGINT}},
+		} {
+			t.Run(string(mode)+"/"+c.script, func(t *testing.T) {
+				term, _, _ := onFiles(t, mode, nil)
+				got, _ := run(t, sh(c.script), term)
+				if got != c.want {
+					t.Errorf("got %+v, want %+v", got, c.want)
+				}
+			})
+		}
+	}
+}
+
+func TestOutputArrives(t *testing.T) {
+	term, stdout, stderr := onFiles(t, Never, nil)
+	got, e := run(t, sh("echo out; echo err >&2"), term)
+	require.Equal(t, Exit{}, got)
+	if got, want := string(stdout())+string(stderr()), "out\nerr\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if totals := e.heard().totals; totals[len(totals)-1] != 8 {
+		t.Errorf("8 bytes were written, %v were told", totals)
+	}
+	term, stdout, _ = onFiles(t, Always, nil)
+	run(t, sh("echo out; test -t 0 -a -t 1 -a -t 2 && echo tty >&2"), term)
+	if !bytes.Equal(stdout(), []byte("out\r\ntty\r\n")) {
+		t.Errorf("got %q", stdout())
+	}
+}

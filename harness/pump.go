@@ -1,0 +1,368 @@
+//go:build linux
+
+package harness
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// drainLimit bounds what is read after the harness has ended, for the sake of
+// a descendant that goes on writing: for at least this long or this much.
+const (
+	drainTime  = time.Second
+	drainBytes = 2 << 20
+)
+
+// longAgo as a deadline interrupts a read or write at once.
+var longAgo = time.Unix(1, 0)
+
+// run starts the goroutines of a child and the one that awaits them.
+func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
+	var pumps, others sync.WaitGroup
+	quiet := make(chan struct{})
+	for _, s := range c.sources {
+		pumps.Go(func() { c.pump(s) })
+	}
+	var typing sync.WaitGroup
+	typing.Go(c.pumpInput)
+	others.Go(func() { c.news(quiet) })
+	others.Go(func() { c.heed(winch, cont, quiet) })
+	go c.follow()
+	go func() {
+		<-c.endCh
+		c.input.SetWriteDeadline(longAgo)
+		c.interruptInput()
+		for _, s := range c.sources {
+			s.file.SetReadDeadline(longAgo)
+		}
+		pumps.Wait()
+		typing.Wait()
+		stopSignals()
+		close(quiet)
+		others.Wait()
+		c.undo()
+		c.closeFiles()
+		c.terminal.giveBack()
+		close(c.done)
+	}()
+}
+
+// pump carries one stream to the user. Nothing else happens on this path and
+// it waits for nothing but its two ends.
+func (c *Child) pump(s *source) {
+	to := fdOf(s.to)
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := s.file.Read(buf)
+		if n > 0 && !c.pass(s, to, buf[:n]) {
+			return
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			// Somebody wants us to have read all there is. The order matters:
+			// an end that comes after the question is a new interruption.
+			s.file.SetReadDeadline(time.Time{})
+			over := c.ended.Load()
+			if !c.drain(s, to, buf) || over {
+				return
+			}
+			select {
+			case s.caughtUp <- struct{}{}:
+			default:
+			}
+		default:
+			return
+		}
+	}
+}
+
+// drain passes on what is there without waiting for more. The kernel moves
+// what was written before the writer's death into sight of such a read, so an
+// empty answer is the end. To wait for the error that tells of the last
+// writer's end would be to wait for every background process.
+func (c *Child) drain(s *source, to int, buf []byte) (more bool) {
+	conn, err := s.file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	begin, passed := time.Now(), 0
+	more = true
+	conn.Control(func(fd uintptr) {
+		for {
+			n, err := unix.Read(int(fd), buf)
+			switch {
+			case errors.Is(err, unix.EINTR):
+				continue
+			case errors.Is(err, unix.EAGAIN):
+				return
+			case err != nil || n == 0:
+				more = false
+				return
+			}
+			if !c.pass(s, to, buf[:n]) {
+				more = false
+				return
+			}
+			passed += n
+			if passed > drainBytes && time.Since(begin) > drainTime {
+				return
+			}
+		}
+	})
+	return more
+}
+
+// pass gives b to the user, then counts it. Only what has to be known in case
+// we die right after the write comes before it.
+func (c *Child) pass(s *source, to int, b []byte) bool {
+	if s.tracker != nil && s.tracker.scan(b) && c.terminal.onTTY {
+		c.terminal.setModes(s.tracker.modes)
+	}
+	if err := writeAll(to, b); err != nil && s.tracker == nil {
+		// The reader has gone. The child learns it as it would without us.
+		s.file.Close()
+		return false
+	}
+	c.total.Add(int64(len(b)))
+	if s.tracker != nil && len(s.tracker.texts) > 0 {
+		c.textsMu.Lock()
+		if len(c.texts) < maxTexts {
+			c.texts = append(c.texts, s.tracker.texts...)
+		}
+		c.textsMu.Unlock()
+		s.tracker.texts = s.tracker.texts[:0]
+		c.nudge()
+	}
+	if c.armed.Load() && c.armed.CompareAndSwap(true, false) {
+		c.nudge()
+	}
+	return true
+}
+
+// maxTexts bounds what waits for a sink that does not take it.
+const maxTexts = 4096
+
+func (c *Child) nudge() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// news tells the sink what the pumps have seen, in its own time.
+func (c *Child) news(quiet <-chan struct{}) {
+	var (
+		told int64
+		next <-chan time.Time // when output may be told again
+		last bool
+	)
+	for !last {
+		select {
+		case <-c.wake:
+		case <-next:
+			next = nil
+		case <-quiet:
+			last = true
+		}
+		c.textsMu.Lock()
+		texts := c.texts
+		c.texts = nil
+		c.textsMu.Unlock()
+		for _, t := range texts {
+			c.sink.OSC(t.number, t.text)
+		}
+		if next != nil && !last {
+			continue
+		}
+		if total := c.total.Load(); total != told {
+			told = total
+			c.sink.Output(total)
+			next = time.After(time.Second)
+			continue
+		}
+		c.armed.Store(true)
+		if c.total.Load() != told && c.armed.CompareAndSwap(true, false) {
+			c.nudge() // came between the last look and the arming
+		}
+	}
+}
+
+// pumpInput carries what the user types, or what comes in by a pipe, to the
+// child. It waits with poll, so that it can be called off with nothing read:
+// what is typed after the child's end belongs to whoever reads next.
+func (c *Child) pumpInput() {
+	t := c.terminal
+	from := fdOf(t.outer[0])
+	ready := []unix.PollFd{{Fd: int32(from), Events: unix.POLLIN}, {Fd: int32(fdOf(c.wakeup)), Events: unix.POLLIN}}
+	buf := make([]byte, 16<<10)
+	var lastByte byte = '\n'
+	for {
+		if len(t.typedAhead) == 0 {
+			if _, err := unix.Poll(ready, -1); err != nil && !errors.Is(err, unix.EINTR) {
+				return
+			}
+			if ready[1].Revents != 0 {
+				return
+			}
+			if ready[0].Revents == 0 {
+				continue
+			}
+			n, err := unix.Read(from, buf)
+			switch {
+			case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+				continue
+			case err != nil || n == 0:
+				c.endInput(lastByte)
+				return
+			}
+			t.typedAhead = buf[:n]
+		}
+		lastByte = t.typedAhead[len(t.typedAhead)-1]
+		c.typing.Lock()
+		n, err := c.input.Write(t.typedAhead)
+		c.typing.Unlock()
+		t.typedAhead = t.typedAhead[n:]
+		if err != nil {
+			return
+		}
+	}
+}
+
+// endInput passes on the end of stdin. A pty has no end; the key that means it
+// is the nearest thing, where the child reads lines.
+func (c *Child) endInput(lastByte byte) {
+	c.typing.Lock()
+	defer c.typing.Unlock()
+	if c.input != c.ptmx {
+		c.input.Close()
+		return
+	}
+	if c.terminal.isTTY[0] {
+		return // the terminal has gone: the signal for that comes by itself
+	}
+	attrs, err := getTermios(c.ptmx)
+	if err != nil || attrs.Lflag&unix.ICANON == 0 {
+		return
+	}
+	eof := []byte{attrs.Cc[unix.VEOF]}
+	if lastByte != '\n' {
+		eof = append(eof, eof[0]) // the first only ends the line
+	}
+	c.input.Write(eof)
+}
+
+func (c *Child) interruptInput() {
+	one := [8]byte{1}
+	c.wakeup.Write(one[:])
+}
+
+// heed follows the outer terminal's size and our own continuation.
+func (c *Child) heed(winch, cont <-chan os.Signal, quiet <-chan struct{}) {
+	for {
+		select {
+		case <-winch:
+			c.resize()
+		case <-cont:
+			c.resume()
+		case <-quiet:
+			return
+		}
+	}
+}
+
+// resize gives the child the outer size as it is now: however many changes
+// came in a burst, the last one wins.
+func (c *Child) resize() {
+	size := c.terminal.size()
+	unix.IoctlSetWinsize(fdOf(c.ptmx), unix.TIOCSWINSZ, &size)
+}
+
+// stopped acts on a stop of the harness. Where a shell would take over the
+// terminal if the harness ran without us, it does so now: the terminal is
+// restored and we stop as well. Where nobody would, the kernel does not let a
+// key stop a program; we get the same by continuing it.
+func (c *Child) stopped(sig syscall.Signal) {
+	c.sink.Stopped(sig)
+	switch {
+	case c.paused.Load():
+	case c.terminal.pty && c.terminal.canSuspend():
+		c.suspend()
+	case sig != syscall.SIGSTOP:
+		unix.Kill(-c.pid, syscall.SIGCONT)
+	}
+}
+
+// suspend hands the terminal back and stops our process group, as the key
+// would have done.
+func (c *Child) suspend() {
+	s := c.sources[0] // the pty
+	s.file.SetReadDeadline(longAgo)
+	select {
+	case <-s.caughtUp: // its last words come before the undo
+	case <-time.After(termGrace / 2):
+	}
+	c.asleep.Store(true)
+	c.terminal.suspend()
+	// The group, not only this process: in a script or a pipeline the shell
+	// waits for all of it.
+	unix.Kill(0, syscall.SIGSTOP)
+}
+
+// resume takes the terminal again after we were stopped, by suspend or from
+// outside.
+func (c *Child) resume() {
+	asleep := c.asleep.Swap(false)
+	c.terminal.resume(asleep)
+	c.resize()
+	if asleep {
+		unix.Kill(-c.pid, syscall.SIGCONT)
+		unix.Kill(-c.pid, syscall.SIGWINCH) // what was drawn is gone
+	}
+}
+
+// undo takes back what this child has done to the terminal's modes; the next
+// child finds it as the first did.
+func (c *Child) undo() {
+	t := c.terminal
+	t.mu.Lock()
+	undo := t.modes.undo()
+	t.mu.Unlock()
+	if undo == "" {
+		return
+	}
+	writeAll(fdOf(t.screen), []byte(undo))
+	t.setModes(modes{})
+}
+
+// suspend restores the terminal but remembers the modes for resume.
+func (t *Terminal) suspend() {
+	t.mu.Lock()
+	m := t.modes
+	t.mu.Unlock()
+	t.Restore()
+	t.mu.Lock()
+	t.shelved = m
+	t.mu.Unlock()
+}
+
+// resume takes the attributes again, if a child has the terminal, and the
+// modes, if suspend took them away.
+func (t *Terminal) resume(redo bool) {
+	if t.enter() != nil || !redo {
+		return
+	}
+	t.mu.Lock()
+	m := t.shelved
+	t.mu.Unlock()
+	t.setModes(m)
+	if s := m.redo(); s != "" {
+		writeAll(fdOf(t.screen), []byte(s))
+	}
+}

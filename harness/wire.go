@@ -1,0 +1,139 @@
+//go:build linux
+
+package harness
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Wrapper and guard speak over a socketpair that keeps packets apart. Each
+// packet is one letter and fixed 8-byte numbers in the machine's order (both
+// ends are the same program on the same machine).
+//
+//	wrapper to guard                        guard to wrapper
+//	L            launch; carries 4 files    B pid errno       begun, or why not
+//	O pid pgrp session start   own          S signal          stopped
+//	D pid        disown                     C                 continued
+//	K            kill the tree now          E status leftover ended
+//	                                        Z                 the tree is empty
+//
+// What to launch is too long for a packet and travels as a file: strings ended
+// by NUL, which no argument can hold.
+const (
+	msgLaunch  = 'L'
+	msgOwn     = 'O'
+	msgDisown  = 'D'
+	msgKill    = 'K'
+	msgBegun   = 'B'
+	msgStopped = 'S'
+	msgCont    = 'C'
+	msgEnded   = 'E'
+	msgEmpty   = 'Z'
+)
+
+type message struct {
+	kind byte
+	args [4]uint64
+}
+
+const messageSize = 1 + 4*8
+
+func (m message) encode() []byte {
+	b := make([]byte, 1, messageSize)
+	b[0] = m.kind
+	for _, a := range m.args {
+		b = binary.NativeEndian.AppendUint64(b, a)
+	}
+	return b
+}
+
+func decode(b []byte) (message, error) {
+	if len(b) != messageSize {
+		return message{}, fmt.Errorf("a packet of %d bytes between wrapper and guard", len(b))
+	}
+	m := message{kind: b[0]}
+	for i := range m.args {
+		m.args[i] = binary.NativeEndian.Uint64(b[1+8*i:])
+	}
+	return m, nil
+}
+
+// A launch is what the guard starts.
+type launch struct {
+	path       string
+	dir        string
+	argv       []string
+	env        []string
+	terminalFD int  // which of 0, 1, 2 is the pty, or -1
+	ignoreHUP  bool // was ignored when we were started, as under nohup
+	ignoreINT  bool // was ignored when we were started, as in a script's background
+}
+
+// file writes l into anonymous memory.
+func (l launch) file() (*os.File, error) {
+	head := []string{l.path, l.dir, strconv.Itoa(l.terminalFD), strconv.FormatBool(l.ignoreHUP), strconv.FormatBool(l.ignoreINT), strconv.Itoa(len(l.argv))}
+	var b bytes.Buffer
+	for _, part := range [][]string{head, l.argv, l.env} {
+		for _, s := range part {
+			b.WriteString(s)
+			b.WriteByte(0)
+		}
+	}
+	fd, err := unix.MemfdCreate("lifeloop-launch", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("create launch description: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "launch description")
+	if _, err := f.WriteAt(b.Bytes(), 0); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("write launch description: %w", err)
+	}
+	return f, nil
+}
+
+var errLaunch = errors.New("malformed launch description")
+
+func readLaunch(f *os.File) (launch, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return launch{}, err
+	}
+	raw := make([]byte, info.Size())
+	if _, err := f.ReadAt(raw, 0); err != nil {
+		return launch{}, err
+	}
+	return parseLaunch(raw)
+}
+
+func parseLaunch(raw []byte) (launch, error) {
+	if len(raw) == 0 || raw[len(raw)-1] != 0 {
+		return launch{}, errLaunch
+	}
+	var parts []string
+	for s := range bytes.SplitSeq(raw[:len(raw)-1], []byte{0}) {
+		parts = append(parts, string(s))
+	}
+	if len(parts) < 6 {
+		return launch{}, errLaunch
+	}
+	l := launch{path: parts[0], dir: parts[1]}
+	var argc int
+	var err1, err2, err3, err4 error
+	l.terminalFD, err1 = strconv.Atoi(parts[2])
+	l.ignoreHUP, err2 = strconv.ParseBool(parts[3])
+	l.ignoreINT, err3 = strconv.ParseBool(parts[4])
+	argc, err4 = strconv.Atoi(parts[5])
+	rest := parts[6:]
+	if errors.Join(err1, err2, err3, err4) != nil || argc < 1 || argc > len(rest) {
+		return launch{}, errLaunch
+	}
+	l.argv, l.env = rest[:argc], rest[argc:]
+	return l, nil
+}
