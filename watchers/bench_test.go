@@ -176,7 +176,7 @@ func bareSplit(b *testing.B, path string) (lines int) {
 }
 
 // BenchmarkAdd asks for 10 000 files that are not there yet, each in a folder
-// of its own.
+// of its own, in turns with bare watches on the same folders.
 func BenchmarkAdd(b *testing.B) {
 	const files = 10_000
 	dir := b.TempDir()
@@ -185,7 +185,9 @@ func BenchmarkAdd(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	var ours, bare time.Duration
 	for b.Loop() {
+		begin := time.Now()
 		w, err := New(Config{
 			Deliver: func(Line) {},
 			Trouble: func(x Trouble) { b.Fatalf("trouble: %+v", x) },
@@ -198,9 +200,22 @@ func BenchmarkAdd(b *testing.B) {
 		}
 		w.grant()
 		w.work()
-		b.StopTimer()
+		ours += time.Since(begin)
 		w.close()
-		b.StartTimer()
+
+		begin = time.Now()
+		n, err := fsnotify.NewWatcher()
+		if err != nil {
+			b.Fatal(err)
+		}
+		for i := range files {
+			if err := n.Add(filepath.Join(dir, fmt.Sprint(i))); err != nil {
+				b.Fatal(err)
+			}
+		}
+		bare += time.Since(begin)
+		n.Close()
 	}
-	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms/10000")
+	b.ReportMetric(ours.Seconds()*1e3/float64(b.N), "ms/10000")
+	b.ReportMetric(ours.Seconds()/bare.Seconds(), "x_bare")
 }
