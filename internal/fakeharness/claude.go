@@ -280,14 +280,16 @@ func (c *claude) tool(t turnStep) error {
 // answerRecord is one model call's answer, with the usage that the turn tells.
 func (c *claude) answerRecord(t turnStep, content []any, stop string) error {
 	c.calls++
-	if t.Used > 0 {
-		c.used = t.Used
+	c.used = cmp.Or(t.tokens(), c.used)
+	usage := c.usage()
+	for member, n := range t.Usage {
+		usage[member] = n
 	}
 	return c.record(map[string]any{
 		"type": "assistant", "requestId": fmt.Sprintf("req_fake_%d", c.calls),
 		"message": map[string]any{
 			"id": fmt.Sprintf("msg_%s_%d", c.session[:min(8, len(c.session))], c.calls), "type": "message", "role": "assistant",
-			"model": strings.TrimSuffix(c.model, "[1m]"), "content": content, "stop_reason": stop, "stop_sequence": nil, "usage": c.usage(),
+			"model": strings.TrimSuffix(c.model, "[1m]"), "content": content, "stop_reason": stop, "stop_sequence": nil, "usage": usage,
 		},
 	})
 }

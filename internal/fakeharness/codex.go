@@ -252,7 +252,7 @@ func (c *codex) tool(t turnStep) error {
 	if err := c.item(map[string]any{"type": "function_call", "status": "completed", "id": "fc_" + id, "name": "exec_command", "arguments": `{"cmd":` + text(t.Tool) + `}`, "call_id": id}); err != nil {
 		return err
 	}
-	if err := c.usage(t.Used); err != nil {
+	if err := c.usage(t.tokens()); err != nil {
 		return err
 	}
 	members := map[string]any{"tool_name": "Bash", "tool_input": map[string]any{"command": t.Tool}, "tool_use_id": id}
@@ -299,7 +299,7 @@ func (c *codex) answer(t turnStep) error {
 	if err := c.item(map[string]any{"type": "message", "status": "completed", "id": id, "role": "assistant", "content": []any{map[string]any{"type": "output_text", "text": t.Answer, "annotations": []any{}}}}); err != nil {
 		return err
 	}
-	if err := c.usage(t.Used); err != nil {
+	if err := c.usage(t.tokens()); err != nil {
 		return err
 	}
 	return c.tokenCount(c.used)

@@ -34,6 +34,7 @@ type Step struct {
 
 	// What it does with its terminal.
 	OSC            *string `json:"osc,omitempty"`              // an OSC sequence, without ESC ] and ST
+	RawMode        *bool   `json:"raw_mode,omitempty"`         // so that a line printed after it says: type now
 	WaitKey        *string `json:"wait_key,omitempty"`         // read, in raw mode, until this came
 	EchoUntil      *string `json:"echo_until,omitempty"`       // give every byte back until this one
 	Winsize        *bool   `json:"winsize,omitempty"`          // print `winsize ROWS COLS`
@@ -70,11 +71,24 @@ type turnStep struct {
 	Answer   string `json:"answer"`
 	PromptID string `json:"prompt_id"` // of the turn; invented when left out
 	Used     int64  `json:"used"`      // tokens in the context afterwards
-	Tool     string `json:"tool"`      // a command that the model runs first
-	Fail     string `json:"fail"`      // the turn fails with this kind of error
-	MS       int    `json:"ms"`        // how long the model thinks
+	// Usage is the same as the program itself reports it, in place of Used.
+	Usage map[string]int64 `json:"usage"`
+	Tool  string           `json:"tool"` // a command that the model runs first
+	Fail  string           `json:"fail"` // the turn fails with this kind of error
+	MS    int              `json:"ms"`   // how long the model thinks
 	// Records leaves out hooks, status line and screen: records alone.
 	Records bool `json:"records"`
+}
+
+// tokens are those in the context after the turn; 0 says nothing.
+func (t turnStep) tokens() int64 {
+	if total, ok := t.Usage["total_tokens"]; ok { // codex
+		return total
+	}
+	if t.Usage != nil { // claude
+		return t.Usage["input_tokens"] + t.Usage["cache_read_input_tokens"] + t.Usage["cache_creation_input_tokens"]
+	}
+	return t.Used
 }
 
 type compactStep struct {
@@ -225,6 +239,13 @@ func (h *harness) do(s Step) error {
 		return killSelf(signum(*s.KillSelf))
 	case s.OSC != nil:
 		return h.term.write([]byte("\x1b]" + *s.OSC + "\x1b\\"))
+	case s.RawMode != nil:
+		if *s.RawMode {
+			h.term.raw()
+		} else {
+			h.term.restore()
+		}
+		return nil
 	case s.WaitKey != nil:
 		return h.waitKey(*s.WaitKey, false)
 	case s.EchoUntil != nil:

@@ -89,10 +89,11 @@ func (t *terminal) write(b []byte) error {
 	return err
 }
 
-// line writes text and an end of line that holds in raw mode too.
+// line writes text and an end of line. In raw mode the terminal adds no
+// carriage return of its own.
 func (t *terminal) line(text string) error {
 	end := "\n"
-	if term.IsTerminal(int(t.out.Fd())) {
+	if t.saved != nil {
 		end = "\r\n"
 	}
 	return t.write([]byte(strings.ReplaceAll(text, "\n", end) + end))
@@ -128,6 +129,9 @@ func (t *terminal) raw() {
 }
 
 func (t *terminal) cooked() {
+	if t.rawDepth == 0 { // restored meanwhile
+		return
+	}
 	if t.rawDepth--; t.rawDepth > 0 || t.saved == nil {
 		return
 	}
