@@ -64,8 +64,11 @@ func (p place) command(t *testing.T, name string, args ...string) *exec.Cmd {
 	require.NoError(t, err)
 	cmd := exec.Command(exe, args...)
 	cmd.Dir = p.dir
-	// The race detector would have each exit take a second.
-	cmd.Env = []string{"FAKEHARNESS_TEST_AS=" + name, "HOME=" + p.home, "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"}
+	cmd.Env = []string{
+		"FAKEHARNESS_TEST_AS=" + name, "HOME=" + p.home, "PATH=" + os.Getenv("PATH"),
+		"GORACE=atexit_sleep_ms=0",  // else each exit takes a second with -race
+		"GOCOVERDIR=" + t.TempDir(), // else a warning on stderr with -cover
+	}
 	return cmd
 }
 
