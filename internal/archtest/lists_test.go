@@ -1,0 +1,106 @@
+package archtest
+
+import "regexp"
+
+// layers lists our packages, lowest first. A package imports only packages of
+// lines above its own, never a neighbour. Some are not built yet; their place
+// is decided already.
+var layers = [][]string{
+	{"canon", "internal/durable"},
+	{"lifeloop", "session", "telemetry", "ledger"},
+	{"attempt", "manifests", "negotiate", "gate", "renewal", "synth"},
+	{"profiles"},
+	{"kernel"},
+	{"view", "evidence"},
+	{"dispatch", "vault", "watchers", "harness", "control", "otlp", "internal/config", "internal/fakeharness"},
+	{"supervisor"},
+	{"cmd/lifeloop-wrap"},
+}
+
+// outside are packages and programs that only tests and developers use. They
+// may import what they like; the product imports none of them.
+var outside = []string{"internal/archtest", "internal/contracttest", "e2e", "bench",
+	"testdata/fakeharness", "testdata/fakeclient", "testdata/fakeclient/fakeclienttest"}
+
+// pure packages have no world: the same arguments give the same results, and
+// nothing else happens.
+var pure = []string{"canon", "lifeloop", "session", "telemetry", "attempt", "manifests", "negotiate", "gate", "renewal",
+	"synth", "profiles", "kernel", "view", "evidence"}
+
+// pureImports are the packages that a pure one may import besides our own
+// pure ones.
+var pureImports = words(`bytes cmp crypto/ed25519 crypto/sha256 embed encoding/base64 encoding/binary encoding/hex
+	encoding/json errors fmt github.com/gowebpki/jcs hash hash/crc32 io iter maps math math/bits path path/filepath
+	reflect regexp slices sort strconv strings time unicode unicode/utf16 unicode/utf8`)
+
+// worldly are the functions of those packages that reach into the world.
+var worldly = map[string][]string{
+	"time": words("Now Since Until Sleep After AfterFunc NewTimer NewTicker Tick Local LoadLocation"),
+	"fmt":  words("Print Printf Println Scan Scanf Scanln"),
+	// These ask the file system, or for the working directory.
+	"path/filepath": words("Abs EvalSymlinks Glob Walk WalkDir"),
+}
+
+// libraries says which packages may import which library: a library is
+// replaced, or found wanting, at one place. A library that is not listed
+// belongs to tests.
+var libraries = map[string][]string{
+	"github.com/creack/pty":    {"harness"},
+	"github.com/fsnotify":      {"watchers", "ledger"},
+	"github.com/goccy/go-yaml": {"internal/config"},
+	"github.com/google/uuid":   {"cmd/lifeloop-wrap"},
+	"github.com/gowebpki/jcs":  {"canon"},
+	"github.com/rs/zerolog":    {"supervisor", "cmd/lifeloop-wrap"},
+	"github.com/spf13/cobra":   {"cmd/lifeloop-wrap"},
+	"github.com/spf13/pflag":   {"cmd/lifeloop-wrap"},
+	"golang.org/x/sync":        {"supervisor", "cmd/lifeloop-wrap"},
+	"golang.org/x/sys":         {"internal/durable", "internal/fakeharness", "dispatch", "watchers", "harness", "control", "cmd/lifeloop-wrap"},
+	"golang.org/x/term":        {"harness", "internal/fakeharness", "cmd/lifeloop-wrap"},
+}
+
+// forbidden names imports that the layers allow and the design does not: what
+// is decided there reaches the loop as a kernel.Turn, and in no other way.
+var forbidden = map[string][]string{
+	"supervisor": {"session", "attempt", "synth", "negotiate", "renewal", "gate"},
+}
+
+// dialects are words of other tongues than our own, as string literals, and
+// the packages that translate.
+var dialects = []struct {
+	name  string
+	words []string
+	in    []string
+}{
+	{"HCP", words(`state_changed session_created session_closed checkpoint_created intermediate_result
+		task_submit task_accepted task_rejected task_completed task_failed hcp_version`), []string{"view"}},
+	{"L0", words(`ABORT_COMPLETED ABORT_REQUESTED ADAPTER_DETECTED ADAPTER_WRAP_END ADAPTER_WRAP_START ATTEMPT_START
+		CHECKPOINT_SAVED COMPLETE CONNECTION_DROPPED CONNECTION_RESTORED CONTINUATION_START DRIFT_CHECK_END
+		DRIFT_CHECK_RESULT DRIFT_CHECK_SKIPPED DRIFT_CHECK_START FALLBACK_END FALLBACK_MODEL_SELECTED FALLBACK_START
+		GUARDRAIL_CALLBACK_END GUARDRAIL_CALLBACK_START GUARDRAIL_PHASE_END GUARDRAIL_PHASE_START GUARDRAIL_RULE_END
+		GUARDRAIL_RULE_RESULT GUARDRAIL_RULE_START NETWORK_ERROR NETWORK_RECOVERY RESUME_START RETRY_ATTEMPT RETRY_END
+		RETRY_FN_ERROR RETRY_FN_RESULT RETRY_FN_START RETRY_GIVE_UP RETRY_START SESSION_END SESSION_START
+		SESSION_SUMMARY STREAM_INIT STREAM_READY STRUCTURED_AUTO_CORRECT_END STRUCTURED_AUTO_CORRECT_START
+		STRUCTURED_PARSE_END STRUCTURED_PARSE_ERROR STRUCTURED_PARSE_START STRUCTURED_VALIDATION_END
+		STRUCTURED_VALIDATION_ERROR STRUCTURED_VALIDATION_START TIMEOUT_RESET TIMEOUT_START TIMEOUT_TRIGGERED
+		TOOL_COMPLETED TOOL_ERROR TOOL_REQUESTED TOOL_RESULT TOOL_START`), []string{"view"}},
+	{"Gait", words(`gait.gate.intent_request gait.gate.result gait.gate.trace gait.pack.manifest gait.runpack.manifest
+		gait.runpack.session_chain gait.runpack.session_checkpoint gait.runpack.session_journal`), []string{"gate", "evidence"}},
+}
+
+// harnesses are the programs we wrap. What differs between them is data or a
+// named decoder, and lives in one of these packages.
+var (
+	harnesses   = words("claude codex gemini opencode openclaw hermes")
+	harnessesIn = []string{"manifests", "profiles", "telemetry", "internal/fakeharness"}
+	// Its help texts speak of them to people: sentences, never bare words.
+	harnessHelp = "cmd/lifeloop-wrap"
+)
+
+// clientWords belong to clients (the contract's ownership boundary). A profile
+// may be named after the client that it serves, a manifest may cite it, and
+// who follows a document may name the document.
+var (
+	clientWords   = regexp.MustCompile(`(?i)\b(ccd|rlm|continuity|recursive[ _-]+inference)\b`)
+	clientWordsIn = []string{"profiles", "manifests"}
+	citations     = regexp.MustCompile(`RLM\s+declaration`)
+)

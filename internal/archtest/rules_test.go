@@ -1,0 +1,270 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/token"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A rule looks at the whole project and says what breaks it.
+type rule func([]file) []string
+
+var rules = map[string]rule{
+	"layers":        layering,
+	"libraries":     libraryUse,
+	"purity":        purity,
+	"comments":      comments,
+	"dialects":      dialectWords,
+	"harness names": harnessNames,
+	"client words":  clientVocabulary,
+	"state":         packageState,
+	"tickers":       tickers,
+}
+
+// each runs a check of single files over the product.
+func each(check func(file) []string) rule {
+	return func(files []file) (broken []string) {
+		for _, f := range files {
+			if product(f) {
+				broken = append(broken, check(f)...)
+			}
+		}
+		return broken
+	}
+}
+
+// layering: imports go down only, and every package has a place.
+func layering(files []file) (broken []string) {
+	rank := map[string]int{}
+	for i, layer := range layers {
+		for _, p := range layer {
+			rank[p] = i
+		}
+	}
+	for _, f := range files {
+		if !product(f) {
+			continue
+		}
+		me, known := rank[f.pkg]
+		if !known {
+			broken = append(broken, f.at(f.syntax, "package %s has no place in the layers: give it one in lists_test.go", f.pkg))
+			continue
+		}
+		for _, im := range f.syntax.Imports {
+			p, _ := strconv.Unquote(im.Path.Value) // it has been parsed
+			own, ok := ours(p)
+			if !ok {
+				continue
+			}
+			switch other, known := rank[own]; {
+			case slices.Contains(outside, own):
+				broken = append(broken, f.at(im, "the product imports %s, which is for tests", own))
+			case known && other >= me:
+				broken = append(broken, f.at(im, "%s (layer %d) imports %s (layer %d): imports go down only", f.pkg, me, own, other))
+			case slices.Contains(forbidden[f.pkg], own):
+				broken = append(broken, f.at(im, "%s may not import %s: what is decided there comes as a kernel.Turn", f.pkg, own))
+			}
+		}
+	}
+	return broken
+}
+
+// libraryUse: each library is known to few packages, and libraries for tests
+// to none.
+var libraryUse = each(func(f file) (broken []string) {
+	for _, im := range f.syntax.Imports {
+		p, _ := strconv.Unquote(im.Path.Value)
+		if host, _, _ := strings.Cut(p, "/"); !strings.Contains(host, ".") {
+			continue // ours, or Go's
+		}
+		var users []string
+		for library, in := range libraries {
+			if p == library || strings.HasPrefix(p, library+"/") {
+				users = in
+			}
+		}
+		if !slices.Contains(users, f.pkg) {
+			broken = append(broken, f.at(im, "%s imports %s: only %v may", f.pkg, p, users))
+		}
+	}
+	return broken
+})
+
+// purity: no clock, files, goroutines, locks, logs or randomness.
+var purity = each(func(f file) (broken []string) {
+	if !slices.Contains(pure, f.pkg) {
+		return nil
+	}
+	for _, im := range f.syntax.Imports {
+		p, _ := strconv.Unquote(im.Path.Value)
+		own, isOurs := ours(p)
+		switch {
+		case im.Name != nil && im.Name.Name == ".":
+			broken = append(broken, f.at(im, "a dot import hides what is called"))
+		case isOurs && !slices.Contains(pure, own):
+			broken = append(broken, f.at(im, "pure package imports %s, which is not", own))
+		case !isOurs && !slices.Contains(pureImports, p):
+			broken = append(broken, f.at(im, "pure package imports %s", p))
+		}
+	}
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			broken = append(broken, f.at(n, "pure package starts a goroutine"))
+		case *ast.ChanType, *ast.SelectStmt:
+			broken = append(broken, f.at(n, "pure package has a channel"))
+		case *ast.CallExpr:
+			if x, ok := n.Fun.(*ast.Ident); ok && (x.Name == "print" || x.Name == "println") {
+				broken = append(broken, f.at(n, "pure package calls %s", x.Name))
+			}
+		case *ast.SelectorExpr:
+			if p, name := f.selected(n); slices.Contains(worldly[p], name) {
+				broken = append(broken, f.at(n, "pure package uses %s.%s", path.Base(p), name))
+			}
+		}
+		return true
+	})
+	return broken
+})
+
+// comments: every package says what it is, at one place; a program in
+// whatever words, a package by its name.
+func comments(files []file) (broken []string) {
+	commented := map[string]file{}
+	first := map[string]file{}
+	for _, f := range files {
+		if _, seen := first[f.pkg]; !seen {
+			first[f.pkg] = f
+		}
+		if f.syntax.Doc == nil {
+			continue
+		}
+		if other, twice := commented[f.pkg]; twice {
+			broken = append(broken, f.at(f.syntax.Doc, "package %s has its comment in %s already", f.pkg, path.Base(other.path)))
+		}
+		commented[f.pkg] = f
+		name := f.syntax.Name.Name
+		if want := "Package " + name + " "; name != "main" && !strings.HasPrefix(f.syntax.Doc.Text(), want) {
+			broken = append(broken, f.at(f.syntax.Doc, "the package comment does not begin with %q", want))
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(first)) {
+		if _, ok := commented[p]; !ok {
+			broken = append(broken, first[p].at(first[p].syntax, "package %s has no comment that says what it is", p))
+		}
+	}
+	return broken
+}
+
+// literals calls yield with the value of every string literal but the import
+// paths.
+func literals(f file, yield func(n ast.Node, value string)) {
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		if _, ok := n.(*ast.ImportSpec); ok {
+			return false
+		}
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if value, err := strconv.Unquote(lit.Value); err == nil {
+				yield(n, value)
+			}
+		}
+		return true
+	})
+}
+
+// pieces are the words of a text, where _ - and . do not part a word.
+func pieces(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool {
+		return !(r == '_' || r == '-' || r == '.' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
+	})
+}
+
+// dialectWords: the names that other protocols give to things are written
+// where they are translated.
+var dialectWords = each(func(f file) (broken []string) {
+	literals(f, func(n ast.Node, value string) {
+		for _, d := range dialects {
+			if slices.Contains(d.in, f.pkg) {
+				continue
+			}
+			for _, piece := range pieces(value) {
+				if slices.Contains(d.words, piece) {
+					broken = append(broken, f.at(n, "%s is %s: such words are written in %v only", piece, d.name, d.in))
+				}
+			}
+		}
+	})
+	return broken
+})
+
+// harnessNames: no special case for one harness, neither compared with nor
+// named after.
+var harnessNames = each(func(f file) (broken []string) {
+	if slices.Contains(harnessesIn, f.pkg) {
+		return nil
+	}
+	name := func(s string) string {
+		for _, h := range harnesses {
+			if strings.Contains(strings.ToLower(s), h) {
+				return h
+			}
+		}
+		return ""
+	}
+	literals(f, func(n ast.Node, value string) {
+		sentence := strings.ContainsAny(strings.TrimSpace(value), " \n")
+		if h := name(value); h != "" && !(f.pkg == harnessHelp && sentence) {
+			broken = append(broken, f.at(n, "%q is written in %v only; ask the manifest or the profile", h, harnessesIn))
+		}
+	})
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && name(id.Name) != "" {
+			broken = append(broken, f.at(n, "%s is named after a harness; ask the manifest or the profile", id.Name))
+		}
+		return true
+	})
+	return broken
+})
+
+// clientVocabulary: what clients mean by a session is theirs. Comments count:
+// what is explained in a client's terms was thought in them.
+var clientVocabulary = each(func(f file) (broken []string) {
+	if slices.Contains(clientWordsIn, f.pkg) {
+		return nil
+	}
+	find := func(n ast.Node, text string) {
+		if word := clientWords.FindString(citations.ReplaceAllString(text, "")); word != "" {
+			broken = append(broken, f.at(n, "%q is a client's word", word))
+		}
+	}
+	for _, group := range f.syntax.Comments {
+		find(group, group.Text())
+	}
+	literals(f, find)
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			find(id, camel.ReplaceAllString(id.Name, "$1 $2"))
+		}
+		return true
+	})
+	return broken
+})
+
+// camel parts the words of a Go name.
+var camel = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+
+// tickers: one timer, in the loop; a harness that idles costs nothing.
+var tickers = each(func(f file) (broken []string) {
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		if p, name := f.selected(n); p == "time" && (name == "NewTicker" || name == "Tick") {
+			broken = append(broken, f.at(n, "time.%s wakes an idle program: set a timer for what is next", name))
+		}
+		return true
+	})
+	return broken
+})

@@ -1,0 +1,112 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A file is one Go file that is no test, as far as its syntax goes.
+type file struct {
+	path    string // from the root
+	pkg     string // its folder
+	syntax  *ast.File
+	imports map[string]string // what it is called here → its path
+	fset    *token.FileSet
+}
+
+// at makes the report of a broken rule.
+func (f file) at(n ast.Node, format string, args ...any) string {
+	return fmt.Sprintf("%s:%d: %s", f.path, f.fset.Position(n.Pos()).Line, fmt.Sprintf(format, args...))
+}
+
+// selected is the package path and name of pkg.Name, or two empty strings. A
+// variable that shadows a package is taken for the package; do not do that.
+func (f file) selected(n ast.Node) (pkg, name string) {
+	if s, ok := n.(*ast.SelectorExpr); ok {
+		if x, ok := s.X.(*ast.Ident); ok && f.imports[x.Name] != "" {
+			return f.imports[x.Name], s.Sel.Name
+		}
+	}
+	return "", ""
+}
+
+const module = "lifeloop/"
+
+// ours is the folder of one of our own packages.
+func ours(importPath string) (folder string, ok bool) { return strings.CutPrefix(importPath, module) }
+
+func parse(name string, source []byte) (file, error) {
+	fset := token.NewFileSet()
+	syntax, err := parser.ParseFile(fset, name, source, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return file{}, err
+	}
+	f := file{path: name, pkg: path.Dir(name), syntax: syntax, imports: map[string]string{}, fset: fset}
+	for _, im := range syntax.Imports {
+		p, err := strconv.Unquote(im.Path.Value)
+		if err != nil {
+			return file{}, err
+		}
+		called := path.Base(p)
+		if im.Name != nil {
+			called = im.Name.Name
+		}
+		f.imports[called] = p
+	}
+	return f, nil
+}
+
+// tree reads the project: everything but tests, test data (its programs stand
+// in testdata at the root) and folders whose name begins with a dot.
+func tree(t *testing.T) []file {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	var files []file
+	err := filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, at)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		if d.IsDir() {
+			if name != "." && strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" && name != "testdata" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		source, err := os.ReadFile(at)
+		if err != nil {
+			return err
+		}
+		f, err := parse(name, source)
+		files = append(files, f)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 50 {
+		t.Fatalf("only %d files below %s: that is not the project", len(files), root)
+	}
+	return files
+}
+
+func words(s string) []string { return strings.Fields(s) }
+
+func product(f file) bool { return !slices.Contains(outside, f.pkg) }
