@@ -81,14 +81,12 @@ func TestHoldsNothingWhenNotNeeded(t *testing.T) {
 
 // Polling is told with its cause, once, and so is its end.
 func TestPollingIsTold(t *testing.T) {
-	r := newRig(t, false)
-	path := filepath.Join(r.dir, "a")
-	var got []string
-	lines := make(chan string, 10)
+	path := filepath.Join(t.TempDir(), "a")
+	told := make(chan string, 10)
 	w, err := New(Config{
 		PollEvery: time.Millisecond,
-		Deliver:   func(l Line) { lines <- string(l.Text) },
-		Trouble:   func(x Trouble) { got = append(got, fmt.Sprintf("%s %v", x.What, x.Err)) },
+		Deliver:   func(Line) {},
+		Trouble:   func(x Trouble) { told <- fmt.Sprintf("%s: %v", x.What, x.Err) },
 	})
 	require.NoError(t, err)
 	w.noNotify = errNoInotify
@@ -96,19 +94,32 @@ func TestPollingIsTold(t *testing.T) {
 		if string(l.Text) == "two" {
 			w.noNotify = nil // on the loop's own goroutine
 		}
-		lines <- string(l.Text)
+		told <- string(l.Text)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	w.Add(Spec{Source: "s", Path: path})
 	go func() { done <- w.Run(ctx) }()
-	for _, line := range []string{"one", "two", "three"} {
-		appendTo(t, path, line+"\n")
-		require.Equal(t, line, <-lines)
+	next := func(want string) {
+		t.Helper()
+		select {
+		case got := <-told:
+			require.Equal(t, want, got)
+		case <-time.After(patience):
+			require.FailNow(t, "nothing is told", "want %s", want)
+		}
 	}
+	next("polling: " + errNoInotify.Error())
+	appendTo(t, path, "one\n")
+	next("one")
+	appendTo(t, path, "two\n")
+	next("two")
+	next("recovered: <nil>")
+	appendTo(t, path, "three\n")
+	next("three")
 	cancel()
 	require.NoError(t, <-done)
-	require.Equal(t, []string{"polling " + errNoInotify.Error(), "recovered <nil>"}, got)
+	require.Empty(t, told)
 }
 
 // Once inotify has failed in the middle of a run, a new instance takes over.
