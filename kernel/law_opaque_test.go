@@ -1,0 +1,152 @@
+package kernel
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"lifeloop/lifeloop"
+)
+
+// open are the objects that the contract leaves open. They cannot be held by
+// their types; [TestOpenObjectsDoNotPrintABody] holds them.
+var open = []string{
+	"observed.Record.Data[] is interface {}, which can hold anything",
+	"receipt_issued.Receipt.TelemetrySummary[] is interface {}, which can hold anything",
+}
+
+// The law of opacity: no fact can hold the body of a payload, so that none can
+// reach the ledger. Not as an Opaque, and not in anything that could hold one
+// unseen: an interface, or bytes.
+func TestNoFactCanHoldABody(t *testing.T) {
+	var found []string
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		for _, leak := range leaks(kinds[kind], nil) {
+			found = append(found, kind+leak)
+		}
+	}
+	if !slices.Equal(found, open) {
+		t.Errorf("a body could get into\n%q\nand is known to do no harm in\n%q", found, open)
+	}
+}
+
+func TestOpenObjectsDoNotPrintABody(t *testing.T) {
+	const canary = "the body of a payload"
+	inside := map[string]any{"a": lifeloop.NewOpaque(canary), "b": []any{map[string]any{"c": lifeloop.NewOpaque(canary)}}}
+	for _, f := range []Fact{
+		Observed{Record: lifeloop.EventRecord{Data: inside}},
+		ReceiptIssued{Receipt: lifeloop.Receipt{TelemetrySummary: inside}},
+	} {
+		kind, body, err := Encode(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(body), canary) {
+			t.Errorf("fact %s prints the body: %s", kind, body)
+		}
+		if text := fmt.Sprintf("%v %+v %#v", f, f, f); strings.Contains(text, canary) {
+			t.Errorf("fact %s prints the body: %s", kind, text)
+		}
+	}
+}
+
+// leaks says on which ways from t a body can be reached. seen are the types on
+// the way to t.
+func leaks(t reflect.Type, seen []reflect.Type) (found []string) {
+	below := func(step string, next reflect.Type) {
+		for _, leak := range leaks(next, append(slices.Clone(seen), t)) {
+			found = append(found, step+leak)
+		}
+	}
+	switch {
+	case t == reflect.TypeFor[lifeloop.Opaque]():
+		return []string{" is a payload body"}
+	case slices.Contains(seen, t):
+		return nil
+	case t.PkgPath() == "time":
+		return nil // its pointer to a time zone leads nowhere near
+	}
+	switch t.Kind() {
+	case reflect.Interface, reflect.Func, reflect.Chan, reflect.UnsafePointer:
+		return []string{fmt.Sprintf(" is %s, which can hold anything", t)}
+	case reflect.Pointer:
+		below("", t.Elem())
+	case reflect.Slice, reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return []string{fmt.Sprintf(" is %s, which can hold a body's bytes", t)}
+		}
+		below("[]", t.Elem())
+	case reflect.Map:
+		below("[key]", t.Key())
+		below("[]", t.Elem())
+	case reflect.Struct:
+		for f := range t.Fields() {
+			below("."+f.Name, f.Type)
+		}
+	}
+	return found
+}
+
+func TestLeaksAreFound(t *testing.T) {
+	type loop struct {
+		Next *loop
+		Body *lifeloop.Opaque
+	}
+	for _, c := range []struct {
+		name string
+		in   any
+		want string
+	}{
+		{"a plain fact", Began{}, ""},
+		{"a body", struct{ B lifeloop.Opaque }{}, ".B is a payload body"},
+		{"a whole payload", struct{ P []lifeloop.PayloadEnvelope }{}, ".P[].Body is a payload body; .P[].Metadata[] is interface {}, which can hold anything"},
+		{"a body in a map's value", struct{ M map[string][]lifeloop.Opaque }{}, ".M[][] is a payload body"},
+		{"a hidden field counts", struct{ b lifeloop.Opaque }{}, ".b is a payload body"},
+		{"a type that holds itself", loop{}, ".Body is a payload body"},
+		{"anything", struct{ A any }{}, ".A is interface {}, which can hold anything"},
+		{"bytes", struct{ Raw []byte }{}, ".Raw is []uint8, which can hold a body's bytes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := strings.Join(leaks(reflect.TypeOf(c.in), nil), "; "); got != c.want {
+				t.Errorf("found %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// A fact that is missing in kinds would escape the law above, and could not be
+// written to the ledger.
+func TestEveryFactHasItsKind(t *testing.T) {
+	paths, err := filepath.Glob("*.go")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no source to look at: %v", err)
+	}
+	var facts []string
+	for _, path := range paths {
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.Name == "isFact" {
+				facts = append(facts, fn.Recv.List[0].Type.(*ast.Ident).Name)
+			}
+		}
+	}
+	var known []string
+	for _, t := range kinds {
+		known = append(known, t.Name())
+	}
+	slices.Sort(facts)
+	slices.Sort(known)
+	if !slices.Equal(facts, known) {
+		t.Errorf("facts are %v\nkinds has %v", facts, known)
+	}
+}
