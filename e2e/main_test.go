@@ -1,0 +1,141 @@
+//go:build e2e && linux
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Variables that tell the program inside where things are.
+const (
+	insideVar   = "LIFELOOP_E2E_INSIDE" // set: we are in the world of one test
+	programsVar = "LIFELOOP_E2E_PROGRAMS"
+	sourceVar   = "LIFELOOP_E2E_SOURCE"
+)
+
+// The rig as TestMain found it.
+var (
+	programs string // folder of lifeloop-wrap and fakeclient
+	source   string // this folder
+	missing  error  // why no test can run here
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(insideVar) != "" {
+		programs, source = os.Getenv(programsVar), os.Getenv(sourceVar)
+		os.Exit(m.Run())
+	}
+	os.Exit(outside(m))
+}
+
+// outside builds the programs once and finds out what this machine can do.
+func outside(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "lifeloop-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	programs = dir
+	if source, err = os.Getwd(); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		return 1
+	}
+	for _, program := range []string{"./cmd/lifeloop-wrap", "./testdata/fakeclient"} {
+		build := exec.Command("go", "build", "-o", filepath.Join(dir, filepath.Base(program)), program)
+		build.Dir = filepath.Dir(source)
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "e2e: build %s: %v\n%s", program, err, out)
+			return 1
+		}
+	}
+	if missing = prerequisites(); missing != nil {
+		fmt.Fprintf(os.Stderr, "\n*** NO END-TO-END TEST RUNS HERE: %v ***\n\n", missing)
+	}
+	return m.Run()
+}
+
+// harnesses is where the pinned harnesses are installed.
+func harnesses() string {
+	if dir := os.Getenv("HARNESSES_DIR"); dir != "" {
+		return dir
+	}
+	return filepath.Join(filepath.Dir(source), ".harnesses")
+}
+
+func prerequisites() error {
+	if _, err := exec.LookPath("python3"); err != nil {
+		return errors.New("python3, which the model servers are written in, is not installed")
+	}
+	home, err := os.MkdirTemp("", "lifeloop-e2e-home-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(home)
+	if out, err := isolated(context.Background(), home, nil, "python3", "--version").CombinedOutput(); err != nil {
+		return fmt.Errorf("namespaces, or python3 inside them, are not to be had (root, or a kernel that lets users make them): %w: %s",
+			err, strings.TrimSpace(string(out)))
+	}
+	if os.Getenv("HARNESSES_DIR") == "" {
+		if out, err := exec.Command(filepath.Join(source, "install-harnesses.sh"), harnesses()).CombinedOutput(); err != nil {
+			return fmt.Errorf("the harnesses cannot be installed: %w: %s", err, strings.TrimSpace(string(out)))
+		}
+	}
+	for _, program := range []string{"claude", "codex"} {
+		if _, err := os.Stat(filepath.Join(harnesses(), "node_modules", ".bin", program)); err != nil {
+			return fmt.Errorf("%s is not installed: %w", program, err)
+		}
+	}
+	return nil
+}
+
+// isolated is a command in a world of its own.
+func isolated(ctx context.Context, home string, env []string, argv ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(source, "isolate.sh"), append([]string{home}, argv...)...)
+	cmd.Env = append(os.Environ(), "TERM=xterm-256color",
+		"ISOLATE_PATH="+filepath.Join(harnesses(), "node_modules", ".bin"),
+		"ISOLATE_ENV="+strings.Join(env, " "),
+		"ISOLATE_SHOW="+strings.Join([]string{filepath.Dir(source), harnesses(), programs, filepath.Dir(os.Args[0])}, ":"))
+	return cmd
+}
+
+// alone plays a test in a world of its own: outside it starts this program
+// again, inside, for this test only; inside it plays.
+func alone(t *testing.T, play func(t *testing.T)) {
+	if os.Getenv(insideVar) != "" {
+		play(t)
+		return
+	}
+	if missing != nil {
+		t.Skipf("no end-to-end test runs here: %v", missing)
+	}
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	self, err := filepath.Abs(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	pattern := "^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$"
+	cmd := isolated(ctx, t.TempDir(), []string{insideVar + "=1", programsVar + "=" + programs, sourceVar + "=" + source},
+		self, "-test.run", pattern, "-test.v", "-test.timeout", "170s")
+	out, err := cmd.CombinedOutput()
+	text := strings.TrimSpace(string(out))
+	switch {
+	case err != nil:
+		t.Fatalf("%v\n%s", err, text)
+	case strings.Contains(text, "--- SKIP"):
+		t.Skip(text)
+	case !strings.Contains(text, "--- PASS"):
+		t.Fatalf("nothing ran inside:\n%s", text)
+	}
+	t.Log("\n" + text)
+}

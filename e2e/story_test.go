@@ -1,0 +1,338 @@
+//go:build e2e && linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A story is one scripted session and what must be told of it.
+type story struct {
+	harness kind
+	argv    []string // the harness's command line, the same bare and wrapped
+	tty     bool     // a person at a terminal; else plain pipes
+	flags   []string // of lifeloop-wrap run
+	replies []reply  // what the model says to the main conversation, in order
+	model   []string // flags of the model server
+
+	// script is what the person does. It waits for nothing but what the harness
+	// shows, so the same script plays bare and wrapped.
+	script func(r *run)
+	// exit is the exit code, of both.
+	exit int
+	// told is the exact list of lifecycle events, a line each:
+	//
+	//	frame.ended  S1 F1 failed transport_error
+	//
+	// S1 and F1 are the first harness session and the first frame of the run;
+	// S? is told before the harness has named its session.
+	// A line that begins with ~ may float between two neighbours:
+	//
+	//	~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+	told string
+}
+
+// A reply is one answer of a model server, in that server's own words.
+type reply map[string]any
+
+// clients are told of every story: one of everything, one of little.
+const clients = `clients:
+  - {id: notes, command: [%[1]s, --client-id, notes, --log, %[2]s/notes.jsonl], events: ["*"]}
+  - {id: bounds, command: [%[1]s, --client-id, bounds, --log, %[2]s/bounds.jsonl], events: ["session.*"]}
+`
+
+// config writes the wrapper's configuration, outside the home.
+func (w *world) config(story) string {
+	path := w.path("config.yaml")
+	text := fmt.Sprintf(clients, filepath.Join(programs, "fakeclient"), w.dir)
+	require.NoError(w.t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// play plays a story bare and wrapped and compares everything.
+func (s story) play(t *testing.T) {
+	alone(t, func(t *testing.T) {
+		bare := s.perform(t, false)
+		wrapped := s.perform(t, true)
+
+		if bare.code != s.exit || wrapped.code != s.exit {
+			t.Errorf("exit code: bare %d, wrapped %d, want %d", bare.code, wrapped.code, s.exit)
+		}
+		compareTold(t, s.told, wrapped.record.events)
+		wrapped.record.checkReceipts(t)
+		if t.Failed() {
+			t.Log(wrapped.run.scene())
+		}
+	})
+}
+
+// A performance is a story that was played to its end.
+type performance struct {
+	run    *run
+	code   int
+	record record // of a wrapped one
+}
+
+func (s story) perform(t *testing.T, wrapped bool) performance {
+	t.Helper()
+	w := newWorld(t, s.harness, s.replies, s.model...)
+	r := w.start(s, wrapped)
+	if s.script != nil {
+		s.script(r)
+	}
+	p := performance{run: r, code: r.leaves()}
+	if wrapped {
+		p.record = w.recorded()
+	}
+	return p
+}
+
+// An event is a line of `events`.
+type event struct {
+	Event            string  `json:"event"`
+	EventID          string  `json:"event_id"`
+	HarnessSessionID *string `json:"harness_session_id"`
+	Frame            *struct {
+		ID    string `json:"frame_id"`
+		Class string `json:"frame_class"`
+	} `json:"frame_context"`
+	Evidence []struct {
+		Source string `json:"source"`
+		Detail string `json:"detail"`
+	} `json:"evidence"`
+	Data map[string]any `json:"data"`
+}
+
+// A receipt is a line of `receipts`.
+type receipt struct {
+	ClientID         string  `json:"client_id"`
+	Event            string  `json:"event"`
+	EventID          string  `json:"event_id"`
+	Sequence         *int    `json:"sequence"`
+	Status           string  `json:"status"`
+	HarnessSessionID *string `json:"harness_session_id"`
+	FailureClass     *string `json:"failure_class"`
+	Payloads         []struct {
+		PayloadID string `json:"payload_id"`
+		Kind      string `json:"payload_kind"`
+		Placement string `json:"placement"`
+		Status    string `json:"status"`
+	} `json:"payload_receipts"`
+	Degradations []json.RawMessage `json:"capability_degradations"`
+	Warnings     []string          `json:"warnings"`
+}
+
+// A record is what a session left behind, read from its ledger.
+type record struct {
+	events   []event
+	receipts []receipt
+}
+
+// tool runs another command of the wrapper in this world.
+func (w *world) tool(args ...string) (string, error) {
+	cmd := exec.Command(filepath.Join(programs, "lifeloop-wrap"), args...)
+	cmd.Dir, cmd.Env = project, w.env
+	out, err := cmd.Output()
+	return string(out), err
+}
+
+// recorded reads the session from its ledger, and holds the events file
+// against it: both must say the same, line by line.
+func (w *world) recorded() record {
+	w.t.Helper()
+	events, err := w.tool("events", "last")
+	require.NoError(w.t, err)
+	receipts, err := w.tool("receipts", "last")
+	require.NoError(w.t, err)
+
+	var fileEvents, fileReceipts []string
+	file, err := os.ReadFile(w.path("events.jsonl"))
+	require.NoError(w.t, err)
+	for line := range strings.Lines(string(file)) {
+		if strings.Contains(line, `"receipt_id"`) {
+			fileReceipts = append(fileReceipts, line)
+		} else {
+			fileEvents = append(fileEvents, line)
+		}
+	}
+	require.Equal(w.t, events, strings.Join(fileEvents, ""), "`events last` and the file of --events")
+	require.Equal(w.t, receipts, strings.Join(fileReceipts, ""), "`receipts last` and the file of --events")
+	return record{events: lines[event](w.t, events), receipts: lines[receipt](w.t, receipts)}
+}
+
+// lines decodes JSON Lines.
+func lines[T any](t *testing.T, text string) []T {
+	t.Helper()
+	var out []T
+	for line := range strings.Lines(text) {
+		var v T
+		require.NoError(t, json.Unmarshal([]byte(line), &v), line)
+		out = append(out, v)
+	}
+	return out
+}
+
+// A row is an event as a story tells it.
+type row struct {
+	event, session, frame, detail string
+}
+
+func (r row) String() string {
+	return strings.Join(strings.Fields(r.event+" "+r.session+" "+r.frame+" "+r.detail), " ")
+}
+
+// key names a row for a neighbour: its event and what it is about.
+func (r row) key() string {
+	if r.frame != "" {
+		return r.event + " " + r.frame
+	}
+	return r.event + " " + r.session
+}
+
+const pressure = "context.pressure_observed"
+
+// rows tells events in the words of a story.
+func rows(events []event) []row {
+	session, frame := names("S"), names("F")
+	out := make([]row, len(events))
+	for i, e := range events {
+		r := row{event: e.Event, session: "S?"}
+		if e.HarnessSessionID != nil {
+			r.session = session(*e.HarnessSessionID)
+		}
+		// A pressure may be seen in a frame or right after it.
+		if e.Frame != nil && e.Event != pressure {
+			r.frame = frame(e.Frame.ID)
+		}
+		for _, name := range []string{"cause", "reason", "trigger", "outcome", "failure_class", "capability", "current_support"} {
+			if v, ok := e.Data[name].(string); ok {
+				r.detail += " " + v
+			}
+		}
+		if e.Event == pressure {
+			r.detail = "unknown"
+			if level, ok := e.Data["level"].(string); ok {
+				r.detail = level
+			}
+		}
+		out[i] = r
+	}
+	return out
+}
+
+// names gives each new id the next name.
+func names(prefix string) func(id string) string {
+	known := map[string]string{}
+	return func(id string) string {
+		if known[id] == "" {
+			known[id] = fmt.Sprint(prefix, len(known)+1)
+		}
+		return known[id]
+	}
+}
+
+// compareTold holds what was told against a story.
+func compareTold(t *testing.T, told string, events []event) {
+	t.Helper()
+	var want, floating []string
+	for line := range strings.Lines(told) {
+		line = strings.Join(strings.Fields(line), " ")
+		if rest, ok := strings.CutPrefix(line, "~ "); ok {
+			floating = append(floating, rest)
+		} else if line != "" {
+			want = append(want, line)
+		}
+	}
+	all := rows(events)
+	var got []string
+	var floated []int
+	for i, r := range all {
+		if r.event == pressure {
+			floated = append(floated, i)
+			continue
+		}
+		got = append(got, r.String())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("told:\n  %s\nwant:\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+	if len(floated) != len(floating) {
+		t.Errorf("%d pressures told, want %d:\n%v", len(floated), len(floating), all)
+		return
+	}
+	place := func(key string) int {
+		return slices.IndexFunc(all, func(r row) bool { return r.key() == key })
+	}
+	for n, line := range floating {
+		text, where, _ := strings.Cut(line, " between ")
+		after, before, _ := strings.Cut(where, " and ")
+		i := floated[n]
+		if got := all[i].String(); got != text {
+			t.Errorf("pressure %d: %s, want %s", n+1, got, text)
+		}
+		if a, b := place(after), place(before); a < 0 || b < 0 || i < a || i > b {
+			t.Errorf("pressure %d is not between %s and %s:\n%v", n+1, after, before, all)
+		}
+	}
+}
+
+// checkReceipts holds the receipts against the events: one for each event and
+// each client that subscribed to it, in a dense sequence per harness session.
+func (rec record) checkReceipts(t *testing.T) {
+	t.Helper()
+	type key struct{ client, event, session string }
+	want := map[key]int{}
+	for _, e := range rec.events {
+		session := deref(e.HarnessSessionID)
+		want[key{"notes", e.EventID + " " + e.Event, session}]++
+		if strings.HasPrefix(e.Event, "session.") {
+			want[key{"bounds", e.EventID + " " + e.Event, session}]++
+		}
+	}
+	got := map[key]int{}
+	next := map[string]int{}
+	for _, r := range rec.receipts {
+		session := deref(r.HarnessSessionID)
+		got[key{r.ClientID, r.EventID + " " + r.Event, session}]++
+		// What is told before a session's id is known is the beginning of it.
+		if next[session] == 0 && next[""] > 0 {
+			next[session], next[""] = next[""], 0
+		}
+		next[session]++
+		switch {
+		case r.Sequence == nil:
+			t.Errorf("receipt of %s for %s has no sequence", r.Event, r.ClientID)
+		case *r.Sequence != next[session]:
+			t.Errorf("receipt of %s for %s has sequence %d, want %d", r.Event, r.ClientID, *r.Sequence, next[session])
+		}
+		if r.FailureClass != nil {
+			t.Errorf("receipt of %s for %s: %s %s %v", r.Event, r.ClientID, r.Status, *r.FailureClass, r.Warnings)
+		}
+	}
+	for k, n := range want {
+		if got[k] != n {
+			t.Errorf("%d receipts for %s of %s in session %s, want %d", got[k], k.client, k.event, k.session, n)
+		}
+	}
+	for k := range got {
+		if want[k] == 0 {
+			t.Errorf("a receipt that nobody asked for: %v", k)
+		}
+	}
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

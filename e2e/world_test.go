@@ -1,0 +1,286 @@
+//go:build e2e && linux
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	home    = "/home/dev"
+	project = "/home/dev/project"
+)
+
+// patience is how long anything that must happen may take on a busy machine.
+const patience = 20 * time.Second
+
+// A world is one fresh home with a model server, and what is kept outside of
+// the home: the wrapper's state and what the rig records.
+type world struct {
+	t     *testing.T
+	dir   string   // outside the home
+	asked string   // folder in which the model server keeps every request
+	env   []string // of everything that runs in this world
+}
+
+// newWorld empties the home, puts seed into it and starts a model server that
+// gives replies, in order, to the calls of the main conversation.
+func newWorld(t *testing.T, h kind, replies []reply, flags ...string) *world {
+	t.Helper()
+	endEverything(t)
+	emptyFolder(t, home)
+	require.NoError(t, os.Mkdir(project, 0o755))
+	h.seed(t)
+
+	w := &world{t: t, dir: t.TempDir()}
+	w.asked = w.path("asked")
+	for _, dir := range []string{w.asked, w.path("state"), w.path("run")} {
+		require.NoError(t, os.Mkdir(dir, 0o700))
+	}
+	w.env = append(os.Environ(), "LIFELOOP_STATE_DIR="+w.path("state"), "XDG_RUNTIME_DIR="+w.path("run"))
+	w.env = append(w.env, h.env...)
+
+	script, err := json.Marshal(replies)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(w.path("replies.json"), script, 0o600))
+	args := append([]string{filepath.Join(source, "mock", h.server), "--port", h.port, h.keepFlag, w.asked}, flags...)
+	if replies != nil {
+		args = append(args, "--script", w.path("replies.json"))
+	}
+	server := exec.Command("python3", args...)
+	server.Stderr = os.Stderr
+	require.NoError(t, server.Start())
+	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	w.await("the model server", func() bool {
+		c, err := net.Dial("tcp", "127.0.0.1:"+h.port)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	return w
+}
+
+func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
+
+// endEverything kills what an earlier part of this test left behind. The
+// kernel spares the first process of a namespace, which is this one.
+func endEverything(t *testing.T) {
+	t.Helper()
+	if os.Getpid() != 1 {
+		t.Fatal("not alone: this part of the test must be process 1 of its world")
+	}
+	_ = syscall.Kill(-1, syscall.SIGKILL)
+	deadline := time.Now().Add(patience)
+	for len(others()) > 0 {
+		if time.Now().After(deadline) {
+			t.Fatalf("processes that cannot be ended: %v", others())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// others are the living processes of this world, as "pid command line".
+func others() []string {
+	var out []string
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == 1 {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+		if err != nil {
+			continue // it has just ended
+		}
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		if strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X") {
+			continue // dead; only its parent has not looked yet
+		}
+		cmd, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		out = append(out, e.Name()+" "+strings.TrimSpace(strings.ReplaceAll(string(cmd), "\x00", " ")))
+	}
+	return out
+}
+
+func emptyFolder(t *testing.T, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+}
+
+// await polls until it is true.
+func (w *world) await(what string, is func() bool) {
+	w.t.Helper()
+	if !poll(patience, is) {
+		w.t.Fatalf("waited %v for %s", patience, what)
+	}
+}
+
+// poll reports whether is became true in time.
+func poll(limit time.Duration, is func() bool) bool {
+	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+		if is() {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+}
+
+// A run is one harness that a person (the script) sits in front of.
+type run struct {
+	*world
+	wrapped bool
+	cmd     *exec.Cmd
+	keys    *os.File // where the person types, nil with pipes
+	ended   chan struct{}
+
+	mu     sync.Mutex
+	screen []byte // every byte the person was shown (standard output with pipes)
+	stderr bytes.Buffer
+}
+
+const width, height = 100, 30
+
+// start starts argv, bare or wrapped.
+func (w *world) start(s story, wrapped bool) *run {
+	w.t.Helper()
+	argv := s.argv
+	if wrapped {
+		argv = append([]string{filepath.Join(programs, "lifeloop-wrap"), "--config", w.config(s), "run",
+			"--events", w.path("events.jsonl")}, append(append(append([]string{}, s.flags...), "--"), argv...)...)
+	}
+	r := &run{world: w, wrapped: wrapped, cmd: exec.Command(argv[0], argv[1:]...), ended: make(chan struct{})}
+	r.cmd.Dir, r.cmd.Env = project, w.env
+	var readers sync.WaitGroup
+	if s.tty {
+		tty, err := pty.StartWithSize(r.cmd, &pty.Winsize{Cols: width, Rows: height})
+		require.NoError(w.t, err)
+		r.keys = tty
+		readers.Go(func() { _, _ = io.Copy(shownTo{r}, tty) }) // ends with an error when the other side is closed
+	} else {
+		r.cmd.Stdout, r.cmd.Stderr = shownTo{r}, &r.stderr
+		require.NoError(w.t, r.cmd.Start())
+	}
+	go func() {
+		_ = r.cmd.Wait()
+		close(r.ended)
+	}()
+	w.t.Cleanup(func() {
+		_ = r.cmd.Process.Kill()
+		<-r.ended
+		if r.keys != nil {
+			r.keys.Close()
+		}
+		readers.Wait()
+	})
+	return r
+}
+
+// shownTo keeps what a person is shown.
+type shownTo struct{ *run }
+
+func (s shownTo) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.screen = append(s.screen, b...)
+	return len(b), nil
+}
+
+// types presses keys.
+func (r *run) types(keys string) {
+	r.t.Helper()
+	_, err := r.keys.WriteString(keys)
+	require.NoError(r.t, err, "type %q", keys)
+}
+
+// shown is everything the person has been shown so far.
+func (r *run) shown() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return string(r.screen)
+}
+
+// await polls until it is true and shows what there is to see when that takes
+// too long, or when the harness ends meanwhile.
+func (r *run) await(what string, is func() bool) {
+	r.t.Helper()
+	over := false
+	ok := poll(patience, func() bool {
+		if is() {
+			return true
+		}
+		select {
+		case <-r.ended:
+			over = true
+		default:
+		}
+		return over
+	})
+	switch {
+	case over && !is():
+		r.t.Fatalf("the harness ended (%v) before %s\n%s", r.cmd.ProcessState, what, r.scene())
+	case !ok:
+		r.t.Fatalf("waited %v for %s\n%s", patience, what, r.scene())
+	}
+}
+
+// leaves waits for the end and returns the exit code as a shell would.
+func (r *run) leaves() int {
+	r.t.Helper()
+	select {
+	case <-r.ended:
+	case <-time.After(patience):
+		scene := r.scene()
+		if r.wrapped { // a Go program answers this one with what it is doing
+			_ = r.cmd.Process.Signal(syscall.SIGABRT)
+			<-r.ended
+			scene += r.shown() + r.stderr.String()
+		}
+		r.t.Fatalf("it does not end\n%s", scene)
+	}
+	status := r.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return status.ExitStatus()
+}
+
+// scene is what a person needs to understand a failure.
+func (r *run) scene() string {
+	var b strings.Builder
+	shown := r.shown()
+	fmt.Fprintf(&b, "wrapped: %v\nlast bytes shown: %q\nprocesses: %s\n", r.wrapped, shown[max(0, len(shown)-1500):], strings.Join(others(), "\n  "))
+	if r.stderr.Len() > 0 {
+		fmt.Fprintf(&b, "stderr: %s\n", r.stderr.String())
+	}
+	if events, err := os.ReadFile(r.path("events.jsonl")); err == nil {
+		for line := range strings.Lines(string(events)) {
+			if !strings.Contains(line, `"receipt_id"`) {
+				b.WriteString(line)
+			}
+		}
+	}
+	return b.String()
+}
