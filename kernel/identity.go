@@ -105,6 +105,9 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 		if !s.mine(sig, h) {
 			return
 		}
+		for _, o := range s.soft.synth.Before(sig) {
+			s.observed(o)
+		}
 		s.turnSignal(sig, h)
 	}
 	for _, o := range s.soft.synth.See(sig, s.now) {

@@ -178,6 +178,25 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 	return out
 }
 
+// Before tells what must be heard before a signal takes effect: a compaction
+// that still waits for its second witness belongs before the next move of the
+// main chain.
+func (s *State) Before(sig telemetry.Signal) []Observation {
+	if s.pending == nil || sig.Agent != "" {
+		return nil
+	}
+	switch sig.Kind {
+	case telemetry.UsageSeen:
+		if sig.Usage == nil || sig.Usage.Estimate {
+			return nil
+		}
+	case telemetry.Prompt, telemetry.TurnStop, telemetry.TurnEnd, telemetry.SessionLive, telemetry.SessionGone:
+	default:
+		return nil
+	}
+	return s.settle()
+}
+
 // Deadline says when [State.Wake] has something to tell.
 func (s *State) Deadline() (time.Time, bool) { return s.due, s.pending != nil }
 

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"time"
@@ -100,6 +101,9 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	mode := harness.Mode(f.pty)
 	if mode != harness.Auto && mode != harness.Always && mode != harness.Never {
 		return 0, usage("--pty %s: want auto, always or never", f.pty)
+	}
+	if err := unsupported(cfg); err != nil {
+		return 0, err
 	}
 	id := f.sessionID
 	if id == "" {
@@ -264,7 +268,11 @@ func (s *session) prepare(p profiles.Profile, argv []string, pty, noHooks bool) 
 	if err != nil {
 		return profiles.Launch{}, refused(lifeloop.InternalError, "find this program: %v", err)
 	}
+	// Harnesses name folders after the real path of their working directory.
 	dir, err := os.Getwd()
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
 	if err != nil {
 		return profiles.Launch{}, refused(lifeloop.InternalError, "find the working directory: %v", err)
 	}
@@ -336,6 +344,23 @@ func fileName(id string) string {
 		}
 		return r
 	}, id)
+}
+
+// unsupported refuses what a configuration may say and this version does not
+// do: silently ignoring it would promise it.
+func unsupported(cfg config.Config) error {
+	def := config.Default()
+	def.Attempts.Timeouts.AbortGrace = cfg.Attempts.Timeouts.AbortGrace
+	for key, differs := range map[string]bool{
+		"attempts":        !reflect.DeepEqual(cfg.Attempts, def.Attempts),
+		"on_limit":        cfg.OnLimit != def.OnLimit,
+		"subagent_frames": cfg.SubagentFrames,
+	} {
+		if differs {
+			return usage("%s: configured, and not supported by this version", key).withHint("take it out of the configuration")
+		}
+	}
+	return nil
 }
 
 func wants(rs []config.Require) []negotiate.Want {
