@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,7 +26,7 @@ var claude = kind{
 	server: "mock_anthropic.py", port: "8787", keepFlag: "--record",
 	env: []string{
 		"ANTHROPIC_BASE_URL=http://127.0.0.1:8787", "ANTHROPIC_AUTH_TOKEN=none",
-		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1",
+		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_MAX_RETRIES=0",
 	},
 	seed: func(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(home, ".claude.json"),
@@ -91,39 +93,509 @@ func claudeTurn(r *run, prompt string) {
 	})
 }
 
-func TestClaudeSimpleTurn(t *testing.T) {
-	story{
-		harness: claude, argv: claudeArgs(), tty: true,
-		script: func(r *run) {
-			claudeReady(r)
-			claudeTurn(r, "hello")
-			r.types("/exit\r")
-		},
-		told: `
-			session.starting  S1 startup
-			session.started   S1 startup
-			frame.opening     S1 F1
-			frame.opened      S1 F1
-			~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-			frame.ending      S1 F1 completed
-			frame.ended       S1 F1 completed
-			session.ending    S1 prompt_input_exit
-			session.ended     S1 prompt_input_exit`,
-	}.play(t)
+// Replies in the words of mock_anthropic.py.
+func says(text string) reply { return reply{"text": text} }
+func bash(command string) reply {
+	return reply{"text": "let me see", "tool": map[string]any{"name": "Bash", "input": map[string]any{"command": command}}}
 }
 
-func TestClaudePrintSimpleTurn(t *testing.T) {
-	story{
-		harness: claude, argv: claudeArgs("-p", "hello"),
-		told: `
-			session.starting  S1 startup
-			session.started   S1 startup
-			frame.opening     S1 F1
-			frame.opened      S1 F1
-			~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-			frame.ending      S1 F1 completed
-			frame.ended       S1 F1 completed
-			session.ending    S1 other
-			session.ended     S1 other`,
-	}.play(t)
+// hanging is a reply whose stream stops after its first line.
+func hanging() reply { return reply{"text": "ALPHA\n\nOMEGA", "hang": 600} }
+
+// using is a reply that reports this many tokens in use.
+func using(tokens int) reply {
+	return reply{"text": "noted", "usage": map[string]any{"input_tokens": tokens, "cache_read_input_tokens": 0}}
+}
+
+// midTool waits until the tool of the turn runs.
+func midTool(r *run) {
+	r.t.Helper()
+	r.await("the tool", func() bool {
+		return slices.ContainsFunc(others(), func(p string) bool { return strings.HasSuffix(p, " sleep 300") }) &&
+			(r.harness.server != claude.server || r.transcripts(`"type":"tool_use"`) > 0)
+	})
+}
+
+// modelAsked counts the questions of the main conversation to the model.
+func (w *world) modelAsked() int {
+	files, _ := filepath.Glob(w.asked + "/*-main.json")
+	return len(files)
+}
+
+// midStream waits until the model has begun to answer.
+func midStream(r *run) {
+	r.t.Helper()
+	r.await("the first words of the answer", func() bool { return strings.Contains(r.shown(), "ALPHA") })
+}
+
+func TestClaude(t *testing.T) {
+	stories{
+		"no turn": {
+			script: func(r *run) {
+				claudeReady(r)
+				r.types("/exit\r")
+			},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				session.ending    S1 prompt_input_exit
+				session.ended     S1 prompt_input_exit`,
+		},
+		"simple turn": {
+			script: func(r *run) {
+				claudeReady(r)
+				claudeTurn(r, "hello")
+				r.types("/exit\r")
+			},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				session.ending    S1 prompt_input_exit
+				session.ended     S1 prompt_input_exit`,
+		},
+		"tool turn": {
+			replies: []reply{bash("echo hi"), says("done")},
+			script: func(r *run) {
+				claudeReady(r)
+				claudeTurn(r, "run it")
+				claudeTurn(r, "thanks")
+				r.types("/exit\r")
+			},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and frame.opening F2
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				frame.opening     S1 F2
+				frame.opened      S1 F2
+				frame.ending      S1 F2 completed
+				frame.ended       S1 F2 completed
+				session.ending    S1 prompt_input_exit
+				session.ended     S1 prompt_input_exit`,
+		},
+		"API error": {
+			replies: []reply{{"error": 500}, says("better")},
+			script: func(r *run) {
+				claudeReady(r)
+				claudeTurn(r, "hello")
+				claudeTurn(r, "again")
+				r.types("/exit\r")
+			},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				frame.ending      S1 F1 failed transport_error
+				frame.ended       S1 F1 failed transport_error
+				frame.opening     S1 F2
+				frame.opened      S1 F2
+				~ context.pressure_observed S1 low between frame.opened F2 and session.ended S1
+				frame.ending      S1 F2 completed
+				frame.ended       S1 F2 completed
+				session.ending    S1 prompt_input_exit
+				session.ended     S1 prompt_input_exit`,
+		},
+		"clear": {
+			script: func(r *run) {
+				claudeReady(r)
+				claudeTurn(r, "hello")
+				first := r.registry().SessionID
+				r.types("/clear\r")
+				r.await("the new session", func() bool {
+					reg := r.registry()
+					return reg.SessionID != first && reg.Status == "idle"
+				})
+				claudeTurn(r, "hello again")
+				r.types("/exit\r")
+			},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				session.ending    S1 clear
+				session.ended     S1 clear
+				session.starting  S2 clear
+				session.started   S2 clear
+				frame.opening     S2 F2
+				frame.opened      S2 F2
+				~ context.pressure_observed S2 low between frame.opened F2 and session.ended S2
+				frame.ending      S2 F2 completed
+				frame.ended       S2 F2 completed
+				session.ending    S2 prompt_input_exit
+				session.ended     S2 prompt_input_exit`,
+		},
+		"compact": {
+			script: func(r *run) {
+				claudeReady(r)
+				claudeTurn(r, "hello")
+				claudeTurn(r, "hello again")
+				r.types("/compact\r")
+				r.await("the compaction", func() bool {
+					return r.transcripts(claudeCompacted) == 1 && r.registry().Status == "idle"
+				})
+				claudeTurn(r, "go on")
+				r.types("/exit\r")
+			},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and frame.opening F2
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				frame.opening     S1 F2
+				frame.opened      S1 F2
+				frame.ending      S1 F2 completed
+				frame.ended       S1 F2 completed
+				context.compacted S1 manual
+				frame.opening     S1 F3
+				frame.opened      S1 F3
+				~ context.pressure_observed S1 low between frame.opened F3 and session.ended S1
+				frame.ending      S1 F3 completed
+				frame.ended       S1 F3 completed
+				session.ending    S1 prompt_input_exit
+				session.ended     S1 prompt_input_exit`,
+		},
+		"auto-compaction": {
+			env:     []string{"CLAUDE_CODE_AUTO_COMPACT_WINDOW=100000"},
+			replies: []reply{says("hi"), using(70_000), says("still here")},
+			script: func(r *run) {
+				claudeReady(r)
+				claudeTurn(r, "hello")
+				claudeTurn(r, "read a lot")
+				claudeTurn(r, "go on")
+				r.await("the compaction", func() bool { return r.transcripts(claudeCompacted) == 1 })
+				r.types("/exit\r")
+			},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and frame.opening F2
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				frame.opening     S1 F2
+				frame.opened      S1 F2
+				frame.ending      S1 F2 completed
+				frame.ended       S1 F2 completed
+				frame.opening     S1 F3
+				frame.opened      S1 F3
+				context.compacted S1 F3 auto
+				~ context.pressure_observed S1 low between context.compacted F3 and session.ended S1
+				frame.ending      S1 F3 completed
+				frame.ended       S1 F3 completed
+				session.ending    S1 prompt_input_exit
+				session.ended     S1 prompt_input_exit`,
+		},
+		"Esc while the model answers": {
+			replies: []reply{hanging(), says("back")},
+			script: func(r *run) {
+				claudeReady(r)
+				r.types("hello\r")
+				midStream(r)
+				r.types("\x1b")
+				r.await("the interruption", func() bool {
+					return r.transcripts("[Request interrupted by user") == 1 && r.registry().Status == "idle"
+				})
+				claudeTurn(r, "go on")
+				r.types("/exit\r")
+			},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				frame.ending      S1 F1 interrupted
+				frame.ended       S1 F1 interrupted
+				frame.opening     S1 F2
+				frame.opened      S1 F2
+				~ context.pressure_observed S1 low between frame.opened F2 and session.ended S1
+				frame.ending      S1 F2 completed
+				frame.ended       S1 F2 completed
+				session.ending    S1 prompt_input_exit
+				session.ended     S1 prompt_input_exit`,
+		},
+		"Esc before the model answers": {
+			replies: []reply{{"delay": 600}},
+			script: func(r *run) {
+				claudeReady(r)
+				r.types("hello\r")
+				r.await("the question", func() bool { return r.modelAsked() == 1 && r.registry().Status == "busy" })
+				r.types("\x1b")
+				r.await("the interruption", func() bool { return r.registry().Status == "idle" })
+				r.types("\x15") // the prompt is back in its line
+				r.types("/exit\r")
+			},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				frame.ending      S1 F1 interrupted
+				frame.ended       S1 F1 interrupted
+				session.ending    S1 prompt_input_exit
+				session.ended     S1 prompt_input_exit`,
+		},
+		"Esc while a tool runs": {
+			replies: []reply{bash("sleep 300")},
+			script: func(r *run) {
+				claudeReady(r)
+				r.types("hello\r")
+				midTool(r)
+				r.types("\x1b")
+				r.await("the interruption", func() bool {
+					return r.transcripts("[Request interrupted by user") == 1 && r.registry().Status == "idle"
+				})
+				r.types("/exit\r")
+			},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 interrupted
+				frame.ended       S1 F1 interrupted
+				session.ending    S1 prompt_input_exit
+				session.ended     S1 prompt_input_exit`,
+		},
+		"exit while a tool runs": {
+			replies: []reply{bash("sleep 300")},
+			script: func(r *run) {
+				claudeReady(r)
+				r.types("hello\r")
+				midTool(r)
+				r.types("/exit\r")
+			},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 abandoned
+				frame.ended       S1 F1 abandoned
+				session.ending    S1 prompt_input_exit
+				session.ended     S1 prompt_input_exit`,
+		},
+		"SIGTERM to the harness while a tool runs": {
+			replies: []reply{bash("sleep 300")},
+			script: func(r *run) {
+				claudeReady(r)
+				r.types("hello\r")
+				midTool(r)
+				r.signals(theHarness, syscall.SIGTERM)
+			},
+			exit: 143,
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 abandoned
+				frame.ended       S1 F1 abandoned
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"SIGTERM to what was started": {
+			script: func(r *run) {
+				claudeReady(r)
+				claudeTurn(r, "hello")
+				r.signals(whatWasStarted, syscall.SIGTERM)
+			},
+			exit: 143,
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"SIGINT to what was started": {
+			script: func(r *run) {
+				claudeReady(r)
+				r.signals(whatWasStarted, syscall.SIGINT)
+			},
+			exitWrapped: 130, // Claude Code calls it a success; an abort is none
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"SIGHUP to what was started": {
+			script: func(r *run) {
+				claudeReady(r)
+				r.signals(whatWasStarted, syscall.SIGHUP)
+			},
+			exit: 129,
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"SIGKILL of the harness while a tool runs": {
+			replies: []reply{bash("sleep 300")},
+			script: func(r *run) {
+				claudeReady(r)
+				r.types("hello\r")
+				midTool(r)
+				r.signals(theHarness, syscall.SIGKILL)
+			},
+			exit: 137,
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 abandoned
+				frame.ended       S1 F1 abandoned
+				session.ending    S1 SIGKILL
+				session.ended     S1 SIGKILL`,
+		},
+	}.play(t, story{harness: claude, argv: claudeArgs("--allowedTools", "Bash"), tty: true})
+}
+
+const claudeCompacted = `"subtype":"compact_boundary"`
+
+func TestClaudePrint(t *testing.T) {
+	tool := []reply{bash("sleep 300")}
+	stories{
+		"simple turn": {
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"tool turn": {
+			replies: []reply{bash("echo hi"), says("done")},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"API error": {
+			replies: []reply{{"error": 401}},
+			exit:    1,
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				frame.ending      S1 F1 failed operator_required
+				frame.ended       S1 F1 failed operator_required
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"auto-compaction in the middle of a turn": {
+			env:     []string{"CLAUDE_CODE_AUTO_COMPACT_WINDOW=100000"},
+			replies: []reply{bash("echo one"), bashUsing("echo two", 70_000), says("done")},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and context.compacted F1
+				context.compacted S1 F1 auto
+				~ context.pressure_observed S1 low between context.compacted F1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"SIGTERM to the harness while a tool runs": {
+			replies: tool,
+			script: func(r *run) {
+				midTool(r)
+				r.signals(theHarness, syscall.SIGTERM)
+			},
+			exit: 143,
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 abandoned
+				frame.ended       S1 F1 abandoned
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"SIGTERM to what was started": {
+			replies: tool,
+			script: func(r *run) {
+				midTool(r)
+				r.signals(whatWasStarted, syscall.SIGTERM)
+			},
+			exit: 143,
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 abandoned
+				frame.ended       S1 F1 abandoned
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"SIGKILL of the harness": {
+			replies: tool,
+			script: func(r *run) {
+				midTool(r)
+				r.signals(theHarness, syscall.SIGKILL)
+			},
+			exit: 137,
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 abandoned
+				frame.ended       S1 F1 abandoned
+				session.ending    S1 SIGKILL
+				session.ended     S1 SIGKILL`,
+		},
+	}.play(t, story{harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "hello")})
+}
+
+func bashUsing(command string, tokens int) reply {
+	r := bash(command)
+	r["usage"] = using(tokens)["usage"]
+	return r
 }

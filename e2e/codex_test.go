@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -103,39 +104,415 @@ func codexTurn(r *run, prompt string) {
 	})
 }
 
-func TestCodexSimpleTurn(t *testing.T) {
-	story{
-		harness: codex, argv: codexArgs(), tty: true,
-		script: func(r *run) {
-			codexReady(r)
-			codexTurn(r, "hello")
-			codexSends(r, "/quit")
-		},
-		told: `
-			session.starting  S? startup
-			session.started   S? startup
-			frame.opening     S1 F1
-			frame.opened      S1 F1
-			~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-			frame.ending      S1 F1 completed
-			frame.ended       S1 F1 completed
-			session.ending    S1 other
-			session.ended     S1 other`,
-	}.play(t)
+// codexThreads counts the threads that this Codex has begun.
+func codexThreads() int {
+	locks, _ := filepath.Glob(home + "/.codex/thread-writer-locks/*.lock")
+	return len(locks)
 }
 
-func TestCodexExecSimpleTurn(t *testing.T) {
-	story{
-		harness: codex, argv: codexExec("hello"),
-		told: `
-			session.starting  S? startup
-			session.started   S1 startup
-			frame.opening     S1 F1
-			frame.opened      S1 F1
-			~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-			frame.ending      S1 F1 completed
-			frame.ended       S1 F1 completed
-			session.ending    S1 other
-			session.ended     S1 other`,
-	}.play(t)
+// codexRecords waits until the rollouts hold that many records of a type.
+func codexRecords(r *run, n int, what string) {
+	r.t.Helper()
+	r.await(what, func() bool {
+		got := 0
+		for _, line := range r.rollouts() {
+			if line.Type == what || line.Payload.Type == what {
+				got++
+			}
+		}
+		return got >= n && r.codexState() != "working"
+	})
+}
+
+func TestCodex(t *testing.T) {
+	stories{
+		"no turn": {
+			script: func(r *run) {
+				codexReady(r)
+				codexSends(r, "/quit")
+			},
+			told: `
+				session.starting  S? startup
+				session.started   S? startup
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"simple turn": {
+			script: func(r *run) {
+				codexReady(r)
+				codexTurn(r, "hello")
+				codexSends(r, "/quit")
+			},
+			told: `
+				session.starting  S? startup
+				session.started   S? startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"tool turn": {
+			replies: []reply{{"tool": "echo hi"}, {"text": "done"}, {"text": "welcome"}},
+			script: func(r *run) {
+				codexReady(r)
+				codexTurn(r, "run it")
+				codexTurn(r, "thanks")
+				codexSends(r, "/quit")
+			},
+			told: `
+				session.starting  S? startup
+				session.started   S? startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and frame.opening F2
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				frame.opening     S1 F2
+				frame.opened      S1 F2
+				frame.ending      S1 F2 completed
+				frame.ended       S1 F2 completed
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"API error": {
+			replies: []reply{{"http": 500}, {"text": "better"}},
+			script: func(r *run) {
+				codexReady(r)
+				codexTurn(r, "hello")
+				codexTurn(r, "again")
+				codexSends(r, "/quit")
+			},
+			told: `
+				session.starting  S? startup
+				session.started   S? startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				frame.ending      S1 F1 failed transport_error
+				frame.ended       S1 F1 failed transport_error
+				frame.opening     S1 F2
+				frame.opened      S1 F2
+				~ context.pressure_observed S1 low between frame.opened F2 and session.ended S1
+				frame.ending      S1 F2 completed
+				frame.ended       S1 F2 completed
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"clear": {
+			script: func(r *run) {
+				codexReady(r)
+				codexTurn(r, "hello")
+				before := codexThreads()
+				codexSends(r, "/clear")
+				r.await("the new thread", func() bool { return codexThreads() > before && r.codexState() == "idle" })
+				codexTurn(r, "hello again")
+				codexSends(r, "/quit")
+			},
+			told: `
+				session.starting  S? startup
+				session.started   S? startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				session.ending    S1 clear
+				session.ended     S1 clear
+				session.starting  S2 clear
+				session.started   S2 clear
+				frame.opening     S2 F2
+				frame.opened      S2 F2
+				~ context.pressure_observed S2 low between frame.opened F2 and session.ended S2
+				frame.ending      S2 F2 completed
+				frame.ended       S2 F2 completed
+				session.ending    S2 other
+				session.ended     S2 other`,
+		},
+		"compact": {
+			script: func(r *run) {
+				codexReady(r)
+				codexTurn(r, "hello")
+				codexSends(r, "/compact")
+				codexRecords(r, 2, "task_complete")
+				codexTurn(r, "go on")
+				codexSends(r, "/quit")
+			},
+			told: `
+				session.starting  S? startup
+				session.started   S? startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and context.compacted S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				context.compacted S1 manual
+				frame.opening     S1 F2
+				frame.opened      S1 F2
+				~ context.pressure_observed S1 low between frame.opened F2 and session.ended S1
+				frame.ending      S1 F2 completed
+				frame.ended       S1 F2 completed
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"auto-compaction before a turn": {
+			// 90 % of 100000 is where Codex compacts; it reports 95000 as its window.
+			argv:    codexArgs("-c", "model_context_window=100000"),
+			replies: []reply{{"text": "noted", "usage": "92000"}, {"text": "still here"}},
+			script: func(r *run) {
+				codexReady(r)
+				codexTurn(r, "read a lot")
+				codexTurn(r, "go on")
+				codexSends(r, "/quit")
+			},
+			told: `
+				session.starting  S? startup
+				session.started   S? startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 critical between frame.opened F1 and frame.opening F2
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				context.compacted S1 auto
+				frame.opening     S1 F2
+				frame.opened      S1 F2
+				~ context.pressure_observed S1 low between frame.opened F2 and session.ended S1
+				frame.ending      S1 F2 completed
+				frame.ended       S1 F2 completed
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"Esc while the model answers": {
+			replies: []reply{{"text": "ALPHA and then OMEGA", "hang": 1}, {"text": "back"}},
+			script: func(r *run) {
+				codexReady(r)
+				codexSends(r, "hello")
+				r.await("the question", func() bool { return r.codexState() == "working" && r.codexAsked("hello") })
+				r.types("\x1b")
+				codexRecords(r, 1, "turn_aborted")
+				codexTurn(r, "go on")
+				codexSends(r, "/quit")
+			},
+			told: `
+				session.starting  S? startup
+				session.started   S? startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				frame.ending      S1 F1 interrupted
+				frame.ended       S1 F1 interrupted
+				frame.opening     S1 F2
+				frame.opened      S1 F2
+				~ context.pressure_observed S1 low between frame.opened F2 and session.ended S1
+				frame.ending      S1 F2 completed
+				frame.ended       S1 F2 completed
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"quit while a tool runs": {
+			replies: []reply{{"tool": "sleep 300"}},
+			script: func(r *run) {
+				codexReady(r)
+				codexSends(r, "hello")
+				midTool(r)
+				codexSends(r, "/quit")
+			},
+			told: `
+				session.starting  S? startup
+				session.started   S? startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 interrupted
+				frame.ended       S1 F1 interrupted
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"SIGTERM to the harness while a tool runs": {
+			replies: []reply{{"tool": "sh -c 'sleep 300; true'"}},
+			script: func(r *run) {
+				codexReady(r)
+				codexSends(r, "hello")
+				midTool(r)
+				r.signals(theHarness, syscall.SIGTERM)
+			},
+			exit: 143,
+			told: `
+				session.starting  S? startup
+				session.started   S? startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 abandoned
+				frame.ended       S1 F1 abandoned
+				session.ending    S1 SIGTERM
+				session.ended     S1 SIGTERM`,
+		},
+		"SIGTERM to what was started": {
+			script: func(r *run) {
+				codexReady(r)
+				codexTurn(r, "hello")
+				r.signals(whatWasStarted, syscall.SIGTERM)
+			},
+			exit: 143,
+			told: `
+				session.starting  S? startup
+				session.started   S? startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				session.ending    S1 SIGTERM
+				session.ended     S1 SIGTERM`,
+		},
+		"SIGKILL of the harness while a tool runs": {
+			replies: []reply{{"tool": "sh -c 'sleep 300; true'"}},
+			script: func(r *run) {
+				codexReady(r)
+				codexSends(r, "hello")
+				midTool(r)
+				r.signals(theHarness, syscall.SIGKILL)
+			},
+			exit: 137,
+			told: `
+				session.starting  S? startup
+				session.started   S? startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 abandoned
+				frame.ended       S1 F1 abandoned
+				session.ending    S1 SIGKILL
+				session.ended     S1 SIGKILL`,
+		},
+	}.play(t, story{harness: codex, argv: codexArgs(), tty: true})
+}
+
+func TestCodexExec(t *testing.T) {
+	tool := []reply{{"tool": "sh -c 'sleep 300; true'"}}
+	stories{
+		"simple turn": {
+			told: `
+				session.starting  S? startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"tool turn": {
+			replies: []reply{{"tool": "echo hi"}, {"text": "done"}},
+			told: `
+				session.starting  S? startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"API error": {
+			replies: []reply{{"http": 401}},
+			exit:    1,
+			told: `
+				session.starting  S? startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				frame.ending      S1 F1 failed operator_required
+				frame.ended       S1 F1 failed operator_required
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"auto-compaction in the middle of a turn": {
+			argv:    codexExec("-c", "model_context_window=100000", "hello"),
+			replies: []reply{{"tool": "echo hi", "usage": "92000"}, {"text": "done"}},
+			told: `
+				session.starting  S? startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 critical between frame.opened F1 and context.compacted F1
+				context.compacted S1 F1 auto
+				~ context.pressure_observed S1 low between context.compacted F1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"SIGTERM to the harness while a tool runs": {
+			replies: tool,
+			script: func(r *run) {
+				midTool(r)
+				r.signals(theHarness, syscall.SIGTERM)
+			},
+			exit: 143,
+			told: `
+				session.starting  S? startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 abandoned
+				frame.ended       S1 F1 abandoned
+				session.ending    S1 SIGTERM
+				session.ended     S1 SIGTERM`,
+		},
+		"SIGINT to what was started": {
+			replies: tool,
+			script: func(r *run) {
+				midTool(r)
+				r.signals(whatWasStarted, syscall.SIGINT)
+			},
+			exit: 1,
+			told: `
+				session.starting  S? startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 interrupted
+				frame.ended       S1 F1 interrupted
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"SIGKILL of the harness": {
+			replies: tool,
+			script: func(r *run) {
+				midTool(r)
+				r.signals(theHarness, syscall.SIGKILL)
+			},
+			exit: 137,
+			told: `
+				session.starting  S? startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 abandoned
+				frame.ended       S1 F1 abandoned
+				session.ending    S1 SIGKILL
+				session.ended     S1 SIGKILL`,
+		},
+	}.play(t, story{harness: codex, argv: codexExec("hello")})
+}
+
+// codexAsked reports whether the model was asked this.
+func (w *world) codexAsked(text string) bool {
+	data, _ := os.ReadFile(filepath.Join(w.asked, "requests.jsonl"))
+	for line := range strings.Lines(string(data)) {
+		var asked struct {
+			LastUser string `json:"last_user"`
+		}
+		if json.Unmarshal([]byte(line), &asked) == nil && asked.LastUser == text {
+			return true
+		}
+	}
+	return false
 }

@@ -3,14 +3,17 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -21,14 +24,15 @@ type story struct {
 	argv    []string // the harness's command line, the same bare and wrapped
 	tty     bool     // a person at a terminal; else plain pipes
 	flags   []string // of lifeloop-wrap run
+	env     []string // more variables, of everything in the world
 	replies []reply  // what the model says to the main conversation, in order
 	model   []string // flags of the model server
 
 	// script is what the person does. It waits for nothing but what the harness
 	// shows, so the same script plays bare and wrapped.
 	script func(r *run)
-	// exit is the exit code, of both.
-	exit int
+	// exit is the exit code, of both, unless exitWrapped says otherwise.
+	exit, exitWrapped int
 	// told is the exact list of lifecycle events, a line each:
 	//
 	//	frame.ended  S1 F1 failed transport_error
@@ -58,14 +62,29 @@ func (w *world) config(story) string {
 	return path
 }
 
+// stories are stories by name that have most in common.
+type stories map[string]story
+
+// play plays every story, with what it does not say itself taken from common.
+func (all stories) play(t *testing.T, common story) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		s := all[name]
+		s.harness, s.tty = common.harness, common.tty
+		if s.argv == nil {
+			s.argv = common.argv
+		}
+		t.Run(name, s.play)
+	}
+}
+
 // play plays a story bare and wrapped and compares everything.
 func (s story) play(t *testing.T) {
 	alone(t, func(t *testing.T) {
 		bare := s.perform(t, false)
 		wrapped := s.perform(t, true)
 
-		if bare.code != s.exit || wrapped.code != s.exit {
-			t.Errorf("exit code: bare %d, wrapped %d, want %d", bare.code, wrapped.code, s.exit)
+		if want := cmp.Or(s.exitWrapped, s.exit); bare.code != s.exit || wrapped.code != want {
+			t.Errorf("exit code: bare %d, want %d; wrapped %d, want %d", bare.code, s.exit, wrapped.code, want)
 		}
 		compareTold(t, s.told, wrapped.record.events)
 		wrapped.record.checkReceipts(t)
@@ -84,13 +103,17 @@ type performance struct {
 
 func (s story) perform(t *testing.T, wrapped bool) performance {
 	t.Helper()
-	w := newWorld(t, s.harness, s.replies, s.model...)
+	w := newWorld(t, s)
 	r := w.start(s, wrapped)
 	if s.script != nil {
 		s.script(r)
 	}
 	p := performance{run: r, code: r.leaves()}
 	if wrapped {
+		// What is left is the model server.
+		if !poll(2*time.Second, func() bool { return len(others()) == 1 }) {
+			t.Errorf("processes that outlive the wrapper: %s", strings.Join(others(), "\n  "))
+		}
 		p.record = w.recorded()
 	}
 	return p
@@ -98,6 +121,7 @@ func (s story) perform(t *testing.T, wrapped bool) performance {
 
 // An event is a line of `events`.
 type event struct {
+	At               string  `json:"at"`
 	Event            string  `json:"event"`
 	EventID          string  `json:"event_id"`
 	HarnessSessionID *string `json:"harness_session_id"`

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,34 +34,36 @@ const patience = 20 * time.Second
 // A world is one fresh home with a model server, and what is kept outside of
 // the home: the wrapper's state and what the rig records.
 type world struct {
-	t     *testing.T
-	dir   string   // outside the home
-	asked string   // folder in which the model server keeps every request
-	env   []string // of everything that runs in this world
+	t       *testing.T
+	harness kind
+	dir     string   // outside the home
+	asked   string   // folder in which the model server keeps every request
+	env     []string // of everything that runs in this world
 }
 
-// newWorld empties the home, puts seed into it and starts a model server that
-// gives replies, in order, to the calls of the main conversation.
-func newWorld(t *testing.T, h kind, replies []reply, flags ...string) *world {
+// newWorld empties the home, puts into it what a person's home already holds,
+// and starts a model server that knows the story.
+func newWorld(t *testing.T, s story) *world {
 	t.Helper()
+	h := s.harness
 	endEverything(t)
 	emptyFolder(t, home)
 	require.NoError(t, os.Mkdir(project, 0o755))
 	h.seed(t)
 
-	w := &world{t: t, dir: t.TempDir()}
+	w := &world{t: t, harness: h, dir: t.TempDir()}
 	w.asked = w.path("asked")
 	for _, dir := range []string{w.asked, w.path("state"), w.path("run")} {
 		require.NoError(t, os.Mkdir(dir, 0o700))
 	}
 	w.env = append(os.Environ(), "LIFELOOP_STATE_DIR="+w.path("state"), "XDG_RUNTIME_DIR="+w.path("run"))
-	w.env = append(w.env, h.env...)
+	w.env = slices.Concat(w.env, h.env, s.env)
 
-	script, err := json.Marshal(replies)
+	script, err := json.Marshal(s.replies)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(w.path("replies.json"), script, 0o600))
-	args := append([]string{filepath.Join(source, "mock", h.server), "--port", h.port, h.keepFlag, w.asked}, flags...)
-	if replies != nil {
+	args := append([]string{filepath.Join(source, "mock", h.server), "--port", h.port, h.keepFlag, w.asked}, s.model...)
+	if s.replies != nil {
 		args = append(args, "--script", w.path("replies.json"))
 	}
 	server := exec.Command("python3", args...)
@@ -173,6 +176,7 @@ func (w *world) start(s story, wrapped bool) *run {
 	}
 	r := &run{world: w, wrapped: wrapped, cmd: exec.Command(argv[0], argv[1:]...), ended: make(chan struct{})}
 	r.cmd.Dir, r.cmd.Env = project, w.env
+	r.cmd.WaitDelay = time.Second // a tool that outlives its harness may hold a pipe
 	var readers sync.WaitGroup
 	if s.tty {
 		tty, err := pty.StartWithSize(r.cmd, &pty.Winsize{Cols: width, Rows: height})
@@ -213,6 +217,38 @@ func (r *run) types(keys string) {
 	r.t.Helper()
 	_, err := r.keys.WriteString(keys)
 	require.NoError(r.t, err, "type %q", keys)
+}
+
+// Whom a script sends a signal to.
+type target string
+
+const (
+	whatWasStarted target = "what was started" // the harness bare, else the wrapper
+	theHarness     target = "the harness"
+)
+
+// signals sends a signal.
+func (r *run) signals(to target, s syscall.Signal) {
+	r.t.Helper()
+	pid := r.cmd.Process.Pid
+	if to == theHarness {
+		pid = harnessPID()
+	}
+	require.NotZero(r.t, pid, "the harness does not run\n%s", r.scene())
+	require.NoError(r.t, syscall.Kill(pid, s))
+}
+
+// harnessPID finds the harness's own program, below us or below the wrapper.
+func harnessPID() int {
+	for _, p := range others() {
+		pid, _, _ := strings.Cut(p, " ")
+		exe, _ := os.Readlink("/proc/" + pid + "/exe")
+		if strings.Contains(exe, "/node_modules/@anthropic-ai/") || strings.Contains(exe, "/node_modules/@openai/") {
+			n, _ := strconv.Atoi(pid)
+			return n
+		}
+	}
+	return 0
 }
 
 // shown is everything the person has been shown so far.
@@ -275,11 +311,16 @@ func (r *run) scene() string {
 	if r.stderr.Len() > 0 {
 		fmt.Fprintf(&b, "stderr: %s\n", r.stderr.String())
 	}
-	if events, err := os.ReadFile(r.path("events.jsonl")); err == nil {
-		for line := range strings.Lines(string(events)) {
-			if !strings.Contains(line, `"receipt_id"`) {
-				b.WriteString(line)
+	if text, err := os.ReadFile(r.path("events.jsonl")); err == nil {
+		var events []event
+		for line := range strings.Lines(string(text)) {
+			var e event
+			if !strings.Contains(line, `"receipt_id"`) && json.Unmarshal([]byte(line), &e) == nil {
+				events = append(events, e)
 			}
+		}
+		for i, row := range rows(events) {
+			fmt.Fprintf(&b, "%s  %-50s %v\n", events[i].At, row, events[i].Evidence)
 		}
 	}
 	return b.String()
