@@ -199,8 +199,8 @@ func newSource(file, to *os.File, tr *tracker) *source {
 	return &source{file: file, to: to, tracker: tr, caughtUp: make(chan struct{}, 1)}
 }
 
-// openPty opens a pty like the outer terminal.
-func openPty(t *Terminal) (ptmx, slave *os.File, err error) {
+// newPty opens a pty of which the master heeds deadlines and the slave blocks.
+func newPty() (ptmx, slave *os.File, err error) {
 	master, slave, err := pty.Open()
 	if err != nil {
 		return nil, nil, fmt.Errorf("open a pty: %w", err)
@@ -215,11 +215,23 @@ func openPty(t *Terminal) (ptmx, slave *os.File, err error) {
 	ptmx = os.NewFile(uintptr(fd), "/dev/ptmx")
 	// The child shares the slave's open file and expects it to block.
 	unix.SetNonblock(fdOf(slave), false)
+	return ptmx, slave, nil
+}
+
+// openPty opens a pty like the outer terminal.
+func openPty(t *Terminal) (ptmx, slave *os.File, err error) {
+	ptmx, slave, err = newPty()
+	if err != nil {
+		return ptmx, slave, err
+	}
 	attrs := t.childTermios()
 	if attrs == nil {
 		if attrs, err = getTermios(slave); err != nil {
 			return ptmx, slave, fmt.Errorf("read the pty's attributes: %w", err)
 		}
+	}
+	if t.attrs != nil && !t.isTTY[1] {
+		attrs.Oflag &^= unix.OPOST // the outer terminal still does that: see enter
 	}
 	if !t.isTTY[0] {
 		attrs.Lflag &^= unix.ECHO // nobody types: input is not to appear among the output

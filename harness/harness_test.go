@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -22,6 +23,8 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "guard" {
 		os.Exit(GuardMain())
 	}
+	// A program under the race detector sleeps a second before it exits.
+	guardEnv = append(guardEnv, "GORACE=atexit_sleep_ms=0")
 	if part, ok := parts[os.Getenv("HARNESS_TEST_PART")]; ok {
 		os.Exit(part())
 	}
@@ -37,7 +40,8 @@ func as(part string, args ...string) Spec {
 	if err != nil {
 		panic(err)
 	}
-	return Spec{Argv: append([]string{exe}, args...), Env: append(os.Environ(), "HARNESS_TEST_PART="+part)}
+	env := []string{"HARNESS_TEST_PART=" + part, "GORACE=atexit_sleep_ms=0"} // the first of a name counts
+	return Spec{Argv: append([]string{exe}, args...), Env: append(env, os.Environ()...)}
 }
 
 func sh(script string) Spec { return Spec{Argv: []string{"sh", "-c", script}} }
@@ -92,6 +96,17 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("still not so after 5 s: %s", what)
 }
 
+// shows waits until a desk shows something last.
+func (d *desk) shows(t *testing.T, last string) {
+	t.Helper()
+	defer func() {
+		if t.Failed() {
+			t.Logf("it shows %q", d.text())
+		}
+	}()
+	eventually(t, fmt.Sprintf("the terminal shows %q at its end", last), func() bool { return strings.HasSuffix(d.text(), last) })
+}
+
 // onFiles opens a Terminal on three files of the test; a nil stdin is empty.
 func onFiles(t *testing.T, mode Mode, stdin *os.File) (term *Terminal, stdout, stderr func() []byte) {
 	t.Helper()
@@ -120,12 +135,23 @@ func onFiles(t *testing.T, mode Mode, stdin *os.File) (term *Terminal, stdout, s
 	return term, outBytes, errBytes
 }
 
+// begin starts a child; by the end of the test nothing of it is left.
+func begin(t *testing.T, spec Spec, term *Terminal, sink Sink) *Child {
+	t.Helper()
+	c, err := Start(spec, term, sink)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		term.Close()
+		<-c.Gone()
+		c.Wait()
+	})
+	return c
+}
+
 func run(t *testing.T, spec Spec, term *Terminal) (Exit, *ears) {
 	t.Helper()
 	e := &ears{}
-	c, err := Start(spec, term, e)
-	require.NoError(t, err)
-	return c.Wait(), e
+	return begin(t, spec, term, e).Wait(), e
 }
 
 func TestExitIsTheChilds(t *testing.T) {

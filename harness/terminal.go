@@ -260,7 +260,7 @@ func (t *Terminal) enter() error {
 	}
 	t.ours = t.saved
 	switch {
-	case t.attrs == t.outer[1]:
+	case !t.isTTY[0]:
 		t.ours.Oflag &^= unix.OPOST
 	case t.isTTY[1]:
 		makeRaw(&t.ours)

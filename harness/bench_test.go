@@ -1,0 +1,58 @@
+//go:build linux
+
+package harness
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// What the guard costs: true by itself, true in a pty under a fresh guard, and
+// under one that was started ahead.
+func BenchmarkTrue(b *testing.B) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer null.Close()
+	b.Run("direct", func(b *testing.B) {
+		for b.Loop() {
+			if err := exec.Command("true").Run(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	for _, mode := range []Mode{Never, Always} {
+		for _, ahead := range []bool{false, true} {
+			name := string(mode)
+			if ahead {
+				name += " ahead"
+			}
+			b.Run(name, func(b *testing.B) {
+				term, err := OpenTerminal(null, null, null, mode)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer term.Close()
+				for b.Loop() {
+					if ahead {
+						b.StopTimer()
+						if err := term.Prepare(nil); err != nil {
+							b.Fatal(err)
+						}
+						exec.Command("sleep", "0.01").Run()
+						b.StartTimer()
+					}
+					c, err := Start(Spec{Argv: []string{"true"}}, term, &ears{})
+					if err != nil {
+						b.Fatal(err)
+					}
+					if exit := c.Wait(); exit != (Exit{}) {
+						b.Fatal(exit)
+					}
+				}
+			})
+		}
+	}
+}

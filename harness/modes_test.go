@@ -1,0 +1,166 @@
+//go:build linux
+
+package harness
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func scanned(s string) *tracker {
+	t := &tracker{wanted: []int{7501}}
+	t.scan([]byte(s))
+	return t
+}
+
+func TestUndo(t *testing.T) {
+	for _, c := range []struct{ name, sent, want string }{
+		{"plain text", "hello\r\n\x1b[1;31mred\x1b[0m", ""},
+		{"bracketed paste", "\x1b[?2004h", "\x1b[?2004l"},
+		{"set and reset", "\x1b[?2004h...\x1b[?2004l", ""},
+		{"several in one", "\x1b[?1000;1006h", "\x1b[?1000l\x1b[?1006l"},
+		{"hidden cursor", "\x1b[?25l", "\x1b[?25h"},
+		{"shown cursor", "\x1b[?25h", ""},
+		{"no wrap", "\x1b[?7l", "\x1b[?7h"},
+		{"alternate screen", "\x1b[?1049h", "\x1b[?1049l"},
+		{"old alternate screen", "\x1b[?47h", "\x1b[?47l"},
+		{"entered twice, left once", "\x1b[?1049h\x1b[?1047h\x1b[?1049l", ""},
+		{"two kitty pushes, one pop", "\x1b[>7u\x1b[>1u\x1b[<u", "\x1b[<1u"},
+		{"more pops than pushes", "\x1b[>7u\x1b[<9u", ""},
+		{"kitty set without push", "\x1b[=5u", "\x1b[=0;1u"},
+		{"kitty bits set and cleared", "\x1b[=5;2u\x1b[=5;3u", ""},
+		{"kitty stacks belong to a screen", "\x1b[>1u\x1b[?1049h\x1b[>7u", "\x1b[<1u\x1b[?1049l\x1b[<1u"},
+		{"leaving a screen leaves its keyboard", "\x1b[?1049h\x1b[>7u\x1b[?1049l", ""},
+		{"modifyOtherKeys", "\x1b[>4;2m", "\x1b[>4m"},
+		{"modifyOtherKeys off", "\x1b[>4;2m\x1b[>4;0m", ""},
+		{"modifyCursorKeys is another", "\x1b[>1;2m", ""},
+		{"application keypad", "\x1b=", "\x1b>"},
+		{"application keypad and back", "\x1b=\x1b>", ""},
+		{"scroll region", "\x1b[3;20r", "\x1b7\x1b[r\x1b8"},
+		{"scroll region reset", "\x1b[3;20r\x1b7\x1b[r\x1b8", ""},
+		{"cursor style", "\x1b[6 q", "\x1b[0 q"},
+		{"full reset", "\x1b[?1049h\x1b[>7u\x1b[?25l\x1bc", ""},
+		{"soft reset shows the cursor, keeps the mouse", "\x1b[?25l\x1b[?1003h\x1b[2;4r\x1b[!p", "\x1b[?1003l"},
+		{"queries change nothing", "\x1b[?u\x1b[c\x1b[6n\x1b[>0q\x1b]10;?\x07\x1b[?2026$p", ""},
+		{"restore cursor is not kitty", "\x1b[u", ""},
+		{"unknown modes are left alone", "\x1b[?12h\x1b[?31337h", ""},
+		{"a mode named in a title", "\x1b]0;\x1b\\[?1049h", ""},
+		{"a mode inside a device string", "\x1bPq[?1049h\x1b\\", ""},
+		{"an escape abandons a string", "\x1b]0;half\x1b[?1049h", "\x1b[?1049l"},
+		{"cancelled", "\x1b[?1049\x18h", ""},
+		{"a line feed inside a sequence acts and does not end it", "\x1b[?10\n49h", "\x1b[?1049l"},
+		{"a marker in the wrong place", "\x1b[1?49h", ""},
+		{"absurdly long", "\x1b[?" + strings.Repeat("1;", 200) + "25l", ""},
+		{"what claude sends at start", "\x1b7\x1b[r\x1b8\x1b[?25h\x1b[?25l\x1b[?2004h\x1b[?1004h\x1b[?2031h\x1b[>0q\x1b]0;x\x07",
+			"\x1b[?1004l\x1b[?2004l\x1b[?2031l\x1b[?25h"},
+		{"what codex sends at start", "\x1b[?2004h\x1b[>4;0m\x1b[>7u\x1b[?1004h\x1b[?1049h\x1b[?1000h\x1b[?1002h\x1b[?1003h\x1b[?1006h\x1b[?2026h",
+			"\x1b[?2026l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[?1049l\x1b[<1u"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := scanned(c.sent).modes.undo(); got != c.want {
+				t.Errorf("after %q\n got %q\nwant %q", c.sent, got, c.want)
+			}
+		})
+	}
+}
+
+func TestOperatingSystemCommands(t *testing.T) {
+	for _, c := range []struct {
+		name, sent string
+		want       []oscText
+	}{
+		{"ended by BEL", "a\x1b]7501;state=idle\x07b", []oscText{{7501, "state=idle"}}},
+		{"ended by ST", "\x1b]7501;state=working\x1b\\\x1b]7501;x\x07", []oscText{{7501, "state=working"}, {7501, "x"}}},
+		{"another number", "\x1b]0;title\x07", nil},
+		{"no text", "\x1b]7501\x07", []oscText{{7501, ""}}},
+		{"no number", "\x1b];x\x07", nil},
+		{"abandoned", "\x1b]7501;half\x18", nil},
+		{"too long", "\x1b]7501;" + strings.Repeat("x", 5000) + "\x07\x1b]7501;ok\x07", []oscText{{7501, "ok"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := scanned(c.sent).texts
+			if len(got) != len(c.want) {
+				t.Fatalf("got %v, want %v", got, c.want)
+			}
+			for i := range got {
+				if got[i] != c.want[i] {
+					t.Errorf("got %v, want %v", got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// pieces are what random terminal output is made of.
+var pieces = []string{
+	"\x1b", "[", "]", "?", ">", "<", "=", "!", ";", " ", "h", "l", "u", "m", "r", "p", "q", "c", "P", "\\", "\x07", "\x18", "\n", "text",
+	"1", "25", "47", "1049", "1047", "2004", "1006", "7", "4", "\x1b[", "\x1b[?", "\x1b[>", "\x1b]7501;", "\x1b\\",
+	"\x1b[?1049h", "\x1b[?1049l", "\x1b[?25l", "\x1b[?2004;1006h", "\x1b[>5u", "\x1b[=3;2u", "\x1b[<2u", "\x1b[>4;1m", "\x1b[2;9r", "\x1b[4 q", "\x1b=", "\x1bc", "\x1b[!p",
+}
+
+// checkLaws holds for any output, cut at any place.
+func checkLaws(t interface{ Fatalf(string, ...any) }, sent string, cut int) {
+	whole := scanned(sent)
+	split := &tracker{wanted: []int{7501}}
+	changed := split.scan([]byte(sent[:cut]))
+	if split.scan([]byte(sent[cut:])) {
+		changed = true
+	}
+	if split.modes != whole.modes || split.state != whole.state || len(split.texts) != len(whole.texts) {
+		t.Fatalf("cut at %d, %q reads differently:\n%+v\n%+v", cut, sent, split, whole)
+	}
+	if !changed && whole.modes != (modes{}) {
+		t.Fatalf("%q changed modes unannounced: %+v", sent, whole.modes)
+	}
+	undo := whole.modes.undo()
+	if (undo == "") != (whole.modes == modes{}) {
+		t.Fatalf("%q: modes %+v, undo %q", sent, whole.modes, undo)
+	}
+	after := &tracker{modes: whole.modes}
+	if after.scan([]byte(undo)); after.modes != (modes{}) {
+		t.Fatalf("%q: undo %q leaves %+v", sent, undo, after.modes)
+	}
+	again := scanned(whole.modes.redo())
+	if again.modes != whole.modes {
+		t.Fatalf("%q: redo %q brings %+v, not %+v", sent, whole.modes.redo(), again.modes, whole.modes)
+	}
+	if len(whole.modes.undo()) > 1024 {
+		t.Fatalf("an undo string of %d bytes", len(undo))
+	}
+}
+
+func TestModeLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sent := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 40).Draw(t, "pieces"), "")
+		checkLaws(t, sent, rapid.IntRange(0, len(sent)).Draw(t, "cut"))
+	})
+}
+
+func FuzzModes(f *testing.F) {
+	f.Add("\x1b[?1049h\x1b[>7u\x1b]7501;state=idle\x07\x1b[?25l", 5)
+	f.Add("\x1b[?1049\n;25;7lx\x1bPq\x1b\x1b\\", 9)
+	f.Fuzz(func(t *testing.T, sent string, cut int) {
+		if cut < 0 || cut > len(sent) {
+			cut = len(sent) / 2
+		}
+		checkLaws(t, sent, cut)
+	})
+}
+
+func BenchmarkScan(b *testing.B) {
+	for name, chunk := range map[string]string{
+		"plain": strings.Repeat("x", 4095),
+		"tui":   strings.Repeat("\x1b[38;5;12mword\x1b[0m and \x1b[12;40Hmore ", 120)[:4095],
+	} {
+		b.Run(name, func(b *testing.B) {
+			t := &tracker{}
+			p := []byte(chunk)
+			b.SetBytes(int64(len(p)))
+			for b.Loop() {
+				t.scan(p)
+			}
+		})
+	}
+}

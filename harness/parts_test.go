@@ -1,0 +1,222 @@
+//go:build linux
+
+package harness
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func init() {
+	parts["paint"] = paint
+	parts["ttys"] = ttys
+	parts["size"] = size
+	parts["wrapper"] = wrapper
+	parts["messy"] = messy
+	parts["stopper"] = stopper
+	parts["shell"] = shell
+	parts["pulse"] = pulse
+}
+
+// screenful is n bytes that look like a full-screen program's output.
+func screenful(n int) []byte {
+	var b bytes.Buffer
+	for i := 0; b.Len() < n; i++ {
+		fmt.Fprintf(&b, "\x1b[%d;%dH\x1b[38;5;%dmω %d\x1b[0m\x1b[K", i%50+1, i%120+1, i%256, i*7919)
+		switch i % 97 {
+		case 0:
+			b.WriteString("\x1b[?2026h\x1b[?25l")
+		case 50:
+			b.WriteString("\x1b[?25h\x1b[?2026l")
+		case 70:
+			b.WriteString("\x1b]0;title\x07\r\n")
+		}
+	}
+	return b.Bytes()[:n]
+}
+
+// paint writes a screenful to a raw terminal: paint SIZE.
+func paint() int {
+	n, _ := strconv.Atoi(os.Args[1])
+	if attrs, err := unix.IoctlGetTermios(1, unix.TCGETS); err == nil {
+		makeRaw(attrs)
+		unix.IoctlSetTermios(1, unix.TCSETS, attrs)
+	}
+	if _, err := os.Stdout.Write(screenful(n)); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// ttys tells on stderr's file or the report file which of its files are
+// terminals: ttys FILE.
+func ttys() int {
+	var b strings.Builder
+	for fd := range 3 {
+		_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+		fmt.Fprintf(&b, "%v ", err == nil)
+	}
+	os.Stdout.WriteString("out\n")
+	os.Stderr.WriteString("err\n")
+	if os.WriteFile(os.Args[1], []byte(b.String()), 0o600) != nil {
+		return 1
+	}
+	return 0
+}
+
+// size answers each line with its window size, until the end of input.
+func size() int {
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		ws, err := unix.IoctlGetWinsize(0, unix.TIOCGWINSZ)
+		if err != nil || lines.Text() == "end" {
+			return 0
+		}
+		fmt.Printf("size %d %d\n", ws.Row, ws.Col)
+	}
+	return 0
+}
+
+// wrapper wraps another part as the product would: wrapper PART ARGS...
+// Everything it needs to say goes to the file in REPORT.
+func wrapper() int {
+	term, err := OpenTerminal(os.Stdin, os.Stdout, os.Stderr, Auto)
+	if err != nil {
+		return 125
+	}
+	spec := as(os.Args[1], os.Args[2:]...)
+	c, err := Start(spec, term, &ears{})
+	if err != nil {
+		return 125
+	}
+	report("guard", c.guard.process.Pid)
+	report("harness", c.PID())
+	if own := os.Getenv("OWN"); own != "" {
+		p, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "sleep 300 & wait"}, &os.ProcAttr{Sys: &syscall.SysProcAttr{Setpgid: true}})
+		if err != nil {
+			return 125
+		}
+		c.Own(p.Pid)
+		report("own", p.Pid)
+	}
+	exit := c.Wait()
+	term.Close()
+	return exit.Code
+}
+
+// report adds a line to the file in REPORT.
+func report(what string, n int) {
+	f, err := os.OpenFile(os.Getenv("REPORT"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	fmt.Fprintf(f, "%s %d\n", what, n)
+}
+
+// messy sets modes, changes its terminal, ignores every polite signal and
+// starts a child, a grandchild in a session of its own and one that is deaf
+// as well. It tells when the mess is made and stays.
+func messy() int {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
+	attrs, _ := unix.IoctlGetTermios(0, unix.TCGETS)
+	makeRaw(attrs)
+	unix.IoctlSetTermios(0, unix.TCSETS, attrs)
+	for _, script := range []string{"exec sleep 300", "trap '' TERM HUP; exec sleep 300", "(setsid sh -c 'trap \"\" TERM; exec sleep 300' &) ; exec setsid sleep 300"} {
+		p, err := os.StartProcess("/bin/sh", []string{"sh", "-c", script}, &os.ProcAttr{})
+		if err != nil {
+			return 1
+		}
+		report("child", p.Pid)
+	}
+	os.Stdout.WriteString("\x1b[?1049h\x1b[>7u\x1b[?2004h\x1b[?25lmess")
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
+// stopper stops itself by the kill that Ctrl-Z means when it reads z, and
+// ends when it reads q.
+func stopper() int {
+	attrs, _ := unix.IoctlGetTermios(0, unix.TCGETS)
+	makeRaw(attrs)
+	unix.IoctlSetTermios(0, unix.TCSETS, attrs)
+	os.Stdout.WriteString("\x1b[?2004hready")
+	cont := make(chan os.Signal, 1)
+	signal.Notify(cont, syscall.SIGCONT)
+	var b [1]byte
+	for {
+		if _, err := os.Stdin.Read(b[:]); err != nil {
+			return 1
+		}
+		switch b[0] {
+		case 'z':
+			os.Stdout.WriteString("going")
+			syscall.Kill(0, syscall.SIGTSTP)
+			<-cont
+			os.Stdout.WriteString("back")
+		case 'q':
+			os.Stdout.WriteString("\x1b[?2004lbye")
+			return 5
+		}
+	}
+}
+
+// shell is the part of a shell that matters for job control: it runs a wrapper
+// in a foreground group, takes the terminal when that stops, and continues it
+// when told to by a line on its pipe: shell PART ARGS...
+func shell() int {
+	signal.Ignore(syscall.SIGTTOU, syscall.SIGTTIN, syscall.SIGTSTP)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP) // or the job would inherit that it is ignored
+	exe, _ := os.Executable()
+	env := append([]string{"HARNESS_TEST_PART=wrapper"}, os.Environ()...)
+	job, err := os.StartProcess(exe, append([]string{exe}, os.Args[1:]...), &os.ProcAttr{
+		Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+		Sys: &syscall.SysProcAttr{Setpgid: true, Foreground: true, Ctty: 0},
+	})
+	if err != nil {
+		return 125
+	}
+	orders := bufio.NewReader(os.NewFile(3, "orders"))
+	for {
+		var status unix.WaitStatus
+		if _, err := unix.Wait4(job.Pid, &status, unix.WUNTRACED, nil); err != nil {
+			if err == unix.EINTR {
+				continue
+			}
+			return 125
+		}
+		if !status.Stopped() {
+			report("exit", status.ExitStatus())
+			return 0
+		}
+		unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, unix.Getpgrp())
+		report("stopped", int(status.StopSignal()))
+		if _, err := orders.ReadString('\n'); err != nil {
+			return 125
+		}
+		unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, job.Pid)
+		unix.Kill(-job.Pid, unix.SIGCONT)
+	}
+}
+
+// pulse writes a byte, waits for a byte, and so on.
+func pulse() int {
+	var b [1]byte
+	for {
+		os.Stdout.WriteString(".")
+		if _, err := io.ReadFull(os.Stdin, b[:]); err != nil {
+			return 0
+		}
+	}
+}

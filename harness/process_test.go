@@ -1,0 +1,853 @@
+//go:build linux
+
+package harness
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// A desk is an outer terminal as a terminal emulator sees it.
+type desk struct {
+	master, slave *os.File
+	mu            sync.Mutex
+	seen          bytes.Buffer
+	over          chan struct{}
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	master, slave, err := newPty()
+	require.NoError(t, err)
+	d := &desk{master: master, slave: slave, over: make(chan struct{})}
+	require.NoError(t, pty.Setsize(master, &pty.Winsize{Rows: 33, Cols: 99}))
+	go func() {
+		defer close(d.over)
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := master.Read(buf)
+			d.mu.Lock()
+			d.seen.Write(buf[:n])
+			d.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		slave.Close()
+		master.SetReadDeadline(longAgo)
+		<-d.over
+		master.Close()
+	})
+	return d
+}
+
+func (d *desk) text() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.seen.String()
+}
+
+func (d *desk) size() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.seen.Len()
+}
+
+func (d *desk) key(t *testing.T, keys string) {
+	t.Helper()
+	_, err := d.master.WriteString(keys)
+	require.NoError(t, err)
+}
+
+func (d *desk) attrs(t *testing.T) unix.Termios {
+	t.Helper()
+	a, err := getTermios(d.slave)
+	require.NoError(t, err)
+	return *a
+}
+
+func (d *desk) terminal(t *testing.T) *Terminal {
+	t.Helper()
+	term, err := OpenTerminal(d.slave, d.slave, d.slave, Auto)
+	require.NoError(t, err)
+	t.Cleanup(term.Close)
+	return term
+}
+
+func living(pid int) bool {
+	p, err := readProc(pid)
+	return err == nil && !p.dead()
+}
+
+func TestBytesAreUntouched(t *testing.T) {
+	d := newDesk(t)
+	before := d.attrs(t)
+	want := screenful(16 << 20)
+	term := d.terminal(t)
+	e := &ears{}
+	exit := begin(t, as("paint", strconv.Itoa(len(want))), term, e).Wait()
+	require.Equal(t, Exit{}, exit)
+	// The painter ends inside a picture or not: what was to be undone follows.
+	undo := scanned(string(want)).modes.undo()
+	eventually(t, "everything was seen", func() bool { return d.size() >= len(want)+len(undo) })
+	term.Restore()
+	got := d.text()
+	if sha256.Sum256([]byte(got)) != sha256.Sum256([]byte(string(want)+undo)) {
+		t.Errorf("%d bytes became %d other ones", len(want), len(got))
+	}
+	if after := d.attrs(t); !sameTermios(&after, &before) {
+		t.Errorf("terminal attributes were %+v and are %+v", before, after)
+	}
+	totals := e.heard().totals
+	if last := totals[len(totals)-1]; last != int64(len(want)) {
+		t.Errorf("told of %d bytes, not %d", last, len(want))
+	}
+	if len(totals) > 30 {
+		t.Errorf("told %d times", len(totals))
+	}
+}
+
+func TestNothingToUndoNothingWritten(t *testing.T) {
+	d := newDesk(t)
+	term := d.terminal(t)
+	exit, _ := run(t, sh(`printf '\033[?2004h\033[?25lhello\033[?25h\033[?2004l\n'`), term)
+	require.Equal(t, Exit{}, exit)
+	term.Restore()
+	term.Restore()
+	term.Close()
+	want := "\x1b[?2004h\x1b[?25lhello\x1b[?25h\x1b[?2004l\r\n"
+	eventually(t, "the greeting was seen", func() bool { return len(d.text()) >= len(want) })
+	if got := d.text(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestModesAChildLeavesAreUndone(t *testing.T) {
+	d := newDesk(t)
+	before := d.attrs(t)
+	term := d.terminal(t)
+	exit, _ := run(t, sh(`printf '\033[?1049h\033[>1u\033[?25l'; kill -KILL $$`), term)
+	require.Equal(t, Exit{Code: 137, Signal: syscall.SIGKILL}, exit)
+	term.Close()
+	want := "\x1b[?1049h\x1b[>1u\x1b[?25l" + "\x1b[?25h\x1b[<1u\x1b[?1049l"
+	eventually(t, "the undo was seen", func() bool { return len(d.text()) >= len(want) })
+	if got := d.text(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if after := d.attrs(t); !sameTermios(&after, &before) {
+		t.Errorf("terminal attributes were %+v and are %+v", before, after)
+	}
+}
+
+func TestTheLastSizeWins(t *testing.T) {
+	d := newDesk(t)
+	term := d.terminal(t)
+	c := begin(t, as("size"), term, &ears{})
+	d.key(t, "?\r")
+	eventually(t, "the size at the start", func() bool { return strings.Contains(d.text(), "size 33 99") })
+	for i := 1; i <= 1000; i++ {
+		require.NoError(t, pty.Setsize(d.master, &pty.Winsize{Rows: uint16(i), Cols: uint16(2 * i)}))
+		require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGWINCH))
+	}
+	eventually(t, "the pty has the last size", func() bool {
+		ws, err := unix.IoctlGetWinsize(fdOf(c.ptmx), unix.TIOCGWINSZ)
+		return err == nil && ws.Row == 1000 && ws.Col == 2000
+	})
+	d.key(t, "?\r")
+	eventually(t, "the child has the last size", func() bool { return strings.Contains(d.text(), "size 1000 2000") })
+	require.NoError(t, pty.Setsize(d.master, &pty.Winsize{}))
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGWINCH))
+	eventually(t, "no size is a size", func() bool {
+		ws, err := unix.IoctlGetWinsize(fdOf(c.ptmx), unix.TIOCGWINSZ)
+		return err == nil && ws.Row == 0 && ws.Col == 0
+	})
+	d.key(t, "end\r")
+	if exit := c.Wait(); exit != (Exit{}) {
+		t.Errorf("%+v", exit)
+	}
+}
+
+func TestNotFoundAndNotExecutable(t *testing.T) {
+	dir := t.TempDir()
+	plain, script, broken := filepath.Join(dir, "plain"), filepath.Join(dir, "script"), filepath.Join(dir, "broken")
+	require.NoError(t, os.WriteFile(plain, []byte("x"), 0o600))
+	require.NoError(t, os.WriteFile(script, []byte("exit 3"), 0o700))
+	require.NoError(t, os.WriteFile(broken, []byte("\x7fELF broken"), 0o700))
+	for _, c := range []struct {
+		name string
+		spec Spec
+		code int
+	}{
+		{"no such name", Spec{Argv: []string{"no-such-program-here"}}, 127},
+		{"no such path", Spec{Argv: []string{dir + "/nothing"}}, 127},
+		{"the empty name", Spec{Argv: []string{""}}, 127},
+		{"not executable", Spec{Argv: []string{plain}}, 126},
+		{"not executable, in PATH", Spec{Argv: []string{"plain"}, Env: []string{"PATH=" + dir}}, 126},
+		{"a folder", Spec{Argv: []string{dir}}, 126},
+		{"no program", Spec{}, 125},
+		{"no such folder", Spec{Argv: []string{"true"}, Dir: dir + "/nowhere"}, 125},
+		{"a NUL", Spec{Argv: []string{"true", "a\x00b"}}, 125},
+		{"no guard", Spec{Argv: []string{"true"}, Guard: []string{dir + "/nothing"}}, 125},
+		{"a guard that is none", Spec{Argv: []string{"true"}, Guard: []string{"/bin/true"}}, 125},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDesk(t)
+			before := d.attrs(t)
+			term := d.terminal(t)
+			_, err := Start(c.spec, term, &ears{})
+			var start *StartError
+			if !errors.As(err, &start) || start.Code != c.code {
+				t.Fatalf("got %v, want code %d", err, c.code)
+			}
+			if after := d.attrs(t); !sameTermios(&after, &before) {
+				t.Errorf("the terminal was left changed")
+			}
+			// The terminal is as good as new.
+			exit, _ := run(t, Spec{Argv: []string{script}}, term)
+			if exit.Code != 3 {
+				t.Errorf("a script without an interpreter line: %+v", exit)
+			}
+			if got := d.text(); got != "" {
+				t.Errorf("something was written: %q", got)
+			}
+		})
+	}
+}
+
+func TestPathIsTheChilds(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "hello"), []byte("#!/bin/sh\necho \"$0 $A $(pwd)\"\n"), 0o700))
+	term, stdout, _ := onFiles(t, Never, nil)
+	exit, _ := run(t, Spec{Argv: []string{"hello"}, Dir: dir, Env: []string{"PATH=.:/bin:/usr/bin", "A=b\xffc"}}, term)
+	require.Equal(t, Exit{}, exit)
+	if got, want := string(stdout()), "./hello b\xffc "+dir+"\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A background process that hears no polite signal and holds the terminal
+// neither delays the exit nor eats the last output nor stays.
+func TestLingeringChild(t *testing.T) {
+	for _, mode := range []Mode{Always, Never} {
+		t.Run(string(mode), func(t *testing.T) {
+			term, stdout, _ := onFiles(t, mode, nil)
+			pidFile := filepath.Join(t.TempDir(), "pid")
+			spec := sh(`(trap '' HUP TERM; echo $$ >/dev/null; exec sleep 300) & echo $! >` + pidFile + `; stty raw 2>/dev/null; head -c 1048576 /dev/zero; echo end`)
+			c := begin(t, spec, term, &ears{})
+			// How long the exit takes is measured from the moment it happens.
+			eventually(t, "the harness has ended", func() bool { return !living(c.PID()) })
+			ended := time.Now()
+			exit := c.Wait()
+			took := time.Since(ended)
+			t.Logf("exit known and drained %v after it happened", took)
+			if took > 500*time.Millisecond {
+				t.Errorf("the exit was held up for %v", took)
+			}
+			if exit != (Exit{Leftover: 1}) {
+				t.Errorf("got %+v", exit)
+			}
+			if got := len(stdout()); got != 1048576+4 {
+				t.Errorf("%d of %d bytes arrived", got, 1048576+4)
+			}
+			raw, err := os.ReadFile(pidFile)
+			require.NoError(t, err)
+			pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+			require.NoError(t, err)
+			select {
+			case <-c.guardEmpty(t):
+			case <-time.After(3 * time.Second):
+				t.Fatal("the tree is not gone after 3 s")
+			}
+			if living(pid) {
+				t.Errorf("process %d is still there", pid)
+			}
+		})
+	}
+}
+
+// guardEmpty dismisses the guard; it ends when the tree has.
+func (c *Child) guardEmpty(t *testing.T) <-chan struct{} {
+	t.Helper()
+	c.terminal.Close()
+	return c.Gone()
+}
+
+func TestABurstIsDrained(t *testing.T) {
+	for _, mode := range []Mode{Always, Never} {
+		for range 20 {
+			term, stdout, _ := onFiles(t, mode, nil)
+			c := begin(t, sh(`stty raw 2>/dev/null; head -c 262144 /dev/zero`), term, &ears{})
+			c.Wait()
+			if got := len(stdout()); got != 262144 {
+				t.Fatalf("%s: %d of 262144 bytes", mode, got)
+			}
+			term.Close()
+		}
+	}
+}
+
+func TestOrphansInTheirOwnSessionEnd(t *testing.T) {
+	term, stdout, _ := onFiles(t, Never, nil)
+	c := begin(t, sh(`(setsid sh -c 'echo $$; sleep 300 & exec sleep 300' &); sleep 0.2`), term, &ears{})
+	exit := c.Wait()
+	pid, err := strconv.Atoi(strings.TrimSpace(string(stdout())))
+	require.NoError(t, err)
+	if exit.Leftover != 2 {
+		t.Errorf("got %+v", exit)
+	}
+	eventually(t, "the orphan has ended", func() bool { return !living(pid) })
+}
+
+func TestKillTree(t *testing.T) {
+	term, _, _ := onFiles(t, Never, nil)
+	c := begin(t, sh(`trap '' TERM; (setsid sh -c "trap '' TERM; sleep 300; true") & sleep 300; true`), term, &ears{})
+	begun := time.Now()
+	require.NoError(t, c.KillTree())
+	exit := c.Wait()
+	if exit.Signal != syscall.SIGKILL {
+		t.Errorf("got %+v", exit)
+	}
+	term.Close()
+	<-c.Gone()
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+// startWrapper starts a wrapper on a desk, as a session of its own.
+func startWrapper(t *testing.T, d *desk, env []string, extra []*os.File, part string, args ...string) (cmd *exec.Cmd, reports func() map[string][]int) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "report")
+	spec := as(part, args...)
+	cmd = exec.Command(spec.Argv[0], spec.Argv[1:]...)
+	cmd.Env = append(append(spec.Env, "REPORT="+file), env...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = d.slave, d.slave, d.slave
+	cmd.ExtraFiles = extra
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		if t.Failed() {
+			killAll(descendants(allProcs(), cmd.Process.Pid, nil))
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	})
+	return cmd, func() map[string][]int {
+		raw, _ := os.ReadFile(file)
+		found := make(map[string][]int)
+		for line := range strings.SplitSeq(string(raw), "\n") {
+			var what string
+			var n int
+			if _, err := fmt.Sscan(line, &what, &n); err == nil {
+				found[what] = append(found[what], n)
+			}
+		}
+		return found
+	}
+}
+
+// The wrapper is killed. Nothing of the harness may be left and the terminal
+// has to be as it was.
+func TestTheWrapperIsKilled(t *testing.T) {
+	d := newDesk(t)
+	before := d.attrs(t)
+	cmd, reports := startWrapper(t, d, []string{"OWN=yes"}, nil, "wrapper", "messy")
+	eventually(t, "the mess is made", func() bool { return strings.Contains(d.text(), "mess") && len(reports()["own"]) == 1 })
+	if now := d.attrs(t); now.Lflag&unix.ICANON != 0 {
+		t.Errorf("the outer terminal is not raw: %+v", now)
+	}
+	var pids []int
+	eventually(t, "the harness, its three children and an orphan run", func() bool {
+		pids = treeOf(reports()["guard"][0])
+		return len(pids) == 5
+	})
+	own := reports()["own"][0]
+	pids = append(append(pids, reports()["guard"][0], own), treeOf(own)...)
+	require.NoError(t, cmd.Process.Kill())
+	killed := time.Now()
+	cmd.Wait()
+	d.shows(t, "\x1b[?2004l\x1b[?25h\x1b[<1u\x1b[?1049l")
+	t.Logf("modes undone after %v", time.Since(killed))
+	eventually(t, "nothing is left", func() bool {
+		for _, pid := range pids {
+			if living(pid) {
+				return false
+			}
+		}
+		return true
+	})
+	if took := time.Since(killed); took > 2*time.Second {
+		t.Errorf("the last process ended %v after the wrapper", took)
+	} else {
+		t.Logf("all gone after %v", took)
+	}
+	if after := d.attrs(t); !sameTermios(&after, &before) {
+		t.Errorf("terminal attributes were %+v and are %+v", before, after)
+	}
+	if got := strings.Count(d.text(), "\x1b[?1049l"); got != 1 {
+		t.Errorf("undone %d times: %q", got, d.text())
+	}
+}
+
+// treeOf returns the living descendants of a process.
+func treeOf(root int) []int {
+	var pids []int
+	for _, p := range alive(descendants(allProcs(), root, nil)) {
+		pids = append(pids, p.pid)
+	}
+	return pids
+}
+
+func TestTheGuardIsKilled(t *testing.T) {
+	d := newDesk(t)
+	before := d.attrs(t)
+	term := d.terminal(t)
+	t.Setenv("REPORT", filepath.Join(t.TempDir(), "report"))
+	c := begin(t, as("messy"), term, &ears{})
+	eventually(t, "the mess is made", func() bool { return strings.Contains(d.text(), "mess") })
+	pids := treeOf(c.guard.process.Pid)
+	// Children of ours that have nothing to do with it stay.
+	other := exec.Command("sleep", "300")
+	require.NoError(t, other.Start())
+	group := exec.Command("sleep", "300")
+	group.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	require.NoError(t, group.Start())
+	c.Own(group.Process.Pid)
+	defer func() {
+		for _, cmd := range []*exec.Cmd{other, group} {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	}()
+	begun := time.Now()
+	require.NoError(t, c.guard.process.Kill())
+	exit := c.Wait()
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if !exit.GuardLost || exit.Signal != syscall.SIGKILL || exit.Leftover == 0 {
+		t.Errorf("got %+v", exit)
+	}
+	for _, pid := range pids {
+		if _, err := readProc(pid); err == nil {
+			t.Errorf("process %d is still there", pid)
+		}
+	}
+	if !living(other.Process.Pid) || !living(group.Process.Pid) {
+		t.Error("others were ended too")
+	}
+	term.Close()
+	if after := d.attrs(t); !sameTermios(&after, &before) {
+		t.Errorf("terminal attributes were %+v and are %+v", before, after)
+	}
+	d.shows(t, "\x1b[?2004l\x1b[?25h\x1b[<1u\x1b[?1049l")
+}
+
+// Ctrl-Z in a harness, under a shell with job control: the wrapper stops with
+// the terminal restored, and fg brings both back.
+func TestStopAndContinue(t *testing.T) {
+	d := newDesk(t)
+	before := d.attrs(t)
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer w.Close()
+	cmd, reports := startWrapper(t, d, nil, []*os.File{r}, "shell", "stopper")
+	r.Close()
+	d.shows(t, "ready")
+	for round := 1; round <= 2; round++ {
+		d.key(t, "z")
+		eventually(t, "the wrapper stopped", func() bool { return len(reports()["stopped"]) == round })
+		if !strings.HasSuffix(d.text(), "going\x1b[?2004l") {
+			t.Errorf("not undone: %q", d.text())
+		}
+		if now := d.attrs(t); !sameTermios(&now, &before) {
+			t.Errorf("the shell found %+v, not %+v", now, before)
+		}
+		_, err = w.WriteString("fg\n")
+		require.NoError(t, err)
+		d.shows(t, "\x1b[?2004hback")
+		if now := d.attrs(t); now.Lflag&unix.ICANON != 0 {
+			t.Errorf("not raw again: %+v", now)
+		}
+	}
+	d.key(t, "q")
+	require.NoError(t, cmd.Wait())
+	if got := reports()["exit"]; len(got) != 1 || got[0] != 5 {
+		t.Errorf("exit %v", got)
+	}
+	if now := d.attrs(t); !sameTermios(&now, &before) {
+		t.Errorf("left %+v, not %+v", now, before)
+	}
+}
+
+// Without job control a key must not stop a harness for good.
+func TestNobodyToStopFor(t *testing.T) {
+	d := newDesk(t)
+	cmd, _ := startWrapper(t, d, nil, nil, "wrapper", "stopper")
+	d.shows(t, "ready")
+	d.key(t, "z")
+	d.shows(t, "goingback")
+	d.key(t, "q")
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 5 {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAPauseIsNotAStop(t *testing.T) {
+	d := newDesk(t)
+	term := d.terminal(t)
+	e := &ears{}
+	c := begin(t, as("stopper"), term, e)
+	d.shows(t, "ready")
+	require.NoError(t, c.Signal(syscall.SIGSTOP))
+	eventually(t, "the stop is told", func() bool { return len(e.heard().stops) == 1 })
+	require.NoError(t, c.Signal(syscall.SIGCONT))
+	eventually(t, "the continuation is told", func() bool { return e.heard().conts == 1 })
+	require.NoError(t, c.Type([]byte("q")))
+	exit := c.Wait()
+	if exit.Code != 5 {
+		t.Errorf("got %+v", exit)
+	}
+	if got := e.heard().stops[0]; got != syscall.SIGSTOP {
+		t.Errorf("stopped by %v", got)
+	}
+	if err := c.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("signalled the dead: %v", err)
+	}
+	if err := c.Type([]byte("q")); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("typed to the dead: %v", err)
+	}
+}
+
+func TestPipesAreIdentical(t *testing.T) {
+	want := make([]byte, 3<<20)
+	for i := range want {
+		want[i] = byte(i * i >> 3)
+	}
+	in := filepath.Join(t.TempDir(), "in")
+	require.NoError(t, os.WriteFile(in, want, 0o600))
+	for name, open := range map[string]func() *os.File{
+		"file": func() *os.File {
+			f, err := os.Open(in)
+			require.NoError(t, err)
+			return f
+		},
+		"pipe": func() *os.File {
+			r, w, err := os.Pipe()
+			require.NoError(t, err)
+			go func() {
+				io.Copy(w, bytes.NewReader(want))
+				w.Close()
+			}()
+			return r
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stdin := open()
+			defer stdin.Close()
+			term, stdout, _ := onFiles(t, Auto, stdin)
+			exit, _ := run(t, sh("cat; exit 4"), term)
+			if exit.Code != 4 {
+				t.Errorf("got %+v", exit)
+			}
+			if !bytes.Equal(stdout(), want) {
+				t.Errorf("%d bytes became %d", len(want), len(stdout()))
+			}
+		})
+	}
+}
+
+func TestOrderOfOneStream(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	require.NoError(t, err)
+	defer file.Close()
+	null, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	defer null.Close()
+	term, err := OpenTerminal(null, file, file, Auto)
+	require.NoError(t, err)
+	run(t, sh(`for i in 1 2 3 4 5 6 7 8 9; do echo $i; echo $i >&2; done`), term)
+	got, err := os.ReadFile(file.Name())
+	require.NoError(t, err)
+	want := "1\n1\n2\n2\n3\n3\n4\n4\n5\n5\n6\n6\n7\n7\n8\n8\n9\n9\n"
+	if string(got) != want {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestEachFileByItself(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		mode          Mode
+		in, out, errs bool // are terminals outside
+		want          string
+		seen, file    string
+	}{
+		{"all", Auto, true, true, true, "true true true ", "out\r\nerr\r\n", ""},
+		{"output to a file", Auto, true, false, true, "true false true ", "err\r\n", "out\n"},
+		{"input from a file", Auto, false, true, true, "false true true ", "out\r\nerr\r\n", ""},
+		{"errors to a file", Auto, true, true, false, "true true false ", "out\r\n", "err\n"},
+		{"only input", Auto, true, false, false, "true false false ", "", "out\nerr\n"},
+		{"only errors", Auto, false, false, true, "false false false ", "err\r\n", "out\n"},
+		{"never", Never, true, true, true, "false false false ", "out\r\nerr\r\n", ""},
+		{"always", Always, false, false, false, "true true true ", "", "out\r\nerr\r\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDesk(t)
+			dir := t.TempDir()
+			file, err := os.OpenFile(filepath.Join(dir, "file"), os.O_RDWR|os.O_CREATE, 0o600)
+			require.NoError(t, err)
+			defer file.Close()
+			empty, err := os.Open(os.DevNull)
+			require.NoError(t, err)
+			defer empty.Close()
+			pick := func(tty bool, otherwise *os.File) *os.File {
+				if tty {
+					return d.slave
+				}
+				return otherwise
+			}
+			term, err := OpenTerminal(pick(c.in, empty), pick(c.out, file), pick(c.errs, file), c.mode)
+			require.NoError(t, err)
+			if got := term.Pty(); got != (c.mode == Always || c.mode == Auto && (c.in || c.out)) {
+				t.Errorf("pty: %v", got)
+			}
+			exit, _ := run(t, as("ttys", dir+"/ttys"), term)
+			require.Equal(t, Exit{}, exit)
+			term.Close()
+			if got, _ := os.ReadFile(dir + "/ttys"); string(got) != c.want {
+				t.Errorf("terminals: got %q, want %q", got, c.want)
+			}
+			eventually(t, "the terminal shows "+c.seen, func() bool {
+				// Two streams to one terminal come in either order.
+				return len(d.text()) == len(c.seen)
+			})
+			if got, _ := os.ReadFile(file.Name()); string(got) != c.file {
+				t.Errorf("file: got %q, want %q", got, c.file)
+			}
+		})
+	}
+}
+
+func TestTheReaderHasGone(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer w.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer null.Close()
+	term, err := OpenTerminal(null, w, null, Auto)
+	require.NoError(t, err)
+	r.Close()
+	exit, _ := run(t, Spec{Argv: []string{"yes"}}, term)
+	if exit.Signal != syscall.SIGPIPE {
+		t.Errorf("got %+v", exit)
+	}
+}
+
+// What is typed while no child runs is the next child's.
+func TestKeysBetweenChildren(t *testing.T) {
+	d := newDesk(t)
+	attrs := d.attrs(t)
+	attrs.Lflag &^= unix.ECHO // a child's pty begins the same way
+	require.NoError(t, setTermios(d.slave, &attrs))
+	term := d.terminal(t)
+	for i := range 3 {
+		c := begin(t, sh(`stty raw -echo; printf ready; head -c 1 >/dev/null; printf 'got%s' "$(head -c 2)"`), term, &ears{})
+		if i == 0 {
+			d.key(t, "a")
+		}
+		d.key(t, fmt.Sprintf("b%d", i))
+		d.shows(t, fmt.Sprintf("gotb%d", i))
+		exit := c.Wait()
+		if exit.Code != 0 {
+			t.Errorf("got %+v", exit)
+		}
+		d.key(t, "n")
+	}
+	if got, want := d.text(), "readygotb0readygotb1readygotb2"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestOnlyOneChildAtATime(t *testing.T) {
+	term, _, _ := onFiles(t, Never, nil)
+	c := begin(t, sh("sleep 300"), term, &ears{})
+	_, err := Start(sh("true"), term, &ears{})
+	var start *StartError
+	if !errors.As(err, &start) || start.Code != 125 {
+		t.Errorf("got %v", err)
+	}
+	require.NoError(t, c.Signal(syscall.SIGTERM))
+	if exit := c.Wait(); exit.Signal != syscall.SIGTERM {
+		t.Errorf("got %+v", exit)
+	}
+}
+
+func TestCloseEndsAChild(t *testing.T) {
+	term, _, _ := onFiles(t, Always, nil)
+	c := begin(t, sh("trap '' HUP; sleep 300"), term, &ears{})
+	term.Close()
+	exit := c.Wait()
+	<-c.Gone()
+	if exit.Signal == 0 && exit.Code == 0 {
+		t.Errorf("got %+v", exit)
+	}
+	if _, err := Start(sh("true"), term, &ears{}); err == nil {
+		t.Error("started on a closed terminal")
+	}
+}
+
+func TestTextsAreTold(t *testing.T) {
+	term, _, _ := onFiles(t, Always, nil)
+	spec := sh(`printf 'a\033]7501;state=idle\007b\033]0;title\007'; printf '\033]7501;state=working\033\\'`)
+	spec.OSC = []int{7501}
+	_, e := run(t, spec, term)
+	if got, want := strings.Join(e.heard().texts, " "), "7501:state=idle 7501:state=working"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestTheFirstByteIsToldAtOnce(t *testing.T) {
+	d := newDesk(t)
+	term := d.terminal(t)
+	e := &ears{}
+	c := begin(t, as("pulse"), term, e)
+	eventually(t, "the first byte is told", func() bool { return len(e.heard().totals) == 1 })
+	for range 50 {
+		require.NoError(t, c.Type([]byte("x\n")))
+	}
+	require.NoError(t, c.Type([]byte{4}))
+	c.Wait()
+	if got := len(e.heard().totals); got > 4 {
+		t.Errorf("told %d times", got)
+	}
+}
+
+func TestIgnoredSignalsStayIgnored(t *testing.T) {
+	term, stdout, _ := onFiles(t, Never, nil)
+	term.ignoreHUP = true
+	exit, _ := run(t, sh("kill -HUP $$; echo alive; kill -QUIT $$"), term)
+	if string(stdout()) != "alive\n" || exit.Signal != syscall.SIGQUIT {
+		t.Errorf("got %q, %+v", stdout(), exit)
+	}
+}
+
+func TestPrepareSavesTheStart(t *testing.T) {
+	term, _, _ := onFiles(t, Never, nil)
+	require.NoError(t, term.Prepare(nil))
+	warm := term.warm
+	c := begin(t, sh("exit 0"), term, &ears{})
+	if c.guard != warm {
+		t.Error("the guard that waited was not taken")
+	}
+	c.Wait()
+}
+
+func TestStat(t *testing.T) {
+	self, err := readProc(os.Getpid())
+	require.NoError(t, err)
+	if self.ppid != os.Getppid() || self.pgrp != unix.Getpgrp() || self.start == 0 {
+		t.Errorf("got %+v", self)
+	}
+	got, err := parseStat(7, []byte("7 (a) b (c)) S 1 2 3 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 99 0"))
+	require.NoError(t, err)
+	if want := (proc{pid: 7, ppid: 1, pgrp: 2, session: 3, state: 'S', start: 99}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for _, bad := range []string{"", "7 (x", "7 (x) S 1", "7 (x) S a 2 3 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 99 0"} {
+		if _, err := parseStat(7, []byte(bad)); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}
+
+// A number that has come to mean another process is left alone.
+func TestOwnedIsChecked(t *testing.T) {
+	o := owned{pid: 10, pgrp: 10, session: 5, start: 100}
+	member := proc{pid: 11, pgrp: 10, session: 5, start: 120}
+	for _, c := range []struct {
+		name  string
+		procs []proc
+		want  int
+	}{
+		{"leader and member", []proc{{pid: 10, pgrp: 10, session: 5, start: 100}, member}, 2},
+		{"the leader has ended", []proc{member}, 1},
+		{"the number is used again", []proc{member, {pid: 10, pgrp: 10, session: 5, start: 500}}, 0},
+		{"another session", []proc{{pid: 11, pgrp: 10, session: 6, start: 120}}, 0},
+		{"older than the group", []proc{{pid: 11, pgrp: 10, session: 5, start: 90}}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := len(o.members(c.procs)); got != c.want {
+				t.Errorf("%d processes, want %d", got, c.want)
+			}
+		})
+	}
+	alone := owned{pid: 10, pgrp: 3, session: 5, start: 100}
+	if got := alone.members([]proc{{pid: 10, pgrp: 3, session: 5, start: 100}, {pid: 3, pgrp: 3, session: 5, start: 200}}); len(got) != 1 {
+		t.Errorf("the wrapper's own group would be ended: %+v", got)
+	}
+}
+
+func TestSignalsMeetTheProcessTheyWereMeantFor(t *testing.T) {
+	self, err := readProc(os.Getpid())
+	require.NoError(t, err)
+	self.start++
+	if err := self.kill(unix.SIGKILL); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestPage(t *testing.T) {
+	p, file, err := newPage()
+	require.NoError(t, err)
+	defer file.Close()
+	other, err := mapPage(fdOf(file))
+	require.NoError(t, err)
+	if got := other.get(); got.guard != 0 || got.modes != "" || got.hasAttrs {
+		t.Errorf("a fresh page says %+v", got)
+	}
+	for i := range 5 {
+		want := word{guard: uint32(i), modes: strings.Repeat("m", i), hasAttrs: i%2 == 1, saved: unix.Termios{Lflag: uint32(i)}, ours: unix.Termios{Iflag: uint32(i)}}
+		p.put(want)
+		if got := other.get(); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	p.unmap()
+	other.unmap()
+}
+
+func TestLaunchDescription(t *testing.T) {
+	want := launch{path: "/bin/x", dir: "", argv: []string{"x", "", "a\xff\n"}, env: []string{"A=b", "C="}, terminalFD: -1, ignoreHUP: true}
+	f, err := want.file()
+	require.NoError(t, err)
+	defer f.Close()
+	got, err := readLaunch(f)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	for _, bad := range []string{"", "x", "\x00", "p\x00d\x00-1\x00true\x00false\x009\x00a\x00", "p\x00d\x00-1\x00maybe\x00false\x001\x00a\x00"} {
+		if _, err := parseLaunch([]byte(bad)); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}
