@@ -2,6 +2,214 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
 
-func demoCmd(g *globals) *cobra.Command { return &cobra.Command{Use: "demo"} }
+	"github.com/spf13/cobra"
+
+	"lifeloop/internal/fakeharness"
+	"lifeloop/kernel"
+	"lifeloop/ledger"
+	"lifeloop/lifeloop"
+	"lifeloop/view"
+)
+
+// The demonstration is the product itself, run on a scripted stand-in for a
+// harness and with a client of one page. Both are this same program: started
+// through a link of the harness's name, and by a hidden word.
+
+const (
+	demoStory  = "claude-demo"
+	demoClient = "demo-client"
+	demoNote   = "The nightly build must stay under a second."
+)
+
+func demoCmd(g *globals) *cobra.Command {
+	var fast bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "See it without a harness: events, a payload, receipts, a verified ledger",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := os.MkdirTemp("", "lifeloop-demo-")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(dir)
+			return demo(cmd.OutOrStdout(), dir, fast)
+		},
+	}
+	cmd.Flags().BoolVar(&fast, "fast", false, "without the pauses")
+	return cmd
+}
+
+// demo plays the story below dir and prints what came of it. It fails if
+// anything that it promises to show did not happen.
+func demo(out io.Writer, dir string, fast bool) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	program := filepath.Join(dir, fakeharness.NameOf(demoStory))
+	if err := os.Symlink(exe, program); err != nil {
+		return err
+	}
+	client, err := json.Marshal([]string{exe, demoClient})
+	if err != nil {
+		return err
+	}
+	config := filepath.Join(dir, "config.yaml")
+	if err := os.WriteFile(config, []byte("clients:\n  - id: notes\n    command: "+string(client)+"\n    events: [\"*\"]\n"), 0o600); err != nil {
+		return err
+	}
+	name := filepath.Base(program)
+	fmt.Fprintf(out, "$ lifeloop-wrap run --client notes=./notes -- %s      (a scripted stand-in; no model, no network)\n\n", name)
+
+	state := filepath.Join(dir, "state")
+	run := exec.Command(exe, "--config", config, "--state-dir", state, "run", "--", program)
+	run.Dir, run.Stdin, run.Stdout, run.Stderr = dir, os.Stdin, out, os.Stderr
+	run.Env = append(os.Environ(), fakeharness.Environment(demoStory, dir, fast)...)
+	if err := run.Run(); err != nil {
+		return fmt.Errorf("the wrapped run: %w", err)
+	}
+
+	st := openStore(state)
+	id, err := st.find("last")
+	if err != nil {
+		return err
+	}
+	return tellDemo(out, st, id)
+}
+
+func tellDemo(out io.Writer, st store, id string) error {
+	var frames, compactions, delivered, receipts int
+	var levels []string
+	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	number := map[string]int{}
+	fmt.Fprintf(out, "\n$ lifeloop-wrap events last      (what the client was told)\n")
+	for e, err := range facts(st.path(id), 0) {
+		if err != nil {
+			return err
+		}
+		if r, ok := view.Receipt(e.Fact); ok {
+			receipts++
+			for _, p := range r.PayloadReceipts {
+				if p.Status == lifeloop.Delivered {
+					delivered++
+				}
+			}
+		}
+		r, ok := view.Event(e.Fact)
+		if !ok {
+			continue
+		}
+		frame := ""
+		if r.FrameContext != nil {
+			if number[r.FrameContext.FrameID] == 0 {
+				number[r.FrameContext.FrameID] = len(number) + 1
+			}
+			frame = fmt.Sprint("frame ", number[r.FrameContext.FrameID])
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\tby %s\n", r.At[11:23], r.Event, frame, demoDetail(r), r.Evidence[0].Source)
+		switch r.Event {
+		case lifeloop.FrameEnded:
+			frames++
+		case lifeloop.ContextCompacted:
+			compactions++
+		case lifeloop.ContextPressureObserved:
+			level, _ := r.Data["level"].(string)
+			levels = append(levels, level)
+		}
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+
+	fmt.Fprintf(out, "\n$ lifeloop-wrap receipts last      (%d of them; the ones that carried a payload)\n", receipts)
+	if err := demoReceipts(out, st, id); err != nil {
+		return err
+	}
+	report, err := ledger.Verify(st.path(id))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\n$ lifeloop-wrap ledger verify last\nok: %d entries in %d segment(s), last %s\n", report.Entries, report.Segments, report.Last)
+	if frames < 2 || compactions != 1 || delivered == 0 || len(levels) < 2 {
+		return fmt.Errorf("the demonstration showed %d frames, %d compactions, %d payloads delivered and the levels %v: something is broken",
+			frames, compactions, delivered, levels)
+	}
+	return nil
+}
+
+func demoDetail(r lifeloop.EventRecord) string {
+	switch r.Event {
+	case lifeloop.ContextPressureObserved:
+		f, _ := r.Data["fraction"].(float64)
+		return fmt.Sprintf("%v, %.0f %% of %v tokens", r.Data["level"], f*100, r.Data["window_tokens"])
+	case lifeloop.ContextCompacted:
+		return fmt.Sprintf("%v, from %v tokens", r.Data["trigger"], r.Data["tokens_before"])
+	case lifeloop.FrameEnding, lifeloop.FrameEnded:
+		return fmt.Sprint(r.Data["outcome"])
+	case lifeloop.SessionStarting, lifeloop.SessionStarted:
+		return fmt.Sprint(r.Data["cause"])
+	case lifeloop.SessionEnding, lifeloop.SessionEnded:
+		return fmt.Sprint(r.Data["reason"])
+	}
+	return ""
+}
+
+func demoReceipts(out io.Writer, st store, id string) error {
+	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	for e, err := range facts(st.path(id), 0) {
+		if err != nil {
+			return err
+		}
+		f, ok := e.Fact.(kernel.ReceiptIssued)
+		if !ok || len(f.Receipt.PayloadReceipts) == 0 {
+			continue
+		}
+		for _, p := range f.Receipt.PayloadReceipts {
+			fmt.Fprintf(tw, "#%d\t%s\t%s\t%s\t%s\t%d bytes\n", *f.Receipt.Sequence, f.Receipt.Event, p.PayloadKind, p.Placement, p.Status, p.ByteSize)
+		}
+	}
+	return tw.Flush()
+}
+
+// demoClientMain is a whole client: it hears an event on stdin, and hands a
+// note to the model whenever a frame opens.
+func demoClientMain(stdin io.Reader, stdout io.Writer) int {
+	doc, err := io.ReadAll(stdin)
+	if err != nil {
+		return 1
+	}
+	env, err := lifeloop.Parse[lifeloop.DispatchEnvelope](doc)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	answer := lifeloop.CallbackResponse{Status: lifeloop.Observed}
+	if env.Request.Event == lifeloop.FrameOpening {
+		body := lifeloop.NewOpaque(demoNote)
+		answer.ClientPayloads = []lifeloop.PayloadEnvelope{{
+			SchemaVersion: 1, PayloadID: "pay_" + strings.TrimPrefix(env.Request.EventID, "evt_"), ClientID: os.Getenv("LIFELOOP_CLIENT_ID"),
+			PayloadKind: "note", Format: "text", ContentEncoding: "utf8", Body: &body, ByteSize: int64(len(demoNote)),
+			AcceptablePlacements: []lifeloop.AcceptablePlacement{{Placement: lifeloop.PrePromptFrame, Requirement: lifeloop.Preferred}},
+			Redaction:            "none", Metadata: map[string]any{},
+		}}
+	}
+	out, err := answer.Encode()
+	if err != nil {
+		return 1
+	}
+	if _, err := stdout.Write(append(out, '\n')); err != nil {
+		return 1
+	}
+	return 0
+}

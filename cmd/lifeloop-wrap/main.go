@@ -16,18 +16,24 @@ import (
 	"os"
 
 	"lifeloop/harness"
+	"lifeloop/internal/fakeharness"
 )
 
 func main() {
-	// Three commands are started by programs and not by people, and often:
-	// they are served before anything else is built.
+	// What is started by programs and not by people is served before anything
+	// else is built.
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "guard":
 			os.Exit(harness.GuardMain())
 		case "hook":
 			os.Exit(hookMain(os.Args[2:], os.Stdin, os.Stdout))
+		case demoClient:
+			os.Exit(demoClientMain(os.Stdin, os.Stdout))
 		}
+	}
+	if fakeharness.IsStandIn(os.Args[0], os.Environ()) {
+		os.Exit(fakeharness.Run(os.Args, os.Environ(), os.Stdin, os.Stdout))
 	}
 	os.Exit(execute(os.Args[1:]))
 }
