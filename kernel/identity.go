@@ -140,6 +140,9 @@ func (s *step) sessionGone(sig telemetry.Signal) {
 	if hs.ID != "" && sig.Session != "" && sig.Session != hs.ID || hs.Ended {
 		return
 	}
+	if hs.ID == "" && sig.Session != "" {
+		s.bind(sig.Session, sig.Source+": "+sig.Detail)
+	}
 	if sig.Reason == "clear" || sig.Reason == "resume" {
 		s.over(sig.Reason, by(sig))
 		return

@@ -9,6 +9,9 @@ import (
 // stand-in that was started on purpose.
 const demoMark = "LIFELOOP_DEMO_STAND_IN=1"
 
+// speedVariable is --speed for a program whose arguments are not ours to give.
+const speedVariable = "FAKEHARNESS_SPEED"
+
 // NameOf is the program name under which a built-in story is to be started.
 func NameOf(story string) string {
 	name, _, _ := strings.Cut(story, "-")
@@ -21,7 +24,7 @@ func Environment(story, dir string, fast bool) []string {
 	env := []string{demoMark, "FAKEHARNESS_STORY=" + story,
 		"CLAUDE_CONFIG_DIR=" + filepath.Join(dir, "home"), "CODEX_HOME=" + filepath.Join(dir, "home")}
 	if fast {
-		env = append(env, "FAKEHARNESS_SPEED=20")
+		env = append(env, speedVariable+"=20")
 	}
 	return env
 }
