@@ -247,6 +247,7 @@ func parseArguments(args []string, env map[string]string) (arguments, error) {
 		a.launches = env["FAKEHARNESS_LAUNCHES"]
 	}
 	if v := env[speedVariable]; v != "" && a.speed == 0 {
+		var err error
 		if a.speed, err = strconv.ParseFloat(v, 64); err != nil || a.speed <= 0 {
 			return a, fmt.Errorf("%s: expected a number above 0, found %q", speedVariable, v)
 		}
