@@ -109,7 +109,12 @@ func (t *tracker) scan(p []byte) (changed bool) {
 			if i < 0 {
 				return changed
 			}
-			p, t.state = p[i+1:], escape
+			p = p[i+1:]
+			if n := harmless(p); n > 0 {
+				p = p[n:]
+				continue
+			}
+			t.state = escape
 			continue
 		case text:
 			i := bytes.IndexAny(p, "\x1b\x18\x1a")
@@ -124,6 +129,25 @@ func (t *tracker) scan(p []byte) (changed bool) {
 		p = p[1:]
 	}
 	return changed
+}
+
+// harmless returns the length of the control sequence after an ESC if it is
+// whole and of the kind that makes up a picture: colours, positions, erasures.
+// It spares them the state machine.
+func harmless(p []byte) int {
+	if len(p) < 2 || p[0] != '[' {
+		return 0
+	}
+	for i, b := range p[1:] {
+		switch {
+		case b >= '0' && b <= ';':
+		case b >= 0x40 && b <= 0x7e && b != 'r' && b != 'u':
+			return i + 2
+		default:
+			return 0
+		}
+	}
+	return 0
 }
 
 // step takes one byte outside of ground and reports a change of modes.

@@ -98,6 +98,7 @@ func living(pid int) bool {
 }
 
 func TestBytesAreUntouched(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	before := d.attrs(t)
 	want := screenful(16 << 20)
@@ -246,8 +247,10 @@ func TestPathIsTheChilds(t *testing.T) {
 // A background process that hears no polite signal and holds the terminal
 // neither delays the exit nor eats the last output nor stays.
 func TestLingeringChild(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []Mode{Always, Never} {
 		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
 			term, stdout, _ := onFiles(t, mode, nil)
 			pidFile := filepath.Join(t.TempDir(), "pid")
 			spec := sh(`(trap '' HUP TERM; echo $$ >/dev/null; exec sleep 300) & echo $! >` + pidFile + `; stty raw 2>/dev/null; head -c 1048576 /dev/zero; echo end`)
@@ -291,8 +294,9 @@ func (c *Child) guardEmpty(t *testing.T) <-chan struct{} {
 }
 
 func TestABurstIsDrained(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []Mode{Always, Never} {
-		for range 20 {
+		for range 10 {
 			term, stdout, _ := onFiles(t, mode, nil)
 			c := begin(t, sh(`stty raw 2>/dev/null; head -c 262144 /dev/zero`), term, &ears{})
 			c.Wait()
@@ -305,6 +309,7 @@ func TestABurstIsDrained(t *testing.T) {
 }
 
 func TestOrphansInTheirOwnSessionEnd(t *testing.T) {
+	t.Parallel()
 	term, stdout, _ := onFiles(t, Never, nil)
 	c := begin(t, sh(`(setsid sh -c 'echo $$; sleep 300 & exec sleep 300' &); sleep 0.2`), term, &ears{})
 	exit := c.Wait()
@@ -367,6 +372,7 @@ func startWrapper(t *testing.T, d *desk, env []string, extra []*os.File, part st
 // The wrapper is killed. Nothing of the harness may be left and the terminal
 // has to be as it was.
 func TestTheWrapperIsKilled(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	before := d.attrs(t)
 	cmd, reports := startWrapper(t, d, []string{"OWN=yes"}, nil, "wrapper", "messy")

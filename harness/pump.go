@@ -19,18 +19,25 @@ const (
 	drainBytes = 2 << 20
 )
 
+// inputPatience bounds the wait for the input pump, which hangs in a read if
+// another program has taken the keys that poll announced to both. The pump
+// then ends with the next key, and keeps that for the next child.
+const inputPatience = 200 * time.Millisecond
+
 // longAgo as a deadline interrupts a read or write at once.
 var longAgo = time.Unix(1, 0)
 
 // run starts the goroutines of a child and the one that awaits them.
 func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 	var pumps, others sync.WaitGroup
-	quiet := make(chan struct{})
+	quiet, typed := make(chan struct{}), make(chan struct{})
 	for _, s := range c.sources {
 		pumps.Go(func() { c.pump(s) })
 	}
-	var typing sync.WaitGroup
-	typing.Go(c.pumpInput)
+	go func() {
+		defer close(typed)
+		c.pumpInput()
+	}()
 	others.Go(func() { c.news(quiet) })
 	others.Go(func() { c.heed(winch, cont, quiet) })
 	go c.follow()
@@ -42,7 +49,10 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 			s.file.SetReadDeadline(longAgo)
 		}
 		pumps.Wait()
-		typing.Wait()
+		select {
+		case <-typed:
+		case <-time.After(inputPatience):
+		}
 		stopSignals()
 		close(quiet)
 		others.Wait()
@@ -199,11 +209,13 @@ func (c *Child) news(quiet <-chan struct{}) {
 // what is typed after the child's end belongs to whoever reads next.
 func (c *Child) pumpInput() {
 	t := c.terminal
+	t.reading.Lock()
+	defer t.reading.Unlock()
 	from := fdOf(t.outer[0])
 	ready := []unix.PollFd{{Fd: int32(from), Events: unix.POLLIN}, {Fd: int32(fdOf(c.wakeup)), Events: unix.POLLIN}}
 	buf := make([]byte, 16<<10)
 	var lastByte byte = '\n'
-	for {
+	for !c.ended.Load() {
 		if len(t.typedAhead) == 0 {
 			if _, err := unix.Poll(ready, -1); err != nil && !errors.Is(err, unix.EINTR) {
 				return
@@ -303,6 +315,10 @@ func (c *Child) stopped(sig syscall.Signal) {
 // would have done.
 func (c *Child) suspend() {
 	s := c.sources[0] // the pty
+	select {
+	case <-s.caughtUp: // of an earlier time
+	default:
+	}
 	s.file.SetReadDeadline(longAgo)
 	select {
 	case <-s.caughtUp: // its last words come before the undo

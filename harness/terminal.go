@@ -47,9 +47,8 @@ type Terminal struct {
 	busy    bool // a child is running
 	closed  bool
 
-	// Bytes read from stdin that the last child did not take. They belong to
-	// the input pump of the current child.
-	typedAhead []byte
+	reading    sync.Mutex // held by the one goroutine that reads stdin
+	typedAhead []byte     // what it read and the last child did not take
 }
 
 // OpenTerminal looks at the three files of this process, normally os.Stdin,
@@ -321,6 +320,9 @@ func (t *Terminal) canSuspend() bool {
 	self, err := readProc(os.Getpid())
 	if err != nil {
 		return false
+	}
+	if session, err := unix.IoctlGetInt(fdOf(t.outer[0]), unix.TIOCGSID); err != nil || session != self.session {
+		return false // not our controlling terminal: no shell watches it for us
 	}
 	for p := self; p.ppid > 0; {
 		parent, err := readProc(p.ppid)
