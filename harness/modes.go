@@ -22,7 +22,7 @@ type tracker struct {
 	over   bool   // body would have outgrown its bound
 
 	wanted []int     // numbers of the operating system commands to collect
-	texts  []oscText // collected since they were last taken
+	texts  []oscText // collected; the owner empties it
 
 	modes modes
 }
@@ -286,13 +286,6 @@ func (t *tracker) collect() {
 			return
 		}
 	}
-}
-
-// takeTexts hands over the operating system commands seen since last asked.
-func (t *tracker) takeTexts() []oscText {
-	texts := t.texts
-	t.texts = nil
-	return texts
 }
 
 // act performs a whole control sequence with its final byte.
