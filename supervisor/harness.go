@@ -5,8 +5,6 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/rs/zerolog"
-
 	"lifeloop/harness"
 	"lifeloop/kernel"
 	"lifeloop/telemetry"
@@ -19,11 +17,6 @@ type Harness struct {
 	// OSC decodes the terminal's operating system commands that Spec.OSC names;
 	// nil when there are none.
 	OSC telemetry.Decoder
-	Log zerolog.Logger
-
-	mu    sync.Mutex     // guards what follows: clients start on goroutines of their own
-	child *harness.Child // nil before the launch
-	early map[int]bool   // processes that were started before there was a guard to tell
 }
 
 // Launch starts the harness and begins to tell of it.
@@ -32,41 +25,11 @@ func (h *Harness) Launch(post func(kernel.Input)) (Child, error) {
 	if err != nil {
 		return nil, startError{err}
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.child = child
-	for pid := range h.early {
-		child.Own(pid)
-	}
 	return running{child}, nil
 }
 
 // Release gives the terminal back.
 func (h *Harness) Release() { h.Terminal.Restore() }
-
-// Own tells the guard of a process that must not outlive us; Disown that it is
-// gone.
-func (h *Harness) Own(pid int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.child != nil {
-		h.child.Own(pid)
-		return
-	}
-	if h.early == nil {
-		h.early = map[int]bool{}
-	}
-	h.early[pid] = true
-}
-
-func (h *Harness) Disown(pid int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.child != nil {
-		h.child.Disown(pid)
-	}
-	delete(h.early, pid)
-}
 
 type startError struct{ error }
 

@@ -131,6 +131,9 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 		return 0, refused(lifeloop.InternalError, "open the terminal: %v", err)
 	}
 	defer terminal.Close()
+	if err := terminal.Prepare(nil); err != nil { // it starts while we are still reading files
+		return 0, refused(lifeloop.InternalError, "start the guard: %v", err)
+	}
 	if f.events == "-" && terminal.Pty() {
 		return 0, usage("--events -: standard error is the harness's screen while a terminal is wrapped").withHint("give a file")
 	}
@@ -145,7 +148,7 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 		return 0, err
 	}
 	k := kernel.New(s.kernelConfig(manifest, launch, argv, terminal.Pty(), !f.noLedger))
-	h := &supervisor.Harness{Spec: harness.Spec{Argv: launch.Argv, Env: launch.Env, OSC: launch.OSC}, Terminal: terminal, Log: s.log}
+	h := &supervisor.Harness{Spec: harness.Spec{Argv: launch.Argv, Env: launch.Env, OSC: launch.OSC}, Terminal: terminal}
 	if launch.OSCDecoder != "" {
 		if h.OSC, err = telemetry.NewDecoder(launch.OSCDecoder); err != nil {
 			return 0, refused(lifeloop.InternalError, "%v", err)
@@ -162,7 +165,7 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 		Since: time.Now().Add(-2 * time.Second), Log: s.log}); err != nil {
 		return 0, refused(lifeloop.InternalError, "%v", err)
 	}
-	if ports.Clients, err = s.startable(h); err != nil {
+	if ports.Clients, err = s.startable(terminal); err != nil {
 		return 0, err
 	}
 	signals := make(chan os.Signal, 4)
@@ -322,12 +325,12 @@ func synthConfig(cfg config.Config, l profiles.Launch) synth.Config {
 
 // startable makes a subprocess client of each configured one. The guard is
 // told of every process, so that none outlives us.
-func (s *session) startable(h *supervisor.Harness) (map[string]supervisor.Client, error) {
+func (s *session) startable(t *harness.Terminal) (map[string]supervisor.Client, error) {
 	out := map[string]supervisor.Client{}
 	for _, c := range s.cfg.Clients {
 		one, err := dispatch.NewOneshot(dispatch.Config{ID: c.ID, Command: c.Command, Timeout: c.Timeout,
 			Env:        append(os.Environ(), "LIFELOOP_SESSION_ID="+s.id, "LIFELOOP_CLIENT_ID="+c.ID),
-			StderrFile: filepath.Join(s.dir, "stderr-"+fileName(c.ID)), Started: h.Own, Ended: h.Disown})
+			StderrFile: filepath.Join(s.dir, "stderr-"+fileName(c.ID)), Started: t.Own, Ended: t.Disown})
 		if err != nil {
 			return nil, usage("client %s: %v", c.ID, err)
 		}

@@ -17,6 +17,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -55,7 +56,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) 
 	var s script
 	f := flag.NewFlagSet("fakeclient", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&s.clientID, "client-id", "fakeclient", "client_id of the payloads")
+	f.StringVar(&s.clientID, "client-id", cmp.Or(os.Getenv("LIFELOOP_CLIENT_ID"), "fakeclient"), "client_id of the payloads")
 	f.StringVar(&s.status, "status", "observed", "the answer's status")
 	f.StringVar(&s.failureClass, "failure-class", "", "the answer's failure_class (internal_error with status failed)")
 	f.StringVar(&s.retryClass, "retry-class", "", "the answer's retry_class")
