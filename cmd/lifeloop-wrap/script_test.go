@@ -1,0 +1,285 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+
+	"lifeloop/internal/fakeharness"
+	"lifeloop/testdata/fakeclient/fakeclienttest"
+)
+
+// The scripts in testdata/script are run with this test binary in the place of
+// every program: the product by its own name, and the scripted harness under
+// the names of the real ones. Only the scripted client is built: it shares no
+// code with the product.
+func TestMain(m *testing.M) {
+	if os.Args[0] == "/proc/self/exe" { // the product has started itself: it is the guard
+		main()
+	}
+	standIn := func() {
+		if fakeharness.IsStandIn(os.Args[0], os.Environ()) {
+			main() // as the demonstration starts it
+		}
+		os.Exit(fakeharness.Run(os.Args, os.Environ(), os.Stdin, os.Stdout))
+	}
+	testscript.Main(m, map[string]func(){
+		"lifeloop-wrap": main,
+		"fakeharness":   standIn,
+		"claude":        standIn,
+		"codex":         standIn,
+	})
+}
+
+// patience bounds every wait for something that must happen. It is generous:
+// only a test that fails ever uses it up.
+const patience = 20 * time.Second
+
+// scriptMark in the environment is inherited by all that a script starts.
+const scriptMark = "LIFELOOP_TEST_SCRIPT"
+
+func TestScripts(t *testing.T) {
+	bin := t.TempDir()
+	if _, err := fakeclienttest.Build(bin); err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"),
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":    exits,
+			"until":    until,
+			"signal":   signalBackground,
+			"gone":     gone,
+			"fact":     fact,
+			"nowhere":  nowhere,
+			"terminal": terminal,
+			"within":   within,
+		},
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			runtime, err := os.MkdirTemp("", "ll") // a short name: sockets have little room
+			if err != nil {
+				return err
+			}
+			home := filepath.Join(env.WorkDir, "home")
+			mark := filepath.Base(runtime)
+			if err := os.Mkdir(home, 0o700); err != nil {
+				return err
+			}
+			for name, value := range map[string]string{
+				"HOME": home, "XDG_RUNTIME_DIR": runtime, "LIFELOOP_STATE_DIR": filepath.Join(env.WorkDir, "state"),
+				"STATE": filepath.Join(env.WorkDir, "state", "sessions"), scriptMark: mark, "TERM": "xterm-256color",
+				"S":      "11111111-1111-4111-8111-111111111111",
+				"PATH":   bin + ":" + env.Getenv("PATH"),
+				"GORACE": "atexit_sleep_ms=0", // a race-built program sleeps a second before it exits, unless told not to
+			} {
+				env.Setenv(name, value)
+			}
+			env.Defer(func() { leavesNothing(env.T().(testing.TB), mark, runtime) })
+			return nil
+		},
+	})
+}
+
+// leavesNothing is checked after every script: no process, no socket.
+func leavesNothing(t testing.TB, mark, runtime string) {
+	t.Helper()
+	var left []string
+	if !eventually(func() bool { left = marked(mark); return len(left) == 0 }) {
+		t.Errorf("still running: %s", strings.Join(left, "; "))
+	}
+	sockets, err := filepath.Glob(filepath.Join(runtime, "lifeloop", "*"))
+	if err != nil || len(sockets) > 0 {
+		t.Errorf("left in the sockets' folder: %v (%v)", sockets, err)
+	}
+	if err := os.RemoveAll(runtime); err != nil {
+		t.Error(err)
+	}
+}
+
+// marked lists the processes that a script started.
+func marked(mark string) (list []string) {
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range environs {
+		env, err := os.ReadFile(path) // a process of another user, or one that has just ended
+		if err == nil && bytes.Contains(env, []byte(scriptMark+"="+mark+"\x00")) {
+			pid := filepath.Base(filepath.Dir(path))
+			words, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+			list = append(list, pid+" "+string(bytes.ReplaceAll(words, []byte{0}, []byte{' '})))
+		}
+	}
+	return list
+}
+
+func eventually(ok func() bool) bool {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+}
+
+// exits CODE PROGRAM ARG… runs a program that must exit with CODE.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits code program [args...]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := 0
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		got = exit.ExitCode()
+	case err != nil:
+		ts.Fatalf("%v", err)
+	}
+	if strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit code %d, want %s", got, args[0])
+	}
+}
+
+// within DURATION PROGRAM ARG… runs a program that must succeed and be done in time.
+func within(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: within duration program [args...]")
+	}
+	limit, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	began := time.Now()
+	ts.Check(ts.Exec(args[1], args[2:]...))
+	if took := time.Since(began); took > limit {
+		ts.Fatalf("took %v, want at most %v", took, limit)
+	}
+}
+
+// until PATTERN PROGRAM ARG… runs a program again and again until its stdout
+// matches.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until pattern program [args...]")
+	}
+	re, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	if !eventually(func() bool {
+		return ts.Exec(args[1], args[2:]...) == nil && re.MatchString(ts.ReadFile("stdout"))
+	}) {
+		ts.Fatalf("never matched %q", args[0])
+	}
+}
+
+// signal NAME sends a signal to the background command.
+func signalBackground(ts *testscript.TestScript, neg bool, args []string) {
+	cmds := ts.BackgroundCmds()
+	if neg || len(args) != 1 || len(cmds) != 1 {
+		ts.Fatalf("usage: signal NAME, with one command in the background")
+	}
+	sig := unix.SignalNum(args[0])
+	if sig == 0 {
+		ts.Fatalf("no signal is called %s", args[0])
+	}
+	ts.Check(cmds[0].Process.Signal(sig))
+}
+
+// gone FILE… waits until the processes whose ids the files hold have ended.
+// Before that the files themselves must come to be.
+func gone(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: gone pidfile...")
+	}
+	for _, file := range args {
+		pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(file)))
+		ts.Check(err)
+		if !eventually(func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }) {
+			ts.Fatalf("process %d of %s is still there", pid, file)
+		}
+	}
+}
+
+// fact SELECTOR VALUE asserts a member of the JSON that was printed last:
+// `fact .liveness '"live"'` of the last line, `fact 1.event …` of the second.
+// A name alone binds the value to the environment variable of that name:
+// `fact .pid =PID`.
+func fact(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: fact selector value|=NAME")
+	}
+	line, path, _ := strings.Cut(args[0], ".")
+	lines := strings.Split(strings.TrimSpace(ts.ReadFile("stdout")), "\n")
+	n := len(lines) - 1
+	if line != "" {
+		var err error
+		n, err = strconv.Atoi(line)
+		ts.Check(err)
+	}
+	if n >= len(lines) {
+		ts.Fatalf("%d lines were printed", len(lines))
+	}
+	var v any
+	ts.Check(json.Unmarshal([]byte(lines[n]), &v))
+	for _, name := range strings.Split(path, "/") {
+		switch in := v.(type) {
+		case map[string]any:
+			v = in[name]
+		case []any:
+			i, err := strconv.Atoi(name)
+			ts.Check(err)
+			v = in[i]
+		default:
+			ts.Fatalf("%s: nothing has a member %q", args[0], name)
+		}
+	}
+	got, err := json.Marshal(v)
+	ts.Check(err)
+	if name, ok := strings.CutPrefix(args[1], "="); ok {
+		ts.Setenv(name, strings.Trim(string(got), `"`))
+		return
+	}
+	if (string(got) == args[1]) == neg {
+		ts.Fatalf("%s is %s, want (%t) %s", args[0], got, !neg, args[1])
+	}
+}
+
+// nowhere TEXT PATH… asserts that no file below the paths holds TEXT, and that
+// there are files.
+func nowhere(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: nowhere text path...")
+	}
+	for _, root := range args[1:] {
+		files := 0
+		ts.Check(filepath.WalkDir(ts.MkAbs(root), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			files++
+			data, err := os.ReadFile(path)
+			if err == nil && (bytes.Contains(data, []byte(args[0])) || strings.Contains(path, args[0])) {
+				return fmt.Errorf("%s holds %q", path, args[0])
+			}
+			return err
+		}))
+		if files == 0 {
+			ts.Fatalf("there are no files below %s", root)
+		}
+	}
+}
