@@ -3,7 +3,6 @@ package profiles
 import (
 	"encoding/json"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -43,17 +42,20 @@ var claudeScrub = []string{
 
 // claudeTimeouts are the hooks we ask for, with the seconds that the harness
 // waits for each. SessionEnd delays the exit by what it takes, so it gets less.
-var claudeTimeouts = map[string]int{
-	"SessionStart":      5,
-	"SessionEnd":        2,
-	"UserPromptSubmit":  5,
-	"Stop":              5,
-	"StopFailure":       5,
-	"PreCompact":        5,
-	"PostCompact":       5,
-	"PostToolUse":       5,
-	"PermissionRequest": 5,
-	"Notification":      5,
+var claudeTimeouts = []struct {
+	event   string
+	seconds int
+}{
+	{"SessionStart", 5},
+	{"SessionEnd", 2},
+	{"UserPromptSubmit", 5},
+	{"Stop", 5},
+	{"StopFailure", 5},
+	{"PreCompact", 5},
+	{"PostCompact", 5},
+	{"PostToolUse", 5},
+	{"PermissionRequest", 5},
+	{"Notification", 5},
 }
 
 // claudeContextEvents are the hooks whose additional context was seen to reach
@@ -164,10 +166,16 @@ func claudeAgentsView(args []string, h Host) bool {
 	return json.Unmarshal(data, &config) == nil && config.AgentsView
 }
 
-var notAlphanumeric = regexp.MustCompile(`[^A-Za-z0-9]`)
-
-// claudeSlug is the name of a project's folder of transcripts.
-func claudeSlug(dir string) string { return notAlphanumeric.ReplaceAllString(dir, "-") }
+// claudeSlug is the name of a project's folder of transcripts: its path, with
+// a dash for whatever is no ASCII letter or digit.
+func claudeSlug(dir string) string {
+	return strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return '-'
+	}, dir)
+}
 
 // injectedSettings is the settings file of one launch.
 type injectedSettings struct {

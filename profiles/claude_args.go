@@ -23,15 +23,16 @@ type option struct {
 	arity arity
 }
 
-var claudeOptions = optionTable(map[arity]string{
-	flag: `--allow-dangerously-skip-permissions --ax-screen-reader --bg,--background --bare --brief
+func claudeOptions() map[string]option {
+	return optionTable(map[arity]string{
+		flag: `--allow-dangerously-skip-permissions --ax-screen-reader --bg,--background --bare --brief
 		--chrome --no-chrome -c,--continue --cowork --dangerously-skip-permissions -d2e,--debug-to-stderr
 		--deep-link-origin --disable-slash-commands --enable-auth-status --enable-auto-mode
 		--exclude-dynamic-system-prompt-sections --fork-session -h,--help --ide --include-hook-events
 		--include-partial-messages --init --init-only --maintenance --no-session-persistence
 		--plan-mode-required -p,--print --replay-user-messages --reply-on-resume --safe-mode
 		--session-mirror --strict-mcp-config --tmux --verbose -v,--version --xaa`,
-	value: `--advisor --agent --agent-color --agent-id --agent-name --agent-type --agents
+		value: `--advisor --agent --agent-color --agent-id --agent-name --agent-type --agents
 		--append-system-prompt --append-system-prompt-file --debug-file --deep-link-cwd-b64
 		--deep-link-last-fetch --deep-link-repo --effort --fallback-model --input-format --json-schema
 		--managed-settings --max-budget-usd --max-thinking-tokens --max-turns --model -n,--name
@@ -40,14 +41,17 @@ var claudeOptions = optionTable(map[arity]string{
 		--remote-control-session-name-prefix --resume-session-at --rewind-files --sdk-url --session-id
 		--setting-sources --settings --system-prompt --system-prompt-file --task-budget --team-name
 		--teammate-mode --thinking --thinking-display --workload`,
-	optional: `-d,--debug --from-pr --prompt-suggestions --remote-control --rc -r,--resume
+		optional: `-d,--debug --from-pr --prompt-suggestions --remote-control --rc -r,--resume
 		-w,--worktree --cloud --remote --teleport`,
-	variadic: `--add-dir --allowedTools,--allowed-tools --betas --channels
+		variadic: `--add-dir --allowedTools,--allowed-tools --betas --channels
 		--dangerously-load-development-channels --disallowedTools,--disallowed-tools --file
 		--mcp-config --tools`,
-})
+	})
+}
 
-// optionTable reads lists of names; in `-c,--continue` the last one is the name.
+// optionTable reads lists of names; in `-c,--continue` the last one is the
+// name. It is made for each command line: made at the start of the program, it
+// would be paid for by every hook that a harness runs.
 func optionTable(lists map[arity]string) map[string]option {
 	table := map[string]option{}
 	for a, list := range lists {
@@ -106,6 +110,7 @@ func parseClaude(args []string) claudeLine {
 	if slices.Contains(args, "-p") || slices.Contains(args, "--print") {
 		commands = nil
 	}
+	options := claudeOptions()
 	operands := 0
 	open := false // an option that takes all that follows is taking
 	for i := 0; i < len(args); i++ {
@@ -128,7 +133,7 @@ func parseClaude(args []string) claudeLine {
 			continue
 		}
 
-		opt, val, attached, ok := lookup(claudeOptions, arg, l.values)
+		opt, val, attached, ok := lookup(options, arg, l.values)
 		open = ok && opt.arity == variadic
 		if !ok {
 			continue

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -29,8 +28,8 @@ type hookGroup struct {
 // claudeHooks is what we inject: for every event one group that matches all.
 func claudeHooks(exe string) map[string]hookGroup {
 	hooks := map[string]hookGroup{}
-	for event, seconds := range claudeTimeouts {
-		hooks[event] = hookGroup{[]hookCall{{"command", hookCommand(exe, event), seconds}}}
+	for _, t := range claudeTimeouts {
+		hooks[t.event] = hookGroup{[]hookCall{{"command", hookCommand(exe, t.event), t.seconds}}}
 	}
 	return hooks
 }
@@ -104,15 +103,17 @@ func flagSettings(line claudeLine, h Host) (settings, string) {
 	return s, ""
 }
 
-// pathRule is a permission rule whose path begins with one slash: Claude Code
-// takes it as relative to the folder of the settings file (two mean the root).
-// Moved with its file, a deny rule would guard another folder and let the first
-// one be read.
-var pathRule = regexp.MustCompile(`^(\w+)\(/[^/]`)
-
+// relativeRule says that a permission rule is like `Read(/secrets/**)`: Claude
+// Code takes a path that begins with one slash as relative to the folder of the
+// settings file (two mean the root). Moved with its file, a deny rule would
+// guard another folder and let the first one be read.
 func relativeRule(rule string) bool {
-	m := pathRule.FindStringSubmatch(rule)
-	return m != nil && m[1] != "Bash" // whose rules are commands, not paths
+	tool, path := word(rule)
+	if tool == "" || tool == "Bash" { // whose rules are commands, not paths
+		return false
+	}
+	path, ok := strings.CutPrefix(path, "(/")
+	return ok && path != "" && path[0] != '/'
 }
 
 // tiedToFolder says that settings mean something else in another folder.

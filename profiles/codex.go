@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -148,10 +147,25 @@ func (l codexLine) overrides(key string) bool {
 	})
 }
 
-var (
-	inlineHooksOff = regexp.MustCompile(`(^|[{,])\s*"?hooks"?\s*=\s*false\b`)
-	inlineHooksOn  = regexp.MustCompile(`(^|[{,])\s*"?hooks"?\s*=\s*true\b`)
-)
+// inlineHooksOff looks in the inline table features for its member hooks,
+// `{hooks = false}`. Where it is said twice, off wins: of hooks that are
+// expected and never heard a session learns too late.
+func inlineHooksOff(table string) (off, said bool) {
+	for _, member := range strings.FieldsFunc(table, func(r rune) bool { return r == '{' || r == ',' }) {
+		key, val, _ := strings.Cut(member, "=")
+		key = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(key), `"`), `"`)
+		if key != "hooks" {
+			continue
+		}
+		switch val, _ = word(strings.TrimSpace(val)); val {
+		case "false":
+			return true, true
+		case "true":
+			said = true
+		}
+	}
+	return false, said
+}
 
 // codexHooksOff finds out whether the feature is off. A switch on the command
 // line outdoes every -c, the last -c the profile, and that the configuration.
@@ -164,7 +178,7 @@ func codexHooksOff(line codexLine, h Host) bool {
 			return o.value == "false"
 		}
 		if o.key == "features" { // the whole table: it replaces what came before it
-			if off := inlineHooksOff.MatchString(o.value); off || inlineHooksOn.MatchString(o.value) {
+			if off, said := inlineHooksOff(o.value); said {
 				return off
 			}
 			break
@@ -206,14 +220,13 @@ func featureOff(text string) (off, said bool) {
 		if table != "" {
 			key = table + "." + key
 		}
-		val = strings.TrimSpace(val)
-		switch {
-		case key == "features.hooks":
-			return strings.HasPrefix(val, "false"), true
-		case key == "features" && inlineHooksOff.MatchString(val):
-			return true, true
-		case key == "features" && inlineHooksOn.MatchString(val):
-			return false, true
+		switch key {
+		case "features.hooks":
+			return strings.HasPrefix(strings.TrimSpace(val), "false"), true
+		case "features":
+			if off, said := inlineHooksOff(val); said {
+				return off, true
+			}
 		}
 	}
 	return false, false

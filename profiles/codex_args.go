@@ -7,16 +7,18 @@ import (
 
 // The option table of Codex 0.169.0: `codex --help` and the help of exec,
 // resume, fork and exec resume, which share one spelling.
-var codexOptions = optionTable(map[arity]string{
-	flag: `--all --approve-for-me --dangerously-bypass-approvals-and-sandbox
+func codexOptions() map[string]option {
+	return optionTable(map[arity]string{
+		flag: `--all --approve-for-me --dangerously-bypass-approvals-and-sandbox
 		--dangerously-bypass-hook-trust --ephemeral -h,--help --ignore-rules --ignore-user-config
 		--include-non-interactive --json --last --no-alt-screen --no-daemon --oss --search
 		--skip-git-repo-check --strict-config --trust -V,--version --worktree`,
-	value: `--add-dir -a,--ask-for-approval -C,--cd --color -c,--config --cyber-access-program --disable
+		value: `--add-dir -a,--ask-for-approval -C,--cd --color -c,--config --cyber-access-program --disable
 		--enable --local-provider -m,--model -o,--output-last-message --output-schema -p,--profile
 		--remote --remote-auth-token-env -s,--sandbox --thread-source`,
-	variadic: `-i,--image`,
-})
+		variadic: `-i,--image`,
+	})
+}
 
 // codexCommands are the subcommands; what is none of them is a prompt.
 var codexCommands = []string{
@@ -42,6 +44,7 @@ func (l codexLine) has(name string) bool { _, ok := l.seen[name]; return ok }
 
 func parseCodex(args []string) codexLine {
 	l := codexLine{seen: map[string]string{}, toggles: map[string]bool{}}
+	options := codexOptions()
 	open := false
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
@@ -54,7 +57,7 @@ func parseCodex(args []string) codexLine {
 			}
 			continue
 		}
-		opt, val, attached, ok := lookup(codexOptions, arg, l.seen)
+		opt, val, attached, ok := lookup(options, arg, l.seen)
 		open = ok && opt.arity == variadic && !attached
 		if !ok {
 			continue

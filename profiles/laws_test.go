@@ -17,7 +17,8 @@ import (
 
 // No hook of the user's is lost, none changes places, nothing else changes.
 func TestMergeLosesNothing(t *testing.T) {
-	events := append(slices.Collect(maps.Keys(claudeTimeouts)), "Setup", "PreToolUse", "some new event")
+	injected := claudeHooks("/opt/ll")
+	events := append(slices.Collect(maps.Keys(injected)), "Setup", "PreToolUse", "some new event")
 	slices.Sort(events)
 	group := rapid.Custom(func(t *rapid.T) json.RawMessage {
 		g := map[string]any{"hooks": []any{map[string]any{
@@ -44,7 +45,7 @@ func TestMergeLosesNothing(t *testing.T) {
 			user["hooks"] = encode(hooks)
 		}
 
-		merged, err := mergeHooks(user, claudeHooks("/opt/ll"))
+		merged, err := mergeHooks(user, injected)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,8 +63,8 @@ func TestMergeLosesNothing(t *testing.T) {
 		}
 		for _, e := range events {
 			want := slices.Clone(hooks[e])
-			if _, injected := claudeTimeouts[e]; injected {
-				want = append(want, encode(claudeHooks("/opt/ll")[e]))
+			if ours, ok := injected[e]; ok {
+				want = append(want, encode(ours))
 			}
 			if fmt.Sprintf("%s", got[e]) != fmt.Sprintf("%s", want) {
 				t.Fatalf("%s has\n%s\nwant\n%s", e, got[e], want)
@@ -78,8 +79,9 @@ func TestClaudeLineIsReadAsMeant(t *testing.T) {
 	word := rapid.StringMatching(`[a-z]{1,6}( [a-z]{1,4})?`).Filter(func(s string) bool { return !slices.Contains(claudeCommands, s) })
 	// What follows an option that takes a value, whatever it looks like.
 	anything := rapid.OneOf(word, rapid.SampledFrom([]string{"--settings", "--version", "-h", "mcp", "--session-id", "-"}))
+	options := claudeOptions()
 	byArity := map[arity][]string{}
-	for name, o := range claudeOptions {
+	for name, o := range options {
 		if o.name == "--settings" || o.name == "--help" || o.name == "--version" || o.name == "--print" {
 			continue
 		}
@@ -94,7 +96,7 @@ func TestClaudeLineIsReadAsMeant(t *testing.T) {
 		seen := map[string]bool{}
 		draw := func(a arity) string {
 			name := rapid.SampledFrom(byArity[a]).Draw(t, "option")
-			seen[claudeOptions[name].name] = true
+			seen[options[name].name] = true
 			return name
 		}
 		prompts, open := 0, false // open: a word here would be an option's

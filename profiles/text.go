@@ -12,6 +12,12 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// word cuts the letters, digits and underscores off the front of s.
+func word(s string) (word, rest string) {
+	rest = strings.TrimLeft(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+	return s[:len(s)-len(rest)], rest
+}
+
 // hookCommand is the shell line by which a harness calls us back.
 func hookCommand(exe, event string) string {
 	return quote(exe) + " hook " + event

@@ -1,0 +1,49 @@
+package profiles
+
+import (
+	"regexp"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// What is looked for in the user's words is written as a pattern here and by
+// hand in the package, where compiling a pattern would be paid for by every
+// hook that a harness runs. Both find the same.
+func TestHandWrittenPatterns(t *testing.T) {
+	slug := regexp.MustCompile(`[^A-Za-z0-9]`)
+	rule := regexp.MustCompile(`^(\w+)\(/[^/]`)
+	off := regexp.MustCompile(`(^|[{,])\s*"?hooks"?\s*=\s*false\b`)
+	on := regexp.MustCompile(`(^|[{,])\s*"?hooks"?\s*=\s*true\b`)
+
+	pieces := rapid.SampledFrom([]string{
+		"hooks", "hook", `"`, "=", " ", "\t", "{", "}", ",", "true", "false", "_", "x", "Read", "Bash", "(", "/", "é", "\xff", "\n",
+	})
+	text := rapid.Custom(func(t *rapid.T) string {
+		s := ""
+		for _, piece := range rapid.SliceOfN(pieces, 0, 12).Draw(t, "pieces") {
+			s += piece
+		}
+		return s
+	})
+	check := func(t *rapid.T, s string) {
+		if got, want := claudeSlug(s), slug.ReplaceAllString(s, "-"); got != want {
+			t.Fatalf("the slug of %q is %q, want %q", s, got, want)
+		}
+		m := rule.FindStringSubmatch(s)
+		if got, want := relativeRule(s), m != nil && m[1] != "Bash"; got != want {
+			t.Fatalf("%q is a relative rule: %v, want %v", s, got, want)
+		}
+		gotOff, gotSaid := inlineHooksOff(s)
+		wantOff := off.MatchString(s)
+		if wantSaid := wantOff || on.MatchString(s); gotOff != wantOff || gotSaid != wantSaid {
+			t.Fatalf("%q: off %v, said %v; want %v, %v", s, gotOff, gotSaid, wantOff, wantSaid)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		check(t, text.Draw(t, "text"))
+		// The same where chance seldom comes: what the patterns are there for.
+		check(t, rapid.StringMatching(`(\{| )?x?,? ?"?hooks"? ?= ?(true|false)[ ,}x_]?`).Draw(t, "table")+text.Draw(t, "rest"))
+		check(t, rapid.StringMatching(`(Read|Bash|Edit)?\(//?[a/é]?`).Draw(t, "rule"))
+	})
+}
