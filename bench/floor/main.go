@@ -1,0 +1,53 @@
+// Command floor runs its arguments in a pty and copies bytes, nothing else:
+// the floor for a wrapper written in Go. It has the faults of its kind: it
+// waits for whoever keeps the terminal open, and dies without tidying up.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+
+	"github.com/creack/pty"
+	"golang.org/x/term"
+)
+
+func main() {
+	code, err := run(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "floor:", err)
+	}
+	os.Exit(code)
+}
+
+func run(argv []string) (int, error) {
+	if len(argv) == 0 {
+		return 125, errors.New("nothing to run")
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	inner, err := pty.Start(cmd)
+	if err != nil {
+		return 125, err
+	}
+	if saved, err := term.MakeRaw(int(os.Stdin.Fd())); err == nil {
+		defer term.Restore(int(os.Stdin.Fd()), saved)
+	}
+	go io.Copy(inner, os.Stdin) // ends with the process
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := inner.Read(buf)
+		if _, err := os.Stdout.Write(buf[:n]); err != nil {
+			return 125, err
+		}
+		if err != nil {
+			break // EIO: nobody has the terminal open any more
+		}
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		return 125, err
+	}
+	return cmd.ProcessState.ExitCode(), nil
+}

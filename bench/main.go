@@ -1,0 +1,107 @@
+//go:build linux
+
+// Command bench measures lifeloop-wrap against floors: the least that a
+// program could do for the same effect, measured in the same run and by turns,
+// so that a busy machine slows both. Everything it says is a ratio or a
+// difference; the times beside them are for orientation and belong to this
+// machine and this minute.
+//
+//	go build -o bin/ ./cmd/lifeloop-wrap
+//	go run ./bench -wrap bin/lifeloop-wrap
+//	go run ./bench -wrap bin/lifeloop-wrap -only echo,hook -rounds 60
+//
+// It exits 1 when a target is missed, after printing all that was measured,
+// and 2 when it could not measure. No test depends on it.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// A row is one line of the table.
+type row struct {
+	what        string
+	floor, ours string // medians
+	ratio       string // ours to the floor, or their difference
+	spread      string // the middle half of the pairs
+	target      string
+	missed      bool
+}
+
+// A bench is what the measurements share.
+type bench struct {
+	wrap   string // the program under test
+	dir    string // for everything that is written
+	rounds int
+}
+
+var measurements = []struct {
+	name string
+	run  func(*bench) ([]row, error)
+}{
+	{"echo", echo},
+	{"hook", hook},
+	{"throughput", throughput},
+	{"start", start},
+	{"exit", exit},
+	{"append", appends},
+}
+
+func main() {
+	missed, err := run()
+	switch {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(2)
+	case missed:
+		fmt.Println("\na target is missed")
+		os.Exit(1)
+	}
+}
+
+func run() (missed bool, err error) {
+	b := &bench{}
+	flag.StringVar(&b.wrap, "wrap", "bin/lifeloop-wrap", "the `program` to measure")
+	flag.IntVar(&b.rounds, "rounds", 24, "`pairs` of each measurement, at least 20 for the echo")
+	only := flag.String("only", "", "the `names` of the measurements to make, separated by commas")
+	flag.Parse()
+	if b.wrap, err = filepath.Abs(b.wrap); err != nil {
+		return false, err
+	}
+	if b.dir, err = os.MkdirTemp("", "lifeloop-bench-"); err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(b.dir)
+	if err := b.build("bench/empty", "bench/floor", "testdata/fakeharness"); err != nil {
+		return false, err
+	}
+
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "WHAT\tFLOOR\tOURS\tRATIO\tHALF OF THE PAIRS\tTARGET\t")
+	var errs []error
+	for _, m := range measurements {
+		if *only != "" && !slices.Contains(strings.Split(*only, ","), m.name) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "%s…\n", m.name)
+		rows, err := m.run(b)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", m.name, err))
+		}
+		for _, r := range rows {
+			verdict := ""
+			if r.missed {
+				verdict, missed = "MISSED", true
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.what, r.floor, r.ours, r.ratio, r.spread, r.target, verdict)
+		}
+	}
+	return missed, errors.Join(append(errs, table.Flush())...)
+}

@@ -1,0 +1,157 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+// patience is how long any one program may take.
+const patience = time.Minute
+
+func (b *bench) build(folders ...string) error {
+	for _, folder := range folders {
+		cmd := exec.Command("go", "build", "-trimpath", "-o", b.program(filepath.Base(folder)), "lifeloop/"+folder)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", folder, err, out)
+		}
+	}
+	return nil
+}
+
+func (b *bench) program(name string) string { return filepath.Join(b.dir, name) }
+
+// command is a program that finds nothing of the user's.
+func (b *bench) command(argv ...string) *exec.Cmd {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir = b.dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TERM=xterm-256color", "HOME=" + b.dir, "XDG_RUNTIME_DIR=" + b.dir,
+		"LIFELOOP_STATE_DIR=" + filepath.Join(b.dir, "state")}
+	return cmd
+}
+
+// below is argv below lifeloop-wrap.
+func (b *bench) below(argv ...string) []string {
+	return append([]string{b.wrap, "run", "--"}, argv...)
+}
+
+// faked is a fakeharness that follows script.
+func (b *bench) faked(script string) []string {
+	return []string{b.program("fakeharness"), "--script-json", script}
+}
+
+// A screen is a program in a terminal, and we are the person.
+type screen struct {
+	cmd *exec.Cmd
+	tty *os.File
+}
+
+func open(cmd *exec.Cmd) (*screen, error) {
+	blocking, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 120})
+	if err != nil {
+		return nil, err
+	}
+	defer blocking.Close()
+	// What pty gives blocks in the system call and knows no deadline.
+	fd, err := unix.FcntlInt(blocking.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &screen{cmd, os.NewFile(uintptr(fd), "screen")}
+	return s, s.tty.SetReadDeadline(time.Now().Add(patience))
+}
+
+// until reads until text was on the screen.
+func (s *screen) until(text string) error {
+	var seen []byte
+	buf := make([]byte, 4096)
+	for !bytes.Contains(seen, []byte(text)) {
+		n, err := s.tty.Read(buf)
+		seen = append(seen, buf[:n]...)
+		if err != nil {
+			return fmt.Errorf("wait for %q, after %q: %w", text, seen, err)
+		}
+	}
+	return nil
+}
+
+// settle throws away what still comes, until nothing does.
+func (s *screen) settle() error {
+	defer s.tty.SetReadDeadline(time.Now().Add(patience))
+	buf := make([]byte, 4096)
+	for {
+		if err := s.tty.SetReadDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
+			return err
+		}
+		_, err := s.tty.Read(buf)
+		if os.IsTimeout(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// close reads to the end, waits, and tells when the program had ended. A
+// program that exits with a code other than 0 is an error.
+func (s *screen) close() (ended time.Time, err error) {
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		_, _ = io.Copy(io.Discard, s.tty) // EIO at the end
+	}()
+	watchdog := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
+	err = s.cmd.Wait()
+	ended = time.Now()
+	watchdog.Stop()
+	// Somebody may keep the terminal open for longer than the program lived.
+	_ = s.tty.SetReadDeadline(time.Now())
+	<-drained
+	return ended, errorsOf(err, s.tty.Close())
+}
+
+// kill ends a program that is no more needed.
+func (s *screen) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+	_ = s.tty.Close()
+}
+
+func errorsOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// took runs cmd from its start to its end, without a terminal.
+func took(cmd *exec.Cmd) (time.Duration, error) {
+	watchdog := time.AfterFunc(patience, func() {
+		if cmd.Process != nil {
+			_ = cmd.Process.Kill()
+		}
+	})
+	defer watchdog.Stop()
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	err := cmd.Wait()
+	return time.Since(began), err
+}

@@ -1,0 +1,46 @@
+//go:build linux
+
+package main
+
+import "time"
+
+// start is what it costs to have the shortest program wrapped, from its start
+// to the end of everything: launch, session, receipts, exit.
+func start(b *bench) ([]row, error) {
+	run := func(argv ...string) (time.Duration, error) {
+		began := time.Now()
+		s, err := open(b.command(argv...))
+		if err != nil {
+			return 0, err
+		}
+		ended, err := s.close()
+		return ended.Sub(began), err
+	}
+	var bare, unkept, loop pairs
+	for range b.rounds {
+		direct, err := run("true")
+		if err != nil {
+			return nil, err
+		}
+		wrapped, err := run(b.below("true")...)
+		if err != nil {
+			return nil, err
+		}
+		noLedger, err := run(b.wrap, "run", "--no-ledger", "--", "true")
+		if err != nil {
+			return nil, err
+		}
+		floor, err := run(b.program("floor"), "true")
+		if err != nil {
+			return nil, err
+		}
+		bare.add(direct, wrapped)
+		unkept.add(direct, noLedger)
+		loop.add(direct, floor)
+	}
+	return []row{
+		loop.extraRow("true in a bare pty loop − direct"),
+		bare.extraRow("true wrapped − direct"),
+		unkept.extraRow("true wrapped, --no-ledger − direct"),
+	}, nil
+}

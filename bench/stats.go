@@ -1,0 +1,81 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// pairs are times of the floor and of ours that were taken one after the
+// other.
+type pairs struct{ floor, ours []time.Duration }
+
+func (p *pairs) add(floor, ours time.Duration) {
+	p.floor, p.ours = append(p.floor, floor), append(p.ours, ours)
+}
+
+// ratios of ours to the floor, pair by pair, sorted.
+func (p *pairs) ratios() []float64 {
+	var r []float64
+	for i := range p.floor {
+		r = append(r, float64(p.ours[i])/float64(p.floor[i]))
+	}
+	slices.Sort(r)
+	return r
+}
+
+// extra is what ours took longer, pair by pair, sorted.
+func (p *pairs) extra() []time.Duration {
+	var d []time.Duration
+	for i := range p.floor {
+		d = append(d, p.ours[i]-p.floor[i])
+	}
+	slices.Sort(d)
+	return d
+}
+
+// at is the value below which the share q of sorted lies.
+func at[T any](sorted []T, q float64) T { return sorted[int(q*float64(len(sorted)-1)+0.5)] }
+
+func median(d []time.Duration) time.Duration { return at(slices.Sorted(slices.Values(d)), 0.5) }
+
+// ratioRow is a row of ratios, with no target yet.
+func (p *pairs) ratioRow(what string) row {
+	r := p.ratios()
+	return row{what: what, floor: short(median(p.floor)), ours: short(median(p.ours)),
+		ratio: fmt.Sprintf("%.3f", at(r, 0.5)), spread: fmt.Sprintf("%.3f … %.3f", at(r, 0.25), at(r, 0.75)), target: "-"}
+}
+
+// atMost sets a target for the median ratio.
+func (r row) atMost(limit float64, p *pairs) row {
+	r.target = fmt.Sprintf("≤ %.2f", limit)
+	r.missed = at(p.ratios(), 0.5) > limit
+	return r
+}
+
+// extraRow is a row of differences, with no target yet.
+func (p *pairs) extraRow(what string) row {
+	d := p.extra()
+	return row{what: what, floor: short(median(p.floor)), ours: short(median(p.ours)),
+		ratio: "+" + short(at(d, 0.5)), spread: short(at(d, 0.25)) + " … " + short(at(d, 0.75)), target: "-"}
+}
+
+// within sets a target for the median difference.
+func (r row) within(limit time.Duration, p *pairs) row {
+	r.target = "≤ +" + short(limit)
+	r.missed = at(p.extra(), 0.5) > limit
+	return r
+}
+
+// short is a duration with three digits or so.
+func short(d time.Duration) string {
+	switch a := d.Abs(); {
+	case a < time.Millisecond:
+		return d.Round(100 * time.Nanosecond).String()
+	case a < 100*time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
