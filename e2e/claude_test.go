@@ -30,7 +30,8 @@ var claude = kind{
 	},
 	seed: func(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(home, ".claude.json"),
-			[]byte(`{"hasCompletedOnboarding":true,"projects":{"/home/dev/project":{"hasTrustDialogAccepted":true}}}`), 0o600))
+			[]byte(`{"hasCompletedOnboarding":true,"officialMarketplaceAutoInstallAttempted":true,"officialMarketplaceAutoInstalled":true,
+				"projects":{"/home/dev/project":{"hasTrustDialogAccepted":true}}}`), 0o600))
 	},
 }
 

@@ -86,6 +86,7 @@ func (s story) play(t *testing.T) {
 		if want := cmp.Or(s.exitWrapped, s.exit); bare.code != s.exit || wrapped.code != want {
 			t.Errorf("exit code: bare %d, want %d; wrapped %d, want %d", bare.code, s.exit, wrapped.code, want)
 		}
+		compareHomes(t, bare.home, wrapped.home)
 		compareTold(t, s.told, wrapped.record.events)
 		wrapped.record.checkReceipts(t)
 		if t.Failed() {
@@ -98,6 +99,7 @@ func (s story) play(t *testing.T) {
 type performance struct {
 	run    *run
 	code   int
+	home   tree
 	record record // of a wrapped one
 }
 
@@ -108,7 +110,7 @@ func (s story) perform(t *testing.T, wrapped bool) performance {
 	if s.script != nil {
 		s.script(r)
 	}
-	p := performance{run: r, code: r.leaves()}
+	p := performance{run: r, code: r.leaves(), home: homeTree(t)}
 	if wrapped {
 		// What is left is the model server.
 		if !poll(2*time.Second, func() bool { return len(others()) == 1 }) {

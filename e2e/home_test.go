@@ -1,0 +1,162 @@
+//go:build e2e && linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A tree is a home: for every file its mode and, of the files that people and
+// programs configure, the content. What differs from run to run (ids, times,
+// measurements) is blanked out.
+type tree map[string]string
+
+func homeTree(t *testing.T) tree {
+	t.Helper()
+	out := tree{}
+	err := filepath.WalkDir(home, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		name := blank(strings.TrimPrefix(path, home))
+		out[name] = info.Mode().String()
+		if d.Type().IsRegular() && isConfiguration(name) {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			out[name] += "\n" + blankContent(name, data)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	return out
+}
+
+// isConfiguration says that a file may tell a harness how to behave: its
+// settings, and whatever lies in the project.
+func isConfiguration(name string) bool {
+	base := filepath.Base(name)
+	return name == "/.claude.json" || strings.HasPrefix(name, "/project/") || strings.HasPrefix(base, "settings") ||
+		strings.HasPrefix(base, "hooks") || strings.HasSuffix(base, ".toml")
+}
+
+var (
+	uuids   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	stamps  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(\.\d+Z)?`)
+	numbers = regexp.MustCompile(`\d{9,}`)
+	digests = regexp.MustCompile(`[0-9a-f]{64}`)
+	days    = regexp.MustCompile(`/\d{4}/\d\d/\d\d/`)
+	process = regexp.MustCompile(`/sessions/\d+\.json`)
+	random  = regexp.MustCompile(`(/codex-arg0|/snapshot-bash-\d+-)\w{6}`)
+)
+
+func blank(s string) string {
+	s = random.ReplaceAllString(s, "${1}RANDOM")
+	s = uuids.ReplaceAllString(s, "ID")
+	s = stamps.ReplaceAllString(s, "TIME")
+	s = days.ReplaceAllString(s, "/DAY/")
+	s = process.ReplaceAllString(s, "/sessions/PID.json")
+	s = digests.ReplaceAllString(s, "DIGEST")
+	return numbers.ReplaceAllString(s, "N")
+}
+
+// blankContent blanks the values of a JSON document by key and the rest by
+// pattern.
+func blankContent(name string, data []byte) string {
+	var v any
+	if strings.HasSuffix(name, ".json") && json.Unmarshal(data, &v) == nil {
+		measured(v)
+		data, _ = json.MarshalIndent(v, "", " ")
+	}
+	return blank(string(data))
+}
+
+// measured blanks what a harness measures and writes down of its last session.
+func measured(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, value := range v {
+			if key == "lastSessionMetrics" { // how long frames and hooks took
+				v[key] = "measured"
+				continue
+			}
+			if _, isNumber := value.(float64); isNumber && measurement.MatchString(key) {
+				v[key] = "measured"
+			} else {
+				measured(value)
+			}
+		}
+	case []any:
+		for _, value := range v {
+			measured(value)
+		}
+	}
+}
+
+var measurement = regexp.MustCompile(`^lastFps|Duration|_ms_|(Time|Timestamp|At)$`)
+
+// eitherWay are files that a harness writes or not, for reasons of its own.
+var eitherWay = regexp.MustCompile(strings.Join([]string{
+	// Claude Code makes it for whoever may set variables: its tools and every
+	// SessionStart hook, so also ours. It stays empty.
+	`^/\.claude/session-env(/ID)?$`,
+	// It sometimes begins the transcript of a session in which nothing was said.
+	`^/\.claude/projects(/-home-dev-project(/ID\.jsonl)?)?$`,
+	// So does Codex.
+	`^/\.codex/(sessions(/\d+)*(/DAY/rollout-TIME-ID\.jsonl)?|thread_history_\d+\.sqlite(-shm|-wal)?)$`,
+	// Claude Code writes it some time after its first start.
+	`^/\.local`,
+	// Codex asks the model for a title beside the turn and writes it down when
+	// the answer comes before the end.
+	`^/\.codex/session_index\.jsonl`,
+	`^/\.codex/tui-thread-reference-capabilities`,
+}, "|"))
+
+// compareHomes says what is different in the home of a wrapped run.
+func compareHomes(t *testing.T, bare, wrapped tree) {
+	t.Helper()
+	names := maps.Clone(bare)
+	maps.Copy(names, wrapped)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		b, w := bare[name], wrapped[name]
+		switch {
+		case b == w || (b == "" || w == "") && eitherWay.MatchString(name):
+		case b == "":
+			t.Errorf("home: only wrapped there is %s (%s)", name, w)
+		case w == "":
+			t.Errorf("home: only bare there is %s (%s)", name, b)
+		default:
+			t.Errorf("home: %s is different\nonly bare:\n%s\nonly wrapped:\n%s", name, without(b, w), without(w, b))
+		}
+	}
+}
+
+// without are the lines of a that b does not have.
+func without(a, b string) string {
+	has := map[string]bool{}
+	for line := range strings.Lines(b + "\n") {
+		has[strings.TrimSpace(line)] = true
+	}
+	var out strings.Builder
+	for line := range strings.Lines(a + "\n") {
+		if !has[strings.TrimSpace(line)] {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
