@@ -10,3 +10,6 @@ func Hard(k *Kernel) string {
 	}
 	return string(b)
 }
+
+// Apply folds one fact, as Replay folds all of them.
+func Apply(k *Kernel, f Fact) { k.apply(f) }

@@ -22,7 +22,7 @@ func (s *step) open(id, cause string, ev []lifeloop.Evidence) {
 // started tells session.started once.
 func (s *step) started(cause string, ev []lifeloop.Evidence, h *hook) {
 	hs := s.current()
-	if hs.Started {
+	if hs.Started || hs.Ending {
 		return
 	}
 	if cause == "" {
@@ -75,6 +75,9 @@ func (s *step) signals(in SignalsSeen) {
 
 // signal folds one signal. h is the hook that brought it, if one did.
 func (s *step) signal(sig telemetry.Signal, h *hook) {
+	if s.soft.draining {
+		return // the end was told
+	}
 	if s.hard.Scope == 0 {
 		if !s.cfg.Observing || sig.Agent != "" || sig.Kind == telemetry.SessionGone {
 			return
@@ -110,6 +113,9 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 		}
 		s.turnSignal(sig, h)
 	}
+	if s.current().Ended {
+		return // its last words were told; the figures of its file are no news
+	}
 	for _, o := range s.soft.synth.See(sig, s.now) {
 		s.observed(o)
 	}
@@ -118,6 +124,8 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 	hs := s.current()
 	switch {
+	case h == nil && s.wasOver(sig.Session):
+		return // a file of a session that is over was read to its end late
 	case hs.Ended:
 		s.open(sig.Session, sig.Cause, by(sig))
 	case hs.ID == "" && sig.Session != "":
@@ -132,6 +140,16 @@ func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 	s.started(sig.Cause, by(sig), h)
 }
 
+// wasOver says whether a harness session of this id has ended.
+func (s *step) wasOver(id string) bool {
+	for _, hs := range s.hard.Sessions {
+		if id != "" && hs.ID == id && hs.Ended {
+			return true
+		}
+	}
+	return false
+}
+
 // sessionGone tells the end as far as the harness tells it: the process may
 // still write, so session.ended waits for its exit unless the harness goes on
 // with another session.
@@ -143,6 +161,7 @@ func (s *step) sessionGone(sig telemetry.Signal) {
 	if hs.ID == "" && sig.Session != "" {
 		s.bind(sig.Session, sig.Source+": "+sig.Detail)
 	}
+	s.started("unknown", by(sig), nil) // what tells its end is a sign of its life
 	if sig.Reason == "clear" || sig.Reason == "resume" {
 		s.over(sig.Reason, by(sig))
 		return

@@ -268,6 +268,9 @@ func New(cfg Config) *Kernel {
 
 // Step advances the kernel by one input.
 func (k *Kernel) Step(now time.Time, in Input) Turn {
+	if k.hard.State.Terminal() {
+		return Turn{} // what still waited in the inbox changes nothing any more
+	}
 	s := step{Kernel: k, now: now}
 	k.soft.now = now
 	switch in := in.(type) {
@@ -363,7 +366,7 @@ func (k *Kernel) Deadline() (at time.Time, ok bool) {
 		}
 	}
 	for _, p := range k.soft.waiting {
-		if p.expires != nil {
+		if p.expires != nil && p.hook == "" { // in an answer it is beyond recall
 			earliest(time.Unix(*p.expires, 0))
 		}
 	}

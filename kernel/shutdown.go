@@ -348,8 +348,15 @@ func (s *step) endReason() string {
 // ledgerLost ends all acting: hooks are answered empty, nobody is called, and
 // nothing durable is claimed any more (DECISIONS X4).
 func (s *step) ledgerLost() {
-	s.degrade("receipts.receipt_ledger", s.cfg.Manifest.Receipts.ReceiptLedger, lifeloop.Unavailable, "the ledger refused a write")
 	s.soft.lame = true
+	s.degrade("receipts.receipt_ledger", s.cfg.Manifest.Receipts.ReceiptLedger, lifeloop.Unavailable, "the ledger refused a write")
+	for _, c := range s.cfg.Clients {
+		q := s.soft.queue[c.ID]
+		s.soft.queue[c.ID] = nil
+		for _, id := range q {
+			s.receiptFor(s.hard.Calls[id], lifeloop.Failed, lifeloop.InternalError, "", []string{"the ledger is lost"})
+		}
+	}
 	for _, p := range append([]*parcel(nil), s.soft.waiting...) {
 		if p.hook == "" {
 			s.giveUp(p, "the ledger is lost")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lifeloop/lifeloop"
+	"lifeloop/session"
 	"lifeloop/telemetry"
 )
 
@@ -320,6 +321,9 @@ func (s *step) receiptFor(k *call, st lifeloop.Status, failure lifeloop.FailureC
 		r.RetryClass = &retry
 	}
 	s.record(ReceiptIssued{Receipt: r, Call: k.ID, Scope: k.Scope})
+	if s.hard.State == session.Pending {
+		return // a session that is refused tells no event (DECISIONS H5)
+	}
 	for _, c := range s.cfg.Clients {
 		if c.Events[lifeloop.ReceiptEmitted] {
 			s.tell(telling{event: lifeloop.ReceiptEmitted, scope: k.Scope, mode: k.Mode, evidence: own("receipt"),

@@ -1,0 +1,745 @@
+package kernel_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
+	"lifeloop/session"
+	"lifeloop/synth"
+	"lifeloop/telemetry"
+)
+
+// A judge watches one kernel from outside and keeps, in its own way, the books
+// that the laws speak of. It is told every input and every turn.
+type judge struct {
+	t      require.TestingT
+	cfg    kernel.Config
+	k      *kernel.Kernel
+	shadow *kernel.Kernel // folds what the ledger holds, as a restart would
+	now    time.Time
+
+	over     bool // a terminal state was recorded
+	lame     bool
+	refused  bool
+	launched int
+	released int
+	drains   int
+
+	scope    int
+	sessions map[int][]lifeloop.Event
+	frames   map[string][]lifeloop.Event
+	open     []string // frames, outermost first
+	sequence map[int]int64
+
+	told     map[string]string         // event id → who must hear it: clients, sorted, joined
+	receipts map[string]map[string]int // event id → client → receipts
+	issued   map[string]lifeloop.Receipt
+	calls    map[string]string // call → client, until it was handed over
+	flying   map[string]string // client → call
+	payloads map[string]int    // call#index → how often it was settled
+
+	asked map[string]*asked
+	reach map[string]int // what this world got to, for the test of the generator
+}
+
+// asked is one call of a hook.
+type asked struct {
+	capacity       int
+	deadline       time.Time
+	answers, heard int
+	gone           bool
+}
+
+func newJudge(t require.TestingT, cfg kernel.Config, now time.Time) *judge {
+	return &judge{t: t, cfg: cfg, k: kernel.New(cfg), shadow: kernel.New(cfg), now: now,
+		sessions: map[int][]lifeloop.Event{}, frames: map[string][]lifeloop.Event{}, sequence: map[int]int64{},
+		told: map[string]string{}, receipts: map[string]map[string]int{}, issued: map[string]lifeloop.Receipt{},
+		calls: map[string]string{}, flying: map[string]string{}, payloads: map[string]int{}, asked: map[string]*asked{},
+		reach: map[string]int{}}
+}
+
+// step hands one input to the kernel and holds the turn against the laws.
+func (j *judge) step(in kernel.Input) {
+	switch in := in.(type) {
+	case kernel.HookAsked:
+		j.asked[in.Hook] = &asked{capacity: in.Call.Capacity, deadline: in.Deadline}
+	case kernel.HookClosed:
+		if a := j.asked[in.Hook]; a != nil && a.answers == 0 {
+			a.gone = true
+		}
+	case kernel.LedgerLost:
+		j.lame = true
+	case kernel.Returned:
+		for client, call := range j.flying {
+			if call == in.Call {
+				delete(j.flying, client)
+			}
+		}
+	}
+	wasOver := j.over
+	turn := j.k.Step(j.now, in)
+	if wasOver {
+		require.Empty(j.t, turn, "terminal is terminal: %T", in)
+		return
+	}
+	for _, f := range turn.Facts {
+		require.False(j.t, j.over, "a fact after the terminal state: %s", tell(f))
+		j.fact(f)
+		kind, body, err := kernel.Encode(f)
+		require.NoError(j.t, err)
+		back, err := kernel.Decode(kind, body)
+		require.NoError(j.t, err)
+		kernel.Apply(j.shadow, back)
+	}
+	require.Equal(j.t, kernel.Hard(j.k), kernel.Hard(j.shadow), "the replay law")
+	checkTurn(j.t, turn)
+	must := false
+	for _, f := range turn.Facts {
+		switch f.(type) {
+		case kernel.ReceiptIssued, kernel.SessionMoved, kernel.Launching, kernel.StopSent, kernel.Placing, kernel.Exited:
+			must = true
+		}
+	}
+	if must {
+		require.True(j.t, turn.Sync, "on the disk before anything is done about it")
+	}
+	for _, e := range turn.Effects {
+		j.effect(e)
+	}
+	for id, a := range j.asked {
+		if !a.gone && a.answers == 0 {
+			require.True(j.t, j.now.Before(a.deadline), "hook %s is not answered at its deadline", id)
+		}
+	}
+	if at, ok := j.k.Deadline(); ok {
+		require.True(j.t, at.After(j.now), "the next deadline %s is not after now, %s: a busy loop", at, j.now)
+	}
+	_, done := j.k.Done()
+	require.Equal(j.t, j.over, done, "done is what is recorded")
+	if done {
+		_, waits := j.k.Deadline()
+		require.False(j.t, waits, "nothing to wake for any more")
+	}
+}
+
+func (j *judge) fact(f kernel.Fact) {
+	j.reach["fact "+kernel.Kind(f)]++
+	switch f := f.(type) {
+	case kernel.SessionMoved:
+		require.NoError(j.t, session.Check(f.From, f.To))
+		j.over = f.To.Terminal()
+		j.refused = j.refused || f.To == session.Rejected
+		j.reach["state "+string(f.To)]++
+	case kernel.HarnessSessionOpened:
+		require.Equal(j.t, j.scope+1, f.Scope, "scopes count from 1")
+		if j.scope > 0 {
+			require.Contains(j.t, j.sessions[j.scope], lifeloop.SessionEnded, "one harness session at a time")
+		}
+		j.scope = f.Scope
+		j.reach[fmt.Sprint("scope ", min(f.Scope, 3))]++
+	case kernel.Bound:
+		require.Equal(j.t, j.scope, f.Scope)
+		require.NotEqual(j.t, f.Was, f.ID)
+	case kernel.Observed:
+		j.observed(f)
+	case kernel.Dispatched:
+		require.Contains(j.t, j.calls, f.Call, "handed over once, and before its receipt")
+		delete(j.calls, f.Call)
+	case kernel.Answered:
+		for i := range f.Payloads {
+			j.payloads[fmt.Sprint(f.Call, "#", i)] = 0
+		}
+	case kernel.PayloadSettled:
+		key := fmt.Sprint(f.Call, "#", f.Index)
+		require.Contains(j.t, j.payloads, key)
+		j.payloads[key]++
+		require.Equal(j.t, 1, j.payloads[key], "payload %s is settled twice", key)
+		j.reach["settled "+string(f.Status)+" "+f.Why]++
+	case kernel.HookHeard:
+		a := j.asked[f.Hook]
+		require.NotNil(j.t, a)
+		a.heard++
+		require.Equal(j.t, 1, a.heard, "hook %s is told twice", f.Hook)
+	case kernel.ReceiptIssued:
+		j.receipt(f)
+	}
+}
+
+var frameOrder = []lifeloop.Event{lifeloop.FrameOpening, lifeloop.FrameOpened, lifeloop.FrameEnding, lifeloop.FrameEnded}
+
+func (j *judge) observed(f kernel.Observed) {
+	r := f.Record
+	j.reach["event "+string(r.Event)]++
+	require.NotContains(j.t, j.told, r.EventID)
+	had := j.sessions[f.Scope]
+	switch {
+	case r.Event == lifeloop.SessionStarting:
+		require.Empty(j.t, had)
+		j.sessions[f.Scope] = append(had, r.Event)
+	case r.Event.Session():
+		order := []lifeloop.Event{lifeloop.SessionStarting, lifeloop.SessionStarted, lifeloop.SessionEnding, lifeloop.SessionEnded}
+		last := slices.Index(order, had[len(had)-1])
+		at := slices.Index(order, r.Event)
+		require.True(j.t, at == last+1 || r.Event == lifeloop.SessionEnding && last == 0, "%s after %v", r.Event, had)
+		j.sessions[f.Scope] = append(had, r.Event)
+		if r.Event == lifeloop.SessionEnded {
+			require.Empty(j.t, j.open, "a frame outlives its session")
+		}
+	case r.Event.Frame():
+		require.Equal(j.t, lifeloop.SessionStarted, had[len(had)-1], "a frame outside of a session")
+		id := r.FrameContext.FrameID
+		told := j.frames[id]
+		require.Less(j.t, len(told), len(frameOrder), "frame %s is over", id)
+		require.Equal(j.t, frameOrder[len(told)], r.Event, "frame %s was told %v", id, told)
+		j.frames[id] = append(told, r.Event)
+		switch r.Event {
+		case lifeloop.FrameOpening:
+			j.open = append(j.open, id)
+		case lifeloop.FrameEnded:
+			require.Equal(j.t, j.open[len(j.open)-1], id, "innermost first")
+			j.open = j.open[:len(j.open)-1]
+			j.reach[fmt.Sprint("frame ", r.Data["outcome"])]++
+		}
+	case r.Event == lifeloop.ContextPressureObserved, r.Event == lifeloop.ContextCompacted:
+		require.NotContains(j.t, had, lifeloop.SessionEnded, "%s of a session that is over", r.Event)
+	}
+	var hear []string
+	for _, c := range j.cfg.Clients {
+		if c.Events[r.Event] && !j.lame {
+			hear = append(hear, c.ID)
+		}
+	}
+	var calls []string
+	for _, c := range f.Calls {
+		calls = append(calls, c.Client)
+		j.calls[c.Call] = c.Client
+	}
+	require.Equal(j.t, hear, calls, "%s is told to those who subscribed, once each", r.Event)
+	if r.Event == lifeloop.ReceiptEmitted {
+		return // it makes no receipt of its own
+	}
+	if len(j.cfg.Clients) == 0 && r.Event != lifeloop.SupervisorTick {
+		hear = []string{kernel.SelfClient}
+	}
+	slices.Sort(hear)
+	j.told[r.EventID] = strings.Join(hear, " ")
+}
+
+func (j *judge) receipt(f kernel.ReceiptIssued) {
+	r := f.Receipt
+	j.reach["receipt "+string(r.Status)]++
+	for _, w := range r.Warnings {
+		if w == "client_busy" || w == "queue_full" {
+			j.reach["receipt "+w]++
+		}
+	}
+	if j.cfg.Ledger && !j.lame {
+		require.NotNil(j.t, r.Sequence)
+		j.sequence[f.Scope]++
+		require.Equal(j.t, j.sequence[f.Scope], *r.Sequence, "dense from 1")
+	} else {
+		require.Nil(j.t, r.Sequence, "without a ledger nothing is numbered")
+	}
+	if r.ParentReceiptID != nil {
+		parent, known := j.issued[*r.ParentReceiptID]
+		require.True(j.t, known, "a parent comes first")
+		require.Equal(j.t, []string{r.ClientID, r.InvocationID}, []string{parent.ClientID, parent.InvocationID})
+	}
+	j.issued[r.ReceiptID] = r
+	delete(j.calls, f.Call)
+	if f.Call == "" && j.told[r.EventID] == "" {
+		return // of a session that was refused
+	}
+	if j.receipts[r.EventID] == nil {
+		j.receipts[r.EventID] = map[string]int{}
+	}
+	j.receipts[r.EventID][r.ClientID]++
+	require.Equal(j.t, 1, j.receipts[r.EventID][r.ClientID], "one receipt per event and client")
+}
+
+func (j *judge) effect(e kernel.Effect) {
+	j.reach[strings.Replace(fmt.Sprintf("%T", e), "kernel.", "effect ", 1)]++
+	switch e := e.(type) {
+	case kernel.Launch:
+		j.launched++
+	case kernel.Release:
+		j.released++
+	case kernel.DrainSources:
+		j.drains++
+	case kernel.Dispatch:
+		require.False(j.t, j.lame, "a client is called although the ledger is lost")
+		require.Positive(j.t, e.Timeout)
+		require.NotContains(j.t, j.flying, e.Client, "one call in flight per client")
+		j.flying[e.Client] = e.Call
+	case kernel.Cancel:
+		for client, call := range j.flying {
+			if call == e.Call {
+				delete(j.flying, client)
+			}
+		}
+	case kernel.HookAnswer:
+		a := j.asked[e.Hook]
+		require.NotNil(j.t, a)
+		require.False(j.t, a.gone, "an answer to a hook that left")
+		a.answers++
+		require.Equal(j.t, 1, a.answers, "hook %s is answered twice", e.Hook)
+		if e.Context.Len() > 0 {
+			j.reach["effect HookAnswer with payloads"]++
+			require.False(j.t, j.lame, "a payload is placed although the ledger is lost")
+			require.LessOrEqual(j.t, e.Context.Len(), a.capacity)
+		}
+	}
+}
+
+// ended holds what must be true once all is over.
+func (j *judge) ended() {
+	_, done := j.k.Done()
+	require.True(j.t, done, "the harness is gone, the sources are read, the clients had their time")
+	if j.refused {
+		require.Zero(j.t, j.launched)
+		require.Empty(j.t, j.told, "a refused session tells nothing")
+		return
+	}
+	if !j.cfg.Observing {
+		require.Equal(j.t, 1, j.launched)
+		require.Equal(j.t, 1, j.released, "the terminal is given back once")
+		require.Empty(j.t, j.open, "frames are left open")
+		for scope := 1; scope <= j.scope; scope++ {
+			require.Contains(j.t, j.sessions[scope], lifeloop.SessionEnded, "scope %d", scope)
+		}
+	}
+	for event, clients := range j.told {
+		require.Equal(j.t, clients, strings.Join(slices.Sorted(maps.Keys(j.receipts[event])), " "), "receipts of %s", event)
+	}
+	for key, n := range j.payloads {
+		require.Equal(j.t, 1, n, "payload %s", key)
+	}
+	for id, a := range j.asked {
+		require.Equal(j.t, 1, a.heard, "hook %s is on the ledger once", id)
+		if !a.gone {
+			require.Equal(j.t, 1, a.answers, "hook %s is answered once", id)
+		}
+	}
+	require.Empty(j.t, j.flying, "a client is left running")
+}
+
+// A fate draws one random world: inputs of the right type, in an order that
+// the supervisor could hand them in, with values that need not make sense.
+type fate struct {
+	*judge
+	r       *rapid.T
+	hooks   int
+	turns   int
+	old     []string // calls that were in flight once
+	alive   bool
+	pending bool // the launch is under way
+	exited  bool
+	past    []moment
+}
+
+type moment struct {
+	now time.Time
+	in  kernel.Input
+}
+
+// String tells the world to whoever has to understand its failure.
+func (w *fate) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "a world of %+v\n", w.cfg)
+	for _, m := range w.past {
+		words, err := json.Marshal(m.in)
+		if err != nil {
+			words = []byte(err.Error())
+		}
+		fmt.Fprintf(&b, "%s  %s %s\n", m.now.Format("15:04:05.000"), strings.TrimPrefix(fmt.Sprintf("%T", m.in), "kernel."), words)
+	}
+	return b.String()
+}
+
+func pick[T any](r *rapid.T, label string, from ...T) T {
+	return rapid.SampledFrom(from).Draw(r, label)
+}
+
+func chance(r *rapid.T, label string, of int) bool { return rapid.IntRange(1, of).Draw(r, label) == 1 }
+
+func (w *fate) feed(in kernel.Input) {
+	w.past = append(w.past, moment{w.now, in})
+	w.step(in)
+}
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// drawConfig draws what is fixed for the life of a kernel.
+func drawConfig(r *rapid.T) kernel.Config {
+	n := map[string]int{}
+	cfg := kernel.Config{
+		Session: "sess", Ledger: !chance(r, "no ledger", 5), ClientDrain: pick(r, "drain", time.Second, 5*time.Second),
+		AbortGrace: 5 * time.Second, HookPatience: pick(r, "patience", 0, 2*time.Second),
+		Hooks: !chance(r, "no hooks", 4), Deaf: chance(r, "deaf", 8), Observing: chance(r, "observing", 10),
+		Tick:           pick(r, "tick", 0, 30*time.Second),
+		MaxQueue:       pick(r, "max queue", 0, 1, 2, 3),
+		HarnessSession: pick(r, "id", "S1", "S1", ""),
+		NewID:          func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
+		Began:          kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
+		Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0", LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
+			ContextPressure: lifeloop.Claim{Support: drawSupport(r, "context pressure")},
+			Receipts:        lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
+			Placement:       map[lifeloop.Placement]lifeloop.PlacementClaim{}},
+	}
+	cfg.Synth = synth.Config{Hooks: cfg.Hooks, Statusline: rapid.Bool().Draw(r, "statusline")}
+	for _, e := range lifeloop.Events() {
+		cfg.Manifest.LifecycleEvents[e] = lifeloop.EventClaim{Support: drawSupport(r, "claim "+string(e)), Modes: []lifeloop.IntegrationMode{lifeloop.NativeHook}}
+	}
+	for _, p := range lifeloop.Placements() {
+		limit := pick(r, "limit", int64(64), 8192)
+		cfg.Manifest.Placement[p] = lifeloop.PlacementClaim{Support: drawSupport(r, "claim "+string(p)), MaxBytes: &limit}
+	}
+	if chance(r, "weak", 4) {
+		cfg.Weak = []kernel.Weakness{{Capability: string(lifeloop.FrameOpening), Reason: "the user turned it off"}, {Capability: "placement.pre_session"}}
+	}
+	if cfg.Observing {
+		cfg.Hooks, cfg.Synth.Hooks, cfg.Deaf, cfg.Ledger, cfg.HarnessSession = false, false, false, false, ""
+		return cfg
+	}
+	for i := range rapid.IntRange(0, 3).Draw(r, "clients") {
+		c := kernel.Client{ID: fmt.Sprint("client", i+1), Events: map[lifeloop.Event]bool{}, Timeout: pick(r, "timeout", time.Second, 30*time.Second)}
+		for _, e := range lifeloop.Events() {
+			c.Events[e] = !chance(r, "deaf to "+string(e), 4)
+		}
+		if chance(r, "wants", 4) {
+			c.Wants = []negotiate.Want{{Capability: pick(r, "want", "frame.opening", "placement.tool_result", "context_pressure"),
+				Level: pick(r, "level", lifeloop.Required, lifeloop.Preferred, lifeloop.Preferred)}}
+		}
+		cfg.Clients = append(cfg.Clients, c)
+	}
+	return cfg
+}
+
+func drawSupport(r *rapid.T, label string) lifeloop.Support {
+	return pick(r, label, lifeloop.Native, lifeloop.Native, lifeloop.Native, lifeloop.Synthesized, lifeloop.Partial, lifeloop.Unavailable)
+}
+
+// drawSession is mostly the session that is open, else one of before or after.
+func (w *fate) drawSession() string {
+	return pick(w.r, "session", "", "S1", "S1", "S2", "S3")
+}
+
+// drawTurn is mostly the newest turn, else an older one or none.
+func (w *fate) drawTurn() string {
+	return pick(w.r, "turn", fmt.Sprint("p", w.turns), fmt.Sprint("p", w.turns), fmt.Sprint("p", max(1, w.turns-1)), "")
+}
+
+func (w *fate) drawSignal(source string) telemetry.Signal {
+	sig := telemetry.Signal{Source: source, Detail: "r", Session: w.drawSession()}
+	if chance(w.r, "agent", 12) {
+		sig.Agent = "a1"
+	}
+	switch rapid.IntRange(0, 3).Draw(w.r, "at") {
+	case 0:
+		sig.At = w.now
+	case 1:
+		sig.At = w.now.Add(-time.Hour)
+	}
+	sig.Kind = pick(w.r, "kind", telemetry.SessionLive, telemetry.SessionGone, telemetry.Prompt, telemetry.Prompt, telemetry.Prompt,
+		telemetry.Working, telemetry.Working, telemetry.Idle, telemetry.Idle, telemetry.NeedsInput, telemetry.TurnStop, telemetry.TurnEnd,
+		telemetry.UsageSeen, telemetry.UsageSeen, telemetry.WindowSeen, telemetry.Compacting, telemetry.Compacted, telemetry.ToolStart,
+		telemetry.ToolEnd, telemetry.Fault, telemetry.Alive)
+	w.detail(&sig)
+	return sig
+}
+
+// detail fills in what a signal of its kind carries.
+func (w *fate) detail(sig *telemetry.Signal) {
+	switch sig.Kind {
+	case telemetry.SessionLive:
+		sig.Cause = pick(w.r, "cause", "startup", "resume", "clear", "fork", "unknown", "")
+		sig.Path = pick(w.r, "path", "", "/f1", "/f2")
+	case telemetry.SessionGone:
+		sig.Reason = pick(w.r, "reason", "clear", "resume", "logout", "")
+	case telemetry.Prompt:
+		if !chance(w.r, "an old turn", 4) {
+			w.turns++
+		}
+		sig.Turn = w.drawTurn()
+	case telemetry.TurnStop, telemetry.TurnEnd:
+		sig.Turn = w.drawTurn()
+		sig.Outcome = pick(w.r, "outcome", telemetry.Completed, telemetry.Failed, telemetry.Interrupted, telemetry.Outcome(""))
+		if sig.Kind == telemetry.TurnStop && sig.Outcome == "" {
+			sig.Outcome = telemetry.Completed
+		}
+		if sig.Outcome == telemetry.Failed {
+			sig.Error = pick(w.r, "error", telemetry.ErrServer, telemetry.ErrAuth, telemetry.ErrContextFull, telemetry.ErrUnknown)
+		}
+	case telemetry.UsageSeen:
+		sig.Usage = &telemetry.Usage{ID: "m", Used: rapid.Int64Range(0, 250_000).Draw(w.r, "used"), Estimate: chance(w.r, "estimate", 6)}
+		if rapid.Bool().Draw(w.r, "with window") {
+			sig.Window, sig.WindowSource = 200_000, pick(w.r, "window source", "statusline", "reported", "table")
+		}
+	case telemetry.WindowSeen:
+		sig.Window, sig.WindowSource = pick(w.r, "window", int64(200_000), 1_000_000), pick(w.r, "window source", "statusline", "reported", "suffix")
+	case telemetry.Compacted:
+		sig.Compaction = &telemetry.Compaction{Half: pick(w.r, "half", "hook", "record"), Trigger: pick(w.r, "trigger", "auto", "manual", "unknown")}
+		if rapid.Bool().Draw(w.r, "knows before") {
+			before := int64(160_000)
+			sig.Compaction.Before = &before
+		}
+	}
+}
+
+// drawHook draws the call of a hook: mostly one that a harness could make.
+func (w *fate) drawHook() kernel.HookAsked {
+	w.hooks++
+	in := kernel.HookAsked{Hook: fmt.Sprint("h", w.hooks)}
+	wait := pick(w.r, "wait", 4*time.Second, 4*time.Second, 500*time.Millisecond, 0, -time.Second)
+	in.Deadline = w.now.Add(wait)
+	sig := telemetry.Signal{Source: "hook", Session: w.drawSession()}
+	c := &in.Call
+	c.Capacity = pick(w.r, "capacity", 9500, 9500, 200)
+	switch c.Event = pick(w.r, "event", "SessionStart", "UserPromptSubmit", "UserPromptSubmit", "PostToolUse", "Stop", "PostCompact", "SessionEnd", "Other"); c.Event {
+	case "SessionStart":
+		c.Slot, sig.Kind = "pre_session", telemetry.SessionLive
+	case "UserPromptSubmit":
+		c.Slot, sig.Kind = "pre_frame_trailing", telemetry.Prompt
+	case "PostToolUse":
+		c.Slot, sig.Kind = "tool_result", telemetry.ToolEnd
+	case "Stop":
+		sig.Kind = telemetry.TurnStop
+	case "PostCompact":
+		sig.Kind = telemetry.Compacted
+	case "SessionEnd":
+		sig.Kind = telemetry.SessionGone
+	default:
+		sig.Kind = telemetry.Alive
+	}
+	w.detail(&sig)
+	sig.Detail = c.Event
+	c.Session, c.Turn, c.Signals = sig.Session, sig.Turn, []telemetry.Signal{sig}
+	if chance(w.r, "two signals", 8) {
+		c.Signals = append(c.Signals, w.drawSignal("hook"))
+	}
+	return in
+}
+
+// drawAnswer draws what a client says, or what became of it.
+func (w *fate) drawAnswer(call, client string) kernel.Returned {
+	in := kernel.Returned{Call: call}
+	if chance(w.r, "no answer", 5) {
+		in.Failure = pick(w.r, "failure", lifeloop.Timeout, lifeloop.TransportError, lifeloop.InvalidRequest, lifeloop.FailureClass(""))
+		in.Why = pick(w.r, "why", "", "said so")
+		return in
+	}
+	r := &lifeloop.CallbackResponse{Status: pick(w.r, "status", lifeloop.Observed, lifeloop.Observed, lifeloop.Delivered, lifeloop.Skipped, lifeloop.Failed)}
+	if r.Status == lifeloop.Failed {
+		class := pick(w.r, "class", lifeloop.StateConflict, lifeloop.Timeout)
+		r.FailureClass = &class
+	}
+	for i := range pick(w.r, "payloads", 0, 0, 1, 1, 2, 3) {
+		text := strings.Repeat("x", pick(w.r, "size", 1, 10, 100, 9000))
+		body := lifeloop.NewOpaque(text)
+		p := lifeloop.PayloadEnvelope{SchemaVersion: 1, PayloadID: fmt.Sprint("pay_", i+1), ClientID: client, PayloadKind: "note",
+			Format: "text", ContentEncoding: "utf8", Body: &body, ByteSize: int64(len(text)), Redaction: "none", Metadata: map[string]any{}}
+		for _, place := range pick(w.r, "placements",
+			[]lifeloop.PayloadPlacement{lifeloop.PrePromptFrame}, []lifeloop.PayloadPlacement{lifeloop.DeveloperEquivalentFrame},
+			[]lifeloop.PayloadPlacement{lifeloop.SideChannelContext}, []lifeloop.PayloadPlacement{lifeloop.ReceiptOnly},
+			[]lifeloop.PayloadPlacement{lifeloop.SideChannelContext, lifeloop.PrePromptFrame},
+			[]lifeloop.PayloadPlacement{lifeloop.PrePromptFrame, lifeloop.ReceiptOnly}) {
+			p.AcceptablePlacements = append(p.AcceptablePlacements, lifeloop.AcceptablePlacement{Placement: place,
+				Requirement: pick(w.r, "requirement", lifeloop.Required, lifeloop.Preferred)})
+		}
+		if chance(w.r, "expires", 3) {
+			at := w.now.Unix() + pick(w.r, "in seconds", int64(-1), 0, 1, 3)
+			p.ExpiresAtEpochS = &at
+		}
+		r.ClientPayloads = append(r.ClientPayloads, p)
+	}
+	require.NoError(w.t, r.Validate(lifeloop.Version), "the generator makes valid answers")
+	in.Response = r
+	return in
+}
+
+// act draws one thing that happens next.
+func (w *fate) act() {
+	r := w.r
+	w.pass()
+	if w.pending && !chance(r, "before it runs", 3) {
+		w.pending = false
+		if chance(r, "launch fails", 12) {
+			w.exited = true
+			w.feed(kernel.LaunchFailed{Code: 127})
+			return
+		}
+		w.alive = true
+		w.feed(kernel.Launched{PID: 42})
+		return
+	}
+	what := []string{"signal", "signal", "signal", "wake", "wake", "trouble"}
+	if !w.cfg.Observing {
+		what = append(what, "hook", "hook", "hook", "hook", "answer", "answer", "answer", "answer", "stale answer", "close", "close", "close",
+			"output", "rare")
+	}
+	switch pick(r, "what", what...) {
+	case "signal":
+		source := pick(r, "source", "transcript", "registry", "terminal", "statusline")
+		in := kernel.SignalsSeen{Signals: []telemetry.Signal{w.drawSignal(source)}}
+		if chance(r, "more", 3) {
+			in.Signals = append(in.Signals, w.drawSignal(source))
+		}
+		if source == "transcript" {
+			in.Position = &kernel.Position{Path: "/f1", Offset: int64(w.hooks)}
+		}
+		w.feed(in)
+	case "wake":
+		w.feed(kernel.Wake{})
+	case "trouble":
+		w.feed(kernel.SourceTrouble{Source: "transcript", What: "polling"})
+	case "hook":
+		w.feed(w.drawHook())
+	case "answer":
+		if len(w.flying) == 0 {
+			return
+		}
+		client := pick(r, "client", slices.Sorted(maps.Keys(w.flying))...)
+		call := w.flying[client]
+		w.old = append(w.old, call)
+		w.feed(w.drawAnswer(call, client))
+	case "stale answer":
+		w.feed(w.drawAnswer(pick(r, "call", append(w.old, "call_none")...), "client1"))
+	case "close":
+		// Whoever has an answer tells what became of it; whoever has none may leave.
+		id := fmt.Sprint("h", rapid.IntRange(0, w.hooks).Draw(r, "which"))
+		w.feed(kernel.HookClosed{Hook: id, Delivered: rapid.Bool().Draw(r, "delivered") && w.asked[id] != nil && w.asked[id].answers > 0})
+	case "output":
+		w.feed(kernel.OutputSeen{Total: int64(w.hooks)})
+	case "rare":
+		w.rare()
+	}
+}
+
+func (w *fate) rare() {
+	switch pick(w.r, "rare", "stop", "continue", "abort", "lost", "exit", "drained") {
+	case "stop":
+		w.feed(kernel.ChildStopped{Signal: 19})
+	case "continue":
+		w.feed(kernel.ChildContinued{})
+	case "abort":
+		w.feed(kernel.AbortAsked{Signal: pick(w.r, "signal", 2, 15)})
+	case "lost":
+		if w.cfg.Ledger && !w.lame {
+			w.feed(kernel.LedgerLost{})
+		}
+	case "exit":
+		if w.alive && !w.exited && chance(w.r, "now", 3) {
+			w.exit()
+		}
+	case "drained":
+		if w.drains > 0 {
+			w.feed(kernel.SourcesDrained{})
+		}
+	}
+}
+
+func (w *fate) exit() {
+	w.alive, w.exited = false, true
+	w.feed(kernel.ChildExited{Code: pick(w.r, "code", 0, 0, 1), Signal: pick(w.r, "by signal", 0, 0, 9), Lost: chance(w.r, "lost", 8)})
+}
+
+// pass lets time go by: often none, often to a deadline or right beside it.
+func (w *fate) pass() {
+	switch at, ok := w.k.Deadline(); rapid.IntRange(0, 5).Draw(w.r, "time") {
+	case 0:
+		w.now = w.now.Add(pick(w.r, "for", time.Millisecond, 300*time.Millisecond, 2*time.Second))
+	case 1:
+		if ok {
+			w.now = at.Add(pick(w.r, "beside", 0, -time.Millisecond, time.Millisecond, 40*time.Second))
+		}
+	}
+}
+
+// finish ends the world in the order of the supervisor.
+func (w *fate) finish() {
+	if w.pending {
+		w.pending, w.alive = false, true
+		w.feed(kernel.Launched{PID: 42})
+	}
+	if w.alive {
+		w.exit()
+	}
+	if w.exited || w.cfg.Observing {
+		w.feed(kernel.SourcesDrained{})
+	}
+	// Nobody answers any more: all there is to do is to wait.
+	for range 8 {
+		if _, done := w.k.Done(); done {
+			break
+		}
+		at, ok := w.k.Deadline()
+		require.True(w.t, ok, "it is not over, and waits for nothing")
+		w.now = at
+		w.feed(kernel.Wake{})
+	}
+	w.ended()
+	for range 3 { // nothing comes of what comes later
+		w.act()
+	}
+}
+
+// depth is what random worlds must get to, over all of them.
+var depth = []string{
+	"effect Launch", "effect Dispatch", "effect HookAnswer", "effect HookAnswer with payloads", "effect Release", "effect DrainSources",
+	"effect Cancel", "effect Stop", "effect Watch",
+	"state REJECTED", "state PAUSED", "state ABORTED", "state COMPLETED", "state FAILED",
+	"scope 2", "scope 3", "frame completed", "frame failed", "frame interrupted", "frame abandoned",
+	"fact bound", "fact placing", "fact source_read", "fact drain_began", "fact weakened", "fact call_over",
+	"event context.pressure_observed", "event context.compacted", "event capability.degraded", "event supervisor.tick", "event receipt.emitted",
+	"receipt observed", "receipt delivered", "receipt skipped", "receipt degraded", "receipt failed", "receipt client_busy", "receipt queue_full",
+	"settled delivered ", "settled skipped expired", "settled failed the hook was gone before the answer was written",
+	"settled skipped the harness session ended", "settled failed no acceptable placement",
+}
+
+// TestLaws plays random worlds to their end.
+func TestLaws(t *testing.T) {
+	// The failing world is printed whole; a file of it below testdata would be
+	// taken for a scenario.
+	require.NoError(t, flag.Set("rapid.nofailfile", "true"))
+	reached := map[string]int{}
+	rapid.Check(t, func(r *rapid.T) {
+		cfg := drawConfig(r)
+		w := &fate{judge: newJudge(r, cfg, start), r: r}
+		defer func() { r.Logf("%v", w) }() // printed of the failing world alone
+		w.feed(kernel.Start{})
+		w.pending = w.launched > 0
+		if !w.refused {
+			for range rapid.IntRange(5, 90).Draw(r, "length") {
+				w.act()
+				if w.over {
+					break
+				}
+			}
+		}
+		w.finish()
+		for what := range w.reach {
+			reached[what]++
+		}
+	})
+	// A generator that never gets anywhere proves nothing.
+	if t.Failed() {
+		return
+	}
+	for _, what := range depth {
+		if reached[what] == 0 {
+			t.Errorf("no world got to %q; they got to %v", what, slices.Sorted(maps.Keys(reached)))
+		}
+	}
+}
