@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-
-	"github.com/gowebpki/jcs"
 )
 
 // Marshal encodes v as encoding/json does, without HTML escaping, and brings
@@ -39,14 +37,7 @@ func Append(dst, src []byte) ([]byte, error) {
 	if out, ok := appendPlain(dst, src); ok {
 		return out, nil
 	}
-	if len(src) == 0 {
-		return dst, fmt.Errorf("canonical json: empty input")
-	}
-	out, err := jcs.Transform(src)
-	if err != nil {
-		return dst, fmt.Errorf("canonical json: %w", err)
-	}
-	return append(dst, out...), nil
+	return appendGeneral(dst, src)
 }
 
 // Is reports whether b is the canonical form of a JSON text.

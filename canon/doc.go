@@ -7,6 +7,10 @@
 // no key. It refuses what has no canonical form (repeated member names, lone
 // surrogates, broken UTF-8, numbers outside a double) instead of mending it.
 //
+// The transformer is our own, and gowebpki/jcs its oracle in the tests and
+// nothing more: a package's init runs in every command, and that one's takes
+// most of what the start of a hook, which a harness waits for, may cost.
+//
 //	doc, err := canon.Marshal(map[string]any{"seq": 1, "at": "2026-01-02T03:04:05Z"})
 //	// doc is {"at":"2026-01-02T03:04:05Z","seq":1}
 //	name := canon.Sum(doc) // sha256:… of these bytes

@@ -183,13 +183,13 @@ func TestAppendRefusesWithoutBreaking(t *testing.T) {
 		bad  Record
 		want string
 	}{
-		{"no body", Record{"k", epoch, nil}, "body: canonical json: empty input"},
+		{"no body", Record{"k", epoch, nil}, "body: canonical json: at byte 0: want a value"},
 		{"a list", Record{"k", epoch, json.RawMessage(`[1]`)}, "body is not a JSON object"},
 		{"a string", Record{"k", epoch, json.RawMessage(`"{}"`)}, "body is not a JSON object"},
 		{"null", Record{"k", epoch, json.RawMessage(`null`)}, "body is not a JSON object"},
-		{"half an object", Record{"k", epoch, json.RawMessage(`{"a":1`)}, "Unexpected EOF"},
-		{"two objects", Record{"k", epoch, json.RawMessage(`{}{}`)}, "Improperly terminated"},
-		{"a repeated name", Record{"k", epoch, json.RawMessage(`{"a":1,"a":1}`)}, "Duplicate key"},
+		{"half an object", Record{"k", epoch, json.RawMessage(`{"a":1`)}, "want a comma"},
+		{"two objects", Record{"k", epoch, json.RawMessage(`{}{}`)}, "more behind the value"},
+		{"a repeated name", Record{"k", epoch, json.RawMessage(`{"a":1,"a":1}`)}, "two members of one name"},
 		{"too large", Record{"k", epoch, json.RawMessage(`{"a":"` + strings.Repeat("x", maxLine) + `"}`)}, "more than 16777216"},
 		{"no kind", Record{"", epoch, json.RawMessage(`{}`)}, "kind"},
 		{"a kind with a quote", Record{`a"b`, epoch, json.RawMessage(`{}`)}, "kind"},

@@ -30,7 +30,7 @@ var pure = []string{"canon", "lifeloop", "session", "telemetry", "attempt", "man
 // pureImports are the packages that a pure one may import besides our own
 // pure ones.
 var pureImports = words(`bytes cmp crypto/ed25519 crypto/sha256 embed encoding/base64 encoding/binary encoding/hex
-	encoding/json errors fmt github.com/gowebpki/jcs hash hash/crc32 io iter maps math math/bits path path/filepath
+	encoding/json errors fmt hash hash/crc32 io iter maps math math/bits path path/filepath
 	reflect regexp slices sort strconv strings time unicode unicode/utf16 unicode/utf8`)
 
 // worldly are the functions of those packages that reach into the world.
@@ -49,7 +49,6 @@ var libraries = map[string][]string{
 	"github.com/fsnotify":      {"watchers", "ledger"},
 	"github.com/goccy/go-yaml": {"internal/config"},
 	"github.com/google/uuid":   {"cmd/lifeloop-wrap"},
-	"github.com/gowebpki/jcs":  {"canon"},
 	"github.com/rs/zerolog":    {"supervisor", "cmd/lifeloop-wrap"},
 	"github.com/spf13/cobra":   {"cmd/lifeloop-wrap"},
 	"github.com/spf13/pflag":   {"cmd/lifeloop-wrap"},

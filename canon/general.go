@@ -1,0 +1,347 @@
+package canon
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// maxDepth bounds the recursion, as encoding/json does.
+const maxDepth = 10000
+
+// appendGeneral appends the canonical form of any JSON text. It reads the
+// whole text into a tree before it writes: sorting members in the output would
+// move the innermost ones once for every object around them.
+func appendGeneral(dst, src []byte) ([]byte, error) {
+	g := general{src: src}
+	root, err := g.value()
+	if g.space(); err == nil && g.at < len(src) {
+		err = errors.New("there is more behind the value")
+	}
+	if err != nil {
+		return dst, fmt.Errorf("canonical json: at byte %d: %w", g.at, err)
+	}
+	return root.append(dst), nil
+}
+
+// A node is one value. The tree is as deep as the text, but no deeper than
+// maxDepth.
+type node struct {
+	kind     byte   // '{', '[', '"', or 0 for a number or a word
+	name     string // its own, as a member of an object
+	text     string // of a string, decoded; of a number or a word, canonical
+	children []node // in the order in which they are written
+}
+
+func (n node) append(dst []byte) []byte {
+	switch n.kind {
+	case '"':
+		return appendString(dst, n.text)
+	case 0:
+		return append(dst, n.text...)
+	}
+	dst = append(dst, n.kind)
+	for i, child := range n.children {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if n.kind == '{' {
+			dst = append(appendString(dst, child.name), ':')
+		}
+		dst = child.append(dst)
+	}
+	return append(dst, n.kind+'}'-'{') // as far from '[' to ']'
+}
+
+// appendString writes s with the shortest escapes, and none where none is
+// needed.
+func appendString(dst []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c >= ' ':
+			dst = append(dst, c)
+		case strings.IndexByte("\b\t\n\f\r", c) >= 0:
+			dst = append(dst, '\\', "btn?fr"[c-'\b'])
+		default:
+			dst = append(dst, `\u00`...)
+			dst = append(dst, hex[c>>4], hex[c&15])
+		}
+	}
+	return append(dst, '"')
+}
+
+// appendNumber writes a finite number as ECMAScript prints it: the fewest
+// digits that give it back, in full between 1e-6 and 1e21, without a negative
+// zero.
+func appendNumber(dst []byte, f float64) []byte {
+	if f == 0 {
+		return append(dst, '0')
+	}
+	if size := math.Abs(f); 1e-6 <= size && size < 1e21 {
+		return strconv.AppendFloat(dst, f, 'f', -1, 64)
+	}
+	dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
+	// Go gives the exponent two digits at least, ECMAScript what it needs.
+	if n := len(dst); dst[n-4] == 'e' && dst[n-2] == '0' {
+		dst = append(dst[:n-2], dst[n-1])
+	}
+	return dst
+}
+
+// compareNames is the order of members: that of their UTF-16 code units.
+func compareNames(a, b string) int {
+	for a != "" && b != "" {
+		r, rLen := utf8.DecodeRuneInString(a)
+		q, qLen := utf8.DecodeRuneInString(b)
+		if r != q {
+			return cmp.Compare(utf16Place(r), utf16Place(q))
+		}
+		a, b = a[rLen:], b[qLen:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// utf16Place orders code points as their UTF-16 code units are ordered: what
+// takes two of them begins with a surrogate, U+D800 to U+DBFF, and so comes
+// before the last characters that take one.
+func utf16Place(r rune) rune {
+	if 0xe000 <= r && r <= 0xffff {
+		return r + utf8.MaxRune
+	}
+	return r
+}
+
+// A general reads a JSON text, and stops in it where it is wrong.
+type general struct {
+	src   []byte
+	at    int
+	depth int
+}
+
+func (g *general) space() {
+	for g.at < len(g.src) && strings.IndexByte(" \t\r\n", g.src[g.at]) >= 0 {
+		g.at++
+	}
+}
+
+// byte gives the next byte, 0 at the end: a text that has this byte is as wrong
+// there as one that ends.
+func (g *general) byte() byte {
+	if g.at >= len(g.src) {
+		return 0
+	}
+	return g.src[g.at]
+}
+
+// peek gives the first byte behind the white space.
+func (g *general) peek() byte {
+	g.space()
+	return g.byte()
+}
+
+func (g *general) value() (node, error) {
+	switch c := g.peek(); c {
+	case '{', '[':
+		if g.depth++; g.depth > maxDepth {
+			return node{}, fmt.Errorf("nested deeper than %d", maxDepth)
+		}
+		defer func() { g.depth-- }()
+		return g.nested(c, c+'}'-'{')
+	case '"':
+		s, err := g.text()
+		return node{kind: '"', text: s}, err
+	}
+	for _, word := range []string{"true", "false", "null"} {
+		if bytes.HasPrefix(g.src[g.at:], []byte(word)) {
+			g.at += len(word)
+			return node{text: word}, nil
+		}
+	}
+	return g.number()
+}
+
+// nested reads an object or an array.
+func (g *general) nested(open, closing byte) (node, error) {
+	n := node{kind: open}
+	g.at++
+	for g.peek() != closing {
+		if len(n.children) > 0 {
+			if g.peek() != ',' {
+				return n, fmt.Errorf("want a comma or %q", closing)
+			}
+			g.at++
+		}
+		name, err := "", error(nil)
+		if open == '{' {
+			if name, err = g.name(); err != nil {
+				return n, err
+			}
+		}
+		child, err := g.value()
+		if err != nil {
+			return n, err
+		}
+		child.name = name
+		n.children = append(n.children, child)
+	}
+	if open == '{' {
+		slices.SortFunc(n.children, func(a, b node) int { return compareNames(a.name, b.name) })
+		for i := range n.children[min(1, len(n.children)):] {
+			if n.children[i].name == n.children[i+1].name {
+				return n, errors.New("the object that ends here has two members of one name")
+			}
+		}
+	}
+	g.at++
+	return n, nil
+}
+
+// name reads a member's name and the colon.
+func (g *general) name() (string, error) {
+	if g.peek() != '"' {
+		return "", errors.New("want a member name")
+	}
+	name, err := g.text()
+	if err != nil {
+		return "", err
+	}
+	if g.peek() != ':' {
+		return "", errors.New("want a colon")
+	}
+	g.at++
+	return name, nil
+}
+
+// text reads a string.
+func (g *general) text() (string, error) {
+	g.at++
+	var s []byte
+	for {
+		plain := run(g.src[g.at:])
+		s = append(s, g.src[g.at:g.at+plain]...)
+		g.at += plain
+		switch c := g.byte(); {
+		case g.at == len(g.src):
+			return "", errors.New("a string without its end")
+		case c == '"':
+			g.at++
+			return string(s), nil
+		case c == '\\':
+			r, err := g.escape()
+			if err != nil {
+				return "", err
+			}
+			s = utf8.AppendRune(s, r)
+		case c < ' ':
+			return "", errors.New("a control character in a string")
+		default:
+			r, size := utf8.DecodeRune(g.src[g.at:])
+			if r == utf8.RuneError && size == 1 {
+				return "", errors.New("not UTF-8")
+			}
+			s = append(s, g.src[g.at:g.at+size]...)
+			g.at += size
+		}
+	}
+}
+
+// escape reads one escape, or the two of a surrogate pair.
+func (g *general) escape() (rune, error) {
+	g.at++
+	c := g.byte()
+	if c != 'u' {
+		at := strings.IndexByte(`"\/bfnrt`, c)
+		if at < 0 {
+			return 0, errors.New("an escape that JSON does not have")
+		}
+		g.at++
+		return rune("\"\\/\b\f\n\r\t"[at]), nil
+	}
+	r, err := g.unit()
+	if err != nil || !utf16.IsSurrogate(r) {
+		return r, err
+	}
+	if g.byte() == '\\' {
+		g.at++
+		low, err := g.unit()
+		if err != nil {
+			return 0, err
+		}
+		if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
+			return r, nil
+		}
+	}
+	return 0, errors.New("half a surrogate pair")
+}
+
+// unit reads the u and the four digits of an escape.
+func (g *general) unit() (rune, error) {
+	const size = len("uXXXX")
+	if g.byte() != 'u' || len(g.src)-g.at < size {
+		return 0, errors.New("half a surrogate pair, or an escape without its digits")
+	}
+	n, err := strconv.ParseUint(string(g.src[g.at+1:g.at+size]), 16, 16)
+	if err != nil {
+		return 0, errors.New("an escape wants four hexadecimal digits")
+	}
+	g.at += size
+	return rune(n), nil
+}
+
+// number reads a number by the grammar of JSON, which is narrower than that of
+// strconv.
+func (g *general) number() (node, error) {
+	start := g.at
+	if g.byte() == '-' {
+		g.at++
+	}
+	zero := g.byte() == '0'
+	whole := g.digits()
+	if whole == 0 {
+		return node{}, errors.New("want a value")
+	}
+	if zero && whole > 1 {
+		return node{}, errors.New("a number with a zero before it")
+	}
+	if g.byte() == '.' {
+		g.at++
+		if g.digits() == 0 {
+			return node{}, errors.New("want digits behind the point")
+		}
+	}
+	if c := g.byte(); c == 'e' || c == 'E' {
+		g.at++
+		if c := g.byte(); c == '+' || c == '-' {
+			g.at++
+		}
+		if g.digits() == 0 {
+			return node{}, errors.New("want digits of an exponent")
+		}
+	}
+	f, err := strconv.ParseFloat(string(g.src[start:g.at]), 64)
+	if err != nil {
+		return node{}, errors.New("a number beyond a double")
+	}
+	return node{text: string(appendNumber(nil, f))}, nil
+}
+
+// digits passes over digits and counts them.
+func (g *general) digits() int {
+	start := g.at
+	for '0' <= g.byte() && g.byte() <= '9' {
+		g.at++
+	}
+	return g.at - start
+}
