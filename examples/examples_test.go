@@ -1,0 +1,203 @@
+//go:build linux
+
+// Package examples_test runs the example clients below the real program and
+// holds the documents that print them to what they print.
+package examples_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/internal/fakeharness"
+	"lifeloop/lifeloop"
+)
+
+var programs string // where TestMain keeps what tests build
+
+func TestMain(m *testing.M) {
+	var err error
+	if programs, err = os.MkdirTemp("", "lifeloop-examples-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(programs)
+	os.Exit(code)
+}
+
+var built = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(programs, "lifeloop-wrap")
+	out, err := exec.Command("go", "build", "-o", path, "lifeloop/cmd/lifeloop-wrap").CombinedOutput()
+	if err != nil {
+		_, _ = os.Stderr.Write(out)
+	}
+	return path, err
+})
+
+// world is a folder with a state of its own, in which the program is run.
+type world struct {
+	t    *testing.T
+	wrap string
+	dir  string
+	env  []string
+}
+
+func newWorld(t *testing.T, env ...string) *world {
+	t.Helper()
+	wrap, err := built()
+	require.NoError(t, err, "build lifeloop-wrap")
+	dir := t.TempDir()
+	return &world{t, wrap, dir, append(os.Environ(), append(env, "XDG_CONFIG_HOME="+dir, "XDG_STATE_HOME="+dir, "XDG_RUNTIME_DIR="+dir)...)}
+}
+
+// run runs the program; what it prints is told apart from what it complains of.
+func (w *world) run(args ...string) (stdout string) {
+	w.t.Helper()
+	cmd := exec.Command(w.wrap, args...)
+	cmd.Dir, cmd.Env = w.dir, w.env
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	require.NoError(w.t, err, "lifeloop-wrap %s: %s", strings.Join(args, " "), complaints.String())
+	return string(out)
+}
+
+// receipts are those of the last session.
+func (w *world) receipts() (all []lifeloop.Receipt) {
+	w.t.Helper()
+	for line := range strings.Lines(w.run("receipts", "last")) {
+		r, err := lifeloop.Parse[lifeloop.Receipt]([]byte(line))
+		require.NoError(w.t, err)
+		all = append(all, r)
+	}
+	return all
+}
+
+func example(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(name)
+	require.NoError(t, err)
+	return path
+}
+
+func need(t *testing.T, tools ...string) {
+	t.Helper()
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("this example needs %s: %v", tool, err)
+		}
+	}
+}
+
+// The note reaches the model with every prompt, and the receipts say so.
+func TestNotes(t *testing.T) {
+	need(t, "python3")
+	const story, note = "claude-demo", "Keep the start under a second.\n\"Quotes\" and ümlauts count as bytes.\n"
+	w := newWorld(t)
+	w.env = append(w.env, fakeharness.Environment(story, w.dir, true)...)
+	harness := filepath.Join(w.dir, fakeharness.NameOf(story))
+	require.NoError(t, os.Symlink(w.wrap, harness))
+	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "NOTES.md"), []byte(note), 0o600))
+
+	// Told of nothing else, and with its time bounded below a hook's, so that it
+	// is free when a prompt comes: as docs/writing-a-client.md advises.
+	config, err := json.Marshal(map[string]any{"clients": []any{map[string]any{
+		"id": "notes", "command": []string{example(t, "notes.py")}, "events": []string{"frame.opening"}, "timeout": "2s"}}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(w.dir, ".lifeloop.yaml"), config, 0o600))
+
+	screen := w.run("run", "--", harness)
+
+	receipts := w.receipts()
+	require.Len(t, receipts, 3, "one for each prompt of the story")
+	for _, r := range receipts {
+		if r.Status != lifeloop.Delivered || len(r.PayloadReceipts) != 1 || r.PayloadReceipts[0].ByteSize != int64(len(note)) {
+			t.Errorf("%s: %s with %+v, want one payload of %d bytes delivered; %v", r.Event, r.Status, r.PayloadReceipts, len(note), r.Warnings)
+		}
+	}
+	// The stand-in prints at its end what its model was given.
+	body, err := json.Marshal(note)
+	require.NoError(t, err)
+	if got := strings.Count(screen, `"body":`+string(body)); got != 3 {
+		t.Errorf("the note came to the model %d times, want 3:\n%s", got, screen)
+	}
+}
+
+// Every event is kept, whole, in the order in which it was told.
+func TestLog(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "events.jsonl")
+	w := newWorld(t, "EVENT_LOG="+log)
+	w.run("run", "--client", "log='"+example(t, "log.sh")+"'", "--", "true")
+
+	kept, err := os.ReadFile(log)
+	require.NoError(t, err)
+	var got []lifeloop.Event
+	for line := range strings.Lines(string(kept)) {
+		e, err := lifeloop.Parse[lifeloop.DispatchEnvelope]([]byte(line))
+		require.NoError(t, err)
+		got = append(got, e.Request.Event)
+	}
+	require.Equal(t, []lifeloop.Event{lifeloop.SessionStarting, lifeloop.SessionStarted, lifeloop.SessionEnding, lifeloop.SessionEnded}, got)
+	for _, r := range w.receipts() {
+		if r.ClientID != "log" || r.Status != lifeloop.Observed {
+			t.Errorf("%s: receipt of %s says %s", r.Event, r.ClientID, r.Status)
+		}
+	}
+}
+
+// The shell says of a ledger what the program says of it, and finds what was
+// changed.
+func TestVerifyLedger(t *testing.T) {
+	need(t, "jq", "sed", "sha256sum")
+	w := newWorld(t)
+	w.run("run", "--", "true")
+	folders, err := filepath.Glob(filepath.Join(w.dir, "lifeloop", "sessions", "*"))
+	require.NoError(t, err)
+	require.Len(t, folders, 1)
+	verify := func() (string, error) {
+		out, err := exec.Command(example(t, "verify-ledger.sh"), folders[0]).CombinedOutput()
+		return string(out), err
+	}
+
+	said, err := verify()
+	require.NoError(t, err, said)
+	count, last, ok := strings.Cut(strings.TrimSpace(said), ", last ")
+	if ours := w.run("ledger", "verify", "last"); !ok || !strings.HasPrefix(ours, count) || !strings.HasSuffix(strings.TrimSpace(ours), last) {
+		t.Errorf("the shell says %q, the program %q", said, ours)
+	}
+
+	path := filepath.Join(folders[0], "ledger-000001.jsonl")
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	changed := bytes.Replace(whole, []byte(`"reason":"approved"`), []byte(`"reason":"improved"`), 1)
+	require.NotEqual(t, whole, changed)
+	require.NoError(t, os.WriteFile(path, changed, 0o600))
+	if said, err = verify(); err == nil || said != "line 3 is not what was written\n" {
+		t.Errorf("after a change of line 3: %v, %q", err, said)
+	}
+}
+
+// What the documents print of the examples is what the examples are.
+func TestDocumentsPrintTheExamples(t *testing.T) {
+	for doc, names := range map[string][]string{
+		"../README.md":                {"notes.py"},
+		"../docs/writing-a-client.md": {"notes.py", "log.sh"},
+	} {
+		text, err := os.ReadFile(doc)
+		require.NoError(t, err)
+		for _, name := range names {
+			code, err := os.ReadFile(name)
+			require.NoError(t, err)
+			if !bytes.Contains(text, append([]byte("\n"), append(code, "```"...)...)) {
+				t.Errorf("%s does not print %s as it is", doc, name)
+			}
+		}
+	}
+}
