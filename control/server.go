@@ -50,6 +50,7 @@ func Listen(path string) (*Server, error) {
 	if err := removeDead(path); err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
+	sweep(filepath.Dir(path))
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return nil, err // it names the path
@@ -99,6 +100,16 @@ func removeDead(path string) error {
 		return err // a full queue, say: somebody is alive
 	}
 	return os.Remove(path)
+}
+
+// sweep removes the sockets that killed processes left in the folder: nobody
+// else would, for every session has a new name. The folder is locked, so
+// nobody is about to listen on one of them.
+func sweep(dir string) {
+	names, _ := filepath.Glob(filepath.Join(dir, "*.sock"))
+	for _, name := range names {
+		_ = removeDead(name) // a living one, or something that is no socket, stays
+	}
 }
 
 // Path is where the door is: what a harness is given as LIFELOOP_SOCKET.

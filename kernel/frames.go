@@ -20,6 +20,9 @@ const (
 
 // turnSignal folds a signal of the current harness session.
 func (s *step) turnSignal(sig telemetry.Signal, h *hook) {
+	if s.late(sig) {
+		return
+	}
 	if sig.Kind != telemetry.Idle && sig.Kind != telemetry.UsageSeen && sig.Kind != telemetry.WindowSeen {
 		s.soft.idleSince = time.Time{}
 	}
@@ -49,6 +52,24 @@ func (s *step) turnSignal(sig telemetry.Signal, h *hook) {
 	}
 }
 
+// late says that a record tells what is past: a prompt that was told already
+// (the transcript repeats the hook, and steering repeats the turn), or the work
+// of before the harness went idle, which was written after it.
+func (s *step) late(sig telemetry.Signal) bool {
+	switch sig.Kind {
+	case telemetry.Prompt:
+		return s.told(sig.Turn)
+	case telemetry.Working, telemetry.ToolStart, telemetry.ToolEnd, telemetry.NeedsInput:
+		return !sig.At.IsZero() && sig.At.Before(s.soft.idleSince)
+	}
+	return false
+}
+
+// told says that a turn was told, to its end or as far as it is.
+func (s *step) told(turn string) bool {
+	return turn != "" && (s.hard.Past[turn] || s.frameOf(turn) != nil)
+}
+
 // active records what the harness seems to be doing, when that changes.
 func (s *step) active(what string, sig telemetry.Signal) { s.activeBy(what, sig.Source, sig.Detail) }
 
@@ -60,12 +81,8 @@ func (s *step) activeBy(what, source, detail string) {
 	s.record(ActivityMoved{To: what, Source: source, Detail: detail})
 }
 
-// prompt opens a frame, unless this turn was told already: steering repeats
-// the turn's id, and the transcript repeats the hook.
+// prompt opens a frame.
 func (s *step) prompt(sig telemetry.Signal, h *hook) {
-	if sig.Turn != "" && (s.hard.Past[sig.Turn] || s.frameOf(sig.Turn) != nil) {
-		return
-	}
 	if s.current().Ending {
 		return
 	}

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"lifeloop/lifeloop"
@@ -14,10 +16,12 @@ import (
 
 // A hook is one call of a harness's hook that is not over yet.
 type hook struct {
-	id        string
-	call      telemetry.HookCall
-	deadline  time.Time
-	waitsFor  map[string]bool // calls told inside it that are not back yet
+	id       string
+	call     telemetry.HookCall
+	deadline time.Time
+	// waitsFor are the calls told inside it that are not back yet, each with
+	// the time by which its client must be free; zero once it has begun.
+	waitsFor  map[string]time.Time
 	answered  bool
 	envelopes []lifeloop.PayloadEnvelope
 	parcels   []*parcel
@@ -25,7 +29,7 @@ type hook struct {
 }
 
 func (s *step) hookAsked(in HookAsked) {
-	h := &hook{id: in.Hook, call: in.Call, deadline: in.Deadline, waitsFor: map[string]bool{}}
+	h := &hook{id: in.Hook, call: in.Call, deadline: in.Deadline, waitsFor: map[string]time.Time{}}
 	s.soft.hooks[h.id] = h
 	s.soft.hookOrder = append(s.soft.hookOrder, h.id)
 	if s.hard.Exit != nil || s.soft.lame {
@@ -46,18 +50,24 @@ func (s *step) hookAsked(in HookAsked) {
 	}
 }
 
+// busyPatience is how long a call may be in flight before its client counts as
+// slow. A hook waits for a client that is merely at work; it does not wait for
+// one that is slow to be free.
+const busyPatience = time.Second
+
 // inside makes a hook with a slot wait for the calls of an event that was told
-// in it. They overtake what waits in their clients' queues. A client that
-// cannot be free in time is skipped at once.
+// in it. They overtake what waits in their clients' queues.
 func (s *step) inside(h *hook, calls []CallRef) {
 	if h == nil || h.call.Slot == "" {
 		return
 	}
 	for _, c := range calls {
-		if f, busy := s.soft.flying[c.Client]; busy && f.due.After(h.deadline) {
-			s.unqueue(c.Client, c.Call)
-			s.receiptFor(s.hard.Calls[c.Call], lifeloop.Skipped, "", "", []string{"client_busy"})
-			continue
+		var free time.Time
+		if f, busy := s.soft.flying[c.Client]; busy {
+			if free = f.began.Add(busyPatience); !s.now.Before(free) {
+				s.busy(c.Call)
+				continue
+			}
 		}
 		// What the same hook told before comes along: a client hears the end of
 		// one frame before the opening of the next.
@@ -70,7 +80,37 @@ func (s *step) inside(h *hook, calls []CallRef) {
 			}
 		}
 		s.soft.queue[c.Client] = append(same, rest...)
-		h.waitsFor[c.Call] = true
+		if free.IsZero() && len(same) > 1 {
+			free = s.now.Add(busyPatience) // it is free, but has others to hear first
+		}
+		h.waitsFor[c.Call] = free
+	}
+}
+
+// busy ends a call that its client was not free for in time.
+func (s *step) busy(call string) {
+	k := s.hard.Calls[call]
+	s.unqueue(k.Client, call)
+	s.receiptFor(k, lifeloop.Skipped, "", "", []string{"client_busy"})
+}
+
+// patienceOver skips the clients that were not free in time, and answers the
+// hooks that waited for nobody else.
+func (s *step) patienceOver() {
+	for _, id := range append([]string(nil), s.soft.hookOrder...) {
+		h := s.soft.hooks[id]
+		if h == nil || h.answered {
+			continue
+		}
+		for _, call := range slices.Sorted(maps.Keys(h.waitsFor)) {
+			if free := h.waitsFor[call]; !free.IsZero() && !s.now.Before(free) {
+				delete(h.waitsFor, call)
+				s.busy(call)
+			}
+		}
+		if len(h.waitsFor) == 0 {
+			s.answerHook(h)
+		}
 	}
 }
 
@@ -78,7 +118,10 @@ func (s *step) inside(h *hook, calls []CallRef) {
 func (s *step) hookCallDone(call string) {
 	for _, id := range append([]string(nil), s.soft.hookOrder...) {
 		h := s.soft.hooks[id]
-		if h == nil || h.answered || !h.waitsFor[call] {
+		if h == nil || h.answered {
+			continue
+		}
+		if _, waits := h.waitsFor[call]; !waits {
 			continue
 		}
 		delete(h.waitsFor, call)

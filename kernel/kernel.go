@@ -361,8 +361,12 @@ func (k *Kernel) Deadline() (at time.Time, ok bool) {
 		earliest(t)
 	}
 	for _, h := range k.soft.hooks {
-		if !h.answered {
-			earliest(h.deadline)
+		if h.answered {
+			continue
+		}
+		earliest(h.deadline)
+		for _, free := range h.waitsFor {
+			earliest(free)
 		}
 	}
 	for _, p := range k.soft.waiting {
@@ -387,6 +391,7 @@ func (s *step) timers() {
 	for _, o := range s.soft.synth.Wake(s.now) {
 		s.observed(o)
 	}
+	s.patienceOver()
 	for _, id := range append([]string(nil), s.soft.hookOrder...) {
 		if h := s.soft.hooks[id]; h != nil && !h.answered && due(h.deadline) {
 			s.answerHook(h)

@@ -26,8 +26,8 @@ type telling struct {
 
 // A flight is the dispatch that a client is busy with.
 type flight struct {
-	call string
-	due  time.Time
+	call  string
+	began time.Time
 }
 
 // invocation is the id that every event of one step shares: one step is one
@@ -162,7 +162,12 @@ func (s *step) dispatch(c *Client, k *call) {
 		timeout = min(timeout, s.soft.drainDue.Sub(s.now))
 	}
 	s.record(Dispatched{Call: k.ID, Client: c.ID})
-	s.soft.flying[c.ID] = flight{k.ID, s.now.Add(timeout)}
+	for _, h := range s.soft.hooks {
+		if _, waits := h.waitsFor[k.ID]; waits {
+			h.waitsFor[k.ID] = time.Time{} // it has begun: the hook waits for it to its own deadline
+		}
+	}
+	s.soft.flying[c.ID] = flight{k.ID, s.now}
 	s.do(Dispatch{Call: k.ID, Client: c.ID, Timeout: timeout, Envelope: lifeloop.DispatchEnvelope{
 		SchemaVersion: lifeloop.Version, Request: s.request(k)}})
 }
