@@ -136,7 +136,29 @@ on a tamper-evident ledger.`,
 	g.flags = pf
 	root.AddCommand(runCmd(g), observeCmd(g), psCmd(g), statusCmd(g), eventsCmd(g), receiptsCmd(g),
 		ledgerCmd(g), pruneCmd(g), hookCmd(), manifestCmd(g), configCmd(g), demoCmd(g), versionCmd(g))
+	troubleIsNoUsage(root)
 	return root
+}
+
+// troubleIsNoUsage gives every error of a command at work that does not say
+// what it is the exit code and the class of our own trouble: a file that cannot
+// be read, an output that cannot be written. What is left for execute are then
+// the errors of the command line itself.
+func troubleIsNoUsage(cmd *cobra.Command) {
+	if work := cmd.RunE; work != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			err := work(cmd, args)
+			var f *failure
+			var code exitCode
+			if err == nil || errors.As(err, &f) || errors.As(err, &code) {
+				return err
+			}
+			return no(lifeloop.InternalError, "%v", err)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		troubleIsNoUsage(sub)
+	}
 }
 
 // load merges the configuration, with the given command's flags on top.
