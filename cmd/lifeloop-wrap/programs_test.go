@@ -51,6 +51,9 @@ func terminal(ts *testscript.TestScript, neg bool, args []string) {
 	go s.follow(master)
 
 	for _, line := range strings.Split(strings.TrimSpace(ts.ReadFile(args[1])), "\n") {
+		if line == "" {
+			continue
+		}
 		verb, text, _ := strings.Cut(line, " ")
 		text, err := strconv.Unquote(`"` + text + `"`)
 		ts.Check(err)
