@@ -131,12 +131,16 @@ func outcome(w Want, have lifeloop.Support) Outcome {
 func Refused(results []Result) (lifeloop.FailureClass, bool) {
 	var worst lifeloop.FailureClass
 	for _, r := range results {
-		if r.Failure == "" {
-			continue
-		}
-		if worst == "" || r.Failure.DefaultRetry().Tighter(worst.DefaultRetry()) {
-			worst = r.Failure
-		}
+		worst = tighter(worst, r.Failure)
 	}
 	return worst, worst != ""
+}
+
+// tighter is the one of two failure classes that asks for more before a retry,
+// the first where they ask for the same. No class asks for nothing.
+func tighter(a, b lifeloop.FailureClass) lifeloop.FailureClass {
+	if a == "" || b != "" && b.DefaultRetry().Tighter(a.DefaultRetry()) {
+		return b
+	}
+	return a
 }
