@@ -3,12 +3,12 @@ package kernel
 import "encoding/json"
 
 // Hard is the hard state in the form in which it survives: as JSON.
-func Hard(k *Kernel) string {
-	b, err := json.MarshalIndent(k.hard, "", " ")
+func Hard(k *Kernel) []byte {
+	b, err := json.Marshal(k.hard)
 	if err != nil {
 		panic(err)
 	}
-	return string(b)
+	return b
 }
 
 // Apply folds one fact, as Replay folds all of them.

@@ -105,7 +105,7 @@ func (j *judge) step(in kernel.Input) {
 		kernel.Apply(j.shadow, back)
 	}
 	if len(turn.Facts) > 0 || j.over {
-		require.Equal(j.t, kernel.Hard(j.k), kernel.Hard(j.shadow), "the replay law")
+		checkReplay(j.t, j.k, j.shadow)
 	}
 	checkTurn(j.t, turn)
 	must := false
@@ -373,11 +373,16 @@ func (w *fate) String() string {
 	return b.String()
 }
 
-func pick[T any](r *rapid.T, label string, from ...T) T {
-	return rapid.SampledFrom(from).Draw(r, label)
+// roll draws one of n alike. rapid likes small numbers, which is right for
+// sizes and wrong for odds; 0 stays what it shrinks to.
+func roll(r *rapid.T, label string, n int) int {
+	x := rapid.Uint16().Draw(r, label)
+	return int(uint64(x) * 0x9E3779B97F4A7C15 >> 40 % uint64(n))
 }
 
-func chance(r *rapid.T, label string, of int) bool { return rapid.IntRange(1, of).Draw(r, label) == 1 }
+func pick[T any](r *rapid.T, label string, from ...T) T { return from[roll(r, label, len(from))] }
+
+func chance(r *rapid.T, label string, of int) bool { return roll(r, label, of) == of-1 }
 
 func (w *fate) feed(in kernel.Input) {
 	w.past = append(w.past, moment{w.now, in})
@@ -403,7 +408,7 @@ func drawConfig(r *rapid.T) kernel.Config {
 			Receipts:        lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
 			Placement:       map[lifeloop.Placement]lifeloop.PlacementClaim{}},
 	}
-	cfg.Synth = synth.Config{Hooks: cfg.Hooks, Statusline: rapid.Bool().Draw(r, "statusline")}
+	cfg.Synth = synth.Config{Hooks: cfg.Hooks, Statusline: chance(r, "statusline", 2)}
 	for _, e := range lifeloop.Events() {
 		cfg.Manifest.LifecycleEvents[e] = lifeloop.EventClaim{Support: drawSupport(r, "claim "+string(e)), Modes: []lifeloop.IntegrationMode{lifeloop.NativeHook}}
 	}
@@ -418,13 +423,13 @@ func drawConfig(r *rapid.T) kernel.Config {
 		cfg.Hooks, cfg.Synth.Hooks, cfg.Deaf, cfg.Ledger, cfg.HarnessSession = false, false, false, false, ""
 		return cfg
 	}
-	for i := range rapid.IntRange(0, 3).Draw(r, "clients") {
+	for i := range roll(r, "clients", 4) {
 		c := kernel.Client{ID: fmt.Sprint("client", i+1), Events: map[lifeloop.Event]bool{}, Timeout: pick(r, "timeout", time.Second, 30*time.Second)}
 		for _, e := range lifeloop.Events() {
 			c.Events[e] = !chance(r, "deaf to "+string(e), 4)
 		}
 		if chance(r, "wants", 4) {
-			c.Wants = []negotiate.Want{{Capability: pick(r, "want", "frame.opening", "placement.tool_result", "context_pressure"),
+			c.Wants = []negotiate.Want{{Capability: pick(r, "want", "frame.opening", "approval_surface", "context_pressure"),
 				Level: pick(r, "level", lifeloop.Required, lifeloop.Preferred, lifeloop.Preferred)}}
 		}
 		cfg.Clients = append(cfg.Clients, c)
@@ -466,7 +471,7 @@ func (w *fate) drawSignal(source string) telemetry.Signal {
 	if chance(w.r, "agent", 12) {
 		sig.Agent = "a1"
 	}
-	switch rapid.IntRange(0, 3).Draw(w.r, "at") {
+	switch roll(w.r, "at", 4) {
 	case 0:
 		sig.At = w.now
 	case 1:
@@ -507,14 +512,14 @@ func (w *fate) detail(sig *telemetry.Signal) {
 		}
 	case telemetry.UsageSeen:
 		sig.Usage = &telemetry.Usage{ID: "m", Used: rapid.Int64Range(0, 250_000).Draw(w.r, "used"), Estimate: chance(w.r, "estimate", 6)}
-		if rapid.Bool().Draw(w.r, "with window") {
+		if chance(w.r, "with window", 2) {
 			sig.Window, sig.WindowSource = 200_000, pick(w.r, "window source", "statusline", "reported", "table")
 		}
 	case telemetry.WindowSeen:
 		sig.Window, sig.WindowSource = pick(w.r, "window", int64(200_000), 1_000_000), pick(w.r, "window source", "statusline", "reported", "suffix")
 	case telemetry.Compacted:
 		sig.Compaction = &telemetry.Compaction{Half: pick(w.r, "half", "hook", "record"), Trigger: pick(w.r, "trigger", "auto", "manual", "unknown")}
-		if rapid.Bool().Draw(w.r, "knows before") {
+		if chance(w.r, "knows before", 2) {
 			before := int64(160_000)
 			sig.Compaction.Before = &before
 		}
@@ -644,8 +649,8 @@ func (w *fate) act() {
 		w.feed(w.drawAnswer(pick(r, "call", append(w.old, "call_none")...), "client1"))
 	case "close":
 		// Whoever has an answer tells what became of it; whoever has none may leave.
-		id := fmt.Sprint("h", rapid.IntRange(0, w.hooks).Draw(r, "which"))
-		w.feed(kernel.HookClosed{Hook: id, Delivered: rapid.Bool().Draw(r, "delivered") && w.asked[id] != nil && w.asked[id].answers > 0})
+		id := fmt.Sprint("h", pick(r, "which", w.hooks, w.hooks, max(0, w.hooks-1), w.hooks/2))
+		w.feed(kernel.HookClosed{Hook: id, Delivered: !chance(r, "not delivered", 3) && w.asked[id] != nil && w.asked[id].answers > 0})
 	case "output":
 		w.feed(kernel.OutputSeen{Total: int64(w.hooks)})
 	case "rare":
@@ -683,7 +688,7 @@ func (w *fate) exit() {
 
 // pass lets time go by: often none, often to a deadline or right beside it.
 func (w *fate) pass() {
-	switch at, ok := w.k.Deadline(); rapid.IntRange(0, 5).Draw(w.r, "time") {
+	switch at, ok := w.k.Deadline(); roll(w.r, "time", 6) {
 	case 0:
 		w.now = w.now.Add(pick(w.r, "for", time.Millisecond, 300*time.Millisecond, 2*time.Second))
 	case 1:
@@ -726,12 +731,12 @@ var depth = []string{
 	"effect Launch", "effect Dispatch", "effect HookAnswer", "effect HookAnswer with payloads", "effect Release", "effect DrainSources",
 	"effect Cancel", "effect Stop", "effect Watch",
 	"state REJECTED", "state PAUSED", "state ABORTED", "state COMPLETED", "state FAILED",
-	"scope 2", "scope 3", "frame completed", "frame failed", "frame interrupted", "frame abandoned",
+	"scope 2", "frame completed", "frame failed", "frame interrupted", "frame abandoned",
 	"fact bound", "fact placing", "fact source_read", "fact drain_began", "fact weakened", "fact call_over",
 	"event context.pressure_observed", "event context.compacted", "event capability.degraded", "event supervisor.tick", "event receipt.emitted",
 	"receipt observed", "receipt delivered", "receipt skipped", "receipt degraded", "receipt failed", "receipt client_busy", "receipt queue_full",
 	"settled delivered ", "settled skipped expired", "settled failed the hook was gone before the answer was written",
-	"settled skipped the harness session ended", "settled failed no acceptable placement",
+	"settled failed no acceptable placement",
 }
 
 // TestLaws plays random worlds to their end.
@@ -763,7 +768,6 @@ func TestLaws(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	t.Log(reached)
 	for _, what := range depth {
 		if reached[what] == 0 {
 			t.Errorf("no world got to %q; they got to %v", what, slices.Sorted(maps.Keys(reached)))
