@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -68,7 +69,8 @@ func open(cmd *exec.Cmd) (*screen, error) {
 		err = unix.SetNonblock(fd, true)
 	}
 	if err != nil {
-		return nil, err
+		_ = cmd.Process.Kill()
+		return nil, errors.Join(err, cmd.Wait())
 	}
 	s := &screen{cmd, os.NewFile(uintptr(fd), "screen")}
 	return s, s.tty.SetReadDeadline(time.Now().Add(patience))
@@ -121,7 +123,7 @@ func (s *screen) close() (ended time.Time, err error) {
 	// Somebody may keep the terminal open for longer than the program lived.
 	_ = s.tty.SetReadDeadline(time.Now())
 	<-drained
-	return ended, errorsOf(err, s.tty.Close())
+	return ended, errors.Join(err, s.tty.Close())
 }
 
 // kill ends a program that is no more needed.
@@ -131,27 +133,14 @@ func (s *screen) kill() {
 	_ = s.tty.Close()
 }
 
-func errorsOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // took runs cmd from its start to its end, without a terminal.
 func took(cmd *exec.Cmd) (time.Duration, error) {
-	watchdog := time.AfterFunc(patience, func() {
-		if cmd.Process != nil {
-			_ = cmd.Process.Kill()
-		}
-	})
-	defer watchdog.Stop()
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
+	watchdog := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer watchdog.Stop()
 	err := cmd.Wait()
 	return time.Since(began), err
 }

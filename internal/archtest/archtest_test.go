@@ -1,8 +1,11 @@
 package archtest
 
 import (
+	"fmt"
 	"maps"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -40,6 +43,49 @@ func TestListsNamePackages(t *testing.T) {
 		if !slices.Contains(placed, p) {
 			t.Errorf("%s is named in a list and has no layer", p)
 		}
+	}
+}
+
+// ARCHITECTURE.md draws the layers for readers: the same ones, and with those
+// packages in parentheses that are not built yet.
+func TestArchitectureDrawsTheLayers(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Imports go down only\n")
+	_, section, _ = strings.Cut(section, "\n```\n")
+	section, _, _ = strings.Cut(section, "\n```\n")
+
+	built := map[string]bool{}
+	for _, f := range tree(t) {
+		built[f.pkg] = true
+	}
+	var want []string
+	for i, layer := range layers {
+		var here, later []string
+		for _, p := range layer {
+			if built[p] {
+				here = append(here, p)
+			} else {
+				later = append(later, p)
+			}
+		}
+		slices.Sort(here)
+		slices.Sort(later)
+		want = append(want, fmt.Sprintln(i, here, later))
+	}
+	var got []string
+	for i, line := range strings.Split(section, "\n") {
+		line = strings.TrimPrefix(line, fmt.Sprint(i, " "))
+		names := func(s string) []string {
+			return slices.Sorted(slices.Values(words(strings.NewReplacer("·", " ", ")", " ").Replace(s))))
+		}
+		here, later, _ := strings.Cut(line, "(")
+		got = append(got, fmt.Sprintln(i, names(here), names(later)))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("drawn (layer, built, not built yet):\n%s\nis:\n%s", strings.Join(got, ""), strings.Join(want, ""))
 	}
 }
 
