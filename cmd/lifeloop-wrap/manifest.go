@@ -38,12 +38,40 @@ func manifestCmd(g *globals) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			raw := manifests.Raw(args[0])
 			if raw == nil {
-				return no(lifeloop.AdapterUnavailable, "no adapter %q", args[0]).withHint("lifeloop-wrap manifest list names them")
+				return noAdapter(args[0])
 			}
 			_, err := io.WriteString(cmd.OutOrStdout(), string(raw))
 			return err
 		},
 	}
-	cmd.AddCommand(list, show)
+	validate := &cobra.Command{
+		Use: "validate [FILE|-]", Short: "Say whether a manifest is valid, and what is wrong where", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			doc, err := document(cmd, args, 0)
+			if err != nil {
+				return err
+			}
+			return g.verdict(cmd, "adapter_manifest", flaws("adapter_manifest", doc))
+		},
+	}
+	inspect := &cobra.Command{
+		Use: "inspect ID", Short: "What a manifest claims, claim by claim, in plain words", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m, ok := manifests.Get(args[0])
+			if !ok {
+				return noAdapter(args[0])
+			}
+			in := inspected(m)
+			if g.json {
+				return printJSON(cmd.OutOrStdout(), in)
+			}
+			return in.print(cmd.OutOrStdout())
+		},
+	}
+	cmd.AddCommand(list, show, inspect, validate)
 	return cmd
+}
+
+func noAdapter(id string) *failure {
+	return no(lifeloop.AdapterUnavailable, "no adapter %q", id).withHint("lifeloop-wrap manifest list names them")
 }

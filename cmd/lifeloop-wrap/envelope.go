@@ -1,0 +1,101 @@
+//go:build linux
+
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lifeloop/canon"
+	"lifeloop/lifeloop"
+)
+
+// commonSchema is what `envelope schema` calls the definitions that the
+// schemas share.
+const commonSchema = "common"
+
+func envelopeCmd(g *globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "envelope",
+		Short: "Check the contract's documents",
+		Long: `envelope reads one JSON document of the contract, from FILE or from standard
+input. KIND is one of:
+
+  ` + strings.Join(lifeloop.Kinds(), "\n  "),
+	}
+	validate := &cobra.Command{
+		Use:   "validate KIND [FILE|-]",
+		Short: "Say whether a document is valid, and what is wrong where",
+		Args:  cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := knownKind(args[0]); err != nil {
+				return err
+			}
+			doc, err := document(cmd, args, 1)
+			if err != nil {
+				return err
+			}
+			return g.verdict(cmd, args[0], flaws(args[0], doc))
+		},
+	}
+	echo := &cobra.Command{
+		Use:   "echo KIND [FILE|-]",
+		Short: "Read a document and write it again, in canonical JSON (RFC 8785)",
+		Args:  cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := knownKind(args[0]); err != nil {
+				return err
+			}
+			doc, err := document(cmd, args, 1)
+			if err != nil {
+				return err
+			}
+			again, err := lifeloop.Echo(args[0], doc)
+			if err == nil {
+				again, err = canon.Transform(again)
+			}
+			if err != nil {
+				return invalid(args[0], problemsOf(err))
+			}
+			_, err = cmd.OutOrStdout().Write(append(again, '\n'))
+			return err
+		},
+	}
+	schema := &cobra.Command{
+		Use:       "schema KIND",
+		Short:     "Print the JSON Schema (2020-12) of a kind; schemas refer to each other and to " + commonSchema,
+		Args:      cobra.ExactArgs(1),
+		ValidArgs: append(lifeloop.Kinds(), commonSchema),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text := lifeloop.CommonSchema()
+			if args[0] != commonSchema {
+				if err := knownKind(args[0]); err != nil {
+					return err
+				}
+				text = lifeloop.Schema(args[0])
+			}
+			_, err := cmd.OutOrStdout().Write(text)
+			return err
+		},
+	}
+	validate.ValidArgs, echo.ValidArgs = lifeloop.Kinds(), lifeloop.Kinds()
+	cmd.AddCommand(validate, echo, schema)
+	return cmd
+}
+
+func knownKind(kind string) error {
+	if slices.Contains(lifeloop.Kinds(), kind) {
+		return nil
+	}
+	return usage("no document is of kind %q", kind).withHint("the kinds are %s", strings.Join(lifeloop.Kinds(), ", "))
+}
+
+// flaws are what is wrong with a document of a known kind.
+func flaws(kind string, doc []byte) []lifeloop.Problem {
+	if _, err := lifeloop.Echo(kind, doc); err != nil {
+		return problemsOf(err)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lifeloop/dispatch"
+	"lifeloop/internal/config"
+	"lifeloop/lifeloop"
+)
+
+func eventCmd(g *globals) *cobra.Command {
+	cmd := &cobra.Command{Use: "event", Short: "Tell a client of an event by hand"}
+	var client, id string
+	var timeout time.Duration
+	invoke := &cobra.Command{
+		Use:   "invoke --client CMDLINE [--timeout D]",
+		Short: "Hand one dispatch envelope to a client and print its answer",
+		Long: `invoke reads one DispatchEnvelope on standard input, runs the client with it
+exactly as a wrapped session would, and prints the client's CallbackResponse.
+Envelope and answer are both validated; nothing is run for an envelope that is
+not valid. It exits with 1 when the client brought no valid answer; the error
+names the failure class and the retry class that its receipt would have. What
+the client wrote to its standard error last is shown, unless --json is given.`,
+		Example: `  lifeloop-wrap event invoke --client './notes-client --project .' <envelope.json`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if timeout <= 0 {
+				return usage("--timeout %v: want more than nothing", timeout)
+			}
+			c, err := config.ParseClientFlag(id + "=" + client)
+			if err != nil {
+				return usage("--client: %v", err)
+			}
+			text, err := readInput(cmd, "-")
+			if err != nil {
+				return err
+			}
+			envelope, err := lifeloop.Parse[lifeloop.DispatchEnvelope](text)
+			if err != nil {
+				return invalid("dispatch_envelope", problemsOf(err))
+			}
+			left, err := deliverable(&envelope, time.Now().Unix())
+			if err != nil {
+				return err
+			}
+			answer, err := invokeClient(cmd, c, timeout, envelope, !g.json)
+			if err != nil {
+				return err
+			}
+			answer.Warnings = append(answer.Warnings, left...)
+			out, err := answer.Encode()
+			if err != nil {
+				return no(lifeloop.InvalidRequest, "%v", err)
+			}
+			_, err = cmd.OutOrStdout().Write(append(out, '\n'))
+			return err
+		},
+	}
+	fl := invoke.Flags()
+	fl.StringVar(&client, "client", "", "`CMDLINE` of the client, run without a shell")
+	fl.StringVar(&id, "client-id", "client", "the client's `ID`, as it finds it in LIFELOOP_CLIENT_ID")
+	fl.DurationVar(&timeout, "timeout", dispatch.DefaultTimeout, "how long the client has")
+	if err := invoke.MarkFlagRequired("client"); err != nil {
+		panic(err) // the flag is defined above
+	}
+	cmd.AddCommand(invoke)
+	return cmd
+}
+
+// deliverable takes the payloads that have expired out of the envelope and
+// says so; one that had to be placed fails the dispatch (DECISIONS L13).
+func deliverable(e *lifeloop.DispatchEnvelope, epoch int64) (warnings []string, err error) {
+	for _, p := range e.Payloads {
+		if !p.Expired(epoch) {
+			continue
+		}
+		if slices.ContainsFunc(p.AcceptablePlacements, func(a lifeloop.AcceptablePlacement) bool { return a.Requirement == lifeloop.Required }) {
+			return nil, no(lifeloop.PayloadRejected, "payload %s has expired, and a placement of it is required", p.PayloadID)
+		}
+		warnings = append(warnings, fmt.Sprintf("payload %s has expired and was not delivered", p.PayloadID))
+	}
+	e.Payloads = slices.DeleteFunc(e.Payloads, func(p lifeloop.PayloadEnvelope) bool { return p.Expired(epoch) })
+	return warnings, nil
+}
+
+// invokeClient makes the one call. Its answer speaks the version of the
+// request (DECISIONS L1, L11).
+func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, envelope lifeloop.DispatchEnvelope, showStderr bool) (answer lifeloop.CallbackResponse, err error) {
+	doc, err := envelope.Encode()
+	if err != nil {
+		return answer, no(lifeloop.InvalidRequest, "%v", err)
+	}
+	cfg := dispatch.Config{ID: c.ID, Command: c.Command, Timeout: timeout, Env: append(os.Environ(), "LIFELOOP_CLIENT_ID="+c.ID)}
+	if showStderr {
+		dir, err := os.MkdirTemp("", "lifeloop-")
+		if err != nil {
+			return answer, no(lifeloop.InternalError, "make a folder for the client's standard error: %v", err)
+		}
+		defer os.RemoveAll(dir)
+		cfg.StderrFile = filepath.Join(dir, "stderr")
+	}
+	one, err := dispatch.NewOneshot(cfg)
+	if err != nil {
+		return answer, usage("--client: %v", err)
+	}
+	// Whoever stops us stops the client and all that it started.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	said, err := one.Call(ctx, doc)
+	if kept, readErr := os.ReadFile(cfg.StderrFile); readErr == nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s\n", strings.TrimSuffix(string(kept), "\n"))
+	}
+	var failed *dispatch.Failure
+	switch {
+	case errors.As(err, &failed):
+		return answer, no(failed.Class, "%v", failed)
+	case err != nil:
+		return answer, no(lifeloop.TransportError, "%v", err)
+	}
+	answer, err = lifeloop.ParseCallbackResponse(said.Body)
+	if err == nil {
+		err = answer.Validate(envelope.Request.SchemaVersion)
+	}
+	if err != nil {
+		return answer, invalid("callback_response from client "+c.ID, problemsOf(err))
+	}
+	answer.SchemaVersion = envelope.Request.SchemaVersion
+	return answer, nil
+}

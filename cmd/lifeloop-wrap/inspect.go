@@ -1,0 +1,237 @@
+//go:build linux
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"lifeloop/lifeloop"
+	"lifeloop/manifests"
+	"lifeloop/negotiate"
+)
+
+// meanings says what each capability is, to people. A telemetry source is what
+// its adapter calls it.
+var meanings = map[string]string{
+	"session.starting":                      "a harness session is about to start, attach or resume",
+	"session.started":                       "a harness session is live",
+	"frame.opening":                         "a prompt or turn is about to begin, and may be handed payloads",
+	"frame.opened":                          "a prompt or turn has begun",
+	"context.pressure_observed":             "how full the model's context is",
+	"context.compacted":                     "the harness has rewritten its context",
+	"frame.ending":                          "a turn is about to end",
+	"frame.ended":                           "a turn has ended, failed or been abandoned",
+	"session.ending":                        "a harness session is about to end",
+	"session.ended":                         "a harness session has ended or been abandoned",
+	"supervisor.tick":                       "a regular look at a session that runs",
+	"capability.degraded":                   "a claim of this manifest has become weaker or stronger in a session",
+	"receipt.emitted":                       "a receipt is there to be read",
+	"receipt.gap_detected":                  "receipts are missing that must have been there",
+	"placement.pre_session":                 "a payload is placed before any frame opens",
+	"placement.pre_frame_leading":           "a payload is placed before the prompt of a turn",
+	"placement.pre_frame_trailing":          "a payload is placed after the prompt and before the model runs",
+	"placement.tool_result":                 "a payload is placed in a tool's result",
+	"placement.manual_operator":             "a payload is placed by a person",
+	"context_pressure":                      "how full the context is can be measured",
+	"receipts.native":                       "the harness makes receipts of its own",
+	"receipts.receipt_ledger":               "receipts are kept, in order and without repeats",
+	"session_identity.harness_session_id":   "what the harness calls its session is known",
+	"session_identity.harness_run_id":       "each launch of its process has an id",
+	"session_identity.harness_task_id":      "the task that the session serves has an id",
+	"session_rename":                        "a session can be given another name",
+	"approval_surface":                      "a person can be asked, and the question is seen",
+	"renewal.reset.native":                  "the harness itself can begin anew",
+	"renewal.reset.wrapper_mediated":        "the wrapper can make it begin anew",
+	"renewal.reset.manual":                  "a person can make it begin anew",
+	"renewal.continuation.observation":      "that it went on after a reset can be proven",
+	"renewal.continuation.payload_delivery": "what a client gives is carried across a reset",
+}
+
+var supportMeanings = map[lifeloop.Support]string{
+	lifeloop.Native:      "the harness itself gives it",
+	lifeloop.Synthesized: "derived from another stable signal",
+	lifeloop.Manual:      "a person has to act",
+	lifeloop.Partial:     "incomplete; a client has to accept that explicitly",
+	lifeloop.Unavailable: "not given",
+}
+
+var conformanceMeanings = map[string]string{
+	manifests.V1:   "each claim is backed by a test that runs the code behind it",
+	manifests.Pre:  "the claims are not yet verified end to end",
+	manifests.None: "conforms to no harness: any program can be wrapped so",
+}
+
+// An inspection is a manifest, claim by claim.
+type inspection struct {
+	AdapterID        string                     `json:"adapter_id"`
+	AdapterVersion   string                     `json:"adapter_version"`
+	DisplayName      string                     `json:"display_name"`
+	ContractVersion  string                     `json:"contract_version"`
+	Role             lifeloop.Role              `json:"role"`
+	Conformance      string                     `json:"conformance"`
+	ConformanceMeans string                     `json:"conformance_means"`
+	IntegrationModes []lifeloop.IntegrationMode `json:"integration_modes"`
+	Claims           []inspectedClaim           `json:"claims"`
+	FailureModes     []inspectedFailure         `json:"failure_modes"`
+	// KnownDegradations are those that no claim above has as a caveat.
+	KnownDegradations []lifeloop.Degradation `json:"known_degradations"`
+}
+
+type inspectedClaim struct {
+	Capability string                     `json:"capability"`
+	Means      string                     `json:"means"`
+	Support    lifeloop.Support           `json:"support"`
+	Modes      []lifeloop.IntegrationMode `json:"modes,omitempty"`
+	Evidence   string                     `json:"evidence,omitempty"`
+	Caveats    []string                   `json:"caveats,omitempty"`
+}
+
+type inspectedFailure struct {
+	FailureClass lifeloop.FailureClass `json:"failure_class"`
+	RetryClass   lifeloop.RetryClass   `json:"retry_class"`
+}
+
+func inspected(m lifeloop.Manifest) inspection {
+	level := manifests.Conformance(m.AdapterID)
+	in := inspection{
+		AdapterID: m.AdapterID, AdapterVersion: m.AdapterVersion, DisplayName: m.DisplayName, ContractVersion: m.ContractVersion,
+		Role: m.Role, Conformance: level, ConformanceMeans: conformanceMeanings[level], IntegrationModes: m.IntegrationModes,
+		FailureModes: []inspectedFailure{}, KnownDegradations: []lifeloop.Degradation{},
+	}
+	names := negotiate.Names(m)
+	for _, name := range names {
+		in.Claims = append(in.Claims, inspectClaim(m, name))
+	}
+	for _, class := range m.FailureModes {
+		in.FailureModes = append(in.FailureModes, inspectedFailure{class, class.DefaultRetry()})
+	}
+	for _, d := range m.KnownDegradations {
+		if !slices.Contains(names, d.Capability) {
+			in.KnownDegradations = append(in.KnownDegradations, d)
+		}
+	}
+	return in
+}
+
+func inspectClaim(m lifeloop.Manifest, name string) inspectedClaim {
+	c := inspectedClaim{Capability: name, Means: meanings[name], Support: negotiate.Support(m, name)}
+	caveat := func(format string, args ...any) { c.Caveats = append(c.Caveats, fmt.Sprintf(format, args...)) }
+
+	if event, ok := m.LifecycleEvents[lifeloop.Event(name)]; ok {
+		c.Modes = event.Modes
+		var without []string
+		for _, mode := range m.IntegrationModes {
+			if !slices.Contains(event.Modes, mode) {
+				without = append(without, string(mode))
+			}
+		}
+		if len(event.Modes) > 0 && len(without) > 0 {
+			caveat("not by %s alone", strings.Join(without, " or "))
+		}
+	}
+	if class, ok := strings.CutPrefix(name, "placement."); ok {
+		claim := m.Placement[lifeloop.Placement(class)]
+		if claim.MaxBytes != nil {
+			caveat("at most %d bytes", *claim.MaxBytes)
+		}
+		if claim.SeenAs != "" {
+			caveat("the model sees it as %s text", claim.SeenAs)
+		}
+	}
+	if source, ok := strings.CutPrefix(name, "telemetry."); ok {
+		i := slices.IndexFunc(m.TelemetrySources, func(s lifeloop.TelemetrySource) bool { return s.Name == source })
+		s := m.TelemetrySources[i] // the name is of the manifest
+		c.Means = "a source of evidence, of the kind " + s.Kind
+		c.Evidence = s.Path
+	}
+	switch {
+	case name == "context_pressure":
+		c.Evidence = m.ContextPressure.Evidence
+	case name == "session_rename" && m.SessionRename != nil:
+		c.Evidence = m.SessionRename.Evidence
+	case name == "approval_surface" && m.ApprovalSurface != nil:
+		c.Evidence = m.ApprovalSurface.Evidence
+	case strings.HasPrefix(name, "renewal.") && m.Renewal != nil:
+		c.Evidence = m.Renewal.Evidence
+		if len(m.Renewal.Profiles) > 0 && c.Support != lifeloop.Unavailable {
+			caveat("only with the profile %s", strings.Join(m.Renewal.Profiles, " or "))
+		}
+	case name == "receipts.native" && m.Receipts.LifeloopSynthesized:
+		caveat("the wrapper makes receipts in their place")
+	}
+	for _, d := range m.KnownDegradations {
+		if d.Capability == name {
+			caveat("known to have gone from %s to %s: %s (%s)", d.PreviousSupport, d.CurrentSupport, d.Evidence, d.RetryClass)
+		}
+	}
+	return c
+}
+
+// print is for people: what is claimed first, what is not at the end.
+func (in inspection) print(out io.Writer) error {
+	fmt.Fprintf(out, "%s (%s), adapter version %s, contract %s\n", in.DisplayName, in.AdapterID, in.AdapterVersion, in.ContractVersion)
+	fmt.Fprintf(out, "role %s; integration modes %s\n", in.Role, joined(in.IntegrationModes))
+	fmt.Fprintf(out, "conformance %s: %s\n", in.Conformance, in.ConformanceMeans)
+	var missing []inspectedClaim
+	for _, support := range lifeloop.Supports() {
+		heading := fmt.Sprintf("\n%s: %s\n", support, supportMeanings[support])
+		for _, c := range in.Claims {
+			if c.Support != support {
+				continue
+			}
+			if support == lifeloop.Unavailable {
+				missing = append(missing, c)
+				continue
+			}
+			fmt.Fprint(out, heading)
+			heading = ""
+			fmt.Fprintf(out, "  %s: %s\n", c.Capability, c.Means)
+			if len(c.Modes) > 0 {
+				fmt.Fprintf(out, "      by %s\n", joined(c.Modes))
+			}
+			if c.Evidence != "" {
+				fmt.Fprintf(out, "      evidence: %s\n", c.Evidence)
+			}
+			for _, text := range c.Caveats {
+				fmt.Fprintf(out, "      note: %s\n", text)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		fmt.Fprintf(out, "\n%s: %s\n", lifeloop.Unavailable, supportMeanings[lifeloop.Unavailable])
+	}
+	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	for _, c := range missing {
+		fmt.Fprintf(tw, "  %s\t%s", c.Capability, c.Means)
+		if why := cmp.Or(c.Evidence, strings.Join(c.Caveats, "; ")); why != "" {
+			fmt.Fprintf(tw, " (%s)", why)
+		}
+		fmt.Fprintln(tw)
+	}
+	for i, f := range in.FailureModes {
+		if i == 0 {
+			fmt.Fprint(tw, "\nfailures it is known to show, and what to do before trying again\n")
+		}
+		fmt.Fprintf(tw, "  %s\t%s\n", f.FailureClass, f.RetryClass)
+	}
+	for i, d := range in.KnownDegradations {
+		if i == 0 {
+			fmt.Fprint(tw, "\nknown degradations\n")
+		}
+		fmt.Fprintf(tw, "  %s\tfrom %s to %s: %s\n", d.Capability, d.PreviousSupport, d.CurrentSupport, d.Evidence)
+	}
+	return tw.Flush()
+}
+
+func joined[S ~string](words []S) string {
+	var all []string
+	for _, w := range words {
+		all = append(all, string(w))
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,180 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lifeloop/lifeloop"
+	"lifeloop/manifests"
+	"lifeloop/negotiate"
+)
+
+func negotiateCmd() *cobra.Command {
+	var adapter, manifest, requests string
+	cmd := &cobra.Command{
+		Use:   "negotiate --adapter ID|--manifest FILE [--requests FILE|-]",
+		Short: "Hold what a client wants against what an adapter claims",
+		Long: `negotiate reads one JSON object,
+
+  {"capabilities":[{"capability","level","support"?,"accept_partial"?}],"payloads":[PayloadEnvelope…]}
+
+and prints what each want and each payload would come to, and the outcome of
+it all: the worst of what is required; what is preferred and missing makes it
+degraded at most, and what is optional does not count. Nothing is dispatched.
+It exits with 1 when something required is not satisfied.`,
+		Example: `  echo '{"capabilities":[{"capability":"frame.opening","level":"required"}]}' | lifeloop-wrap negotiate --adapter generic`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if requests == "-" && manifest == "-" {
+				return usage("--manifest and --requests cannot both be read from standard input")
+			}
+			m, err := claimsOf(cmd, adapter, manifest)
+			if err != nil {
+				return err
+			}
+			text, err := readInput(cmd, requests)
+			if err != nil {
+				return err
+			}
+			request, problems := parseRequest(text)
+			if len(problems) > 0 {
+				return invalid("request", problems).withHint("lifeloop-wrap negotiate --help shows what a request looks like")
+			}
+			answer := request.Against(m, time.Now().Unix())
+			if err := printJSON(cmd.OutOrStdout(), negotiated(answer)); err != nil {
+				return err
+			}
+			if answer.Failure != "" {
+				return exitCode(exitNo)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&adapter, "adapter", "", "the `ID` of a shipped adapter")
+	cmd.Flags().StringVar(&manifest, "manifest", "", "the manifest in this `FILE`")
+	cmd.Flags().StringVar(&requests, "requests", "-", "read the request from this `FILE`, or from standard input")
+	cmd.MarkFlagsOneRequired("adapter", "manifest")
+	cmd.MarkFlagsMutuallyExclusive("adapter", "manifest")
+	return cmd
+}
+
+// claimsOf is the shipped manifest of an adapter, or the one in a file.
+func claimsOf(cmd *cobra.Command, adapter, file string) (lifeloop.Manifest, error) {
+	if file == "" {
+		m, ok := manifests.Get(adapter)
+		if !ok {
+			return m, noAdapter(adapter)
+		}
+		return m, nil
+	}
+	text, err := readInput(cmd, file)
+	if err != nil {
+		return lifeloop.Manifest{}, err
+	}
+	m, err := lifeloop.Parse[lifeloop.Manifest](text)
+	if err != nil {
+		return m, invalid("adapter_manifest", problemsOf(err))
+	}
+	return m, nil
+}
+
+// parseRequest reads what a client wants. A member that nobody knows is an
+// error: a misspelt one would ask for nothing, and be satisfied.
+func parseRequest(text []byte) (negotiate.Request, []lifeloop.Problem) {
+	var parts struct {
+		Capabilities []json.RawMessage `json:"capabilities"`
+		Payloads     []json.RawMessage `json:"payloads"`
+	}
+	if err := strictly(text, &parts); err != nil {
+		return negotiate.Request{}, []lifeloop.Problem{{Path: "$", Message: misfit(err)}}
+	}
+	var r negotiate.Request
+	var problems []lifeloop.Problem
+	for i, part := range parts.Capabilities {
+		if len(problems) >= maxProblems {
+			break
+		}
+		var want negotiate.Want
+		err := strictly(part, &want)
+		if err == nil {
+			err = want.Validate()
+		}
+		if err != nil {
+			problems = append(problems, lifeloop.Problem{Path: fmt.Sprintf("capabilities[%d]", i), Message: misfit(err)})
+		}
+		r.Capabilities = append(r.Capabilities, want)
+	}
+	for i, part := range parts.Payloads {
+		if len(problems) >= maxProblems {
+			break
+		}
+		p, err := lifeloop.Parse[lifeloop.PayloadEnvelope](part)
+		if err != nil {
+			problems = append(problems, below(fmt.Sprintf("payloads[%d]", i), err)...)
+		}
+		r.Payloads = append(r.Payloads, p)
+	}
+	return r, problems
+}
+
+// strictly reads one JSON value and no more, without members that v lacks.
+func strictly(text []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(v)
+	if errors.Is(err, io.EOF) {
+		return errors.New("expected one JSON object, got nothing")
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("expected one JSON object, and there is more")
+	}
+	return nil
+}
+
+// The words in which an answer is printed (CLI.md).
+type (
+	negotiatedAnswer struct {
+		Outcome      negotiate.Outcome      `json:"outcome"`
+		Capabilities []negotiatedCapability `json:"capabilities"`
+		Placements   []negotiatedPlacement  `json:"placements"`
+	}
+	negotiatedCapability struct {
+		Capability string                `json:"capability"`
+		Level      lifeloop.Requirement  `json:"level"`
+		Outcome    negotiate.Outcome     `json:"outcome"`
+		Support    lifeloop.Support      `json:"support"`
+		Failure    lifeloop.FailureClass `json:"failure_class,omitempty"`
+		Warning    string                `json:"warning,omitempty"`
+	}
+	negotiatedPlacement struct {
+		PayloadID string                     `json:"payload_id"`
+		Placement *lifeloop.PayloadPlacement `json:"placement"`
+		Status    lifeloop.Status            `json:"status"`
+		Failure   lifeloop.FailureClass      `json:"failure_class,omitempty"`
+	}
+)
+
+func negotiated(a negotiate.Answer) negotiatedAnswer {
+	out := negotiatedAnswer{a.Outcome, make([]negotiatedCapability, len(a.Capabilities)), make([]negotiatedPlacement, len(a.Placements))}
+	for i, c := range a.Capabilities {
+		out.Capabilities[i] = negotiatedCapability{c.Want.Capability, c.Want.Level, c.Outcome, c.Have, c.Failure, c.Warning}
+	}
+	for i, p := range a.Placements {
+		out.Placements[i] = negotiatedPlacement{PayloadID: p.PayloadID, Status: p.Status, Failure: p.Failure}
+		if p.Placement != "" {
+			out.Placements[i].Placement = &p.Placement
+		}
+	}
+	return out
+}
