@@ -5,9 +5,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
+	"time"
 
 	"lifeloop/control"
 )
@@ -25,30 +27,32 @@ func hook(b *bench) (rows []row, err error) {
 	defer serving.Wait()
 	defer cancel()
 
+	input := filepath.Join(b.dir, "hook.json")
+	if err := os.WriteFile(input, []byte(`{"hook_event_name":"UserPromptSubmit","prompt":"x"}`), 0o600); err != nil {
+		return nil, err
+	}
+	programs := []struct {
+		argv   []string
+		socket string
+	}{
+		{[]string{b.program("empty")}, ""},
+		{[]string{b.wrap, "hook", "UserPromptSubmit"}, door.Path()},
+		{[]string{b.wrap, "hook", "UserPromptSubmit"}, ""},
+	}
 	var answered, alone pairs
 	rounds := b.rounds * 8
-	for range rounds {
-		empty, err := took(b.command(b.program("empty")))
-		if err != nil {
-			return nil, err
+	for round := range rounds {
+		var times [3]time.Duration
+		for i := range programs {
+			which := (i + round) % len(programs)
+			cmd := b.command(programs[which].argv...)
+			cmd.Env = append(cmd.Env, "LIFELOOP_SOCKET="+programs[which].socket)
+			if times[which], err = tookWith(cmd, input); err != nil {
+				return nil, err
+			}
 		}
-		run := func(socket string) (pair pairs, err error) {
-			cmd := b.command(b.wrap, "hook", "UserPromptSubmit")
-			cmd.Env = append(cmd.Env, "LIFELOOP_SOCKET="+socket)
-			cmd.Stdin = strings.NewReader(`{"hook_event_name":"UserPromptSubmit","prompt":"x"}`)
-			d, err := took(cmd)
-			pair.add(empty, d)
-			return pair, err
-		}
-		p, err := run(door.Path())
-		if err != nil {
-			return nil, err
-		}
-		answered.add(p.floor[0], p.ours[0])
-		if p, err = run(""); err != nil {
-			return nil, err
-		}
-		alone.add(p.floor[0], p.ours[0])
+		answered.add(times[0], times[1])
+		alone.add(times[0], times[2])
 	}
 	if n := answers.count(); n != rounds {
 		return nil, fmt.Errorf("%d of %d hooks were answered", n, rounds)
@@ -57,6 +61,17 @@ func hook(b *bench) (rows []row, err error) {
 		answered.ratioRow("hook, answered / an empty Go program").atMost(1.3, &answered),
 		alone.ratioRow("hook, without a session / an empty Go program").atMost(1.3, &alone),
 	}, nil
+}
+
+// tookWith is took with a file for stdin.
+func tookWith(cmd *exec.Cmd, input string) (time.Duration, error) {
+	stdin, err := os.Open(input)
+	if err != nil {
+		return 0, err
+	}
+	defer stdin.Close()
+	cmd.Stdin = stdin
+	return took(cmd)
 }
 
 // answering gives every hook an answer of ordinary size.
