@@ -36,13 +36,14 @@ func hook(b *bench) (rows []row, err error) {
 		socket string
 	}{
 		{[]string{b.program("empty")}, ""},
+		{[]string{b.program("empty")}, ""},
 		{[]string{b.wrap, "hook", "UserPromptSubmit"}, door.Path()},
 		{[]string{b.wrap, "hook", "UserPromptSubmit"}, ""},
 	}
-	var answered, alone pairs
+	var self, answered, alone pairs
 	rounds := b.rounds * 8
 	for round := range rounds {
-		var times [3]time.Duration
+		var times [4]time.Duration
 		for i := range programs {
 			which := (i + round) % len(programs)
 			cmd := b.command(programs[which].argv...)
@@ -51,13 +52,15 @@ func hook(b *bench) (rows []row, err error) {
 				return nil, err
 			}
 		}
-		answered.add(times[0], times[1])
-		alone.add(times[0], times[2])
+		self.add(times[0], times[1])
+		answered.add(times[0], times[2])
+		alone.add(times[0], times[3])
 	}
 	if n := answers.count(); n != rounds {
 		return nil, fmt.Errorf("%d of %d hooks were answered", n, rounds)
 	}
 	return []row{
+		self.ratioRow("an empty Go program / itself"),
 		answered.ratioRow("hook, answered / an empty Go program").atMost(1.3, &answered),
 		alone.ratioRow("hook, without a session / an empty Go program").atMost(1.3, &alone),
 	}, nil
