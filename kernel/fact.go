@@ -253,44 +253,46 @@ func (DrainBegan) isFact()           {}
 
 // kinds is the closed set of facts by the name that the ledger gives them. The
 // names are part of the ledger's format and do not change.
-var kinds = map[string]reflect.Type{
-	"began":                  reflect.TypeFor[Began](),
-	"negotiated":             reflect.TypeFor[Negotiated](),
-	"weakened":               reflect.TypeFor[Weakened](),
-	"session_moved":          reflect.TypeFor[SessionMoved](),
-	"launching":              reflect.TypeFor[Launching](),
-	"running":                reflect.TypeFor[Running](),
-	"exited":                 reflect.TypeFor[Exited](),
-	"harness_session_opened": reflect.TypeFor[HarnessSessionOpened](),
-	"bound":                  reflect.TypeFor[Bound](),
-	"observed":               reflect.TypeFor[Observed](),
-	"dispatched":             reflect.TypeFor[Dispatched](),
-	"answered":               reflect.TypeFor[Answered](),
-	"placing":                reflect.TypeFor[Placing](),
-	"payload_settled":        reflect.TypeFor[PayloadSettled](),
-	"call_over":              reflect.TypeFor[CallOver](),
-	"hook_heard":             reflect.TypeFor[HookHeard](),
-	"receipt_issued":         reflect.TypeFor[ReceiptIssued](),
-	"abort_requested":        reflect.TypeFor[AbortRequested](),
-	"stop_sent":              reflect.TypeFor[StopSent](),
-	"activity_seen":          reflect.TypeFor[ActivitySeen](),
-	"activity_moved":         reflect.TypeFor[ActivityMoved](),
-	"source_named":           reflect.TypeFor[SourceNamed](),
-	"source_read":            reflect.TypeFor[SourceRead](),
-	"source_troubled":        reflect.TypeFor[SourceTroubled](),
-	"drain_began":            reflect.TypeFor[DrainBegan](),
+var kinds = []struct {
+	name string
+	fact Fact // its zero value
+}{
+	{"began", Began{}},
+	{"negotiated", Negotiated{}},
+	{"weakened", Weakened{}},
+	{"session_moved", SessionMoved{}},
+	{"launching", Launching{}},
+	{"running", Running{}},
+	{"exited", Exited{}},
+	{"harness_session_opened", HarnessSessionOpened{}},
+	{"bound", Bound{}},
+	{"observed", Observed{}},
+	{"dispatched", Dispatched{}},
+	{"answered", Answered{}},
+	{"placing", Placing{}},
+	{"payload_settled", PayloadSettled{}},
+	{"call_over", CallOver{}},
+	{"hook_heard", HookHeard{}},
+	{"receipt_issued", ReceiptIssued{}},
+	{"abort_requested", AbortRequested{}},
+	{"stop_sent", StopSent{}},
+	{"activity_seen", ActivitySeen{}},
+	{"activity_moved", ActivityMoved{}},
+	{"source_named", SourceNamed{}},
+	{"source_read", SourceRead{}},
+	{"source_troubled", SourceTroubled{}},
+	{"drain_began", DrainBegan{}},
 }
 
-var kindOf = func() map[reflect.Type]string {
-	m := make(map[reflect.Type]string, len(kinds))
-	for name, t := range kinds {
-		m[t] = name
-	}
-	return m
-}()
-
 // Kind is the name that the ledger gives to a fact.
-func Kind(f Fact) string { return kindOf[reflect.TypeOf(f)] }
+func Kind(f Fact) string {
+	for _, k := range kinds {
+		if reflect.TypeOf(k.fact) == reflect.TypeOf(f) {
+			return k.name
+		}
+	}
+	return ""
+}
 
 // Encode renders a fact for the ledger.
 func Encode(f Fact) (kind string, body json.RawMessage, err error) {
@@ -305,15 +307,17 @@ func Encode(f Fact) (kind string, body json.RawMessage, err error) {
 // Decode reads a fact back. An unknown kind is an error: a ledger written by a
 // newer version is not half understood.
 func Decode(kind string, body json.RawMessage) (Fact, error) {
-	t, ok := kinds[kind]
-	if !ok {
-		return nil, fmt.Errorf("unknown fact %q", kind)
+	for _, k := range kinds {
+		if k.name != kind {
+			continue
+		}
+		v := reflect.New(reflect.TypeOf(k.fact))
+		if err := json.Unmarshal(body, v.Interface()); err != nil {
+			return nil, fmt.Errorf("fact %q: %w", kind, err)
+		}
+		return v.Elem().Interface().(Fact), nil
 	}
-	v := reflect.New(t)
-	if err := json.Unmarshal(body, v.Interface()); err != nil {
-		return nil, fmt.Errorf("fact %q: %w", kind, err)
-	}
-	return v.Elem().Interface().(Fact), nil
+	return nil, fmt.Errorf("unknown fact %q", kind)
 }
 
 // An Entry is a fact with its place and time in the ledger.

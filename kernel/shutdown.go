@@ -373,12 +373,12 @@ func (s *step) sourceTrouble(in SourceTrouble) {
 	s.record(SourceTroubled{Source: in.Source, What: in.What})
 }
 
-var signalNames = map[int]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
+var signalNames = [...]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
 	9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 19: "SIGSTOP", 20: "SIGTSTP", 21: "SIGTTIN", 22: "SIGTTOU"}
 
 func signalName(n int) string {
-	if name, ok := signalNames[n]; ok {
-		return name
+	if 0 < n && n < len(signalNames) && signalNames[n] != "" {
+		return signalNames[n]
 	}
 	return "signal " + strconv.Itoa(n)
 }

@@ -64,22 +64,20 @@ func (c RetryClass) Tightness() int { return slices.Index(RetryClasses(), c) }
 // it."
 func (c RetryClass) Tighter(d RetryClass) bool { return c.Tightness() > d.Tightness() }
 
-var defaultRetry = map[FailureClass]RetryClass{
-	AdapterUnavailable:    RetryAfterReconfigure,
-	CapabilityUnsupported: DoNotRetry,
-	DegradedCapability:    RetryAfterReread,
-	PlacementUnavailable:  RetryAfterReconfigure,
-	PayloadTooLarge:       DoNotRetry,
-	PayloadRejected:       RetryAfterReconfigure,
-	IdentityUnavailable:   RetryAfterReconfigure,
-	TransportError:        SafeRetry,
-	Timeout:               SafeRetry,
-	OperatorRequired:      RetryAfterOperator,
-	StateConflict:         RetryAfterReread,
-	InvalidRequest:        DoNotRetry,
-	InternalError:         RetryAfterReread,
-}
-
 // DefaultRetry is the contract's failure-to-retry table. It is total over
 // [FailureClasses] and empty for anything else.
-func (c FailureClass) DefaultRetry() RetryClass { return defaultRetry[c] }
+func (c FailureClass) DefaultRetry() RetryClass {
+	switch c {
+	case CapabilityUnsupported, PayloadTooLarge, InvalidRequest:
+		return DoNotRetry
+	case AdapterUnavailable, PlacementUnavailable, PayloadRejected, IdentityUnavailable:
+		return RetryAfterReconfigure
+	case DegradedCapability, StateConflict, InternalError:
+		return RetryAfterReread
+	case TransportError, Timeout:
+		return SafeRetry
+	case OperatorRequired:
+		return RetryAfterOperator
+	}
+	return ""
+}

@@ -34,10 +34,16 @@ type Placed struct {
 // (DECISIONS L6). pre_prompt_frame is "prepended before the next user or task
 // prompt", which is the leading edge; where there is only a trailing one the
 // evidence of the receipt says so.
-var classes = map[lifeloop.PayloadPlacement][]lifeloop.Placement{
-	lifeloop.DeveloperEquivalentFrame: {lifeloop.PreSession, lifeloop.PreFrameLeading, lifeloop.PreFrameTrailing, lifeloop.ToolResult},
-	lifeloop.PrePromptFrame:           {lifeloop.PreFrameLeading, lifeloop.PreFrameTrailing},
-	lifeloop.SideChannelContext:       {lifeloop.ToolResult},
+func classes(p lifeloop.PayloadPlacement) []lifeloop.Placement {
+	switch p {
+	case lifeloop.DeveloperEquivalentFrame:
+		return []lifeloop.Placement{lifeloop.PreSession, lifeloop.PreFrameLeading, lifeloop.PreFrameTrailing, lifeloop.ToolResult}
+	case lifeloop.PrePromptFrame:
+		return []lifeloop.Placement{lifeloop.PreFrameLeading, lifeloop.PreFrameTrailing}
+	case lifeloop.SideChannelContext:
+		return []lifeloop.Placement{lifeloop.ToolResult}
+	}
+	return nil
 }
 
 // gives reports whether a class, by its claim, gives the payload placement:
@@ -66,7 +72,7 @@ func Placement(m lifeloop.Manifest, p lifeloop.PayloadEnvelope) Placed {
 			placed.ReceiptOnly = true
 			break
 		}
-		for _, class := range classes[a.Placement] {
+		for _, class := range classes(a.Placement) {
 			claim := m.Placement[class]
 			switch {
 			case !gives(claim, class, a.Placement) || !places(claim.Support):

@@ -29,12 +29,21 @@ const (
 	Failed    State = "FAILED"
 )
 
-var moves = map[State][]State{
-	None:     {Pending},
-	Pending:  {Running, Rejected},
-	Running:  {Paused, Aborting, Completed, Failed},
-	Paused:   {Running, Aborting},
-	Aborting: {Aborted},
+// moves are the states that a session can move to from s.
+func moves(s State) []State {
+	switch s {
+	case None:
+		return []State{Pending}
+	case Pending:
+		return []State{Running, Rejected}
+	case Running:
+		return []State{Paused, Aborting, Completed, Failed}
+	case Paused:
+		return []State{Running, Aborting}
+	case Aborting:
+		return []State{Aborted}
+	}
+	return nil
 }
 
 // States lists the eight states.
@@ -43,11 +52,11 @@ func States() []State {
 }
 
 // Terminal reports whether s has no way out.
-func (s State) Terminal() bool { return len(moves[s]) == 0 }
+func (s State) Terminal() bool { return len(moves(s)) == 0 }
 
 // Check returns an error unless from → to is a legal move.
 func Check(from, to State) error {
-	for _, ok := range moves[from] {
+	for _, ok := range moves(from) {
 		if ok == to {
 			return nil
 		}

@@ -17,6 +17,7 @@ package synth
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"lifeloop/telemetry"
@@ -90,8 +91,20 @@ type window struct {
 	rank   int
 }
 
-// rank orders the sources of a window, best first.
-var rank = map[string]int{"statusline": 4, "reported": 3, "suffix": 2, "table": 1}
+// rank orders the sources of a window; the best has the most.
+func rank(source string) int {
+	switch source {
+	case "statusline":
+		return 4
+	case "reported":
+		return 3
+	case "suffix":
+		return 2
+	case "table":
+		return 1
+	}
+	return 0
+}
 
 // State is the fold of one harness session's signals.
 type State struct {
@@ -159,7 +172,7 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 	}
 	var out []Observation
 	if sig.Window > 0 {
-		out = s.learn(window{sig.Window, sig.WindowSource, rank[sig.WindowSource]})
+		out = s.learn(window{sig.Window, sig.WindowSource, rank(sig.WindowSource)})
 	}
 	switch sig.Kind {
 	case telemetry.UsageSeen:
@@ -241,12 +254,12 @@ func (s *State) usage(sig telemetry.Signal) []Observation {
 	if sig.Usage.Estimate {
 		return nil // the harness's own guess after a compaction is kept, not told
 	}
-	if tokens, source := telemetry.ModelWindow(sig.Model); tokens > 0 && rank[source] > s.window.rank {
-		s.window = window{tokens, source, rank[source]}
+	if tokens, source := telemetry.ModelWindow(sig.Model); tokens > 0 && rank(source) > s.window.rank {
+		s.window = window{tokens, source, rank(source)}
 	}
 	// More tokens in use than the window holds prove a larger window than a
 	// table or a name claimed; of it we know only the floor.
-	if s.window.tokens > 0 && sig.Usage.Used > s.window.tokens && s.window.rank <= rank["suffix"] {
+	if s.window.tokens > 0 && sig.Usage.Used > s.window.tokens && s.window.rank <= rank("suffix") {
 		s.window = window{}
 	}
 	if s.window.tokens == 0 && s.cfg.Statusline {
@@ -268,14 +281,18 @@ func (s *State) sample(sig telemetry.Signal) []Observation {
 		return []Observation{p}
 	}
 	p.Level = s.cfg.level(f)
-	if s.told && (p.Level == s.level || order[p.Level] < order[s.level] && s.cfg.level(f+s.cfg.Hysteresis) == s.level) {
+	if s.told && (p.Level == s.level || p.Level.below(s.level) && s.cfg.level(f+s.cfg.Hysteresis) == s.level) {
 		return nil
 	}
 	s.told, s.level = true, p.Level
 	return []Observation{p}
 }
 
-var order = map[Level]int{Unknown: 0, Low: 1, Moderate: 2, High: 3, Critical: 4}
+// below reports whether l is a lower step than m.
+func (l Level) below(m Level) bool {
+	order := []Level{Unknown, Low, Moderate, High, Critical}
+	return slices.Index(order, l) < slices.Index(order, m)
+}
 
 func (c Config) level(f float64) Level {
 	switch {

@@ -3,30 +3,24 @@ package telemetry
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 )
 
-var decoders = map[string]func() Decoder{
-	"claude-transcript": func() Decoder { return new(claudeTranscript) },
-	"claude-registry":   func() Decoder { return new(claudeRegistry) },
-	"claude-statusline": func() Decoder { return new(claudeStatusline) },
-	"codex-rollout":     func() Decoder { return new(codexRollout) },
-	"codex-osc":         func() Decoder { return new(codexOSC) },
-}
-
-var hookDecoders = map[string]func(event string, stdin []byte) (HookCall, error){
-	"claude-hook": claudeHook,
-	"codex-hook":  codexHook,
-}
-
 // NewDecoder returns a new decoder of the named format, with nothing remembered.
 func NewDecoder(name string) (Decoder, error) {
-	mk, ok := decoders[name]
-	if !ok {
-		return nil, unknownName(name, slices.Sorted(maps.Keys(decoders)))
+	switch name {
+	case "claude-transcript":
+		return new(claudeTranscript), nil
+	case "claude-registry":
+		return new(claudeRegistry), nil
+	case "claude-statusline":
+		return new(claudeStatusline), nil
+	case "codex-rollout":
+		return new(codexRollout), nil
+	case "codex-osc":
+		return new(codexOSC), nil
 	}
-	return mk(), nil
+	return nil, unknownName(name, "claude-registry", "claude-statusline", "claude-transcript", "codex-osc", "codex-rollout")
 }
 
 // DecodeHook reads what a harness gave the named hook on its standard input.
@@ -34,14 +28,16 @@ func NewDecoder(name string) (Decoder, error) {
 // another hook is refused. A hook that is not known is a sign of life and
 // nothing more.
 func DecodeHook(decoder, event string, stdin []byte) (HookCall, error) {
-	f, ok := hookDecoders[decoder]
-	if !ok {
-		return HookCall{}, unknownName(decoder, slices.Sorted(maps.Keys(hookDecoders)))
+	switch decoder {
+	case "claude-hook":
+		return claudeHook(event, stdin)
+	case "codex-hook":
+		return codexHook(event, stdin)
 	}
-	return f(event, stdin)
+	return HookCall{}, unknownName(decoder, "claude-hook", "codex-hook")
 }
 
-func unknownName(name string, known []string) error {
+func unknownName(name string, known ...string) error {
 	return fmt.Errorf("no telemetry decoder is named %q: use one of %s", name, strings.Join(known, ", "))
 }
 

@@ -11,9 +11,10 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -64,10 +65,13 @@ func (c *claude) fatal(sig os.Signal) (int, bool) {
 	return 0, true // SIGINT
 }
 
-var notAlphanumeric = regexp.MustCompile(`[^A-Za-z0-9]`)
-
 func (c *claude) transcript() string {
-	slug := notAlphanumeric.ReplaceAllString(c.h.dir, "-")
+	slug := strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			return r
+		}
+		return '-'
+	}, c.h.dir)
 	return filepath.Join(c.h.home("CLAUDE_CONFIG_DIR", ".claude"), "projects", slug, c.session+".jsonl")
 }
 

@@ -25,6 +25,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -147,12 +148,11 @@ type arguments struct {
 type source struct{ how, what string }
 
 // valueFlags are flags of the two programs whose value is no prompt.
-var valueFlags = map[string]bool{
-	"--permission-mode": true, "--append-system-prompt": true, "--append-system-prompt-file": true,
-	"--output-format": true, "--input-format": true, "--name": true, "--add-dir": true, "--mcp-config": true,
-	"--fallback-model": true, "--max-turns": true, "-a": true, "--ask-for-approval": true, "-s": true,
-	"--sandbox": true, "--profile": true, "-C": true, "--cd": true, "--enable": true, "--disable": true,
-	"-p": true, // codex's profile; claude's -p is taken before
+var valueFlags = []string{
+	"--permission-mode", "--append-system-prompt", "--append-system-prompt-file", "--output-format",
+	"--input-format", "--name", "--add-dir", "--mcp-config", "--fallback-model", "--max-turns", "-a",
+	"--ask-for-approval", "-s", "--sandbox", "--profile", "-C", "--cd", "--enable", "--disable",
+	"-p", // codex's profile; claude's -p is taken before
 }
 
 func parseArguments(args []string, env map[string]string) (arguments, error) {
@@ -214,7 +214,7 @@ func parseArguments(args []string, env map[string]string) (arguments, error) {
 		case flag == "--dangerously-bypass-hook-trust":
 			a.bypassTrust = true
 			continue
-		case valueFlags[flag]:
+		case slices.Contains(valueFlags, flag):
 			to = &text
 		default:
 			continue
