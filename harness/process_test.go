@@ -52,7 +52,7 @@ func newDesk(t *testing.T) *desk {
 	}()
 	t.Cleanup(func() {
 		slave.Close()
-		master.SetReadDeadline(longAgo)
+		master.SetReadDeadline(longAgo())
 		<-d.over
 		master.Close()
 	})

@@ -25,7 +25,7 @@ const (
 const inputPatience = 200 * time.Millisecond
 
 // longAgo as a deadline interrupts a read or write at once.
-var longAgo = time.Unix(1, 0)
+func longAgo() time.Time { return time.Unix(1, 0) }
 
 // run starts the goroutines of a child and the one that awaits them.
 func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
@@ -43,10 +43,10 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 	go c.follow()
 	go func() {
 		<-c.endCh
-		c.input.SetWriteDeadline(longAgo)
+		c.input.SetWriteDeadline(longAgo())
 		c.interruptInput()
 		for _, s := range c.sources {
-			s.file.SetReadDeadline(longAgo)
+			s.file.SetReadDeadline(longAgo())
 		}
 		pumps.Wait()
 		select {
@@ -319,7 +319,7 @@ func (c *Child) suspend() {
 	case <-s.caughtUp: // of an earlier time
 	default:
 	}
-	s.file.SetReadDeadline(longAgo)
+	s.file.SetReadDeadline(longAgo())
 	select {
 	case <-s.caughtUp: // its last words come before the undo
 	case <-time.After(termGrace / 2):

@@ -373,15 +373,15 @@ func TestHasFlag(t *testing.T) {
 	if HasFlag("pty") {
 		t.Error("--pty is no setting of the configuration")
 	}
-	for name, path := range scalarFlags {
+	for _, f := range scalarFlags {
 		found := false
 		cfg := Default()
 		require.NoError(t, scalars(reflect.ValueOf(&cfg).Elem(), "", func(at string, _ reflect.Value, _ bool) error {
-			found = found || at == path
+			found = found || at == f.path
 			return nil
 		}))
 		if !found {
-			t.Errorf("--%s sets %s, which is no setting", name, path)
+			t.Errorf("--%s sets %s, which is no setting", f.flag, f.path)
 		}
 	}
 }

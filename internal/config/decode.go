@@ -22,7 +22,7 @@ const (
 	maxDepth = 100
 )
 
-var durationType = reflect.TypeFor[time.Duration]()
+func isDuration(v reflect.Value) bool { return v.Type() == reflect.TypeFor[time.Duration]() }
 
 // A layer decodes one source into a value and notes where each part came from.
 type layer struct {
@@ -204,7 +204,7 @@ func (l layer) scalar(n ast.Node, v reflect.Value, path string, ms bool) error {
 			v.SetString(n.Value)
 			return nil
 		}
-		if v.Type() == durationType && !ms {
+		if isDuration(v) && !ms {
 			if err := setText(v, n.Value, ms); err != nil {
 				return l.errorf(n, "%s%v", colon(path), err)
 			}
@@ -240,13 +240,13 @@ func (l layer) scalar(n ast.Node, v reflect.Value, path string, ms bool) error {
 		case v.Kind() == reflect.Int:
 			v.SetInt(i)
 			return nil
-		case v.Type() == durationType && ms:
+		case isDuration(v) && ms:
 			if i < 0 || i > math.MaxInt64/int64(time.Millisecond) {
 				return l.errorf(n, "%sexpected %s, found %d", colon(path), want, i)
 			}
 			v.SetInt(i * int64(time.Millisecond))
 			return nil
-		case v.Type() == durationType && i == 0:
+		case isDuration(v) && i == 0:
 			v.SetInt(0)
 			return nil
 		}
@@ -267,7 +267,7 @@ func (l layer) wrong(n ast.Node, path, want string) error {
 func setText(v reflect.Value, text string, ms bool) error {
 	want := kindWords(v, false)
 	switch {
-	case v.Type() == durationType:
+	case isDuration(v):
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
 			return fmt.Errorf("expected %s, found %q", want, text)
@@ -405,9 +405,9 @@ func whole(n *ast.IntegerNode) (int64, bool) {
 // kindWords says in words what v holds.
 func kindWords(v reflect.Value, ms bool) string {
 	switch {
-	case v.Type() == durationType && ms:
+	case isDuration(v) && ms:
 		return "whole milliseconds"
-	case v.Type() == durationType:
+	case isDuration(v):
 		return "a duration such as 5s"
 	}
 	switch v.Kind() {

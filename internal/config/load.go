@@ -231,39 +231,54 @@ func scalars(v reflect.Value, path string, f func(path string, v reflect.Value, 
 }
 
 // scalarFlags names the value that each plain flag sets.
-var scalarFlags = map[string]string{
-	"state-dir":       "state_dir",
-	"log-level":       "log_level",
-	"log-file":        "log_file",
-	"client-drain":    "client_drain",
-	"subagent-frames": "subagent_frames",
-	"on-ledger-error": "on_ledger_error",
-	"on-limit":        "on_limit",
-	"retries":         "attempts.retry.attempts",
-	"max-retries":     "attempts.retry.max_retries",
-	"timeout-initial": "attempts.timeouts_ms.initial",
-	"timeout-inter":   "attempts.timeouts_ms.inter",
-	"timeout-tool":    "attempts.timeouts_ms.tool",
-	"max-duration":    "attempts.timeouts_ms.session",
-	"idle-timeout":    "attempts.timeouts_ms.idle",
-	"abort-grace":     "attempts.timeouts_ms.abort_grace",
+var scalarFlags = []struct{ flag, path string }{
+	{"state-dir", "state_dir"},
+	{"log-level", "log_level"},
+	{"log-file", "log_file"},
+	{"client-drain", "client_drain"},
+	{"subagent-frames", "subagent_frames"},
+	{"on-ledger-error", "on_ledger_error"},
+	{"on-limit", "on_limit"},
+	{"retries", "attempts.retry.attempts"},
+	{"max-retries", "attempts.retry.max_retries"},
+	{"timeout-initial", "attempts.timeouts_ms.initial"},
+	{"timeout-inter", "attempts.timeouts_ms.inter"},
+	{"timeout-tool", "attempts.timeouts_ms.tool"},
+	{"max-duration", "attempts.timeouts_ms.session"},
+	{"idle-timeout", "attempts.timeouts_ms.idle"},
+	{"abort-grace", "attempts.timeouts_ms.abort_grace"},
 }
 
-// listFlags are the flags that have a form of their own.
-var listFlags = map[string]func(*Config, Origins, []string) error{
-	"client":   clientFlag,
-	"require":  requireFlag,
-	"fallback": fallbackFlag,
-	"meta":     metaFlag,
-	"backoff":  backoffFlag,
+func scalarPath(flag string) string {
+	for _, f := range scalarFlags {
+		if f.flag == flag {
+			return f.path
+		}
+	}
+	return ""
+}
+
+// listFlag is what sets a flag that has a form of its own, nil for others.
+func listFlag(name string) func(*Config, Origins, []string) error {
+	switch name {
+	case "client":
+		return clientFlag
+	case "require":
+		return requireFlag
+	case "fallback":
+		return fallbackFlag
+	case "meta":
+		return metaFlag
+	case "backoff":
+		return backoffFlag
+	}
+	return nil
 }
 
 // HasFlag reports whether the flag (without dashes) sets something that the
 // configuration has, and may therefore stand in [Options.Flags].
 func HasFlag(name string) bool {
-	_, scalar := scalarFlags[name]
-	_, list := listFlags[name]
-	return scalar || list
+	return scalarPath(name) != "" || listFlag(name) != nil
 }
 
 func (o Options) mergeFlags(cfg *Config, origins Origins) error {
@@ -279,7 +294,7 @@ func (o Options) mergeFlags(cfg *Config, origins Origins) error {
 		next, given := *cfg, Origins{}
 		next.Clients = nil
 		var err error
-		if set, ok := listFlags[name]; ok {
+		if set := listFlag(name); set != nil {
 			err = set(&next, given, values)
 		} else {
 			err = setScalar(&next, given, name, values[len(values)-1])
@@ -298,7 +313,7 @@ func (o Options) mergeFlags(cfg *Config, origins Origins) error {
 }
 
 func setScalar(cfg *Config, given Origins, name, text string) error {
-	target := scalarFlags[name]
+	target := scalarPath(name)
 	return scalars(reflect.ValueOf(cfg).Elem(), "", func(path string, v reflect.Value, ms bool) error {
 		if path != target {
 			return nil

@@ -98,9 +98,9 @@ func omitted(v reflect.Value, f field) bool {
 // plain is v as the values that JSON and YAML know.
 func plain(v reflect.Value, ms bool) any {
 	switch {
-	case v.Type() == durationType && ms:
+	case isDuration(v) && ms:
 		return v.Int() / int64(time.Millisecond)
-	case v.Type() == durationType:
+	case isDuration(v):
 		return time.Duration(v.Int()).String()
 	}
 	switch v.Kind() {
