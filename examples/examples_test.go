@@ -1,15 +1,19 @@
 //go:build linux
 
-// Package examples_test runs the example clients below the real program and
-// holds the documents that print them to what they print.
+// Package examples_test runs the example clients below the real program, and
+// holds the documents to what is there: the examples that they print, the
+// tests that they name, the files that they link to.
 package examples_test
 
 import (
 	"bytes"
 	"encoding/json"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -106,10 +110,9 @@ func TestNotes(t *testing.T) {
 	require.NoError(t, os.Symlink(w.wrap, harness))
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "NOTES.md"), []byte(note), 0o600))
 
-	// Told of nothing else, and with its time bounded below a hook's, so that it
-	// is free when a prompt comes: as docs/writing-a-client.md advises.
+	// Told of nothing else, so that it is free when a prompt comes.
 	config, err := json.Marshal(map[string]any{"clients": []any{map[string]any{
-		"id": "notes", "command": []string{example(t, "notes.py")}, "events": []string{"frame.opening"}, "timeout": "2s"}}})
+		"id": "notes", "command": []string{example(t, "notes.py")}, "events": []string{"frame.opening"}}}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, ".lifeloop.yaml"), config, 0o600))
 
@@ -197,6 +200,51 @@ func TestDocumentsPrintTheExamples(t *testing.T) {
 			require.NoError(t, err)
 			if !bytes.Contains(text, append([]byte("\n"), append(code, "```"...)...)) {
 				t.Errorf("%s does not print %s as it is", doc, name)
+			}
+		}
+	}
+}
+
+var (
+	testName = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`)
+	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z]\w+)\(`)
+	link     = regexp.MustCompile(`\]\(([^):#]+)\)`)
+)
+
+// A document that names a test names one that exists, and its links lead
+// somewhere.
+func TestDocumentsNameWhatExists(t *testing.T) {
+	var tests, documents []string
+	require.NoError(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		switch {
+		case d.IsDir() && len(d.Name()) > 2 && strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		case strings.HasSuffix(path, "_test.go"):
+			source, err := os.ReadFile(path)
+			for _, m := range testFunc.FindAllSubmatch(source, -1) {
+				tests = append(tests, string(m[1]))
+			}
+			return err
+		case strings.HasSuffix(path, ".md"):
+			documents = append(documents, path)
+		}
+		return nil
+	}))
+	require.Contains(t, documents, "../README.md")
+	for _, path := range documents {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, name := range testName.FindAllString(string(text), -1) {
+			if !slices.Contains(tests, name) {
+				t.Errorf("%s names %s, and there is no such test", path, name)
+			}
+		}
+		for _, m := range link.FindAllSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(path), string(m[1]))); err != nil {
+				t.Errorf("%s links to %s: %v", path, m[1], err)
 			}
 		}
 	}

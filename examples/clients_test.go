@@ -1,0 +1,264 @@
+//go:build linux
+
+package examples_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/internal/fakeharness"
+	"lifeloop/lifeloop"
+)
+
+var threadSync = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(programs, "thread-sync")
+	out, err := exec.Command("go", "build", "-o", path, "lifeloop/examples/thread-sync").CombinedOutput()
+	if err != nil {
+		_, _ = os.Stderr.Write(out)
+	}
+	return path, err
+})
+
+// invoke hands an envelope to a client through the program.
+func (w *world) invoke(client string, e lifeloop.DispatchEnvelope) lifeloop.CallbackResponse {
+	w.t.Helper()
+	doc, err := e.Encode()
+	require.NoError(w.t, err)
+	cmd := exec.Command(w.wrap, "event", "invoke", "--client", client, "--timeout", "20s")
+	cmd.Dir, cmd.Env, cmd.Stdin = w.dir, w.env, bytes.NewReader(doc)
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	require.NoError(w.t, err, complaints.String())
+	answer, err := lifeloop.ParseCallbackResponse(out)
+	require.NoError(w.t, err)
+	return answer
+}
+
+// playThrough wraps the scripted harness in the world's configuration and
+// returns how many receipts the client has.
+func (w *world) playThrough(clientID string, client map[string]any) (receipts []lifeloop.Receipt) {
+	w.t.Helper()
+	const story = "claude-demo"
+	w.env = append(w.env, fakeharness.Environment(story, w.dir, true)...)
+	harness := filepath.Join(w.dir, fakeharness.NameOf(story))
+	require.NoError(w.t, os.Symlink(w.wrap, harness))
+	client["id"], client["timeout"] = clientID, "20s"
+	config, err := json.Marshal(map[string]any{"clients": []any{client}})
+	require.NoError(w.t, err)
+	require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, ".lifeloop.yaml"), config, 0o600))
+	w.run("run", "--client-drain", "20s", "--", harness)
+	for _, r := range w.receipts() {
+		if r.ClientID != clientID || r.Status != lifeloop.Observed {
+			w.t.Errorf("%s: receipt of %s says %s; %v", r.Event, r.ClientID, r.Status, r.Warnings)
+		}
+		receipts = append(receipts, r)
+	}
+	require.NotEmpty(w.t, receipts)
+	return receipts
+}
+
+func told(event lifeloop.Event, id string) lifeloop.DispatchEnvelope {
+	session, key := "thread-1", "idem_"+id
+	r := lifeloop.CallbackRequest{
+		SchemaVersion: lifeloop.Version, Event: event, EventID: id, AdapterID: "any", AdapterVersion: "1", InvocationID: "inv_" + id,
+		IntegrationMode: lifeloop.LauncherWrapper, HarnessSessionID: &session, IdempotencyKey: &key,
+	}
+	if event.Frame() {
+		r.FrameContext = &lifeloop.FrameContext{FrameID: "frame-1", FrameClass: lifeloop.TopLevel}
+	}
+	return lifeloop.DispatchEnvelope{SchemaVersion: lifeloop.Version, Request: r}
+}
+
+// What is told twice is kept once, and what contradicts is refused.
+func TestThreadSync(t *testing.T) {
+	client, err := threadSync()
+	require.NoError(t, err)
+	w := newWorld(t)
+	state := filepath.Join(w.dir, "threads.jsonl")
+	client = "'" + client + "' --state '" + state + "'"
+	show := func() string {
+		program, _ := threadSync()
+		out, err := exec.Command(program, "--state", state, "--show").Output()
+		require.NoError(t, err)
+		return strings.TrimSpace(string(out))
+	}
+
+	opening, ended := told(lifeloop.FrameOpening, "evt_2"), told(lifeloop.FrameEnded, "evt_3")
+	ended.Request.EventData = map[string]any{"outcome": "completed"}
+	receipt := told(lifeloop.ReceiptEmitted, "evt_4")
+	receipt.Request.EventData = map[string]any{"receipt_id": "lfr_1", "status": "delivered"}
+	observed := lifeloop.CallbackResponse{SchemaVersion: lifeloop.Version, Status: lifeloop.Observed}
+	for _, e := range []lifeloop.DispatchEnvelope{told(lifeloop.SessionStarted, "evt_1"), opening} {
+		require.Equal(t, observed, w.invoke(client, e))
+	}
+	require.JSONEq(t, `{"thread":"thread-1","ended":false,"open_frames":["frame-1"],"frames":{},"receipts":{}}`, show())
+
+	// A writer that died in the middle of a line is forgotten.
+	f, err := os.OpenFile(state, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(`{"adapter_id":"any","event_`)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	for _, e := range []lifeloop.DispatchEnvelope{ended, receipt} {
+		require.Equal(t, observed, w.invoke(client, e))
+	}
+	const whole = `{"thread":"thread-1","ended":false,"open_frames":[],"frames":{"completed":1},"receipts":{"delivered":1}}`
+	require.JSONEq(t, whole, show())
+
+	before, err := os.ReadFile(state)
+	require.NoError(t, err)
+	again := observed
+	again.Warnings = []string{"told before; nothing written"}
+	retried := ended
+	retried.Request.InvocationID = "inv_of_the_retry"
+	require.Equal(t, again, w.invoke(client, retried))
+	conflict := lifeloop.StateConflict
+	refused := lifeloop.CallbackResponse{SchemaVersion: lifeloop.Version, Status: lifeloop.Failed, FailureClass: &conflict}
+	otherOutcome := ended
+	otherOutcome.Request.EventData = map[string]any{"outcome": "failed"}
+	require.Equal(t, refused, w.invoke(client, otherOutcome))
+	sameKey := ended
+	sameKey.Request.EventID = "evt_9"
+	require.Equal(t, refused, w.invoke(client, sameKey))
+	after, err := os.ReadFile(state)
+	require.NoError(t, err)
+	require.Equal(t, string(before), string(after))
+	require.Equal(t, 4, bytes.Count(after, []byte("\n")))
+
+	older := told(lifeloop.SessionEnded, "evt_5")
+	older.SchemaVersion, older.Request.SchemaVersion = lifeloop.VersionV01, lifeloop.VersionV01
+	require.Equal(t, lifeloop.CallbackResponse{SchemaVersion: lifeloop.VersionV01, Status: lifeloop.Observed}, w.invoke(client, older))
+	require.Contains(t, show(), `"ended":true`)
+}
+
+// Below a wrapped harness its file says what the ledger says.
+func TestThreadSyncBelowAHarness(t *testing.T) {
+	client, err := threadSync()
+	require.NoError(t, err)
+	w := newWorld(t)
+	state := filepath.Join(w.dir, "threads.jsonl")
+	receipts := w.playThrough("threads", map[string]any{"command": []string{client, "--state", state}, "events": []string{"*", "receipt.emitted"}})
+
+	out, err := exec.Command(client, "--state", state, "--show").Output()
+	require.NoError(t, err)
+	frames, told := 0, map[string]int{}
+	for line := range strings.Lines(string(out)) {
+		var thread struct {
+			Thread           string
+			Ended            bool
+			Open             []string `json:"open_frames"`
+			Frames, Receipts map[string]int
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &thread))
+		if len(thread.Open) > 0 {
+			t.Errorf("thread %s has frames open: %v", thread.Thread, thread.Open)
+		}
+		frames += thread.Frames["completed"]
+		for status, n := range thread.Receipts {
+			told[status] += n
+		}
+	}
+	if frames != 3 {
+		t.Errorf("%d completed frames, want the story's 3:\n%s", frames, out)
+	}
+	require.Equal(t, map[string]int{"observed": len(receipts)}, told)
+	require.Contains(t, string(out), `"ended":true`)
+	kept, err := os.ReadFile(state)
+	require.NoError(t, err)
+	if bytes.Contains(kept, []byte("nightly build")) {
+		t.Error("the file holds the text of a prompt")
+	}
+}
+
+func note(id, body string) lifeloop.PayloadEnvelope {
+	sum := sha256.Sum256([]byte(body))
+	digest := "sha256:" + hex.EncodeToString(sum[:])
+	b := lifeloop.NewOpaque(body)
+	return lifeloop.PayloadEnvelope{
+		SchemaVersion: 1, PayloadID: id, ClientID: "signals", PayloadKind: "signal", Format: "text", ContentEncoding: "utf8",
+		Body: &b, ByteSize: int64(len(body)), ContentDigest: &digest, Redaction: "none", Metadata: map[string]any{},
+		AcceptablePlacements: []lifeloop.AcceptablePlacement{{Placement: lifeloop.SideChannelContext, Requirement: lifeloop.Preferred}},
+	}
+}
+
+// Bodies and references come through the real path, and what to do about a
+// repeat is the client's own affair.
+func TestPayloadConsumer(t *testing.T) {
+	need(t, "python3")
+	w := newWorld(t)
+	inbox := filepath.Join(w.dir, "inbox")
+	client := "'" + example(t, "payload-consumer/consumer.py") + "' '" + inbox + "' --again-after 2"
+	n := 0
+	hand := func(ps ...lifeloop.PayloadEnvelope) lifeloop.CallbackResponse {
+		n++
+		e := told(lifeloop.SupervisorTick, "evt_"+string(rune('a'+n)))
+		e.Payloads = ps
+		return w.invoke(client, e)
+	}
+	answered := func(s lifeloop.Status, warnings ...string) lifeloop.CallbackResponse {
+		return lifeloop.CallbackResponse{SchemaVersion: lifeloop.Version, Status: s, Warnings: warnings}
+	}
+	acts := func() int {
+		text, err := os.ReadFile(filepath.Join(inbox, "acted.jsonl"))
+		require.NoError(t, err)
+		return bytes.Count(text, []byte("\n"))
+	}
+
+	const body = "{\"payloads\":[]}\n\"Quotes\", ümlauts and a \u2028 line"
+	text := note("pay_1", body)
+	raw := note("pay_2", string([]byte{0, 0xff, 0xfe}))
+	encoded := lifeloop.NewOpaque(base64.StdEncoding.EncodeToString([]byte{0, 0xff, 0xfe}))
+	raw.ContentEncoding, raw.Body = "base64", &encoded
+	ref := note("pay_3", "")
+	place := "blob://somewhere/it is not followed"
+	ref.Body, ref.BodyRef, ref.ContentDigest = nil, &place, nil
+
+	require.Equal(t, answered(lifeloop.Observed), hand())
+	require.Equal(t, answered(lifeloop.Delivered), hand(text, raw, ref))
+	require.Equal(t, 3, acts())
+	sum := sha256.Sum256([]byte(body))
+	got, err := os.ReadFile(filepath.Join(inbox, "bodies", hex.EncodeToString(sum[:])))
+	require.NoError(t, err)
+	require.Equal(t, body, string(got))
+	noted, err := os.ReadFile(filepath.Join(inbox, "acted.jsonl"))
+	require.NoError(t, err)
+	require.Contains(t, string(noted), `"body_ref": "blob://somewhere/it is not followed"`)
+
+	require.Equal(t, answered(lifeloop.Skipped, "payload pay_1 is repeat 1 and was counted only"), hand(text))
+	require.Equal(t, 3, acts())
+	n-- // the same dispatch once more: no repeat of the signal
+	require.Equal(t, answered(lifeloop.Observed, "handled before"), hand(text))
+	require.Equal(t, answered(lifeloop.Delivered), hand(text))
+	require.Equal(t, 4, acts())
+}
+
+// Below a wrapped harness it is told events, and no payload of anybody.
+func TestPayloadConsumerBelowAHarness(t *testing.T) {
+	need(t, "python3")
+	w := newWorld(t)
+	inbox := filepath.Join(w.dir, "inbox")
+	receipts := w.playThrough("signals", map[string]any{"command": []string{example(t, "payload-consumer/consumer.py"), inbox},
+		"events": []string{"session.*", "frame.ended"}})
+	text, err := os.ReadFile(filepath.Join(inbox, "seen.json"))
+	require.NoError(t, err)
+	var state struct {
+		Events int
+		Seen   map[string]int
+	}
+	require.NoError(t, json.Unmarshal(text, &state))
+	if state.Events != len(receipts) || len(state.Seen) != 0 {
+		t.Errorf("it heard of %d events and %d signals; its receipts are %d", state.Events, len(state.Seen), len(receipts))
+	}
+}

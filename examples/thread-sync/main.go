@@ -1,0 +1,231 @@
+//go:build linux
+
+// Command thread-sync is a client that keeps a file of what it is told: which
+// threads there are, which frames they went through, and what receipts were
+// made. It knows the contract and no harness.
+//
+//	thread-sync --state FILE          one dispatch envelope in, one answer out
+//	thread-sync --state FILE --show   the threads of the file, as JSON Lines
+//
+// The file only grows, a JSON object a line. What is told twice is kept once:
+// the same event id, or the same idempotency key, with the same content is
+// answered and not written again; with other content it is a state_conflict.
+// A line is on the disk before its event is answered.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"syscall"
+
+	"lifeloop/lifeloop"
+)
+
+func main() {
+	state := flag.String("state", "", "the `file` that is kept")
+	show := flag.Bool("show", false, "print the threads of the file")
+	flag.Parse()
+	if *state == "" || flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	do := answer
+	if *show {
+		do = project
+	}
+	if err := do(*state, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "thread-sync:", err)
+		os.Exit(1)
+	}
+}
+
+// An entry is one line of the file: the part of an event that a projection
+// needs. It has no time of our own, so that a repeat gives the same line.
+type entry struct {
+	Adapter string                 `json:"adapter_id"`
+	Key     string                 `json:"idempotency_key,omitempty"`
+	EventID string                 `json:"event_id"`
+	Event   lifeloop.Event         `json:"event"`
+	Thread  string                 `json:"thread"`
+	Frame   *lifeloop.FrameContext `json:"frame_context,omitempty"`
+	Data    map[string]any         `json:"data,omitempty"`
+}
+
+func entryOf(r lifeloop.CallbackRequest) entry {
+	e := entry{Adapter: r.AdapterID, EventID: r.EventID, Event: r.Event, Frame: r.FrameContext, Data: r.EventData}
+	if r.IdempotencyKey != nil {
+		e.Key = *r.IdempotencyKey
+	}
+	// Before a harness has named its session, the launch is all there is.
+	for _, id := range []*string{r.HarnessSessionID, r.HarnessRunID, &r.InvocationID} {
+		if id != nil {
+			e.Thread = *id
+			break
+		}
+	}
+	return e
+}
+
+// answer keeps one event.
+func answer(state string, in io.Reader, out io.Writer) error {
+	doc, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	envelope, err := lifeloop.Parse[lifeloop.DispatchEnvelope](doc)
+	if err != nil {
+		return err
+	}
+	response := lifeloop.CallbackResponse{SchemaVersion: envelope.Request.SchemaVersion, Status: lifeloop.Observed}
+	switch err := keep(state, entryOf(envelope.Request)); {
+	case errors.Is(err, errRepeat):
+		response.Warnings = []string{"told before; nothing written"}
+	case errors.Is(err, errConflict):
+		class := lifeloop.StateConflict
+		response.Status, response.FailureClass = lifeloop.Failed, &class
+	case err != nil:
+		return err
+	}
+	doc, err = response.Encode()
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(append(doc, '\n'))
+	return err
+}
+
+var (
+	errRepeat   = errors.New("told before")
+	errConflict = errors.New("the same id was told with other content")
+)
+
+// keep appends e. Several sessions may tell us at the same time, each through a
+// process of its own, so the file is locked meanwhile.
+func keep(state string, e entry) (err error) {
+	f, err := os.OpenFile(state, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", state, err)
+	}
+	kept, whole, err := entries(f)
+	if err != nil {
+		return err
+	}
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	// As it will be read back: what JSON makes of it is what counts.
+	if err := json.Unmarshal(line, &e); err != nil {
+		return err
+	}
+	for _, k := range kept {
+		switch {
+		case k.Adapter != e.Adapter || k.EventID != e.EventID && (e.Key == "" || k.Key != e.Key):
+		case reflect.DeepEqual(k, e):
+			return errRepeat
+		default:
+			return errConflict
+		}
+	}
+	// A line without its end was never answered for: its writer died.
+	if err := f.Truncate(whole); err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(append(line, '\n'), whole); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// entries reads the whole lines of a file and says where they end.
+func entries(r io.Reader) (all []entry, whole int64, err error) {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, 0, err
+	}
+	text = text[:bytes.LastIndexByte(text, '\n')+1]
+	for line := range bytes.Lines(text) {
+		var e entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, 0, fmt.Errorf("line %d of the state: %w", len(all)+1, err)
+		}
+		all = append(all, e)
+	}
+	return all, int64(len(text)), nil
+}
+
+// A thread is what the file says of one harness session.
+type thread struct {
+	Thread     string         `json:"thread"`
+	Ended      bool           `json:"ended"`
+	OpenFrames []string       `json:"open_frames"` // outermost first
+	Frames     map[string]int `json:"frames"`      // by outcome
+	Receipts   map[string]int `json:"receipts"`    // by status
+}
+
+// project prints a thread a line, in the order in which they were first told of.
+func project(state string, _ io.Reader, out io.Writer) error {
+	f, err := os.Open(state)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	all, _, err := entries(f)
+	if err != nil {
+		return err
+	}
+	threads := map[string]*thread{}
+	var order []*thread
+	for _, e := range all {
+		t := threads[e.Thread]
+		if t == nil {
+			t = &thread{Thread: e.Thread, OpenFrames: []string{}, Frames: map[string]int{}, Receipts: map[string]int{}}
+			threads[e.Thread], order = t, append(order, t)
+		}
+		t.apply(e)
+	}
+	for _, t := range order {
+		if err := json.NewEncoder(out).Encode(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *thread) apply(e entry) {
+	switch e.Event {
+	case lifeloop.SessionStarting, lifeloop.SessionStarted:
+		t.Ended = false
+	case lifeloop.SessionEnded:
+		t.Ended = true
+	case lifeloop.FrameOpening, lifeloop.FrameOpened:
+		if e.Frame != nil && !slices.Contains(t.OpenFrames, e.Frame.FrameID) {
+			t.OpenFrames = append(t.OpenFrames, e.Frame.FrameID)
+		}
+	case lifeloop.FrameEnded:
+		if e.Frame != nil {
+			t.OpenFrames = slices.DeleteFunc(t.OpenFrames, func(id string) bool { return id == e.Frame.FrameID })
+			t.Frames[word(e.Data, "outcome")]++
+		}
+	case lifeloop.ReceiptEmitted:
+		t.Receipts[word(e.Data, "status")]++
+	}
+}
+
+func word(data map[string]any, name string) string {
+	if s, ok := data[name].(string); ok {
+		return s
+	}
+	return "unknown"
+}
