@@ -15,55 +15,104 @@ import (
 	"lifeloop/negotiate"
 )
 
-// meanings says what each capability is, to people. A telemetry source is what
-// its adapter calls it.
-var meanings = map[string]string{
-	"session.starting":                      "a harness session is about to start, attach or resume",
-	"session.started":                       "a harness session is live",
-	"frame.opening":                         "a prompt or turn is about to begin, and may be handed payloads",
-	"frame.opened":                          "a prompt or turn has begun",
-	"context.pressure_observed":             "how full the model's context is",
-	"context.compacted":                     "the harness has rewritten its context",
-	"frame.ending":                          "a turn is about to end",
-	"frame.ended":                           "a turn has ended, failed or been abandoned",
-	"session.ending":                        "a harness session is about to end",
-	"session.ended":                         "a harness session has ended or been abandoned",
-	"supervisor.tick":                       "a regular look at a session that runs",
-	"capability.degraded":                   "a claim of this manifest has become weaker or stronger in a session",
-	"receipt.emitted":                       "a receipt is there to be read",
-	"receipt.gap_detected":                  "receipts are missing that must have been there",
-	"placement.pre_session":                 "a payload is placed before any frame opens",
-	"placement.pre_frame_leading":           "a payload is placed before the prompt of a turn",
-	"placement.pre_frame_trailing":          "a payload is placed after the prompt and before the model runs",
-	"placement.tool_result":                 "a payload is placed in a tool's result",
-	"placement.manual_operator":             "a payload is placed by a person",
-	"context_pressure":                      "how full the context is can be measured",
-	"receipts.native":                       "the harness makes receipts of its own",
-	"receipts.receipt_ledger":               "receipts are kept, in order and without repeats",
-	"session_identity.harness_session_id":   "what the harness calls its session is known",
-	"session_identity.harness_run_id":       "each launch of its process has an id",
-	"session_identity.harness_task_id":      "the task that the session serves has an id",
-	"session_rename":                        "a session can be given another name",
-	"approval_surface":                      "a person can be asked, and the question is seen",
-	"renewal.reset.native":                  "the harness itself can begin anew",
-	"renewal.reset.wrapper_mediated":        "the wrapper can make it begin anew",
-	"renewal.reset.manual":                  "a person can make it begin anew",
-	"renewal.continuation.observation":      "that it went on after a reset can be proven",
-	"renewal.continuation.payload_delivery": "what a client gives is carried across a reset",
+// meaning says what a capability is, to people. A telemetry source is what its
+// adapter calls it.
+func meaning(capability string) string {
+	switch capability {
+	case "session.starting":
+		return "a harness session is about to start, attach or resume"
+	case "session.started":
+		return "a harness session is live"
+	case "frame.opening":
+		return "a prompt or turn is about to begin, and may be handed payloads"
+	case "frame.opened":
+		return "a prompt or turn has begun"
+	case "context.pressure_observed":
+		return "how full the model's context is"
+	case "context.compacted":
+		return "the harness has rewritten its context"
+	case "frame.ending":
+		return "a turn is about to end"
+	case "frame.ended":
+		return "a turn has ended, failed or been abandoned"
+	case "session.ending":
+		return "a harness session is about to end"
+	case "session.ended":
+		return "a harness session has ended or been abandoned"
+	case "supervisor.tick":
+		return "a regular look at a session that runs"
+	case "capability.degraded":
+		return "a claim of this manifest has become weaker or stronger in a session"
+	case "receipt.emitted":
+		return "a receipt is there to be read"
+	case "receipt.gap_detected":
+		return "receipts are missing that must have been there"
+	case "placement.pre_session":
+		return "a payload is placed before any frame opens"
+	case "placement.pre_frame_leading":
+		return "a payload is placed before the prompt of a turn"
+	case "placement.pre_frame_trailing":
+		return "a payload is placed after the prompt and before the model runs"
+	case "placement.tool_result":
+		return "a payload is placed in a tool's result"
+	case "placement.manual_operator":
+		return "a payload is placed by a person"
+	case "context_pressure":
+		return "how full the context is can be measured"
+	case "receipts.native":
+		return "the harness makes receipts of its own"
+	case "receipts.receipt_ledger":
+		return "receipts are kept, in order and without repeats"
+	case "session_identity.harness_session_id":
+		return "what the harness calls its session is known"
+	case "session_identity.harness_run_id":
+		return "each launch of its process has an id"
+	case "session_identity.harness_task_id":
+		return "the task that the session serves has an id"
+	case "session_rename":
+		return "a session can be given another name"
+	case "approval_surface":
+		return "a person can be asked, and the question is seen"
+	case "renewal.reset.native":
+		return "the harness itself can begin anew"
+	case "renewal.reset.wrapper_mediated":
+		return "the wrapper can make it begin anew"
+	case "renewal.reset.manual":
+		return "a person can make it begin anew"
+	case "renewal.continuation.observation":
+		return "that it went on after a reset can be proven"
+	case "renewal.continuation.payload_delivery":
+		return "what a client gives is carried across a reset"
+	}
+	return ""
 }
 
-var supportMeanings = map[lifeloop.Support]string{
-	lifeloop.Native:      "the harness itself gives it",
-	lifeloop.Synthesized: "derived from another stable signal",
-	lifeloop.Manual:      "a person has to act",
-	lifeloop.Partial:     "incomplete; a client has to accept that explicitly",
-	lifeloop.Unavailable: "not given",
+func supportMeaning(s lifeloop.Support) string {
+	switch s {
+	case lifeloop.Native:
+		return "the harness itself gives it"
+	case lifeloop.Synthesized:
+		return "derived from another stable signal"
+	case lifeloop.Manual:
+		return "a person has to act"
+	case lifeloop.Partial:
+		return "incomplete; a client has to accept that explicitly"
+	case lifeloop.Unavailable:
+		return "not given"
+	}
+	return ""
 }
 
-var conformanceMeanings = map[string]string{
-	manifests.V1:   "each claim is backed by a test that runs the code behind it",
-	manifests.Pre:  "the claims are not yet verified end to end",
-	manifests.None: "conforms to no harness: any program can be wrapped so",
+func conformanceMeaning(level string) string {
+	switch level {
+	case manifests.V1:
+		return "each claim is backed by a test that runs the code behind it"
+	case manifests.Pre:
+		return "the claims are not yet verified end to end"
+	case manifests.None:
+		return "conforms to no harness: any program can be wrapped so"
+	}
+	return ""
 }
 
 // An inspection is a manifest, claim by claim.
@@ -100,7 +149,7 @@ func inspected(m lifeloop.Manifest) inspection {
 	level := manifests.Conformance(m.AdapterID)
 	in := inspection{
 		AdapterID: m.AdapterID, AdapterVersion: m.AdapterVersion, DisplayName: m.DisplayName, ContractVersion: m.ContractVersion,
-		Role: m.Role, Conformance: level, ConformanceMeans: conformanceMeanings[level], IntegrationModes: m.IntegrationModes,
+		Role: m.Role, Conformance: level, ConformanceMeans: conformanceMeaning(level), IntegrationModes: m.IntegrationModes,
 		FailureModes: []inspectedFailure{}, KnownDegradations: []lifeloop.Degradation{},
 	}
 	names := negotiate.Names(m)
@@ -119,7 +168,7 @@ func inspected(m lifeloop.Manifest) inspection {
 }
 
 func inspectClaim(m lifeloop.Manifest, name string) inspectedClaim {
-	c := inspectedClaim{Capability: name, Means: meanings[name], Support: negotiate.Support(m, name)}
+	c := inspectedClaim{Capability: name, Means: meaning(name), Support: negotiate.Support(m, name)}
 	caveat := func(format string, args ...any) { c.Caveats = append(c.Caveats, fmt.Sprintf(format, args...)) }
 
 	if event, ok := m.LifecycleEvents[lifeloop.Event(name)]; ok {
@@ -179,7 +228,7 @@ func (in inspection) print(out io.Writer) error {
 	fmt.Fprintf(out, "conformance %s: %s\n", in.Conformance, in.ConformanceMeans)
 	var missing []inspectedClaim
 	for _, support := range lifeloop.Supports() {
-		heading := fmt.Sprintf("\n%s: %s\n", support, supportMeanings[support])
+		heading := fmt.Sprintf("\n%s: %s\n", support, supportMeaning(support))
 		for _, c := range in.Claims {
 			if c.Support != support {
 				continue
@@ -203,7 +252,7 @@ func (in inspection) print(out io.Writer) error {
 		}
 	}
 	if len(missing) > 0 {
-		fmt.Fprintf(out, "\n%s: %s\n", lifeloop.Unavailable, supportMeanings[lifeloop.Unavailable])
+		fmt.Fprintf(out, "\n%s: %s\n", lifeloop.Unavailable, supportMeaning(lifeloop.Unavailable))
 	}
 	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	for _, c := range missing {
