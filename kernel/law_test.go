@@ -121,12 +121,14 @@ func (j *judge) step(in kernel.Input) {
 	for _, e := range turn.Effects {
 		j.effect(e)
 	}
+	at, ok := j.k.Deadline()
 	for id, a := range j.asked {
 		if !a.gone && a.answers == 0 {
 			require.True(j.t, j.now.Before(a.deadline), "hook %s is not answered at its deadline", id)
+			require.True(j.t, ok && !at.After(a.deadline), "nobody is to wake the kernel for hook %s", id)
 		}
 	}
-	if at, ok := j.k.Deadline(); ok {
+	if ok {
 		require.True(j.t, at.After(j.now), "the next deadline %s is not after now, %s: a busy loop", at, j.now)
 	}
 	_, done := j.k.Done()
