@@ -436,6 +436,9 @@ func (c *Child) KillTree() error {
 	return nil
 }
 
+// Abandon is Terminal.Abandon.
+func (c *Child) Abandon() { c.terminal.Abandon() }
+
 // Own registers a process of the wrapper itself: see Terminal.Own.
 func (c *Child) Own(pid int) { c.terminal.Own(pid) }
 

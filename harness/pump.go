@@ -66,7 +66,7 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 // pump carries one stream to the user. Nothing else happens on this path and
 // it waits for nothing but its two ends.
 func (c *Child) pump(s *source) {
-	to := fdOf(s.to)
+	to := c.terminal.outlets[s.to]
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := s.file.Read(buf)
@@ -97,7 +97,7 @@ func (c *Child) pump(s *source) {
 // what was written before the writer's death into sight of such a read, so an
 // empty answer is the end. To wait for the error that tells of the last
 // writer's end would be to wait for every background process.
-func (c *Child) drain(s *source, to int, buf []byte) (more bool) {
+func (c *Child) drain(s *source, to outlet, buf []byte) (more bool) {
 	conn, err := s.file.SyscallConn()
 	if err != nil {
 		return false
@@ -131,11 +131,14 @@ func (c *Child) drain(s *source, to int, buf []byte) (more bool) {
 
 // pass gives b to the user, then counts it. Only what has to be known in case
 // we die right after the write comes before it.
-func (c *Child) pass(s *source, to int, b []byte) bool {
+func (c *Child) pass(s *source, to outlet, b []byte) bool {
 	if s.tracker != nil && s.tracker.scan(b) && c.terminal.onTTY {
 		c.terminal.setModes(s.tracker.modes)
 	}
-	if err := writeAll(to, b); err != nil && s.tracker == nil {
+	switch err := to.write(b); {
+	case errors.Is(err, errAbandoned):
+		return false
+	case err != nil && s.tracker == nil:
 		// The reader has gone. The child learns it as it would without us.
 		s.file.Close()
 		return false
@@ -353,7 +356,7 @@ func (c *Child) undo() {
 	if undo == "" {
 		return
 	}
-	writeAll(fdOf(t.screen), []byte(undo))
+	t.outlets[t.screen].undo([]byte(undo))
 	t.setModes(modes{})
 }
 
@@ -379,6 +382,6 @@ func (t *Terminal) resume(redo bool) {
 	t.mu.Unlock()
 	t.setModes(m)
 	if s := m.redo(); s != "" {
-		writeAll(fdOf(t.screen), []byte(s))
+		t.outlets[t.screen].undo([]byte(s))
 	}
 }

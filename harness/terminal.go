@@ -20,14 +20,16 @@ import (
 //
 // Nothing is done to a real terminal before the first child starts.
 type Terminal struct {
-	outer  [3]*os.File
-	isTTY  [3]bool
-	mode   Mode
-	pty    bool
-	screen *os.File // where a pty's output goes
-	onTTY  bool     // screen is a terminal
-	attrs  *os.File // the terminal whose attributes we change, or nil
-	opened *os.File // a screen we had to open ourselves, or nil
+	outer   [3]*os.File
+	isTTY   [3]bool
+	mode    Mode
+	pty     bool
+	screen  *os.File            // where a pty's output goes
+	outlets map[*os.File]outlet // by the user's file; fixed before the first child
+	stop    *os.File            // eventfd, readable once the terminal is abandoned
+	onTTY   bool                // screen is a terminal
+	attrs   *os.File            // the terminal whose attributes we change, or nil
+	opened  *os.File            // a screen we had to open ourselves, or nil
 
 	ignoreHUP, ignoreINT bool
 
@@ -90,7 +92,31 @@ func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) 
 		t.closeFiles()
 		return nil, fmt.Errorf("open terminal: %w", err)
 	}
+	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		t.closeFiles()
+		return nil, fmt.Errorf("open terminal: %w", err)
+	}
+	t.stop = os.NewFile(uintptr(stop), "event")
+	t.outlets = map[*os.File]outlet{}
+	for _, f := range []*os.File{stdout, stderr, t.screen} {
+		if _, ok := t.outlets[f]; f != nil && !ok {
+			t.outlets[f] = newOutlet(f, stop)
+		}
+	}
 	return t, nil
+}
+
+// Abandon says that nobody wants to wait for the terminal any more: a reader
+// that has stalled loses what it does not take at once, and a Wait that waited
+// for it returns. It cannot be taken back.
+func (t *Terminal) Abandon() {
+	one := [8]byte{1}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.stop.Write(one[:])
+	}
 }
 
 // findScreen decides where a pty's output goes and whose attributes change.
@@ -149,7 +175,7 @@ func (t *Terminal) Restore() {
 	undo, changed, saved := t.modes.undo(), t.changed, t.saved
 	t.mu.Unlock()
 	if undo != "" {
-		writeAll(fdOf(t.screen), []byte(undo))
+		t.outlets[t.screen].undo([]byte(undo))
 	}
 	if changed {
 		setTermios(t.attrs, &saved)
@@ -188,6 +214,12 @@ func (t *Terminal) Close() {
 func (t *Terminal) closeFiles() {
 	if t.opened != nil && !t.busy {
 		t.opened.Close()
+	}
+	if t.stop != nil && !t.busy {
+		for _, o := range t.outlets {
+			o.close()
+		}
+		t.stop.Close()
 	}
 	if t.pageFile != nil {
 		t.pageFile.Close()
@@ -368,26 +400,6 @@ func fdOf(f *os.File) int {
 		c.Control(func(fd uintptr) { n = int(fd) })
 	}
 	return n
-}
-
-// writeAll writes to a file of the user's. It does not use File.Write, which
-// ends the whole process when stdout is a pipe that nobody reads any more, and
-// it bears with a terminal that some other program has made non-blocking.
-func writeAll(fd int, b []byte) error {
-	for len(b) > 0 {
-		n, err := unix.Write(fd, b)
-		if n > 0 {
-			b = b[n:]
-		}
-		switch {
-		case err == nil, errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.EAGAIN):
-			unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, -1)
-		default:
-			return err
-		}
-	}
-	return nil
 }
 
 // A guardProcess is the wrapper's end of a guard.

@@ -48,6 +48,13 @@ type running struct{ *harness.Child }
 
 func (r running) Resume() error { return r.Signal(syscall.SIGCONT) }
 
+// KillTree also gives up on a reader that has stalled: whoever asks for this
+// wants an end.
+func (r running) KillTree() error {
+	r.Abandon()
+	return r.Child.KillTree()
+}
+
 func (r running) Wait() kernel.ChildExited {
 	e := r.Child.Wait()
 	in := kernel.ChildExited{Code: e.Code, Signal: int(e.Signal), Leftover: e.Leftover, Lost: e.GuardLost}

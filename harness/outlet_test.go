@@ -1,0 +1,85 @@
+//go:build linux
+
+package harness
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// A reader that has stalled holds a normal end up for as long as it likes,
+// for all of the output is to arrive; but not one who wants an end.
+func TestAStalledReaderIsAbandoned(t *testing.T) {
+	socket := func(t *testing.T) (ours, theirs *os.File) { // cannot be opened anew
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		require.NoError(t, err)
+		return os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
+	}
+	pipe := func(t *testing.T) (ours, theirs *os.File) {
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		return r, w
+	}
+	for name, open := range map[string]func(*testing.T) (ours, theirs *os.File){"pipe": pipe, "socket": socket} {
+		for _, mode := range []Mode{Never, Always} {
+			t.Run(name+" "+string(mode), func(t *testing.T) {
+				reader, stdout := open(t)
+				defer reader.Close()
+				defer stdout.Close()
+				null, err := os.Open(os.DevNull)
+				require.NoError(t, err)
+				defer null.Close()
+				term, err := OpenTerminal(null, stdout, stdout, mode)
+				require.NoError(t, err)
+				defer term.Close()
+				c, err := Start(sh("yes"), term, &ears{})
+				require.NoError(t, err)
+				eventually(t, "the reader's buffer is full", func() bool {
+					before := c.total.Load()
+					time.Sleep(20 * time.Millisecond)
+					return before > 0 && c.total.Load() == before
+				})
+				require.NoError(t, c.KillTree())
+				ended := make(chan Exit, 1)
+				go func() { ended <- c.Wait() }()
+				<-c.endCh
+				select {
+				case <-ended:
+					t.Fatal("the output that the reader has not taken was given up without being asked")
+				case <-time.After(50 * time.Millisecond):
+				}
+				c.Abandon()
+				select {
+				case exit := <-ended:
+					require.Equal(t, unix.SIGKILL, exit.Signal)
+				case <-time.After(5 * time.Second):
+					t.Fatal("still waiting for a reader that nobody waits for")
+				}
+			})
+		}
+	}
+}
+
+// What a slow reader takes in time is not dropped.
+func TestAnAbandonedReaderGetsWhatItTakes(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	stop, err := unix.Eventfd(1, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	require.NoError(t, err)
+	defer unix.Close(stop)
+	o := newOutlet(w, stop)
+	defer o.close()
+	w.Close()
+	require.NoError(t, o.write([]byte("all of it")))
+	require.ErrorIs(t, o.write([]byte(strings.Repeat("x", 1<<20))), errAbandoned)
+	buf := make([]byte, 9)
+	_, err = r.Read(buf)
+	require.NoError(t, err)
+	require.Equal(t, "all of it", string(buf))
+}
