@@ -40,9 +40,12 @@ func TestAStalledReaderIsAbandoned(t *testing.T) {
 				c, err := Start(sh("yes"), term, &ears{})
 				require.NoError(t, err)
 				eventually(t, "the reader's buffer is full", func() bool {
-					before := c.total.Load()
+					before, err := unix.IoctlGetInt(fdOf(reader), unix.FIONREAD)
+					require.NoError(t, err)
 					time.Sleep(20 * time.Millisecond)
-					return before > 0 && c.total.Load() == before
+					after, err := unix.IoctlGetInt(fdOf(reader), unix.FIONREAD)
+					require.NoError(t, err)
+					return before > 0 && before == after
 				})
 				require.NoError(t, c.KillTree())
 				ended := make(chan Exit, 1)
