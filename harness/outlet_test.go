@@ -40,10 +40,10 @@ func TestAStalledReaderIsAbandoned(t *testing.T) {
 				c, err := Start(sh("yes"), term, &ears{})
 				require.NoError(t, err)
 				eventually(t, "the reader's buffer is full", func() bool {
-					before, err := unix.IoctlGetInt(fdOf(reader), unix.FIONREAD)
+					before, err := unix.IoctlGetInt(fdOf(reader), unix.TIOCINQ)
 					require.NoError(t, err)
 					time.Sleep(20 * time.Millisecond)
-					after, err := unix.IoctlGetInt(fdOf(reader), unix.FIONREAD)
+					after, err := unix.IoctlGetInt(fdOf(reader), unix.TIOCINQ)
 					require.NoError(t, err)
 					return before > 0 && before == after
 				})
