@@ -39,6 +39,11 @@ ISOLATED_HOME=$home exec unshare $as_root --net --mount --pid --fork --kill-chil
   mount -t tmpfs -o mode=755 tmpfs /home
   mkdir /home/dev
   mount --bind "$ISOLATED_HOME" /home/dev
+  # Names cannot be looked up in here; programs that try are told so soon.
+  if [ -e /etc/resolv.conf ]; then
+    printf "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n" > /home/resolv.conf
+    mount --bind /home/resolv.conf /etc/resolv.conf
+  fi
   for dir in $show; do
     mkdir -p "$dir"
     mount --rbind "/mnt$dir" "$dir"

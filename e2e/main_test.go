@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -100,6 +101,10 @@ func prerequisites() error {
 // isolated is a command in a world of its own.
 func isolated(ctx context.Context, home string, env []string, argv ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(source, "isolate.sh"), append([]string{home}, argv...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setpgid:   true, // no signal of that world reaches ours
+		Pdeathsig: syscall.SIGKILL,
+	}
 	cmd.Env = append(os.Environ(), "TERM=xterm-256color",
 		"ISOLATE_PATH="+filepath.Join(harnesses(), "node_modules", ".bin"),
 		"ISOLATE_ENV="+strings.Join(env, " "),

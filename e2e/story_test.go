@@ -24,6 +24,7 @@ type story struct {
 	argv    []string // the harness's command line, the same bare and wrapped
 	tty     bool     // a person at a terminal; else plain pipes
 	flags   []string // of lifeloop-wrap run
+	clients []client // more of them
 	env     []string // more variables, of everything in the world
 	replies []reply  // what the model says to the main conversation, in order
 	model   []string // flags of the model server
@@ -43,23 +44,45 @@ type story struct {
 	//
 	//	~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
 	told string
+	// and looks at what else there is to see, of the wrapped run.
+	and func(t *testing.T, r *run, rec record)
 }
 
 // A reply is one answer of a model server, in that server's own words.
 type reply map[string]any
 
-// clients are told of every story: one of everything, one of little.
-const clients = `clients:
-  - {id: notes, command: [%[1]s, --client-id, notes, --log, %[2]s/notes.jsonl], events: ["*"]}
-  - {id: bounds, command: [%[1]s, --client-id, bounds, --log, %[2]s/bounds.jsonl], events: ["session.*"]}
-`
+// A client is a callback client of a story. With a placement it answers every
+// event with a payload.
+type client struct {
+	id, events      string
+	placement, body string
+}
+
+// everyStory has these clients: one of everything, one of little.
+var everyStory = []client{{id: "notes", events: "*"}, {id: "bounds", events: "session.*"}}
 
 // config writes the wrapper's configuration, outside the home.
-func (w *world) config(story) string {
+func (w *world) config(s story) string {
+	var text strings.Builder
+	text.WriteString("clients:\n")
+	for _, c := range slices.Concat(everyStory, s.clients) {
+		command := []string{filepath.Join(programs, "fakeclient"), "--client-id", c.id}
+		if c.placement != "" {
+			command = append(command, "--payload", "kind=note,placement="+c.placement+",requirement=preferred,body="+c.body)
+		}
+		quoted, err := json.Marshal(command) // JSON is YAML
+		require.NoError(w.t, err)
+		fmt.Fprintf(&text, "  - {id: %s, events: [%q], command: %s}\n", c.id, c.events, quoted)
+	}
 	path := w.path("config.yaml")
-	text := fmt.Sprintf(clients, filepath.Join(programs, "fakeclient"), w.dir)
-	require.NoError(w.t, os.WriteFile(path, []byte(text), 0o600))
+	require.NoError(w.t, os.WriteFile(path, []byte(text.String()), 0o600))
 	return path
+}
+
+// subscribed says whether a client is told of an event.
+func (c client) subscribed(event string) bool {
+	prefix, wild := strings.CutSuffix(c.events, "*")
+	return c.events == event || wild && strings.HasPrefix(event, prefix)
 }
 
 // stories are stories by name that have most in common.
@@ -88,7 +111,11 @@ func (s story) play(t *testing.T) {
 		}
 		compareHomes(t, bare.home, wrapped.home)
 		compareTold(t, s.told, wrapped.record.events)
-		wrapped.record.checkReceipts(t)
+		wrapped.record.checkReceipts(t, slices.Concat(everyStory, s.clients))
+		compareScreens(t, bare.run, wrapped.run)
+		if s.and != nil {
+			s.and(t, wrapped.run, wrapped.record)
+		}
 		if t.Failed() {
 			t.Log(wrapped.run.scene())
 		}
@@ -313,22 +340,29 @@ func compareTold(t *testing.T, told string, events []event) {
 
 // checkReceipts holds the receipts against the events: one for each event and
 // each client that subscribed to it, in a dense sequence per harness session.
-func (rec record) checkReceipts(t *testing.T) {
+func (rec record) checkReceipts(t *testing.T, clients []client) {
 	t.Helper()
 	type key struct{ client, event, session string }
 	want := map[key]int{}
+	unnamed := map[string]bool{} // events told before the harness had named its session
 	for _, e := range rec.events {
 		session := deref(e.HarnessSessionID)
-		want[key{"notes", e.EventID + " " + e.Event, session}]++
-		if strings.HasPrefix(e.Event, "session.") {
-			want[key{"bounds", e.EventID + " " + e.Event, session}]++
+		unnamed[e.EventID] = session == ""
+		for _, c := range clients {
+			if c.subscribed(e.Event) {
+				want[key{c.id, e.EventID + " " + e.Event, session}]++
+			}
 		}
 	}
 	got := map[key]int{}
 	next := map[string]int{}
 	for _, r := range rec.receipts {
 		session := deref(r.HarnessSessionID)
-		got[key{r.ClientID, r.EventID + " " + r.Event, session}]++
+		about := session
+		if unnamed[r.EventID] { // its receipt may wait, for a payload's slot, until the name is known
+			about = ""
+		}
+		got[key{r.ClientID, r.EventID + " " + r.Event, about}]++
 		// What is told before a session's id is known is the beginning of it.
 		if next[session] == 0 && next[""] > 0 {
 			next[session], next[""] = next[""], 0

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -156,8 +158,13 @@ type run struct {
 	*world
 	wrapped bool
 	cmd     *exec.Cmd
-	keys    *os.File // where the person types, nil with pipes
 	ended   chan struct{}
+
+	// Of a run at a terminal. Below it runs a shell, as below any terminal, and
+	// the shell runs the rest: a terminal whose first process dies is hung up
+	// and tells nothing any more.
+	tty           *os.File      // where the person types and looks
+	before, after *unix.Termios // of the terminal: at the start, and when the shell had it back
 
 	mu     sync.Mutex
 	screen []byte // every byte the person was shown (standard output with pipes)
@@ -166,13 +173,21 @@ type run struct {
 
 const width, height = 100, 30
 
+// shell runs its arguments and waits for a key before it lets the terminal go.
+const shell = `"$@"; code=$?; echo "<the shell: $code>"; read -r key; exit $code`
+
+var shellsWord = regexp.MustCompile(`<the shell: \d+>`)
+
 // start starts argv, bare or wrapped.
 func (w *world) start(s story, wrapped bool) *run {
 	w.t.Helper()
 	argv := s.argv
 	if wrapped {
-		argv = append([]string{filepath.Join(programs, "lifeloop-wrap"), "--config", w.config(s), "run",
-			"--events", w.path("events.jsonl")}, append(append(append([]string{}, s.flags...), "--"), argv...)...)
+		argv = slices.Concat([]string{filepath.Join(programs, "lifeloop-wrap"), "--config", w.config(s), "run",
+			"--events", w.path("events.jsonl")}, s.flags, []string{"--"}, argv)
+	}
+	if s.tty {
+		argv = append([]string{"/bin/sh", "-c", shell, "sh"}, argv...)
 	}
 	r := &run{world: w, wrapped: wrapped, cmd: exec.Command(argv[0], argv[1:]...), ended: make(chan struct{})}
 	r.cmd.Dir, r.cmd.Env = project, w.env
@@ -181,7 +196,7 @@ func (w *world) start(s story, wrapped bool) *run {
 	if s.tty {
 		tty, err := pty.StartWithSize(r.cmd, &pty.Winsize{Cols: width, Rows: height})
 		require.NoError(w.t, err)
-		r.keys = tty
+		r.tty, r.before = tty, attributes(w.t, tty)
 		readers.Go(func() { _, _ = io.Copy(shownTo{r}, tty) }) // ends with an error when the other side is closed
 	} else {
 		r.cmd.Stdout, r.cmd.Stderr = shownTo{r}, &r.stderr
@@ -194,12 +209,20 @@ func (w *world) start(s story, wrapped bool) *run {
 	w.t.Cleanup(func() {
 		_ = r.cmd.Process.Kill()
 		<-r.ended
-		if r.keys != nil {
-			r.keys.Close()
+		if r.tty != nil {
+			r.tty.Close()
 		}
 		readers.Wait()
 	})
 	return r
+}
+
+// attributes are the terminal's attributes; a pty tells them on both ends.
+func attributes(t *testing.T, tty *os.File) *unix.Termios {
+	t.Helper()
+	attrs, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
+	require.NoError(t, err)
+	return attrs
 }
 
 // shownTo keeps what a person is shown.
@@ -215,7 +238,7 @@ func (s shownTo) Write(b []byte) (int, error) {
 // types presses keys.
 func (r *run) types(keys string) {
 	r.t.Helper()
-	_, err := r.keys.WriteString(keys)
+	_, err := r.tty.WriteString(keys)
 	require.NoError(r.t, err, "type %q", keys)
 }
 
@@ -230,12 +253,19 @@ const (
 // signals sends a signal.
 func (r *run) signals(to target, s syscall.Signal) {
 	r.t.Helper()
-	pid := r.cmd.Process.Pid
+	pid := r.started()
 	if to == theHarness {
 		pid = harnessPID()
 	}
-	require.NotZero(r.t, pid, "the harness does not run\n%s", r.scene())
-	require.NoError(r.t, syscall.Kill(pid, s))
+	send(r.t, pid, s)
+}
+
+// send sends a signal to one process. 0 and below would be whole groups, which
+// reach beyond this world.
+func send(t *testing.T, pid int, s syscall.Signal) {
+	t.Helper()
+	require.Greater(t, pid, 1, "there is no such process")
+	require.NoError(t, syscall.Kill(pid, s))
 }
 
 // harnessPID finds the harness's own program, below us or below the wrapper.
@@ -262,45 +292,62 @@ func (r *run) shown() string {
 // too long, or when the harness ends meanwhile.
 func (r *run) await(what string, is func() bool) {
 	r.t.Helper()
-	over := false
-	ok := poll(patience, func() bool {
-		if is() {
-			return true
-		}
-		select {
-		case <-r.ended:
-			over = true
-		default:
-		}
-		return over
-	})
+	ok := poll(patience, func() bool { return is() || r.over() })
 	switch {
-	case over && !is():
-		r.t.Fatalf("the harness ended (%v) before %s\n%s", r.cmd.ProcessState, what, r.scene())
-	case !ok:
+	case is():
+	case ok:
+		r.t.Fatalf("the harness ended before %s\n%s", what, r.scene())
+	default:
 		r.t.Fatalf("waited %v for %s\n%s", patience, what, r.scene())
+	}
+}
+
+// over reports whether what was started has ended.
+func (r *run) over() bool {
+	if r.tty != nil {
+		return shellsWord.MatchString(r.shown())
+	}
+	select {
+	case <-r.ended:
+		return true
+	default:
+		return false
 	}
 }
 
 // leaves waits for the end and returns the exit code as a shell would.
 func (r *run) leaves() int {
 	r.t.Helper()
-	select {
-	case <-r.ended:
-	case <-time.After(patience):
+	if !poll(patience, r.over) {
 		scene := r.scene()
 		if r.wrapped { // a Go program answers this one with what it is doing
-			_ = r.cmd.Process.Signal(syscall.SIGABRT)
-			<-r.ended
+			send(r.t, r.started(), syscall.SIGABRT)
+			poll(time.Second, r.over)
 			scene += r.shown() + r.stderr.String()
 		}
 		r.t.Fatalf("it does not end\n%s", scene)
 	}
+	if r.tty != nil {
+		r.after = attributes(r.t, r.tty)
+		r.types("\n")
+	}
+	<-r.ended
 	status := r.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if status.Signaled() {
 		return 128 + int(status.Signal())
 	}
 	return status.ExitStatus()
+}
+
+// started is the process that was started: the shell's only child, or ours.
+func (r *run) started() int {
+	if r.tty == nil {
+		return r.cmd.Process.Pid
+	}
+	path := fmt.Sprintf("/proc/%d/task/%[1]d/children", r.cmd.Process.Pid)
+	children, _ := os.ReadFile(path)
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(children)))
+	return pid
 }
 
 // scene is what a person needs to understand a failure.

@@ -1,0 +1,103 @@
+//go:build e2e && linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestWrapperKilled kills the wrapper itself, which nothing can answer, in the
+// middle of a tool call: what it leaves behind must be in order all the same.
+func TestWrapperKilled(t *testing.T) {
+	for name, s := range map[string]story{
+		"claude": {
+			harness: claude, tty: true, argv: claudeArgs("--allowedTools", "Bash"),
+			replies: []reply{bash("sleep 300")},
+			script: func(r *run) {
+				claudeReady(r)
+				r.types("run it\r")
+			},
+		},
+		"claude -p": {
+			harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "run it"),
+			replies: []reply{bash("sleep 300")},
+		},
+		"codex": {
+			harness: codex, tty: true, argv: codexArgs(),
+			replies: []reply{{"tool": "sh -c 'sleep 300; true'"}},
+			script: func(r *run) {
+				codexReady(r)
+				codexSends(r, "run it")
+			},
+		},
+		"codex exec": {
+			harness: codex, argv: codexExec("run it"),
+			replies: []reply{{"tool": "sh -c 'sleep 300; true'"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { alone(t, s.isKilled) })
+	}
+}
+
+func (s story) isKilled(t *testing.T) {
+	w := newWorld(t, s)
+	r := w.start(s, true)
+	if s.script != nil {
+		s.script(r)
+	}
+	midTool(r)
+	if r.tty != nil {
+		require.NotEmpty(t, modesLeft(r.shown()), "the harness has changed the terminal")
+		require.NotEqual(t, r.before, attributes(t, r.tty), "the harness has changed the terminal")
+	}
+
+	r.signals(whatWasStarted, syscall.SIGKILL)
+	killed := time.Now()
+
+	// The model server stays, and the shell while it holds the terminal.
+	stay := 1
+	if r.tty != nil {
+		stay = 2
+	}
+	if !poll(2*time.Second, func() bool { return len(others()) == stay }) {
+		t.Errorf("2 s later there are still\n  %s", strings.Join(others(), "\n  "))
+	}
+	t.Logf("its processes were gone after %v", time.Since(killed))
+	if r.tty != nil && !poll(2*time.Second, func() bool {
+		return len(modesLeft(r.shown())) == 0 && *attributes(t, r.tty) == *r.before
+	}) {
+		t.Errorf("2 s later the terminal has the modes %v and the attributes\n%+v, want\n%+v",
+			modesLeft(r.shown()), attributes(t, r.tty), r.before)
+	}
+	if code := r.leaves(); code != 137 {
+		t.Errorf("exit code %d, want 137", code)
+	}
+
+	out, err := w.tool("--json", "ps")
+	require.NoError(t, err)
+	var status struct {
+		SessionID string `json:"session_id"`
+		Liveness  string `json:"liveness"`
+		State     string `json:"state"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &status), out)
+	if status.Liveness != "lost" {
+		t.Errorf("ps: %s, want it lost", out)
+	}
+	out, err = w.tool("--json", "ledger", "verify", status.SessionID)
+	if err != nil || !strings.Contains(out, `"ok":true`) {
+		t.Errorf("ledger verify: %v %s", err, out)
+	}
+	out, err = w.tool("events", "last")
+	require.NoError(t, err)
+	told := rows(lines[event](t, out))
+	if len(told) < 4 || told[0].event != "session.starting" || told[3].event != "frame.opened" {
+		t.Errorf("events of the lost session: %v", told)
+	}
+}
