@@ -29,6 +29,7 @@ func (s *step) turnSignal(sig telemetry.Signal, h *hook) {
 	if !s.cfg.Hooks {
 		s.started("unknown", by(sig), nil) // nothing better will tell
 	}
+	s.provesOpen(sig)
 	switch sig.Kind {
 	case telemetry.Prompt:
 		s.prompt(sig, h)
@@ -49,6 +50,19 @@ func (s *step) turnSignal(sig telemetry.Signal, h *hook) {
 	case telemetry.ToolStart, telemetry.ToolEnd:
 		s.active("working", sig)
 		s.soft.worked = s.topFrame()
+	}
+}
+
+// provesOpen tells that a frame is open when the model is heard in it before
+// its hook was seen to end: the hook's process may be slower than the model.
+func (s *step) provesOpen(sig telemetry.Signal) {
+	switch sig.Kind {
+	case telemetry.UsageSeen, telemetry.ToolStart, telemetry.ToolEnd:
+	default:
+		return
+	}
+	if f := s.top(); f != nil && !f.Opened && !sig.At.IsZero() && sig.At.After(s.soft.openedAt) {
+		s.frameOpened(f.ID, by(sig))
 	}
 }
 
