@@ -173,7 +173,11 @@ func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
 		return
 	}
 	var req request
-	if err := readLine(in, &req); err != nil {
+	line, err := readLine(in)
+	if err == nil {
+		err = json.Unmarshal(line, &req)
+	}
+	if err != nil {
 		refuse(conn, "cannot read the request: "+err.Error())
 		return
 	}

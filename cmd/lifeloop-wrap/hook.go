@@ -47,8 +47,6 @@ func hookMain(args []string, stdin io.Reader, stdout io.Writer) int {
 		return becomeCommand(then, socket, event, stdin)
 	}
 
-	// Without this, a harness that stopped listening would end us by a signal.
-	signal.Ignore(syscall.SIGPIPE)
 	deadline := time.Now().Add(hookTimeLimit())
 	stdin = readUntil{stdin, deadline}
 	// Read to the end even if there is nobody to tell: a harness may not
@@ -59,6 +57,8 @@ func hookMain(args []string, stdin io.Reader, stdout io.Writer) int {
 		return 0
 	}
 	if err == nil && socket != "" && event != "" {
+		// Without this, a harness that stopped listening would end us by a signal.
+		signal.Ignore(syscall.SIGPIPE)
 		_ = control.AskHook(socket, event, bytes.NewReader(input), writeUntil{stdout, deadline}, deadline) // fails open
 	}
 	return 0
