@@ -59,6 +59,10 @@ func TestScripts(t *testing.T) {
 	if _, err := fakeclienttest.Build(bin); err != nil {
 		t.Fatal(err)
 	}
+	contract, err := filepath.Abs("../../lifeloop/testdata/contract") // the contract's own examples
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -86,9 +90,10 @@ func TestScripts(t *testing.T) {
 			for name, value := range map[string]string{
 				"HOME": home, "XDG_RUNTIME_DIR": runtime, "LIFELOOP_STATE_DIR": filepath.Join(env.WorkDir, "state"),
 				"STATE": filepath.Join(env.WorkDir, "state", "sessions"), scriptMark: mark, "TERM": "xterm-256color",
-				"S":      "11111111-1111-4111-8111-111111111111",
-				"PATH":   bin + ":" + env.Getenv("PATH"),
-				"GORACE": "atexit_sleep_ms=0", // a race-built program sleeps a second before it exits, unless told not to
+				"CONTRACT": contract,
+				"S":        "11111111-1111-4111-8111-111111111111",
+				"PATH":     bin + ":" + env.Getenv("PATH"),
+				"GORACE":   "atexit_sleep_ms=0", // a race-built program sleeps a second before it exits, unless told not to
 			} {
 				env.Setenv(name, value)
 			}
