@@ -30,7 +30,7 @@ var claude = kind{
 	},
 	seed: func(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(home, ".claude.json"),
-			[]byte(`{"hasCompletedOnboarding":true,"officialMarketplaceAutoInstallAttempted":true,"officialMarketplaceAutoInstalled":true,
+			[]byte(`{"hasCompletedOnboarding":true,"userID":"0","officialMarketplaceAutoInstallAttempted":true,"officialMarketplaceAutoInstalled":true,
 				"projects":{"/home/dev/project":{"hasTrustDialogAccepted":true}}}`), 0o600))
 	},
 }
@@ -51,7 +51,7 @@ type registry struct {
 	StatusUpdatedAt int64  `json:"statusUpdatedAt"`
 }
 
-func (r *run) registry() registry {
+func claudeRegistry() registry {
 	var out registry
 	files, _ := filepath.Glob(home + "/.claude/sessions/*.json")
 	for _, f := range files {
@@ -64,7 +64,7 @@ func (r *run) registry() registry {
 // claudeReady waits for the prompt.
 func claudeReady(r *run) {
 	r.t.Helper()
-	r.await("Claude Code to be ready", func() bool { return r.registry().Status == "idle" })
+	r.await("Claude Code to be ready", func() bool { return claudeRegistry().Status == "idle" })
 }
 
 // transcripts counts the transcript lines that hold text.
@@ -90,7 +90,7 @@ func claudeTurn(r *run, prompt string) {
 	before := r.transcripts(claudeTurnOver)
 	r.types(prompt + "\r")
 	r.await("the turn of "+prompt, func() bool {
-		return r.transcripts(claudeTurnOver) > before && r.registry().Status == "idle"
+		return r.transcripts(claudeTurnOver) > before && claudeRegistry().Status == "idle"
 	})
 }
 
@@ -209,10 +209,10 @@ func TestClaude(t *testing.T) {
 			script: func(r *run) {
 				claudeReady(r)
 				claudeTurn(r, "hello")
-				first := r.registry().SessionID
+				first := claudeRegistry().SessionID
 				r.types("/clear\r")
 				r.await("the new session", func() bool {
-					reg := r.registry()
+					reg := claudeRegistry()
 					return reg.SessionID != first && reg.Status == "idle"
 				})
 				claudeTurn(r, "hello again")
@@ -245,7 +245,7 @@ func TestClaude(t *testing.T) {
 				claudeTurn(r, "hello again")
 				r.types("/compact\r")
 				r.await("the compaction", func() bool {
-					return r.transcripts(claudeCompacted) == 1 && r.registry().Status == "idle"
+					return r.transcripts(claudeCompacted) == 1 && claudeRegistry().Status == "idle"
 				})
 				claudeTurn(r, "go on")
 				r.types("/exit\r")
@@ -311,7 +311,7 @@ func TestClaude(t *testing.T) {
 				midStream(r)
 				r.types("\x1b")
 				r.await("the interruption", func() bool {
-					return r.transcripts("[Request interrupted by user") == 1 && r.registry().Status == "idle"
+					return r.transcripts("[Request interrupted by user") == 1 && claudeRegistry().Status == "idle"
 				})
 				claudeTurn(r, "go on")
 				r.types("/exit\r")
@@ -336,9 +336,9 @@ func TestClaude(t *testing.T) {
 			script: func(r *run) {
 				claudeReady(r)
 				r.types("hello\r")
-				r.await("the question", func() bool { return r.modelAsked() == 1 && r.registry().Status == "busy" })
+				r.await("the question", func() bool { return r.modelAsked() == 1 && claudeRegistry().Status == "busy" })
 				r.types("\x1b")
-				r.await("the interruption", func() bool { return r.registry().Status == "idle" })
+				r.await("the interruption", func() bool { return claudeRegistry().Status == "idle" })
 				r.types("\x15") // the prompt is back in its line
 				r.types("/exit\r")
 			},
@@ -360,7 +360,7 @@ func TestClaude(t *testing.T) {
 				midTool(r)
 				r.types("\x1b")
 				r.await("the interruption", func() bool {
-					return r.transcripts("[Request interrupted by user") == 1 && r.registry().Status == "idle"
+					return r.transcripts("[Request interrupted by user") == 1 && claudeRegistry().Status == "idle"
 				})
 				r.types("/exit\r")
 			},

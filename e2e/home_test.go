@@ -118,7 +118,7 @@ var eitherWay = regexp.MustCompile(strings.Join([]string{
 	// It sometimes begins the transcript of a session in which nothing was said.
 	`^/\.claude/projects(/-home-dev-project(/ID\.jsonl)?)?$`,
 	// So does Codex, which also looks around while it starts.
-	`^/\.codex/(shell_snapshots(/ID\.N\.sh)?|sessions(/\d+)*(/DAY/rollout-TIME-ID\.jsonl)?|thread_history_\d+\.sqlite(-shm|-wal)?)$`,
+	`^/\.codex/(shell_snapshots(/ID\.[\w.-]+)?|sessions(/\d+)*(/DAY/rollout-TIME-ID\.jsonl)?|thread_history_\d+\.sqlite(-shm|-wal)?)$`,
 	// Claude Code writes it some time after its first start.
 	`^/\.local`,
 	// Codex asks the model for a title beside the turn and writes it down when

@@ -181,11 +181,7 @@ var shellsWord = regexp.MustCompile(`<the shell: \d+>`)
 // start starts argv, bare or wrapped.
 func (w *world) start(s story, wrapped bool) *run {
 	w.t.Helper()
-	argv := s.argv
-	if wrapped {
-		argv = slices.Concat([]string{filepath.Join(programs, "lifeloop-wrap"), "--config", w.config(s), "run",
-			"--events", w.path("events.jsonl")}, s.flags, []string{"--"}, argv)
-	}
+	argv := w.command(s, wrapped)
 	if s.tty {
 		argv = append([]string{"/bin/sh", "-c", shell, "sh"}, argv...)
 	}
@@ -215,6 +211,15 @@ func (w *world) start(s story, wrapped bool) *run {
 		readers.Wait()
 	})
 	return r
+}
+
+// command is the command line of a story, bare or wrapped.
+func (w *world) command(s story, wrapped bool) []string {
+	if !wrapped {
+		return s.argv
+	}
+	return slices.Concat([]string{filepath.Join(programs, "lifeloop-wrap"), "--config", w.config(s), "run",
+		"--events", w.path("events.jsonl")}, s.flags, []string{"--"}, s.argv)
 }
 
 // attributes are the terminal's attributes; a pty tells them on both ends.

@@ -1,0 +1,226 @@
+//go:build e2e && linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestScreen compares what a person sees, bare and wrapped, as a real terminal
+// shows it: every cell with its colours, the cursor, the title and the modes.
+func TestScreen(t *testing.T) {
+	for name, s := range map[string]struct {
+		story
+		turn, quit func(p *pane)
+	}{
+		"claude": {
+			story: story{harness: claude, argv: claudeArgs("--allowedTools", "Bash"), replies: []reply{bash("echo hi"), says("It says hi.")}},
+			turn: func(p *pane) {
+				p.await("Claude Code to be ready", func() bool { return claudeRegistry().Status == "idle" })
+				p.tmux("send-keys", "-t", "e2e", "-l", "run it")
+				p.tmux("send-keys", "-t", "e2e", "Enter")
+				p.await("the turn", func() bool {
+					return p.transcripts(claudeTurnOver) == 1 && claudeRegistry().Status == "idle"
+				})
+			},
+			quit: func(p *pane) {
+				p.tmux("send-keys", "-t", "e2e", "-l", "/exit")
+				p.tmux("send-keys", "-t", "e2e", "Enter")
+			},
+		},
+		"codex": {
+			// Without the first flag Codex warns, on its screen, that it runs without
+			// its daemon; wrapped it always has the flag.
+			story: story{harness: codex, argv: codexArgs("--no-daemon", "run it"), replies: []reply{{"tool": "echo hi"}, {"text": "It says hi."}}},
+			turn: func(p *pane) {
+				p.await("the turn", func() bool { return p.turnsOver() == 1 })
+			},
+			quit: func(p *pane) {
+				p.tmux("set-buffer", "/quit")
+				p.tmux("paste-buffer", "-p", "-t", "e2e")
+				p.tmux("send-keys", "-t", "e2e", "Enter")
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			alone(t, func(t *testing.T) {
+				if _, err := exec.LookPath("tmux"); err != nil {
+					t.Skip("there is no tmux, which shows what a terminal would")
+				}
+				type pictures struct{ turn, end string }
+				take := func(wrapped bool) pictures {
+					p := newPane(t, s.story, wrapped)
+					s.turn(p)
+					turn := p.picture("It says hi.")
+					s.quit(p)
+					return pictures{turn, p.picture("<the shell: 0>")}
+				}
+				bare, wrapped := take(false), take(true)
+				if bare.turn != wrapped.turn {
+					t.Errorf("after the turn, bare:\n%s\nwrapped:\n%s", bare.turn, wrapped.turn)
+				}
+				if bare.end != wrapped.end {
+					t.Errorf("at the end, bare:\n%s\nwrapped:\n%s", bare.end, wrapped.end)
+				}
+			})
+		})
+	}
+}
+
+// A pane is a harness in a terminal that can be looked at.
+type pane struct{ *world }
+
+func newPane(t *testing.T, s story, wrapped bool) *pane {
+	t.Helper()
+	p := &pane{newWorld(t, s)}
+	// Without this Claude Code puts a hint about it on the screen, at some time.
+	require.NoError(t, os.WriteFile(p.path("tmux.conf"), []byte("set -g focus-events on\n"), 0o600))
+	cmd := exec.Command("tmux", append([]string{"-S", p.path("tmux"), "-f", p.path("tmux.conf"), "new-session", "-d", "-s", "e2e",
+		"-x", "100", "-y", "30", "/bin/sh", "-c", shell, "sh"}, p.command(s, wrapped)...)...)
+	cmd.Dir, cmd.Env = project, p.env
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	return p
+}
+
+func (p *pane) tmux(args ...string) string {
+	p.t.Helper()
+	cmd := exec.Command("tmux", append([]string{"-S", p.path("tmux")}, args...)...)
+	cmd.Env = p.env
+	out, err := cmd.CombinedOutput()
+	require.NoError(p.t, err, string(out))
+	return string(out)
+}
+
+// picture waits until the screen shows a text and has come to rest.
+func (p *pane) picture(text string) string {
+	p.t.Helper()
+	look := func() string {
+		return cells(p.tmux("capture-pane", "-p", "-e", "-t", "e2e")) + p.tmux("display-message", "-p", "-t", "e2e",
+			"cursor #{cursor_x} #{cursor_y} #{cursor_flag} alternate #{alternate_on} mouse #{mouse_any_flag} keypad #{keypad_flag} title #{pane_title}")
+	}
+	shown, since := "", time.Now()
+	if !poll(patience, func() bool {
+		if now := look(); now != shown {
+			shown, since = now, time.Now()
+		}
+		return strings.Contains(shown, text) && time.Since(since) > 700*time.Millisecond
+	}) {
+		p.t.Fatalf("the screen does not come to rest with %q:\n%s", text, shown)
+	}
+	return blank(titleColour.ReplaceAllString(musing.ReplaceAllString(shown, "${1}MUSED"), "Mock title"))
+}
+
+// musing is how a harness says, in words of chance, how long it took.
+var musing = regexp.MustCompile(`(✻(?:\{[^}]*\}| )*)\p{L}+ for \d+s|Worked for \S+ • \d\d:\d\d`)
+
+// titleColour is different for every thread of Codex.
+var titleColour = regexp.MustCompile(`\{[^}]*\}Mock title`)
+
+// cells writes a captured screen with a mark wherever the looks of a cell are
+// not those of the one before. What nobody can see, the colour of a blank, is
+// left out: a screen that was painted again may differ in it.
+func cells(captured string) string {
+	var out strings.Builder
+	var now, marked looks
+	for rest := captured; rest != ""; {
+		if m := sgr.FindStringSubmatch(rest); m != nil {
+			now.apply(strings.Split(m[1], ";"))
+			rest = rest[len(m[0]):]
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(rest)
+		rest = rest[size:]
+		cell := now
+		if unicode.IsSpace(r) {
+			cell = cell.ofBlank()
+		}
+		if seen := cell != (looks{}) || marked.ofBlank() != (looks{}); cell != marked && (seen || !unicode.IsSpace(r)) {
+			fmt.Fprintf(&out, "{%s}", cell)
+			marked = cell
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}
+
+var sgr = regexp.MustCompile(`^\x1b\[([\d;]*)m`)
+
+// looks are the attributes of a cell.
+type looks struct {
+	foreground, background string
+	on                     [10]bool // by the number that switches it on
+}
+
+func (l looks) String() string {
+	text := l.foreground
+	if l.background != "" {
+		text += " on " + l.background
+	}
+	for i, on := range l.on {
+		if on {
+			text += fmt.Sprintf(" +%d", i)
+		}
+	}
+	return strings.TrimSpace(text)
+}
+
+const underlined, inverse, struck = 4, 7, 9
+
+// ofBlank are the looks that can be seen where nothing is written.
+func (l looks) ofBlank() looks {
+	seen := looks{background: l.background}
+	for _, i := range []int{underlined, inverse, struck} {
+		seen.on[i] = l.on[i]
+	}
+	return seen
+}
+
+// apply takes the codes of one escape sequence.
+func (l *looks) apply(codes []string) {
+	for len(codes) > 0 {
+		n, _ := strconv.Atoi(codes[0]) // an empty code is 0
+		used := 1
+		switch {
+		case n == 0:
+			*l = looks{}
+		case n < 10:
+			l.on[n] = true
+		case n == 22:
+			l.on[1], l.on[2] = false, false
+		case n > 22 && n < 30:
+			l.on[n-20] = false
+		case n == 38 || n == 48:
+			used = 3
+			if len(codes) > 1 && codes[1] == "2" {
+				used = 5
+			}
+			used = min(used, len(codes))
+			if colour := strings.Join(codes[1:used], ";"); n == 38 {
+				l.foreground = colour
+			} else {
+				l.background = colour
+			}
+		case n == 39:
+			l.foreground = ""
+		case n == 49:
+			l.background = ""
+		case n >= 30 && n < 38 || n >= 90 && n < 98:
+			l.foreground = codes[0]
+		case n >= 40 && n < 48 || n >= 100 && n < 108:
+			l.background = codes[0]
+		}
+		codes = codes[used:]
+	}
+}
