@@ -92,6 +92,10 @@ func (g *guard) run() int {
 		g.empty = true
 		g.wrapperEnded()
 	default:
+		// Listening holds the only processor in a blocking read until the
+		// runtime takes it away; were it begun after reaping, a program that
+		// ends at once would be noticed some 10 ms late.
+		go g.listen()
 		if err := g.start(files); err != nil {
 			g.tell(msgBegun, 0, uint64(startErrno(err)))
 			g.empty = true
@@ -99,7 +103,6 @@ func (g *guard) run() int {
 			g.tell(msgBegun, uint64(g.pid), 0)
 			go g.reap()
 		}
-		go g.listen()
 	}
 	for !g.finished() {
 		var alarm <-chan time.Time

@@ -34,7 +34,7 @@ func (s *step) start() {
 	s.open(s.cfg.HarnessSession, "startup", own("launch"))
 	for _, w := range s.cfg.Weak {
 		// Known before anything was promised: it is no degradation.
-		s.record(Weakened{Capability: w.Capability, Reason: w.Reason})
+		s.record(Weakened(w))
 	}
 	run := s.cfg.NewID("run_")
 	s.record(Launching{Run: run, Cause: "first"})
@@ -185,7 +185,7 @@ func (s *step) abortAsked(in AbortAsked) {
 		return
 	}
 	again := s.hard.AbortBy != 0
-	s.record(AbortRequested{Signal: in.Signal})
+	s.record(AbortRequested(in))
 	if again {
 		if s.hard.Alive {
 			s.stop(sigKILL, true)
@@ -370,7 +370,7 @@ func (s *step) ledgerLost() {
 }
 
 func (s *step) sourceTrouble(in SourceTrouble) {
-	s.record(SourceTroubled{Source: in.Source, What: in.What})
+	s.record(SourceTroubled(in))
 }
 
 var signalNames = [...]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",

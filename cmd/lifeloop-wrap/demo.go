@@ -26,7 +26,6 @@ import (
 // through a link of the harness's name, and by a hidden word.
 
 const (
-	demoStory  = "claude-demo"
 	demoClient = "demo-client"
 	demoNote   = "The nightly build must stay under a second."
 )
@@ -57,7 +56,7 @@ func demo(out io.Writer, dir string, fast bool) error {
 	if err != nil {
 		return err
 	}
-	program := filepath.Join(dir, fakeharness.NameOf(demoStory))
+	program := filepath.Join(dir, fakeharness.NameOf(fakeharness.DemoStory))
 	if err := os.Symlink(exe, program); err != nil {
 		return err
 	}
@@ -75,7 +74,7 @@ func demo(out io.Writer, dir string, fast bool) error {
 	state := filepath.Join(dir, "state")
 	run := exec.Command(exe, "--config", config, "--state-dir", state, "run", "--", program)
 	run.Dir, run.Stdin, run.Stdout, run.Stderr = dir, os.Stdin, out, os.Stderr
-	run.Env = append(os.Environ(), fakeharness.Environment(demoStory, dir, fast)...)
+	run.Env = append(os.Environ(), fakeharness.Environment(fakeharness.DemoStory, dir, fast)...)
 	if err := run.Run(); err != nil {
 		return fmt.Errorf("the wrapped run: %w", err)
 	}

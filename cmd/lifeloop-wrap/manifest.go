@@ -40,7 +40,7 @@ func manifestCmd(g *globals) *cobra.Command {
 			if raw == nil {
 				return noAdapter(args[0])
 			}
-			_, err := io.WriteString(cmd.OutOrStdout(), string(raw))
+			_, err := cmd.OutOrStdout().Write(raw)
 			return err
 		},
 	}

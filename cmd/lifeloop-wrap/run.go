@@ -61,7 +61,7 @@ found.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, _, err := g.load(cmd)
 			if err != nil {
-				return err
+				return ofRun(err)
 			}
 			code, err := run(cfg, f, args)
 			if err != nil {
@@ -88,6 +88,16 @@ found.`,
 // refused is an error that ends run with 125: the wrapper failed or refused.
 func refused(class lifeloop.FailureClass, format string, args ...any) *failure {
 	return &failure{code: 125, class: class, text: fmt.Sprintf(format, args...)}
+}
+
+// ofRun gives an error from before the run the exit code of run, unless it is
+// one of usage.
+func ofRun(err error) error {
+	var f *failure
+	if errors.As(err, &f) && f.code == exitUsage {
+		return err
+	}
+	return refused(lifeloop.InternalError, "%v", err)
 }
 
 // usage is an error in what was asked, with exit code 2.
@@ -121,18 +131,22 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 		return 0, usage("--adapter %s: no such adapter", adapter).withHint("lifeloop-wrap manifest list names them")
 	}
 
-	s := &session{id: id, cfg: cfg}
-	defer s.close()
-	if err := s.open(f.noLedger); err != nil {
-		return 0, err
-	}
 	terminal, err := harness.OpenTerminal(os.Stdin, os.Stdout, os.Stderr, mode)
 	if err != nil {
 		return 0, refused(lifeloop.InternalError, "open the terminal: %v", err)
 	}
 	defer terminal.Close()
-	if err := terminal.Prepare(nil); err != nil { // it starts while we are still reading files
+	// From here on no signal ends us half-way: it waits until there is a
+	// session to abort.
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	if err := terminal.Prepare(nil); err != nil { // it starts while we are still at the disk
 		return 0, refused(lifeloop.InternalError, "start the guard: %v", err)
+	}
+	s := &session{id: id, cfg: cfg}
+	defer s.close()
+	if err := s.open(f.noLedger); err != nil {
+		return 0, err
 	}
 	if f.events == "-" && terminal.Pty() {
 		return 0, usage("--events -: standard error is the harness's screen while a terminal is wrapped").withHint("give a file")
@@ -168,8 +182,6 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	if ports.Clients, err = s.startable(terminal); err != nil {
 		return 0, err
 	}
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	ports.Signals = signals
 
 	result, err := supervisor.Run(context.Background(), k, ports, supervisor.Options{
@@ -286,7 +298,7 @@ func (s *session) prepare(p profiles.Profile, argv []string, pty, noHooks bool) 
 	}
 	for _, f := range l.Files {
 		if err := os.WriteFile(f.Path, f.Data, 0o600); err != nil {
-			return l, refused(lifeloop.InternalError, "write %s: %v", f.Path, err)
+			return l, refused(lifeloop.InternalError, "prepare %s: %v", p.Adapter, err)
 		}
 	}
 	return l, nil

@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// DemoStory is the built-in story of the demonstration.
+const DemoStory = "claude-demo"
+
 // demoMark in the environment says that a program of a harness's name is a
 // stand-in that was started on purpose.
 const demoMark = "LIFELOOP_DEMO_STAND_IN=1"
