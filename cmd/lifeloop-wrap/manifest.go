@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
