@@ -21,11 +21,12 @@ func Observe(k *kernel.Kernel, sources Sources, signals <-chan os.Signal, told f
 		close(inbox)
 	}()
 	// Whatever happens, the watcher is awaited; it may want to tell meanwhile.
-	defer func() {
+	await := func() {
 		cancel()
 		for range inbox {
 		}
-	}()
+	}
+	defer await()
 
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -39,7 +40,7 @@ func Observe(k *kernel.Kernel, sources Sources, signals <-chan os.Signal, told f
 			}
 		}
 		if _, done := k.Done(); done {
-			return nil
+			break
 		}
 		var due <-chan time.Time
 		if at, ok := k.Deadline(); ok {
@@ -58,5 +59,6 @@ func Observe(k *kernel.Kernel, sources Sources, signals <-chan os.Signal, told f
 			in = kernel.Wake{}
 		}
 	}
+	await()
 	return <-ended
 }

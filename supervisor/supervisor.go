@@ -136,7 +136,8 @@ type answer struct {
 }
 
 // Run drives the session to its end. It returns only when every goroutine it
-// started has returned and every process it started is gone.
+// started has returned and every process it started is gone. A ctx that ends
+// asks for the end of the session, as SIGTERM does.
 func Run(ctx context.Context, k *kernel.Kernel, p Ports, o Options) (kernel.Result, error) {
 	if o.HookTime == 0 {
 		o.HookTime = 5 * time.Second
@@ -144,7 +145,8 @@ func Run(ctx context.Context, k *kernel.Kernel, p Ports, o Options) (kernel.Resu
 	if o.Grace == 0 {
 		o.Grace = 5 * time.Second
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	asked := ctx.Done()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &supervisor{k: k, p: p, o: o, ctx: ctx, inbox: make(chan kernel.Input, batch),
 		cancel: map[string]context.CancelFunc{}, hooks: map[string]chan answer{}}
 	defer s.wg.Wait()
@@ -172,10 +174,10 @@ func Run(ctx context.Context, k *kernel.Kernel, p Ports, o Options) (kernel.Resu
 			}
 		})
 	}
-	return s.loop(drained)
+	return s.loop(asked, drained)
 }
 
-func (s *supervisor) loop(drained <-chan struct{}) (kernel.Result, error) {
+func (s *supervisor) loop(asked, drained <-chan struct{}) (kernel.Result, error) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for in := kernel.Input(kernel.Start{}); ; {
@@ -198,6 +200,8 @@ func (s *supervisor) loop(drained <-chan struct{}) (kernel.Result, error) {
 		case in = <-s.inbox:
 		case sig := <-s.p.Signals:
 			in = kernel.AbortAsked{Signal: number(sig)}
+		case <-asked:
+			asked, in = nil, kernel.AbortAsked{Signal: int(syscall.SIGTERM)}
 		case <-due:
 			in = kernel.Wake{}
 		}
@@ -234,6 +238,12 @@ func (s *supervisor) turn(inputs []kernel.Input, drained <-chan struct{}) error 
 	var effects []kernel.Effect
 	sync := false
 	for _, in := range inputs {
+		switch in := in.(type) {
+		case kernel.Returned:
+			delete(s.cancel, in.Call)
+		case kernel.ChildExited:
+			s.child = nil
+		}
 		t := s.k.Step(now, in)
 		facts, effects, sync = append(facts, t.Facts...), append(effects, t.Effects...), sync || t.Sync
 	}
@@ -244,6 +254,7 @@ func (s *supervisor) turn(inputs []kernel.Input, drained <-chan struct{}) error 
 			return fmt.Errorf("%w: %w", ErrLedger, err)
 		}
 		s.o.Log.Error().Err(err).Msg("the ledger is lost; running on without it")
+		_ = s.p.Ledger.Close() // it is broken; its lock must go
 		s.p.Ledger = nil
 		t := s.k.Step(now, kernel.LedgerLost{})
 		_ = s.commit(now, t.Facts, false) // there is no ledger any more; the events file still hears
@@ -324,16 +335,20 @@ func (s *supervisor) perform(e kernel.Effect, drained <-chan struct{}) {
 }
 
 // letGo performs of a turn that could not be recorded only what ends
-// something: a hook that waits, the terminal, the watching.
+// something: a hook that waits, the terminal, the watching. What the kernel
+// believes to be under way is told to have failed.
 func (s *supervisor) letGo(effects []kernel.Effect, drained <-chan struct{}) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case kernel.HookAnswer:
 			s.perform(kernel.HookAnswer{Hook: e.Hook, Event: e.Event}, drained)
+			s.own = append(s.own, kernel.HookClosed{Hook: e.Hook})
+		case kernel.Launch:
+			s.own = append(s.own, kernel.LaunchFailed{Code: 125, Why: ErrLedger.Error()})
 		case kernel.Release, kernel.DrainSources, kernel.Stop, kernel.Cancel:
 			s.perform(e, drained)
 		case kernel.Dispatch:
-			s.own = append(s.own, kernel.Returned{Call: e.Call, Failure: lifeloop.InternalError, Why: "the ledger refused a write"})
+			s.own = append(s.own, kernel.Returned{Call: e.Call, Failure: lifeloop.InternalError, Why: ErrLedger.Error()})
 		}
 	}
 }
@@ -387,10 +402,16 @@ func (s *supervisor) dispatch(e kernel.Dispatch) {
 }
 
 // call makes one dispatch and reads its answer.
-func call(ctx context.Context, client Client, e kernel.Dispatch) kernel.Returned {
+// A client that panics has failed, and disturbs nothing else.
+func call(ctx context.Context, client Client, e kernel.Dispatch) (in kernel.Returned) {
 	failed := func(class lifeloop.FailureClass, why string) kernel.Returned {
 		return kernel.Returned{Call: e.Call, Failure: class, Why: why}
 	}
+	defer func() {
+		if recover() != nil {
+			in = failed(lifeloop.InternalError, "the client panicked")
+		}
+	}()
 	envelope, err := e.Envelope.Encode()
 	if err != nil {
 		return failed(lifeloop.InternalError, "the envelope cannot be encoded")
@@ -413,16 +434,26 @@ func call(ctx context.Context, client Client, e kernel.Dispatch) kernel.Returned
 	return kernel.Returned{Call: e.Call, Response: &response}
 }
 
+// A caller is a hook on the other side of the door. *control.HookCall is one.
+type caller interface {
+	Answer(out []byte) (delivered bool)
+	Gone() <-chan struct{}
+}
+
 // Hook is called by the door, in a goroutine of the connection's own. It
 // returns when the hook is over.
 func (s *supervisor) Hook(ctx context.Context, call *control.HookCall) {
-	decoded, err := s.p.DecodeHook(call.Event, call.Input)
+	s.hook(ctx, call.Event, call.Input, call.Told, call)
+}
+
+func (s *supervisor) hook(ctx context.Context, event string, input []byte, told bool, call caller) {
+	decoded, err := s.p.DecodeHook(event, input)
 	if err != nil {
-		s.o.Log.Warn().Err(err).Str("event", call.Event).Msg("a hook's input is not understood")
+		s.o.Log.Warn().Err(err).Str("event", event).Msg("a hook's input is not understood")
 		call.Answer(nil)
 		return
 	}
-	if call.Told {
+	if told {
 		s.post(kernel.SignalsSeen{Signals: decoded.Signals})
 		return
 	}
@@ -470,6 +501,7 @@ func (s *supervisor) answerHook(e kernel.HookAnswer) {
 // harness's own way out, then KILL; the terminal; nothing else.
 func (s *supervisor) abandon(cause error) (kernel.Result, error) {
 	result := kernel.Result{Code: 125, Failure: lifeloop.InternalError}
+	s.freeHooks()
 	if s.child != nil {
 		_ = errors.Join(s.child.Signal(syscall.SIGTERM), s.child.Resume())
 		grace := time.NewTimer(s.o.Grace)
@@ -495,6 +527,18 @@ func (s *supervisor) abandon(cause error) (kernel.Result, error) {
 		_ = s.p.Ledger.Close() // it is broken; its lock must go
 	}
 	return result, cause
+}
+
+// freeHooks lets every hook go that still waits for an answer.
+func (s *supervisor) freeHooks() {
+	s.hooksMu.Lock()
+	defer s.hooksMu.Unlock()
+	for _, waits := range s.hooks {
+		select {
+		case waits <- answer{}:
+		default: // it has one already
+		}
+	}
 }
 
 func (s *supervisor) close() error {

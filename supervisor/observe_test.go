@@ -1,0 +1,84 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/telemetry"
+)
+
+func observer() *kernel.Kernel {
+	n := map[string]int{}
+	return kernel.New(kernel.Config{Session: "sess", Observing: true,
+		Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0"},
+		NewID:    func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) }})
+}
+
+// watched is a source that tells of one prompt and, when it is to end, of the
+// turn's end.
+type watched struct{ err error }
+
+func (w watched) Run(ctx context.Context, post func(kernel.Input)) error {
+	tell := func(k telemetry.Kind) {
+		post(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: k, Source: "transcript", Session: "S1", Turn: "p1"}}})
+	}
+	tell(telemetry.Prompt)
+	if w.err != nil {
+		return w.err
+	}
+	<-ctx.Done()
+	tell(telemetry.TurnEnd)
+	return nil
+}
+func (watched) Launched(int) {}
+func (watched) Watch(string) {}
+
+func TestObserve(t *testing.T) {
+	errFull := errors.New("the reader is gone")
+	errWatch := errors.New("no inotify left")
+	for _, tt := range []struct {
+		name    string
+		sources watched
+		refuse  lifeloop.Event // the event whose telling fails
+		want    []lifeloop.Event
+		err     error
+	}{
+		{"until a signal", watched{}, "", []lifeloop.Event{"session.starting", "session.started", "frame.opening", "frame.opened",
+			"frame.ending", "frame.ended"}, nil},
+		{"until nobody listens", watched{}, "frame.opening", []lifeloop.Event{"session.starting", "session.started"}, errFull},
+		{"until the watcher fails", watched{errWatch}, "", []lifeloop.Event{"session.starting", "session.started", "frame.opening", "frame.opened"}, errWatch},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				signals := make(chan os.Signal, 1)
+				time.AfterFunc(time.Minute, func() { signals <- syscall.SIGINT })
+				var got []lifeloop.Event
+				err := Observe(observer(), tt.sources, signals, func(e kernel.Entry) error {
+					o, ok := e.Fact.(kernel.Observed)
+					switch {
+					case !ok:
+						return nil
+					case o.Record.Event == tt.refuse:
+						return errFull
+					}
+					require.Equal(t, lifeloop.TelemetryOnly, o.Record.IntegrationMode)
+					got = append(got, o.Record.Event)
+					return nil
+				})
+				require.ErrorIs(t, err, tt.err)
+				require.Equal(t, tt.want, got)
+				time.Sleep(time.Minute) // the signal that nobody waited for
+			})
+		})
+	}
+}

@@ -1,0 +1,190 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/profiles"
+)
+
+// A reader follows real files and keeps what they told.
+type reader struct {
+	t    *testing.T
+	f    *Files
+	stop func() error
+
+	mu   sync.Mutex // guards what follows
+	told []string
+	in   []kernel.Input
+}
+
+func read(t *testing.T, f Files) *reader {
+	t.Helper()
+	f.Log = zerolog.Nop()
+	files, err := NewFiles(f)
+	require.NoError(t, err)
+	r := &reader{t: t, f: files}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- files.Run(ctx, r.post) }()
+	r.stop = sync.OnceValue(func() error { cancel(); return <-done })
+	t.Cleanup(func() { _ = r.stop() })
+	return r
+}
+
+func (r *reader) post(in kernel.Input) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.in = append(r.in, in)
+	switch in := in.(type) {
+	case kernel.SignalsSeen:
+		for _, s := range in.Signals {
+			r.told = append(r.told, fmt.Sprintf("%s %s %s", s.Source, s.Session, s.Kind))
+		}
+	case kernel.SourceTrouble:
+		r.told = append(r.told, "trouble "+in.Source+" "+in.What)
+	}
+}
+
+// until waits until exactly the lines of want were told.
+func (r *reader) until(want ...string) {
+	r.t.Helper()
+	var got string
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		r.mu.Lock()
+		got = strings.Join(r.told, "\n")
+		r.mu.Unlock()
+		if got == strings.Join(want, "\n") {
+			return
+		}
+	}
+	r.t.Fatalf("told:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+}
+
+// entry is one state of the registry's file.
+func entry(session, status string, at time.Time) string {
+	return fmt.Sprintf(`{"sessionId":%q,"status":%q,"statusUpdatedAt":%d}`, session, status, at.UnixMilli())
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
+	_, err = f.WriteString(text)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
+var day = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+
+// TestFilesOfALaunch follows a file whose name holds the process id and that
+// does not exist yet, and one that the harness names.
+func TestFilesOfALaunch(t *testing.T) {
+	dir := t.TempDir()
+	r := read(t, Files{
+		Fixed: []profiles.Source{{Name: "registry", Decoder: "claude-registry", Path: filepath.Join(dir, "{pid}.json"), Whole: true}},
+		Named: profiles.Source{Name: "log", Decoder: "claude-registry"},
+	})
+	r.f.Launched(4242)
+	r.f.Watch(filepath.Join(dir, "log.jsonl"))
+	write(t, filepath.Join(dir, "4242.json"), entry("S1", "busy", day))
+	r.until("registry S1 working")
+	log, second := filepath.Join(dir, "log.jsonl"), entry("S2", "busy", day)
+	write(t, log, entry("S2", "idle", day)+"\n"+second[:20])
+	r.until("registry S1 working", "registry S2 idle") // half a line waits
+	write(t, log, second[20:]+"\nnot JSON\n")
+	r.until("registry S1 working", "registry S2 idle", "registry S2 working")
+
+	require.NoError(t, r.stop())
+	last := r.in[len(r.in)-1].(kernel.SignalsSeen).Position
+	require.Equal(t, log, last.Path)
+	require.EqualValues(t, len(entry("S2", "idle", day))+1+len(second)+1, last.Offset, "the end of the line that told it")
+}
+
+// TestFilesAreReadToTheirEnd finds what was written in the last moment.
+func TestFilesAreReadToTheirEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	r := read(t, Files{Named: profiles.Source{Name: "log", Decoder: "claude-registry"}})
+	r.f.Watch(path)
+	write(t, path, entry("S1", "busy", day)+"\n")
+	r.until("registry S1 working")
+	for i := range 50 {
+		write(t, path, entry("S1", []string{"idle", "busy"}[i%2], day)+"\n")
+	}
+	require.NoError(t, r.stop())
+	require.Len(t, r.told, 51)
+}
+
+// TestThePastIsNoNews passes over what a resumed session's file holds from
+// before the launch, and over what an observer finds.
+func TestThePastIsNoNews(t *testing.T) {
+	dir := t.TempDir()
+	resumed, found := filepath.Join(dir, "resumed"), filepath.Join(dir, "found")
+	undated := `{"sessionId":"S1","status":"waiting"}`
+	write(t, resumed, entry("OLD", "busy", day.Add(-time.Millisecond))+"\n"+undated+"\n"+entry("S1", "busy", day)+"\n")
+	write(t, found, entry("S9", "busy", day)+"\n")
+	r := read(t, Files{Since: day, AtEnd: true,
+		Fixed: []profiles.Source{{Name: "found", Decoder: "claude-registry", Path: found}},
+		Named: profiles.Source{Name: "log", Decoder: "claude-registry"}})
+	r.f.Watch(resumed)
+	r.until("registry S1 needs_input", "registry S1 working")
+	r.f.Launched(1)
+	write(t, resumed, entry("S1", "idle", day)+"\n")
+	r.until("registry S1 needs_input", "registry S1 working", "registry S1 idle")
+	require.NoError(t, r.stop())
+	require.Len(t, r.told, 3)
+}
+
+// TestADecoderForEachFile keeps the memory of one file out of another's: each
+// is the first of its own to say that a session is live.
+func TestADecoderForEachFile(t *testing.T) {
+	dir := t.TempDir()
+	r := read(t, Files{Named: profiles.Source{Name: "osc", Decoder: "codex-osc"}})
+	for _, name := range []string{"a", "b"} {
+		path := filepath.Join(dir, name)
+		r.f.Watch(path)
+		write(t, path, "state=idle:app=codex\nstate=working:app=codex\n")
+		want := []string{"terminal  session_live", "terminal  idle", "terminal  working"}
+		if name == "b" {
+			want = append(want, want...)
+		}
+		r.until(want...)
+	}
+}
+
+func TestFilesWithoutDecoder(t *testing.T) {
+	_, err := NewFiles(Files{Named: profiles.Source{Name: "log", Decoder: "tea-leaves"}})
+	require.ErrorContains(t, err, "tea-leaves")
+
+	// A profile without files of its own ignores what a harness names.
+	r := read(t, Files{})
+	path := filepath.Join(t.TempDir(), "log")
+	write(t, path, entry("S1", "busy", day)+"\n")
+	r.f.Watch(path)
+	require.NoError(t, r.stop())
+	require.Empty(t, r.told)
+}
+
+// TestTroubleIsTold names the source and what happened to it.
+func TestTroubleIsTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	r := read(t, Files{Named: profiles.Source{Name: "log", Decoder: "claude-registry"}})
+	write(t, path, entry("S1", "busy", day)+"\n")
+	r.f.Watch(path)
+	r.until("registry S1 working")
+	require.NoError(t, os.Truncate(path, 0))
+	r.until("registry S1 working", "trouble log truncated")
+	write(t, path, entry("S1", "idle", day)+"\n")
+	r.until("registry S1 working", "trouble log truncated", "registry S1 idle")
+}

@@ -1,0 +1,792 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/control"
+	"lifeloop/dispatch"
+	"lifeloop/kernel"
+	"lifeloop/ledger"
+	"lifeloop/lifeloop"
+	"lifeloop/session"
+	"lifeloop/telemetry"
+)
+
+// A rig is a supervisor whose world is made of fakes, inside a synctest bubble:
+// hours cost nothing, and a goroutine that is left behind fails the test.
+type rig struct {
+	t     *testing.T
+	began time.Time
+
+	mu    sync.Mutex // guards trace
+	trace []string
+
+	ledger   fakeLedger
+	launcher fakeLauncher
+	sources  fakeSources
+	door     fakeDoor
+	signals  chan os.Signal
+	answers  map[string]func(ctx context.Context, event string) (string, error) // by client
+	options  Options
+	deaf     bool // the kernel's Deaf: the process itself is the sign of life
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t, began: time.Now(), signals: make(chan os.Signal, 4),
+		answers: map[string]func(context.Context, string) (string, error){}}
+	r.ledger.rig, r.launcher.rig, r.sources.rig = r, r, r
+	r.launcher.child = &fakeChild{rig: r, exit: make(chan kernel.ChildExited, 1)}
+	r.door.ready = make(chan struct{})
+	return r
+}
+
+// note adds one line to what happened, with the time since the start.
+func (r *rig) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.trace = append(r.trace, fmt.Sprintf("%-5s ", time.Since(r.began))+fmt.Sprintf(format, args...))
+}
+
+// lines are the lines of the trace that begin with one of the words.
+func (r *rig) lines(words ...string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []string
+	for _, l := range r.trace {
+		_, what, _ := strings.Cut(l, " ")
+		what = strings.TrimSpace(what)
+		if slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(what, w) }) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// first is the place in the trace of the first line that holds words.
+func (r *rig) first(words string) int {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.IndexFunc(r.trace, func(l string) bool { return strings.Contains(l, words) })
+	require.GreaterOrEqual(r.t, i, 0, "%q never happened:\n%s", words, strings.Join(r.trace, "\n"))
+	return i
+}
+
+func (r *rig) run() (kernel.Result, error) { return r.runContext(context.Background()) }
+
+func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
+	native := lifeloop.EventClaim{Support: lifeloop.Native, Modes: []lifeloop.IntegrationMode{lifeloop.NativeHook}}
+	limit := int64(8192)
+	n := map[string]int{}
+	cfg := kernel.Config{Session: "sess", Ledger: true, Hooks: true, HarnessSession: "S1", Deaf: r.deaf,
+		ClientDrain: 5 * time.Second, AbortGrace: 5 * time.Second,
+		NewID: func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
+		Began: kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
+		Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0", LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
+			Receipts: lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
+			Placement: map[lifeloop.Placement]lifeloop.PlacementClaim{
+				lifeloop.PreFrameTrailing: {Support: lifeloop.Native, MaxBytes: &limit}}}}
+	for _, e := range lifeloop.Events() {
+		cfg.Manifest.LifecycleEvents[e] = native
+	}
+	clients := map[string]Client{}
+	for id, answer := range r.answers {
+		if answer != nil {
+			clients[id] = fakeClient{r, id, answer}
+		}
+		c := kernel.Client{ID: id, Events: map[lifeloop.Event]bool{}, Timeout: 5 * time.Second}
+		for _, e := range lifeloop.Events() {
+			c.Events[e] = e != lifeloop.ReceiptEmitted && e != lifeloop.SupervisorTick
+		}
+		cfg.Clients = append(cfg.Clients, c)
+	}
+	return Run(ctx, kernel.New(cfg), Ports{Ledger: &r.ledger, Launcher: &r.launcher, Clients: clients, Sources: &r.sources,
+		Door: &r.door, Signals: r.signals, DecodeHook: decodeHook, Answer: func(_, context string) []byte { return []byte(context) },
+	}, r.options)
+}
+
+// decodeHook knows two hooks: a prompt, whose input is the turn, and a stop.
+func decodeHook(event string, input []byte) (telemetry.HookCall, error) {
+	sig := telemetry.Signal{Source: "hook", Detail: event, Session: "S1", Turn: string(input)}
+	call := telemetry.HookCall{Event: event, Capacity: 9500}
+	switch event {
+	case "Start":
+		sig.Kind, sig.Turn, sig.Cause = telemetry.SessionLive, "", "startup"
+	case "Prompt":
+		sig.Kind, call.Slot = telemetry.Prompt, "pre_frame_trailing"
+	case "Stop":
+		sig.Kind, sig.Outcome = telemetry.TurnStop, telemetry.Completed
+	default:
+		return call, errors.New("not understood")
+	}
+	call.Signals = []telemetry.Signal{sig}
+	return call, nil
+}
+
+// A fakeLedger notes what it is given, and refuses the append of a number.
+type fakeLedger struct {
+	*rig
+	refuse int         // the number of the append that fails, from 1; 0 is none
+	slow   func(n int) // what an append waits for
+	n      int
+	broken bool
+	closed bool
+	facts  []kernel.Fact
+	failed []kernel.Fact // of the append that was refused, written or not
+}
+
+var errDisk = errors.New("no space left on device")
+
+func (l *fakeLedger) Append(records []ledger.Record, sync bool) ([]ledger.Entry, error) {
+	l.n++
+	if l.broken || l.closed {
+		l.t.Error("an append after the refusal")
+	}
+	if l.slow != nil {
+		l.slow(l.n)
+	}
+	var kinds []string
+	var facts []kernel.Fact
+	for _, r := range records {
+		f, err := kernel.Decode(r.Kind, r.Body)
+		require.NoError(l.t, err)
+		word := r.Kind
+		if o, ok := f.(kernel.Observed); ok {
+			word = string(o.Record.Event)
+		}
+		kinds, facts = append(kinds, word), append(facts, f)
+	}
+	mark := ""
+	if sync {
+		mark = " sync"
+	}
+	if l.n == l.refuse {
+		l.broken, l.failed = true, facts
+		l.note("refused%s: %s", mark, strings.Join(kinds, " "))
+		return nil, errDisk
+	}
+	l.facts = append(l.facts, facts...)
+	l.note("append%s: %s", mark, strings.Join(kinds, " "))
+	return make([]ledger.Entry, len(records)), nil
+}
+
+func (l *fakeLedger) Close() error {
+	l.closed = true
+	l.note("close")
+	return nil
+}
+
+// A fakeLauncher starts a harness whose life is play, if there is one.
+type fakeLauncher struct {
+	*rig
+	child *fakeChild
+	err   error
+	play  func(post func(kernel.Input))
+	over  sync.WaitGroup
+}
+
+func (l *fakeLauncher) Launch(post func(kernel.Input)) (Child, error) {
+	l.note("launch")
+	if l.err != nil {
+		return nil, l.err
+	}
+	l.over.Go(func() { l.play(post) })
+	return l.child, nil
+}
+
+func (l *fakeLauncher) Release() { l.note("release") }
+
+type fakeChild struct {
+	*rig
+	exit   chan kernel.ChildExited // what it ends with; the first word counts
+	ignore bool                    // signals
+}
+
+func (c *fakeChild) end(e kernel.ChildExited) {
+	select {
+	case c.exit <- e:
+	default:
+	}
+}
+
+func (c *fakeChild) PID() int { return 42 }
+func (c *fakeChild) Signal(sig syscall.Signal) error {
+	c.note("signal %d", sig)
+	if !c.ignore {
+		c.end(kernel.ChildExited{Signal: int(sig)})
+	}
+	return nil
+}
+func (c *fakeChild) KillTree() error {
+	c.note("kill")
+	c.end(kernel.ChildExited{Signal: 9})
+	return nil
+}
+func (c *fakeChild) Resume() error { return nil }
+func (c *fakeChild) Wait() kernel.ChildExited {
+	e := <-c.exit
+	c.launcher.over.Wait()
+	return e
+}
+
+type fakeClient struct {
+	*rig
+	id     string
+	answer func(ctx context.Context, event string) (string, error)
+}
+
+func (c fakeClient) Call(ctx context.Context, envelope []byte) (dispatch.Answer, error) {
+	e, err := lifeloop.Parse[lifeloop.DispatchEnvelope](envelope)
+	require.NoError(c.t, err)
+	time.Sleep(10 * time.Millisecond) // so that nothing else happens in the same instant
+	c.note("call %s %s", c.id, e.Request.Event)
+	out, err := c.answer(ctx, string(e.Request.Event))
+	return dispatch.Answer{Body: []byte(out)}, err
+}
+
+const observed = `{"status":"observed"}`
+
+func quick(context.Context, string) (string, error) { return observed, nil }
+
+// asleep sleeps as long as it is let.
+func asleep(d time.Duration) func(context.Context, string) (string, error) {
+	return func(ctx context.Context, _ string) (string, error) {
+		select {
+		case <-time.After(d):
+			return observed, nil
+		case <-ctx.Done():
+			return "", &dispatch.Failure{Class: lifeloop.Timeout, Why: "no answer in time"}
+		}
+	}
+}
+
+// brings answers frame.opening with a payload for the model.
+func brings(text string) func(context.Context, string) (string, error) {
+	return func(_ context.Context, event string) (string, error) {
+		if event != string(lifeloop.FrameOpening) {
+			return observed, nil
+		}
+		body := lifeloop.NewOpaque(text)
+		out, err := lifeloop.CallbackResponse{Status: lifeloop.Observed, ClientPayloads: []lifeloop.PayloadEnvelope{{
+			SchemaVersion: 1, PayloadID: "pay_1", ClientID: "notes", PayloadKind: "note", Format: "text", ContentEncoding: "utf8",
+			Body: &body, ByteSize: int64(len(text)), Redaction: "none", Metadata: map[string]any{},
+			AcceptablePlacements: []lifeloop.AcceptablePlacement{{Placement: lifeloop.PrePromptFrame, Requirement: lifeloop.Preferred}},
+		}}}.Encode()
+		return string(out), err
+	}
+}
+
+// fakeSources reads nothing until it is told to read to the end: then it finds
+// what last holds.
+type fakeSources struct {
+	*rig
+	last []telemetry.Signal
+	err  error
+}
+
+func (s *fakeSources) Run(ctx context.Context, post func(kernel.Input)) error {
+	if s.err != nil {
+		return s.err
+	}
+	<-ctx.Done()
+	s.note("sources read")
+	if len(s.last) > 0 {
+		post(kernel.SignalsSeen{Signals: s.last})
+	}
+	time.Sleep(5 * time.Millisecond)
+	return nil
+}
+func (s *fakeSources) Launched(pid int)  { s.note("sources know pid %d", pid) }
+func (s *fakeSources) Watch(path string) { s.note("watch %s", path) }
+
+// fakeDoor stands open from the start to the end of ctx.
+type fakeDoor struct {
+	ctx   context.Context
+	s     *supervisor
+	ready chan struct{}
+	calls sync.WaitGroup
+}
+
+func (d *fakeDoor) Serve(ctx context.Context, h control.Handler) error {
+	d.ctx, d.s = ctx, h.(*supervisor)
+	close(d.ready)
+	<-ctx.Done()
+	d.calls.Wait()
+	return nil
+}
+
+// fakeCaller is a hook that waits for its answer.
+type fakeCaller struct {
+	*rig
+	event   string
+	gone    chan struct{}
+	deaf    bool // it left in the moment of the answer
+	answers int
+	out     []byte
+	after   time.Duration // how long it was in there
+}
+
+func (c *fakeCaller) Answer(out []byte) bool {
+	c.answers++
+	c.out = out
+	c.note("answer %s %q", c.event, out)
+	return !c.deaf
+}
+func (c *fakeCaller) Gone() <-chan struct{} { return c.gone }
+
+// hook calls one hook and returns when it is over.
+func (r *rig) hook(event, input string, more ...func(*fakeCaller)) *fakeCaller {
+	<-r.door.ready
+	c := &fakeCaller{rig: r, event: event, gone: make(chan struct{})}
+	for _, f := range more {
+		f(c)
+	}
+	r.door.calls.Add(1)
+	defer r.door.calls.Done()
+	began := time.Now()
+	r.door.s.hook(r.door.ctx, event, []byte(input), false, c)
+	c.after = time.Since(began)
+	return c
+}
+
+// receipts are the receipts on the ledger, as client, event and status.
+func (r *rig) receipts() []string {
+	var out []string
+	for _, f := range r.ledger.facts {
+		if f, ok := f.(kernel.ReceiptIssued); ok {
+			line := fmt.Sprintf("%s %s %s", f.Receipt.ClientID, f.Receipt.Event, f.Receipt.Status)
+			if f.Receipt.FailureClass != nil {
+				line += " " + string(*f.Receipt.FailureClass)
+			}
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// TestARunFromStartToEnd shows the order of everything: facts before effects,
+// the terminal before the sources, the sources before the last words, the last
+// words before the ledger is closed.
+func TestARunFromStartToEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.answers["notes"] = brings("remember")
+		r.launcher.play = func(post func(kernel.Input)) {
+			time.Sleep(time.Second)
+			r.hook("Start", "")
+			time.Sleep(time.Second)
+			if got := string(r.hook("Prompt", "p1").out); !strings.Contains(got, "remember") {
+				t.Errorf("the prompt's hook was answered %q", got)
+			}
+			time.Sleep(time.Second)
+			r.hook("Stop", "p1")
+			r.launcher.child.end(kernel.ChildExited{Code: 7})
+		}
+		r.sources.last = []telemetry.Signal{{Kind: telemetry.TurnEnd, Source: "transcript", Session: "S1", Turn: "p1"}}
+		result, err := r.run()
+		require.NoError(t, err)
+		require.Equal(t, kernel.Result{State: session.Failed, Code: 7}, result)
+		require.Equal(t, strings.TrimSpace(story), strings.Join(r.trace, "\n"))
+	})
+}
+
+const story = `
+0s    append sync: began session_moved session_moved activity_moved harness_session_opened session.starting launching dispatched
+0s    launch
+0s    sources know pid 42
+0s    append: running
+10ms  call notes session.starting
+10ms  append sync: answered receipt_issued
+1s    append sync: session.started activity_moved hook_heard dispatched
+1s    answer Start ""
+1.01s call notes session.started
+1.01s append sync: answered receipt_issued
+2s    append sync: frame.opening activity_moved dispatched
+2.01s call notes frame.opening
+2.01s append sync: answered placing
+2.01s answer Prompt "{\"payloads\":[{\"payload_id\":\"pay_1\",\"payload_kind\":\"note\",\"body\":\"remember\"}]}"
+2.01s append sync: hook_heard payload_settled receipt_issued frame.opened dispatched
+2.02s call notes frame.opened
+2.02s append sync: answered receipt_issued
+3.01s append sync: frame.ending hook_heard dispatched
+3.01s answer Stop ""
+3.01s append sync: exited activity_moved
+3.01s release
+3.01s sources read
+3.01s append sync: activity_moved frame.ended
+3.015s append sync: session.ending session.ended drain_began
+3.02s call notes frame.ending
+3.02s append sync: answered receipt_issued dispatched
+3.03s call notes frame.ended
+3.03s append sync: answered receipt_issued dispatched
+3.04s call notes session.ending
+3.04s append sync: answered receipt_issued dispatched
+3.05s call notes session.ended
+3.05s append sync: answered receipt_issued session_moved
+3.05s close
+`
+
+// TestManyInputsAreCommittedTogether holds the ledger for a second: what came
+// meanwhile is one append.
+func TestManyInputsAreCommittedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.ledger.slow = func(n int) {
+			if n == 2 {
+				time.Sleep(time.Second)
+			}
+		}
+		r.launcher.play = func(post func(kernel.Input)) {
+			time.Sleep(time.Millisecond)
+			for i := range 20 {
+				kind := []telemetry.Kind{telemetry.Working, telemetry.Idle}[i%2]
+				post(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: kind, Source: "registry", Session: "S1"}}})
+			}
+			r.launcher.child.end(kernel.ChildExited{})
+		}
+		_, err := r.run()
+		require.NoError(t, err)
+		appends := r.lines("append")
+		require.Contains(t, appends[2], strings.Repeat("activity_moved ", 19), "%s", strings.Join(appends, "\n"))
+		if !strings.HasPrefix(appends[2], "1s") {
+			t.Errorf("committed too early or too late: %s", appends[2])
+		}
+	})
+}
+
+// TestASlowClientHoldsNobodyUp has a client that sleeps for half a minute in a
+// hook's time: the hook is answered before the harness gives it up, and
+// everything else goes on.
+func TestASlowClientHoldsNobodyUp(t *testing.T) {
+	for name, client := range map[string]func(context.Context, string) (string, error){
+		"it heeds its context": asleep(30 * time.Second),
+		"it does not": func(context.Context, string) (string, error) {
+			time.Sleep(30 * time.Second)
+			return observed, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.answers["slow"] = client
+				var released time.Duration
+				r.launcher.play = func(post func(kernel.Input)) {
+					for range 3 {
+						time.Sleep(6 * time.Second)
+						c := r.hook("Prompt", "p1")
+						if c.after > 5*time.Second-hookMargin || c.answers != 1 || len(c.out) > 0 {
+							t.Errorf("the hook got %d answers, %q, after %s", c.answers, c.out, c.after)
+						}
+						began := time.Now()
+						post(kernel.OutputSeen{Total: 1})
+						if d := time.Since(began); d > 0 {
+							t.Errorf("the loop was held up for %s", d)
+						}
+					}
+					r.launcher.child.end(kernel.ChildExited{})
+					released = time.Since(r.began)
+				}
+				result, err := r.run()
+				require.NoError(t, err)
+				require.Equal(t, kernel.Result{State: session.Completed}, result)
+				got := r.lines("release")
+				require.Len(t, got, 1)
+				require.True(t, strings.HasPrefix(got[0], released.String()), "the terminal waited: %s, gone at %s", got[0], released)
+			})
+		})
+	}
+}
+
+// TestSignals counts the rungs of the way down.
+func TestSignals(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		ignore bool
+		again  time.Duration // when the second signal comes; 0 is never
+		want   []string
+		code   int
+	}{
+		{"it goes at the first word", false, 0, []string{"1s    signal 2"}, 130},
+		{"it has to be killed", true, 0, []string{"1s    signal 2", "3.5s  signal 15", "6s    kill"}, 137},
+		{"nobody wants to wait", true, 100 * time.Millisecond, []string{"1s    signal 2", "1.1s  kill"}, 137},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.launcher.child.ignore = tt.ignore
+				r.launcher.play = func(func(kernel.Input)) {
+					time.Sleep(time.Second)
+					r.signals <- syscall.SIGINT
+					if tt.again > 0 {
+						time.Sleep(tt.again)
+						r.signals <- syscall.SIGINT
+					}
+				}
+				result, err := r.run()
+				require.NoError(t, err)
+				require.Equal(t, kernel.Result{State: session.Aborted, Code: tt.code}, result)
+				require.Equal(t, tt.want, r.lines("signal", "kill"))
+			})
+		})
+	}
+}
+
+// TestAContextThatEnds asks for the end as SIGTERM does.
+func TestAContextThatEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		r.answers["notes"] = quick
+		r.launcher.play = func(func(kernel.Input)) {}
+		result, err := r.runContext(ctx)
+		require.NoError(t, err)
+		require.Equal(t, kernel.Result{State: session.Aborted, Code: 143}, result)
+		require.Equal(t, []string{"1m0s  signal 15"}, r.lines("signal", "kill"))
+		require.Contains(t, r.receipts(), "notes session.ended observed", "clients have their time all the same")
+	})
+}
+
+type codedError struct{ code int }
+
+func (codedError) Error() string   { return "exec of harness: it cannot be started" }
+func (e codedError) ExitCode() int { return e.code }
+
+func TestALaunchThatFails(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+		code int
+	}{
+		{"not found", fmt.Errorf("launch: %w", codedError{127}), 127},
+		{"not executable", codedError{126}, 126},
+		{"no word on why", errors.New("no pty left"), 125},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.answers["notes"] = quick
+				r.launcher.err = tt.err
+				result, err := r.run()
+				require.NoError(t, err)
+				require.Equal(t, kernel.Result{State: session.Failed, Code: tt.code, Failure: lifeloop.AdapterUnavailable, Why: tt.err.Error()}, result)
+				require.Equal(t, []string{"notes session.starting observed", "notes session.ending observed", "notes session.ended observed"}, r.receipts())
+				require.Len(t, r.lines("release"), 1)
+			})
+		})
+	}
+}
+
+// TestClientsThatFail gives each failure its class, and the run its end.
+func TestClientsThatFail(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		answer func(context.Context, string) (string, error)
+		want   string
+	}{
+		{"it panics", func(context.Context, string) (string, error) { panic("oh") }, "internal_error"},
+		{"it answers what is no answer", func(context.Context, string) (string, error) { return "hello", nil }, "invalid_request"},
+		{"it answers what is not valid", func(context.Context, string) (string, error) { return `{"status":"failed"}`, nil }, "invalid_request"},
+		{"it cannot be started", func(context.Context, string) (string, error) {
+			return "", &dispatch.Failure{Class: lifeloop.TransportError, Why: "not found"}
+		}, "transport_error"},
+		{"it fails without a class", func(context.Context, string) (string, error) { return "", errors.New("oh") }, "internal_error"},
+		{"it sleeps", asleep(time.Hour), "timeout"},
+		{"nobody knows it", nil, "internal_error"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.answers["notes"] = tt.answer
+				r.launcher.play = func(func(kernel.Input)) {
+					time.Sleep(8 * time.Second)
+					r.launcher.child.end(kernel.ChildExited{})
+				}
+				result, err := r.run()
+				require.NoError(t, err)
+				require.Equal(t, kernel.Result{State: session.Completed}, result, "the exit code is the harness's")
+				got := r.receipts()
+				require.Len(t, got, 3)
+				for _, line := range got {
+					require.True(t, strings.HasSuffix(line, " failed "+tt.want), "%s", line)
+				}
+			})
+		})
+	}
+}
+
+func TestHooks(t *testing.T) {
+	deaf := func(c *fakeCaller) { c.deaf = true }
+	leaves := func(c *fakeCaller) { time.AfterFunc(time.Second, func() { close(c.gone) }) }
+	for _, tt := range []struct {
+		name string
+		play func(t *testing.T, r *rig)
+		want []string // of the receipts that tell of a frame's opening
+	}{
+		{"delivered", func(t *testing.T, r *rig) {
+			c := r.hook("Prompt", "p1")
+			require.Equal(t, 1, c.answers)
+			require.Contains(t, string(c.out), "remember")
+		}, []string{"notes frame.opening delivered"}},
+		{"it left in the moment of the answer", func(t *testing.T, r *rig) { r.hook("Prompt", "p1", deaf) },
+			[]string{"notes frame.opening degraded"}},
+		{"it left before the answer", func(t *testing.T, r *rig) {
+			c := r.hook("Prompt", "p1", leaves)
+			require.Zero(t, c.answers)
+			require.Equal(t, time.Second, c.after)
+			time.Sleep(2 * time.Second) // the payload comes, and finds no slot
+		}, []string{"notes frame.opening degraded"}},
+		{"nobody understands it", func(t *testing.T, r *rig) {
+			c := r.hook("Other", "{")
+			require.Equal(t, 1, c.answers)
+			require.Empty(t, c.out)
+		}, nil},
+		{"it is told and waits for nothing", func(t *testing.T, r *rig) {
+			<-r.door.ready
+			c := &fakeCaller{rig: r, gone: make(chan struct{})}
+			r.door.s.hook(r.door.ctx, "Start", nil, true, c)
+			require.Zero(t, c.answers)
+		}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.answers["notes"] = func(ctx context.Context, event string) (string, error) {
+					if tt.name == "it left before the answer" && event == string(lifeloop.FrameOpening) {
+						time.Sleep(2 * time.Second)
+					}
+					return brings("remember")(ctx, event)
+				}
+				r.launcher.play = func(func(kernel.Input)) {
+					r.hook("Start", "")
+					tt.play(t, r)
+					time.Sleep(time.Second)
+					r.launcher.child.end(kernel.ChildExited{})
+				}
+				_, err := r.run()
+				require.NoError(t, err)
+				var got []string
+				for _, line := range r.receipts() {
+					if strings.Contains(line, "frame.opening") {
+						got = append(got, line)
+					}
+				}
+				require.Equal(t, tt.want, got)
+			})
+		})
+	}
+}
+
+// TestSourcesThatCannotBeWatched are told, and the run goes on.
+func TestSourcesThatCannotBeWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.sources.err = errors.New("no inotify left")
+		r.launcher.play = func(func(kernel.Input)) {
+			time.Sleep(time.Second)
+			r.launcher.child.end(kernel.ChildExited{})
+		}
+		result, err := r.run()
+		require.NoError(t, err)
+		require.Equal(t, kernel.Result{State: session.Completed}, result)
+		require.Contains(t, r.ledger.facts, kernel.Fact(kernel.SourceTroubled{Source: "watcher", What: "stopped"}))
+	})
+}
+
+// TestEveryAppendMayFail refuses the first append, then the second, and so on,
+// until there is none left to refuse: nothing of that turn is acted upon, and
+// nobody is left waiting. Whether the bytes reached the disk all the same makes
+// no difference to us; it does to the next start, which is the ledger's test.
+func TestEveryAppendMayFail(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		t.Run(fmt.Sprintf("keep going %t", keep), func(t *testing.T) {
+			n := 0
+			for more := true; more; {
+				n++
+				synctest.Test(t, func(t *testing.T) { more = refuseAppend(t, n, keep) })
+			}
+			require.Greater(t, n, 15, "a whole run takes more appends than that")
+		})
+	}
+}
+
+// refuseAppend plays one run whose n-th append fails, and reports whether it
+// came to that.
+func refuseAppend(t *testing.T, n int, keep bool) bool {
+	r := newRig(t)
+	r.ledger.refuse, r.options.KeepGoing = n, keep
+	r.answers["notes"] = brings("remember")
+	r.launcher.play = func(func(kernel.Input)) {
+		time.Sleep(time.Second)
+		for _, h := range []string{"Start", "Prompt", "Stop"} {
+			c := r.hook(h, "p1")
+			if c.answers > 1 || c.after > 4500*time.Millisecond {
+				t.Errorf("append %d: hook %s got %d answers after %s", n, h, c.answers, c.after)
+			}
+			time.Sleep(time.Second)
+		}
+		r.launcher.child.end(kernel.ChildExited{Code: 3})
+	}
+	result, err := r.run()
+	if !r.ledger.broken {
+		require.NoError(t, err)
+		return false
+	}
+	refused := r.first("refused")
+	after := strings.Join(r.trace[refused+1:], "\n")
+	where := fmt.Sprintf("append %d:\n%s", n, strings.Join(r.trace, "\n"))
+	require.NotContains(t, after, "launch", where)
+	require.LessOrEqual(t, len(r.lines("call")), count[kernel.Dispatched](r), where)
+	require.Equal(t, strings.Contains(strings.Join(r.trace, "\n"), "remember"), count[kernel.Placing](r) > 0, where)
+	require.True(t, r.ledger.closed, where)
+	require.NotEmpty(t, r.lines("release"), where)
+	if launched := len(r.lines("launch")) > 0; !keep {
+		require.ErrorIs(t, err, ErrLedger, where)
+		require.ErrorIs(t, err, errDisk, where)
+		require.Equal(t, kernel.Result{Code: 125, Failure: lifeloop.InternalError}, result, where)
+		if launched && r.childLives() {
+			require.Contains(t, after, "signal 15", where)
+		}
+	} else {
+		require.NoError(t, err, where)
+		want := 125
+		if launched {
+			want = 3
+		}
+		require.Equal(t, want, result.Code, where)
+		require.Empty(t, r.lines("signal", "kill"), where)
+	}
+	return true
+}
+
+// count counts the facts of a kind that are on the ledger.
+func count[F kernel.Fact](r *rig) (n int) {
+	for _, f := range r.ledger.facts {
+		if _, ok := f.(F); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// childLives says whether the harness still ran when the append was refused.
+func (r *rig) childLives() bool {
+	for _, f := range slices.Concat(r.ledger.facts, r.ledger.failed) {
+		if _, gone := f.(kernel.Exited); gone {
+			return false
+		}
+	}
+	return true
+}
