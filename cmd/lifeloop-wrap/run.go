@@ -136,13 +136,13 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 		return 0, refused(lifeloop.InternalError, "open the terminal: %v", err)
 	}
 	defer terminal.Close()
+	if err := terminal.Prepare(nil); err != nil { // it starts while we are still at the disk
+		return 0, refused(lifeloop.InternalError, "start the guard: %v", err)
+	}
 	// From here on no signal ends us half-way: it waits until there is a
 	// session to abort.
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	if err := terminal.Prepare(nil); err != nil { // it starts while we are still at the disk
-		return 0, refused(lifeloop.InternalError, "start the guard: %v", err)
-	}
 	s := &session{id: id, cfg: cfg}
 	defer s.close()
 	if err := s.open(f.noLedger); err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"os/signal"
@@ -19,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lifeloop/internal/config"
+	"lifeloop/internal/durable"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
@@ -302,11 +304,12 @@ func ledgerCmd(g *globals) *cobra.Command {
 				return printJSON(cmd.OutOrStdout(), map[string]any{"ok": true, "session_id": id, "entries": r.Entries,
 					"segments": r.Segments, "last_digest": r.Last, "torn_bytes": r.TornBytes})
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "ok: %d entries in %d segment(s), last %s\n", r.Entries, r.Segments, r.Last)
+			said := fmt.Sprintf("ok: %d entries in %d segment(s), last %s\n", r.Entries, r.Segments, r.Last)
 			if r.TornBytes > 0 {
-				fmt.Fprintf(cmd.OutOrStdout(), "the last line is unfinished (%d bytes): the writer died, or is writing this moment\n", r.TornBytes)
+				said += fmt.Sprintf("the last line is unfinished (%d bytes): the writer died, or is writing this moment\n", r.TornBytes)
 			}
-			return nil
+			_, err = io.WriteString(cmd.OutOrStdout(), said)
+			return err
 		},
 	}
 	recover := &cobra.Command{
@@ -329,12 +332,12 @@ func ledgerCmd(g *globals) *cobra.Command {
 			if g.json {
 				return printJSON(cmd.OutOrStdout(), map[string]any{"ok": true, "session_id": id, "entries": r.Entries, "cut_bytes": r.TornBytes})
 			}
+			said := fmt.Sprintf("cut %d bytes of an unfinished line; %d whole entries are kept\n", r.TornBytes, r.Entries)
 			if r.TornBytes == 0 {
-				fmt.Fprintf(cmd.OutOrStdout(), "nothing to recover: %d whole entries\n", r.Entries)
-				return nil
+				said = fmt.Sprintf("nothing to recover: %d whole entries\n", r.Entries)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "cut %d bytes of an unfinished line; %d whole entries are kept\n", r.TornBytes, r.Entries)
-			return nil
+			_, err = io.WriteString(cmd.OutOrStdout(), said)
+			return err
 		},
 	}
 	cmd.AddCommand(verify, recover)
@@ -369,11 +372,18 @@ beyond the newest N. With neither flag it removes nothing.`,
 				if k.Liveness == "live" || !old && !many {
 					continue
 				}
-				if err := removeSession(k.dir); err != nil {
+				err := removeSession(k.dir)
+				var locked *durable.LockedError
+				if errors.As(err, &locked) || errors.Is(err, fs.ErrNotExist) {
+					continue // it has come to life, or another prune was faster
+				}
+				if err != nil {
 					return err
 				}
 				left--
-				fmt.Fprintln(cmd.OutOrStdout(), k.SessionID)
+				if _, err := fmt.Fprintln(cmd.OutOrStdout(), k.SessionID); err != nil {
+					return err
+				}
 			}
 			return nil
 		},

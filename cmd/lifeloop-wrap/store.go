@@ -69,6 +69,11 @@ func (s store) read(id string) kept {
 		k.Apply(e)
 	}
 	k.SessionID = id
+	if k.StartedAt.IsZero() { // its wrapper has not got, or never got, to its first word
+		if info, err := os.Stat(k.dir); err == nil {
+			k.StartedAt = info.ModTime()
+		}
+	}
 	switch {
 	case k.Ended():
 		k.Liveness = "ended"
