@@ -429,7 +429,7 @@ func call(ctx context.Context, client Client, e kernel.Dispatch) (in kernel.Retu
 		err = response.Validate(e.Envelope.Request.SchemaVersion)
 	}
 	if err != nil {
-		return failed(lifeloop.InvalidRequest, "the answer is not a valid callback response")
+		return failed(lifeloop.InvalidRequest, "the answer is not a valid callback response"+where(err))
 	}
 	return kernel.Returned{Call: e.Call, Response: &response}
 }
@@ -438,6 +438,16 @@ func call(ctx context.Context, client Client, e kernel.Dispatch) (in kernel.Retu
 type caller interface {
 	Answer(out []byte) (delivered bool)
 	Gone() <-chan struct{}
+}
+
+// where names the first member that is wrong, for the client's author. It
+// never holds a value: what a client prints is not ours to repeat.
+func where(err error) string {
+	var v *lifeloop.ValidationError
+	if !errors.As(err, &v) || len(v.Problems) == 0 {
+		return ""
+	}
+	return ": " + v.Problems[0].Path + ": " + v.Problems[0].Message
 }
 
 // Hook is called by the door, in a goroutine of the connection's own. It
