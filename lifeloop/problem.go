@@ -12,7 +12,7 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
-// A ValidationError lists every flaw found. It never quotes a payload body.
+// A ValidationError lists the flaws found, a hundred at most. It never quotes a payload body.
 type ValidationError struct{ Problems []Problem }
 
 // Error gives all problems in one line.
@@ -68,7 +68,14 @@ type list struct {
 	problems []Problem
 }
 
+// maxProblems bounds a list. Nobody reads more, and whoever sends a document
+// with a hundred thousand flaws must not make us compare each with all others.
+const maxProblems = 100
+
 func (l *list) add(at path, format string, args ...any) {
+	if len(l.problems) >= maxProblems && at != "" {
+		return
+	}
 	shown := string(at)
 	if at == "" {
 		shown = "$"
@@ -86,7 +93,7 @@ func (l *list) merge(m list) {
 		for _, k := range known {
 			covered = covered || k.covers(at)
 		}
-		if !covered {
+		if !covered && len(l.problems) < maxProblems {
 			l.paths = append(l.paths, at)
 			l.problems = append(l.problems, m.problems[i])
 		}
