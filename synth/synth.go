@@ -281,7 +281,7 @@ func (s *State) sample(sig telemetry.Signal) []Observation {
 		return []Observation{p}
 	}
 	p.Level = s.cfg.level(f)
-	if s.told && (p.Level == s.level || p.Level.below(s.level) && s.cfg.level(f+s.cfg.Hysteresis) == s.level) {
+	if s.told && (p.Level == s.level || p.Level.below(s.level) && f > s.cfg.bound(s.level)-s.cfg.Hysteresis) {
 		return nil
 	}
 	s.told, s.level = true, p.Level
@@ -292,6 +292,19 @@ func (s *State) sample(sig telemetry.Signal) []Observation {
 func (l Level) below(m Level) bool {
 	order := []Level{Unknown, Low, Moderate, High, Critical}
 	return slices.Index(order, l) < slices.Index(order, m)
+}
+
+// bound is the lower bound of a level.
+func (c Config) bound(l Level) float64 {
+	switch l {
+	case Critical:
+		return c.Critical
+	case High:
+		return c.High
+	case Moderate:
+		return c.Moderate
+	}
+	return 0
 }
 
 func (c Config) level(f float64) Level {

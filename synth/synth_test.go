@@ -1,0 +1,280 @@
+package synth_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"lifeloop/synth"
+	"lifeloop/telemetry"
+)
+
+// TestScenarios runs every file under testdata. A command is one thing that is
+// seen or that time does; the output is what is told for it. Rewrite with
+// go test ./synth -rewrite, and read the diff.
+//
+//	new [hooks] [statusline] [moderate=0.4] [hysteresis=0.1]
+//	usage 160000 [of=200000:reported] [model=NAME] [estimate] [agent]
+//	window 200000:statusline · compacting · compacted half[:trigger[:before[:after]]] [agent] · prompt · stop · end · idle
+//	wait 500ms · flush · reset · now
+func TestScenarios(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var w world
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return w.command(t, d) })
+	})
+}
+
+type world struct {
+	s   *synth.State
+	now time.Time
+}
+
+func (w *world) command(t *testing.T, d *datadriven.TestData) string {
+	var told []synth.Observation
+	sig := telemetry.Signal{Source: "s"}
+	see := func(kind telemetry.Kind) {
+		sig.Kind = kind
+		for _, a := range d.CmdArgs {
+			switch a.Key {
+			case "agent":
+				sig.Agent = "a1"
+			case "of":
+				sig.Window, sig.WindowSource = parseWindow(t, a.Vals[0])
+			case "model":
+				sig.Model = a.Vals[0]
+			case "estimate":
+				sig.Usage.Estimate = true
+			}
+		}
+		told = append(w.s.Before(sig), w.s.See(sig, w.now)...)
+	}
+	switch d.Cmd {
+	case "new":
+		cfg := synth.Config{}
+		for _, a := range d.CmdArgs {
+			switch a.Key {
+			case "hooks":
+				cfg.Hooks = true
+			case "statusline":
+				cfg.Statusline = true
+			case "moderate":
+				cfg.Moderate = number(t, a.Vals[0])
+			case "hysteresis":
+				cfg.Hysteresis = number(t, a.Vals[0])
+			default:
+				t.Fatalf("unknown argument %q", a.Key)
+			}
+		}
+		w.s, w.now = synth.New(cfg), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	case "usage":
+		sig.Usage = &telemetry.Usage{ID: "m", Used: int64(number(t, d.CmdArgs[0].Key))}
+		see(telemetry.UsageSeen)
+	case "window":
+		sig.Window, sig.WindowSource = parseWindow(t, d.CmdArgs[0].Key)
+		see(telemetry.WindowSeen)
+	case "compacting":
+		see(telemetry.Compacting)
+	case "compacted":
+		sig.Compaction = parseCompaction(t, d.CmdArgs[0].Key)
+		see(telemetry.Compacted)
+	case "prompt":
+		see(telemetry.Prompt)
+	case "stop":
+		see(telemetry.TurnStop)
+	case "end":
+		see(telemetry.TurnEnd)
+	case "idle":
+		see(telemetry.Idle)
+	case "wait":
+		dur, err := time.ParseDuration(d.CmdArgs[0].Key)
+		require.NoError(t, err)
+		w.now = w.now.Add(dur)
+		told = w.s.Wake(w.now)
+	case "flush":
+		told = w.s.Flush()
+	case "reset":
+		w.s.Reset()
+	case "now":
+		p, stale, ok := w.s.Now()
+		return fmt.Sprintf("%v stale=%t known=%t\n", p, stale, ok)
+	default:
+		t.Fatalf("unknown command %q", d.Cmd)
+	}
+	var b strings.Builder
+	for _, o := range told {
+		b.WriteString(tell(o))
+	}
+	if at, waits := w.s.Deadline(); waits {
+		fmt.Fprintf(&b, "wake in %s\n", at.Sub(w.now))
+	}
+	if b.Len() == 0 {
+		return "nothing"
+	}
+	return b.String()
+}
+
+func number(t *testing.T, s string) float64 {
+	f, err := strconv.ParseFloat(s, 64)
+	require.NoError(t, err)
+	return f
+}
+
+func parseWindow(t *testing.T, s string) (int64, string) {
+	tokens, source, _ := strings.Cut(s, ":")
+	return int64(number(t, tokens)), source
+}
+
+func parseCompaction(t *testing.T, s string) *telemetry.Compaction {
+	part := strings.Split(s, ":")
+	c := &telemetry.Compaction{Half: part[0]}
+	if len(part) > 1 {
+		c.Trigger = part[1]
+	}
+	for i, dst := range []**int64{&c.Before, &c.After} {
+		if len(part) > 2+i {
+			n := int64(number(t, part[2+i]))
+			*dst = &n
+		}
+	}
+	return c
+}
+
+func tell(o synth.Observation) string {
+	switch o := o.(type) {
+	case synth.Pressure:
+		return o.String() + "\n"
+	case synth.Compaction:
+		line := "compaction " + o.Trigger
+		for _, n := range []*int64{o.Before, o.After} {
+			if n == nil {
+				line += " ?"
+			} else {
+				line += fmt.Sprint(" ", *n)
+			}
+		}
+		return fmt.Sprintf("%s by %d\n", line, len(o.Signals))
+	}
+	return fmt.Sprintf("unknown %T\n", o)
+}
+
+// levels are the levels from the lowest on.
+var levels = []synth.Level{synth.Low, synth.Moderate, synth.High, synth.Critical}
+
+// TestEveryLevelIsToldAtItsBound walks the whole window up and down by one part
+// in a thousand: what is told, and where, is the table of the levels.
+func TestEveryLevelIsToldAtItsBound(t *testing.T) {
+	const window = 1000
+	s := synth.New(synth.Config{})
+	var got []string
+	at := func(used int64) {
+		sig := telemetry.Signal{Kind: telemetry.UsageSeen, Window: window, WindowSource: "reported", Usage: &telemetry.Usage{Used: used}}
+		for _, o := range s.See(sig, time.Time{}) {
+			p := o.(synth.Pressure)
+			got = append(got, fmt.Sprintf("%d %s", p.Used, p.Level))
+		}
+	}
+	for used := range int64(window + 1) {
+		at(used)
+	}
+	for used := int64(window); used >= 0; used-- {
+		at(used)
+	}
+	require.Equal(t, []string{"0 low", "500 moderate", "750 high", "900 critical", "870 high", "720 moderate", "470 low"}, got)
+}
+
+// TestFigures: of random figures, what is told always has the level of its own
+// fraction, never repeats the level told before it, and after each the level
+// told last is the figure's own or, within the hysteresis, the one above.
+func TestFigures(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		const window = 1000
+		s := synth.New(synth.Config{})
+		last := synth.Unknown
+		for range rapid.IntRange(1, 60).Draw(r, "figures") {
+			used := rapid.Int64Range(0, window+100).Draw(r, "used")
+			f := min(float64(used)/window, 1)
+			own := levelOf(f)
+			sig := telemetry.Signal{Kind: telemetry.UsageSeen, Window: window, WindowSource: "reported", Usage: &telemetry.Usage{Used: used}}
+			for _, o := range s.See(sig, time.Time{}) {
+				p := o.(synth.Pressure)
+				if p.Level != own || p.Level == last {
+					r.Fatalf("told %v after %s; the figure is %s", p, last, own)
+				}
+				last = p.Level
+			}
+			if last != own && (f >= 0.9 || levelOf(f+0.03) != last) {
+				r.Fatalf("%d is %s, and %s was told last", used, own, last)
+			}
+		}
+	})
+}
+
+func levelOf(f float64) synth.Level {
+	n := 0
+	for _, bound := range []float64{0.5, 0.75, 0.9} {
+		if f >= bound {
+			n++
+		}
+	}
+	return levels[n]
+}
+
+// TestCompactionsOfTwoWitnesses: however the two tell and whatever else is
+// seen meanwhile, as many compactions are told as the one told that told more.
+func TestCompactionsOfTwoWitnesses(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		s := synth.New(synth.Config{Hooks: rapid.Bool().Draw(r, "hooks")})
+		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		told, witness := 0, map[string]int{}
+		var story []string
+		count := func(obs []synth.Observation) {
+			for _, o := range obs {
+				if c, ok := o.(synth.Compaction); ok {
+					told++
+					if len(c.Signals) < 1 || len(c.Signals) > 2 || c.Trigger == "" {
+						r.Fatalf("%+v", c)
+					}
+				}
+			}
+		}
+		for range rapid.IntRange(0, 30).Draw(r, "length") {
+			what := rapid.SampledFrom([]string{"hook", "record", "hook", "record", "usage", "prompt", "compacting", "wait", "an agent's"}).Draw(r, "what")
+			story = append(story, what)
+			sig := telemetry.Signal{Kind: telemetry.Compacted, Compaction: &telemetry.Compaction{Half: what}}
+			switch what {
+			case "hook", "record":
+				witness[what]++
+			case "usage":
+				sig = telemetry.Signal{Kind: telemetry.UsageSeen, Usage: &telemetry.Usage{Used: 1}}
+			case "prompt":
+				sig = telemetry.Signal{Kind: telemetry.Prompt}
+			case "compacting":
+				sig = telemetry.Signal{Kind: telemetry.Compacting}
+			case "an agent's":
+				sig.Compaction.Half, sig.Agent = "record", "a1"
+			case "wait":
+				now = now.Add(rapid.SampledFrom([]time.Duration{time.Millisecond, 499 * time.Millisecond, time.Second}).Draw(r, "for"))
+				count(s.Wake(now))
+				if at, waits := s.Deadline(); waits && !at.After(now) {
+					r.Fatalf("a deadline in the past after %v", story)
+				}
+				continue
+			}
+			count(s.Before(sig))
+			count(s.See(sig, now))
+		}
+		count(s.Flush())
+		if _, waits := s.Deadline(); waits {
+			r.Fatalf("something is pending after all was flushed: %v", story)
+		}
+		if want := max(witness["hook"], witness["record"]); told != want {
+			r.Fatalf("%d compactions were told of %v; want %d", told, story, want)
+		}
+	})
+}
