@@ -146,6 +146,12 @@ type (
 		Call    string           `json:"call,omitempty"`
 		Scope   int              `json:"scope"`
 	}
+	// Asked records what came in by the session's door, and the answer.
+	Asked struct {
+		What    string                `json:"what"`
+		Frame   string                `json:"frame,omitempty"`
+		Failure lifeloop.FailureClass `json:"failure,omitempty"`
+	}
 	// AbortRequested records that the wrapper was told to end.
 	AbortRequested struct {
 		Signal int `json:"signal"`
@@ -242,6 +248,7 @@ func (PayloadSettled) isFact()       {}
 func (CallOver) isFact()             {}
 func (HookHeard) isFact()            {}
 func (ReceiptIssued) isFact()        {}
+func (Asked) isFact()                {}
 func (AbortRequested) isFact()       {}
 func (StopSent) isFact()             {}
 func (ActivitySeen) isFact()         {}
@@ -274,6 +281,7 @@ var kinds = []struct {
 	{"call_over", CallOver{}},
 	{"hook_heard", HookHeard{}},
 	{"receipt_issued", ReceiptIssued{}},
+	{"asked", Asked{}},
 	{"abort_requested", AbortRequested{}},
 	{"stop_sent", StopSent{}},
 	{"activity_seen", ActivitySeen{}},
@@ -331,7 +339,7 @@ type Entry struct {
 // them: a receipt, a move, an effect with a consequence (DECISIONS F3).
 func mustSync(f Fact) bool {
 	switch f := f.(type) {
-	case ActivitySeen, ActivityMoved, SourceNamed, SourceRead, SourceTroubled, Negotiated, Weakened, Running, Bound, HarnessSessionOpened:
+	case ActivitySeen, ActivityMoved, SourceNamed, SourceRead, SourceTroubled, Negotiated, Weakened, Asked, Running, Bound, HarnessSessionOpened:
 		return false
 	case HookHeard:
 		return f.Payloads > 0
@@ -382,8 +390,10 @@ type harnessSession struct {
 type frame struct {
 	ID      string
 	Turn    string
-	Opened  bool // frame.opened was told
-	Ending  bool // frame.ending was told
+	Parent  string // empty for a top-level frame
+	Client  bool   // opened by a client, through the session's door
+	Opened  bool   // frame.opened was told
+	Ending  bool   // frame.ending was told
 	Outcome string
 	Failure lifeloop.FailureClass
 }
@@ -479,7 +489,7 @@ func (k *Kernel) apply(f Fact) {
 		delete(h.Calls, f.Call)
 	case DrainBegan:
 		h.Drained = true
-	case Negotiated, Weakened, Placing, HookHeard, StopSent, ActivitySeen, ActivityMoved, SourceNamed, SourceRead, SourceTroubled:
+	case Negotiated, Weakened, Asked, Placing, HookHeard, StopSent, ActivitySeen, ActivityMoved, SourceNamed, SourceRead, SourceTroubled:
 		// told for readers; they change nothing here
 	default:
 		panic(fmt.Sprintf("kernel: apply does not know %T", f))
@@ -501,7 +511,11 @@ func (h *hard) observe(f Observed) {
 		hs.Ended = true
 	case lifeloop.FrameOpening:
 		turn, _ := r.Data["turn"].(string)
-		h.Frames = append(h.Frames, frame{ID: r.FrameContext.FrameID, Turn: turn})
+		fr := frame{ID: r.FrameContext.FrameID, Turn: turn, Client: len(r.Evidence) > 0 && r.Evidence[0].Source == clientSource}
+		if p := r.FrameContext.ParentFrameID; p != nil {
+			fr.Parent = *p
+		}
+		h.Frames = append(h.Frames, fr)
 	case lifeloop.FrameOpened:
 		h.frame(r.FrameContext.FrameID).Opened = true
 	case lifeloop.FrameEnding:
@@ -543,13 +557,17 @@ func (h *hard) frame(id string) *frame {
 	return &frame{}
 }
 
+// remember keeps a closed frame's names: its turn is told to its end, and its
+// id is not given out again.
 func (h *hard) remember(fr frame) {
-	if fr.Turn == "" || h.Past[fr.Turn] {
-		return
+	for _, name := range []string{fr.Turn, fr.ID} {
+		if name == "" || h.Past[name] {
+			continue
+		}
+		h.Past[name] = true
+		h.PastIn = append(h.PastIn, name)
 	}
-	h.Past[fr.Turn] = true
-	h.PastIn = append(h.PastIn, fr.Turn)
-	if len(h.PastIn) > pastLimit {
+	for len(h.PastIn) > pastLimit {
 		delete(h.Past, h.PastIn[0])
 		h.PastIn = h.PastIn[1:]
 	}

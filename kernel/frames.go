@@ -102,7 +102,9 @@ func (s *step) prompt(sig telemetry.Signal, h *hook) {
 	}
 	ev := by(sig)
 	s.started("unknown", ev, nil)
-	s.closeFrames(ev)
+	if f := s.top(); f != nil {
+		s.closeFrame(f.ID, ev)
+	}
 	claimed, now := s.claimed(hooksCapability), s.support(hooksCapability)
 	switch {
 	case h == nil && s.cfg.Hooks && now == claimed:
@@ -186,7 +188,10 @@ func (s *step) idleSettled() {
 // endFrame tells frame.ended, and frame.ending right before it when nothing
 // told that: its evidence then is the evidence of the end.
 func (s *step) endFrame(id, outcome string, failure lifeloop.FailureClass, ev []lifeloop.Evidence) {
-	s.soft.idleSince = time.Time{}
+	s.endInner(id, ev)
+	if !s.hard.frame(id).Client {
+		s.soft.idleSince = time.Time{}
+	}
 	s.frameOpened(id, ev)
 	if !s.hard.frame(id).Ending {
 		s.frameEnding(id, outcome, failure, ev)
@@ -211,26 +216,33 @@ func outcomeData(outcome string, failure lifeloop.FailureClass) map[string]any {
 }
 
 // closeFrames ends every open frame, innermost first, because something later
-// proves that they are over. A frame whose model had stopped ended as it said;
-// of one that went idle we know that it was interrupted; any other was
-// abandoned.
+// proves that they are over.
 func (s *step) closeFrames(ev []lifeloop.Evidence) {
-	for len(s.hard.Frames) > 0 {
-		f := s.hard.Frames[len(s.hard.Frames)-1]
-		switch {
-		case f.Ending && f.Outcome != "":
-			s.endFrame(f.ID, f.Outcome, f.Failure, ev)
-		case !s.soft.idleSince.IsZero() && s.soft.worked == f.ID:
-			s.endFrame(f.ID, string(telemetry.Interrupted), "", by(s.soft.idleBy))
-		default:
-			s.endFrame(f.ID, "abandoned", "", ev)
-		}
+	for n := len(s.hard.Frames); n > 0; n = len(s.hard.Frames) {
+		s.closeFrame(s.hard.Frames[n-1].ID, ev)
 	}
 }
 
+// closeFrame ends a frame of which only something later tells. If its model
+// had stopped, it ended as it said; if it went idle, we know that it was
+// interrupted; any other was abandoned.
+func (s *step) closeFrame(id string, ev []lifeloop.Evidence) {
+	switch f := s.hard.frame(id); {
+	case f.Ending && f.Outcome != "":
+		s.endFrame(id, f.Outcome, f.Failure, ev)
+	case !s.soft.idleSince.IsZero() && s.soft.worked == id:
+		s.endFrame(id, string(telemetry.Interrupted), "", by(s.soft.idleBy))
+	default:
+		s.endFrame(id, "abandoned", "", ev)
+	}
+}
+
+// top is the harness's own open frame.
 func (s *step) top() *frame {
-	if n := len(s.hard.Frames); n > 0 {
-		return &s.hard.Frames[n-1]
+	for i := len(s.hard.Frames) - 1; i >= 0; i-- {
+		if !s.hard.Frames[i].Client {
+			return &s.hard.Frames[i]
+		}
 	}
 	return nil
 }

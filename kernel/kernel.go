@@ -97,6 +97,14 @@ type (
 		Source string
 		What   string
 	}
+	// FrameAsked is a client's wish to open or close a frame of its own.
+	FrameAsked struct {
+		Ask     string // our id of the question
+		Open    bool   // else close
+		Frame   string
+		Parent  string // of a frame to open; empty for a top-level one
+		Outcome string // of a frame to close; empty for completed
+	}
 	// LedgerLost says that the ledger refused a write and the run goes on
 	// without it.
 	LedgerLost struct{}
@@ -118,6 +126,7 @@ func (ChildStopped) isInput()   {}
 func (ChildContinued) isInput() {}
 func (AbortAsked) isInput()     {}
 func (SourceTrouble) isInput()  {}
+func (FrameAsked) isInput()     {}
 func (LedgerLost) isInput()     {}
 func (Wake) isInput()           {}
 
@@ -151,6 +160,13 @@ type (
 		Event   string
 		Context lifeloop.Opaque
 	}
+	// Reply answers what was asked by the session's door; Failure is empty when
+	// it was done.
+	Reply struct {
+		Ask     string
+		Failure lifeloop.FailureClass
+		Why     string
+	}
 	// Release gives the terminal back: the harness is gone.
 	Release struct{}
 	// DrainSources reads every watched file to its end once more.
@@ -163,6 +179,7 @@ func (Watch) isEffect()        {}
 func (Dispatch) isEffect()     {}
 func (Cancel) isEffect()       {}
 func (HookAnswer) isEffect()   {}
+func (Reply) isEffect()        {}
 func (Release) isEffect()      {}
 func (DrainSources) isEffect() {}
 
@@ -302,6 +319,8 @@ func (k *Kernel) Step(now time.Time, in Input) Turn {
 		s.abortAsked(in)
 	case SourceTrouble:
 		s.sourceTrouble(in)
+	case FrameAsked:
+		s.frameAsked(in)
 	case LedgerLost:
 		s.ledgerLost()
 	case Wake:

@@ -47,6 +47,7 @@ type world struct {
 	now   time.Time
 	facts []kernel.Fact
 	hooks int
+	asks  int
 	seen  []kernel.Effect
 }
 
@@ -114,6 +115,20 @@ func (w *world) command(d *datadriven.TestData) string {
 		return w.step(kernel.ChildStopped{Signal: w.number(d, 0)})
 	case "continued":
 		return w.step(kernel.ChildContinued{})
+	case "frame": // frame open|close ID [parent=P] [outcome=O]
+		w.asks++
+		in := kernel.FrameAsked{Ask: fmt.Sprint("a", w.asks), Open: d.CmdArgs[0].Key == "open", Frame: d.CmdArgs[1].Key}
+		for _, a := range d.CmdArgs[2:] {
+			switch a.Key {
+			case "parent":
+				in.Parent = a.Vals[0]
+			case "outcome":
+				in.Outcome = a.Vals[0]
+			default:
+				w.t.Fatalf("unknown word %q", a.Key)
+			}
+		}
+		return w.step(in)
 	case "ledger-lost":
 		return w.step(kernel.LedgerLost{})
 	}
@@ -190,7 +205,7 @@ func (w *world) configure(d *datadriven.TestData) {
 		cfg.Clients = append(cfg.Clients, c)
 	}
 	cfg.Wants = wants[""]
-	w.cfg, w.k, w.facts, w.seen, w.hooks = cfg, kernel.New(cfg), nil, nil, 0
+	w.cfg, w.k, w.facts, w.seen, w.hooks, w.asks = cfg, kernel.New(cfg), nil, nil, 0, 0
 }
 
 func (w *world) signals(d *datadriven.TestData, source string, args []datadriven.CmdArg) []telemetry.Signal {
@@ -417,6 +432,9 @@ func tell(f kernel.Fact) string {
 		}
 		if r.FrameContext != nil {
 			line += " frame " + r.FrameContext.FrameID
+			if p := r.FrameContext.ParentFrameID; p != nil {
+				line += " under " + *p
+			}
 		}
 		line += " " + js(r.Data)
 		for _, e := range r.Evidence {

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -18,6 +19,7 @@ type telling struct {
 	event       lifeloop.Event
 	scope       int // 0 means the current harness session
 	frame       string
+	parent      string // of a frame about to open; else it is looked up
 	data        map[string]any
 	evidence    []lifeloop.Evidence
 	mode        lifeloop.IntegrationMode // empty: read off the evidence
@@ -62,7 +64,7 @@ func (s *step) tell(t telling) []CallRef {
 		r.HarnessSessionID = &id
 	}
 	if t.frame != "" {
-		r.FrameContext = &lifeloop.FrameContext{FrameID: t.frame, FrameClass: lifeloop.TopLevel}
+		r.FrameContext = frameContext(t.frame, cmp.Or(t.parent, s.hard.frame(t.frame).Parent))
 	}
 	f := Observed{Record: r, Invocation: s.invocation(), Scope: t.scope, Calls: []CallRef{}, Degradation: t.degradation}
 	for _, c := range s.cfg.Clients {
