@@ -23,7 +23,7 @@ func (s *step) turnSignal(sig telemetry.Signal, h *hook) {
 	if s.late(sig) {
 		return
 	}
-	if sig.Kind != telemetry.Idle && sig.Kind != telemetry.UsageSeen && sig.Kind != telemetry.WindowSeen {
+	if sig.Kind != telemetry.Idle && sig.Kind != telemetry.UsageSeen && sig.Kind != telemetry.WindowSeen && sig.Kind != telemetry.Gap {
 		s.soft.idleSince = time.Time{}
 	}
 	if !s.cfg.Hooks {
@@ -50,7 +50,19 @@ func (s *step) turnSignal(sig telemetry.Signal, h *hook) {
 	case telemetry.ToolStart, telemetry.ToolEnd:
 		s.active("working", sig)
 		s.soft.worked = s.topFrame()
+	case telemetry.Gap:
+		s.gap(sig)
 	}
+}
+
+// gap tells that the harness's own sequence has a hole, once, and fills
+// nothing in: "Lifeloop does not silently reconstruct lost receipts."
+func (s *step) gap(sig telemetry.Signal) {
+	if sig.Missing == nil {
+		return
+	}
+	s.tell(telling{event: lifeloop.ReceiptGapDetected, frame: s.topFrame(), evidence: by(sig), data: map[string]any{
+		"source": sig.Source, "missing_from": sig.Missing[0], "missing_to": sig.Missing[1]}})
 }
 
 // provesOpen tells that a frame is open when the model is heard in it before

@@ -266,6 +266,12 @@ func (w *world) signals(d *datadriven.TestData, source string, args []datadriven
 			last().WindowSource = src
 		case "agent":
 			last().Agent = val
+		case "gap":
+			from, to, _ := strings.Cut(val, "-")
+			m := &[2]uint64{}
+			m[0], _ = strconv.ParseUint(from, 10, 64)
+			m[1], _ = strconv.ParseUint(to, 10, 64)
+			add(telemetry.Gap).Missing = m
 		case "compacting":
 			add(telemetry.Compacting)
 		case "compacted":

@@ -22,12 +22,16 @@ type codexRollout struct {
 	kept     *Signal
 	used     int64 // the newest usage told or kept, 0 when there is none
 	rewrote  bool  // compacted; the next token_count is Codex's own estimate
+
+	next  uint64 // the ordinal that must follow; Codex numbers without a hole
+	begun bool   // next is known
 }
 
 // codexRecord is one line, with its payload not yet read.
 type codexRecord struct {
 	kind, payload []byte
 	ordinal       string
+	n             uint64 // the ordinal, when there is one
 	at            time.Time
 }
 
@@ -39,7 +43,7 @@ func (d *codexRollout) Decode(record []byte) []Signal {
 			r.at = stamp(val)
 		case "ordinal":
 			if n, err := strconv.ParseUint(string(val), 10, 63); err == nil {
-				r.ordinal = "ordinal " + strconv.FormatUint(n, 10)
+				r.ordinal, r.n = "ordinal "+strconv.FormatUint(n, 10), n
 			}
 		case "type":
 			r.kind = val
@@ -53,6 +57,29 @@ func (d *codexRollout) Decode(record []byte) []Signal {
 		d.miss(malformed)
 		return nil
 	}
+	return append(d.sequence(r), d.record(r)...)
+}
+
+// sequence follows the ordinals. The first one seen is where we came in: a
+// resumed file is read from its middle, a fork's begins behind its origin's.
+func (d *codexRollout) sequence(r codexRecord) []Signal {
+	if r.ordinal == "" {
+		d.begun = false // nothing can be said about the next one
+		return nil
+	}
+	missing := [2]uint64{d.next, r.n - 1}
+	jumped := d.begun && r.n > d.next
+	d.begun, d.next = true, max(d.next, r.n+1)
+	if !jumped {
+		return nil
+	}
+	s := d.signal(r, Gap)
+	s.Missing = &missing
+	return []Signal{s}
+}
+
+// record reads one record by its kind.
+func (d *codexRollout) record(r codexRecord) []Signal {
 	switch string(r.kind) {
 	case `"token_usage_record"`:
 		return append(d.release(), d.usage(r)...)

@@ -50,6 +50,8 @@ const (
 	ToolEnd   Kind = "tool_end"
 	// Fault: the harness reported an error that did not end the turn. Error.
 	Fault Kind = "fault"
+	// Gap: the harness's own sequence jumped over the numbers in Missing.
+	Gap Kind = "gap"
 	// Alive: a sign of life and nothing more.
 	Alive Kind = "alive"
 )
@@ -103,6 +105,8 @@ type Signal struct {
 	WindowSource string `json:"window_source,omitempty"`
 	// Path is a file that the harness says belongs to this session (its transcript).
 	Path string `json:"path,omitempty"`
+	// Missing are the first and the last number that a sequence jumped over.
+	Missing *[2]uint64 `json:"missing,omitempty"`
 }
 
 // Usage is the context in use after one model call.
