@@ -79,7 +79,7 @@ func (s *Status) Apply(e kernel.Entry) {
 			s.Capabilities["receipts.receipt_ledger"] = m.Receipts.ReceiptLedger
 		}
 	case kernel.Weakened:
-		s.Capabilities[f.Capability] = lifeloop.Unavailable
+		s.capability(f.Capability, lifeloop.Unavailable)
 	case kernel.SessionMoved:
 		s.State, s.terminal = string(f.To), f.To.Terminal()
 	case kernel.Launching:
@@ -118,8 +118,15 @@ func (s *Status) observe(f kernel.Observed) {
 		}
 	}
 	if d := f.Degradation; d != nil {
-		s.Capabilities[d.Capability] = d.CurrentSupport
+		s.capability(d.Capability, d.CurrentSupport)
 	}
+}
+
+func (s *Status) capability(name string, support lifeloop.Support) {
+	if s.Capabilities == nil { // of a ledger that does not begin with its beginning
+		s.Capabilities = map[string]lifeloop.Support{}
+	}
+	s.Capabilities[name] = support
 }
 
 func (s *Status) session(id string) {

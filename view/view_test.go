@@ -1,0 +1,184 @@
+package view_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/ledger"
+	"lifeloop/lifeloop"
+	"lifeloop/session"
+	"lifeloop/view"
+)
+
+// recorded is the ledger of one whole session: three turns, a compaction, and
+// a client that handed a note to the model each time.
+const recorded = "../testdata/sessions/demo"
+
+func entries(t *testing.T) []kernel.Entry {
+	t.Helper()
+	var out []kernel.Entry
+	for e, err := range ledger.Read(recorded) {
+		require.NoError(t, err)
+		f, err := kernel.Decode(e.Kind, e.Body)
+		require.NoError(t, err)
+		out = append(out, kernel.Entry{Seq: e.Seq, At: e.At, Fact: f})
+	}
+	return out
+}
+
+// TestStatusOfARecordedSession folds the ledger as far as the n-th fact or
+// event of a name, or to its end, and prints the members of `status --json`
+// that changed on the way. Rewrite with go test ./view -rewrite.
+//
+//	until frame.opened 2
+//	until end
+func TestStatusOfARecordedSession(t *testing.T) {
+	rest := entries(t)
+	var status view.Status
+	before := members(t, &status)
+	seen := map[string]int{}
+	datadriven.RunTest(t, "testdata/status.txt", func(t *testing.T, d *datadriven.TestData) string {
+		what, n := d.CmdArgs[0].Key, 1
+		if len(d.CmdArgs) > 1 {
+			n, _ = strconv.Atoi(d.CmdArgs[1].Key)
+		}
+		for len(rest) > 0 && (what == "end" || seen[what] < n) {
+			e := rest[0]
+			rest = rest[1:]
+			status.Apply(e)
+			seen[kernel.Kind(e.Fact)]++
+			if r, ok := view.Event(e.Fact); ok {
+				seen[string(r.Event)]++
+			}
+		}
+		if what != "end" && seen[what] < n {
+			return "never\n"
+		}
+		after := members(t, &status)
+		var b strings.Builder
+		for _, name := range slices.Sorted(maps.Keys(after)) {
+			if after[name] != before[name] {
+				fmt.Fprintf(&b, "%s: %s\n", name, after[name])
+			}
+		}
+		before = after
+		return b.String()
+	})
+}
+
+// members are the members of the JSON object, each as its text.
+func members(t *testing.T, s *view.Status) map[string]string {
+	t.Helper()
+	doc, err := json.Marshal(s)
+	require.NoError(t, err)
+	var raw map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(doc, &raw))
+	out := map[string]string{}
+	for name, v := range raw {
+		out[name] = string(v)
+	}
+	return out
+}
+
+// TestWhatAReaderCounts: the events and receipts that readers print are those
+// that the status counts, and the recorded session obeys the contract.
+func TestWhatAReaderCounts(t *testing.T) {
+	var status view.Status
+	events, receipts := 0, 0
+	for _, e := range entries(t) {
+		status.Apply(e)
+		if _, ok := view.Event(e.Fact); ok {
+			events++
+		}
+		if r, ok := view.Receipt(e.Fact); ok {
+			receipts++
+			require.NoError(t, r.Validate())
+			if r.Sequence == nil || *r.Sequence != int64(receipts) {
+				t.Errorf("receipt %d has the number %v", receipts, r.Sequence)
+			}
+		}
+	}
+	if status.Events != events || status.Receipts != receipts || events != receipts || events == 0 {
+		t.Errorf("status counts %d events and %d receipts; there are %d and %d", status.Events, status.Receipts, events, receipts)
+	}
+	if !status.Ended() || status.WrapperPID() != 4242 {
+		t.Errorf("ended %t, wrapper %d", status.Ended(), status.WrapperPID())
+	}
+	if _, err := ledger.Verify(recorded); err != nil {
+		t.Errorf("the recorded ledger: %v", err)
+	}
+}
+
+// TestStatusOfWhatIsRare folds what the recorded session did not see.
+func TestStatusOfWhatIsRare(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	fold := func(facts ...kernel.Fact) (s view.Status) {
+		for i, f := range facts {
+			s.Apply(kernel.Entry{Seq: uint64(i + 1), At: at.Add(time.Duration(i) * time.Second), Fact: f})
+		}
+		return s
+	}
+	began := kernel.Began{SessionID: "sess", AdapterID: "codex", Program: "codex"}
+	lost := &lifeloop.Degradation{Capability: "frame.opening", PreviousSupport: lifeloop.Native, CurrentSupport: lifeloop.Partial}
+
+	s := fold(began)
+	if s.Capabilities["frame.opening"] == "" || s.Capabilities["frame.opening"] == lifeloop.Partial {
+		t.Fatalf("a new session begins with its manifest: %v", s.Capabilities)
+	}
+	s = fold(began, kernel.Observed{Record: lifeloop.EventRecord{Event: lifeloop.CapabilityDegraded}, Degradation: lost})
+	if got := s.Capabilities["frame.opening"]; got != lifeloop.Partial {
+		t.Errorf("after a degradation: %s", got)
+	}
+	s = fold(began, kernel.Weakened{Capability: "frame.opened"})
+	if got := s.Capabilities["frame.opened"]; got != lifeloop.Unavailable {
+		t.Errorf("a weak launch: %s", got)
+	}
+	s = fold(kernel.HarnessSessionOpened{Scope: 1, ID: "S1"}, kernel.Bound{Scope: 1, ID: "S2", Was: "S1"})
+	if s.HarnessSessionID == nil || *s.HarnessSessionID != "S2" {
+		t.Errorf("bound to %v", s.HarnessSessionID)
+	}
+	s = fold(kernel.HarnessSessionOpened{Scope: 1, ID: "S1"}, kernel.HarnessSessionOpened{Scope: 2})
+	if s.HarnessSessionID != nil {
+		t.Errorf("a session without an id yet is %s", *s.HarnessSessionID)
+	}
+	s = fold(began, kernel.Running{PID: 7}, kernel.Exited{})
+	if s.PID != 0 {
+		t.Errorf("a harness that is gone has pid %d", s.PID)
+	}
+	s = fold(began, kernel.SessionMoved{From: session.Running, To: session.Paused})
+	if s.Ended() || s.State != "PAUSED" {
+		t.Errorf("paused: %s, ended %t", s.State, s.Ended())
+	}
+	// A reader of a damaged ledger is told what there is.
+	s = fold(kernel.Weakened{Capability: "frame.opened"})
+	if got := s.Capabilities["frame.opened"]; got != lifeloop.Unavailable {
+		t.Errorf("without a beginning: %v", s.Capabilities)
+	}
+	// Nothing was measured: a compaction makes no figure stale.
+	s = fold(began, kernel.Observed{Record: lifeloop.EventRecord{Event: lifeloop.ContextCompacted}})
+	if s.Context != nil {
+		t.Errorf("context from nowhere: %v", s.Context)
+	}
+}
+
+// TestStaleKeepsTheLedgersOwn: folding a compaction must not write into the
+// event that told the figure.
+func TestStaleKeepsTheLedgersOwn(t *testing.T) {
+	figure := map[string]any{"tokens_used": 1.0, "stale": false}
+	var s view.Status
+	s.Apply(kernel.Entry{Fact: kernel.Observed{Record: lifeloop.EventRecord{Event: lifeloop.ContextPressureObserved, Data: figure}}})
+	s.Apply(kernel.Entry{Fact: kernel.Observed{Record: lifeloop.EventRecord{Event: lifeloop.ContextCompacted}}})
+	if s.Context["stale"] != true || s.Context["tokens_used"] != 1.0 || figure["stale"] != false {
+		t.Errorf("status %v, event %v", s.Context, figure)
+	}
+}
