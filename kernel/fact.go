@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"time"
 
+	"lifeloop/canon"
 	"lifeloop/lifeloop"
 	"lifeloop/session"
 )
@@ -208,6 +209,10 @@ type PayloadFact struct {
 	Size     int64   `json:"byte_size"`
 	Digest   *string `json:"content_digest,omitempty"`
 	Required bool    `json:"required,omitempty"`
+	// Key is the client's idempotency key, and Content the digest of what it
+	// was used for; both only when there is a key.
+	Key     *string      `json:"idempotency_key,omitempty"`
+	Content canon.Digest `json:"content,omitempty"`
 	// First is the placement that a receipt names when the payload is given up.
 	First lifeloop.PayloadPlacement `json:"first_placement"`
 }
@@ -369,6 +374,8 @@ type hard struct {
 	Past     map[string]bool // turns that were told to their end, the newest 10,000
 	PastIn   []string
 
+	Keys    map[string]*keyed // payloads by client and idempotency key, the newest 10,000
+	KeysIn  []string
 	Calls   map[string]*call // open: told, but without a receipt
 	Parents map[string]string
 	Level   string                      // last told pressure level
@@ -398,6 +405,15 @@ type frame struct {
 	Failure lifeloop.FailureClass
 }
 
+// keyed is the first payload that came with an idempotency key.
+type keyed struct {
+	Content   canon.Digest
+	Call      string
+	Index     int
+	Status    lifeloop.Status // empty while it waits for a slot
+	Placement lifeloop.PayloadPlacement
+}
+
 // A call is one event on its way to one client, until its receipt.
 type call struct {
 	ID, Client, Idempotency string
@@ -414,7 +430,7 @@ type call struct {
 }
 
 func newHard() hard {
-	return hard{Sessions: map[int]*harnessSession{}, Past: map[string]bool{}, Calls: map[string]*call{},
+	return hard{Sessions: map[int]*harnessSession{}, Past: map[string]bool{}, Keys: map[string]*keyed{}, Calls: map[string]*call{},
 		Parents: map[string]string{}, Support: map[string]lifeloop.Support{}}
 }
 
@@ -474,10 +490,16 @@ func (k *Kernel) apply(f Fact) {
 		if c := h.Calls[f.Call]; c != nil {
 			c.Answer = &f
 			c.Settled = make([]*PayloadSettled, len(f.Payloads))
+			for i, p := range f.Payloads {
+				h.key(c, i, p)
+			}
 		}
 	case PayloadSettled:
 		if c := h.Calls[f.Call]; c != nil && f.Index < len(c.Settled) {
 			c.Settled[f.Index] = &f
+			if k := h.keyOf(c.Client, c.Answer.Payloads[f.Index].Key); k != nil && k.Call == f.Call && k.Index == f.Index {
+				k.Status, k.Placement = f.Status, f.Placement
+			}
 		}
 	case ReceiptIssued:
 		h.receipt(f)
@@ -572,6 +594,36 @@ func (h *hard) remember(fr frame) {
 		h.PastIn = h.PastIn[1:]
 	}
 }
+
+// key notes the first use of an idempotency key. What was not delivered may be
+// tried again with the same key, so it gives its place up.
+func (h *hard) key(c *call, i int, p PayloadFact) {
+	if p.Key == nil {
+		return
+	}
+	first := h.keyOf(c.Client, p.Key)
+	if first != nil && (first.Status == "" || first.Status == lifeloop.Delivered) {
+		return
+	}
+	name := keyName(c.Client, *p.Key)
+	if first == nil {
+		h.KeysIn = append(h.KeysIn, name)
+	}
+	h.Keys[name] = &keyed{Content: p.Content, Call: c.ID, Index: i}
+	if len(h.KeysIn) > pastLimit {
+		delete(h.Keys, h.KeysIn[0])
+		h.KeysIn = h.KeysIn[1:]
+	}
+}
+
+func (h *hard) keyOf(client string, key *string) *keyed {
+	if key == nil {
+		return nil
+	}
+	return h.Keys[keyName(client, *key)]
+}
+
+func keyName(client, key string) string { return client + "\x00" + key }
 
 func (h *hard) receipt(f ReceiptIssued) {
 	r := f.Receipt

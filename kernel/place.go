@@ -2,8 +2,10 @@ package kernel
 
 import (
 	"slices"
+	"strings"
 	"time"
 
+	"lifeloop/canon"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 )
@@ -42,11 +44,54 @@ func payloadFact(p lifeloop.PayloadEnvelope) PayloadFact {
 	if len(p.AcceptablePlacements) > 0 {
 		f.First = p.AcceptablePlacements[0].Placement
 	}
+	if p.IdempotencyKey != nil {
+		f.Key, f.Content = p.IdempotencyKey, contentOf(p)
+	}
 	return f
+}
+
+// contentOf is the digest by which two uses of one idempotency key are the
+// same request or two different ones.
+func contentOf(p lifeloop.PayloadEnvelope) canon.Digest {
+	parts := []string{p.PayloadKind, p.Format, p.ContentEncoding, p.Redaction}
+	for _, a := range p.AcceptablePlacements {
+		parts = append(parts, string(a.Placement), string(a.Requirement))
+	}
+	if p.BodyRef != nil {
+		parts = append(parts, "ref", *p.BodyRef)
+	}
+	if p.Body != nil {
+		parts = append(parts, "body", p.Body.Reveal())
+	}
+	return canon.Sum([]byte(strings.Join(parts, "\x00")))
+}
+
+// replay settles a payload whose idempotency key was used before (DECISIONS
+// L7): the same content is not delivered twice, other content is a conflict.
+func (s *step) replay(k *call, i int) bool {
+	fact := k.Answer.Payloads[i]
+	first := s.hard.keyOf(k.Client, fact.Key)
+	if first == nil || first.Call == k.ID && first.Index == i {
+		return false
+	}
+	f := PayloadSettled{Call: k.ID, Index: i, Placement: fact.First}
+	switch {
+	case first.Content != fact.Content:
+		f.Status, f.Failure, f.Why = lifeloop.Failed, lifeloop.StateConflict, "duplicate_id_conflict"
+	case first.Status == lifeloop.Delivered:
+		f.Status, f.Placement, f.Why = lifeloop.Delivered, first.Placement, "replayed"
+	default:
+		f.Status, f.Why = lifeloop.Skipped, "the same payload waits for a slot already"
+	}
+	s.record(f)
+	return true
 }
 
 // accept takes one payload of an answer: it is settled at once, or waits.
 func (s *step) accept(k *call, i int, p lifeloop.PayloadEnvelope) {
+	if s.replay(k, i) {
+		return
+	}
 	fact := k.Answer.Payloads[i]
 	giveUp := func(class lifeloop.FailureClass, why string) {
 		st := lifeloop.Skipped

@@ -315,6 +315,8 @@ func (w *world) answer(d *datadriven.TestData) kernel.Input {
 		case "class":
 			c := lifeloop.FailureClass(a.Vals[0])
 			r.FailureClass = &c
+		case "key":
+			r.ClientPayloads[len(r.ClientPayloads)-1].IdempotencyKey = &a.Vals[0]
 		case "payload", "expires":
 			p := strings.Split(a.Vals[0], ":")
 			if a.Key == "expires" {

@@ -253,6 +253,7 @@ func (s *step) closeCall(k *call) {
 	}
 	a := k.Answer
 	status, failure, retry := a.Status, a.Failure, a.Retry
+	warnings := slices.Clone(a.Warnings)
 	delivered, missed := 0, 0
 	for i, p := range k.Settled {
 		switch {
@@ -260,8 +261,11 @@ func (s *step) closeCall(k *call) {
 			return // it waits for a slot; the receipt waits with it
 		case p.Status == lifeloop.Delivered:
 			delivered++
-		case p.Status == lifeloop.Failed && a.Payloads[i].Required && failure == "":
+		case p.Status == lifeloop.Failed && failure == "" && (a.Payloads[i].Required || p.Failure == lifeloop.StateConflict):
 			status, failure = lifeloop.Failed, p.Failure
+			if p.Failure == lifeloop.StateConflict {
+				warnings = append(warnings, fmt.Sprintf("payload %s: %s", a.Payloads[i].ID, p.Why))
+			}
 		default:
 			missed++
 		}
@@ -273,7 +277,7 @@ func (s *step) closeCall(k *call) {
 	case delivered > 0:
 		status = lifeloop.Delivered
 	}
-	s.receiptFor(k, status, failure, retry, a.Warnings)
+	s.receiptFor(k, status, failure, retry, warnings)
 }
 
 // receiptFor issues the one receipt of a call.
