@@ -62,7 +62,7 @@ var (
 	digests = regexp.MustCompile(`[0-9a-f]{64}`)
 	days    = regexp.MustCompile(`/\d{4}/\d\d/\d\d/`)
 	process = regexp.MustCompile(`/sessions/\d+\.json`)
-	random  = regexp.MustCompile(`(/codex-arg0|/snapshot-bash-\d+-)\w{6}`)
+	random  = regexp.MustCompile(`(/codex-arg0|/snapshot-bash-\d+-|/plugins-clone-)\w{6}`)
 )
 
 func blank(s string) string {
@@ -108,7 +108,7 @@ func measured(v any) {
 	}
 }
 
-var measurement = regexp.MustCompile(`^lastFps|Duration|_ms_|(Time|Timestamp|At)$`)
+var measurement = regexp.MustCompile(`^lastFps|Duration|_ms_|(Time|Timestamp|At|Cost|USD)$`)
 
 // eitherWay are files that a harness writes or not, for reasons of its own.
 var eitherWay = regexp.MustCompile(strings.Join([]string{
@@ -118,7 +118,11 @@ var eitherWay = regexp.MustCompile(strings.Join([]string{
 	// It sometimes begins the transcript of a session in which nothing was said.
 	`^/\.claude/projects(/-home-dev-project(/ID\.jsonl)?)?$`,
 	// So does Codex, which also looks around while it starts.
-	`^/\.codex/(shell_snapshots(/ID\.[\w.-]+)?|sessions(/\d+)*(/DAY/rollout-TIME-ID\.jsonl)?|thread_history_\d+\.sqlite(-shm|-wal)?)$`,
+	`^/\.codex/(\.tmp/.*|shell_snapshots(/ID\.[\w.-]+)?|sessions(/\d+)*(/DAY/rollout-TIME-ID\.jsonl)?|thread_history_\d+\.sqlite)$`,
+	// Its databases tidy up when they are closed in time.
+	`^/\.codex/\w+\.sqlite-(shm|wal)$`,
+	// The lock of a conversation, such as the one about the title.
+	`^/\.codex/thread-writer-locks/ID\.lock$`,
 	// Claude Code writes it some time after its first start.
 	`^/\.local`,
 	// Codex asks the model for a title beside the turn and writes it down when
