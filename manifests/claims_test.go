@@ -79,6 +79,7 @@ func TestEventClaimsOfV1Adapters(t *testing.T) {
 		{lifeloop.FrameEnding, hook("codex", "Stop", `,"turn_id":"t1"`), telemetry.TurnStop},
 		{lifeloop.FrameEnded, rollout(codexMeta, codexStart, codexDone), telemetry.TurnEnd},
 		{lifeloop.SessionEnding, hook("codex", "SessionEnd", `,"reason":"other"`), telemetry.SessionGone},
+		{lifeloop.ReceiptGapDetected, rollout(codexMeta, codexDone), telemetry.Gap},
 	}
 
 	proven := map[string]bool{}
