@@ -303,6 +303,81 @@ func TestClaude(t *testing.T) {
 				session.ending    S1 prompt_input_exit
 				session.ended     S1 prompt_input_exit`,
 		},
+		"a local command is no frame": {
+			script: func(r *run) {
+				claudeReady(r)
+				claudeTurn(r, "hello")
+				r.types("/context\r")
+				r.await("the command's answer", func() bool { return r.transcripts("<local-command-stdout>") > 0 })
+				r.types("/exit\r")
+			},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				session.ending    S1 prompt_input_exit
+				session.ended     S1 prompt_input_exit`,
+		},
+		"a word thrown in while a tool runs is no frame": {
+			replies: []reply{bash("while [ ! -e go ]; do sleep 0.1; done; rm go"), says("done")},
+			script: func(r *run) {
+				claudeReady(r)
+				r.types("run it\r")
+				r.await("the tool", func() bool {
+					return slices.ContainsFunc(others(), func(p string) bool { return strings.HasSuffix(p, " sleep 0.1") })
+				})
+				r.types("and be quick\r")
+				r.await("the word", func() bool { return r.transcripts(`"operation":"enqueue"`) > 0 })
+				require.NoError(r.t, os.WriteFile(project+"/go", nil, 0o600))
+				r.await("the end of the turn", func() bool {
+					return r.transcripts(claudeTurnOver) > 0 && claudeRegistry().Status == "idle"
+				})
+				r.types("/exit\r")
+			},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				session.ending    S1 prompt_input_exit
+				session.ended     S1 prompt_input_exit`,
+		},
+		"a person with hooks and a status line of their own": {
+			// The window of this model is told by nobody but the status line.
+			argv: []string{"claude"},
+			files: map[string]string{".claude/settings.json": `{
+				"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "echo stopped >> /home/dev/project/own-hook"}]}]},
+				"statusLine": {"type": "command", "command": "echo MY STATUS LINE"}}`},
+			script: func(r *run) {
+				claudeReady(r)
+				claudeTurn(r, "hello")
+				r.await("their status line", func() bool { return strings.Contains(r.shown(), "STATUS") })
+				r.types("/exit\r")
+			},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				session.ending    S1 prompt_input_exit
+				session.ended     S1 prompt_input_exit`,
+			and: func(t *testing.T, r *run, _ record) {
+				ran, err := os.ReadFile(project + "/own-hook")
+				if err != nil || string(ran) != "stopped\n" {
+					t.Errorf("their own hook left %q, %v", ran, err)
+				}
+			},
+		},
 		"Esc while the model answers": {
 			replies: []reply{hanging(), says("back")},
 			script: func(r *run) {
@@ -519,6 +594,20 @@ func TestClaudePrint(t *testing.T) {
 				frame.opened      S1 F1
 				frame.ending      S1 F1 failed operator_required
 				frame.ended       S1 F1 failed operator_required
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"a model whose window nobody tells": {
+			argv: []string{"claude", "-p", "hello"},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ capability.degraded S1 context_pressure partial between frame.opened F1 and session.ended S1
+				~ context.pressure_observed S1 unknown between capability.degraded S1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
 				session.ending    S1 other
 				session.ended     S1 other`,
 		},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -280,6 +281,33 @@ func TestCodex(t *testing.T) {
 				~ context.pressure_observed S1 low between frame.opened F2 and session.ended S1
 				frame.ending      S1 F2 completed
 				frame.ended       S1 F2 completed
+				session.ending    S1 other
+				session.ended     S1 other`,
+		},
+		"a word thrown in while a tool runs is no frame": {
+			replies: []reply{{"tool": "while [ ! -e go ]; do sleep 0.1; done; rm go"}, {"text": "done"}},
+			script: func(r *run) {
+				codexReady(r)
+				codexSends(r, "run it")
+				r.await("the tool", func() bool {
+					return slices.ContainsFunc(others(), func(p string) bool { return strings.HasSuffix(p, " sleep 0.1") })
+				})
+				codexSends(r, "and be quick")
+				r.await("the word", func() bool { return strings.Contains(r.shown(), "quick") })
+				if err := os.WriteFile(project+"/go", nil, 0o600); err != nil {
+					r.t.Fatal(err)
+				}
+				codexRecords(r, 1, "task_complete")
+				codexSends(r, "/quit")
+			},
+			told: `
+				session.starting  S? startup
+				session.started   S? startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
 				session.ending    S1 other
 				session.ended     S1 other`,
 		},

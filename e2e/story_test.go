@@ -21,13 +21,14 @@ import (
 // A story is one scripted session and what must be told of it.
 type story struct {
 	harness kind
-	argv    []string // the harness's command line, the same bare and wrapped
-	tty     bool     // a person at a terminal; else plain pipes
-	flags   []string // of lifeloop-wrap run
-	clients []client // more of them
-	env     []string // more variables, of everything in the world
-	replies []reply  // what the model says to the main conversation, in order
-	model   []string // flags of the model server
+	argv    []string          // the harness's command line, the same bare and wrapped
+	tty     bool              // a person at a terminal; else plain pipes
+	flags   []string          // of lifeloop-wrap run
+	clients []client          // more of them
+	env     []string          // more variables, of everything in the world
+	files   map[string]string // in the home, besides what everybody has
+	replies []reply           // what the model says to the main conversation, in order
+	model   []string          // flags of the model server
 
 	// script is what the person does. It waits for nothing but what the harness
 	// shows, so the same script plays bare and wrapped.
@@ -40,7 +41,8 @@ type story struct {
 	//
 	// S1 and F1 are the first harness session and the first frame of the run;
 	// S? is told before the harness has named its session.
-	// A line that begins with ~ may float between two neighbours:
+	// A line that begins with ~ may float between two neighbours, for its source
+	// is read in its own time:
 	//
 	//	~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
 	told string
@@ -297,10 +299,12 @@ func names(prefix string) func(id string) string {
 func compareTold(t *testing.T, told string, events []event) {
 	t.Helper()
 	var want, floating []string
+	floats := map[string]bool{pressure: true}
 	for line := range strings.Lines(told) {
 		line = strings.Join(strings.Fields(line), " ")
 		if rest, ok := strings.CutPrefix(line, "~ "); ok {
 			floating = append(floating, rest)
+			floats[strings.Fields(rest)[0]] = true
 		} else if line != "" {
 			want = append(want, line)
 		}
@@ -309,7 +313,7 @@ func compareTold(t *testing.T, told string, events []event) {
 	var got []string
 	var floated []int
 	for i, r := range all {
-		if r.event == pressure {
+		if floats[r.event] {
 			floated = append(floated, i)
 			continue
 		}
@@ -319,7 +323,7 @@ func compareTold(t *testing.T, told string, events []event) {
 		t.Errorf("told:\n  %s\nwant:\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
 	if len(floated) != len(floating) {
-		t.Errorf("%d pressures told, want %d:\n%v", len(floated), len(floating), all)
+		t.Errorf("%d floating events told, want %d:\n%v", len(floated), len(floating), all)
 		return
 	}
 	place := func(key string) int {
@@ -330,10 +334,10 @@ func compareTold(t *testing.T, told string, events []event) {
 		after, before, _ := strings.Cut(where, " and ")
 		i := floated[n]
 		if got := all[i].String(); got != text {
-			t.Errorf("pressure %d: %s, want %s", n+1, got, text)
+			t.Errorf("floating event %d: %s, want %s", n+1, got, text)
 		}
 		if a, b := place(after), place(before); a < 0 || b < 0 || i < a || i > b {
-			t.Errorf("pressure %d is not between %s and %s:\n%v", n+1, after, before, all)
+			t.Errorf("floating event %d is not between %s and %s:\n%v", n+1, after, before, all)
 		}
 	}
 }

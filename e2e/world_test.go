@@ -52,6 +52,10 @@ func newWorld(t *testing.T, s story) *world {
 	emptyFolder(t, home)
 	require.NoError(t, os.Mkdir(project, 0o755))
 	h.seed(t)
+	for name, text := range s.files {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(home, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(home, name), []byte(text), 0o600))
+	}
 
 	w := &world{t: t, harness: h, dir: t.TempDir()}
 	w.asked = w.path("asked")
