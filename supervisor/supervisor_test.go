@@ -728,6 +728,7 @@ func refuseAppend(t *testing.T, n int, keep bool) bool {
 	r := newRig(t)
 	r.ledger.refuse, r.options.KeepGoing = n, keep
 	r.answers["notes"] = brings("remember")
+	var exited time.Time // when the harness ended by itself
 	r.launcher.play = func(func(kernel.Input)) {
 		time.Sleep(time.Second)
 		for _, h := range []string{"Start", "Prompt", "Stop"} {
@@ -738,8 +739,12 @@ func refuseAppend(t *testing.T, n int, keep bool) bool {
 			time.Sleep(time.Second)
 		}
 		r.launcher.child.end(kernel.ChildExited{Code: 3})
+		exited = time.Now()
 	}
 	result, err := r.run()
+	if !exited.IsZero() {
+		require.Less(t, time.Since(exited), time.Second, "append %d: the end waits for what cannot come", n)
+	}
 	if !r.ledger.broken {
 		require.NoError(t, err)
 		return false
