@@ -482,7 +482,7 @@ func (w *fate) drawSignal(source string) telemetry.Signal {
 	sig.Kind = pick(w.r, "kind", telemetry.SessionLive, telemetry.Prompt, telemetry.Prompt, telemetry.Prompt,
 		telemetry.Working, telemetry.Working, telemetry.Idle, telemetry.Idle, telemetry.NeedsInput, telemetry.TurnStop, telemetry.TurnEnd,
 		telemetry.UsageSeen, telemetry.UsageSeen, telemetry.WindowSeen, telemetry.Compacting, telemetry.Compacted, telemetry.ToolStart,
-		telemetry.ToolEnd, telemetry.Fault, telemetry.Alive)
+		telemetry.ToolEnd, telemetry.Fault, telemetry.Gap, telemetry.Alive)
 	if chance(w.r, "gone", 20) {
 		sig.Kind = telemetry.SessionGone
 	}
@@ -519,6 +519,8 @@ func (w *fate) detail(sig *telemetry.Signal) {
 		}
 	case telemetry.WindowSeen:
 		sig.Window, sig.WindowSource = pick(w.r, "window", int64(200_000), 1_000_000), pick(w.r, "window source", "statusline", "reported", "suffix")
+	case telemetry.Gap:
+		sig.Missing = &[2]uint64{7, 9}
 	case telemetry.Compacted:
 		sig.Compaction = &telemetry.Compaction{Half: pick(w.r, "half", "hook", "record"), Trigger: pick(w.r, "trigger", "auto", "manual", "unknown")}
 		if chance(w.r, "knows before", 2) {
@@ -735,7 +737,7 @@ var depth = []string{
 	"state REJECTED", "state PAUSED", "state ABORTED", "state COMPLETED", "state FAILED",
 	"scope 2", "frame completed", "frame failed", "frame interrupted", "frame abandoned",
 	"fact bound", "fact placing", "fact source_read", "fact drain_began", "fact weakened", "fact call_over",
-	"event context.pressure_observed", "event context.compacted", "event capability.degraded", "event supervisor.tick", "event receipt.emitted",
+	"event context.pressure_observed", "event context.compacted", "event capability.degraded", "event supervisor.tick", "event receipt.emitted", "event receipt.gap_detected",
 	"receipt observed", "receipt delivered", "receipt skipped", "receipt degraded", "receipt failed", "receipt client_busy", "receipt queue_full",
 	"settled delivered ", "settled skipped expired", "settled failed the hook was gone before the answer was written",
 	"settled failed no acceptable placement",
