@@ -6,8 +6,8 @@ PACKAGES := ./... ./testdata/fakeharness ./testdata/fakeclient/...
 
 .PHONY: build test race lint fmt cover fuzz bench demo e2e
 
-build: # bin/lifeloop-wrap, a static binary
-	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/lifeloop-wrap
+build: # bin/lifeloop-wrap and bin/lifeloop-hook, static binaries
+	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
 
 test: lint # everything that needs no network, with the race detector where there is a C compiler
 	scripts/test.sh $(TESTFLAGS) ./...

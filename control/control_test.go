@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"lifeloop/internal/hook"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -85,15 +88,37 @@ func dialRaw(t *testing.T, s *Server) *net.UnixConn {
 	return conn
 }
 
+// answer reads what a raw peer is answered.
+func answer(conn *net.UnixConn) ([]byte, error) {
+	in := bufio.NewReader(conn)
+	line, err := readLine(in)
+	if err != nil {
+		return nil, err
+	}
+	var head reply
+	if err := json.Unmarshal(line, &head); err != nil {
+		return nil, err
+	}
+	if head.Error != "" {
+		return nil, errors.New("refused: " + head.Error)
+	}
+	return readBody(in, head.Bytes)
+}
+
 func TestAHookIsAnswered(t *testing.T) {
 	s := open(t, echo)
 	for _, size := range []int{0, 1, 5000, 1 << 20, MaxBody - 64} {
 		input := strings.Repeat("ü", size/2) + strings.Repeat("\x00", size%2)
 		var out bytes.Buffer
-		require.NoError(t, AskHook(s.Path(), "SessionStart", strings.NewReader(input), &out, soon()))
+		require.NoError(t, hook.Ask(s.Path(), "SessionStart", []byte(input), &out, soon()))
 		if want := "SessionStart: " + input; out.String() != want {
 			t.Errorf("size %d: %d bytes came back, want %d", size, out.Len(), len(want))
 		}
+	}
+	for _, event := range []string{"Stop", `with "quotes" \ and <angles>`, "über\n\x00\x7f\u2028", strings.Repeat("e", maxEvent)} {
+		var out bytes.Buffer
+		require.NoError(t, hook.Ask(s.Path(), event, []byte("in"), &out, soon()))
+		require.Equal(t, event+": in", out.String())
 	}
 }
 
@@ -101,7 +126,7 @@ func TestDeliveredMeansWrittenWhole(t *testing.T) {
 	// Every case is a peer; delivered is what the handler must hear.
 	ask := func(out io.Writer) func(*testing.T, *Server) {
 		return func(_ *testing.T, s *Server) {
-			_ = AskHook(s.Path(), "Stop", strings.NewReader("in"), out, soon())
+			_ = hook.Ask(s.Path(), "Stop", []byte("in"), out, soon())
 		}
 	}
 	raw := func(after string) func(*testing.T, *Server) {
@@ -109,7 +134,7 @@ func TestDeliveredMeansWrittenWhole(t *testing.T) {
 			conn := dialRaw(t, s)
 			_, err := io.WriteString(conn, `{"op":"hook","event":"Stop","bytes":2}`+"\nin")
 			require.NoError(t, err)
-			_, err = readReply(bufio.NewReader(conn))
+			_, err = answer(conn)
 			require.NoError(t, err)
 			_, err = io.WriteString(conn, after)
 			require.NoError(t, err)
@@ -194,7 +219,7 @@ func TestOnlyTheFirstAnswerCounts(t *testing.T) {
 		heard <- []bool{call.Answer([]byte("first")), call.Answer([]byte("second"))}
 	}))
 	var out bytes.Buffer
-	require.NoError(t, AskHook(s.Path(), "Stop", strings.NewReader(""), &out, soon()))
+	require.NoError(t, hook.Ask(s.Path(), "Stop", []byte(""), &out, soon()))
 	require.Equal(t, []bool{true, false}, within(t, heard))
 	if out.String() != "first" {
 		t.Errorf("printed %q", out.String())
@@ -204,7 +229,7 @@ func TestOnlyTheFirstAnswerCounts(t *testing.T) {
 func TestAHandlerThatDoesNotAnswer(t *testing.T) {
 	s := open(t, handler(func(context.Context, *HookCall) {}))
 	var out bytes.Buffer
-	require.NoError(t, AskHook(s.Path(), "Stop", strings.NewReader(""), &out, soon()))
+	require.NoError(t, hook.Ask(s.Path(), "Stop", []byte(""), &out, soon()))
 	if out.Len() != 0 {
 		t.Errorf("printed %q, want nothing", out.String())
 	}
@@ -229,7 +254,7 @@ func TestAnAnswerFromAnotherGoroutine(t *testing.T) {
 		}
 	}))
 	var out bytes.Buffer
-	require.NoError(t, AskHook(s.Path(), "Stop", strings.NewReader(""), &out, soon()))
+	require.NoError(t, hook.Ask(s.Path(), "Stop", []byte(""), &out, soon()))
 	if !within(t, heard) || out.String() != "from the loop" {
 		t.Errorf("printed %q", out.String())
 	}
@@ -240,7 +265,7 @@ func TestAnAnswerTooLargeIsNotSent(t *testing.T) {
 	heard := make(chan bool, 1)
 	s := open(t, handler(func(_ context.Context, call *HookCall) { heard <- call.Answer(make([]byte, MaxBody+1)) }))
 	var out bytes.Buffer
-	require.NoError(t, AskHook(s.Path(), "Stop", strings.NewReader(""), &out, soon()))
+	require.NoError(t, hook.Ask(s.Path(), "Stop", []byte(""), &out, soon()))
 	if within(t, heard) || out.Len() != 0 {
 		t.Errorf("delivered %d bytes", out.Len())
 	}
@@ -252,7 +277,7 @@ func TestTellingWaitsForNobody(t *testing.T) {
 		<-call.Gone()
 		told <- call
 	}))
-	require.NoError(t, TellHook(s.Path(), "StatusLine", strings.NewReader("{}"), soon()))
+	require.NoError(t, hook.Tell(s.Path(), "StatusLine", []byte("{}"), soon()))
 	call := within(t, told)
 	if call.Event != "StatusLine" || string(call.Input) != "{}" || !call.Told {
 		t.Errorf("told %+v", call)
@@ -265,7 +290,7 @@ func TestTellingWaitsForNobody(t *testing.T) {
 	idle, err := Listen(filepath.Join(shortDir(t), "s.sock"))
 	require.NoError(t, err)
 	defer idle.Close()
-	require.NoError(t, TellHook(idle.Path(), "StatusLine", strings.NewReader("{}"), soon()))
+	require.NoError(t, hook.Tell(idle.Path(), "StatusLine", []byte("{}"), soon()))
 }
 
 func TestManyHooksAtOnce(t *testing.T) {
@@ -283,7 +308,7 @@ func TestManyHooksAtOnce(t *testing.T) {
 		go func() {
 			var out bytes.Buffer
 			input := strings.Repeat("x", 1000*i)
-			err := AskHook(s.Path(), "Stop", strings.NewReader(input), &out, soon())
+			err := hook.Ask(s.Path(), "Stop", []byte(input), &out, soon())
 			if err == nil && out.String() != "Stop: "+input {
 				err = fmt.Errorf("hook %d got %d bytes", i, out.Len())
 			}
@@ -315,7 +340,7 @@ func TestWhatIsRefused(t *testing.T) {
 			conn := dialRaw(t, s)
 			_, err := io.WriteString(conn, c.send)
 			require.NoError(t, err)
-			_, err = readReply(bufio.NewReader(conn))
+			_, err = answer(conn)
 			if err == nil || !strings.HasPrefix(err.Error(), "refused: "+c.want) {
 				t.Errorf("answer %v, want %q", err, "refused: "+c.want)
 			}
@@ -326,7 +351,7 @@ func TestWhatIsRefused(t *testing.T) {
 		_, err := io.WriteString(conn, `{"op":"hook","event":"e","bytes":10}`+"\nfive5")
 		require.NoError(t, err)
 		require.NoError(t, conn.CloseWrite())
-		_, err = readReply(bufio.NewReader(conn))
+		_, err = answer(conn)
 		if want := "refused: cannot read the input: unexpected EOF"; err == nil || err.Error() != want {
 			t.Errorf("answer %v, want %q", err, want)
 		}
@@ -335,7 +360,7 @@ func TestWhatIsRefused(t *testing.T) {
 		conn := dialRaw(t, s)
 		_, err := io.WriteString(conn, `{"op":"hook","event":"e","bytes":2,"lang":"de"}`+"\nin")
 		require.NoError(t, err)
-		got, err := readReply(bufio.NewReader(conn))
+		got, err := answer(conn)
 		require.NoError(t, err)
 		require.Equal(t, "e: in", string(got))
 	})
@@ -354,7 +379,7 @@ func TestClosingHangsUpOnEveryone(t *testing.T) {
 	}()
 	asked := make(chan error, 1)
 	var out bytes.Buffer
-	go func() { asked <- AskHook(s.Path(), "Stop", strings.NewReader(""), &out, soon()) }()
+	go func() { asked <- hook.Ask(s.Path(), "Stop", []byte(""), &out, soon()) }()
 	silent := dialRaw(t, s) // one that has not even asked
 	within(t, entered)
 
@@ -377,33 +402,24 @@ func TestAskingInVain(t *testing.T) {
 	defer deaf.Close()
 	cases := []struct {
 		name, socket string
-		input        io.Reader
+		input        []byte
 		want         string
 	}{
-		{"no socket", filepath.Join(dir, "none"), strings.NewReader(""), "no such file"},
-		{"no answer", deaf.Path(), strings.NewReader("in"), "i/o timeout"},
-		{"no one takes it", deaf.Path(), strings.NewReader(strings.Repeat("x", 8<<20)), "i/o timeout"},
-		{"too large", deaf.Path(), io.LimitReader(zeros{}, MaxBody+1), "larger than"},
-		{"no input", deaf.Path(), io.MultiReader(strings.NewReader("in"), brokenReader{}), "read the input"},
+		{"no socket", filepath.Join(dir, "none"), nil, "no such file"},
+		{"no answer", deaf.Path(), []byte("in"), "i/o timeout"},
+		{"no one takes it", deaf.Path(), make([]byte, 8<<20), "i/o timeout"},
+		{"too large", deaf.Path(), make([]byte, MaxBody+1), "larger than"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			err := AskHook(c.socket, "Stop", c.input, &out, time.Now().Add(50*time.Millisecond))
+			err := hook.Ask(c.socket, "Stop", c.input, &out, time.Now().Add(50*time.Millisecond))
 			if err == nil || !strings.Contains(err.Error(), c.want) || out.Len() != 0 {
 				t.Errorf("error %v, printed %q; want %q and nothing", err, out.String(), c.want)
 			}
 		})
 	}
 }
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
-
-type brokenReader struct{}
-
-func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
 func TestASocketOfTheDeadIsReplaced(t *testing.T) {
 	path := filepath.Join(shortDir(t), "s.sock")
@@ -590,7 +606,7 @@ func FuzzPeer(f *testing.F) {
 		_ = conn.CloseWrite()
 		_, _ = io.Copy(io.Discard, conn)
 		var out bytes.Buffer
-		require.NoError(t, AskHook(s.Path(), "Stop", strings.NewReader("in"), &out, soon()))
+		require.NoError(t, hook.Ask(s.Path(), "Stop", []byte("in"), &out, soon()))
 		require.Equal(t, "Stop: in", out.String())
 	})
 }

@@ -1,8 +1,8 @@
 //go:build linux
 
 // Package control is a session's own door: a 0600 unix socket in a 0700
-// folder, and both ends of the small protocol spoken through it. A harness's
-// hooks come in by it.
+// folder, and the small protocol spoken through it. A harness's hooks come in
+// by it; their end is package hook, which lives in a process of its own.
 //
 // It refuses anyone but our own user, opens no TCP port, keeps no state
 // between connections, and does not look into what a hook brings.
@@ -10,8 +10,6 @@
 //	path, err := control.SocketPath(sessionID)
 //	door, err := control.Listen(path)
 //	err = door.Serve(ctx, handler) // handler.Hook(ctx, call): call.Answer(out)
-//	// in the hook's own process:
-//	err = control.AskHook(path, "SessionStart", os.Stdin, os.Stdout, time.Now().Add(10*time.Second))
 //
 // # Protocol
 //
@@ -20,7 +18,8 @@
 //
 //	{"op":"hook","event":"SessionStart","bytes":1234}⏎ …1234 bytes…
 //
-// The answer has the same form. The peer prints it, says so, and hangs up:
+// The answer has the same form, and "bytes" is its first member. The peer
+// prints it, says so, and hangs up:
 //
 //	{"bytes":56}⏎ …56 bytes…
 //	ok⏎
@@ -32,22 +31,20 @@
 // ignored, an unknown op is an error.
 package control
 
-import "time"
+import (
+	"time"
+
+	"lifeloop/internal/hook"
+)
 
 const (
 	// MaxBody bounds what a hook may bring and what it may be answered.
-	MaxBody = 16 << 20
+	MaxBody = hook.MaxBody
 
 	maxLine     = 4 << 10
 	maxEvent    = 256              // bytes of an event's name
 	requestTime = 10 * time.Second // for a peer to bring its request
 	replyTime   = 2 * time.Second  // for a peer to take the answer and say ok
-)
-
-// The ops a peer may ask for.
-const (
-	opHook = "hook"
-	opTell = "tell"
 )
 
 // A request is the line a peer begins with.
@@ -57,10 +54,9 @@ type request struct {
 	Bytes int    `json:"bytes"`
 }
 
-// A reply is the line a peer is answered with.
+// A reply is the line a peer is answered with. A peer reads no further than it
+// must: what says that there is no answer stands first.
 type reply struct {
 	Error string `json:"error,omitempty"`
 	Bytes int    `json:"bytes"`
 }
-
-const ackLine = "ok\n"

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lifeloop/internal/hook"
 )
 
 // A HookCall is one hook that waits for its answer.
@@ -66,7 +68,7 @@ func (c *HookCall) Answer(out []byte) (delivered bool) {
 // Anything else, and the end of the connection, means that nobody waits.
 func (c *HookCall) listen(in *bufio.Reader) {
 	line, err := in.ReadSlice('\n')
-	if err == nil && string(line) == ackLine && c.answered.Load() {
+	if err == nil && string(line) == hook.Ack && c.answered.Load() {
 		close(c.acked)
 		return
 	}

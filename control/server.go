@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -17,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"lifeloop/internal/hook"
 )
 
 // A Handler answers what comes in by the door.
@@ -182,7 +185,7 @@ func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
 		return
 	}
 	switch req.Op {
-	case opHook, opTell:
+	case hook.OpAsk, hook.OpTell:
 	default:
 		refuse(conn, fmt.Sprintf("unknown op %q", req.Op))
 		return
@@ -201,7 +204,7 @@ func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
 	}
 
 	call := &HookCall{
-		Event: req.Event, Input: body, Told: req.Op == opTell,
+		Event: req.Event, Input: body, Told: req.Op == hook.OpTell,
 		conn: conn, gone: make(chan struct{}), acked: make(chan struct{}),
 	}
 	var listening sync.WaitGroup
@@ -233,4 +236,33 @@ func refuse(conn *net.UnixConn, why string) {
 		return
 	}
 	_, _ = conn.Write(append(line, '\n'))
+}
+
+// readLine reads one line, which must fit r's buffer and stays there until the
+// next read.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return nil, fmt.Errorf("line longer than %d bytes", r.Size())
+	}
+	if err == io.EOF && len(line) > 0 {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return line, err
+}
+
+// readBody reads exactly n bytes. It makes room as they come: a peer that only
+// says a large number gets no memory for it.
+func readBody(r io.Reader, n int) ([]byte, error) {
+	if n < 0 || n > MaxBody {
+		return nil, fmt.Errorf("body of %d bytes, want at most %d", n, MaxBody)
+	}
+	body, err := io.ReadAll(io.LimitReader(r, int64(n)))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) < n {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return body, nil
 }

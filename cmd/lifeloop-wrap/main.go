@@ -17,6 +17,7 @@ import (
 
 	"lifeloop/harness"
 	"lifeloop/internal/fakeharness"
+	"lifeloop/internal/hook"
 )
 
 func main() {
@@ -27,7 +28,7 @@ func main() {
 		case "guard":
 			os.Exit(harness.GuardMain())
 		case "hook":
-			os.Exit(hookMain(os.Args[2:], os.Stdin, os.Stdout))
+			os.Exit(hook.Main(os.Args[2:]))
 		case demoClient:
 			os.Exit(demoClientMain(os.Stdin, os.Stdout))
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,28 +14,79 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A harness starts this program at every turn and waits for it, and each start
-// runs the initialisation of every package that is linked in, whatever the
-// command. What that allocates is the same on every machine, unlike the time
-// it takes, so it stands in for the time here.
+// Harnesses start a program of ours at every turn and wait for it, and each
+// start runs the initialisation of every package that is linked in, whatever
+// the command. What that allocates is the same on every machine, unlike the
+// time it takes, so it stands in for the time here.
 func TestStartingIsCheap(t *testing.T) {
 	const (
 		ours      = 2        // objects: tables and patterns belong into functions
 		others    = 32       // objects: one compiled pattern has more
 		otherSize = 16 << 10 // bytes: the tables of package unicode have 11 KiB
 	)
-	program := filepath.Join(t.TempDir(), "lifeloop-wrap")
-	build := exec.Command("go", "build", "-trimpath", "-o", program, ".") // as the Makefile does, to share its cache
+	packages := started(t, "lifeloop/cmd/lifeloop-wrap", "hook", "Stop")
+	for _, p := range packages {
+		mine := p.name == "main" || strings.HasPrefix(p.name, "lifeloop/")
+		switch {
+		case mine && p.objects > ours:
+			t.Errorf("the start of %s allocates %d objects, of our packages none may have more than %d", p.name, p.objects, ours)
+		case !mine && (p.objects > others || p.bytes > otherSize):
+			t.Errorf("the start of %s allocates %d objects, %d bytes: too much for every hook to pay for", p.name, p.objects, p.bytes)
+		}
+	}
+	if len(packages) < 10 {
+		t.Errorf("the trace tells of %d packages only: %v", len(packages), packages)
+	}
+}
+
+// The small program is there for nothing but its start: it links what package
+// os needs, and next to nothing else.
+func TestStartingTheHookCostsNothing(t *testing.T) {
+	const (
+		most        = 18 // packages that are initialised at all
+		mostObjects = 48 // of all together
+		mostBytes   = 4 << 10
+	)
+	packages := started(t, "lifeloop/cmd/lifeloop-hook", "Stop")
+	objects, size := 0, 0
+	for _, p := range packages {
+		objects, size = objects+p.objects, size+p.bytes
+	}
+	if len(packages) > most || objects > mostObjects || size > mostBytes {
+		t.Errorf("%d packages allocate %d objects, %d bytes; they may be %d, %d and %d: %v",
+			len(packages), objects, size, most, mostObjects, mostBytes, packages)
+	}
+	if len(packages) < 5 {
+		t.Errorf("the trace tells of %d packages only: %v", len(packages), packages)
+	}
+	linked, err := exec.Command("go", "list", "-deps", "lifeloop/cmd/lifeloop-hook").Output()
+	require.NoError(t, err)
+	for _, large := range []string{"fmt", "net", "context", "bufio", "regexp", "encoding/json", "os/signal", "os/exec", "path/filepath"} {
+		if slices.Contains(strings.Fields(string(linked)), large) {
+			t.Errorf("%s is linked in", large)
+		}
+	}
+}
+
+// An initialised is a package, and what its initialisation allocates.
+type initialised struct {
+	name           string
+	bytes, objects int
+}
+
+// started builds a program and starts it.
+func started(t *testing.T, folder string, args ...string) (packages []initialised) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "program")
+	build := exec.Command("go", "build", "-trimpath", "-o", program, folder) // as the Makefile does, to share its cache
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 
-	hook := exec.Command(program, "hook", "Stop")
-	hook.Env = []string{"GODEBUG=inittrace=1"}
-	out, err = hook.CombinedOutput()
+	start := exec.Command(program, args...)
+	start.Env = []string{"GODEBUG=inittrace=1"}
+	out, err = start.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-
-	seen := 0
 	for line := range strings.Lines(string(out)) {
 		// init strings @0.5 ms, 0.1 ms clock, 312 bytes, 7 allocs
 		f := strings.Fields(line)
@@ -42,20 +94,11 @@ func TestStartingIsCheap(t *testing.T) {
 			t.Errorf("not a line of the trace: %q", line)
 			continue
 		}
-		seen++
 		size, err := strconv.Atoi(f[7])
 		require.NoError(t, err)
 		objects, err := strconv.Atoi(f[9])
 		require.NoError(t, err)
-		mine := f[1] == "main" || strings.HasPrefix(f[1], "lifeloop/")
-		switch {
-		case mine && objects > ours:
-			t.Errorf("the start of %s allocates %d objects, of our packages none may have more than %d", f[1], objects, ours)
-		case !mine && (objects > others || size > otherSize):
-			t.Errorf("the start of %s allocates %d objects, %d bytes: too much for every hook to pay for", f[1], objects, size)
-		}
+		packages = append(packages, initialised{f[1], size, objects})
 	}
-	if seen < 10 {
-		t.Errorf("the trace tells of %d packages only:\n%s", seen, out)
-	}
+	return packages
 }

@@ -6,7 +6,7 @@ import "regexp"
 // lines above its own, never a neighbour. Some are not built yet; their place
 // is decided already.
 var layers = [][]string{
-	{"canon", "internal/durable"},
+	{"canon", "internal/durable", "internal/hook"},
 	{"lifeloop", "session", "telemetry", "ledger"},
 	{"attempt", "manifests", "negotiate", "gate", "renewal", "synth"},
 	{"profiles"},
@@ -14,7 +14,7 @@ var layers = [][]string{
 	{"view", "evidence"},
 	{"dispatch", "vault", "watchers", "harness", "control", "otlp", "internal/config", "internal/fakeharness"},
 	{"supervisor"},
-	{"cmd/lifeloop-wrap"},
+	{"cmd/lifeloop-wrap", "cmd/lifeloop-hook"},
 }
 
 // outside are packages and programs that only tests and developers use. They
@@ -53,7 +53,7 @@ var libraries = map[string][]string{
 	"github.com/spf13/cobra":   {"cmd/lifeloop-wrap"},
 	"github.com/spf13/pflag":   {"cmd/lifeloop-wrap"},
 	"golang.org/x/sync":        {"supervisor", "cmd/lifeloop-wrap"},
-	"golang.org/x/sys":         {"internal/durable", "internal/fakeharness", "dispatch", "watchers", "harness", "control", "cmd/lifeloop-wrap"},
+	"golang.org/x/sys":         {"internal/durable", "internal/hook", "internal/fakeharness", "dispatch", "watchers", "harness", "control"},
 	"golang.org/x/term":        {"harness", "internal/fakeharness", "cmd/lifeloop-wrap"},
 }
 

@@ -1,11 +1,10 @@
 //go:build linux
 
-package main
+package hook_test
 
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -20,38 +19,39 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/control"
+	"lifeloop/internal/hook"
 )
 
-// With hookTestRun set the test binary is the hook: nothing else tells how it
+// With runHook set the test binary is the hook: nothing else tells how it
 // behaves as a process of its own.
-const hookTestRun = "LIFELOOP_TEST_RUN_HOOK"
+const runHook = "LIFELOOP_TEST_RUN_HOOK"
 
 func init() {
-	if os.Getenv(hookTestRun) != "" {
-		os.Unsetenv(hookTestRun)
-		os.Exit(hookMain(os.Args[1:], os.Stdin, os.Stdout))
+	if os.Getenv(runHook) != "" {
+		os.Unsetenv(runHook)
+		os.Exit(hook.Main(os.Args[1:]))
 	}
 }
 
-// hookProcess is `lifeloop-wrap hook args…` in a session whose door is socket.
-func hookProcess(t *testing.T, socket string, args ...string) *exec.Cmd {
+// process is `lifeloop-hook args…` in a session whose door is socket.
+func process(t *testing.T, socket string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self, args...)
 	// A race-built program sleeps a second before it exits, unless told not to.
-	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", hookTestRun+"=1", "LIFELOOP_SOCKET="+socket)
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", runHook+"=1", "LIFELOOP_SOCKET="+socket)
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
 }
 
-// hookDoor serves hook until the test ends.
-func hookDoor(t *testing.T, hook func(*control.HookCall)) (socket string) {
+// openDoor serves hook until the test ends.
+func openDoor(t *testing.T, hook func(*control.HookCall)) (socket string) {
 	t.Helper()
-	door, err := control.Listen(filepath.Join(hookDir(t), "s.sock"))
+	door, err := control.Listen(filepath.Join(shortDir(t), "s.sock"))
 	require.NoError(t, err)
 	served := make(chan error, 1)
-	go func() { served <- door.Serve(context.Background(), hookFunc(hook)) }()
+	go func() { served <- door.Serve(context.Background(), handler(hook)) }()
 	t.Cleanup(func() {
 		door.Close()
 		if err := <-served; err != nil {
@@ -61,12 +61,12 @@ func hookDoor(t *testing.T, hook func(*control.HookCall)) (socket string) {
 	return door.Path()
 }
 
-type hookFunc func(*control.HookCall)
+type handler func(*control.HookCall)
 
-func (f hookFunc) Hook(_ context.Context, call *control.HookCall) { f(call) }
+func (f handler) Hook(_ context.Context, call *control.HookCall) { f(call) }
 
-// hookDir has a short name: a socket's address holds 108 bytes.
-func hookDir(t *testing.T) string {
+// shortDir has a short name: a socket's address holds 108 bytes.
+func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "hook-")
 	require.NoError(t, err)
@@ -74,8 +74,8 @@ func hookDir(t *testing.T) string {
 	return dir
 }
 
-// hookReceived fails the test rather than hang.
-func hookReceived[T any](t *testing.T, c <-chan T) (v T) {
+// received fails the test rather than hang.
+func received[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
@@ -85,8 +85,8 @@ func hookReceived[T any](t *testing.T, c <-chan T) (v T) {
 	return v
 }
 
-// hookEndless is a stdin that nobody closes before the test ends.
-func hookEndless(t *testing.T, said string) *os.File {
+// endless is a stdin that nobody closes before the test ends.
+func endless(t *testing.T, said string) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
@@ -98,23 +98,23 @@ func hookEndless(t *testing.T, said string) *os.File {
 
 func TestHookPrintsTheAnswer(t *testing.T) {
 	delivered := make(chan bool, 1)
-	socket := hookDoor(t, func(call *control.HookCall) {
+	socket := openDoor(t, func(call *control.HookCall) {
 		delivered <- call.Answer(fmt.Appendf(nil, "%s %s", call.Event, call.Input))
 	})
-	cmd := hookProcess(t, socket, "SessionStart")
+	cmd := process(t, socket, "SessionStart")
 	cmd.Stdin = strings.NewReader(`{"source":"startup"}`)
 	out, err := cmd.Output()
 	require.NoError(t, err)
 	if want := `SessionStart {"source":"startup"}`; string(out) != want {
 		t.Errorf("printed %q, want %q", out, want)
 	}
-	if !hookReceived(t, delivered) {
+	if !received(t, delivered) {
 		t.Error("the session was not told that it was printed")
 	}
 }
 
 func TestHookFailsOpen(t *testing.T) {
-	dir := hookDir(t)
+	dir := shortDir(t)
 	dead := filepath.Join(dir, "dead.sock")
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead, Net: "unix"})
 	require.NoError(t, err)
@@ -123,10 +123,10 @@ func TestHookFailsOpen(t *testing.T) {
 	deaf, err := control.Listen(filepath.Join(dir, "deaf.sock"))
 	require.NoError(t, err)
 	defer deaf.Close()
-	live := hookDoor(t, func(call *control.HookCall) { call.Answer([]byte("answer")) })
+	live := openDoor(t, func(call *control.HookCall) { call.Answer([]byte("answer")) })
 	// raw is a peer that answers every call with the same bytes and hangs up.
 	raw := func(bytes string) string {
-		ln, err := net.Listen("unix", filepath.Join(hookDir(t), "raw.sock"))
+		ln, err := net.Listen("unix", filepath.Join(shortDir(t), "raw.sock"))
 		require.NoError(t, err)
 		done := make(chan struct{})
 		go func() {
@@ -169,7 +169,7 @@ func TestHookFailsOpen(t *testing.T) {
 		{name: "a session that refuses", socket: raw("{\"error\":\"no\"}\n")},
 		{name: "an answer too large", socket: raw("{\"bytes\":99999999}\n")},
 		{name: "input too large", socket: live, stdin: bytes.NewReader(make([]byte, control.MaxBody+1))},
-		{name: "input without end", socket: live, stdin: hookEndless(t, "{}")},
+		{name: "input without end", socket: live, stdin: endless(t, "{}")},
 		{name: "output to nobody", socket: live, stdout: closedPipe()},
 		{name: "no event", socket: live, args: []string{}},
 		{name: "only unknown flags", socket: live, args: []string{"--new", "-x"}},
@@ -186,7 +186,7 @@ func TestHookFailsOpen(t *testing.T) {
 			if c.stdout == nil {
 				c.stdout = &out
 			}
-			cmd := hookProcess(t, c.socket, c.args...)
+			cmd := process(t, c.socket, c.args...)
 			// Enough for the cases that work, short for those that wait.
 			cmd.Env = append(cmd.Env, "LIFELOOP_HOOK_TIMEOUT_MS=500")
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, &errs
@@ -200,16 +200,16 @@ func TestHookFailsOpen(t *testing.T) {
 
 func TestHookThatIsKilledIsGone(t *testing.T) {
 	asked, heard := make(chan struct{}), make(chan bool, 1)
-	socket := hookDoor(t, func(call *control.HookCall) {
+	socket := openDoor(t, func(call *control.HookCall) {
 		close(asked)
 		<-call.Gone()
 		heard <- call.Answer([]byte("too late"))
 	})
-	cmd := hookProcess(t, socket, "Stop")
+	cmd := process(t, socket, "Stop")
 	require.NoError(t, cmd.Start())
-	hookReceived(t, asked)
+	received(t, asked)
 	require.NoError(t, cmd.Process.Kill())
-	if hookReceived(t, heard) {
+	if received(t, heard) {
 		t.Error("delivered to a dead hook")
 	}
 	_ = cmd.Wait() // it was killed
@@ -217,8 +217,8 @@ func TestHookThatIsKilledIsGone(t *testing.T) {
 
 func TestHookBecomesItsCommand(t *testing.T) {
 	told := make(chan string, 1)
-	live := hookDoor(t, func(call *control.HookCall) { told <- call.Event + " " + string(call.Input) })
-	deaf, err := control.Listen(filepath.Join(hookDir(t), "deaf.sock"))
+	live := openDoor(t, func(call *control.HookCall) { told <- call.Event + " " + string(call.Input) })
+	deaf, err := control.Listen(filepath.Join(shortDir(t), "deaf.sock"))
 	require.NoError(t, err)
 	defer deaf.Close()
 
@@ -236,7 +236,7 @@ func TestHookBecomesItsCommand(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			input := strings.Repeat("x", c.size)
-			cmd := hookProcess(t, c.socket, "StatusLine", "--then", `cat; printf err >&2; exit 7`)
+			cmd := process(t, c.socket, "StatusLine", "--then", `cat; printf err >&2; exit 7`)
 			var out, errs bytes.Buffer
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &errs
 			var exit *exec.ExitError
@@ -244,14 +244,14 @@ func TestHookBecomesItsCommand(t *testing.T) {
 			if exit.ExitCode() != 7 || out.String() != input || errs.String() != "err" {
 				t.Errorf("exit %d, %d bytes on stdout, stderr %q; want 7, %d and \"err\"", exit.ExitCode(), out.Len(), &errs, c.size)
 			}
-			if c.socket == live && hookReceived(t, told) != "StatusLine "+input {
+			if c.socket == live && received(t, told) != "StatusLine "+input {
 				t.Error("the session was told something else")
 			}
 		})
 	}
 
 	t.Run("a signal ends it as it would the command", func(t *testing.T) {
-		cmd := hookProcess(t, live, "--then=kill -TERM $$")
+		cmd := process(t, live, "--then=kill -TERM $$")
 		var exit *exec.ExitError
 		require.ErrorAs(t, cmd.Run(), &exit)
 		if ws := exit.Sys().(syscall.WaitStatus); ws.Signal() != syscall.SIGTERM {
@@ -259,15 +259,15 @@ func TestHookBecomesItsCommand(t *testing.T) {
 		}
 	})
 	t.Run("a command that reads nothing", func(t *testing.T) {
-		cmd := hookProcess(t, "", "StatusLine", "--then", "echo hi")
+		cmd := process(t, "", "StatusLine", "--then", "echo hi")
 		cmd.Stdin = strings.NewReader(strings.Repeat("x", 1<<20))
 		out, err := cmd.Output()
 		require.NoError(t, err)
 		require.Equal(t, "hi\n", string(out))
 	})
 	t.Run("an input that is not closed", func(t *testing.T) {
-		cmd := hookProcess(t, live, "StatusLine", "--then", "cat")
-		cmd.Stdin = hookEndless(t, "so far")
+		cmd := process(t, live, "StatusLine", "--then", "cat")
+		cmd.Stdin = endless(t, "so far")
 		out, err := cmd.Output()
 		require.NoError(t, err)
 		require.Equal(t, "so far", string(out))
@@ -278,67 +278,33 @@ func TestHookBecomesItsCommand(t *testing.T) {
 		plain.Stdin = strings.NewReader("{}")
 		want, err := plain.Output()
 		require.NoError(t, err)
-		cmd := hookProcess(t, live, "StatusLine", "--then", list)
+		cmd := process(t, live, "StatusLine", "--then", list)
 		cmd.Stdin = strings.NewReader("{}")
 		out, err := cmd.Output()
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(out))
-		require.Equal(t, "StatusLine {}", hookReceived(t, told))
+		require.Equal(t, "StatusLine {}", received(t, told))
 	})
 }
 
-func TestParseHook(t *testing.T) {
-	cases := []struct {
-		args  string
-		event string
-		then  string
-		has   bool
-	}{
-		{"", "", "", false},
-		{"Stop", "Stop", "", false},
-		{"--new-flag Stop later", "Stop", "", false},
-		{"StatusLine --then date", "StatusLine", "date", true},
-		{"--then date StatusLine", "StatusLine", "date", true},
-		{"--then=date", "", "date", true},
-		{"Stop --then", "Stop", "", false},
-	}
-	for _, c := range cases {
-		event, then, has := parseHook(strings.Fields(c.args))
-		if event != c.event || then != c.then || has != c.has {
-			t.Errorf("%q: event %q, then %q %v; want %q, %q %v", c.args, event, then, has, c.event, c.then, c.has)
-		}
-	}
-}
-
-func TestHookTimeLimit(t *testing.T) {
-	for value, want := range map[string]time.Duration{
-		"": hookTimeout, "x": hookTimeout, "0": hookTimeout, "-5": hookTimeout, "250": 250 * time.Millisecond,
-	} {
-		t.Setenv("LIFELOOP_HOOK_TIMEOUT_MS", value)
-		if got := hookTimeLimit(); got != want {
-			t.Errorf("%q: %v, want %v", value, got, want)
-		}
-	}
-}
-
-// In one process too, a door that closes while a hook waits lets it go.
+// A wrapper that ends while a hook waits lets it go.
 func TestHookOfAWrapperThatEnds(t *testing.T) {
-	door, err := control.Listen(filepath.Join(hookDir(t), "s.sock"))
+	door, err := control.Listen(filepath.Join(shortDir(t), "s.sock"))
 	require.NoError(t, err)
-	t.Setenv("LIFELOOP_SOCKET", door.Path())
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() {
-		served <- door.Serve(ctx, hookFunc(func(call *control.HookCall) {
+		served <- door.Serve(ctx, handler(func(call *control.HookCall) {
 			cancel()
 			<-call.Gone()
 		}))
 	}()
-	var out bytes.Buffer
-	if code := hookMain([]string{"Stop"}, strings.NewReader("{}"), &out); code != 0 || out.Len() > 0 {
-		t.Errorf("exit %d, printed %q", code, &out)
+	cmd := process(t, door.Path(), "Stop")
+	cmd.Stdin = strings.NewReader("{}")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err)
+	if len(out) > 0 {
+		t.Errorf("printed %q", out)
 	}
-	if err := <-served; err != nil && !errors.Is(err, context.Canceled) {
-		t.Errorf("serve: %v", err)
-	}
+	require.NoError(t, received(t, served))
 }
