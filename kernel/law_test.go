@@ -743,6 +743,30 @@ var depth = []string{
 	"settled failed no acceptable placement",
 }
 
+// play draws one world, plays it to its end, and returns what it got to.
+func play(r *rapid.T) map[string]int {
+	cfg := drawConfig(r)
+	w := &fate{judge: newJudge(r, cfg, start), r: r, calm: pick(r, "calm", 3, 20, 20, 200)}
+	defer func() { r.Logf("%v", w) }() // printed of the failing world alone
+	w.feed(kernel.Start{})
+	w.pending = w.launched > 0
+	if !w.refused {
+		for range pick(r, "length", 5, 40, 80, 80) {
+			w.act()
+			if w.over {
+				break
+			}
+		}
+	}
+	w.finish()
+	return w.reach
+}
+
+// FuzzLaws lets the fuzzer choose the worlds.
+func FuzzLaws(f *testing.F) {
+	f.Fuzz(rapid.MakeFuzz(func(r *rapid.T) { play(r) }))
+}
+
 // TestLaws plays random worlds to their end.
 func TestLaws(t *testing.T) {
 	// The failing world is printed whole; a file of it below testdata would be
@@ -750,21 +774,7 @@ func TestLaws(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.nofailfile", "true"))
 	reached := map[string]int{}
 	rapid.Check(t, func(r *rapid.T) {
-		cfg := drawConfig(r)
-		w := &fate{judge: newJudge(r, cfg, start), r: r, calm: pick(r, "calm", 3, 20, 20, 200)}
-		defer func() { r.Logf("%v", w) }() // printed of the failing world alone
-		w.feed(kernel.Start{})
-		w.pending = w.launched > 0
-		if !w.refused {
-			for range pick(r, "length", 5, 40, 80, 80) {
-				w.act()
-				if w.over {
-					break
-				}
-			}
-		}
-		w.finish()
-		for what := range w.reach {
+		for what := range play(r) {
 			reached[what]++
 		}
 	})

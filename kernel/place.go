@@ -113,6 +113,10 @@ func (s *step) accept(k *call, i int, p lifeloop.PayloadEnvelope) {
 		s.record(PayloadSettled{Call: k.ID, Index: i, Placement: lifeloop.ReceiptOnly, Status: lifeloop.Delivered})
 		return
 	}
+	if s.soft.lame {
+		giveUp(lifeloop.PayloadRejected, "the ledger is lost")
+		return
+	}
 	hs := s.hard.Sessions[k.Scope]
 	if hs == nil || hs.Ended || s.hard.Exit != nil {
 		giveUp(lifeloop.PayloadRejected, "the harness session is over")
