@@ -77,6 +77,13 @@ type (
 		Scope int    `json:"scope"`
 		ID    string `json:"id"`
 		Cause string `json:"cause"`
+		// Adopted says that it was live before we came.
+		Adopted bool `json:"adopted,omitempty"`
+	}
+	// FrameAdopted begins a frame that was open before we came.
+	FrameAdopted struct {
+		Frame string `json:"frame"`
+		Turn  string `json:"turn"`
 	}
 	// Bound records that a scope's id became known or changed, and why.
 	Bound struct {
@@ -244,6 +251,7 @@ func (Launching) isFact()            {}
 func (Running) isFact()              {}
 func (Exited) isFact()               {}
 func (HarnessSessionOpened) isFact() {}
+func (FrameAdopted) isFact()         {}
 func (Bound) isFact()                {}
 func (Observed) isFact()             {}
 func (Dispatched) isFact()           {}
@@ -277,6 +285,7 @@ var kinds = []struct {
 	{"running", Running{}},
 	{"exited", Exited{}},
 	{"harness_session_opened", HarnessSessionOpened{}},
+	{"frame_adopted", FrameAdopted{}},
 	{"bound", Bound{}},
 	{"observed", Observed{}},
 	{"dispatched", Dispatched{}},
@@ -344,7 +353,7 @@ type Entry struct {
 // them: a receipt, a move, an effect with a consequence (DECISIONS F3).
 func mustSync(f Fact) bool {
 	switch f := f.(type) {
-	case ActivitySeen, ActivityMoved, SourceNamed, SourceRead, SourceTroubled, Negotiated, Weakened, Asked, Running, Bound, HarnessSessionOpened:
+	case ActivitySeen, ActivityMoved, SourceNamed, SourceRead, SourceTroubled, Negotiated, Weakened, Asked, Running, Bound, HarnessSessionOpened, FrameAdopted:
 		return false
 	case HookHeard:
 		return f.Payloads > 0
@@ -476,8 +485,10 @@ func (k *Kernel) apply(f Fact) {
 		h.Alive, h.Exit = false, &f
 	case HarnessSessionOpened:
 		h.Scope = f.Scope
-		h.Sessions[f.Scope] = &harnessSession{ID: f.ID, Cause: f.Cause}
+		h.Sessions[f.Scope] = &harnessSession{ID: f.ID, Cause: f.Cause, Told: f.Adopted, Started: f.Adopted}
 		h.Level = ""
+	case FrameAdopted:
+		h.Frames = append(h.Frames, frame{ID: f.Frame, Turn: f.Turn, Opened: true})
 	case Bound:
 		h.Sessions[f.Scope].ID = f.ID
 	case Observed:

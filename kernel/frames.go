@@ -125,7 +125,7 @@ func (s *step) prompt(sig telemetry.Signal, h *hook) {
 		s.degrade(hooksCapability, now, claimed, "a prompt's hook was heard again")
 	}
 	id := sig.Turn
-	if id == "" {
+	if id == "" || s.hard.Past[id] || s.hard.frame(id).ID != "" { // a client has, or had, a frame of that name
 		id = s.cfg.NewID("frm_")
 	}
 	s.soft.openedAt = s.now

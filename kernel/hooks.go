@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -37,6 +38,9 @@ func (s *step) hookAsked(in HookAsked) {
 		return
 	}
 	s.heardHook()
+	if s.cfg.OneHook && s.hard.Scope == 0 {
+		s.adopt(in.Call)
+	}
 	for _, sig := range in.Call.Signals {
 		s.signal(sig, h)
 	}
@@ -47,6 +51,26 @@ func (s *step) hookAsked(in HookAsked) {
 	}
 	if h.call.Slot == "" || len(h.waitsFor) == 0 {
 		s.answerHook(h)
+	}
+}
+
+// adopt takes as given what must have been before a hook that is all we hear
+// of a session: it tells what the hook itself tells, and nothing else.
+func (s *step) adopt(call telemetry.HookCall) {
+	began := HarnessSessionOpened{Scope: 1, ID: call.Session, Cause: "unknown", Adopted: true}
+	for _, sig := range call.Signals {
+		if sig.Kind == telemetry.SessionLive {
+			began.Cause, began.Adopted = sig.Cause, false
+		}
+	}
+	s.record(began)
+	if !began.Adopted {
+		s.tell(telling{event: lifeloop.SessionStarting, evidence: by(call.Signals...), data: map[string]any{"cause": began.Cause}})
+	}
+	for _, sig := range call.Signals {
+		if (sig.Kind == telemetry.TurnStop || sig.Kind == telemetry.TurnEnd) && s.top() == nil {
+			s.record(FrameAdopted{Frame: cmp.Or(sig.Turn, s.cfg.NewID("frm_")), Turn: sig.Turn})
+		}
 	}
 }
 

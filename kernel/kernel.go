@@ -216,6 +216,9 @@ type Config struct {
 	Deaf bool
 	// Observing says that nothing was launched: mode telemetry_only.
 	Observing bool
+	// OneHook says that one call of a hook is all there will be: what happened
+	// before is not known, and nothing durable is claimed.
+	OneHook bool
 	// Weak lists capabilities that this launch cannot have, with the reason.
 	Weak []Weakness
 	// Ledger says that facts are kept, so that receipts may be numbered.

@@ -41,7 +41,9 @@ type judge struct {
 	id       string // of the harness session that is open
 	sessions map[int][]lifeloop.Event
 	frames   map[string][]lifeloop.Event
-	open     []string // frames, outermost first
+	open     []string // frames, in the order of their opening
+	parent   map[string]string
+	asking   string // the question of this step
 	sequence map[int]int64
 
 	told     map[string]string         // event id → who must hear it: clients, sorted, joined
@@ -65,7 +67,7 @@ type asked struct {
 
 func newJudge(t require.TestingT, cfg kernel.Config, now time.Time) *judge {
 	return &judge{t: t, cfg: cfg, k: kernel.New(cfg), shadow: kernel.New(cfg), now: now,
-		sessions: map[int][]lifeloop.Event{}, frames: map[string][]lifeloop.Event{}, sequence: map[int]int64{},
+		sessions: map[int][]lifeloop.Event{}, frames: map[string][]lifeloop.Event{}, parent: map[string]string{}, sequence: map[int]int64{},
 		told: map[string]string{}, receipts: map[string]map[string]int{}, issued: map[string]lifeloop.Receipt{},
 		calls: map[string]string{}, flying: map[string]string{}, payloads: map[string]int{}, asked: map[string]*asked{},
 		reach: map[string]int{}}
@@ -82,6 +84,8 @@ func (j *judge) step(in kernel.Input) {
 		}
 	case kernel.LedgerLost:
 		j.lame = true
+	case kernel.FrameAsked:
+		j.asking = in.Ask
 	case kernel.Returned:
 		for client, call := range j.flying {
 			if call == in.Call {
@@ -121,6 +125,7 @@ func (j *judge) step(in kernel.Input) {
 	for _, e := range turn.Effects {
 		j.effect(e)
 	}
+	require.Empty(j.t, j.asking, "who asks is answered at once")
 	at, ok := j.k.Deadline()
 	for id, a := range j.asked {
 		if !a.gone && a.answers == 0 {
@@ -212,10 +217,18 @@ func (j *judge) observed(f kernel.Observed) {
 		j.frames[id] = append(told, r.Event)
 		switch r.Event {
 		case lifeloop.FrameOpening:
+			require.NotContains(j.t, j.open, id)
+			if p := r.FrameContext.ParentFrameID; p != nil {
+				require.Contains(j.t, j.open, *p, "the parent of %s", id)
+				j.parent[id] = *p
+				j.reach["frame inside another"]++
+			}
 			j.open = append(j.open, id)
 		case lifeloop.FrameEnded:
-			require.Equal(j.t, j.open[len(j.open)-1], id, "innermost first")
-			j.open = j.open[:len(j.open)-1]
+			for _, other := range j.open {
+				require.NotEqual(j.t, id, j.parent[other], "%s outlives its parent: innermost first", other)
+			}
+			j.open = slices.DeleteFunc(j.open, func(s string) bool { return s == id })
 			j.reach[fmt.Sprint("frame ", r.Data["outcome"])]++
 		}
 	case r.Event == lifeloop.ContextPressureObserved, r.Event == lifeloop.ContextCompacted:
@@ -289,6 +302,10 @@ func (j *judge) effect(e kernel.Effect) {
 		require.Positive(j.t, e.Timeout)
 		require.NotContains(j.t, j.flying, e.Client, "one call in flight per client")
 		j.flying[e.Client] = e.Call
+	case kernel.Reply:
+		require.Equal(j.t, j.asking, e.Ask)
+		j.asking = ""
+		j.reach["reply "+string(e.Failure)]++
 	case kernel.Cancel:
 		for client, call := range j.flying {
 			if call == e.Call {
@@ -619,7 +636,7 @@ func (w *fate) act() {
 	what := []string{"signal", "signal", "signal", "wake", "wake", "trouble"}
 	if !w.cfg.Observing {
 		what = append(what, "hook", "hook", "hook", "hook", "answer", "answer", "answer", "answer", "answer", "answer", "close", "close", "close",
-			"output")
+			"output", "frame", "frame")
 		if chance(r, "rare", w.calm) {
 			what = []string{"rare", "stale answer"}
 		}
@@ -655,6 +672,16 @@ func (w *fate) act() {
 		// Whoever has an answer tells what became of it; whoever has none may leave.
 		id := fmt.Sprint("h", pick(r, "which", w.hooks, w.hooks, max(0, w.hooks-1), w.hooks/2))
 		w.feed(kernel.HookClosed{Hook: id, Delivered: !chance(r, "not delivered", 3) && w.asked[id] != nil && w.asked[id].answers > 0})
+	case "frame":
+		in := kernel.FrameAsked{Ask: "a1", Open: !chance(r, "close", 3), Outcome: pick(r, "outcome", "", "failed", "oh")}
+		in.Frame = pick(r, "frame", "c1", "c2", "c3", fmt.Sprint("c", w.hooks), fmt.Sprint("p", w.turns+1), "")
+		if !in.Open && len(w.open) > 0 && !chance(r, "another frame", 4) {
+			in.Frame = pick(r, "open frame", w.open...)
+		}
+		if in.Open && len(w.open) > 0 && !chance(r, "no parent", 3) {
+			in.Parent = pick(r, "parent", append(w.open, "c9")...)
+		}
+		w.feed(in)
 	case "output":
 		w.feed(kernel.OutputSeen{Total: int64(w.hooks)})
 	case "rare":
@@ -737,6 +764,7 @@ var depth = []string{
 	"state REJECTED", "state PAUSED", "state ABORTED", "state COMPLETED", "state FAILED",
 	"scope 2", "frame completed", "frame failed", "frame interrupted", "frame abandoned",
 	"fact bound", "fact placing", "fact source_read", "fact drain_began", "fact weakened", "fact call_over",
+	"frame inside another", "reply ", "reply state_conflict", "reply invalid_request",
 	"event context.pressure_observed", "event context.compacted", "event capability.degraded", "event supervisor.tick", "event receipt.emitted", "event receipt.gap_detected",
 	"receipt observed", "receipt delivered", "receipt skipped", "receipt degraded", "receipt failed", "receipt client_busy", "receipt queue_full",
 	"settled delivered ", "settled skipped expired", "settled failed the hook was gone before the answer was written",

@@ -56,7 +56,7 @@ func (s *step) frameRefusal(in FrameAsked) (lifeloop.FailureClass, string) {
 	switch {
 	case s.soft.lame:
 		return lifeloop.InternalError, "the ledger is lost, and nothing is acted on any more"
-	case hs == nil || !hs.Started || hs.Ended || s.hard.Exit != nil:
+	case hs == nil || !hs.Started || hs.Ending || s.hard.Exit != nil:
 		return lifeloop.StateConflict, "no harness session is live"
 	case in.Open && s.hard.frame(in.Frame).ID != "":
 		return lifeloop.StateConflict, fmt.Sprintf("frame %s is open already", in.Frame)

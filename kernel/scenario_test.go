@@ -82,6 +82,7 @@ func (w *world) command(d *datadriven.TestData) string {
 		call.Signals = w.signals(d, "hook", rest)
 		for i := range call.Signals {
 			call.Signals[i].Detail = call.Event
+			call.Session = call.Signals[i].Session
 		}
 		return w.step(kernel.HookAsked{Hook: fmt.Sprint("h", w.hooks), Call: call, Deadline: w.now.Add(wait)})
 	case "written", "gone":
@@ -171,6 +172,8 @@ func (w *world) configure(d *datadriven.TestData) {
 			cfg.Hooks, cfg.Synth.Hooks = true, true
 		case "deaf":
 			cfg.Deaf = true
+		case "one-hook":
+			cfg.OneHook, cfg.Ledger = true, false
 		case "observing":
 			cfg.Observing, cfg.Ledger = true, false
 		case "id":

@@ -27,7 +27,7 @@ func (s *step) start() {
 		return
 	}
 	s.move(session.Running, "approved")
-	if s.cfg.Observing {
+	if s.cfg.Observing || s.cfg.OneHook {
 		return
 	}
 	s.activeBy("starting", "wrapper", "launch")
@@ -245,8 +245,9 @@ func (s *step) sourcesDrained() {
 		return
 	}
 	switch {
-	case s.cfg.Observing:
+	case s.cfg.Observing || s.cfg.OneHook:
 		s.flushSynth() // what is open stays open: nothing was seen of its end
+		s.giveUpScope(s.hard.Scope, "no slot is left")
 	case !s.current().Ended:
 		s.over(s.endReason(), own("process: "+s.endReason()))
 	}
@@ -312,7 +313,7 @@ func (s *step) finish() {
 	switch h := &s.hard; {
 	case h.State == session.Aborting:
 		s.move(session.Aborted, signalName(h.AbortBy))
-	case h.Exit != nil && h.Exit.Code == 0 && h.Exit.Signal == 0 && !h.Exit.Lost, s.cfg.Observing:
+	case h.Exit != nil && h.Exit.Code == 0 && h.Exit.Signal == 0 && !h.Exit.Lost, s.cfg.Observing, s.cfg.OneHook:
 		s.ended(session.Completed)
 	default:
 		s.ended(session.Failed)

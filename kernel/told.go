@@ -195,8 +195,11 @@ func (s *step) ids() (run, task *string) {
 		r := s.hard.Run
 		run = &r
 	}
-	t := s.cfg.Session
-	return run, &t
+	if !s.cfg.OneHook {
+		t := s.cfg.Session
+		task = &t
+	}
+	return run, task
 }
 
 // returned folds the outcome of one dispatch.
