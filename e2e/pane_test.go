@@ -36,6 +36,7 @@ func TestScreen(t *testing.T) {
 			},
 			quit: func(p *pane) {
 				p.tmux("send-keys", "-t", "e2e", "-l", "/exit")
+				p.picture("Exit the CLI") // the menu of commands
 				p.tmux("send-keys", "-t", "e2e", "Enter")
 			},
 		},
