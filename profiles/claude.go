@@ -194,7 +194,9 @@ func claudeSettings(line claudeLine, dir string, h Host) (injectedSettings, stri
 		return injectedSettings{}, "bare mode runs no hooks"
 	case line.has("--safe-mode") || truthy(h.getenv("CLAUDE_CODE_SAFE_MODE")):
 		return injectedSettings{}, "safe mode runs no hooks"
-	case !utf8.ValidString(h.Exe):
+	case len(h.Hook) == 0:
+		return injectedSettings{}, "there is no program for hooks to call"
+	case !utf8.ValidString(hookCommand(h.Hook, "")):
 		return injectedSettings{}, "this program's path is not UTF-8 and cannot be written into settings"
 	}
 	user, reason := flagSettings(line, h)
@@ -211,13 +213,13 @@ func claudeSettings(line claudeLine, dir string, h Host) (injectedSettings, stri
 		return injectedSettings{}, "the machine's managed settings allow only their own hooks"
 	}
 
-	merged, err := mergeHooks(user, claudeHooks(h.Exe))
+	merged, err := mergeHooks(user, claudeHooks(h.Hook))
 	if err != nil {
 		return injectedSettings{}, "the file given with --settings cannot be merged: " + err.Error()
 	}
 	var out injectedSettings
 	if h.Terminal && !line.has("--print", "--init-only") {
-		ours, reason := statusline(managed, layers, h.Exe)
+		ours, reason := statusline(managed, layers, h.Hook)
 		if reason == "" {
 			merged["statusLine"] = ours
 			out.statusline = true
@@ -232,7 +234,7 @@ func claudeSettings(line claudeLine, dir string, h Host) (injectedSettings, stri
 // statusline makes the status line that runs the user's own behind ours, or
 // says why there can be none. Where they have none we add none: even one that
 // prints nothing takes the hint about shortcuts off the screen.
-func statusline(managed, layers []settings, exe string) (json.RawMessage, string) {
+func statusline(managed, layers []settings, hook []string) (json.RawMessage, string) {
 	if _, locked := first(managed, "statusLine"); locked {
 		return nil, "the machine's managed settings hold the status line"
 	}
@@ -240,7 +242,7 @@ func statusline(managed, layers []settings, exe string) (json.RawMessage, string
 	if !ok {
 		return nil, "the user has no status line, and one of ours would change the screen"
 	}
-	ours, ok := chain(theirs, exe)
+	ours, ok := chain(theirs, hook)
 	if !ok {
 		return nil, "the user's status line is not a command"
 	}

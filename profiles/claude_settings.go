@@ -26,10 +26,10 @@ type hookGroup struct {
 }
 
 // claudeHooks is what we inject: for every event one group that matches all.
-func claudeHooks(exe string) map[string]hookGroup {
+func claudeHooks(hook []string) map[string]hookGroup {
 	hooks := map[string]hookGroup{}
 	for _, t := range claudeTimeouts {
-		hooks[t.event] = hookGroup{[]hookCall{{"command", hookCommand(exe, t.event), t.seconds}}}
+		hooks[t.event] = hookGroup{[]hookCall{{"command", hookCommand(hook, t.event), t.seconds}}}
 	}
 	return hooks
 }
@@ -62,7 +62,7 @@ func mergeHooks(user settings, ours map[string]hookGroup) (settings, error) {
 
 // chain makes the user's status line one that tells us first and then runs
 // theirs. Its other members, such as the padding, stay.
-func chain(theirs json.RawMessage, exe string) (json.RawMessage, bool) {
+func chain(theirs json.RawMessage, hook []string) (json.RawMessage, bool) {
 	var members settings
 	var line struct{ Type, Command string }
 	if json.Unmarshal(theirs, &members) != nil || json.Unmarshal(theirs, &line) != nil {
@@ -71,7 +71,7 @@ func chain(theirs json.RawMessage, exe string) (json.RawMessage, bool) {
 	if line.Type != "command" || line.Command == "" {
 		return nil, false
 	}
-	members["command"] = encode(hookCommand(exe, "Statusline") + " --then " + quote(line.Command))
+	members["command"] = encode(hookCommand(hook, "Statusline") + " --then " + quote(line.Command))
 	return encode(members), true
 }
 

@@ -95,7 +95,7 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 			}
 			continue
 		}
-		command := hookCommand(h.Exe, hook.event)
+		command := hookCommand(h.Hook, hook.event)
 		ours = append(ours, "-c", fmt.Sprintf("hooks.%s=[{hooks=[{type=\"command\",command=%s,timeout=%d}]}]",
 			hook.event, tomlString(command), hook.seconds))
 		state = append(state, fmt.Sprintf("%s={trusted_hash=%s}",
@@ -129,7 +129,9 @@ func codexHookless(line codexLine, h Host) string {
 		return "the command line sets hooks as a whole"
 	case line.overrides("hooks.state"):
 		return "the command line sets hooks.state, which would leave our hooks untrusted"
-	case !utf8.ValidString(h.Exe):
+	case len(h.Hook) == 0:
+		return "there is no program for hooks to call"
+	case !utf8.ValidString(hookCommand(h.Hook, "")):
 		return "this program's path is not UTF-8 and cannot be written into an override"
 	case codexHooksOff(line, h):
 		return "the user has turned the feature hooks off"

@@ -25,7 +25,7 @@ func newWorld(adapter string) *world {
 	w.host = Host{
 		Env:       []string{"HOME=/home/dev", "PATH=/bin"},
 		Dir:       "/home/dev/project",
-		Exe:       "/opt/ll",
+		Hook:      []string{"/opt/ll", "hook"},
 		RunDir:    "/run/ll",
 		Socket:    "/run/ll/door",
 		SessionID: "ll-1",
@@ -113,7 +113,7 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 	var b strings.Builder
 	argv := l.Argv
 	if !full {
-		argv = withoutCodexHooks(argv, h.Exe)
+		argv = withoutCodexHooks(argv, h.Hook)
 	}
 	for i, a := range argv {
 		if a == "" || strings.ContainsAny(a, " '\"\n") {
@@ -134,7 +134,7 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 	for _, f := range l.Files {
 		data := string(f.Data)
 		if !full {
-			data = withoutClaudeHooks(t, f.Data, h.Exe)
+			data = withoutClaudeHooks(t, f.Data, h.Hook)
 		}
 		fmt.Fprintf(&b, "file: %s %s\n", f.Path, strings.TrimSpace(data))
 	}
@@ -172,7 +172,7 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 
 // withoutCodexHooks takes out the overrides that a launch has when nothing
 // stands in their way, and says in one word how many there were.
-func withoutCodexHooks(argv []string, exe string) []string {
+func withoutCodexHooks(argv, hook []string) []string {
 	var out []string
 	hooks := 0
 	for i := 0; i < len(argv); i++ {
@@ -182,7 +182,7 @@ func withoutCodexHooks(argv []string, exe string) []string {
 				i++
 				continue
 			}
-			if strings.Contains(argv[i+1], tomlString(quote(exe) + " hook ")[1:12]) {
+			if strings.Contains(argv[i+1], strings.Trim(tomlString(hookCommand(hook, "")), `"`)) {
 				hooks++
 				i++
 				continue
@@ -195,7 +195,7 @@ func withoutCodexHooks(argv []string, exe string) []string {
 
 // withoutClaudeHooks takes the injected groups out of a settings file, having
 // seen that each of them is there, whole and last.
-func withoutClaudeHooks(t *testing.T, data []byte, exe string) string {
+func withoutClaudeHooks(t *testing.T, data []byte, hook []string) string {
 	t.Helper()
 	var file struct {
 		Hooks map[string][]json.RawMessage
@@ -203,7 +203,7 @@ func withoutClaudeHooks(t *testing.T, data []byte, exe string) string {
 	var members map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(data, &file))
 	require.NoError(t, json.Unmarshal(data, &members))
-	for event, want := range claudeHooks(exe) {
+	for event, want := range claudeHooks(hook) {
 		groups := file.Hooks[event]
 		require.NotEmpty(t, groups, event)
 		require.JSONEq(t, string(encode(want)), string(groups[len(groups)-1]), event)

@@ -17,7 +17,7 @@ import (
 
 // No hook of the user's is lost, none changes places, nothing else changes.
 func TestMergeLosesNothing(t *testing.T) {
-	injected := claudeHooks("/opt/ll")
+	injected := claudeHooks([]string{"/opt/ll", "hook"})
 	events := append(slices.Collect(maps.Keys(injected)), "Setup", "PreToolUse", "some new event")
 	slices.Sort(events)
 	group := rapid.Custom(func(t *rapid.T) json.RawMessage {
@@ -188,7 +188,7 @@ func FuzzPrepare(f *testing.F) {
 			t.Skip("no program")
 		}
 		host := Host{
-			Env: []string{"HOME=/h", "LIFELOOP_SOCKET=/outer", "A=b"}, Dir: "/d", Exe: "/opt/ll", RunDir: "/run/ll",
+			Env: []string{"HOME=/h", "LIFELOOP_SOCKET=/outer", "A=b"}, Dir: "/d", Hook: []string{"/opt/ll", "hook"}, RunDir: "/run/ll",
 			Socket: "/door", SessionID: "s", NewID: "n", Terminal: terminal,
 			ReadFile: func(path string) ([]byte, error) {
 				if path == "" {
@@ -270,24 +270,26 @@ func FuzzQuote(f *testing.F) {
 	})
 }
 
-// What the hook command says is what the shell starts: this program, the word
-// hook, the event, and for a status line the user's own command as one word.
+// What the hook command says is what the shell starts: our program and its
+// words, the event, and for a status line the user's own command as one word.
 func TestHookCommandInTheShell(t *testing.T) {
 	const user = `printf '%s' "it's $HOME"; exit 3`
-	raw, ok := chain(encode(map[string]any{"type": "command", "command": user, "padding": 1}), "/opt/it's/ll")
-	require.True(t, ok)
-	var line struct {
-		Command string
-		Padding int
-	}
-	require.NoError(t, json.Unmarshal(raw, &line))
-	if line.Padding != 1 {
-		t.Errorf("padding %d, want 1", line.Padding)
-	}
-	out, err := exec.Command("sh", "-c", `printf '<%s>' `+line.Command).Output()
-	require.NoError(t, err)
-	if want := "</opt/it's/ll><hook><Statusline><--then><" + user + ">"; string(out) != want {
-		t.Errorf("the shell reads %s, want %s", out, want)
+	for _, hook := range [][]string{{"/opt/it's/ll", "hook"}, {"/opt/it's/ll-hook"}, {"/opt/ll", "two words", "", "$x", "-v"}} {
+		raw, ok := chain(encode(map[string]any{"type": "command", "command": user, "padding": 1}), hook)
+		require.True(t, ok)
+		var line struct {
+			Command string
+			Padding int
+		}
+		require.NoError(t, json.Unmarshal(raw, &line))
+		if line.Padding != 1 {
+			t.Errorf("padding %d, want 1", line.Padding)
+		}
+		out, err := exec.Command("sh", "-c", `printf '<%s>' `+line.Command).Output()
+		require.NoError(t, err)
+		if want := "<" + strings.Join(hook, "><") + "><Statusline><--then><" + user + ">"; string(out) != want {
+			t.Errorf("the shell reads %s, want %s", out, want)
+		}
 	}
 }
 

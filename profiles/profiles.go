@@ -15,7 +15,8 @@ package profiles
 type Host struct {
 	Env       []string // the wrapper's own environment
 	Dir       string   // working folder of the launch, absolute
-	Exe       string   // absolute path of this program, to be called back as `Exe hook EVENT`
+	Exe       string   // absolute path of this program
+	Hook      []string // the words that a harness calls us back by, an event behind them; the first an absolute path
 	RunDir    string   // absolute; a 0700 folder of ours that Launch.Files may lie in
 	Socket    string   // the session's door, told to the harness's children as LIFELOOP_SOCKET
 	SessionID string   // the wrapper's session id (LIFELOOP_SESSION_ID)

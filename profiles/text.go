@@ -18,9 +18,17 @@ func word(s string) (word, rest string) {
 	return s[:len(s)-len(rest)], rest
 }
 
-// hookCommand is the shell line by which a harness calls us back.
-func hookCommand(exe, event string) string {
-	return quote(exe) + " hook " + event
+// hookCommand is the shell line by which a harness calls us back: the words of
+// hook, those quoted that are more than a bare word, and the event.
+func hookCommand(hook []string, event string) string {
+	var line strings.Builder
+	for _, w := range hook {
+		if bare, rest := word(w); bare == "" || rest != "" {
+			w = quote(w)
+		}
+		line.WriteString(w + " ")
+	}
+	return line.String() + event
 }
 
 // encode is JSON without HTML escaping: a harness that hashes or refuses

@@ -65,8 +65,8 @@ func TestCodexTrustsWhatIsInjected(t *testing.T) {
 	require.Len(t, told.Hooks, len(codexHooks))
 
 	p, _ := For("codex")
-	const exe = `/opt/it's "quoted" & <odd>/lifeloop-wrap`
-	l, err := p.Prepare([]string{"codex"}, Host{Exe: exe})
+	hook := []string{`/opt/it's "quoted" & <odd>/lifeloop-wrap`, "hook"}
+	l, err := p.Prepare([]string{"codex"}, Host{Hook: hook})
 	require.NoError(t, err)
 	state := l.Argv[len(l.Argv)-1]
 	for i, h := range told.Hooks {
@@ -77,9 +77,9 @@ func TestCodexTrustsWhatIsInjected(t *testing.T) {
 			t.Errorf("the launch does not have %s", want)
 		}
 		snake := strings.Split(h.Key, ":")[1]
-		for _, hook := range codexHooks {
-			if hook.snake == snake && h.Command != hookCommand(exe, hook.event) {
-				t.Errorf("hook %d: Codex read %s, we meant %s", i, h.Command, hookCommand(exe, hook.event))
+		for _, ours := range codexHooks {
+			if ours.snake == snake && h.Command != hookCommand(hook, ours.event) {
+				t.Errorf("hook %d: Codex read %s, we meant %s", i, h.Command, hookCommand(hook, ours.event))
 			}
 		}
 	}

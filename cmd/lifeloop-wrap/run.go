@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"reflect"
@@ -291,7 +292,7 @@ func (s *session) prepare(p profiles.Profile, argv []string, pty, noHooks bool) 
 	if err != nil {
 		return profiles.Launch{}, refused(lifeloop.InternalError, "find the working directory: %v", err)
 	}
-	l, err := p.Prepare(argv, profiles.Host{Env: os.Environ(), Dir: dir, Exe: exe, RunDir: s.dir, Socket: s.door.Path(),
+	l, err := p.Prepare(argv, profiles.Host{Env: os.Environ(), Dir: dir, Exe: exe, Hook: hookWords(exe), RunDir: s.dir, Socket: s.door.Path(),
 		SessionID: s.id, NewID: uuid.NewString(), Terminal: pty, NoHooks: noHooks, ReadFile: os.ReadFile})
 	if err != nil {
 		return l, refused(lifeloop.AdapterUnavailable, "prepare %s: %v", p.Adapter, err)
@@ -302,6 +303,25 @@ func (s *session) prepare(p profiles.Profile, argv []string, pty, noHooks bool) 
 		}
 	}
 	return l, nil
+}
+
+// hookWords are the words by which a harness is told to call us back: the
+// small program if it lies beside exe, for it starts sooner, else exe again.
+//
+// Its version is not asked for, which would cost each run a start of it. The
+// two are built and installed together, and no harm is done where one of them
+// is older: control's protocol passes over what it does not know and refuses
+// what it cannot do, and a hook that is refused fails open.
+func hookWords(exe string) []string {
+	small := filepath.Join(filepath.Dir(exe), "lifeloop-hook")
+	// A link is somebody's arrangement, and may lead to anything. (In exe the
+	// kernel has followed them all.)
+	if info, err := os.Lstat(small); err == nil && info.Mode().IsRegular() {
+		if _, err := exec.LookPath(small); err == nil { // it may be started
+			return []string{small}
+		}
+	}
+	return []string{exe, "hook"}
 }
 
 func (s *session) kernelConfig(m lifeloop.Manifest, l profiles.Launch, argv []string, pty, keeps bool) kernel.Config {

@@ -22,11 +22,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lifeloop/internal/fakeharness"
+	"lifeloop/internal/hook"
 	"lifeloop/testdata/fakeclient/fakeclienttest"
 )
 
 // The scripts in testdata/script are run with this test binary in the place of
-// every program: the product by its own name, and the scripted harness under
+// every program: the product by its own names, and the scripted harness under
 // the names of the real ones. Only the scripted client is built: it shares no
 // code with the product.
 func TestMain(m *testing.M) {
@@ -41,6 +42,7 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(m, map[string]func(){
 		"lifeloop-wrap": main,
+		"lifeloop-hook": func() { os.Exit(hook.Main(os.Args[1:])) }, // all there is in its main
 		"fakeharness":   standIn,
 		"claude":        standIn,
 		"codex":         standIn,

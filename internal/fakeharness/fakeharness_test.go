@@ -171,7 +171,7 @@ func TestCodexDemo(t *testing.T) {
 	profile, ok := profiles.For("codex")
 	require.True(t, ok)
 	launch, err := profile.Prepare([]string{"codex", "--story", "codex-demo", "--speed", "100"}, profiles.Host{
-		Env: []string{"HOME=" + p.home}, Dir: p.dir, Exe: p.hook, RunDir: p.dir, Socket: "/none", SessionID: "s", Terminal: true, ReadFile: os.ReadFile,
+		Env: []string{"HOME=" + p.home}, Dir: p.dir, Hook: []string{p.hook, "hook"}, RunDir: p.dir, Socket: "/none", SessionID: "s", Terminal: true, ReadFile: os.ReadFile,
 	})
 	require.NoError(t, err)
 	cmd := p.command(t, "codex", launch.Argv[1:]...)
@@ -211,7 +211,7 @@ func TestPreparedClaude(t *testing.T) {
 	profile, ok := profiles.For("claude")
 	require.True(t, ok)
 	launch, err := profile.Prepare([]string{"claude", "--script-json", `{"start":{}}{"turn":{"prompt":"p","answer":"a","used":5}}{"end":"prompt_input_exit"}`}, profiles.Host{
-		Env: []string{"HOME=" + p.home}, Dir: p.dir, Exe: p.hook, RunDir: p.home, Socket: "/none", SessionID: "s",
+		Env: []string{"HOME=" + p.home}, Dir: p.dir, Hook: []string{p.hook, "hook"}, RunDir: p.home, Socket: "/none", SessionID: "s",
 		NewID: "5e551011-0000-4000-8000-000000000002", Terminal: true, ReadFile: os.ReadFile,
 	})
 	require.NoError(t, err)
