@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"os"
 	"os/signal"
 	"sort"
 	"strings"
@@ -361,18 +360,18 @@ beyond the newest N. With neither flag it removes nothing.`,
 			if err != nil {
 				return err
 			}
+			st.sweep()
 			list, err := st.list()
 			if err != nil {
 				return err
 			}
-			left := len(list)
-			for _, k := range list {
+			for i, k := range list { // the oldest first
 				old := cmd.Flags().Changed("older-than") && time.Since(k.StartedAt) > older
-				many := keep >= 0 && left > keep
+				many := keep >= 0 && i < len(list)-keep
 				if k.Liveness == "live" || !old && !many {
 					continue
 				}
-				err := removeSession(k.dir)
+				err := st.remove(k.SessionID)
 				var locked *durable.LockedError
 				if errors.As(err, &locked) || errors.Is(err, fs.ErrNotExist) {
 					continue // it has come to life, or another prune was faster
@@ -380,7 +379,6 @@ beyond the newest N. With neither flag it removes nothing.`,
 				if err != nil {
 					return err
 				}
-				left--
 				if _, err := fmt.Fprintln(cmd.OutOrStdout(), k.SessionID); err != nil {
 					return err
 				}
@@ -391,17 +389,6 @@ beyond the newest N. With neither flag it removes nothing.`,
 	cmd.Flags().DurationVar(&older, "older-than", 0, "sessions that began longer ago than `D`")
 	cmd.Flags().IntVar(&keep, "keep", -1, "keep the newest `N`")
 	return cmd
-}
-
-// removeSession removes a session's folder, holding its ledger's lock so that
-// nobody can begin to write there meanwhile.
-func removeSession(dir string) error {
-	release, err := ledger.Hold(dir)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return os.RemoveAll(dir)
 }
 
 func configCmd(g *globals) *cobra.Command {

@@ -33,20 +33,39 @@ type kept struct {
 	damage error
 }
 
+// pruned begins the name of a folder that is being removed.
+const pruned = ".pruned-"
+
+// names are the sessions that there are folders of. No folder is no session.
+func (s store) names() ([]string, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
 // list reads every session, the oldest first.
 func (s store) list() ([]kept, error) {
-	folders, err := os.ReadDir(s.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	names, err := s.names()
 	if err != nil {
 		return nil, err
 	}
 	var all []kept
-	for _, f := range folders {
-		if f.IsDir() {
-			all = append(all, s.read(f.Name()))
+	for _, name := range names {
+		k := s.read(name)
+		if k.damage != nil {
+			if _, err := os.Stat(k.dir); errors.Is(err, fs.ErrNotExist) {
+				continue // pruned while we were looking
+			}
 		}
+		all = append(all, k)
 	}
 	sort.SliceStable(all, func(i, j int) bool { return all[i].StartedAt.Before(all[j].StartedAt) })
 	return all, nil
@@ -110,18 +129,17 @@ func decoded(entries iter.Seq2[ledger.Entry, error], from uint64) iter.Seq2[kern
 
 // find resolves SESSION: an id, a unique prefix of one, or "last".
 func (s store) find(name string) (string, error) {
-	folders, err := os.ReadDir(s.dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	names, err := s.names()
+	if err != nil {
 		return "", err
 	}
 	var matches []string
-	for _, f := range folders {
+	for _, id := range names {
 		switch {
-		case !f.IsDir():
-		case f.Name() == name:
+		case id == name:
 			return name, nil
-		case name == "last" || name != "" && strings.HasPrefix(f.Name(), name):
-			matches = append(matches, f.Name())
+		case name == "last" || name != "" && strings.HasPrefix(id, name):
+			matches = append(matches, id)
 		}
 	}
 	switch {
@@ -130,7 +148,9 @@ func (s store) find(name string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return all[len(all)-1].SessionID, nil
+		if len(all) > 0 { // else the last one has been pruned meanwhile
+			return all[len(all)-1].SessionID, nil
+		}
 	case len(matches) == 1:
 		return matches[0], nil
 	case len(matches) > 1:
@@ -138,4 +158,29 @@ func (s store) find(name string) (string, error) {
 			withHint("give more of the id; lifeloop-wrap ps --all lists them")
 	}
 	return "", no(lifeloop.InvalidRequest, "no session %q in %s", name, s.dir).withHint("lifeloop-wrap ps --all lists the sessions")
+}
+
+// remove removes a session for good. It holds the ledger's lock, so that
+// nobody can begin to write there meanwhile, and takes the folder out of sight
+// in one step, so that nobody finds half a session.
+func (s store) remove(id string) error {
+	release, err := ledger.Hold(s.path(id))
+	if err != nil {
+		return err
+	}
+	defer release()
+	away := s.path(pruned + id)
+	if err := os.Rename(s.path(id), away); err != nil {
+		return err
+	}
+	return os.RemoveAll(away)
+}
+
+// sweep removes what a remove that was interrupted has left. Another one may
+// be at it this moment: what cannot be removed is left for the next time.
+func (s store) sweep() {
+	left, _ := filepath.Glob(s.path(pruned + "*"))
+	for _, dir := range left {
+		_ = os.RemoveAll(dir)
+	}
 }
