@@ -186,6 +186,11 @@ func (s *step) abortAsked(in AbortAsked) {
 	}
 	again := s.hard.AbortBy != 0
 	s.record(AbortRequested(in))
+	if s.cfg.OneHook { // its time is up
+		s.sourcesDrained()
+		s.drainOver()
+		return
+	}
 	if again {
 		if s.hard.Alive {
 			s.stop(sigKILL, true)

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"reflect"
@@ -42,14 +43,21 @@ func readInput(cmd *cobra.Command, name string) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	data, err := io.ReadAll(io.LimitReader(in, maxInput+1))
-	switch {
-	case err != nil:
+	data, err := readBounded(in)
+	if err != nil {
 		return nil, no(lifeloop.InvalidRequest, "read %s: %v", name, err)
-	case len(data) > maxInput:
-		return nil, no(lifeloop.InvalidRequest, "%s: more than %d MiB", name, maxInput>>20)
 	}
 	return data, nil
+}
+
+var errTooLarge = fmt.Errorf("more than %d MiB", maxInput>>20)
+
+func readBounded(in io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(in, maxInput+1))
+	if err == nil && len(data) > maxInput {
+		return nil, errTooLarge
+	}
+	return data, err
 }
 
 // problemsOf lists what is wrong with a document, each with its path.

@@ -28,6 +28,9 @@ func main() {
 		case "guard":
 			os.Exit(harness.GuardMain())
 		case "hook":
+			if adapter, event, ok := isHostHook(os.Args[2:]); ok {
+				os.Exit(hostHook(adapter, event, os.Stdin, os.Stdout))
+			}
 			os.Exit(hook.Main(os.Args[2:]))
 		case demoClient:
 			os.Exit(demoClientMain(os.Stdin, os.Stdout))

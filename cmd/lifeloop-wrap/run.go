@@ -339,13 +339,9 @@ func (s *session) kernelConfig(m lifeloop.Manifest, l profiles.Launch, argv []st
 	for _, w := range l.Weak {
 		c.Weak = append(c.Weak, kernel.Weakness{Capability: w.Capability, Reason: w.Reason})
 	}
-	for _, cl := range s.cfg.Clients {
+	c.Clients = kernelClients(s.cfg.Clients)
+	for _, cl := range c.Clients {
 		c.Began.Clients = append(c.Began.Clients, cl.ID)
-		k := kernel.Client{ID: cl.ID, Events: map[lifeloop.Event]bool{}, Timeout: cl.Timeout, Wants: wants(cl.Requires)}
-		for _, e := range lifeloop.Events() {
-			k.Events[e] = config.Match(cl.Events, string(e))
-		}
-		c.Clients = append(c.Clients, k)
 	}
 	return c
 }

@@ -1,0 +1,107 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+
+	"lifeloop/dispatch"
+	"lifeloop/internal/config"
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/manifests"
+	"lifeloop/profiles"
+	"lifeloop/supervisor"
+	"lifeloop/synth"
+	"lifeloop/telemetry"
+)
+
+// A hook that `host apply` installed is called without a wrapper: one
+// invocation hears, dispatches and answers. "Negotiation happens inside the
+// existing synchronous command invocation." Nothing is kept, so nothing
+// durable is claimed.
+//
+// It fails open, as every hook of ours: whatever goes wrong, the harness goes
+// on. Below a wrapper it does nothing, for the wrapper has hooks of its own.
+
+// hostHookTime is what the installed hooks have, less what a start takes.
+const hostHookTime = 4500 * time.Millisecond
+
+// isHostHook finds `--host ADAPTER EVENT` among the arguments of hook.
+func isHostHook(args []string) (adapter, event string, ok bool) {
+	if len(args) != 3 || args[0] != "--host" {
+		return "", "", false
+	}
+	return args[1], args[2], true
+}
+
+func hostHook(adapter, event string, stdin io.Reader, stdout *os.File) int {
+	deadline := time.Now().Add(hostHookTime)
+	// Read in any case: a harness may not expect that its hook closes the pipe.
+	input, err := readBounded(stdin)
+	if err != nil || os.Getenv("LIFELOOP_SOCKET") != "" {
+		return 0
+	}
+	profile, ok := profiles.For(adapter)
+	manifest, known := manifests.Get(adapter)
+	if !ok || !known || profile.HookDecoder == "" {
+		return 0
+	}
+	call, err := telemetry.DecodeHook(profile.HookDecoder, event, input)
+	if err != nil {
+		return 0
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return 0
+	}
+	cfg, _, err := config.Load(config.Options{Getenv: os.Getenv, WorkDir: dir, ReadFile: os.ReadFile})
+	if err != nil || len(cfg.Clients) == 0 {
+		return 0
+	}
+	k := kernel.New(kernel.Config{
+		Session: uuid.NewString(), Manifest: manifest, OneHook: true, Wants: wants(cfg.Requires), Clients: kernelClients(cfg.Clients),
+		Synth:       synth.Config{Moderate: cfg.Pressure.Moderate, High: cfg.Pressure.High, Critical: cfg.Pressure.Critical, Hysteresis: cfg.Pressure.Hysteresis},
+		ClientDrain: time.Until(deadline), NewID: func(prefix string) string { return prefix + uuid.NewString() },
+	})
+	clients := map[string]supervisor.Client{}
+	for _, c := range cfg.Clients {
+		one, err := dispatch.NewOneshot(dispatch.Config{ID: c.ID, Command: c.Command, Timeout: c.Timeout,
+			Env: append(os.Environ(), "LIFELOOP_CLIENT_ID="+c.ID)})
+		if err != nil {
+			return 0
+		}
+		clients[c.ID] = one
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	_ = supervisor.OneHook(ctx, k, supervisor.Ports{Clients: clients, Answer: profile.Answer}, call, deadline, func(answer []byte) bool {
+		if len(answer) == 0 {
+			return true
+		}
+		_ = stdout.SetWriteDeadline(deadline) // where the file heeds one
+		n, err := stdout.Write(answer)
+		return err == nil && n == len(answer)
+	}) // fails open
+	return 0
+}
+
+// kernelClients are the configured clients as the kernel sees them.
+func kernelClients(clients []config.Client) []kernel.Client {
+	var out []kernel.Client
+	for _, c := range clients {
+		k := kernel.Client{ID: c.ID, Events: map[lifeloop.Event]bool{}, Timeout: c.Timeout, Wants: wants(c.Requires)}
+		for _, e := range lifeloop.Events() {
+			k.Events[e] = config.Match(c.Events, string(e))
+		}
+		out = append(out, k)
+	}
+	return out
+}
