@@ -1,6 +1,7 @@
 package synth_test
 
 import (
+	"flag"
 	"fmt"
 	"strconv"
 	"strings"
@@ -163,6 +164,14 @@ func tell(o synth.Observation) string {
 	return fmt.Sprintf("unknown %T\n", o)
 }
 
+// check is rapid's, which prints a failing world whole: a file of it below
+// testdata would be taken for a scenario.
+func check(t *testing.T, law func(*rapid.T)) {
+	t.Helper()
+	require.NoError(t, flag.Set("rapid.nofailfile", "true"))
+	rapid.Check(t, law)
+}
+
 // levels are the levels from the lowest on.
 var levels = []synth.Level{synth.Low, synth.Moderate, synth.High, synth.Critical}
 
@@ -192,7 +201,7 @@ func TestEveryLevelIsToldAtItsBound(t *testing.T) {
 // fraction, never repeats the level told before it, and after each the level
 // told last is the figure's own or, within the hysteresis, the one above.
 func TestFigures(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
+	check(t, func(r *rapid.T) {
 		const window = 1000
 		s := synth.New(synth.Config{})
 		last := synth.Unknown
@@ -228,7 +237,7 @@ func levelOf(f float64) synth.Level {
 // TestCompactionsOfTwoWitnesses: however the two tell and whatever else is
 // seen meanwhile, as many compactions are told as the one told that told more.
 func TestCompactionsOfTwoWitnesses(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
+	check(t, func(r *rapid.T) {
 		s := synth.New(synth.Config{Hooks: rapid.Bool().Draw(r, "hooks")})
 		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 		told, witness := 0, map[string]int{}
