@@ -184,8 +184,9 @@ func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
 		refuse(conn, "cannot read the request: "+err.Error())
 		return
 	}
-	switch req.Op {
-	case hook.OpAsk, hook.OpTell:
+	doer, does := h.(Doer)
+	switch {
+	case req.Op == hook.OpAsk, req.Op == hook.OpTell, req.Op == opDo && does:
 	default:
 		refuse(conn, fmt.Sprintf("unknown op %q", req.Op))
 		return
@@ -203,6 +204,10 @@ func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
 		return
 	}
 
+	if req.Op == opDo {
+		send(conn, doer.Do(ctx, req.Event, body))
+		return
+	}
 	call := &HookCall{
 		Event: req.Event, Input: body, Told: req.Op == hook.OpTell,
 		conn: conn, gone: make(chan struct{}), acked: make(chan struct{}),
@@ -213,6 +218,15 @@ func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
 	call.Answer(nil)
 	conn.Close() // ends listen
 	listening.Wait()
+}
+
+// send gives the answer to a command. The peer may be gone: nobody minds.
+func send(conn *net.UnixConn, body []byte) {
+	line, err := json.Marshal(reply{Bytes: len(body)})
+	if err != nil || conn.SetWriteDeadline(time.Now().Add(replyTime)) != nil {
+		return
+	}
+	_, _ = conn.Write(append(append(line, '\n'), body...))
 }
 
 // ours tells whether the peer runs as our own user.

@@ -124,8 +124,9 @@ type supervisor struct {
 	drain  context.CancelFunc            // ends the sources' watching
 
 	hookN   atomic.Uint64
-	hooksMu sync.Mutex // guards hooks: the door's goroutines put in, the loop answers
+	hooksMu sync.Mutex // guards hooks and asks: the door's goroutines put in, the loop answers
 	hooks   map[string]chan answer
+	asks    map[string]chan kernel.Reply
 }
 
 // An answer is what a waiting hook gets. Context says that there is one, so
@@ -148,7 +149,7 @@ func Run(ctx context.Context, k *kernel.Kernel, p Ports, o Options) (kernel.Resu
 	asked := ctx.Done()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &supervisor{k: k, p: p, o: o, ctx: ctx, inbox: make(chan kernel.Input, batch),
-		cancel: map[string]context.CancelFunc{}, hooks: map[string]chan answer{}}
+		cancel: map[string]context.CancelFunc{}, hooks: map[string]chan answer{}, asks: map[string]chan kernel.Reply{}}
 	defer s.wg.Wait()
 	defer cancel()
 
@@ -321,6 +322,8 @@ func (s *supervisor) perform(e kernel.Effect, drained <-chan struct{}) {
 		}
 	case kernel.HookAnswer:
 		s.answerHook(e)
+	case kernel.Reply:
+		s.reply(e)
 	case kernel.Release:
 		s.p.Launcher.Release()
 	case kernel.DrainSources:
@@ -347,6 +350,8 @@ func (s *supervisor) letGo(effects []kernel.Effect, drained <-chan struct{}) {
 			s.own = append(s.own, kernel.LaunchFailed{Code: 125, Why: ErrLedger.Error()})
 		case kernel.Release, kernel.DrainSources, kernel.Stop, kernel.Cancel:
 			s.perform(e, drained)
+		case kernel.Reply:
+			s.reply(kernel.Reply{Ask: e.Ask, Failure: lifeloop.InternalError, Why: ErrLedger.Error()})
 		case kernel.Dispatch:
 			s.own = append(s.own, kernel.Returned{Call: e.Call, Failure: lifeloop.InternalError, Why: ErrLedger.Error()})
 		}

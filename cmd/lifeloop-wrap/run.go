@@ -238,11 +238,19 @@ func (s *session) open(noLedger bool) error {
 	if err == nil {
 		s.door, err = control.Listen(path)
 	}
+	if err == nil {
+		// Where the door is depends on the environment; other commands may have
+		// another one.
+		err = os.WriteFile(filepath.Join(s.dir, doorFile), []byte(path), 0o600)
+	}
 	if err != nil {
 		return refused(lifeloop.InternalError, "open the session's door: %v", err)
 	}
 	return nil
 }
+
+// doorFile holds the path of a session's socket.
+const doorFile = "door"
 
 func (s *session) openLog() error {
 	level, err := zerolog.ParseLevel(s.cfg.LogLevel)

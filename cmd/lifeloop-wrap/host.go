@@ -1,0 +1,219 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lifeloop/hosts"
+	"lifeloop/lifeloop"
+	"lifeloop/profiles"
+)
+
+func hostCmd(g *globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "host",
+		Short: "Hooks in a harness's own settings, for who starts it without the wrapper",
+		Long: `host puts hooks of ours into a harness's own settings, for people who start it
+themselves, and takes them out again. Every other byte of a settings file stays
+what and where it is; a file that is not understood is not touched.`,
+	}
+	apply := g.hostVerb("apply", "Put our hooks into the settings", func(h *host) error {
+		return h.edit(h.store.Apply)
+	})
+	remove := g.hostVerb("remove", "Take our hooks out of the settings", func(h *host) error {
+		return h.edit(h.store.Remove)
+	})
+	status := g.hostVerb("status", "Say whether our hooks are installed, and what is missing", (*host).status)
+	cmd.AddCommand(apply, remove, status)
+	return cmd
+}
+
+// host is one call of host VERB ADAPTER.
+type host struct {
+	g       *globals
+	cmd     *cobra.Command
+	adapter string
+	profile string
+	scope   string
+	dry     bool
+	store   *hosts.Store
+	in      profiles.Installation
+}
+
+func (g *globals) hostVerb(verb, short string, do func(*host) error) *cobra.Command {
+	h := &host{g: g}
+	cmd := &cobra.Command{
+		Use: verb + " ADAPTER", Short: short, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			h.cmd, h.adapter = cmd, args[0]
+			if err := h.prepare(); err != nil {
+				return err
+			}
+			return hostError(do(h))
+		},
+	}
+	cmd.Flags().StringVar(&h.profile, "profile", "", "the assets of this integration profile, by `NAME`")
+	cmd.Flags().StringVar(&h.scope, "scope", "user", "whose settings: user or project")
+	cmd.Flags().BoolVar(&h.dry, "dry-run", false, "print what would change, and change nothing")
+	return cmd
+}
+
+func (h *host) prepare() error {
+	if h.scope != "user" && h.scope != "project" {
+		return &failure{code: exitUsage, class: lifeloop.InvalidRequest,
+			text: fmt.Sprintf("--scope %s: there are user and project", h.scope)}
+	}
+	profile, ok := profiles.For(h.adapter)
+	if !ok {
+		return noAdapter(h.adapter)
+	}
+	if profile.Install == nil {
+		return no(lifeloop.CapabilityUnsupported, "adapter %q has no hooks that could be installed", h.adapter).
+			withHint("lifeloop-wrap run wraps it without")
+	}
+	if h.profile != "" {
+		return no(lifeloop.CapabilityUnsupported, "there are no assets of an integration profile %q for adapter %q", h.profile, h.adapter).
+			withHint("without --profile the hooks that every session needs are installed")
+	}
+	cfg, _, err := h.g.load(h.cmd)
+	if err != nil {
+		return err
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	exe, err := ownPath()
+	if err != nil {
+		return err
+	}
+	h.in, err = profile.Install(h.scope == "project", profiles.Host{Env: os.Environ(), Dir: realPath(dir), Exe: exe, ReadFile: os.ReadFile, Real: realPath})
+	if err != nil {
+		return no(lifeloop.InvalidRequest, "%v", err)
+	}
+	h.store = hosts.At(filepath.Join(cfg.StateDir, "host"))
+	return nil
+}
+
+// realPath is a path without symbolic links, as far as it is there.
+func realPath(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
+// ownPath is where settings are to find this program. A name by which it was
+// found outlives what the name leads to: packages replace the latter with each
+// version.
+func ownPath() (string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find this program: %w", err)
+	}
+	named, err := exec.LookPath(os.Args[0])
+	if err != nil {
+		return exe, nil
+	}
+	if named, err = filepath.Abs(named); err != nil {
+		return exe, nil
+	}
+	a, errA := os.Stat(named)
+	b, errB := os.Stat(exe)
+	if errA != nil || errB != nil || !os.SameFile(a, b) {
+		return exe, nil
+	}
+	return named, nil
+}
+
+func (h *host) edit(edit func(profiles.Installation, bool) ([]hosts.Change, error)) error {
+	changes, err := edit(h.in, h.dry)
+	if err != nil {
+		return err
+	}
+	out := h.cmd.OutOrStdout()
+	if h.g.json {
+		type change struct {
+			Path    string  `json:"path"`
+			Removed bool    `json:"removed"`
+			Backup  *string `json:"backup"`
+			Diff    string  `json:"diff"`
+		}
+		list := make([]change, 0, len(changes))
+		for _, c := range changes {
+			one := change{Path: c.Path, Removed: c.After == nil, Diff: c.Diff()}
+			if c.Backup != "" {
+				one.Backup = &c.Backup
+			}
+			list = append(list, one)
+		}
+		report, err := h.store.Status(h.in)
+		if err != nil {
+			return err
+		}
+		return printJSON(out, map[string]any{"adapter_id": h.adapter, "scope": h.scope, "path": h.in.Path,
+			"dry_run": h.dry, "state": report.State, "changes": list})
+	}
+	if len(changes) == 0 {
+		_, err := fmt.Fprintf(out, "nothing to do: %s is as it should be\n", h.in.Path)
+		return err
+	}
+	for _, c := range changes {
+		switch {
+		case h.dry:
+			_, err = fmt.Fprint(out, c.Diff())
+		case c.After == nil:
+			_, err = fmt.Fprintf(out, "removed %s, in which nothing was left\n", c.Path)
+		case c.Backup == "":
+			_, err = fmt.Fprintf(out, "made %s\n", c.Path)
+		default:
+			_, err = fmt.Fprintf(out, "changed %s; as it was: %s\n", c.Path, c.Backup)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *host) status() error {
+	r, err := h.store.Status(h.in)
+	if err != nil {
+		return err
+	}
+	out := h.cmd.OutOrStdout()
+	if h.g.json {
+		return printJSON(out, map[string]any{"adapter_id": h.adapter, "scope": h.scope, "path": h.in.Path,
+			"state": r.State, "missing": r.Missing, "differing": r.Differing})
+	}
+	text := strings.ReplaceAll(r.State, "_", " ") + ": " + h.in.Path + "\n"
+	if len(r.Missing) > 0 {
+		text += "missing: " + strings.Join(r.Missing, ", ") + "\n"
+	}
+	if len(r.Differing) > 0 {
+		text += "not as this version writes them: " + strings.Join(r.Differing, ", ") + "\n"
+	}
+	_, err = fmt.Fprint(out, text)
+	return err
+}
+
+// hostError gives the errors of an edit their class.
+func hostError(err error) error {
+	var flaw *hosts.Flaw
+	var conflict *hosts.ConflictError
+	switch {
+	case errors.As(err, &flaw):
+		return no(lifeloop.OperatorRequired, "%v", err).withHint("nothing was changed; mend the file and try again")
+	case errors.As(err, &conflict):
+		return no(lifeloop.StateConflict, "%v", err).withHint("end the harness and try again")
+	}
+	return err
+}

@@ -1,0 +1,60 @@
+//go:build linux
+
+package control
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// A Doer is a Handler that also takes commands. Do is called in the
+// connection's own goroutine and may block until it can answer; ctx ends with
+// the server.
+type Doer interface {
+	Do(ctx context.Context, name string, input []byte) (answer []byte)
+}
+
+// Do gives the session behind socket a command and returns its answer.
+func Do(socket, name string, input []byte, deadline time.Time) ([]byte, error) {
+	line, err := json.Marshal(request{Op: opDo, Event: name, Bytes: len(input)})
+	if err != nil {
+		return nil, err
+	}
+	conn, err := net.DialTimeout("unix", socket, time.Until(deadline))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return nil, err
+	}
+	if _, err := conn.Write(append(append(line, '\n'), input...)); err != nil {
+		return nil, fmt.Errorf("ask the session: %w", err)
+	}
+	in := bufio.NewReaderSize(conn, maxLine)
+	line, err = readLine(in)
+	if err != nil {
+		return nil, fmt.Errorf("hear the session: %w", err)
+	}
+	var r reply
+	if err := json.Unmarshal(line, &r); err != nil {
+		return nil, fmt.Errorf("hear the session: %w", err)
+	}
+	if r.Error != "" {
+		return nil, errors.New(r.Error)
+	}
+	if r.Bytes < 0 || r.Bytes > MaxBody {
+		return nil, fmt.Errorf("hear the session: an answer of %d bytes", r.Bytes)
+	}
+	answer := make([]byte, r.Bytes)
+	if _, err := io.ReadFull(in, answer); err != nil {
+		return nil, fmt.Errorf("hear the session: %w", err)
+	}
+	return answer, nil
+}
