@@ -779,7 +779,7 @@ func play(r *rapid.T) map[string]int {
 	w.feed(kernel.Start{})
 	w.pending = w.launched > 0
 	if !w.refused {
-		for range pick(r, "length", 5, 40, 80, 80) {
+		for range pick(r, "length", 5, 30, 60, 60) {
 			w.act()
 			if w.over {
 				break
