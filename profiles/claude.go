@@ -16,6 +16,7 @@ func claude() Profile {
 		HookDecoder: "claude-hook",
 		Transcript:  Source{Name: "transcript", Decoder: "claude-transcript"},
 		Prepare:     prepareClaude,
+		Install:     installClaude,
 		Answer: func(event, context string) []byte {
 			if context == "" || !slices.Contains(claudeContextEvents, event) {
 				return nil

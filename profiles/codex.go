@@ -18,6 +18,7 @@ func codex() Profile {
 		HookDecoder: "codex-hook",
 		Transcript:  Source{Name: "rollout", Decoder: "codex-rollout"},
 		Prepare:     prepareCodex,
+		Install:     installCodex,
 		Answer: func(event, context string) []byte {
 			if context == "" || !slices.Contains(codexContextEvents, event) {
 				return nil
@@ -99,7 +100,7 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 		ours = append(ours, "-c", fmt.Sprintf("hooks.%s=[{hooks=[{type=\"command\",command=%s,timeout=%d}]}]",
 			hook.event, tomlString(command), hook.seconds))
 		state = append(state, fmt.Sprintf("%s={trusted_hash=%s}",
-			tomlString("/<session-flags>/config.toml:"+hook.snake+":0:0"),
+			tomlString(codexTrustKey("/<session-flags>/config.toml", hook.snake, 0, 0)),
 			tomlString(trustHash(hook.snake, command, hook.seconds))))
 	}
 	l.Hooks = len(state) > 0
@@ -232,6 +233,11 @@ func featureOff(text string) (off, said bool) {
 		}
 	}
 	return false, false
+}
+
+// codexTrustKey names a hook by where it is configured.
+func codexTrustKey(path, snake string, group, handler int) string {
+	return fmt.Sprintf("%s:%s:%d:%d", path, snake, group, handler)
 }
 
 // trustHash is the digest under which Codex records that the user trusts a

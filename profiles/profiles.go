@@ -24,6 +24,7 @@ type Host struct {
 	Terminal  bool     // the harness will have a terminal
 	NoHooks   bool     // the user asked that no hooks be injected
 	ReadFile  func(path string) ([]byte, error)
+	Real      func(path string) string // the path without symbolic links; nil: as it is
 }
 
 // A Launch is a prepared start of a harness.
@@ -80,4 +81,7 @@ type Profile struct {
 	// Answer renders the harness's own answer to a hook, carrying context to
 	// the model; nil output means an empty answer.
 	Answer func(event, context string) []byte
+	// Install says what belongs into the harness's own files, of the user or of
+	// the project that Host.Dir lies in; nil where we know of no safe way.
+	Install func(project bool, h Host) (Installation, error)
 }

@@ -12,7 +12,7 @@ var layers = [][]string{
 	{"profiles"},
 	{"kernel"},
 	{"view", "evidence"},
-	{"dispatch", "vault", "watchers", "harness", "control", "otlp", "internal/config", "internal/fakeharness"},
+	{"dispatch", "vault", "watchers", "harness", "control", "hosts", "otlp", "internal/config", "internal/fakeharness"},
 	{"supervisor"},
 	{"cmd/lifeloop-wrap", "cmd/lifeloop-hook"},
 }

@@ -1,0 +1,181 @@
+//go:build unix
+
+package hosts
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"lifeloop/internal/durable"
+)
+
+// errChanged says that somebody else wrote a file while we were about to.
+var errChanged = errors.New("changed by somebody else in the meantime")
+
+// tooLarge is the size of a file that is nobody's settings.
+const tooLarge = 16 << 20
+
+// A file is what was read of one file.
+type file struct {
+	path   string  // as the harness names it
+	target string  // behind symbolic links: what is replaced
+	text   *string // nil when there is none
+	mode   fs.FileMode
+	uid    int
+	gid    int
+}
+
+func read(path string) (file, error) {
+	f := file{path: path, target: path}
+	for range 40 {
+		info, err := os.Lstat(f.target)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			return f, nil
+		}
+		if err != nil {
+			return f, fmt.Errorf("read %s: %w", path, err)
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			next, err := os.Readlink(f.target)
+			if err != nil {
+				return f, fmt.Errorf("read %s: %w", path, err)
+			}
+			if !filepath.IsAbs(next) {
+				// The folder's own links first: ".." behind one leads elsewhere.
+				dir, err := filepath.EvalSymlinks(filepath.Dir(f.target))
+				if err != nil {
+					return f, fmt.Errorf("read %s: %w", path, err)
+				}
+				next = filepath.Join(dir, next)
+			}
+			f.target = next
+			continue
+		}
+		if !info.Mode().IsRegular() || info.Size() > tooLarge {
+			return f, fmt.Errorf("read %s: not a file of settings", path)
+		}
+		data, err := os.ReadFile(f.target)
+		if err != nil {
+			return f, fmt.Errorf("read %s: %w", path, err)
+		}
+		text := string(data)
+		f.text, f.mode = &text, info.Mode().Perm()
+		if s, ok := info.Sys().(*syscall.Stat_t); ok {
+			f.uid, f.gid = int(s.Uid), int(s.Gid)
+		}
+		return f, nil
+	}
+	return f, fmt.Errorf("read %s: too many symbolic links", path)
+}
+
+// same says that the file still holds what was read.
+func (f file) same() bool {
+	now, err := read(f.path)
+	return err == nil && now.target == f.target && equal(now.text, f.text)
+}
+
+func equal(a, b *string) bool {
+	return a == nil && b == nil || a != nil && b != nil && *a == *b
+}
+
+// replace puts a text in the place of what was read, or removes the file. After
+// a crash at any moment there is the old text or the new one. It refuses with
+// errChanged when the file does not hold any more what was read. (Against one
+// who writes between this last look and the rename that follows it at once,
+// nothing can be done that works on every file system; Store looks again.)
+func (f file) replace(next *string, shared bool) (err error) {
+	if next == nil {
+		if !f.same() {
+			return errChanged
+		}
+		if err := os.Remove(f.target); err != nil {
+			return err
+		}
+		return durable.SyncDir(filepath.Dir(f.target))
+	}
+	dir, name := filepath.Split(f.target)
+	temp, err := os.CreateTemp(dir, "."+name+".tmp-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name()) // gone already when all went well
+	defer temp.Close()
+
+	mode := fs.FileMode(0o600)
+	if shared {
+		mode = 0o644
+	}
+	if f.text != nil {
+		mode = f.mode
+		if info, err := temp.Stat(); err == nil {
+			if s, ok := info.Sys().(*syscall.Stat_t); ok && (int(s.Uid) != f.uid || int(s.Gid) != f.gid) {
+				if err := temp.Chown(f.uid, f.gid); err != nil {
+					return fmt.Errorf("keep its owner: %w", err)
+				}
+			}
+		}
+	}
+	if err := temp.Chmod(mode); err != nil {
+		return err
+	}
+	if _, err := temp.WriteString(*next); err != nil {
+		return err
+	}
+	if err := temp.Sync(); err != nil {
+		return err
+	}
+	if err := temp.Close(); err != nil {
+		return err
+	}
+	if !f.same() {
+		return errChanged
+	}
+	if err := os.Rename(temp.Name(), f.target); err != nil {
+		return err
+	}
+	return durable.SyncDir(dir)
+}
+
+// folders makes a folder and its missing parents, and lists those it made, the
+// innermost first.
+func folders(dir string, shared bool) (made []string, err error) {
+	perm := fs.FileMode(0o700)
+	if shared {
+		perm = 0o755
+	}
+	var missing []string
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(d); err == nil || d == filepath.Dir(d) {
+			break
+		}
+		missing = append(missing, d)
+	}
+	for _, d := range slices.Backward(missing) {
+		switch err := os.Mkdir(d, perm); {
+		case err == nil:
+			made = append([]string{d}, made...)
+		case !errors.Is(err, fs.ErrExist):
+			return made, err
+		}
+	}
+	return made, nil
+}
+
+// backup keeps a copy of a text, named by its digest: what is kept once is not
+// written again.
+func backup(dir string, path, text, digest string) (string, error) {
+	at := filepath.Join(dir, filepath.Base(path)+"."+digest[:16])
+	if have, err := os.ReadFile(at); err == nil && bytes.Equal(have, []byte(text)) {
+		return at, nil
+	}
+	if err := durable.Mkdir(dir); err != nil {
+		return "", err
+	}
+	return at, durable.WriteFile(at, []byte(text), 0o600)
+}

@@ -1,0 +1,343 @@
+//go:build unix
+
+package hosts
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"lifeloop/internal/durable"
+	"lifeloop/profiles"
+)
+
+// A Store edits harnesses' settings, and keeps its notes and backups in a
+// folder of its own.
+type Store struct {
+	dir string
+	// testOnlyWrite comes right before a file is replaced, and right behind.
+	testOnlyWrite func(path string, done bool)
+}
+
+// At is the store in a folder, which is made when it is needed.
+func At(dir string) *Store { return &Store{dir: dir} }
+
+// A ConflictError says that somebody else kept writing a file.
+type ConflictError struct{ Path string }
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("edit %s: somebody else keeps changing it; it is left to them", e.Path)
+}
+
+// attempts bounds how often an edit is begun again on a file that changed.
+const attempts = 5
+
+// origin is what is kept of one installation.
+type origin struct {
+	Path     string   `json:"path"`
+	Settings note     `json:"settings"`
+	Trust    note     `json:"trust"`
+	Folders  []string `json:"folders,omitempty"` // made for it, the innermost first
+}
+
+// world is all that an edit depends on.
+type world struct {
+	settings, trust file
+	origin          origin
+}
+
+func (s *Store) look(in profiles.Installation) (w world, err error) {
+	if w.settings, err = read(in.Path); err != nil {
+		return w, err
+	}
+	if in.Trust != nil {
+		if w.trust, err = read(in.Trust.Path); err != nil {
+			return w, err
+		}
+	}
+	data, err := os.ReadFile(s.notePath(in))
+	if errors.Is(err, fs.ErrNotExist) {
+		return w, nil
+	}
+	if err != nil {
+		return w, fmt.Errorf("read what was there before: %w", err)
+	}
+	// A note that cannot be read is as good as none.
+	if json.Unmarshal(data, &w.origin) != nil || w.origin.Path != in.Path {
+		w.origin = origin{}
+	}
+	// What it says of the settings holds while hooks of ours are in them: who
+	// took them out by hand has made the file theirs.
+	if r, flaw := inspect(w.settings.text, nil, in); flaw == nil && r.State == NotInstalled {
+		w.origin.Settings = note{}
+	}
+	return w, nil
+}
+
+func (s *Store) notePath(in profiles.Installation) string {
+	return filepath.Join(s.dir, filepath.Base(in.Path)+"-"+digest(in.Path)[:16]+".json")
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// Status says what is installed. It changes nothing.
+func (s *Store) Status(in profiles.Installation) (Report, error) {
+	w, err := s.look(in)
+	if err != nil {
+		return Report{}, err
+	}
+	r, flaw := inspect(w.settings.text, w.trust.text, in)
+	if flaw != nil {
+		return r, named(flaw, in.Path)
+	}
+	return r, nil
+}
+
+// named gives a flaw its file, unless it has one. It returns an error that is
+// nil when there is no flaw.
+func named(flaw *Flaw, path string) error {
+	if flaw == nil {
+		return nil
+	}
+	if flaw.Path == "" {
+		flaw.Path = path
+	}
+	return flaw
+}
+
+// Apply puts our hooks in. Where they are in already, as they should be, no
+// file is touched. With dry it only tells what it would do.
+func (s *Store) Apply(in profiles.Installation, dry bool) ([]Change, error) {
+	return s.edit(in, dry, applying)
+}
+
+// Remove takes our hooks out.
+func (s *Store) Remove(in profiles.Installation, dry bool) ([]Change, error) {
+	return s.edit(in, dry, removing)
+}
+
+// A plan is what an edit is going to do, in this order.
+type plan struct {
+	moves  []move
+	origin origin // to be noted; without a path nothing is to be remembered any more
+}
+
+// A move is the replacement of one file.
+type move struct {
+	file   file
+	next   *string
+	shared bool // others may read a file that was not there
+}
+
+func (p *plan) move(f file, next *string, shared bool) {
+	if !equal(f.text, next) {
+		p.moves = append(p.moves, move{f, next, shared})
+	}
+}
+
+func applying(in profiles.Installation, w world) (plan, error) {
+	r, flaw := inspect(w.settings.text, w.trust.text, in)
+	if flaw != nil || r.State == Installed {
+		return plan{}, named(flaw, in.Path)
+	}
+	settings, remembered, err := withHooks(w.settings.text, in, w.origin.Settings)
+	if err != nil {
+		return plan{}, inFile(err, in.Path)
+	}
+	p := plan{origin: origin{Path: in.Path, Settings: remembered, Folders: w.origin.Folders}}
+	// Consent first: a crash in between leaves a record for a hook that is not
+	// there, which nobody minds, and not a hook that raises questions.
+	if in.Trust != nil {
+		trust, remembered, err := withTrust(w.trust.text, w.settings.text, settings, in, w.origin.Trust)
+		if err != nil {
+			return plan{}, inFile(err, in.Trust.Path)
+		}
+		p.origin.Trust = remembered
+		p.move(w.trust, &trust, false)
+	}
+	p.move(w.settings, &settings, in.Shared)
+	return p, nil
+}
+
+func removing(in profiles.Installation, w world) (plan, error) {
+	var p plan
+	if w.settings.text != nil {
+		settings, flaw := withoutHooks(*w.settings.text, in, w.origin.Settings)
+		if flaw != nil {
+			return plan{}, named(flaw, in.Path)
+		}
+		p.move(w.settings, settings, in.Shared)
+	}
+	if in.Trust != nil && w.trust.text != nil {
+		trust, flaw := withoutTrust(*w.trust.text, w.settings.text, in, w.origin.Trust)
+		if flaw != nil {
+			return plan{}, named(flaw, in.Trust.Path)
+		}
+		p.move(w.trust, trust, false)
+	}
+	return p, nil
+}
+
+// inFile is named for errors of which some are flaws.
+func inFile(err error, path string) error {
+	var flaw *Flaw
+	if errors.As(err, &flaw) {
+		return named(flaw, path)
+	}
+	return err
+}
+
+func (s *Store) edit(in profiles.Installation, dry bool, plan func(profiles.Installation, world) (plan, error)) ([]Change, error) {
+	w, err := s.look(in)
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan(in, w)
+	if err != nil || dry || len(p.moves) == 0 {
+		return p.changes(), err
+	}
+	unlock, err := s.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	for range attempts {
+		if w, err = s.look(in); err != nil {
+			return nil, err
+		}
+		if p, err = plan(in, w); err != nil || len(p.moves) == 0 {
+			return nil, err
+		}
+		changes, err := s.perform(in, w, p)
+		if !errors.Is(err, errChanged) {
+			return changes, err
+		}
+	}
+	return nil, &ConflictError{in.Path}
+}
+
+func (p plan) changes() []Change {
+	var list []Change
+	for _, m := range p.moves {
+		list = append(list, Change{Path: m.file.path, Before: m.file.text, After: m.next})
+	}
+	return list
+}
+
+// lock keeps the processes that share this folder from each other's edits.
+func (s *Store) lock() (unlock func(), err error) {
+	if err := durable.Mkdir(s.dir); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(s.dir, "lock")
+	for {
+		lock, err := durable.Lock(path)
+		if err == nil {
+			return func() { _ = lock.Unlock() }, nil
+		}
+		var locked *durable.LockedError
+		if !errors.As(err, &locked) {
+			return nil, err
+		}
+		if err := durable.AwaitUnlock(path); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// perform makes the moves of a plan, all or none.
+func (s *Store) perform(in profiles.Installation, w world, p plan) (changes []Change, err error) {
+	var made []string
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, undo(p.moves[:len(changes)]))
+			changes = nil
+			unmake(made)
+		}
+	}()
+	for _, m := range p.moves {
+		if m.next == nil {
+			continue
+		}
+		more, err := folders(filepath.Dir(m.file.target), m.shared)
+		made = append(more, made...)
+		if err != nil {
+			return nil, fmt.Errorf("make the folder of %s: %w", m.file.path, err)
+		}
+	}
+	// The note comes before the files: what it tells holds for the old ones too.
+	if p.origin.Path != "" {
+		p.origin.Folders = append(made, p.origin.Folders...)
+		data, err := json.Marshal(p.origin)
+		if err == nil {
+			err = durable.WriteFile(s.notePath(in), append(data, '\n'), 0o600)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("note what is there: %w", err)
+		}
+	}
+	for _, m := range p.moves {
+		c := Change{Path: m.file.path, Before: m.file.text, After: m.next}
+		if m.file.text != nil {
+			if c.Backup, err = backup(filepath.Join(s.dir, "backup"), m.file.path, *m.file.text, digest(*m.file.text)); err != nil {
+				return changes, fmt.Errorf("keep a copy of %s: %w", m.file.path, err)
+			}
+		}
+		s.wrote(m, false)
+		if err := m.file.replace(m.next, m.shared); err != nil {
+			return changes, fmt.Errorf("write %s: %w", m.file.path, err)
+		}
+		s.wrote(m, true)
+		changes = append(changes, c)
+		if now, err := read(m.file.path); err != nil || !equal(now.text, m.next) {
+			return changes, errors.Join(fmt.Errorf("write %s: %w", m.file.path, errChanged), err)
+		}
+	}
+	if p.origin.Path == "" {
+		if err := os.Remove(s.notePath(in)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return changes, fmt.Errorf("forget what was there: %w", err)
+		}
+		unmake(w.origin.Folders)
+	}
+	return changes, nil
+}
+
+func (s *Store) wrote(m move, done bool) {
+	if s.testOnlyWrite != nil {
+		s.testOnlyWrite(m.file.path, done)
+	}
+}
+
+// undo gives back what was there, unless somebody has written since: what is
+// there then is theirs.
+func undo(moves []move) error {
+	var errs []error
+	for _, m := range slices.Backward(moves) {
+		now, err := read(m.file.path)
+		if err == nil && equal(now.text, m.next) {
+			err = now.replace(m.file.text, m.shared)
+		}
+		if err != nil && !errors.Is(err, errChanged) {
+			errs = append(errs, fmt.Errorf("give back %s: %w", m.file.path, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unmake removes folders of ours in which nothing is left.
+func unmake(made []string) {
+	for _, dir := range made {
+		if os.Remove(dir) != nil {
+			return
+		}
+	}
+}

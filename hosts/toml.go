@@ -1,0 +1,294 @@
+package hosts
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// A statement is a table's header or a pair of key and value in a TOML file,
+// with the lines that it takes.
+type statement struct {
+	header     bool
+	list       bool     // [[…]]
+	path       []string // whole, from the root
+	start, end int      // from the line's beginning to behind its end
+	value      [2]int   // of a pair
+}
+
+// scan cuts a TOML file into its statements. It reads keys, and of values only
+// how far they go.
+func scan(text string) ([]statement, *Flaw) {
+	if !utf8.ValidString(text) {
+		return nil, flawAt(text, 0, "this is not UTF-8")
+	}
+	s := scanner{parser{text: text, at: len(text) - len(strings.TrimPrefix(text, byteOrderMark))}}
+	var found []statement
+	var table []string
+	for {
+		start := s.at
+		s.blanks()
+		if s.at == len(text) {
+			return found, nil
+		}
+		if c := s.peek(); c == '#' || c == '\n' || c == '\r' {
+			if flaw := s.lineEnd(); flaw != nil {
+				return nil, flaw
+			}
+			continue
+		}
+		st := statement{start: start}
+		var flaw *Flaw
+		if s.peek() == '[' {
+			st.header = true
+			if st.path, st.list, flaw = s.tableName(); flaw == nil {
+				table = st.path
+			}
+		} else {
+			st.path, flaw = s.key()
+			st.path = slices.Concat(table, st.path)
+			if flaw == nil && s.peek() != '=' {
+				flaw = s.flaw("%s, where an equals sign belongs", s.here())
+			}
+			if flaw == nil {
+				s.at++
+				s.blanks()
+				st.value[0] = s.at
+				flaw = s.value()
+				st.value[1] = s.at
+			}
+		}
+		if flaw == nil {
+			flaw = s.lineEnd()
+		}
+		if flaw != nil {
+			return nil, flaw
+		}
+		st.end = s.at
+		found = append(found, st)
+	}
+}
+
+type scanner struct{ parser }
+
+func (s *scanner) blanks() {
+	for c := s.peek(); c == ' ' || c == '\t'; c = s.peek() {
+		s.at++
+	}
+}
+
+// lineEnd passes over blanks, a comment and the end of the line.
+func (s *scanner) lineEnd() *Flaw {
+	s.blanks()
+	if s.peek() == '#' {
+		s.comment()
+	}
+	rest := s.text[s.at:]
+	switch {
+	case rest == "":
+	case rest[0] == '\n':
+		s.at++
+	case strings.HasPrefix(rest, "\r\n"):
+		s.at += 2
+	default:
+		return s.flaw("%s, where the line should end", s.here())
+	}
+	return nil
+}
+
+func (s *scanner) comment() {
+	line, _, _ := strings.Cut(s.text[s.at:], "\n")
+	s.at += len(strings.TrimSuffix(line, "\r"))
+}
+
+func (s *scanner) tableName() (path []string, list bool, flaw *Flaw) {
+	closing := "]"
+	if list = strings.HasPrefix(s.text[s.at:], "[["); list {
+		closing = "]]"
+	}
+	s.at += len(closing)
+	s.blanks()
+	if path, flaw = s.key(); flaw != nil {
+		return nil, list, flaw
+	}
+	if !strings.HasPrefix(s.text[s.at:], closing) {
+		return nil, list, s.flaw("%s, where %s belongs", s.here(), closing)
+	}
+	s.at += len(closing)
+	return path, list, nil
+}
+
+// key reads a dotted key and the blanks behind it.
+func (s *scanner) key() ([]string, *Flaw) {
+	var path []string
+	for {
+		var part string
+		switch c := s.peek(); {
+		case c == '"' || c == '\'':
+			from := s.at
+			if strings.HasPrefix(s.text[s.at:], strings.Repeat(string(c), 3)) {
+				return nil, s.flaw("a string of several lines as a key")
+			}
+			if flaw := s.quoted(c); flaw != nil {
+				return nil, flaw
+			}
+			part = s.text[from+1 : s.at-1]
+			if c == '"' {
+				var ok bool
+				if part, ok = unescape(part); !ok {
+					s.at = from
+					return nil, s.flaw("an escape that TOML does not know")
+				}
+			}
+		default:
+			from := s.at
+			for strings.IndexByte("-_ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", s.peek()) >= 0 {
+				s.at++
+			}
+			if part = s.text[from:s.at]; part == "" {
+				return nil, s.flaw("%s, where a key belongs", s.here())
+			}
+		}
+		path = append(path, part)
+		s.blanks()
+		if s.peek() != '.' {
+			return path, nil
+		}
+		s.at++
+		s.blanks()
+	}
+}
+
+// quoted passes over a string of one line.
+func (s *scanner) quoted(quote byte) *Flaw {
+	start := s.at
+	for s.at++; s.at < len(s.text); s.at++ {
+		switch c := s.text[s.at]; {
+		case c == quote:
+			s.at++
+			return nil
+		case c == '\n':
+			s.at = start
+			return s.flaw("this string has no end on its line")
+		case c == '\\' && quote == '"' && !strings.HasPrefix(s.text[s.at+1:], "\n"):
+			s.at++
+		}
+	}
+	s.at = start
+	return s.flaw("this string has no end")
+}
+
+// value passes over one value.
+func (s *scanner) value() *Flaw {
+	start := s.at
+	for depth := 0; ; {
+		rest := s.text[s.at:]
+		c := s.peek()
+		switch {
+		case rest == "":
+			s.at = start
+			return s.flaw("this value has no end")
+		case strings.HasPrefix(rest, `"""`), strings.HasPrefix(rest, `'''`):
+			if flaw := s.block(rest[:3]); flaw != nil {
+				return flaw
+			}
+		case c == '"' || c == '\'':
+			if flaw := s.quoted(c); flaw != nil {
+				return flaw
+			}
+		case c == '[' || c == '{':
+			depth++
+			s.at++
+			continue
+		case c == ']' || c == '}':
+			if depth--; depth < 0 {
+				return s.flaw("%s, where a value belongs", s.here())
+			}
+			s.at++
+		case depth > 0 && c == '#':
+			s.comment()
+			continue
+		case depth > 0 && strings.IndexByte(" \t\r\n,=.", c) >= 0:
+			s.at++
+			continue
+		default:
+			n := strings.IndexAny(rest, " \t\r\n,#]}[{\"'=")
+			if n < 0 {
+				n = len(rest)
+			}
+			if n == 0 {
+				return s.flaw("%s, where a value belongs", s.here())
+			}
+			s.at += n
+			// A date and a time may be parted by one blank.
+			if depth == 0 && n == len("2006-01-02") && len(rest) > n+1 && rest[n] == ' ' && '0' <= rest[n+1] && rest[n+1] <= '9' && rest[4] == '-' {
+				continue
+			}
+		}
+		if depth == 0 {
+			return nil
+		}
+	}
+}
+
+// block passes over a string of several lines, which may end in up to two
+// quotes of its own.
+func (s *scanner) block(quotes string) *Flaw {
+	start := s.at
+	for s.at += 3; s.at < len(s.text); s.at++ {
+		if s.text[s.at] == '\\' && quotes[0] == '"' {
+			s.at++
+			continue
+		}
+		if strings.HasPrefix(s.text[s.at:], quotes) {
+			s.at += 3
+			for range 2 {
+				if s.peek() == quotes[0] {
+					s.at++
+				}
+			}
+			return nil
+		}
+	}
+	s.at = start
+	return s.flaw("this string has no end")
+}
+
+// unescape reads what stands between the quotes of a basic string.
+func unescape(s string) (string, bool) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' {
+			b.WriteByte(s[i])
+			continue
+		}
+		if i++; i == len(s) {
+			return "", false
+		}
+		digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[s[i]]
+		if digits > 0 {
+			if i+digits >= len(s) {
+				return "", false
+			}
+			r, err := strconv.ParseUint(s[i+1:i+1+digits], 16, 32)
+			if err != nil || !utf8.ValidRune(rune(r)) {
+				return "", false
+			}
+			b.WriteRune(rune(r))
+			i += digits
+			continue
+		}
+		at := strings.IndexByte(`btnfre"\`, s[i])
+		if at < 0 {
+			return "", false
+		}
+		b.WriteByte("\b\t\n\f\r\x1b\"\\"[at])
+	}
+	return b.String(), true
+}
+
+// basic spells a string for TOML.
+func basic(s string) string {
+	return strings.ReplaceAll(encode(s), "\x7f", `\u007f`)
+}

@@ -1,0 +1,229 @@
+package hosts
+
+import (
+	"slices"
+	"strings"
+
+	"lifeloop/profiles"
+)
+
+// consent is what must be recorded for one hook of ours.
+type consent struct {
+	event, key, value string
+}
+
+// consents lists what a settings file of ours needs, in its order.
+func consents(d *document, in profiles.Installation) []consent {
+	var list []consent
+	for _, h := range d.ours(in.Ours) {
+		want, ok := wanted(in, h)
+		if key := in.Trust.Key(h.event, h.group, h.nth); ok && key != "" {
+			list = append(list, consent{h.event, key, in.Trust.Value(want)})
+		}
+	}
+	return list
+}
+
+// values of all our hooks in a settings file, of other versions too.
+func values(d *document, in profiles.Installation) []string {
+	var list []string
+	for _, h := range d.ours(in.Ours) {
+		if timeout, ok := number(h.timeout); ok {
+			list = append(list, in.Trust.Value(profiles.InstalledHook{Event: h.event, Command: h.command, Timeout: timeout}))
+		}
+	}
+	return list
+}
+
+// A record is how one hook's table stands in the file.
+type record struct {
+	found  bool // there is a table, or some part of it
+	header int  // the statement that opens it, -1 when there is none
+	pair   int  // the statement that holds the member, -1 when there is none
+	others int  // pairs besides it
+	inline int  // the statement that holds the whole table in one value, -1 when there is none
+}
+
+func find(found []statement, t *profiles.Trust, key string) record {
+	r := record{header: -1, pair: -1, inline: -1}
+	table := slices.Concat(t.Table, []string{key})
+	member := slices.Concat(table, []string{t.Member})
+	for i, st := range found {
+		if len(st.path) < len(table) || !slices.Equal(st.path[:len(table)], table) {
+			continue
+		}
+		r.found = true
+		switch {
+		case st.header && len(st.path) == len(table):
+			r.header = i
+		case st.header:
+			r.others++
+		case slices.Equal(st.path, member):
+			r.pair = i
+		case len(st.path) == len(table):
+			r.inline = i
+		default:
+			r.others++
+		}
+	}
+	return r
+}
+
+// holds says that a hook's consent is recorded.
+func (r record) holds(text string, found []statement, value string) bool {
+	switch {
+	case r.pair >= 0:
+		return is(text, found[r.pair], value)
+	case r.inline >= 0:
+		at := found[r.inline].value
+		return strings.Contains(text[at[0]:at[1]], basic(value))
+	}
+	return false
+}
+
+func is(text string, st statement, value string) bool {
+	got := text[st.value[0]:st.value[1]]
+	return got == basic(value) || got == "'"+value+"'"
+}
+
+// consentGiven says for which of the hooks consent is recorded.
+func consentGiven(text string, t *profiles.Trust, list []consent) (given []bool, flaw *Flaw) {
+	found, flaw := scan(text)
+	if flaw != nil {
+		return nil, flaw
+	}
+	for _, c := range list {
+		given = append(given, find(found, t, c.key).holds(text, found, c.value))
+	}
+	return given, nil
+}
+
+// consentTo records consent. What stood in a place that we need, for a hook
+// that is not there any more, is told in replaced.
+func consentTo(text string, t *profiles.Trust, list []consent) (out string, replaced map[string]string, flaw *Flaw) {
+	found, flaw := scan(text)
+	if flaw != nil {
+		return "", nil, flaw
+	}
+	if flaw := closed(text, found, t.Table); flaw != nil {
+		return "", nil, flaw
+	}
+	var edits []edit
+	var tables strings.Builder
+	nl := newline(text)
+	replaced = map[string]string{}
+	for _, c := range list {
+		r := find(found, t, c.key)
+		pair := t.Member + " = " + basic(c.value)
+		switch {
+		case r.holds(text, found, c.value):
+		case r.pair >= 0:
+			at := found[r.pair].value
+			replaced[c.key] = text[at[0]:at[1]]
+			edits = append(edits, edit{at[0], at[1], basic(c.value)})
+		case r.inline >= 0 || r.found && r.header < 0:
+			at := slices.IndexFunc(found, func(st statement) bool { return slices.Contains(st.path, c.key) })
+			return "", nil, flawAt(text, found[at].start, "a record for a hook that is not there any more, in a form that we do not edit; delete it")
+		case r.header >= 0:
+			end := found[r.header].end
+			line := pair + nl
+			if !strings.HasSuffix(text[:end], "\n") {
+				line = nl + pair
+			}
+			edits = append(edits, edit{end, end, line})
+		default:
+			header := "[" + strings.Join(t.Table, ".") + "." + basic(c.key) + "]"
+			// The form tells how the file ended before: a table without a line
+			// end stands where there was none.
+			if text == "" || strings.HasSuffix(text, "\n") {
+				if text != "" || tables.Len() > 0 {
+					tables.WriteString(nl)
+				}
+				tables.WriteString(header + nl + pair + nl)
+			} else {
+				tables.WriteString(nl + nl + header + nl + pair)
+			}
+		}
+	}
+	if tables.Len() > 0 {
+		edits = append(edits, edit{len(text), len(text), tables.String()})
+	}
+	return change(text, edits), replaced, nil
+}
+
+// closed finds what keeps a table from being given further tables.
+func closed(text string, found []statement, table []string) *Flaw {
+	for _, st := range found {
+		n := len(st.path)
+		switch {
+		case n > len(table) || !slices.Equal(st.path, table[:n]):
+		case !st.header:
+			return flawAt(text, st.start, "%s is written as one value, to which nothing can be added: write it as a [table]", strings.Join(st.path, "."))
+		case st.list:
+			return flawAt(text, st.start, "%s is a list of tables, where a table belongs", strings.Join(st.path, "."))
+		}
+	}
+	return nil
+}
+
+// withdraw is the inverse of consentTo: it takes out every record for a hook
+// of this settings file that consents to one of the values.
+func withdraw(text string, t *profiles.Trust, values []string, replaced map[string]string) (string, *Flaw) {
+	done := map[string]bool{} // keys, each once: what is put back may look like ours
+	for {
+		found, flaw := scan(text)
+		if flaw != nil {
+			return "", flaw
+		}
+		key, e := oneRecord(text, found, t, values, replaced, done)
+		if key == "" {
+			return text, nil
+		}
+		done[key] = true
+		text = change(text, []edit{e})
+	}
+}
+
+// oneRecord is the edit that takes out the first such record, and its key.
+func oneRecord(text string, found []statement, t *profiles.Trust, values []string, replaced map[string]string, done map[string]bool) (string, edit) {
+	for _, st := range found {
+		n := len(t.Table)
+		if len(st.path) <= n || !slices.Equal(st.path[:n], t.Table) || !strings.HasPrefix(st.path[n], t.Prefix) {
+			continue
+		}
+		key := st.path[n]
+		r := find(found, t, key)
+		if done[key] || !slices.ContainsFunc(values, func(v string) bool { return r.holds(text, found, v) }) {
+			continue
+		}
+		old, before := replaced[key]
+		switch {
+		case r.inline >= 0:
+			return key, wholeLines(found[r.inline].start, found[r.inline].end, text, false)
+		case before:
+			at := found[r.pair].value
+			return key, edit{at[0], at[1], old}
+		case r.header >= 0 && r.others == 0 && r.pair == r.header+1:
+			return key, wholeLines(found[r.header].start, found[r.pair].end, text, true)
+		default:
+			return key, wholeLines(found[r.pair].start, found[r.pair].end, text, false)
+		}
+	}
+	return "", edit{}
+}
+
+// wholeLines cuts lines, and for a table the empty line before it. Where the
+// file ends without a line end, so does what is left.
+func wholeLines(from, to int, text string, table bool) edit {
+	back := func() {
+		from = len(strings.TrimSuffix(strings.TrimSuffix(text[:from], "\n"), "\r"))
+	}
+	ends := strings.HasSuffix(text[:to], "\n")
+	if line := text[:from]; table && (line == "\n" || line == "\r\n" || strings.HasSuffix(line, "\n\n") || strings.HasSuffix(line, "\n\r\n")) {
+		back()
+	}
+	if !ends {
+		back()
+	}
+	return edit{from: from, to: to}
+}

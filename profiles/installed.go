@@ -1,0 +1,177 @@
+package profiles
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// An Installation says which hooks of ours belong into a harness's own files
+// for people who start it themselves. It is what `host apply` lays down.
+type Installation struct {
+	// Path is the JSON file with the member "hooks", absolute.
+	Path string
+	// Shared says that the file belongs to a project, and others may read it.
+	Shared bool
+	// Hooks are wanted, one for an event, in the order of writing.
+	Hooks []InstalledHook
+	// Ours recognises a command of ours by its shape, whatever version wrote it.
+	Ours func(command string) bool
+	// Trust is nil where the harness runs what stands in its files unasked.
+	Trust *Trust
+}
+
+// An InstalledHook is one command hook.
+type InstalledHook struct {
+	Event   string
+	Command string
+	Timeout int // in the harness's own unit
+}
+
+// Trust says how a harness records that its user agreed to a hook.
+type Trust struct {
+	Path   string   // a TOML file, absolute
+	Table  []string // the table that holds a table for each hook
+	Member string   // of a hook's table, a string
+	Prefix string   // what the names of all tables for hooks of Installation.Path begin with
+	// Key names the table of the hook that stands at this place of the JSON
+	// file, empty when the harness knows no such event.
+	Key func(event string, group, handler int) string
+	// Value is what Member must hold for that hook.
+	Value func(h InstalledHook) string
+}
+
+var errNoHome = errors.New("HOME is not set, so nobody can tell where the harness keeps its settings")
+
+// installation is what all harnesses have in common; hooks has no commands yet.
+func installation(adapter, path string, project bool, hooks []InstalledHook, h Host) (Installation, error) {
+	if !utf8.ValidString(h.Exe) || !utf8.ValidString(path) {
+		return Installation{}, errors.New("a path that is not UTF-8 cannot be written into settings")
+	}
+	for i := range hooks {
+		hooks[i].Command = quote(h.Exe) + " hook --host " + adapter + " " + hooks[i].Event
+	}
+	return Installation{Path: path, Shared: project, Hooks: hooks, Ours: func(command string) bool {
+		exe, ok := hostCommand(adapter, command)
+		return ok && (strings.HasPrefix(filepath.Base(exe), "lifeloop-wrap") || filepath.Base(exe) == filepath.Base(h.Exe))
+	}}, nil
+}
+
+// hostCommand takes a shell line apart that is `'EXE' hook --host ADAPTER
+// [FLAG…] EVENT` and nothing else. A line that somebody made longer, by a pipe
+// say, is theirs.
+func hostCommand(adapter, command string) (exe string, ok bool) {
+	exe, rest, ok := unquote(command)
+	if !ok {
+		return "", false
+	}
+	words := strings.Fields(rest)
+	for _, w := range words {
+		if name, tail := word(strings.NewReplacer("-", "_", "=", "_", ".", "_").Replace(w)); name == "" || tail != "" {
+			return "", false
+		}
+	}
+	return exe, len(words) >= 4 && rest[0] == ' ' && slices.Equal(words[:3], []string{"hook", "--host", adapter})
+}
+
+// unquote is the inverse of quote at the beginning of s.
+func unquote(s string) (text, rest string, ok bool) {
+	for {
+		body, found := strings.CutPrefix(s, "'")
+		if !found {
+			return "", "", false
+		}
+		part, after, closed := strings.Cut(body, "'")
+		if !closed {
+			return "", "", false
+		}
+		text += part
+		if s, found = strings.CutPrefix(after, `\'`); !found {
+			return text, after, text != ""
+		}
+		text += "'"
+	}
+}
+
+func installClaude(project bool, h Host) (Installation, error) {
+	var hooks []InstalledHook
+	for _, t := range claudeTimeouts {
+		hooks = append(hooks, InstalledHook{Event: t.event, Timeout: t.seconds})
+	}
+	dir := filepath.Join(h.Dir, ".claude")
+	if !project {
+		if dir = h.home("CLAUDE_CONFIG_DIR", ".claude"); dir == "" {
+			return Installation{}, errNoHome
+		}
+	}
+	return installation("claude", filepath.Join(dir, "settings.json"), project, hooks, h)
+}
+
+func installCodex(project bool, h Host) (Installation, error) {
+	home := h.home("CODEX_HOME", ".codex")
+	if home == "" {
+		return Installation{}, errNoHome
+	}
+	// The harness names a hook by its file's path. It takes the links out of
+	// CODEX_HOME, and leaves those of the usual place in.
+	if h.getenv("CODEX_HOME") != "" {
+		home = h.real(home)
+	}
+	dir := home
+	if project {
+		dir = filepath.Join(h.repository(), ".codex")
+	}
+	path := filepath.Join(dir, "hooks.json")
+
+	var hooks []InstalledHook
+	for _, hook := range codexHooks {
+		hooks = append(hooks, InstalledHook{Event: hook.event, Timeout: hook.seconds})
+	}
+	in, err := installation("codex", path, project, hooks, h)
+	in.Trust = &Trust{
+		Path: filepath.Join(home, "config.toml"), Table: []string{"hooks", "state"}, Member: "trusted_hash", Prefix: path + ":",
+		Key: func(event string, group, handler int) string {
+			return codexTrustKey(path, codexSnake(event), group, handler)
+		},
+		Value: func(h InstalledHook) string { return trustHash(codexSnake(h.Event), h.Command, h.Timeout) },
+	}
+	return in, err
+}
+
+// codexSnake is an event's name where trust is recorded.
+func codexSnake(event string) string {
+	var b strings.Builder
+	for i, r := range event {
+		if i > 0 && 'A' <= r && r <= 'Z' {
+			b.WriteByte('_')
+		}
+		b.WriteString(strings.ToLower(string(r)))
+	}
+	return b.String()
+}
+
+// real is a path without symbolic links, where the host can tell.
+func (h Host) real(path string) string {
+	if h.Real == nil {
+		return path
+	}
+	return h.Real(path)
+}
+
+// repository is the nearest folder above Dir, or Dir itself, that holds a git
+// repository or a working tree of one; Dir where there is none.
+func (h Host) repository() string {
+	for dir := h.Dir; ; dir = filepath.Dir(dir) {
+		git := filepath.Join(dir, ".git")
+		_, tree := h.read(git) // a file, in a working tree of its own
+		_, whole := h.read(filepath.Join(git, "HEAD"))
+		if tree || whole {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			return h.Dir
+		}
+	}
+}
