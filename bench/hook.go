@@ -4,7 +4,8 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,14 +15,15 @@ import (
 	"lifeloop/control"
 )
 
-// hook is what a harness waits for at every turn.
+// hook is what a harness waits for at every turn: the small program, and for
+// comparison the large one that stands in for it where it is missing.
 func hook(b *bench) (rows []row, err error) {
 	door, err := control.Listen(filepath.Join(b.dir, "hook.sock"))
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	answers := &answering{}
+	answers := make(answering, 1)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = door.Serve(ctx, answers) })
 	defer serving.Wait()
@@ -31,38 +33,56 @@ func hook(b *bench) (rows []row, err error) {
 	if err := os.WriteFile(input, []byte(`{"hook_event_name":"UserPromptSubmit","prompt":"x"}`), 0o600); err != nil {
 		return nil, err
 	}
+	const event = "UserPromptSubmit"
+	empty, small := b.program("empty"), filepath.Join(filepath.Dir(b.wrap), "lifeloop-hook")
 	programs := []struct {
 		argv   []string
 		socket string
 	}{
-		{[]string{b.program("empty")}, ""},
-		{[]string{b.program("empty")}, ""},
-		{[]string{b.wrap, "hook", "UserPromptSubmit"}, door.Path()},
-		{[]string{b.wrap, "hook", "UserPromptSubmit"}, ""},
+		{[]string{empty}, ""},
+		{[]string{empty}, ""},
+		{[]string{small, event}, door.Path()},
+		{[]string{small, event}, ""},
+		{[]string{b.wrap, "hook", event}, door.Path()},
+		{[]string{b.wrap, "hook", event}, ""},
 	}
-	var self, answered, alone pairs
-	rounds := b.rounds * 8
-	for round := range rounds {
-		var times [4]time.Duration
-		for i := range programs {
-			which := (i + round) % len(programs)
+	against := make([]pairs, len(programs)) // the first of them is the floor
+	for range b.rounds * 8 {
+		times := make([]time.Duration, len(programs))
+		// In an order of its own each round: what ran before leaves its traces
+		// in the processor, and a fixed order would always favour the same.
+		for _, which := range rand.Perm(len(programs)) {
 			cmd := b.command(programs[which].argv...)
 			cmd.Env = append(cmd.Env, "LIFELOOP_SOCKET="+programs[which].socket)
 			if times[which], err = tookWith(cmd, input); err != nil {
 				return nil, err
 			}
+			if programs[which].socket == "" {
+				continue
+			}
+			// The hook ends before the server has read its last word. This also
+			// keeps that out of the time of whoever is next.
+			select {
+			case delivered := <-answers:
+				if !delivered {
+					return nil, errors.New("a hook did not take its answer")
+				}
+			case <-time.After(patience):
+				return nil, errors.New("a hook did not ask")
+			}
 		}
-		self.add(times[0], times[1])
-		answered.add(times[0], times[2])
-		alone.add(times[0], times[3])
-	}
-	if n := answers.count(); n != rounds {
-		return nil, fmt.Errorf("%d of %d hooks were answered", n, rounds)
+		for i := range programs {
+			against[i].add(times[0], times[i])
+		}
 	}
 	return []row{
-		self.ratioRow("an empty Go program / itself"),
-		answered.ratioRow("hook, answered / an empty Go program").atMost(1.3, &answered),
-		alone.ratioRow("hook, without a session / an empty Go program").atMost(1.3, &alone),
+		against[1].ratioRow("an empty Go program / itself"),
+		against[3].ratioRow("hook, without a session / an empty Go program").atMost(1.3, &against[3]),
+		// Two processes wake each other here, which no start can spare: there is
+		// no target of its own for that.
+		against[2].ratioRow("hook, answered / an empty Go program"),
+		against[5].ratioRow("lifeloop-wrap hook, without a session / an empty Go program"),
+		against[4].ratioRow("lifeloop-wrap hook, answered / an empty Go program"),
 	}, nil
 }
 
@@ -77,22 +97,10 @@ func tookWith(cmd *exec.Cmd, input string) (time.Duration, error) {
 	return took(cmd)
 }
 
-// answering gives every hook an answer of ordinary size.
-type answering struct {
-	mu sync.Mutex // guards n
-	n  int
-}
+// answering gives every hook an answer of ordinary size, and passes on whether
+// it was delivered.
+type answering chan bool
 
-func (a *answering) Hook(_ context.Context, call *control.HookCall) {
-	if call.Answer([]byte(`{"hookSpecificOutput":{"hookEventName":"UserPromptSubmit","additionalContext":"note"}}`)) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.n++
-	}
-}
-
-func (a *answering) count() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.n
+func (a answering) Hook(_ context.Context, call *control.HookCall) {
+	a <- call.Answer([]byte(`{"hookSpecificOutput":{"hookEventName":"UserPromptSubmit","additionalContext":"note"}}`))
 }

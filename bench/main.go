@@ -6,7 +6,7 @@
 // difference; the times beside them are for orientation and belong to this
 // machine and this minute.
 //
-//	go build -o bin/ ./cmd/lifeloop-wrap
+//	go build -o bin/ ./cmd/...
 //	go run ./bench -wrap bin/lifeloop-wrap
 //	go run ./bench -wrap bin/lifeloop-wrap -only echo,hook -rounds 60
 //
@@ -68,7 +68,7 @@ func main() {
 
 func run() (missed bool, err error) {
 	b := &bench{}
-	flag.StringVar(&b.wrap, "wrap", "bin/lifeloop-wrap", "the `program` to measure")
+	flag.StringVar(&b.wrap, "wrap", "bin/lifeloop-wrap", "the `program` to measure, with lifeloop-hook beside it")
 	flag.IntVar(&b.rounds, "rounds", 24, "`pairs` of each measurement, at least 20 for the echo")
 	only := flag.String("only", "", "the `names` of the measurements to make, separated by commas")
 	flag.Parse()

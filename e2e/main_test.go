@@ -24,7 +24,7 @@ const (
 
 // The rig as TestMain found it.
 var (
-	programs string // folder of lifeloop-wrap and fakeclient
+	programs string // folder of lifeloop-wrap, lifeloop-hook and fakeclient
 	source   string // this folder
 	missing  error  // why no test can run here
 )
@@ -50,7 +50,7 @@ func outside(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		return 1
 	}
-	for _, program := range []string{"./cmd/lifeloop-wrap", "./testdata/fakeclient"} {
+	for _, program := range []string{"./cmd/lifeloop-wrap", "./cmd/lifeloop-hook", "./testdata/fakeclient"} {
 		build := exec.Command("go", "build", "-o", filepath.Join(dir, filepath.Base(program)), program)
 		build.Dir = filepath.Dir(source)
 		if out, err := build.CombinedOutput(); err != nil {
