@@ -26,15 +26,16 @@ type Child struct {
 
 	ptmx    *os.File    // master of the pty, or nil
 	slave   *os.File    // kept open so that a child may close and open its terminal again
-	input   *os.File    // what the child reads: ptmx or a pipe
+	input   *os.File    // what the child reads: ptmx or a pipe; nil when it has our stdin itself
 	typing  sync.Mutex  // serialises writes to input
 	sources []*source   // what the child writes
 	wakeup  *os.File    // eventfd that interrupts the input pump
 	paused  atomic.Bool // stopped at our own request
 	asleep  atomic.Bool // we stopped ourselves because it stopped
 
-	total atomic.Int64 // bytes of output
-	armed atomic.Bool  // the next output is to wake news
+	total atomic.Int64          // bytes of output
+	lost  atomic.Pointer[error] // why output could not be written
+	armed atomic.Bool           // the next output is to wake news
 	wake  chan struct{}
 
 	textsMu sync.Mutex // guards texts; held for an append at most
@@ -124,7 +125,7 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 	var theirs [3]*os.File
 	defer func() {
 		for i, f := range theirs {
-			if f != nil && f != c.slave && (i == 0 || f != theirs[i-1]) {
+			if f != nil && f != c.slave && f != t.outer[0] && (i == 0 || f != theirs[i-1]) {
 				f.Close()
 			}
 		}
@@ -174,6 +175,10 @@ func (c *Child) connect(osc []int) (theirs [3]*os.File, err error) {
 	onPty := func(i int) bool { return t.pty && (t.mode == Always || t.isTTY[i]) }
 	if onPty(0) {
 		theirs[0], c.input = c.slave, c.ptmx
+	} else if !t.isTTY[0] {
+		// Nobody types: the child gets our stdin itself, so that what it does
+		// not read is still there for whoever reads next.
+		theirs[0] = t.outer[0]
 	} else if theirs[0], c.input, err = pipe(false); err != nil {
 		return theirs, err
 	}
@@ -462,6 +467,9 @@ func (c *Child) Type(b []byte) error {
 	defer c.typing.Unlock()
 	if c.ended.Load() {
 		return os.ErrProcessDone
+	}
+	if c.input == nil {
+		return fmt.Errorf("type to %d: its stdin is no terminal", c.pid)
 	}
 	if _, err := c.input.Write(b); err != nil {
 		return fmt.Errorf("type to %d: %w", c.pid, err)

@@ -94,6 +94,10 @@ type Exit struct {
 	Leftover int
 	// GuardLost says that the guard died first and we ended the tree ourselves.
 	GuardLost bool
+	// OutputLost is why some of its output could not be written, on a full disk
+	// for instance. A reader that has gone is no such thing: the harness learns
+	// of that itself.
+	OutputLost error
 }
 
 // StartError says that nothing was started. Code is the exit code that env(1)

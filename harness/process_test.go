@@ -564,6 +564,7 @@ func TestPipesAreIdentical(t *testing.T) {
 				io.Copy(w, bytes.NewReader(want))
 				w.Close()
 			}()
+			r.Fd() // blocking again, as a shell's pipe is
 			return r
 		},
 	} {
@@ -580,6 +581,40 @@ func TestPipesAreIdentical(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What the child does not read of stdin is there for whoever reads next.
+func TestStdinIsNotReadAhead(t *testing.T) {
+	in := filepath.Join(t.TempDir(), "in")
+	require.NoError(t, os.WriteFile(in, []byte("one\ntwo\nthree\n"), 0o600))
+	stdin, err := os.Open(in)
+	require.NoError(t, err)
+	defer stdin.Close()
+	for _, want := range []string{"one\n", "two\n"} {
+		term, stdout, _ := onFiles(t, Auto, stdin)
+		run(t, sh("read -r line; echo $line"), term)
+		if got := string(stdout()); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// A disk that is full is no reader that has gone: nobody else would tell.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("there is no /dev/full here:", err)
+	}
+	defer full.Close()
+	null, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	defer null.Close()
+	term, err := OpenTerminal(null, full, null, Auto)
+	require.NoError(t, err)
+	defer term.Close()
+	exit, _ := run(t, sh("echo hi"), term)
+	require.ErrorIs(t, exit.OutputLost, unix.ENOSPC)
+	require.Zero(t, exit.Code)
 }
 
 func TestOrderOfOneStream(t *testing.T) {

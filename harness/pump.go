@@ -36,14 +36,18 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 	}
 	go func() {
 		defer close(typed)
-		c.pumpInput()
+		if c.input != nil {
+			c.pumpInput()
+		}
 	}()
 	others.Go(func() { c.news(quiet) })
 	others.Go(func() { c.heed(winch, cont, quiet) })
 	go c.follow()
 	go func() {
 		<-c.endCh
-		c.input.SetWriteDeadline(longAgo())
+		if c.input != nil {
+			c.input.SetWriteDeadline(longAgo())
+		}
 		c.interruptInput()
 		for _, s := range c.sources {
 			s.file.SetReadDeadline(longAgo())
@@ -56,6 +60,9 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 		stopSignals()
 		close(quiet)
 		others.Wait()
+		if err := c.lost.Load(); err != nil {
+			c.exit.OutputLost = *err
+		}
 		c.undo()
 		c.closeFiles()
 		c.terminal.giveBack()
@@ -139,7 +146,10 @@ func (c *Child) pass(s *source, to outlet, b []byte) bool {
 	case errors.Is(err, errAbandoned):
 		return false
 	case err != nil && s.tracker == nil:
-		// The reader has gone. The child learns it as it would without us.
+		// The child learns it as it would without us, if it writes again.
+		if !errors.Is(err, unix.EPIPE) {
+			c.lost.CompareAndSwap(nil, &err)
+		}
 		s.file.Close()
 		return false
 	}

@@ -279,6 +279,11 @@ func (t *Terminal) enter() error {
 	if t.attrs == nil {
 		return nil
 	}
+	if !inForeground(t.attrs) {
+		// A background job must not touch the terminal: the kernel would stop
+		// us. When we are brought to the front a SIGCONT says so.
+		return nil
+	}
 	now, err := getTermios(t.attrs)
 	if err != nil {
 		return fmt.Errorf("read terminal attributes: %w", err)
@@ -309,6 +314,13 @@ func (t *Terminal) enter() error {
 		return fmt.Errorf("set terminal attributes: %w", err)
 	}
 	return nil
+}
+
+// inForeground tells whether a change of the terminal's attributes would not
+// stop us: it is not our controlling terminal, or we have it.
+func inForeground(tty *os.File) bool {
+	group, err := unix.IoctlGetInt(fdOf(tty), unix.TIOCGPGRP)
+	return err != nil || group == unix.Getpgrp()
 }
 
 // childTermios returns the attributes a child's pty begins with, or nil for

@@ -68,6 +68,8 @@ type (
 		Signal   int    `json:"signal"`
 		Leftover int    `json:"leftover"`
 		Lost     bool   `json:"lost,omitempty"`
+		// OutputLost says that output could not be written where it was to go.
+		OutputLost bool `json:"output_lost,omitempty"`
 		// NotStarted says that there never was a process.
 		NotStarted bool `json:"not_started,omitempty"`
 	}
@@ -459,6 +461,8 @@ func (h *hard) exitCode() int {
 		return 128 + e.Signal
 	case e.Code == 0 && h.AbortBy != 0:
 		return 128 + h.AbortBy
+	case e.Code == 0 && e.OutputLost:
+		return 125
 	}
 	return e.Code
 }

@@ -162,7 +162,8 @@ func (s *step) sessionGone(sig telemetry.Signal) {
 		s.bind(sig.Session, sig.Source+": "+sig.Detail)
 	}
 	s.started("unknown", by(sig), nil) // what tells its end is a sign of its life
-	if sig.Reason == "clear" || sig.Reason == "resume" {
+	// Of a session that is only observed this is all there will be of its end.
+	if sig.Reason == "clear" || sig.Reason == "resume" || s.cfg.Observing {
 		s.over(sig.Reason, by(sig))
 		return
 	}

@@ -83,6 +83,8 @@ type (
 		Signal   int  // the signal that ended it
 		Leftover int  // processes of its tree that outlived it and are being ended
 		Lost     bool // the guard was lost, so the rest is not known
+		// OutputLost says that output could not be written where it was to go.
+		OutputLost bool
 	}
 	// SourcesDrained says that every watched file was read to its end after
 	// the harness was gone.
@@ -450,6 +452,8 @@ func (k *Kernel) Done() (Result, bool) {
 		r.Failure, r.Why = lifeloop.AdapterUnavailable, k.soft.launchWhy
 	} else if e != nil && e.Lost {
 		r.Failure, r.Why = lifeloop.InternalError, "the guard of the harness was killed, so the harness was ended"
+	} else if e != nil && e.OutputLost && r.Code == 125 {
+		r.Failure, r.Why = lifeloop.InternalError, "the harness ended well, but its output could not all be written"
 	}
 	return r, true
 }

@@ -238,7 +238,7 @@ func (s *step) stop(signal int, tree bool) {
 
 func (s *step) childExited(in ChildExited) {
 	s.soft.stopDue, s.soft.hookDue, s.soft.tickDue = time.Time{}, time.Time{}, time.Time{}
-	s.record(Exited{Run: s.hard.Run, Code: in.Code, Signal: in.Signal, Leftover: in.Leftover, Lost: in.Lost})
+	s.record(Exited{Run: s.hard.Run, Code: in.Code, Signal: in.Signal, Leftover: in.Leftover, Lost: in.Lost, OutputLost: in.OutputLost})
 	s.activeBy("stopped", "wrapper", s.endReason())
 	s.do(Release{})
 	s.do(DrainSources{})
@@ -318,7 +318,7 @@ func (s *step) finish() {
 	switch h := &s.hard; {
 	case h.State == session.Aborting:
 		s.move(session.Aborted, signalName(h.AbortBy))
-	case h.Exit != nil && h.Exit.Code == 0 && h.Exit.Signal == 0 && !h.Exit.Lost, s.cfg.Observing, s.cfg.OneHook:
+	case h.Exit != nil && h.Exit.Code == 0 && h.Exit.Signal == 0 && !h.Exit.Lost && !h.Exit.OutputLost, s.cfg.Observing, s.cfg.OneHook:
 		s.ended(session.Completed)
 	default:
 		s.ended(session.Failed)
