@@ -50,12 +50,10 @@ func readInput(cmd *cobra.Command, name string) ([]byte, error) {
 	return data, nil
 }
 
-var errTooLarge = fmt.Errorf("more than %d MiB", maxInput>>20)
-
 func readBounded(in io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(in, maxInput+1))
 	if err == nil && len(data) > maxInput {
-		return nil, errTooLarge
+		return nil, fmt.Errorf("more than %d MiB", maxInput>>20)
 	}
 	return data, err
 }
