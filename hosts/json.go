@@ -132,8 +132,6 @@ func (p *parser) value(depth int) (*node, *Flaw) {
 		_, flaw = p.str()
 	case c == '-' || '0' <= c && c <= '9':
 		flaw = p.number()
-	case c == '/' || c == '#':
-		return nil, p.flaw("a comment, which is not JSON; our edit could not keep what reads it")
 	case p.at == len(p.text):
 		return nil, p.flaw("the file ends where a value belongs")
 	default:
@@ -144,7 +142,7 @@ func (p *parser) value(depth int) (*node, *Flaw) {
 				return n, nil
 			}
 		}
-		return nil, p.flaw("%s is not the beginning of a JSON value", p.here())
+		return nil, p.flaw("%s where a JSON value belongs", p.here())
 	}
 	n.end = p.at
 	return n, flaw
@@ -152,10 +150,14 @@ func (p *parser) value(depth int) (*node, *Flaw) {
 
 // here is the character at this place, for people.
 func (p *parser) here() string {
-	if p.at == len(p.text) {
+	rest := p.text[p.at:]
+	switch {
+	case rest == "":
 		return "the end of the file"
+	case strings.HasPrefix(rest, "//"), strings.HasPrefix(rest, "/*"):
+		return "a comment, which JSON does not have,"
 	}
-	r, _ := utf8.DecodeRuneInString(p.text[p.at:])
+	r, _ := utf8.DecodeRuneInString(rest)
 	return fmt.Sprintf("%q", r)
 }
 
@@ -172,7 +174,7 @@ func (p *parser) container(n *node, depth int) *Flaw {
 	for {
 		if n.kind == '{' {
 			if p.peek() != '"' {
-				return p.flaw("%s, where the name of a member belongs", p.here())
+				return p.flaw("%s where the name of a member belongs", p.here())
 			}
 			k := key{start: p.at}
 			var flaw *Flaw
@@ -180,7 +182,7 @@ func (p *parser) container(n *node, depth int) *Flaw {
 				return flaw
 			}
 			if p.space(); p.peek() != ':' {
-				return p.flaw("%s, where a colon belongs", p.here())
+				return p.flaw("%s where a colon belongs", p.here())
 			}
 			p.at++
 			p.space()
@@ -203,7 +205,7 @@ func (p *parser) container(n *node, depth int) *Flaw {
 				return p.flaw("a comma before the closing %q", closing)
 			}
 		default:
-			return p.flaw("%s, where a comma or %q belongs", p.here(), closing)
+			return p.flaw("%s where a comma or %q belongs", p.here(), closing)
 		}
 	}
 }

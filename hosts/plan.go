@@ -31,7 +31,7 @@ type note struct {
 	Absent   bool              `json:"absent,omitempty"`   // there was no such file
 	Was      was               `json:"was,omitempty"`      // containers with nothing in them
 	Values   []string          `json:"values,omitempty"`   // consents that we recorded
-	Replaced map[string]string `json:"replaced,omitempty"` // records that we wrote over
+	Replaced map[string]string `json:"replaced,omitempty"` // records that we wrote over or into
 }
 
 // wanted is the hook of this version that a hook in a file should be.
@@ -167,6 +167,14 @@ func withTrust(trust, earlier *string, settings string, in profiles.Installation
 	list := consents(d, in)
 	for _, c := range list {
 		now.Values = append(now.Values, c.value)
+	}
+	given, flaw := consentGiven(text, in.Trust, list)
+	if flaw != nil {
+		return "", now, flaw
+	}
+	if !slices.Contains(given, false) {
+		now.Absent, now.Replaced = before.Absent, before.Replaced
+		return text, now, nil
 	}
 	// What stands there for the hooks to come is taken for ours as well: it may
 	// be from before a state folder was lost, or the user's own yes to them.

@@ -49,7 +49,7 @@ func scan(text string) ([]statement, *Flaw) {
 			st.path, flaw = s.key()
 			st.path = slices.Concat(table, st.path)
 			if flaw == nil && s.peek() != '=' {
-				flaw = s.flaw("%s, where an equals sign belongs", s.here())
+				flaw = s.flaw("%s where an equals sign belongs", s.here())
 			}
 			if flaw == nil {
 				s.at++
@@ -92,7 +92,7 @@ func (s *scanner) lineEnd() *Flaw {
 	case strings.HasPrefix(rest, "\r\n"):
 		s.at += 2
 	default:
-		return s.flaw("%s, where the line should end", s.here())
+		return s.flaw("%s where the line should end", s.here())
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (s *scanner) tableName() (path []string, list bool, flaw *Flaw) {
 		return nil, list, flaw
 	}
 	if !strings.HasPrefix(s.text[s.at:], closing) {
-		return nil, list, s.flaw("%s, where %s belongs", s.here(), closing)
+		return nil, list, s.flaw("%s where %s belongs", s.here(), closing)
 	}
 	s.at += len(closing)
 	return path, list, nil
@@ -147,7 +147,7 @@ func (s *scanner) key() ([]string, *Flaw) {
 				s.at++
 			}
 			if part = s.text[from:s.at]; part == "" {
-				return nil, s.flaw("%s, where a key belongs", s.here())
+				return nil, s.flaw("%s where a key belongs", s.here())
 			}
 		}
 		path = append(path, part)
@@ -203,7 +203,7 @@ func (s *scanner) value() *Flaw {
 			continue
 		case c == ']' || c == '}':
 			if depth--; depth < 0 {
-				return s.flaw("%s, where a value belongs", s.here())
+				return s.flaw("%s where a value belongs", s.here())
 			}
 			s.at++
 		case depth > 0 && c == '#':
@@ -218,11 +218,12 @@ func (s *scanner) value() *Flaw {
 				n = len(rest)
 			}
 			if n == 0 {
-				return s.flaw("%s, where a value belongs", s.here())
+				return s.flaw("%s where a value belongs", s.here())
 			}
 			s.at += n
 			// A date and a time may be parted by one blank.
 			if depth == 0 && n == len("2006-01-02") && len(rest) > n+1 && rest[n] == ' ' && '0' <= rest[n+1] && rest[n+1] <= '9' && rest[4] == '-' {
+				s.at++
 				continue
 			}
 		}

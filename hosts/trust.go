@@ -99,7 +99,8 @@ func consentGiven(text string, t *profiles.Trust, list []consent) (given []bool,
 }
 
 // consentTo records consent. What stood in a place that we need, for a hook
-// that is not there any more, is told in replaced.
+// that is not there any more, is told in replaced; of a table that had nothing
+// of the kind, the empty string.
 func consentTo(text string, t *profiles.Trust, list []consent) (out string, replaced map[string]string, flaw *Flaw) {
 	found, flaw := scan(text)
 	if flaw != nil {
@@ -131,6 +132,7 @@ func consentTo(text string, t *profiles.Trust, list []consent) (out string, repl
 				line = nl + pair
 			}
 			edits = append(edits, edit{end, end, line})
+			replaced[c.key] = ""
 		default:
 			header := "[" + strings.Join(t.Table, ".") + "." + basic(c.key) + "]"
 			// The form tells how the file ended before: a table without a line
@@ -200,10 +202,10 @@ func oneRecord(text string, found []statement, t *profiles.Trust, values []strin
 		switch {
 		case r.inline >= 0:
 			return key, wholeLines(found[r.inline].start, found[r.inline].end, text, false)
-		case before:
+		case old != "":
 			at := found[r.pair].value
 			return key, edit{at[0], at[1], old}
-		case r.header >= 0 && r.others == 0 && r.pair == r.header+1:
+		case !before && r.header >= 0 && r.others == 0 && r.pair == r.header+1:
 			return key, wholeLines(found[r.header].start, found[r.pair].end, text, true)
 		default:
 			return key, wholeLines(found[r.pair].start, found[r.pair].end, text, false)

@@ -1,0 +1,197 @@
+package hosts
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"pgregory.net/rapid"
+
+	"lifeloop/profiles"
+)
+
+// asking is the installation small for a harness that asks for consent.
+func asking() profiles.Installation {
+	in := small()
+	in.Trust = &profiles.Trust{
+		Path: "/home/dev/config.toml", Table: []string{"hooks", "state"}, Member: "trusted_hash", Prefix: in.Path + ":",
+		Key: func(event string, group, handler int) string {
+			return fmt.Sprintf("%s:%s:%d:%d", in.Path, strings.ToLower(event), group, handler)
+		},
+		Value: func(h profiles.InstalledHook) string { return fmt.Sprintf("sha256:%s-%d", h.Command, h.Timeout) },
+	}
+	in.Hooks = in.Hooks[:2]
+	return in
+}
+
+// TestTrust runs testdata/trust.txt. A block is the trust file, what a command
+// prints is that file after it. The settings hold a hook of the user's for
+// Start, or what the argument settings says.
+//
+//	apply     consent for our hooks; and it is checked that it comes out again
+//	remove    without it
+//	scan      the statements
+func TestTrust(t *testing.T) {
+	datadriven.RunTest(t, "testdata/trust.txt", func(t *testing.T, d *datadriven.TestData) string {
+		in := asking()
+		theirs := `{"hooks":{"Start":[{"hooks":[{"type":"command","command":"mine"}]}]}}`
+		settings, _, err := withHooks(&theirs, in, note{})
+		if err != nil {
+			d.Fatalf(t, "%v", err)
+		}
+		text := strings.ReplaceAll(d.Input+"\n", "␍", "\r")
+		text = strings.TrimSuffix(text, "⏎\n")
+		show := func(text string) string {
+			text = strings.ReplaceAll(text, "\r", "␍")
+			if !strings.HasSuffix(text, "\n") {
+				text += "⏎\n"
+			}
+			return text
+		}
+		switch d.Cmd {
+		case "scan":
+			found, flaw := scan(text)
+			if flaw != nil {
+				return flaw.Error() + "\n"
+			}
+			var b strings.Builder
+			for _, st := range found {
+				fmt.Fprintf(&b, "%t %t %q %q\n", st.header, st.list, st.path, text[st.value[0]:st.value[1]])
+			}
+			return b.String()
+		case "apply":
+			out, now, err := withTrust(&text, &settings, settings, in, note{})
+			if err != nil {
+				return err.Error() + "\n"
+			}
+			if r, flaw := inspect(&settings, &out, in); flaw != nil || r.State != Installed {
+				d.Fatalf(t, "after it the status is %v, %v:\n%s", r, flaw, out)
+			}
+			back, flaw := withoutTrust(out, &settings, in, now)
+			if flaw != nil || !d.HasArg("was-there") && *back != text {
+				d.Fatalf(t, "it does not come out again, %v:\n%s", flaw, *back)
+			}
+			return show(out)
+		case "remove":
+			out, flaw := withoutTrust(text, &settings, in, note{})
+			if flaw != nil {
+				return flaw.Error() + "\n"
+			}
+			return show(*out)
+		}
+		d.Fatalf(t, "no such command")
+		return ""
+	})
+}
+
+// TestTrustLaws: in a file of any statements, nothing of the user's is lost or
+// moves; what was put in comes out; twice is once; and a user's table that
+// comes behind ours in between stays.
+func TestTrustLaws(t *testing.T) {
+	in := asking()
+	settings, _, err := withHooks(nil, in, note{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	anything := rapid.SampledFrom([]string{
+		"a = 1", "  model = \"x\" # why", "[t]", "[t.u]", "[[list]]", "[ hooks ]", "[hooks.state]", "[[hooks.Stop]]", "# [hooks.state.\"x\"]",
+		"b = [1, # [no]\n  2,\n]", "c = \"\"\"\n[hooks.state]\n\"\"\"\"\"", "d = '''\n'''", "e = { x = { y = \"}\" } }", "", "", " \t",
+		"[hooks.state.\"/elsewhere:start:0:0\"]\ntrusted_hash = \"sha256:OURS Start-5\"", "\"quo\\\"ted\".k = 1979-05-27 07:32:00",
+		"[hooks.state.\"/home/dev/settings.json:end:0:0\"]\nenabled = false\ntrusted_hash = \"sha256:theirs\"", "f = 'C:\\'", "g = \"\\\\\"",
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		list := rapid.SliceOfN(anything, 0, 8).Draw(t, "statements")
+		nl := rapid.SampledFrom([]string{"\n", "\n", "\r\n"}).Draw(t, "line end")
+		text := strings.ReplaceAll(strings.Join(list, "\n"), "\n", nl)
+		if rapid.IntRange(0, 2).Draw(t, "end") > 0 && text != "" {
+			text += nl
+		}
+		before, flaw := scan(text)
+		if flaw != nil {
+			t.Fatalf("%v in %q", flaw, text)
+		}
+		out, now, err := withTrust(&text, nil, settings, in, note{})
+		if err != nil {
+			t.Fatalf("%v in %q", err, text)
+		}
+		if again, _, err := withTrust(&out, &settings, settings, in, now); err != nil || again != out {
+			t.Fatalf("twice is not once, %v:\n%q\n%q", err, out, again)
+		}
+		paths := func(list []statement) (paths [][]string) {
+			for _, st := range list {
+				paths = append(paths, st.path)
+			}
+			return paths
+		}
+		after, _ := scan(out)
+		if !reflect.DeepEqual(paths(after[:len(before)]), paths(before)) || !strings.HasPrefix(out, text) {
+			t.Fatalf("what was there is not at the beginning any more:\n%q\n%q", text, out)
+		}
+		if back, flaw := withoutTrust(out, &settings, in, now); flaw != nil || *back != text {
+			t.Fatalf("not what it was, %v:\n%q\n%q", flaw, text, *back)
+		}
+		if text == "" || !strings.HasSuffix(text, "\n") {
+			return
+		}
+		late := nl + "[late]" + nl + "x = 1" + nl
+		later := out + late
+		if back, flaw := withoutTrust(later, &settings, in, now); flaw != nil || *back != text+late {
+			t.Fatalf("not what it was, %v:\n%q\n%q", flaw, text+late, *back)
+		}
+	})
+}
+
+// FuzzScan: whatever is scanned is scanned to its end, without overlaps, and
+// what can be edited can be edited back.
+func FuzzScan(f *testing.F) {
+	for _, seed := range []string{"a=1", "[a]\nb=\"\"\"x\"\"\"\"\n", "x = [1,\n2]", "'a'.\"b\".c = {d=1}", "[[a.b]]\r\n", "a = '''", "a = \"\\u00e9\" # x"} {
+		f.Add(seed)
+	}
+	in := asking()
+	settings, _, err := withHooks(nil, in, note{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		found, flaw := scan(text)
+		if flaw != nil {
+			return
+		}
+		at := 0
+		for _, st := range found {
+			if st.start < at || st.end <= st.start || st.end > len(text) {
+				t.Fatalf("%q: %v", text, found)
+			}
+			at = st.end
+		}
+		out, now, err := withTrust(&text, nil, settings, in, note{})
+		if err != nil {
+			return
+		}
+		base, _ := withdraw(text, in.Trust, now.Values, nil)
+		if back, flaw := withoutTrust(out, &settings, in, now); flaw != nil || *back != base {
+			t.Fatalf("%v: %q became %q", flaw, base, *back)
+		}
+	})
+}
+
+func TestUnescape(t *testing.T) {
+	for in, want := range map[string]string{
+		`plain`: "plain", `\b\t\n\f\r\e\"\\`: "\b\t\n\f\r\x1b\"\\", `\u00e9\U0001F600\x41`: "é😀A",
+	} {
+		if got, ok := unescape(in); !ok || got != want {
+			t.Errorf("%s: %q, %v", in, got, ok)
+		}
+	}
+	for _, in := range []string{`\q`, `\`, `\u12`, `\ud800`, `\x1`, `\U0011FFFF`} {
+		if got, ok := unescape(in); ok {
+			t.Errorf("%s was read as %q", in, got)
+		}
+	}
+	if got := basic("\x7f\"\\\n\u2028<"); !slices.Contains([]string{`"\u007f\"\\\n\u2028<"`}, got) {
+		t.Errorf("spelled %s", got)
+	}
+}
