@@ -519,7 +519,8 @@ func (k *Kernel) apply(f Fact) {
 	case ReceiptIssued:
 		h.receipt(f)
 	case AbortRequested:
-		if h.AbortBy == 0 {
+		// Once the harness has ended, its exit code is ours whatever comes.
+		if h.AbortBy == 0 && h.Exit == nil {
 			h.AbortBy = f.Signal
 		}
 	case CallOver:

@@ -42,7 +42,7 @@ func (d *codexRollout) Decode(record []byte) []Signal {
 		case "timestamp":
 			r.at = stamp(val)
 		case "ordinal":
-			if n, err := strconv.ParseUint(string(val), 10, 63); err == nil {
+			if n, err := strconv.ParseUint(string(val), 10, 53); err == nil {
 				r.ordinal, r.n = "ordinal "+strconv.FormatUint(n, 10), n
 			}
 		case "type":
