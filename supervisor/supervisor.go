@@ -445,14 +445,15 @@ type caller interface {
 	Gone() <-chan struct{}
 }
 
-// where names the first member that is wrong, for the client's author. It
-// never holds a value: what a client prints is not ours to repeat.
+// where names the first member that is wrong, for the client's author, and not
+// what stands there: what a client prints is not ours to repeat. `event invoke`
+// says more.
 func where(err error) string {
 	var v *lifeloop.ValidationError
 	if !errors.As(err, &v) || len(v.Problems) == 0 {
 		return ""
 	}
-	return ": " + v.Problems[0].Path + ": " + v.Problems[0].Message
+	return ": see " + v.Problems[0].Path
 }
 
 // Hook is called by the door, in a goroutine of the connection's own. It
