@@ -1,0 +1,365 @@
+//go:build unix
+
+package hosts
+
+import (
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/profiles"
+)
+
+const applyEnv = "HOSTS_TEST_APPLY"
+
+// TestMain lets the test binary be one of several programs that apply at once.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(applyEnv); dir != "" {
+		if _, err := At(filepath.Join(dir, os.Getenv(applyEnv+"_STORE"))).Apply(in(dir), false); err != nil {
+			println(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	// A thousand random files for each law, unless the command line says.
+	if err := flag.Set("rapid.checks", "1000"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// in is the installation asking, with its files in a folder.
+func in(dir string) profiles.Installation {
+	in := asking()
+	in.Path = filepath.Join(dir, "home", "settings.json")
+	in.Trust.Path = filepath.Join(dir, "home", "config.toml")
+	return in
+}
+
+// world is a folder with a home and a store.
+type place struct {
+	*testing.T
+	dir   string
+	in    profiles.Installation
+	store *Store
+}
+
+func newPlace(t *testing.T) *place {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "home"), 0o755))
+	return &place{t, dir, in(dir), At(filepath.Join(dir, "store"))}
+}
+
+func (p *place) write(path, text string, perm fs.FileMode) {
+	p.Helper()
+	require.NoError(p, os.WriteFile(path, []byte(text), perm))
+	require.NoError(p, os.Chmod(path, perm))
+}
+
+func (p *place) read(path string) string {
+	p.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(p, err)
+	return string(data)
+}
+
+func (p *place) apply() []Change {
+	p.Helper()
+	changes, err := p.store.Apply(p.in, false)
+	require.NoError(p, err)
+	return changes
+}
+
+func (p *place) remove() []Change {
+	p.Helper()
+	changes, err := p.store.Remove(p.in, false)
+	require.NoError(p, err)
+	return changes
+}
+
+func (p *place) state() string {
+	p.Helper()
+	r, err := p.store.Status(p.in)
+	require.NoError(p, err)
+	return r.State
+}
+
+// names lists what lies in a folder.
+func (p *place) names(dir string) []string {
+	p.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(p, err)
+	names := []string{}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+const theirs = "{\n  \"model\": \"opus\",\n  \"hooks\": {\"Stop\": [ ], \"End\": null}\n}"
+
+func TestThereAndBack(t *testing.T) {
+	p := newPlace(t)
+	p.write(p.in.Path, theirs, 0o640)
+	p.write(p.in.Trust.Path, "model = 1", 0o600)
+
+	changes := p.apply()
+	require.Len(t, changes, 2)
+	for _, c := range changes {
+		if got := p.read(c.Backup); got != *c.Before {
+			t.Errorf("the copy of %s holds %q", c.Path, got)
+		}
+		info, err := os.Stat(c.Backup)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("the copy: %v, %v", info.Mode(), err)
+		}
+	}
+	require.Equal(t, Installed, p.state())
+	if info, _ := os.Stat(p.in.Path); info.Mode().Perm() != 0o640 {
+		t.Errorf("its mode became %v", info.Mode())
+	}
+	if changes := p.apply(); len(changes) != 0 {
+		t.Errorf("a second time changed %v", changes)
+	}
+
+	p.remove()
+	require.Equal(t, theirs, p.read(p.in.Path))
+	require.Equal(t, "model = 1", p.read(p.in.Trust.Path))
+	require.Equal(t, []string{"config.toml", "settings.json"}, p.names(filepath.Join(p.dir, "home")), "nothing else is left")
+	if changes := p.remove(); len(changes) != 0 {
+		t.Errorf("a second time changed %v", changes)
+	}
+	require.Equal(t, []string{"backup", "lock"}, p.names(filepath.Join(p.dir, "store")), "no note is left")
+}
+
+func TestWhatWasNotThere(t *testing.T) {
+	p := newPlace(t)
+	deep := filepath.Join(p.dir, "home", "a", "b")
+	p.in.Path = filepath.Join(deep, "settings.json")
+	require.Equal(t, NotInstalled, p.state())
+	require.Empty(t, p.remove())
+	if _, err := os.Stat(filepath.Join(p.dir, "store")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("looking made the store")
+	}
+
+	p.apply()
+	info, err := os.Stat(p.in.Path)
+	require.NoError(t, err)
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v", info.Mode())
+	}
+	p.remove()
+	require.Empty(t, p.names(filepath.Join(p.dir, "home")), "the files and the folders are gone again")
+
+	p.in.Shared = true
+	p.apply()
+	info, _ = os.Stat(p.in.Path)
+	folder, _ := os.Stat(deep)
+	if info.Mode().Perm() != 0o644 || folder.Mode().Perm()&0o700 != 0o700 {
+		t.Errorf("in a project: %v, its folder %v", info.Mode(), folder.Mode())
+	}
+	// What the user adds makes the file theirs.
+	p.write(p.in.Path, strings.Replace(p.read(p.in.Path), "{", "{\n  \"theirs\": 1,", 1), 0o644)
+	p.remove()
+	require.Equal(t, "{\n  \"theirs\": 1\n}\n", p.read(p.in.Path))
+}
+
+// Who takes our hooks out by hand has made the file theirs: it stays, empty as
+// it may be.
+func TestTakenOutByHand(t *testing.T) {
+	p := newPlace(t)
+	p.apply()
+	p.write(p.in.Path, "{}", 0o600)
+	require.Equal(t, NotInstalled, p.state())
+	p.apply()
+	p.remove()
+	require.Equal(t, "{}", p.read(p.in.Path))
+	require.Equal(t, []string{"settings.json"}, p.names(filepath.Join(p.dir, "home")))
+}
+
+func TestLinks(t *testing.T) {
+	p := newPlace(t)
+	dotfiles := filepath.Join(p.dir, "dotfiles")
+	require.NoError(t, os.Mkdir(dotfiles, 0o755))
+	target := filepath.Join(dotfiles, "settings")
+	p.write(target, theirs, 0o600)
+	require.NoError(t, os.Symlink("../dotfiles/link", p.in.Path))
+	require.NoError(t, os.Symlink("settings", filepath.Join(dotfiles, "link")))
+	// One that leads to nothing yet.
+	require.NoError(t, os.Symlink(filepath.Join(dotfiles, "config"), p.in.Trust.Path))
+
+	p.apply()
+	for _, path := range []string{p.in.Path, p.in.Trust.Path} {
+		info, err := os.Lstat(path)
+		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+			t.Errorf("%s is no link any more", path)
+		}
+	}
+	require.NotEqual(t, theirs, p.read(target))
+	require.Equal(t, Installed, p.state())
+	p.remove()
+	require.Equal(t, theirs, p.read(target))
+	require.Equal(t, []string{"link", "settings"}, p.names(dotfiles))
+
+	require.NoError(t, os.Remove(p.in.Path))
+	require.NoError(t, os.Symlink("settings.json", p.in.Path))
+	if _, err := p.store.Apply(p.in, false); err == nil || !strings.Contains(err.Error(), "links") {
+		t.Errorf("a link to itself: %v", err)
+	}
+}
+
+func TestNotUnderstood(t *testing.T) {
+	for name, c := range map[string]struct{ settings, trust, want string }{
+		"settings":           {"{\n  \"a\": 1 // one\n}\n", "", "settings.json:2:10: a comment, which JSON does not have, where a comma or '}' belongs"},
+		"trust":              {"{}", "a = 1\nb\n", "config.toml:2:2: '\\n' where an equals sign belongs"},
+		"a closed table":     {"{}", "hooks = {}\n", "config.toml:1:1: hooks is written as one value"},
+		"hooks are no lists": {`{"hooks": {"Stop": 1}}`, "", "settings.json:1:20: a number as the hooks of Stop"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			p.write(p.in.Path, c.settings, 0o600)
+			p.write(p.in.Trust.Path, c.trust, 0o600)
+			for _, dry := range []bool{true, false} {
+				_, err := p.store.Apply(p.in, dry)
+				var flaw *Flaw
+				if !errors.As(err, &flaw) || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("dry %v: %v", dry, err)
+				}
+			}
+			require.Equal(t, c.settings, p.read(p.in.Path))
+			require.Equal(t, c.trust, p.read(p.in.Trust.Path))
+			if _, err := os.Stat(filepath.Join(p.dir, "store")); !errors.Is(err, fs.ErrNotExist) {
+				t.Error("it made the store")
+			}
+		})
+	}
+}
+
+func TestDryRun(t *testing.T) {
+	p := newPlace(t)
+	p.write(p.in.Path, theirs, 0o600)
+	changes, err := p.store.Apply(p.in, true)
+	require.NoError(t, err)
+	require.Len(t, changes, 2)
+	if d := changes[0].Diff(); !strings.HasPrefix(d, "--- /dev/null\n+++ "+p.in.Trust.Path+"\n@@ -0,0 +1,5 @@\n+[hooks.state") {
+		t.Errorf("of a new file:\n%s", d)
+	}
+	require.Equal(t, theirs, p.read(p.in.Path))
+	require.Equal(t, []string{"home"}, p.names(p.dir))
+}
+
+// Somebody else writes between our look and our write: theirs stays, and ours
+// comes on top.
+func TestSomebodyElseWrites(t *testing.T) {
+	const late = "{\n  \"late\": true\n}\n"
+	for _, behind := range []bool{false, true} {
+		p := newPlace(t)
+		p.write(p.in.Path, theirs, 0o600)
+		once := false
+		p.store.testOnlyWrite = func(path string, done bool) {
+			if path == p.in.Path && done == behind && !once {
+				once = true
+				p.write(path, late, 0o600)
+			}
+		}
+		p.apply()
+		require.True(t, once)
+		require.Equal(t, Installed, p.state())
+		p.remove()
+		if got := p.read(p.in.Path); got != late {
+			t.Errorf("behind our write %v: what they wrote became %q", behind, got)
+		}
+	}
+}
+
+func TestSomebodyElseKeepsWriting(t *testing.T) {
+	p := newPlace(t)
+	n := 0
+	p.store.testOnlyWrite = func(path string, done bool) {
+		if path == p.in.Path && !done {
+			n++
+			p.write(path, strings.Repeat(" ", n)+"{}", 0o600)
+		}
+	}
+	_, err := p.store.Apply(p.in, false)
+	var conflict *ConflictError
+	if !errors.As(err, &conflict) || n != attempts {
+		t.Errorf("%v after %d", err, n)
+	}
+	require.Equal(t, strings.Repeat(" ", n)+"{}", p.read(p.in.Path))
+	require.Equal(t, []string{"settings.json"}, p.names(filepath.Join(p.dir, "home")), "the consent is taken back")
+}
+
+// The second of two files cannot be written: the first is given back.
+func TestAllOrNothing(t *testing.T) {
+	p := newPlace(t)
+	p.write(p.in.Trust.Path, "model = 1\n", 0o640)
+	p.store.testOnlyWrite = func(path string, done bool) {
+		if path == p.in.Path && !done {
+			require.NoError(t, os.Mkdir(path, 0o700))
+		}
+	}
+	_, err := p.store.Apply(p.in, false)
+	if err == nil || !strings.Contains(err.Error(), "not a file of settings") {
+		t.Errorf("%v", err)
+	}
+	require.Equal(t, "model = 1\n", p.read(p.in.Trust.Path))
+	if info, _ := os.Stat(p.in.Trust.Path); info.Mode().Perm() != 0o640 {
+		t.Errorf("its mode became %v", info.Mode())
+	}
+}
+
+// Several programs apply at once, with one store and with one each.
+func TestAtOnce(t *testing.T) {
+	for _, stores := range []string{"s", "stuv"} {
+		p := newPlace(t)
+		p.write(p.in.Path, theirs, 0o600)
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				cmd := exec.Command(os.Args[0])
+				cmd.Env = append(os.Environ(), applyEnv+"="+p.dir, applyEnv+"_STORE="+stores[i%len(stores):i%len(stores)+1])
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%v: %s", err, out)
+				}
+			})
+		}
+		wg.Wait()
+		p.store = At(filepath.Join(p.dir, "s"))
+		require.Equal(t, Installed, p.state())
+		require.Equal(t, []string{"config.toml", "settings.json"}, p.names(filepath.Join(p.dir, "home")))
+		if len(stores) == 1 {
+			p.remove()
+			require.Equal(t, theirs, p.read(p.in.Path))
+		}
+	}
+}
+
+func TestDiff(t *testing.T) {
+	text := func(s string) *string { return &s }
+	for name, c := range map[string]struct {
+		before, after *string
+		want          string
+	}{
+		"nothing":         {text("a\n"), text("a\n"), ""},
+		"a file goes":     {text("a\n"), nil, "--- f\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-a\n"},
+		"one line":        {text("a\nb\nc\n"), text("a\nx\nc\n"), "--- f\n+++ f\n@@ -1,3 +1,3 @@\n a\n-b\n+x\n c\n"},
+		"no line end":     {text("a"), text("a\n"), "--- f\n+++ f\n@@ -1,1 +1,1 @@\n-a\n\\ No newline at end of file\n+a\n"},
+		"far apart":       {text("1\n2\n3\n4\n5\n6\n7\n8\n9\n"), text("x\n2\n3\n4\n5\n6\n7\n8\ny\n"), "--- f\n+++ f\n@@ -1,4 +1,4 @@\n-1\n+x\n 2\n 3\n 4\n@@ -6,4 +6,4 @@\n 6\n 7\n 8\n-9\n+y\n"},
+		"near each other": {text("1\n2\n3\n4\n"), text("x\n2\n3\ny\n"), "--- f\n+++ f\n@@ -1,4 +1,4 @@\n-1\n+x\n 2\n 3\n-4\n+y\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := (Change{Path: "f", Before: c.before, After: c.after}).Diff(); got != c.want {
+				t.Errorf("got\n%s", got)
+			}
+		})
+	}
+}
