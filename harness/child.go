@@ -398,7 +398,7 @@ func (t *Terminal) dropGuard(g *guardProcess) {
 	}
 	t.mu.Unlock()
 	g.socket.Close()
-	g.process.Wait()
+	g.wait()
 }
 
 func (c *Child) closeFiles() {
@@ -501,7 +501,7 @@ func (c *Child) follow() {
 			c.end(exit)
 		}
 	}
-	c.guard.process.Wait()
+	c.guard.wait()
 	c.guard.socket.Close()
 	if !c.ended.Load() {
 		c.end(c.endWithoutGuard())
@@ -543,7 +543,7 @@ func (c *Child) endWithoutGuard() Exit {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		for g := range t.guards {
-			if p.pid == g.process.Pid {
+			if p.pid == g.pid {
 				return true
 			}
 		}

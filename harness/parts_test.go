@@ -99,7 +99,7 @@ func wrapper() int {
 	if err != nil {
 		return 125
 	}
-	report("guard", c.guard.process.Pid)
+	report("guard", c.guard.pid)
 	report("harness", c.PID())
 	if own := os.Getenv("OWN"); own != "" {
 		p, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "sleep 300 & wait"}, &os.ProcAttr{Sys: &syscall.SysProcAttr{Setpgid: true}})

@@ -429,7 +429,7 @@ func TestTheGuardIsKilled(t *testing.T) {
 	t.Setenv("REPORT", filepath.Join(t.TempDir(), "report"))
 	c := begin(t, as("messy"), term, &ears{})
 	eventually(t, "the mess is made", func() bool { return strings.Contains(d.text(), "mess") })
-	pids := treeOf(c.guard.process.Pid)
+	pids := treeOf(c.guard.pid)
 	// Children of ours that have nothing to do with it stay.
 	other := exec.Command("sleep", "300")
 	require.NoError(t, other.Start())
@@ -444,7 +444,7 @@ func TestTheGuardIsKilled(t *testing.T) {
 		}
 	}()
 	begun := time.Now()
-	require.NoError(t, c.guard.process.Kill())
+	require.NoError(t, unix.Kill(c.guard.pid, unix.SIGKILL))
 	exit := c.Wait()
 	if took := time.Since(begun); took > 2*time.Second {
 		t.Errorf("took %v", took)

@@ -199,7 +199,7 @@ func (t *Terminal) Close() {
 	}
 	t.closed = true
 	if t.warm != nil {
-		go t.warm.process.Wait() // it ends by itself, now
+		go t.warm.wait() // it ends by itself, now
 	}
 	for g := range t.guards {
 		g.dismiss()
@@ -259,7 +259,7 @@ func (t *Terminal) publish() {
 	}
 	w := word{saved: t.saved, ours: t.ours, hasAttrs: t.changed, modes: t.modes.undo()}
 	if t.guard != nil && (t.changed || w.modes != "") {
-		w.guard = uint32(t.guard.process.Pid)
+		w.guard = uint32(t.guard.pid)
 	}
 	t.page.put(w)
 }
@@ -416,8 +416,8 @@ func fdOf(f *os.File) int {
 
 // A guardProcess is the wrapper's end of a guard.
 type guardProcess struct {
-	process *os.Process
-	socket  *os.File
+	pid    int
+	socket *os.File
 }
 
 var defaultGuard = []string{"/proc/self/exe", "guard"}
@@ -452,12 +452,12 @@ func (t *Terminal) prepare(argv []string) error {
 		screen = t.screen
 	}
 	raw := []*os.File{null, null, null, theirs, t.pageFile, screen}
-	process, err := startGuard(argv, raw)
+	pid, err := startGuard(argv, raw)
 	if err != nil {
 		ours.Close()
 		return fmt.Errorf("start the guard %s: %w", argv[0], err)
 	}
-	t.warm = &guardProcess{process: process, socket: ours}
+	t.warm = &guardProcess{pid: pid, socket: ours}
 	t.guards[t.warm] = true
 	for _, o := range t.owned {
 		t.warm.own(o)
@@ -467,20 +467,27 @@ func (t *Terminal) prepare(argv []string) error {
 
 // startGuard starts a process in a session of its own. Its environment is
 // empty: the harness's comes with the launch.
-func startGuard(argv []string, files []*os.File) (*os.Process, error) {
+func startGuard(argv []string, files []*os.File) (pid int, err error) {
 	fds := make([]uintptr, len(files))
 	for i, f := range files {
 		fds[i] = uintptr(fdOf(f)) // os.StartProcess would make the user's terminal blocking
 	}
-	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{
+	// Not through package os, which would start another process to find out
+	// what the kernel can do.
+	return syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{
 		Env:   guardEnv,
 		Files: fds,
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
-	if err != nil {
-		return nil, err
+}
+
+// wait reaps the guard once it has ended.
+func (g *guardProcess) wait() {
+	for {
+		if _, err := unix.Wait4(g.pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {
+			return
+		}
 	}
-	return os.FindProcess(pid)
 }
 
 // guardEnv keeps a guard small: it is one of the two processes that each
