@@ -140,6 +140,28 @@ func installCodex(project bool, h Host) (Installation, error) {
 	return in, err
 }
 
+// geminiHooks are the hooks of which each is one event of a session, a prompt,
+// a tool or a dialog. The others run before every request to the model, or for
+// every piece of its answer. Time-outs are in milliseconds.
+var geminiHooks = []InstalledHook{
+	{Event: "SessionStart", Timeout: 5000},
+	{Event: "SessionEnd", Timeout: 2000},
+	{Event: "BeforeAgent", Timeout: 5000},
+	{Event: "AfterAgent", Timeout: 5000},
+	{Event: "AfterTool", Timeout: 5000},
+	{Event: "Notification", Timeout: 5000},
+}
+
+func installGemini(project bool, h Host) (Installation, error) {
+	dir := h.Dir
+	if !project {
+		if dir = h.home("GEMINI_CLI_HOME", "."); dir == "" {
+			return Installation{}, errNoHome
+		}
+	}
+	return installation("gemini", filepath.Join(dir, ".gemini", "settings.json"), project, slices.Clone(geminiHooks), h)
+}
+
 // codexSnake is an event's name where trust is recorded.
 func codexSnake(event string) string {
 	var b strings.Builder

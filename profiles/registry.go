@@ -10,7 +10,7 @@ func profiles() []Profile {
 	return []Profile{
 		claude(),
 		codex(),
-		plain("gemini", "gemini"),
+		gemini(),
 		plain("opencode", "opencode"),
 		plain("openclaw", "openclaw"),
 		plain("hermes", "hermes"),
@@ -52,6 +52,14 @@ func Infer(program string) string {
 		}
 	}
 	return Generic
+}
+
+// gemini is the profile of Gemini CLI, as seen on 0.61.0. A launch is left as it
+// is: there is no way to hand it hooks for that launch alone.
+func gemini() Profile {
+	p := plain("gemini", "gemini")
+	p.Install = installGemini
+	return p
 }
 
 // plain is a profile that injects nothing but the environment.
