@@ -46,11 +46,7 @@ func frameCmd(g *globals) *cobra.Command {
 
 // command gives a live session a command and reports its answer.
 func (g *globals) command(cmd *cobra.Command, session, name string, what any) error {
-	st, err := g.sessions(cmd)
-	if err != nil {
-		return err
-	}
-	id, err := st.find(session)
+	st, id, err := g.session(cmd, session)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
@@ -183,4 +185,22 @@ func (s store) sweep() {
 	for _, dir := range left {
 		_ = os.RemoveAll(dir)
 	}
+}
+
+// sessions opens the store that the configuration names.
+func (g *globals) sessions(cmd *cobra.Command) (store, error) {
+	cfg, _, err := g.load(cmd)
+	if err != nil {
+		return store{}, err
+	}
+	return openStore(cfg.StateDir), nil
+}
+
+// session opens the store and resolves SESSION in it.
+func (g *globals) session(cmd *cobra.Command, name string) (st store, id string, err error) {
+	if st, err = g.sessions(cmd); err != nil {
+		return st, "", err
+	}
+	id, err = st.find(name)
+	return st, id, err
 }

@@ -1,0 +1,41 @@
+//go:build linux
+
+package main
+
+import (
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lifeloop/internal/config"
+)
+
+func configCmd(g *globals) *cobra.Command {
+	cmd := &cobra.Command{Use: "config", Short: "Show the configuration, or its schema"}
+	cmd.AddCommand(&cobra.Command{
+		Use: "show", Short: "The merged configuration, with each value's origin", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, origins, err := g.load(cmd)
+			if err != nil {
+				return err
+			}
+			if !g.json {
+				_, err := io.WriteString(cmd.OutOrStdout(), config.Show(cfg, origins))
+				return err
+			}
+			b, err := config.ShowJSON(cfg, origins)
+			if err == nil {
+				_, err = cmd.OutOrStdout().Write(append(b, '\n'))
+			}
+			return err
+		},
+	}, &cobra.Command{
+		Use: "schema", Short: "The JSON Schema (2020-12) of a configuration file", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := io.WriteString(cmd.OutOrStdout(), strings.TrimRight(string(config.Schema()), "\n")+"\n")
+			return err
+		},
+	})
+	return cmd
+}

@@ -1,0 +1,69 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"lifeloop/ledger"
+	"lifeloop/lifeloop"
+)
+
+func ledgerCmd(g *globals) *cobra.Command {
+	cmd := &cobra.Command{Use: "ledger", Short: "Verify or recover a session's ledger"}
+	verify := &cobra.Command{
+		Use:   "verify SESSION",
+		Short: "Check every entry and every link",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			st, id, err := g.session(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			r, err := ledger.Verify(st.path(id))
+			if err != nil {
+				return no(lifeloop.StateConflict, "session %s: %v", id, err).
+					withHint("what is before that place is sound; nothing mends it, and nothing is written behind it")
+			}
+			if g.json {
+				return printJSON(cmd.OutOrStdout(), map[string]any{"ok": true, "session_id": id, "entries": r.Entries,
+					"segments": r.Segments, "last_digest": r.Last, "torn_bytes": r.TornBytes})
+			}
+			said := fmt.Sprintf("ok: %d entries in %d segment(s), last %s\n", r.Entries, r.Segments, r.Last)
+			if r.TornBytes > 0 {
+				said += fmt.Sprintf("the last line is unfinished (%d bytes): the writer died, or is writing this moment\n", r.TornBytes)
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), said)
+			return err
+		},
+	}
+	recover := &cobra.Command{
+		Use:   "recover SESSION",
+		Short: "Cut off a last line that a crash left unfinished",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			st, id, err := g.session(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			r, err := ledger.Recover(st.path(id))
+			if err != nil {
+				return no(lifeloop.StateConflict, "session %s: %v", id, err)
+			}
+			if g.json {
+				return printJSON(cmd.OutOrStdout(), map[string]any{"ok": true, "session_id": id, "entries": r.Entries, "cut_bytes": r.TornBytes})
+			}
+			said := fmt.Sprintf("cut %d bytes of an unfinished line; %d whole entries are kept\n", r.TornBytes, r.Entries)
+			if r.TornBytes == 0 {
+				said = fmt.Sprintf("nothing to recover: %d whole entries\n", r.Entries)
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), said)
+			return err
+		},
+	}
+	cmd.AddCommand(verify, recover)
+	return cmd
+}
