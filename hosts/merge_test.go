@@ -3,6 +3,7 @@ package hosts
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -66,8 +67,8 @@ func TestSettings(t *testing.T) {
 			if err != nil || again != out {
 				d.Fatalf(t, "applied twice, %v:\n%s", err, again)
 			}
-			for name, value := range now.Was {
-				out += fmt.Sprintf("remembered: %s was %s\n", name, value)
+			for _, name := range slices.Sorted(maps.Keys(now.Was)) {
+				out += fmt.Sprintf("remembered: %s was %s\n", name, now.Was[name])
 			}
 			return show(out)
 		case "remove":

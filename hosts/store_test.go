@@ -3,6 +3,8 @@
 package hosts
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"io/fs"
@@ -44,7 +46,7 @@ func in(dir string) profiles.Installation {
 	return in
 }
 
-// world is a folder with a home and a store.
+// A place is a folder with a home and a store.
 type place struct {
 	*testing.T
 	dir   string
@@ -183,6 +185,55 @@ func TestTakenOutByHand(t *testing.T) {
 	p.remove()
 	require.Equal(t, "{}", p.read(p.in.Path))
 	require.Equal(t, []string{"settings.json"}, p.names(filepath.Join(p.dir, "home")))
+}
+
+// A harness that saves a setting writes its whole file anew, in its own way.
+func TestTheHarnessWritesItsSettings(t *testing.T) {
+	p := newPlace(t)
+	p.write(p.in.Path, `{"model":"opus","hooks":{"Stop":[{"hooks":[{"type":"command","command":"mine"}]}]}}`, 0o600)
+	p.apply()
+	anew := func(text string) string {
+		var b bytes.Buffer
+		require.NoError(t, json.Indent(&b, []byte(text), "", "   "))
+		return strings.Replace(b.String(), "opus", "sonnet", 1)
+	}
+	p.write(p.in.Path, anew(p.read(p.in.Path)), 0o600)
+	require.Equal(t, Installed, p.state())
+	require.Empty(t, p.apply())
+	p.remove()
+	require.Equal(t, anew(`{"model":"opus","hooks":{"Stop":[{"hooks":[{"type":"command","command":"mine"}]}]}}`), p.read(p.in.Path))
+}
+
+// A hook that the user puts before ours moves ours to a place for which nobody
+// has consented.
+func TestOursIsMoved(t *testing.T) {
+	p := newPlace(t)
+	p.write(p.in.Path, `{"hooks":{"Stop":[]}}`, 0o600)
+	p.apply()
+	p.write(p.in.Path, strings.Replace(p.read(p.in.Path), `"Stop":[`, `"Stop":[{"hooks":[]},`, 1), 0o600)
+	r, err := p.store.Status(p.in)
+	require.NoError(t, err)
+	require.Equal(t, Report{Partly, []string{"trust Stop"}, []string{}}, r)
+	p.apply()
+	require.Equal(t, Installed, p.state())
+	if got := p.read(p.in.Trust.Path); strings.Contains(got, "stop:0:0") || !strings.Contains(got, "stop:1:0") {
+		t.Errorf("the consent is\n%s", got)
+	}
+	p.remove()
+	require.Equal(t, `{"hooks":{"Stop":[{"hooks":[]}]}}`, p.read(p.in.Path))
+}
+
+// The store was lost: our hooks and their records come out by their shape.
+func TestWithoutANote(t *testing.T) {
+	p := newPlace(t)
+	p.write(p.in.Path, "{\n\t\"a\": 1\n}", 0o600)
+	p.write(p.in.Trust.Path, "model = 1\n", 0o600)
+	p.apply()
+	p.store = At(filepath.Join(p.dir, "another"))
+	require.Equal(t, Installed, p.state())
+	p.remove()
+	require.Equal(t, "{\n\t\"a\": 1\n}", p.read(p.in.Path))
+	require.Equal(t, "model = 1\n", p.read(p.in.Trust.Path))
 }
 
 func TestLinks(t *testing.T) {
