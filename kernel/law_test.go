@@ -236,7 +236,11 @@ func (j *judge) observed(f kernel.Observed) {
 	}
 	var hear []string
 	for _, c := range j.cfg.Clients {
-		if c.Events[r.Event] && !j.lame {
+		// Whoever required what is lost hears of it in any case.
+		lost := slices.ContainsFunc(c.Wants, func(w negotiate.Want) bool {
+			return f.Degradation != nil && w.Capability == f.Degradation.Capability && w.Level == lifeloop.Required
+		})
+		if (c.Events[r.Event] || lost) && !j.lame {
 			hear = append(hear, c.ID)
 		}
 	}
@@ -245,7 +249,7 @@ func (j *judge) observed(f kernel.Observed) {
 		calls = append(calls, c.Client)
 		j.calls[c.Call] = c.Client
 	}
-	require.Equal(j.t, hear, calls, "%s is told to those who subscribed, once each", r.Event)
+	require.Equal(j.t, hear, calls, "%s is told to those who are to hear it, once each", r.Event)
 	if r.Event == lifeloop.ReceiptEmitted {
 		return // it makes no receipt of its own
 	}

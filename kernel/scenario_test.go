@@ -164,7 +164,7 @@ func (w *world) configure(d *datadriven.TestData) {
 		cfg.Manifest.LifecycleEvents[e] = native
 	}
 	wants := map[string][]negotiate.Want{}
-	var clients, named []string
+	var clients, named, only []string
 	timeout := 5 * time.Second
 	for _, a := range d.CmdArgs {
 		switch a.Key {
@@ -180,6 +180,8 @@ func (w *world) configure(d *datadriven.TestData) {
 			cfg.HarnessSession = a.Vals[0]
 		case "clients":
 			clients = a.Vals
+		case "only":
+			only = a.Vals // events that clients subscribe to, instead of the usual ones
 		case "named":
 			named = a.Vals // events that every client names besides the usual ones
 		case "tick":
@@ -204,6 +206,9 @@ func (w *world) configure(d *datadriven.TestData) {
 		c := kernel.Client{ID: id, Events: map[lifeloop.Event]bool{}, Timeout: timeout, Wants: wants[id]}
 		for _, e := range lifeloop.Events() {
 			c.Events[e] = e != lifeloop.ReceiptEmitted && e != lifeloop.SupervisorTick || slices.Contains(named, string(e))
+			if only != nil {
+				c.Events[e] = slices.Contains(only, string(e))
+			}
 		}
 		cfg.Clients = append(cfg.Clients, c)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
 	"lifeloop/session"
 	"lifeloop/telemetry"
 )
@@ -68,7 +69,7 @@ func (s *step) tell(t telling) []CallRef {
 	}
 	f := Observed{Record: r, Invocation: s.invocation(), Scope: t.scope, Calls: []CallRef{}, Degradation: t.degradation}
 	for _, c := range s.cfg.Clients {
-		if c.Events[t.event] && !s.soft.lame {
+		if (c.Events[t.event] || c.mustHear(t.degradation)) && !s.soft.lame {
 			f.Calls = append(f.Calls, CallRef{Call: s.cfg.NewID("call_"), Client: c.ID, IdempotencyKey: s.cfg.NewID("idem_")})
 		}
 	}
@@ -83,6 +84,14 @@ func (s *step) tell(t telling) []CallRef {
 			Mode: t.mode, Scope: t.scope, Degradation: t.degradation}, lifeloop.Observed, "", "", nil)
 	}
 	return f.Calls
+}
+
+// mustHear says that a client is told of a degradation whatever it subscribed
+// to: "Lifeloop must not silently downgrade a required capability".
+func (c *Client) mustHear(d *lifeloop.Degradation) bool {
+	return d != nil && slices.ContainsFunc(c.Wants, func(w negotiate.Want) bool {
+		return w.Capability == d.Capability && w.Level == lifeloop.Required
+	})
 }
 
 // modeOf reads off the evidence how the event was learned.
