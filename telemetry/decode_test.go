@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,11 +25,35 @@ func told(t *testing.T, decoder string, records ...string) []string {
 }
 
 func TestUnknownDecoderNamesTheKnownOnes(t *testing.T) {
+	names := func(err error) []string {
+		t.Helper()
+		require.Error(t, err)
+		_, list, ok := strings.Cut(err.Error(), ": use one of ")
+		require.True(t, ok, err)
+		return strings.Split(list, ", ")
+	}
 	_, err := NewDecoder("claude")
-	require.EqualError(t, err, `no telemetry decoder is named "claude": use one of `+
-		`claude-registry, claude-statusline, claude-transcript, codex-osc, codex-rollout`)
+	require.ErrorContains(t, err, `no telemetry decoder is named "claude": use one of claude-registry, `)
+	known := names(err)
+	if !slices.IsSorted(known) {
+		t.Errorf("not in order: %v", known)
+	}
+	for _, name := range known {
+		if _, err := NewDecoder(name); err != nil {
+			t.Error(err)
+		}
+	}
 	_, err = DecodeHook("claude-transcript", "Stop", []byte(`{}`))
-	require.EqualError(t, err, `no telemetry decoder is named "claude-transcript": use one of claude-hook, codex-hook`)
+	require.ErrorContains(t, err, `no telemetry decoder is named "claude-transcript": use one of `)
+	if got := names(err); !slices.Contains(got, "claude-hook") || !slices.Contains(got, "codex-hook") {
+		t.Errorf("hooks are decoded by %v", got)
+	}
+}
+
+// A change of an activity file is a sign of life at that time, and no more.
+func TestActivityFiles(t *testing.T) {
+	require.Equal(t, []string{"alive from=file detail=changed at=03:04:05.600"}, told(t, "file", "2026-01-02T04:04:05.6+01:00"))
+	require.Empty(t, told(t, "file", "", "now", `{"at":"2026-01-02T03:04:05Z"}`))
 }
 
 func TestModelWindow(t *testing.T) {

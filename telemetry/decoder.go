@@ -6,21 +6,41 @@ import (
 	"strings"
 )
 
+// A named is one entry of a list of this package: what is told by name.
+type named[T any] struct {
+	name string
+	of   T
+}
+
+// decoders lists every format that is read line by line or whole, one line
+// each. It is made when it is asked for: made at the start of the program, it
+// would be paid for by every hook that a harness runs.
+func decoders() []named[func() Decoder] {
+	return []named[func() Decoder]{
+		{"claude-registry", func() Decoder { return new(claudeRegistry) }},
+		{"claude-statusline", func() Decoder { return new(claudeStatusline) }},
+		{"claude-transcript", func() Decoder { return new(claudeTranscript) }},
+		{"codex-osc", func() Decoder { return new(codexOSC) }},
+		{"codex-rollout", func() Decoder { return new(codexRollout) }},
+		{"file", func() Decoder { return new(touched) }},
+	}
+}
+
+// hookDecoders lists every kind of hook input, one line each.
+func hookDecoders() []named[func(event string, stdin []byte) (HookCall, error)] {
+	return []named[func(event string, stdin []byte) (HookCall, error)]{
+		{"claude-hook", claudeHook},
+		{"codex-hook", codexHook},
+	}
+}
+
 // NewDecoder returns a new decoder of the named format, with nothing remembered.
 func NewDecoder(name string) (Decoder, error) {
-	switch name {
-	case "claude-transcript":
-		return new(claudeTranscript), nil
-	case "claude-registry":
-		return new(claudeRegistry), nil
-	case "claude-statusline":
-		return new(claudeStatusline), nil
-	case "codex-rollout":
-		return new(codexRollout), nil
-	case "codex-osc":
-		return new(codexOSC), nil
+	create, err := find(decoders(), name)
+	if err != nil {
+		return nil, err
 	}
-	return nil, unknownName(name, "claude-registry", "claude-statusline", "claude-transcript", "codex-osc", "codex-rollout")
+	return create(), nil
 }
 
 // DecodeHook reads what a harness gave the named hook on its standard input.
@@ -28,17 +48,23 @@ func NewDecoder(name string) (Decoder, error) {
 // another hook is refused. A hook that is not known is a sign of life and
 // nothing more.
 func DecodeHook(decoder, event string, stdin []byte) (HookCall, error) {
-	switch decoder {
-	case "claude-hook":
-		return claudeHook(event, stdin)
-	case "codex-hook":
-		return codexHook(event, stdin)
+	decode, err := find(hookDecoders(), decoder)
+	if err != nil {
+		return HookCall{}, err
 	}
-	return HookCall{}, unknownName(decoder, "claude-hook", "codex-hook")
+	return decode(event, stdin)
 }
 
-func unknownName(name string, known ...string) error {
-	return fmt.Errorf("no telemetry decoder is named %q: use one of %s", name, strings.Join(known, ", "))
+func find[T any](list []named[T], name string) (T, error) {
+	var known []string
+	for _, entry := range list {
+		if entry.name == name {
+			return entry.of, nil
+		}
+		known = append(known, entry.name)
+	}
+	var none T
+	return none, fmt.Errorf("no telemetry decoder is named %q: use one of %s", name, strings.Join(known, ", "))
 }
 
 // A tally counts, by type, the records that a decoder passed over without

@@ -82,7 +82,7 @@ const (
 // A Signal is one harness-neutral thing that a source told us.
 type Signal struct {
 	Kind   Kind      `json:"kind"`
-	Source string    `json:"source"`           // "hook", "transcript", "rollout", "statusline", "registry", "terminal"
+	Source string    `json:"source"`           // "hook", "transcript", "rollout", "statusline", "registry", "terminal", "file"
 	Detail string    `json:"detail,omitempty"` // what in the source told it: hook name, record id, ordinal
 	At     time.Time `json:"at,omitzero"`      // the record's own time; zero when it has none
 
