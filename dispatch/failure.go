@@ -19,7 +19,7 @@ import (
 // A Failure is why a call brought no answer. Class and Why are fit for a
 // receipt: they hold no word a client printed.
 type Failure struct {
-	Client   string
+	Client   string // its id; a [Func] does not know its own
 	Class    lifeloop.FailureClass
 	Why      string         // a few words: "exit status 3", "not found"
 	ExitCode int            // the client's own exit code, -1 when it had none
@@ -28,43 +28,80 @@ type Failure struct {
 }
 
 func (f *Failure) Error() string {
-	return fmt.Sprintf("client %s: %s (%s)", f.Client, f.Why, f.Class)
+	who := "client"
+	if f.Client != "" {
+		who += " " + f.Client
+	}
+	return fmt.Sprintf("%s: %s (%s)", who, f.Why, f.Class)
 }
 
 // Unwrap gives the cause: [context.DeadlineExceeded] for a time-out, the
 // context's own cause when the context ended the call, an errno.
 func (f *Failure) Unwrap() error { return f.Err }
 
-func (o *Oneshot) fail(class lifeloop.FailureClass, why string, cause error) *Failure {
-	return &Failure{Client: o.cfg.ID, Class: class, Why: why, ExitCode: -1, Err: cause}
+func (cfg *Config) fail(class lifeloop.FailureClass, why string, cause error) *Failure {
+	return &Failure{Client: cfg.ID, Class: class, Why: why, ExitCode: -1, Err: cause}
 }
 
 // ended is a call the context ended. Called off or run out, the client did
 // not answer in the time it was given: both are timeout (DECISIONS L18, "what
 // is left ends failed/timeout").
-func (o *Oneshot) ended(ctx context.Context) *Failure {
+func (cfg *Config) ended(ctx context.Context) *Failure {
 	why := "called off before it answered"
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		why = "no answer before the deadline"
 	}
-	return o.fail(lifeloop.Timeout, why, context.Cause(ctx))
+	return cfg.fail(lifeloop.Timeout, why, context.Cause(ctx))
 }
 
-func (o *Oneshot) killed(sig syscall.Signal) *Failure {
+func (cfg *Config) tooSlow() *Failure {
+	return cfg.fail(lifeloop.Timeout, fmt.Sprintf("no answer within %v", cfg.Timeout), context.DeadlineExceeded)
+}
+
+// failure puts into words how a conversation ended, once the client has been
+// reaped. It is nil when nothing is wrong: the client exited with 0.
+func (cfg *Config) failure(ctx context.Context, c *process, e end, status syscall.WaitStatus, waitErr error) *Failure {
+	switch e {
+	case tooSlow:
+		return cfg.tooSlow()
+	case calledOff:
+		return cfg.ended(ctx)
+	case tooLarge:
+		return cfg.fail(lifeloop.InvalidRequest, fmt.Sprintf("answer larger than %d bytes", cfg.MaxAnswer), nil)
+	case broken:
+		return cfg.fail(lifeloop.TransportError, "cannot wait for the client", c.err)
+	case hungUp:
+		return cfg.fail(lifeloop.TransportError, "closed its stdout without an answer", nil)
+	case exited, answered:
+	}
+	switch {
+	case waitErr != nil:
+		return cfg.fail(lifeloop.TransportError, "exit status lost", waitErr)
+	case status.Signaled():
+		return cfg.killed(status.Signal())
+	case status.ExitStatus() != 0:
+		f := cfg.fail(lifeloop.TransportError, fmt.Sprintf("exit status %d", status.ExitStatus()), nil)
+		f.ExitCode = status.ExitStatus()
+		return f
+	}
+	return nil
+}
+
+func (cfg *Config) killed(sig syscall.Signal) *Failure {
 	name := unix.SignalName(sig)
 	if name == "" {
 		name = fmt.Sprintf("signal %d", int(sig))
 	}
-	f := o.fail(lifeloop.TransportError, "killed by "+name, nil)
+	f := cfg.fail(lifeloop.TransportError, "killed by "+name, nil)
 	f.Signal = sig
 	return f
 }
 
-func (o *Oneshot) cannotStart(err error) *Failure {
+func (cfg *Config) cannotStart(err error) *Failure {
 	why := "cannot start"
 	var errno syscall.Errno
 	switch {
-	case o.dirMissing():
+	case cfg.dirMissing():
 		why = "working directory not found"
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		why = "not found"
@@ -73,15 +110,15 @@ func (o *Oneshot) cannotStart(err error) *Failure {
 	case errors.As(err, &errno):
 		why = "cannot start: " + errno.Error()
 	}
-	return o.fail(lifeloop.TransportError, why, err)
+	return cfg.fail(lifeloop.TransportError, why, err)
 }
 
 // dirMissing tells a missing directory from a missing program: the kernel
 // says ENOENT to both.
-func (o *Oneshot) dirMissing() bool {
-	if o.cfg.Dir == "" {
+func (cfg *Config) dirMissing() bool {
+	if cfg.Dir == "" {
 		return false
 	}
-	info, err := os.Stat(o.cfg.Dir)
+	info, err := os.Stat(cfg.Dir)
 	return err != nil || !info.IsDir()
 }

@@ -1,13 +1,16 @@
 //go:build linux
 
-// Package dispatch carries one dispatch envelope to a client program and its
-// answer back: bytes in on stdin, bytes out on stdout, one process a call.
+// Package dispatch carries one dispatch envelope to a client and its answer
+// back. A [Oneshot] is a program started anew for each call: bytes in on
+// stdin, bytes out on stdout. A [Persistent] client is one process for a
+// session: a line in, a line out. A [Func] is a function of this program.
 //
-// It refuses to know what the bytes mean, to use a shell, to retry, and to
-// leave anything running: a client gets a process group of its own, and when
-// the call returns, for whatever reason, that whole group has been killed.
-// (A process that moved itself to another group or session is out of its
-// reach.) What a client prints is never quoted in an error.
+// It refuses to judge an answer, to use a shell, to retry, and to leave
+// anything running: a program gets a process group of its own, and when the
+// call returns, for whatever reason, or the persistent client is closed or
+// replaced, that whole group has been killed. (A process that moved itself to
+// another group or session is out of its reach.) What a client prints is never
+// quoted in an error.
 //
 //	notes, err := dispatch.NewOneshot(dispatch.Config{ID: "notes", Command: []string{"/usr/bin/notes-client"}})
 //	answer, err := notes.Call(ctx, envelope)
@@ -25,8 +28,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"lifeloop/lifeloop"
 )
 
 const (
@@ -50,15 +51,15 @@ type Config struct {
 	// Dir is the working directory; "" is our own.
 	Dir string
 	// Env is the client's environment, "KEY=value" each; nil is our own as it
-	// was when [NewOneshot] was called.
+	// was when the client was made.
 	Env []string
-	// Timeout bounds one call from its start to the client's exit.
-	// A context that ends earlier ends the call earlier.
+	// Timeout bounds one call from its start to the client's exit, or of a
+	// [Persistent] client to the end of its line. A context that ends earlier ends the call earlier.
 	Timeout time.Duration
-	// MaxAnswer is how many bytes of stdout are taken; one more ends the call.
+	// MaxAnswer is how many bytes an answer may have; one more ends the call.
 	MaxAnswer int
-	// StderrFile receives the last [StderrKept] bytes of stderr after each call
-	// that wrote some; it is replaced whole, mode 0600. It is evidence and
+	// StderrFile receives the last [StderrKept] bytes of a process's stderr
+	// after each call that heard some; it is replaced whole, mode 0600. It is evidence and
 	// never the reason for a call to fail: if it cannot be written, it is not
 	// there. "" throws stderr away.
 	StderrFile string
@@ -75,21 +76,30 @@ type Oneshot struct{ cfg Config }
 // NewOneshot checks cfg and fills in its defaults. It starts nothing and does
 // not look for the program: clients come and go while a session runs.
 func NewOneshot(cfg Config) (*Oneshot, error) {
-	if err := cfg.validate(); err != nil {
+	cfg, err := cfg.complete()
+	if err != nil {
 		return nil, err
 	}
-	cfg.Command = slices.Clone(cfg.Command)
-	cfg.Env = slices.Clone(cfg.Env)
-	if cfg.Env == nil {
-		cfg.Env = os.Environ()
-	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = DefaultTimeout
-	}
-	if cfg.MaxAnswer == 0 {
-		cfg.MaxAnswer = DefaultMaxAnswer
-	}
 	return &Oneshot{cfg}, nil
+}
+
+// complete checks cfg and fills in its defaults.
+func (c Config) complete() (Config, error) {
+	if err := c.validate(); err != nil {
+		return Config{}, err
+	}
+	c.Command = slices.Clone(c.Command)
+	c.Env = slices.Clone(c.Env)
+	if c.Env == nil {
+		c.Env = os.Environ()
+	}
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.MaxAnswer == 0 {
+		c.MaxAnswer = DefaultMaxAnswer
+	}
+	return c, nil
 }
 
 func (c Config) validate() error {
@@ -124,9 +134,9 @@ func (c Config) validate() error {
 // An Answer is what one call brought. Beside an error only Duration and
 // ExitCode mean anything.
 type Answer struct {
-	Body     []byte        // the client's stdout, whole
+	Body     []byte        // the client's stdout, whole, or its line without the newline
 	ExitCode int           // 0 with a nil error; -1 when there was none
-	Duration time.Duration // from the start of the call to the client's reaping
+	Duration time.Duration // from the start of the call to the client's reaping, or the end of its line
 }
 
 // Call starts the client, hands it env, and returns what it printed once it
@@ -138,18 +148,16 @@ type Answer struct {
 func (o *Oneshot) Call(ctx context.Context, env []byte) (Answer, error) {
 	began := time.Now()
 	if ctx.Err() != nil {
-		return Answer{ExitCode: -1}, o.ended(ctx)
+		return Answer{ExitCode: -1}, o.cfg.ended(ctx)
 	}
-
 	// The kernel sends the parent-death signal when the thread that started
 	// the client ends, not when the process does. Holding the thread keeps
 	// others from locking it meanwhile and taking it down with them.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-
-	c, err := o.start(env)
+	c, err := o.cfg.start(env, false)
 	if err != nil {
-		return Answer{ExitCode: -1, Duration: time.Since(began)}, o.cannotStart(err)
+		return Answer{ExitCode: -1, Duration: time.Since(began)}, o.cfg.cannotStart(err)
 	}
 	if o.cfg.Started != nil {
 		o.cfg.Started(c.pid)
@@ -159,34 +167,13 @@ func (o *Oneshot) Call(ctx context.Context, env []byte) (Answer, error) {
 	if o.cfg.Ended != nil {
 		o.cfg.Ended(c.pid)
 	}
-	if kept := c.stderrTail.bytes(); len(kept) > 0 {
-		_ = replaceFile(o.cfg.StderrFile, kept) // see StderrFile: never a reason to fail
-	}
+	o.cfg.keepStderr(c)
 
 	a := Answer{ExitCode: -1, Duration: time.Since(began)}
-	switch end {
-	case tooSlow:
-		return a, o.fail(lifeloop.Timeout, fmt.Sprintf("no answer within %v", o.cfg.Timeout), context.DeadlineExceeded)
-	case calledOff:
-		return a, o.ended(ctx)
-	case tooLarge:
-		return a, o.fail(lifeloop.InvalidRequest, fmt.Sprintf("answer larger than %d bytes", o.cfg.MaxAnswer), nil)
-	case broken:
-		return a, o.fail(lifeloop.TransportError, "cannot wait for the client", c.err)
-	case exited:
-	}
-	if waitErr != nil {
-		return a, o.fail(lifeloop.TransportError, "exit status lost", waitErr)
-	}
-	if status.Signaled() {
-		return a, o.killed(status.Signal())
-	}
-	a.ExitCode = status.ExitStatus()
-	if a.ExitCode != 0 {
-		f := o.fail(lifeloop.TransportError, fmt.Sprintf("exit status %d", a.ExitCode), nil)
-		f.ExitCode = a.ExitCode
+	if f := o.cfg.failure(ctx, c, end, status, waitErr); f != nil {
+		a.ExitCode = f.ExitCode
 		return a, f
 	}
-	a.Body = c.answer
+	a.ExitCode, a.Body = 0, c.answer
 	return a, nil
 }

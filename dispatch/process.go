@@ -3,6 +3,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"os"
@@ -18,7 +19,8 @@ import (
 // One call is one thread in one poll(2) loop over the client's pipes, its
 // pidfd and an eventfd that the context rings. os/exec would need a copying
 // goroutine per stream, and each hand-over between them costs about what the
-// kernel needs to start the client.
+// kernel needs to start the client. A persistent client is the same process
+// and the same loop, left at the end of a line and entered again.
 
 const (
 	// lingerGrace is how long a client that has exited may have its stdout
@@ -41,15 +43,18 @@ const (
 	calledOff            // the context ended
 	tooLarge             // it said more than it may
 	broken               // poll itself failed
+	answered             // it ended a line; only of a client that speaks in lines
+	hungUp               // it closed its stdout and stayed; likewise
 )
 
-// A call is one running client. Descriptors that are closed, or never were
+// A process is one running client. Descriptors that are closed, or never were
 // opened, are -1: poll skips those.
-type call struct {
+type process struct {
 	pid, pidfd            int
 	stdin, stdout, stderr int
+	inLines               bool   // an answer is a line; stdin stays open for the next envelope
 	unsent                []byte // what stdin has not taken yet
-	answer                []byte
+	answer                []byte // what stdout said since the last envelope
 	stderrTail            tail
 	buf                   [8 << 10]byte // hear's
 	err                   error         // why end is broken
@@ -57,15 +62,15 @@ type call struct {
 
 // start makes the pipes, fills stdin as far as it goes, so that the client
 // never has to wait for us, and starts the client.
-func (o *Oneshot) start(env []byte) (_ *call, err error) {
-	path := o.cfg.Command[0]
+func (cfg *Config) start(input []byte, inLines bool) (_ *process, err error) {
+	path := cfg.Command[0]
 	if !strings.Contains(path, "/") {
 		if path, err = exec.LookPath(path); err != nil {
 			return nil, err
 		}
 	}
 
-	c := &call{pid: -1, pidfd: -1, stdin: -1, stdout: -1, stderr: -1, unsent: env}
+	c := &process{pid: -1, pidfd: -1, stdin: -1, stdout: -1, stderr: -1, inLines: inLines, unsent: input}
 	theirs := [3]int{-1, -1, -1}
 	defer func() {
 		for i := range theirs {
@@ -81,7 +86,7 @@ func (o *Oneshot) start(env []byte) (_ *call, err error) {
 	if c.stdout, theirs[1], err = pipe(); err != nil {
 		return nil, os.NewSyscallError("pipe2", err)
 	}
-	if o.cfg.StderrFile != "" {
+	if cfg.StderrFile != "" {
 		c.stderr, theirs[2], err = pipe()
 	} else {
 		theirs[2], err = unix.Open(os.DevNull, unix.O_WRONLY|unix.O_CLOEXEC, 0)
@@ -99,9 +104,9 @@ func (o *Oneshot) start(env []byte) (_ *call, err error) {
 	}
 	c.send()
 
-	c.pid, err = syscall.ForkExec(path, o.cfg.Command, &syscall.ProcAttr{
-		Dir:   o.cfg.Dir,
-		Env:   o.cfg.Env,
+	c.pid, err = syscall.ForkExec(path, cfg.Command, &syscall.ProcAttr{
+		Dir:   cfg.Dir,
+		Env:   cfg.Env,
 		Files: []uintptr{uintptr(theirs[0]), uintptr(theirs[1]), uintptr(theirs[2])},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &c.pidfd},
 	})
@@ -114,9 +119,9 @@ func (o *Oneshot) start(env []byte) (_ *call, err error) {
 	return c, nil
 }
 
-// converse feeds the client and listens to it until it has exited and said
-// everything, or until one of the bounds is met.
-func (c *call) converse(ctx context.Context, deadline time.Time, maxAnswer int) end {
+// converse feeds the client and listens to it until it has ended its line, or
+// has exited and said everything, or until one of the bounds is met.
+func (c *process) converse(ctx context.Context, deadline time.Time, maxAnswer int) end {
 	bell, silence, err := ring(ctx)
 	if err != nil {
 		c.err = err
@@ -126,7 +131,7 @@ func (c *call) converse(ctx context.Context, deadline time.Time, maxAnswer int) 
 
 	gone := c.pidfd // like bell, -1 once the exit has been seen
 	blind := c.pidfd < 0
-	hasExited := false
+	hasExited, hasHungUp := false, false
 	for {
 		left := max(0, time.Until(deadline))
 		overdue := left == 0 // one last look: we may have been stopped ourselves
@@ -134,7 +139,7 @@ func (c *call) converse(ctx context.Context, deadline time.Time, maxAnswer int) 
 			left = min(left, blindPoll)
 		}
 		fds := [...]unix.PollFd{
-			{Fd: int32(c.stdin), Events: unix.POLLOUT},
+			{Fd: int32(c.writable()), Events: unix.POLLOUT},
 			{Fd: int32(c.stdout), Events: unix.POLLIN},
 			{Fd: int32(c.stderr), Events: unix.POLLIN},
 			{Fd: int32(gone), Events: unix.POLLIN},
@@ -149,7 +154,7 @@ func (c *call) converse(ctx context.Context, deadline time.Time, maxAnswer int) 
 		// wrote before it is then sure to be in the pipes. From here on it has
 		// answered, and neither deadline nor context can take that back.
 		if !hasExited && (fds[3].Revents != 0 || blind && c.isZombie()) {
-			hasExited, overdue = true, false
+			hasExited, hasHungUp, overdue = true, false, false
 			gone, bell = -1, -1
 			closeFD(&c.stdin) // whoever else holds the other end gets no more
 			deadline = time.Now().Add(lingerGrace)
@@ -161,12 +166,21 @@ func (c *call) converse(ctx context.Context, deadline time.Time, maxAnswer int) 
 			c.hear(&c.stderr, func(b []byte) bool { c.stderrTail.add(b); return true })
 		}
 		if fds[1].Revents != 0 || hasExited {
-			within := c.hear(&c.stdout, func(b []byte) bool {
+			c.hear(&c.stdout, func(b []byte) bool {
 				c.answer = append(c.answer, b...)
-				return len(c.answer) <= maxAnswer
+				return len(c.answer) <= maxAnswer && !(c.inLines && bytes.IndexByte(b, '\n') >= 0)
 			})
-			if !within {
-				return tooLarge
+		}
+		if line, _, whole := bytes.Cut(c.answer, newline); c.inLines && whole && len(line) <= maxAnswer {
+			return answered
+		}
+		if len(c.answer) > maxAnswer {
+			return tooLarge
+		}
+		if c.inLines && c.stdout < 0 && !hasExited && !hasHungUp {
+			hasHungUp = true // most likely it is about to exit: its status says more
+			if soon := time.Now().Add(lingerGrace); soon.Before(deadline) {
+				deadline, overdue = soon, false
 			}
 		}
 		switch {
@@ -175,15 +189,55 @@ func (c *call) converse(ctx context.Context, deadline time.Time, maxAnswer int) 
 		case hasExited:
 		case fds[4].Revents != 0:
 			return calledOff
+		case overdue && hasHungUp:
+			return hungUp
 		case overdue:
 			return tooSlow
 		}
 	}
 }
 
-// send writes what stdin takes now, and closes it after the last byte or when
-// nobody reads any more: a client may leave its stdin unread.
-func (c *call) send() {
+// writable is stdin while there is something for it.
+func (c *process) writable() int {
+	if len(c.unsent) == 0 {
+		return -1
+	}
+	return c.stdin
+}
+
+// ask begins the next line of a client that speaks in lines.
+func (c *process) ask(line []byte) {
+	c.answer, c.unsent = nil, line
+	c.send()
+}
+
+// rests says whether a client that speaks in lines can be asked: it runs and
+// reads, and has said nothing unasked.
+func (c *process) rests() bool {
+	if c.stdin < 0 || c.stdout < 0 || c.pidfd < 0 && c.isZombie() {
+		return false
+	}
+	fds := [...]unix.PollFd{
+		{Fd: int32(c.stdin)}, // tells when nobody reads any more
+		{Fd: int32(c.stdout), Events: unix.POLLIN},
+		{Fd: int32(c.pidfd), Events: unix.POLLIN},
+	}
+	n, err := unix.Poll(fds[:], 0)
+	return n == 0 && err == nil
+}
+
+// leave ends the client's stdin and lets it come to its end by itself, for a
+// while. What it still says is nobody's answer.
+func (c *process) leave() {
+	closeFD(&c.stdin)
+	c.answer, c.unsent, c.inLines = nil, nil, false
+	c.converse(context.Background(), time.Now().Add(CloseGrace), DefaultMaxAnswer)
+}
+
+// send writes what stdin takes now, and closes it when nobody reads any more:
+// a client may leave its stdin unread. After the last byte it closes it too,
+// unless more lines will follow.
+func (c *process) send() {
 	for len(c.unsent) > 0 {
 		n, err := unix.Write(c.stdin, c.unsent)
 		if err == unix.EINTR {
@@ -193,42 +247,44 @@ func (c *call) send() {
 			return
 		}
 		if err != nil {
+			closeFD(&c.stdin)
 			break
 		}
 		c.unsent = c.unsent[n:]
 	}
 	c.unsent = nil
-	closeFD(&c.stdin)
+	if !c.inLines {
+		closeFD(&c.stdin)
+	}
 }
 
 // hear takes what is in the pipe now and no more than two pipes full of it, so
 // that a babbling stream cannot keep the loop from its clock. It closes *fd
 // at the end of the stream, and stops early when take has had enough.
-func (c *call) hear(fd *int, take func([]byte) bool) bool {
+func (c *process) hear(fd *int, take func([]byte) bool) {
 	for range 16 {
 		if *fd < 0 {
-			return true
+			return
 		}
 		n, err := unix.Read(*fd, c.buf[:])
 		if err == unix.EINTR {
 			continue
 		}
 		if err == unix.EAGAIN {
-			return true
+			return
 		}
 		if n <= 0 {
 			closeFD(fd)
-			return true
+			return
 		}
 		if !take(c.buf[:n]) {
-			return false
+			return
 		}
 	}
-	return true
 }
 
 // isZombie asks whether the client has exited, without reaping it.
-func (c *call) isZombie() bool {
+func (c *process) isZombie() bool {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_PID, c.pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 	return err == unix.ECHILD || err == nil && info.Signo != 0
@@ -237,7 +293,7 @@ func (c *call) isZombie() bool {
 // finish kills the whole group, then reaps the client. In this order: as long
 // as the client is not reaped its pid, and so the group's id, cannot have been
 // given to anyone else.
-func (c *call) finish() (syscall.WaitStatus, error) {
+func (c *process) finish() (syscall.WaitStatus, error) {
 	defer c.closeAll()
 	_ = unix.Kill(-c.pid, unix.SIGKILL)
 	_ = unix.Kill(c.pid, unix.SIGKILL) // it may have left its own group
@@ -250,7 +306,7 @@ func (c *call) finish() (syscall.WaitStatus, error) {
 	}
 }
 
-func (c *call) closeAll() {
+func (c *process) closeAll() {
 	for _, fd := range []*int{&c.stdin, &c.stdout, &c.stderr, &c.pidfd} {
 		closeFD(fd)
 	}
@@ -299,10 +355,16 @@ func milliseconds(d time.Duration) int {
 	return int((min(d, time.Hour) + time.Millisecond - 1) / time.Millisecond)
 }
 
+var newline = []byte{'\n'}
+
 // A tail keeps the last StderrKept bytes of a stream.
-type tail struct{ b []byte }
+type tail struct {
+	b    []byte
+	news bool // something was added since it was written down
+}
 
 func (t *tail) add(p []byte) {
+	t.news = true
 	t.b = append(t.b, p...)
 	if len(t.b) > 8*StderrKept {
 		t.b = append(t.b[:0], t.bytes()...)
@@ -329,4 +391,14 @@ func replaceFile(path string, data []byte) error {
 		_ = os.Remove(f.Name())
 	}
 	return err
+}
+
+// keepStderr writes down the end of what c has said on stderr, if it has said
+// anything since the last time.
+func (cfg *Config) keepStderr(c *process) {
+	if !c.stderrTail.news {
+		return
+	}
+	c.stderrTail.news = false
+	_ = replaceFile(cfg.StderrFile, c.stderrTail.bytes()) // see StderrFile: never a reason to fail
 }
