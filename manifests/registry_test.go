@@ -102,12 +102,16 @@ func TestUnreadHarnessesClaimOnlyTheirProcess(t *testing.T) {
 		lifeloop.SessionStarting, lifeloop.SessionStarted, lifeloop.SessionEnding, lifeloop.SessionEnded,
 		lifeloop.SupervisorTick, lifeloop.CapabilityDegraded, lifeloop.ReceiptEmitted,
 	}
+	unread := 0
 	for _, id := range IDs() {
-		if Conformance(id) == V1 {
+		m, _ := Get(id)
+		if readsFiles(m) {
 			continue
 		}
-		m, _ := Get(id)
-		require.Equal(t, []lifeloop.IntegrationMode{lifeloop.LauncherWrapper}, m.IntegrationModes, id)
+		unread++
+		if !slices.Contains(m.IntegrationModes, lifeloop.LauncherWrapper) || slices.Contains(m.IntegrationModes, lifeloop.NativeHook) {
+			t.Errorf("%s: integration modes %v", id, m.IntegrationModes)
+		}
 		for e, claim := range m.LifecycleEvents {
 			want := lifeloop.Unavailable
 			if slices.Contains(fromTheProcess, e) {
@@ -125,5 +129,46 @@ func TestUnreadHarnessesClaimOnlyTheirProcess(t *testing.T) {
 		if m.SessionIdentity.HarnessSessionID != lifeloop.Unavailable {
 			t.Errorf("%s: claims to know the harness's session id", id)
 		}
+	}
+	if unread == 0 {
+		t.Error("every manifest names telemetry that is read, even that of any program")
+	}
+}
+
+// readsFiles says that a manifest names a source whose content is understood.
+// A terminal's bytes are counted, and an activity file's changes.
+func readsFiles(m lifeloop.Manifest) bool {
+	return slices.ContainsFunc(m.TelemetrySources, func(s lifeloop.TelemetrySource) bool {
+		return s.Kind != "terminal" && s.Kind != "activity"
+	})
+}
+
+// To observe without launching is another thing than to launch or to be called
+// by hooks: no adapter can be given anything that way, only the files it writes
+// are read, and what only a launcher knows is not claimed of it.
+func TestTelemetryOnlyClaimsWhatFilesTell(t *testing.T) {
+	onlyOurs := []lifeloop.Event{lifeloop.FrameOpening, lifeloop.FrameEnding, lifeloop.SessionEnding, lifeloop.SessionEnded,
+		lifeloop.SupervisorTick, lifeloop.CapabilityDegraded, lifeloop.ReceiptEmitted}
+	observed := 0
+	for _, id := range IDs() {
+		m, _ := Get(id)
+		claims := slices.Contains(m.IntegrationModes, lifeloop.TelemetryOnly)
+		if claims {
+			observed++
+		}
+		files := slices.ContainsFunc(m.TelemetrySources, func(s lifeloop.TelemetrySource) bool {
+			return s.Kind != "terminal" && s.Kind != "hook" && s.Kind != "osc"
+		})
+		if claims != files {
+			t.Errorf("%s: telemetry_only is claimed: %v; it has files to be observed: %v", id, claims, files)
+		}
+		for e, claim := range m.LifecycleEvents {
+			if Conformance(id) != Pre && slices.Contains(onlyOurs, e) && slices.Contains(claim.Modes, lifeloop.TelemetryOnly) {
+				t.Errorf("%s: claims %s of a session that is only observed", id, e)
+			}
+		}
+	}
+	if observed < 3 {
+		t.Errorf("%d adapters can be observed; want Claude Code, Codex and any program", observed)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
+	"lifeloop/manifests"
 	"lifeloop/telemetry"
 )
 
@@ -37,14 +38,17 @@ func TestInfer(t *testing.T) {
 }
 
 func TestRegistry(t *testing.T) {
-	want := []string{"claude", "codex", "gemini", "opencode", "openclaw", "hermes", "generic"}
-	if got := Adapters(); !slices.Equal(got, want) {
-		t.Errorf("Adapters() = %v, want %v", got, want)
+	ids := Adapters()
+	if !slices.Equal(slices.Sorted(slices.Values(ids)), slices.Sorted(slices.Values(manifests.IDs()))) {
+		t.Errorf("there are profiles for %v and manifests of %v", ids, manifests.IDs())
+	}
+	if last := ids[len(ids)-1]; last != Generic {
+		t.Errorf("the last profile is %s; what is nobody's comes last", last)
 	}
 	if p, ok := For("cursor"); ok {
 		t.Errorf("there is a profile for cursor: %+v", p)
 	}
-	for _, id := range want {
+	for _, id := range ids {
 		p, ok := For(id)
 		require.True(t, ok, id)
 		if p.Adapter != id || p.Prepare == nil || p.Answer == nil {

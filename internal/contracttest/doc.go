@@ -1,6 +1,8 @@
-// Package contracttest keeps the tables under docs/contract true: its test
-// fails when a table names a test that does not exist. It has no code of its
-// own and says nothing about whether the tests pass; `go test ./...` does.
+// Package contracttest keeps documents true: its tests fail when a table under
+// docs/contract names a test that does not exist, and when the adapter that
+// docs/adding-an-adapter.md adds does not build, or tells other events than it
+// says. It has no code of its own and says nothing about whether the named
+// tests pass; `go test ./...` does.
 //
 //	go test ./internal/contracttest
 package contracttest
