@@ -174,7 +174,8 @@ type (
 	}
 	// ActivitySeen is a sign of life, coalesced; it is not synced.
 	ActivitySeen struct {
-		Output int64 `json:"output"` // bytes written by the harness so far
+		Output int64  `json:"output,omitempty"` // bytes written by the harness so far
+		Source string `json:"source,omitempty"` // what else gave the sign
 	}
 	// ActivityMoved records what the harness seems to be doing.
 	ActivityMoved struct {
@@ -213,11 +214,11 @@ type CallRef struct {
 
 // A PayloadFact is what may be kept of a payload: never its body.
 type PayloadFact struct {
-	ID       string  `json:"payload_id"`
-	Kind     string  `json:"payload_kind"`
-	Size     int64   `json:"byte_size"`
-	Digest   *string `json:"content_digest,omitempty"`
-	Required bool    `json:"required,omitempty"`
+	ID          string  `json:"payload_id"`
+	PayloadKind string  `json:"payload_kind"`
+	Size        int64   `json:"byte_size"`
+	Digest      *string `json:"content_digest,omitempty"`
+	Required    bool    `json:"required,omitempty"`
 	// Key is the client's idempotency key, and Content the digest of what it
 	// was used for; both only when there is a key.
 	Key     *string      `json:"idempotency_key,omitempty"`

@@ -37,7 +37,7 @@ type parcel struct {
 }
 
 func payloadFact(p lifeloop.PayloadEnvelope) PayloadFact {
-	f := PayloadFact{ID: p.PayloadID, Kind: p.PayloadKind, Size: p.ByteSize, Digest: p.ContentDigest}
+	f := PayloadFact{ID: p.PayloadID, PayloadKind: p.PayloadKind, Size: p.ByteSize, Digest: p.ContentDigest}
 	for _, a := range p.AcceptablePlacements {
 		f.Required = f.Required || a.Requirement == lifeloop.Required
 	}
@@ -236,7 +236,7 @@ func payloadReceipts(k *call) []lifeloop.PayloadReceipt {
 		return out
 	}
 	for i, p := range k.Answer.Payloads {
-		r := lifeloop.PayloadReceipt{PayloadID: p.ID, PayloadKind: p.Kind, Placement: p.First, Status: lifeloop.Skipped,
+		r := lifeloop.PayloadReceipt{PayloadID: p.ID, PayloadKind: p.PayloadKind, Placement: p.First, Status: lifeloop.Skipped,
 			ByteSize: p.Size, ContentDigest: p.Digest}
 		if i < len(k.Settled) && k.Settled[i] != nil {
 			r.Placement, r.Status = k.Settled[i].Placement, k.Settled[i].Status

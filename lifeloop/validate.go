@@ -110,8 +110,8 @@ func (l *list) evidence(at path, s string) {
 
 // ---- callbacks
 
-// Validate checks the request by DECISIONS L12 and the frame rules of the RLM
-// declaration. Both contract versions are accepted (L1).
+// Validate checks the request by DECISIONS L12 and the rules for nested frames.
+// Both contract versions are accepted (L1).
 func (r CallbackRequest) Validate() error {
 	var l list
 	r.check(&l, "")

@@ -142,14 +142,12 @@ func TestRulesFindPlantedFaults(t *testing.T) {
 		{"harness names", "cmd/lifeloop-wrap/x.go", `const help = "lifeloop-wrap run -- claude"`, ""},
 		{"harness names", "cmd/lifeloop-wrap/x.go", `const a = "claude"`, `"claude" is written in`},
 
-		{"client words", "profiles/x.go", `const a = "ccd-renewal"`, ""},
-		{"client words", "kernel/x.go", `const a = "ccd-renewal"`, "client's word"},
+		{"client words", "profiles/x.go", `const a = "continuity-renewal"`, ""},
+		{"client words", "kernel/x.go", `const a = "continuity-renewal"`, "client's word"},
 		{"client words", "kernel/x.go", "// The continuity of the session.\nvar a = 1", "client's word"},
-		{"client words", "kernel/x.go", "// By the RLM\n// declaration.\nvar a = 1", ""},
-		{"client words", "kernel/x.go", "// As RLM does it.\nvar a = 1", "client's word"},
 		{"client words", "synth/x.go", `const a = "recursive inference"`, "client's word"},
 		{"client words", "kernel/x.go", `type sessionContinuity int`, "client's word"},
-		{"client words", "kernel/x.go", `const a = "continuation"; const b = "deccde"`, ""},
+		{"client words", "kernel/x.go", `const a = "continuation"`, ""},
 
 		{"state", "kernel/x.go", `func init() {}`, "init function"},
 		{"state", "kernel/x.go", `type t int; func (t) init() {}`, ""},

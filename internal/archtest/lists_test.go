@@ -95,11 +95,10 @@ var (
 	harnessHelp = "cmd/lifeloop-wrap"
 )
 
-// clientWords belong to clients (the contract's ownership boundary). A profile
-// may be named after the client that it serves, a manifest may cite it, and
-// who follows a document may name the document.
+// clientWords belong to clients (the contract's ownership boundary); their
+// names are in boundary_test.go. A profile may speak the language of the client
+// that it serves, and a manifest may cite it.
 var (
-	clientWords   = regexp.MustCompile(`(?i)\b(ccd|rlm|continuity|recursive[ _-]+inference)\b`)
+	clientWords   = regexp.MustCompile(`(?i)\b(continuity|recursive[ _-]+inference)\b`)
 	clientWordsIn = []string{"profiles", "manifests"}
-	citations     = regexp.MustCompile(`RLM\s+declaration`)
 )

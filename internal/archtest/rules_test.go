@@ -238,7 +238,7 @@ var clientVocabulary = each(func(f file) (broken []string) {
 		return nil
 	}
 	find := func(n ast.Node, text string) {
-		if word := clientWords.FindString(citations.ReplaceAllString(text, "")); word != "" {
+		if word := clientWords.FindString(text); word != "" {
 			broken = append(broken, f.at(n, "%q is a client's word", word))
 		}
 	}
@@ -248,15 +248,18 @@ var clientVocabulary = each(func(f file) (broken []string) {
 	literals(f, find)
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok {
-			find(id, camel.ReplaceAllString(id.Name, "$1 $2"))
+			find(id, parted(id.Name))
 		}
 		return true
 	})
 	return broken
 })
 
-// camel parts the words of a Go name.
-var camel = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+// parted is a text with the words of its Go names parted: isABCName is
+// is ABC Name.
+func parted(text string) string { return camel.ReplaceAllString(text, "$1$3 $2$4") }
+
+var camel = regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
 
 // tickers: one timer, in the loop; a harness that idles costs nothing.
 var tickers = each(func(f file) (broken []string) {
