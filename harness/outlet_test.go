@@ -4,7 +4,6 @@ package harness
 
 import (
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -66,23 +65,4 @@ func TestAStalledReaderIsAbandoned(t *testing.T) {
 			})
 		}
 	}
-}
-
-// What a slow reader takes in time is not dropped.
-func TestAnAbandonedReaderGetsWhatItTakes(t *testing.T) {
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	defer r.Close()
-	stop, err := unix.Eventfd(1, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	require.NoError(t, err)
-	defer unix.Close(stop)
-	o := newOutlet(w, stop)
-	defer o.close()
-	w.Close()
-	require.NoError(t, o.write([]byte("all of it")))
-	require.ErrorIs(t, o.write([]byte(strings.Repeat("x", 1<<20))), errAbandoned)
-	buf := make([]byte, 9)
-	_, err = r.Read(buf)
-	require.NoError(t, err)
-	require.Equal(t, "all of it", string(buf))
 }

@@ -34,6 +34,11 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 	for _, s := range c.sources {
 		pumps.Go(func() { c.pump(s) })
 	}
+	pumped := make(chan struct{})
+	go func() {
+		pumps.Wait()
+		close(pumped)
+	}()
 	go func() {
 		defer close(typed)
 		if c.input != nil {
@@ -52,7 +57,7 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 		for _, s := range c.sources {
 			s.file.SetReadDeadline(longAgo())
 		}
-		pumps.Wait()
+		c.terminal.awaitPumps(pumped)
 		select {
 		case <-typed:
 		case <-time.After(inputPatience):
@@ -73,7 +78,7 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 // pump carries one stream to the user. Nothing else happens on this path and
 // it waits for nothing but its two ends.
 func (c *Child) pump(s *source) {
-	to := c.terminal.outlets[s.to]
+	to := fdOf(s.to)
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := s.file.Read(buf)
@@ -104,7 +109,7 @@ func (c *Child) pump(s *source) {
 // what was written before the writer's death into sight of such a read, so an
 // empty answer is the end. To wait for the error that tells of the last
 // writer's end would be to wait for every background process.
-func (c *Child) drain(s *source, to outlet, buf []byte) (more bool) {
+func (c *Child) drain(s *source, to int, buf []byte) (more bool) {
 	conn, err := s.file.SyscallConn()
 	if err != nil {
 		return false
@@ -138,14 +143,11 @@ func (c *Child) drain(s *source, to outlet, buf []byte) (more bool) {
 
 // pass gives b to the user, then counts it. Only what has to be known in case
 // we die right after the write comes before it.
-func (c *Child) pass(s *source, to outlet, b []byte) bool {
+func (c *Child) pass(s *source, to int, b []byte) bool {
 	if s.tracker != nil && s.tracker.scan(b) && c.terminal.onTTY {
 		c.terminal.setModes(s.tracker.modes)
 	}
-	switch err := to.write(b); {
-	case errors.Is(err, errAbandoned):
-		return false
-	case err != nil && s.tracker == nil:
+	if err := writeAll(to, b); err != nil && s.tracker == nil {
 		// The child learns it as it would without us, if it writes again.
 		if !errors.Is(err, unix.EPIPE) {
 			c.lost.CompareAndSwap(nil, &err)
@@ -366,7 +368,7 @@ func (c *Child) undo() {
 	if undo == "" {
 		return
 	}
-	t.outlets[t.screen].undo([]byte(undo))
+	undoOn(t.screen, undo)
 	t.setModes(modes{})
 }
 
@@ -392,6 +394,6 @@ func (t *Terminal) resume(redo bool) {
 	t.mu.Unlock()
 	t.setModes(m)
 	if s := m.redo(); s != "" {
-		t.outlets[t.screen].undo([]byte(s))
+		undoOn(t.screen, s)
 	}
 }

@@ -20,18 +20,19 @@ import (
 //
 // Nothing is done to a real terminal before the first child starts.
 type Terminal struct {
-	outer   [3]*os.File
-	isTTY   [3]bool
-	mode    Mode
-	pty     bool
-	screen  *os.File            // where a pty's output goes
-	outlets map[*os.File]outlet // by the user's file; fixed before the first child
-	stop    *os.File            // eventfd, readable once the terminal is abandoned
-	onTTY   bool                // screen is a terminal
-	attrs   *os.File            // the terminal whose attributes we change, or nil
-	opened  *os.File            // a screen we had to open ourselves, or nil
+	outer  [3]*os.File
+	isTTY  [3]bool
+	mode   Mode
+	pty    bool
+	screen *os.File // where a pty's output goes
+	onTTY  bool     // screen is a terminal
+	attrs  *os.File // the terminal whose attributes we change, or nil
+	opened *os.File // a screen we had to open ourselves, or nil
 
 	ignoreHUP, ignoreINT bool
+
+	abandon   sync.Once
+	abandoned chan struct{} // closed by Abandon
 
 	page     *page
 	pageFile *os.File
@@ -63,6 +64,7 @@ func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) 
 		mode:      mode,
 		ignoreHUP: signal.Ignored(syscall.SIGHUP),
 		ignoreINT: signal.Ignored(syscall.SIGINT),
+		abandoned: make(chan struct{}),
 		guards:    make(map[*guardProcess]bool),
 		owned:     make(map[int]owned),
 	}
@@ -92,31 +94,7 @@ func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) 
 		t.closeFiles()
 		return nil, fmt.Errorf("open terminal: %w", err)
 	}
-	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		t.closeFiles()
-		return nil, fmt.Errorf("open terminal: %w", err)
-	}
-	t.stop = os.NewFile(uintptr(stop), "event")
-	t.outlets = map[*os.File]outlet{}
-	for _, f := range []*os.File{stdout, stderr, t.screen} {
-		if _, ok := t.outlets[f]; f != nil && !ok {
-			t.outlets[f] = newOutlet(f, stop)
-		}
-	}
 	return t, nil
-}
-
-// Abandon says that nobody wants to wait for the terminal any more: a reader
-// that has stalled loses what it does not take at once, and a Wait that waited
-// for it returns. It cannot be taken back.
-func (t *Terminal) Abandon() {
-	one := [8]byte{1}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.closed {
-		t.stop.Write(one[:])
-	}
 }
 
 // findScreen decides where a pty's output goes and whose attributes change.
@@ -175,7 +153,7 @@ func (t *Terminal) Restore() {
 	undo, changed, saved := t.modes.undo(), t.changed, t.saved
 	t.mu.Unlock()
 	if undo != "" {
-		t.outlets[t.screen].undo([]byte(undo))
+		undoOn(t.screen, undo)
 	}
 	if changed {
 		setTermios(t.attrs, &saved)
@@ -214,12 +192,6 @@ func (t *Terminal) Close() {
 func (t *Terminal) closeFiles() {
 	if t.opened != nil && !t.busy {
 		t.opened.Close()
-	}
-	if t.stop != nil && !t.busy {
-		for _, o := range t.outlets {
-			o.close()
-		}
-		t.stop.Close()
 	}
 	if t.pageFile != nil {
 		t.pageFile.Close()
