@@ -20,6 +20,10 @@ const (
 
 // turnSignal folds a signal of the current harness session.
 func (s *step) turnSignal(sig telemetry.Signal, h *hook) {
+	if sig.Kind == telemetry.Alive && sig.Session == "" {
+		s.sign(ActivitySeen{Source: sig.Source})
+		return // it speaks of no session, so it cannot say that one has started
+	}
 	if s.late(sig) {
 		return
 	}

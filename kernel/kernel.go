@@ -248,30 +248,30 @@ type Kernel struct {
 // soft state is lost in a crash: bodies of payloads, hooks that wait, timers
 // of the running process, and the fold of signals.
 type soft struct {
-	now        time.Time
-	synth      *synth.State
-	hooks      map[string]*hook
-	hookOrder  []string
-	waiting    []*parcel // payloads without a slot yet, oldest first
-	queue      map[string][]string
-	flying     map[string]flight // by client
-	hookDue    time.Time         // when the first hook must have been heard; zero once it was
-	tickDue    time.Time
-	activity   string
-	activityAt time.Time // when the last ActivitySeen was recorded
-	sourceAt   map[string]time.Time
-	openedAt   time.Time           // when the newest frame was opened
-	worked     string              // the frame that the harness was seen to work in
-	idleSince  time.Time           // it said idle in that frame without having stopped
-	idleBy     telemetry.Signal    // what said so
-	watched    map[string]bool     // files that signals named
-	warnings   map[string][]string // what negotiation left to say, by client
-	stopRung   int
-	launchWhy  string // why the harness could not be started
-	stopDue    time.Time
-	drainDue   time.Time
-	draining   bool
-	lame       bool // the ledger is lost: nothing is acted on any more
+	now       time.Time
+	synth     *synth.State
+	hooks     map[string]*hook
+	hookOrder []string
+	waiting   []*parcel // payloads without a slot yet, oldest first
+	queue     map[string][]string
+	flying    map[string]flight // by client
+	hookDue   time.Time         // when the first hook must have been heard; zero once it was
+	tickDue   time.Time
+	activity  string
+	signAt    map[string]time.Time // when the last ActivitySeen of a source was recorded
+	sourceAt  map[string]time.Time
+	openedAt  time.Time           // when the newest frame was opened
+	worked    string              // the frame that the harness was seen to work in
+	idleSince time.Time           // it said idle in that frame without having stopped
+	idleBy    telemetry.Signal    // what said so
+	watched   map[string]bool     // files that signals named
+	warnings  map[string][]string // what negotiation left to say, by client
+	stopRung  int
+	launchWhy string // why the harness could not be started
+	stopDue   time.Time
+	drainDue  time.Time
+	draining  bool
+	lame      bool // the ledger is lost: nothing is acted on any more
 }
 
 // New returns a kernel before its first input.
@@ -284,7 +284,7 @@ func New(cfg Config) *Kernel {
 	}
 	return &Kernel{cfg: cfg, hard: newHard(), soft: soft{
 		synth: synth.New(cfg.Synth), hooks: map[string]*hook{}, queue: map[string][]string{},
-		flying: map[string]flight{}, sourceAt: map[string]time.Time{}, watched: map[string]bool{},
+		flying: map[string]flight{}, signAt: map[string]time.Time{}, sourceAt: map[string]time.Time{}, watched: map[string]bool{},
 	}}
 }
 
@@ -303,7 +303,7 @@ func (k *Kernel) Step(now time.Time, in Input) Turn {
 	case LaunchFailed:
 		s.launchFailed(in)
 	case OutputSeen:
-		s.output(in)
+		s.sign(ActivitySeen{Output: in.Total})
 	case SignalsSeen:
 		s.signals(in)
 	case HookAsked:

@@ -26,7 +26,7 @@ import (
 //
 //	run hooks id=S1 clients=(notes,audit) [requires=notes:frame.opening=required] [manifest=pre_session:unavailable]
 //	hook SessionStart slot=pre_session wait=4s live=S1 cause=startup | prompt=p1 | stop=p1 …   (signals as below)
-//	signal transcript in=ID live=… prompt=… working idle needs stop=TURN end=TURN outcome=… error=… usage=N id=… window=N:src compacting compacted=half:trigger:before:after gone=ID reason=…
+//	signal transcript in=ID live=… prompt=… working idle needs alive stop=TURN end=TURN outcome=… error=… usage=N id=… window=N:src compacting compacted=half:trigger:before:after gone=ID reason=…
 //	answer CALL [status=observed] [payload=placement:kind:body[:required]] [fail=timeout]
 //	written HOOK | gone HOOK
 //	wait 2s · exit code=0 signal=9 leftover=1 · drained · abort 15 · stopped 19 · continued · launched · launch-failed 127 · output 100
@@ -251,6 +251,8 @@ func (w *world) signals(d *datadriven.TestData, source string, args []datadriven
 			add(telemetry.Idle)
 		case "needs":
 			add(telemetry.NeedsInput)
+		case "alive":
+			add(telemetry.Alive)
 		case "stop":
 			s := add(telemetry.TurnStop)
 			s.Turn, s.Outcome = val, telemetry.Completed

@@ -151,18 +151,18 @@ func (s *step) launchFailed(in LaunchFailed) {
 // defaultActivity is how often a sign of life is recorded without ticks.
 const defaultActivity = 30 * time.Second
 
-// output is a sign of life. It is recorded at most once a tick: a fact is not
-// a heartbeat.
-func (s *step) output(in OutputSeen) {
+// sign records a sign of life of each source at most once a tick: a fact is
+// not a heartbeat.
+func (s *step) sign(f ActivitySeen) {
 	every := s.cfg.Tick
 	if every == 0 {
 		every = defaultActivity
 	}
-	if !s.soft.activityAt.IsZero() && s.now.Sub(s.soft.activityAt) < every {
+	if at, ok := s.soft.signAt[f.Source]; ok && s.now.Sub(at) < every {
 		return
 	}
-	s.soft.activityAt = s.now
-	s.record(ActivitySeen{Output: in.Total})
+	s.soft.signAt[f.Source] = s.now
+	s.record(f)
 }
 
 func (s *step) childStopped(in ChildStopped) {

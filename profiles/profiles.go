@@ -66,6 +66,7 @@ type Source struct {
 	Decoder string // by name, see telemetry.NewDecoder
 	Path    string // absolute; "{pid}" stands for the harness's process id; empty when a signal's Path tells it
 	Whole   bool   // rewritten whole at each change, not appended to
+	Stamp   bool   // an activity file: that it changes is a sign of life, and nothing of it is read
 }
 
 // A Profile is what one adapter needs.

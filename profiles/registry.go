@@ -14,7 +14,7 @@ func profiles() []Profile {
 		plain("opencode", "opencode"),
 		plain("openclaw", "openclaw"),
 		plain("hermes", "hermes"),
-		plain(Generic),
+		generic(),
 	}
 }
 

@@ -30,12 +30,19 @@ type Files struct {
 
 	watcher  *watchers.Watcher
 	post     func(kernel.Input)
-	decoders map[string]telemetry.Decoder // by source and path; owned by the watcher's goroutine
+	decoders map[string]decoder // by source and path; owned by the watcher's goroutine
+}
+
+// A decoder is that of one file, nil when there is none, and from when on its
+// signals are news.
+type decoder struct {
+	telemetry.Decoder
+	since time.Time
 }
 
 // NewFiles checks that every decoder is known and opens nothing.
 func NewFiles(f Files) (*Files, error) {
-	f.decoders = map[string]telemetry.Decoder{}
+	f.decoders = map[string]decoder{}
 	for _, s := range append([]profiles.Source{f.Named}, f.Fixed...) {
 		if s.Decoder == "" {
 			continue
@@ -59,14 +66,14 @@ func (f *Files) Run(ctx context.Context, post func(kernel.Input)) error {
 // Launched begins with the files whose path is known, now that the process is.
 func (f *Files) Launched(pid int) {
 	for _, s := range f.Fixed {
-		f.watcher.Add(watchers.Spec{Source: s.Name, Whole: s.Whole, AtEnd: f.AtEnd, Path: strings.ReplaceAll(s.Path, "{pid}", strconv.Itoa(pid))})
+		f.watcher.Add(watchers.Spec{Source: s.Name, Whole: s.Whole, Stamp: s.Stamp, AtEnd: f.AtEnd || s.Stamp && !f.Since.IsZero(), Path: strings.ReplaceAll(s.Path, "{pid}", strconv.Itoa(pid))})
 	}
 }
 
 // Watch begins with a file that the harness named.
 func (f *Files) Watch(path string) {
 	if f.Named.Decoder != "" {
-		f.watcher.Add(watchers.Spec{Source: f.Named.Name, Whole: f.Named.Whole, Path: path})
+		f.watcher.Add(watchers.Spec{Source: f.Named.Name, Whole: f.Named.Whole, Stamp: f.Named.Stamp, Path: path})
 	}
 }
 
@@ -80,14 +87,14 @@ func (f *Files) deliver(l watchers.Line) {
 		d = f.decoderOf(l.Source)
 		f.decoders[key] = d
 	}
-	if d == nil {
+	if d.Decoder == nil {
 		return
 	}
 	signals := d.Decode(l.Text)
-	if !f.Since.IsZero() {
+	if !d.since.IsZero() {
 		kept := signals[:0]
 		for _, s := range signals {
-			if s.At.IsZero() || !s.At.Before(f.Since) {
+			if s.At.IsZero() || !s.At.Before(d.since) {
 				kept = append(kept, s)
 			}
 		}
@@ -100,7 +107,7 @@ func (f *Files) deliver(l watchers.Line) {
 		Path: l.Pos.Path, Dev: l.Pos.Dev, Ino: l.Pos.Ino, Prefix: l.Pos.Prefix, Offset: l.Pos.Offset}})
 }
 
-func (f *Files) decoderOf(source string) telemetry.Decoder {
+func (f *Files) decoderOf(source string) decoder {
 	for _, s := range append([]profiles.Source{f.Named}, f.Fixed...) {
 		if s.Name != source {
 			continue
@@ -108,11 +115,14 @@ func (f *Files) decoderOf(source string) telemetry.Decoder {
 		d, err := telemetry.NewDecoder(s.Decoder)
 		if err != nil {
 			f.Log.Error().Err(err).Str("source", source).Msg("no decoder")
-			return nil
+			return decoder{}
 		}
-		return d
+		if s.Stamp { // its past was passed over, and its time may be that of another machine's clock
+			return decoder{Decoder: d}
+		}
+		return decoder{d, f.Since}
 	}
-	return nil
+	return decoder{}
 }
 
 func (f *Files) trouble(t watchers.Trouble) {

@@ -15,6 +15,7 @@ import (
 
 	"lifeloop/kernel"
 	"lifeloop/profiles"
+	"lifeloop/telemetry"
 )
 
 // A reader follows real files and keeps what they told.
@@ -124,6 +125,28 @@ func TestFilesAreReadToTheirEnd(t *testing.T) {
 	}
 	require.NoError(t, r.stop())
 	require.Len(t, r.told, 51)
+}
+
+// TestActivityFiles: each change is a sign of life, and what lay there before
+// the launch is none. Its time is not looked at: another machine may have set it.
+func TestActivityFiles(t *testing.T) {
+	dir := t.TempDir()
+	old, path, aside, bell := filepath.Join(dir, "old"), filepath.Join(dir, "alive"), filepath.Join(dir, "aside"), filepath.Join(dir, "bell")
+	write(t, old, "from before")
+	r := read(t, Files{Since: time.Now(), Fixed: []profiles.Source{profiles.Activity(old), profiles.Activity(path),
+		{Name: "registry", Decoder: "claude-registry", Path: bell, Whole: true}}})
+	r.f.Launched(4242)
+	write(t, bell, entry("S1", "busy", time.Now().Add(time.Hour)))
+	r.until("registry S1 working") // the others were looked at before
+	write(t, aside, "x")
+	require.NoError(t, os.Chtimes(aside, day, day))
+	require.NoError(t, os.Rename(aside, path)) // one change, where creation, writing and setting the time are three
+	r.until("registry S1 working", "file  alive")
+	require.NoError(t, os.Chtimes(old, day, day))
+	r.until("registry S1 working", "file  alive", "file  alive")
+	require.NoError(t, r.stop())
+	require.Equal(t, []telemetry.Signal{{Kind: telemetry.Alive, Source: "file", Detail: "changed", At: day}},
+		r.in[len(r.in)-1].(kernel.SignalsSeen).Signals)
 }
 
 // TestThePastIsNoNews passes over what a resumed session's file holds from

@@ -9,6 +9,7 @@
 package view
 
 import (
+	"cmp"
 	"time"
 
 	"lifeloop/kernel"
@@ -49,9 +50,17 @@ type Status struct {
 	Events           int                         `json:"events"`
 	Receipts         int                         `json:"receipts"`
 	Evidence         []lifeloop.Evidence         `json:"evidence"` // for the activity
+	LastSign         *Sign                       `json:"last_sign,omitempty"`
 
 	wrapper  int
 	terminal bool
+}
+
+// A Sign is the last recorded sign of life: output, or the change of an
+// activity file. What comes soon after one is not recorded.
+type Sign struct {
+	Source string    `json:"source"`
+	At     time.Time `json:"at"`
 }
 
 // Ended reports whether the session reached a terminal state.
@@ -97,6 +106,8 @@ func (s *Status) Apply(e kernel.Entry) {
 		s.observe(f)
 	case kernel.ActivityMoved:
 		s.active(f.To, f.Source, f.Detail, e.At)
+	case kernel.ActivitySeen:
+		s.LastSign = &Sign{Source: cmp.Or(f.Source, "terminal"), At: e.At}
 	case kernel.ReceiptIssued:
 		s.Receipts++
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,7 +48,7 @@ type tail struct {
 	pending int64  // bytes behind off known to hold no newline
 	tooLong bool   // LineTooLong was told for the line at off
 	head    []byte // the file's first min(headSize, off) bytes
-	prefix  string // digest of head, empty when not made yet; of a Whole file, of the content last told
+	prefix  string // digest of head, empty when not made yet; of a Whole file, of the content last told; of a Stamp file, the time
 }
 
 func newTail(s Spec) *tail {
@@ -103,7 +104,10 @@ func (w *Watcher) look(t *tail) bool {
 }
 
 func (w *Watcher) visit(t *tail) (bool, error) {
-	if t.Whole {
+	switch {
+	case t.Stamp:
+		return false, w.readStamp(t)
+	case t.Whole:
 		return false, w.readWhole(t)
 	}
 	if t.file != nil && t.current() {
@@ -437,10 +441,7 @@ func (w *Watcher) readWhole(t *tail) error {
 	}
 	file, id, err := open(t.Path)
 	if missing(err) {
-		if t.prefix != "" {
-			t.restart()
-			w.cfg.Deliver(Line{Source: t.Source, Path: t.Path, Pos: Position{Path: t.Path}, Gone: true})
-		}
+		w.gone(t)
 		return nil
 	}
 	if err != nil {
@@ -474,6 +475,50 @@ func (w *Watcher) readWhole(t *tail) error {
 	}
 	w.cfg.Deliver(Line{Source: t.Source, Path: t.Path, Text: text, Pos: t.pos()})
 	return nil
+}
+
+// readStamp tells when a file changed, if it did since that was last told. It
+// opens nothing: what stands in such a file is its owner's.
+func (w *Watcher) readStamp(t *tail) error {
+	first := !t.placed
+	t.placed = true
+	if first && t.From != nil {
+		t.id, t.off, t.prefix = identity{t.From.Dev, t.From.Ino}, t.From.Offset, t.From.Prefix
+	}
+	var st unix.Stat_t
+	err := unix.Stat(t.Path, &st)
+	if missing(err) {
+		w.gone(t)
+		return nil
+	}
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = fmt.Errorf("%s is not a regular file", t.Path)
+	}
+	if err != nil {
+		w.unreadable(t, err)
+		return err
+	}
+	w.recover(t)
+	at := time.Unix(st.Mtim.Unix()).UTC().Format(time.RFC3339Nano)
+	id, size := identify(&st), st.Size
+	if at == t.prefix && size == t.off && id == t.id {
+		return nil
+	}
+	t.id, t.off, t.prefix = id, size, at
+	if first && t.AtEnd && t.From == nil {
+		return nil
+	}
+	w.cfg.Deliver(Line{Source: t.Source, Path: t.Path, Text: []byte(at), Pos: t.pos()})
+	return nil
+}
+
+// gone tells, once, that a file is not there whose content or change was told.
+func (w *Watcher) gone(t *tail) {
+	if t.prefix == "" {
+		return
+	}
+	t.restart()
+	w.cfg.Deliver(Line{Source: t.Source, Path: t.Path, Pos: Position{Path: t.Path}, Gone: true})
 }
 
 // readAll reads a file into the buffer, but little more than MaxLine of it.

@@ -63,7 +63,8 @@ type Position struct {
 	Dev  uint64
 	Ino  uint64
 	// Prefix is the digest of the file's first min(1024, Offset) bytes, led by
-	// their number: "312:9f86…". For a Whole file it covers all of the content.
+	// their number: "312:9f86…". For a Whole file it covers all of the content,
+	// of a Stamp file it is the time of its last change.
 	Prefix string
 	// Offset is the end of the last whole line told.
 	Offset int64
@@ -74,17 +75,19 @@ type Spec struct {
 	Source string    // name for evidence; Source and Path together name the spec
 	Path   string    // absolute; the file and its folders may not exist yet
 	Whole  bool      // the file is rewritten at each change: tell its whole content when that changed
+	Stamp  bool      // read nothing of the file: tell that it was written or touched, and when
 	From   *Position // go on there if the file is still the same one, else from its start
 	AtEnd  bool      // without From: pass over the lines that are there already
 }
 
-// Line is one line, or the content of a Whole file.
+// Line is one line, or the content of a Whole file, or of a Stamp file the time
+// of its change in RFC 3339.
 type Line struct {
 	Source string
 	Path   string
 	Text   []byte // without the newline; valid until the callback returns
 	Pos    Position
-	Gone   bool // a Whole file was removed; Text is empty
+	Gone   bool // a Whole or Stamp file was removed; Text is empty
 }
 
 // TroubleKind says what happened to a file other than that it grew.

@@ -36,7 +36,9 @@ func observeCmd(g *globals) *cobra.Command {
 		Long: `observe reads the files of a session and prints its lifecycle events as JSON
 Lines. It launches nothing, answers no hook and keeps no ledger: its mode is
 telemetry_only, and nothing durable is claimed. Several PATHs are files of one
-session. With --once the clock is the records' own time, so the same files give
+session. Of an adapter that no file is understood of (generic), they are
+activity files: that one changes is the sign of life with which the session
+begins, and nothing of it is read. With --once the clock is the records' own time, so the same files give
 the same lines.`,
 		Example: `  lifeloop-wrap observe --adapter claude --once ~/.claude/projects/-src/5f0c….jsonl
   lifeloop-wrap observe --adapter codex --follow rollout-….jsonl`,
@@ -156,6 +158,9 @@ func merge(a, b []moment) []moment {
 }
 
 func (o *observer) read(path string) ([]moment, error) {
+	if o.profile.Transcript.Stamp && !o.hooks {
+		return o.touched(path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, no(lifeloop.AdapterUnavailable, "observe: %v", err)
@@ -185,6 +190,23 @@ func (o *observer) read(path string) ([]moment, error) {
 		}
 		out = append(out, moment{at, signals})
 	}
+}
+
+// touched is the last change of an activity file, all that its folder keeps.
+func (o *observer) touched(path string) ([]moment, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	if err != nil {
+		return nil, no(lifeloop.AdapterUnavailable, "observe: %v", err)
+	}
+	decode, err := o.decoder()
+	if err != nil {
+		return nil, err
+	}
+	at := info.ModTime().UTC()
+	return []moment{{at, decode([]byte(at.Format(time.RFC3339Nano)))}}, nil
 }
 
 // decoder turns a line of a PATH into signals.

@@ -15,7 +15,9 @@ import (
 	"os/signal"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -43,6 +45,7 @@ import (
 // runFlags are the flags of run that are not configuration.
 type runFlags struct {
 	adapter, sessionID, events, pty string
+	activity                        []string
 	noHooks, noLedger               bool
 }
 
@@ -79,6 +82,7 @@ found.`,
 	fl.StringVar(&f.sessionID, "session-id", "", "a chosen `UUID` for the session")
 	fl.StringVar(&f.events, "events", "", "append events and receipts to this `FILE` as JSON Lines (- for stderr)")
 	fl.StringVar(&f.pty, "pty", "auto", "`WHEN` to give CMD a terminal: auto, always or never")
+	fl.StringArrayVar(&f.activity, "activity", nil, "a file whose change is a sign of CMD's life; its `PATH` (repeatable)")
 	fl.BoolVar(&f.noHooks, "no-hooks", false, "inject no hooks")
 	fl.BoolVar(&f.noLedger, "no-ledger", false, "keep no ledger")
 	fl.Duration("client-drain", 5*time.Second, "how long clients have after CMD ended")
@@ -131,6 +135,10 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	if !ok || !known {
 		return 0, usage("--adapter %s: no such adapter", adapter).withHint("lifeloop-wrap manifest list names them")
 	}
+	activity, err := activityFiles(f.activity)
+	if err != nil {
+		return 0, err
+	}
 
 	terminal, err := harness.OpenTerminal(os.Stdin, os.Stdout, os.Stderr, mode)
 	if err != nil {
@@ -176,13 +184,16 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	if s.ledger != nil {
 		ports.Ledger = s.ledger
 	}
-	if ports.Sources, err = supervisor.NewFiles(supervisor.Files{Fixed: launch.Sources, Named: profile.Transcript,
+	if ports.Sources, err = supervisor.NewFiles(supervisor.Files{Fixed: slices.Concat(launch.Sources, activity), Named: profile.Transcript,
 		Since: time.Now().Add(-2 * time.Second), Log: s.log}); err != nil {
 		return 0, refused(lifeloop.InternalError, "%v", err)
 	}
-	if ports.Clients, err = s.startable(terminal); err != nil {
+	clients, err := s.startable(terminal)
+	if err != nil {
 		return 0, err
 	}
+	defer clients.close() // after the terminal is restored, before its guard goes
+	ports.Clients = clients.byID
 	ports.Signals = signals
 
 	result, err := supervisor.Run(context.Background(), k, ports, supervisor.Options{
@@ -196,6 +207,22 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 		return 0, &failure{code: result.Code, class: result.Failure, text: result.Why}
 	}
 	return result.Code, nil
+}
+
+// activityFiles are the files of --activity. They may not be there yet.
+func activityFiles(paths []string) ([]profiles.Source, error) {
+	var out []profiles.Source
+	for _, p := range paths {
+		if p == "" {
+			return nil, usage("--activity: the path is empty")
+		}
+		abs, err := filepath.Abs(p)
+		if err != nil {
+			return nil, refused(lifeloop.InternalError, "find the working directory: %v", err)
+		}
+		out = append(out, profiles.Activity(abs))
+	}
+	return out, nil
 }
 
 // A session is what one run has on the disk and in its sockets' folder.
@@ -361,18 +388,53 @@ func synthConfig(cfg config.Config, l profiles.Launch) synth.Config {
 
 // startable makes a subprocess client of each configured one. The guard is
 // told of every process, so that none outlives us.
-func (s *session) startable(t *harness.Terminal) (map[string]supervisor.Client, error) {
-	out := map[string]supervisor.Client{}
-	for _, c := range s.cfg.Clients {
-		one, err := dispatch.NewOneshot(dispatch.Config{ID: c.ID, Command: c.Command, Timeout: c.Timeout,
-			Env:        append(os.Environ(), "LIFELOOP_SESSION_ID="+s.id, "LIFELOOP_CLIENT_ID="+c.ID),
-			StderrFile: filepath.Join(s.dir, "stderr-"+fileName(c.ID)), Started: t.Own, Ended: t.Disown})
-		if err != nil {
-			return nil, usage("client %s: %v", c.ID, err)
+func (s *session) startable(t *harness.Terminal) (clientPrograms, error) {
+	return newClientPrograms(s.cfg.Clients, func(id string) dispatch.Config {
+		return dispatch.Config{
+			Env:        append(os.Environ(), "LIFELOOP_SESSION_ID="+s.id, "LIFELOOP_CLIENT_ID="+id),
+			StderrFile: filepath.Join(s.dir, "stderr-"+fileName(id)), Started: t.Own, Ended: t.Disown}
+	})
+}
+
+// clientPrograms are the configured clients, ready to be called. None runs
+// before its first call.
+type clientPrograms struct {
+	byID  map[string]supervisor.Client
+	stays []*dispatch.Persistent
+}
+
+// newClientPrograms makes them; around says what is the caller's to say of the
+// client with an id.
+func newClientPrograms(clients []config.Client, around func(id string) dispatch.Config) (clientPrograms, error) {
+	out := clientPrograms{byID: map[string]supervisor.Client{}}
+	for _, c := range clients {
+		cfg := around(c.ID)
+		cfg.ID, cfg.Command, cfg.Timeout = c.ID, c.Command, c.Timeout
+		if c.Mode == config.Persistent {
+			p, err := dispatch.NewPersistent(cfg)
+			if err != nil {
+				return out, usage("%v", err)
+			}
+			out.byID[c.ID], out.stays = p, append(out.stays, p)
+			continue
 		}
-		out[c.ID] = one
+		one, err := dispatch.NewOneshot(cfg)
+		if err != nil {
+			return out, usage("%v", err)
+		}
+		out.byID[c.ID] = one
 	}
 	return out, nil
+}
+
+// close ends the clients that stay, all at once, so that many that are slow to
+// go take no longer than one.
+func (c clientPrograms) close() {
+	var wg sync.WaitGroup
+	for _, p := range c.stays {
+		wg.Go(p.Close)
+	}
+	wg.Wait()
 }
 
 // fileName makes a client's id fit for a file name.

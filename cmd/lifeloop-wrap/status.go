@@ -46,6 +46,9 @@ func printStatus(w io.Writer, k kept) error {
 		ev = fmt.Sprintf(" (told by the %s: %s)", e.Source, e.Detail)
 	}
 	line("activity", fmt.Sprintf("%s since %s%s", k.Activity, k.Since.Local().Format(time.DateTime), ev))
+	if s := k.LastSign; s != nil {
+		line("last sign of life", fmt.Sprintf("%s (%s)", s.At.Local().Format(time.DateTime), s.Source))
+	}
 	line("adapter", fmt.Sprintf("%s, program %s", k.AdapterID, k.Program))
 	if k.HarnessSessionID != nil {
 		line("harness session", *k.HarnessSessionID)

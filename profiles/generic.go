@@ -1,0 +1,14 @@
+package profiles
+
+// generic is the profile of any program. Nothing that it writes is understood,
+// but that it writes is a sign of life, if somebody says where.
+func generic() Profile {
+	p := plain(Generic)
+	p.Transcript = Activity("")
+	return p
+}
+
+// Activity is the source of an activity file.
+func Activity(path string) Source {
+	return Source{Name: "file", Decoder: "file", Path: path, Stamp: true}
+}

@@ -1,0 +1,87 @@
+package watchers
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A Stamp file is known by the time of its last change: written, touched,
+// replaced, gone. What stands in it is not read, nor need it be readable.
+func TestStampedFiles(t *testing.T) {
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			r := newRig(t, mode.polling)
+			r.start()
+			path := filepath.Join(r.dir, "alive")
+			expect := func(want ...string) {
+				t.Helper()
+				var got []string
+				for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+					r.mu.Lock()
+					got = nil
+					for _, x := range r.told {
+						got = append(got, x.what)
+					}
+					r.mu.Unlock()
+					if len(got) >= len(want) {
+						break
+					}
+				}
+				require.Equal(t, want, got)
+			}
+			at := func(s string) time.Time {
+				parsed, err := time.Parse(time.RFC3339, s)
+				require.NoError(t, err)
+				return parsed
+			}
+			put := func(text string, changed time.Time) { // in one step, so that each is one change
+				aside := filepath.Join(r.dir, "aside")
+				require.NoError(t, os.WriteFile(aside, []byte(text), 0o200))
+				require.NoError(t, os.Chtimes(aside, changed, changed))
+				require.NoError(t, os.Rename(aside, path))
+			}
+			r.w.Add(Spec{Source: "file", Path: path, Stamp: true})
+			r.sync()
+			put("one", at("2026-01-02T03:04:05Z"))
+			expect(`"2026-01-02T03:04:05Z" @3`)
+			touched := at("2026-01-02T03:04:06Z")
+			require.NoError(t, os.Chtimes(path, touched, touched))
+			expect(`"2026-01-02T03:04:05Z" @3`, `"2026-01-02T03:04:06Z" @3`)
+			put("two", touched) // another file of the same time and size
+			expect(`"2026-01-02T03:04:05Z" @3`, `"2026-01-02T03:04:06Z" @3`, `"2026-01-02T03:04:06Z" @3`)
+			require.NoError(t, os.Remove(path))
+			want := []string{`"2026-01-02T03:04:05Z" @3`, `"2026-01-02T03:04:06Z" @3`, `"2026-01-02T03:04:06Z" @3`, "gone"}
+			expect(want...)
+			require.NoError(t, os.Mkdir(path, 0o700))
+			expect(append(want, "unreadable")...)
+			r.stop()
+		})
+	}
+}
+
+// What was there before, or was told before, is no news.
+func TestStampsOfThePast(t *testing.T) {
+	r := newRig(t, false)
+	path := filepath.Join(r.dir, "alive")
+	require.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
+	long := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	require.NoError(t, os.Chtimes(path, long, long))
+
+	r.start()
+	r.w.Add(Spec{Source: "file", Path: path, Stamp: true})
+	r.w.Add(Spec{Source: "late", Path: path, Stamp: true, AtEnd: true})
+	r.sync()
+	r.stop()
+	require.Equal(t, []told{{name{"file", path}, `"2026-01-02T03:04:05Z" @1`}}, r.told)
+
+	from := r.cursor[name{"file", path}]
+	r.start()
+	r.w.Add(Spec{Source: "file", Path: path, Stamp: true, From: &from})
+	r.sync()
+	r.stop()
+	require.Len(t, r.told, 1, "told again, though nothing happened since the cursor")
+}
