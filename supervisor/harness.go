@@ -20,8 +20,8 @@ type Harness struct {
 }
 
 // Launch starts the harness and begins to tell of it.
-func (h *Harness) Launch(post func(kernel.Input)) (Child, error) {
-	child, err := harness.Start(h.Spec, h.Terminal, &sink{post: post, osc: h.OSC})
+func (h *Harness) Launch(post func(kernel.Input), settle func()) (Child, error) {
+	child, err := harness.Start(h.Spec, h.Terminal, &sink{post: post, settle: settle, osc: h.OSC})
 	if err != nil {
 		return nil, startError{err}
 	}
@@ -66,9 +66,10 @@ func (r running) Wait() kernel.ChildExited {
 
 // sink turns what the terminal tells into inputs.
 type sink struct {
-	post func(kernel.Input)
-	mu   sync.Mutex // guards osc: two goroutines may tell at once
-	osc  telemetry.Decoder
+	post   func(kernel.Input)
+	settle func()
+	mu     sync.Mutex // guards osc: two goroutines may tell at once
+	osc    telemetry.Decoder
 }
 
 func (s *sink) Output(total int64) { s.post(kernel.OutputSeen{Total: total}) }
@@ -85,5 +86,11 @@ func (s *sink) OSC(_ int, text string) {
 	}
 }
 
-func (s *sink) Stopped(sig syscall.Signal) { s.post(kernel.ChildStopped{Signal: int(sig)}) }
-func (s *sink) Continued()                 { s.post(kernel.ChildContinued{}) }
+func (s *sink) Continued() { s.post(kernel.ChildContinued{}) }
+
+// Stopped waits for the record: the next thing that happens may be that this
+// process stops as well, and then a session would look as if it ran.
+func (s *sink) Stopped(sig syscall.Signal) {
+	s.post(kernel.ChildStopped{Signal: int(sig)})
+	s.settle()
+}

@@ -50,7 +50,8 @@ type Child interface {
 // A Launcher starts the harness; post may be called until Wait returned. An
 // error may be an interface{ ExitCode() int }.
 type Launcher interface {
-	Launch(post func(kernel.Input)) (Child, error)
+	// settle returns when everything posted before it is on the ledger.
+	Launch(post func(kernel.Input), settle func()) (Child, error)
 	Release() // gives the terminal back; may be called at any time, and twice
 }
 
@@ -116,12 +117,14 @@ type supervisor struct {
 	seq   uint64 // of the last committed fact, when there is no ledger to number them
 	child Child
 
-	inbox  chan kernel.Input
-	own    []kernel.Input // what performing effects taught us, before the inbox
-	ctx    context.Context
-	wg     sync.WaitGroup
-	cancel map[string]context.CancelFunc // running dispatches
-	drain  context.CancelFunc            // ends the sources' watching
+	inbox   chan kernel.Input
+	own     []kernel.Input     // what performing effects taught us, before the inbox
+	settles chan chan struct{} // who waits for the next commit
+	waiters []chan struct{}
+	ctx     context.Context
+	wg      sync.WaitGroup
+	cancel  map[string]context.CancelFunc // running dispatches
+	drain   context.CancelFunc            // ends the sources' watching
 
 	hookN   atomic.Uint64
 	hooksMu sync.Mutex // guards hooks and asks: the door's goroutines put in, the loop answers
@@ -148,7 +151,7 @@ func Run(ctx context.Context, k *kernel.Kernel, p Ports, o Options) (kernel.Resu
 	}
 	asked := ctx.Done()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &supervisor{k: k, p: p, o: o, ctx: ctx, inbox: make(chan kernel.Input, batch),
+	s := &supervisor{k: k, p: p, o: o, ctx: ctx, inbox: make(chan kernel.Input, batch), settles: make(chan chan struct{}),
 		cancel: map[string]context.CancelFunc{}, hooks: map[string]chan answer{}, asks: map[string]chan kernel.Reply{}}
 	defer s.wg.Wait()
 	defer cancel()
@@ -185,6 +188,10 @@ func (s *supervisor) loop(asked, drained <-chan struct{}) (kernel.Result, error)
 		if err := s.turn(s.gather(in), drained); err != nil {
 			return s.abandon(err)
 		}
+		for _, w := range s.waiters {
+			close(w)
+		}
+		s.waiters = nil
 		if result, done := s.k.Done(); done && len(s.own) == 0 {
 			return result, s.close()
 		}
@@ -199,6 +206,9 @@ func (s *supervisor) loop(asked, drained <-chan struct{}) (kernel.Result, error)
 		}
 		select {
 		case in = <-s.inbox:
+		case w := <-s.settles:
+			// What was posted before waits in the inbox, and is gathered now.
+			s.waiters, in = append(s.waiters, w), kernel.Wake{}
 		case sig := <-s.p.Signals:
 			in = kernel.AbortAsked{Signal: number(sig)}
 		case <-asked:
@@ -303,6 +313,30 @@ func (s *supervisor) post(in kernel.Input) {
 	}
 }
 
+// settleTime bounds the wait for the ledger of somebody who is about to stop
+// the whole process.
+const settleTime = 200 * time.Millisecond
+
+// settle returns when everything that its caller posted before is on the
+// ledger, or when that takes too long.
+func (s *supervisor) settle() {
+	patience := time.NewTimer(settleTime)
+	defer patience.Stop()
+	w := make(chan struct{})
+	select {
+	case s.settles <- w:
+	case <-s.ctx.Done():
+		return
+	case <-patience.C:
+		return
+	}
+	select {
+	case <-w:
+	case <-s.ctx.Done():
+	case <-patience.C:
+	}
+}
+
 // perform starts an effect. Whatever it learns comes back as an input.
 func (s *supervisor) perform(e kernel.Effect, drained <-chan struct{}) {
 	switch e := e.(type) {
@@ -359,7 +393,7 @@ func (s *supervisor) letGo(effects []kernel.Effect, drained <-chan struct{}) {
 }
 
 func (s *supervisor) launch() {
-	child, err := s.p.Launcher.Launch(s.post)
+	child, err := s.p.Launcher.Launch(s.post, s.settle)
 	if err != nil {
 		code := 125
 		var coded interface{ ExitCode() int }

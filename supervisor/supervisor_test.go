@@ -191,14 +191,16 @@ func (l *fakeLedger) Close() error {
 // A fakeLauncher starts a harness whose life is play, if there is one.
 type fakeLauncher struct {
 	*rig
-	child *fakeChild
-	err   error
-	play  func(post func(kernel.Input))
-	over  sync.WaitGroup
+	child  *fakeChild
+	err    error
+	play   func(post func(kernel.Input))
+	over   sync.WaitGroup
+	settle func()
 }
 
-func (l *fakeLauncher) Launch(post func(kernel.Input)) (Child, error) {
+func (l *fakeLauncher) Launch(post func(kernel.Input), settle func()) (Child, error) {
 	l.note("launch")
+	l.settle = settle
 	if l.err != nil {
 		return nil, l.err
 	}
@@ -463,6 +465,37 @@ func TestManyInputsAreCommittedTogether(t *testing.T) {
 		if !strings.HasPrefix(appends[2], "1s") {
 			t.Errorf("committed too early or too late: %s", appends[2])
 		}
+	})
+}
+
+// Whoever is about to stop the whole process waits until the ledger says why,
+// but not for ever.
+func TestAStopIsRecordedBeforeWeStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.ledger.slow = func(int) { time.Sleep(50 * time.Millisecond) }
+		r.launcher.play = func(post func(kernel.Input)) {
+			for i := range 5 {
+				post(kernel.OutputSeen{Total: int64(i)})
+			}
+			post(kernel.ChildStopped{Signal: 20})
+			r.launcher.settle()
+			r.note("stopping")
+			post(kernel.ChildContinued{})
+			r.ledger.slow = func(int) { time.Sleep(time.Minute) }
+			post(kernel.ChildStopped{Signal: 20})
+			r.launcher.settle()
+			r.note("stopping all the same")
+			r.launcher.child.end(kernel.ChildExited{})
+		}
+		_, err := r.run()
+		require.NoError(t, err)
+		moved := 0
+		for _, l := range r.trace[:r.first("stopping")] {
+			moved += strings.Count(l, "session_moved")
+		}
+		require.GreaterOrEqual(t, moved, 3, "PENDING, RUNNING and PAUSED stand on the ledger by then")
+		require.Len(t, r.lines("stopping all the same"), 1)
 	})
 }
 
