@@ -92,10 +92,7 @@ func (c checker) clients(clients []Client) error {
 		if err := checkID(cl.ID); err != nil {
 			return c.refuse(at+".id", "%v", err)
 		}
-		if cl.Mode == "persistent" {
-			return c.refuse(at+".mode", "persistent clients are not supported by this version; use oneshot")
-		}
-		if err := c.word(at+".mode", cl.Mode, []string{"oneshot"}); err != nil {
+		if err := c.word(at+".mode", cl.Mode, []string{Oneshot, Persistent}); err != nil {
 			return err
 		}
 		if err := c.command(at+".command", cl.Command); err != nil {

@@ -49,11 +49,17 @@ type Pressure struct {
 	Hysteresis float64 `yaml:"hysteresis"`
 }
 
+// The modes of a [Client].
+const (
+	Oneshot    = "oneshot"    // one process for one dispatch
+	Persistent = "persistent" // one process for a session, a line in and a line out
+)
+
 // A Client is one program that is told of lifecycle events.
 type Client struct {
 	ID       string        `yaml:"id"`
 	Command  []string      `yaml:"command"` // argv, run without a shell
-	Mode     string        `yaml:"mode"`    // oneshot
+	Mode     string        `yaml:"mode"`    // [Oneshot] or [Persistent]
 	Events   []string      `yaml:"events"`  // see [Match]
 	Requires []Require     `yaml:"requires"`
 	Timeout  time.Duration `yaml:"timeout"` // of one dispatch
@@ -159,7 +165,7 @@ func Default() Config {
 
 // defaultClient holds what a client is when its entry does not say.
 func defaultClient() Client {
-	return Client{Mode: "oneshot", Events: []string{"*"}, Timeout: 5 * time.Second}
+	return Client{Mode: Oneshot, Events: []string{"*"}, Timeout: 5 * time.Second}
 }
 
 // defaultGuardrail is an error that a retry may mend.
