@@ -12,10 +12,16 @@
 // computed ("digest=none" leaves it out).
 //
 // Order of deeds: fork, read, log, stderr, delay, then the answer or one of
-// the ways not to give one.
+// the ways not to give one. With --persistent all but the fork is done for
+// every line of stdin until that ends, and the answer is a line too:
+//
+//	fakeclient --persistent --after 3 --crash
+//
+// gives three good answers and dies at the fourth envelope.
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"crypto/sha256"
@@ -40,7 +46,9 @@ type script struct {
 	delay, linger, forkLinger  time.Duration
 	exit, oversize, stderrSize int
 	crash, badJSON, babble     bool
-	ignoreStdin, echo          bool
+	ignoreStdin, echo, nameIt  bool
+	persistent, twice          bool
+	after, exitAfter           int
 	log, stderr                string
 }
 
@@ -75,6 +83,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) 
 	f.BoolVar(&s.echo, "echo", false, "answer with the envelope itself, byte for byte")
 	f.StringVar(&s.stderr, "stderr", "", "print this on stderr")
 	f.IntVar(&s.stderrSize, "stderr-size", 0, "print `N` bytes on stderr before that")
+	f.BoolVar(&s.nameIt, "name-event", false, "say the event's id as a warning")
+	f.BoolVar(&s.persistent, "persistent", false, "answer each line of stdin with a line")
+	f.IntVar(&s.after, "after", 0, "with --persistent: answer the first `N` well and at once, whatever the other flags say")
+	f.IntVar(&s.exitAfter, "exit-after", 0, "with --persistent: exit after `N` answers")
+	f.BoolVar(&s.twice, "twice", false, "with --persistent: give each answer twice")
 	f.DurationVar(&s.linger, "linger", 0, "only sleep: what fork-linger leaves behind")
 	if err := f.Parse(args); err != nil {
 		return 2, nil // flag has said why
@@ -102,12 +115,58 @@ func (s script) act(stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 		}
 	}
 
+	if s.persistent {
+		return s.actInLines(stdin, stdout, stderr)
+	}
 	var envelope []byte
 	if !s.ignoreStdin {
 		var err error
 		if envelope, err = io.ReadAll(stdin); err != nil {
 			return 1, err
 		}
+	}
+	return s.serve(envelope, stdout, stderr)
+}
+
+func (s script) actInLines(stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+	good := script{clientID: s.clientID, status: "observed", nameIt: s.nameIt, log: s.log}
+	lines := bufio.NewReader(stdin)
+	for n := 1; ; n++ {
+		envelope, err := lines.ReadBytes('\n')
+		if err == io.EOF && len(envelope) == 0 {
+			return s.exit, nil
+		}
+		if err != nil {
+			return 1, err // half a line too
+		}
+		does := s
+		if n <= s.after {
+			does = good
+		}
+		var line bytes.Buffer
+		out := io.Writer(&line)
+		if does.babble {
+			out = stdout
+		}
+		if code, err := does.serve(bytes.TrimSuffix(envelope, []byte("\n")), out, stderr); err != nil {
+			return code, err
+		}
+		line.WriteByte('\n')
+		if does.twice {
+			line = *bytes.NewBuffer(bytes.Repeat(line.Bytes(), 2))
+		}
+		if _, err := stdout.Write(line.Bytes()); err != nil {
+			return 1, err
+		}
+		if n == s.exitAfter {
+			return s.exit, nil
+		}
+	}
+}
+
+// serve does what is done for one envelope.
+func (s script) serve(envelope []byte, stdout, stderr io.Writer) (int, error) {
+	if !s.ignoreStdin {
 		if err := s.record(envelope); err != nil {
 			return 1, err
 		}
@@ -189,6 +248,9 @@ func (s script) answer(envelope []byte) ([]byte, error) {
 	}
 	if a.Status == "failed" && a.FailureClass == "" {
 		a.FailureClass = "internal_error"
+	}
+	if s.nameIt {
+		a.Warnings = append(a.Warnings, asked.Request.EventID)
 	}
 	for i, spec := range s.payloads {
 		if !s.on.matches(asked.Request.Event) {

@@ -1,0 +1,520 @@
+//go:build linux
+
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"lifeloop/lifeloop"
+	"lifeloop/testdata/fakeclient/fakeclienttest"
+)
+
+// A stay is a persistent client and what its guard was told.
+type stay struct {
+	t *testing.T
+	*Persistent
+	started, ended []int
+}
+
+// persistent makes a client of cfg, and checks when the test is over that its
+// end leaves nothing.
+func (w *world) persistent(cfg Config) *stay {
+	w.t.Helper()
+	s := &stay{t: w.t}
+	cfg.ID = "notes"
+	cfg.Started = func(pid int) { s.started = append(s.started, pid) }
+	cfg.Ended = func(pid int) { s.ended = append(s.ended, pid) }
+	var err error
+	files := openFiles(w.t)
+	s.Persistent, err = NewPersistent(cfg)
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() {
+		s.Close()
+		if !slices.Equal(s.started, s.ended) {
+			w.t.Errorf("the guard was told of the starts of %v and the ends of %v", s.started, s.ended)
+		}
+		for _, pid := range s.started {
+			w.nobodyLeft(pid)
+		}
+		if now := openFiles(w.t); now != files {
+			w.t.Errorf("%d descriptors open after the end, %d before the start", now, files)
+		}
+	})
+	return s
+}
+
+// ask calls with an envelope of its own id and returns the answer.
+func (s *stay) ask(ctx context.Context, id string) (Answer, error) {
+	return s.Call(ctx, fmt.Appendf(nil, `{"schema_version":"lifeloop.v0.2","request":{"event":"frame.opening","event_id":%q,"payload_refs":[]}}`, id))
+}
+
+// answers asks and demands the answer to this very question; fakeclient gives
+// it with --name-event.
+func (s *stay) answers(id string) {
+	s.t.Helper()
+	a, err := s.ask(context.Background(), id)
+	require.NoError(s.t, err)
+	if want := named(id); string(a.Body) != want || a.ExitCode != 0 || a.Duration <= 0 {
+		s.t.Fatalf("answer %q, exit %d, after %v; want %q", a.Body, a.ExitCode, a.Duration, want)
+	}
+}
+
+func named(id string) string {
+	return fmt.Sprintf(`{"schema_version":"lifeloop.v0.2","status":"observed","warnings":[%q]}`, id)
+}
+
+// lines is a fakeclient that answers line by line.
+func lines(args ...string) []string {
+	return append([]string{fake, "--persistent", "--name-event"}, args...)
+}
+
+func shell(script string) []string { return []string{"/bin/sh", "-c", script} }
+
+const observed = `{"status":"observed"}`
+
+// Each story has three calls: a good one, one in which something happens, and
+// one that must have the right answer again, from the same process or from
+// another one.
+func TestEveryMishapEndsWithAFreshClient(t *testing.T) {
+	after := func(d time.Duration) func() (context.Context, context.CancelFunc) {
+		return func() (context.Context, context.CancelFunc) { return context.WithTimeout(context.Background(), d) }
+	}
+	// One good answer, then what the case says.
+	then := func(script string) []string {
+		return shell(`read -r l; echo '` + observed + `'; read -r l || exit 0; ` + script)
+	}
+	cases := []struct {
+		name    string
+		cfg     Config
+		ctx     func() (context.Context, context.CancelFunc) // of the second call
+		want    string                                       // the second answer, when there is no failure
+		failure *Failure
+		same    bool // the third call is answered by the same process
+	}{
+		{name: "nothing", cfg: Config{Command: lines()}, want: named("two"), same: true},
+		{name: "an answer that is a failure", cfg: Config{Command: lines("--after", "1", "--status", "failed")}, same: true,
+			want: `{"schema_version":"lifeloop.v0.2","status":"failed","warnings":["two"],"failure_class":"internal_error"}`},
+		{name: "exactly as large as it may be", cfg: Config{MaxAnswer: 300000, Command: lines("--after", "1", "--oversize", "300000")},
+			want: named("two") + strings.Repeat(" ", 300000-len(named("two"))), same: true},
+		{name: "answers in pieces", cfg: Config{Command: then(`printf '{"status":'; sleep 0.02; echo '"observed"}'; read -r l; echo '` + observed + `'`)},
+			want: observed, same: true},
+		{name: "crash", cfg: Config{Command: lines("--after", "1", "--crash")},
+			failure: &Failure{Class: lifeloop.TransportError, Why: "killed by SIGKILL", ExitCode: -1, Signal: syscall.SIGKILL}},
+		{name: "crash with a process left behind", cfg: Config{Command: lines("--after", "1", "--crash", "--fork-linger", "1h")},
+			failure: &Failure{Class: lifeloop.TransportError, Why: "killed by SIGKILL", ExitCode: -1, Signal: syscall.SIGKILL}},
+		{name: "too slow", cfg: Config{Command: lines("--after", "1", "--delay", "1h")}, ctx: after(30 * time.Millisecond),
+			failure: &Failure{Class: lifeloop.Timeout, Why: "no answer before the deadline", ExitCode: -1, Err: context.DeadlineExceeded}},
+		{name: "called off", cfg: Config{Command: lines("--after", "1", "--delay", "1h")},
+			ctx: func() (context.Context, context.CancelFunc) {
+				ctx, cancel := context.WithCancel(context.Background())
+				time.AfterFunc(30*time.Millisecond, cancel)
+				return ctx, cancel
+			},
+			failure: &Failure{Class: lifeloop.Timeout, Why: "called off before it answered", ExitCode: -1, Err: context.Canceled}},
+		{name: "called off before it began", cfg: Config{Command: lines()}, same: true, ctx: after(0),
+			failure: &Failure{Class: lifeloop.Timeout, Why: "no answer before the deadline", ExitCode: -1, Err: context.DeadlineExceeded}},
+		{name: "one byte too large", cfg: Config{MaxAnswer: 1000, Command: lines("--after", "1", "--oversize", "1001")},
+			failure: &Failure{Class: lifeloop.InvalidRequest, Why: "answer larger than 1000 bytes", ExitCode: -1}},
+		{name: "a line without an end", cfg: Config{Command: lines("--after", "1", "--babble")},
+			failure: &Failure{Class: lifeloop.InvalidRequest, Why: "answer larger than 1048576 bytes", ExitCode: -1}},
+		{name: "half a document is carried, not judged", cfg: Config{Command: lines("--after", "1", "--bad-json")},
+			want: named("two")[:len(named("two"))/2]},
+		{name: "a word for somebody else", cfg: Config{Command: then(`echo '{"level":"debug"}'; sleep 3600`)}, want: `{"level":"debug"}`},
+		{name: "an empty line", cfg: Config{Command: then(`echo; sleep 3600`)}, want: ""},
+		{name: "answers twice", cfg: Config{Command: lines("--after", "1", "--twice")}, want: named("two")},
+		{name: "exits instead of an answer", cfg: Config{Command: then(`exit 3`)},
+			failure: &Failure{Class: lifeloop.TransportError, Why: "exit status 3", ExitCode: 3}},
+		{name: "exits with 0 instead of an answer", cfg: Config{Command: then(`exit 0`)},
+			failure: &Failure{Class: lifeloop.TransportError, Why: "ended without an answer"}},
+		{name: "exits in the middle of the line", cfg: Config{Command: then(`printf '` + observed + `'`)},
+			failure: &Failure{Class: lifeloop.TransportError, Why: "ended without an answer"}},
+		{name: "exits after its answer", cfg: Config{Command: lines("--exit-after", "2", "--exit", "3")}, want: named("two")},
+		{name: "closes stdout and stays", cfg: Config{Command: then(`exec >&-; sleep 3600`)},
+			failure: &Failure{Class: lifeloop.TransportError, Why: "closed its stdout without an answer", ExitCode: -1}},
+		{name: "reads no more after its answer", cfg: Config{Command: then(`exec <&-; echo '` + observed + `'; sleep 3600`)}, want: observed},
+	}
+	run := func(t *testing.T) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				s := (&world{t: t}).persistent(c.cfg)
+				_, err := s.ask(context.Background(), "one")
+				require.NoError(t, err)
+
+				ctx, cancel := context.Background(), context.CancelFunc(func() {})
+				if c.ctx != nil {
+					ctx, cancel = c.ctx()
+				}
+				defer cancel()
+				a, err := s.ask(ctx, "two")
+				if c.failure == nil {
+					require.NoError(t, err)
+					if string(a.Body) != c.want || a.ExitCode != 0 {
+						t.Errorf("answer %q, exit %d; want %q", a.Body, a.ExitCode, c.want)
+					}
+				} else {
+					var got *Failure
+					require.ErrorAs(t, err, &got)
+					want := *c.failure
+					want.Client = "notes"
+					require.Equal(t, want, *got)
+					if a.Body != nil || a.ExitCode != want.ExitCode {
+						t.Errorf("beside the error stand body %q and exit code %d", a.Body, a.ExitCode)
+					}
+				}
+				if !c.same {
+					// What the client does by itself after its answer it has done now,
+					// and where we ended it nobody of it is alive.
+					eventually(t, func() bool { return len(s.ended) == 1 || !s.client.rests() }, "the client could still be asked")
+				}
+
+				a, err = s.ask(context.Background(), "three")
+				require.NoError(t, err)
+				if body := string(a.Body); body != observed && !strings.Contains(body, `["three"]`) {
+					t.Errorf("third answer %q", body)
+				}
+				if starts := len(s.started); c.same != (starts == 1) || starts > 2 {
+					t.Errorf("%d processes for three calls; the same one was expected for the third: %v", starts, c.same)
+				}
+			})
+		}
+	}
+	t.Run("pidfd", run)
+	testOnlyNoPidfd = true
+	defer func() { testOnlyNoPidfd = false }()
+	t.Run("no pidfd", run)
+}
+
+func TestManyCallsOneProcess(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "asked.jsonl")
+	s := (&world{t: t}).persistent(Config{Command: lines("--log", log)})
+	const calls = 1000
+	for i := range calls {
+		s.answers(strconv.Itoa(i))
+	}
+	for i, r := range fakeclienttest.Asked(t, log) {
+		if r.Request.EventID != strconv.Itoa(i) {
+			t.Fatalf("question %d was %s", i, r.Request.EventID)
+		}
+	}
+	if len(s.started) != 1 {
+		t.Errorf("%d processes for %d calls", len(s.started), calls)
+	}
+}
+
+// Deadlines fall before, into and after the client's answers. Whatever comes
+// must belong to what was asked.
+func TestALateAnswerIsNobodysAnswer(t *testing.T) {
+	s := (&world{t: t}).persistent(Config{Command: lines("--delay", "4ms")})
+	random := rand.New(rand.NewPCG(1, 2))
+	answered, failed := 0, 0
+	for i := 0; i < 60 || answered == 0; i++ {
+		if i == 10000 {
+			t.Fatal("no call was answered")
+		}
+		limit := time.Duration(random.IntN(16)) * time.Millisecond
+		if i%10 == 0 {
+			limit = time.Minute
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		id := strconv.Itoa(i)
+		a, err := s.ask(ctx, id)
+		cancel()
+		if err == nil {
+			answered++
+			if string(a.Body) != named(id) {
+				t.Fatalf("asked %s, answered %s", id, a.Body)
+			}
+			continue
+		}
+		failed++
+		var f *Failure
+		if !errors.As(err, &f) || f.Class != lifeloop.Timeout {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d answered, %d not in time, %d processes", answered, failed, len(s.started))
+	if failed == 0 {
+		t.Error("no deadline ever fell")
+	}
+}
+
+func TestTheTimeOutIsTheClientsOwn(t *testing.T) {
+	s := (&world{t: t}).persistent(Config{Command: lines("--delay", "1h"), Timeout: 50 * time.Millisecond})
+	_, err := s.ask(context.Background(), "one")
+	var f *Failure
+	require.ErrorAs(t, err, &f)
+	require.Equal(t, Failure{Client: "notes", Class: lifeloop.Timeout, Why: "no answer within 50ms", ExitCode: -1, Err: context.DeadlineExceeded}, *f)
+}
+
+func TestAClientKilledBetweenCallsIsReplaced(t *testing.T) {
+	s := (&world{t: t}).persistent(Config{Command: lines("--fork-linger", "1h")})
+	for i := range 3 {
+		s.answers("a")
+		pid := s.started[i]
+		require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+		eventually(t, func() bool { return !alive(t, pid) }, "it survived SIGKILL")
+	}
+	s.answers("b")
+	if len(s.started) != 4 {
+		t.Errorf("%d processes, want 4", len(s.started))
+	}
+}
+
+func TestCallsWaitForOneAnother(t *testing.T) {
+	s := (&world{t: t}).persistent(Config{Command: lines()})
+	var wg sync.WaitGroup
+	for i := range 32 {
+		wg.Go(func() {
+			id := strconv.Itoa(i)
+			a, err := s.ask(context.Background(), id)
+			if err != nil || string(a.Body) != named(id) {
+				t.Errorf("asked %s, answered %s, %v", id, a.Body, err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(s.started) != 1 {
+		t.Errorf("%d processes", len(s.started))
+	}
+}
+
+// One who waits for the turn is bound by its own time, and the call that has
+// the turn is not disturbed.
+func TestWaitingHasItsLimits(t *testing.T) {
+	dir := t.TempDir()
+	asked, answer := filepath.Join(dir, "asked"), filepath.Join(dir, "answer")
+	require.NoError(t, unix.Mkfifo(answer, 0o600))
+	s := (&world{t: t}).persistent(Config{
+		Command: shell(`read -r l; echo >` + asked + `; read -r l <` + answer + `; echo "$l"; read -r l`), Timeout: 20 * time.Second})
+	first := make(chan error, 1)
+	go func() {
+		_, err := s.ask(context.Background(), "one")
+		first <- err
+	}()
+	eventually(t, func() bool { _, err := os.Stat(asked); return err == nil }, "the first call never began")
+
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_, err := s.ask(ctx, "two")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	if f := s.wait(context.Background(), time.Now().Add(time.Millisecond)); f == nil || f.Why != "no answer within 20s" {
+		t.Errorf("the wait ended with %v", f)
+	}
+	require.NoError(t, os.WriteFile(answer, []byte(observed+"\n"), 0o600))
+	require.NoError(t, <-first)
+}
+
+func TestAStartThatFails(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "client")
+	s := (&world{t: t}).persistent(Config{Command: []string{program}})
+	for range 2 {
+		_, err := s.ask(context.Background(), "one")
+		var f *Failure
+		require.ErrorAs(t, err, &f)
+		require.Equal(t, Failure{Client: "notes", Class: lifeloop.TransportError, Why: "not found", ExitCode: -1, Err: f.Err}, *f)
+	}
+	if len(s.started) != 0 {
+		t.Errorf("starts of %v were told", s.started)
+	}
+	// It may come while the session runs.
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\nwhile read -r l; do echo '"+observed+"'; done\n"), 0o700))
+	_, err := s.ask(context.Background(), "two")
+	require.NoError(t, err)
+}
+
+func TestLinesOfAnySizeComeBackWhole(t *testing.T) {
+	for _, size := range []int{1, 4096, 65535, 65536, 65537, 5 << 20} {
+		t.Run(strconv.Itoa(size), func(t *testing.T) {
+			sent := bytes.Repeat([]byte("01234567"), size/8+1)[:size]
+			s := (&world{t: t}).persistent(Config{Command: []string{"/bin/cat"}, MaxAnswer: size})
+			for range 2 {
+				a, err := s.Call(context.Background(), sent)
+				require.NoError(t, err)
+				if !bytes.Equal(a.Body, sent) {
+					t.Errorf("%d bytes came back, %d were sent, or they differ", len(a.Body), len(sent))
+				}
+			}
+		})
+	}
+}
+
+// One who does not read must not block us, and is not asked again with half a
+// line in its pipe.
+func TestAClientThatAnswersWithoutReading(t *testing.T) {
+	s := (&world{t: t}).persistent(Config{Command: shell(`echo '` + observed + `'; sleep 3600`)})
+	large := bytes.Repeat([]byte("x"), 4<<20)
+	for range 2 {
+		a, err := s.Call(context.Background(), large)
+		require.NoError(t, err)
+		if string(a.Body) != observed {
+			t.Errorf("answer %q", a.Body)
+		}
+	}
+	if len(s.started) != 2 {
+		t.Errorf("%d processes, want one for each call", len(s.started))
+	}
+}
+
+func TestAnEnvelopeOfTwoLinesIsNotSent(t *testing.T) {
+	s := (&world{t: t}).persistent(Config{Command: lines()})
+	_, err := s.Call(context.Background(), []byte("{\n}"))
+	var f *Failure
+	require.ErrorAs(t, err, &f)
+	require.Equal(t, Failure{Client: "notes", Class: lifeloop.InvalidRequest, Why: "the envelope is longer than a line", ExitCode: -1}, *f)
+	if len(s.started) != 0 {
+		t.Error("a client was started for it")
+	}
+}
+
+// However its members were written, an envelope is encoded on one line.
+func TestEncodedEnvelopesAreLines(t *testing.T) {
+	const pretty = `{
+  "schema_version": "lifeloop.v0.2",
+  "request": {"schema_version": "lifeloop.v0.2", "event": "session.started", "event_id": "e1", "adapter_id": "generic",
+    "adapter_version": "0.1.0", "integration_mode": "launcher_wrapper", "invocation_id": "i", "payload_refs": [],
+    "idempotency_key": "k", "event_data": {
+      "cause": "a\r\nb"
+    }},
+  "payloads": [{"schema_version": 1, "payload_id": "p", "client_id": "c", "payload_kind": "k", "format": "f",
+    "content_encoding": "utf8", "body": "two\nlines\u2028", "byte_size": 12,
+    "acceptable_placements": [{"placement": "receipt_only", "requirement": "optional"}], "redaction": "none",
+    "metadata": {
+      "deep": [
+        "x"
+      ]
+    }}]
+}`
+	env, err := lifeloop.Parse[lifeloop.DispatchEnvelope]([]byte(pretty))
+	require.NoError(t, err)
+	line, err := env.Encode()
+	require.NoError(t, err)
+	if bytes.ContainsAny(line, "\n\r") || !bytes.Contains(line, []byte(`two\nlines`)) {
+		t.Errorf("not a line: %q", line)
+	}
+}
+
+func TestStderrOfAClientThatStays(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "notes.stderr")
+	s := (&world{t: t}).persistent(Config{StderrFile: file, Command: shell(
+		`read -r l; echo first >&2; echo '` + observed + `'; read -r l; echo '` + observed + `'; read -r l; echo its last words >&2; exit 3`)})
+	kept := func() string {
+		b, err := os.ReadFile(file)
+		require.NoError(t, err)
+		return string(b)
+	}
+	for range 2 { // what the first call did not hear yet, the second does
+		_, err := s.ask(context.Background(), "x")
+		require.NoError(t, err)
+	}
+	if got := kept(); got != "first\n" {
+		t.Errorf("kept %q after two calls", got)
+	}
+	_, err := s.ask(context.Background(), "x")
+	require.ErrorContains(t, err, "exit status 3")
+	if got := kept(); got != "first\nits last words\n" {
+		t.Errorf("kept %q after its end", got)
+	}
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	bye := filepath.Join(t.TempDir(), "bye")
+	const serve = `while read -r l; do echo '` + observed + `'; done; `
+	for _, c := range []struct {
+		name     string
+		command  []string
+		stubborn bool
+	}{
+		{name: "polite", command: shell(serve + `echo bye >` + bye)},
+		{name: "talks while it goes", command: shell(serve + `head -c 300000 /dev/zero; echo bye >` + bye)},
+		{name: "stays", command: shell(`trap '' TERM INT HUP; ` + serve + `exec sleep 3600`), stubborn: true},
+		{name: "with a family", command: lines("--fork-linger", "1h")},
+		{name: "babbles", command: shell(serve + `exec cat /dev/zero`)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_ = os.Remove(bye)
+			s := (&world{t: t}).persistent(Config{Command: c.command})
+			_, err := s.ask(context.Background(), "one")
+			require.NoError(t, err)
+			began := time.Now()
+			s.Close()
+			if took := time.Since(began); c.stubborn && took < CloseGrace {
+				t.Errorf("it had only %v", took)
+			}
+			if strings.Contains(strings.Join(c.command, " "), bye) {
+				if _, err := os.Stat(bye); err != nil {
+					t.Errorf("it was not let come to its end: %v", err)
+				}
+			}
+			w := &world{t: t}
+			w.nobodyLeft(s.started[0])
+
+			s.Close()
+			_, err = s.ask(context.Background(), "two")
+			var f *Failure
+			require.ErrorAs(t, err, &f)
+			require.Equal(t, Failure{Client: "notes", Class: lifeloop.TransportError, Why: "called after its end", ExitCode: -1}, *f)
+		})
+	}
+}
+
+// The parent-death signal comes when a thread ends. Go ends one whenever a
+// goroutine returns that has locked it.
+func TestAClientOutlivesTheThreadsOfItsCalls(t *testing.T) {
+	s := (&world{t: t}).persistent(Config{Command: lines()})
+	s.answers("one")
+	for range 20 {
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(runtime.LockOSThread)
+		}
+		wg.Wait()
+	}
+	s.answers("two")
+	if len(s.started) != 1 {
+		t.Error("the client died with a thread")
+	}
+}
+
+func TestConfigOfAPersistentClientIsChecked(t *testing.T) {
+	if _, err := NewPersistent(Config{ID: "a"}); err == nil || err.Error() != "client a: no command to run" {
+		t.Errorf("error %v", err)
+	}
+}
+
+// BenchmarkPersistent is a call of a client that runs already. BenchmarkCall is
+// what one costs that does not.
+func BenchmarkPersistent(b *testing.B) {
+	for _, c := range []struct {
+		name    string
+		command []string
+	}{{"echo", []string{"/bin/cat"}}, {"go", []string{fake, "--persistent"}}} {
+		b.Run(c.name, func(b *testing.B) {
+			p, err := NewPersistent(Config{ID: "bench", Command: c.command})
+			require.NoError(b, err)
+			defer p.Close()
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			median(b, func() ([]byte, error) {
+				a, err := p.Call(ctx, []byte(observed))
+				return a.Body, err
+			})
+		})
+	}
+}
