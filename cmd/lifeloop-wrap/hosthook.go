@@ -71,18 +71,17 @@ func hostHook(adapter, event string, stdin io.Reader, stdout *os.File) int {
 		Synth:       synth.Config{Moderate: cfg.Pressure.Moderate, High: cfg.Pressure.High, Critical: cfg.Pressure.Critical, Hysteresis: cfg.Pressure.Hysteresis},
 		ClientDrain: time.Until(deadline), NewID: func(prefix string) string { return prefix + uuid.NewString() },
 	})
-	clients := map[string]supervisor.Client{}
-	for _, c := range cfg.Clients {
-		one, err := dispatch.NewOneshot(dispatch.Config{ID: c.ID, Command: c.Command, Timeout: c.Timeout,
-			Env: append(os.Environ(), "LIFELOOP_CLIENT_ID="+c.ID)})
-		if err != nil {
-			return 0
-		}
-		clients[c.ID] = one
+	// A client that stays lives as long as this hook: its first call starts it.
+	clients, err := newClientPrograms(cfg.Clients, func(id string) dispatch.Config {
+		return dispatch.Config{Env: append(os.Environ(), "LIFELOOP_CLIENT_ID="+id)}
+	})
+	if err != nil {
+		return 0
 	}
+	defer clients.close()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	_ = supervisor.OneHook(ctx, k, supervisor.Ports{Clients: clients, Answer: profile.Answer}, call, deadline, func(answer []byte) bool {
+	_ = supervisor.OneHook(ctx, k, supervisor.Ports{Clients: clients.byID, Answer: profile.Answer}, call, deadline, func(answer []byte) bool {
 		if len(answer) == 0 {
 			return true
 		}
