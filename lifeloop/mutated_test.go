@@ -1,0 +1,154 @@
+package lifeloop
+
+import (
+	"errors"
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the mutated documents anew")
+
+func mutantsFile(kind string) string { return filepath.Join("testdata", "mutated", kind+".jsonl") }
+
+func keptMutants(t *testing.T, kind string) []string {
+	t.Helper()
+	data, err := os.ReadFile(mutantsFile(kind))
+	require.NoError(t, err)
+	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+}
+
+// The documents that are kept are those that the generator makes.
+func TestMutantsAreKept(t *testing.T) {
+	for _, kind := range Kinds() {
+		made := strings.Join(mutants(t, kind), "\n") + "\n"
+		if *update {
+			require.NoError(t, os.WriteFile(mutantsFile(kind), []byte(made), 0o644))
+			continue
+		}
+		kept, err := os.ReadFile(mutantsFile(kind))
+		require.NoError(t, err)
+		if string(kept) != made {
+			t.Errorf("%s holds other documents than are made: go test ./lifeloop -run TestMutantsAreKept -update", mutantsFile(kind))
+		}
+	}
+}
+
+// strictness is what reading refuses besides what a schema sees: it comes
+// before there is a value to be validated, or is counted in bytes.
+var strictness = []string{
+	"expected each member once",
+	"expected text that is valid Unicode throughout",
+	"expected at most 64 levels of nesting",
+	"expected at most 256 bytes",
+	"expected an integer, got a number", // more than 64 bits
+	"expected an integer or null, got a number",
+}
+
+func noSchemaSays(problem string) bool {
+	begins := func(begin string) bool { return strings.HasPrefix(problem, begin) }
+	return slices.ContainsFunc(beyondSchemas, begins) || slices.ContainsFunc(strictness, begins) ||
+		strings.Contains(problem, ", the length of the decoded body, ")
+}
+
+// Whatever stands in a mutated document: no panic, nothing accepted that the
+// schema refuses, nothing refused beyond it but by the rules that no schema can
+// say, and what is accepted comes back the same.
+func TestMutants(t *testing.T) {
+	schemas := compileSchemas(t)
+	for _, kind := range Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			docs := keptMutants(t, kind)
+			require.Len(t, docs, mutantsPerKind)
+			accepted, beyond := 0, 0
+			refusedAt := map[string]bool{} // places
+			refusals := map[string]bool{}  // places and what is wrong there
+			for i, doc := range docs {
+				line := i + 1
+				echoed, err := echoOrPanic(t, line, kind, doc)
+				refusal := schemaRefusal(schemas[kind], doc)
+				if err == nil {
+					accepted++
+					if refusal != nil {
+						t.Errorf("line %d is accepted, and the schema refuses it: %v\n%s", line, refusal, doc)
+					}
+					again, err := Echo(kind, echoed)
+					if err != nil || string(again) != string(echoed) {
+						t.Errorf("line %d comes back and then other: %v\n%s\n%s", line, err, echoed, again)
+					}
+					continue
+				}
+				var invalid *ValidationError
+				require.True(t, errors.As(err, &invalid), "line %d: %v", line, err)
+				require.NotEmpty(t, invalid.Problems, "line %d", line)
+				for _, p := range invalid.Problems {
+					refusedAt[p.Path] = true
+					refusals[p.Path+": "+p.Message] = true
+					if p.Path == "" || p.Message == "" {
+						t.Errorf("line %d: half a problem: %+v", line, p)
+					}
+				}
+				if refusal == nil {
+					beyond++
+					for _, p := range invalid.Problems {
+						if !noSchemaSays(p.Message) {
+							t.Errorf("line %d: %s: %s; the schema sees nothing\n%s", line, p.Path, p.Message, doc)
+						}
+					}
+				}
+			}
+			t.Logf("%d accepted, %d refused at %d places for %d reasons, %d of them beyond the schema", accepted, len(docs)-accepted, len(refusedAt), len(refusals), beyond)
+
+			// A corpus that is all bad, or bad in one way, would prove little.
+			if accepted < 30 || len(docs)-accepted < 150 || beyond == 0 || len(refusals) < 50 {
+				t.Errorf("%d accepted, %d refused for %d reasons, %d beyond the schema: too one-sided", accepted, len(docs)-accepted, len(refusals), beyond)
+			}
+			if !refusedAt["$"] {
+				t.Error("no document is refused as a whole")
+			}
+			for _, vector := range vectors(t, kind) {
+				for _, name := range vector.names {
+					if name = strings.Trim(name, `"`); !refusedWithin(refusedAt, name) {
+						t.Errorf("no document is refused for its %s, only at %v", name, slices.Sorted(maps.Keys(refusedAt)))
+					}
+				}
+			}
+		})
+	}
+}
+
+func refusedWithin(refusedAt map[string]bool, member string) bool {
+	for at := range refusedAt {
+		if path(member).covers(path(at)) {
+			return true
+		}
+	}
+	return false
+}
+
+func echoOrPanic(t *testing.T, line int, kind, doc string) (echoed []byte, err error) {
+	t.Helper()
+	defer func() {
+		if p := recover(); p != nil {
+			t.Fatalf("line %d: panic: %v\n%s", line, p, doc)
+		}
+	}()
+	return Echo(kind, []byte(doc))
+}
+
+// schemaRefusal is what a reader says who has only the schema: first that the
+// text is JSON, then that the value is valid.
+func schemaRefusal(s *jsonschema.Schema, doc string) error {
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(doc))
+	if err != nil {
+		return err
+	}
+	return s.Validate(value)
+}
