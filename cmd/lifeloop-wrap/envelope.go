@@ -53,11 +53,11 @@ input. KIND is one of:
 				return err
 			}
 			again, err := lifeloop.Echo(args[0], doc)
-			if err == nil {
-				again, err = canon.Transform(again)
-			}
 			if err != nil {
 				return invalid(args[0], problemsOf(err))
+			}
+			if again, err = canon.Transform(again); err != nil { // a number of the client's that no double holds
+				return no(lifeloop.InvalidRequest, "a valid %s that cannot be written in canonical JSON: %v", args[0], err)
 			}
 			_, err = cmd.OutOrStdout().Write(append(again, '\n'))
 			return err

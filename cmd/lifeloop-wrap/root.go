@@ -67,7 +67,11 @@ func execute(args []string) int {
 		args = append([]string{"run"}, args...)
 	}
 	root.SetArgs(args)
-	err := root.Execute()
+	return g.settle(root.Execute(), args, os.Stderr)
+}
+
+// settle reports the error that a command ended with, and is its exit code.
+func (g *globals) settle(err error, args []string, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
@@ -79,7 +83,7 @@ func execute(args []string) int {
 	if !errors.As(err, &f) {
 		f = &failure{code: exitUsage, class: lifeloop.InvalidRequest, text: err.Error(), hint: "lifeloop-wrap --help lists the commands"}
 	}
-	report(os.Stderr, f, g.json || jsonAsked(args))
+	report(stderr, f, g.json || jsonAsked(args))
 	return f.code
 }
 

@@ -1,0 +1,152 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"lifeloop/canon"
+	"lifeloop/lifeloop"
+)
+
+// said is what a command said and how it ended.
+type said struct {
+	code           int
+	stdout, stderr string
+}
+
+// envelope runs `lifeloop-wrap envelope ARG…` in this process.
+func envelope(doc []byte, args ...string) said {
+	g := &globals{}
+	root := newRoot(g)
+	args = append([]string{"envelope"}, args...)
+	var stdout, stderr strings.Builder
+	root.SetArgs(args)
+	root.SetIn(bytes.NewReader(doc))
+	root.SetOut(&stdout)
+	root.SetErr(&stderr)
+	code := g.settle(root.Execute(), args, &stderr)
+	return said{code, stdout.String(), stderr.String()}
+}
+
+// Of every mutated document that is kept the command says what the package
+// says: 0 or 1 and nothing else, in words, in JSON, and when it writes the
+// document again.
+func TestEnvelopeValidatesMutants(t *testing.T) {
+	for _, kind := range lifeloop.Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join("..", "..", "lifeloop", "testdata", "mutated", kind+".jsonl"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			docs := bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+			if len(docs) != 300 {
+				t.Fatalf("%d documents, want 300", len(docs))
+			}
+			codes := map[int]int{}
+			for i, doc := range docs {
+				want := 0
+				if _, err := lifeloop.Echo(kind, doc); err != nil {
+					want = 1
+				}
+				plain := envelope(doc, "validate", kind)
+				codes[plain.code]++
+				if plain.code != want || (plain.stdout == "valid\n") != (want == 0) || (plain.stderr == "") != (want == 0) {
+					t.Errorf("line %d, want %d: %+v", i+1, want, plain)
+				}
+				var verdict struct {
+					Valid  bool
+					Errors []lifeloop.Problem
+				}
+				asJSON := envelope(doc, "validate", kind, "-", "--json")
+				if err := json.Unmarshal([]byte(asJSON.stdout), &verdict); err != nil {
+					t.Fatalf("line %d: %+v: %v", i+1, asJSON, err)
+				}
+				if asJSON.code != want || verdict.Valid != (want == 0) || (len(verdict.Errors) == 0) != (want == 0) || asJSON.stderr != "" {
+					t.Errorf("line %d, want %d: %+v", i+1, want, asJSON)
+				}
+				again := envelope(doc, "echo", kind)
+				if want == 0 && bytes.Contains(doc, []byte("1e400")) && again.code == 1 {
+					// Validity is no question of size, but RFC 8785 writes doubles only.
+					if !strings.Contains(again.stderr, "a valid "+kind+" that cannot be written in canonical JSON") {
+						t.Errorf("line %d: echo: %+v", i+1, again)
+					}
+					continue
+				}
+				if again.code != want || (again.stdout == "") != (want == 1) || (again.stderr == "") != (want == 0) {
+					t.Errorf("line %d, want %d: echo: %+v\n%s", i+1, want, again, doc)
+				}
+			}
+			if codes[0] == 0 || codes[1] == 0 {
+				t.Errorf("all documents end alike: %v", codes)
+			}
+		})
+	}
+}
+
+// Every example of the contract comes back through the command: canonical, and
+// without the optional members that hold nothing.
+func TestEnvelopeEchoesTheContractsExamples(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "lifeloop", "testdata", "contract", "*.json"))
+	if err != nil || len(files) < len(lifeloop.Kinds()) {
+		t.Fatalf("%d examples of %d kinds (%v)", len(files), len(lifeloop.Kinds()), err)
+	}
+	for _, file := range files {
+		kind, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".json"), "_renewal")
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			doc, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := envelope(doc, "validate", kind, file); got != (said{0, "valid\n", ""}) {
+				t.Fatalf("validate: %+v", got)
+			}
+			once := envelope(doc, "echo", kind, file)
+			if once.code != 0 || once.stderr != "" {
+				t.Fatalf("echo: %+v", once)
+			}
+			if canonical, err := canon.Transform([]byte(once.stdout)); err != nil || string(canonical)+"\n" != once.stdout {
+				t.Errorf("not canonical (%v): %s", err, once.stdout)
+			}
+			if twice := envelope([]byte(once.stdout), "echo", kind); twice != once {
+				t.Errorf("written, and written again:\n%+v\n%+v", once, twice)
+			}
+			if got, want := substance(t, []byte(once.stdout)), substance(t, doc); !reflect.DeepEqual(got, want) {
+				t.Errorf("got  %v\nwant %v", got, want)
+			}
+		})
+	}
+}
+
+// substance is a document without the members that hold null or an empty list.
+func substance(t *testing.T, doc []byte) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(doc, &v); err != nil {
+		t.Fatal(err)
+	}
+	var strip func(any)
+	strip = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, item := range v {
+				strip(item)
+			}
+		case map[string]any:
+			for name, value := range v {
+				strip(value)
+				if list, ok := value.([]any); value == nil || ok && len(list) == 0 {
+					delete(v, name)
+				}
+			}
+		}
+	}
+	strip(v)
+	return v
+}
