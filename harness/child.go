@@ -176,9 +176,12 @@ func (c *Child) connect(osc []int) (theirs [3]*os.File, err error) {
 	if onPty(0) {
 		theirs[0], c.input = c.slave, c.ptmx
 	} else if !t.isTTY[0] {
-		// Nobody types: the child gets our stdin itself, so that what it does
-		// not read is still there for whoever reads next.
+		// The child gets our stdin itself, so that what it does not read is
+		// still there for whoever reads next. What is typed goes to its terminal.
 		theirs[0] = t.outer[0]
+		if t.typed {
+			c.input = c.ptmx
+		}
 	} else if theirs[0], c.input, err = pipe(false); err != nil {
 		return theirs, err
 	}
@@ -238,7 +241,7 @@ func openPty(t *Terminal) (ptmx, slave *os.File, err error) {
 	if t.attrs != nil && !t.isTTY[1] {
 		attrs.Oflag &^= unix.OPOST // the outer terminal still does that: see enter
 	}
-	if !t.isTTY[0] {
+	if !t.typed {
 		attrs.Lflag &^= unix.ECHO // nobody types: input is not to appear among the output
 	}
 	if err := setTermios(slave, attrs); err != nil {

@@ -22,6 +22,7 @@ func init() {
 	parts["ttys"] = ttys
 	parts["size"] = size
 	parts["wrapper"] = wrapper
+	parts["piped"] = piped
 	parts["messy"] = messy
 	parts["stopper"] = stopper
 	parts["shell"] = shell
@@ -108,6 +109,29 @@ func wrapper() int {
 		}
 		c.Own(p.Pid)
 		report("own", p.Pid)
+	}
+	exit := c.Wait()
+	term.Close()
+	return exit.Code
+}
+
+// piped wraps a program whose stdin is a pipe and whose keys are the
+// terminal's, as in `echo one | wrapper less`.
+func piped() int {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return 125
+	}
+	r.Fd() // blocking, as a shell's pipe is
+	w.WriteString("one\n")
+	w.Close()
+	term, err := OpenTerminal(r, os.Stdout, os.Stderr, Auto)
+	if err != nil {
+		return 125
+	}
+	c, err := Start(sh(`read -r a; echo ready; read -r k </dev/tty; echo "got $a $k"; exit 7`), term, &ears{})
+	if err != nil {
+		return 125
 	}
 	exit := c.Wait()
 	term.Close()

@@ -583,6 +583,21 @@ func TestPipesAreIdentical(t *testing.T) {
 	}
 }
 
+// A stdin that is a pipe is the child's own, and the person still types.
+func TestKeysBesideAPipe(t *testing.T) {
+	d := newDesk(t)
+	before := d.attrs(t)
+	cmd, _ := startWrapper(t, d, nil, nil, "piped")
+	d.shows(t, "ready\r\n")
+	d.key(t, "two\r")
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 7, exit.ExitCode())
+	d.shows(t, "ready\r\ntwo\r\ngot one two\r\n")
+	require.Equal(t, before, d.attrs(t))
+}
+
 // What the child does not read of stdin is there for whoever reads next.
 func TestStdinIsNotReadAhead(t *testing.T) {
 	in := filepath.Join(t.TempDir(), "in")

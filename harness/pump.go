@@ -226,7 +226,7 @@ func (c *Child) pumpInput() {
 	t := c.terminal
 	t.reading.Lock()
 	defer t.reading.Unlock()
-	from := fdOf(t.outer[0])
+	from := fdOf(t.keys)
 	ready := []unix.PollFd{{Fd: int32(from), Events: unix.POLLIN}, {Fd: int32(fdOf(c.wakeup)), Events: unix.POLLIN}}
 	buf := make([]byte, 16<<10)
 	var lastByte byte = '\n'
@@ -271,7 +271,7 @@ func (c *Child) endInput(lastByte byte) {
 		c.input.Close()
 		return
 	}
-	if c.terminal.isTTY[0] {
+	if c.terminal.typed {
 		return // the terminal has gone: the signal for that comes by itself
 	}
 	attrs, err := getTermios(c.ptmx)

@@ -27,6 +27,9 @@ type Terminal struct {
 	screen *os.File // where a pty's output goes
 	onTTY  bool     // screen is a terminal
 	attrs  *os.File // the terminal whose attributes we change, or nil
+	keys   *os.File // what is pumped to the child's input, or nil
+	typed  bool     // keys is a terminal, where somebody types
+	tty    *os.File // a keyboard we had to open ourselves, or nil
 	opened *os.File // a screen we had to open ourselves, or nil
 
 	ignoreHUP, ignoreINT bool
@@ -84,6 +87,7 @@ func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) 
 	default:
 		return nil, fmt.Errorf("open terminal: unknown mode %q: use auto, always or never", mode)
 	}
+	t.findKeys()
 	if t.pty {
 		if err := t.findScreen(); err != nil {
 			return nil, err
@@ -95,6 +99,36 @@ func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) 
 		return nil, fmt.Errorf("open terminal: %w", err)
 	}
 	return t, nil
+}
+
+// findKeys decides what is pumped to the child. A stdin that is no terminal is
+// the child's own; the person in front of the screen still types, and the
+// child expects that at the terminal that it has, which is our pty.
+func (t *Terminal) findKeys() {
+	switch {
+	case t.isTTY[0] || t.mode == Always:
+		t.keys, t.typed = t.outer[0], t.isTTY[0]
+	case t.pty && t.isTTY[1]:
+		tty, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NOCTTY, 0)
+		if err != nil {
+			return // no controlling terminal: nobody can type to us
+		}
+		if !sameTerminal(tty, t.outer[1]) {
+			tty.Close()
+			return
+		}
+		t.keys, t.typed, t.tty = tty, true, tty
+	}
+}
+
+// sameTerminal compares the devices behind two names of a terminal.
+func sameTerminal(a, b *os.File) bool {
+	x, err := unix.IoctlGetUint32(fdOf(a), unix.TIOCGDEV)
+	if err != nil {
+		return false
+	}
+	y, err := unix.IoctlGetUint32(fdOf(b), unix.TIOCGDEV)
+	return err == nil && x == y
 }
 
 // findScreen decides where a pty's output goes and whose attributes change.
@@ -117,8 +151,8 @@ func (t *Terminal) findScreen() error {
 		t.screen, t.opened, t.onTTY = tty, tty, true
 	}
 	switch {
-	case t.isTTY[0]:
-		t.attrs = t.outer[0]
+	case t.typed:
+		t.attrs = t.keys
 	case t.isTTY[1]:
 		t.attrs = t.outer[1]
 	default:
@@ -190,8 +224,10 @@ func (t *Terminal) Close() {
 }
 
 func (t *Terminal) closeFiles() {
-	if t.opened != nil && !t.busy {
-		t.opened.Close()
+	for _, f := range []*os.File{t.opened, t.tty} {
+		if f != nil && !t.busy {
+			f.Close()
+		}
 	}
 	if t.pageFile != nil {
 		t.pageFile.Close()
@@ -268,7 +304,7 @@ func (t *Terminal) enter() error {
 	}
 	t.ours = t.saved
 	switch {
-	case !t.isTTY[0]:
+	case !t.typed:
 		t.ours.Oflag &^= unix.OPOST
 	case t.isTTY[1]:
 		makeRaw(&t.ours)
@@ -330,14 +366,14 @@ func (t *Terminal) size() unix.Winsize {
 // somebody: a shell with job control, which is a parent in the same session
 // and in another process group.
 func (t *Terminal) canSuspend() bool {
-	if !t.isTTY[0] || signal.Ignored(syscall.SIGTSTP) {
+	if !t.typed || signal.Ignored(syscall.SIGTSTP) {
 		return false
 	}
 	self, err := readProc(os.Getpid())
 	if err != nil {
 		return false
 	}
-	if session, err := unix.IoctlGetInt(fdOf(t.outer[0]), unix.TIOCGSID); err != nil || session != self.session {
+	if session, err := unix.IoctlGetInt(fdOf(t.keys), unix.TIOCGSID); err != nil || session != self.session {
 		return false // not our controlling terminal: no shell watches it for us
 	}
 	for p := self; p.ppid > 0; {
