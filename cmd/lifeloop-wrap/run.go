@@ -185,7 +185,7 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 		ports.Ledger = s.ledger
 	}
 	if ports.Sources, err = supervisor.NewFiles(supervisor.Files{Fixed: slices.Concat(launch.Sources, activity), Named: profile.Transcript,
-		Since: time.Now().Add(-2 * time.Second), Log: s.log}); err != nil {
+		Since: time.Now().Truncate(time.Millisecond), Log: s.log}); err != nil {
 		return 0, refused(lifeloop.InternalError, "%v", err)
 	}
 	clients, err := s.startable(terminal)
