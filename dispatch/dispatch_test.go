@@ -53,14 +53,27 @@ func testMain(m *testing.M) int {
 	return code
 }
 
-// callAndPrintPid is the life of a wrapper that will be killed in mid-call.
+// callAndPrintPid is the life of a wrapper that will be killed in mid-call, or
+// beside a client that stays and has nothing to do.
 func callAndPrintPid(client string) int {
-	o, err := NewOneshot(Config{
-		ID: "doomed", Command: []string{client, "--delay", "1h"}, Timeout: time.Hour,
-		Started: func(pid int) { fmt.Println(pid) },
-	})
+	cfg := Config{ID: "doomed", Command: []string{client, "--delay", "1h"}, Timeout: time.Hour, Started: func(pid int) { fmt.Println(pid) }}
+	if os.Getenv("DISPATCH_TEST_STAYS") == "" {
+		o, err := NewOneshot(cfg)
+		if err == nil {
+			_, err = o.Call(context.Background(), []byte(envelope))
+		}
+		fmt.Println(err)
+		return 1
+	}
+	var pid int
+	cfg.Command, cfg.Started = []string{client, "--persistent", "--stay"}, func(p int) { pid = p }
+	p, err := NewPersistent(cfg)
 	if err == nil {
-		_, err = o.Call(context.Background(), []byte(envelope))
+		_, err = p.Call(context.Background(), []byte(envelope))
+	}
+	if err == nil {
+		fmt.Println(pid)
+		time.Sleep(time.Hour)
 	}
 	fmt.Println(err)
 	return 1
@@ -411,20 +424,24 @@ func TestOneClientServesManyCalls(t *testing.T) {
 func TestAClientDiesWithItsCaller(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
-	caller := exec.Command(self)
-	caller.Env = append(os.Environ(), "DISPATCH_TEST_CALL="+fake)
-	out, err := caller.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, caller.Start())
-	var client int
-	_, err = fmt.Fscan(out, &client)
-	require.NoError(t, err)
-	if !alive(t, client) {
-		t.Errorf("client %d is not running", client)
+	for name, env := range map[string][]string{"oneshot": nil, "persistent": {"DISPATCH_TEST_STAYS=1"}} {
+		t.Run(name, func(t *testing.T) {
+			caller := exec.Command(self)
+			caller.Env = append(append(os.Environ(), "DISPATCH_TEST_CALL="+fake), env...)
+			out, err := caller.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, caller.Start())
+			var client int
+			_, err = fmt.Fscan(out, &client)
+			require.NoError(t, err)
+			if !alive(t, client) {
+				t.Errorf("client %d is not running", client)
+			}
+			require.NoError(t, caller.Process.Kill())
+			_ = caller.Wait() // it was killed
+			eventually(t, func() bool { return !alive(t, client) }, "the client outlived its caller")
+		})
 	}
-	require.NoError(t, caller.Process.Kill())
-	_ = caller.Wait() // it was killed
-	eventually(t, func() bool { return !alive(t, client) }, "the client outlived its caller")
 }
 
 func TestConfigSaysWhatIsWrong(t *testing.T) {

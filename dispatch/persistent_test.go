@@ -267,9 +267,9 @@ func TestAClientKilledBetweenCallsIsReplaced(t *testing.T) {
 	s := (&world{t: t}).persistent(Config{Command: lines("--fork-linger", "1h")})
 	for i := range 3 {
 		s.answers("a")
-		pid := s.started[i]
-		require.NoError(t, unix.Kill(pid, unix.SIGKILL))
-		eventually(t, func() bool { return !alive(t, pid) }, "it survived SIGKILL")
+		require.NoError(t, unix.Kill(s.started[i], unix.SIGKILL))
+		// Asked before the last of its threads is gone it would fail one call.
+		eventually(t, func() bool { return !s.client.rests() }, "it survived SIGKILL")
 	}
 	s.answers("b")
 	if len(s.started) != 4 {
@@ -489,6 +489,27 @@ func TestAClientOutlivesTheThreadsOfItsCalls(t *testing.T) {
 	s.answers("two")
 	if len(s.started) != 1 {
 		t.Error("the client died with a thread")
+	}
+}
+
+// The client that the documentation prints is one.
+func TestTheDocumentedClient(t *testing.T) {
+	text, err := os.ReadFile("../docs/writing-a-client.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(text), "\n## A client that stays\n")
+	_, section, found2 := strings.Cut(section, "```sh\n")
+	script, _, found3 := strings.Cut(section, "```")
+	require.True(t, found && found2 && found3, "there is no such section with a script")
+	s := (&world{t: t}).persistent(Config{Command: shell(script)})
+	for i := range 3 {
+		a, err := s.ask(context.Background(), "x")
+		require.NoError(t, err)
+		if want := fmt.Sprintf(`{"status":"observed","warnings":["%d prompts so far"]}`, i+1); string(a.Body) != want {
+			t.Errorf("answer %s, want %s", a.Body, want)
+		}
+	}
+	if len(s.started) != 1 {
+		t.Errorf("%d processes", len(s.started))
 	}
 }
 

@@ -47,7 +47,7 @@ type script struct {
 	exit, oversize, stderrSize int
 	crash, badJSON, babble     bool
 	ignoreStdin, echo, nameIt  bool
-	persistent, twice          bool
+	persistent, twice, stay    bool
 	after, exitAfter           int
 	log, stderr                string
 }
@@ -87,6 +87,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) 
 	f.BoolVar(&s.persistent, "persistent", false, "answer each line of stdin with a line")
 	f.IntVar(&s.after, "after", 0, "with --persistent: answer the first `N` well and at once, whatever the other flags say")
 	f.IntVar(&s.exitAfter, "exit-after", 0, "with --persistent: exit after `N` answers")
+	f.BoolVar(&s.stay, "stay", false, "with --persistent: do not exit when stdin ends")
 	f.BoolVar(&s.twice, "twice", false, "with --persistent: give each answer twice")
 	f.DurationVar(&s.linger, "linger", 0, "only sleep: what fork-linger leaves behind")
 	if err := f.Parse(args); err != nil {
@@ -134,6 +135,9 @@ func (s script) actInLines(stdin io.Reader, stdout, stderr io.Writer) (int, erro
 	for n := 1; ; n++ {
 		envelope, err := lines.ReadBytes('\n')
 		if err == io.EOF && len(envelope) == 0 {
+			for s.stay {
+				time.Sleep(time.Hour)
+			}
 			return s.exit, nil
 		}
 		if err != nil {
