@@ -1,13 +1,19 @@
 package manifests
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"lifeloop/kernel"
 	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
+	"lifeloop/profiles"
 	"lifeloop/telemetry"
 )
 
@@ -136,6 +142,349 @@ func TestPlacementClaimsOfV1Adapters(t *testing.T) {
 			if filled && *claim.MaxBytes > int64(capacity) {
 				t.Errorf("%s: %s takes %d bytes, but its hook carries only %d", id, class, *claim.MaxBytes, capacity)
 			}
+		}
+	}
+}
+
+// claims lists every claim of a manifest by its place, with what is claimed. It
+// walks the document and not the type, so that a member added one day cannot be
+// overlooked: what only describes is named here, all else is a claim.
+func claims(t *testing.T, id string) map[string]string {
+	t.Helper()
+	describes := []string{"contract_version", "adapter_id", "adapter_version", "display_name", "role",
+		"evidence", "modes", "max_bytes", "name", "kind", "path"}
+	out := map[string]string{}
+	var walk func(at string, v any)
+	walk = func(at string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for name, member := range v {
+				if slices.Contains(describes, name) {
+					continue
+				}
+				place := at + "." + name
+				if name == "support" {
+					place = at
+				}
+				walk(place, member)
+			}
+		case []any:
+			for _, one := range v {
+				switch one := one.(type) {
+				case map[string]any:
+					walk(at+"."+fmt.Sprint(one["name"]), one)
+				default:
+					out[strings.TrimPrefix(at, ".")+"."+fmt.Sprint(one)] = "listed"
+				}
+			}
+		default:
+			if said := fmt.Sprint(v); said != string(lifeloop.Unavailable) && said != "false" {
+				out[strings.TrimPrefix(at, ".")] = said
+			}
+		}
+	}
+	var doc any
+	require.NoError(t, json.Unmarshal(Raw(id), &doc))
+	walk("", doc)
+	return out
+}
+
+// A run is a session of an adapter in memory: its manifest, a kernel, and what
+// came of the inputs.
+type run struct {
+	t     *testing.T
+	k     *kernel.Kernel
+	now   time.Time
+	facts []kernel.Fact
+}
+
+func begin(t *testing.T, id string, change func(*kernel.Config)) *run {
+	t.Helper()
+	m, ok := Get(id)
+	require.True(t, ok)
+	n := 0
+	cfg := kernel.Config{Session: "sess", Manifest: m, Ledger: true, Deaf: true, ClientDrain: time.Second, AbortGrace: time.Second,
+		NewID: func(prefix string) string { n++; return fmt.Sprint(prefix, n) },
+		Began: kernel.Began{SessionID: "sess", AdapterID: id, Program: id}}
+	if change != nil {
+		change(&cfg)
+	}
+	r := &run{t: t, k: kernel.New(cfg), now: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)}
+	r.step(kernel.Start{})
+	return r
+}
+
+func (r *run) step(in kernel.Input) {
+	r.now = r.now.Add(time.Second)
+	r.facts = append(r.facts, r.k.Step(r.now, in).Facts...)
+}
+
+func (r *run) receipts() (out []lifeloop.Receipt) {
+	for _, f := range r.facts {
+		if issued, ok := f.(kernel.ReceiptIssued); ok {
+			out = append(out, issued.Receipt)
+		}
+	}
+	return out
+}
+
+func (r *run) last() lifeloop.Receipt {
+	r.t.Helper()
+	all := r.receipts()
+	require.NotEmpty(r.t, all)
+	return all[len(all)-1]
+}
+
+// client makes a run with one client of session.starting, whose first call is
+// answered with outcome.
+func client(t *testing.T, id string, outcome func(call string) kernel.Returned) *run {
+	r := begin(t, id, func(c *kernel.Config) {
+		c.Clients = []kernel.Client{{ID: "notes", Events: map[lifeloop.Event]bool{lifeloop.SessionStarting: true}, Timeout: time.Second}}
+	})
+	for _, f := range r.facts {
+		if d, ok := f.(kernel.Dispatched); ok {
+			r.step(outcome(d.Call))
+			return r
+		}
+	}
+	require.FailNow(t, "no client was called")
+	return nil
+}
+
+// failures are the failure classes that an adapter may list, each with the way
+// to bring it about.
+var failures = map[lifeloop.FailureClass]func(t *testing.T, id string) lifeloop.FailureClass{
+	lifeloop.PlacementUnavailable: func(t *testing.T, id string) lifeloop.FailureClass {
+		m, _ := Get(id)
+		m.Placement = map[lifeloop.Placement]lifeloop.PlacementClaim{lifeloop.PreFrameLeading: m.Placement[lifeloop.PreFrameLeading]}
+		return negotiate.Placement(m, payload(lifeloop.PrePromptFrame, 10)).Failure
+	},
+	lifeloop.PayloadTooLarge: func(t *testing.T, id string) lifeloop.FailureClass {
+		m, _ := Get(id)
+		return negotiate.Placement(m, payload(lifeloop.PrePromptFrame, 8193)).Failure
+	},
+	lifeloop.PayloadRejected: func(t *testing.T, id string) lifeloop.FailureClass {
+		r := client(t, id, func(call string) kernel.Returned {
+			return kernel.Returned{Call: call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed,
+				ClientPayloads: []lifeloop.PayloadEnvelope{payload(lifeloop.PrePromptFrame, 10)}}}
+		})
+		r.step(kernel.ChildExited{}) // no prompt ever came
+		r.step(kernel.SourcesDrained{})
+		for _, got := range r.receipts() {
+			if got.ClientID == "notes" && got.FailureClass != nil {
+				return *got.FailureClass
+			}
+		}
+		return ""
+	},
+	lifeloop.TransportError: func(t *testing.T, id string) lifeloop.FailureClass {
+		return failed(client(t, id, func(call string) kernel.Returned {
+			return kernel.Returned{Call: call, Failure: lifeloop.TransportError, Why: "exit 1"}
+		}))
+	},
+	lifeloop.Timeout: func(t *testing.T, id string) lifeloop.FailureClass {
+		return failed(client(t, id, func(call string) kernel.Returned {
+			return kernel.Returned{Call: call, Failure: lifeloop.Timeout, Why: "no answer within 1s"}
+		}))
+	},
+}
+
+func failed(r *run) lifeloop.FailureClass {
+	got := r.last()
+	require.Equal(r.t, lifeloop.Failed, got.Status)
+	require.NotNil(r.t, got.FailureClass)
+	require.Equal(r.t, got.FailureClass.DefaultRetry(), *got.RetryClass)
+	return *got.FailureClass
+}
+
+func payload(where lifeloop.PayloadPlacement, size int) lifeloop.PayloadEnvelope {
+	body := lifeloop.NewOpaque(strings.Repeat("x", size))
+	return lifeloop.PayloadEnvelope{SchemaVersion: 1, PayloadID: "p", ClientID: "notes", PayloadKind: "note", Format: "text",
+		ContentEncoding: "utf8", Body: &body, ByteSize: int64(size), Redaction: "none", Metadata: map[string]any{},
+		AcceptablePlacements: []lifeloop.AcceptablePlacement{{Placement: where, Requirement: lifeloop.Required}}}
+}
+
+// TestFailureModesOfEveryAdapter: what an adapter lists can be brought about
+// with its manifest, and is told as that class.
+func TestFailureModesOfEveryAdapter(t *testing.T) {
+	for _, id := range IDs() {
+		m, _ := Get(id)
+		for _, class := range m.FailureModes {
+			t.Run(id+"/"+string(class), func(t *testing.T) {
+				fail := failures[class]
+				require.NotNil(t, fail, "nothing here fails in this way")
+				if got := fail(t, id); got != class {
+					t.Errorf("it is told as %q", got)
+				}
+			})
+		}
+	}
+}
+
+// hooked is a launched session whose first hook was called.
+func hooked(t *testing.T, id string) *run {
+	r := begin(t, id, func(c *kernel.Config) { c.Hooks, c.Deaf = true, false })
+	r.step(kernel.Launched{PID: 4242})
+	r.hook("SessionStart", `{"session_id":"s","hook_event_name":"SessionStart","source":"startup"}`)
+	return r
+}
+
+func (r *run) hook(event, stdin string) {
+	r.t.Helper()
+	call := hookCall(r.t, r.last().AdapterID, event, stdin)
+	r.step(kernel.HookAsked{Hook: event, Call: call, Deadline: r.now.Add(5 * time.Second)})
+}
+
+// observed is a session that others launched, with what its file told.
+func observed(t *testing.T, from source) *run {
+	r := begin(t, from.adapter, func(c *kernel.Config) { c.Observing, c.Deaf, c.Ledger = true, false, false })
+	r.step(kernel.SignalsSeen{Signals: from.signals(t)})
+	return r
+}
+
+// used are records of each adapter's own file that tell of a whole turn.
+var used = map[string]source{
+	"claude": {"claude", "claude-transcript", []string{
+		`{"type":"user","uuid":"u1","sessionId":"s","promptId":"p1","promptSource":"typed","origin":{"kind":"human"},"timestamp":"2026-01-02T03:04:05Z","message":{"role":"user","content":"hi"}}`,
+		`{"type":"assistant","uuid":"a1","sessionId":"s","timestamp":"2026-01-02T03:04:06Z","requestId":"r1","message":{"id":"m1","role":"assistant","model":"claude-opus-4-6","stop_reason":"end_turn","content":[{"type":"text","text":"hi"}],"usage":{"input_tokens":10,"cache_read_input_tokens":1000,"cache_creation_input_tokens":0,"output_tokens":5}}}`,
+		`{"type":"system","subtype":"turn_duration","uuid":"d1","sessionId":"s","durationMs":5}`,
+	}},
+	"codex": {"codex", "codex-rollout", []string{
+		`{"timestamp":"2026-01-02T03:04:04Z","ordinal":0,"type":"session_meta","payload":{"id":"s"}}`,
+		`{"timestamp":"2026-01-02T03:04:05Z","ordinal":1,"type":"event_msg","payload":{"type":"task_started","turn_id":"t1","model_context_window":258400}}`,
+		`{"timestamp":"2026-01-02T03:04:06Z","ordinal":2,"type":"event_msg","payload":{"type":"token_count","info":{"last_token_usage":{"input_tokens":900,"output_tokens":100,"total_tokens":1000},"model_context_window":258400}}}`,
+		`{"timestamp":"2026-01-02T03:04:07Z","ordinal":3,"type":"event_msg","payload":{"type":"task_complete","turn_id":"t1","last_agent_message":"hi"}}`,
+	}},
+}
+
+// A proof runs the code behind a claim, and holds only for what it says.
+type proof struct {
+	said  string
+	holds func(t *testing.T, id string) bool
+}
+
+func mode(want lifeloop.IntegrationMode, of func(t *testing.T, id string) *run) proof {
+	return proof{"listed", func(t *testing.T, id string) bool { return of(t, id).last().IntegrationMode == want }}
+}
+
+// tells is a telemetry source of which a record is understood.
+func tells(said, name string, from source) proof {
+	return proof{said, func(t *testing.T, _ string) bool {
+		return slices.ContainsFunc(from.signals(t), func(s telemetry.Signal) bool { return s.Source == name })
+	}}
+}
+
+// seenAs holds where what fills the slot is the context of a hook's answer. In
+// which role the model sees it is the harness's doing, and was read from its
+// requests to the model (docs/harnesses).
+func seenAs(role lifeloop.SeenAs, event string) proof {
+	return proof{string(role), func(t *testing.T, id string) bool {
+		p, ok := profiles.For(id)
+		return ok && strings.Contains(string(p.Answer(event, "note")), `"additionalContext":"note"`)
+	}}
+}
+
+func is(id *string, want string) bool { return id != nil && *id == want }
+
+// proofs are those of all claims but events, placements and failure modes, by
+// the place of the claim, or by the adapter and the place.
+var proofs = map[string]proof{
+	"integration_modes.launcher_wrapper": mode(lifeloop.LauncherWrapper, func(t *testing.T, id string) *run { return begin(t, id, nil) }),
+	"integration_modes.native_hook":      mode(lifeloop.NativeHook, hooked),
+	"integration_modes.telemetry_only":   mode(lifeloop.TelemetryOnly, func(t *testing.T, id string) *run { return observed(t, used[id]) }),
+
+	"claude placement.pre_session.seen_as":        seenAs(lifeloop.SeenAsUser, "SessionStart"),
+	"claude placement.pre_frame_trailing.seen_as": seenAs(lifeloop.SeenAsUser, "UserPromptSubmit"),
+	"claude placement.tool_result.seen_as":        seenAs(lifeloop.SeenAsUser, "PostToolUse"),
+	"codex placement.pre_session.seen_as":         seenAs(lifeloop.SeenAsDeveloper, "SessionStart"),
+	"codex placement.pre_frame_trailing.seen_as":  seenAs(lifeloop.SeenAsDeveloper, "UserPromptSubmit"),
+	"codex placement.tool_result.seen_as":         seenAs(lifeloop.SeenAsDeveloper, "PostToolUse"),
+
+	"context_pressure": {"synthesized", func(t *testing.T, id string) bool {
+		return slices.ContainsFunc(observed(t, used[id]).facts, func(f kernel.Fact) bool {
+			o, ok := f.(kernel.Observed)
+			return ok && o.Record.Event == lifeloop.ContextPressureObserved && o.Record.Data["level"] == "low"
+		})
+	}},
+
+	"receipts.lifeloop_synthesized": {"true", func(t *testing.T, id string) bool {
+		r := begin(t, id, nil)
+		for _, receipt := range r.receipts() {
+			require.NoError(t, receipt.Validate())
+		}
+		return len(r.receipts()) > 0
+	}},
+	"receipts.receipt_ledger": {"synthesized", func(t *testing.T, id string) bool {
+		kept, unkept := begin(t, id, nil), begin(t, id, func(c *kernel.Config) { c.Ledger = false })
+		kept.step(kernel.Launched{PID: 4242})
+		for i, receipt := range kept.receipts() {
+			if receipt.Sequence == nil || *receipt.Sequence != int64(i+1) {
+				t.Errorf("receipt %d has the number %v", i+1, receipt.Sequence)
+			}
+		}
+		return len(kept.receipts()) > 1 && unkept.last().Sequence == nil
+	}},
+
+	"session_identity.harness_session_id": {"native", func(t *testing.T, id string) bool { return is(hooked(t, id).last().HarnessSessionID, "s") }},
+	"session_identity.harness_run_id":     {"synthesized", func(t *testing.T, id string) bool { return hooked(t, id).last().HarnessRunID != nil }},
+	"session_identity.harness_task_id":    {"synthesized", func(t *testing.T, id string) bool { return is(hooked(t, id).last().HarnessTaskID, "sess") }},
+
+	"approval_surface": {"partial", func(t *testing.T, id string) bool {
+		r := hooked(t, id)
+		r.hook("UserPromptSubmit", `{"session_id":"s","hook_event_name":"UserPromptSubmit","prompt_id":"p1","turn_id":"p1"}`)
+		r.hook("PermissionRequest", `{"session_id":"s","hook_event_name":"PermissionRequest","prompt_id":"p1","turn_id":"p1","tool_name":"Bash"}`)
+		p, _ := profiles.For(id)
+		if answer := p.Answer("PermissionRequest", "note"); answer != nil {
+			t.Errorf("the question is answered for the person: %s", answer)
+		}
+		return slices.ContainsFunc(r.facts, func(f kernel.Fact) bool {
+			moved, ok := f.(kernel.ActivityMoved)
+			return ok && moved.To == "needs_input"
+		})
+	}},
+
+	"claude telemetry_sources.hooks":      tells("native", "hook", source{"claude", "hook", []string{"Stop", `{"session_id":"s","hook_event_name":"Stop"}`}}),
+	"claude telemetry_sources.transcript": tells("native", "transcript", used["claude"]),
+	"claude telemetry_sources.registry":   tells("native", "registry", source{"claude", "claude-registry", []string{`{"pid":1,"sessionId":"s","status":"busy"}`}}),
+	"claude telemetry_sources.statusline": tells("partial", "statusline", source{"claude", "hook", []string{"Statusline", `{"session_id":"s","context_window":{"context_window_size":200000}}`}}),
+	"codex telemetry_sources.hooks":       tells("native", "hook", source{"codex", "hook", []string{"Stop", `{"session_id":"s","hook_event_name":"Stop","turn_id":"t"}`}}),
+	"codex telemetry_sources.rollout":     tells("native", "rollout", used["codex"]),
+	"codex telemetry_sources.terminal":    tells("partial", "terminal", source{"codex", "codex-osc", []string{"state=working:app=codex"}}),
+}
+
+// TestEveryClaimOfV1Adapters: a claim that nothing here proves, in whatever
+// member of a manifest, fails; so does one that says more or less than what is
+// proven, and a proof that no claim needs.
+func TestEveryClaimOfV1Adapters(t *testing.T) {
+	needed := map[string]bool{}
+	for _, id := range IDs() {
+		if Conformance(id) != V1 {
+			continue
+		}
+		for claim, said := range claims(t, id) {
+			top, rest, _ := strings.Cut(claim, ".")
+			if top == "lifecycle_events" || top == "failure_modes" || top == "placement" && !strings.Contains(rest, ".seen_as") {
+				continue // tests of their own
+			}
+			name := id + " " + claim
+			p, ok := proofs[name]
+			if !ok {
+				name = claim
+				p, ok = proofs[name]
+			}
+			needed[name] = true
+			t.Run(id+"/"+claim, func(t *testing.T) {
+				require.True(t, ok, "%s claims %q here, and nothing proves it", id, said)
+				require.Equal(t, p.said, said, "what is proven is another support than what is claimed")
+				if !p.holds(t, id) {
+					t.Errorf("it is not true that this is %s", said)
+				}
+			})
+		}
+	}
+	for name := range proofs {
+		if !needed[name] {
+			t.Errorf("a proof of %s, which nobody claims", name)
 		}
 	}
 }
