@@ -10,8 +10,9 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// A Func is a client inside this program. It gets an envelope of its own, and
-// its answer is held to the same rules as a program's.
+// A Func is a client inside this program, for those who embed the wrapper: it
+// can stand wherever a [Oneshot] can. It gets an envelope of its own, and its
+// answer is held to the same rules as a program's.
 //
 // When ctx ends, the call ends: a function that has not returned is given up
 // and what it returns later is dropped. It cannot be killed, so it should heed

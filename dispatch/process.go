@@ -171,8 +171,10 @@ func (c *process) converse(ctx context.Context, deadline time.Time, maxAnswer in
 				return len(c.answer) <= maxAnswer && !(c.inLines && bytes.IndexByte(b, '\n') >= 0)
 			})
 		}
-		if line, _, whole := bytes.Cut(c.answer, newline); c.inLines && whole && len(line) <= maxAnswer {
-			return answered
+		if c.inLines {
+			if line, _, whole := bytes.Cut(c.answer, newline); whole && len(line) <= maxAnswer {
+				return answered
+			}
 		}
 		if len(c.answer) > maxAnswer {
 			return tooLarge
