@@ -99,6 +99,7 @@ func TestTextTellsNothing(t *testing.T) {
 	for _, c := range []struct{ decoder, pattern string }{
 		{"claude-hook", "claude/hooks/*.json"},
 		{"codex-hook", "codex/hooks/stdin.*.json"},
+		{"gemini-hook", "gemini/hooks/stdin.*.json"},
 	} {
 		for _, file := range recordings(t, c.pattern) {
 			stdin, err := os.ReadFile(file)
@@ -224,7 +225,7 @@ func FuzzCodexOSC(f *testing.F) {
 }
 
 func FuzzHooks(f *testing.F) {
-	for _, pattern := range []string{"testdata/claude/hooks/*.json", "testdata/codex/hooks/stdin.*.json"} {
+	for _, pattern := range []string{"testdata/claude/hooks/*.json", "testdata/codex/hooks/stdin.*.json", "testdata/gemini/hooks/stdin.*.json"} {
 		files, err := filepath.Glob(filepath.FromSlash(pattern))
 		require.NoError(f, err)
 		for _, file := range files {
@@ -235,6 +236,7 @@ func FuzzHooks(f *testing.F) {
 		}
 	}
 	f.Add("Statusline", []byte(`{"session_id":"s"}`), "x")
+	f.Add("session.idle", []byte(`{"session_id":"s","turn_id":"m","error":"APIError"}`), "x")
 	f.Fuzz(func(t *testing.T, event string, stdin []byte, text string) {
 		if len(event) > 100 || !isWord(event) {
 			return // events are named by us
@@ -244,7 +246,7 @@ func FuzzHooks(f *testing.F) {
 		withText := strings.ReplaceAll(`{"session_id":"s","prompt":TEXT,"message":TEXT,"delta":TEXT,"error":TEXT,"error_details":TEXT,
 			"last_assistant_message":TEXT,"tool_input":{"tool_use_id":TEXT},"tool_response":TEXT,"compact_summary":TEXT,"reason":TEXT,
 			"source":TEXT,"trigger":TEXT,"notification_type":TEXT,"agent_type":TEXT,"session_name":TEXT}`, "TEXT", string(quoted))
-		for _, decoder := range []string{"claude-hook", "codex-hook"} {
+		for _, decoder := range []string{"claude-hook", "codex-hook", "gemini-hook", "opencode-hook"} {
 			call, err := DecodeHook(decoder, event, stdin)
 			if err == nil && (call.Slot == "") != (call.Capacity == 0) {
 				t.Fatalf("slot %q has capacity %d", call.Slot, call.Capacity)

@@ -31,6 +31,8 @@ func hookDecoders() []named[func(event string, stdin []byte) (HookCall, error)] 
 	return []named[func(event string, stdin []byte) (HookCall, error)]{
 		{"claude-hook", claudeHook},
 		{"codex-hook", codexHook},
+		{"gemini-hook", geminiHook},
+		{"opencode-hook", opencodeHook},
 	}
 }
 

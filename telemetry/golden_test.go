@@ -165,6 +165,9 @@ func TestRecordedHookSequences(t *testing.T) {
 	for _, c := range []struct{ decoder, pattern string }{
 		{"claude-hook", "claude/transcripts/*.hooks.jsonl"},
 		{"codex-hook", "codex/hooks/sequence-*.jsonl"},
+		{"gemini-hook", "gemini/hooks/sequence-*.jsonl"},
+		{"opencode-hook", "opencode/hooks/sequence-*.jsonl"},
+		{"opencode-hook", "opencode/hooks/sequence-*.jsonl"},
 	} {
 		for _, file := range recordings(t, c.pattern) {
 			base := filepath.Base(file)
@@ -188,6 +191,7 @@ func TestRecordedHooks(t *testing.T) {
 	for _, c := range []struct{ decoder, pattern string }{
 		{"claude-hook", "claude/hooks/*.json"},
 		{"codex-hook", "codex/hooks/stdin.*.json"},
+		{"gemini-hook", "gemini/hooks/stdin.*.json"},
 	} {
 		t.Run(c.decoder, func(t *testing.T) {
 			var b strings.Builder

@@ -2,7 +2,7 @@ package telemetry
 
 import "fmt"
 
-// hookInput is what hooks of Claude Code and Codex have in common. Both speak
+// hookInput is what the hooks of the harnesses have in common. They speak
 // nearly the same words; where they differ, the member is simply absent.
 type hookInput struct {
 	event, session, path, cause, model string
@@ -61,9 +61,9 @@ func readHook(event string, stdin []byte) (hookInput, error) {
 	return in, nil
 }
 
-// hookCapacity keeps below the 10,000 characters above which both harnesses
-// cut a hook's context or replace it by a reference to a file, with room for
-// the text that they put around it.
+// hookCapacity keeps below the 10,000 characters above which Claude Code and
+// Codex cut a hook's context or replace it by a reference to a file, with room
+// for the text that they put around it. Of the others no limit is known.
 const hookCapacity = 9500
 
 // fill says which slot an answer to this hook fills.

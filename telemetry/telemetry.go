@@ -31,7 +31,8 @@ const (
 	Idle Kind = "idle"
 	// NeedsInput: the harness waits for a person in mid-turn. Detail says for what.
 	NeedsInput Kind = "needs_input"
-	// TurnStop: the model finished; a hook may still make it go on. Turn, Outcome.
+	// TurnStop: the model finished; a hook may still make it go on. Turn, Outcome
+	// unless the source does not tell it.
 	TurnStop Kind = "turn_stop"
 	// TurnEnd: the turn is over for certain. Turn when known, Outcome, Error. The
 	// Outcome is empty when the source does not tell it: then the turn completed,
