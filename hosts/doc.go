@@ -14,6 +14,10 @@
 //	changes, err := at.Apply(in, false) // true: only say what would change
 //	changes, err = at.Remove(in, false)
 //
+// Where a harness reads a folder of programs, ours is a whole file of its own
+// name: laid down, replaced and removed as long as it is as we wrote it, and
+// refused where somebody else's file has that name.
+//
 // What the text alone cannot tell, such as that a list was there and empty, is
 // kept in a note in that folder, beside a copy of each file as it was before
 // its first change. Without the note our hooks are taken out all the same, and

@@ -53,6 +53,10 @@ func number(s string) (int, bool) {
 // a file that is not there.
 func inspect(settings, trust *string, in profiles.Installation) (Report, *Flaw) {
 	r := Report{State: NotInstalled, Missing: []string{}, Differing: []string{}}
+	if in.Whole != "" {
+		r.State = inspectWhole(settings, in)
+		return r, nil
+	}
 	if settings == nil {
 		return r, nil
 	}

@@ -145,6 +145,9 @@ func (p *plan) move(f file, next *string, shared bool) {
 }
 
 func applying(in profiles.Installation, w world) (plan, error) {
+	if in.Whole != "" {
+		return applyingWhole(in, w)
+	}
 	r, flaw := inspect(w.settings.text, w.trust.text, in)
 	if flaw != nil || r.State == Installed {
 		return plan{}, named(flaw, in.Path)
@@ -169,6 +172,9 @@ func applying(in profiles.Installation, w world) (plan, error) {
 }
 
 func removing(in profiles.Installation, w world) (plan, error) {
+	if in.Whole != "" {
+		return removingWhole(in, w), nil
+	}
 	var p plan
 	if w.settings.text != nil {
 		settings, flaw := withoutHooks(*w.settings.text, in, w.origin.Settings)
