@@ -11,14 +11,19 @@ import (
 // An Installation says which hooks of ours belong into a harness's own files
 // for people who start it themselves. It is what `host apply` lays down.
 type Installation struct {
-	// Path is the JSON file with the member "hooks", absolute.
+	// Path is the JSON file with the member "hooks", or a file of our own,
+	// absolute.
 	Path string
 	// Shared says that the file belongs to a project, and others may read it.
 	Shared bool
 	// Hooks are wanted, one for an event, in the order of writing.
 	Hooks []InstalledHook
-	// Ours recognises a command of ours by its shape, whatever version wrote it.
-	Ours func(command string) bool
+	// Whole is the text of a file of our own, into which nothing is merged;
+	// empty where there are hooks.
+	Whole string
+	// Ours recognises by its shape, whatever version wrote it, a command of
+	// ours, or the text of a whole file.
+	Ours func(text string) bool
 	// Trust is nil where the harness runs what stands in its files unasked.
 	Trust *Trust
 }
@@ -138,28 +143,6 @@ func installCodex(project bool, h Host) (Installation, error) {
 		Value: func(h InstalledHook) string { return trustHash(codexSnake(h.Event), h.Command, h.Timeout) },
 	}
 	return in, err
-}
-
-// geminiHooks are the hooks of which each is one event of a session, a prompt,
-// a tool or a dialog. The others run before every request to the model, or for
-// every piece of its answer. Time-outs are in milliseconds.
-var geminiHooks = []InstalledHook{
-	{Event: "SessionStart", Timeout: 5000},
-	{Event: "SessionEnd", Timeout: 2000},
-	{Event: "BeforeAgent", Timeout: 5000},
-	{Event: "AfterAgent", Timeout: 5000},
-	{Event: "AfterTool", Timeout: 5000},
-	{Event: "Notification", Timeout: 5000},
-}
-
-func installGemini(project bool, h Host) (Installation, error) {
-	dir := h.Dir
-	if !project {
-		if dir = h.home("GEMINI_CLI_HOME", "."); dir == "" {
-			return Installation{}, errNoHome
-		}
-	}
-	return installation("gemini", filepath.Join(dir, ".gemini", "settings.json"), project, slices.Clone(geminiHooks), h)
 }
 
 // codexSnake is an event's name where trust is recorded.

@@ -104,7 +104,14 @@ func TestAnswer(t *testing.T) {
 		{"codex", "PostToolBatch", text, ""},
 		{"codex", "Stop", text, ""},
 		{"codex", "UserPromptSubmit", "", ""},
-		{"gemini", "SessionStart", text, ""},
+		{"gemini", "SessionStart", text, `{"hookSpecificOutput":{"hookEventName":"SessionStart",` + said},
+		{"gemini", "BeforeAgent", text, `{"hookSpecificOutput":{"hookEventName":"BeforeAgent",` + said},
+		{"gemini", "AfterTool", text, `{"hookSpecificOutput":{"hookEventName":"AfterTool",` + said},
+		{"gemini", "AfterAgent", text, ""}, // it has no place there
+		{"gemini", "BeforeAgent", "", ""},
+		{"opencode", "chat.message", text, `{"context":"a <b> & \"c\"\nd"}`},
+		{"opencode", "chat.message", "", ""},
+		{"opencode", "session.idle", text, ""},
 		{"generic", "SessionStart", text, ""},
 	} {
 		p, _ := For(c.adapter)

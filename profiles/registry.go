@@ -11,7 +11,7 @@ func profiles() []Profile {
 		claude(),
 		codex(),
 		gemini(),
-		plain("opencode", "opencode"),
+		opencode(),
 		plain("openclaw", "openclaw"),
 		plain("hermes", "hermes"),
 		generic(),
@@ -52,14 +52,6 @@ func Infer(program string) string {
 		}
 	}
 	return Generic
-}
-
-// gemini is the profile of Gemini CLI, as seen on 0.61.0. A launch is left as it
-// is: there is no way to hand it hooks for that launch alone.
-func gemini() Profile {
-	p := plain("gemini", "gemini")
-	p.Install = installGemini
-	return p
 }
 
 // plain is a profile that injects nothing but the environment.

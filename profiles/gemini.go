@@ -1,0 +1,61 @@
+package profiles
+
+import (
+	"path/filepath"
+	"slices"
+)
+
+// gemini is the profile of Gemini CLI, as seen on 0.61.0. A launch is left as
+// it is: the one way to hand it hooks for that launch alone takes the place of
+// the administrator's settings. Its hooks are those of host apply.
+func gemini() Profile {
+	p := plain("gemini", "gemini")
+	p.HookDecoder = "gemini-hook"
+	p.Prepare = func(argv []string, h Host) (Launch, error) {
+		return withoutHooks(argv, h, "Gemini CLI takes no hooks for one launch, and installed ones are silent below the wrapper",
+			"frame.opening", "frame.opened", "frame.ending", "placement.pre_session", "placement.pre_frame_trailing",
+			"placement.tool_result", "approval_surface", "telemetry.hooks")
+	}
+	p.Answer = func(event, context string) []byte {
+		// A tool's result, a prompt and a start; what another event is answered
+		// is dropped, or makes the model go on.
+		if context == "" || !slices.Contains([]string{"SessionStart", "BeforeAgent", "AfterTool"}, event) {
+			return nil
+		}
+		return contextAnswer(event, context)
+	}
+	p.Install = installGemini
+	return p
+}
+
+// withoutHooks starts a harness that has hooks, but none for this launch, and
+// tells what lives on them.
+func withoutHooks(argv []string, h Host, reason string, capabilities ...string) (Launch, error) {
+	l, err := start(argv, h, nil)
+	for _, c := range capabilities {
+		l.Weak = append(l.Weak, Weakness{Capability: c, Reason: reason})
+	}
+	return l, err
+}
+
+// geminiHooks are the hooks of which each is one event of a session, a prompt,
+// a tool or a dialog. The others run before every request to the model, or for
+// every piece of its answer. Time-outs are in milliseconds.
+var geminiHooks = []InstalledHook{
+	{Event: "SessionStart", Timeout: 5000},
+	{Event: "SessionEnd", Timeout: 2000},
+	{Event: "BeforeAgent", Timeout: 5000},
+	{Event: "AfterAgent", Timeout: 5000},
+	{Event: "AfterTool", Timeout: 5000},
+	{Event: "Notification", Timeout: 5000},
+}
+
+func installGemini(project bool, h Host) (Installation, error) {
+	dir := h.Dir
+	if !project {
+		if dir = h.home("GEMINI_CLI_HOME", "."); dir == "" {
+			return Installation{}, errNoHome
+		}
+	}
+	return installation("gemini", filepath.Join(dir, ".gemini", "settings.json"), project, slices.Clone(geminiHooks), h)
+}

@@ -1,0 +1,72 @@
+package profiles
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+)
+
+// opencode is the profile of OpenCode, as seen on 1.18.33. A launch is left as
+// it is: a plugin makes the start wait for a package registry, which is for
+// the user to choose. Its hooks are those of the plugin that host apply lays
+// down, and what they are answered is a word between the plugin and us.
+func opencode() Profile {
+	p := plain("opencode", "opencode")
+	p.HookDecoder = "opencode-hook"
+	p.Prepare = func(argv []string, h Host) (Launch, error) {
+		return withoutHooks(argv, h, "OpenCode gets no plugin for one launch, and an installed one is silent below the wrapper",
+			"frame.opening", "frame.opened", "frame.ending", "frame.ended", "context.compacted", "placement.pre_frame_trailing", "telemetry.hooks")
+	}
+	p.Answer = func(event, context string) []byte {
+		if context == "" || event != "chat.message" {
+			return nil
+		}
+		return encode(struct {
+			Context string `json:"context"`
+		}{context})
+	}
+	p.Install = installOpencode
+	return p
+}
+
+//go:embed opencode.js
+var opencodePlugin []byte
+
+// The first line of a plugin of ours ends with the digest of all that follows,
+// so that a file is ours while nobody has changed it.
+const opencodeMark = "// by `lifeloop-wrap host apply opencode`, sha256 "
+
+func installOpencode(project bool, h Host) (Installation, error) {
+	dir := filepath.Join(h.Dir, ".opencode")
+	if !project {
+		config := h.home("XDG_CONFIG_HOME", ".config")
+		if config == "" {
+			return Installation{}, errNoHome
+		}
+		dir = filepath.Join(config, "opencode")
+	}
+	path := filepath.Join(dir, "plugin", "lifeloop.js")
+	if !utf8.ValidString(h.Exe) || !utf8.ValidString(path) {
+		return Installation{}, errors.New("a path that is not UTF-8 cannot be written into a plugin")
+	}
+	body := string(bytes.Replace(opencodePlugin, []byte(`"EXE"`), encode(h.Exe), 1))
+	return Installation{Path: path, Shared: project, Whole: opencodeMark + fileDigest(body) + "\n" + body, Ours: oursWhole(opencodeMark)}, nil
+}
+
+func fileDigest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// oursWhole recognises a whole file by its mark and its digest.
+func oursWhole(mark string) func(text string) bool {
+	return func(text string) bool {
+		head, body, found := strings.Cut(text, "\n")
+		return found && head == mark+fileDigest(body)
+	}
+}

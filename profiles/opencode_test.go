@@ -1,0 +1,193 @@
+package profiles
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/lifeloop"
+	"lifeloop/manifests"
+)
+
+func TestWhereThePluginIsInstalled(t *testing.T) {
+	p, _ := For("opencode")
+	for name, c := range map[string]struct {
+		project bool
+		env     []string
+		path    string
+	}{
+		"user":            {false, []string{"HOME=/home/dev"}, "/home/dev/.config/opencode/plugin/lifeloop.js"},
+		"user, elsewhere": {false, []string{"HOME=/home/dev", "XDG_CONFIG_HOME=/c"}, "/c/opencode/plugin/lifeloop.js"},
+		"project":         {true, nil, "/repo/sub/.opencode/plugin/lifeloop.js"},
+	} {
+		in, err := p.Install(c.project, Host{Env: c.env, Dir: "/repo/sub", Exe: "/opt/lifeloop-wrap"})
+		require.NoError(t, err)
+		if in.Path != c.path || in.Shared != c.project || len(in.Hooks) > 0 || in.Trust != nil {
+			t.Errorf("%s: %+v", name, in)
+		}
+	}
+	for name, h := range map[string]Host{
+		"without a home":                {Dir: "/d", Exe: "/x"},
+		"with a path that is not UTF-8": {Dir: "/d", Exe: "/\xff", Env: []string{"HOME=/h"}},
+	} {
+		if _, err := p.Install(false, h); err == nil {
+			t.Error(name)
+		}
+	}
+}
+
+// The plugin is ours as we wrote it, wherever the program lay then, and no
+// longer when a character of it was changed.
+func TestWhoseThePluginIs(t *testing.T) {
+	p, _ := For("opencode")
+	install := func(exe string) Installation {
+		in, err := p.Install(false, Host{Env: []string{"HOME=/h"}, Dir: "/d", Exe: exe})
+		require.NoError(t, err)
+		return in
+	}
+	const odd = `/it's/a "b"\n` + "\n" + `/<lifeloop-wrap>`
+	in := install(odd)
+	if !strings.Contains(in.Whole, "const exe = "+string(encode(odd))+"\n") {
+		t.Error("it does not name the program")
+	}
+	for _, text := range []string{in.Whole, install("/old/lifeloop-wrap").Whole} {
+		if !in.Ours(text) {
+			t.Errorf("not recognised: %.200s", text)
+		}
+	}
+	head, body, _ := strings.Cut(in.Whole, "\n")
+	for _, text := range []string{"", "\n", head, head + "\n", body, in.Whole + " ", strings.Replace(in.Whole, "5000", "9000", 1), "// mine\n" + in.Whole} {
+		if in.Ours(text) {
+			t.Errorf("taken for ours: %.200s", text)
+		}
+	}
+}
+
+// What lives on hooks alone, by the manifest, is missing from a launch that
+// has none, and nothing else is.
+func TestLaunchesWithoutHooksSayWhatTheyLack(t *testing.T) {
+	for _, adapter := range []string{"gemini", "opencode"} {
+		m, ok := manifests.Get(adapter)
+		require.True(t, ok)
+		want := []string{"telemetry.hooks"}
+		for e, claim := range m.LifecycleEvents {
+			if slices.Equal(claim.Modes, []lifeloop.IntegrationMode{lifeloop.NativeHook}) {
+				want = append(want, string(e))
+			}
+		}
+		for p, claim := range m.Placement {
+			if claim.Support != lifeloop.Unavailable {
+				want = append(want, "placement."+string(p))
+			}
+		}
+		if m.ApprovalSurface.Support != lifeloop.Unavailable {
+			want = append(want, "approval_surface")
+		}
+		p, _ := For(adapter)
+		l, err := p.Prepare([]string{adapter}, Host{Env: []string{"HOME=/h"}, Dir: "/d"})
+		require.NoError(t, err)
+		var got []string
+		for _, w := range l.Weak {
+			got = append(got, w.Capability)
+		}
+		require.ElementsMatch(t, want, got, adapter)
+	}
+}
+
+// drive runs the plugin as OpenCode would and prints the parts of a message.
+const drive = `
+const { Lifeloop } = await import(process.argv[2])
+const hooks = await Lifeloop({ directory: process.cwd() })
+await Lifeloop({ directory: process.cwd() }) // in a terminal it is made twice
+const event = (type, sessionID, properties) => hooks.event?.({ event: { type, properties: { sessionID, ...properties } } })
+const message = async (sessionID, id, role = "user") => {
+  const output = { message: { id, role }, parts: [{ id: "prt_1", text: "secret" }] }
+  await hooks["chat.message"]?.({ sessionID }, output)
+  console.log(id, ...output.parts.slice(1).map((p) => [p.text, p.messageID, p.sessionID, p.synthetic, p.id > "prt_1"].join("|")))
+}
+await event("session.created", "s1", { info: { title: "secret" } })
+await message("s1", "m1")
+await event("session.idle", "s1")
+await event("session.idle", "s1")
+await message("s1", "m2")
+await event("session.error", "s1", { error: { name: "APIError", data: { message: "secret" } } })
+await event("session.idle", "s1")
+await event("session.idle", "s1")
+await message("s1", "m3")
+await event("session.error", "s1", { error: { name: "APIError" } })
+await event("session.status", "s1", { status: { type: "busy" } })
+await event("session.compacted", "s1")
+await event("session.idle", "s1")
+await event("session.created", "s2", { info: { parentID: "s1" } })
+await message("s2", "m4")
+await event("session.idle", "s2")
+await event("server.connected")
+await hooks.event?.({})
+await hooks["chat.message"]?.({}, {})
+await hooks.dispose?.()
+`
+
+func TestThePluginTellsAndPassesOn(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("no node here to run the plugin with")
+	}
+	dir := t.TempDir()
+	file := func(name, text string, perm os.FileMode) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), perm))
+		return path
+	}
+	run := func(exe string, env ...string) (printed string, told []string) {
+		p, _ := For("opencode")
+		in, err := p.Install(false, Host{Env: []string{"HOME=" + dir}, Dir: dir, Exe: exe})
+		require.NoError(t, err)
+		log := file("told", "", 0o600)
+		cmd := exec.Command(node, file("drive.mjs", drive, 0o600), file("plugin.mjs", in.Whole, 0o600))
+		cmd.Dir = dir
+		cmd.Env = slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "TOLD=" + log}, env)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		data, err := os.ReadFile(log)
+		require.NoError(t, err)
+		return string(out), strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	}
+
+	good := file("good", "#!/bin/sh\nprintf '%s ' \"$@\" >>\"$TOLD\"; cat >>\"$TOLD\"; echo >>\"$TOLD\"\n[ $4 = chat.message ] && echo '{\"context\":\"for you\"}'\nexit 0\n", 0o700)
+	printed, told := run(good)
+	const part = " for you|%|s1|true|true\n"
+	require.Equal(t, "m1"+strings.Replace(part, "%", "m1", 1)+"m2"+strings.Replace(part, "%", "m2", 1)+"m3"+strings.Replace(part, "%", "m3", 1)+"m4\n", printed)
+	for i, line := range told {
+		require.NotContains(t, line, "secret")
+		words := strings.SplitN(line, " ", 5)
+		require.Equal(t, []string{"hook", "--host", "opencode"}, words[:3])
+		var in map[string]string
+		require.NoError(t, json.Unmarshal([]byte(words[4]), &in))
+		require.Equal(t, words[3], in["hook_event_name"])
+		require.Equal(t, "s1", in["session_id"])
+		told[i] = strings.Join([]string{words[3], in["turn_id"], in["error"]}, " ")
+	}
+	require.Equal(t, []string{"session.created  ", "chat.message m1 ", "session.idle m1 ", "chat.message m2 ", "session.idle m2 APIError",
+		"chat.message m3 ", "session.compacted m3 ", "session.idle m3 "}, told)
+
+	// Whatever the program does, the message is the user's own.
+	for _, bad := range []string{
+		filepath.Join(dir, "nothing here"),
+		file("fails", "#!/bin/sh\necho '{\"context\":\"no\"}'\nexit 1\n", 0o700),
+		file("babbles", "#!/bin/sh\necho 'no JSON'\n", 0o700),
+		file("numbers", "#!/bin/sh\necho '{\"context\":7}'\n", 0o700),
+	} {
+		printed, _ := run(bad)
+		require.Equal(t, "m1\nm2\nm3\nm4\n", printed, bad)
+	}
+	// Below a wrapper it does nothing.
+	printed, told = run(good, "LIFELOOP_SOCKET=/x")
+	require.Equal(t, "m1\nm2\nm3\nm4\n", printed)
+	require.Equal(t, []string{""}, told)
+}
