@@ -32,7 +32,7 @@ type CallbackRequest struct {
 
 // A CallbackResponse is what a client answers (DECISIONS L11).
 type CallbackResponse struct {
-	SchemaVersion  string            `json:"schema_version,omitempty"`
+	SchemaVersion  string            `json:"schema_version,omitempty" wire:"nonempty"`
 	Status         Status            `json:"status"`
 	ClientPayloads []PayloadEnvelope `json:"client_payloads,omitempty"`
 	ReceiptRefs    []string          `json:"receipt_refs,omitempty"`

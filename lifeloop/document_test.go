@@ -257,6 +257,7 @@ func flaws() []struct{ kind, at, value, want string } {
 		{"adapter_manifest", "known_degradations", `[{}]`, "known_degradations[0].event: missing"}, // and the rest of it
 
 		// callback_response (L11); more of it in TestParseCallbackResponse
+		{"callback_response", "schema_version", `""`, "schema_version: expected a non-empty string"},
 		{"callback_response", "client_payloads.0.byte_size", `3`, "client_payloads[0].byte_size: expected 21"},
 		{"callback_response", "client_payloads.0.body", `5`, "client_payloads[0].body: expected a string, got a number"},
 		{"callback_response", "receipt_refs", `[""]`, "receipt_refs[0]: expected a non-empty string"},

@@ -219,12 +219,14 @@ var mutations = []mutation{
 		name := strings.Trim(s.in.names[s.i], `"`)
 		s.in.names[s.i] = oneFrom(m, []string{
 			strconv.Quote(strings.ToUpper(name)), strconv.Quote(name + "s"), strconv.Quote(" " + name), `""`,
-			strconv.Quote(name[:len(name)-1]), strconv.Quote(strings.ReplaceAll(name, "_", "-")), oneFrom(m, m.words),
+			strconv.Quote(name[:max(0, len(name)-1)]), strconv.Quote(strings.ReplaceAll(name, "_", "-")), oneFrom(m, m.words),
 		})
 	}),
 	at("a member has an escaped name", inObject, func(_ *mutator, s slot) {
 		name := strings.Trim(s.in.names[s.i], `"`)
-		s.in.names[s.i] = fmt.Sprintf(`"\u%04x%s"`, name[0], name[1:])
+		if name != "" {
+			s.in.names[s.i] = fmt.Sprintf(`"\u%04x%s"`, name[0], name[1:])
+		}
 	}),
 	at("another type", nil, func(m *mutator, s slot) {
 		s.set(oneFrom(m, []string{`true`, `false`, `0`, `7`, `"text"`, `""`, `[]`, `{}`, `[null]`, `[[]]`, `{"":null}`, `"null"`, `"1"`}))
@@ -340,24 +342,12 @@ func must(b []byte, err error) []byte {
 	return b
 }
 
-// mutants makes the mutated documents of a kind: first each member of the
-// document with a value that none takes, then each mutation in turn, every
-// fourth time upon another one. No two are the same, and each is one line.
+// mutants makes the mutated documents of a kind: first each member with a value
+// that none takes, each number negative, each string empty or too long for an
+// identifier; then each mutation in turn, every fourth time upon another one. No two are the same, and each is one line.
 func mutants(t testing.TB, kind string) []string {
 	t.Helper()
-	m := &mutator{source: rand.NewPCG(20, uint64(slices.Index(Kinds(), kind)))}
-	for _, k := range Kinds() {
-		m.others = append(m.others, vectors(t, k)...)
-	}
-	for _, other := range m.others {
-		for _, here := range other.slots(isString) {
-			for _, s := range here {
-				if !slices.Contains(m.words, s.value().text) {
-					m.words = append(m.words, s.value().text)
-				}
-			}
-		}
-	}
+	m := newMutator(t, rand.NewPCG(20, uint64(slices.Index(Kinds(), kind))))
 	var out []string
 	seen := map[string]bool{}
 	keep := func(doc string) {
@@ -373,6 +363,8 @@ func mutants(t testing.TB, kind string) []string {
 			slot{root, i}.set("true")
 			keep(root.String())
 		}
+		keepEach(vector, isNumber, keep, "-1")
+		keepEach(vector, isString, keep, `""`, strconv.Quote(strings.Repeat("x", MaxIDBytes+1)))
 	}
 	for turn := 0; len(out) < mutantsPerKind; turn++ {
 		require.Less(t, turn, 10*mutantsPerKind, "%s: the mutations find nothing new", kind)
@@ -391,4 +383,37 @@ func mutants(t testing.TB, kind string) []string {
 		}
 	}
 	return out
+}
+
+// newMutator knows the parts and the words of all valid documents.
+func newMutator(t testing.TB, source *rand.PCG) *mutator {
+	t.Helper()
+	m := &mutator{source: source}
+	for _, k := range Kinds() {
+		m.others = append(m.others, vectors(t, k)...)
+	}
+	for _, other := range m.others {
+		for _, here := range other.slots(isString) {
+			for _, s := range here {
+				if !slices.Contains(m.words, s.value().text) {
+					m.words = append(m.words, s.value().text)
+				}
+			}
+		}
+	}
+	return m
+}
+
+// keepEach keeps a document for each place that want is true for, with the
+// values in turn there.
+func keepEach(vector *node, want func(slot) bool, keep func(string), values ...string) {
+	turn := 0
+	for depth, here := range vector.slots(want) {
+		for i := range here {
+			root := vector.clone()
+			root.slots(want)[depth][i].set(values[turn%len(values)])
+			keep(root.String())
+			turn++
+		}
+	}
 }

@@ -41,27 +41,25 @@ func TestMutantsAreKept(t *testing.T) {
 	}
 }
 
-// strictness is what reading refuses besides what a schema sees: it comes
-// before there is a value to be validated, or is counted in bytes.
-var strictness = []string{
-	"expected each member once",
-	"expected text that is valid Unicode throughout",
-	"expected at most 64 levels of nesting",
-	"expected at most 256 bytes",
-	"expected an integer, got a number", // more than 64 bits
-	"expected an integer or null, got a number",
-}
-
-func noSchemaSays(problem string) bool {
-	begins := func(begin string) bool { return strings.HasPrefix(problem, begin) }
-	return slices.ContainsFunc(beyondSchemas, begins) || slices.ContainsFunc(strictness, begins) ||
-		strings.Contains(problem, ", the length of the decoded body, ")
-}
-
 // Whatever stands in a mutated document: no panic, nothing accepted that the
 // schema refuses, nothing refused beyond it but by the rules that no schema can
 // say, and what is accepted comes back the same.
 func TestMutants(t *testing.T) {
+	// How many are accepted, how many refused beyond the schema, at how many
+	// places documents are refused and for how many reasons: a corpus that is
+	// all bad, or bad in one way, would prove little. A rule that comes or goes
+	// shows here, also one that no schema can say.
+	type counts struct{ accepted, beyond, places, reasons int }
+	want := map[string]counts{
+		"callback_request":  {69, 17, 26, 144},
+		"callback_response": {74, 22, 30, 140},
+		"dispatch_envelope": {49, 18, 47, 185},
+		"payload_envelope":  {77, 20, 25, 142},
+		"lifecycle_receipt": {59, 7, 41, 177},
+		"adapter_manifest":  {44, 11, 83, 218},
+		"frame_context":     {59, 18, 4, 77},
+		"degradation":       {60, 19, 8, 121},
+	}
 	schemas := compileSchemas(t)
 	for _, kind := range Kinds() {
 		t.Run(kind, func(t *testing.T) {
@@ -104,11 +102,8 @@ func TestMutants(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("%d accepted, %d refused at %d places for %d reasons, %d of them beyond the schema", accepted, len(docs)-accepted, len(refusedAt), len(refusals), beyond)
-
-			// A corpus that is all bad, or bad in one way, would prove little.
-			if accepted < 30 || len(docs)-accepted < 150 || beyond == 0 || len(refusals) < 50 {
-				t.Errorf("%d accepted, %d refused for %d reasons, %d beyond the schema: too one-sided", accepted, len(docs)-accepted, len(refusals), beyond)
+			if got := (counts{accepted, beyond, len(refusedAt), len(refusals)}); got != want[kind] {
+				t.Errorf("got  %+v\nwant %+v", got, want[kind])
 			}
 			if !refusedAt["$"] {
 				t.Error("no document is refused as a whole")

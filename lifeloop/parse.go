@@ -21,7 +21,8 @@ import (
 // optional member null is the same as nothing.
 //
 // The Go types are the description: `omitempty` or `wire:"optional"` marks an
-// optional member, a pointer a nullable one.
+// optional member, a pointer a nullable one, and `wire:"nonempty"` an optional
+// string of which an empty one is no way of saying nothing.
 
 // A Document is one of the JSON documents of the contract.
 type Document interface {
@@ -302,6 +303,8 @@ func (l *list) fillStruct(v reflect.Value, members map[string]any, at path) {
 		case !there && !optional:
 			l.add(at.member(name), "missing: expected %s", expected(f.Type))
 		case !there || value == nil && optional:
+		case value == "" && f.Tag.Get("wire") == "nonempty":
+			l.add(at.member(name), "expected a non-empty string")
 		default:
 			l.fill(v.Field(i), value, at.member(name))
 		}
