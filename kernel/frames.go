@@ -31,7 +31,7 @@ func (s *step) turnSignal(sig telemetry.Signal, h *hook) {
 		s.soft.idleSince = time.Time{}
 	}
 	if !s.cfg.Hooks {
-		s.started("unknown", by(sig), nil) // nothing better will tell
+		s.started(s.likelyCause(), by(sig), nil) // nothing better will tell
 	}
 	s.provesOpen(sig)
 	switch sig.Kind {
@@ -100,6 +100,15 @@ func (s *step) told(turn string) bool {
 	return turn != "" && (s.hard.Past[turn] || s.frameOf(turn) != nil)
 }
 
+// likelyCause is the cause of a start that nothing told: the session whose id
+// we gave the harness ourselves is a new one.
+func (s *step) likelyCause() string {
+	if s.hard.Scope == 1 && s.cfg.HarnessSession != "" {
+		return "startup"
+	}
+	return "unknown"
+}
+
 // active records what the harness seems to be doing, when that changes.
 func (s *step) active(what string, sig telemetry.Signal) { s.activeBy(what, sig.Source, sig.Detail) }
 
@@ -117,7 +126,7 @@ func (s *step) prompt(sig telemetry.Signal, h *hook) {
 		return
 	}
 	ev := by(sig)
-	s.started("unknown", ev, nil)
+	s.started(s.likelyCause(), ev, nil)
 	if f := s.top(); f != nil {
 		s.closeFrame(f.ID, ev)
 	}

@@ -88,28 +88,9 @@ func (s *step) refuse(why string, class lifeloop.FailureClass) {
 // out of it.
 func (s *step) manifest() lifeloop.Manifest {
 	m := s.cfg.Manifest
-	if len(s.cfg.Weak) == 0 {
-		return m
-	}
-	weak := map[string]bool{}
 	for _, w := range s.cfg.Weak {
-		weak[w.Capability] = true
+		m = negotiate.Weaken(m, w.Capability, lifeloop.Unavailable)
 	}
-	events := make(map[lifeloop.Event]lifeloop.EventClaim, len(m.LifecycleEvents))
-	for e, c := range m.LifecycleEvents {
-		if weak[string(e)] {
-			c = lifeloop.EventClaim{Support: lifeloop.Unavailable, Modes: []lifeloop.IntegrationMode{}}
-		}
-		events[e] = c
-	}
-	places := make(map[lifeloop.Placement]lifeloop.PlacementClaim, len(m.Placement))
-	for p, c := range m.Placement {
-		if weak["placement."+string(p)] {
-			c = lifeloop.PlacementClaim{Support: lifeloop.Unavailable}
-		}
-		places[p] = c
-	}
-	m.LifecycleEvents, m.Placement = events, places
 	return m
 }
 

@@ -214,11 +214,18 @@ func claudeSettings(line claudeLine, dir string, h Host) (injectedSettings, stri
 		return injectedSettings{}, "the machine's managed settings allow only their own hooks"
 	}
 
-	merged, err := mergeHooks(user, claudeHooks(h.Hook))
+	var out injectedSettings
+	hooks := claudeHooks(h.Hook)
+	if line.has("--print") && line.values["--output-format"] == "stream-json" {
+		// Its stream begins with what a SessionStart hook did, and programs that
+		// read the stream expect `init` first.
+		delete(hooks, "SessionStart")
+		out.weak = append(out.weak, Weakness{"placement.pre_session", "a SessionStart hook would show in the stream-json output"})
+	}
+	merged, err := mergeHooks(user, hooks)
 	if err != nil {
 		return injectedSettings{}, "the file given with --settings cannot be merged: " + err.Error()
 	}
-	var out injectedSettings
 	if h.Terminal && !line.has("--print", "--init-only") {
 		ours, reason := statusline(managed, layers, h.Hook)
 		if reason == "" {

@@ -84,7 +84,16 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 	}
 
 	if reason := codexHookless(line, h); reason != "" {
+		// Hooks would tell where the rollout lies, and with it the id and every
+		// turn. What is left is the terminal.
 		l.Weak = hookless(reason)
+		for _, c := range []string{"telemetry.rollout", "session_identity.harness_session_id", "frame.opened", "frame.ended",
+			"context.pressure_observed", "context_pressure", "context.compacted", "receipt.gap_detected"} {
+			l.Weak = append(l.Weak, Weakness{c, reason})
+		}
+		if line.command == "exec" || line.command == "review" {
+			l.Weak = append(l.Weak, Weakness{"session.started", reason}) // they have no terminal to tell it
+		}
 		l.Argv = slices.Concat(argv[:1], ours, argv[1:])
 		return l, nil
 	}

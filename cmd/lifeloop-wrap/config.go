@@ -12,7 +12,7 @@ import (
 )
 
 func configCmd(g *globals) *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Show the configuration, or its schema"}
+	cmd := group(&cobra.Command{Use: "config", Short: "Show the configuration, or its schema"})
 	cmd.AddCommand(&cobra.Command{
 		Use: "show", Short: "The merged configuration, with each value's origin", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

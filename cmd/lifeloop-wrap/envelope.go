@@ -17,14 +17,14 @@ import (
 const commonSchema = "common"
 
 func envelopeCmd(g *globals) *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := group(&cobra.Command{
 		Use:   "envelope",
 		Short: "Check the contract's documents",
 		Long: `envelope reads one JSON document of the contract, from FILE or from standard
 input. KIND is one of:
 
   ` + strings.Join(lifeloop.Kinds(), "\n  "),
-	}
+	})
 	validate := &cobra.Command{
 		Use:   "validate KIND [FILE|-]",
 		Short: "Say whether a document is valid, and what is wrong where",

@@ -22,7 +22,7 @@ import (
 )
 
 func eventCmd(g *globals) *cobra.Command {
-	cmd := &cobra.Command{Use: "event", Short: "Tell a client of an event by hand"}
+	cmd := group(&cobra.Command{Use: "event", Short: "Tell a client of an event by hand"})
 	var client, id string
 	var timeout time.Duration
 	invoke := &cobra.Command{

@@ -20,7 +20,7 @@ import (
 const commandTime = 10 * time.Second
 
 func frameCmd(g *globals) *cobra.Command {
-	cmd := &cobra.Command{Use: "frame", Short: "Open or close a frame of one's own in a live session"}
+	cmd := group(&cobra.Command{Use: "frame", Short: "Open or close a frame of one's own in a live session"})
 	var f supervisor.FrameCommand
 	sub := func(do, short string) *cobra.Command {
 		c := &cobra.Command{

@@ -18,13 +18,13 @@ import (
 )
 
 func hostCmd(g *globals) *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := group(&cobra.Command{
 		Use:   "host",
 		Short: "Hooks in a harness's own settings, for who starts it without the wrapper",
 		Long: `host puts hooks of ours into a harness's own settings, for people who start it
 themselves, and takes them out again. Every other byte of a settings file stays
 what and where it is; a file that is not understood is not touched.`,
-	}
+	})
 	apply := g.hostVerb("apply", "Put our hooks into the settings", func(h *host) error {
 		return h.edit(h.store.Apply)
 	})

@@ -13,7 +13,7 @@ import (
 )
 
 func ledgerCmd(g *globals) *cobra.Command {
-	cmd := &cobra.Command{Use: "ledger", Short: "Verify or recover a session's ledger"}
+	cmd := group(&cobra.Command{Use: "ledger", Short: "Verify or recover a session's ledger"})
 	verify := &cobra.Command{
 		Use:   "verify SESSION",
 		Short: "Check every entry and every link",

@@ -13,7 +13,7 @@ import (
 )
 
 func manifestCmd(g *globals) *cobra.Command {
-	cmd := &cobra.Command{Use: "manifest", Short: "What each adapter can honestly claim"}
+	cmd := group(&cobra.Command{Use: "manifest", Short: "What each adapter can honestly claim"})
 	list := &cobra.Command{
 		Use: "list", Short: "The shipped adapters", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

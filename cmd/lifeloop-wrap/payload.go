@@ -16,7 +16,7 @@ import (
 )
 
 func payloadCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "payload", Short: "What a harness is handed for payloads"}
+	cmd := group(&cobra.Command{Use: "payload", Short: "What a harness is handed for payloads"})
 	cmd.AddCommand(&cobra.Command{
 		Use:   "render [FILE|-]",
 		Short: "Print the transport envelope of payloads, as a harness's slot gets it",

@@ -165,6 +165,23 @@ func troubleIsNoUsage(cmd *cobra.Command) {
 	}
 }
 
+// group is a command that only has others below it. A word that is none of
+// them is wrong usage, and not a question for help.
+func group(cmd *cobra.Command) *cobra.Command {
+	cmd.Args, cmd.SuggestionsMinimumDistance = cobra.ArbitraryArgs, 2
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		f := usage("%s: there is no %q", cmd.CommandPath(), args[0])
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			return f.withHint("did you mean %s %s?", cmd.CommandPath(), near[0])
+		}
+		return f.withHint("%s --help lists what there is", cmd.CommandPath())
+	}
+	return cmd
+}
+
 // load merges the configuration, with the given command's flags on top.
 func (g *globals) load(cmd *cobra.Command) (config.Config, config.Origins, error) {
 	dir, err := os.Getwd()

@@ -371,6 +371,9 @@ func (s *session) kernelConfig(m lifeloop.Manifest, l profiles.Launch, argv []st
 			Program: filepath.Base(argv[0]), Args: len(argv) - 1, ArgsDigest: "sha256:" + hex.EncodeToString(digest[:]),
 			WorkDir: dir, Version: version, PID: os.Getpid(), PTY: pty, Clients: []string{}, Policy: "none"},
 	}
+	if !keeps {
+		c.Weak = append(c.Weak, kernel.Weakness{Capability: "receipts.receipt_ledger", Reason: "the user asked for no ledger"})
+	}
 	for _, w := range l.Weak {
 		c.Weak = append(c.Weak, kernel.Weakness{Capability: w.Capability, Reason: w.Reason})
 	}

@@ -1,0 +1,41 @@
+package negotiate_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/lifeloop"
+	"lifeloop/manifests"
+	"lifeloop/negotiate"
+)
+
+// One capability becomes weaker, and nothing else changes: neither the others
+// nor the manifest that was handed in.
+func TestWeaken(t *testing.T) {
+	for _, id := range manifests.IDs() {
+		m, _ := manifests.Get(id)
+		before, err := json.Marshal(m)
+		require.NoError(t, err)
+		for _, name := range negotiate.Names(m) {
+			if strings.HasPrefix(name, "renewal.") || name == "receipts.native" || negotiate.Support(m, name) == lifeloop.Unavailable {
+				continue
+			}
+			weaker := negotiate.Weaken(m, name, lifeloop.Unavailable)
+			for _, other := range negotiate.Names(m) {
+				want := negotiate.Support(m, other)
+				if other == name {
+					want = lifeloop.Unavailable
+				}
+				if got := negotiate.Support(weaker, other); got != want {
+					t.Errorf("%s without %s: %s is %s, want %s", id, name, other, got, want)
+				}
+			}
+		}
+		after, err := json.Marshal(m)
+		require.NoError(t, err)
+		require.Equal(t, string(before), string(after))
+	}
+}
