@@ -203,8 +203,13 @@ func withoutClaudeHooks(t *testing.T, data []byte, hook []string) string {
 	var members map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(data, &file))
 	require.NoError(t, json.Unmarshal(data, &members))
+	n := 0
 	for event, want := range claudeHooks(hook) {
 		groups := file.Hooks[event]
+		if event == "SessionStart" && len(groups) == 0 {
+			continue // the number of hooks below says so
+		}
+		n++
 		require.NotEmpty(t, groups, event)
 		require.JSONEq(t, string(encode(want)), string(groups[len(groups)-1]), event)
 		file.Hooks[event] = groups[:len(groups)-1]
@@ -216,7 +221,7 @@ func withoutClaudeHooks(t *testing.T, data []byte, hook []string) string {
 	if len(file.Hooks) > 0 {
 		members["hooks"] = encode(file.Hooks)
 	}
-	return "<10 hooks> + " + string(encode(members))
+	return fmt.Sprintf("<%d hooks> + ", n) + string(encode(members))
 }
 
 func TestNoCommandLine(t *testing.T) {
