@@ -280,6 +280,7 @@ func (j *judge) receipt(f kernel.ReceiptIssued) {
 		require.True(j.t, known, "a parent comes first")
 		require.Equal(j.t, []string{r.ClientID, r.InvocationID}, []string{parent.ClientID, parent.InvocationID})
 	}
+	require.NotContains(j.t, j.issued, r.ReceiptID, "a receipt's id is its own")
 	j.issued[r.ReceiptID] = r
 	delete(j.calls, f.Call)
 	if f.Call == "" && j.told[r.EventID] == "" {
