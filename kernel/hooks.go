@@ -258,8 +258,12 @@ func (s *step) degrade(capability string, from, to lifeloop.Support, evidence st
 	if from == to {
 		return
 	}
+	retry := lifeloop.RetryAfterReconfigure
+	if to.Stronger(from) {
+		retry = lifeloop.SafeRetry // it is back: nothing has to change first
+	}
 	d := &lifeloop.Degradation{Event: lifeloop.CapabilityDegraded, Capability: capability, PreviousSupport: from,
-		CurrentSupport: to, ObservedAtEpochS: s.now.Unix(), Evidence: evidence, RetryClass: lifeloop.RetryAfterReconfigure}
+		CurrentSupport: to, ObservedAtEpochS: s.now.Unix(), Evidence: evidence, RetryClass: retry}
 	s.tell(telling{event: lifeloop.CapabilityDegraded, evidence: own(evidence), degradation: d, data: map[string]any{
 		"capability": capability, "previous_support": string(from), "current_support": string(to),
 		"observed_at_epoch_s": d.ObservedAtEpochS, "evidence": evidence, "retry_class": string(d.RetryClass)}})

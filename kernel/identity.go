@@ -134,7 +134,7 @@ func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 	case !hs.Started:
 		s.bind(sig.Session, sig.Source+" tells another id than the launch gave: "+sig.Detail)
 	default:
-		s.over(sig.Cause, by(sig))
+		s.over(endBy(sig.Cause), by(sig))
 		s.open(sig.Session, sig.Cause, by(sig))
 	}
 	s.started(sig.Cause, by(sig), h)
@@ -148,6 +148,15 @@ func (s *step) wasOver(id string) bool {
 		}
 	}
 	return false
+}
+
+// endBy is the reason of an end that only the next session's start tells.
+func endBy(cause string) string {
+	switch cause {
+	case "clear", "resume", "fork":
+		return cause
+	}
+	return "replaced"
 }
 
 // sessionGone tells the end as far as the harness tells it: the process may

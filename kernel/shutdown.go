@@ -73,6 +73,7 @@ func (s *step) negotiate() (why string, class lifeloop.FailureClass) {
 // and no lifecycle event (DECISIONS H5).
 func (s *step) refuse(why string, class lifeloop.FailureClass) {
 	s.record(HarnessSessionOpened{Scope: 1, ID: s.cfg.HarnessSession, Cause: "startup"})
+	s.activeBy("stopped", "wrapper", "refused")
 	clients := s.cfg.Clients
 	if len(clients) == 0 {
 		clients = []Client{{ID: SelfClient}}
@@ -124,6 +125,7 @@ func (s *step) launched(in Launched) {
 
 func (s *step) launchFailed(in LaunchFailed) {
 	s.soft.launchWhy = in.Why
+	s.activeBy("stopped", "wrapper", "not started")
 	s.record(Exited{Run: s.hard.Run, Code: in.Code, NotStarted: true})
 	s.do(Release{})
 	s.sourcesDrained()
