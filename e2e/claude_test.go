@@ -17,6 +17,7 @@ import (
 // A kind is one of the harnesses and the model server that it speaks to.
 type kind struct {
 	server, port, keepFlag string
+	records                string // where it keeps its sessions, a file each, by id
 	env                    []string
 	seed                   func(t *testing.T) // what a person's home already holds
 }
@@ -24,6 +25,7 @@ type kind struct {
 // claude is Claude Code, past its first-start dialogs.
 var claude = kind{
 	server: "mock_anthropic.py", port: "8787", keepFlag: "--record",
+	records: ".claude/projects/*/*.jsonl",
 	env: []string{
 		"ANTHROPIC_BASE_URL=http://127.0.0.1:8787", "ANTHROPIC_AUTH_TOKEN=none",
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_MAX_RETRIES=0",

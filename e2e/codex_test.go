@@ -16,8 +16,9 @@ import (
 // on the command line; its home is empty.
 var codex = kind{
 	server: "mock_openai.py", port: "8099", keepFlag: "--log-dir",
-	env:  []string{"MOCK_KEY=none"},
-	seed: func(*testing.T) {},
+	records: ".codex/sessions/*/*/*/rollout-*.jsonl",
+	env:     []string{"MOCK_KEY=none"},
+	seed:    func(*testing.T) {},
 }
 
 var codexConfig = []string{

@@ -29,6 +29,10 @@ type story struct {
 	files   map[string]string // in the home, besides what everybody has
 	replies []reply           // what the model says to the main conversation, in order
 	model   []string          // flags of the model server
+	// earlier are sessions that the harness had here just before, always bare.
+	// The last one's id stands in argv for earlierID.
+	earlier [][]string
+	piped   string // what its standard input holds, of a story with a terminal
 
 	// script is what the person does. It waits for nothing but what the harness
 	// shows, so the same script plays bare and wrapped.
@@ -360,6 +364,7 @@ func (rec record) checkReceipts(t *testing.T, clients []client) {
 	}
 	got := map[key]int{}
 	next := map[string]int{}
+	last := ""
 	for _, r := range rec.receipts {
 		session := deref(r.HarnessSessionID)
 		about := session
@@ -371,6 +376,11 @@ func (rec record) checkReceipts(t *testing.T, clients []client) {
 		if next[session] == 0 && next[""] > 0 {
 			next[session], next[""] = next[""], 0
 		}
+		// So is what was told of a session whose id turned out to be another.
+		if next[session] == 0 && r.Event != "session.starting" {
+			next[session] = next[last]
+		}
+		last = session
 		next[session]++
 		switch {
 		case r.Sequence == nil:

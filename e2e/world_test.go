@@ -41,6 +41,7 @@ type world struct {
 	dir     string   // outside the home
 	asked   string   // folder in which the model server keeps every request
 	env     []string // of everything that runs in this world
+	earlier string   // the id of the session that was here before
 }
 
 // newWorld empties the home, puts into it what a person's home already holds,
@@ -83,7 +84,35 @@ func newWorld(t *testing.T, s story) *world {
 		}
 		return err == nil
 	})
+	for _, argv := range s.earlier {
+		before := exec.Command(argv[0], argv[1:]...)
+		before.Dir, before.Env = project, w.env
+		out, err := before.CombinedOutput()
+		require.NoError(t, err, string(out))
+		w.earlier = w.sessions()[0]
+	}
 	return w
+}
+
+// earlierID stands in a command line for the id of the earlier session.
+const earlierID = "<earlier>"
+
+// sessions are the ids of the sessions that the home holds a record of, the
+// last one written to first.
+func (w *world) sessions() []string {
+	files, err := filepath.Glob(filepath.Join(home, w.harness.records))
+	require.NoError(w.t, err)
+	written := func(path string) time.Time {
+		info, err := os.Stat(path)
+		require.NoError(w.t, err)
+		return info.ModTime()
+	}
+	slices.SortFunc(files, func(a, b string) int { return written(b).Compare(written(a)) })
+	ids := make([]string, len(files))
+	for i, f := range files {
+		ids[i] = uuids.FindString(filepath.Base(f))
+	}
+	return ids
 }
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
@@ -186,7 +215,10 @@ var shellsWord = regexp.MustCompile(`<the shell: \d+>`)
 func (w *world) start(s story, wrapped bool) *run {
 	w.t.Helper()
 	argv := w.command(s, wrapped)
-	if s.tty {
+	switch {
+	case s.piped != "":
+		argv = append([]string{"/bin/sh", "-c", `printf %s "$0" | ` + shell, s.piped}, argv...)
+	case s.tty:
 		argv = append([]string{"/bin/sh", "-c", shell, "sh"}, argv...)
 	}
 	r := &run{world: w, wrapped: wrapped, cmd: exec.Command(argv[0], argv[1:]...), ended: make(chan struct{})}
@@ -219,11 +251,17 @@ func (w *world) start(s story, wrapped bool) *run {
 
 // command is the command line of a story, bare or wrapped.
 func (w *world) command(s story, wrapped bool) []string {
+	argv := slices.Clone(s.argv)
+	for i, arg := range argv {
+		if arg == earlierID {
+			argv[i] = w.earlier
+		}
+	}
 	if !wrapped {
-		return s.argv
+		return argv
 	}
 	return slices.Concat([]string{filepath.Join(programs, "lifeloop-wrap"), "--config", w.config(s), "run",
-		"--events", w.path("events.jsonl")}, s.flags, []string{"--"}, s.argv)
+		"--events", w.path("events.jsonl")}, s.flags, []string{"--"}, argv)
 }
 
 // attributes are the terminal's attributes; a pty tells them on both ends.

@@ -1,0 +1,181 @@
+//go:build e2e && linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What is told of one more turn of an earlier session. The wrapper has given
+// it no id, so its first event has none.
+const resumedTurn = `
+	session.starting  S? startup
+	session.started   S1 resume
+	frame.opening     S1 F1
+	frame.opened      S1 F1
+	~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+	frame.ending      S1 F1 completed
+	frame.ended       S1 F1 completed
+	session.ending    S1 other
+	session.ended     S1 other`
+
+// sameSession holds everything told against the earlier session's id.
+func sameSession(t *testing.T, r *run, rec record) {
+	for _, e := range rec.events {
+		if e.HarnessSessionID != nil && *e.HarnessSessionID != r.earlier {
+			t.Errorf("%s is about session %s, want the earlier one, %s", e.Event, *e.HarnessSessionID, r.earlier)
+		}
+	}
+	if got := r.sessions(); !slices.Equal(got, []string{r.earlier}) {
+		t.Errorf("sessions on record: %v, want %s alone", got, r.earlier)
+	}
+	r.checkIdentity(r.earlier)
+}
+
+// forked finds the earlier session untouched and everything since the prompt
+// in a session of its own.
+func forked(t *testing.T, r *run, rec record) {
+	on := r.sessions() // the last one written to first
+	require.Len(t, on, 2, "sessions on record")
+	fork := on[0]
+	require.Equal(t, r.earlier, on[1], "the older session on record")
+	for _, e := range rec.events {
+		want := fork
+		switch e.Event {
+		case "session.starting":
+			want = ""
+		case "session.started":
+			want = r.earlier // it has no other id before its first prompt
+		case pressure:
+			// The usage stands in the fork's own transcript and nowhere else.
+			if len(e.Evidence) != 1 || e.Evidence[0].Source != "transcript" {
+				t.Errorf("evidence of %s: %v, want its transcript", e.Event, e.Evidence)
+			}
+		}
+		if got := deref(e.HarnessSessionID); got != want {
+			t.Errorf("%s is about session %q, want %q", e.Event, got, want)
+		}
+	}
+	r.checkIdentity(fork)
+}
+
+// checkIdentity asks who the session was in the end: the last fact about its
+// id on the ledger, and what `status` makes of it.
+func (w *world) checkIdentity(want string) {
+	w.t.Helper()
+	segments, err := filepath.Glob(w.path("state/sessions/*/ledger-*.jsonl"))
+	require.NoError(w.t, err)
+	bound := ""
+	for _, path := range segments {
+		text, err := os.ReadFile(path)
+		require.NoError(w.t, err)
+		for _, entry := range lines[struct {
+			Kind string `json:"kind"`
+			Body struct {
+				ID string `json:"id"`
+			} `json:"body"`
+		}](w.t, string(text)) {
+			if entry.Kind == "bound" {
+				bound = entry.Body.ID
+			}
+		}
+	}
+	if bound != want {
+		w.t.Errorf("the ledger binds session %q last, want %s", bound, want)
+	}
+
+	out, err := w.tool("--json", "status", "last")
+	require.NoError(w.t, err)
+	var status struct {
+		HarnessSessionID string `json:"harness_session_id"`
+	}
+	require.NoError(w.t, json.Unmarshal([]byte(out), &status), out)
+	if status.HarnessSessionID != want {
+		w.t.Errorf("status: session %s, want %s", status.HarnessSessionID, want)
+	}
+}
+
+// TestResumed takes sessions up again within a second of their last turn, as
+// scripts do. Nothing of that turn may be told again.
+func TestResumed(t *testing.T) {
+	claudeBefore := [][]string{claudeArgs("-p", "one")}
+	codexBefore := [][]string{codexExec("one")}
+	for name, s := range map[string]story{
+		"claude -p -c": {
+			harness: claude, earlier: claudeBefore, argv: claudeArgs("-p", "-c", "two"),
+			told: resumedTurn, and: sameSession,
+		},
+		"claude -p --resume": {
+			harness: claude, earlier: claudeBefore, argv: claudeArgs("-p", "--resume", earlierID, "two"),
+			told: resumedTurn, and: sameSession,
+		},
+		"claude --resume": {
+			harness: claude, earlier: claudeBefore, tty: true, argv: claudeArgs("--resume", earlierID),
+			script: func(r *run) {
+				claudeReady(r)
+				claudeTurn(r, "two")
+				r.types("/exit\r")
+			},
+			told: strings.ReplaceAll(resumedTurn, "other", "prompt_input_exit"), and: sameSession,
+		},
+		"claude -p --resume --fork-session": {
+			harness: claude, earlier: claudeBefore, argv: claudeArgs("-p", "--resume", earlierID, "--fork-session", "two"),
+			told: strings.Replace(strings.ReplaceAll(resumedTurn, "S1", "S2"), "S2 resume", "S1 resume", 1), and: forked,
+		},
+		"codex exec resume": {
+			harness: codex, earlier: codexBefore, argv: codexExecResume("--last", "two"),
+			told: resumedTurn, and: sameSession,
+		},
+		"codex resume": {
+			harness: codex, earlier: codexBefore, tty: true, argv: append(codexArgs("resume"), earlierID),
+			script: func(r *run) {
+				codexReady(r)
+				codexTurn(r, "two")
+				codexSends(r, "/quit")
+			},
+			// Its terminal is up before its first prompt tells the hooks who it is.
+			told: strings.Replace(resumedTurn, "S1 resume", "S? startup", 1), and: sameSession,
+		},
+	} {
+		t.Run(name, s.play)
+	}
+}
+
+func codexExecResume(args ...string) []string {
+	return append(append(append([]string{"codex", "exec", "resume"}, codexConfig...), "--skip-git-repo-check"), args...)
+}
+
+// TestPipedPrompt gives the first prompt through a pipe. The rest is typed.
+func TestPipedPrompt(t *testing.T) {
+	story{
+		harness: claude, tty: true, piped: "hello", argv: claudeArgs(),
+		script: func(r *run) {
+			r.await("the answer", func() bool {
+				return r.transcripts(claudeTurnOver) == 1 && claudeRegistry().Status == "idle"
+			})
+			claudeTurn(r, "and more")
+			r.types("/exit\r")
+		},
+		told: `
+			session.starting  S1 startup
+			session.started   S1 startup
+			frame.opening     S1 F1
+			frame.opened      S1 F1
+			~ context.pressure_observed S1 low between frame.opened F1 and frame.opening F2
+			frame.ending      S1 F1 completed
+			frame.ended       S1 F1 completed
+			frame.opening     S1 F2
+			frame.opened      S1 F2
+			frame.ending      S1 F2 completed
+			frame.ended       S1 F2 completed
+			session.ending    S1 prompt_input_exit
+			session.ended     S1 prompt_input_exit`,
+	}.play(t)
+}
