@@ -13,8 +13,7 @@ func gemini() Profile {
 	p.HookDecoder = "gemini-hook"
 	p.Prepare = func(argv []string, h Host) (Launch, error) {
 		return withoutHooks(argv, h, "Gemini CLI takes no hooks for one launch, and installed ones are silent below the wrapper",
-			"frame.opening", "frame.opened", "frame.ending", "placement.pre_session", "placement.pre_frame_trailing",
-			"placement.tool_result", "approval_surface", "telemetry.hooks")
+			"frame.opening", "frame.opened", "frame.ending", "placement.pre_session", "placement.pre_frame_trailing", "telemetry.hooks")
 	}
 	p.Answer = func(event, context string) []byte {
 		// A tool's result, a prompt and a start; what another event is answered
@@ -38,16 +37,15 @@ func withoutHooks(argv []string, h Host, reason string, capabilities ...string) 
 	return l, err
 }
 
-// geminiHooks are the hooks of which each is one event of a session, a prompt,
-// a tool or a dialog. The others run before every request to the model, or for
-// every piece of its answer. Time-outs are in milliseconds.
+// geminiHooks are the hooks that tell a client something. Called without a
+// wrapper, a tool's or a dialog's hook has nobody to tell and nothing to pass
+// on, and the others run before every request to the model, or for every piece
+// of its answer. Time-outs are in milliseconds.
 var geminiHooks = []InstalledHook{
 	{Event: "SessionStart", Timeout: 5000},
 	{Event: "SessionEnd", Timeout: 2000},
 	{Event: "BeforeAgent", Timeout: 5000},
 	{Event: "AfterAgent", Timeout: 5000},
-	{Event: "AfterTool", Timeout: 5000},
-	{Event: "Notification", Timeout: 5000},
 }
 
 func installGemini(project bool, h Host) (Installation, error) {

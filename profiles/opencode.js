@@ -20,6 +20,7 @@ const call = (event, input, cwd, wait) =>
       const child = spawn(exe, ["hook", "--host", "opencode", event], { cwd, stdio: ["pipe", "pipe", "ignore"] })
       const late = setTimeout(() => {
         child.kill("SIGKILL")
+        child.stdout.destroy() // what it left behind may hold the other end
         resolve("")
       }, wait)
       late.unref?.()

@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -144,12 +146,13 @@ func TestThePluginTellsAndPassesOn(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), perm))
 		return path
 	}
+	patience := ""
 	run := func(exe string, env ...string) (printed string, told []string) {
 		p, _ := For("opencode")
 		in, err := p.Install(false, Host{Env: []string{"HOME=" + dir}, Dir: dir, Exe: exe})
 		require.NoError(t, err)
 		log := file("told", "", 0o600)
-		cmd := exec.Command(node, file("drive.mjs", drive, 0o600), file("plugin.mjs", in.Whole, 0o600))
+		cmd := exec.Command(node, file("drive.mjs", drive, 0o600), file("plugin.mjs", strings.Replace(in.Whole, "patience = 5000", "patience = "+cmp.Or(patience, "5000"), 1), 0o600))
 		cmd.Dir = dir
 		cmd.Env = slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "TOLD=" + log}, env)
 		out, err := cmd.CombinedOutput()
@@ -186,6 +189,16 @@ func TestThePluginTellsAndPassesOn(t *testing.T) {
 		printed, _ := run(bad)
 		require.Equal(t, "m1\nm2\nm3\nm4\n", printed, bad)
 	}
+	// It waits for no program longer than its patience, nor for what that left.
+	patience = "100"
+	begin := time.Now()
+	printed, _ = run(file("hangs", "#!/bin/sh\nsleep 5 &\nwait\n", 0o700))
+	require.Equal(t, "m1\nm2\nm3\nm4\n", printed)
+	if took := time.Since(begin); took > 4*time.Second {
+		t.Errorf("it waited %v", took)
+	}
+	patience = ""
+
 	// Below a wrapper it does nothing.
 	printed, told = run(good, "LIFELOOP_SOCKET=/x")
 	require.Equal(t, "m1\nm2\nm3\nm4\n", printed)
