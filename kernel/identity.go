@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"cmp"
+
 	"lifeloop/lifeloop"
 	"lifeloop/synth"
 	"lifeloop/telemetry"
@@ -19,15 +21,14 @@ func (s *step) open(id, cause string, ev []lifeloop.Evidence) {
 	s.tell(telling{event: lifeloop.SessionStarting, evidence: ev, data: map[string]any{"cause": cause}})
 }
 
-// started tells session.started once.
+// started tells session.started once. Where the sign of life names no cause
+// it is the one that the session was opened for.
 func (s *step) started(cause string, ev []lifeloop.Evidence, h *hook) {
 	hs := s.current()
 	if hs.Started || hs.Ending {
 		return
 	}
-	if cause == "" {
-		cause = "unknown"
-	}
+	cause = cmp.Or(cause, hs.Cause, "unknown")
 	s.inside(h, s.tell(telling{event: lifeloop.SessionStarted, evidence: ev, data: map[string]any{"cause": cause}}))
 	if len(ev) > 0 && s.soft.activity == "starting" {
 		s.activeBy("idle", ev[0].Source, ev[0].Detail)

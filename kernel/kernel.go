@@ -211,6 +211,9 @@ type Config struct {
 	// HarnessSession is the id that the harness was told to use; empty when it
 	// chooses its own.
 	HarnessSession string
+	// Cause is why the harness session begins, as far as its command line
+	// tells; empty is startup. A sign of life that names a cause knows better.
+	Cause string
 	// Hooks says that hooks were injected and are expected to be heard.
 	Hooks bool
 	// Deaf says that no telemetry of this harness is understood: then the

@@ -178,6 +178,8 @@ func (w *world) configure(d *datadriven.TestData) {
 			cfg.Observing, cfg.Ledger = true, false
 		case "id":
 			cfg.HarnessSession = a.Vals[0]
+		case "cause":
+			cfg.Cause = a.Vals[0]
 		case "clients":
 			clients = a.Vals
 		case "only":

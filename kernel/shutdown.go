@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"cmp"
+
 	"fmt"
 	"strconv"
 	"time"
@@ -31,7 +33,7 @@ func (s *step) start() {
 		return
 	}
 	s.activeBy("starting", "wrapper", "launch")
-	s.open(s.cfg.HarnessSession, "startup", own("launch"))
+	s.open(s.cfg.HarnessSession, s.cause(), own("launch"))
 	for _, w := range s.cfg.Weak {
 		// Known before anything was promised: it is no degradation.
 		s.record(Weakened(w))
@@ -40,6 +42,9 @@ func (s *step) start() {
 	s.record(Launching{Run: run, Cause: "first"})
 	s.do(Launch{Run: run})
 }
+
+// cause is why the first harness session begins.
+func (s *step) cause() string { return cmp.Or(s.cfg.Cause, "startup") }
 
 // negotiate evaluates what the owner and the clients require. The first
 // refusal ends it, before anything has happened.
@@ -72,7 +77,7 @@ func (s *step) negotiate() (why string, class lifeloop.FailureClass) {
 // refuse ends the session before it began: a failed receipt for each client
 // and no lifecycle event (DECISIONS H5).
 func (s *step) refuse(why string, class lifeloop.FailureClass) {
-	s.record(HarnessSessionOpened{Scope: 1, ID: s.cfg.HarnessSession, Cause: "startup"})
+	s.record(HarnessSessionOpened{Scope: 1, ID: s.cfg.HarnessSession, Cause: s.cause()})
 	s.activeBy("stopped", "wrapper", "refused")
 	clients := s.cfg.Clients
 	if len(clients) == 0 {
@@ -115,7 +120,7 @@ func (s *step) launched(in Launched) {
 		s.soft.tickDue = s.now.Add(s.cfg.Tick)
 	}
 	if s.cfg.Deaf {
-		s.started("startup", own("the process runs"), nil)
+		s.started("", own("the process runs"), nil)
 		s.activeBy("working", "wrapper", "the process runs")
 	}
 	if s.hard.AbortBy != 0 {

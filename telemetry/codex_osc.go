@@ -49,9 +49,9 @@ func (d *codexOSC) Decode(record []byte) []Signal {
 		return []Signal{s}
 	}
 	// The first state means that a thread exists and no dialog is in the way.
-	// The id of the thread is not told here.
+	// Neither the id of the thread is told here nor whether it is a new one.
 	d.live = true
 	first := s
-	first.Kind, first.Cause = SessionLive, "startup"
+	first.Kind = SessionLive
 	return []Signal{first, s}
 }

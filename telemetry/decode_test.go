@@ -280,7 +280,7 @@ func TestClaudeErrors(t *testing.T) {
 func TestCodexOSC(t *testing.T) {
 	const (
 		idle = `idle from=terminal detail="osc 7501 idle"`
-		live = `session_live from=terminal detail="osc 7501 idle" cause=startup`
+		live = `session_live from=terminal detail="osc 7501 idle"`
 		work = `working from=terminal detail="osc 7501 working"`
 		done = `idle from=terminal detail="osc 7501 done"`
 	)
