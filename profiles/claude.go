@@ -77,6 +77,9 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		return l, nil
 	}
 
+	if line.has("--resume", "--continue") {
+		l.Cause = "resume" // with --fork-session its own hook calls it the same
+	}
 	var ours []string
 	switch {
 	case line.has("--session-id"):

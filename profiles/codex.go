@@ -72,6 +72,7 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 		return l, nil
 	}
 	l.OSC, l.OSCDecoder = []int{7501}, "codex-osc"
+	l.Cause = codexCause(line)
 
 	// Ours stand before the user's words, where they are nobody's value and
 	// count for every subcommand; a later -c of the user's wins.
@@ -118,6 +119,22 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 	}
 	l.Argv = slices.Concat(argv[:1], ours, argv[1:])
 	return l, nil
+}
+
+// codexCause says why the session begins. Of a session that goes on in the
+// terminal nothing else tells it before the first prompt.
+func codexCause(line codexLine) string {
+	verb := line.command
+	if verb == "exec" {
+		verb = line.sub
+	}
+	switch {
+	case verb != "resume" && verb != "fork":
+		return ""
+	case line.operands == 0 && !line.has("--last"):
+		return "unknown" // the list that it shows also begins new sessions
+	}
+	return verb
 }
 
 // codexPlain says that a command line is not a session of this process.

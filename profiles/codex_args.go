@@ -35,6 +35,8 @@ type codexLine struct {
 	toggles map[string]bool   // features, by --enable and --disable
 	command string            // "", "exec", "review", "resume", "fork", or another subcommand
 	sub     string            // exec's own: "", "resume", "fork", "review", "help"
+
+	operands int // prompts and ids
 }
 
 // An override is one `-c key=value`.
@@ -86,7 +88,8 @@ func (l *codexLine) option(name, val string) {
 	}
 }
 
-// operand takes a subcommand's name; all other operands are prompts and ids.
+// operand takes a subcommand's name; all other operands are prompts and ids,
+// which are only counted.
 func (l *codexLine) operand(arg string) {
 	switch {
 	case l.command == "" && slices.Contains(codexCommands, arg):
@@ -96,5 +99,7 @@ func (l *codexLine) operand(arg string) {
 		}
 	case l.command == "exec" && l.sub == "" && slices.Contains([]string{"resume", "fork", "review", "help"}, arg):
 		l.sub = arg
+	default:
+		l.operands++
 	}
 }

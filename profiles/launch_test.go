@@ -147,6 +147,9 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 	if l.SessionID != "" {
 		fmt.Fprintf(&b, "session: %s\n", l.SessionID)
 	}
+	if l.Cause != "" {
+		fmt.Fprintf(&b, "cause: %s\n", l.Cause)
+	}
 	for _, f := range []struct {
 		name string
 		on   bool

@@ -39,6 +39,10 @@ type Launch struct {
 	// SessionID is the harness session id that the harness was told to use,
 	// empty when it chooses its own.
 	SessionID string
+	// Cause is why the harness session begins, as far as the command line
+	// tells: "resume", "fork", "unknown" where a person will choose, and empty
+	// for a start from nothing.
+	Cause string
 	// Hooks says that hooks were injected and are expected to be heard.
 	Hooks bool
 	// Statusline says that the harness will report its window size itself, so
