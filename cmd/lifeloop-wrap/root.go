@@ -147,8 +147,19 @@ on a tamper-evident ledger.`,
 // troubleIsNoUsage gives every error of a command at work that does not say
 // what it is the exit code and the class of our own trouble: a file that cannot
 // be read, an output that cannot be written. What is left for execute are then
-// the errors of the command line itself.
+// the errors of the command line itself; a wrong number of words shows the
+// line that would be right.
 func troubleIsNoUsage(cmd *cobra.Command) {
+	if fits := cmd.Args; fits != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			err := fits(cmd, args)
+			var f *failure
+			if err == nil || errors.As(err, &f) {
+				return err
+			}
+			return usage("%s: %v", cmd.CommandPath(), err).withHint("%s", cmd.UseLine())
+		}
+	}
 	if work := cmd.RunE; work != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			err := work(cmd, args)

@@ -204,9 +204,23 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 			withHint("look at the disk under %s", cfg.StateDir)
 	}
 	if result.Failure != "" {
-		return 0, &failure{code: result.Code, class: result.Failure, text: result.Why}
+		f := &failure{code: result.Code, class: result.Failure, text: result.Why}
+		return 0, f.withHint("%s", wayOut(f, adapter))
 	}
 	return result.Code, nil
+}
+
+// wayOut is what to do about a harness that was not started.
+func wayOut(f *failure, adapter string) string {
+	switch {
+	case f.code == 126:
+		return "is it a program, and may you run it? chmod +x makes a file one"
+	case f.code == 127:
+		return "is it installed, and is its folder in PATH?"
+	case f.class == lifeloop.CapabilityUnsupported:
+		return fmt.Sprintf("lifeloop-wrap manifest show %s says what may be required; CAPABILITY=preferred goes on without it, CAPABILITY=required:partial accepts a part", adapter)
+	}
+	return ""
 }
 
 // activityFiles are the files of --activity. They may not be there yet.

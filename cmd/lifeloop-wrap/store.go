@@ -11,6 +11,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"lifeloop/kernel"
@@ -38,7 +39,8 @@ type kept struct {
 // pruned begins the name of a folder that is being removed.
 const pruned = ".pruned-"
 
-// names are the sessions that there are folders of. No folder is no session.
+// names are the sessions that there are folders of; a folder with any other
+// name than an id is somebody else's. No folder is no session.
 func (s store) names() ([]string, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -46,7 +48,7 @@ func (s store) names() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+		if e.IsDir() && uuid.Validate(e.Name()) == nil {
 			names = append(names, e.Name())
 		}
 	}
@@ -102,6 +104,7 @@ func (s store) read(id string) kept {
 		k.Liveness = "live"
 	default:
 		k.Liveness, k.PID = "lost", 0
+		k.Activity, k.Evidence = "stopped", []lifeloop.Evidence{{Source: "wrapper", Detail: "it died, and could not say how the session ended"}}
 	}
 	return k
 }
