@@ -52,7 +52,6 @@ var libraries = map[string][]string{
 	"github.com/rs/zerolog":    {"supervisor", "cmd/lifeloop-wrap"},
 	"github.com/spf13/cobra":   {"cmd/lifeloop-wrap"},
 	"github.com/spf13/pflag":   {"cmd/lifeloop-wrap"},
-	"golang.org/x/sync":        {"supervisor", "cmd/lifeloop-wrap"},
 	"golang.org/x/sys":         {"internal/durable", "internal/hook", "internal/fakeharness", "dispatch", "watchers", "harness", "control"},
 	"golang.org/x/term":        {"harness", "internal/fakeharness", "cmd/lifeloop-wrap"},
 }
