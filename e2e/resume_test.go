@@ -16,7 +16,7 @@ import (
 // What is told of one more turn of an earlier session. The wrapper has given
 // it no id, so its first event has none.
 const resumedTurn = `
-	session.starting  S? startup
+	session.starting  S? resume
 	session.started   S1 resume
 	frame.opening     S1 F1
 	frame.opened      S1 F1
@@ -141,7 +141,7 @@ func TestResumed(t *testing.T) {
 				codexSends(r, "/quit")
 			},
 			// Its terminal is up before its first prompt tells the hooks who it is.
-			told: strings.Replace(resumedTurn, "S1 resume", "S? startup", 1), and: sameSession,
+			told: strings.Replace(resumedTurn, "S1 resume", "S? resume", 1), and: sameSession,
 		},
 	} {
 		t.Run(name, s.play)
