@@ -339,9 +339,14 @@ func (r *run) shown() string {
 // too long, or when the harness ends meanwhile.
 func (r *run) await(what string, is func() bool) {
 	r.t.Helper()
-	ok := poll(patience, func() bool { return is() || r.over() })
+	seen := false // once is enough: a process that execs has no command line for a moment
+	ok := poll(patience, func() bool {
+		over := r.over()
+		seen = is()
+		return seen || over
+	})
 	switch {
-	case is():
+	case seen:
 	case ok:
 		r.t.Fatalf("the harness ended before %s\n%s", what, r.scene())
 	default:
