@@ -17,8 +17,8 @@ import (
 // contract: member names match exactly, a name stands once in an object, a
 // required member must be there even when it is null, and text that JSON
 // cannot carry unchanged (broken UTF-8, half a surrogate pair) is refused
-// rather than mended. Members that are not known are passed over. In an
-// optional member null is the same as nothing.
+// rather than mended. Members that are not known are passed over,
+// and [Unknown] lists them. In an optional member null is the same as nothing.
 //
 // The Go types are the description: `omitempty` or `wire:"optional"` marks an
 // optional member, a pointer a nullable one, and `wire:"nonempty"` an optional
@@ -72,18 +72,38 @@ func Echo(kind string, data []byte) ([]byte, error) {
 	return nil, fmt.Errorf("no document is of kind %s: use one of %s", show(kind), strings.Join(Kinds(), ", "))
 }
 
+// Unknown lists the members of a document of the named kind that the contract
+// does not know and that are ignored, a hundred at most: one of them may be the
+// misspelt name of one that was meant. What is opaque to us, such as metadata,
+// has none.
+func Unknown(kind string, data []byte) []Problem {
+	for _, k := range kinds {
+		if k.name == kind {
+			return k.unknown(data)
+		}
+	}
+	return nil
+}
+
 var kinds = []struct {
-	name string
-	echo func([]byte) ([]byte, error)
+	name    string
+	echo    func([]byte) ([]byte, error)
+	unknown func([]byte) []Problem
 }{
-	{"callback_request", echo[CallbackRequest]},
-	{"callback_response", echoEncoded[CallbackResponse]},
-	{"dispatch_envelope", echoEncoded[DispatchEnvelope]},
-	{"payload_envelope", echoEncoded[PayloadEnvelope]},
-	{"lifecycle_receipt", echo[Receipt]},
-	{"adapter_manifest", echo[Manifest]},
-	{"frame_context", echo[FrameContext]},
-	{"degradation", echo[Degradation]},
+	{"callback_request", echo[CallbackRequest], unknown[CallbackRequest]},
+	{"callback_response", echoEncoded[CallbackResponse], unknown[CallbackResponse]},
+	{"dispatch_envelope", echoEncoded[DispatchEnvelope], unknown[DispatchEnvelope]},
+	{"payload_envelope", echoEncoded[PayloadEnvelope], unknown[PayloadEnvelope]},
+	{"lifecycle_receipt", echo[Receipt], unknown[Receipt]},
+	{"adapter_manifest", echo[Manifest], unknown[Manifest]},
+	{"frame_context", echo[FrameContext], unknown[FrameContext]},
+	{"degradation", echo[Degradation], unknown[Degradation]},
+}
+
+func unknown[T Document](data []byte) []Problem {
+	var doc T
+	l, _ := read(data, &doc)
+	return l.ignored
 }
 
 func echo[T Document](data []byte) ([]byte, error) {
@@ -294,9 +314,11 @@ func (l *list) fill(v reflect.Value, from any, at path) {
 
 func (l *list) fillStruct(v reflect.Value, members map[string]any, at path) {
 	t := v.Type()
+	known := make(map[string]bool, t.NumField())
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		known[name] = true
 		optional := options == "omitempty" || f.Tag.Get("wire") == "optional"
 		value, there := members[name]
 		switch {
@@ -307,6 +329,14 @@ func (l *list) fillStruct(v reflect.Value, members map[string]any, at path) {
 			l.add(at.member(name), "expected a non-empty string")
 		default:
 			l.fill(v.Field(i), value, at.member(name))
+		}
+	}
+	if len(members) == 0 {
+		return
+	}
+	for _, name := range sortedKeys(members) {
+		if !known[name] {
+			l.ignore(at, name)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package lifeloop
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,4 +64,38 @@ func TestParseCallbackResponse(t *testing.T) {
 			require.Equal(t, c.want, problemsOf(t, err))
 		})
 	}
+}
+
+// What the contract does not know is ignored with a warning, which quotes no
+// more than a word; what is opaque to us is not looked into.
+func TestUnknown(t *testing.T) {
+	const payload = `{"schema_version":1,"metadata":{"whatever":1},"shape":"x"}`
+	for _, c := range []struct {
+		name, kind, doc string
+		want            []string
+	}{
+		{"nothing unknown", "callback_response", `{"status":"observed","warnings":[]}`, nil},
+		{"a misspelt member", "callback_response", `{"status":"observed","client_payload":[]}`, []string{`$: a member that the contract does not know, ignored: "client_payload"`}},
+		{"below, in order", "callback_response", `{"zz":1,"client_payloads":[` + payload + `],"Status":""}`, []string{
+			`client_payloads[0]: a member that the contract does not know, ignored: "shape"`,
+			`$: a member that the contract does not know, ignored: "Status"`,
+			`$: a member that the contract does not know, ignored: "zz"`,
+		}},
+		{"a text for a name", "frame_context", `{"the secret of the session":1}`, []string{"$: a member that the contract does not know, ignored: a string of 25 bytes"}},
+		{"no document", "frame_context", `[{"x":1}`, nil},
+		{"no kind", "frame", `{"x":1}`, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			for _, p := range Unknown(c.kind, []byte(c.doc)) {
+				got = append(got, p.Path+": "+p.Message)
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
+	many := `{"x0":0`
+	for i := 1; i < 300; i++ {
+		many += fmt.Sprintf(`,"x%d":0`, i)
+	}
+	require.Len(t, Unknown("frame_context", []byte(many+"}")), maxProblems)
 }

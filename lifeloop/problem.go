@@ -44,6 +44,13 @@ func (p path) member(name string) path {
 	}
 }
 
+func shownPath(p path) string {
+	if p == "" {
+		return "$"
+	}
+	return string(p)
+}
+
 func (p path) index(i int) path { return p + path("["+strconv.Itoa(i)+"]") }
 
 // covers reports whether q is p or lies below it.
@@ -66,6 +73,7 @@ func plainName(s string) bool {
 type list struct {
 	paths    []path
 	problems []Problem
+	ignored  []Problem // what is no problem, and may be a mistake
 }
 
 // maxProblems bounds a list. Nobody reads more, and whoever sends a document
@@ -76,12 +84,15 @@ func (l *list) add(at path, format string, args ...any) {
 	if len(l.problems) >= maxProblems && at != "" {
 		return
 	}
-	shown := string(at)
-	if at == "" {
-		shown = "$"
-	}
 	l.paths = append(l.paths, at)
-	l.problems = append(l.problems, Problem{Path: shown, Message: fmt.Sprintf(format, args...)})
+	l.problems = append(l.problems, Problem{Path: shownPath(at), Message: fmt.Sprintf(format, args...)})
+}
+
+// ignore notes a member that the contract does not know.
+func (l *list) ignore(at path, name string) {
+	if len(l.ignored) < maxProblems {
+		l.ignored = append(l.ignored, Problem{Path: shownPath(at), Message: "a member that the contract does not know, ignored: " + show(name)})
+	}
 }
 
 // merge adds the problems of m that say something new: a member that is

@@ -470,6 +470,10 @@ func call(ctx context.Context, client Client, e kernel.Dispatch) (in kernel.Retu
 	if err != nil {
 		return failed(lifeloop.InvalidRequest, "the answer is not a valid callback response"+where(err))
 	}
+	// A member that nobody reads may be the misspelt name of a payload's.
+	for _, p := range lifeloop.Unknown("callback_response", answer.Body) {
+		response.Warnings = append(response.Warnings, p.Path+": "+p.Message)
+	}
 	return kernel.Returned{Call: e.Call, Response: &response}
 }
 

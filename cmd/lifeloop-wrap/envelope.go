@@ -37,7 +37,7 @@ input. KIND is one of:
 			if err != nil {
 				return err
 			}
-			return g.verdict(cmd, args[0], flaws(args[0], doc))
+			return g.verdict(cmd, args[0], doc)
 		},
 	}
 	echo := &cobra.Command{

@@ -56,19 +56,21 @@ func TestEnvelopeValidatesMutants(t *testing.T) {
 					want = 1
 				}
 				plain := envelope(doc, "validate", kind)
+				ignored := len(lifeloop.Unknown(kind, doc))
 				codes[plain.code]++
-				if plain.code != want || (plain.stdout == "valid\n") != (want == 0) || (plain.stderr == "") != (want == 0) {
+				if plain.code != want || (plain.stdout == "valid\n") != (want == 0) ||
+					strings.Count("\n"+plain.stderr, "\nwarning: ") != ignored || strings.Contains(plain.stderr, "lifeloop-wrap: ") != (want == 1) {
 					t.Errorf("line %d, want %d: %+v", i+1, want, plain)
 				}
 				var verdict struct {
-					Valid  bool
-					Errors []lifeloop.Problem
+					Valid            bool
+					Errors, Warnings []lifeloop.Problem
 				}
 				asJSON := envelope(doc, "validate", kind, "-", "--json")
 				if err := json.Unmarshal([]byte(asJSON.stdout), &verdict); err != nil {
 					t.Fatalf("line %d: %+v: %v", i+1, asJSON, err)
 				}
-				if asJSON.code != want || verdict.Valid != (want == 0) || (len(verdict.Errors) == 0) != (want == 0) || asJSON.stderr != "" {
+				if asJSON.code != want || verdict.Valid != (want == 0) || (len(verdict.Errors) == 0) != (want == 0) || len(verdict.Warnings) != ignored || asJSON.stderr != "" {
 					t.Errorf("line %d, want %d: %+v", i+1, want, asJSON)
 				}
 				again := envelope(doc, "echo", kind)

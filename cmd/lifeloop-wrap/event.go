@@ -137,6 +137,7 @@ func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, en
 	if err != nil {
 		return answer, invalid("callback_response from client "+c.ID, problemsOf(err))
 	}
+	warn(cmd.ErrOrStderr(), lifeloop.Unknown("callback_response", said.Body))
 	answer.SchemaVersion = envelope.Request.SchemaVersion
 	return answer, nil
 }

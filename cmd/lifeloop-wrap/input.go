@@ -85,13 +85,15 @@ func below(at string, err error) []lifeloop.Problem {
 }
 
 // verdict prints whether a document is valid and is the exit code that says so.
-func (g *globals) verdict(cmd *cobra.Command, kind string, problems []lifeloop.Problem) error {
+func (g *globals) verdict(cmd *cobra.Command, kind string, doc []byte) error {
+	problems, ignored := flaws(kind, doc), lifeloop.Unknown(kind, doc)
 	valid := len(problems) == 0
 	if g.json {
 		if err := printJSON(cmd.OutOrStdout(), struct {
-			Valid  bool               `json:"valid"`
-			Errors []lifeloop.Problem `json:"errors"`
-		}{valid, append([]lifeloop.Problem{}, problems...)}); err != nil {
+			Valid    bool               `json:"valid"`
+			Errors   []lifeloop.Problem `json:"errors"`
+			Warnings []lifeloop.Problem `json:"warnings"`
+		}{valid, append([]lifeloop.Problem{}, problems...), append([]lifeloop.Problem{}, ignored...)}); err != nil {
 			return err
 		}
 		if valid {
@@ -99,6 +101,7 @@ func (g *globals) verdict(cmd *cobra.Command, kind string, problems []lifeloop.P
 		}
 		return exitCode(exitNo)
 	}
+	warn(cmd.ErrOrStderr(), ignored)
 	if valid {
 		_, err := io.WriteString(cmd.OutOrStdout(), "valid\n")
 		return err
@@ -124,4 +127,11 @@ func misfit(err error) string {
 		return typed.Field + ": " + text
 	}
 	return text
+}
+
+// warn tells of what is valid and may be a mistake.
+func warn(w io.Writer, ignored []lifeloop.Problem) {
+	for _, p := range ignored {
+		fmt.Fprintf(w, "warning: %s: %s\n", p.Path, p.Message)
+	}
 }

@@ -50,7 +50,7 @@ func manifestCmd(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return g.verdict(cmd, "adapter_manifest", flaws("adapter_manifest", doc))
+			return g.verdict(cmd, "adapter_manifest", doc)
 		},
 	}
 	inspect := &cobra.Command{
