@@ -3,8 +3,10 @@
 package harness
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -204,13 +206,27 @@ func (g *guard) start(fds []int) error {
 		attr.Sys.Ctty = tty
 	}
 	pid, err := syscall.ForkExec(l.path, l.argv, attr)
-	if errors.Is(err, syscall.ENOEXEC) {
+	if errors.Is(err, syscall.ENOEXEC) && isText(l.path) {
 		// A script without an interpreter line: as execvp does.
 		argv := append([]string{"/bin/sh", l.path}, l.argv[1:]...)
 		pid, err = syscall.ForkExec("/bin/sh", argv, attr)
 	}
 	g.pid = pid
 	return err
+}
+
+// isText looks as shells do: what has a NUL in its first line is a program for
+// another machine, or none, and not a script.
+func isText(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, 256)
+	n, _ := io.ReadFull(f, head)
+	line, _, _ := bytes.Cut(head[:n], []byte("\n"))
+	return bytes.IndexByte(line, 0) < 0
 }
 
 func startErrno(err error) syscall.Errno {

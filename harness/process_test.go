@@ -192,6 +192,8 @@ func TestNotFoundAndNotExecutable(t *testing.T) {
 	require.NoError(t, os.WriteFile(plain, []byte("x"), 0o600))
 	require.NoError(t, os.WriteFile(script, []byte("exit 3"), 0o700))
 	require.NoError(t, os.WriteFile(broken, []byte("\x7fELF broken"), 0o700))
+	foreign := filepath.Join(dir, "foreign")
+	require.NoError(t, os.WriteFile(foreign, []byte("\x7fELF\x00\x00\nexit 3"), 0o700))
 	for _, c := range []struct {
 		name string
 		spec Spec
@@ -203,6 +205,7 @@ func TestNotFoundAndNotExecutable(t *testing.T) {
 		{"not executable", Spec{Argv: []string{plain}}, 126},
 		{"not executable, in PATH", Spec{Argv: []string{"plain"}, Env: []string{"PATH=" + dir}}, 126},
 		{"a folder", Spec{Argv: []string{dir}}, 126},
+		{"a program for no machine", Spec{Argv: []string{foreign}}, 126},
 		{"no program", Spec{}, 125},
 		{"no such folder", Spec{Argv: []string{"true"}, Dir: dir + "/nowhere"}, 125},
 		{"a NUL", Spec{Argv: []string{"true", "a\x00b"}}, 125},

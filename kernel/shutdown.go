@@ -55,7 +55,9 @@ func (s *step) negotiate() (why string, class lifeloop.FailureClass) {
 			s.record(Negotiated{Client: client, Capability: r.Want.Capability, Level: string(r.Want.Level),
 				Outcome: string(r.Outcome), Have: string(r.Have)})
 			if r.Warning != "" {
-				s.soft.warnings[client] = append(s.soft.warnings[client], r.Warning)
+				for _, who := range warned(client, s.cfg.Clients) {
+					s.soft.warnings[who] = append(s.soft.warnings[who], r.Warning)
+				}
 			}
 			if r.Failure == "" || class != "" {
 				continue
@@ -100,12 +102,25 @@ func (s *step) manifest() lifeloop.Manifest {
 	return m
 }
 
+// warned are the clients whose receipts say what a preferred capability came
+// to: the one that asked, and for what the owner asked, all.
+func warned(client string, all []Client) []string {
+	switch {
+	case client != "":
+		return []string{client}
+	case len(all) == 0:
+		return []string{SelfClient}
+	}
+	var ids []string
+	for _, c := range all {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
 // negotiationWarnings are what a client must be told of its preferred
 // capabilities, once, with its first receipt.
 func (s *step) negotiationWarnings(k *call) []string {
-	if k.Event != lifeloop.SessionStarting || k.Scope > 1 {
-		return nil
-	}
 	w := s.soft.warnings[k.Client]
 	delete(s.soft.warnings, k.Client)
 	return w

@@ -52,6 +52,7 @@ type Status struct {
 	Evidence         []lifeloop.Evidence         `json:"evidence"` // for the activity
 	LastSign         *Sign                       `json:"last_sign,omitempty"`
 
+	last     time.Time // of the last fact
 	wrapper  int
 	terminal bool
 }
@@ -69,8 +70,19 @@ func (s *Status) Ended() bool { return s.terminal }
 // WrapperPID is the process that keeps the session.
 func (s *Status) WrapperPID() int { return s.wrapper }
 
+// Lose says that the wrapper died without a word. When, nobody saw: not before
+// the last fact.
+func (s *Status) Lose() {
+	if s.last.IsZero() {
+		s.last = s.StartedAt
+	}
+	s.PID = 0
+	s.active("stopped", "wrapper", "it died, at the earliest then, and could not say how the session ended", s.last)
+}
+
 // Apply folds one fact.
 func (s *Status) Apply(e kernel.Entry) {
+	s.last = e.At
 	switch f := e.Fact.(type) {
 	case kernel.Began:
 		s.SessionID, s.AdapterID, s.Program, s.WorkDir = f.SessionID, f.AdapterID, f.Program, f.WorkDir

@@ -104,6 +104,9 @@ func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, en
 		return answer, no(lifeloop.InvalidRequest, "%v", err)
 	}
 	cfg := dispatch.Config{ID: c.ID, Command: c.Command, Timeout: timeout, Env: append(os.Environ(), "LIFELOOP_CLIENT_ID="+c.ID)}
+	if id := envelope.Request.HarnessTaskID; id != nil {
+		cfg.Env = append(cfg.Env, "LIFELOOP_SESSION_ID="+*id)
+	}
 	if showStderr {
 		dir, err := os.MkdirTemp("", "lifeloop-")
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,9 @@ import (
 	"lifeloop/lifeloop"
 	"lifeloop/supervisor"
 )
+
+// outcomes are the ways in which a frame ends; none given is completed.
+var outcomes = []string{"", "completed", "failed", "interrupted", "abandoned"}
 
 // commandTime bounds a command to a live session.
 const commandTime = 10 * time.Second
@@ -27,8 +31,13 @@ func frameCmd(g *globals) *cobra.Command {
 			Use: do + " SESSION --frame-id ID", Short: short, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				f.Do = do
-				if f.FrameID == "" {
+				switch {
+				case f.FrameID == "":
 					return usage("frame %s: --frame-id is missing", do)
+				case f.Parent == "" && cmd.Flags().Changed("parent"):
+					return usage("frame %s: --parent is empty", do).withHint("leave it out to open a top-level frame")
+				case !slices.Contains(outcomes, f.Outcome):
+					return usage("frame %s: --outcome %s: want completed, failed, interrupted or abandoned", do, f.Outcome)
 				}
 				return g.command(cmd, args[0], supervisor.CommandFrame, f)
 			},

@@ -45,7 +45,7 @@ func isHostHook(args []string) (adapter, event string, ok bool) {
 func hostHook(adapter, event string, stdin io.Reader, stdout *os.File) int {
 	deadline := time.Now().Add(hostHookTime)
 	// Read in any case: a harness may not expect that its hook closes the pipe.
-	input, err := readBounded(stdin)
+	input, err := readInTime(stdin, deadline)
 	if err != nil || os.Getenv("LIFELOOP_SOCKET") != "" {
 		return 0
 	}
@@ -66,14 +66,15 @@ func hostHook(adapter, event string, stdin io.Reader, stdout *os.File) int {
 	if err != nil || len(cfg.Clients) == 0 {
 		return 0
 	}
+	id := uuid.NewString()
 	k := kernel.New(kernel.Config{
-		Session: uuid.NewString(), Manifest: manifest, OneHook: true, Wants: wants(cfg.Requires), Clients: kernelClients(cfg.Clients),
+		Session: id, Manifest: manifest, OneHook: true, Wants: wants(cfg.Requires), Clients: kernelClients(cfg.Clients),
 		Synth:       synth.Config{Moderate: cfg.Pressure.Moderate, High: cfg.Pressure.High, Critical: cfg.Pressure.Critical, Hysteresis: cfg.Pressure.Hysteresis},
 		ClientDrain: time.Until(deadline), NewID: func(prefix string) string { return prefix + uuid.NewString() },
 	})
 	// A client that stays lives as long as this hook: its first call starts it.
-	clients, err := newClientPrograms(cfg.Clients, func(id string) dispatch.Config {
-		return dispatch.Config{Env: append(os.Environ(), "LIFELOOP_CLIENT_ID="+id)}
+	clients, err := newClientPrograms(cfg.Clients, func(client string) dispatch.Config {
+		return dispatch.Config{Env: append(os.Environ(), "LIFELOOP_SESSION_ID="+id, "LIFELOOP_CLIENT_ID="+client)}
 	})
 	if err != nil {
 		return 0
@@ -90,6 +91,26 @@ func hostHook(adapter, event string, stdin io.Reader, stdout *os.File) int {
 		return err == nil && n == len(answer)
 	}) // fails open
 	return 0
+}
+
+// readInTime is readBounded, given up at the deadline: a harness may keep the
+// other end open. The process is over soon after, and with it the reading.
+func readInTime(r io.Reader, deadline time.Time) ([]byte, error) {
+	type result struct {
+		doc []byte
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		doc, err := readBounded(r)
+		done <- result{doc, err}
+	}()
+	select {
+	case got := <-done:
+		return got.doc, got.err
+	case <-time.After(time.Until(deadline)):
+		return nil, os.ErrDeadlineExceeded
+	}
 }
 
 // kernelClients are the configured clients as the kernel sees them.

@@ -26,6 +26,9 @@ beyond the newest N. With neither flag it removes nothing.`,
 			if !cmd.Flags().Changed("older-than") && !cmd.Flags().Changed("keep") {
 				return usage("prune: say what to remove").withHint("--older-than 720h, --keep 20, or both")
 			}
+			if older < 0 || cmd.Flags().Changed("keep") && keep < 0 {
+				return usage("prune: a number below nothing")
+			}
 			st, err := g.sessions(cmd)
 			if err != nil {
 				return err

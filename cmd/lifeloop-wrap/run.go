@@ -126,6 +126,9 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	} else if u, err := uuid.Parse(id); err != nil || u.String() != id {
 		return 0, usage("--session-id %s: not a UUID in its usual form", id)
 	}
+	if argv[0] == "" {
+		return 0, usage("run: the program's name is empty")
+	}
 	adapter := f.adapter
 	if adapter == "" {
 		adapter = profiles.Infer(argv[0])
@@ -205,16 +208,18 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	}
 	if result.Failure != "" {
 		f := &failure{code: result.Code, class: result.Failure, text: result.Why}
-		return 0, f.withHint("%s", wayOut(f, adapter))
+		return 0, f.withHint("%s", wayOut(f, argv[0], adapter))
 	}
 	return result.Code, nil
 }
 
 // wayOut is what to do about a harness that was not started.
-func wayOut(f *failure, adapter string) string {
+func wayOut(f *failure, program, adapter string) string {
 	switch {
 	case f.code == 126:
-		return "is it a program, and may you run it? chmod +x makes a file one"
+		return "is it a file, a program for this machine, and may you run it? chmod +x makes a script one"
+	case f.code == 127 && strings.Contains(program, "/"):
+		return "is it there, and if it is a script, is the program that its first line names?"
 	case f.code == 127:
 		return "is it installed, and is its folder in PATH?"
 	case f.class == lifeloop.CapabilityUnsupported:

@@ -48,7 +48,7 @@ func (s store) names() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if e.IsDir() && uuid.Validate(e.Name()) == nil {
+		if u, err := uuid.Parse(e.Name()); e.IsDir() && err == nil && u.String() == e.Name() {
 			names = append(names, e.Name())
 		}
 	}
@@ -103,8 +103,8 @@ func (s store) read(id string) kept {
 	case live:
 		k.Liveness = "live"
 	default:
-		k.Liveness, k.PID = "lost", 0
-		k.Activity, k.Evidence = "stopped", []lifeloop.Evidence{{Source: "wrapper", Detail: "it died, and could not say how the session ended"}}
+		k.Liveness = "lost"
+		k.Lose()
 	}
 	return k
 }
