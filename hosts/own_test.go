@@ -18,7 +18,7 @@ import (
 func newOwnPlace(t *testing.T) *place {
 	p := newPlace(t)
 	p.in = profiles.Installation{Path: filepath.Join(p.dir, "home", "conf", "plugin", "ours.js"), Whole: "OURS 2\n",
-		Ours: func(text string) bool { return strings.HasPrefix(text, "OURS ") }}
+		Mark: "OURS ", Ours: func(text string) bool { return strings.HasPrefix(text, "OURS ") && !strings.Contains(text, "mine") }}
 	return p
 }
 
@@ -66,6 +66,22 @@ func TestAFolderThatOthersUse(t *testing.T) {
 	require.Equal(t, Installed, p.state())
 	p.remove()
 	require.Equal(t, []string{"mine.js"}, p.names(dir))
+}
+
+// Ours with somebody's changes is neither written over nor taken away.
+func TestOursWasEdited(t *testing.T) {
+	p := newOwnPlace(t)
+	p.apply()
+	const text = "OURS 2\n// mine\n"
+	p.write(p.in.Path, text, 0o600)
+	require.Equal(t, Outdated, p.state())
+	for _, edit := range []func(profiles.Installation, bool) ([]Change, error){p.store.Apply, p.store.Remove} {
+		var flaw *Flaw
+		_, err := edit(p.in, false)
+		require.ErrorAs(t, err, &flaw)
+		require.Contains(t, flaw.Text, "changed since")
+		require.Equal(t, text, p.read(p.in.Path))
+	}
 }
 
 // A file that is not ours, or not any more, is nobody's to touch.

@@ -173,7 +173,7 @@ func applying(in profiles.Installation, w world) (plan, error) {
 
 func removing(in profiles.Installation, w world) (plan, error) {
 	if in.Whole != "" {
-		return removingWhole(in, w), nil
+		return removingWhole(in, w)
 	}
 	var p plan
 	if w.settings.text != nil {

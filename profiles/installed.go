@@ -21,6 +21,8 @@ type Installation struct {
 	// Whole is the text of a file of our own, into which nothing is merged;
 	// empty where there are hooks.
 	Whole string
+	// Mark is what such a file begins with, also when somebody edited it since.
+	Mark string
 	// Ours recognises by its shape, whatever version wrote it, a command of
 	// ours, or the text of a whole file.
 	Ours func(text string) bool

@@ -55,7 +55,7 @@ func installOpencode(project bool, h Host) (Installation, error) {
 		return Installation{}, errors.New("a path that is not UTF-8 cannot be written into a plugin")
 	}
 	body := string(bytes.Replace(opencodePlugin, []byte(`"EXE"`), encode(h.Exe), 1))
-	return Installation{Path: path, Shared: project, Whole: opencodeMark + fileDigest(body) + "\n" + body, Ours: oursWhole(opencodeMark)}, nil
+	return Installation{Path: path, Shared: project, Whole: opencodeMark + fileDigest(body) + "\n" + body, Mark: opencodeMark, Ours: oursWhole(opencodeMark)}, nil
 }
 
 func fileDigest(text string) string {
