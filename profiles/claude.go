@@ -94,7 +94,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 	dir := h.home("CLAUDE_CONFIG_DIR", ".claude")
 	if dir != "" {
 		l.Sources = append(l.Sources, Source{
-			Name: "registry", Decoder: "claude-registry", Whole: true,
+			Name: "registry", Decoder: "claude-registry", Form: Whole,
 			Path: filepath.Join(dir, "sessions", "{pid}.json"),
 		})
 	}

@@ -10,5 +10,5 @@ func generic() Profile {
 
 // Activity is the source of an activity file.
 func Activity(path string) Source {
-	return Source{Name: "file", Decoder: "file", Path: path, Stamp: true}
+	return Source{Name: "file", Decoder: "file", Path: path, Form: Stamp}
 }

@@ -69,9 +69,33 @@ type Source struct {
 	Name    string // the source's name in evidence: "transcript", "registry", "rollout"
 	Decoder string // by name, see telemetry.NewDecoder
 	Path    string // absolute; "{pid}" stands for the harness's process id; empty when a signal's Path tells it
-	Whole   bool   // rewritten whole at each change, not appended to
-	Stamp   bool   // an activity file: that it changes is a sign of life, and nothing of it is read
+	Form    Form   // how it grows, and what one record of it is
+	// Query asks for the records of a Rows source; see [Rows].
+	Query string
 }
+
+// A Form says how a source grows, and what one record of it is.
+type Form string
+
+const (
+	// Lines are appended; a record is a line.
+	Lines Form = ""
+	// Values are JSON values appended one behind another, over as many lines as
+	// they like; a record is one value.
+	Values Form = "values"
+	// Whole files are rewritten at each change; a record is all of one.
+	Whole Form = "whole"
+	// Stamp files are activity files: that one changes is a sign of life, and
+	// nothing of it is read.
+	Stamp Form = "stamp"
+	// Rows are those of a SQLite database that the harness writes. Query selects
+	// two columns: a number that never decreases from row to row, and the record,
+	// one JSON object. It takes one argument, the number of the last row that was
+	// told, 0 at first.
+	Rows Form = "rows"
+	// Events are those of a server that the harness runs (SSE); Path is its URL.
+	Events Form = "events"
+)
 
 // A Profile is what one adapter needs.
 type Profile struct {

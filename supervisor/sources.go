@@ -66,15 +66,28 @@ func (f *Files) Run(ctx context.Context, post func(kernel.Input)) error {
 // Launched begins with the files whose path is known, now that the process is.
 func (f *Files) Launched(pid int) {
 	for _, s := range f.Fixed {
-		f.watcher.Add(watchers.Spec{Source: s.Name, Whole: s.Whole, Stamp: s.Stamp, AtEnd: f.AtEnd || s.Stamp && !f.Since.IsZero(), Path: strings.ReplaceAll(s.Path, "{pid}", strconv.Itoa(pid))})
+		f.watcher.Add(watchers.Spec{Source: s.Name, Form: form(s.Form), AtEnd: f.AtEnd || s.Form == profiles.Stamp && !f.Since.IsZero(), Path: strings.ReplaceAll(s.Path, "{pid}", strconv.Itoa(pid))})
 	}
 }
 
 // Watch begins with a file that the harness named.
 func (f *Files) Watch(path string) {
 	if f.Named.Decoder != "" {
-		f.watcher.Add(watchers.Spec{Source: f.Named.Name, Whole: f.Named.Whole, Stamp: f.Named.Stamp, Path: path})
+		f.watcher.Add(watchers.Spec{Source: f.Named.Name, Form: form(f.Named.Form), Path: path})
 	}
+}
+
+// form is how the watcher calls a form of a file.
+func form(f profiles.Form) watchers.Form {
+	switch f {
+	case profiles.Values:
+		return watchers.Values
+	case profiles.Whole:
+		return watchers.Whole
+	case profiles.Stamp:
+		return watchers.Stamp
+	}
+	return watchers.Lines
 }
 
 func (f *Files) deliver(l watchers.Line) {
@@ -117,7 +130,7 @@ func (f *Files) decoderOf(source string) decoder {
 			f.Log.Error().Err(err).Str("source", source).Msg("no decoder")
 			return decoder{}
 		}
-		if s.Stamp { // its past was passed over, and its time may be that of another machine's clock
+		if s.Form == profiles.Stamp { // its past was passed over, and its time may be that of another machine's clock
 			return decoder{Decoder: d}
 		}
 		return decoder{d, f.Since}

@@ -94,7 +94,7 @@ var day = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 func TestFilesOfALaunch(t *testing.T) {
 	dir := t.TempDir()
 	r := read(t, Files{
-		Fixed: []profiles.Source{{Name: "registry", Decoder: "claude-registry", Path: filepath.Join(dir, "{pid}.json"), Whole: true}},
+		Fixed: []profiles.Source{{Name: "registry", Decoder: "claude-registry", Path: filepath.Join(dir, "{pid}.json"), Form: profiles.Whole}},
 		Named: profiles.Source{Name: "log", Decoder: "claude-registry"},
 	})
 	r.f.Launched(4242)
@@ -134,7 +134,7 @@ func TestActivityFiles(t *testing.T) {
 	old, path, aside, bell := filepath.Join(dir, "old"), filepath.Join(dir, "alive"), filepath.Join(dir, "aside"), filepath.Join(dir, "bell")
 	write(t, old, "from before")
 	r := read(t, Files{Since: time.Now(), Fixed: []profiles.Source{profiles.Activity(old), profiles.Activity(path),
-		{Name: "registry", Decoder: "claude-registry", Path: bell, Whole: true}}})
+		{Name: "registry", Decoder: "claude-registry", Path: bell, Form: profiles.Whole}}})
 	r.f.Launched(4242)
 	write(t, bell, entry("S1", "busy", time.Now().Add(time.Hour)))
 	r.until("registry S1 working") // the others were looked at before

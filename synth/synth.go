@@ -167,8 +167,8 @@ func (s *State) Now() (p Pressure, stale, ok bool) {
 
 // See folds one signal of the main chain.
 func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
-	if sig.Agent != "" {
-		return nil // a sub-agent has a context of its own
+	if sig.Agent != "" || sig.Side != "" {
+		return nil // a sub-agent and a side call have a context of their own
 	}
 	var out []Observation
 	if sig.Window > 0 {
@@ -195,7 +195,7 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 // that still waits for its second witness belongs before the next move of the
 // main chain.
 func (s *State) Before(sig telemetry.Signal) []Observation {
-	if s.pending == nil || sig.Agent != "" {
+	if s.pending == nil || sig.Agent != "" || sig.Side != "" {
 		return nil
 	}
 	switch sig.Kind {

@@ -46,6 +46,7 @@ func line(s Signal) string {
 	put("session", s.Session)
 	put("turn", s.Turn)
 	put("agent", s.Agent)
+	put("side", s.Side)
 	put("cause", s.Cause)
 	put("reason", s.Reason)
 	put("outcome", string(s.Outcome))
@@ -53,7 +54,12 @@ func line(s Signal) string {
 	if u := s.Usage; u != nil {
 		fmt.Fprintf(&b, " used=%d", u.Used)
 		put("call", u.ID)
+		put("request", u.Request)
+		number("input", u.Input)
+		number("cache_read", u.CacheRead)
+		number("cache_write", u.CacheWrite)
 		number("output", u.Output)
+		number("reasoning", u.Reasoning)
 		if u.Estimate {
 			b.WriteString(" estimate")
 		}
@@ -73,6 +79,11 @@ func line(s Signal) string {
 	number("window", s.Window)
 	put("by", s.WindowSource)
 	put("path", s.Path)
+	put("dir", s.Dir)
+	put("version", s.Version)
+	if !s.Until.IsZero() {
+		put("until", s.Until.Format("15:04:05.000"))
+	}
 	return b.String()
 }
 
@@ -166,7 +177,6 @@ func TestRecordedHookSequences(t *testing.T) {
 		{"claude-hook", "claude/transcripts/*.hooks.jsonl"},
 		{"codex-hook", "codex/hooks/sequence-*.jsonl"},
 		{"gemini-hook", "gemini/hooks/sequence-*.jsonl"},
-		{"opencode-hook", "opencode/hooks/sequence-*.jsonl"},
 		{"opencode-hook", "opencode/hooks/sequence-*.jsonl"},
 	} {
 		for _, file := range recordings(t, c.pattern) {

@@ -49,6 +49,9 @@ const (
 	// ToolStart, ToolEnd: a tool call is in flight. Tool.
 	ToolStart Kind = "tool_start"
 	ToolEnd   Kind = "tool_end"
+	// LimitWait: the harness waits by itself, because of a rate limit or a busy
+	// server, and will try again. Until when it says so. Error.
+	LimitWait Kind = "limit_wait"
 	// Fault: the harness reported an error that did not end the turn. Error.
 	Fault Kind = "fault"
 	// Gap: the harness's own sequence jumped over the numbers in Missing.
@@ -83,13 +86,14 @@ const (
 // A Signal is one harness-neutral thing that a source told us.
 type Signal struct {
 	Kind   Kind      `json:"kind"`
-	Source string    `json:"source"`           // "hook", "transcript", "rollout", "statusline", "registry", "terminal", "file"
+	Source string    `json:"source"`           // "hook", "transcript", "rollout", "statusline", "registry", "terminal", "file", "stream", "store", "otlp"
 	Detail string    `json:"detail,omitempty"` // what in the source told it: hook name, record id, ordinal
 	At     time.Time `json:"at,omitzero"`      // the record's own time; zero when it has none
 
 	Session string `json:"session,omitempty"` // the harness's session id
 	Turn    string `json:"turn,omitempty"`    // the harness's id of the turn
 	Agent   string `json:"agent,omitempty"`   // set for a sub-agent's signals, which are not the main chain's
+	Side    string `json:"side,omitempty"`    // set for a usage beside the main chain: what the call was for ("title", "compaction")
 	Cause   string `json:"cause,omitempty"`   // session_live: startup|resume|clear|compact|fork|unknown
 	Reason  string `json:"reason,omitempty"`  // session_gone: the harness's own word
 
@@ -106,17 +110,38 @@ type Signal struct {
 	WindowSource string `json:"window_source,omitempty"`
 	// Path is a file that the harness says belongs to this session (its transcript).
 	Path string `json:"path,omitempty"`
+	// Until is when a LimitWait ends, as the harness told it; zero when it did not.
+	Until time.Time `json:"until,omitzero"`
+	// Version is the harness's own, where a source tells it.
+	Version string `json:"version,omitempty"`
+	// Dir is the working folder that the harness says the session is in.
+	Dir string `json:"dir,omitempty"`
 	// Missing are the first and the last number that a sequence jumped over.
 	Missing *[2]uint64 `json:"missing,omitempty"`
 }
 
-// Usage is the context in use after one model call.
+// Usage is one model call: what it cost, and the context in use after it.
+//
+// The parts are exclusive, whatever the harness's own habit is (OpenAI counts
+// cached tokens within its input, Anthropic beside it): Input+CacheRead+CacheWrite
+// is what went to the model, and Output, with Reasoning in it, came back.
 type Usage struct {
-	ID   string `json:"id"`   // the model call's id: repeated records of one call share it
-	Used int64  `json:"used"` // tokens in the context
-	// Output counts the call's own output tokens; the largest of one id holds.
-	Output int64 `json:"output,omitempty"`
-	// Estimate marks a figure that the harness computed after a compaction.
+	// ID and Request name the call: repeated records of one (session, ID,
+	// Request) are one call. Both may be empty; then each record is a call.
+	ID      string `json:"id,omitempty"`
+	Request string `json:"request,omitempty"`
+	// Used is the number of tokens in the context after the call, as this
+	// harness reckons it; 0 when the source does not tell it.
+	Used int64 `json:"used,omitempty"`
+
+	Input      int64 `json:"input,omitempty"`
+	CacheRead  int64 `json:"cache_read,omitempty"`
+	CacheWrite int64 `json:"cache_write,omitempty"`
+	// Output counts the call's own output tokens; the largest of one call holds.
+	Output    int64 `json:"output,omitempty"`
+	Reasoning int64 `json:"reasoning,omitempty"`
+	// Estimate marks a figure that the harness computed after a compaction: no
+	// call was made, and nothing but Used is set.
 	Estimate bool `json:"estimate,omitempty"`
 }
 

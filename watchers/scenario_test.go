@@ -90,7 +90,7 @@ func (r *rig) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.w, r.cancel = w, cancel
 	r.done, r.rung, r.held = make(chan error, 1), make(chan struct{}, 16), make(chan struct{})
-	w.Add(Spec{Source: "bell", Path: r.bell, Whole: true})
+	w.Add(Spec{Source: "bell", Path: r.bell, Form: Whole})
 	go func() { r.done <- w.Run(ctx) }()
 	r.sync()
 }
@@ -281,7 +281,10 @@ func (r *rig) play(d *datadriven.TestData) string {
 		r.start()
 	case "watch":
 		n := name{d.CmdArgs[0].Key, filepath.Join(r.dir, d.CmdArgs[1].Key)}
-		s := Spec{Source: n.source, Path: n.path, Whole: d.HasArg("whole"), AtEnd: d.HasArg("at-end")}
+		s := Spec{Source: n.source, Path: n.path, AtEnd: d.HasArg("at-end")}
+		if d.HasArg("whole") {
+			s.Form = Whole
+		}
 		if d.HasArg("resume") {
 			pos, ok := r.cursor[n]
 			require.True(r.t, ok, "nothing was told of %s yet", n.path)

@@ -44,7 +44,7 @@ func TestStampedFiles(t *testing.T) {
 				require.NoError(t, os.Chtimes(aside, changed, changed))
 				require.NoError(t, os.Rename(aside, path))
 			}
-			r.w.Add(Spec{Source: "file", Path: path, Stamp: true})
+			r.w.Add(Spec{Source: "file", Path: path, Form: Stamp})
 			r.sync()
 			put("one", at("2026-01-02T03:04:05Z"))
 			expect(`"2026-01-02T03:04:05Z" @3`)
@@ -72,15 +72,15 @@ func TestStampsOfThePast(t *testing.T) {
 	require.NoError(t, os.Chtimes(path, long, long))
 
 	r.start()
-	r.w.Add(Spec{Source: "file", Path: path, Stamp: true})
-	r.w.Add(Spec{Source: "late", Path: path, Stamp: true, AtEnd: true})
+	r.w.Add(Spec{Source: "file", Path: path, Form: Stamp})
+	r.w.Add(Spec{Source: "late", Path: path, Form: Stamp, AtEnd: true})
 	r.sync()
 	r.stop()
 	require.Equal(t, []told{{name{"file", path}, `"2026-01-02T03:04:05Z" @1`}}, r.told)
 
 	from := r.cursor[name{"file", path}]
 	r.start()
-	r.w.Add(Spec{Source: "file", Path: path, Stamp: true, From: &from})
+	r.w.Add(Spec{Source: "file", Path: path, Form: Stamp, From: &from})
 	r.sync()
 	r.stop()
 	require.Len(t, r.told, 1, "told again, though nothing happened since the cursor")

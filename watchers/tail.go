@@ -105,9 +105,9 @@ func (w *Watcher) look(t *tail) bool {
 
 func (w *Watcher) visit(t *tail) (bool, error) {
 	switch {
-	case t.Stamp:
+	case t.Form == Stamp:
 		return false, w.readStamp(t)
-	case t.Whole:
+	case t.Form == Whole:
 		return false, w.readWhole(t)
 	}
 	if t.file != nil && t.current() {
@@ -368,7 +368,7 @@ func (w *Watcher) skip(t *tail) {
 		return
 	}
 	t.tooLong = true
-	if t.Whole {
+	if t.Form == Whole {
 		w.tell(t, LineTooLong, fmt.Errorf("the content is longer than %d bytes", w.cfg.MaxLine))
 		return
 	}

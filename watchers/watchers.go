@@ -74,11 +74,26 @@ type Position struct {
 type Spec struct {
 	Source string    // name for evidence; Source and Path together name the spec
 	Path   string    // absolute; the file and its folders may not exist yet
-	Whole  bool      // the file is rewritten at each change: tell its whole content when that changed
-	Stamp  bool      // read nothing of the file: tell that it was written or touched, and when
+	Form   Form      // how the file grows; Lines unless said
 	From   *Position // go on there if the file is still the same one, else from its start
 	AtEnd  bool      // without From: pass over the lines that are there already
 }
+
+// A Form says how a file grows, and what is told of it.
+type Form uint8
+
+const (
+	// Lines are appended, and each is told once.
+	Lines Form = iota
+	// Values are JSON values appended one behind another, over as many lines as
+	// they like; each is told once.
+	Values
+	// Whole files are rewritten at each change: all of one is told when that
+	// changed.
+	Whole
+	// Stamp files are not read: that one was written or touched is told, and when.
+	Stamp
+)
 
 // Line is one line, or the content of a Whole file, or of a Stamp file the time
 // of its change in RFC 3339.

@@ -158,7 +158,7 @@ func merge(a, b []moment) []moment {
 }
 
 func (o *observer) read(path string) ([]moment, error) {
-	if o.profile.Transcript.Stamp && !o.hooks {
+	if o.profile.Transcript.Form == profiles.Stamp && !o.hooks {
 		return o.touched(path)
 	}
 	f, err := os.Open(path)
