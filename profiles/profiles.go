@@ -104,6 +104,10 @@ type Profile struct {
 	HookDecoder string   // by name, see telemetry.DecodeHook; empty without hooks
 	// Transcript is the source that a signal's Path adds to the watched files.
 	Transcript Source
+	// Kinds are the other sources that an observer can be pointed at, by Name
+	// and without a Path (`observe --source NAME`). Those of hooks go without
+	// saying.
+	Kinds []Source
 	// Prepare turns the user's command line into a launch. It never fails on a
 	// command line that the harness itself would take.
 	Prepare func(argv []string, h Host) (Launch, error)
