@@ -120,3 +120,12 @@ func claudeError(word string) ErrorKind {
 	}
 	return ErrUnknown
 }
+
+// claudeFailure is claudeError where the status of the failed request is told
+// as well, which says more than "unknown".
+func claudeFailure(word string, status int64) ErrorKind {
+	if e := claudeError(word); e != ErrUnknown || status == 0 {
+		return e
+	}
+	return httpError(status)
+}

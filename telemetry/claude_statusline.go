@@ -17,7 +17,8 @@ func (d *claudeStatusline) Decode(record []byte) []Signal {
 
 func claudeStatuslineCall(stdin []byte) (HookCall, error) {
 	s := Signal{Source: "statusline", Detail: "Statusline"}
-	var total, window, current, output int64
+	var total, window int64
+	var current Usage
 	ok := members(stdin, func(key, val []byte) bool {
 		switch string(key) {
 		case "session_id":
@@ -39,8 +40,7 @@ func claudeStatuslineCall(stdin []byte) (HookCall, error) {
 				case "context_window_size":
 					window = count(val)
 				case "current_usage":
-					u := readClaudeUsage(val)
-					current, output = u.input, u.output
+					current = readClaudeUsage(val)
 				}
 				return true
 			})
@@ -60,9 +60,11 @@ func claudeStatuslineCall(stdin []byte) (HookCall, error) {
 	switch {
 	// Before the first answer the usage is null, and right after a compaction it
 	// is all zeros: neither says how full the context is.
-	case total > 0 && current > 0:
+	case total > 0 && current.Used > 0:
+		// It repeats the last call, at each of its lines and again later, and does
+		// not name it: a figure of the context, and no call to be counted.
 		s.Kind = UsageSeen
-		s.Usage = &Usage{Used: total, Output: output}
+		s.Usage = &Usage{Used: total}
 	case window > 0:
 		s.Kind = WindowSeen
 	default:
@@ -72,21 +74,24 @@ func claudeStatuslineCall(stdin []byte) (HookCall, error) {
 	return call, nil
 }
 
-// claudeUsage is what Claude Code tells of one model call.
-type claudeUsage struct{ input, output int64 }
-
-// readClaudeUsage adds up what was read by the model: cached or not, it all
-// stands in the context.
-func readClaudeUsage(val []byte) claudeUsage {
-	var u claudeUsage
+// readClaudeUsage reads what Claude Code tells of one model call. What the model
+// read, cached or not, all stands in the context; Claude Code itself reckons
+// the answer in only when the next call reads it.
+func readClaudeUsage(val []byte) Usage {
+	var u Usage
 	members(val, func(key, val []byte) bool {
 		switch string(key) {
-		case "input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens":
-			u.input += count(val)
+		case "input_tokens":
+			u.Input = count(val)
+		case "cache_read_input_tokens":
+			u.CacheRead = count(val)
+		case "cache_creation_input_tokens":
+			u.CacheWrite = count(val)
 		case "output_tokens":
-			u.output = count(val)
+			u.Output = count(val)
 		}
 		return true
 	})
+	u.Used = u.Input + u.CacheRead + u.CacheWrite
 	return u
 }

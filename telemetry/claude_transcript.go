@@ -16,10 +16,11 @@ type claudeTranscript struct {
 	turn string // promptId of the newest user record
 	open bool   // a user record came, and no end of its turn yet
 	held []Signal
-	// calls remembers the newest model calls, whose usage is repeated on every
-	// line of the call's answer.
-	calls [16]Usage
-	call  int
+	// calls are those whose usage was told: it is repeated on every line of a
+	// call's answer.
+	calls calls
+	// agent is the newest sub-agent heard, and agentTurn the turn it works for.
+	agent, agentTurn string
 }
 
 const maxHeld = 16
@@ -28,7 +29,8 @@ const maxHeld = 16
 type claudeRecord struct {
 	kind, subtype, message, compact, origin []byte
 	uuid, session, at, promptID, source     []byte
-	failure                                 []byte
+	failure, status, request                []byte
+	agent                                   string
 	sidechain, meta, summary, apiError      bool
 }
 
@@ -59,10 +61,14 @@ func (d *claudeTranscript) Decode(record []byte) []Signal {
 			r.source = val
 		case "error":
 			r.failure = val
+		case "apiErrorStatus":
+			r.status = val
+		case "requestId":
+			r.request = val
 		case "isSidechain":
-			r.sidechain = r.sidechain || isTrue(val)
+			r.sidechain = isTrue(val)
 		case "agentId":
-			r.sidechain = r.sidechain || name(val) != ""
+			r.agent = name(val)
 		case "isMeta":
 			r.meta = isTrue(val)
 		case "isCompactSummary":
@@ -84,8 +90,8 @@ func (d *claudeTranscript) Decode(record []byte) []Signal {
 		}
 		return nil
 	}
-	if r.sidechain {
-		return nil // a sub-agent's context, turn and tools are not the session's
+	if r.sidechain || r.agent != "" {
+		return d.subAgent(r)
 	}
 	switch string(r.kind) {
 	case `"user"`:
@@ -95,6 +101,39 @@ func (d *claudeTranscript) Decode(record []byte) []Signal {
 	default:
 		return d.system(r)
 	}
+}
+
+// subAgent reads a record of a sub-agent, which has a file of its own. Its
+// context, prompts and errors are not the session's; what its model calls cost
+// and which tools it has in flight is told as the sub-agent's.
+func (d *claudeTranscript) subAgent(r claudeRecord) []Signal {
+	agent := r.agent
+	if agent == "" {
+		agent = "sidechain" // a version that gives sub-agents no id
+	}
+	if agent != d.agent {
+		d.agent, d.agentTurn = agent, ""
+	}
+	var out []Signal
+	switch string(r.kind) {
+	case `"user"`:
+		if turn := name(r.promptID); turn != "" {
+			d.agentTurn = turn
+		}
+		for _, id := range claudeContent(r.message).ended {
+			s := r.signal(ToolEnd)
+			s.Tool = id
+			out = append(out, s)
+		}
+	case `"assistant"`:
+		if !r.apiError {
+			out = d.answer(r)
+		}
+	}
+	for i := range out {
+		out[i].Turn, out[i].Agent = d.agentTurn, agent
+	}
+	return out
 }
 
 // claudeHousekeeping says whether records of this type tell nothing about the
@@ -208,11 +247,21 @@ func (d *claudeTranscript) current() string {
 func (d *claudeTranscript) assistant(r claudeRecord) []Signal {
 	if r.apiError {
 		s := r.signal(TurnStop)
-		s.Outcome, s.Error = Failed, claudeError(word(r.failure))
+		s.Outcome, s.Error = Failed, claudeFailure(word(r.failure), count(r.status))
 		return d.end(s)
 	}
+	out := d.answer(r)
+	for i := range out {
+		out[i].Turn = d.current()
+	}
+	return out
+}
+
+// answer reads what a model answered: one of the lines of a call, each of
+// which repeats the call's usage.
+func (d *claudeTranscript) answer(r claudeRecord) []Signal {
 	var id, model string
-	var usage claudeUsage
+	var usage Usage
 	var started []string
 	ok := members(r.message, func(key, val []byte) bool {
 		switch string(key) {
@@ -235,38 +284,18 @@ func (d *claudeTranscript) assistant(r claudeRecord) []Signal {
 		return nil // written by Claude Code itself; its usage is all zeros
 	}
 	var out []Signal
-	if usage.input > 0 && d.news(id, usage.output) {
+	usage.ID, usage.Request = id, name(r.request)
+	if usage.Used > 0 && d.calls.news(name(r.session), id, usage.Request, usage.Output) {
 		s := r.signal(UsageSeen)
-		s.Turn, s.Model = d.current(), model
-		s.Usage = &Usage{ID: id, Used: usage.input, Output: usage.output}
+		s.Model, s.Usage = model, &usage
 		out = append(out, s)
 	}
 	for _, tool := range started {
 		s := r.signal(ToolStart)
-		s.Turn, s.Tool = d.current(), tool
+		s.Tool = tool
 		out = append(out, s)
 	}
 	return out
-}
-
-// news says whether this is the first usage of the call, or a larger one.
-func (d *claudeTranscript) news(id string, output int64) bool {
-	if id == "" {
-		return true
-	}
-	for i := range d.calls {
-		if d.calls[i].ID != id {
-			continue
-		}
-		if output <= d.calls[i].Output {
-			return false
-		}
-		d.calls[i].Output = output
-		return true
-	}
-	d.calls[d.call] = Usage{ID: id, Output: output}
-	d.call = (d.call + 1) % len(d.calls)
-	return true
 }
 
 func (d *claudeTranscript) system(r claudeRecord) []Signal {

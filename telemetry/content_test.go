@@ -25,7 +25,7 @@ var names = map[string]bool{
 	"session_id": true, "prompt_id": true, "turn_id": true, "thread_id": true, "transcript_path": true,
 	"hook_event_name": true, "source": true, "reason": true, "agent_id": true, "agent_type": true,
 	"notification_type": true, "tool_name": true, "status": true, "waitingFor": true,
-	"call_id": true, "response_id": true, "forked_from_id": true, "codex_error_info": true,
+	"call_id": true, "response_id": true, "requestId": true, "forked_from_id": true, "codex_error_info": true,
 	// Not read by a decoder, but ids all the same.
 	"root_turn_id": true, "window_id": true,
 }

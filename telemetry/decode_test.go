@@ -87,7 +87,7 @@ const (
 	answerA   = `{"message":{"id":"m1","model":"claude-x","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls"}}],"usage":{"input_tokens":1,"cache_read_input_tokens":10,"cache_creation_input_tokens":100,"output_tokens":5}},"type":"assistant","uuid":"a1","timestamp":"2026-11-21T08:00:01.000Z","sessionId":"s"}`
 	endA      = `{"type":"system","subtype":"turn_duration","uuid":"e1","timestamp":"2026-11-21T08:00:02.000Z","sessionId":"s"}`
 	promptA   = `prompt from=transcript detail=u1 at=08:00:00.000 session=s turn=A`
-	usageA    = `usage from=transcript detail=a1 at=08:00:01.000 session=s turn=A used=111 call=m1 output=5 model=claude-x`
+	usageA    = `usage from=transcript detail=a1 at=08:00:01.000 session=s turn=A used=111 call=m1 input=1 cache_read=10 cache_write=100 output=5 model=claude-x`
 	toolA     = `tool_start from=transcript detail=a1 at=08:00:01.000 session=s turn=A tool=t1`
 	turnEndA  = `turn_end from=transcript detail=e1 at=08:00:02.000 session=s turn=A`
 	escMarked = `{"type":"user","uuid":"i1","timestamp":"2026-11-21T08:00:02.000Z","sessionId":"s","promptId":"A","message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user for tool use]"}]}}`
@@ -116,7 +116,7 @@ func TestClaudeTranscriptStories(t *testing.T) {
 		{"a turn's end that was flushed above its prompt waits for it",
 			[]string{endA, typedA, answerA},
 			[]string{promptA, turnEndA,
-				`usage from=transcript detail=a1 at=08:00:01.000 session=s used=111 call=m1 output=5 model=claude-x`,
+				`usage from=transcript detail=a1 at=08:00:01.000 session=s used=111 call=m1 input=1 cache_read=10 cache_write=100 output=5 model=claude-x`,
 				`tool_start from=transcript detail=a1 at=08:00:01.000 session=s tool=t1`}},
 		{"the end of a turn that began before the first line belongs to no later prompt",
 			[]string{strings.Replace(endA, "08:00:02", "07:59:00", 1), typedA, endA},
@@ -147,8 +147,6 @@ func TestClaudeTranscriptStories(t *testing.T) {
 				strings.Replace(typedA, "do it", "<local-command-stdout>bye</local-command-stdout>", 1),
 				strings.Replace(typedA, "do it", "<bash-input>ls</bash-input>", 1),
 			}, []string{}},
-		{"a sub-agent's own records tell nothing",
-			[]string{strings.Replace(answerA, `"type":"assistant"`, `"type":"assistant","isSidechain":true`, 1)}, []string{}},
 		{"an id that is no id is dropped",
 			[]string{strings.NewReplacer(`"uuid":"u1"`, `"uuid":"`+strings.Repeat("u", 300)+`"`, `"sessionId":"s"`, `"sessionId":"a\nb"`).Replace(typedA)},
 			[]string{`prompt from=transcript at=08:00:00.000 turn=A`}},
@@ -331,7 +329,7 @@ func TestStatuslineComesThroughTheHookDoor(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, HookCall{Event: "Statusline", Session: "s", Turn: "p", Signals: []Signal{{
 		Kind: UsageSeen, Source: "statusline", Detail: "Statusline", Session: "s", Turn: "p",
-		Usage: &Usage{Used: 12010, Output: 20}, Model: "claude-opus-4-8[1m]", Window: 1_000_000, WindowSource: "statusline",
+		Usage: &Usage{Used: 12010}, Model: "claude-opus-4-8[1m]", Window: 1_000_000, WindowSource: "statusline",
 	}}}, call)
 }
 
