@@ -12,7 +12,7 @@ var layers = [][]string{
 	{"profiles"},
 	{"kernel"},
 	{"view", "evidence"},
-	{"dispatch", "vault", "watchers", "harness", "control", "hosts", "otlp", "internal/config", "internal/fakeharness"},
+	{"dispatch", "vault", "watchers", "watchers/sqlite", "watchers/sse", "harness", "control", "hosts", "otlp", "internal/config", "internal/fakeharness"},
 	{"supervisor"},
 	{"cmd/lifeloop-wrap", "cmd/lifeloop-hook"},
 }
@@ -54,6 +54,7 @@ var libraries = map[string][]string{
 	"github.com/spf13/pflag":   {"cmd/lifeloop-wrap"},
 	"golang.org/x/sys":         {"internal/durable", "internal/hook", "internal/fakeharness", "dispatch", "watchers", "harness", "control"},
 	"golang.org/x/term":        {"harness", "internal/fakeharness", "cmd/lifeloop-wrap"},
+	"modernc.org/sqlite":       {"watchers/sqlite"},
 }
 
 // forbidden names imports that the layers allow and the design does not: what
