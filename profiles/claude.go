@@ -14,7 +14,7 @@ func claude() Profile {
 		Adapter:     "claude",
 		Programs:    []string{"claude"},
 		HookDecoder: "claude-hook",
-		Transcript:  Source{Name: "transcript", Decoder: "claude-transcript"},
+		Transcript:  Source{Name: "transcript", Decoder: "claude-transcript", Unordered: true},
 		Prepare:     prepareClaude,
 		Install:     installClaude,
 		Answer: func(event, context string) []byte {

@@ -70,6 +70,9 @@ type Source struct {
 	Decoder string // by name, see telemetry.NewDecoder
 	Path    string // absolute; "{pid}" stands for the harness's process id; empty when a signal's Path tells it
 	Form    Form   // how it grows, and what one record of it is
+	// Unordered says that what is written together may stand in any order, and
+	// that the records' times tell the right one.
+	Unordered bool
 	// Query asks for the records of a Rows source; see [Rows].
 	Query string
 }
@@ -96,6 +99,23 @@ const (
 	// Events are those of a server that the harness runs (SSE); Path is its URL.
 	Events Form = "events"
 )
+
+// HookCalls is the kind of a file of recorded hook calls, one a line:
+// {"t":unix seconds,"stdin":{…}}.
+const HookCalls = "hooks"
+
+// Observable are all kinds of sources that an observer can be pointed at, the
+// usual one first.
+func (p Profile) Observable() []Source {
+	var out []Source
+	if p.Transcript.Decoder != "" {
+		out = append(out, p.Transcript)
+	}
+	if p.HookDecoder != "" {
+		out = append(out, Source{Name: HookCalls, Decoder: p.HookDecoder})
+	}
+	return append(out, p.Kinds...)
+}
 
 // A Profile is what one adapter needs.
 type Profile struct {

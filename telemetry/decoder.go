@@ -37,7 +37,11 @@ func hookDecoders() []named[func(event string, stdin []byte) (HookCall, error)] 
 }
 
 // NewDecoder returns a new decoder of the named format, with nothing remembered.
+// The name of a hook's decoder gives one of recorded calls of such hooks.
 func NewDecoder(name string) (Decoder, error) {
+	if decode, err := find(hookDecoders(), name); err == nil {
+		return &hookCalls{decode: decode}, nil
+	}
 	create, err := find(decoders(), name)
 	if err != nil {
 		return nil, err

@@ -8,11 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -22,8 +23,6 @@ import (
 	"lifeloop/manifests"
 	"lifeloop/profiles"
 	"lifeloop/supervisor"
-	"lifeloop/synth"
-	"lifeloop/telemetry"
 	"lifeloop/view"
 )
 
@@ -47,26 +46,15 @@ the same lines.`,
 			if once && follow {
 				return usage("--once and --follow exclude each other")
 			}
-			profile, ok := profiles.For(adapter)
-			manifest, known := manifests.Get(adapter)
-			if !ok || !known {
-				return usage("--adapter %q: no such adapter", adapter).withHint("lifeloop-wrap manifest list names them")
+			o, err := newObserver(adapter, source, paths)
+			if err != nil {
+				return err
 			}
-			o := observer{profile: profile, out: bufio.NewWriter(cmd.OutOrStdout()), hooks: source == "hooks"}
-			switch {
-			case source != "" && source != "hooks" && source != "transcript":
-				return usage("--source %s: want transcript or hooks", source)
-			case o.hooks && profile.HookDecoder == "":
-				return usage("--source hooks: adapter %s has no hooks that are understood", adapter)
-			case !o.hooks && profile.Transcript.Decoder == "":
-				return no(lifeloop.CapabilityUnsupported, "adapter %s writes no file that is understood yet", adapter)
-			}
-			o.k = kernel.New(kernel.Config{Session: uuid.NewString(), Manifest: manifest, Observing: true,
-				Synth: synth.Config{}, NewID: o.newID(once)})
+			o.out = cmd.OutOrStdout()
 			if once {
-				return o.once(paths)
+				return o.once()
 			}
-			return o.follow(paths, fromStart)
+			return o.follow(fromStart)
 		},
 	}
 	fl := cmd.Flags()
@@ -80,205 +68,118 @@ the same lines.`,
 
 // An observer folds the records of one session and prints what they tell.
 type observer struct {
-	profile profiles.Profile
-	k       *kernel.Kernel
-	out     *bufio.Writer
-	hooks   bool
-	clock   time.Time // of the newest record, when the clock is the records' own
+	profile  profiles.Profile
+	manifest lifeloop.Manifest
+	sources  []profiles.Source
+	out      io.Writer
 }
 
-// newID numbers the ids of a repeatable run, so that the same files give the
-// same lines.
-func (o *observer) newID(repeatable bool) func(string) string {
-	if !repeatable {
-		return func(prefix string) string { return prefix + uuid.NewString() }
+func newObserver(adapter, kind string, paths []string) (*observer, error) {
+	profile, ok := profiles.For(adapter)
+	manifest, known := manifests.Get(adapter)
+	if !ok || !known {
+		return nil, usage("--adapter %q: no such adapter", adapter).withHint("lifeloop-wrap manifest list names them")
 	}
-	n := 0
-	return func(prefix string) string {
-		n++
-		return fmt.Sprintf("%s%06d", prefix, n)
-	}
-}
-
-// once reads the files one after another, in the order in which their records
-// happened.
-func (o *observer) once(paths []string) error {
-	var all []moment
-	for _, p := range paths {
-		ms, err := o.read(p)
-		if err != nil {
-			return err
-		}
-		all = merge(all, ms)
-	}
-	if len(all) > 0 {
-		o.clock = all[0].at
-	}
-	if err := o.step(kernel.Start{}); err != nil {
-		return err
-	}
-	for _, m := range all {
-		if m.at.After(o.clock) {
-			// What silence settles was settled before this record.
-			for at, ok := o.k.Deadline(); ok && at.Before(m.at); at, ok = o.k.Deadline() {
-				o.clock = at
-				if err := o.step(kernel.Wake{}); err != nil {
-					return err
-				}
-			}
-			o.clock = m.at
-		}
-		if err := o.step(kernel.SignalsSeen{Signals: m.signals}); err != nil {
-			return err
-		}
-	}
-	if err := o.step(kernel.SourcesDrained{}); err != nil {
-		return err
-	}
-	return o.out.Flush()
-}
-
-// A moment is what one record told, and when it happened.
-type moment struct {
-	at      time.Time
-	signals []telemetry.Signal
-}
-
-// merge keeps each file's own order and lets times decide between files.
-func merge(a, b []moment) []moment {
-	out := make([]moment, 0, len(a)+len(b))
-	for len(a) > 0 && len(b) > 0 {
-		if b[0].at.Before(a[0].at) {
-			out, b = append(out, b[0]), b[1:]
-		} else {
-			out, a = append(out, a[0]), a[1:]
-		}
-	}
-	return append(append(out, a...), b...)
-}
-
-func (o *observer) read(path string) ([]moment, error) {
-	if o.profile.Transcript.Form == profiles.Stamp && !o.hooks {
-		return o.touched(path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, no(lifeloop.AdapterUnavailable, "observe: %v", err)
-	}
-	defer f.Close()
-	decode, err := o.decoder()
-	if err != nil {
-		return nil, err
-	}
-	var out []moment
-	var at time.Time
-	lines := bufio.NewReaderSize(f, 1<<16)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return out, nil // a half line at the end is not a record yet
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", path, err)
-		}
-		signals := decode(line[:len(line)-1])
-		if len(signals) == 0 {
-			continue
-		}
-		if t := signals[0].At; !t.IsZero() && t.After(at) {
-			at = t
-		}
-		out = append(out, moment{at, signals})
-	}
-}
-
-// touched is the last change of an activity file, all that its folder keeps.
-func (o *observer) touched(path string) ([]moment, error) {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", path)
-	}
-	if err != nil {
-		return nil, no(lifeloop.AdapterUnavailable, "observe: %v", err)
-	}
-	decode, err := o.decoder()
-	if err != nil {
-		return nil, err
-	}
-	at := info.ModTime().UTC()
-	return []moment{{at, decode([]byte(at.Format(time.RFC3339Nano)))}}, nil
-}
-
-// decoder turns a line of a PATH into signals.
-func (o *observer) decoder() (func([]byte) []telemetry.Signal, error) {
-	if !o.hooks {
-		d, err := telemetry.NewDecoder(o.profile.Transcript.Decoder)
+	o := &observer{profile: profile, manifest: manifest}
+	for _, path := range paths {
+		s, err := o.source(kind, path)
 		if err != nil {
 			return nil, err
 		}
-		return d.Decode, nil
+		o.sources = append(o.sources, s)
 	}
-	return func(line []byte) []telemetry.Signal {
-		var call struct {
-			T     float64         `json:"t"`
-			Stdin json.RawMessage `json:"stdin"`
-		}
-		var name struct {
-			Event string `json:"hook_event_name"`
-		}
-		if json.Unmarshal(line, &call) != nil || json.Unmarshal(call.Stdin, &name) != nil {
-			return nil
-		}
-		decoded, err := telemetry.DecodeHook(o.profile.HookDecoder, name.Event, call.Stdin)
-		if err != nil {
-			return nil
-		}
-		at := time.UnixMilli(int64(call.T * 1000)).UTC()
-		for i := range decoded.Signals {
-			decoded.Signals[i].At = at
-		}
-		return decoded.Signals
-	}, nil
+	return o, nil
 }
 
-// follow watches the files until it is told to end.
-func (o *observer) follow(paths []string, fromStart bool) error {
-	if o.hooks {
-		return usage("--source hooks can only be read with --once")
+// source says how a PATH is read: as the kind that KIND=PATH or --source names,
+// else as what it looks like.
+func (o *observer) source(kind, path string) (profiles.Source, error) {
+	kinds := o.profile.Observable()
+	if len(kinds) == 0 {
+		return profiles.Source{}, no(lifeloop.CapabilityUnsupported, "adapter %s writes no file that is understood yet", o.profile.Adapter)
 	}
-	var fixed []profiles.Source
-	for _, p := range paths {
-		abs, err := filepath.Abs(p)
-		if err != nil {
-			return err
+	if name, rest, found := strings.Cut(path, "="); found && kind == "" && !strings.Contains(name, "/") {
+		kind, path = name, rest
+	}
+	if kind == "" {
+		kind = kinds[0].Name
+		if o.profile.HookDecoder != "" && holdsHookCalls(path) {
+			kind = profiles.HookCalls
 		}
-		s := o.profile.Transcript
-		s.Path = abs
-		fixed = append(fixed, s)
 	}
-	files, err := supervisor.NewFiles(supervisor.Files{Fixed: fixed, Named: o.profile.Transcript, AtEnd: !fromStart})
+	var names []string
+	for _, s := range kinds {
+		names = append(names, s.Name)
+		if s.Name != kind && !(kind == "transcript" && s.Name == o.profile.Transcript.Name) {
+			continue
+		}
+		s.Path = path
+		if s.Form == profiles.Events {
+			return s, nil
+		}
+		var err error
+		s.Path, err = filepath.Abs(path)
+		return s, err
+	}
+	return profiles.Source{}, usage("--source %s: adapter %s has no such source", kind, o.profile.Adapter).
+		withHint("it has %s", strings.Join(names, ", "))
+}
+
+// holdsHookCalls says whether a file begins with a recorded call of a hook.
+func holdsHookCalls(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false // whoever reads it will say so
+	}
+	defer f.Close()
+	line, _ := bufio.NewReaderSize(f, 1<<20).ReadSlice('\n')
+	var call struct {
+		Stdin struct {
+			Event string `json:"hook_event_name"`
+		} `json:"stdin"`
+	}
+	return json.Unmarshal(line, &call) == nil && call.Stdin.Event != ""
+}
+
+// kernel is that of an observer. A repeatable one numbers its ids, so that the
+// same files give the same lines.
+func (o *observer) kernel(repeatable bool) *kernel.Kernel {
+	newID := func(prefix string) string { return prefix + uuid.NewString() }
+	if repeatable {
+		n := 0
+		newID = func(prefix string) string {
+			n++
+			return fmt.Sprintf("%s%06d", prefix, n)
+		}
+	}
+	return kernel.New(kernel.Config{Session: uuid.NewString(), Manifest: o.manifest, Observing: true, NewID: newID})
+}
+
+// once tells what the sources hold.
+func (o *observer) once() error {
+	out := bufio.NewWriter(o.out)
+	err := supervisor.Once(o.kernel(true), o.sources, func(e kernel.Entry) error { return printEvent(out, e) })
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, supervisor.ErrNotReadable) {
+		err = no(lifeloop.AdapterUnavailable, "observe: %v", err)
+	}
+	return errors.Join(err, out.Flush())
+}
+
+// follow tells what comes, until it is told to end.
+func (o *observer) follow(fromStart bool) error {
+	files, err := supervisor.NewFiles(supervisor.Files{Fixed: o.sources, Named: o.profile.Transcript, AtEnd: !fromStart})
 	if err != nil {
 		return err
 	}
 	files.Launched(0)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	return supervisor.Observe(o.k, files, signals, func(e kernel.Entry) error {
-		if r, ok := view.Event(e.Fact); ok {
-			return printJSON(os.Stdout, r)
-		}
-		return nil
-	})
+	return supervisor.Observe(o.kernel(false), files, signals, func(e kernel.Entry) error { return printEvent(o.out, e) })
 }
 
-// step feeds one input and prints the events that it told.
-func (o *observer) step(in kernel.Input) error {
-	for _, f := range o.k.Step(o.clock, in).Facts {
-		if r, ok := view.Event(f); ok {
-			if err := printJSON(o.out, r); err != nil {
-				return err
-			}
-		}
+func printEvent(w io.Writer, e kernel.Entry) error {
+	if r, ok := view.Event(e.Fact); ok {
+		return printJSON(w, r)
 	}
 	return nil
 }

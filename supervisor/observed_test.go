@@ -1,0 +1,147 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/manifests"
+	"lifeloop/profiles"
+	"lifeloop/view"
+)
+
+var update = flag.Bool("update", false, "write the golden event lists anew; read the diff against what the harness really did")
+
+// recordings names those of one session, told as one truth, each by
+// its kind and its place under telemetry/testdata. A "*" is each file there.
+var recordings = []struct {
+	adapter string
+	name    string // of the golden file; with a "*", that of each recording
+	sources []string
+}{
+	{"claude", "transcript/*", []string{"transcript=claude/transcripts/*.jsonl"}},
+	{"claude", "hooks/*", []string{"hooks=claude/transcripts/*.hooks.jsonl"}},
+	{"codex", "rollout/*", []string{"rollout=codex/rollouts/*.jsonl"}},
+	{"codex", "hooks/*", []string{"hooks=codex/hooks/sequence-*.jsonl"}},
+	{"gemini", "hooks/*", []string{"hooks=gemini/hooks/sequence-*.jsonl"}},
+	{"opencode", "hooks/*", []string{"hooks=opencode/hooks/sequence-*.jsonl"}},
+
+	// Two sources of one session: each turn is one frame.
+	{"claude", "merged/simple_turn", []string{"transcript=claude/transcripts/simple_turn.jsonl", "hooks=claude/transcripts/simple_turn.hooks.jsonl"}},
+	{"claude", "merged/tool_turn", []string{"transcript=claude/transcripts/tool_turn.jsonl", "hooks=claude/transcripts/tool_turn.hooks.jsonl"}},
+	{"claude", "merged/auto_compact", []string{"transcript=claude/transcripts/auto_compact.jsonl", "hooks=claude/transcripts/auto_compact.hooks.jsonl"}},
+	{"claude", "merged/manual_compact", []string{"transcript=claude/transcripts/manual_compact.jsonl", "hooks=claude/transcripts/manual_compact.hooks.jsonl"}},
+	{"claude", "merged/api_errors", []string{"transcript=claude/transcripts/api_errors.jsonl", "hooks=claude/transcripts/api_errors.hooks.jsonl"}},
+	{"claude", "merged/clear", []string{"transcript=claude/transcripts/clear-1-before.jsonl", "transcript=claude/transcripts/clear-2-after.jsonl", "hooks=claude/transcripts/clear.hooks.jsonl"}},
+}
+
+// TestObservedRecordings tells the lifecycle events of every recording, as
+// `observe --once` does. The golden lists were read line by line.
+func TestObservedRecordings(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range recordings {
+		kind, pattern, _ := strings.Cut(c.sources[0], "=")
+		if !strings.Contains(pattern, "*") {
+			golden(t, seen, c.adapter, c.name, c.sources)
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join("..", "telemetry", "testdata", pattern))
+		require.NoError(t, err)
+		require.NotEmpty(t, files, pattern)
+		for _, file := range files {
+			if kind != profiles.HookCalls && strings.HasSuffix(file, ".hooks.jsonl") {
+				continue
+			}
+			base := filepath.Base(file)
+			golden(t, seen, c.adapter, strings.Replace(c.name, "*", base, 1), []string{kind + "=" + strings.TrimPrefix(file, "../telemetry/testdata/")})
+		}
+	}
+	require.NoError(t, filepath.WalkDir(filepath.Join("testdata", "observed"), func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && !seen[path] {
+			t.Errorf("%s is the list of no recording", path)
+		}
+		return err
+	}))
+}
+
+func golden(t *testing.T, seen map[string]bool, adapter, name string, sources []string) {
+	file := filepath.Join("testdata", "observed", adapter, name+".txt")
+	require.False(t, seen[file], "two recordings have the name %s", file)
+	seen[file] = true
+	t.Run(adapter+"/"+name, func(t *testing.T) {
+		got := observe(t, adapter, sources)
+		if *update {
+			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+		}
+		want, err := os.ReadFile(file)
+		require.NoError(t, err)
+		if got != string(want) {
+			t.Errorf("events differ from %s\ngot:\n%swant:\n%s", file, got, want)
+		}
+		require.Equal(t, got, observe(t, adapter, sources), "the same files tell the same")
+	})
+}
+
+// observe tells the events of sources, one a line.
+func observe(t *testing.T, adapter string, kinds []string) string {
+	profile, ok := profiles.For(adapter)
+	require.True(t, ok)
+	manifest, ok := manifests.Get(adapter)
+	require.True(t, ok)
+	var sources []profiles.Source
+	for _, k := range kinds {
+		kind, path, _ := strings.Cut(k, "=")
+		found := false
+		for _, s := range profile.Observable() {
+			if s.Name == kind {
+				s.Path, found = filepath.Join("..", "telemetry", "testdata", path), true
+				abs, err := filepath.Abs(s.Path)
+				require.NoError(t, err)
+				s.Path = abs
+				sources = append(sources, s)
+			}
+		}
+		require.True(t, found, "adapter %s has no source %s", adapter, kind)
+	}
+	n := 0
+	k := kernel.New(kernel.Config{Session: "observed", Manifest: manifest, Observing: true, NewID: func(prefix string) string {
+		n++
+		return fmt.Sprintf("%s%d", prefix, n)
+	}})
+	var b strings.Builder
+	require.NoError(t, Once(k, sources, func(e kernel.Entry) error {
+		b.WriteString(eventLine(t, e))
+		return nil
+	}))
+	return b.String()
+}
+
+func eventLine(t *testing.T, e kernel.Entry) string {
+	r, ok := view.Event(e.Fact)
+	if !ok {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", e.At.UTC().Format("15:04:05.000"), r.Event)
+	if r.HarnessSessionID != nil {
+		fmt.Fprintf(&b, " session=%s", *r.HarnessSessionID)
+	}
+	if r.FrameContext != nil {
+		fmt.Fprintf(&b, " frame=%s", r.FrameContext.FrameID)
+	}
+	data, err := json.Marshal(r.Data)
+	require.NoError(t, err)
+	fmt.Fprintf(&b, " %s", data)
+	for _, ev := range r.Evidence {
+		fmt.Fprintf(&b, " | %s: %s", ev.Source, ev.Detail)
+	}
+	return b.String() + "\n"
+}

@@ -1,0 +1,215 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"lifeloop/kernel"
+	"lifeloop/profiles"
+	"lifeloop/telemetry"
+)
+
+// Once folds what sources of one session hold already, each from its start to
+// its end, and ends. The clock is the records' own time: within a source their
+// order is its own, unless it has none, between sources their times decide, so
+// the same files tell the same facts. It returns the first error of reading or of told.
+func Once(k *kernel.Kernel, sources []profiles.Source, told func(kernel.Entry) error) error {
+	o := once{k: k, told: told}
+	var heads []*head
+	for _, s := range sources {
+		h := &head{unordered: s.Unordered}
+		h.next, h.stop = iter.Pull2(recorded(s))
+		defer h.stop()
+		if err := h.advance(); err != nil {
+			return err
+		}
+		heads = append(heads, h)
+	}
+	first := true
+	for {
+		h := earliest(heads)
+		if h == nil {
+			break
+		}
+		if first {
+			o.clock, first = h.at, false
+			if err := o.step(kernel.Start{}); err != nil {
+				return err
+			}
+		}
+		if err := o.until(h.at); err != nil {
+			return err
+		}
+		if err := o.step(h.in); err != nil {
+			return err
+		}
+		if err := h.advance(); err != nil {
+			return err
+		}
+	}
+	if first {
+		if err := o.step(kernel.Start{}); err != nil {
+			return err
+		}
+	}
+	return o.step(kernel.SourcesDrained{})
+}
+
+// A once is the clock and the ears of Once.
+type once struct {
+	k     *kernel.Kernel
+	told  func(kernel.Entry) error
+	clock time.Time
+	seq   uint64
+}
+
+func (o *once) step(in kernel.Input) error {
+	for _, f := range o.k.Step(o.clock, in).Facts {
+		o.seq++
+		if err := o.told(kernel.Entry{Seq: o.seq, At: o.clock, Fact: f}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// until lets time go on to at: what silence settles was settled before.
+func (o *once) until(at time.Time) error {
+	if !at.After(o.clock) {
+		return nil
+	}
+	for due, ok := o.k.Deadline(); ok && due.Before(at); due, ok = o.k.Deadline() {
+		o.clock = due
+		if err := o.step(kernel.Wake{}); err != nil {
+			return err
+		}
+	}
+	o.clock = at
+	return nil
+}
+
+// A head is the next input of one source, and when it happened: not before
+// those in front of it.
+type head struct {
+	next func() (kernel.Input, error, bool)
+	stop func()
+	in   kernel.Input // nil at the end
+	at   time.Time
+
+	// Of an unordered source the next few signals are looked at, and the
+	// earliest is the next.
+	unordered bool
+	ahead     []telemetry.Signal
+	ended     bool
+}
+
+// lookahead is more than a harness writes at once.
+const lookahead = 256
+
+func (h *head) advance() error {
+	h.in = nil
+	for h.unordered && !h.ended && len(h.ahead) < lookahead {
+		seen, err := h.read()
+		if err != nil {
+			return err
+		}
+		h.ahead = append(h.ahead, seen.Signals...)
+	}
+	if !h.unordered {
+		seen, err := h.read()
+		if err != nil || h.ended {
+			return err
+		}
+		h.tell(seen)
+		return nil
+	}
+	if len(h.ahead) == 0 {
+		return nil
+	}
+	first := 0
+	for i, s := range h.ahead {
+		if !s.At.IsZero() && s.At.Before(h.ahead[first].At) {
+			first = i
+		}
+	}
+	h.tell(kernel.SignalsSeen{Signals: []telemetry.Signal{h.ahead[first]}})
+	h.ahead = slices.Delete(h.ahead, first, first+1)
+	return nil
+}
+
+func (h *head) tell(in kernel.SignalsSeen) {
+	h.in = in
+	if t := in.Signals[0].At; t.After(h.at) {
+		h.at = t
+	}
+}
+
+// read returns what the next record told. Trouble of a file is not waited for
+// here: what it holds now is all there is.
+func (h *head) read() (kernel.SignalsSeen, error) {
+	for {
+		in, err, ok := h.next()
+		if err != nil || !ok {
+			h.ended = true
+			return kernel.SignalsSeen{}, err
+		}
+		if seen, is := in.(kernel.SignalsSeen); is {
+			return seen, nil
+		}
+	}
+}
+
+func earliest(heads []*head) *head {
+	var best *head
+	for _, h := range heads {
+		if h.in != nil && (best == nil || h.at.Before(best.at)) {
+			best = h
+		}
+	}
+	return best
+}
+
+// recorded yields what a source tells from its start to its present end.
+func recorded(s profiles.Source) iter.Seq2[kernel.Input, error] {
+	return func(yield func(kernel.Input, error) bool) {
+		files, err := NewFiles(Files{Fixed: []profiles.Source{s}})
+		if err == nil {
+			err = readable(s.Path)
+		}
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		files.Launched(0)
+		now, cancel := context.WithCancel(context.Background())
+		cancel() // what is there, and nothing that comes
+		more := true
+		err = files.Run(now, func(in kernel.Input) { more = more && yield(in, nil) })
+		if err != nil && more {
+			yield(nil, err)
+		}
+	}
+}
+
+// ErrNotReadable is told of a path that means something else than a file.
+var ErrNotReadable = errors.New("not a regular file")
+
+// readable says why a file cannot be read, before anything is told.
+func readable(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is %w", path, ErrNotReadable)
+	}
+	return err
+}
