@@ -403,6 +403,7 @@ type harnessSession struct {
 	Ending   bool
 	Reason   string // as session.ending told it
 	Ended    bool
+	Asked    bool // a prompt was told in it
 	Receipts int64
 }
 
@@ -555,6 +556,7 @@ func (h *hard) observe(f Observed) {
 			fr.Parent = *p
 		}
 		h.Frames = append(h.Frames, fr)
+		hs.Asked = hs.Asked || !fr.Client
 	case lifeloop.FrameOpened:
 		h.frame(r.FrameContext.FrameID).Opened = true
 	case lifeloop.FrameEnding:

@@ -141,7 +141,9 @@ func (s *step) prompt(sig telemetry.Signal, h *hook) {
 	if id == "" || s.hard.Past[id] || s.hard.frame(id).ID != "" { // a client has, or had, a frame of that name
 		id = s.cfg.NewID("frm_")
 	}
-	s.soft.openedAt = s.now
+	if s.soft.openedAt, s.soft.askedAt = s.now, sig.At; sig.At.IsZero() {
+		s.soft.askedAt = s.now
+	}
 	if s.soft.activity == "working" {
 		s.soft.worked = id // the harness said so before its hook told of the prompt
 	}

@@ -80,7 +80,7 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 		return // the end was told
 	}
 	if s.hard.Scope == 0 {
-		if !s.cfg.Observing || sig.Agent != "" || sig.Kind == telemetry.SessionGone {
+		if !s.cfg.Observing || sig.Agent != "" || sig.Side != "" || sig.Kind == telemetry.SessionGone {
 			return
 		}
 		// An observer meets a session in its middle: the first record of it is
@@ -131,6 +131,9 @@ func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 		s.open(sig.Session, sig.Cause, by(sig))
 	case hs.ID == "" && sig.Session != "":
 		s.bind(sig.Session, sig.Source+": "+sig.Detail)
+	case s.cleared(sig):
+		s.over(endBy(sig.Cause), by(sig))
+		s.open(sig.Session, sig.Cause, by(sig))
 	case sig.Session == "" || hs.ID == sig.Session:
 	case !hs.Started:
 		s.bind(sig.Session, sig.Source+" tells another id than the launch gave: "+sig.Detail)
@@ -141,8 +144,22 @@ func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 	s.started(sig.Cause, by(sig), h)
 }
 
-// wasOver says whether a harness session of this id has ended.
+// cleared says that the current session begins from nothing and keeps its id.
+// Several sources may tell of it, one of them late: a session in which nothing
+// was asked yet has nothing to clear, and what was cleared before the newest
+// prompt was told by another source.
+func (s *step) cleared(sig telemetry.Signal) bool {
+	hs := s.current()
+	return sig.Cause == "clear" && sig.Session != "" && sig.Session == hs.ID && hs.Started && hs.Asked &&
+		(sig.At.IsZero() || sig.At.After(s.soft.askedAt))
+}
+
+// wasOver says whether a harness session of this id has ended and was not
+// begun anew under it.
 func (s *step) wasOver(id string) bool {
+	if hs := s.current(); hs.ID == id && !hs.Ended {
+		return false
+	}
 	for _, hs := range s.hard.Sessions {
 		if id != "" && hs.ID == id && hs.Ended {
 			return true

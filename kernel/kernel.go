@@ -264,6 +264,7 @@ type soft struct {
 	signAt    map[string]time.Time // when the last ActivitySeen of a source was recorded
 	sourceAt  map[string]time.Time
 	openedAt  time.Time           // when the newest frame was opened
+	askedAt   time.Time           // when its prompt was made, by the clock of what told it
 	worked    string              // the frame that the harness was seen to work in
 	idleSince time.Time           // it said idle in that frame without having stopped
 	idleBy    telemetry.Signal    // what said so

@@ -26,7 +26,7 @@ import (
 //
 //	run hooks id=S1 clients=(notes,audit) [requires=notes:frame.opening=required] [manifest=pre_session:unavailable]
 //	hook SessionStart slot=pre_session wait=4s live=S1 cause=startup | prompt=p1 | stop=p1 …   (signals as below)
-//	signal transcript in=ID live=… prompt=… working idle needs alive stop=TURN end=TURN outcome=… error=… usage=N id=… window=N:src compacting compacted=half:trigger:before:after gone=ID reason=…
+//	signal transcript in=ID live=… prompt=… working idle needs alive stop=TURN end=TURN outcome=… error=… usage=N id=… window=N:src compacting compacted=half:trigger:before:after gone=ID reason=… ago=1s side=WHAT
 //	answer CALL [status=observed] [payload=placement:kind:body[:required]] [fail=timeout]
 //	written HOOK | gone HOOK
 //	wait 2s · exit code=0 signal=9 leftover=1 · drained · abort 15 · stopped 19 · continued · launched · launch-failed 127 · output 100
@@ -278,6 +278,12 @@ func (w *world) signals(d *datadriven.TestData, source string, args []datadriven
 			last().WindowSource = src
 		case "agent":
 			last().Agent = val
+		case "side":
+			last().Side = val
+		case "ago": // what it tells happened so long before
+			d, err := time.ParseDuration(val)
+			require.NoError(w.t, err)
+			last().At = w.now.Add(-d)
 		case "gap":
 			from, to, _ := strings.Cut(val, "-")
 			m := &[2]uint64{}
