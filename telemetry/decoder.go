@@ -23,6 +23,11 @@ func decoders() []named[func() Decoder] {
 		{"codex-osc", func() Decoder { return new(codexOSC) }},
 		{"codex-rollout", func() Decoder { return new(codexRollout) }},
 		{"file", func() Decoder { return new(touched) }},
+		{"openclaw-agent", func() Decoder { return new(openclawAgent) }},
+		{"openclaw-node", func() Decoder { return new(openclawNode) }},
+		{"openclaw-plugin", func() Decoder { return new(openclawPlugin) }},
+		{"openclaw-run", func() Decoder { return new(openclawRun) }},
+		{"openclaw-transcript", func() Decoder { return new(openclawTranscript) }},
 	}
 }
 
