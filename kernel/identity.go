@@ -125,7 +125,7 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 	hs := s.current()
 	switch {
-	case h == nil && s.wasOver(sig.Session):
+	case sig.Source != "hook" && s.wasOver(sig.Session):
 		return // a file of a session that is over was read to its end late
 	case hs.Ended:
 		s.open(sig.Session, sig.Cause, by(sig))

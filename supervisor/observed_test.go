@@ -40,6 +40,13 @@ var recordings = []struct {
 	{"claude", "merged/manual_compact", []string{"transcript=claude/transcripts/manual_compact.jsonl", "hooks=claude/transcripts/manual_compact.hooks.jsonl"}},
 	{"claude", "merged/api_errors", []string{"transcript=claude/transcripts/api_errors.jsonl", "hooks=claude/transcripts/api_errors.hooks.jsonl"}},
 	{"claude", "merged/clear", []string{"transcript=claude/transcripts/clear-1-before.jsonl", "transcript=claude/transcripts/clear-2-after.jsonl", "hooks=claude/transcripts/clear.hooks.jsonl"}},
+	{"codex", "merged/approval", []string{"rollout=codex/rollouts/approval.tui.jsonl", "hooks=codex/hooks/sequence-tui-approval.jsonl"}},
+	{"codex", "merged/auto_compact_on_resume", []string{"rollout=codex/rollouts/auto-compact-preturn-on-resume.exec.jsonl", "hooks=codex/hooks/sequence-exec-autocompact-resume-midturn.jsonl"}},
+	{"codex", "merged/compact_new_clear", []string{"rollout=codex/rollouts/manual-compact.tui.jsonl", "rollout=codex/rollouts/unused-thread-from-new.tui.jsonl",
+		"rollout=codex/rollouts/after-clear.tui.jsonl", "hooks=codex/hooks/sequence-tui-tool-compact-new-clear-quit.jsonl"}},
+	{"codex", "merged/review", []string{"rollout=codex/rollouts/review.exec.jsonl", "rollout=codex/rollouts/review-thread.exec.jsonl", "hooks=codex/hooks/sequence-exec-review.jsonl"}},
+	{"codex", "merged/subagent", []string{"rollout=codex/rollouts/subagent-parent.exec.jsonl", "rollout=codex/rollouts/subagent-child.exec.jsonl", "hooks=codex/hooks/sequence-exec-subagent.jsonl"}},
+	{"codex", "merged/resumed_then_forked", []string{"rollout=codex/rollouts/resumed.exec.jsonl", "rollout=codex/rollouts/forked.exec.jsonl"}},
 }
 
 // TestObservedRecordings tells the lifecycle events of every recording, as

@@ -145,8 +145,11 @@ func (h *head) advance() error {
 
 func (h *head) tell(in kernel.SignalsSeen) {
 	h.in = in
-	if t := in.Signals[0].At; t.After(h.at) {
-		h.at = t
+	// A record may also tell what an earlier one had kept back.
+	for _, s := range in.Signals {
+		if s.At.After(h.at) {
+			h.at = s.At
+		}
 	}
 }
 

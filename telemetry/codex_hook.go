@@ -34,7 +34,11 @@ func codexHook(event string, stdin []byte) (HookCall, error) {
 		return call, nil
 	}
 	if in.agent != "" {
-		call.tell(sign(Alive, in.agentType))
+		s := sign(Alive, in.agentType)
+		if event == "SubagentStart" { // at its stop the path is its parent's again
+			s.Path = in.path
+		}
+		call.tell(s)
 		return call, nil
 	}
 

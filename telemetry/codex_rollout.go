@@ -1,27 +1,43 @@
 package telemetry
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 )
 
-// codexRollout decodes one line of a Codex rollout.
+// codexRollout decodes one line of a Codex rollout: the file of one thread.
 //
 // A compaction is a model call like any other until the `compacted` record
 // follows its usage, and its usage is no measure of the session's context. A
 // usage is told at once when the model is known to have answered or called a
 // tool; else it is kept back until the next record says what it was.
+//
+// A sub-agent's thread has a rollout of its own. Its signals carry the id of
+// its root session, and its own as the agent's. A review is a thread of that
+// kind too, but it is the person's turn that it runs: what it tells of the turn
+// is told of the main chain.
 type codexRollout struct {
 	tally
 	session  string
-	turn     string // of the newest task_started
-	prompted string // the turn whose prompt was told
+	agent    string    // this thread's id when it is a sub-agent's
+	review   bool      // the sub-agent runs the main chain's turn
+	named    bool      // the file's session_meta was read
+	ours     bool      // and its thread began in this file
+	copied   time.Time // when the history of another thread was copied into it
+	turn     string    // of the newest task_started
+	root     string    // the turn of the main chain that it serves
+	prompted string    // the turn whose prompt was told
 	model    string
 	window   int64
 	answered bool // since the last usage the model answered or called a tool
 	kept     *Signal
 	used     int64 // the newest usage told or kept, 0 when there is none
 	rewrote  bool  // compacted; the next token_count is Codex's own estimate
+
+	records bool       // each call is told by a record of its own
+	total   codexTotal // where it is not: the calls are the steps of the total
+	limits  codexLimits
 
 	next  uint64 // the ordinal that must follow; Codex numbers without a hole
 	begun bool   // next is known
@@ -67,6 +83,10 @@ func (d *codexRollout) sequence(r codexRecord) []Signal {
 		d.begun = false // nothing can be said about the next one
 		return nil
 	}
+	if string(r.kind) == `"session_meta"` {
+		d.begun, d.next = true, r.n+1 // a file's first line
+		return nil
+	}
 	missing := [2]uint64{d.next, r.n - 1}
 	jumped := d.begun && r.n > d.next
 	d.begun, d.next = true, max(d.next, r.n+1)
@@ -93,7 +113,7 @@ func (d *codexRollout) record(r codexRecord) []Signal {
 		return append(d.release(), d.item(r)...)
 	case `"turn_context"`:
 		d.readModel(r.payload)
-	case `"world_state"`:
+	case `"world_state"`, `"inter_agent_communication"`:
 	default:
 		d.miss(word(r.kind))
 	}
@@ -102,7 +122,16 @@ func (d *codexRollout) record(r codexRecord) []Signal {
 
 // signal starts a signal told by the record.
 func (d *codexRollout) signal(r codexRecord, kind Kind) Signal {
-	return Signal{Kind: kind, Source: "rollout", Detail: r.ordinal, At: r.at, Session: d.session, Turn: d.turn}
+	return Signal{Kind: kind, Source: "rollout", Detail: r.ordinal, At: r.at, Session: d.session, Turn: d.turn, Agent: d.agent}
+}
+
+// ofTurn starts a signal about the turn itself.
+func (d *codexRollout) ofTurn(r codexRecord, kind Kind) Signal {
+	s := d.signal(r, kind)
+	if d.review {
+		s.Agent = ""
+	}
+	return s
 }
 
 // release tells the usage that was kept back: it was no compaction's.
@@ -126,21 +155,61 @@ func (d *codexRollout) readModel(settings []byte) {
 	})
 }
 
+// meta reads the first line of a file. A second one in the same file is one of
+// two things: the file was replaced under our eyes, or (in versions that did
+// not number their records) the history of another thread was copied into it.
 func (d *codexRollout) meta(r codexRecord) []Signal {
-	from := "startup"
+	var id, session, parent, dir, version string
+	var forked, agent, review bool
+	var created time.Time
 	members(r.payload, func(key, val []byte) bool {
 		switch string(key) {
 		case "id":
-			d.session = name(val)
+			id = name(val)
+		case "session_id":
+			session = name(val)
+		case "parent_thread_id":
+			parent = name(val)
+		case "timestamp":
+			created = stamp(val)
 		case "forked_from_id":
-			if name(val) != "" {
-				from = "fork"
-			}
+			forked = name(val) != ""
+		case "cwd":
+			dir = path(val)
+		case "cli_version":
+			version = word(val)
+		case "thread_source":
+			agent = agent || string(val) == `"subagent"`
+		case "source":
+			members(val, func(key, val []byte) bool {
+				if string(key) == "subagent" {
+					agent, review = true, string(val) == `"review"`
+				}
+				return true
+			})
 		}
 		return true
 	})
+	if d.named && r.ordinal == "" && id != d.session {
+		d.copied, d.ours = r.at, false
+		return nil
+	}
+	*d = codexRollout{tally: d.tally, named: true, ours: !forked, next: d.next, begun: d.begun}
+	if forked && r.ordinal == "" {
+		d.copied = r.at
+	}
+	d.session = id
+	if root := cmp.Or(session, parent); agent && root != "" && root != id {
+		d.session, d.agent, d.review = root, id, review
+	}
 	s := d.signal(r, SessionLive)
-	s.Cause = from
+	s.Cause, s.Dir, s.Version = "startup", dir, version
+	if !created.IsZero() && created.Before(r.at) {
+		s.At = created // the file comes with the first turn, or when the harness ends
+	}
+	if forked {
+		s.Cause = "fork"
+	}
 	return []Signal{s}
 }
 
@@ -152,11 +221,15 @@ func (d *codexRollout) item(r codexRecord) []Signal {
 		switch string(key) {
 		case "type":
 			switch string(val) {
-			case `"function_call"`, `"custom_tool_call"`, `"local_shell_call"`:
+			case `"function_call"`, `"custom_tool_call"`, `"local_shell_call"`, `"tool_search_call"`:
 				kind, d.answered = ToolStart, true
-			case `"function_call_output"`, `"custom_tool_call_output"`:
+			case `"function_call_output"`, `"custom_tool_call_output"`, `"tool_search_output"`:
 				kind = ToolEnd
+			case `"message"`, `"agent_message"`, `"reasoning"`, `"web_search_call"`, `"image_generation_call"`,
+				`"compaction"`, `"compaction_summary"`, `"context_compaction"`, `"additional_tools"`, `"ghost_snapshot"`:
+				return false
 			default:
+				d.miss("response_item/" + word(val))
 				return false
 			}
 		case "call_id":
@@ -172,33 +245,55 @@ func (d *codexRollout) item(r codexRecord) []Signal {
 	return []Signal{s}
 }
 
+// usage reads the record of one call of the model. A provider may give the
+// same id to two calls of one thread, so the turn is part of the call's name.
 func (d *codexRollout) usage(r codexRecord) []Signal {
-	var id string
-	var used, output int64
+	var id, thread, session string
+	var t codexTokens
 	members(r.payload, func(key, val []byte) bool {
 		switch string(key) {
 		case "thread_id":
-			if thread := name(val); thread != "" {
-				d.session = thread
-			}
+			thread = name(val)
+		case "session_id":
+			session = name(val)
 		case "turn_id":
 			d.turn = name(val)
 		case "response_id":
 			id = name(val)
 		case "usage":
-			used, output = codexTokens(val)
+			t = readCodexTokens(val)
 		}
 		return true
 	})
-	answered := d.answered
-	d.answered, d.rewrote = false, false
-	if used == 0 {
+	d.learn(thread, session)
+	d.records = true
+	if !t.call() {
+		d.answered, d.rewrote = false, false
 		return nil
 	}
-	d.used = used
+	u := t.usage()
+	u.ID, u.Request = cmp.Or(id, r.ordinal), d.turn
+	return d.called(r, u)
+}
+
+// learn takes the thread's identity from a record of a file that is read from
+// its middle.
+func (d *codexRollout) learn(thread, session string) {
+	if d.named || thread == "" {
+		return
+	}
+	d.session, d.agent = thread, ""
+	if session != "" && session != thread {
+		d.session, d.agent = session, thread
+	}
+}
+
+// called tells a call, or keeps it back until it is known what it was for.
+func (d *codexRollout) called(r codexRecord, u *Usage) []Signal {
+	answered := d.answered
+	d.answered, d.rewrote, d.used = false, false, u.Used
 	s := d.signal(r, UsageSeen)
-	s.Model = d.model
-	s.Usage = &Usage{ID: id, Used: used, Output: output}
+	s.Model, s.Usage = d.model, u
 	s.Window, s.WindowSource = d.reported()
 	if !answered {
 		d.kept = &s
@@ -214,18 +309,35 @@ func (d *codexRollout) reported() (int64, string) {
 	return d.window, "reported"
 }
 
+// compacted tells a compaction and the call that made it. Within the turn of a
+// prompt it was Codex that wanted it; before the prompt of a turn nothing says
+// whether it was.
 func (d *codexRollout) compacted(r codexRecord) []Signal {
-	d.kept, d.used, d.rewrote = nil, 0, true
+	var by string
+	members(r.payload, func(key, val []byte) bool {
+		if string(key) == "compaction_response_id" {
+			by = name(val)
+		}
+		return true
+	})
+	if d.kept != nil && (by == "" || by == d.kept.Usage.ID) {
+		d.kept.Side = "compaction"
+	}
+	out := d.release()
+	d.used, d.rewrote, d.answered = 0, true, false
 	s := d.signal(r, Compacted)
 	s.Compaction = &Compaction{Half: "record", Trigger: "unknown"}
-	return []Signal{s}
+	if d.turn != "" && d.turn == d.prompted {
+		s.Compaction.Trigger = "auto"
+	}
+	return append(out, s)
 }
 
 // codexEvent is what is read of an event_msg's payload.
 type codexEvent struct {
-	kind, info, item, failure, settings []byte
-	turn, thread                        string
-	window                              int64
+	kind, info, item, failure, settings, limits []byte
+	turn, root, thread                          string
+	window                                      int64
 }
 
 func (d *codexRollout) event(r codexRecord) []Signal {
@@ -242,53 +354,89 @@ func (d *codexRollout) event(r codexRecord) []Signal {
 			e.failure = val
 		case "turn_id":
 			e.turn = name(val)
+		case "root_turn_id":
+			e.root = name(val)
 		case "thread_id":
 			e.thread = name(val)
 		case "thread_settings":
 			e.settings = val
+		case "rate_limits":
+			e.limits = val
 		case "model_context_window":
 			e.window = count(val)
 		}
 		return true
 	})
 	if string(e.kind) == `"token_count"` {
-		return d.tokenCount(r, e.info)
+		return append(d.tokenCount(r, e.info), d.limited(r, e.limits)...)
 	}
 	out := d.release()
-	// A rollout that is read from its middle names its thread here first.
-	if e.thread != "" {
-		d.session = e.thread
-	}
 	switch string(e.kind) {
-	case `"task_started"`:
-		d.turn, d.answered = e.turn, false
+	case `"task_started"`, `"turn_started"`:
+		d.turn, d.root, d.answered = e.turn, e.root, false
 		if e.window > 0 {
 			d.window = e.window
 		}
-		s := d.signal(r, Working)
-		s.Window, s.WindowSource = d.reported()
+		s := d.ofTurn(r, Working)
+		if s.Agent == d.agent { // a review's window is not the main chain's
+			s.Window, s.WindowSource = d.reported()
+		}
 		return append(out, s)
 	case `"item_completed"`:
 		return append(out, d.completed(r, e)...)
-	case `"task_complete"`:
-		s := d.signal(r, TurnEnd)
-		s.Turn, s.Outcome = e.turn, Completed
+	case `"user_message"`: // as versions before items wrote it
+		return append(out, d.prompt(r, d.turn)...)
+	case `"agent_message"`:
+		d.answered = true
+		return out
+	case `"task_complete"`, `"turn_complete"`:
+		s := d.ended(r, e, Completed)
 		if len(e.failure) > 0 && !isNull(e.failure) {
 			s.Outcome, s.Error = Failed, codexError(e.failure)
+			if s.Error == ErrQuota || s.Error == ErrRateLimit {
+				s.Until = d.limits.until
+			}
 		}
-		d.turn = ""
 		return append(out, s)
 	case `"turn_aborted"`:
-		s := d.signal(r, TurnEnd)
-		s.Turn, s.Outcome = e.turn, Interrupted
-		d.turn = ""
-		return append(out, s)
+		return append(out, d.ended(r, e, Interrupted))
 	case `"thread_settings_applied"`:
+		// A rollout that is read from its middle names its thread here first.
+		if d.session == "" {
+			d.session = e.thread
+		}
 		d.readModel(e.settings)
 		return out
 	}
-	d.miss("event_msg/" + word(e.kind))
+	if !codexQuiet(string(e.kind)) {
+		d.miss("event_msg/" + word(e.kind))
+	}
 	return out
+}
+
+// codexQuiet are events that say nothing about what is told here, or repeat
+// what another record says: those of versions before items, and later ones.
+func codexQuiet(kind string) bool {
+	switch kind {
+	case `"agent_reasoning"`, `"agent_reasoning_raw_content"`, `"context_compacted"`, `"patch_apply_end"`,
+		`"mcp_tool_call_end"`, `"web_search_end"`, `"image_generation_end"`, `"exec_command_end"`, `"view_image_tool_call"`,
+		`"entered_review_mode"`, `"exited_review_mode"`, `"thread_rolled_back"`, `"thread_goal_updated"`,
+		`"thread_name_updated"`, `"sub_agent_activity"`, `"error"`, `"warning"`:
+		return true
+	}
+	return false
+}
+
+// ended starts the end of a turn. A review ends in its main thread under the
+// id of the turn that it serves; it was told under its own.
+func (d *codexRollout) ended(r codexRecord, e codexEvent, o Outcome) Signal {
+	s := d.ofTurn(r, TurnEnd)
+	s.Turn, s.Outcome = e.turn, o
+	if e.turn == d.root && d.turn != "" {
+		s.Turn = d.turn
+	}
+	d.turn, d.root = "", ""
+	return s
 }
 
 // completed reads an item_completed event. A turn with a user's message is a
@@ -306,122 +454,99 @@ func (d *codexRollout) completed(r codexRecord, e codexEvent) []Signal {
 	case `"AgentMessage"`:
 		d.answered = true
 	case `"UserMessage"`:
-		if e.turn == d.prompted {
-			return nil // text typed into the running turn
+		if d.session == "" {
+			d.session = e.thread
 		}
-		d.prompted = e.turn
-		s := d.signal(r, Prompt)
-		s.Turn = e.turn
-		return []Signal{s}
+		return d.prompt(r, e.turn)
+	case `"HookPrompt"`, `"Plan"`, `"Reasoning"`, `"CommandExecution"`, `"FileChange"`, `"McpToolCall"`, `"DynamicToolCall"`,
+		`"CollabAgentToolCall"`, `"SubAgentActivity"`, `"WebSearch"`, `"ImageView"`, `"ImageGeneration"`, `"Sleep"`,
+		`"FunctionCallOutput"`, `"EnteredReviewMode"`, `"ExitedReviewMode"`, `"ContextCompaction"`:
+	default:
+		d.miss("item/" + word(kind))
 	}
 	return nil
 }
 
-// tokenCount reads the state of the context. It mostly repeats what the usage
-// record before it told; it is news when it differs, or after a compaction.
+// prompt tells a person's prompt, once a turn: more text is typed into the
+// running turn. What a sub-agent is asked is no person's prompt.
+func (d *codexRollout) prompt(r codexRecord, turn string) []Signal {
+	s := d.ofTurn(r, Prompt)
+	if s.Agent != "" || turn != "" && turn == d.prompted {
+		return nil
+	}
+	d.prompted, s.Turn = turn, turn
+	return []Signal{s}
+}
+
+// tokenCount reads the state of the context. Where each call has a record of
+// its own it mostly repeats what that told; it is news when it differs, or
+// after a compaction. Where there are none, the steps of its total are the calls.
 func (d *codexRollout) tokenCount(r codexRecord, info []byte) []Signal {
-	var used, output, window int64
+	var last, total codexTokens
+	var window int64
 	members(info, func(key, val []byte) bool {
 		switch string(key) {
+		case "total_token_usage":
+			total = readCodexTokens(val)
 		case "last_token_usage":
-			used, output = codexTokens(val)
+			last = readCodexTokens(val)
 		case "model_context_window":
 			window = count(val)
 		}
 		return true
 	})
-	if used == 0 {
+	if last.total == 0 && total.total == 0 {
 		return nil // null: no news
 	}
 	sameWindow := window == 0 || window == d.window
 	if window > 0 {
 		d.window = window
 	}
-	if used == d.used && d.kept != nil {
+	added := d.total.step(total, last, d.ours)
+	if !d.records && added.call() && !d.copying(r) {
+		u := added.usage()
+		u.ID, u.Request, u.Used = total.key(), stampKey(r.at), last.total
+		return append(d.release(), d.called(r, u)...)
+	}
+	switch {
+	case last.total == 0:
+		return nil
+	case last.total == d.used && d.kept != nil:
 		d.kept.Window, d.kept.WindowSource = d.reported()
 		return nil // it stays kept back: `compacted` may still follow
-	}
-	if used == d.used && sameWindow {
+	case last.total == d.used && sameWindow:
 		return nil
 	}
 	out := d.release()
-	d.used = used
+	d.used = last.total
 	s := d.signal(r, UsageSeen)
 	s.Model = d.model
-	s.Usage = &Usage{Used: used, Output: output, Estimate: d.rewrote}
+	s.Usage = &Usage{Used: last.total, Estimate: d.rewrote}
 	s.Window, s.WindowSource = d.reported()
 	d.rewrote = false
 	return append(out, s)
 }
 
-func codexTokens(val []byte) (total, output int64) {
-	members(val, func(key, val []byte) bool {
-		switch string(key) {
-		case "total_tokens":
-			total = count(val)
-		case "output_tokens":
-			output = count(val)
-		}
-		return true
-	})
-	return total, output
+// copying says that a record was copied from another thread: a copy is made at
+// once, and a call of the model takes its time.
+func (d *codexRollout) copying(r codexRecord) bool {
+	return !d.copied.IsZero() && r.at.Sub(d.copied) < time.Second
 }
 
-// codexError reads `codex_error_info` of a failed turn: a word, or a word with
-// the HTTP status that the last attempt got.
-func codexError(failure []byte) ErrorKind {
-	var info []byte
-	members(failure, func(key, val []byte) bool {
-		if string(key) == "codex_error_info" {
-			info = val
-		}
-		return true
-	})
-	cause, status := word(info), int64(0)
-	members(info, func(key, val []byte) bool {
-		cause = string(key)
-		members(val, func(key, val []byte) bool {
-			if string(key) == "http_status_code" {
-				status = count(val)
-			}
-			return true
-		})
-		return false
-	})
-	switch cause {
-	case "context_window_exceeded":
-		return ErrContextFull
-	case "usage_limit_exceeded":
-		return ErrQuota
-	case "internal_server_error", "server_overloaded":
-		return ErrServer
-	case "unauthorized":
-		return ErrAuth
-	case "bad_request":
-		return ErrInvalidRequest
-	case "http_connection_failed", "response_stream_connection_failed",
-		"response_stream_disconnected", "response_too_many_failed_attempts":
-		return httpError(status)
+// stampKey is the part of a call's name that only its time tells.
+func stampKey(at time.Time) string {
+	if at.IsZero() {
+		return ""
 	}
-	return ErrUnknown
+	return at.Format(time.RFC3339Nano)
 }
 
-// httpError is the cause that the status of a failed request tells; without a
-// status no answer came at all.
-func httpError(status int64) ErrorKind {
-	switch {
-	case status == 0:
-		return ErrNetwork
-	case status == 429:
-		return ErrRateLimit
-	case status == 401, status == 403:
-		return ErrAuth
-	case status == 402:
-		return ErrQuota
-	case status >= 500:
-		return ErrServer
-	case status >= 400:
-		return ErrInvalidRequest
+// limited tells that a rate limit is reached. Codex does not wait for its end.
+func (d *codexRollout) limited(r codexRecord, limits []byte) []Signal {
+	if !d.limits.see(limits, r.at) {
+		return nil
 	}
-	return ErrUnknown
+	s := d.signal(r, Fault)
+	s.Error, s.Until = ErrQuota, d.limits.until
+	return []Signal{s}
 }

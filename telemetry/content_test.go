@@ -26,6 +26,8 @@ var names = map[string]bool{
 	"hook_event_name": true, "source": true, "reason": true, "agent_id": true, "agent_type": true,
 	"notification_type": true, "tool_name": true, "status": true, "waitingFor": true,
 	"call_id": true, "response_id": true, "requestId": true, "forked_from_id": true, "codex_error_info": true,
+	"parent_thread_id": true, "thread_source": true, "subagent": true, "cli_version": true, "cwd": true,
+	"compaction_response_id": true, "rate_limit_reached_type": true,
 	// Not read by a decoder, but ids all the same.
 	"root_turn_id": true, "window_id": true,
 }
@@ -131,7 +133,7 @@ func checkSignal(t *testing.T, s Signal) {
 	t.Helper()
 	switch s.Kind {
 	case SessionLive, SessionGone, Prompt, Working, Idle, NeedsInput, TurnStop, TurnEnd, UsageSeen,
-		WindowSeen, Compacting, Compacted, ToolStart, ToolEnd, Fault, Alive:
+		WindowSeen, Compacting, Compacted, ToolStart, ToolEnd, LimitWait, Fault, Gap, Alive:
 	default:
 		t.Fatalf("unknown kind: %s", line(s))
 	}
@@ -141,10 +143,10 @@ func checkSignal(t *testing.T, s Signal) {
 	if (s.Kind == UsageSeen) != (s.Usage != nil) || (s.Kind == Compacted) != (s.Compaction != nil) {
 		t.Fatalf("kind and content differ: %s", line(s))
 	}
-	if s.Usage != nil && s.Usage.Used <= 0 || s.Window < 0 || (s.Window > 0) != (s.WindowSource != "") {
+	if s.Usage != nil && s.Usage.Used < 0 || s.Window < 0 || (s.Window > 0) != (s.WindowSource != "") {
 		t.Fatalf("numbers: %s", line(s))
 	}
-	for _, v := range []string{s.Detail, s.Session, s.Turn, s.Agent, s.Cause, s.Reason, s.Tool, s.Model, s.WindowSource} {
+	for _, v := range []string{s.Detail, s.Session, s.Turn, s.Agent, s.Cause, s.Reason, s.Tool, s.Model, s.WindowSource, s.Agent, s.Side, s.Version} {
 		if len(v) > 400 || !utf8.ValidString(v) || strings.ContainsAny(v, "\n\x1b\x00") {
 			t.Fatalf("%q is no name: %s", v, line(s))
 		}

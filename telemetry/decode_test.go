@@ -189,23 +189,24 @@ func TestCodexRolloutStories(t *testing.T) {
 		{"usage after an answer is told at once and not repeated", []string{
 			codex(1, "event_msg", answered), codex(2, "token_usage_record", usage), codex(3, "event_msg", counted),
 		}, []string{
-			from(2, `usage session=S turn=T used=100 call=R output=10`),
-			from(3, `usage session=S turn=T used=100 output=10 window=1000 by=reported`), // the window is news
+			from(2, `usage session=S turn=T used=100 call=R request=T input=90 output=10`),
+			from(3, `usage session=S turn=T used=100 window=1000 by=reported`), // the window is news, and no call
 		}},
 		{"a usage without an answer waits until the next record shows that it was no compaction", []string{
 			codex(1, "event_msg", started), codex(2, "token_usage_record", usage), codex(3, "event_msg", counted),
 			codex(4, "response_item", `{"type":"function_call_output","call_id":"c","output":"x"}`),
 		}, []string{
 			from(1, `working turn=T window=1000 by=reported`),
-			from(2, `usage session=S turn=T used=100 call=R output=10 window=1000 by=reported`),
+			from(2, `usage session=S turn=T used=100 call=R request=T input=90 output=10 window=1000 by=reported`),
 			from(4, `tool_end session=S turn=T tool=c`),
 		}},
-		{"a compaction's own usage is no sample; the estimate after it is", []string{
+		{"a compaction's own usage is beside the main chain; the estimate after it is of it", []string{
 			codex(1, "event_msg", started), codex(2, "token_usage_record", usage), codex(3, "event_msg", counted),
 			codex(4, "compacted", `{"message":"summary","compaction_response_id":"R"}`), codex(5, "event_msg", estimate),
 			codex(6, "event_msg", estimate),
 		}, []string{
 			from(1, `working turn=T window=1000 by=reported`),
+			from(2, `usage session=S turn=T side=compaction used=100 call=R request=T input=90 output=10 window=1000 by=reported`),
 			from(4, `compacted session=S turn=T half=record trigger=unknown`),
 			from(5, `usage session=S turn=T used=40 estimate window=1000 by=reported`),
 		}},

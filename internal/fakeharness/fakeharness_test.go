@@ -194,7 +194,7 @@ func TestCodexDemo(t *testing.T) {
 		"prompt", "usage 60000", "usage 60000",
 		"prompt", "usage 120000", "usage 120000",
 		"prompt", "usage 160000",
-		"compacted unknown", "usage 9000~",
+		"usage 160000 compaction", "compacted unknown", "usage 9000~",
 		"prompt", "usage 12000",
 	}, slices.DeleteFunc(decoded(t, "codex-rollout", glob(t, filepath.Join(p.home, ".codex/sessions/*/*/*/*.jsonl"))), func(s string) bool {
 		return strings.HasPrefix(s, "tool") || strings.HasPrefix(s, "turn") || s == "working"
@@ -239,7 +239,7 @@ func decoded(t *testing.T, decoder, path string) []string {
 		for _, s := range d.Decode([]byte(line)) {
 			text := string(s.Kind)
 			if s.Usage != nil {
-				text = fmt.Sprintf("usage %d", s.Usage.Used)
+				text = strings.TrimSpace(fmt.Sprintf("usage %d %s", s.Usage.Used, s.Side))
 				if s.Usage.Estimate {
 					text += "~"
 				}
