@@ -2,7 +2,9 @@ package watchers
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,12 +21,51 @@ import (
 func TestLawEachLineOnce(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
-			rapid.Check(t, func(rt *rapid.T) { eachLineOnce(t, rt, mode.polling) })
+			rapid.Check(t, func(rt *rapid.T) { eachOnce(t, rt, mode.polling, Lines, drawLine) })
 		})
 	}
 }
 
-func eachLineOnce(t *testing.T, rt *rapid.T, polling bool) {
+// The same holds for values, over however many lines they are written and
+// whatever white space lies between them.
+func TestLawEachValueOnce(t *testing.T) {
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) { eachOnce(t, rt, mode.polling, Values, drawValue) })
+		})
+	}
+}
+
+// drawLine draws a line, and what stands in the file for it.
+func drawLine(rt *rapid.T) (told, written string) {
+	line := rapid.StringMatching(`[ -~é]{0,60}`).Draw(rt, "line")
+	if rapid.IntRange(0, 19).Draw(rt, "long") == 0 {
+		line = strings.Repeat(line+"x", 4000)
+	}
+	return line, line + "\n"
+}
+
+// drawValue does the same for a value.
+func drawValue(rt *rapid.T) (told, written string) {
+	s := rapid.StringMatching(`[ -~é\n"\\{}\[\]]{0,20}`).Draw(rt, "text")
+	if rapid.IntRange(0, 19).Draw(rt, "long") == 0 {
+		s = strings.Repeat(s+"x", 6000)
+	}
+	value := any(map[string]any{"a": s, "b": []any{1.5, nil, true, map[string]any{}, []any{}, s}, s: map[string]any{"c": s}})
+	if rapid.IntRange(0, 4).Draw(rt, "list") == 0 {
+		value = []any{value, value}
+	}
+	var text []byte
+	if rapid.Bool().Draw(rt, "indented") {
+		text, _ = json.MarshalIndent(value, "", "  ") // what was just built can be written
+	} else {
+		text, _ = json.Marshal(value)
+	}
+	return string(text), string(text) + rapid.SampledFrom([]string{"", "\n", "\r\n", "\n\n", " "}).Draw(rt, "between")
+}
+
+// eachOnce draws what a writer appends, as it is told and as it is written.
+func eachOnce(t *testing.T, rt *rapid.T, polling bool, form Form, draw func(*rapid.T) (told, written string)) {
 	r := newRig(t, polling)
 	path := filepath.Join(r.dir, "log")
 	n := name{"s", path}
@@ -33,7 +74,7 @@ func eachLineOnce(t *testing.T, rt *rapid.T, polling bool) {
 	var got []string
 	begin := func() {
 		r.start()
-		s := Spec{Source: "s", Path: path}
+		s := Spec{Source: "s", Path: path, Form: form}
 		if pos, ok := r.cursor[n]; ok {
 			s.From = &pos
 		}
@@ -60,12 +101,9 @@ func eachLineOnce(t *testing.T, rt *rapid.T, polling bool) {
 	rt.Repeat(map[string]func(*rapid.T){
 		"append": func(rt *rapid.T) {
 			if len(rest) == 0 {
-				line := rapid.StringMatching(`[ -~é]{0,60}`).Draw(rt, "line")
-				if rapid.IntRange(0, 19).Draw(rt, "long") == 0 {
-					line = strings.Repeat(line+"x", 4000)
-				}
-				want = append(want, fmt.Sprintf("%q", line))
-				rest = []byte(line + "\n")
+				told, written := draw(rt)
+				want = append(want, fmt.Sprintf("%q", told))
+				rest = []byte(written)
 			}
 			write(rapid.IntRange(1, len(rest)).Draw(rt, "size"))
 		},
@@ -198,4 +236,84 @@ func FuzzSplit(f *testing.F) {
 			t.Errorf("%d lines told as too long, want %d", gotLong, wantLong)
 		}
 	})
+}
+
+// FuzzValues writes content in two pieces and reads it through a tiny buffer.
+// Where the content is nothing but whole values, those are told that
+// encoding/json finds; whatever it is, it matters neither where it was cut nor
+// how large the buffer is, and a value that begins a line behind it is told.
+func FuzzValues(f *testing.F) {
+	f.Add([]byte("{\n  \"a\": [1, \"\\\"}\"]\n}\n{\n  \"b\": {}\n}\n"), uint16(7), uint8(8))
+	f.Add([]byte("{\n  \"a\": {\n    \"b\": 1,{\n  \"c\": 2\n}\n{\n  \"d\": 3\n}\n"), uint16(20), uint8(0))
+	f.Add([]byte("{\n  \"a\": [\n{\n  \"c\": 2\n}\n"), uint16(20), uint8(3))
+	f.Add([]byte("\"to\\\\\" 1 -2.5e3 true[]null{}\n"), uint16(4), uint8(1))
+	f.Add([]byte("{\"a\":\"torn\n{\"b\":1}{\"c\":2}]{\"d\":3}\n"), uint16(9), uint8(200))
+	f.Fuzz(func(t *testing.T, content []byte, cut uint16, room uint8) {
+		content = content[:min(len(content), headSize)] // a buffer of one byte is slow
+		cut = uint16(min(int(cut), len(content)))
+		const last = `{"last":"value"}`
+		pieces := [][]byte{content[:cut], content[cut:], []byte("\n" + last + "\n")}
+		got := toldValues(t, 1+int(room), pieces...)
+		if want := toldValues(t, chunk, bytes.Join(pieces, nil)); !slices.Equal(got, want) {
+			t.Errorf("told %q in pieces and %q at once", got, want)
+		}
+		if !bytes.ContainsAny(content, "[{") && (len(got) == 0 || got[len(got)-1] != last) {
+			t.Errorf("told %q: the last value is missing", got)
+		}
+		var want []string
+		for d := json.NewDecoder(bytes.NewReader(content)); ; {
+			var v json.RawMessage
+			err := d.Decode(&v)
+			if err == io.EOF {
+				break
+			}
+			// Words may follow one another for a decoder, but not for a person, and
+			// a container that begins a line is the next value for us.
+			if err != nil || isWord(v[0]) || bytes.Contains(v, []byte("\n{")) || bytes.Contains(v, []byte("\n[")) {
+				return
+			}
+			want = append(want, string(v))
+		}
+		if want = append(want, last); !slices.Equal(got, want) {
+			t.Errorf("told %q, want %q", got, want)
+		}
+	})
+}
+
+// toldValues appends the pieces to a file, one after another, and returns what
+// is told of it through a buffer of that many bytes.
+func toldValues(t *testing.T, room int, pieces ...[]byte) (got []string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "log")
+	var off int64
+	w, err := New(Config{
+		Deliver: func(l Line) {
+			got = append(got, string(l.Text))
+			if l.Pos.Offset <= off {
+				t.Errorf("position %d told after %d", l.Pos.Offset, off)
+			}
+			off = l.Pos.Offset
+		},
+		Trouble: func(x Trouble) {
+			if x.What != Broken {
+				t.Errorf("trouble: %+v", x)
+			}
+		},
+	})
+	require.NoError(t, err)
+	w.buf = make([]byte, room)
+	tl := newTail(Spec{Source: "s", Path: path, Form: Values})
+	for _, piece := range pieces {
+		appendTo(t, path, string(piece))
+		if tl.file == nil {
+			file, id, err := open(path)
+			require.NoError(t, err)
+			w.replace(tl, file, id)
+		}
+		if w.read(tl, false) {
+			t.Error("a few bytes took more than one turn")
+		}
+	}
+	tl.close()
+	return got
 }

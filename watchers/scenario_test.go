@@ -119,7 +119,7 @@ func (r *rig) trouble(x Trouble) {
 		return // the same for every file of this mode
 	}
 	what := string(x.What)
-	if x.What == LineTooLong {
+	if x.What == LineTooLong || x.What == Broken {
 		what += ": " + x.Err.Error()
 	}
 	r.mu.Lock()
@@ -253,7 +253,7 @@ func (r *rig) script(lines string) {
 // TestScenarios plays each file of testdata in both modes.
 //
 //	start [max-line=N]             a watcher begins
-//	watch SOURCE PATH [whole] [at-end] [resume]
+//	watch SOURCE PATH [whole|values] [at-end] [resume]
 //	                               Add; resume goes on at the last position told
 //	forget SOURCE PATH             Remove
 //	do                             the lines of the script, between two looks
@@ -282,8 +282,11 @@ func (r *rig) play(d *datadriven.TestData) string {
 	case "watch":
 		n := name{d.CmdArgs[0].Key, filepath.Join(r.dir, d.CmdArgs[1].Key)}
 		s := Spec{Source: n.source, Path: n.path, AtEnd: d.HasArg("at-end")}
-		if d.HasArg("whole") {
+		switch {
+		case d.HasArg("whole"):
 			s.Form = Whole
+		case d.HasArg("values"):
+			s.Form = Values
 		}
 		if d.HasArg("resume") {
 			pos, ok := r.cursor[n]

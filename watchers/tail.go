@@ -44,11 +44,14 @@ type tail struct {
 
 	file    *os.File
 	id      identity
-	off     int64  // end of the last whole line told
-	pending int64  // bytes behind off known to hold no newline
-	tooLong bool   // LineTooLong was told for the line at off
-	head    []byte // the file's first min(headSize, off) bytes
-	prefix  string // digest of head, empty when not made yet; of a Whole file, of the content last told; of a Stamp file, the time
+	off     int64     // end of the last whole line told
+	pending int64     // bytes behind off known to hold no newline
+	tooLong bool      // LineTooLong was told for the line at off
+	scan    valueScan // of Values: how far the half value was walked, pending bytes of it
+	lost    bool      // of Values: Broken was told, and the next line that begins a value is looked for
+	quiet   int64     // of Values: what ends before was there at the Add, and is not told
+	head    []byte    // the file's first min(headSize, off) bytes
+	prefix  string    // digest of head, empty when not made yet; of a Whole file, of the content last told; of a Stamp file, the time
 }
 
 func newTail(s Spec) *tail {
@@ -69,6 +72,7 @@ func (t *tail) close() {
 // restart goes back to the start of the file.
 func (t *tail) restart() {
 	t.off, t.pending, t.tooLong = 0, 0, false
+	t.lost, t.quiet = false, 0
 	t.head, t.prefix = t.head[:0], ""
 }
 
@@ -229,6 +233,8 @@ func (w *Watcher) place(t *tail) {
 		return // reading will fail too, and tell
 	}
 	switch from := t.From; {
+	case from == nil && t.AtEnd && t.Form == Values:
+		t.quiet = info.Size() // where the last whole one ends shows only when all are walked
 	case from == nil && t.AtEnd:
 		t.off = w.lastLine(t.file, info.Size())
 		t.head = w.readHead(t, min(t.off, headSize))
@@ -296,7 +302,11 @@ func (w *Watcher) read(t *tail, all bool) bool {
 	}
 	for first := true; ; first = false {
 		if t.pending > int64(len(w.buf)/2) {
-			if found, more := w.search(t, until); !found {
+			search := w.search
+			if t.Form == Values {
+				search = w.searchValue
+			}
+			if found, more := search(t, until); !found {
 				return more && !all
 			}
 		}
@@ -316,7 +326,11 @@ func (w *Watcher) read(t *tail, all bool) bool {
 		if n == 0 {
 			return false
 		}
-		w.split(t, w.buf[:n])
+		if t.Form == Values {
+			w.splitValues(t, w.buf[:n])
+		} else {
+			w.split(t, w.buf[:n])
+		}
 		if t.off+t.pending >= until {
 			return !all
 		}
@@ -341,9 +355,7 @@ func (w *Watcher) search(t *tail, until int64) (found, more bool) {
 			size := t.pending + int64(i) + 1
 			if size-1 > int64(w.cfg.MaxLine) {
 				w.skip(t)
-				t.off += size
-				t.pending, t.tooLong = 0, false
-				t.head, t.prefix = w.readHead(t, min(t.off, headSize)), ""
+				w.pass(t, size)
 				return true, false
 			}
 			if size > int64(len(w.buf)) {
@@ -372,7 +384,11 @@ func (w *Watcher) skip(t *tail) {
 		w.tell(t, LineTooLong, fmt.Errorf("the content is longer than %d bytes", w.cfg.MaxLine))
 		return
 	}
-	w.tell(t, LineTooLong, fmt.Errorf("the line at byte %d is longer than %d bytes", t.off, w.cfg.MaxLine))
+	what, at := "line", t.off
+	if t.Form == Values {
+		what, at = "value", t.off+t.scan.start
+	}
+	w.tell(t, LineTooLong, fmt.Errorf("the %s at byte %d is longer than %d bytes", what, at, w.cfg.MaxLine))
 }
 
 // same checks, after n bytes were read at the position, that the open file is

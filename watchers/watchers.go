@@ -66,7 +66,7 @@ type Position struct {
 	// their number: "312:9f86…". For a Whole file it covers all of the content,
 	// of a Stamp file it is the time of its last change.
 	Prefix string
-	// Offset is the end of the last whole line told.
+	// Offset is the end of the last whole line or value told.
 	Offset int64
 }
 
@@ -86,7 +86,8 @@ const (
 	// Lines are appended, and each is told once.
 	Lines Form = iota
 	// Values are JSON values appended one behind another, over as many lines as
-	// they like; each is told once.
+	// they like; each is told once, without the white space around it. One that
+	// its writer did not finish is passed over when something else follows it.
 	Values
 	// Whole files are rewritten at each change: all of one is told when that
 	// changed.
@@ -100,7 +101,7 @@ const (
 type Line struct {
 	Source string
 	Path   string
-	Text   []byte // without the newline; valid until the callback returns
+	Text   []byte // without the newline after it; valid until the callback returns
 	Pos    Position
 	Gone   bool // a Whole or Stamp file was removed; Text is empty
 }
@@ -114,7 +115,8 @@ const (
 	Replaced    TroubleKind = "replaced"      // not the file of the position any more: read from the start
 	Deleted     TroubleKind = "deleted"       // no file under this path any more
 	Unreadable  TroubleKind = "unreadable"    // there, but it cannot be read
-	LineTooLong TroubleKind = "line_too_long" // a line beyond Config.MaxLine was passed over
+	LineTooLong TroubleKind = "line_too_long" // a line or value beyond Config.MaxLine was passed over
+	Broken      TroubleKind = "broken"        // a value that cannot end was passed over, to the next line that begins one
 	Recovered   TroubleKind = "recovered"     // polling, deleted or unreadable no longer holds
 )
 
