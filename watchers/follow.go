@@ -84,7 +84,7 @@ func parts(path string) []string {
 // one folder deeper.
 func (w *Watcher) watch(t *tail) error {
 	for range 2 * maxLinks {
-		points := w.real.resolve(t.Path)
+		points := w.real.resolve(t.watched())
 		if slices.Equal(points, t.points) {
 			return nil
 		}
@@ -128,6 +128,10 @@ func (w *Watcher) follow(t *tail, points []point) error {
 		}
 		w.dirs[p.dir] = slices.DeleteFunc(w.dirs[p.dir], func(o *tail) bool { return o == t })
 		w.unwatchDir(p.dir)
+		// Its end is told to nobody if the folder above is watched from now on.
+		if unix.Access(p.dir, unix.F_OK) != nil {
+			w.dirGone(p.dir)
+		}
 	}
 	t.points = append(t.points[:0], points...) // in the order of resolve, to be compared
 	return nil

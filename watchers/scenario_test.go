@@ -253,9 +253,9 @@ func (r *rig) script(lines string) {
 // TestScenarios plays each file of testdata in both modes.
 //
 //	start [max-line=N]             a watcher begins
-//	watch SOURCE PATH [whole|values] [at-end] [resume]
+//	watch SOURCE PATH [pattern=P] [whole|values] [at-end] [resume]
 //	                               Add; resume goes on at the last position told
-//	forget SOURCE PATH             Remove
+//	forget SOURCE PATH [pattern=P] Remove
 //	do                             the lines of the script, between two looks
 //	end                            the same, and the context ends before the next look
 func TestScenarios(t *testing.T) {
@@ -282,6 +282,7 @@ func (r *rig) play(d *datadriven.TestData) string {
 	case "watch":
 		n := name{d.CmdArgs[0].Key, filepath.Join(r.dir, d.CmdArgs[1].Key)}
 		s := Spec{Source: n.source, Path: n.path, AtEnd: d.HasArg("at-end")}
+		d.MaybeScanArgs(r.t, "pattern", &s.Pattern)
 		switch {
 		case d.HasArg("whole"):
 			s.Form = Whole
@@ -298,7 +299,9 @@ func (r *rig) play(d *datadriven.TestData) string {
 	case "forget":
 		r.together(func() {
 			r.script(d.Input)
-			r.w.Remove(d.CmdArgs[0].Key, filepath.Join(r.dir, d.CmdArgs[1].Key))
+			var pattern string
+			d.MaybeScanArgs(r.t, "pattern", &pattern)
+			r.w.RemovePattern(d.CmdArgs[0].Key, filepath.Join(r.dir, d.CmdArgs[1].Key), pattern)
 		})
 		r.sync()
 	case "do":

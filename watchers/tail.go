@@ -33,6 +33,7 @@ type identity struct{ dev, ino uint64 }
 // tail is one file that is followed.
 type tail struct {
 	Spec
+	finder *tail   // whose pattern found it, or nil
 	points []point // what its path depends on, as watched now; empty when polled
 	todo   todo
 	polled bool
@@ -109,6 +110,8 @@ func (w *Watcher) look(t *tail) bool {
 
 func (w *Watcher) visit(t *tail) (bool, error) {
 	switch {
+	case t.Pattern != "":
+		return false, w.find(t)
 	case t.Form == Stamp:
 		return false, w.readStamp(t)
 	case t.Form == Whole:

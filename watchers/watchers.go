@@ -70,13 +70,20 @@ type Position struct {
 	Offset int64
 }
 
-// Spec asks for one file.
+// Spec asks for one file, or for all files of one name's pattern.
 type Spec struct {
-	Source string    // name for evidence; Source and Path together name the spec
-	Path   string    // absolute; the file and its folders may not exist yet
-	Form   Form      // how the file grows; Lines unless said
-	From   *Position // go on there if the file is still the same one, else from its start
-	AtEnd  bool      // without From: pass over the lines that are there already
+	Source string // name for evidence; Source, Path and Pattern together name the spec
+	Path   string // absolute; the file and its folders may not exist yet
+	// Pattern, when there is one, says that Path is a folder, and asks for each
+	// file below it whose path from there matches, element by element as in
+	// filepath.Match: "*/chats/session-*-1a2b3c4d.json". A file is followed from
+	// when it appears, its lines are told under its own path. Each one found is
+	// held open and each folder watched: the pattern should be a narrow one. A
+	// file that was asked for by its path before goes on where that Spec says.
+	Pattern string
+	Form    Form      // how the file grows; Lines unless said
+	From    *Position // go on there if the file is still the same one, else from its start; not with a Pattern
+	AtEnd   bool      // without From: pass over the lines that are there already; of a Pattern's files, in those that are there
 }
 
 // A Form says how a file grows, and what is told of it.
@@ -123,7 +130,7 @@ const (
 // Trouble is told besides the lines, in their order.
 type Trouble struct {
 	Source string
-	Path   string
+	Path   string // with a Spec's Pattern behind it, if all its files are meant
 	What   TroubleKind
 	Err    error // the cause, where there is one
 }
@@ -201,8 +208,11 @@ func New(cfg Config) (*Watcher, error) {
 func (w *Watcher) Add(s Spec) { w.ask(request{spec: s}) }
 
 // Remove forgets a file after reading it to its end once more.
-func (w *Watcher) Remove(source, path string) {
-	w.ask(request{spec: Spec{Source: source, Path: path}, remove: true})
+func (w *Watcher) Remove(source, path string) { w.RemovePattern(source, path, "") }
+
+// RemovePattern does the same with all files that a Spec's pattern found.
+func (w *Watcher) RemovePattern(source, path, pattern string) {
+	w.ask(request{spec: Spec{Source: source, Path: path, Pattern: pattern}, remove: true})
 }
 
 func (w *Watcher) ask(r request) {
@@ -284,24 +294,11 @@ func (w *Watcher) grant() {
 	w.asked = nil
 	w.mu.Unlock()
 	for _, r := range asked {
-		r.spec.Path = filepath.Clean(r.spec.Path)
-		n := name{r.spec.Source, r.spec.Path}
-		t := w.byName[n]
-		switch {
-		case r.remove && t != nil:
-			t.last = true
-			w.look(t)
-			w.drop(t)
-		case r.remove || t != nil:
-			// Nothing to remove, or already there.
-		case !filepath.IsAbs(r.spec.Path):
-			w.cfg.Trouble(Trouble{r.spec.Source, r.spec.Path, Unreadable, errors.New("the path is not absolute")})
-		default:
-			t = newTail(r.spec)
-			w.tails = append(w.tails, t)
-			w.byName[n] = t
-			w.mark(t, toLook)
+		if r.remove {
+			w.forget(r.spec)
+			continue
 		}
+		w.admit(r.spec, nil)
 	}
 }
 
@@ -314,7 +311,7 @@ func (w *Watcher) drop(t *tail) {
 	t.todo = 0
 	w.tails = slices.DeleteFunc(w.tails, func(o *tail) bool { return o == t })
 	w.queue = slices.DeleteFunc(w.queue, func(o *tail) bool { return o == t })
-	delete(w.byName, name{t.Source, t.Path})
+	delete(w.byName, t.name())
 }
 
 // see turns one event into work. An event says no more than that something
@@ -333,19 +330,28 @@ func (w *Watcher) see(ev fsnotify.Event, ok bool) {
 	for _, t := range w.points[path] {
 		w.mark(t, todo)
 	}
+	w.seeCreated(path, ev)
 	for _, t := range w.away {
 		w.mark(t, toLook) // its file has a name that we do not know
 	}
 	if !ev.Has(fsnotify.Remove) && !ev.Has(fsnotify.Rename) {
 		return
 	}
-	// A watched folder went away and its watch with it: whoever needs it must
-	// look for what is there instead.
-	needy := w.dirs[path]
-	delete(w.dirs, path)
+	w.dirGone(path)
+}
+
+// dirGone handles that a folder went away, and a watch on it with it: whoever
+// needs it must look for what is there instead.
+func (w *Watcher) dirGone(dir string) {
+	needy, ok := w.dirs[dir]
+	if !ok {
+		return
+	}
+	delete(w.dirs, dir)
+	w.notify.Remove(dir) // a folder of that name may come and be watched before its end is told
 	for _, t := range needy {
 		t.points = slices.DeleteFunc(t.points, func(p point) bool {
-			if p.dir != path {
+			if p.dir != dir {
 				return false
 			}
 			w.unpoint(t, p)
@@ -452,5 +458,5 @@ func (w *Watcher) close() {
 }
 
 func (w *Watcher) tell(t *tail, what TroubleKind, err error) {
-	w.cfg.Trouble(Trouble{t.Source, t.Path, what, err})
+	w.cfg.Trouble(Trouble{t.Source, t.name().path, what, err})
 }
