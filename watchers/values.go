@@ -207,7 +207,10 @@ func isWord(c byte) bool {
 // again makes the scan ready for another value.
 func (s *valueScan) again() { *s = valueScan{open: s.open[:0]} }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// sum adds b to a checksum that the processor can compute by itself.
+func sum(was uint32, b []byte) uint32 {
+	return crc32.Update(was, crc32.MakeTable(crc32.Castagnoli), b) // the table is made once, at the first call
+}
 
 // splitValues tells the values of b, which begins at the position. Of a half
 // value nothing is kept but how far it was walked: the bytes that were walked
@@ -220,7 +223,7 @@ func (w *Watcher) splitValues(t *tail, b []byte) {
 			}
 			continue
 		}
-		if t.pending > int64(len(b)) || t.pending > 0 && crc32.Checksum(b[:t.pending], castagnoli) != t.scan.sum {
+		if t.pending > int64(len(b)) || t.pending > 0 && sum(0, b[:t.pending]) != t.scan.sum {
 			t.pending = 0 // the half value became another one
 		}
 		if t.pending == 0 {
@@ -228,7 +231,7 @@ func (w *Watcher) splitValues(t *tail, b []byte) {
 		}
 		n, v := t.scan.next(b[t.pending:])
 		if v == half {
-			t.scan.sum = crc32.Update(t.scan.sum, castagnoli, b[t.pending:])
+			t.scan.sum = sum(t.scan.sum, b[t.pending:])
 			t.pending = int64(len(b))
 			w.tooLarge(t)
 			return
@@ -326,7 +329,7 @@ func (w *Watcher) searchValue(t *tail, until int64) (found, more bool) {
 		}
 		n, v := t.scan.next(w.buf[:n])
 		if v == half {
-			t.scan.sum = crc32.Update(t.scan.sum, castagnoli, w.buf[:n])
+			t.scan.sum = sum(t.scan.sum, w.buf[:n])
 			t.pending += int64(n)
 			if t.pending == t.scan.start {
 				w.pass(t, t.pending) // white space only
