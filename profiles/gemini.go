@@ -11,6 +11,12 @@ import (
 func gemini() Profile {
 	p := plain("gemini", "gemini")
 	p.HookDecoder = "gemini-hook"
+	p.Transcript = Source{Name: "transcript", Decoder: "gemini-chat"}
+	p.Kinds = []Source{
+		{Name: "telemetry", Decoder: "gemini-telemetry", Form: Values},
+		{Name: "stream", Decoder: "gemini-stream"},
+		{Name: "log", Decoder: "gemini-logs", Form: Whole},
+	}
 	p.Prepare = func(argv []string, h Host) (Launch, error) {
 		return withoutHooks(argv, h, "Gemini CLI takes no hooks for one launch, and installed ones are silent below the wrapper",
 			"frame.opening", "frame.opened", "frame.ending", "placement.pre_session", "placement.pre_frame_trailing", "telemetry.hooks")

@@ -71,6 +71,11 @@ func TestModelWindow(t *testing.T) {
 		{"claude-opus-4-8", 0, ""},
 		{"claude-sonnet-4-50", 0, ""},
 		{"gpt-5.2-codex", 0, ""},
+		{"gemini-2.5-pro", 1_048_576, "table"},
+		{"gemini-3-flash-preview", 1_048_576, "table"},
+		{"gemma-4-31b-it", 256_000, "table"},
+		{"gemma-3-27b-it", 0, ""},
+		{"geminid", 0, ""},
 		{"", 0, ""},
 	} {
 		tokens, source := ModelWindow(c.model)

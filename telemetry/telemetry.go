@@ -27,7 +27,10 @@ const (
 	Prompt Kind = "prompt"
 	// Working: the harness says that it works. Turn when known.
 	Working Kind = "working"
-	// Idle: the harness says that it waits for the next prompt.
+	// Idle: the harness says that it waits for the next prompt. Outcome is set
+	// where the harness tells every other end of a turn elsewhere: how the turn
+	// ended then if nothing else tells it. Without it a turn that never stopped
+	// was interrupted.
 	Idle Kind = "idle"
 	// NeedsInput: the harness waits for a person in mid-turn. Detail says for what.
 	NeedsInput Kind = "needs_input"
@@ -86,7 +89,7 @@ const (
 // A Signal is one harness-neutral thing that a source told us.
 type Signal struct {
 	Kind   Kind      `json:"kind"`
-	Source string    `json:"source"`           // "hook", "transcript", "rollout", "statusline", "registry", "terminal", "file", "stream", "store", "otlp"
+	Source string    `json:"source"`           // "hook", "transcript", "rollout", "statusline", "registry", "terminal", "file", "stream", "store", "otlp", "telemetry", "log"
 	Detail string    `json:"detail,omitempty"` // what in the source told it: hook name, record id, ordinal
 	At     time.Time `json:"at,omitzero"`      // the record's own time; zero when it has none
 
@@ -147,8 +150,9 @@ type Usage struct {
 
 // Compaction is what a source knows of a finished compaction.
 type Compaction struct {
-	// Half says which of the two witnesses this is: "hook" or "record". A
-	// compaction that both tell is one compaction.
+	// Half says which witness this is: "hook", "record", or "telemetry" where a
+	// harness has a file of that beside its own. A compaction that several of
+	// them tell is one compaction.
 	Half    string `json:"half"`
 	Trigger string `json:"trigger"` // auto|manual|reactive|unknown
 	Before  *int64 `json:"before,omitempty"`

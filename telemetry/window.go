@@ -16,6 +16,9 @@ var modelWindows = []struct {
 	{"claude-sonnet-4-5", 200_000},
 	{"claude-sonnet-4-6", 200_000},
 	{"claude-opus-4-6", 200_000},
+	// Gemini CLI reckons with one window for all of Gemini's models.
+	{"gemini", 1_048_576},
+	{"gemma-4", 256_000},
 }
 
 // ModelWindow tells the context window that a model's name gives away, and

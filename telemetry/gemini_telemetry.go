@@ -1,0 +1,256 @@
+package telemetry
+
+import (
+	"strings"
+	"time"
+)
+
+// geminiTelemetry decodes one value of the file that Gemini CLI writes its
+// telemetry to: records of a log, spans and metrics behind each other. Only
+// the log is read, and of it only attributes that are names and numbers.
+//
+// No id in it is one that a chat file or a hook knows: a turn is numbered
+// apart (`prompt_id`), and a call of the model has no id at all. So a prompt
+// carries no turn here, and joins the frame that another source opened by its
+// time alone.
+type geminiTelemetry struct {
+	tally
+	session  string
+	answered bool      // the newest call of the main chain was answered, and no tool was called since
+	failed   ErrorKind // why it failed, where it was not tried again
+}
+
+// geminiEvent is what is read of a log record's attributes.
+type geminiEvent struct {
+	name, stampText              string
+	at                           time.Time
+	session, prompt, role, model string
+	agent                        string
+	status, before, after, delay int64
+	hasBefore, hasAfter          bool
+	tokens                       geminiTokens
+}
+
+func (d *geminiTelemetry) Decode(record []byte) []Signal {
+	var attributes []byte
+	other := false
+	if !members(record, func(key, val []byte) bool {
+		switch string(key) {
+		case "attributes":
+			attributes = val
+		case "scopeMetrics", "_spanContext":
+			other = true
+		}
+		return true
+	}) {
+		d.miss(malformed)
+		return nil
+	}
+	e := readGeminiEvent(attributes)
+	switch {
+	case other:
+		return nil // a metric or a span
+	case e.name == "":
+		d.miss(malformed)
+		return nil
+	}
+	if e.session != "" && e.session != d.session {
+		d.session, d.answered, d.failed = e.session, false, ""
+	}
+	return d.event(e)
+}
+
+func readGeminiEvent(attributes []byte) geminiEvent {
+	var e geminiEvent
+	members(attributes, func(key, val []byte) bool {
+		switch string(key) {
+		case "event.name":
+			e.name = word(val)
+		case "event.timestamp":
+			e.at, e.stampText = stamp(val), name(val)
+		case "session.id":
+			e.session = name(val)
+		case "prompt_id":
+			e.prompt = name(val)
+		case "agent_id":
+			e.agent = name(val)
+		case "role":
+			e.role = word(val)
+		case "model":
+			e.model = name(val)
+		case "status_code":
+			e.status = count(val)
+		case "delay_ms":
+			e.delay = count(val)
+		case "tokens_before":
+			e.before, e.hasBefore = count(val), true
+		case "tokens_after":
+			e.after, e.hasAfter = count(val), true
+		case "input_token_count":
+			e.tokens.input = count(val)
+		case "output_token_count":
+			e.tokens.output = count(val)
+		case "cached_content_token_count":
+			e.tokens.cached = count(val)
+		case "thoughts_token_count":
+			e.tokens.thoughts = count(val)
+		case "tool_token_count":
+			e.tokens.tool = count(val)
+		}
+		return true
+	})
+	return e
+}
+
+func (d *geminiTelemetry) signal(kind Kind, e geminiEvent) Signal {
+	return Signal{Kind: kind, Source: "telemetry", Detail: strings.TrimPrefix(e.name, "gemini_cli."), At: e.at, Session: d.session}
+}
+
+func (d *geminiTelemetry) event(e geminiEvent) []Signal {
+	switch e.name {
+	case "gemini_cli.config":
+		s := d.signal(SessionLive, e)
+		s.Model = e.model
+		return []Signal{s}
+	case "gemini_cli.user_prompt":
+		return d.prompt(e)
+	case "gemini_cli.api_request":
+		s := d.beside(d.signal(Alive, e), e)
+		if e.role == "main" {
+			s.Kind, d.answered, d.failed = Working, false, ""
+		}
+		return []Signal{s}
+	case "gemini_cli.api_response":
+		return d.response(e)
+	case "gemini_cli.api_error":
+		s := d.beside(d.signal(Fault, e), e)
+		s.Error = httpError(e.status)
+		if e.role == "main" {
+			d.answered, d.failed = false, s.Error
+		}
+		return []Signal{s}
+	case "gemini_cli.network_retry_attempt", "gemini_cli.chat.content_retry":
+		s := d.signal(LimitWait, e)
+		s.Error = ErrNetwork
+		if e.name != "gemini_cli.network_retry_attempt" {
+			s.Error = ErrServer
+		}
+		if e.delay > 0 && !e.at.IsZero() {
+			s.Until = inRange(e.at.Add(time.Duration(e.delay) * time.Millisecond))
+		}
+		return []Signal{s}
+	case "gemini_cli.chat_compression":
+		s := d.signal(Compacted, e)
+		s.Compaction = &Compaction{Half: "telemetry", Trigger: "unknown"}
+		if e.hasBefore {
+			s.Compaction.Before = &e.before
+		}
+		if e.hasAfter {
+			s.Compaction.After = &e.after
+		}
+		return []Signal{s}
+	case "gemini_cli.tool_call":
+		d.answered = false
+		return []Signal{d.signal(Working, e)} // it is over, and has no id
+	case "gemini_cli.agent.start", "gemini_cli.agent.finish", "gemini_cli.agent.recovery_attempt":
+		s := d.signal(Alive, e)
+		s.Agent = e.agent
+		return []Signal{s}
+	case "gemini_cli.slash_command", "gemini_cli.hook_call":
+		return []Signal{d.signal(Alive, e)}
+	}
+	if !geminiSilent(e.name) {
+		d.miss(e.name)
+	}
+	return nil
+}
+
+// geminiSilent says that an event is known and tells nothing of a session's
+// life.
+func geminiSilent(event string) bool {
+	switch event {
+	case "gen_ai.client.inference.operation.details",
+		"gemini_cli.model_routing",
+		"gemini_cli.startup_stats",
+		"gemini_cli.file_operation",
+		"gemini_cli.ripgrep_fallback",
+		"gemini_cli.flash_fallback",
+		"gemini_cli.next_speaker_check",
+		"gemini_cli.slash_command.model",
+		"gemini_cli.rewind",
+		"gemini_cli.malformed_json_response",
+		"gemini_cli.ide_connection",
+		"gemini_cli.conversation_finished",
+		"gemini_cli.chat.invalid_chunk",
+		"gemini_cli.chat.content_retry_failure",
+		"gemini_cli.tool_output_truncated",
+		"gemini_cli.tool_output_masking",
+		"gemini_cli.llm_loop_check",
+		"gemini_cli.edit_strategy",
+		"gemini_cli.edit_correction",
+		"gemini_cli.web_fetch_fallback_attempt",
+		"gemini_cli.plan.approval_mode_switch",
+		"gemini_cli.plan.approval_mode_duration",
+		"gemini_cli.plan.execution",
+		"gemini_cli.keychain.availability",
+		"gemini_cli.token_storage.initialization",
+		"gemini_cli.extension_install",
+		"gemini_cli.extension_uninstall",
+		"gemini_cli.extension_update",
+		"gemini_cli.extension_enable",
+		"gemini_cli.extension_disable":
+		return true
+	}
+	return false
+}
+
+// prompt tells a prompt, and that the one before was answered if it was.
+func (d *geminiTelemetry) prompt(e geminiEvent) []Signal {
+	var out []Signal
+	end := d.signal(TurnEnd, e)
+	switch d.failed {
+	case "":
+		if end.Outcome = Completed; d.answered {
+			out = append(out, end)
+		}
+	case ErrRateLimit, ErrServer, ErrNetwork: // it was tried again, and then the person may have lost patience
+	default:
+		end.Outcome, end.Error = Failed, d.failed
+		out = append(out, end)
+	}
+	d.answered, d.failed = false, ""
+	s := d.signal(Prompt, e)
+	s.Detail += " " + e.prompt
+	return append(out, s)
+}
+
+func (d *geminiTelemetry) response(e geminiEvent) []Signal {
+	if e.role == "main" {
+		d.answered, d.failed = true, ""
+	}
+	// Nothing but its time tells one call of a prompt from the next.
+	u := e.tokens.usage(e.stampText)
+	u.Request = e.prompt
+	if u.Used == 0 {
+		return nil
+	}
+	s := d.beside(d.signal(UsageSeen, e), e)
+	s.Model, s.Usage = e.model, &u
+	return []Signal{s}
+}
+
+// beside marks what is not of the main chain.
+func (d *geminiTelemetry) beside(s Signal, e geminiEvent) Signal {
+	switch e.role {
+	case "main":
+	case "subagent":
+		s.Agent, _, _ = strings.Cut(e.prompt, "#")
+	case "utility_compressor", "utility_state_snapshot_processor":
+		s.Side = "compaction"
+	default:
+		if s.Side = strings.TrimPrefix(e.role, "utility_"); s.Side == "" {
+			s.Side = "unknown"
+		}
+	}
+	return s
+}
