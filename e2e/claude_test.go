@@ -12,19 +12,22 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"lifeloop/e2e/mock"
 )
 
-// A kind is one of the harnesses and the model server that it speaks to.
+// A kind is one of the harnesses.
 type kind struct {
-	server, port, keepFlag string
-	records                string // where it keeps its sessions, a file each, by id
-	env                    []string
-	seed                   func(t *testing.T) // what a person's home already holds
+	name    string // of its program
+	version string // that the stories were written against
+	records string // where it keeps its sessions, a file each, by id
+	env     []string
+	seed    func(t *testing.T) // what a person's home already holds
 }
 
 // claude is Claude Code, past its first-start dialogs.
 var claude = kind{
-	server: "mock_anthropic.py", port: "8787", keepFlag: "--record",
+	name: "claude", version: "2.1.197",
 	records: ".claude/projects/*/*.jsonl",
 	env: []string{
 		"ANTHROPIC_BASE_URL=http://127.0.0.1:8787", "ANTHROPIC_AUTH_TOKEN=none",
@@ -96,34 +99,20 @@ func claudeTurn(r *run, prompt string) {
 	})
 }
 
-// Replies in the words of mock_anthropic.py.
-func says(text string) reply { return reply{"text": text} }
-func bash(command string) reply {
-	return reply{"text": "let me see", "tool": map[string]any{"name": "Bash", "input": map[string]any{"command": command}}}
-}
-
 // hanging is a reply whose stream stops after its first line.
-func hanging() reply { return reply{"text": "ALPHA\n\nOMEGA", "hang": 600} }
-
-// using is a reply that reports this many tokens in use.
-func using(tokens int) reply {
-	return reply{"text": "noted", "usage": map[string]any{"input_tokens": tokens, "cache_read_input_tokens": 0}}
-}
+func hanging() mock.Reply { return mock.Reply{Text: "ALPHA\n\nOMEGA", Hang: true} }
 
 // midTool waits until the tool of the turn runs.
 func midTool(r *run) {
 	r.t.Helper()
 	r.await("the tool", func() bool {
 		return slices.ContainsFunc(others(), func(p string) bool { return strings.HasSuffix(p, " sleep 300") }) &&
-			(r.harness.server != claude.server || r.transcripts(`"type":"tool_use"`) > 0)
+			(r.harness.name != claude.name || r.transcripts(`"type":"tool_use"`) > 0)
 	})
 }
 
 // modelAsked counts the questions of the main conversation to the model.
-func (w *world) modelAsked() int {
-	files, _ := filepath.Glob(w.asked + "/*-main.json")
-	return len(files)
-}
+func (w *world) modelAsked() int { return len(w.questions()) }
 
 // midStream waits until the model has begun to answer.
 func midStream(r *run) {
@@ -162,7 +151,7 @@ func TestClaude(t *testing.T) {
 				session.ended     S1 prompt_input_exit`,
 		},
 		"tool turn": {
-			replies: []reply{bash("echo hi"), says("done")},
+			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
 			script: func(r *run) {
 				claudeReady(r)
 				claudeTurn(r, "run it")
@@ -185,7 +174,7 @@ func TestClaude(t *testing.T) {
 				session.ended     S1 prompt_input_exit`,
 		},
 		"API error": {
-			replies: []reply{{"error": 500}, says("better")},
+			replies: []mock.Reply{mock.Fails(500), mock.Says("better")},
 			script: func(r *run) {
 				claudeReady(r)
 				claudeTurn(r, "hello")
@@ -275,7 +264,7 @@ func TestClaude(t *testing.T) {
 		},
 		"auto-compaction": {
 			env:     []string{"CLAUDE_CODE_AUTO_COMPACT_WINDOW=100000"},
-			replies: []reply{says("hi"), using(70_000), says("still here")},
+			replies: []mock.Reply{mock.Says("hi"), mock.Says("noted").Using(70_000), mock.Says("still here")},
 			script: func(r *run) {
 				claudeReady(r)
 				claudeTurn(r, "hello")
@@ -325,7 +314,7 @@ func TestClaude(t *testing.T) {
 				session.ended     S1 prompt_input_exit`,
 		},
 		"a word thrown in while a tool runs is no frame": {
-			replies: []reply{bash("while [ ! -e go ]; do sleep 0.1; done; rm go"), says("done")},
+			replies: []mock.Reply{mock.Runs("while [ ! -e go ]; do sleep 0.1; done; rm go"), mock.Says("done")},
 			script: func(r *run) {
 				claudeReady(r)
 				r.types("run it\r")
@@ -381,7 +370,7 @@ func TestClaude(t *testing.T) {
 			},
 		},
 		"Esc while the model answers": {
-			replies: []reply{hanging(), says("back")},
+			replies: []mock.Reply{hanging(), mock.Says("back")},
 			script: func(r *run) {
 				claudeReady(r)
 				r.types("hello\r")
@@ -409,7 +398,7 @@ func TestClaude(t *testing.T) {
 				session.ended     S1 prompt_input_exit`,
 		},
 		"Esc before the model answers": {
-			replies: []reply{{"delay": 600}},
+			replies: []mock.Reply{{Silent: true}},
 			script: func(r *run) {
 				claudeReady(r)
 				r.types("hello\r")
@@ -430,7 +419,7 @@ func TestClaude(t *testing.T) {
 				session.ended     S1 prompt_input_exit`,
 		},
 		"Esc while a tool runs": {
-			replies: []reply{bash("sleep 300")},
+			replies: []mock.Reply{mock.Runs("sleep 300")},
 			script: func(r *run) {
 				claudeReady(r)
 				r.types("hello\r")
@@ -453,7 +442,7 @@ func TestClaude(t *testing.T) {
 				session.ended     S1 prompt_input_exit`,
 		},
 		"exit while a tool runs": {
-			replies: []reply{bash("sleep 300")},
+			replies: []mock.Reply{mock.Runs("sleep 300")},
 			script: func(r *run) {
 				claudeReady(r)
 				r.types("hello\r")
@@ -472,7 +461,7 @@ func TestClaude(t *testing.T) {
 				session.ended     S1 prompt_input_exit`,
 		},
 		"SIGTERM to the harness while a tool runs": {
-			replies: []reply{bash("sleep 300")},
+			replies: []mock.Reply{mock.Runs("sleep 300")},
 			script: func(r *run) {
 				claudeReady(r)
 				r.types("hello\r")
@@ -534,7 +523,7 @@ func TestClaude(t *testing.T) {
 				session.ended     S1 other`,
 		},
 		"SIGKILL of the harness while a tool runs": {
-			replies: []reply{bash("sleep 300")},
+			replies: []mock.Reply{mock.Runs("sleep 300")},
 			script: func(r *run) {
 				claudeReady(r)
 				r.types("hello\r")
@@ -559,7 +548,7 @@ func TestClaude(t *testing.T) {
 const claudeCompacted = `"subtype":"compact_boundary"`
 
 func TestClaudePrint(t *testing.T) {
-	tool := []reply{bash("sleep 300")}
+	tool := []mock.Reply{mock.Runs("sleep 300")}
 	stories{
 		"simple turn": {
 			told: `
@@ -574,7 +563,7 @@ func TestClaudePrint(t *testing.T) {
 				session.ended     S1 other`,
 		},
 		"tool turn": {
-			replies: []reply{bash("echo hi"), says("done")},
+			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
 			told: `
 				session.starting  S1 startup
 				session.started   S1 startup
@@ -587,7 +576,7 @@ func TestClaudePrint(t *testing.T) {
 				session.ended     S1 other`,
 		},
 		"API error": {
-			replies: []reply{{"error": 401}},
+			replies: []mock.Reply{mock.Fails(401)},
 			exit:    1,
 			told: `
 				session.starting  S1 startup
@@ -615,7 +604,7 @@ func TestClaudePrint(t *testing.T) {
 		},
 		"auto-compaction in the middle of a turn": {
 			env:     []string{"CLAUDE_CODE_AUTO_COMPACT_WINDOW=100000"},
-			replies: []reply{bash("echo one"), bashUsing("echo two", 70_000), says("done")},
+			replies: []mock.Reply{mock.Runs("echo one"), mock.Runs("echo two").Using(70_000), mock.Says("done")},
 			told: `
 				session.starting  S1 startup
 				session.started   S1 startup
@@ -684,10 +673,4 @@ func TestClaudePrint(t *testing.T) {
 				session.ended     S1 SIGKILL`,
 		},
 	}.play(t, story{harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "hello")})
-}
-
-func bashUsing(command string, tokens int) reply {
-	r := bash(command)
-	r["usage"] = using(tokens)["usage"]
-	return r
 }

@@ -10,12 +10,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"lifeloop/e2e/mock"
 )
 
 // codex is Codex with a model provider of its own. All of its configuration is
 // on the command line; its home is empty.
 var codex = kind{
-	server: "mock_openai.py", port: "8099", keepFlag: "--log-dir",
+	name: "codex", version: "0.169.0",
 	records: ".codex/sessions/*/*/*/rollout-*.jsonl",
 	env:     []string{"MOCK_KEY=none"},
 	seed:    func(*testing.T) {},
@@ -24,7 +26,7 @@ var codex = kind{
 var codexConfig = []string{
 	"-c", `model="mock-model"`,
 	"-c", `model_provider="mock"`,
-	"-c", `model_providers.mock={name="mock",base_url="http://127.0.0.1:8099/v1",env_key="MOCK_KEY",wire_api="responses",request_max_retries=0,stream_max_retries=0}`,
+	"-c", `model_providers.mock={name="mock",base_url="http://127.0.0.1:8787/v1",env_key="MOCK_KEY",wire_api="responses",request_max_retries=0,stream_max_retries=0}`,
 	"-c", `projects={"/home/dev/project"={trust_level="trusted"}}`,
 	"-c", `check_for_update_on_startup=false`,
 	"-c", `analytics.enabled=false`, // else it tries for five seconds to reach its maker before it ends
@@ -157,7 +159,7 @@ func TestCodex(t *testing.T) {
 				session.ended     S1 other`,
 		},
 		"tool turn": {
-			replies: []reply{{"tool": "echo hi"}, {"text": "done"}, {"text": "welcome"}},
+			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done"), mock.Says("welcome")},
 			script: func(r *run) {
 				codexReady(r)
 				codexTurn(r, "run it")
@@ -180,7 +182,7 @@ func TestCodex(t *testing.T) {
 				session.ended     S1 other`,
 		},
 		"API error": {
-			replies: []reply{{"http": 500}, {"text": "better"}},
+			replies: []mock.Reply{mock.Fails(500), mock.Says("better")},
 			script: func(r *run) {
 				codexReady(r)
 				codexTurn(r, "hello")
@@ -261,7 +263,7 @@ func TestCodex(t *testing.T) {
 		"auto-compaction before a turn": {
 			// 90 % of 100000 is where Codex compacts; it reports 95000 as its window.
 			argv:    codexArgs("-c", "model_context_window=100000"),
-			replies: []reply{{"text": "noted", "usage": "92000"}, {"text": "still here"}},
+			replies: []mock.Reply{mock.Says("noted").Using(92_000), mock.Says("still here")},
 			script: func(r *run) {
 				codexReady(r)
 				codexTurn(r, "read a lot")
@@ -286,7 +288,7 @@ func TestCodex(t *testing.T) {
 				session.ended     S1 other`,
 		},
 		"a word thrown in while a tool runs is no frame": {
-			replies: []reply{{"tool": "while [ ! -e go ]; do sleep 0.1; done; rm go"}, {"text": "done"}},
+			replies: []mock.Reply{mock.Runs("while [ ! -e go ]; do sleep 0.1; done; rm go"), mock.Says("done")},
 			script: func(r *run) {
 				codexReady(r)
 				codexSends(r, "run it")
@@ -313,7 +315,7 @@ func TestCodex(t *testing.T) {
 				session.ended     S1 other`,
 		},
 		"Esc while the model answers": {
-			replies: []reply{{"text": "ALPHA and then OMEGA", "hang": 1}, {"text": "back"}},
+			replies: []mock.Reply{hanging(), mock.Says("back")},
 			script: func(r *run) {
 				codexReady(r)
 				codexSends(r, "hello")
@@ -339,7 +341,7 @@ func TestCodex(t *testing.T) {
 				session.ended     S1 other`,
 		},
 		"quit while a tool runs": {
-			replies: []reply{{"tool": "sleep 300"}},
+			replies: []mock.Reply{mock.Runs("sleep 300")},
 			script: func(r *run) {
 				codexReady(r)
 				codexSends(r, "hello")
@@ -358,7 +360,7 @@ func TestCodex(t *testing.T) {
 				session.ended     S1 other`,
 		},
 		"SIGTERM to the harness while a tool runs": {
-			replies: []reply{{"tool": "sh -c 'sleep 300; true'"}},
+			replies: []mock.Reply{mock.Runs("sh -c 'sleep 300; true'")},
 			script: func(r *run) {
 				codexReady(r)
 				codexSends(r, "hello")
@@ -396,7 +398,7 @@ func TestCodex(t *testing.T) {
 				session.ended     S1 SIGTERM`,
 		},
 		"SIGKILL of the harness while a tool runs": {
-			replies: []reply{{"tool": "sh -c 'sleep 300; true'"}},
+			replies: []mock.Reply{mock.Runs("sh -c 'sleep 300; true'")},
 			script: func(r *run) {
 				codexReady(r)
 				codexSends(r, "hello")
@@ -419,7 +421,7 @@ func TestCodex(t *testing.T) {
 }
 
 func TestCodexExec(t *testing.T) {
-	tool := []reply{{"tool": "sh -c 'sleep 300; true'"}}
+	tool := []mock.Reply{mock.Runs("sh -c 'sleep 300; true'")}
 	stories{
 		"simple turn": {
 			told: `
@@ -434,7 +436,7 @@ func TestCodexExec(t *testing.T) {
 				session.ended     S1 other`,
 		},
 		"tool turn": {
-			replies: []reply{{"tool": "echo hi"}, {"text": "done"}},
+			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
 			told: `
 				session.starting  S? startup
 				session.started   S1 startup
@@ -447,7 +449,7 @@ func TestCodexExec(t *testing.T) {
 				session.ended     S1 other`,
 		},
 		"API error": {
-			replies: []reply{{"http": 401}},
+			replies: []mock.Reply{mock.Fails(401)},
 			exit:    1,
 			told: `
 				session.starting  S? startup
@@ -461,7 +463,7 @@ func TestCodexExec(t *testing.T) {
 		},
 		"auto-compaction in the middle of a turn": {
 			argv:    codexExec("-c", "model_context_window=100000", "hello"),
-			replies: []reply{{"tool": "echo hi", "usage": "92000"}, {"text": "done"}},
+			replies: []mock.Reply{mock.Runs("echo hi").Using(92_000), mock.Says("done")},
 			told: `
 				session.starting  S? startup
 				session.started   S1 startup
@@ -534,14 +536,5 @@ func TestCodexExec(t *testing.T) {
 
 // codexAsked reports whether the model was asked this.
 func (w *world) codexAsked(text string) bool {
-	data, _ := os.ReadFile(filepath.Join(w.asked, "requests.jsonl"))
-	for line := range strings.Lines(string(data)) {
-		var asked struct {
-			LastUser string `json:"last_user"`
-		}
-		if json.Unmarshal([]byte(line), &asked) == nil && asked.LastUser == text {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.model.Calls(), func(c mock.Call) bool { return c.Kind == mock.Main && c.Asked == text })
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"lifeloop/e2e/mock"
 )
 
 // TestWrapperKilled kills the wrapper itself, which nothing can answer, in the
@@ -18,7 +20,7 @@ func TestWrapperKilled(t *testing.T) {
 	for name, s := range map[string]story{
 		"claude": {
 			harness: claude, tty: true, argv: claudeArgs("--allowedTools", "Bash"),
-			replies: []reply{bash("sleep 300")},
+			replies: []mock.Reply{mock.Runs("sleep 300")},
 			script: func(r *run) {
 				claudeReady(r)
 				r.types("run it\r")
@@ -26,11 +28,11 @@ func TestWrapperKilled(t *testing.T) {
 		},
 		"claude -p": {
 			harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "run it"),
-			replies: []reply{bash("sleep 300")},
+			replies: []mock.Reply{mock.Runs("sleep 300")},
 		},
 		"codex": {
 			harness: codex, tty: true, argv: codexArgs(),
-			replies: []reply{{"tool": "sh -c 'sleep 300; true'"}},
+			replies: []mock.Reply{mock.Runs("sh -c 'sleep 300; true'")},
 			script: func(r *run) {
 				codexReady(r)
 				codexSends(r, "run it")
@@ -38,10 +40,10 @@ func TestWrapperKilled(t *testing.T) {
 		},
 		"codex exec": {
 			harness: codex, argv: codexExec("run it"),
-			replies: []reply{{"tool": "sh -c 'sleep 300; true'"}},
+			replies: []mock.Reply{mock.Runs("sh -c 'sleep 300; true'")},
 		},
 	} {
-		t.Run(name, func(t *testing.T) { alone(t, s.isKilled) })
+		t.Run(name, func(t *testing.T) { alone(t, s.harness, s.isKilled) })
 	}
 }
 
@@ -60,10 +62,9 @@ func (s story) isKilled(t *testing.T) {
 	r.signals(whatWasStarted, syscall.SIGKILL)
 	killed := time.Now()
 
-	// The model server stays, and the shell while it holds the terminal.
-	stay := 1
+	stay := 0
 	if r.tty != nil {
-		stay = 2
+		stay = 1 // the shell, while it holds the terminal
 	}
 	if !poll(2*time.Second, func() bool { return len(others()) == stay }) {
 		t.Errorf("2 s later there are still\n  %s", strings.Join(others(), "\n  "))

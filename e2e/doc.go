@@ -1,12 +1,11 @@
-// Package e2e runs real Claude Code and real Codex, in their pinned versions,
-// below lifeloop-wrap and holds what comes out against the contract: every
-// lifecycle event in its order, every receipt, every exit code, the bytes on
-// the screen and the files in the user's home.
+// Package e2e runs real Claude Code, Codex, Gemini CLI and OpenCode, in their
+// pinned versions, below lifeloop-wrap and holds what comes out against the
+// contract: every lifecycle event in its order, every receipt, every exit code,
+// the bytes on the screen and the files in the user's home.
 //
-// The tests need the build tag e2e, Linux with namespaces, python3 for the
-// model servers of mock/, and the harnesses of install-harnesses.sh (in
-// .harnesses/, or where HARNESSES_DIR says). What is missing is said aloud and
-// the tests that need it are skipped.
+// The tests need the build tag e2e, Linux with namespaces, and the harnesses of
+// install-harnesses.sh (in .harnesses/, or where HARNESSES_DIR says). What is
+// missing is said aloud and the tests that need it are skipped.
 //
 //	go test -tags e2e ./e2e/ -count=1 -v
 //

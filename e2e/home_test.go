@@ -57,15 +57,17 @@ func isConfiguration(name string) bool {
 
 var (
 	uuids   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	stamps  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(\.\d+Z)?`)
+	stamps  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d([.-]\d+Z)?`)
 	numbers = regexp.MustCompile(`\d{9,}`)
 	digests = regexp.MustCompile(`[0-9a-f]{64}`)
 	days    = regexp.MustCompile(`/\d{4}/\d\d/\d\d/`)
 	process = regexp.MustCompile(`/sessions/\d+\.json`)
+	chats   = regexp.MustCompile(`/session-\d{4}-\d\d-\d\dT\d\d-\d\d-[0-9a-f]{8}\.jsonl`)
 	random  = regexp.MustCompile(`(/codex-arg0|/snapshot-bash-\d+-|/plugins-clone-)\w{6}`)
 )
 
 func blank(s string) string {
+	s = chats.ReplaceAllString(s, "/session-TIME-ID.jsonl")
 	s = random.ReplaceAllString(s, "${1}RANDOM")
 	s = uuids.ReplaceAllString(s, "ID")
 	s = stamps.ReplaceAllString(s, "TIME")

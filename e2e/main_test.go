@@ -4,11 +4,11 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,9 +24,10 @@ const (
 
 // The rig as TestMain found it.
 var (
-	programs string // folder of lifeloop-wrap, lifeloop-hook and fakeclient
-	source   string // this folder
-	missing  error  // why no test can run here
+	programs string               // folder of lifeloop-wrap, lifeloop-hook and fakeclient
+	source   string               // this folder
+	missing  error                // why no test can run here
+	absent   = map[string]error{} // why the stories of a harness cannot, by its name
 )
 
 func TestMain(m *testing.M) {
@@ -60,6 +61,13 @@ func outside(m *testing.M) int {
 	}
 	if missing = prerequisites(); missing != nil {
 		fmt.Fprintf(os.Stderr, "\n*** NO END-TO-END TEST RUNS HERE: %v ***\n\n", missing)
+		return m.Run()
+	}
+	for _, k := range []kind{claude, codex, gemini, opencode} {
+		if err := installed(k); err != nil {
+			fmt.Fprintf(os.Stderr, "\n*** NO STORY OF %s IS PLAYED HERE: %v ***\n\n", strings.ToUpper(k.name), err)
+			absent[k.name] = err
+		}
 	}
 	return m.Run()
 }
@@ -73,27 +81,42 @@ func harnesses() string {
 }
 
 func prerequisites() error {
-	if _, err := exec.LookPath("python3"); err != nil {
-		return errors.New("python3, which the model servers are written in, is not installed")
+	home, err := os.MkdirTemp("", "lifeloop-e2e-home-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(home)
+	if out, err := isolated(context.Background(), home, nil, "true").CombinedOutput(); err != nil {
+		return fmt.Errorf("namespaces are not to be had (root, or a kernel that lets users make them): %w: %s",
+			err, strings.TrimSpace(string(out)))
+	}
+	if os.Getenv("HARNESSES_DIR") == "" {
+		install := exec.Command(filepath.Join(source, "install-harnesses.sh"), harnesses())
+		install.Stdout, install.Stderr = os.Stderr, os.Stderr
+		if err := install.Run(); err != nil {
+			fmt.Fprintln(os.Stderr, "e2e: install-harnesses.sh:", err) // what is there is played with
+		}
+	}
+	return nil
+}
+
+// installed says why the stories of a harness cannot be played here.
+func installed(k kind) error {
+	program := filepath.Join(harnesses(), "node_modules", ".bin", k.name)
+	if _, err := os.Stat(program); err != nil {
+		return fmt.Errorf("%s is not installed: %w", k.name, err)
 	}
 	home, err := os.MkdirTemp("", "lifeloop-e2e-home-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(home)
-	if out, err := isolated(context.Background(), home, nil, "python3", "--version").CombinedOutput(); err != nil {
-		return fmt.Errorf("namespaces, or python3 inside them, are not to be had (root, or a kernel that lets users make them): %w: %s",
-			err, strings.TrimSpace(string(out)))
+	out, err := isolated(context.Background(), home, nil, program, "--version").Output()
+	if err != nil {
+		return fmt.Errorf("%s does not start: %w", k.name, err)
 	}
-	if os.Getenv("HARNESSES_DIR") == "" {
-		if out, err := exec.Command(filepath.Join(source, "install-harnesses.sh"), harnesses()).CombinedOutput(); err != nil {
-			return fmt.Errorf("the harnesses cannot be installed: %w: %s", err, strings.TrimSpace(string(out)))
-		}
-	}
-	for _, program := range []string{"claude", "codex"} {
-		if _, err := os.Stat(filepath.Join(harnesses(), "node_modules", ".bin", program)); err != nil {
-			return fmt.Errorf("%s is not installed: %w", program, err)
-		}
+	if !slices.Contains(strings.Fields(string(out)), k.version) {
+		return fmt.Errorf("%s is of version %q; the stories are those of %s", k.name, strings.TrimSpace(string(out)), k.version)
 	}
 	return nil
 }
@@ -114,13 +137,16 @@ func isolated(ctx context.Context, home string, env []string, argv ...string) *e
 
 // alone plays a test in a world of its own: outside it starts this program
 // again, inside, for this test only; inside it plays.
-func alone(t *testing.T, play func(t *testing.T)) {
+func alone(t *testing.T, k kind, play func(t *testing.T)) {
 	if os.Getenv(insideVar) != "" {
 		play(t)
 		return
 	}
 	if missing != nil {
 		t.Skipf("no end-to-end test runs here: %v", missing)
+	}
+	if err := absent[k.name]; err != nil {
+		t.Skip(err)
 	}
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -15,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"lifeloop/e2e/mock"
 )
 
 // TestScreen compares what a person sees, bare and wrapped, as a real terminal
@@ -25,7 +27,7 @@ func TestScreen(t *testing.T) {
 		turn, quit func(p *pane)
 	}{
 		"claude": {
-			story: story{harness: claude, argv: claudeArgs("--allowedTools", "Bash"), replies: []reply{bash("echo hi"), says("It says hi.")}},
+			story: story{harness: claude, argv: claudeArgs("--allowedTools", "Bash"), replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("It says hi.")}},
 			turn: func(p *pane) {
 				p.await("Claude Code to be ready", func() bool { return claudeRegistry().Status == "idle" })
 				p.tmux("send-keys", "-t", "e2e", "-l", "run it")
@@ -43,7 +45,7 @@ func TestScreen(t *testing.T) {
 		"codex": {
 			// Without the first flag Codex warns, on its screen, that it runs without
 			// its daemon; wrapped it always has the flag.
-			story: story{harness: codex, argv: codexArgs("--no-daemon", "run it"), replies: []reply{{"tool": "echo hi"}, {"text": "It says hi."}}},
+			story: story{harness: codex, argv: codexArgs("--no-daemon", "run it"), replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("It says hi.")}},
 			turn: func(p *pane) {
 				p.await("the turn", func() bool { return p.turnsOver() == 1 })
 			},
@@ -55,7 +57,7 @@ func TestScreen(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			alone(t, func(t *testing.T) {
+			alone(t, s.harness, func(t *testing.T) {
 				if _, err := exec.LookPath("tmux"); err != nil {
 					t.Skip("there is no tmux, which shows what a terminal would")
 				}

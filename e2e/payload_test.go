@@ -4,14 +4,13 @@ package e2e
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"lifeloop/e2e/mock"
 )
 
 // Three clients answer with a payload, each for another slot.
@@ -61,7 +60,7 @@ func TestPayloads(t *testing.T) {
 	for name, s := range map[string]story{
 		"claude": {
 			harness: claude, tty: true, argv: claudeArgs("--allowedTools", "Bash"),
-			replies: []reply{bash("echo hi"), says("done")},
+			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
 			script: func(r *run) {
 				claudeReady(r)
 				claudeTurn(r, "run it")
@@ -71,12 +70,12 @@ func TestPayloads(t *testing.T) {
 		},
 		"claude -p": {
 			harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "run it"),
-			replies: []reply{bash("echo hi"), says("done")},
+			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
 			told:    common.told,
 		},
 		"codex": {
 			harness: codex, tty: true, argv: codexArgs(),
-			replies: []reply{{"tool": "echo hi"}, {"text": "done"}},
+			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
 			script: func(r *run) {
 				codexReady(r)
 				codexTurn(r, "run it")
@@ -86,7 +85,7 @@ func TestPayloads(t *testing.T) {
 		},
 		"codex exec": {
 			harness: codex, argv: codexExec("run it"),
-			replies: []reply{{"tool": "echo hi"}, {"text": "done"}},
+			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
 			told:    strings.Replace(common.told, "session.starting  S1", "session.starting S?", 1),
 		},
 	} {
@@ -97,20 +96,10 @@ func TestPayloads(t *testing.T) {
 
 // questions are the bodies of the requests of the main conversation, in order.
 func (w *world) questions() []string {
-	w.t.Helper()
-	pattern := "*-main.json"
-	if w.harness.server == codex.server {
-		pattern = "req-*.json"
-	}
-	files, err := filepath.Glob(filepath.Join(w.asked, pattern))
-	require.NoError(w.t, err)
-	slices.Sort(files)
 	var out []string
-	for _, f := range files {
-		data, err := os.ReadFile(f)
-		require.NoError(w.t, err)
-		if !strings.Contains(string(data), "single-line task title") { // that one is Codex's own
-			out = append(out, string(data))
+	for _, c := range w.model.Calls() {
+		if c.Kind == mock.Main {
+			out = append(out, string(c.Body))
 		}
 	}
 	return out

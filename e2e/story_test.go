@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"lifeloop/e2e/mock"
 )
 
 // A story is one scripted session and what must be told of it.
@@ -27,8 +29,7 @@ type story struct {
 	clients []client          // more of them
 	env     []string          // more variables, of everything in the world
 	files   map[string]string // in the home, besides what everybody has
-	replies []reply           // what the model says to the main conversation, in order
-	model   []string          // flags of the model server
+	replies []mock.Reply      // what the model says to the main conversation, in order
 	// earlier are sessions that the harness had here just before, always bare.
 	// The last one's id stands in argv for earlierID.
 	earlier [][]string
@@ -53,9 +54,6 @@ type story struct {
 	// and looks at what else there is to see, of the wrapped run.
 	and func(t *testing.T, r *run, rec record)
 }
-
-// A reply is one answer of a model server, in that server's own words.
-type reply map[string]any
 
 // A client is a callback client of a story. With a placement it answers every
 // event with a payload.
@@ -102,13 +100,16 @@ func (all stories) play(t *testing.T, common story) {
 		if s.argv == nil {
 			s.argv = common.argv
 		}
+		if s.told == "" {
+			s.told = common.told
+		}
 		t.Run(name, s.play)
 	}
 }
 
 // play plays a story bare and wrapped and compares everything.
 func (s story) play(t *testing.T) {
-	alone(t, func(t *testing.T) {
+	alone(t, s.harness, func(t *testing.T) {
 		bare := s.perform(t, false)
 		wrapped := s.perform(t, true)
 
@@ -145,8 +146,7 @@ func (s story) perform(t *testing.T, wrapped bool) performance {
 	}
 	p := performance{run: r, code: r.leaves(), home: homeTree(t)}
 	if wrapped {
-		// What is left is the model server.
-		if !poll(2*time.Second, func() bool { return len(others()) == 1 }) {
+		if !poll(2*time.Second, func() bool { return len(others()) == 0 }) {
 			t.Errorf("processes that outlive the wrapper: %s", strings.Join(others(), "\n  "))
 		}
 		p.record = w.recorded()

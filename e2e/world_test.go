@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,8 @@ import (
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"lifeloop/e2e/mock"
 )
 
 const (
@@ -38,8 +41,8 @@ const patience = 20 * time.Second
 type world struct {
 	t       *testing.T
 	harness kind
-	dir     string   // outside the home
-	asked   string   // folder in which the model server keeps every request
+	dir     string // outside the home
+	model   *mock.Server
 	env     []string // of everything that runs in this world
 	earlier string   // the id of the session that was here before
 }
@@ -58,32 +61,14 @@ func newWorld(t *testing.T, s story) *world {
 		require.NoError(t, os.WriteFile(filepath.Join(home, name), []byte(text), 0o600))
 	}
 
-	w := &world{t: t, harness: h, dir: t.TempDir()}
-	w.asked = w.path("asked")
-	for _, dir := range []string{w.asked, w.path("state"), w.path("run")} {
+	w := &world{t: t, harness: h, dir: t.TempDir(), model: mock.New(s.replies...)}
+	w.serve()
+	for _, dir := range []string{w.path("state"), w.path("run")} {
 		require.NoError(t, os.Mkdir(dir, 0o700))
 	}
 	w.env = append(os.Environ(), "LIFELOOP_STATE_DIR="+w.path("state"), "XDG_RUNTIME_DIR="+w.path("run"))
 	w.env = slices.Concat(w.env, h.env, s.env)
 
-	script, err := json.Marshal(s.replies)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(w.path("replies.json"), script, 0o600))
-	args := append([]string{filepath.Join(source, "mock", h.server), "--port", h.port, h.keepFlag, w.asked}, s.model...)
-	if s.replies != nil {
-		args = append(args, "--script", w.path("replies.json"))
-	}
-	server := exec.Command("python3", args...)
-	server.Stderr = os.Stderr
-	require.NoError(t, server.Start())
-	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
-	w.await("the model server", func() bool {
-		c, err := net.Dial("tcp", "127.0.0.1:"+h.port)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	})
 	for _, argv := range s.earlier {
 		before := exec.Command(argv[0], argv[1:]...)
 		before.Dir, before.Env = project, w.env
@@ -92,6 +77,23 @@ func newWorld(t *testing.T, s story) *world {
 		w.earlier = w.sessions()[0]
 	}
 	return w
+}
+
+// modelAddress is where the model of every world is spoken to.
+const modelAddress = "127.0.0.1:8787"
+
+// served is the model server of the world that is; an earlier one is closed.
+var served *http.Server
+
+func (w *world) serve() {
+	w.t.Helper()
+	if served != nil {
+		_ = served.Close()
+	}
+	l, err := net.Listen("tcp", modelAddress)
+	require.NoError(w.t, err)
+	served = &http.Server{Handler: w.model, ReadHeaderTimeout: patience}
+	go func(s *http.Server) { _ = s.Serve(l) }(served) // until it is closed
 }
 
 // earlierID stands in a command line for the id of the earlier session.

@@ -1,0 +1,180 @@
+//go:build e2e && linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/e2e/mock"
+)
+
+// gemini is Gemini CLI with a key of its own and a folder that it trusts.
+var gemini = kind{
+	name: "gemini", version: "0.61.0",
+	records: ".gemini/tmp/*/chats/session-*.jsonl",
+	env: []string{
+		"GEMINI_API_KEY=none", "GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8787",
+		"GEMINI_CLI_TRUST_WORKSPACE=true", "GEMINI_CLI_NO_RELAUNCH=true",
+	},
+	seed: func(t *testing.T) {
+		require.NoError(t, os.Mkdir(filepath.Join(home, ".gemini"), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(home, ".gemini/settings.json"), []byte(`{
+			"security": {"auth": {"selectedType": "gemini-api-key"}},
+			"model": {"name": "gemini-2.5-pro"},
+			"general": {"enableAutoUpdate": false, "enableAutoUpdateNotification": false},
+			"privacy": {"usageStatisticsEnabled": false},
+			"telemetry": {"enabled": true, "target": "local", "outfile": "/home/dev/telemetry.log", "logPrompts": false}}`), 0o600))
+	},
+}
+
+func geminiArgs(args ...string) []string {
+	return append([]string{"gemini", "--approval-mode", "yolo"}, args...)
+}
+
+// geminiTitle is the last title that Gemini CLI gave its terminal.
+func (r *run) title() string {
+	shown := r.shown()
+	i := strings.LastIndex(shown, "\x1b]0;")
+	if i < 0 {
+		return ""
+	}
+	title := shown[i+len("\x1b]0;"):]
+	return title[:max(0, strings.IndexAny(title, "\x1b\x07"))]
+}
+
+func geminiReady(r *run) {
+	r.t.Helper()
+	r.await("Gemini CLI to be ready", func() bool {
+		return strings.Contains(r.title(), "Ready") && strings.Contains(r.shown(), "Type your message")
+	})
+}
+
+// modelSaw counts the requests of a prompt.
+func (w *world) modelSaw(prompt string) (n int) {
+	mark := mock.Mark(prompt)
+	for _, c := range w.model.Calls() {
+		if c.Kind == mock.Main && c.Prompt == mark {
+			n++
+		}
+	}
+	return n
+}
+
+// sendsPatiently pastes a line, sees it on the screen and presses Enter, each
+// until something has come of it: a paste into a screen that is not up yet is
+// lost, and an Enter right behind a paste is taken for a part of it.
+func sendsPatiently(r *run, line string, begun func() bool) {
+	r.t.Helper()
+	from, next, seen := 0, time.Now(), false
+	r.await("what comes of "+line, func() bool {
+		if begun() {
+			return true
+		}
+		if !seen && from > 0 && strings.Contains(r.shown()[from:], line) {
+			seen, next = true, time.Now().Add(400*time.Millisecond)
+		}
+		if time.Now().Before(next) {
+			return false
+		}
+		next = time.Now().Add(2 * time.Second)
+		if seen {
+			r.types("\r")
+			return false
+		}
+		from = len(r.shown())
+		r.types("\x1b[200~" + line + "\x1b[201~")
+		return false
+	})
+}
+
+// geminiTurn sends a prompt and waits until its turn is over.
+func geminiTurn(r *run, prompt string) {
+	r.t.Helper()
+	sendsPatiently(r, prompt, func() bool { return r.modelSaw(prompt) > 0 })
+	r.await("the turn of "+prompt, func() bool { return r.modelRests() && strings.Contains(r.title(), "Ready") })
+}
+
+// modelRests reports whether every call is over and no tool has still to tell.
+func (w *world) modelRests() bool {
+	calls := w.model.Calls()
+	for _, c := range calls {
+		if !c.Over {
+			return false
+		}
+	}
+	main := slices.DeleteFunc(calls, func(c mock.Call) bool { return c.Kind != mock.Main })
+	return len(main) > 0 && !main[len(main)-1].Tool
+}
+
+func geminiQuits(r *run) {
+	r.t.Helper()
+	sendsPatiently(r, "/quit", r.over)
+}
+
+// untold is what is told of a harness that nothing is read of: its process.
+func untold(exit int) string {
+	return fmt.Sprintf(`
+		session.starting  S? startup
+		session.started   S? startup
+		session.ending    S? exit %d
+		session.ended     S? exit %[1]d`, exit)
+}
+
+func TestGemini(t *testing.T) {
+	stories{
+		"no turn": {
+			script: func(r *run) {
+				geminiReady(r)
+				geminiQuits(r)
+			},
+		},
+		"tool turn": {
+			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
+			script: func(r *run) {
+				geminiReady(r)
+				geminiTurn(r, "run it (p1)")
+				geminiTurn(r, "thanks (p2)")
+				geminiQuits(r)
+			},
+		},
+		"Esc while the model answers": {
+			replies: []mock.Reply{hanging(), mock.Says("back")},
+			script: func(r *run) {
+				geminiReady(r)
+				geminiInterrupted(r, "hello (p1)")
+				geminiTurn(r, "go on (p2)")
+				geminiQuits(r)
+			},
+		},
+	}.play(t, story{harness: gemini, argv: geminiArgs(), tty: true, told: untold(0)})
+}
+
+// geminiInterrupted sends a prompt and presses Esc once the answer has begun.
+func geminiInterrupted(r *run, prompt string) {
+	r.t.Helper()
+	sendsPatiently(r, prompt, func() bool { return r.modelSaw(prompt) > 0 })
+	midStream(r)
+	r.types("\x1b")
+	r.await("the interruption", func() bool { return r.modelRests() && strings.Contains(r.title(), "Ready") })
+}
+
+func TestGeminiPrint(t *testing.T) {
+	stories{
+		"tool turn": {
+			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
+		},
+		"API error": {
+			replies: []mock.Reply{mock.Fails(400)},
+			exit:    1,
+			told:    untold(1),
+		},
+	}.play(t, story{harness: gemini, argv: geminiArgs("-p", "hello (p1)"), told: untold(0)})
+}
