@@ -9,6 +9,7 @@ import (
 	"lifeloop/canon"
 	"lifeloop/lifeloop"
 	"lifeloop/session"
+	"lifeloop/synth"
 )
 
 // A Fact is something that became true. Facts are the only thing the ledger
@@ -177,11 +178,35 @@ type (
 		Output int64  `json:"output,omitempty"` // bytes written by the harness so far
 		Source string `json:"source,omitempty"` // what else gave the sign
 	}
-	// ActivityMoved records what the harness seems to be doing.
+	// ActivityMoved records what the harness seems to be doing, by one source.
+	// It is uncertain until ActivityConfirmed, but for the end of a process.
 	ActivityMoved struct {
 		To     string `json:"to"`
 		Source string `json:"source"`
 		Detail string `json:"detail,omitempty"`
+		// Until is when a limit_wait ends, where the harness told that.
+		Until *time.Time `json:"until,omitempty"`
+	}
+	// ActivityConfirmed records that a second kind of source says the same.
+	ActivityConfirmed struct {
+		To     string `json:"to"`
+		Source string `json:"source"`
+		Detail string `json:"detail,omitempty"`
+	}
+	// BindRefused records that a source spoke of a session which nothing proves
+	// to be this one.
+	BindRefused struct {
+		Scope  int    `json:"scope"`
+		ID     string `json:"id"`
+		Reason string `json:"reason"`
+	}
+	// UsageCounted records what the model calls of the session add up to so far.
+	UsageCounted struct{ synth.Usage }
+	// UnknownCounted records how many records of each type a source has told so
+	// far that nobody understands.
+	UnknownCounted struct {
+		Source string         `json:"source"`
+		Types  map[string]int `json:"types"`
 	}
 	// SourceNamed records that the harness named a file as its own, which is
 	// why it is read.
@@ -269,6 +294,10 @@ func (AbortRequested) isFact()       {}
 func (StopSent) isFact()             {}
 func (ActivitySeen) isFact()         {}
 func (ActivityMoved) isFact()        {}
+func (ActivityConfirmed) isFact()    {}
+func (BindRefused) isFact()          {}
+func (UsageCounted) isFact()         {}
+func (UnknownCounted) isFact()       {}
 func (SourceNamed) isFact()          {}
 func (SourceRead) isFact()           {}
 func (SourceTroubled) isFact()       {}
@@ -303,6 +332,10 @@ var kinds = []struct {
 	{"stop_sent", StopSent{}},
 	{"activity_seen", ActivitySeen{}},
 	{"activity_moved", ActivityMoved{}},
+	{"activity_confirmed", ActivityConfirmed{}},
+	{"bind_refused", BindRefused{}},
+	{"usage_counted", UsageCounted{}},
+	{"unknown_counted", UnknownCounted{}},
 	{"source_named", SourceNamed{}},
 	{"source_read", SourceRead{}},
 	{"source_troubled", SourceTroubled{}},
@@ -356,7 +389,7 @@ type Entry struct {
 // them: a receipt, a move, an effect with a consequence (DECISIONS F3).
 func mustSync(f Fact) bool {
 	switch f := f.(type) {
-	case ActivitySeen, ActivityMoved, SourceNamed, SourceRead, SourceTroubled, Negotiated, Weakened, Asked, Running, Bound, HarnessSessionOpened, FrameAdopted:
+	case ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, UsageCounted, UnknownCounted, SourceNamed, SourceRead, SourceTroubled, Negotiated, Weakened, Asked, Running, Bound, HarnessSessionOpened, FrameAdopted:
 		return false
 	case HookHeard:
 		return f.Payloads > 0
@@ -529,7 +562,7 @@ func (k *Kernel) apply(f Fact) {
 		delete(h.Calls, f.Call)
 	case DrainBegan:
 		h.Drained = true
-	case Negotiated, Weakened, Asked, Placing, HookHeard, StopSent, ActivitySeen, ActivityMoved, SourceNamed, SourceRead, SourceTroubled:
+	case Negotiated, Weakened, Asked, Placing, HookHeard, StopSent, ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, UsageCounted, UnknownCounted, SourceNamed, SourceRead, SourceTroubled:
 		// told for readers; they change nothing here
 	default:
 		panic(fmt.Sprintf("kernel: apply does not know %T", f))
@@ -551,7 +584,7 @@ func (h *hard) observe(f Observed) {
 		hs.Ended = true
 	case lifeloop.FrameOpening:
 		turn, _ := r.Data["turn"].(string)
-		fr := frame{ID: r.FrameContext.FrameID, Turn: turn, Client: len(r.Evidence) > 0 && r.Evidence[0].Source == clientSource}
+		fr := frame{ID: r.FrameContext.FrameID, Turn: turn, Client: f.ByClient()}
 		if p := r.FrameContext.ParentFrameID; p != nil {
 			fr.Parent = *p
 		}
@@ -587,6 +620,11 @@ func (h *hard) observe(f Observed) {
 			EventID: r.EventID, Invocation: f.Invocation, Mode: r.IntegrationMode, Frame: r.FrameContext, Data: r.Data,
 			Scope: f.Scope, Degradation: f.Degradation}
 	}
+}
+
+// ByClient says that a client asked for the frame that this tells of.
+func (f Observed) ByClient() bool {
+	return len(f.Record.Evidence) > 0 && f.Record.Evidence[0].Source == clientSource
 }
 
 func (h *hard) frame(id string) *frame {

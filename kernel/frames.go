@@ -34,25 +34,29 @@ func (s *step) turnSignal(sig telemetry.Signal, h *hook) {
 		s.started(s.likelyCause(), by(sig), nil) // nothing better will tell
 	}
 	s.provesOpen(sig)
+	s.tools(sig)
 	switch sig.Kind {
 	case telemetry.Prompt:
 		s.prompt(sig, h)
-		s.active("working", sig)
+		s.active(working, sig)
 	case telemetry.Working:
-		s.active("working", sig)
+		s.active(working, sig)
 		s.soft.worked = s.topFrame()
 	case telemetry.NeedsInput:
-		s.active("needs_input", sig)
+		s.active(needsInput, sig)
 	case telemetry.Idle:
-		s.active("idle", sig)
+		s.active(idling, sig)
 		s.idle(sig)
 	case telemetry.TurnStop:
 		s.turnStop(sig, h)
 	case telemetry.TurnEnd:
-		s.active("idle", sig)
+		s.active(idling, sig)
 		s.turnEnd(sig)
 	case telemetry.ToolStart, telemetry.ToolEnd:
-		s.active("working", sig)
+		s.active(working, sig)
+		s.soft.worked = s.topFrame()
+	case telemetry.LimitWait:
+		s.active(limitWait, sig)
 		s.soft.worked = s.topFrame()
 	case telemetry.Gap:
 		s.gap(sig)
@@ -89,7 +93,7 @@ func (s *step) late(sig telemetry.Signal) bool {
 	switch sig.Kind {
 	case telemetry.Prompt:
 		return s.told(sig.Turn)
-	case telemetry.Working, telemetry.ToolStart, telemetry.ToolEnd, telemetry.NeedsInput:
+	case telemetry.Working, telemetry.ToolStart, telemetry.ToolEnd, telemetry.NeedsInput, telemetry.LimitWait:
 		return !sig.At.IsZero() && sig.At.Before(s.soft.idleSince)
 	}
 	return false
@@ -107,17 +111,6 @@ func (s *step) likelyCause() string {
 		return "startup"
 	}
 	return "unknown"
-}
-
-// active records what the harness seems to be doing, when that changes.
-func (s *step) active(what string, sig telemetry.Signal) { s.activeBy(what, sig.Source, sig.Detail) }
-
-func (s *step) activeBy(what, source, detail string) {
-	if s.soft.activity == what {
-		return
-	}
-	s.soft.activity = what
-	s.record(ActivityMoved{To: what, Source: source, Detail: detail})
 }
 
 // prompt opens a frame.
@@ -144,7 +137,7 @@ func (s *step) prompt(sig telemetry.Signal, h *hook) {
 	if s.soft.openedAt, s.soft.askedAt = s.now, sig.At; sig.At.IsZero() {
 		s.soft.askedAt = s.now
 	}
-	if s.soft.activity == "working" {
+	if s.soft.doing.what == working {
 		s.soft.worked = id // the harness said so before its hook told of the prompt
 	}
 	calls := s.tell(telling{event: lifeloop.FrameOpening, frame: id, evidence: ev, data: map[string]any{"turn": sig.Turn}})
@@ -216,7 +209,8 @@ func (s *step) idleSettled() {
 // told that: its evidence then is the evidence of the end.
 func (s *step) endFrame(id, outcome string, failure lifeloop.FailureClass, ev []lifeloop.Evidence) {
 	s.endInner(id, ev)
-	if !s.hard.frame(id).Client {
+	client := s.hard.frame(id).Client
+	if !client {
 		s.soft.idleSince = time.Time{}
 	}
 	s.frameOpened(id, ev)
@@ -224,6 +218,10 @@ func (s *step) endFrame(id, outcome string, failure lifeloop.FailureClass, ev []
 		s.frameEnding(id, outcome, failure, ev)
 	}
 	s.tell(telling{event: lifeloop.FrameEnded, frame: id, evidence: ev, data: outcomeData(outcome, failure)})
+	if !client {
+		s.turnHeard()
+		s.keepBooks(true)
+	}
 }
 
 func (s *step) frameEnding(id, outcome string, failure lifeloop.FailureClass, ev []lifeloop.Evidence) {

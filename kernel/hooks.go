@@ -30,6 +30,8 @@ type hook struct {
 }
 
 func (s *step) hookAsked(in HookAsked) {
+	s.alive()
+	s.heard("hook")
 	h := &hook{id: in.Hook, call: in.Call, deadline: in.Deadline, waitsFor: map[string]time.Time{}}
 	s.soft.hooks[h.id] = h
 	s.soft.hookOrder = append(s.soft.hookOrder, h.id)

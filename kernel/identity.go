@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"cmp"
+	"time"
 
 	"lifeloop/lifeloop"
 	"lifeloop/synth"
@@ -30,8 +31,8 @@ func (s *step) started(cause string, ev []lifeloop.Evidence, h *hook) {
 	}
 	cause = cmp.Or(cause, hs.Cause, "unknown")
 	s.inside(h, s.tell(telling{event: lifeloop.SessionStarted, evidence: ev, data: map[string]any{"cause": cause}}))
-	if len(ev) > 0 && s.soft.activity == "starting" {
-		s.activeBy("idle", ev[0].Source, ev[0].Detail)
+	if len(ev) > 0 && s.soft.doing.what == starting {
+		s.activeBy(idling, ev[0].Source, ev[0].Detail, time.Time{})
 	}
 }
 
@@ -92,8 +93,11 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 		s.open(sig.Session, cause, by(sig))
 		s.started(cause, by(sig), nil)
 	}
-	if sig.Agent != "" {
-		return // a sub-agent lives inside the main chain's tool call
+	s.alive()
+	s.heard(sig.Source)
+	if sig.Agent != "" || sig.Side != "" {
+		s.meter(sig)
+		return // a sub-agent lives inside the main chain's tool call, and a side call beside it
 	}
 	if sig.Path != "" && h != nil && !s.soft.watched[sig.Path] {
 		s.soft.watched[sig.Path] = true
@@ -106,7 +110,9 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 	case telemetry.SessionGone:
 		s.sessionGone(sig)
 	default:
-		if !s.mine(sig, h) {
+		mine := s.mine(sig, h)
+		s.meter(sig)
+		if !mine {
 			return
 		}
 		for _, o := range s.soft.synth.Before(sig) {
@@ -212,6 +218,7 @@ func (s *step) mine(sig telemetry.Signal, h *hook) bool {
 			s.bind(sig.Session, sig.Source+": "+sig.Detail)
 			return true
 		}
+		s.refuseBind(sig)
 		return false
 	}
 	switch {
@@ -230,6 +237,31 @@ func (s *step) mine(sig telemetry.Signal, h *hook) bool {
 		s.started("unknown", by(sig), nil)
 	}
 	return true
+}
+
+// refuseBind records, once for each id, that a source speaks of a session which
+// nothing proves to be this one: two sessions may share a folder, and a file
+// that was only found binds nothing.
+func (s *step) refuseBind(sig telemetry.Signal) {
+	if s.known(sig.Session) || s.soft.refused[sig.Session] || len(s.soft.refused) >= maxRefused {
+		return
+	}
+	s.soft.refused[sig.Session] = true
+	s.record(BindRefused{Scope: s.hard.Scope, ID: sig.Session,
+		Reason: sig.Source + ": " + sig.Detail + " is of another session, and no hook or launch says that this one went on as that"})
+}
+
+// maxRefused bounds how many other sessions are named.
+const maxRefused = 64
+
+// known says whether a harness session of this run has, or had, this id.
+func (s *step) known(id string) bool {
+	for _, hs := range s.hard.Sessions {
+		if hs.ID == id {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *step) bind(id, reason string) {
@@ -279,3 +311,23 @@ func pressureData(p synth.Pressure, stale bool) map[string]any {
 	}
 	return data
 }
+
+// meter counts a model call, if it was made for a session of this run.
+func (s *step) meter(sig telemetry.Signal) {
+	if sig.Kind == telemetry.UsageSeen && (sig.Session == "" || s.known(sig.Session)) && s.soft.meter.See(sig) {
+		s.soft.metered = true
+	}
+}
+
+// keepBooks records what the session's model calls add up to, when that moved:
+// at once at the end of a turn and of the session, else once a second.
+func (s *step) keepBooks(now bool) {
+	if !s.soft.metered || !now && s.now.Sub(s.soft.meteredAt) < cursorEvery {
+		return
+	}
+	s.soft.metered, s.soft.meteredAt = false, s.now
+	s.record(UsageCounted{s.soft.meter.Total()})
+}
+
+// unknownSeen records what a source told that its decoder does not know.
+func (s *step) unknownSeen(in UnknownSeen) { s.record(UnknownCounted(in)) }

@@ -99,6 +99,12 @@ type (
 		Source string
 		What   string
 	}
+	// UnknownSeen says how many records of each type a source has told so far
+	// that nobody understands.
+	UnknownSeen struct {
+		Source string
+		Types  map[string]int
+	}
 	// FrameAsked is a client's wish to open or close a frame of its own.
 	FrameAsked struct {
 		Ask     string // our id of the question
@@ -128,6 +134,7 @@ func (ChildStopped) isInput()   {}
 func (ChildContinued) isInput() {}
 func (AbortAsked) isInput()     {}
 func (SourceTrouble) isInput()  {}
+func (UnknownSeen) isInput()    {}
 func (FrameAsked) isInput()     {}
 func (LedgerLost) isInput()     {}
 func (Wake) isInput()           {}
@@ -216,6 +223,9 @@ type Config struct {
 	Cause string
 	// Hooks says that hooks were injected and are expected to be heard.
 	Hooks bool
+	// Expected are sources that tell of every turn, so that their silence is
+	// news.
+	Expected []string
 	// Deaf says that no telemetry of this harness is understood: then the
 	// running process itself is the only sign of a live session.
 	Deaf bool
@@ -232,6 +242,7 @@ type Config struct {
 	Tick         time.Duration // supervisor.tick to those who name it; 0 is off
 	ClientDrain  time.Duration // how long clients have after the harness ended
 	AbortGrace   time.Duration // from the first signal to KILL
+	WedgedAfter  time.Duration // of silence in the midst of work; 0 is 5 min
 	HookPatience time.Duration // how long after the launch the first hook may take; 0 is 10 s
 	MaxQueue     int           // dispatches waiting per client; 0 is 64
 	Began        Began         // what the first fact says of this run
@@ -260,7 +271,13 @@ type soft struct {
 	flying    map[string]flight // by client
 	hookDue   time.Time         // when the first hook must have been heard; zero once it was
 	tickDue   time.Time
-	activity  string
+	doing     doing
+	meter     synth.Meter
+	metered   bool // since it was last recorded
+	meteredAt time.Time
+	spoke     map[string]bool      // sources that spoke in this turn
+	silent    map[string]int       // turns that an expected source passed over
+	refused   map[string]bool      // ids of other sessions that were told
 	signAt    map[string]time.Time // when the last ActivitySeen of a source was recorded
 	sourceAt  map[string]time.Time
 	openedAt  time.Time           // when the newest frame was opened
@@ -283,12 +300,16 @@ func New(cfg Config) *Kernel {
 	if cfg.HookPatience == 0 {
 		cfg.HookPatience = 10 * time.Second
 	}
+	if cfg.WedgedAfter == 0 {
+		cfg.WedgedAfter = wedgedAfter
+	}
 	if cfg.MaxQueue == 0 {
 		cfg.MaxQueue = 64
 	}
 	return &Kernel{cfg: cfg, hard: newHard(), soft: soft{
 		synth: synth.New(cfg.Synth), hooks: map[string]*hook{}, queue: map[string][]string{},
 		flying: map[string]flight{}, signAt: map[string]time.Time{}, sourceAt: map[string]time.Time{}, watched: map[string]bool{},
+		spoke: map[string]bool{}, silent: map[string]int{}, refused: map[string]bool{},
 	}}
 }
 
@@ -307,7 +328,7 @@ func (k *Kernel) Step(now time.Time, in Input) Turn {
 	case LaunchFailed:
 		s.launchFailed(in)
 	case OutputSeen:
-		s.sign(ActivitySeen{Output: in.Total})
+		s.output(in)
 	case SignalsSeen:
 		s.signals(in)
 	case HookAsked:
@@ -328,6 +349,8 @@ func (k *Kernel) Step(now time.Time, in Input) Turn {
 		s.abortAsked(in)
 	case SourceTrouble:
 		s.sourceTrouble(in)
+	case UnknownSeen:
+		s.unknownSeen(in)
 	case FrameAsked:
 		s.frameAsked(in)
 	case LedgerLost:
@@ -388,6 +411,9 @@ func (k *Kernel) Deadline() (at time.Time, ok bool) {
 	if t, waits := k.soft.synth.Deadline(); waits {
 		earliest(t)
 	}
+	if t, waits := k.wedgeDue(); waits {
+		earliest(t)
+	}
 	for _, h := range k.soft.hooks {
 		if h.answered {
 			continue
@@ -419,6 +445,10 @@ func (s *step) timers() {
 	for _, o := range s.soft.synth.Wake(s.now) {
 		s.observed(o)
 	}
+	if t, waits := s.wedgeDue(); waits && due(t) {
+		s.wedge()
+	}
+	s.keepBooks(false)
 	s.patienceOver()
 	for _, id := range append([]string(nil), s.soft.hookOrder...) {
 		if h := s.soft.hooks[id]; h != nil && !h.answered && due(h.deadline) {

@@ -504,7 +504,7 @@ func (w *fate) drawSignal(source string) telemetry.Signal {
 	sig.Kind = pick(w.r, "kind", telemetry.SessionLive, telemetry.Prompt, telemetry.Prompt, telemetry.Prompt,
 		telemetry.Working, telemetry.Working, telemetry.Idle, telemetry.Idle, telemetry.NeedsInput, telemetry.TurnStop, telemetry.TurnEnd,
 		telemetry.UsageSeen, telemetry.UsageSeen, telemetry.WindowSeen, telemetry.Compacting, telemetry.Compacted, telemetry.ToolStart,
-		telemetry.ToolEnd, telemetry.Fault, telemetry.Gap, telemetry.Alive)
+		telemetry.ToolEnd, telemetry.LimitWait, telemetry.Fault, telemetry.Gap, telemetry.Alive)
 	if chance(w.r, "gone", 20) {
 		sig.Kind = telemetry.SessionGone
 	}
@@ -539,6 +539,16 @@ func (w *fate) detail(sig *telemetry.Signal) {
 		if chance(w.r, "with window", 2) {
 			sig.Window, sig.WindowSource = 200_000, pick(w.r, "window source", "statusline", "reported", "table")
 		}
+		if chance(w.r, "call", 3) {
+			sig.Usage.ID, sig.Usage.Input, sig.Usage.Output = pick(w.r, "call id", "m1", "m2", "m3"), 10, rapid.Int64Range(1, 9).Draw(w.r, "output")
+		}
+		sig.Side = pick(w.r, "side", "", "", "", "title")
+	case telemetry.LimitWait:
+		if chance(w.r, "until", 2) {
+			sig.Until = w.now.Add(time.Minute)
+		}
+	case telemetry.ToolStart, telemetry.ToolEnd:
+		sig.Tool = pick(w.r, "tool", "t1", "t2")
 	case telemetry.WindowSeen:
 		sig.Window, sig.WindowSource = pick(w.r, "window", int64(200_000), 1_000_000), pick(w.r, "window source", "statusline", "reported", "suffix")
 	case telemetry.Gap:
@@ -660,7 +670,8 @@ func (w *fate) act() {
 	case "wake":
 		w.feed(kernel.Wake{})
 	case "trouble":
-		w.feed(kernel.SourceTrouble{Source: "transcript", What: "polling"})
+		w.feed(kernel.SourceTrouble{Source: "transcript", What: pick(w.r, "trouble", "polling", "recovered", "deleted", "truncated")})
+		w.feed(kernel.UnknownSeen{Source: "transcript", Types: map[string]int{"novelty": w.hooks + 1}})
 	case "hook":
 		w.feed(w.drawHook())
 	case "answer":

@@ -26,7 +26,8 @@ import (
 //
 //	run hooks id=S1 clients=(notes,audit) [requires=notes:frame.opening=required] [manifest=pre_session:unavailable]
 //	hook SessionStart slot=pre_session wait=4s live=S1 cause=startup | prompt=p1 | stop=p1 …   (signals as below)
-//	signal transcript in=ID live=… prompt=… working idle needs alive stop=TURN end=TURN outcome=… error=… usage=N id=… window=N:src compacting compacted=half:trigger:before:after gone=ID reason=… ago=1s side=WHAT
+//	signal transcript in=ID live=… prompt=… working idle needs alive stop=TURN end=TURN outcome=… error=… usage=N id=… window=N:src compacting compacted=half:trigger:before:after gone=ID reason=… tool=ID tool-end=ID limit=SECONDS ago=1s side=WHAT
+//	trouble SOURCE WHAT · unknown SOURCE TYPE=N
 //	answer CALL [status=observed] [payload=placement:kind:body[:required]] [fail=timeout]
 //	written HOOK | gone HOOK
 //	wait 2s · exit code=0 signal=9 leftover=1 · drained · abort 15 · stopped 19 · continued · launched · launch-failed 127 · output 100
@@ -56,6 +57,14 @@ func (w *world) command(d *datadriven.TestData) string {
 	case "run":
 		w.configure(d)
 		return w.step(kernel.Start{})
+	case "trouble":
+		return w.step(kernel.SourceTrouble{Source: d.CmdArgs[0].Key, What: d.CmdArgs[1].Key})
+	case "unknown":
+		types := map[string]int{}
+		for _, a := range d.CmdArgs[1:] {
+			types[a.Key], _ = strconv.Atoi(a.Vals[0])
+		}
+		return w.step(kernel.UnknownSeen{Source: d.CmdArgs[0].Key, Types: types})
 	case "launched":
 		return w.step(kernel.Launched{PID: 4242})
 	case "launch-failed":
@@ -170,6 +179,11 @@ func (w *world) configure(d *datadriven.TestData) {
 		switch a.Key {
 		case "hooks":
 			cfg.Hooks, cfg.Synth.Hooks = true, true
+		case "expected":
+			cfg.Expected = a.Vals
+			for _, name := range a.Vals {
+				cfg.Manifest.TelemetrySources = append(cfg.Manifest.TelemetrySources, lifeloop.TelemetrySource{Name: name, Kind: "jsonl", Support: lifeloop.Native})
+			}
 		case "deaf":
 			cfg.Deaf = true
 		case "one-hook":
@@ -284,6 +298,21 @@ func (w *world) signals(d *datadriven.TestData, source string, args []datadriven
 			d, err := time.ParseDuration(val)
 			require.NoError(w.t, err)
 			last().At = w.now.Add(-d)
+		case "tool":
+			add(telemetry.ToolStart).Tool = val
+		case "tool-end":
+			add(telemetry.ToolEnd).Tool = val
+		case "limit": // seconds to wait, 0 when that is not told
+			s := add(telemetry.LimitWait)
+			if n, _ := strconv.Atoi(val); n > 0 {
+				s.Until = w.now.Add(time.Duration(n) * time.Second)
+			}
+		case "call": // id:input:output, after a usage
+			p := strings.Split(val, ":")
+			u := last().Usage
+			u.ID = p[0]
+			u.Input, _ = strconv.ParseInt(p[1], 10, 64)
+			u.Output, _ = strconv.ParseInt(p[2], 10, 64)
 		case "gap":
 			from, to, _ := strings.Cut(val, "-")
 			m := &[2]uint64{}

@@ -32,7 +32,7 @@ func (s *step) start() {
 	if s.cfg.Observing || s.cfg.OneHook {
 		return
 	}
-	s.activeBy("starting", "wrapper", "launch")
+	s.activeBy(starting, wrapperSource, "launch", time.Time{})
 	s.open(s.cfg.HarnessSession, s.cause(), own("launch"))
 	for _, w := range s.cfg.Weak {
 		// Known before anything was promised: it is no degradation.
@@ -80,7 +80,7 @@ func (s *step) negotiate() (why string, class lifeloop.FailureClass) {
 // and no lifecycle event (DECISIONS H5).
 func (s *step) refuse(why string, class lifeloop.FailureClass) {
 	s.record(HarnessSessionOpened{Scope: 1, ID: s.cfg.HarnessSession, Cause: s.cause()})
-	s.activeBy("stopped", "wrapper", "refused")
+	s.activeBy(stopped, wrapperSource, "refused", time.Time{})
 	clients := s.cfg.Clients
 	if len(clients) == 0 {
 		clients = []Client{{ID: SelfClient}}
@@ -136,7 +136,7 @@ func (s *step) launched(in Launched) {
 	}
 	if s.cfg.Deaf {
 		s.started("", own("the process runs"), nil)
-		s.activeBy("working", "wrapper", "the process runs")
+		s.activeBy(working, wrapperSource, "the process runs", time.Time{})
 	}
 	if s.hard.AbortBy != 0 {
 		s.nextRung() // asked to end before there was anything to end
@@ -145,27 +145,10 @@ func (s *step) launched(in Launched) {
 
 func (s *step) launchFailed(in LaunchFailed) {
 	s.soft.launchWhy = in.Why
-	s.activeBy("stopped", "wrapper", "not started")
+	s.activeBy(stopped, wrapperSource, "not started", time.Time{})
 	s.record(Exited{Run: s.hard.Run, Code: in.Code, NotStarted: true})
 	s.do(Release{})
 	s.sourcesDrained()
-}
-
-// defaultActivity is how often a sign of life is recorded without ticks.
-const defaultActivity = 30 * time.Second
-
-// sign records a sign of life of each source at most once a tick: a fact is
-// not a heartbeat.
-func (s *step) sign(f ActivitySeen) {
-	every := s.cfg.Tick
-	if every == 0 {
-		every = defaultActivity
-	}
-	if at, ok := s.soft.signAt[f.Source]; ok && s.now.Sub(at) < every {
-		return
-	}
-	s.soft.signAt[f.Source] = s.now
-	s.record(f)
 }
 
 func (s *step) childStopped(in ChildStopped) {
@@ -242,7 +225,7 @@ func (s *step) stop(signal int, tree bool) {
 func (s *step) childExited(in ChildExited) {
 	s.soft.stopDue, s.soft.hookDue, s.soft.tickDue = time.Time{}, time.Time{}, time.Time{}
 	s.record(Exited{Run: s.hard.Run, Code: in.Code, Signal: in.Signal, Leftover: in.Leftover, Lost: in.Lost, OutputLost: in.OutputLost})
-	s.activeBy("stopped", "wrapper", s.endReason())
+	s.activeBy(stopped, wrapperSource, s.endReason(), time.Time{})
 	s.do(Release{})
 	s.do(DrainSources{})
 }
@@ -252,6 +235,7 @@ func (s *step) sourcesDrained() {
 	if s.soft.draining {
 		return
 	}
+	s.keepBooks(true)
 	switch {
 	case s.cfg.Observing || s.cfg.OneHook:
 		s.flushSynth() // what is open stays open: nothing was seen of its end
@@ -376,10 +360,6 @@ func (s *step) ledgerLost() {
 			s.answerHook(h)
 		}
 	}
-}
-
-func (s *step) sourceTrouble(in SourceTrouble) {
-	s.record(SourceTroubled(in))
 }
 
 var signalNames = [...]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",

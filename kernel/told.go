@@ -364,7 +364,7 @@ func (s *step) tick() {
 	}
 	s.soft.tickDue = s.now.Add(s.cfg.Tick)
 	p, stale, ok := s.soft.synth.Now()
-	data := map[string]any{"activity": s.soft.activity}
+	data := map[string]any{"activity": s.soft.doing.what, "uncertain": s.soft.doing.uncertain()}
 	if ok {
 		data["context"] = pressureData(p, stale)
 	}

@@ -58,7 +58,30 @@ func Once(k *kernel.Kernel, sources []profiles.Source, told func(kernel.Entry) e
 			return err
 		}
 	}
+	for _, u := range unknown(heads) {
+		if err := o.step(u); err != nil {
+			return err
+		}
+	}
 	return o.step(kernel.SourcesDrained{})
+}
+
+// unknown sums up what nobody understood, a source each.
+func unknown(heads []*head) []kernel.UnknownSeen {
+	var all []kernel.UnknownSeen
+	for _, h := range heads {
+		i := slices.IndexFunc(all, func(u kernel.UnknownSeen) bool { return u.Source == h.unknown.Source })
+		switch {
+		case h.unknown.Types == nil:
+		case i < 0:
+			all = append(all, h.unknown)
+		default:
+			for kind, n := range h.unknown.Types {
+				all[i].Types[kind] += n
+			}
+		}
+	}
+	return all
 }
 
 // A once is the clock and the ears of Once.
@@ -107,6 +130,8 @@ type head struct {
 	unordered bool
 	ahead     []telemetry.Signal
 	ended     bool
+
+	unknown kernel.UnknownSeen // the last count, which holds the earlier ones
 }
 
 // lookahead is more than a harness writes at once.
@@ -162,8 +187,11 @@ func (h *head) read() (kernel.SignalsSeen, error) {
 			h.ended = true
 			return kernel.SignalsSeen{}, err
 		}
-		if seen, is := in.(kernel.SignalsSeen); is {
-			return seen, nil
+		switch in := in.(type) {
+		case kernel.SignalsSeen:
+			return in, nil
+		case kernel.UnknownSeen:
+			h.unknown = in
 		}
 	}
 }

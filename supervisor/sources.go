@@ -30,19 +30,21 @@ type Files struct {
 
 	watcher  *watchers.Watcher
 	post     func(kernel.Input)
-	decoders map[string]decoder // by source and path; owned by the watcher's goroutine
+	decoders map[string]*decoder // by source and path; owned by the watcher's goroutine
 }
 
 // A decoder is that of one file, nil when there is none, and from when on its
 // signals are news.
 type decoder struct {
 	telemetry.Decoder
-	since time.Time
+	source string
+	since  time.Time
+	told   int // how many records it had missed when that was told last
 }
 
 // NewFiles checks that every decoder is known and opens nothing.
 func NewFiles(f Files) (*Files, error) {
-	f.decoders = map[string]decoder{}
+	f.decoders = map[string]*decoder{}
 	for _, s := range append([]profiles.Source{f.Named}, f.Fixed...) {
 		if s.Decoder == "" {
 			continue
@@ -60,7 +62,37 @@ func NewFiles(f Files) (*Files, error) {
 // Run follows the files until ctx ends, and then each once more to its end.
 func (f *Files) Run(ctx context.Context, post func(kernel.Input)) error {
 	f.post = post
-	return f.watcher.Run(ctx)
+	err := f.watcher.Run(ctx)
+	for _, d := range f.decoders {
+		if d.Decoder != nil && d.Missed() > d.told {
+			d.told = d.Missed()
+			f.tellUnknown(d.source)
+		}
+	}
+	return err
+}
+
+// missed tells what a decoder did not know, whenever that has doubled: a file
+// full of it must not make as many facts.
+func (f *Files) missed(d *decoder) {
+	if n := d.Missed(); n > 0 && n >= 2*d.told {
+		d.told = n
+		f.tellUnknown(d.source)
+	}
+}
+
+// tellUnknown tells the counts of all files of one source together.
+func (f *Files) tellUnknown(source string) {
+	types := map[string]int{}
+	for _, d := range f.decoders {
+		if d.Decoder == nil || d.source != source {
+			continue
+		}
+		for kind, n := range d.Unknown() {
+			types[kind] += n
+		}
+	}
+	f.post(kernel.UnknownSeen{Source: source, Types: types})
 }
 
 // Launched begins with the files whose path is known, now that the process is.
@@ -104,6 +136,7 @@ func (f *Files) deliver(l watchers.Line) {
 		return
 	}
 	signals := d.Decode(l.Text)
+	f.missed(d)
 	if !d.since.IsZero() {
 		kept := signals[:0]
 		for _, s := range signals {
@@ -120,7 +153,7 @@ func (f *Files) deliver(l watchers.Line) {
 		Path: l.Pos.Path, Dev: l.Pos.Dev, Ino: l.Pos.Ino, Prefix: l.Pos.Prefix, Offset: l.Pos.Offset}})
 }
 
-func (f *Files) decoderOf(source string) decoder {
+func (f *Files) decoderOf(source string) *decoder {
 	for _, s := range append([]profiles.Source{f.Named}, f.Fixed...) {
 		if s.Name != source {
 			continue
@@ -128,14 +161,14 @@ func (f *Files) decoderOf(source string) decoder {
 		d, err := telemetry.NewDecoder(s.Decoder)
 		if err != nil {
 			f.Log.Error().Err(err).Str("source", source).Msg("no decoder")
-			return decoder{}
+			return &decoder{source: source}
 		}
 		if s.Form == profiles.Stamp { // its past was passed over, and its time may be that of another machine's clock
-			return decoder{Decoder: d}
+			return &decoder{Decoder: d, source: source}
 		}
-		return decoder{d, f.Since}
+		return &decoder{Decoder: d, source: source, since: f.Since}
 	}
-	return decoder{}
+	return &decoder{source: source}
 }
 
 func (f *Files) trouble(t watchers.Trouble) {

@@ -427,7 +427,7 @@ const story = `
 3.01s append sync: exited activity_moved
 3.01s release
 3.01s sources read
-3.01s append sync: activity_moved frame.ended
+3.01s append sync: frame.ended
 3.015s append sync: session.ending session.ended drain_began
 3.02s call notes frame.ending
 3.02s append sync: answered receipt_issued dispatched

@@ -85,7 +85,10 @@ func find[T any](list []named[T], name string) (T, error) {
 
 // A tally counts, by type, the records that a decoder passed over without
 // knowing them. Types come from outside, so their number is bounded.
-type tally struct{ seen map[string]int }
+type tally struct {
+	seen map[string]int
+	all  int
+}
 
 const (
 	malformed  = "malformed" // not a record of this format at all
@@ -104,7 +107,11 @@ func (t *tally) miss(kind string) {
 		kind = otherTypes
 	}
 	t.seen[kind]++
+	t.all++
 }
+
+// Missed implements Decoder.
+func (t *tally) Missed() int { return t.all }
 
 // Unknown implements Decoder.
 func (t *tally) Unknown() map[string]int { return maps.Clone(t.seen) }

@@ -167,6 +167,8 @@ type Decoder interface {
 	Decode(record []byte) []Signal
 	// Unknown counts records by type that Decode passed over without knowing them.
 	Unknown() map[string]int
+	// Missed is the sum of those counts.
+	Missed() int
 }
 
 // A HookCall is one call of a harness's hook, decoded.

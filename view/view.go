@@ -15,6 +15,7 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
+	"lifeloop/synth"
 )
 
 // Event is the lifecycle event that a fact tells, if it tells one.
@@ -46,11 +47,21 @@ type Status struct {
 	Context          map[string]any              `json:"context"`
 	Capabilities     map[string]lifeloop.Support `json:"capabilities"`
 	Since            time.Time                   `json:"since"` // when the activity began
-	StartedAt        time.Time                   `json:"started_at"`
-	Events           int                         `json:"events"`
-	Receipts         int                         `json:"receipts"`
-	Evidence         []lifeloop.Evidence         `json:"evidence"` // for the activity
-	LastSign         *Sign                       `json:"last_sign,omitempty"`
+	// Uncertain says that only one source tells the activity.
+	Uncertain bool `json:"uncertain"`
+	// Until is when a limit_wait ends, where the harness told that.
+	Until *time.Time `json:"until,omitempty"`
+	// Usage is what the session's model calls add up to, Turns the frames of the
+	// harness's own.
+	Usage synth.Usage `json:"usage"`
+	Turns int         `json:"turns"`
+	// UnknownRecords are the records that nobody understood, by source and type.
+	UnknownRecords map[string]map[string]int `json:"unknown_records"`
+	StartedAt      time.Time                 `json:"started_at"`
+	Events         int                       `json:"events"`
+	Receipts       int                       `json:"receipts"`
+	Evidence       []lifeloop.Evidence       `json:"evidence"` // for the activity
+	LastSign       *Sign                     `json:"last_sign,omitempty"`
 
 	last     time.Time // of the last fact
 	wrapper  int
@@ -77,6 +88,7 @@ func (s *Status) Lose() {
 		s.last = s.StartedAt
 	}
 	s.PID = 0
+	s.Uncertain, s.Until = false, nil
 	s.active("stopped", "wrapper", "it died, at the earliest then, and could not say how the session ended", s.last)
 }
 
@@ -88,6 +100,7 @@ func (s *Status) Apply(e kernel.Entry) {
 		s.SessionID, s.AdapterID, s.Program, s.WorkDir = f.SessionID, f.AdapterID, f.Program, f.WorkDir
 		s.Profile, s.wrapper, s.StartedAt = f.AdapterID, f.PID, e.At
 		s.Capabilities = map[string]lifeloop.Support{}
+		s.UnknownRecords = map[string]map[string]int{}
 		s.Evidence = []lifeloop.Evidence{}
 		if m, ok := manifests.Get(f.AdapterID); ok {
 			for name, c := range m.LifecycleEvents {
@@ -118,6 +131,17 @@ func (s *Status) Apply(e kernel.Entry) {
 		s.observe(f)
 	case kernel.ActivityMoved:
 		s.active(f.To, f.Source, f.Detail, e.At)
+		s.Uncertain, s.Until = f.Uncertain(), f.Until
+	case kernel.ActivityConfirmed:
+		s.Uncertain = false
+		s.Evidence = append(s.Evidence, lifeloop.Evidence{Source: f.Source, Detail: f.Detail})
+	case kernel.UsageCounted:
+		s.Usage = f.Usage
+	case kernel.UnknownCounted:
+		if s.UnknownRecords == nil {
+			s.UnknownRecords = map[string]map[string]int{}
+		}
+		s.UnknownRecords[f.Source] = f.Types
 	case kernel.ActivitySeen:
 		s.LastSign = &Sign{Source: cmp.Or(f.Source, "terminal"), At: e.At}
 	case kernel.ReceiptIssued:
@@ -127,6 +151,10 @@ func (s *Status) Apply(e kernel.Entry) {
 
 func (s *Status) observe(f kernel.Observed) {
 	switch f.Record.Event {
+	case lifeloop.FrameOpening:
+		if !f.ByClient() {
+			s.Turns++
+		}
 	case lifeloop.ContextPressureObserved:
 		s.Context = f.Record.Data
 	case lifeloop.ContextCompacted:

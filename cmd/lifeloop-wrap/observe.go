@@ -28,7 +28,7 @@ import (
 
 func observeCmd(g *globals) *cobra.Command {
 	var adapter, source string
-	var once, follow, fromStart bool
+	var once, follow, fromStart, usageToo bool
 	cmd := &cobra.Command{
 		Use:   "observe --adapter ID PATH…",
 		Short: "Tell the events of a session that someone else launched",
@@ -51,6 +51,7 @@ the same lines.`,
 				return err
 			}
 			o.out = cmd.OutOrStdout()
+			o.total = usageToo
 			if once {
 				return o.once()
 			}
@@ -62,6 +63,7 @@ the same lines.`,
 	fl.StringVar(&source, "source", "", "what PATH is, if not the adapter's transcript: hooks (`KIND`)")
 	fl.BoolVar(&once, "once", false, "read what is there and end")
 	fl.BoolVar(&follow, "follow", false, "wait for more (the default)")
+	fl.BoolVar(&usageToo, "usage", false, "after the events, a line with what the model calls add up to")
 	fl.BoolVar(&fromStart, "from-start", false, "tell what is there already, too")
 	return cmd
 }
@@ -72,6 +74,8 @@ type observer struct {
 	manifest lifeloop.Manifest
 	sources  []profiles.Source
 	out      io.Writer
+	total    bool // tell the usage too
+	status   view.Status
 }
 
 func newObserver(adapter, kind string, paths []string) (*observer, error) {
@@ -158,9 +162,12 @@ func (o *observer) kernel(repeatable bool) *kernel.Kernel {
 // once tells what the sources hold.
 func (o *observer) once() error {
 	out := bufio.NewWriter(o.out)
-	err := supervisor.Once(o.kernel(true), o.sources, func(e kernel.Entry) error { return printEvent(out, e) })
+	err := supervisor.Once(o.kernel(true), o.sources, o.telling(out))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, supervisor.ErrNotReadable) {
 		err = no(lifeloop.AdapterUnavailable, "observe: %v", err)
+	}
+	if err == nil {
+		err = o.tellUsage(out)
 	}
 	return errors.Join(err, out.Flush())
 }
@@ -174,12 +181,29 @@ func (o *observer) follow(fromStart bool) error {
 	files.Launched(0)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	return supervisor.Observe(o.kernel(false), files, signals, func(e kernel.Entry) error { return printEvent(o.out, e) })
+	if err := supervisor.Observe(o.kernel(false), files, signals, o.telling(o.out)); err != nil {
+		return err
+	}
+	return o.tellUsage(o.out)
 }
 
-func printEvent(w io.Writer, e kernel.Entry) error {
-	if r, ok := view.Event(e.Fact); ok {
-		return printJSON(w, r)
+// telling prints the event that a fact tells, if it tells one.
+func (o *observer) telling(w io.Writer) func(kernel.Entry) error {
+	return func(e kernel.Entry) error {
+		if o.total {
+			o.status.Apply(e)
+		}
+		if r, ok := view.Event(e.Fact); ok {
+			return printJSON(w, r)
+		}
+		return nil
 	}
-	return nil
+}
+
+// tellUsage prints what the model calls of the session add up to.
+func (o *observer) tellUsage(w io.Writer) error {
+	if !o.total {
+		return nil
+	}
+	return printJSON(w, map[string]any{"usage": o.status.Usage, "turns": o.status.Turns, "unknown_records": o.status.UnknownRecords})
 }

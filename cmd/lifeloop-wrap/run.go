@@ -173,7 +173,11 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	k := kernel.New(s.kernelConfig(manifest, launch, argv, terminal.Pty(), !f.noLedger))
+	kcfg := s.kernelConfig(manifest, launch, argv, terminal.Pty(), !f.noLedger)
+	if launch.Hooks && profile.Transcript.Decoder != "" {
+		kcfg.Expected = []string{profile.Transcript.Name} // a hook names it
+	}
+	k := kernel.New(kcfg)
 	h := &supervisor.Harness{Spec: harness.Spec{Argv: launch.Argv, Env: launch.Env, OSC: launch.OSC}, Terminal: terminal}
 	if launch.OSCDecoder != "" {
 		if h.OSC, err = telemetry.NewDecoder(launch.OSCDecoder); err != nil {

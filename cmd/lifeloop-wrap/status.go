@@ -3,15 +3,21 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sort"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"lifeloop/lifeloop"
+	"lifeloop/synth"
+	"lifeloop/view"
 )
 
 func statusCmd(g *globals) *cobra.Command {
@@ -36,16 +42,54 @@ func statusCmd(g *globals) *cobra.Command {
 	}
 }
 
+// callsText is what the session's model calls cost, in a line.
+func callsText(s view.Status) string {
+	part := func(name string, c synth.Calls) string {
+		if c.Calls == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%s%d (%d tokens in, %d cached, %d out)", name, c.Calls, c.Input+c.CacheWrite, c.CacheRead, c.Output)
+	}
+	text := cmp.Or(part("", s.Usage.Main), "none seen") + fmt.Sprintf(" in %d turns", s.Turns)
+	for _, more := range []string{part("sub-agents ", s.Usage.Agents), part("beside them ", s.Usage.Side)} {
+		if more != "" {
+			text += ", " + more
+		}
+	}
+	return text
+}
+
+// unknownText counts the records of each source that nobody understood.
+func unknownText(records map[string]map[string]int) string {
+	var parts []string
+	for _, source := range slices.Sorted(maps.Keys(records)) {
+		for _, kind := range slices.Sorted(maps.Keys(records[source])) {
+			parts = append(parts, fmt.Sprintf("%s: %d × %s", source, records[source][kind], kind))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 func printStatus(w io.Writer, k kept) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	line := func(name, value string) { fmt.Fprintf(tw, "%s\t%s\n", name, value) }
 	line("session", k.SessionID)
 	line("state", fmt.Sprintf("%s, %s", k.State, k.Liveness))
 	ev := ""
-	for _, e := range k.Evidence {
-		ev = fmt.Sprintf(" (told by the %s: %s)", e.Source, e.Detail)
+	for i, e := range k.Evidence {
+		ev += fmt.Sprintf("%sthe %s: %s", []string{" (told by ", " and "}[min(i, 1)], e.Source, e.Detail)
 	}
-	line("activity", fmt.Sprintf("%s since %s%s", k.Activity, k.Since.Local().Format(time.DateTime), ev))
+	if ev != "" {
+		ev += ")"
+	}
+	doing := k.Activity
+	if k.Uncertain {
+		doing += "?"
+	}
+	if k.Until != nil {
+		doing += " until " + k.Until.Local().Format(time.DateTime)
+	}
+	line("activity", fmt.Sprintf("%s since %s%s", doing, k.Since.Local().Format(time.DateTime), ev))
 	if s := k.LastSign; s != nil {
 		line("last sign of life", fmt.Sprintf("%s (%s)", s.At.Local().Format(time.DateTime), s.Source))
 	}
@@ -57,6 +101,10 @@ func printStatus(w io.Writer, k kept) error {
 		line("pid", fmt.Sprint(k.PID))
 	}
 	line("context", contextText(k.Context))
+	line("model calls", callsText(k.Status))
+	if n := unknownText(k.UnknownRecords); n != "" {
+		line("not understood", n)
+	}
 	line("told", fmt.Sprintf("%d events, %d receipts", k.Events, k.Receipts))
 	line("folder", k.WorkDir)
 	line("kept in", k.dir)
