@@ -447,6 +447,7 @@ var proofs = map[string]proof{
 	"claude telemetry_sources.transcript": tells("native", "transcript", used["claude"]),
 	"claude telemetry_sources.registry":   tells("native", "registry", source{"claude", "claude-registry", []string{`{"pid":1,"sessionId":"s","status":"busy"}`}}),
 	"claude telemetry_sources.statusline": tells("partial", "statusline", source{"claude", "hook", []string{"Statusline", `{"session_id":"s","context_window":{"context_window_size":200000}}`}}),
+	"claude telemetry_sources.terminal":   tells("partial", "terminal", source{"claude", "claude-osc", []string{"⠂ A title"}}),
 	"codex telemetry_sources.hooks":       tells("native", "hook", source{"codex", "hook", []string{"Stop", `{"session_id":"s","hook_event_name":"Stop","turn_id":"t"}`}}),
 	"codex telemetry_sources.rollout":     tells("native", "rollout", used["codex"]),
 	"codex telemetry_sources.terminal":    tells("partial", "terminal", source{"codex", "codex-osc", []string{"state=working:app=codex"}}),

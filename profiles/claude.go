@@ -15,8 +15,13 @@ func claude() Profile {
 		Programs:    []string{"claude"},
 		HookDecoder: "claude-hook",
 		Transcript:  Source{Name: "transcript", Decoder: "claude-transcript", Unordered: true},
-		Prepare:     prepareClaude,
-		Install:     installClaude,
+		Kinds: []Source{
+			{Name: "registry", Decoder: "claude-registry", Form: Whole},
+			{Name: "statusline", Decoder: "claude-statusline", Form: Values},
+			{Name: "stream", Decoder: "claude-stream", Form: Values},
+		},
+		Prepare: prepareClaude,
+		Install: installClaude,
 		Answer: func(event, context string) []byte {
 			if context == "" || !slices.Contains(claudeContextEvents, event) {
 				return nil
@@ -77,6 +82,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		return l, nil
 	}
 
+	l.OSC, l.OSCDecoder = []int{0}, "claude-osc"
 	if line.has("--resume", "--continue") {
 		l.Cause = "resume" // with --fork-session its own hook calls it the same
 	}

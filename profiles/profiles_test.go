@@ -69,7 +69,7 @@ func TestDecodersExist(t *testing.T) {
 		l, err := p.Prepare([]string{"prog"}, Host{Env: []string{"HOME=/h"}, Dir: "/d"})
 		require.NoError(t, err)
 		names := []string{l.OSCDecoder, p.Transcript.Decoder}
-		for _, s := range l.Sources {
+		for _, s := range append(l.Sources, p.Kinds...) {
 			names = append(names, s.Decoder)
 		}
 		for _, name := range names {

@@ -28,6 +28,9 @@ var recordings = []struct {
 }{
 	{"claude", "transcript/*", []string{"transcript=claude/transcripts/*.jsonl"}},
 	{"claude", "hooks/*", []string{"hooks=claude/transcripts/*.hooks.jsonl"}},
+	{"claude", "stream/*", []string{"stream=claude/stream/*.jsonl"}},
+	{"claude", "statusline/*", []string{"statusline=claude/statusline/*.json*"}},
+	{"claude", "registry/*", []string{"registry=claude/sessions/*.json"}},
 	{"codex", "rollout/*", []string{"rollout=codex/rollouts/*.jsonl"}},
 	{"codex", "hooks/*", []string{"hooks=codex/hooks/sequence-*.jsonl"}},
 	{"gemini", "hooks/*", []string{"hooks=gemini/hooks/sequence-*.jsonl"}},
@@ -39,6 +42,7 @@ var recordings = []struct {
 	{"claude", "merged/auto_compact", []string{"transcript=claude/transcripts/auto_compact.jsonl", "hooks=claude/transcripts/auto_compact.hooks.jsonl"}},
 	{"claude", "merged/manual_compact", []string{"transcript=claude/transcripts/manual_compact.jsonl", "hooks=claude/transcripts/manual_compact.hooks.jsonl"}},
 	{"claude", "merged/api_errors", []string{"transcript=claude/transcripts/api_errors.jsonl", "hooks=claude/transcripts/api_errors.hooks.jsonl"}},
+	{"claude", "merged/subagent", []string{"transcript=claude/transcripts/subagent.jsonl", "transcript=claude/transcripts/subagent__subagents__agent-a9b0c2bda14673fbf.jsonl", "hooks=claude/transcripts/subagent.hooks.jsonl"}},
 	{"claude", "merged/clear", []string{"transcript=claude/transcripts/clear-1-before.jsonl", "transcript=claude/transcripts/clear-2-after.jsonl", "hooks=claude/transcripts/clear.hooks.jsonl"}},
 	{"codex", "merged/approval", []string{"rollout=codex/rollouts/approval.tui.jsonl", "hooks=codex/hooks/sequence-tui-approval.jsonl"}},
 	{"codex", "merged/auto_compact_on_resume", []string{"rollout=codex/rollouts/auto-compact-preturn-on-resume.exec.jsonl", "hooks=codex/hooks/sequence-exec-autocompact-resume-midturn.jsonl"}},

@@ -110,14 +110,15 @@ func rank(source string) int {
 type State struct {
 	cfg Config
 
-	window     window
-	lastUsed   int64
-	haveUsed   bool
-	held       *telemetry.Signal // a usage that waits for the window
-	level      Level
-	told       bool
-	stale      bool
-	compacting bool
+	window   window
+	lastUsed int64
+	haveUsed bool
+	held     *telemetry.Signal // a usage that waits for the window
+	level    Level
+	told     bool
+	stale    bool
+	// compacting is when a compaction began that has not ended, else zero.
+	compacting time.Time
 
 	// Compactions told by each witness so far in this session, and the one
 	// that still waits for its other half.
@@ -176,15 +177,21 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 	}
 	switch sig.Kind {
 	case telemetry.UsageSeen:
-		if sig.Usage != nil && !s.compacting {
+		// A compaction that failed has no end of its own, and may fail in the
+		// middle of a turn: a call that was made later shows that it is over. What
+		// was called before it is only written late.
+		if !s.compacting.IsZero() && sig.At.After(s.compacting) {
+			s.compacting = time.Time{}
+		}
+		if sig.Usage != nil && s.compacting.IsZero() {
 			out = append(out, s.usage(sig)...)
 		}
 	case telemetry.Compacting:
-		s.compacting = true
-	case telemetry.Prompt, telemetry.TurnStop, telemetry.TurnEnd:
-		// A compaction that failed has no end of its own; the next move of the
-		// main chain is its end.
-		s.compacting = false
+		if s.compacting = sig.At; s.compacting.IsZero() {
+			s.compacting = now
+		}
+	case telemetry.Prompt, telemetry.TurnStop, telemetry.TurnEnd, telemetry.Fault:
+		s.compacting = time.Time{} // the next move of the main chain is its end, too
 	case telemetry.Compacted:
 		out = append(out, s.compacted(sig, now)...)
 	}
@@ -250,6 +257,9 @@ func (s *State) learn(w window) []Observation {
 }
 
 func (s *State) usage(sig telemetry.Signal) []Observation {
+	if u := sig.Usage; u.Used == 0 && u.Input+u.CacheRead+u.CacheWrite+u.Output > 0 {
+		return nil // it says what a call cost, and nothing of the context
+	}
 	s.lastUsed, s.haveUsed, s.stale = sig.Usage.Used, true, sig.Usage.Estimate
 	if sig.Usage.Estimate {
 		return nil // the harness's own guess after a compaction is kept, not told
@@ -326,7 +336,7 @@ func (s *State) compacted(sig telemetry.Signal, now time.Time) []Observation {
 	if c == nil {
 		c = &telemetry.Compaction{Half: "record", Trigger: "unknown"}
 	}
-	s.compacting = false
+	s.compacting = time.Time{}
 	s.halves[c.Half]++
 	n := s.halves[c.Half]
 	var out []Observation

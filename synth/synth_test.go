@@ -21,8 +21,8 @@ import (
 // go test ./synth -rewrite, and read the diff.
 //
 //	new [hooks] [statusline] [moderate=0.4] [hysteresis=0.1]
-//	usage 160000 [of=200000:reported] [model=NAME] [estimate] [agent]
-//	window 200000:statusline · compacting · compacted half[:trigger[:before[:after]]] [agent] · prompt · stop · end · idle
+//	usage 160000 [of=200000:reported] [model=NAME] [estimate] [agent] [at=-2s]
+//	window 200000:statusline · compacting · compacted half[:trigger[:before[:after]]] [agent] · prompt · stop · end · idle · fault
 //	wait 500ms · flush · reset · now
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -51,6 +51,10 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 				sig.Model = a.Vals[0]
 			case "estimate":
 				sig.Usage.Estimate = true
+			case "at":
+				after, err := time.ParseDuration(a.Vals[0])
+				require.NoError(t, err)
+				sig.At = w.now.Add(after)
 			}
 		}
 		told = append(w.s.Before(sig), w.s.See(sig, w.now)...)
@@ -92,6 +96,8 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 		see(telemetry.TurnEnd)
 	case "idle":
 		see(telemetry.Idle)
+	case "fault":
+		see(telemetry.Fault)
 	case "wait":
 		dur, err := time.ParseDuration(d.CmdArgs[0].Key)
 		require.NoError(t, err)
@@ -286,4 +292,19 @@ func TestCompactionsOfTwoWitnesses(t *testing.T) {
 			r.Fatalf("%d compactions were told of %v; want %d", told, story, want)
 		}
 	})
+}
+
+// What a call cost is counted by others; only what it says of the context is a
+// figure of the context.
+func TestACostAloneIsNoFigure(t *testing.T) {
+	s := synth.New(synth.Config{})
+	seen := func(u telemetry.Usage) []synth.Observation {
+		return s.See(telemetry.Signal{Kind: telemetry.UsageSeen, Usage: &u, Window: 1000, WindowSource: "reported"}, time.Time{})
+	}
+	require.Len(t, seen(telemetry.Usage{Used: 800}), 1)
+	require.Empty(t, seen(telemetry.Usage{Input: 30, Output: 5}))
+	p, stale, ok := s.Now()
+	require.True(t, ok)
+	require.False(t, stale)
+	require.Equal(t, int64(800), p.Used)
 }

@@ -316,16 +316,18 @@ func (d *claudeTranscript) system(r claudeRecord) []Signal {
 	return nil
 }
 
+// claudeCompaction reads the metadata of a boundary. Print mode writes the same
+// members in snake case.
 func claudeCompaction(metadata []byte) *Compaction {
 	c := &Compaction{Half: "record", Trigger: "unknown"}
 	members(metadata, func(key, val []byte) bool {
 		switch string(key) {
 		case "trigger":
 			c.Trigger = trigger(word(val))
-		case "preTokens":
+		case "preTokens", "pre_tokens":
 			n := count(val)
 			c.Before = &n
-		case "postTokens":
+		case "postTokens", "post_tokens":
 			n := count(val)
 			c.After = &n
 		}

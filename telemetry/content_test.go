@@ -25,6 +25,8 @@ var names = map[string]bool{
 	"session_id": true, "prompt_id": true, "turn_id": true, "thread_id": true, "transcript_path": true,
 	"hook_event_name": true, "source": true, "reason": true, "agent_id": true, "agent_type": true,
 	"notification_type": true, "tool_name": true, "status": true, "waitingFor": true,
+	"procStart": true, "version": true, "claude_code_version": true, "parent_tool_use_id": true,
+	"hook_name": true, "hook_event": true, "compact_result": true,
 	"call_id": true, "response_id": true, "requestId": true, "forked_from_id": true, "codex_error_info": true,
 	"parent_thread_id": true, "thread_source": true, "subagent": true, "cli_version": true, "cwd": true,
 	"compaction_response_id": true, "rate_limit_reached_type": true,
@@ -79,6 +81,7 @@ func TestTextTellsNothing(t *testing.T) {
 		{"claude-transcript", "claude/transcripts/*.jsonl"},
 		{"claude-statusline", "claude/statusline/*"},
 		{"claude-registry", "claude/sessions/*"},
+		{"claude-stream", "claude/stream/*"},
 		{"codex-rollout", "codex/rollouts/*.jsonl"},
 	} {
 		for _, file := range recordings(t, c.pattern) {
@@ -143,10 +146,10 @@ func checkSignal(t *testing.T, s Signal) {
 	if (s.Kind == UsageSeen) != (s.Usage != nil) || (s.Kind == Compacted) != (s.Compaction != nil) {
 		t.Fatalf("kind and content differ: %s", line(s))
 	}
-	if s.Usage != nil && s.Usage.Used < 0 || s.Window < 0 || (s.Window > 0) != (s.WindowSource != "") {
+	if u := s.Usage; u != nil && min(u.Used, u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning) < 0 || s.Window < 0 || (s.Window > 0) != (s.WindowSource != "") {
 		t.Fatalf("numbers: %s", line(s))
 	}
-	for _, v := range []string{s.Detail, s.Session, s.Turn, s.Agent, s.Cause, s.Reason, s.Tool, s.Model, s.WindowSource, s.Agent, s.Side, s.Version} {
+	for _, v := range []string{s.Detail, s.Session, s.Turn, s.Agent, s.Cause, s.Reason, s.Tool, s.Model, s.WindowSource, s.Side, s.Version} {
 		if len(v) > 400 || !utf8.ValidString(v) || strings.ContainsAny(v, "\n\x1b\x00") {
 			t.Fatalf("%q is no name: %s", v, line(s))
 		}
@@ -211,6 +214,20 @@ func FuzzClaudeRegistry(f *testing.F) {
 func FuzzClaudeStatusline(f *testing.F) {
 	fuzzDecoder(f, "claude-statusline", "claude/statusline/*",
 		`{"session_id":"s","session_name":TEXT,"cwd":TEXT,"model":{"id":"m","display_name":TEXT},"context_window":{"context_window_size":1}}`)
+}
+
+func FuzzClaudeStream(f *testing.F) {
+	fuzzDecoder(f, "claude-stream", "claude/stream/*",
+		`{"type":"system","subtype":"init","session_id":"s","model":"m[1m]","claude_code_version":TEXT,"tools":[TEXT]}`,
+		`{"type":"system","subtype":"hook_started","session_id":"s","hook_event":"SessionStart","hook_name":TEXT}`,
+		`{"type":"assistant","session_id":"s","uuid":"a","message":{"id":"m","model":"m","content":[{"type":"text","text":TEXT},{"type":"tool_use","id":"t","input":TEXT}],"usage":{"input_tokens":3,"output_tokens":1}}}`,
+		`{"type":"user","session_id":"s","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":TEXT},{"type":"text","text":TEXT}]},"tool_use_result":TEXT}`,
+		`{"type":"system","subtype":"status","status":TEXT,"compact_result":TEXT,"compact_error":TEXT}`,
+		`{"type":"result","subtype":TEXT,"is_error":true,"result":TEXT,"session_id":"s","uuid":"r","usage":{"input_tokens":3},"modelUsage":{"m[1m]":{"inputTokens":5,"contextWindow":9},TEXT:{"inputTokens":1}},"permission_denials":[TEXT]}`)
+}
+
+func FuzzClaudeOSC(f *testing.F) {
+	fuzzDecoder(f, "claude-osc", "none", "✳ TEXT", "⠂ TEXT", "TEXT")
 }
 
 func FuzzCodexRollout(f *testing.F) {

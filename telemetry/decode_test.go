@@ -33,7 +33,7 @@ func TestUnknownDecoderNamesTheKnownOnes(t *testing.T) {
 		return strings.Split(list, ", ")
 	}
 	_, err := NewDecoder("claude")
-	require.ErrorContains(t, err, `no telemetry decoder is named "claude": use one of claude-registry, `)
+	require.ErrorContains(t, err, `no telemetry decoder is named "claude": use one of claude-osc, `)
 	known := names(err)
 	if !slices.IsSorted(known) {
 		t.Errorf("not in order: %v", known)
@@ -315,7 +315,7 @@ func TestClaudeRegistry(t *testing.T) {
 		want         []string
 	}{
 		{"print mode keeps no status", `{"pid":1,"sessionId":"s","entrypoint":"sdk-cli","updatedAt":1795246017263}`,
-			[]string{`alive from=registry at=07:26:57.263 session=s`}},
+			[]string{`alive from=registry at=07:26:57.263 session=s process=1/0`}},
 		{"a new status is a sign of life", `{"sessionId":"s","status":"dreaming"}`, []string{`alive from=registry session=s`}},
 		{"what it waits for is a word or nothing", `{"sessionId":"s","status":"waiting","waitingFor":"Which file shall I delete?"}`,
 			[]string{`needs_input from=registry detail=waiting session=s`}},

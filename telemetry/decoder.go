@@ -17,8 +17,10 @@ type named[T any] struct {
 // would be paid for by every hook that a harness runs.
 func decoders() []named[func() Decoder] {
 	return []named[func() Decoder]{
+		{"claude-osc", func() Decoder { return new(claudeOSC) }},
 		{"claude-registry", func() Decoder { return new(claudeRegistry) }},
 		{"claude-statusline", func() Decoder { return new(claudeStatusline) }},
+		{"claude-stream", func() Decoder { return new(claudeStream) }},
 		{"claude-transcript", func() Decoder { return new(claudeTranscript) }},
 		{"codex-osc", func() Decoder { return new(codexOSC) }},
 		{"codex-rollout", func() Decoder { return new(codexRollout) }},

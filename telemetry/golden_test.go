@@ -81,6 +81,9 @@ func line(s Signal) string {
 	put("path", s.Path)
 	put("dir", s.Dir)
 	put("version", s.Version)
+	if p := s.Process; p != nil {
+		fmt.Fprintf(&b, " process=%d/%d", p.PID, p.Start)
+	}
 	if !s.Until.IsZero() {
 		put("until", s.Until.Format("15:04:05.000"))
 	}
@@ -133,6 +136,7 @@ func TestRecordedFiles(t *testing.T) {
 		{"claude-transcript", "claude/transcripts/*.jsonl"},
 		{"claude-statusline", "claude/statusline/*.json*"},
 		{"claude-registry", "claude/sessions/*.json"},
+		{"claude-stream", "claude/stream/*.json*"},
 		{"codex-rollout", "codex/rollouts/*.jsonl"},
 	} {
 		for _, file := range recordings(t, c.pattern) {

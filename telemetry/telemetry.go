@@ -119,6 +119,9 @@ type Signal struct {
 	Version string `json:"version,omitempty"`
 	// Dir is the working folder that the harness says the session is in.
 	Dir string `json:"dir,omitempty"`
+	// Process is the one that the source says it was written by. A file may
+	// outlive its process, and the number may be another's by then.
+	Process *Process `json:"process,omitempty"`
 	// Missing are the first and the last number that a sequence jumped over.
 	Missing *[2]uint64 `json:"missing,omitempty"`
 }
@@ -146,6 +149,14 @@ type Usage struct {
 	// Estimate marks a figure that the harness computed after a compaction: no
 	// call was made, and nothing but Used is set.
 	Estimate bool `json:"estimate,omitempty"`
+}
+
+// Process names one process of this machine for good.
+type Process struct {
+	PID int `json:"pid"`
+	// Start is when it began, in the kernel's ticks since boot (field 22 of
+	// /proc/PID/stat); 0 when the source does not tell it.
+	Start uint64 `json:"start,omitempty"`
 }
 
 // Compaction is what a source knows of a finished compaction.
