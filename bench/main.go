@@ -52,6 +52,7 @@ var measurements = []struct {
 	{"start", start},
 	{"exit", exit},
 	{"append", appends},
+	{"catchup", catchup},
 }
 
 func main() {
@@ -79,7 +80,7 @@ func run() (missed bool, err error) {
 		return false, err
 	}
 	defer os.RemoveAll(b.dir)
-	if err := b.build("bench/empty", "bench/floor", "testdata/fakeharness"); err != nil {
+	if err := b.build("bench/empty", "bench/floor", "bench/walk", "testdata/fakeharness"); err != nil {
 		return false, err
 	}
 

@@ -228,26 +228,12 @@ func (d *claudeStream) status(r claudeLine) []Signal {
 }
 
 func (d *claudeStream) assistant(r claudeLine) []Signal {
-	var id, model string
-	var usage Usage
-	var started []string
-	ok := members(r.message, func(key, val []byte) bool {
-		switch string(key) {
-		case "id":
-			id = name(val)
-		case "model":
-			model = name(val)
-		case "usage":
-			usage = readClaudeUsage(val)
-		case "content":
-			started = claudeToolUses(val)
-		}
-		return true
-	})
-	if !ok {
+	m := readClaudeMessage(r.message)
+	if !m.whole {
 		d.miss(malformed)
 		return nil
 	}
+	id, model, usage := name(m.id), name(m.model), readClaudeUsage(m.usage)
 	if model == "<synthetic>" {
 		if len(r.failure) == 0 {
 			return nil // an answer of Claude Code's own: to a command, or no content at all
@@ -263,7 +249,7 @@ func (d *claudeStream) assistant(r claudeLine) []Signal {
 		s.Model, s.Usage = d.configured(model), &Usage{Used: usage.Used}
 		out = append(out, s)
 	}
-	for _, tool := range started {
+	for _, tool := range m.started {
 		s := r.signal(ToolStart, "")
 		s.Tool = tool
 		out = append(out, s)
@@ -284,7 +270,7 @@ func (d *claudeStream) configured(model string) string {
 }
 
 func (d *claudeStream) user(r claudeLine) []Signal {
-	content := claudeContent(r.message)
+	content := readClaudeMessage(r.message)
 	if !r.synthetic && content.interrupted() {
 		d.interrupted = true
 	}

@@ -18,7 +18,8 @@ type claudeTranscript struct {
 	held []Signal
 	// calls are those whose usage was told: it is repeated on every line of a
 	// call's answer.
-	calls calls
+	calls  calls
+	newest [4][]byte // session, request, message and usage of the newest answer
 	// agent is the newest sub-agent heard, and agentTurn the turn it works for.
 	agent, agentTurn string
 }
@@ -27,24 +28,33 @@ const maxHeld = 16
 
 // claudeRecord is what is read of a line. Its slices point into the line.
 type claudeRecord struct {
-	kind, subtype, message, compact, origin []byte
-	uuid, session, at, promptID, source     []byte
-	failure, status, request                []byte
-	agent                                   string
-	sidechain, meta, summary, apiError      bool
+	kind, subtype, compact, origin      []byte
+	uuid, session, at, promptID, source []byte
+	failure, status, request            []byte
+	agent                               string
+	sidechain, meta, summary, apiError  bool
+	message                             claudeMessage
 }
 
 func (d *claudeTranscript) Decode(record []byte) []Signal {
 	var r claudeRecord
-	ok := members(record, func(key, val []byte) bool {
+	passed := false // over: the record tells nothing, and how it ends is not looked at
+	end := walk(record, space(record, 0), func(key []byte, i int) int {
+		if string(key) == "message" {
+			return r.message.read(record, i)
+		}
+		if string(key) == "toolUseResult" {
+			return stepOver // the largest of all, and the tool's own
+		}
+		val, end := take(record, i)
 		switch string(key) {
 		case "type":
 			r.kind = val
-			return !claudeHousekeeping(val)
+			if passed = claudeHousekeeping(val); passed {
+				return halt
+			}
 		case "subtype":
 			r.subtype = val
-		case "message":
-			r.message = val
 		case "compactMetadata":
 			r.compact = val
 		case "origin":
@@ -76,8 +86,9 @@ func (d *claudeTranscript) Decode(record []byte) []Signal {
 		case "isApiErrorMessage":
 			r.apiError = isTrue(val)
 		}
-		return true
+		return end
 	})
+	ok := passed || end >= 0 && space(record, end) == len(record)
 	if !ok || len(r.kind) == 0 {
 		d.miss(malformed)
 		return nil
@@ -120,7 +131,7 @@ func (d *claudeTranscript) subAgent(r claudeRecord) []Signal {
 		if turn := name(r.promptID); turn != "" {
 			d.agentTurn = turn
 		}
-		for _, id := range claudeContent(r.message).ended {
+		for _, id := range r.message.ended {
 			s := r.signal(ToolEnd)
 			s.Tool = id
 			out = append(out, s)
@@ -153,7 +164,7 @@ func (r claudeRecord) signal(kind Kind) Signal {
 }
 
 func (d *claudeTranscript) user(r claudeRecord) []Signal {
-	content := claudeContent(r.message)
+	content := r.message
 	promptID := name(r.promptID)
 
 	var before, out, after []Signal
@@ -178,12 +189,15 @@ func (d *claudeTranscript) user(r claudeRecord) []Signal {
 	if bytes.HasPrefix(content.text, []byte(`<local-command-stdout>`)) {
 		d.open = false // a local command is over as soon as it has printed
 	}
-	return append(append(before, out...), after...)
+	if len(before) > 0 {
+		out = append(before, out...)
+	}
+	return append(out, after...)
 }
 
 // human says whether the record is a prompt that somebody submitted. Records
 // that Claude Code writes in the user's name carry no source, or say so.
-func (r claudeRecord) human(c content) bool {
+func (r claudeRecord) human(c claudeMessage) bool {
 	if r.meta || r.summary || len(c.ended) > 0 || len(r.promptID) == 0 || c.local() {
 		return false
 	}
@@ -260,42 +274,42 @@ func (d *claudeTranscript) assistant(r claudeRecord) []Signal {
 // answer reads what a model answered: one of the lines of a call, each of
 // which repeats the call's usage.
 func (d *claudeTranscript) answer(r claudeRecord) []Signal {
-	var id, model string
-	var usage Usage
-	var started []string
-	ok := members(r.message, func(key, val []byte) bool {
-		switch string(key) {
-		case "id":
-			id = name(val)
-		case "model":
-			model = name(val)
-		case "usage":
-			usage = readClaudeUsage(val)
-		case "content":
-			started = claudeToolUses(val)
-		}
-		return true
-	})
-	if !ok {
+	if !r.message.whole {
 		d.miss(malformed)
 		return nil
 	}
+	model := name(r.message.model)
 	if model == "<synthetic>" {
 		return nil // written by Claude Code itself; its usage is all zeros
 	}
 	var out []Signal
-	usage.ID, usage.Request = id, name(r.request)
-	if usage.Used > 0 && d.calls.news(name(r.session), id, usage.Request, usage.Output) {
-		s := r.signal(UsageSeen)
-		s.Model, s.Usage = model, &usage
-		out = append(out, s)
+	if !d.repeated(r) {
+		usage := readClaudeUsage(r.message.usage)
+		usage.ID, usage.Request = name(r.message.id), name(r.request)
+		if usage.Used > 0 && d.calls.news(name(r.session), usage.ID, usage.Request, usage.Output) {
+			s := r.signal(UsageSeen)
+			s.Model, s.Usage = model, &usage
+			out = append(out, s)
+		}
 	}
-	for _, tool := range started {
+	for _, tool := range r.message.started {
 		s := r.signal(ToolStart)
 		s.Tool = tool
 		out = append(out, s)
 	}
 	return out
+}
+
+// repeated says that the usage is, byte for byte, that of the line before, of
+// the same call: it need not be read to know that it is no news.
+func (d *claudeTranscript) repeated(r claudeRecord) bool {
+	now := [...][]byte{r.session, r.request, r.message.id, r.message.usage}
+	same := unquoted(r.message.id) != nil && len(r.message.id) > len(`""`)
+	for i, b := range now {
+		same = same && bytes.Equal(d.newest[i], b)
+		d.newest[i] = append(d.newest[i][:0], b...)
+	}
+	return same
 }
 
 func (d *claudeTranscript) system(r claudeRecord) []Signal {
@@ -336,55 +350,98 @@ func claudeCompaction(metadata []byte) *Compaction {
 	return c
 }
 
-// content is what is read of a user message: which tools it answers, and how
-// its text begins, still escaped. The text itself goes nowhere.
-type content struct {
-	ended []string
-	text  []byte
+// claudeMessage is what is read of a message: of a call's answer which call and
+// what it cost, which tools it starts or ends, and how the text begins, still
+// escaped. The text itself goes nowhere.
+type claudeMessage struct {
+	whole            bool // it is an object
+	id, model, usage []byte
+	text             []byte
+	started, ended   []string
 }
 
-func claudeContent(message []byte) content {
-	var c content
-	members(message, func(key, val []byte) bool {
-		if string(key) != "content" {
-			return true
+func readClaudeMessage(val []byte) (m claudeMessage) {
+	m.read(val, 0)
+	return m
+}
+
+// read reads the message at b[i], whoever it is of: that is told behind it.
+func (m *claudeMessage) read(b []byte, i int) int {
+	end := walk(b, i, func(key []byte, i int) int {
+		if string(key) == "content" && b[i] == '[' {
+			return walkElements(b, i, func(i int) int { return m.readBlock(b, i) })
 		}
-		if len(val) >= 2 && val[0] == '"' {
-			c.text = val[1 : len(val)-1]
-			return true
+		val, end := take(b, i)
+		switch string(key) {
+		case "id":
+			m.id = val
+		case "model":
+			m.model = val
+		case "usage":
+			m.usage = val
+		case "content":
+			m.text = unquoted(val)
 		}
-		elements(val, func(block []byte) bool {
-			var kind, tool, text []byte
-			members(block, func(key, val []byte) bool {
-				switch string(key) {
-				case "type":
-					kind = val
-				case "tool_use_id":
-					tool = val
-				case "text":
-					text = val
-				}
-				return true
-			})
-			switch string(kind) {
-			case `"tool_result"`:
-				if id := name(tool); id != "" {
-					c.ended = append(c.ended, id)
-				}
-			case `"text"`:
-				if c.text == nil && len(text) >= 2 && text[0] == '"' {
-					c.text = text[1 : len(text)-1]
-				}
-			}
-			return true
-		})
-		return true
+		return end
 	})
-	return c
+	if m.whole = end >= 0; !m.whole {
+		return stepOver
+	}
+	return end
+}
+
+// readBlock reads one block of a message's content.
+func (m *claudeMessage) readBlock(b []byte, i int) int {
+	var kind, tool, id, text []byte
+	end := walk(b, i, func(key []byte, i int) int {
+		switch string(key) {
+		case "type", "tool_use_id", "id", "text":
+		default:
+			return stepOver
+		}
+		val, end := take(b, i)
+		switch string(key) {
+		case "type":
+			kind = val
+		case "tool_use_id":
+			tool = val
+		case "id":
+			id = val
+		case "text":
+			text = val
+		}
+		return end
+	})
+	if end < 0 {
+		return stepOver // no object
+	}
+	switch string(kind) {
+	case `"tool_use"`:
+		if id := name(id); id != "" {
+			m.started = append(m.started, id)
+		}
+	case `"tool_result"`:
+		if id := name(tool); id != "" {
+			m.ended = append(m.ended, id)
+		}
+	case `"text"`:
+		if m.text == nil {
+			m.text = unquoted(text)
+		}
+	}
+	return end
+}
+
+// unquoted is what stands between the quotes of a string, or nil.
+func unquoted(val []byte) []byte {
+	if len(val) < 2 || val[0] != '"' {
+		return nil
+	}
+	return val[1 : len(val)-1]
 }
 
 // interrupted says whether the text is Claude Code's mark of an interrupt.
-func (c content) interrupted() bool {
+func (c claudeMessage) interrupted() bool {
 	switch string(c.text) {
 	case "[Request interrupted by user]", "[Request interrupted by user for tool use]":
 		return true
@@ -394,33 +451,11 @@ func (c content) interrupted() bool {
 
 // local says whether the text is the record of a command that runs in Claude
 // Code itself, or of its output.
-func (c content) local() bool {
+func (c claudeMessage) local() bool {
 	for _, tag := range []string{"<command-", "<local-command-", "<bash-"} {
 		if bytes.HasPrefix(c.text, []byte(tag)) {
 			return true
 		}
 	}
 	return false
-}
-
-func claudeToolUses(val []byte) (ids []string) {
-	elements(val, func(block []byte) bool {
-		var kind, id []byte
-		members(block, func(key, val []byte) bool {
-			switch string(key) {
-			case "type":
-				kind = val
-			case "id":
-				id = val
-			}
-			return true
-		})
-		if string(kind) == `"tool_use"` {
-			if id := name(id); id != "" {
-				ids = append(ids, id)
-			}
-		}
-		return true
-	})
-	return ids
 }

@@ -41,34 +41,54 @@ type codexRollout struct {
 
 	next  uint64 // the ordinal that must follow; Codex numbers without a hole
 	begun bool   // next is known
+
+	room []field // of the newest record's payload
 }
 
-// codexRecord is one line, with its payload not yet read.
+// codexRecord is one line, with its payload's members not yet read.
 type codexRecord struct {
-	kind, payload []byte
-	ordinal       string
-	n             uint64 // the ordinal, when there is one
-	at            time.Time
+	kind, stamp []byte
+	payload     []field
+	numbered    bool
+	n           uint64 // the ordinal, when it is numbered
+}
+
+// at is the record's own time.
+func (r codexRecord) at() time.Time { return stamp(r.stamp) }
+
+// ordinal names the record, if it is numbered.
+func (r codexRecord) ordinal() string {
+	if !r.numbered {
+		return ""
+	}
+	return "ordinal " + strconv.FormatUint(r.n, 10)
 }
 
 func (d *codexRollout) Decode(record []byte) []Signal {
 	var r codexRecord
-	ok := members(record, func(key, val []byte) bool {
+	passed := false // over: how the record ends is not looked at
+	end := walk(record, space(record, 0), func(key []byte, i int) (end int) {
+		if string(key) == "payload" {
+			r.payload, end = gather(d.room[:0], record, i)
+			d.room = r.payload
+			return end
+		}
+		val, end := take(record, i)
 		switch string(key) {
 		case "timestamp":
-			r.at = stamp(val)
+			r.stamp = val
 		case "ordinal":
-			if n, err := strconv.ParseUint(string(val), 10, 53); err == nil {
-				r.ordinal, r.n = "ordinal "+strconv.FormatUint(n, 10), n
-			}
+			n, err := strconv.ParseUint(string(val), 10, 53)
+			r.numbered, r.n = err == nil, n
 		case "type":
 			r.kind = val
-			return string(val) != `"world_state"` // large, and never of use
-		case "payload":
-			r.payload = val
+			if passed = string(val) == `"world_state"`; passed { // large, and never of use
+				return halt
+			}
 		}
-		return true
+		return end
 	})
+	ok := passed || end >= 0 && space(record, end) == len(record)
 	if !ok || len(r.kind) == 0 {
 		d.miss(malformed)
 		return nil
@@ -79,7 +99,7 @@ func (d *codexRollout) Decode(record []byte) []Signal {
 // sequence follows the ordinals. The first one seen is where we came in: a
 // resumed file is read from its middle, a fork's begins behind its origin's.
 func (d *codexRollout) sequence(r codexRecord) []Signal {
-	if r.ordinal == "" {
+	if !r.numbered {
 		d.begun = false // nothing can be said about the next one
 		return nil
 	}
@@ -122,7 +142,7 @@ func (d *codexRollout) record(r codexRecord) []Signal {
 
 // signal starts a signal told by the record.
 func (d *codexRollout) signal(r codexRecord, kind Kind) Signal {
-	return Signal{Kind: kind, Source: "rollout", Detail: r.ordinal, At: r.at, Session: d.session, Turn: d.turn, Agent: d.agent}
+	return Signal{Kind: kind, Source: "rollout", Detail: r.ordinal(), At: r.at(), Session: d.session, Turn: d.turn, Agent: d.agent}
 }
 
 // ofTurn starts a signal about the turn itself.
@@ -145,8 +165,8 @@ func (d *codexRollout) release() []Signal {
 }
 
 // readModel takes the model's name from the settings of a turn or a thread.
-func (d *codexRollout) readModel(settings []byte) {
-	members(settings, func(key, val []byte) bool {
+func (d *codexRollout) readModel(settings []field) {
+	each(settings, func(key, val []byte) bool {
 		if string(key) != "model" {
 			return true
 		}
@@ -162,7 +182,7 @@ func (d *codexRollout) meta(r codexRecord) []Signal {
 	var id, session, parent, dir, version string
 	var forked, agent, review bool
 	var created time.Time
-	members(r.payload, func(key, val []byte) bool {
+	each(r.payload, func(key, val []byte) bool {
 		switch string(key) {
 		case "id":
 			id = name(val)
@@ -190,13 +210,13 @@ func (d *codexRollout) meta(r codexRecord) []Signal {
 		}
 		return true
 	})
-	if d.named && r.ordinal == "" && id != d.session {
-		d.copied, d.ours = r.at, false
+	if d.named && !r.numbered && id != d.session {
+		d.copied, d.ours = r.at(), false
 		return nil
 	}
 	*d = codexRollout{tally: d.tally, named: true, ours: !forked, next: d.next, begun: d.begun}
-	if forked && r.ordinal == "" {
-		d.copied = r.at
+	if forked && !r.numbered {
+		d.copied = r.at()
 	}
 	d.session = id
 	if root := cmp.Or(session, parent); agent && root != "" && root != id {
@@ -204,7 +224,7 @@ func (d *codexRollout) meta(r codexRecord) []Signal {
 	}
 	s := d.signal(r, SessionLive)
 	s.Cause, s.Dir, s.Version = "startup", dir, version
-	if !created.IsZero() && created.Before(r.at) {
+	if !created.IsZero() && created.Before(r.at()) {
 		s.At = created // the file comes with the first turn, or when the harness ends
 	}
 	if forked {
@@ -217,7 +237,7 @@ func (d *codexRollout) meta(r codexRecord) []Signal {
 func (d *codexRollout) item(r codexRecord) []Signal {
 	var kind Kind
 	var call string
-	members(r.payload, func(key, val []byte) bool {
+	each(r.payload, func(key, val []byte) bool {
 		switch string(key) {
 		case "type":
 			switch string(val) {
@@ -250,7 +270,7 @@ func (d *codexRollout) item(r codexRecord) []Signal {
 func (d *codexRollout) usage(r codexRecord) []Signal {
 	var id, thread, session string
 	var t codexTokens
-	members(r.payload, func(key, val []byte) bool {
+	each(r.payload, func(key, val []byte) bool {
 		switch string(key) {
 		case "thread_id":
 			thread = name(val)
@@ -272,7 +292,7 @@ func (d *codexRollout) usage(r codexRecord) []Signal {
 		return nil
 	}
 	u := t.usage()
-	u.ID, u.Request = cmp.Or(id, r.ordinal), d.turn
+	u.ID, u.Request = cmp.Or(id, r.ordinal()), d.turn
 	return d.called(r, u)
 }
 
@@ -314,7 +334,7 @@ func (d *codexRollout) reported() (int64, string) {
 // whether it was.
 func (d *codexRollout) compacted(r codexRecord) []Signal {
 	var by string
-	members(r.payload, func(key, val []byte) bool {
+	each(r.payload, func(key, val []byte) bool {
 		if string(key) == "compaction_response_id" {
 			by = name(val)
 		}
@@ -342,7 +362,7 @@ type codexEvent struct {
 
 func (d *codexRollout) event(r codexRecord) []Signal {
 	var e codexEvent
-	members(r.payload, func(key, val []byte) bool {
+	each(r.payload, func(key, val []byte) bool {
 		switch string(key) {
 		case "type":
 			e.kind = val
@@ -405,7 +425,8 @@ func (d *codexRollout) event(r codexRecord) []Signal {
 		if d.session == "" {
 			d.session = e.thread
 		}
-		d.readModel(e.settings)
+		settings, _ := gather(nil, e.settings, 0)
+		d.readModel(settings)
 		return out
 	}
 	if !codexQuiet(string(e.kind)) {
@@ -505,7 +526,7 @@ func (d *codexRollout) tokenCount(r codexRecord, info []byte) []Signal {
 	added := d.total.step(total, last, d.ours)
 	if !d.records && added.call() && !d.copying(r) {
 		u := added.usage()
-		u.ID, u.Request, u.Used = total.key(), stampKey(r.at), last.total
+		u.ID, u.Request, u.Used = total.key(), stampKey(r.at()), last.total
 		return append(d.release(), d.called(r, u)...)
 	}
 	switch {
@@ -530,7 +551,7 @@ func (d *codexRollout) tokenCount(r codexRecord, info []byte) []Signal {
 // copying says that a record was copied from another thread: a copy is made at
 // once, and a call of the model takes its time.
 func (d *codexRollout) copying(r codexRecord) bool {
-	return !d.copied.IsZero() && r.at.Sub(d.copied) < time.Second
+	return !d.copied.IsZero() && r.at().Sub(d.copied) < time.Second
 }
 
 // stampKey is the part of a call's name that only its time tells.
@@ -543,7 +564,7 @@ func stampKey(at time.Time) string {
 
 // limited tells that a rate limit is reached. Codex does not wait for its end.
 func (d *codexRollout) limited(r codexRecord, limits []byte) []Signal {
-	if !d.limits.see(limits, r.at) {
+	if !d.limits.see(limits, r.at()) {
 		return nil
 	}
 	s := d.signal(r, Fault)

@@ -63,6 +63,129 @@ func members(b []byte, f func(key, val []byte) bool) bool {
 	}
 }
 
+// stepOver is what a callback of walk or walkElements returns for a value that
+// it did not go into; halt ends the walk.
+const (
+	stepOver = 0
+	halt     = -1
+)
+
+// walk is members for who goes into the values that he wants, so that a record
+// of much text is gone through once: f gets the place of each value of the
+// object that begins at b[i], and returns the index after it, stepOver or halt.
+// It returns the index after the object, or -1 when that is none or f halted.
+func walk(b []byte, i int, f func(key []byte, i int) int) int {
+	if i >= len(b) || b[i] != '{' {
+		return -1
+	}
+	i = space(b, i+1)
+	if i < len(b) && b[i] == '}' {
+		return i + 1
+	}
+	for {
+		if i >= len(b) || b[i] != '"' {
+			return -1
+		}
+		end := skipString(b, i)
+		if end < 0 {
+			return -1
+		}
+		key := b[i+1 : end-1]
+		i = space(b, end)
+		if i >= len(b) || b[i] != ':' {
+			return -1
+		}
+		i = space(b, i+1)
+		if end = f(key, i); end == stepOver {
+			end = skipValue(b, i)
+		}
+		if end < 0 {
+			return -1
+		}
+		i = space(b, end)
+		if i >= len(b) {
+			return -1
+		}
+		switch b[i] {
+		case ',':
+			i = space(b, i+1)
+		case '}':
+			return i + 1
+		default:
+			return -1
+		}
+	}
+}
+
+// walkElements does the same with the elements of the array that begins at b[i].
+func walkElements(b []byte, i int, f func(i int) int) int {
+	if i >= len(b) || b[i] != '[' {
+		return -1
+	}
+	i = space(b, i+1)
+	if i < len(b) && b[i] == ']' {
+		return i + 1
+	}
+	for {
+		end := f(i)
+		if end == stepOver {
+			end = skipValue(b, i)
+		}
+		if end < 0 {
+			return -1
+		}
+		i = space(b, end)
+		if i >= len(b) {
+			return -1
+		}
+		switch b[i] {
+		case ',':
+			i = space(b, i+1)
+		case ']':
+			return i + 1
+		default:
+			return -1
+		}
+	}
+}
+
+// take is the value that begins at b[i], and the index after it; nil and -1
+// when it does not end.
+func take(b []byte, i int) ([]byte, int) {
+	end := skipValue(b, i)
+	if end < 0 {
+		return nil, -1
+	}
+	return b[i:end], end
+}
+
+// A field is one member of an object, as members tells it.
+type field struct{ key, val []byte }
+
+// gather appends the members of the object that begins at b[i] to list, to be
+// read when it is known what they are. Without an object there are none, and
+// whatever is there is stepped over.
+func gather(list []field, b []byte, i int) ([]field, int) {
+	end := walk(b, i, func(key []byte, i int) int {
+		val, end := take(b, i)
+		list = append(list, field{key, val})
+		return end
+	})
+	if end < 0 {
+		return nil, stepOver
+	}
+	return list, end
+}
+
+// each calls f with each member, until f returns false.
+func each(list []field, f func(key, val []byte) bool) {
+	for _, m := range list {
+		if !f(m.key, m.val) {
+			return
+		}
+	}
+}
+
 // elements calls f with each element of the array b, as members does.
 func elements(b []byte, f func(val []byte) bool) bool {
 	i := space(b, 0)
@@ -216,6 +339,9 @@ func printable(val []byte, limit int) string {
 	if len(val) > 6*limit+2 {
 		return ""
 	}
+	if len(val) >= 2 && val[0] == '"' && len(val) <= limit+2 && plain(val[1:len(val)-1]) {
+		return string(val[1 : len(val)-1])
+	}
 	s := text(val)
 	if len(s) > limit || !utf8.ValidString(s) {
 		return ""
@@ -226,6 +352,16 @@ func printable(val []byte, limit int) string {
 		}
 	}
 	return s
+}
+
+// plain says whether b is printable ASCII and holds no escape.
+func plain(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' || c > '~' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 func isTrue(val []byte) bool { return string(val) == "true" }
