@@ -3,14 +3,18 @@
 package harness
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
+// wanted are the titles and what Codex tells of its state.
+var wanted = []int{0, 2, 7501}
+
 func scanned(s string) *tracker {
-	t := &tracker{wanted: []int{7501}}
+	t := &tracker{wanted: wanted}
 	t.scan([]byte(s))
 	return t
 }
@@ -73,7 +77,12 @@ func TestOperatingSystemCommands(t *testing.T) {
 	}{
 		{"ended by BEL", "a\x1b]7501;state=idle\x07b", []oscText{{7501, "state=idle"}}},
 		{"ended by ST", "\x1b]7501;state=working\x1b\\\x1b]7501;x\x07", []oscText{{7501, "state=working"}, {7501, "x"}}},
-		{"another number", "\x1b]0;title\x07", nil},
+		{"another number", "\x1b]8;;http://localhost\x07link\x1b]8;;\x07\x1b]1;icon\x07", nil},
+		{"titles", "\x1b]0;⠂ größer\x07\x1b]2;✳ 日本語 ; with a semicolon\x1b\\", []oscText{{0, "⠂ größer"}, {2, "✳ 日本語 ; with a semicolon"}}},
+		{"bytes that end a string elsewhere are part of letters here", "\x1b]0;\u009c ✜ \u0090\x07", []oscText{{0, "\u009c ✜ \u0090"}}},
+		{"a title is taken away", "\x1b]0;\x07", []oscText{{0, ""}}},
+		{"one that does not end gives way to the next sequence", "\x1b]0;half a title\x1b]2;whole\x07", []oscText{{2, "whole"}}},
+		{"or to a move of the cursor", "\x1b]0;half\x1b[2J\x1b[?25ltext\x07\x1b]0;whole\x07", []oscText{{0, "whole"}}},
 		{"no text", "\x1b]7501\x07", []oscText{{7501, ""}}},
 		{"no number", "\x1b];x\x07", nil},
 		{"abandoned", "\x1b]7501;half\x18", nil},
@@ -96,19 +105,19 @@ func TestOperatingSystemCommands(t *testing.T) {
 // pieces are what random terminal output is made of.
 var pieces = []string{
 	"\x1b", "[", "]", "?", ">", "<", "=", "!", ";", " ", "h", "l", "u", "m", "r", "p", "q", "c", "P", "\\", "\x07", "\x18", "\n", "text",
-	"1", "25", "47", "1049", "1047", "2004", "1006", "7", "4", "\x1b[", "\x1b[?", "\x1b[>", "\x1b]7501;", "\x1b\\",
+	"1", "25", "47", "1049", "1047", "2004", "1006", "7", "4", "\x1b[", "\x1b[?", "\x1b[>", "\x1b]7501;", "\x1b]0;⠂ ", "\x1b]2;", "é", "\x1b\\",
 	"\x1b[?1049h", "\x1b[?1049l", "\x1b[?25l", "\x1b[?2004;1006h", "\x1b[>5u", "\x1b[=3;2u", "\x1b[<2u", "\x1b[>4;1m", "\x1b[2;9r", "\x1b[4 q", "\x1b=", "\x1bc", "\x1b[!p",
 }
 
 // checkLaws holds for any output, cut at any place.
 func checkLaws(t interface{ Fatalf(string, ...any) }, sent string, cut int) {
 	whole := scanned(sent)
-	split := &tracker{wanted: []int{7501}}
+	split := &tracker{wanted: wanted}
 	changed := split.scan([]byte(sent[:cut]))
 	if split.scan([]byte(sent[cut:])) {
 		changed = true
 	}
-	if split.modes != whole.modes || split.state != whole.state || len(split.texts) != len(whole.texts) {
+	if split.modes != whole.modes || split.state != whole.state || !slices.Equal(split.texts, whole.texts) {
 		t.Fatalf("cut at %d, %q reads differently:\n%+v\n%+v", cut, sent, split, whole)
 	}
 	if !changed && whole.modes != (modes{}) {
@@ -153,13 +162,16 @@ func BenchmarkScan(b *testing.B) {
 	for name, chunk := range map[string]string{
 		"plain": strings.Repeat("x", 4095),
 		"tui":   strings.Repeat("\x1b[38;5;12mword\x1b[0m and \x1b[12;40Hmore ", 120)[:4095],
+		// A title with every redraw is more than any of them sends.
+		"titles": strings.Repeat("\x1b]0;⠂ A title of a session\x07"+strings.Repeat("\x1b[38;5;12mword\x1b[0m and \x1b[12;40Hmore ", 30), 4)[:4095],
 	} {
 		b.Run(name, func(b *testing.B) {
-			t := &tracker{}
+			t := &tracker{wanted: wanted}
 			p := []byte(chunk)
 			b.SetBytes(int64(len(p)))
 			for b.Loop() {
 				t.scan(p)
+				t.texts = t.texts[:0]
 			}
 		})
 	}

@@ -785,6 +785,21 @@ func TestTextsAreTold(t *testing.T) {
 	}
 }
 
+// A sink that is behind hears the newest of what was said meanwhile: a state
+// that does not hold any more is no loss, the one that holds is.
+func TestTheNewestTextsAreKept(t *testing.T) {
+	c := &Child{}
+	for i := range 3 * maxTexts {
+		c.keepTexts([]oscText{{0, strconv.Itoa(i)}})
+	}
+	if n := len(c.texts); n > maxTexts {
+		t.Errorf("%d texts wait", n)
+	}
+	if got, want := c.texts[len(c.texts)-1].text, strconv.Itoa(3*maxTexts-1); got != want {
+		t.Errorf("the last is %q, want %q", got, want)
+	}
+}
+
 func TestTheFirstByteIsToldAtOnce(t *testing.T) {
 	d := newDesk(t)
 	term := d.terminal(t)

@@ -157,11 +157,7 @@ func (c *Child) pass(s *source, to int, b []byte) bool {
 	}
 	c.total.Add(int64(len(b)))
 	if s.tracker != nil && len(s.tracker.texts) > 0 {
-		c.textsMu.Lock()
-		if len(c.texts) < maxTexts {
-			c.texts = append(c.texts, s.tracker.texts...)
-		}
-		c.textsMu.Unlock()
+		c.keepTexts(s.tracker.texts)
 		s.tracker.texts = s.tracker.texts[:0]
 		c.nudge()
 	}
@@ -173,6 +169,17 @@ func (c *Child) pass(s *source, to int, b []byte) bool {
 
 // maxTexts bounds what waits for a sink that does not take it.
 const maxTexts = 4096
+
+// keepTexts puts texts where the sink's goroutine finds them. When too many
+// wait, the older half is forgotten.
+func (c *Child) keepTexts(texts []oscText) {
+	c.textsMu.Lock()
+	defer c.textsMu.Unlock()
+	c.texts = append(c.texts, texts...)
+	if n := len(c.texts); n > maxTexts {
+		c.texts = append(c.texts[:0], c.texts[n-maxTexts/2:]...)
+	}
+}
 
 func (c *Child) nudge() {
 	select {

@@ -2,8 +2,10 @@ package supervisor
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"lifeloop/harness"
 	"lifeloop/kernel"
@@ -68,9 +70,15 @@ func (r running) Wait() kernel.ChildExited {
 type sink struct {
 	post   func(kernel.Input)
 	settle func()
-	mu     sync.Mutex // guards osc: two goroutines may tell at once
+	mu     sync.Mutex // guards what follows: two goroutines may tell at once
 	osc    telemetry.Decoder
+	last   []telemetry.Signal // what was told last, and when
+	at     time.Time
 }
+
+// sameAgain is how soon the terminal is not heard saying again what it said
+// last: a title that shows a spinner is set many times a second.
+const sameAgain = time.Second
 
 func (s *sink) Output(total int64) { s.post(kernel.OutputSeen{Total: total}) }
 
@@ -80,8 +88,13 @@ func (s *sink) OSC(_ int, text string) {
 	}
 	s.mu.Lock()
 	signals := s.osc.Decode([]byte(text))
+	now := time.Now()
+	news := len(signals) > 0 && !(slices.Equal(signals, s.last) && now.Sub(s.at) < sameAgain)
+	if news {
+		s.last, s.at = slices.Clone(signals), now
+	}
 	s.mu.Unlock()
-	if len(signals) > 0 {
+	if news {
 		s.post(kernel.SignalsSeen{Signals: signals})
 	}
 }

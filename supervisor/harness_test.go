@@ -1,0 +1,39 @@
+package supervisor
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/telemetry"
+)
+
+// A terminal that says the same many times a second is heard once a second;
+// what is new is heard at once.
+func TestTheTerminalRepeatsItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, err := telemetry.NewDecoder("codex-osc")
+		require.NoError(t, err)
+		var heard []string
+		s := &sink{osc: d, post: func(in kernel.Input) {
+			for _, sig := range in.(kernel.SignalsSeen).Signals {
+				heard = append(heard, string(sig.Kind))
+			}
+		}}
+		say := func(state string, times int) {
+			for range times {
+				s.OSC(0, "state="+state+":app=codex")
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+		say("idle", 1)
+		say("working", 50)
+		say("idle", 1)
+		say("working", 150) // a second and a half
+		say("nonsense", 5)
+		require.Equal(t, []string{"session_live", "idle", "working", "idle", "working", "working"}, heard)
+	})
+}
