@@ -83,7 +83,8 @@ type (
 		// Adopted says that it was live before we came.
 		Adopted bool `json:"adopted,omitempty"`
 	}
-	// FrameAdopted begins a frame that was open before we came.
+	// FrameAdopted begins a frame that was open before we came, or gives an open
+	// one that had none the name that the harness has for its turn.
 	FrameAdopted struct {
 		Frame string `json:"frame"`
 		Turn  string `json:"turn"`
@@ -527,6 +528,10 @@ func (k *Kernel) apply(f Fact) {
 		h.Sessions[f.Scope] = &harnessSession{ID: f.ID, Cause: f.Cause, Told: f.Adopted, Started: f.Adopted}
 		h.Level = ""
 	case FrameAdopted:
+		if fr := h.frame(f.Frame); fr.ID == f.Frame {
+			fr.Turn = f.Turn
+			break
+		}
 		h.Frames = append(h.Frames, frame{ID: f.Frame, Turn: f.Turn, Opened: true})
 	case Bound:
 		h.Sessions[f.Scope].ID = f.ID

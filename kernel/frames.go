@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"lifeloop/lifeloop"
@@ -24,7 +26,7 @@ func (s *step) turnSignal(sig telemetry.Signal, h *hook) {
 		s.sign(ActivitySeen{Source: sig.Source})
 		return // it speaks of no session, so it cannot say that one has started
 	}
-	if s.late(sig) {
+	if s.late(sig) || h == nil && s.again(sig) {
 		return
 	}
 	if sig.Kind != telemetry.Idle && sig.Kind != telemetry.UsageSeen && sig.Kind != telemetry.WindowSeen && sig.Kind != telemetry.Gap {
@@ -39,9 +41,17 @@ func (s *step) turnSignal(sig telemetry.Signal, h *hook) {
 	case telemetry.Prompt:
 		s.prompt(sig, h)
 		s.active(working, sig)
+	case telemetry.Alive:
+		if f := s.top(); f != nil && f.Ending && sig.Turn != "" && sig.Turn == f.Turn {
+			s.soft.goesOn = f.ID
+		}
 	case telemetry.Working:
 		s.active(working, sig)
-		s.soft.worked = s.topFrame()
+		s.soft.worked, s.soft.answered = s.topFrame(), ""
+	case telemetry.UsageSeen:
+		if s.soft.answered = ""; sig.Outcome == telemetry.Completed {
+			s.soft.answered = s.topFrame()
+		}
 	case telemetry.NeedsInput:
 		s.active(needsInput, sig)
 	case telemetry.Idle:
@@ -54,7 +64,7 @@ func (s *step) turnSignal(sig telemetry.Signal, h *hook) {
 		s.turnEnd(sig)
 	case telemetry.ToolStart, telemetry.ToolEnd:
 		s.active(working, sig)
-		s.soft.worked = s.topFrame()
+		s.soft.worked, s.soft.answered = s.topFrame(), ""
 	case telemetry.LimitWait:
 		s.active(limitWait, sig)
 		s.soft.worked = s.topFrame()
@@ -99,6 +109,36 @@ func (s *step) late(sig telemetry.Signal) bool {
 	return false
 }
 
+// again says that a prompt was told by another source already, where one of the
+// two has no name for the turn. Each source tells each prompt once, in order:
+// so this one is of the open frame when its model has not stopped, and past
+// when the newest prompt is a later one. What has a name gives it to the frame.
+// A prompt without a name, in a turn that stopped and was said to go on, is what
+// makes it go on.
+func (s *step) again(sig telemetry.Signal) bool {
+	if sig.Kind != telemetry.Prompt {
+		return false
+	}
+	if sig.Turn == "" && s.soft.goesOn != "" && s.soft.goesOn == s.topFrame() {
+		s.soft.goesOn = ""
+		return true
+	}
+	if s.soft.named && sig.Turn != "" || slices.Contains(s.soft.askedBy, sig.Source) {
+		return false
+	}
+	f := s.top()
+	past := !sig.At.IsZero() && sig.At.Before(s.soft.askedAt)
+	if len(s.soft.askedBy) == 0 || !past && (f == nil || f.Ending) {
+		return false
+	}
+	s.soft.askedBy = append(s.soft.askedBy, sig.Source)
+	if sig.Turn != "" && f != nil && f.Turn == "" && !past {
+		s.soft.named = true
+		s.record(FrameAdopted{Frame: f.ID, Turn: sig.Turn})
+	}
+	return true
+}
+
 // told says that a turn was told, to its end or as far as it is.
 func (s *step) told(turn string) bool {
 	return turn != "" && (s.hard.Past[turn] || s.frameOf(turn) != nil)
@@ -137,6 +177,7 @@ func (s *step) prompt(sig telemetry.Signal, h *hook) {
 	if s.soft.openedAt, s.soft.askedAt = s.now, sig.At; sig.At.IsZero() {
 		s.soft.askedAt = s.now
 	}
+	s.soft.askedBy, s.soft.named, s.soft.answered = []string{sig.Source}, sig.Turn != "", ""
 	if s.soft.doing.what == working {
 		s.soft.worked = id // the harness said so before its hook told of the prompt
 	}
@@ -161,6 +202,9 @@ func (s *step) turnStop(sig telemetry.Signal, h *hook) {
 	f := s.frameFor(sig)
 	if f == nil || f.Ending {
 		return
+	}
+	if sig.Outcome == "" && s.soft.answered == f.ID {
+		sig.Outcome = telemetry.Completed // another source saw the answer
 	}
 	s.frameEnding(f.ID, string(sig.Outcome), class(sig.Error, sig.Outcome), by(sig))
 }
@@ -190,7 +234,7 @@ func (s *step) idle(sig telemetry.Signal) {
 		return
 	}
 	if f.Ending {
-		s.endFrame(f.ID, f.Outcome, f.Failure, by(sig))
+		s.endFrame(f.ID, cmp.Or(f.Outcome, string(sig.Outcome)), f.Failure, by(sig))
 		return
 	}
 	if s.soft.worked == f.ID && s.soft.idleSince.IsZero() {
@@ -201,8 +245,14 @@ func (s *step) idle(sig telemetry.Signal) {
 func (s *step) idleSettled() {
 	s.soft.idleSince = time.Time{}
 	if f := s.top(); f != nil && s.soft.worked == f.ID {
-		s.endFrame(f.ID, string(telemetry.Interrupted), "", by(s.soft.idleBy))
+		s.endFrame(f.ID, s.settled(), "", by(s.soft.idleBy))
 	}
+}
+
+// settled is how a turn ended that never stopped before the harness was idle:
+// it was interrupted, unless this harness tells that elsewhere.
+func (s *step) settled() string {
+	return string(cmp.Or(s.soft.idleBy.Outcome, telemetry.Interrupted))
 }
 
 // endFrame tells frame.ended, and frame.ending right before it when nothing
@@ -249,14 +299,14 @@ func (s *step) closeFrames(ev []lifeloop.Evidence) {
 }
 
 // closeFrame ends a frame of which only something later tells. If its model
-// had stopped, it ended as it said; if it went idle, we know that it was
-// interrupted; any other was abandoned.
+// had stopped, it ended as it said; if it went idle, as idleness says;
+// any other was abandoned.
 func (s *step) closeFrame(id string, ev []lifeloop.Evidence) {
 	switch f := s.hard.frame(id); {
 	case f.Ending && f.Outcome != "":
 		s.endFrame(id, f.Outcome, f.Failure, ev)
 	case !s.soft.idleSince.IsZero() && s.soft.worked == id:
-		s.endFrame(id, string(telemetry.Interrupted), "", by(s.soft.idleBy))
+		s.endFrame(id, s.settled(), "", by(s.soft.idleBy))
 	default:
 		s.endFrame(id, "abandoned", "", ev)
 	}

@@ -15,6 +15,7 @@ import (
 
 // open begins the next harness session and tells session.starting.
 func (s *step) open(id, cause string, ev []lifeloop.Evidence) {
+	cause = cmp.Or(cause, "unknown")
 	s.record(HarnessSessionOpened{Scope: s.hard.Scope + 1, ID: id, Cause: cause})
 	if s.hard.Scope > 1 {
 		s.soft.synth.Reset()

@@ -282,7 +282,11 @@ type soft struct {
 	sourceAt  map[string]time.Time
 	openedAt  time.Time           // when the newest frame was opened
 	askedAt   time.Time           // when its prompt was made, by the clock of what told it
+	askedBy   []string            // the sources that told it
+	named     bool                // one of them knew the turn by a name
 	worked    string              // the frame that the harness was seen to work in
+	goesOn    string              // the frame that stopped, and was said to go on
+	answered  string              // the frame whose newest call of the model was an answer
 	idleSince time.Time           // it said idle in that frame without having stopped
 	idleBy    telemetry.Signal    // what said so
 	watched   map[string]bool     // files that signals named

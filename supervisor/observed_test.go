@@ -34,6 +34,10 @@ var recordings = []struct {
 	{"codex", "rollout/*", []string{"rollout=codex/rollouts/*.jsonl"}},
 	{"codex", "hooks/*", []string{"hooks=codex/hooks/sequence-*.jsonl"}},
 	{"gemini", "hooks/*", []string{"hooks=gemini/hooks/sequence-*.jsonl"}},
+	{"gemini", "transcript/*", []string{"transcript=gemini/chats/*.jsonl"}},
+	{"gemini", "telemetry/*", []string{"telemetry=gemini/telemetry/*.log"}},
+	{"gemini", "stream/*", []string{"stream=gemini/stream/*.jsonl"}},
+	{"gemini", "log/*", []string{"log=gemini/logs/*.json"}},
 	{"opencode", "hooks/*", []string{"hooks=opencode/hooks/sequence-*.jsonl"}},
 
 	// Two sources of one session: each turn is one frame.
@@ -51,6 +55,10 @@ var recordings = []struct {
 	{"codex", "merged/review", []string{"rollout=codex/rollouts/review.exec.jsonl", "rollout=codex/rollouts/review-thread.exec.jsonl", "hooks=codex/hooks/sequence-exec-review.jsonl"}},
 	{"codex", "merged/subagent", []string{"rollout=codex/rollouts/subagent-parent.exec.jsonl", "rollout=codex/rollouts/subagent-child.exec.jsonl", "hooks=codex/hooks/sequence-exec-subagent.jsonl"}},
 	{"codex", "merged/resumed_then_forked", []string{"rollout=codex/rollouts/resumed.exec.jsonl", "rollout=codex/rollouts/forked.exec.jsonl"}},
+	{"gemini", "merged/interactive", []string{"transcript=gemini/chats/interactive-error-cancel-compress-auto.jsonl", "hooks=gemini/hooks/sequence-interactive.jsonl"}},
+	{"gemini", "merged/denied", []string{"transcript=gemini/chats/denied-cleared.jsonl", "transcript=gemini/chats/denied-cleared-next-file.jsonl", "hooks=gemini/hooks/sequence-denied.jsonl"}},
+	{"gemini", "merged/telemetry", []string{"transcript=gemini/chats/interactive-error-cancel-compress-auto.jsonl", "telemetry=gemini/telemetry/error-cancel-compress-auto.log"}},
+	{"gemini", "merged/three", []string{"transcript=gemini/chats/interactive-error-cancel-compress-auto.jsonl", "hooks=gemini/hooks/sequence-interactive.jsonl", "telemetry=gemini/telemetry/error-cancel-compress-auto.log"}},
 }
 
 // TestObservedRecordings tells the lifecycle events of every recording, as

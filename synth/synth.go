@@ -192,6 +192,9 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 		}
 	case telemetry.Prompt, telemetry.TurnStop, telemetry.TurnEnd, telemetry.Fault:
 		s.compacting = time.Time{} // the next move of the main chain is its end, too
+	case telemetry.Cleared:
+		// Nothing is known of the context until the next call.
+		s.told, s.stale, s.held = false, true, nil
 	case telemetry.Compacted:
 		out = append(out, s.compacted(sig, now)...)
 	}

@@ -136,7 +136,7 @@ func checkSignal(t *testing.T, s Signal) {
 	t.Helper()
 	switch s.Kind {
 	case SessionLive, SessionGone, Prompt, Working, Idle, NeedsInput, TurnStop, TurnEnd, UsageSeen,
-		WindowSeen, Compacting, Compacted, ToolStart, ToolEnd, LimitWait, Fault, Gap, Alive:
+		WindowSeen, Compacting, Compacted, Cleared, ToolStart, ToolEnd, LimitWait, Fault, Gap, Alive:
 	default:
 		t.Fatalf("unknown kind: %s", line(s))
 	}

@@ -57,7 +57,7 @@ func (d *geminiChat) Decode(record []byte) []Signal {
 		d.miss(malformed)
 		return nil
 	case r.rewind:
-		return nil // the person went back; the next request says where the context stands
+		return []Signal{d.signal(Cleared, "rewound", time.Time{})}
 	case r.id != "":
 		return d.message(r)
 	case r.set != nil:
@@ -183,9 +183,7 @@ func (d *geminiChat) replaced(history []byte, at time.Time) []Signal {
 		s.Compaction = &Compaction{Half: "record", Trigger: "unknown"}
 		return []Signal{s}
 	case cleared:
-		s := d.signal(SessionLive, "header", d.began)
-		s.Cause, s.Turn = "clear", ""
-		return []Signal{s}
+		return []Signal{d.signal(Cleared, "header", d.began)}
 	}
 	return nil
 }
@@ -218,6 +216,7 @@ const (
 	geminiGivenUp   = "User cancelled the request."
 	geminiBlocked   = "Agent execution blocked: "
 	geminiStopped   = "Agent execution stopped: "
+	geminiCleared   = "Conversation context has been cleared."
 )
 
 // notice reads what Gemini CLI tells the person in between.
@@ -226,6 +225,9 @@ func (d *geminiChat) notice(r geminiRecord) []Signal {
 	switch {
 	case string(said) == geminiCancelled, string(said) == geminiGivenUp:
 		return d.end(r, Interrupted)
+	case string(said) == geminiCleared:
+		// The file may end here: what follows is in another one then.
+		return []Signal{d.signal(Cleared, r.id, r.at)}
 	case bytes.HasPrefix(said, []byte(geminiBlocked)):
 		// A hook gave the model something else to do, in the place of an end of
 		// the turn. One that refused a prompt is told in the same words, and the
@@ -234,6 +236,9 @@ func (d *geminiChat) notice(r geminiRecord) []Signal {
 			d.blocked = map[uint64]bool{}
 		}
 		d.blocked[digest(said[len(geminiBlocked):])] = true
+		if d.turn != "" && d.agent == "" {
+			return []Signal{d.signal(Alive, r.id, r.at)} // the turn may go on
+		}
 	case bytes.HasPrefix(said, []byte(geminiStopped)):
 		if d.answered {
 			return d.end(r, Completed)
@@ -382,7 +387,9 @@ func (d *geminiChat) usage(r geminiRecord) (Signal, bool) {
 	}
 	d.counted[r.id] = u.Output
 	s := d.signal(UsageSeen, r.id, r.at)
-	s.Model, s.Usage = r.model, &u
+	if s.Model, s.Usage = r.model, &u; d.answered && d.turn != "" {
+		s.Outcome = Completed
+	}
 	return s, true
 }
 

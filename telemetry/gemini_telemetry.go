@@ -25,7 +25,7 @@ type geminiEvent struct {
 	name, stampText              string
 	at                           time.Time
 	session, prompt, role, model string
-	agent                        string
+	agent, command               string
 	status, before, after, delay int64
 	hasBefore, hasAfter          bool
 	tokens                       geminiTokens
@@ -54,8 +54,14 @@ func (d *geminiTelemetry) Decode(record []byte) []Signal {
 		d.miss(malformed)
 		return nil
 	}
-	if e.session != "" && e.session != d.session {
+	anew := e.session != "" && e.session != d.session
+	if anew {
 		d.session, d.answered, d.failed = e.session, false, ""
+	}
+	if anew && e.name == "gemini_cli.slash_command" && e.command == "clear" {
+		s := d.signal(SessionLive, e) // it is told under the id of the session that it began
+		s.Cause = "clear"
+		return []Signal{s}
 	}
 	return d.event(e)
 }
@@ -76,6 +82,8 @@ func readGeminiEvent(attributes []byte) geminiEvent {
 			e.agent = name(val)
 		case "role":
 			e.role = word(val)
+		case "command":
+			e.command = word(val)
 		case "model":
 			e.model = name(val)
 		case "status_code":

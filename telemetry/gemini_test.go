@@ -90,7 +90,7 @@ func geminiTexts(v any, key string, told func(string)) {
 		case len(v) < 4:
 		case strings.Contains(v, " "):
 			told(v)
-		case key == "content", key == "text", key == "message", key == "output", key == "file_path", key == "command":
+		case key == "content", key == "text", key == "message", key == "output", key == "file_path", key == "command" && v != "clear": // the name of Gemini CLI's own
 			told(v)
 		}
 	}
@@ -148,8 +148,12 @@ func TestGeminiChatStories(t *testing.T) {
 	prompt := func(second int, id string) string {
 		return fmt.Sprintf(`prompt from=transcript detail=%s at=08:00:%02d.000 session=s turn=%s`, id, second, id)
 	}
-	usage := func(second int, id, turn string, input, output int) string {
+	// asked is the usage of a call that answered nothing, usage of one that did.
+	asked := func(second int, id, turn string, input, output int) string {
 		return fmt.Sprintf(`usage from=transcript detail=%s at=08:00:%02d.000 session=s turn=%s used=%d call=%s input=%d output=%d model=gemini-2.5-pro`, id, second, turn, input, id, input, output)
+	}
+	usage := func(second int, id, turn string, input, output int) string {
+		return strings.Replace(asked(second, id, turn, input, output), " used=", " outcome=completed used=", 1)
 	}
 	ended := func(second int, id, turn, outcome string) string {
 		return fmt.Sprintf(`turn_end from=transcript detail=%s at=08:00:%02d.000 session=s turn=%s outcome=%s`, id, second, turn, outcome)
@@ -176,15 +180,15 @@ func TestGeminiChatStories(t *testing.T) {
 			[]string{live, prompt(1, "p1"), prompt(3, "p2")}},
 		{"what was said beside a call of a tool is no answer",
 			[]string{head, typed(1, "p1", "a"), withTool(answer(2, "m1", "I will look", 10, 5), "t1"), typed(3, "p2", "b")},
-			[]string{live, prompt(1, "p1"), usage(2, "m1", "p1", 10, 5),
+			[]string{live, prompt(1, "p1"), asked(2, "m1", "p1", 10, 5),
 				`tool_start from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1`,
 				`tool_end from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1`, prompt(3, "p2")}},
 		{"a message that is written again tells its usage and its calls once, and an output that has grown",
 			[]string{head, typed(1, "p1", "a"), answer(2, "m1", "", 10, 5), withTool(answer(2, "m1", "", 10, 5), "t1"), withTool(answer(2, "m1", "", 10, 7), "t1")},
-			[]string{live, prompt(1, "p1"), usage(2, "m1", "p1", 10, 5),
+			[]string{live, prompt(1, "p1"), asked(2, "m1", "p1", 10, 5),
 				`tool_start from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1`,
 				`tool_end from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1`,
-				usage(2, "m1", "p1", 10, 7)}},
+				asked(2, "m1", "p1", 10, 7)}},
 		{"the parts of a usage exclude each other",
 			[]string{chat(2, "m1", "gemini", `"content":"x","tokens":{"input":100,"output":7,"cached":60,"thoughts":3,"tool":4,"total":114},"model":"gemma-4-31b-it"`)},
 			[]string{`usage from=transcript detail=m1 at=08:00:02.000 used=100 call=m1 input=44 cache_read=60 output=10 reasoning=3 model=gemma-4-31b-it`}},
@@ -208,7 +212,10 @@ func TestGeminiChatStories(t *testing.T) {
 			[]string{live, prompt(1, "p1")}},
 		{"the context was cleared within the session",
 			[]string{head, history(0, context), again, history(10, strings.Replace(context, `"c"`, `"c2"`, 1))},
-			[]string{live, `session_live from=transcript detail=header at=08:00:10.000 session=s cause=clear`}},
+			[]string{live, `cleared from=transcript detail=header at=08:00:10.000 session=s`}},
+		{"the same in words, and by going back",
+			[]string{head, chat(1, "i", "info", `"content":"Conversation context has been cleared."`), `{"$rewindTo":"i"}`},
+			[]string{live, `cleared from=transcript detail=i at=08:00:01.000 session=s`, `cleared from=transcript detail=rewound session=s`}},
 		{"a file that is read once more tells nothing twice",
 			[]string{head, history(0, context), typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), head, history(0, context), typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5)},
 			[]string{live, prompt(1, "p1"), usage(2, "m1", "p1", 10, 5)}},
@@ -218,15 +225,15 @@ func TestGeminiChatStories(t *testing.T) {
 		{"a hook gave the model more to do: one prompt",
 			[]string{head, typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), chat(3, "w", "warning", `"content":"Agent execution blocked: go \"on\""`),
 				chat(4, "p2", "user", `"content":[{"text":"go \"on\""}]`), answer(5, "m2", "done", 20, 5), typed(6, "p3", "b")},
-			[]string{live, prompt(1, "p1"), usage(2, "m1", "p1", 10, 5), `working from=transcript detail=p2 at=08:00:04.000 session=s turn=p1`,
+			[]string{live, prompt(1, "p1"), usage(2, "m1", "p1", 10, 5), `alive from=transcript detail=w at=08:00:03.000 session=s turn=p1`, `working from=transcript detail=p2 at=08:00:04.000 session=s turn=p1`,
 				usage(5, "m2", "p1", 20, 5), ended(6, "p3", "p1", "completed"), prompt(6, "p3")}},
 		{"the same, where the hook tells the person something else",
 			[]string{head, typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), chat(3, "w", "warning", `"content":"Agent execution blocked: hm"`),
 				chat(4, "p2", "user", `"content":[{"text":"go on"}],"displayContent":[{"text":"a"}]`)},
-			[]string{live, prompt(1, "p1"), usage(2, "m1", "p1", 10, 5), `working from=transcript detail=p2 at=08:00:04.000 session=s turn=p1`}},
+			[]string{live, prompt(1, "p1"), usage(2, "m1", "p1", 10, 5), `alive from=transcript detail=w at=08:00:03.000 session=s turn=p1`, `working from=transcript detail=p2 at=08:00:04.000 session=s turn=p1`}},
 		{"a hook refused a prompt, and the person typed another one",
 			[]string{head, typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), chat(3, "w", "warning", `"content":"Agent execution blocked: no"`), typed(4, "p2", "b")},
-			[]string{live, prompt(1, "p1"), usage(2, "m1", "p1", 10, 5), ended(4, "p2", "p1", "completed"), prompt(4, "p2")}},
+			[]string{live, prompt(1, "p1"), usage(2, "m1", "p1", 10, 5), `alive from=transcript detail=w at=08:00:03.000 session=s turn=p1`, ended(4, "p2", "p1", "completed"), prompt(4, "p2")}},
 		{"the same prompt twice, with what a hook added, is two",
 			[]string{head, chat(1, "p1", "user", `"content":[{"text":"a"},{"text":"<hook_context>x</hook_context>"}],"displayContent":[{"text":"a"}]`),
 				chat(2, "p2", "user", `"content":[{"text":"a"},{"text":"<hook_context>x</hook_context>"}],"displayContent":[{"text":"a"}]`)},
@@ -245,7 +252,7 @@ func TestGeminiChatStories(t *testing.T) {
 			[]string{head, typed(1, "p1", "a"), chat(2, "i", "info", `"content":"Request cancelled."`), typed(3, "p2", "b"), answer(4, "m2", "", 10, 5),
 				chat(5, "j", "info", `"content":"User cancelled the request."`), withTool(chat(5, "m3", "gemini", `"content":"","thoughts":[]`), "t2"),
 				chat(5, "r", "user", `"content":[{"functionResponse":{"id":"t2"}}]`)},
-			[]string{live, prompt(1, "p1"), ended(2, "i", "p1", "interrupted"), prompt(3, "p2"), usage(4, "m2", "p2", 10, 5), ended(5, "j", "p2", "interrupted")}},
+			[]string{live, prompt(1, "p1"), ended(2, "i", "p1", "interrupted"), prompt(3, "p2"), asked(4, "m2", "p2", 10, 5), ended(5, "j", "p2", "interrupted")}},
 		{"an error ends a turn, and is nobody's without one",
 			[]string{head, chat(1, "e0", "error", `"content":"Unknown command"`), typed(2, "p1", "a"), chat(3, "e", "error", `"content":"[API Error: x]"`), chat(4, "f", "error", `"content":"more"`)},
 			[]string{live, prompt(2, "p1"), ended(3, "e", "p1", "failed") + " error=unknown"}},
@@ -285,7 +292,7 @@ func TestGeminiUnknownRecordsAreCounted(t *testing.T) {
 		records []string
 		want    map[string]int
 	}{
-		{"gemini-chat", []string{`{"id":"a","type":"novel"}`, `{"$set":{"mood":"x","summary":"y"}}`, `{"$rewindTo":"a"}`, `{}`, `[]`, `{"id":"b","type":"a b"}`},
+		{"gemini-chat", []string{`{"id":"a","type":"novel"}`, `{"$set":{"mood":"x","summary":"y"}}`, `{}`, `[]`, `{"id":"b","type":"a b"}`},
 			map[string]int{"type/novel": 1, "set/mood": 1, malformed: 2, "type/": 1}},
 		{"gemini-stream", []string{`{"type":"novel"}`, `x`}, map[string]int{"type/novel": 1, malformed: 1}},
 		{"gemini-logs", []string{`[{"sessionId":"s","messageId":0,"type":"model"},{"type":"user"}]`, `{}`}, map[string]int{"type/model": 1, malformed: 2}},

@@ -41,7 +41,8 @@ const (
 	// Outcome is empty when the source does not tell it: then the turn completed,
 	// unless a TurnStop said otherwise.
 	TurnEnd Kind = "turn_end"
-	// UsageSeen: tokens in use after a model call. Usage.
+	// UsageSeen: tokens in use after a model call. Usage. Outcome is completed
+	// where the call is known to be an answer: the turn's, if it stops now.
 	UsageSeen Kind = "usage"
 	// WindowSeen: the context window became known without a usage. Window, WindowSource.
 	WindowSeen Kind = "window"
@@ -49,6 +50,9 @@ const (
 	Compacting Kind = "compacting"
 	// Compacted: the context was rewritten. Compaction.
 	Compacted Kind = "compacted"
+	// Cleared: the context was emptied, or cut back, within the session. The
+	// figures of before hold no longer.
+	Cleared Kind = "cleared"
 	// ToolStart, ToolEnd: a tool call is in flight. Tool.
 	ToolStart Kind = "tool_start"
 	ToolEnd   Kind = "tool_end"
@@ -59,7 +63,8 @@ const (
 	Fault Kind = "fault"
 	// Gap: the harness's own sequence jumped over the numbers in Missing.
 	Gap Kind = "gap"
-	// Alive: a sign of life and nothing more.
+	// Alive: a sign of life and nothing more. One of a Turn that stopped says that
+	// something made the turn go on, if what follows is no prompt of a person.
 	Alive Kind = "alive"
 )
 
