@@ -30,6 +30,9 @@ var names = map[string]bool{
 	"call_id": true, "response_id": true, "requestId": true, "forked_from_id": true, "codex_error_info": true,
 	"parent_thread_id": true, "thread_source": true, "subagent": true, "cli_version": true, "cwd": true,
 	"compaction_response_id": true, "rate_limit_reached_type": true,
+	// OpenCode
+	"sessionID": true, "messageID": true, "parentID": true, "callID": true, "modelID": true, "providerID": true, "name": true,
+	"mode": true, "agent": true, "finish": true, "directory": true, "k": true, "aggregate_id": true, "permission": true,
 	// Not read by a decoder, but ids all the same.
 	"root_turn_id": true, "window_id": true,
 }
@@ -83,6 +86,9 @@ func TestTextTellsNothing(t *testing.T) {
 		{"claude-registry", "claude/sessions/*"},
 		{"claude-stream", "claude/stream/*"},
 		{"codex-rollout", "codex/rollouts/*.jsonl"},
+		{"opencode-bus", "opencode/bus/*.jsonl"},
+		{"opencode-run", "opencode/run/*.jsonl"},
+		{"opencode-store", "opencode/store/*.jsonl"},
 	} {
 		for _, file := range recordings(t, c.pattern) {
 			if strings.HasSuffix(file, ".hooks.jsonl") {

@@ -35,6 +35,9 @@ func decoders() []named[func() Decoder] {
 		{"openclaw-plugin", func() Decoder { return new(openclawPlugin) }},
 		{"openclaw-run", func() Decoder { return new(openclawRun) }},
 		{"openclaw-transcript", func() Decoder { return new(openclawTranscript) }},
+		{"opencode-bus", func() Decoder { return newOpencodeBus() }},
+		{"opencode-run", func() Decoder { return new(opencodeRun) }},
+		{"opencode-store", func() Decoder { return newOpencodeStore() }},
 	}
 }
 

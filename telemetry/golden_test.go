@@ -138,6 +138,9 @@ func TestRecordedFiles(t *testing.T) {
 		{"claude-registry", "claude/sessions/*.json"},
 		{"claude-stream", "claude/stream/*.json*"},
 		{"codex-rollout", "codex/rollouts/*.jsonl"},
+		{"opencode-bus", "opencode/bus/*.jsonl"},
+		{"opencode-run", "opencode/run/*.jsonl"},
+		{"opencode-store", "opencode/store/*.jsonl"},
 	} {
 		for _, file := range recordings(t, c.pattern) {
 			if strings.HasSuffix(file, ".hooks.jsonl") {
