@@ -22,6 +22,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if path := os.Getenv(followed); path != "" {
+		if err := followUntilKilled(path); err != nil {
+			panic(err)
+		}
+		return
+	}
 	// A check of the law runs real watchers over real files. The flag on the
 	// command line overrules this.
 	if err := flag.Set("rapid.checks", "20"); err != nil {

@@ -37,6 +37,7 @@ type tail struct {
 	points []point // what its path depends on, as watched now; empty when polled
 	todo   todo
 	polled bool
+	behind bool // there was more than one turn takes: it catches up
 	last   bool // this is its last look: read all there is, watch nothing
 
 	placed bool // From and AtEnd were used up
@@ -293,7 +294,10 @@ func (w *Watcher) room() {
 // searched first, so that a long line is not read again with each piece of it.
 func (w *Watcher) read(t *tail, all bool) bool {
 	w.room()
-	until := t.off + turn
+	until := t.off + ahead
+	if t.behind {
+		until = t.off + turn
+	}
 	if all {
 		info, err := t.file.Stat()
 		if err != nil {

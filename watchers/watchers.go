@@ -51,7 +51,8 @@ const (
 	// chunk is the reading buffer. It fits a second-level cache; larger ones
 	// did not read faster.
 	chunk = 128 << 10
-	// turn is how much of one file is read before the others get theirs.
+	// turn is how much of one file is read before the others get theirs, when
+	// it is read aside.
 	turn = 16 << 20
 	// eventRoom lets a burst of events pass without a switch of goroutines for each.
 	eventRoom = 128
@@ -136,7 +137,8 @@ type Trouble struct {
 }
 
 // Config says to whom a Watcher tells what it sees. Both callbacks run on the
-// goroutine of Run, one at a time; while one runs nothing is read.
+// goroutine of Run, or on one that it waits for, one at a time; while one runs
+// nothing is read.
 type Config struct {
 	Deliver   func(Line)    // required
 	Trouble   func(Trouble) // may be nil
@@ -411,14 +413,12 @@ func (w *Watcher) work() {
 		todo := t.todo
 		t.todo = 0
 		var more bool
-		if todo&toLook != 0 || t.file == nil || t.failed {
-			more = w.look(t)
+		if t.behind {
+			aside(func() { more = w.turn(t, todo) })
 		} else {
-			more = w.read(t, false)
-			if !more && !t.current() {
-				more = w.look(t)
-			}
+			more = w.turn(t, todo)
 		}
+		t.behind = more
 		if more {
 			w.mark(t, toRead)
 		}
@@ -429,6 +429,18 @@ func (w *Watcher) work() {
 	if len(w.buf) > chunk && len(w.queue) == 0 {
 		w.buf = nil // a long line is over: do not keep its room
 	}
+}
+
+// turn does what a tail has to do, and reports whether there is more of it.
+func (w *Watcher) turn(t *tail, todo todo) bool {
+	if todo&toLook != 0 || t.file == nil || t.failed {
+		return w.look(t)
+	}
+	more := w.read(t, false)
+	if !more && !t.current() {
+		more = w.look(t)
+	}
+	return more
 }
 
 // finish reads every file to its present end. A writer that never pauses

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -296,4 +297,52 @@ func TestLargeFileSharesTurns(t *testing.T) {
 		require.FailNow(t, "not everything was told")
 	}
 	require.Equal(t, []string{"big", "small", "big"}, order)
+}
+
+// What a long session left behind is read by a thread that gives way to all
+// others; what is written from then on is not.
+func TestCatchesUpAside(t *testing.T) {
+	policy := func() uint32 {
+		attr, err := unix.SchedGetAttr(0, 0)
+		require.NoError(t, err)
+		return attr.Policy
+	}
+	if policy() == unix.SCHED_IDLE {
+		t.Skip("this test already runs on a thread of the lowest class")
+	}
+	r := newRig(t, false)
+	path := filepath.Join(r.dir, "long")
+	line := strings.Repeat("x", 1<<16-1) + "\n"
+	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat(line, 3*turn/len(line))), 0o600))
+	var seen []string
+	r.start()
+	deliver := r.w.cfg.Deliver
+	r.together(func() {
+		r.w.cfg.Deliver = func(l Line) {
+			if l.Source == "bell" {
+				deliver(l)
+				return
+			}
+			how := "at once"
+			if policy() == unix.SCHED_IDLE {
+				how = "aside"
+			}
+			if n := len(seen); n == 0 || seen[n-1] != how {
+				seen = append(seen, how)
+			}
+		}
+	})
+	r.w.Add(Spec{Source: "s", Path: path})
+	for w := r.w; ; {
+		r.sync()
+		caughtUp := false
+		r.together(func() { caughtUp = len(w.tails) == 2 && w.tails[1].off == 3*turn })
+		if caughtUp {
+			break
+		}
+	}
+	appendTo(t, path, "live\n")
+	r.sync()
+	r.stop()
+	require.Equal(t, []string{"at once", "aside", "at once"}, seen)
 }
