@@ -30,6 +30,7 @@ func decoders() []named[func() Decoder] {
 		{"gemini-osc", func() Decoder { return new(geminiOSC) }},
 		{"gemini-stream", func() Decoder { return new(geminiStream) }},
 		{"gemini-telemetry", func() Decoder { return new(geminiTelemetry) }},
+		{"hermes-store", func() Decoder { return new(hermesStore) }},
 		{"openclaw-agent", func() Decoder { return new(openclawAgent) }},
 		{"openclaw-node", func() Decoder { return new(openclawNode) }},
 		{"openclaw-plugin", func() Decoder { return new(openclawPlugin) }},
@@ -47,6 +48,7 @@ func hookDecoders() []named[func(event string, stdin []byte) (HookCall, error)] 
 		{"claude-hook", claudeHook},
 		{"codex-hook", codexHook},
 		{"gemini-hook", geminiHook},
+		{"hermes-hook", hermesHook},
 		{"opencode-hook", opencodeHook},
 	}
 }
