@@ -95,8 +95,8 @@ func TestGetGivesEachItsOwn(t *testing.T) {
 	}
 }
 
-// What is not built is claimed unavailable: nobody reads what these harnesses
-// write, so a claim that needs reading would be a lie.
+// What is not built is claimed unavailable: where nobody reads what a program
+// writes, a claim that needs reading would be a lie.
 func TestUnreadHarnessesClaimOnlyTheirProcess(t *testing.T) {
 	fromTheProcess := []lifeloop.Event{
 		lifeloop.SessionStarting, lifeloop.SessionStarted, lifeloop.SessionEnding, lifeloop.SessionEnded,

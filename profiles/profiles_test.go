@@ -69,8 +69,11 @@ func TestDecodersExist(t *testing.T) {
 		l, err := p.Prepare([]string{"prog"}, Host{Env: []string{"HOME=/h"}, Dir: "/d"})
 		require.NoError(t, err)
 		names := []string{l.OSCDecoder, p.Transcript.Decoder}
-		for _, s := range append(l.Sources, p.Kinds...) {
+		for _, s := range append(l.Sources, p.Observable()...) {
 			names = append(names, s.Decoder)
+			if s.Decoder != "" && (s.Form == Rows) != (s.Query != "") {
+				t.Errorf("%s: source %s of form %q has the query %q", id, s.Name, s.Form, s.Query)
+			}
 		}
 		for _, name := range names {
 			if name == "" {

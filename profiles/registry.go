@@ -12,8 +12,8 @@ func profiles() []Profile {
 		codex(),
 		gemini(),
 		opencode(),
-		plain("openclaw", "openclaw"),
-		plain("hermes", "hermes"),
+		openclaw(),
+		hermes(),
 		generic(),
 	}
 }

@@ -40,6 +40,17 @@ var recordings = []struct {
 	{"gemini", "log/*", []string{"log=gemini/logs/*.json"}},
 	{"opencode", "hooks/*", []string{"hooks=opencode/hooks/sequence-*.jsonl"}},
 
+	{"openclaw", "transcript", []string{"transcript=openclaw/transcript_events.jsonl"}},
+	{"openclaw", "runs", []string{"runs=openclaw/trajectory_runtime_events.jsonl"}},
+	{"openclaw", "sessions", []string{"sessions=openclaw/session_nodes.jsonl"}},
+	{"openclaw", "plugin", []string{"plugin=openclaw/plugin-hook-log.jsonl"}},
+	{"openclaw", "agent", []string{"agent=openclaw/agent-local-json-output.json"}},
+	{"openclaw", "merged/store", []string{"transcript=openclaw/transcript_events.jsonl", "runs=openclaw/trajectory_runtime_events.jsonl", "sessions=openclaw/session_nodes.jsonl"}},
+	{"openclaw", "merged/all", []string{"transcript=openclaw/transcript_events.jsonl", "runs=openclaw/trajectory_runtime_events.jsonl", "sessions=openclaw/session_nodes.jsonl", "plugin=openclaw/plugin-hook-log.jsonl"}},
+	{"hermes", "messages", []string{"messages=hermes/messages.jsonl"}},
+	{"hermes", "hooks/*", []string{"hooks=hermes/hooks/sequence-*.jsonl"}},
+	{"hermes", "merged/store", []string{"messages=hermes/messages.jsonl", "sessions=hermes/sessions.jsonl"}},
+
 	// Two sources of one session: each turn is one frame.
 	{"claude", "merged/simple_turn", []string{"transcript=claude/transcripts/simple_turn.jsonl", "hooks=claude/transcripts/simple_turn.hooks.jsonl"}},
 	{"claude", "merged/tool_turn", []string{"transcript=claude/transcripts/tool_turn.jsonl", "hooks=claude/transcripts/tool_turn.hooks.jsonl"}},
@@ -125,6 +136,9 @@ func observe(t *testing.T, adapter string, kinds []string) string {
 				abs, err := filepath.Abs(s.Path)
 				require.NoError(t, err)
 				s.Path = abs
+				if s.Form == profiles.Rows && strings.HasSuffix(path, ".jsonl") {
+					s.Form = profiles.Lines // the rows, as they were given
+				}
 				sources = append(sources, s)
 			}
 		}

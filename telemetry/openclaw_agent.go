@@ -1,8 +1,10 @@
 package telemetry
 
+import "time"
+
 // openclawAgent decodes what `openclaw agent --local --json` prints: one object
-// when the one turn is over. It is all of a session's turn at once, and it
-// tells no times.
+// when the one turn is over. It is all of a session's turn at once, and its only
+// time is that of the turn's start.
 type openclawAgent struct {
 	tally
 	told string // the run that was told: a file may be read again
@@ -14,6 +16,7 @@ type openclawResult struct {
 	stop, session, run, dir, model string
 	aborted                        bool
 	used, window                   int64
+	at                             time.Time
 }
 
 func (d *openclawAgent) Decode(record []byte) []Signal {
@@ -49,7 +52,15 @@ func (r *openclawResult) read(meta []byte) {
 		case "stopReason":
 			r.stop = word(val)
 		case "systemPromptReport":
-			r.dir = member(val, "workspaceDir", path)
+			members(val, func(key, val []byte) bool {
+				switch string(key) {
+				case "workspaceDir":
+					r.dir = path(val)
+				case "generatedAt":
+					r.at = stampMilli(val)
+				}
+				return true
+			})
 		}
 		return true
 	})
@@ -75,7 +86,7 @@ func (r *openclawResult) readAgent(agent []byte) {
 
 func (r *openclawResult) signals() []Signal {
 	signal := func(kind Kind) Signal {
-		return Signal{Kind: kind, Source: "stream", Detail: "agent", Session: r.session, Turn: r.run}
+		return Signal{Kind: kind, Source: "stream", Detail: "agent", At: r.at, Session: r.session, Turn: r.run}
 	}
 	live := signal(SessionLive)
 	live.Turn, live.Cause, live.Dir, live.Model = "", "unknown", r.dir, r.model

@@ -1,0 +1,91 @@
+package manifests
+
+import (
+	"slices"
+	"testing"
+
+	"lifeloop/lifeloop"
+	"lifeloop/telemetry"
+)
+
+// What is claimed of an adapter that is only observed is paired, as that of the
+// others is, with bytes of the harness from which a decoder tells it.
+func TestEventClaimsOfObservedAdapters(t *testing.T) {
+	const (
+		ocSession = `{"session_id":"s","seq":0,"created_at":1000,"event":{"type":"session","id":"s","cwd":"/d"}}`
+		ocPrompt  = `{"session_id":"s","seq":1,"created_at":2000,"event":{"type":"message","id":"u","message":{"role":"user","content":"hi","idempotencyKey":"r:user"}}}`
+		ocAnswer  = `{"session_id":"s","seq":2,"created_at":3000,"event":{"type":"message","id":"a","message":{"role":"assistant","content":[],"usage":{"input":10,"output":2},"stopReason":"stop","responseId":"c","__openclaw":{"runId":"r"}}}}`
+		ocSettled = `{"session_id":"s","seq":3,"created_at":4000,"event":{"type":"custom","id":"x","customType":"openclaw:bootstrap-context:full","data":{"runId":"r"}}}`
+		ocCompact = `{"session_id":"s","seq":4,"created_at":5000,"event":{"type":"compaction","id":"k","tokensBefore":12,"tokensAfter":3}}`
+		ocNode    = `{"session_key":"k","current_session_id":"s","updated_at":4000,"entry":{"totalTokens":10,"totalTokensFresh":true,"contextTokens":200}}`
+		heUser    = `{"table":"messages","id":1,"session_id":"s","role":"user","timestamp":1.5,"session":{"model":"m","api_call_count":1,"input_tokens":10}}`
+		heAnswer  = `{"table":"messages","id":2,"session_id":"s","role":"assistant","finish_reason":"stop","timestamp":2.5,"session":{"model":"m","api_call_count":2,"input_tokens":30}}`
+		heSummary = `{"table":"messages","id":3,"session_id":"s","role":"user","_compressed_summary":1,"timestamp":3.5,"session":{}}`
+		heEnded   = `{"session_id":"s","hook_event_name":"on_session_end","extra":{"turn_id":"t","completed":true,"failed":false,"interrupted":false}}`
+	)
+	openclaw := func(decoder string, records ...string) source {
+		return source{"openclaw", "openclaw-" + decoder, records}
+	}
+	hermes := func(records ...string) source { return source{"hermes", "hermes-store", records} }
+	proofs := []struct {
+		event lifeloop.Event
+		from  source
+		kind  telemetry.Kind
+	}{
+		{lifeloop.SessionStarted, openclaw("transcript", ocSession), telemetry.SessionLive},
+		{lifeloop.FrameOpened, openclaw("transcript", ocPrompt, ocAnswer), telemetry.Prompt},
+		{lifeloop.ContextPressureObserved, openclaw("transcript", ocPrompt, ocAnswer), telemetry.UsageSeen},
+		{lifeloop.ContextPressureObserved, openclaw("node", ocNode), telemetry.UsageSeen},
+		{lifeloop.ContextCompacted, openclaw("transcript", ocCompact), telemetry.Compacted},
+		{lifeloop.FrameEnded, openclaw("transcript", ocPrompt, ocAnswer, ocSettled), telemetry.TurnEnd},
+
+		{lifeloop.SessionStarted, hermes(heUser), telemetry.SessionLive},
+		{lifeloop.FrameOpened, hermes(heUser), telemetry.Prompt},
+		{lifeloop.ContextPressureObserved, hermes(heUser, heAnswer), telemetry.UsageSeen},
+		{lifeloop.ContextCompacted, hermes(heUser, heSummary), telemetry.Compacted},
+		{lifeloop.FrameEnded, source{"hermes", "hook", []string{"on_session_end", heEnded}}, telemetry.TurnEnd},
+	}
+	proven := map[string]bool{}
+	for _, p := range proofs {
+		t.Run(p.from.adapter+"/"+string(p.event), func(t *testing.T) {
+			signals := p.from.signals(t)
+			if !slices.ContainsFunc(signals, func(s telemetry.Signal) bool { return s.Kind == p.kind }) {
+				t.Errorf("no %s signal in %+v", p.kind, signals)
+			}
+		})
+		proven[p.from.adapter+" "+string(p.event)] = true
+	}
+	// These are told by the wrapper from its own process, its timer and its own
+	// record; no byte of the harness is behind them.
+	ours := []lifeloop.Event{lifeloop.SessionStarting, lifeloop.SessionEnding, lifeloop.SessionEnded, lifeloop.SupervisorTick,
+		lifeloop.CapabilityDegraded, lifeloop.ReceiptEmitted}
+	for _, id := range []string{"openclaw", "hermes"} {
+		m, _ := Get(id)
+		for e, claim := range m.LifecycleEvents {
+			switch {
+			case claim.Support == lifeloop.Unavailable:
+			case slices.Contains(ours, e) && claim.Support != lifeloop.Synthesized:
+				t.Errorf("%s claims %s %s, but we make it ourselves", id, claim.Support, e)
+			case !slices.Contains(ours, e) && !proven[id+" "+string(e)]:
+				t.Errorf("%s claims %s %s and no decoder is shown to tell it", id, claim.Support, e)
+			}
+			// A launch reads nothing of theirs: only an observer can be promised it.
+			if !slices.Contains(ours, e) && e != lifeloop.SessionStarted && claim.Support != lifeloop.Unavailable &&
+				!slices.Equal(claim.Modes, []lifeloop.IntegrationMode{lifeloop.TelemetryOnly}) {
+				t.Errorf("%s claims %s in the modes %v", id, e, claim.Modes)
+			}
+		}
+		for class, claim := range m.Placement {
+			if claim.Support != lifeloop.Unavailable {
+				t.Errorf("%s claims %s %s, and nothing of ours answers its hooks", id, claim.Support, class)
+			}
+		}
+	}
+	// Nothing of Hermes was ever run, so nothing that its bytes tell is sure.
+	m, _ := Get("hermes")
+	for e, claim := range m.LifecycleEvents {
+		if !slices.Contains(ours, e) && e != lifeloop.SessionStarted && claim.Support != lifeloop.Unavailable && claim.Support != lifeloop.Partial {
+			t.Errorf("hermes claims %s %s", claim.Support, e)
+		}
+	}
+}

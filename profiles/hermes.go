@@ -1,0 +1,53 @@
+package profiles
+
+// hermes is the profile of Hermes. It is read from Hermes's source (schema 30
+// of its store) and was never tried on the program. A launch is left as it is:
+// Hermes takes its hooks from the user's configuration alone.
+//
+// What it keeps lies in ~/.hermes/state.db (HERMES_HOME/state.db).
+func hermes() Profile {
+	p := plain("hermes", "hermes")
+	p.HookDecoder = "hermes-hook"
+	p.Transcript = Source{Name: "messages", Decoder: "hermes-store", Form: Rows, Query: hermesMessages}
+	p.Kinds = []Source{{Name: "sessions", Decoder: "hermes-store", Form: Rows, Query: hermesSessions}}
+	p.Prepare = func(argv []string, h Host) (Launch, error) {
+		return withoutHooks(argv, h, observedOnly, observedCapabilities("messages", "sessions", "hooks")...)
+	}
+	p.Answer = func(event, context string) []byte {
+		if context == "" || event != "pre_llm_call" {
+			return nil
+		}
+		return encode(struct {
+			Context string `json:"context"`
+		}{context})
+	}
+	return p
+}
+
+// hermesOwner is what a session's row says, without its text. The markers in
+// model_config say whose child a session is.
+const hermesOwner = `json_object('source', s.source, 'model', s.model, 'cwd', s.cwd, 'started_at', s.started_at,
+	'ended_at', s.ended_at, 'end_reason', s.end_reason, 'parent_session_id', s.parent_session_id,
+	'parent_end_reason', p.end_reason, 'parent_ended_at', p.ended_at,
+	'delegated', CASE WHEN json_valid(s.model_config) THEN json_extract(s.model_config, '$._delegate_from') IS NOT NULL END,
+	'branched', CASE WHEN json_valid(s.model_config) THEN json_extract(s.model_config, '$._branched_from') IS NOT NULL END,
+	'reset', CASE WHEN json_valid(s.model_config) THEN json_extract(s.model_config, '$._reset_from') IS NOT NULL END,
+	'api_call_count', s.api_call_count, 'input_tokens', s.input_tokens, 'output_tokens', s.output_tokens,
+	'cache_read_tokens', s.cache_read_tokens, 'cache_write_tokens', s.cache_write_tokens, 'reasoning_tokens', s.reasoning_tokens)`
+
+// The id of a message grows with each. Its text, and the arguments of tools,
+// stay in the database. Messages are also changed in place (taken out of the
+// context, counted); that is not told again.
+const hermesMessages = `SELECT m.id, json_object('table', 'messages', 'id', m.id, 'session_id', m.session_id, 'role', m.role,
+	'timestamp', m.timestamp, 'finish_reason', m.finish_reason, 'tool_call_id', m.tool_call_id,
+	'tool_calls', CASE WHEN json_valid(m.tool_calls) THEN json((SELECT json_group_array(
+		CASE c.type WHEN 'object' THEN json_extract(c.value, '$.id') END) FROM json_each(m.tool_calls) c)) END,
+	'display_kind', m.display_kind, 'observed', m.observed, '_compressed_summary', m._compressed_summary, 'session', ` + hermesOwner + `)
+	FROM messages m LEFT JOIN sessions s ON s.id = m.session_id LEFT JOIN sessions p ON p.id = s.parent_session_id
+	WHERE m.id > ?1 ORDER BY m.id`
+
+// A session's row is written over. Its number is the time of its newest change,
+// in milliseconds; what it said between two readings is lost.
+const hermesSessions = `SELECT CAST(1000 * max(s.started_at, coalesce(s.last_activity_at, 0), coalesce(s.ended_at, 0)) AS INTEGER) AS n,
+	json_object('table', 'sessions', 'session_id', s.id, 'session', ` + hermesOwner + `)
+	FROM sessions s LEFT JOIN sessions p ON p.id = s.parent_session_id WHERE n > ?1 ORDER BY n`
