@@ -41,6 +41,19 @@ func openclawUsage(val []byte) *Usage {
 	return &u
 }
 
+// openclawSum reads what all calls of a run cost, and of the last one how full
+// the context is; nil without any.
+func openclawSum(all, last []byte) *Usage {
+	u, of := openclawUsage(all), openclawUsage(last)
+	if u == nil {
+		return of
+	}
+	if of != nil {
+		u.Used = of.Used
+	}
+	return u
+}
+
 // openclawMessage is what is read of a message of a transcript, wherever it
 // stands: in a row, in a run's snapshot, in a plugin's event.
 type openclawMessage struct {

@@ -15,7 +15,8 @@ type openclawResult struct {
 	failure                        []byte
 	stop, session, run, dir, model string
 	aborted                        bool
-	used, window                   int64
+	usage                          *Usage
+	window                         int64
 	at                             time.Time
 }
 
@@ -67,6 +68,7 @@ func (r *openclawResult) read(meta []byte) {
 }
 
 func (r *openclawResult) readAgent(agent []byte) {
+	var all, last []byte
 	members(agent, func(key, val []byte) bool {
 		switch string(key) {
 		case "sessionId":
@@ -75,13 +77,16 @@ func (r *openclawResult) readAgent(agent []byte) {
 			r.model = name(val)
 		case "contextTokens":
 			r.window = count(val)
-		case "promptTokens":
-			r.used = count(val)
+		case "usage":
+			all = val
+		case "lastCallUsage":
+			last = val
 		case "terminalReceipt":
 			r.run = member(val, "runId", name)
 		}
 		return true
 	})
+	r.usage = openclawSum(all, last)
 }
 
 func (r *openclawResult) signals() []Signal {
@@ -91,10 +96,10 @@ func (r *openclawResult) signals() []Signal {
 	live := signal(SessionLive)
 	live.Turn, live.Cause, live.Dir, live.Model = "", "unknown", r.dir, r.model
 	out := []Signal{live, signal(Prompt)}
-	if r.used > 0 {
-		// The calls are not named, so only what the context holds is told.
+	if r.usage != nil { // all calls of the turn, told as one
 		u := signal(UsageSeen)
-		u.Model, u.Usage = r.model, &Usage{Request: r.run, Used: r.used}
+		u.Model, u.Usage = r.model, r.usage
+		u.Usage.Request = r.run
 		if r.window > 0 {
 			u.Window, u.WindowSource = r.window, "reported"
 		}

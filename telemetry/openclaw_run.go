@@ -4,8 +4,9 @@ import "time"
 
 // openclawRun decodes the events of OpenClaw's trajectory_runtime_events. What
 // it calls a session there is one run, the answer to one prompt: its
-// `session.started` and `session.ended` frame a turn. OpenClaw writes them in
-// batches, mostly when the run is over.
+// `session.started` and `session.ended` frame a turn. They are a stream that is
+// kept in a table: OpenClaw writes them in batches, mostly when the run is over,
+// and drops the oldest.
 type openclawRun struct {
 	tally
 	triggers map[string]string // of runs, by id
@@ -49,7 +50,7 @@ func (d *openclawRun) Decode(record []byte) []Signal {
 }
 
 func (e openclawEvent) signal(kind Kind) Signal {
-	return Signal{Kind: kind, Source: "store", Detail: e.kind, At: e.at, Session: e.session, Turn: e.run}
+	return Signal{Kind: kind, Source: "stream", Detail: e.kind, At: e.at, Session: e.session, Turn: e.run}
 }
 
 func (d *openclawRun) event(e openclawEvent) []Signal {
@@ -118,16 +119,17 @@ func (d *openclawRun) live(e openclawEvent, version string) []Signal {
 	return []Signal{s}
 }
 
-// completed tells the calls of a run. They are named as the transcript names
-// them, if the run's copy of the messages reaches as far; OpenClaw cuts it
-// behind 64. Else only the size of the last prompt is told: without a name for
-// the call its cost might be counted twice.
+// completed tells the calls of a run, named as the transcript names them, if the
+// run's copy of the messages reaches as far; OpenClaw cuts it behind 64. Else
+// they are told as one, with the size of the last prompt.
 func (d *openclawRun) completed(e openclawEvent, trigger string, person bool) []Signal {
-	var messages, last []byte
+	var messages, all, last []byte
 	members(e.data, func(key, val []byte) bool {
 		switch string(key) {
 		case "messagesSnapshot":
 			messages = val
+		case "usage":
+			all = val
 		case "promptCache":
 			members(val, func(key, val []byte) bool {
 				if string(key) == "lastCallUsage" {
@@ -142,8 +144,9 @@ func (d *openclawRun) completed(e openclawEvent, trigger string, person bool) []
 	for _, m := range openclawCalls(messages, e.run) {
 		usages = append(usages, m.call(e.run, ""))
 	}
-	if u := openclawUsage(last); len(usages) == 0 && u != nil {
-		usages = append(usages, &Usage{Request: e.run, Used: u.Used})
+	if u := openclawSum(all, last); len(usages) == 0 && u != nil {
+		u.Request = e.run
+		usages = append(usages, u)
 	}
 	var out []Signal
 	for _, u := range usages {

@@ -91,7 +91,7 @@ func TestOpenclawRuns(t *testing.T) {
 		return fmt.Sprintf(`{"type":%q,"ts":"2026-01-02T03:04:05Z","sessionId":"s","runId":"r","modelId":"m","data":%s}`, kind, data)
 	}
 	sig := func(kind, detail, rest string) string {
-		return fmt.Sprintf("%s from=store detail=%s at=03:04:05.000 session=s turn=r%s", kind, detail, rest)
+		return fmt.Sprintf("%s from=stream detail=%s at=03:04:05.000 session=s turn=r%s", kind, detail, rest)
 	}
 	ended := func(data, rest string) {
 		t.Helper()
@@ -109,14 +109,14 @@ func TestOpenclawRuns(t *testing.T) {
 	require.Empty(t, d.Decode([]byte(event("run.dreamt", `{}`))))
 	require.Equal(t, map[string]int{"session.ended/pondered": 1, "run.dreamt": 1}, d.Unknown())
 
-	live := "session_live from=store detail=prompt.submitted at=03:04:05.000 session=s cause=unknown model=m"
+	live := "session_live from=stream detail=prompt.submitted at=03:04:05.000 session=s cause=unknown model=m"
 	for _, trigger := range []string{"user", "manual"} {
 		require.Equal(t, []string{sig("working", "session.started", ""), live, sig("prompt", "prompt.submitted", "")},
 			told(t, "openclaw-run", event("session.started", `{"trigger":"`+trigger+`"}`), event("prompt.submitted", `{}`)))
 	}
-	last := event("model.completed", `{"promptCache":{"lastCallUsage":{"input":7,"output":1}},"messagesSnapshot":[{"role":"assistant","responseId":"x","usage":{"input":9},"__openclaw":{"runId":"before"}},{"truncated":true}]}`)
+	last := event("model.completed", `{"usage":{"input":11,"output":3},"promptCache":{"lastCallUsage":{"input":7,"output":1}},"messagesSnapshot":[{"role":"assistant","responseId":"x","usage":{"input":9},"__openclaw":{"runId":"before"}},{"truncated":true}]}`)
 	for _, trigger := range []string{"heartbeat", "cron", "memory"} {
-		require.Equal(t, []string{sig("usage", "model.completed", " side="+trigger+" used=7 request=r model=m")},
+		require.Equal(t, []string{sig("usage", "model.completed", " side="+trigger+" used=7 request=r input=11 output=3 model=m")},
 			told(t, "openclaw-run", event("session.started", `{"trigger":"`+trigger+`"}`), event("trace.metadata", `{}`), event("prompt.submitted", `{}`), last, event("session.ended", `{"status":"success"}`)), trigger)
 	}
 	// A run that is met in its middle is nobody's prompt.
