@@ -300,16 +300,26 @@ func (s *step) closeFrames(ev []lifeloop.Evidence) {
 
 // closeFrame ends a frame of which only something later tells. If its model
 // had stopped, it ended as it said; if it went idle, as idleness says;
-// any other was abandoned.
+// so it did if
+// its newest call was an answer, and nothing cut it short after that; any other
+// was abandoned.
 func (s *step) closeFrame(id string, ev []lifeloop.Evidence) {
 	switch f := s.hard.frame(id); {
 	case f.Ending && f.Outcome != "":
 		s.endFrame(id, f.Outcome, f.Failure, ev)
 	case !s.soft.idleSince.IsZero() && s.soft.worked == id:
 		s.endFrame(id, s.settled(), "", by(s.soft.idleBy))
+	case s.soft.answered == id && s.endedWell():
+		s.endFrame(id, string(telemetry.Completed), "", ev)
 	default:
 		s.endFrame(id, "abandoned", "", ev)
 	}
+}
+
+// endedWell says that the harness was not made to end.
+func (s *step) endedWell() bool {
+	e := s.hard.Exit
+	return s.hard.AbortBy == 0 && (e == nil || e.Code == 0 && e.Signal == 0 && !e.Lost)
 }
 
 // top is the harness's own open frame.

@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// gemini is the profile of Gemini CLI, as seen on 0.61.0. A launch is left as
-// it is: the one way to hand it hooks for that launch alone takes the place of
-// the administrator's settings. Its hooks are those of host apply.
+// gemini is the profile of Gemini CLI, as seen on 0.61.0. A launch gets no
+// hooks: the one way to hand it some for that launch alone takes the place of
+// the administrator's settings. Its hooks are those of host apply. It gets the
+// id of its session, which is the end of its chat file's name.
 func gemini() Profile {
 	p := plain("gemini", "gemini")
 	p.HookDecoder = "gemini-hook"
@@ -17,10 +18,7 @@ func gemini() Profile {
 		{Name: "stream", Decoder: "gemini-stream"},
 		{Name: "log", Decoder: "gemini-logs", Form: Whole},
 	}
-	p.Prepare = func(argv []string, h Host) (Launch, error) {
-		return withoutHooks(argv, h, "Gemini CLI takes no hooks for one launch, and installed ones are silent below the wrapper",
-			"frame.opening", "frame.opened", "frame.ending", "placement.pre_session", "placement.pre_frame_trailing", "telemetry.hooks")
-	}
+	p.Prepare = prepareGemini
 	p.Answer = func(event, context string) []byte {
 		// A tool's result, a prompt and a start; what another event is answered
 		// is dropped, or makes the model go on.
@@ -31,6 +29,89 @@ func gemini() Profile {
 	}
 	p.Install = installGemini
 	return p
+}
+
+// geminiWithoutHooks is what lives on hooks alone.
+var geminiWithoutHooks = []string{
+	"frame.opening", "frame.ending", "placement.pre_session", "placement.pre_frame_trailing", "telemetry.hooks",
+}
+
+// geminiWithoutChat is what the chat file tells, and without hooks nothing else.
+var geminiWithoutChat = []string{
+	"frame.opened", "frame.ended", "context.pressure_observed", "context_pressure", "context.compacted",
+	"session_identity.harness_session_id", "telemetry.transcript",
+}
+
+func prepareGemini(argv []string, h Host) (Launch, error) {
+	l, err := withoutHooks(argv, h, "Gemini CLI takes no hooks for one launch, and installed ones are silent below the wrapper", geminiWithoutHooks...)
+	if err != nil {
+		return l, err
+	}
+	line := parseGemini(argv[1:])
+	if line.command != "" || line.has("--help", "--version", "--list-extensions", "--list-sessions", "--delete-session") {
+		l.Plain, l.Weak = true, nil
+		return l, nil
+	}
+	l.OSC, l.OSCDecoder = []int{0}, "gemini-osc"
+	if line.has("--resume") {
+		l.Cause = "resume"
+	}
+	switch {
+	case line.has("--session-id"):
+		l.SessionID = line.values["--session-id"]
+	case line.has("--resume"):
+		l.SessionID = sessionUUID(line.values["--resume"]) // else it is a number, or the latest one
+	case line.has("--session-file", "--acp", "--experimental-acp"):
+		// It gets its id elsewhere.
+	case h.NewID != "" && !h.NoHooks:
+		l.SessionID = h.NewID
+		l.Argv = slices.Concat(argv[:1], []string{"--session-id", h.NewID}, argv[1:])
+	}
+	home := h.home("GEMINI_CLI_HOME", ".")
+	if end := chatName(l.SessionID); end != "" && home != "" {
+		// The folder between is named after the project, by a list that the first
+		// start in it writes. A cleared context may go on in a second file.
+		l.Sources = append(l.Sources, Source{Name: "transcript", Decoder: "gemini-chat",
+			Path: filepath.Join(home, ".gemini", "tmp"), Pattern: "*/chats/session-*-" + end + ".jsonl"})
+		return l, nil
+	}
+	weak := slices.Clone(geminiWithoutChat)
+	if !h.Terminal {
+		weak = append(weak, "session.started") // there is no title to tell it either
+	}
+	for _, c := range weak {
+		l.Weak = append(l.Weak, Weakness{c, "the id of the session is not known before it runs, and without it neither is its chat file"})
+	}
+	return l, nil
+}
+
+// chatName is how the name of a session's chat file ends: as its id begins.
+func chatName(id string) string {
+	for _, r := range id {
+		switch {
+		case r >= '0' && r <= '9', r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r == '-':
+		default:
+			return "" // no id that Gemini CLI takes
+		}
+	}
+	return id[:min(8, len(id))]
+}
+
+// sessionUUID returns a word that is a UUID, else "".
+func sessionUUID(word string) string {
+	if len(word) != 36 {
+		return ""
+	}
+	for i, r := range word {
+		dash := i == 8 || i == 13 || i == 18 || i == 23
+		switch {
+		case dash && r == '-':
+		case !dash && (r >= '0' && r <= '9' || r >= 'a' && r <= 'f' || r >= 'A' && r <= 'F'):
+		default:
+			return ""
+		}
+	}
+	return word
 }
 
 // withoutHooks starts a harness that has hooks, but none for this launch, and

@@ -139,7 +139,7 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 		fmt.Fprintf(&b, "file: %s %s\n", f.Path, strings.TrimSpace(data))
 	}
 	for _, s := range l.Sources {
-		fmt.Fprintf(&b, "source: %s %s %s whole=%t\n", s.Name, s.Decoder, s.Path, s.Form == Whole)
+		fmt.Fprintf(&b, "source: %s %s %s whole=%t\n", s.Name, s.Decoder, strings.TrimSuffix(s.Path+" "+s.Pattern, " "), s.Form == Whole)
 	}
 	if l.OSC != nil {
 		fmt.Fprintf(&b, "osc: %v %s\n", l.OSC, l.OSCDecoder)

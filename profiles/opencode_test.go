@@ -92,7 +92,7 @@ func TestLaunchesWithoutHooksSayWhatTheyLack(t *testing.T) {
 			want = append(want, "approval_surface")
 		}
 		p, _ := For(adapter)
-		l, err := p.Prepare([]string{adapter}, Host{Env: []string{"HOME=/h"}, Dir: "/d"})
+		l, err := p.Prepare([]string{adapter}, Host{Env: []string{"HOME=/h"}, Dir: "/d", NewID: "NEW-ID"})
 		require.NoError(t, err)
 		var got []string
 		for _, w := range l.Weak {

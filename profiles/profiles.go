@@ -64,12 +64,17 @@ type File struct {
 	Data []byte
 }
 
-// A Source is one file that the harness writes.
+// A Source is one file that the harness writes, or the files of one name.
 type Source struct {
 	Name    string // the source's name in evidence: "transcript", "registry", "rollout"
 	Decoder string // by name, see telemetry.NewDecoder
 	Path    string // absolute; "{pid}" stands for the harness's process id; empty when a signal's Path tells it
-	Form    Form   // how it grows, and what one record of it is
+	// Pattern, when there is one, says that Path is a folder, and means each file
+	// below it whose path from there matches, element by element as in
+	// filepath.Match. It must name the session: a file that merely lies there is
+	// nobody's.
+	Pattern string
+	Form    Form // how it grows, and what one record of it is
 	// Unordered says that what is written together may stand in any order, and
 	// that the records' times tell the right one.
 	Unordered bool

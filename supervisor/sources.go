@@ -98,7 +98,7 @@ func (f *Files) tellUnknown(source string) {
 // Launched begins with the files whose path is known, now that the process is.
 func (f *Files) Launched(pid int) {
 	for _, s := range f.Fixed {
-		f.watcher.Add(watchers.Spec{Source: s.Name, Form: form(s.Form), AtEnd: f.AtEnd || s.Form == profiles.Stamp && !f.Since.IsZero(), Path: strings.ReplaceAll(s.Path, "{pid}", strconv.Itoa(pid))})
+		f.watcher.Add(watchers.Spec{Source: s.Name, Pattern: s.Pattern, Form: form(s.Form), AtEnd: f.AtEnd || s.Form == profiles.Stamp && !f.Since.IsZero(), Path: strings.ReplaceAll(s.Path, "{pid}", strconv.Itoa(pid))})
 	}
 }
 

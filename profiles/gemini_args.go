@@ -1,0 +1,63 @@
+package profiles
+
+import (
+	"slices"
+	"strings"
+)
+
+// geminiOptions are the options of Gemini CLI 0.61.0 that take a value, which
+// is then no operand. One that is not here takes none as far as we know.
+func geminiOptions() map[string]option {
+	return optionTable(map[arity]string{
+		flag: `-d,--debug --skip-trust -s,--sandbox -y,--yolo --acp --experimental-acp -l,--list-extensions --list-sessions
+		--screen-reader --raw-output --accept-raw-output-risk -v,--version -h,--help`,
+		value: `-m,--model -p,--prompt -i,--prompt-interactive --approval-mode --policy --admin-policy
+		--allowed-mcp-server-names --allowed-tools -e,--extensions --session-file --session-id --delete-session
+		--include-directories -o,--output-format`,
+		optional: `-r,--resume -w,--worktree`,
+	})
+}
+
+// geminiCommands are the first operands that are not a prompt.
+var geminiCommands = []string{"mcp", "extensions", "extension", "skills", "skill", "hooks", "hook", "gemma"}
+
+// geminiLine is a command line as Gemini CLI would take it.
+type geminiLine struct {
+	values  map[string]string // of the options seen, by name; a flag's is empty
+	command string            // the subcommand, if it is one
+}
+
+func (l geminiLine) has(names ...string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { _, ok := l.values[n]; return ok })
+}
+
+func parseGemini(args []string) geminiLine {
+	l := geminiLine{values: map[string]string{}}
+	options := geminiOptions()
+	operands := 0
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			break // what follows is the prompt
+		}
+		if !looksLikeOption(arg) {
+			if operands == 0 && slices.Contains(geminiCommands, arg) {
+				l.command = arg
+			}
+			operands++
+			continue
+		}
+		name, val, attached := strings.Cut(arg, "=")
+		o, known := options[name]
+		if !known {
+			continue
+		}
+		next := i+1 < len(args) && !looksLikeOption(args[i+1])
+		if !attached && next && (o.arity == value || o.arity == optional) {
+			i++
+			val = args[i]
+		}
+		l.values[o.name] = val
+	}
+	return l
+}
