@@ -53,6 +53,7 @@ var measurements = []struct {
 	{"exit", exit},
 	{"append", appends},
 	{"catchup", catchup},
+	{"follow", follow},
 }
 
 func main() {
@@ -80,7 +81,7 @@ func run() (missed bool, err error) {
 		return false, err
 	}
 	defer os.RemoveAll(b.dir)
-	if err := b.build("bench/empty", "bench/floor", "bench/walk", "testdata/fakeharness"); err != nil {
+	if err := b.build("bench/empty", "bench/floor", "bench/walk", "bench/reader", "testdata/fakeharness"); err != nil {
 		return false, err
 	}
 

@@ -223,6 +223,14 @@ func (g *globals) load(cmd *cobra.Command) (config.Config, config.Origins, error
 
 // printJSON writes one object on one line.
 func printJSON(w io.Writer, v any) error {
+	if m, ok := v.(json.Marshaler); ok { // one of ours: it needs no second look
+		b, err := m.MarshalJSON()
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(append(b, '\n'))
+		return err
+	}
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

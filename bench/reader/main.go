@@ -1,0 +1,65 @@
+//go:build linux
+
+// Command reader prints what is appended to a file, line by line, as soon as
+// fsnotify says so, and understands nothing of it: the floor for a program
+// that does.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "reader:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) != 1 {
+		return errors.New("want a file")
+	}
+	f, err := os.Open(args[0])
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	n, err := fsnotify.NewWatcher()
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	if err := n.Add(filepath.Dir(args[0])); err != nil {
+		return err
+	}
+	buf, kept := make([]byte, 128<<10), 0
+	for range n.Events {
+		for {
+			m, err := f.Read(buf[kept:])
+			b := buf[:kept+m]
+			if end := bytes.LastIndexByte(b, '\n') + 1; end > 0 {
+				if _, err := os.Stdout.Write(b[:end]); err != nil {
+					return err
+				}
+				kept = copy(buf, b[end:])
+			} else {
+				kept += m
+			}
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
