@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 )
 
@@ -154,13 +153,13 @@ func (w *Watcher) watchDir(dir string) error {
 		return nil
 	}
 	if w.notify == nil {
-		n, err := fsnotify.NewBufferedWatcher(eventRoom)
+		n, err := newInotify()
 		if err != nil {
 			return err
 		}
-		w.notify = n
+		w.setNotify(n)
 	}
-	if err := w.notify.Add(dir); err != nil {
+	if err := w.notify.add(dir); err != nil {
 		return err
 	}
 	w.dirs[dir] = nil
@@ -173,7 +172,7 @@ func (w *Watcher) unwatchDir(dir string) {
 	}
 	delete(w.dirs, dir)
 	if w.notify != nil {
-		w.notify.Remove(dir) // fails only when the folder is gone, and its watch with it
+		w.notify.remove(dir)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
 )
 
 // A Spec with a Pattern is a tail, too, but of a folder: where a file tail
@@ -71,13 +71,13 @@ func (t *tail) below(o *tail) bool {
 }
 
 // seeCreated wakes the patterns that a new entry may match.
-func (w *Watcher) seeCreated(path string, ev fsnotify.Event) {
-	if !ev.Has(fsnotify.Create) {
+func (w *Watcher) seeCreated(ev event) {
+	if ev.what&(unix.IN_CREATE|unix.IN_MOVED_TO) == 0 {
 		return
 	}
-	for _, t := range w.points[filepath.Join(filepath.Dir(path), anyEntry)] {
+	for _, t := range w.points[filepath.Join(filepath.Dir(ev.path), anyEntry)] {
 		element, _, _ := strings.Cut(t.Pattern, "/")
-		if ok, _ := filepath.Match(element, filepath.Base(path)); ok {
+		if ok, _ := filepath.Match(element, filepath.Base(ev.path)); ok {
 			w.mark(t, toLook)
 		}
 	}

@@ -36,12 +36,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -54,8 +53,6 @@ const (
 	// turn is how much of one file is read before the others get theirs, when
 	// it is read aside.
 	turn = 16 << 20
-	// eventRoom lets a burst of events pass without a switch of goroutines for each.
-	eventRoom = 128
 )
 
 // Position is the durable cursor of one file: everything before it was told.
@@ -151,15 +148,16 @@ type Config struct {
 type Watcher struct {
 	cfg Config
 
-	mu      sync.Mutex // guards asked and started
+	mu      sync.Mutex // guards asked, started and sleeper
 	asked   []request
 	started bool
+	sleeper *inotify      // what Run may be reading
 	wake    chan struct{} // has room for one: there is something in asked
 
 	// All below is owned by Run.
 
-	notify   *fsnotify.Watcher // nil until the first folder is watched, and where it cannot be had
-	tails    []*tail           // in the order of Add
+	notify   *inotify // nil until the first folder is watched, and where it cannot be had
+	tails    []*tail  // in the order of Add
 	byName   map[name]*tail
 	dirs     map[string][]*tail // watched folder → who needs it
 	points   map[string][]*tail // folder/entry → whose path goes through it
@@ -221,9 +219,30 @@ func (w *Watcher) ask(r request) {
 	w.mu.Lock()
 	w.asked = append(w.asked, r)
 	w.mu.Unlock()
+	w.rouse()
+}
+
+// rouse ends the sleep of Run, or the next one.
+func (w *Watcher) rouse() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	select {
 	case w.wake <- struct{}{}:
 	default: // woken already
+	}
+	if w.sleeper != nil {
+		w.sleeper.interrupt()
+	}
+}
+
+// setNotify makes n, or nothing, the instance that tells of changes.
+func (w *Watcher) setNotify(n *inotify) {
+	was := w.notify
+	w.mu.Lock()
+	w.notify, w.sleeper = n, n
+	w.mu.Unlock()
+	if was != nil {
+		was.close()
 	}
 }
 
@@ -239,53 +258,75 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 	defer w.close()
 
-	always := make(chan struct{})
-	close(always)
-	var poll *time.Timer // exists only while something is polled
+	defer context.AfterFunc(ctx, w.rouse)()
+	var poll time.Time // when to look again at what is polled
 	for {
 		w.grant()
 		w.work()
-
-		var events <-chan fsnotify.Event
-		var faults <-chan error
-		if w.notify != nil {
-			events, faults = w.notify.Events, w.notify.Errors
-		}
-		var more <-chan struct{}
-		if len(w.queue) > 0 {
-			more = always
-		}
-		var tick <-chan time.Time
-		switch {
-		case w.polled == 0 && poll != nil:
-			poll.Stop()
-			poll = nil
-		case w.polled > 0 && poll == nil:
-			poll = time.NewTimer(w.cfg.PollEvery)
-		}
-		if poll != nil {
-			tick = poll.C
-		}
-
-		select {
-		case <-ctx.Done():
-			w.finish()
-			return nil
-		case <-w.wake:
-		case <-more:
-		case ev, ok := <-events:
-			w.see(ev, ok)
-			w.seeWaiting(events)
-		case err, ok := <-faults:
-			w.fault(err, ok)
-		case <-tick:
+		switch now := time.Now(); {
+		case w.polled == 0:
+			poll = time.Time{}
+		case poll.IsZero():
+			poll = now.Add(w.cfg.PollEvery)
+		case !now.Before(poll):
+			poll = now.Add(w.cfg.PollEvery)
 			for _, t := range w.tails {
 				if t.polled {
 					w.mark(t, toLook)
 				}
 			}
-			poll.Reset(w.cfg.PollEvery)
 		}
+		w.sleep(ctx, poll)
+		if ctx.Err() != nil {
+			w.finish()
+			return nil
+		}
+	}
+}
+
+// sleep returns when there is something to do: at once if there is already,
+// else with an event, when it is roused, or at the time until, if that is not
+// zero. Either way the events that came are turned into work.
+func (w *Watcher) sleep(ctx context.Context, until time.Time) {
+	if w.notify == nil {
+		w.sleepDeaf(ctx, until)
+		return
+	}
+	wait := w.notify.waiting
+	if len(w.queue) == 0 {
+		// The order matters: who rouses us from here on ends the wait.
+		w.notify.file.SetReadDeadline(until)
+		select {
+		case <-w.wake:
+		default:
+			wait = w.notify.wait
+		}
+	}
+	events, err := wait()
+	if err != nil {
+		w.fault(err)
+		return
+	}
+	for _, ev := range events {
+		w.see(ev)
+	}
+}
+
+// sleepDeaf sleeps where no events are to be had.
+func (w *Watcher) sleepDeaf(ctx context.Context, until time.Time) {
+	if len(w.queue) > 0 {
+		return
+	}
+	var due <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-w.wake:
+	case <-due:
 	}
 }
 
@@ -318,28 +359,27 @@ func (w *Watcher) drop(t *tail) {
 
 // see turns one event into work. An event says no more than that something
 // may have changed: what did is always read from the file itself.
-func (w *Watcher) see(ev fsnotify.Event, ok bool) {
-	if !ok {
-		w.fault(errors.New("the event channel was closed"), true)
+func (w *Watcher) see(ev event) {
+	if ev.tooMany {
+		for _, t := range w.tails {
+			w.mark(t, toLook)
+		}
 		return
 	}
-	// A watch on "/" names its entries "//x".
-	path := filepath.Clean(ev.Name)
 	todo := toLook
-	if ev.Op == fsnotify.Write {
+	if ev.what == unix.IN_MODIFY {
 		todo = toRead
 	}
-	for _, t := range w.points[path] {
+	for _, t := range w.points[ev.path] {
 		w.mark(t, todo)
 	}
-	w.seeCreated(path, ev)
+	w.seeCreated(ev)
 	for _, t := range w.away {
 		w.mark(t, toLook) // its file has a name that we do not know
 	}
-	if !ev.Has(fsnotify.Remove) && !ev.Has(fsnotify.Rename) {
-		return
+	if ev.ofDir || ev.what&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0 {
+		w.dirGone(ev.path)
 	}
-	w.dirGone(path)
 }
 
 // dirGone handles that a folder went away, and a watch on it with it: whoever
@@ -350,7 +390,7 @@ func (w *Watcher) dirGone(dir string) {
 		return
 	}
 	delete(w.dirs, dir)
-	w.notify.Remove(dir) // a folder of that name may come and be watched before its end is told
+	w.notify.remove(dir) // a folder of that name may come and be watched before its end is told
 	for _, t := range needy {
 		t.points = slices.DeleteFunc(t.points, func(p point) bool {
 			if p.dir != dir {
@@ -363,36 +403,14 @@ func (w *Watcher) dirGone(dir string) {
 	}
 }
 
-// seeWaiting takes the events that have arrived meanwhile, so that a burst
-// costs one read and not one for each event.
-func (w *Watcher) seeWaiting(events <-chan fsnotify.Event) {
-	for range eventRoom {
-		select {
-		case ev, ok := <-events:
-			if !ok {
-				return
-			}
-			w.see(ev, true)
-		default:
-			return
-		}
-	}
-}
-
-// fault handles an error of the inotify instance. Events that the kernel had
-// to throw away may have meant any file. After any other error the instance is
-// not trusted any more: looking again tries to open a new one.
-func (w *Watcher) fault(err error, ok bool) {
-	if !ok || !errors.Is(err, fsnotify.ErrEventOverflow) {
-		w.notify.Close() // a read side: closing it cannot lose anything
-		w.notify = nil
-		clear(w.dirs)
-		clear(w.points)
-		for _, t := range w.tails {
-			t.points = nil
-		}
-	}
+// fault handles an error of the inotify instance: it is not trusted any more.
+// Looking again tries to open a new one.
+func (w *Watcher) fault(error) {
+	w.setNotify(nil)
+	clear(w.dirs)
+	clear(w.points)
 	for _, t := range w.tails {
+		t.points = nil
 		w.mark(t, toLook)
 	}
 }
@@ -464,9 +482,7 @@ func (w *Watcher) close() {
 	for _, t := range w.tails {
 		t.close()
 	}
-	if w.notify != nil {
-		w.notify.Close()
-	}
+	w.setNotify(nil)
 }
 
 func (w *Watcher) tell(t *tail, what TroubleKind, err error) {

@@ -46,7 +46,7 @@ var worldly = map[string][]string{
 // belongs to tests.
 var libraries = map[string][]string{
 	"github.com/creack/pty":    {"harness"},
-	"github.com/fsnotify":      {"watchers", "ledger"},
+	"github.com/fsnotify":      {"ledger"},
 	"github.com/goccy/go-yaml": {"internal/config"},
 	"github.com/google/uuid":   {"cmd/lifeloop-wrap"},
 	"github.com/rs/zerolog":    {"supervisor", "cmd/lifeloop-wrap"},
