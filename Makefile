@@ -25,7 +25,7 @@ fmt:
 cover: # cover.out, and the total
 	go test -coverpkg=./... -coverprofile=cover.out ./... && go tool cover -func=cover.out | tail -n 1
 
-fuzz: # every fuzz target for FUZZTIME, 10s unless given
+fuzz: # every fuzz target for FUZZTIME, 10s unless given; FUZZTIME=2m after a change to a format
 	scripts/fuzz.sh $(FUZZTIME)
 
 bench: build # ratios to a floor measured in the same run

@@ -5,9 +5,11 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -64,6 +66,75 @@ func catchup(b *bench) (rows []row, err error) {
 				target: fmt.Sprintf("≤ %d MiB", roomy>>10), missed: most > roomy})
 	}
 	return rows, nil
+}
+
+// beside is what the person at the keyboard notices of a catch-up: the slowest
+// tenth of the keys that pass a process which does nothing else, which catches
+// up as we do, and which does so on a goroutine like any other.
+func beside(b *bench) ([]row, error) {
+	path := b.program("history")
+	if _, err := writeHistory(path, (*historian).claude); err != nil {
+		return nil, err
+	}
+	defer os.Remove(path)
+	const decoder = "claude-transcript"
+	argvs := [][]string{{"idle"}, {"idle"}, {"aside", decoder, path}, {"beside", decoder, path}}
+	against := make([]pairs, len(argvs))
+	for range max(5, b.rounds/2) {
+		slow := make([]time.Duration, len(argvs))
+		for _, which := range rand.Perm(len(argvs)) {
+			var err error
+			if slow[which], err = b.slowKeys(argvs[which]); err != nil {
+				return nil, err
+			}
+		}
+		for i := range against {
+			against[i].add(slow[0], slow[i])
+		}
+	}
+	limit := max(1.3, at(against[1].ratios(), 0.75))
+	return []row{
+		against[1].ratioRow("p90 of a key past an idle process / itself"),
+		against[2].ratioRow("p90 of a key past one that catches up / past an idle one").atMost(limit, &against[2]),
+		against[3].ratioRow("… that does so on a goroutine like any other"),
+	}, nil
+}
+
+// slowKeys starts bench/walk, sends keys past it one by one, and returns how
+// long the slowest tenth of them took at least.
+func (b *bench) slowKeys(args []string) (time.Duration, error) {
+	cmd := b.command(append([]string{b.program("walk")}, args...)...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return 0, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	var took []time.Duration
+	key := []byte("x")
+	for range 10 * keys {
+		time.Sleep(time.Millisecond) // nobody types faster
+		began := time.Now()
+		if _, err = in.Write(key); err == nil {
+			_, err = out.Read(key)
+		}
+		if err != nil {
+			break
+		}
+		took = append(took, time.Since(began))
+	}
+	_ = in.Close()
+	if err := errors.Join(err, cmd.Wait()); err != nil {
+		return 0, err
+	}
+	slices.Sort(took)
+	return at(took, 0.9), nil
 }
 
 func (b *bench) walk(what, path string) (w walked, err error) {

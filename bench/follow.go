@@ -18,7 +18,9 @@ import (
 // the line on and understands nothing of it.
 func follow(b *bench) (rows []row, err error) {
 	reader := func(path string) []string { return []string{b.program("reader"), path} }
-	observe := func(path string) []string { return []string{b.wrap, "observe", "--adapter", "claude", "--follow", path} }
+	observe := func(path string) []string {
+		return []string{b.wrap, "observe", "--adapter", "claude", "--follow", path}
+	}
 	var all []*follower
 	defer func() {
 		for _, f := range all {
@@ -57,9 +59,9 @@ func follow(b *bench) (rows []row, err error) {
 
 // A follower is a process that follows a file, with what it prints.
 type follower struct {
-	cmd    *exec.Cmd
-	file   *os.File
-	out    *bufio.Reader
+	cmd  *exec.Cmd
+	file *os.File
+	out  *bufio.Reader
 	// events is how many lines a record makes, and first how many the first one
 	// does.
 	events, first int

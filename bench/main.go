@@ -53,6 +53,7 @@ var measurements = []struct {
 	{"exit", exit},
 	{"append", appends},
 	{"catchup", catchup},
+	{"beside", beside},
 	{"follow", follow},
 }
 

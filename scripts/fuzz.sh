@@ -1,5 +1,8 @@
 #!/bin/sh
-# fuzz.sh [TIME]: each fuzz target for TIME; go fuzzes one target at a time.
+# fuzz.sh [TIME]: each fuzz target for TIME; go fuzzes one target at a time. The
+# targets are found, not listed: a new one is fuzzed from its first commit on. A
+# finding is kept by go under the package's testdata/fuzz, and ends the run.
+# A format that is new or was changed gets `make fuzz FUZZTIME=2m`.
 set -eu
 time=${1:-10s}
 

@@ -3,6 +3,10 @@
 // Command walk reads a file to its end on one thread, as a catch-up does, and
 // prints what that took: by our watcher and the named decoder, or, with "lines"
 // instead of a decoder, by the least that finds its lines.
+//
+// With "beside" and "aside" before the two it passes bytes from stdin to stdout
+// like a wrapper, and meanwhile reads the file again and again until stdin
+// ends: on a goroutine like any other, or as our watcher does.
 package main
 
 import (
@@ -39,7 +43,14 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 2 {
+	switch {
+	case len(args) == 3 && args[0] == "beside":
+		return pass(args[2], func() error { return new(result).plain(args[1], args[2]) })
+	case len(args) == 3 && args[0] == "aside":
+		return pass(args[2], func() error { return live(args[1], args[2]) })
+	case len(args) == 1 && args[0] == "idle":
+		return pass("", nil)
+	case len(args) != 2:
 		return errors.New("want a decoder, or lines, and a file")
 	}
 	runtime.GOMAXPROCS(1)
@@ -85,8 +96,71 @@ func (r *result) follow(path string, d telemetry.Decoder) error {
 	return w.Run(over)
 }
 
+// pass is the path of a key, beside which work goes on.
+func pass(path string, work func() error) error {
+	if work != nil {
+		go func() {
+			for {
+				if err := work(); err != nil {
+					fmt.Fprintln(os.Stderr, "walk:", path, err)
+					os.Exit(1)
+				}
+			}
+		}()
+	}
+	buf := make([]byte, 4096)
+	for {
+		n, err := os.Stdin.Read(buf)
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			_, err = os.Stdout.Write(buf[:n])
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// live follows the file as in a session, until its end is reached.
+func live(decoder, path string) error {
+	d, err := telemetry.NewDecoder(decoder)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	w, err := watchers.New(watchers.Config{Deliver: func(l watchers.Line) {
+		d.Decode(l.Text)
+		if l.Pos.Offset == info.Size() {
+			cancel()
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	w.Add(watchers.Spec{Source: "bench", Path: path})
+	return w.Run(ctx)
+}
+
+// plain does the same work with nothing done for anybody else.
+func (r *result) plain(decoder, path string) error {
+	d, err := telemetry.NewDecoder(decoder)
+	if err != nil {
+		return err
+	}
+	return r.splitTo(path, func(line []byte) { d.Decode(line) })
+}
+
 // split reads the file as fast as its lines can be found.
-func (r *result) split(path string) error {
+func (r *result) split(path string) error { return r.splitTo(path, func([]byte) {}) }
+
+func (r *result) splitTo(path string, tell func([]byte)) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -108,6 +182,7 @@ func (r *result) split(path string) error {
 				break
 			}
 			r.Lines++
+			tell(b[:i])
 			b = b[i+1:]
 		}
 		if kept = copy(buf, b); kept == len(buf) {
