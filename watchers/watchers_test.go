@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -345,4 +346,75 @@ func TestCatchesUpAside(t *testing.T) {
 	r.sync()
 	r.stop()
 	require.Equal(t, []string{"at once", "aside", "at once"}, seen)
+}
+
+// However many files and folders are followed, there is one inotify instance:
+// a user may have few of them.
+func TestOneInotifyInstance(t *testing.T) {
+	instances := func() (n int) {
+		entries, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		for _, e := range entries {
+			if to, _ := os.Readlink("/proc/self/fd/" + e.Name()); to == "anon_inode:inotify" {
+				n++
+			}
+		}
+		return n
+	}
+	before := instances()
+	r := newRig(t, false)
+	r.start()
+	for i := range 30 {
+		dir := filepath.Join(r.dir, fmt.Sprint(i))
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		r.w.Add(Spec{Source: "file", Path: filepath.Join(dir, "a")})
+		r.w.Add(Spec{Source: "files", Path: dir, Pattern: "b*"})
+	}
+	r.sync()
+	if n := instances() - before; n != 1 {
+		t.Errorf("%d inotify instances, want 1", n)
+	}
+	r.stop()
+	if n := instances() - before; n != 0 {
+		t.Errorf("%d inotify instances are left", n)
+	}
+}
+
+// Each part of a position alone tells that the file is another one: it is read
+// from its start, and that is told.
+func TestPositionsOfOtherFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	appendTo(t, path, "one\ntwo\nthree\n")
+	read := func(from *Position) (told []string, last Position) {
+		w, err := New(Config{
+			Deliver: func(l Line) { told, last = append(told, string(l.Text)), l.Pos },
+			Trouble: func(x Trouble) { told = append(told, string(x.What)) },
+		})
+		require.NoError(t, err)
+		w.Add(Spec{Source: "s", Path: path, From: from})
+		w.finish()
+		w.close()
+		return told, last
+	}
+	_, end := read(nil)
+	for _, c := range []struct {
+		name   string
+		change func(*Position)
+		want   []string
+	}{
+		{"the same", func(*Position) {}, nil},
+		{"another name of it", func(p *Position) { p.Path += ".1" }, nil},
+		{"another device", func(p *Position) { p.Dev++ }, []string{"replaced", "one", "two", "three"}},
+		{"another inode", func(p *Position) { p.Ino++ }, []string{"replaced", "one", "two", "three"}},
+		{"other first bytes", func(p *Position) { p.Prefix = digest([]byte("other")) }, []string{"replaced", "one", "two", "three"}},
+		{"no first bytes", func(p *Position) { p.Prefix = "" }, []string{"replaced", "one", "two", "three"}},
+		{"behind its end", func(p *Position) { p.Offset++ }, []string{"truncated", "one", "two", "three"}},
+		{"its beginning", func(p *Position) { *p = Position{} }, []string{"one", "two", "three"}},
+	} {
+		from := end
+		c.change(&from)
+		if got, _ := read(&from); !slices.Equal(got, c.want) {
+			t.Errorf("%s: told %q, want %q", c.name, got, c.want)
+		}
+	}
 }
