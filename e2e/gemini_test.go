@@ -135,6 +135,11 @@ func TestGemini(t *testing.T) {
 				geminiReady(r)
 				geminiQuits(r)
 			},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				session.ending    S1 exit 0
+				session.ended     S1 exit 0`,
 		},
 		"tool turn": {
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
@@ -144,6 +149,20 @@ func TestGemini(t *testing.T) {
 				geminiTurn(r, "thanks (p2)")
 				geminiQuits(r)
 			},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and frame.opening F2
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				frame.opening     S1 F2
+				frame.opened      S1 F2
+				frame.ending      S1 F2 completed
+				frame.ended       S1 F2 completed
+				session.ending    S1 exit 0
+				session.ended     S1 exit 0`,
 		},
 		"Esc while the model answers": {
 			replies: []mock.Reply{hanging(), mock.Says("back")},
@@ -153,8 +172,22 @@ func TestGemini(t *testing.T) {
 				geminiTurn(r, "go on (p2)")
 				geminiQuits(r)
 			},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				frame.ending      S1 F1 interrupted
+				frame.ended       S1 F1 interrupted
+				frame.opening     S1 F2
+				frame.opened      S1 F2
+				~ context.pressure_observed S1 low between frame.opened F2 and session.ended S1
+				frame.ending      S1 F2 completed
+				frame.ended       S1 F2 completed
+				session.ending    S1 exit 0
+				session.ended     S1 exit 0`,
 		},
-	}.play(t, story{harness: gemini, argv: geminiArgs(), tty: true, told: untold(0)})
+	}.play(t, story{harness: gemini, argv: geminiArgs(), tty: true})
 }
 
 // geminiInterrupted sends a prompt and presses Esc once the answer has begun.
@@ -170,11 +203,30 @@ func TestGeminiPrint(t *testing.T) {
 	stories{
 		"tool turn": {
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				session.ending    S1 exit 0
+				session.ended     S1 exit 0`,
 		},
 		"API error": {
 			replies: []mock.Reply{mock.Fails(400)},
 			exit:    1,
-			told:    untold(1),
+			// The chat is deleted at the end, for nothing in it was answered.
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				frame.ending      S1 F1 abandoned
+				frame.ended       S1 F1 abandoned
+				session.ending    S1 exit 1
+				session.ended     S1 exit 1`,
 		},
-	}.play(t, story{harness: gemini, argv: geminiArgs("-p", "hello (p1)"), told: untold(0)})
+	}.play(t, story{harness: gemini, argv: geminiArgs("-p", "hello (p1)")})
 }

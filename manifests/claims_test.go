@@ -55,6 +55,7 @@ func TestEventClaimsOfV1Adapters(t *testing.T) {
 	}
 	transcript := func(records ...string) source { return source{"claude", "claude-transcript", records} }
 	rollout := func(records ...string) source { return source{"codex", "codex-rollout", records} }
+	chat := func(records ...string) source { return source{"gemini", "gemini-chat", records} }
 	const (
 		claudePrompt = `{"type":"user","uuid":"u1","sessionId":"s","promptId":"p1","promptSource":"typed","origin":{"kind":"human"},"timestamp":"2026-01-02T03:04:05Z","message":{"role":"user","content":"hi"}}`
 		claudeAnswer = `{"type":"assistant","uuid":"a1","sessionId":"s","timestamp":"2026-01-02T03:04:06Z","requestId":"r1","message":{"id":"m1","role":"assistant","model":"claude-opus-4-6","stop_reason":"end_turn","content":[{"type":"text","text":"hi"}],"usage":{"input_tokens":10,"cache_read_input_tokens":1000,"cache_creation_input_tokens":0,"output_tokens":5}}}`
@@ -86,6 +87,15 @@ func TestEventClaimsOfV1Adapters(t *testing.T) {
 		{lifeloop.FrameEnded, rollout(codexMeta, codexStart, codexDone), telemetry.TurnEnd},
 		{lifeloop.SessionEnding, hook("codex", "SessionEnd", `,"reason":"other"`), telemetry.SessionGone},
 		{lifeloop.ReceiptGapDetected, rollout(codexMeta, codexDone), telemetry.Gap},
+
+		{lifeloop.SessionStarted, hook("gemini", "SessionStart", `,"source":"startup"`), telemetry.SessionLive},
+		{lifeloop.FrameOpening, hook("gemini", "BeforeAgent", ""), telemetry.Prompt},
+		{lifeloop.FrameOpened, chat(geminiHead, geminiPrompt), telemetry.Prompt},
+		{lifeloop.ContextPressureObserved, chat(geminiHead, geminiPrompt, geminiAnswer), telemetry.UsageSeen},
+		{lifeloop.ContextCompacted, chat(geminiHead, `{"$set":{"messages":[{"id":"z","timestamp":"2026-01-02T03:04:07Z","type":"user","content":[{"text":"<state_snapshot>x</state_snapshot>"}]}],"lastUpdated":"2026-01-02T03:04:07Z"}}`), telemetry.Compacted},
+		{lifeloop.FrameEnding, hook("gemini", "AfterAgent", ""), telemetry.TurnStop},
+		{lifeloop.FrameEnded, chat(geminiHead, geminiPrompt, `{"id":"i","timestamp":"2026-01-02T03:04:07Z","type":"info","content":"Request cancelled."}`), telemetry.TurnEnd},
+		{lifeloop.SessionEnding, hook("gemini", "SessionEnd", `,"reason":"exit"`), telemetry.SessionGone},
 	}
 
 	proven := map[string]bool{}
@@ -128,7 +138,7 @@ func TestPlacementClaimsOfV1Adapters(t *testing.T) {
 		}
 		m, _ := Get(id)
 		room := map[lifeloop.Placement]int{}
-		for _, event := range []string{"SessionStart", "SessionEnd", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "PreCompact", "PostCompact", "PermissionRequest"} {
+		for _, event := range []string{"SessionStart", "SessionEnd", "UserPromptSubmit", "BeforeAgent", "PreToolUse", "PostToolUse", "Stop", "PreCompact", "PostCompact", "PermissionRequest"} {
 			call := hookCall(t, id, event, `{"session_id":"s","source":"startup","trigger":"auto","tool_name":"Bash","tool_use_id":"c1"}`)
 			if call.Slot != "" {
 				room[lifeloop.Placement(call.Slot)] = call.Capacity
@@ -342,6 +352,13 @@ func observed(t *testing.T, from source) *run {
 	return r
 }
 
+// The records of a whole turn in a chat file of Gemini CLI.
+const (
+	geminiHead   = `{"sessionId":"s","projectHash":"h","startTime":"2026-01-02T03:04:04Z","lastUpdated":"2026-01-02T03:04:04Z","kind":"main"}`
+	geminiPrompt = `{"id":"u1","timestamp":"2026-01-02T03:04:05Z","type":"user","content":[{"text":"hi"}]}`
+	geminiAnswer = `{"id":"m1","timestamp":"2026-01-02T03:04:06Z","type":"gemini","content":"hi","thoughts":[],"tokens":{"input":1000,"output":5,"cached":0,"thoughts":0,"tool":0,"total":1005},"model":"gemini-2.5-pro"}`
+)
+
 // used are records of each adapter's own file that tell of a whole turn.
 var used = map[string]source{
 	"claude": {"claude", "claude-transcript", []string{
@@ -355,6 +372,7 @@ var used = map[string]source{
 		`{"timestamp":"2026-01-02T03:04:06Z","ordinal":2,"type":"event_msg","payload":{"type":"token_count","info":{"last_token_usage":{"input_tokens":900,"output_tokens":100,"total_tokens":1000},"model_context_window":258400}}}`,
 		`{"timestamp":"2026-01-02T03:04:07Z","ordinal":3,"type":"event_msg","payload":{"type":"task_complete","turn_id":"t1","last_agent_message":"hi"}}`,
 	}},
+	"gemini": {"gemini", "gemini-chat", []string{geminiHead, geminiPrompt, geminiAnswer}},
 }
 
 // A proof runs the code behind a claim, and holds only for what it says.
@@ -400,6 +418,9 @@ var proofs = map[string]proof{
 	"codex placement.pre_frame_trailing.seen_as":  seenAs(lifeloop.SeenAsDeveloper, "UserPromptSubmit"),
 	"codex placement.tool_result.seen_as":         seenAs(lifeloop.SeenAsDeveloper, "PostToolUse"),
 
+	"gemini placement.pre_session.seen_as":        seenAs(lifeloop.SeenAsUser, "SessionStart"),
+	"gemini placement.pre_frame_trailing.seen_as": seenAs(lifeloop.SeenAsUser, "BeforeAgent"),
+
 	"context_pressure": {"synthesized", func(t *testing.T, id string) bool {
 		return slices.ContainsFunc(observed(t, used[id]).facts, func(f kernel.Fact) bool {
 			o, ok := f.(kernel.Observed)
@@ -426,8 +447,12 @@ var proofs = map[string]proof{
 	}},
 
 	"session_identity.harness_session_id": {"native", func(t *testing.T, id string) bool { return is(hooked(t, id).last().HarnessSessionID, "s") }},
-	"session_identity.harness_run_id":     {"synthesized", func(t *testing.T, id string) bool { return hooked(t, id).last().HarnessRunID != nil }},
-	"session_identity.harness_task_id":    {"synthesized", func(t *testing.T, id string) bool { return is(hooked(t, id).last().HarnessTaskID, "sess") }},
+	"gemini session_identity.harness_session_id": {"partial", func(t *testing.T, id string) bool {
+		// A session that is begun by /clear is told to its hooks only.
+		return is(hooked(t, id).last().HarnessSessionID, "s") && is(observed(t, used[id]).last().HarnessSessionID, "s")
+	}},
+	"session_identity.harness_run_id":  {"synthesized", func(t *testing.T, id string) bool { return hooked(t, id).last().HarnessRunID != nil }},
+	"session_identity.harness_task_id": {"synthesized", func(t *testing.T, id string) bool { return is(hooked(t, id).last().HarnessTaskID, "sess") }},
 
 	"approval_surface": {"partial", func(t *testing.T, id string) bool {
 		r := hooked(t, id)
@@ -451,6 +476,13 @@ var proofs = map[string]proof{
 	"codex telemetry_sources.hooks":       tells("native", "hook", source{"codex", "hook", []string{"Stop", `{"session_id":"s","hook_event_name":"Stop","turn_id":"t"}`}}),
 	"codex telemetry_sources.rollout":     tells("native", "rollout", used["codex"]),
 	"codex telemetry_sources.terminal":    tells("partial", "terminal", source{"codex", "codex-osc", []string{"state=working:app=codex"}}),
+
+	"gemini telemetry_sources.hooks":      tells("partial", "hook", source{"gemini", "hook", []string{"AfterAgent", `{"session_id":"s","hook_event_name":"AfterAgent"}`}}),
+	"gemini telemetry_sources.transcript": tells("native", "transcript", used["gemini"]),
+	"gemini telemetry_sources.telemetry":  tells("partial", "telemetry", source{"gemini", "gemini-telemetry", []string{`{"attributes":{"session.id":"s","event.name":"gemini_cli.user_prompt","prompt_id":"s########0"}}`}}),
+	"gemini telemetry_sources.stream":     tells("partial", "stream", source{"gemini", "gemini-stream", []string{`{"type":"init","session_id":"s","model":"gemini-2.5-pro"}`}}),
+	"gemini telemetry_sources.log":        tells("partial", "log", source{"gemini", "gemini-logs", []string{`[{"sessionId":"s","messageId":0,"type":"user","message":"hi"}]`}}),
+	"gemini telemetry_sources.terminal":   tells("partial", "terminal", source{"gemini", "gemini-osc", []string{"✦  Working… (project)"}}),
 }
 
 // TestEveryClaimOfV1Adapters: a claim that nothing here proves, in whatever

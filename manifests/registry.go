@@ -40,7 +40,7 @@ var shipped = []struct {
 }{
 	{"claude", V1},
 	{"codex", V1},
-	{"gemini", Pre},
+	{"gemini", V1},
 	{"hermes", Pre},
 	{"openclaw", Pre},
 	{"opencode", Pre},

@@ -65,7 +65,7 @@ func TestEveryFileIsListed(t *testing.T) {
 func TestConformance(t *testing.T) {
 	want := map[string]string{
 		"claude": V1, "codex": V1,
-		"gemini": Pre, "opencode": Pre, "openclaw": Pre, "hermes": Pre,
+		"gemini": V1, "opencode": Pre, "openclaw": Pre, "hermes": Pre,
 		Generic: None, "nobody": None,
 	}
 	for id, level := range want {
