@@ -9,9 +9,9 @@ import (
 // give them: messages, each with what its session's row says, and sessions. No
 // text is in them: the queries leave it in the database.
 //
-// A row names no turn, so a turn is named by its prompt's row. The tokens are
-// those of the whole session so far, and nothing is known of what was counted
-// before the first row: usage is what they grew by since.
+// A row names no turn, so neither do the signals. The tokens are those of the
+// whole session so far, and nothing is known of what was counted before the
+// first row: usage is what they grew by since.
 //
 // All of it is read from Hermes's source. It was never run.
 type hermesStore struct {
@@ -21,8 +21,7 @@ type hermesStore struct {
 
 // hermesSession is what is remembered of one session.
 type hermesSession struct {
-	parent     string // of a sub-agent, the session that it works for
-	turn       string
+	parent     string    // of a sub-agent, the session that it works for
 	newest     time.Time // of the newest message
 	summarized bool      // the context was rewritten: older messages may come again
 	expects    bool      // the summary that it begins with was told by its beginning
@@ -182,7 +181,7 @@ func (d *hermesStore) session(r hermesRow) *hermesSession {
 
 // signal starts a signal told by the row.
 func (r hermesRow) signal(kind Kind, s *hermesSession) Signal {
-	out := Signal{Kind: kind, Source: "store", Detail: r.id, At: r.at, Session: r.session, Turn: s.turn}
+	out := Signal{Kind: kind, Source: "store", Detail: r.id, At: r.at, Session: r.session}
 	if s.parent != "" {
 		out.Session, out.Agent = s.parent, r.session
 	}
@@ -205,7 +204,7 @@ func (d *hermesStore) row(r hermesRow) []Signal {
 	}
 	s.gone = true
 	gone := r.signal(SessionGone, s)
-	gone.Turn, gone.Reason = "", r.of.reason
+	gone.Reason = r.of.reason
 	return append(out, gone)
 }
 
@@ -224,7 +223,7 @@ func (d *hermesStore) message(r hermesRow) []Signal {
 			return out
 		}
 		c := r.signal(Compacted, s)
-		c.Turn, c.Compaction = "", &Compaction{Half: "record", Trigger: "unknown"}
+		c.Compaction = &Compaction{Half: "record", Trigger: "unknown"}
 		return append(out, c)
 	}
 	// What a compaction keeps is stored a second time, behind the summary, with
@@ -241,7 +240,6 @@ func (d *hermesStore) message(r hermesRow) []Signal {
 		if s.aside = r.kind != "" || r.observed; s.aside {
 			return out
 		}
-		s.turn = r.id
 		if s.parent != "" {
 			return append(out, r.signal(Working, s)) // asked by the session, not by a person
 		}
@@ -277,7 +275,7 @@ func (d *hermesStore) begin(r hermesRow, s *hermesSession) []Signal {
 		s.newest = before.newest
 	}
 	c := r.signal(Compacted, s)
-	c.Session, c.Turn = r.of.parent, ""
+	c.Session = r.of.parent
 	c.Compaction = &Compaction{Half: "record", Trigger: "unknown"}
 	return []Signal{c, live}
 }

@@ -101,7 +101,7 @@ func TestHermesChildren(t *testing.T) {
 		got := told(t, "hermes-store", `{"table":"messages","id":3,"session_id":"s","role":"user","timestamp":9.0,"session":{`+session+`}}`)
 		require.Contains(t, strings.Join(got, "\n"), want, session)
 		if strings.HasPrefix(want, "agent") {
-			require.Equal(t, []string{"working from=store detail=message-3 at=00:00:09.000 session=p turn=message-3 agent=s"}, got, session)
+			require.Equal(t, []string{"working from=store detail=message-3 at=00:00:09.000 session=p agent=s"}, got, session)
 		}
 	}
 }
