@@ -17,8 +17,14 @@ func codex() Profile {
 		Programs:    []string{"codex"},
 		HookDecoder: "codex-hook",
 		Transcript:  Source{Name: "rollout", Decoder: "codex-rollout"},
-		Prepare:     prepareCodex,
-		Install:     installCodex,
+		Kinds: []Source{
+			{Name: "exec", Decoder: "codex-exec"},
+			{Name: "app-server", Decoder: "codex-app-server"},
+			{Name: "notify", Decoder: "codex-notify"},
+			{Name: "history", Decoder: "codex-history"},
+		},
+		Prepare: prepareCodex,
+		Install: installCodex,
 		Answer: func(event, context string) []byte {
 			if context == "" || !slices.Contains(codexContextEvents, event) {
 				return nil

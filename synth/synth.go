@@ -183,7 +183,7 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 		if !s.compacting.IsZero() && sig.At.After(s.compacting) {
 			s.compacting = time.Time{}
 		}
-		if sig.Usage != nil && s.compacting.IsZero() {
+		if sig.Usage != nil && sig.Usage.Used > 0 && s.compacting.IsZero() {
 			out = append(out, s.usage(sig)...)
 		}
 	case telemetry.Compacting:

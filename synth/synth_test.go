@@ -194,13 +194,14 @@ func TestEveryLevelIsToldAtItsBound(t *testing.T) {
 			got = append(got, fmt.Sprintf("%d %s", p.Used, p.Level))
 		}
 	}
-	for used := range int64(window + 1) {
+	at(0) // not told, and no figure
+	for used := int64(1); used <= window; used++ {
 		at(used)
 	}
 	for used := int64(window); used >= 0; used-- {
 		at(used)
 	}
-	require.Equal(t, []string{"0 low", "500 moderate", "750 high", "900 critical", "870 high", "720 moderate", "470 low"}, got)
+	require.Equal(t, []string{"1 low", "500 moderate", "750 high", "900 critical", "870 high", "720 moderate", "470 low"}, got)
 }
 
 // TestFigures: of random figures, what is told always has the level of its own
@@ -212,7 +213,7 @@ func TestFigures(t *testing.T) {
 		s := synth.New(synth.Config{})
 		last := synth.Unknown
 		for range rapid.IntRange(1, 60).Draw(r, "figures") {
-			used := rapid.Int64Range(0, window+100).Draw(r, "used")
+			used := rapid.Int64Range(1, window+100).Draw(r, "used")
 			f := min(float64(used)/window, 1)
 			own := levelOf(f)
 			sig := telemetry.Signal{Kind: telemetry.UsageSeen, Window: window, WindowSource: "reported", Usage: &telemetry.Usage{Used: used}}

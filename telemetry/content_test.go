@@ -33,6 +33,8 @@ var names = map[string]bool{
 	// OpenCode
 	"sessionID": true, "messageID": true, "parentID": true, "callID": true, "modelID": true, "providerID": true, "name": true,
 	"mode": true, "agent": true, "finish": true, "directory": true, "k": true, "aggregate_id": true, "permission": true,
+	"dir": true, "method": true, "threadId": true, "turnId": true, "parentThreadId": true, "forkedFromId": true,
+	"cliVersion": true, "path": true, "thread-id": true, "turn-id": true, "codexErrorInfo": true,
 	// Not read by a decoder, but ids all the same.
 	"root_turn_id": true, "window_id": true,
 }
@@ -89,6 +91,10 @@ func TestTextTellsNothing(t *testing.T) {
 		{"opencode-bus", "opencode/bus/*.jsonl"},
 		{"opencode-run", "opencode/run/*.jsonl"},
 		{"opencode-store", "opencode/store/*.jsonl"},
+		{"codex-exec", "codex/exec-json/*.jsonl"},
+		{"codex-app-server", "codex/app-server/*.jsonl"},
+		{"codex-notify", "codex/notify/*.json"},
+		{"codex-history", "codex/history/*.jsonl"},
 	} {
 		for _, file := range recordings(t, c.pattern) {
 			if strings.HasSuffix(file, ".hooks.jsonl") {
@@ -243,6 +249,33 @@ func FuzzCodexRollout(f *testing.F) {
 		`{"ordinal":3,"type":"event_msg","payload":{"type":"task_complete","turn_id":"t","last_agent_message":TEXT,"error":{"message":TEXT,"codex_error_info":TEXT}}}`,
 		`{"ordinal":4,"type":"compacted","payload":{"message":TEXT,"replacement_history":[TEXT]}}`,
 		`{"ordinal":5,"type":TEXT,"payload":{"type":TEXT}}`)
+}
+
+func FuzzCodexExec(f *testing.F) {
+	fuzzDecoder(f, "codex-exec", "codex/exec-json/*.jsonl",
+		`{"type":"thread.started","thread_id":"s"}`, `{"type":"item.completed","item":{"id":"i","type":"command_execution","command":TEXT,"aggregated_output":TEXT}}`,
+		`{"type":"item.completed","item":{"id":"i","type":"error","message":TEXT}}`, `{"type":"error","message":TEXT}`,
+		`{"type":"turn.failed","error":{"message":TEXT}}`, `{"type":TEXT,"item":{"type":TEXT}}`)
+}
+
+func FuzzCodexAppServer(f *testing.F) {
+	fuzzDecoder(f, "codex-app-server", "codex/app-server/*.jsonl",
+		`{"method":"thread/started","params":{"thread":{"id":"s","preview":TEXT,"name":TEXT,"agentNickname":TEXT,"source":{"custom":TEXT}}}}`,
+		`{"method":"item/started","params":{"threadId":"s","turnId":"t","item":{"id":"i","type":"userMessage","content":[{"type":"text","text":TEXT}]}}}`,
+		`{"method":"turn/completed","params":{"threadId":"s","turn":{"id":"t","status":"failed","items":[TEXT],"error":{"message":TEXT,"codexErrorInfo":TEXT}}}}`,
+		`{"method":"item/commandExecution/requestApproval","id":7,"params":{"threadId":"s","turnId":"t","command":TEXT,"reason":TEXT}}`,
+		`{"method":"error","params":{"threadId":"s","turnId":"t","willRetry":true,"error":{"message":TEXT,"additionalDetails":TEXT}}}`,
+		`{"method":"thread/status/changed","params":{"threadId":"s","status":{"type":"active","activeFlags":[TEXT]}}}`,
+		`{"id":3,"result":TEXT}`, `{"method":TEXT,"params":TEXT}`)
+}
+
+func FuzzCodexNotify(f *testing.F) {
+	fuzzDecoder(f, "codex-notify", "codex/notify/*.json",
+		`{"type":"agent-turn-complete","thread-id":"s","turn-id":"t","cwd":TEXT,"input-messages":[TEXT],"last-assistant-message":TEXT}`, `{"type":TEXT}`)
+}
+
+func FuzzCodexHistory(f *testing.F) {
+	fuzzDecoder(f, "codex-history", "codex/history/*.jsonl", `{"session_id":"s","ts":1795246826,"text":TEXT}`)
 }
 
 func FuzzCodexOSC(f *testing.F) {

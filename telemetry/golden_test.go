@@ -141,6 +141,10 @@ func TestRecordedFiles(t *testing.T) {
 		{"opencode-bus", "opencode/bus/*.jsonl"},
 		{"opencode-run", "opencode/run/*.jsonl"},
 		{"opencode-store", "opencode/store/*.jsonl"},
+		{"codex-exec", "codex/exec-json/*.jsonl"},
+		{"codex-app-server", "codex/app-server/*.jsonl"},
+		{"codex-notify", "codex/notify/*.json"},
+		{"codex-history", "codex/history/*.jsonl"},
 	} {
 		for _, file := range recordings(t, c.pattern) {
 			if strings.HasSuffix(file, ".hooks.jsonl") {

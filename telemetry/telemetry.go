@@ -94,7 +94,7 @@ const (
 // A Signal is one harness-neutral thing that a source told us.
 type Signal struct {
 	Kind   Kind      `json:"kind"`
-	Source string    `json:"source"`           // "hook", "transcript", "rollout", "statusline", "registry", "terminal", "file", "stream", "store", "otlp", "telemetry", "log"
+	Source string    `json:"source"`           // "hook", "transcript", "rollout", "statusline", "registry", "terminal", "file", "stream", "notify", "history", "store", "otlp", "telemetry", "log"
 	Detail string    `json:"detail,omitempty"` // what in the source told it: hook name, record id, ordinal
 	At     time.Time `json:"at,omitzero"`      // the record's own time; zero when it has none
 
