@@ -476,6 +476,10 @@ var proofs = map[string]proof{
 	"codex telemetry_sources.hooks":       tells("native", "hook", source{"codex", "hook", []string{"Stop", `{"session_id":"s","hook_event_name":"Stop","turn_id":"t"}`}}),
 	"codex telemetry_sources.rollout":     tells("native", "rollout", used["codex"]),
 	"codex telemetry_sources.terminal":    tells("partial", "terminal", source{"codex", "codex-osc", []string{"state=working:app=codex"}}),
+	"codex telemetry_sources.exec":        tells("partial", "stream", source{"codex", "codex-exec", []string{`{"type":"thread.started","thread_id":"s"}`}}),
+	"codex telemetry_sources.app-server":  tells("partial", "stream", source{"codex", "codex-app-server", []string{`{"method":"turn/started","params":{"threadId":"s","turn":{"id":"t"}}}`}}),
+	"codex telemetry_sources.notify":      tells("partial", "notify", source{"codex", "codex-notify", []string{`{"type":"agent-turn-complete","thread-id":"s","turn-id":"t","input-messages":["x"]}`}}),
+	"codex telemetry_sources.history":     tells("partial", "history", source{"codex", "codex-history", []string{`{"session_id":"s","ts":1795246826,"text":"x"}`}}),
 
 	"gemini telemetry_sources.hooks":      tells("partial", "hook", source{"gemini", "hook", []string{"AfterAgent", `{"session_id":"s","hook_event_name":"AfterAgent"}`}}),
 	"gemini telemetry_sources.transcript": tells("native", "transcript", used["gemini"]),

@@ -122,13 +122,13 @@ func (d *codexRollout) sequence(r codexRecord) []Signal {
 func (d *codexRollout) record(r codexRecord) []Signal {
 	switch string(r.kind) {
 	case `"token_usage_record"`:
-		return append(d.release(), d.usage(r)...)
+		return d.usage(r)
 	case `"compacted"`:
 		return d.compacted(r)
 	case `"event_msg"`:
 		return d.event(r)
 	case `"session_meta"`:
-		return append(d.release(), d.meta(r)...)
+		return d.meta(r)
 	case `"response_item"`:
 		return append(d.release(), d.item(r)...)
 	case `"turn_context"`:
@@ -210,9 +210,14 @@ func (d *codexRollout) meta(r codexRecord) []Signal {
 		}
 		return true
 	})
-	if d.named && !r.numbered && id != d.session {
+	another := id != cmp.Or(d.agent, d.session)
+	if d.named && !r.numbered && another {
 		d.copied, d.ours = r.at(), false
 		return nil
+	}
+	var out []Signal
+	if another {
+		out = d.release() // else the same file is read once more, and says it again
 	}
 	*d = codexRollout{tally: d.tally, named: true, ours: !forked, next: d.next, begun: d.begun}
 	if forked && !r.numbered {
@@ -230,7 +235,7 @@ func (d *codexRollout) meta(r codexRecord) []Signal {
 	if forked {
 		s.Cause = "fork"
 	}
-	return []Signal{s}
+	return append(out, s)
 }
 
 // item reads a response_item: only calls of tools and their results matter.

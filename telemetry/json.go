@@ -95,7 +95,9 @@ func walk(b []byte, i int, f func(key []byte, i int) int) int {
 		if i >= len(b) || b[i] != ':' {
 			return -1
 		}
-		i = space(b, i+1)
+		if i = space(b, i+1); i >= len(b) {
+			return -1
+		}
 		if end = f(key, i); end == stepOver {
 			end = skipValue(b, i)
 		}
@@ -127,6 +129,9 @@ func walkElements(b []byte, i int, f func(i int) int) int {
 		return i + 1
 	}
 	for {
+		if i >= len(b) {
+			return -1
+		}
 		end := f(i)
 		if end == stepOver {
 			end = skipValue(b, i)
