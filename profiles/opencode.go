@@ -18,9 +18,20 @@ import (
 func opencode() Profile {
 	p := plain("opencode", "opencode")
 	p.HookDecoder = "opencode-hook"
+	p.Transcript = Source{Name: "store", Decoder: "opencode-store", Form: Rows, Query: opencodeEvents}
+	p.Kinds = []Source{
+		{Name: "rows", Decoder: "opencode-store"}, // the same, written out as lines
+		{Name: "bus", Decoder: "opencode-bus", Form: Events},
+		{Name: "events", Decoder: "opencode-bus"}, // the same, and what a plugin wrote down of it
+		{Name: "stream", Decoder: "opencode-run"},
+	}
 	p.Prepare = func(argv []string, h Host) (Launch, error) {
-		return withoutHooks(argv, h, "OpenCode gets no plugin for one launch, and an installed one is silent below the wrapper",
+		l, err := withoutHooks(argv, h, "OpenCode gets no plugin for one launch, and an installed one is silent below the wrapper",
 			"frame.opening", "frame.opened", "frame.ending", "frame.ended", "context.compacted", "placement.pre_frame_trailing", "telemetry.hooks")
+		for _, c := range []string{"context.pressure_observed", "context_pressure", "receipt.gap_detected", "telemetry.store", "telemetry.bus", "telemetry.stream"} {
+			l.Weak = append(l.Weak, Weakness{c, "one store holds the sessions of every OpenCode of this user, and nothing tells which of them is this launch's"})
+		}
+		return l, err
 	}
 	p.Answer = func(event, context string) []byte {
 		if context == "" || event != "chat.message" {
@@ -33,6 +44,13 @@ func opencode() Profile {
 	p.Install = installOpencode
 	return p
 }
+
+// opencodeEvents asks OpenCode's database for what it wrote down of its
+// sessions, in the order of writing. The rows are put together as they lie
+// there: to read them as JSON only to write them again would cost more than all
+// that is done with them.
+const opencodeEvents = `SELECT rowid, '{"id":"' || id || '","aggregate_id":"' || aggregate_id || '","seq":' || seq ||
+	',"type":"' || type || '","data":' || data || '}' FROM event WHERE rowid > ?1 ORDER BY rowid`
 
 //go:embed opencode.js
 var opencodePlugin []byte

@@ -71,15 +71,25 @@ func TestWhoseThePluginIs(t *testing.T) {
 	}
 }
 
-// What lives on hooks alone, by the manifest, is missing from a launch that
-// has none, and nothing else is.
+// What a launch does not bring by the manifest is missing from it, and nothing
+// else is.
 func TestLaunchesWithoutHooksSayWhatTheyLack(t *testing.T) {
 	for _, adapter := range []string{"gemini", "opencode"} {
 		m, ok := manifests.Get(adapter)
 		require.True(t, ok)
-		want := []string{"telemetry.hooks"}
+		var want []string
+		// A launch that is told the tokens in use reads what the harness writes.
+		reads := slices.Contains(m.LifecycleEvents[lifeloop.ContextPressureObserved].Modes, lifeloop.LauncherWrapper)
+		if !reads && m.ContextPressure.Support != lifeloop.Unavailable {
+			want = append(want, "context_pressure")
+		}
+		for _, s := range m.TelemetrySources {
+			if s.Kind == "hook" || !reads && s.Kind != "terminal" {
+				want = append(want, "telemetry."+s.Name)
+			}
+		}
 		for e, claim := range m.LifecycleEvents {
-			if slices.Equal(claim.Modes, []lifeloop.IntegrationMode{lifeloop.NativeHook}) {
+			if claim.Support != lifeloop.Unavailable && !slices.Contains(claim.Modes, lifeloop.LauncherWrapper) {
 				want = append(want, string(e))
 			}
 		}

@@ -43,6 +43,9 @@ var recordings = []struct {
 	{"gemini", "stream/*", []string{"stream=gemini/stream/*.jsonl"}},
 	{"gemini", "log/*", []string{"log=gemini/logs/*.json"}},
 	{"opencode", "hooks/*", []string{"hooks=opencode/hooks/sequence-*.jsonl"}},
+	{"opencode", "events/*", []string{"events=opencode/bus/*.jsonl"}},
+	{"opencode", "rows/*", []string{"rows=opencode/store/*.jsonl"}},
+	{"opencode", "stream/*", []string{"stream=opencode/run/*.jsonl"}},
 
 	{"openclaw", "transcript", []string{"transcript=openclaw/transcript_events.jsonl"}},
 	{"openclaw", "runs", []string{"runs=openclaw/trajectory_runtime_events.jsonl"}},
@@ -75,6 +78,7 @@ var recordings = []struct {
 	{"gemini", "merged/denied", []string{"transcript=gemini/chats/denied-cleared.jsonl", "transcript=gemini/chats/denied-cleared-next-file.jsonl", "hooks=gemini/hooks/sequence-denied.jsonl"}},
 	{"gemini", "merged/telemetry", []string{"transcript=gemini/chats/interactive-error-cancel-compress-auto.jsonl", "telemetry=gemini/telemetry/error-cancel-compress-auto.log"}},
 	{"gemini", "merged/three", []string{"transcript=gemini/chats/interactive-error-cancel-compress-auto.jsonl", "hooks=gemini/hooks/sequence-interactive.jsonl", "telemetry=gemini/telemetry/error-cancel-compress-auto.log"}},
+	{"opencode", "merged/bus_and_store", []string{"events=opencode/bus/serve-queued-abort-permission-retry.jsonl", "rows=opencode/store/serve-queued-abort-permission-retry.jsonl"}},
 }
 
 // TestObservedRecordings tells the lifecycle events of every recording, as

@@ -23,7 +23,8 @@ type opencodeFold struct {
 	source   string
 	store    bool // there are no events of a session's state
 	sessions map[string]*opencodeSession
-	now      time.Time // of the event that is read, as far as it is known
+	id       string    // of the event that is read
+	now      time.Time // and its time, as far as it is known
 	said     []Signal  // by the event that is read
 }
 
@@ -113,7 +114,7 @@ func (d *opencodeFold) tell(s *opencodeSession, sig Signal, detail string) {
 // event reads one event and returns what it told. The id of an event holds its
 // time.
 func (d *opencodeFold) event(id, kind string, props []byte) []Signal {
-	d.said = nil
+	d.said, d.id = nil, id
 	d.now = opencodeTime(id, d.now)
 	var session string
 	var info, part, status, failure, asks []byte
@@ -548,10 +549,11 @@ func (d *opencodeFold) tool(s *opencodeSession, call string, state []byte) {
 	d.tell(s, sig, "message.part.updated:tool")
 }
 
-// sync sets the clock by a record's own time where no id has told it yet.
+// sync sets the clock by a record's own time, where none was known to tell what
+// the event's id means.
 func (d *opencodeFold) sync(at time.Time) {
 	if d.now.IsZero() {
-		d.now = at
+		d.now = opencodeTime(d.id, at)
 	}
 }
 

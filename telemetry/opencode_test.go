@@ -113,7 +113,7 @@ func TestOpencodeBus(t *testing.T) {
 		{"without a total the parts are the tokens in use; without tokens there is no usage", []string{
 			codeAnswer(1, "a1", "u1", 1, 2, `,"finish":"stop","tokens":{"input":10,"output":3,"reasoning":2,"cache":{"read":7,"write":8}}`),
 			codeAnswer(3, "a2", "u1", 3, 4, `,"finish":"stop","tokens":{"total":9,"input":0,"output":0,"reasoning":0,"cache":{"read":0,"write":0}}`),
-		}, []string{tell(2, "working message.updated"), tell(2, "usage a1 "+fmt.Sprintf(used, "a1"))}},
+		}, []string{tell(1, "working message.updated"), tell(1, "usage a1 "+fmt.Sprintf(used, "a1"))}},
 		{"questions to a person", []string{
 			codeCreated(0, ""), codeEvent(1, "permission.asked", `"permission":"bash","patterns":["secret"]`), codeEvent(2, "permission.replied", `"reply":"reject"`),
 			codeEvent(3, "question.asked", `"questions":[]`), codeEvent(4, "question.rejected", `"x":1`), codeEvent(5, "permission.asked", `"permission":"a sentence"`),
