@@ -11,6 +11,8 @@ const patience = 5000 // milliseconds, from the event to the end of its call
 let queue = Promise.resolve("") // one call after the other, in the order of events
 const turns = new Map() // session → the message that began its turn
 const errors = new Map() // session → the error that may have ended its turn
+const ends = new Map() // session → how its newest answer ended
+const busy = new Set() // sessions that answer
 const children = new Set() // sessions of sub-agents
 
 const call = (event, input, cwd, wait) =>
@@ -63,12 +65,20 @@ export const Lifeloop = async ({ directory }) => {
             errors.set(session, p.error?.name ?? "UnknownError")
             break
           case "session.status": // it went on behind the error
-            if (p.status?.type === "busy") errors.delete(session)
+            if (p.status?.type !== "busy") break
+            errors.delete(session)
+            busy.add(session)
+            break
+          case "message.updated":
+            if (p.info?.role === "assistant" && p.info.time?.completed) ends.set(session, p.info.finish ?? "cut off")
             break
           case "session.idle": // twice behind an error
-            if (turns.has(session)) tell(event.type, { session, turn: turns.get(session), error: errors.get(session) }, directory)
+            // An answer that was cut off while it waited, or before it went on with its tools, leaves no error.
+            const cut = ["cut off", "tool-calls"].includes(ends.get(session)) ? "MessageAbortedError" : undefined
+            if (turns.has(session)) tell(event.type, { session, turn: turns.get(session), error: errors.get(session) ?? cut }, directory)
             turns.delete(session)
             errors.delete(session)
+            busy.delete(session)
         }
       } catch {}
     },
@@ -77,8 +87,10 @@ export const Lifeloop = async ({ directory }) => {
         const session = input.sessionID
         const { id, role } = output.message
         if (role !== "user" || children.has(session)) return
+        if (busy.has(session) && turns.has(session)) return // it is answered in the running turn
         turns.set(session, id)
         errors.delete(session)
+        ends.delete(session)
         const said = await tell("chat.message", { session, turn: id }, directory)
         const text = said && JSON.parse(said).context
         if (typeof text !== "string" || text === "") return

@@ -136,6 +136,20 @@ await event("session.error", "s1", { error: { name: "APIError" } })
 await event("session.status", "s1", { status: { type: "busy" } })
 await event("session.compacted", "s1")
 await event("session.idle", "s1")
+await message("s1", "m5")
+await event("session.status", "s1", { status: { type: "busy" } })
+await message("s1", "m6")
+await event("message.updated", "s1", { info: { role: "assistant", finish: "tool-calls", time: { completed: 1 } } })
+await event("session.idle", "s1")
+await message("s1", "m7")
+await event("session.status", "s1", { status: { type: "busy" } })
+await event("message.updated", "s1", { info: { role: "assistant", finish: "tool-calls", time: { completed: 1 } } })
+await event("message.updated", "s1", { info: { role: "assistant", finish: "stop", time: { completed: 2 } } })
+await event("session.idle", "s1")
+await message("s1", "m8")
+await event("session.status", "s1", { status: { type: "busy" } })
+await event("message.updated", "s1", { info: { role: "assistant", time: { completed: 1 } } })
+await event("session.idle", "s1")
 await event("session.created", "s2", { info: { parentID: "s1" } })
 await message("s2", "m4")
 await event("session.idle", "s2")
@@ -175,7 +189,15 @@ func TestThePluginTellsAndPassesOn(t *testing.T) {
 	good := file("good", "#!/bin/sh\nprintf '%s ' \"$@\" >>\"$TOLD\"; cat >>\"$TOLD\"; echo >>\"$TOLD\"\n[ $4 = chat.message ] && echo '{\"context\":\"for you\"}'\nexit 0\n", 0o700)
 	printed, told := run(good)
 	const part = " for you|%|s1|true|true\n"
-	require.Equal(t, "m1"+strings.Replace(part, "%", "m1", 1)+"m2"+strings.Replace(part, "%", "m2", 1)+"m3"+strings.Replace(part, "%", "m3", 1)+"m4\n", printed)
+	var want strings.Builder
+	for _, m := range []string{"m1", "m2", "m3", "m5", "m6", "m7", "m8"} {
+		if want.WriteString(m); m == "m6" { // sent into a running turn
+			want.WriteByte('\n')
+			continue
+		}
+		want.WriteString(strings.Replace(part, "%", m, 1))
+	}
+	require.Equal(t, want.String()+"m4\n", printed)
 	for i, line := range told {
 		require.NotContains(t, line, "secret")
 		words := strings.SplitN(line, " ", 5)
@@ -187,7 +209,8 @@ func TestThePluginTellsAndPassesOn(t *testing.T) {
 		told[i] = strings.Join([]string{words[3], in["turn_id"], in["error"]}, " ")
 	}
 	require.Equal(t, []string{"session.created  ", "chat.message m1 ", "session.idle m1 ", "chat.message m2 ", "session.idle m2 APIError",
-		"chat.message m3 ", "session.compacted m3 ", "session.idle m3 "}, told)
+		"chat.message m3 ", "session.compacted m3 ", "session.idle m3 ", "chat.message m5 ", "session.idle m5 MessageAbortedError",
+		"chat.message m7 ", "session.idle m7 ", "chat.message m8 ", "session.idle m8 MessageAbortedError"}, told)
 
 	// Whatever the program does, the message is the user's own.
 	for _, bad := range []string{
@@ -197,13 +220,13 @@ func TestThePluginTellsAndPassesOn(t *testing.T) {
 		file("numbers", "#!/bin/sh\necho '{\"context\":7}'\n", 0o700),
 	} {
 		printed, _ := run(bad)
-		require.Equal(t, "m1\nm2\nm3\nm4\n", printed, bad)
+		require.Equal(t, "m1\nm2\nm3\nm5\nm6\nm7\nm8\nm4\n", printed, bad)
 	}
 	// It waits for no program longer than its patience, nor for what that left.
 	patience = "100"
 	begin := time.Now()
 	printed, _ = run(file("hangs", "#!/bin/sh\nsleep 5 &\nwait\n", 0o700))
-	require.Equal(t, "m1\nm2\nm3\nm4\n", printed)
+	require.Equal(t, "m1\nm2\nm3\nm5\nm6\nm7\nm8\nm4\n", printed)
 	if took := time.Since(begin); took > 4*time.Second {
 		t.Errorf("it waited %v", took)
 	}
@@ -211,6 +234,6 @@ func TestThePluginTellsAndPassesOn(t *testing.T) {
 
 	// Below a wrapper it does nothing.
 	printed, told = run(good, "LIFELOOP_SOCKET=/x")
-	require.Equal(t, "m1\nm2\nm3\nm4\n", printed)
+	require.Equal(t, "m1\nm2\nm3\nm5\nm6\nm7\nm8\nm4\n", printed)
 	require.Equal(t, []string{""}, told)
 }
