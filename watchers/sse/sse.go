@@ -33,10 +33,8 @@ const (
 	defaultMinWait  = 250 * time.Millisecond
 	defaultMaxWait  = 5 * time.Second
 	defaultMaxEvent = 16 << 20
-	// answers is how long a server that took the connection may take to answer:
-	// one that was only just starting was seen to take more than a minute.
-	answers = 3 * time.Minute
-	chunk   = 32 << 10
+	defaultPatience = 5 * time.Second
+	chunk           = 32 << 10
 )
 
 // ErrUnauthorized says that the server wants another user or password. Asking
@@ -53,6 +51,10 @@ type Config struct {
 	// MinWait and MaxWait bound the pause before a new attempt: 250 ms, 5 s. It
 	// doubles from attempt to attempt and begins anew with each event.
 	MinWait, MaxWait time.Duration
+	// Patience is how long a server that took the connection may take to answer:
+	// 5 s. A server that was only just starting was seen to answer no request
+	// that had come too early, and to answer the next one at once.
+	Patience time.Duration
 	// MaxEvent is the longest data of one event in bytes: 16 MiB. A longer event
 	// is passed over.
 	MaxEvent int
@@ -98,13 +100,14 @@ func New(cfg Config) (*Stream, error) {
 	cfg.URL = ""
 	cfg.MinWait = cmp.Or(cfg.MinWait, defaultMinWait)
 	cfg.MaxWait = cmp.Or(cfg.MaxWait, max(defaultMaxWait, cfg.MinWait))
+	cfg.Patience = cmp.Or(cfg.Patience, defaultPatience)
 	cfg.MaxEvent = cmp.Or(cfg.MaxEvent, defaultMaxEvent)
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return nil, fmt.Errorf("read events of %s: it is no http address", u)
-	case cfg.MinWait < 0 || cfg.MaxWait < cfg.MinWait || cfg.MaxEvent < 0:
-		return nil, fmt.Errorf("read events of %s: MinWait %v, MaxWait %v and MaxEvent %d must be positive and in order",
-			u, cfg.MinWait, cfg.MaxWait, cfg.MaxEvent)
+	case cfg.MinWait < 0 || cfg.MaxWait < cfg.MinWait || cfg.Patience < 0 || cfg.MaxEvent < 0:
+		return nil, fmt.Errorf("read events of %s: MinWait %v, MaxWait %v, Patience %v and MaxEvent %d must be positive and in order",
+			u, cfg.MinWait, cfg.MaxWait, cfg.Patience, cfg.MaxEvent)
 	case !cfg.Anywhere && !local(u.Hostname()):
 		return nil, fmt.Errorf("read events of %s: that is not this machine", u)
 	}
@@ -124,7 +127,7 @@ func New(cfg Config) (*Stream, error) {
 			DialContext:           dial.DialContext,
 			DisableKeepAlives:     true,
 			DisableCompression:    true,
-			ResponseHeaderTimeout: answers,
+			ResponseHeaderTimeout: cfg.Patience,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil

@@ -176,6 +176,15 @@ func TestReconnect(t *testing.T) {
 	require.ErrorContains(t, r.trouble[0].Err, "503")
 }
 
+// A server that is only just starting takes a connection and never answers it.
+func TestNoAnswer(t *testing.T) {
+	s := server(t, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, stream("data: a\n\n"))
+	r := follow(t, Config{URL: s.URL, Patience: 20 * time.Millisecond}, 1)
+	require.NoError(t, r.err)
+	require.Equal(t, []string{"a"}, r.told)
+	require.Equal(t, []TroubleKind{Gone, Recovered}, r.kinds())
+}
+
 func TestNoServer(t *testing.T) {
 	// A port that was free a moment ago: nobody answers there.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
