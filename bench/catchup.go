@@ -29,8 +29,8 @@ type walked struct {
 	RSS    int64         `json:"rss"`
 }
 
-// catchup is the time to read what a session left behind, against the time to
-// find its lines: type, ids, time and usage of each record, on one thread.
+// catchup is the processor's time to read what a session left behind, against
+// the time to find its lines: type, ids, time and usage of each record, on one thread.
 func catchup(b *bench) (rows []row, err error) {
 	for _, h := range []struct {
 		decoder string
@@ -43,7 +43,7 @@ func catchup(b *bench) (rows []row, err error) {
 		}
 		var p pairs
 		var most int64
-		for range max(5, b.rounds/4) {
+		for range max(5, b.rounds/2) {
 			floor, err := b.walk("lines", path)
 			if err != nil {
 				return nil, err
@@ -61,7 +61,7 @@ func catchup(b *bench) (rows []row, err error) {
 		}
 		_ = os.Remove(path)
 		rows = append(rows,
-			p.speedRow(fmt.Sprintf("speed of %s, %d MiB in %d lines / finding the lines", h.decoder, history>>20, want.Lines)).atLeast(0.25, &p),
+			p.speedRow(fmt.Sprintf("speed of %s, %d MiB in %d lines / finding the lines", h.decoder, history>>20, want.Lines), 0.25),
 			row{what: "… the most memory resident", floor: "-", ours: fmt.Sprintf("%.1f MiB", float64(most)/1024), ratio: "-", spread: "-",
 				target: fmt.Sprintf("≤ %d MiB", roomy>>10), missed: most > roomy})
 	}

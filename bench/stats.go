@@ -55,19 +55,13 @@ func (r row) atMost(limit float64, p *pairs) row {
 	return r
 }
 
-// speedRow is a row of speeds, the floor's being 1, with no target yet.
-func (p *pairs) speedRow(what string) row { return (&pairs{p.ours, p.floor}).ratioRow(what).swap() }
-
-// swap puts the floor's median where it belongs.
-func (r row) swap() row {
+// speedRow is a row of speeds, the floor's being 1, that are to be limit at least.
+func (p *pairs) speedRow(what string, limit float64) row {
+	inverse := pairs{p.ours, p.floor}
+	r := inverse.ratioRow(what)
 	r.floor, r.ours = r.ours, r.floor
-	return r
-}
-
-// atLeast sets a target for the median of a speed.
-func (r row) atLeast(limit float64, p *pairs) row {
 	r.target = fmt.Sprintf("≥ %.2f", limit)
-	r.missed = 1/at(p.ratios(), 0.5) < limit
+	r.missed = at(inverse.ratios(), 0.5) < limit
 	return r
 }
 

@@ -18,6 +18,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,7 +29,7 @@ import (
 
 // Result is what walk prints as JSON.
 type result struct {
-	Took   time.Duration `json:"took"`
+	Took   time.Duration `json:"took"` // of the processor: others may have it meanwhile
 	Lines  int           `json:"lines"`
 	Usages int           `json:"usages"` // model calls told
 	Output int64         `json:"output"` // their output tokens
@@ -63,17 +64,35 @@ func run(args []string) error {
 		}
 		read = func() error { return r.follow(args[1], d) }
 	}
-	began := time.Now()
+	began, err := busy()
+	if err != nil {
+		return err
+	}
 	if err := read(); err != nil {
 		return err
 	}
-	r.Took = time.Since(began)
-	var used unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+	ended, err := busy()
+	if err != nil {
 		return err
 	}
-	r.RSS = used.Maxrss
+	r.Took = ended - began
+	// Getrusage would tell of whoever started us, too.
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return err
+	}
+	_, peak, _ := strings.Cut(string(status), "VmHWM:")
+	if _, err := fmt.Sscan(peak, &r.RSS); err != nil {
+		return fmt.Errorf("read VmHWM: %w", err)
+	}
 	return json.NewEncoder(os.Stdout).Encode(r)
+}
+
+// busy is the processor time of this process, all its threads together.
+func busy() (time.Duration, error) {
+	var now unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &now)
+	return time.Duration(now.Nano()), err
 }
 
 // follow reads the file as the wrapper does.
