@@ -1,0 +1,65 @@
+package manifests
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/lifeloop"
+	"lifeloop/telemetry"
+)
+
+// What is claimed of an OpenCode that is only observed is told by the
+// recordings of its store and of its bus, and by a store with a hole.
+func TestWhatObservingOpencodeTells(t *testing.T) {
+	decode := func(decoder, file string, without int) []telemetry.Signal {
+		data, err := os.ReadFile(filepath.Join("..", "telemetry", "testdata", "opencode", filepath.FromSlash(file)))
+		require.NoError(t, err)
+		d, err := telemetry.NewDecoder(decoder)
+		require.NoError(t, err)
+		var out []telemetry.Signal
+		for i, record := range bytes.Split(bytes.TrimSpace(data), []byte("\n")) {
+			if i != without {
+				out = append(out, d.Decode(record)...)
+			}
+		}
+		return out
+	}
+	store, bus := decode("opencode-store", "store/db-event.jsonl", -1), decode("opencode-bus", "bus/tui-session.jsonl", -1)
+	cut := decode("opencode-store", "store/db-event.jsonl", 20)
+	tells := func(signals []telemetry.Signal, kind telemetry.Kind) bool {
+		return slices.ContainsFunc(signals, func(s telemetry.Signal) bool { return s.Kind == kind })
+	}
+	both := func(kind telemetry.Kind) bool { return tells(store, kind) && tells(bus, kind) }
+	proofs := map[lifeloop.Event]bool{
+		lifeloop.SessionStarting:         both(telemetry.SessionLive),
+		lifeloop.SessionStarted:          both(telemetry.SessionLive),
+		lifeloop.FrameOpened:             both(telemetry.Prompt),
+		lifeloop.FrameEnded:              both(telemetry.TurnEnd),
+		lifeloop.ContextCompacted:        both(telemetry.Compacted),
+		lifeloop.ContextPressureObserved: both(telemetry.UsageSeen),
+		lifeloop.ReceiptGapDetected:      tells(cut, telemetry.Gap) && !tells(store, telemetry.Gap),
+	}
+	m, ok := Get("opencode")
+	require.True(t, ok)
+	for e, claim := range m.LifecycleEvents {
+		if observed := slices.Contains(claim.Modes, lifeloop.TelemetryOnly); observed != proofs[e] {
+			t.Errorf("%s: claimed of a session that is only observed: %v; told: %v", e, observed, proofs[e])
+		}
+	}
+	// Pressure is partial because neither knows the window.
+	require.Equal(t, lifeloop.Partial, m.LifecycleEvents[lifeloop.ContextPressureObserved].Support)
+	require.Equal(t, lifeloop.Partial, m.ContextPressure.Support)
+	for _, s := range slices.Concat(store, bus) {
+		require.Zero(t, s.Window)
+	}
+	var names []string
+	for _, s := range m.TelemetrySources {
+		names = append(names, s.Name)
+	}
+	require.Equal(t, []string{"hooks", "store", "bus", "stream", "activity"}, names)
+}
