@@ -111,6 +111,7 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 	case telemetry.SessionGone:
 		s.sessionGone(sig)
 	default:
+		s.revived(sig)
 		mine := s.mine(sig, h)
 		s.meter(sig)
 		if !mine {
@@ -159,6 +160,20 @@ func (s *step) cleared(sig telemetry.Signal) bool {
 	hs := s.current()
 	return sig.Cause == "clear" && sig.Session != "" && sig.Session == hs.ID && hs.Started && hs.Asked &&
 		(sig.At.IsZero() || sig.At.After(s.soft.askedAt))
+}
+
+// revived begins a session anew that was observed to its end and calls a hook
+// again: it was taken up by another process, whose SessionStart may come behind
+// a compaction.
+func (s *step) revived(sig telemetry.Signal) {
+	hs := s.current()
+	if !s.cfg.Observing || !hs.Ended || sig.Source != "hook" || sig.Session == "" || sig.Session != hs.ID {
+		return
+	}
+	if sig.Kind == telemetry.Compacting || sig.Kind == telemetry.Prompt {
+		s.open(sig.Session, "resume", by(sig))
+		s.started("resume", by(sig), nil)
+	}
 }
 
 // wasOver says whether a harness session of this id has ended and was not
