@@ -28,6 +28,12 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if path := os.Getenv(limited); path != "" {
+		if err := followLimited(path); err != nil {
+			panic(err)
+		}
+		return
+	}
 	// A check of the law runs real watchers over real files. The flag on the
 	// command line overrules this.
 	if err := flag.Set("rapid.checks", "20"); err != nil {

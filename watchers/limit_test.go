@@ -1,0 +1,99 @@
+package watchers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// limited names the file that this process follows in a user namespace of its
+// own, when a test has started it there.
+const limited = "LIFELOOP_TEST_LIMITED"
+
+// TestNoInotifyLeft has the kernel refuse inotify in earnest, in a namespace
+// where no instance is allowed, and then allow it.
+func TestNoInotifyLeft(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), limited+"="+filepath.Join(t.TempDir(), "log"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	if _, started := err.(*exec.ExitError); err != nil && !started {
+		t.Skipf("no user namespace is to be had here: %v", err)
+	}
+	require.NoError(t, err, string(out))
+	require.Equal(t, "polling: inotify_init: too many open files\none\nrecovered\ntwo\n", string(out))
+}
+
+// followLimited prints what is told of a file, first without inotify, then
+// with it.
+func followLimited(path string) error {
+	allow := func(instances string) error {
+		return os.WriteFile("/proc/sys/user/max_inotify_instances", []byte(instances), 0)
+	}
+	if err := allow("0"); err != nil {
+		return err
+	}
+	told := make(chan string, 16)
+	w, err := New(Config{
+		PollEvery: time.Millisecond,
+		Deliver:   func(l Line) { told <- string(l.Text) },
+		Trouble: func(x Trouble) {
+			what := string(x.What)
+			if x.Err != nil {
+				what += ": " + x.Err.Error()
+			}
+			told <- what
+		},
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan error, 1)
+	w.Add(Spec{Source: "s", Path: path})
+	go func() { done <- w.Run(ctx) }()
+	next := func() error {
+		select {
+		case what := <-told:
+			fmt.Println(what)
+			return nil
+		case <-time.After(patience):
+			return fmt.Errorf("nothing more is told")
+		}
+	}
+	write := func(text string) func() error {
+		return func() error {
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = f.WriteString(text)
+			return err
+		}
+	}
+	for _, step := range []func() error{
+		next,
+		write("one\n"), next,
+		func() error { return allow("8") }, next,
+		write("two\n"), next,
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	cancel()
+	return <-done
+}
