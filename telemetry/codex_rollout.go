@@ -93,7 +93,16 @@ func (d *codexRollout) Decode(record []byte) []Signal {
 		d.miss(malformed)
 		return nil
 	}
-	return append(d.sequence(r), d.record(r)...)
+	return join(d.sequence(r), d.record(r))
+}
+
+// join is what was told by one thing, then by the other; mostly one of them is
+// nothing.
+func join(first, then []Signal) []Signal {
+	if len(first) == 0 {
+		return then
+	}
+	return append(first, then...)
 }
 
 // sequence follows the ordinals. The first one seen is where we came in: a
@@ -107,14 +116,13 @@ func (d *codexRollout) sequence(r codexRecord) []Signal {
 		d.begun, d.next = true, r.n+1 // a file's first line
 		return nil
 	}
-	missing := [2]uint64{d.next, r.n - 1}
-	jumped := d.begun && r.n > d.next
+	from, jumped := d.next, d.begun && r.n > d.next
 	d.begun, d.next = true, max(d.next, r.n+1)
 	if !jumped {
 		return nil
 	}
 	s := d.signal(r, Gap)
-	s.Missing = &missing
+	s.Missing = &[2]uint64{from, r.n - 1}
 	return []Signal{s}
 }
 
@@ -130,7 +138,7 @@ func (d *codexRollout) record(r codexRecord) []Signal {
 	case `"session_meta"`:
 		return d.meta(r)
 	case `"response_item"`:
-		return append(d.release(), d.item(r)...)
+		return join(d.release(), d.item(r))
 	case `"turn_context"`:
 		d.readModel(r.payload)
 	case `"world_state"`, `"inter_agent_communication"`:
@@ -408,9 +416,9 @@ func (d *codexRollout) event(r codexRecord) []Signal {
 		}
 		return append(out, s)
 	case `"item_completed"`:
-		return append(out, d.completed(r, e)...)
+		return join(out, d.completed(r, e))
 	case `"user_message"`: // as versions before items wrote it
-		return append(out, d.prompt(r, d.turn)...)
+		return join(out, d.prompt(r, d.turn))
 	case `"agent_message"`:
 		d.answered = true
 		return out
@@ -532,7 +540,7 @@ func (d *codexRollout) tokenCount(r codexRecord, info []byte) []Signal {
 	if !d.records && added.call() && !d.copying(r) {
 		u := added.usage()
 		u.ID, u.Request, u.Used = total.key(), stampKey(r.at()), last.total
-		return append(d.release(), d.called(r, u)...)
+		return join(d.release(), d.called(r, u))
 	}
 	switch {
 	case last.total == 0:
