@@ -78,6 +78,7 @@ var recordings = []struct {
 	{"gemini", "merged/denied", []string{"transcript=gemini/chats/denied-cleared.jsonl", "transcript=gemini/chats/denied-cleared-next-file.jsonl", "hooks=gemini/hooks/sequence-denied.jsonl"}},
 	{"gemini", "merged/telemetry", []string{"transcript=gemini/chats/interactive-error-cancel-compress-auto.jsonl", "telemetry=gemini/telemetry/error-cancel-compress-auto.log"}},
 	{"gemini", "merged/three", []string{"transcript=gemini/chats/interactive-error-cancel-compress-auto.jsonl", "hooks=gemini/hooks/sequence-interactive.jsonl", "telemetry=gemini/telemetry/error-cancel-compress-auto.log"}},
+	{"opencode", "merged/plugin_and_store", []string{"hooks=opencode/hooks/sequence-serve-queued-refused-aborted.jsonl", "rows=opencode/store/serve-with-plugin-queued-refused-aborted.jsonl"}},
 	{"opencode", "merged/bus_and_store", []string{"events=opencode/bus/serve-queued-abort-permission-retry.jsonl", "rows=opencode/store/serve-queued-abort-permission-retry.jsonl"}},
 }
 
