@@ -19,6 +19,7 @@ func claude() Profile {
 			{Name: "registry", Decoder: "claude-registry", Form: Whole},
 			{Name: "statusline", Decoder: "claude-statusline", Form: Values},
 			{Name: "stream", Decoder: "claude-stream", Form: Values},
+			{Name: "otlp", Decoder: "claude-otlp", Form: Values},
 		},
 		Prepare: prepareClaude,
 		Install: installClaude,

@@ -22,6 +22,7 @@ func codex() Profile {
 			{Name: "app-server", Decoder: "codex-app-server"},
 			{Name: "notify", Decoder: "codex-notify"},
 			{Name: "history", Decoder: "codex-history"},
+			{Name: "otlp", Decoder: "codex-otlp", Form: Values},
 		},
 		Prepare: prepareCodex,
 		Install: installCodex,

@@ -65,6 +65,10 @@ var recordings = []struct {
 	{"claude", "merged/manual_compact", []string{"transcript=claude/transcripts/manual_compact.jsonl", "hooks=claude/transcripts/manual_compact.hooks.jsonl"}},
 	{"claude", "merged/api_errors", []string{"transcript=claude/transcripts/api_errors.jsonl", "hooks=claude/transcripts/api_errors.hooks.jsonl"}},
 	{"claude", "merged/subagent", []string{"transcript=claude/transcripts/subagent.jsonl", "transcript=claude/transcripts/subagent__subagents__agent-a9b0c2bda14673fbf.jsonl", "hooks=claude/transcripts/subagent.hooks.jsonl"}},
+	{"claude", "otlp/session", []string{"otlp=claude/otlp/*-logs.json"}},
+	{"claude", "otlp/print", []string{"otlp=claude/otlp-print/*.json"}},
+	{"codex", "otlp/exec-tool-turn", []string{"otlp=codex/otlp/logs.exec-*.json"}},
+	{"codex", "otlp/tui-turn-and-title", []string{"otlp=codex/otlp/logs.tui-*.json"}},
 	{"claude", "merged/clear", []string{"transcript=claude/transcripts/clear-1-before.jsonl", "transcript=claude/transcripts/clear-2-after.jsonl", "hooks=claude/transcripts/clear.hooks.jsonl"}},
 	{"codex", "merged/approval", []string{"rollout=codex/rollouts/approval.tui.jsonl", "hooks=codex/hooks/sequence-tui-approval.jsonl"}},
 	{"codex", "merged/auto_compact_on_resume", []string{"rollout=codex/rollouts/auto-compact-preturn-on-resume.exec.jsonl", "hooks=codex/hooks/sequence-exec-autocompact-resume-midturn.jsonl"}},
@@ -88,8 +92,8 @@ func TestObservedRecordings(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range recordings {
 		kind, pattern, _ := strings.Cut(c.sources[0], "=")
-		if !strings.Contains(pattern, "*") {
-			golden(t, seen, c.adapter, c.name, c.sources)
+		if !strings.Contains(c.name, "*") {
+			golden(t, seen, c.adapter, c.name, every(t, c.sources))
 			continue
 		}
 		files, err := filepath.Glob(filepath.Join("..", "telemetry", "testdata", pattern))
@@ -109,6 +113,20 @@ func TestObservedRecordings(t *testing.T) {
 		}
 		return err
 	}))
+}
+
+// every lists the files of each pattern, in the order of their names.
+func every(t *testing.T, sources []string) (out []string) {
+	for _, s := range sources {
+		kind, pattern, _ := strings.Cut(s, "=")
+		files, err := filepath.Glob(filepath.Join("..", "telemetry", "testdata", pattern))
+		require.NoError(t, err)
+		require.NotEmpty(t, files, pattern)
+		for _, file := range files {
+			out = append(out, kind+"="+strings.TrimPrefix(file, "../telemetry/testdata/"))
+		}
+	}
+	return out
 }
 
 func golden(t *testing.T, seen map[string]bool, adapter, name string, sources []string) {

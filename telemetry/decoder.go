@@ -18,6 +18,7 @@ type named[T any] struct {
 func decoders() []named[func() Decoder] {
 	return []named[func() Decoder]{
 		{"claude-osc", func() Decoder { return new(claudeOSC) }},
+		{"claude-otlp", func() Decoder { return new(claudeOTLP) }},
 		{"claude-registry", func() Decoder { return new(claudeRegistry) }},
 		{"claude-statusline", func() Decoder { return new(claudeStatusline) }},
 		{"claude-stream", func() Decoder { return new(claudeStream) }},
@@ -27,6 +28,7 @@ func decoders() []named[func() Decoder] {
 		{"codex-history", func() Decoder { return new(codexHistory) }},
 		{"codex-notify", func() Decoder { return new(codexNotify) }},
 		{"codex-osc", func() Decoder { return new(codexOSC) }},
+		{"codex-otlp", func() Decoder { return new(codexOTLP) }},
 		{"codex-rollout", func() Decoder { return new(codexRollout) }},
 		{"file", func() Decoder { return new(touched) }},
 		{"gemini-chat", func() Decoder { return new(geminiChat) }},

@@ -309,7 +309,9 @@ func text(val []byte) string {
 // name returns the JSON string val if it can be an id or a name, else "". Ids
 // are kept for good and shown to people, so what is long or unprintable is
 // dropped: it would be text, not a name.
-func name(val []byte) string { return printable(val, 256) }
+func name(val []byte) string { return printable(val, maxName) }
+
+const maxName = 256
 
 // word returns the JSON string val if it is a word of the harness's own
 // vocabulary (a cause, a reason, the name of a tool), else "". A harness that
@@ -347,16 +349,23 @@ func printable(val []byte, limit int) string {
 	if len(val) >= 2 && val[0] == '"' && len(val) <= limit+2 && plain(val[1:len(val)-1]) {
 		return string(val[1 : len(val)-1])
 	}
-	s := text(val)
+	if s := text(val); isShown(s, limit) {
+		return s
+	}
+	return ""
+}
+
+// isShown says whether s can be shown and is no longer than limit bytes.
+func isShown(s string, limit int) bool {
 	if len(s) > limit || !utf8.ValidString(s) {
-		return ""
+		return false
 	}
 	for _, r := range s {
 		if !unicode.IsPrint(r) {
-			return ""
+			return false
 		}
 	}
-	return s
+	return true
 }
 
 // plain says whether b is printable ASCII and holds no escape.
@@ -372,11 +381,13 @@ func plain(b []byte) bool {
 func isTrue(val []byte) bool { return string(val) == "true" }
 func isNull(val []byte) bool { return string(val) == "null" }
 
+// mostCounted bounds a number of tokens: sums of a few stay far from overflow.
+const mostCounted = 1 << 50
+
 // count returns the JSON number val if it can be a number of tokens, else 0.
 func count(val []byte) int64 {
-	const most = 1 << 50 // sums of a few stay far from overflow
 	n, err := strconv.ParseInt(string(val), 10, 64)
-	if err != nil || n < 0 || n > most {
+	if err != nil || n < 0 || n > mostCounted {
 		return 0
 	}
 	return n

@@ -167,7 +167,7 @@ type Process struct {
 // Compaction is what a source knows of a finished compaction.
 type Compaction struct {
 	// Half says which witness this is: "hook", "record", or "telemetry" where a
-	// harness has a file of that beside its own. A compaction that several of
+	// harness has a file of that beside its own, or exports it. A compaction that several of
 	// them tell is one compaction.
 	Half    string `json:"half"`
 	Trigger string `json:"trigger"` // auto|manual|reactive|unknown
