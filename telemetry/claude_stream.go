@@ -369,7 +369,7 @@ func (d *claudeStream) cost(r claudeLine, turn Usage, models []claudeModel) (out
 		if d.compacted {
 			s.Side = "compaction"
 		}
-		beside.ID = name(r.uuid)
+		beside.ID, beside.Request = name(r.uuid), "beside" // another call than the turn's own
 		s.Usage = &beside
 		out = append(out, s)
 	}

@@ -180,7 +180,7 @@ func TestClaudeStreamOddities(t *testing.T) {
 			result(`"subtype":"success","is_error":false,"num_turns":0,"usage":{"input_tokens":0,"output_tokens":0},"modelUsage":{"m[1m]":{"inputTokens":3,"outputTokens":9},"small":{"inputTokens":5,"outputTokens":1}}`),
 		}, []string{live, asked, figures,
 			`usage from=stream detail=r1 session=s used=7 call=r1 input=3 output=9 model=m[1m]`,
-			`usage from=stream detail=r1 session=s side=unknown used=0 call=r1 input=5 output=1`,
+			`usage from=stream detail=r1 session=s side=unknown used=0 call=r1 request=beside input=5 output=1`,
 			`turn_end from=stream detail=result:success session=s outcome=completed`,
 			`idle from=stream detail=result:success session=s`}},
 	} {
