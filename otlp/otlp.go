@@ -21,6 +21,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -46,17 +47,25 @@ type Config struct {
 	// Path is what stands before `/v1/logs` in the address. Everybody on this
 	// machine can reach a port: who does not know the path is not heard.
 	Path string
-	// Upstream is the whole URL that each signal is passed on to; a signal that
-	// is not in it goes no further.
-	Upstream map[Signal]string
+	// Upstream is where each signal is passed on to; a signal that is not in it
+	// goes no further. See also [Receiver.PassOn].
+	Upstream map[Signal]Target
 	// MaxBody is the largest body, in bytes, as it comes and unpacked: 8 MiB.
 	MaxBody int64
 	// MaxWaiting is how many bytes may wait to be handed over, and as many to be
 	// passed on: 32 MiB.
 	MaxWaiting int64
-	// Patience is how long one request to Upstream may take, and how long the
-	// rest of them have together when Run ends: 5 s.
+	// Patience is how long one request to Upstream may take: 5 s.
 	Patience time.Duration
+	// Rest is how long those that still wait have together when Run ends: 1 s.
+	Rest time.Duration
+}
+
+// A Target is a place where telemetry goes.
+type Target struct {
+	URL string // the whole of it, nothing is put behind it
+	// Header goes along, in the place of what came under the same name.
+	Header map[string]string
 }
 
 // A Body is one request's, unpacked.
@@ -110,10 +119,11 @@ func New(cfg Config) (*Receiver, error) {
 	if cfg.Patience == 0 {
 		cfg.Patience = 5 * time.Second
 	}
-	for signal, url := range cfg.Upstream {
-		if _, err := http.NewRequest(http.MethodPost, url, nil); err != nil {
-			return nil, fmt.Errorf("otlp receiver: pass %s on: %w", signal, err)
-		}
+	if cfg.Rest == 0 {
+		cfg.Rest = time.Second
+	}
+	if err := checkTargets(cfg.Upstream); err != nil {
+		return nil, err
 	}
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -123,12 +133,30 @@ func New(cfg Config) (*Receiver, error) {
 		cfg: cfg, listener: listener,
 		client: &http.Client{
 			Timeout:       cfg.Patience,
-			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second},
+			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableCompression: true, MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		inbound:  newQueue[Body](cfg.MaxWaiting),
 		outbound: newQueue[passed](cfg.MaxWaiting),
 	}, nil
+}
+
+// PassOn sets Config.Upstream, for who learns of it only when the address is
+// known. It must come before Run.
+func (r *Receiver) PassOn(upstream map[Signal]Target) error {
+	r.cfg.Upstream = upstream
+	return checkTargets(upstream)
+}
+
+func checkTargets(upstream map[Signal]Target) error {
+	for signal, to := range upstream {
+		u, err := url.Parse(to.URL)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			// What is wrong with it is not told: there may be a secret in it.
+			return fmt.Errorf("otlp receiver: where %s were to be passed on to is no http address", signal)
+		}
+	}
+	return nil
 }
 
 // Endpoint is the base address for an exporter, which puts `/v1/logs` behind it.
@@ -140,7 +168,7 @@ func (r *Receiver) Endpoint() string {
 func (r *Receiver) Close() error { return r.listener.Close() }
 
 // Run answers until ctx ends. Then it takes no more requests, hands over all
-// that came, passes on what can be passed on within Patience, and returns.
+// that came, passes on what can be passed on within Rest, and returns.
 func (r *Receiver) Run(ctx context.Context) error {
 	var requests sync.WaitGroup
 	server := &http.Server{
@@ -182,7 +210,7 @@ func (r *Receiver) Run(ctx context.Context) error {
 	r.inbound.close()
 	r.outbound.close()
 	serving.Wait()
-	late := time.AfterFunc(r.cfg.Patience, cut)
+	late := time.AfterFunc(r.cfg.Rest, cut)
 	passing.Wait()
 	late.Stop()
 	r.client.CloseIdleConnections()
@@ -237,7 +265,7 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 	}
 	// It is the user's own telemetry first: it goes on even if it cannot be
 	// unpacked here.
-	if r.cfg.Upstream[signal] != "" && !r.outbound.push(passed{signal, req.Header, raw}, int64(len(raw))) {
+	if _, ok := r.cfg.Upstream[signal]; ok && !r.outbound.push(passed{signal, req.Header, raw}, int64(len(raw))) {
 		r.cfg.Lost(Loss{Signal: signal, Upstream: true, Why: "too much waits to be passed on"})
 	}
 	data, code, why := unpack(raw, req.Header.Get("Content-Encoding"), r.cfg.MaxBody)
@@ -302,8 +330,9 @@ var hopByHop = [...]string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Pr
 // pass sends one request on as it came. It is tried once: an exporter that
 // wants more would have to be answered later, and then it would wait for us.
 func (r *Receiver) pass(ctx context.Context, p passed) {
+	to := r.cfg.Upstream[p.signal]
 	err := func() error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.cfg.Upstream[p.signal], bytes.NewReader(p.raw))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.URL, bytes.NewReader(p.raw))
 		if err != nil {
 			return errors.New("its address is none")
 		}
@@ -312,6 +341,9 @@ func (r *Receiver) pass(ctx context.Context, p passed) {
 		}
 		for _, key := range hopByHop {
 			req.Header.Del(key)
+		}
+		for key, value := range to.Header {
+			req.Header.Set(key, value)
 		}
 		resp, err := r.client.Do(req)
 		if err != nil {

@@ -178,7 +178,7 @@ func TestBodiesArePassedOnUnchanged(t *testing.T) {
 		seen = append(seen, got{req.URL.Path, req.URL.RawQuery, req.Header, body})
 	}))
 	defer upstream.Close()
-	w := start(t, Config{Upstream: map[Signal]string{Logs: upstream.URL + "/mine/v1/logs?key=1"}})
+	w := start(t, Config{Upstream: map[Signal]Target{Logs: {URL: upstream.URL + "/mine/v1/logs?key=1", Header: map[string]string{"X-Key": "theirs"}}}})
 	zipped := zip(t, []byte(`{"resourceLogs":[]}`))
 	for _, c := range []struct {
 		path, kind, encoding string
@@ -199,8 +199,10 @@ func TestBodiesArePassedOnUnchanged(t *testing.T) {
 		require.Equal(t, "/mine/v1/logs", seen[i].path)
 		require.Equal(t, "key=1", seen[i].query)
 		require.Equal(t, "Bearer the user's", seen[i].header.Get("Authorization"))
+		require.Equal(t, "theirs", seen[i].header.Get("X-Key"))
 	}
 	require.Equal(t, "gzip", seen[0].header.Get("Content-Encoding"))
+	require.NotContains(t, seen[0].header, "Transfer-Encoding")
 	require.Equal(t, asProto, seen[1].header.Get("Content-Type"))
 	require.Len(t, w.bodies, 3)
 	require.Equal(t, []Loss{{Signal: Logs, Why: "the body is packed in a way that is not understood"}}, w.losses)
@@ -214,9 +216,11 @@ func TestAnUpstreamThatDoesNotTakeIt(t *testing.T) {
 		handler http.HandlerFunc
 		why     string
 	}{
-		"refuses":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, "it was answered with 503"},
-		"redirects": {func(w http.ResponseWriter, req *http.Request) { http.Redirect(w, req, "/elsewhere", http.StatusTemporaryRedirect) }, "it was answered with 307"},
-		"is gone":   {nil, "nobody answers there"},
+		"refuses": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, "it was answered with 503"},
+		"redirects": {func(w http.ResponseWriter, req *http.Request) {
+			http.Redirect(w, req, "/elsewhere", http.StatusTemporaryRedirect)
+		}, "it was answered with 307"},
+		"is gone": {nil, "nobody answers there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := gone.URL
@@ -225,7 +229,7 @@ func TestAnUpstreamThatDoesNotTakeIt(t *testing.T) {
 				defer upstream.Close()
 				url = upstream.URL
 			}
-			w := start(t, Config{Upstream: map[Signal]string{Logs: url}})
+			w := start(t, Config{Upstream: map[Signal]Target{Logs: {URL: url}}})
 			code, _, _ := w.post("/secret/v1/logs", asJSON, "", []byte(`{}`))
 			require.Equal(t, 200, code)
 			w.end()
@@ -245,7 +249,7 @@ func TestAnUpstreamThatHangs(t *testing.T) {
 	}))
 	defer upstream.Close()
 	defer close(release)
-	w := start(t, Config{Upstream: map[Signal]string{Logs: upstream.URL}, MaxWaiting: 3 * 1300, Patience: 300 * time.Millisecond})
+	w := start(t, Config{Upstream: map[Signal]Target{Logs: {URL: upstream.URL}}, MaxWaiting: 3 * 1300, Rest: 100 * time.Millisecond})
 	post := func() {
 		code, _, _ := w.post("/secret/v1/logs", asJSON, "", make([]byte, 1000))
 		require.Equal(t, 200, code)
@@ -310,13 +314,17 @@ func TestConfigThatCannotWork(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"nobody takes it":        {},
 		"a path with a slash":    {Deliver: func(Body) {}, Path: "/x"},
-		"an upstream that is no": {Deliver: func(Body) {}, Upstream: map[Signal]string{Logs: "http://[::1"}},
+		"an upstream that is no": {Deliver: func(Body) {}, Upstream: map[Signal]Target{Logs: {URL: "http://[::1"}}},
 	} {
 		_, err := New(cfg)
 		require.Error(t, err, name)
 	}
 	r, err := New(Config{Deliver: func(Body) {}})
 	require.NoError(t, err)
+	for _, bad := range []string{"", "host:1/v1/logs", "ftp://host/x", "/v1/logs", "http://"} {
+		require.Error(t, r.PassOn(map[Signal]Target{Logs: {URL: bad}}), bad)
+	}
+	require.NoError(t, r.PassOn(map[Signal]Target{Logs: {URL: "https://host/v1/logs"}}))
 	require.Regexp(t, `^http://127\.0\.0\.1:\d+$`, r.Endpoint())
 	require.NoError(t, r.Close())
 }

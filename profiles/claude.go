@@ -106,9 +106,22 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		})
 	}
 
-	settings, reason := claudeSettings(line, dir, h)
+	settings, reason := claudeSettings(line, dir, h, nil)
+	if h.OTLP != "" {
+		env, export, apart := claudeTelemetry(line, dir, reason == "", h)
+		if apart == "" && reason == "" {
+			// A settings file of the user's may set the same variables.
+			settings, apart = claudeSettings(line, dir, h, env)
+		}
+		if apart == "" {
+			l.export(export, env)
+		} else {
+			l.Weak = append(l.Weak, Weakness{exportCapability, apart})
+			settings, reason = claudeSettings(line, dir, h, nil)
+		}
+	}
 	if reason != "" {
-		l.Weak = append(hookless(reason), Weakness{"session.ending", reason})
+		l.Weak = append(l.Weak, append(hookless(reason), Weakness{"session.ending", reason})...)
 		l.Argv = slices.Concat(argv[:1], ours, argv[1:])
 		// Hooks would tell where the transcript lies. Without them there is only
 		// the rule by which Claude Code names it.
@@ -128,7 +141,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 	}
 	l.Hooks = true
 	l.Statusline = settings.statusline
-	l.Weak = settings.weak
+	l.Weak = append(l.Weak, settings.weak...)
 	l.Files = []File{{Path: path, Data: settings.data}}
 	l.Argv = slices.Concat(argv[:1], ours, args)
 	return l, nil
@@ -196,8 +209,8 @@ type injectedSettings struct {
 }
 
 // claudeSettings makes the settings file that replaces the user's --settings,
-// or says why none is to be injected.
-func claudeSettings(line claudeLine, dir string, h Host) (injectedSettings, string) {
+// or says why none is to be injected. Env are variables for it to set.
+func claudeSettings(line claudeLine, dir string, h Host, env map[string]string) (injectedSettings, string) {
 	switch {
 	case h.NoHooks:
 		return injectedSettings{}, "the user asked for no hooks"
@@ -235,6 +248,11 @@ func claudeSettings(line claudeLine, dir string, h Host) (injectedSettings, stri
 	merged, err := mergeHooks(user, hooks)
 	if err != nil {
 		return injectedSettings{}, "the file given with --settings cannot be merged: " + err.Error()
+	}
+	if len(env) > 0 {
+		if err := mergeEnv(merged, env); err != nil {
+			return injectedSettings{}, "the file given with --settings cannot be merged: " + err.Error()
+		}
 	}
 	if h.Terminal && !line.has("--print", "--init-only") {
 		ours, reason := statusline(managed, layers, h.Hook)

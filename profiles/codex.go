@@ -91,10 +91,20 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 		ours = append(ours, "--no-daemon")
 	}
 
+	if h.OTLP != "" {
+		override, export, apart := codexExport(line, h)
+		if apart == "" {
+			ours = append(ours, "-c", override)
+			l.export(export, nil)
+		} else {
+			l.Weak = append(l.Weak, Weakness{exportCapability, apart})
+		}
+	}
+
 	if reason := codexHookless(line, h); reason != "" {
 		// Hooks would tell where the rollout lies, and with it the id and every
 		// turn. What is left is the terminal.
-		l.Weak = hookless(reason)
+		l.Weak = append(l.Weak, hookless(reason)...)
 		for _, c := range []string{"telemetry.rollout", "session_identity.harness_session_id", "frame.opened", "frame.ended",
 			"context.pressure_observed", "context_pressure", "context.compacted", "receipt.gap_detected"} {
 			l.Weak = append(l.Weak, Weakness{c, reason})

@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +15,15 @@ func start(argv []string, h Host, scrub []string) (Launch, error) {
 		return Launch{}, errors.New("prepare launch: the command line is empty; name the program to run")
 	}
 	return Launch{Argv: slices.Clone(argv), Env: environ(h, scrub)}, nil
+}
+
+// export notes what is exported to us, and sets the variables that make it so.
+func (l *Launch) export(x Export, env map[string]string) {
+	l.Export = x
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		l.Env = slices.DeleteFunc(l.Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+		l.Env = append(l.Env, name+"="+env[name])
+	}
 }
 
 // environ copies the wrapper's environment without the names in scrub, and

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -44,7 +45,7 @@ func newWorld(adapter string) *world {
 //
 //	file /a/path       the input is what lies there
 //	env                the input is more environment
-//	prepare [terminal] [no-hooks] [full]
+//	prepare [terminal] [no-hooks] [otlp] [full]
 //	                   the input is a command line, a word a line or in '…';
 //	                   prints the whole launch, but without `full` not the
 //	                   words and groups that every injection has
@@ -66,6 +67,9 @@ func TestLaunches(t *testing.T) {
 			case "prepare":
 				h := w.host
 				h.Terminal, h.NoHooks = d.HasArg("terminal"), d.HasArg("no-hooks")
+				if d.HasArg("otlp") {
+					h.OTLP = "http://127.0.0.1:4711/secret"
+				}
 				p, ok := For(w.adapter)
 				require.True(t, ok, w.adapter)
 				l, err := p.Prepare(words(d.Input), h)
@@ -143,6 +147,12 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 	}
 	if l.OSC != nil {
 		fmt.Fprintf(&b, "osc: %v %s\n", l.OSC, l.OSCDecoder)
+	}
+	if l.Export.Decoder != "" {
+		fmt.Fprintf(&b, "export: %s, passed on to %q\n", l.Export.Decoder, l.Export.Chain)
+		for _, name := range slices.Sorted(maps.Keys(l.Export.Headers)) {
+			fmt.Fprintf(&b, "export: with %s: %s\n", name, l.Export.Headers[name])
+		}
 	}
 	if l.SessionID != "" {
 		fmt.Fprintf(&b, "session: %s\n", l.SessionID)

@@ -23,6 +23,7 @@ type Host struct {
 	NewID     string   // a fresh UUID that the harness may be told to use as its own session id
 	Terminal  bool     // the harness will have a terminal
 	NoHooks   bool     // the user asked that no hooks be injected
+	OTLP      string   // base URL of a receiver of ours that the harness is to export to; empty: it is not asked
 	ReadFile  func(path string) ([]byte, error)
 	Real      func(path string) string // the path without symbolic links; nil: as it is
 }
@@ -48,11 +49,21 @@ type Launch struct {
 	// Statusline says that the harness will report its window size itself, so
 	// a usage without a window can wait for it.
 	Statusline bool
+	// Export says what of its telemetry the harness exports to Host.OTLP.
+	Export Export
 	// Weak lists capabilities that this launch cannot have, with the reason.
 	Weak []Weakness
 	// Plain says that this is not a session at all (`--version`, a login): run
 	// it, inject nothing, expect nothing.
 	Plain bool
+}
+
+// An Export is telemetry on its way to us.
+type Export struct {
+	Decoder string // of the log bodies that come, by name; empty when none will
+	Chain   string // where they would have gone without us, and are to be passed on to; empty when nowhere
+	// Headers go along with what is passed on, beside those that it came with.
+	Headers map[string]string
 }
 
 // A Weakness is a capability that a launch lacks, and why.

@@ -16,12 +16,22 @@ type claudeOTLP struct {
 	next    int64 // the sequence number that the session's next event has
 	// others are sessions of other processes that export to the same place, the
 	// newest last.
-	others  []string
-	command string // the turn of a slash command that no model answered yet
-	calls   calls
+	others []string
+	asking *asking // the newest prompt, while no model was heard because of it
+	calls  calls
 }
 
 const maxOthers = 64
+
+// asking is a prompt that was submitted. It is told when the main chain's model
+// was called because of it: then hooks that were asked before have answered,
+// and nobody can take it for one whose hook stayed silent. A slash command may
+// be one that no model answers, such as /clear; which ones are is Claude Code's
+// business.
+type asking struct {
+	prompt  Signal
+	command bool
+}
 
 func (d *claudeOTLP) Decode(record []byte) []Signal {
 	records, ok := readOTLP(record, "claude_code.")
@@ -81,19 +91,15 @@ func (d *claudeOTLP) live(r *otlpRecord, s Signal) []Signal {
 func (d *claudeOTLP) tell(r *otlpRecord, s Signal) []Signal {
 	switch r.event {
 	case "user_prompt":
-		// A command may be one that no model answers, such as /clear; which ones
-		// are is Claude Code's business. It is a prompt once the model is asked.
-		if r.attrs.get("command_name").kind != 0 {
-			d.command = s.Turn
-			return nil
-		}
+		out := d.asked(nil) // Esc before the first byte: no model was heard
 		s.Kind = Prompt
-		return []Signal{s}
+		d.asking = &asking{s, r.attrs.get("command_name").kind != 0}
+		return out
 	case "api_request":
 		return d.request(r, s)
 	case "api_error":
-		out := d.asked(r, s)
-		if d.role(r, &s); s.Side != "" {
+		out := d.asked(r)
+		if role(r, &s); s.Side != "" {
 			return nil // a title that could not be made is nobody's trouble
 		}
 		s.Kind, s.Error = Fault, httpError(r.attrs.get("status_code").count())
@@ -102,7 +108,7 @@ func (d *claudeOTLP) tell(r *otlpRecord, s Signal) []Signal {
 		return []Signal{d.compaction(r, s)}
 	case "tool_decision":
 		if !r.attrs.get("decision").is("accept") {
-			return nil
+			return d.asked(r)
 		}
 		s.Kind = ToolStart
 	case "tool_result":
@@ -114,15 +120,16 @@ func (d *claudeOTLP) tell(r *otlpRecord, s Signal) []Signal {
 		d.miss(r.event)
 		return nil
 	}
+	out := d.asked(r)
 	if s.Tool = r.attrs.get("tool_use_id").name(); s.Tool == "" {
-		return nil
+		return out
 	}
-	return []Signal{s}
+	return append(out, s)
 }
 
 // request tells what one model call cost.
 func (d *claudeOTLP) request(r *otlpRecord, s Signal) []Signal {
-	out := d.asked(r, s)
+	out := d.asked(r)
 	u := Usage{
 		Request: r.attrs.get("request_id").name(),
 		Input:   r.attrs.get("input_tokens").count(), CacheRead: r.attrs.get("cache_read_tokens").count(),
@@ -132,27 +139,35 @@ func (d *claudeOTLP) request(r *otlpRecord, s Signal) []Signal {
 	if u.Used == 0 || !d.calls.news(s.Session, "", u.Request, u.Output) {
 		return out
 	}
-	d.role(r, &s)
+	role(r, &s)
 	s.Kind, s.Model, s.Usage = UsageSeen, r.attrs.get("model").name(), &u
 	return append(out, s)
 }
 
-// asked tells the prompt of a command, once the main chain's model is asked.
-func (d *claudeOTLP) asked(r *otlpRecord, s Signal) []Signal {
-	if d.command == "" || d.command != s.Turn {
+// asked tells the prompt that this call or tool is of; nil is the next prompt, which
+// shows that there was one before it.
+func (d *claudeOTLP) asked(r *otlpRecord) []Signal {
+	p := d.asking
+	switch {
+	case p == nil:
 		return nil
+	case r == nil:
+		if p.command {
+			return nil
+		}
+	default:
+		s := Signal{Turn: r.attrs.get("prompt.id").name()}
+		if role(r, &s); s.Turn != p.prompt.Turn || s.Side != "" || s.Agent != "" {
+			return nil
+		}
 	}
-	if d.role(r, &s); s.Side != "" || s.Agent != "" {
-		return nil
-	}
-	d.command = ""
-	s.Kind, s.Detail = Prompt, "user_prompt"
-	return []Signal{s}
+	d.asking = nil
+	return []Signal{p.prompt}
 }
 
 // role says for whom a call was made. What it is for is one of Claude Code's
 // words; one that is not known as the main chain's is told as a side call.
-func (d *claudeOTLP) role(r *otlpRecord, s *Signal) {
+func role(r *otlpRecord, s *Signal) {
 	switch what := r.attrs.get("query_source").word(); {
 	case what == "repl_main_thread", what == "sdk", what == "":
 	case strings.HasPrefix(what, "agent:"):

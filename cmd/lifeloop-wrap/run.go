@@ -46,7 +46,7 @@ import (
 type runFlags struct {
 	adapter, sessionID, events, pty string
 	activity                        []string
-	noHooks, noLedger               bool
+	noHooks, noLedger, otlp         bool
 }
 
 func runCmd(g *globals) *cobra.Command {
@@ -84,6 +84,7 @@ found.`,
 	fl.StringVar(&f.pty, "pty", "auto", "`WHEN` to give CMD a terminal: auto, always or never")
 	fl.StringArrayVar(&f.activity, "activity", nil, "a file whose change is a sign of CMD's life; its `PATH` (repeatable)")
 	fl.BoolVar(&f.noHooks, "no-hooks", false, "inject no hooks")
+	fl.BoolVar(&f.otlp, "otlp", false, "have the harness export its log events to us (OTLP), and pass on the user's own")
 	fl.BoolVar(&f.noLedger, "no-ledger", false, "keep no ledger")
 	fl.Duration("client-drain", 5*time.Second, "how long clients have after CMD ended")
 	fl.Duration("abort-grace", 5*time.Second, "from the first signal to KILL")
@@ -169,9 +170,23 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	}
 	defer tee.Close()
 
-	launch, err := s.prepare(profile, argv, terminal.Pty(), f.noHooks)
+	var exports *supervisor.Exports
+	endpoint := ""
+	if f.otlp {
+		if exports, err = supervisor.NewExports(uuid.NewString(), s.log); err != nil {
+			return 0, refused(lifeloop.InternalError, "%v", err)
+		}
+		defer exports.Close()
+		endpoint = exports.Endpoint()
+	}
+	launch, err := s.prepare(profile, argv, terminal.Pty(), f.noHooks, endpoint)
 	if err != nil {
 		return 0, err
+	}
+	if exports != nil {
+		if err := prepareExports(exports, &launch, adapter); err != nil {
+			return 0, err
+		}
 	}
 	kcfg := s.kernelConfig(manifest, launch, argv, terminal.Pty(), !f.noLedger)
 	if launch.Hooks && profile.Transcript.Decoder != "" {
@@ -194,6 +209,9 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	if ports.Sources, err = supervisor.NewFiles(supervisor.Files{Fixed: slices.Concat(launch.Sources, activity), Named: profile.Transcript,
 		Since: time.Now().Truncate(time.Millisecond), Log: s.log}); err != nil {
 		return 0, refused(lifeloop.InternalError, "%v", err)
+	}
+	if launch.Export.Decoder != "" {
+		ports.Sources = supervisor.Together(ports.Sources, exports)
 	}
 	clients, err := s.startable(terminal)
 	if err != nil {
@@ -337,7 +355,7 @@ func (s *session) close() {
 }
 
 // prepare asks the profile how to launch and writes the files it needs.
-func (s *session) prepare(p profiles.Profile, argv []string, pty, noHooks bool) (profiles.Launch, error) {
+func (s *session) prepare(p profiles.Profile, argv []string, pty, noHooks bool, otlp string) (profiles.Launch, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return profiles.Launch{}, refused(lifeloop.InternalError, "find this program: %v", err)
@@ -351,7 +369,7 @@ func (s *session) prepare(p profiles.Profile, argv []string, pty, noHooks bool) 
 		return profiles.Launch{}, refused(lifeloop.InternalError, "find the working directory: %v", err)
 	}
 	l, err := p.Prepare(argv, profiles.Host{Env: os.Environ(), Dir: dir, Exe: exe, Hook: hookWords(exe), RunDir: s.dir, Socket: s.door.Path(),
-		SessionID: s.id, NewID: uuid.NewString(), Terminal: pty, NoHooks: noHooks, ReadFile: os.ReadFile})
+		SessionID: s.id, NewID: uuid.NewString(), Terminal: pty, NoHooks: noHooks, OTLP: otlp, ReadFile: os.ReadFile})
 	if err != nil {
 		return l, refused(lifeloop.AdapterUnavailable, "prepare %s: %v", p.Adapter, err)
 	}
@@ -361,6 +379,23 @@ func (s *session) prepare(p profiles.Profile, argv []string, pty, noHooks bool) 
 		}
 	}
 	return l, nil
+}
+
+// prepareExports takes what the profile made of --otlp. A launch that exports
+// nothing to us says so, and is as good as it was.
+func prepareExports(e *supervisor.Exports, l *profiles.Launch, adapter string) error {
+	const capability = "telemetry.otlp"
+	if l.Export.Decoder == "" {
+		said := slices.ContainsFunc(l.Weak, func(w profiles.Weakness) bool { return w.Capability == capability })
+		if !said && !l.Plain {
+			l.Weak = append(l.Weak, profiles.Weakness{Capability: capability, Reason: "adapter " + adapter + " exports no telemetry that is understood"})
+		}
+		return nil
+	}
+	if err := e.Prepared(l.Export); err != nil {
+		return refused(lifeloop.InternalError, "%v", err).withHint("leave out --otlp")
+	}
+	return nil
 }
 
 // hookWords are the words by which a harness is told to call us back: the

@@ -1,0 +1,101 @@
+//go:build e2e && linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/e2e/mock"
+)
+
+// What Claude Code exports with --otlp tells of the calls that no file of its
+// holds, and changes neither what is told of the session nor what is seen.
+func TestExportedTelemetry(t *testing.T) {
+	stories{
+		"a title": {
+			flags:   []string{"--otlp"},
+			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done"), mock.Says("and more"), mock.Says("and more")},
+			script: func(r *run) {
+				claudeReady(r)
+				// A title is made for a prompt of some length; what comes in one
+				// piece with such a one is taken for a part of it.
+				r.types("please run the command that greets the whole wide world, and tell me what it says")
+				r.await("the prompt", func() bool { return strings.Contains(r.shown(), "says") })
+				claudeTurn(r, "")
+				claudeTurn(r, "thanks")
+				r.types("/exit\r")
+			},
+			told: `
+				session.starting  S1 startup
+				session.started   S1 startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and frame.opening F2
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				frame.opening     S1 F2
+				frame.opened      S1 F2
+				frame.ending      S1 F2 completed
+				frame.ended       S1 F2 completed
+				session.ending    S1 prompt_input_exit
+				session.ended     S1 prompt_input_exit`,
+			and: func(t *testing.T, r *run, _ record) {
+				want := map[string]mock.Usage{}
+				calls := map[string]int64{}
+				for _, c := range r.model.Calls() {
+					chain := map[mock.Kind]string{mock.Main: "main", mock.Agent: "agents", mock.Title: "side", mock.Compaction: "side", mock.Side: "side"}[c.Kind]
+					if chain == "" || c.Status != 200 {
+						continue
+					}
+					want[chain] = want[chain].Plus(c.Given)
+					calls[chain]++
+				}
+				require.Positive(t, calls["side"], "a title was made")
+				out, err := r.tool("status", "last", "--json")
+				require.NoError(t, err)
+				var status struct {
+					Usage map[string]struct {
+						Calls int64 `json:"calls"`
+						mock.Usage
+					} `json:"usage"`
+				}
+				require.NoError(t, json.Unmarshal([]byte(out), &status), out)
+				for _, chain := range []string{"main", "agents", "side"} {
+					require.Equal(t, calls[chain], status.Usage[chain].Calls, chain)
+					require.Equal(t, want[chain], status.Usage[chain].Usage, chain)
+				}
+			},
+		},
+	}.play(t, story{harness: claude, tty: true, argv: claudeArgs()})
+	stories{
+		"codex": {
+			flags:   []string{"--otlp"},
+			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
+			script: func(r *run) {
+				codexReady(r)
+				codexTurn(r, "run it")
+				codexSends(r, "/quit")
+			},
+			told: `
+				session.starting  S? startup
+				session.started   S? startup
+				frame.opening     S1 F1
+				frame.opened      S1 F1
+				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+				frame.ending      S1 F1 completed
+				frame.ended       S1 F1 completed
+				session.ending    S1 other
+				session.ended     S1 other`,
+			and: func(t *testing.T, r *run, _ record) {
+				facts, err := r.tool("events", "last", "--as", "facts")
+				require.NoError(t, err)
+				require.Contains(t, facts, "otlp: ", "the thread's id was told by telemetry first")
+				require.NotContains(t, facts, `"unknown_counted"`)
+			},
+		},
+	}.play(t, story{harness: codex, argv: codexArgs(), tty: true})
+}

@@ -1,0 +1,126 @@
+package profiles
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// exportCapability is what a launch lacks when the harness cannot be asked to
+// export its telemetry here.
+const exportCapability = "telemetry.otlp"
+
+// claudeExport says by which variables Claude Code exports its log events, and
+// nothing else, to us. What the user exports themself goes on as it did: their
+// metrics and traces without us, their log events by way of us, in their format
+// and with their headers.
+//
+// The same variable in a settings file outdoes the environment, so what a file
+// sets has to be set by ours.
+func claudeExport(layers, managed []settings, file bool, h Host) (env map[string]string, x Export, reason string) {
+	const logs, all = "OTEL_EXPORTER_OTLP_LOGS_", "OTEL_EXPORTER_OTLP_"
+	theirs := func(name string) string { return settingsEnv(layers, name, h.getenv(name)) }
+	either := func(name string) string {
+		if v := theirs(logs + name); v != "" {
+			return v
+		}
+		return theirs(all + name)
+	}
+	on := truthy(theirs("CLAUDE_CODE_ENABLE_TELEMETRY"))
+	exporters := strings.FieldsFunc(theirs("OTEL_LOGS_EXPORTER"), func(r rune) bool { return r == ',' || r == ' ' })
+	protocol := either("PROTOCOL") // without one nothing is exported
+	env = map[string]string{logs + "ENDPOINT": h.OTLP + "/v1/logs"}
+
+	if on && slices.Contains(exporters, "otlp") && protocol != "" {
+		if protocol != "http/json" && protocol != "http/protobuf" {
+			return nil, x, "the user exports log events by " + protocol + ", which is not received here"
+		}
+		for _, name := range []string{"CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"} {
+			if either(name) != "" {
+				return nil, x, "the user exports log events with a certificate of their own, which cannot be passed on"
+			}
+		}
+		switch {
+		case theirs(logs+"ENDPOINT") != "":
+			x.Chain = theirs(logs + "ENDPOINT")
+		case theirs(all+"ENDPOINT") != "":
+			x.Chain = strings.TrimSuffix(theirs(all+"ENDPOINT"), "/") + "/v1/logs"
+		default:
+			x.Chain = "http://localhost:4318/v1/logs"
+		}
+	} else {
+		if !on {
+			// What is switched on for us alone exports nothing but what we asked for.
+			env["CLAUDE_CODE_ENABLE_TELEMETRY"] = "1"
+			env["OTEL_METRICS_EXPORTER"], env["OTEL_TRACES_EXPORTER"] = "none", "none"
+			exporters = nil
+		}
+		exporters = slices.DeleteFunc(exporters, func(s string) bool { return s == "otlp" || s == "none" })
+		env["OTEL_LOGS_EXPORTER"] = strings.Join(append(exporters, "otlp"), ",")
+		env[logs+"PROTOCOL"] = "http/json"
+		if theirs("OTEL_LOGS_EXPORT_INTERVAL") == "" {
+			env["OTEL_LOGS_EXPORT_INTERVAL"] = "1000"
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if v, set := lookupEnv(managed, name); set && v != env[name] {
+			return nil, Export{}, "the machine's managed settings hold " + name
+		}
+		if _, set := lookupEnv(layers, name); set && !file {
+			return nil, Export{}, "a settings file sets " + name + ", and no settings are injected that could outdo it"
+		}
+	}
+	x.Decoder = "claude-otlp"
+	return env, x, ""
+}
+
+// claudeTelemetry finds out what the user exports and says how to export to us
+// instead, or why not. File says that a settings file of ours is injected.
+func claudeTelemetry(line claudeLine, dir string, file bool, h Host) (env map[string]string, x Export, reason string) {
+	user, reason := flagSettings(line, h)
+	if reason != "" {
+		return nil, x, reason
+	}
+	managed := managedSettings(h)
+	layers := slices.Concat(managed, []settings{user}, fileSettings(line, dir, h))
+	return claudeExport(layers, managed, file, h)
+}
+
+// settingsEnv is a variable as Claude Code sees it: of the strongest layer that
+// sets it, else of the environment.
+func settingsEnv(layers []settings, name, environment string) string {
+	if v, set := lookupEnv(layers, name); set {
+		return v
+	}
+	return environment
+}
+
+func lookupEnv(layers []settings, name string) (string, bool) {
+	for _, s := range layers {
+		var env map[string]any
+		if json.Unmarshal(s["env"], &env) != nil {
+			continue
+		}
+		if v, set := env[name]; set {
+			return fmt.Sprint(v), true
+		}
+	}
+	return "", false
+}
+
+// mergeEnv adds variables to those that settings set.
+func mergeEnv(user settings, env map[string]string) error {
+	members := map[string]json.RawMessage{}
+	if raw, ok := user["env"]; ok {
+		if !isObject(raw) || json.Unmarshal(raw, &members) != nil {
+			return fmt.Errorf("its env is not an object")
+		}
+	}
+	for name, v := range env {
+		members[name] = encode(v)
+	}
+	user["env"] = encode(members)
+	return nil
+}

@@ -1,0 +1,117 @@
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/profiles"
+)
+
+// What a harness exports becomes inputs of the loop, and what the user exported
+// goes on to where it went.
+func TestExports(t *testing.T) {
+	var mu sync.Mutex
+	var passed []string
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		passed = append(passed, req.URL.Path+" "+req.Header.Get("X-Key"))
+		if len(passed) > 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer upstream.Close()
+
+	e, err := NewExports("secret", zerolog.Nop())
+	require.NoError(t, err)
+	require.ErrorContains(t, e.Prepared(profiles.Export{Decoder: "none"}), "no telemetry decoder")
+	require.Error(t, e.Prepared(profiles.Export{Decoder: "claude-otlp", Chain: "nowhere"}))
+	require.NoError(t, e.Prepared(profiles.Export{Decoder: "claude-otlp", Chain: upstream.URL + "/v1/logs", Headers: map[string]string{"X-Key": "k"}}))
+	inputs, end := runSource(t, Together(e))
+
+	post := func(path string, body []byte) {
+		resp, err := http.Post(e.Endpoint()+path, "application/json", bytes.NewReader(body))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, 200, resp.StatusCode)
+	}
+	body, err := os.ReadFile(filepath.Join("..", "telemetry", "testdata", "claude", "otlp-print", "001-logs.json"))
+	require.NoError(t, err)
+	post("/v1/logs", body)
+	post("/v1/metrics", []byte(`{"resourceMetrics":[]}`)) // not asked for, and not read
+	post("/v1/logs", []byte(`{"resourceLogs":`))
+	http.DefaultClient.CloseIdleConnections()
+	require.NoError(t, end())
+
+	var signals, unknown int
+	var troubles []string
+	for _, in := range *inputs {
+		switch in := in.(type) {
+		case kernel.SignalsSeen:
+			require.Nil(t, in.Position)
+			signals += len(in.Signals)
+		case kernel.UnknownSeen:
+			require.Equal(t, kernel.UnknownSeen{Source: "otlp", Types: map[string]int{"malformed": 1}}, in)
+			unknown++
+		case kernel.SourceTrouble:
+			troubles = append(troubles, in.Source+" "+in.What)
+		default:
+			t.Fatalf("unexpected %T", in)
+		}
+	}
+	require.Equal(t, 6, signals)
+	require.Equal(t, 1, unknown)
+	require.Equal(t, []string{"otlp not_passed_on"}, troubles, "the second one was refused upstream")
+	require.Equal(t, []string{"/v1/logs k", "/v1/logs k"}, passed)
+}
+
+// runSource runs a source and keeps what it posts.
+func runSource(t *testing.T, s Sources) (*[]kernel.Input, func() error) {
+	var mu sync.Mutex
+	inputs := new([]kernel.Input)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- s.Run(ctx, func(in kernel.Input) {
+			mu.Lock()
+			defer mu.Unlock()
+			*inputs = append(*inputs, in)
+		})
+	}()
+	return inputs, func() error {
+		cancel()
+		return <-done
+	}
+}
+
+type fakeSource struct {
+	err  error
+	told []string
+}
+
+func (f *fakeSource) Run(ctx context.Context, _ func(kernel.Input)) error { <-ctx.Done(); return f.err }
+func (f *fakeSource) Launched(int)                                        { f.told = append(f.told, "launched") }
+func (f *fakeSource) Watch(path string)                                   { f.told = append(f.told, path) }
+
+func TestTogether(t *testing.T) {
+	a, b := &fakeSource{}, &fakeSource{err: errors.New("broken")}
+	s := Together(a, b)
+	s.Launched(7)
+	s.Watch("/x")
+	_, end := runSource(t, s)
+	require.ErrorIs(t, end(), b.err)
+	for _, f := range []*fakeSource{a, b} {
+		require.Equal(t, []string{"launched", "/x"}, f.told)
+	}
+}
