@@ -39,13 +39,13 @@ func codexExport(line codexLine, h Host) (override string, x Export, reason stri
 			continue // `none`
 		}
 		var headers string
-		if at := codexHeaders.FindStringSubmatchIndex(theirs); at != nil {
+		if at := codexHeaders().FindStringSubmatchIndex(theirs); at != nil {
 			headers, theirs = theirs[at[2]:at[3]], theirs[:at[0]]+theirs[at[1]:]
 		}
 		if x.Headers, ok = codexHeaderPairs(headers); !ok || strings.ContainsAny(theirs, "{}") {
 			return "", Export{}, "the user's own otel settings are not understood"
 		}
-		endpoint := codexEndpoint.FindStringSubmatchIndex(theirs)
+		endpoint := codexEndpoint().FindStringSubmatchIndex(theirs)
 		x.Chain = theirs[endpoint[2]:endpoint[3]]
 		table = strings.TrimSpace(theirs[:endpoint[2]] + ours + theirs[endpoint[3]:])
 	}
@@ -53,15 +53,24 @@ func codexExport(line codexLine, h Host) (override string, x Export, reason stri
 	return "otel.exporter={otlp-http={" + table + "}}", x, ""
 }
 
+// The patterns are made when they are asked for: made at the start of the
+// program, they would be paid for by every hook.
+
 // codexEndpoint finds the endpoint in the table of an exporter, where it is a
 // plain string.
-var codexEndpoint = regexp.MustCompile(`(?:^|[,{\s])endpoint\s*=\s*"([^"\\]+)"`)
+func codexEndpoint() *regexp.Regexp {
+	return regexp.MustCompile(`(?:^|[,{\s])endpoint\s*=\s*"([^"\\]+)"`)
+}
 
 // codexHeaders finds the headers behind the first member. Before it they are
 // one of the ways that are not understood.
-var codexHeaders = regexp.MustCompile(`,\s*headers\s*=\s*\{([^{}]*)\}`)
+func codexHeaders() *regexp.Regexp {
+	return regexp.MustCompile(`,\s*headers\s*=\s*\{([^{}]*)\}`)
+}
 
-var codexHeader = regexp.MustCompile(`^\s*"?([A-Za-z0-9_-]+)"?\s*=\s*"([^"\\]*)"\s*$`)
+func codexHeader() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*"?([A-Za-z0-9_-]+)"?\s*=\s*"([^"\\]*)"\s*$`)
+}
 
 // codexHeaderPairs reads the inside of a table of headers.
 func codexHeaderPairs(text string) (map[string]string, bool) {
@@ -70,7 +79,7 @@ func codexHeaderPairs(text string) (map[string]string, bool) {
 	}
 	pairs := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {
-		m := codexHeader.FindStringSubmatch(pair)
+		m := codexHeader().FindStringSubmatch(pair)
 		if m == nil {
 			return nil, false
 		}
@@ -80,7 +89,9 @@ func codexHeaderPairs(text string) (map[string]string, bool) {
 }
 
 // codexHTTP is an exporter in the way in which Codex's manual writes it.
-var codexHTTP = regexp.MustCompile(`^\{\s*"?otlp-http"?\s*=\s*\{(.*)\}\s*\}$`)
+func codexHTTP() *regexp.Regexp {
+	return regexp.MustCompile(`^\{\s*"?otlp-http"?\s*=\s*\{(.*)\}\s*\}$`)
+}
 
 // codexExporter looks in a TOML file for the exporter of log events: the inside
 // of its otlp-http table, or "" where it is none. It is no TOML reader: said
@@ -115,9 +126,9 @@ func codexExporter(text string) (table string, said, ok bool) {
 		if val == `"none"` {
 			return "", true, true
 		}
-		m := codexHTTP.FindStringSubmatch(val)
+		m := codexHTTP().FindStringSubmatch(val)
 		if m == nil || strings.Contains(m[1], "tls") || strings.ContainsAny(m[1], "#'") ||
-			len(codexEndpoint.FindAllString(m[1], -1)) != 1 {
+			len(codexEndpoint().FindAllString(m[1], -1)) != 1 {
 			return "", true, false
 		}
 		return m[1], true, true
