@@ -14,7 +14,7 @@ func claude() Profile {
 		Adapter:     "claude",
 		Programs:    []string{"claude"},
 		HookDecoder: "claude-hook",
-		Transcript:  Source{Name: "transcript", Decoder: "claude-transcript", Unordered: true},
+		Transcript:  Source{Name: "transcript", Decoder: "claude-transcript", Unordered: true, Beside: "subagents/agent-*.jsonl"},
 		Kinds: []Source{
 			{Name: "registry", Decoder: "claude-registry", Form: Whole},
 			{Name: "statusline", Decoder: "claude-statusline", Form: Values},

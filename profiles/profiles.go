@@ -86,6 +86,12 @@ type Source struct {
 	// nobody's.
 	Pattern string
 	Form    Form // how it grows, and what one record of it is
+	// Beside is a Pattern of more files of the same form, in the folder that is
+	// named as the file is without its extension: those of its sub-agents.
+	Beside string
+	// User and Password are those of a server: a name, and the variable of the
+	// environment that holds the password.
+	User, Password string
 	// Unordered says that what is written together may stand in any order, and
 	// that the records' times tell the right one.
 	Unordered bool

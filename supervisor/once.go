@@ -209,12 +209,20 @@ func earliest(heads []*head) *head {
 // recorded yields what a source tells from its start to its present end.
 func recorded(s profiles.Source) iter.Seq2[kernel.Input, error] {
 	return func(yield func(kernel.Input, error) bool) {
-		files, err := NewFiles(Files{Fixed: []profiles.Source{s}})
-		if err == nil {
-			err = readable(s.Path)
-		}
+		err := readable(s.Path)
 		if err != nil {
 			yield(nil, err)
+			return
+		}
+		files, err := NewFiles(Files{Fixed: []profiles.Source{s}})
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if d := files.databases[s.Path]; d != nil {
+			if err := d.recorded(yield); err != nil {
+				yield(nil, err)
+			}
 			return
 		}
 		files.Launched(0)

@@ -2,8 +2,13 @@ package supervisor
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -14,8 +19,9 @@ import (
 	"lifeloop/watchers"
 )
 
-// Files are the sources of one run: the files of a profile, decoded line by
-// line on the watcher's goroutine.
+// Files are the sources of one run: what a harness writes, decoded record by
+// record. Its files are read on the watcher's goroutine; each of its databases
+// and servers has one of its own.
 type Files struct {
 	// Fixed are watched from the launch on; Named is the form of a file that
 	// the harness names itself.
@@ -24,27 +30,24 @@ type Files struct {
 	// Since drops what was recorded earlier: a resumed session's file holds
 	// its whole past, which is not news. Zero takes everything.
 	Since time.Time
-	// AtEnd passes over what Fixed files hold already.
+	// AtEnd passes over what Fixed sources hold already.
 	AtEnd bool
-	Log   zerolog.Logger
+	// Getenv finds the password of a server; nil finds none.
+	Getenv func(name string) string
+	Log    zerolog.Logger
 
-	watcher  *watchers.Watcher
-	post     func(kernel.Input)
-	decoders map[string]*decoder // by source and path; owned by the watcher's goroutine
+	watcher   *watchers.Watcher
+	databases map[string]*database // by the path of each file of theirs
+	servers   []*server
+	post      func(kernel.Input)
+	decoders  map[string]*decoder // by source and path; owned by the watcher's goroutine
 }
 
-// A decoder is that of one file, nil when there is none, and from when on its
-// signals are news.
-type decoder struct {
-	telemetry.Decoder
-	source string
-	since  time.Time
-	told   int // how many records it had missed when that was told last
-}
-
-// NewFiles checks that every decoder is known and opens nothing.
+// NewFiles checks that every source can be read. It reads nothing but how far
+// the databases go whose past is to be passed over.
 func NewFiles(f Files) (*Files, error) {
-	f.decoders = map[string]*decoder{}
+	f.decoders, f.databases = map[string]*decoder{}, map[string]*database{}
+	files := &f
 	for _, s := range append([]profiles.Source{f.Named}, f.Fixed...) {
 		if s.Decoder == "" {
 			continue
@@ -53,15 +56,37 @@ func NewFiles(f Files) (*Files, error) {
 			return nil, err
 		}
 	}
-	files := &f
+	for _, s := range f.Fixed {
+		if err := files.fix(s); err != nil {
+			return nil, err
+		}
+	}
 	var err error
 	files.watcher, err = watchers.New(watchers.Config{Deliver: files.deliver, Trouble: files.trouble})
 	return files, err
 }
 
-// Run follows the files until ctx ends, and then each once more to its end.
+// fix prepares a source that is no file.
+func (f *Files) fix(s profiles.Source) error {
+	switch s.Form {
+	case profiles.Rows:
+		return f.addDatabase(s)
+	case profiles.Events:
+		return f.addServer(s)
+	}
+	return nil
+}
+
+// Run follows the sources until ctx ends, and then each once more to its end.
 func (f *Files) Run(ctx context.Context, post func(kernel.Input)) error {
 	f.post = post
+	var wg sync.WaitGroup
+	for _, d := range f.each() {
+		wg.Go(d.follow)
+	}
+	for _, s := range f.servers {
+		wg.Go(func() { s.follow(ctx) })
+	}
 	err := f.watcher.Run(ctx)
 	for _, d := range f.decoders {
 		if d.Decoder != nil && d.Missed() > d.told {
@@ -69,15 +94,85 @@ func (f *Files) Run(ctx context.Context, post func(kernel.Input)) error {
 			f.tellUnknown(d.source)
 		}
 	}
+	for _, d := range f.each() {
+		close(d.changed)
+	}
+	wg.Wait()
 	return err
 }
 
-// missed tells what a decoder did not know, whenever that has doubled: a file
-// full of it must not make as many facts.
-func (f *Files) missed(d *decoder) {
-	if n := d.Missed(); n > 0 && n >= 2*d.told {
-		d.told = n
+// Launched begins with the sources whose place is known, now that the process
+// is.
+func (f *Files) Launched(pid int) {
+	for _, s := range f.Fixed {
+		s.Path = strings.ReplaceAll(s.Path, "{pid}", strconv.Itoa(pid))
+		switch s.Form {
+		case profiles.Rows:
+			f.watchDatabase(s)
+		case profiles.Events: // asked for since Run
+		default:
+			f.follow(s, f.AtEnd || s.Form == profiles.Stamp && !f.Since.IsZero())
+		}
+	}
+}
+
+// Watch begins with a file that the harness named.
+func (f *Files) Watch(path string) {
+	if f.Named.Decoder != "" {
+		s := f.Named
+		s.Path = path
+		f.follow(s, false)
+	}
+}
+
+// follow begins with a file, or with those of a pattern, and with what belongs
+// beside it.
+func (f *Files) follow(s profiles.Source, atEnd bool) {
+	f.watcher.Add(watchers.Spec{Source: s.Name, Form: form(s.Form), AtEnd: atEnd, Path: s.Path, Pattern: s.Pattern})
+	if s.Beside != "" && s.Pattern == "" {
+		f.watcher.Add(watchers.Spec{Source: s.Name, Form: form(s.Form), AtEnd: atEnd,
+			Path: strings.TrimSuffix(s.Path, filepath.Ext(s.Path)), Pattern: s.Beside})
+	}
+}
+
+// form is how the watcher calls a form of a file.
+func form(f profiles.Form) watchers.Form {
+	switch f {
+	case profiles.Values:
+		return watchers.Values
+	case profiles.Whole:
+		return watchers.Whole
+	case profiles.Stamp:
+		return watchers.Stamp
+	}
+	return watchers.Lines
+}
+
+// deliver decodes a record of a file. It runs on the watcher's goroutine.
+func (f *Files) deliver(l watchers.Line) {
+	if d := f.databases[l.Path]; d != nil {
+		d.wake()
+		return
+	}
+	if l.Gone {
+		return
+	}
+	key := l.Source + "\x00" + l.Path
+	d, ok := f.decoders[key]
+	if !ok {
+		d = f.decoderOf(l.Source)
+		f.decoders[key] = d
+	}
+	if d.Decoder == nil {
+		return
+	}
+	signals := d.read(l.Text)
+	if d.missed() {
 		f.tellUnknown(d.source)
+	}
+	if len(signals) > 0 {
+		f.post(kernel.SignalsSeen{Signals: signals, Position: &kernel.Position{
+			Path: l.Pos.Path, Dev: l.Pos.Dev, Ino: l.Pos.Ino, Prefix: l.Pos.Prefix, Offset: l.Pos.Offset}})
 	}
 }
 
@@ -95,83 +190,75 @@ func (f *Files) tellUnknown(source string) {
 	f.post(kernel.UnknownSeen{Source: source, Types: types})
 }
 
-// Launched begins with the files whose path is known, now that the process is.
-func (f *Files) Launched(pid int) {
-	for _, s := range f.Fixed {
-		f.watcher.Add(watchers.Spec{Source: s.Name, Pattern: s.Pattern, Form: form(s.Form), AtEnd: f.AtEnd || s.Form == profiles.Stamp && !f.Since.IsZero(), Path: strings.ReplaceAll(s.Path, "{pid}", strconv.Itoa(pid))})
-	}
+func (f *Files) trouble(t watchers.Trouble) {
+	f.tellTrouble(t.Source, string(t.What), t.Err)
 }
 
-// Watch begins with a file that the harness named.
-func (f *Files) Watch(path string) {
-	if f.Named.Decoder != "" {
-		f.watcher.Add(watchers.Spec{Source: f.Named.Name, Form: form(f.Named.Form), Path: path})
-	}
+func (f *Files) tellTrouble(source, what string, err error) {
+	f.Log.Warn().Str("source", source).Str("what", what).Err(err).Msg("a source")
+	f.post(kernel.SourceTrouble{Source: source, What: what})
 }
 
-// form is how the watcher calls a form of a file.
-func form(f profiles.Form) watchers.Form {
-	switch f {
-	case profiles.Values:
-		return watchers.Values
-	case profiles.Whole:
-		return watchers.Whole
-	case profiles.Stamp:
-		return watchers.Stamp
-	}
-	return watchers.Lines
-}
-
-func (f *Files) deliver(l watchers.Line) {
-	if l.Gone {
-		return
-	}
-	key := l.Source + "\x00" + l.Path
-	d, ok := f.decoders[key]
-	if !ok {
-		d = f.decoderOf(l.Source)
-		f.decoders[key] = d
-	}
-	if d.Decoder == nil {
-		return
-	}
-	signals := d.Decode(l.Text)
-	f.missed(d)
-	if !d.since.IsZero() {
-		kept := signals[:0]
-		for _, s := range signals {
-			if s.At.IsZero() || !s.At.Before(d.since) {
-				kept = append(kept, s)
-			}
-		}
-		signals = kept
-	}
-	if len(signals) == 0 {
-		return
-	}
-	f.post(kernel.SignalsSeen{Signals: signals, Position: &kernel.Position{
-		Path: l.Pos.Path, Dev: l.Pos.Dev, Ino: l.Pos.Ino, Prefix: l.Pos.Prefix, Offset: l.Pos.Offset}})
+// A decoder is that of one file, database or server, nil when there is none,
+// and from when on its signals are news.
+type decoder struct {
+	telemetry.Decoder
+	source string
+	since  time.Time
+	told   int // how many records it had missed when that was told last
 }
 
 func (f *Files) decoderOf(source string) *decoder {
 	for _, s := range append([]profiles.Source{f.Named}, f.Fixed...) {
-		if s.Name != source {
-			continue
+		if s.Name == source {
+			return f.newDecoder(s)
 		}
-		d, err := telemetry.NewDecoder(s.Decoder)
-		if err != nil {
-			f.Log.Error().Err(err).Str("source", source).Msg("no decoder")
-			return &decoder{source: source}
-		}
-		if s.Form == profiles.Stamp { // its past was passed over, and its time may be that of another machine's clock
-			return &decoder{Decoder: d, source: source}
-		}
-		return &decoder{Decoder: d, source: source, since: f.Since}
 	}
 	return &decoder{source: source}
 }
 
-func (f *Files) trouble(t watchers.Trouble) {
-	f.Log.Warn().Str("source", t.Source).Str("what", string(t.What)).Err(t.Err).Msg("a watched file")
-	f.post(kernel.SourceTrouble{Source: t.Source, What: string(t.What)})
+func (f *Files) newDecoder(s profiles.Source) *decoder {
+	d, err := telemetry.NewDecoder(s.Decoder)
+	if err != nil {
+		f.Log.Error().Err(err).Str("source", s.Name).Msg("no decoder")
+		return &decoder{source: s.Name}
+	}
+	if s.Form == profiles.Stamp { // its past was passed over, and its time may be that of another machine's clock
+		return &decoder{Decoder: d, source: s.Name}
+	}
+	return &decoder{Decoder: d, source: s.Name, since: f.Since}
 }
+
+// read decodes a record and drops what is no news.
+func (d *decoder) read(record []byte) []telemetry.Signal {
+	signals := d.Decode(record)
+	if d.since.IsZero() {
+		return signals
+	}
+	return slices.DeleteFunc(signals, func(s telemetry.Signal) bool { return !s.At.IsZero() && s.At.Before(d.since) })
+}
+
+// missed says when the number of records that it did not know has doubled: a
+// file full of them must not make as many facts.
+func (d *decoder) missed() bool {
+	n := d.Missed()
+	if n == 0 || n < 2*d.told {
+		return false
+	}
+	d.told = n
+	return true
+}
+
+// each returns every database once.
+func (f *Files) each() []*database {
+	var out []*database
+	for _, path := range slices.Sorted(maps.Keys(f.databases)) {
+		if d := f.databases[path]; !slices.Contains(out, d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// errNoPath is told of a source that cannot be asked for without a place.
+var errNoPath = errors.New("a source has no path")

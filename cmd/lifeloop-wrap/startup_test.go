@@ -25,6 +25,9 @@ func TestStartingIsCheap(t *testing.T) {
 		otherSize = 16 << 10 // bytes: the tables of package unicode have 11 KiB
 		http      = 64       // objects of net/http, which is dear and has its line in DEPENDENCIES.md
 	)
+	// What reading harnesses' databases and servers cannot do without: each costs
+	// a twentieth of a millisecond. Harnesses start the small program.
+	paid := map[string]int{"github.com/dustin/go-humanize": 128, "net/http": 64}
 	packages := started(t, "lifeloop/cmd/lifeloop-wrap", "hook", "Stop")
 	for _, p := range packages {
 		mine := p.name == "main" || strings.HasPrefix(p.name, "lifeloop/")
@@ -32,6 +35,7 @@ func TestStartingIsCheap(t *testing.T) {
 		case p.name == "net/http" && p.objects <= http && p.bytes <= otherSize:
 		case mine && p.objects > ours:
 			t.Errorf("the start of %s allocates %d objects, of our packages none may have more than %d", p.name, p.objects, ours)
+		case p.objects <= paid[p.name]:
 		case !mine && (p.objects > others || p.bytes > otherSize):
 			t.Errorf("the start of %s allocates %d objects, %d bytes: too much for every hook to pay for", p.name, p.objects, p.bytes)
 		}

@@ -1,0 +1,167 @@
+package supervisor
+
+import (
+	"database/sql"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/manifests"
+	"lifeloop/profiles"
+)
+
+// A writer is the harness's side of a database.
+type writer struct {
+	t  *testing.T
+	db *sql.DB
+}
+
+func writeTo(t *testing.T, path string) writer {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path) // the driver that watchers/sqlite links
+	require.NoError(t, err)
+	t.Cleanup(func() { db.Close() })
+	w := writer{t, db}
+	w.do(`PRAGMA journal_mode=WAL`)
+	w.do(`CREATE TABLE IF NOT EXISTS log (id INTEGER PRIMARY KEY, record TEXT)`)
+	return w
+}
+
+func (w writer) do(statement string, args ...any) {
+	w.t.Helper()
+	_, err := w.db.Exec(statement, args...)
+	require.NoError(w.t, err)
+}
+
+func (w writer) add(records ...string) {
+	for _, r := range records {
+		w.do(`INSERT INTO log (record) VALUES (?)`, r)
+	}
+}
+
+func rowsAt(path string) profiles.Source {
+	return profiles.Source{Name: "store", Decoder: "claude-registry", Form: profiles.Rows, Path: path,
+		Query: `SELECT id, record FROM log WHERE id > ?1 ORDER BY id`}
+}
+
+// TestRowsAreFollowed reads a database that a harness makes late and writes
+// through its log, up to what it writes in its last moment.
+func TestRowsAreFollowed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "late", "store.db")
+	r := read(t, Files{Fixed: []profiles.Source{rowsAt(path)}})
+	r.f.Launched(1)
+	write(t, filepath.Join(filepath.Dir(path), "other"), "the folder appears")
+	w := writeTo(t, path)
+	w.add(entry("S1", "busy", day))
+	r.until("registry S1 working")
+	w.add(entry("S1", "idle", day), "{")
+	r.until("registry S1 working", "registry S1 idle")
+	w.do(`PRAGMA wal_checkpoint(TRUNCATE)`)
+	w.add(entry("S2", "busy", day))
+	r.until("registry S1 working", "registry S1 idle", "registry S2 working")
+	w.add(entry("S2", "idle", day))
+	require.NoError(t, r.stop())
+	r.until("registry S1 working", "registry S1 idle", "registry S2 working", "registry S2 idle")
+
+	var last *kernel.Position
+	unknown := 0
+	for _, in := range r.in {
+		switch in := in.(type) {
+		case kernel.SignalsSeen:
+			last = in.Position
+		case kernel.UnknownSeen:
+			unknown = in.Types["malformed"]
+		}
+	}
+	require.Equal(t, path, last.Path)
+	require.EqualValues(t, 5, last.Offset, "the number of the row that told it")
+	require.Equal(t, 1, unknown)
+}
+
+// TestThePastOfADatabase is passed over where only what comes is asked for,
+// and told where what is there is asked for.
+func TestThePastOfADatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	w := writeTo(t, path)
+	w.add(entry("S1", "busy", day))
+	r := read(t, Files{Fixed: []profiles.Source{rowsAt(path)}, AtEnd: true})
+	r.f.Launched(1)
+	w.add(entry("S1", "idle", day))
+	r.until("registry S1 idle")
+
+	manifest, _ := manifests.Get("generic")
+	sources := func() (out []string) {
+		k := kernel.New(kernel.Config{Session: "s", Manifest: manifest, Observing: true, NewID: func(p string) string { return p }})
+		require.NoError(t, Once(k, []profiles.Source{rowsAt(path)}, func(e kernel.Entry) error {
+			if m, ok := e.Fact.(kernel.ActivityMoved); ok {
+				out = append(out, m.To)
+			}
+			return nil
+		}))
+		return out
+	}
+	require.Equal(t, []string{"working", "idle"}, sources())
+	require.NoError(t, r.stop())
+}
+
+// TestADatabaseThatIsNone says so, and does not stop what else is read.
+func TestADatabaseThatIsNone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	r := read(t, Files{Fixed: []profiles.Source{rowsAt(path)}})
+	write(t, path, strings.Repeat("not a database\n", 500))
+	r.f.Launched(1)
+	r.until("trouble store unreadable")
+	require.NoError(t, r.stop())
+}
+
+// TestAServerIsHeard reads the events of a harness's own server.
+func TestAServerIsHeard(t *testing.T) {
+	ended := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		if user != "opencode" || password != "secret" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: %s\n\ndata: %s\n\n", entry("S1", "busy", day), entry("S1", "idle", day))
+		w.(http.Flusher).Flush()
+		select {
+		case <-ended:
+		case <-r.Context().Done():
+		}
+	}))
+	defer server.Close()
+	defer close(ended)
+	s := profiles.Source{Name: "bus", Decoder: "claude-registry", Form: profiles.Events, Path: server.URL, User: "opencode", Password: "PASSWORD"}
+	env := map[string]string{"PASSWORD": "secret"}
+	r := read(t, Files{Fixed: []profiles.Source{s}, Getenv: func(name string) string { return env[name] }})
+	r.f.Launched(1)
+	r.until("registry S1 working", "registry S1 idle")
+	require.NoError(t, r.stop())
+
+	r = read(t, Files{Fixed: []profiles.Source{s}})
+	r.f.Launched(1)
+	r.until("trouble bus unreadable")
+	require.NoError(t, r.stop())
+}
+
+// TestFilesBesideATranscript are those of its sub-agents: they appear late,
+// in a folder that appears late.
+func TestFilesBesideATranscript(t *testing.T) {
+	dir := t.TempDir()
+	r := read(t, Files{Named: profiles.Source{Name: "log", Decoder: "claude-registry", Beside: "subagents/agent-*.jsonl"}})
+	r.f.Watch(filepath.Join(dir, "S1.jsonl"))
+	write(t, filepath.Join(dir, "S1.jsonl"), entry("S1", "busy", day)+"\n")
+	r.until("registry S1 working")
+	write(t, filepath.Join(dir, "S1", "subagents", "agent-a.jsonl"), entry("A", "busy", day)+"\n")
+	write(t, filepath.Join(dir, "S1", "subagents", "agent-a.meta.json"), "{}\n")
+	r.until("registry S1 working", "registry A working")
+	require.NoError(t, r.stop())
+}
