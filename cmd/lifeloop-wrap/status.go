@@ -50,7 +50,7 @@ func callsText(s view.Status) string {
 		}
 		return fmt.Sprintf("%s%d (%d tokens in, %d cached, %d out)", name, c.Calls, c.Input+c.CacheWrite, c.CacheRead, c.Output)
 	}
-	text := cmp.Or(part("", s.Usage.Main), "none seen") + fmt.Sprintf(" in %d turns", s.Turns)
+	text := cmp.Or(part("", s.Usage.Main), "none seen") + fmt.Sprintf(" in %d %s", s.Turns, map[bool]string{true: "turn", false: "turns"}[s.Turns == 1])
 	for _, more := range []string{part("sub-agents ", s.Usage.Agents), part("beside them ", s.Usage.Side)} {
 		if more != "" {
 			text += ", " + more

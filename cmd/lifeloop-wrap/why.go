@@ -1,0 +1,100 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/view"
+)
+
+func whyCmd(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "why SESSION EVENT_ID",
+		Short: "Show the evidence behind an event",
+		Long: `why prints the chain behind one event, in plain words: what told of it, by what
+its harness session is known, what was told of its frame before, how far its
+sources were read, and what its clients made of it. EVENT_ID is that of
+"lifeloop-wrap events"; a unique end of one will do.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r := reader{g: g}
+			id, err := r.eventID(cmd, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			why := view.NewWhy(id)
+			if err := r.each(cmd, args[0], func(e kernel.Entry) error { why.Apply(e); return nil }); err != nil {
+				return err
+			}
+			if g.json {
+				return printJSON(cmd.OutOrStdout(), why)
+			}
+			return printWhy(cmd.OutOrStdout(), why)
+		},
+	}
+}
+
+// eventID resolves EVENT_ID: an id, or the unique end of one.
+func (r *reader) eventID(cmd *cobra.Command, session, name string) (string, error) {
+	var found []string
+	err := r.each(cmd, session, func(e kernel.Entry) error {
+		o, ok := view.Event(e.Fact)
+		switch {
+		case !ok || name == "" || len(o.EventID) < len(name):
+		case o.EventID == name:
+			found = []string{name}
+			return errFound
+		case o.EventID[len(o.EventID)-len(name):] == name:
+			found = append(found, o.EventID)
+		}
+		return nil
+	})
+	if err != nil && err != errFound {
+		return "", err
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", no(lifeloop.InvalidRequest, "session %s told no event %s", session, name).withHint("lifeloop-wrap events %s lists them", session)
+	}
+	return "", usage("%s is the end of %d events' ids", name, len(found)).withHint("one of them is %s", found[0])
+}
+
+// errFound ends a reading whose question is answered.
+var errFound = fmt.Errorf("found")
+
+func printWhy(w io.Writer, why *view.Why) error {
+	e := why.Event
+	fmt.Fprintf(w, "%s  %s, at %s\n", e.EventID, e.Event, e.At)
+	if len(e.Data) > 0 {
+		data, err := json.Marshal(e.Data)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "  says   %s\n", data)
+	}
+	fmt.Fprintf(w, "  is     %s (%s)\n", why.Reasons(), e.IntegrationMode)
+	chain := func(title string, links []view.Link) {
+		if len(links) == 0 {
+			return
+		}
+		fmt.Fprintf(w, "\n%s\n", title)
+		for _, l := range links {
+			fmt.Fprintf(w, "  %s  #%d %s: %s\n", l.At.Local().Format("15:04:05.000"), l.Seq, l.Fact, l.Says)
+		}
+	}
+	chain("of which harness session", why.Session)
+	chain("in which frame", why.Frame)
+	chain("out of which sources", why.Sources)
+	chain("while the harness was", why.Activity)
+	chain("and then", why.Told)
+	return nil
+}

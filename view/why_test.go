@@ -1,0 +1,57 @@
+package view_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/view"
+)
+
+// TestWhyOfARecordedSession prints the chain behind the n-th event of a name.
+// Rewrite with go test ./view -rewrite.
+//
+//	why frame.opened 2
+func TestWhyOfARecordedSession(t *testing.T) {
+	all := entries(t)
+	datadriven.RunTest(t, "testdata/why.txt", func(t *testing.T, d *datadriven.TestData) string {
+		n := 1
+		if len(d.CmdArgs) > 1 {
+			_, err := fmt.Sscan(d.CmdArgs[1].Key, &n)
+			require.NoError(t, err)
+		}
+		id := ""
+		for _, e := range all {
+			if r, ok := view.Event(e.Fact); ok && string(r.Event) == d.CmdArgs[0].Key {
+				if n--; n == 0 {
+					id = r.EventID
+				}
+			}
+		}
+		why := view.NewWhy(id)
+		for _, e := range all {
+			why.Apply(e)
+		}
+		require.True(t, why.Found())
+		var b strings.Builder
+		fmt.Fprintf(&b, "%s: %s\n", why.Event.Event, why.Reasons())
+		for _, part := range []struct {
+			name  string
+			links []view.Link
+		}{{"session", why.Session}, {"frame", why.Frame}, {"sources", why.Sources}, {"activity", why.Activity}, {"told", why.Told}} {
+			for _, l := range part.links {
+				fmt.Fprintf(&b, "%s #%d %s: %s\n", part.name, l.Seq, l.Fact, l.Says)
+			}
+		}
+		return b.String()
+	})
+
+	why := view.NewWhy("evt_nobody")
+	for _, e := range all {
+		why.Apply(e)
+	}
+	require.False(t, why.Found())
+}
