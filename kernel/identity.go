@@ -85,6 +85,9 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 		if !s.cfg.Observing || sig.Agent != "" || sig.Side != "" || sig.Kind == telemetry.SessionGone {
 			return
 		}
+		if s.cfg.HarnessSession != "" && sig.Session != s.cfg.HarnessSession {
+			return // another session's, or nobody's
+		}
 		// An observer meets a session in its middle: the first record of it is
 		// all there is to know of its start.
 		cause := sig.Cause
@@ -135,6 +138,9 @@ func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 	switch {
 	case sig.Source != "hook" && s.wasOver(sig.Session):
 		return // a file of a session that is over was read to its end late
+	case s.elsewhere(sig):
+		s.refuseBind(sig)
+		return
 	case hs.Ended:
 		s.open(sig.Session, sig.Cause, by(sig))
 	case hs.ID == "" && sig.Session != "":
@@ -151,6 +157,24 @@ func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 	}
 	s.started(sig.Cause, by(sig), h)
 }
+
+// elsewhere says that a session begins in a store which all processes of the
+// harness share. That is no word of the process that we look at: a store alone
+// binds the session that an observer was pointed at, and after it one that says
+// that it goes on from there.
+func (s *step) elsewhere(sig telemetry.Signal) bool {
+	id := s.current().ID
+	switch {
+	case sig.Source != storeSource || sig.Session == "" || sig.Session == id:
+		return false
+	case id == "":
+		return !s.cfg.Observing
+	}
+	return sig.From != id
+}
+
+// storeSource is what decoders call a database of many sessions.
+const storeSource = "store"
 
 // cleared says that the current session begins from nothing and keeps its id.
 // Several sources may tell of it, one of them late: a session in which nothing

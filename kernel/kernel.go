@@ -216,7 +216,8 @@ type Config struct {
 	Synth    synth.Config
 
 	// HarnessSession is the id that the harness was told to use; empty when it
-	// chooses its own.
+	// chooses its own. Of an observer it is the only session that is asked for,
+	// out of sources that may hold others; empty is the first that is told of.
 	HarnessSession string
 	// Cause is why the harness session begins, as far as its command line
 	// tells; empty is startup. A sign of life that names a cause knows better.

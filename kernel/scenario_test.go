@@ -255,6 +255,8 @@ func (w *world) signals(d *datadriven.TestData, source string, args []datadriven
 			last().Path = val
 		case "cause":
 			last().Cause = val
+		case "from":
+			last().From = val
 		case "gone":
 			add(telemetry.SessionGone).Session = val
 		case "reason":

@@ -21,6 +21,7 @@ func claude() Profile {
 			{Name: "stream", Decoder: "claude-stream", Form: Values},
 			{Name: "otlp", Decoder: "claude-otlp", Form: Values},
 		},
+		places:  claudePlaces,
 		Prepare: prepareClaude,
 		Install: installClaude,
 		Answer: func(event, context string) []byte {

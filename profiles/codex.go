@@ -24,6 +24,7 @@ func codex() Profile {
 			{Name: "history", Decoder: "codex-history"},
 			{Name: "otlp", Decoder: "codex-otlp", Form: Values},
 		},
+		places:  codexPlaces,
 		Prepare: prepareCodex,
 		Install: installCodex,
 		Answer: func(event, context string) []byte {

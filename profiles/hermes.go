@@ -7,6 +7,7 @@ package profiles
 // What it keeps lies in ~/.hermes/state.db (HERMES_HOME/state.db).
 func hermes() Profile {
 	p := plain("hermes", "hermes")
+	p.places = hermesPlaces
 	p.HookDecoder = "hermes-hook"
 	p.Transcript = Source{Name: "messages", Decoder: "hermes-store", Form: Rows, Query: hermesMessages}
 	p.Kinds = []Source{{Name: "sessions", Decoder: "hermes-store", Form: Rows, Query: hermesSessions}}

@@ -150,6 +150,8 @@ type Profile struct {
 	// and without a Path (`observe --source NAME`). Those of hooks go without
 	// saying.
 	Kinds []Source
+	// places says where its sessions lie; nil where that is not known.
+	places func(h Host, transcript Source) []Place
 	// Prepare turns the user's command line into a launch. It never fails on a
 	// command line that the harness itself would take.
 	Prepare func(argv []string, h Host) (Launch, error)

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -9,16 +10,47 @@ import (
 	"lifeloop/kernel"
 )
 
+// An Ear hears what an observer found true, a turn of the kernel at a time.
+type Ear func(entries []kernel.Entry) error
+
+// An observing is a kernel that is fed and never performs: it has no launcher
+// and no clients.
+type observing struct {
+	k   *kernel.Kernel
+	log Ledger // nil when none is kept
+	ear Ear
+	seq uint64
+}
+
+// step folds one input, keeps what that made true, and tells it.
+func (o *observing) step(now time.Time, in kernel.Input) error {
+	turn := o.k.Step(now, in)
+	if len(turn.Facts) == 0 {
+		return nil
+	}
+	if o.log != nil {
+		if err := appendTo(o.log, now, turn.Facts, turn.Sync); err != nil {
+			return fmt.Errorf("%w: %w", ErrLedger, err)
+		}
+	}
+	entries := make([]kernel.Entry, len(turn.Facts))
+	for i, f := range turn.Facts {
+		o.seq++
+		entries[i] = kernel.Entry{Seq: o.seq, At: now, Fact: f}
+	}
+	return o.ear(entries)
+}
+
 // Observe folds what sources tell of a session that someone else launched. It
-// has no launcher, no clients and no ledger, so nothing is ever performed. It
-// returns when a signal came, or when told refuses a fact.
+// has no launcher and no clients, so nothing is ever performed; log may be nil.
+// It returns when a signal came, or when the ledger or ear refuses.
 //
 // There is no loop and no inbox: whoever has something to say steps the kernel
 // himself. An event is on its way before the source looks for the next record.
-func Observe(k *kernel.Kernel, sources Sources, signals <-chan os.Signal, told func(kernel.Entry) error) error {
+func Observe(k *kernel.Kernel, sources Sources, signals <-chan os.Signal, log Ledger, ear Ear) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	o := &observation{k: k, told: told, timer: time.NewTimer(time.Hour), over: make(chan struct{})}
+	o := &observation{observing: observing{k: k, log: log, ear: ear}, timer: time.NewTimer(time.Hour), over: make(chan struct{})}
 	defer o.timer.Stop()
 	o.step(kernel.Start{})
 	ended := make(chan error, 1)
@@ -44,14 +76,12 @@ func Observe(k *kernel.Kernel, sources Sources, signals <-chan os.Signal, told f
 
 // An observation is the kernel of Observe, stepped by one goroutine at a time.
 type observation struct {
-	mu    sync.Mutex // guards all below: that of the sources and that of Observe take turns
-	k     *kernel.Kernel
-	seq   uint64
-	told  func(kernel.Entry) error
-	timer *time.Timer // of the kernel's deadline
-	err   error       // of told
-	over  chan struct{}
-	ended bool // over is closed: nothing is stepped any more
+	mu        sync.Mutex // guards all below: the sources' goroutines and that of Observe take turns
+	observing            // what is stepped
+	timer     *time.Timer
+	err       error // of the ledger, or of ear
+	over      chan struct{}
+	ended     bool // over is closed: nothing is stepped any more
 }
 
 func (o *observation) step(in kernel.Input) {
@@ -60,13 +90,9 @@ func (o *observation) step(in kernel.Input) {
 	if o.ended {
 		return
 	}
-	now := time.Now()
-	for _, f := range o.k.Step(now, in).Facts {
-		o.seq++
-		if o.err = o.told(kernel.Entry{Seq: o.seq, At: now, Fact: f}); o.err != nil {
-			o.end()
-			return
-		}
+	if o.err = o.observing.step(time.Now(), in); o.err != nil {
+		o.end()
+		return
 	}
 	if _, done := o.k.Done(); done {
 		o.end()

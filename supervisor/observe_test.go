@@ -63,7 +63,7 @@ func TestObserve(t *testing.T) {
 				signals := make(chan os.Signal, 1)
 				time.AfterFunc(time.Minute, func() { signals <- syscall.SIGINT })
 				var got []lifeloop.Event
-				err := Observe(observer(), tt.sources, signals, func(e kernel.Entry) error {
+				err := Observe(observer(), tt.sources, signals, nil, each(func(e kernel.Entry) error {
 					o, ok := e.Fact.(kernel.Observed)
 					switch {
 					case !ok:
@@ -74,7 +74,7 @@ func TestObserve(t *testing.T) {
 					require.Equal(t, lifeloop.TelemetryOnly, o.Record.IntegrationMode)
 					got = append(got, o.Record.Event)
 					return nil
-				})
+				}))
 				require.ErrorIs(t, err, tt.err)
 				require.Equal(t, tt.want, got)
 				time.Sleep(time.Minute) // the signal that nobody waited for

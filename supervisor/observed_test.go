@@ -14,6 +14,7 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/manifests"
 	"lifeloop/profiles"
+	"lifeloop/telemetry"
 	"lifeloop/view"
 )
 
@@ -44,7 +45,7 @@ var recordings = []struct {
 	{"gemini", "log/*", []string{"log=gemini/logs/*.json"}},
 	{"opencode", "hooks/*", []string{"hooks=opencode/hooks/sequence-*.jsonl"}},
 	{"opencode", "events/*", []string{"events=opencode/bus/*.jsonl"}},
-	{"opencode", "rows/*", []string{"rows=opencode/store/*.jsonl"}},
+	{"opencode", "rows/*", []string{"rows=opencode/store/*.jsonl"}}, // each session of the store by itself
 	{"opencode", "stream/*", []string{"stream=opencode/run/*.jsonl"}},
 
 	{"openclaw", "transcript", []string{"transcript=openclaw/transcript_events.jsonl"}},
@@ -134,6 +135,12 @@ func golden(t *testing.T, seen map[string]bool, adapter, name string, sources []
 	require.False(t, seen[file], "two recordings have the name %s", file)
 	seen[file] = true
 	t.Run(adapter+"/"+name, func(t *testing.T) {
+		observe := func(t *testing.T, adapter string, sources []string) string {
+			if kind, path, _ := strings.Cut(sources[0], "="); kind == "rows" && len(sources) == 1 {
+				return observeEach(t, adapter, sources, path)
+			}
+			return observe(t, adapter, sources, "")
+		}
 		got := observe(t, adapter, sources)
 		if *update {
 			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
@@ -148,8 +155,29 @@ func golden(t *testing.T, seen map[string]bool, adapter, name string, sources []
 	})
 }
 
-// observe tells the events of sources, one a line.
-func observe(t *testing.T, adapter string, kinds []string) string {
+// observeEach tells the events of each session that a store holds.
+func observeEach(t *testing.T, adapter string, sources []string, path string) string {
+	profile, _ := profiles.For(adapter)
+	d, err := telemetry.NewDecoder(profile.Transcript.Decoder)
+	require.NoError(t, err)
+	data, err := os.ReadFile(filepath.Join("..", "telemetry", "testdata", path))
+	require.NoError(t, err)
+	var b strings.Builder
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(data)) {
+		for _, s := range d.Decode([]byte(strings.TrimSuffix(line, "\n"))) {
+			if s.Kind == telemetry.SessionLive && s.Agent == "" && !seen[s.Session] {
+				seen[s.Session] = true
+				b.WriteString("# " + s.Session + "\n" + observe(t, adapter, sources, s.Session))
+			}
+		}
+	}
+	return b.String()
+}
+
+// observe tells the events of sources, one a line; of one session, if that is
+// asked for.
+func observe(t *testing.T, adapter string, kinds []string, session string) string {
 	profile, ok := profiles.For(adapter)
 	require.True(t, ok)
 	manifest, ok := manifests.Get(adapter)
@@ -173,15 +201,15 @@ func observe(t *testing.T, adapter string, kinds []string) string {
 		require.True(t, found, "adapter %s has no source %s", adapter, kind)
 	}
 	n := 0
-	k := kernel.New(kernel.Config{Session: "observed", Manifest: manifest, Observing: true, NewID: func(prefix string) string {
+	k := kernel.New(kernel.Config{Session: "observed", Manifest: manifest, Observing: true, HarnessSession: session, NewID: func(prefix string) string {
 		n++
 		return fmt.Sprintf("%s%d", prefix, n)
 	}})
 	var b strings.Builder
-	require.NoError(t, Once(k, sources, func(e kernel.Entry) error {
+	require.NoError(t, Once(k, sources, nil, each(func(e kernel.Entry) error {
 		b.WriteString(eventLine(t, e))
 		return nil
-	}))
+	})))
 	return b.String()
 }
 
@@ -205,4 +233,16 @@ func eventLine(t *testing.T, e kernel.Entry) string {
 		fmt.Fprintf(&b, " | %s: %s", ev.Source, ev.Detail)
 	}
 	return b.String() + "\n"
+}
+
+// each hears entries one by one.
+func each(f func(kernel.Entry) error) Ear {
+	return func(entries []kernel.Entry) error {
+		for _, e := range entries {
+			if err := f(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }

@@ -18,9 +18,10 @@ import (
 // Once folds what sources of one session hold already, each from its start to
 // its end, and ends. The clock is the records' own time: within a source their
 // order is its own, unless it has none, between sources their times decide, so
-// the same files tell the same facts. It returns the first error of reading or of told.
-func Once(k *kernel.Kernel, sources []profiles.Source, told func(kernel.Entry) error) error {
-	o := once{k: k, told: told}
+// the same files tell the same facts. It returns the first error of reading, of
+// the ledger, which may be nil, or of ear.
+func Once(k *kernel.Kernel, sources []profiles.Source, log Ledger, ear Ear) error {
+	o := once{observing: observing{k: k, log: log, ear: ear}}
 	var heads []*head
 	for _, s := range sources {
 		h := &head{unordered: s.Unordered}
@@ -84,23 +85,13 @@ func unknown(heads []*head) []kernel.UnknownSeen {
 	return all
 }
 
-// A once is the clock and the ears of Once.
+// A once observes by a clock of its own, that of the records.
 type once struct {
-	k     *kernel.Kernel
-	told  func(kernel.Entry) error
+	observing
 	clock time.Time
-	seq   uint64
 }
 
-func (o *once) step(in kernel.Input) error {
-	for _, f := range o.k.Step(o.clock, in).Facts {
-		o.seq++
-		if err := o.told(kernel.Entry{Seq: o.seq, At: o.clock, Fact: f}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (o *once) step(in kernel.Input) error { return o.observing.step(o.clock, in) }
 
 // until lets time go on to at: what silence settles was settled before.
 func (o *once) until(at time.Time) error {

@@ -283,15 +283,7 @@ func (s *supervisor) commit(now time.Time, facts []kernel.Fact, sync bool) error
 		return nil
 	}
 	if s.p.Ledger != nil {
-		records := make([]ledger.Record, len(facts))
-		for i, f := range facts {
-			kind, body, err := kernel.Encode(f)
-			if err != nil {
-				return err
-			}
-			records[i] = ledger.Record{Kind: kind, At: now, Body: body}
-		}
-		if _, err := s.p.Ledger.Append(records, sync); err != nil {
+		if err := appendTo(s.p.Ledger, now, facts, sync); err != nil {
 			return err
 		}
 	}
@@ -302,6 +294,20 @@ func (s *supervisor) commit(now time.Time, facts []kernel.Fact, sync bool) error
 		}
 	}
 	return nil
+}
+
+// appendTo writes the facts of one moment.
+func appendTo(l Ledger, now time.Time, facts []kernel.Fact, sync bool) error {
+	records := make([]ledger.Record, len(facts))
+	for i, f := range facts {
+		kind, body, err := kernel.Encode(f)
+		if err != nil {
+			return err
+		}
+		records[i] = ledger.Record{Kind: kind, At: now, Body: body}
+	}
+	_, err := l.Append(records, sync)
+	return err
 }
 
 // post hands an input to the loop. It blocks while the loop is busy, and is

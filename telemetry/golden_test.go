@@ -79,6 +79,7 @@ func line(s Signal) string {
 	number("window", s.Window)
 	put("by", s.WindowSource)
 	put("path", s.Path)
+	put("origin", s.From)
 	put("dir", s.Dir)
 	put("version", s.Version)
 	if p := s.Process; p != nil {

@@ -270,6 +270,7 @@ func (d *hermesStore) begin(r hermesRow, s *hermesSession) []Signal {
 	if live.Cause != "compact" {
 		return []Signal{live}
 	}
+	live.From = r.of.parent
 	s.summarized, s.expects = true, true
 	if before := d.sessions[r.of.parent]; before != nil {
 		s.newest = before.newest

@@ -122,6 +122,8 @@ type Signal struct {
 	Until time.Time `json:"until,omitzero"`
 	// Version is the harness's own, where a source tells it.
 	Version string `json:"version,omitempty"`
+	// From is, of a session that is live, the one that it says it goes on from.
+	From string `json:"from,omitempty"`
 	// Dir is the working folder that the harness says the session is in.
 	Dir string `json:"dir,omitempty"`
 	// Process is the one that the source says it was written by. A file may

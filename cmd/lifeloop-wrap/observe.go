@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lifeloop/kernel"
+	"lifeloop/ledger"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
 	"lifeloop/profiles"
@@ -26,45 +27,68 @@ import (
 	"lifeloop/view"
 )
 
+// observeFlags are the flags of observe.
+type observeFlags struct {
+	adapter, source, session                string
+	once, follow, fromStart, usage, keepLog bool
+}
+
 func observeCmd(g *globals) *cobra.Command {
-	var adapter, source string
-	var once, follow, fromStart, usageToo bool
+	var f observeFlags
 	cmd := &cobra.Command{
-		Use:   "observe --adapter ID PATH…",
+		Use:   "observe --adapter ID [PATH…]",
 		Short: "Tell the events of a session that someone else launched",
-		Long: `observe reads the files of a session and prints its lifecycle events as JSON
-Lines. It launches nothing, answers no hook and keeps no ledger: its mode is
-telemetry_only, and nothing durable is claimed. Several PATHs are files of one
-session. Of an adapter that no file is understood of (generic), they are
-activity files: that one changes is the sign of life with which the session
-begins, and nothing of it is read. With --once the clock is the records' own time, so the same files give
-the same lines.`,
-		Example: `  lifeloop-wrap observe --adapter claude --once ~/.claude/projects/-src/5f0c….jsonl
-  lifeloop-wrap observe --adapter codex --follow rollout-….jsonl`,
-		Args: cobra.MinimumNArgs(1),
+		Long: `observe reads the sources of a session and prints its lifecycle events as JSON
+Lines. It launches nothing and answers no hook: its mode is telemetry_only, and
+without --ledger nothing durable is claimed. Several PATHs are sources of one
+session. Without a PATH the newest session of this folder is looked for in the
+adapter's usual places. Of an adapter that no file is understood of (generic),
+PATHs are activity files: that one changes is the sign of life with which the
+session begins, and nothing of it is read. With --once the clock is the records'
+own time, so the same files give the same lines.`,
+		Example: `  lifeloop-wrap observe --adapter claude
+  lifeloop-wrap observe --adapter claude --once --usage ~/.claude/projects/-src/5f0c….jsonl
+  lifeloop-wrap observe --adapter codex --once rollout-….jsonl hooks=calls.jsonl
+  lifeloop-wrap observe --adapter opencode bus=http://127.0.0.1:4096/event`,
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			if once && follow {
+			if f.once && f.follow {
 				return usage("--once and --follow exclude each other")
 			}
-			o, err := newObserver(adapter, source, paths)
+			o, err := newObserver(f.adapter)
 			if err != nil {
 				return err
 			}
-			o.out = cmd.OutOrStdout()
-			o.total = usageToo
-			if once {
+			o.out, o.session, o.total = cmd.OutOrStdout(), f.session, f.usage
+			if len(paths) == 0 {
+				err = o.find(f.source, cmd.ErrOrStderr())
+			} else {
+				err = o.read(f.source, paths)
+			}
+			if err != nil {
+				return err
+			}
+			if f.keepLog {
+				closeLog, err := o.keep(g, cmd)
+				if err != nil {
+					return err
+				}
+				defer closeLog()
+			}
+			if f.once {
 				return o.once()
 			}
-			return o.follow(fromStart)
+			return o.follow(f.fromStart)
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&adapter, "adapter", "", "the adapter `ID`")
-	fl.StringVar(&source, "source", "", "what PATH is, if not the adapter's transcript: hooks (`KIND`)")
-	fl.BoolVar(&once, "once", false, "read what is there and end")
-	fl.BoolVar(&follow, "follow", false, "wait for more (the default)")
-	fl.BoolVar(&usageToo, "usage", false, "after the events, a line with what the model calls add up to")
-	fl.BoolVar(&fromStart, "from-start", false, "tell what is there already, too")
+	fl.StringVar(&f.adapter, "adapter", "", "the adapter `ID`")
+	fl.StringVar(&f.source, "source", "", "what the PATHs are (`KIND`), if not what they look like")
+	fl.StringVar(&f.session, "session", "", "the harness's own `ID` of the session, where a source or a folder holds several")
+	fl.BoolVar(&f.once, "once", false, "read what is there and end")
+	fl.BoolVar(&f.follow, "follow", false, "wait for more (the default)")
+	fl.BoolVar(&f.fromStart, "from-start", false, "tell what is there already, too")
+	fl.BoolVar(&f.usage, "usage", false, "after the events, a line with what the model calls add up to")
+	fl.BoolVar(&f.keepLog, "ledger", false, "keep a ledger, as run does")
 	return cmd
 }
 
@@ -73,26 +97,48 @@ type observer struct {
 	profile  profiles.Profile
 	manifest lifeloop.Manifest
 	sources  []profiles.Source
+	session  string // the harness's id of the only session that is asked for
 	out      io.Writer
 	total    bool // tell the usage too
 	status   view.Status
+	id       string            // of our own session
+	log      supervisor.Ledger // nil when none is kept
 }
 
-func newObserver(adapter, kind string, paths []string) (*observer, error) {
+func newObserver(adapter string) (*observer, error) {
 	profile, ok := profiles.For(adapter)
 	manifest, known := manifests.Get(adapter)
 	if !ok || !known {
 		return nil, usage("--adapter %q: no such adapter", adapter).withHint("lifeloop-wrap manifest list names them")
 	}
-	o := &observer{profile: profile, manifest: manifest}
+	return &observer{profile: profile, manifest: manifest, id: uuid.NewString()}, nil
+}
+
+// read takes what the person points at.
+func (o *observer) read(kind string, paths []string) error {
 	for _, path := range paths {
 		s, err := o.source(kind, path)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		o.sources = append(o.sources, s)
 	}
-	return o, nil
+	return nil
+}
+
+// keep begins a ledger for what is observed.
+func (o *observer) keep(g *globals, cmd *cobra.Command) (func(), error) {
+	cfg, _, err := g.load(cmd)
+	if err != nil {
+		return nil, err
+	}
+	dir := openStore(cfg.StateDir).path(o.id)
+	log, err := ledger.Create(dir, ledger.Options{})
+	if err != nil {
+		return nil, no(lifeloop.InternalError, "keep a ledger in %s: %v", dir, err).withHint("--state-dir chooses another place")
+	}
+	o.log = log
+	return func() { _ = log.Close() }, nil // each append has told whether it was kept
 }
 
 // source says how a PATH is read: as the kind that KIND=PATH or --source names,
@@ -149,20 +195,28 @@ func holdsHookCalls(path string) bool {
 // same files give the same lines.
 func (o *observer) kernel(repeatable bool) *kernel.Kernel {
 	newID := func(prefix string) string { return prefix + uuid.NewString() }
-	if repeatable {
+	if repeatable && o.log == nil {
 		n := 0
 		newID = func(prefix string) string {
 			n++
 			return fmt.Sprintf("%s%06d", prefix, n)
 		}
 	}
-	return kernel.New(kernel.Config{Session: uuid.NewString(), Manifest: o.manifest, Observing: true, NewID: newID})
+	dir, _ := os.Getwd() // only told
+	return kernel.New(kernel.Config{Session: o.id, Manifest: o.manifest, Observing: true, HarnessSession: o.session,
+		Ledger: o.log != nil, NewID: newID, Began: kernel.Began{SessionID: o.id, AdapterID: o.manifest.AdapterID,
+			AdapterVersion: o.manifest.AdapterVersion, WorkDir: dir, Version: version, PID: os.Getpid(), Clients: []string{}, Policy: "none"}})
 }
 
 // once tells what the sources hold.
 func (o *observer) once() error {
+	for _, s := range o.sources {
+		if s.Form == profiles.Events {
+			return usage("--once: %s is a server, which has no end", s.Path).withHint("leave --once out")
+		}
+	}
 	out := bufio.NewWriter(o.out)
-	err := supervisor.Once(o.kernel(true), o.sources, o.telling(out))
+	err := supervisor.Once(o.kernel(true), o.sources, o.log, o.hear(out))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, supervisor.ErrNotReadable) {
 		err = no(lifeloop.AdapterUnavailable, "observe: %v", err)
 	}
@@ -174,27 +228,31 @@ func (o *observer) once() error {
 
 // follow tells what comes, until it is told to end.
 func (o *observer) follow(fromStart bool) error {
-	files, err := supervisor.NewFiles(supervisor.Files{Fixed: o.sources, Named: o.profile.Transcript, AtEnd: !fromStart})
+	files, err := supervisor.NewFiles(supervisor.Files{Fixed: o.sources, Named: o.profile.Transcript, AtEnd: !fromStart, Getenv: os.Getenv})
 	if err != nil {
-		return err
+		return no(lifeloop.AdapterUnavailable, "observe: %v", err)
 	}
 	files.Launched(0)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	if err := supervisor.Observe(o.kernel(false), files, signals, o.telling(o.out)); err != nil {
+	if err := supervisor.Observe(o.kernel(false), files, signals, o.log, o.hear(o.out)); err != nil {
 		return err
 	}
 	return o.tellUsage(o.out)
 }
 
-// telling prints the event that a fact tells, if it tells one.
-func (o *observer) telling(w io.Writer) func(kernel.Entry) error {
-	return func(e kernel.Entry) error {
-		if o.total {
-			o.status.Apply(e)
-		}
-		if r, ok := view.Event(e.Fact); ok {
-			return printJSON(w, r)
+// hear prints the events that facts tell.
+func (o *observer) hear(w io.Writer) supervisor.Ear {
+	return func(entries []kernel.Entry) error {
+		for _, e := range entries {
+			if o.total {
+				o.status.Apply(e)
+			}
+			if r, ok := view.Event(e.Fact); ok {
+				if err := printJSON(w, r); err != nil {
+					return err
+				}
+			}
 		}
 		return nil
 	}

@@ -1,0 +1,129 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"lifeloop/profiles"
+	"lifeloop/watchers/sqlite"
+)
+
+// Found is a session that lies in one of a harness's usual places.
+type Found struct {
+	Source  profiles.Source // with its Path
+	Session string          // what the harness calls it
+	At      time.Time       // of its last change
+}
+
+// headSize is how much of a file is looked at to tell whose it is.
+const headSize = 256 << 10
+
+// Find lists the sessions of a working folder, the newest first. That one lies
+// there is no proof that it runs, and none of who runs it.
+func Find(places []profiles.Place, dir string) ([]Found, error) {
+	var found []Found
+	for _, p := range places {
+		files, err := matching(p.Dir, p.Pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range files {
+			var here []Found
+			if p.Whose != nil {
+				here, err = ofFile(p, path, dir)
+			} else {
+				here, err = ofDatabase(p, path, dir)
+			}
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, here...)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Found) int { return b.At.Compare(a.At) })
+	return found, nil
+}
+
+// matching lists the files below dir that match a pattern, element by element.
+// A folder that is not there, or may not be read, has none.
+func matching(dir, pattern string) ([]string, error) {
+	first, rest, more := strings.Cut(pattern, "/")
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		if ok, err := filepath.Match(first, e.Name()); err != nil || !ok {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if !more {
+			out = append(out, path)
+			continue
+		}
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			continue
+		}
+		below, err := matching(path, rest)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, below...)
+	}
+	return out, nil
+}
+
+func ofFile(p profiles.Place, path, dir string) ([]Found, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil // gone meanwhile, or not ours to read
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, nil
+	}
+	head := make([]byte, min(headSize, info.Size()))
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, nil
+	}
+	session, here := p.Whose(head[:n], dir)
+	if session == "" || !here {
+		return nil, nil
+	}
+	s := p.Source
+	s.Path = path
+	return []Found{{Source: s, Session: session, At: info.ModTime()}}, nil
+}
+
+func ofDatabase(p profiles.Place, path, dir string) ([]Found, error) {
+	tail, err := sqlite.Open(path, p.Sessions)
+	if err != nil {
+		return nil, err
+	}
+	s := p.Source
+	s.Path = path
+	var found []Found
+	_, err = tail.Next(sqlite.Cursor{}, func(at sqlite.Cursor, record []byte) {
+		var row struct{ ID, Dir string }
+		if json.Unmarshal(record, &row) == nil && row.ID != "" && row.Dir == dir {
+			found = append(found, Found{Source: s, Session: row.ID, At: time.UnixMilli(at.Row)})
+		}
+	})
+	if errors.Is(err, sqlite.ErrNotYet) {
+		return nil, nil
+	}
+	return found, err
+}

@@ -1,0 +1,110 @@
+package supervisor
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/profiles"
+)
+
+// TestFind looks for the sessions of a folder in the usual places of each
+// harness: those of other folders are not its, and nothing there is nothing
+// found.
+func TestFind(t *testing.T) {
+	const here, elsewhere = "/home/dev/project", "/home/dev/other"
+	hash := func(dir string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(dir))) }
+	for _, c := range []struct {
+		adapter string
+		variant string
+		env     []string // HOME is the test's folder
+		lay     func(t *testing.T, home string)
+		want    []string // sessions, the newest first
+	}{
+		{adapter: "claude", lay: func(t *testing.T, home string) {
+			for i, dir := range []string{here, elsewhere, here} {
+				file(t, home, fmt.Sprintf(".claude/projects/p%d/s%d.jsonl", i, i), i, `{"type":"mode","sessionId":"s%d"}`+"\n"+`{"type":"user","cwd":%q,"sessionId":"s%d"}`, i, dir, i)
+			}
+			file(t, home, ".claude/projects/p0/s0/subagents/agent-a.jsonl", 9, `{"cwd":%q,"sessionId":"a"}`, here)
+		}, want: []string{"s2", "s0"}},
+		{adapter: "claude", variant: "elsewhere", env: []string{"CLAUDE_CONFIG_DIR=HOME/config"}, lay: func(t *testing.T, home string) {
+			file(t, home, "config/projects/p/s.jsonl", 1, `{"type":"user","cwd":%q,"sessionId":"s"}`, here)
+			file(t, home, ".claude/projects/p/old.jsonl", 2, `{"type":"user","cwd":%q,"sessionId":"old"}`, here)
+		}, want: []string{"s"}},
+		{adapter: "codex", lay: func(t *testing.T, home string) {
+			for i, dir := range []string{here, here, elsewhere} {
+				file(t, home, fmt.Sprintf(".codex/sessions/2026/01/0%d/rollout-%d.jsonl", i+1, i), i,
+					`{"type":"session_meta","payload":{"id":"s%d","cwd":%q}}`, i, dir)
+			}
+			file(t, home, ".codex/sessions/2026/01/01/rollout-x.jsonl", 7, `{"type":"event_msg","payload":{"id":"x","cwd":%q}}`, here)
+		}, want: []string{"s1", "s0"}},
+		{adapter: "gemini", lay: func(t *testing.T, home string) {
+			file(t, home, ".gemini/tmp/project/chats/session-1.jsonl", 1, `{"sessionId":"s1","projectHash":%q,"kind":"main"}`, hash(here))
+			file(t, home, ".gemini/tmp/project/chats/session-2.jsonl", 2, `{"sessionId":"s2","projectHash":%q,"kind":"subagent"}`, hash(here))
+			file(t, home, ".gemini/tmp/other/chats/session-3.jsonl", 3, `{"sessionId":"s3","projectHash":%q,"kind":"main"}`, hash(elsewhere))
+		}, want: []string{"s1"}},
+		{adapter: "opencode", lay: func(t *testing.T, home string) {
+			w := writeTo(t, folder(t, home, ".local/share/opencode/opencode.db"))
+			w.do(`CREATE TABLE session (id text, directory text, parent_id text, time_updated integer)`)
+			w.do(`INSERT INTO session VALUES ('s1', ?, NULL, 1000), ('s2', ?, NULL, 2000), ('s3', ?, 's1', 3000), ('s4', ?, NULL, 4000)`, here, here, here, elsewhere)
+		}, want: []string{"s2", "s1"}},
+		{adapter: "openclaw", lay: func(t *testing.T, home string) {
+			w := writeTo(t, folder(t, home, ".openclaw/agents/main/agent/openclaw-agent.sqlite"))
+			w.do(`CREATE TABLE session_nodes (session_key text, current_session_id text, updated_at integer)`)
+			w.do(`CREATE TABLE transcript_events (session_id text, seq integer, event_json text)`)
+			w.do(`INSERT INTO session_nodes VALUES ('a', 's1', 1000), ('b', 's2', 2000)`)
+			w.do(`INSERT INTO transcript_events VALUES ('s1', 1, json_object('type', 'session', 'cwd', ?)), ('s2', 1, json_object('type', 'session', 'cwd', ?))`, here, elsewhere)
+		}, want: []string{"s1"}},
+		{adapter: "hermes", lay: func(t *testing.T, home string) {
+			w := writeTo(t, folder(t, home, ".hermes/state.db"))
+			w.do(`CREATE TABLE sessions (id text, cwd text, started_at real, last_activity_at real, ended_at real)`)
+			w.do(`INSERT INTO sessions VALUES ('s1', ?, 1.5, NULL, NULL), ('s2', ?, 1.0, 2.5, NULL), ('s3', ?, 9.0, NULL, NULL)`, here, here, elsewhere)
+		}, want: []string{"s2", "s1"}},
+		{adapter: "generic", lay: func(*testing.T, string) {}},
+	} {
+		t.Run(c.adapter+c.variant, func(t *testing.T) {
+			home := t.TempDir()
+			profile, ok := profiles.For(c.adapter)
+			require.True(t, ok)
+			env := []string{"HOME=" + home}
+			for _, e := range c.env {
+				env = append(env, strings.Replace(e, "HOME", home, 1))
+			}
+			find := func() (ids []string) {
+				found, err := Find(profile.Places(profiles.Host{Env: env, Dir: here}), here)
+				require.NoError(t, err)
+				for _, f := range found {
+					require.FileExists(t, f.Source.Path)
+					require.Equal(t, profile.Transcript.Decoder, f.Source.Decoder)
+					ids = append(ids, f.Session)
+				}
+				return ids
+			}
+			require.Empty(t, find(), "nothing lies there")
+			c.lay(t, home)
+			require.Equal(t, c.want, find())
+		})
+	}
+}
+
+// folder makes the folders of a path below home.
+func folder(t *testing.T, home, path string) string {
+	path = filepath.Join(home, path)
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	return path
+}
+
+// file writes lines that changed at a minute of the day.
+func file(t *testing.T, home, path string, minute int, format string, args ...any) {
+	t.Helper()
+	path = folder(t, home, path)
+	write(t, path, fmt.Sprintf(format, args...)+"\n")
+	at := day.Add(time.Duration(minute) * time.Minute)
+	require.NoError(t, os.Chtimes(path, at, at))
+}
