@@ -107,13 +107,6 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		})
 	}
 
-	if id := claudeSession(line, l.SessionID); dir != "" && id != "" {
-		l.Sources = append(l.Sources, Source{
-			Name: "transcript", Decoder: "claude-transcript", Unordered: true,
-			Path: filepath.Join(dir, "projects", claudeSlug(h.Dir), id, "subagents"), Pattern: "agent-*.jsonl",
-		})
-	}
-
 	settings, reason := claudeSettings(line, dir, h, nil)
 	if h.OTLP != "" {
 		env, export, apart := claudeTelemetry(line, dir, reason == "", h)
@@ -135,7 +128,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		// the rule by which Claude Code names it.
 		if dir != "" && l.SessionID != "" {
 			l.Sources = append(l.Sources, Source{
-				Name: "transcript", Decoder: "claude-transcript",
+				Name: "transcript", Decoder: "claude-transcript", Unordered: true, Beside: "subagents/agent-*.jsonl",
 				Path: filepath.Join(dir, "projects", claudeSlug(h.Dir), l.SessionID+".jsonl"),
 			})
 		}
@@ -153,17 +146,6 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 	l.Files = []File{{Path: path, Data: settings.data}}
 	l.Argv = slices.Concat(argv[:1], ours, args)
 	return l, nil
-}
-
-// claudeSession is the id that the session begins with, as far as it is known:
-// given, or that of the session that is resumed. Its sub-agents' files lie in a
-// folder of that name.
-func claudeSession(line claudeLine, given string) string {
-	resumed := line.values["--resume"]
-	if given != "" || line.has("--fork-session") || filepath.Base(resumed) != resumed || resumed == "." || resumed == ".." {
-		return given
-	}
-	return resumed
 }
 
 // claudePlain says that a command line is not a session of this process.
