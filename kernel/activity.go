@@ -161,6 +161,23 @@ func telemetryCapability(source string) string { return "telemetry." + source }
 // what that takes away. What was cut or replaced is read anew: nothing is gone.
 func (s *step) sourceTrouble(in SourceTrouble) {
 	s.record(SourceTroubled(in))
+	if s.hard.Scope == 0 {
+		s.soft.early = append(s.soft.early, in) // told as soon as there is a session to tell it of
+		return
+	}
+	s.troubleTaken(in)
+}
+
+// earlyTroubles tells what was wrong with sources before the session was known.
+func (s *step) earlyTroubles() {
+	early := s.soft.early
+	s.soft.early = nil
+	for _, in := range early {
+		s.troubleTaken(in)
+	}
+}
+
+func (s *step) troubleTaken(in SourceTrouble) {
 	switch in.What {
 	case "polling":
 		s.sourceSupport(in.Source, lifeloop.Partial, "the "+in.Source+" is polled, because its changes cannot be watched")

@@ -32,6 +32,7 @@ func (s *step) started(cause string, ev []lifeloop.Evidence, h *hook) {
 	}
 	cause = cmp.Or(cause, hs.Cause, "unknown")
 	s.inside(h, s.tell(telling{event: lifeloop.SessionStarted, evidence: ev, data: map[string]any{"cause": cause}}))
+	s.earlyTroubles()
 	if len(ev) > 0 && s.soft.doing.what == starting {
 		s.activeBy(idling, ev[0].Source, ev[0].Detail, time.Time{})
 	}
@@ -331,7 +332,12 @@ func (s *step) observed(o synth.Observation) {
 		if o.After != nil {
 			data["tokens_after"] = *o.After
 		}
-		s.tell(telling{event: lifeloop.ContextCompacted, frame: s.topFrame(), evidence: by(o.Signals...), data: data})
+		ev := by(o.Signals...)
+		if o.Inferred {
+			data["inferred"] = true
+			ev = append(ev, own("nobody told it: the context fell to less than half between two calls of the model")...)
+		}
+		s.tell(telling{event: lifeloop.ContextCompacted, frame: s.topFrame(), evidence: ev, data: data})
 	}
 }
 

@@ -279,6 +279,7 @@ type soft struct {
 	spoke     map[string]bool      // sources that spoke in this turn
 	silent    map[string]int       // turns that an expected source passed over
 	refused   map[string]bool      // ids of other sessions that were told
+	early     []SourceTrouble      // told before there was a session
 	signAt    map[string]time.Time // when the last ActivitySeen of a source was recorded
 	sourceAt  map[string]time.Time
 	openedAt  time.Time           // when the newest frame was opened

@@ -17,7 +17,7 @@ func claude() Profile {
 		Transcript:  Source{Name: "transcript", Decoder: "claude-transcript", Unordered: true, Beside: "subagents/agent-*.jsonl"},
 		Kinds: []Source{
 			{Name: "registry", Decoder: "claude-registry", Form: Whole},
-			{Name: "statusline", Decoder: "claude-statusline", Form: Values},
+			{Name: "statusline", Decoder: "claude-statusline", Form: Values, Blind: true},
 			{Name: "stream", Decoder: "claude-stream", Form: Values},
 			{Name: "otlp", Decoder: "claude-otlp", Form: Values},
 		},

@@ -24,7 +24,7 @@ func opencode() Profile {
 		{Name: "rows", Decoder: "opencode-store"}, // the same, written out as lines
 		{Name: "bus", Decoder: "opencode-bus", Form: Events},
 		{Name: "events", Decoder: "opencode-bus"}, // the same, and what a plugin wrote down of it
-		{Name: "stream", Decoder: "opencode-run"},
+		{Name: "stream", Decoder: "opencode-run", Blind: true},
 	}
 	p.Prepare = func(argv []string, h Host) (Launch, error) {
 		l, err := withoutHooks(argv, h, "OpenCode gets no plugin for one launch, and an installed one is silent below the wrapper",

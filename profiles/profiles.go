@@ -92,6 +92,9 @@ type Source struct {
 	// User and Password are those of a server: a name, and the variable of the
 	// environment that holds the password.
 	User, Password string
+	// Blind says that it tells how full the context is, and not that it was
+	// compacted.
+	Blind bool
 	// Unordered says that what is written together may stand in any order, and
 	// that the records' times tell the right one.
 	Unordered bool

@@ -31,6 +31,9 @@ type Config struct {
 	// Statusline says that the harness will report its window itself: a usage
 	// whose window is unknown waits for it instead of being told without one.
 	Statusline bool
+	// Infer says that no source tells of compactions: then a context that fell
+	// to less than half between two calls is told as one, and marked as inferred.
+	Infer bool
 	// Moderate, High and Critical are the lower bounds of the levels as a
 	// fraction of the window (DECISIONS L9): 0.50, 0.75, 0.90.
 	Moderate, High, Critical float64
@@ -79,6 +82,9 @@ type Compaction struct {
 	Trigger       string
 	Before, After *int64
 	Signals       []telemetry.Signal
+	// Inferred says that nobody told it: the context of the call in Signals was
+	// less than half of the one before.
+	Inferred bool
 }
 
 func (Pressure) isObservation()   {}
@@ -95,10 +101,12 @@ type window struct {
 func rank(source string) int {
 	switch source {
 	case "statusline":
-		return 4
+		return 5
 	case "reported":
-		return 3
+		return 4
 	case "suffix":
+		return 3
+	case "seen":
 		return 2
 	case "table":
 		return 1
@@ -263,23 +271,44 @@ func (s *State) usage(sig telemetry.Signal) []Observation {
 	if u := sig.Usage; u.Used == 0 && u.Input+u.CacheRead+u.CacheWrite+u.Output > 0 {
 		return nil // it says what a call cost, and nothing of the context
 	}
+	fell := s.fell(sig)
 	s.lastUsed, s.haveUsed, s.stale = sig.Usage.Used, true, sig.Usage.Estimate
 	if sig.Usage.Estimate {
 		return nil // the harness's own guess after a compaction is kept, not told
+	}
+	if fell != nil {
+		s.told = false
 	}
 	if tokens, source := telemetry.ModelWindow(sig.Model); tokens > 0 && rank(source) > s.window.rank {
 		s.window = window{tokens, source, rank(source)}
 	}
 	// More tokens in use than the window holds prove a larger window than a
-	// table or a name claimed; of it we know only the floor.
+	// table or a name claimed: the next one that the model is sold with, or one
+	// of which we know only the floor.
 	if s.window.tokens > 0 && sig.Usage.Used > s.window.tokens && s.window.rank <= rank("suffix") {
 		s.window = window{}
 	}
+	if tokens := telemetry.SeenWindow(sig.Model, sig.Usage.Used); tokens > 0 && s.window.rank < rank("seen") {
+		s.window = window{tokens, "seen", rank("seen")}
+	}
 	if s.window.tokens == 0 && s.cfg.Statusline {
 		s.held = &sig
+		return fell
+	}
+	return append(fell, s.sample(sig)...)
+}
+
+// worthInferring is the smallest context whose fall says anything: below it a
+// cleared prompt or a changed tool list may halve it.
+const worthInferring = 20_000
+
+// fell infers a compaction from the context of one call to that of the next.
+func (s *State) fell(sig telemetry.Signal) []Observation {
+	if !s.cfg.Infer || !s.haveUsed || s.stale || sig.Usage.Estimate || s.lastUsed < worthInferring || sig.Usage.Used >= s.lastUsed/2 {
 		return nil
 	}
-	return s.sample(sig)
+	before := s.lastUsed
+	return []Observation{Compaction{Trigger: "unknown", Before: &before, Signals: []telemetry.Signal{sig}, Inferred: true}}
 }
 
 // sample tells a figure if its level is news.

@@ -20,7 +20,7 @@ import (
 // seen or that time does; the output is what is told for it. Rewrite with
 // go test ./synth -rewrite, and read the diff.
 //
-//	new [hooks] [statusline] [moderate=0.4] [hysteresis=0.1]
+//	new [hooks] [statusline] [infer] [moderate=0.4] [hysteresis=0.1]
 //	usage 160000 [of=200000:reported] [model=NAME] [estimate] [agent] [at=-2s]
 //	window 200000:statusline · compacting · compacted half[:trigger[:before[:after]]] [agent] · prompt · stop · end · idle · fault
 //	wait 500ms · flush · reset · now
@@ -66,6 +66,8 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 			switch a.Key {
 			case "hooks":
 				cfg.Hooks = true
+			case "infer":
+				cfg.Infer = true
 			case "statusline":
 				cfg.Statusline = true
 			case "moderate":
@@ -164,6 +166,9 @@ func tell(o synth.Observation) string {
 			} else {
 				line += fmt.Sprint(" ", *n)
 			}
+		}
+		if o.Inferred {
+			line += " inferred"
 		}
 		return fmt.Sprintf("%s by %d\n", line, len(o.Signals))
 	}

@@ -21,6 +21,27 @@ var modelWindows = []struct {
 	{"gemma-4", 256_000},
 }
 
+// largerWindows are the windows of models that are sold with two: with the
+// smaller one unless their name says otherwise, or a call shows it.
+var largerWindows = []struct {
+	prefix         string
+	small, largest int64
+}{
+	{"claude-", 200_000, 1_000_000},
+}
+
+// SeenWindow tells the context window that a model must have in which so many
+// tokens were in use; 0 when that proves nothing, or is more than any window
+// of the model that is known.
+func SeenWindow(model string, used int64) int64 {
+	for _, w := range largerWindows {
+		if strings.HasPrefix(model, w.prefix) && used > w.small && used <= w.largest {
+			return w.largest
+		}
+	}
+	return 0
+}
+
 // ModelWindow tells the context window that a model's name gives away, and
 // how ("suffix" or "table"); 0 when it does not. The name must be the
 // configured one, with its suffix if it has one: the model name inside a

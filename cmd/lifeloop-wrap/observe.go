@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -24,6 +25,7 @@ import (
 	"lifeloop/manifests"
 	"lifeloop/profiles"
 	"lifeloop/supervisor"
+	"lifeloop/synth"
 	"lifeloop/view"
 )
 
@@ -203,8 +205,9 @@ func (o *observer) kernel(repeatable bool) *kernel.Kernel {
 		}
 	}
 	dir, _ := os.Getwd() // only told
+	blind := !slices.ContainsFunc(o.sources, func(s profiles.Source) bool { return !s.Blind })
 	return kernel.New(kernel.Config{Session: o.id, Manifest: o.manifest, Observing: true, HarnessSession: o.session,
-		Ledger: o.log != nil, NewID: newID, Began: kernel.Began{SessionID: o.id, AdapterID: o.manifest.AdapterID,
+		Synth: synth.Config{Infer: blind}, Ledger: o.log != nil, NewID: newID, Began: kernel.Began{SessionID: o.id, AdapterID: o.manifest.AdapterID,
 			AdapterVersion: o.manifest.AdapterVersion, WorkDir: dir, Version: version, PID: os.Getpid(), Clients: []string{}, Policy: "none"}})
 }
 
