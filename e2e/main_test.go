@@ -149,7 +149,7 @@ func alone(t *testing.T, k kind, play func(t *testing.T)) {
 		t.Skip(err)
 	}
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	self, err := filepath.Abs(os.Args[0])
 	if err != nil {
@@ -157,7 +157,7 @@ func alone(t *testing.T, k kind, play func(t *testing.T)) {
 	}
 	pattern := "^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$"
 	cmd := isolated(ctx, t.TempDir(), []string{insideVar + "=1", programsVar + "=" + programs, sourceVar + "=" + source},
-		self, "-test.run", pattern, "-test.v", "-test.timeout", "170s")
+		self, "-test.run", pattern, "-test.v", "-test.timeout", "590s")
 	out, err := cmd.CombinedOutput()
 	text := strings.TrimSpace(string(out))
 	switch {

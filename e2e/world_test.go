@@ -34,7 +34,7 @@ const (
 )
 
 // patience is how long anything that must happen may take on a busy machine.
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 // A world is one fresh home with a model server, and what is kept outside of
 // the home: the wrapper's state and what the rig records.
@@ -228,9 +228,15 @@ func (w *world) start(s story, wrapped bool) *run {
 	r.cmd.WaitDelay = time.Second // a tool that outlives its harness may hold a pipe
 	var readers sync.WaitGroup
 	if s.tty {
-		tty, err := pty.StartWithSize(r.cmd, &pty.Winsize{Cols: width, Rows: height})
+		tty, theirs, err := pty.Open()
 		require.NoError(w.t, err)
-		r.tty, r.before = tty, attributes(w.t, tty)
+		require.NoError(w.t, pty.Setsize(tty, &pty.Winsize{Cols: width, Rows: height}))
+		r.tty, r.before = tty, attributes(w.t, tty) // nobody has touched it yet
+		r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = theirs, theirs, theirs
+		r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		err = r.cmd.Start()
+		theirs.Close()
+		require.NoError(w.t, err)
 		readers.Go(func() { _, _ = io.Copy(shownTo{r}, tty) }) // ends with an error when the other side is closed
 	} else {
 		r.cmd.Stdout, r.cmd.Stderr = shownTo{r}, &r.stderr
@@ -411,6 +417,9 @@ func (r *run) scene() string {
 	fmt.Fprintf(&b, "wrapped: %v\nlast bytes shown: %q\nprocesses: %s\n", r.wrapped, shown[max(0, len(shown)-1500):], strings.Join(others(), "\n  "))
 	if r.stderr.Len() > 0 {
 		fmt.Fprintf(&b, "stderr: %s\n", r.stderr.String())
+	}
+	for _, c := range r.model.Calls() {
+		fmt.Fprintf(&b, "model call %d: %s %s, status %d, whole %v, tool %v, gone %v, over %v, %+v\n", c.N, c.Kind, c.Prompt, c.Status, c.Whole, c.Tool, c.Gone, c.Over, c.Given)
 	}
 	if text, err := os.ReadFile(r.path("events.jsonl")); err == nil {
 		var events []event

@@ -166,10 +166,10 @@ type Turn struct {
 
 // Turns are the prompts that reached the model, in order, each with the end of
 // its last request in the conversation.
-func (s *Server) Turns() []Turn {
+func Turns(calls []Call) []Turn {
 	var out []Turn
 	at := map[string]int{}
-	for _, c := range s.Calls() {
+	for _, c := range calls {
 		if c.Kind != Main || c.Prompt == "" {
 			continue
 		}

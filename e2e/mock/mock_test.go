@@ -142,7 +142,7 @@ func TestAClientThatLeaves(t *testing.T) {
 			if c := s.Calls()[0]; !c.Gone || c.Whole {
 				t.Errorf("the call: %+v", c)
 			}
-			require.Equal(t, []Turn{{"(p1)", "interrupted"}}, s.Turns())
+			require.Equal(t, []Turn{{"(p1)", "interrupted"}}, Turns(s.Calls()))
 		})
 	}
 }

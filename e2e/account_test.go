@@ -1,0 +1,212 @@
+//go:build e2e && linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/e2e/mock"
+)
+
+// An account story is played once, wrapped. Then what we tell of it is held
+// against what the model server has on its books: the turns and how they came
+// out, the calls of each chain and every part of what they cost. Equal.
+type account struct {
+	story
+	// read are the PATHs that tell one session each, in the order in which the
+	// sessions began.
+	read func(w *world) [][]string
+	// told are the kinds of calls beside the main chain that those paths tell.
+	// What they do not tell stands in docs/harnesses.
+	told []mock.Kind
+	// unread are those of them that the wrapper does not read while it runs.
+	unread []mock.Kind
+	// endless says that those paths do not tell the end of a turn that completed:
+	// it is still open at their end, or abandoned when somebody comes back.
+	endless bool
+	// silent says that the wrapper does not read all sessions of this story, so
+	// that its status is not that of all.
+	silent bool
+}
+
+// A bill is what a number of calls add up to, in the words of `status --json`.
+type bill struct {
+	Calls int64 `json:"calls"`
+	mock.Usage
+}
+
+func (b bill) plus(c bill) bill { return bill{b.Calls + c.Calls, b.Usage.Plus(c.Usage)} }
+
+// books are the bills of each chain, and how each turn came out.
+type books struct {
+	Main, Agents, Side bill
+	Turns              []string
+}
+
+func (b books) plus(c books) books {
+	return books{b.Main.plus(c.Main), b.Agents.plus(c.Agents), b.Side.plus(c.Side), slices.Concat(b.Turns, c.Turns)}
+}
+
+// given are the books of the model server. Of the calls beside the main chain
+// it holds those of the kinds that are asked for.
+func (w *world) given(since int, kinds []mock.Kind) (b books) {
+	calls := w.model.Calls()[since:]
+	for _, c := range calls {
+		if !c.Whole {
+			continue // refused, or cut short: no harness puts it on its books
+		}
+		one := bill{1, c.Given}
+		switch {
+		case c.Kind == mock.Main:
+			b.Main = b.Main.plus(one)
+		case !slices.Contains(kinds, c.Kind):
+		case c.Kind == mock.Agent:
+			b.Agents = b.Agents.plus(one)
+		default:
+			b.Side = b.Side.plus(one)
+		}
+	}
+	for _, turn := range mock.Turns(calls) {
+		b.Turns = append(b.Turns, turn.Outcome)
+	}
+	return b
+}
+
+// A summary is the last line of `observe --usage`, and a part of `status --json`.
+type summary struct {
+	Usage struct {
+		Main   bill `json:"main"`
+		Agents bill `json:"agents"`
+		Side   bill `json:"side"`
+	} `json:"usage"`
+	Turns   int                       `json:"turns"`
+	Unknown map[string]map[string]int `json:"unknown_records"`
+}
+
+func (s summary) books() books {
+	return books{Main: s.Usage.Main, Agents: s.Usage.Agents, Side: s.Usage.Side}
+}
+
+// observed are the books that `observe --once` makes of one session's files.
+func (w *world) observed(paths []string) books {
+	w.t.Helper()
+	out, err := w.tool(append([]string{"observe", "--adapter", w.harness.name, "--once", "--usage"}, paths...)...)
+	require.NoError(w.t, err, out)
+	out = strings.TrimSpace(out)
+	cut := strings.LastIndex(out, "\n") + 1
+	var last summary
+	require.NoError(w.t, json.Unmarshal([]byte(out[cut:]), &last), out)
+	b := last.books()
+	b.Turns = outcomes(lines[event](w.t, out[:cut]))
+	if last.Turns != len(b.Turns) {
+		w.t.Errorf("observe %v: %d turns, but %d frames", paths, last.Turns, len(b.Turns))
+	}
+	if len(last.Unknown) > 0 {
+		w.t.Errorf("observe %v: records that are not understood: %v", paths, last.Unknown)
+	}
+	return b
+}
+
+// outcomes are how the frames among events ended, in the order in which they
+// were opened; a frame that has not ended is open.
+func outcomes(events []event) (out []string) {
+	at := map[string]int{}
+	for _, e := range events {
+		switch e.Event {
+		case "frame.opened":
+			at[e.Frame.ID] = len(out)
+			out = append(out, "open")
+		case "frame.ended":
+			outcome, _ := e.Data["outcome"].(string)
+			out[at[e.Frame.ID]] = outcome
+		}
+	}
+	return out
+}
+
+// playAccounts plays each story.
+func playAccounts(t *testing.T, accounts map[string]account) {
+	for _, name := range slices.Sorted(maps.Keys(accounts)) {
+		a := accounts[name]
+		t.Run(name, func(t *testing.T) { alone(t, a.harness, a.play) })
+	}
+}
+
+func (a account) play(t *testing.T) {
+	w := newWorld(t, a.story)
+	before := len(w.model.Calls())
+	r := w.start(a.story, true)
+	if a.script != nil {
+		a.script(r)
+	}
+	if code := r.leaves(); code != a.exit {
+		t.Errorf("exit code %d, want %d", code, a.exit)
+	}
+	w.await("the end of every call", func() bool {
+		return !slices.ContainsFunc(w.model.Calls(), func(c mock.Call) bool { return !c.Over })
+	})
+	require.NotZero(t, w.given(0, nil).Main.Calls, "the model was asked nothing")
+
+	var got books
+	for _, paths := range a.read(w) {
+		got = got.plus(w.observed(paths))
+	}
+	want := w.given(0, a.told)
+	for i, outcome := range got.Turns {
+		if a.endless && i < len(want.Turns) && want.Turns[i] == "completed" && (outcome == "open" || outcome == "abandoned") {
+			got.Turns[i] = "completed"
+		}
+	}
+	require.Equal(t, want, got, "observe")
+
+	if !a.silent {
+		live := slices.DeleteFunc(slices.Clone(a.told), func(k mock.Kind) bool { return slices.Contains(a.unread, k) })
+		want = w.given(before, live)
+		out, err := w.tool("--json", "status", "last")
+		require.NoError(t, err)
+		var status summary
+		require.NoError(t, json.Unmarshal([]byte(out), &status), out)
+		told := status.books()
+		told.Turns = outcomes(w.recorded().events)
+		if status.Turns != len(told.Turns) {
+			t.Errorf("status: %d turns, but %d frames", status.Turns, len(told.Turns))
+		}
+		require.Equal(t, want, told, "status")
+	}
+	if t.Failed() {
+		t.Log(r.scene())
+	}
+}
+
+// inOrder are the files of a pattern in the home, the one that was begun first
+// first.
+func inOrder(t *testing.T, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(home, pattern))
+	require.NoError(t, err)
+	begun := func(path string) string {
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return stamps.FindString(string(data))
+	}
+	slices.SortFunc(files, func(a, b string) int { return strings.Compare(begun(a), begun(b)) })
+	return files
+}
+
+// each reads every file of a pattern as a session of its own.
+func each(pattern string) func(w *world) [][]string {
+	return func(w *world) (out [][]string) {
+		for _, f := range inOrder(w.t, pattern) {
+			out = append(out, []string{f})
+		}
+		return out
+	}
+}
