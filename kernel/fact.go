@@ -201,6 +201,14 @@ type (
 		ID     string `json:"id"`
 		Reason string `json:"reason"`
 	}
+	// VersionTold records the harness's version, and what is unproven of one
+	// that was not tested.
+	VersionTold struct {
+		Version  string   `json:"version"`
+		Source   string   `json:"source"`
+		Detail   string   `json:"detail,omitempty"`
+		Unproven []string `json:"unproven,omitempty"` // capabilities
+	}
 	// UsageCounted records what the model calls of the session add up to so far.
 	UsageCounted struct{ synth.Usage }
 	// UnknownCounted records how many records of each type a source has told so
@@ -297,6 +305,7 @@ func (ActivitySeen) isFact()         {}
 func (ActivityMoved) isFact()        {}
 func (ActivityConfirmed) isFact()    {}
 func (BindRefused) isFact()          {}
+func (VersionTold) isFact()          {}
 func (UsageCounted) isFact()         {}
 func (UnknownCounted) isFact()       {}
 func (SourceNamed) isFact()          {}
@@ -335,6 +344,7 @@ var kinds = []struct {
 	{"activity_moved", ActivityMoved{}},
 	{"activity_confirmed", ActivityConfirmed{}},
 	{"bind_refused", BindRefused{}},
+	{"version_told", VersionTold{}},
 	{"usage_counted", UsageCounted{}},
 	{"unknown_counted", UnknownCounted{}},
 	{"source_named", SourceNamed{}},
@@ -390,7 +400,7 @@ type Entry struct {
 // them: a receipt, a move, an effect with a consequence (DECISIONS F3).
 func mustSync(f Fact) bool {
 	switch f := f.(type) {
-	case ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, UsageCounted, UnknownCounted, SourceNamed, SourceRead, SourceTroubled, Negotiated, Weakened, Asked, Running, Bound, HarnessSessionOpened, FrameAdopted:
+	case ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, VersionTold, UsageCounted, UnknownCounted, SourceNamed, SourceRead, SourceTroubled, Negotiated, Weakened, Asked, Running, Bound, HarnessSessionOpened, FrameAdopted:
 		return false
 	case HookHeard:
 		return f.Payloads > 0
@@ -426,7 +436,11 @@ type hard struct {
 	Parents map[string]string
 	Level   string                      // last told pressure level
 	Support map[string]lifeloop.Support // capabilities whose support moved
-	Drained bool
+	// Versions are those that the harness was told to have, Unproven the
+	// capabilities that nobody has seen of an untested one.
+	Versions []string
+	Unproven map[string]bool
+	Drained  bool
 }
 
 type harnessSession struct {
@@ -478,7 +492,7 @@ type call struct {
 
 func newHard() hard {
 	return hard{Sessions: map[int]*harnessSession{}, Past: map[string]bool{}, Keys: map[string]*keyed{}, Calls: map[string]*call{},
-		Parents: map[string]string{}, Support: map[string]lifeloop.Support{}}
+		Parents: map[string]string{}, Support: map[string]lifeloop.Support{}, Unproven: map[string]bool{}}
 }
 
 // exitCode is the wrapper's exit code (CLI.md, run).
@@ -565,6 +579,11 @@ func (k *Kernel) apply(f Fact) {
 		}
 	case CallOver:
 		delete(h.Calls, f.Call)
+	case VersionTold:
+		h.Versions = append(h.Versions, f.Version)
+		for _, c := range f.Unproven {
+			h.Unproven[c] = true
+		}
 	case DrainBegan:
 		h.Drained = true
 	case Negotiated, Weakened, Asked, Placing, HookHeard, StopSent, ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, UsageCounted, UnknownCounted, SourceNamed, SourceRead, SourceTroubled:
@@ -618,6 +637,9 @@ func (h *hard) observe(f Observed) {
 	case lifeloop.CapabilityDegraded:
 		if f.Degradation != nil {
 			h.Support[f.Degradation.Capability] = f.Degradation.CurrentSupport
+			if f.Degradation.CurrentSupport.Stronger(lifeloop.Partial) {
+				delete(h.Unproven, f.Degradation.Capability) // it is not unproven any more
+			}
 		}
 	}
 	for _, c := range f.Calls {

@@ -242,8 +242,12 @@ func (s *step) hooksUnheard() {
 		"no hook heard "+s.cfg.HookPatience.String()+" after the launch: a dialog may be open, or hooks are turned off")
 }
 
-// claimed is the support that this launch began with.
+// claimed is the support that this launch began with, or what it is worth until
+// it is proven of a version that was not tested.
 func (s *step) claimed(capability string) lifeloop.Support {
+	if s.hard.Unproven[capability] {
+		return lifeloop.Partial
+	}
 	return negotiate.Support(s.manifest(), capability)
 }
 

@@ -126,6 +126,7 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 		}
 		s.turnSignal(sig, h)
 	}
+	s.versionTold(sig)
 	if s.current().Ended {
 		return // its last words were told; the figures of its file are no news
 	}

@@ -230,6 +230,9 @@ type Config struct {
 	// Deaf says that no telemetry of this harness is understood: then the
 	// running process itself is the only sign of a live session.
 	Deaf bool
+	// Tested are the versions of the harness that its claims were tested with;
+	// empty where none was, and then none is held against them.
+	Tested []string
 	// Observing says that nothing was launched: mode telemetry_only.
 	Observing bool
 	// OneHook says that one call of a hook is all there will be: what happened
@@ -294,11 +297,14 @@ type soft struct {
 	watched   map[string]bool     // files that signals named
 	warnings  map[string][]string // what negotiation left to say, by client
 	stopRung  int
-	launchWhy string // why the harness could not be started
-	stopDue   time.Time
-	drainDue  time.Time
-	draining  bool
-	lame      bool // the ledger is lost: nothing is acted on any more
+	// launchedAt is when the launch was decided; what is older, another process
+	// wrote.
+	launchedAt time.Time
+	launchWhy  string // why the harness could not be started
+	stopDue    time.Time
+	drainDue   time.Time
+	draining   bool
+	lame       bool // the ledger is lost: nothing is acted on any more
 }
 
 // New returns a kernel before its first input.

@@ -425,6 +425,7 @@ func drawConfig(r *rapid.T) kernel.Config {
 		Tick:           pick(r, "tick", 0, 30*time.Second),
 		MaxQueue:       pick(r, "max queue", 0, 1, 2, 3),
 		HarnessSession: pick(r, "id", "S1", "S1", ""),
+		Tested:         pick(r, "tested", nil, []string{"1"}, []string{"1", "2"}),
 		NewID:          func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
 		Began:          kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
 		Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0", LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
@@ -516,6 +517,7 @@ func (w *fate) drawSignal(source string) telemetry.Signal {
 func (w *fate) detail(sig *telemetry.Signal) {
 	switch sig.Kind {
 	case telemetry.SessionLive:
+		sig.Version = pick(w.r, "version", "", "1", "2", "3")
 		sig.Cause = pick(w.r, "cause", "startup", "resume", "clear", "fork", "unknown", "")
 		sig.Path = pick(w.r, "path", "", "/f1", "/f2")
 	case telemetry.SessionGone:

@@ -186,6 +186,8 @@ func (w *world) configure(d *datadriven.TestData) {
 			}
 		case "deaf":
 			cfg.Deaf = true
+		case "tested":
+			cfg.Tested, cfg.Manifest.DisplayName = a.Vals, "Fake"
 		case "one-hook":
 			cfg.OneHook, cfg.Ledger = true, false
 		case "observing":
@@ -255,6 +257,8 @@ func (w *world) signals(d *datadriven.TestData, source string, args []datadriven
 			last().Path = val
 		case "cause":
 			last().Cause = val
+		case "version":
+			last().Version = val
 		case "from":
 			last().From = val
 		case "gone":

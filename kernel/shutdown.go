@@ -39,6 +39,7 @@ func (s *step) start() {
 		s.record(Weakened(w))
 	}
 	run := s.cfg.NewID("run_")
+	s.soft.launchedAt = s.now
 	s.record(Launching{Run: run, Cause: "first"})
 	s.do(Launch{Run: run})
 }

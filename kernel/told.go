@@ -83,6 +83,7 @@ func (s *step) tell(t telling) []CallRef {
 		s.receiptFor(&call{Client: SelfClient, Event: t.event, EventID: r.EventID, Invocation: f.Invocation,
 			Mode: t.mode, Scope: t.scope, Degradation: t.degradation}, lifeloop.Observed, "", "", nil)
 	}
+	s.proves(t)
 	return f.Calls
 }
 

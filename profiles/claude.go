@@ -13,6 +13,7 @@ func claude() Profile {
 	return Profile{
 		Adapter:     "claude",
 		Programs:    []string{"claude"},
+		Tested:      []string{"2.1.197"},
 		HookDecoder: "claude-hook",
 		Transcript:  Source{Name: "transcript", Decoder: "claude-transcript", Unordered: true, Beside: "subagents/agent-*.jsonl"},
 		Kinds: []Source{

@@ -15,6 +15,7 @@ func codex() Profile {
 	return Profile{
 		Adapter:     "codex",
 		Programs:    []string{"codex"},
+		Tested:      []string{"0.169.0"},
 		HookDecoder: "codex-hook",
 		Transcript:  Source{Name: "rollout", Decoder: "codex-rollout"},
 		Kinds: []Source{

@@ -11,6 +11,7 @@ import (
 // id of its session, which is the end of its chat file's name.
 func gemini() Profile {
 	p := plain("gemini", "gemini")
+	p.Tested = []string{"0.61.0"}
 	p.places = geminiPlaces
 	p.HookDecoder = "gemini-hook"
 	p.Transcript = Source{Name: "transcript", Decoder: "gemini-chat"}

@@ -9,6 +9,7 @@ package profiles
 // ~/.openclaw-NAME with --profile NAME).
 func openclaw() Profile {
 	p := plain("openclaw", "openclaw")
+	p.Tested = []string{"2026.9.6"}
 	p.places = openclawPlaces
 	// A prompt is told with the row that names its run, and was made before it.
 	p.Transcript = Source{Name: "transcript", Decoder: "openclaw-transcript", Form: Rows, Query: openclawTranscript, Unordered: true}

@@ -17,6 +17,7 @@ import (
 // down, and what they are answered is a word between the plugin and us.
 func opencode() Profile {
 	p := plain("opencode", "opencode")
+	p.Tested = []string{"1.18.33"}
 	p.places = opencodePlaces
 	p.HookDecoder = "opencode-hook"
 	p.Transcript = Source{Name: "store", Decoder: "opencode-store", Form: Rows, Query: opencodeEvents}

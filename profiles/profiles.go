@@ -144,9 +144,13 @@ func (p Profile) Observable() []Source {
 
 // A Profile is what one adapter needs.
 type Profile struct {
-	Adapter     string
-	Programs    []string // base names of the programs it is for
-	HookDecoder string   // by name, see telemetry.DecodeHook; empty without hooks
+	Adapter  string
+	Programs []string // base names of the programs it is for
+	// Tested are the versions whose program was run for what is claimed of it,
+	// as its sources tell them. Versions between two of them were not: harnesses
+	// change what they write from one to the next.
+	Tested      []string
+	HookDecoder string // by name, see telemetry.DecodeHook; empty without hooks
 	// Transcript is the source that a signal's Path adds to the watched files.
 	Transcript Source
 	// Kinds are the other sources that an observer can be pointed at, by Name

@@ -2,7 +2,9 @@ package profiles
 
 import (
 	"encoding/json"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -53,6 +55,13 @@ func TestRegistry(t *testing.T) {
 		require.True(t, ok, id)
 		if p.Adapter != id || p.Prepare == nil || p.Answer == nil {
 			t.Errorf("the profile of %s is not whole: %+v", id, p)
+		}
+		page, err := os.ReadFile("../docs/harnesses/" + id + ".md")
+		for _, v := range p.Tested {
+			require.NoError(t, err)
+			if !strings.Contains(string(page), v) {
+				t.Errorf("docs/harnesses/%s.md does not say that %s was tested", id, v)
+			}
 		}
 		for _, name := range p.Programs {
 			if got := Infer(name); got != id {

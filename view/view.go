@@ -39,6 +39,7 @@ type Status struct {
 	Activity         string                      `json:"activity"`
 	AdapterID        string                      `json:"adapter_id"`
 	Program          string                      `json:"program"`
+	HarnessVersion   *string                     `json:"harness_version"` // as a source told it
 	WorkDir          string                      `json:"work_dir"`
 	Attempt          int                         `json:"attempt"`
 	Profile          string                      `json:"profile"`
@@ -135,6 +136,8 @@ func (s *Status) Apply(e kernel.Entry) {
 	case kernel.ActivityConfirmed:
 		s.Uncertain = false
 		s.Evidence = append(s.Evidence, lifeloop.Evidence{Source: f.Source, Detail: f.Detail})
+	case kernel.VersionTold:
+		s.HarnessVersion = &f.Version
 	case kernel.UsageCounted:
 		s.Usage = f.Usage
 	case kernel.UnknownCounted:

@@ -189,6 +189,7 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 		}
 	}
 	kcfg := s.kernelConfig(manifest, launch, argv, terminal.Pty(), !f.noLedger)
+	kcfg.Tested = profile.Tested
 	if launch.Hooks && profile.Transcript.Decoder != "" {
 		kcfg.Expected = []string{profile.Transcript.Name} // a hook names it
 	}

@@ -94,6 +94,9 @@ func printStatus(w io.Writer, k kept) error {
 		line("last sign of life", fmt.Sprintf("%s (%s)", s.At.Local().Format(time.DateTime), s.Source))
 	}
 	line("adapter", fmt.Sprintf("%s, program %s", k.AdapterID, k.Program))
+	if k.HarnessVersion != nil {
+		line("version", *k.HarnessVersion)
+	}
 	if k.HarnessSessionID != nil {
 		line("harness session", *k.HarnessSessionID)
 	}
