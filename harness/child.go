@@ -54,6 +54,7 @@ type source struct {
 	to       *os.File
 	tracker  *tracker // of a pty, or nil
 	caughtUp chan struct{}
+	unheard  bool // its output cannot be written any more; owned by its pump
 }
 
 // Start starts a child and everything that serves it. The terminal must not

@@ -634,6 +634,31 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	require.Zero(t, exit.Code)
 }
 
+// The same is found out while the last output is drained, and nobody waits for
+// himself.
+func TestLastOutputThatCannotBeWritten(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	ours, theirs, err := os.Pipe()
+	require.NoError(t, err)
+	_, err = theirs.WriteString("hi")
+	require.NoError(t, err)
+	c, s := &Child{}, newSource(ours, full, nil)
+	require.NoError(t, ours.SetReadDeadline(time.Unix(1, 0))) // as whoever wants the rest does
+	done := make(chan struct{})
+	go func() { c.pump(s); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the pump waits for itself")
+	}
+	require.ErrorIs(t, *c.lost.Load(), unix.ENOSPC)
+	_, err = theirs.WriteString("again")
+	require.ErrorIs(t, err, unix.EPIPE, "who writes again is told")
+	require.NoError(t, theirs.Close())
+}
+
 func TestOrderOfOneStream(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	require.NoError(t, err)

@@ -80,6 +80,13 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 func (c *Child) pump(s *source) {
 	to := fdOf(s.to)
 	buf := make([]byte, 64<<10)
+	defer func() {
+		// The child learns it as it would without us, if it writes again. Not where
+		// it is found out: a file that is being drained cannot be closed.
+		if s.unheard {
+			s.file.Close()
+		}
+	}()
 	for {
 		n, err := s.file.Read(buf)
 		if n > 0 && !c.pass(s, to, buf[:n]) {
@@ -148,11 +155,10 @@ func (c *Child) pass(s *source, to int, b []byte) bool {
 		c.terminal.setModes(s.tracker.modes)
 	}
 	if err := writeAll(to, b); err != nil && s.tracker == nil {
-		// The child learns it as it would without us, if it writes again.
 		if !errors.Is(err, unix.EPIPE) {
 			c.lost.CompareAndSwap(nil, &err)
 		}
-		s.file.Close()
+		s.unheard = true
 		return false
 	}
 	c.total.Add(int64(len(b)))
