@@ -253,7 +253,7 @@ func (j *judge) observed(f kernel.Observed) {
 	if r.Event == lifeloop.ReceiptEmitted {
 		return // it makes no receipt of its own
 	}
-	if len(j.cfg.Clients) == 0 && r.Event != lifeloop.SupervisorTick {
+	if len(j.cfg.Clients) == 0 && (j.cfg.Ledger || !j.cfg.Observing) && r.Event != lifeloop.SupervisorTick {
 		hear = []string{kernel.SelfClient}
 	}
 	slices.Sort(hear)

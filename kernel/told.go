@@ -78,8 +78,9 @@ func (s *step) tell(t telling) []CallRef {
 		s.soft.queue[c.Client] = append(s.soft.queue[c.Client], c.Call)
 		s.shorten(c.Client)
 	}
-	// With no client at all the wrapper is the client, and has heard.
-	if len(s.cfg.Clients) == 0 && t.event != lifeloop.ReceiptEmitted && t.event != lifeloop.SupervisorTick {
+	// With no client at all the wrapper is the client, and has heard. An observer
+	// that keeps nothing has nothing to receipt.
+	if len(s.cfg.Clients) == 0 && (s.cfg.Ledger || !s.cfg.Observing) && t.event != lifeloop.ReceiptEmitted && t.event != lifeloop.SupervisorTick {
 		s.receiptFor(&call{Client: SelfClient, Event: t.event, EventID: r.EventID, Invocation: f.Invocation,
 			Mode: t.mode, Scope: t.scope, Degradation: t.degradation}, lifeloop.Observed, "", "", nil)
 	}

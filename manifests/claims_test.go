@@ -347,7 +347,7 @@ func (r *run) hook(event, stdin string) {
 
 // observed is a session that others launched, with what its file told.
 func observed(t *testing.T, from source) *run {
-	r := begin(t, from.adapter, func(c *kernel.Config) { c.Observing, c.Deaf, c.Ledger = true, false, false })
+	r := begin(t, from.adapter, func(c *kernel.Config) { c.Observing, c.Deaf, c.Ledger = true, false, true })
 	r.step(kernel.SignalsSeen{Signals: from.signals(t)})
 	return r
 }

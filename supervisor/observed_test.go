@@ -200,10 +200,10 @@ func observe(t *testing.T, adapter string, kinds []string, session string) strin
 		}
 		require.True(t, found, "adapter %s has no source %s", adapter, kind)
 	}
-	n := 0
+	n := map[string]int{}
 	k := kernel.New(kernel.Config{Session: "observed", Manifest: manifest, Observing: true, HarnessSession: session, NewID: func(prefix string) string {
-		n++
-		return fmt.Sprintf("%s%d", prefix, n)
+		n[prefix]++
+		return fmt.Sprint(prefix, n[prefix])
 	}})
 	var b strings.Builder
 	require.NoError(t, Once(k, sources, nil, each(func(e kernel.Entry) error {

@@ -198,10 +198,10 @@ func holdsHookCalls(path string) bool {
 func (o *observer) kernel(repeatable bool) *kernel.Kernel {
 	newID := func(prefix string) string { return prefix + uuid.NewString() }
 	if repeatable && o.log == nil {
-		n := 0
+		n := map[string]int{}
 		newID = func(prefix string) string {
-			n++
-			return fmt.Sprintf("%s%06d", prefix, n)
+			n[prefix]++
+			return fmt.Sprintf("%s%06d", prefix, n[prefix])
 		}
 	}
 	dir, _ := os.Getwd() // only told
