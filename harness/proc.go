@@ -35,6 +35,13 @@ func readProc(pid int) (proc, error) {
 	return parseStat(pid, buf[:n])
 }
 
+// Runs says whether a process still runs: the one that began at start, in clock
+// ticks since boot, or, when start is 0, any of that number.
+func Runs(pid int, start uint64) bool {
+	p, err := readProc(pid)
+	return err == nil && !p.dead() && (start == 0 || p.start == start)
+}
+
 var errStat = errors.New("unreadable process status")
 
 // parseStat reads the line "pid (name) state ppid pgrp session ...". The name

@@ -949,3 +949,19 @@ func TestLaunchDescription(t *testing.T) {
 		}
 	}
 }
+
+func TestRuns(t *testing.T) {
+	me, err := readProc(os.Getpid())
+	require.NoError(t, err)
+	require.True(t, Runs(me.pid, me.start))
+	require.True(t, Runs(me.pid, 0), "any of that number")
+	require.False(t, Runs(me.pid, me.start+1), "another one had the number")
+	child := exec.Command("true")
+	require.NoError(t, child.Start())
+	pid := child.Process.Pid
+	for end := time.Now().Add(10 * time.Second); Runs(pid, 0); time.Sleep(time.Millisecond) { // it ends and waits to be reaped
+		require.True(t, time.Now().Before(end))
+	}
+	require.NoError(t, child.Wait())
+	require.False(t, Runs(pid, 0))
+}

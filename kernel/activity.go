@@ -183,6 +183,8 @@ func (s *step) troubleTaken(in SourceTrouble) {
 		s.sourceSupport(in.Source, lifeloop.Partial, "the "+in.Source+" is polled, because its changes cannot be watched")
 	case "deleted":
 		s.sourceSupport(in.Source, lifeloop.Unavailable, "the "+in.Source+" is not there any more")
+	case "stale":
+		s.sourceSupport(in.Source, lifeloop.Unavailable, "the "+in.Source+" was left behind by a process that is gone")
 	case "unreadable":
 		s.sourceSupport(in.Source, lifeloop.Unavailable, "the "+in.Source+" cannot be read")
 	case "recovered":

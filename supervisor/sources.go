@@ -32,6 +32,9 @@ type Files struct {
 	Since time.Time
 	// AtEnd passes over what Fixed sources hold already.
 	AtEnd bool
+	// Runs says whether the process that a source names as its writer still runs:
+	// a file may outlive it. nil believes every source.
+	Runs func(telemetry.Process) bool
 	// Getenv finds the password of a server; nil finds none.
 	Getenv func(name string) string
 	Log    zerolog.Logger
@@ -170,11 +173,31 @@ func (f *Files) deliver(l watchers.Line) {
 	if d.missed() {
 		f.tellUnknown(d.source)
 	}
+	if f.stale(d, signals) {
+		return
+	}
 	if len(signals) > 0 {
 		f.post(kernel.SignalsSeen{Signals: signals, Position: &kernel.Position{
 			Path: l.Pos.Path, Dev: l.Pos.Dev, Ino: l.Pos.Ino, Prefix: l.Pos.Prefix, Offset: l.Pos.Offset}})
 	}
 }
+
+// stale says that a file was left behind by a process that is gone: it tells
+// what was, and of nothing that is.
+func (f *Files) stale(d *decoder, signals []telemetry.Signal) bool {
+	if f.Runs == nil || len(signals) == 0 || signals[0].Process == nil || f.Runs(*signals[0].Process) {
+		d.stale = false
+		return false
+	}
+	if !d.stale {
+		d.stale = true
+		f.tellTrouble(d.source, staleSource, nil)
+	}
+	return true
+}
+
+// staleSource is the trouble of a file whose writer is gone.
+const staleSource = "stale"
 
 // tellUnknown tells the counts of all files of one source together.
 func (f *Files) tellUnknown(source string) {
@@ -205,7 +228,8 @@ type decoder struct {
 	telemetry.Decoder
 	source string
 	since  time.Time
-	told   int // how many records it had missed when that was told last
+	told   int  // how many records it had missed when that was told last
+	stale  bool // that its writer is gone was told
 }
 
 func (f *Files) decoderOf(source string) *decoder {

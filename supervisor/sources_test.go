@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -211,4 +212,28 @@ func TestTroubleIsTold(t *testing.T) {
 	r.until("registry S1 working", "trouble log truncated")
 	write(t, path, entry("S1", "idle", day)+"\n")
 	r.until("registry S1 working", "trouble log truncated", "registry S1 idle")
+}
+
+// TestAFileLeftBehind is believed while its writer runs, and not after: of
+// what it says then nothing is.
+func TestAFileLeftBehind(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "4242.json")
+	state := func(pid int, status string) string {
+		return fmt.Sprintf(`{"pid":%d,"procStart":"7","sessionId":"S1","status":%q}`, pid, status)
+	}
+	var gone atomic.Bool
+	r := read(t, Files{Fixed: []profiles.Source{{Name: "registry", Decoder: "claude-registry", Path: path, Form: profiles.Whole}},
+		Runs: func(p telemetry.Process) bool {
+			return p == telemetry.Process{PID: 4242, Start: 7} && !gone.Load()
+		}})
+	r.f.Launched(4242)
+	write(t, path, state(4242, "busy"))
+	r.until("registry S1 working")
+	gone.Store(true)
+	require.NoError(t, os.WriteFile(path, []byte(state(4242, "idle")), 0o600))
+	r.until("registry S1 working", "trouble registry stale")
+	gone.Store(false)
+	require.NoError(t, os.WriteFile(path, []byte(state(4242, "busy")+" "), 0o600))
+	r.until("registry S1 working", "trouble registry stale", "registry S1 working")
+	require.NoError(t, r.stop())
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"lifeloop/harness"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
@@ -26,6 +27,7 @@ import (
 	"lifeloop/profiles"
 	"lifeloop/supervisor"
 	"lifeloop/synth"
+	"lifeloop/telemetry"
 	"lifeloop/view"
 )
 
@@ -231,7 +233,8 @@ func (o *observer) once() error {
 
 // follow tells what comes, until it is told to end.
 func (o *observer) follow(fromStart bool) error {
-	files, err := supervisor.NewFiles(supervisor.Files{Fixed: o.sources, Named: o.profile.Transcript, AtEnd: !fromStart, Getenv: os.Getenv})
+	files, err := supervisor.NewFiles(supervisor.Files{Fixed: o.sources, Named: o.profile.Transcript, AtEnd: !fromStart, Getenv: os.Getenv,
+		Runs: func(p telemetry.Process) bool { return harness.Runs(p.PID, p.Start) }})
 	if err != nil {
 		return no(lifeloop.AdapterUnavailable, "observe: %v", err)
 	}
