@@ -179,9 +179,15 @@ func (d *geminiChat) replaced(history []byte, at time.Time) []Signal {
 	d.cleared, d.loading = false, false
 	switch {
 	case summary != "":
+		var out []Signal
+		if d.answered && d.blocked == nil {
+			// It was asked for, or comes before the next prompt is sent: within a
+			// turn it comes behind a tool's result.
+			out = d.end(geminiRecord{id: summary, at: at}, Completed)
+		}
 		s := d.signal(Compacted, summary, at)
 		s.Compaction = &Compaction{Half: "record", Trigger: "unknown"}
-		return []Signal{s}
+		return append(out, s)
 	case cleared:
 		return []Signal{d.signal(Cleared, "header", d.began)}
 	}

@@ -54,14 +54,19 @@ func (d *geminiTelemetry) Decode(record []byte) []Signal {
 		d.miss(malformed)
 		return nil
 	}
+	var out []Signal
 	anew := e.session != "" && e.session != d.session
+	clear := anew && e.name == "gemini_cli.slash_command" && e.command == "clear"
+	if clear {
+		out = d.over(e) // a person typed it, at an end of the turn
+	}
 	if anew {
 		d.session, d.answered, d.failed = e.session, false, ""
 	}
-	if anew && e.name == "gemini_cli.slash_command" && e.command == "clear" {
+	if clear {
 		s := d.signal(SessionLive, e) // it is told under the id of the session that it began
 		s.Cause = "clear"
-		return []Signal{s}
+		return append(out, s)
 	}
 	return d.event(e)
 }
@@ -164,7 +169,12 @@ func (d *geminiTelemetry) event(e geminiEvent) []Signal {
 		s := d.signal(Alive, e)
 		s.Agent = e.agent
 		return []Signal{s}
-	case "gemini_cli.slash_command", "gemini_cli.hook_call":
+	case "gemini_cli.slash_command":
+		if e.command == "compress" { // a person asked for it when the turn was over
+			return append(d.over(e), d.signal(Alive, e))
+		}
+		return []Signal{d.signal(Alive, e)}
+	case "gemini_cli.hook_call":
 		return []Signal{d.signal(Alive, e)}
 	}
 	if !geminiSilent(e.name) {
@@ -212,8 +222,9 @@ func geminiSilent(event string) bool {
 	return false
 }
 
-// prompt tells a prompt, and that the one before was answered if it was.
-func (d *geminiTelemetry) prompt(e geminiEvent) []Signal {
+// over tells how the turn ended that is over because a person did something
+// else, where its calls show how.
+func (d *geminiTelemetry) over(e geminiEvent) []Signal {
 	var out []Signal
 	end := d.signal(TurnEnd, e)
 	switch d.failed {
@@ -227,6 +238,12 @@ func (d *geminiTelemetry) prompt(e geminiEvent) []Signal {
 		out = append(out, end)
 	}
 	d.answered, d.failed = false, ""
+	return out
+}
+
+// prompt tells a prompt, and that the one before was answered if it was.
+func (d *geminiTelemetry) prompt(e geminiEvent) []Signal {
+	out := d.over(e)
 	s := d.signal(Prompt, e)
 	s.Detail += " " + e.prompt
 	return append(out, s)
