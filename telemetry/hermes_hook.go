@@ -15,7 +15,11 @@ func hermesHook(event string, stdin []byte) (HookCall, error) {
 	}
 	call := HookCall{Event: event, Session: in.session, Turn: in.turn}
 	sign := func(kind Kind) Signal {
-		return Signal{Kind: kind, Source: "hook", Detail: event, Session: in.session, Turn: in.turn, Agent: in.agent}
+		s := Signal{Kind: kind, Source: "hook", Detail: event, Session: in.session, Turn: in.turn, Agent: in.agent}
+		if in.agent != "" {
+			s.Session = "" // whose sub-agent it is, is not told here
+		}
+		return s
 	}
 	switch event {
 	case "on_session_start", "on_session_reset":
