@@ -175,6 +175,13 @@ func (s *step) elsewhere(sig telemetry.Signal) bool {
 	return sig.From != id
 }
 
+// Foreign reports whether a signal is of another session of a store than the one
+// that an observer was pointed at, which has not shown yet. It will tell nothing.
+func (k *Kernel) Foreign(sig telemetry.Signal) bool {
+	return k.hard.Scope == 0 && k.cfg.Observing && k.cfg.HarnessSession != "" &&
+		sig.Source == storeSource && sig.Session != "" && sig.Session != k.cfg.HarnessSession
+}
+
 // storeSource is what decoders call a database of many sessions.
 const storeSource = "store"
 

@@ -180,8 +180,6 @@ func observeEach(t *testing.T, adapter string, sources []string, path string) st
 func observe(t *testing.T, adapter string, kinds []string, session string) string {
 	profile, ok := profiles.For(adapter)
 	require.True(t, ok)
-	manifest, ok := manifests.Get(adapter)
-	require.True(t, ok)
 	var sources []profiles.Source
 	for _, k := range kinds {
 		kind, path, _ := strings.Cut(k, "=")
@@ -200,6 +198,13 @@ func observe(t *testing.T, adapter string, kinds []string, session string) strin
 		}
 		require.True(t, found, "adapter %s has no source %s", adapter, kind)
 	}
+	return told(t, adapter, sources, session)
+}
+
+// told is what the sources tell, one event a line.
+func told(t *testing.T, adapter string, sources []profiles.Source, session string) string {
+	manifest, ok := manifests.Get(adapter)
+	require.True(t, ok)
 	n := map[string]int{}
 	k := kernel.New(kernel.Config{Session: "observed", Manifest: manifest, Observing: true, HarnessSession: session, NewID: func(prefix string) string {
 		n[prefix]++

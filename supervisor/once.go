@@ -18,8 +18,9 @@ import (
 // Once folds what sources of one session hold already, each from its start to
 // its end, and ends. The clock is the records' own time: within a source their
 // order is its own, unless it has none, between sources their times decide, so
-// the same files tell the same facts. It returns the first error of reading, of
-// the ledger, which may be nil, or of ear.
+// the same files tell the same facts. A store may be written out session by
+// session: those in front of the one that was asked for are passed over. It
+// returns the first error of reading, of the ledger, which may be nil, or of ear.
 func Once(k *kernel.Kernel, sources []profiles.Source, log Ledger, ear Ear) error {
 	o := once{observing: observing{k: k, log: log, ear: ear}}
 	var heads []*head
@@ -34,9 +35,16 @@ func Once(k *kernel.Kernel, sources []profiles.Source, log Ledger, ear Ear) erro
 	}
 	first := true
 	for {
-		h := earliest(heads)
+		h, foreign := earliest(heads, k.Foreign)
 		if h == nil {
 			break
+		}
+		if foreign {
+			h.at = h.before
+			if err := h.advance(); err != nil {
+				return err
+			}
+			continue
 		}
 		if first {
 			o.clock, first = h.at, false
@@ -116,6 +124,8 @@ type head struct {
 	in   kernel.Input // nil at the end
 	at   time.Time
 
+	before time.Time // at, without in
+
 	// Of an unordered source the next few signals are looked at, and the
 	// earliest is the next.
 	unordered bool
@@ -160,7 +170,7 @@ func (h *head) advance() error {
 }
 
 func (h *head) tell(in kernel.SignalsSeen) {
-	h.in = in
+	h.in, h.before = in, h.at
 	// A record may also tell what an earlier one had kept back.
 	for _, s := range in.Signals {
 		if s.At.After(h.at) {
@@ -187,14 +197,21 @@ func (h *head) read() (kernel.SignalsSeen, error) {
 	}
 }
 
-func earliest(heads []*head) *head {
-	var best *head
+// earliest returns the source whose input is the next. What is foreign is so at
+// once, whenever it happened.
+func earliest(heads []*head, isForeign func(telemetry.Signal) bool) (best *head, foreign bool) {
 	for _, h := range heads {
-		if h.in != nil && (best == nil || h.at.Before(best.at)) {
+		if h.in == nil {
+			continue
+		}
+		if in, ok := h.in.(kernel.SignalsSeen); ok && !slices.ContainsFunc(in.Signals, func(s telemetry.Signal) bool { return !isForeign(s) }) {
+			return h, true
+		}
+		if best == nil || h.at.Before(best.at) {
 			best = h
 		}
 	}
-	return best
+	return best, false
 }
 
 // recorded yields what a source tells from its start to its present end.
