@@ -465,3 +465,35 @@ func TestWalk(t *testing.T) {
 		require.False(t, elements([]byte(bad), func([]byte) bool { return true }), bad)
 	}
 }
+
+// TestEachRecordTwice decodes recordings whose every record is there twice in a
+// row, as a sender that is not sure gives them: they tell what they told.
+func TestEachRecordTwice(t *testing.T) {
+	for _, c := range []struct{ decoder, pattern string }{
+		{"gemini-chat", "gemini/chats/*.jsonl"},
+		{"gemini-hook", "gemini/hooks/sequence-*.jsonl"},
+		{"opencode-bus", "opencode/bus/*.jsonl"},
+		{"opencode-store", "opencode/store/*.jsonl"},
+		{"openclaw-plugin", "openclaw/plugin-hook-log.jsonl"},
+		{"hermes-hook", "hermes/hooks/sequence-*.jsonl"},
+	} {
+		for _, file := range recordings(t, c.pattern) {
+			told := func(times int) (out []string) {
+				d, err := NewDecoder(c.decoder)
+				require.NoError(t, err)
+				for _, record := range records(t, file) {
+					for range times {
+						for _, s := range d.Decode(record) {
+							// Signs of life may be told twice: nothing is counted of them.
+							if s.Kind != Alive && s.Kind != Working && s.Kind != Idle && s.Kind != ToolEnd && s.Kind != Cleared {
+								out = append(out, line(s))
+							}
+						}
+					}
+				}
+				return out
+			}
+			require.Equal(t, told(1), told(2), file)
+		}
+	}
+}

@@ -23,7 +23,7 @@ type geminiChat struct {
 	loading bool      // a history is written out as messages, until `$set.messages` follows
 	first   bool      // no message of a person was seen since the header
 
-	seen     map[string]bool  // ids of the messages of users
+	seen     map[string]bool  // ids of all messages but the model's
 	counted  map[string]int64 // by id of the message, the output that was told
 	tools    map[string]bool  // ids of the calls that were told
 	turn     string           // the open turn: the id of its prompt
@@ -110,7 +110,7 @@ func (d *geminiChat) signal(kind Kind, id string, at time.Time) Signal {
 // head reads a header. A further one with a later start is written into the
 // same file when the context was cleared within the session.
 func (d *geminiChat) head(r geminiRecord) []Signal {
-	again := d.header && r.session == d.session
+	again := d.header && (r.session == d.session || r.session == d.agent)
 	if again && !r.start.After(d.began) {
 		return nil // the file is read once more
 	}
@@ -207,9 +207,14 @@ func (d *geminiChat) message(r geminiRecord) []Signal {
 		return d.user(r)
 	case "gemini":
 		return d.model(r)
-	case "error":
-		return d.end(r, Failed)
-	case "info", "warning":
+	case "error", "info", "warning":
+		if d.seen[r.id] {
+			return nil // the file is read once more, and another turn is open now
+		}
+		d.remember(r.id)
+		if r.kind == "error" {
+			return d.end(r, Failed)
+		}
 		return d.notice(r)
 	}
 	d.miss("type/" + r.kind)

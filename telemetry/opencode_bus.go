@@ -9,9 +9,12 @@ import (
 // opencodeBus decodes the events of OpenCode's bus: as its server tells them
 // (SSE), or as a plugin wrote them down, with the names of the hooks that it was
 // called by, `{"k":"event","t":…,"o":{…}}`.
-type opencodeBus struct{ opencodeFold }
+type opencodeBus struct {
+	opencodeFold
+	last string // id of the newest event, which may be given twice
+}
 
-func newOpencodeBus() *opencodeBus { return &opencodeBus{opencodeFold{source: "stream"}} }
+func newOpencodeBus() *opencodeBus { return &opencodeBus{opencodeFold: opencodeFold{source: "stream"}} }
 
 func (d *opencodeBus) Decode(record []byte) []Signal {
 	var id, kind, hook string
@@ -44,6 +47,10 @@ func (d *opencodeBus) Decode(record []byte) []Signal {
 		d.miss(cmp.Or(kind, malformed))
 		return nil
 	}
+	if id != "" && id == d.last {
+		return nil
+	}
+	d.last = id
 	return d.event(id, kind, props)
 }
 
