@@ -654,6 +654,14 @@ func (f Observed) ByClient() bool {
 	return len(f.Record.Evidence) > 0 && f.Record.Evidence[0].Source == clientSource
 }
 
+// ByHarness says that the harness itself told this, by whatever source, and not
+// the wrapper or a client.
+func (f Observed) ByHarness() bool { return byHarness(f.Record.Evidence) }
+
+func byHarness(evidence []lifeloop.Evidence) bool {
+	return len(evidence) > 0 && evidence[0].Source != wrapperSource && evidence[0].Source != clientSource
+}
+
 func (h *hard) frame(id string) *frame {
 	for i := range h.Frames {
 		if h.Frames[i].ID == id {

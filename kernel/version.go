@@ -59,13 +59,10 @@ func (s *step) versionTold(sig telemetry.Signal) {
 // itself has told the event that it is about.
 func (s *step) proves(t telling) {
 	capability := string(t.event)
-	if !s.hard.Unproven[capability] || len(t.evidence) == 0 {
+	if !s.hard.Unproven[capability] || !byHarness(t.evidence) {
 		return
 	}
 	ev := t.evidence[0]
-	if ev.Source == wrapperSource || ev.Source == clientSource {
-		return
-	}
 	switch t.event {
 	case lifeloop.FrameOpening:
 		if s.cfg.Hooks && ev.Source != "hook" {

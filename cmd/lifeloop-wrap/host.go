@@ -87,20 +87,32 @@ func (h *host) prepare() error {
 	if err != nil {
 		return err
 	}
+	if h.in, err = installation(profile, h.scope == "project"); err != nil {
+		return err
+	}
+	h.store = hostStore(cfg.StateDir)
+	return nil
+}
+
+// hostStore is where it is noted what was changed in whose settings.
+func hostStore(stateDir string) *hosts.Store { return hosts.At(filepath.Join(stateDir, "host")) }
+
+// installation is what belongs into a harness's own files, the user's or those
+// of the project in the working folder.
+func installation(profile profiles.Profile, project bool) (profiles.Installation, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return err
+		return profiles.Installation{}, err
 	}
 	exe, err := ownPath()
 	if err != nil {
-		return err
+		return profiles.Installation{}, err
 	}
-	h.in, err = profile.Install(h.scope == "project", profiles.Host{Env: os.Environ(), Dir: realPath(dir), Exe: exe, ReadFile: os.ReadFile, Real: realPath})
+	in, err := profile.Install(project, profiles.Host{Env: os.Environ(), Dir: realPath(dir), Exe: exe, ReadFile: os.ReadFile, Real: realPath})
 	if err != nil {
-		return no(lifeloop.InvalidRequest, "%v", err)
+		return in, no(lifeloop.InvalidRequest, "%v", err)
 	}
-	h.store = hosts.At(filepath.Join(cfg.StateDir, "host"))
-	return nil
+	return in, nil
 }
 
 // realPath is a path without symbolic links, as far as it is there.

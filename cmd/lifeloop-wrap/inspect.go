@@ -115,6 +115,9 @@ func conformanceMeaning(level string) string {
 	return ""
 }
 
+// notBy begins the caveat that names the modes in which an event is not told.
+const notBy = "not by "
+
 // An inspection is a manifest, claim by claim.
 type inspection struct {
 	AdapterID        string                     `json:"adapter_id"`
@@ -180,7 +183,7 @@ func inspectClaim(m lifeloop.Manifest, name string) inspectedClaim {
 			}
 		}
 		if len(event.Modes) > 0 && len(without) > 0 {
-			caveat("not by %s alone", strings.Join(without, " or "))
+			caveat(notBy+"%s alone", strings.Join(without, " or "))
 		}
 	}
 	if class, ok := strings.CutPrefix(name, "placement."); ok {

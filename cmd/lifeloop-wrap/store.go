@@ -78,7 +78,10 @@ func (s store) list() ([]kept, error) {
 // read folds one session's ledger. Liveness is "live" while its writer holds
 // the ledger, "ended" once it says so, and "lost" when neither is true: the
 // wrapper died and could not say how it ended.
-func (s store) read(id string) kept {
+func (s store) read(id string) kept { return s.readEach(id, func(kernel.Entry) {}) }
+
+// readEach is read that also hands over each entry.
+func (s store) readEach(id string, each func(kernel.Entry)) kept {
 	k := kept{dir: s.path(id)}
 	live := ledger.Locked(k.dir)
 	for e, err := range facts(k.dir, 0) {
@@ -90,6 +93,7 @@ func (s store) read(id string) kept {
 			break
 		}
 		k.Apply(e)
+		each(e)
 	}
 	k.SessionID = id
 	if k.StartedAt.IsZero() { // its wrapper has not got, or never got, to its first word
