@@ -20,6 +20,13 @@ func TestClaudeTranscriptOddities(t *testing.T) {
 	stop := func(kind string) string {
 		return `turn_stop from=transcript detail=x1 at=08:00:01.000 session=s turn=A outcome=failed error=` + kind
 	}
+	after := func(record, parent string) string {
+		return strings.Replace(record, `"uuid"`, `"parentUuid":"`+parent+`","uuid"`, 1)
+	}
+	turnB := func(record, at string) string {
+		return strings.NewReplacer(`"promptId":"A"`, `"promptId":"B"`, "08:00:00", at, "08:00:02", at).Replace(record)
+	}
+	boundary := `{"type":"system","subtype":"compact_boundary","uuid":"c1","timestamp":"2026-11-21T08:00:01.000Z","sessionId":"s","compactMetadata":{"trigger":"auto","preTokens":9,"postTokens":1}}`
 	for _, c := range []struct {
 		name    string
 		records []string
@@ -75,6 +82,32 @@ func TestClaudeTranscriptOddities(t *testing.T) {
 			[]string{promptA, `prompt from=transcript detail=u2 at=08:00:00.000 session=s turn=B`}},
 		{"a prompt that a hook refused", []string{typedA,
 			`{"type":"system","subtype":"informational","content":"blocked","uuid":"i","timestamp":"2026-11-21T08:00:01.000Z","sessionId":"s"}`}, []string{promptA}},
+		{"the end of a failed turn may stand above its prompt, and the error that ended it below",
+			[]string{after(endA, "x1"), typedA, `{"type":"attachment","uuid":"h","parentUuid":"u1","sessionId":"s"}`, failed(`"error":"server_error",`)},
+			[]string{promptA, stop("server_error"), turnEndA}},
+		{"an end whose error stands above it, too",
+			[]string{after(endA, "x1"), failed(`"error":"server_error",`), typedA}, []string{promptA, stop("server_error"), turnEndA}},
+		{"an end may follow a record that is told nowhere",
+			[]string{after(endA, "h"), typedA, `{"type":"attachment","sessionId":"s","uuid":"h"}`}, []string{promptA, turnEndA}},
+		{"the record that an end follows never came: the next prompt ends the turn",
+			[]string{after(endA, "lost"), typedA, turnB(typedA, "08:00:03")},
+			[]string{promptA, strings.Replace(turnEndA, " turn=A", "", 1), `prompt from=transcript detail=u1 at=08:00:03.000 session=s turn=B`}},
+		{"the end of a turn may be written after the next prompt: it is not that one's",
+			[]string{typedA, turnB(typedA, "08:00:03"), endA, turnB(endA, "08:00:04")},
+			[]string{promptA, `prompt from=transcript detail=u1 at=08:00:03.000 session=s turn=B`, turnEndA,
+				strings.NewReplacer("08:00:02", "08:00:04", "turn=A", "turn=B").Replace(turnEndA)}},
+		{"a local command that is written after the next prompt ends nothing",
+			[]string{turnB(typedA, "08:00:03"),
+				`{"type":"user","uuid":"c","timestamp":"2026-11-21T08:00:01.000Z","sessionId":"s","promptId":"A","message":{"content":"<local-command-stdout>x</local-command-stdout>"}}`,
+				`{"type":"system","subtype":"local_command","uuid":"l","timestamp":"2026-11-21T08:00:01.000Z","sessionId":"s"}`,
+				turnB(endA, "08:00:04")},
+			[]string{`prompt from=transcript detail=u1 at=08:00:03.000 session=s turn=B`, strings.NewReplacer("08:00:02", "08:00:04", "turn=A", "turn=B").Replace(turnEndA)}},
+		{"print mode writes no end of a turn: the answer says how it went",
+			[]string{typedA, strings.Replace(answerA, `"usage"`, `"stop_reason":"end_turn","usage"`, 1)}, []string{promptA, strings.Replace(usageA, "turn=A", "turn=A outcome=completed", 1), toolA}},
+		{"a compaction that is read twice is one compaction",
+			[]string{boundary, boundary, strings.Replace(boundary, "c1", "c2", 1), boundary},
+			[]string{`compacted from=transcript detail=c1 at=08:00:01.000 session=s half=record trigger=auto before=9 after=1`,
+				`compacted from=transcript detail=c2 at=08:00:01.000 session=s half=record trigger=auto before=9 after=1`}},
 		{"a compaction that failed leaves no record, and none is told",
 			[]string{typedA, `{"type":"system","subtype":"informational","content":"Not enough messages to compact.","uuid":"i","sessionId":"s"}`, answerA, endA},
 			[]string{promptA, usageA, toolA, turnEndA}},

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bytes"
+	"slices"
 	"time"
 )
 
@@ -10,12 +11,22 @@ import (
 // The order of lines is not the order of events: what is flushed together may
 // stand in any order, and a turn's end has been seen above its prompt. A stop
 // or an end that finds no turn open is therefore held until the next prompt,
-// whose time tells whether it belongs to that prompt or to one before.
+// whose time tells whether it belongs to that prompt or to one before; and an
+// end until the record that it follows was seen too, which may be the error
+// that ended the turn.
 type claudeTranscript struct {
 	tally
-	turn string // promptId of the newest user record
-	open bool   // a user record came, and no end of its turn yet
-	held []Signal
+	turn  string    // promptId of the newest user record
+	since time.Time // of the first record of that turn
+	last  string    // the turn before it, when no end of that was seen
+	open  bool      // a user record came, and no end of its turn yet
+	held  []claudeHeld
+	// lately are the records seen last, by their uuid.
+	lately   [maxHeld][36]byte
+	latelyAt int
+	// rewrote are the compactions that were told: a file that is read from its
+	// start again repeats them.
+	rewrote []string
 	// calls are those whose usage was told: it is repeated on every line of a
 	// call's answer.
 	calls  calls
@@ -24,12 +35,23 @@ type claudeTranscript struct {
 	agent, agentTurn string
 }
 
-const maxHeld = 16
+const (
+	maxHeld    = 16
+	maxRewrote = 64
+)
+
+// claudeHeld is a stop or an end that waits for its turn's prompt, and for the
+// record that it follows.
+type claudeHeld struct {
+	Signal
+	after string // the uuid of that record while it was not seen, else empty
+}
 
 // claudeRecord is what is read of a line. Its slices point into the line.
 type claudeRecord struct {
 	kind, subtype, compact, origin      []byte
 	uuid, session, at, promptID, source []byte
+	parent                              []byte
 	failure, status, request            []byte
 	agent                               string
 	sidechain, meta, summary, apiError  bool
@@ -50,7 +72,7 @@ func (d *claudeTranscript) Decode(record []byte) []Signal {
 		switch string(key) {
 		case "type":
 			r.kind = val
-			if passed = claudeHousekeeping(val); passed {
+			if passed = claudeHousekeeping(val) && !d.awaits(); passed {
 				return halt
 			}
 		case "subtype":
@@ -61,6 +83,8 @@ func (d *claudeTranscript) Decode(record []byte) []Signal {
 			r.origin = val
 		case "uuid":
 			r.uuid = val
+		case "parentUuid":
+			r.parent = val
 		case "sessionId":
 			r.session = val
 		case "timestamp":
@@ -93,6 +117,11 @@ func (d *claudeTranscript) Decode(record []byte) []Signal {
 		d.miss(malformed)
 		return nil
 	}
+	return join(d.main(r), d.noted(r))
+}
+
+// main reads a whole record by its kind.
+func (d *claudeTranscript) main(r claudeRecord) []Signal {
 	switch string(r.kind) {
 	case `"user"`, `"assistant"`, `"system"`:
 	default:
@@ -112,6 +141,48 @@ func (d *claudeTranscript) Decode(record []byte) []Signal {
 	default:
 		return d.system(r)
 	}
+}
+
+// awaits says that an end waits for a record that may be of any kind.
+func (d *claudeTranscript) awaits() bool {
+	for _, h := range d.held {
+		if h.after != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// noted notes that a record was seen, and tells the end of the open turn that
+// waited for it.
+func (d *claudeTranscript) noted(r claudeRecord) []Signal {
+	id := unquoted(r.uuid)
+	if len(id) == 0 {
+		return nil
+	}
+	d.lately[d.latelyAt] = [36]byte{}
+	copy(d.lately[d.latelyAt][:], id)
+	d.latelyAt = (d.latelyAt + 1) % len(d.lately)
+	for i := range d.held {
+		if d.held[i].after == string(id) {
+			d.held[i].after = ""
+		}
+	}
+	if !d.open {
+		return nil
+	}
+	return d.release()
+}
+
+// unseen is the uuid of the record that r follows, unless that was seen lately.
+func (d *claudeTranscript) unseen(r claudeRecord) string {
+	parent := name(r.parent)
+	for i := range d.lately {
+		if len(parent) <= len(d.lately[i]) && parent == string(bytes.TrimRight(d.lately[i][:], "\x00")) {
+			return ""
+		}
+	}
+	return parent
 }
 
 // subAgent reads a record of a sub-agent, which has a file of its own. Its
@@ -184,9 +255,9 @@ func (d *claudeTranscript) user(r claudeRecord) []Signal {
 	if len(r.source) == 0 && !r.meta && content.interrupted() {
 		s := r.signal(TurnEnd)
 		s.Outcome = Interrupted
-		out = append(out, d.end(s)...)
+		out = append(out, d.end(s, "")...)
 	}
-	if bytes.HasPrefix(content.text, []byte(`<local-command-stdout>`)) {
+	if bytes.HasPrefix(content.text, []byte(`<local-command-stdout>`)) && promptID == d.turn {
 		d.open = false // a local command is over as soon as it has printed
 	}
 	if len(before) > 0 {
@@ -222,26 +293,57 @@ func (r claudeRecord) human(c claudeMessage) bool {
 // begin notes that a record of this turn was seen. It returns the held signals
 // that come before the record and those that come after it.
 func (d *claudeTranscript) begin(turn string, at time.Time) (before, after []Signal) {
-	d.turn, d.open = turn, true
-	for _, s := range d.held {
-		if s.At.Before(at) {
-			before = append(before, s)
-			continue
+	switch {
+	case turn == d.turn:
+		if at.Before(d.since) && !at.IsZero() {
+			d.since = at
 		}
-		s.Turn = turn
-		after = append(after, s)
+	case d.open && at.Before(d.since) && !at.IsZero():
+		return nil, nil // of a turn before, written late
+	default:
+		if d.last = ""; d.open {
+			d.last = d.turn
+		}
+		d.since = at
+	}
+	d.turn, d.open = turn, true
+	slices.SortStableFunc(d.held, func(a, b claudeHeld) int { return a.At.Compare(b.At) })
+	d.held = slices.DeleteFunc(d.held, func(h claudeHeld) bool {
+		if h.At.Before(at) {
+			before = append(before, h.Signal)
+		}
+		return h.At.Before(at)
+	})
+	return before, d.release()
+}
+
+// release tells what was held and is of the open turn.
+func (d *claudeTranscript) release() (out []Signal) {
+	for len(d.held) > 0 && d.held[0].after == "" {
+		s := d.held[0].Signal
+		d.held = d.held[1:]
+		s.Turn = d.turn
+		out = append(out, s)
 		if s.Kind == TurnEnd {
 			d.open = false
 		}
 	}
-	d.held = nil
-	return before, after
+	return out
 }
 
-// end tells a stop or an end of the open turn, or holds it when none is open.
-func (d *claudeTranscript) end(s Signal) []Signal {
+// end tells a stop or an end of the open turn, or holds it when none is open;
+// after is the record that must be seen first. What is older than the open turn
+// is of the one before, and was written late.
+func (d *claudeTranscript) end(s Signal, after string) []Signal {
+	if d.open && s.At.Before(d.since) && !s.At.IsZero() {
+		s.Turn = d.last
+		if s.Kind == TurnEnd {
+			d.last = ""
+		}
+		return []Signal{s}
+	}
 	if !d.open && len(d.held) < maxHeld {
-		d.held = append(d.held, s)
+		d.held = append(d.held, claudeHeld{s, after})
 		return nil
 	}
 	s.Turn = d.current()
@@ -262,11 +364,14 @@ func (d *claudeTranscript) assistant(r claudeRecord) []Signal {
 	if r.apiError {
 		s := r.signal(TurnStop)
 		s.Outcome, s.Error = Failed, claudeFailure(word(r.failure), count(r.status))
-		return d.end(s)
+		return d.end(s, "")
 	}
 	out := d.answer(r)
 	for i := range out {
 		out[i].Turn = d.current()
+		if out[i].Kind == UsageSeen && r.message.answers() {
+			out[i].Outcome = Completed // print mode writes no end of the turn
+		}
 	}
 	return out
 }
@@ -315,14 +420,20 @@ func (d *claudeTranscript) repeated(r claudeRecord) bool {
 func (d *claudeTranscript) system(r claudeRecord) []Signal {
 	switch string(r.subtype) {
 	case `"turn_duration"`:
-		return d.end(r.signal(TurnEnd))
+		return d.end(r.signal(TurnEnd), d.unseen(r))
 	case `"compact_boundary"`:
 		s := r.signal(Compacted)
+		if s.Detail != "" && slices.Contains(d.rewrote, s.Detail) {
+			return nil
+		}
+		d.rewrote = append(d.rewrote[max(0, len(d.rewrote)-maxRewrote+1):], s.Detail)
 		s.Turn = d.current()
 		s.Compaction = claudeCompaction(r.compact)
 		return []Signal{s}
 	case `"local_command"`:
-		d.open = false
+		if at := stamp(r.at); at.IsZero() || !at.Before(d.since) {
+			d.open = false
+		}
 	case `"stop_hook_summary"`, `"informational"`:
 	default:
 		d.miss("system/" + word(r.subtype))
@@ -356,6 +467,7 @@ func claudeCompaction(metadata []byte) *Compaction {
 type claudeMessage struct {
 	whole            bool // it is an object
 	id, model, usage []byte
+	stop             []byte
 	text             []byte
 	started, ended   []string
 }
@@ -379,6 +491,8 @@ func (m *claudeMessage) read(b []byte, i int) int {
 			m.model = val
 		case "usage":
 			m.usage = val
+		case "stop_reason":
+			m.stop = val
 		case "content":
 			m.text = unquoted(val)
 		}
@@ -438,6 +552,16 @@ func unquoted(val []byte) []byte {
 		return nil
 	}
 	return val[1 : len(val)-1]
+}
+
+// answers says whether the model stopped by itself, having said what it had to
+// say; a hook may still make it go on.
+func (c claudeMessage) answers() bool {
+	switch string(c.stop) {
+	case `"end_turn"`, `"stop_sequence"`:
+		return true
+	}
+	return false
 }
 
 // interrupted says whether the text is Claude Code's mark of an interrupt.

@@ -26,7 +26,7 @@ var names = map[string]bool{
 	"hook_event_name": true, "source": true, "reason": true, "agent_id": true, "agent_type": true,
 	"notification_type": true, "tool_name": true, "status": true, "waitingFor": true,
 	"procStart": true, "version": true, "claude_code_version": true, "parent_tool_use_id": true,
-	"hook_name": true, "hook_event": true, "compact_result": true,
+	"hook_name": true, "hook_event": true, "compact_result": true, "stop_reason": true,
 	"call_id": true, "response_id": true, "requestId": true, "forked_from_id": true, "codex_error_info": true,
 	"parent_thread_id": true, "thread_source": true, "subagent": true, "cli_version": true, "cwd": true,
 	"compaction_response_id": true, "rate_limit_reached_type": true,
