@@ -126,8 +126,8 @@ func (r claudeLine) signal(kind Kind, detail string) Signal {
 }
 
 // prompt tells the prompt that is being answered, once. What a compaction
-// asks the model is no prompt: one that runs before the first call of a turn is
-// told before the turn's prompt, since `/compact` begins with the same lines.
+// asks the model is no prompt: `/compact` begins with the same lines as one that
+// runs before the first call of a turn. Which it was is told by its boundary.
 func (d *claudeStream) prompt(r claudeLine) []Signal {
 	if d.prompted || d.compacting || len(name(r.parent)) > 0 {
 		return nil
@@ -152,6 +152,9 @@ func (d *claudeStream) system(r claudeLine) []Signal {
 		d.compacting, d.compacted = false, true
 		s := r.signal(Compacted, "")
 		s.Compaction = claudeCompaction(r.compact)
+		if s.Compaction.Trigger == "auto" { // it looks how full the context is because somebody asked
+			return append(d.prompt(r), s)
+		}
 		return []Signal{s}
 	case `"thinking_tokens"`:
 		return append(d.prompt(r), r.signal(Alive, "thinking_tokens"))
