@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"bytes"
 	"cmp"
 	"strconv"
 	"time"
@@ -41,8 +42,30 @@ type codexRollout struct {
 
 	next  uint64 // the ordinal that must follow; Codex numbers without a hole
 	begun bool   // next is known
+	heard codexHeard
 
 	room []field // of the newest record's payload
+}
+
+// codexHeard is the last of a thread's records so far.
+type codexHeard struct {
+	thread string
+	next   uint64 // the ordinal behind it
+	stamp  []byte
+}
+
+// again says that a record was heard before: a file that is read from its start
+// once more repeats its history. Where that was written anew under the same
+// numbers, it is younger.
+func (h *codexHeard) again(r codexRecord) bool {
+	if !r.numbered {
+		return false
+	}
+	if r.n < h.next && bytes.Compare(r.stamp, h.stamp) <= 0 {
+		return true
+	}
+	h.next, h.stamp = r.n+1, append(h.stamp[:0], r.stamp...)
+	return false
 }
 
 // codexRecord is one line, with its payload's members not yet read.
@@ -93,7 +116,14 @@ func (d *codexRollout) Decode(record []byte) []Signal {
 		d.miss(malformed)
 		return nil
 	}
-	return join(d.sequence(r), d.record(r))
+	out := join(d.sequence(r), d.record(r))
+	if id := cmp.Or(d.agent, d.session); id != d.heard.thread && string(r.kind) == `"session_meta"` {
+		d.heard = codexHeard{thread: id}
+	}
+	if d.heard.again(r) {
+		return nil
+	}
+	return out
 }
 
 // join is what was told by one thing, then by the other; mostly one of them is
@@ -144,6 +174,7 @@ func (d *codexRollout) record(r codexRecord) []Signal {
 	case `"world_state"`, `"inter_agent_communication"`:
 	default:
 		d.miss(word(r.kind))
+		return nil // it does not tell what a call was for, either
 	}
 	return d.release()
 }
@@ -227,7 +258,7 @@ func (d *codexRollout) meta(r codexRecord) []Signal {
 	if another {
 		out = d.release() // else the same file is read once more, and says it again
 	}
-	*d = codexRollout{tally: d.tally, named: true, ours: !forked, next: d.next, begun: d.begun}
+	*d = codexRollout{tally: d.tally, named: true, ours: !forked, next: d.next, begun: d.begun, heard: d.heard}
 	if forked && !r.numbered {
 		d.copied = r.at()
 	}
@@ -403,6 +434,7 @@ func (d *codexRollout) event(r codexRecord) []Signal {
 	if string(e.kind) == `"token_count"` {
 		return append(d.tokenCount(r, e.info), d.limited(r, e.limits)...)
 	}
+	kept := d.kept
 	out := d.release()
 	switch string(e.kind) {
 	case `"task_started"`, `"turn_started"`:
@@ -444,6 +476,8 @@ func (d *codexRollout) event(r codexRecord) []Signal {
 	}
 	if !codexQuiet(string(e.kind)) {
 		d.miss("event_msg/" + word(e.kind))
+		d.kept = kept
+		return nil
 	}
 	return out
 }

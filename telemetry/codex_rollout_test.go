@@ -2,6 +2,9 @@ package telemetry
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,6 +72,66 @@ func TestCodexOrdinalsOfAReplacedFile(t *testing.T) {
 			}
 			require.Equal(t, c.want, got)
 		})
+	}
+}
+
+// A file that is read from its start once more tells no call and no compaction
+// again; what was appended since is told.
+func TestReadOnceMore(t *testing.T) {
+	for decoder, pattern := range map[string]string{"codex-rollout": "codex/rollouts/*.jsonl", "claude-transcript": "claude/transcripts/*.jsonl"} {
+		files, err := filepath.Glob(filepath.Join("testdata", pattern))
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			if strings.HasSuffix(file, ".hooks.jsonl") {
+				continue
+			}
+			data, err := os.ReadFile(file)
+			require.NoError(t, err)
+			lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+			heavy := func(d Decoder, lines []string) (n int) {
+				for _, line := range lines {
+					for _, s := range d.Decode([]byte(line)) {
+						if s.Kind == UsageSeen || s.Kind == Compacted {
+							n++
+						}
+					}
+				}
+				return n
+			}
+			once, err := NewDecoder(decoder)
+			require.NoError(t, err)
+			all := heavy(once, lines)
+			require.Zero(t, heavy(once, lines), file)
+			for _, cut := range []int{1, len(lines) / 2, len(lines) - 1} {
+				d, err := NewDecoder(decoder)
+				require.NoError(t, err)
+				require.Equal(t, all, heavy(d, lines[:cut])+heavy(d, lines), "%s, %d lines of it before", file, cut)
+			}
+		}
+	}
+}
+
+// A history that was written anew under the same numbers is news.
+func TestCodexHistoryWrittenAnew(t *testing.T) {
+	meta := `{"timestamp":"2026-01-02T03:04:05.000Z","ordinal":0,"type":"session_meta","payload":{"id":"a"}}`
+	compacted := `{"timestamp":"2026-01-02T03:04:06.000Z","ordinal":1,"type":"compacted","payload":{}}`
+	younger := strings.Replace(compacted, "04:06", "05:06", 1)
+	got := told(t, "codex-rollout", meta, compacted, meta, compacted, meta, younger)
+	require.Equal(t, []string{
+		`session_live from=rollout detail="ordinal 0" at=03:04:05.000 session=a cause=startup`,
+		`compacted from=rollout detail="ordinal 1" at=03:04:06.000 session=a half=record trigger=unknown`,
+		`compacted from=rollout detail="ordinal 1" at=03:05:06.000 session=a half=record trigger=unknown`}, got)
+}
+
+// What nobody knows says nothing of what the call before it was for.
+func TestCodexUnknownBeforeACompaction(t *testing.T) {
+	call := `{"timestamp":"2026-01-02T03:04:05.000Z","type":"token_usage_record","payload":{"thread_id":"a","turn_id":"t","response_id":"r","usage":{"input_tokens":9,"output_tokens":1,"total_tokens":10}}}`
+	for _, unknown := range []string{`{"type":"of_a_later_version","payload":{}}`, `{"type":"event_msg","payload":{"type":"of_a_later_version"}}`, `{`} {
+		got := told(t, "codex-rollout", call, unknown, `{"timestamp":"2026-01-02T03:04:06.000Z","type":"compacted","payload":{"compaction_response_id":"r"}}`)
+		require.Equal(t, []string{
+			`usage from=rollout at=03:04:05.000 session=a turn=t side=compaction used=10 call=r request=t input=9 output=1`,
+			`compacted from=rollout at=03:04:06.000 session=a turn=t half=record trigger=unknown`}, got, unknown)
 	}
 }
 
