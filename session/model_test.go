@@ -1,0 +1,105 @@
+package session_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/session"
+)
+
+// A model is HCP L2 as a table: every ordered pair of states, and whether it
+// is a move.
+type model struct {
+	States   []session.State `json:"states"`
+	Terminal []session.State `json:"terminal"`
+	Initial  struct {
+		To session.State `json:"to"`
+	} `json:"initial"`
+	ValidCount int `json:"valid_count"`
+	PairCount  int `json:"pair_count"`
+	Matrix     []struct {
+		From  session.State `json:"from"`
+		To    session.State `json:"to"`
+		Valid bool          `json:"valid"`
+	} `json:"matrix"`
+}
+
+func readModel(t *testing.T) model {
+	t.Helper()
+	doc, err := os.ReadFile("testdata/transitions.json")
+	require.NoError(t, err)
+	var m model
+	require.NoError(t, json.Unmarshal(doc, &m))
+	return m
+}
+
+// TestModel holds the machine against transitions.json: the same states, the
+// same terminal ones, and of all sixty-four pairs, each told once, the same
+// nine are moves.
+func TestModel(t *testing.T) {
+	m := readModel(t)
+	require.ElementsMatch(t, m.States, session.States())
+	for _, s := range m.States {
+		require.Equal(t, slices.Contains(m.Terminal, s), s.Terminal(), "%s", s)
+	}
+	require.NoError(t, session.Check(session.None, m.Initial.To))
+	type pair [2]session.State
+	pairs, moves := map[pair]bool{}, 0
+	for _, p := range m.Matrix {
+		require.Contains(t, m.States, p.From)
+		require.Contains(t, m.States, p.To)
+		require.NotContains(t, pairs, pair{p.From, p.To})
+		pairs[pair{p.From, p.To}] = true
+		err := session.Check(p.From, p.To)
+		if p.Valid != (err == nil) {
+			t.Errorf("%s to %s: %v, and the model says %t", p.From, p.To, err, p.Valid)
+		}
+		if p.Valid {
+			moves++
+		}
+	}
+	require.Len(t, pairs, 64)
+	require.Equal(t, m.PairCount, len(pairs))
+	require.Equal(t, 9, moves)
+	require.Equal(t, m.ValidCount, moves)
+}
+
+// TestModelReach walks the machine as far as it goes: every state of the model
+// is reached from the beginning, every way ends, and in a terminal state.
+func TestModelReach(t *testing.T) {
+	m := readModel(t)
+	seen := map[session.State]bool{}
+	ends := map[session.State]bool{}
+	var walk func(s session.State)
+	walk = func(s session.State) {
+		if seen[s] {
+			return
+		}
+		seen[s] = true
+		for _, to := range session.States() {
+			if session.Check(s, to) == nil {
+				walk(to)
+			}
+		}
+	}
+	walk(m.Initial.To)
+	require.Len(t, seen, len(m.States))
+	// What can end: backwards from the terminal states.
+	for _, s := range m.Terminal {
+		ends[s] = true
+	}
+	for range m.States {
+		for _, from := range m.States {
+			for _, to := range m.States {
+				if ends[to] && session.Check(from, to) == nil {
+					ends[from] = true
+				}
+			}
+		}
+	}
+	require.Len(t, ends, len(m.States), "a state from which there is no end")
+}
