@@ -199,3 +199,28 @@ func TestWaitIgnoresOtherFiles(t *testing.T) {
 		t.Errorf("woken after %v, which is no event", d)
 	}
 }
+
+// Settle disturbs no writer and changes no byte; where there is no ledger yet
+// there is nothing to settle, and where there is no folder it says so.
+func TestSettle(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, Settle(dir))
+	require.ErrorIs(t, Settle(filepath.Join(dir, "gone")), fs.ErrNotExist)
+
+	log, err := Create(dir, Options{})
+	require.NoError(t, err)
+	_, err = log.Append([]Record{record("a", 1), record("b", 2)}, false)
+	require.NoError(t, err)
+	before, err := os.ReadFile(segmentPath(dir, 1))
+	require.NoError(t, err)
+	require.NoError(t, Settle(dir))
+	after, err := os.ReadFile(segmentPath(dir, 1))
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	_, err = log.Append([]Record{record("c", 3)}, true)
+	require.NoError(t, err)
+	require.NoError(t, log.Close())
+	report, err := Verify(dir)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, report.Entries)
+}
