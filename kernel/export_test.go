@@ -13,3 +13,12 @@ func Hard(k *Kernel) []byte {
 
 // Apply folds one fact, as Replay folds all of them.
 func Apply(k *Kernel, f Fact) { k.apply(f) }
+
+// Kinds is the zero value of every fact there is.
+func Kinds() []Fact {
+	var all []Fact
+	for _, k := range kinds {
+		all = append(all, k.fact)
+	}
+	return all
+}

@@ -32,6 +32,9 @@ type (
 		PTY            bool     `json:"pty"`
 		Clients        []string `json:"clients"`
 		Policy         string   `json:"policy"` // "none" without one (DECISIONS G2)
+		// Meta is the user object: what its owner calls this session. It is theirs,
+		// passed on as it came and never looked at.
+		Meta map[string]string `json:"meta,omitempty"`
 	}
 	// Negotiated records what one client, or the owner, asked for and got.
 	Negotiated struct {

@@ -54,6 +54,7 @@ type judge struct {
 	payloads map[string]int    // call#index → how often it was settled
 
 	asked map[string]*asked
+	hcp   hcpJudge
 	reach map[string]int // what this world got to, for the test of the generator
 }
 
@@ -107,6 +108,7 @@ func (j *judge) step(in kernel.Input) {
 		back, err := kernel.Decode(kind, body)
 		require.NoError(j.t, err)
 		kernel.Apply(j.shadow, back)
+		j.hcp.fact(j.t, kernel.Entry{At: j.now, Fact: f}, kernel.Entry{At: j.now, Fact: back})
 	}
 	if len(turn.Facts) > 0 || j.over {
 		checkReplay(j.t, j.k, j.shadow)
@@ -335,6 +337,7 @@ func (j *judge) effect(e kernel.Effect) {
 func (j *judge) ended() {
 	_, done := j.k.Done()
 	require.True(j.t, done, "the harness is gone, the sources are read, the clients had their time")
+	j.hcp.ended(j.t, j.refused, j.reach)
 	if j.refused {
 		require.Zero(j.t, j.launched)
 		require.Empty(j.t, j.told, "a refused session tells nothing")
@@ -787,6 +790,7 @@ var depth = []string{
 	"receipt observed", "receipt delivered", "receipt skipped", "receipt degraded", "receipt failed", "receipt client_busy", "receipt queue_full",
 	"settled delivered ", "settled skipped expired", "settled failed the hook was gone before the answer was written",
 	"settled failed no acceptable placement",
+	"hcp session_created", "hcp state_changed", "hcp progress", "hcp log", "hcp warning", "hcp error", "hcp session_closed",
 }
 
 // play draws one world, plays it to its end, and returns what it got to.

@@ -192,6 +192,7 @@ func (w *world) configure(d *datadriven.TestData) {
 			cfg.OneHook, cfg.Ledger = true, false
 		case "observing":
 			cfg.Observing, cfg.Ledger = true, false
+			cfg.Began.Program = "" // nothing is launched
 		case "id":
 			cfg.HarnessSession = a.Vals[0]
 		case "cause":

@@ -10,6 +10,7 @@ package view
 
 import (
 	"cmp"
+	"maps"
 	"time"
 
 	"lifeloop/kernel"
@@ -41,6 +42,7 @@ type Status struct {
 	Program          string                      `json:"program"`
 	HarnessVersion   *string                     `json:"harness_version"` // as a source told it
 	WorkDir          string                      `json:"work_dir"`
+	Meta             map[string]string           `json:"meta"` // what its owner calls it
 	Attempt          int                         `json:"attempt"`
 	Profile          string                      `json:"profile"`
 	HarnessSessionID *string                     `json:"harness_session_id"`
@@ -100,6 +102,8 @@ func (s *Status) Apply(e kernel.Entry) {
 	case kernel.Began:
 		s.SessionID, s.AdapterID, s.Program, s.WorkDir = f.SessionID, f.AdapterID, f.Program, f.WorkDir
 		s.Profile, s.wrapper, s.StartedAt = f.AdapterID, f.PID, e.At
+		s.Meta = map[string]string{}
+		maps.Copy(s.Meta, f.Meta)
 		s.Capabilities = map[string]lifeloop.Support{}
 		s.UnknownRecords = map[string]map[string]int{}
 		s.Evidence = []lifeloop.Evidence{}

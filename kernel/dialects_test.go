@@ -1,0 +1,197 @@
+package kernel_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/session"
+	"lifeloop/view"
+)
+
+// The views are folds over what the kernel found true, so the worlds that try
+// the kernel try them too. These tests stand here because the worlds do.
+
+// An hcpJudge holds what view.HCP tells of one session against HCP L2.
+type hcpJudge struct {
+	live, read view.HCP       // of the facts themselves, and of what the ledger gives back
+	entries    []kernel.Entry // as the ledger gives them back
+	state      string
+	last       uint64
+	lines      []string
+	ids        map[string]bool
+	types      map[string]int
+	closed     bool
+}
+
+var version4 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+
+// hcpData are the members of each event's data: those that HCP L2 lists, but
+// the session's token, which no view shows, and with the session's metadata.
+var hcpData = map[string][]string{
+	"session_created": {"state", "risk_level", "metadata"},
+	"state_changed":   {"from_state", "to_state", "reason"},
+	"progress":        {"stage", "message"},
+	"log":             {"level", "message", "details"},
+	"warning":         {"code", "message", "details"},
+	"error":           {"code", "message", "recoverable"},
+	"session_closed":  {"final_state", "reason"},
+}
+
+// fact folds one fact, as it is and as the ledger gives it back.
+func (j *hcpJudge) fact(t require.TestingT, live, read kernel.Entry) {
+	told, again := j.live.Apply(live), j.read.Apply(read)
+	require.Equal(t, envelopes(t, told), envelopes(t, again), "told live as it is read later")
+	j.entries = append(j.entries, read)
+	j.lines = append(j.lines, envelopes(t, told)...)
+	if j.ids == nil {
+		j.ids, j.types = map[string]bool{}, map[string]int{}
+	}
+	for _, m := range told {
+		j.message(t, m, read.At)
+	}
+}
+
+func (j *hcpJudge) message(t require.TestingT, m view.HCPMessage, at time.Time) {
+	require.False(t, j.closed, "an event after session_closed: %+v", m)
+	require.Equal(t, []string{"1.0", "sess", "event", at.UTC().Format("2006-01-02T15:04:05.000Z")}, []string{m.Version, m.SessionID, m.Type, m.Timestamp})
+	require.Equal(t, j.last+1, m.Payload.Sequence, "dense from 1")
+	j.last = m.Payload.Sequence
+	require.Regexp(t, version4, m.MessageID)
+	require.False(t, j.ids[m.MessageID], "an id of its own")
+	j.ids[m.MessageID] = true
+	event, data := m.Payload.Type, m.Payload.Data
+	j.types[event]++
+	require.Equal(t, j.last == 1, event == "session_created", "session_created is the first event and no other")
+	require.Len(t, data, len(hcpData[event]), "%s: %v", event, data)
+	for _, name := range hcpData[event] {
+		require.Contains(t, data, name, event)
+		require.NotNil(t, data[name], "%s: %s", event, name)
+	}
+	switch event {
+	case "session_created":
+		require.Equal(t, "RUNNING", data["state"])
+		require.Regexp(t, "^R[1-5]$", data["risk_level"])
+		j.state = "RUNNING"
+	case "state_changed":
+		require.Equal(t, j.state, data["from_state"])
+		j.state = data["to_state"].(string)
+		require.NoError(t, session.Check(session.State(data["from_state"].(string)), session.State(j.state)))
+	case "session_closed":
+		require.Equal(t, j.state, data["final_state"])
+		require.True(t, session.State(j.state).Terminal())
+		j.closed = true
+	case "log":
+		require.Contains(t, []any{"info", "warn", "error"}, data["level"])
+	}
+}
+
+// ended holds what must be true once all is over.
+func (j *hcpJudge) ended(t require.TestingT, refused bool, reach map[string]int) {
+	require.Equal(t, refused, j.last == 0, "a session that was refused tells nothing, every other one something")
+	require.Equal(t, !refused, j.closed, "session_closed is the last event of every session that ran")
+	var later view.HCP
+	var lines []string
+	for _, e := range j.entries {
+		lines = append(lines, envelopes(t, later.Apply(e))...)
+	}
+	require.Equal(t, j.lines, lines, "the same on every reading")
+	for event, n := range j.types {
+		reach["hcp "+event] += n
+	}
+}
+
+func envelopes(t require.TestingT, messages []view.HCPMessage) (lines []string) {
+	for _, m := range messages {
+		line, err := json.Marshal(m)
+		require.NoError(t, err)
+		lines = append(lines, string(line))
+	}
+	return lines
+}
+
+// TestEveryFactHasItsPlaceInHCP: no fact is unknown to the view, and none, not
+// even an empty one, brings it down.
+func TestEveryFactHasItsPlaceInHCP(t *testing.T) {
+	for _, f := range kernel.Kinds() {
+		var h view.HCP
+		h.Apply(kernel.Entry{Fact: f}) // before there is a session
+		h.Apply(kernel.Entry{Fact: kernel.Began{SessionID: "sess"}})
+		h.Apply(kernel.Entry{Fact: kernel.SessionMoved{From: session.Pending, To: session.Running}})
+		h.Apply(kernel.Entry{Fact: f})
+		for _, e := range lifeloop.Events() {
+			h.Apply(kernel.Entry{Fact: kernel.Observed{Record: lifeloop.EventRecord{Event: e}}})
+		}
+		h.Apply(kernel.Entry{Fact: kernel.SessionMoved{From: session.Running, To: session.Failed}})
+		require.Empty(t, h.Apply(kernel.Entry{Fact: f}), "%T after the end", f)
+	}
+}
+
+// TestDialects plays sessions as TestScenarios does, and prints each fact with
+// what it is in the two tongues that are read off it. Rewrite with
+// go test ./kernel -run Dialects -rewrite.
+func TestDialects(t *testing.T) {
+	datadriven.Walk(t, "../view/testdata/dialects", func(t *testing.T, path string) {
+		w := &world{t: t, now: start}
+		var hcp *view.HCP
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			w.t = t
+			if d.Cmd == "run" {
+				hcp = &view.HCP{}
+				w.facts = nil
+			}
+			before := len(w.facts)
+			if d.Cmd == "run" {
+				before = 0
+			}
+			w.command(d)
+			var b strings.Builder
+			for _, f := range w.facts[before:] {
+				b.WriteString(sideBySide(f, hcp.Apply(kernel.Entry{At: w.now, Fact: f})))
+			}
+			if b.Len() == 0 {
+				return "nothing"
+			}
+			return b.String()
+		})
+	})
+}
+
+// sideBySide is one fact, what clients are told of it, and what HCP tells.
+func sideBySide(f kernel.Fact, told []view.HCPMessage) string {
+	fact, event := kernel.Kind(f), ""
+	if m, ok := f.(kernel.SessionMoved); ok {
+		fact = fmt.Sprintf("%s → %s", m.From, m.To)
+	}
+	if o, ok := view.Event(f); ok {
+		event = string(o.Event)
+	}
+	if r, ok := view.Receipt(f); ok {
+		event = fmt.Sprintf("a receipt, %s", r.Status)
+	}
+	var b strings.Builder
+	for i := 0; i == 0 || i < len(told); i++ {
+		hcp := ""
+		if i < len(told) {
+			p := told[i].Payload
+			hcp = fmt.Sprintf("%d %s", p.Sequence, p.Type)
+			for _, name := range hcpData[p.Type] {
+				if name == "details" || name == "metadata" {
+					continue
+				}
+				hcp += fmt.Sprintf(" · %v", p.Data[name])
+			}
+		}
+		b.WriteString(strings.TrimRight(fmt.Sprintf("%-24s│ %-27s│ %s", fact, event, hcp), " ") + "\n")
+		fact, event = "", ""
+	}
+	return b.String()
+}

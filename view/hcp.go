@@ -1,0 +1,294 @@
+package view
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"time"
+
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/session"
+)
+
+// The words of HCP L2. They are written in this package and nowhere else.
+const (
+	hcpVersion = "1.0"
+
+	hcpSessionCreated     = "session_created"
+	hcpStateChanged       = "state_changed"
+	hcpProgress           = "progress"
+	hcpIntermediateResult = "intermediate_result" // read, never told (DECISIONS H7)
+	hcpLog                = "log"
+	hcpWarning            = "warning"
+	hcpError              = "error"
+	hcpCheckpointCreated  = "checkpoint_created" // no fact tells of one yet
+	hcpSessionClosed      = "session_closed"
+)
+
+// An HCPMessage is one event of a session in the envelope of HCP L1.
+type HCPMessage struct {
+	Version   string   `json:"hcp_version"`
+	MessageID string   `json:"message_id"`
+	Timestamp string   `json:"timestamp"` // UTC, with milliseconds
+	SessionID string   `json:"session_id"`
+	Type      string   `json:"type"` // always event
+	Payload   HCPEvent `json:"payload"`
+}
+
+// An HCPEvent is what an event's envelope carries.
+type HCPEvent struct {
+	Type     string         `json:"event_type"`
+	Sequence uint64         `json:"sequence"` // 1, 2, 3, … within the session
+	Data     map[string]any `json:"data"`
+}
+
+// HCP tells a session as HCP L2 does: a fold over its facts from the first on,
+// whose zero value is ready. The same facts give the same envelopes, byte for
+// byte, whoever reads them and however often: numbers count what was told
+// before, ids come from session and number, and times from the entries.
+//
+//	var hcp view.HCP
+//	for entry := range entries {
+//		for _, message := range hcp.Apply(entry) { … }
+//	}
+//
+// Before the session runs nothing is told, so a session that was refused tells
+// nothing at all (DECISIONS H5); session_created is the first event of every
+// other one and session_closed the last.
+//
+// A reader that publishes shows only what is on the disk (DECISIONS F3). The
+// fold cannot know that; whoever prints its messages sees to it first, as
+// `events --as hcp` does with ledger.Settle.
+type HCP struct {
+	began  kernel.Began
+	state  session.State
+	told   uint64
+	at     time.Time // of the fact that is being told
+	killed bool      // the cleanup of an abort had to be cut short
+	out    []HCPMessage
+}
+
+// Apply folds one fact and returns the events that it makes: none, one or two.
+func (h *HCP) Apply(e kernel.Entry) []HCPMessage {
+	h.at, h.out = e.At, nil
+	switch f := e.Fact.(type) {
+	case kernel.Began:
+		h.began = f
+	case kernel.SessionMoved:
+		h.moved(f)
+	case kernel.StopSent:
+		h.killed = h.killed || f.Tree
+	}
+	if h.told > 0 && !h.state.Terminal() {
+		h.tellOf(e.Fact)
+	}
+	return h.out
+}
+
+// tell makes the next event.
+func (h *HCP) tell(event string, data map[string]any) {
+	h.told++
+	h.out = append(h.out, HCPMessage{
+		Version: hcpVersion, MessageID: hcpMessageID(h.began.SessionID, h.told),
+		Timestamp: h.at.UTC().Format("2006-01-02T15:04:05.000Z"), SessionID: h.began.SessionID, Type: "event",
+		Payload: HCPEvent{Type: event, Sequence: h.told, Data: data},
+	})
+}
+
+// hcpMessageID is shaped as a UUID of version 4, which is what L1 asks for, and
+// is the same on every reading: SHA-256 over the session's id, a slash and the
+// number in decimal.
+func hcpMessageID(sessionID string, sequence uint64) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", sessionID, sequence))
+	id := sum[:16]
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}
+
+// moved tells the moves of the session machine.
+func (h *HCP) moved(f kernel.SessionMoved) {
+	if h.state.Terminal() && h.told > 0 {
+		return // of a damaged ledger: nothing comes after session_closed
+	}
+	h.state = f.To
+	switch {
+	case f.From == session.Pending && f.To == session.Running:
+		meta := map[string]string{}
+		maps.Copy(meta, h.began.Meta)
+		// The session's token is never shown (DECISIONS F2).
+		h.tell(hcpSessionCreated, map[string]any{"state": string(f.To), "risk_level": h.risk(), "metadata": meta})
+	case h.told == 0: // not begun, or refused
+	default:
+		h.tell(hcpStateChanged, map[string]any{"from_state": string(f.From), "to_state": string(f.To), "reason": f.Reason})
+		if f.To.Terminal() {
+			reason := f.Reason
+			if f.To == session.Aborted && h.killed {
+				reason += "; cleanup incomplete, what was left was killed"
+			}
+			h.tell(hcpSessionClosed, map[string]any{"final_state": string(f.To), "reason": reason})
+		}
+	}
+}
+
+// risk is the session's risk level. Nobody assesses one yet: an observer only
+// reads, R1; of a launch nothing is known, which is the highest.
+func (h *HCP) risk() string {
+	if h.began.Program == "" { // nothing is launched
+		return "R1"
+	}
+	return "R5"
+}
+
+// tellOf tells of everything else, while the session lives. What is silent is
+// listed: the way to a call's receipt, which stands for it; cursors and counts,
+// which `status` has; identity, which events of the harness session name.
+func (h *HCP) tellOf(f kernel.Fact) {
+	switch f := f.(type) {
+	case kernel.Weakened:
+		h.log("info", f.Capability+" is not to be had in this launch: "+f.Reason, map[string]any{"capability": f.Capability})
+	case kernel.Launching:
+		h.progress("launching", "the harness is being started, cause "+f.Cause)
+	case kernel.Exited:
+		h.exited(f)
+	case kernel.Observed:
+		h.observe(f)
+	case kernel.ReceiptIssued:
+		h.receipt(f.Receipt)
+	case kernel.StopSent:
+		to := "to the harness's group"
+		if f.Tree {
+			to = "to everything below the wrapper"
+		}
+		h.log("info", fmt.Sprintf("signal %d %s", f.Signal, to), map[string]any{"signal": f.Signal, "rung": f.Rung, "tree": f.Tree})
+	case kernel.ActivitySeen:
+		source := f.Source
+		if source == "" {
+			source = "terminal"
+		}
+		h.progress("alive", "a sign of life, by the "+source)
+	case kernel.ActivityMoved:
+		h.progress("activity", f.To+", told by the "+f.Source)
+	case kernel.SourceTroubled:
+		h.warn("source_troubled", "the "+f.Source+" is "+f.What, map[string]any{"source": f.Source, "what": f.What})
+	case kernel.Began, kernel.SessionMoved: // told above
+	case kernel.Negotiated, kernel.Running, kernel.HarnessSessionOpened, kernel.FrameAdopted, kernel.Bound, kernel.BindRefused,
+		kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookHeard, kernel.Asked,
+		kernel.AbortRequested, kernel.ActivityConfirmed, kernel.UsageCounted, kernel.UnknownCounted, kernel.SourceNamed,
+		kernel.SourceRead, kernel.VersionTold, kernel.DrainBegan:
+	default:
+		panic(fmt.Sprintf("view: HCP does not know %T", f))
+	}
+}
+
+func (h *HCP) progress(stage, message string) {
+	h.tell(hcpProgress, map[string]any{"stage": stage, "message": message})
+}
+
+func (h *HCP) log(level, message string, details map[string]any) {
+	h.tell(hcpLog, map[string]any{"level": level, "message": message, "details": object(details)})
+}
+
+func (h *HCP) warn(code, message string, details map[string]any) {
+	h.tell(hcpWarning, map[string]any{"code": code, "message": message, "details": object(details)})
+}
+
+// object is m, and an empty object where there is none.
+func object(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return m
+}
+
+// exited tells of a launch that ended badly. Nothing is tried again yet, so no
+// failure is recoverable. What an abort ends is no error.
+func (h *HCP) exited(f kernel.Exited) {
+	code, message := "", ""
+	switch {
+	case h.state == session.Aborting:
+	case f.NotStarted:
+		code, message = "resource_unavailable", fmt.Sprintf("the harness could not be started: exit %d", f.Code)
+	case f.Lost:
+		code, message = "internal_error", "the guard of the harness was lost"
+	case f.Signal != 0:
+		code, message = "execution_error", fmt.Sprintf("signal %d ended the harness", f.Signal)
+	case f.Code != 0:
+		code, message = "execution_error", fmt.Sprintf("the harness ended with exit %d", f.Code)
+	case f.OutputLost:
+		code, message = "internal_error", "output of the harness could not be written"
+	}
+	if code != "" {
+		h.tell(hcpError, map[string]any{"code": code, "message": message, "recoverable": false})
+	}
+	if f.Leftover > 0 {
+		h.warn("leftover_processes", fmt.Sprintf("processes that outlived the harness and are being ended: %d", f.Leftover), map[string]any{"count": f.Leftover})
+	}
+}
+
+// observe tells what clients are told. A tick is heard as the sign of life that
+// it counts, and receipt.emitted as its receipt.
+func (h *HCP) observe(f kernel.Observed) {
+	r := f.Record
+	event := string(r.Event)
+	switch r.Event {
+	case lifeloop.SessionStarting, lifeloop.SessionStarted, lifeloop.SessionEnding, lifeloop.SessionEnded,
+		lifeloop.FrameOpening, lifeloop.FrameOpened, lifeloop.FrameEnding, lifeloop.FrameEnded:
+		h.progress(event, subject(r))
+	case lifeloop.ContextPressureObserved:
+		h.warn(event, pressureText(r.Data), r.Data)
+	case lifeloop.ContextCompacted:
+		h.log("info", fmt.Sprintf("the context was compacted, trigger %v", r.Data["trigger"]), r.Data)
+	case lifeloop.CapabilityDegraded:
+		message := "a capability changed"
+		if d := f.Degradation; d != nil {
+			message = fmt.Sprintf("%s is %s, no longer %s: %s", d.Capability, d.CurrentSupport, d.PreviousSupport, d.Evidence)
+		}
+		h.warn(event, message, r.Data)
+	case lifeloop.ReceiptGapDetected:
+		h.warn(event, "records are missing", r.Data)
+	case lifeloop.SupervisorTick, lifeloop.ReceiptEmitted:
+	}
+}
+
+// subject is what an event of a session or a frame is about, and how it ended.
+func subject(r lifeloop.EventRecord) string {
+	text := "the harness session"
+	switch {
+	case r.FrameContext != nil:
+		text = "frame " + r.FrameContext.FrameID
+	case r.HarnessSessionID != nil:
+		text += " " + *r.HarnessSessionID
+	}
+	for _, name := range []string{"cause", "outcome", "reason"} {
+		if word, ok := r.Data[name].(string); ok && word != "" {
+			text += ": " + word
+		}
+	}
+	return text
+}
+
+// pressureText is the level, as far as it is known; the figures stand in the
+// details.
+func pressureText(data map[string]any) string {
+	if level, ok := data["level"].(string); ok {
+		return "the pressure on the context is " + level
+	}
+	return "the pressure on the context is not known"
+}
+
+// receipt tells that a client, or the wrapper in its place, has its receipt.
+func (h *HCP) receipt(r lifeloop.Receipt) {
+	level := "info"
+	details := map[string]any{"receipt_id": r.ReceiptID, "client_id": r.ClientID, "event": string(r.Event), "event_id": r.EventID, "status": string(r.Status)}
+	switch r.Status {
+	case lifeloop.Failed:
+		level = "error"
+	case lifeloop.Degraded:
+		level = "warn"
+	}
+	if r.FailureClass != nil {
+		details["failure_class"] = string(*r.FailureClass)
+	}
+	h.log(level, fmt.Sprintf("receipt of %s for %s: %s", r.ClientID, r.Event, r.Status), details)
+}
