@@ -96,13 +96,78 @@ func eventsCmd(g *globals) *cobra.Command {
 					return printJSON(out, map[string]any{"seq": e.Seq, "at": e.At, "kind": kernel.Kind(e.Fact), "fact": e.Fact})
 				})
 			}
-			return usage("--as %s: want lifeloop or facts", as)
+			if as == "hcp" {
+				return r.hcp(cmd, args[0])
+			}
+			if as == "l0" {
+				return usage("--as l0: this version has no L0 view yet").withHint("--as hcp tells the session, --as facts everything there is")
+			}
+			return usage("--as %s: want lifeloop, hcp or facts", as)
 		},
 	}
 	r.flags(cmd)
-	cmd.Flags().Uint64Var(&r.from, "from", 0, "begin at this `SEQ` of the ledger")
-	cmd.Flags().StringVar(&as, "as", as, "`FORM`: lifeloop or facts")
+	cmd.Flags().Uint64Var(&r.from, "from", 0, "begin at this `SEQ`: of the ledger, or with --as hcp the session's own")
+	cmd.Flags().StringVar(&as, "as", as, "`FORM`: lifeloop, hcp or facts")
 	return cmd
+}
+
+// settledTogether is how many envelopes wait for one sync of what they were read from.
+const settledTogether = 256
+
+// hcp prints the session as HCP L2 tells it. Its numbers count events, so the
+// ledger is read from its beginning whatever --from says. What is printed is on
+// the disk first (DECISIONS F3): else a crash of the machine could take an
+// event back, and give its number to another one.
+func (r reader) hcp(cmd *cobra.Command, session string) error {
+	st, id, err := r.g.session(cmd, session)
+	if err != nil {
+		return err
+	}
+	first, follow := r.from, r.follow
+	var hcp view.HCP
+	var waiting []view.HCPMessage
+	over := false
+	flush := func() error {
+		if len(waiting) == 0 {
+			return nil
+		}
+		if err := ledger.Settle(st.path(id)); err != nil {
+			return err
+		}
+		for _, m := range waiting {
+			if err := printJSON(cmd.OutOrStdout(), m); err != nil {
+				return err
+			}
+		}
+		waiting = waiting[:0]
+		return nil
+	}
+	read := func(from uint64, atOnce int, follow bool) (next uint64, err error) {
+		next = from
+		r.from, r.follow = from, follow
+		err = r.each(cmd, id, func(e kernel.Entry) error {
+			next = e.Seq + 1
+			m, ok := e.Fact.(kernel.SessionMoved)
+			over = over || ok && m.To.Terminal()
+			for _, m := range hcp.Apply(e) {
+				if m.Payload.Sequence >= first {
+					waiting = append(waiting, m)
+				}
+			}
+			if len(waiting) < atOnce {
+				return nil
+			}
+			return flush()
+		})
+		return next, errors.Join(err, flush())
+	}
+	// What is there already is synced once for many, what comes is not kept
+	// waiting.
+	next, err := read(0, settledTogether, false)
+	if err == nil && follow && !over {
+		_, err = read(next, 1, true)
+	}
+	return err
 }
 
 func receiptsCmd(g *globals) *cobra.Command {

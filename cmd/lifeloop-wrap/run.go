@@ -79,6 +79,7 @@ found.`,
 	fl.StringVar(&f.adapter, "adapter", "", "the adapter `ID`; else inferred from CMD's name")
 	fl.StringArray("client", nil, "`ID=CMDLINE` of a client for every event (repeatable)")
 	fl.StringArray("require", nil, "`CAP=LEVEL[:partial]` that must be there (repeatable)")
+	fl.StringArray("meta", nil, "`K=V` of what you call this session; told with it, and never looked at (repeatable)")
 	fl.StringVar(&f.sessionID, "session-id", "", "a chosen `UUID` for the session")
 	fl.StringVar(&f.events, "events", "", "append events and receipts to this `FILE` as JSON Lines (- for stderr)")
 	fl.StringVar(&f.pty, "pty", "auto", "`WHEN` to give CMD a terminal: auto, always or never")
@@ -429,7 +430,8 @@ func (s *session) kernelConfig(m lifeloop.Manifest, l profiles.Launch, argv []st
 		NewID: func(prefix string) string { return prefix + uuid.NewString() },
 		Began: kernel.Began{SessionID: s.id, AdapterID: m.AdapterID, AdapterVersion: m.AdapterVersion,
 			Program: filepath.Base(argv[0]), Args: len(argv) - 1, ArgsDigest: "sha256:" + hex.EncodeToString(digest[:]),
-			WorkDir: dir, Version: version, PID: os.Getpid(), PTY: pty, Clients: []string{}, Policy: "none"},
+			WorkDir: dir, Version: version, PID: os.Getpid(), PTY: pty, Clients: []string{}, Policy: "none",
+			Meta: s.cfg.Attempts.Meta},
 	}
 	if !keeps {
 		c.Weak = append(c.Weak, kernel.Weakness{Capability: "receipts.receipt_ledger", Reason: "the user asked for no ledger"})
@@ -514,7 +516,7 @@ func fileName(id string) string {
 // do: silently ignoring it would promise it.
 func unsupported(cfg config.Config) error {
 	def := config.Default()
-	def.Attempts.Timeouts.AbortGrace = cfg.Attempts.Timeouts.AbortGrace
+	def.Attempts.Timeouts.AbortGrace, def.Attempts.Meta = cfg.Attempts.Timeouts.AbortGrace, cfg.Attempts.Meta
 	for key, differs := range map[string]bool{
 		"attempts":        !reflect.DeepEqual(cfg.Attempts, def.Attempts),
 		"on_limit":        cfg.OnLimit != def.OnLimit,

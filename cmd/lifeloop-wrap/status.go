@@ -109,6 +109,13 @@ func printStatus(w io.Writer, k kept) error {
 		line("not understood", n)
 	}
 	line("told", fmt.Sprintf("%d events, %d receipts", k.Events, k.Receipts))
+	for i, name := range slices.Sorted(maps.Keys(k.Meta)) {
+		label := ""
+		if i == 0 {
+			label = "called"
+		}
+		line(label, name+": "+k.Meta[name])
+	}
 	line("folder", k.WorkDir)
 	line("kept in", k.dir)
 	names := make([]string, 0, len(k.Capabilities))
