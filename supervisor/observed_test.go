@@ -14,6 +14,7 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/manifests"
 	"lifeloop/profiles"
+	"lifeloop/synth"
 	"lifeloop/telemetry"
 	"lifeloop/view"
 )
@@ -211,11 +212,23 @@ func told(t *testing.T, adapter string, sources []profiles.Source, session strin
 		return fmt.Sprint(prefix, n[prefix])
 	}})
 	var b strings.Builder
+	var status view.Status
 	require.NoError(t, Once(k, sources, nil, each(func(e kernel.Entry) error {
+		status.Apply(e)
 		b.WriteString(eventLine(t, e))
 		return nil
 	})))
+	fmt.Fprintf(&b, "turns %d%s%s%s\n", status.Turns, callsLine(" main", status.Usage.Main), callsLine(" agents", status.Usage.Agents), callsLine(" side", status.Usage.Side))
 	return b.String()
+}
+
+// callsLine is what model calls add up to: what went in, what of it was read
+// from the cache and written to it, what came out and what of that was reasoning.
+func callsLine(name string, c synth.Calls) string {
+	if c.Calls == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s %d×(in %d read %d wrote %d out %d reasoning %d)", name, c.Calls, c.Input, c.CacheRead, c.CacheWrite, c.Output, c.Reasoning)
 }
 
 func eventLine(t *testing.T, e kernel.Entry) string {

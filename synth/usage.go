@@ -22,6 +22,15 @@ func (c *Calls) add(u telemetry.Usage, sign int64) {
 	c.Reasoning += sign * u.Reasoning
 }
 
+func (c *Calls) plus(d Calls) {
+	c.Calls += d.Calls
+	c.Input += d.Input
+	c.CacheRead += d.CacheRead
+	c.CacheWrite += d.CacheWrite
+	c.Output += d.Output
+	c.Reasoning += d.Reasoning
+}
+
 // Usage is what a session's model calls cost, by the chain they were made for:
 // the session's own turns, those of its sub-agents, and calls beside both
 // (titles, compactions).
@@ -34,8 +43,10 @@ type Usage struct {
 // A Meter adds up model calls. Each counts once, whoever repeats it: records of
 // one (session, id, request) are one call, and the one with the most output is
 // what it cost. Several sources tell the same calls under names that cannot be
-// joined, so each source is added up for itself, and each chain is told by the
-// best source that tells it at all. The zero value is ready.
+// joined, so each source is added up for itself: the main chain of each harness
+// session is told by the best source that tells of that session, and so are all
+// sub-agents together, whose sessions one source names and another does not,
+// and all calls beside. The zero value is ready.
 type Meter struct{ books []*book }
 
 // maxCalls bounds how many calls of one source are remembered. A repeat of an
@@ -45,10 +56,11 @@ const maxCalls = 1 << 15
 
 // A book is what one source told.
 type book struct {
-	source string
-	usage  Usage
-	calls  map[callName]*entry
-	order  []callName // oldest first
+	source       string
+	main         map[string]*Calls // by harness session; "" where it is not named
+	agents, side Calls
+	calls        map[callName]*entry
+	order        []callName // oldest first
 }
 
 type callName struct{ session, id, request string }
@@ -68,12 +80,15 @@ func (m *Meter) See(sig telemetry.Signal) bool {
 		return false // how full the context is, and no call
 	}
 	b := m.book(sig.Source)
-	chain := &b.usage.Main
+	chain := b.main[sig.Session]
 	switch {
 	case sig.Side != "":
-		chain = &b.usage.Side
+		chain = &b.side
 	case sig.Agent != "":
-		chain = &b.usage.Agents
+		chain = &b.agents
+	case chain == nil:
+		chain = &Calls{}
+		b.main[sig.Session] = chain
 	}
 	name := callName{sig.Session, u.ID, u.Request}
 	if u.ID == "" && u.Request == "" { // it has no name, so nothing repeats it
@@ -101,28 +116,48 @@ func (m *Meter) See(sig telemetry.Signal) bool {
 
 // Total is what was counted so far.
 func (m *Meter) Total() Usage {
-	var best struct{ main, agents, side *book }
-	better := func(have **book, b *book, c Calls) {
-		if c.Calls > 0 && (*have == nil || worth(b.source) > worth((*have).source)) {
-			*have = b
-		}
-	}
-	for _, b := range m.books {
-		better(&best.main, b, b.usage.Main)
-		better(&best.agents, b, b.usage.Agents)
-		better(&best.side, b, b.usage.Side)
-	}
 	var u Usage
-	if best.main != nil {
-		u.Main = best.main.usage.Main
+	if b := m.best(func(b *book) bool { return b.agents.Calls > 0 }); b != nil {
+		u.Agents = b.agents
 	}
-	if best.agents != nil {
-		u.Agents = best.agents.usage.Agents
+	if b := m.best(func(b *book) bool { return b.side.Calls > 0 }); b != nil {
+		u.Side = b.side
 	}
-	if best.side != nil {
-		u.Side = best.side.usage.Side
+	named := false
+	for session := range m.sessions() {
+		b := m.best(func(b *book) bool { return b.main[session] != nil })
+		u.Main.plus(*b.main[session])
+		named = true
+	}
+	// Calls of no named session may be those of a named one.
+	if b := m.best(func(b *book) bool { return b.main[""] != nil }); b != nil && !named {
+		u.Main.plus(*b.main[""])
 	}
 	return u
+}
+
+// sessions are those that any source named.
+func (m *Meter) sessions() map[string]bool {
+	all := map[string]bool{}
+	for _, b := range m.books {
+		for session := range b.main {
+			if session != "" {
+				all[session] = true
+			}
+		}
+	}
+	return all
+}
+
+// best is the book of the best source of which tells holds, nil without one.
+func (m *Meter) best(tells func(*book) bool) *book {
+	var best *book
+	for _, b := range m.books {
+		if tells(b) && (best == nil || worth(b.source) > worth(best.source)) {
+			best = b
+		}
+	}
+	return best
 }
 
 // worth ranks sources by how completely they tell a session's calls. What the
@@ -147,7 +182,7 @@ func (m *Meter) book(source string) *book {
 			return b
 		}
 	}
-	b := &book{source: source, calls: map[callName]*entry{}}
+	b := &book{source: source, main: map[string]*Calls{}, calls: map[callName]*entry{}}
 	m.books = append(m.books, b)
 	return b
 }

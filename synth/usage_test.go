@@ -13,27 +13,34 @@ func TestMeter(t *testing.T) {
 	type told struct {
 		source, id, request, agent, side string
 		input, output                    int64
+		session                          string
 	}
 	for _, c := range []struct {
 		name string
 		told []told
 		want Usage
 	}{
-		{"each record of one call repeats it", []told{{"transcript", "m1", "r1", "", "", 10, 1}, {"transcript", "m1", "r1", "", "", 10, 5}, {"transcript", "m1", "r1", "", "", 10, 3}},
+		{"each record of one call repeats it", []told{{"transcript", "m1", "r1", "", "", 10, 1, "s"}, {"transcript", "m1", "r1", "", "", 10, 5, "s"}, {"transcript", "m1", "r1", "", "", 10, 3, "s"}},
 			Usage{Main: Calls{Calls: 1, Input: 10, Output: 5}}},
-		{"a request that was made again is another call", []told{{"transcript", "m1", "r1", "", "", 10, 1}, {"transcript", "m1", "r2", "", "", 10, 1}},
+		{"a request that was made again is another call", []told{{"transcript", "m1", "r1", "", "", 10, 1, "s"}, {"transcript", "m1", "r2", "", "", 10, 1, "s"}},
 			Usage{Main: Calls{Calls: 2, Input: 20, Output: 2}}},
-		{"a call without a name is repeated by nothing", []told{{"store", "", "", "", "", 7, 1}, {"store", "", "", "", "", 7, 1}},
+		{"a call without a name is repeated by nothing", []told{{"store", "", "", "", "", 7, 1, "s"}, {"store", "", "", "", "", 7, 1, "s"}},
 			Usage{Main: Calls{Calls: 2, Input: 14, Output: 2}}},
-		{"chains are kept apart", []told{{"transcript", "m1", "", "", "", 1, 1}, {"transcript", "m2", "", "a1", "", 2, 1}, {"transcript", "m3", "", "", "title", 4, 1}, {"transcript", "m4", "", "a1", "compaction", 8, 1}},
+		{"chains are kept apart", []told{{"transcript", "m1", "", "", "", 1, 1, "s"}, {"transcript", "m2", "", "a1", "", 2, 1, "s"}, {"transcript", "m3", "", "", "title", 4, 1, "s"}, {"transcript", "m4", "", "a1", "compaction", 8, 1, "s"}},
 			Usage{Main: Calls{1, 1, 0, 0, 1, 0}, Agents: Calls{1, 2, 0, 0, 1, 0}, Side: Calls{2, 12, 0, 0, 2, 0}}},
-		{"two sources tell the same calls under other names", []told{{"otlp", "", "r1", "", "", 10, 1}, {"otlp", "", "r2", "", "", 10, 1}, {"transcript", "m1", "r1", "", "", 10, 1}, {"otlp", "", "r3", "", "title", 3, 1}},
+		{"two sources tell the same calls under other names", []told{{"otlp", "", "r1", "", "", 10, 1, "s"}, {"otlp", "", "r2", "", "", 10, 1, "s"}, {"transcript", "m1", "r1", "", "", 10, 1, "s"}, {"otlp", "", "r3", "", "title", 3, 1, "s"}},
 			Usage{Main: Calls{1, 10, 0, 0, 1, 0}, Side: Calls{1, 3, 0, 0, 1, 0}}},
-		{"a gauge is no call", []told{{"statusline", "", "", "", "", 0, 0}}, Usage{}},
+		{"the best source of each session", []told{{"transcript", "m1", "", "", "", 10, 1, "A"}, {"telemetry", "x1", "", "", "", 10, 1, "A"}, {"telemetry", "x2", "", "", "", 5, 1, "B"}},
+			Usage{Main: Calls{2, 15, 0, 0, 2, 0}}},
+		{"calls of no named session may be those of a named one", []told{{"transcript", "m1", "", "", "", 10, 1, "A"}, {"otlp", "x1", "", "", "", 10, 1, ""}},
+			Usage{Main: Calls{1, 10, 0, 0, 1, 0}}},
+		{"where no source names a session", []told{{"stream", "m1", "", "", "", 10, 1, ""}, {"otlp", "x1", "", "", "", 11, 1, ""}},
+			Usage{Main: Calls{1, 10, 0, 0, 1, 0}}},
+		{"a gauge is no call", []told{{"statusline", "", "", "", "", 0, 0, "s"}}, Usage{}},
 	} {
 		var m Meter
 		for _, x := range c.told {
-			m.See(telemetry.Signal{Kind: telemetry.UsageSeen, Source: x.source, Session: "s", Agent: x.agent, Side: x.side,
+			m.See(telemetry.Signal{Kind: telemetry.UsageSeen, Source: x.source, Session: x.session, Agent: x.agent, Side: x.side,
 				Usage: &telemetry.Usage{ID: x.id, Request: x.request, Used: 99, Input: x.input, Output: x.output}})
 		}
 		require.Equal(t, c.want, m.Total(), c.name)
