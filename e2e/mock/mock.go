@@ -20,6 +20,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -231,7 +232,13 @@ func (s *Server) take(path string, req request, known bool, body []byte) (*Call,
 		reply = Says("Mock title")
 	}
 	if reply.Usage == nil {
-		reply.Usage = unique(c.N)
+		n := 0
+		for _, other := range s.calls {
+			if other.Kind == c.Kind {
+				n++
+			}
+		}
+		reply.Usage = unique(c.Kind, n)
 	}
 	return c, reply
 }
@@ -248,11 +255,12 @@ func next(queue []Reply, otherwise Reply) (Reply, []Reply) {
 	return queue[0], queue[1:]
 }
 
-// unique is the usage of call n. Each part of it is another number in every
-// call, and no sum of a few calls is another call's.
-func unique(n int) *Usage {
-	i := int64(n)
-	return &Usage{Input: 1000 + 13*i, CacheRead: 3000 + 17*i, CacheWrite: 200 + 5*i, Output: 40 + 3*i, Reasoning: 4 + i}
+// unique is the usage of the nth call of a kind. No other call has it, and no
+// sum of a few calls is another's. A call beside the conversation, which comes
+// when it likes, changes nothing in what the conversation is given.
+func unique(kind Kind, n int) *Usage {
+	k, i := int64(slices.Index([]Kind{Main, Agent, Compaction, Title, Side}, kind)), int64(n)
+	return &Usage{Input: 1000 + 500*k + 13*i, CacheRead: 3000 + 700*k + 17*i, CacheWrite: 200 + 5*i, Output: 40 + 3*i, Reasoning: 4 + i}
 }
 
 // A request is what all wire formats ask alike.

@@ -182,10 +182,12 @@ func TestKinds(t *testing.T) {
 // one that is left out.
 func TestNoTwoCallsCostTheSame(t *testing.T) {
 	s, h := start(t)
-	seen := map[Usage]bool{}
-	for range 50 {
-		ask(t, h.URL, firstQuestions["anthropic"].path, firstQuestions["anthropic"].body)
+	main := firstQuestions["anthropic"]
+	for range 30 {
+		ask(t, h.URL, main.path, main.body)
+		ask(t, h.URL, main.path, `{"messages":[{"role":"user","content":"name it"}]}`)
 	}
+	seen := map[Usage]bool{}
 	for _, c := range s.Calls() {
 		if seen[c.Given] {
 			t.Errorf("call %d costs what another did: %+v", c.N, c.Given)
@@ -193,8 +195,29 @@ func TestNoTwoCallsCostTheSame(t *testing.T) {
 		seen[c.Given] = true
 	}
 	for _, c := range s.Calls() {
-		if d := c.Given.Plus(c.Given); seen[d] {
+		if seen[c.Given.Plus(c.Given)] {
 			t.Errorf("twice call %d is another's usage", c.N)
 		}
 	}
+}
+
+// TestACallBesideTheConversation changes nothing in what that is given.
+func TestACallBesideTheConversation(t *testing.T) {
+	main := firstQuestions["anthropic"]
+	costs := func(title bool) (given []Usage) {
+		s, h := start(t)
+		for range 2 {
+			if title {
+				ask(t, h.URL, main.path, `{"messages":[{"role":"user","content":"name it"}]}`)
+			}
+			ask(t, h.URL, main.path, main.body)
+		}
+		for _, c := range s.Calls() {
+			if c.Kind == Main {
+				given = append(given, c.Given)
+			}
+		}
+		return given
+	}
+	require.Equal(t, costs(false), costs(true))
 }
