@@ -246,6 +246,7 @@ func TestOpencodeAccounts(t *testing.T) {
 	tty := func(replies []mock.Reply, script func(r *run)) account {
 		return account{read: store, told: []mock.Kind{mock.Compaction}, silent: true, story: story{harness: opencode, tty: true, argv: opencodeArgs(), replies: replies,
 			script: func(r *run) {
+				opencodeReady(r)
 				script(r)
 				opencodeQuits(r)
 			}}}

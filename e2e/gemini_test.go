@@ -69,37 +69,35 @@ func (w *world) modelSaw(prompt string) (n int) {
 }
 
 // sendsPatiently pastes a line, sees it on the screen and presses Enter, until
-// something has come of it: a paste into a screen that is not up yet, or is put
-// up anew, is lost, and an Enter right behind a paste is taken for a part of it.
+// something has come of it: an Enter right behind a paste is taken for a part of
+// it, a second one behind a line that has gone does nothing, and a paste into a
+// screen that is put up anew is lost. What has been entered is not pasted again
+// before it would have been heard of on a very busy machine.
 func sendsPatiently(r *run, line string, begun func() bool) {
 	r.t.Helper()
-	const pace, again = 400 * time.Millisecond, 2 * time.Second
+	const pace, echo, again, over = 400 * time.Millisecond, 5 * time.Second, 2 * time.Second, 30 * time.Second
 	var (
-		pasted = -1 // what had been shown when the line was pasted
-		enters int  // pressed since it was seen, and one more
-		next   time.Time
+		pasted      = -1 // what had been shown when the line was pasted
+		seen        bool
+		enter, next time.Time // when to press Enter, and when to paste
 	)
 	r.await("what comes of "+line, func() bool {
-		if begun() {
+		now := time.Now()
+		switch {
+		case begun():
 			return true
-		}
-		if pasted >= 0 && enters == 0 && strings.Contains(r.shown()[pasted:], line) {
-			enters, next = 1, time.Now().Add(pace)
-		}
-		if time.Now().Before(next) {
-			return false
-		}
-		next = time.Now().Add(again)
-		if enters == 1 || enters == 2 {
+		case pasted >= 0 && !seen && strings.Contains(r.shown()[pasted:], line):
+			seen, enter, next = true, now.Add(pace), now.Add(over)
+		case now.After(next):
+			if pasted >= 0 {
+				r.types("\x15") // takes away what is left of it
+			}
+			seen, pasted, next = false, len(r.shown()), now.Add(echo)
+			r.types("\x1b[200~" + line + "\x1b[201~")
+		case seen && now.After(enter):
+			enter = now.Add(again)
 			r.types("\r")
-			enters++
-			return false
 		}
-		if pasted >= 0 {
-			r.types("\x15") // takes away what is left of it
-		}
-		enters, pasted = 0, len(r.shown())
-		r.types("\x1b[200~" + line + "\x1b[201~")
 		return false
 	})
 }

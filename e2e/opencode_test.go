@@ -47,6 +47,12 @@ func opencodeIdle() bool {
 	return err == nil && strings.TrimSpace(string(busy)) == "{}"
 }
 
+// opencodeReady waits for the prompt: what is typed before it is lost.
+func opencodeReady(r *run) {
+	r.t.Helper()
+	r.await("OpenCode to be ready", func() bool { return strings.Contains(r.shown(), "Ask anything") })
+}
+
 func opencodeTurn(r *run, prompt string) {
 	r.t.Helper()
 	sendsPatiently(r, prompt, func() bool { return r.modelSaw(prompt) > 0 })
@@ -81,12 +87,14 @@ func TestOpencode(t *testing.T) {
 	stories{
 		"no turn": {
 			script: func(r *run) {
+				opencodeReady(r)
 				opencodeQuits(r)
 			},
 		},
 		"tool turn": {
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
 			script: func(r *run) {
+				opencodeReady(r)
 				opencodeTurn(r, "run it (p1)")
 				opencodeTurn(r, "thanks (p2)")
 				opencodeQuits(r)
@@ -95,6 +103,7 @@ func TestOpencode(t *testing.T) {
 		"Esc while the model answers": {
 			replies: []mock.Reply{hanging(), mock.Says("back")},
 			script: func(r *run) {
+				opencodeReady(r)
 				opencodeInterrupted(r, "hello (p1)")
 				opencodeTurn(r, "go on (p2)")
 				opencodeQuits(r)

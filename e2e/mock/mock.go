@@ -15,7 +15,6 @@
 package mock
 
 import (
-	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -96,6 +95,7 @@ type Call struct {
 	Kind   Kind
 	Model  string
 	Prompt string // the last mark of a person's prompt that the request carries; see [Mark]
+	Again  int    // how often that prompt was sent again right behind itself
 	Asked  string // the text of the last message of the user
 	Status int    // of HTTP; 0 while nothing has been answered
 	// Given is the usage that went out so far, and Whole that the answer went out
@@ -169,13 +169,18 @@ type Turn struct {
 // its last request in the conversation.
 func Turns(calls []Call) []Turn {
 	var out []Turn
-	at := map[string]int{}
+	type sent struct {
+		prompt string
+		again  int
+	}
+	at := map[sent]int{}
 	for _, c := range calls {
 		if c.Kind != Main || c.Prompt == "" {
 			continue
 		}
-		if _, known := at[c.Prompt]; !known {
-			at[c.Prompt] = len(out)
+		this := sent{c.Prompt, c.Again}
+		if _, known := at[this]; !known {
+			at[this] = len(out)
 			out = append(out, Turn{Prompt: c.Prompt})
 		}
 		outcome := "completed"
@@ -185,7 +190,7 @@ func Turns(calls []Call) []Turn {
 		case !c.Whole, c.Tool: // nobody came back with the tool's result
 			outcome = "interrupted"
 		}
-		out[at[c.Prompt]].Outcome = outcome
+		out[at[this]].Outcome = outcome
 	}
 	return out
 }
@@ -220,7 +225,13 @@ func (s *Server) take(path string, req request, known bool, body []byte) (*Call,
 	}
 	c.Kind, c.Model, c.Asked = req.kind, req.model, req.lastUser()
 	for _, text := range req.user {
-		c.Prompt = cmp.Or(Mark(text), c.Prompt)
+		switch m := Mark(text); {
+		case m == "":
+		case m == c.Prompt:
+			c.Again++
+		default:
+			c.Prompt, c.Again = m, 0
+		}
 	}
 	var reply Reply
 	switch c.Kind {

@@ -221,3 +221,14 @@ func TestACallBesideTheConversation(t *testing.T) {
 	}
 	require.Equal(t, costs(false), costs(true))
 }
+
+// TestAPromptThatIsSentTwice is two turns.
+func TestAPromptThatIsSentTwice(t *testing.T) {
+	s, h := start(t)
+	path := firstQuestions["anthropic"].path
+	said := `{"role":"user","content":"hello (p1)"},{"role":"assistant","content":"ok"}`
+	for _, messages := range []string{`{"role":"user","content":"hello (p1)"}`, said + `,{"role":"user","content":"hello (p1)"}`} {
+		ask(t, h.URL, path, `{"tools":[{"name":"Bash"}],"messages":[`+messages+`]}`)
+	}
+	require.Equal(t, []Turn{{"(p1)", "completed"}, {"(p1)", "completed"}}, Turns(s.Calls()))
+}
