@@ -219,7 +219,7 @@ func (d *codexRollout) readModel(settings []field) {
 // not number their records) the history of another thread was copied into it.
 func (d *codexRollout) meta(r codexRecord) []Signal {
 	var id, session, parent, dir, version string
-	var forked, agent, review bool
+	var forked, agent, review, terminal bool
 	var created time.Time
 	each(r.payload, func(key, val []byte) bool {
 		switch string(key) {
@@ -240,6 +240,7 @@ func (d *codexRollout) meta(r codexRecord) []Signal {
 		case "thread_source":
 			agent = agent || string(val) == `"subagent"`
 		case "source":
+			terminal = string(val) == `"cli"`
 			members(val, func(key, val []byte) bool {
 				if string(key) == "subagent" {
 					agent, review = true, string(val) == `"review"`
@@ -271,8 +272,11 @@ func (d *codexRollout) meta(r codexRecord) []Signal {
 	if !created.IsZero() && created.Before(r.at()) {
 		s.At = created // the file comes with the first turn, or when the harness ends
 	}
-	if forked {
+	switch {
+	case forked:
 		s.Cause = "fork"
+	case terminal:
+		s.Cause = "unknown" // a start, `/new` and `/clear` write the same line
 	}
 	return append(out, s)
 }
