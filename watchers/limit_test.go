@@ -2,6 +2,7 @@ package watchers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,7 +33,38 @@ func TestNoInotifyLeft(t *testing.T) {
 		t.Skipf("no user namespace is to be had here: %v", err)
 	}
 	require.NoError(t, err, string(out))
-	require.Equal(t, "polling: inotify_init: too many open files\none\nrecovered\ntwo\n", string(out))
+	require.Equal(t, "try: max_user_instances: inotify_init: too many open files\ntry: max_user_watches: inotify_add_watch /: no space left on device\n"+
+		"polling: inotify_init: too many open files\none\nrecovered\ntwo\n", string(out))
+}
+
+// tryLimited prints what Try says without an instance, and with one that may
+// watch nothing. It ends as it began, without.
+func tryLimited(allow func(instances string) error) error {
+	try := func() {
+		limit, err := Try("/")
+		fmt.Printf("try: %s: %v\n", limit, err)
+	}
+	try()
+	const watches = "/proc/sys/user/max_inotify_watches"
+	had, err := os.ReadFile(watches)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(allow("1"), os.WriteFile(watches, []byte("0"), 0)); err != nil {
+		return err
+	}
+	try()
+	return errors.Join(os.WriteFile(watches, had, 0), allow("0"))
+}
+
+// TestTry: where nothing is used up, the kernel gives what is asked for.
+func TestTry(t *testing.T) {
+	limit, err := Try(t.TempDir())
+	require.NoError(t, err)
+	require.Empty(t, limit)
+	_, err = Try(filepath.Join(t.TempDir(), "nothing"))
+	require.ErrorContains(t, err, "no such file")
+	require.Contains(t, Limits(), "max_user_instances")
 }
 
 // followLimited prints what is told of a file, first without inotify, then
@@ -42,6 +74,9 @@ func followLimited(path string) error {
 		return os.WriteFile("/proc/sys/user/max_inotify_instances", []byte(instances), 0)
 	}
 	if err := allow("0"); err != nil {
+		return err
+	}
+	if err := tryLimited(allow); err != nil {
 		return err
 	}
 	told := make(chan string, 16)
