@@ -17,7 +17,11 @@ import (
 func (s *step) open(id, cause string, ev []lifeloop.Evidence) {
 	cause = cmp.Or(cause, "unknown")
 	s.record(HarnessSessionOpened{Scope: s.hard.Scope + 1, ID: id, Cause: cause})
-	if s.hard.Scope > 1 {
+	switch before := s.hard.Sessions[s.hard.Scope-1]; {
+	case before == nil:
+	case before.ID == id && id != "" && cause != "clear":
+		s.soft.synth.Resume()
+	default:
 		s.soft.synth.Reset()
 	}
 	s.tell(telling{event: lifeloop.SessionStarting, evidence: ev, data: map[string]any{"cause": cause}})
@@ -150,6 +154,9 @@ func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 	case s.cleared(sig):
 		s.over(endBy(sig.Cause), by(sig))
 		s.open(sig.Session, sig.Cause, by(sig))
+	case s.resumed(sig):
+		s.over("resume", by(sig))
+		s.open(sig.Session, sig.Cause, by(sig))
 	case sig.Session == "" || hs.ID == sig.Session:
 	case !hs.Started:
 		s.bind(sig.Session, sig.Source+" tells another id than the launch gave: "+sig.Detail)
@@ -158,6 +165,13 @@ func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 		s.open(sig.Session, sig.Cause, by(sig))
 	}
 	s.started(sig.Cause, by(sig), h)
+}
+
+// resumed says, to an observer, that the session is taken up again in the midst
+// of a turn: whoever ran it before is gone, and could not say so.
+func (s *step) resumed(sig telemetry.Signal) bool {
+	hs := s.current()
+	return s.cfg.Observing && sig.Source == "hook" && sig.Cause == "resume" && sig.Session == hs.ID && hs.Started && s.top() != nil && !s.top().Ending
 }
 
 // elsewhere says that a session begins in a store which all processes of the
@@ -260,7 +274,7 @@ func (s *step) mine(sig telemetry.Signal, h *hook) bool {
 	if sig.Session == "" || sig.Session == hs.ID {
 		return true
 	}
-	if h == nil {
+	if h == nil && sig.Source != "hook" { // a recorded hook proves as much as one that is heard
 		// A file may belong to a session of its own; only a session that has no
 		// id yet takes it from the file that the harness named.
 		if hs.ID == "" && !hs.Ended && s.cfg.Observing {
@@ -345,7 +359,23 @@ func (s *step) observed(o synth.Observation) {
 			data["inferred"] = true
 			ev = append(ev, own("nobody told it: the context fell to less than half between two calls of the model")...)
 		}
+		s.stoppedBefore(o.Signals)
 		s.tell(telling{event: lifeloop.ContextCompacted, frame: s.topFrame(), evidence: ev, data: data})
+	}
+}
+
+// stoppedBefore ends a frame that had stopped when a compaction of another
+// turn was told: that turn could not have begun in it.
+func (s *step) stoppedBefore(told []telemetry.Signal) {
+	f := s.top()
+	if f == nil || !f.Ending {
+		return
+	}
+	for _, sig := range told {
+		if sig.Turn != "" && f.Turn != "" && sig.Turn != f.Turn {
+			s.closeFrame(f.ID, by(sig))
+			return
+		}
 	}
 }
 

@@ -127,6 +127,7 @@ type State struct {
 	stale    bool
 	// compacting is when a compaction began that has not ended, else zero.
 	compacting time.Time
+	trigger    string // of that compaction, where its beginning was told
 
 	// Compactions told by each witness so far in this session, and the one
 	// that still waits for its other half.
@@ -159,6 +160,14 @@ func (s *State) Reset() {
 	w := s.window
 	*s = *New(s.cfg)
 	s.window = w
+}
+
+// Resume goes on with the same harness session in another process: how full its
+// context is stays known, and is worth telling anew.
+func (s *State) Resume() {
+	w, used, have, stale := s.window, s.lastUsed, s.haveUsed, s.stale
+	s.Reset()
+	s.window, s.lastUsed, s.haveUsed, s.stale = w, used, have, stale
 }
 
 // Now returns the newest figure without telling it; ok is false before the
@@ -197,6 +206,9 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 	case telemetry.Compacting:
 		if s.compacting = sig.At; s.compacting.IsZero() {
 			s.compacting = now
+		}
+		if s.trigger = ""; sig.Compaction != nil {
+			s.trigger = sig.Compaction.Trigger
 		}
 	case telemetry.Prompt, telemetry.TurnStop, telemetry.TurnEnd, telemetry.Fault:
 		s.compacting = time.Time{} // the next move of the main chain is its end, too
@@ -368,6 +380,7 @@ func (s *State) compacted(sig telemetry.Signal, now time.Time) []Observation {
 	if c == nil {
 		c = &telemetry.Compaction{Half: "record", Trigger: "unknown"}
 	}
+	began := !s.compacting.IsZero()
 	s.compacting = time.Time{}
 	s.halves[c.Half]++
 	n := s.halves[c.Half]
@@ -386,7 +399,11 @@ func (s *State) compacted(sig telemetry.Signal, now time.Time) []Observation {
 		used := s.lastUsed
 		before = &used
 	}
-	s.pending = &Compaction{Trigger: c.Trigger, Before: before, After: c.After, Signals: []telemetry.Signal{sig}}
+	trigger := c.Trigger
+	if (trigger == "" || trigger == "unknown") && began {
+		trigger = s.trigger
+	}
+	s.pending = &Compaction{Trigger: trigger, Before: before, After: c.After, Signals: []telemetry.Signal{sig}}
 	s.due = now.Add(secondWitness)
 	// A compaction forgets the level: the next real sample is told afresh.
 	s.told, s.stale = false, true

@@ -81,7 +81,9 @@ func claudeHook(event string, stdin []byte) (HookCall, error) {
 		s.Outcome, s.Error = Failed, claudeError(in.failure)
 		call.tell(s)
 	case "PreCompact":
-		call.tell(sign(Compacting, in.trigger))
+		s := sign(Compacting, in.trigger)
+		s.Compaction = &Compaction{Trigger: trigger(in.trigger)}
+		call.tell(s)
 	case "PostCompact":
 		s := sign(Compacted, in.trigger)
 		s.Compaction = &Compaction{Half: "hook", Trigger: trigger(in.trigger)}

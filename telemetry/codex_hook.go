@@ -68,7 +68,9 @@ func codexHook(event string, stdin []byte) (HookCall, error) {
 		s.Outcome = Interrupted
 		call.tell(s)
 	case "PreCompact":
-		call.tell(sign(Compacting, in.trigger))
+		s := sign(Compacting, in.trigger)
+		s.Compaction = &Compaction{Trigger: trigger(in.trigger)}
+		call.tell(s)
 	case "PostCompact":
 		s := sign(Compacted, in.trigger)
 		s.Compaction = &Compaction{Half: "hook", Trigger: trigger(in.trigger)}

@@ -46,7 +46,8 @@ const (
 	UsageSeen Kind = "usage"
 	// WindowSeen: the context window became known without a usage. Window, WindowSource.
 	WindowSeen Kind = "window"
-	// Compacting: a compaction began; it may still fail.
+	// Compacting: a compaction began; it may still fail. Compaction, with the
+	// Trigger alone, where that is told.
 	Compacting Kind = "compacting"
 	// Compacted: the context was rewritten. Compaction.
 	Compacted Kind = "compacted"

@@ -62,7 +62,7 @@ own time, so the same files give the same lines.`,
 			if err != nil {
 				return err
 			}
-			o.out, o.session, o.total = cmd.OutOrStdout(), f.session, f.usage
+			o.out, o.notes, o.session, o.total = cmd.OutOrStdout(), cmd.ErrOrStderr(), f.session, f.usage
 			if len(paths) == 0 {
 				err = o.find(f.source, cmd.ErrOrStderr())
 			} else {
@@ -103,7 +103,8 @@ type observer struct {
 	sources  []profiles.Source
 	session  string // the harness's id of the only session that is asked for
 	out      io.Writer
-	total    bool // tell the usage too
+	notes    io.Writer // for the person
+	total    bool      // tell the usage too
 	status   view.Status
 	id       string            // of our own session
 	log      supervisor.Ledger // nil when none is kept
@@ -253,6 +254,9 @@ func (o *observer) hear(w io.Writer) supervisor.Ear {
 		for _, e := range entries {
 			if o.total {
 				o.status.Apply(e)
+			}
+			if refused, ok := e.Fact.(kernel.BindRefused); ok {
+				fmt.Fprintf(o.notes, "lifeloop-wrap: session %s is not told: %s\n", refused.ID, refused.Reason)
 			}
 			if r, ok := view.Event(e.Fact); ok {
 				if err := printJSON(w, r); err != nil {
