@@ -127,14 +127,20 @@ func (l generation) whole(a *answer) {
 	a.json(http.StatusOK, l.part(a, append(parts, l.tool(a)...), "STOP", true))
 }
 
+// The last words come with the end and the usage. An empty text at the end
+// would do for most, but a harness may take the whole answer for void then.
 func (l generation) pieces(a *answer) {
-	for _, words := range halves(l.words(a)) {
-		a.event("", l.part(a, []any{map[string]any{"text": words}}, "", false))
-		a.first()
-	}
-	parts := l.tool(a)
+	words, parts := halves(l.words(a)), l.tool(a)
 	if parts == nil {
-		parts = []any{map[string]any{"text": ""}}
+		last := len(words) - 1
+		parts, words = []any{map[string]any{"text": words[last]}}, words[:last]
+	}
+	for _, text := range words {
+		if text == "" {
+			continue // an answer that is a tool call alone
+		}
+		a.event("", l.part(a, []any{map[string]any{"text": text}}, "", false))
+		a.first()
 	}
 	a.event("", l.part(a, parts, "STOP", true))
 	a.gave(*a.reply.Usage)

@@ -69,7 +69,8 @@ type Reply struct {
 	// RetryAfter goes with an Error, in seconds.
 	RetryAfter string
 	// Silent answers nothing until the client leaves; Hang stops after the first
-	// piece of the answer; Cut ends the connection there.
+	// piece of the answer, which must be of more than one word; Cut ends the
+	// connection there.
 	Silent, Hang, Cut bool
 }
 
