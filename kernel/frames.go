@@ -271,6 +271,7 @@ func (s *step) endFrame(id, outcome string, failure lifeloop.FailureClass, ev []
 	if !client {
 		s.turnHeard()
 		s.keepBooks(true)
+		s.goneAnyway() // its session waited for this
 	}
 }
 

@@ -45,6 +45,7 @@ func (s *step) started(cause string, ev []lifeloop.Evidence, h *hook) {
 // over tells session.ending and session.ended of the current harness session,
 // whichever of them was not told yet.
 func (s *step) over(reason string, ev []lifeloop.Evidence) {
+	s.goneAnyway()
 	s.closeFrames(ev)
 	s.flushSynth()
 	s.ending(reason, ev)
@@ -263,8 +264,30 @@ func (s *step) sessionGone(sig telemetry.Signal) {
 		s.over(sig.Reason, by(sig))
 		return
 	}
+	// The hook may be quicker than the record of how the last turn ended: that is
+	// waited for, until the process has ended and was read to its end.
+	if f := s.top(); f != nil && !f.Ending && s.hard.Exit == nil {
+		s.soft.gone, s.soft.goneDue = &sig, s.now.Add(lastRecords)
+		return
+	}
+	s.gone(sig)
+}
+
+// lastRecords is how long the end of a session waits for that of its turn.
+const lastRecords = time.Second
+
+// gone tells that the session is about to end, and its turn with it.
+func (s *step) gone(sig telemetry.Signal) {
+	s.soft.gone, s.soft.goneDue = nil, time.Time{}
 	s.closeFrames(by(sig))
 	s.ending(sig.Reason, by(sig))
+}
+
+// goneAnyway stops to wait for the end of the last turn.
+func (s *step) goneAnyway() {
+	if sig := s.soft.gone; sig != nil {
+		s.gone(*sig)
+	}
 }
 
 // mine says whether a signal belongs to the current harness session, after

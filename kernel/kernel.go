@@ -279,10 +279,12 @@ type soft struct {
 	meter     synth.Meter
 	metered   bool // since it was last recorded
 	meteredAt time.Time
-	spoke     map[string]bool      // sources that spoke in this turn
-	silent    map[string]int       // turns that an expected source passed over
-	refused   map[string]bool      // ids of other sessions that were told
-	early     []SourceTrouble      // told before there was a session
+	spoke     map[string]bool   // sources that spoke in this turn
+	silent    map[string]int    // turns that an expected source passed over
+	refused   map[string]bool   // ids of other sessions that were told
+	early     []SourceTrouble   // told before there was a session
+	gone      *telemetry.Signal // told the end of a session whose turn has not ended
+	goneDue   time.Time
 	signAt    map[string]time.Time // when the last ActivitySeen of a source was recorded
 	sourceAt  map[string]time.Time
 	openedAt  time.Time           // when the newest frame was opened
@@ -417,6 +419,7 @@ func (k *Kernel) Deadline() (at time.Time, ok bool) {
 	earliest(k.soft.tickDue)
 	earliest(k.soft.stopDue)
 	earliest(k.soft.drainDue)
+	earliest(k.soft.goneDue)
 	if !k.soft.idleSince.IsZero() {
 		earliest(k.soft.idleSince.Add(idleSettles))
 	}
@@ -450,6 +453,9 @@ func (s *step) timers() {
 	if due(s.soft.hookDue) {
 		s.soft.hookDue = time.Time{}
 		s.hooksUnheard()
+	}
+	if due(s.soft.goneDue) {
+		s.goneAnyway()
 	}
 	if due(s.soft.idleSince.Add(idleSettles)) && !s.soft.idleSince.IsZero() {
 		s.idleSettled()
