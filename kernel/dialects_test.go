@@ -51,7 +51,11 @@ func (j *hcpJudge) fact(t require.TestingT, live, read kernel.Entry) {
 	told, again := j.live.Apply(live), j.read.Apply(read)
 	require.Equal(t, envelopes(t, told), envelopes(t, again), "told live as it is read later")
 	j.entries = append(j.entries, read)
-	j.lines = append(j.lines, envelopes(t, told)...)
+	for _, line := range envelopes(t, told) {
+		_, err := view.ParseHCPEvent([]byte(line))
+		require.NoError(t, err, "a consumer takes what we tell: %s", line)
+		j.lines = append(j.lines, line)
+	}
 	if j.ids == nil {
 		j.ids, j.types = map[string]bool{}, map[string]int{}
 	}

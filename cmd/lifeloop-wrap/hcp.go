@@ -1,0 +1,286 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lifeloop/internal/durable"
+	"lifeloop/lifeloop"
+	"lifeloop/view"
+)
+
+func hcpCmd(g *globals) *cobra.Command {
+	cmd := group(&cobra.Command{Use: "hcp", Short: "The other side of events --as hcp"})
+	cmd.AddCommand(hcpConsumeCmd(g))
+	return cmd
+}
+
+func hcpConsumeCmd(g *globals) *cobra.Command {
+	var state string
+	var window int
+	var hold time.Duration
+	cmd := &cobra.Command{
+		Use:   "consume",
+		Short: "Put HCP events in order, each once",
+		Long: `consume reads HCP envelopes as JSON Lines on stdin, of any number of sessions, in
+any order and with repeats, and prints each event once and in the order of its
+session, as the same JSON Lines. What is missing, what came too late and what is
+no envelope is said on stderr, a line each.`,
+		Example: `  lifeloop-wrap events last --as hcp --follow | lifeloop-wrap hcp consume --state seen.json`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if window < 0 {
+				return usage("--window %d: want 0 or more", window)
+			}
+			if hold < 0 {
+				return usage("--window-time %s: want 0 or more", hold)
+			}
+			c := consumption{HCPConsumer: view.NewHCPConsumer(window, hold), file: state, json: g.json,
+				out: bufio.NewWriter(cmd.OutOrStdout()), warnings: cmd.ErrOrStderr()}
+			if state != "" {
+				release, err := c.restore()
+				if err != nil {
+					return err
+				}
+				defer release()
+			}
+			return c.run(cmd.InOrStdin())
+		},
+	}
+	cmd.Flags().StringVar(&state, "state", "", "keep in this `FILE` how far each session was processed")
+	cmd.Flags().IntVar(&window, "window", view.HCPWindow, "how many events of one session wait for one that is missing")
+	cmd.Flags().DurationVar(&hold, "window-time", view.HCPWindowTime, "how long an event waits for one that is missing")
+	return cmd
+}
+
+// A consumption is one run of consume.
+type consumption struct {
+	*view.HCPConsumer
+	file     string // of the state; empty keeps none
+	json     bool
+	out      *bufio.Writer
+	warnings io.Writer
+
+	line    int // of the input
+	pending int // events printed since the state was kept
+}
+
+// restore takes the state up again and keeps others from the same file.
+func (c *consumption) restore() (release func(), err error) {
+	lock, err := durable.Lock(c.file + ".lock")
+	var locked *durable.LockedError
+	if errors.As(err, &locked) {
+		return nil, no(lifeloop.StateConflict, "%s is in use by process %d", c.file, locked.PID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// The lock's file stays: who removed it could take it from under another's feet.
+	release = func() { _ = lock.Unlock() }
+	doc, err := os.ReadFile(c.file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = c.keep() // better to fail before anything was processed
+	case err == nil:
+		if err = c.Restore(doc); err != nil {
+			err = no(lifeloop.StateConflict, "%s: %v", c.file, err).withHint("with another --state FILE everything is processed anew")
+		}
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// An inputLine is one line of the input, or why it is none.
+type inputLine struct {
+	text []byte
+	err  error
+}
+
+// run consumes until the input ends. What is printed is kept as processed
+// before more is waited for, and at the latest after so many events: a crash
+// between the two repeats them.
+func (c *consumption) run(in io.Reader) error {
+	const atMost = 256
+	lines := make(chan inputLine, 64)
+	go readLines(in, lines) // ends with the input; a process that ends does not wait for it
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		var next inputLine
+		more := true
+		select {
+		case next, more = <-lines:
+		default:
+			if err := c.processed(); err != nil {
+				return err
+			}
+			var due <-chan time.Time
+			if at, ok := c.Deadline(); ok {
+				timer.Reset(time.Until(at))
+				due = timer.C
+			}
+			select {
+			case next, more = <-lines:
+			case <-due:
+				if err := c.hand(c.Wake(time.Now())); err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		if !more {
+			break
+		}
+		if err := c.see(next); err != nil {
+			return err
+		}
+		if c.pending >= atMost {
+			if err := c.processed(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := c.hand(c.End()); err != nil {
+		return err
+	}
+	return c.processed()
+}
+
+// errLong is a line that is too long to be an envelope.
+var errLong = errors.New("it is longer than 16 MiB")
+
+// longestLine bounds what one line may take of our memory.
+const longestLine = 16 << 20
+
+// readLines hands on line by line. A line that is too long is passed over and
+// told; an input that fails is told, and ends it.
+func readLines(in io.Reader, lines chan<- inputLine) {
+	defer close(lines)
+	r := bufio.NewReaderSize(in, 64<<10)
+	for {
+		var line []byte
+		long := false
+		for {
+			part, err := r.ReadSlice('\n')
+			if long = long || len(line)+len(part) > longestLine; long {
+				line = nil
+			} else {
+				line = append(line, part...)
+			}
+			if err == nil {
+				break
+			}
+			if err == bufio.ErrBufferFull {
+				continue
+			}
+			if long {
+				lines <- inputLine{err: errLong}
+			} else if len(line) > 0 {
+				lines <- inputLine{text: line}
+			}
+			if err != io.EOF {
+				lines <- inputLine{err: err}
+			}
+			return
+		}
+		if long {
+			lines <- inputLine{err: errLong}
+			continue
+		}
+		lines <- inputLine{text: line}
+	}
+}
+
+func (c *consumption) see(in inputLine) error {
+	now := time.Now()
+	if err := c.hand(c.Wake(now)); err != nil {
+		return err
+	}
+	if in.err != nil && in.err != errLong {
+		return fmt.Errorf("read the input: %w", in.err)
+	}
+	c.line++
+	if in.err == nil && len(bytes.TrimSpace(in.text)) == 0 {
+		return nil
+	}
+	var e view.HCPEnvelope
+	err := in.err
+	if err == nil {
+		e, err = view.ParseHCPEvent(in.text)
+	}
+	if err != nil {
+		return c.warn(map[string]any{"warning": "not_an_envelope", "line": c.line, "why": err.Error()},
+			fmt.Sprintf("not an envelope: line %d: %v", c.line, err))
+	}
+	return c.hand(c.See(now, e))
+}
+
+// hand prints what is to be processed, and what there is to say about it.
+func (c *consumption) hand(out []view.HCPOutcome) error {
+	for _, o := range out {
+		c.pending++
+		if n := o.Warning; n != nil {
+			numbers := fmt.Sprint(n.From)
+			if n.To > n.From {
+				numbers = fmt.Sprintf("%d to %d", n.From, n.To)
+			}
+			text := fmt.Sprintf("gap: session %s: missing %s", n.SessionID, numbers)
+			if n.Warning == "late" {
+				text = fmt.Sprintf("late: session %s: %s came after a gap had passed over it, and is not processed", n.SessionID, numbers)
+			}
+			if err := c.warn(n, text); err != nil {
+				return err
+			}
+			continue
+		}
+		_, _ = c.out.Write(o.Event.Line)
+		if err := c.out.WriteByte('\n'); err != nil { // the first error stays
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *consumption) warn(v any, text string) error {
+	if c.json {
+		return printJSON(c.warnings, v)
+	}
+	_, err := fmt.Fprintf(c.warnings, "lifeloop-wrap: %s\n", text)
+	return err
+}
+
+// processed lets what was printed go, and then keeps that it was.
+func (c *consumption) processed() error {
+	if err := c.out.Flush(); err != nil {
+		return err
+	}
+	if c.pending == 0 {
+		return nil
+	}
+	c.pending = 0
+	if c.file == "" {
+		return nil
+	}
+	return c.keep()
+}
+
+func (c *consumption) keep() error {
+	doc, err := c.State()
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(c.file, doc, 0o600)
+}
