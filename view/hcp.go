@@ -117,7 +117,7 @@ func (h *HCP) moved(f kernel.SessionMoved) {
 		meta := map[string]string{}
 		maps.Copy(meta, h.began.Meta)
 		// The session's token is never shown (DECISIONS F2).
-		h.tell(hcpSessionCreated, map[string]any{"state": string(f.To), "risk_level": h.risk(), "metadata": meta})
+		h.tell(hcpSessionCreated, map[string]any{"state": string(f.To), "risk_level": riskLevel(h.began), "metadata": meta})
 	case h.told == 0: // not begun, or refused
 	default:
 		h.tell(hcpStateChanged, map[string]any{"from_state": string(f.From), "to_state": string(f.To), "reason": f.Reason})
@@ -131,10 +131,10 @@ func (h *HCP) moved(f kernel.SessionMoved) {
 	}
 }
 
-// risk is the session's risk level. Nobody assesses one yet: an observer only
+// riskLevel is a session's risk level. Nobody assesses one yet: an observer only
 // reads, R1; of a launch nothing is known, which is the highest.
-func (h *HCP) risk() string {
-	if h.began.Program == "" { // nothing is launched
+func riskLevel(f kernel.Began) string {
+	if f.Program == "" { // nothing is launched
 		return "R1"
 	}
 	return "R5"

@@ -61,6 +61,8 @@ type Status struct {
 	// UnknownRecords are the records that nobody understood, by source and type.
 	UnknownRecords map[string]map[string]int `json:"unknown_records"`
 	StartedAt      time.Time                 `json:"started_at"`
+	UpdatedAt      time.Time                 `json:"updated_at"` // when the state moved last
+	RiskLevel      string                    `json:"risk_level"` // of HCP L2
 	Events         int                       `json:"events"`
 	Receipts       int                       `json:"receipts"`
 	Evidence       []lifeloop.Evidence       `json:"evidence"` // for the activity
@@ -102,6 +104,7 @@ func (s *Status) Apply(e kernel.Entry) {
 	case kernel.Began:
 		s.SessionID, s.AdapterID, s.Program, s.WorkDir = f.SessionID, f.AdapterID, f.Program, f.WorkDir
 		s.Profile, s.wrapper, s.StartedAt = f.AdapterID, f.PID, e.At
+		s.RiskLevel = riskLevel(f)
 		s.Meta = map[string]string{}
 		maps.Copy(s.Meta, f.Meta)
 		s.Capabilities = map[string]lifeloop.Support{}
@@ -120,7 +123,7 @@ func (s *Status) Apply(e kernel.Entry) {
 	case kernel.Weakened:
 		s.capability(f.Capability, lifeloop.Unavailable)
 	case kernel.SessionMoved:
-		s.State, s.terminal = string(f.To), f.To.Terminal()
+		s.State, s.terminal, s.UpdatedAt = string(f.To), f.To.Terminal(), e.At
 	case kernel.Launching:
 		s.Attempt++
 	case kernel.Running:
