@@ -155,6 +155,7 @@ func (s *step) likelyCause() string {
 
 // prompt opens a frame.
 func (s *step) prompt(sig telemetry.Signal, h *hook) {
+	s.goneAnyway() // what was told before this prompt is not waited for any more
 	if s.current().Ending {
 		return
 	}
