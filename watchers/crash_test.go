@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -77,6 +78,12 @@ func readNotes(path string) (notes []note) {
 	return notes
 }
 
+// countNotes is how many whole notes there are.
+func countNotes(path string) int {
+	content, _ := os.ReadFile(path)
+	return bytes.Count(content, []byte("\n"))
+}
+
 // A process that follows a file, killed wherever it happens to be while a
 // writer goes on, and started again each time, tells each line once.
 func TestKilledFollowerResumes(t *testing.T) {
@@ -84,6 +91,7 @@ func TestKilledFollowerResumes(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "log")
 			var want []string
+			var upTo atomic.Int64 // a slow machine must not be written ahead of for ever
 			stop, stopped := make(chan struct{}), make(chan struct{})
 			go func() {
 				defer close(stopped)
@@ -95,9 +103,16 @@ func TestKilledFollowerResumes(t *testing.T) {
 				defer out.Close()
 				random := rand.New(rand.NewPCG(7, 7))
 				for n := 0; ; n++ {
-					text := fmt.Sprintf("line %d %s", n, strings.Repeat("x", random.IntN(3000)))
+					for int64(n) >= upTo.Load() {
+						select {
+						case <-stop:
+							return
+						case <-time.After(100 * time.Microsecond):
+						}
+					}
+					text := fmt.Sprintf("line %d %s", n, strings.Repeat("x", random.IntN(500)))
 					if form == "values" {
-						text = fmt.Sprintf("{\n  \"n\": %d,\n  \"x\": %q\n}", n, strings.Repeat("x", random.IntN(3000)))
+						text = fmt.Sprintf("{\n  \"n\": %d,\n  \"x\": %q\n}", n, strings.Repeat("x", random.IntN(500)))
 					}
 					want = append(want, text)
 					// A harness flushes when it likes: in the midst of a line, too.
@@ -126,12 +141,13 @@ func TestKilledFollowerResumes(t *testing.T) {
 				return cmd
 			}
 			await := func(notes int) {
-				for deadline := time.Now().Add(patience); len(readNotes(path+".notes")) < notes; time.Sleep(time.Millisecond) {
+				for deadline := time.Now().Add(patience); countNotes(path+".notes") < notes; time.Sleep(3 * time.Millisecond) {
 					require.True(t, time.Now().Before(deadline), "fewer than %d lines are told", notes)
 				}
 			}
-			for round := range 60 {
-				was := len(readNotes(path + ".notes"))
+			for round := range 40 {
+				was := countNotes(path + ".notes")
+				upTo.Add(60)
 				cmd := follow()
 				if round%3 > 0 {
 					await(was + 1) // in the midst of telling, else anywhere from its start on
@@ -142,6 +158,17 @@ func TestKilledFollowerResumes(t *testing.T) {
 			}
 			close(stop)
 			<-stopped
+			// One more line, which nobody was there to tell: who tells it has begun.
+			last, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+			require.NoError(t, err)
+			text := "the last line"
+			if form == "values" {
+				text = `{"the": "last"}`
+			}
+			_, err = last.WriteString(text + "\n")
+			require.NoError(t, err)
+			require.NoError(t, last.Close())
+			want = append(want, text)
 			cmd := follow()
 			await(len(want))
 			require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
