@@ -31,6 +31,9 @@ func Once(k *kernel.Kernel, sources []profiles.Source, log Ledger, ear Ear) erro
 		if err := h.advance(); err != nil {
 			return err
 		}
+		if h.in != nil && h.at.IsZero() {
+			h.at = began(s)
+		}
 		heads = append(heads, h)
 	}
 	first := true
@@ -72,7 +75,33 @@ func Once(k *kernel.Kernel, sources []profiles.Source, log Ledger, ear Ear) erro
 			return err
 		}
 	}
+	for _, h := range heads {
+		for _, t := range h.troubles {
+			if err := o.step(t); err != nil {
+				return err
+			}
+		}
+	}
 	return o.step(kernel.SourcesDrained{})
+}
+
+// began is when a source began whose first records tell no time: when the first
+// one happened that does; where none does it is 1970, which nobody takes for a
+// time, and which is the same wherever the file lies.
+func began(s profiles.Source) time.Time {
+	for in, err := range recorded(s) {
+		if err != nil {
+			break
+		}
+		if seen, is := in.(kernel.SignalsSeen); is {
+			for _, sig := range seen.Signals {
+				if !sig.At.IsZero() {
+					return sig.At
+				}
+			}
+		}
+	}
+	return time.Unix(0, 0).UTC()
 }
 
 // unknown sums up what nobody understood, a source each.
@@ -132,7 +161,8 @@ type head struct {
 	ahead     []telemetry.Signal
 	ended     bool
 
-	unknown kernel.UnknownSeen // the last count, which holds the earlier ones
+	unknown  kernel.UnknownSeen // the last count, which holds the earlier ones
+	troubles []kernel.SourceTrouble
 }
 
 // lookahead is more than a harness writes at once.
@@ -193,6 +223,8 @@ func (h *head) read() (kernel.SignalsSeen, error) {
 			return in, nil
 		case kernel.UnknownSeen:
 			h.unknown = in
+		case kernel.SourceTrouble:
+			h.troubles = append(h.troubles, in)
 		}
 	}
 }

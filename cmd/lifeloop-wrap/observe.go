@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,6 +105,7 @@ type observer struct {
 	session  string // the harness's id of the only session that is asked for
 	out      io.Writer
 	notes    io.Writer // for the person
+	met      bool      // a session was told of
 	total    bool      // tell the usage too
 	status   view.Status
 	id       string            // of our own session
@@ -111,6 +113,9 @@ type observer struct {
 }
 
 func newObserver(adapter string) (*observer, error) {
+	if adapter == "" {
+		return nil, usage("observe: --adapter is wanted").withHint("lifeloop-wrap manifest list names them")
+	}
 	profile, ok := profiles.For(adapter)
 	manifest, known := manifests.Get(adapter)
 	if !ok || !known {
@@ -126,9 +131,22 @@ func (o *observer) read(kind string, paths []string) error {
 		if err != nil {
 			return err
 		}
+		if slices.ContainsFunc(o.sources, func(other profiles.Source) bool { return sameSource(s, other) }) {
+			return usage("observe: %s is given twice", path)
+		}
 		o.sources = append(o.sources, s)
 	}
 	return nil
+}
+
+// sameSource says whether two sources are one, under whatever path.
+func sameSource(a, b profiles.Source) bool {
+	if a.Name != b.Name || a.Path == b.Path {
+		return a.Name == b.Name
+	}
+	one, err1 := os.Stat(a.Path)
+	other, err2 := os.Stat(b.Path)
+	return err1 == nil && err2 == nil && os.SameFile(one, other)
 }
 
 // keep begins a ledger for what is observed.
@@ -143,6 +161,7 @@ func (o *observer) keep(g *globals, cmd *cobra.Command) (func(), error) {
 		return nil, no(lifeloop.InternalError, "keep a ledger in %s: %v", dir, err).withHint("--state-dir chooses another place")
 	}
 	o.log = log
+	fmt.Fprintf(o.notes, "lifeloop-wrap: kept as session %s\n", o.id)
 	return func() { _ = log.Close() }, nil // each append has told whether it was kept
 }
 
@@ -182,9 +201,13 @@ func (o *observer) source(kind, path string) (profiles.Source, error) {
 
 // holdsHookCalls says whether a file begins with a recorded call of a hook.
 func holdsHookCalls(path string) bool {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return false // whoever reads it will say so
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return false
 	}
 	defer f.Close()
 	line, _ := bufio.NewReaderSize(f, 1<<20).ReadSlice('\n')
@@ -227,9 +250,9 @@ func (o *observer) once() error {
 		err = no(lifeloop.AdapterUnavailable, "observe: %v", err)
 	}
 	if err == nil {
-		err = o.tellUsage(out)
+		err = errors.Join(o.tellUsage(out), o.metNobody())
 	}
-	return errors.Join(err, out.Flush())
+	return cmp.Or(err, out.Flush())
 }
 
 // follow tells what comes, until it is told to end.
@@ -255,9 +278,7 @@ func (o *observer) hear(w io.Writer) supervisor.Ear {
 			if o.total {
 				o.status.Apply(e)
 			}
-			if refused, ok := e.Fact.(kernel.BindRefused); ok {
-				fmt.Fprintf(o.notes, "lifeloop-wrap: session %s is not told: %s\n", refused.ID, refused.Reason)
-			}
+			o.note(e.Fact)
 			if r, ok := view.Event(e.Fact); ok {
 				if err := printJSON(w, r); err != nil {
 					return err
@@ -266,6 +287,54 @@ func (o *observer) hear(w io.Writer) supervisor.Ear {
 		}
 		return nil
 	}
+}
+
+// note says to the person what keeps something from being told.
+func (o *observer) note(f kernel.Fact) {
+	switch f := f.(type) {
+	case kernel.HarnessSessionOpened:
+		o.met = true
+	case kernel.BindRefused:
+		fmt.Fprintf(o.notes, "lifeloop-wrap: session %s is not told: %s\n", f.ID, f.Reason)
+	case kernel.SourceTroubled:
+		fmt.Fprintf(o.notes, "lifeloop-wrap: the %s: %s\n", f.Source, troubleText(f.What))
+	}
+}
+
+// troubleText is what is wrong with a source, in words.
+func troubleText(what string) string {
+	switch what {
+	case "polling":
+		return "its changes cannot be watched, so it is looked at once a second"
+	case "truncated", "replaced":
+		return "it was " + what + ", and is read from its start"
+	case "deleted":
+		return "nothing is there, or answers there, any more"
+	case "unreadable":
+		return "it cannot be read, or not as what it was taken for"
+	case "stale":
+		return "it was left behind by a process that is gone"
+	case "line_too_long":
+		return "a record of more than 64 MiB is passed over"
+	case "broken":
+		return "a record that is no whole value is passed over"
+	case "recovered":
+		return "it can be read again"
+	}
+	return what
+}
+
+// metNobody says that no session was told of at all.
+func (o *observer) metNobody() error {
+	switch {
+	case o.met:
+		return nil
+	case o.session != "":
+		return no(lifeloop.AdapterUnavailable, "observe: no session %s is told of in what was read", o.session).
+			withHint("--session wants the whole id where a PATH is given")
+	}
+	fmt.Fprintln(o.notes, "lifeloop-wrap: no session is told of in what was read; --usage counts what was not understood")
+	return nil
 }
 
 // tellUsage prints what the model calls of the session add up to.
