@@ -156,13 +156,15 @@ func (r *rig) ring(text string) {
 	}
 }
 
-// sync returns when everything done before was seen. It rings twice: the first
-// ring may be heard in a round that had passed the other files already, or for
-// an event of an earlier ring.
+// sync returns when everything done before was seen. It rings several times:
+// the first ring may be heard in a round that had passed the other files
+// already, or for an event of an earlier ring, and each folder that a pattern
+// finds, and each file in it, is looked at in a round of its own.
 func (r *rig) sync() {
 	r.t.Helper()
-	r.ring("s")
-	r.ring("s")
+	for range 6 {
+		r.ring("s")
+	}
 }
 
 // together does several things between two looks of the watcher.
