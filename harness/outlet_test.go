@@ -3,7 +3,9 @@
 package harness
 
 import (
+	"bytes"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -28,8 +30,16 @@ func TestAStalledReaderIsAbandoned(t *testing.T) {
 		for _, mode := range []Mode{Never, Always} {
 			t.Run(name+" "+string(mode), func(t *testing.T) {
 				reader, stdout := open(t)
-				defer reader.Close()
-				defer stdout.Close()
+				// The pump that was given up knows stdout by its number, which must not
+				// be another file's before it has learnt that its reader is gone.
+				defer func() {
+					require.NoError(t, reader.Close())
+					eventually(t, "the abandoned pump is over", func() bool {
+						stacks := make([]byte, 1<<20)
+						return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("(*Child).pump("))
+					})
+					require.NoError(t, stdout.Close())
+				}()
 				null, err := os.Open(os.DevNull)
 				require.NoError(t, err)
 				defer null.Close()
