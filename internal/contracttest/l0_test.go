@@ -1,0 +1,80 @@
+package contracttest
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// l0Index is testdata/l0/index.json: what scenarios there are, and which of
+// them no process supervisor can do.
+type l0Index struct {
+	Names   map[string][]string `json:"names"` // by category
+	LeftOut map[string]string   `json:"left_out"`
+}
+
+func l0Scenarios(t *testing.T) (index l0Index, written map[string][]string) {
+	t.Helper()
+	dir := filepath.Join(root, "testdata", "l0")
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	require.NoError(t, err)
+	written = map[string][]string{}
+	for _, file := range files {
+		doc, err := os.ReadFile(file)
+		require.NoError(t, err)
+		if filepath.Base(file) == "index.json" {
+			require.NoError(t, json.Unmarshal(doc, &index))
+			continue
+		}
+		var of struct {
+			Category  string `json:"category"`
+			Scenarios []struct {
+				Name  string `json:"name"`
+				Adopt string `json:"adopt"`
+				Why   string `json:"why"`
+			} `json:"scenarios"`
+		}
+		require.NoError(t, json.Unmarshal(doc, &of), file)
+		require.Equal(t, of.Category+".json", filepath.Base(file))
+		for _, s := range of.Scenarios {
+			require.Contains(t, []string{"as-is", "adapt", "ruled"}, s.Adopt, s.Name)
+			if s.Adopt == "adapt" {
+				require.NotEmpty(t, s.Why, "%s differs from what was recorded and does not say why", s.Name)
+			}
+			written[of.Category] = append(written[of.Category], s.Name)
+		}
+	}
+	return index, written
+}
+
+// Each of the 103 scenarios of the lifecycle is written down once, in its
+// category's order, or left out with a reason.
+func TestEveryL0ScenarioHasItsPlace(t *testing.T) {
+	index, written := l0Scenarios(t)
+	n := 0
+	for category, names := range index.Names {
+		n += len(names)
+		var want []string
+		for _, name := range names {
+			if _, out := index.LeftOut[name]; !out {
+				want = append(want, name)
+			}
+		}
+		require.Equal(t, want, written[category], category)
+	}
+	require.Equal(t, 103, n)
+	for category := range written {
+		require.Contains(t, index.Names, category)
+	}
+	for name, why := range index.LeftOut {
+		require.NotEmpty(t, why, name)
+		require.True(t, slices.ContainsFunc(slices.Collect(maps.Values(index.Names)), func(names []string) bool {
+			return slices.Contains(names, name)
+		}), "%s is left out and is no scenario", name)
+	}
+}
