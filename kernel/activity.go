@@ -80,7 +80,10 @@ func certain(what string) bool { return what == stopped }
 func (f ActivityMoved) Uncertain() bool { return !certain(f.To) }
 
 // alive notes a sign of life.
-func (s *step) alive() { s.soft.doing.sign = s.now }
+func (s *step) alive() {
+	s.soft.doing.sign, s.soft.eventAt = s.now, s.now
+	s.living()
+}
 
 // output folds that the harness wrote to its terminal. That is a sign of life,
 // and a second witness of one that starts or works; of one that seemed wedged
@@ -88,6 +91,7 @@ func (s *step) alive() { s.soft.doing.sign = s.now }
 func (s *step) output(in OutputSeen) {
 	s.alive()
 	s.sign(ActivitySeen{Output: in.Total})
+	s.wrote(in)
 	switch s.soft.doing.what {
 	case starting, working:
 		s.activeBy(s.soft.doing.what, "terminal", "output", time.Time{})

@@ -6,10 +6,12 @@ import (
 	"reflect"
 	"time"
 
+	"lifeloop/attempt"
 	"lifeloop/canon"
 	"lifeloop/lifeloop"
 	"lifeloop/session"
 	"lifeloop/synth"
+	"lifeloop/telemetry"
 )
 
 // A Fact is something that became true. Facts are the only thing the ledger
@@ -55,15 +57,121 @@ type (
 		To     session.State `json:"to"`
 		Reason string        `json:"reason"`
 	}
-	// Launching records that the harness is about to be started.
+	// Launching records that the harness is about to be started, and of which
+	// attempt that is.
 	Launching struct {
 		Run   string `json:"run"`   // harness_run_id
-		Cause string `json:"cause"` // first
+		Cause string `json:"cause"` // first, retry, fallback or restart
+		// Attempt counts the launches of the profile from 1, Profile is its index
+		// and Name its name.
+		Attempt int    `json:"attempt"`
+		Profile int    `json:"profile"`
+		Name    string `json:"name"`
+		Adapter string `json:"adapter_id"`
+		// Checkpoint is what this launch goes on from, with the units that had
+		// been counted when it was saved; empty for a fresh start.
+		Checkpoint      string `json:"checkpoint,omitempty"`
+		CheckpointUnits int64  `json:"checkpoint_units,omitempty"`
 	}
 	// Running records that the harness runs.
 	Running struct {
 		Run string `json:"run"`
 		PID int    `json:"pid"`
+	}
+	// TimerSet records that a timer of the attempt was armed for the first time
+	// in this launch.
+	TimerSet struct {
+		Timer   Timer `json:"timer"`
+		AfterMS int64 `json:"after_ms"`
+	}
+	// DeadlineSet records an instant that outlives a crash: the session's end.
+	DeadlineSet struct {
+		Timer Timer     `json:"timer"`
+		At    time.Time `json:"at"`
+	}
+	// TimedOut records that nothing came in time. The harness is then stopped.
+	TimedOut struct {
+		Timer     Timer  `json:"timer"`
+		ElapsedMS int64  `json:"elapsed_ms"`
+		Tool      string `json:"tool,omitempty"` // the call that took too long
+	}
+	// RulesHeld records what guardrails came to in one phase: pre while the
+	// harness runs, post after it has ended.
+	RulesHeld struct {
+		Phase string               `json:"phase"`
+		Units int64                `json:"units"`
+		Rules []attempt.RuleResult `json:"rules"`
+	}
+	// DriftSeen records that the harness does the same thing over and over.
+	DriftSeen struct {
+		Types      []string `json:"types"`
+		Confidence float64  `json:"confidence"`
+		Units      int64    `json:"units"`
+	}
+	// ToolCalled and ToolReturned record the harness's own call of a tool: its
+	// name, and of arguments and result digest and size alone (DECISIONS F2).
+	ToolCalled struct {
+		Tool string           `json:"tool"` // the call's id
+		Name string           `json:"name"`
+		Args *telemetry.Sized `json:"arguments,omitempty"`
+	}
+	ToolReturned struct {
+		Tool       string           `json:"tool"`
+		Name       string           `json:"name"`
+		Result     *telemetry.Sized `json:"result,omitempty"`
+		Error      string           `json:"error,omitempty"` // its type; empty where the tool did what it should
+		DurationMS int64            `json:"duration_ms"`
+	}
+	// CheckpointSaved records that a continuation from here is possible, and
+	// CheckpointDropped that the next profile cannot take it.
+	CheckpointSaved struct {
+		Checkpoint string `json:"checkpoint"`
+		Units      int64  `json:"units"`
+	}
+	CheckpointDropped struct {
+		Checkpoint string `json:"checkpoint"`
+		Reason     string `json:"reason"`
+	}
+	// LimitMet records a rate limit that the harness met, and what is done
+	// about it by the owner's choice.
+	LimitMet struct {
+		Until  *time.Time      `json:"until"`
+		Action attempt.OnLimit `json:"action"`
+		Source string          `json:"source"`
+	}
+	// AttemptEnded records how an attempt ended and what follows. It is written
+	// when the harness is gone and was read to its end.
+	AttemptEnded struct {
+		Run     string        `json:"run"` // empty where none was under way
+		Attempt int           `json:"attempt"`
+		Profile int           `json:"profile"`
+		Name    string        `json:"name"`
+		Cause   attempt.Cause `json:"cause,omitempty"` // empty: it completed
+		// Detail says more of the cause: which timer, which rule, the code of a
+		// network's error.
+		Detail  string                `json:"detail,omitempty"`
+		Failure lifeloop.FailureClass `json:"failure_class,omitempty"`
+		// Evidence is what says that it completed or failed; the raw exit stands
+		// beside it.
+		Evidence string `json:"evidence"`
+		Code     int    `json:"code"`
+		Signal   int    `json:"signal"`
+		// Recovery is what follows a failure; empty after a completed attempt.
+		Recovery attempt.Recovery `json:"recovery,omitempty"`
+		Reason   string           `json:"reason,omitempty"` // a sentence for people
+		Retry    *RetryPlan       `json:"retry,omitempty"`
+		// Next is the profile that is launched next, and Skipped those that could
+		// not be.
+		Next    int      `json:"next"`
+		Skipped []string `json:"skipped,omitempty"`
+		GaveUp  bool     `json:"gave_up,omitempty"`
+
+		// Short counts the launches in a row that ended soon after they began.
+		Short int `json:"short,omitempty"`
+
+		Units      int64 `json:"units"`
+		Bytes      int64 `json:"bytes"`
+		DurationMS int64 `json:"duration_ms"` // from its first sign of life
 	}
 	// Exited records how a launch ended.
 	Exited struct {
@@ -169,13 +277,35 @@ type (
 	}
 	// AbortRequested records that the wrapper was told to end.
 	AbortRequested struct {
-		Signal int `json:"signal"`
+		Signal int    `json:"signal"`
+		Reason string `json:"reason,omitempty"`
+	}
+	// PauseRequested and ResumeRequested record what somebody asked for at the
+	// session's door.
+	PauseRequested struct {
+		Reason string `json:"reason,omitempty"`
+	}
+	ResumeRequested struct {
+		Reason string `json:"reason,omitempty"`
+		// RetryAt is when the next try is made, whose wait stood still meanwhile.
+		RetryAt *time.Time `json:"retry_at,omitempty"`
+	}
+	// Resumed records that another wrapper took the session up after its first
+	// one died, at the latest at LastAt.
+	Resumed struct {
+		PID    int       `json:"pid"`
+		LastAt time.Time `json:"last_at"`
 	}
 	// StopSent records one rung of the way down.
 	StopSent struct {
 		Rung   int  `json:"rung"`
 		Signal int  `json:"signal"`
 		Tree   bool `json:"tree,omitempty"`
+	}
+	// StopTook records what a rung of the way down came to.
+	StopTook struct {
+		Rung   int    `json:"rung"`
+		Effect string `json:"effect"` // ended, or none
 	}
 	// ActivitySeen is a sign of life, coalesced; it is not synced.
 	ActivitySeen struct {
@@ -242,6 +372,27 @@ type (
 	}
 )
 
+// A Timer is one of the timers that can end an attempt or a session.
+type Timer string
+
+const (
+	TimerInitial Timer = "initial"
+	TimerInter   Timer = "inter"
+	TimerTool    Timer = "tool"
+	TimerSession Timer = "session"
+	TimerIdle    Timer = "idle"
+)
+
+// A RetryPlan says when another try is made.
+type RetryPlan struct {
+	Number  int          `json:"number"` // of this profile's retries, from 1
+	Of      int          `json:"of"`     // counted retries that the profile may have
+	Counted bool         `json:"counted"`
+	DelayMS int64        `json:"delay_ms"`
+	Wait    attempt.Wait `json:"wait"`
+	At      time.Time    `json:"at"` // when it is made
+}
+
 // A CallRef names the call that tells one client of an event.
 type CallRef struct {
 	Call           string `json:"call"`
@@ -304,6 +455,21 @@ func (ReceiptIssued) isFact()        {}
 func (Asked) isFact()                {}
 func (AbortRequested) isFact()       {}
 func (StopSent) isFact()             {}
+func (TimerSet) isFact()             {}
+func (DeadlineSet) isFact()          {}
+func (TimedOut) isFact()             {}
+func (RulesHeld) isFact()            {}
+func (DriftSeen) isFact()            {}
+func (ToolCalled) isFact()           {}
+func (ToolReturned) isFact()         {}
+func (CheckpointSaved) isFact()      {}
+func (CheckpointDropped) isFact()    {}
+func (LimitMet) isFact()             {}
+func (AttemptEnded) isFact()         {}
+func (PauseRequested) isFact()       {}
+func (ResumeRequested) isFact()      {}
+func (Resumed) isFact()              {}
+func (StopTook) isFact()             {}
 func (ActivitySeen) isFact()         {}
 func (ActivityMoved) isFact()        {}
 func (ActivityConfirmed) isFact()    {}
@@ -353,6 +519,21 @@ var kinds = []struct {
 	{"source_named", SourceNamed{}},
 	{"source_read", SourceRead{}},
 	{"source_troubled", SourceTroubled{}},
+	{"timer_set", TimerSet{}},
+	{"deadline_set", DeadlineSet{}},
+	{"timed_out", TimedOut{}},
+	{"rules_held", RulesHeld{}},
+	{"drift_seen", DriftSeen{}},
+	{"tool_called", ToolCalled{}},
+	{"tool_returned", ToolReturned{}},
+	{"checkpoint_saved", CheckpointSaved{}},
+	{"checkpoint_dropped", CheckpointDropped{}},
+	{"limit_met", LimitMet{}},
+	{"attempt_ended", AttemptEnded{}},
+	{"pause_requested", PauseRequested{}},
+	{"resume_requested", ResumeRequested{}},
+	{"resumed", Resumed{}},
+	{"stop_took", StopTook{}},
 	{"drain_began", DrainBegan{}},
 }
 
@@ -403,7 +584,7 @@ type Entry struct {
 // them: a receipt, a move, an effect with a consequence (DECISIONS F3).
 func mustSync(f Fact) bool {
 	switch f := f.(type) {
-	case ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, VersionTold, UsageCounted, UnknownCounted, SourceNamed, SourceRead, SourceTroubled, Negotiated, Weakened, Asked, Running, Bound, HarnessSessionOpened, FrameAdopted:
+	case ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, VersionTold, UsageCounted, UnknownCounted, SourceNamed, SourceRead, SourceTroubled, Negotiated, Weakened, Asked, Running, Bound, HarnessSessionOpened, FrameAdopted, TimerSet, ToolCalled, ToolReturned, StopTook:
 		return false
 	case HookHeard:
 		return f.Payloads > 0
@@ -420,10 +601,12 @@ type hard struct {
 	State      session.State
 	Began      Began
 	Run        string
+	Number     int // launches so far
 	PID        int
 	Alive      bool // the harness runs
 	Exit       *Exited
-	AbortBy    int // the first signal that asked us to end
+	AbortAsked bool // somebody asked us to end
+	AbortBy    int  // by what signal, if there was something to end
 	Refused    lifeloop.FailureClass
 	RefusedWhy string
 
@@ -444,6 +627,20 @@ type hard struct {
 	Versions []string
 	Unproven map[string]bool
 	Drained  bool
+	Weak     map[string]bool // capabilities that were never there
+
+	Spent attempt.Spent
+	Next  *AttemptEnded // what the next launch follows, while it waits
+	Last  *AttemptEnded // how the newest attempt ended
+	// Checkpoint is what the next launch may go on from, and CheckpointBy the
+	// profile that made it.
+	Checkpoint      string
+	CheckpointUnits int64
+	CheckpointBy    int
+	SessionEnd      time.Time // when the session's time is over; zero without a limit
+	TimedOut        *TimedOut // the session's own timer
+	Limit           *LimitMet
+	Held            bool // somebody paused it
 }
 
 type harnessSession struct {
@@ -495,13 +692,19 @@ type call struct {
 
 func newHard() hard {
 	return hard{Sessions: map[int]*harnessSession{}, Past: map[string]bool{}, Keys: map[string]*keyed{}, Calls: map[string]*call{},
-		Parents: map[string]string{}, Support: map[string]lifeloop.Support{}, Unproven: map[string]bool{}}
+		Parents: map[string]string{}, Support: map[string]lifeloop.Support{}, Unproven: map[string]bool{}, Weak: map[string]bool{}}
 }
 
 // exitCode is the wrapper's exit code (CLI.md, run).
 func (h *hard) exitCode() int {
 	e := h.Exit
 	switch {
+	case h.TimedOut != nil:
+		return 124
+	case h.Limit != nil && h.Limit.Action == attempt.LimitExit && h.Last != nil && h.Last.Cause == attempt.RateLimit:
+		return 75
+	case e == nil && h.AbortBy != 0:
+		return 128 + h.AbortBy
 	case h.Refused != "" && e == nil:
 		return 125
 	case e == nil:
@@ -516,6 +719,8 @@ func (h *hard) exitCode() int {
 		return 128 + h.AbortBy
 	case e.Code == 0 && e.OutputLost:
 		return 125
+	case e.Code == 0 && h.State == session.Failed:
+		return 1
 	}
 	return e.Code
 }
@@ -535,7 +740,37 @@ func (k *Kernel) apply(f Fact) {
 			h.Refused, h.RefusedWhy = lifeloop.CapabilityUnsupported, f.Reason
 		}
 	case Launching:
-		h.Run = f.Run
+		if h.Run, h.Number, h.Exit, h.Next = f.Run, h.Number+1, nil, nil; f.Profile != h.Spent.Profile {
+			h.Spent = attempt.Spent{Profile: f.Profile, Total: h.Spent.Total}
+		}
+		h.Spent.Launches = f.Attempt
+	case Weakened:
+		h.Weak[f.Capability] = true
+	case AttemptEnded:
+		h.attemptEnded(f)
+	case CheckpointSaved:
+		h.Checkpoint, h.CheckpointUnits, h.CheckpointBy = f.Checkpoint, f.Units, h.Spent.Profile
+	case CheckpointDropped:
+		h.Checkpoint, h.CheckpointUnits, h.CheckpointBy = "", 0, 0
+	case DeadlineSet:
+		h.SessionEnd = f.At
+	case TimedOut:
+		if f.Timer == TimerSession || f.Timer == TimerIdle {
+			h.TimedOut = &f
+		}
+	case LimitMet:
+		h.Limit = &f
+	case PauseRequested:
+		h.Held = true
+	case ResumeRequested:
+		h.Held = false
+		if f.RetryAt != nil && h.Next != nil && h.Next.Retry != nil {
+			n := *h.Next
+			r := *n.Retry
+			r.At, n.Retry = *f.RetryAt, &r
+			h.Next = &n
+		}
+	case Resumed:
 	case Running:
 		h.PID, h.Alive = f.PID, true
 	case Exited:
@@ -576,8 +811,10 @@ func (k *Kernel) apply(f Fact) {
 	case ReceiptIssued:
 		h.receipt(f)
 	case AbortRequested:
-		// Once the harness has ended, its exit code is ours whatever comes.
-		if h.AbortBy == 0 && h.Exit == nil {
+		h.AbortAsked = true
+		// Once the harness has ended and nothing follows, its exit code is ours
+		// whatever comes.
+		if h.AbortBy == 0 && (h.Exit == nil || h.Next != nil) {
 			h.AbortBy = f.Signal
 		}
 	case CallOver:
@@ -589,10 +826,31 @@ func (k *Kernel) apply(f Fact) {
 		}
 	case DrainBegan:
 		h.Drained = true
-	case Negotiated, Weakened, Asked, Placing, HookHeard, StopSent, ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, UsageCounted, UnknownCounted, SourceNamed, SourceRead, SourceTroubled:
+	case Negotiated, Asked, Placing, TimerSet, RulesHeld, DriftSeen, ToolCalled, ToolReturned, StopTook, HookHeard, StopSent, ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, UsageCounted, UnknownCounted, SourceNamed, SourceRead, SourceTroubled:
 		// told for readers; they change nothing here
 	default:
 		panic(fmt.Sprintf("kernel: apply does not know %T", f))
+	}
+}
+
+// attemptEnded folds what an attempt used up, and what is to follow it.
+func (h *hard) attemptEnded(f AttemptEnded) {
+	h.Last, h.Next = &f, nil
+	h.Spent.Short = f.Short
+	switch f.Recovery {
+	case attempt.Retry:
+		h.Next = &f
+		h.Spent.Total++
+		if f.Retry.Wait == attempt.WaitQuarantine {
+			h.Spent.Short = 0
+		}
+		if f.Retry.Counted {
+			h.Spent.Counted++
+		} else {
+			h.Spent.Uncounted++
+		}
+	case attempt.Fallback:
+		h.Next = &f
 	}
 }
 

@@ -37,6 +37,9 @@ func (s *step) started(cause string, ev []lifeloop.Evidence, h *hook) {
 	cause = cmp.Or(cause, hs.Cause, "unknown")
 	s.inside(h, s.tell(telling{event: lifeloop.SessionStarted, evidence: ev, data: map[string]any{"cause": cause}}))
 	s.earlyTroubles()
+	if s.cfg.Resumes {
+		s.checkpoint(s.current().ID)
+	}
 	if len(ev) > 0 && s.soft.doing.what == starting {
 		s.activeBy(idling, ev[0].Source, ev[0].Detail, time.Time{})
 	}
@@ -129,6 +132,7 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 		for _, o := range s.soft.synth.Before(sig) {
 			s.observed(o)
 		}
+		s.attemptSignal(sig)
 		s.turnSignal(sig, h)
 	}
 	s.versionTold(sig)

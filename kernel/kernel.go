@@ -24,6 +24,7 @@ package kernel
 import (
 	"time"
 
+	"lifeloop/attempt"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 	"lifeloop/session"
@@ -41,16 +42,37 @@ type Input interface{ isInput() }
 type (
 	// Start asks for the session to begin.
 	Start struct{}
-	// Launched says that the harness runs.
-	Launched struct{ PID int }
+	// Launched says that the harness runs. Setup is what this launch turned out
+	// to be; nil for the first one, which Config describes.
+	Launched struct {
+		PID   int
+		Setup *Setup
+	}
 	// LaunchFailed says that it could not be started. Code is the exit code
 	// that a shell would give: 126 not executable, 127 not found, 125 other.
 	LaunchFailed struct {
 		Code int
 		Why  string // a sentence for the person
 	}
-	// OutputSeen says that the harness has written Total bytes so far.
-	OutputSeen struct{ Total int64 }
+	// OutputSeen says that this launch has written Total bytes so far. Text is
+	// what was written since the last one, where the policy looks at it; Whole
+	// says that it is one piece of its own.
+	OutputSeen struct {
+		Total int64
+		Text  []byte
+		Whole bool
+	}
+	// FailureSeen says that somebody told, by a typed cause, why this attempt is
+	// about to fail. It counts once the attempt has ended, and not before.
+	FailureSeen struct {
+		Cause  attempt.Cause
+		Code   string    // of a network's error, where it has one
+		Until  time.Time // when a limit is lifted; zero when that is not told
+		Source string
+	}
+	// CheckpointSeen says that a continuation from here became possible.
+	// Checkpoint is its id, never its text.
+	CheckpointSeen struct{ Checkpoint string }
 	// SignalsSeen carries the decoded signals of one telemetry record.
 	SignalsSeen struct {
 		Signals  []telemetry.Signal
@@ -92,8 +114,20 @@ type (
 	// ChildStopped and ChildContinued tell of job control.
 	ChildStopped   struct{ Signal int }
 	ChildContinued struct{}
-	// AbortAsked says that the wrapper itself was told to end.
-	AbortAsked struct{ Signal int }
+	// AbortAsked says that the wrapper itself was told to end: by a signal, or
+	// by somebody at the session's door, whom Ask names.
+	AbortAsked struct {
+		Signal int
+		Ask    string
+		Reason string
+	}
+	// PauseAsked, ResumeAsked and RenewAsked come by the session's door.
+	PauseAsked  struct{ Ask, Reason string }
+	ResumeAsked struct{ Ask, Reason string }
+	RenewAsked  struct{ Ask, Reason string }
+	// Restarted asks for a session to go on whose wrapper died. It is the first
+	// input of a kernel that replayed the ledger. PID is the new wrapper's.
+	Restarted struct{ PID int }
 	// SourceTrouble says that a watched file cannot be read as it should.
 	SourceTrouble struct {
 		Source string
@@ -133,6 +167,12 @@ func (SourcesDrained) isInput() {}
 func (ChildStopped) isInput()   {}
 func (ChildContinued) isInput() {}
 func (AbortAsked) isInput()     {}
+func (FailureSeen) isInput()    {}
+func (CheckpointSeen) isInput() {}
+func (PauseAsked) isInput()     {}
+func (ResumeAsked) isInput()    {}
+func (RenewAsked) isInput()     {}
+func (Restarted) isInput()      {}
 func (SourceTrouble) isInput()  {}
 func (UnknownSeen) isInput()    {}
 func (FrameAsked) isInput()     {}
@@ -143,14 +183,24 @@ func (Wake) isInput()           {}
 type Effect interface{ isEffect() }
 
 type (
-	// Launch starts the harness.
-	Launch struct{ Run string }
+	// Launch starts the harness of a profile. Number counts the launches of the
+	// session from 1. Resume is the checkpoint that it goes on from: the id of
+	// the harness session to resume; empty for a fresh start.
+	Launch struct {
+		Run     string
+		Number  int
+		Profile int
+		Resume  string
+	}
 	// Stop sends Signal to the harness's process group; Tree sends it to
 	// everything below us.
 	Stop struct {
 		Signal int
 		Tree   bool
 	}
+	// Hold stops everything below us, and Free lets it go on.
+	Hold struct{}
+	Free struct{}
 	// Watch begins to read a file that a signal named.
 	Watch struct{ Path string }
 	// Dispatch calls a client. The envelope may hold payload bodies.
@@ -184,6 +234,8 @@ type (
 
 func (Launch) isEffect()       {}
 func (Stop) isEffect()         {}
+func (Hold) isEffect()         {}
+func (Free) isEffect()         {}
 func (Watch) isEffect()        {}
 func (Dispatch) isEffect()     {}
 func (Cancel) isEffect()       {}
@@ -209,10 +261,39 @@ type Client struct {
 
 // Config is fixed for the life of a Kernel.
 type Config struct {
-	Session  string // our own session id, the HCP session
+	Session string // our own session id, the HCP session
+	Clients []Client
+	Wants   []negotiate.Want // what the wrapper's owner requires
+	// Setup is of the first launch. Another one brings its own.
+	Setup
+	// Policy says how attempts are supervised. Its profiles may be left out of
+	// one that has no fallback.
+	Policy attempt.Policy
+	// Manifests are those of the policy's profiles, by index.
+	Manifests []lifeloop.Manifest
+
+	// Observing says that nothing was launched: mode telemetry_only.
+	Observing bool
+	// OneHook says that one call of a hook is all there will be: what happened
+	// before is not known, and nothing durable is claimed.
+	OneHook bool
+	// Ledger says that facts are kept, so that receipts may be numbered.
+	Ledger bool
+
+	Tick         time.Duration // supervisor.tick to those who name it; 0 is off
+	ClientDrain  time.Duration // how long clients have after the harness ended
+	AbortGrace   time.Duration // from the first signal to KILL
+	WedgedAfter  time.Duration // of silence in the midst of work; 0 is 5 min
+	HookPatience time.Duration // how long after the launch the first hook may take; 0 is 10 s
+	MaxQueue     int           // dispatches waiting per client; 0 is 64
+	Began        Began         // what the first fact says of this run
+	NewID        func(prefix string) string
+}
+
+// A Setup is what one launch is like: which harness, and what can be heard of
+// it.
+type Setup struct {
 	Manifest lifeloop.Manifest
-	Clients  []Client
-	Wants    []negotiate.Want // what the wrapper's owner requires
 	Synth    synth.Config
 
 	// HarnessSession is the id that the harness was told to use; empty when it
@@ -233,24 +314,27 @@ type Config struct {
 	// Tested are the versions of the harness that its claims were tested with;
 	// empty where none was, and then none is held against them.
 	Tested []string
-	// Observing says that nothing was launched: mode telemetry_only.
-	Observing bool
-	// OneHook says that one call of a hook is all there will be: what happened
-	// before is not known, and nothing durable is claimed.
-	OneHook bool
 	// Weak lists capabilities that this launch cannot have, with the reason.
 	Weak []Weakness
-	// Ledger says that facts are kept, so that receipts may be numbered.
-	Ledger bool
 
-	Tick         time.Duration // supervisor.tick to those who name it; 0 is off
-	ClientDrain  time.Duration // how long clients have after the harness ended
-	AbortGrace   time.Duration // from the first signal to KILL
-	WedgedAfter  time.Duration // of silence in the midst of work; 0 is 5 min
-	HookPatience time.Duration // how long after the launch the first hook may take; 0 is 10 s
-	MaxQueue     int           // dispatches waiting per client; 0 is 64
-	Began        Began         // what the first fact says of this run
-	NewID        func(prefix string) string
+	// Quit is the signal that is the harness's own way out; 0 when TERM is as
+	// good as any.
+	Quit int
+	// Ends says what its end means.
+	Ends Ends
+	// Resumes says that it can be launched to go on with a harness session of
+	// its own that is named by its id.
+	Resumes bool
+}
+
+// Ends says what the end of a harness means, beyond what every program's does.
+// The zero value is a program that says by its exit code how it went.
+type Ends struct {
+	Success map[int]bool          // exit codes of a completed attempt; nil is 0 alone
+	Codes   map[int]attempt.Cause // exit codes with a cause of their own
+	// ByTurn says that the exit code is no evidence of success or failure, and
+	// the end of the last turn is.
+	ByTurn bool
 }
 
 // A Weakness is a capability that this launch lacks, and why.
@@ -266,39 +350,44 @@ type Kernel struct {
 // soft state is lost in a crash: bodies of payloads, hooks that wait, timers
 // of the running process, and the fold of signals.
 type soft struct {
-	now       time.Time
-	synth     *synth.State
-	hooks     map[string]*hook
-	hookOrder []string
-	waiting   []*parcel // payloads without a slot yet, oldest first
-	queue     map[string][]string
-	flying    map[string]flight // by client
-	hookDue   time.Time         // when the first hook must have been heard; zero once it was
-	tickDue   time.Time
-	doing     doing
-	meter     synth.Meter
-	metered   bool // since it was last recorded
-	meteredAt time.Time
-	spoke     map[string]bool   // sources that spoke in this turn
-	silent    map[string]int    // turns that an expected source passed over
-	refused   map[string]bool   // ids of other sessions that were told
-	early     []SourceTrouble   // told before there was a session
-	gone      *telemetry.Signal // told the end of a session whose turn has not ended
-	goneDue   time.Time
-	signAt    map[string]time.Time // when the last ActivitySeen of a source was recorded
-	sourceAt  map[string]time.Time
-	openedAt  time.Time           // when the newest frame was opened
-	askedAt   time.Time           // when its prompt was made, by the clock of what told it
-	askedBy   []string            // the sources that told it
-	named     bool                // one of them knew the turn by a name
-	worked    string              // the frame that the harness was seen to work in
-	goesOn    string              // the frame that stopped, and was said to go on
-	answered  string              // the frame whose newest call of the model was an answer
-	idleSince time.Time           // it said idle in that frame without having stopped
-	idleBy    telemetry.Signal    // what said so
-	watched   map[string]bool     // files that signals named
-	warnings  map[string][]string // what negotiation left to say, by client
-	stopRung  int
+	now          time.Time
+	synth        *synth.State
+	hooks        map[string]*hook
+	hookOrder    []string
+	waiting      []*parcel // payloads without a slot yet, oldest first
+	queue        map[string][]string
+	flying       map[string]flight // by client
+	hookDue      time.Time         // when the first hook must have been heard; zero once it was
+	tickDue      time.Time
+	doing        doing
+	meter        synth.Meter
+	metered      bool // since it was last recorded
+	meteredAt    time.Time
+	spoke        map[string]bool   // sources that spoke in this turn
+	silent       map[string]int    // turns that an expected source passed over
+	refused      map[string]bool   // ids of other sessions that were told
+	early        []SourceTrouble   // told before there was a session
+	gone         *telemetry.Signal // told the end of a session whose turn has not ended
+	goneDue      time.Time
+	signAt       map[string]time.Time // when the last ActivitySeen of a source was recorded
+	sourceAt     map[string]time.Time
+	openedAt     time.Time           // when the newest frame was opened
+	askedAt      time.Time           // when its prompt was made, by the clock of what told it
+	askedBy      []string            // the sources that told it
+	named        bool                // one of them knew the turn by a name
+	worked       string              // the frame that the harness was seen to work in
+	goesOn       string              // the frame that stopped, and was said to go on
+	answered     string              // the frame whose newest call of the model was an answer
+	idleSince    time.Time           // it said idle in that frame without having stopped
+	idleBy       telemetry.Signal    // what said so
+	watched      map[string]bool     // files that signals named
+	warnings     map[string][]string // what negotiation left to say, by client
+	attempt      attempting
+	eventAt      time.Time   // when anything was recorded or heard last
+	heldAt       time.Time   // when somebody paused the session; zero while nobody has
+	abortedEarly *AbortAsked // asked for before there was a session
+	stopRung     int
+	stopBy       int // the signal of the first rung
 	// launchedAt is when the launch was decided; what is older, another process
 	// wrote.
 	launchedAt time.Time
@@ -361,6 +450,16 @@ func (k *Kernel) Step(now time.Time, in Input) Turn {
 		s.childContinued()
 	case AbortAsked:
 		s.abortAsked(in)
+	case FailureSeen:
+		s.failureSeen(in)
+	case CheckpointSeen:
+		s.checkpoint(in.Checkpoint)
+	case PauseAsked:
+		s.pauseAsked(in)
+	case ResumeAsked:
+		s.resumeAsked(in)
+	case RenewAsked:
+		s.renewAsked(in)
 	case SourceTrouble:
 		s.sourceTrouble(in)
 	case UnknownSeen:
@@ -388,6 +487,7 @@ type step struct {
 }
 
 func (s *step) record(f Fact) {
+	s.soft.eventAt = s.now
 	s.apply(f)
 	s.turn.Facts = append(s.turn.Facts, f)
 	if mustSync(f) {
@@ -427,6 +527,15 @@ func (k *Kernel) Deadline() (at time.Time, ok bool) {
 		earliest(t)
 	}
 	if t, waits := k.wedgeDue(); waits {
+		earliest(t)
+	}
+	if t, _, waits := k.attemptDue(); waits {
+		earliest(t)
+	}
+	if t, _, waits := k.sessionDue(); waits {
+		earliest(t)
+	}
+	if t, waits := k.retryDue(); waits {
 		earliest(t)
 	}
 	for _, h := range k.soft.hooks {
@@ -480,6 +589,7 @@ func (s *step) timers() {
 	if due(s.soft.stopDue) {
 		s.nextRung()
 	}
+	s.attemptTimers()
 	if due(s.soft.drainDue) {
 		s.soft.drainDue = time.Time{}
 		s.drainOver()

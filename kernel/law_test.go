@@ -424,17 +424,17 @@ func drawConfig(r *rapid.T) kernel.Config {
 	cfg := kernel.Config{
 		Session: "sess", Ledger: !chance(r, "no ledger", 5), ClientDrain: pick(r, "drain", time.Second, 5*time.Second),
 		AbortGrace: 5 * time.Second, HookPatience: pick(r, "patience", 0, 2*time.Second),
-		Hooks: !chance(r, "no hooks", 4), Deaf: chance(r, "deaf", 8), Observing: chance(r, "observing", 10),
-		Tick:           pick(r, "tick", 0, 30*time.Second),
-		MaxQueue:       pick(r, "max queue", 0, 1, 2, 3),
-		HarnessSession: pick(r, "id", "S1", "S1", ""),
-		Tested:         pick(r, "tested", nil, []string{"1"}, []string{"1", "2"}),
-		NewID:          func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
-		Began:          kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
-		Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0", LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
-			ContextPressure: lifeloop.Claim{Support: drawSupport(r, "context pressure")},
-			Receipts:        lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
-			Placement:       map[lifeloop.Placement]lifeloop.PlacementClaim{}},
+		Observing: chance(r, "observing", 10),
+		Tick:      pick(r, "tick", 0, 30*time.Second),
+		MaxQueue:  pick(r, "max queue", 0, 1, 2, 3),
+		NewID:     func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
+		Began:     kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
+		Setup: kernel.Setup{Hooks: !chance(r, "no hooks", 4), Deaf: chance(r, "deaf", 8),
+			HarnessSession: pick(r, "id", "S1", "S1", ""), Tested: pick(r, "tested", nil, []string{"1"}, []string{"1", "2"}),
+			Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0", LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
+				ContextPressure: lifeloop.Claim{Support: drawSupport(r, "context pressure")},
+				Receipts:        lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
+				Placement:       map[lifeloop.Placement]lifeloop.PlacementClaim{}}},
 	}
 	cfg.Synth = synth.Config{Hooks: cfg.Hooks, Statusline: chance(r, "statusline", 2)}
 	for _, e := range lifeloop.Events() {

@@ -161,13 +161,13 @@ func (w *world) configure(d *datadriven.TestData) {
 		Session: "sess", Ledger: true, ClientDrain: 5 * time.Second, AbortGrace: 5 * time.Second,
 		NewID: func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
 		Began: kernel.Began{SessionID: "sess", AdapterID: "fake", Program: "fake", Clients: []string{}},
-		Manifest: lifeloop.Manifest{
+		Setup: kernel.Setup{Manifest: lifeloop.Manifest{
 			AdapterID: "fake", AdapterVersion: "0.1.0",
 			LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{}, ContextPressure: lifeloop.Claim{Support: lifeloop.Native},
 			Receipts: lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
 			Placement: map[lifeloop.Placement]lifeloop.PlacementClaim{
 				lifeloop.PreSession: place, lifeloop.PreFrameTrailing: {Support: lifeloop.Partial, MaxBytes: &limit}, lifeloop.ToolResult: place},
-		},
+		}},
 	}
 	for _, e := range lifeloop.Events() {
 		cfg.Manifest.LifecycleEvents[e] = native

@@ -2,11 +2,11 @@ package kernel
 
 import (
 	"cmp"
-
 	"fmt"
 	"strconv"
 	"time"
 
+	"lifeloop/attempt"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 	"lifeloop/session"
@@ -24,6 +24,11 @@ const (
 func (s *step) start() {
 	s.record(s.cfg.Began)
 	s.move(session.Pending, "start")
+	if in := s.soft.abortedEarly; in != nil {
+		s.record(AbortRequested{Signal: in.Signal, Reason: in.Reason})
+		s.move(session.Rejected, "aborted_before_start")
+		return
+	}
 	if why, class := s.negotiate(); class != "" {
 		s.refuse(why, class)
 		return
@@ -32,16 +37,10 @@ func (s *step) start() {
 	if s.cfg.Observing || s.cfg.OneHook {
 		return
 	}
-	s.activeBy(starting, wrapperSource, "launch", time.Time{})
-	s.open(s.cfg.HarnessSession, s.cause(), own("launch"))
-	for _, w := range s.cfg.Weak {
-		// Known before anything was promised: it is no degradation.
-		s.record(Weakened(w))
+	if d := s.cfg.Policy.Session; d > 0 {
+		s.record(DeadlineSet{Timer: TimerSession, At: s.now.Add(d).UTC()})
 	}
-	run := s.cfg.NewID("run_")
-	s.soft.launchedAt = s.now
-	s.record(Launching{Run: run, Cause: "first"})
-	s.do(Launch{Run: run})
+	s.launch("first", nil)
 }
 
 // cause is why the first harness session begins.
@@ -129,6 +128,17 @@ func (s *step) negotiationWarnings(k *call) []string {
 
 func (s *step) launched(in Launched) {
 	s.record(Running{Run: s.hard.Run, PID: in.PID})
+	if in.Setup != nil {
+		s.cfg.Setup = *in.Setup
+		if id := in.Setup.HarnessSession; id != "" && s.current().ID == "" {
+			s.bind(id, "launch: the harness was told to use it")
+		}
+		s.weakened()
+	}
+	s.soft.attempt.quiet = s.now
+	if after := s.cfg.Policy.Initial; after > 0 {
+		s.record(TimerSet{Timer: TimerInitial, AfterMS: after.Milliseconds()})
+	}
 	if s.cfg.Hooks {
 		s.soft.hookDue = s.now.Add(s.cfg.HookPatience)
 	}
@@ -139,8 +149,9 @@ func (s *step) launched(in Launched) {
 		s.started("", own("the process runs"), nil)
 		s.activeBy(working, wrapperSource, "the process runs", time.Time{})
 	}
-	if s.hard.AbortBy != 0 {
-		s.nextRung() // asked to end before there was anything to end
+	if s.hard.AbortBy != 0 { // asked to end before there was anything to end
+		s.soft.stopBy = s.hard.AbortBy
+		s.nextRung()
 	}
 }
 
@@ -159,7 +170,8 @@ func (s *step) childStopped(in ChildStopped) {
 }
 
 func (s *step) childContinued() {
-	if s.hard.State == session.Paused {
+	if s.hard.State == session.Paused && !s.hard.Held && s.hard.Next == nil {
+		s.soft.attempt.quiet = s.now
 		s.move(session.Running, "continued")
 	}
 }
@@ -168,11 +180,15 @@ func (s *step) childContinued() {
 // is what the harness would have been sent without us; then TERM; then KILL to
 // everything below. A second request skips the rest.
 func (s *step) abortAsked(in AbortAsked) {
-	if s.hard.State.Terminal() {
+	if s.hard.State == session.None {
+		s.soft.abortedEarly = &in
 		return
 	}
 	again := s.hard.AbortBy != 0
-	s.record(AbortRequested(in))
+	s.record(AbortRequested{Signal: in.Signal, Reason: in.Reason})
+	if in.Ask != "" {
+		s.do(Reply{Ask: in.Ask})
+	}
 	if s.cfg.OneHook { // its time is up
 		s.sourcesDrained()
 		s.drainOver()
@@ -186,13 +202,23 @@ func (s *step) abortAsked(in AbortAsked) {
 	if s.soft.draining {
 		s.drainOver() // the harness is gone; only the clients are being waited for
 	}
-	if again || s.hard.Exit != nil {
+	if again || s.hard.Exit != nil && s.hard.Next == nil {
 		return
 	}
 	if s.hard.State == session.Running || s.hard.State == session.Paused {
-		s.move(session.Aborting, signalName(in.Signal))
+		s.move(session.Aborting, cmp.Or(in.Reason, signalName(in.Signal)))
 	}
-	if s.hard.Alive {
+	if s.hard.Held {
+		s.free()
+	}
+	switch {
+	case s.hard.Next != nil:
+		s.noAttempt(attempt.Aborted, "")
+	case s.hard.Alive:
+		s.soft.stopBy = in.Signal
+		if in.Ask != "" {
+			s.soft.stopBy = cmp.Or(s.cfg.Quit, in.Signal)
+		}
 		s.nextRung()
 	}
 }
@@ -201,14 +227,17 @@ func (s *step) abortAsked(in AbortAsked) {
 // it is due.
 func (s *step) nextRung() {
 	grace := s.cfg.AbortGrace
+	if s.soft.stopRung > 0 {
+		s.record(StopTook{Rung: s.soft.stopRung, Effect: "none"})
+	}
 	switch {
-	case s.soft.stopRung == 0 && s.hard.AbortBy == sigTERM:
+	case s.soft.stopRung == 0 && s.soft.stopBy == sigTERM:
 		s.stop(sigTERM, false)
 		s.soft.stopDue = s.now.Add(grace)
 	case s.soft.stopRung == 0:
-		s.stop(s.hard.AbortBy, false)
+		s.stop(s.soft.stopBy, false)
 		s.soft.stopDue = s.now.Add(grace / 2)
-	case s.soft.stopRung == 1 && s.hard.AbortBy != sigTERM:
+	case s.soft.stopRung == 1 && s.soft.stopBy != sigTERM:
 		s.stop(sigTERM, false)
 		s.soft.stopDue = s.now.Add(grace / 2)
 	default:
@@ -226,6 +255,9 @@ func (s *step) stop(signal int, tree bool) {
 func (s *step) childExited(in ChildExited) {
 	s.soft.stopDue, s.soft.hookDue, s.soft.tickDue = time.Time{}, time.Time{}, time.Time{}
 	s.record(Exited{Run: s.hard.Run, Code: in.Code, Signal: in.Signal, Leftover: in.Leftover, Lost: in.Lost, OutputLost: in.OutputLost})
+	if s.soft.stopRung > 0 {
+		s.record(StopTook{Rung: s.soft.stopRung, Effect: "ended"})
+	}
 	s.activeBy(stopped, wrapperSource, s.endReason(), time.Time{})
 	s.do(Release{})
 	s.do(DrainSources{})
@@ -233,7 +265,7 @@ func (s *step) childExited(in ChildExited) {
 
 // sourcesDrained tells the end: every source has said what it had to say.
 func (s *step) sourcesDrained() {
-	if s.soft.draining {
+	if s.soft.draining || s.hard.Next != nil {
 		return
 	}
 	s.keepBooks(true)
@@ -241,8 +273,12 @@ func (s *step) sourcesDrained() {
 	case s.cfg.Observing || s.cfg.OneHook:
 		s.flushSynth() // what is open stays open: nothing was seen of its end
 		s.giveUpScope(s.hard.Scope, "no slot is left")
-	case !s.current().Ended:
-		s.over(s.endReason(), own("process: "+s.endReason()))
+	default:
+		if !s.current().Ended {
+			s.over(s.endReason(), own("process: "+s.endReason()))
+		}
+		s.attemptOver()
+		return
 	}
 	s.beginDrain()
 }
@@ -306,7 +342,7 @@ func (s *step) finish() {
 	switch h := &s.hard; {
 	case h.State == session.Aborting:
 		s.move(session.Aborted, signalName(h.AbortBy))
-	case h.Exit != nil && h.Exit.Code == 0 && h.Exit.Signal == 0 && !h.Exit.Lost && !h.Exit.OutputLost, s.cfg.Observing, s.cfg.OneHook:
+	case h.Last != nil && h.Last.Cause == "", s.cfg.Observing, s.cfg.OneHook:
 		s.ended(session.Completed)
 	default:
 		s.ended(session.Failed)
@@ -319,7 +355,27 @@ func (s *step) ended(to session.State) {
 	if s.hard.State == session.Paused {
 		s.move(session.Running, "the stopped harness ended")
 	}
-	s.move(to, s.endReason())
+	s.move(to, s.lastReason())
+}
+
+// lastReason is why the session ended: its own time, what failed an attempt
+// that ended well by itself, or how the harness ended.
+func (s *step) lastReason() string {
+	h := &s.hard
+	switch {
+	case h.TimedOut != nil:
+		return timeoutReason(h.TimedOut.Timer)
+	case h.Last == nil, h.Exit == nil:
+	case h.Limit != nil && h.Last.Cause == attempt.RateLimit:
+		return string(attempt.RateLimit)
+	case h.Last.Cause == attempt.Guardrail:
+		return "guardrail " + h.Last.Detail
+	case h.Last.Cause == attempt.Drift, h.Last.Cause == attempt.ZeroOutput:
+		return string(h.Last.Cause)
+	case h.Last.Cause == attempt.Timeout:
+		return h.Last.Detail + " timeout"
+	}
+	return s.endReason()
 }
 
 // endReason is the word that session.ended carries: what the harness called

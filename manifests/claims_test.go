@@ -213,7 +213,7 @@ func begin(t *testing.T, id string, change func(*kernel.Config)) *run {
 	m, ok := Get(id)
 	require.True(t, ok)
 	n := 0
-	cfg := kernel.Config{Session: "sess", Manifest: m, Ledger: true, Deaf: true, ClientDrain: time.Second, AbortGrace: time.Second,
+	cfg := kernel.Config{Session: "sess", Setup: kernel.Setup{Manifest: m, Deaf: true}, Ledger: true, ClientDrain: time.Second, AbortGrace: time.Second,
 		NewID: func(prefix string) string { n++; return fmt.Sprint(prefix, n) },
 		Began: kernel.Began{SessionID: "sess", AdapterID: id, Program: id}}
 	if change != nil {

@@ -20,8 +20,8 @@ import (
 func observer() *kernel.Kernel {
 	n := map[string]int{}
 	return kernel.New(kernel.Config{Session: "sess", Observing: true,
-		Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0"},
-		NewID:    func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) }})
+		Setup: kernel.Setup{Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0"}},
+		NewID: func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) }})
 }
 
 // watched is a source that tells of one prompt and, when it is to end, of the

@@ -207,7 +207,7 @@ func told(t *testing.T, adapter string, sources []profiles.Source, session strin
 	manifest, ok := manifests.Get(adapter)
 	require.True(t, ok)
 	n := map[string]int{}
-	k := kernel.New(kernel.Config{Session: "observed", Manifest: manifest, Observing: true, HarnessSession: session, NewID: func(prefix string) string {
+	k := kernel.New(kernel.Config{Session: "observed", Observing: true, Setup: kernel.Setup{Manifest: manifest, HarnessSession: session}, NewID: func(prefix string) string {
 		n[prefix]++
 		return fmt.Sprint(prefix, n[prefix])
 	}})

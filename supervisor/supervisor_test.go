@@ -90,14 +90,14 @@ func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
 	native := lifeloop.EventClaim{Support: lifeloop.Native, Modes: []lifeloop.IntegrationMode{lifeloop.NativeHook}}
 	limit := int64(8192)
 	n := map[string]int{}
-	cfg := kernel.Config{Session: "sess", Ledger: true, Hooks: true, HarnessSession: "S1", Deaf: r.deaf,
+	cfg := kernel.Config{Session: "sess", Ledger: true,
 		ClientDrain: 5 * time.Second, AbortGrace: 5 * time.Second,
 		NewID: func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
 		Began: kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
-		Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0", LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
+		Setup: kernel.Setup{Hooks: true, HarnessSession: "S1", Deaf: r.deaf, Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0", LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
 			Receipts: lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
 			Placement: map[lifeloop.Placement]lifeloop.PlacementClaim{
-				lifeloop.PreFrameTrailing: {Support: lifeloop.Native, MaxBytes: &limit}}}}
+				lifeloop.PreFrameTrailing: {Support: lifeloop.Native, MaxBytes: &limit}}}}}
 	for _, e := range lifeloop.Events() {
 		cfg.Manifest.LifecycleEvents[e] = native
 	}
@@ -428,7 +428,7 @@ const story = `
 3.01s release
 3.01s sources read
 3.01s append sync: frame.ended
-3.015s append sync: session.ending session.ended drain_began
+3.015s append sync: session.ending session.ended attempt_ended drain_began
 3.02s call notes frame.ending
 3.02s append sync: answered receipt_issued dispatched
 3.03s call notes frame.ended

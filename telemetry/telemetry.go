@@ -112,9 +112,14 @@ type Signal struct {
 	Usage      *Usage      `json:"usage,omitempty"`
 	Compaction *Compaction `json:"compaction,omitempty"`
 
-	Tool   string `json:"tool,omitempty"`  // the tool call's id
-	Model  string `json:"model,omitempty"` // model name as the source spells it
-	Window int64  `json:"window,omitempty"`
+	Tool string `json:"tool,omitempty"` // the tool call's id
+	// Of a tool call its name, and what went in and came out, without the text.
+	ToolName  string `json:"tool_name,omitempty"`
+	Args      *Sized `json:"args,omitempty"`
+	Result    *Sized `json:"result,omitempty"`
+	ToolError string `json:"tool_error,omitempty"` // NOT_FOUND, TIMEOUT, EXECUTION_ERROR or VALIDATION_ERROR
+	Model     string `json:"model,omitempty"`      // model name as the source spells it
+	Window    int64  `json:"window,omitempty"`
 	// WindowSource says where Window comes from: statusline, reported, suffix, table.
 	WindowSource string `json:"window_source,omitempty"`
 	// Path is a file that the harness says belongs to this session (its transcript).
@@ -132,6 +137,13 @@ type Signal struct {
 	Process *Process `json:"process,omitempty"`
 	// Missing are the first and the last number that a sequence jumped over.
 	Missing *[2]uint64 `json:"missing,omitempty"`
+}
+
+// Sized is a text that is not kept: its digest ("sha256:" and 64 hex digits)
+// and its length in bytes.
+type Sized struct {
+	Digest string `json:"digest"`
+	Size   int64  `json:"byte_size"`
 }
 
 // Usage is one model call: what it cost, and the context in use after it.

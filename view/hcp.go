@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"lifeloop/attempt"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/session"
@@ -91,10 +92,13 @@ func (h *HCP) tell(event string, data map[string]any) {
 	h.told++
 	h.out = append(h.out, HCPMessage{
 		Version: hcpVersion, MessageID: hcpMessageID(h.began.SessionID, h.told),
-		Timestamp: h.at.UTC().Format("2006-01-02T15:04:05.000Z"), SessionID: h.began.SessionID, Type: "event",
+		Timestamp: h.stamp(), SessionID: h.began.SessionID, Type: "event",
 		Payload: HCPEvent{Type: event, Sequence: h.told, Data: data},
 	})
 }
+
+// stamp is the time of the fact that is being told.
+func (h *HCP) stamp() string { return h.at.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // hcpMessageID is shaped as a UUID of version 4, which is what L1 asks for, and
 // is the same on every reading: SHA-256 over the session's id, a slash and the
@@ -148,9 +152,37 @@ func (h *HCP) tellOf(f kernel.Fact) {
 	case kernel.Weakened:
 		h.log("info", f.Capability+" is not to be had in this launch: "+f.Reason, map[string]any{"capability": f.Capability})
 	case kernel.Launching:
-		h.progress("launching", "the harness is being started, cause "+f.Cause)
+		message := "the harness is being started, cause " + f.Cause
+		if f.Attempt > 1 || f.Profile > 0 {
+			message += fmt.Sprintf(", attempt %d of %s", f.Attempt, f.Name)
+		}
+		h.progress("launching", message)
 	case kernel.Exited:
-		h.exited(f)
+		h.left(f)
+	case kernel.AttemptEnded:
+		h.attemptEnded(f)
+	case kernel.CheckpointSaved:
+		h.tell(hcpCheckpointCreated, map[string]any{"checkpoint_id": f.Checkpoint, "resumable": true,
+			"description": fmt.Sprintf("the session can go on from here, after %d units", f.Units), "created_at": h.stamp()})
+	case kernel.CheckpointDropped:
+		h.warn("checkpoint_dropped", f.Reason, map[string]any{"checkpoint_id": f.Checkpoint})
+	case kernel.TimedOut:
+		h.tell(hcpError, map[string]any{"code": "timeout", "message": fmt.Sprintf("the %s timer fired after %d ms", f.Timer, f.ElapsedMS),
+			"recoverable": f.Timer != kernel.TimerSession && f.Timer != kernel.TimerIdle})
+	case kernel.DriftSeen:
+		h.warn("drift", "the harness does the same thing over and over", map[string]any{"types": f.Types})
+	case kernel.RulesHeld:
+		for _, r := range f.Rules {
+			if !r.Passed {
+				h.warn("guardrail", "rule "+r.ID+" was broken", map[string]any{"rule": r.ID, "severity": string(r.Severity), "recoverable": r.Recoverable})
+			}
+		}
+	case kernel.LimitMet:
+		h.warn("rate_limit", "the harness met a rate limit", map[string]any{"until": f.Until, "action": string(f.Action)})
+	case kernel.StopTook:
+		if f.Effect == "none" {
+			h.log("warn", fmt.Sprintf("rung %d of the way down had no effect", f.Rung), map[string]any{"rung": f.Rung})
+		}
 	case kernel.Observed:
 		h.observe(f)
 	case kernel.ReceiptIssued:
@@ -172,7 +204,8 @@ func (h *HCP) tellOf(f kernel.Fact) {
 	case kernel.SourceTroubled:
 		h.warn("source_troubled", "the "+f.Source+" is "+f.What, map[string]any{"source": f.Source, "what": f.What})
 	case kernel.Began, kernel.SessionMoved: // told above
-	case kernel.Negotiated, kernel.Running, kernel.HarnessSessionOpened, kernel.FrameAdopted, kernel.Bound, kernel.BindRefused,
+	case kernel.TimerSet, kernel.DeadlineSet, kernel.ToolCalled, kernel.ToolReturned, kernel.PauseRequested, kernel.ResumeRequested, kernel.Resumed,
+		kernel.Negotiated, kernel.Running, kernel.HarnessSessionOpened, kernel.FrameAdopted, kernel.Bound, kernel.BindRefused,
 		kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookHeard, kernel.Asked,
 		kernel.AbortRequested, kernel.ActivityConfirmed, kernel.UsageCounted, kernel.UnknownCounted, kernel.SourceNamed,
 		kernel.SourceRead, kernel.VersionTold, kernel.DrainBegan:
@@ -201,26 +234,30 @@ func object(m map[string]any) map[string]any {
 	return m
 }
 
-// exited tells of a launch that ended badly. Nothing is tried again yet, so no
-// failure is recoverable. What an abort ends is no error.
-func (h *HCP) exited(f kernel.Exited) {
-	code, message := "", ""
+// attemptEnded tells of an attempt that failed, and whether another follows.
+// What an abort ends is no error.
+func (h *HCP) attemptEnded(f kernel.AttemptEnded) {
+	if f.Cause == "" || f.Cause == attempt.Aborted {
+		return
+	}
+	code := "execution_error"
 	switch {
-	case h.state == session.Aborting:
-	case f.NotStarted:
-		code, message = "resource_unavailable", fmt.Sprintf("the harness could not be started: exit %d", f.Code)
-	case f.Lost:
-		code, message = "internal_error", "the guard of the harness was lost"
-	case f.Signal != 0:
-		code, message = "execution_error", fmt.Sprintf("signal %d ended the harness", f.Signal)
-	case f.Code != 0:
-		code, message = "execution_error", fmt.Sprintf("the harness ended with exit %d", f.Code)
-	case f.OutputLost:
-		code, message = "internal_error", "output of the harness could not be written"
+	case f.Cause == attempt.Timeout:
+		code = "timeout"
+	case f.Failure == lifeloop.AdapterUnavailable:
+		code = "resource_unavailable"
+	case f.Cause == attempt.Fatal && f.Code == 0 && f.Signal == 0, f.Cause == attempt.Unknown && f.Run == "":
+		code = "internal_error"
 	}
-	if code != "" {
-		h.tell(hcpError, map[string]any{"code": code, "message": message, "recoverable": false})
+	h.tell(hcpError, map[string]any{"code": code, "message": fmt.Sprintf("attempt %d of %s: %s", f.Attempt, f.Name, f.Reason),
+		"recoverable": f.Recovery != attempt.Halt})
+	if f.Recovery == attempt.Fallback {
+		h.warn("fallback", "the next profile is tried instead of "+f.Name, map[string]any{"from": f.Profile, "to": f.Next, "skipped": f.Skipped})
 	}
+}
+
+// left tells of processes that outlived the harness.
+func (h *HCP) left(f kernel.Exited) {
 	if f.Leftover > 0 {
 		h.warn("leftover_processes", fmt.Sprintf("processes that outlived the harness and are being ended: %d", f.Leftover), map[string]any{"count": f.Leftover})
 	}

@@ -68,8 +68,9 @@ func hostHook(adapter, event string, stdin io.Reader, stdout *os.File) int {
 	}
 	id := uuid.NewString()
 	k := kernel.New(kernel.Config{
-		Session: id, Manifest: manifest, OneHook: true, Wants: wants(cfg.Requires), Clients: kernelClients(cfg.Clients),
-		Synth:       synth.Config{Moderate: cfg.Pressure.Moderate, High: cfg.Pressure.High, Critical: cfg.Pressure.Critical, Hysteresis: cfg.Pressure.Hysteresis},
+		Session: id, OneHook: true, Wants: wants(cfg.Requires), Clients: kernelClients(cfg.Clients),
+		Setup: kernel.Setup{Manifest: manifest, Synth: synth.Config{Moderate: cfg.Pressure.Moderate, High: cfg.Pressure.High, Critical: cfg.Pressure.Critical,
+			Hysteresis: cfg.Pressure.Hysteresis}},
 		ClientDrain: time.Until(deadline), NewID: func(prefix string) string { return prefix + uuid.NewString() },
 	})
 	// A client that stays lives as long as this hook: its first call starts it.

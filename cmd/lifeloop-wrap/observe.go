@@ -232,8 +232,9 @@ func (o *observer) kernel(repeatable bool) *kernel.Kernel {
 	}
 	dir, _ := os.Getwd() // only told
 	blind := !slices.ContainsFunc(o.sources, func(s profiles.Source) bool { return !s.Blind })
-	return kernel.New(kernel.Config{Session: o.id, Manifest: o.manifest, Observing: true, HarnessSession: o.session, Tested: o.profile.Tested,
-		Synth: synth.Config{Infer: blind}, Ledger: o.log != nil, NewID: newID, Began: kernel.Began{SessionID: o.id, AdapterID: o.manifest.AdapterID,
+	return kernel.New(kernel.Config{Session: o.id, Observing: true,
+		Setup:  kernel.Setup{Manifest: o.manifest, HarnessSession: o.session, Tested: o.profile.Tested, Synth: synth.Config{Infer: blind}},
+		Ledger: o.log != nil, NewID: newID, Began: kernel.Began{SessionID: o.id, AdapterID: o.manifest.AdapterID,
 			AdapterVersion: o.manifest.AdapterVersion, WorkDir: dir, Version: version, PID: os.Getpid(), Clients: []string{}, Policy: "none"}})
 }
 

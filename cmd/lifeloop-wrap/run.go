@@ -423,10 +423,10 @@ func (s *session) kernelConfig(m lifeloop.Manifest, l profiles.Launch, argv []st
 	dir, _ := os.Getwd() // it was found a moment ago
 	digest := sha256.Sum256([]byte(strings.Join(argv[1:], "\x00")))
 	c := kernel.Config{
-		Session: s.id, Manifest: m, Wants: wants(s.cfg.Requires), Hooks: l.Hooks, Ledger: keeps,
-		HarnessSession: l.SessionID, Cause: l.Cause,
-		Deaf:  l.Plain || !l.Hooks && len(l.Sources) == 0 && l.OSCDecoder == "",
-		Synth: synthConfig(s.cfg, l), Tick: s.cfg.Tick, ClientDrain: s.cfg.ClientDrain, AbortGrace: s.cfg.AbortGrace,
+		Session: s.id, Wants: wants(s.cfg.Requires), Ledger: keeps,
+		Setup: kernel.Setup{Manifest: m, Hooks: l.Hooks, HarnessSession: l.SessionID, Cause: l.Cause,
+			Deaf: l.Plain || !l.Hooks && len(l.Sources) == 0 && l.OSCDecoder == "", Synth: synthConfig(s.cfg, l)},
+		Tick: s.cfg.Tick, ClientDrain: s.cfg.ClientDrain, AbortGrace: s.cfg.AbortGrace,
 		NewID: func(prefix string) string { return prefix + uuid.NewString() },
 		Began: kernel.Began{SessionID: s.id, AdapterID: m.AdapterID, AdapterVersion: m.AdapterVersion,
 			Program: filepath.Base(argv[0]), Args: len(argv) - 1, ArgsDigest: "sha256:" + hex.EncodeToString(digest[:]),

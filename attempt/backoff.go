@@ -1,0 +1,74 @@
+package attempt
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Backoff is the wait before a retry.
+type Backoff struct {
+	Kind   BackoffKind
+	Base   time.Duration
+	Max    time.Duration // 0: no bound
+	Jitter Jitter
+}
+
+// A BackoffKind says how the wait grows.
+type BackoffKind string
+
+const (
+	Fixed       BackoffKind = "fixed"       // base, always
+	Linear      BackoffKind = "linear"      // base, 2 base, 3 base, …
+	Exponential BackoffKind = "exponential" // base, 2 base, 4 base, …
+)
+
+// A Jitter spreads the waits of many sessions that failed at one moment.
+type Jitter string
+
+const (
+	NoJitter    Jitter = "none"
+	FullJitter  Jitter = "full"  // anything from nothing to the whole wait
+	FixedJitter Jitter = "fixed" // the wait, and up to half of it more
+)
+
+// Delay is the wait before retry n (0-based, of its kind). Seed and number
+// name the retry for jitter: the same retry of the same session waits as long
+// whenever it is computed.
+func (b Backoff) Delay(n int, seed string, number int) time.Duration {
+	d := b.Base
+	switch b.Kind {
+	case Linear:
+		d = times(b.Base, float64(n+1))
+	case Exponential:
+		d = times(b.Base, math.Pow(2, float64(n)))
+	}
+	if b.Max > 0 {
+		d = min(d, b.Max)
+	}
+	switch b.Jitter {
+	case FullJitter:
+		d = times(d, fraction(seed, number))
+	case FixedJitter:
+		d = times(d, 1+fraction(seed, number)/2)
+	}
+	return d.Truncate(time.Millisecond)
+}
+
+// longest bounds what doubling may reach.
+const longest = 365 * 24 * time.Hour
+
+func times(d time.Duration, by float64) time.Duration {
+	if f := float64(d) * by; f < float64(longest) {
+		return time.Duration(f)
+	}
+	return longest
+}
+
+// fraction is a number in [0,1) out of a session's name and a retry's number.
+func fraction(seed string, number int) float64 {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/retry/%d", seed, number))
+	return float64(binary.BigEndian.Uint64(sum[:8])>>11) / (1 << 53)
+}

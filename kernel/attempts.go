@@ -1,0 +1,680 @@
+package kernel
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"time"
+
+	"lifeloop/attempt"
+	"lifeloop/lifeloop"
+	"lifeloop/session"
+	"lifeloop/telemetry"
+)
+
+// This file is the life of attempts: what an attempt's end means, what follows
+// it, and the timers that can end one. The rules themselves are in package
+// attempt; here they meet the process and the ledger.
+
+// attempting is soft state of the attempt that is under way.
+type attempting struct {
+	watch   *attempt.Watch
+	units   int64
+	bytes   int64
+	saved   int64     // units when a checkpoint was saved last
+	lived   time.Time // its first sign of life
+	quiet   time.Time // since when nothing was heard
+	tools   map[string]toolCall
+	failure *FailureSeen // why it is about to fail, as far as somebody told
+	turn    telemetry.Outcome
+	did     bool // a turn or a tool was seen in it
+	limited bool // a rate limit was met, and acted on
+
+	stopWhy attempt.Cause // why it is being stopped; empty while it is not
+	detail  string
+	final   bool
+}
+
+type toolCall struct {
+	name  string
+	began time.Time
+}
+
+// longWait is how long a wait must be for a session to be paused meanwhile
+// (DECISIONS H3).
+const longWait = 5 * time.Second
+
+// launch begins an attempt: the first, or the one that follows n.
+func (s *step) launch(cause string, n *AttemptEnded) {
+	l := Launching{Run: s.cfg.NewID("run_"), Cause: cause, Attempt: s.hard.Spent.Launches + 1, Profile: s.hard.Spent.Profile}
+	if n != nil && n.Next != l.Profile {
+		l.Profile, l.Attempt = n.Next, 1
+		s.cfg.Manifest = s.cfg.Manifests[n.Next]
+	}
+	l.Name, l.Adapter = s.profileName(l.Profile), s.cfg.Manifest.AdapterID
+	id, why := s.cfg.HarnessSession, s.cause()
+	if n != nil {
+		s.soft.freshLaunch()
+		id, why = "", "startup"
+		if s.goesOn(l.Profile) {
+			l.Checkpoint, l.CheckpointUnits = s.hard.Checkpoint, s.hard.CheckpointUnits
+			id, why = l.Checkpoint, "resume"
+		}
+	}
+	s.soft.launchedAt = s.now
+	s.soft.attempt = attempting{watch: attempt.NewWatch(&s.cfg.Policy)}
+	s.activeBy(starting, wrapperSource, "launch", time.Time{})
+	s.open(id, why, own("launch"))
+	s.weakened()
+	s.record(l)
+	s.do(Launch{Run: l.Run, Number: s.hard.Number, Profile: l.Profile, Resume: l.Checkpoint})
+}
+
+// freshLaunch forgets what was only true of the launch before.
+func (s *soft) freshLaunch() {
+	s.doing = doing{}
+	s.gone, s.goneDue, s.idleSince = nil, time.Time{}, time.Time{}
+	s.stopRung, s.stopBy, s.launchWhy = 0, 0, ""
+	clear(s.watched)
+	clear(s.spoke)
+	clear(s.silent)
+	s.askedBy, s.named, s.worked, s.goesOn, s.answered = nil, false, "", "", ""
+}
+
+// weakened records what this launch cannot have and no launch before it lacked.
+// It was known before anything was promised, so it is no degradation.
+func (s *step) weakened() {
+	for _, w := range s.cfg.Weak {
+		if !s.hard.Weak[w.Capability] {
+			s.record(Weakened(w))
+		}
+	}
+}
+
+func (s *step) profileName(i int) string {
+	if i < len(s.cfg.Policy.Profiles) {
+		return s.cfg.Policy.Profiles[i].Name
+	}
+	return s.cfg.Manifest.AdapterID
+}
+
+// goesOn says whether the launch of a profile can be given the checkpoint.
+func (s *step) goesOn(profile int) bool {
+	p := s.cfg.Policy
+	return p.Continuation && s.hard.Checkpoint != "" &&
+		(profile == s.hard.CheckpointBy || profile < len(p.Profiles) && p.Profiles[profile].AcceptsContinuation)
+}
+
+// living notes a sign of life of the attempt, from wherever it came: the
+// silence is over.
+func (s *step) living() {
+	a := &s.soft.attempt
+	a.quiet = s.now
+	if !a.lived.IsZero() || !s.hard.Alive {
+		return
+	}
+	a.lived = s.now
+	if after := s.cfg.Policy.Inter; after > 0 {
+		s.record(TimerSet{Timer: TimerInter, AfterMS: after.Milliseconds()})
+	}
+}
+
+// wrote folds what the harness wrote.
+func (s *step) wrote(in OutputSeen) {
+	a := &s.soft.attempt
+	a.bytes = in.Total
+	if a.watch == nil {
+		return // nothing was launched
+	}
+	if in.Text == nil {
+		a.units++
+	} else {
+		for _, f := range a.watch.Text(in.Text, in.Whole) {
+			s.found(f)
+		}
+		a.units = a.watch.Units()
+	}
+	every := s.cfg.Policy.CheckpointEvery
+	if s.cfg.Policy.Continuation && s.hard.Checkpoint != "" && every > 0 && a.units-a.saved >= every && a.stopWhy == "" {
+		a.saved = a.units
+		s.record(CheckpointSaved{Checkpoint: s.hard.Checkpoint, Units: a.units})
+	}
+}
+
+// found acts on what was seen in the output: a rule that nothing could mend,
+// and a loop, end the attempt at once.
+func (s *step) found(f attempt.Finding) {
+	a := &s.soft.attempt
+	if a.stopWhy != "" {
+		return
+	}
+	if f.Drift {
+		s.drifted()
+		return
+	}
+	s.record(RulesHeld{Phase: "pre", Units: max(a.watch.Units(), 0), Rules: f.Rules})
+	if rule, ok := a.watch.Broken(); ok && rule.Stops() {
+		a.final = true
+		s.stopAttempt(attempt.Guardrail, rule.ID)
+	}
+}
+
+func (s *step) drifted() {
+	s.record(DriftSeen{Types: []string{"repetition"}, Confidence: 1, Units: s.soft.attempt.watch.Units()})
+	s.stopAttempt(attempt.Drift, "")
+}
+
+// checkpoint notes that a continuation from here became possible.
+func (s *step) checkpoint(id string) {
+	if !s.cfg.Policy.Continuation || id == "" || !s.hard.Alive || id == s.hard.Checkpoint {
+		return
+	}
+	s.soft.attempt.saved = s.soft.attempt.units
+	s.record(CheckpointSaved{Checkpoint: id, Units: s.soft.attempt.units})
+}
+
+// failureSeen keeps why the attempt is about to fail. A rate limit may be
+// acted on at once.
+func (s *step) failureSeen(in FailureSeen) {
+	if !s.hard.Alive {
+		return
+	}
+	s.living()
+	s.soft.attempt.failure = &in
+	if in.Cause == attempt.RateLimit {
+		s.limitMet(in)
+	}
+}
+
+// limitMet does what the owner wants done about a rate limit.
+func (s *step) limitMet(in FailureSeen) {
+	a, action := &s.soft.attempt, s.cfg.Policy.OnLimit
+	if action == attempt.LimitOff || a.limited || a.stopWhy != "" {
+		return
+	}
+	a.limited = true
+	f := LimitMet{Action: action, Source: in.Source}
+	if !in.Until.IsZero() {
+		until := in.Until.UTC()
+		f.Until = &until
+	}
+	s.record(f)
+	if action != attempt.LimitWait && s.hard.Alive {
+		s.stopAttempt(attempt.RateLimit, "")
+	}
+}
+
+// attemptSignal folds what a signal means for the attempt.
+func (s *step) attemptSignal(sig telemetry.Signal) {
+	a := &s.soft.attempt
+	if a.watch == nil {
+		return
+	}
+	switch sig.Kind {
+	case telemetry.Prompt:
+		a.did, a.turn, a.failure = true, "", nil
+	case telemetry.UsageSeen:
+		if a.stopWhy == "" {
+			a.failure = nil // the model answered after all
+		}
+	case telemetry.TurnEnd:
+		a.did, a.turn = true, sig.Outcome
+		if c := causeOf(sig.Error); sig.Outcome == telemetry.Failed && c != "" {
+			s.failureSeen(FailureSeen{Cause: c, Until: sig.Until, Source: sig.Source})
+		}
+	case telemetry.LimitWait:
+		s.failureSeen(FailureSeen{Cause: attempt.RateLimit, Until: sig.Until, Source: sig.Source})
+	case telemetry.Fault:
+		if c := causeOf(sig.Error); c != "" {
+			s.failureSeen(FailureSeen{Cause: c, Until: sig.Until, Source: sig.Source})
+		}
+	case telemetry.ToolStart:
+		s.toolCalled(sig)
+	case telemetry.ToolEnd:
+		s.toolReturned(sig)
+	}
+}
+
+// causeOf is the cause that a source's typed error is.
+func causeOf(e telemetry.ErrorKind) attempt.Cause {
+	switch e {
+	case telemetry.ErrRateLimit, telemetry.ErrQuota:
+		return attempt.RateLimit
+	case telemetry.ErrServer:
+		return attempt.ServerError
+	case telemetry.ErrNetwork:
+		return attempt.Network
+	case telemetry.ErrAuth, telemetry.ErrInvalidRequest:
+		return attempt.Fatal
+	case telemetry.ErrContextFull:
+		return attempt.Model
+	case telemetry.ErrUnknown:
+		return attempt.Unknown
+	}
+	return ""
+}
+
+func (s *step) toolCalled(sig telemetry.Signal) {
+	a := &s.soft.attempt
+	a.did = true
+	if _, known := a.tools[sig.Tool]; known || sig.Tool == "" || len(a.tools) >= maxTools {
+		return
+	}
+	if a.tools == nil {
+		a.tools = map[string]toolCall{}
+	}
+	a.tools[sig.Tool] = toolCall{name: sig.ToolName, began: s.now}
+	s.record(ToolCalled{Tool: sig.Tool, Name: sig.ToolName, Args: sig.Args})
+	if sig.Args != nil && a.stopWhy == "" && a.watch.Tool(sig.ToolName, sig.Args.Digest) {
+		s.drifted()
+	}
+}
+
+// toolReturned records a result, once: a call may be told by several sources,
+// and a result without a call is told too.
+func (s *step) toolReturned(sig telemetry.Signal) {
+	a := &s.soft.attempt
+	a.did = true
+	if sig.Tool == "" {
+		return
+	}
+	call, known := a.tools[sig.Tool]
+	if known && call.began.IsZero() {
+		return // its end was told
+	}
+	f := ToolReturned{Tool: sig.Tool, Name: cmp.Or(sig.ToolName, call.name), Result: sig.Result, Error: sig.ToolError}
+	if known {
+		f.DurationMS = s.now.Sub(call.began).Milliseconds()
+	}
+	if a.tools == nil {
+		a.tools = map[string]toolCall{}
+	}
+	if len(a.tools) < maxTools || known {
+		a.tools[sig.Tool] = toolCall{name: f.Name}
+	}
+	s.record(f)
+}
+
+// flyingTools is the oldest call of a tool in flight.
+func (a *attempting) flyingTools() (id string, oldest toolCall, any bool) {
+	for tool, call := range a.tools {
+		if call.began.IsZero() {
+			continue
+		}
+		if !any || call.began.Before(oldest.began) || call.began.Equal(oldest.began) && tool < id {
+			id, oldest, any = tool, call, true
+		}
+	}
+	return id, oldest, any
+}
+
+// attemptDue is when the next timer of the attempt ends it, and which.
+func (k *Kernel) attemptDue() (at time.Time, which Timer, ok bool) {
+	p, a := &k.cfg.Policy, &k.soft.attempt
+	if !k.hard.Alive || k.hard.State != session.Running || a.stopWhy != "" || k.hard.AbortBy != 0 {
+		return at, "", false
+	}
+	soonest := func(t time.Time, timer Timer) {
+		if !ok || t.Before(at) {
+			at, which, ok = t, timer, true
+		}
+	}
+	_, oldest, tools := a.flyingTools()
+	if p.Tool > 0 && tools {
+		soonest(oldest.began.Add(p.Tool), TimerTool)
+	}
+	d := &k.soft.doing
+	switch {
+	case a.lived.IsZero():
+		if p.Initial > 0 {
+			soonest(a.quiet.Add(p.Initial), TimerInitial)
+		}
+	case tools, d.what == needsInput, d.what == limitWait && d.until.After(k.soft.now):
+		// It is known what is waited for (DECISIONS Z6).
+	case p.Inter > 0:
+		soonest(a.quiet.Add(p.Inter), TimerInter)
+	}
+	return at, which, ok
+}
+
+// attemptTimers ends an attempt whose time is over, and begins one whose wait
+// is.
+func (s *step) attemptTimers() {
+	if at, which, ok := s.attemptDue(); ok && !s.now.Before(at) {
+		a := &s.soft.attempt
+		f := TimedOut{Timer: which, ElapsedMS: s.now.Sub(a.quiet).Milliseconds()}
+		if which == TimerTool {
+			id, call, _ := a.flyingTools()
+			f.Tool, f.ElapsedMS = id, s.now.Sub(call.began).Milliseconds()
+		}
+		s.record(f)
+		s.stopAttempt(attempt.Timeout, string(which))
+	}
+	if at, which, ok := s.sessionDue(); ok && !s.now.Before(at) {
+		s.sessionTimedOut(which)
+	}
+	if at, ok := s.retryDue(); ok && !s.now.Before(at) {
+		s.retryNow()
+	}
+}
+
+// retryDue is when the next try is made.
+func (k *Kernel) retryDue() (time.Time, bool) {
+	if k.hard.Next == nil || k.hard.Held || k.hard.State.Terminal() {
+		return time.Time{}, false
+	}
+	if k.hard.Next.Retry == nil {
+		return k.soft.now, true // a fallback waits for nothing
+	}
+	return k.hard.Next.Retry.At, true
+}
+
+func (s *step) retryNow() {
+	n := s.hard.Next
+	if s.hard.State == session.Paused {
+		s.move(session.Running, string(n.Recovery))
+	}
+	s.launch(string(n.Recovery), n)
+}
+
+// sessionDue is when the session's own time is over.
+func (k *Kernel) sessionDue() (at time.Time, which Timer, ok bool) {
+	switch k.hard.State {
+	case session.Running, session.Paused:
+	default:
+		return at, "", false
+	}
+	if k.hard.TimedOut != nil || k.soft.draining || k.cfg.Observing || k.cfg.OneHook {
+		return at, "", false
+	}
+	if !k.hard.SessionEnd.IsZero() {
+		at, which, ok = k.hard.SessionEnd, TimerSession, true
+	}
+	if p := k.cfg.Policy; p.Idle > 0 && !k.hard.Held {
+		if t := k.soft.eventAt.Add(p.Idle); !ok || t.Before(at) {
+			at, which, ok = t, TimerIdle, true
+		}
+	}
+	return at, which, ok
+}
+
+// sessionTimedOut ends the session, whatever it is doing.
+func (s *step) sessionTimedOut(which Timer) {
+	elapsed := s.now.Sub(s.hard.SessionEnd.Add(-s.cfg.Policy.Session))
+	if which == TimerIdle {
+		elapsed = s.now.Sub(s.soft.eventAt)
+	}
+	s.record(TimedOut{Timer: which, ElapsedMS: elapsed.Milliseconds()})
+	if s.hard.State == session.Paused {
+		s.move(session.Running, timeoutReason(which))
+	}
+	if s.hard.Held {
+		s.free()
+	}
+	switch {
+	case s.hard.Alive:
+		s.stopAttempt(attempt.Timeout, string(which))
+	case s.hard.Next != nil:
+		s.noAttempt(attempt.Timeout, string(which))
+	}
+}
+
+// timeoutReason is the reason of a session that its own timer ended (DECISIONS
+// H2, H4).
+func timeoutReason(which Timer) string {
+	if which == TimerIdle {
+		return "idle_timeout"
+	}
+	return "timeout"
+}
+
+// stopAttempt ends the attempt, the harness's own way first.
+func (s *step) stopAttempt(why attempt.Cause, detail string) {
+	a := &s.soft.attempt
+	a.stopWhy, a.detail = why, detail
+	if s.hard.Alive && s.soft.stopRung == 0 {
+		s.soft.stopBy = cmp.Or(s.cfg.Quit, sigTERM)
+		s.nextRung()
+	}
+}
+
+// A verdict is how an attempt ended, and by what evidence.
+type verdict struct {
+	attempt.Failure
+	detail   string
+	evidence string
+	until    time.Time // when a rate limit is lifted, when that was told
+}
+
+// judge says how the attempt ended, once its harness is gone and was read to
+// its end.
+func (s *step) judge() verdict {
+	a, e := &s.soft.attempt, s.hard.Exit
+	fail := func(c attempt.Cause, detail, evidence string) verdict {
+		return verdict{Failure: attempt.Failure{Cause: c}, detail: detail, evidence: evidence}
+	}
+	var v verdict
+	switch {
+	case s.hard.AbortBy != 0:
+		return fail(attempt.Aborted, "", "it was asked to end by "+signalName(s.hard.AbortBy))
+	case s.hard.TimedOut != nil:
+		return fail(attempt.Timeout, string(s.hard.TimedOut.Timer), "the session's own timer")
+	case a.stopWhy == attempt.Timeout:
+		return fail(a.stopWhy, a.detail, "the timer "+a.detail)
+	case a.stopWhy != "":
+		v = fail(a.stopWhy, a.detail, "stopped for "+string(a.stopWhy))
+		v.Final = a.final
+		v.withLimit(a.failure, s.now)
+		return v
+	case e.NotStarted:
+		return s.notStarted(e)
+	case e.Lost, e.OutputLost && e.Code == 0 && e.Signal == 0:
+		return fail(attempt.Fatal, "", s.endReason())
+	case s.succeeded(&v):
+	case a.failure != nil:
+		v = fail(a.failure.Cause, a.failure.Code, a.failure.Source)
+		v.withLimit(a.failure, s.now)
+	case e.Signal == 0 && s.cfg.Ends.Codes[e.Code] != "":
+		v = fail(s.cfg.Ends.Codes[e.Code], "", "exit "+strconv.Itoa(e.Code)+" of "+s.cfg.Manifest.AdapterID)
+	default:
+		v = fail(attempt.Model, "", cmp.Or(v.evidence, s.endReason()))
+	}
+	return s.held(v)
+}
+
+func (v *verdict) withLimit(f *FailureSeen, now time.Time) {
+	if f == nil || v.Cause != attempt.RateLimit || f.Until.IsZero() {
+		return
+	}
+	v.Limit, v.until = max(f.Until.Sub(now), 0), f.Until
+}
+
+func (s *step) notStarted(e *Exited) verdict {
+	switch e.Code {
+	case 126:
+		return verdict{Failure: attempt.Failure{Cause: attempt.Fatal}, detail: "not_executable", evidence: "not started"}
+	case 127:
+		return verdict{Failure: attempt.Failure{Cause: attempt.Fatal}, detail: "not_found", evidence: "not started"}
+	}
+	return verdict{Failure: attempt.Failure{Cause: attempt.Network}, detail: "transport", evidence: "not started"}
+}
+
+// succeeded says whether the harness ended as one does that did its work, and
+// what says so.
+func (s *step) succeeded(v *verdict) bool {
+	e, ends := s.hard.Exit, s.cfg.Ends
+	if ends.ByTurn && s.soft.attempt.turn != "" && e.Signal == 0 {
+		v.evidence = "the last turn " + string(s.soft.attempt.turn) + ", exit " + strconv.Itoa(e.Code)
+		return s.soft.attempt.turn == telemetry.Completed
+	}
+	v.evidence = s.endReason()
+	if e.Signal != 0 {
+		return false
+	}
+	if ends.Success == nil {
+		return e.Code == 0
+	}
+	return ends.Success[e.Code]
+}
+
+// held holds the whole attempt against the rules that wait for its end. What
+// nothing could mend is graver than how it ended.
+func (s *step) held(v verdict) verdict {
+	a := &s.soft.attempt
+	if rules := a.watch.End(); len(rules) > 0 {
+		s.record(RulesHeld{Phase: "post", Units: a.units, Rules: rules})
+	}
+	if rule, broken := a.watch.Broken(); broken && (v.Cause == "" || rule.Stops()) {
+		return verdict{Failure: attempt.Failure{Cause: attempt.Guardrail, Final: !rule.Recoverable}, detail: rule.ID, evidence: "rule " + rule.ID}
+	}
+	if v.Cause == "" && s.cfg.Policy.ZeroOutput && !a.did && !a.watch.Printed() {
+		return verdict{Failure: attempt.Failure{Cause: attempt.ZeroOutput}, evidence: "nothing was printed, and no turn and no tool was seen"}
+	}
+	return v
+}
+
+// attemptOver records how the attempt ended and what follows.
+func (s *step) attemptOver() {
+	a, e := &s.soft.attempt, s.hard.Exit
+	v := s.judge()
+	if v.Cause == attempt.RateLimit {
+		s.limitMet(FailureSeen{Cause: v.Cause, Until: v.until, Source: v.evidence})
+	}
+	f := AttemptEnded{Run: s.hard.Run, Attempt: s.hard.Spent.Launches, Profile: s.hard.Spent.Profile,
+		Name: s.profileName(s.hard.Spent.Profile), Cause: v.Cause, Detail: v.detail, Evidence: v.evidence,
+		Code: e.Code, Signal: e.Signal, Units: a.units, Bytes: a.bytes, Next: s.hard.Spent.Profile}
+	if !a.lived.IsZero() {
+		f.DurationMS = s.now.Sub(a.lived).Milliseconds()
+	}
+	if s.cfg.Policy.Loop.Launches > 0 && s.now.Sub(s.soft.launchedAt) < s.cfg.Policy.Loop.Within {
+		f.Short = s.hard.Spent.Short + 1
+	}
+	if v.Cause != "" {
+		s.plan(&f, v)
+	}
+	s.record(f)
+	s.follow()
+}
+
+// plan fills in what follows a failure.
+func (s *step) plan(f *AttemptEnded, v verdict) {
+	f.Failure = failureClass(v.Cause, s.hard.Exit != nil && s.hard.Exit.NotStarted)
+	f.Reason = sentence(v.Cause, v.detail, s.hard.Exit)
+	spent := s.hard.Spent
+	spent.Short = f.Short
+	next := s.cfg.Policy.After(spent, v.Failure, s.cfg.Session)
+	if s.hard.TimedOut != nil || s.hard.AbortAsked || s.soft.lame {
+		next = attempt.Next{Recovery: attempt.Halt, Profile: spent.Profile, GaveUp: next.GaveUp}
+	}
+	f.Recovery, f.Next, f.GaveUp = next.Recovery, next.Profile, next.GaveUp
+	for _, i := range next.Skipped {
+		f.Skipped = append(f.Skipped, s.profileName(i)+": "+s.cfg.Policy.Profiles[i].Missing)
+	}
+	if next.Recovery == attempt.Retry {
+		f.Retry = &RetryPlan{Number: next.Retry, Of: s.cfg.Policy.Attempts, Counted: next.Counted,
+			DelayMS: next.Delay.Milliseconds(), Wait: next.Wait, At: s.now.Add(next.Delay).UTC()}
+	}
+}
+
+// noAttempt records the end of a session that waits for its next attempt.
+func (s *step) noAttempt(cause attempt.Cause, detail string) {
+	s.record(AttemptEnded{Attempt: s.hard.Spent.Launches, Profile: s.hard.Spent.Profile, Name: s.profileName(s.hard.Spent.Profile),
+		Cause: cause, Detail: detail, Evidence: "no attempt was under way", Failure: failureClass(cause, false),
+		Recovery: attempt.Halt, Reason: sentence(cause, detail, nil), Next: s.hard.Spent.Profile})
+	s.follow()
+}
+
+// follow does what the end of an attempt asks for.
+func (s *step) follow() {
+	n := s.hard.Next
+	if n == nil {
+		s.beginDrain()
+		return
+	}
+	if n.Recovery == attempt.Fallback && s.cfg.Policy.Continuation && s.hard.Checkpoint != "" && !s.goesOn(n.Next) {
+		why := fmt.Sprintf("profile %s cannot go on from a checkpoint of %s", s.profileName(n.Next), s.profileName(s.hard.CheckpointBy))
+		s.record(CheckpointDropped{Checkpoint: s.hard.Checkpoint, Reason: why})
+		for _, client := range warned("", s.cfg.Clients) {
+			s.soft.warnings[client] = append(s.soft.warnings[client], why)
+		}
+	}
+	if n.Retry == nil || s.hard.Held {
+		return // attemptTimers launches it
+	}
+	if n.Retry.DelayMS >= longWait.Milliseconds() && s.hard.State == session.Running {
+		s.move(session.Paused, string(n.Retry.Wait))
+	}
+}
+
+// failureClass is what a client is told of a cause.
+func failureClass(c attempt.Cause, notStarted bool) lifeloop.FailureClass {
+	switch c {
+	case attempt.Timeout:
+		return lifeloop.Timeout
+	case attempt.Network, attempt.RateLimit, attempt.ServerError:
+		if notStarted {
+			return lifeloop.AdapterUnavailable
+		}
+		return lifeloop.TransportError
+	case attempt.Guardrail, attempt.Drift:
+		return lifeloop.OperatorRequired
+	case attempt.Fatal:
+		if notStarted {
+			return lifeloop.AdapterUnavailable
+		}
+		return lifeloop.OperatorRequired
+	case attempt.Aborted:
+		return "" // what was asked for is no failure
+	}
+	return lifeloop.InternalError
+}
+
+// sentence says for people why an attempt failed.
+func sentence(c attempt.Cause, detail string, e *Exited) string {
+	switch c {
+	case attempt.Timeout:
+		switch Timer(detail) {
+		case TimerInitial:
+			return "no sign of life came in time"
+		case TimerInter:
+			return "nothing was heard for too long"
+		case TimerTool:
+			return "a tool took too long"
+		case TimerIdle:
+			return "nothing happened for too long"
+		}
+		return "the session's time is over"
+	case attempt.Guardrail:
+		return "guardrail " + detail + " was broken"
+	case attempt.Drift:
+		return "the same thing came over and over"
+	case attempt.ZeroOutput:
+		return "it ended well and had said nothing"
+	case attempt.Aborted:
+		return "it was asked to end"
+	case attempt.Network:
+		return "the network failed" + inWords(detail)
+	case attempt.RateLimit:
+		return "a rate limit was met"
+	case attempt.ServerError:
+		return "the model's server failed"
+	case attempt.Fatal:
+		return "it cannot be mended by another try" + inWords(detail)
+	}
+	how := "it failed"
+	switch {
+	case e == nil:
+	case e.Signal != 0:
+		how = signalName(e.Signal) + " ended it"
+	default:
+		how = "it ended with exit " + strconv.Itoa(e.Code)
+	}
+	return how
+}
+
+func inWords(detail string) string {
+	if detail == "" {
+		return ""
+	}
+	return ": " + detail
+}
