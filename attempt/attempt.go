@@ -202,7 +202,9 @@ func (p *Policy) After(s Spent, f Failure, seed string) Next {
 	}
 	limited := f.Cause == RateLimit && p.OnLimit != LimitOff
 	counted := f.Cause.Counted()
-	if p.mayRetry(s, f) && (!limited || p.OnLimit == LimitWait) {
+	// Who waits for a limit to be lifted does not use up what failures may.
+	waits := limited && p.OnLimit == LimitWait && f.Limit > 0
+	if waits || p.mayRetry(s, f) && (!limited || p.OnLimit == LimitWait) {
 		n := s.Uncounted
 		if counted {
 			n = s.Counted

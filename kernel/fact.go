@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -607,6 +608,7 @@ type hard struct {
 	Exit       *Exited
 	AbortAsked bool // somebody asked us to end
 	AbortBy    int  // by what signal, if there was something to end
+	AbortWhy   string
 	Refused    lifeloop.FailureClass
 	RefusedWhy string
 
@@ -815,7 +817,7 @@ func (k *Kernel) apply(f Fact) {
 		// Once the harness has ended and nothing follows, its exit code is ours
 		// whatever comes.
 		if h.AbortBy == 0 && (h.Exit == nil || h.Next != nil) {
-			h.AbortBy = f.Signal
+			h.AbortBy, h.AbortWhy = f.Signal, cmp.Or(f.Reason, signalName(f.Signal))
 		}
 	case CallOver:
 		delete(h.Calls, f.Call)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/stretchr/testify/require"
 
+	"lifeloop/attempt"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
@@ -30,6 +32,8 @@ import (
 //	trouble SOURCE WHAT · unknown SOURCE TYPE=N
 //	answer CALL [status=observed] [payload=placement:kind:body[:required]] [fail=timeout]
 //	written HOOK | gone HOOK
+//	run … retries=2 max-retries=6 backoff=fixed:1s[:MAX] on=(model,…) fallback=(a,b) [missing=b] takes=a initial=2s inter=5s tool=1s session=1m idle=30s continuation every=3 rule=ID:on:severity:recoverable:REGEXP drift=3 zero-output on-limit=wait loop=3:10s:1m quit=2 by-turn success=(0,2) code=75:network
+//	output 100 ["text"] · fail model [code=ECONNRESET] [until=30s] · checkpoint T1 · launched [id=S2] · pause [ask] · resume · renew · stop-it
 //	wait 2s · exit code=0 signal=9 leftover=1 · drained · abort 15 · stopped 19 · continued · launched · launch-failed 127 · output 100
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -66,11 +70,49 @@ func (w *world) command(d *datadriven.TestData) string {
 		}
 		return w.step(kernel.UnknownSeen{Source: d.CmdArgs[0].Key, Types: types})
 	case "launched":
-		return w.step(kernel.Launched{PID: 4242})
+		in := kernel.Launched{PID: 4242}
+		for _, a := range d.CmdArgs {
+			switch a.Key {
+			case "id": // of a launch that is not the first
+				setup := w.cfg.Setup
+				setup.HarnessSession = a.Vals[0]
+				in.Setup = &setup
+			default:
+				w.t.Fatalf("unknown word %q", a.Key)
+			}
+		}
+		return w.step(in)
 	case "launch-failed":
 		return w.step(kernel.LaunchFailed{Code: w.number(d, 0)})
 	case "output":
-		return w.step(kernel.OutputSeen{Total: int64(w.number(d, 0))})
+		in := kernel.OutputSeen{Total: int64(w.number(d, 0))}
+		if d.Input != "" {
+			in.Text = []byte(strings.NewReplacer(`\e`, "\x1b", `\n`, "\n").Replace(d.Input))
+		}
+		return w.step(in)
+	case "fail":
+		in := kernel.FailureSeen{Cause: attempt.Cause(d.CmdArgs[0].Key), Source: "stream"}
+		for _, a := range d.CmdArgs[1:] {
+			switch a.Key {
+			case "code":
+				in.Code = a.Vals[0]
+			case "until":
+				in.Until = w.now.Add(w.duration(a.Vals[0]))
+			default:
+				w.t.Fatalf("unknown word %q", a.Key)
+			}
+		}
+		return w.step(in)
+	case "checkpoint":
+		return w.step(kernel.CheckpointSeen{Checkpoint: d.CmdArgs[0].Key})
+	case "pause":
+		return w.step(kernel.PauseAsked{Ask: w.ask(), Reason: strings.TrimSpace(d.Input)})
+	case "resume":
+		return w.step(kernel.ResumeAsked{Ask: w.ask(), Reason: strings.TrimSpace(d.Input)})
+	case "renew":
+		return w.step(kernel.RenewAsked{Ask: w.ask()})
+	case "stop-it":
+		return w.step(kernel.AbortAsked{Signal: 15, Ask: w.ask(), Reason: strings.TrimSpace(d.Input)})
 	case "signal":
 		return w.step(kernel.SignalsSeen{Signals: w.signals(d, d.CmdArgs[0].Key, d.CmdArgs[1:])})
 	case "hook":
@@ -126,8 +168,7 @@ func (w *world) command(d *datadriven.TestData) string {
 	case "continued":
 		return w.step(kernel.ChildContinued{})
 	case "frame": // frame open|close ID [parent=P] [outcome=O]
-		w.asks++
-		in := kernel.FrameAsked{Ask: fmt.Sprint("a", w.asks), Open: d.CmdArgs[0].Key == "open", Frame: d.CmdArgs[1].Key}
+		in := kernel.FrameAsked{Ask: w.ask(), Open: d.CmdArgs[0].Key == "open", Frame: d.CmdArgs[1].Key}
 		for _, a := range d.CmdArgs[2:] {
 			switch a.Key {
 			case "parent":
@@ -144,6 +185,17 @@ func (w *world) command(d *datadriven.TestData) string {
 	}
 	w.t.Fatalf("unknown command %q", d.Cmd)
 	return ""
+}
+
+func (w *world) ask() string {
+	w.asks++
+	return fmt.Sprint("a", w.asks)
+}
+
+func (w *world) duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	require.NoError(w.t, err)
+	return d
 }
 
 func (w *world) number(d *datadriven.TestData, i int) int {
@@ -215,11 +267,30 @@ func (w *world) configure(d *datadriven.TestData) {
 			wants[client] = append(wants[client], negotiate.Want{Capability: name, Level: lifeloop.Requirement(level)})
 		case "lacks":
 			cfg.Manifest.LifecycleEvents[lifeloop.Event(a.Vals[0])] = lifeloop.EventClaim{Support: lifeloop.Unavailable}
+		case "quit":
+			cfg.Quit, _ = strconv.Atoi(a.Vals[0])
+		case "by-turn":
+			cfg.Ends.ByTurn = true
+		case "success":
+			cfg.Ends.Success = map[int]bool{}
+			for _, v := range a.Vals {
+				code, _ := strconv.Atoi(v)
+				cfg.Ends.Success[code] = true
+			}
+		case "code":
+			code, cause, _ := strings.Cut(a.Vals[0], ":")
+			n, _ := strconv.Atoi(code)
+			cfg.Ends.Codes = map[int]attempt.Cause{n: attempt.Cause(cause)}
+		case "resumes":
+			cfg.Resumes = true
 		case "weak":
 			cfg.Weak = append(cfg.Weak, kernel.Weakness{Capability: a.Vals[0], Reason: "the user turned it off"})
 		default:
-			w.t.Fatalf("unknown argument %q", a.Key)
+			w.policy(&cfg, a)
 		}
+	}
+	for range cfg.Policy.Profiles {
+		cfg.Manifests = append(cfg.Manifests, cfg.Manifest)
 	}
 	for _, id := range clients {
 		c := kernel.Client{ID: id, Events: map[lifeloop.Event]bool{}, Timeout: timeout, Wants: wants[id]}
@@ -233,6 +304,86 @@ func (w *world) configure(d *datadriven.TestData) {
 	}
 	cfg.Wants = wants[""]
 	w.cfg, w.k, w.facts, w.seen, w.hooks, w.asks = cfg, kernel.New(cfg), nil, nil, 0, 0
+}
+
+// policy reads one word of the policy of attempts.
+func (w *world) policy(cfg *kernel.Config, a datadriven.CmdArg) {
+	p := &cfg.Policy
+	val := ""
+	if len(a.Vals) > 0 {
+		val = a.Vals[0]
+	}
+	number := func(text string) int {
+		n, err := strconv.Atoi(text)
+		require.NoError(w.t, err)
+		return n
+	}
+	if len(p.Profiles) == 0 {
+		p.Profiles = []attempt.Profile{{Name: "fake"}}
+	}
+	switch a.Key {
+	case "retries":
+		p.Attempts = number(val)
+		p.MaxRetries = max(p.MaxRetries, attempt.DefaultMaxRetries(p.Attempts, 1))
+		if p.On == nil {
+			p.On = attempt.DefaultOn()
+		}
+		p.Backoff.Kind = attempt.Fixed
+	case "max-retries":
+		p.MaxRetries = number(val)
+	case "backoff":
+		parts := strings.Split(val, ":")
+		p.Backoff = attempt.Backoff{Kind: attempt.BackoffKind(parts[0]), Base: w.duration(parts[1])}
+		if len(parts) > 2 {
+			p.Backoff.Max = w.duration(parts[2])
+		}
+	case "on":
+		p.On = map[attempt.Cause]bool{}
+		for _, v := range a.Vals {
+			p.On[attempt.Cause(v)] = true
+		}
+	case "fallback":
+		for _, v := range a.Vals {
+			p.Profiles = append(p.Profiles, attempt.Profile{Name: v})
+		}
+	case "missing", "takes":
+		for i := range p.Profiles {
+			if p.Profiles[i].Name == val && a.Key == "missing" {
+				p.Profiles[i].Missing = "not found"
+			} else if p.Profiles[i].Name == val {
+				p.Profiles[i].AcceptsContinuation = true
+			}
+		}
+	case "initial":
+		p.Initial = w.duration(val)
+	case "inter":
+		p.Inter = w.duration(val)
+	case "tool":
+		p.Tool = w.duration(val)
+	case "session":
+		p.Session = w.duration(val)
+	case "idle":
+		p.Idle = w.duration(val)
+	case "continuation":
+		p.Continuation = true
+	case "every":
+		p.CheckpointEvery = int64(number(val))
+	case "rule":
+		parts := strings.SplitN(val, ":", 5)
+		p.Rules = append(p.Rules, attempt.Rule{ID: parts[0], On: attempt.RuleOn(parts[1]), Severity: attempt.Severity(parts[2]),
+			Recoverable: parts[3] == "true", Pattern: regexp.MustCompile(parts[4])})
+	case "drift":
+		p.Repeat = number(val)
+	case "zero-output":
+		p.ZeroOutput = true
+	case "on-limit":
+		p.OnLimit = attempt.OnLimit(val)
+	case "loop":
+		parts := strings.Split(val, ":")
+		p.Loop = attempt.CrashLoop{Launches: number(parts[0]), Within: w.duration(parts[1]), Quarantine: w.duration(parts[2])}
+	default:
+		w.t.Fatalf("unknown argument %q", a.Key)
+	}
 }
 
 func (w *world) signals(d *datadriven.TestData, source string, args []datadriven.CmdArg) []telemetry.Signal {

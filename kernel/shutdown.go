@@ -341,7 +341,7 @@ func (s *step) finish() {
 	}
 	switch h := &s.hard; {
 	case h.State == session.Aborting:
-		s.move(session.Aborted, signalName(h.AbortBy))
+		s.move(session.Aborted, h.AbortWhy)
 	case h.Last != nil && h.Last.Cause == "", s.cfg.Observing, s.cfg.OneHook:
 		s.ended(session.Completed)
 	default:
@@ -370,7 +370,7 @@ func (s *step) lastReason() string {
 		return string(attempt.RateLimit)
 	case h.Last.Cause == attempt.Guardrail:
 		return "guardrail " + h.Last.Detail
-	case h.Last.Cause == attempt.Drift, h.Last.Cause == attempt.ZeroOutput:
+	case h.Last.Cause == attempt.Drift, h.Last.Cause != "" && h.Exit.Code == 0 && h.Exit.Signal == 0 && !h.Exit.OutputLost && !h.Exit.Lost:
 		return string(h.Last.Cause)
 	case h.Last.Cause == attempt.Timeout:
 		return h.Last.Detail + " timeout"
