@@ -175,6 +175,7 @@ const (
 	WaitBackoff    Wait = "backoff"
 	WaitLimit      Wait = "limit"
 	WaitQuarantine Wait = "quarantine"
+	WaitRestart    Wait = "restart" // nothing: the wrapper was started again
 )
 
 // Next is a decision.

@@ -56,9 +56,16 @@ func (s *step) launch(cause string, n *AttemptEnded) {
 	if n != nil {
 		s.soft.freshLaunch()
 		id, why = "", "startup"
-		if s.goesOn(l.Profile) {
+		switch {
+		case s.goesOn(l.Profile):
 			l.Checkpoint, l.CheckpointUnits = s.hard.Checkpoint, s.hard.CheckpointUnits
 			id, why = l.Checkpoint, "resume"
+		case cause == causeRestart && s.cfg.Resumes:
+			l.Checkpoint = s.talkedIn()
+			id = l.Checkpoint
+			if id != "" {
+				why = "resume"
+			}
 		}
 	}
 	s.soft.launchedAt = s.now
@@ -213,6 +220,9 @@ func (s *step) attemptSignal(sig telemetry.Signal) {
 	switch sig.Kind {
 	case telemetry.Prompt:
 		a.did, a.turn, a.failure = true, "", nil
+		if s.cfg.Resumes { // there is nothing to go on from before the first prompt
+			s.checkpoint(s.current().ID)
+		}
 	case telemetry.UsageSeen:
 		if a.stopWhy == "" {
 			a.failure = nil // the model answered after all
@@ -374,7 +384,7 @@ func (s *step) retryNow() {
 	if s.hard.State == session.Paused {
 		s.move(session.Running, string(n.Recovery))
 	}
-	s.launch(string(n.Recovery), n)
+	s.launch(n.launchCause(), n)
 }
 
 // sessionDue is when the session's own time is over.

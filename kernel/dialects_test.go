@@ -150,16 +150,16 @@ func TestDialects(t *testing.T) {
 			w.t = t
 			if d.Cmd == "run" {
 				hcp = &view.HCP{}
-				w.facts = nil
+				w.entries = nil
 			}
-			before := len(w.facts)
+			before := len(w.entries)
 			if d.Cmd == "run" {
 				before = 0
 			}
 			w.command(d)
 			var b strings.Builder
-			for _, f := range w.facts[before:] {
-				b.WriteString(sideBySide(f, hcp.Apply(kernel.Entry{At: w.now, Fact: f})))
+			for _, e := range w.entries[before:] {
+				b.WriteString(sideBySide(e.Fact, hcp.Apply(e)))
 			}
 			if b.Len() == 0 {
 				return "nothing"

@@ -629,6 +629,8 @@ type hard struct {
 	Versions []string
 	Unproven map[string]bool
 	Drained  bool
+	Usage    synth.Usage
+	CallsN   int
 	Weak     map[string]bool // capabilities that were never there
 
 	Spent attempt.Spent
@@ -680,6 +682,7 @@ type keyed struct {
 // A call is one event on its way to one client, until its receipt.
 type call struct {
 	ID, Client, Idempotency string
+	N                       int // in the order in which calls were made
 	Event                   lifeloop.Event
 	EventID, Invocation     string
 	Mode                    lifeloop.IntegrationMode
@@ -773,6 +776,9 @@ func (k *Kernel) apply(f Fact) {
 			h.Next = &n
 		}
 	case Resumed:
+		h.Began.PID = f.PID
+	case UsageCounted:
+		h.Usage = f.Usage
 	case Running:
 		h.PID, h.Alive = f.PID, true
 	case Exited:
@@ -828,7 +834,7 @@ func (k *Kernel) apply(f Fact) {
 		}
 	case DrainBegan:
 		h.Drained = true
-	case Negotiated, Asked, Placing, TimerSet, RulesHeld, DriftSeen, ToolCalled, ToolReturned, StopTook, HookHeard, StopSent, ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, UsageCounted, UnknownCounted, SourceNamed, SourceRead, SourceTroubled:
+	case Negotiated, Asked, Placing, TimerSet, RulesHeld, DriftSeen, ToolCalled, ToolReturned, StopTook, HookHeard, StopSent, ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, UnknownCounted, SourceNamed, SourceRead, SourceTroubled:
 		// told for readers; they change nothing here
 	default:
 		panic(fmt.Sprintf("kernel: apply does not know %T", f))
@@ -906,7 +912,8 @@ func (h *hard) observe(f Observed) {
 		}
 	}
 	for _, c := range f.Calls {
-		h.Calls[c.Call] = &call{ID: c.Call, Client: c.Client, Idempotency: c.IdempotencyKey, Event: r.Event,
+		h.CallsN++
+		h.Calls[c.Call] = &call{ID: c.Call, N: h.CallsN, Client: c.Client, Idempotency: c.IdempotencyKey, Event: r.Event,
 			EventID: r.EventID, Invocation: f.Invocation, Mode: r.IntegrationMode, Frame: r.FrameContext, Data: r.Data,
 			Scope: f.Scope, Degradation: f.Degradation}
 	}
@@ -993,11 +1000,4 @@ func (h *hard) receipt(f ReceiptIssued) {
 	if len(h.Parents) > 4*pastLimit {
 		h.Parents = map[string]string{key: r.ReceiptID}
 	}
-}
-
-// Replay returns a kernel holding the hard state that entries lead to.
-func Replay(cfg Config, facts func(yield func(Fact) bool)) *Kernel {
-	k := New(cfg)
-	facts(func(f Fact) bool { k.apply(f); return true })
-	return k
 }

@@ -37,9 +37,6 @@ func (s *step) started(cause string, ev []lifeloop.Evidence, h *hook) {
 	cause = cmp.Or(cause, hs.Cause, "unknown")
 	s.inside(h, s.tell(telling{event: lifeloop.SessionStarted, evidence: ev, data: map[string]any{"cause": cause}}))
 	s.earlyTroubles()
-	if s.cfg.Resumes {
-		s.checkpoint(s.current().ID)
-	}
 	if len(ev) > 0 && s.soft.doing.what == starting {
 		s.activeBy(idling, ev[0].Source, ev[0].Detail, time.Time{})
 	}
@@ -437,7 +434,7 @@ func (s *step) keepBooks(now bool) {
 		return
 	}
 	s.soft.metered, s.soft.meteredAt = false, s.now
-	s.record(UsageCounted{s.soft.meter.Total()})
+	s.record(UsageCounted{s.soft.metered0.Plus(s.soft.meter.Total())})
 }
 
 // unknownSeen records what a source told that its decoder does not know.

@@ -343,8 +343,9 @@ type Weakness struct{ Capability, Reason string }
 // Kernel is the state of one wrapped session.
 type Kernel struct {
 	cfg  Config
-	hard hard // the fold of every fact so far; survives a crash
-	soft soft // the rest; lost in a crash, on purpose
+	hard hard      // the fold of every fact so far; survives a crash
+	last time.Time // of the last fact that was replayed
+	soft soft      // the rest; lost in a crash, on purpose
 }
 
 // soft state is lost in a crash: bodies of payloads, hooks that wait, timers
@@ -361,7 +362,8 @@ type soft struct {
 	tickDue      time.Time
 	doing        doing
 	meter        synth.Meter
-	metered      bool // since it was last recorded
+	metered0     synth.Usage // what was counted before the wrapper was started again
+	metered      bool        // since it was last recorded
 	meteredAt    time.Time
 	spoke        map[string]bool   // sources that spoke in this turn
 	silent       map[string]int    // turns that an expected source passed over
@@ -460,6 +462,8 @@ func (k *Kernel) Step(now time.Time, in Input) Turn {
 		s.resumeAsked(in)
 	case RenewAsked:
 		s.renewAsked(in)
+	case Restarted:
+		s.restarted(in)
 	case SourceTrouble:
 		s.sourceTrouble(in)
 	case UnknownSeen:

@@ -34,6 +34,7 @@ import (
 //	written HOOK | gone HOOK
 //	run … retries=2 max-retries=6 backoff=fixed:1s[:MAX] on=(model,…) fallback=(a,b) [missing=b] takes=a initial=2s inter=5s tool=1s session=1m idle=30s continuation every=3 rule=ID:on:severity:recoverable:REGEXP drift=3 zero-output on-limit=wait loop=3:10s:1m quit=2 by-turn success=(0,2) code=75:network
 //	output 100 ["text"] · fail model [code=ECONNRESET] [until=30s] · checkpoint T1 · launched [id=S2] · pause [ask] · resume · renew · stop-it
+//	crash [kept=N]
 //	wait 2s · exit code=0 signal=9 leftover=1 · drained · abort 15 · stopped 19 · continued · launched · launch-failed 127 · output 100
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -46,14 +47,14 @@ func TestScenarios(t *testing.T) {
 }
 
 type world struct {
-	t     *testing.T
-	k     *kernel.Kernel
-	cfg   kernel.Config
-	now   time.Time
-	facts []kernel.Fact
-	hooks int
-	asks  int
-	seen  []kernel.Effect
+	t       *testing.T
+	k       *kernel.Kernel
+	cfg     kernel.Config
+	now     time.Time
+	entries []kernel.Entry
+	hooks   int
+	asks    int
+	seen    []kernel.Effect
 }
 
 func (w *world) command(d *datadriven.TestData) string {
@@ -82,6 +83,13 @@ func (w *world) command(d *datadriven.TestData) string {
 			}
 		}
 		return w.step(in)
+	case "crash": // the wrapper dies, and another one takes the session up; of the ledger kept=N entries are left
+		for _, a := range d.CmdArgs {
+			n, _ := strconv.Atoi(a.Vals[0])
+			w.entries = w.entries[:n]
+		}
+		w.k = kernel.Replay(w.cfg, ledgered(w.t, w.entries))
+		return w.step(kernel.Restarted{PID: 99})
 	case "launch-failed":
 		return w.step(kernel.LaunchFailed{Code: w.number(d, 0)})
 	case "output":
@@ -303,7 +311,7 @@ func (w *world) configure(d *datadriven.TestData) {
 		cfg.Clients = append(cfg.Clients, c)
 	}
 	cfg.Wants = wants[""]
-	w.cfg, w.k, w.facts, w.seen, w.hooks, w.asks = cfg, kernel.New(cfg), nil, nil, 0, 0
+	w.cfg, w.k, w.entries, w.seen, w.hooks, w.asks = cfg, kernel.New(cfg), nil, nil, 0, 0
 }
 
 // policy reads one word of the policy of attempts.
@@ -562,9 +570,11 @@ func (w *world) answer(d *datadriven.TestData) kernel.Input {
 func (w *world) step(in kernel.Input) string {
 	w.t.Helper()
 	turn := w.k.Step(w.now, in)
-	w.facts = append(w.facts, turn.Facts...)
+	for _, f := range turn.Facts {
+		w.entries = append(w.entries, kernel.Entry{Seq: uint64(len(w.entries) + 1), At: w.now, Fact: f})
+	}
 	w.seen = append(w.seen, turn.Effects...)
-	checkLaws(w.t, w.cfg, w.k, w.facts, turn)
+	checkLaws(w.t, w.cfg, w.k, w.entries, turn)
 
 	var b strings.Builder
 	for _, f := range turn.Facts {
@@ -590,21 +600,25 @@ func (w *world) step(in kernel.Input) string {
 
 // checkLaws holds after every single input of a scenario. The random worlds of
 // TestLaws are held to more, and to the same.
-func checkLaws(t *testing.T, cfg kernel.Config, k *kernel.Kernel, facts []kernel.Fact, turn kernel.Turn) {
+func checkLaws(t *testing.T, cfg kernel.Config, k *kernel.Kernel, entries []kernel.Entry, turn kernel.Turn) {
 	// Replay: folding what the ledger holds gives the kernel's hard state.
-	read := func(yield func(kernel.Fact) bool) {
-		for _, f := range facts {
-			kind, body, err := kernel.Encode(f)
+	checkReplay(t, k, kernel.Replay(cfg, ledgered(t, entries)))
+	checkTurn(t, turn)
+}
+
+// ledgered is what a ledger that was given the entries gives back.
+func ledgered(t require.TestingT, entries []kernel.Entry) iter.Seq[kernel.Entry] {
+	return func(yield func(kernel.Entry) bool) {
+		for _, e := range entries {
+			kind, body, err := kernel.Encode(e.Fact)
 			require.NoError(t, err)
-			back, err := kernel.Decode(kind, body)
+			e.Fact, err = kernel.Decode(kind, body)
 			require.NoError(t, err)
-			if !yield(back) {
+			if !yield(e) {
 				return
 			}
 		}
 	}
-	checkReplay(t, k, kernel.Replay(cfg, iter.Seq[kernel.Fact](read)))
-	checkTurn(t, turn)
 }
 
 // checkReplay compares the hard state of two kernels.

@@ -23,7 +23,14 @@ const (
 
 func (s *step) start() {
 	s.record(s.cfg.Began)
-	s.move(session.Pending, "start")
+	s.begin()
+}
+
+// begin takes a session from nothing to its first launch.
+func (s *step) begin() {
+	if s.hard.State == session.None {
+		s.move(session.Pending, "start")
+	}
 	if in := s.soft.abortedEarly; in != nil {
 		s.record(AbortRequested{Signal: in.Signal, Reason: in.Reason})
 		s.move(session.Rejected, "aborted_before_start")

@@ -40,6 +40,14 @@ type Usage struct {
 	Side   Calls `json:"side"`
 }
 
+// Plus is what u and v add up to.
+func (u Usage) Plus(v Usage) Usage {
+	u.Main.plus(v.Main)
+	u.Agents.plus(v.Agents)
+	u.Side.plus(v.Side)
+	return u
+}
+
 // A Meter adds up model calls. Each counts once, whoever repeats it: records of
 // one (session, id, request) are one call, and the one with the most output is
 // what it cost. Several sources tell the same calls under names that cannot be
