@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"lifeloop/lifeloop"
+	"lifeloop/session"
 	"lifeloop/telemetry"
 )
 
@@ -128,10 +129,10 @@ const maxTools = 1000
 
 // wedgeDue is when silence becomes a wedge; ok is false while nothing claims
 // that there is work, or something explains the silence: a tool runs, a person
-// is asked, a limit is waited for.
+// is asked, a limit is waited for, it stands still.
 func (k *Kernel) wedgeDue() (at time.Time, ok bool) {
 	d := &k.soft.doing
-	if d.what != working || len(d.tools) > 0 || len(d.by) == 1 && d.by[wrapperSource] {
+	if k.hard.State == session.Paused || d.what != working || len(d.tools) > 0 || len(d.by) == 1 && d.by[wrapperSource] {
 		return time.Time{}, false
 	}
 	return d.sign.Add(k.cfg.WedgedAfter), true

@@ -419,7 +419,7 @@ func (s *step) sessionTimedOut(which Timer) {
 		s.move(session.Running, timeoutReason(which))
 	}
 	if s.hard.Held {
-		s.free()
+		s.free(ending)
 	}
 	switch {
 	case s.hard.Alive:
@@ -442,6 +442,12 @@ func timeoutReason(which Timer) string {
 func (s *step) stopAttempt(why attempt.Cause, detail string) {
 	a := &s.soft.attempt
 	a.stopWhy, a.detail = why, detail
+	if s.hard.Held { // what it had written before was only looked at now
+		s.free(ending)
+		if s.hard.State == session.Paused {
+			s.move(session.Running, ending)
+		}
+	}
 	if s.hard.Alive && s.soft.stopRung == 0 {
 		s.soft.stopBy = cmp.Or(s.cfg.Quit, sigTERM)
 		s.nextRung()

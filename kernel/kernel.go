@@ -519,7 +519,9 @@ func (k *Kernel) Deadline() (at time.Time, ok bool) {
 	if k.hard.State.Terminal() {
 		return at, false
 	}
-	earliest(k.soft.hookDue)
+	if k.hard.State != session.Paused { // what stands still calls no hook
+		earliest(k.soft.hookDue)
+	}
 	earliest(k.soft.tickDue)
 	earliest(k.soft.stopDue)
 	earliest(k.soft.drainDue)
@@ -563,7 +565,7 @@ func (k *Kernel) Deadline() (at time.Time, ok bool) {
 // with an input changes nothing.
 func (s *step) timers() {
 	due := func(t time.Time) bool { return !t.IsZero() && !s.now.Before(t) }
-	if due(s.soft.hookDue) {
+	if due(s.soft.hookDue) && s.hard.State != session.Paused {
 		s.soft.hookDue = time.Time{}
 		s.hooksUnheard()
 	}

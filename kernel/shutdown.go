@@ -33,6 +33,9 @@ func (s *step) begin() {
 	}
 	if in := s.soft.abortedEarly; in != nil {
 		s.record(AbortRequested{Signal: in.Signal, Reason: in.Reason})
+		if in.Ask != "" {
+			s.do(Reply{Ask: in.Ask})
+		}
 		s.move(session.Rejected, "aborted_before_start")
 		return
 	}
@@ -177,9 +180,13 @@ func (s *step) childStopped(in ChildStopped) {
 }
 
 func (s *step) childContinued() {
-	if s.hard.State == session.Paused && !s.hard.Held && s.hard.Next == nil {
+	switch {
+	case s.stopped():
 		s.soft.attempt.quiet = s.now
+		s.goesOnAgain()
 		s.move(session.Running, "continued")
+	case s.hard.Held && s.hard.Alive:
+		s.heldAgain()
 	}
 }
 
@@ -216,7 +223,7 @@ func (s *step) abortAsked(in AbortAsked) {
 		s.move(session.Aborting, cmp.Or(in.Reason, signalName(in.Signal)))
 	}
 	if s.hard.Held {
-		s.free()
+		s.free(ending)
 	}
 	switch {
 	case s.hard.Next != nil:
@@ -406,6 +413,13 @@ func (s *step) endReason() string {
 // nothing durable is claimed any more (DECISIONS X4).
 func (s *step) ledgerLost() {
 	s.soft.lame = true
+	stands := s.hard.State == session.Paused && !s.stopped()
+	if s.hard.Held {
+		s.free("the ledger is lost")
+	}
+	if stands {
+		s.move(session.Running, "the ledger is lost")
+	}
 	s.degrade("receipts.receipt_ledger", s.cfg.Manifest.Receipts.ReceiptLedger, lifeloop.Unavailable, "the ledger refused a write")
 	for _, c := range s.cfg.Clients {
 		q := s.soft.queue[c.ID]
@@ -423,6 +437,9 @@ func (s *step) ledgerLost() {
 		if h := s.soft.hooks[id]; !h.answered {
 			s.answerHook(h)
 		}
+	}
+	if s.hard.Next != nil { // nothing is launched any more, so there is nothing to run on with
+		s.noAttempt(attempt.Fatal, "the ledger is lost")
 	}
 }
 

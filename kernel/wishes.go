@@ -39,20 +39,27 @@ func (s *step) pauseRefusal() string {
 		return "the session is " + string(s.hard.State)
 	case s.cfg.Observing, s.cfg.OneHook:
 		return "what is only observed cannot be paused"
-	case !s.hard.Alive && s.hard.Next == nil:
-		return "nothing runs that could be paused"
+	case s.hard.Alive && s.soft.stopRung > 0:
+		return "the harness is being ended"
+	case s.hard.Alive, s.hard.Next != nil:
+		return ""
+	case s.hard.Exit == nil:
+		return "the harness is being started"
 	}
-	return ""
+	return "the harness has ended"
 }
 
-// resumeAsked lets go on what pauseAsked stopped.
+// resumeAsked lets go on what pauseAsked stopped, or a signal did.
 func (s *step) resumeAsked(in ResumeAsked) {
-	if !s.hard.Held {
-		s.refuseWish("resume", in.Ask, lifeloop.StateConflict, "nobody paused the session")
+	if why := s.resumeRefusal(); why != "" {
+		s.refuseWish("resume", in.Ask, lifeloop.StateConflict, why)
 		return
 	}
 	f := ResumeRequested{Reason: in.Reason}
-	stood := s.now.Sub(s.soft.heldAt)
+	var stood time.Duration
+	if !s.soft.heldAt.IsZero() {
+		stood = s.now.Sub(s.soft.heldAt)
+	}
 	if n := s.hard.Next; n != nil && n.Retry != nil {
 		at := n.Retry.At.Add(stood)
 		f.RetryAt = &at
@@ -69,30 +76,72 @@ func (s *step) resumeAsked(in ResumeAsked) {
 	s.do(Reply{Ask: in.Ask})
 }
 
+func (s *step) resumeRefusal() string {
+	switch {
+	case s.hard.Held, s.stopped():
+		return ""
+	case s.hard.State != session.Running && s.hard.State != session.Paused:
+		return "the session is " + string(s.hard.State)
+	case s.hard.State == session.Paused && s.hard.Next != nil && s.hard.Next.Retry != nil:
+		return "nobody paused the session: it waits for its next attempt until " + s.hard.Next.Retry.At.Format(time.RFC3339)
+	}
+	return "nobody paused the session"
+}
+
+// stopped says that a signal stopped the harness, and nobody at the door did.
+func (k *Kernel) stopped() bool {
+	return k.hard.State == session.Paused && k.hard.Alive && !k.hard.Held
+}
+
 // stoodStill moves the timers of the attempt on by the time that it was paused.
 func (s *step) stoodStill(d time.Duration) {
+	later := func(t time.Time) time.Time {
+		if t = t.Add(d); t.After(s.now) {
+			return s.now // what was told only while it stood still
+		}
+		return t
+	}
 	a := &s.soft.attempt
-	a.quiet = a.quiet.Add(d)
+	a.quiet = later(a.quiet)
 	for id, call := range a.tools {
 		if !call.began.IsZero() {
-			call.began = call.began.Add(d)
+			call.began = later(call.began)
 			a.tools[id] = call
 		}
 	}
 	s.soft.eventAt = s.now
-	s.soft.doing.sign = s.now
 	s.soft.heldAt = time.Time{}
+	s.goesOnAgain()
+}
+
+// goesOnAgain begins anew the time in which a harness that stood still must
+// show that it lives.
+func (s *step) goesOnAgain() {
+	s.soft.doing.sign = s.now
+	if !s.soft.hookDue.IsZero() {
+		s.soft.hookDue = s.now.Add(s.cfg.HookPatience)
+	}
+}
+
+// heldAgain stops once more what somebody else let go on: whoever paused it at
+// the door is to let it go on there.
+func (s *step) heldAgain() {
+	s.record(PauseRequested{Reason: "it was let go on elsewhere, and is paused still"})
+	s.do(Hold{})
 }
 
 // free lets go on what was paused, for it is about to be ended: a stopped
 // process hears nothing but KILL.
-func (s *step) free() {
-	s.record(ResumeRequested{Reason: "it is being ended"})
+func (s *step) free(why string) {
+	s.record(ResumeRequested{Reason: why})
 	s.soft.heldAt = time.Time{}
 	if s.hard.Alive {
 		s.do(Free{})
 	}
 }
+
+// ending is why what was paused goes on.
+const ending = "it is being ended"
 
 // renewAsked says that a renewal cannot be had.
 func (s *step) renewAsked(in RenewAsked) {
