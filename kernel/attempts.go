@@ -607,11 +607,12 @@ func (s *step) follow() {
 		s.beginDrain()
 		return
 	}
-	if n.Recovery == attempt.Fallback && s.cfg.Policy.Continuation && s.hard.Checkpoint != "" && !s.goesOn(n.Next) {
-		why := fmt.Sprintf("profile %s cannot go on from a checkpoint of %s", s.profileName(n.Next), s.profileName(s.hard.CheckpointBy))
-		s.record(CheckpointDropped{Checkpoint: s.hard.Checkpoint, Reason: why})
-		for _, client := range warned("", s.cfg.Clients) {
-			s.soft.warnings[client] = append(s.soft.warnings[client], why)
+	if s.cfg.Policy.Continuation && s.hard.Checkpoint != "" {
+		switch by := s.profileName(s.hard.CheckpointBy); {
+		case s.hard.Broke != "": // who goes on from there goes on with what broke it
+			s.dropCheckpoint("what would be gone on with broke guardrail " + s.hard.Broke)
+		case n.Recovery == attempt.Fallback && !s.goesOn(n.Next):
+			s.dropCheckpoint(fmt.Sprintf("profile %s cannot go on from a checkpoint of %s", s.profileName(n.Next), by))
 		}
 	}
 	if n.Retry == nil || s.hard.Held {
@@ -619,6 +620,15 @@ func (s *step) follow() {
 	}
 	if n.Retry.DelayMS >= longWait.Milliseconds() && s.hard.State == session.Running {
 		s.move(session.Paused, string(n.Retry.Wait))
+	}
+}
+
+// dropCheckpoint gives up the continuation: the next launch is a fresh start,
+// and its clients are warned (DECISIONS Z9).
+func (s *step) dropCheckpoint(why string) {
+	s.record(CheckpointDropped{Checkpoint: s.hard.Checkpoint, Reason: why})
+	for _, client := range warned("", s.cfg.Clients) {
+		s.soft.warnings[client] = append(s.soft.warnings[client], why)
 	}
 }
 

@@ -124,7 +124,8 @@ type (
 		DurationMS int64            `json:"duration_ms"`
 	}
 	// CheckpointSaved records that a continuation from here is possible, and
-	// CheckpointDropped that the next profile cannot take it.
+	// CheckpointDropped that it is not: the next profile cannot take it, or what
+	// it leads to broke a guardrail.
 	CheckpointSaved struct {
 		Checkpoint string `json:"checkpoint"`
 		Units      int64  `json:"units"`
@@ -641,6 +642,7 @@ type hard struct {
 	Checkpoint      string
 	CheckpointUnits int64
 	CheckpointBy    int
+	Broke           string    // the guardrail that this attempt broke first
 	SessionEnd      time.Time // when the session's time is over; zero without a limit
 	TimedOut        *TimedOut // the session's own timer
 	Limit           *LimitMet
@@ -745,6 +747,7 @@ func (k *Kernel) apply(f Fact) {
 			h.Refused, h.RefusedWhy = lifeloop.CapabilityUnsupported, f.Reason
 		}
 	case Launching:
+		h.Broke = ""
 		if h.Run, h.Number, h.Exit, h.Next = f.Run, h.Number+1, nil, nil; f.Profile != h.Spent.Profile {
 			h.Spent = attempt.Spent{Profile: f.Profile, Total: h.Spent.Total}
 		}
@@ -755,6 +758,12 @@ func (k *Kernel) apply(f Fact) {
 		h.attemptEnded(f)
 	case CheckpointSaved:
 		h.Checkpoint, h.CheckpointUnits, h.CheckpointBy = f.Checkpoint, f.Units, h.Spent.Profile
+	case RulesHeld:
+		for _, r := range f.Rules {
+			if !r.Passed && r.Severity != attempt.Warning && h.Broke == "" {
+				h.Broke = r.ID
+			}
+		}
 	case CheckpointDropped:
 		h.Checkpoint, h.CheckpointUnits, h.CheckpointBy = "", 0, 0
 	case DeadlineSet:
@@ -834,7 +843,7 @@ func (k *Kernel) apply(f Fact) {
 		}
 	case DrainBegan:
 		h.Drained = true
-	case Negotiated, Asked, Placing, TimerSet, RulesHeld, DriftSeen, ToolCalled, ToolReturned, StopTook, HookHeard, StopSent, ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, UnknownCounted, SourceNamed, SourceRead, SourceTroubled:
+	case Negotiated, Asked, Placing, TimerSet, DriftSeen, ToolCalled, ToolReturned, StopTook, HookHeard, StopSent, ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, UnknownCounted, SourceNamed, SourceRead, SourceTroubled:
 		// told for readers; they change nothing here
 	default:
 		panic(fmt.Sprintf("kernel: apply does not know %T", f))
