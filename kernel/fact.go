@@ -35,6 +35,8 @@ type (
 		PTY            bool     `json:"pty"`
 		Clients        []string `json:"clients"`
 		Policy         string   `json:"policy"` // "none" without one (DECISIONS G2)
+		// Budget is what attempts may use up; nil where there is one and no more.
+		Budget *Budget `json:"budget,omitempty"`
 		// Meta is the user object: what its owner calls this session. It is theirs,
 		// passed on as it came and never looked at.
 		Meta map[string]string `json:"meta,omitempty"`
@@ -384,6 +386,13 @@ const (
 	TimerSession Timer = "session"
 	TimerIdle    Timer = "idle"
 )
+
+// A Budget is what the policy allows to the attempts of a session.
+type Budget struct {
+	Attempts   int      `json:"attempts"`    // counted retries of a profile
+	MaxRetries int      `json:"max_retries"` // retries of every kind, in all
+	Profiles   []string `json:"profiles"`    // the primary, then the fallbacks
+}
 
 // A RetryPlan says when another try is made.
 type RetryPlan struct {

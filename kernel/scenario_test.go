@@ -55,6 +55,7 @@ type world struct {
 	hooks   int
 	asks    int
 	seen    []kernel.Effect
+	l0      *l0Judge
 }
 
 func (w *world) command(d *datadriven.TestData) string {
@@ -88,7 +89,8 @@ func (w *world) command(d *datadriven.TestData) string {
 			n, _ := strconv.Atoi(a.Vals[0])
 			w.entries = w.entries[:n]
 		}
-		w.k = kernel.Replay(w.cfg, ledgered(w.t, w.entries))
+		w.k, w.l0 = kernel.Replay(w.cfg, ledgered(w.t, w.entries)), &l0Judge{}
+		w.judge(w.entries)
 		return w.step(kernel.Restarted{PID: 99})
 	case "launch-failed":
 		return w.step(kernel.LaunchFailed{Code: w.number(d, 0)})
@@ -311,7 +313,7 @@ func (w *world) configure(d *datadriven.TestData) {
 		cfg.Clients = append(cfg.Clients, c)
 	}
 	cfg.Wants = wants[""]
-	w.cfg, w.k, w.entries, w.seen, w.hooks, w.asks = cfg, kernel.New(cfg), nil, nil, 0, 0
+	w.cfg, w.k, w.entries, w.seen, w.hooks, w.asks, w.l0 = cfg, kernel.New(cfg), nil, nil, 0, 0, &l0Judge{}
 }
 
 // policy reads one word of the policy of attempts.
@@ -575,6 +577,10 @@ func (w *world) step(in kernel.Input) string {
 	}
 	w.seen = append(w.seen, turn.Effects...)
 	checkLaws(w.t, w.cfg, w.k, w.entries, turn)
+	w.judge(w.entries[len(w.entries)-len(turn.Facts):])
+	if _, done := w.k.Done(); done && len(turn.Facts) > 0 {
+		w.l0.ended(w.t, map[string]int{})
+	}
 
 	var b strings.Builder
 	for _, f := range turn.Facts {
@@ -598,6 +604,15 @@ func (w *world) step(in kernel.Input) string {
 	return b.String()
 }
 
+// judge lets the views read what was recorded.
+func (w *world) judge(entries []kernel.Entry) {
+	for _, e := range entries {
+		read := e
+		read.Fact = decoded(w.t, e.Fact)
+		w.l0.fact(w.t, e, read)
+	}
+}
+
 // checkLaws holds after every single input of a scenario. The random worlds of
 // TestLaws are held to more, and to the same.
 func checkLaws(t *testing.T, cfg kernel.Config, k *kernel.Kernel, entries []kernel.Entry, turn kernel.Turn) {
@@ -610,15 +625,21 @@ func checkLaws(t *testing.T, cfg kernel.Config, k *kernel.Kernel, entries []kern
 func ledgered(t require.TestingT, entries []kernel.Entry) iter.Seq[kernel.Entry] {
 	return func(yield func(kernel.Entry) bool) {
 		for _, e := range entries {
-			kind, body, err := kernel.Encode(e.Fact)
-			require.NoError(t, err)
-			e.Fact, err = kernel.Decode(kind, body)
-			require.NoError(t, err)
+			e.Fact = decoded(t, e.Fact)
 			if !yield(e) {
 				return
 			}
 		}
 	}
+}
+
+// decoded is a fact as the ledger gives it back.
+func decoded(t require.TestingT, f kernel.Fact) kernel.Fact {
+	kind, body, err := kernel.Encode(f)
+	require.NoError(t, err)
+	back, err := kernel.Decode(kind, body)
+	require.NoError(t, err)
+	return back
 }
 
 // checkReplay compares the hard state of two kernels.

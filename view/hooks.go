@@ -1,0 +1,191 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// An L0Callback is what an event of L0 means to who has hooks: the name of one
+// of them and its arguments, {"callback":"onStart","args":[1,false,false]} as
+// JSON.
+type L0Callback struct {
+	Name string
+	Args []any
+}
+
+// MarshalJSON writes the callback as one object.
+func (c L0Callback) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(struct {
+		Name string `json:"callback"`
+		Args []any  `json:"args"`
+	}{c.Name, c.Args})
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// An L0Error is why an attempt failed, as onError is told it. As JSON it is an
+// object.
+type L0Error struct {
+	Message string `json:"message"`
+	Code    string `json:"code,omitempty"` // of L0; most failures have none
+}
+
+func (e L0Error) Error() string { return e.Message }
+
+// L0Callbacks are the callbacks that an event makes, in the order in which they
+// are called: "FALLBACK_START feeds onStart(1,false,true)" before onFallback,
+// whose index counts the fallbacks from 0. OnEvent, which every event makes, is
+// not among them: it is the event itself.
+func L0Callbacks(e L0Event) []L0Callback {
+	call := func(name string, fields ...string) L0Callback {
+		c := L0Callback{Name: name}
+		for _, f := range fields {
+			c.Args = append(c.Args, e.Field(f))
+		}
+		return c
+	}
+	switch e.Type {
+	case l0SessionStart, l0AttemptStart:
+		return []L0Callback{call("onStart", "attempt", "isRetry", "isFallback")}
+	case l0FallbackStart:
+		to, _ := e.Field("toIndex").(int)
+		return []L0Callback{{"onStart", []any{1, false, true}}, {"onFallback", []any{to - 1, e.Field("reason")}}}
+	case l0Complete:
+		return []L0Callback{call("onComplete", "state")}
+	case l0Error:
+		words, _ := e.Field("error").(string)
+		code, _ := e.Field("errorCode").(string)
+		strategy := e.Field("recoveryStrategy")
+		return []L0Callback{{"onError", []any{L0Error{words, code}, strategy == "retry", strategy == "fallback"}}}
+	case l0RuleResult:
+		return []L0Callback{call("onViolation", "violation")}
+	case l0RetryAttempt:
+		return []L0Callback{call("onRetry", "attempt", "reason")}
+	case l0ResumeStart:
+		return []L0Callback{call("onResume", "checkpoint", "tokenCount")}
+	case l0CheckpointSaved:
+		return []L0Callback{call("onCheckpoint", "checkpoint", "tokenCount")}
+	case l0TimeoutTriggered:
+		return []L0Callback{call("onTimeout", "timeoutType", "elapsedMs")}
+	case l0AbortCompleted:
+		return []L0Callback{call("onAbort", "tokenCount", "contentLength")}
+	case l0DriftResult:
+		return []L0Callback{call("onDrift", "types", "confidence")}
+	case l0ToolRequested:
+		return []L0Callback{call("onToolCall", "toolName", "toolCallId", "arguments")}
+	}
+	return nil
+}
+
+// Hooks are the callbacks of L0 as Go functions. Those that are nil are not
+// called. They are called one after the other, on the goroutine that tells;
+// who must not be held up tells on a goroutine of its own
+// (supervisor.Tell does).
+//
+//	hooks := view.Hooks{OnRetry: func(attempt int, reason string) { … }}
+//	for _, event := range l0.Apply(entry) {
+//		hooks.Told(event)
+//	}
+type Hooks struct {
+	OnEvent func(L0Event)
+	// OnStart tells that an attempt begins. Attempt counts those of a profile
+	// from 1.
+	OnStart    func(attempt int, isRetry, isFallback bool)
+	OnComplete func(L0State)
+	// OnError tells that an attempt failed; the error is an L0Error.
+	OnError     func(err error, willRetry, willFallback bool)
+	OnViolation func(L0Violation)
+	OnRetry     func(attempt int, reason string) // counts a profile's retries from 1
+	OnFallback  func(index int, reason string)   // counts the fallbacks from 0
+	OnResume    func(checkpoint string, tokenCount int64)
+	// OnCheckpoint is told the checkpoint's id, never a text.
+	OnCheckpoint func(checkpoint string, tokenCount int64)
+	OnTimeout    func(kind string, elapsedMs int64) // initial, inter, tool, session or idle
+	OnAbort      func(tokenCount, contentLength int64)
+	OnDrift      func(types []string, confidence float64)
+	OnToolCall   func(name, id string, args any)
+
+	panics int
+}
+
+// Panics counts the calls that ended in a panic.
+func (h *Hooks) Panics() int { return h.panics }
+
+// Told calls what an event makes: OnEvent first, then the others in the order
+// of L0Callbacks. A hook that panics disturbs neither the caller nor the other
+// hooks (DECISIONS Z12).
+func (h *Hooks) Told(e L0Event) {
+	if h.OnEvent != nil {
+		h.guard(func() { h.OnEvent(e) })
+	}
+	for _, c := range L0Callbacks(e) {
+		h.guard(func() { h.call(c) })
+	}
+}
+
+func (h *Hooks) guard(call func()) {
+	defer func() {
+		if recover() != nil {
+			h.panics++
+		}
+	}()
+	call()
+}
+
+// call calls the hook of a callback's name, whose arguments have the types that
+// L0 and L0Callbacks give them.
+func (h *Hooks) call(c L0Callback) {
+	a := c.Args
+	switch c.Name {
+	case "onStart":
+		if h.OnStart != nil {
+			h.OnStart(a[0].(int), a[1].(bool), a[2].(bool))
+		}
+	case "onComplete":
+		if h.OnComplete != nil {
+			h.OnComplete(a[0].(L0State))
+		}
+	case "onError":
+		if h.OnError != nil {
+			h.OnError(a[0].(L0Error), a[1].(bool), a[2].(bool))
+		}
+	case "onViolation":
+		if h.OnViolation != nil {
+			h.OnViolation(a[0].(L0Violation))
+		}
+	case "onRetry":
+		if h.OnRetry != nil {
+			h.OnRetry(a[0].(int), a[1].(string))
+		}
+	case "onFallback":
+		if h.OnFallback != nil {
+			h.OnFallback(a[0].(int), a[1].(string))
+		}
+	case "onResume":
+		if h.OnResume != nil {
+			h.OnResume(a[0].(string), a[1].(int64))
+		}
+	case "onCheckpoint":
+		if h.OnCheckpoint != nil {
+			h.OnCheckpoint(a[0].(string), a[1].(int64))
+		}
+	case "onTimeout":
+		if h.OnTimeout != nil {
+			h.OnTimeout(a[0].(string), a[1].(int64))
+		}
+	case "onAbort":
+		if h.OnAbort != nil {
+			h.OnAbort(a[0].(int64), a[1].(int64))
+		}
+	case "onDrift":
+		if h.OnDrift != nil {
+			h.OnDrift(a[0].([]string), a[1].(float64))
+		}
+	case "onToolCall":
+		if h.OnToolCall != nil {
+			h.OnToolCall(a[0].(string), a[1].(string), a[2])
+		}
+	}
+}
