@@ -37,13 +37,14 @@ var version4 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][
 // hcpData are the members of each event's data: those that HCP L2 lists, but
 // the session's token, which no view shows, and with the session's metadata.
 var hcpData = map[string][]string{
-	"session_created": {"state", "risk_level", "metadata"},
-	"state_changed":   {"from_state", "to_state", "reason"},
-	"progress":        {"stage", "message"},
-	"log":             {"level", "message", "details"},
-	"warning":         {"code", "message", "details"},
-	"error":           {"code", "message", "recoverable"},
-	"session_closed":  {"final_state", "reason"},
+	"session_created":    {"state", "risk_level", "metadata"},
+	"state_changed":      {"from_state", "to_state", "reason"},
+	"progress":           {"stage", "message"},
+	"log":                {"level", "message", "details"},
+	"warning":            {"code", "message", "details"},
+	"error":              {"code", "message", "recoverable"},
+	"checkpoint_created": {"checkpoint_id", "description", "resumable", "created_at"},
+	"session_closed":     {"final_state", "reason"},
 }
 
 // fact folds one fact, as it is and as the ledger gives it back.

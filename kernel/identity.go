@@ -84,8 +84,8 @@ func (s *step) signals(in SignalsSeen) {
 
 // signal folds one signal. h is the hook that brought it, if one did.
 func (s *step) signal(sig telemetry.Signal, h *hook) {
-	if s.soft.draining {
-		return // the end was told
+	if s.soft.draining || s.hard.Next != nil {
+		return // the end was told, of the session or of the attempt
 	}
 	if s.hard.Scope == 0 {
 		if !s.cfg.Observing || sig.Agent != "" || sig.Side != "" || sig.Kind == telemetry.SessionGone {

@@ -414,7 +414,7 @@ func New(cfg Config) *Kernel {
 	return &Kernel{cfg: cfg, hard: newHard(), soft: soft{
 		synth: synth.New(cfg.Synth), hooks: map[string]*hook{}, queue: map[string][]string{},
 		flying: map[string]flight{}, signAt: map[string]time.Time{}, sourceAt: map[string]time.Time{}, watched: map[string]bool{},
-		spoke: map[string]bool{}, silent: map[string]int{}, refused: map[string]bool{},
+		spoke: map[string]bool{}, silent: map[string]int{}, refused: map[string]bool{}, warnings: map[string][]string{},
 	}}
 }
 
@@ -520,7 +520,9 @@ func (k *Kernel) Deadline() (at time.Time, ok bool) {
 		return at, false
 	}
 	if k.hard.State != session.Paused { // what stands still calls no hook
-		earliest(k.soft.hookDue)
+		if k.hard.State != session.Paused { // what stands still calls no hook
+			earliest(k.soft.hookDue)
+		}
 	}
 	earliest(k.soft.tickDue)
 	earliest(k.soft.stopDue)
@@ -565,6 +567,7 @@ func (k *Kernel) Deadline() (at time.Time, ok bool) {
 // with an input changes nothing.
 func (s *step) timers() {
 	due := func(t time.Time) bool { return !t.IsZero() && !s.now.Before(t) }
+	s.attemptTimers() // first, for they may let a session go on that stood still
 	if due(s.soft.hookDue) && s.hard.State != session.Paused {
 		s.soft.hookDue = time.Time{}
 		s.hooksUnheard()
@@ -595,7 +598,6 @@ func (s *step) timers() {
 	if due(s.soft.stopDue) {
 		s.nextRung()
 	}
-	s.attemptTimers()
 	if due(s.soft.drainDue) {
 		s.soft.drainDue = time.Time{}
 		s.drainOver()

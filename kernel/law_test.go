@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"lifeloop/attempt"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
@@ -36,6 +38,14 @@ type judge struct {
 	launched int
 	released int
 	drains   int
+	aborted  bool // it was asked to end
+	running  bool // a launch was asked for, and has not ended
+	due      bool // the sources of a harness that ended are to be read
+	paused   bool // somebody wants it to stand still
+	held     bool // and everything below us was stopped for it
+	crashed  int  // launches that were under way when the wrapper died
+	spent    spent
+	closed   map[string]int // launch → how often its attempt ended
 
 	scope    int
 	id       string // of the harness session that is open
@@ -58,6 +68,14 @@ type judge struct {
 	reach map[string]int // what this world got to, for the test of the generator
 }
 
+// spent is what the attempts have used up, by our own count.
+type spent struct {
+	profile, attempt, counted, total int
+	limits                           int // retries that waited for a limit to be lifted
+	next                             *kernel.AttemptEnded
+	run                              string
+}
+
 // asked is one call of a hook.
 type asked struct {
 	capacity       int
@@ -71,7 +89,7 @@ func newJudge(t require.TestingT, cfg kernel.Config, now time.Time) *judge {
 		sessions: map[int][]lifeloop.Event{}, frames: map[string][]lifeloop.Event{}, parent: map[string]string{}, sequence: map[int]int64{},
 		told: map[string]string{}, receipts: map[string]map[string]int{}, issued: map[string]lifeloop.Receipt{},
 		calls: map[string]string{}, flying: map[string]string{}, payloads: map[string]int{}, asked: map[string]*asked{},
-		reach: map[string]int{}}
+		reach: map[string]int{}, closed: map[string]int{}}
 }
 
 // step hands one input to the kernel and holds the turn against the laws.
@@ -87,6 +105,16 @@ func (j *judge) step(in kernel.Input) {
 		j.lame = true
 	case kernel.FrameAsked:
 		j.asking = in.Ask
+	case kernel.PauseAsked:
+		j.asking = in.Ask
+	case kernel.ResumeAsked:
+		j.asking = in.Ask
+	case kernel.RenewAsked:
+		j.asking = in.Ask
+	case kernel.AbortAsked:
+		j.asking, j.aborted = in.Ask, true
+	case kernel.SourcesDrained:
+		j.due = false
 	case kernel.Returned:
 		for client, call := range j.flying {
 			if call == in.Call {
@@ -97,6 +125,7 @@ func (j *judge) step(in kernel.Input) {
 	wasOver := j.over
 	turn := j.k.Step(j.now, in)
 	if wasOver {
+		j.asking = ""
 		require.Empty(j.t, turn, "terminal is terminal: %T", in)
 		return
 	}
@@ -127,6 +156,7 @@ func (j *judge) step(in kernel.Input) {
 	for _, e := range turn.Effects {
 		j.effect(e)
 	}
+	require.False(j.t, j.held && !j.paused, "what nobody wants paused is let go on")
 	require.Empty(j.t, j.asking, "who asks is answered at once")
 	at, ok := j.k.Deadline()
 	for id, a := range j.asked {
@@ -187,6 +217,83 @@ func (j *judge) fact(f kernel.Fact) {
 		require.Equal(j.t, 1, a.heard, "hook %s is told twice", f.Hook)
 	case kernel.ReceiptIssued:
 		j.receipt(f)
+	case kernel.Launching:
+		j.launching(f)
+	case kernel.Exited:
+		j.running, j.held = false, false
+	case kernel.PauseRequested:
+		j.paused = true
+	case kernel.ResumeRequested:
+		j.paused = false
+	case kernel.AttemptEnded:
+		j.attemptEnded(f)
+	case kernel.TimedOut:
+		if f.Timer != kernel.TimerSession && f.Timer != kernel.TimerIdle {
+			require.False(j.t, j.paused, "a timer of the attempt in a session that was paused")
+			require.True(j.t, j.running)
+		}
+		j.reach["timed out "+string(f.Timer)]++
+	}
+}
+
+// launching holds the number of an attempt against what ended before it.
+func (j *judge) launching(f kernel.Launching) {
+	n := j.spent.next
+	j.spent.run, j.spent.next = f.Run, nil
+	if n == nil {
+		require.Equal(j.t, "first", f.Cause)
+		j.spent.attempt = 1
+	} else {
+		require.False(j.t, j.aborted, "nothing is launched any more once somebody asked for the end")
+		if n.Retry != nil {
+			require.Equal(j.t, j.spent.profile, f.Profile)
+			require.False(j.t, j.now.Before(n.Retry.At) && n.Retry.Wait != attempt.WaitRestart, "launched before its wait was over")
+			j.spent.attempt++
+		} else {
+			require.Greater(j.t, f.Profile, j.spent.profile, "profiles are taken in order")
+			j.spent.profile, j.spent.attempt, j.spent.counted = f.Profile, 1, 0
+		}
+	}
+	require.Equal(j.t, []int{j.spent.profile, j.spent.attempt}, []int{f.Profile, f.Attempt})
+	require.False(j.t, j.paused, "a launch in a session that was paused")
+	j.reach["launch for "+f.Cause]++
+}
+
+func (j *judge) attemptEnded(f kernel.AttemptEnded) {
+	p := j.cfg.Policy
+	if f.Run == "" {
+		require.NotNil(j.t, j.spent.next, "the end of a wait needs one")
+	} else {
+		require.Equal(j.t, j.spent.run, f.Run)
+		require.False(j.t, j.running, "it is told when the harness is gone")
+		j.closed[f.Run]++
+		require.Equal(j.t, 1, j.closed[f.Run], "an attempt ends once")
+	}
+	j.spent.next = nil
+	j.reach["attempt "+string(f.Cause)+" "+string(f.Recovery)]++
+	require.Equal(j.t, f.Cause == "", f.Recovery == "", "a completed attempt needs no recovery, every other one has one")
+	switch f.Recovery {
+	case attempt.Retry:
+		require.NotNil(j.t, f.Retry)
+		if f.Retry.Wait != attempt.WaitRestart {
+			require.True(j.t, p.On[f.Cause] || f.Retry.Wait == attempt.WaitLimit)
+			require.NotEqual(j.t, attempt.Fatal, f.Cause)
+		}
+		switch j.spent.total++; {
+		case f.Retry.Wait == attempt.WaitLimit, f.Retry.Wait == attempt.WaitRestart:
+			j.spent.limits++
+		case f.Retry.Counted:
+			j.spent.counted++
+			require.LessOrEqual(j.t, j.spent.counted, p.Attempts, "the profile's budget")
+		}
+		if f.Retry.Wait != attempt.WaitLimit && f.Retry.Wait != attempt.WaitRestart {
+			require.LessOrEqual(j.t, j.spent.total, p.MaxRetries+j.spent.limits, "the session's budget")
+		}
+		j.spent.next = &f
+	case attempt.Fallback:
+		require.Less(j.t, f.Next, len(p.Profiles))
+		require.Empty(j.t, p.Profiles[f.Next].Missing)
+		j.spent.next = &f
 	}
 }
 
@@ -300,10 +407,17 @@ func (j *judge) effect(e kernel.Effect) {
 	switch e := e.(type) {
 	case kernel.Launch:
 		j.launched++
+		require.False(j.t, j.running || j.due, "one harness at a time, and read to its end")
+		require.Equal(j.t, j.launched, e.Number)
+		j.running = true
+	case kernel.Hold, kernel.Free:
+		_, j.held = e.(kernel.Hold)
+		require.True(j.t, j.running)
 	case kernel.Release:
 		j.released++
 	case kernel.DrainSources:
 		j.drains++
+		j.due = true
 	case kernel.Dispatch:
 		require.False(j.t, j.lame, "a client is called although the ledger is lost")
 		require.Positive(j.t, e.Timeout)
@@ -333,6 +447,19 @@ func (j *judge) effect(e kernel.Effect) {
 	}
 }
 
+// crash kills the wrapper: what is left is what the ledger holds.
+func (j *judge) crash() {
+	j.k = kernel.Replay(j.cfg, slices.Values(j.hcp.entries))
+	checkReplay(j.t, j.k, j.shadow)
+	if j.running {
+		j.crashed++
+	}
+	j.running, j.due, j.held, j.asking = false, false, false, ""
+	clear(j.flying)
+	maps.DeleteFunc(j.asked, func(_ string, a *asked) bool { return a.heard == 0 || !a.gone && a.answers == 0 })
+	j.reach["crash"]++
+}
+
 // ended holds what must be true once all is over.
 func (j *judge) ended() {
 	_, done := j.k.Done()
@@ -344,8 +471,10 @@ func (j *judge) ended() {
 		return
 	}
 	if !j.cfg.Observing {
-		require.Equal(j.t, 1, j.launched)
-		require.Equal(j.t, 1, j.released, "the terminal is given back once")
+		require.Positive(j.t, j.launched)
+		require.Equal(j.t, j.launched-j.crashed, j.released, "the terminal is given back once for each launch")
+		require.Nil(j.t, j.spent.next, "nothing waits for its next attempt")
+		require.Len(j.t, j.closed, j.launched, "each attempt has its end")
 		require.Empty(j.t, j.open, "frames are left open")
 		for scope := 1; scope <= j.scope; scope++ {
 			require.Contains(j.t, j.sessions[scope], lifeloop.SessionEnded, "scope %d", scope)
@@ -377,7 +506,7 @@ type fate struct {
 	old     []string // calls that were in flight once
 	alive   bool
 	pending bool // the launch is under way
-	exited  bool
+	bytes   int64
 	past    []moment
 }
 
@@ -413,7 +542,11 @@ func chance(r *rapid.T, label string, of int) bool { return roll(r, label, of) =
 
 func (w *fate) feed(in kernel.Input) {
 	w.past = append(w.past, moment{w.now, in})
+	launched := w.launched
 	w.step(in)
+	if w.launched > launched {
+		w.pending, w.alive = true, false
+	}
 }
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -447,7 +580,15 @@ func drawConfig(r *rapid.T) kernel.Config {
 	if chance(r, "weak", 4) {
 		cfg.Weak = []kernel.Weakness{{Capability: string(lifeloop.FrameOpening), Reason: "the user turned it off"}, {Capability: "placement.pre_session"}}
 	}
+	if chance(r, "policy", 2) {
+		cfg.Policy = drawPolicy(r)
+		cfg.Resumes, cfg.Quit = chance(r, "resumes", 2), pick(r, "quit", 0, 2)
+		for range cfg.Policy.Profiles {
+			cfg.Manifests = append(cfg.Manifests, cfg.Manifest)
+		}
+	}
 	if cfg.Observing {
+		cfg.Policy = attempt.Policy{}
 		cfg.Hooks, cfg.Synth.Hooks, cfg.Deaf, cfg.Ledger, cfg.HarnessSession = false, false, false, false, ""
 		return cfg
 	}
@@ -463,6 +604,35 @@ func drawConfig(r *rapid.T) kernel.Config {
 		cfg.Clients = append(cfg.Clients, c)
 	}
 	return cfg
+}
+
+// drawPolicy draws how attempts are supervised: budgets are small, so that they
+// are used up.
+func drawPolicy(r *rapid.T) attempt.Policy {
+	p := attempt.Policy{Attempts: pick(r, "attempts", 0, 1, 2), MaxRetries: pick(r, "max retries", 0, 1, 3), On: attempt.DefaultOn(),
+		Backoff: attempt.Backoff{Kind: pick(r, "backoff", attempt.Fixed, attempt.Linear, attempt.Exponential),
+			Base: pick(r, "base", 0, time.Second, 10*time.Second), Jitter: pick(r, "jitter", attempt.NoJitter, attempt.FullJitter, attempt.FixedJitter)},
+		OnLimit:  pick(r, "on limit", attempt.LimitOff, attempt.LimitOff, attempt.LimitWait, attempt.LimitFallback, attempt.LimitExit),
+		Initial:  pick(r, "initial", 0, time.Second, time.Minute),
+		Inter:    pick(r, "inter", 0, time.Second, time.Minute),
+		Tool:     pick(r, "tool time", 0, time.Second, time.Minute),
+		Session:  pick(r, "session time", 0, 0, 20*time.Second, time.Hour),
+		Idle:     pick(r, "idle time", 0, 0, 20*time.Second, time.Hour),
+		Profiles: []attempt.Profile{{Name: "one"}}, Continuation: chance(r, "continuation", 2), CheckpointEvery: 2,
+		Repeat: pick(r, "repeat", 0, 2), ZeroOutput: chance(r, "zero output", 3)}
+	p.On[attempt.Unknown] = chance(r, "on unknown", 2)
+	for i := range pick(r, "fallbacks", 0, 1, 2) {
+		p.Profiles = append(p.Profiles, attempt.Profile{Name: fmt.Sprint("spare", i), AcceptsContinuation: chance(r, "accepts", 2),
+			Missing: pick(r, "missing", "", "", "not found")})
+	}
+	if chance(r, "rules", 2) {
+		p.Rules = []attempt.Rule{{ID: "r1", On: pick(r, "rule on", attempt.OnOutput, attempt.OnExit), Pattern: regexp.MustCompile("bad"),
+			Severity: pick(r, "severity", attempt.Warning, attempt.Error, attempt.Grave), Recoverable: chance(r, "recoverable", 2)}}
+	}
+	if chance(r, "loop", 3) {
+		p.Loop = attempt.CrashLoop{Launches: 2, Within: 10 * time.Second, Quarantine: time.Minute}
+	}
+	return p
 }
 
 func drawSupport(r *rapid.T, label string) lifeloop.Support {
@@ -645,18 +815,24 @@ func (w *fate) act() {
 	if w.pending && !chance(r, "before it runs", 8) {
 		w.pending = false
 		if chance(r, "launch fails", 30) {
-			w.exited = true
-			w.feed(kernel.LaunchFailed{Code: 127})
+			w.feed(kernel.LaunchFailed{Code: pick(r, "why", 125, 126, 127)})
 			return
 		}
 		w.alive = true
 		w.feed(kernel.Launched{PID: 42})
 		return
 	}
+	if w.due && chance(r, "read to the end", 2) {
+		w.feed(kernel.SourcesDrained{})
+		return
+	}
 	what := []string{"signal", "signal", "signal", "wake", "wake", "trouble"}
 	if !w.cfg.Observing {
 		what = append(what, "hook", "hook", "hook", "hook", "answer", "answer", "answer", "answer", "answer", "answer", "close", "close", "close",
 			"output", "frame", "frame")
+		if w.cfg.Policy.Acts() {
+			what = append(what, "output", "failure", "checkpoint", "exit", "wish")
+		}
 		if chance(r, "rare", w.calm) {
 			what = []string{"rare", "stale answer"}
 		}
@@ -704,14 +880,68 @@ func (w *fate) act() {
 		}
 		w.feed(in)
 	case "output":
-		w.feed(kernel.OutputSeen{Total: int64(w.hooks)})
+		w.output()
+	case "failure":
+		w.feed(kernel.FailureSeen{Cause: pick(r, "cause", attempt.Model, attempt.Network, attempt.RateLimit, attempt.Fatal, attempt.Unknown),
+			Until: pick(r, "until", time.Time{}, w.now.Add(time.Minute)), Source: "stream"})
+	case "checkpoint":
+		w.feed(kernel.CheckpointSeen{Checkpoint: pick(r, "checkpoint", "T1", "T2")})
+	case "exit":
+		if w.alive {
+			w.exit()
+		}
+	case "wish":
+		w.wish()
 	case "rare":
 		w.rare()
 	}
 }
 
+// output lets the harness write something, if it runs.
+func (w *fate) output() {
+	if !w.alive {
+		return
+	}
+	in := kernel.OutputSeen{}
+	if w.cfg.Policy.Reads() {
+		in.Text = []byte(pick(w.r, "text", "working\n", "working\n", "bad\n", "a", "\x1b[2J"))
+		in.Whole = chance(w.r, "whole", 3)
+	}
+	w.bytes += int64(len(in.Text)) + 1
+	in.Total = w.bytes
+	w.feed(in)
+}
+
+// wish is what somebody asks for at the session's door.
+func (w *fate) wish() {
+	switch pick(w.r, "wish", "pause", "pause", "resume", "resume", "renew", "abort") {
+	case "pause":
+		w.feed(kernel.PauseAsked{Ask: "a1", Reason: pick(w.r, "reason", "", "lunch")})
+	case "resume":
+		w.feed(kernel.ResumeAsked{Ask: "a1"})
+	case "renew":
+		w.feed(kernel.RenewAsked{Ask: "a1"})
+	case "abort":
+		if chance(w.r, "really", 4) {
+			w.feed(kernel.AbortAsked{Ask: "a1", Signal: 15, Reason: "enough"})
+		}
+	}
+}
+
+// crash kills the wrapper, and lets another one take the session up.
+func (w *fate) crash() {
+	if w.over || w.lame || w.cfg.Observing || !w.cfg.Ledger {
+		return
+	}
+	w.judge.crash()
+	w.pending, w.alive = false, false
+	w.feed(kernel.Restarted{PID: 99})
+}
+
 func (w *fate) rare() {
-	switch pick(w.r, "rare", "stop", "continue", "abort", "lost", "exit", "drained") {
+	switch pick(w.r, "rare", "stop", "continue", "abort", "lost", "exit", "drained", "crash", "crash") {
+	case "crash":
+		w.crash()
 	case "stop":
 		w.feed(kernel.ChildStopped{Signal: 19})
 	case "continue":
@@ -723,18 +953,18 @@ func (w *fate) rare() {
 			w.feed(kernel.LedgerLost{})
 		}
 	case "exit":
-		if w.alive && !w.exited && chance(w.r, "now", 3) {
+		if w.alive && chance(w.r, "now", 3) {
 			w.exit()
 		}
 	case "drained":
-		if w.drains > 0 {
+		if w.drains > 0 && !w.alive && !w.pending {
 			w.feed(kernel.SourcesDrained{})
 		}
 	}
 }
 
 func (w *fate) exit() {
-	w.alive, w.exited = false, true
+	w.alive, w.bytes = false, 0
 	w.feed(kernel.ChildExited{Code: pick(w.r, "code", 0, 0, 1), Signal: pick(w.r, "by signal", 0, 0, 9), Lost: chance(w.r, "lost", 8)})
 }
 
@@ -752,25 +982,30 @@ func (w *fate) pass() {
 
 // finish ends the world in the order of the supervisor.
 func (w *fate) finish() {
-	if w.pending {
-		w.pending, w.alive = false, true
-		w.feed(kernel.Launched{PID: 42})
-	}
-	if w.alive {
-		w.exit()
-	}
-	if w.exited || w.cfg.Observing {
+	if w.cfg.Observing && !w.over {
 		w.feed(kernel.SourcesDrained{})
 	}
-	// Nobody answers any more: all there is to do is to wait.
-	for range 8 {
+	// Nobody answers any more: what is left is to end what runs, and to wait.
+	for range 200 {
 		if _, done := w.k.Done(); done {
 			break
 		}
-		at, ok := w.k.Deadline()
-		require.True(w.t, ok, "it is not over, and waits for nothing")
-		w.now = at
-		w.feed(kernel.Wake{})
+		switch {
+		case w.pending:
+			w.pending, w.alive = false, true
+			w.feed(kernel.Launched{PID: 42})
+		case w.alive:
+			w.exit()
+		case w.due:
+			w.feed(kernel.SourcesDrained{})
+		case w.paused:
+			w.feed(kernel.ResumeAsked{Ask: "a1"})
+		default:
+			at, ok := w.k.Deadline()
+			require.True(w.t, ok, "it is not over, and waits for nothing")
+			w.now = at
+			w.feed(kernel.Wake{})
+		}
 	}
 	w.ended()
 	for range 3 { // nothing comes of what comes later
@@ -781,6 +1016,12 @@ func (w *fate) finish() {
 // depth is what random worlds must get to, over all of them.
 var depth = []string{
 	"effect Launch", "effect Dispatch", "effect HookAnswer", "effect HookAnswer with payloads", "effect Release", "effect DrainSources",
+	"effect Hold", "effect Free", "launch for retry", "launch for fallback", "launch for restart", "crash",
+	"timed out initial", "timed out inter", "timed out tool", "timed out session", "timed out idle",
+	"attempt  ", "attempt model retry", "attempt model fallback", "attempt model halt", "attempt network retry", "attempt timeout retry",
+	"attempt guardrail retry", "attempt guardrail halt", "attempt drift retry", "attempt zero_output halt", "attempt rate_limit fallback",
+	"attempt rate_limit retry", "attempt rate_limit halt", "attempt abort halt", "attempt fatal halt", "attempt unknown retry",
+	"fact checkpoint_saved", "fact checkpoint_dropped", "fact limit_met", "reply capability_unsupported", "hcp checkpoint_created",
 	"effect Cancel", "effect Stop", "effect Watch",
 	"state REJECTED", "state PAUSED", "state ABORTED", "state COMPLETED", "state FAILED",
 	"scope 2", "frame completed", "frame failed", "frame interrupted", "frame abandoned",
@@ -798,8 +1039,10 @@ func play(r *rapid.T) map[string]int {
 	cfg := drawConfig(r)
 	w := &fate{judge: newJudge(r, cfg, start), r: r, calm: pick(r, "calm", 3, 20, 20, 200)}
 	defer func() { r.Logf("%v", w) }() // printed of the failing world alone
+	if chance(r, "aborted early", 40) {
+		w.feed(kernel.AbortAsked{Signal: 15})
+	}
 	w.feed(kernel.Start{})
-	w.pending = w.launched > 0
 	if !w.refused {
 		for range pick(r, "length", 5, 30, 60, 60) {
 			w.act()

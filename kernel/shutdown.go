@@ -59,7 +59,6 @@ func (s *step) cause() string { return cmp.Or(s.cfg.Cause, "startup") }
 // negotiate evaluates what the owner and the clients require. The first
 // refusal ends it, before anything has happened.
 func (s *step) negotiate() (why string, class lifeloop.FailureClass) {
-	s.soft.warnings = map[string][]string{}
 	ask := func(client string, wants []negotiate.Want) {
 		for _, r := range negotiate.Capabilities(s.manifest(), wants) {
 			s.record(Negotiated{Client: client, Capability: r.Want.Capability, Level: string(r.Want.Level),
