@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
 	"os/signal"
 	"syscall"
@@ -85,16 +86,9 @@ func eventsCmd(g *globals) *cobra.Command {
 			out := cmd.OutOrStdout()
 			switch as {
 			case "lifeloop":
-				return r.each(cmd, args[0], func(e kernel.Entry) error {
-					if ev, ok := view.Event(e.Fact); ok {
-						return printJSON(out, ev)
-					}
-					return nil
-				})
+				return r.each(cmd, args[0], func(e kernel.Entry) error { return printEvent(out, e) })
 			case "facts":
-				return r.each(cmd, args[0], func(e kernel.Entry) error {
-					return printJSON(out, map[string]any{"seq": e.Seq, "at": e.At, "kind": kernel.Kind(e.Fact), "fact": e.Fact})
-				})
+				return r.each(cmd, args[0], func(e kernel.Entry) error { return printFact(out, e) })
 			}
 			if as == "hcp" {
 				return r.hcp(cmd, args[0])
@@ -109,6 +103,19 @@ func eventsCmd(g *globals) *cobra.Command {
 	cmd.Flags().Uint64Var(&r.from, "from", 0, "begin at this `SEQ`: of the ledger, or with --as hcp the session's own")
 	cmd.Flags().StringVar(&as, "as", as, "`FORM`: lifeloop, hcp or facts")
 	return cmd
+}
+
+// printEvent prints the lifecycle event that an entry tells, if it tells one.
+func printEvent(out io.Writer, e kernel.Entry) error {
+	if ev, ok := view.Event(e.Fact); ok {
+		return printJSON(out, ev)
+	}
+	return nil
+}
+
+// printFact prints an entry as the ledger holds it.
+func printFact(out io.Writer, e kernel.Entry) error {
+	return printJSON(out, map[string]any{"seq": e.Seq, "at": e.At, "kind": kernel.Kind(e.Fact), "fact": e.Fact})
 }
 
 // settledTogether is how many envelopes wait for one sync of what they were read from.

@@ -12,7 +12,7 @@ var layers = [][]string{
 	{"profiles"},
 	{"kernel"},
 	{"view", "evidence"},
-	{"dispatch", "vault", "watchers", "watchers/sqlite", "watchers/sse", "harness", "control", "hosts", "otlp", "internal/config", "internal/fakeharness"},
+	{"simulate", "dispatch", "vault", "watchers", "watchers/sqlite", "watchers/sse", "harness", "control", "hosts", "otlp", "internal/config", "internal/fakeharness"},
 	{"supervisor"},
 	{"cmd/lifeloop-wrap", "cmd/lifeloop-hook"},
 }
@@ -25,7 +25,7 @@ var outside = []string{"internal/archtest", "internal/contracttest", "e2e", "e2e
 // pure packages have no world: the same arguments give the same results, and
 // nothing else happens.
 var pure = []string{"canon", "lifeloop", "session", "telemetry", "attempt", "manifests", "negotiate", "gate", "renewal",
-	"synth", "profiles", "kernel", "view", "evidence"}
+	"synth", "profiles", "kernel", "view", "evidence", "simulate"}
 
 // pureImports are the packages that a pure one may import besides our own
 // pure ones.

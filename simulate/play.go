@@ -1,0 +1,376 @@
+package simulate
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"lifeloop/attempt"
+	"lifeloop/canon"
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/manifests"
+	"lifeloop/telemetry"
+)
+
+// source is what evidence names: nothing but the script tells anything.
+const source = "script"
+
+// byControl is who asks.
+const byControl = "control"
+
+// Most of a world: beyond it a policy that retries without end is cut short.
+const (
+	maxEntries = 100_000
+	maxInputs  = 2_000_000
+	maxTime    = 200 * 365 * 24 * time.Hour
+)
+
+const (
+	sigKILL = 9
+	sigTERM = 15
+	// tick is how far apart steps are.
+	tick = time.Millisecond
+	// clientDrain is what clients have at the end of a session that has none.
+	clientDrain = 5 * time.Second
+	firstPID    = 1000
+)
+
+// Config is what a kernel is to be told of the world.
+func (w World) Config() kernel.Config {
+	n := map[string]int{}
+	c := kernel.Config{
+		Session: Session, Policy: w.policy, Setup: w.setup(0), Ledger: true, ClientDrain: clientDrain, AbortGrace: w.grace,
+		NewID: func(prefix string) string { n[prefix]++; return fmt.Sprintf("%s%06d", prefix, n[prefix]) },
+	}
+	for i := range w.policy.Profiles {
+		c.Manifests = append(c.Manifests, w.manifest(i))
+	}
+	c.Began = kernel.Began{SessionID: Session, AdapterID: c.Manifest.AdapterID, AdapterVersion: c.Manifest.AdapterVersion,
+		Program: w.policy.Profiles[0].Name, Clients: []string{}, Policy: "none", Meta: w.meta}
+	return c
+}
+
+func (w World) manifest(profile int) lifeloop.Manifest {
+	m, _ := manifests.Get(w.policy.Profiles[profile].Adapter) // Parse has seen that it is there
+	return m
+}
+
+// setup is what a launch of a profile is like. A script has no word for a
+// session that is live, so the running process says it.
+func (w World) setup(profile int) kernel.Setup {
+	return kernel.Setup{Manifest: w.manifest(profile), Deaf: true, Ends: kernel.Ends{Success: w.success, Codes: w.codes}}
+}
+
+// A player plays one world: it is the supervisor, and the harness too.
+type player struct {
+	world   World
+	core    Core
+	now     time.Time
+	control []control
+	queue   []kernel.Input // what was caused in this millisecond
+	inputs  int
+	result  Result
+
+	launched map[string]int // how often, by profile
+	launch   launch         // the newest
+}
+
+// A launch is one process that a script plays.
+type launch struct {
+	script  script
+	alive   bool
+	next    int           // the step that is next
+	due     time.Time     // when it happens; zero when nothing does any more
+	held    bool          // it is stopped
+	left    time.Duration // of it, to the next step
+	ignores bool          // TERM
+	asking  bool          // it waits for a person
+	written int64
+}
+
+// play plays the world until the session is over or nothing can happen.
+func (w World) play(core Core) Result {
+	p := &player{world: w, core: core, now: Start(), control: w.control, launched: map[string]int{}, result: Result{Texts: map[uint64]Text{}}}
+	for len(p.control) > 0 && p.control[0].at == 0 && p.control[0].do == doAbort { // before anything else
+		p.ask()
+	}
+	p.cause(kernel.Start{})
+	for {
+		for len(p.queue) > 0 {
+			in := p.queue[0]
+			p.queue = p.queue[1:]
+			p.feed(in)
+		}
+		if done, over := core.Done(); over {
+			p.result.Code = done.Code
+			return p.result
+		}
+		if p.inputs >= maxInputs || len(p.result.Entries) >= maxEntries || p.now.Sub(Start()) >= maxTime {
+			return p.stuck(fmt.Sprintf("it goes on and on, and was cut short after %d launches", len(p.result.Launches)))
+		}
+		if !p.happen() {
+			return p.stuck("nothing can happen any more: " + p.waits())
+		}
+	}
+}
+
+func (p *player) stuck(why string) Result {
+	p.result.Stuck = true
+	p.result.Why = fmt.Sprintf("after %d ms %s", p.now.Sub(Start()).Milliseconds(), why)
+	return p.result
+}
+
+// happen makes the next thing happen that nothing in this millisecond caused,
+// if there is one.
+func (p *player) happen() bool {
+	var at time.Time
+	first := func(t time.Time) {
+		if at.IsZero() || t.Before(at) {
+			at = t
+		}
+	}
+	asks, acts := len(p.control) > 0, p.launch.alive && !p.launch.held && !p.launch.due.IsZero()
+	if asks {
+		first(Start().Add(p.control[0].at))
+	}
+	if acts {
+		first(p.launch.due)
+	}
+	timer, waits := p.core.Deadline()
+	if waits {
+		first(timer)
+	}
+	if at.IsZero() {
+		return false
+	}
+	if at.After(p.now) {
+		p.now = at
+	}
+	switch {
+	case asks && !Start().Add(p.control[0].at).After(p.now):
+		p.ask()
+	case acts && !p.launch.due.After(p.now):
+		p.step()
+	default:
+		p.cause(kernel.Wake{})
+	}
+	return true
+}
+
+// ask asks for what control has next. An abort is what SIGTERM to the wrapper
+// is.
+func (p *player) ask() {
+	c := p.control[0]
+	p.control = p.control[1:]
+	switch c.do {
+	case doAbort:
+		p.cause(kernel.AbortAsked{Signal: sigTERM})
+	case doPause:
+		p.cause(kernel.PauseAsked{Ask: byControl})
+	case doResume:
+		p.cause(kernel.ResumeAsked{Ask: byControl})
+	case doRenew:
+		p.cause(kernel.RenewAsked{Ask: byControl})
+	}
+}
+
+func (p *player) cause(in kernel.Input) { p.queue = append(p.queue, in) }
+
+// feed hands one input to the kernel, keeps the facts and does what it asks
+// for.
+func (p *player) feed(in kernel.Input) kernel.Turn {
+	p.inputs++
+	turn := p.core.Step(p.now, in)
+	for _, f := range turn.Facts {
+		p.result.Entries = append(p.result.Entries, kernel.Entry{Seq: uint64(len(p.result.Entries) + 1), At: p.now, Fact: f})
+		if m, ok := f.(kernel.SessionMoved); ok {
+			p.result.State = m.To
+		}
+	}
+	for _, e := range turn.Effects {
+		p.perform(e)
+	}
+	return turn
+}
+
+// perform does what the supervisor does with an effect. Nothing is watched,
+// nobody is called, and who asked sees the answer in the facts.
+func (p *player) perform(e kernel.Effect) {
+	l := &p.launch
+	switch e := e.(type) {
+	case kernel.Launch:
+		p.start(e)
+	case kernel.Stop:
+		if !l.alive || e.Signal != sigKILL && (l.ignores || l.held) {
+			return
+		}
+		p.ended(kernel.ChildExited{Signal: e.Signal})
+	case kernel.Hold:
+		if l.alive && !l.held {
+			l.held = true
+			l.left = l.due.Sub(p.now)
+		}
+	case kernel.Free:
+		if l.held {
+			l.held = false
+			if !l.due.IsZero() {
+				l.due = p.now.Add(l.left)
+			}
+		}
+	case kernel.DrainSources:
+		p.cause(kernel.SourcesDrained{})
+	}
+}
+
+// start begins the next launch of a profile.
+func (p *player) start(e kernel.Launch) {
+	name := p.world.policy.Profiles[e.Profile].Name
+	p.result.Launches = append(p.result.Launches, name)
+	scripts, n := p.world.scripts[name], p.launched[name]
+	p.launched[name]++
+	p.launch = launch{}
+	l := &p.launch
+	if len(scripts) > 0 {
+		l.script = scripts[min(n, len(scripts)-1)]
+	}
+	if len(l.script) > 0 && l.script[0].act == startFails {
+		p.cause(kernel.LaunchFailed{Code: l.script[0].number, Why: "the script says " + l.script[0].text})
+		return
+	}
+	l.alive = true
+	in := kernel.Launched{PID: firstPID + e.Number}
+	if e.Number > 1 {
+		setup := p.world.setup(e.Profile)
+		in.Setup = &setup
+	}
+	p.cause(in)
+	p.plan()
+}
+
+// plan says when the next step is due.
+func (p *player) plan() {
+	l := &p.launch
+	after, waits := time.Duration(0), false
+	for l.next < len(l.script) && l.script[l.next].act == wait {
+		after, waits = min(after+l.script[l.next].wait, maxTime), true
+		l.next++
+	}
+	if !waits {
+		after = tick
+	}
+	l.due = p.now.Add(after)
+}
+
+func (p *player) ended(in kernel.ChildExited) {
+	p.launch.alive, p.launch.held = false, false
+	p.cause(in)
+}
+
+// step makes the next step of the launch.
+func (p *player) step() {
+	l := &p.launch
+	if l.next == len(l.script) {
+		p.ended(kernel.ChildExited{})
+		return
+	}
+	s := l.script[l.next]
+	l.next++
+	switch s.act {
+	case output:
+		p.goesOn()
+		l.written += int64(len(s.text))
+		p.feed(kernel.OutputSeen{Total: l.written, Text: []byte(s.text), Whole: true})
+	case signal:
+		p.signal(s)
+	case checkpoint:
+		p.feed(kernel.CheckpointSeen{Checkpoint: s.text})
+	case fail:
+		p.feed(kernel.FailureSeen{Cause: s.cause, Source: source})
+		if l.alive {
+			p.ended(kernel.ChildExited{Code: p.world.failing()})
+		}
+	case exit:
+		p.ended(kernel.ChildExited{Code: s.number})
+	case killed:
+		p.ended(kernel.ChildExited{Signal: s.number})
+	case hang:
+		l.due = time.Time{}
+		return
+	case ignoreTerm:
+		l.ignores = true
+	}
+	if l.alive {
+		p.plan()
+	}
+}
+
+// failing is the exit code of a launch that fails.
+func (w World) failing() int {
+	code := 1
+	for w.success[code] {
+		code++
+	}
+	return code
+}
+
+// goesOn tells that a harness which waited for a person does not any more: it
+// shows by what it does next. That it lives is no such thing.
+func (p *player) goesOn() {
+	if p.launch.asking {
+		p.launch.asking = false
+		p.feed(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.Working, Source: source, Detail: "it goes on"}}})
+	}
+}
+
+// signal tells what a source tells, and keeps the texts that no fact holds.
+func (p *player) signal(s step) {
+	switch s.signal.Kind {
+	case telemetry.NeedsInput:
+		p.launch.asking = true
+	case telemetry.Alive:
+	default:
+		p.goesOn()
+	}
+	sig := s.signal
+	if sig.Kind == telemetry.Fault {
+		sig.Error = map[attempt.Cause]telemetry.ErrorKind{attempt.RateLimit: telemetry.ErrRateLimit, attempt.ServerError: telemetry.ErrServer,
+			attempt.Network: telemetry.ErrNetwork, attempt.Unknown: telemetry.ErrUnknown}[s.cause]
+	}
+	before := uint64(len(p.result.Entries))
+	turn := p.feed(kernel.SignalsSeen{Signals: []telemetry.Signal{sig}})
+	for i, f := range turn.Facts {
+		switch f := f.(type) {
+		case kernel.ToolCalled:
+			p.result.Texts[before+uint64(i)+1] = Text{Arguments: s.in}
+		case kernel.ToolReturned:
+			if f.Tool == sig.Tool {
+				p.result.Texts[before+uint64(i)+1] = Text{Result: s.out, Error: s.text}
+			}
+		}
+	}
+	if sig.Kind == telemetry.Fault && sig.Error == "" { // a cause that no source has a word for
+		p.feed(kernel.FailureSeen{Cause: s.cause, Source: source})
+	}
+}
+
+// sized is what may be kept of a text: of JSON, in its canonical form.
+func sized(raw []byte) *telemetry.Sized {
+	text, err := canon.Transform(raw)
+	if err != nil {
+		text = bytes.TrimSpace(raw) // a number that no other reader could hold
+	}
+	return &telemetry.Sized{Digest: string(canon.Sum(text)), Size: int64(len(text))}
+}
+
+// waits says what everybody waits for.
+func (p *player) waits() string {
+	l := &p.launch
+	switch {
+	case l.held:
+		return fmt.Sprintf("launch %d is paused, and no control resumes it", len(p.result.Launches))
+	case l.alive:
+		return fmt.Sprintf("launch %d hangs at %s, and no time-out of the plan and no control is left to end it", len(p.result.Launches), l.script[l.next-1].path)
+	}
+	return "the session is paused, and no control resumes it"
+}

@@ -1,0 +1,117 @@
+package simulate_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"lifeloop/kernel"
+	"lifeloop/simulate"
+	"lifeloop/view"
+)
+
+// TestScenarios reads every file under testdata: stories told by a world and by
+// what comes of it. Rewrite with go test ./simulate -rewrite, and read the diff.
+//
+//	world      plays the world below it: launches, state, exit code, and whether it got stuck
+//	facts      what the ledger would hold of it, but for receipts and what the harness seems to do
+//	lifeloop   the lifecycle events
+//	hcp        the events of HCP L2, but for progress and log
+//	refused    the error that reading the world below it ends with
+func TestScenarios(t *testing.T) {
+	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
+		var result simulate.Result
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "world":
+				w, err := simulate.Parse([]byte(d.Input))
+				if err != nil {
+					return err.Error()
+				}
+				result = w.Run()
+				line := fmt.Sprintf("launches %s: %s, exit %d", strings.Join(result.Launches, " "), result.State, result.Code)
+				if result.Stuck {
+					line = fmt.Sprintf("launches %s: stuck in %s\n%s", strings.Join(result.Launches, " "), result.State, result.Why)
+				}
+				return line
+			case "facts":
+				return each(result, fact)
+			case "lifeloop":
+				return each(result, event)
+			case "hcp":
+				var hcp view.HCP
+				return each(result, func(e kernel.Entry) (lines []string) {
+					for _, m := range hcp.Apply(e) {
+						if p := m.Payload; p.Type != "progress" && p.Type != "log" {
+							lines = append(lines, p.Type+" "+text(p.Data))
+						}
+					}
+					return lines
+				})
+			case "refused":
+				_, err := simulate.Parse([]byte(d.Input))
+				if err == nil {
+					t.Fatalf("%s: it is not refused", d.Pos)
+				}
+				return err.Error()
+			}
+			t.Fatalf("%s: unknown command %q", d.Pos, d.Cmd)
+			return ""
+		})
+	})
+}
+
+// each tells of every entry, with the milliseconds since the start before it.
+func each(r simulate.Result, tell func(kernel.Entry) []string) string {
+	var b strings.Builder
+	for _, e := range r.Entries {
+		for _, line := range tell(e) {
+			fmt.Fprintf(&b, "%5d %s\n", e.At.Sub(simulate.Start()).Milliseconds(), line)
+		}
+	}
+	if b.Len() == 0 {
+		return "nothing"
+	}
+	return b.String()
+}
+
+func fact(e kernel.Entry) []string {
+	switch f := e.Fact.(type) {
+	case kernel.Began, kernel.ReceiptIssued, kernel.ActivitySeen, kernel.ActivityMoved, kernel.ActivityConfirmed, kernel.HarnessSessionOpened:
+		return nil
+	case kernel.SessionMoved:
+		return []string{fmt.Sprintf("session %s → %s (%s)", f.From, f.To, f.Reason)}
+	case kernel.Observed:
+		return event(e)
+	}
+	return []string{kernel.Kind(e.Fact) + " " + text(e.Fact)}
+}
+
+func event(e kernel.Entry) []string {
+	r, ok := view.Event(e.Fact)
+	if !ok {
+		return nil
+	}
+	line := "told " + string(r.Event)
+	if r.FrameContext != nil {
+		line += " frame " + r.FrameContext.FrameID
+	}
+	line += " " + text(r.Data)
+	for _, ev := range r.Evidence {
+		line += " by " + ev.Source + ": " + ev.Detail
+	}
+	return []string{line}
+}
+
+func text(v any) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(b.String())
+}
