@@ -1,0 +1,112 @@
+package kernel_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+)
+
+// TestEveryPrefixCanBeTakenUp cuts the ledger of every scenario behind each of
+// its entries, as a crash or a loss of power would, and takes the session up:
+// it goes on to one terminal state, whatever the harness does then, and every
+// event that a client was to hear of has its receipt.
+func TestEveryPrefixCanBeTakenUp(t *testing.T) {
+	points := 0
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		w := &world{t: t, now: start}
+		cut := func() {
+			for n := range len(w.entries) + 1 {
+				points++
+				takeUp(t, w, n)
+			}
+		}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "run" && w.k != nil {
+				cut()
+			}
+			w.t = t
+			w.command(d)
+			return d.Expected
+		})
+		if !strings.Contains(path, "observing") && !strings.Contains(path, "one_hook") {
+			cut()
+		}
+	})
+	require.Greater(t, points, 1000, "points at which a wrapper died")
+}
+
+// takeUp goes on with the first n entries of a world, to the end.
+func takeUp(t *testing.T, w *world, n int) {
+	if w.cfg.Observing || w.cfg.OneHook {
+		return // nothing of these is taken up
+	}
+	entries := w.entries[:n:n]
+	k := kernel.Replay(w.cfg, ledgered(t, entries))
+	if k.State().Terminal() {
+		return
+	}
+	now := w.now.Add(time.Minute)
+	alive, pending, drained := false, false, false
+	step := func(in kernel.Input) {
+		turn := k.Step(now, in)
+		for _, f := range turn.Facts {
+			entries = append(entries, kernel.Entry{Seq: uint64(len(entries) + 1), At: now, Fact: f})
+		}
+		for _, e := range turn.Effects {
+			switch e.(type) {
+			case kernel.Launch:
+				require.False(t, alive || pending, "one harness at a time")
+				pending = true
+			case kernel.DrainSources:
+				drained = true
+			}
+		}
+	}
+	step(kernel.Restarted{PID: 99})
+	for i := 0; ; i++ {
+		if _, done := k.Done(); done {
+			break
+		}
+		require.Less(t, i, 200, "taken up after %d entries, it does not end", n)
+		switch at, ok := k.Deadline(); {
+		case pending:
+			pending, alive = false, true
+			step(kernel.Launched{PID: 1})
+		case alive:
+			alive = false
+			step(kernel.ChildExited{Code: 0})
+		case drained:
+			drained = false
+			step(kernel.SourcesDrained{})
+		default:
+			require.True(t, ok, "taken up after %d entries, it waits for nothing", n)
+			if at.After(now) {
+				now = at
+			}
+			step(kernel.Wake{})
+		}
+	}
+	receipted := map[string]bool{}
+	for _, e := range entries {
+		if r, ok := e.Fact.(kernel.ReceiptIssued); ok {
+			key := r.Receipt.ClientID + " " + r.Receipt.EventID
+			require.False(t, receipted[key], "after %d entries: two receipts of one event", n)
+			receipted[key] = true
+		}
+	}
+	for _, e := range entries {
+		o, ok := e.Fact.(kernel.Observed)
+		if !ok || o.Record.Event == lifeloop.ReceiptEmitted {
+			continue
+		}
+		for _, c := range o.Calls {
+			require.True(t, receipted[c.Client+" "+o.Record.EventID], "after %d entries: %s of %s has no receipt", n, o.Record.Event, c.Client)
+		}
+	}
+}
