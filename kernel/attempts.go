@@ -44,6 +44,19 @@ type toolCall struct {
 // (DECISIONS H3).
 const longWait = 5 * time.Second
 
+// budget is what the session's attempts may use up, for who reads the ledger.
+func (s *step) budget() *Budget {
+	p := s.cfg.Policy
+	if p.MaxRetries == 0 && len(p.Profiles) < 2 {
+		return nil
+	}
+	b := &Budget{Attempts: p.Attempts, MaxRetries: p.MaxRetries, Profiles: []string{}}
+	for i := range p.Profiles {
+		b.Profiles = append(b.Profiles, p.Profiles[i].Name)
+	}
+	return b
+}
+
 // launch begins an attempt: the first, or the one that follows n.
 func (s *step) launch(cause string, n *AttemptEnded) {
 	l := Launching{Run: s.cfg.NewID("run_"), Cause: cause, Attempt: s.hard.Spent.Launches + 1, Profile: s.hard.Spent.Profile}

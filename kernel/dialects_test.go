@@ -14,6 +14,7 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/session"
+	"lifeloop/telemetry"
 	"lifeloop/view"
 )
 
@@ -147,10 +148,11 @@ func TestDialects(t *testing.T) {
 	datadriven.Walk(t, "../view/testdata/dialects", func(t *testing.T, path string) {
 		w := &world{t: t, now: start}
 		var hcp *view.HCP
+		var l0 *view.L0
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			w.t = t
 			if d.Cmd == "run" {
-				hcp = &view.HCP{}
+				hcp, l0 = &view.HCP{}, &view.L0{}
 				w.entries = nil
 			}
 			before := len(w.entries)
@@ -160,7 +162,7 @@ func TestDialects(t *testing.T) {
 			w.command(d)
 			var b strings.Builder
 			for _, e := range w.entries[before:] {
-				b.WriteString(sideBySide(e.Fact, hcp.Apply(e)))
+				b.WriteString(sideBySide(e.Fact, l0.Apply(e), hcp.Apply(e)))
 			}
 			if b.Len() == 0 {
 				return "nothing"
@@ -170,8 +172,9 @@ func TestDialects(t *testing.T) {
 	})
 }
 
-// sideBySide is one fact, what clients are told of it, and what HCP tells.
-func sideBySide(f kernel.Fact, told []view.HCPMessage) string {
+// sideBySide is one fact, what clients are told of it, and what L0 and HCP
+// tell.
+func sideBySide(f kernel.Fact, l0 []view.L0Event, hcp []view.HCPMessage) string {
 	fact, event := kernel.Kind(f), ""
 	if m, ok := f.(kernel.SessionMoved); ok {
 		fact = fmt.Sprintf("%s → %s", m.From, m.To)
@@ -183,20 +186,52 @@ func sideBySide(f kernel.Fact, told []view.HCPMessage) string {
 		event = fmt.Sprintf("a receipt, %s", r.Status)
 	}
 	var b strings.Builder
-	for i := 0; i == 0 || i < len(told); i++ {
-		hcp := ""
-		if i < len(told) {
-			p := told[i].Payload
-			hcp = fmt.Sprintf("%d %s", p.Sequence, p.Type)
+	for i := 0; i == 0 || i < max(len(l0), len(hcp)); i++ {
+		left, right := "", ""
+		if i < len(l0) {
+			left = l0Line(l0[i])
+		}
+		if i < len(hcp) {
+			p := hcp[i].Payload
+			right = fmt.Sprintf("%d %s", p.Sequence, p.Type)
 			for _, name := range hcpData[p.Type] {
 				if name == "details" || name == "metadata" {
 					continue
 				}
-				hcp += fmt.Sprintf(" · %v", p.Data[name])
+				right += fmt.Sprintf(" · %v", p.Data[name])
 			}
 		}
-		b.WriteString(strings.TrimRight(fmt.Sprintf("%-24s│ %-27s│ %s", fact, event, hcp), " ") + "\n")
+		b.WriteString(strings.TrimRight(fmt.Sprintf("%-24s│ %-27s│ %-58s│ %s", fact, event, left, right), " ") + "\n")
 		fact, event = "", ""
 	}
 	return b.String()
+}
+
+// l0Line is an event of L0 with its own fields: of flags those that are set,
+// and not the long ones. A sentence is the one that HCP has too.
+func l0Line(e view.L0Event) string {
+	line := fmt.Sprintf("%d %s", e.Seq, e.Type)
+	for _, f := range e.Fields {
+		switch v := f.Value.(type) {
+		case bool:
+			if v {
+				line += " " + f.Name
+			}
+		case int, int64:
+			if f.Name != "durationMs" {
+				line += fmt.Sprintf(" %s=%v", f.Name, v)
+			}
+		case string:
+			switch f.Name {
+			case "error", "reason", "lastError", "callbackId":
+			default:
+				line += " · " + v
+			}
+		case telemetry.Sized:
+			line += fmt.Sprintf(" %s=%d bytes", f.Name, v.Size)
+		case []string:
+			line += " · " + strings.Join(v, ",")
+		}
+	}
+	return line
 }

@@ -22,7 +22,9 @@ const (
 )
 
 func (s *step) start() {
-	s.record(s.cfg.Began)
+	began := s.cfg.Began
+	began.Budget = s.budget()
+	s.record(began)
 	s.begin()
 }
 

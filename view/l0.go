@@ -238,8 +238,9 @@ func (l *L0) tellOf(f kernel.Fact) {
 	case kernel.Launching:
 		l.launching(f)
 	case kernel.Running:
-		l.tell(l0AdapterDetected, "adapterId", l.attempt.Adapter)
-		l.tell(l0AdapterWrapEnd, "adapterId", l.attempt.Adapter)
+		adapter := cmp.Or(l.attempt.Adapter, l.began.AdapterID)
+		l.tell(l0AdapterDetected, "adapterId", adapter)
+		l.tell(l0AdapterWrapEnd, "adapterId", adapter)
 		l.tell(l0StreamReady)
 	case kernel.Exited:
 		l.notStarted = f.NotStarted

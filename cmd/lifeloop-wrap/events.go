@@ -77,31 +77,47 @@ func (r *reader) flags(cmd *cobra.Command) {
 
 func eventsCmd(g *globals) *cobra.Command {
 	r := reader{g: g}
-	as := "lifeloop"
+	as, callbacks := "lifeloop", false
 	cmd := &cobra.Command{
 		Use:   "events SESSION",
 		Short: "Print what happened, as JSON Lines",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
+			if callbacks && as != "l0" {
+				return usage("--callbacks: only --as l0 has them")
+			}
 			switch as {
 			case "lifeloop":
 				return r.each(cmd, args[0], func(e kernel.Entry) error { return printEvent(out, e) })
 			case "facts":
 				return r.each(cmd, args[0], func(e kernel.Entry) error { return printFact(out, e) })
+			case "hcp":
+				var hcp view.HCP
+				return r.numbered(cmd, args[0], func(e kernel.Entry) (lines []numbered) {
+					for _, m := range hcp.Apply(e) {
+						lines = append(lines, numbered{m.Payload.Sequence, m})
+					}
+					return lines
+				})
+			case "l0":
+				var l0 view.L0
+				return r.numbered(cmd, args[0], func(e kernel.Entry) (lines []numbered) {
+					for _, ev := range l0.Apply(e) {
+						for _, line := range l0Lines(ev, callbacks) {
+							lines = append(lines, numbered{ev.Seq, line})
+						}
+					}
+					return lines
+				})
 			}
-			if as == "hcp" {
-				return r.hcp(cmd, args[0])
-			}
-			if as == "l0" {
-				return usage("--as l0: this version has no L0 view yet").withHint("--as hcp tells the session, --as facts everything there is")
-			}
-			return usage("--as %s: want lifeloop, hcp or facts", as)
+			return usage("--as %s: want lifeloop, hcp, l0 or facts", as)
 		},
 	}
 	r.flags(cmd)
-	cmd.Flags().Uint64Var(&r.from, "from", 0, "begin at this `SEQ`: of the ledger, or with --as hcp the session's own")
-	cmd.Flags().StringVar(&as, "as", as, "`FORM`: lifeloop, hcp or facts")
+	cmd.Flags().Uint64Var(&r.from, "from", 0, "begin at this `SEQ`: of the ledger, or with --as hcp and l0 the session's own")
+	cmd.Flags().StringVar(&as, "as", as, "`FORM`: lifeloop, hcp, l0 or facts")
+	cmd.Flags().BoolVar(&callbacks, "callbacks", false, "with --as l0: after each event the callbacks that it makes")
 	return cmd
 }
 
@@ -118,21 +134,39 @@ func printFact(out io.Writer, e kernel.Entry) error {
 	return printJSON(out, map[string]any{"seq": e.Seq, "at": e.At, "kind": kernel.Kind(e.Fact), "fact": e.Fact})
 }
 
-// settledTogether is how many envelopes wait for one sync of what they were read from.
+// l0Lines are an event of L0 and, when they are asked for, the callbacks that
+// it makes.
+func l0Lines(e view.L0Event, callbacks bool) []any {
+	lines := []any{e}
+	if callbacks {
+		for _, c := range view.L0Callbacks(e) {
+			lines = append(lines, c)
+		}
+	}
+	return lines
+}
+
+// A numbered line belongs to an event whose number counts what its tongue
+// tells, and is none of the ledger's.
+type numbered struct {
+	number uint64
+	line   any
+}
+
+// settledTogether is how many lines wait for one sync of what they were read from.
 const settledTogether = 256
 
-// hcp prints the session as HCP L2 tells it. Its numbers count events, so the
+// numbered prints the session in a tongue that counts its own events, so the
 // ledger is read from its beginning whatever --from says. What is printed is on
 // the disk first (DECISIONS F3): else a crash of the machine could take an
 // event back, and give its number to another one.
-func (r reader) hcp(cmd *cobra.Command, session string) error {
+func (r reader) numbered(cmd *cobra.Command, session string, apply func(kernel.Entry) []numbered) error {
 	st, id, err := r.g.session(cmd, session)
 	if err != nil {
 		return err
 	}
 	first, follow := r.from, r.follow
-	var hcp view.HCP
-	var waiting []view.HCPMessage
+	var waiting []any
 	over := false
 	flush := func() error {
 		if len(waiting) == 0 {
@@ -141,8 +175,8 @@ func (r reader) hcp(cmd *cobra.Command, session string) error {
 		if err := ledger.Settle(st.path(id)); err != nil {
 			return err
 		}
-		for _, m := range waiting {
-			if err := printJSON(cmd.OutOrStdout(), m); err != nil {
+		for _, line := range waiting {
+			if err := printJSON(cmd.OutOrStdout(), line); err != nil {
 				return err
 			}
 		}
@@ -156,9 +190,9 @@ func (r reader) hcp(cmd *cobra.Command, session string) error {
 			next = e.Seq + 1
 			m, ok := e.Fact.(kernel.SessionMoved)
 			over = over || ok && m.To.Terminal()
-			for _, m := range hcp.Apply(e) {
-				if m.Payload.Sequence >= first {
-					waiting = append(waiting, m)
+			for _, n := range apply(e) {
+				if n.number >= first {
+					waiting = append(waiting, n.line)
 				}
 			}
 			if len(waiting) < atOnce {
