@@ -46,8 +46,15 @@ func (w World) Config() kernel.Config {
 	for i := range w.policy.Profiles {
 		c.Manifests = append(c.Manifests, w.manifest(i))
 	}
+	var names []string
+	for _, p := range w.policy.Profiles {
+		names = append(names, p.Name)
+	}
 	c.Began = kernel.Began{SessionID: Session, AdapterID: c.Manifest.AdapterID, AdapterVersion: c.Manifest.AdapterVersion,
 		Program: w.policy.Profiles[0].Name, Clients: []string{}, Policy: "none", Meta: w.meta}
+	if w.policy.MaxRetries > 0 || len(names) > 1 {
+		c.Began.Budget = &kernel.Budget{Attempts: w.policy.Attempts, MaxRetries: w.policy.MaxRetries, Profiles: names}
+	}
 	return c
 }
 
@@ -87,11 +94,13 @@ type launch struct {
 	ignores bool          // TERM
 	asking  bool          // it waits for a person
 	written int64
+	cause   attempt.Cause // why it fails, as the script says
+	words   string
 }
 
 // play plays the world until the session is over or nothing can happen.
 func (w World) play(core Core) Result {
-	p := &player{world: w, core: core, now: Start(), control: w.control, launched: map[string]int{}, result: Result{Texts: map[uint64]Text{}}}
+	p := &player{world: w, core: core, now: Start(), control: w.control, launched: map[string]int{}, result: Result{Texts: map[uint64]*Text{}}}
 	for len(p.control) > 0 && p.control[0].at == 0 && p.control[0].do == doAbort { // before anything else
 		p.ask()
 	}
@@ -184,8 +193,13 @@ func (p *player) feed(in kernel.Input) kernel.Turn {
 	turn := p.core.Step(p.now, in)
 	for _, f := range turn.Facts {
 		p.result.Entries = append(p.result.Entries, kernel.Entry{Seq: uint64(len(p.result.Entries) + 1), At: p.now, Fact: f})
-		if m, ok := f.(kernel.SessionMoved); ok {
-			p.result.State = m.To
+		switch f := f.(type) {
+		case kernel.SessionMoved:
+			p.result.State = f.To
+		case kernel.AttemptEnded:
+			if f.Cause == p.launch.cause && p.launch.words != "" {
+				p.result.Texts[uint64(len(p.result.Entries))] = &Text{Words: p.launch.words}
+			}
 		}
 	}
 	for _, e := range turn.Effects {
@@ -286,6 +300,7 @@ func (p *player) step() {
 	case checkpoint:
 		p.feed(kernel.CheckpointSeen{Checkpoint: s.text})
 	case fail:
+		l.cause, l.words = s.cause, s.text
 		p.feed(kernel.FailureSeen{Cause: s.cause, Source: source})
 		if l.alive {
 			p.ended(kernel.ChildExited{Code: p.world.failing()})
@@ -334,6 +349,7 @@ func (p *player) signal(s step) {
 	}
 	sig := s.signal
 	if sig.Kind == telemetry.Fault {
+		p.launch.cause, p.launch.words = s.cause, s.text
 		sig.Error = map[attempt.Cause]telemetry.ErrorKind{attempt.RateLimit: telemetry.ErrRateLimit, attempt.ServerError: telemetry.ErrServer,
 			attempt.Network: telemetry.ErrNetwork, attempt.Unknown: telemetry.ErrUnknown}[s.cause]
 	}
@@ -342,10 +358,10 @@ func (p *player) signal(s step) {
 	for i, f := range turn.Facts {
 		switch f := f.(type) {
 		case kernel.ToolCalled:
-			p.result.Texts[before+uint64(i)+1] = Text{Arguments: s.in}
+			p.result.Texts[before+uint64(i)+1] = &Text{Arguments: s.in}
 		case kernel.ToolReturned:
 			if f.Tool == sig.Tool {
-				p.result.Texts[before+uint64(i)+1] = Text{Result: s.out, Error: s.text}
+				p.result.Texts[before+uint64(i)+1] = &Text{Result: s.out, Words: s.text}
 			}
 		}
 	}

@@ -53,14 +53,14 @@ type Result struct {
 	Why   string
 	// Texts are what the script says and no fact holds, by the number of the
 	// entry that tells of it.
-	Texts map[uint64]Text
+	Texts map[uint64]*Text
 }
 
-// A Text is what a script gave to or got from a tool, or why it said that an
-// attempt failed. Of a live session nobody keeps that.
+// A Text is what a script gave to or got from a tool, or in whose words a tool
+// or an attempt failed. Of a live session nobody keeps that.
 type Text struct {
 	Arguments, Result json.RawMessage
-	Error             string
+	Words             string
 }
 
 // A Core decides what happens: a [kernel.Kernel], or somebody who looks over

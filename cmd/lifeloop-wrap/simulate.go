@@ -14,7 +14,7 @@ import (
 )
 
 func simulateCmd() *cobra.Command {
-	as := "lifeloop"
+	as, callbacks := "lifeloop", false
 	cmd := &cobra.Command{
 		Use:   "simulate FILE",
 		Short: "Try a retry and fallback policy on a scripted harness, in no time",
@@ -37,17 +37,12 @@ for; how the session ends does not matter.`,
   lifeloop-wrap simulate world.json --as hcp`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			out := cmd.OutOrStdout()
-			var tell func(kernel.Entry) error
-			switch as {
-			case "lifeloop":
-				tell = func(e kernel.Entry) error { return printEvent(out, e) }
-			case "facts":
-				tell = func(e kernel.Entry) error { return printFact(out, e) }
-			case "hcp":
-				tell = tellHCP(out)
-			default:
-				return usage("--as %s: want lifeloop, hcp or facts", as)
+			tell, ok := tongue(cmd.OutOrStdout(), as, callbacks)
+			if !ok {
+				return usage("--as %s: want lifeloop, hcp, l0 or facts", as)
+			}
+			if callbacks && as != "l0" {
+				return usage("--callbacks: they are those of L0").withHint("--as l0 --callbacks")
 			}
 			text, err := readInput(cmd, args[0])
 			if err != nil {
@@ -59,7 +54,7 @@ for; how the session ends does not matter.`,
 			}
 			result := world.Run()
 			for _, e := range result.Entries {
-				if err := tell(e); err != nil {
+				if err := tell(e, result.Texts[e.Seq]); err != nil {
 					return err
 				}
 			}
@@ -69,18 +64,65 @@ for; how the session ends does not matter.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&as, "as", as, "`FORM`: lifeloop, hcp or facts")
+	cmd.Flags().StringVar(&as, "as", as, "`FORM`: lifeloop, hcp, l0 or facts")
+	cmd.Flags().BoolVar(&callbacks, "callbacks", false, "with --as l0, the callbacks too, each behind its event")
 	return cmd
 }
 
-func tellHCP(out io.Writer) func(kernel.Entry) error {
-	var hcp view.HCP
-	return func(e kernel.Entry) error {
-		for _, m := range hcp.Apply(e) {
-			if err := printJSON(out, m); err != nil {
-				return err
+// tongue prints entries in one form or another, L0 with the words of the
+// script.
+func tongue(out io.Writer, as string, callbacks bool) (tell func(kernel.Entry, *simulate.Text) error, ok bool) {
+	switch as {
+	case "lifeloop":
+		return func(e kernel.Entry, _ *simulate.Text) error { return printEvent(out, e) }, true
+	case "facts":
+		return func(e kernel.Entry, _ *simulate.Text) error { return printFact(out, e) }, true
+	case "hcp":
+		var hcp view.HCP
+		return func(e kernel.Entry, _ *simulate.Text) error {
+			for _, m := range hcp.Apply(e) {
+				if err := printJSON(out, m); err != nil {
+					return err
+				}
 			}
+			return nil
+		}, true
+	case "l0":
+		var said *simulate.Text // with the entry that is being told
+		l0 := view.L0{
+			Tool: func(string) (args, result any, ok bool) {
+				if said == nil {
+					return nil, nil, false
+				}
+				if said.Words != "" {
+					return nil, said.Words, true
+				}
+				return said.Arguments, said.Result, true
+			},
+			Words: func(string) string {
+				if said == nil {
+					return ""
+				}
+				return said.Words
+			},
 		}
-		return nil
+		return func(e kernel.Entry, text *simulate.Text) error {
+			said = text
+			for _, event := range l0.Apply(e) {
+				if err := printJSON(out, event); err != nil {
+					return err
+				}
+				if !callbacks {
+					continue
+				}
+				for _, c := range view.L0Callbacks(event) {
+					if err := printJSON(out, c); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}, true
 	}
+	return nil, false
 }
