@@ -35,7 +35,6 @@ type doing struct {
 	what  string
 	by    map[string]bool // the sources that say so
 	until time.Time       // of a limit_wait, when that was told
-	tools map[string]bool // calls in flight, by id
 	sign  time.Time       // of life, the last one from any source
 }
 
@@ -101,38 +100,12 @@ func (s *step) output(in OutputSeen) {
 	}
 }
 
-// tools follows the calls that are in flight.
-func (s *step) tools(sig telemetry.Signal) {
-	d := &s.soft.doing
-	switch sig.Kind {
-	case telemetry.ToolStart:
-		if sig.Tool != "" && len(d.tools) < maxTools {
-			if d.tools == nil {
-				d.tools = map[string]bool{}
-			}
-			d.tools[sig.Tool] = true
-		}
-	case telemetry.ToolEnd:
-		delete(d.tools, sig.Tool)
-	case telemetry.Prompt, telemetry.TurnEnd, telemetry.SessionLive, telemetry.SessionGone:
-		clear(d.tools)
-	case telemetry.UsageSeen:
-		// The model answered, so it does not wait for a limit any more.
-		if d.what == limitWait || d.what == wedged {
-			s.active(working, sig)
-		}
-	}
-}
-
-// maxTools is more than any model calls at once; what is beyond is not followed.
-const maxTools = 1000
-
 // wedgeDue is when silence becomes a wedge; ok is false while nothing claims
 // that there is work, or something explains the silence: a tool runs, a person
 // is asked, a limit is waited for, it stands still.
 func (k *Kernel) wedgeDue() (at time.Time, ok bool) {
 	d := &k.soft.doing
-	if k.hard.State == session.Paused || d.what != working || len(d.tools) > 0 || len(d.by) == 1 && d.by[wrapperSource] {
+	if k.hard.State == session.Paused || d.what != working || len(k.soft.tools.flying) > 0 || len(d.by) == 1 && d.by[wrapperSource] {
 		return time.Time{}, false
 	}
 	return d.sign.Add(k.cfg.WedgedAfter), true

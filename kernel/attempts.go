@@ -21,10 +21,9 @@ type attempting struct {
 	watch   *attempt.Watch
 	units   int64
 	bytes   int64
-	saved   int64     // units when a checkpoint was saved last
-	lived   time.Time // its first sign of life
-	quiet   time.Time // since when nothing was heard
-	tools   map[string]toolCall
+	saved   int64        // units when a checkpoint was saved last
+	lived   time.Time    // its first sign of life
+	quiet   time.Time    // since when nothing was heard
 	failure *FailureSeen // why it is about to fail, as far as somebody told
 	turn    telemetry.Outcome
 	did     bool // a turn or a tool was seen in it
@@ -33,11 +32,6 @@ type attempting struct {
 	stopWhy attempt.Cause // why it is being stopped; empty while it is not
 	detail  string
 	final   bool
-}
-
-type toolCall struct {
-	name  string
-	began time.Time
 }
 
 // longWait is how long a wait must be for a session to be paused meanwhile
@@ -92,7 +86,7 @@ func (s *step) launch(cause string, n *AttemptEnded) {
 
 // freshLaunch forgets what was only true of the launch before.
 func (s *soft) freshLaunch() {
-	s.doing = doing{}
+	s.doing, s.tools = doing{}, tools{}
 	s.gone, s.goneDue, s.idleSince = nil, time.Time{}, time.Time{}
 	s.stopRung, s.stopBy, s.launchWhy = 0, 0, ""
 	clear(s.watched)
@@ -251,10 +245,6 @@ func (s *step) attemptSignal(sig telemetry.Signal) {
 		if c := causeOf(sig.Error); c != "" {
 			s.failureSeen(FailureSeen{Cause: c, Until: sig.Until, Source: sig.Source})
 		}
-	case telemetry.ToolStart:
-		s.toolCalled(sig)
-	case telemetry.ToolEnd:
-		s.toolReturned(sig)
 	}
 }
 
@@ -277,60 +267,6 @@ func causeOf(e telemetry.ErrorKind) attempt.Cause {
 	return ""
 }
 
-func (s *step) toolCalled(sig telemetry.Signal) {
-	a := &s.soft.attempt
-	a.did = true
-	if _, known := a.tools[sig.Tool]; known || sig.Tool == "" || len(a.tools) >= maxTools {
-		return
-	}
-	if a.tools == nil {
-		a.tools = map[string]toolCall{}
-	}
-	a.tools[sig.Tool] = toolCall{name: sig.ToolName, began: s.now}
-	s.record(ToolCalled{Tool: sig.Tool, Name: sig.ToolName, Args: sig.Args})
-	if sig.Args != nil && a.stopWhy == "" && a.watch.Tool(sig.ToolName, sig.Args.Digest) {
-		s.drifted()
-	}
-}
-
-// toolReturned records a result, once: a call may be told by several sources,
-// and a result without a call is told too.
-func (s *step) toolReturned(sig telemetry.Signal) {
-	a := &s.soft.attempt
-	a.did = true
-	if sig.Tool == "" {
-		return
-	}
-	call, known := a.tools[sig.Tool]
-	if known && call.began.IsZero() {
-		return // its end was told
-	}
-	f := ToolReturned{Tool: sig.Tool, Name: cmp.Or(sig.ToolName, call.name), Result: sig.Result, Error: sig.ToolError}
-	if known {
-		f.DurationMS = s.now.Sub(call.began).Milliseconds()
-	}
-	if a.tools == nil {
-		a.tools = map[string]toolCall{}
-	}
-	if len(a.tools) < maxTools || known {
-		a.tools[sig.Tool] = toolCall{name: f.Name}
-	}
-	s.record(f)
-}
-
-// flyingTools is the oldest call of a tool in flight.
-func (a *attempting) flyingTools() (id string, oldest toolCall, any bool) {
-	for tool, call := range a.tools {
-		if call.began.IsZero() {
-			continue
-		}
-		if !any || call.began.Before(oldest.began) || call.began.Equal(oldest.began) && tool < id {
-			id, oldest, any = tool, call, true
-		}
-	}
-	return id, oldest, any
-}
-
 // attemptDue is when the next timer of the attempt ends it, and which.
 func (k *Kernel) attemptDue() (at time.Time, which Timer, ok bool) {
 	p, a := &k.cfg.Policy, &k.soft.attempt
@@ -342,7 +278,7 @@ func (k *Kernel) attemptDue() (at time.Time, which Timer, ok bool) {
 			at, which, ok = t, timer, true
 		}
 	}
-	_, oldest, tools := a.flyingTools()
+	_, oldest, tools := k.soft.tools.oldest()
 	if p.Tool > 0 && tools {
 		soonest(oldest.began.Add(p.Tool), TimerTool)
 	}
@@ -367,7 +303,7 @@ func (s *step) attemptTimers() {
 		a := &s.soft.attempt
 		f := TimedOut{Timer: which, ElapsedMS: s.now.Sub(a.quiet).Milliseconds()}
 		if which == TimerTool {
-			id, call, _ := a.flyingTools()
+			id, call, _ := s.soft.tools.oldest()
 			f.Tool, f.ElapsedMS = id, s.now.Sub(call.began).Milliseconds()
 		}
 		s.record(f)

@@ -36,7 +36,7 @@ func (s *step) turnSignal(sig telemetry.Signal, h *hook) {
 		s.started(s.likelyCause(), by(sig), nil) // nothing better will tell
 	}
 	s.provesOpen(sig)
-	s.tools(sig)
+	s.toolSignal(sig)
 	switch sig.Kind {
 	case telemetry.Prompt:
 		s.prompt(sig, h)

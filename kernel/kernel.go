@@ -385,6 +385,7 @@ type soft struct {
 	watched      map[string]bool     // files that signals named
 	warnings     map[string][]string // what negotiation left to say, by client
 	attempt      attempting
+	tools        tools
 	eventAt      time.Time   // when anything was recorded or heard last
 	heldAt       time.Time   // when somebody paused the session; zero while nobody has
 	abortedEarly *AbortAsked // asked for before there was a session

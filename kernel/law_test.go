@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -609,15 +610,15 @@ func drawConfig(r *rapid.T) kernel.Config {
 // drawPolicy draws how attempts are supervised: budgets are small, so that they
 // are used up.
 func drawPolicy(r *rapid.T) attempt.Policy {
-	p := attempt.Policy{Attempts: pick(r, "attempts", 0, 1, 2), MaxRetries: pick(r, "max retries", 0, 1, 3), On: attempt.DefaultOn(),
+	p := attempt.Policy{Attempts: pick(r, "attempts", 0, 1, 2, 2), MaxRetries: pick(r, "max retries", 0, 3, 6, 6), On: attempt.DefaultOn(),
 		Backoff: attempt.Backoff{Kind: pick(r, "backoff", attempt.Fixed, attempt.Linear, attempt.Exponential),
 			Base: pick(r, "base", 0, time.Second, 10*time.Second), Jitter: pick(r, "jitter", attempt.NoJitter, attempt.FullJitter, attempt.FixedJitter)},
 		OnLimit:  pick(r, "on limit", attempt.LimitOff, attempt.LimitOff, attempt.LimitWait, attempt.LimitFallback, attempt.LimitExit),
-		Initial:  pick(r, "initial", 0, time.Second, time.Minute),
-		Inter:    pick(r, "inter", 0, time.Second, time.Minute),
-		Tool:     pick(r, "tool time", 0, time.Second, time.Minute),
-		Session:  pick(r, "session time", 0, 0, 20*time.Second, time.Hour),
-		Idle:     pick(r, "idle time", 0, 0, 20*time.Second, time.Hour),
+		Initial:  pick(r, "initial", 0, 0, 0, time.Second, time.Minute),
+		Inter:    pick(r, "inter", 0, 0, 0, time.Second, time.Minute),
+		Tool:     pick(r, "tool time", 0, time.Second, time.Second, time.Minute),
+		Session:  pick(r, "session time", 0, 0, 0, 0, 20*time.Second, time.Hour),
+		Idle:     pick(r, "idle time", 0, 0, 0, 0, 20*time.Second, time.Hour),
 		Profiles: []attempt.Profile{{Name: "one"}}, Continuation: chance(r, "continuation", 2), CheckpointEvery: 2,
 		Repeat: pick(r, "repeat", 0, 2), ZeroOutput: chance(r, "zero output", 3)}
 	p.On[attempt.Unknown] = chance(r, "on unknown", 2)
@@ -627,7 +628,7 @@ func drawPolicy(r *rapid.T) attempt.Policy {
 	}
 	if chance(r, "rules", 2) {
 		p.Rules = []attempt.Rule{{ID: "r1", On: pick(r, "rule on", attempt.OnOutput, attempt.OnExit), Pattern: regexp.MustCompile("bad"),
-			Severity: pick(r, "severity", attempt.Warning, attempt.Error, attempt.Grave), Recoverable: chance(r, "recoverable", 2)}}
+			Severity: pick(r, "severity", attempt.Warning, attempt.Error, attempt.Error, attempt.Grave), Recoverable: !chance(r, "beyond recovery", 4)}}
 	}
 	if chance(r, "loop", 3) {
 		p.Loop = attempt.CrashLoop{Launches: 2, Within: 10 * time.Second, Quarantine: time.Minute}
@@ -831,7 +832,7 @@ func (w *fate) act() {
 		what = append(what, "hook", "hook", "hook", "hook", "answer", "answer", "answer", "answer", "answer", "answer", "close", "close", "close",
 			"output", "frame", "frame")
 		if w.cfg.Policy.Acts() {
-			what = append(what, "output", "failure", "checkpoint", "exit", "wish")
+			what = append(what, "output", "output", "output", "failure", "failure", "checkpoint", "exit", "exit", "wish")
 		}
 		if chance(r, "rare", w.calm) {
 			what = []string{"rare", "stale answer"}
@@ -904,7 +905,7 @@ func (w *fate) output() {
 	}
 	in := kernel.OutputSeen{}
 	if w.cfg.Policy.Reads() {
-		in.Text = []byte(pick(w.r, "text", "working\n", "working\n", "working\n", "bad\n", "a", "\x1b[2J"))
+		in.Text = []byte(pick(w.r, "text", "working\n", "working\n", "working\n", "bad\n", "bad\n", "\x1b[2J"))
 		in.Whole = chance(w.r, "whole", 3)
 	}
 	w.bytes += int64(len(in.Text)) + 1
@@ -1017,11 +1018,11 @@ func (w *fate) finish() {
 var depth = []string{
 	"effect Launch", "effect Dispatch", "effect HookAnswer", "effect HookAnswer with payloads", "effect Release", "effect DrainSources",
 	"effect Hold", "effect Free", "launch for retry", "launch for fallback", "launch for restart", "crash",
-	"timed out initial", "timed out inter", "timed out tool", "timed out session", "timed out idle",
-	"attempt  ", "attempt model retry", "attempt model fallback", "attempt model halt", "attempt network retry", "attempt timeout retry",
-	"attempt guardrail retry", "attempt guardrail halt", "attempt drift retry", "attempt zero_output halt", "attempt rate_limit fallback",
-	"attempt rate_limit retry", "attempt rate_limit halt", "attempt abort halt", "attempt fatal halt", "attempt unknown retry",
-	"fact checkpoint_saved", "fact checkpoint_dropped", "fact limit_met", "reply capability_unsupported", "hcp checkpoint_created",
+	"timed out initial", "timed out inter", "timed out session", "timed out idle",
+	"attempt ", "attempt model retry", "attempt model fallback", "attempt model halt", "attempt timeout retry",
+
+	"attempt rate_limit halt", "attempt abort halt", "attempt fatal halt", "attempt unknown retry",
+	"fact checkpoint_saved", "fact limit_met", "reply capability_unsupported", "hcp checkpoint_created",
 	"effect Cancel", "effect Stop", "effect Watch",
 	"state REJECTED", "state PAUSED", "state ABORTED", "state COMPLETED", "state FAILED",
 	"scope 2", "frame completed", "frame failed", "frame interrupted", "frame abandoned",
@@ -1033,6 +1034,23 @@ var depth = []string{
 	"settled failed no acceptable placement",
 	"hcp session_created", "hcp state_changed", "hcp progress", "hcp log", "hcp warning", "hcp error", "hcp session_closed",
 }
+
+// deep is what one world in a hundred or fewer gets to: many worlds must.
+var deep = []string{
+	"attempt rate_limit retry",
+	"attempt guardrail retry",
+	"attempt drift retry",
+	"attempt guardrail halt",
+	"timed out tool",
+	"attempt network retry",
+	"attempt rate_limit fallback",
+	"fact checkpoint_dropped",
+	"attempt zero_output halt",
+}
+
+// many is how many worlds a run must play to be held to what is deep:
+// make chaos plays them.
+const many = 10_000
 
 // play draws one world, plays it to its end, and returns what it got to.
 func play(r *rapid.T) map[string]int {
@@ -1066,8 +1084,12 @@ func TestLaws(t *testing.T) {
 	// taken for a scenario.
 	require.NoError(t, flag.Set("rapid.nofailfile", "true"))
 	reached := map[string]int{}
+	wanted := depth
+	if n, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String()); err == nil && n >= many {
+		wanted = slices.Concat(depth, deep)
+	}
 	missing := func() (out []string) {
-		for _, what := range depth {
+		for _, what := range wanted {
 			if reached[what] == 0 {
 				out = append(out, what)
 			}

@@ -103,11 +103,9 @@ func (s *step) stoodStill(d time.Duration) {
 	}
 	a := &s.soft.attempt
 	a.quiet = later(a.quiet)
-	for id, call := range a.tools {
-		if !call.began.IsZero() {
-			call.began = later(call.began)
-			a.tools[id] = call
-		}
+	for id, call := range s.soft.tools.flying {
+		call.began = later(call.began)
+		s.soft.tools.flying[id] = call
 	}
 	s.soft.eventAt = s.now
 	s.soft.heldAt = time.Time{}
