@@ -271,7 +271,7 @@ func (j *judge) attemptEnded(f kernel.AttemptEnded) {
 		require.Equal(j.t, 1, j.closed[f.Run], "an attempt ends once")
 	}
 	j.spent.next = nil
-	j.reach["attempt "+string(f.Cause)+" "+string(f.Recovery)]++
+	j.reach[strings.TrimSpace("attempt "+string(f.Cause)+" "+string(f.Recovery))]++
 	require.Equal(j.t, f.Cause == "", f.Recovery == "", "a completed attempt needs no recovery, every other one has one")
 	switch f.Recovery {
 	case attempt.Retry:
@@ -1019,7 +1019,7 @@ var depth = []string{
 	"effect Launch", "effect Dispatch", "effect HookAnswer", "effect HookAnswer with payloads", "effect Release", "effect DrainSources",
 	"effect Hold", "effect Free", "launch for retry", "launch for fallback", "launch for restart", "crash",
 	"timed out initial", "timed out inter", "timed out session", "timed out idle",
-	"attempt ", "attempt model retry", "attempt model fallback", "attempt model halt", "attempt timeout retry",
+	"attempt", "attempt model retry", "attempt model fallback", "attempt model halt", "attempt timeout retry",
 
 	"attempt rate_limit halt", "attempt abort halt", "attempt fatal halt", "attempt unknown retry",
 	"fact checkpoint_saved", "fact limit_met", "reply capability_unsupported", "hcp checkpoint_created",
