@@ -75,12 +75,14 @@ func (s *step) launch(cause string, n *AttemptEnded) {
 			}
 		}
 	}
+	s.between = true
 	s.soft.launchedAt = s.now
 	s.soft.attempt = attempting{watch: attempt.NewWatch(&s.cfg.Policy)}
 	s.activeBy(starting, wrapperSource, "launch", time.Time{})
 	s.open(id, why, own("launch"))
 	s.weakened()
 	s.record(l)
+	s.between = false
 	s.do(Launch{Run: l.Run, Number: s.hard.Number, Profile: l.Profile, Resume: l.Checkpoint})
 }
 
@@ -193,7 +195,6 @@ func (s *step) failureSeen(in FailureSeen) {
 	if !s.hard.Alive {
 		return
 	}
-	s.living()
 	s.soft.attempt.failure = &in
 	if in.Cause == attempt.RateLimit {
 		s.limitMet(in)
@@ -288,9 +289,11 @@ func (k *Kernel) attemptDue() (at time.Time, which Timer, ok bool) {
 		if p.Initial > 0 {
 			soonest(a.quiet.Add(p.Initial), TimerInitial)
 		}
-	case tools, d.what == needsInput, d.what == limitWait && d.until.After(k.soft.now):
+	case tools, d.what == needsInput, p.Inter == 0:
 		// It is known what is waited for (DECISIONS Z6).
-	case p.Inter > 0:
+	case d.what == limitWait && d.until.After(a.quiet): // and here, until when
+		soonest(d.until.Add(p.Inter), TimerInter)
+	default:
 		soonest(a.quiet.Add(p.Inter), TimerInter)
 	}
 	return at, which, ok
@@ -482,10 +485,14 @@ func (s *step) succeeded(v *verdict) bool {
 	return ends.Success[e.Code]
 }
 
-// held holds the whole attempt against the rules that wait for its end. What
-// nothing could mend is graver than how it ended.
+// held holds the whole attempt against the rules that wait for its end, but for
+// one that failed before it wrote anything. What nothing could mend is graver
+// than how it ended.
 func (s *step) held(v verdict) verdict {
 	a := &s.soft.attempt
+	if v.Cause != "" && a.bytes == 0 {
+		return v
+	}
 	if rules := a.watch.End(); len(rules) > 0 {
 		s.record(RulesHeld{Phase: "post", Units: a.units, Rules: rules})
 	}

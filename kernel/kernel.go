@@ -489,6 +489,8 @@ type step struct {
 	now  time.Time
 	turn Turn
 	inv  string // the invocation that all events of this step share
+	// between says that the launch before is over, and the next not recorded.
+	between bool
 }
 
 func (s *step) record(f Fact) {

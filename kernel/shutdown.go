@@ -211,6 +211,7 @@ func (s *step) abortAsked(in AbortAsked) {
 	}
 	if again {
 		if s.hard.Alive {
+			s.tookNothing()
 			s.stop(sigKILL, true)
 		}
 	}
@@ -242,9 +243,7 @@ func (s *step) abortAsked(in AbortAsked) {
 // it is due.
 func (s *step) nextRung() {
 	grace := s.cfg.AbortGrace
-	if s.soft.stopRung > 0 {
-		s.record(StopTook{Rung: s.soft.stopRung, Effect: "none"})
-	}
+	s.tookNothing()
 	switch {
 	case s.soft.stopRung == 0 && s.soft.stopBy == sigTERM:
 		s.stop(sigTERM, false)
@@ -257,6 +256,13 @@ func (s *step) nextRung() {
 		s.soft.stopDue = s.now.Add(grace / 2)
 	default:
 		s.stop(sigKILL, true)
+	}
+}
+
+// tookNothing records that the last rung, if there was one, had no effect.
+func (s *step) tookNothing() {
+	if s.soft.stopRung > 0 {
+		s.record(StopTook{Rung: s.soft.stopRung, Effect: "none"})
 	}
 }
 

@@ -200,9 +200,10 @@ func (s *step) request(k *call) lifeloop.CallbackRequest {
 	return req
 }
 
-// ids are the launch and the session as receipts and requests name them.
+// ids are the launch and the session as receipts and requests name them. What
+// is told of a launch that is about to be names none.
 func (s *step) ids() (run, task *string) {
-	if s.hard.Run != "" {
+	if s.hard.Run != "" && !s.between {
 		r := s.hard.Run
 		run = &r
 	}
