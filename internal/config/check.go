@@ -19,7 +19,7 @@ var (
 	ledgerWords  = []string{"stop", "continue"}
 	limitWords   = []string{"off", "wait", "fallback", "exit"}
 	backoffKinds = []string{"exponential", "linear", "fixed"}
-	jitterWords  = []string{"none"}
+	jitterWords  = []string{"none", "full", "fixed"}
 	guardOn      = []string{"output", "exit"}
 	severities   = []string{"warning", "error", "fatal"}
 	levels       = []string{string(lifeloop.Required), string(lifeloop.Preferred), string(lifeloop.Optional)}
@@ -43,7 +43,7 @@ func (c checker) word(path, value string, known []string) error {
 	if slices.Contains(known, value) {
 		return nil
 	}
-	return c.refuse(path, "%q is not one of %s; the nearest is %q", value, strings.Join(known, ", "), Nearest(value, known))
+	return c.refuse(path, "%q is not one of %s; the nearest is %q", value, strings.Join(known, ", "), nearest(value, known))
 }
 
 // check holds the merged configuration against the rules that types do not say.
@@ -171,7 +171,7 @@ func checkCapability(name string) error {
 	if slices.Contains(known, name) {
 		return nil
 	}
-	return fmt.Errorf("%q is no capability; the nearest is %q", name, Nearest(name, known))
+	return fmt.Errorf("%q is no capability; the nearest is %q", name, nearest(name, known))
 }
 
 func capabilities() []string {
@@ -203,6 +203,7 @@ func (c checker) attempts(a Attempts) error {
 		{"attempts.retry.max_retries", a.Retry.MaxRetries},
 		{"attempts.checkpoint_every", a.CheckpointEvery},
 		{"attempts.drift.repeat", a.Drift.Repeat},
+		{"attempts.crash_loop.launches", a.CrashLoop.Launches},
 	}
 	for _, n := range counts {
 		if n.value < 0 {

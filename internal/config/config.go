@@ -90,6 +90,7 @@ type Attempts struct {
 	ZeroOutput      bool              `yaml:"zero_output"`
 	SuccessCodes    []int             `yaml:"success_codes"` // exit codes of a completed attempt
 	ExitCodes       map[string]string `yaml:"exit_codes"`    // exit code, in decimal → cause of failure
+	CrashLoop       CrashLoop         `yaml:"crash_loop"`
 	Meta            map[string]string `yaml:"meta"`
 }
 
@@ -117,7 +118,7 @@ type Backoff struct {
 	Kind   string        `yaml:"kind"` // exponential|linear|fixed
 	Base   time.Duration `yaml:"base_ms,ms"`
 	Max    time.Duration `yaml:"max_ms,ms"` // 0: no bound
-	Jitter string        `yaml:"jitter"`    // none
+	Jitter string        `yaml:"jitter"`    // none|full|fixed
 }
 
 // Timeouts are the timers of an attempt and a session; 0 is off.
@@ -142,6 +143,14 @@ type Guardrail struct {
 // Drift says how many repetitions running count as drift; 0 is off.
 type Drift struct {
 	Repeat int `yaml:"repeat"`
+}
+
+// A CrashLoop is a row of launches that each ended soon after they began; the
+// next one waits in quarantine.
+type CrashLoop struct {
+	Launches   int           `yaml:"launches"` // 0: off
+	Within     time.Duration `yaml:"within_ms,ms"`
+	Quarantine time.Duration `yaml:"quarantine_ms,ms"`
 }
 
 // Default is the configuration of someone who configured nothing, but for the
