@@ -20,6 +20,7 @@ import (
 //	facts      what the ledger would hold of it, but for receipts and what the harness seems to do
 //	lifeloop   the lifecycle events
 //	hcp        the events of HCP L2, but for progress and log
+//	l0         the events of L0, but for the launch itself
 //	refused    the error that reading the world below it ends with
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
@@ -51,6 +52,8 @@ func TestScenarios(t *testing.T) {
 					}
 					return lines
 				})
+			case "l0":
+				return each(result, l0(result))
 			case "refused":
 				_, err := simulate.Parse([]byte(d.Input))
 				if err == nil {
@@ -76,6 +79,38 @@ func each(r simulate.Result, tell func(kernel.Entry) []string) string {
 		return "nothing"
 	}
 	return b.String()
+}
+
+// l0 tells the events of L0 in the script's own words, but for the launch
+// itself.
+func l0(r simulate.Result) func(kernel.Entry) []string {
+	said := &simulate.Text{}
+	l := view.L0{
+		Tool: func(string) (args, result any, ok bool) {
+			if said.Words != "" {
+				return nil, said.Words, true
+			}
+			return said.Arguments, said.Result, true
+		},
+		Words: func(string) string { return said.Words },
+	}
+	return func(e kernel.Entry) (lines []string) {
+		if said = r.Texts[e.Seq]; said == nil {
+			said = &simulate.Text{}
+		}
+		for _, ev := range l.Apply(e) {
+			line := ev.Type
+			for _, f := range ev.Fields {
+				if f.Name != "policy" && f.Name != "state" && f.Name != "callbackId" {
+					line += fmt.Sprintf(" %s=%s", f.Name, text(f.Value))
+				}
+			}
+			if !strings.HasPrefix(line, "STREAM_") && !strings.HasPrefix(line, "ADAPTER_") {
+				lines = append(lines, line)
+			}
+		}
+		return lines
+	}
 }
 
 func fact(e kernel.Entry) []string {

@@ -317,8 +317,9 @@ func (w *World) guardrail(r *reader, n node) {
 // itself finds.
 var told = texts([]attempt.Cause{attempt.Model, attempt.Network, attempt.RateLimit, attempt.ServerError, attempt.Fatal, attempt.Unknown})
 
-// failures are what an exit code may mean.
-func failures() []string { return append(texts(attempt.Causes()), string(attempt.Fatal)) }
+// failures are what an exit code may mean: those, and that the harness ran out
+// of time by its own clock.
+var failures = append(slices.Clone(told), string(attempt.Timeout))
 
 func (w *World) exitCodes(r *reader, n node) {
 	w.codes = map[int]attempt.Cause{}
@@ -330,7 +331,7 @@ func (w *World) exitCodes(r *reader, n node) {
 		if w.success[code] || w.success == nil && code == 0 {
 			r.fail(m.path, "%d is a code of success too", code)
 		}
-		w.codes[code] = attempt.Cause(r.word(m.node, failures()...))
+		w.codes[code] = attempt.Cause(r.word(m.node, failures...))
 	}
 }
 
