@@ -201,7 +201,7 @@ func sideBySide(f kernel.Fact, l0 []view.L0Event, hcp []view.HCPMessage) string 
 				right += fmt.Sprintf(" · %v", p.Data[name])
 			}
 		}
-		b.WriteString(strings.TrimRight(fmt.Sprintf("%-24s│ %-27s│ %-58s│ %s", fact, event, left, right), " ") + "\n")
+		b.WriteString(strings.TrimRight(fmt.Sprintf("%-24s│ %-27s│ %-72s│ %s", fact, event, left, right), " ") + "\n")
 		fact, event = "", ""
 	}
 	return b.String()
@@ -224,7 +224,9 @@ func l0Line(e view.L0Event) string {
 		case string:
 			switch f.Name {
 			case "error", "reason", "lastError", "callbackId":
-			default:
+				continue
+			}
+			if v != "" {
 				line += " · " + v
 			}
 		case telemetry.Sized:

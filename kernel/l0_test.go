@@ -2,6 +2,7 @@ package kernel_test
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -52,6 +53,14 @@ var l0Fields = map[string]string{
 	"TOOL_ERROR":              "toolCallId error errorType durationMs",
 	"TOOL_COMPLETED":          "toolCallId status",
 	"COMPLETE":                "tokenCount contentLength durationMs state",
+}
+
+// l0Depth are the words of L0, all of which random worlds must get to.
+func l0Depth() (words []string) {
+	for _, word := range slices.Sorted(maps.Keys(l0Fields)) {
+		words = append(words, "l0 "+word)
+	}
+	return words
 }
 
 // l0After are the events of which one comes right before: nothing but calls of

@@ -66,6 +66,7 @@ type judge struct {
 
 	asked map[string]*asked
 	hcp   hcpJudge
+	l0    l0Judge
 	reach map[string]int // what this world got to, for the test of the generator
 }
 
@@ -139,6 +140,7 @@ func (j *judge) step(in kernel.Input) {
 		require.NoError(j.t, err)
 		kernel.Apply(j.shadow, back)
 		j.hcp.fact(j.t, kernel.Entry{At: j.now, Fact: f}, kernel.Entry{At: j.now, Fact: back})
+		j.l0.fact(j.t, kernel.Entry{At: j.now, Fact: f}, kernel.Entry{At: j.now, Fact: back})
 	}
 	if len(turn.Facts) > 0 || j.over {
 		checkReplay(j.t, j.k, j.shadow)
@@ -466,6 +468,7 @@ func (j *judge) ended() {
 	_, done := j.k.Done()
 	require.True(j.t, done, "the harness is gone, the sources are read, the clients had their time")
 	j.hcp.ended(j.t, j.refused, j.reach)
+	j.l0.ended(j.t, j.reach)
 	if j.refused {
 		require.Zero(j.t, j.launched)
 		require.Empty(j.t, j.told, "a refused session tells nothing")
@@ -1086,7 +1089,7 @@ func TestLaws(t *testing.T) {
 	reached := map[string]int{}
 	wanted := depth
 	if n, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String()); err == nil && n >= many {
-		wanted = slices.Concat(depth, deep)
+		wanted = slices.Concat(depth, deep, l0Depth())
 	}
 	missing := func() (out []string) {
 		for _, what := range wanted {

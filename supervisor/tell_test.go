@@ -1,0 +1,57 @@
+package supervisor
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/session"
+	"lifeloop/view"
+)
+
+// TestTellASlowHook: a hook that takes an hour holds up nobody. What does not
+// fit into the queue meanwhile is counted, and the numbers show where.
+func TestTellASlowHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var heard []uint64
+		started := 0
+		hooks := &view.Hooks{OnStart: func(int, bool, bool) { started++; panic("and it fails") }}
+		hooks.OnEvent = func(e view.L0Event) {
+			if e.Seq == 1 {
+				time.Sleep(time.Hour)
+			}
+			heard = append(heard, e.Seq)
+		}
+		teller := Tell(hooks, view.L0{})
+		var wg sync.WaitGroup
+		wg.Go(teller.Run)
+
+		began := time.Now()
+		teller.Committed(kernel.Entry{Fact: kernel.Began{SessionID: "sess"}})
+		teller.Committed(kernel.Entry{Fact: kernel.SessionMoved{To: session.Pending}})
+		synctest.Wait() // the hook sleeps
+		const more = toldLimit + 100
+		for range more {
+			teller.Committed(kernel.Entry{Fact: kernel.CheckpointSaved{Checkpoint: "T1"}})
+		}
+		require.Zero(t, time.Since(began), "the loop does not wait")
+		require.Equal(t, 100, teller.Lost())
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		teller.Committed(kernel.Entry{Fact: kernel.CheckpointSaved{Checkpoint: "T2"}})
+		teller.Close()
+		wg.Wait()
+
+		require.Equal(t, 1, started)
+		require.Equal(t, 1, hooks.Panics())
+		require.Len(t, heard, 1+toldLimit+1, "what fitted, in order")
+		for i, seq := range heard[:len(heard)-1] {
+			require.Equal(t, uint64(i+1), seq)
+		}
+		require.Equal(t, uint64(1+more+1), heard[len(heard)-1], "the gap is in the numbers")
+	})
+}
