@@ -38,6 +38,9 @@ type Child struct {
 	armed atomic.Bool           // the next output is to wake news
 	wake  chan struct{}
 
+	abandon   sync.Once
+	abandoned chan struct{} // closed by Abandon
+
 	textsMu sync.Mutex // guards texts; held for an append at most
 	texts   []oscText
 
@@ -46,6 +49,7 @@ type Child struct {
 	exit  Exit          // written before endCh is closed
 	done  chan struct{} // closed when its output has reached the user too
 	gone  chan struct{} // closed when nothing of its tree is left
+	over  chan struct{} // closed when its guard has ended
 }
 
 // A source is one stream of a child's output on its way to the user.
@@ -120,7 +124,8 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 	}
 	c := &Child{
 		terminal: t, guard: guard, sink: sink,
-		wake: make(chan struct{}, 1), endCh: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}),
+		wake: make(chan struct{}, 1), endCh: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}), over: make(chan struct{}),
+		abandoned: make(chan struct{}),
 	}
 	c.armed.Store(true)
 	var theirs [3]*os.File
@@ -132,7 +137,7 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 		}
 		if err != nil {
 			c.closeFiles()
-			t.dropGuard(guard)
+			t.dropGuard(guard, spec.Guard)
 		}
 	}()
 	if theirs, err = c.connect(spec.OSC); err != nil {
@@ -387,19 +392,33 @@ func (t *Terminal) changeGuard(argv []string) (*guardProcess, error) {
 	t.guard, t.warm = t.warm, nil
 	t.publish()
 	if before != nil {
+		t.disownAll(before)
 		before.dismiss()
 	}
 	return t.guard, nil
 }
 
-// dropGuard gives up a guard that never had a harness.
-func (t *Terminal) dropGuard(g *guardProcess) {
+// disownAll lets a guard end by itself without ending what the wrapper has
+// started: another guard knows of it. Callers hold mu.
+func (t *Terminal) disownAll(g *guardProcess) {
+	for pid := range t.owned {
+		g.tell(msgDisown, uint64(pid))
+	}
+}
+
+// dropGuard gives up a guard that never had a harness. Another one keeps what
+// it was to keep, where there can be one.
+func (t *Terminal) dropGuard(g *guardProcess, argv []string) {
 	t.Restore()
 	t.mu.Lock()
+	if len(t.owned) > 0 {
+		_ = t.prepare(argv)
+	}
 	delete(t.guards, g)
 	if t.guard == g {
 		t.guard = nil
 	}
+	t.disownAll(g)
 	t.mu.Unlock()
 	g.socket.Close()
 	g.wait()
@@ -445,9 +464,6 @@ func (c *Child) KillTree() error {
 	return nil
 }
 
-// Abandon is Terminal.Abandon.
-func (c *Child) Abandon() { c.terminal.Abandon() }
-
 // Own registers a process of the wrapper itself: see Terminal.Own.
 func (c *Child) Own(pid int) { c.terminal.Own(pid) }
 
@@ -483,7 +499,9 @@ func (c *Child) Type(b []byte) error {
 
 // follow hears what the guard tells until the guard has ended.
 func (c *Child) follow() {
-	defer close(c.gone)
+	defer close(c.over)
+	empty := sync.OnceFunc(func() { close(c.gone) })
+	defer empty()
 	var buf [messageSize]byte
 	for {
 		n, err := c.guard.socket.Read(buf[:])
@@ -503,6 +521,8 @@ func (c *Child) follow() {
 			exit := exitOf(unix.WaitStatus(m.args[0]))
 			exit.Leftover = int(m.args[1])
 			c.end(exit)
+		case msgEmpty:
+			empty()
 		}
 	}
 	c.guard.wait()

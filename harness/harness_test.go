@@ -142,7 +142,7 @@ func begin(t *testing.T, spec Spec, term *Terminal, sink Sink) *Child {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		term.Close()
-		<-c.Gone()
+		<-c.over
 		c.Wait()
 	})
 	return c

@@ -15,7 +15,7 @@ import (
 // the whole process when stdout is a pipe that nobody reads any more, and it
 // bears with a terminal that some other program has made non-blocking. A slow
 // reader is waited for as long as it takes; who does not want to wait calls
-// Terminal.Abandon.
+// Child.Abandon.
 func writeAll(fd int, b []byte) error {
 	for len(b) > 0 {
 		n, err := unix.Write(fd, b)
@@ -50,21 +50,21 @@ func undoOn(f *os.File, b string) {
 	writeBounded(fd, []byte(b), lastWords)
 }
 
-// pumpGrace is how long an abandoned terminal still takes what it will take.
+// pumpGrace is how long an abandoned reader still takes what it will take.
 const pumpGrace = 50 * time.Millisecond
 
-// Abandon says that nobody wants to wait for the terminal any more: a Wait
-// that waited for a reader that has stalled returns, and what that reader has
+// Abandon says that nobody wants to wait for the reader of this child's output
+// any more: a Wait that waited for one that has stalled returns, and what it has
 // not taken is lost. It cannot be taken back.
-func (t *Terminal) Abandon() { t.abandon.Do(func() { close(t.abandoned) }) }
+func (c *Child) Abandon() { c.abandon.Do(func() { close(c.abandoned) }) }
 
-// awaitPumps returns when all output has reached the user, or, on an
-// abandoned terminal, when a moment has passed. A pump that is stuck in a
-// write then ends with the process.
-func (t *Terminal) awaitPumps(pumped <-chan struct{}) {
+// awaitPumps returns when all output has reached the user, or, when the reader
+// is abandoned, after a moment. A pump that is stuck in a write then ends with
+// it, or with the process.
+func (c *Child) awaitPumps(pumped <-chan struct{}) {
 	select {
 	case <-pumped:
-	case <-t.abandoned:
+	case <-c.abandoned:
 		select {
 		case <-pumped:
 		case <-time.After(pumpGrace):

@@ -293,7 +293,7 @@ func TestLingeringChild(t *testing.T) {
 func (c *Child) guardEmpty(t *testing.T) <-chan struct{} {
 	t.Helper()
 	c.terminal.Close()
-	return c.Gone()
+	return c.over
 }
 
 func TestABurstIsDrained(t *testing.T) {
@@ -334,7 +334,7 @@ func TestKillTree(t *testing.T) {
 		t.Errorf("got %+v", exit)
 	}
 	term.Close()
-	<-c.Gone()
+	<-c.over
 	if took := time.Since(begun); took > time.Second {
 		t.Errorf("took %v", took)
 	}
@@ -791,7 +791,7 @@ func TestCloseEndsAChild(t *testing.T) {
 	c := begin(t, sh("trap '' HUP; sleep 300"), term, &ears{})
 	term.Close()
 	exit := c.Wait()
-	<-c.Gone()
+	<-c.over
 	if exit.Signal == 0 && exit.Code == 0 {
 		t.Errorf("got %+v", exit)
 	}

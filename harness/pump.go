@@ -3,6 +3,7 @@
 package harness
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"sync"
@@ -57,7 +58,7 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 		for _, s := range c.sources {
 			s.file.SetReadDeadline(longAgo())
 		}
-		c.terminal.awaitPumps(pumped)
+		c.awaitPumps(pumped)
 		select {
 		case <-typed:
 		case <-time.After(inputPatience):
@@ -69,6 +70,7 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 			c.exit.OutputLost = *err
 		}
 		c.undo()
+		c.takeBack()
 		c.closeFiles()
 		c.terminal.giveBack()
 		close(c.done)
@@ -243,6 +245,7 @@ func (c *Child) pumpInput() {
 	ready := []unix.PollFd{{Fd: int32(from), Events: unix.POLLIN}, {Fd: int32(fdOf(c.wakeup)), Events: unix.POLLIN}}
 	buf := make([]byte, 16<<10)
 	var lastByte byte = '\n'
+	t.typedAhead = append(t.takeUnread(), t.typedAhead...)
 	for !c.ended.Load() {
 		if len(t.typedAhead) == 0 {
 			if _, err := unix.Poll(ready, -1); err != nil && !errors.Is(err, unix.EINTR) {
@@ -273,6 +276,51 @@ func (c *Child) pumpInput() {
 			return
 		}
 	}
+}
+
+// takeBack keeps what was typed and the child has not read: it waits in the
+// pty, and ends with it. Without us it would wait in the outer terminal, for
+// whoever reads next; here that is the next child.
+func (c *Child) takeBack() {
+	if c.slave == nil || c.input != c.ptmx {
+		return
+	}
+	attrs, err := getTermios(c.slave)
+	if err != nil {
+		return
+	}
+	lines := attrs.Lflag&unix.ICANON != 0
+	makeRaw(attrs)
+	attrs.Cc[unix.VMIN] = 0 // a read does not wait
+	if setTermios(c.slave, attrs) != nil {
+		return
+	}
+	var left []byte
+	for buf := make([]byte, 4<<10); ; {
+		n, err := unix.Read(fdOf(c.slave), buf)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || n <= 0 {
+			break
+		}
+		left = append(left, buf[:n]...)
+	}
+	if lines {
+		left = bytes.ReplaceAll(left, []byte{0}, nil) // an end of file, which was meant for the dead
+	}
+	t := c.terminal
+	t.mu.Lock()
+	t.unread = append(t.unread, left...)
+	t.mu.Unlock()
+}
+
+func (t *Terminal) takeUnread() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	left := t.unread
+	t.unread = nil
+	return left
 }
 
 // endInput passes on the end of stdin. A pty has no end; the key that means it

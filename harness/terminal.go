@@ -34,9 +34,6 @@ type Terminal struct {
 
 	ignoreHUP, ignoreINT bool
 
-	abandon   sync.Once
-	abandoned chan struct{} // closed by Abandon
-
 	page     *page
 	pageFile *os.File
 
@@ -53,6 +50,8 @@ type Terminal struct {
 	busy    bool // a child is running
 	closed  bool
 
+	unread []byte // what was typed to a child that ended before it read it
+
 	reading    sync.Mutex // held by the one goroutine that reads stdin
 	typedAhead []byte     // what it read and the last child did not take
 }
@@ -67,7 +66,6 @@ func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) 
 		mode:      mode,
 		ignoreHUP: signal.Ignored(syscall.SIGHUP),
 		ignoreINT: signal.Ignored(syscall.SIGINT),
-		abandoned: make(chan struct{}),
 		guards:    make(map[*guardProcess]bool),
 		owned:     make(map[int]owned),
 	}

@@ -12,7 +12,7 @@ import (
 	"lifeloop/telemetry"
 )
 
-// Harness launches one program in the outer terminal.
+// A Harness is one program that is to run in the outer terminal.
 type Harness struct {
 	Spec     harness.Spec
 	Terminal *harness.Terminal
@@ -21,17 +21,14 @@ type Harness struct {
 	OSC telemetry.Decoder
 }
 
-// Launch starts the harness and begins to tell of it.
-func (h *Harness) Launch(post func(kernel.Input), settle func()) (Child, error) {
+// Start starts the harness and begins to tell of it.
+func (h *Harness) Start(post func(kernel.Input), settle func()) (Child, error) {
 	child, err := harness.Start(h.Spec, h.Terminal, &sink{post: post, settle: settle, osc: h.OSC})
 	if err != nil {
 		return nil, startError{err}
 	}
 	return running{child}, nil
 }
-
-// Release gives the terminal back.
-func (h *Harness) Release() { h.Terminal.Restore() }
 
 type startError struct{ error }
 

@@ -12,13 +12,16 @@ import (
 // the harness: it tells the clients, hands the answer to write, and returns
 // when they have answered, or at the deadline. write reports whether the
 // answer was written whole and must not block beyond the deadline; it is
-// called once, with nil when there is nothing to say. Of the ports only Clients, Answer and Committed are used.
-func OneHook(ctx context.Context, k *kernel.Kernel, p Ports, call telemetry.HookCall, deadline time.Time, write func([]byte) bool) error {
+// called once, with nil when there is nothing to say; render puts what a client
+// gave into the harness's own words. Of the ports only Clients and Committed are
+// used.
+func OneHook(ctx context.Context, k *kernel.Kernel, p Ports, call telemetry.HookCall, deadline time.Time,
+	render func(event, context string) []byte, write func([]byte) bool) error {
 	over, stop := context.WithDeadline(ctx, deadline)
 	defer stop()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &supervisor{k: k, p: Ports{Clients: p.Clients, Answer: p.Answer, Committed: p.Committed}, ctx: ctx,
-		inbox: make(chan kernel.Input, batch), cancel: map[string]context.CancelFunc{}, hooks: map[string]chan answer{}, drain: func() {}}
+	s := &supervisor{k: k, p: Ports{Clients: p.Clients, Committed: p.Committed}, ctx: ctx,
+		inbox: make(chan posted, batch), cancel: map[string]context.CancelFunc{}, hooks: map[string]chan answer{}}
 	defer s.wg.Wait()
 	defer cancel()
 
@@ -29,7 +32,7 @@ func OneHook(ctx context.Context, k *kernel.Kernel, p Ports, call telemetry.Hook
 	s.wg.Go(func() {
 		select {
 		case a := <-waits:
-			delivered := write(a.out)
+			delivered := write(a.render(render))
 			if a.carries {
 				s.post(kernel.HookClosed{Hook: id, Delivered: delivered})
 			}
@@ -37,6 +40,6 @@ func OneHook(ctx context.Context, k *kernel.Kernel, p Ports, call telemetry.Hook
 		case <-ctx.Done():
 		}
 	})
-	_, err := s.loop(over.Done(), nil)
+	_, err := s.loop(over.Done())
 	return err
 }

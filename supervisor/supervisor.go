@@ -7,7 +7,7 @@
 // ledger: when the ledger refuses a write, it ends the harness and says so.
 //
 //	result, err := supervisor.Run(ctx, kernel.New(cfg), supervisor.Ports{
-//		Ledger: log, Launcher: launcher, Clients: clients, Sources: sources, Door: door, Signals: signals,
+//		Ledger: log, Launcher: launcher, Clients: clients, Door: door, Signals: signals,
 //	}, supervisor.Options{})
 package supervisor
 
@@ -45,14 +45,32 @@ type Child interface {
 	KillTree() error                 // everything below us, now
 	Wait() kernel.ChildExited        // returns when it is gone and its output drained
 	Resume() error                   // continues a stopped group, so that a signal is seen
+	Gone() <-chan struct{}           // closed when nothing of its tree is left
 }
 
-// A Launcher starts the harness; post may be called until Wait returned. An
-// error may be an interface{ ExitCode() int }.
+// A Launcher makes launches ready, one after another.
 type Launcher interface {
-	// settle returns when everything posted before it is on the ledger.
-	Launch(post func(kernel.Input), settle func()) (Child, error)
+	// Prepare makes a launch ready. An error may be an interface{ ExitCode() int }.
+	Prepare(kernel.Launch) (Plan, error)
 	Release() // gives the terminal back; may be called at any time, and twice
+}
+
+// A Plan is a launch made ready: what is to be started, and what of it can be
+// heard.
+type Plan struct {
+	// Setup is what the launch turned out to be. That of the session's first
+	// launch the kernel has in its Config already.
+	Setup kernel.Setup
+	// Start starts the harness; post may be called until Wait returned, and
+	// settle returns when everything posted before it is on the ledger. An error
+	// may be an interface{ ExitCode() int }.
+	Start func(post func(kernel.Input), settle func()) (Child, error)
+	// Sources are what it writes; nil where nothing of it is read. They run once
+	// it was started, until it is gone.
+	Sources Sources
+	// DecodeHook and Answer are its two dialects of a hook.
+	DecodeHook func(event string, input []byte) (telemetry.HookCall, error)
+	Answer     func(event, context string) []byte
 }
 
 // A Client answers one encoded dispatch envelope.
@@ -72,17 +90,13 @@ type Door interface {
 	Serve(ctx context.Context, h control.Handler) error
 }
 
-// Ports are the world. Ledger, Door, Sources and Signals may be nil.
+// Ports are the world. Ledger, Door and Signals may be nil.
 type Ports struct {
 	Ledger   Ledger
 	Launcher Launcher
 	Clients  map[string]Client
-	Sources  Sources
 	Door     Door
 	Signals  <-chan os.Signal
-	// DecodeHook and Answer are the harness's two dialects of a hook.
-	DecodeHook func(event string, input []byte) (telemetry.HookCall, error)
-	Answer     func(event, context string) []byte
 	// Committed is told every fact after it was written, on the loop.
 	Committed func(kernel.Entry)
 }
@@ -96,7 +110,10 @@ type Options struct {
 	Grace time.Duration
 	// KeepGoing runs on without a ledger when it refuses a write.
 	KeepGoing bool
-	Log       zerolog.Logger
+	// Relaunch says that one launch may follow another: then a launch is over
+	// only when nothing of its tree is left.
+	Relaunch bool
+	Log      zerolog.Logger
 }
 
 const (
@@ -104,6 +121,9 @@ const (
 	// batch bounds how many waiting inputs are stepped together and committed
 	// with one write and one sync.
 	batch = 64
+	// treeTime bounds the wait for what a launch left behind, which is killed
+	// meanwhile; beyond it there is only what cannot be killed.
+	treeTime = 3 * time.Second
 )
 
 // ErrLedger wraps the refusal of the ledger that ended a run.
@@ -111,20 +131,20 @@ var ErrLedger = errors.New("the ledger refused a write")
 
 // Supervisor is one run. Its fields are owned by the loop, except where said.
 type supervisor struct {
-	k     *kernel.Kernel
-	p     Ports
-	o     Options
-	seq   uint64 // of the last committed fact, when there is no ledger to number them
-	child Child
+	k   *kernel.Kernel
+	p   Ports
+	o   Options
+	seq uint64 // of the last committed fact, when there is no ledger to number them
 
-	inbox   chan kernel.Input
+	inbox   chan posted
 	own     []kernel.Input     // what performing effects taught us, before the inbox
 	settles chan chan struct{} // who waits for the next commit
 	waiters []chan struct{}
 	ctx     context.Context
 	wg      sync.WaitGroup
 	cancel  map[string]context.CancelFunc // running dispatches
-	drain   context.CancelFunc            // ends the sources' watching
+
+	current atomic.Pointer[launched] // the newest launch: the loop puts it in, the door asks it
 
 	hookN   atomic.Uint64
 	hooksMu sync.Mutex // guards hooks and asks: the door's goroutines put in, the loop answers
@@ -132,10 +152,30 @@ type supervisor struct {
 	asks    map[string]chan kernel.Reply
 }
 
-// An answer is what a waiting hook gets. Context says that there is one, so
-// its delivery is to be told.
+// A launched is one launch. What is not said to be the loop's does not change.
+type launched struct {
+	number  int
+	plan    Plan
+	child   Child              // the loop's; nil before it runs and when it has ended
+	gone    <-chan struct{}    // closed when nothing of its tree is left
+	stop    context.CancelFunc // ends the watching of its sources
+	drained chan struct{}      // closed when they have been read to their end
+	over    bool               // the loop's; whatever it still says is not heard
+}
+
+// A posted input knows the launch that it is of, counted as [kernel.Launch]
+// does: what a launch says when it is over is nothing of the next one. 0 is of
+// none.
+type posted struct {
+	of int
+	kernel.Input
+}
+
+// An answer is what a waiting hook gets. Carries says that there is something
+// in it, so its delivery is to be told.
 type answer struct {
-	out     []byte
+	event   string
+	context lifeloop.Opaque
 	carries bool
 }
 
@@ -151,26 +191,11 @@ func Run(ctx context.Context, k *kernel.Kernel, p Ports, o Options) (kernel.Resu
 	}
 	asked := ctx.Done()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &supervisor{k: k, p: p, o: o, ctx: ctx, inbox: make(chan kernel.Input, batch), settles: make(chan chan struct{}),
+	s := &supervisor{k: k, p: p, o: o, ctx: ctx, inbox: make(chan posted, batch), settles: make(chan chan struct{}),
 		cancel: map[string]context.CancelFunc{}, hooks: map[string]chan answer{}, asks: map[string]chan kernel.Reply{}}
 	defer s.wg.Wait()
 	defer cancel()
 
-	sources, drain := context.WithCancel(ctx)
-	s.drain = drain
-	defer drain()
-	drained := make(chan struct{})
-	if p.Sources != nil {
-		s.wg.Go(func() {
-			defer close(drained)
-			if err := p.Sources.Run(sources, s.post); err != nil {
-				s.post(kernel.SourceTrouble{Source: "watcher", What: "stopped"})
-				o.Log.Error().Err(err).Msg("watch the harness's files")
-			}
-		})
-	} else {
-		close(drained)
-	}
 	if p.Door != nil {
 		s.wg.Go(func() {
 			if err := p.Door.Serve(ctx, s); err != nil {
@@ -178,14 +203,14 @@ func Run(ctx context.Context, k *kernel.Kernel, p Ports, o Options) (kernel.Resu
 			}
 		})
 	}
-	return s.loop(asked, drained)
+	return s.loop(asked)
 }
 
-func (s *supervisor) loop(asked, drained <-chan struct{}) (kernel.Result, error) {
+func (s *supervisor) loop(asked <-chan struct{}) (kernel.Result, error) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for in := kernel.Input(kernel.Start{}); ; {
-		if err := s.turn(s.gather(in), drained); err != nil {
+	for in := (posted{Input: kernel.Start{}}); ; {
+		if err := s.turn(s.gather(in)); err != nil {
 			return s.abandon(err)
 		}
 		for _, w := range s.waiters {
@@ -201,20 +226,20 @@ func (s *supervisor) loop(asked, drained <-chan struct{}) (kernel.Result, error)
 			due = timer.C
 		}
 		if len(s.own) > 0 {
-			in, s.own = s.own[0], s.own[1:]
+			in, s.own = posted{Input: s.own[0]}, s.own[1:]
 			continue
 		}
 		select {
 		case in = <-s.inbox:
 		case w := <-s.settles:
 			// What was posted before waits in the inbox, and is gathered now.
-			s.waiters, in = append(s.waiters, w), kernel.Wake{}
+			s.waiters, in = append(s.waiters, w), posted{Input: kernel.Wake{}}
 		case sig := <-s.p.Signals:
-			in = kernel.AbortAsked{Signal: number(sig)}
+			in = posted{Input: kernel.AbortAsked{Signal: number(sig)}}
 		case <-asked:
-			asked, in = nil, kernel.AbortAsked{Signal: int(syscall.SIGTERM)}
+			asked, in = nil, posted{Input: kernel.AbortAsked{Signal: int(syscall.SIGTERM)}}
 		case <-due:
-			in = kernel.Wake{}
+			in = posted{Input: kernel.Wake{}}
 		}
 	}
 }
@@ -227,8 +252,11 @@ func number(sig os.Signal) int {
 }
 
 // gather takes what else waits, so that it is committed together.
-func (s *supervisor) gather(first kernel.Input) []kernel.Input {
-	inputs := append([]kernel.Input{first}, s.own...)
+func (s *supervisor) gather(first posted) []posted {
+	inputs := []posted{first}
+	for _, in := range s.own {
+		inputs = append(inputs, posted{Input: in})
+	}
 	s.own = nil
 	for len(inputs) < batch {
 		select {
@@ -243,24 +271,31 @@ func (s *supervisor) gather(first kernel.Input) []kernel.Input {
 
 // turn steps the inputs, commits their facts with one write, and only then
 // performs their effects.
-func (s *supervisor) turn(inputs []kernel.Input, drained <-chan struct{}) error {
+func (s *supervisor) turn(inputs []posted) error {
 	now := time.Now()
 	var facts []kernel.Fact
 	var effects []kernel.Effect
 	sync := false
-	for _, in := range inputs {
-		switch in := in.(type) {
+	for _, p := range inputs {
+		if s.late(p) {
+			continue
+		}
+		switch in := p.Input.(type) {
 		case kernel.Returned:
 			delete(s.cancel, in.Call)
 		case kernel.ChildExited:
-			s.child = nil
+			s.current.Load().child = nil
+		case kernel.SourcesDrained:
+			if l := s.current.Load(); l != nil {
+				l.over = true
+			}
 		}
-		t := s.k.Step(now, in)
+		t := s.k.Step(now, p.Input)
 		facts, effects, sync = append(facts, t.Facts...), append(effects, t.Effects...), sync || t.Sync
 	}
 	if err := s.commit(now, facts, sync); err != nil {
 		// Nothing of this turn is acted upon, but nobody may be left waiting.
-		s.letGo(effects, drained)
+		s.letGo(effects)
 		if !s.o.KeepGoing {
 			return fmt.Errorf("%w: %w", ErrLedger, err)
 		}
@@ -269,13 +304,25 @@ func (s *supervisor) turn(inputs []kernel.Input, drained <-chan struct{}) error 
 		s.p.Ledger = nil
 		t := s.k.Step(now, kernel.LedgerLost{})
 		_ = s.commit(now, t.Facts, false) // there is no ledger any more; the events file still hears
-		s.letGo(t.Effects, drained)
+		s.letGo(t.Effects)
 		return nil
 	}
 	for _, e := range effects {
-		s.perform(e, drained)
+		s.perform(e)
 	}
 	return nil
+}
+
+// late says that an input is of a launch that is over. A hook that asks is let
+// go.
+func (s *supervisor) late(p posted) bool {
+	if l := s.current.Load(); p.of == 0 || p.of == l.number && !l.over {
+		return false
+	}
+	if asked, ok := p.Input.(kernel.HookAsked); ok {
+		s.answerHook(kernel.HookAnswer{Hook: asked.Hook})
+	}
+	return true
 }
 
 func (s *supervisor) commit(now time.Time, facts []kernel.Fact, sync bool) error {
@@ -312,9 +359,12 @@ func appendTo(l Ledger, now time.Time, facts []kernel.Fact, sync bool) error {
 
 // post hands an input to the loop. It blocks while the loop is busy, and is
 // never called by the byte pump.
-func (s *supervisor) post(in kernel.Input) {
+func (s *supervisor) post(in kernel.Input) { s.postOf(0, in) }
+
+// postOf is post of what a launch says.
+func (s *supervisor) postOf(launch int, in kernel.Input) {
 	select {
-	case s.inbox <- in:
+	case s.inbox <- posted{launch, in}:
 	case <-s.ctx.Done():
 	}
 }
@@ -344,15 +394,15 @@ func (s *supervisor) settle() {
 }
 
 // perform starts an effect. Whatever it learns comes back as an input.
-func (s *supervisor) perform(e kernel.Effect, drained <-chan struct{}) {
+func (s *supervisor) perform(e kernel.Effect) {
 	switch e := e.(type) {
 	case kernel.Launch:
-		s.launch()
+		s.launch(e)
 	case kernel.Stop:
 		s.stop(e)
 	case kernel.Watch:
-		if s.p.Sources != nil {
-			s.p.Sources.Watch(e.Path)
+		if l := s.current.Load(); l != nil && l.plan.Sources != nil {
+			l.plan.Sources.Watch(e.Path)
 		}
 	case kernel.Dispatch:
 		s.dispatch(e)
@@ -367,11 +417,7 @@ func (s *supervisor) perform(e kernel.Effect, drained <-chan struct{}) {
 	case kernel.Release:
 		s.p.Launcher.Release()
 	case kernel.DrainSources:
-		s.drain()
-		s.wg.Go(func() {
-			<-drained
-			s.post(kernel.SourcesDrained{})
-		})
+		s.drain(s.current.Load())
 	default:
 		panic(fmt.Sprintf("supervisor: no way to perform %T", e))
 	}
@@ -380,16 +426,16 @@ func (s *supervisor) perform(e kernel.Effect, drained <-chan struct{}) {
 // letGo performs of a turn that could not be recorded only what ends
 // something: a hook that waits, the terminal, the watching. What the kernel
 // believes to be under way is told to have failed.
-func (s *supervisor) letGo(effects []kernel.Effect, drained <-chan struct{}) {
+func (s *supervisor) letGo(effects []kernel.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case kernel.HookAnswer:
-			s.perform(kernel.HookAnswer{Hook: e.Hook, Event: e.Event}, drained)
+			s.perform(kernel.HookAnswer{Hook: e.Hook, Event: e.Event})
 			s.own = append(s.own, kernel.HookClosed{Hook: e.Hook})
 		case kernel.Launch:
 			s.own = append(s.own, kernel.LaunchFailed{Code: 125, Why: ErrLedger.Error()})
 		case kernel.Release, kernel.DrainSources, kernel.Stop, kernel.Cancel:
-			s.perform(e, drained)
+			s.perform(e)
 		case kernel.Reply:
 			s.reply(kernel.Reply{Ask: e.Ask, Failure: lifeloop.InternalError, Why: ErrLedger.Error()})
 		case kernel.Dispatch:
@@ -398,9 +444,12 @@ func (s *supervisor) letGo(effects []kernel.Effect, drained <-chan struct{}) {
 	}
 }
 
-func (s *supervisor) launch() {
-	child, err := s.p.Launcher.Launch(s.post, s.settle)
+// launch makes a launch ready and starts it.
+func (s *supervisor) launch(e kernel.Launch) {
+	l := &launched{number: e.Number, drained: make(chan struct{})}
+	child, err := s.start(e, l)
 	if err != nil {
+		l.over = true
 		code := 125
 		var coded interface{ ExitCode() int }
 		if errors.As(err, &coded) {
@@ -409,23 +458,84 @@ func (s *supervisor) launch() {
 		s.own = append(s.own, kernel.LaunchFailed{Code: code, Why: err.Error()})
 		return
 	}
-	s.child = child
-	if s.p.Sources != nil {
-		s.p.Sources.Launched(child.PID())
+	l.child, l.gone = child, child.Gone()
+	in := kernel.Launched{PID: child.PID()}
+	if e.Number > 1 {
+		in.Setup = &l.plan.Setup
 	}
-	s.own = append(s.own, kernel.Launched{PID: child.PID()})
-	s.wg.Go(func() { s.post(child.Wait()) })
+	s.own = append(s.own, in)
+	s.follow(l)
+	s.wg.Go(func() { s.postOf(l.number, child.Wait()) })
+}
+
+func (s *supervisor) start(e kernel.Launch, l *launched) (Child, error) {
+	plan, err := s.p.Launcher.Prepare(e)
+	if err != nil {
+		return nil, err
+	}
+	l.plan = plan
+	s.current.Store(l) // before there is anybody to ask the door
+	return plan.Start(func(in kernel.Input) { s.postOf(l.number, in) }, s.settle)
+}
+
+// follow runs the sources of a launch.
+func (s *supervisor) follow(l *launched) {
+	ctx, stop := context.WithCancel(s.ctx)
+	l.stop = stop
+	if l.plan.Sources == nil {
+		close(l.drained)
+		return
+	}
+	s.wg.Go(func() {
+		defer close(l.drained)
+		if err := l.plan.Sources.Run(ctx, func(in kernel.Input) { s.postOf(l.number, in) }); err != nil {
+			s.postOf(l.number, kernel.SourceTrouble{Source: "watcher", What: "stopped"})
+			s.o.Log.Error().Err(err).Msg("watch the harness's files")
+		}
+	})
+	l.plan.Sources.Launched(l.child.PID())
+}
+
+// drain reads what a launch has written once more to its end, and says when
+// that is done. Where another launch may follow it waits first until nobody is
+// left who could write: of two that write the same files nothing could be told
+// apart any more.
+func (s *supervisor) drain(l *launched) {
+	s.wg.Go(func() {
+		if s.o.Relaunch {
+			patience := time.NewTimer(treeTime)
+			defer patience.Stop()
+			select {
+			case <-l.gone:
+			case <-patience.C:
+				s.o.Log.Warn().Int("launch", l.number).Msg("something of the harness's tree cannot be ended")
+			case <-s.ctx.Done():
+			}
+		}
+		l.stop()
+		<-l.drained
+		s.postOf(l.number, kernel.SourcesDrained{})
+	})
+}
+
+// child is the harness that runs; nil when none does.
+func (s *supervisor) child() Child {
+	if l := s.current.Load(); l != nil {
+		return l.child
+	}
+	return nil
 }
 
 func (s *supervisor) stop(e kernel.Stop) {
-	if s.child == nil {
+	child := s.child()
+	if child == nil {
 		return
 	}
 	var err error
 	if e.Tree {
-		err = s.child.KillTree()
+		err = child.KillTree()
 	} else {
-		err = errors.Join(s.child.Signal(syscall.Signal(e.Signal)), s.child.Resume())
+		err = errors.Join(child.Signal(syscall.Signal(e.Signal)), child.Resume())
 	}
 	if err != nil {
 		s.o.Log.Warn().Err(err).Int("signal", e.Signal).Bool("tree", e.Tree).Msg("stop the harness")
@@ -507,14 +617,19 @@ func (s *supervisor) Hook(ctx context.Context, call *control.HookCall) {
 }
 
 func (s *supervisor) hook(ctx context.Context, event string, input []byte, told bool, call caller) {
-	decoded, err := s.p.DecodeHook(event, input)
+	l := s.current.Load()
+	if l == nil {
+		call.Answer(nil) // nothing was launched yet, so it is nobody's of ours
+		return
+	}
+	decoded, err := l.plan.DecodeHook(event, input)
 	if err != nil {
 		s.o.Log.Warn().Err(err).Str("event", event).Msg("a hook's input is not understood")
 		call.Answer(nil)
 		return
 	}
 	if told {
-		s.post(kernel.SignalsSeen{Signals: decoded.Signals})
+		s.postOf(l.number, kernel.SignalsSeen{Signals: decoded.Signals})
 		return
 	}
 	id := "hook_" + strconv.FormatUint(s.hookN.Add(1), 10)
@@ -527,10 +642,10 @@ func (s *supervisor) hook(ctx context.Context, event string, input []byte, told 
 		delete(s.hooks, id)
 		s.hooksMu.Unlock()
 	}()
-	s.post(kernel.HookAsked{Hook: id, Call: decoded, Deadline: time.Now().Add(s.o.HookTime - hookMargin)})
+	s.postOf(l.number, kernel.HookAsked{Hook: id, Call: decoded, Deadline: time.Now().Add(s.o.HookTime - hookMargin)})
 	select {
 	case a := <-waits:
-		delivered := call.Answer(a.out)
+		delivered := call.Answer(a.render(l.plan.Answer))
 		if a.carries {
 			s.post(kernel.HookClosed{Hook: id, Delivered: delivered})
 		}
@@ -540,14 +655,19 @@ func (s *supervisor) hook(ctx context.Context, event string, input []byte, told 
 	}
 }
 
+// render is the answer in the harness's own words; nil when it carries nothing.
+func (a answer) render(answer func(event, context string) []byte) []byte {
+	if !a.carries {
+		return nil
+	}
+	return answer(a.event, a.context.Reveal())
+}
+
 func (s *supervisor) answerHook(e kernel.HookAnswer) {
 	s.hooksMu.Lock()
 	waits := s.hooks[e.Hook]
 	s.hooksMu.Unlock()
-	a := answer{carries: e.Context.Len() > 0}
-	if a.carries {
-		a.out = s.p.Answer(e.Event, e.Context.Reveal())
-	}
+	a := answer{event: e.Event, context: e.Context, carries: e.Context.Len() > 0}
 	if waits == nil {
 		if a.carries { // the harness left in this very moment
 			s.own = append(s.own, kernel.HookClosed{Hook: e.Hook})
@@ -562,23 +682,23 @@ func (s *supervisor) answerHook(e kernel.HookAnswer) {
 func (s *supervisor) abandon(cause error) (kernel.Result, error) {
 	result := kernel.Result{Code: 125, Failure: lifeloop.InternalError}
 	s.freeHooks()
-	if s.child != nil {
-		_ = errors.Join(s.child.Signal(syscall.SIGTERM), s.child.Resume())
+	if child := s.child(); child != nil {
+		_ = errors.Join(child.Signal(syscall.SIGTERM), child.Resume())
 		grace := time.NewTimer(s.o.Grace)
 		defer grace.Stop()
 		for gone := false; !gone; {
 			select {
-			case in := <-s.inbox:
-				switch in := in.(type) {
+			case p := <-s.inbox:
+				switch in := p.Input.(type) {
 				case kernel.ChildExited:
 					gone = true
 				case kernel.HookAsked:
 					s.answerHook(kernel.HookAnswer{Hook: in.Hook, Event: in.Call.Event})
 				}
 			case <-s.p.Signals:
-				_ = s.child.KillTree()
+				_ = child.KillTree()
 			case <-grace.C:
-				_ = s.child.KillTree()
+				_ = child.KillTree()
 			}
 		}
 	}

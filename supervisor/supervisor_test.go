@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"lifeloop/attempt"
 	"lifeloop/control"
 	"lifeloop/dispatch"
 	"lifeloop/kernel"
@@ -35,19 +36,21 @@ type rig struct {
 
 	ledger   fakeLedger
 	launcher fakeLauncher
-	sources  fakeSources
+	sources  fakeSources // of the first launch
+	later    map[int]*fakeSources
 	door     fakeDoor
 	signals  chan os.Signal
 	answers  map[string]func(ctx context.Context, event string) (string, error) // by client
 	options  Options
 	deaf     bool // the kernel's Deaf: the process itself is the sign of life
+	policy   attempt.Policy
 }
 
 func newRig(t *testing.T) *rig {
 	r := &rig{t: t, began: time.Now(), signals: make(chan os.Signal, 4),
 		answers: map[string]func(context.Context, string) (string, error){}}
 	r.ledger.rig, r.launcher.rig, r.sources.rig = r, r, r
-	r.launcher.child = &fakeChild{rig: r, exit: make(chan kernel.ChildExited, 1)}
+	r.launcher.child = newChild(r, 1)
 	r.door.ready = make(chan struct{})
 	return r
 }
@@ -90,7 +93,7 @@ func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
 	native := lifeloop.EventClaim{Support: lifeloop.Native, Modes: []lifeloop.IntegrationMode{lifeloop.NativeHook}}
 	limit := int64(8192)
 	n := map[string]int{}
-	cfg := kernel.Config{Session: "sess", Ledger: true,
+	cfg := kernel.Config{Session: "sess", Ledger: true, Policy: r.policy,
 		ClientDrain: 5 * time.Second, AbortGrace: 5 * time.Second,
 		NewID: func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
 		Began: kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
@@ -112,9 +115,8 @@ func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
 		}
 		cfg.Clients = append(cfg.Clients, c)
 	}
-	return Run(ctx, kernel.New(cfg), Ports{Ledger: &r.ledger, Launcher: &r.launcher, Clients: clients, Sources: &r.sources,
-		Door: &r.door, Signals: r.signals, DecodeHook: decodeHook, Answer: func(_, context string) []byte { return []byte(context) },
-	}, r.options)
+	r.launcher.setup = cfg.Setup
+	return Run(ctx, kernel.New(cfg), Ports{Ledger: &r.ledger, Launcher: &r.launcher, Clients: clients, Door: &r.door, Signals: r.signals}, r.options)
 }
 
 // decodeHook knows two hooks: a prompt, whose input is the turn, and a stop.
@@ -188,23 +190,52 @@ func (l *fakeLedger) Close() error {
 	return nil
 }
 
-// A fakeLauncher starts a harness whose life is play, if there is one.
+// A fakeLauncher starts a harness whose life is play, if there is one, and
+// after it those in again.
 type fakeLauncher struct {
 	*rig
-	child  *fakeChild
+	child  *fakeChild // the newest
 	err    error
 	play   func(post func(kernel.Input))
+	again  []func(post func(kernel.Input))
+	setup  kernel.Setup
+	unfit  map[int]error // launches that cannot be prepared
 	over   sync.WaitGroup
 	settle func()
 }
 
-func (l *fakeLauncher) Launch(post func(kernel.Input), settle func()) (Child, error) {
-	l.note("launch")
+func (l *fakeLauncher) Prepare(e kernel.Launch) (Plan, error) {
+	if err := l.unfit[e.Number]; err != nil {
+		l.note("unfit %d", e.Number)
+		return Plan{}, err
+	}
+	sources, play := &l.sources, l.play
+	if e.Number > 1 {
+		l.setup.HarnessSession = fmt.Sprint("S", e.Number)
+		l.child, sources, play = newChild(l.rig, e.Number), &fakeSources{rig: l.rig}, l.again[e.Number-2]
+		if mine := l.later[e.Number]; mine != nil {
+			sources = mine
+		}
+	}
+	return Plan{Setup: l.setup, Sources: sources, DecodeHook: decodeHook,
+		Answer: func(_, context string) []byte { return []byte(context) },
+		Start: func(post func(kernel.Input), settle func()) (Child, error) {
+			return l.start(e.Number, play, post, settle)
+		},
+	}, nil
+}
+
+func (l *fakeLauncher) start(n int, play func(func(kernel.Input)), post func(kernel.Input), settle func()) (Child, error) {
+	if n == 1 {
+		l.note("launch")
+	} else {
+		l.note("launch %d", n)
+	}
 	l.settle = settle
 	if l.err != nil {
 		return nil, l.err
 	}
-	l.over.Go(func() { l.play(post) })
+	l.over.Go(func() { play(post) })
 	return l.child, nil
 }
 
@@ -212,8 +243,16 @@ func (l *fakeLauncher) Release() { l.note("release") }
 
 type fakeChild struct {
 	*rig
+	n      int                     // of its launch
 	exit   chan kernel.ChildExited // what it ends with; the first word counts
+	gone   chan struct{}           // closed when its tree is
 	ignore bool                    // signals
+}
+
+func newChild(r *rig, n int) *fakeChild {
+	gone := make(chan struct{})
+	close(gone)
+	return &fakeChild{rig: r, n: n, exit: make(chan kernel.ChildExited, 1), gone: gone}
 }
 
 func (c *fakeChild) end(e kernel.ChildExited) {
@@ -223,7 +262,7 @@ func (c *fakeChild) end(e kernel.ChildExited) {
 	}
 }
 
-func (c *fakeChild) PID() int { return 42 }
+func (c *fakeChild) PID() int { return 41 + c.n }
 func (c *fakeChild) Signal(sig syscall.Signal) error {
 	c.note("signal %d", sig)
 	if !c.ignore {
@@ -242,6 +281,7 @@ func (c *fakeChild) Wait() kernel.ChildExited {
 	c.launcher.over.Wait()
 	return e
 }
+func (c *fakeChild) Gone() <-chan struct{} { return c.gone }
 
 type fakeClient struct {
 	*rig
@@ -296,6 +336,7 @@ type fakeSources struct {
 	*rig
 	last []telemetry.Signal
 	err  error
+	late []telemetry.Signal // what it tells a minute after it was read to its end
 }
 
 func (s *fakeSources) Run(ctx context.Context, post func(kernel.Input)) error {
@@ -308,6 +349,9 @@ func (s *fakeSources) Run(ctx context.Context, post func(kernel.Input)) error {
 		post(kernel.SignalsSeen{Signals: s.last})
 	}
 	time.Sleep(5 * time.Millisecond)
+	if len(s.late) > 0 {
+		time.AfterFunc(time.Minute, func() { post(kernel.SignalsSeen{Signals: s.late}) })
+	}
 	return nil
 }
 func (s *fakeSources) Launched(pid int)  { s.note("sources know pid %d", pid) }

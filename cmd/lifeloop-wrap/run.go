@@ -38,7 +38,6 @@ import (
 	"lifeloop/profiles"
 	"lifeloop/supervisor"
 	"lifeloop/synth"
-	"lifeloop/telemetry"
 	"lifeloop/view"
 )
 
@@ -171,49 +170,16 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	}
 	defer tee.Close()
 
-	var exports *supervisor.Exports
-	endpoint := ""
-	if f.otlp {
-		if exports, err = supervisor.NewExports(uuid.NewString(), s.log); err != nil {
-			return 0, refused(lifeloop.InternalError, "%v", err)
-		}
-		defer exports.Close()
-		endpoint = exports.Endpoint()
-	}
-	launch, err := s.prepare(profile, argv, terminal.Pty(), f.noHooks, endpoint)
+	l := &launcher{session: s, terminal: terminal, ways: []way{{argv, profile, manifest}}, activity: activity, noHooks: f.noHooks, otlp: f.otlp}
+	defer l.close()
+	setup, err := l.begin(kernel.Launch{Number: 1})
 	if err != nil {
 		return 0, err
 	}
-	if exports != nil {
-		if err := prepareExports(exports, &launch, adapter); err != nil {
-			return 0, err
-		}
-	}
-	kcfg := s.kernelConfig(manifest, launch, argv, terminal.Pty(), !f.noLedger)
-	kcfg.Tested = profile.Tested
-	if launch.Hooks && profile.Transcript.Decoder != "" {
-		kcfg.Expected = []string{profile.Transcript.Name} // a hook names it
-	}
-	k := kernel.New(kcfg)
-	h := &supervisor.Harness{Spec: harness.Spec{Argv: launch.Argv, Env: launch.Env, OSC: launch.OSC}, Terminal: terminal}
-	if launch.OSCDecoder != "" {
-		if h.OSC, err = telemetry.NewDecoder(launch.OSCDecoder); err != nil {
-			return 0, refused(lifeloop.InternalError, "%v", err)
-		}
-	}
-	ports := supervisor.Ports{Launcher: h, Door: s.door, Committed: tee.told, Answer: profile.Answer,
-		DecodeHook: func(event string, in []byte) (telemetry.HookCall, error) {
-			return telemetry.DecodeHook(profile.HookDecoder, event, in)
-		}}
+	k := kernel.New(s.kernelConfig(setup, argv, terminal.Pty()))
+	ports := supervisor.Ports{Launcher: l, Door: s.door, Committed: tee.told, Signals: signals}
 	if s.ledger != nil {
 		ports.Ledger = s.ledger
-	}
-	if ports.Sources, err = supervisor.NewFiles(supervisor.Files{Fixed: slices.Concat(launch.Sources, activity), Named: profile.Transcript,
-		Since: time.Now().Truncate(time.Millisecond), Log: s.log}); err != nil {
-		return 0, refused(lifeloop.InternalError, "%v", err)
-	}
-	if launch.Export.Decoder != "" {
-		ports.Sources = supervisor.Together(ports.Sources, exports)
 	}
 	clients, err := s.startable(terminal)
 	if err != nil {
@@ -221,7 +187,6 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	}
 	defer clients.close() // after the terminal is restored, before its guard goes
 	ports.Clients = clients.byID
-	ports.Signals = signals
 
 	result, err := supervisor.Run(context.Background(), k, ports, supervisor.Options{
 		Grace: cfg.AbortGrace, KeepGoing: cfg.OnLedgerError == "continue", Log: s.log})
@@ -232,7 +197,7 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	}
 	if result.Failure != "" {
 		f := &failure{code: result.Code, class: result.Failure, text: result.Why}
-		return 0, f.withHint("%s", wayOut(f, argv[0], adapter))
+		return 0, f.withHint("%s", wayOut(f, l.newest.argv[0], l.newest.manifest.AdapterID))
 	}
 	return result.Code, nil
 }
@@ -356,33 +321,6 @@ func (s *session) close() {
 	}
 }
 
-// prepare asks the profile how to launch and writes the files it needs.
-func (s *session) prepare(p profiles.Profile, argv []string, pty, noHooks bool, otlp string) (profiles.Launch, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return profiles.Launch{}, refused(lifeloop.InternalError, "find this program: %v", err)
-	}
-	// Harnesses name folders after the real path of their working directory.
-	dir, err := os.Getwd()
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
-	}
-	if err != nil {
-		return profiles.Launch{}, refused(lifeloop.InternalError, "find the working directory: %v", err)
-	}
-	l, err := p.Prepare(argv, profiles.Host{Env: os.Environ(), Dir: dir, Exe: exe, Hook: hookWords(exe), RunDir: s.dir, Socket: s.door.Path(),
-		SessionID: s.id, NewID: uuid.NewString(), Terminal: pty, NoHooks: noHooks, OTLP: otlp, ReadFile: os.ReadFile})
-	if err != nil {
-		return l, refused(lifeloop.AdapterUnavailable, "prepare %s: %v", p.Adapter, err)
-	}
-	for _, f := range l.Files {
-		if err := os.WriteFile(f.Path, f.Data, 0o600); err != nil {
-			return l, refused(lifeloop.InternalError, "prepare %s: %v", p.Adapter, err)
-		}
-	}
-	return l, nil
-}
-
 // prepareExports takes what the profile made of --otlp. A launch that exports
 // nothing to us says so, and is as good as it was.
 func prepareExports(e *supervisor.Exports, l *profiles.Launch, adapter string) error {
@@ -419,25 +357,17 @@ func hookWords(exe string) []string {
 	return []string{exe, "hook"}
 }
 
-func (s *session) kernelConfig(m lifeloop.Manifest, l profiles.Launch, argv []string, pty, keeps bool) kernel.Config {
+func (s *session) kernelConfig(first kernel.Setup, argv []string, pty bool) kernel.Config {
 	dir, _ := os.Getwd() // it was found a moment ago
 	digest := sha256.Sum256([]byte(strings.Join(argv[1:], "\x00")))
 	c := kernel.Config{
-		Session: s.id, Wants: wants(s.cfg.Requires), Ledger: keeps,
-		Setup: kernel.Setup{Manifest: m, Hooks: l.Hooks, HarnessSession: l.SessionID, Cause: l.Cause,
-			Deaf: l.Plain || !l.Hooks && len(l.Sources) == 0 && l.OSCDecoder == "", Synth: synthConfig(s.cfg, l)},
+		Session: s.id, Wants: wants(s.cfg.Requires), Ledger: s.ledger != nil, Setup: first,
 		Tick: s.cfg.Tick, ClientDrain: s.cfg.ClientDrain, AbortGrace: s.cfg.AbortGrace,
 		NewID: func(prefix string) string { return prefix + uuid.NewString() },
-		Began: kernel.Began{SessionID: s.id, AdapterID: m.AdapterID, AdapterVersion: m.AdapterVersion,
+		Began: kernel.Began{SessionID: s.id, AdapterID: first.Manifest.AdapterID, AdapterVersion: first.Manifest.AdapterVersion,
 			Program: filepath.Base(argv[0]), Args: len(argv) - 1, ArgsDigest: "sha256:" + hex.EncodeToString(digest[:]),
 			WorkDir: dir, Version: version, PID: os.Getpid(), PTY: pty, Clients: []string{}, Policy: "none",
 			Meta: s.cfg.Attempts.Meta},
-	}
-	if !keeps {
-		c.Weak = append(c.Weak, kernel.Weakness{Capability: "receipts.receipt_ledger", Reason: "the user asked for no ledger"})
-	}
-	for _, w := range l.Weak {
-		c.Weak = append(c.Weak, kernel.Weakness{Capability: w.Capability, Reason: w.Reason})
 	}
 	c.Clients = kernelClients(s.cfg.Clients)
 	for _, cl := range c.Clients {

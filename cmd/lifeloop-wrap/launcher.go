@@ -1,0 +1,174 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"lifeloop/harness"
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/profiles"
+	"lifeloop/supervisor"
+	"lifeloop/telemetry"
+)
+
+// A way is one way to launch a harness: the command line's own, or a fallback.
+type way struct {
+	argv     []string
+	profile  profiles.Profile
+	manifest lifeloop.Manifest
+}
+
+// A launcher makes the launches of one session ready, one after another.
+type launcher struct {
+	session       *session
+	terminal      *harness.Terminal
+	ways          []way // by profile
+	activity      []profiles.Source
+	noHooks, otlp bool
+
+	first   *supervisor.Plan // made ready before there was a kernel to ask for it
+	exports *supervisor.Exports
+	newest  way
+}
+
+// begin makes the session's first launch ready, so that the kernel can be told
+// what it is like.
+func (l *launcher) begin(e kernel.Launch) (kernel.Setup, error) {
+	plan, err := l.plan(e)
+	l.first = &plan
+	return plan.Setup, err
+}
+
+// Prepare makes a launch ready.
+func (l *launcher) Prepare(e kernel.Launch) (supervisor.Plan, error) {
+	if plan := l.first; plan != nil {
+		l.first = nil
+		return *plan, nil
+	}
+	if err := l.terminal.Prepare(nil); err != nil { // it starts while we are still at the disk
+		return supervisor.Plan{}, err
+	}
+	return l.plan(e)
+}
+
+// Release gives the terminal back.
+func (l *launcher) Release() { l.terminal.Restore() }
+
+// close lets go of what was taken for a launch that may never have begun.
+func (l *launcher) close() {
+	if l.exports != nil {
+		l.exports.Close()
+	}
+}
+
+func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
+	w := l.ways[e.Profile]
+	l.newest = w
+	endpoint := ""
+	if l.otlp {
+		l.close()
+		exports, err := supervisor.NewExports(uuid.NewString(), l.session.log)
+		if err != nil {
+			return supervisor.Plan{}, refused(lifeloop.InternalError, "%v", err)
+		}
+		l.exports, endpoint = exports, exports.Endpoint()
+	}
+	launch, err := l.prepare(w, endpoint)
+	if err != nil {
+		return supervisor.Plan{}, err
+	}
+	if l.exports != nil {
+		if err := prepareExports(l.exports, &launch, w.manifest.AdapterID); err != nil {
+			return supervisor.Plan{}, err
+		}
+	}
+	h := &supervisor.Harness{Spec: harness.Spec{Argv: launch.Argv, Env: launch.Env, OSC: launch.OSC}, Terminal: l.terminal}
+	if launch.OSCDecoder != "" {
+		if h.OSC, err = telemetry.NewDecoder(launch.OSCDecoder); err != nil {
+			return supervisor.Plan{}, refused(lifeloop.InternalError, "%v", err)
+		}
+	}
+	sources, err := l.sources(w, launch)
+	if err != nil {
+		return supervisor.Plan{}, err
+	}
+	return supervisor.Plan{Setup: l.setup(w, launch), Start: h.Start, Sources: sources, Answer: w.profile.Answer,
+		DecodeHook: func(event string, in []byte) (telemetry.HookCall, error) {
+			return telemetry.DecodeHook(w.profile.HookDecoder, event, in)
+		}}, nil
+}
+
+// prepare asks the profile how to launch and writes the files it needs.
+func (l *launcher) prepare(w way, otlp string) (profiles.Launch, error) {
+	host, err := l.host()
+	if err != nil {
+		return profiles.Launch{}, err
+	}
+	host.OTLP = otlp
+	launch, err := w.profile.Prepare(w.argv, host)
+	if err != nil {
+		return launch, refused(lifeloop.AdapterUnavailable, "prepare %s: %v", w.profile.Adapter, err)
+	}
+	for _, f := range launch.Files {
+		if err := os.WriteFile(f.Path, f.Data, 0o600); err != nil {
+			return launch, refused(lifeloop.InternalError, "prepare %s: %v", w.profile.Adapter, err)
+		}
+	}
+	return launch, nil
+}
+
+// host is what a profile may know of the world.
+func (l *launcher) host() (profiles.Host, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return profiles.Host{}, refused(lifeloop.InternalError, "find this program: %v", err)
+	}
+	// Harnesses name folders after the real path of their working directory.
+	dir, err := os.Getwd()
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return profiles.Host{}, refused(lifeloop.InternalError, "find the working directory: %v", err)
+	}
+	s := l.session
+	return profiles.Host{Env: os.Environ(), Dir: dir, Exe: exe, Hook: hookWords(exe), RunDir: s.dir, Socket: s.door.Path(),
+		SessionID: s.id, NewID: uuid.NewString(), Terminal: l.terminal.Pty(), NoHooks: l.noHooks, ReadFile: os.ReadFile}, nil
+}
+
+// sources are what is read of a launch. What was recorded before it is no news.
+func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, error) {
+	files, err := supervisor.NewFiles(supervisor.Files{Fixed: slices.Concat(launch.Sources, l.activity), Named: w.profile.Transcript,
+		Since: time.Now().Truncate(time.Millisecond), Log: l.session.log})
+	if err != nil {
+		return nil, refused(lifeloop.InternalError, "%v", err)
+	}
+	if launch.Export.Decoder != "" {
+		return supervisor.Together(files, l.exports), nil
+	}
+	return files, nil
+}
+
+// setup is what the kernel is told of a launch.
+func (l *launcher) setup(w way, launch profiles.Launch) kernel.Setup {
+	s := kernel.Setup{Manifest: w.manifest, Hooks: launch.Hooks, HarnessSession: launch.SessionID, Cause: launch.Cause,
+		Deaf: launch.Plain || !launch.Hooks && len(launch.Sources) == 0 && launch.OSCDecoder == "", Synth: synthConfig(l.session.cfg, launch),
+		Tested: w.profile.Tested}
+	if launch.Hooks && w.profile.Transcript.Decoder != "" {
+		s.Expected = []string{w.profile.Transcript.Name} // a hook names it
+	}
+	if l.session.ledger == nil {
+		s.Weak = append(s.Weak, kernel.Weakness{Capability: "receipts.receipt_ledger", Reason: "the user asked for no ledger"})
+	}
+	for _, w := range launch.Weak {
+		s.Weak = append(s.Weak, kernel.Weakness{Capability: w.Capability, Reason: w.Reason})
+	}
+	return s
+}

@@ -1,0 +1,174 @@
+package supervisor
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/attempt"
+	"lifeloop/kernel"
+	"lifeloop/session"
+	"lifeloop/telemetry"
+)
+
+// retrying is a policy of that many retries, ten seconds apart.
+func retrying(attempts int) attempt.Policy {
+	return attempt.Policy{Attempts: attempts, MaxRetries: 6, On: attempt.DefaultOn(), Backoff: attempt.Backoff{Base: 10 * time.Second}}
+}
+
+// ends is a harness that runs for a second and exits.
+func (r *rig) ends(code int) func(func(kernel.Input)) {
+	return func(func(kernel.Input)) {
+		time.Sleep(time.Second)
+		r.launcher.child.end(kernel.ChildExited{Code: code})
+	}
+}
+
+// prompt is a record that names no session, so it is of whichever there is.
+func prompt(turn string) []telemetry.Signal {
+	return []telemetry.Signal{{Kind: telemetry.Prompt, Source: "transcript", Turn: turn}}
+}
+
+// TestOneLaunchAfterAnother shows the order of a retry: the terminal is given
+// back and the sources are read to their end before the next launch is made
+// ready, and what is heard of it comes from its own.
+func TestOneLaunchAfterAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.policy, r.options.Relaunch = retrying(1), true
+		r.launcher.play = r.ends(3)
+		r.launcher.again = []func(func(kernel.Input)){func(post func(kernel.Input)) {
+			time.Sleep(time.Second)
+			if c := r.hook("Prompt", "p2"); c.answers != 1 {
+				t.Errorf("the second harness's hook got %d answers", c.answers)
+			}
+			r.launcher.child.end(kernel.ChildExited{})
+		}}
+		result, err := r.run()
+		require.NoError(t, err)
+		require.Equal(t, kernel.Result{State: session.Completed}, result)
+		require.Equal(t, strings.Split(strings.TrimSpace(aRetry), "\n"), r.lines("launch", "sources", "release", "signal", "answer", "close"))
+	})
+}
+
+const aRetry = `
+0s    launch
+0s    sources know pid 42
+1s    release
+1s    sources read
+11.005s launch 2
+11.005s sources know pid 43
+12.005s answer Prompt ""
+12.005s release
+12.005s sources read
+12.01s close
+`
+
+// TestTheDeadSayNothing has the sources of the first launch go on telling long
+// after they were read to their end: while nothing runs, and in the midst of
+// the second launch. Nothing of it is true of that one.
+func TestTheDeadSayNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.policy, r.options.Relaunch = retrying(1), true
+		r.policy.Backoff.Base = 30 * time.Second
+		r.sources.last, r.sources.late = prompt("p9"), prompt("p10")
+		r.launcher.play = func(post func(kernel.Input)) {
+			time.AfterFunc(20*time.Second, func() { post(kernel.OutputSeen{Total: 99}) })
+			r.ends(3)(post)
+		}
+		r.launcher.again = []func(func(kernel.Input)){func(func(kernel.Input)) {
+			time.Sleep(2 * time.Minute)
+			r.launcher.child.end(kernel.ChildExited{})
+		}}
+		r.later = map[int]*fakeSources{2: {rig: r, last: prompt("p2")}}
+		_, err := r.run()
+		require.NoError(t, err)
+		var told []string
+		for _, f := range r.ledger.facts {
+			switch f := f.(type) {
+			case kernel.HarnessSessionOpened:
+				told = append(told, "session")
+			case kernel.Observed:
+				if f.Record.FrameContext != nil {
+					turn, _ := f.Record.Data["turn"].(string)
+					told = append(told, strings.TrimSpace(string(f.Record.Event)+" "+turn))
+				}
+			case kernel.ActivitySeen:
+				if f.Output == 99 {
+					t.Error("a dead harness gave a sign of life")
+				}
+			}
+		}
+		require.Equal(t, []string{"session", "frame.opening p9", "frame.opened", "frame.ending", "frame.ended",
+			"session", "frame.opening p2", "frame.opened", "frame.ending", "frame.ended"}, told)
+	})
+}
+
+// TestWhoIsLeftBehindIsWaitedFor has a process outlive the first harness: as
+// long as it may write to the same files there is no other launch, but for one
+// that nothing can end.
+func TestWhoIsLeftBehindIsWaitedFor(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		lingers time.Duration
+		want    string
+	}{
+		{"it ends", 2 * time.Second, "13.005s launch 2"},
+		{"it cannot be ended", time.Hour, "14.005s launch 2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.policy, r.options.Relaunch = retrying(1), true
+				gone := make(chan struct{})
+				r.launcher.child.gone = gone
+				r.launcher.play = func(post func(kernel.Input)) {
+					r.ends(3)(post)
+					timer := time.AfterFunc(tt.lingers, func() { close(gone) })
+					t.Cleanup(func() { timer.Stop() })
+				}
+				r.launcher.again = []func(func(kernel.Input)){r.ends(0)}
+				_, err := r.run()
+				require.NoError(t, err)
+				require.Contains(t, r.lines("launch 2"), tt.want)
+			})
+		})
+	}
+}
+
+// TestALaunchThatCannotBePrepared is one that failed, and what follows is the
+// policy's.
+func TestALaunchThatCannotBePrepared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.policy, r.options.Relaunch = retrying(2), true
+		r.launcher.play = r.ends(3)
+		r.launcher.unfit = map[int]error{2: errors.New("no room for its settings")}
+		r.launcher.again = []func(func(kernel.Input)){nil, r.ends(0)}
+		result, err := r.run()
+		require.NoError(t, err)
+		require.Equal(t, kernel.Result{State: session.Completed}, result)
+		require.Equal(t, []string{"0s    launch", "11.005s unfit 2", "21.005s launch 3"}, r.lines("launch", "unfit"))
+	})
+}
+
+// TestTheEndOfABackOff: a signal while nothing runs ends the session at once.
+func TestTheEndOfABackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.policy, r.options.Relaunch = retrying(1), true
+		r.launcher.play = r.ends(3)
+		time.AfterFunc(5*time.Second, func() { r.signals <- syscall.SIGINT })
+		result, err := r.run()
+		require.NoError(t, err)
+		require.Equal(t, session.Aborted, result.State)
+		require.Equal(t, 3, result.Code, "the harness's own code, when it is not 0")
+		require.Equal(t, []string{"0s    launch", "5s    close"}, r.lines("launch", "signal", "kill", "close"))
+	})
+}
