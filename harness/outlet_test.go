@@ -48,13 +48,14 @@ func TestAStalledReaderIsAbandoned(t *testing.T) {
 				defer term.Close()
 				c, err := Start(sh("yes"), term, &ears{})
 				require.NoError(t, err)
+				held, since := 0, time.Now()
 				eventually(t, "the reader's buffer is full", func() bool {
-					before, err := unix.IoctlGetInt(fdOf(reader), unix.TIOCINQ)
+					now, err := unix.IoctlGetInt(fdOf(reader), unix.TIOCINQ)
 					require.NoError(t, err)
-					time.Sleep(20 * time.Millisecond)
-					after, err := unix.IoctlGetInt(fdOf(reader), unix.TIOCINQ)
-					require.NoError(t, err)
-					return before > 0 && before == after
+					if now != held { // a moment without growth may be another program's
+						held, since = now, time.Now()
+					}
+					return held > 0 && time.Since(since) > 200*time.Millisecond
 				})
 				require.NoError(t, c.KillTree())
 				ended := make(chan Exit, 1)
