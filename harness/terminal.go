@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -174,6 +175,22 @@ func (t *Terminal) Prepare(guard []string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.prepare(guard)
+}
+
+// Guards are the guards that run, the one that waits for the next child among
+// them. Whoever comes after a wrapper that was killed waits for their end: then
+// nothing of the tree is left, and nobody writes to the terminal any more.
+func (t *Terminal) Guards() []Process {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []Process
+	for g := range t.guards {
+		if p, err := readProc(g.pid); err == nil {
+			all = append(all, Process{PID: g.pid, Start: p.start})
+		}
+	}
+	slices.SortFunc(all, func(a, b Process) int { return a.PID - b.PID })
+	return all
 }
 
 // Restore gives the terminal back as it was found: undoes the modes a child

@@ -110,6 +110,9 @@ type Options struct {
 	Grace time.Duration
 	// KeepGoing runs on without a ledger when it refuses a write.
 	KeepGoing bool
+	// Restart takes up a session whose wrapper died: the kernel has replayed its
+	// ledger.
+	Restart bool
 	// Relaunch says that one launch may follow another: then a launch is over
 	// only when nothing of its tree is left.
 	Relaunch bool
@@ -209,7 +212,11 @@ func Run(ctx context.Context, k *kernel.Kernel, p Ports, o Options) (kernel.Resu
 func (s *supervisor) loop(asked <-chan struct{}) (kernel.Result, error) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for in := (posted{Input: kernel.Start{}}); ; {
+	in := posted{Input: kernel.Start{}}
+	if s.o.Restart {
+		in.Input = kernel.Restarted{PID: os.Getpid()}
+	}
+	for {
 		if err := s.turn(s.gather(in)); err != nil {
 			return s.abandon(err)
 		}
