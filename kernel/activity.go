@@ -24,6 +24,11 @@ const (
 	stopped    = "stopped"
 )
 
+// Activities lists them all.
+func Activities() []string {
+	return []string{starting, working, needsInput, idling, limitWait, wedged, stopped}
+}
+
 // wedgedAfter is how long a harness that claims to work may be silent.
 const wedgedAfter = 5 * time.Minute
 

@@ -35,18 +35,19 @@ func Receipt(f kernel.Fact) (lifeloop.Receipt, bool) {
 // zero value is ready.
 type Status struct {
 	SessionID        string                      `json:"session_id"`
-	State            string                      `json:"state"` // of HCP L2
+	State            string                      `json:"state"`        // of HCP L2
+	StateReason      string                      `json:"state_reason"` // of its last move
 	Liveness         string                      `json:"liveness,omitempty"`
 	Activity         string                      `json:"activity"`
 	AdapterID        string                      `json:"adapter_id"`
 	Program          string                      `json:"program"`
 	HarnessVersion   *string                     `json:"harness_version"` // as a source told it
 	WorkDir          string                      `json:"work_dir"`
-	Meta             map[string]string           `json:"meta"` // what its owner calls it
-	Attempt          int                         `json:"attempt"`
+	Meta             map[string]string           `json:"meta"`    // what its owner calls it
+	Attempt          int                         `json:"attempt"` // of the profile, from 1
 	Profile          string                      `json:"profile"`
 	HarnessSessionID *string                     `json:"harness_session_id"`
-	PID              int                         `json:"pid"` // of the harness; 0 when none runs
+	PID              *int                        `json:"pid"` // of the harness; null when none runs
 	Context          map[string]any              `json:"context"`
 	Capabilities     map[string]lifeloop.Support `json:"capabilities"`
 	Since            time.Time                   `json:"since"` // when the activity began
@@ -54,6 +55,11 @@ type Status struct {
 	Uncertain bool `json:"uncertain"`
 	// Until is when a limit_wait ends, where the harness told that.
 	Until *time.Time `json:"until,omitempty"`
+	// Held says that somebody paused the session, and nobody has let it go on.
+	Held bool `json:"held"`
+	// RetryAt is when the next attempt is made, while it waits; null where
+	// nothing waits, or the wait stands still.
+	RetryAt *time.Time `json:"retry_at"`
 	// Usage is what the session's model calls add up to, Turns the frames of the
 	// harness's own.
 	Usage synth.Usage `json:"usage"`
@@ -71,6 +77,8 @@ type Status struct {
 	last     time.Time // of the last fact
 	wrapper  int
 	terminal bool
+	weak     map[string]bool // capabilities that no launch had
+	retryAt  *time.Time      // RetryAt as it was before it stood still
 }
 
 // A Sign is the last recorded sign of life: output, or the change of an
@@ -92,7 +100,7 @@ func (s *Status) Lose() {
 	if s.last.IsZero() {
 		s.last = s.StartedAt
 	}
-	s.PID = 0
+	s.PID, s.RetryAt, s.Held = nil, nil, false
 	s.Uncertain, s.Until = false, nil
 	s.active("stopped", "wrapper", "it died, at the earliest then, and could not say how the session ended", s.last)
 }
@@ -110,26 +118,42 @@ func (s *Status) Apply(e kernel.Entry) {
 		s.Capabilities = map[string]lifeloop.Support{}
 		s.UnknownRecords = map[string]map[string]int{}
 		s.Evidence = []lifeloop.Evidence{}
-		if m, ok := manifests.Get(f.AdapterID); ok {
-			for name, c := range m.LifecycleEvents {
-				s.Capabilities[string(name)] = c.Support
-			}
-			for name, c := range m.Placement {
-				s.Capabilities["placement."+string(name)] = c.Support
-			}
-			s.Capabilities["context_pressure"] = m.ContextPressure.Support
-			s.Capabilities["receipts.receipt_ledger"] = m.Receipts.ReceiptLedger
-		}
+		s.claims(f.AdapterID)
 	case kernel.Weakened:
+		if s.weak == nil {
+			s.weak = map[string]bool{}
+		}
+		s.weak[f.Capability] = true
 		s.capability(f.Capability, lifeloop.Unavailable)
 	case kernel.SessionMoved:
-		s.State, s.terminal, s.UpdatedAt = string(f.To), f.To.Terminal(), e.At
+		s.State, s.StateReason, s.terminal, s.UpdatedAt = string(f.To), f.Reason, f.To.Terminal(), e.At
 	case kernel.Launching:
-		s.Attempt++
+		s.Attempt, s.Profile, s.retryAt, s.RetryAt = max(f.Attempt, 1), cmp.Or(f.Name, s.Profile), nil, nil
+		if f.Adapter != "" && f.Adapter != s.AdapterID { // a fallback to another harness
+			s.AdapterID = f.Adapter
+			s.claims(f.Adapter)
+		}
+	case kernel.Resumed:
+		s.wrapper = f.PID
 	case kernel.Running:
-		s.PID = f.PID
+		s.PID = &f.PID
 	case kernel.Exited:
-		s.PID = 0
+		s.PID = nil
+	case kernel.AttemptEnded:
+		s.retryAt = nil
+		if f.Retry != nil {
+			s.retryAt = &f.Retry.At
+		}
+		s.waits()
+	case kernel.PauseRequested:
+		s.Held = true
+		s.waits()
+	case kernel.ResumeRequested:
+		s.Held = false
+		if f.RetryAt != nil {
+			s.retryAt = f.RetryAt
+		}
+		s.waits()
 	case kernel.HarnessSessionOpened:
 		s.session(f.ID)
 	case kernel.Bound:
@@ -157,6 +181,36 @@ func (s *Status) Apply(e kernel.Entry) {
 	case kernel.ReceiptIssued:
 		s.Receipts++
 	}
+}
+
+// waits says when the next attempt is made, if its wait does not stand still.
+func (s *Status) waits() {
+	s.RetryAt = s.retryAt
+	if s.Held {
+		s.RetryAt = nil
+	}
+}
+
+// claims are the capabilities that an adapter's manifest has, but for those
+// that were taken out of it.
+func (s *Status) claims(adapter string) {
+	m, ok := manifests.Get(adapter)
+	if !ok {
+		return
+	}
+	claim := func(name string, support lifeloop.Support) {
+		if !s.weak[name] {
+			s.capability(name, support)
+		}
+	}
+	for name, c := range m.LifecycleEvents {
+		claim(string(name), c.Support)
+	}
+	for name, c := range m.Placement {
+		claim("placement."+string(name), c.Support)
+	}
+	claim("context_pressure", m.ContextPressure.Support)
+	claim("receipts.receipt_ledger", m.Receipts.ReceiptLedger)
 }
 
 func (s *Status) observe(f kernel.Observed) {

@@ -151,9 +151,12 @@ func TestStatusOfWhatIsRare(t *testing.T) {
 	if s.HarnessSessionID != nil {
 		t.Errorf("a session without an id yet is %s", *s.HarnessSessionID)
 	}
+	if s = fold(began, kernel.Running{PID: 7}); s.PID == nil || *s.PID != 7 {
+		t.Errorf("a harness that runs has pid %v", s.PID)
+	}
 	s = fold(began, kernel.Running{PID: 7}, kernel.Exited{})
-	if s.PID != 0 {
-		t.Errorf("a harness that is gone has pid %d", s.PID)
+	if s.PID != nil {
+		t.Errorf("a harness that is gone has pid %d", *s.PID)
 	}
 	s = fold(began, kernel.SessionMoved{From: session.Running, To: session.Paused})
 	if s.Ended() || s.State != "PAUSED" {
@@ -168,6 +171,47 @@ func TestStatusOfWhatIsRare(t *testing.T) {
 	s = fold(began, kernel.Observed{Record: lifeloop.EventRecord{Event: lifeloop.ContextCompacted}})
 	if s.Context != nil {
 		t.Errorf("context from nowhere: %v", s.Context)
+	}
+}
+
+// TestStatusOfAttempts says which attempt of which profile it is, and what the
+// session waits for.
+func TestStatusOfAttempts(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	later := at.Add(time.Hour)
+	var s view.Status
+	then := func(want string, facts ...kernel.Fact) {
+		t.Helper()
+		for _, f := range facts {
+			s.Apply(kernel.Entry{At: at, Fact: f})
+		}
+		m := members(t, &s)
+		got := fmt.Sprintf("%s of %s, %s (%s), held %s, retry at %s", m["attempt"], m["profile"], m["state"], m["state_reason"], m["held"], m["retry_at"])
+		if got != strings.ReplaceAll(want, "'", `"`) {
+			t.Errorf("after %s:\n%s, want\n%s", kernel.Kind(facts[len(facts)-1]), got, want)
+		}
+	}
+	wait := kernel.AttemptEnded{Recovery: "retry", Retry: &kernel.RetryPlan{At: at}}
+	then(`1 of 'main', 'RUNNING' ('approved'), held false, retry at null`, kernel.Began{AdapterID: "claude"}, kernel.Weakened{Capability: "frame.opened"},
+		kernel.SessionMoved{From: session.Pending, To: session.Running, Reason: "approved"}, kernel.Launching{Attempt: 1, Name: "main", Adapter: "claude"})
+	then(`1 of 'main', 'PAUSED' ('backoff'), held false, retry at '2026-01-02T03:04:05Z'`, wait,
+		kernel.SessionMoved{From: session.Running, To: session.Paused, Reason: "backoff"})
+	then(`1 of 'main', 'PAUSED' ('backoff'), held true, retry at null`, kernel.PauseRequested{})
+	then(`1 of 'main', 'PAUSED' ('backoff'), held false, retry at '2026-01-02T04:04:05Z'`, kernel.ResumeRequested{RetryAt: &later})
+	then(`2 of 'main', 'RUNNING' ('retry'), held false, retry at null`,
+		kernel.SessionMoved{From: session.Paused, To: session.Running, Reason: "retry"}, kernel.Launching{Attempt: 2, Name: "main", Adapter: "claude"})
+	if s.Capabilities["frame.opening"] != lifeloop.Native || s.Capabilities["frame.opened"] != lifeloop.Unavailable {
+		t.Errorf("Claude Code's capabilities: %v", s.Capabilities)
+	}
+	then(`1 of 'other', 'RUNNING' ('retry'), held false, retry at null`, kernel.AttemptEnded{Recovery: "fallback", Next: 1},
+		kernel.Launching{Attempt: 1, Profile: 1, Name: "other", Adapter: "generic"})
+	if s.AdapterID != "generic" || s.Capabilities["frame.opening"] != lifeloop.Unavailable || s.Capabilities["frame.opened"] != lifeloop.Unavailable {
+		t.Errorf("capabilities of %s: %v", s.AdapterID, s.Capabilities)
+	}
+	then(`1 of 'other', 'RUNNING' ('retry'), held false, retry at '2026-01-02T03:04:05Z'`, wait)
+	s.Lose()
+	if s.RetryAt != nil || s.PID != nil || s.Held {
+		t.Errorf("a lost session waits for nothing: %+v", s)
 	}
 }
 

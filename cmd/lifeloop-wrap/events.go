@@ -39,7 +39,7 @@ func (r *reader) each(cmd *cobra.Command, session string, print func(kernel.Entr
 				return nil
 			}
 			if err != nil {
-				return no(lifeloop.StateConflict, "session %s: %v", id, err).withHint("lifeloop-wrap ledger verify %s says more", id)
+				return damaged(id, err)
 			}
 			if err := print(e); err != nil {
 				return err
@@ -69,6 +69,11 @@ func (r *reader) each(cmd *cobra.Command, session string, print func(kernel.Entr
 		return err
 	}
 	return read(facts(dir, next))
+}
+
+// damaged says that a ledger cannot be read to its end.
+func damaged(id string, err error) *failure {
+	return no(lifeloop.StateConflict, "session %s: %v", id, err).withHint("lifeloop-wrap ledger verify %s says more", id)
 }
 
 func (r *reader) flags(cmd *cobra.Command) {

@@ -4,9 +4,15 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"slices"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	hcp "lifeloop/session"
+	"lifeloop/view"
 )
 
 func psCmd(g *globals) *cobra.Command {
@@ -24,34 +30,83 @@ func psCmd(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if !all {
+				list = slices.DeleteFunc(list, func(k kept) bool { return k.Liveness == "ended" })
+			}
+			for _, k := range list {
+				if k.damage != nil {
+					warnDamaged(cmd.ErrOrStderr(), k, g.json)
+				}
+			}
 			out := cmd.OutOrStdout()
 			if g.json {
 				for _, k := range list {
-					if all || k.Liveness != "ended" {
-						if err := printJSON(out, k.Status); err != nil {
-							return err
-						}
+					if err := printJSON(out, k.Status); err != nil {
+						return err
 					}
 				}
 				return nil
 			}
 			tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(tw, "SESSION\tSTARTED\tLIVENESS\tSTATE\tACTIVITY\tADAPTER\tCONTEXT\tRECEIPTS\tFOLDER")
+			fmt.Fprintln(tw, "SESSION\tSTARTED\tLIVENESS\tSTATE\tACTIVITY\tATTEMPT\tADAPTER\tCONTEXT\tRECEIPTS\tFOLDER")
 			for _, k := range list {
-				if !all && k.Liveness == "ended" {
-					continue
-				}
-				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", short(k.SessionID), k.StartedAt.Local().Format("01-02 15:04:05"),
-					k.Liveness, orDash(k.State), orDash(k.Activity), orDash(k.AdapterID), contextText(k.Context), k.Receipts, orDash(k.WorkDir))
-				if k.damage != nil {
-					fmt.Fprintf(cmd.ErrOrStderr(), "lifeloop-wrap: session %s: %v\n", short(k.SessionID), k.damage)
-				}
+				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", short(k.SessionID), k.StartedAt.Local().Format("01-02 15:04:05"),
+					k.Liveness, stateText(k.Status), activityText(k.Status), tryText(k.Status), orDash(k.AdapterID), contextText(k.Context), k.Receipts, orDash(k.WorkDir))
 			}
 			return tw.Flush()
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "ended sessions too")
 	return cmd
+}
+
+// warnDamaged says that of a session not all could be read.
+func warnDamaged(w io.Writer, k kept, asJSON bool) {
+	if asJSON {
+		_ = printJSON(w, struct {
+			Warning   string `json:"warning"`
+			SessionID string `json:"session_id"`
+			Why       string `json:"why"`
+		}{"damaged", k.SessionID, k.damage.Error()})
+		return
+	}
+	fmt.Fprintf(w, "lifeloop-wrap: session %s: %v\n", short(k.SessionID), k.damage)
+}
+
+// stateText is the session's state, and while it stands still why and until when.
+func stateText(s view.Status) string {
+	text := orDash(s.State)
+	if s.State == string(hcp.Paused) {
+		text += " (" + cut(s.StateReason, 30) + ")"
+	}
+	if s.RetryAt != nil {
+		text += " until " + s.RetryAt.Local().Format(time.TimeOnly)
+	}
+	return text
+}
+
+func activityText(s view.Status) string {
+	text := orDash(s.Activity)
+	if s.Until != nil {
+		text += " until " + s.Until.Local().Format(time.TimeOnly)
+	}
+	return text
+}
+
+// tryText says which attempt of which profile it is.
+func tryText(s view.Status) string {
+	if s.Attempt == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d of %s", s.Attempt, s.Profile)
+}
+
+// cut shortens a text that somebody wrote.
+func cut(text string, n int) string {
+	if r := []rune(text); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return text
 }
 
 func short(id string) string {

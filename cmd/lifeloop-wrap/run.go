@@ -258,8 +258,7 @@ func (s *session) open(noLedger bool) error {
 		var locked *durable.LockedError
 		switch {
 		case errors.Is(err, os.ErrExist), errors.As(err, &locked):
-			return refused(lifeloop.StateConflict, "session %s exists already", s.id).
-				withHint("leave --session-id out, or take another one")
+			return taken(openStore(s.cfg.StateDir).read(s.id))
 		case err != nil:
 			return refused(lifeloop.InternalError, "keep a ledger in %s: %v", s.dir, err).
 				withHint("--state-dir chooses another place, --no-ledger keeps none")
@@ -282,6 +281,22 @@ func (s *session) open(noLedger bool) error {
 		return refused(lifeloop.InternalError, "open the session's door: %v", err)
 	}
 	return nil
+}
+
+// taken says what there is already under a chosen id.
+func taken(k kept) *failure {
+	const another = "leave --session-id out, or take another one"
+	switch {
+	case k.Liveness == "live":
+		return refused(lifeloop.StateConflict, "session %s is live already", k.SessionID).
+			withHint("lifeloop-wrap status %s shows it; for one more session %s", k.SessionID, another)
+	case k.damage != nil:
+		return refused(lifeloop.StateConflict, "session %s exists already, and cannot be read: %v", k.SessionID, k.damage).withHint(another)
+	case k.Ended():
+		return refused(lifeloop.StateConflict, "session %s has ended already: %s", k.SessionID, ending(k)).withHint(another)
+	}
+	return refused(lifeloop.StateConflict, "session %s exists already, and is lost: its wrapper died", k.SessionID).
+		withHint("lifeloop-wrap run --resume %s takes it up again; for a new session %s", k.SessionID, another)
 }
 
 // doorFile holds the path of a session's socket.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lifeloop/lifeloop"
 	"lifeloop/synth"
 	"lifeloop/view"
 )
@@ -32,7 +31,7 @@ func statusCmd(g *globals) *cobra.Command {
 			}
 			k := st.read(id)
 			if k.damage != nil {
-				return no(lifeloop.StateConflict, "session %s: %v", id, k.damage).withHint("lifeloop-wrap ledger verify %s says more", id)
+				return damaged(id, k.damage)
 			}
 			if g.json {
 				return printJSON(cmd.OutOrStdout(), k.Status)
@@ -70,11 +69,27 @@ func unknownText(records map[string]map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
+// attemptText says which attempt it is, and what the next one waits for.
+func attemptText(s view.Status) string {
+	text := tryText(s)
+	switch {
+	case s.RetryAt != nil:
+		text += ", the next one at " + s.RetryAt.Local().Format(time.DateTime)
+	case s.Held:
+		text += ", paused; lifeloop-wrap resume lets it go on"
+	}
+	return text
+}
+
 func printStatus(w io.Writer, k kept) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	line := func(name, value string) { fmt.Fprintf(tw, "%s\t%s\n", name, value) }
 	line("session", k.SessionID)
 	line("state", fmt.Sprintf("%s, %s", k.State, k.Liveness))
+	if k.StateReason != "" {
+		line("because of", k.StateReason)
+	}
+	line("attempt", attemptText(k.Status))
 	ev := ""
 	for i, e := range k.Evidence {
 		ev += fmt.Sprintf("%sthe %s: %s", []string{" (told by ", " and "}[min(i, 1)], e.Source, e.Detail)
@@ -100,8 +115,8 @@ func printStatus(w io.Writer, k kept) error {
 	if k.HarnessSessionID != nil {
 		line("harness session", *k.HarnessSessionID)
 	}
-	if k.PID != 0 {
-		line("pid", fmt.Sprint(k.PID))
+	if k.PID != nil {
+		line("pid", fmt.Sprint(*k.PID))
 	}
 	line("context", contextText(k.Context))
 	line("model calls", callsText(k.Status))

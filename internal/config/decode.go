@@ -334,11 +334,11 @@ func nearestKey(t reflect.Type, name string) string {
 	for _, f := range fields(t) {
 		keys = append(keys, f.key)
 	}
-	return nearest(name, keys)
+	return Nearest(name, keys)
 }
 
-// nearest is the word most like name; the first of equals.
-func nearest(name string, words []string) string {
+// Nearest is the word most like name; the first of equals.
+func Nearest(name string, words []string) string {
 	best, least := "", math.MaxInt
 	for _, w := range words {
 		if d := distance(name, w); d < least {
