@@ -4,7 +4,7 @@
 # Patterns do not reach into testdata, where two programs live.
 PACKAGES := ./... ./testdata/fakeharness ./testdata/fakeclient/...
 
-.PHONY: build test race lint fmt cover fuzz bench demo e2e
+.PHONY: build test race lint fmt cover fuzz chaos bench demo e2e
 
 build: # bin/lifeloop-wrap and bin/lifeloop-hook, static binaries
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
@@ -27,6 +27,9 @@ cover: # cover.out, and the total
 
 fuzz: # every fuzz target for FUZZTIME, 10s unless given; FUZZTIME=2m after a change to a format
 	scripts/fuzz.sh $(FUZZTIME)
+
+chaos: # random worlds, WORLDS of them, against every law; says how long it took
+	go test -count=1 -v -timeout 2h -run TestWorlds ./kernel -worlds $(or $(WORLDS),100000)
 
 bench: build # ratios to a floor measured in the same run
 	go run ./bench -wrap bin/lifeloop-wrap $(BENCHFLAGS)

@@ -95,7 +95,7 @@ func newJudge(t require.TestingT, cfg kernel.Config, now time.Time) *judge {
 }
 
 // step hands one input to the kernel and holds the turn against the laws.
-func (j *judge) step(in kernel.Input) {
+func (j *judge) step(in kernel.Input) kernel.Turn {
 	switch in := in.(type) {
 	case kernel.HookAsked:
 		j.asked[in.Hook] = &asked{capacity: in.Call.Capacity, deadline: in.Deadline}
@@ -129,7 +129,7 @@ func (j *judge) step(in kernel.Input) {
 	if wasOver {
 		j.asking = ""
 		require.Empty(j.t, turn, "terminal is terminal: %T", in)
-		return
+		return turn
 	}
 	for _, f := range turn.Facts {
 		require.False(j.t, j.over, "a fact after the terminal state: %s", tell(f))
@@ -177,6 +177,7 @@ func (j *judge) step(in kernel.Input) {
 		_, waits := j.k.Deadline()
 		require.False(j.t, waits, "nothing to wake for any more")
 	}
+	return turn
 }
 
 func (j *judge) fact(f kernel.Fact) {

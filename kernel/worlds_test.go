@@ -1,0 +1,254 @@
+package kernel_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"lifeloop/kernel"
+	"lifeloop/simulate"
+)
+
+// The worlds of TestLaws do whatever they like to a kernel. These do what
+// harnesses do: a policy and a script for every launch, drawn as the JSON that
+// `simulate` reads, so that a world which breaks a law can be played again by
+// hand. They stand here because the judge does.
+
+var manyWorlds = flag.Int("worlds", 2000, "how many random worlds to simulate")
+
+// overseen is the kernel that simulate plays on, with the judge before it.
+type overseen struct{ *judge }
+
+func (o overseen) Step(now time.Time, in kernel.Input) kernel.Turn {
+	o.now = now
+	return o.step(in)
+}
+
+func (o overseen) Deadline() (time.Time, bool) { return o.k.Deadline() }
+
+func (o overseen) Done() (kernel.Result, bool) { return o.k.Done() }
+
+type object = map[string]any
+
+// drawWorld draws a plan, what each launch does, and what somebody asks for.
+// Numbers are small and few, so that things happen in one millisecond.
+func drawWorld(r *rapid.T) []byte {
+	plan := object{}
+	names := []string{"a", "b", "c"}[:pick(r, "profiles", 1, 1, 2, 3)]
+	var profiles []object
+	for _, name := range names {
+		profiles = append(profiles, object{"name": name, "adapter": pick(r, "adapter", "generic", "claude", "codex"), "accepts_continuation": chance(r, "accepts", 2)})
+	}
+	plan["profiles"] = profiles
+	if !chance(r, "no retry", 8) {
+		retry := object{"attempts": pick(r, "attempts", 0, 1, 2, 3), "backoff": object{
+			"kind": pick(r, "backoff", "fixed", "linear", "exponential"), "base_ms": pick(r, "base", 0, 1, 3, 6000),
+			"max_ms": pick(r, "longest", 0, 4, 10000), "jitter": pick(r, "jitter", "none", "none", "full", "fixed")}}
+		if chance(r, "max retries", 2) {
+			retry["max_retries"] = pick(r, "max retries", 0, 1, 3, 6)
+		}
+		if chance(r, "retry on", 4) {
+			retry["retry_on"] = pick(r, "retry on", []string{}, []string{"model", "unknown"}, []string{"network", "timeout", "rate_limit", "drift", "zero_output"})
+		}
+		plan["retry"] = retry
+	}
+	timers := object{"initial": pick(r, "initial", 0, 0, 1, 20, 7000), "inter": pick(r, "inter", 0, 0, 2, 20, 7000), "tool": pick(r, "tool", 0, 1, 2, 20)}
+	if chance(r, "bounded", 4) {
+		timers["session"], timers["idle"] = pick(r, "session", 0, 20, 7000), pick(r, "idle", 0, 3, 7000)
+	}
+	if chance(r, "grace", 2) {
+		timers["abort_grace"] = pick(r, "grace", 0, 1, 7000)
+	}
+	plan["timeouts_ms"] = timers
+	plan["continuation"], plan["checkpoint_every"] = chance(r, "continuation", 2), pick(r, "every", 0, 1, 2)
+	plan["zero_output"], plan["drift"] = chance(r, "zero output", 3), object{"repeat": pick(r, "repeat", 0, 2, 3)}
+	var rules []object
+	for i := range pick(r, "rules", 0, 0, 1, 2, 3) {
+		rules = append(rules, object{"id": fmt.Sprint("g", i), "on": pick(r, "on", "output", "exit"), "pattern": pick(r, "pattern", "bad", "^$", "x"),
+			"severity": pick(r, "severity", "warning", "error", "fatal"), "recoverable": chance(r, "recoverable", 2)})
+	}
+	plan["guardrails"] = rules
+	if rules == nil {
+		delete(plan, "guardrails")
+	}
+	plan["on_limit"] = pick(r, "on limit", "off", "off", "wait", "fallback", "exit")
+	if chance(r, "loop", 4) {
+		plan["crash_loop"] = object{"launches": pick(r, "launches", 1, 2), "within_ms": pick(r, "within", 2, 100), "quarantine_ms": pick(r, "quarantine", 50, 9000)}
+	}
+	if chance(r, "codes", 5) {
+		plan["success_codes"], plan["exit_codes"] = []int{0, 1}, object{"3": pick(r, "code means", "network", "rate_limit", "fatal", "unknown")}
+	}
+	launches := object{}
+	for _, name := range names {
+		scripts := []any{}
+		for range pick(r, "scripts", 0, 1, 2, 3) {
+			scripts = append(scripts, drawScript(r))
+		}
+		launches[name] = scripts
+	}
+	control := []object{}
+	for range pick(r, "control", 0, 0, 0, 0, 1, 2, 4) {
+		control = append(control, object{"at_ms": pick(r, "at", 0, 1, 2, 3, 5, 10, 6005),
+			"do": pick(r, "do", "pause", "pause", "resume", "resume", "resume", "renew", "abort")})
+	}
+	doc, err := json.Marshal(object{"plan": plan, "launches": launches, "control": control})
+	require.NoError(r, err)
+	return doc
+}
+
+func drawScript(r *rapid.T) []any {
+	if chance(r, "does not start", 12) {
+		return []any{object{"start_fails": pick(r, "start fails", "not_found", "not_executable", "transport")}}
+	}
+	steps := []any{}
+	for range roll(r, "steps", 6) {
+		again := 1
+		if chance(r, "over and over", 6) {
+			again = 3
+		}
+		if chance(r, "a turn", 6) {
+			steps = append(steps, turn(fmt.Sprint("f", len(steps)), pick(r, "outcome", "completed", "failed", "interrupted"))...)
+		}
+		for step := drawStep(r); again > 0; again-- {
+			steps = append(steps, step)
+		}
+	}
+	return steps
+}
+
+// turn is what a source tells of one that goes as turns go.
+func turn(frame, outcome string) []any {
+	return []any{
+		object{"signal": object{"kind": "frame_opened", "frame_id": frame}}, object{"signal": object{"kind": "tool_call", "id": frame, "name": "write"}},
+		object{"signal": object{"kind": "tool_result", "id": frame, "result": 1}}, object{"output": "done " + frame + "\n"},
+		object{"signal": object{"kind": "frame_ended", "frame_id": frame, "outcome": outcome}},
+	}
+}
+
+func drawStep(r *rapid.T) object {
+	switch pick(r, "step", "output", "output", "output", "signal", "signal", "signal", "wait", "wait", "checkpoint", "end", "end", "hang", "ignore") {
+	case "output":
+		return object{"output": pick(r, "text", "ok\n", "ok\n", "bad\n", "x", "", " ", "\x1b[2J")}
+	case "wait":
+		return object{"wait_ms": pick(r, "wait", 0, 1, 2, 3, 20, 21, 7000)}
+	case "checkpoint":
+		return object{"checkpoint": pick(r, "checkpoint", "T1", "T2")}
+	case "hang":
+		return object{"hang": true}
+	case "ignore":
+		return object{"ignore_term": true}
+	case "end":
+		return pick(r, "end", object{"exit": pick(r, "code", 0, 1, 3)}, object{"killed": pick(r, "killed", "SIGKILL", "SIGTERM", "SIGSEGV")},
+			object{"fail": pick(r, "fail", "model", "network", "rate_limit", "server_error", "fatal", "unknown"), "message": "it says so"})
+	}
+	id := pick(r, "id", "1", "2")
+	sig := pick(r, "signal",
+		object{"kind": "usage", "tokens_used": pick(r, "used", 0, 10, 60, 95), "window_tokens": 100}, object{"kind": "frame_opened", "frame_id": id},
+		object{"kind": "frame_ended", "frame_id": id, "outcome": pick(r, "outcome", "completed", "failed", "interrupted", "abandoned")},
+		object{"kind": "compacted", "trigger": "auto"}, object{"kind": "tool_call", "id": id, "name": "read", "arguments": object{"path": id}},
+		object{"kind": "tool_result", "id": id, "result": "text"}, object{"kind": "tool_result", "id": id, "error": "denied"}, object{"kind": "needs_input"},
+		object{"kind": "limit", "resets_at_ms": pick(r, "resets", 0, 4, 8000)}, object{"kind": "limit"},
+		object{"kind": "error", "error_kind": pick(r, "error", "model", "network", "rate_limit", "fatal"), "message": "it says so"}, object{"kind": "alive"})
+	return object{"signal": sig}
+}
+
+// playWorld plays one world before the judge, and returns what it got to.
+func playWorld(r *rapid.T) map[string]int {
+	doc := drawWorld(r)
+	defer func() { r.Logf("%s", doc) }() // printed of the failing world alone
+	w, err := simulate.Parse(doc)
+	require.NoError(r, err, "the generator makes valid worlds")
+	config := func() kernel.Config {
+		cfg := w.Config()
+		cfg.Session, cfg.Began.SessionID = "sess", "sess" // as the judge knows it
+		return cfg
+	}
+	j := newJudge(r, config(), simulate.Start())
+	result := w.RunOn(overseen{j})
+	require.Equal(r, len(result.Launches), j.launched)
+	require.Equal(r, result.Stuck, !result.State.Terminal())
+	l0 := &l0Judge{}
+	for _, e := range result.Entries {
+		l0.fact(r, e, e)
+	}
+	if result.Stuck {
+		require.True(r, strings.Contains(string(doc), `"hang"`) || strings.Contains(string(doc), `"pause"`), "it is stuck without a reason: %s", result.Why)
+		j.reach["stuck"]++
+	} else {
+		j.ended()
+		l0.ended(r, j.reach)
+	}
+	// Nobody looks over its shoulder: it is the same session.
+	again := w.RunOn(kernel.New(config()))
+	require.Equal(r, len(result.Entries), len(again.Entries))
+	require.Equal(r, []any{result.Launches, result.State, result.Code, result.Why}, []any{again.Launches, again.State, again.Code, again.Why})
+	for _, e := range result.Entries {
+		if l, ok := e.Fact.(kernel.Launching); ok && l.Checkpoint != "" {
+			j.reach["gone on"]++
+		}
+	}
+	if len(result.Launches) > 2 {
+		j.reach["many launches"]++
+	}
+	return j.reach
+}
+
+// TestWorlds plays random worlds to their end: as many as -worlds says, on all
+// processors.
+func TestWorlds(t *testing.T) {
+	require.NoError(t, flag.Set("rapid.nofailfile", "true"))
+	checks := flag.Lookup("rapid.checks")
+	before := checks.Value.String()
+	shards := runtime.GOMAXPROCS(0)
+	require.NoError(t, checks.Value.Set(fmt.Sprint((*manyWorlds+shards-1)/shards)))
+	defer func() { require.NoError(t, checks.Value.Set(before)) }()
+
+	var mu sync.Mutex // guards reached
+	reached := map[string]int{}
+	began := time.Now()
+	t.Run("shards", func(t *testing.T) {
+		for i := range shards {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				rapid.Check(t, func(r *rapid.T) {
+					reach := playWorld(r)
+					mu.Lock()
+					defer mu.Unlock()
+					for what := range reach {
+						reached[what]++
+					}
+				})
+			})
+		}
+	})
+	t.Logf("%d worlds in %s", *manyWorlds, time.Since(began).Round(time.Second))
+	wanted := often
+	if *manyWorlds >= 20_000 {
+		wanted = slices.Concat(often, seldom)
+	}
+	for _, what := range wanted {
+		if *manyWorlds >= 2000 && reached[what] == 0 && !t.Failed() {
+			t.Errorf("no world got to %q; they got to %v", what, slices.Sorted(maps.Keys(reached)))
+		}
+	}
+}
+
+// often is what one world in a hundred gets to, and seldom one in a thousand.
+var (
+	often = []string{"stuck", "many launches", "gone on", "effect Hold", "effect Free", "reply capability_unsupported", "reply state_conflict",
+		"state REJECTED", "state PAUSED", "state ABORTED", "state COMPLETED", "state FAILED", "launch for retry", "launch for fallback",
+		"timed out initial", "timed out inter", "frame completed", "frame failed", "frame abandoned", "fact checkpoint_saved", "fact limit_met",
+		"attempt guardrail retry", "attempt guardrail halt", "attempt zero_output retry", "attempt abort halt", "attempt fatal fallback"}
+	seldom = []string{"timed out tool", "timed out session", "timed out idle", "fact checkpoint_dropped", "frame interrupted",
+		"attempt drift retry", "attempt rate_limit retry", "attempt unknown halt"}
+)
