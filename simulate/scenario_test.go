@@ -53,7 +53,7 @@ func TestScenarios(t *testing.T) {
 					return lines
 				})
 			case "l0":
-				return each(result, l0(result))
+				return each(result, l0Lines(result))
 			case "refused":
 				_, err := simulate.Parse([]byte(d.Input))
 				if err == nil {
@@ -81,9 +81,8 @@ func each(r simulate.Result, tell func(kernel.Entry) []string) string {
 	return b.String()
 }
 
-// l0 tells the events of L0 in the script's own words, but for the launch
-// itself.
-func l0(r simulate.Result) func(kernel.Entry) []string {
+// l0 tells the events of L0 in the script's own words.
+func l0(r simulate.Result) func(kernel.Entry) []view.L0Event {
 	said := &simulate.Text{}
 	l := view.L0{
 		Tool: func(string) (args, result any, ok bool) {
@@ -94,11 +93,19 @@ func l0(r simulate.Result) func(kernel.Entry) []string {
 		},
 		Words: func(string) string { return said.Words },
 	}
-	return func(e kernel.Entry) (lines []string) {
+	return func(e kernel.Entry) []view.L0Event {
 		if said = r.Texts[e.Seq]; said == nil {
 			said = &simulate.Text{}
 		}
-		for _, ev := range l.Apply(e) {
+		return l.Apply(e)
+	}
+}
+
+// l0Lines are the same, but for the launch itself.
+func l0Lines(r simulate.Result) func(kernel.Entry) []string {
+	told := l0(r)
+	return func(e kernel.Entry) (lines []string) {
+		for _, ev := range told(e) {
 			line := ev.Type
 			for _, f := range ev.Fields {
 				if f.Name != "policy" && f.Name != "state" && f.Name != "callbackId" {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -77,4 +78,18 @@ func TestEveryL0ScenarioHasItsPlace(t *testing.T) {
 			return slices.Contains(names, name)
 		}), "%s is left out and is no scenario", name)
 	}
+}
+
+// docs/contract/l0.md lists what is left out, each with the same reason.
+func TestLeftOutL0ScenariosAreListed(t *testing.T) {
+	index, _ := l0Scenarios(t)
+	doc, err := os.ReadFile(filepath.Join(root, "docs", "contract", "l0.md"))
+	require.NoError(t, err)
+	listed := map[string]string{}
+	for line := range strings.Lines(string(doc)) {
+		if name, why, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "- `"), "`: "); ok && strings.HasPrefix(line, "- `") {
+			listed[name] = why
+		}
+	}
+	require.Equal(t, index.LeftOut, listed)
 }
