@@ -184,6 +184,8 @@ type (
 		Signal   int    `json:"signal"`
 		Leftover int    `json:"leftover"`
 		Lost     bool   `json:"lost,omitempty"`
+		// Unseen says that nobody saw how it ended, for the wrapper had died before.
+		Unseen bool `json:"unseen,omitempty"`
 		// OutputLost says that output could not be written where it was to go.
 		OutputLost bool `json:"output_lost,omitempty"`
 		// NotStarted says that there never was a process.
@@ -725,7 +727,9 @@ func (h *hard) exitCode() int {
 		return 125
 	case e == nil:
 		return 125
-	case e.Lost:
+	case e.Unseen && h.AbortBy != 0:
+		return 128 + h.AbortBy
+	case e.Lost, e.Unseen:
 		return 125
 	case e.NotStarted:
 		return e.Code

@@ -321,7 +321,7 @@ func (s *step) closeFrame(id string, ev []lifeloop.Evidence) {
 // endedWell says that the harness was not made to end.
 func (s *step) endedWell() bool {
 	e := s.hard.Exit
-	return s.hard.AbortBy == 0 && (e == nil || e.Code == 0 && e.Signal == 0 && !e.Lost)
+	return s.hard.AbortBy == 0 && (e == nil || e.Code == 0 && e.Signal == 0 && !e.Lost && !e.Unseen)
 }
 
 // top is the harness's own open frame.

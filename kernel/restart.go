@@ -62,7 +62,7 @@ func (s *step) restarted(in Restarted) {
 	s.failOpenCalls()
 	lost := h.Run != "" && h.Exit == nil
 	if lost {
-		s.record(Exited{Run: h.Run, Lost: true})
+		s.record(Exited{Run: h.Run, Unseen: true})
 	}
 	if hs := s.current(); hs != nil && !hs.Ended {
 		if !hs.Told { // the power went between two entries of one moment

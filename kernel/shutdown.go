@@ -391,7 +391,7 @@ func (s *step) lastReason() string {
 		return string(attempt.RateLimit)
 	case h.Last.Cause == attempt.Guardrail:
 		return "guardrail " + h.Last.Detail
-	case h.Last.Cause == attempt.Drift, h.Last.Cause != "" && h.Exit.Code == 0 && h.Exit.Signal == 0 && !h.Exit.OutputLost && !h.Exit.Lost:
+	case h.Last.Cause == attempt.Drift, h.Last.Cause != "" && h.Exit.Code == 0 && h.Exit.Signal == 0 && !h.Exit.OutputLost && !h.Exit.Lost && !h.Exit.Unseen:
 		return string(h.Last.Cause)
 	case h.Last.Cause == attempt.Timeout:
 		return h.Last.Detail + " timeout"
@@ -407,6 +407,8 @@ func (s *step) endReason() string {
 		return "end of observation"
 	case e.NotStarted:
 		return "not started"
+	case e.Unseen:
+		return supervisorLost
 	case e.Lost:
 		return "guard lost"
 	case e.Signal != 0:

@@ -467,7 +467,7 @@ func (s *supervisor) launch(e kernel.Launch) {
 	}
 	l.child, l.gone = child, child.Gone()
 	in := kernel.Launched{PID: child.PID()}
-	if e.Number > 1 {
+	if e.Number > 1 || s.o.Restart {
 		in.Setup = &l.plan.Setup
 	}
 	s.own = append(s.own, in)

@@ -246,7 +246,7 @@ func (h *HCP) attemptEnded(f kernel.AttemptEnded) {
 		code = "timeout"
 	case f.Failure == lifeloop.AdapterUnavailable:
 		code = "resource_unavailable"
-	case f.Cause == attempt.Fatal && f.Code == 0 && f.Signal == 0, f.Cause == attempt.Unknown && f.Run == "":
+	case f.Cause == attempt.Fatal && f.Code == 0 && f.Signal == 0, f.Cause == attempt.Unknown && f.Failure == lifeloop.TransportError: // nobody saw it
 		code = "internal_error"
 	}
 	h.tell(hcpError, map[string]any{"code": code, "message": fmt.Sprintf("attempt %d of %s: %s", f.Attempt, f.Name, f.Reason),

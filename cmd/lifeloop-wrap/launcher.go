@@ -46,6 +46,18 @@ func (l *launcher) begin(e kernel.Launch) (kernel.Setup, error) {
 	return plan.Setup, err
 }
 
+// kernel is the kernel of a session that begins, or of one that is taken up.
+func (s *session) kernel(l *launcher, argv []string, resumed bool) (*kernel.Kernel, error) {
+	if resumed {
+		return s.replay(s.kernelConfig(l.setup(l.ways[0], profiles.Launch{}), argv, l.terminal.Pty()))
+	}
+	setup, err := l.begin(kernel.Launch{Number: 1})
+	if err != nil {
+		return nil, err
+	}
+	return kernel.New(s.kernelConfig(setup, argv, l.terminal.Pty())), nil
+}
+
 // Prepare makes a launch ready.
 func (l *launcher) Prepare(e kernel.Launch) (supervisor.Plan, error) {
 	if plan := l.first; plan != nil {
@@ -99,7 +111,11 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 	if err != nil {
 		return supervisor.Plan{}, err
 	}
-	return supervisor.Plan{Setup: l.setup(w, launch), Start: h.Start, Sources: sources, Answer: w.profile.Answer,
+	start := func(post func(kernel.Input), settle func()) (supervisor.Child, error) {
+		l.session.tellGuards(l.terminal)
+		return h.Start(post, settle)
+	}
+	return supervisor.Plan{Setup: l.setup(w, launch), Start: start, Sources: sources, Answer: w.profile.Answer,
 		DecodeHook: func(event string, in []byte) (telemetry.HookCall, error) {
 			return telemetry.DecodeHook(w.profile.HookDecoder, event, in)
 		}}, nil

@@ -44,6 +44,8 @@ import (
 // runFlags are the flags of run that are not configuration.
 type runFlags struct {
 	adapter, sessionID, events, pty string
+	resume                          string // the session to take up: its id, once it was found
+	line                            commandLine
 	activity                        []string
 	noHooks, noLedger, otlp         bool
 }
@@ -51,7 +53,7 @@ type runFlags struct {
 func runCmd(g *globals) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run [flags] -- CMD [ARG…]",
+		Use:   "run [flags] -- CMD [ARG…] | run --resume SESSION",
 		Short: "Wrap a harness",
 		Long: `run starts CMD in this terminal, exactly as it would run without a wrapper, and
 keeps a session of what happens. Its exit code is CMD's own; 128+n when signal n
@@ -59,13 +61,37 @@ ended it; 125 when the wrapper failed or refused, 126 not executable, 127 not
 found.`,
 		Example: `  lifeloop-wrap run -- claude
   lifeloop-wrap run --client notes='./notes-client --project .' -- claude -p "fix the tests"
-  lifeloop-wrap run --events events.jsonl -- codex`,
-		Args: cobra.MinimumNArgs(1),
+  lifeloop-wrap run --events events.jsonl -- codex
+  lifeloop-wrap run --resume last        take up a session whose wrapper died`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.resume != "" { // it is known what was run
+				return nil
+			}
+			return cobra.MinimumNArgs(1)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			stateDir := ""
+			if f.resume != "" {
+				if f.sessionID != "" || f.noLedger {
+					return usage("run --resume: a session keeps its id and its ledger").withHint("leave --session-id and --no-ledger out")
+				}
+				st, id, err := g.lost(cmd, f.resume)
+				if err != nil {
+					return err
+				}
+				if args, err = recall(cmd, st.path(id), args); err != nil {
+					return err
+				}
+				f.resume, stateDir = id, filepath.Dir(st.dir)
+			}
 			cfg, _, err := g.load(cmd)
 			if err != nil {
 				return ofRun(err)
 			}
+			if stateDir != "" {
+				cfg.StateDir = stateDir
+			}
+			f.line = commandLineOf(cmd, args)
 			code, err := run(cfg, f, args)
 			if err != nil {
 				return err
@@ -80,6 +106,7 @@ found.`,
 	fl.StringArray("require", nil, "`CAP=LEVEL[:partial]` that must be there (repeatable)")
 	fl.StringArray("meta", nil, "`K=V` of what you call this session; told with it, and never looked at (repeatable)")
 	fl.StringVar(&f.sessionID, "session-id", "", "a chosen `UUID` for the session")
+	fl.StringVar(&f.resume, "resume", "", "take up this `SESSION`, whose wrapper died; its command is known")
 	fl.StringVar(&f.events, "events", "", "append events and receipts to this `FILE` as JSON Lines (- for stderr)")
 	fl.StringVar(&f.pty, "pty", "auto", "`WHEN` to give CMD a terminal: auto, always or never")
 	fl.StringArrayVar(&f.activity, "activity", nil, "a file whose change is a sign of CMD's life; its `PATH` (repeatable)")
@@ -122,7 +149,9 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 		return 0, err
 	}
 	id := f.sessionID
-	if id == "" {
+	if f.resume != "" {
+		id = f.resume
+	} else if id == "" {
 		id = uuid.NewString()
 	} else if u, err := uuid.Parse(id); err != nil || u.String() != id {
 		return 0, usage("--session-id %s: not a UUID in its usual form", id)
@@ -158,8 +187,11 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	s := &session{id: id, cfg: cfg}
 	defer s.close()
-	if err := s.open(f.noLedger); err != nil {
+	if err := s.open(f.noLedger, f.resume != ""); err != nil {
 		return 0, err
+	}
+	if s.ledger != nil {
+		f.line.keep(s.dir)
 	}
 	if f.events == "-" && terminal.Pty() {
 		return 0, usage("--events -: standard error is the harness's screen while a terminal is wrapped").withHint("give a file")
@@ -170,13 +202,12 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	}
 	defer tee.Close()
 
-	l := &launcher{session: s, terminal: terminal, ways: []way{{argv, profile, manifest}}, activity: activity, noHooks: f.noHooks, otlp: f.otlp}
+	l := &launcher{session: s, terminal: terminal, ways: []way{{argv, profile, manifest}}, newest: way{argv, profile, manifest}, activity: activity, noHooks: f.noHooks, otlp: f.otlp}
 	defer l.close()
-	setup, err := l.begin(kernel.Launch{Number: 1})
+	k, err := s.kernel(l, argv, f.resume != "")
 	if err != nil {
 		return 0, err
 	}
-	k := kernel.New(s.kernelConfig(setup, argv, terminal.Pty()))
 	ports := supervisor.Ports{Launcher: l, Door: s.door, Committed: tee.told, Signals: signals}
 	if s.ledger != nil {
 		ports.Ledger = s.ledger
@@ -189,12 +220,13 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	ports.Clients = clients.byID
 
 	result, err := supervisor.Run(context.Background(), k, ports, supervisor.Options{
-		Grace: cfg.AbortGrace, KeepGoing: cfg.OnLedgerError == "continue", Log: s.log})
+		Grace: cfg.AbortGrace, KeepGoing: cfg.OnLedgerError == "continue", Restart: f.resume != "", Log: s.log})
 	terminal.Restore()
 	if err != nil {
 		return 0, refused(lifeloop.InternalError, "session %s: %v", id, err).
 			withHint("look at the disk under %s", cfg.StateDir)
 	}
+	s.forget()
 	if result.Failure != "" {
 		f := &failure{code: result.Code, class: result.Failure, text: result.Why}
 		return 0, f.withHint("%s", wayOut(f, l.newest.argv[0], l.newest.manifest.AdapterID))
@@ -245,9 +277,13 @@ type session struct {
 	logTo  *os.File
 }
 
-func (s *session) open(noLedger bool) error {
+func (s *session) open(noLedger, resumed bool) error {
 	s.dir = openStore(s.cfg.StateDir).path(s.id)
-	if noLedger {
+	if resumed {
+		if err := s.reopen(); err != nil {
+			return err
+		}
+	} else if noLedger {
 		dir, err := os.MkdirTemp("", "lifeloop-")
 		if err != nil {
 			return refused(lifeloop.InternalError, "make a folder for this run: %v", err)
