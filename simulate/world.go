@@ -61,8 +61,12 @@ const (
 	ignoreTerm act = "ignore_term"
 )
 
-var acts = []string{string(wait), string(output), string(signal), string(checkpoint), string(fail), string(exit), string(killed),
-	string(startFails), string(hang), string(ignoreTerm)}
+// acts are what a step can be. Here and below a list is made when it is asked
+// for: every start of the program would pay for it otherwise.
+func acts() []string {
+	return []string{string(wait), string(output), string(signal), string(checkpoint), string(fail), string(exit), string(killed),
+		string(startFails), string(hang), string(ignoreTerm)}
+}
 
 type control struct {
 	at time.Duration
@@ -83,17 +87,17 @@ const abortGrace = 5 * time.Second
 
 // The members of a plan and of what is in it. The configuration's attempts
 // block has the same.
-var (
-	worldMembers     = words("plan launches control")
-	planMembers      = words("profiles retry timeouts_ms continuation checkpoint_every guardrails drift zero_output success_codes exit_codes on_limit crash_loop meta")
-	profileMembers   = words("name adapter command accepts_continuation")
-	retryMembers     = words("attempts max_retries retry_on backoff")
-	backoffMembers   = words("kind base_ms max_ms jitter")
-	timeoutMembers   = words("initial inter tool session idle abort_grace")
-	guardrailMembers = words("id on pattern severity recoverable")
-	driftMembers     = words("repeat")
-	crashLoopMembers = words("launches within_ms quarantine_ms")
-	controlMembers   = words("at_ms do")
+const (
+	worldMembers     = "plan launches control"
+	planMembers      = "profiles retry timeouts_ms continuation checkpoint_every guardrails drift zero_output success_codes exit_codes on_limit crash_loop meta"
+	profileMembers   = "name adapter command accepts_continuation"
+	retryMembers     = "attempts max_retries retry_on backoff"
+	backoffMembers   = "kind base_ms max_ms jitter"
+	timeoutMembers   = "initial inter tool session idle abort_grace"
+	guardrailMembers = "id on pattern severity recoverable"
+	driftMembers     = "repeat"
+	crashLoopMembers = "launches within_ms quarantine_ms"
+	controlMembers   = "at_ms do"
 )
 
 func words(s string) []string { return strings.Fields(s) }
@@ -108,7 +112,7 @@ func Parse(data []byte) (World, error) {
 		return w, err
 	}
 	r := &reader{}
-	m := r.object(doc, worldMembers...)
+	m := r.object(doc, words(worldMembers)...)
 	plan, given := m["plan"]
 	if !given {
 		r.fail("", `a world needs a plan: {"plan":{"profiles":[{"name":"a"}]},"launches":{"a":[[{"output":"hello"}]]}}`)
@@ -130,7 +134,7 @@ func Parse(data []byte) (World, error) {
 }
 
 func (w *World) plan(r *reader, n node) {
-	m := r.object(n, planMembers...)
+	m := r.object(n, words(planMembers)...)
 	p := &w.policy
 	w.profiles(r, m["profiles"], n.path)
 	if n, ok := m["retry"]; ok {
@@ -152,7 +156,7 @@ func (w *World) plan(r *reader, n node) {
 		}
 	}
 	if n, ok := m["drift"]; ok {
-		if n, ok := r.object(n, driftMembers...)["repeat"]; ok {
+		if n, ok := r.object(n, words(driftMembers)...)["repeat"]; ok {
 			p.Repeat = int(r.count(n, most))
 		}
 	}
@@ -177,7 +181,7 @@ func (w *World) plan(r *reader, n node) {
 		}
 	}
 	if n, ok := m["crash_loop"]; ok {
-		m := r.object(n, crashLoopMembers...)
+		m := r.object(n, words(crashLoopMembers)...)
 		if n, ok := m["launches"]; ok {
 			p.Loop.Launches = int(r.count(n, most))
 		}
@@ -202,7 +206,7 @@ func (w *World) profiles(r *reader, n node, plan string) {
 		return
 	}
 	for _, item := range r.list(n) {
-		m := r.object(item, profileMembers...)
+		m := r.object(item, words(profileMembers)...)
 		p := attempt.Profile{Adapter: manifests.Generic}
 		name, ok := m["name"]
 		if !ok {
@@ -226,7 +230,7 @@ func (w *World) profiles(r *reader, n node, plan string) {
 }
 
 func (w *World) retry(r *reader, n node) {
-	m := r.object(n, retryMembers...)
+	m := r.object(n, words(retryMembers)...)
 	p := &w.policy
 	if n, ok := m["attempts"]; ok {
 		p.Attempts = int(r.count(n, most))
@@ -246,7 +250,7 @@ func (w *World) retry(r *reader, n node) {
 	if !ok {
 		return
 	}
-	m = r.object(n, backoffMembers...)
+	m = r.object(n, words(backoffMembers)...)
 	b := &p.Backoff
 	b.Kind, b.Jitter = attempt.Fixed, attempt.NoJitter
 	if n, ok := m["kind"]; ok {
@@ -264,11 +268,11 @@ func (w *World) retry(r *reader, n node) {
 }
 
 func (w *World) timeouts(r *reader, n node) {
-	m := r.object(n, timeoutMembers...)
+	m := r.object(n, words(timeoutMembers)...)
 	p := &w.policy
 	timers := []*time.Duration{&p.Initial, &p.Inter, &p.Tool, &p.Session, &p.Idle} // as timeoutMembers has them
 	for i, d := range timers {
-		if n, ok := m[timeoutMembers[i]]; ok {
+		if n, ok := m[words(timeoutMembers)[i]]; ok {
 			*d = r.ms(n)
 		}
 	}
@@ -280,7 +284,7 @@ func (w *World) timeouts(r *reader, n node) {
 }
 
 func (w *World) guardrail(r *reader, n node) {
-	m := r.object(n, guardrailMembers...)
+	m := r.object(n, words(guardrailMembers)...)
 	rule := attempt.Rule{On: attempt.OnOutput, Severity: attempt.Error, Recoverable: true}
 	id, ok := m["id"]
 	if !ok {
@@ -315,11 +319,13 @@ func (w *World) guardrail(r *reader, n node) {
 
 // told are the causes that a step can name. The others are what the policy
 // itself finds.
-var told = texts([]attempt.Cause{attempt.Model, attempt.Network, attempt.RateLimit, attempt.ServerError, attempt.Fatal, attempt.Unknown})
+func told() []string {
+	return texts([]attempt.Cause{attempt.Model, attempt.Network, attempt.RateLimit, attempt.ServerError, attempt.Fatal, attempt.Unknown})
+}
 
 // failures are what an exit code may mean: those, and that the harness ran out
 // of time by its own clock.
-var failures = append(slices.Clone(told), string(attempt.Timeout))
+func failures() []string { return append(told(), string(attempt.Timeout)) }
 
 func (w *World) exitCodes(r *reader, n node) {
 	w.codes = map[int]attempt.Cause{}
@@ -331,7 +337,7 @@ func (w *World) exitCodes(r *reader, n node) {
 		if w.success[code] || w.success == nil && code == 0 {
 			r.fail(m.path, "%d is a code of success too", code)
 		}
-		w.codes[code] = attempt.Cause(r.word(m.node, failures...))
+		w.codes[code] = attempt.Cause(r.word(m.node, failures()...))
 	}
 }
 
@@ -357,7 +363,7 @@ func (w *World) launches(r *reader, n node) {
 
 // readStep reads one of the steps of a launch.
 func readStep(r *reader, n node, of int) step {
-	m := r.object(n, append([]string{"message"}, acts...)...)
+	m := r.object(n, append([]string{"message"}, acts()...)...)
 	s := step{path: n.path}
 	var keys []string
 	for _, member := range n.members {
@@ -370,7 +376,7 @@ func readStep(r *reader, n node, of int) step {
 		r.fail(n.path, "a step has one key, found %s", strings.Join(keys, " and "))
 		return s
 	case len(keys) == 0:
-		r.fail(n.path, "expected one of %s, found %s", strings.Join(acts, ", "), n.found())
+		r.fail(n.path, "expected one of %s, found %s", strings.Join(acts(), ", "), n.found())
 		return s
 	}
 	v := m[keys[0]]
@@ -390,11 +396,11 @@ func readStep(r *reader, n node, of int) step {
 	case checkpoint:
 		s.text = r.name(v)
 	case fail:
-		s.cause = attempt.Cause(r.word(v, told...))
+		s.cause = attempt.Cause(r.word(v, told()...))
 	case exit:
 		s.number = int(r.count(v, 255))
 	case killed:
-		s.number = signals[r.word(v, slices.Sorted(maps.Keys(signals))...)]
+		s.number = signals()[r.word(v, slices.Sorted(maps.Keys(signals()))...)]
 	case startFails:
 		s.text = r.word(v, "not_found", "not_executable", "transport")
 		if s.number = map[string]int{"not_found": 127, "not_executable": 126}[s.text]; s.number == 0 {
@@ -410,21 +416,25 @@ func readStep(r *reader, n node, of int) step {
 }
 
 // signals are those that end a process.
-var signals = map[string]int{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGTRAP": 5, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8,
-	"SIGKILL": 9, "SIGUSR1": 10, "SIGSEGV": 11, "SIGUSR2": 12, "SIGPIPE": 13, "SIGALRM": 14, "SIGTERM": 15, "SIGXCPU": 24, "SIGXFSZ": 25, "SIGSYS": 31}
+func signals() map[string]int {
+	return map[string]int{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGTRAP": 5, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8,
+		"SIGKILL": 9, "SIGUSR1": 10, "SIGSEGV": 11, "SIGUSR2": 12, "SIGPIPE": 13, "SIGALRM": 14, "SIGTERM": 15, "SIGXCPU": 24, "SIGXFSZ": 25, "SIGSYS": 31}
+}
 
 // signalMembers are what each kind of signal carries besides its kind.
-var signalMembers = map[string][]string{
-	"usage":        {"tokens_used", "window_tokens"},
-	"frame_opened": {"frame_id"},
-	"frame_ended":  {"frame_id", "outcome"},
-	"compacted":    {"trigger"},
-	"tool_call":    {"id", "name", "arguments"},
-	"tool_result":  {"id", "result", "error"},
-	"needs_input":  {},
-	"limit":        {"resets_at_ms"},
-	"error":        {"error_kind", "error", "message"}, // error is error_kind by another name
-	"alive":        {},
+func signalMembers() map[string][]string {
+	return map[string][]string{
+		"usage":        {"tokens_used", "window_tokens"},
+		"frame_opened": {"frame_id"},
+		"frame_ended":  {"frame_id", "outcome"},
+		"compacted":    {"trigger"},
+		"tool_call":    {"id", "name", "arguments"},
+		"tool_result":  {"id", "result", "error"},
+		"needs_input":  {},
+		"limit":        {"resets_at_ms"},
+		"error":        {"error_kind", "error", "message"}, // error is error_kind by another name
+		"alive":        {},
+	}
 }
 
 // readSignal reads what a source tells.
@@ -435,14 +445,14 @@ func readSignal(r *reader, n node, s *step) {
 	}
 	i := slices.IndexFunc(n.members, func(m member) bool { return m.name == "kind" })
 	if i < 0 {
-		r.fail(n.path, "a signal needs a kind: one of %s", strings.Join(slices.Sorted(maps.Keys(signalMembers)), ", "))
+		r.fail(n.path, "a signal needs a kind: one of %s", strings.Join(slices.Sorted(maps.Keys(signalMembers())), ", "))
 		return
 	}
-	kind := r.word(n.members[i].node, slices.Sorted(maps.Keys(signalMembers))...)
+	kind := r.word(n.members[i].node, slices.Sorted(maps.Keys(signalMembers()))...)
 	if kind == "" || r.err != nil {
 		return
 	}
-	m := r.object(n, append([]string{"kind"}, signalMembers[kind]...)...)
+	m := r.object(n, append([]string{"kind"}, signalMembers()[kind]...)...)
 	need := func(name string) (node, bool) {
 		v, ok := m[name]
 		if !ok {
@@ -516,7 +526,7 @@ func readSignal(r *reader, n node, s *step) {
 		sig.Kind, s.cause = telemetry.Fault, attempt.Unknown
 		for _, name := range []string{"error_kind", "error"} {
 			if v, ok := m[name]; ok {
-				s.cause = attempt.Cause(r.word(v, told...))
+				s.cause = attempt.Cause(r.word(v, told()...))
 			}
 		}
 		if v, ok := m["message"]; ok {
@@ -528,7 +538,7 @@ func readSignal(r *reader, n node, s *step) {
 }
 
 func readControl(r *reader, n node) control {
-	m := r.object(n, controlMembers...)
+	m := r.object(n, words(controlMembers)...)
 	var c control
 	if at, ok := m["at_ms"]; ok {
 		c.at = r.ms(at)
