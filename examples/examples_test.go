@@ -100,6 +100,24 @@ func need(t *testing.T, tools ...string) {
 	}
 }
 
+// The README's dry run of a policy is what it prints.
+func TestPolicyDryRun(t *testing.T) {
+	need(t, "sh", "jq")
+	readme, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(readme), "```\n$ lifeloop-wrap simulate ")
+	require.True(t, found)
+	block, _, _ := strings.Cut(rest, "```")
+	line, printed, _ := strings.Cut(block, "\n")
+	wrap, err := built()
+	require.NoError(t, err)
+	cmd := exec.Command("sh", "-c", wrap+" simulate "+line)
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	require.Equal(t, printed, string(out))
+}
+
 // The note reaches the model with every prompt, and the receipts say so.
 func TestNotes(t *testing.T) {
 	need(t, "python3")
