@@ -22,6 +22,12 @@ func claude() Profile {
 			{Name: "stream", Decoder: "claude-stream", Form: Values},
 			{Name: "otlp", Decoder: "claude-otlp", Form: Values},
 		},
+		// INT is as clean in a terminal (and exits 0), but with -p it skips the
+		// hook that tells the end, and it may be ignored.
+		Quit:       sigTERM,
+		Resume:     resumeClaude,
+		anySession: anyUUID,
+
 		places:  claudePlaces,
 		Prepare: prepareClaude,
 		Install: installClaude,
@@ -90,9 +96,15 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		l.Cause = "resume" // with --fork-session its own hook calls it the same
 	}
 	var ours []string
+	user := argv[1:]
 	switch {
+	case line.has("--session-id") && h.again() && h.NewID != "":
+		// Claude Code begins no session whose transcript is there.
+		user, l.SessionID = line.with(user, "--session-id", h.NewID), h.NewID
 	case line.has("--session-id"):
 		l.SessionID = line.values["--session-id"]
+	case h.Resume != "":
+		l.SessionID = h.Resume
 	case line.has("--resume", "--continue", "--from-pr", "--teleport", "--cloud", "--remote", "--sdk-url"):
 		// The session has an id already, or gets it elsewhere.
 	case h.NewID != "":
@@ -124,7 +136,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 	}
 	if reason != "" {
 		l.Weak = append(l.Weak, append(hookless(reason), Weakness{"session.ending", reason})...)
-		l.Argv = slices.Concat(argv[:1], ours, argv[1:])
+		l.Argv = slices.Concat(argv[:1], ours, user)
 		// Hooks would tell where the transcript lies. Without them there is only
 		// the rule by which Claude Code names it.
 		if dir != "" && l.SessionID != "" {
@@ -136,9 +148,9 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		return l, nil
 	}
 
-	path := filepath.Join(h.RunDir, "claude-settings.json")
-	args := line.withSettings(argv[1:], path)
-	if len(line.settings) == 0 {
+	path := h.file("claude-settings", ".json")
+	args := line.with(user, "--settings", path)
+	if !line.has("--settings") {
 		ours = append(ours, "--settings", path)
 	}
 	l.Hooks = true

@@ -84,15 +84,32 @@ var claudeFirst = []string{
 
 // claudeLine is a command line as Claude Code would take it.
 type claudeLine struct {
-	values   map[string]string // of the options seen, by name; a flag's is empty
-	command  string            // the subcommand, if it is one
-	settings []given           // every --settings
+	values  map[string]string // of the options seen, by name; a flag's is empty
+	command string            // the subcommand, if it is one
+	given                     // every value of theirs
 }
 
-// given says where an option's value stands.
-type given struct {
+// given says where the values of options stand, by the option's name.
+type given map[string][]place
+
+// A place is that of one value.
+type place struct {
 	at       int  // the index of its word
 	attached bool // in one word with the option
+}
+
+// with is the command line with another value in place of each that the user
+// gave this option. The words stay where they are: an option that takes all that
+// follows would else take what the removed words kept from it.
+func (g given) with(args []string, name, value string) []string {
+	out := slices.Clone(args)
+	for _, p := range g[name] {
+		out[p.at] = value
+		if p.attached {
+			out[p.at] = name + "=" + value
+		}
+	}
+	return out
 }
 
 func (l claudeLine) has(names ...string) bool {
@@ -105,7 +122,7 @@ func looksLikeOption(arg string) bool { return len(arg) > 1 && arg[0] == '-' }
 // parseClaude follows the parser that Claude Code uses (commander, with
 // positional options): the first operand that names a command ends the options.
 func parseClaude(args []string) claudeLine {
-	l := claudeLine{values: map[string]string{}}
+	l := claudeLine{values: map[string]string{}, given: given{}}
 	commands := claudeCommands
 	if slices.Contains(args, "-p") || slices.Contains(args, "--print") {
 		commands = nil
@@ -143,9 +160,7 @@ func parseClaude(args []string) claudeLine {
 			val = args[i]
 		}
 		l.values[opt.name] = val
-		if opt.name == "--settings" {
-			l.settings = append(l.settings, given{i, attached})
-		}
+		l.given[opt.name] = append(l.given[opt.name], place{i, attached})
 	}
 	return l
 }
@@ -159,20 +174,6 @@ func (o option) takes(next string) bool {
 		return !looksLikeOption(next)
 	}
 	return false
-}
-
-// withSettings is the command line with another file in place of each of the
-// user's --settings. The words stay where they are: an option that takes all
-// that follows would else take what the removed words kept from it.
-func (l claudeLine) withSettings(args []string, path string) []string {
-	out := slices.Clone(args)
-	for _, g := range l.settings {
-		out[g.at] = path
-		if g.attached {
-			out[g.at] = "--settings=" + path
-		}
-	}
-	return out
 }
 
 // lookup finds the option that one argument names, with the value attached to

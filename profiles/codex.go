@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"lifeloop/attempt"
 )
 
 // codex is the profile of Codex, as seen on 0.169.0.
@@ -25,6 +27,14 @@ func codex() Profile {
 			{Name: "history", Decoder: "codex-history"},
 			{Name: "otlp", Decoder: "codex-otlp", Form: Values},
 		},
+		// exec ends its turn and tells its hooks; TERM is its death, and in a
+		// terminal either is.
+		Quit: sigINT,
+		// A command line that it does not understand.
+		ExitCodes:  map[int]attempt.Cause{2: attempt.Fatal},
+		Resume:     resumeCodex,
+		anySession: anyUUID,
+
 		places:  codexPlaces,
 		Prepare: prepareCodex,
 		Install: installCodex,

@@ -3,6 +3,8 @@ package profiles
 import (
 	"path/filepath"
 	"slices"
+
+	"lifeloop/attempt"
 )
 
 // gemini is the profile of Gemini CLI, as seen on 0.61.0. A launch gets no
@@ -21,6 +23,9 @@ func gemini() Profile {
 		{Name: "log", Decoder: "gemini-logs", Form: Whole},
 	}
 	p.Prepare = prepareGemini
+	p.Quit = sigTERM // and then it exits 0, whatever it was doing
+	p.ExitCodes = geminiExitCodes()
+	p.Resume, p.anySession = resumeGemini, anyUUID
 	p.Answer = func(event, context string) []byte {
 		// A tool's result, a prompt and a start; what another event is answered
 		// is dropped, or makes the model go on.
@@ -58,7 +63,13 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	if line.has("--resume") {
 		l.Cause = "resume"
 	}
+	if (line.has("--prompt") || !h.Terminal) && !line.has("--acp", "--experimental-acp") {
+		l.Evidence = ByLastTurn
+	}
 	switch {
+	case line.has("--session-id") && h.again() && h.NewID != "":
+		// Gemini CLI begins no session of an id that there was.
+		l.Argv, l.SessionID = slices.Concat(argv[:1], line.with(argv[1:], "--session-id", h.NewID)), h.NewID
 	case line.has("--session-id"):
 		l.SessionID = line.values["--session-id"]
 	case line.has("--resume"):
@@ -85,6 +96,25 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 		l.Weak = append(l.Weak, Weakness{c, "the id of the session is not known before it runs, and without it neither is its chat file"})
 	}
 	return l, nil
+}
+
+// geminiExitCodes are those of print mode that tell a cause. With
+// --output-format json or stream-json an error of the API is its HTTP status,
+// of which a process passes on the lowest eight bits; as text it is 1.
+func geminiExitCodes() map[int]attempt.Cause {
+	return map[int]attempt.Cause{
+		41:        attempt.Fatal,   // no login, or one that is not accepted
+		42:        attempt.Fatal,   // no prompt; a session that is there already, or is not
+		52:        attempt.Fatal,   // settings that cannot be read
+		55:        attempt.Fatal,   // a folder that is not trusted
+		130:       attempt.Aborted, // Ctrl-C
+		400 % 256: attempt.Fatal,
+		401 % 256: attempt.Fatal,
+		403 % 256: attempt.Fatal,
+		429 % 256: attempt.RateLimit,
+		500 % 256: attempt.ServerError,
+		503 % 256: attempt.ServerError,
+	}
 }
 
 // chatName is how the name of a session's chat file ends: as its id begins.

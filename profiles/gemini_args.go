@@ -25,6 +25,7 @@ var geminiCommands = []string{"mcp", "extensions", "extension", "skills", "skill
 type geminiLine struct {
 	values  map[string]string // of the options seen, by name; a flag's is empty
 	command string            // the subcommand, if it is one
+	given                     // every value of theirs
 }
 
 func (l geminiLine) has(names ...string) bool {
@@ -32,7 +33,7 @@ func (l geminiLine) has(names ...string) bool {
 }
 
 func parseGemini(args []string) geminiLine {
-	l := geminiLine{values: map[string]string{}}
+	l := geminiLine{values: map[string]string{}, given: given{}}
 	options := geminiOptions()
 	operands := 0
 	for i := 0; i < len(args); i++ {
@@ -58,6 +59,7 @@ func parseGemini(args []string) geminiLine {
 			val = args[i]
 		}
 		l.values[o.name] = val
+		l.given[o.name] = append(l.given[o.name], place{i, attached})
 	}
 	return l
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -47,6 +48,18 @@ func environ(h Host, scrub []string) []string {
 		env = append(env, "LIFELOOP_SOCKET="+h.Socket)
 	}
 	return env
+}
+
+// again says that this is not the first launch of the session, and not one
+// that goes on with a harness session: what was begun before is begun anew.
+func (h Host) again() bool { return h.Number > 1 && h.Resume == "" }
+
+// file is the path of a file of this launch alone.
+func (h Host) file(name, extension string) string {
+	if h.Number > 1 {
+		name += "-" + strconv.Itoa(h.Number)
+	}
+	return filepath.Join(h.RunDir, name+extension)
 }
 
 func (h Host) getenv(name string) string {

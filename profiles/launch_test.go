@@ -45,7 +45,7 @@ func newWorld(adapter string) *world {
 //
 //	file /a/path       the input is what lies there
 //	env                the input is more environment
-//	prepare [terminal] [no-hooks] [otlp] [full]
+//	prepare [terminal] [no-hooks] [otlp] [full] [number=N] [resume=ID]
 //	                   the input is a command line, a word a line or in '…';
 //	                   prints the whole launch, but without `full` not the
 //	                   words and groups that every injection has
@@ -69,6 +69,12 @@ func TestLaunches(t *testing.T) {
 				h.Terminal, h.NoHooks = d.HasArg("terminal"), d.HasArg("no-hooks")
 				if d.HasArg("otlp") {
 					h.OTLP = "http://127.0.0.1:4711/secret"
+				}
+				if d.HasArg("number") {
+					d.ScanArgs(t, "number", &h.Number)
+				}
+				if d.HasArg("resume") {
+					d.ScanArgs(t, "resume", &h.Resume)
 				}
 				p, ok := For(w.adapter)
 				require.True(t, ok, w.adapter)
@@ -167,6 +173,9 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 		if f.on {
 			fmt.Fprintln(&b, f.name)
 		}
+	}
+	if l.Evidence != ByExit {
+		fmt.Fprintf(&b, "evidence: %s\n", l.Evidence)
 	}
 	// One reason mostly holds for many capabilities: a line each reason.
 	var reasons []string

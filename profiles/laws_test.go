@@ -154,7 +154,7 @@ func TestClaudeLineIsReadAsMeant(t *testing.T) {
 			t.Fatalf("%q: subcommand %q, want %q", args, l.command, command)
 		}
 		var at []int
-		for _, g := range l.settings {
+		for _, g := range l.given["--settings"] {
 			at = append(at, g.at)
 		}
 		if !slices.Equal(at, settingsAt) {
@@ -230,6 +230,36 @@ func FuzzPrepare(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A launch that follows another one in the same session shares nothing with it
+// that was of the first alone: no file of ours, and no id that was chosen.
+func TestNoLaunchCollidesWithTheOneBefore(t *testing.T) {
+	for _, adapter := range Adapters() {
+		p, _ := For(adapter)
+		for _, line := range []string{"prog", "prog -p hi", "prog --session-id FIRST -p hi", "prog exec hi", "prog run hi", "prog --settings {} hi"} {
+			prepare := func(number int, id string) Launch {
+				l, err := p.Prepare(strings.Fields(line), Host{
+					Env: []string{"HOME=/h"}, Dir: "/d", Hook: []string{"/opt/ll", "hook"}, RunDir: "/run/ll", Socket: "/door", SessionID: "s",
+					NewID: id, Number: number, OTLP: "http://127.0.0.1:1/" + id, ReadFile: func(string) ([]byte, error) { return nil, fs.ErrNotExist },
+				})
+				require.NoError(t, err, adapter)
+				return l
+			}
+			first, second := prepare(1, "FIRST"), prepare(2, "SECOND")
+			require.Equal(t, prepare(0, "FIRST"), first, "no number is the first")
+			if strings.Contains(line, "FIRST") && first.SessionID != "FIRST" {
+				continue // it takes no such option
+			}
+			said := slices.Concat(second.Argv, second.Env, []string{second.SessionID, second.Export.Chain})
+			for i, f := range second.Files {
+				require.NotEqual(t, first.Files[i].Path, f.Path, "%s: %s", adapter, line)
+				said = append(said, string(f.Data))
+			}
+			require.Len(t, first.Files, len(second.Files))
+			require.NotContains(t, strings.Join(said, "\n"), "FIRST", "%s: %s", adapter, line)
+		}
+	}
 }
 
 // A real shell reads a quoted word as the word.

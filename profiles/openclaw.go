@@ -19,6 +19,7 @@ func openclaw() Profile {
 		{Name: "plugin", Decoder: "openclaw-plugin"},
 		{Name: "agent", Decoder: "openclaw-agent", Form: Whole},
 	}
+	p.Quit = sigTERM // its terminal and its gateway exit 0 then
 	p.Prepare = func(argv []string, h Host) (Launch, error) {
 		return withoutHooks(argv, h, observedOnly, observedCapabilities("transcript", "runs", "sessions", "plugin", "agent")...)
 	}

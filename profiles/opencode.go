@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"lifeloop/attempt"
 )
 
 // opencode is the profile of OpenCode, as seen on 1.18.33. A launch is left as
@@ -44,6 +46,10 @@ func opencode() Profile {
 		}{context})
 	}
 	p.Install = installOpencode
+	// Its terminal exits 0 on any of them; `run` dies of either and tells no end.
+	p.Quit = sigTERM
+	p.ExitCodes = map[int]attempt.Cause{130: attempt.Aborted} // Ctrl-C of `run`
+	p.Resume, p.anySession = resumeOpencode, "ses_0"
 	return p
 }
 

@@ -11,6 +11,8 @@
 //	// write l.Files, start l.Argv with l.Env, watch l.Sources
 package profiles
 
+import "lifeloop/attempt"
+
 // Host is what a profile may know of the world while it prepares a launch.
 type Host struct {
 	Env       []string // the wrapper's own environment
@@ -26,6 +28,13 @@ type Host struct {
 	OTLP      string   // base URL of a receiver of ours that the harness is to export to; empty: it is not asked
 	ReadFile  func(path string) ([]byte, error)
 	Real      func(path string) string // the path without symbolic links; nil: as it is
+	// Number counts the launches of one session of ours from 1; 0 is 1. Each but
+	// the first finds what an earlier one left: its files are still there, and the
+	// id of its harness session is taken.
+	Number int
+	// Resume is the id of the harness session to go on with, one that an earlier
+	// launch of this command line had. Empty: whatever the command line says.
+	Resume string
 }
 
 // A Launch is a prepared start of a harness.
@@ -56,6 +65,11 @@ type Launch struct {
 	// Plain says that this is not a session at all (`--version`, a login): run
 	// it, inject nothing, expect nothing.
 	Plain bool
+	// Resumes says that the harness session of this launch can be gone on with
+	// by its id, in a later launch with Host.Resume.
+	Resumes bool
+	// Evidence says what shows that this launch did what it was asked for.
+	Evidence Evidence
 }
 
 // An Export is telemetry on its way to us.
@@ -168,4 +182,20 @@ type Profile struct {
 	// Install says what belongs into the harness's own files, of the user or of
 	// the project that Host.Dir lies in; nil where we know of no safe way.
 	Install func(project bool, h Host) (Installation, error)
+
+	// Quit is the signal by which the harness ends as it does by itself, telling
+	// its end and losing nothing. 0: none is known, and TERM is as good as any.
+	Quit int
+	// ExitCodes are the exit codes that have a cause of their own. Another one
+	// says no more than that it failed.
+	ExitCodes map[int]attempt.Cause
+	// Resume returns the command line that goes on with exactly this harness
+	// session, never with the newest; terminal as in Host.Terminal. What the
+	// command line says of another session is left out. A prompt is left out
+	// where a person goes on by themselves, and stays where the harness answers
+	// it and ends: without a prompt there is nothing for it to do. False where
+	// that cannot be done, or not with certainty; nil where it never can.
+	Resume func(argv []string, session string, terminal bool) ([]string, bool)
+	// anySession looks like an id of its sessions.
+	anySession string
 }

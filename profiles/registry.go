@@ -1,6 +1,9 @@
 package profiles
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Generic is the adapter for a program that we know nothing of.
 const Generic = "generic"
@@ -22,10 +25,45 @@ func profiles() []Profile {
 func For(adapter string) (Profile, bool) {
 	for _, p := range profiles() {
 		if p.Adapter == adapter {
-			return p, true
+			return p.resuming(), true
 		}
 	}
 	return Profile{}, false
+}
+
+// resuming is the profile whose Prepare heeds Host.Resume.
+func (p Profile) resuming() Profile {
+	prepare := p.Prepare
+	p.Prepare = func(argv []string, h Host) (Launch, error) {
+		on := argv
+		if h.Resume != "" {
+			again, ok := p.resume(argv, h.Resume, h.Terminal)
+			if !ok {
+				return Launch{}, fmt.Errorf("prepare launch: adapter %s knows no way to go on with session %s by this command line", p.Adapter, h.Resume)
+			}
+			on = again
+		}
+		l, err := prepare(on, h)
+		if err != nil {
+			return l, err
+		}
+		if h.Resume != "" {
+			l.SessionID, l.Cause = h.Resume, "resume"
+		}
+		if l.Evidence == "" {
+			l.Evidence = ByExit
+		}
+		_, l.Resumes = p.resume(argv, p.anySession, h.Terminal)
+		return l, nil
+	}
+	return p
+}
+
+func (p Profile) resume(argv []string, session string, terminal bool) ([]string, bool) {
+	if p.Resume == nil {
+		return nil, false
+	}
+	return p.Resume(argv, session, terminal)
 }
 
 // Adapters lists the ids that For knows, "generic" last.
