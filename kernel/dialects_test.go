@@ -30,6 +30,7 @@ type hcpJudge struct {
 	lines      []string
 	ids        map[string]bool
 	types      map[string]int
+	saved      map[any]bool // checkpoints
 	closed     bool
 }
 
@@ -59,7 +60,7 @@ func (j *hcpJudge) fact(t require.TestingT, live, read kernel.Entry) {
 		j.lines = append(j.lines, line)
 	}
 	if j.ids == nil {
-		j.ids, j.types = map[string]bool{}, map[string]int{}
+		j.ids, j.types, j.saved = map[string]bool{}, map[string]int{}, map[any]bool{}
 	}
 	for _, m := range told {
 		j.message(t, m, read.At)
@@ -95,6 +96,12 @@ func (j *hcpJudge) message(t require.TestingT, m view.HCPMessage, at time.Time) 
 		require.Equal(t, j.state, data["final_state"])
 		require.True(t, session.State(j.state).Terminal())
 		j.closed = true
+	case "checkpoint_created":
+		require.False(t, j.saved[data["checkpoint_id"]], "an id of its own in its session")
+		j.saved[data["checkpoint_id"]] = true
+		require.Equal(t, true, data["resumable"])
+	case "error":
+		require.Contains(t, []any{"execution_error", "timeout", "safety_violation", "resource_unavailable", "internal_error"}, data["code"])
 	case "log":
 		require.Contains(t, []any{"info", "warn", "error"}, data["level"])
 	}
@@ -142,7 +149,7 @@ func TestEveryFactHasItsPlaceInHCP(t *testing.T) {
 }
 
 // TestDialects plays sessions as TestScenarios does, and prints each fact with
-// what it is in the two tongues that are read off it. Rewrite with
+// what it is in the tongues that are read off it. Rewrite with
 // go test ./kernel -run Dialects -rewrite.
 func TestDialects(t *testing.T) {
 	datadriven.Walk(t, "../view/testdata/dialects", func(t *testing.T, path string) {

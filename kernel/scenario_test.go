@@ -19,6 +19,7 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
+	"lifeloop/session"
 	"lifeloop/telemetry"
 )
 
@@ -56,12 +57,16 @@ type world struct {
 	asks    int
 	seen    []kernel.Effect
 	l0      *l0Judge
+	hcp     *hcpJudge
 }
 
 func (w *world) command(d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "run":
 		w.configure(d)
+		if d.HasArg("aborted") { // somebody was quicker
+			w.step(kernel.AbortAsked{Signal: 15})
+		}
 		return w.step(kernel.Start{})
 	case "trouble":
 		return w.step(kernel.SourceTrouble{Source: d.CmdArgs[0].Key, What: d.CmdArgs[1].Key})
@@ -89,7 +94,7 @@ func (w *world) command(d *datadriven.TestData) string {
 			n, _ := strconv.Atoi(a.Vals[0])
 			w.entries = w.entries[:n]
 		}
-		w.k, w.l0 = kernel.Replay(w.cfg, ledgered(w.t, w.entries)), &l0Judge{}
+		w.k, w.l0, w.hcp = kernel.Replay(w.cfg, ledgered(w.t, w.entries)), &l0Judge{}, &hcpJudge{}
 		w.judge(w.entries)
 		return w.step(kernel.Restarted{PID: 99})
 	case "launch-failed":
@@ -246,6 +251,7 @@ func (w *world) configure(d *datadriven.TestData) {
 			for _, name := range a.Vals {
 				cfg.Manifest.TelemetrySources = append(cfg.Manifest.TelemetrySources, lifeloop.TelemetrySource{Name: name, Kind: "jsonl", Support: lifeloop.Native})
 			}
+		case "aborted": // as soon as it is asked to begin
 		case "deaf":
 			cfg.Deaf = true
 		case "tested":
@@ -313,7 +319,8 @@ func (w *world) configure(d *datadriven.TestData) {
 		cfg.Clients = append(cfg.Clients, c)
 	}
 	cfg.Wants = wants[""]
-	w.cfg, w.k, w.entries, w.seen, w.hooks, w.asks, w.l0 = cfg, kernel.New(cfg), nil, nil, 0, 0, &l0Judge{}
+	w.cfg, w.k, w.entries, w.seen, w.hooks, w.asks = cfg, kernel.New(cfg), nil, nil, 0, 0
+	w.l0, w.hcp = &l0Judge{}, &hcpJudge{}
 }
 
 // policy reads one word of the policy of attempts.
@@ -578,8 +585,9 @@ func (w *world) step(in kernel.Input) string {
 	w.seen = append(w.seen, turn.Effects...)
 	checkLaws(w.t, w.cfg, w.k, w.entries, turn)
 	w.judge(w.entries[len(w.entries)-len(turn.Facts):])
-	if _, done := w.k.Done(); done && len(turn.Facts) > 0 {
+	if r, done := w.k.Done(); done && len(turn.Facts) > 0 {
 		w.l0.ended(w.t, map[string]int{})
+		w.hcp.ended(w.t, r.State == session.Rejected, map[string]int{})
 	}
 
 	var b strings.Builder
@@ -610,6 +618,7 @@ func (w *world) judge(entries []kernel.Entry) {
 		read := e
 		read.Fact = decoded(w.t, e.Fact)
 		w.l0.fact(w.t, e, read)
+		w.hcp.fact(w.t, e, read)
 	}
 }
 

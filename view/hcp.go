@@ -23,7 +23,7 @@ const (
 	hcpLog                = "log"
 	hcpWarning            = "warning"
 	hcpError              = "error"
-	hcpCheckpointCreated  = "checkpoint_created" // no fact tells of one yet
+	hcpCheckpointCreated  = "checkpoint_created"
 	hcpSessionClosed      = "session_closed"
 )
 
@@ -65,8 +65,9 @@ type HCP struct {
 	began  kernel.Began
 	state  session.State
 	told   uint64
-	at     time.Time // of the fact that is being told
-	killed bool      // the cleanup of an abort had to be cut short
+	at     time.Time       // of the fact that is being told
+	killed bool            // the cleanup of an abort had to be cut short
+	saved  map[string]bool // checkpoints that were told
 	out    []HCPMessage
 }
 
@@ -80,6 +81,8 @@ func (h *HCP) Apply(e kernel.Entry) []HCPMessage {
 		h.moved(f)
 	case kernel.StopSent:
 		h.killed = h.killed || f.Tree
+	case kernel.AttemptEnded:
+		h.killed = h.killed && f.Cause == attempt.Aborted // another's end
 	}
 	if h.told > 0 && !h.state.Terminal() {
 		h.tellOf(e.Fact)
@@ -162,13 +165,11 @@ func (h *HCP) tellOf(f kernel.Fact) {
 	case kernel.AttemptEnded:
 		h.attemptEnded(f)
 	case kernel.CheckpointSaved:
-		h.tell(hcpCheckpointCreated, map[string]any{"checkpoint_id": f.Checkpoint, "resumable": true,
-			"description": fmt.Sprintf("the session can go on from here, after %d units", f.Units), "created_at": h.stamp()})
+		h.checkpoint(f)
 	case kernel.CheckpointDropped:
 		h.warn("checkpoint_dropped", f.Reason, map[string]any{"checkpoint_id": f.Checkpoint})
-	case kernel.TimedOut:
-		h.tell(hcpError, map[string]any{"code": "timeout", "message": fmt.Sprintf("the %s timer fired after %d ms", f.Timer, f.ElapsedMS),
-			"recoverable": f.Timer != kernel.TimerSession && f.Timer != kernel.TimerIdle})
+	case kernel.TimedOut: // the error comes when the harness is gone
+		h.warn("timeout", fmt.Sprintf("the %s timer fired after %d ms", f.Timer, f.ElapsedMS), map[string]any{"timer": string(f.Timer), "elapsed_ms": f.ElapsedMS})
 	case kernel.DriftSeen:
 		h.warn("drift", "the harness does the same thing over and over", map[string]any{"types": f.Types})
 	case kernel.RulesHeld:
@@ -234,26 +235,64 @@ func object(m map[string]any) map[string]any {
 	return m
 }
 
-// attemptEnded tells of an attempt that failed, and whether another follows.
-// What an abort ends is no error.
+// checkpoint tells that a continuation became possible, once for each that
+// there is: an id is unique in its session. That it goes further is progress.
+func (h *HCP) checkpoint(f kernel.CheckpointSaved) {
+	if h.saved[f.Checkpoint] {
+		h.progress("checkpoint", fmt.Sprintf("%s goes on from here too, after %d units", f.Checkpoint, f.Units))
+		return
+	}
+	if h.saved == nil {
+		h.saved = map[string]bool{}
+	}
+	h.saved[f.Checkpoint] = true
+	h.tell(hcpCheckpointCreated, map[string]any{"checkpoint_id": f.Checkpoint, "resumable": true,
+		"description": fmt.Sprintf("the session can go on from here, after %d units", f.Units), "created_at": h.stamp()})
+}
+
+// attemptEnded tells of an attempt that failed, and of what follows. What an
+// abort ends is no error.
 func (h *HCP) attemptEnded(f kernel.AttemptEnded) {
 	if f.Cause == "" || f.Cause == attempt.Aborted {
 		return
 	}
-	code := "execution_error"
+	message := f.Reason
+	if f.Run != "" { // else the session failed while it waited for the next one
+		message = fmt.Sprintf("attempt %d of %s: %s", f.Attempt, f.Name, f.Reason)
+	}
+	h.tell(hcpError, map[string]any{"code": errorCode(f), "message": message, "recoverable": f.Recovery != attempt.Halt})
+	switch f.Recovery {
+	case attempt.Retry:
+		r, when := f.Retry, "at once"
+		if r.DelayMS > 0 {
+			when = fmt.Sprintf("in %d ms", r.DelayMS)
+		}
+		h.warn("retry", f.Name+" is tried again "+when, map[string]any{"retry": r.Number, "delay_ms": r.DelayMS,
+			"wait": string(r.Wait), "counted": r.Counted})
+	case attempt.Fallback:
+		h.warn("fallback", "the next profile is tried instead of "+f.Name, map[string]any{"from": f.Profile, "to": f.Next, "skipped": append([]string{}, f.Skipped...)})
+	}
+}
+
+// errorCode is HCP's word for a failure: of the codes with which a task fails.
+func errorCode(f kernel.AttemptEnded) string {
+	switch f.Cause {
+	case attempt.Timeout:
+		return "timeout"
+	case attempt.Guardrail:
+		return "safety_violation"
+	case attempt.Network, attempt.RateLimit, attempt.ServerError:
+		return "resource_unavailable"
+	}
 	switch {
-	case f.Cause == attempt.Timeout:
-		code = "timeout"
-	case f.Failure == lifeloop.AdapterUnavailable:
-		code = "resource_unavailable"
-	case f.Cause == attempt.Fatal && f.Code == 0 && f.Signal == 0, f.Cause == attempt.Unknown && f.Failure == lifeloop.TransportError: // nobody saw it
-		code = "internal_error"
+	case f.Failure == lifeloop.AdapterUnavailable: // it could not be started
+		return "resource_unavailable"
+	case f.Cause == attempt.Unknown && f.Failure == lifeloop.TransportError: // the wrapper died, and nobody saw it
+		return "internal_error"
+	case f.Cause == attempt.Fatal && f.Code == 0 && f.Signal == 0: // its guard was lost, or what it wrote
+		return "internal_error"
 	}
-	h.tell(hcpError, map[string]any{"code": code, "message": fmt.Sprintf("attempt %d of %s: %s", f.Attempt, f.Name, f.Reason),
-		"recoverable": f.Recovery != attempt.Halt})
-	if f.Recovery == attempt.Fallback {
-		h.warn("fallback", "the next profile is tried instead of "+f.Name, map[string]any{"from": f.Profile, "to": f.Next, "skipped": f.Skipped})
-	}
+	return "execution_error"
 }
 
 // left tells of processes that outlived the harness.

@@ -109,14 +109,8 @@ func tongue(out io.Writer, as string, callbacks bool) (tell func(kernel.Entry, *
 		return func(e kernel.Entry, text *simulate.Text) error {
 			said = text
 			for _, event := range l0.Apply(e) {
-				if err := printJSON(out, event); err != nil {
-					return err
-				}
-				if !callbacks {
-					continue
-				}
-				for _, c := range view.L0Callbacks(event) {
-					if err := printJSON(out, c); err != nil {
+				for _, line := range l0Lines(event, callbacks) {
+					if err := printJSON(out, line); err != nil {
 						return err
 					}
 				}
