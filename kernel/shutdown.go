@@ -230,7 +230,7 @@ func (s *step) abortAsked(in AbortAsked) {
 	switch {
 	case s.hard.Next != nil:
 		s.noAttempt(attempt.Aborted, "")
-	case s.hard.Alive:
+	case s.hard.Alive && s.soft.stopRung == 0: // else it is on its way down already, and has its time
 		s.soft.stopBy = in.Signal
 		if in.Ask != "" {
 			s.soft.stopBy = cmp.Or(s.cfg.Quit, in.Signal)
