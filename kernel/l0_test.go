@@ -94,6 +94,7 @@ type l0Judge struct {
 	lines      []string
 
 	seq, starts, launches uint64
+	attempts              int // that ended
 	ts                    int64
 	last                  string // the newest event that is no tool's
 	strategy              string // of the newest ERROR
@@ -115,8 +116,11 @@ func (j *l0Judge) fact(t require.TestingT, live, read kernel.Entry) {
 		j.types = map[string]int{}
 		j.hear()
 	}
-	if _, ok := read.Fact.(kernel.Launching); ok {
+	switch read.Fact.(type) {
+	case kernel.Launching:
 		j.launches++
+	case kernel.AttemptEnded:
+		j.attempts++
 	}
 	for _, e := range told {
 		j.event(t, e, read.At.UnixMilli())
@@ -217,6 +221,7 @@ func (j *l0Judge) callbacks(t require.TestingT, e view.L0Event) {
 // ended holds what must be true once all is over.
 func (j *l0Judge) ended(t require.TestingT, reach map[string]int) {
 	require.Equal(t, max(j.launches, 1), j.starts, "onStart tells of every launch, and of a session that had none")
+	require.Equal(t, max(j.attempts, 1), j.types["ERROR"]+j.types["COMPLETE"], "each attempt ends once, and so does a session without one")
 	require.Equal(t, j.types["COMPLETE"] == 0, j.strategy == "halt", "a session ends with COMPLETE, or with an ERROR that halts")
 	require.Equal(t, j.types["GUARDRAIL_PHASE_START"], j.types["GUARDRAIL_PHASE_END"])
 	require.Zero(t, j.results)
