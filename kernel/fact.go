@@ -296,6 +296,9 @@ type (
 		// RetryAt is when the next try is made, whose wait stood still meanwhile.
 		RetryAt *time.Time `json:"retry_at,omitempty"`
 	}
+	// HeldAgain records that the harness was seen to go on although it is paused,
+	// and is stopped once more.
+	HeldAgain struct{}
 	// Resumed records that another wrapper took the session up after its first
 	// one died, at the latest at LastAt.
 	Resumed struct {
@@ -481,6 +484,7 @@ func (LimitMet) isFact()             {}
 func (AttemptEnded) isFact()         {}
 func (PauseRequested) isFact()       {}
 func (ResumeRequested) isFact()      {}
+func (HeldAgain) isFact()            {}
 func (Resumed) isFact()              {}
 func (StopTook) isFact()             {}
 func (ActivitySeen) isFact()         {}
@@ -545,6 +549,7 @@ var kinds = []struct {
 	{"attempt_ended", AttemptEnded{}},
 	{"pause_requested", PauseRequested{}},
 	{"resume_requested", ResumeRequested{}},
+	{"held_again", HeldAgain{}},
 	{"resumed", Resumed{}},
 	{"stop_took", StopTook{}},
 	{"drain_began", DrainBegan{}},
@@ -856,7 +861,7 @@ func (k *Kernel) apply(f Fact) {
 		}
 	case DrainBegan:
 		h.Drained = true
-	case Negotiated, Asked, Placing, TimerSet, DriftSeen, ToolCalled, ToolReturned, StopTook, HookHeard, StopSent, ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, UnknownCounted, SourceNamed, SourceRead, SourceTroubled:
+	case Negotiated, Asked, HeldAgain, Placing, TimerSet, DriftSeen, ToolCalled, ToolReturned, StopTook, HookHeard, StopSent, ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, UnknownCounted, SourceNamed, SourceRead, SourceTroubled:
 		// told for readers; they change nothing here
 	default:
 		panic(fmt.Sprintf("kernel: apply does not know %T", f))

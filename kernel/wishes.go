@@ -121,10 +121,11 @@ func (s *step) goesOnAgain() {
 	}
 }
 
-// heldAgain stops once more what somebody else let go on: whoever paused it at
-// the door is to let it go on there.
+// heldAgain stops once more what goes on although it is paused. Somebody let it
+// go on, in its terminal or by a signal: whoever paused it at the door is to let
+// it go on there. Or the word of an earlier time came late, which does no harm.
 func (s *step) heldAgain() {
-	s.record(PauseRequested{Reason: "it was let go on elsewhere, and is paused still"})
+	s.record(HeldAgain{})
 	s.do(Hold{})
 }
 

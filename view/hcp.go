@@ -205,7 +205,7 @@ func (h *HCP) tellOf(f kernel.Fact) {
 	case kernel.SourceTroubled:
 		h.warn("source_troubled", "the "+f.Source+" is "+f.What, map[string]any{"source": f.Source, "what": f.What})
 	case kernel.Began, kernel.SessionMoved: // told above
-	case kernel.TimerSet, kernel.DeadlineSet, kernel.ToolCalled, kernel.ToolReturned, kernel.PauseRequested, kernel.ResumeRequested, kernel.Resumed,
+	case kernel.TimerSet, kernel.DeadlineSet, kernel.ToolCalled, kernel.ToolReturned, kernel.PauseRequested, kernel.ResumeRequested, kernel.HeldAgain, kernel.Resumed,
 		kernel.Negotiated, kernel.Running, kernel.HarnessSessionOpened, kernel.FrameAdopted, kernel.Bound, kernel.BindRefused,
 		kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookHeard, kernel.Asked,
 		kernel.AbortRequested, kernel.ActivityConfirmed, kernel.UsageCounted, kernel.UnknownCounted, kernel.SourceNamed,
