@@ -343,6 +343,23 @@ func startError(name string, errno syscall.Errno) *StartError {
 	return &StartError{Code: code, Err: fmt.Errorf("start %s: %w", name, errno)}
 }
 
+// Installed says whether a program could be started in our own folder, as far
+// as its file tells: nil, or the *StartError that Start would give.
+func Installed(program string, env []string) error {
+	path, err := lookPath(program, "", env)
+	if err != nil {
+		return err
+	}
+	var stat unix.Stat_t
+	if err := unix.Stat(path, &stat); err != nil {
+		return startError(program, syscall.ENOENT)
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFREG || unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS) != nil {
+		return startError(program, syscall.EACCES)
+	}
+	return nil
+}
+
 // lookPath finds the program as execvp would, with the child's own PATH and
 // from its own directory.
 func lookPath(name, dir string, env []string) (string, error) {

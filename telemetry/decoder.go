@@ -84,6 +84,16 @@ func DecodeHook(decoder, event string, stdin []byte) (HookCall, error) {
 	return decode(event, stdin)
 }
 
+// TellsWaiting says that a decoder knows from its format that the harness waits
+// for a person.
+func TellsWaiting(decoder string) bool {
+	switch decoder {
+	case "claude-hook", "claude-registry", "codex-app-server", "codex-hook", "codex-osc", "gemini-hook", "gemini-osc", "hermes-hook", "opencode-bus":
+		return true
+	}
+	return false
+}
+
 func find[T any](list []named[T], name string) (T, error) {
 	var known []string
 	for _, entry := range list {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"lifeloop/attempt"
 	"lifeloop/harness"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
@@ -18,20 +19,15 @@ import (
 	"lifeloop/telemetry"
 )
 
-// A way is one way to launch a harness: the command line's own, or a fallback.
-type way struct {
-	argv     []string
-	profile  profiles.Profile
-	manifest lifeloop.Manifest
-}
-
 // A launcher makes the launches of one session ready, one after another.
 type launcher struct {
 	session       *session
 	terminal      *harness.Terminal
 	ways          []way // by profile
+	policy        attempt.Policy
 	activity      []profiles.Source
 	noHooks, otlp bool
+	force         bool // where silence cannot be told from waiting, a time-out is wanted all the same
 
 	first   *supervisor.Plan // made ready before there was a kernel to ask for it
 	exports *supervisor.Exports
@@ -49,13 +45,13 @@ func (l *launcher) begin(e kernel.Launch) (kernel.Setup, error) {
 // kernel is the kernel of a session that begins, or of one that is taken up.
 func (s *session) kernel(l *launcher, argv []string, resumed bool) (*kernel.Kernel, error) {
 	if resumed {
-		return s.replay(s.kernelConfig(l.setup(l.ways[0], profiles.Launch{}), argv, l.terminal.Pty()))
+		return s.replay(s.kernelConfig(l, l.setup(l.ways[0], profiles.Launch{}), argv))
 	}
 	setup, err := l.begin(kernel.Launch{Number: 1})
 	if err != nil {
 		return nil, err
 	}
-	return kernel.New(s.kernelConfig(setup, argv, l.terminal.Pty())), nil
+	return kernel.New(s.kernelConfig(l, setup, argv)), nil
 }
 
 // Prepare makes a launch ready.
@@ -92,9 +88,14 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		}
 		l.exports, endpoint = exports, exports.Endpoint()
 	}
-	launch, err := l.prepare(w, endpoint)
+	launch, err := l.ask(w, e, endpoint)
 	if err != nil {
 		return supervisor.Plan{}, err
+	}
+	for _, f := range launch.Files {
+		if err := os.WriteFile(f.Path, f.Data, 0o600); err != nil {
+			return supervisor.Plan{}, refused(lifeloop.InternalError, "prepare %s: %v", w.profile.Adapter, err)
+		}
 	}
 	if l.exports != nil {
 		if err := prepareExports(l.exports, &launch, w.manifest.AdapterID); err != nil {
@@ -121,8 +122,8 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		}}, nil
 }
 
-// prepare asks the profile how to launch and writes the files it needs.
-func (l *launcher) prepare(w way, otlp string) (profiles.Launch, error) {
+// ask asks the profile how to launch. Nothing is changed by it.
+func (l *launcher) ask(w way, e kernel.Launch, otlp string) (profiles.Launch, error) {
 	host, err := l.host()
 	if err != nil {
 		return profiles.Launch{}, err
@@ -131,11 +132,6 @@ func (l *launcher) prepare(w way, otlp string) (profiles.Launch, error) {
 	launch, err := w.profile.Prepare(w.argv, host)
 	if err != nil {
 		return launch, refused(lifeloop.AdapterUnavailable, "prepare %s: %v", w.profile.Adapter, err)
-	}
-	for _, f := range launch.Files {
-		if err := os.WriteFile(f.Path, f.Data, 0o600); err != nil {
-			return launch, refused(lifeloop.InternalError, "prepare %s: %v", w.profile.Adapter, err)
-		}
 	}
 	return launch, nil
 }
@@ -176,7 +172,7 @@ func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, e
 func (l *launcher) setup(w way, launch profiles.Launch) kernel.Setup {
 	s := kernel.Setup{Manifest: w.manifest, Hooks: launch.Hooks, HarnessSession: launch.SessionID, Cause: launch.Cause,
 		Deaf: launch.Plain || !launch.Hooks && len(launch.Sources) == 0 && launch.OSCDecoder == "", Synth: synthConfig(l.session.cfg, launch),
-		Tested: w.profile.Tested}
+		Tested: w.profile.Tested, Ends: ends(l.session.cfg.Attempts)}
 	if launch.Hooks && w.profile.Transcript.Decoder != "" {
 		s.Expected = []string{w.profile.Transcript.Name} // a hook names it
 	}

@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -33,7 +32,6 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
-	"lifeloop/manifests"
 	"lifeloop/negotiate"
 	"lifeloop/profiles"
 	"lifeloop/supervisor"
@@ -47,7 +45,7 @@ type runFlags struct {
 	resume                          string // the session to take up: its id, once it was found
 	line                            commandLine
 	activity                        []string
-	noHooks, noLedger, otlp         bool
+	noHooks, noLedger, otlp, force  bool
 }
 
 func runCmd(g *globals) *cobra.Command {
@@ -113,6 +111,17 @@ found.`,
 	fl.BoolVar(&f.noHooks, "no-hooks", false, "inject no hooks")
 	fl.BoolVar(&f.otlp, "otlp", false, "have the harness export its log events to us (OTLP), and pass on the user's own")
 	fl.BoolVar(&f.noLedger, "no-ledger", false, "keep no ledger")
+	fl.Int("retries", 0, "how often CMD is tried again when it failed; `N` for each way to launch it")
+	fl.Int("max-retries", 0, "how often anything is tried again, whyever it failed; `N` in all (when left out: as --retries needs, 6 at least)")
+	fl.String("backoff", "", "the wait before a retry, `KIND:BASE[:MAX]`: fixed, linear or exponential, as in exponential:1s:1m")
+	fl.StringArray("fallback", nil, "a `CMDLINE` to run when CMD is not tried again any more (repeatable)")
+	fl.String("on-limit", "off", "`WHAT` to do at a rate limit: off, wait, fallback or exit")
+	fl.Duration("timeout-initial", 0, "the longest silence after a launch")
+	fl.Duration("timeout-inter", 0, "the longest silence later on, but while a tool runs or a person is waited for")
+	fl.Duration("timeout-tool", 0, "the longest call of a tool")
+	fl.Duration("max-duration", 0, "the longest session")
+	fl.Duration("idle-timeout", 0, "the longest time in which nothing happens")
+	fl.BoolVar(&f.force, "force", false, "take --timeout-inter where nothing can tell silence from waiting for a person")
 	fl.Duration("client-drain", 5*time.Second, "how long clients have after CMD ended")
 	fl.Duration("abort-grace", 5*time.Second, "from the first signal to KILL")
 	return cmd
@@ -159,14 +168,9 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	if argv[0] == "" {
 		return 0, usage("run: the program's name is empty")
 	}
-	adapter := f.adapter
-	if adapter == "" {
-		adapter = profiles.Infer(argv[0])
-	}
-	profile, ok := profiles.For(adapter)
-	manifest, known := manifests.Get(adapter)
-	if !ok || !known {
-		return 0, usage("--adapter %s: no such adapter", adapter).withHint("lifeloop-wrap manifest list names them")
+	ways, err := ways(cfg, f.adapter, argv)
+	if err != nil {
+		return 0, err
 	}
 	activity, err := activityFiles(f.activity)
 	if err != nil {
@@ -202,8 +206,13 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	}
 	defer tee.Close()
 
-	l := &launcher{session: s, terminal: terminal, ways: []way{{argv, profile, manifest}}, newest: way{argv, profile, manifest}, activity: activity, noHooks: f.noHooks, otlp: f.otlp}
+	l := &launcher{session: s, terminal: terminal, ways: ways, newest: ways[0], activity: activity, noHooks: f.noHooks, otlp: f.otlp, force: f.force}
 	defer l.close()
+	stand, err := l.check()
+	if err != nil {
+		return 0, err
+	}
+	l.policy = policy(cfg, stand)
 	k, err := s.kernel(l, argv, f.resume != "")
 	if err != nil {
 		return 0, err
@@ -220,7 +229,7 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	ports.Clients = clients.byID
 
 	result, err := supervisor.Run(context.Background(), k, ports, supervisor.Options{
-		Grace: cfg.AbortGrace, KeepGoing: cfg.OnLedgerError == "continue", Restart: f.resume != "", Log: s.log})
+		Grace: cfg.AbortGrace, KeepGoing: cfg.OnLedgerError == "continue", Restart: f.resume != "", Relaunch: relaunches(l.policy), Log: s.log})
 	terminal.Restore()
 	if err != nil {
 		return 0, refused(lifeloop.InternalError, "session %s: %v", id, err).
@@ -408,17 +417,20 @@ func hookWords(exe string) []string {
 	return []string{exe, "hook"}
 }
 
-func (s *session) kernelConfig(first kernel.Setup, argv []string, pty bool) kernel.Config {
+func (s *session) kernelConfig(l *launcher, first kernel.Setup, argv []string) kernel.Config {
 	dir, _ := os.Getwd() // it was found a moment ago
 	digest := sha256.Sum256([]byte(strings.Join(argv[1:], "\x00")))
 	c := kernel.Config{
-		Session: s.id, Wants: wants(s.cfg.Requires), Ledger: s.ledger != nil, Setup: first,
+		Session: s.id, Wants: wants(s.cfg.Requires), Ledger: s.ledger != nil, Setup: first, Policy: l.policy,
 		Tick: s.cfg.Tick, ClientDrain: s.cfg.ClientDrain, AbortGrace: s.cfg.AbortGrace,
 		NewID: func(prefix string) string { return prefix + uuid.NewString() },
 		Began: kernel.Began{SessionID: s.id, AdapterID: first.Manifest.AdapterID, AdapterVersion: first.Manifest.AdapterVersion,
 			Program: filepath.Base(argv[0]), Args: len(argv) - 1, ArgsDigest: "sha256:" + hex.EncodeToString(digest[:]),
-			WorkDir: dir, Version: version, PID: os.Getpid(), PTY: pty, Clients: []string{}, Policy: "none",
+			WorkDir: dir, Version: version, PID: os.Getpid(), PTY: l.terminal.Pty(), Clients: []string{}, Policy: "none",
 			Meta: s.cfg.Attempts.Meta},
+	}
+	for _, w := range l.ways {
+		c.Manifests = append(c.Manifests, w.manifest)
 	}
 	c.Clients = kernelClients(s.cfg.Clients)
 	for _, cl := range c.Clients {
@@ -496,14 +508,12 @@ func fileName(id string) string {
 // unsupported refuses what a configuration may say and this version does not
 // do: silently ignoring it would promise it.
 func unsupported(cfg config.Config) error {
-	def := config.Default()
-	def.Attempts.Timeouts.AbortGrace, def.Attempts.Meta = cfg.Attempts.Timeouts.AbortGrace, cfg.Attempts.Meta
-	for key, differs := range map[string]bool{
-		"attempts":        !reflect.DeepEqual(cfg.Attempts, def.Attempts),
-		"on_limit":        cfg.OnLimit != def.OnLimit,
-		"subagent_frames": cfg.SubagentFrames,
+	a := cfg.Attempts
+	for key, wanted := range map[string]bool{
+		"attempts.guardrails": len(a.Guardrails) > 0, "attempts.drift": a.Drift.Repeat > 0, "attempts.zero_output": a.ZeroOutput,
+		"attempts.checkpoint_every": a.CheckpointEvery > 0, "subagent_frames": cfg.SubagentFrames,
 	} {
-		if differs {
+		if wanted {
 			return usage("%s: configured, and not supported by this version", key).withHint("take it out of the configuration")
 		}
 	}

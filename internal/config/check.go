@@ -200,7 +200,6 @@ func (c checker) attempts(a Attempts) error {
 		value int
 	}{
 		{"attempts.retry.attempts", a.Retry.Attempts},
-		{"attempts.retry.max_retries", a.Retry.MaxRetries},
 		{"attempts.checkpoint_every", a.CheckpointEvery},
 		{"attempts.drift.repeat", a.Drift.Repeat},
 		{"attempts.crash_loop.launches", a.CrashLoop.Launches},
@@ -209,6 +208,9 @@ func (c checker) attempts(a Attempts) error {
 		if n.value < 0 {
 			return c.refuse(n.path, "expected 0 or more, found %d", n.value)
 		}
+	}
+	if _, said := c.origins["attempts.retry.max_retries"]; said && a.Retry.MaxRetries < 0 {
+		return c.refuse("attempts.retry.max_retries", "expected 0 or more, found %d", a.Retry.MaxRetries)
 	}
 	for i, kind := range a.Retry.RetryOn {
 		if err := c.word(fmt.Sprintf("attempts.retry.retry_on[%d]", i), kind, retryKinds); err != nil {
@@ -279,7 +281,11 @@ func (c checker) guardrails(rules []Guardrail) error {
 }
 
 func (c checker) exitCodes(a Attempts) error {
-	if len(a.SuccessCodes) == 0 {
+	success := a.SuccessCodes
+	if success == nil {
+		success = []int{0}
+	}
+	if len(success) == 0 {
 		return c.refuse("attempts.success_codes", "an empty list; no attempt could succeed")
 	}
 	for i, code := range a.SuccessCodes {
@@ -293,7 +299,7 @@ func (c checker) exitCodes(a Attempts) error {
 		if err != nil || code < 0 || code > 255 || strconv.Itoa(code) != text {
 			return c.refuse(at, "an exit code is 0 to 255, found %q", text)
 		}
-		if slices.Contains(a.SuccessCodes, code) {
+		if slices.Contains(success, code) {
 			return c.refuse(at, "%d is a code of success too", code)
 		}
 		if err := c.word(at, a.ExitCodes[text], failKinds); err != nil {

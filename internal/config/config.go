@@ -88,7 +88,7 @@ type Attempts struct {
 	Guardrails      []Guardrail       `yaml:"guardrails"`
 	Drift           Drift             `yaml:"drift"`
 	ZeroOutput      bool              `yaml:"zero_output"`
-	SuccessCodes    []int             `yaml:"success_codes"` // exit codes of a completed attempt
+	SuccessCodes    []int             `yaml:"success_codes"` // exit codes of a completed attempt; nil: what is known of the harness
 	ExitCodes       map[string]string `yaml:"exit_codes"`    // exit code, in decimal → cause of failure
 	CrashLoop       CrashLoop         `yaml:"crash_loop"`
 	Meta            map[string]string `yaml:"meta"`
@@ -108,10 +108,13 @@ type Profile struct {
 // Retry bounds the retries.
 type Retry struct {
 	Attempts   int      `yaml:"attempts"`    // counted retries of one profile
-	MaxRetries int      `yaml:"max_retries"` // retries of every kind in one session
-	RetryOn    []string `yaml:"retry_on"`
+	MaxRetries int      `yaml:"max_retries"` // retries of every kind in one session, or [Unsaid]
+	RetryOn    []string `yaml:"retry_on"`    // nil: nobody said
 	Backoff    Backoff  `yaml:"backoff"`
 }
+
+// Unsaid is a number that nobody gave, where 0 means something else.
+const Unsaid = -1
 
 // Backoff is the wait before a retry.
 type Backoff struct {
@@ -164,9 +167,9 @@ func Default() Config {
 		OnLedgerError: "stop",
 		OnLimit:       "off",
 		Attempts: Attempts{
-			Retry:        Retry{Backoff: Backoff{Kind: "fixed", Jitter: "none"}},
-			Timeouts:     Timeouts{AbortGrace: 5 * time.Second},
-			SuccessCodes: []int{0},
+			Retry:     Retry{MaxRetries: Unsaid, Backoff: Backoff{Kind: "fixed", Jitter: "none"}},
+			Timeouts:  Timeouts{AbortGrace: 5 * time.Second},
+			CrashLoop: CrashLoop{Launches: 5, Within: 10 * time.Second, Quarantine: 5 * time.Minute},
 		},
 		AbortGrace: 5 * time.Second,
 	}

@@ -386,6 +386,32 @@ func TestHasFlag(t *testing.T) {
 	}
 }
 
+// TestWhatIsNotSaid: of some values 0 and an empty list are one thing, and
+// nothing at all is another.
+func TestWhatIsNotSaid(t *testing.T) {
+	for _, tc := range []struct {
+		text           string
+		max            int
+		on, codes      bool
+		loop, shownMax string
+	}{
+		{text: "", max: Unsaid, loop: "{5 10s 5m0s}"},
+		{text: "attempts: {retry: {max_retries: 0, retry_on: []}, success_codes: [0]}", max: 0, on: true, codes: true, loop: "{5 10s 5m0s}", shownMax: "max_retries: 0  # /c.yaml:1"},
+		{text: "attempts: {crash_loop: {launches: 0}}", max: Unsaid, loop: "{0 10s 5m0s}"},
+	} {
+		cfg, origins, err := Load(world{files: map[string]string{"/c.yaml": tc.text}, env: map[string]string{"HOME": "/home/dev"}, file: "/c.yaml"}.options())
+		require.NoError(t, err)
+		a := cfg.Attempts
+		require.Equal(t, tc.max, a.Retry.MaxRetries, tc.text)
+		require.Equal(t, tc.on, a.Retry.RetryOn != nil, tc.text)
+		require.Equal(t, tc.codes, a.SuccessCodes != nil, tc.text)
+		require.Equal(t, tc.loop, fmt.Sprint(a.CrashLoop), tc.text)
+		shown := Show(cfg, origins)
+		require.Equal(t, tc.shownMax != "", strings.Contains(shown, "max_retries"), shown)
+		require.Contains(t, shown, tc.shownMax)
+	}
+}
+
 // FuzzLoad: no text panics the loader; what it accepts it can show and read
 // again, and the schema accepts it as well.
 func FuzzLoad(f *testing.F) {

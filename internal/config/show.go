@@ -90,9 +90,18 @@ func (p *printer) line(lead, key string, value any, path string) {
 }
 
 // omitted reports whether a member says nothing: an optional word or list
-// inside an entry that was not given.
+// inside an entry that was not given, or what means something else when it is
+// left out than any value of it does.
 func omitted(v reflect.Value, f field) bool {
-	return (f.key == "support" || f.key == "adapter" || f.key == "command") && v.Len() == 0
+	switch f.key {
+	case "support", "adapter", "command":
+		return v.Len() == 0
+	case "max_retries":
+		return v.Int() == Unsaid
+	case "retry_on", "success_codes":
+		return v.IsNil()
+	}
+	return false
 }
 
 // plain is v as the values that JSON and YAML know.

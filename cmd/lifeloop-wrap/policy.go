@@ -1,0 +1,187 @@
+//go:build linux
+
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"lifeloop/attempt"
+	"lifeloop/harness"
+	"lifeloop/internal/config"
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/manifests"
+	"lifeloop/negotiate"
+	"lifeloop/profiles"
+	"lifeloop/telemetry"
+)
+
+// This file makes the policy of a run out of what was configured: its attempts
+// block, and the flags that stand for parts of it.
+
+// A way is one way to launch a harness: the command line's own, or a fallback.
+type way struct {
+	name      string // of its profile
+	argv      []string
+	profile   profiles.Profile
+	manifest  lifeloop.Manifest
+	continues bool // it takes what another one began
+}
+
+// ways are the ways to launch, the command line's own first.
+func ways(cfg config.Config, adapter string, argv []string) ([]way, error) {
+	configured := cfg.Attempts.Profiles
+	if len(configured) == 0 {
+		configured = []config.Profile{{}}
+	}
+	var out []way
+	for i, p := range configured {
+		w := way{name: p.Name, argv: p.Command, continues: p.AcceptsContinuation}
+		where, id := fmt.Sprintf("attempts.profiles[%d].adapter", i), p.Adapter
+		if i == 0 {
+			w.argv = argv
+			if adapter != "" {
+				where, id = "--adapter", adapter
+			}
+		}
+		id = cmp.Or(id, profiles.Infer(w.argv[0]))
+		var ok, known bool
+		w.profile, ok = profiles.For(id)
+		w.manifest, known = manifests.Get(id)
+		if !ok || !known {
+			return nil, usage("%s %s: no such adapter", where, id).withHint("lifeloop-wrap manifest list names them")
+		}
+		out = append(out, w)
+	}
+	return out, nil
+}
+
+// policy is what was configured about attempts. Profiles says of each way how
+// it stands.
+func policy(cfg config.Config, ways []attempt.Profile) attempt.Policy {
+	a := cfg.Attempts
+	p := attempt.Policy{Profiles: ways, Attempts: a.Retry.Attempts, MaxRetries: a.Retry.MaxRetries, On: attempt.DefaultOn(),
+		Backoff: attempt.Backoff{Kind: attempt.BackoffKind(a.Retry.Backoff.Kind), Base: a.Retry.Backoff.Base, Max: a.Retry.Backoff.Max,
+			Jitter: attempt.Jitter(a.Retry.Backoff.Jitter)},
+		Loop:    attempt.CrashLoop{Launches: a.CrashLoop.Launches, Within: a.CrashLoop.Within, Quarantine: a.CrashLoop.Quarantine},
+		Initial: a.Timeouts.Initial, Inter: a.Timeouts.Inter, Tool: a.Timeouts.Tool, Session: a.Timeouts.Session, Idle: a.Timeouts.Idle,
+		Continuation: a.Continuation, CheckpointEvery: int64(a.CheckpointEvery), Repeat: a.Drift.Repeat, ZeroOutput: a.ZeroOutput}
+	if a.Retry.MaxRetries == config.Unsaid {
+		p.MaxRetries = attempt.DefaultMaxRetries(a.Retry.Attempts, len(ways))
+	}
+	if a.Retry.RetryOn != nil {
+		p.On = map[attempt.Cause]bool{}
+		for _, cause := range a.Retry.RetryOn {
+			p.On[attempt.Cause(cause)] = true
+		}
+	}
+	if cfg.OnLimit != "off" {
+		p.OnLimit = attempt.OnLimit(cfg.OnLimit)
+	}
+	for _, g := range a.Guardrails {
+		p.Rules = append(p.Rules, attempt.Rule{ID: g.ID, On: attempt.RuleOn(g.On), Pattern: regexp.MustCompile(g.Pattern), // it was tried when it was read
+			Severity: attempt.Severity(g.Severity), Recoverable: g.Recoverable})
+	}
+	return p
+}
+
+// relaunches says that one launch may follow another.
+func relaunches(p attempt.Policy) bool {
+	return p.MaxRetries > 0 || len(p.Profiles) > 1 || p.OnLimit == attempt.LimitWait
+}
+
+// ends is what the end of a launch means: what the user says of exit codes goes
+// before what is known of the harness.
+func ends(a config.Attempts) kernel.Ends {
+	var e kernel.Ends
+	if a.SuccessCodes != nil {
+		e.Success = map[int]bool{}
+		for _, code := range a.SuccessCodes {
+			e.Success[code] = true
+		}
+	}
+	for text, cause := range a.ExitCodes {
+		code, _ := strconv.Atoi(text) // it was looked at when it was read
+		if e.Codes == nil {
+			e.Codes = map[int]attempt.Cause{}
+		}
+		e.Codes[code] = attempt.Cause(cause)
+	}
+	return e
+}
+
+// check looks at each way to launch before anything is launched: which of the
+// fallbacks can be launched at all.
+func (l *launcher) check() ([]attempt.Profile, error) {
+	mustTell := l.session.cfg.Attempts.Timeouts.Inter > 0 && l.terminal.Pty() && !l.force
+	var out []attempt.Profile
+	for i, w := range l.ways {
+		p := attempt.Profile{Name: cmp.Or(w.name, w.manifest.AdapterID), Adapter: w.manifest.AdapterID, AcceptsContinuation: w.continues}
+		out = append(out, p)
+		if i == 0 && !mustTell {
+			continue
+		}
+		launch, err := l.ask(w, kernel.Launch{Number: 1, Profile: i}, "")
+		switch {
+		case i == 0 && err != nil:
+			return nil, err
+		case i == 0:
+		case err != nil:
+			p.Missing = "it cannot be prepared"
+		default:
+			p.Missing = cmp.Or(notInstalled(w.argv[0]), l.unmet(w, launch))
+		}
+		if p.Missing == "" && mustTell && !tellsWaiting(w, launch) {
+			return nil, usage("--timeout-inter: with a terminal nothing tells that %s waits for a person", p.Name).
+				withHint("its silence would end it while it does; --timeout-initial and --max-duration do not, and --force insists")
+		}
+		out[i] = p
+	}
+	return out, nil
+}
+
+// notInstalled says why a program cannot be started; empty when it can. Where
+// it was looked for is nobody's business in a record.
+func notInstalled(program string) string {
+	err := harness.Installed(program, os.Environ())
+	var start *harness.StartError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &start) && start.Code == 126:
+		return "its program cannot be executed"
+	}
+	return "its program is not installed"
+}
+
+// tellsWaiting says that a launch has a source that can tell that the harness
+// waits for a person.
+func tellsWaiting(w way, launch profiles.Launch) bool {
+	return launch.Hooks && telemetry.TellsWaiting(w.profile.HookDecoder) || telemetry.TellsWaiting(launch.OSCDecoder) ||
+		slices.ContainsFunc(launch.Sources, func(s profiles.Source) bool { return telemetry.TellsWaiting(s.Decoder) })
+}
+
+// unmet says what of all that is required a way to launch does not have; empty
+// when it has everything.
+func (l *launcher) unmet(w way, launch profiles.Launch) string {
+	m := w.manifest
+	for _, weak := range l.setup(w, launch).Weak {
+		m = negotiate.Weaken(m, weak.Capability, lifeloop.Unavailable)
+	}
+	asked := wants(l.session.cfg.Requires)
+	for _, c := range kernelClients(l.session.cfg.Clients) {
+		asked = append(asked, c.Wants...)
+	}
+	for _, r := range negotiate.Capabilities(m, asked) {
+		if r.Failure != "" {
+			return fmt.Sprintf("required capability %s is %s", r.Want.Capability, r.Have)
+		}
+	}
+	return ""
+}
