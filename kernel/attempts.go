@@ -21,13 +21,13 @@ type attempting struct {
 	watch   *attempt.Watch
 	units   int64
 	bytes   int64
-	saved   int64        // units when a checkpoint was saved last
-	lived   time.Time    // its first sign of life
-	quiet   time.Time    // since when nothing was heard
-	failure *FailureSeen // why it is about to fail, as far as somebody told
-	turn    telemetry.Outcome
-	did     bool // a turn or a tool was seen in it
-	limited bool // a rate limit was met, and acted on
+	saved   int64             // units when a checkpoint was saved last
+	lived   time.Time         // its first sign of life
+	quiet   time.Time         // since when nothing was heard
+	failure *FailureSeen      // why it is about to fail, as far as somebody told
+	turn    telemetry.Outcome // how the last one ended; empty where none was told
+	did     bool              // a turn or a tool was seen in it
+	limited bool              // a rate limit was met, and acted on
 
 	stopWhy attempt.Cause // why it is being stopped; empty while it is not
 	detail  string
@@ -470,19 +470,16 @@ func (s *step) notStarted(e *Exited) verdict {
 // succeeded says whether the harness ended as one does that did its work, and
 // what says so.
 func (s *step) succeeded(v *verdict) bool {
-	e, ends := s.hard.Exit, s.cfg.Ends
-	if ends.ByTurn && s.soft.attempt.turn != "" && e.Signal == 0 {
-		v.evidence = "the last turn " + string(s.soft.attempt.turn) + ", exit " + strconv.Itoa(e.Code)
-		return s.soft.attempt.turn == telemetry.Completed
-	}
+	e, ends, turn := s.hard.Exit, s.cfg.Ends, s.soft.attempt.turn
 	v.evidence = s.endReason()
-	if e.Signal != 0 {
+	switch {
+	case e.Signal != 0, ends.Success == nil && e.Code != 0, ends.Success != nil && !ends.Success[e.Code]:
 		return false
+	case ends.ByTurn && turn != "":
+		v.evidence = "the last turn " + string(turn) + ", exit " + strconv.Itoa(e.Code)
+		return turn == telemetry.Completed
 	}
-	if ends.Success == nil {
-		return e.Code == 0
-	}
-	return ends.Success[e.Code]
+	return true
 }
 
 // held holds the whole attempt against the rules that wait for its end, but for

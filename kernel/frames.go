@@ -263,6 +263,7 @@ func (s *step) endFrame(id, outcome string, failure lifeloop.FailureClass, ev []
 	client := s.hard.frame(id).Client
 	if !client {
 		s.soft.idleSince = time.Time{}
+		s.soft.attempt.turn = telemetry.Outcome(outcome)
 	}
 	s.frameOpened(id, ev)
 	if !s.hard.frame(id).Ending {

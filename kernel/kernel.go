@@ -332,8 +332,9 @@ type Setup struct {
 type Ends struct {
 	Success map[int]bool          // exit codes of a completed attempt; nil is 0 alone
 	Codes   map[int]attempt.Cause // exit codes with a cause of their own
-	// ByTurn says that the exit code is no evidence of success or failure, and
-	// the end of the last turn is.
+	// ByTurn says that an exit code of success says too little, for the harness
+	// exits so too when it is cut short: a last turn that was told must have
+	// completed.
 	ByTurn bool
 }
 

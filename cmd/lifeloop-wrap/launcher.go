@@ -128,7 +128,7 @@ func (l *launcher) ask(w way, e kernel.Launch, otlp string) (profiles.Launch, er
 	if err != nil {
 		return profiles.Launch{}, err
 	}
-	host.OTLP = otlp
+	host.OTLP, host.Number, host.Resume = otlp, e.Number, e.Resume
 	launch, err := w.profile.Prepare(w.argv, host)
 	if err != nil {
 		return launch, refused(lifeloop.AdapterUnavailable, "prepare %s: %v", w.profile.Adapter, err)
@@ -172,7 +172,7 @@ func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, e
 func (l *launcher) setup(w way, launch profiles.Launch) kernel.Setup {
 	s := kernel.Setup{Manifest: w.manifest, Hooks: launch.Hooks, HarnessSession: launch.SessionID, Cause: launch.Cause,
 		Deaf: launch.Plain || !launch.Hooks && len(launch.Sources) == 0 && launch.OSCDecoder == "", Synth: synthConfig(l.session.cfg, launch),
-		Tested: w.profile.Tested, Ends: ends(l.session.cfg.Attempts)}
+		Tested: w.profile.Tested, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes}
 	if launch.Hooks && w.profile.Transcript.Decoder != "" {
 		s.Expected = []string{w.profile.Transcript.Name} // a hook names it
 	}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -98,8 +99,8 @@ func relaunches(p attempt.Policy) bool {
 
 // ends is what the end of a launch means: what the user says of exit codes goes
 // before what is known of the harness.
-func ends(a config.Attempts) kernel.Ends {
-	var e kernel.Ends
+func ends(a config.Attempts, p profiles.Profile, l profiles.Launch) kernel.Ends {
+	e := kernel.Ends{Codes: maps.Clone(p.ExitCodes), ByTurn: l.Evidence == profiles.ByLastTurn}
 	if a.SuccessCodes != nil {
 		e.Success = map[int]bool{}
 		for _, code := range a.SuccessCodes {
