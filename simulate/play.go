@@ -8,8 +8,6 @@ import (
 	"lifeloop/attempt"
 	"lifeloop/canon"
 	"lifeloop/kernel"
-	"lifeloop/lifeloop"
-	"lifeloop/manifests"
 	"lifeloop/telemetry"
 )
 
@@ -40,11 +38,8 @@ const (
 func (w World) Config() kernel.Config {
 	n := map[string]int{}
 	c := kernel.Config{
-		Session: Session, Policy: w.policy, Setup: w.setup(0), Ledger: true, ClientDrain: clientDrain, AbortGrace: w.grace,
+		Session: Session, Policy: w.policy, Setup: w.setup(0), Ledger: true, ClientDrain: clientDrain, AbortGrace: w.grace, Manifests: w.adapter,
 		NewID: func(prefix string) string { n[prefix]++; return fmt.Sprintf("%s%06d", prefix, n[prefix]) },
-	}
-	for i := range w.policy.Profiles {
-		c.Manifests = append(c.Manifests, w.manifest(i))
 	}
 	var names []string
 	for _, p := range w.policy.Profiles {
@@ -58,15 +53,10 @@ func (w World) Config() kernel.Config {
 	return c
 }
 
-func (w World) manifest(profile int) lifeloop.Manifest {
-	m, _ := manifests.Get(w.policy.Profiles[profile].Adapter) // Parse has seen that it is there
-	return m
-}
-
 // setup is what a launch of a profile is like. A script has no word for a
 // session that is live, so the running process says it.
 func (w World) setup(profile int) kernel.Setup {
-	return kernel.Setup{Manifest: w.manifest(profile), Deaf: true, Ends: kernel.Ends{Success: w.success, Codes: w.codes}}
+	return kernel.Setup{Manifest: w.adapter[profile], Deaf: true, Ends: kernel.Ends{Success: w.success, Codes: w.codes}}
 }
 
 // A player plays one world: it is the supervisor, and the harness too.

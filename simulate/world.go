@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lifeloop/attempt"
+	"lifeloop/lifeloop"
 	"lifeloop/manifests"
 	"lifeloop/telemetry"
 )
@@ -20,6 +21,7 @@ import (
 // one; its zero value is of no use.
 type World struct {
 	policy  attempt.Policy
+	adapter []lifeloop.Manifest // of each profile
 	grace   time.Duration
 	success map[int]bool
 	codes   map[int]attempt.Cause
@@ -226,6 +228,8 @@ func (w *World) profiles(r *reader, n node, plan string) {
 			p.AcceptsContinuation = r.flag(n)
 		}
 		w.policy.Profiles = append(w.policy.Profiles, p)
+		manifest, _ := manifests.Get(p.Adapter) // there is one, or an error that says so
+		w.adapter = append(w.adapter, manifest)
 	}
 }
 
