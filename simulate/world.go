@@ -183,6 +183,7 @@ func (w *World) plan(r *reader, n node) {
 		}
 	}
 	if n, ok := m["crash_loop"]; ok {
+		p.Loop = attempt.CrashLoop{Launches: 5, Within: 10 * time.Second, Quarantine: 5 * time.Minute} // as the configuration has it
 		m := r.object(n, words(crashLoopMembers)...)
 		if n, ok := m["launches"]; ok {
 			p.Loop.Launches = int(r.count(n, most))
