@@ -31,6 +31,8 @@ type Child struct {
 	sources []*source   // what the child writes
 	wakeup  *os.File    // eventfd that interrupts the input pump
 	paused  atomic.Bool // stopped at our own request
+	holding sync.Mutex  // guards held; one who stops or frees the tree at a time
+	held    []proc      // stopped by Hold, parents first
 	asleep  atomic.Bool // we stopped ourselves because it stopped
 
 	total atomic.Int64          // bytes of output

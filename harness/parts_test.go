@@ -110,9 +110,29 @@ func wrapper() int {
 		c.Own(p.Pid)
 		report("own", p.Pid)
 	}
+	if os.Getenv("HOLD") != "" {
+		holds(c)
+	}
 	exit := c.Wait()
 	term.Close()
 	return exit.Code
+}
+
+// holds stops and frees the tree at signals from the test.
+func holds(c *Child) {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGUSR1, syscall.SIGUSR2)
+	go func() {
+		for sig := range told {
+			if sig == syscall.SIGUSR1 && c.Hold() == nil {
+				report("held", 1)
+			}
+			if sig == syscall.SIGUSR2 && c.Free() == nil {
+				report("freed", 1)
+			}
+		}
+	}()
+	report("wrapper", os.Getpid())
 }
 
 // piped wraps a program whose stdin is a pipe and whose keys are the

@@ -325,13 +325,26 @@ func TestOrphansInTheirOwnSessionEnd(t *testing.T) {
 }
 
 func TestKillTree(t *testing.T) {
-	term, _, _ := onFiles(t, Never, nil)
-	c := begin(t, sh(`trap '' TERM; (setsid sh -c "trap '' TERM; sleep 300; true") & sleep 300; true`), term, &ears{})
+	term, stdout, _ := onFiles(t, Never, nil)
+	// In its own group; in another session; and there too, but of a parent that
+	// has ended, so that nothing of it points to the harness any more.
+	c := begin(t, sh(`trap '' TERM; setsid sh -c "trap '' TERM; sleep 300; true" & (setsid sh -c "trap '' TERM; echo \$\$; sleep 300; true" &) ; sleep 300; true`), term, &ears{})
+	eventually(t, "the orphan runs", func() bool { return bytes.HasSuffix(stdout(), []byte("\n")) })
+	orphan, err := strconv.Atoi(strings.TrimSpace(string(stdout())))
+	require.NoError(t, err)
+	tree := treeOf(c.guard.pid)
+	require.Contains(t, tree, orphan)
 	begun := time.Now()
 	require.NoError(t, c.KillTree())
 	exit := c.Wait()
 	if exit.Signal != syscall.SIGKILL {
 		t.Errorf("got %+v", exit)
+	}
+	<-c.Gone()
+	for _, pid := range tree {
+		if living(pid) {
+			t.Errorf("process %d is still there", pid)
+		}
 	}
 	term.Close()
 	<-c.over

@@ -172,3 +172,60 @@ func TestTheEndOfABackOff(t *testing.T) {
 		require.Equal(t, []string{"0s    launch", "5s    close"}, r.lines("launch", "signal", "kill", "close"))
 	})
 }
+
+// TestAPause stops the tree once that is recorded, and lets it go on; while it
+// stands still its timers do.
+func TestAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.policy = attempt.Policy{Initial: 5 * time.Second}
+		r.launcher.play = func(func(kernel.Input)) {
+			time.Sleep(time.Second)
+			r.post(kernel.PauseAsked{Reason: "lunch"})
+			time.Sleep(time.Hour)
+			r.post(kernel.ResumeAsked{})
+			time.Sleep(3 * time.Second)
+			r.launcher.child.end(kernel.ChildExited{})
+		}
+		result, err := r.run()
+		require.NoError(t, err)
+		require.Equal(t, session.Completed, result.State)
+		require.Equal(t, []string{"1s    hold", "1h0m1s free"}, r.lines("hold", "free", "signal", "kill"))
+		require.Less(t, r.first("pause_requested"), r.first("hold"))
+	})
+}
+
+// TestAnEndWhilePaused: what stands still hears no signal, so it is let go on
+// first; and nothing is launched by a pause's end that was asked for meanwhile.
+func TestAnEndWhilePaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.policy, r.options.Relaunch = retrying(1), true
+		r.launcher.child.ignore = true
+		r.launcher.play = func(func(kernel.Input)) {
+			time.Sleep(time.Second)
+			r.post(kernel.PauseAsked{})
+			time.Sleep(time.Second)
+			r.signals <- syscall.SIGTERM
+		}
+		result, err := r.run()
+		require.NoError(t, err)
+		require.Equal(t, kernel.Result{State: session.Aborted, Code: 137}, result)
+		require.Equal(t, []string{"0s    launch", "1s    hold", "2s    free", "2s    signal 15", "7s    kill"}, r.lines("launch", "hold", "free", "signal", "kill"))
+	})
+}
+
+// TestAPauseBetweenLaunches puts the next one off; there is nothing to stop.
+func TestAPauseBetweenLaunches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.policy, r.options.Relaunch = retrying(1), true
+		r.launcher.play = r.ends(3)
+		r.launcher.again = []func(func(kernel.Input)){r.ends(0)}
+		time.AfterFunc(2*time.Second, func() { r.post(kernel.PauseAsked{}) })
+		time.AfterFunc(time.Hour, func() { r.post(kernel.ResumeAsked{}) })
+		_, err := r.run()
+		require.NoError(t, err)
+		require.Equal(t, []string{"0s    launch", "1h0m9.005s launch 2"}, r.lines("launch", "hold", "free", "signal", "kill"))
+	})
+}

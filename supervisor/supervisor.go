@@ -46,6 +46,8 @@ type Child interface {
 	Wait() kernel.ChildExited        // returns when it is gone and its output drained
 	Resume() error                   // continues a stopped group, so that a signal is seen
 	Gone() <-chan struct{}           // closed when nothing of its tree is left
+	Hold() error                     // stops everything below us
+	Free() error                     // lets everything go on that Hold stopped
 }
 
 // A Launcher makes launches ready, one after another.
@@ -407,6 +409,8 @@ func (s *supervisor) perform(e kernel.Effect) {
 		s.launch(e)
 	case kernel.Stop:
 		s.stop(e)
+	case kernel.Hold, kernel.Free:
+		s.hold(e)
 	case kernel.Watch:
 		if l := s.current.Load(); l != nil && l.plan.Sources != nil {
 			l.plan.Sources.Watch(e.Path)
@@ -441,7 +445,7 @@ func (s *supervisor) letGo(effects []kernel.Effect) {
 			s.own = append(s.own, kernel.HookClosed{Hook: e.Hook})
 		case kernel.Launch:
 			s.own = append(s.own, kernel.LaunchFailed{Code: 125, Why: ErrLedger.Error()})
-		case kernel.Release, kernel.DrainSources, kernel.Stop, kernel.Cancel:
+		case kernel.Release, kernel.DrainSources, kernel.Stop, kernel.Cancel, kernel.Free:
 			s.perform(e)
 		case kernel.Reply:
 			s.reply(kernel.Reply{Ask: e.Ask, Failure: lifeloop.InternalError, Why: ErrLedger.Error()})
@@ -523,6 +527,21 @@ func (s *supervisor) drain(l *launched) {
 		<-l.drained
 		s.postOf(l.number, kernel.SourcesDrained{})
 	})
+}
+
+// hold stops the whole tree, or lets it go on.
+func (s *supervisor) hold(e kernel.Effect) {
+	child := s.child()
+	if child == nil {
+		return
+	}
+	do, what := child.Hold, "stop the harness's tree"
+	if _, free := e.(kernel.Free); free {
+		do, what = child.Free, "let the harness's tree go on"
+	}
+	if err := do(); err != nil {
+		s.o.Log.Warn().Err(err).Msg(what)
+	}
 }
 
 // child is the harness that runs; nil when none does.
@@ -690,7 +709,7 @@ func (s *supervisor) abandon(cause error) (kernel.Result, error) {
 	result := kernel.Result{Code: 125, Failure: lifeloop.InternalError}
 	s.freeHooks()
 	if child := s.child(); child != nil {
-		_ = errors.Join(child.Signal(syscall.SIGTERM), child.Resume())
+		_ = errors.Join(child.Free(), child.Signal(syscall.SIGTERM), child.Resume())
 		grace := time.NewTimer(s.o.Grace)
 		defer grace.Stop()
 		for gone := false; !gone; {

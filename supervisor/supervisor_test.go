@@ -281,6 +281,14 @@ func (c *fakeChild) Wait() kernel.ChildExited {
 	c.launcher.over.Wait()
 	return e
 }
+func (c *fakeChild) Hold() error {
+	c.note("hold")
+	return nil
+}
+func (c *fakeChild) Free() error {
+	c.note("free")
+	return nil
+}
 func (c *fakeChild) Gone() <-chan struct{} { return c.gone }
 
 type fakeClient struct {
@@ -405,6 +413,12 @@ func (r *rig) hook(event, input string, more ...func(*fakeCaller)) *fakeCaller {
 	r.door.s.hook(r.door.ctx, event, []byte(input), false, c)
 	c.after = time.Since(began)
 	return c
+}
+
+// post hands the loop an input, as the door does.
+func (r *rig) post(in kernel.Input) {
+	<-r.door.ready
+	r.door.s.post(in)
 }
 
 // receipts are the receipts on the ledger, as client, event and status.
@@ -815,6 +829,10 @@ func refuseAppend(t *testing.T, n int, keep bool) bool {
 			}
 			time.Sleep(time.Second)
 		}
+		r.post(kernel.PauseAsked{})
+		time.Sleep(time.Second)
+		r.post(kernel.ResumeAsked{})
+		time.Sleep(time.Second)
 		r.launcher.child.end(kernel.ChildExited{Code: 3})
 		exited = time.Now()
 	}
@@ -832,6 +850,9 @@ func refuseAppend(t *testing.T, n int, keep bool) bool {
 	require.NotContains(t, after, "launch", where)
 	require.LessOrEqual(t, len(r.lines("call")), count[kernel.Dispatched](r), where)
 	require.Equal(t, strings.Contains(strings.Join(r.trace, "\n"), "remember"), count[kernel.Placing](r) > 0, where)
+	if holds := r.lines("hold", "free"); len(holds) > 0 {
+		require.Contains(t, holds[len(holds)-1], "free", where, "what was stopped is let go on before it is ended")
+	}
 	require.True(t, r.ledger.closed, where)
 	require.NotEmpty(t, r.lines("release"), where)
 	if launched := len(r.lines("launch")) > 0; !keep {

@@ -1,0 +1,75 @@
+//go:build linux
+
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// holdTime bounds how long Hold waits for those that it has stopped to stand
+// still. Who is deep in the kernel is not waited for: a parent of vfork waits
+// there for its child, which stands still, and nobody there starts another.
+const holdTime = 500 * time.Millisecond
+
+// Hold stops everything that the harness has started, wherever it went: what
+// is in other sessions and groups too, until there is nothing new. It may be
+// called again, when somebody else let one go on. The wrapper itself goes on.
+func (c *Child) Hold() error {
+	if c.ended.Load() {
+		return os.ErrProcessDone
+	}
+	c.holding.Lock()
+	defer c.holding.Unlock()
+	c.paused.Store(true) // before the guard can tell of it
+	var refused error
+	for begin, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		running, fresh := false, false
+		// Parents come first: none is to see its child stop.
+		for _, p := range alive(descendants(allProcs(), c.guard.pid, nil)) {
+			if p.stopped() {
+				continue
+			}
+			if !slices.ContainsFunc(c.held, func(q proc) bool { return q.pid == p.pid && q.start == p.start }) {
+				c.held, fresh = append(c.held, p), true
+			}
+			switch err := p.kill(unix.SIGSTOP); {
+			case err == nil && p.state != 'D':
+				running = true
+			case err == nil || errors.Is(err, unix.ESRCH):
+			default:
+				refused = fmt.Errorf("stop process %d: %w", p.pid, err)
+			}
+		}
+		if !fresh && (!running || time.Since(begin) > holdTime) {
+			return refused
+		}
+		time.Sleep(pause)
+	}
+}
+
+// Free lets everything go on that Hold has stopped, and nothing that somebody
+// else has.
+func (c *Child) Free() error {
+	c.holding.Lock()
+	defer c.holding.Unlock()
+	held := c.held
+	c.held = nil
+	c.paused.Store(false)
+	var refused error
+	// Children first: none of them stands still when its parent looks.
+	for _, p := range slices.Backward(held) {
+		if err := p.kill(unix.SIGCONT); err != nil && !errors.Is(err, unix.ESRCH) {
+			refused = fmt.Errorf("let process %d go on: %w", p.pid, err)
+		}
+	}
+	return refused
+}
+
+// stopped tells a process that stands still, by a signal or for its debugger.
+func (p proc) stopped() bool { return p.state == 'T' || p.state == 't' }
