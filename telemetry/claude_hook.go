@@ -20,13 +20,13 @@ func claudeHook(event string, stdin []byte) (HookCall, error) {
 
 	switch event {
 	case "PreToolUse":
-		s := sign(ToolStart, in.toolName)
-		s.Tool = in.tool
-		call.tell(s)
+		call.tell(in.called(sign(ToolStart, in.toolName)))
 		return call, nil
 	case "PostToolUse", "PostToolUseFailure":
-		s := sign(ToolEnd, in.toolName)
-		s.Tool = in.tool
+		s := in.returned(sign(ToolEnd, in.toolName))
+		if event == "PostToolUseFailure" {
+			s.ToolError = toolFailed
+		}
 		call.tell(s)
 		// A sub-agent's tool result is not read by the main chain's model. What
 		// is injected after a failed tool was never seen to arrive.

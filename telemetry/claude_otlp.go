@@ -124,6 +124,7 @@ func (d *claudeOTLP) tell(r *otlpRecord, s Signal) []Signal {
 	if s.Tool = r.attrs.get("tool_use_id").name(); s.Tool == "" {
 		return out
 	}
+	s.ToolName = r.attrs.get("tool_name").word()
 	return append(out, s)
 }
 

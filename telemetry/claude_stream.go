@@ -253,9 +253,7 @@ func (d *claudeStream) assistant(r claudeLine) []Signal {
 		out = append(out, s)
 	}
 	for _, tool := range m.started {
-		s := r.signal(ToolStart, "")
-		s.Tool = tool
-		out = append(out, s)
+		out = append(out, tool.called(r.signal(ToolStart, "")))
 	}
 	if len(out) == 0 {
 		out = append(out, r.signal(Alive, ""))
@@ -278,10 +276,8 @@ func (d *claudeStream) user(r claudeLine) []Signal {
 		d.interrupted = true
 	}
 	var out []Signal
-	for _, id := range content.ended {
-		s := r.signal(ToolEnd, "")
-		s.Tool = id
-		out = append(out, s)
+	for _, tool := range content.ended {
+		out = append(out, tool.returned(r.signal(ToolEnd, "")))
 	}
 	return out
 }

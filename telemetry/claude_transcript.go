@@ -202,10 +202,8 @@ func (d *claudeTranscript) subAgent(r claudeRecord) []Signal {
 		if turn := name(r.promptID); turn != "" {
 			d.agentTurn = turn
 		}
-		for _, id := range r.message.ended {
-			s := r.signal(ToolEnd)
-			s.Tool = id
-			out = append(out, s)
+		for _, tool := range r.message.ended {
+			out = append(out, tool.returned(r.signal(ToolEnd)))
 		}
 	case `"assistant"`:
 		if !r.apiError {
@@ -247,9 +245,9 @@ func (d *claudeTranscript) user(r claudeRecord) []Signal {
 		s.Turn = promptID
 		out = append(out, s)
 	}
-	for _, id := range content.ended {
-		s := r.signal(ToolEnd)
-		s.Turn, s.Tool = d.current(), id
+	for _, tool := range content.ended {
+		s := tool.returned(r.signal(ToolEnd))
+		s.Turn = d.current()
 		out = append(out, s)
 	}
 	if len(r.source) == 0 && !r.meta && content.interrupted() {
@@ -398,9 +396,7 @@ func (d *claudeTranscript) answer(r claudeRecord) []Signal {
 		}
 	}
 	for _, tool := range r.message.started {
-		s := r.signal(ToolStart)
-		s.Tool = tool
-		out = append(out, s)
+		out = append(out, tool.called(r.signal(ToolStart)))
 	}
 	return out
 }
@@ -469,7 +465,27 @@ type claudeMessage struct {
 	id, model, usage []byte
 	stop             []byte
 	text             []byte
-	started, ended   []string
+	started, ended   []claudeTool
+}
+
+// A claudeTool is a call of a tool, or what came of one.
+type claudeTool struct {
+	id, name string
+	text     []byte // arguments or result
+	failed   bool
+}
+
+func (t claudeTool) called(s Signal) Signal {
+	s.Tool, s.ToolName, s.Args = t.id, t.name, sized(t.text)
+	return s
+}
+
+func (t claudeTool) returned(s Signal) Signal {
+	s.Tool, s.Result = t.id, sized(t.text)
+	if t.failed {
+		s.ToolError = toolFailed
+	}
+	return s
 }
 
 func readClaudeMessage(val []byte) (m claudeMessage) {
@@ -506,10 +522,10 @@ func (m *claudeMessage) read(b []byte, i int) int {
 
 // readBlock reads one block of a message's content.
 func (m *claudeMessage) readBlock(b []byte, i int) int {
-	var kind, tool, id, text []byte
+	var kind, tool, id, text, called, input, result, failed []byte
 	end := walk(b, i, func(key []byte, i int) int {
 		switch string(key) {
-		case "type", "tool_use_id", "id", "text":
+		case "type", "tool_use_id", "id", "text", "name", "input", "content", "is_error":
 		default:
 			return stepOver
 		}
@@ -523,6 +539,14 @@ func (m *claudeMessage) readBlock(b []byte, i int) int {
 			id = val
 		case "text":
 			text = val
+		case "name":
+			called = val
+		case "input":
+			input = val
+		case "content":
+			result = val
+		case "is_error":
+			failed = val
 		}
 		return end
 	})
@@ -532,11 +556,11 @@ func (m *claudeMessage) readBlock(b []byte, i int) int {
 	switch string(kind) {
 	case `"tool_use"`:
 		if id := name(id); id != "" {
-			m.started = append(m.started, id)
+			m.started = append(m.started, claudeTool{id: id, name: word(called), text: input})
 		}
 	case `"tool_result"`:
 		if id := name(tool); id != "" {
-			m.ended = append(m.ended, id)
+			m.ended = append(m.ended, claudeTool{id: id, text: result, failed: isTrue(failed)})
 		}
 	case `"text"`:
 		if m.text == nil {

@@ -349,7 +349,7 @@ func (d *codexAppServer) itemized(m codexMessage, started bool) []Signal {
 		if started {
 			s.Kind = ToolStart
 		}
-		s.Tool = id
+		s.Tool, s.ToolName = id, word(kind)
 		return []Signal{s}
 	case `"contextCompaction"`:
 		t.compacting = started

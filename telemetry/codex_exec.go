@@ -88,7 +88,7 @@ func (d *codexExec) item(signal func(Kind) Signal, item []byte, started bool) []
 		if started {
 			s.Kind = ToolStart
 		}
-		s.Tool = id
+		s.Tool, s.ToolName = id, word(kind)
 		return []Signal{s}
 	case `"agent_message"`, `"reasoning"`, `"todo_list"`, `"error"`:
 	default:

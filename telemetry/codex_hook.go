@@ -17,14 +17,10 @@ func codexHook(event string, stdin []byte) (HookCall, error) {
 
 	switch event {
 	case "PreToolUse":
-		s := sign(ToolStart, in.toolName)
-		s.Tool = in.tool
-		call.tell(s)
+		call.tell(in.called(sign(ToolStart, in.toolName)))
 		return call, nil
 	case "PostToolUse":
-		s := sign(ToolEnd, in.toolName)
-		s.Tool = in.tool
-		call.tell(s)
+		call.tell(in.returned(sign(ToolEnd, in.toolName)))
 		if in.agent == "" {
 			call.fill(slotTool)
 		}

@@ -70,8 +70,11 @@ func (d *codexOTLP) event(r *otlpRecord) []Signal {
 		d.miss(r.event)
 		return out
 	}
-	if (s.Kind == ToolStart || s.Kind == ToolEnd) && s.Tool == "" {
-		return out
+	if s.Kind == ToolStart || s.Kind == ToolEnd {
+		if s.Tool == "" {
+			return out
+		}
+		s.ToolName = r.attrs.get("tool_name").word()
 	}
 	return append(out, s)
 }

@@ -284,7 +284,8 @@ func (d *codexRollout) meta(r codexRecord) []Signal {
 // item reads a response_item: only calls of tools and their results matter.
 func (d *codexRollout) item(r codexRecord) []Signal {
 	var kind Kind
-	var call string
+	var call, tool string
+	var args, result []byte
 	each(r.payload, func(key, val []byte) bool {
 		switch string(key) {
 		case "type":
@@ -302,6 +303,12 @@ func (d *codexRollout) item(r codexRecord) []Signal {
 			}
 		case "call_id":
 			call = name(val)
+		case "name":
+			tool = word(val)
+		case "arguments", "input", "action": // of a function, a tool of its own grammar, a shell
+			args = val
+		case "output":
+			result = val
 		}
 		return true
 	})
@@ -309,7 +316,7 @@ func (d *codexRollout) item(r codexRecord) []Signal {
 		return nil
 	}
 	s := d.signal(r, kind)
-	s.Tool = call
+	s.Tool, s.ToolName, s.Args, s.Result = call, tool, sized(args), sized(result)
 	return []Signal{s}
 }
 

@@ -348,15 +348,9 @@ const geminiSoon = 3 * time.Second
 // first, and with them when they are over.
 func (d *geminiChat) model(r geminiRecord) []Signal {
 	var out []Signal
-	var calls []string
+	var calls []geminiTool
 	elements(r.called, func(val []byte) bool {
-		members(val, func(key, val []byte) bool {
-			if string(key) != "id" {
-				return true
-			}
-			calls = append(calls, name(val))
-			return false
-		})
+		calls = append(calls, readGeminiTool(val))
 		return true
 	})
 	if !d.loading {
@@ -365,24 +359,53 @@ func (d *geminiChat) model(r geminiRecord) []Signal {
 	if s, ok := d.usage(r); ok {
 		out = append(out, s)
 	}
-	for _, id := range calls {
-		if id == "" || d.tools[id] {
+	for _, call := range calls {
+		if call.id == "" || d.tools[call.id] {
 			continue
 		}
 		if d.tools == nil {
 			d.tools = map[string]bool{}
 		}
-		d.tools[id] = true
+		d.tools[call.id] = true
 		if d.turn == "" && d.agent == "" {
 			continue // it was cancelled with its turn, which was told first
 		}
 		s := d.signal(ToolStart, r.id, r.at)
-		s.Tool = id
+		s.Tool, s.ToolName = call.id, call.name
 		end := s
-		end.Kind = ToolEnd
+		s.Args = sized(call.args)
+		end.Kind, end.Result = ToolEnd, sized(call.result)
+		if call.status == "error" {
+			end.ToolError = toolFailed
+		}
 		out = append(out, s, end)
 	}
 	return out
+}
+
+// A geminiTool is a call of a tool that is over.
+type geminiTool struct {
+	id, name, status string
+	args, result     []byte
+}
+
+func readGeminiTool(val []byte) (t geminiTool) {
+	members(val, func(key, val []byte) bool {
+		switch string(key) {
+		case "id":
+			t.id = name(val)
+		case "name":
+			t.name = word(val)
+		case "status":
+			t.status = word(val)
+		case "args":
+			t.args = val
+		case "result":
+			t.result = val
+		}
+		return true
+	})
+	return t
 }
 
 // usage tells a call of the model, once, and again when its output has grown.

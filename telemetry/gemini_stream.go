@@ -10,8 +10,8 @@ type geminiStream struct {
 }
 
 func (d *geminiStream) Decode(record []byte) []Signal {
-	var kind, session, model, role, tool, status string
-	var failure []byte
+	var kind, session, model, role, tool, called, status string
+	var failure, args, result []byte
 	s := Signal{Source: "stream"}
 	if !members(record, func(key, val []byte) bool {
 		switch string(key) {
@@ -27,6 +27,12 @@ func (d *geminiStream) Decode(record []byte) []Signal {
 			role = word(val)
 		case "tool_id":
 			tool = name(val)
+		case "tool_name":
+			called = word(val)
+		case "parameters":
+			args = val
+		case "output":
+			result = val
 		case "status":
 			status = word(val)
 		case "error":
@@ -54,9 +60,12 @@ func (d *geminiStream) Decode(record []byte) []Signal {
 		}
 		s.Kind, s.Detail, d.working = Working, "message:assistant", true
 	case "tool_use":
-		s.Kind, s.Tool = ToolStart, tool
+		s.Kind, s.Tool, s.ToolName, s.Args = ToolStart, tool, called, sized(args)
 	case "tool_result":
-		s.Kind, s.Tool, d.working = ToolEnd, tool, false
+		s.Kind, s.Tool, s.Result, d.working = ToolEnd, tool, sized(result), false
+		if status == "error" {
+			s.ToolError = toolFailed
+		}
 	case "error":
 		s.Kind, s.Error = Fault, ErrUnknown // the cause is told in a sentence only
 	case "result":

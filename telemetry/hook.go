@@ -10,6 +10,7 @@ type hookInput struct {
 	agent, agentType                   string
 	trigger, reason, failure, notice   string
 	tool, toolName                     string
+	toolInput, toolResult              []byte
 }
 
 func readHook(event string, stdin []byte) (hookInput, error) {
@@ -46,6 +47,10 @@ func readHook(event string, stdin []byte) (hookInput, error) {
 			in.tool = name(val)
 		case "tool_name":
 			in.toolName = word(val)
+		case "tool_input":
+			in.toolInput = val
+		case "tool_response":
+			in.toolResult = val
 		}
 		return true
 	})
@@ -59,6 +64,18 @@ func readHook(event string, stdin []byte) (hookInput, error) {
 		return in, fmt.Errorf("read input of hook %s: it says that it is of hook %s", event, in.event)
 	}
 	return in, nil
+}
+
+// called makes s a call of the tool that the hook is about, and returned its
+// end.
+func (in hookInput) called(s Signal) Signal {
+	s.Tool, s.ToolName, s.Args = in.tool, in.toolName, sized(in.toolInput)
+	return s
+}
+
+func (in hookInput) returned(s Signal) Signal {
+	s.Tool, s.ToolName, s.Result = in.tool, in.toolName, sized(in.toolResult)
+	return s
 }
 
 // hookCapacity keeps below the 10,000 characters above which Claude Code and

@@ -475,7 +475,7 @@ func (d *opencodeFold) usage(s *opencodeSession, m opencodeMessage) {
 
 // part reads message.part.updated.
 func (d *opencodeFold) part(s *opencodeSession, part []byte) {
-	var message, call string
+	var message, call, tool string
 	var kind, state []byte
 	var synthetic, auto bool
 	members(part, func(key, val []byte) bool {
@@ -490,6 +490,8 @@ func (d *opencodeFold) part(s *opencodeSession, part []byte) {
 			auto = isTrue(val)
 		case "callID":
 			call = name(val)
+		case "tool":
+			tool = word(val)
 		case "state":
 			state = val
 		}
@@ -510,22 +512,26 @@ func (d *opencodeFold) part(s *opencodeSession, part []byte) {
 	case message == s.asked:
 		s.human = s.human || !synthetic && s.answer.parent != message
 	case message == s.answer.id && string(kind) == `"tool"`:
-		d.tool(s, call, state)
+		d.tool(s, call, tool, state)
 	case message == s.answer.id && !s.done && s.state != Idle:
 		d.tell(s, Signal{Kind: Alive, Turn: s.answer.turn}, detail("message.part.updated", word(kind)))
 	}
 }
 
-func (d *opencodeFold) tool(s *opencodeSession, call string, state []byte) {
-	var status []byte
+func (d *opencodeFold) tool(s *opencodeSession, call, tool string, state []byte) {
+	var status, input, output []byte
 	members(state, func(key, val []byte) bool {
-		if string(key) != "status" {
-			return true
+		switch string(key) {
+		case "status":
+			status = val
+		case "input":
+			input = val
+		case "output":
+			output = val
 		}
-		status = val
-		return false
+		return true
 	})
-	sig := Signal{Turn: s.answer.turn, Tool: call}
+	sig := Signal{Turn: s.answer.turn, Tool: call, ToolName: tool}
 	switch string(status) {
 	case `"pending"`, `"running"`:
 		if call == "" || s.calls[call] {
@@ -536,12 +542,18 @@ func (d *opencodeFold) tool(s *opencodeSession, call string, state []byte) {
 		}
 		s.calls[call] = true
 		sig.Kind = ToolStart
+		if string(status) == `"running"` { // before, the model still writes it
+			sig.Args = sized(input)
+		}
 	case `"completed"`, `"error"`:
 		if !s.calls[call] {
 			return
 		}
 		delete(s.calls, call)
-		sig.Kind = ToolEnd
+		sig.Kind, sig.Result = ToolEnd, sized(output)
+		if string(status) == `"error"` {
+			sig.ToolError = toolFailed
+		}
 	default:
 		d.miss("message.part.updated/tool/" + word(status))
 		return

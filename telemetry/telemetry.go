@@ -13,7 +13,11 @@
 //	}
 package telemetry
 
-import "time"
+import (
+	"time"
+
+	"lifeloop/canon"
+)
 
 // A Kind says what a signal tells. The set is closed.
 type Kind string
@@ -145,6 +149,19 @@ type Sized struct {
 	Digest string `json:"digest"`
 	Size   int64  `json:"byte_size"`
 }
+
+// sized is what may be told of a JSON value as its source spelled it: nil of
+// one that is not there.
+func sized(val []byte) *Sized {
+	if len(val) == 0 || isNull(val) {
+		return nil
+	}
+	return &Sized{Digest: string(canon.Sum(val)), Size: int64(len(val))}
+}
+
+// toolFailed is the type of error of a tool that failed, when its source says no
+// more than that.
+const toolFailed = "EXECUTION_ERROR"
 
 // Usage is one model call: what it cost, and the context in use after it.
 //
