@@ -28,8 +28,9 @@ cover: # cover.out, and the total
 fuzz: # every fuzz target for FUZZTIME, 10s unless given; FUZZTIME=2m after a change to a format
 	scripts/fuzz.sh $(FUZZTIME)
 
-chaos: # random worlds, WORLDS of them, against every law; says how long it took
+chaos: # WORLDS random worlds against every law, and somebody killed at every append of a session
 	go test -count=1 -v -timeout 2h -run TestWorlds ./kernel -worlds $(or $(WORLDS),100000)
+	go test -count=1 -v -timeout 1h -run TestKillMatrix ./cmd/lifeloop-wrap -kills 0
 
 bench: build # ratios to a floor measured in the same run
 	go run ./bench -wrap bin/lifeloop-wrap $(BENCHFLAGS)

@@ -220,6 +220,9 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	ports := supervisor.Ports{Launcher: l, Door: s.door, Committed: tee.told, Signals: signals}
 	if s.ledger != nil {
 		ports.Ledger = s.ledger
+		if testOnlyLedger != nil {
+			ports.Ledger = testOnlyLedger(s.dir, s.ledger)
+		}
 	}
 	clients, err := s.startable(terminal)
 	if err != nil {
@@ -242,6 +245,10 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	}
 	return result.Code, nil
 }
+
+// testOnlyLedger stands between a session and its ledger, for tests in which
+// somebody dies there.
+var testOnlyLedger func(dir string, l supervisor.Ledger) supervisor.Ledger
 
 // wayOut is what to do about a harness that was not started.
 func wayOut(f *failure, program, adapter string) string {

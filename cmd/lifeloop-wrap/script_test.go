@@ -41,7 +41,10 @@ func TestMain(m *testing.M) {
 		os.Exit(fakeharness.Run(os.Args, os.Environ(), os.Stdin, os.Stdout))
 	}
 	testscript.Main(m, map[string]func(){
-		"lifeloop-wrap": main,
+		"lifeloop-wrap": func() {
+			testOnlyLedger = newKiller()
+			main()
+		},
 		"lifeloop-hook": func() { os.Exit(hook.Main(os.Args[1:])) }, // all there is in its main
 		"fakeharness":   standIn,
 		"claude":        standIn,
