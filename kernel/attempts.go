@@ -92,6 +92,7 @@ func (s *soft) freshLaunch() {
 	s.gone, s.goneDue, s.idleSince = nil, time.Time{}, time.Time{}
 	s.stopRung, s.stopBy, s.launchWhy = 0, 0, ""
 	clear(s.watched)
+	clear(s.signAt)
 	clear(s.spoke)
 	clear(s.silent)
 	s.askedBy, s.named, s.worked, s.goesOn, s.answered = nil, false, "", "", ""

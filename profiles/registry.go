@@ -53,10 +53,17 @@ func (p Profile) resuming() Profile {
 		if l.Evidence == "" {
 			l.Evidence = ByExit
 		}
-		_, l.Resumes = p.resume(argv, p.anySession, h.Terminal)
+		l.Resumes = p.Resumes(argv, h.Terminal)
 		return l, nil
 	}
 	return p
+}
+
+// Resumes says whether a command line can be made to go on with a session of
+// the harness that is named by its id.
+func (p Profile) Resumes(argv []string, terminal bool) bool {
+	_, ok := p.resume(argv, p.anySession, terminal)
+	return ok
 }
 
 func (p Profile) resume(argv []string, session string, terminal bool) ([]string, bool) {

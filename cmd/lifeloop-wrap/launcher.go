@@ -45,7 +45,7 @@ func (l *launcher) begin(e kernel.Launch) (kernel.Setup, error) {
 // kernel is the kernel of a session that begins, or of one that is taken up.
 func (s *session) kernel(l *launcher, argv []string, resumed bool) (*kernel.Kernel, error) {
 	if resumed {
-		return s.replay(s.kernelConfig(l, l.setup(l.ways[0], profiles.Launch{}), argv))
+		return s.replay(l, argv)
 	}
 	setup, err := l.begin(kernel.Launch{Number: 1})
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
+	"lifeloop/profiles"
 )
 
 // This file takes up a session whose wrapper died: `run --resume SESSION`. The
@@ -186,23 +187,29 @@ func (s *session) forget() {
 	}
 }
 
-// replay is the kernel of a session that is taken up.
-func (s *session) replay(cfg kernel.Config) (*kernel.Kernel, error) {
-	var broken error
-	k := kernel.Replay(cfg, func(yield func(kernel.Entry) bool) {
-		for e, err := range facts(s.dir, 0) {
-			if err != nil {
-				broken = err
-				return
-			}
-			if !yield(e) {
-				return
-			}
+// replay is the kernel of a session that is taken up. What its next launch will
+// be like is known when it is made ready; which program that is, and whether it
+// can go on with a session of its own, the command line tells.
+func (s *session) replay(l *launcher, argv []string) (*kernel.Kernel, error) {
+	var entries []kernel.Entry
+	profile := 0
+	for e, err := range facts(s.dir, 0) {
+		if err != nil {
+			return nil, refused(lifeloop.InternalError, "read the ledger of session %s: %v", s.id, err)
 		}
-	})
-	if broken != nil {
-		return nil, refused(lifeloop.InternalError, "read the ledger of session %s: %v", s.id, broken)
+		if f, ok := e.Fact.(kernel.Launching); ok {
+			profile = f.Profile
+		}
+		entries = append(entries, e)
 	}
+	if profile >= len(l.ways) {
+		return nil, usage("run --resume: session %s had come to its fallback %d, and there are %d now", s.id, profile, len(l.ways)-1).
+			withHint("give its --fallback flags again, or leave them all out")
+	}
+	w := l.ways[profile]
+	setup := l.setup(w, profiles.Launch{})
+	setup.Resumes = w.profile.Resumes(w.argv, l.terminal.Pty())
+	k := kernel.Replay(s.kernelConfig(l, setup, argv), slices.Values(entries))
 	if k.State().Terminal() {
 		return nil, refused(lifeloop.StateConflict, "session %s has ended, %s", s.id, k.State())
 	}
