@@ -281,7 +281,7 @@ func (h *historian) codex() {
 		record("event_msg", `"type":"token_count","info":{"total_token_usage":{"input_tokens":%d,"cached_input_tokens":0,"output_tokens":%d,"reasoning_output_tokens":0,"total_tokens":%d},"last_token_usage":{"input_tokens":15000,"cached_input_tokens":14000,"output_tokens":%d,"reasoning_output_tokens":0,"total_tokens":%d},"model_context_window":272000},"rate_limits":null`, total, total, total, tokens, 15000+tokens)
 		result := h.code(h.about(6000))
 		record("response_item", `"type":"function_call_output","call_id":"%s","output":"%s"`, name, result)
-		record("event_msg", `"type":"item_completed","thread_id":"%s","turn_id":"%s","item":{"type":"CommandExecution","id":"%s","command":["/bin/bash","-lc","ls"],"aggregated_output":"%s","exit_code":0}`, thread, id, name, result)
+		record("event_msg", `"type":"item_completed","thread_id":"%s","turn_id":"%s","item":{"type":"CommandExecution","id":"%s","process_id":"11525","command":["/bin/bash","-lc","ls"],"cwd":"file:///home/dev/project","parsed_cmd":[{"type":"unknown","cmd":"ls"}],"source":"unified_exec_startup","status":"completed","aggregated_output":"%s","exit_code":0,"duration":{"secs":0,"nanos":14472}}`, thread, id, name, result)
 	}
 	record("event_msg", `"type":"item_completed","thread_id":"%s","turn_id":"%s","item":{"type":"AgentMessage","content":[{"type":"Text","text":"%s"}]}`, thread, id, h.prose(h.about(800)))
 	record("event_msg", `"type":"task_complete","turn_id":"%s","last_agent_message":"%s"`, id, h.prose(h.about(800)))

@@ -28,7 +28,8 @@ type Files struct {
 	Fixed []profiles.Source
 	Named profiles.Source
 	// Since drops what was recorded earlier: a resumed session's file holds
-	// its whole past, which is not news. Zero takes everything.
+	// its whole past, which is not news. Zero takes everything, and of tools no
+	// more than which they are: to digest a long past takes its time.
 	Since time.Time
 	// AtEnd passes over what Fixed sources hold already.
 	AtEnd bool
@@ -246,6 +247,9 @@ func (f *Files) newDecoder(s profiles.Source) *decoder {
 	if err != nil {
 		f.Log.Error().Err(err).Str("source", s.Name).Msg("no decoder")
 		return &decoder{source: s.Name}
+	}
+	if !f.Since.IsZero() {
+		telemetry.Digesting(d)
 	}
 	if s.Form == profiles.Stamp { // its past was passed over, and its time may be that of another machine's clock
 		return &decoder{Decoder: d, source: s.Name}

@@ -20,13 +20,11 @@ func claudeHook(event string, stdin []byte) (HookCall, error) {
 
 	switch event {
 	case "PreToolUse":
-		call.tell(in.called(sign(ToolStart, in.toolName)))
+		call.tell(in.begun(sign(ToolStart, in.toolName)))
 		return call, nil
 	case "PostToolUse", "PostToolUseFailure":
-		s := in.returned(sign(ToolEnd, in.toolName))
-		if event == "PostToolUseFailure" {
-			s.ToolError = toolFailed
-		}
+		s := in.over(sign(ToolEnd, in.toolName))
+		s.ToolError = toolError(event == "PostToolUseFailure")
 		call.tell(s)
 		// A sub-agent's tool result is not read by the main chain's model. What
 		// is injected after a failed tool was never seen to arrive.

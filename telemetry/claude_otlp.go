@@ -113,6 +113,7 @@ func (d *claudeOTLP) tell(r *otlpRecord, s Signal) []Signal {
 		s.Kind = ToolStart
 	case "tool_result":
 		s.Kind = ToolEnd
+		s.ToolError = toolError(r.attrs.get("success").is("false"))
 	case "assistant_response", "api_retries_exhausted", "subagent_completed", "hook_registered",
 		"hook_execution_start", "hook_execution_complete":
 		return nil // told better by another event, or nothing of the session's life

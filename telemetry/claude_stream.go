@@ -1,6 +1,9 @@
 package telemetry
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // claudeStream decodes what Claude Code's print mode writes to its standard
 // output: the lines of `--output-format stream-json`, or the one result object
@@ -16,6 +19,7 @@ import "strings"
 // nothing. A result carries what all calls of the turn cost, as one sum.
 type claudeStream struct {
 	tally
+	digesting
 	session, version, dir, model string // as the newest init told
 	cause                        string // of the session that the next init tells
 	prompted                     bool   // the prompt that is being answered was told
@@ -23,9 +27,10 @@ type claudeStream struct {
 	compacted                    bool   // since the last result
 	interrupted                  bool   // the mark of an interrupt came since the last result
 	failure                      ErrorKind
-	message                      string // id of the newest message whose figures were told
-	answerer                     string // the model of the newest message
-	used                         int64  // tokens in the context, by the newest message
+	until                        time.Time // when the limit of use is lifted that is reached
+	message                      string    // id of the newest message whose figures were told
+	answerer                     string    // the model of the newest message
+	used                         int64     // tokens in the context, by the newest message
 	// spent is what the process cost up to the last result, by all models, and
 	// of what; it only grows.
 	spent Usage
@@ -36,7 +41,7 @@ type claudeLine struct {
 	kind, subtype, message, compact, status, session []byte
 	hook, failure, parent, event                     []byte
 	uuid, at, model, version, dir, usage, models     []byte
-	turns, code, result                              []byte
+	turns, code, result, limit                       []byte
 	isError, synthetic                               bool
 }
 
@@ -84,6 +89,8 @@ func (d *claudeStream) Decode(record []byte) []Signal {
 			r.models = val
 		case "num_turns":
 			r.turns = val
+		case "rate_limit_info":
+			r.limit = val
 		case "is_error":
 			r.isError = isTrue(val)
 		case "isSynthetic":
@@ -108,6 +115,8 @@ func (d *claudeStream) Decode(record []byte) []Signal {
 		// Pieces of the message that follows whole. A model that begins to
 		// answer was asked.
 		return d.prompt(r)
+	case `"rate_limit_event"`:
+		return d.limited(r)
 	case `"control_request"`, `"control_response"`:
 	default:
 		d.miss(word(r.kind))
@@ -208,6 +217,35 @@ func (d *claudeStream) hook(r claudeLine) []Signal {
 	return []Signal{r.signal(Alive, word(r.hook))}
 }
 
+// limited reads an account of the limits of a subscription, which comes when it
+// changes. Claude Code does not wait for the end of a limit: the turn fails.
+func (d *claudeStream) limited(r claudeLine) []Signal {
+	var kind string
+	var until time.Time
+	rejected, beyond := false, false
+	members(r.limit, func(key, val []byte) bool {
+		switch string(key) {
+		case "status":
+			rejected = string(val) == `"rejected"`
+		case "resetsAt":
+			until = stampSeconds(val)
+		case "rateLimitType":
+			kind = word(val)
+		case "isUsingOverage":
+			beyond = isTrue(val) // it goes on, and is paid for
+		}
+		return true
+	})
+	d.until = time.Time{}
+	if !rejected || beyond {
+		return nil
+	}
+	d.until = until
+	s := r.signal(Fault, detail("rate_limit_event", kind))
+	s.Error, s.Until = ErrRateLimit, until
+	return append(d.prompt(r), s) // nobody asked a model before there was a prompt
+}
+
 func (d *claudeStream) status(r claudeLine) []Signal {
 	switch string(r.result) {
 	case `"success"`: // the boundary follows
@@ -253,7 +291,7 @@ func (d *claudeStream) assistant(r claudeLine) []Signal {
 		out = append(out, s)
 	}
 	for _, tool := range m.started {
-		out = append(out, tool.called(r.signal(ToolStart, "")))
+		out = append(out, tool.begun(r.signal(ToolStart, ""), &d.digesting))
 	}
 	if len(out) == 0 {
 		out = append(out, r.signal(Alive, ""))
@@ -277,7 +315,7 @@ func (d *claudeStream) user(r claudeLine) []Signal {
 	}
 	var out []Signal
 	for _, tool := range content.ended {
-		out = append(out, tool.returned(r.signal(ToolEnd, "")))
+		out = append(out, tool.over(r.signal(ToolEnd, ""), &d.digesting))
 	}
 	return out
 }
@@ -307,6 +345,9 @@ func (d *claudeStream) end(r claudeLine) []Signal {
 		}
 		if code := count(r.code); end.Error == ErrUnknown && code > 0 {
 			end.Error = httpError(code)
+		}
+		if end.Error == ErrRateLimit {
+			end.Until = d.until
 		}
 	default:
 		end.Outcome = Completed

@@ -38,16 +38,16 @@ func TestClaudeTranscriptOddities(t *testing.T) {
 				sub(failed(`"error":"rate_limit",`)), sub(endA)},
 			[]string{promptA,
 				`usage from=transcript detail=a1 at=08:00:01.000 session=s turn=A agent=ag used=111 call=m1 input=1 cache_read=10 cache_write=100 output=5 model=claude-x`,
-				`tool_start from=transcript detail=a1 at=08:00:01.000 session=s turn=A agent=ag tool=t1`,
-				`tool_start from=transcript detail=a1 at=08:00:01.000 session=s turn=A agent=ag tool=t1`,
+				`tool_start from=transcript detail=a1 at=08:00:01.000 session=s turn=A agent=ag tool=t1 name=Bash`,
+				`tool_start from=transcript detail=a1 at=08:00:01.000 session=s turn=A agent=ag tool=t1 name=Bash`,
 				`tool_end from=transcript detail=r1 at=08:00:01.500 session=s turn=A agent=ag tool=t1`}},
 		{"a sub-agent without an id, and one whose prompt was not seen, is one all the same",
 			[]string{strings.Replace(answerA, `"sessionId":"s"`, `"sessionId":"s","isSidechain":true`, 1), sub(strings.Replace(answerA, "m1", "m2", 1))},
 			[]string{
 				`usage from=transcript detail=a1 at=08:00:01.000 session=s agent=sidechain used=111 call=m1 input=1 cache_read=10 cache_write=100 output=5 model=claude-x`,
-				`tool_start from=transcript detail=a1 at=08:00:01.000 session=s agent=sidechain tool=t1`,
+				`tool_start from=transcript detail=a1 at=08:00:01.000 session=s agent=sidechain tool=t1 name=Bash`,
 				`usage from=transcript detail=a1 at=08:00:01.000 session=s agent=ag used=111 call=m2 input=1 cache_read=10 cache_write=100 output=5 model=claude-x`,
-				`tool_start from=transcript detail=a1 at=08:00:01.000 session=s agent=ag tool=t1`}},
+				`tool_start from=transcript detail=a1 at=08:00:01.000 session=s agent=ag tool=t1 name=Bash`}},
 		{"what a sub-agent's result says it used is not counted, for its own file says it",
 			[]string{`{"type":"user","uuid":"r1","timestamp":"2026-11-21T08:00:01.500Z","sessionId":"s","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"x"}]},"toolUseResult":{"agentId":"ag","totalTokens":6100,"usage":{"input_tokens":0,"cache_read_input_tokens":6000,"output_tokens":100}}}`},
 			[]string{`tool_end from=transcript detail=r1 at=08:00:01.500 session=s tool=t1`}},
@@ -149,10 +149,14 @@ func TestClaudeStreamOddities(t *testing.T) {
 		live    = `session_live from=stream detail=init session=s model=m[1m] window=1000000 by=suffix dir=/w version=2.1.197`
 		said    = `{"type":"assistant","message":{"id":"m1","model":"m","content":[{"type":"text","text":"hi"}],"usage":{"input_tokens":3,"cache_read_input_tokens":4,"output_tokens":1}},"parent_tool_use_id":null,"session_id":"s","uuid":"a1"}`
 		asked   = `prompt from=stream detail=a1 session=s`
+		asked0  = `prompt from=stream detail=l1 session=s`
 		figures = `usage from=stream detail=a1 session=s used=7 model=m[1m]`
 	)
 	result := func(members string) string {
 		return `{"type":"result","session_id":"s","uuid":"r1",` + members + `,"result":"text"}`
+	}
+	limits := func(members string) string {
+		return `{"type":"rate_limit_event","rate_limit_info":{` + members + `},"session_id":"s","uuid":"l1"}`
 	}
 	for _, c := range []struct {
 		name    string
@@ -194,7 +198,7 @@ func TestClaudeStreamOddities(t *testing.T) {
 			said,
 		}, []string{live,
 			`alive from=stream detail=a1 session=s agent=toolu_9`,
-			`tool_start from=stream detail=a1 session=s agent=toolu_9 tool=t2`,
+			`tool_start from=stream detail=a1 session=s agent=toolu_9 tool=t2 name=Bash`,
 			asked, figures}},
 		{"each message gives its figures once, and a retry says that the model was asked", []string{
 			begun,
@@ -206,6 +210,19 @@ func TestClaudeStreamOddities(t *testing.T) {
 			`limit_wait from=stream detail=api_retry session=s error=rate_limit`,
 			`limit_wait from=stream detail=api_retry session=s error=server_error`,
 			figures, `alive from=stream detail=a1 session=s`}},
+		{"a limit that is reached says when it is lifted, and the turn that it fails", []string{
+			begun, limits(`"status":"allowed"`), limits(`"status":"rejected","resetsAt":1795299999,"rateLimitType":"five_hour","isUsingOverage":false`),
+			`{"type":"assistant","message":{"id":"x","model":"<synthetic>","content":[]},"session_id":"s","error":"rate_limit"}`,
+			result(`"subtype":"success","is_error":true,"num_turns":1,"api_error_status":429`),
+		}, []string{live, asked0, `fault from=stream detail=rate_limit_event:five_hour session=s error=rate_limit until=22:26:39.000`,
+			`turn_end from=stream detail=result:success session=s outcome=failed error=rate_limit until=22:26:39.000`}},
+		{"beyond a limit that is paid for, and once it is lifted, nothing waits", []string{
+			begun, limits(`"status":"rejected","resetsAt":1795299999,"isUsingOverage":true`),
+			limits(`"status":"rejected","resetsAt":1795299999`), limits(`"status":"allowed_warning","resetsAt":1795299999`),
+			`{"type":"assistant","message":{"id":"x","model":"<synthetic>","content":[]},"session_id":"s","error":"rate_limit"}`,
+			result(`"subtype":"success","is_error":true,"num_turns":1,"api_error_status":429`),
+		}, []string{live, asked0, `fault from=stream detail=rate_limit_event session=s error=rate_limit until=22:26:39.000`,
+			`turn_end from=stream detail=result:success session=s outcome=failed error=rate_limit`}},
 		{"a session that changes without a hook to say why", []string{begun, strings.Replace(begun, `"s"`, `"s2"`, 1), strings.Replace(begun, `"s"`, `"s2"`, 1)},
 			[]string{live, strings.Replace(live, "session=s ", "session=s2 cause=unknown ", 1)}},
 		{"what the process cost before is not counted again", []string{
@@ -223,10 +240,10 @@ func TestClaudeStreamOddities(t *testing.T) {
 	}
 	d, err := NewDecoder("claude-stream")
 	require.NoError(t, err)
-	for _, r := range []string{`{"type":"rate_limit_event"}`, `{"type":"system","subtype":"new"}`, `{"type":"system","subtype":"status","status":"thinking"}`, `[]`, `{"type":"control_response"}`} {
+	for _, r := range []string{`{"type":"weather"}`, `{"type":"rate_limit_event"}`, `{"type":"system","subtype":"new"}`, `{"type":"system","subtype":"status","status":"thinking"}`, `[]`, `{"type":"control_response"}`} {
 		require.Empty(t, d.Decode([]byte(r)), r)
 	}
-	require.Equal(t, map[string]int{"rate_limit_event": 1, "system/new": 1, "status/thinking": 1, "malformed": 1}, d.Unknown())
+	require.Equal(t, map[string]int{"weather": 1, "system/new": 1, "status/thinking": 1, "malformed": 1}, d.Unknown())
 }
 
 // The title's mark is told when it changes what it says, and its text never.

@@ -16,6 +16,7 @@ import (
 // that ended the turn.
 type claudeTranscript struct {
 	tally
+	digesting
 	turn  string    // promptId of the newest user record
 	since time.Time // of the first record of that turn
 	last  string    // the turn before it, when no end of that was seen
@@ -203,7 +204,7 @@ func (d *claudeTranscript) subAgent(r claudeRecord) []Signal {
 			d.agentTurn = turn
 		}
 		for _, tool := range r.message.ended {
-			out = append(out, tool.returned(r.signal(ToolEnd)))
+			out = append(out, tool.over(r.signal(ToolEnd), &d.digesting))
 		}
 	case `"assistant"`:
 		if !r.apiError {
@@ -246,7 +247,7 @@ func (d *claudeTranscript) user(r claudeRecord) []Signal {
 		out = append(out, s)
 	}
 	for _, tool := range content.ended {
-		s := tool.returned(r.signal(ToolEnd))
+		s := tool.over(r.signal(ToolEnd), &d.digesting)
 		s.Turn = d.current()
 		out = append(out, s)
 	}
@@ -396,7 +397,7 @@ func (d *claudeTranscript) answer(r claudeRecord) []Signal {
 		}
 	}
 	for _, tool := range r.message.started {
-		out = append(out, tool.called(r.signal(ToolStart)))
+		out = append(out, tool.begun(r.signal(ToolStart), &d.digesting))
 	}
 	return out
 }
@@ -468,23 +469,20 @@ type claudeMessage struct {
 	started, ended   []claudeTool
 }
 
-// A claudeTool is a call of a tool, or what came of one.
+// claudeTool is a call of a tool, or what came of one.
 type claudeTool struct {
-	id, name string
-	text     []byte // arguments or result
-	failed   bool
+	id         string
+	name, text []byte // text is its input or its content
+	failed     bool
 }
 
-func (t claudeTool) called(s Signal) Signal {
-	s.Tool, s.ToolName, s.Args = t.id, t.name, sized(t.text)
+func (t claudeTool) begun(s Signal, d *digesting) Signal {
+	s.Tool, s.ToolName, s.Args = t.id, word(t.name), d.sized(t.text)
 	return s
 }
 
-func (t claudeTool) returned(s Signal) Signal {
-	s.Tool, s.Result = t.id, sized(t.text)
-	if t.failed {
-		s.ToolError = toolFailed
-	}
+func (t claudeTool) over(s Signal, d *digesting) Signal {
+	s.Tool, s.Result, s.ToolError = t.id, d.sized(t.text), toolError(t.failed)
 	return s
 }
 
@@ -522,13 +520,9 @@ func (m *claudeMessage) read(b []byte, i int) int {
 
 // readBlock reads one block of a message's content.
 func (m *claudeMessage) readBlock(b []byte, i int) int {
-	var kind, tool, id, text, called, input, result, failed []byte
+	var kind, tool, id, text []byte
+	var call claudeTool
 	end := walk(b, i, func(key []byte, i int) int {
-		switch string(key) {
-		case "type", "tool_use_id", "id", "text", "name", "input", "content", "is_error":
-		default:
-			return stepOver
-		}
 		val, end := take(b, i)
 		switch string(key) {
 		case "type":
@@ -537,16 +531,14 @@ func (m *claudeMessage) readBlock(b []byte, i int) int {
 			tool = val
 		case "id":
 			id = val
+		case "name":
+			call.name = val
 		case "text":
 			text = val
-		case "name":
-			called = val
-		case "input":
-			input = val
-		case "content":
-			result = val
+		case "input", "content":
+			call.text = val
 		case "is_error":
-			failed = val
+			call.failed = isTrue(val)
 		}
 		return end
 	})
@@ -555,12 +547,12 @@ func (m *claudeMessage) readBlock(b []byte, i int) int {
 	}
 	switch string(kind) {
 	case `"tool_use"`:
-		if id := name(id); id != "" {
-			m.started = append(m.started, claudeTool{id: id, name: word(called), text: input})
+		if call.id = name(id); call.id != "" {
+			m.started = append(m.started, call)
 		}
 	case `"tool_result"`:
-		if id := name(tool); id != "" {
-			m.ended = append(m.ended, claudeTool{id: id, text: result, failed: isTrue(failed)})
+		if call.id = name(tool); call.id != "" {
+			m.ended = append(m.ended, call)
 		}
 	case `"text"`:
 		if m.text == nil {

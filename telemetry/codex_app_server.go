@@ -14,6 +14,7 @@ import (
 // A stream may have several threads, and sub-agents have theirs.
 type codexAppServer struct {
 	tally
+	digesting
 	threads map[string]*codexThread
 	limits  codexLimits
 }
@@ -324,19 +325,9 @@ func (d *codexAppServer) turned(m codexMessage, turn []byte) []Signal {
 
 // itemized tells the prompt, tools and compactions of a turn.
 func (d *codexAppServer) itemized(m codexMessage, started bool) []Signal {
-	var kind []byte
-	var id string
-	members(m.item, func(key, val []byte) bool {
-		switch string(key) {
-		case "type":
-			kind = val
-		case "id":
-			id = name(val)
-		}
-		return true
-	})
+	call := readCodexCall(m.item)
 	t := d.of(m.thread)
-	switch string(kind) {
+	switch string(call.kind) {
 	case `"userMessage"`:
 		s := d.signal(m, Prompt)
 		if s.Agent != "" || m.turn != "" && m.turn == t.prompted {
@@ -345,12 +336,7 @@ func (d *codexAppServer) itemized(m codexMessage, started bool) []Signal {
 		t.prompted = m.turn
 		return []Signal{s}
 	case `"commandExecution"`, `"fileChange"`, `"mcpToolCall"`, `"dynamicToolCall"`, `"collabAgentToolCall"`, `"webSearch"`, `"imageGeneration"`:
-		s := d.signal(m, ToolEnd)
-		if started {
-			s.Kind = ToolStart
-		}
-		s.Tool, s.ToolName = id, word(kind)
-		return []Signal{s}
+		return []Signal{call.told(func(k Kind) Signal { return d.signal(m, k) }, started, &d.digesting)}
 	case `"contextCompaction"`:
 		t.compacting = started
 		s := d.signal(m, Compacting)
@@ -369,7 +355,7 @@ func (d *codexAppServer) itemized(m codexMessage, started bool) []Signal {
 	case `"hookPrompt"`, `"agentMessage"`, `"functionCallOutput"`, `"plan"`, `"reasoning"`, `"subAgentActivity"`, `"imageView"`,
 		`"sleep"`, `"enteredReviewMode"`, `"exitedReviewMode"`:
 	default:
-		d.miss("item/" + word(kind))
+		d.miss("item/" + word(call.kind))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ package telemetry
 // it, so the thread's whole usage is told as one call that grows.
 type codexExec struct {
 	tally
+	digesting
 	session string
 }
 
@@ -71,30 +72,63 @@ func (d *codexExec) Decode(record []byte) []Signal {
 
 // item reads what happens within the turn: tools are told.
 func (d *codexExec) item(signal func(Kind) Signal, item []byte, started bool) []Signal {
-	var kind []byte
-	var id string
+	call := readCodexCall(item)
+	switch string(call.kind) {
+	case `"command_execution"`, `"mcp_tool_call"`, `"collab_tool_call"`, `"file_change"`, `"web_search"`:
+		return []Signal{call.told(signal, started, &d.digesting)}
+	case `"agent_message"`, `"reasoning"`, `"todo_list"`, `"error"`:
+	default:
+		d.miss("item/" + word(call.kind))
+	}
+	return nil
+}
+
+// codexCall is an item of the streams of exec and the app-server: a call of a
+// tool with what went in and came out, as far as the item has it.
+type codexCall struct {
+	kind, tool, args, result, status []byte
+	id                               string
+}
+
+func readCodexCall(item []byte) codexCall {
+	var c codexCall
 	members(item, func(key, val []byte) bool {
 		switch string(key) {
 		case "type":
-			kind = val
+			c.kind = val
 		case "id":
-			id = name(val)
+			c.id = name(val)
+		case "tool":
+			c.tool = val
+		case "arguments", "command", "changes", "query":
+			c.args = val
+		case "result", "aggregated_output", "aggregatedOutput":
+			c.result = val
+		case "status":
+			c.status = val
 		}
 		return true
 	})
-	switch string(kind) {
-	case `"command_execution"`, `"mcp_tool_call"`, `"collab_tool_call"`, `"file_change"`, `"web_search"`:
-		s := signal(ToolEnd)
-		if started {
-			s.Kind = ToolStart
-		}
-		s.Tool, s.ToolName = id, word(kind)
-		return []Signal{s}
-	case `"agent_message"`, `"reasoning"`, `"todo_list"`, `"error"`:
-	default:
-		d.miss("item/" + word(kind))
+	return c
+}
+
+// told is the beginning or the end of the call. What is no tool with a name of
+// its own has that of its kind.
+func (c codexCall) told(signal func(Kind) Signal, started bool, d *digesting) Signal {
+	kind := ToolEnd
+	if started {
+		kind = ToolStart
 	}
-	return nil
+	s := signal(kind)
+	if s.Tool, s.ToolName = c.id, word(c.tool); s.ToolName == "" {
+		s.ToolName = word(c.kind)
+	}
+	if started {
+		s.Args = d.sized(c.args)
+	} else {
+		s.Result, s.ToolError = d.sized(c.result), toolError(codexFailed(c.status))
+	}
+	return s
 }
 
 // codexNotify decodes the one argument that Codex gives the program of its

@@ -17,10 +17,10 @@ func codexHook(event string, stdin []byte) (HookCall, error) {
 
 	switch event {
 	case "PreToolUse":
-		call.tell(in.called(sign(ToolStart, in.toolName)))
+		call.tell(in.begun(sign(ToolStart, in.toolName)))
 		return call, nil
 	case "PostToolUse":
-		call.tell(in.returned(sign(ToolEnd, in.toolName)))
+		call.tell(in.over(sign(ToolEnd, in.toolName)))
 		if in.agent == "" {
 			call.fill(slotTool)
 		}

@@ -64,6 +64,7 @@ func (d *codexOTLP) event(r *otlpRecord) []Signal {
 	case "tool_result":
 		s.Kind = ToolEnd
 		s.Tool = r.attrs.get("call_id").name()
+		s.ToolError = toolError(r.attrs.get("success").is("false"))
 	case "conversation_starts", "startup_phase", "turn_ttft":
 		return out
 	default:

@@ -20,6 +20,7 @@ import (
 // is told of the main chain.
 type codexRollout struct {
 	tally
+	digesting
 	session  string
 	agent    string    // this thread's id when it is a sub-agent's
 	review   bool      // the sub-agent runs the main chain's turn
@@ -31,7 +32,8 @@ type codexRollout struct {
 	prompted string    // the turn whose prompt was told
 	model    string
 	window   int64
-	answered bool // since the last usage the model answered or called a tool
+	answered bool   // since the last usage the model answered or called a tool
+	failed   string // the newest call of a tool that failed; its output follows
 	kept     *Signal
 	used     int64 // the newest usage told or kept, 0 when there is none
 	rewrote  bool  // compacted; the next token_count is Codex's own estimate
@@ -259,7 +261,7 @@ func (d *codexRollout) meta(r codexRecord) []Signal {
 	if another {
 		out = d.release() // else the same file is read once more, and says it again
 	}
-	*d = codexRollout{tally: d.tally, named: true, ours: !forked, next: d.next, begun: d.begun, heard: d.heard}
+	*d = codexRollout{tally: d.tally, digesting: d.digesting, named: true, ours: !forked, next: d.next, begun: d.begun, heard: d.heard}
 	if forked && !r.numbered {
 		d.copied = r.at()
 	}
@@ -284,8 +286,8 @@ func (d *codexRollout) meta(r codexRecord) []Signal {
 // item reads a response_item: only calls of tools and their results matter.
 func (d *codexRollout) item(r codexRecord) []Signal {
 	var kind Kind
-	var call, tool string
-	var args, result []byte
+	var call string
+	var tool, text []byte
 	each(r.payload, func(key, val []byte) bool {
 		switch string(key) {
 		case "type":
@@ -304,11 +306,9 @@ func (d *codexRollout) item(r codexRecord) []Signal {
 		case "call_id":
 			call = name(val)
 		case "name":
-			tool = word(val)
-		case "arguments", "input", "action": // of a function, a tool of its own grammar, a shell
-			args = val
-		case "output":
-			result = val
+			tool = val
+		case "arguments", "input", "action", "output", "tools":
+			text = val
 		}
 		return true
 	})
@@ -316,7 +316,12 @@ func (d *codexRollout) item(r codexRecord) []Signal {
 		return nil
 	}
 	s := d.signal(r, kind)
-	s.Tool, s.ToolName, s.Args, s.Result = call, tool, sized(args), sized(result)
+	s.Tool, s.ToolName = call, word(tool)
+	if kind == ToolStart {
+		s.Args = d.sized(text)
+	} else {
+		s.Result, s.ToolError = d.sized(text), toolError(call == d.failed)
+	}
 	return []Signal{s}
 }
 
@@ -521,14 +526,21 @@ func (d *codexRollout) ended(r codexRecord, e codexEvent, o Outcome) Signal {
 // completed reads an item_completed event. A turn with a user's message is a
 // turn that somebody asked for; one without is `/compact`.
 func (d *codexRollout) completed(r codexRecord, e codexEvent) []Signal {
-	var kind []byte
+	var kind, id, status []byte
 	members(e.item, func(key, val []byte) bool {
-		if string(key) != "type" {
-			return true
+		switch string(key) {
+		case "type":
+			kind = val
+		case "id":
+			id = val
+		case "status":
+			status = val
 		}
-		kind = val
-		return false
+		return kind == nil || codexToolItem(kind) && (id == nil || status == nil)
 	})
+	if codexFailed(status) {
+		d.failed = name(id)
+	}
 	switch string(kind) {
 	case `"AgentMessage"`:
 		d.answered = true
@@ -544,6 +556,21 @@ func (d *codexRollout) completed(r codexRecord, e codexEvent) []Signal {
 		d.miss("item/" + word(kind))
 	}
 	return nil
+}
+
+// codexToolItem says whether an item is a call of a tool, which has a status.
+func codexToolItem(kind []byte) bool {
+	switch string(kind) {
+	case `"CommandExecution"`, `"FileChange"`, `"McpToolCall"`, `"DynamicToolCall"`:
+		return true
+	}
+	return false
+}
+
+// codexFailed says whether a call's status is that of one that failed, or that
+// a person refused.
+func codexFailed(status []byte) bool {
+	return string(status) == `"failed"` || string(status) == `"declined"`
 }
 
 // prompt tells a person's prompt, once a turn: more text is typed into the

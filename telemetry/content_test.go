@@ -11,8 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
-
-	"lifeloop/canon"
 )
 
 // canary stands where a session's text stood. No name or id can contain it.
@@ -23,15 +21,15 @@ const canary = "CANARY⟦text of the session⟧"
 var names = map[string]bool{
 	"type": true, "subtype": true, "uuid": true, "parentUuid": true, "sessionId": true, "timestamp": true,
 	"promptId": true, "promptSource": true, "kind": true, "model": true, "id": true, "role": true,
-	"tool_use_id": true, "trigger": true, "agentId": true, "error": true,
+	"tool_use_id": true, "tool": true, "toolName": true, "trigger": true, "agentId": true, "error": true,
 	"session_id": true, "prompt_id": true, "turn_id": true, "thread_id": true, "transcript_path": true,
 	"hook_event_name": true, "source": true, "reason": true, "agent_id": true, "agent_type": true,
-	"notification_type": true, "tool_name": true, "tool": true, "status": true, "waitingFor": true,
+	"notification_type": true, "tool_name": true, "status": true, "waitingFor": true,
 	"procStart": true, "version": true, "claude_code_version": true, "parent_tool_use_id": true,
 	"hook_name": true, "hook_event": true, "compact_result": true, "stop_reason": true,
 	"call_id": true, "response_id": true, "requestId": true, "forked_from_id": true, "codex_error_info": true,
 	"parent_thread_id": true, "thread_source": true, "subagent": true, "cli_version": true, "cwd": true,
-	"compaction_response_id": true, "rate_limit_reached_type": true,
+	"compaction_response_id": true, "rate_limit_reached_type": true, "rateLimitType": true,
 	// OpenCode
 	"sessionID": true, "messageID": true, "parentID": true, "callID": true, "modelID": true, "providerID": true, "name": true,
 	"mode": true, "agent": true, "finish": true, "directory": true, "k": true, "aggregate_id": true, "permission": true,
@@ -81,8 +79,7 @@ func muffled(t *testing.T, record []byte) []byte {
 }
 
 // TestTextTellsNothing replaces the text of every recorded session and every
-// recorded hook call. What is told stays the same, but for digests and sizes, so
-// no text is in it.
+// recorded hook call. What is told stays the same, so no text is in it.
 func TestTextTellsNothing(t *testing.T) {
 	replaced := 0
 	for _, c := range []struct{ decoder, pattern string }{
@@ -111,7 +108,7 @@ func TestTextTellsNothing(t *testing.T) {
 				m := muffled(t, record)
 				replaced += bytes.Count(m, []byte("CANARY"))
 				got := quiet.Decode(m)
-				require.Equal(t, unsized(t, d.Decode(record)), unsized(t, got), "%s:%d", file, i+1)
+				require.Equal(t, d.Decode(record), got, "%s:%d", file, i+1)
 				require.NotContains(t, fmt.Sprint(lines(got)), "CANARY")
 			}
 		}
@@ -130,34 +127,17 @@ func TestTextTellsNothing(t *testing.T) {
 				m = bytes.Replace(m, []byte(`"error":"`), []byte(`"error":"`+canary), 1)
 			}
 			replaced += bytes.Count(m, []byte("CANARY"))
-			got := decodeRecordedHook(t, c.decoder, m)
-			want := decodeRecordedHook(t, c.decoder, stdin)
-			want.Signals = unsized(t, want.Signals)
-			lines := hookLines(got)
-			got.Signals = unsized(t, got.Signals)
+			got, want := decodeRecordedHook(t, c.decoder, m), decodeRecordedHook(t, c.decoder, stdin)
+			for _, call := range []HookCall{got, want} {
+				for i := range call.Signals { // the digest of another text is another one
+					call.Signals[i].Args, call.Signals[i].Result = nil, nil
+				}
+			}
 			require.Equal(t, want, got, file)
-			require.NotContains(t, lines, "CANARY")
+			require.NotContains(t, hookLines(got), "CANARY")
 		}
 	}
 	require.Greater(t, replaced, 1000, "the recordings have text to replace")
-}
-
-// unsized takes from signals all that may be told of a text: a digest and a
-// size, which are those of no other text.
-func unsized(t *testing.T, signals []Signal) []Signal {
-	t.Helper()
-	var out []Signal
-	for _, s := range signals {
-		for _, sized := range []*Sized{s.Args, s.Result} {
-			if sized != nil {
-				require.True(t, canon.Digest(sized.Digest).Valid())
-				require.Positive(t, sized.Size)
-			}
-		}
-		s.Args, s.Result = nil, nil
-		out = append(out, s)
-	}
-	return out
 }
 
 func lines(signals []Signal) []string {
@@ -186,7 +166,20 @@ func checkSignal(t *testing.T, s Signal) {
 	if u := s.Usage; u != nil && min(u.Used, u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning) < 0 || s.Window < 0 || (s.Window > 0) != (s.WindowSource != "") {
 		t.Fatalf("numbers: %s", line(s))
 	}
-	for _, v := range []string{s.Detail, s.Session, s.Turn, s.Agent, s.Cause, s.Reason, s.Tool, s.Model, s.WindowSource, s.Side, s.Version} {
+	switch s.ToolError {
+	case "", "NOT_FOUND", "TIMEOUT", "EXECUTION_ERROR", "VALIDATION_ERROR":
+	default:
+		t.Fatalf("unknown error of a tool: %s", line(s))
+	}
+	if s.Kind != ToolStart && s.Args != nil || s.Kind != ToolEnd && (s.Result != nil || s.ToolError != "") {
+		t.Fatalf("kind and content differ: %s", line(s))
+	}
+	for _, text := range []*Sized{s.Args, s.Result} {
+		if text != nil && (len(text.Digest) != len("sha256:")+64 || text.Size <= 0) {
+			t.Fatalf("%+v is no digest: %s", *text, line(s))
+		}
+	}
+	for _, v := range []string{s.Detail, s.Session, s.Turn, s.Agent, s.Cause, s.Reason, s.Tool, s.ToolName, s.Model, s.WindowSource, s.Side, s.Version} {
 		if len(v) > 400 || !utf8.ValidString(v) || strings.ContainsAny(v, "\n\x1b\x00") {
 			t.Fatalf("%q is no name: %s", v, line(s))
 		}
@@ -210,6 +203,9 @@ func fuzzDecoder(f *testing.F, decoder, pattern string, templates ...string) {
 	f.Fuzz(func(t *testing.T, record []byte, text string) {
 		d, err := NewDecoder(decoder)
 		require.NoError(t, err)
+		if len(record)%2 == 0 {
+			d = Digesting(d)
+		}
 		quoted, err := json.Marshal("⟦" + text + "⟧")
 		require.NoError(t, err)
 		for range 2 { // the second round finds what the first left behind

@@ -93,7 +93,7 @@ const (
 	endA      = `{"type":"system","subtype":"turn_duration","uuid":"e1","timestamp":"2026-11-21T08:00:02.000Z","sessionId":"s"}`
 	promptA   = `prompt from=transcript detail=u1 at=08:00:00.000 session=s turn=A`
 	usageA    = `usage from=transcript detail=a1 at=08:00:01.000 session=s turn=A used=111 call=m1 input=1 cache_read=10 cache_write=100 output=5 model=claude-x`
-	toolA     = `tool_start from=transcript detail=a1 at=08:00:01.000 session=s turn=A tool=t1`
+	toolA     = `tool_start from=transcript detail=a1 at=08:00:01.000 session=s turn=A tool=t1 name=Bash`
 	turnEndA  = `turn_end from=transcript detail=e1 at=08:00:02.000 session=s turn=A`
 	escMarked = `{"type":"user","uuid":"i1","timestamp":"2026-11-21T08:00:02.000Z","sessionId":"s","promptId":"A","message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user for tool use]"}]}}`
 )
@@ -110,7 +110,7 @@ func TestClaudeTranscriptStories(t *testing.T) {
 				`{"type":"user","uuid":"r1","timestamp":"2026-11-21T08:00:02.000Z","sessionId":"s","promptId":"A","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,"content":"rejected"}]}}`,
 				escMarked},
 			[]string{promptA, usageA, toolA,
-				`tool_end from=transcript detail=r1 at=08:00:02.000 session=s turn=A tool=t1`,
+				`tool_end from=transcript detail=r1 at=08:00:02.000 session=s turn=A tool=t1 tool_error=EXECUTION_ERROR`,
 				`turn_end from=transcript detail=i1 at=08:00:02.000 session=s turn=A outcome=interrupted`}},
 		{"a turn cut by Esc while the answer streams",
 			[]string{typedA, `{"type":"user","uuid":"i1","timestamp":"2026-11-21T08:00:02.000Z","sessionId":"s","message":{"role":"user","content":"[Request interrupted by user]"}}`},
@@ -122,7 +122,7 @@ func TestClaudeTranscriptStories(t *testing.T) {
 			[]string{endA, typedA, answerA},
 			[]string{promptA, turnEndA,
 				`usage from=transcript detail=a1 at=08:00:01.000 session=s used=111 call=m1 input=1 cache_read=10 cache_write=100 output=5 model=claude-x`,
-				`tool_start from=transcript detail=a1 at=08:00:01.000 session=s tool=t1`}},
+				`tool_start from=transcript detail=a1 at=08:00:01.000 session=s tool=t1 name=Bash`}},
 		{"the end of a turn that began before the first line belongs to no later prompt",
 			[]string{strings.Replace(endA, "08:00:02", "07:59:00", 1), typedA, endA},
 			[]string{`turn_end from=transcript detail=e1 at=07:59:00.000 session=s`, promptA, turnEndA}},
@@ -231,7 +231,17 @@ func TestCodexRolloutStories(t *testing.T) {
 			codex(1, "response_item", `{"type":"custom_tool_call","call_id":"c","name":"apply_patch","input":"secret"}`),
 			codex(2, "response_item", `{"type":"custom_tool_call_output","call_id":"c","output":"secret"}`),
 			codex(3, "response_item", `{"type":"reasoning","summary":[]}`),
-		}, []string{from(1, `tool_start tool=c`), from(2, `tool_end tool=c`)}},
+		}, []string{from(1, `tool_start tool=c name=apply_patch`), from(2, `tool_end tool=c`)}},
+		{"a command that failed, as its item says, and one that did not", []string{
+			codex(1, "response_item", `{"type":"function_call","call_id":"c","name":"exec_command","arguments":"{}"}`),
+			codex(2, "event_msg", `{"type":"item_completed","item":{"type":"CommandExecution","id":"c","command":["x"],"status":"failed","aggregated_output":"secret"}}`),
+			codex(3, "response_item", `{"type":"function_call_output","call_id":"c","output":"secret"}`),
+			codex(4, "event_msg", `{"type":"item_completed","item":{"type":"CommandExecution","id":"d","status":"completed","aggregated_output":"secret"}}`),
+			codex(5, "response_item", `{"type":"function_call_output","call_id":"d","output":"secret"}`),
+			codex(6, "event_msg", `{"type":"item_completed","item":{"type":"FileChange","id":"e","changes":{},"status":"declined"}}`),
+			codex(7, "response_item", `{"type":"custom_tool_call_output","call_id":"e","output":"secret"}`),
+		}, []string{from(1, `tool_start tool=c name=exec_command`), from(3, `tool_end tool=c tool_error=EXECUTION_ERROR`),
+			from(5, `tool_end tool=d`), from(7, `tool_end tool=e tool_error=EXECUTION_ERROR`)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Equal(t, c.want, told(t, "codex-rollout", c.records...))
@@ -368,7 +378,7 @@ func TestHooksTheRecordingsLack(t *testing.T) {
 		{"codex-hook", "SubagentStop", `{"session_id":"s","turn_id":"t","agent_id":"a","agent_type":"worker","transcript_path":null}`,
 			"SubagentStop\n  alive from=hook detail=SubagentStop:worker session=s turn=t agent=a\n"},
 		{"codex-hook", "PostToolUse", `{"session_id":"s","turn_id":"t","agent_id":"a","tool_name":"Bash","tool_use_id":"c"}`,
-			"PostToolUse\n  tool_end from=hook detail=PostToolUse:Bash session=s turn=t agent=a tool=c\n"},
+			"PostToolUse\n  tool_end from=hook detail=PostToolUse:Bash session=s turn=t agent=a tool=c name=Bash\n"},
 		{"codex-hook", "SessionStart", `{"session_id":"s","source":"startup","transcript_path":null}`,
 			"SessionStart slot=pre_session capacity=9500\n  session_live from=hook detail=SessionStart:startup session=s cause=startup\n"},
 	} {

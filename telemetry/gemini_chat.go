@@ -15,6 +15,7 @@ import (
 // the next prompt, and only what ended it otherwise is written down.
 type geminiChat struct {
 	tally
+	digesting
 	session string
 	agent   string    // set in the file of a sub-agent: its own id; its parent's stands in no record
 	began   time.Time // by the newest header
@@ -348,9 +349,9 @@ const geminiSoon = 3 * time.Second
 // first, and with them when they are over.
 func (d *geminiChat) model(r geminiRecord) []Signal {
 	var out []Signal
-	var calls []geminiTool
+	var calls []geminiCall
 	elements(r.called, func(val []byte) bool {
-		calls = append(calls, readGeminiTool(val))
+		calls = append(calls, readGeminiCall(val))
 		return true
 	})
 	if !d.loading {
@@ -359,53 +360,52 @@ func (d *geminiChat) model(r geminiRecord) []Signal {
 	if s, ok := d.usage(r); ok {
 		out = append(out, s)
 	}
-	for _, call := range calls {
-		if call.id == "" || d.tools[call.id] {
+	for _, c := range calls {
+		if c.id == "" || d.tools[c.id] {
 			continue
 		}
 		if d.tools == nil {
 			d.tools = map[string]bool{}
 		}
-		d.tools[call.id] = true
+		d.tools[c.id] = true
 		if d.turn == "" && d.agent == "" {
 			continue // it was cancelled with its turn, which was told first
 		}
 		s := d.signal(ToolStart, r.id, r.at)
-		s.Tool, s.ToolName = call.id, call.name
+		s.Tool, s.ToolName = c.id, c.tool
 		end := s
-		s.Args = sized(call.args)
-		end.Kind, end.Result = ToolEnd, sized(call.result)
-		if call.status == "error" {
-			end.ToolError = toolFailed
-		}
+		s.Args = d.sized(c.args)
+		end.Kind, end.Result, end.ToolError = ToolEnd, d.sized(c.result), toolError(c.status == "error" || c.status == "cancelled")
 		out = append(out, s, end)
 	}
 	return out
 }
 
-// A geminiTool is a call of a tool that is over.
-type geminiTool struct {
-	id, name, status string
+// geminiCall is a call of a tool that is over.
+type geminiCall struct {
+	id, tool, status string
 	args, result     []byte
 }
 
-func readGeminiTool(val []byte) (t geminiTool) {
+func readGeminiCall(val []byte) geminiCall {
+	var c geminiCall
 	members(val, func(key, val []byte) bool {
 		switch string(key) {
 		case "id":
-			t.id = name(val)
+			c.id = name(val)
 		case "name":
-			t.name = word(val)
-		case "status":
-			t.status = word(val)
+			c.tool = word(val)
 		case "args":
-			t.args = val
+			c.args = val
 		case "result":
-			t.result = val
+			c.result = val
+		case "status":
+			c.status = word(val)
+			return false // what follows is for the screen
 		}
 		return true
 	})
-	return t
+	return c
 }
 
 // usage tells a call of the model, once, and again when its output has grown.

@@ -37,10 +37,10 @@ func geminiHook(event string, stdin []byte) (HookCall, error) {
 		// the same, so it says that the turn stopped and not how.
 		call.tell(sign(TurnStop, ""))
 	case "BeforeTool":
-		call.tell(in.called(sign(ToolStart, in.toolName)))
+		call.tell(in.begun(sign(ToolStart, in.toolName)))
 	case "AfterTool":
 		call.fill(slotTool)
-		call.tell(in.returned(sign(ToolEnd, in.toolName)))
+		call.tell(in.over(sign(ToolEnd, in.toolName)))
 	case "Notification":
 		if in.notice == "ToolPermission" {
 			call.tell(sign(NeedsInput, in.notice))

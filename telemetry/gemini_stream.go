@@ -5,6 +5,7 @@ package telemetry
 // calls, those beside the main chain too, and say nothing of the context.
 type geminiStream struct {
 	tally
+	digesting
 	session string
 	working bool // told since the newest prompt or result of a tool
 }
@@ -60,11 +61,11 @@ func (d *geminiStream) Decode(record []byte) []Signal {
 		}
 		s.Kind, s.Detail, d.working = Working, "message:assistant", true
 	case "tool_use":
-		s.Kind, s.Tool, s.ToolName, s.Args = ToolStart, tool, called, sized(args)
+		s.Kind, s.Tool, s.ToolName, s.Args = ToolStart, tool, called, d.sized(args)
 	case "tool_result":
-		s.Kind, s.Tool, s.Result, d.working = ToolEnd, tool, sized(result), false
-		if status == "error" {
-			s.ToolError = toolFailed
+		s.Kind, s.Tool, s.Result, d.working = ToolEnd, tool, d.sized(result), false
+		if status != "success" {
+			s.ToolError = geminiToolError(failure)
 		}
 	case "error":
 		s.Kind, s.Error = Fault, ErrUnknown // the cause is told in a sentence only
@@ -78,6 +79,17 @@ func (d *geminiStream) Decode(record []byte) []Signal {
 		return nil
 	}
 	return []Signal{s}
+}
+
+// geminiToolError reads the kind of an error that a tool had.
+func geminiToolError(failure []byte) string {
+	switch member(failure, "type", word) {
+	case "tool_not_registered":
+		return toolNotFound
+	case "invalid_tool_params":
+		return toolRefused
+	}
+	return toolFailed
 }
 
 // geminiFailure reads the kind of an error that ended a run.

@@ -60,6 +60,7 @@ func TestRecordedGeminiFiles(t *testing.T) {
 			t.Run(c.decoder+"/"+base, func(t *testing.T) {
 				d, err := NewDecoder(c.decoder)
 				require.NoError(t, err)
+				Digesting(d)
 				var b strings.Builder
 				for i, record := range c.split(t, file) {
 					for _, s := range d.Decode(record) {
@@ -181,13 +182,13 @@ func TestGeminiChatStories(t *testing.T) {
 		{"what was said beside a call of a tool is no answer",
 			[]string{head, typed(1, "p1", "a"), withTool(answer(2, "m1", "I will look", 10, 5), "t1"), typed(3, "p2", "b")},
 			[]string{live, prompt(1, "p1"), asked(2, "m1", "p1", 10, 5),
-				`tool_start from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1`,
-				`tool_end from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1`, prompt(3, "p2")}},
+				`tool_start from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`,
+				`tool_end from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`, prompt(3, "p2")}},
 		{"a message that is written again tells its usage and its calls once, and an output that has grown",
 			[]string{head, typed(1, "p1", "a"), answer(2, "m1", "", 10, 5), withTool(answer(2, "m1", "", 10, 5), "t1"), withTool(answer(2, "m1", "", 10, 7), "t1")},
 			[]string{live, prompt(1, "p1"), asked(2, "m1", "p1", 10, 5),
-				`tool_start from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1`,
-				`tool_end from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1`,
+				`tool_start from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`,
+				`tool_end from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`,
 				asked(2, "m1", "p1", 10, 7)}},
 		{"the parts of a usage exclude each other",
 			[]string{chat(2, "m1", "gemini", `"content":"x","tokens":{"input":100,"output":7,"cached":60,"thoughts":3,"tool":4,"total":114},"model":"gemma-4-31b-it"`)},
@@ -203,8 +204,8 @@ func TestGeminiChatStories(t *testing.T) {
 			[]string{head, history(0, context), typed(1, "p1", "a"), withTool(answer(2, "m1", "I will look", 10, 5), "t1"), history(5, context, snapshot("z1")),
 				answer(6, "m2", "yes", 10, 5), chat(7, "w", "warning", `"content":"Agent execution blocked: go on"`), history(8, context, snapshot("z2"))},
 			[]string{live, prompt(1, "p1"), asked(2, "m1", "p1", 10, 5),
-				`tool_start from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1`,
-				`tool_end from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1`,
+				`tool_start from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`,
+				`tool_end from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`,
 				strings.Replace(compacted(5, "z1"), "session=s", "session=s turn=p1", 1), usage(6, "m2", "p1", 10, 5),
 				`alive from=transcript detail=w at=08:00:07.000 session=s turn=p1`, strings.Replace(compacted(8, "z2"), "session=s", "session=s turn=p1", 1)}},
 		{"an old summary that is written out under a new id is old",

@@ -75,6 +75,10 @@ func line(s Signal) string {
 		}
 	}
 	put("tool", s.Tool)
+	put("name", s.ToolName)
+	put("args", shortSized(s.Args))
+	put("result", shortSized(s.Result))
+	put("tool_error", s.ToolError)
 	put("model", s.Model)
 	number("window", s.Window)
 	put("by", s.WindowSource)
@@ -89,6 +93,14 @@ func line(s Signal) string {
 		put("until", s.Until.Format("15:04:05.000"))
 	}
 	return b.String()
+}
+
+// shortSized is the size of a text and how its digest begins.
+func shortSized(s *Sized) string {
+	if s == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d/%s", s.Size, strings.TrimPrefix(s.Digest, "sha256:")[:8])
 }
 
 func unknownLines(seen map[string]int) string {
@@ -155,6 +167,7 @@ func TestRecordedFiles(t *testing.T) {
 			t.Run(c.decoder+"/"+base, func(t *testing.T) {
 				d, err := NewDecoder(c.decoder)
 				require.NoError(t, err)
+				Digesting(d)
 				var b strings.Builder
 				for i, record := range records(t, file) {
 					for _, s := range d.Decode(record) {

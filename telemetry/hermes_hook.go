@@ -83,7 +83,8 @@ func hermesHook(event string, stdin []byte) (HookCall, error) {
 // hermesInput is what is read of a hook's input.
 type hermesInput struct {
 	event, session, agent, dir            string
-	turn, request, tool, model            string
+	turn, request, tool, toolName, model  string
+	toolInput                             []byte
 	reason, task, surface, platform       string
 	usage                                 Usage
 	window, status                        int64
@@ -101,6 +102,10 @@ func readHermes(event string, stdin []byte) (hermesInput, error) {
 			in.session = name(val)
 		case "cwd":
 			in.dir = path(val)
+		case "tool_name":
+			in.toolName = word(val)
+		case "tool_input":
+			in.toolInput = val
 		case "extra":
 			in.readExtra(val)
 		}
@@ -235,8 +240,12 @@ func (in *hermesInput) toolCall(s Signal, over bool) Signal {
 	switch {
 	case in.tool == "":
 		s.Kind = Alive
+		return s
 	case over:
 		s.Kind = ToolEnd
+	default:
+		s.Args = sized(in.toolInput)
 	}
+	s.ToolName = in.toolName
 	return s
 }

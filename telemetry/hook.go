@@ -10,7 +10,7 @@ type hookInput struct {
 	agent, agentType                   string
 	trigger, reason, failure, notice   string
 	tool, toolName                     string
-	toolInput, toolResult              []byte
+	toolInput, toolResponse            []byte
 }
 
 func readHook(event string, stdin []byte) (hookInput, error) {
@@ -50,7 +50,7 @@ func readHook(event string, stdin []byte) (hookInput, error) {
 		case "tool_input":
 			in.toolInput = val
 		case "tool_response":
-			in.toolResult = val
+			in.toolResponse = val
 		}
 		return true
 	})
@@ -66,15 +66,15 @@ func readHook(event string, stdin []byte) (hookInput, error) {
 	return in, nil
 }
 
-// called makes s a call of the tool that the hook is about, and returned its
-// end.
-func (in hookInput) called(s Signal) Signal {
+// begun and over complete a signal about the tool that the hook is of. A hook's
+// input is small beside what it costs to run one.
+func (in hookInput) begun(s Signal) Signal {
 	s.Tool, s.ToolName, s.Args = in.tool, in.toolName, sized(in.toolInput)
 	return s
 }
 
-func (in hookInput) returned(s Signal) Signal {
-	s.Tool, s.ToolName, s.Result = in.tool, in.toolName, sized(in.toolResult)
+func (in hookInput) over(s Signal) Signal {
+	s.Tool, s.ToolName, s.Result = in.tool, in.toolName, sized(in.toolResponse)
 	return s
 }
 

@@ -60,7 +60,9 @@ type openclawMessage struct {
 	role, stop, content            []byte
 	usage                          *Usage
 	run, response, key, provenance string
-	provider, model, tool          string
+	provider, model                string
+	tool, toolName                 string
+	failed                         bool // the tool did
 	mirrored                       bool // written by OpenClaw itself, no call behind it
 }
 
@@ -86,6 +88,10 @@ func readOpenclawMessage(val []byte) openclawMessage {
 			m.model = name(val)
 		case "toolCallId":
 			m.tool = name(val)
+		case "toolName":
+			m.toolName = word(val)
+		case "isError":
+			m.failed = isTrue(val)
 		case "provenance":
 			m.provenance = member(val, "kind", word)
 		case "__openclaw":

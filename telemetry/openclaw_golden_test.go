@@ -40,6 +40,7 @@ func TestRecordedOpenclaw(t *testing.T) {
 		t.Run(c.decoder, func(t *testing.T) {
 			d, err := NewDecoder(c.decoder)
 			require.NoError(t, err)
+			Digesting(d)
 			var b strings.Builder
 			for i, record := range openclawRecords(t, c.file, c.whole) {
 				for _, s := range d.Decode(record) {

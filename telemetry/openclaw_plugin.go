@@ -14,6 +14,7 @@ import (
 // looked into.
 type openclawPlugin struct {
 	tally
+	digesting
 	beside map[string]string // runs that no person asked for, and what did
 	ended  map[string]string // why a session ended that another one follows
 	window int64
@@ -129,7 +130,7 @@ func (d *openclawPlugin) hook(c openclawCall) []Signal {
 			return []Signal{s}
 		}
 	case "before_tool_call", "after_tool_call":
-		return c.tool()
+		return c.tool(&d.digesting)
 	case "before_agent_finalize":
 		s := c.signal(TurnStop)
 		s.Outcome = Completed
@@ -244,16 +245,33 @@ func (d *openclawPlugin) output(c openclawCall, side string) []Signal {
 	return []Signal{d.usage(c, m, side)}
 }
 
-func (c openclawCall) tool() []Signal {
-	kind := ToolStart
-	if c.hook == "after_tool_call" {
-		kind = ToolEnd
-	}
-	s := c.signal(kind)
-	s.Tool = member(c.event, "toolCallId", name)
+func (c openclawCall) tool(d *digesting) []Signal {
+	s := c.signal(ToolStart)
+	var args, result []byte
+	failed := false
+	members(c.event, func(key, val []byte) bool {
+		switch string(key) {
+		case "toolCallId":
+			s.Tool = name(val)
+		case "toolName":
+			s.ToolName = word(val)
+		case "params":
+			args = val
+		case "result":
+			result = val
+		case "error":
+			failed = !isNull(val)
+		}
+		return true
+	})
 	if s.Tool == "" {
 		return nil
 	}
+	if c.hook == "before_tool_call" {
+		s.Args = d.sized(args)
+		return []Signal{s}
+	}
+	s.Kind, s.Result, s.ToolError = ToolEnd, d.sized(result), toolError(failed)
 	return []Signal{s}
 }
 

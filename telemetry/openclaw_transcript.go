@@ -16,6 +16,7 @@ import (
 // already is text typed into the running turn.
 type openclawTranscript struct {
 	tally
+	digesting
 	sessions map[string]*openclawSession
 }
 
@@ -163,13 +164,14 @@ func (d *openclawTranscript) message(r openclawRow, s *openclawSession) []Signal
 	case `"user"`:
 		return s.asked(r, m)
 	case `"assistant"`:
-		return s.answered(r, m)
+		return s.answered(r, m, &d.digesting)
 	case `"toolResult"`:
 		if m.tool == "" || s.isBeside(m.run) {
 			return nil
 		}
 		end := r.signal(ToolEnd)
-		end.Turn, end.Tool = s.run, m.tool
+		end.Turn, end.Tool, end.ToolName = s.run, m.tool, m.toolName
+		end.Result, end.ToolError = d.sized(m.content), toolError(m.failed)
 		return []Signal{end}
 	case `"bashExecution"`, `"custom"`, `"branchSummary"`, `"compactionSummary"`:
 	default:
@@ -241,7 +243,7 @@ func (s *openclawSession) named(run string) []Signal {
 // isBeside says that a row belongs to the newest run that no person asked for.
 func (s *openclawSession) isBeside(run string) bool { return s.what != "" && run == s.beside }
 
-func (s *openclawSession) answered(r openclawRow, m openclawMessage) []Signal {
+func (s *openclawSession) answered(r openclawRow, m openclawMessage, d *digesting) []Signal {
 	if m.mirrored {
 		return nil // what was sent to a channel, noted
 	}
@@ -269,7 +271,7 @@ func (s *openclawSession) answered(r openclawRow, m openclawMessage) []Signal {
 		stop.Turn, stop.Outcome = turn, Completed
 		out = append(out, stop)
 	case `"toolUse"`:
-		out = append(out, openclawToolCalls(r, turn, m.content)...)
+		out = append(out, openclawToolCalls(r, turn, m.content, d)...)
 	case `"aborted"`:
 		end := r.signal(TurnEnd)
 		end.Turn, end.Outcome = turn, Interrupted
@@ -284,23 +286,27 @@ func (s *openclawSession) answered(r openclawRow, m openclawMessage) []Signal {
 	return out
 }
 
-func openclawToolCalls(r openclawRow, turn string, content []byte) []Signal {
+func openclawToolCalls(r openclawRow, turn string, content []byte, d *digesting) []Signal {
 	var out []Signal
 	elements(content, func(val []byte) bool {
-		var kind []byte
-		var id string
+		var kind, args []byte
+		var id, tool string
 		members(val, func(key, val []byte) bool {
 			switch string(key) {
 			case "type":
 				kind = val
 			case "id":
 				id = name(val)
+			case "name":
+				tool = word(val)
+			case "arguments":
+				args = val
 			}
-			return len(kind) == 0 || id == "" && string(kind) == `"toolCall"`
+			return len(kind) == 0 || string(kind) == `"toolCall"`
 		})
 		if string(kind) == `"toolCall"` && id != "" {
 			start := r.signal(ToolStart)
-			start.Turn, start.Tool = turn, id
+			start.Turn, start.Tool, start.ToolName, start.Args = turn, id, tool, d.sized(args)
 			out = append(out, start)
 		}
 		return true

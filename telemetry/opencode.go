@@ -20,6 +20,7 @@ import (
 // opencodeFold is what is known of the sessions of one OpenCode.
 type opencodeFold struct {
 	tally
+	digesting
 	source   string
 	store    bool // there are no events of a session's state
 	sessions map[string]*opencodeSession
@@ -51,7 +52,7 @@ type opencodeSession struct {
 	done    bool            // it is complete
 	held    bool            // store: the turn is over unless the next row goes on with it
 	tokens  int64           // store: the session's sum, which moves when a turn is over
-	calls   map[string]bool // the tool calls in flight
+	calls   map[string]bool // the tool calls that are not over, and whether they have begun
 	heard   time.Time       // the newest signal's time
 
 	next  uint64 // store: the number of the next row
@@ -519,43 +520,38 @@ func (d *opencodeFold) part(s *opencodeSession, part []byte) {
 }
 
 func (d *opencodeFold) tool(s *opencodeSession, call, tool string, state []byte) {
-	var status, input, output []byte
-	members(state, func(key, val []byte) bool {
-		switch string(key) {
-		case "status":
-			status = val
-		case "input":
-			input = val
-		case "output":
-			output = val
-		}
-		return true
-	})
+	c := readOpencodeCall(state)
 	sig := Signal{Turn: s.answer.turn, Tool: call, ToolName: tool}
-	switch string(status) {
+	switch string(c.status) {
 	case `"pending"`, `"running"`:
-		if call == "" || s.calls[call] {
+		begun, known := s.calls[call]
+		if call == "" || begun {
 			return
 		}
 		if s.calls == nil {
 			s.calls = map[string]bool{}
 		}
-		s.calls[call] = true
-		sig.Kind = ToolStart
-		if string(status) == `"running"` { // before, the model still writes it
-			sig.Args = sized(input)
+		if string(c.status) == `"pending"` { // the model is still writing its arguments
+			if s.calls[call] = false; known {
+				return
+			}
+			sig = Signal{Kind: Alive, Turn: s.answer.turn}
+			break
 		}
+		s.calls[call] = true
+		sig = c.begun(sig, &d.digesting)
 	case `"completed"`, `"error"`:
-		if !s.calls[call] {
+		begun, known := s.calls[call]
+		if !known {
 			return
 		}
 		delete(s.calls, call)
-		sig.Kind, sig.Result = ToolEnd, sized(output)
-		if string(status) == `"error"` {
-			sig.ToolError = toolFailed
+		if !begun { // its arguments were refused
+			d.tell(s, c.begun(sig, &d.digesting), "message.part.updated:tool")
 		}
+		sig = c.over(sig, &d.digesting)
 	default:
-		d.miss("message.part.updated/tool/" + word(status))
+		d.miss("message.part.updated/tool/" + word(c.status))
 		return
 	}
 	d.tell(s, sig, "message.part.updated:tool")

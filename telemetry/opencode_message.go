@@ -100,6 +100,37 @@ func (m *opencodeMessage) sum() int64 {
 	return m.input + m.output + m.reasoning + m.cacheR + m.cacheW
 }
 
+// opencodeCall is the state of a tool's call.
+type opencodeCall struct{ status, input, output []byte }
+
+func readOpencodeCall(state []byte) opencodeCall {
+	var c opencodeCall
+	members(state, func(key, val []byte) bool {
+		switch string(key) {
+		case "status":
+			c.status = val
+		case "input":
+			c.input = val
+		case "output", "error":
+			c.output = val
+		}
+		return true
+	})
+	return c
+}
+
+// begun makes s the beginning of the call.
+func (c opencodeCall) begun(s Signal, d *digesting) Signal {
+	s.Kind, s.Args = ToolStart, d.sized(c.input)
+	return s
+}
+
+// over makes s the end of the call.
+func (c opencodeCall) over(s Signal, d *digesting) Signal {
+	s.Kind, s.Result, s.ToolError = ToolEnd, d.sized(c.output), toolError(string(c.status) == `"error"`)
+	return s
+}
+
 func readOpencodeFailure(failure []byte) opencodeFailure {
 	var f opencodeFailure
 	members(failure, func(key, val []byte) bool {

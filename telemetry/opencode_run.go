@@ -10,6 +10,7 @@ import (
 // the first sign of the session is its sign.
 type opencodeRun struct {
 	tally
+	digesting
 	session string
 	last    string // the call that was told last
 }
@@ -47,7 +48,8 @@ func (d *opencodeRun) Decode(record []byte) []Signal {
 		tell(Signal{Kind: SessionLive, Cause: cause("")})
 		tell(Signal{Kind: Prompt})
 	}
-	var message, call, reason string
+	var message, call, tool, reason string
+	var state []byte
 	var m opencodeMessage
 	members(part, func(key, val []byte) bool {
 		switch string(key) {
@@ -55,6 +57,10 @@ func (d *opencodeRun) Decode(record []byte) []Signal {
 			message = name(val)
 		case "callID":
 			call = name(val)
+		case "tool":
+			tool = word(val)
+		case "state":
+			state = val
 		case "reason":
 			reason = word(val)
 		case "tokens":
@@ -66,7 +72,9 @@ func (d *opencodeRun) Decode(record []byte) []Signal {
 	case `"step_start"`:
 		tell(Signal{Kind: Working})
 	case `"tool_use"`: // printed when it is over
-		tell(Signal{Kind: ToolEnd, Tool: call})
+		c, s := readOpencodeCall(state), Signal{Tool: call, ToolName: tool}
+		tell(c.begun(s, &d.digesting))
+		tell(c.over(s, &d.digesting))
 	case `"text"`, `"reasoning"`:
 		tell(Signal{Kind: Alive})
 	case `"step_finish"`:

@@ -47,8 +47,8 @@ func TestRecordedOTLP(t *testing.T) {
 // string of a body is taken to be text.
 var otlpNames = map[string]bool{
 	"event.name": true, "session.id": true, "prompt.id": true, "conversation.id": true, "request_id": true, "model": true,
-	"query_source": true, "trigger": true, "success": true, "decision": true, "tool_use_id": true, "tool_name": true, "call_id": true,
-	"hook_name": true, "event.kind": true, "service.version": true, "command_name": true,
+	"query_source": true, "trigger": true, "success": true, "decision": true, "tool_use_id": true, "call_id": true,
+	"hook_name": true, "event.kind": true, "service.version": true, "command_name": true, "tool_name": true,
 	// Numbers that are written as strings.
 	"pre_tokens": true, "post_tokens": true, "status_code": true, "event.sequence": true, "http.response.status_code": true,
 	"input_token_count": true, "output_token_count": true, "cached_token_count": true, "cache_write_token_count": true,

@@ -159,10 +159,6 @@ func sized(val []byte) *Sized {
 	return &Sized{Digest: string(canon.Sum(val)), Size: int64(len(val))}
 }
 
-// toolFailed is the type of error of a tool that failed, when its source says no
-// more than that.
-const toolFailed = "EXECUTION_ERROR"
-
 // Usage is one model call: what it cost, and the context in use after it.
 //
 // The parts are exclusive, whatever the harness's own habit is (OpenAI counts
