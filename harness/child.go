@@ -43,6 +43,8 @@ type Child struct {
 	abandon   sync.Once
 	abandoned chan struct{} // closed by Abandon
 
+	tap *tap // what the sink is to read; nil when it does not want to
+
 	textsMu sync.Mutex // guards texts; held for an append at most
 	texts   []oscText
 
@@ -60,7 +62,8 @@ type source struct {
 	to       *os.File
 	tracker  *tracker // of a pty, or nil
 	caughtUp chan struct{}
-	unheard  bool // its output cannot be written any more; owned by its pump
+	unheard  bool   // its output cannot be written any more; owned by its pump
+	line     []byte // kept back by the tap, whose mutex guards it
 }
 
 // Start starts a child and everything that serves it. The terminal must not
@@ -144,6 +147,9 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 	}()
 	if theirs, err = c.connect(spec.OSC); err != nil {
 		return nil, ourTrouble("start %s: %w", spec.Argv[0], err)
+	}
+	if spec.Text {
+		c.tap = newTap(len(c.sources))
 	}
 	winch := make(chan os.Signal, 1)
 	cont := make(chan os.Signal, 1)

@@ -63,6 +63,8 @@ type Spec struct {
 	// OSC lists the numbers of the operating system commands whose text the
 	// Sink wants to hear. Only output on the pty is looked at.
 	OSC []int
+	// Text says that the Sink wants to read what the child writes.
+	Text bool
 }
 
 // Sink hears about a running child. Its methods are called from goroutines of
@@ -71,8 +73,16 @@ type Spec struct {
 type Sink interface {
 	// Output tells how many bytes the child has written so far: at once when
 	// it begins, then at most once a second while it goes on, and once more at
-	// the end if the last number told was not the last.
+	// the end if the last number told was not the last. It is not called where
+	// the text is told.
 	Output(total int64)
+	// Text tells what the child has written, in order, and how many bytes it has
+	// written so far; all of it before Wait returns. It is the Sink's to keep. b is
+	// empty where what came is the beginning of a line that waits for its end.
+	Text(b []byte, total int64)
+	// TextLost tells that so many bytes were written meanwhile and not told,
+	// because the Sink did not take them fast enough.
+	TextLost(bytes int64)
 	// OSC tells the text of a requested operating system command, at most
 	// 4 KiB of it; longer ones are not told.
 	OSC(number int, text string)

@@ -53,12 +53,31 @@ type ears struct {
 	texts  []string
 	stops  []syscall.Signal
 	conts  int
+	text   []byte
+	lost   int64
+	slow   func() // what reading waits for
 }
 
 func (e *ears) Output(total int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.totals = append(e.totals, total)
+}
+
+func (e *ears) Text(b []byte, total int64) {
+	if e.slow != nil {
+		e.slow()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.text = append(e.text, b...)
+	e.totals = append(e.totals, total)
+}
+
+func (e *ears) TextLost(n int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lost += n
 }
 
 func (e *ears) OSC(n int, text string) {
@@ -82,7 +101,7 @@ func (e *ears) Continued() {
 func (e *ears) heard() ears {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return ears{totals: e.totals, texts: e.texts, stops: e.stops, conts: e.conts}
+	return ears{totals: e.totals, texts: e.texts, stops: e.stops, conts: e.conts, text: e.text, lost: e.lost}
 }
 
 // eventually waits for a condition.

@@ -12,10 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holdTime bounds how long Hold waits for those that it has stopped to stand
-// still. Who is deep in the kernel is not waited for: a parent of vfork waits
-// there for its child, which stands still, and nobody there starts another.
-const holdTime = 500 * time.Millisecond
+// Hold waits until those that it has stopped stand still, for one of them may
+// just be starting another; but not for ever.
+const (
+	holdTime = 500 * time.Millisecond
+	// Who stays deep in the kernel is as good as still. A parent of vfork waits
+	// there for its child, which stands still.
+	deepTime = 50 * time.Millisecond
+)
 
 // Hold stops everything that the harness has started, wherever it went: what
 // is in other sessions and groups too, until there is nothing new. It may be
@@ -29,7 +33,7 @@ func (c *Child) Hold() error {
 	c.paused.Store(true) // before the guard can tell of it
 	var refused error
 	for begin, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		running, fresh := false, false
+		running, deep, fresh := false, false, false
 		// Parents come first: none is to see its child stop.
 		for _, p := range alive(descendants(allProcs(), c.guard.pid, nil)) {
 			if p.stopped() {
@@ -38,15 +42,14 @@ func (c *Child) Hold() error {
 			if !slices.ContainsFunc(c.held, func(q proc) bool { return q.pid == p.pid && q.start == p.start }) {
 				c.held, fresh = append(c.held, p), true
 			}
-			switch err := p.kill(unix.SIGSTOP); {
-			case err == nil && p.state != 'D':
-				running = true
-			case err == nil || errors.Is(err, unix.ESRCH):
-			default:
+			if err := p.kill(unix.SIGSTOP); err != nil && !errors.Is(err, unix.ESRCH) {
 				refused = fmt.Errorf("stop process %d: %w", p.pid, err)
+				continue
 			}
+			running, deep = running || p.state != 'D', deep || p.state == 'D'
 		}
-		if !fresh && (!running || time.Since(begin) > holdTime) {
+		age := time.Since(begin)
+		if !fresh && (!running || age > holdTime) && (!deep || age > deepTime) {
 			return refused
 		}
 		time.Sleep(pause)

@@ -16,7 +16,7 @@ import (
 // forkers is a harness that has something in its own group, something in
 // another session whose parent has ended, and in both something that goes on
 // starting others.
-const forkers = `(setsid sh -c 'while :; do sleep 0.003; done' &); while :; do sleep 0.002; done & (setsid sleep 300 &); echo ready; while :; do /bin/true; done`
+const forkers = `(setsid sh -c 'while :; do sleep 0.003; done' &); while :; do sleep 0.002; done & (setsid sleep 300 &); echo ready; wait`
 
 // states are those of the living processes below a root.
 func states(root int) string {
@@ -40,7 +40,9 @@ func TestHoldAndFree(t *testing.T) {
 			term, stdout, _ := onFiles(t, mode, nil)
 			e := &ears{}
 			c := begin(t, sh(`sleep 300 & kill -STOP $!; `+forkers), term, e)
-			eventually(t, "it is ready", func() bool { return strings.Contains(string(stdout()), "ready") })
+			eventually(t, "it is ready, and has stopped one itself", func() bool {
+				return strings.Contains(string(stdout()), "ready") && strings.Count(states(c.guard.pid), "T") == 1
+			})
 			for range 5 {
 				require.NoError(t, c.Hold())
 				before := treeOf(c.guard.pid)
@@ -95,7 +97,7 @@ func TestAHoldDoesNotStopTheWrapper(t *testing.T) {
 	eventually(t, "a Ctrl-Z stops the wrapper", func() bool { return len(reports()["stopped"]) == 1 })
 	_, err = w.WriteString("fg\n")
 	require.NoError(t, err)
-	d.shows(t, "\x1b[?2004h") // it takes the first of the earlier continuations for the end of this stop, and was back before
+	d.shows(t, "\x1b[?2004hback")
 	d.key(t, "q")
 	require.NoError(t, cmd.Wait())
 	require.Equal(t, []int{5}, reports()["exit"])

@@ -205,6 +205,10 @@ func stopper() int {
 		}
 		switch b[0] {
 		case 'z':
+			select {
+			case <-cont: // of an earlier stop, which somebody else asked for
+			default:
+			}
 			os.Stdout.WriteString("going")
 			syscall.Kill(0, syscall.SIGTSTP)
 			<-cont

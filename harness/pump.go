@@ -47,6 +47,9 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 		}
 	}()
 	others.Go(func() { c.news(quiet) })
+	if c.tap != nil {
+		others.Go(func() { c.read(quiet) })
+	}
 	others.Go(func() { c.heed(winch, cont, quiet) })
 	go c.follow()
 	go func() {
@@ -64,6 +67,9 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 		case <-time.After(inputPatience):
 		}
 		stopSignals()
+		if c.tap != nil {
+			c.tap.end(c.sources)
+		}
 		close(quiet)
 		others.Wait()
 		if err := c.lost.Load(); err != nil {
@@ -164,6 +170,9 @@ func (c *Child) pass(s *source, to int, b []byte) bool {
 		return false
 	}
 	c.total.Add(int64(len(b)))
+	if c.tap != nil {
+		c.tap.put(s, b)
+	}
 	if s.tracker != nil && len(s.tracker.texts) > 0 {
 		c.keepTexts(s.tracker.texts)
 		s.tracker.texts = s.tracker.texts[:0]
@@ -222,8 +231,9 @@ func (c *Child) news(quiet <-chan struct{}) {
 			continue
 		}
 		if total := c.total.Load(); total != told {
-			told = total
-			c.sink.Output(total)
+			if told = total; c.tap == nil { // else whoever reads hears of it
+				c.sink.Output(total)
+			}
 			next = time.After(time.Second)
 			continue
 		}

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"lifeloop/harness"
 	"lifeloop/kernel"
 	"lifeloop/telemetry"
@@ -19,11 +21,12 @@ type Harness struct {
 	// OSC decodes the terminal's operating system commands that Spec.OSC names;
 	// nil when there are none.
 	OSC telemetry.Decoder
+	Log zerolog.Logger
 }
 
 // Start starts the harness and begins to tell of it.
 func (h *Harness) Start(post func(kernel.Input), settle func()) (Child, error) {
-	child, err := harness.Start(h.Spec, h.Terminal, &sink{post: post, settle: settle, osc: h.OSC})
+	child, err := harness.Start(h.Spec, h.Terminal, &sink{post: post, settle: settle, osc: h.OSC, log: h.Log})
 	if err != nil {
 		return nil, startError{err}
 	}
@@ -67,6 +70,8 @@ func (r running) Wait() kernel.ChildExited {
 type sink struct {
 	post   func(kernel.Input)
 	settle func()
+	log    zerolog.Logger
+	lost   int64      // bytes that were not read; owned by the goroutine that reads
 	mu     sync.Mutex // guards what follows: two goroutines may tell at once
 	osc    telemetry.Decoder
 	last   []telemetry.Signal // what was told last, and when
@@ -78,6 +83,22 @@ type sink struct {
 const sameAgain = time.Second
 
 func (s *sink) Output(total int64) { s.post(kernel.OutputSeen{Total: total}) }
+
+func (s *sink) Text(b []byte, total int64) {
+	if b == nil {
+		b = []byte{} // the text is looked at, and there is none
+	}
+	s.post(kernel.OutputSeen{Total: total, Text: b})
+}
+
+// TextLost tells it once: what was not read, no rule was held against.
+func (s *sink) TextLost(bytes int64) {
+	if s.lost == 0 {
+		s.post(kernel.SourceTrouble{Source: "terminal", What: "overflow"})
+	}
+	s.lost += bytes
+	s.log.Warn().Int64("bytes", bytes).Int64("so_far", s.lost).Msg("output came faster than it could be read")
+}
 
 func (s *sink) OSC(_ int, text string) {
 	if s.osc == nil {

@@ -37,3 +37,21 @@ func TestTheTerminalRepeatsItself(t *testing.T) {
 		require.Equal(t, []string{"session_live", "idle", "working", "idle", "working", "working"}, heard)
 	})
 }
+
+// What is read is posted with its text, even when there is none, so that it is
+// not taken for a sign alone; what was lost is told once.
+func TestTheTextOfAHarness(t *testing.T) {
+	var posted []kernel.Input
+	s := &sink{post: func(in kernel.Input) { posted = append(posted, in) }}
+	s.Text(nil, 4)
+	s.Text([]byte("half a line\n"), 12)
+	s.TextLost(100)
+	s.TextLost(100)
+	require.Equal(t, []kernel.Input{
+		kernel.OutputSeen{Total: 4, Text: []byte{}},
+		kernel.OutputSeen{Total: 12, Text: []byte("half a line\n")},
+		kernel.SourceTrouble{Source: "terminal", What: "overflow"},
+	}, posted)
+	require.NotNil(t, posted[0].(kernel.OutputSeen).Text)
+	require.Equal(t, int64(200), s.lost)
+}

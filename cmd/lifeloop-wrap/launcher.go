@@ -102,7 +102,8 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 			return supervisor.Plan{}, err
 		}
 	}
-	h := &supervisor.Harness{Spec: harness.Spec{Argv: launch.Argv, Env: launch.Env, OSC: launch.OSC}, Terminal: l.terminal}
+	h := &supervisor.Harness{Terminal: l.terminal, Log: l.session.log,
+		Spec: harness.Spec{Argv: launch.Argv, Env: launch.Env, OSC: launch.OSC, Text: l.policy.Reads()}}
 	if launch.OSCDecoder != "" {
 		if h.OSC, err = telemetry.NewDecoder(launch.OSCDecoder); err != nil {
 			return supervisor.Plan{}, refused(lifeloop.InternalError, "%v", err)

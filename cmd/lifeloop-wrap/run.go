@@ -515,14 +515,8 @@ func fileName(id string) string {
 // unsupported refuses what a configuration may say and this version does not
 // do: silently ignoring it would promise it.
 func unsupported(cfg config.Config) error {
-	a := cfg.Attempts
-	for key, wanted := range map[string]bool{
-		"attempts.guardrails": len(a.Guardrails) > 0, "attempts.drift": a.Drift.Repeat > 0, "attempts.zero_output": a.ZeroOutput,
-		"attempts.checkpoint_every": a.CheckpointEvery > 0, "subagent_frames": cfg.SubagentFrames,
-	} {
-		if wanted {
-			return usage("%s: configured, and not supported by this version", key).withHint("take it out of the configuration")
-		}
+	if cfg.SubagentFrames {
+		return usage("subagent_frames: configured, and not supported by this version").withHint("take it out of the configuration")
 	}
 	return nil
 }
