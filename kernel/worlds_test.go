@@ -24,7 +24,7 @@ import (
 // `simulate` reads, so that a world which breaks a law can be played again by
 // hand. They stand here because the judge does.
 
-var manyWorlds = flag.Int("worlds", 2000, "how many random worlds to simulate")
+var manyWorlds = flag.Int("worlds", 400, "how many random worlds to simulate")
 
 // overseen is the kernel that simulate plays on, with the judge before it.
 type overseen struct{ *judge }
