@@ -236,21 +236,34 @@ func (s *step) attemptSignal(sig telemetry.Signal) {
 		if a.stopWhy == "" {
 			a.failure = nil // the model answered after all
 		}
-	case telemetry.TurnEnd:
-		a.did, a.turn = true, sig.Outcome
-		if c := causeOf(sig.Error); sig.Outcome == telemetry.Failed && c != "" {
-			s.failureSeen(FailureSeen{Cause: c, Until: sig.Until, Source: sig.Source})
+	case telemetry.TurnStop, telemetry.TurnEnd:
+		a.did = true
+		if sig.Kind == telemetry.TurnEnd {
+			a.turn = sig.Outcome
+		}
+		if sig.Outcome == telemetry.Failed {
+			s.faulty(sig)
 		}
 	case telemetry.LimitWait:
-		s.failureSeen(FailureSeen{Cause: attempt.RateLimit, Until: sig.Until, Source: sig.Source})
-	case telemetry.Fault:
-		if c := causeOf(sig.Error); c != "" {
-			s.failureSeen(FailureSeen{Cause: c, Until: sig.Until, Source: sig.Source})
+		if sig.Error == "" {
+			sig.Error = telemetry.ErrRateLimit
 		}
+		s.faulty(sig)
+	case telemetry.Fault:
+		s.faulty(sig)
 	}
 }
 
-// causeOf is the cause that a source's typed error is.
+// faulty keeps the cause of an error that a source told. One of which it knows
+// no cause says no more than the exit code will.
+func (s *step) faulty(sig telemetry.Signal) {
+	if c := causeOf(sig.Error); c != "" {
+		s.failureSeen(FailureSeen{Cause: c, Until: sig.Until, Source: sig.Source})
+	}
+}
+
+// causeOf is the cause that a source's typed error is: fatal where the same
+// command line will meet it again, and empty where nothing is known of it.
 func causeOf(e telemetry.ErrorKind) attempt.Cause {
 	switch e {
 	case telemetry.ErrRateLimit, telemetry.ErrQuota:
@@ -259,12 +272,11 @@ func causeOf(e telemetry.ErrorKind) attempt.Cause {
 		return attempt.ServerError
 	case telemetry.ErrNetwork:
 		return attempt.Network
-	case telemetry.ErrAuth, telemetry.ErrInvalidRequest:
+	case telemetry.ErrAuth, telemetry.ErrBilling, telemetry.ErrInvalidRequest:
 		return attempt.Fatal
-	case telemetry.ErrContextFull:
+	case telemetry.ErrContextFull: // by what was said, not by the command line
 		return attempt.Model
-	case telemetry.ErrUnknown:
-		return attempt.Unknown
+	case "", telemetry.ErrUnknown:
 	}
 	return ""
 }
@@ -440,6 +452,8 @@ func (s *step) judge() verdict {
 	case e.Lost, e.OutputLost && e.Code == 0 && e.Signal == 0:
 		return fail(attempt.Fatal, "", s.endReason())
 	case s.succeeded(&v):
+	case a.turn == telemetry.Interrupted && e.Signal == 0:
+		return fail(attempt.Aborted, "", "the last turn interrupted, "+s.endReason())
 	case a.failure != nil:
 		v = fail(a.failure.Cause, a.failure.Code, a.failure.Source)
 		v.withLimit(a.failure, s.now)

@@ -371,7 +371,7 @@ func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
 	switch e {
 	case telemetry.ErrRateLimit, telemetry.ErrServer, telemetry.ErrNetwork:
 		return lifeloop.TransportError
-	case telemetry.ErrAuth, telemetry.ErrQuota:
+	case telemetry.ErrAuth, telemetry.ErrQuota, telemetry.ErrBilling:
 		return lifeloop.OperatorRequired
 	case telemetry.ErrInvalidRequest, telemetry.ErrContextFull:
 		return lifeloop.InvalidRequest

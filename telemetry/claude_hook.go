@@ -114,7 +114,7 @@ func claudeError(word string) ErrorKind {
 	case "authentication_failed", "oauth_org_not_allowed":
 		return ErrAuth
 	case "billing_error":
-		return ErrQuota
+		return ErrBilling
 	case "invalid_request", "model_not_found":
 		return ErrInvalidRequest
 	}

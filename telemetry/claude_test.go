@@ -59,7 +59,7 @@ func TestClaudeTranscriptOddities(t *testing.T) {
 		{"the status of a failed request says what `unknown` does not",
 			[]string{typedA, failed(`"error":"unknown","apiErrorStatus":400,`), failed(`"error":"unknown","apiErrorStatus":503,`), failed(`"error":"a_new_word","apiErrorStatus":429,`),
 				failed(`"error":"unknown",`), failed(`"error":"billing_error","apiErrorStatus":400,`), failed(`"error":"max_output_tokens",`), failed(`"error":"oauth_org_not_allowed",`)},
-			[]string{promptA, stop("invalid_request"), stop("server_error"), stop("rate_limit"), stop("unknown"), stop("quota"), stop("unknown"), stop("auth")}},
+			[]string{promptA, stop("invalid_request"), stop("server_error"), stop("rate_limit"), stop("unknown"), stop("billing"), stop("unknown"), stop("auth")}},
 		{"text typed during a tool is delivered in the running turn: no prompt",
 			[]string{typedA, answerA,
 				`{"type":"queue-operation","operation":"enqueue","content":"and this","sessionId":"s"}`,

@@ -118,8 +118,10 @@ func codexError(failure []byte) ErrorKind {
 	switch underscored(cause) {
 	case "context_window_exceeded":
 		return ErrContextFull
-	case "usage_limit_exceeded", "session_budget_exceeded":
+	case "usage_limit_exceeded":
 		return ErrQuota
+	case "session_budget_exceeded":
+		return ErrBilling
 	case "rate_limit_exceeded":
 		return ErrRateLimit
 	case "internal_server_error", "server_overloaded", "flex_unavailable", "policy_capacity_unavailable":
@@ -162,7 +164,7 @@ func httpError(status int64) ErrorKind {
 	case status == 401, status == 403:
 		return ErrAuth
 	case status == 402:
-		return ErrQuota
+		return ErrBilling
 	case status >= 500:
 		return ErrServer
 	case status >= 400:

@@ -253,6 +253,7 @@ func TestCodexErrors(t *testing.T) {
 	for info, want := range map[string]ErrorKind{
 		`"context_window_exceeded"`: ErrContextFull,
 		`"usage_limit_exceeded"`:    ErrQuota,
+		`"session_budget_exceeded"`: ErrBilling,
 		`"internal_server_error"`:   ErrServer,
 		`"server_overloaded"`:       ErrServer,
 		`"unauthorized"`:            ErrAuth,
@@ -263,7 +264,7 @@ func TestCodexErrors(t *testing.T) {
 		`{}`:                        ErrUnknown,
 		`{"response_too_many_failed_attempts":{"http_status_code":429}}`: ErrRateLimit,
 		`{"http_connection_failed":{"http_status_code":401}}`:            ErrAuth,
-		`{"http_connection_failed":{"http_status_code":402}}`:            ErrQuota,
+		`{"http_connection_failed":{"http_status_code":402}}`:            ErrBilling,
 		`{"http_connection_failed":{"http_status_code":418}}`:            ErrInvalidRequest,
 		`{"http_connection_failed":{"http_status_code":null}}`:           ErrNetwork,
 		`{"response_stream_disconnected":{"http_status_code":null}}`:     ErrNetwork,
@@ -278,7 +279,7 @@ func TestCodexErrors(t *testing.T) {
 func TestClaudeErrors(t *testing.T) {
 	for word, want := range map[string]ErrorKind{
 		"rate_limit": ErrRateLimit, "server_error": ErrServer, "overloaded": ErrServer,
-		"authentication_failed": ErrAuth, "oauth_org_not_allowed": ErrAuth, "billing_error": ErrQuota,
+		"authentication_failed": ErrAuth, "oauth_org_not_allowed": ErrAuth, "billing_error": ErrBilling,
 		"invalid_request": ErrInvalidRequest, "model_not_found": ErrInvalidRequest,
 		"max_output_tokens": ErrUnknown, "unknown": ErrUnknown, "": ErrUnknown,
 	} {

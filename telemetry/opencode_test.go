@@ -186,7 +186,7 @@ func TestOpencodeErrors(t *testing.T) {
 	for failure, want := range map[string]string{
 		`{"name":"APIError","data":{"statusCode":400}}`: "outcome=failed error=invalid_request",
 		`{"name":"APIError","data":{"statusCode":401}}`: "outcome=failed error=auth",
-		`{"name":"APIError","data":{"statusCode":402}}`: "outcome=failed error=quota",
+		`{"name":"APIError","data":{"statusCode":402}}`: "outcome=failed error=billing",
 		`{"name":"APIError","data":{"statusCode":429}}`: "outcome=failed error=rate_limit",
 		`{"name":"APIError","data":{"statusCode":503}}`: "outcome=failed error=server_error",
 		`{"name":"APIError","data":{"message":"x"}}`:    "outcome=failed error=network",

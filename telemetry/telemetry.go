@@ -91,7 +91,8 @@ const (
 	ErrAuth           ErrorKind = "auth"
 	ErrInvalidRequest ErrorKind = "invalid_request"
 	ErrContextFull    ErrorKind = "context_full"
-	ErrQuota          ErrorKind = "quota"
+	ErrQuota          ErrorKind = "quota"   // a limit of use is reached, and will be lifted
+	ErrBilling        ErrorKind = "billing" // a balance or a budget is used up, and waiting mends nothing
 	ErrNetwork        ErrorKind = "network"
 	ErrUnknown        ErrorKind = "unknown"
 )
