@@ -154,7 +154,7 @@ func (d *diagnosis) kept(adapter string, l *keptLook) keptSessions {
 	slices.SortFunc(l.Degraded, func(a, b degraded) int { return slices.Compare([]byte(a.Capability), []byte(b.Capability)) })
 	if n := len(l.Lost); n > 0 {
 		d.problem(adapter, fmt.Sprintf("the wrapper of %s died and could not say how it ended, last %s", counted(n, "session"), l.Lost[n-1]),
-			"lifeloop-wrap status "+l.Lost[n-1]+" says how far it got; lifeloop-wrap prune removes it")
+			"lifeloop-wrap run --resume "+l.Lost[n-1]+" takes it up; lifeloop-wrap prune removes it")
 	}
 	if text := unknownText(l.UnknownRecords); text != "" {
 		d.note(adapter, "records that this version does not understand: "+text, "lifeloop-wrap status "+l.withUnknown)

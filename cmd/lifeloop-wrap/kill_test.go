@@ -30,7 +30,7 @@ import (
 // The kill matrix: one session, of three launches, hooks, two clients and a
 // fallback, in which somebody is killed with SIGKILL at one of its appends:
 // before the append, behind it and before anything is done about it, or in the
-// midst of its writing. Whoever is killed, and wherever, the session comes to
+// midst of its writing; or the disk is full there. Whoever is killed, and wherever, the session comes to
 // one terminal state (taken up by `run --resume` where the wrapper was killed),
 // leaves no process and no socket, and what it told has no hole and no double.
 
@@ -68,6 +68,14 @@ func (k *killer) Append(records []ledger.Record, sync bool) ([]ledger.Entry, err
 	}
 	if k.appends == k.at && k.how == "torn" {
 		k.tear()
+		k.kill()
+	}
+	if k.at > 0 && k.appends >= k.at && k.how == "full" {
+		if k.appends == k.at {
+			k.tear()
+			k.note(true)
+		}
+		return nil, syscall.ENOSPC
 	}
 	entries, err := k.Ledger.Append(records, sync)
 	for _, r := range records {
@@ -106,13 +114,13 @@ func (k *killer) note(died bool) {
 	}
 }
 
-// tear dies in the midst of a line.
+// tear writes the first bytes of a line, and no more.
 func (k *killer) tear() {
 	f, err := os.OpenFile(filepath.Join(k.dir, "ledger-000001.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	if err == nil {
 		_, _ = f.WriteString(`{"at":"2026-`)
+		_ = f.Close()
 	}
-	k.kill()
 }
 
 // killMarked kills the programs of a name that have a word in their
@@ -332,6 +340,7 @@ func TestKillMatrix(t *testing.T) {
 		for _, how := range []string{"before", "after", "torn"} {
 			points = append(points, fmt.Sprintf("wrapper %s %d", how, at))
 		}
+		points = append(points, fmt.Sprintf("disk full %d", at))
 		for _, who := range []string{"harness", "client", "hook"} {
 			points = append(points, fmt.Sprintf("%s after %d", who, at))
 		}
@@ -340,7 +349,7 @@ func TestKillMatrix(t *testing.T) {
 	if n := *kills; n > 0 && n < all {
 		var some []string
 		for i := range n {
-			some = append(some, points[i*all/n+i%6*all/n/6])
+			some = append(some, points[i*all/n+i%7*all/n/7])
 		}
 		points = some
 	}

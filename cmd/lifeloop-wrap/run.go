@@ -236,7 +236,7 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	terminal.Restore()
 	if err != nil {
 		return 0, refused(lifeloop.InternalError, "session %s: %v", id, err).
-			withHint("look at the disk under %s", cfg.StateDir)
+			withHint("look at the disk under %s; lifeloop-wrap run --resume %s takes the session up", cfg.StateDir, id)
 	}
 	s.forget()
 	if result.Failure != "" {
