@@ -541,7 +541,9 @@ func (c *Child) follow() {
 		case msgStopped:
 			c.stopped(syscall.Signal(m.args[0]))
 		case msgCont:
-			c.sink.Continued()
+			if !c.outdated(false) {
+				c.sink.Continued()
+			}
 		case msgEnded:
 			exit := exitOf(unix.WaitStatus(m.args[0]))
 			exit.Leftover = int(m.args[1])

@@ -74,5 +74,21 @@ func (c *Child) Free() error {
 	return refused
 }
 
+// outdated says that what the guard tells of the harness, that it was stopped or
+// went on, is no news: it is held, or that is over again already. Whoever holds
+// and frees quickly would else be told of stops that nobody made.
+func (c *Child) outdated(stopped bool) bool {
+	c.holding.Lock() // half-way through one of the two nothing can be said
+	defer c.holding.Unlock()
+	p, err := readProc(c.pid)
+	if err != nil || p.dead() {
+		return false
+	}
+	if stopped {
+		return len(c.held) > 0 || !p.stopped()
+	}
+	return p.stopped()
+}
+
 // stopped tells a process that stands still, by a signal or for its debugger.
 func (p proc) stopped() bool { return p.state == 'T' || p.state == 't' }

@@ -67,6 +67,24 @@ func TestHoldAndFree(t *testing.T) {
 	}
 }
 
+// Whoever holds and frees as fast as they can is told of no stop, for nobody
+// else made one; and of one that somebody else made, afterwards.
+func TestAHoldIsNoNews(t *testing.T) {
+	e := &ears{}
+	term, stdout, _ := onFiles(t, Never, nil)
+	c := begin(t, sh(`echo ready; while :; do sleep 0.01; done`), term, e)
+	eventually(t, "it is ready", func() bool { return strings.Contains(string(stdout()), "ready") })
+	for range 100 {
+		require.NoError(t, c.Hold())
+		require.NoError(t, c.Free())
+	}
+	require.Empty(t, e.heard().stops)
+	require.NoError(t, unix.Kill(c.pid, unix.SIGSTOP))
+	eventually(t, "that is told", func() bool { return len(e.heard().stops) > 0 })
+	require.NoError(t, c.KillTree())
+	require.Equal(t, syscall.SIGKILL, c.Wait().Signal)
+}
+
 // Under a shell with job control: a hold is no Ctrl-Z, so the wrapper goes on;
 // after it a Ctrl-Z is one again.
 func TestAHoldDoesNotStopTheWrapper(t *testing.T) {

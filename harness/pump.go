@@ -387,8 +387,8 @@ func (c *Child) resize() {
 // restored and we stop as well. Where nobody would, the kernel does not let a
 // key stop a program; we get the same by continuing it.
 func (c *Child) stopped(sig syscall.Signal) {
-	if p, err := readProc(c.pid); err == nil && !p.stopped() && !p.dead() {
-		return // it goes on already: whoever stopped it has let it go
+	if c.outdated(true) {
+		return
 	}
 	c.sink.Stopped(sig)
 	switch {
