@@ -550,6 +550,67 @@ func requirePrivate(t *testing.T, dir string) {
 	require.Equal(t, os.ModeDir|0o700, info.Mode())
 }
 
+// doer makes a function a Doer, and of its hooks nothing.
+type doer func(ctx context.Context, name string, input []byte) []byte
+
+func (doer) Hook(context.Context, *HookCall) {}
+
+func (d doer) Do(ctx context.Context, name string, input []byte) []byte { return d(ctx, name, input) }
+
+func TestACommandIsAnswered(t *testing.T) {
+	s := open(t, doer(func(_ context.Context, name string, input []byte) []byte {
+		return fmt.Appendf(nil, "%s: %s", name, input)
+	}))
+	for _, size := range []int{0, 1, 5000, MaxBody - 64} {
+		input := bytes.Repeat([]byte("x"), size)
+		out, err := Do(s.Path(), "pause", input, soon())
+		require.NoError(t, err)
+		require.Equal(t, "pause: "+string(input), string(out))
+	}
+	_, err := Do(s.Path(), "", nil, soon())
+	require.ErrorContains(t, err, "event name of 0 bytes")
+	_, err = Do(s.Path(), "pause", make([]byte, MaxBody+1), soon())
+	require.Error(t, err)
+	_, err = Do(open(t, echo).Path(), "pause", nil, soon())
+	require.ErrorContains(t, err, `unknown op "do"`)
+	_, err = Do(filepath.Join(shortDir(t), "s.sock"), "pause", nil, soon())
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// Whoever asks while the session ends is told that it has ended.
+func TestACommandIsAnsweredAlsoAtTheEnd(t *testing.T) {
+	s, err := Listen(filepath.Join(shortDir(t), "s.sock"))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	const peers = 20
+	asked := make(chan bool, peers)
+	served := make(chan error, 1)
+	go func() {
+		served <- s.Serve(ctx, doer(func(ctx context.Context, _ string, _ []byte) []byte {
+			asked <- true
+			<-ctx.Done()
+			return []byte("it has ended")
+		}))
+	}()
+	answers := make(chan string, peers)
+	for range peers {
+		go func() {
+			out, err := Do(s.Path(), "pause", nil, soon())
+			answers <- fmt.Sprint(string(out), err)
+		}()
+	}
+	for range peers {
+		within(t, asked)
+	}
+	cancel()
+	for range peers {
+		if got := within(t, answers); got != "it has ended<nil>" {
+			t.Errorf("answered %q", got)
+		}
+	}
+	require.NoError(t, within(t, served))
+}
+
 func TestSocketPathFitsAnAddress(t *testing.T) {
 	run := shortDir(t)
 	long := filepath.Join(run, strings.Repeat("d", 120))

@@ -15,7 +15,7 @@ import (
 
 // A Doer is a Handler that also takes commands. Do is called in the
 // connection's own goroutine and may block until it can answer; ctx ends with
-// the server.
+// the server, and then it must return: what it returns is still sent.
 type Doer interface {
 	Do(ctx context.Context, name string, input []byte) (answer []byte)
 }

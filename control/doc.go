@@ -25,12 +25,12 @@
 //	ok⏎
 //
 // "ok" means: written whole, to someone who still listened. The op "tell" is a
-// hook that wants no answer; it may hang up at once and gets none. What is
-// The op "do" carries a command of a person or a client to the session, named
-// by "event", and gets an answer but needs no ok. What is
-// wrong with a request is said in its answer's place, {"error":"…"}⏎. Members
-// and ops unknown to one side are how the other may grow: unknown members are
-// ignored, an unknown op is an error.
+// hook that wants no answer; it may hang up at once and gets none. The op "do"
+// carries a command of a person or a client to the session, named by "event";
+// it gets an answer, also where the session ends meanwhile, and needs no ok.
+// What is wrong with a request is said in its answer's place,
+// {"error":"…"}⏎. Members and ops unknown to one side are how the other may
+// grow: unknown members are ignored, an unknown op is an error.
 package control
 
 import (

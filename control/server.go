@@ -169,7 +169,8 @@ func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
 		return
 	}
 	// Ending the context hangs up, which ends every read and write here.
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	stay := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stay()
 
 	in := bufio.NewReaderSize(conn, maxLine)
 	if conn.SetDeadline(time.Now().Add(requestTime)) != nil {
@@ -205,7 +206,9 @@ func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
 	}
 
 	if req.Op == opDo {
-		send(conn, doer.Do(ctx, req.Event, body))
+		if stay() { // Do ends with ctx, and says so to whoever asked
+			send(conn, doer.Do(ctx, req.Event, body))
+		}
 		return
 	}
 	call := &HookCall{

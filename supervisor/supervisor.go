@@ -198,7 +198,12 @@ func Run(ctx context.Context, k *kernel.Kernel, p Ports, o Options) (kernel.Resu
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &supervisor{k: k, p: p, o: o, ctx: ctx, inbox: make(chan posted, batch), settles: make(chan chan struct{}),
 		cancel: map[string]context.CancelFunc{}, hooks: map[string]chan answer{}, asks: map[string]chan kernel.Reply{}}
-	defer s.wg.Wait()
+	bug := true // until the loop has returned
+	defer func() {
+		if !bug { // one ends this process, and with it the guard ends the harness: nobody is waited for
+			s.wg.Wait()
+		}
+	}()
 	defer cancel()
 
 	if p.Door != nil {
@@ -208,7 +213,9 @@ func Run(ctx context.Context, k *kernel.Kernel, p Ports, o Options) (kernel.Resu
 			}
 		})
 	}
-	return s.loop(asked)
+	result, err := s.loop(asked)
+	bug = false
+	return result, err
 }
 
 func (s *supervisor) loop(asked <-chan struct{}) (kernel.Result, error) {
@@ -435,8 +442,8 @@ func (s *supervisor) perform(e kernel.Effect) {
 }
 
 // letGo performs of a turn that could not be recorded only what ends
-// something: a hook that waits, the terminal, the watching. What the kernel
-// believes to be under way is told to have failed.
+// something: a hook that waits, a harness that stands still, the terminal, the
+// watching. What the kernel believes to be under way is told to have failed.
 func (s *supervisor) letGo(effects []kernel.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
@@ -537,7 +544,8 @@ func (s *supervisor) hold(e kernel.Effect) {
 	}
 	do, what := child.Hold, "stop the harness's tree"
 	if _, free := e.(kernel.Free); free {
-		do, what = child.Free, "let the harness's tree go on"
+		do = func() error { return errors.Join(child.Free(), child.Resume()) } // also what somebody else had stopped
+		what = "let the harness's tree go on"
 	}
 	if err := do(); err != nil {
 		s.o.Log.Warn().Err(err).Msg(what)
@@ -720,6 +728,11 @@ func (s *supervisor) abandon(cause error) (kernel.Result, error) {
 					gone = true
 				case kernel.HookAsked:
 					s.answerHook(kernel.HookAnswer{Hook: in.Hook, Event: in.Call.Event})
+				case kernel.AbortAsked:
+					_ = child.KillTree() // as a signal does
+					s.refuseAsked(in)
+				default:
+					s.refuseAsked(in)
 				}
 			case <-s.p.Signals:
 				_ = child.KillTree()

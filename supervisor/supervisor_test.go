@@ -827,11 +827,12 @@ func refuseAppend(t *testing.T, n int, keep bool) bool {
 			if c.answers > 1 || c.after > 4500*time.Millisecond {
 				t.Errorf("append %d: hook %s got %d answers after %s", n, h, c.answers, c.after)
 			}
+			r.do("renew", "") // who asks is answered as well
 			time.Sleep(time.Second)
 		}
-		r.post(kernel.PauseAsked{})
+		r.do("pause", "")
 		time.Sleep(time.Second)
-		r.post(kernel.ResumeAsked{})
+		r.do("resume", "")
 		time.Sleep(time.Second)
 		r.launcher.child.end(kernel.ChildExited{Code: 3})
 		exited = time.Now()

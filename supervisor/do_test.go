@@ -1,0 +1,168 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/session"
+)
+
+// do gives the session a command, as the door does, and says what it answered.
+func (r *rig) do(name, input string) string {
+	<-r.door.ready
+	r.door.calls.Add(1)
+	defer r.door.calls.Done()
+	began := time.Now()
+	var a CommandAnswer
+	if err := json.Unmarshal(r.door.s.Do(r.door.ctx, name, []byte(input)), &a); err != nil {
+		r.t.Errorf("%s %s is answered with what is no answer: %v", name, input, err)
+	}
+	if (a.FailureClass == "") != (a.Error == "") || a.RetryClass != a.FailureClass.DefaultRetry() {
+		r.t.Errorf("%s %s is answered with %+v", name, input, a)
+	}
+	if took := time.Since(began); took > time.Second {
+		r.t.Errorf("%s %s was answered after %s", name, input, took)
+	}
+	if a.FailureClass == "" {
+		return "done"
+	}
+	return fmt.Sprintf("%s: %s", a.FailureClass, a.Error)
+}
+
+func TestCommands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.launcher.child.ignore = true
+		late := ""
+		r.launcher.play = func(func(kernel.Input)) {
+			time.Sleep(time.Second)
+			r.hook("Start", "")
+			for _, c := range []struct{ name, input, want string }{
+				{"frame", `{"do":"open","frame_id":"f1"}`, "done"},
+				{"frame", `{"do":"open","frame_id":"f1"}`, "state_conflict: frame f1 is open already"},
+				{"frame", `{"do":"turn"}`, "invalid_request: not a frame command"},
+				{"frame", ``, "invalid_request: not a frame command"},
+				{"renew", `{"reason":"full"}`, "capability_unsupported: this version renews no session"},
+				{"resume", ``, "state_conflict: nobody paused the session"},
+				{"pause", `{"reason":"lunch"}`, "done"},
+				{"pause", ``, "state_conflict: the session is paused already"},
+				{"resume", ``, "done"},
+				{"pause", `[]`, "invalid_request: not a pause command"},
+				{"pause", `{"reason":"a\nb"}`, "invalid_request: the reason is more than a line of plain text"},
+				{"abort", `{"reason":"` + strings.Repeat("x", 257) + `"}`, "invalid_request: the reason has 257 bytes, and may have 256"},
+				{"quit", ``, `invalid_request: unknown command "quit"`},
+				{"abort", `{"reason":"enough"}`, "done"},
+				{"pause", ``, "state_conflict: the session is ABORTING"},
+				{"abort", ``, "done"}, // it skips the grace
+			} {
+				if got := r.do(c.name, c.input); got != c.want {
+					t.Errorf("%s %s is answered %q, want %q", c.name, c.input, got, c.want)
+				}
+			}
+			r.door.calls.Go(func() {
+				<-r.door.ctx.Done()
+				late = r.do("renew", "")
+			})
+		}
+		result, err := r.run()
+		require.NoError(t, err)
+		require.Equal(t, kernel.Result{State: session.Aborted, Code: 137}, result)
+		require.Equal(t, []string{"1s    hold", "1s    free", "1s    signal 15", "1s    kill"}, r.lines("hold", "free", "signal", "kill"))
+		require.Equal(t, "state_conflict: the session has ended", late)
+		require.Contains(t, r.ledger.facts, kernel.Fact(kernel.SessionMoved{From: session.Running, To: session.Aborting, Reason: "enough"}))
+	})
+}
+
+// TestCommandsInTheVeryEnd asks at every moment of the end, in the midst of
+// clients that have their time, and of a ledger that is slow.
+func TestCommandsInTheVeryEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.answers["notes"] = asleep(100 * time.Millisecond)
+		r.ledger.slow = func(int) { time.Sleep(20 * time.Millisecond) }
+		answers := map[string]int{}
+		r.launcher.play = func(func(kernel.Input)) {
+			time.Sleep(time.Second)
+			r.launcher.child.end(kernel.ChildExited{})
+			r.door.calls.Go(func() {
+				for over := false; !over; time.Sleep(time.Millisecond) {
+					got := r.do("resume", "")
+					answers[got]++
+					over = got == "state_conflict: the session has ended"
+				}
+			})
+		}
+		result, err := r.run()
+		require.NoError(t, err)
+		require.Equal(t, kernel.Result{State: session.Completed}, result)
+		require.Greater(t, answers["state_conflict: nobody paused the session"], 5)
+		require.Len(t, answers, 2, "%v", answers)
+	})
+}
+
+// A command whose facts the ledger refuses, and any that comes after it, is
+// answered with that.
+func TestCommandsWithoutALedger(t *testing.T) {
+	for name, keep := range map[string]bool{"it ends": false, "it goes on": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.options.KeepGoing = keep
+				r.launcher.child.ignore = true // TERM is not enough for it
+				var first, then, last string
+				r.launcher.play = func(func(kernel.Input)) {
+					time.Sleep(time.Second)
+					r.hook("Start", "")
+					r.ledger.refuse = r.ledger.n + 1
+					first = r.do("renew", "")
+					then = r.do("frame", `{"do":"open","frame_id":"f1"}`)
+					last = r.do("abort", "")
+					r.do("abort", "")
+				}
+				began := time.Now()
+				result, err := r.run()
+				require.Equal(t, "internal_error: the ledger refused a write", first)
+				require.Contains(t, then, "internal_error: the ledger ")
+				require.Less(t, time.Since(began), 2*time.Second, "the second abort skips the grace")
+				if keep {
+					require.NoError(t, err)
+					require.Equal(t, "done", last)
+					require.Equal(t, kernel.Result{State: session.Aborted, Code: 137}, result)
+					return
+				}
+				require.ErrorIs(t, err, ErrLedger)
+				require.Equal(t, "internal_error: the ledger refused a write, and the session is being ended", last)
+				require.Equal(t, kernel.Result{Code: 125, Failure: lifeloop.InternalError}, result)
+			})
+		})
+	}
+}
+
+// A bug must not leave a harness behind that nobody supervises: the panic goes
+// through, whoever still runs.
+func TestABugIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.ledger.slow = func(n int) {
+			if n == 3 {
+				panic("a bug")
+			}
+		}
+		r.launcher.play = func(func(kernel.Input)) {
+			time.Sleep(time.Second)
+			r.hook("Start", "")
+		}
+		require.PanicsWithValue(t, "a bug", func() { _, _ = r.run() })
+		require.Equal(t, time.Second, time.Since(r.began))
+		r.launcher.child.end(kernel.ChildExited{}) // as the guard would see to
+		time.Sleep(time.Second)
+	})
+}
