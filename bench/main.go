@@ -55,6 +55,7 @@ var measurements = []struct {
 	{"catchup", catchup},
 	{"beside", beside},
 	{"follow", follow},
+	{"wait", wait},
 }
 
 func main() {

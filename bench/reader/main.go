@@ -2,7 +2,7 @@
 
 // Command reader prints what is appended to a file, line by line, as soon as
 // fsnotify says so, and understands nothing of it: the floor for a program
-// that does.
+// that does. With -once it ends after the first.
 package main
 
 import (
@@ -24,6 +24,10 @@ func main() {
 }
 
 func run(args []string) error {
+	once := len(args) > 0 && args[0] == "-once"
+	if once {
+		args = args[1:]
+	}
 	if len(args) != 1 {
 		return errors.New("want a file")
 	}
@@ -32,6 +36,11 @@ func run(args []string) error {
 		return err
 	}
 	defer f.Close()
+	if once {
+		if _, err := f.Seek(0, io.SeekEnd); err != nil {
+			return err
+		}
+	}
 	n, err := fsnotify.NewWatcher()
 	if err != nil {
 		return err
@@ -46,7 +55,7 @@ func run(args []string) error {
 			m, err := f.Read(buf[kept:])
 			b := buf[:kept+m]
 			if end := bytes.LastIndexByte(b, '\n') + 1; end > 0 {
-				if _, err := os.Stdout.Write(b[:end]); err != nil {
+				if _, err := os.Stdout.Write(b[:end]); err != nil || once {
 					return err
 				}
 				kept = copy(buf, b[end:])

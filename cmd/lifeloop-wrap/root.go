@@ -140,6 +140,7 @@ on a tamper-evident ledger.`,
 	g.flags = pf
 	root.AddCommand(runCmd(g), observeCmd(g), psCmd(g), statusCmd(g), waitCmd(g), whyCmd(g), eventsCmd(g), receiptsCmd(g),
 		frameCmd(g), ledgerCmd(g), pruneCmd(g), hookCmd(), hostCmd(g), hcpCmd(g), manifestCmd(g), negotiateCmd(), envelopeCmd(g), eventCmd(g), payloadCmd(), configCmd(g), simulateCmd(), demoCmd(g), doctorCmd(g), versionCmd(g))
+	root.AddCommand(wishCmds(g)...)
 	troubleIsNoUsage(root)
 	return root
 }
