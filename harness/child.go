@@ -27,6 +27,7 @@ type Child struct {
 	ptmx    *os.File    // master of the pty, or nil
 	slave   *os.File    // kept open so that a child may close and open its terminal again
 	input   *os.File    // what the child reads: ptmx or a pipe; nil when it has our stdin itself
+	stdin   *os.File    // a pipe that takes the place of one that is our stdin, or nil
 	typing  sync.Mutex  // serialises writes to input
 	sources []*source   // what the child writes
 	wakeup  *os.File    // eventfd that interrupts the input pump
@@ -145,7 +146,7 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 			t.dropGuard(guard, spec.Guard)
 		}
 	}()
-	if theirs, err = c.connect(spec.OSC); err != nil {
+	if theirs, err = c.connect(spec); err != nil {
 		return nil, ourTrouble("start %s: %w", spec.Argv[0], err)
 	}
 	if spec.Text {
@@ -173,7 +174,7 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 }
 
 // connect makes the pty and the pipes and returns the child's files.
-func (c *Child) connect(osc []int) (theirs [3]*os.File, err error) {
+func (c *Child) connect(spec Spec) (theirs [3]*os.File, err error) {
 	t := c.terminal
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
@@ -184,7 +185,7 @@ func (c *Child) connect(osc []int) (theirs [3]*os.File, err error) {
 		if c.ptmx, c.slave, err = openPty(t); err != nil {
 			return theirs, err
 		}
-		c.sources = append(c.sources, newSource(c.ptmx, t.screen, &tracker{wanted: osc}))
+		c.sources = append(c.sources, newSource(c.ptmx, t.screen, &tracker{wanted: spec.OSC}))
 	}
 	onPty := func(i int) bool { return t.pty && (t.mode == Always || t.isTTY[i]) }
 	if onPty(0) {
@@ -195,6 +196,11 @@ func (c *Child) connect(osc []int) (theirs [3]*os.File, err error) {
 		theirs[0] = t.outer[0]
 		if t.typed {
 			c.input = c.ptmx
+		}
+		if spec.SameInput {
+			if err := c.sameInput(&theirs[0]); err != nil {
+				return theirs, err
+			}
 		}
 	} else if theirs[0], c.input, err = pipe(false); err != nil {
 		return theirs, err
@@ -215,6 +221,21 @@ func (c *Child) connect(osc []int) (theirs [3]*os.File, err error) {
 		c.sources = append(c.sources, newSource(ours, t.outer[i], nil))
 	}
 	return theirs, nil
+}
+
+// sameInput lets the child read from the beginning what our stdin gave to the
+// first one.
+func (c *Child) sameInput(theirs **os.File) (err error) {
+	t := c.terminal
+	if t.stdin == nil {
+		t.stdin = newFeed(t.outer[0])
+	} else if err := t.stdin.windBack(); err != nil {
+		return fmt.Errorf("give it the same standard input: %w", err)
+	}
+	if t.stdin != nil && t.stdin.start < 0 {
+		*theirs, c.stdin, err = pipe(false)
+	}
+	return err
 }
 
 func newSource(file, to *os.File, tr *tracker) *source {
@@ -453,7 +474,7 @@ func (c *Child) closeFiles() {
 	for _, s := range c.sources {
 		s.file.Close()
 	}
-	for _, f := range []*os.File{c.ptmx, c.slave, c.input, c.wakeup} {
+	for _, f := range []*os.File{c.ptmx, c.slave, c.input, c.stdin, c.wakeup} {
 		if f != nil {
 			f.Close()
 		}

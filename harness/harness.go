@@ -65,6 +65,9 @@ type Spec struct {
 	OSC []int
 	// Text says that the Sink wants to read what the child writes.
 	Text bool
+	// SameInput says that each child is to read the same of a stdin that is a
+	// file or a pipe. Without it what one child has read is gone for the next.
+	SameInput bool
 }
 
 // Sink hears about a running child. Its methods are called from goroutines of

@@ -40,11 +40,16 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 		pumps.Wait()
 		close(pumped)
 	}()
+	var inputs sync.WaitGroup
+	if c.input != nil {
+		inputs.Go(c.pumpInput)
+	}
+	if c.stdin != nil {
+		inputs.Go(c.pumpStdin)
+	}
 	go func() {
-		defer close(typed)
-		if c.input != nil {
-			c.pumpInput()
-		}
+		inputs.Wait()
+		close(typed)
 	}()
 	others.Go(func() { c.news(quiet) })
 	if c.tap != nil {
@@ -54,8 +59,10 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 	go c.follow()
 	go func() {
 		<-c.endCh
-		if c.input != nil {
-			c.input.SetWriteDeadline(longAgo())
+		for _, f := range []*os.File{c.input, c.stdin} {
+			if f != nil {
+				f.SetWriteDeadline(longAgo())
+			}
 		}
 		c.interruptInput()
 		for _, s := range c.sources {

@@ -35,6 +35,8 @@ type Terminal struct {
 
 	ignoreHUP, ignoreINT bool
 
+	stdin *feed // of a first child with SameInput; nil where stdin is given as it is
+
 	page     *page
 	pageFile *os.File
 

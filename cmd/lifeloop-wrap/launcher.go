@@ -103,7 +103,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		}
 	}
 	h := &supervisor.Harness{Terminal: l.terminal, Log: l.session.log,
-		Spec: harness.Spec{Argv: launch.Argv, Env: launch.Env, OSC: launch.OSC, Text: l.policy.Reads()}}
+		Spec: harness.Spec{Argv: launch.Argv, Env: launch.Env, OSC: launch.OSC, Text: l.policy.Reads(), SameInput: relaunches(l.policy)}}
 	if launch.OSCDecoder != "" {
 		if h.OSC, err = telemetry.NewDecoder(launch.OSCDecoder); err != nil {
 			return supervisor.Plan{}, refused(lifeloop.InternalError, "%v", err)
