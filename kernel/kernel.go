@@ -541,6 +541,9 @@ func (k *Kernel) Deadline() (at time.Time, ok bool) {
 	if t, waits := k.wedgeDue(); waits {
 		earliest(t)
 	}
+	if k.soft.metered { // what a long tool call follows is on the books before it ends
+		earliest(k.soft.meteredAt.Add(cursorEvery))
+	}
 	if t, _, waits := k.attemptDue(); waits {
 		earliest(t)
 	}
