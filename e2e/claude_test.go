@@ -48,7 +48,8 @@ func claudeArgs(args ...string) []string {
 	return append(append([]string{"claude"}, sonnet...), args...)
 }
 
-// registry is what Claude Code says of itself in ~/.claude/sessions.
+// registry is what Claude Code says of itself in ~/.claude/sessions. What was
+// killed leaves its own behind.
 type registry struct {
 	PID             int    `json:"pid"`
 	SessionID       string `json:"sessionId"`
@@ -60,8 +61,11 @@ func claudeRegistry() registry {
 	var out registry
 	files, _ := filepath.Glob(home + "/.claude/sessions/*.json")
 	for _, f := range files {
+		var one registry
 		data, _ := os.ReadFile(f)
-		_ = json.Unmarshal(data, &out) // half a document is read again
+		if json.Unmarshal(data, &one) == nil && one.PID > 0 && syscall.Kill(one.PID, 0) == nil { // half a document is read again
+			out = one
+		}
 	}
 	return out
 }

@@ -213,10 +213,15 @@ const shell = `"$@"; code=$?; echo "<the shell: $code>"; read -r key; exit $code
 
 var shellsWord = regexp.MustCompile(`<the shell: \d+>`)
 
-// start starts argv, bare or wrapped.
+// start starts a story's command line, bare or wrapped.
 func (w *world) start(s story, wrapped bool) *run {
 	w.t.Helper()
-	argv := w.command(s, wrapped)
+	return w.launch(s, wrapped, w.command(s, wrapped))
+}
+
+// launch starts argv where the story plays.
+func (w *world) launch(s story, wrapped bool, argv []string) *run {
+	w.t.Helper()
 	switch {
 	case s.piped != "":
 		argv = append([]string{"/bin/sh", "-c", `printf %s "$0" | ` + shell, s.piped}, argv...)

@@ -1,0 +1,209 @@
+//go:build e2e && linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The stories here are of sessions in which more than one launch is made, or
+// one is held up: they have no bare counterpart.
+
+// plays plays a story in a world of its own, wrapped only.
+func (s story) plays(t *testing.T, play func(w *world)) {
+	alone(t, s.harness, func(t *testing.T) { play(newWorld(t, s)) })
+}
+
+// A standing is what `status --json` says of a session, as far as it is looked
+// at here.
+type standing struct {
+	summary
+	SessionID        string `json:"session_id"`
+	HarnessSessionID string `json:"harness_session_id"`
+	State            string `json:"state"`
+	Activity         string `json:"activity"`
+	Adapter          string `json:"adapter_id"`
+	Profile          string `json:"profile"`
+	Attempt          int    `json:"attempt"`
+}
+
+func (w *world) status() (s standing) {
+	w.t.Helper()
+	out, err := w.tool("--json", "status", "last")
+	require.NoError(w.t, err, out)
+	require.NoError(w.t, json.Unmarshal([]byte(out), &s), out)
+	return s
+}
+
+// checkUsage holds what status makes of the session against the model server's
+// books: each call of the conversation once, and each turn.
+func (w *world) checkUsage(s standing) {
+	w.t.Helper()
+	given := w.given(0, nil)
+	if s.Usage.Main != given.Main || s.Turns != len(given.Turns) {
+		w.t.Errorf("status: %+v in %d turns, but the model server gave %+v in %v", s.Usage.Main, s.Turns, given.Main, given.Turns)
+	}
+}
+
+// A move is an event of L0, without what every one has.
+type move struct {
+	Type     string `json:"type"`
+	Error    string `json:"error"`
+	Failure  string `json:"failureType"`
+	Recovery string `json:"recoveryStrategy"`
+	Attempt  int    `json:"attempt"`
+}
+
+// l0 is the session in the words of L0.
+func (w *world) l0() []move {
+	w.t.Helper()
+	out, err := w.tool("events", "last", "--as", "l0")
+	require.NoError(w.t, err)
+	return lines[move](w.t, out)
+}
+
+func types(all []move) (out []string) {
+	for _, m := range all {
+		out = append(out, m.Type)
+	}
+	return out
+}
+
+// oneLaunch is what L0 tells of a launch that comes to run, in shares.
+const oneLaunch = "STREAM_INIT ADAPTER_WRAP_START ADAPTER_DETECTED ADAPTER_WRAP_END STREAM_READY"
+
+// compareL0 holds the types of L0's events against a story.
+func (w *world) compareL0(want string) {
+	w.t.Helper()
+	got := strings.ReplaceAll(strings.Join(types(w.l0()), " "), oneLaunch, "(launch)")
+	if want = strings.Join(strings.Fields(want), " "); got != want {
+		w.t.Errorf("as L0:\n  %s\nwant:\n  %s", got, want)
+	}
+}
+
+// An hcpEvent is the payload of an envelope.
+type hcpEvent struct {
+	Type     string         `json:"event_type"`
+	Sequence int            `json:"sequence"`
+	Data     map[string]any `json:"data"`
+}
+
+// hcp is the session in the words of HCP, which leave out no number.
+func (w *world) hcp() []hcpEvent {
+	w.t.Helper()
+	out, err := w.tool("events", "last", "--as", "hcp")
+	require.NoError(w.t, err)
+	var all []hcpEvent
+	for i, e := range lines[struct {
+		Payload hcpEvent `json:"payload"`
+	}](w.t, out) {
+		if e.Payload.Sequence != i+1 {
+			w.t.Errorf("HCP: event %d has sequence %d", i+1, e.Payload.Sequence)
+		}
+		all = append(all, e.Payload)
+	}
+	return all
+}
+
+// compareHCP holds the errors, the changes of state and the end that HCP tells
+// against a story.
+func (w *world) compareHCP(want ...string) {
+	w.t.Helper()
+	var got []string
+	for _, e := range w.hcp() {
+		word := func(name string) string { return e.Data[name].(string) }
+		switch e.Type {
+		case "session_created":
+			got = append(got, "created "+word("state"))
+		case "state_changed":
+			got = append(got, word("from_state")+" "+word("to_state")+" "+word("reason"))
+		case "error":
+			text := "error " + word("code")
+			if e.Data["recoverable"] == true {
+				text += " recoverable"
+			}
+			got = append(got, text)
+		case "session_closed":
+			got = append(got, "closed "+word("final_state"))
+		}
+	}
+	if !slices.Equal(got, want) {
+		w.t.Errorf("as HCP:\n  %s\nwant:\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+// checkTerminal looks at the terminal that somebody has left.
+func (r *run) checkTerminal() {
+	r.t.Helper()
+	if !poll(2*time.Second, func() bool {
+		return len(modesLeft(r.shown())) == 0 && *attributes(r.t, r.tty) == *r.before
+	}) {
+		r.t.Errorf("the terminal has the modes %v and the attributes\n%+v, want\n%+v", modesLeft(r.shown()), attributes(r.t, r.tty), r.before)
+	}
+}
+
+// TestLaunchedAgain kills a harness at its prompt. It is launched again in the
+// same terminal, where the person goes on.
+func TestLaunchedAgain(t *testing.T) {
+	s := story{harness: claude, tty: true, argv: claudeArgs(), flags: []string{"--retries", "1"}}
+	s.plays(t, func(w *world) {
+		r := w.start(s, true)
+		claudeReady(r)
+		claudeTurn(r, "hello (p1)")
+		before := harnessPID()
+		r.signals(theHarness, syscall.SIGKILL)
+		r.await("the next launch", func() bool {
+			now := harnessPID()
+			return now != 0 && now != before
+		})
+		claudeReady(r)
+		claudeTurn(r, "again (p2)")
+		r.types("/exit\r")
+		if code := r.leaves(); code != 0 {
+			t.Errorf("exit code %d, want 0", code)
+		}
+		r.checkTerminal()
+
+		rec := w.recorded()
+		compareTold(t, `
+			session.starting  S1 startup
+			session.started   S1 startup
+			frame.opening     S1 F1
+			frame.opened      S1 F1
+			~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+			frame.ending      S1 F1 completed
+			frame.ended       S1 F1 completed
+			session.ending    S1 SIGKILL
+			session.ended     S1 SIGKILL
+			session.starting  S? startup
+			session.started   S2 startup
+			frame.opening     S2 F2
+			frame.opened      S2 F2
+			~ context.pressure_observed S2 low between frame.opened F2 and session.ended S2
+			frame.ending      S2 F2 completed
+			frame.ended       S2 F2 completed
+			session.ending    S2 prompt_input_exit
+			session.ended     S2 prompt_input_exit`, rec.events)
+		rec.checkReceipts(t, everyStory)
+		w.compareL0(`SESSION_START (launch) ERROR RETRY_START RETRY_ATTEMPT ATTEMPT_START (launch) COMPLETE RETRY_END`)
+		if failed := w.l0()[6]; failed != (move{"ERROR", "SIGKILL ended it", "model", "retry", 0}) {
+			t.Errorf("as L0: %+v", failed)
+		}
+		w.compareHCP("created RUNNING", "error execution_error recoverable", "RUNNING COMPLETED exit 0", "closed COMPLETED")
+		status := w.status()
+		if status.Attempt != 2 || status.State != "COMPLETED" {
+			t.Errorf("status: attempt %d, %s", status.Attempt, status.State)
+		}
+		w.checkUsage(status)
+		if t.Failed() {
+			t.Log(r.scene())
+		}
+	})
+}
