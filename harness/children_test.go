@@ -248,3 +248,20 @@ func TestTheWrappersOwnOutlivesAGuard(t *testing.T) {
 	term.Close()
 	<-ended
 }
+
+// The terminal hangs up, and nobody wants to end for that: the next child runs
+// on a pty of its own as the first did.
+func TestTheTerminalHangsUpBetweenChildren(t *testing.T) {
+	d := newDesk(t)
+	term := d.terminal(t)
+	first, _ := run(t, sh("exit 3"), term)
+	require.Equal(t, 3, first.Code)
+	term.Restore()
+	require.NoError(t, d.master.Close())
+	_, err := getTermios(d.slave)
+	require.ErrorIs(t, err, unix.EIO)
+	second, e := run(t, sh("test -t 0 && test -t 1 && echo nobody sees this; exit 7"), term)
+	require.Equal(t, 7, second.Code)
+	require.Contains(t, e.heard().totals, int64(len("nobody sees this\r\n")))
+	term.Restore()
+}

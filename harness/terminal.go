@@ -310,6 +310,9 @@ func (t *Terminal) enter() error {
 		return nil
 	}
 	now, err := getTermios(t.attrs)
+	if errors.Is(err, unix.EIO) {
+		return nil // it has hung up since, and whoever wanted us to know of it said so
+	}
 	if err != nil {
 		return fmt.Errorf("read terminal attributes: %w", err)
 	}
