@@ -141,6 +141,7 @@ func (s *step) launched(in Launched) {
 	s.record(Running{Run: s.hard.Run, PID: in.PID})
 	if in.Setup != nil {
 		s.cfg.Setup = *in.Setup
+		s.soft.synth.Use(in.Setup.Synth)
 		if id := in.Setup.HarnessSession; id != "" && s.current().ID == "" {
 			s.bind(id, "launch: the harness was told to use it")
 		}

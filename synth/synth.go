@@ -154,6 +154,10 @@ func New(cfg Config) *State {
 	return &State{cfg: cfg, halves: map[string]int{}}
 }
 
+// Use goes on under another configuration: another launch may tell by other
+// sources than the one before.
+func (s *State) Use(cfg Config) { s.cfg = New(cfg).cfg }
+
 // Reset forgets everything but the window: a new harness session began in the
 // same process, and with the same model.
 func (s *State) Reset() {

@@ -314,3 +314,14 @@ func TestACostAloneIsNoFigure(t *testing.T) {
 	require.False(t, stale)
 	require.Equal(t, int64(800), p.Used)
 }
+
+// TestAnotherConfiguration goes on without the status line that the launch
+// before had: a usage does not wait for one that will not come.
+func TestAnotherConfiguration(t *testing.T) {
+	usage := telemetry.Signal{Kind: telemetry.UsageSeen, Source: "transcript", Usage: &telemetry.Usage{Used: 60_000}}
+	s := synth.New(synth.Config{Statusline: true})
+	require.Empty(t, s.See(usage, time.Time{}))
+	s.Reset()
+	s.Use(synth.Config{})
+	require.Len(t, s.See(usage, time.Time{}), 1)
+}
