@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"lifeloop/e2e/mock"
 )
 
 // The stories here are of sessions in which more than one launch is made, or
@@ -206,4 +208,146 @@ func TestLaunchedAgain(t *testing.T) {
 			t.Log(r.scene())
 		}
 	})
+}
+
+// quoted is a command line as a flag takes it.
+func quoted(argv []string) string {
+	var words []string
+	for _, a := range argv {
+		words = append(words, "'"+a+"'") // none of ours holds one
+	}
+	return strings.Join(words, " ")
+}
+
+// ended are the ends of the session's attempts, as its ledger has them.
+func (w *world) ended() (out []ending) {
+	w.t.Helper()
+	text, err := w.tool("events", "last", "--as", "facts")
+	require.NoError(w.t, err)
+	for _, f := range lines[struct {
+		Kind string `json:"kind"`
+		Fact ending `json:"fact"`
+	}](w.t, text) {
+		if f.Kind == "attempt_ended" {
+			out = append(out, f.Fact)
+		}
+	}
+	return out
+}
+
+type ending struct {
+	Name     string `json:"name"`
+	Cause    string `json:"cause"`
+	Evidence string `json:"evidence"`
+	Code     int    `json:"code"`
+	Recovery string `json:"recovery"`
+}
+
+// TestFallback lets the model refuse Claude Code until it gives up. Codex does
+// the work: another harness, in the same session.
+func TestFallback(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		cause  string
+	}{
+		"rate limit":   {429, "rate_limit"},
+		"server error": {529, "server_error"},
+	} {
+		refused := mock.Reply{Error: c.status, RetryAfter: "1"}
+		s := story{
+			harness: claude, argv: claudeArgs("-p", "do it (p1)"), flags: []string{"--fallback", quoted(codexExec("do it (p2)"))},
+			env:     append([]string{"CLAUDE_CODE_MAX_RETRIES=1"}, codex.env...),
+			replies: []mock.Reply{refused, refused, mock.Says("done")},
+		}
+		t.Run(name, func(t *testing.T) {
+			s.plays(t, func(w *world) {
+				r := w.start(s, true)
+				if code := r.leaves(); code != 0 || !strings.HasSuffix(r.shown(), "\ndone\n") {
+					t.Errorf("exit code %d, and printed: %q", code, r.shown())
+				}
+				rec := w.recorded()
+				compareTold(t, `
+					session.starting  S1 startup
+					session.started   S1 startup
+					frame.opening     S1 F1
+					frame.opened      S1 F1
+					frame.ending      S1 F1 failed transport_error
+					frame.ended       S1 F1 failed transport_error
+					session.ending    S1 other
+					session.ended     S1 other
+					session.starting  S? startup
+					session.started   S2 startup
+					frame.opening     S2 F2
+					frame.opened      S2 F2
+					~ context.pressure_observed S2 low between frame.opened F2 and session.ended S2
+					frame.ending      S2 F2 completed
+					frame.ended       S2 F2 completed
+					session.ending    S2 other
+					session.ended     S2 other`, rec.events)
+				rec.checkReceipts(t, everyStory)
+				ends := w.ended()
+				require.Len(t, ends, 2)
+				if by := ends[0].Evidence; by != "hook" && by != "transcript" { // whichever told it last
+					t.Errorf("the first attempt failed by evidence of %s", by)
+				}
+				ends[0].Evidence = ""
+				require.Equal(t, []ending{
+					{Name: "primary", Cause: c.cause, Code: 1, Recovery: "fallback"},
+					{Name: "fallback-1", Evidence: "exit 0"},
+				}, ends)
+				w.compareL0("SESSION_START (launch) ERROR FALLBACK_START FALLBACK_MODEL_SELECTED (launch) COMPLETE FALLBACK_END")
+				w.compareHCP("created RUNNING", "error resource_unavailable recoverable", "RUNNING COMPLETED exit 0", "closed COMPLETED")
+				status := w.status()
+				if status.State != "COMPLETED" || status.Adapter != "codex" || status.Profile != "fallback-1" || status.Attempt != 1 {
+					t.Errorf("status: %+v", status)
+				}
+				w.checkUsage(status)
+				if t.Failed() {
+					t.Log(r.scene())
+				}
+			})
+		})
+	}
+}
+
+// TestRateLimitExit ends a session at its first rate limit, also where the
+// harness itself would wait for the next prompt.
+func TestRateLimitExit(t *testing.T) {
+	for name, s := range map[string]story{
+		"claude":    {harness: claude, tty: true, argv: claudeArgs()},
+		"claude -p": {harness: claude, argv: claudeArgs("-p", "do it (p1)")},
+		"codex":     {harness: codex, tty: true, argv: codexArgs()},
+	} {
+		s.flags, s.replies = []string{"--on-limit", "exit"}, []mock.Reply{mock.Fails(429)}
+		t.Run(name, func(t *testing.T) {
+			s.plays(t, func(w *world) {
+				r := w.start(s, true)
+				switch {
+				case !s.tty:
+				case s.harness.name == codex.name:
+					codexReady(r)
+					codexSends(r, "do it (p1)")
+				default:
+					claudeReady(r)
+					r.types("do it (p1)\r")
+				}
+				if code := r.leaves(); code != 75 {
+					t.Errorf("exit code %d, want 75", code)
+				}
+				if s.tty {
+					r.checkTerminal()
+				}
+				ends := w.ended()
+				require.Len(t, ends, 1)
+				if e := ends[0]; e.Cause != "rate_limit" || e.Evidence != "stopped for rate_limit" || e.Recovery != "halt" {
+					t.Errorf("the attempt ended: %+v", e)
+				}
+				w.compareL0("SESSION_START (launch) ERROR")
+				w.compareHCP("created RUNNING", "error resource_unavailable", "RUNNING FAILED rate_limit", "closed FAILED")
+				if t.Failed() {
+					t.Log(r.scene())
+				}
+			})
+		})
+	}
 }
