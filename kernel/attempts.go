@@ -115,11 +115,17 @@ func (s *step) profileName(i int) string {
 	return s.cfg.Manifest.AdapterID
 }
 
-// goesOn says whether the launch of a profile can be given the checkpoint.
+// goesOn says whether the launch of a profile can be given the checkpoint. It is
+// a harness session's, so another adapter can make nothing of it.
 func (s *step) goesOn(profile int) bool {
-	p := s.cfg.Policy
-	return p.Continuation && s.hard.Checkpoint != "" &&
-		(profile == s.hard.CheckpointBy || profile < len(p.Profiles) && p.Profiles[profile].AcceptsContinuation)
+	p, by := s.cfg.Policy, s.hard.CheckpointBy
+	if !p.Continuation || s.hard.Checkpoint == "" {
+		return false
+	}
+	if profile == by {
+		return true
+	}
+	return max(profile, by) < len(p.Profiles) && p.Profiles[profile].AcceptsContinuation && p.Profiles[profile].Adapter == p.Profiles[by].Adapter
 }
 
 // living notes a sign of life of the attempt, from wherever it came: the

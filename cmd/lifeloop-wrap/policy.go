@@ -137,6 +137,7 @@ func (l *launcher) check() ([]attempt.Profile, error) {
 			p.Missing = "it cannot be prepared"
 		default:
 			p.Missing = cmp.Or(notInstalled(w.argv[0]), l.unmet(w, launch))
+			p.AcceptsContinuation = w.continues && launch.Resumes
 		}
 		if p.Missing == "" && mustTell && !tellsWaiting(w, launch) {
 			return nil, usage("--timeout-inter: with a terminal nothing tells that %s waits for a person", p.Name).
