@@ -54,12 +54,19 @@ func runCmd(g *globals) *cobra.Command {
 		Use:   "run [flags] -- CMD [ARG…] | run --resume SESSION",
 		Short: "Wrap a harness",
 		Long: `run starts CMD in this terminal, exactly as it would run without a wrapper, and
-keeps a session of what happens. Its exit code is CMD's own; 128+n when signal n
-ended it; 125 when the wrapper failed or refused, 126 not executable, 127 not
-found.`,
+keeps a session of what happens. With --retries, --fallback or an attempts block
+in the configuration it launches it again, or another program, when it failed;
+without them one launch is all.
+
+Its exit code is that of the last launch; 128+n when signal n ended it; 1 when
+the session failed although it left with 0; 75 when it stopped at a rate limit
+(--on-limit exit), 124 when the session's time was over (--max-duration,
+--idle-timeout); 125 when the wrapper failed or refused, 126 not executable, 127
+not found.`,
 		Example: `  lifeloop-wrap run -- claude
   lifeloop-wrap run --client notes='./notes-client --project .' -- claude -p "fix the tests"
   lifeloop-wrap run --events events.jsonl -- codex
+  lifeloop-wrap run --retries 3 --backoff exponential:1s:1m --fallback 'codex exec "fix the tests"' -- claude -p "fix the tests"
   lifeloop-wrap run --resume last        take up a session whose wrapper died`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.resume != "" { // it is known what was run
