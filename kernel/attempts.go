@@ -458,6 +458,8 @@ func (s *step) judge() verdict {
 	case e.Lost, e.OutputLost && e.Code == 0 && e.Signal == 0:
 		return fail(attempt.Fatal, "", s.endReason())
 	case s.succeeded(&v):
+	case e.Signal == sigINT:
+		return fail(attempt.Aborted, "", s.endReason()) // by nobody here: at its terminal, or by its number
 	case a.turn == telemetry.Interrupted && e.Signal == 0:
 		return fail(attempt.Aborted, "", "the last turn interrupted, "+s.endReason())
 	case a.failure != nil:
@@ -496,7 +498,7 @@ func (s *step) succeeded(v *verdict) bool {
 	switch {
 	case e.Signal != 0, ends.Success == nil && e.Code != 0, ends.Success != nil && !ends.Success[e.Code]:
 		return false
-	case ends.ByTurn && turn != "":
+	case ends.ByTurn && turn != "" && !s.soft.lame: // who acts no more has not heard all of it
 		v.evidence = "the last turn " + string(turn) + ", exit " + strconv.Itoa(e.Code)
 		return turn == telemetry.Completed
 	}

@@ -18,6 +18,7 @@ import (
 
 const (
 	sigKILL = 9
+	sigINT  = 2
 	sigTERM = 15
 )
 

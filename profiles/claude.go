@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"lifeloop/attempt"
 )
 
 // claude is the profile of Claude Code, as seen on 2.1.197.
@@ -24,7 +26,9 @@ func claude() Profile {
 		},
 		// INT is as clean in a terminal (and exits 0), but with -p it skips the
 		// hook that tells the end, and it may be ignored.
-		Quit:       sigTERM,
+		Quit: sigTERM,
+		// With -p, and only with a turn that has not stopped: a Ctrl-C.
+		ExitCodes:  map[int]attempt.Cause{0: attempt.Aborted},
 		Resume:     resumeClaude,
 		anySession: anyUUID,
 
@@ -154,6 +158,9 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		ours = append(ours, "--settings", path)
 	}
 	l.Hooks = true
+	if line.has("--print") || !h.Terminal {
+		l.Evidence = ByLastTurn // its Stop hook tells of every turn that was not cut short
+	}
 	l.Statusline = settings.statusline
 	l.Weak = append(l.Weak, settings.weak...)
 	l.Files = []File{{Path: path, Data: settings.data}}

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
-
-	"lifeloop/attempt"
 )
 
 // opencode is the profile of OpenCode, as seen on 1.18.33. A launch is left as
@@ -48,7 +46,6 @@ func opencode() Profile {
 	p.Install = installOpencode
 	// Its terminal exits 0 on any of them; `run` dies of either and tells no end.
 	p.Quit = sigTERM
-	p.ExitCodes = map[int]attempt.Cause{130: attempt.Aborted} // Ctrl-C of `run`
 	p.Resume, p.anySession = resumeOpencode, "ses_0"
 	return p
 }

@@ -154,6 +154,9 @@ func (d *claudeStream) system(r claudeLine) []Signal {
 	case `"api_retry"`:
 		s := r.signal(LimitWait, "api_retry")
 		s.Error = claudeFailure(word(r.failure), count(r.code))
+		if s.Error == ErrUnknown && isNull(r.code) {
+			s.Error = ErrNetwork // there was no answer that could have had a status
+		}
 		return append(d.prompt(r), s)
 	case `"status"`:
 		return d.status(r)

@@ -204,11 +204,13 @@ func TestClaudeStreamOddities(t *testing.T) {
 			begun,
 			`{"type":"system","subtype":"api_retry","attempt":1,"retry_delay_ms":30000,"error_status":429,"error":"rate_limit","session_id":"s","uuid":"y1"}`,
 			`{"type":"system","subtype":"api_retry","attempt":2,"retry_delay_ms":500,"error_status":500,"error":"a_new_word","session_id":"s","uuid":"y2"}`,
+			`{"type":"system","subtype":"api_retry","attempt":3,"retry_delay_ms":500,"error_status":null,"error":"unknown","session_id":"s","uuid":"y3"}`,
 			said, said,
 		}, []string{live,
 			`prompt from=stream detail=y1 session=s`,
 			`limit_wait from=stream detail=api_retry session=s error=rate_limit`,
 			`limit_wait from=stream detail=api_retry session=s error=server_error`,
+			`limit_wait from=stream detail=api_retry session=s error=network`,
 			figures, `alive from=stream detail=a1 session=s`}},
 		{"a limit that is reached says when it is lifted, and the turn that it fails", []string{
 			begun, limits(`"status":"allowed"`), limits(`"status":"rejected","resetsAt":1795299999,"rateLimitType":"five_hour","isUsingOverage":false`),
