@@ -168,7 +168,7 @@ func TestTheSizeInTheSecondChild(t *testing.T) {
 	})
 	d.key(t, "?\rend\r")
 	require.Equal(t, Exit{}, c.Wait())
-	require.Contains(t, d.text(), "size 21 41")
+	eventually(t, "it has the size that changed under it", func() bool { return strings.Contains(d.text(), "size 21 41") })
 }
 
 // Gone is told when the last orphan is, long before its guard is dismissed.

@@ -79,12 +79,15 @@ func (c *crowd) hook(harness string, n int) {
 
 // follow reads along until ctx ends or the session does, and counts what was told.
 func (c *crowd) follow(ctx context.Context) (facts int) {
-	for _, err := range decoded(ledger.Follow(ctx, c.dir, 1), 1) {
+	for e, err := range decoded(ledger.Follow(ctx, c.dir, 1), 1) {
 		if err != nil {
 			c.t.Errorf("follow: %v", err)
 			break
 		}
 		facts++
+		if m, ok := e.Fact.(kernel.SessionMoved); ok && m.To.Terminal() {
+			break // the last of every session
+		}
 	}
 	return facts
 }
@@ -220,8 +223,9 @@ func TestAHundredClientsOfOneDoor(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the session does not end")
 	}
-	stop()
+	late := time.AfterFunc(patience, stop)
 	readers.Wait()
+	late.Stop()
 
 	report, err := ledger.Verify(c.dir)
 	require.NoError(t, err)
