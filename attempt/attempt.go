@@ -9,13 +9,11 @@
 // message. And it refuses to read what a model wrote: a [Rule] is a pattern
 // that its owner gave.
 //
-//	next := policy.After(spent, attempt.Failure{Cause: attempt.Model})
+//	next := policy.After(spent, attempt.Failure{Cause: attempt.Model}, session)
 //	switch next.Recovery { case attempt.Retry: … case attempt.Fallback: … case attempt.Halt: … }
 package attempt
 
-import (
-	"time"
-)
+import "time"
 
 // A Cause is why an attempt failed. The empty cause is success.
 type Cause string
@@ -122,12 +120,6 @@ func DefaultMaxRetries(attempts, profiles int) int {
 		return 0
 	}
 	return max(6, attempts*profiles)
-}
-
-// Acts reports whether the policy could do anything but watch.
-func (p *Policy) Acts() bool {
-	return p.MaxRetries > 0 || len(p.Profiles) > 1 || p.OnLimit != LimitOff || p.Initial+p.Inter+p.Tool+p.Session+p.Idle > 0 ||
-		len(p.Rules) > 0 || p.Repeat > 0 || p.ZeroOutput || p.Continuation
 }
 
 // Reads reports whether the policy must see the text of the output.

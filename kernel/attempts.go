@@ -175,7 +175,7 @@ func (s *step) found(f attempt.Finding) {
 		s.drifted()
 		return
 	}
-	s.record(RulesHeld{Phase: "pre", Units: max(a.watch.Units(), 0), Rules: f.Rules})
+	s.record(RulesHeld{Phase: "pre", Units: a.watch.Units(), Rules: f.Rules})
 	if rule, ok := a.watch.Broken(); ok && rule.Stops() {
 		a.final = true
 		s.stopAttempt(attempt.Guardrail, rule.ID)

@@ -728,9 +728,7 @@ func (h *hard) exitCode() int {
 		return 75
 	case e == nil && h.AbortBy != 0:
 		return 128 + h.AbortBy
-	case h.Refused != "" && e == nil:
-		return 125
-	case e == nil:
+	case e == nil: // refused, or nothing was launched
 		return 125
 	case e.Unseen && h.AbortBy != 0:
 		return 128 + h.AbortBy

@@ -524,9 +524,7 @@ func (k *Kernel) Deadline() (at time.Time, ok bool) {
 		return at, false
 	}
 	if k.hard.State != session.Paused { // what stands still calls no hook
-		if k.hard.State != session.Paused { // what stands still calls no hook
-			earliest(k.soft.hookDue)
-		}
+		earliest(k.soft.hookDue)
 	}
 	earliest(k.soft.tickDue)
 	earliest(k.soft.stopDue)

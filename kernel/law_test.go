@@ -835,7 +835,7 @@ func (w *fate) act() {
 	if !w.cfg.Observing {
 		what = append(what, "hook", "hook", "hook", "hook", "answer", "answer", "answer", "answer", "answer", "answer", "close", "close", "close",
 			"output", "frame", "frame")
-		if w.cfg.Policy.Acts() {
+		if w.cfg.Policy.On != nil { // one was drawn
 			what = append(what, "output", "output", "output", "failure", "failure", "checkpoint", "exit", "exit", "wish")
 		}
 		if chance(r, "rare", w.calm) {

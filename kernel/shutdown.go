@@ -211,11 +211,9 @@ func (s *step) abortAsked(in AbortAsked) {
 		s.drainOver()
 		return
 	}
-	if again {
-		if s.hard.Alive {
-			s.tookNothing()
-			s.stop(sigKILL, true)
-		}
+	if again && s.hard.Alive {
+		s.tookNothing()
+		s.stop(sigKILL, true)
 	}
 	if s.soft.draining {
 		s.drainOver() // the harness is gone; only the clients are being waited for
@@ -286,24 +284,23 @@ func (s *step) childExited(in ChildExited) {
 	s.do(DrainSources{})
 }
 
-// sourcesDrained tells the end: every source has said what it had to say.
+// sourcesDrained tells the end, of the launch or of all that was observed: every
+// source has said what it had to say.
 func (s *step) sourcesDrained() {
 	if s.soft.draining || s.hard.Next != nil {
 		return
 	}
 	s.keepBooks(true)
-	switch {
-	case s.cfg.Observing || s.cfg.OneHook:
+	if s.cfg.Observing || s.cfg.OneHook {
 		s.flushSynth() // what is open stays open: nothing was seen of its end
 		s.giveUpScope(s.hard.Scope, "no slot is left")
-	default:
-		if !s.current().Ended {
-			s.over(s.endReason(), own("process: "+s.endReason()))
-		}
-		s.attemptOver()
+		s.beginDrain()
 		return
 	}
-	s.beginDrain()
+	if !s.current().Ended {
+		s.over(s.endReason(), own("process: "+s.endReason()))
+	}
+	s.attemptOver()
 }
 
 // beginDrain gives the clients their last time together.
