@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"lifeloop/internal/nearest"
 )
 
 // This file reads JSON strictly: each value keeps its place in the file, and
@@ -184,7 +186,7 @@ func (r *reader) object(n node, known ...string) map[string]node {
 	out := map[string]node{}
 	for _, m := range n.members {
 		if !slices.Contains(known, m.name) {
-			r.fail(n.path, "unknown member %q; the nearest known is %q", m.name, nearest(m.name, known))
+			r.fail(n.path, "unknown member %q; the nearest known is %q", m.name, nearest.Word(m.name, known))
 		}
 		if _, twice := out[m.name]; twice {
 			r.fail(m.path, "given twice")
@@ -243,7 +245,7 @@ func (r *reader) word(n node, known ...string) string {
 		return ""
 	}
 	if !slices.Contains(known, s) {
-		r.fail(n.path, "expected one of %s, found %q; the nearest is %q", strings.Join(known, ", "), s, nearest(s, known))
+		r.fail(n.path, "expected one of %s, found %q; the nearest is %q", strings.Join(known, ", "), s, nearest.Word(s, known))
 	}
 	return s
 }
@@ -286,37 +288,4 @@ const longest = 10 * 365 * 24 * time.Hour
 
 func (r *reader) ms(n node) time.Duration {
 	return time.Duration(r.count(n, longest.Milliseconds())) * time.Millisecond
-}
-
-// nearest is the word most like name; the first of equals.
-func nearest(name string, words []string) string {
-	best, least := "", math.MaxInt
-	for _, w := range words {
-		if d := distance(name, w); d < least {
-			best, least = w, d
-		}
-	}
-	return best
-}
-
-// distance counts the single-letter edits from a to b. Names here are short; a
-// long one is cut, since it is like none of them anyway.
-func distance(a, b string) int {
-	a = a[:min(len(a), 64)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lifeloop/attempt"
+	"lifeloop/internal/nearest"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
 	"lifeloop/telemetry"
@@ -353,7 +354,7 @@ func (w *World) launches(r *reader, n node) {
 			for _, p := range w.policy.Profiles {
 				names = append(names, p.Name)
 			}
-			r.fail(m.path, "no profile %q in the plan; the nearest is %q", m.name, nearest(m.name, names))
+			r.fail(m.path, "no profile %q in the plan; the nearest is %q", m.name, nearest.Word(m.name, names))
 		}
 		for _, item := range r.list(m.node) {
 			var s script

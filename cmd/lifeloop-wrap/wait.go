@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lifeloop/internal/config"
+	"lifeloop/internal/nearest"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
@@ -63,7 +63,7 @@ func awaitedBy(word string) (awaited, error) {
 		return a, nil
 	}
 	return awaited{}, usage("wait --for %s: no such state, activity or event", word).
-		withHint("the nearest is %s; lifeloop-wrap wait --help lists them all", config.Nearest(word, awaitedWords()))
+		withHint("the nearest is %s; lifeloop-wrap wait --help lists them all", nearest.Word(word, awaitedWords()))
 }
 
 func waitCmd(g *globals) *cobra.Command {

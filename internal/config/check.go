@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"lifeloop/internal/nearest"
 	"lifeloop/lifeloop"
 )
 
@@ -43,7 +44,7 @@ func (c checker) word(path, value string, known []string) error {
 	if slices.Contains(known, value) {
 		return nil
 	}
-	return c.refuse(path, "%q is not one of %s; the nearest is %q", value, strings.Join(known, ", "), Nearest(value, known))
+	return c.refuse(path, "%q is not one of %s; the nearest is %q", value, strings.Join(known, ", "), nearest.Word(value, known))
 }
 
 // check holds the merged configuration against the rules that types do not say.
@@ -171,7 +172,7 @@ func checkCapability(name string) error {
 	if slices.Contains(known, name) {
 		return nil
 	}
-	return fmt.Errorf("%q is no capability; the nearest is %q", name, Nearest(name, known))
+	return fmt.Errorf("%q is no capability; the nearest is %q", name, nearest.Word(name, known))
 }
 
 func capabilities() []string {

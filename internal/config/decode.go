@@ -12,6 +12,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"lifeloop/internal/nearest"
 )
 
 // A configuration file is bounded in size, and in how deep its brackets nest:
@@ -334,40 +336,7 @@ func nearestKey(t reflect.Type, name string) string {
 	for _, f := range fields(t) {
 		keys = append(keys, f.key)
 	}
-	return Nearest(name, keys)
-}
-
-// Nearest is the word most like name; the first of equals.
-func Nearest(name string, words []string) string {
-	best, least := "", math.MaxInt
-	for _, w := range words {
-		if d := distance(name, w); d < least {
-			best, least = w, d
-		}
-	}
-	return best
-}
-
-// distance counts the single-letter edits from a to b. Names here are short;
-// a long one is cut, since it is like none of them anyway.
-func distance(a, b string) int {
-	a = a[:min(len(a), 64)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
+	return nearest.Word(name, keys)
 }
 
 func mapping(n ast.Node) ([]*ast.MappingValueNode, bool) {
