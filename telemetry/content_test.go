@@ -167,7 +167,7 @@ func checkSignal(t *testing.T, s Signal) {
 		t.Fatalf("numbers: %s", line(s))
 	}
 	switch s.ToolError {
-	case "", "NOT_FOUND", "TIMEOUT", "EXECUTION_ERROR", "VALIDATION_ERROR":
+	case "", ToolNotFound, ToolFailed, ToolRefused:
 	default:
 		t.Fatalf("unknown error of a tool: %s", line(s))
 	}

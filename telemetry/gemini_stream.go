@@ -85,11 +85,11 @@ func (d *geminiStream) Decode(record []byte) []Signal {
 func geminiToolError(failure []byte) string {
 	switch member(failure, "type", word) {
 	case "tool_not_registered":
-		return toolNotFound
+		return ToolNotFound
 	case "invalid_tool_params":
-		return toolRefused
+		return ToolRefused
 	}
-	return toolFailed
+	return ToolFailed
 }
 
 // geminiFailure reads the kind of an error that ended a run.

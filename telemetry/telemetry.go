@@ -122,7 +122,7 @@ type Signal struct {
 	ToolName  string `json:"tool_name,omitempty"`
 	Args      *Sized `json:"args,omitempty"`
 	Result    *Sized `json:"result,omitempty"`
-	ToolError string `json:"tool_error,omitempty"` // NOT_FOUND, TIMEOUT, EXECUTION_ERROR or VALIDATION_ERROR
+	ToolError string `json:"tool_error,omitempty"` // ToolNotFound, ToolFailed or ToolRefused; empty where it did what it should
 	Model     string `json:"model,omitempty"`      // model name as the source spells it
 	Window    int64  `json:"window,omitempty"`
 	// WindowSource says where Window comes from: statusline, reported, suffix, table.

@@ -24,17 +24,18 @@ func (d *digesting) sized(text []byte) *Sized {
 	return sized(text)
 }
 
-// What may be wrong with a tool call, as Signal.ToolError says it.
+// What may be wrong with a tool call, as Signal.ToolError says it. The words are
+// those of L0, and stand so on the ledger.
 const (
-	toolNotFound = "NOT_FOUND"
-	toolFailed   = "EXECUTION_ERROR"  // which of them it is, is not told
-	toolRefused  = "VALIDATION_ERROR" // its arguments were none that it takes
+	ToolNotFound = "NOT_FOUND"
+	ToolFailed   = "EXECUTION_ERROR"  // which of them it is, is not told
+	ToolRefused  = "VALIDATION_ERROR" // its arguments were none that it takes
 )
 
 // toolError is the error of a call of which is told that it failed, and no more.
 func toolError(failed bool) string {
 	if failed {
-		return toolFailed
+		return ToolFailed
 	}
 	return ""
 }

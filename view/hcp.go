@@ -260,7 +260,7 @@ func (h *HCP) attemptEnded(f kernel.AttemptEnded) {
 	if f.Run != "" { // else the session failed while it waited for the next one
 		message = fmt.Sprintf("attempt %d of %s: %s", f.Attempt, f.Name, f.Reason)
 	}
-	h.tell(hcpError, map[string]any{"code": errorCode(f), "message": message, "recoverable": f.Recovery != attempt.Halt})
+	h.tell(hcpError, map[string]any{"code": hcpErrorCode(f), "message": message, "recoverable": f.Recovery != attempt.Halt})
 	switch f.Recovery {
 	case attempt.Retry:
 		r, when := f.Retry, "at once"
@@ -274,8 +274,9 @@ func (h *HCP) attemptEnded(f kernel.AttemptEnded) {
 	}
 }
 
-// errorCode is HCP's word for a failure: of the codes with which a task fails.
-func errorCode(f kernel.AttemptEnded) string {
+// hcpErrorCode is HCP's word for a failure: of the codes with which a task
+// fails.
+func hcpErrorCode(f kernel.AttemptEnded) string {
 	switch f.Cause {
 	case attempt.Timeout:
 		return "timeout"

@@ -15,8 +15,7 @@ import (
 	"lifeloop/telemetry"
 )
 
-// The words of the L0 lifecycle. They are written in this package and nowhere
-// else.
+// The names of L0's events. They are written in this package and nowhere else.
 const (
 	l0SessionStart = "SESSION_START"
 	l0StreamInit   = "STREAM_INIT"
@@ -358,9 +357,9 @@ func (l *L0) toolFailed(call, kind string, ms int64, words string) {
 	switch kind {
 	case toolTimeout:
 		sentence = "the tool took too long"
-	case "NOT_FOUND":
+	case telemetry.ToolNotFound:
 		sentence = "there is no such tool"
-	case "VALIDATION_ERROR":
+	case telemetry.ToolRefused:
 		sentence = "the call was refused"
 	}
 	l.tell(l0ToolError, "toolCallId", call, "error", cmp.Or(words, sentence), "errorType", kind, "durationMs", ms)
