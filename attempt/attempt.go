@@ -93,6 +93,12 @@ type CrashLoop struct {
 	Quarantine time.Duration // how long the next launch waits
 }
 
+// DefaultCrashLoop is what a crash loop is when a policy wants to hear of one
+// and does not say.
+func DefaultCrashLoop() CrashLoop {
+	return CrashLoop{Launches: 5, Within: 10 * time.Second, Quarantine: 5 * time.Minute}
+}
+
 // OnLimit is what to do when the harness meets a rate limit.
 type OnLimit string
 

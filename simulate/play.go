@@ -41,15 +41,8 @@ func (w World) Config() kernel.Config {
 		Session: Session, Policy: w.policy, Setup: w.setup(0), Ledger: true, ClientDrain: clientDrain, AbortGrace: w.grace, Manifests: w.adapter,
 		NewID: func(prefix string) string { n[prefix]++; return fmt.Sprintf("%s%06d", prefix, n[prefix]) },
 	}
-	var names []string
-	for _, p := range w.policy.Profiles {
-		names = append(names, p.Name)
-	}
 	c.Began = kernel.Began{SessionID: Session, AdapterID: c.Manifest.AdapterID, AdapterVersion: c.Manifest.AdapterVersion,
 		Program: w.policy.Profiles[0].Name, Clients: []string{}, Policy: "none", Meta: w.meta}
-	if w.policy.MaxRetries > 0 || len(names) > 1 {
-		c.Began.Budget = &kernel.Budget{Attempts: w.policy.Attempts, MaxRetries: w.policy.MaxRetries, Profiles: names}
-	}
 	return c
 }
 
@@ -88,8 +81,9 @@ type launch struct {
 	words   string
 }
 
-// play plays the world until the session is over or nothing can happen.
-func (w World) play(core Core) Result {
+// RunOn plays the world on a core of [World.Config], until the session is over
+// or nothing can happen any more.
+func (w World) RunOn(core Core) Result {
 	p := &player{world: w, core: core, now: Start(), control: w.control, launched: map[string]int{}, result: Result{Texts: map[uint64]*Text{}}}
 	for len(p.control) > 0 && p.control[0].at == 0 && p.control[0].do == doAbort { // before anything else
 		p.ask()

@@ -75,6 +75,3 @@ var _ Core = (*kernel.Kernel)(nil)
 
 // Run plays the world to its end.
 func (w World) Run() Result { return w.RunOn(kernel.New(w.Config())) }
-
-// RunOn plays the world to its end on a core of [World.Config].
-func (w World) RunOn(core Core) Result { return w.play(core) }

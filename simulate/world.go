@@ -3,7 +3,6 @@ package simulate
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -184,7 +183,7 @@ func (w *World) plan(r *reader, n node) {
 		}
 	}
 	if n, ok := m["crash_loop"]; ok {
-		p.Loop = attempt.CrashLoop{Launches: 5, Within: 10 * time.Second, Quarantine: 5 * time.Minute} // as the configuration has it
+		p.Loop = attempt.DefaultCrashLoop()
 		m := r.object(n, words(crashLoopMembers)...)
 		if n, ok := m["launches"]; ok {
 			p.Loop.Launches = int(r.count(n, most))
@@ -519,7 +518,7 @@ func readSignal(r *reader, n node, s *step) {
 		case good:
 			s.out, sig.Result = result.raw, sized(result.raw)
 		case bad:
-			s.text, sig.ToolError = r.text(trouble), "EXECUTION_ERROR"
+			s.text, sig.ToolError = r.text(trouble), telemetry.ToolFailed
 		}
 	case "needs_input":
 		sig.Kind = telemetry.NeedsInput
@@ -566,6 +565,3 @@ func texts[S ~string](words []S) []string {
 	}
 	return out
 }
-
-// String names a step as its file does.
-func (s step) String() string { return fmt.Sprintf("%s (%s)", s.act, s.path) }

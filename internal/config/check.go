@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"lifeloop/attempt"
 	"lifeloop/internal/nearest"
 	"lifeloop/lifeloop"
 )
@@ -18,16 +19,24 @@ import (
 var (
 	logLevels    = []string{"trace", "debug", "info", "warn", "error", "off"}
 	ledgerWords  = []string{"stop", "continue"}
-	limitWords   = []string{"off", "wait", "fallback", "exit"}
-	backoffKinds = []string{"exponential", "linear", "fixed"}
-	jitterWords  = []string{"none", "full", "fixed"}
-	guardOn      = []string{"output", "exit"}
-	severities   = []string{"warning", "error", "fatal"}
+	limitWords   = []string{"off", string(attempt.LimitWait), string(attempt.LimitFallback), string(attempt.LimitExit)}
+	backoffKinds = []string{string(attempt.Exponential), string(attempt.Linear), string(attempt.Fixed)}
+	jitterWords  = []string{string(attempt.NoJitter), string(attempt.FullJitter), string(attempt.FixedJitter)}
+	guardOn      = []string{string(attempt.OnOutput), string(attempt.OnExit)}
+	severities   = []string{string(attempt.Warning), string(attempt.Error), string(attempt.Grave)}
 	levels       = []string{string(lifeloop.Required), string(lifeloop.Preferred), string(lifeloop.Optional)}
 	supports     = []string{string(lifeloop.Native), string(lifeloop.Synthesized), string(lifeloop.Manual), string(lifeloop.Partial)}
-	retryKinds   = []string{"model", "network", "timeout", "rate_limit", "server_error", "guardrail", "drift", "zero_output", "unknown"}
-	failKinds    = []string{"model", "network", "timeout", "rate_limit", "server_error", "fatal", "unknown"}
+	retryKinds   = causes(attempt.Causes()...)
+	failKinds    = causes(attempt.Model, attempt.Network, attempt.Timeout, attempt.RateLimit, attempt.ServerError, attempt.Fatal, attempt.Unknown)
 )
+
+func causes(list ...attempt.Cause) []string {
+	words := make([]string, len(list))
+	for i, c := range list {
+		words[i] = string(c)
+	}
+	return words
+}
 
 // ownID is the client that the wrapper itself is when there is no other.
 const ownID = "lifeloop-wrap"

@@ -17,6 +17,7 @@ package config
 import (
 	"time"
 
+	"lifeloop/attempt"
 	"lifeloop/lifeloop"
 )
 
@@ -169,7 +170,7 @@ func Default() Config {
 		Attempts: Attempts{
 			Retry:     Retry{MaxRetries: Unsaid, Backoff: Backoff{Kind: "fixed", Jitter: "none"}},
 			Timeouts:  Timeouts{AbortGrace: 5 * time.Second},
-			CrashLoop: CrashLoop{Launches: 5, Within: 10 * time.Second, Quarantine: 5 * time.Minute},
+			CrashLoop: CrashLoop(attempt.DefaultCrashLoop()),
 		},
 		AbortGrace: 5 * time.Second,
 	}
