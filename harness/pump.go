@@ -252,33 +252,21 @@ func (c *Child) news(quiet <-chan struct{}) {
 }
 
 // pumpInput carries what the user types, or what comes in by a pipe, to the
-// child. It waits with poll, so that it can be called off with nothing read:
-// what is typed after the child's end belongs to whoever reads next.
+// child. What is typed after the child's end belongs to whoever reads next.
 func (c *Child) pumpInput() {
 	t := c.terminal
 	t.reading.Lock()
 	defer t.reading.Unlock()
-	from := fdOf(t.keys)
-	ready := []unix.PollFd{{Fd: int32(from), Events: unix.POLLIN}, {Fd: int32(fdOf(c.wakeup)), Events: unix.POLLIN}}
-	buf := make([]byte, 16<<10)
+	from, buf := fdOf(t.keys), make([]byte, 16<<10)
 	var lastByte byte = '\n'
 	t.typedAhead = append(t.takeUnread(), t.typedAhead...)
 	for !c.ended.Load() {
 		if len(t.typedAhead) == 0 {
-			if _, err := unix.Poll(ready, -1); err != nil && !errors.Is(err, unix.EINTR) {
+			n, ok := c.await(from, buf)
+			if !ok {
 				return
 			}
-			if ready[1].Revents != 0 {
-				return
-			}
-			if ready[0].Revents == 0 {
-				continue
-			}
-			n, err := unix.Read(from, buf)
-			switch {
-			case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
-				continue
-			case err != nil || n == 0:
+			if n == 0 {
 				c.endInput(lastByte)
 				return
 			}
@@ -293,6 +281,33 @@ func (c *Child) pumpInput() {
 			return
 		}
 	}
+}
+
+// await reads what comes next from a file of ours, for the child; n is 0 at its
+// end. It waits with poll, so that it can be called off with nothing read: ok is
+// then false.
+func (c *Child) await(from int, buf []byte) (n int, ok bool) {
+	ready := []unix.PollFd{{Fd: int32(from), Events: unix.POLLIN}, {Fd: int32(fdOf(c.wakeup)), Events: unix.POLLIN}}
+	for !c.ended.Load() {
+		_, err := unix.Poll(ready, -1)
+		switch {
+		case errors.Is(err, unix.EINTR): // and what stands in ready is of the time before
+			continue
+		case err != nil, ready[1].Revents != 0:
+			return 0, false
+		case ready[0].Revents == 0:
+			continue
+		}
+		n, err := unix.Read(from, buf)
+		switch {
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+			continue
+		case err != nil:
+			return 0, true
+		}
+		return n, true
+	}
+	return 0, false
 }
 
 // takeBack keeps what was typed and the child has not read: it waits in the

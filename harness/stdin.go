@@ -68,9 +68,7 @@ func (c *Child) pumpStdin() {
 	f := c.terminal.stdin
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	from := fdOf(f.file)
-	ready := []unix.PollFd{{Fd: int32(from), Events: unix.POLLIN}, {Fd: int32(fdOf(c.wakeup)), Events: unix.POLLIN}}
-	next, buf := f.kept, make([]byte, 64<<10)
+	from, next, buf := fdOf(f.file), f.kept, make([]byte, 64<<10)
 	for !c.ended.Load() {
 		if len(next) > 0 {
 			n, err := c.stdin.Write(next)
@@ -84,20 +82,11 @@ func (c *Child) pumpStdin() {
 			c.stdin.Close()
 			return
 		}
-		if _, err := unix.Poll(ready, -1); err != nil && !errors.Is(err, unix.EINTR) {
+		n, ok := c.await(from, buf)
+		if !ok {
 			return
 		}
-		if ready[1].Revents != 0 {
-			return
-		}
-		if ready[0].Revents == 0 {
-			continue
-		}
-		n, err := unix.Read(from, buf)
-		switch {
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
-			continue
-		case err != nil || n == 0:
+		if n == 0 {
 			f.ended = true
 			continue
 		}
