@@ -112,7 +112,7 @@ type (
 		Units      int64    `json:"units"`
 	}
 	// ToolCalled and ToolReturned record the harness's own call of a tool: its
-	// name, and of arguments and result digest and size alone (DECISIONS F2).
+	// name, and of arguments and result digest and size alone (DECISIONS F1).
 	ToolCalled struct {
 		Tool string           `json:"tool"` // the call's id
 		Name string           `json:"name"`
