@@ -63,18 +63,18 @@ func ways(cfg config.Config, adapter string, argv []string) ([]way, error) {
 	return out, nil
 }
 
-// policy is what was configured about attempts. Profiles says of each way how
-// it stands.
-func policy(cfg config.Config, ways []attempt.Profile) attempt.Policy {
+// policy is what was configured about attempts. Stand is how it stands with each
+// way, as check found it.
+func policy(cfg config.Config, stand []attempt.Profile) attempt.Policy {
 	a := cfg.Attempts
-	p := attempt.Policy{Profiles: ways, Attempts: a.Retry.Attempts, MaxRetries: a.Retry.MaxRetries, On: attempt.DefaultOn(),
+	p := attempt.Policy{Profiles: stand, Attempts: a.Retry.Attempts, MaxRetries: a.Retry.MaxRetries, On: attempt.DefaultOn(),
 		Backoff: attempt.Backoff{Kind: attempt.BackoffKind(a.Retry.Backoff.Kind), Base: a.Retry.Backoff.Base, Max: a.Retry.Backoff.Max,
 			Jitter: attempt.Jitter(a.Retry.Backoff.Jitter)},
-		Loop:    attempt.CrashLoop{Launches: a.CrashLoop.Launches, Within: a.CrashLoop.Within, Quarantine: a.CrashLoop.Quarantine},
+		Loop:    attempt.CrashLoop(a.CrashLoop),
 		Initial: a.Timeouts.Initial, Inter: a.Timeouts.Inter, Tool: a.Timeouts.Tool, Session: a.Timeouts.Session, Idle: a.Timeouts.Idle,
 		Continuation: a.Continuation, CheckpointEvery: int64(a.CheckpointEvery), Repeat: a.Drift.Repeat, ZeroOutput: a.ZeroOutput}
 	if a.Retry.MaxRetries == config.Unsaid {
-		p.MaxRetries = attempt.DefaultMaxRetries(a.Retry.Attempts, len(ways))
+		p.MaxRetries = attempt.DefaultMaxRetries(a.Retry.Attempts, len(stand))
 	}
 	if a.Retry.RetryOn != nil {
 		p.On = map[attempt.Cause]bool{}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -164,13 +165,9 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	if err := unsupported(cfg); err != nil {
 		return 0, err
 	}
-	id := f.sessionID
-	if f.resume != "" {
-		id = f.resume
-	} else if id == "" {
-		id = uuid.NewString()
-	} else if u, err := uuid.Parse(id); err != nil || u.String() != id {
-		return 0, usage("--session-id %s: not a UUID in its usual form", id)
+	id := cmp.Or(f.resume, f.sessionID, uuid.NewString())
+	if u, err := uuid.Parse(f.sessionID); f.sessionID != "" && (err != nil || u.String() != f.sessionID) {
+		return 0, usage("--session-id %s: not a UUID in its usual form", f.sessionID)
 	}
 	if argv[0] == "" {
 		return 0, usage("run: the program's name is empty")
