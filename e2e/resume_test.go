@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"lifeloop/profiles"
 )
 
 // What is told of one more turn of an earlier session. The wrapper has given
@@ -143,9 +145,48 @@ func TestResumed(t *testing.T) {
 			// Its terminal is up before its first prompt tells the hooks who it is.
 			told: strings.Replace(resumedTurn, "S1 resume", "S? resume", 1), and: sameSession,
 		},
+		// As a later launch of the same session goes on.
+		"claude -p, by its profile": {
+			harness: claude, earlier: claudeBefore, argv: goesOn(t, claudeArgs("-p", "--allowedTools", "Bash", "--session-id", "0f0f", "two")),
+			told: resumedTurn, and: sameSession,
+		},
+		"claude, by its profile": {
+			harness: claude, earlier: claudeBefore, tty: true, argv: goesOn(t, claudeArgs("not again")),
+			script: func(r *run) {
+				claudeReady(r)
+				claudeTurn(r, "two")
+				r.types("/exit\r")
+			},
+			told: strings.ReplaceAll(resumedTurn, "other", "prompt_input_exit"), and: sameSession,
+		},
+		"codex exec, by its profile": {
+			harness: codex, earlier: codexBefore, argv: goesOn(t, codexExec("two")),
+			told: resumedTurn, and: sameSession,
+		},
+		"codex, by its profile": {
+			harness: codex, earlier: codexBefore, tty: true, argv: goesOn(t, codexArgs("not again")),
+			script: func(r *run) {
+				codexReady(r)
+				codexTurn(r, "two")
+				codexSends(r, "/quit")
+			},
+			told: strings.Replace(resumedTurn, "S1 resume", "S? resume", 1), and: sameSession,
+		},
 	} {
 		t.Run(name, s.play)
 	}
+}
+
+// goesOn is the command line that goes on with the earlier session, as the
+// profile of its program has it.
+func goesOn(t *testing.T, argv []string) []string {
+	t.Helper()
+	p, _ := profiles.For(profiles.Infer(argv[0]))
+	const id = "3f1c2b4a-2222-4333-8444-555555555555"
+	on, ok := p.Resume(argv, id, true)
+	require.True(t, ok, argv)
+	on[slices.Index(on, id)] = earlierID
+	return on
 }
 
 func codexExecResume(args ...string) []string {
