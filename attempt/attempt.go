@@ -128,6 +128,12 @@ func DefaultMaxRetries(attempts, profiles int) int {
 	return max(6, attempts*profiles)
 }
 
+// Acts reports whether the policy could do anything but watch.
+func (p *Policy) Acts() bool {
+	return p.MaxRetries > 0 || len(p.Profiles) > 1 || p.OnLimit != LimitOff || p.Initial+p.Inter+p.Tool+p.Session+p.Idle > 0 ||
+		len(p.Rules) > 0 || p.Repeat > 0 || p.ZeroOutput || p.Continuation
+}
+
 // Reads reports whether the policy must see the text of the output.
 func (p *Policy) Reads() bool {
 	return len(p.Rules) > 0 || p.Repeat > 0 || p.ZeroOutput || p.Continuation && p.CheckpointEvery > 0

@@ -69,6 +69,7 @@ func TestWhatFollowsAFailure(t *testing.T) {
 
 func TestNothingIsRetriedByTheZeroPolicy(t *testing.T) {
 	var p Policy
+	require.False(t, p.Acts())
 	require.False(t, p.Reads())
 	for _, c := range append(Causes(), Fatal, Aborted) {
 		require.Equal(t, Next{Recovery: Halt}, p.After(Spent{Launches: 1}, Failure{Cause: c}, "s"), c)

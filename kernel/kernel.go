@@ -622,7 +622,7 @@ func (k *Kernel) Done() (Result, bool) {
 	if !k.hard.State.Terminal() || k.hard.State == session.None {
 		return Result{}, false
 	}
-	r := Result{State: k.hard.State, Code: k.hard.exitCode(), Failure: k.hard.Refused, Why: k.hard.RefusedWhy}
+	r := Result{State: k.hard.State, Code: k.hard.exitCode(k.cfg.Policy.Acts() || k.cfg.Ends.Success != nil), Failure: k.hard.Refused, Why: k.hard.RefusedWhy}
 	if e := k.hard.Exit; e != nil && e.NotStarted {
 		r.Failure, r.Why = lifeloop.AdapterUnavailable, k.soft.launchWhy
 	} else if e != nil && e.Lost {
