@@ -619,8 +619,7 @@ type hard struct {
 	State      session.State
 	Began      Began
 	Run        string
-	Number     int // launches so far
-	PID        int
+	Number     int  // launches so far
 	Alive      bool // the harness runs
 	Exit       *Exited
 	AbortAsked bool // somebody asked us to end
@@ -645,7 +644,6 @@ type hard struct {
 	// capabilities that nobody has seen of an untested one.
 	Versions []string
 	Unproven map[string]bool
-	Drained  bool
 	Usage    synth.Usage
 	CallsN   int
 	Weak     map[string]bool // capabilities that were never there
@@ -807,7 +805,7 @@ func (k *Kernel) apply(f Fact) {
 	case UsageCounted:
 		h.Usage = f.Usage
 	case Running:
-		h.PID, h.Alive = f.PID, true
+		h.Alive = true
 	case Exited:
 		h.Alive, h.Exit = false, &f
 	case HarnessSessionOpened:
@@ -859,9 +857,7 @@ func (k *Kernel) apply(f Fact) {
 		for _, c := range f.Unproven {
 			h.Unproven[c] = true
 		}
-	case DrainBegan:
-		h.Drained = true
-	case Negotiated, Asked, HeldAgain, Placing, TimerSet, DriftSeen, ToolCalled, ToolReturned, StopTook, HookHeard, StopSent, ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, UnknownCounted, SourceNamed, SourceRead, SourceTroubled:
+	case Negotiated, Asked, HeldAgain, Placing, TimerSet, DriftSeen, ToolCalled, ToolReturned, StopTook, HookHeard, StopSent, ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, UnknownCounted, SourceNamed, SourceRead, SourceTroubled, DrainBegan:
 		// told for readers; they change nothing here
 	default:
 		panic(fmt.Sprintf("kernel: apply does not know %T", f))

@@ -43,7 +43,8 @@ type (
 	// Start asks for the session to begin.
 	Start struct{}
 	// Launched says that the harness runs. Setup is what this launch turned out
-	// to be; nil for the first one, which Config describes.
+	// to be; nil where Config describes it: for the first one of a session that
+	// was not taken up.
 	Launched struct {
 		PID   int
 		Setup *Setup

@@ -60,8 +60,8 @@ type Launcher interface {
 // A Plan is a launch made ready: what is to be started, and what of it can be
 // heard.
 type Plan struct {
-	// Setup is what the launch turned out to be. That of the session's first
-	// launch the kernel has in its Config already.
+	// Setup is what the launch turned out to be. That of the first launch the
+	// kernel has in its Config already, unless the session was taken up.
 	Setup kernel.Setup
 	// Start starts the harness; post may be called until Wait returned, and
 	// settle returns when everything posted before it is on the ledger. An error
@@ -134,7 +134,7 @@ const (
 // ErrLedger wraps the refusal of the ledger that ended a run.
 var ErrLedger = errors.New("the ledger refused a write")
 
-// Supervisor is one run. Its fields are owned by the loop, except where said.
+// A supervisor is one run. Its fields are owned by the loop, except where said.
 type supervisor struct {
 	k   *kernel.Kernel
 	p   Ports
