@@ -41,10 +41,22 @@ type doing struct {
 	by    map[string]bool // the sources that say so
 	until time.Time       // of a limit_wait, when that was told
 	sign  time.Time       // of life, the last one from any source
+	asked time.Time       // when it came to need input, the last time
 }
 
-// active folds what a signal says that the harness is doing.
+// active folds what a signal says that the harness is doing. What it did before
+// it asked for something may be written a moment later, and tells nothing of
+// the answer.
 func (s *step) active(what string, sig telemetry.Signal) {
+	d := &s.soft.doing
+	switch {
+	case what == needsInput && sig.At.IsZero():
+		d.asked = s.now
+	case what == needsInput && sig.At.After(d.asked):
+		d.asked = sig.At
+	case d.what == needsInput && !sig.At.IsZero() && sig.At.Before(d.asked):
+		return
+	}
 	s.activeBy(what, sig.Source, sig.Detail, sig.Until)
 }
 
