@@ -326,6 +326,9 @@ type Setup struct {
 	// Resumes says that it can be launched to go on with a harness session of
 	// its own that is named by its id.
 	Resumes bool
+	// Converses says that a person talks with it: when it is idle, it waits for
+	// them.
+	Converses bool
 }
 
 // Ends says what the end of a harness means, beyond what every program's does.

@@ -299,6 +299,8 @@ func (w *world) configure(d *datadriven.TestData) {
 			cfg.Ends.Codes = map[int]attempt.Cause{n: attempt.Cause(cause)}
 		case "resumes":
 			cfg.Resumes = true
+		case "converses":
+			cfg.Converses = true
 		case "weak":
 			cfg.Weak = append(cfg.Weak, kernel.Weakness{Capability: a.Vals[0], Reason: "the user turned it off"})
 		default:

@@ -173,7 +173,7 @@ func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, e
 func (l *launcher) setup(w way, launch profiles.Launch) kernel.Setup {
 	s := kernel.Setup{Manifest: w.manifest, Hooks: launch.Hooks, HarnessSession: launch.SessionID, Cause: launch.Cause,
 		Deaf: launch.Plain || !launch.Hooks && len(launch.Sources) == 0 && launch.OSCDecoder == "", Synth: synthConfig(l.session.cfg, launch),
-		Tested: w.profile.Tested, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes}
+		Tested: w.profile.Tested, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Converses: l.terminal.Pty()}
 	if launch.Hooks && w.profile.Transcript.Decoder != "" {
 		s.Expected = []string{w.profile.Transcript.Name} // a hook names it
 	}
