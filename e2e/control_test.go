@@ -1,0 +1,253 @@
+//go:build e2e && linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/e2e/mock"
+)
+
+// works is a tool that works until a file is there.
+const works = "while [ ! -e go ]; do sleep 0.1; done; rm go"
+
+// working waits until that tool does, and the session tells of it.
+func working(r *run) {
+	r.t.Helper()
+	r.await("the tool", func() bool {
+		return slices.ContainsFunc(others(), func(p string) bool { return strings.HasSuffix(p, " sleep 0.1") })
+	})
+	r.await("the news of the tool", func() bool { return slices.Contains(types(r.l0()), "TOOL_START") })
+}
+
+// asks gives the session a command.
+func (w *world) asks(args ...string) {
+	w.t.Helper()
+	out, err := w.tool(args...)
+	require.NoError(w.t, err, out)
+}
+
+// still are the processes that stand still, by a signal, and moving the others:
+// the wrapper and its guard, and what is below the harness. The shell of the
+// terminal and the clients are not looked at.
+func (r *run) still() (still, moving []string) {
+	for _, p := range others() {
+		pid, command, _ := strings.Cut(p, " ")
+		if pid == fmt.Sprint(r.cmd.Process.Pid) || strings.HasPrefix(command, filepath.Join(programs, "fakeclient")) {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + pid + "/stat")
+		if err != nil {
+			continue // it has just ended
+		}
+		if _, rest, _ := strings.Cut(string(stat), ") "); strings.HasPrefix(rest, "T") {
+			still = append(still, p)
+		} else {
+			moving = append(moving, p)
+		}
+	}
+	return still, moving
+}
+
+// standsStill waits until nothing moves but the wrapper and its guard.
+func standsStill(r *run) {
+	r.t.Helper()
+	r.await("everything but the wrapper and its guard to stand still", func() bool {
+		still, moving := r.still()
+		return len(moving) == 2 && slices.ContainsFunc(moving, isWrapper) &&
+			slices.ContainsFunc(still, func(p string) bool { return strings.HasPrefix(p, fmt.Sprint(harnessPID(), " ")) }) &&
+			slices.ContainsFunc(still, func(p string) bool { return strings.HasSuffix(p, " sleep 0.1") })
+	})
+}
+
+func isWrapper(p string) bool {
+	_, command, _ := strings.Cut(p, " ")
+	return strings.HasPrefix(command, filepath.Join(programs, "lifeloop-wrap")+" ")
+}
+
+// TestPause stops Claude Code in the middle of a tool call, and lets it go on.
+// What is typed meanwhile it finds in its prompt.
+func TestPause(t *testing.T) {
+	s := story{
+		harness: claude, tty: true, argv: claudeArgs("--allowedTools", "Bash"),
+		replies: []mock.Reply{mock.Runs(works), mock.Says("it is over"), mock.Says("you are welcome")},
+	}
+	s.plays(t, func(w *world) {
+		r := w.start(s, true)
+		claudeReady(r)
+		r.types("run it (p1)\r")
+		working(r)
+		w.asks("pause", "last", "--reason", "for lunch")
+		standsStill(r)
+		if status := w.status(); status.State != "PAUSED" {
+			t.Errorf("status: %+v", status)
+		}
+		require.NoError(t, os.WriteFile(project+"/go", nil, 0o600)) // nobody looks
+		r.types("thanks (p2)")
+		w.asks("resume", "last")
+		r.await("the end of the turn", func() bool {
+			return r.transcripts(claudeTurnOver) > 0 && claudeRegistry().Status == "idle"
+		})
+		claudeTurn(r, "")
+		r.types("/exit\r")
+		if code := r.leaves(); code != 0 {
+			t.Errorf("exit code %d, want 0", code)
+		}
+		r.checkTerminal()
+
+		compareTold(t, `
+			session.starting  S1 startup
+			session.started   S1 startup
+			frame.opening     S1 F1
+			frame.opened      S1 F1
+			~ context.pressure_observed S1 low between frame.opened F1 and frame.opening F2
+			frame.ending      S1 F1 completed
+			frame.ended       S1 F1 completed
+			frame.opening     S1 F2
+			frame.opened      S1 F2
+			frame.ending      S1 F2 completed
+			frame.ended       S1 F2 completed
+			session.ending    S1 prompt_input_exit
+			session.ended     S1 prompt_input_exit`, w.recorded().events)
+		w.compareL0("SESSION_START (launch) TOOL_REQUESTED TOOL_START TOOL_RESULT TOOL_COMPLETED COMPLETE")
+		w.compareHCP("created RUNNING", "RUNNING PAUSED for lunch", "PAUSED RUNNING resumed", "RUNNING COMPLETED exit 0", "closed COMPLETED")
+		w.checkUsage(w.status()) // the second turn with the words that were typed in the pause
+		if t.Failed() {
+			t.Log(r.scene())
+		}
+	})
+}
+
+// TestAbort ends sessions in the middle of a tool call, one of them while it
+// stands still.
+func TestAbort(t *testing.T) {
+	tool := []mock.Reply{mock.Runs(works)}
+	for name, c := range map[string]struct {
+		story
+		paused bool
+	}{
+		"claude":         {story: story{harness: claude, tty: true, argv: claudeArgs("--allowedTools", "Bash"), exit: 143}},
+		"claude, paused": {story: story{harness: claude, tty: true, argv: claudeArgs("--allowedTools", "Bash"), exit: 143}, paused: true},
+		"claude -p":      {story: story{harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "run it (p1)"), exit: 143}},
+		"codex":          {story: story{harness: codex, tty: true, argv: codexArgs(), exit: 130}}, // SIGINT is its own way out
+	} {
+		c.replies, c.flags = tool, []string{"--retries", "3"} // which are not made
+		t.Run(name, func(t *testing.T) {
+			c.plays(t, func(w *world) {
+				r := w.start(c.story, true)
+				switch {
+				case !c.tty:
+				case c.harness.name == codex.name:
+					codexReady(r)
+					codexSends(r, "run it (p1)")
+				default:
+					claudeReady(r)
+					r.types("run it (p1)\r")
+				}
+				working(r)
+				want := []string{"created RUNNING"}
+				if c.paused {
+					w.asks("pause", "last")
+					standsStill(r)
+					want = append(want, "RUNNING PAUSED paused", "PAUSED ABORTING enough")
+				} else {
+					want = append(want, "RUNNING ABORTING enough")
+				}
+				w.asks("abort", "last", "--reason", "enough")
+				w.asks("wait", "last")
+				if code := r.leaves(); code != c.exit {
+					t.Errorf("exit code %d, want %d", code, c.exit)
+				}
+				if c.tty {
+					r.checkTerminal()
+				}
+				if !poll(2*time.Second, func() bool { return len(others()) == 0 }) {
+					t.Errorf("processes that outlive the session: %s", strings.Join(others(), "\n  "))
+				}
+				w.compareL0("SESSION_START (launch) TOOL_REQUESTED TOOL_START ABORT_REQUESTED ABORT_COMPLETED ERROR")
+				w.compareHCP(append(want, "ABORTING ABORTED enough", "closed ABORTED")...)
+				if t.Failed() {
+					t.Log(r.scene())
+				}
+			})
+		})
+	}
+}
+
+// TestNeedsInput waits for Claude Code to ask for a permission. As long as it
+// does, and when it waits for the next prompt, no silence is too long.
+func TestNeedsInput(t *testing.T) {
+	const silence = 4 * time.Second
+	s := story{
+		harness: claude, tty: true, argv: claudeArgs(), flags: []string{"--timeout-inter", silence.String()},
+		replies: []mock.Reply{mock.Runs("touch made"), mock.Says("it is made")},
+	}
+	s.plays(t, func(w *world) {
+		r := w.start(s, true)
+		claudeReady(r)
+		waiter := make(chan string, 1)
+		go func() {
+			out, err := w.tool("wait", "last", "--for", "needs_input", "--json")
+			waiter <- fmt.Sprint(out, err)
+		}()
+		r.types("make it (p1)\r")
+		var told struct {
+			For  string    `json:"for"`
+			Kind string    `json:"kind"`
+			At   time.Time `json:"at"`
+			Fact struct {
+				Source string `json:"source"`
+			} `json:"fact"`
+		}
+		select {
+		case text := <-waiter:
+			t.Logf("heard at %v: %s", time.Now(), text)
+			require.NoError(t, json.NewDecoder(strings.NewReader(text)).Decode(&told))
+		case <-time.After(patience):
+			t.Fatalf("nothing is asked\n%s", r.scene())
+		}
+		if told.For != "needs_input" || told.Kind != "activity_moved" || told.Fact.Source == "" {
+			t.Errorf("wait: %+v", told)
+		}
+		r.await("the question", func() bool { return claudeRegistry().Status == "waiting" })
+		w.staysIn("needs_input", silence)
+		r.types("\r") // yes
+		r.await("the end of the turn", func() bool {
+			return r.transcripts(claudeTurnOver) > 0 && claudeRegistry().Status == "idle"
+		})
+		w.asks("wait", "last", "--for", "idle")
+		w.staysIn("idle", silence)
+		r.types("/exit\r")
+		if code := r.leaves(); code != 0 {
+			t.Errorf("exit code %d, want 0", code)
+		}
+		if _, err := os.Stat(project + "/made"); err != nil {
+			t.Errorf("what was allowed: %v", err)
+		}
+		w.compareL0("SESSION_START (launch) TIMEOUT_RESET TOOL_REQUESTED TOOL_START TOOL_RESULT TOOL_COMPLETED COMPLETE")
+		if t.Failed() {
+			t.Log(r.scene())
+		}
+	})
+}
+
+// staysIn looks on for longer than a silence may be.
+func (w *world) staysIn(activity string, silence time.Duration) {
+	w.t.Helper()
+	out, err := w.tool("wait", "last", "--for", "stopped", "--timeout", (silence + time.Second).String())
+	if err == nil {
+		w.t.Fatalf("it was stopped: %s", out)
+	}
+	if status := w.status(); status.Activity != activity {
+		w.t.Errorf("activity %s, want %s", status.Activity, activity)
+	}
+}
