@@ -3,18 +3,17 @@ package kernel
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"time"
 
 	"lifeloop/attempt"
-	"lifeloop/lifeloop"
 	"lifeloop/session"
 	"lifeloop/telemetry"
 )
 
-// This file is the life of attempts: what an attempt's end means, what follows
-// it, and the timers that can end one. The rules themselves are in package
-// attempt; here they meet the process and the ledger.
+// This file is the life of attempts: how one begins, what is seen of it, and
+// what follows its end. When its time is over stands in timers.go, and what its
+// end means in verdict.go. The rules themselves are in package attempt; here
+// they meet the process and the ledger.
 
 // attempting is soft state of the attempt that is under way.
 type attempting struct {
@@ -287,128 +286,6 @@ func causeOf(e telemetry.ErrorKind) attempt.Cause {
 	return ""
 }
 
-// attemptDue is when the next timer of the attempt ends it, and which.
-func (k *Kernel) attemptDue() (at time.Time, which Timer, ok bool) {
-	p, a := &k.cfg.Policy, &k.soft.attempt
-	if !k.hard.Alive || k.hard.State != session.Running || a.stopWhy != "" || k.hard.AbortBy != 0 {
-		return at, "", false
-	}
-	soonest := func(t time.Time, timer Timer) {
-		if !ok || t.Before(at) {
-			at, which, ok = t, timer, true
-		}
-	}
-	_, oldest, tools := k.soft.tools.oldest()
-	if p.Tool > 0 && tools {
-		soonest(oldest.began.Add(p.Tool), TimerTool)
-	}
-	d := &k.soft.doing
-	switch {
-	case a.lived.IsZero():
-		if p.Initial > 0 {
-			soonest(a.quiet.Add(p.Initial), TimerInitial)
-		}
-	case tools, d.what == needsInput, d.what == idling && k.cfg.Converses, p.Inter == 0:
-		// It is known what is waited for (DECISIONS Z6).
-	case d.what == limitWait && d.until.After(a.quiet): // and here, until when
-		soonest(d.until.Add(p.Inter), TimerInter)
-	default:
-		soonest(a.quiet.Add(p.Inter), TimerInter)
-	}
-	return at, which, ok
-}
-
-// attemptTimers ends an attempt whose time is over, and begins one whose wait
-// is.
-func (s *step) attemptTimers() {
-	if at, which, ok := s.attemptDue(); ok && !s.now.Before(at) {
-		a := &s.soft.attempt
-		f := TimedOut{Timer: which, ElapsedMS: s.now.Sub(a.quiet).Milliseconds()}
-		if which == TimerTool {
-			id, call, _ := s.soft.tools.oldest()
-			f.Tool, f.ElapsedMS = id, s.now.Sub(call.began).Milliseconds()
-		}
-		s.record(f)
-		s.stopAttempt(attempt.Timeout, string(which))
-	}
-	if at, which, ok := s.sessionDue(); ok && !s.now.Before(at) {
-		s.sessionTimedOut(which)
-	}
-	if at, ok := s.retryDue(); ok && !s.now.Before(at) {
-		s.retryNow()
-	}
-}
-
-// retryDue is when the next try is made.
-func (k *Kernel) retryDue() (time.Time, bool) {
-	if k.hard.Next == nil || k.hard.Held || k.hard.State.Terminal() {
-		return time.Time{}, false
-	}
-	if k.hard.Next.Retry == nil {
-		return k.soft.now, true // a fallback waits for nothing
-	}
-	return k.hard.Next.Retry.At, true
-}
-
-func (s *step) retryNow() {
-	n := s.hard.Next
-	if s.hard.State == session.Paused {
-		s.move(session.Running, string(n.Recovery))
-	}
-	s.launch(n.launchCause(), n)
-}
-
-// sessionDue is when the session's own time is over.
-func (k *Kernel) sessionDue() (at time.Time, which Timer, ok bool) {
-	switch k.hard.State {
-	case session.Running, session.Paused:
-	default:
-		return at, "", false
-	}
-	if k.hard.TimedOut != nil || k.soft.draining || k.cfg.Observing || k.cfg.OneHook {
-		return at, "", false
-	}
-	if !k.hard.SessionEnd.IsZero() {
-		at, which, ok = k.hard.SessionEnd, TimerSession, true
-	}
-	if p := k.cfg.Policy; p.Idle > 0 && !k.hard.Held {
-		if t := k.soft.eventAt.Add(p.Idle); !ok || t.Before(at) {
-			at, which, ok = t, TimerIdle, true
-		}
-	}
-	return at, which, ok
-}
-
-// sessionTimedOut ends the session, whatever it is doing.
-func (s *step) sessionTimedOut(which Timer) {
-	elapsed := s.now.Sub(s.hard.SessionEnd.Add(-s.cfg.Policy.Session))
-	if which == TimerIdle {
-		elapsed = s.now.Sub(s.soft.eventAt)
-	}
-	s.record(TimedOut{Timer: which, ElapsedMS: elapsed.Milliseconds()})
-	if s.hard.State == session.Paused {
-		s.move(session.Running, timeoutReason(which))
-	}
-	if s.hard.Held {
-		s.free(ending)
-	}
-	switch {
-	case s.hard.Alive:
-		s.stopAttempt(attempt.Timeout, string(which))
-	case s.hard.Next != nil:
-		s.noAttempt(attempt.Timeout, string(which))
-	}
-}
-
-// timeoutReason is the reason of a session that its own timer ended (DECISIONS
-// H2, H4).
-func timeoutReason(which Timer) string {
-	if which == TimerIdle {
-		return "idle_timeout"
-	}
-	return "timeout"
-}
-
 // stopAttempt ends the attempt, the harness's own way first.
 func (s *step) stopAttempt(why attempt.Cause, detail string) {
 	a := &s.soft.attempt
@@ -423,106 +300,6 @@ func (s *step) stopAttempt(why attempt.Cause, detail string) {
 		s.soft.stopBy = cmp.Or(s.cfg.Quit, sigTERM)
 		s.nextRung()
 	}
-}
-
-// A verdict is how an attempt ended, and by what evidence.
-type verdict struct {
-	attempt.Failure
-	detail   string
-	evidence string
-	until    time.Time // when a rate limit is lifted, when that was told
-}
-
-// judge says how the attempt ended, once its harness is gone and was read to
-// its end.
-func (s *step) judge() verdict {
-	a, e := &s.soft.attempt, s.hard.Exit
-	fail := func(c attempt.Cause, detail, evidence string) verdict {
-		return verdict{Failure: attempt.Failure{Cause: c}, detail: detail, evidence: evidence}
-	}
-	var v verdict
-	switch {
-	case s.hard.AbortBy != 0:
-		return fail(attempt.Aborted, "", "it was asked to end by "+signalName(s.hard.AbortBy))
-	case s.hard.TimedOut != nil:
-		return fail(attempt.Timeout, string(s.hard.TimedOut.Timer), "the session's own timer")
-	case a.stopWhy == attempt.Timeout:
-		return fail(a.stopWhy, a.detail, "the timer "+a.detail)
-	case a.stopWhy != "":
-		v = fail(a.stopWhy, a.detail, "stopped for "+string(a.stopWhy))
-		v.Final = a.final
-		v.withLimit(a.failure, s.now)
-		return v
-	case e.NotStarted:
-		return s.notStarted(e)
-	case e.Lost, e.OutputLost && e.Code == 0 && e.Signal == 0:
-		return fail(attempt.Fatal, "", s.endReason())
-	case s.succeeded(&v):
-	case e.Signal == sigINT:
-		return fail(attempt.Aborted, "", s.endReason()) // by nobody here: at its terminal, or by its number
-	case a.turn == telemetry.Interrupted && e.Signal == 0:
-		return fail(attempt.Aborted, "", "the last turn interrupted, "+s.endReason())
-	case a.failure != nil:
-		v = fail(a.failure.Cause, a.failure.Code, a.failure.Source)
-		v.withLimit(a.failure, s.now)
-	case e.Signal == 0 && s.cfg.Ends.Codes[e.Code] != "":
-		v = fail(s.cfg.Ends.Codes[e.Code], "", "exit "+strconv.Itoa(e.Code)+" of "+s.cfg.Manifest.AdapterID)
-	default:
-		v = fail(attempt.Model, "", cmp.Or(v.evidence, s.endReason()))
-	}
-	return s.held(v)
-}
-
-func (v *verdict) withLimit(f *FailureSeen, now time.Time) {
-	if f == nil || v.Cause != attempt.RateLimit || f.Until.IsZero() {
-		return
-	}
-	v.Limit, v.until = max(f.Until.Sub(now), 0), f.Until
-}
-
-func (s *step) notStarted(e *Exited) verdict {
-	switch e.Code {
-	case 126:
-		return verdict{Failure: attempt.Failure{Cause: attempt.Fatal}, detail: "not_executable", evidence: "not started"}
-	case 127:
-		return verdict{Failure: attempt.Failure{Cause: attempt.Fatal}, detail: "not_found", evidence: "not started"}
-	}
-	return verdict{Failure: attempt.Failure{Cause: attempt.Network}, detail: "transport", evidence: "not started"}
-}
-
-// succeeded says whether the harness ended as one does that did its work, and
-// what says so.
-func (s *step) succeeded(v *verdict) bool {
-	e, ends, turn := s.hard.Exit, s.cfg.Ends, s.soft.attempt.turn
-	v.evidence = s.endReason()
-	switch {
-	case e.Signal != 0, ends.Success == nil && e.Code != 0, ends.Success != nil && !ends.Success[e.Code]:
-		return false
-	case ends.ByTurn && turn != "" && !s.soft.lame: // who acts no more has not heard all of it
-		v.evidence = "the last turn " + string(turn) + ", exit " + strconv.Itoa(e.Code)
-		return turn == telemetry.Completed
-	}
-	return true
-}
-
-// held holds the whole attempt against the rules that wait for its end, but for
-// one that failed before it wrote anything. What nothing could mend is graver
-// than how it ended.
-func (s *step) held(v verdict) verdict {
-	a := &s.soft.attempt
-	if v.Cause != "" && a.bytes == 0 {
-		return v
-	}
-	if rules := a.watch.End(); len(rules) > 0 {
-		s.record(RulesHeld{Phase: "post", Units: a.units, Rules: rules})
-	}
-	if rule, broken := a.watch.Broken(); broken && (v.Cause == "" || rule.Stops()) {
-		return verdict{Failure: attempt.Failure{Cause: attempt.Guardrail, Final: !rule.Recoverable}, detail: rule.ID, evidence: "rule " + rule.ID}
-	}
-	if v.Cause == "" && s.cfg.Policy.ZeroOutput && !a.did && !a.watch.Printed() {
-		return verdict{Failure: attempt.Failure{Cause: attempt.ZeroOutput}, evidence: "nothing was printed, and no turn and no tool was seen"}
-	}
-	return v
 }
 
 // attemptOver records how the attempt ended and what follows.
@@ -606,77 +383,4 @@ func (s *step) dropCheckpoint(why string) {
 	for _, client := range warned("", s.cfg.Clients) {
 		s.soft.warnings[client] = append(s.soft.warnings[client], why)
 	}
-}
-
-// failureClass is what a client is told of a cause.
-func failureClass(c attempt.Cause, notStarted bool) lifeloop.FailureClass {
-	switch c {
-	case attempt.Timeout:
-		return lifeloop.Timeout
-	case attempt.Network, attempt.RateLimit, attempt.ServerError:
-		if notStarted {
-			return lifeloop.AdapterUnavailable
-		}
-		return lifeloop.TransportError
-	case attempt.Guardrail, attempt.Drift:
-		return lifeloop.OperatorRequired
-	case attempt.Fatal:
-		if notStarted {
-			return lifeloop.AdapterUnavailable
-		}
-		return lifeloop.OperatorRequired
-	case attempt.Aborted:
-		return "" // what was asked for is no failure
-	}
-	return lifeloop.InternalError
-}
-
-// sentence says for people why an attempt failed.
-func sentence(c attempt.Cause, detail string, e *Exited) string {
-	switch c {
-	case attempt.Timeout:
-		switch Timer(detail) {
-		case TimerInitial:
-			return "no sign of life came in time"
-		case TimerInter:
-			return "nothing was heard for too long"
-		case TimerTool:
-			return "a tool took too long"
-		case TimerIdle:
-			return "nothing happened for too long"
-		}
-		return "the session's time is over"
-	case attempt.Guardrail:
-		return "guardrail " + detail + " was broken"
-	case attempt.Drift:
-		return "the same thing came over and over"
-	case attempt.ZeroOutput:
-		return "it ended well and had said nothing"
-	case attempt.Aborted:
-		return "it was asked to end"
-	case attempt.Network:
-		return "the network failed" + inWords(detail)
-	case attempt.RateLimit:
-		return "a rate limit was met"
-	case attempt.ServerError:
-		return "the model's server failed"
-	case attempt.Fatal:
-		return "it cannot be mended by another try" + inWords(detail)
-	}
-	how := "it failed"
-	switch {
-	case e == nil:
-	case e.Signal != 0:
-		how = signalName(e.Signal) + " ended it"
-	default:
-		how = "it ended with exit " + strconv.Itoa(e.Code)
-	}
-	return how
-}
-
-func inWords(detail string) string {
-	if detail == "" {
-		return ""
-	}
-	return ": " + detail
 }

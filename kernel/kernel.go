@@ -17,8 +17,9 @@
 //
 // Where to look: fact.go holds what can be true, told.go how an event reaches
 // its clients and becomes receipts, identity.go and frames.go what signals
-// mean, hooks.go and place.go how a payload reaches the model, shutdown.go the
-// end.
+// mean, hooks.go and place.go how a payload reaches the model, attempts.go what
+// is tried, and tried again, wishes.go what may be asked for, restart.go how a
+// session is taken up, shutdown.go the end.
 package kernel
 
 import (
