@@ -278,6 +278,7 @@ type (
 	// Asked records what came in by the session's door, and the answer.
 	Asked struct {
 		What    string                `json:"what"`
+		Reason  string                `json:"reason,omitempty"` // of whoever asked
 		Frame   string                `json:"frame,omitempty"`
 		Failure lifeloop.FailureClass `json:"failure,omitempty"`
 	}

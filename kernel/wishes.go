@@ -15,7 +15,7 @@ import (
 // session's own time runs on (DECISIONS H2).
 func (s *step) pauseAsked(in PauseAsked) {
 	if why := s.pauseRefusal(); why != "" {
-		s.refuseWish("pause", in.Ask, lifeloop.StateConflict, why)
+		s.refuseWish("pause", in.Ask, in.Reason, lifeloop.StateConflict, why)
 		return
 	}
 	s.record(PauseRequested{Reason: in.Reason})
@@ -52,7 +52,7 @@ func (s *step) pauseRefusal() string {
 // resumeAsked lets go on what pauseAsked stopped, or a signal did.
 func (s *step) resumeAsked(in ResumeAsked) {
 	if why := s.resumeRefusal(); why != "" {
-		s.refuseWish("resume", in.Ask, lifeloop.StateConflict, why)
+		s.refuseWish("resume", in.Ask, in.Reason, lifeloop.StateConflict, why)
 		return
 	}
 	f := ResumeRequested{Reason: in.Reason}
@@ -144,11 +144,11 @@ const ending = "it is being ended"
 
 // renewAsked says that a renewal cannot be had.
 func (s *step) renewAsked(in RenewAsked) {
-	s.refuseWish("renew", in.Ask, lifeloop.CapabilityUnsupported, "this version renews no session")
+	s.refuseWish("renew", in.Ask, in.Reason, lifeloop.CapabilityUnsupported, "this version renews no session")
 }
 
 // refuseWish records and answers what is not done.
-func (s *step) refuseWish(what, ask string, class lifeloop.FailureClass, why string) {
-	s.record(Asked{What: what, Failure: class})
+func (s *step) refuseWish(what, ask, reason string, class lifeloop.FailureClass, why string) {
+	s.record(Asked{What: what, Reason: reason, Failure: class})
 	s.do(Reply{Ask: ask, Failure: class, Why: why})
 }
