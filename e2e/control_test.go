@@ -184,11 +184,12 @@ func TestAbort(t *testing.T) {
 }
 
 // TestNeedsInput waits for Claude Code to ask for a permission. As long as it
-// does, and when it waits for the next prompt, no silence is too long.
+// does, and when it waits for the next prompt, no silence is too long, nor is
+// the call of the tool that it asks about.
 func TestNeedsInput(t *testing.T) {
 	const silence = 4 * time.Second
 	s := story{
-		harness: claude, tty: true, argv: claudeArgs(), flags: []string{"--timeout-inter", silence.String()},
+		harness: claude, tty: true, argv: claudeArgs(), flags: []string{"--timeout-inter", silence.String(), "--timeout-tool", silence.String()},
 		replies: []mock.Reply{mock.Runs("touch made"), mock.Says("it is made")},
 	}
 	s.plays(t, func(w *world) {

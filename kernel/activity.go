@@ -42,6 +42,7 @@ type doing struct {
 	until time.Time       // of a limit_wait, when that was told
 	sign  time.Time       // of life, the last one from any source
 	asked time.Time       // when it came to need input, the last time
+	freed time.Time       // and when it went on
 }
 
 // active folds what a signal says that the harness is doing. What it did before
@@ -76,6 +77,9 @@ func (s *step) activeBy(what, source, detail string, until time.Time) {
 		}
 		d.by[source] = true
 		return
+	}
+	if d.what == needsInput {
+		d.freed = s.now
 	}
 	d.what, d.until, d.by = what, until, map[string]bool{source: true}
 	moved := ActivityMoved{To: what, Source: source, Detail: detail}

@@ -22,10 +22,14 @@ func (k *Kernel) attemptDue() (at time.Time, which Timer, ok bool) {
 		}
 	}
 	_, oldest, tools := k.soft.tools.oldest()
-	if p.Tool > 0 && tools {
-		soonest(oldest.began.Add(p.Tool), TimerTool)
-	}
 	d := &k.soft.doing
+	if p.Tool > 0 && tools && d.what != needsInput {
+		began := oldest.began // or when a person let it begin
+		if began.Before(d.freed) {
+			began = d.freed
+		}
+		soonest(began.Add(p.Tool), TimerTool)
+	}
 	switch {
 	case a.lived.IsZero():
 		if p.Initial > 0 {
