@@ -351,3 +351,32 @@ func TestRateLimitExit(t *testing.T) {
 		})
 	}
 }
+
+// TestRateLimitWait waits for a limit of use to be lifted, as long as Codex says
+// that it holds, and asks again.
+func TestRateLimitWait(t *testing.T) {
+	s := story{
+		harness: codex, argv: codexExec("do it (p1)"), flags: []string{"--on-limit", "wait"},
+		replies: []mock.Reply{{Error: 429, Limit: 9 * time.Second}, mock.Says("done")},
+	}
+	s.plays(t, func(w *world) {
+		r := w.start(s, true)
+		r.await("the wait", func() bool { return len(w.model.Calls()) == 1 && w.status().State == "PAUSED" })
+		if code := r.leaves(); code != 0 || r.shown() != "done\n" {
+			t.Errorf("exit code %d, and printed: %q", code, r.shown())
+		}
+		require.Equal(t, []ending{
+			{Name: "codex", Cause: "rate_limit", Evidence: "rollout", Code: 1, Recovery: "retry"},
+			{Name: "codex", Evidence: "exit 0"},
+		}, w.ended())
+		w.compareL0("SESSION_START (launch) ERROR RETRY_START RETRY_ATTEMPT ATTEMPT_START (launch) COMPLETE RETRY_END")
+		w.compareHCP("created RUNNING", "error resource_unavailable recoverable", "RUNNING PAUSED limit", "PAUSED RUNNING retry",
+			"RUNNING COMPLETED exit 0", "closed COMPLETED")
+		if status := w.status(); status.Usage.Main != w.given(0, nil).Main || status.Turns != 2 {
+			t.Errorf("status: %+v", status)
+		}
+		if t.Failed() {
+			t.Log(r.scene())
+		}
+	})
+}

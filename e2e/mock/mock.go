@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -68,6 +69,9 @@ type Reply struct {
 	Message string
 	// RetryAfter goes with an Error, in seconds.
 	RetryAfter string
+	// Limit says of an Error that it is a limit of use, which is lifted after so
+	// long. Only OpenAI's responses have words for it.
+	Limit time.Duration
 	// Silent answers nothing until the client leaves; Hang stops after the first
 	// piece of the answer, which must be of more than one word; Cut ends the
 	// connection there.
@@ -347,6 +351,11 @@ func (a *answer) give() {
 	case a.reply.Error != 0:
 		if a.reply.RetryAfter != "" {
 			a.w.Header().Set("Retry-After", a.reply.RetryAfter)
+		}
+		if a.reply.Limit > 0 {
+			a.w.Header().Set("X-Codex-Primary-Used-Percent", "100")
+			a.w.Header().Set("X-Codex-Primary-Window-Minutes", "300")
+			a.w.Header().Set("X-Codex-Primary-Reset-At", strconv.FormatInt(time.Now().Add(a.reply.Limit).Unix(), 10))
 		}
 		a.json(a.reply.Error, a.speak.refuse(a.reply))
 		return

@@ -62,6 +62,9 @@ func (responses) refuse(r Reply) any {
 	case 429:
 		kind, code, text = "rate_limit_error", "rate_limit_exceeded", "Rate limit reached. Please try again in 1s."
 	}
+	if r.Limit > 0 {
+		kind, code, text = "usage_limit_reached", "", "The usage limit has been reached"
+	}
 	if r.Message != "" {
 		text = r.Message
 	}
