@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"lifeloop/e2e/mock"
 )
 
@@ -126,6 +128,82 @@ func TestTakenUp(t *testing.T) {
 					t.Errorf("status: %s, attempt %d, session %s, want %s", status.State, status.Attempt, status.HarnessSessionID, session)
 				}
 				w.checkUsage(status)
+				if t.Failed() {
+					t.Log(r.scene())
+				}
+			})
+		})
+	}
+}
+
+// TestTakenUpPrinting does the same where nobody could type on: the prompt is
+// given again, below what was done for it so far.
+func TestTakenUpPrinting(t *testing.T) {
+	for name, c := range map[string]struct {
+		story
+		resumes func(id string) []string
+		start   string // of the session, in the words of a story
+	}{
+		"claude -p": {
+			story:   story{harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "do it (p1)")},
+			resumes: func(id string) []string { return []string{"--resume", id} },
+			start:   "S1",
+		},
+		"codex exec": {
+			story:   story{harness: codex, argv: codexExec("do it (p1)")},
+			resumes: func(id string) []string { return []string{"resume", id, "do it (p1)"} },
+			start:   "S?",
+		},
+	} {
+		c.replies = []mock.Reply{mock.Runs("echo hi"), {Silent: true}, mock.Runs(works), mock.Says("done")}
+		t.Run(name, func(t *testing.T) {
+			c.plays(t, func(w *world) {
+				r := w.start(c.story, true)
+				r.await("the question, and the books of what was before it", func() bool {
+					return w.modelAsked() == 2 && w.status().Usage.Main.Calls == 1
+				})
+				session := w.sessions()[0]
+				r.signals(whatWasStarted, syscall.SIGKILL)
+				if code := r.leaves(); code != 137 {
+					t.Errorf("exit code %d, want 137", code)
+				}
+
+				r = w.launch(c.story, true, []string{filepath.Join(programs, "lifeloop-wrap"), "run", "--resume", "last"})
+				working(r)
+				argv := commandOf(harnessPID())
+				if want := c.resumes(session); !slices.ContainsFunc(windows(argv, len(want)), func(w []string) bool { return slices.Equal(w, want) }) {
+					t.Errorf("the harness is run as %q, want %q in it", argv, want)
+				}
+				require.NoError(t, os.WriteFile(project+"/go", nil, 0o600))
+				if code := r.leaves(); code != 0 || !strings.HasSuffix(r.shown(), "done\n") {
+					t.Errorf("exit code %d, and printed: %q", code, r.shown())
+				}
+				if asked := w.questions()[2]; strings.Count(asked, "do it (p1)") != 2 || !strings.Contains(asked, "echo hi") {
+					t.Errorf("the model was asked: %s", asked)
+				}
+
+				compareTold(t, `
+					session.starting  `+c.start+` startup
+					session.started   S1 startup
+					frame.opening     S1 F1
+					frame.opened      S1 F1
+					~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+					frame.ending      S1 F1 abandoned
+					frame.ended       S1 F1 abandoned
+					session.ending    S1 supervisor_lost
+					session.ended     S1 supervisor_lost
+					session.starting  S1 resume
+					session.started   S1 resume
+					frame.opening     S1 F2
+					frame.opened      S1 F2
+					~ context.pressure_observed S1 low between frame.opened F2 and session.ended S1
+					frame.ending      S1 F2 completed
+					frame.ended       S1 F2 completed
+					session.ending    S1 other
+					session.ended     S1 other`, w.recorded().events)
+				w.compareHCP("created RUNNING", "RUNNING PAUSED supervisor_lost", "PAUSED RUNNING recovered_from_checkpoint",
+					"error internal_error recoverable", "RUNNING COMPLETED exit 0", "closed COMPLETED")
+				w.checkUsage(w.status())
 				if t.Failed() {
 					t.Log(r.scene())
 				}
