@@ -11,7 +11,9 @@
 //
 // Each test is a story that is played twice, bare and wrapped, by the same
 // script: the script waits for what the harness itself shows, never for us, so
-// nothing in it can hide a difference. A test plays in a world of its own
-// (isolate.sh): no network but its loopback, a fresh home, no process but its
-// own. To get there a test starts its own program again, inside.
+// nothing in it can hide a difference. What has no counterpart bare (another
+// launch in the same session, a pause, an abort) is played wrapped only. A test
+// plays in a world of its own (isolate.sh): no network but its loopback, a fresh
+// home, no process but its own. To get there a test starts its own program
+// again, inside.
 package e2e
