@@ -243,6 +243,72 @@ type ending struct {
 	Recovery string `json:"recovery"`
 }
 
+// TestLaunchedToGoOn kills a harness in the middle of a turn, where the policy
+// says that the next launch goes on with its session.
+func TestLaunchedToGoOn(t *testing.T) {
+	s := story{
+		harness: claude, tty: true, argv: claudeArgs(), flags: []string{"--retries", "1"}, config: "attempts: {continuation: true}",
+		replies: []mock.Reply{mock.Says("well"), {Silent: true}},
+	}
+	s.plays(t, func(w *world) {
+		r := w.start(s, true)
+		claudeReady(r)
+		claudeTurn(r, "one (p1)")
+		r.types("two (p2)\r")
+		r.await("the question", func() bool { return w.modelAsked() == 2 && r.transcripts("two (p2)") > 0 })
+		session, before := w.sessions()[0], harnessPID()
+		r.signals(theHarness, syscall.SIGKILL)
+		r.await("the next launch", func() bool {
+			now := harnessPID()
+			return now != 0 && now != before
+		})
+		claudeReady(r)
+		claudeTurn(r, "three (p3)")
+		if asked := w.questions()[2]; !strings.Contains(asked, "(p1)") || !strings.Contains(asked, "(p2)") {
+			t.Errorf("the model was asked: %s", asked)
+		}
+		r.types("/exit\r")
+		if code := r.leaves(); code != 0 {
+			t.Errorf("exit code %d, want 0", code)
+		}
+		r.checkTerminal()
+
+		compareTold(t, `
+			session.starting  S1 startup
+			session.started   S1 startup
+			frame.opening     S1 F1
+			frame.opened      S1 F1
+			~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
+			frame.ending      S1 F1 completed
+			frame.ended       S1 F1 completed
+			frame.opening     S1 F2
+			frame.opened      S1 F2
+			frame.ending      S1 F2 abandoned
+			frame.ended       S1 F2 abandoned
+			session.ending    S1 SIGKILL
+			session.ended     S1 SIGKILL
+			session.starting  S1 resume
+			session.started   S1 resume
+			frame.opening     S1 F3
+			frame.opened      S1 F3
+			~ context.pressure_observed S1 low between frame.opened F3 and session.ended S1
+			frame.ending      S1 F3 completed
+			frame.ended       S1 F3 completed
+			session.ending    S1 prompt_input_exit
+			session.ended     S1 prompt_input_exit`, w.recorded().events)
+		w.compareL0(`SESSION_START (launch) CHECKPOINT_SAVED ERROR RETRY_START RETRY_ATTEMPT ATTEMPT_START
+			CONTINUATION_START RESUME_START (launch) COMPLETE RETRY_END`)
+		w.compareHCP("created RUNNING", "error execution_error recoverable", "RUNNING COMPLETED exit 0", "closed COMPLETED")
+		if got := w.sessions(); !slices.Equal(got, []string{session}) {
+			t.Errorf("sessions on record: %v, want %s alone", got, session)
+		}
+		w.checkUsage(w.status())
+		if t.Failed() {
+			t.Log(r.scene())
+		}
+	})
+}
+
 // TestFallback lets the model refuse Claude Code until it gives up. Codex does
 // the work: another harness, in the same session.
 func TestFallback(t *testing.T) {

@@ -26,6 +26,7 @@ type story struct {
 	argv    []string          // the harness's command line, the same bare and wrapped
 	tty     bool              // a person at a terminal; else plain pipes
 	flags   []string          // of lifeloop-wrap run
+	config  string            // of lifeloop-wrap, besides the clients
 	clients []client          // more of them
 	env     []string          // more variables, of everything in the world
 	files   map[string]string // in the home, besides what everybody has
@@ -72,7 +73,7 @@ var everyStory = []client{{id: "notes", events: "*"}, {id: "bounds", events: "se
 // config writes the wrapper's configuration, outside the home.
 func (w *world) config(s story) string {
 	var text strings.Builder
-	text.WriteString("clients:\n")
+	text.WriteString(s.config + "\nclients:\n")
 	for _, c := range slices.Concat(everyStory, s.clients) {
 		command := []string{filepath.Join(programs, "fakeclient"), "--client-id", c.id}
 		if c.placement != "" {
