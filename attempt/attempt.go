@@ -216,8 +216,14 @@ func (p *Policy) After(s Spent, f Failure, seed string) Next {
 		}
 		next := Next{Recovery: Retry, Retry: s.Retries() + 1, Wait: WaitBackoff, Counted: counted, Profile: s.Profile,
 			Delay: p.Backoff.Delay(n, seed, s.Total)}
-		if limited && f.Limit > next.Delay {
-			next.Delay, next.Wait = f.Limit, WaitLimit
+		if limited {
+			limit := f.Limit
+			if limit == 0 {
+				limit = unknownLimit
+			}
+			if limit > next.Delay {
+				next.Delay, next.Wait = limit, WaitLimit
+			}
 		}
 		if p.Loop.Launches > 0 && s.Short >= p.Loop.Launches && p.Loop.Quarantine > next.Delay {
 			next.Delay, next.Wait = p.Loop.Quarantine, WaitQuarantine
@@ -237,6 +243,10 @@ func (p *Policy) After(s Spent, f Failure, seed string) Next {
 	}
 	return next
 }
+
+// unknownLimit is how long a rate limit is waited for that nobody told the end
+// of.
+const unknownLimit = time.Minute
 
 // mayRetry says whether the budgets allow another try of the same profile.
 func (p *Policy) mayRetry(s Spent, f Failure) bool {

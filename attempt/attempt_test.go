@@ -52,6 +52,8 @@ func TestWhatFollowsAFailure(t *testing.T) {
 			Next{Recovery: Retry, Retry: 1, Delay: time.Hour, Wait: WaitLimit}},
 		{"whatever the budget", func(p *Policy) { p.OnLimit, p.MaxRetries = LimitWait, 0 }, Spent{Launches: 1}, Failure{Cause: RateLimit, Limit: time.Hour},
 			Next{Recovery: Retry, Retry: 1, Delay: time.Hour, Wait: WaitLimit}},
+		{"one without an end is given a minute", func(p *Policy) { p.OnLimit = LimitWait }, Spent{Launches: 1}, Failure{Cause: RateLimit},
+			Next{Recovery: Retry, Retry: 1, Delay: time.Minute, Wait: WaitLimit}},
 		{"a limit falls back", func(p *Policy) { p.OnLimit = LimitFallback }, Spent{Launches: 1}, Failure{Cause: RateLimit},
 			Next{Recovery: Fallback, Profile: 2, Skipped: []int{1}}},
 		{"a limit ends the session", func(p *Policy) { p.OnLimit = LimitExit }, Spent{Launches: 1}, Failure{Cause: RateLimit}, Next{Recovery: Halt}},

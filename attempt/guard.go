@@ -59,6 +59,7 @@ type Finding struct {
 
 const (
 	lineLimit = 64 << 10 // of a line that a rule looks at; what is beyond is another line
+	loopLimit = 8 << 10  // of a line that is compared with the next: what is longer may be a piece of one
 	textLimit = 4 << 20  // of the text that exit rules look at: its last bytes
 )
 
@@ -158,6 +159,10 @@ func (w *Watch) hold() (Finding, bool) {
 
 // again counts how often the same comes running.
 func (w *Watch) again(found []Finding, what string) []Finding {
+	if len(what) > loopLimit {
+		w.last, w.row = "", 0
+		return found
+	}
 	what = strings.Join(strings.Fields(what), " ")
 	if what == "" || w.repeat == 0 || w.drifted {
 		return found

@@ -67,10 +67,8 @@ func (s *step) launch(cause string, n *AttemptEnded) {
 			l.Checkpoint, l.CheckpointUnits = s.hard.Checkpoint, s.hard.CheckpointUnits
 			id, why = l.Checkpoint, "resume"
 		case cause == causeRestart && s.cfg.Resumes:
-			l.Checkpoint = s.talkedIn()
-			id = l.Checkpoint
-			if id != "" {
-				why = "resume"
+			if l.Checkpoint = s.talkedIn(); l.Checkpoint != "" {
+				id, why = l.Checkpoint, "resume"
 			}
 		}
 	}

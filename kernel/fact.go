@@ -190,6 +190,8 @@ type (
 		OutputLost bool `json:"output_lost,omitempty"`
 		// NotStarted says that there never was a process.
 		NotStarted bool `json:"not_started,omitempty"`
+		// Passing says of that that another moment may be a better one.
+		Passing bool `json:"passing,omitempty"`
 	}
 	// HarnessSessionOpened begins a scope: what follows belongs to a new
 	// harness session. ID is empty while it is not known.
@@ -305,6 +307,9 @@ type (
 	Resumed struct {
 		PID    int       `json:"pid"`
 		LastAt time.Time `json:"last_at"`
+		// Budget is what its attempts may use up from here on; nil where there is
+		// one and no more.
+		Budget *Budget `json:"budget,omitempty"`
 	}
 	// StopSent records one rung of the way down.
 	StopSent struct {
@@ -315,7 +320,7 @@ type (
 	// StopTook records what a rung of the way down came to.
 	StopTook struct {
 		Rung   int    `json:"rung"`
-		Effect string `json:"effect"` // ended, or none
+		Effect string `json:"effect"` // ended, partly where some outlived the harness, or none
 	}
 	// ActivitySeen is a sign of life, coalesced; it is not synced.
 	ActivitySeen struct {
@@ -672,8 +677,12 @@ type harnessSession struct {
 	Ending   bool
 	Reason   string // as session.ending told it
 	Ended    bool
-	Asked    bool // a prompt was told in it
-	Receipts int64
+	Asked    bool  // a prompt was told in it
+	Receipts int64 // issued, where this scope keeps the numbers
+	// Numbers is the scope that keeps the numbers of this one's receipts: its
+	// own, or the first of several in a row that never learned an id, which are
+	// one (DECISIONS L2).
+	Numbers int
 }
 
 type frame struct {
@@ -811,7 +820,11 @@ func (k *Kernel) apply(f Fact) {
 		h.Alive, h.Exit = false, &f
 	case HarnessSessionOpened:
 		h.Scope = f.Scope
-		h.Sessions[f.Scope] = &harnessSession{ID: f.ID, Cause: f.Cause, Told: f.Adopted, Started: f.Adopted}
+		numbers := f.Scope
+		if before := h.Sessions[f.Scope-1]; before != nil && before.ID == "" {
+			numbers = before.Numbers
+		}
+		h.Sessions[f.Scope] = &harnessSession{ID: f.ID, Numbers: numbers, Cause: f.Cause, Told: f.Adopted, Started: f.Adopted}
 		h.Level = ""
 	case FrameAdopted:
 		if fr := h.frame(f.Frame); fr.ID == f.Frame {
@@ -1011,10 +1024,13 @@ func (h *hard) keyOf(client string, key *string) *keyed {
 
 func keyName(client, key string) string { return client + "\x00" + key }
 
+// numbers is the scope that keeps the numbers of a scope's receipts.
+func (h *hard) numbers(scope int) *harnessSession { return h.Sessions[h.Sessions[scope].Numbers] }
+
 func (h *hard) receipt(f ReceiptIssued) {
 	r := f.Receipt
 	if r.Sequence != nil {
-		h.Sessions[f.Scope].Receipts = *r.Sequence
+		h.numbers(f.Scope).Receipts = *r.Sequence
 	}
 	delete(h.Calls, f.Call)
 	// A parent is needed only while the same invocation may tell more to the

@@ -55,6 +55,8 @@ type (
 	LaunchFailed struct {
 		Code int
 		Why  string // a sentence for the person
+		// Passing says that another moment may be a better one.
+		Passing bool
 	}
 	// OutputSeen says that this launch has written Total bytes so far. Text is
 	// what was written since the last one, where the policy looks at it; Whole

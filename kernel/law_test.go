@@ -56,6 +56,7 @@ type judge struct {
 	parent   map[string]string
 	asking   string // the question of this step
 	sequence map[int]int64
+	numbers  map[int]int // scope → the one that keeps its receipts' numbers
 
 	told     map[string]string         // event id → who must hear it: clients, sorted, joined
 	receipts map[string]map[string]int // event id → client → receipts
@@ -88,7 +89,7 @@ type asked struct {
 
 func newJudge(t require.TestingT, cfg kernel.Config, now time.Time) *judge {
 	return &judge{t: t, cfg: cfg, k: kernel.New(cfg), shadow: kernel.New(cfg), now: now,
-		sessions: map[int][]lifeloop.Event{}, frames: map[string][]lifeloop.Event{}, parent: map[string]string{}, sequence: map[int]int64{},
+		sessions: map[int][]lifeloop.Event{}, frames: map[string][]lifeloop.Event{}, parent: map[string]string{}, sequence: map[int]int64{}, numbers: map[int]int{},
 		told: map[string]string{}, receipts: map[string]map[string]int{}, issued: map[string]lifeloop.Receipt{},
 		calls: map[string]string{}, flying: map[string]string{}, payloads: map[string]int{}, asked: map[string]*asked{},
 		reach: map[string]int{}, closed: map[string]int{}}
@@ -190,8 +191,12 @@ func (j *judge) fact(f kernel.Fact) {
 		j.reach["state "+string(f.To)]++
 	case kernel.HarnessSessionOpened:
 		require.Equal(j.t, j.scope+1, f.Scope, "scopes count from 1")
+		j.numbers[f.Scope] = f.Scope
 		if j.scope > 0 {
 			require.Contains(j.t, j.sessions[j.scope], lifeloop.SessionEnded, "one harness session at a time")
+			if j.id == "" {
+				j.numbers[f.Scope] = j.numbers[j.scope] // what never learned an id is one
+			}
 		}
 		j.scope, j.id = f.Scope, f.ID
 		j.reach[fmt.Sprint("scope ", min(f.Scope, 3))]++
@@ -383,8 +388,9 @@ func (j *judge) receipt(f kernel.ReceiptIssued) {
 	}
 	if j.cfg.Ledger && !j.lame {
 		require.NotNil(j.t, r.Sequence)
-		j.sequence[f.Scope]++
-		require.Equal(j.t, j.sequence[f.Scope], *r.Sequence, "dense from 1")
+		n := j.numbers[f.Scope]
+		j.sequence[n]++
+		require.Equal(j.t, j.sequence[n], *r.Sequence, "dense from 1")
 	} else {
 		require.Nil(j.t, r.Sequence, "without a ledger nothing is numbered")
 	}

@@ -44,7 +44,7 @@ func (s *step) restarted(in Restarted) {
 		s.start()
 		return
 	}
-	s.record(Resumed{PID: in.PID, LastAt: s.last.UTC()})
+	s.record(Resumed{PID: in.PID, LastAt: s.last.UTC(), Budget: s.budget()})
 	s.soft.metered0 = h.Usage
 	if i := h.Spent.Profile; i > 0 && i < len(s.cfg.Manifests) {
 		s.cfg.Manifest = s.cfg.Manifests[i]
@@ -57,7 +57,13 @@ func (s *step) restarted(in Restarted) {
 		s.move(session.Paused, supervisorLost)
 	}
 	if h.Held {
-		s.record(ResumeRequested{Reason: supervisorLost})
+		// Whoever takes it up lets it go on. A wait stood still all the while.
+		f := ResumeRequested{Reason: supervisorLost}
+		if n := h.Next; n != nil && n.Retry != nil {
+			at := n.Retry.At.Add(s.now.Sub(s.last)).UTC()
+			f.RetryAt = &at
+		}
+		s.record(f)
 	}
 	s.failOpenCalls()
 	lost := h.Run != "" && h.Exit == nil
@@ -68,7 +74,7 @@ func (s *step) restarted(in Restarted) {
 		if !hs.Told { // the power went between two entries of one moment
 			s.tell(telling{event: lifeloop.SessionStarting, evidence: own("launch"), data: map[string]any{"cause": hs.Cause}})
 		}
-		reason, why := supervisorLost, "the wrapper died, and the harness was ended with it"
+		reason, why := supervisorLost, "the wrapper died, and nobody saw how the harness ended"
 		if !lost && h.Exit != nil {
 			reason = s.endReason()
 			why = "process: " + reason
@@ -102,9 +108,12 @@ func (s *step) restarted(in Restarted) {
 // counts toward no budget.
 func (s *step) attemptLost() {
 	h := &s.hard
+	if id := s.talkedIn(); s.cfg.Resumes && id != "" && id != h.Checkpoint {
+		s.record(CheckpointSaved{Checkpoint: id}) // where nobody asked for checkpoints, it is one now
+	}
 	s.record(AttemptEnded{Run: h.Run, Attempt: h.Spent.Launches, Profile: h.Spent.Profile, Name: s.profileName(h.Spent.Profile),
 		Cause: attempt.Unknown, Detail: supervisorLost, Evidence: "the wrapper died", Failure: lifeloop.TransportError,
-		Code: h.Exit.Code, Signal: h.Exit.Signal, Recovery: attempt.Retry, Reason: "the wrapper died, and the harness was ended with it",
+		Code: h.Exit.Code, Signal: h.Exit.Signal, Recovery: attempt.Retry, Reason: "the wrapper died, and nobody saw how the harness ended",
 		Retry: &RetryPlan{Number: h.Spent.Retries() + 1, Of: s.cfg.Policy.Attempts, Wait: attempt.WaitRestart, At: s.now.UTC()},
 		Next:  h.Spent.Profile})
 }

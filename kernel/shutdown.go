@@ -171,7 +171,7 @@ func (s *step) launched(in Launched) {
 func (s *step) launchFailed(in LaunchFailed) {
 	s.soft.launchWhy = in.Why
 	s.activeBy(stopped, wrapperSource, "not started", time.Time{})
-	s.record(Exited{Run: s.hard.Run, Code: in.Code, NotStarted: true})
+	s.record(Exited{Run: s.hard.Run, Code: in.Code, NotStarted: true, Passing: in.Passing})
 	s.do(Release{})
 	s.sourcesDrained()
 }
@@ -277,7 +277,11 @@ func (s *step) childExited(in ChildExited) {
 	s.soft.stopDue, s.soft.hookDue, s.soft.tickDue = time.Time{}, time.Time{}, time.Time{}
 	s.record(Exited{Run: s.hard.Run, Code: in.Code, Signal: in.Signal, Leftover: in.Leftover, Lost: in.Lost, OutputLost: in.OutputLost})
 	if s.soft.stopRung > 0 {
-		s.record(StopTook{Rung: s.soft.stopRung, Effect: "ended"})
+		effect := "ended"
+		if in.Leftover > 0 {
+			effect = "partly" // the guard ends the others
+		}
+		s.record(StopTook{Rung: s.soft.stopRung, Effect: effect})
 	}
 	s.activeBy(stopped, wrapperSource, s.endReason(), time.Time{})
 	s.do(Release{})

@@ -320,7 +320,7 @@ func (s *step) receiptFor(k *call, st lifeloop.Status, failure lifeloop.FailureC
 	}
 	hs := s.hard.Sessions[k.Scope]
 	if s.cfg.Ledger && !s.soft.lame && hs != nil {
-		n := hs.Receipts + 1
+		n := s.hard.Sessions[hs.Numbers].Receipts + 1
 		r.Sequence = &n
 	}
 	if hs != nil && hs.ID != "" {

@@ -45,7 +45,7 @@ func (s *step) judge() verdict {
 	case e.NotStarted:
 		return s.notStarted(e)
 	case e.Lost, e.OutputLost && e.Code == 0 && e.Signal == 0:
-		return fail(attempt.Fatal, "", s.endReason())
+		return fail(attempt.Fatal, s.endReason(), s.endReason())
 	case s.succeeded(&v):
 	case e.Signal == sigINT:
 		return fail(attempt.Aborted, "", s.endReason()) // by nobody here: at its terminal, or by its number
@@ -76,7 +76,10 @@ func (s *step) notStarted(e *Exited) verdict {
 	case 127:
 		return verdict{Failure: attempt.Failure{Cause: attempt.Fatal}, detail: "not_found", evidence: "not started"}
 	}
-	return verdict{Failure: attempt.Failure{Cause: attempt.Network}, detail: "transport", evidence: "not started"}
+	if e.Passing {
+		return verdict{Failure: attempt.Failure{Cause: attempt.Network}, detail: "transport", evidence: "not started"}
+	}
+	return verdict{Failure: attempt.Failure{Cause: attempt.Fatal}, detail: "not_prepared", evidence: "not started"}
 }
 
 // succeeded says whether the harness ended as one does that did its work, and

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -52,7 +53,7 @@ func parseNode(data []byte) (node, error) {
 	if err != nil {
 		return n, syntax(data, dec.InputOffset(), err)
 	}
-	if _, err := dec.Token(); err == nil {
+	if _, err := dec.Token(); err != io.EOF {
 		return n, errors.New("something follows the world; a file holds one")
 	}
 	return n, nil

@@ -151,14 +151,18 @@ func (p *player) happen() bool {
 	return true
 }
 
-// ask asks for what control has next. An abort is what SIGTERM to the wrapper
-// is.
+// ask asks for what control has next. An abort is what `abort` is, and before
+// the session began what SIGTERM to the wrapper is: there is no door yet.
 func (p *player) ask() {
 	c := p.control[0]
 	p.control = p.control[1:]
 	switch c.do {
 	case doAbort:
-		p.cause(kernel.AbortAsked{Signal: sigTERM})
+		in := kernel.AbortAsked{Signal: sigTERM, Ask: byControl}
+		if c.at == 0 {
+			in.Ask = ""
+		}
+		p.cause(in)
 	case doPause:
 		p.cause(kernel.PauseAsked{Ask: byControl})
 	case doResume:
@@ -233,7 +237,7 @@ func (p *player) start(e kernel.Launch) {
 		l.script = scripts[min(n, len(scripts)-1)]
 	}
 	if len(l.script) > 0 && l.script[0].act == startFails {
-		p.cause(kernel.LaunchFailed{Code: l.script[0].number, Why: "the script says " + l.script[0].text})
+		p.cause(kernel.LaunchFailed{Code: l.script[0].number, Why: "the script says " + l.script[0].text, Passing: l.script[0].number == 125})
 		return
 	}
 	l.alive = true

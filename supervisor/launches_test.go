@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"lifeloop/attempt"
 	"lifeloop/kernel"
+	"lifeloop/lifeloop"
 	"lifeloop/session"
 	"lifeloop/telemetry"
 )
@@ -142,19 +144,29 @@ func TestWhoIsLeftBehindIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestALaunchThatCannotBePrepared is one that failed, and what follows is the
-// policy's.
+// TestALaunchThatCannotBePrepared is one that failed: for want of something
+// that another moment may have, what follows is the policy's; else nothing.
 func TestALaunchThatCannotBePrepared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.policy, r.options.Relaunch = retrying(2), true
 		r.launcher.play = r.ends(3)
-		r.launcher.unfit = map[int]error{2: errors.New("no room for its settings")}
+		r.launcher.unfit = map[int]error{2: fmt.Errorf("start the guard: %w", syscall.EAGAIN)}
 		r.launcher.again = []func(func(kernel.Input)){nil, r.ends(0)}
 		result, err := r.run()
 		require.NoError(t, err)
 		require.Equal(t, kernel.Result{State: session.Completed}, result)
 		require.Equal(t, []string{"0s    launch", "11.005s unfit 2", "21.005s launch 3"}, r.lines("launch", "unfit"))
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.policy, r.options.Relaunch = retrying(2), true
+		r.launcher.play = r.ends(3)
+		r.launcher.unfit = map[int]error{2: errors.New("no room for its settings")}
+		result, err := r.run()
+		require.NoError(t, err)
+		require.Equal(t, kernel.Result{State: session.Failed, Code: 125, Failure: lifeloop.AdapterUnavailable, Why: "no room for its settings"}, result)
+		require.Equal(t, []string{"0s    launch", "11.005s unfit 2"}, r.lines("launch", "unfit"))
 	})
 }
 

@@ -165,6 +165,7 @@ type launched struct {
 	gone    <-chan struct{}    // closed when nothing of its tree is left
 	stop    context.CancelFunc // ends the watching of its sources
 	drained chan struct{}      // closed when they have been read to their end
+	left    bool               // the loop's; something outlived the harness
 	over    bool               // the loop's; whatever it still says is not heard
 }
 
@@ -300,7 +301,8 @@ func (s *supervisor) turn(inputs []posted) error {
 		case kernel.Returned:
 			delete(s.cancel, in.Call)
 		case kernel.ChildExited:
-			s.current.Load().child = nil
+			l := s.current.Load()
+			l.child, l.left = nil, in.Leftover > 0 || in.Lost
 		case kernel.SourcesDrained:
 			if l := s.current.Load(); l != nil {
 				l.over = true
@@ -462,6 +464,17 @@ func (s *supervisor) letGo(effects []kernel.Effect) {
 	}
 }
 
+// passing says that the machine was short of something when a launch was made
+// ready: another moment may have it.
+func passing(err error) bool {
+	for _, short := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, short) {
+			return true
+		}
+	}
+	return false
+}
+
 // launch makes a launch ready and starts it.
 func (s *supervisor) launch(e kernel.Launch) {
 	l := &launched{number: e.Number, drained: make(chan struct{})}
@@ -473,7 +486,7 @@ func (s *supervisor) launch(e kernel.Launch) {
 		if errors.As(err, &coded) {
 			code = coded.ExitCode()
 		}
-		s.own = append(s.own, kernel.LaunchFailed{Code: code, Why: err.Error()})
+		s.own = append(s.own, kernel.LaunchFailed{Code: code, Why: err.Error(), Passing: passing(err)})
 		return
 	}
 	l.child, l.gone = child, child.Gone()
@@ -515,12 +528,13 @@ func (s *supervisor) follow(l *launched) {
 }
 
 // drain reads what a launch has written once more to its end, and says when
-// that is done. Where another launch may follow it waits first until nobody is
-// left who could write: of two that write the same files nothing could be told
-// apart any more.
+// that is done. It waits first until nobody is left who could write: a session
+// that has ended has left nothing running, and of two launches that write the
+// same files nothing could be told apart any more.
 func (s *supervisor) drain(l *launched) {
+	left := l.left
 	s.wg.Go(func() {
-		if s.o.Relaunch {
+		if s.o.Relaunch || left {
 			patience := time.NewTimer(treeTime)
 			defer patience.Stop()
 			select {

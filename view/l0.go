@@ -273,7 +273,9 @@ func (l *L0) tellOf(f kernel.Fact) {
 	case kernel.AttemptEnded:
 		l.attemptEnded(f)
 	case kernel.Began, kernel.SessionMoved: // told above
-	case kernel.DeadlineSet, kernel.LimitMet, kernel.PauseRequested, kernel.ResumeRequested, kernel.HeldAgain, kernel.Resumed, kernel.StopSent, kernel.StopTook,
+	case kernel.Resumed:
+		l.began.Budget = f.Budget
+	case kernel.DeadlineSet, kernel.LimitMet, kernel.PauseRequested, kernel.ResumeRequested, kernel.HeldAgain, kernel.StopSent, kernel.StopTook,
 		kernel.Negotiated, kernel.Weakened, kernel.HarnessSessionOpened, kernel.FrameAdopted, kernel.Bound, kernel.BindRefused,
 		kernel.Observed, kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookHeard,
 		kernel.ReceiptIssued, kernel.Asked, kernel.ActivitySeen, kernel.ActivityMoved, kernel.ActivityConfirmed, kernel.VersionTold,

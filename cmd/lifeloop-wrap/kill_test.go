@@ -244,7 +244,7 @@ func (m *matrix) holds() {
 	var lastHCP, lastL0 uint64
 	ends, starts, closed := 0, 0, 0
 	receipts, events := map[string]int{}, map[string]lifeloop.Event{}
-	sequence := map[int]int64{}
+	sequence, numbers, id := map[int]int64{}, map[int]int{}, ""
 	launches, ended := map[string]int{}, map[string]int{}
 	for _, e := range entries {
 		require.Zero(t, ends, "something behind the end: %s", kernel.Kind(e.Fact))
@@ -273,8 +273,17 @@ func (m *matrix) holds() {
 			}
 		case kernel.ReceiptIssued:
 			receipts[f.Receipt.ClientID+" "+f.Receipt.EventID]++
-			sequence[f.Scope]++
-			require.Equal(t, sequence[f.Scope], *f.Receipt.Sequence, "receipts of a harness session have a hole, or a double")
+			n := numbers[f.Scope]
+			sequence[n]++
+			require.Equal(t, sequence[n], *f.Receipt.Sequence, "receipts of a harness session have a hole, or a double")
+		case kernel.HarnessSessionOpened:
+			numbers[f.Scope] = f.Scope
+			if f.Scope > 1 && id == "" {
+				numbers[f.Scope] = numbers[f.Scope-1] // what never learned an id is one
+			}
+			id = f.ID
+		case kernel.Bound:
+			id = f.ID
 		case kernel.Launching:
 			launches[f.Run]++
 		case kernel.AttemptEnded:

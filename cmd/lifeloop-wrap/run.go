@@ -81,6 +81,9 @@ not found.`,
 				if f.sessionID != "" || f.noLedger {
 					return usage("run --resume: a session keeps its id and its ledger").withHint("leave --session-id and --no-ledger out")
 				}
+				if cmd.Flags().Changed("meta") {
+					return usage("run --resume: what a session is called is fixed at its start").withHint("leave --meta out")
+				}
 				st, id, err := g.lost(cmd, f.resume)
 				if err != nil {
 					return err
