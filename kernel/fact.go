@@ -35,6 +35,8 @@ type (
 		PTY            bool     `json:"pty"`
 		Clients        []string `json:"clients"`
 		Policy         string   `json:"policy"` // "none" without one (DECISIONS G2)
+		// TokenDigest is of the session's token; empty where none was issued.
+		TokenDigest string `json:"session_token_digest,omitempty"`
 		// Budget is what attempts may use up; nil where there is one and no more.
 		Budget *Budget `json:"budget,omitempty"`
 		// Meta is the user object: what its owner calls this session. It is theirs,

@@ -51,7 +51,13 @@ func (s *session) kernel(l *launcher, argv []string, resumed bool) (*kernel.Kern
 	if err != nil {
 		return nil, err
 	}
-	return kernel.New(s.kernelConfig(l, setup, argv)), nil
+	cfg := s.kernelConfig(l, setup, argv)
+	if s.ledger != nil {
+		if cfg.Began.TokenDigest, err = s.issueToken(); err != nil {
+			return nil, err
+		}
+	}
+	return kernel.New(cfg), nil
 }
 
 // Prepare makes a launch ready.

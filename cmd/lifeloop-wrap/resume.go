@@ -209,7 +209,14 @@ func (s *session) replay(l *launcher, argv []string) (*kernel.Kernel, error) {
 	w := l.ways[profile]
 	setup := l.setup(w, profiles.Launch{})
 	setup.Resumes = w.profile.Resumes(w.argv, l.terminal.Pty())
-	k := kernel.Replay(s.kernelConfig(l, setup, argv), slices.Values(entries))
+	cfg := s.kernelConfig(l, setup, argv)
+	if len(entries) == 0 { // it begins anew, and so does its token
+		var err error
+		if cfg.Began.TokenDigest, err = s.issueToken(); err != nil {
+			return nil, err
+		}
+	}
+	k := kernel.Replay(cfg, slices.Values(entries))
 	if k.State().Terminal() {
 		return nil, refused(lifeloop.StateConflict, "session %s has ended, %s", s.id, k.State())
 	}
