@@ -120,7 +120,7 @@ func TestTakenUp(t *testing.T) {
 				rec := w.recorded()
 				compareTold(t, c.told, rec.events)
 				w.compareL0(`SESSION_START (launch) TOOL_REQUESTED TOOL_START TOOL_RESULT TOOL_COMPLETED
-					ERROR RETRY_START RETRY_ATTEMPT ATTEMPT_START CONTINUATION_START RESUME_START (launch) COMPLETE RETRY_END`)
+					CHECKPOINT_SAVED ERROR RETRY_START RETRY_ATTEMPT ATTEMPT_START CONTINUATION_START RESUME_START (launch) COMPLETE RETRY_END`)
 				w.compareHCP("created RUNNING", "RUNNING PAUSED supervisor_lost", "PAUSED RUNNING recovered_from_checkpoint",
 					"error internal_error recoverable", "RUNNING COMPLETED exit 0", "closed COMPLETED")
 				status := w.status()
