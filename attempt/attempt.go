@@ -221,12 +221,15 @@ func (p *Policy) After(s Spent, f Failure, seed string) Next {
 			if limit == 0 {
 				limit = unknownLimit
 			}
-			if limit > next.Delay {
-				next.Delay, next.Wait = limit, WaitLimit
+			if waits || limit > next.Delay {
+				next.Delay, next.Wait = max(limit, next.Delay), WaitLimit
 			}
 		}
 		if p.Loop.Launches > 0 && s.Short >= p.Loop.Launches && p.Loop.Quarantine > next.Delay {
-			next.Delay, next.Wait = p.Loop.Quarantine, WaitQuarantine
+			next.Delay = p.Loop.Quarantine
+			if !waits { // else it is the limit that allows it
+				next.Wait = WaitQuarantine
+			}
 		}
 		return next
 	}

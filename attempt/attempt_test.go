@@ -59,6 +59,11 @@ func TestWhatFollowsAFailure(t *testing.T) {
 		{"a limit ends the session", func(p *Policy) { p.OnLimit = LimitExit }, Spent{Launches: 1}, Failure{Cause: RateLimit}, Next{Recovery: Halt}},
 		{"a limit is a failure like others", nil, Spent{Launches: 1}, Failure{Cause: RateLimit, Limit: time.Hour},
 			Next{Recovery: Retry, Retry: 1, Delay: time.Second, Wait: WaitBackoff}},
+		{"a limit that is lifted at once, again and again, is a crash loop", func(p *Policy) {
+			p.OnLimit, p.MaxRetries = LimitWait, 0
+			p.Loop = CrashLoop{Launches: 2, Within: time.Second, Quarantine: time.Minute}
+		}, Spent{Launches: 2, Total: 1, Short: 2}, Failure{Cause: RateLimit, Limit: time.Millisecond},
+			Next{Recovery: Retry, Retry: 1, Delay: time.Minute, Wait: WaitLimit}},
 		{"a crash loop waits in quarantine", func(p *Policy) { p.Loop = CrashLoop{Launches: 2, Within: time.Second, Quarantine: time.Minute} },
 			Spent{Launches: 2, Counted: 1, Total: 1, Short: 2}, Failure{Cause: Model},
 			Next{Recovery: Retry, Retry: 2, Delay: time.Minute, Wait: WaitQuarantine, Counted: true}},
