@@ -455,8 +455,20 @@ func (s *step) ledgerLost() {
 	}
 }
 
-var signalNames = [...]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
-	9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 19: "SIGSTOP", 20: "SIGTSTP", 21: "SIGTTIN", 22: "SIGTTOU"}
+var signalNames = [...]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
+	9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 19: "SIGSTOP", 20: "SIGTSTP",
+	21: "SIGTTIN", 22: "SIGTTOU", 24: "SIGXCPU", 25: "SIGXFSZ", 31: "SIGSYS"}
+
+// Deadly are the signals that end a process which does not mind them, by name.
+func Deadly() map[string]int {
+	all := map[string]int{}
+	for n, name := range signalNames {
+		if name != "" && (n < 19 || n > 22) { // those stop it
+			all[name] = n
+		}
+	}
+	return all
+}
 
 func signalName(n int) string {
 	if 0 < n && n < len(signalNames) && signalNames[n] != "" {

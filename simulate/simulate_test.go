@@ -112,3 +112,25 @@ func FuzzParse(f *testing.F) {
 		require.Equal(t, r.Stuck, !r.State.Terminal())
 	})
 }
+
+// A launch dies of the signal that the script names, and is told by that name.
+func TestWhoDiesOfASignalIsToldByItsName(t *testing.T) {
+	for name, number := range kernel.Deadly() {
+		w, err := simulate.Parse([]byte(`{"plan":{"profiles":[{"name":"a"}]},"launches":{"a":[[{"killed":"` + name + `"}]]}}`))
+		require.NoError(t, err, name)
+		var ended kernel.AttemptEnded
+		for _, e := range w.Run().Entries {
+			if f, ok := e.Fact.(kernel.AttemptEnded); ok {
+				ended = f
+			}
+		}
+		require.Equal(t, number, ended.Signal, name)
+		if name == "SIGINT" { // somebody at the keyboard wanted it so
+			require.Equal(t, "it was asked to end", ended.Reason)
+			continue
+		}
+		require.Equal(t, name+" ended it", ended.Reason)
+	}
+	_, stops := kernel.Deadly()["SIGSTOP"]
+	require.False(t, stops, "it stops a process, and does not end it")
+}

@@ -12,6 +12,7 @@ import (
 
 	"lifeloop/attempt"
 	"lifeloop/internal/nearest"
+	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
 	"lifeloop/telemetry"
@@ -405,7 +406,8 @@ func readStep(r *reader, n node, of int) step {
 	case exit:
 		s.number = int(r.count(v, 255))
 	case killed:
-		s.number = signals()[r.word(v, slices.Sorted(maps.Keys(signals()))...)]
+		deadly := kernel.Deadly()
+		s.number = deadly[r.word(v, slices.Sorted(maps.Keys(deadly))...)]
 	case startFails:
 		s.text = r.word(v, "not_found", "not_executable", "transport")
 		if s.number = map[string]int{"not_found": 127, "not_executable": 126}[s.text]; s.number == 0 {
@@ -418,12 +420,6 @@ func readStep(r *reader, n node, of int) step {
 		r.yes(v)
 	}
 	return s
-}
-
-// signals are those that end a process.
-func signals() map[string]int {
-	return map[string]int{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGTRAP": 5, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8,
-		"SIGKILL": 9, "SIGUSR1": 10, "SIGSEGV": 11, "SIGUSR2": 12, "SIGPIPE": 13, "SIGALRM": 14, "SIGTERM": 15, "SIGXCPU": 24, "SIGXFSZ": 25, "SIGSYS": 31}
 }
 
 // signalMembers are what each kind of signal carries besides its kind.
