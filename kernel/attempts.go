@@ -100,7 +100,7 @@ func (s *soft) freshLaunch() {
 func (s *step) weakened() {
 	for _, w := range s.cfg.Weak {
 		if !s.hard.Weak[w.Capability] {
-			s.record(Weakened(w))
+			s.record(w)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func (s *step) found(f attempt.Finding) {
 		s.drifted()
 		return
 	}
-	s.record(RulesHeld{Phase: "pre", Units: a.watch.Units(), Rules: f.Rules})
+	s.record(RulesChecked{Phase: "pre", Units: a.watch.Units(), Rules: f.Rules})
 	if rule, ok := a.watch.Broken(); ok && rule.Stops() {
 		a.final = true
 		s.stopAttempt(attempt.Guardrail, rule.ID)

@@ -100,9 +100,9 @@ type (
 		ElapsedMS int64  `json:"elapsed_ms"`
 		Tool      string `json:"tool,omitempty"` // the call that took too long
 	}
-	// RulesHeld records what guardrails came to in one phase: pre while the
+	// RulesChecked records what guardrails came to in one phase: pre while the
 	// harness runs, post after it has ended.
-	RulesHeld struct {
+	RulesChecked struct {
 		Phase string               `json:"phase"`
 		Units int64                `json:"units"`
 		Rules []attempt.RuleResult `json:"rules"`
@@ -192,8 +192,8 @@ type (
 		OutputLost bool `json:"output_lost,omitempty"`
 		// NotStarted says that there never was a process.
 		NotStarted bool `json:"not_started,omitempty"`
-		// Passing says of that that another moment may be a better one.
-		Passing bool `json:"passing,omitempty"`
+		// Transient says of that that another moment may be a better one.
+		Transient bool `json:"passing,omitempty"`
 	}
 	// HarnessSessionOpened begins a scope: what follows belongs to a new
 	// harness session. ID is empty while it is not known.
@@ -264,8 +264,8 @@ type (
 	CallOver struct {
 		Call string `json:"call"`
 	}
-	// HookHeard records one call of a harness's hook and how it was answered.
-	HookHeard struct {
+	// HookAnswered records one call of a harness's hook and how it was answered.
+	HookAnswered struct {
 		Hook      string `json:"hook"`
 		Event     string `json:"event"`
 		Session   string `json:"session,omitempty"`
@@ -279,8 +279,8 @@ type (
 		Call    string           `json:"call,omitempty"`
 		Scope   int              `json:"scope"`
 	}
-	// Asked records what came in by the session's door, and the answer.
-	Asked struct {
+	// CommandReceived records a command of the session socket and its outcome.
+	CommandReceived struct {
 		What    string                `json:"what"`
 		Reason  string                `json:"reason,omitempty"` // of whoever asked
 		Frame   string                `json:"frame,omitempty"`
@@ -301,9 +301,9 @@ type (
 		// RetryAt is when the next try is made, whose wait stood still meanwhile.
 		RetryAt *time.Time `json:"retry_at,omitempty"`
 	}
-	// HeldAgain records that the harness was seen to go on although it is paused,
+	// PausedAgain records that the harness was seen to go on although it is paused,
 	// and is stopped once more.
-	HeldAgain struct{}
+	PausedAgain struct{}
 	// Resumed records that another wrapper took the session up after its first
 	// one died, at the latest at LastAt.
 	Resumed struct {
@@ -319,8 +319,8 @@ type (
 		Signal int  `json:"signal"`
 		Tree   bool `json:"tree,omitempty"`
 	}
-	// StopTook records what a rung of the way down came to.
-	StopTook struct {
+	// StopResult records what a rung of the way down came to.
+	StopResult struct {
 		Rung   int    `json:"rung"`
 		Effect string `json:"effect"` // ended, partly where some outlived the harness, or none
 	}
@@ -351,9 +351,9 @@ type (
 		ID     string `json:"id"`
 		Reason string `json:"reason"`
 	}
-	// VersionTold records the harness's version, and what is unproven of one
+	// VersionSeen records the harness's version, and what is unproven of one
 	// that was not tested.
-	VersionTold struct {
+	VersionSeen struct {
 		Version  string   `json:"version"`
 		Source   string   `json:"source"`
 		Detail   string   `json:"detail,omitempty"`
@@ -474,15 +474,15 @@ func (Answered) isFact()             {}
 func (Placing) isFact()              {}
 func (PayloadSettled) isFact()       {}
 func (CallOver) isFact()             {}
-func (HookHeard) isFact()            {}
+func (HookAnswered) isFact()         {}
 func (ReceiptIssued) isFact()        {}
-func (Asked) isFact()                {}
+func (CommandReceived) isFact()      {}
 func (AbortRequested) isFact()       {}
 func (StopSent) isFact()             {}
 func (TimerSet) isFact()             {}
 func (DeadlineSet) isFact()          {}
 func (TimedOut) isFact()             {}
-func (RulesHeld) isFact()            {}
+func (RulesChecked) isFact()         {}
 func (DriftSeen) isFact()            {}
 func (ToolCalled) isFact()           {}
 func (ToolReturned) isFact()         {}
@@ -492,14 +492,14 @@ func (LimitMet) isFact()             {}
 func (AttemptEnded) isFact()         {}
 func (PauseRequested) isFact()       {}
 func (ResumeRequested) isFact()      {}
-func (HeldAgain) isFact()            {}
+func (PausedAgain) isFact()          {}
 func (Resumed) isFact()              {}
-func (StopTook) isFact()             {}
+func (StopResult) isFact()           {}
 func (ActivitySeen) isFact()         {}
 func (ActivityMoved) isFact()        {}
 func (ActivityConfirmed) isFact()    {}
 func (BindRefused) isFact()          {}
-func (VersionTold) isFact()          {}
+func (VersionSeen) isFact()          {}
 func (UsageCounted) isFact()         {}
 func (UnknownCounted) isFact()       {}
 func (SourceNamed) isFact()          {}
@@ -529,16 +529,16 @@ var kinds = []struct {
 	{"placing", Placing{}},
 	{"payload_settled", PayloadSettled{}},
 	{"call_over", CallOver{}},
-	{"hook_heard", HookHeard{}},
+	{"hook_heard", HookAnswered{}},
 	{"receipt_issued", ReceiptIssued{}},
-	{"asked", Asked{}},
+	{"asked", CommandReceived{}},
 	{"abort_requested", AbortRequested{}},
 	{"stop_sent", StopSent{}},
 	{"activity_seen", ActivitySeen{}},
 	{"activity_moved", ActivityMoved{}},
 	{"activity_confirmed", ActivityConfirmed{}},
 	{"bind_refused", BindRefused{}},
-	{"version_told", VersionTold{}},
+	{"version_told", VersionSeen{}},
 	{"usage_counted", UsageCounted{}},
 	{"unknown_counted", UnknownCounted{}},
 	{"source_named", SourceNamed{}},
@@ -547,7 +547,7 @@ var kinds = []struct {
 	{"timer_set", TimerSet{}},
 	{"deadline_set", DeadlineSet{}},
 	{"timed_out", TimedOut{}},
-	{"rules_held", RulesHeld{}},
+	{"rules_held", RulesChecked{}},
 	{"drift_seen", DriftSeen{}},
 	{"tool_called", ToolCalled{}},
 	{"tool_returned", ToolReturned{}},
@@ -557,9 +557,9 @@ var kinds = []struct {
 	{"attempt_ended", AttemptEnded{}},
 	{"pause_requested", PauseRequested{}},
 	{"resume_requested", ResumeRequested{}},
-	{"held_again", HeldAgain{}},
+	{"held_again", PausedAgain{}},
 	{"resumed", Resumed{}},
-	{"stop_took", StopTook{}},
+	{"stop_took", StopResult{}},
 	{"drain_began", DrainBegan{}},
 }
 
@@ -610,9 +610,9 @@ type Entry struct {
 // them: a receipt, a move, an effect with a consequence (DECISIONS F3).
 func mustSync(f Fact) bool {
 	switch f := f.(type) {
-	case ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, VersionTold, UsageCounted, UnknownCounted, SourceNamed, SourceRead, SourceTroubled, Negotiated, Weakened, Asked, Running, Bound, HarnessSessionOpened, FrameAdopted, TimerSet, ToolCalled, ToolReturned, StopTook:
+	case ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, VersionSeen, UsageCounted, UnknownCounted, SourceNamed, SourceRead, SourceTroubled, Negotiated, Weakened, CommandReceived, Running, Bound, HarnessSessionOpened, FrameAdopted, TimerSet, ToolCalled, ToolReturned, StopResult:
 		return false
-	case HookHeard:
+	case HookAnswered:
 		return f.Payloads > 0
 	case Observed:
 		return f.Record.Event != lifeloop.SupervisorTick
@@ -786,7 +786,7 @@ func (k *Kernel) apply(f Fact) {
 		h.attemptEnded(f)
 	case CheckpointSaved:
 		h.Checkpoint, h.CheckpointUnits, h.CheckpointBy = f.Checkpoint, f.Units, h.Spent.Profile
-	case RulesHeld:
+	case RulesChecked:
 		for _, r := range f.Rules {
 			if !r.Passed && r.Severity != attempt.Warning && h.Broke == "" {
 				h.Broke = r.ID
@@ -868,12 +868,12 @@ func (k *Kernel) apply(f Fact) {
 		}
 	case CallOver:
 		delete(h.Calls, f.Call)
-	case VersionTold:
+	case VersionSeen:
 		h.Versions = append(h.Versions, f.Version)
 		for _, c := range f.Unproven {
 			h.Unproven[c] = true
 		}
-	case Negotiated, Asked, HeldAgain, Placing, TimerSet, DriftSeen, ToolCalled, ToolReturned, StopTook, HookHeard, StopSent, ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, UnknownCounted, SourceNamed, SourceRead, SourceTroubled, DrainBegan:
+	case Negotiated, CommandReceived, PausedAgain, Placing, TimerSet, DriftSeen, ToolCalled, ToolReturned, StopResult, HookAnswered, StopSent, ActivitySeen, ActivityMoved, ActivityConfirmed, BindRefused, UnknownCounted, SourceNamed, SourceRead, SourceTroubled, DrainBegan:
 		// told for readers; they change nothing here
 	default:
 		panic(fmt.Sprintf("kernel: apply does not know %T", f))

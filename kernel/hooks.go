@@ -29,7 +29,7 @@ type hook struct {
 	opens     string // frame that is told opened when the hook is over
 }
 
-func (s *step) hookAsked(in HookAsked) {
+func (s *step) hookAsked(in HookCalled) {
 	s.alive()
 	s.heard("hook")
 	h := &hook{id: in.Hook, call: in.Call, deadline: in.Deadline, waitsFor: map[string]time.Time{}}
@@ -165,7 +165,7 @@ func (s *step) answerHook(h *hook) {
 	}
 	if len(h.parcels) == 0 {
 		s.do(HookAnswer{Hook: h.id, Event: h.call.Event})
-		s.record(HookHeard{Hook: h.id, Event: h.call.Event, Session: h.call.Session, Turn: h.call.Turn})
+		s.record(HookAnswered{Hook: h.id, Event: h.call.Event, Session: h.call.Session, Turn: h.call.Turn})
 		s.hookOver(h)
 		return
 	}
@@ -188,11 +188,11 @@ func (s *step) hookClosed(in HookClosed) {
 	}
 	if !h.answered { // the harness stopped listening before we had an answer
 		h.answered = true
-		s.record(HookHeard{Hook: h.id, Event: h.call.Event, Session: h.call.Session, Turn: h.call.Turn})
+		s.record(HookAnswered{Hook: h.id, Event: h.call.Event, Session: h.call.Session, Turn: h.call.Turn})
 		s.hookOver(h)
 		return
 	}
-	s.record(HookHeard{Hook: h.id, Event: h.call.Event, Session: h.call.Session, Turn: h.call.Turn,
+	s.record(HookAnswered{Hook: h.id, Event: h.call.Event, Session: h.call.Session, Turn: h.call.Turn,
 		Payloads: len(h.parcels), Delivered: in.Delivered})
 	for _, p := range h.parcels {
 		if in.Delivered {

@@ -55,8 +55,8 @@ type (
 	LaunchFailed struct {
 		Code int
 		Why  string // a sentence for the person
-		// Passing says that another moment may be a better one.
-		Passing bool
+		// Transient says that another moment may be a better one.
+		Transient bool
 	}
 	// OutputSeen says that this launch has written Total bytes so far. Text is
 	// what was written since the last one, where the policy looks at it; Whole
@@ -82,9 +82,9 @@ type (
 		Signals  []telemetry.Signal
 		Position *Position // where the source was read to; nil for sources without one
 	}
-	// HookAsked says that the harness called a hook and waits for the answer
+	// HookCalled says that the harness called a hook and waits for the answer
 	// until Deadline at the latest.
-	HookAsked struct {
+	HookCalled struct {
 		Hook     string // our id of this call
 		Call     telemetry.HookCall
 		Deadline time.Time
@@ -143,8 +143,8 @@ type (
 		Source string
 		Types  map[string]int
 	}
-	// FrameAsked is a client's wish to open or close a frame of its own.
-	FrameAsked struct {
+	// FrameRequested is a client's wish to open or close a frame of its own.
+	FrameRequested struct {
 		Ask     string // our id of the question
 		Open    bool   // else close
 		Frame   string
@@ -163,7 +163,7 @@ func (Launched) isInput()       {}
 func (LaunchFailed) isInput()   {}
 func (OutputSeen) isInput()     {}
 func (SignalsSeen) isInput()    {}
-func (HookAsked) isInput()      {}
+func (HookCalled) isInput()     {}
 func (HookClosed) isInput()     {}
 func (Returned) isInput()       {}
 func (ChildExited) isInput()    {}
@@ -179,7 +179,7 @@ func (RenewAsked) isInput()     {}
 func (Restarted) isInput()      {}
 func (SourceTrouble) isInput()  {}
 func (UnknownSeen) isInput()    {}
-func (FrameAsked) isInput()     {}
+func (FrameRequested) isInput() {}
 func (LedgerLost) isInput()     {}
 func (Wake) isInput()           {}
 
@@ -202,9 +202,9 @@ type (
 		Signal int
 		Tree   bool
 	}
-	// Hold stops everything below us, and Free lets it go on.
-	Hold struct{}
-	Free struct{}
+	// Suspend stops every process below the wrapper; Continue lets them run again.
+	Suspend  struct{}
+	Continue struct{}
 	// Watch begins to read a file that a signal named.
 	Watch struct{ Path string }
 	// Dispatch calls a client. The envelope may hold payload bodies.
@@ -238,8 +238,8 @@ type (
 
 func (Launch) isEffect()       {}
 func (Stop) isEffect()         {}
-func (Hold) isEffect()         {}
-func (Free) isEffect()         {}
+func (Suspend) isEffect()      {}
+func (Continue) isEffect()     {}
 func (Watch) isEffect()        {}
 func (Dispatch) isEffect()     {}
 func (Cancel) isEffect()       {}
@@ -312,14 +312,14 @@ type Setup struct {
 	// Expected are sources that tell of every turn, so that their silence is
 	// news.
 	Expected []string
-	// Deaf says that no telemetry of this harness is understood: then the
+	// NoTelemetry says that no telemetry of this harness is understood: then the
 	// running process itself is the only sign of a live session.
-	Deaf bool
+	NoTelemetry bool
 	// Tested are the versions of the harness that its claims were tested with;
 	// empty where none was, and then none is held against them.
 	Tested []string
 	// Weak lists capabilities that this launch cannot have, with the reason.
-	Weak []Weakness
+	Weak []Weakened
 
 	// Quit is the signal that is the harness's own way out; 0 when TERM is as
 	// good as any.
@@ -329,9 +329,9 @@ type Setup struct {
 	// Resumes says that it can be launched to go on with a harness session of
 	// its own that is named by its id.
 	Resumes bool
-	// Converses says that a person talks with it: when it is idle, it waits for
+	// Interactive says that a person talks with it: when it is idle, it waits for
 	// them.
-	Converses bool
+	Interactive bool
 }
 
 // Ends says what the end of a harness means, beyond what every program's does.
@@ -344,9 +344,6 @@ type Ends struct {
 	// completed.
 	ByTurn bool
 }
-
-// A Weakness is a capability that this launch lacks, and why.
-type Weakness struct{ Capability, Reason string }
 
 // Kernel is the state of one wrapped session.
 type Kernel struct {
@@ -445,7 +442,7 @@ func (k *Kernel) Step(now time.Time, in Input) Turn {
 		s.output(in)
 	case SignalsSeen:
 		s.signals(in)
-	case HookAsked:
+	case HookCalled:
 		s.hookAsked(in)
 	case HookClosed:
 		s.hookClosed(in)
@@ -477,7 +474,7 @@ func (k *Kernel) Step(now time.Time, in Input) Turn {
 		s.sourceTrouble(in)
 	case UnknownSeen:
 		s.unknownSeen(in)
-	case FrameAsked:
+	case FrameRequested:
 		s.frameAsked(in)
 	case LedgerLost:
 		s.ledgerLost()

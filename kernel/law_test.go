@@ -98,7 +98,7 @@ func newJudge(t require.TestingT, cfg kernel.Config, now time.Time) *judge {
 // step hands one input to the kernel and holds the turn against the laws.
 func (j *judge) step(in kernel.Input) kernel.Turn {
 	switch in := in.(type) {
-	case kernel.HookAsked:
+	case kernel.HookCalled:
 		j.asked[in.Hook] = &asked{capacity: in.Call.Capacity, deadline: in.Deadline}
 	case kernel.HookClosed:
 		if a := j.asked[in.Hook]; a != nil && a.answers == 0 {
@@ -106,7 +106,7 @@ func (j *judge) step(in kernel.Input) kernel.Turn {
 		}
 	case kernel.LedgerLost:
 		j.lame = true
-	case kernel.FrameAsked:
+	case kernel.FrameRequested:
 		j.asking = in.Ask
 	case kernel.PauseAsked:
 		j.asking = in.Ask
@@ -219,7 +219,7 @@ func (j *judge) fact(f kernel.Fact) {
 		j.payloads[key]++
 		require.Equal(j.t, 1, j.payloads[key], "payload %s is settled twice", key)
 		j.reach["settled "+string(f.Status)+" "+f.Why]++
-	case kernel.HookHeard:
+	case kernel.HookAnswered:
 		a := j.asked[f.Hook]
 		require.NotNil(j.t, a)
 		a.heard++
@@ -420,8 +420,8 @@ func (j *judge) effect(e kernel.Effect) {
 		require.False(j.t, j.running || j.due, "one harness at a time, and read to its end")
 		require.Equal(j.t, j.launched, e.Number)
 		j.running = true
-	case kernel.Hold, kernel.Free:
-		_, j.held = e.(kernel.Hold)
+	case kernel.Suspend, kernel.Continue:
+		_, j.held = e.(kernel.Suspend)
 		require.True(j.t, j.running)
 	case kernel.Release:
 		j.released++
@@ -573,7 +573,7 @@ func drawConfig(r *rapid.T) kernel.Config {
 		MaxQueue:  pick(r, "max queue", 0, 1, 2, 3),
 		NewID:     func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
 		Began:     kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
-		Setup: kernel.Setup{Hooks: !chance(r, "no hooks", 4), Deaf: chance(r, "deaf", 8),
+		Setup: kernel.Setup{Hooks: !chance(r, "no hooks", 4), NoTelemetry: chance(r, "deaf", 8),
 			HarnessSession: pick(r, "id", "S1", "S1", ""), Tested: pick(r, "tested", nil, []string{"1"}, []string{"1", "2"}),
 			Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0", LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
 				ContextPressure: lifeloop.Claim{Support: drawSupport(r, "context pressure")},
@@ -589,7 +589,7 @@ func drawConfig(r *rapid.T) kernel.Config {
 		cfg.Manifest.Placement[p] = lifeloop.PlacementClaim{Support: drawSupport(r, "claim "+string(p)), MaxBytes: &limit}
 	}
 	if chance(r, "weak", 4) {
-		cfg.Weak = []kernel.Weakness{{Capability: string(lifeloop.FrameOpening), Reason: "the user turned it off"}, {Capability: "placement.pre_session"}}
+		cfg.Weak = []kernel.Weakened{{Capability: string(lifeloop.FrameOpening), Reason: "the user turned it off"}, {Capability: "placement.pre_session"}}
 	}
 	if chance(r, "policy", 2) {
 		cfg.Policy = drawPolicy(r)
@@ -600,7 +600,7 @@ func drawConfig(r *rapid.T) kernel.Config {
 	}
 	if cfg.Observing {
 		cfg.Policy = attempt.Policy{}
-		cfg.Hooks, cfg.Synth.Hooks, cfg.Deaf, cfg.Ledger, cfg.HarnessSession = false, false, false, false, ""
+		cfg.Hooks, cfg.Synth.Hooks, cfg.NoTelemetry, cfg.Ledger, cfg.HarnessSession = false, false, false, false, ""
 		return cfg
 	}
 	for i := range roll(r, "clients", 4) {
@@ -749,9 +749,9 @@ func (w *fate) detail(sig *telemetry.Signal) {
 }
 
 // drawHook draws the call of a hook: mostly one that a harness could make.
-func (w *fate) drawHook() kernel.HookAsked {
+func (w *fate) drawHook() kernel.HookCalled {
 	w.hooks++
-	in := kernel.HookAsked{Hook: fmt.Sprint("h", w.hooks)}
+	in := kernel.HookCalled{Hook: fmt.Sprint("h", w.hooks)}
 	wait := pick(w.r, "wait", 4*time.Second, 4*time.Second, 500*time.Millisecond, 0, -time.Second)
 	in.Deadline = w.now.Add(wait)
 	sig := telemetry.Signal{Source: "hook", Session: w.drawSession()}
@@ -881,7 +881,7 @@ func (w *fate) act() {
 		id := fmt.Sprint("h", pick(r, "which", w.hooks, w.hooks, max(0, w.hooks-1), w.hooks/2))
 		w.feed(kernel.HookClosed{Hook: id, Delivered: !chance(r, "not delivered", 3) && w.asked[id] != nil && w.asked[id].answers > 0})
 	case "frame":
-		in := kernel.FrameAsked{Ask: "a1", Open: !chance(r, "close", 3), Outcome: pick(r, "outcome", "", "failed", "oh")}
+		in := kernel.FrameRequested{Ask: "a1", Open: !chance(r, "close", 3), Outcome: pick(r, "outcome", "", "failed", "oh")}
 		in.Frame = pick(r, "frame", "c1", "c2", "c3", fmt.Sprint("c", w.hooks), fmt.Sprint("p", w.turns+1), "")
 		if !in.Open && len(w.open) > 0 && !chance(r, "another frame", 4) {
 			in.Frame = pick(r, "open frame", w.open...)
@@ -1027,7 +1027,7 @@ func (w *fate) finish() {
 // depth is what random worlds must get to, over all of them.
 var depth = []string{
 	"effect Launch", "effect Dispatch", "effect HookAnswer", "effect HookAnswer with payloads", "effect Release", "effect DrainSources",
-	"effect Hold", "effect Free", "launch for retry", "launch for fallback", "launch for restart", "crash",
+	"effect Suspend", "effect Continue", "launch for retry", "launch for fallback", "launch for restart", "crash",
 	"timed out initial", "timed out inter", "timed out session", "timed out idle",
 	"attempt", "attempt model retry", "attempt model fallback", "attempt model halt", "attempt timeout retry",
 

@@ -22,13 +22,13 @@ func frameContext(id, parent string) *lifeloop.FrameContext {
 }
 
 // frameAsked opens or closes a client's frame, or says why not.
-func (s *step) frameAsked(in FrameAsked) {
+func (s *step) frameAsked(in FrameRequested) {
 	class, why := s.frameRefusal(in)
 	what := "frame close"
 	if in.Open {
 		what = "frame open"
 	}
-	s.record(Asked{What: what, Frame: in.Frame, Failure: class})
+	s.record(CommandReceived{What: what, Frame: in.Frame, Failure: class})
 	s.do(Reply{Ask: in.Ask, Failure: class, Why: why})
 	if class != "" {
 		return
@@ -47,7 +47,7 @@ func (s *step) frameAsked(in FrameAsked) {
 }
 
 // frameRefusal says what is wrong with a wish, if anything is.
-func (s *step) frameRefusal(in FrameAsked) (lifeloop.FailureClass, string) {
+func (s *step) frameRefusal(in FrameRequested) (lifeloop.FailureClass, string) {
 	context := frameContext(in.Frame, in.Parent)
 	if err := context.Validate(); err != nil {
 		return lifeloop.InvalidRequest, err.Error()

@@ -150,7 +150,7 @@ func (w *world) command(d *datadriven.TestData) string {
 			call.Signals[i].Detail = call.Event
 			call.Session = call.Signals[i].Session
 		}
-		return w.step(kernel.HookAsked{Hook: fmt.Sprint("h", w.hooks), Call: call, Deadline: w.now.Add(wait)})
+		return w.step(kernel.HookCalled{Hook: fmt.Sprint("h", w.hooks), Call: call, Deadline: w.now.Add(wait)})
 	case "written", "gone":
 		return w.step(kernel.HookClosed{Hook: d.CmdArgs[0].Key, Delivered: d.Cmd == "written"})
 	case "answer":
@@ -183,7 +183,7 @@ func (w *world) command(d *datadriven.TestData) string {
 	case "continued":
 		return w.step(kernel.ChildContinued{})
 	case "frame": // frame open|close ID [parent=P] [outcome=O]
-		in := kernel.FrameAsked{Ask: w.ask(), Open: d.CmdArgs[0].Key == "open", Frame: d.CmdArgs[1].Key}
+		in := kernel.FrameRequested{Ask: w.ask(), Open: d.CmdArgs[0].Key == "open", Frame: d.CmdArgs[1].Key}
 		for _, a := range d.CmdArgs[2:] {
 			switch a.Key {
 			case "parent":
@@ -253,7 +253,7 @@ func (w *world) configure(d *datadriven.TestData) {
 			}
 		case "aborted": // as soon as it is asked to begin
 		case "deaf":
-			cfg.Deaf = true
+			cfg.NoTelemetry = true
 		case "tested":
 			cfg.Tested, cfg.Manifest.DisplayName = a.Vals, "Fake"
 		case "one-hook":
@@ -300,9 +300,9 @@ func (w *world) configure(d *datadriven.TestData) {
 		case "resumes":
 			cfg.Resumes = true
 		case "converses":
-			cfg.Converses = true
+			cfg.Interactive = true
 		case "weak":
-			cfg.Weak = append(cfg.Weak, kernel.Weakness{Capability: a.Vals[0], Reason: "the user turned it off"})
+			cfg.Weak = append(cfg.Weak, kernel.Weakened{Capability: a.Vals[0], Reason: "the user turned it off"})
 		default:
 			w.policy(&cfg, a)
 		}
@@ -742,6 +742,10 @@ func effect(e kernel.Effect) string {
 	switch e := e.(type) {
 	case kernel.Dispatch:
 		return fmt.Sprintf("do dispatch %s to %s within %s", e.Call, e.Client, e.Timeout)
+	case kernel.Suspend:
+		return "do hold {}"
+	case kernel.Continue:
+		return "do free {}"
 	case kernel.HookAnswer:
 		return fmt.Sprintf("do answer %s %s %s", e.Hook, e.Event, e.Context.Reveal())
 	}

@@ -158,7 +158,7 @@ func (s *step) launched(in Launched) {
 	if s.wantsTick() {
 		s.soft.tickDue = s.now.Add(s.cfg.Tick)
 	}
-	if s.cfg.Deaf {
+	if s.cfg.NoTelemetry {
 		s.started("", own("the process runs"), nil)
 		s.activeBy(working, wrapperSource, "the process runs", time.Time{})
 	}
@@ -171,7 +171,7 @@ func (s *step) launched(in Launched) {
 func (s *step) launchFailed(in LaunchFailed) {
 	s.soft.launchWhy = in.Why
 	s.activeBy(stopped, wrapperSource, "not started", time.Time{})
-	s.record(Exited{Run: s.hard.Run, Code: in.Code, NotStarted: true, Passing: in.Passing})
+	s.record(Exited{Run: s.hard.Run, Code: in.Code, NotStarted: true, Transient: in.Transient})
 	s.do(Release{})
 	s.sourcesDrained()
 }
@@ -262,7 +262,7 @@ func (s *step) nextRung() {
 // tookNothing records that the last rung, if there was one, had no effect.
 func (s *step) tookNothing() {
 	if s.soft.stopRung > 0 {
-		s.record(StopTook{Rung: s.soft.stopRung, Effect: "none"})
+		s.record(StopResult{Rung: s.soft.stopRung, Effect: "none"})
 	}
 }
 
@@ -281,7 +281,7 @@ func (s *step) childExited(in ChildExited) {
 		if in.Leftover > 0 {
 			effect = "partly" // the guard ends the others
 		}
-		s.record(StopTook{Rung: s.soft.stopRung, Effect: effect})
+		s.record(StopResult{Rung: s.soft.stopRung, Effect: effect})
 	}
 	s.activeBy(stopped, wrapperSource, s.endReason(), time.Time{})
 	s.do(Release{})
@@ -459,8 +459,8 @@ var signalNames = [...]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL
 	9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 19: "SIGSTOP", 20: "SIGTSTP",
 	21: "SIGTTIN", 22: "SIGTTOU", 24: "SIGXCPU", 25: "SIGXFSZ", 31: "SIGSYS"}
 
-// Deadly are the signals that end a process which does not mind them, by name.
-func Deadly() map[string]int {
+// FatalSignals are the signals that end a process which does not mind them, by name.
+func FatalSignals() map[string]int {
 	all := map[string]int{}
 	for n, name := range signalNames {
 		if name != "" && (n < 19 || n > 22) { // those stop it

@@ -35,7 +35,7 @@ func (k *Kernel) attemptDue() (at time.Time, which Timer, ok bool) {
 		if p.Initial > 0 {
 			soonest(a.quiet.Add(p.Initial), TimerInitial)
 		}
-	case tools, d.what == needsInput, d.what == idling && k.cfg.Converses, p.Inter == 0:
+	case tools, d.what == needsInput, d.what == idling && k.cfg.Interactive, p.Inter == 0:
 		// It is known what is waited for (DECISIONS Z6).
 	case d.what == limitWait && d.until.After(a.quiet): // and here, until when
 		soonest(d.until.Add(p.Inter), TimerInter)

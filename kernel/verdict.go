@@ -76,7 +76,7 @@ func (s *step) notStarted(e *Exited) verdict {
 	case 127:
 		return verdict{Failure: attempt.Failure{Cause: attempt.Fatal}, detail: "not_found", evidence: "not started"}
 	}
-	if e.Passing {
+	if e.Transient {
 		return verdict{Failure: attempt.Failure{Cause: attempt.Network}, detail: "transport", evidence: "not started"}
 	}
 	return verdict{Failure: attempt.Failure{Cause: attempt.Fatal}, detail: "not_prepared", evidence: "not started"}
@@ -106,7 +106,7 @@ func (s *step) held(v verdict) verdict {
 		return v
 	}
 	if rules := a.watch.End(); len(rules) > 0 {
-		s.record(RulesHeld{Phase: "post", Units: a.units, Rules: rules})
+		s.record(RulesChecked{Phase: "post", Units: a.units, Rules: rules})
 	}
 	if rule, broken := a.watch.Broken(); broken && (v.Cause == "" || rule.Stops()) {
 		return verdict{Failure: attempt.Failure{Cause: attempt.Guardrail, Final: !rule.Recoverable}, detail: rule.ID, evidence: "rule " + rule.ID}

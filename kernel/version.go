@@ -36,7 +36,7 @@ func (s *step) versionTold(sig telemetry.Signal) {
 	if !sig.At.IsZero() && sig.At.Before(s.soft.launchedAt) {
 		return // of the program that began the session, which is resumed by this one
 	}
-	told := VersionTold{Version: sig.Version, Source: sig.Source, Detail: sig.Detail}
+	told := VersionSeen{Version: sig.Version, Source: sig.Source, Detail: sig.Detail}
 	var worth []lifeloop.Support // what each of them was worth until now
 	if len(s.cfg.Tested) > 0 && !slices.Contains(s.cfg.Tested, sig.Version) {
 		for _, event := range dialect {

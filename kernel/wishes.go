@@ -21,7 +21,7 @@ func (s *step) pauseAsked(in PauseAsked) {
 	s.record(PauseRequested{Reason: in.Reason})
 	s.soft.heldAt = s.now
 	if s.hard.Alive {
-		s.do(Hold{})
+		s.do(Suspend{})
 	}
 	if s.hard.State == session.Running {
 		s.move(session.Paused, cmp.Or(in.Reason, "paused"))
@@ -67,7 +67,7 @@ func (s *step) resumeAsked(in ResumeAsked) {
 	s.record(f)
 	s.stoodStill(stood)
 	if s.hard.Alive {
-		s.do(Free{})
+		s.do(Continue{})
 	}
 	// A wait that is long enough to pause a session goes on pausing it.
 	if n := s.hard.Next; s.hard.State == session.Paused && (n == nil || n.Retry == nil || n.Retry.At.Sub(s.now) < longWait) {
@@ -125,8 +125,8 @@ func (s *step) goesOnAgain() {
 // go on, in its terminal or by a signal: whoever paused it at the door is to let
 // it go on there. Or the word of an earlier time came late, which does no harm.
 func (s *step) heldAgain() {
-	s.record(HeldAgain{})
-	s.do(Hold{})
+	s.record(PausedAgain{})
+	s.do(Suspend{})
 }
 
 // free lets go on what was paused, for it is about to be ended: a stopped
@@ -135,7 +135,7 @@ func (s *step) free(why string) {
 	s.record(ResumeRequested{Reason: why})
 	s.soft.heldAt = time.Time{}
 	if s.hard.Alive {
-		s.do(Free{})
+		s.do(Continue{})
 	}
 }
 
@@ -149,6 +149,6 @@ func (s *step) renewAsked(in RenewAsked) {
 
 // refuseWish records and answers what is not done.
 func (s *step) refuseWish(what, ask, reason string, class lifeloop.FailureClass, why string) {
-	s.record(Asked{What: what, Reason: reason, Failure: class})
+	s.record(CommandReceived{What: what, Reason: reason, Failure: class})
 	s.do(Reply{Ask: ask, Failure: class, Why: why})
 }

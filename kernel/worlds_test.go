@@ -245,7 +245,7 @@ func TestWorlds(t *testing.T) {
 
 // often is what one world in a hundred gets to, and seldom one in a thousand.
 var (
-	often = []string{"stuck", "many launches", "gone on", "effect Hold", "effect Free", "reply capability_unsupported", "reply state_conflict",
+	often = []string{"stuck", "many launches", "gone on", "effect Suspend", "effect Continue", "reply capability_unsupported", "reply state_conflict",
 		"state REJECTED", "state PAUSED", "state ABORTED", "state COMPLETED", "state FAILED", "launch for retry", "launch for fallback",
 		"timed out initial", "timed out inter", "frame completed", "frame failed", "frame abandoned", "fact checkpoint_saved", "fact limit_met",
 		"attempt guardrail retry", "attempt guardrail halt", "attempt zero_output retry", "attempt abort halt", "attempt fatal fallback"}

@@ -213,7 +213,7 @@ func begin(t *testing.T, id string, change func(*kernel.Config)) *run {
 	m, ok := Get(id)
 	require.True(t, ok)
 	n := 0
-	cfg := kernel.Config{Session: "sess", Setup: kernel.Setup{Manifest: m, Deaf: true}, Ledger: true, ClientDrain: time.Second, AbortGrace: time.Second,
+	cfg := kernel.Config{Session: "sess", Setup: kernel.Setup{Manifest: m, NoTelemetry: true}, Ledger: true, ClientDrain: time.Second, AbortGrace: time.Second,
 		NewID: func(prefix string) string { n++; return fmt.Sprint(prefix, n) },
 		Began: kernel.Began{SessionID: "sess", AdapterID: id, Program: id}}
 	if change != nil {
@@ -333,7 +333,7 @@ func TestFailureModesOfEveryAdapter(t *testing.T) {
 
 // hooked is a launched session whose first hook was called.
 func hooked(t *testing.T, id string) *run {
-	r := begin(t, id, func(c *kernel.Config) { c.Hooks, c.Deaf = true, false })
+	r := begin(t, id, func(c *kernel.Config) { c.Hooks, c.NoTelemetry = true, false })
 	r.step(kernel.Launched{PID: 4242})
 	r.hook("SessionStart", `{"session_id":"s","hook_event_name":"SessionStart","source":"startup"}`)
 	return r
@@ -342,12 +342,12 @@ func hooked(t *testing.T, id string) *run {
 func (r *run) hook(event, stdin string) {
 	r.t.Helper()
 	call := hookCall(r.t, r.last().AdapterID, event, stdin)
-	r.step(kernel.HookAsked{Hook: event, Call: call, Deadline: r.now.Add(5 * time.Second)})
+	r.step(kernel.HookCalled{Hook: event, Call: call, Deadline: r.now.Add(5 * time.Second)})
 }
 
 // observed is a session that others launched, with what its file told.
 func observed(t *testing.T, from source) *run {
-	r := begin(t, from.adapter, func(c *kernel.Config) { c.Observing, c.Deaf, c.Ledger = true, false, true })
+	r := begin(t, from.adapter, func(c *kernel.Config) { c.Observing, c.NoTelemetry, c.Ledger = true, false, true })
 	r.step(kernel.SignalsSeen{Signals: from.signals(t)})
 	return r
 }

@@ -49,7 +49,7 @@ func (w World) Config() kernel.Config {
 // setup is what a launch of a profile is like. A script has no word for a
 // session that is live, so the running process says it.
 func (w World) setup(profile int) kernel.Setup {
-	return kernel.Setup{Manifest: w.adapter[profile], Deaf: true, Ends: kernel.Ends{Success: w.success, Codes: w.codes}}
+	return kernel.Setup{Manifest: w.adapter[profile], NoTelemetry: true, Ends: kernel.Ends{Success: w.success, Codes: w.codes}}
 }
 
 // A player plays one world: it is the supervisor, and the harness too.
@@ -208,12 +208,12 @@ func (p *player) perform(e kernel.Effect) {
 			return
 		}
 		p.ended(kernel.ChildExited{Signal: e.Signal})
-	case kernel.Hold:
+	case kernel.Suspend:
 		if l.alive && !l.held {
 			l.held = true
 			l.left = l.due.Sub(p.now)
 		}
-	case kernel.Free:
+	case kernel.Continue:
 		if l.held {
 			l.held = false
 			if !l.due.IsZero() {
@@ -237,7 +237,7 @@ func (p *player) start(e kernel.Launch) {
 		l.script = scripts[min(n, len(scripts)-1)]
 	}
 	if len(l.script) > 0 && l.script[0].act == startFails {
-		p.cause(kernel.LaunchFailed{Code: l.script[0].number, Why: "the script says " + l.script[0].text, Passing: l.script[0].number == 125})
+		p.cause(kernel.LaunchFailed{Code: l.script[0].number, Why: "the script says " + l.script[0].text, Transient: l.script[0].number == 125})
 		return
 	}
 	l.alive = true

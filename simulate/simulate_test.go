@@ -115,7 +115,7 @@ func FuzzParse(f *testing.F) {
 
 // A launch dies of the signal that the script names, and is told by that name.
 func TestWhoDiesOfASignalIsToldByItsName(t *testing.T) {
-	for name, number := range kernel.Deadly() {
+	for name, number := range kernel.FatalSignals() {
 		w, err := simulate.Parse([]byte(`{"plan":{"profiles":[{"name":"a"}]},"launches":{"a":[[{"killed":"` + name + `"}]]}}`))
 		require.NoError(t, err, name)
 		var ended kernel.AttemptEnded
@@ -131,6 +131,6 @@ func TestWhoDiesOfASignalIsToldByItsName(t *testing.T) {
 		}
 		require.Equal(t, name+" ended it", ended.Reason)
 	}
-	_, stops := kernel.Deadly()["SIGSTOP"]
+	_, stops := kernel.FatalSignals()["SIGSTOP"]
 	require.False(t, stops, "it stops a process, and does not end it")
 }

@@ -406,7 +406,7 @@ func readStep(r *reader, n node, of int) step {
 	case exit:
 		s.number = int(r.count(v, 255))
 	case killed:
-		deadly := kernel.Deadly()
+		deadly := kernel.FatalSignals()
 		s.number = deadly[r.word(v, slices.Sorted(maps.Keys(deadly))...)]
 	case startFails:
 		s.text = r.word(v, "not_found", "not_executable", "transport")

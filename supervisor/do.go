@@ -82,7 +82,7 @@ func question(id, name string, input []byte) (kernel.Input, error) {
 		if err := json.Unmarshal(input, &f); err != nil || f.Do != "open" && f.Do != "close" {
 			return nil, fmt.Errorf("not a frame command")
 		}
-		return kernel.FrameAsked{Ask: id, Open: f.Do == "open", Frame: f.FrameID, Parent: f.Parent, Outcome: f.Outcome}, nil
+		return kernel.FrameRequested{Ask: id, Open: f.Do == "open", Frame: f.FrameID, Parent: f.Parent, Outcome: f.Outcome}, nil
 	}
 	var w Wish
 	if len(input) > 0 { // nothing is a wish without a reason
@@ -149,7 +149,7 @@ func (s *supervisor) reply(e kernel.Reply) {
 func (s *supervisor) refuseAsked(in kernel.Input) {
 	ask := ""
 	switch in := in.(type) {
-	case kernel.FrameAsked:
+	case kernel.FrameRequested:
 		ask = in.Ask
 	case kernel.PauseAsked:
 		ask = in.Ask

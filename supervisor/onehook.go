@@ -28,7 +28,7 @@ func OneHook(ctx context.Context, k *kernel.Kernel, p Ports, call telemetry.Hook
 	const id = "hook_1"
 	waits := make(chan answer, 1)
 	s.hooks[id] = waits
-	s.own = []kernel.Input{kernel.HookAsked{Hook: id, Call: call, Deadline: deadline.Add(-hookMargin)}}
+	s.own = []kernel.Input{kernel.HookCalled{Hook: id, Call: call, Deadline: deadline.Add(-hookMargin)}}
 	s.wg.Go(func() {
 		select {
 		case a := <-waits:

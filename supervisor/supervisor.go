@@ -337,7 +337,7 @@ func (s *supervisor) late(p posted) bool {
 	if l := s.current.Load(); p.of == 0 || p.of == l.number && !l.over {
 		return false
 	}
-	if asked, ok := p.Input.(kernel.HookAsked); ok {
+	if asked, ok := p.Input.(kernel.HookCalled); ok {
 		s.answerHook(kernel.HookAnswer{Hook: asked.Hook})
 	}
 	return true
@@ -418,7 +418,7 @@ func (s *supervisor) perform(e kernel.Effect) {
 		s.launch(e)
 	case kernel.Stop:
 		s.stop(e)
-	case kernel.Hold, kernel.Free:
+	case kernel.Suspend, kernel.Continue:
 		s.hold(e)
 	case kernel.Watch:
 		if l := s.current.Load(); l != nil && l.plan.Sources != nil {
@@ -454,7 +454,7 @@ func (s *supervisor) letGo(effects []kernel.Effect) {
 			s.own = append(s.own, kernel.HookClosed{Hook: e.Hook})
 		case kernel.Launch:
 			s.own = append(s.own, kernel.LaunchFailed{Code: 125, Why: ErrLedger.Error()})
-		case kernel.Release, kernel.DrainSources, kernel.Stop, kernel.Cancel, kernel.Free:
+		case kernel.Release, kernel.DrainSources, kernel.Stop, kernel.Cancel, kernel.Continue:
 			s.perform(e)
 		case kernel.Reply:
 			s.reply(kernel.Reply{Ask: e.Ask, Failure: lifeloop.InternalError, Why: ErrLedger.Error()})
@@ -486,7 +486,7 @@ func (s *supervisor) launch(e kernel.Launch) {
 		if errors.As(err, &coded) {
 			code = coded.ExitCode()
 		}
-		s.own = append(s.own, kernel.LaunchFailed{Code: code, Why: err.Error(), Passing: passing(err)})
+		s.own = append(s.own, kernel.LaunchFailed{Code: code, Why: err.Error(), Transient: passing(err)})
 		return
 	}
 	l.child, l.gone = child, child.Gone()
@@ -557,7 +557,7 @@ func (s *supervisor) hold(e kernel.Effect) {
 		return
 	}
 	do, what := child.Hold, "stop the harness's tree"
-	if _, free := e.(kernel.Free); free {
+	if _, free := e.(kernel.Continue); free {
 		do = func() error { return errors.Join(child.Free(), child.Resume()) } // also what somebody else had stopped
 		what = "let the harness's tree go on"
 	}
@@ -690,7 +690,7 @@ func (s *supervisor) hook(ctx context.Context, event string, input []byte, told 
 		delete(s.hooks, id)
 		s.hooksMu.Unlock()
 	}()
-	s.postOf(l.number, kernel.HookAsked{Hook: id, Call: decoded, Deadline: time.Now().Add(s.o.HookTime - hookMargin)})
+	s.postOf(l.number, kernel.HookCalled{Hook: id, Call: decoded, Deadline: time.Now().Add(s.o.HookTime - hookMargin)})
 	select {
 	case a := <-waits:
 		delivered := call.Answer(a.render(l.plan.Answer))
@@ -740,7 +740,7 @@ func (s *supervisor) abandon(cause error) (kernel.Result, error) {
 				switch in := p.Input.(type) {
 				case kernel.ChildExited:
 					gone = true
-				case kernel.HookAsked:
+				case kernel.HookCalled:
 					s.answerHook(kernel.HookAnswer{Hook: in.Hook, Event: in.Call.Event})
 				case kernel.AbortAsked:
 					_ = child.KillTree() // as a signal does

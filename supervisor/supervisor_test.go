@@ -42,7 +42,7 @@ type rig struct {
 	signals  chan os.Signal
 	answers  map[string]func(ctx context.Context, event string) (string, error) // by client
 	options  Options
-	deaf     bool // the kernel's Deaf: the process itself is the sign of life
+	deaf     bool // the kernel's NoTelemetry: the process itself is the sign of life
 	policy   attempt.Policy
 }
 
@@ -97,7 +97,7 @@ func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
 		ClientDrain: 5 * time.Second, AbortGrace: 5 * time.Second,
 		NewID: func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
 		Began: kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
-		Setup: kernel.Setup{Hooks: true, HarnessSession: "S1", Deaf: r.deaf, Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0", LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
+		Setup: kernel.Setup{Hooks: true, HarnessSession: "S1", NoTelemetry: r.deaf, Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0", LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
 			Receipts: lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
 			Placement: map[lifeloop.Placement]lifeloop.PlacementClaim{
 				lifeloop.PreFrameTrailing: {Support: lifeloop.Native, MaxBytes: &limit}}}}}

@@ -172,7 +172,7 @@ func (h *HCP) tellOf(f kernel.Fact) {
 		h.warn("timeout", fmt.Sprintf("the %s timer fired after %d ms", f.Timer, f.ElapsedMS), map[string]any{"timer": string(f.Timer), "elapsed_ms": f.ElapsedMS})
 	case kernel.DriftSeen:
 		h.warn("drift", "the harness does the same thing over and over", map[string]any{"types": f.Types})
-	case kernel.RulesHeld:
+	case kernel.RulesChecked:
 		for _, r := range f.Rules {
 			if !r.Passed {
 				h.warn("guardrail", "rule "+r.ID+" was broken", map[string]any{"rule": r.ID, "severity": string(r.Severity), "recoverable": r.Recoverable})
@@ -180,7 +180,7 @@ func (h *HCP) tellOf(f kernel.Fact) {
 		}
 	case kernel.LimitMet:
 		h.warn("rate_limit", "the harness met a rate limit", map[string]any{"until": f.Until, "action": string(f.Action)})
-	case kernel.StopTook:
+	case kernel.StopResult:
 		if f.Effect == "none" {
 			h.log("warn", fmt.Sprintf("rung %d of the way down had no effect", f.Rung), map[string]any{"rung": f.Rung})
 		}
@@ -205,11 +205,11 @@ func (h *HCP) tellOf(f kernel.Fact) {
 	case kernel.SourceTroubled:
 		h.warn("source_troubled", "the "+f.Source+" is "+f.What, map[string]any{"source": f.Source, "what": f.What})
 	case kernel.Began, kernel.SessionMoved: // told above
-	case kernel.TimerSet, kernel.DeadlineSet, kernel.ToolCalled, kernel.ToolReturned, kernel.PauseRequested, kernel.ResumeRequested, kernel.HeldAgain, kernel.Resumed,
+	case kernel.TimerSet, kernel.DeadlineSet, kernel.ToolCalled, kernel.ToolReturned, kernel.PauseRequested, kernel.ResumeRequested, kernel.PausedAgain, kernel.Resumed,
 		kernel.Negotiated, kernel.Running, kernel.HarnessSessionOpened, kernel.FrameAdopted, kernel.Bound, kernel.BindRefused,
-		kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookHeard, kernel.Asked,
+		kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookAnswered, kernel.CommandReceived,
 		kernel.AbortRequested, kernel.ActivityConfirmed, kernel.UsageCounted, kernel.UnknownCounted, kernel.SourceNamed,
-		kernel.SourceRead, kernel.VersionTold, kernel.DrainBegan:
+		kernel.SourceRead, kernel.VersionSeen, kernel.DrainBegan:
 	default:
 		panic(fmt.Sprintf("view: HCP does not know %T", f))
 	}

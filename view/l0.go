@@ -247,7 +247,7 @@ func (l *L0) tellOf(f kernel.Fact) {
 		l.timerSet(f)
 	case kernel.TimedOut:
 		l.timedOut(f)
-	case kernel.RulesHeld:
+	case kernel.RulesChecked:
 		l.rulesHeld(f)
 	case kernel.DriftSeen:
 		l.tell(l0DriftResult, "detected", true, "types", slices.Clone(f.Types), "confidence", f.Confidence)
@@ -275,10 +275,10 @@ func (l *L0) tellOf(f kernel.Fact) {
 	case kernel.Began, kernel.SessionMoved: // told above
 	case kernel.Resumed:
 		l.began.Budget = f.Budget
-	case kernel.DeadlineSet, kernel.LimitMet, kernel.PauseRequested, kernel.ResumeRequested, kernel.HeldAgain, kernel.StopSent, kernel.StopTook,
+	case kernel.DeadlineSet, kernel.LimitMet, kernel.PauseRequested, kernel.ResumeRequested, kernel.PausedAgain, kernel.StopSent, kernel.StopResult,
 		kernel.Negotiated, kernel.Weakened, kernel.HarnessSessionOpened, kernel.FrameAdopted, kernel.Bound, kernel.BindRefused,
-		kernel.Observed, kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookHeard,
-		kernel.ReceiptIssued, kernel.Asked, kernel.ActivitySeen, kernel.ActivityMoved, kernel.ActivityConfirmed, kernel.VersionTold,
+		kernel.Observed, kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookAnswered,
+		kernel.ReceiptIssued, kernel.CommandReceived, kernel.ActivitySeen, kernel.ActivityMoved, kernel.ActivityConfirmed, kernel.VersionSeen,
 		kernel.UsageCounted, kernel.UnknownCounted, kernel.SourceNamed, kernel.SourceRead, kernel.SourceTroubled, kernel.DrainBegan:
 	default:
 		panic(fmt.Sprintf("view: L0 does not know %T", f))
@@ -388,7 +388,7 @@ func sized(s *telemetry.Sized) any {
 // rulesHeld tells a phase in which guardrails were held: the rules, then the
 // phase's end, then what was broken. They take no time: a phase is one instant
 // of the session.
-func (l *L0) rulesHeld(f kernel.RulesHeld) {
+func (l *L0) rulesHeld(f kernel.RulesChecked) {
 	violations := []L0Violation{}
 	l.tell(l0PhaseStart, "phase", f.Phase, "ruleCount", len(f.Rules), "tokenCount", f.Units)
 	for i, r := range f.Rules {

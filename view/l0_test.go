@@ -82,7 +82,7 @@ func (s *l0Session) only(typ string, facts ...kernel.Fact) view.L0Event {
 // Z14, Z15).
 func TestL0Errors(t *testing.T) {
 	broken := func(recoverable bool) kernel.Fact {
-		return kernel.RulesHeld{Phase: "post", Rules: []attempt.RuleResult{{ID: "r", Severity: attempt.Error, Recoverable: recoverable}}}
+		return kernel.RulesChecked{Phase: "post", Rules: []attempt.RuleResult{{ID: "r", Severity: attempt.Error, Recoverable: recoverable}}}
 	}
 	for _, c := range []struct {
 		name   string
@@ -205,7 +205,7 @@ func TestL0PolicyAndState(t *testing.T) {
 	require.Equal(t, []any{1, 2, "it ended with exit 1"}, []any{up.Field("attempt"), up.Field("maxAttempts"), up.Field("lastError")})
 	start := l.only("FALLBACK_START", kernel.Launching{Attempt: 1, Profile: 1, Name: "b", Checkpoint: "T1", CheckpointUnits: 3})
 	require.Equal(t, "it ended with exit 1; passed over: x: not installed", start.Field("reason"))
-	l.told(kernel.RulesHeld{Phase: "pre", Rules: []attempt.RuleResult{{ID: "w", Severity: attempt.Warning, Recoverable: true}}})
+	l.told(kernel.RulesChecked{Phase: "pre", Rules: []attempt.RuleResult{{ID: "w", Severity: attempt.Warning, Recoverable: true}}})
 	told := l.told(kernel.AttemptEnded{Attempt: 1, Profile: 1, Name: "b", Units: 4, Bytes: 40, DurationMS: 9})
 	require.Equal(t, `{"tokenCount":4,"contentLength":40,"checkpoint":"T1","modelRetryCount":1,"networkRetryCount":0,"fallbackIndex":1,`+
 		`"violations":[{"rule":"w","message":"rule w was broken","severity":"warning","recoverable":true}],"driftDetected":false,"completed":true,"resumed":true}`,
@@ -266,7 +266,7 @@ func TestL0Callbacks(t *testing.T) {
 	}{
 		{kernel.ToolCalled{Tool: "c1", Name: "search"}, "onToolCall search c1 <nil>", `{"callback":"onToolCall","args":["search","c1",null]}`},
 		{kernel.CheckpointSaved{Checkpoint: "T1", Units: 3}, "onCheckpoint T1 3", `{"callback":"onCheckpoint","args":["T1",3]}`},
-		{kernel.RulesHeld{Phase: "pre", Rules: []attempt.RuleResult{{ID: "ok", Passed: true}, {ID: "r", Severity: attempt.Error, Recoverable: true}}},
+		{kernel.RulesChecked{Phase: "pre", Rules: []attempt.RuleResult{{ID: "ok", Passed: true}, {ID: "r", Severity: attempt.Error, Recoverable: true}}},
 			"onViolation r error true", `{"callback":"onViolation","args":[{"rule":"r","message":"rule r was broken","severity":"error","recoverable":true}]}`},
 		{kernel.DriftSeen{Types: []string{"repetition"}, Confidence: 1}, "onDrift [repetition] 1", `{"callback":"onDrift","args":[["repetition"],1]}`},
 		{kernel.TimedOut{Timer: kernel.TimerInter, ElapsedMS: 30}, "onTimeout inter 30", `{"callback":"onTimeout","args":["inter",30]}`},

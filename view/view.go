@@ -167,7 +167,7 @@ func (s *Status) Apply(e kernel.Entry) {
 	case kernel.ActivityConfirmed:
 		s.Uncertain = false
 		s.Evidence = append(s.Evidence, lifeloop.Evidence{Source: f.Source, Detail: f.Detail})
-	case kernel.VersionTold:
+	case kernel.VersionSeen:
 		s.HarnessVersion = &f.Version
 	case kernel.UsageCounted:
 		s.Usage = f.Usage

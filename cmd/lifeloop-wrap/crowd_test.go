@@ -271,13 +271,13 @@ func (c *crowd) consistent(turns int) {
 			require.True(t, held, "let go on twice")
 			held = false
 			counted["resume done"]++
-		case kernel.Asked:
+		case kernel.CommandReceived:
 			if f.Failure != "" {
 				counted[f.What+" "+string(f.Failure)]++
 			} else {
 				counted["frame done"]++
 			}
-		case kernel.HookHeard:
+		case kernel.HookAnswered:
 			if f.Event == "PostToolUse" {
 				hooks++
 			}

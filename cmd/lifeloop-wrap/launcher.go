@@ -178,16 +178,16 @@ func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, e
 // setup is what the kernel is told of a launch.
 func (l *launcher) setup(w way, launch profiles.Launch) kernel.Setup {
 	s := kernel.Setup{Manifest: w.manifest, Hooks: launch.Hooks, HarnessSession: launch.SessionID, Cause: launch.Cause,
-		Deaf: launch.Plain || !launch.Hooks && len(launch.Sources) == 0 && launch.OSCDecoder == "", Synth: synthConfig(l.session.cfg, launch),
-		Tested: w.profile.Tested, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Converses: l.terminal.Pty()}
+		NoTelemetry: launch.Plain || !launch.Hooks && len(launch.Sources) == 0 && launch.OSCDecoder == "", Synth: synthConfig(l.session.cfg, launch),
+		Tested: w.profile.Tested, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Interactive: l.terminal.Pty()}
 	if launch.Hooks && w.profile.Transcript.Decoder != "" {
 		s.Expected = []string{w.profile.Transcript.Name} // a hook names it
 	}
 	if l.session.ledger == nil {
-		s.Weak = append(s.Weak, kernel.Weakness{Capability: "receipts.receipt_ledger", Reason: "the user asked for no ledger"})
+		s.Weak = append(s.Weak, kernel.Weakened{Capability: "receipts.receipt_ledger", Reason: "the user asked for no ledger"})
 	}
 	for _, w := range launch.Weak {
-		s.Weak = append(s.Weak, kernel.Weakness{Capability: w.Capability, Reason: w.Reason})
+		s.Weak = append(s.Weak, kernel.Weakened{Capability: w.Capability, Reason: w.Reason})
 	}
 	return s
 }
