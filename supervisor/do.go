@@ -15,7 +15,7 @@ import (
 // The commands that a session takes at its door.
 const (
 	CommandFrame  = "frame" // a FrameCommand
-	CommandPause  = "pause" // a Wish, and so are all below
+	CommandPause  = "pause" // a SessionCommand, and so are all below
 	CommandResume = "resume"
 	CommandAbort  = "abort"
 	CommandRenew  = "renew"
@@ -29,8 +29,8 @@ type FrameCommand struct {
 	Outcome string `json:"outcome,omitempty"`
 }
 
-// A Wish is what `pause`, `resume`, `abort` and `renew` send to a session.
-type Wish struct {
+// A SessionCommand is what `pause`, `resume`, `abort` and `renew` send to a session.
+type SessionCommand struct {
 	// Reason is why, in words of the one who asks. It is kept and told as the
 	// reason of the session's move.
 	Reason string `json:"reason,omitempty"`
@@ -40,7 +40,7 @@ type Wish struct {
 const maxReason = 256
 
 // Validate says what is wrong with a wish, if anything is.
-func (w Wish) Validate() error {
+func (w SessionCommand) Validate() error {
 	switch {
 	case len(w.Reason) > maxReason:
 		return fmt.Errorf("the reason has %d bytes, and may have %d", len(w.Reason), maxReason)
@@ -84,7 +84,7 @@ func question(id, name string, input []byte) (kernel.Input, error) {
 		}
 		return kernel.FrameRequested{Ask: id, Open: f.Do == "open", Frame: f.FrameID, Parent: f.Parent, Outcome: f.Outcome}, nil
 	}
-	var w Wish
+	var w SessionCommand
 	if len(input) > 0 { // nothing is a wish without a reason
 		if err := json.Unmarshal(input, &w); err != nil {
 			return nil, fmt.Errorf("not a %s command", name)

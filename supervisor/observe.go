@@ -10,16 +10,16 @@ import (
 	"lifeloop/kernel"
 )
 
-// An Ear hears what an observer found true, a turn of the kernel at a time.
-type Ear func(entries []kernel.Entry) error
+// An Listener hears what an observer found true, a turn of the kernel at a time.
+type Listener func(entries []kernel.Entry) error
 
 // An observing is a kernel that is fed and never performs: it has no launcher
 // and no clients.
 type observing struct {
-	k   *kernel.Kernel
-	log Ledger // nil when none is kept
-	ear Ear
-	seq uint64
+	k      *kernel.Kernel
+	log    Ledger // nil when none is kept
+	listen Listener
+	seq    uint64
 }
 
 // step folds one input, keeps what that made true, and tells it.
@@ -38,19 +38,19 @@ func (o *observing) step(now time.Time, in kernel.Input) error {
 		o.seq++
 		entries[i] = kernel.Entry{Seq: o.seq, At: now, Fact: f}
 	}
-	return o.ear(entries)
+	return o.listen(entries)
 }
 
 // Observe folds what sources tell of a session that someone else launched. It
 // has no launcher and no clients, so nothing is ever performed; log may be nil.
-// It returns when a signal came, or when the ledger or ear refuses.
+// It returns when a signal came, or when the ledger or listen refuses.
 //
 // There is no loop and no inbox: whoever has something to say steps the kernel
 // himself. An event is on its way before the source looks for the next record.
-func Observe(k *kernel.Kernel, sources Sources, signals <-chan os.Signal, log Ledger, ear Ear) error {
+func Observe(k *kernel.Kernel, sources Sources, signals <-chan os.Signal, log Ledger, listen Listener) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	o := &observation{observing: observing{k: k, log: log, ear: ear}, timer: time.NewTimer(time.Hour), over: make(chan struct{})}
+	o := &observation{observing: observing{k: k, log: log, listen: listen}, timer: time.NewTimer(time.Hour), over: make(chan struct{})}
 	defer o.timer.Stop()
 	o.step(kernel.Start{})
 	ended := make(chan error, 1)
@@ -79,7 +79,7 @@ type observation struct {
 	mu        sync.Mutex // guards all below: the sources' goroutines and that of Observe take turns
 	observing            // what is stepped
 	timer     *time.Timer
-	err       error // of the ledger, or of ear
+	err       error // of the ledger, or of listen
 	over      chan struct{}
 	ended     bool // over is closed: nothing is stepped any more
 }

@@ -254,7 +254,7 @@ func eventLine(t *testing.T, e kernel.Entry) string {
 }
 
 // each hears entries one by one.
-func each(f func(kernel.Entry) error) Ear {
+func each(f func(kernel.Entry) error) Listener {
 	return func(entries []kernel.Entry) error {
 		for _, e := range entries {
 			if err := f(e); err != nil {

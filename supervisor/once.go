@@ -20,9 +20,9 @@ import (
 // order is its own, unless it has none, between sources their times decide, so
 // the same files tell the same facts. A store may be written out session by
 // session: those in front of the one that was asked for are passed over. It
-// returns the first error of reading, of the ledger, which may be nil, or of ear.
-func Once(k *kernel.Kernel, sources []profiles.Source, log Ledger, ear Ear) error {
-	o := once{observing: observing{k: k, log: log, ear: ear}}
+// returns the first error of reading, of the ledger, which may be nil, or of listen.
+func Once(k *kernel.Kernel, sources []profiles.Source, log Ledger, listen Listener) error {
+	o := once{observing: observing{k: k, log: log, listen: listen}}
 	var heads []*head
 	for _, s := range sources {
 		h := &head{unordered: s.Unordered}

@@ -116,13 +116,13 @@ func (e *Exports) Launched(int) {}
 // Watch does nothing: files are others' business.
 func (e *Exports) Watch(string) {}
 
-// Together is sources as one.
-func Together(sources ...Sources) Sources { return together(sources) }
+// Join is sources as one.
+func Join(sources ...Sources) Sources { return joined(sources) }
 
-type together []Sources
+type joined []Sources
 
 // Run returns when all have, with what went wrong first in their order.
-func (t together) Run(ctx context.Context, post func(kernel.Input)) error {
+func (t joined) Run(ctx context.Context, post func(kernel.Input)) error {
 	errs := make([]error, len(t))
 	var wg sync.WaitGroup
 	for i, s := range t {
@@ -137,13 +137,13 @@ func (t together) Run(ctx context.Context, post func(kernel.Input)) error {
 	return nil
 }
 
-func (t together) Launched(pid int) {
+func (t joined) Launched(pid int) {
 	for _, s := range t {
 		s.Launched(pid)
 	}
 }
 
-func (t together) Watch(path string) {
+func (t joined) Watch(path string) {
 	for _, s := range t {
 		s.Watch(path)
 	}

@@ -38,7 +38,7 @@ func TestExports(t *testing.T) {
 	require.ErrorContains(t, e.Prepared(profiles.Export{Decoder: "none"}), "no telemetry decoder")
 	require.Error(t, e.Prepared(profiles.Export{Decoder: "claude-otlp", Chain: "nowhere"}))
 	require.NoError(t, e.Prepared(profiles.Export{Decoder: "claude-otlp", Chain: upstream.URL + "/v1/logs", Headers: map[string]string{"X-Key": "k"}}))
-	inputs, end := runSource(t, Together(e))
+	inputs, end := runSource(t, Join(e))
 
 	post := func(path string, body []byte) {
 		resp, err := http.Post(e.Endpoint()+path, "application/json", bytes.NewReader(body))
@@ -106,7 +106,7 @@ func (f *fakeSource) Watch(path string)                                   { f.to
 
 func TestTogether(t *testing.T) {
 	a, b := &fakeSource{}, &fakeSource{err: errors.New("broken")}
-	s := Together(a, b)
+	s := Join(a, b)
 	s.Launched(7)
 	s.Watch("/x")
 	_, end := runSource(t, s)

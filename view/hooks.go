@@ -82,7 +82,7 @@ func L0Callbacks(e L0Event) []L0Callback {
 // Hooks are the callbacks of L0 as Go functions. Those that are nil are not
 // called. They are called one after the other, on the goroutine that tells;
 // who must not be held up tells on a goroutine of its own
-// (supervisor.Tell does).
+// (supervisor.Notifier does).
 //
 //	hooks := view.Hooks{OnRetry: func(attempt int, reason string) { … }}
 //	for _, event := range l0.Apply(entry) {

@@ -180,8 +180,8 @@ func TestAHundredClientsOfOneDoor(t *testing.T) {
 		case 1: // one stops it, the other lets it go on
 			client(func() {
 				for range 3 {
-					c.do(supervisor.CommandPause, supervisor.Wish{Reason: fmt.Sprint("client ", n)})
-					c.do(supervisor.CommandResume, supervisor.Wish{})
+					c.do(supervisor.CommandPause, supervisor.SessionCommand{Reason: fmt.Sprint("client ", n)})
+					c.do(supervisor.CommandResume, supervisor.SessionCommand{})
 				}
 			})
 		case 2:
@@ -194,8 +194,8 @@ func TestAHundredClientsOfOneDoor(t *testing.T) {
 			readers.Go(func() { read[n] = c.follow(reading) })
 		case 4: // whoever wishes what cannot be, and a person at another terminal now and then
 			client(func() {
-				c.do(supervisor.CommandRenew, supervisor.Wish{})
-				c.do("dance", supervisor.Wish{})
+				c.do(supervisor.CommandRenew, supervisor.SessionCommand{})
+				c.do("dance", supervisor.SessionCommand{})
 				if n%20 != 4 {
 					return
 				}
@@ -211,7 +211,7 @@ func TestAHundredClientsOfOneDoor(t *testing.T) {
 	close(start)
 	touch("crowd")
 	all.Wait()
-	for c.do(supervisor.CommandResume, supervisor.Wish{}) == "done" { // whoever paused it last may have come last
+	for c.do(supervisor.CommandResume, supervisor.SessionCommand{}) == "done" { // whoever paused it last may have come last
 	}
 	if !eventually(func() bool { return sockets() <= before }) {
 		t.Errorf("the wrapper had %d sockets open before, and has %d", before, sockets())

@@ -170,7 +170,7 @@ func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, e
 		return nil, refused(lifeloop.InternalError, "%v", err)
 	}
 	if launch.Export.Decoder != "" {
-		return supervisor.Together(files, l.exports), nil
+		return supervisor.Join(files, l.exports), nil
 	}
 	return files, nil
 }

@@ -273,7 +273,7 @@ func (o *observer) follow(fromStart bool) error {
 }
 
 // hear prints the events that facts tell.
-func (o *observer) hear(w io.Writer) supervisor.Ear {
+func (o *observer) hear(w io.Writer) supervisor.Listener {
 	return func(entries []kernel.Entry) error {
 		for _, e := range entries {
 			if o.total {

@@ -11,7 +11,7 @@ import (
 // wishCmds are the commands that ask a live session for something as a whole.
 func wishCmds(g *globals) []*cobra.Command {
 	wish := func(name, short, long string) *cobra.Command {
-		var w supervisor.Wish
+		var w supervisor.SessionCommand
 		cmd := &cobra.Command{
 			Use: name + " SESSION", Short: short, Long: long, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {

@@ -13,9 +13,9 @@ import (
 	"lifeloop/view"
 )
 
-// TestTellASlowHook: a hook that takes an hour holds up nobody. What does not
+// TestSlowCallbackDelaysNothing: a hook that takes an hour holds up nobody. What does not
 // fit into the queue meanwhile is counted, and the numbers show where.
-func TestTellASlowHook(t *testing.T) {
+func TestSlowCallbackDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard []uint64
 		started := 0
@@ -26,29 +26,29 @@ func TestTellASlowHook(t *testing.T) {
 			}
 			heard = append(heard, e.Seq)
 		}
-		teller := Tell(hooks, view.L0{})
+		notifier := NewNotifier(hooks, view.L0{})
 		var wg sync.WaitGroup
-		wg.Go(teller.Run)
+		wg.Go(notifier.Run)
 
 		began := time.Now()
-		teller.Committed(kernel.Entry{Fact: kernel.Began{SessionID: "sess"}})
-		teller.Committed(kernel.Entry{Fact: kernel.SessionMoved{To: session.Pending}})
+		notifier.Committed(kernel.Entry{Fact: kernel.Began{SessionID: "sess"}})
+		notifier.Committed(kernel.Entry{Fact: kernel.SessionMoved{To: session.Pending}})
 		synctest.Wait() // the hook sleeps
-		const more = toldLimit + 100
+		const more = notifyLimit + 100
 		for range more {
-			teller.Committed(kernel.Entry{Fact: kernel.CheckpointSaved{Checkpoint: "T1"}})
+			notifier.Committed(kernel.Entry{Fact: kernel.CheckpointSaved{Checkpoint: "T1"}})
 		}
 		require.Zero(t, time.Since(began), "the loop does not wait")
-		require.Equal(t, 100, teller.Lost())
+		require.Equal(t, 100, notifier.Lost())
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		teller.Committed(kernel.Entry{Fact: kernel.CheckpointSaved{Checkpoint: "T2"}})
-		teller.Close()
+		notifier.Committed(kernel.Entry{Fact: kernel.CheckpointSaved{Checkpoint: "T2"}})
+		notifier.Close()
 		wg.Wait()
 
 		require.Equal(t, 1, started)
 		require.Equal(t, 1, hooks.Panics())
-		require.Len(t, heard, 1+toldLimit+1, "what fitted, in order")
+		require.Len(t, heard, 1+notifyLimit+1, "what fitted, in order")
 		for i, seq := range heard[:len(heard)-1] {
 			require.Equal(t, uint64(i+1), seq)
 		}

@@ -1,0 +1,59 @@
+package supervisor
+
+import (
+	"sync/atomic"
+
+	"lifeloop/kernel"
+	"lifeloop/view"
+)
+
+// notifyLimit bounds the events that wait for slow callbacks.
+const notifyLimit = 1024
+
+// A Notifier calls the callbacks of L0 beside a run, so that a slow callback
+// delays neither the loop nor the harness (DECISIONS Z12). The loop puts events
+// into a queue. An event that finds the queue full is dropped and counted; its
+// missing number shows where.
+//
+//	notifier := supervisor.NewNotifier(&view.Hooks{OnRetry: …}, view.L0{})
+//	wg.Go(notifier.Run)
+//	supervisor.Run(ctx, k, supervisor.Ports{Committed: notifier.Committed, …}, options)
+//	notifier.Close()
+//	wg.Wait()
+type Notifier struct {
+	hooks *view.Hooks // called by Run alone
+	l0    view.L0     // owned by the caller of Committed
+	queue chan view.L0Event
+	lost  atomic.Int64
+}
+
+// NewNotifier returns a Notifier for one session; l0 derives its events.
+func NewNotifier(hooks *view.Hooks, l0 view.L0) *Notifier {
+	return &Notifier{hooks: hooks, l0: l0, queue: make(chan view.L0Event, notifyLimit)}
+}
+
+// Committed queues the events of a written fact, for use as [Ports.Committed].
+// It never waits.
+func (t *Notifier) Committed(e kernel.Entry) {
+	for _, event := range t.l0.Apply(e) {
+		select {
+		case t.queue <- event:
+		default:
+			t.lost.Add(1)
+		}
+	}
+}
+
+// Run makes the callbacks, one event after another, until Close was called and
+// the queue is empty.
+func (t *Notifier) Run() {
+	for event := range t.queue {
+		t.hooks.Told(event)
+	}
+}
+
+// Close ends the queue: no call of Committed may follow.
+func (t *Notifier) Close() { close(t.queue) }
+
+// Lost returns the number of events that were dropped.
+func (t *Notifier) Lost() int { return int(t.lost.Load()) }
