@@ -22,14 +22,7 @@ import (
 	"lifeloop/lifeloop"
 )
 
-var threadSync = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(programs, "thread-sync")
-	out, err := exec.Command("go", "build", "-o", path, "lifeloop/examples/thread-sync").CombinedOutput()
-	if err != nil {
-		_, _ = os.Stderr.Write(out)
-	}
-	return path, err
-})
+var threadSync = sync.OnceValues(func() (string, error) { return build("thread-sync", "lifeloop/examples/thread-sync") })
 
 // invoke hands an envelope to a client through the program.
 func (w *world) invoke(client string, e lifeloop.DispatchEnvelope) lifeloop.CallbackResponse {

@@ -36,14 +36,17 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-var built = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(programs, "lifeloop-wrap")
-	out, err := exec.Command("go", "build", "-o", path, "lifeloop/cmd/lifeloop-wrap").CombinedOutput()
+// build compiles one program of this module into programs.
+func build(name, pkg string) (string, error) {
+	path := filepath.Join(programs, name)
+	out, err := exec.Command("go", "build", "-o", path, pkg).CombinedOutput()
 	if err != nil {
 		_, _ = os.Stderr.Write(out)
 	}
 	return path, err
-})
+}
+
+var built = sync.OnceValues(func() (string, error) { return build("lifeloop-wrap", "lifeloop/cmd/lifeloop-wrap") })
 
 // world is a folder with a state of its own, in which the program is run.
 type world struct {

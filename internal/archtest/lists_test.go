@@ -20,7 +20,7 @@ var layers = [][]string{
 // outside are packages and programs that only tests and developers use. They
 // may import what they like; the product imports none of them.
 var outside = []string{"internal/archtest", "internal/contracttest", "e2e", "e2e/mock", "bench", "bench/empty", "bench/floor", "bench/walk", "bench/reader",
-	"testdata/fakeharness", "testdata/fakeclient", "testdata/fakeclient/fakeclienttest", "examples/thread-sync"}
+	"testdata/fakeharness", "testdata/fakeclient", "testdata/fakeclient/fakeclienttest", "examples/thread-sync", "examples/embed"}
 
 // pure packages have no world: the same arguments give the same results, and
 // nothing else happens.
