@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"lifeloop/internal/vt"
 )
 
 // A Rule is a guardrail: a pattern that the output must not match.
@@ -231,75 +233,38 @@ func visible(b []byte) bool {
 	return false
 }
 
-// stripper takes control sequences out of a stream that comes in pieces. A
-// lone carriage return begins the line anew, so it counts as the end of one.
+// A stripper takes control sequences and control characters out of a stream
+// that comes in pieces. A lone carriage return begins the line anew, so it
+// counts as the end of one.
 type stripper struct {
-	state stripState
-	cr    bool // the last byte was a carriage return
+	parser vt.Parser
+	cr     bool // a carriage return came last
 }
-
-type stripState int
-
-const (
-	plain   stripState = iota
-	escape             // after ESC
-	control            // in a control sequence, until its final byte
-	text               // in a string (OSC, DCS, APC, PM, SOS), until BEL or ST
-	textEsc            // in a string, after ESC
-	charset            // after ESC and an intermediate byte
-)
 
 func (s *stripper) clean(b []byte) []byte {
 	out := make([]byte, 0, len(b)+1)
-	for _, c := range b {
-		if s.cr && s.state == plain {
-			s.cr = false
-			out = append(out, '\n')
-			if c == '\n' {
-				continue
+	for len(b) > 0 {
+		var text []byte
+		var seq *vt.Sequence
+		text, seq, b = s.parser.Next(b)
+		for _, c := range text {
+			if s.cr {
+				s.cr = false
+				out = append(out, '\n')
+				if c == '\n' {
+					continue
+				}
 			}
-		}
-		switch s.state {
-		case plain:
 			switch {
-			case c == 0x1b:
-				s.state = escape
 			case c == '\r':
 				s.cr = true
 			case c == '\n', c == '\t', c >= 0x20 && c != 0x7f:
 				out = append(out, c)
 			}
-		case escape:
-			switch {
-			case c == '[':
-				s.state = control
-			case c == ']', c == 'P', c == 'X', c == '^', c == '_':
-				s.state = text
-			case c >= 0x20 && c <= 0x2f:
-				s.state = charset
-			default:
-				s.state = plain
-			}
-		case control:
-			if c >= 0x40 && c <= 0x7e {
-				s.state = plain
-			}
-		case text:
-			switch c {
-			case 0x07:
-				s.state = plain
-			case 0x1b:
-				s.state = textEsc
-			}
-		case textEsc:
-			s.state = text
-			if c == '\\' {
-				s.state = plain
-			}
-		case charset:
-			if c >= 0x30 {
-				s.state = plain
-			}
+		}
+		if s.cr && seq != nil {
+			s.cr = false
+			out = append(out, '\n')
 		}
 	}
 	return out

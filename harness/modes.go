@@ -1,30 +1,23 @@
-//go:build linux
-
 package harness
 
 import (
 	"bytes"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
+
+	"lifeloop/internal/vt"
 )
 
-// A tracker follows the bytes a program sends to a terminal and knows which
-// modes it has changed and not changed back. It is pure: bytes in, undo and
-// redo strings out. It recognises what the terminal would act on, wherever a
-// read happened to cut a sequence in two, and nothing else: a chunk without an
-// escape costs one search for it.
+// A tracker follows the bytes that a program sends to a terminal and knows
+// which modes it has changed and not changed back. It is pure: bytes in, undo
+// and redo strings out. A read may cut a sequence in two at any place.
 type tracker struct {
-	state  state
-	marker byte   // private marker of the sequence in flight: '?', '>', '=', '<', '!' or 0
-	inter  byte   // its last intermediate byte, or 0
-	body   []byte // its parameters, or the text of an operating system command
-	over   bool   // body would have outgrown its bound
-
+	parser vt.Parser
 	wanted []int     // numbers of the operating system commands to collect
 	texts  []oscText // collected; the owner empties it
-
-	modes modes
+	modes  modes
 }
 
 type oscText struct {
@@ -32,7 +25,7 @@ type oscText struct {
 	text   string
 }
 
-// modes is what a terminal has been told and what must be taken back.
+// modes is what a program has set in a terminal and what must be undone.
 type modes struct {
 	flipped     uint64 // bit i: privateModes[i] differs from its default
 	alternate   int    // number of the mode that switched to the alternate screen, or 0
@@ -51,11 +44,7 @@ type keyboard struct {
 	flags [maxPushes]int // of the innermost pushes; deeper ones are only counted
 }
 
-const (
-	maxPushes = 16
-	maxParams = 128
-	maxText   = 4096
-)
+const maxPushes = 16
 
 // privateModes lists the DEC private modes that a program can leave behind,
 // with the state a terminal has them in when nobody asked for anything.
@@ -80,242 +69,81 @@ var privateModes = [...]struct {
 	{number: 25, on: true}, // cursor visible
 }
 
-type state uint8
-
-const (
-	ground    state = iota
-	escape          // after ESC
-	skipOne         // after ESC and intermediates: one final byte to come
-	control         // in a control sequence
-	command         // in an operating system command
-	commandST       // in one, after ESC
-	text            // in another string, whose content means nothing to us
-	textST          // in one, after ESC
-)
-
-const (
-	bel = 0x07
-	can = 0x18
-	sub = 0x1a
-	esc = 0x1b
-)
-
 // scan follows p and reports whether the modes may have changed.
 func (t *tracker) scan(p []byte) (changed bool) {
 	for len(p) > 0 {
-		switch t.state {
-		case ground:
-			i := bytes.IndexByte(p, esc)
-			if i < 0 {
-				return changed
+		var seq *vt.Sequence
+		_, seq, p = t.parser.Next(p)
+		switch {
+		case seq == nil:
+		case seq.Kind == vt.Control:
+			switch seq.Final {
+			case 'H', 'K', 'J', 'C': // the most frequent: positions and erasures
+			case 'm':
+				changed = seq.Marker != 0 && t.control(seq) || changed
+			default:
+				changed = t.control(seq) || changed
 			}
-			p = p[i+1:]
-			if n := harmless(p); n > 0 {
-				p = p[n:]
-				continue
-			}
-			t.state = escape
-			continue
-		case text:
-			i := bytes.IndexAny(p, "\x1b\x18\x1a")
-			if i < 0 {
-				return changed
-			}
-			p = p[i:]
+		case seq.Kind == vt.Command:
+			t.collect(seq.Body)
+		case seq.Kind == vt.Escape:
+			changed = t.escape(seq) || changed
 		}
-		if t.step(p[0]) {
-			changed = true
-		}
-		p = p[1:]
 	}
 	return changed
 }
 
-// harmless returns the length of the control sequence after an ESC if it is
-// whole and of the kind that makes up a picture: colours, positions, erasures.
-// It spares them the state machine.
-func harmless(p []byte) int {
-	if len(p) < 2 || p[0] != '[' {
-		return 0
-	}
-	for i, b := range p[1:] {
-		switch {
-		case b >= '0' && b <= ';':
-		case b >= 0x40 && b <= 0x7e && b != 'r' && b != 'u':
-			return i + 2
-		default:
-			return 0
-		}
-	}
-	return 0
-}
-
-// step takes one byte outside of ground and reports a change of modes.
-func (t *tracker) step(b byte) bool {
-	switch t.state {
-	case escape:
-		return t.escaped(b)
-	case skipOne:
-		switch {
-		case b == esc:
-			t.state = escape
-		case b >= 0x20 && b <= 0x2f:
-		default:
-			t.state = ground
-		}
-	case control:
-		return t.controlled(b)
-	case command:
-		switch b {
-		case bel:
-			t.collect()
-			t.state = ground
-		case can, sub:
-			t.state = ground
-		case esc:
-			t.state = commandST
-		default:
-			t.keep(b, maxText)
-		}
-	case commandST:
-		if b == '\\' {
-			t.collect()
-			t.state = ground
-			return false
-		}
-		// An escape that is not a string terminator abandons the string.
-		return t.escaped(b)
-	case text:
-		switch b {
-		case can, sub:
-			t.state = ground
-		case esc:
-			t.state = textST
-		}
-	case textST:
-		if b == '\\' {
-			t.state = ground
-			return false
-		}
-		return t.escaped(b)
-	}
-	return false
-}
-
-// escaped takes the byte after an ESC.
-func (t *tracker) escaped(b byte) bool {
-	t.state = ground
-	switch b {
-	case '[':
-		t.begin(control)
-	case ']':
-		t.begin(command)
-	case 'P', 'X', '^', '_':
-		t.state = text
-	case esc:
-		t.state = escape
-	case '=':
-		return t.setKeypad(true)
-	case '>':
-		return t.setKeypad(false)
-	case 'c':
-		return t.become(modes{})
-	default:
-		if b >= 0x20 && b <= 0x2f {
-			t.state = skipOne
-		} else if b < 0x20 && b != can && b != sub {
-			t.state = escape // a control character inside a sequence acts and does not end it
-		}
-	}
-	return false
-}
-
-func (t *tracker) begin(s state) {
-	t.state, t.marker, t.inter, t.over = s, 0, 0, false
-	t.body = t.body[:0]
-}
-
-// controlled takes a byte of a control sequence.
-func (t *tracker) controlled(b byte) bool {
+func (t *tracker) escape(seq *vt.Sequence) bool {
 	switch {
-	case b >= 0x40 && b <= 0x7e:
-		t.state = ground
-		if t.over {
-			return false
-		}
-		return t.act(b)
-	case b == esc:
-		t.state = escape
-	case b == can || b == sub:
-		t.state = ground
-	case b >= '<' && b <= '?':
-		if len(t.body) > 0 || t.marker != 0 {
-			t.over = true // malformed: terminals ignore it to its end
-		}
-		t.marker = b
-	case b >= '0' && b <= ';':
-		t.keep(b, maxParams)
-	case b >= 0x20 && b <= 0x2f:
-		t.inter = b
+	case seq.Inter != 0:
+	case seq.Final == '=':
+		return assign(&t.modes.keypad, true)
+	case seq.Final == '>':
+		return assign(&t.modes.keypad, false)
+	case seq.Final == 'c':
+		return assign(&t.modes, modes{})
 	}
 	return false
 }
 
-func (t *tracker) keep(b byte, bound int) {
-	if len(t.body) >= bound {
-		t.over = true
+// collect appends the text of an operating system command to texts if its
+// number is wanted.
+func (t *tracker) collect(body []byte) {
+	if len(t.wanted) == 0 {
 		return
 	}
-	t.body = append(t.body, b)
-}
-
-// collect keeps the text of a finished operating system command if somebody
-// wants it.
-func (t *tracker) collect() {
-	if t.over || len(t.wanted) == 0 {
-		return
-	}
-	head, rest, _ := bytes.Cut(t.body, []byte{';'})
-	number, err := strconv.Atoi(string(head))
-	if err != nil {
-		return
-	}
-	for _, w := range t.wanted {
-		if w == number {
-			t.texts = append(t.texts, oscText{number, string(rest)})
-			return
-		}
+	head, rest, _ := bytes.Cut(body, []byte{';'})
+	if n, err := strconv.Atoi(string(head)); err == nil && slices.Contains(t.wanted, n) {
+		t.texts = append(t.texts, oscText{n, string(rest)})
 	}
 }
 
-// act performs a whole control sequence with its final byte.
-func (t *tracker) act(final byte) bool {
-	switch {
-	case t.marker == '?' && t.inter == 0 && (final == 'h' || final == 'l'):
+func (t *tracker) control(seq *vt.Sequence) bool {
+	type form struct{ marker, inter, final byte }
+	switch (form{seq.Marker, seq.Inter, seq.Final}) {
+	case form{'?', 0, 'h'}, form{'?', 0, 'l'}:
 		changed := false
-		for field := range bytes.SplitSeq(t.body, []byte{';'}) {
-			if t.setPrivate(number(field, 0), final == 'h') {
-				changed = true
-			}
+		for field := range bytes.SplitSeq(seq.Body, []byte{';'}) {
+			changed = t.setPrivate(number(field, 0), seq.Final == 'h') || changed
 		}
 		return changed
-	case final == 'u' && t.inter == 0:
-		return t.setKeyboard()
-	case t.marker == '>' && t.inter == 0 && final == 'm':
-		return t.setOtherKeys()
-	case t.marker == 0 && t.inter == 0 && final == 'r':
-		region := string(t.body)
+	case form{'>', 0, 'u'}, form{'<', 0, 'u'}, form{'=', 0, 'u'}:
+		return t.setKeyboard(seq)
+	case form{'>', 0, 'm'}:
+		return t.setOtherKeys(seq.Body)
+	case form{0, 0, 'r'}:
+		region := string(seq.Body)
 		if strings.Trim(region, ";0") == "" {
 			region = ""
 		}
 		return assign(&t.modes.region, region)
-	case t.marker == 0 && t.inter == ' ' && final == 'q':
-		style := string(t.body)
-		if number(t.body, 0) == 0 {
+	case form{0, ' ', 'q'}:
+		style := string(seq.Body)
+		if number(seq.Body, 0) == 0 {
 			style = ""
 		}
 		return assign(&t.modes.cursorStyle, style)
-	case t.marker == 0 && t.inter == '!' && final == 'p':
+	case form{0, '!', 'p'}:
 		return t.softReset()
 	}
 	return false
@@ -346,14 +174,14 @@ func (t *tracker) setPrivate(n int, on bool) bool {
 }
 
 // setKeyboard performs CSI > flags u, CSI < n u and CSI = flags ; how u.
-func (t *tracker) setKeyboard() bool {
+func (t *tracker) setKeyboard(seq *vt.Sequence) bool {
 	k := &t.modes.keyboard[0]
 	if t.modes.alternate != 0 {
 		k = &t.modes.keyboard[1]
 	}
-	first, second, _ := bytes.Cut(t.body, []byte{';'})
+	first, second, _ := bytes.Cut(seq.Body, []byte{';'})
 	before := *k
-	switch t.marker {
+	switch seq.Marker {
 	case '>':
 		k.push(number(first, 0))
 	case '<':
@@ -403,10 +231,10 @@ func (k *keyboard) top() *int {
 }
 
 // setOtherKeys performs CSI > 4 ; n m.
-func (t *tracker) setOtherKeys() bool {
-	resource, value, _ := bytes.Cut(t.body, []byte{';'})
+func (t *tracker) setOtherKeys(body []byte) bool {
+	resource, value, _ := bytes.Cut(body, []byte{';'})
 	switch {
-	case len(t.body) == 0: // resets all of them
+	case len(body) == 0: // resets all of them
 		return assign(&t.modes.otherKeys, "")
 	case number(resource, 0) != 4:
 		return false
@@ -415,8 +243,6 @@ func (t *tracker) setOtherKeys() bool {
 	}
 	return assign(&t.modes.otherKeys, string(value))
 }
-
-func (t *tracker) setKeypad(on bool) bool { return assign(&t.modes.keypad, on) }
 
 // softReset performs DECSTR, which leaves the mouse, paste mode, the keyboard
 // protocol and the screen alone.
@@ -429,10 +255,8 @@ func (t *tracker) softReset() bool {
 		}
 	}
 	m.keypad, m.region, m.cursorStyle = false, "", ""
-	return t.become(m)
+	return assign(&t.modes, m)
 }
-
-func (t *tracker) become(m modes) bool { return assign(&t.modes, m) }
 
 // undo returns the bytes that take everything back, "" if there is nothing.
 func (m *modes) undo() string {

@@ -6,7 +6,7 @@ import "regexp"
 // lines above its own, never a neighbour. Some are not built yet; their place
 // is decided already.
 var layers = [][]string{
-	{"canon", "internal/nearest", "internal/durable", "internal/hook"},
+	{"canon", "internal/nearest", "internal/vt", "internal/durable", "internal/hook"},
 	{"lifeloop", "session", "telemetry", "ledger"},
 	{"attempt", "manifests", "negotiate", "gate", "renewal", "synth"},
 	{"profiles"},
@@ -24,7 +24,7 @@ var outside = []string{"internal/archtest", "internal/contracttest", "e2e", "e2e
 
 // pure packages have no world: the same arguments give the same results, and
 // nothing else happens.
-var pure = []string{"canon", "internal/nearest", "lifeloop", "session", "telemetry", "attempt", "manifests", "negotiate", "gate", "renewal",
+var pure = []string{"canon", "internal/nearest", "internal/vt", "lifeloop", "session", "telemetry", "attempt", "manifests", "negotiate", "gate", "renewal",
 	"synth", "profiles", "kernel", "view", "evidence", "simulate"}
 
 // pureImports are the packages that a pure one may import besides our own

@@ -1,0 +1,240 @@
+// Package vt splits the bytes that a program writes to a terminal into text and
+// control sequences (ECMA-48, with the extensions of xterm). It keeps no screen
+// and gives no sequence a meaning: that belongs to the caller.
+//
+// The stream may be cut anywhere: the same bytes give the same text and the
+// same sequences however many calls carry them. A sequence that is malformed,
+// cancelled or longer than its bound is dropped, as terminals do.
+//
+//	var p vt.Parser
+//	for len(b) > 0 {
+//		var text []byte
+//		var seq *vt.Sequence
+//		text, seq, b = p.Next(b)
+//		...
+//	}
+package vt
+
+import "bytes"
+
+// Kind is the kind of a sequence.
+type Kind uint8
+
+const (
+	Escape  Kind = iota // ESC, intermediate bytes, one final byte
+	Control             // CSI: ESC [ parameters final
+	Command             // OSC: ESC ] text BEL, or ESC ] text ESC \
+	String              // DCS, SOS, PM or APC, without its content
+)
+
+// A Sequence is one complete control sequence. It is valid until the next call
+// of Next and while the input of Next is not changed.
+type Sequence struct {
+	Kind   Kind
+	Marker byte // private marker of a Control, one of < = > ?, or 0
+	Inter  byte // last intermediate byte of an Escape or a Control, or 0
+	Final  byte // final byte of an Escape or a Control
+
+	// Body holds the parameters of a Control or the text of a Command.
+	Body []byte
+}
+
+const (
+	maxParameters = 128  // bytes in the body of a Control
+	maxText       = 4096 // bytes in the body of a Command
+)
+
+// A Parser follows one stream. Its zero value is ready for use. It allocates
+// only to hold a sequence that is cut in two, and reuses that space.
+type Parser struct {
+	state state
+	drop  bool     // the sequence in progress is malformed or too long
+	seq   Sequence // in progress, then the one that Next returned
+	body  []byte   // of a sequence that is cut in two
+}
+
+type state uint8
+
+const (
+	ground     state = iota
+	escape           // after ESC, and in its intermediate bytes
+	control          // in a Control
+	command          // in a Command
+	commandEsc       // in a Command, after ESC
+	content          // in a String
+	contentEsc       // in a String, after ESC
+)
+
+const (
+	bel = 0x07
+	can = 0x18
+	sub = 0x1a
+	esc = 0x1b
+)
+
+// Next takes b up to the end of its first sequence. It returns the text before
+// the sequence, control characters included, and the rest of b behind it. The
+// sequence is nil if it was dropped or if none ends in b.
+func (p *Parser) Next(b []byte) (text []byte, seq *Sequence, rest []byte) {
+	if p.state == ground {
+		i := bytes.IndexByte(b, esc)
+		if i < 0 {
+			return b, nil, nil
+		}
+		text, b = b[:i], b[i+1:]
+		// The usual sequence is well-formed and not cut in two: nothing is copied.
+		if len(b) > 1 && b[0] == '[' {
+			start, marker := 1, byte(0)
+			if b[1] >= '<' && b[1] <= '?' {
+				start, marker = 2, b[1]
+			}
+			for i := start; i < len(b); i++ {
+				c := b[i]
+				if c-'0' <= ';'-'0' {
+					continue
+				}
+				if c < 0x40 || c > 0x7e || i-start > maxParameters {
+					break
+				}
+				seq = &p.seq
+				seq.Kind, seq.Marker, seq.Inter, seq.Final, seq.Body = Control, marker, 0, c, b[start:i]
+				return text, seq, b[i+1:]
+			}
+		} else if n := p.uncutCommand(b); n > 0 {
+			return text, &p.seq, b[n:]
+		}
+		p.begin(escape)
+	}
+	for len(b) > 0 {
+		if p.state == content {
+			i := bytes.IndexAny(b, "\x1b\x18\x1a")
+			if i < 0 {
+				break
+			}
+			b = b[i:]
+		}
+		p.step(b[0])
+		b = b[1:]
+		if p.state != ground {
+			continue
+		}
+		if p.drop {
+			return text, nil, b
+		}
+		p.seq.Body = p.body
+		return text, &p.seq, b
+	}
+	return text, nil, nil
+}
+
+// uncutCommand recognises a Command that lies in b as a whole, without its ESC,
+// and returns its length, or 0.
+func (p *Parser) uncutCommand(b []byte) int {
+	if len(b) == 0 || b[0] != ']' {
+		return 0
+	}
+	for i, c := range b[1:min(len(b), maxText)] {
+		switch c {
+		case can, sub:
+			return 0
+		case bel:
+			p.seq = Sequence{Kind: Command, Body: b[1 : i+1]}
+			return i + 2
+		case esc:
+			if i+2 == len(b) || b[i+2] != '\\' {
+				return 0
+			}
+			p.seq = Sequence{Kind: Command, Body: b[1 : i+1]}
+			return i + 3
+		}
+	}
+	return 0
+}
+
+func (p *Parser) begin(s state) {
+	p.state, p.drop, p.seq, p.body = s, false, Sequence{}, p.body[:0]
+}
+
+// step takes one byte of a sequence. The state is ground after its last one.
+func (p *Parser) step(b byte) {
+	switch {
+	case b == can || b == sub:
+		p.cancel()
+	case p.state == escape:
+		p.escaped(b)
+	case p.state == control:
+		p.controlled(b)
+	case p.state == command && b == bel:
+		p.end(Command)
+	case p.state == command && b == esc:
+		p.state = commandEsc
+	case p.state == command:
+		p.append(b, maxText)
+	case p.state == content && b == esc:
+		p.state = contentEsc
+	case p.state == commandEsc && b == '\\':
+		p.end(Command)
+	case p.state == contentEsc && b == '\\':
+		p.end(String)
+	case p.state == commandEsc || p.state == contentEsc:
+		// An ESC that does not end the string abandons it.
+		p.begin(escape)
+		p.escaped(b)
+	}
+}
+
+// escaped takes a byte after ESC.
+func (p *Parser) escaped(b byte) {
+	switch {
+	case b == esc:
+		p.begin(escape)
+	case b < 0x20:
+		// A control character inside a sequence acts and does not end it.
+	case b <= 0x2f:
+		p.seq.Inter = b
+	case p.seq.Inter != 0:
+		p.seq.Final = b
+		p.end(Escape)
+	case b == '[':
+		p.state = control
+	case b == ']':
+		p.state = command
+	case b == 'P' || b == 'X' || b == '^' || b == '_':
+		p.state = content
+	default:
+		p.seq.Final = b
+		p.end(Escape)
+	}
+}
+
+// controlled takes a byte of a Control.
+func (p *Parser) controlled(b byte) {
+	switch {
+	case b == esc:
+		p.begin(escape)
+	case b >= 0x40 && b <= 0x7e:
+		p.seq.Final = b
+		p.end(Control)
+	case b >= '<' && b <= '?':
+		if len(p.body) > 0 || p.seq.Marker != 0 {
+			p.drop = true // a marker comes first: terminals ignore the rest
+		}
+		p.seq.Marker = b
+	case b >= '0' && b <= ';':
+		p.append(b, maxParameters)
+	case b >= 0x20 && b <= 0x2f:
+		p.seq.Inter = b
+	}
+}
+
+func (p *Parser) append(b byte, limit int) {
+	if len(p.body) >= limit {
+		p.drop = true
+		return
+	}
+	p.body = append(p.body, b)
+}
+
+func (p *Parser) end(k Kind) { p.state, p.seq.Kind = ground, k }
+
+func (p *Parser) cancel() { p.state, p.drop = ground, true }
