@@ -3,16 +3,19 @@ package hosts
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/tailscale/hujson"
 )
 
-// A Flaw is what keeps a file from being edited.
+// A Flaw is the reason why a file cannot be edited.
 type Flaw struct {
 	Path         string
-	Line, Column int // from 1, in characters
+	Line, Column int // from 1; columns count characters
 	Text         string
 }
 
@@ -22,7 +25,7 @@ func (f *Flaw) Error() string {
 
 const byteOrderMark = "\ufeff"
 
-// flawAt places a flaw in a text.
+// flawAt returns a flaw at a byte offset of text, without its path.
 func flawAt(text string, at int, format string, args ...any) *Flaw {
 	at = min(at, len(text))
 	before := strings.TrimPrefix(text[:at], byteOrderMark)
@@ -30,249 +33,185 @@ func flawAt(text string, at int, format string, args ...any) *Flaw {
 	return &Flaw{Line: strings.Count(before, "\n") + 1, Column: utf8.RuneCountInString(line) + 1, Text: fmt.Sprintf(format, args...)}
 }
 
-// A node is a JSON value and where it stands in its text.
-type node struct {
-	kind       byte // the first byte: { [ " t f n - or a digit
-	start, end int
-	keys       []key // of an object, beside children
-	children   []*node
-}
-
-type key struct {
-	start int
-	name  string
-}
-
-// begin and finish are the span of a child, with its key.
-func (n *node) begin(i int) int {
-	if n.kind == '{' {
-		return n.keys[i].start
-	}
-	return n.children[i].start
-}
-
-func (n *node) finish(i int) int { return n.children[i].end }
-
-// find returns the place of the only member of this name, -1 when there is none.
-func (n *node) find(name string) (at int, twice bool) {
-	at = -1
-	if n.kind != '{' {
-		return at, false
-	}
-	for i, k := range n.keys {
-		if k.name != name {
-			continue
-		}
-		if at >= 0 {
-			return i, true
-		}
-		at = i
-	}
-	return at, false
-}
-
-// deepest bounds the nesting; settings have a handful of levels, and readers
-// of JSON have bounds of their own.
-const deepest = 1000
-
-// parse reads one JSON text, strictly: no comments, no trailing commas.
-func parse(text string) (*node, *Flaw) {
-	p := parser{text: text}
-	if !utf8.ValidString(text) {
-		for i, r := range text {
-			if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd") {
-				return nil, flawAt(text, i, "this is not UTF-8")
-			}
-		}
-	}
-	p.at = len(text) - len(strings.TrimPrefix(text, byteOrderMark))
-	p.space()
-	if p.at == len(text) {
-		return nil, p.flaw("the file is empty, where a JSON object belongs")
-	}
-	n, flaw := p.value(0)
-	if flaw != nil {
-		return nil, flaw
-	}
-	if p.space(); p.at < len(text) {
-		return nil, p.flaw("something follows the end of the JSON value")
-	}
-	return n, nil
-}
-
-type parser struct {
-	text string
-	at   int
-}
-
-func (p *parser) flaw(format string, args ...any) *Flaw { return flawAt(p.text, p.at, format, args...) }
-
-func (p *parser) peek() byte {
-	if p.at < len(p.text) {
-		return p.text[p.at]
-	}
-	return 0
-}
-
-func (p *parser) space() {
-	for p.at < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.at]) >= 0 {
-		p.at++
-	}
-}
-
-func (p *parser) value(depth int) (*node, *Flaw) {
-	n := &node{kind: p.peek(), start: p.at}
-	var flaw *Flaw
-	switch c := n.kind; {
-	case depth > deepest:
-		return nil, p.flaw("nested more than %d levels deep", deepest)
-	case c == '{' || c == '[':
-		flaw = p.container(n, depth)
-	case c == '"':
-		_, flaw = p.str()
-	case c == '-' || '0' <= c && c <= '9':
-		flaw = p.number()
-	case p.at == len(p.text):
-		return nil, p.flaw("the file ends where a value belongs")
-	default:
-		for _, word := range []string{"true", "false", "null"} {
-			if strings.HasPrefix(p.text[p.at:], word) {
-				p.at += len(word)
-				n.end = p.at
-				return n, nil
-			}
-		}
-		return nil, p.flaw("%s where a JSON value belongs", p.here())
-	}
-	n.end = p.at
-	return n, flaw
-}
-
-// here is the character at this place, for people.
-func (p *parser) here() string {
-	rest := p.text[p.at:]
-	switch {
-	case rest == "":
-		return "the end of the file"
-	case strings.HasPrefix(rest, "//"), strings.HasPrefix(rest, "/*"):
-		return "a comment, which JSON does not have,"
-	}
-	r, _ := utf8.DecodeRuneInString(rest)
-	return fmt.Sprintf("%q", r)
-}
-
-func (p *parser) container(n *node, depth int) *Flaw {
-	closing := byte('}')
-	if n.kind == '[' {
-		closing = ']'
-	}
-	p.at++
-	if p.space(); p.peek() == closing {
-		p.at++
-		return nil
-	}
-	for {
-		if n.kind == '{' {
-			if p.peek() != '"' {
-				return p.flaw("%s where the name of a member belongs", p.here())
-			}
-			k := key{start: p.at}
-			var flaw *Flaw
-			if k.name, flaw = p.str(); flaw != nil {
-				return flaw
-			}
-			if p.space(); p.peek() != ':' {
-				return p.flaw("%s where a colon belongs", p.here())
-			}
-			p.at++
-			p.space()
-			n.keys = append(n.keys, k)
-		}
-		child, flaw := p.value(depth + 1)
-		if flaw != nil {
-			return flaw
-		}
-		n.children = append(n.children, child)
-		p.space()
-		switch p.peek() {
-		case closing:
-			p.at++
-			return nil
-		case ',':
-			p.at++
-			p.space()
-			if p.peek() == closing {
-				return p.flaw("a comma before the closing %q", closing)
-			}
-		default:
-			return p.flaw("%s where a comma or %q belongs", p.here(), closing)
-		}
-	}
-}
-
-func (p *parser) str() (string, *Flaw) {
-	start := p.at
-	for p.at++; ; p.at++ {
-		switch c := p.peek(); {
-		case p.at == len(p.text):
-			p.at = start
-			return "", p.flaw("this string has no end")
-		case c < 0x20:
-			return "", p.flaw("a control character in a string")
-		case c == '\\':
-			p.at++
-			if p.peek() == 'u' {
-				if hex := p.text[p.at+1 : min(p.at+5, len(p.text))]; len(hex) < 4 || strings.Trim(hex, "0123456789abcdefABCDEF") != "" {
-					return "", p.flaw("\\u without four hexadecimal digits")
-				}
-			} else if p.at == len(p.text) || strings.IndexByte(`"\/bfnrt`, p.text[p.at]) < 0 {
-				return "", p.flaw("an escape that JSON does not know")
-			}
-		case c == '"':
-			p.at++
-			var s string
-			if err := json.Unmarshal([]byte(p.text[start:p.at]), &s); err != nil {
-				p.at = start
-				return "", p.flaw("this string cannot be read: %v", err)
-			}
-			return s, nil
-		}
-	}
-}
-
-func (p *parser) digits() bool {
-	from := p.at
-	for c := p.peek(); '0' <= c && c <= '9'; c = p.peek() {
-		p.at++
-	}
-	return p.at > from
-}
-
-func (p *parser) number() *Flaw {
-	if p.peek() == '-' {
-		p.at++
-	}
-	if p.peek() == '0' {
-		p.at++
-	} else if !p.digits() {
-		return p.flaw("a number without digits")
-	}
-	if p.peek() == '.' {
-		p.at++
-		if !p.digits() {
-			return p.flaw("a number without digits behind its point")
-		}
-	}
-	if c := p.peek(); c == 'e' || c == 'E' {
-		p.at++
-		if c := p.peek(); c == '+' || c == '-' {
-			p.at++
-		}
-		if !p.digits() {
-			return p.flaw("a number without digits in its exponent")
+// notUTF8 returns a flaw at the first byte that is not UTF-8, or nil.
+func notUTF8(text string) *Flaw {
+	for i, r := range text {
+		if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd") {
+			return flawAt(text, i, "invalid UTF-8")
 		}
 	}
 	return nil
+}
+
+// parse reads one JSON value. encoding/json decides what is valid: hujson alone
+// also accepts comments and trailing commas. Offsets in the value are those of
+// text, and it packs to the bytes of text.
+func parse(text string) (hujson.Value, *Flaw) {
+	if flaw := notUTF8(text); flaw != nil {
+		return hujson.Value{}, flaw
+	}
+	data := []byte(text)
+	if strings.HasPrefix(text, byteOrderMark) {
+		copy(data, "   ") // keeps the offsets
+	}
+	var syntax *json.SyntaxError
+	if err := json.Unmarshal(data, new(json.RawMessage)); errors.As(err, &syntax) {
+		at := int(syntax.Offset) - 1
+		if strings.HasPrefix(syntax.Error(), "unexpected end") {
+			at = len(text)
+		}
+		if rest := text[at:]; strings.HasPrefix(rest, "//") || strings.HasPrefix(rest, "/*") {
+			return hujson.Value{}, flawAt(text, at, "comments are not allowed in JSON")
+		}
+		return hujson.Value{}, flawAt(text, at, "%v", syntax)
+	}
+	root, err := hujson.Parse(data)
+	if err != nil {
+		return hujson.Value{}, flawAt(text, 0, "%v", err)
+	}
+	root.BeforeExtra = hujson.Extra(text[:root.StartOffset])
+	return root, nil
+}
+
+// A child is a member of an object or an element of an array. An element has
+// no name.
+type child = hujson.ObjectMember
+
+// children lists the children of a value. The children of an object may be
+// changed in place. after is the space before the closing bracket, nil for a
+// value that is neither an object nor an array.
+func children(v hujson.Value) (list []child, after *hujson.Extra) {
+	switch c := v.Value.(type) {
+	case *hujson.Object:
+		return c.Members, &c.AfterExtra
+	case *hujson.Array:
+		for _, e := range c.Elements {
+			list = append(list, child{Value: e})
+		}
+		return list, &c.AfterExtra
+	}
+	return nil, nil
+}
+
+// setChildren replaces the children of a value.
+func setChildren(v hujson.Value, list []child) {
+	switch c := v.Value.(type) {
+	case *hujson.Object:
+		c.Members = list
+	case *hujson.Array:
+		c.Elements = nil
+		for _, m := range list {
+			c.Elements = append(c.Elements, m.Value)
+		}
+	}
+}
+
+// lead is the space before a child.
+func lead(m *child) *hujson.Extra {
+	if m.Name.Value != nil {
+		return &m.Name.BeforeExtra
+	}
+	return &m.Value.BeforeExtra
+}
+
+// nameOf is the name of an object's member, without escapes.
+func nameOf(m *child) string {
+	literal, _ := m.Name.Value.(hujson.Literal)
+	return literal.String()
+}
+
+// lookup returns the member of an object by its name, nil if there is none.
+// If the name occurs twice it returns the second member.
+func lookup(v hujson.Value, wanted string) (found *child, twice bool) {
+	object, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return nil, false
+	}
+	for i := range object.Members {
+		m := &object.Members[i]
+		if nameOf(m) != wanted {
+			continue
+		}
+		if found != nil {
+			return m, true
+		}
+		found = m
+	}
+	return found, false
+}
+
+// stringIn returns the string in a member that occurs once.
+func stringIn(v hujson.Value, wanted string) (string, bool) {
+	m, twice := lookup(v, wanted)
+	if m == nil || twice || kind(m.Value) != '"' {
+		return "", false
+	}
+	return m.Value.Value.(hujson.Literal).String(), true
+}
+
+// kind is the kind of a value, 0 for no value.
+func kind(v hujson.Value) hujson.Kind {
+	if v.Value == nil {
+		return 0
+	}
+	return v.Value.Kind()
+}
+
+// cut removes children, each with one comma: the one before it, or for the
+// first children the one behind them. It is the inverse of [document.put].
+// hujson's own removal by patch keeps other spaces.
+func cut(v hujson.Value, drop func(i int) bool) {
+	list, after := children(v)
+	var rest []child
+	for i, m := range list {
+		switch {
+		case !drop(i):
+			rest = append(rest, m)
+		case len(rest) > 0:
+			rest[len(rest)-1].Value.AfterExtra = m.Value.AfterExtra
+		}
+	}
+	switch {
+	case len(rest) > 0:
+		*lead(&rest[0]) = *lead(&list[0])
+	case len(list) > 0:
+		*after = bytes.TrimPrefix(*after, closing(&list[0]))
+	}
+	setChildren(v, rest)
+}
+
+// closing is what put wrote behind the last child of an empty container: the
+// line end and indentation before the first child, less one step. The step is
+// taken from our own child, since the text around it may have been edited.
+func closing(first *child) []byte {
+	inner, _ := children(first.Value)
+	if len(inner) == 0 {
+		return nil
+	}
+	before := *lead(first)
+	step, ok := bytes.CutPrefix(*lead(&inner[0]), before)
+	closing, under := bytes.CutSuffix(before, step)
+	if !ok || !under || !bytes.HasPrefix(bytes.TrimPrefix(closing, []byte("\r")), []byte("\n")) {
+		return nil
+	}
+	return closing
+}
+
+// sift removes the children for which drop returns true. If these are all
+// children it changes nothing and returns true.
+func sift(v hujson.Value, drop func(*child) bool) (all bool) {
+	list, _ := children(v)
+	gone := make([]bool, len(list))
+	for i := range list {
+		gone[i] = drop(&list[i])
+	}
+	if len(list) > 0 && !slices.Contains(gone, false) {
+		return true
+	}
+	if slices.Contains(gone, true) {
+		cut(v, func(i int) bool { return gone[i] })
+	}
+	return false
 }
 
 // encode is compact JSON without HTML escaping.
@@ -286,22 +225,13 @@ func encode(v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// pretty spreads compact JSON over lines, the later ones behind indent.
-func pretty(compact, indent, unit, newline string) string {
-	var b bytes.Buffer
-	if err := json.Indent(&b, []byte(compact), indent, unit); err != nil {
-		return compact
-	}
-	return strings.ReplaceAll(b.String(), "\n", newline)
-}
-
 // An edit replaces text[from:to].
 type edit struct {
 	from, to int
 	text     string
 }
 
-// change makes edits that do not overlap; those at one place keep their order.
+// change applies edits that do not overlap. Edits at one place keep their order.
 func change(text string, edits []edit) string {
 	edits = slices.Clone(edits)
 	slices.SortStableFunc(edits, func(a, b edit) int { return a.from - b.from })
@@ -324,7 +254,7 @@ func newline(text string) string {
 	return "\n"
 }
 
-// indentation is that of the line in which a place lies.
+// indentation is the leading space of the line around an offset.
 func indentation(text string, at int) string {
 	line := strings.TrimPrefix(text[strings.LastIndexByte(text[:at], '\n')+1:at], byteOrderMark)
 	return line[:len(line)-len(strings.TrimLeft(line, " \t"))]

@@ -1,43 +1,46 @@
 package hosts
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/tailscale/hujson"
 
 	"lifeloop/profiles"
 )
 
-// Where our hooks go in: {"hooks": {EVENT: [GROUP, …]}}, a GROUP being
-// {"hooks": [HANDLER, …]} and a HANDLER {"type", "command", "timeout"}.
-const member = "hooks"
+// Hooks are stored as {"hooks": {EVENT: [GROUP, …]}}. A GROUP is
+// {"hooks": [HANDLER, …]}, a HANDLER is {"type", "command", "timeout"}.
+const hooksName = "hooks"
 
-// was remembers containers that stood in a file before our hooks and had
-// nothing in them: "hooks" and "hooks/EVENT", each with what it was.
-type was map[string]string
+// earlier records values that had no content before our hooks were added:
+// "hooks" and "hooks/EVENT", each with what it was.
+type earlier map[string]string
 
 const (
 	wasEmpty = "empty"
 	wasNull  = "null"
 )
 
-// A handler is one hook of ours in a file, and its place.
+// A handler is one hook of ours in a file, with its place.
 type handler struct {
 	event      string
 	group, nth int // in the event's list, and in its group
 	command    string
-	timeout    string // as written, empty when it is not
-	plain      bool   // it and its group are as groupOf writes them, but for spacing and the values
+	timeout    string // as written, empty if there is none
+	plain      bool   // it and its group have exactly the members that groupOf writes
 }
 
 // document is a parsed settings file.
 type document struct {
 	text    string
-	root    *node
-	hooks   *node // nil when absent; any kind
-	hooksAt int
+	root    hujson.Value
+	hooks   *child // any kind; nil if absent
 	unit    string // one step of indentation
 	newline string
-	lines   bool // the file is written over several lines
+	lines   bool // the root has several lines
 }
 
 func open(text string) (*document, *Flaw) {
@@ -45,104 +48,69 @@ func open(text string) (*document, *Flaw) {
 	if flaw != nil {
 		return nil, flaw
 	}
-	if root.kind != '{' {
-		return nil, flawAt(text, root.start, "%s, where a JSON object belongs", kindOf(root))
+	if kind(root) != '{' {
+		return nil, flawAt(text, root.StartOffset, "settings must be a JSON object")
 	}
 	d := &document{text: text, root: root, unit: "  ", newline: newline(text)}
-	d.lines = strings.Contains(text[root.start:root.end], "\n")
-	if len(root.children) > 0 {
-		if before := text[root.start+1 : root.begin(0)]; strings.Contains(before, "\n") {
-			if step, ok := strings.CutPrefix(indentation(text, root.begin(0)), indentation(text, root.start)); ok && step != "" {
-				d.unit = step
-			}
+	d.lines = strings.Contains(text[root.StartOffset:root.EndOffset], "\n")
+	if list, _ := children(root); len(list) > 0 && bytes.Contains(*lead(&list[0]), []byte("\n")) {
+		step, ok := strings.CutPrefix(indentation(text, list[0].Name.StartOffset), indentation(text, root.StartOffset))
+		if ok && step != "" {
+			d.unit = step
 		}
 	}
-	at, twice := root.find(member)
-	if twice {
-		return nil, flawAt(text, root.begin(at), "the member %q is there twice, and only one of them counts", member)
-	}
-	if d.hooksAt = at; at >= 0 {
-		d.hooks = root.children[at]
+	var twice bool
+	if d.hooks, twice = lookup(root, hooksName); twice {
+		return nil, flawAt(text, d.hooks.Name.StartOffset, "duplicate member %q: only one of them counts", hooksName)
 	}
 	return d, nil
 }
 
-func kindOf(n *node) string {
-	switch n.kind {
-	case '{':
-		return "an object"
-	case '[':
-		return "a list"
-	case '"':
-		return "a string"
-	case 't', 'f':
-		return "true or false"
-	case 'n':
-		return "null"
-	}
-	return "a number"
-}
-
-// An event is one member of hooks that is a list.
-type event struct {
-	at   int // among the members of hooks
-	name string
-	list *node
-}
-
-func (d *document) events() []event {
-	if d.hooks == nil || d.hooks.kind != '{' {
+// events lists the events that have a list of hooks.
+func (d *document) events() []*child {
+	if d.hooks == nil || kind(d.hooks.Value) != '{' {
 		return nil
 	}
-	var events []event
-	for i, list := range d.hooks.children {
-		if list.kind == '[' {
-			events = append(events, event{i, d.hooks.keys[i].name, list})
+	var events []*child
+	list, _ := children(d.hooks.Value)
+	for i := range list {
+		if kind(list[i].Value) == '[' {
+			events = append(events, &list[i])
 		}
 	}
 	return events
 }
 
-// calls is the list of handlers of one group, nil when it has none to speak of.
-func calls(group *node) *node {
-	at, twice := group.find(member)
-	if at < 0 || twice || group.children[at].kind != '[' {
-		return nil
+// handlers is the list of handlers in a group, no value if it has none.
+func handlers(group *child) hujson.Value {
+	m, twice := lookup(group.Value, hooksName)
+	if m == nil || twice || kind(m.Value) != '[' {
+		return hujson.Value{}
 	}
-	return group.children[at]
+	return m.Value
 }
 
-// str is the text of a string member that is there once.
-func (d *document) str(n *node, name string) (string, bool) {
-	at, twice := n.find(name)
-	if at < 0 || twice || n.children[at].kind != '"' {
-		return "", false
-	}
-	p := parser{text: d.text, at: n.children[at].start}
-	s, flaw := p.str()
-	return s, flaw == nil
-}
-
-// ours lists our handlers, in the order of the file.
+// ours lists our handlers in the order of the file.
 func (d *document) ours(ours func(string) bool) []handler {
 	var found []handler
 	for _, e := range d.events() {
-		for g, group := range e.list.children {
-			list := calls(group)
-			if list == nil {
-				continue
-			}
-			for n, call := range list.children {
-				command, ok := d.str(call, "command")
+		groups, _ := children(e.Value)
+		for g := range groups {
+			list, _ := children(handlers(&groups[g]))
+			for n, call := range list {
+				command, ok := stringIn(call.Value, "command")
 				if !ok || !ours(command) {
 					continue
 				}
-				h := handler{event: e.name, group: g, nth: n, command: command}
-				if at, twice := call.find("timeout"); at >= 0 && !twice {
-					h.timeout = d.text[call.children[at].start:call.children[at].end]
+				h := handler{event: nameOf(e), group: g, nth: n, command: command}
+				if m, twice := lookup(call.Value, "timeout"); m != nil && !twice {
+					literal, _ := m.Value.Value.(hujson.Literal)
+					h.timeout = string(literal)
 				}
-				kind, _ := d.str(call, "type")
-				h.plain = kind == "command" && len(call.keys) == 3 && len(group.keys) == 1 && len(list.children) == 1
+				callType, _ := stringIn(call.Value, "type")
+				members, _ := children(call.Value)
+				siblings, _ := children(groups[g].Value)
+				h.plain = callType == "command" && len(members) == 3 && len(siblings) == 1 && len(list) == 1
 				found = append(found, h)
 			}
 		}
@@ -150,218 +118,159 @@ func (d *document) ours(ours func(string) bool) []handler {
 	return found
 }
 
-// strip takes our handlers out, and with them what holds nothing else: their
-// group, their event's list, the member hooks. What before remembers stays.
-func strip(text string, ours func(string) bool, before was) (string, *Flaw) {
-	d, flaw := open(text)
+// strip removes our handlers, and each container that held nothing else: their
+// group, their event, the member hooks. Containers in before are restored to
+// what they were.
+func strip(settings string, ours func(string) bool, before earlier) (string, *Flaw) {
+	d, flaw := open(settings)
 	if flaw != nil {
 		return "", flaw
 	}
-	var edits []edit
-	gone := map[int]bool{} // members of hooks
-	for _, e := range d.events() {
-		groups := map[int]bool{}
-		for g, group := range e.list.children {
-			list := calls(group)
-			if list == nil {
-				continue
-			}
-			drop := map[int]bool{}
-			for n, call := range list.children {
-				if command, ok := d.str(call, "command"); ok && ours(command) {
-					drop[n] = true
-				}
-			}
-			if len(drop) > 0 && len(drop) == len(list.children) {
-				groups[g] = true
-				continue
-			}
-			edits = append(edits, d.cut(list, drop)...)
-		}
-		nothingLeft := len(groups) > 0 && len(groups) == len(e.list.children)
-		switch then := before[member+"/"+e.name]; {
-		case !nothingLeft, then == wasEmpty:
-			edits = append(edits, d.cut(e.list, groups)...)
-		case then == wasNull:
-			edits = append(edits, edit{e.list.start, e.list.end, "null"})
-		default:
-			gone[e.at] = true
-		}
+	events := d.events()
+	if len(events) == 0 {
+		return settings, nil
 	}
-	if len(gone) == 0 {
-		return change(text, edits), nil
+	isOurs := func(call *child) bool {
+		command, ok := stringIn(call.Value, "command")
+		return ok && ours(command)
 	}
-	nothingLeft := len(gone) == len(d.hooks.children)
-	switch then := before[member]; {
-	case !nothingLeft, then == wasEmpty:
-		edits = append(edits, d.cut(d.hooks, gone)...)
-	case then == wasNull:
-		edits = append(edits, edit{d.hooks.start, d.hooks.end, "null"})
+	emptied := sift(d.hooks.Value, func(event *child) bool {
+		return kind(event.Value) == '[' &&
+			sift(event.Value, func(group *child) bool { return sift(handlers(group), isOurs) }) &&
+			!restore(event, before[hooksName+"/"+nameOf(event)])
+	})
+	if emptied && !restore(d.hooks, before[hooksName]) {
+		list, _ := children(d.root)
+		cut(d.root, func(i int) bool { return &list[i] == d.hooks })
+	}
+	return d.root.String(), nil
+}
+
+// restore makes a member whose children are all to be removed what it was
+// before. It returns false if the member was not there.
+func restore(m *child, was string) bool {
+	switch was {
+	case wasEmpty:
+		cut(m.Value, func(int) bool { return true })
+	case wasNull:
+		m.Value.Value = hujson.Literal("null")
 	default:
-		edits = append(edits, d.cut(d.root, map[int]bool{d.hooksAt: true})...)
+		return false
 	}
-	return change(text, edits), nil
+	return true
 }
 
-// cut takes children out with one comma each: the one before them, or, at the
-// beginning, the one behind. It is the inverse of put.
-func (d *document) cut(n *node, drop map[int]bool) []edit {
-	var edits []edit
-	for i := 0; i < len(n.children); i++ {
-		if !drop[i] {
-			continue
+// An addition is compact JSON to be added, with a name for an object.
+type addition struct{ name, value string }
+
+// put adds children behind the last one, in the style of that one. In an empty
+// container the space between its brackets stays behind the new children.
+func (d *document) put(v hujson.Value, added ...addition) {
+	list, after := children(v)
+	gap := ""
+	if n := len(list); n > 0 {
+		gap = string(*lead(&list[n-1]))
+		if i := strings.LastIndexByte(gap, '\n'); i >= 0 {
+			gap = d.newline + gap[i+1:]
 		}
-		j := i
-		for j+1 < len(n.children) && drop[j+1] {
-			j++
-		}
-		switch {
-		case i > 0:
-			edits = append(edits, edit{from: n.finish(i - 1), to: n.finish(j)})
-		case j+1 < len(n.children):
-			edits = append(edits, edit{from: n.begin(0), to: n.begin(j + 1)})
-		default:
-			to := n.finish(j)
-			if closing := d.closing(n); strings.HasPrefix(d.text[to:n.end-1], closing) {
-				to += len(closing)
-			}
-			edits = append(edits, edit{from: n.start + 1, to: to})
-		}
-		i = j
+	} else if d.lines || v.Value == d.root.Value {
+		outer := d.newline + indentation(d.text, v.StartOffset)
+		gap = outer + d.unit
+		*after = append(hujson.Extra(outer), *after...)
 	}
-	return edits
+	indent, lines := strings.CutPrefix(gap, d.newline)
+	for _, a := range added {
+		m := child{Value: hujson.Value{Value: d.value(a.value, indent, lines)}}
+		if a.name != "" {
+			m.Name.Value = hujson.Literal(encode(a.name))
+		}
+		if a.name != "" && lines {
+			m.Value.BeforeExtra = hujson.Extra(" ")
+		}
+		*lead(&m) = hujson.Extra(gap)
+		list = append(list, m)
+	}
+	setChildren(v, list)
 }
 
-// closing is what put wrote behind the last child of a container that was
-// empty: the line end and indentation before the first child, less one step. It
-// asks our own text, for everything around it may have been edited since.
-func (d *document) closing(n *node) string {
-	first := n.children[0]
-	if len(first.children) == 0 {
-		return ""
-	}
-	before := d.text[n.start+1 : n.begin(0)]
-	deeper := d.text[first.start+1 : first.begin(0)]
-	step, ok := strings.CutPrefix(deeper, before)
-	closing, under := strings.CutSuffix(before, step)
-	if !ok || !under || !strings.HasPrefix(strings.TrimPrefix(closing, "\r"), "\n") {
-		return ""
-	}
-	return closing
-}
-
-// put adds children behind the last one, in the way in which that one stands.
-// In an empty container what was between its brackets stays behind them.
-func (d *document) put(n *node, children []child) edit {
-	if last := len(n.children) - 1; last >= 0 {
-		at := n.begin(last)
-		gap := d.text[len(strings.TrimRight(d.text[:at], " \t\r\n")):at]
-		lines := strings.Contains(gap, "\n")
-		if lines {
-			gap = d.newline + gap[strings.LastIndexByte(gap, '\n')+1:]
-		}
-		var b strings.Builder
-		for _, c := range children {
-			b.WriteString("," + gap + c.render(d, lines, gap[strings.LastIndexByte(gap, '\n')+1:]))
-		}
-		return edit{n.finish(last), n.finish(last), b.String()}
-	}
-	outer := indentation(d.text, n.start)
-	lines := n == d.root || d.lines
-	between, before, behind := ",", "", ""
+// value parses compact JSON of ours. With lines it is first spread over lines,
+// the later ones behind indent.
+func (d *document) value(compact, indent string, lines bool) hujson.ValueTrimmed {
+	text := compact
 	if lines {
-		before, behind = d.newline+outer+d.unit, d.newline+outer
-		between += before
-	}
-	var rendered []string
-	for _, c := range children {
-		rendered = append(rendered, c.render(d, lines, outer+d.unit))
-	}
-	return edit{n.start + 1, n.start + 1, before + strings.Join(rendered, between) + behind}
-}
-
-// A child is compact JSON to be added, with a name in an object.
-type child struct{ name, value string }
-
-func (c child) render(d *document, lines bool, indent string) string {
-	name, value := "", c.value
-	if c.name != "" {
-		name = encode(c.name) + ":"
-	}
-	if lines {
-		value = pretty(value, indent, d.unit, d.newline)
-		if name != "" {
-			name += " "
+		var b bytes.Buffer
+		if err := json.Indent(&b, []byte(compact), indent, d.unit); err != nil {
+			panic("hosts: " + err.Error())
 		}
+		text = strings.ReplaceAll(b.String(), "\n", d.newline)
 	}
-	return name + value
+	v, flaw := parse(text)
+	if flaw != nil {
+		panic("hosts: " + flaw.Error())
+	}
+	return v.Value
 }
 
-// groupOf is the group of one hook.
+// instead puts a value in the place of null.
+func (d *document) instead(m *child, value string) {
+	m.Value.Value = d.value(value, indentation(d.text, m.Value.StartOffset), d.lines)
+}
+
+// groupOf is the list of groups with one hook.
 func groupOf(h profiles.InstalledHook) string {
 	return fmt.Sprintf(`{"hooks":[{"type":"command","command":%s,"timeout":%d}]}`, encode(h.Command), h.Timeout)
 }
 
-// insert adds hooks to a text that has none of ours.
-func insert(text string, hooks []profiles.InstalledHook) (string, was, *Flaw) {
-	d, flaw := open(text)
+// insert adds hooks to a text that has none of ours. It returns what strip
+// needs to restore the text.
+func insert(settings string, hooks []profiles.InstalledHook) (string, earlier, *Flaw) {
+	d, flaw := open(settings)
 	if flaw != nil {
 		return "", nil, flaw
 	}
-	before := was{}
-	if d.hooks == nil || d.hooks.kind == 'n' {
+	before := earlier{}
+	if d.hooks == nil || kind(d.hooks.Value) == 'n' {
 		whole := make([]string, 0, len(hooks))
 		for _, h := range hooks {
 			whole = append(whole, encode(h.Event)+":["+groupOf(h)+"]")
 		}
 		value := "{" + strings.Join(whole, ",") + "}"
 		if d.hooks == nil {
-			return change(text, []edit{d.put(d.root, []child{{member, value}})}), before, nil
+			d.put(d.root, addition{hooksName, value})
+		} else {
+			before[hooksName] = wasNull
+			d.instead(d.hooks, value)
 		}
-		before[member] = wasNull
-		return change(text, []edit{d.instead(d.hooks, value)}), before, nil
+		return d.root.String(), before, nil
 	}
-	if d.hooks.kind != '{' {
-		return "", nil, flawAt(text, d.hooks.start, "%s as %q, where an object belongs", kindOf(d.hooks), member)
+	if kind(d.hooks.Value) != '{' {
+		return "", nil, flawAt(settings, d.hooks.Value.StartOffset, "%q must be an object", hooksName)
 	}
-	if len(d.hooks.children) == 0 {
-		before[member] = wasEmpty
+	if list, _ := children(d.hooks.Value); len(list) == 0 {
+		before[hooksName] = wasEmpty
 	}
-	var edits []edit
-	var fresh []child
+	var added []addition
 	for _, h := range hooks {
-		at, twice := d.hooks.find(h.Event)
-		if twice {
-			return "", nil, flawAt(text, d.hooks.begin(at), "the hooks of %s are there twice, and only one of them counts", h.Event)
-		}
-		if at < 0 {
-			fresh = append(fresh, child{h.Event, "[" + groupOf(h) + "]"})
-			continue
-		}
-		list := d.hooks.children[at]
-		switch list.kind {
-		case 'n':
-			before[member+"/"+h.Event] = wasNull
-			edits = append(edits, d.instead(list, "["+groupOf(h)+"]"))
-		case '[':
-			if len(list.children) == 0 {
-				before[member+"/"+h.Event] = wasEmpty
+		m, twice := lookup(d.hooks.Value, h.Event)
+		switch {
+		case twice:
+			return "", nil, flawAt(settings, m.Name.StartOffset, "duplicate hooks for %s: only one of them counts", h.Event)
+		case m == nil:
+			added = append(added, addition{h.Event, "[" + groupOf(h) + "]"})
+		case kind(m.Value) == 'n':
+			before[hooksName+"/"+h.Event] = wasNull
+			d.instead(m, "["+groupOf(h)+"]")
+		case kind(m.Value) == '[':
+			if list, _ := children(m.Value); len(list) == 0 {
+				before[hooksName+"/"+h.Event] = wasEmpty
 			}
-			edits = append(edits, d.put(list, []child{{"", groupOf(h)}}))
+			d.put(m.Value, addition{"", groupOf(h)})
 		default:
-			return "", nil, flawAt(text, list.start, "%s as the hooks of %s, where a list belongs", kindOf(list), h.Event)
+			return "", nil, flawAt(settings, m.Value.StartOffset, "the hooks for %s must be a list", h.Event)
 		}
 	}
-	if len(fresh) > 0 {
-		edits = append(edits, d.put(d.hooks, fresh))
+	if len(added) > 0 {
+		d.put(d.hooks.Value, added...)
 	}
-	return change(text, edits), before, nil
-}
-
-// instead puts a value in the place of null.
-func (d *document) instead(n *node, value string) edit {
-	if d.lines {
-		value = pretty(value, indentation(d.text, n.start), d.unit, d.newline)
-	}
-	return edit{n.start, n.end, value}
+	return d.root.String(), before, nil
 }

@@ -41,7 +41,7 @@ func TestSettings(t *testing.T) {
 		for _, arg := range d.CmdArgs { // what a note would say
 			for _, v := range arg.Vals {
 				if before.Was == nil {
-					before.Was = was{}
+					before.Was = earlier{}
 				}
 				before.Was[arg.Key] = v
 			}
@@ -339,8 +339,8 @@ func TestEditsInBetween(t *testing.T) {
 		}
 		var lists []string
 		for _, e := range d.events() {
-			if len(e.list.children) > 0 {
-				lists = append(lists, e.name)
+			if list, _ := children(e.Value); len(list) > 0 {
+				lists = append(lists, nameOf(e))
 			}
 		}
 		first := rapid.Bool().Draw(t, "first")
@@ -350,16 +350,14 @@ func TestEditsInBetween(t *testing.T) {
 				t.Fatalf("%v in %q", flaw, text)
 			}
 			const theirs = `{"hooks":[{"type":"command","command":"late"}]}`
-			sep := ","
-			if len(d.root.children) == 0 {
-				sep = ""
-			}
-			edits := []edit{{d.root.start + 1, d.root.start + 1, `"added":[1]` + sep}}
+			start := d.root.StartOffset + 1
+			edits := []edit{{start, start, `"added":[1],`}}
 			for _, e := range d.events() {
-				if !slices.Contains(lists, e.name) {
+				if !slices.Contains(lists, nameOf(e)) {
 					continue
 				}
-				begin, end := e.list.begin(0), e.list.finish(len(e.list.children)-1)
+				list, _ := children(e.Value)
+				begin, end := list[0].Value.StartOffset, list[len(list)-1].Value.EndOffset
 				if first {
 					edits = append(edits, edit{begin, begin, theirs + ","})
 				} else {
@@ -368,7 +366,7 @@ func TestEditsInBetween(t *testing.T) {
 			}
 			return change(text, edits)
 		}
-		if len(d.root.children) == 0 { // then ours is the first, and what comes before it is not the same edit
+		if nothing(text) { // our member is then the first, and an edit before it is another edit
 			return
 		}
 		want := edited(text)

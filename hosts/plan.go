@@ -9,32 +9,33 @@ import (
 	"lifeloop/profiles"
 )
 
-// What Status says of an installation.
+// The states of an installation.
 const (
 	Installed    = "installed"
 	NotInstalled = "not_installed"
-	Outdated     = "outdated" // hooks of ours, but not as this version writes them
-	Partly       = "partly"   // something is missing
+	Outdated     = "outdated" // there are hooks of ours, but not as this version writes them
+	Partly       = "partly"   // some hooks or consents are missing
 )
 
-// A Report says what is there, and what is not as it should be.
+// A Report is the state of an installation and the reasons for it.
 type Report struct {
 	State string `json:"state"`
-	// Missing and Differing name hooks by their event, a lack of trust as
-	// "trust EVENT".
+	// Missing and Differing name hooks by their event. A hook without the
+	// consent it needs is missing as "trust EVENT".
 	Missing   []string `json:"missing"`
 	Differing []string `json:"differing"`
 }
 
-// note is what the texts alone cannot tell; see origin for where it is kept.
+// note is what cannot be derived from a file's text. See origin.
 type note struct {
 	Absent   bool              `json:"absent,omitempty"`   // there was no such file
-	Was      was               `json:"was,omitempty"`      // containers with nothing in them
+	Was      earlier           `json:"was,omitempty"`      // containers with nothing in them
 	Values   []string          `json:"values,omitempty"`   // consents that we recorded
 	Replaced map[string]string `json:"replaced,omitempty"` // records that we wrote over or into
 }
 
-// wanted is the hook of this version that a hook in a file should be.
+// wanted is the hook of this version for the event of a hook in a file, and
+// whether the two are equal.
 func wanted(in profiles.Installation, h handler) (profiles.InstalledHook, bool) {
 	i := slices.IndexFunc(in.Hooks, func(w profiles.InstalledHook) bool { return w.Event == h.event })
 	if i < 0 {
@@ -49,8 +50,8 @@ func number(s string) (int, bool) {
 	return n, err == nil
 }
 
-// inspect compares a settings file with what should be in it. A text of nil is
-// a file that is not there.
+// inspect compares a settings file with what should be in it. A text of nil
+// means that there is no file.
 func inspect(settings, trust *string, in profiles.Installation) (Report, *Flaw) {
 	r := Report{State: NotInstalled, Missing: []string{}, Differing: []string{}}
 	if in.Whole != "" {
@@ -108,12 +109,12 @@ func inspect(settings, trust *string, in profiles.Installation) (Report, *Flaw) 
 	return r, nil
 }
 
-// emptySettings is what a settings file is before the first hook.
+// emptySettings is a new settings file before its first hook.
 const emptySettings = "{}\n"
 
-// withHooks is a settings text with our hooks, each once and as this version
-// writes it, and without those of other versions. It is checked that they can
-// be taken out again.
+// withHooks returns a settings text with our hooks, each once and as this
+// version writes it, without those of other versions. It fails if the hooks
+// could not be removed again.
 func withHooks(settings *string, in profiles.Installation, before note) (string, note, error) {
 	base := emptySettings
 	now := note{Absent: true}
@@ -132,13 +133,13 @@ func withHooks(settings *string, in profiles.Installation, before note) (string,
 	now.Was = remembered
 	back, flaw := strip(out, in.Ours, now.Was)
 	if flaw != nil || back != base {
-		return "", now, fmt.Errorf("%s is written in a way in which our hooks could not be taken out again; it is left as it is", in.Path)
+		return "", now, fmt.Errorf("hooks added to %s could not be removed again; the file was not changed", in.Path)
 	}
 	return out, now, nil
 }
 
-// withoutHooks is a settings text without our hooks, nil when nothing is left
-// of a file that we made.
+// withoutHooks returns a settings text without our hooks, nil if nothing is
+// left of a file that we created.
 func withoutHooks(settings string, in profiles.Installation, before note) (*string, *Flaw) {
 	out, flaw := strip(settings, in.Ours, before.Was)
 	if flaw != nil {
@@ -150,14 +151,15 @@ func withoutHooks(settings string, in profiles.Installation, before note) (*stri
 	return &out, nil
 }
 
-// nothing says that a settings text is an object without members.
+// nothing reports whether a settings text is an object without members.
 func nothing(text string) bool {
 	root, flaw := parse(text)
-	return flaw == nil && root.kind == '{' && len(root.children) == 0
+	list, _ := children(root)
+	return flaw == nil && kind(root) == '{' && len(list) == 0
 }
 
-// withTrust is the text of the trust file for settings that are to come. What
-// earlier settings needed is taken out.
+// withTrust returns the text of the trust file for new settings. Consents that
+// the earlier settings needed are removed.
 func withTrust(trust, earlier *string, settings string, in profiles.Installation, before note) (string, note, error) {
 	text := ""
 	now := note{Absent: trust == nil}
@@ -180,8 +182,8 @@ func withTrust(trust, earlier *string, settings string, in profiles.Installation
 		now.Absent, now.Replaced = before.Absent, before.Replaced
 		return text, now, nil
 	}
-	// What stands there for the hooks to come is taken for ours as well: it may
-	// be from before a state folder was lost, or the user's own yes to them.
+	// Consents to the new hooks that exist already count as ours too: the user
+	// may have given them, or the state folder with our note was lost.
 	base, flaw := withdraw(text, in.Trust, slices.Concat(now.Values, before.Values, earlierValues(earlier, in)), before.Replaced)
 	if flaw != nil {
 		return "", now, flaw
@@ -197,13 +199,13 @@ func withTrust(trust, earlier *string, settings string, in profiles.Installation
 	back, flaw := withdraw(out, in.Trust, now.Values, replaced)
 	given, cause := consentGiven(out, in.Trust, list)
 	if flaw != nil || cause != nil || back != base || slices.Contains(given, false) {
-		return "", now, fmt.Errorf("%s is written in a way in which our records could not be taken out again; it is left as it is", in.Trust.Path)
+		return "", now, fmt.Errorf("records added to %s could not be removed again; the file was not changed", in.Trust.Path)
 	}
 	return out, now, nil
 }
 
-// withoutTrust is the trust file's text without our records, nil when nothing
-// is left of a file that we made.
+// withoutTrust returns the trust file's text without our records, nil if
+// nothing is left of a file that we created.
 func withoutTrust(trust string, settings *string, in profiles.Installation, before note) (*string, *Flaw) {
 	out, flaw := withdraw(trust, in.Trust, slices.Concat(before.Values, earlierValues(settings, in)), before.Replaced)
 	if flaw != nil {
@@ -215,7 +217,7 @@ func withoutTrust(trust string, settings *string, in profiles.Installation, befo
 	return &out, nil
 }
 
-// earlierValues are those of our hooks in settings that may not be there.
+// earlierValues are the consents for all our hooks in settings, which may be nil.
 func earlierValues(settings *string, in profiles.Installation) []string {
 	if settings == nil {
 		return nil

@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,10 +21,10 @@ type statement struct {
 // scan cuts a TOML file into its statements. It reads keys, and of values only
 // how far they go.
 func scan(text string) ([]statement, *Flaw) {
-	if !utf8.ValidString(text) {
-		return nil, flawAt(text, 0, "this is not UTF-8")
+	if flaw := notUTF8(text); flaw != nil {
+		return nil, flaw
 	}
-	s := scanner{parser{text: text, at: len(text) - len(strings.TrimPrefix(text, byteOrderMark))}}
+	s := scanner{text: text, at: len(text) - len(strings.TrimPrefix(text, byteOrderMark))}
 	var found []statement
 	var table []string
 	for {
@@ -70,7 +71,31 @@ func scan(text string) ([]statement, *Flaw) {
 	}
 }
 
-type scanner struct{ parser }
+type scanner struct {
+	text string
+	at   int
+}
+
+func (s *scanner) flaw(format string, args ...any) *Flaw {
+	return flawAt(s.text, s.at, format, args...)
+}
+
+// peek is the next byte, 0 at the end.
+func (s *scanner) peek() byte {
+	if s.at < len(s.text) {
+		return s.text[s.at]
+	}
+	return 0
+}
+
+// here is the next character for error messages.
+func (s *scanner) here() string {
+	if s.at == len(s.text) {
+		return "end of file"
+	}
+	r, _ := utf8.DecodeRuneInString(s.text[s.at:])
+	return fmt.Sprintf("%q", r)
+}
 
 func (s *scanner) blanks() {
 	for c := s.peek(); c == ' ' || c == '\t'; c = s.peek() {

@@ -45,16 +45,18 @@ var worldly = map[string][]string{
 // replaced, or found wanting, at one place. A library that is not listed
 // belongs to tests.
 var libraries = map[string][]string{
-	"github.com/creack/pty":    {"harness"},
-	"github.com/fsnotify":      {"ledger"},
-	"github.com/goccy/go-yaml": {"internal/config"},
-	"github.com/google/uuid":   {"cmd/lifeloop-wrap"},
-	"github.com/rs/zerolog":    {"supervisor", "cmd/lifeloop-wrap"},
-	"github.com/spf13/cobra":   {"cmd/lifeloop-wrap"},
-	"github.com/spf13/pflag":   {"cmd/lifeloop-wrap"},
-	"golang.org/x/sys":         {"internal/durable", "internal/hook", "internal/fakeharness", "dispatch", "watchers", "harness", "control"},
-	"golang.org/x/term":        {"harness", "internal/fakeharness", "cmd/lifeloop-wrap"},
-	"modernc.org/sqlite":       {"watchers/sqlite"},
+	"github.com/creack/pty":           {"harness"},
+	"github.com/rogpeppe/go-internal": {"hosts"},
+	"github.com/tailscale/hujson":     {"hosts"},
+	"github.com/fsnotify":             {"ledger"},
+	"github.com/goccy/go-yaml":        {"internal/config"},
+	"github.com/google/uuid":          {"cmd/lifeloop-wrap"},
+	"github.com/rs/zerolog":           {"supervisor", "cmd/lifeloop-wrap"},
+	"github.com/spf13/cobra":          {"cmd/lifeloop-wrap"},
+	"github.com/spf13/pflag":          {"cmd/lifeloop-wrap"},
+	"golang.org/x/sys":                {"internal/durable", "internal/hook", "internal/fakeharness", "dispatch", "watchers", "harness", "control"},
+	"golang.org/x/term":               {"harness", "internal/fakeharness", "cmd/lifeloop-wrap"},
+	"modernc.org/sqlite":              {"watchers/sqlite"},
 }
 
 // forbidden names imports that the layers allow and the design does not: what
