@@ -1,35 +1,22 @@
 package watchers
 
-import (
-	"runtime"
+import "runtime"
 
-	"golang.org/x/sys/unix"
-)
-
-// ahead is how much of one file is read at once. Whoever has more than that
-// before him is catching up, and does so aside.
+// ahead is how many bytes of one file are read at once. A file with more unread
+// bytes is read aside.
 const ahead = 1 << 20
 
-// aside runs f on a thread of its own, which gives way to every other: to read
-// hundreds of megabytes must not be felt at the keyboard of the harness that
-// this process also serves. The thread ends with f, for one that was lowered
-// may not be raised again. The caller waits, so nothing runs at the same time.
+// aside runs f on a thread of its own with the lowest priority, and waits for
+// it: reading hundreds of megabytes must not delay the keyboard of the harness
+// that this process also serves. The thread ends with f, because its priority
+// may not be raised again.
 func aside(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocks: so the thread ends
-		lower()
+		runtime.LockOSThread() // without an unlock, so that the thread ends
+		lowerPriority()
 		f()
 	}()
 	<-done
-}
-
-// lower makes this thread one that runs when no other wants to, or nearly so.
-// Where neither is allowed it stays as it is.
-func lower() {
-	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
-	if unix.SchedSetAttr(0, &attr, 0) != nil {
-		unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 19)
-	}
 }

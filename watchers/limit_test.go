@@ -5,37 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"syscall"
-	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 )
 
 // limited names the file that this process follows in a user namespace of its
 // own, when a test has started it there.
 const limited = "LIFELOOP_TEST_LIMITED"
-
-// TestNoInotifyLeft has the kernel refuse inotify in earnest, in a namespace
-// where no instance is allowed, and then allow it.
-func TestNoInotifyLeft(t *testing.T) {
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), limited+"="+filepath.Join(t.TempDir(), "log"))
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER,
-		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
-	}
-	out, err := cmd.CombinedOutput()
-	if _, started := err.(*exec.ExitError); err != nil && !started {
-		t.Skipf("no user namespace is to be had here: %v", err)
-	}
-	require.NoError(t, err, string(out))
-	require.Equal(t, "try: max_user_instances: inotify_init: too many open files\ntry: max_user_watches: inotify_add_watch /: no space left on device\n"+
-		"polling: inotify_init: too many open files\none\nrecovered\ntwo\n", string(out))
-}
 
 // tryLimited prints what Try says without an instance, and with one that may
 // watch nothing. It ends as it began, without.
@@ -55,16 +30,6 @@ func tryLimited(allow func(instances string) error) error {
 	}
 	try()
 	return errors.Join(os.WriteFile(watches, had, 0), allow("0"))
-}
-
-// TestTry: where nothing is used up, the kernel gives what is asked for.
-func TestTry(t *testing.T) {
-	limit, err := Try(t.TempDir())
-	require.NoError(t, err)
-	require.Empty(t, limit)
-	_, err = Try(filepath.Join(t.TempDir(), "nothing"))
-	require.ErrorContains(t, err, "no such file")
-	require.Contains(t, Limits(), "max_user_instances")
 }
 
 // followLimited prints what is told of a file, first without inotify, then

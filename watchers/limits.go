@@ -5,38 +5,36 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
-// limits is where the kernel shows how many instances and watches a user may
-// have.
+// limits is where Linux shows how many instances and watches a user may have.
 const limits = "/proc/sys/fs/inotify"
 
-// Limits are the kernel's limits on watching, by their names; none where it
-// shows none.
+// Limits returns the kernel's limits on watching, by name. It is empty where
+// the kernel shows none.
 func Limits() map[string]string {
-	told := map[string]string{}
+	values := map[string]string{}
 	for _, name := range []string{"max_user_instances", "max_user_watches"} {
 		if text, err := os.ReadFile(filepath.Join(limits, name)); err == nil {
-			told[name] = strings.TrimSpace(string(text))
+			values[name] = strings.TrimSpace(string(text))
 		}
 	}
-	return told
+	return values
 }
 
-// Try asks the kernel for what watching a folder takes, and gives it back. When
-// it refuses, files are polled; limit is the one that is then used up.
+// Try watches dir for a moment. When that fails, files are polled; limit names
+// the entry of Limits that is used up, and is empty where Limits is.
 func Try(dir string) (limit string, err error) {
-	n, err := newInotify()
+	n, err := newNotifier()
 	if err == nil {
-		defer n.file.Close()
+		defer n.close()
 		err = n.add(dir)
 	}
 	switch {
-	case err == nil:
-		return "", nil
-	case errors.Is(err, unix.ENOSPC):
+	case err == nil, len(Limits()) == 0:
+		return "", err
+	case errors.Is(err, syscall.ENOSPC):
 		return "max_user_watches", err
 	}
 	return "max_user_instances", err

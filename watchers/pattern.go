@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // A Spec with a Pattern is a tail, too, but of a folder: where a file tail
@@ -71,13 +69,10 @@ func (t *tail) below(o *tail) bool {
 }
 
 // seeCreated wakes the patterns that a new entry may match.
-func (w *Watcher) seeCreated(ev event) {
-	if ev.what&(unix.IN_CREATE|unix.IN_MOVED_TO) == 0 {
-		return
-	}
-	for _, t := range w.points[filepath.Join(filepath.Dir(ev.path), anyEntry)] {
+func (w *Watcher) seeCreated(path string) {
+	for _, t := range w.points[filepath.Join(filepath.Dir(path), anyEntry)] {
 		element, _, _ := strings.Cut(t.Pattern, "/")
-		if ok, _ := filepath.Match(element, filepath.Base(ev.path)); ok {
+		if ok, _ := filepath.Match(element, filepath.Base(path)); ok {
 			w.mark(t, toLook)
 		}
 	}

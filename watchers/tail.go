@@ -136,7 +136,7 @@ func (w *Watcher) visit(t *tail) (bool, error) {
 		w.read(t, true)
 		if !t.away {
 			w.setAway(t, true)
-			w.tell(t, Deleted, nil)
+			w.report(t, Deleted, nil)
 		}
 	}
 	return false, nil
@@ -195,7 +195,7 @@ func (w *Watcher) replace(t *tail, file *os.File, id identity) {
 	t.restart()
 	t.file, t.id = file, id
 	if !t.away {
-		w.tell(t, Replaced, nil)
+		w.report(t, Replaced, nil)
 	}
 	w.recover(t)
 }
@@ -203,7 +203,7 @@ func (w *Watcher) replace(t *tail, file *os.File, id identity) {
 // recover tells that what was told as broken is over.
 func (w *Watcher) recover(t *tail) {
 	if t.away || t.failed {
-		w.tell(t, Recovered, nil)
+		w.report(t, Recovered, nil)
 	}
 	w.setAway(t, false)
 	t.failed = false
@@ -222,7 +222,7 @@ func (w *Watcher) setAway(t *tail, away bool) {
 func (w *Watcher) unreadable(t *tail, err error) {
 	if !t.failed {
 		t.failed = true
-		w.tell(t, Unreadable, err)
+		w.report(t, Unreadable, err)
 	}
 }
 
@@ -244,13 +244,13 @@ func (w *Watcher) place(t *tail) {
 		t.head = w.readHead(t, min(t.off, headSize))
 	case from == nil || from.Offset <= 0:
 	case t.id != identity{from.Dev, from.Ino}:
-		w.tell(t, Replaced, nil)
+		w.report(t, Replaced, nil)
 	case info.Size() < from.Offset:
-		w.tell(t, Truncated, nil)
+		w.report(t, Truncated, nil)
 	default:
 		head := w.readHead(t, min(from.Offset, headSize))
 		if digest(head) != from.Prefix {
-			w.tell(t, Replaced, nil)
+			w.report(t, Replaced, nil)
 			return
 		}
 		t.off, t.head, t.prefix = from.Offset, head, from.Prefix
@@ -388,14 +388,14 @@ func (w *Watcher) skip(t *tail) {
 	}
 	t.tooLong = true
 	if t.Form == Whole {
-		w.tell(t, LineTooLong, fmt.Errorf("the content is longer than %d bytes", w.cfg.MaxLine))
+		w.report(t, LineTooLong, fmt.Errorf("the content is longer than %d bytes", w.cfg.MaxLine))
 		return
 	}
 	what, at := "line", t.off
 	if t.Form == Values {
 		what, at = "value", t.off+t.scan.start
 	}
-	w.tell(t, LineTooLong, fmt.Errorf("the %s at byte %d is longer than %d bytes", what, at, w.cfg.MaxLine))
+	w.report(t, LineTooLong, fmt.Errorf("the %s at byte %d is longer than %d bytes", what, at, w.cfg.MaxLine))
 }
 
 // same checks, after n bytes were read at the position, that the open file is
@@ -405,12 +405,12 @@ func (w *Watcher) same(t *tail, n int64) bool {
 	if n == 0 || n < t.pending {
 		info, err := t.file.Stat()
 		if err == nil && info.Size() < t.off {
-			w.tell(t, Truncated, nil)
+			w.report(t, Truncated, nil)
 			t.restart()
 			return false
 		}
 		if err == nil && info.Size() < t.off+t.pending {
-			w.tell(t, Truncated, nil)
+			w.report(t, Truncated, nil)
 			t.pending, t.tooLong = 0, false
 		}
 	}
@@ -421,7 +421,7 @@ func (w *Watcher) same(t *tail, n int64) bool {
 	if err != nil || bytes.Equal(w.headBuf[:m], t.head) {
 		return true
 	}
-	w.tell(t, Replaced, nil)
+	w.report(t, Replaced, nil)
 	t.restart()
 	return false
 }

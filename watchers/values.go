@@ -285,7 +285,7 @@ func (w *Watcher) lose(t *tail, b []byte) []byte {
 	at := t.scan.start
 	t.lost, t.tooLong = true, false
 	if t.off+at >= t.quiet {
-		w.tell(t, Broken, fmt.Errorf("what begins at byte %d never ends as a value", t.off+at))
+		w.report(t, Broken, fmt.Errorf("what begins at byte %d never ends as a value", t.off+at))
 	}
 	w.advance(t, b[:at+1])
 	return b[at+1:]
@@ -353,7 +353,7 @@ func (w *Watcher) searchValue(t *tail, until int64) (found, more bool) {
 			// Too much to look through again for a line that begins a value.
 			t.lost = true
 			if t.off+size > t.quiet {
-				w.tell(t, Broken, fmt.Errorf("what begins at byte %d never ends as a value", t.off+t.scan.start))
+				w.report(t, Broken, fmt.Errorf("what begins at byte %d never ends as a value", t.off+t.scan.start))
 			}
 			w.pass(t, size)
 			return true, false

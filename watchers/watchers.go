@@ -1,14 +1,13 @@
-// Package watchers follows the files that a harness writes and tells each
-// whole line of them once, in order, with the position at which a later run
-// can go on.
+// Package watchers follows the files that a harness writes. It delivers each
+// whole line once, in order, with the position at which a later run resumes.
 //
-// One goroutine and one inotify instance serve all files. Nothing ticks: an
-// idle watcher is never woken. Only where inotify cannot be had (its limits are
-// reached, a folder may not be listed) is a file polled, and that is told as a
-// trouble, because it is a degradation.
+// One goroutine reads all files, and one fsnotify instance watches all folders.
+// There is no ticker: an idle watcher never wakes. Only where watching fails (a
+// limit of the kernel is reached, a folder is not readable) is a file polled.
+// That is reported as a Trouble, because it is a degradation.
 //
-// It refuses to interpret what it reads (bytes are passed as they are, a half
-// line waits for its end), to guess which file is meant, and to write anything.
+// It refuses to interpret what it reads (bytes pass unchanged, a partial line
+// waits for its end), to guess which file is meant, and to write anything.
 //
 //	w, err := watchers.New(watchers.Config{Deliver: func(l watchers.Line) { … }})
 //	w.Add(watchers.Spec{Source: "transcript", Path: path, From: cursor})
@@ -17,19 +16,19 @@
 //	cancel(); wg.Wait() // every file was read to its end once more
 //
 // A file is the same file as long as its device, its inode and its first bytes
-// are the same, and it is not shorter than what was told of it:
+// are the same, and it is not shorter than the position:
 //
 //	shorter than the position                   truncated, read from the start
 //	other first bytes in the same inode         replaced, read from the start
-//	another inode under the path                the old one is read to its end through the
-//	                                            handle still open; replaced; read from the start
+//	another inode under the path                the old file is read to its end through the
+//	                                            open handle; replaced; read from the start
 //	no file under the path                      deleted; the handle stays open, so that what a
-//	                                            writer still appends to it is told too
+//	                                            writer still appends is delivered too
 //
-// Two limits. A file that is rotated in and out between two looks was never
-// seen. And what is watched is the file's folder, not every folder above it:
-// when one of those is renamed, that shows at the next write below it, or at
-// the end.
+// Three limits. A file that is rotated in and out between two looks is never
+// seen. The watcher watches the file's folder, not the folders above it: when
+// one of those is renamed, the next write below it shows that, or the end of the
+// run. An unmounted file system shows at the end of the run.
 package watchers
 
 import (
@@ -40,7 +39,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/fsnotify/fsnotify"
 )
 
 const (
@@ -148,26 +147,21 @@ type Config struct {
 type Watcher struct {
 	cfg Config
 
-	mu      sync.Mutex // guards asked, started and sleeper
+	mu      sync.Mutex // guards asked and started
 	asked   []request
 	started bool
-	sleeper *inotify      // what Run may be reading
 	wake    chan struct{} // has room for one: there is something in asked
 
 	// All below is owned by Run.
 
-	notify   *inotify // nil until the first folder is watched, and where it cannot be had
-	tails    []*tail  // in the order of Add
-	byName   map[name]*tail
-	dirs     map[string][]*tail // watched folder → who needs it
-	points   map[string][]*tail // folder/entry → whose path goes through it
-	away     []*tail            // tails whose open file lost its path
-	queue    []*tail            // tails with something to do
-	polled   int                // number of tails that are polled
-	real     realDirs           // of this round of work
-	buf      []byte             // shared by all tails; nil until the first read
-	headBuf  [headSize]byte
-	noNotify error // tests only: set, and inotify is not to be had
+	watches
+	tails   []*tail // in the order of Add
+	byName  map[name]*tail
+	away    []*tail // tails whose open file lost its path
+	queue   []*tail // tails with something to do
+	polled  int     // number of tails that are polled
+	buf     []byte  // shared by all tails; nil until the first read
+	headBuf [headSize]byte
 }
 
 type name struct{ source, path string }
@@ -194,14 +188,7 @@ func New(cfg Config) (*Watcher, error) {
 	if cfg.MaxLine == 0 {
 		cfg.MaxLine = defaultMaxLine
 	}
-	return &Watcher{
-		cfg:    cfg,
-		wake:   make(chan struct{}, 1),
-		byName: map[name]*tail{},
-		dirs:   map[string][]*tail{},
-		points: map[string][]*tail{},
-		real:   realDirs{},
-	}, nil
+	return &Watcher{cfg: cfg, wake: make(chan struct{}, 1), byName: map[name]*tail{}, watches: newWatches()}, nil
 }
 
 // Add asks for a file. A second Add of the same source and path changes nothing.
@@ -219,30 +206,9 @@ func (w *Watcher) ask(r request) {
 	w.mu.Lock()
 	w.asked = append(w.asked, r)
 	w.mu.Unlock()
-	w.rouse()
-}
-
-// rouse ends the sleep of Run, or the next one.
-func (w *Watcher) rouse() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	select {
 	case w.wake <- struct{}{}:
 	default: // woken already
-	}
-	if w.sleeper != nil {
-		w.sleeper.interrupt()
-	}
-}
-
-// setNotify makes n, or nothing, the instance that tells of changes.
-func (w *Watcher) setNotify(n *inotify) {
-	was := w.notify
-	w.mu.Lock()
-	w.notify, w.sleeper = n, n
-	w.mu.Unlock()
-	if was != nil {
-		was.close()
 	}
 }
 
@@ -258,7 +224,6 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 	defer w.close()
 
-	defer context.AfterFunc(ctx, w.rouse)()
 	var poll time.Time // when to look again at what is polled
 	for {
 		w.grant()
@@ -285,48 +250,39 @@ func (w *Watcher) Run(ctx context.Context) error {
 }
 
 // sleep returns when there is something to do: at once if there is already,
-// else with an event, when it is roused, or at the time until, if that is not
-// zero. Either way the events that came are turned into work.
+// else with an event, an Add or Remove, at the time until (if that is not zero),
+// or when ctx ends. It turns the events that came into work.
 func (w *Watcher) sleep(ctx context.Context, until time.Time) {
-	if w.notify == nil {
-		w.sleepDeaf(ctx, until)
-		return
+	var events chan fsnotify.Event
+	var faults chan error
+	if w.notify != nil {
+		events, faults = w.notify.Events, w.notify.faults
 	}
-	wait := w.notify.waiting
 	if len(w.queue) == 0 {
-		// The order matters: who rouses us from here on ends the wait.
-		w.notify.file.SetReadDeadline(until)
+		var due <-chan time.Time
+		if !until.IsZero() {
+			timer := time.NewTimer(time.Until(until))
+			defer timer.Stop()
+			due = timer.C
+		}
 		select {
+		case <-ctx.Done():
 		case <-w.wake:
-		default:
-			wait = w.notify.wait
+		case <-due:
+		case ev := <-events:
+			w.see(ev)
+		case err := <-faults:
+			w.fault(err)
+			return
 		}
 	}
-	events, err := wait()
-	if err != nil {
-		w.fault(err)
-		return
-	}
-	for _, ev := range events {
-		w.see(ev)
-	}
-}
-
-// sleepDeaf sleeps where no events are to be had.
-func (w *Watcher) sleepDeaf(ctx context.Context, until time.Time) {
-	if len(w.queue) > 0 {
-		return
-	}
-	var due <-chan time.Time
-	if !until.IsZero() {
-		timer := time.NewTimer(time.Until(until))
-		defer timer.Stop()
-		due = timer.C
+	for range len(events) {
+		w.see(<-events)
 	}
 	select {
-	case <-ctx.Done():
-	case <-w.wake:
-	case <-due:
+	case err := <-faults:
+		w.fault(err)
+	default:
 	}
 }
 
@@ -355,64 +311,6 @@ func (w *Watcher) drop(t *tail) {
 	w.tails = slices.DeleteFunc(w.tails, func(o *tail) bool { return o == t })
 	w.queue = slices.DeleteFunc(w.queue, func(o *tail) bool { return o == t })
 	delete(w.byName, t.name())
-}
-
-// see turns one event into work. An event says no more than that something
-// may have changed: what did is always read from the file itself.
-func (w *Watcher) see(ev event) {
-	if ev.tooMany {
-		for _, t := range w.tails {
-			w.mark(t, toLook)
-		}
-		return
-	}
-	todo := toLook
-	if ev.what == unix.IN_MODIFY {
-		todo = toRead
-	}
-	for _, t := range w.points[ev.path] {
-		w.mark(t, todo)
-	}
-	w.seeCreated(ev)
-	for _, t := range w.away {
-		w.mark(t, toLook) // its file has a name that we do not know
-	}
-	if ev.ofDir || ev.what&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0 {
-		w.dirGone(ev.path)
-	}
-}
-
-// dirGone handles that a folder went away, and a watch on it with it: whoever
-// needs it must look for what is there instead.
-func (w *Watcher) dirGone(dir string) {
-	needy, ok := w.dirs[dir]
-	if !ok {
-		return
-	}
-	delete(w.dirs, dir)
-	w.notify.remove(dir) // a folder of that name may come and be watched before its end is told
-	for _, t := range needy {
-		t.points = slices.DeleteFunc(t.points, func(p point) bool {
-			if p.dir != dir {
-				return false
-			}
-			w.unpoint(t, p)
-			return true
-		})
-		w.mark(t, toLook)
-	}
-}
-
-// fault handles an error of the inotify instance: it is not trusted any more.
-// Looking again tries to open a new one.
-func (w *Watcher) fault(error) {
-	w.setNotify(nil)
-	clear(w.dirs)
-	clear(w.points)
-	for _, t := range w.tails {
-		t.points = nil
-		w.mark(t, toLook)
-	}
 }
 
 func (w *Watcher) mark(t *tail, todo todo) {
@@ -482,9 +380,9 @@ func (w *Watcher) close() {
 	for _, t := range w.tails {
 		t.close()
 	}
-	w.setNotify(nil)
+	w.closeNotify()
 }
 
-func (w *Watcher) tell(t *tail, what TroubleKind, err error) {
+func (w *Watcher) report(t *tail, what TroubleKind, err error) {
 	w.cfg.Trouble(Trouble{t.Source, t.name().path, what, err})
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -35,46 +34,6 @@ func TestRunRunsOnce(t *testing.T) {
 	cancel()
 	require.NoError(t, w.Run(ctx))
 	require.Error(t, w.Run(ctx))
-}
-
-// A run that watches nothing opens nothing, and one that ended holds nothing.
-func TestHoldsNothingWhenNotNeeded(t *testing.T) {
-	open := func() int {
-		entries, err := os.ReadDir("/proc/self/fd")
-		require.NoError(t, err)
-		return len(entries)
-	}
-	// The runtime's own poller opens its files with the first file that needs it.
-	warm := newRig(t, false)
-	warm.start()
-	warm.stop()
-
-	before := open()
-	asked := make(chan struct{})
-	w, err := New(Config{Deliver: func(Line) {}, Trouble: func(Trouble) { close(asked) }})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
-	w.Add(Spec{Source: "s", Path: "not/absolute"}) // told from within Run: it runs
-	<-asked
-	if n := open(); n != before {
-		t.Errorf("%d files open while nothing is watched, want %d", n, before)
-	}
-	cancel()
-	require.NoError(t, <-done)
-
-	r := newRig(t, false)
-	r.script(`append a "one\n"`)
-	r.start()
-	for i := range 20 {
-		r.w.Add(Spec{Source: fmt.Sprint(i), Path: filepath.Join(r.dir, "a")})
-	}
-	r.sync()
-	r.stop()
-	if n := open(); n != before {
-		t.Errorf("%d files open after Run returned, want %d", n, before)
-	}
 }
 
 // Polling is told with its cause, once, and so is its end.
@@ -142,59 +101,6 @@ func TestInotifyFailsInBetween(t *testing.T) {
 	r.stop()
 	if got, want := r.take(), "s a: \"one\" @4\ns a: \"two\" @8\n"; got != want {
 		t.Errorf("told:\n%swant:\n%s", got, want)
-	}
-}
-
-// When the kernel had to throw events away, the lines they stood for are told
-// all the same.
-func TestEventsOverflow(t *testing.T) {
-	var limit int
-	raw, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
-	require.NoError(t, err)
-	_, err = fmt.Sscan(string(raw), &limit)
-	require.NoError(t, err)
-	if limit > 50_000 {
-		t.Skipf("an event queue of %d is too long to fill here", limit)
-	}
-	r := newRig(t, false)
-	r.start()
-	for _, file := range []string{"a", "b", "last"} {
-		r.w.Add(Spec{Source: "s", Path: filepath.Join(r.dir, file)})
-	}
-	r.sync()
-	overflows := 0
-	r.together(func() {
-		trouble := r.w.cfg.Trouble
-		r.w.cfg.Trouble = func(x Trouble) { overflows++; trouble(x) }
-		var files []*os.File
-		for _, file := range []string{"a", "b"} {
-			f, err := os.Create(filepath.Join(r.dir, file))
-			require.NoError(t, err)
-			defer f.Close()
-			files = append(files, f)
-		}
-		// Only a run of equal events is told as one, so the two take turns. The
-		// watcher is held: what comes after the queue is full is thrown away.
-		for i := range limit + 4096 {
-			if _, err := files[i%2].WriteString("x"); err != nil {
-				require.NoError(t, err)
-			}
-		}
-		for _, f := range files {
-			if _, err := f.WriteString("\n"); err != nil {
-				require.NoError(t, err)
-			}
-		}
-		r.script(`append last "told\n"`)
-	})
-	r.sync()
-	r.stop()
-	got := r.take()
-	if strings.Count(got, "\n") != 3 || !strings.HasSuffix(got, "s last: \"told\" @5\n") {
-		t.Errorf("%d lines told, want one of each of 3 files: …%s", strings.Count(got, "\n"), got[max(0, len(got)-80):])
-	}
-	if overflows != 0 {
-		t.Errorf("%d troubles told, want none: nothing was lost", overflows)
 	}
 }
 
@@ -298,86 +204,6 @@ func TestLargeFileSharesTurns(t *testing.T) {
 		require.FailNow(t, "not everything was told")
 	}
 	require.Equal(t, []string{"big", "small", "big"}, order)
-}
-
-// What a long session left behind is read by a thread that gives way to all
-// others; what is written from then on is not.
-func TestCatchesUpAside(t *testing.T) {
-	policy := func() uint32 {
-		attr, err := unix.SchedGetAttr(0, 0)
-		require.NoError(t, err)
-		return attr.Policy
-	}
-	if policy() == unix.SCHED_IDLE {
-		t.Skip("this test already runs on a thread of the lowest class")
-	}
-	r := newRig(t, false)
-	path := filepath.Join(r.dir, "long")
-	line := strings.Repeat("x", 1<<16-1) + "\n"
-	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat(line, 3*turn/len(line))), 0o600))
-	var seen []string
-	r.start()
-	deliver := r.w.cfg.Deliver
-	r.together(func() {
-		r.w.cfg.Deliver = func(l Line) {
-			if l.Source == "bell" {
-				deliver(l)
-				return
-			}
-			how := "at once"
-			if policy() == unix.SCHED_IDLE {
-				how = "aside"
-			}
-			if n := len(seen); n == 0 || seen[n-1] != how {
-				seen = append(seen, how)
-			}
-		}
-	})
-	r.w.Add(Spec{Source: "s", Path: path})
-	for w := r.w; ; {
-		r.sync()
-		caughtUp := false
-		r.together(func() { caughtUp = len(w.tails) == 2 && w.tails[1].off == 3*turn })
-		if caughtUp {
-			break
-		}
-	}
-	appendTo(t, path, "live\n")
-	r.sync()
-	r.stop()
-	require.Equal(t, []string{"at once", "aside", "at once"}, seen)
-}
-
-// However many files and folders are followed, there is one inotify instance:
-// a user may have few of them.
-func TestOneInotifyInstance(t *testing.T) {
-	instances := func() (n int) {
-		entries, err := os.ReadDir("/proc/self/fd")
-		require.NoError(t, err)
-		for _, e := range entries {
-			if to, _ := os.Readlink("/proc/self/fd/" + e.Name()); to == "anon_inode:inotify" {
-				n++
-			}
-		}
-		return n
-	}
-	before := instances()
-	r := newRig(t, false)
-	r.start()
-	for i := range 30 {
-		dir := filepath.Join(r.dir, fmt.Sprint(i))
-		require.NoError(t, os.Mkdir(dir, 0o700))
-		r.w.Add(Spec{Source: "file", Path: filepath.Join(dir, "a")})
-		r.w.Add(Spec{Source: "files", Path: dir, Pattern: "b*"})
-	}
-	r.sync()
-	if n := instances() - before; n != 1 {
-		t.Errorf("%d inotify instances, want 1", n)
-	}
-	r.stop()
-	if n := instances() - before; n != 0 {
-		t.Errorf("%d inotify instances are left", n)
-	}
 }
 
 // Each part of a position alone tells that the file is another one: it is read

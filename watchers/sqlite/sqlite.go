@@ -41,9 +41,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 )
 
@@ -218,14 +218,14 @@ func (t *Tail) with(read func(c *conn, id Cursor) error) error {
 
 // A state is how the database's files lie there.
 type state struct {
-	main     syscall.Stat_t
+	main     unix.Stat_t
 	wal      int64 // size; 0 when there is none
 	wal2     bool  // the file says that it is written through a log
 	shm      bool
 	readable bool // the log and its index are
 }
 
-func (s state) id() Cursor { return Cursor{Dev: s.main.Dev, Ino: s.main.Ino} }
+func (s state) id() Cursor { return Cursor{Dev: uint64(s.main.Dev), Ino: s.main.Ino} }
 
 // The modes that a database is opened in.
 const (
@@ -236,16 +236,16 @@ const (
 
 func (t *Tail) look() (state, error) {
 	var s state
-	err := syscall.Stat(t.path, &s.main)
+	err := unix.Stat(t.path, &s.main)
 	switch {
-	case errors.Is(err, syscall.ENOENT):
+	case errors.Is(err, unix.ENOENT):
 		return s, ErrNotYet
 	case err != nil:
 		return s, err
-	case s.main.Mode&syscall.S_IFMT != syscall.S_IFREG:
+	case s.main.Mode&unix.S_IFMT != unix.S_IFREG:
 		return s, errors.New("it is not a regular file")
 	}
-	s.main.Atim = syscall.Timespec{} // reading changes it
+	s.main.Atim = unix.Timespec{} // reading changes it
 	if s.main.Size > 0 {
 		if s.wal2, err = logged(t.path); err != nil {
 			return s, err
@@ -256,8 +256,7 @@ func (t *Tail) look() (state, error) {
 	}
 	_, err = os.Stat(t.path + "-shm")
 	s.shm = err == nil
-	const read = 4 // R_OK
-	s.readable = syscall.Access(t.path+"-wal", read) == nil && syscall.Access(t.path+"-shm", read) == nil
+	s.readable = unix.Access(t.path+"-wal", unix.R_OK) == nil && unix.Access(t.path+"-shm", unix.R_OK) == nil
 	return s, nil
 }
 

@@ -1,0 +1,325 @@
+package watchers
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
+)
+
+// watches is what Run knows of the folders that it watches. Run owns it.
+type watches struct {
+	notify   *notifier           // nil until the first folder is watched, and where watching fails
+	dirs     map[string]*folder  // watched folder → its tails
+	dirOf    map[identity]string // the same folders by identity: fsnotify reports one under one name only
+	points   map[string][]*tail  // folder/entry → the tails whose path goes through it
+	real     realDirs            // of this round of work
+	noNotify error               // tests only: if set, watching fails with it
+}
+
+// A folder is watched for its tails.
+type folder struct {
+	id    identity
+	tails []*tail
+}
+
+func newWatches() watches {
+	return watches{dirs: map[string]*folder{}, dirOf: map[identity]string{}, points: map[string][]*tail{}, real: realDirs{}}
+}
+
+// A point is an entry of a real folder at which the meaning of a path can
+// change: the file itself, a link to it, or the first part that is missing.
+type point struct{ dir, name string }
+
+func (p point) path() string { return filepath.Join(p.dir, p.name) }
+
+// maxLinks ends a circle of symbolic links, as the kernel does.
+const maxLinks = 40
+
+// realDirs holds paths known to be folders, not links. It is valid for one round
+// of work: many files share most of their folders.
+type realDirs map[string]struct{}
+
+// resolve walks a path and returns the points to watch. Their folders contain
+// no symbolic links, so that each folder has one name. Links among the folders
+// are followed but not watched: that would mean to watch "/" or a home folder
+// all the time.
+func (known realDirs) resolve(path string) []point {
+	dir := filepath.Dir(path)
+	for dir != "/" {
+		if _, ok := known[dir]; ok {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	var points []point
+	rest := parts(path[len(dir):])
+	for links := 0; len(rest) > 0; {
+		p := point{dir, rest[0]}
+		rest = rest[1:]
+		if p.name == ".." {
+			dir = filepath.Dir(dir)
+			continue
+		}
+		entry := p.path()
+		var st unix.Stat_t
+		if unix.Lstat(entry, &st) != nil {
+			return append(points, p)
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFLNK {
+			if len(rest) == 0 || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+				return append(points, p)
+			}
+			dir = entry
+			known[dir] = struct{}{}
+			continue
+		}
+		target, err := os.Readlink(entry)
+		if links++; err != nil || links > maxLinks {
+			return append(points, p)
+		}
+		if len(rest) == 0 {
+			points = append(points, p)
+		}
+		if filepath.IsAbs(target) {
+			dir = "/"
+		}
+		rest = append(parts(target), rest...)
+	}
+	return points
+}
+
+func parts(path string) []string {
+	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+}
+
+// watch watches everything that the tail's path depends on, and returns why it
+// could not. After a new watch it resolves the path again, to find what appeared
+// before the watch existed. Each round goes at least one folder deeper.
+func (w *Watcher) watch(t *tail) error {
+	for range 2 * maxLinks {
+		points := w.real.resolve(t.watched())
+		if slices.Equal(points, t.points) {
+			return nil
+		}
+		switch err := w.follow(t, points); {
+		case err == nil:
+		case missing(err): // the folder existed a moment ago
+			clear(w.real)
+		default:
+			w.follow(t, nil)
+			return err
+		}
+	}
+	w.follow(t, nil)
+	return errors.New("the folders of the path keep changing")
+}
+
+// follow makes points the ones that wake the tail. It watches new folders
+// before it releases old ones.
+func (w *Watcher) follow(t *tail, points []point) error {
+	for _, p := range points {
+		if slices.Contains(t.points, p) {
+			continue
+		}
+		if err := w.watchDir(p.dir); err != nil {
+			return err
+		}
+		if f := w.dirs[p.dir]; !slices.Contains(f.tails, t) {
+			f.tails = append(f.tails, t)
+		}
+		w.points[p.path()] = append(w.points[p.path()], t)
+		t.points = append(t.points, p)
+	}
+	for _, p := range slices.Clone(t.points) {
+		if slices.Contains(points, p) {
+			continue
+		}
+		t.points = slices.DeleteFunc(t.points, func(o point) bool { return o == p })
+		w.unpoint(t, p)
+		if slices.ContainsFunc(t.points, func(o point) bool { return o.dir == p.dir }) {
+			continue
+		}
+		w.release(p.dir, t)
+		// If the folder above is watched from now on, no event reports the end
+		// of this one.
+		if unix.Access(p.dir, unix.F_OK) != nil {
+			w.dirGone(p.dir)
+		}
+	}
+	if slices.ContainsFunc(points, func(p point) bool { return !slices.Contains(t.points, p) }) { // watchDir found a folder gone
+		return &os.PathError{Op: "watch", Path: t.Path, Err: fs.ErrNotExist}
+	}
+	t.points = append(t.points[:0], points...) // in the order of resolve, to be compared
+	return nil
+}
+
+func (w *Watcher) unpoint(t *tail, p point) {
+	left := slices.DeleteFunc(w.points[p.path()], func(o *tail) bool { return o == t })
+	if len(left) == 0 {
+		delete(w.points, p.path())
+		return
+	}
+	w.points[p.path()] = left
+}
+
+// watchDir makes sure that a folder is watched.
+func (w *Watcher) watchDir(dir string) error {
+	if w.noNotify != nil {
+		return w.noNotify
+	}
+	if _, ok := w.dirs[dir]; ok {
+		return nil
+	}
+	id, err := identityOf(dir)
+	if err != nil {
+		return err
+	}
+	if other, ok := w.dirOf[id]; ok {
+		if now, err := identityOf(other); err == nil && now == id {
+			return fmt.Errorf("%s is watched as %s, and events have one name", dir, other)
+		}
+		w.dirGone(other) // it was renamed; the event that reports it comes later
+	}
+	if w.notify == nil {
+		if w.notify, err = newNotifier(); err != nil {
+			return err
+		}
+	}
+	if err := w.notify.add(dir); err != nil {
+		return err
+	}
+	if now, err := identityOf(dir); err != nil || now != id {
+		w.notify.remove(dir)
+		return &os.PathError{Op: "watch", Path: dir, Err: fs.ErrNotExist} // it was replaced just now
+	}
+	w.dirs[dir], w.dirOf[id] = &folder{id: id}, dir
+	return nil
+}
+
+func identityOf(path string) (identity, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return identity{}, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return identify(&st), nil
+}
+
+// release says that t needs the folder no longer.
+func (w *Watcher) release(dir string, t *tail) {
+	f := w.dirs[dir]
+	if f == nil {
+		return
+	}
+	f.tails = slices.DeleteFunc(f.tails, func(o *tail) bool { return o == t })
+	if len(f.tails) == 0 {
+		w.unwatchDir(dir)
+	}
+}
+
+func (w *Watcher) unwatchDir(dir string) {
+	delete(w.dirOf, w.dirs[dir].id)
+	delete(w.dirs, dir)
+	w.notify.remove(dir)
+}
+
+// dirGone handles the end of a folder, and with it of its watch: its tails look
+// for what exists instead.
+func (w *Watcher) dirGone(dir string) {
+	f := w.dirs[dir]
+	if f == nil {
+		return
+	}
+	w.unwatchDir(dir) // a folder of the same name may be watched before the event of the end comes
+	for _, t := range f.tails {
+		t.points = slices.DeleteFunc(t.points, func(p point) bool {
+			if p.dir != dir {
+				return false
+			}
+			w.unpoint(t, p)
+			return true
+		})
+		w.mark(t, toLook)
+	}
+}
+
+// see turns one event into work. An event says only that something may have
+// changed: what did is always read from the file itself.
+func (w *Watcher) see(ev fsnotify.Event) {
+	path := filepath.Clean(ev.Name) // entries of "/" come as "//name"
+	todo := toLook
+	if ev.Op == fsnotify.Write {
+		todo = toRead
+	}
+	for _, t := range w.points[path] {
+		w.mark(t, todo)
+	}
+	if ev.Has(fsnotify.Create) {
+		w.seeCreated(path)
+	}
+	for _, t := range w.away {
+		w.mark(t, toLook) // its file has a name that we do not know
+	}
+	// Create too: fsnotify does not report the end of a folder when the folder
+	// above is watched by then, and the new folder has no watch.
+	if ev.Has(fsnotify.Create | fsnotify.Remove | fsnotify.Rename) {
+		w.dirGone(path)
+	}
+}
+
+// fault handles an error of the notifier. After an overflow, events are missing:
+// every file is looked at. After any other error a new notifier replaces it.
+func (w *Watcher) fault(err error) {
+	if !errors.Is(err, fsnotify.ErrEventOverflow) {
+		w.closeNotify()
+		clear(w.dirs)
+		clear(w.dirOf)
+		clear(w.points)
+		for _, t := range w.tails {
+			t.points = nil
+		}
+	}
+	for _, t := range w.tails {
+		w.mark(t, toLook)
+	}
+}
+
+func (w *Watcher) closeNotify() {
+	if w.notify != nil {
+		w.notify.close()
+		w.notify = nil
+	}
+}
+
+// setPolled begins polling because of err, or ends it when err is nil.
+func (w *Watcher) setPolled(t *tail, err error) {
+	switch {
+	case err != nil && !t.polled:
+		t.polled = true
+		w.polled++
+		w.report(t, Polling, err)
+	case err == nil && t.polled:
+		t.polled = false
+		w.polled--
+		if !t.last {
+			w.report(t, Recovered, nil)
+		}
+	}
+}
+
+// missing reports whether err means that nothing exists under a path.
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+}
+
+// exhausted reports whether a shortage kept us from opening a file. No event
+// reports the end of a shortage, so the file has to be tried again.
+func exhausted(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}
