@@ -20,6 +20,7 @@ import (
 
 	"lifeloop/control"
 	"lifeloop/internal/hook"
+	"lifeloop/internal/store"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
@@ -31,7 +32,7 @@ import (
 // A crowd is what many clients of one session have counted.
 type crowd struct {
 	t      *testing.T
-	dir    string // of the session
+	folder store.Folder
 	socket string
 
 	mu      sync.Mutex     // guards what follows
@@ -79,15 +80,12 @@ func (c *crowd) hook(harness string, n int) {
 
 // follow reads along until ctx ends or the session does, and counts what was told.
 func (c *crowd) follow(ctx context.Context) (facts int) {
-	for e, err := range decoded(ledger.Follow(ctx, c.dir, 1), 1) {
+	for _, err := range c.folder.Follow(ctx, 1) {
 		if err != nil {
 			c.t.Errorf("follow: %v", err)
 			break
 		}
 		facts++
-		if m, ok := e.Fact.(kernel.SessionMoved); ok && m.To.Terminal() {
-			break // the last of every session
-		}
 	}
 	return facts
 }
@@ -132,15 +130,14 @@ func TestAHundredClientsOfOneDoor(t *testing.T) {
 	go func() { ended <- wrapper.Wait() }()
 	t.Cleanup(func() { _ = wrapper.Process.Kill() })
 
-	st := openStore(filepath.Join(home, "state"))
-	c := &crowd{t: t, dir: st.path(id), answers: map[string]int{}}
-	var live kept
-	if !eventually(func() bool { live = st.read(id); return live.Turns == 1 && live.HarnessSessionID != nil }) {
+	st := store.Open(filepath.Join(home, "state"))
+	c := &crowd{t: t, folder: st.Folder(id), answers: map[string]int{}}
+	var live store.Session
+	if !eventually(func() bool { live = st.Read(id); return live.Turns == 1 && live.HarnessSessionID != nil }) {
 		t.Fatalf("the session does not begin: %s", printed.String())
 	}
-	door, err := os.ReadFile(filepath.Join(c.dir, doorFile))
+	c.socket, err = c.folder.Socket()
 	require.NoError(t, err)
-	c.socket = string(door)
 	sockets := func() (n int) {
 		fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", wrapper.Process.Pid))
 		require.NoError(t, err)
@@ -227,7 +224,7 @@ func TestAHundredClientsOfOneDoor(t *testing.T) {
 	readers.Wait()
 	late.Stop()
 
-	report, err := ledger.Verify(c.dir)
+	report, err := ledger.Verify(string(c.folder))
 	require.NoError(t, err)
 	for n, facts := range read {
 		if n%5 == 3 {
@@ -251,7 +248,7 @@ func (c *crowd) consistent(turns int) {
 	frames, hooks := map[string]string{}, 0
 	counted := map[string]int{}
 	sequence := uint64(0)
-	for e, err := range facts(c.dir, 0) {
+	for e, err := range c.folder.Facts(0) {
 		require.NoError(t, err)
 		status.Apply(e)
 		for _, m := range envelopes.Apply(e) {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lifeloop/internal/fakeharness"
+	"lifeloop/internal/store"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
@@ -79,21 +80,21 @@ func demo(out io.Writer, dir string, fast bool) error {
 		return fmt.Errorf("the wrapped run: %w", err)
 	}
 
-	st := openStore(state)
-	id, err := st.find("last")
+	st := store.Open(state)
+	id, err := st.Find("last")
 	if err != nil {
 		return err
 	}
-	return tellDemo(out, st, id)
+	return printDemo(out, st.Folder(id))
 }
 
-func tellDemo(out io.Writer, st store, id string) error {
+func printDemo(out io.Writer, folder store.Folder) error {
 	var frames, compactions, delivered, receipts int
 	var levels []string
 	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	number := map[string]int{}
 	fmt.Fprintf(out, "\n$ lifeloop-wrap events last      (what the client was told)\n")
-	for e, err := range facts(st.path(id), 0) {
+	for e, err := range folder.Facts(0) {
 		if err != nil {
 			return err
 		}
@@ -132,10 +133,10 @@ func tellDemo(out io.Writer, st store, id string) error {
 	}
 
 	fmt.Fprintf(out, "\n$ lifeloop-wrap receipts last      (%d of them; the ones that carried a payload)\n", receipts)
-	if err := demoReceipts(out, st, id); err != nil {
+	if err := demoReceipts(out, folder); err != nil {
 		return err
 	}
-	report, err := ledger.Verify(st.path(id))
+	report, err := ledger.Verify(string(folder))
 	if err != nil {
 		return err
 	}
@@ -164,9 +165,9 @@ func demoDetail(r lifeloop.EventRecord) string {
 	return ""
 }
 
-func demoReceipts(out io.Writer, st store, id string) error {
+func demoReceipts(out io.Writer, folder store.Folder) error {
 	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	for e, err := range facts(st.path(id), 0) {
+	for e, err := range folder.Facts(0) {
 		if err != nil {
 			return err
 		}

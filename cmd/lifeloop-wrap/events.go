@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"io"
 	"iter"
@@ -12,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lifeloop/internal/store"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
-	"lifeloop/lifeloop"
 	"lifeloop/view"
 )
 
@@ -25,55 +24,34 @@ type reader struct {
 	from   uint64
 }
 
-// each feeds every entry to print; with follow until the session is over.
+// each passes every entry of a session to print; with --follow until the
+// session is over.
 func (r *reader) each(cmd *cobra.Command, session string, print func(kernel.Entry) error) error {
 	st, id, err := r.g.session(cmd, session)
 	if err != nil {
 		return err
 	}
-	dir := st.path(id)
-	next, over := r.from, false
-	read := func(entries iter.Seq2[kernel.Entry, error]) error {
-		for e, err := range entries {
-			if errors.Is(err, ledger.ErrTornTail) {
-				return nil
-			}
-			if err != nil {
-				return damaged(id, err)
-			}
-			if err := print(e); err != nil {
-				return err
-			}
-			next = e.Seq + 1
-			if m, ok := e.Fact.(kernel.SessionMoved); ok && m.To.Terminal() {
-				over = true
-				return nil
-			}
-		}
-		return nil
-	}
-	if !r.follow {
-		return read(facts(dir, next))
-	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	entries, stop := r.entries(cmd, st.Folder(id), r.from)
 	defer stop()
-	// A session that was lost has no last fact: the end of its writer ends the
-	// waiting, and what it wrote just before that is read once more.
-	alive, gone := context.WithCancel(ctx)
-	defer gone()
-	go func() {
-		_ = ledger.AwaitWriter(dir)
-		gone()
-	}()
-	if err := read(decoded(ledger.Follow(alive, dir, max(next, 1)), next)); err != nil || over || ctx.Err() != nil {
-		return err
+	for e, err := range entries {
+		if err != nil {
+			return damaged(id, err)
+		}
+		if err := print(e); err != nil {
+			return err
+		}
 	}
-	return read(facts(dir, next))
+	return nil
 }
 
-// damaged says that a ledger cannot be read to its end.
-func damaged(id string, err error) *failure {
-	return no(lifeloop.StateConflict, "session %s: %v", id, err).withHint("lifeloop-wrap ledger verify %s says more", id)
+// entries are those of a session from sequence number from on; with --follow
+// the later ones too, until a signal ends the wait.
+func (r *reader) entries(cmd *cobra.Command, f store.Folder, from uint64) (entries iter.Seq2[kernel.Entry, error], stop func()) {
+	if !r.follow {
+		return f.Facts(from), func() {}
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	return f.Follow(ctx, from), stop
 }
 
 func (r *reader) flags(cmd *cobra.Command) {
@@ -161,59 +139,74 @@ type numbered struct {
 // settledTogether is how many lines wait for one sync of what they were read from.
 const settledTogether = 256
 
-// numbered prints the session in a tongue that counts its own events, so the
-// ledger is read from its beginning whatever --from says. What is printed is on
-// the disk first (DECISIONS F3): else a crash of the machine could take an
-// event back, and give its number to another one.
-func (r reader) numbered(cmd *cobra.Command, session string, apply func(kernel.Entry) []numbered) error {
+// numbered prints a session in a form that counts its own events, so the
+// ledger is read from its beginning, whatever --from is. The ledger is synced
+// before a line is printed (DECISIONS F3): otherwise a crash of the machine
+// could take an event back and give its number to another one.
+func (r *reader) numbered(cmd *cobra.Command, session string, apply func(kernel.Entry) []numbered) error {
 	st, id, err := r.g.session(cmd, session)
 	if err != nil {
 		return err
 	}
-	first, follow := r.from, r.follow
-	var waiting []any
-	over := false
-	flush := func() error {
-		if len(waiting) == 0 {
-			return nil
+	p := numberedPrinter{id: id, folder: st.Folder(id), out: cmd.OutOrStdout(), from: r.from, apply: apply}
+	// Existing entries share syncs; new ones are printed at once.
+	err = p.print(p.folder.Facts(0), settledTogether)
+	if err == nil && r.follow && !p.over {
+		entries, stop := r.entries(cmd, p.folder, p.next)
+		defer stop()
+		err = p.print(entries, 1)
+	}
+	return err
+}
+
+// A numberedPrinter is one run of numbered.
+type numberedPrinter struct {
+	id      string
+	folder  store.Folder
+	out     io.Writer
+	from    uint64
+	apply   func(kernel.Entry) []numbered
+	next    uint64 // entry of the ledger
+	over    bool   // the session's last entry was read
+	waiting []any  // lines to print after a sync
+}
+
+// print prints what the entries become, atOnce lines or more after each sync.
+func (p *numberedPrinter) print(entries iter.Seq2[kernel.Entry, error], atOnce int) error {
+	for e, err := range entries {
+		if err != nil {
+			return errors.Join(damaged(p.id, err), p.flush())
 		}
-		if err := ledger.Settle(st.path(id)); err != nil {
-			return err
+		p.next, p.over = e.Seq+1, store.Final(e)
+		for _, n := range p.apply(e) {
+			if n.number >= p.from {
+				p.waiting = append(p.waiting, n.line)
+			}
 		}
-		for _, line := range waiting {
-			if err := printJSON(cmd.OutOrStdout(), line); err != nil {
+		if len(p.waiting) >= atOnce {
+			if err := p.flush(); err != nil {
 				return err
 			}
 		}
-		waiting = waiting[:0]
+	}
+	return p.flush()
+}
+
+// flush syncs the ledger and prints the waiting lines.
+func (p *numberedPrinter) flush() error {
+	if len(p.waiting) == 0 {
 		return nil
 	}
-	read := func(from uint64, atOnce int, follow bool) (next uint64, err error) {
-		next = from
-		r.from, r.follow = from, follow
-		err = r.each(cmd, id, func(e kernel.Entry) error {
-			next = e.Seq + 1
-			m, ok := e.Fact.(kernel.SessionMoved)
-			over = over || ok && m.To.Terminal()
-			for _, n := range apply(e) {
-				if n.number >= first {
-					waiting = append(waiting, n.line)
-				}
-			}
-			if len(waiting) < atOnce {
-				return nil
-			}
-			return flush()
-		})
-		return next, errors.Join(err, flush())
+	if err := ledger.Settle(string(p.folder)); err != nil {
+		return err
 	}
-	// What is there already is synced once for many, what comes is not kept
-	// waiting.
-	next, err := read(0, settledTogether, false)
-	if err == nil && follow && !over {
-		_, err = read(next, 1, true)
+	for _, line := range p.waiting {
+		if err := printJSON(p.out, line); err != nil {
+			return err
+		}
 	}
-	return err
+	p.waiting = p.waiting[:0]
+	return nil
 }
 
 func receiptsCmd(g *globals) *cobra.Command {

@@ -15,7 +15,6 @@ import (
 	"lifeloop/dispatch"
 	"lifeloop/internal/config"
 	"lifeloop/kernel"
-	"lifeloop/lifeloop"
 	"lifeloop/manifests"
 	"lifeloop/profiles"
 	"lifeloop/supervisor"
@@ -112,17 +111,4 @@ func readInTime(r io.Reader, deadline time.Time) ([]byte, error) {
 	case <-time.After(time.Until(deadline)):
 		return nil, os.ErrDeadlineExceeded
 	}
-}
-
-// kernelClients are the configured clients as the kernel sees them.
-func kernelClients(clients []config.Client) []kernel.Client {
-	var out []kernel.Client
-	for _, c := range clients {
-		k := kernel.Client{ID: c.ID, Events: map[lifeloop.Event]bool{}, Timeout: c.Timeout, Wants: wants(c.Requires)}
-		for _, e := range lifeloop.Events() {
-			k.Events[e] = config.Match(c.Events, string(e))
-		}
-		out = append(out, k)
-	}
-	return out
 }

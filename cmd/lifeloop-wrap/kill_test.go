@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"lifeloop/internal/store"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
@@ -181,7 +182,9 @@ func newMatrix(t *testing.T, bin string) *matrix {
 
 const matrixSession = "77777777-7777-4777-8777-777777777777"
 
-func (m *matrix) sessionDir() string { return filepath.Join(m.state, "sessions", matrixSession) }
+func (m *matrix) folder() store.Folder { return store.Open(m.state).Folder(matrixSession) }
+
+func (m *matrix) sessionDir() string { return string(m.folder()) }
 
 // run runs the product and says what came of it.
 func (m *matrix) run(kill string, args ...string) (out string, err error) {
@@ -216,15 +219,15 @@ func (m *matrix) there() bool {
 	return err == nil
 }
 
-func (m *matrix) status() *kept {
-	k := openStore(m.state).read(matrixSession)
-	require.NoError(m.t, k.damage)
+func (m *matrix) status() *store.Session {
+	k := store.Open(m.state).Read(matrixSession)
+	require.NoError(m.t, k.Damage)
 	return &k
 }
 
 // entries are the facts of the session.
 func (m *matrix) entries() (all []kernel.Entry) {
-	for e, err := range facts(m.sessionDir(), 0) {
+	for e, err := range m.folder().Facts(0) {
 		require.NoError(m.t, err)
 		all = append(all, e)
 	}

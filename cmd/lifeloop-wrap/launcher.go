@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
@@ -12,10 +13,12 @@ import (
 
 	"lifeloop/attempt"
 	"lifeloop/harness"
+	"lifeloop/internal/config"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/profiles"
 	"lifeloop/supervisor"
+	"lifeloop/synth"
 	"lifeloop/telemetry"
 )
 
@@ -53,8 +56,8 @@ func (s *session) kernel(l *launcher, argv []string, resumed bool) (*kernel.Kern
 	}
 	cfg := s.kernelConfig(l, setup, argv)
 	if s.ledger != nil {
-		if cfg.Began.TokenDigest, err = s.issueToken(); err != nil {
-			return nil, err
+		if cfg.Began.TokenDigest, err = s.folder.IssueToken(); err != nil {
+			return nil, refused(lifeloop.InternalError, "keep the session's token: %v", err)
 		}
 	}
 	return kernel.New(cfg), nil
@@ -120,7 +123,9 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		return supervisor.Plan{}, err
 	}
 	start := func(post func(kernel.Input), settle func()) (supervisor.Child, error) {
-		l.session.tellGuards(l.terminal)
+		if l.session.ledger != nil {
+			l.session.folder.SaveGuards(l.terminal.Guards())
+		}
 		return h.Start(post, settle)
 	}
 	return supervisor.Plan{Setup: l.setup(w, launch), Start: start, Sources: sources, Answer: w.profile.Answer,
@@ -158,7 +163,7 @@ func (l *launcher) host() (profiles.Host, error) {
 		return profiles.Host{}, refused(lifeloop.InternalError, "find the working directory: %v", err)
 	}
 	s := l.session
-	return profiles.Host{Env: os.Environ(), Dir: dir, Exe: exe, Hook: hookWords(exe), RunDir: s.dir, Socket: s.door.Path(),
+	return profiles.Host{Env: os.Environ(), Dir: dir, Exe: exe, Hook: hookWords(exe), RunDir: string(s.folder), Socket: s.door.Path(),
 		SessionID: s.id, NewID: uuid.NewString(), Terminal: l.terminal.Pty(), NoHooks: l.noHooks, ReadFile: os.ReadFile}, nil
 }
 
@@ -190,4 +195,45 @@ func (l *launcher) setup(w way, launch profiles.Launch) kernel.Setup {
 		s.Weak = append(s.Weak, kernel.Weakened{Capability: w.Capability, Reason: w.Reason})
 	}
 	return s
+}
+
+func synthConfig(cfg config.Config, l profiles.Launch) synth.Config {
+	return synth.Config{Hooks: l.Hooks, Statusline: l.Statusline, Moderate: cfg.Pressure.Moderate, High: cfg.Pressure.High,
+		Critical: cfg.Pressure.Critical, Hysteresis: cfg.Pressure.Hysteresis}
+}
+
+// prepareExports takes what the profile made of --otlp. A launch that exports
+// nothing to us says so, and is as good as it was.
+func prepareExports(e *supervisor.Exports, l *profiles.Launch, adapter string) error {
+	const capability = "telemetry.otlp"
+	if l.Export.Decoder == "" {
+		said := slices.ContainsFunc(l.Weak, func(w profiles.Weakness) bool { return w.Capability == capability })
+		if !said && !l.Plain {
+			l.Weak = append(l.Weak, profiles.Weakness{Capability: capability, Reason: "adapter " + adapter + " exports no telemetry that is understood"})
+		}
+		return nil
+	}
+	if err := e.Prepared(l.Export); err != nil {
+		return refused(lifeloop.InternalError, "%v", err).withHint("leave out --otlp")
+	}
+	return nil
+}
+
+// hookWords are the words by which a harness is told to call us back: the
+// small program if it lies beside exe, for it starts sooner, else exe again.
+//
+// Its version is not asked for, which would cost each run a start of it. The
+// two are built and installed together, and no harm is done where one of them
+// is older: control's protocol passes over what it does not know and refuses
+// what it cannot do, and a hook that is refused fails open.
+func hookWords(exe string) []string {
+	small := filepath.Join(filepath.Dir(exe), "lifeloop-hook")
+	// A link is somebody's arrangement, and may lead to anything. (In exe the
+	// kernel has followed them all.)
+	if info, err := os.Lstat(small); err == nil && info.Mode().IsRegular() {
+		if _, err := exec.LookPath(small); err == nil { // it may be started
+			return []string{small}
+		}
+	}
+	return []string{exe, "hook"}
 }

@@ -23,7 +23,7 @@ func ledgerCmd(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := ledger.Verify(st.path(id))
+			r, err := ledger.Verify(string(st.Folder(id)))
 			if err != nil {
 				return no(lifeloop.StateConflict, "session %s: %v", id, err).
 					withHint("what is before that place is sound; nothing mends it, and nothing is written behind it")
@@ -49,7 +49,7 @@ func ledgerCmd(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := ledger.Recover(st.path(id))
+			r, err := ledger.Recover(string(st.Folder(id)))
 			if err != nil {
 				return no(lifeloop.StateConflict, "session %s: %v", id, err)
 			}

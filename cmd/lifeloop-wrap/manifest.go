@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lifeloop/internal/inspect"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
 )
@@ -60,11 +61,11 @@ func manifestCmd(g *globals) *cobra.Command {
 			if !ok {
 				return noAdapter(args[0])
 			}
-			in := inspected(m)
+			in := inspect.Manifest(m)
 			if g.json {
 				return printJSON(cmd.OutOrStdout(), in)
 			}
-			return in.print(cmd.OutOrStdout())
+			return in.Print(cmd.OutOrStdout())
 		},
 	}
 	cmd.AddCommand(list, show, inspect, validate)

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lifeloop/harness"
+	"lifeloop/internal/store"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
@@ -155,7 +156,7 @@ func (o *observer) keep(g *globals, cmd *cobra.Command) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := openStore(cfg.StateDir).path(o.id)
+	dir := string(store.Open(cfg.StateDir).Folder(o.id))
 	log, err := ledger.Create(dir, ledger.Options{})
 	if err != nil {
 		return nil, no(lifeloop.InternalError, "keep a ledger in %s: %v", dir, err).withHint("--state-dir chooses another place")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lifeloop/internal/store"
 	hcp "lifeloop/session"
 	"lifeloop/view"
 )
@@ -26,15 +27,15 @@ func psCmd(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := st.list()
+			list, err := st.List()
 			if err != nil {
 				return err
 			}
 			if !all {
-				list = slices.DeleteFunc(list, func(k kept) bool { return k.Liveness == "ended" })
+				list = slices.DeleteFunc(list, func(k store.Session) bool { return k.Liveness == store.Ended })
 			}
 			for _, k := range list {
-				if k.damage != nil {
+				if k.Damage != nil {
 					warnDamaged(cmd.ErrOrStderr(), k, g.json)
 				}
 			}
@@ -61,16 +62,16 @@ func psCmd(g *globals) *cobra.Command {
 }
 
 // warnDamaged says that of a session not all could be read.
-func warnDamaged(w io.Writer, k kept, asJSON bool) {
+func warnDamaged(w io.Writer, k store.Session, asJSON bool) {
 	if asJSON {
 		_ = printJSON(w, struct {
 			Warning   string `json:"warning"`
 			SessionID string `json:"session_id"`
 			Why       string `json:"why"`
-		}{"damaged", k.SessionID, k.damage.Error()})
+		}{"damaged", k.SessionID, k.Damage.Error()})
 		return
 	}
-	fmt.Fprintf(w, "lifeloop-wrap: session %s: %v\n", short(k.SessionID), k.damage)
+	fmt.Fprintf(w, "lifeloop-wrap: session %s: %v\n", short(k.SessionID), k.Damage)
 }
 
 // stateText is the session's state, and while it stands still why and until when.

@@ -3,55 +3,36 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"lifeloop/harness"
 	"lifeloop/internal/durable"
+	"lifeloop/internal/store"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
 	"lifeloop/profiles"
 )
 
-// This file takes up a session whose wrapper died: `run --resume SESSION`. The
-// ledger says what it was; beside it lies, for the owner alone and only as long
-// as the session lives, what it was started with.
+// This file recovers a session whose wrapper died: `run --resume SESSION`. The
+// ledger holds its past; command.json beside it holds how it was started.
 
-const (
-	// commandFile holds the command line of a session. Its arguments may be a
-	// prompt, so it is not a fact, and it goes when the session ends.
-	commandFile = "command.json"
-	// guardsFile names the guards that run, for whoever comes after a wrapper
-	// that was killed.
-	guardsFile = "guards.json"
-)
-
-// A commandLine is what a session was started with.
-type commandLine struct {
-	Dir   string              `json:"dir"`
-	Argv  []string            `json:"argv"`
-	Flags map[string][]string `json:"flags"` // those that were given, by name
-}
-
-// notKept are flags that are another's when a session is taken up.
-var notKept = []string{"resume", "session-id", "state-dir", "json", "help"}
+// notSaved are flags that do not carry over to the recovered session.
+var notSaved = []string{"resume", "session-id", "state-dir", "json", "help"}
 
 // commandLineOf is what cmd was called with.
-func commandLineOf(cmd *cobra.Command, argv []string) commandLine {
-	c := commandLine{Argv: argv, Flags: map[string][]string{}}
+func commandLineOf(cmd *cobra.Command, argv []string) store.CommandLine {
+	c := store.CommandLine{Argv: argv, Flags: map[string][]string{}}
 	c.Dir, _ = os.Getwd()
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch list, many := f.Value.(pflag.SliceValue); {
-		case slices.Contains(notKept, f.Name):
+		case slices.Contains(notSaved, f.Name):
 		case many:
 			c.Flags[f.Name] = list.GetSlice()
 		default:
@@ -61,25 +42,31 @@ func commandLineOf(cmd *cobra.Command, argv []string) commandLine {
 	return c
 }
 
-// keep writes it down. Without it the session runs as well; it only takes more
-// words to take it up.
-func (c commandLine) keep(dir string) {
-	if text, err := json.Marshal(c); err == nil {
-		_ = os.WriteFile(filepath.Join(dir, commandFile), text, 0o600)
+// recover finds the session of --resume and the command to run in it. It sets
+// the session's saved flags and enters its folder.
+func (f *runFlags) recover(g *globals, cmd *cobra.Command, argv []string) (st store.Store, words []string, err error) {
+	if f.sessionID != "" || f.noLedger {
+		return st, nil, usage("run --resume: a session keeps its id and its ledger").withHint("leave --session-id and --no-ledger out")
 	}
+	if cmd.Flags().Changed("meta") {
+		return st, nil, usage("run --resume: what a session is called is fixed at its start").withHint("leave --meta out")
+	}
+	st, id, err := g.session(cmd, f.resume)
+	if err != nil {
+		return st, nil, err
+	}
+	f.resume = id
+	if err := recoverable(st.Read(id)); err != nil {
+		return st, nil, err
+	}
+	words, err = recall(cmd, st.Folder(id), argv)
+	return st, words, err
 }
 
-// recall reads the command line of a session into cmd: flags that were given
-// now are those that count, and so is a command.
-func recall(cmd *cobra.Command, dir string, argv []string) ([]string, error) {
-	var c commandLine
-	text, err := os.ReadFile(filepath.Join(dir, commandFile))
-	if err == nil {
-		err = json.Unmarshal(text, &c)
-	}
-	if err == nil && len(c.Argv) == 0 {
-		err = errors.New("it names no command")
-	}
+// recall sets the saved flags of a session on cmd and returns its command. A
+// flag or a command that was given now replaces the saved one.
+func recall(cmd *cobra.Command, folder store.Folder, argv []string) ([]string, error) {
+	c, err := folder.Command()
 	switch {
 	case err == nil:
 	case len(argv) > 0:
@@ -112,32 +99,31 @@ func recall(cmd *cobra.Command, dir string, argv []string) ([]string, error) {
 	return c.Argv, nil
 }
 
-// lost resolves a session that can be taken up: one whose wrapper died.
-func (g *globals) lost(cmd *cobra.Command, name string) (store, string, error) {
-	st, id, err := g.session(cmd, name)
-	if err != nil {
-		return st, "", err
-	}
-	switch k := st.read(id); {
-	case k.Liveness == "live":
-		return st, "", refused(lifeloop.StateConflict, "session %s is live", id).
-			withHint("lifeloop-wrap status %s shows it; lifeloop-wrap abort %s ends it", id, id)
-	case k.Liveness == "ended":
-		return st, "", refused(lifeloop.StateConflict, "session %s has ended, %s", id, k.State).
+// recoverable refuses every session but a lost one with a whole ledger.
+func recoverable(k store.Session) error {
+	switch {
+	case k.Liveness == store.Live:
+		return refused(lifeloop.StateConflict, "session %s is live", k.SessionID).
+			withHint("lifeloop-wrap status %s shows it; lifeloop-wrap abort %s ends it", k.SessionID, k.SessionID)
+	case k.Liveness == store.Ended:
+		return refused(lifeloop.StateConflict, "session %s has ended, %s", k.SessionID, k.State).
 			withHint("what has ended is not taken up; run without --resume begins a new session")
-	case k.damage != nil:
-		return st, "", refused(lifeloop.InternalError, "session %s: %v", id, k.damage).
-			withHint("lifeloop-wrap ledger verify %s says more; what follows a damage cannot be trusted", id)
+	case k.Damage != nil:
+		return refused(lifeloop.InternalError, "session %s: %v", k.SessionID, k.Damage).
+			withHint("lifeloop-wrap ledger verify %s says more; what follows a damage cannot be trusted", k.SessionID)
 	}
-	return st, id, nil
+	return nil
 }
 
-// reopen opens the ledger of a session that is taken up.
+// guardPatience is how long the process tree of a dead wrapper has to end.
+const guardPatience = 15 * time.Second
+
+// reopen opens the ledger of a session that is recovered.
 func (s *session) reopen() error {
-	if err := awaitGuards(s.dir); err != nil {
-		return err
+	if err := s.folder.AwaitGuards(guardPatience); err != nil {
+		return refused(lifeloop.StateConflict, "%v", err).withHint("try again in a moment")
 	}
-	log, _, err := ledger.Open(s.dir, ledger.Options{})
+	opened, _, err := ledger.Open(string(s.folder), ledger.Options{})
 	var locked *durable.LockedError
 	switch {
 	case errors.As(err, &locked):
@@ -146,54 +132,17 @@ func (s *session) reopen() error {
 		return refused(lifeloop.InternalError, "open the ledger of session %s: %v", s.id, err).
 			withHint("lifeloop-wrap ledger verify %s says more", s.id)
 	}
-	s.ledger = log
+	s.ledger = opened
 	return nil
 }
 
-// guardTime is how long the tree of a dead wrapper has to end.
-const guardTime = 15 * time.Second
-
-// awaitGuards returns when the guards of the wrapper before are gone, and with
-// them everything that it had started.
-func awaitGuards(dir string) error {
-	var guards []harness.Process
-	text, err := os.ReadFile(filepath.Join(dir, guardsFile))
-	if err != nil || json.Unmarshal(text, &guards) != nil {
-		return nil // there was none, or its wrapper died writing this
-	}
-	for end := time.Now().Add(guardTime); ; time.Sleep(5 * time.Millisecond) {
-		guards = slices.DeleteFunc(guards, func(g harness.Process) bool { return !harness.Runs(g.PID, g.Start) })
-		if len(guards) == 0 {
-			return nil
-		}
-		if time.Now().After(end) {
-			return refused(lifeloop.StateConflict, "what the session's last wrapper had started is still being ended, by process %d", guards[0].PID).
-				withHint("try again in a moment")
-		}
-	}
-}
-
-// tellGuards writes down which guards run.
-func (s *session) tellGuards(t *harness.Terminal) {
-	if text, err := json.Marshal(t.Guards()); err == nil && s.ledger != nil {
-		_ = os.WriteFile(filepath.Join(s.dir, guardsFile), text, 0o600)
-	}
-}
-
-// forget removes what only a session that lives needs.
-func (s *session) forget() {
-	for _, name := range []string{commandFile, guardsFile} {
-		_ = os.Remove(filepath.Join(s.dir, name))
-	}
-}
-
-// replay is the kernel of a session that is taken up. What its next launch will
-// be like is known when it is made ready; which program that is, and whether it
-// can go on with a session of its own, the command line tells.
+// replay returns the kernel of a session that is recovered. The properties of
+// its next launch are known only when that is prepared; which program it is and
+// whether it can continue a harness session follow from the command line.
 func (s *session) replay(l *launcher, argv []string) (*kernel.Kernel, error) {
 	var entries []kernel.Entry
 	profile := 0
-	for e, err := range facts(s.dir, 0) {
+	for e, err := range s.folder.Facts(0) {
 		if err != nil {
 			return nil, refused(lifeloop.InternalError, "read the ledger of session %s: %v", s.id, err)
 		}
@@ -210,10 +159,10 @@ func (s *session) replay(l *launcher, argv []string) (*kernel.Kernel, error) {
 	setup := l.setup(w, profiles.Launch{})
 	setup.Resumes = w.profile.Resumes(w.argv, l.terminal.Pty())
 	cfg := s.kernelConfig(l, setup, argv)
-	if len(entries) == 0 { // it begins anew, and so does its token
+	if len(entries) == 0 { // nothing was recorded: it starts anew, with a new token
 		var err error
-		if cfg.Began.TokenDigest, err = s.issueToken(); err != nil {
-			return nil, err
+		if cfg.Began.TokenDigest, err = s.folder.IssueToken(); err != nil {
+			return nil, refused(lifeloop.InternalError, "keep the session's token: %v", err)
 		}
 	}
 	k := kernel.Replay(cfg, slices.Values(entries))

@@ -4,8 +4,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,40 +15,6 @@ import (
 	"lifeloop/internal/config"
 	"lifeloop/lifeloop"
 )
-
-// Exit codes of every command but run: done, the answer is no, wrong usage.
-const (
-	exitDone  = 0
-	exitNo    = 1
-	exitUsage = 2
-)
-
-// A failure is an error with what a program and a person need besides its
-// text (CLI.md, Common).
-type failure struct {
-	code  int
-	class lifeloop.FailureClass
-	text  string
-	hint  string
-}
-
-func (f *failure) Error() string { return f.text }
-
-// no is the answer "no": invalid, not found, not verified.
-func no(class lifeloop.FailureClass, format string, args ...any) *failure {
-	return &failure{code: exitNo, class: class, text: fmt.Sprintf(format, args...)}
-}
-
-func (f *failure) withHint(format string, args ...any) *failure {
-	f.hint = fmt.Sprintf(format, args...)
-	return f
-}
-
-// exitCode is an error that is only an exit code: everything that was to be
-// said has been said.
-type exitCode int
-
-func (e exitCode) Error() string { return fmt.Sprint("exit ", int(e)) }
 
 // globals are the flags of every command.
 type globals struct {
@@ -68,48 +32,6 @@ func execute(args []string) int {
 	}
 	root.SetArgs(args)
 	return g.settle(root.Execute(), args, os.Stderr)
-}
-
-// settle reports the error that a command ended with, and is its exit code.
-func (g *globals) settle(err error, args []string, stderr io.Writer) int {
-	if err == nil {
-		return exitDone
-	}
-	var code exitCode
-	if errors.As(err, &code) {
-		return int(code)
-	}
-	var f *failure
-	if !errors.As(err, &f) {
-		f = &failure{code: exitUsage, class: lifeloop.InvalidRequest, text: err.Error(), hint: "lifeloop-wrap --help lists the commands"}
-	}
-	report(stderr, f, g.json || jsonAsked(args))
-	return f.code
-}
-
-// jsonAsked finds --json where a flag error kept it from being parsed.
-func jsonAsked(args []string) bool {
-	for _, a := range args {
-		if a == "--" {
-			return false
-		}
-		if a == "--json" {
-			return true
-		}
-	}
-	return false
-}
-
-func report(w io.Writer, f *failure, asJSON bool) {
-	if asJSON {
-		line, _ := json.Marshal(map[string]any{"error": f.text, "failure_class": f.class, "retry_class": f.class.DefaultRetry(), "hint": f.hint})
-		fmt.Fprintf(w, "%s\n", line)
-		return
-	}
-	fmt.Fprintf(w, "lifeloop-wrap: %s\n", f.text)
-	if f.hint != "" {
-		fmt.Fprintf(w, "hint: %s\n", f.hint)
-	}
 }
 
 func newRoot(g *globals) *cobra.Command {
@@ -140,41 +62,9 @@ on a tamper-evident ledger.`,
 	g.flags = pf
 	root.AddCommand(runCmd(g), observeCmd(g), psCmd(g), statusCmd(g), waitCmd(g), whyCmd(g), eventsCmd(g), receiptsCmd(g),
 		frameCmd(g), ledgerCmd(g), pruneCmd(g), sessionCmd(g), hookCmd(), hostCmd(g), hcpCmd(g), manifestCmd(g), negotiateCmd(), envelopeCmd(g), eventCmd(g), payloadCmd(), configCmd(g), simulateCmd(), demoCmd(g), doctorCmd(g), versionCmd(g))
-	root.AddCommand(wishCmds(g)...)
+	root.AddCommand(controlCmds(g)...)
 	troubleIsNoUsage(root)
 	return root
-}
-
-// troubleIsNoUsage gives every error of a command at work that does not say
-// what it is the exit code and the class of our own trouble: a file that cannot
-// be read, an output that cannot be written. What is left for execute are then
-// the errors of the command line itself; a wrong number of words shows the
-// line that would be right.
-func troubleIsNoUsage(cmd *cobra.Command) {
-	if fits := cmd.Args; fits != nil {
-		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			err := fits(cmd, args)
-			var f *failure
-			if err == nil || errors.As(err, &f) {
-				return err
-			}
-			return usage("%s: %v", cmd.CommandPath(), err).withHint("%s", cmd.UseLine())
-		}
-	}
-	if work := cmd.RunE; work != nil {
-		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			err := work(cmd, args)
-			var f *failure
-			var code exitCode
-			if err == nil || errors.As(err, &f) || errors.As(err, &code) {
-				return err
-			}
-			return no(lifeloop.InternalError, "%v", err)
-		}
-	}
-	for _, sub := range cmd.Commands() {
-		troubleIsNoUsage(sub)
-	}
 }
 
 // group is a command that only has others below it. A word that is none of

@@ -9,12 +9,13 @@ import (
 	"maps"
 	"slices"
 	"sort"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"lifeloop/internal/doctor"
+	"lifeloop/internal/store"
 	"lifeloop/synth"
 	"lifeloop/view"
 )
@@ -29,9 +30,9 @@ func statusCmd(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			k := st.read(id)
-			if k.damage != nil {
-				return damaged(id, k.damage)
+			k := st.Read(id)
+			if k.Damage != nil {
+				return damaged(id, k.Damage)
 			}
 			if g.json {
 				return printJSON(cmd.OutOrStdout(), k.Status)
@@ -58,17 +59,6 @@ func callsText(s view.Status) string {
 	return text
 }
 
-// unknownText counts the records of each source that nobody understood.
-func unknownText(records map[string]map[string]int) string {
-	var parts []string
-	for _, source := range slices.Sorted(maps.Keys(records)) {
-		for _, kind := range slices.Sorted(maps.Keys(records[source])) {
-			parts = append(parts, fmt.Sprintf("%s: %d × %s", source, records[source][kind], kind))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
 // attemptText says which attempt it is, and what the next one waits for.
 func attemptText(s view.Status) string {
 	text := tryText(s)
@@ -81,7 +71,7 @@ func attemptText(s view.Status) string {
 	return text
 }
 
-func printStatus(w io.Writer, k kept) error {
+func printStatus(w io.Writer, k store.Session) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	line := func(name, value string) { fmt.Fprintf(tw, "%s\t%s\n", name, value) }
 	line("session", k.SessionID)
@@ -120,7 +110,7 @@ func printStatus(w io.Writer, k kept) error {
 	}
 	line("context", contextText(k.Context))
 	line("model calls", callsText(k.Status))
-	if n := unknownText(k.UnknownRecords); n != "" {
+	if n := doctor.UnknownRecords(k.UnknownRecords); n != "" {
 		line("not understood", n)
 	}
 	line("told", fmt.Sprintf("%d events, %d receipts", k.Events, k.Receipts))
@@ -132,7 +122,7 @@ func printStatus(w io.Writer, k kept) error {
 		line(label, name+": "+k.Meta[name])
 	}
 	line("folder", k.WorkDir)
-	line("kept in", k.dir)
+	line("kept in", string(k.Folder))
 	names := make([]string, 0, len(k.Capabilities))
 	for n := range k.Capabilities {
 		names = append(names, n)

@@ -5,15 +5,14 @@ package main
 import (
 	"context"
 	"errors"
-	"iter"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"lifeloop/internal/nearest"
+	"lifeloop/internal/store"
 	"lifeloop/kernel"
-	"lifeloop/ledger"
 	"lifeloop/lifeloop"
 	hcp "lifeloop/session"
 	"lifeloop/view"
@@ -107,7 +106,7 @@ died, or --timeout is over, and the error says which.`,
 				ctx, stop = context.WithTimeout(ctx, limit)
 				defer stop()
 			}
-			met, err := what.await(ctx, st, id)
+			met, err := what.await(ctx, st.Folder(id), id)
 			switch {
 			case errors.Is(err, context.DeadlineExceeded):
 				return no(lifeloop.Timeout, "session %s: no %s within %s", id, what.word, limit)
@@ -142,14 +141,15 @@ func (m met) by(e kernel.Entry) met {
 	return m
 }
 
-// await waits for it, in a session that is there. It follows the ledger, which
-// tells of each fact as it is written, until its writer is gone.
-func (a awaited) await(ctx context.Context, st store, id string) (met, error) {
+// await waits until the session is as awaited, and returns the entry that made
+// it so. It follows the ledger until the session's last entry or until the
+// wrapper is gone.
+func (a awaited) await(ctx context.Context, folder store.Folder, id string) (met, error) {
 	m := met{SessionID: id, For: a.word}
 	next := uint64(1)
-	var made kernel.Entry // the entry since which it holds
-	k := kept{dir: st.path(id)}
-	// see folds what is read, and says whether that ends the wait.
+	var made kernel.Entry // the entry since which the state or activity holds
+	k := store.Session{Folder: folder}
+	// see folds an entry and reports whether it ends the wait.
 	see := func(e kernel.Entry) bool {
 		held := a.holds != nil && a.holds(&k.Status)
 		k.Apply(e)
@@ -163,27 +163,8 @@ func (a awaited) await(ctx context.Context, st store, id string) (met, error) {
 		}
 		return a.holds(&k.Status)
 	}
-	over := func(entries iter.Seq2[kernel.Entry, error]) (hit kernel.Entry, done bool, err error) {
-		for e, err := range entries {
-			switch {
-			case errors.Is(err, ledger.ErrTornTail):
-				return hit, false, nil
-			case err != nil:
-				return hit, false, damaged(id, err)
-			case see(e):
-				return e, true, nil
-			case k.Ended():
-				return hit, false, a.without(k)
-			}
-		}
-		return hit, false, nil
-	}
-
-	// What was before is folded first, for what counts is how it stands now.
-	for e, err := range facts(k.dir, 0) {
-		if errors.Is(err, ledger.ErrTornTail) {
-			break
-		}
+	// Existing entries are folded first: only the present state counts.
+	for e, err := range folder.Facts(0) {
 		if err != nil {
 			return m, damaged(id, err)
 		}
@@ -197,22 +178,17 @@ func (a awaited) await(ctx context.Context, st store, id string) (met, error) {
 	if k.Ended() {
 		return m, a.without(k)
 	}
-	alive, gone := context.WithCancel(ctx)
-	defer gone()
-	go func() {
-		_ = ledger.AwaitWriter(k.dir)
-		gone()
-	}()
-	hit, done, err := over(decoded(ledger.Follow(alive, k.dir, next), next))
-	if err == nil && !done && ctx.Err() == nil {
-		hit, done, err = over(facts(k.dir, next)) // what it wrote just before it was gone
+	for e, err := range folder.Follow(ctx, next) {
+		switch {
+		case err != nil:
+			return m, damaged(id, err)
+		case see(e):
+			return m.by(e), nil
+		case k.Ended():
+			return m, a.without(k)
+		}
 	}
-	switch {
-	case err != nil:
-		return m, err
-	case done:
-		return m.by(hit), nil
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return m, ctx.Err()
 	}
 	if k.Lose(); a.holds != nil && a.holds(&k.Status) {
@@ -222,6 +198,6 @@ func (a awaited) await(ctx context.Context, st store, id string) (met, error) {
 }
 
 // without says that a session ended and what was waited for did not come.
-func (a awaited) without(k kept) error {
-	return no(lifeloop.StateConflict, "session %s ended without %s: %s", k.SessionID, a.word, ending(k))
+func (a awaited) without(k store.Session) error {
+	return no(lifeloop.StateConflict, "session %s ended without %s: %s", k.SessionID, a.word, k.Ending())
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"lifeloop/internal/store"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
@@ -36,7 +37,7 @@ type toldSession struct {
 func newToldSession(t *testing.T) *toldSession {
 	s := &toldSession{t: t, id: "11111111-1111-4111-8111-111111111111", dir: t.TempDir()}
 	var err error
-	s.log, err = ledger.Create(openStore(s.dir).path(s.id), ledger.Options{})
+	s.log, err = ledger.Create(string(store.Open(s.dir).Folder(s.id)), ledger.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.log.Close() })
 	s.tell(kernel.Began{SessionID: s.id, AdapterID: "generic", Program: "true"},

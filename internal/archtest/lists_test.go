@@ -9,11 +9,12 @@ var layers = [][]string{
 	{"canon", "internal/nearest", "internal/vt", "internal/durable", "internal/hook"},
 	{"lifeloop", "session", "telemetry", "ledger"},
 	{"attempt", "manifests", "negotiate", "gate", "renewal", "synth"},
-	{"profiles"},
+	{"profiles", "internal/inspect"},
 	{"kernel"},
 	{"view", "evidence"},
 	{"simulate", "dispatch", "vault", "watchers", "watchers/sqlite", "watchers/sse", "harness", "control", "hosts", "otlp", "internal/config", "internal/fakeharness"},
-	{"supervisor"},
+	{"supervisor", "internal/store"},
+	{"internal/doctor"},
 	{"cmd/lifeloop-wrap", "cmd/lifeloop-hook"},
 }
 
@@ -50,7 +51,7 @@ var libraries = map[string][]string{
 	"github.com/tailscale/hujson":     {"hosts"},
 	"github.com/fsnotify":             {"ledger", "watchers"},
 	"github.com/goccy/go-yaml":        {"internal/config"},
-	"github.com/google/uuid":          {"cmd/lifeloop-wrap"},
+	"github.com/google/uuid":          {"cmd/lifeloop-wrap", "internal/store"},
 	"github.com/rs/zerolog":           {"supervisor", "cmd/lifeloop-wrap"},
 	"github.com/spf13/cobra":          {"cmd/lifeloop-wrap"},
 	"github.com/spf13/pflag":          {"cmd/lifeloop-wrap"},

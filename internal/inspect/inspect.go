@@ -1,6 +1,8 @@
-//go:build linux
-
-package main
+// Package inspect explains a manifest to people, one claim at a time. It judges
+// nothing: what a session really has is decided by package negotiate.
+//
+//	inspect.Manifest(m).Print(os.Stdout)
+package inspect
 
 import (
 	"cmp"
@@ -103,7 +105,8 @@ func supportMeaning(s lifeloop.Support) string {
 	return ""
 }
 
-func conformanceMeaning(level string) string {
+// ConformanceMeaning explains a level of conformance.
+func ConformanceMeaning(level string) string {
 	switch level {
 	case manifests.V1:
 		return "each claim is backed by a test that runs the code behind it"
@@ -118,8 +121,8 @@ func conformanceMeaning(level string) string {
 // notBy begins the caveat that names the modes in which an event is not told.
 const notBy = "not by "
 
-// An inspection is a manifest, claim by claim.
-type inspection struct {
+// An Inspection is a manifest, one claim at a time.
+type Inspection struct {
 	AdapterID        string                     `json:"adapter_id"`
 	AdapterVersion   string                     `json:"adapter_version"`
 	DisplayName      string                     `json:"display_name"`
@@ -128,13 +131,14 @@ type inspection struct {
 	Conformance      string                     `json:"conformance"`
 	ConformanceMeans string                     `json:"conformance_means"`
 	IntegrationModes []lifeloop.IntegrationMode `json:"integration_modes"`
-	Claims           []inspectedClaim           `json:"claims"`
-	FailureModes     []inspectedFailure         `json:"failure_modes"`
+	Claims           []Claim                    `json:"claims"`
+	FailureModes     []FailureMode              `json:"failure_modes"`
 	// KnownDegradations are those that no claim above has as a caveat.
 	KnownDegradations []lifeloop.Degradation `json:"known_degradations"`
 }
 
-type inspectedClaim struct {
+// A Claim is one capability of a manifest and what supports the claim.
+type Claim struct {
 	Capability string                     `json:"capability"`
 	Means      string                     `json:"means"`
 	Support    lifeloop.Support           `json:"support"`
@@ -143,24 +147,31 @@ type inspectedClaim struct {
 	Caveats    []string                   `json:"caveats,omitempty"`
 }
 
-type inspectedFailure struct {
+// Notes are the caveats that Modes do not already express.
+func (c Claim) Notes() []string {
+	return slices.DeleteFunc(slices.Clone(c.Caveats), func(text string) bool { return strings.HasPrefix(text, notBy) })
+}
+
+// A FailureMode is a failure that the manifest declares, and how to retry.
+type FailureMode struct {
 	FailureClass lifeloop.FailureClass `json:"failure_class"`
 	RetryClass   lifeloop.RetryClass   `json:"retry_class"`
 }
 
-func inspected(m lifeloop.Manifest) inspection {
+// Manifest inspects m.
+func Manifest(m lifeloop.Manifest) Inspection {
 	level := manifests.Conformance(m.AdapterID)
-	in := inspection{
+	in := Inspection{
 		AdapterID: m.AdapterID, AdapterVersion: m.AdapterVersion, DisplayName: m.DisplayName, ContractVersion: m.ContractVersion,
-		Role: m.Role, Conformance: level, ConformanceMeans: conformanceMeaning(level), IntegrationModes: m.IntegrationModes,
-		FailureModes: []inspectedFailure{}, KnownDegradations: []lifeloop.Degradation{},
+		Role: m.Role, Conformance: level, ConformanceMeans: ConformanceMeaning(level), IntegrationModes: m.IntegrationModes,
+		FailureModes: []FailureMode{}, KnownDegradations: []lifeloop.Degradation{},
 	}
 	names := negotiate.Names(m)
 	for _, name := range names {
 		in.Claims = append(in.Claims, inspectClaim(m, name))
 	}
 	for _, class := range m.FailureModes {
-		in.FailureModes = append(in.FailureModes, inspectedFailure{class, class.DefaultRetry()})
+		in.FailureModes = append(in.FailureModes, FailureMode{class, class.DefaultRetry()})
 	}
 	for _, d := range m.KnownDegradations {
 		if !slices.Contains(names, d.Capability) {
@@ -170,8 +181,8 @@ func inspected(m lifeloop.Manifest) inspection {
 	return in
 }
 
-func inspectClaim(m lifeloop.Manifest, name string) inspectedClaim {
-	c := inspectedClaim{Capability: name, Means: meaning(name), Support: negotiate.Support(m, name)}
+func inspectClaim(m lifeloop.Manifest, name string) Claim {
+	c := Claim{Capability: name, Means: meaning(name), Support: negotiate.Support(m, name)}
 	caveat := func(format string, args ...any) { c.Caveats = append(c.Caveats, fmt.Sprintf(format, args...)) }
 
 	if event, ok := m.LifecycleEvents[lifeloop.Event(name)]; ok {
@@ -224,12 +235,12 @@ func inspectClaim(m lifeloop.Manifest, name string) inspectedClaim {
 	return c
 }
 
-// print is for people: what is claimed first, what is not at the end.
-func (in inspection) print(out io.Writer) error {
+// Print writes the inspection for people: what is claimed first, what is not at the end.
+func (in Inspection) Print(out io.Writer) error {
 	fmt.Fprintf(out, "%s (%s), adapter version %s, contract %s\n", in.DisplayName, in.AdapterID, in.AdapterVersion, in.ContractVersion)
-	fmt.Fprintf(out, "role %s; integration modes %s\n", in.Role, joined(in.IntegrationModes))
+	fmt.Fprintf(out, "role %s; integration modes %s\n", in.Role, Join(in.IntegrationModes))
 	fmt.Fprintf(out, "conformance %s: %s\n", in.Conformance, in.ConformanceMeans)
-	var missing []inspectedClaim
+	var missing []Claim
 	for _, support := range lifeloop.Supports() {
 		heading := fmt.Sprintf("\n%s: %s\n", support, supportMeaning(support))
 		for _, c := range in.Claims {
@@ -244,7 +255,7 @@ func (in inspection) print(out io.Writer) error {
 			heading = ""
 			fmt.Fprintf(out, "  %s: %s\n", c.Capability, c.Means)
 			if len(c.Modes) > 0 {
-				fmt.Fprintf(out, "      by %s\n", joined(c.Modes))
+				fmt.Fprintf(out, "      by %s\n", Join(c.Modes))
 			}
 			if c.Evidence != "" {
 				fmt.Fprintf(out, "      evidence: %s\n", c.Evidence)
@@ -280,7 +291,8 @@ func (in inspection) print(out io.Writer) error {
 	return tw.Flush()
 }
 
-func joined[S ~string](words []S) string {
+// Join lists words of any string type, separated by commas.
+func Join[S ~string](words []S) string {
 	var all []string
 	for _, w := range words {
 		all = append(all, string(w))

@@ -1,0 +1,148 @@
+//go:build linux
+
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"lifeloop/control"
+	"lifeloop/internal/config"
+	"lifeloop/internal/durable"
+	"lifeloop/internal/store"
+	"lifeloop/kernel"
+	"lifeloop/ledger"
+	"lifeloop/lifeloop"
+)
+
+// A session holds the files and the socket of one run.
+type session struct {
+	id     string
+	cfg    config.Config
+	folder store.Folder
+	temp   string // a folder to remove at the end, with --no-ledger
+	ledger *ledger.Log
+	door   *control.Server
+	log    zerolog.Logger
+	logTo  *os.File
+}
+
+func (s *session) open(noLedger, recovered bool) error {
+	st := store.Open(s.cfg.StateDir)
+	s.folder = st.Folder(s.id)
+	if recovered {
+		if err := s.reopen(); err != nil {
+			return err
+		}
+	} else if noLedger {
+		dir, err := os.MkdirTemp("", "lifeloop-")
+		if err != nil {
+			return refused(lifeloop.InternalError, "make a folder for this run: %v", err)
+		}
+		s.folder, s.temp = store.Folder(dir), dir
+	} else {
+		created, err := ledger.Create(string(s.folder), ledger.Options{})
+		var locked *durable.LockedError
+		switch {
+		case errors.Is(err, os.ErrExist), errors.As(err, &locked):
+			return taken(st.Read(s.id))
+		case err != nil:
+			return refused(lifeloop.InternalError, "keep a ledger in %s: %v", s.folder, err).
+				withHint("--state-dir chooses another place, --no-ledger keeps none")
+		}
+		s.ledger = created
+	}
+	if err := s.openLog(); err != nil {
+		return err
+	}
+	path, err := control.SocketPath(s.id)
+	if err == nil {
+		s.door, err = control.Listen(path)
+	}
+	if err == nil {
+		err = s.folder.SetSocket(path)
+	}
+	if err != nil {
+		return refused(lifeloop.InternalError, "open the session's door: %v", err)
+	}
+	return nil
+}
+
+// taken says what there is already under a chosen id.
+func taken(k store.Session) *failure {
+	const another = "leave --session-id out, or take another one"
+	switch {
+	case k.Liveness == store.Live:
+		return refused(lifeloop.StateConflict, "session %s is live already", k.SessionID).
+			withHint("lifeloop-wrap status %s shows it; for one more session %s", k.SessionID, another)
+	case k.Damage != nil:
+		return refused(lifeloop.StateConflict, "session %s exists already, and cannot be read: %v", k.SessionID, k.Damage).withHint(another)
+	case k.Ended():
+		return refused(lifeloop.StateConflict, "session %s has ended already: %s", k.SessionID, k.Ending()).withHint(another)
+	}
+	return refused(lifeloop.StateConflict, "session %s exists already, and is lost: its wrapper died", k.SessionID).
+		withHint("lifeloop-wrap run --resume %s takes it up again; for a new session %s", k.SessionID, another)
+}
+
+func (s *session) openLog() error {
+	level, err := zerolog.ParseLevel(s.cfg.LogLevel)
+	if err != nil || s.cfg.LogFile == "" {
+		s.log = zerolog.Nop()
+		return nil
+	}
+	if s.logTo, err = os.OpenFile(s.cfg.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+		return refused(lifeloop.InternalError, "open the log: %v", err)
+	}
+	s.log = zerolog.New(s.logTo).Level(level).With().Timestamp().Str("session_id", s.id).Logger()
+	return nil
+}
+
+// close releases what open took. The supervisor closes the ledger of a session
+// that ran; that of a session that was refused before is closed here.
+func (s *session) close() {
+	if s.door != nil {
+		_ = s.door.Close()
+	}
+	if s.ledger != nil {
+		seq, _ := s.ledger.Last()
+		_ = s.ledger.Close()
+		if seq == 0 {
+			_ = os.RemoveAll(string(s.folder)) // nothing happened in it
+		}
+	}
+	if s.logTo != nil {
+		_ = s.logTo.Close()
+	}
+	if s.temp != "" {
+		_ = os.RemoveAll(s.temp)
+	}
+}
+
+func (s *session) kernelConfig(l *launcher, first kernel.Setup, argv []string) kernel.Config {
+	dir, _ := os.Getwd() // the launcher found it a moment ago
+	digest := sha256.Sum256([]byte(strings.Join(argv[1:], "\x00")))
+	c := kernel.Config{
+		Session: s.id, Wants: wants(s.cfg.Requires), Ledger: s.ledger != nil, Setup: first, Policy: l.policy,
+		Tick: s.cfg.Tick, ClientDrain: s.cfg.ClientDrain, AbortGrace: s.cfg.AbortGrace,
+		NewID: func(prefix string) string { return prefix + uuid.NewString() },
+		Began: kernel.Began{SessionID: s.id, AdapterID: first.Manifest.AdapterID, AdapterVersion: first.Manifest.AdapterVersion,
+			Program: filepath.Base(argv[0]), Args: len(argv) - 1, ArgsDigest: "sha256:" + hex.EncodeToString(digest[:]),
+			WorkDir: dir, Version: version, PID: os.Getpid(), PTY: l.terminal.Pty(), Clients: []string{}, Policy: "none",
+			Meta: s.cfg.Attempts.Meta},
+	}
+	for _, w := range l.ways {
+		c.Manifests = append(c.Manifests, w.manifest)
+	}
+	c.Clients = kernelClients(s.cfg.Clients)
+	for _, cl := range c.Clients {
+		c.Began.Clients = append(c.Began.Clients, cl.ID)
+	}
+	return c
+}

@@ -1,0 +1,188 @@
+//go:build linux
+
+// Package doctor examines the harnesses of a machine, the recorded sessions and
+// the machine itself, and names for each problem the command that fixes it. It
+// starts a harness only to ask for its version, and it changes nothing.
+//
+//	report := doctor.Examine(doctor.Config{Adapters: adapters, StateDir: dir, …})
+//	err := report.Print(os.Stdout, false)
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"lifeloop/harness"
+	"lifeloop/hosts"
+	"lifeloop/internal/inspect"
+	"lifeloop/internal/store"
+	"lifeloop/manifests"
+	"lifeloop/profiles"
+)
+
+// A Config is what Examine looks at.
+type Config struct {
+	Version  string // of this program
+	StateDir string
+	Adapters []profiles.Profile
+	// Named means that the user asked for these adapters: it is then a problem
+	// that a harness is not installed.
+	Named bool
+	// Host is the world as a launch from here would see it; its socket, run
+	// directory and ids are never used.
+	Host profiles.Host
+	// Installed returns the hooks that `host apply` would install.
+	Installed func(p profiles.Profile, project bool) (profiles.Installation, error)
+	// Settings records which settings files were changed.
+	Settings *hosts.Store
+}
+
+// A Report is what was found, in the form of `doctor --json`.
+type Report struct {
+	OK       bool      `json:"ok"` // there is no problem
+	Version  string    `json:"version"`
+	Adapters []Adapter `json:"adapters"`
+	Machine  Machine   `json:"machine"`
+	Problems []Finding `json:"problems"`
+	Notes    []Finding `json:"notes"`
+}
+
+// A Finding is a problem that the user can fix or, as a note, information that
+// needs no action.
+type Finding struct {
+	About string `json:"about"` // an adapter's id, or "machine"
+	What  string `json:"what"`
+	Fix   string `json:"mend"` // the command that fixes it; for a note, one that shows more
+}
+
+// An Adapter is one adapter as it is on this machine.
+type Adapter struct {
+	AdapterID     string           `json:"adapter_id"`
+	DisplayName   string           `json:"display_name"`
+	Conformance   string           `json:"conformance"`
+	Program       *string          `json:"program"` // its path; null when it is not in PATH
+	Version       *string          `json:"version"` // as the program prints it
+	Tested        []string         `json:"tested_versions"`
+	VersionTested *bool            `json:"version_tested"` // null if either is unknown
+	Hooks         []InstalledHooks `json:"hooks"`
+	Launch        Launch           `json:"launch"`
+	Sessions      *HarnessSessions `json:"sessions"` // null if their place is unknown
+	Recorded      Recorded         `json:"kept"`
+	Capabilities  []Capability     `json:"capabilities"`
+}
+
+// A Capability is a claim of the manifest and what this machine adds to it.
+type Capability struct {
+	inspect.Claim
+	// LaunchLacks is why a launch from this folder would lack it.
+	LaunchLacks string `json:"launch_lacks,omitempty"`
+	// ReportedIn counts the recorded sessions in which the harness itself
+	// reported the event.
+	ReportedIn int `json:"told_in"`
+}
+
+// Examine examines the adapters, then the recorded sessions and the machine.
+func Examine(c Config) *Report {
+	e := &examiner{config: c, Report: &Report{Version: c.Version, Adapters: []Adapter{}, Problems: []Finding{}, Notes: []Finding{}}}
+	recorded, err := e.recorded(store.Open(c.StateDir))
+	if err != nil {
+		e.problem("machine", fmt.Sprintf("the kept sessions cannot be read: %v", err), "lifeloop-wrap doctor --state-dir DIR")
+	}
+	for _, p := range c.Adapters {
+		e.adapter(p, recorded[p.Adapter])
+	}
+	e.machine()
+	e.OK = len(e.Problems) == 0
+	return e.Report
+}
+
+// An examiner is one run of Examine.
+type examiner struct {
+	config Config
+	*Report
+}
+
+func (e *examiner) problem(about, what, fix string) {
+	e.Problems = append(e.Problems, Finding{about, what, fix})
+}
+
+func (e *examiner) note(about, what, more string) {
+	e.Notes = append(e.Notes, Finding{about, what, more})
+}
+
+// adapter examines one harness.
+func (e *examiner) adapter(p profiles.Profile, r *recordings) {
+	m, _ := manifests.Get(p.Adapter)
+	a := Adapter{AdapterID: p.Adapter, DisplayName: m.DisplayName, Conformance: manifests.Conformance(p.Adapter),
+		Tested: append([]string{}, p.Tested...), Hooks: []InstalledHooks{}}
+	e.program(&a, p)
+	if p.Install != nil {
+		a.Hooks = e.hooks(p)
+	}
+	a.Launch = e.launch(p, a.Program)
+	a.Sessions = e.harnessSessions(p)
+	a.Recorded = e.recordedOf(p.Adapter, r)
+	for _, c := range inspect.Manifest(m).Claims {
+		one := Capability{Claim: c, ReportedIn: r.reportedIn(c.Capability)}
+		if i := slices.IndexFunc(a.Launch.Lacks, func(l Lack) bool { return l.Capability == c.Capability }); i >= 0 {
+			one.LaunchLacks = a.Launch.Lacks[i].Reason
+		}
+		a.Capabilities = append(a.Capabilities, one)
+	}
+	e.Adapters = append(e.Adapters, a)
+}
+
+// versionPatience is how long a harness may take to print its version.
+const versionPatience = 5 * time.Second
+
+// program finds the harness and asks it for its version.
+func (e *examiner) program(a *Adapter, p profiles.Profile) {
+	path, err := lookPath(p.Programs)
+	switch {
+	case len(p.Programs) == 0:
+		return
+	case err != nil:
+		if e.config.Named {
+			e.problem(p.Adapter, fmt.Sprintf("%s is not in PATH", strings.Join(p.Programs, ", ")),
+				fmt.Sprintf("lifeloop-wrap run --adapter %s -- /path/to/%s", p.Adapter, p.Programs[0]))
+		}
+		return
+	}
+	a.Program = &path
+	version, err := harness.Version(path, versionPatience)
+	switch {
+	case errors.Is(err, harness.ErrSlow):
+		e.note(p.Adapter, fmt.Sprintf("%s --version %v: this machine is busy, or it hangs", path, err), path+" --version")
+		return
+	case err != nil:
+		e.problem(p.Adapter, fmt.Sprintf("%s --version told no version: %v", path, err), path+" --version")
+		return
+	}
+	a.Version = &version
+	if len(p.Tested) == 0 {
+		e.note(p.Adapter, "no version was ever tested: what is claimed is read from its source", "lifeloop-wrap manifest inspect "+p.Adapter)
+		return
+	}
+	tested := slices.Contains(p.Tested, version)
+	if a.VersionTested = &tested; !tested {
+		e.note(p.Adapter, fmt.Sprintf("version %s was not tested, only %s: in a session that tells it, what rests on how it writes things down is partial until it was seen",
+			version, strings.Join(p.Tested, ", ")), "lifeloop-wrap status last")
+	}
+}
+
+// lookPath returns the absolute path of the first program that PATH holds.
+func lookPath(programs []string) (string, error) {
+	err := error(exec.ErrNotFound)
+	for _, name := range programs {
+		var path string
+		if path, err = exec.LookPath(name); err == nil {
+			return filepath.Abs(path)
+		}
+	}
+	return "", err
+}

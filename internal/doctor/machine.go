@@ -1,0 +1,193 @@
+//go:build linux
+
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"lifeloop/control"
+	"lifeloop/hosts"
+	"lifeloop/profiles"
+	"lifeloop/supervisor"
+	"lifeloop/watchers"
+)
+
+// InstalledHooks is what `host status` reports of one scope.
+type InstalledHooks struct {
+	Scope     string   `json:"scope"`
+	Path      string   `json:"path"`
+	State     string   `json:"state"` // as in host status, or "unreadable"
+	Missing   []string `json:"missing"`
+	Differing []string `json:"differing"`
+}
+
+// hooks examines the user's and the project's settings. Missing hooks are a
+// choice; incomplete or outdated ones are a problem.
+func (e *examiner) hooks(p profiles.Profile) []InstalledHooks {
+	list := []InstalledHooks{}
+	for _, scope := range []string{"user", "project"} {
+		verb := func(what string) string {
+			return fmt.Sprintf("lifeloop-wrap host %s %s --scope %s", what, p.Adapter, scope)
+		}
+		in, err := e.config.Installed(p, scope == "project")
+		var r hosts.Report
+		if err == nil {
+			r, err = e.config.Settings.Status(in)
+		}
+		one := InstalledHooks{Scope: scope, Path: in.Path, State: r.State, Missing: append([]string{}, r.Missing...), Differing: append([]string{}, r.Differing...)}
+		switch {
+		case err != nil:
+			one.State = "unreadable"
+			fix := verb("status")
+			if in.Path != "" {
+				fix = "${EDITOR:-vi} " + quoted(in.Path)
+			}
+			e.problem(p.Adapter, fmt.Sprintf("the %s settings are not understood: %v", scope, err), fix)
+		case r.State == "partly":
+			e.problem(p.Adapter, fmt.Sprintf("of our hooks in %s these are missing: %s", in.Path, strings.Join(append(r.Missing, r.Differing...), ", ")), verb("apply"))
+		case r.State == "outdated":
+			e.problem(p.Adapter, fmt.Sprintf("our hooks in %s are not as this version writes them: %s", in.Path, strings.Join(append(r.Differing, r.Missing...), ", ")), verb("apply"))
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// quoted quotes a path for a shell.
+func quoted(path string) string { return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'" }
+
+// A Launch is what `run` would get from this folder.
+type Launch struct {
+	Hooks bool   `json:"hooks"` // whether they would be injected
+	Lacks []Lack `json:"lacks"`
+}
+
+// A Lack is a capability that a launch would not have.
+type Lack struct {
+	Capability string `json:"capability"`
+	Reason     string `json:"reason"`
+}
+
+// launch prepares a launch and starts nothing. If a launch from an empty home
+// would get hooks and this one does not, some settings have disabled them.
+func (e *examiner) launch(p profiles.Profile, program *string) Launch {
+	argv := []string{p.Adapter}
+	if program != nil {
+		argv[0] = *program
+	}
+	look := Launch{Lacks: []Lack{}}
+	host := e.config.Host
+	here, err := p.Prepare(argv, host)
+	if err != nil {
+		e.problem(p.Adapter, fmt.Sprintf("a launch cannot be prepared: %v", err), "lifeloop-wrap run --no-hooks -- "+argv[0])
+		return look
+	}
+	host.Env = []string{"HOME=/nonexistent/home"}
+	host.ReadFile = func(string) ([]byte, error) { return nil, fs.ErrNotExist }
+	clean, err := p.Prepare(argv, host)
+	look.Hooks = here.Hooks
+	for _, w := range here.Weak {
+		look.Lacks = append(look.Lacks, Lack(w))
+	}
+	switch {
+	case here.Plain:
+		e.note(p.Adapter, "without arguments it begins no session of its own, so nothing is injected and nothing is expected", "lifeloop-wrap run -- "+argv[0]+" PROMPT")
+	case err == nil && clean.Hooks && !here.Hooks && len(here.Weak) > 0:
+		e.problem(p.Adapter, "our hooks stay silent: "+here.Weak[0].Reason, "take that setting back, then lifeloop-wrap doctor "+p.Adapter)
+	}
+	return look
+}
+
+// HarnessSessions are those that the harness itself stores.
+type HarnessSessions struct {
+	Places []string        `json:"places"`
+	Here   int             `json:"here"` // of the working folder
+	Newest *HarnessSession `json:"newest"`
+}
+
+// A HarnessSession is the newest one.
+type HarnessSession struct {
+	Session string    `json:"session"`
+	At      time.Time `json:"at"` // of its last change
+}
+
+func (e *examiner) harnessSessions(p profiles.Profile) *HarnessSessions {
+	places := p.Places(e.config.Host)
+	if len(places) == 0 {
+		return nil
+	}
+	s := &HarnessSessions{Places: []string{}}
+	for _, place := range places {
+		s.Places = append(s.Places, place.Dir)
+	}
+	found, err := supervisor.Find(places, e.config.Host.Dir)
+	if err != nil {
+		e.problem(p.Adapter, fmt.Sprintf("its sessions cannot be read: %v", err), "ls -l "+quoted(places[0].Dir))
+		return s
+	}
+	if s.Here = len(found); len(found) > 0 {
+		s.Newest = &HarnessSession{Session: found[0].Session, At: found[0].At}
+	}
+	return s
+}
+
+// A Machine is what all harnesses here share.
+type Machine struct {
+	Inotify  map[string]string `json:"inotify"` // the limits of this machine
+	Sockets  string            `json:"sockets"` // the folder of the sessions' sockets
+	StateDir string            `json:"state_dir"`
+	Sessions int               `json:"sessions"` // recorded, of all adapters
+	Damaged  []string          `json:"damaged"`  // ids of sessions whose ledger is damaged
+}
+
+func (e *examiner) machine() {
+	stateDir := e.config.StateDir
+	e.Machine.StateDir, e.Machine.Inotify = stateDir, watchers.Limits()
+	if limit, err := watchers.Try("/"); err != nil {
+		e.problem("machine", fmt.Sprintf("files cannot be watched and are polled instead: %v (%s is %s)", err, limit, e.Machine.Inotify[limit]),
+			"sudo sysctl fs.inotify."+limit+"=NUMBER, more than now")
+	}
+	dir, err := control.SocketDir()
+	wanted := os.Getenv("XDG_RUNTIME_DIR")
+	switch e.Machine.Sockets = dir; {
+	case err != nil:
+		e.problem("machine", fmt.Sprintf("there is no place for sockets: %v", err), "export XDG_RUNTIME_DIR=DIR, a folder of yours with mode 0700")
+	case wanted == "":
+		e.note("machine", "XDG_RUNTIME_DIR is not set; the sockets are in "+dir, "export XDG_RUNTIME_DIR=/run/user/$(id -u)")
+	case !filepath.IsAbs(wanted) || !strings.HasPrefix(dir, filepath.Clean(wanted)+"/"):
+		e.problem("machine", fmt.Sprintf("the sockets are in %s, because %s is no folder of yours with mode 0700", dir, filepath.Join(wanted, "lifeloop")),
+			"mkdir -p "+quoted(filepath.Join(wanted, "lifeloop"))+" && chmod 0700 "+quoted(filepath.Join(wanted, "lifeloop")))
+	}
+	if err := writable(stateDir); err != nil {
+		e.problem("machine", fmt.Sprintf("nothing can be kept in %s: %v", stateDir, err), "lifeloop-wrap run --state-dir DIR, or export LIFELOOP_STATE_DIR=DIR")
+	}
+}
+
+// writable returns why a folder cannot be written to, or nil. If the folder does
+// not exist, its nearest existing parent is checked, and nothing is created.
+func writable(dir string) error {
+	for {
+		info, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir:
+			dir = filepath.Dir(dir)
+			continue
+		case err != nil:
+			return err
+		case !info.IsDir():
+			return fmt.Errorf("%s is not a folder", dir)
+		}
+		const canWrite = 2 | 1 // W_OK and X_OK
+		if err := syscall.Access(dir, canWrite); err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+		return nil
+	}
+}

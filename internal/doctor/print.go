@@ -1,0 +1,184 @@
+//go:build linux
+
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"lifeloop/internal/inspect"
+	"lifeloop/lifeloop"
+)
+
+// columns is the width of the printed text; only a longer word exceeds it.
+const columns = 80
+
+// Print writes the report for people. Unless named, harnesses that are not
+// installed and have no sessions share one line.
+func (r *Report) Print(w io.Writer, named bool) error {
+	p := &page{}
+	var absent []string
+	for i := range r.Adapters {
+		e := &r.Adapters[i]
+		if e.Program == nil && !named && e.Recorded.Sessions == 0 && (e.Sessions == nil || e.Sessions.Here == 0) {
+			absent = append(absent, e.DisplayName)
+			continue
+		}
+		e.print(p)
+	}
+	if len(absent) > 0 {
+		p.line("Not here", strings.Join(absent, ", "))
+		p.WriteByte('\n')
+	}
+	r.Machine.print(p)
+	list := func(heading, last string, all []Finding) {
+		if len(all) > 0 {
+			fmt.Fprintf(p, "\n%s\n", heading)
+		}
+		for _, f := range all {
+			p.wrap("  ", "    ", f.About+": "+f.What)
+			fmt.Fprintf(p, "    %s: %s\n", last, f.Fix) // never wrapped: it is to be copied
+		}
+	}
+	list("Worth knowing", "more", r.Notes)
+	list("Wrong", "mend", r.Problems)
+	if r.OK {
+		p.WriteString("\nNothing is wrong.\n")
+	}
+	_, err := io.WriteString(w, p.String())
+	return err
+}
+
+func (a *Adapter) print(p *page) {
+	fmt.Fprintf(p, "%s (%s)\n", a.DisplayName, a.AdapterID)
+	if a.Program == nil {
+		p.line("  program", "not in PATH")
+	} else {
+		p.line("  program", *a.Program)
+	}
+	switch {
+	case a.Version == nil:
+	case a.VersionTested == nil:
+		p.line("  version", *a.Version)
+	case *a.VersionTested:
+		p.line("  version", *a.Version+", which was tested")
+	default:
+		p.line("  version", fmt.Sprintf("%s; tested was %s", *a.Version, strings.Join(a.Tested, ", ")))
+	}
+	for _, h := range a.Hooks {
+		p.line("  hooks", fmt.Sprintf("%s: %s, %s", h.Scope, strings.ReplaceAll(h.State, "_", " "), cmp.Or(h.Path, "of no known place")))
+	}
+	if a.Launch.Hooks {
+		p.line("  launch", "lifeloop-wrap run injects hooks of its own")
+	}
+	reasons := map[string][]string{}
+	for _, l := range a.Launch.Lacks {
+		reasons[l.Reason] = append(reasons[l.Reason], l.Capability)
+	}
+	for _, why := range slices.Sorted(maps.Keys(reasons)) {
+		p.line("  launch", fmt.Sprintf("lacks %s: %s", strings.Join(reasons[why], ", "), why))
+	}
+	if a.Sessions != nil {
+		p.line("  sessions", a.Sessions.text())
+	}
+	k := a.Recorded
+	p.line("  kept", fmt.Sprintf("%s of ours, %d live, %d lost", counted(k.Sessions, "session"), k.Live, len(k.Lost)))
+	p.line("  claims", "conformance "+a.Conformance+": "+inspect.ConformanceMeaning(a.Conformance))
+	for _, support := range lifeloop.Supports() {
+		claims := a.bySupport(support)
+		if support == lifeloop.Unavailable {
+			var names []string
+			for _, c := range claims {
+				names = append(names, c.Capability)
+			}
+			if len(names) > 0 {
+				p.wrap("    "+string(support)+": ", "      ", strings.Join(names, ", "))
+			}
+			continue
+		}
+		for _, c := range claims {
+			p.wrap("    "+c.Capability+" is "+string(support)+": ", "      ", c.evidence())
+		}
+	}
+	p.WriteByte('\n')
+}
+
+// bySupport lists the capabilities with a given support.
+func (a *Adapter) bySupport(support lifeloop.Support) []Capability {
+	return slices.DeleteFunc(slices.Clone(a.Capabilities), func(c Capability) bool { return c.Support != support })
+}
+
+// text summarizes the sessions of the working folder.
+func (s *HarnessSessions) text() string {
+	if s.Newest == nil {
+		return "none of this folder in " + strings.Join(s.Places, ", ")
+	}
+	return fmt.Sprintf("%d of this folder in %s; the newest, %s, changed %s", s.Here, strings.Join(s.Places, ", "),
+		s.Newest.Session, s.Newest.At.Local().Format(time.DateTime))
+}
+
+// evidence describes what supports a claim.
+func (c Capability) evidence() string {
+	var parts []string
+	if c.Evidence != "" {
+		parts = append(parts, c.Evidence)
+	}
+	if len(c.Modes) > 0 {
+		parts = append(parts, "by "+inspect.Join(c.Modes))
+	}
+	parts = append(parts, c.Notes()...)
+	if c.ReportedIn > 0 {
+		parts = append(parts, fmt.Sprintf("told in %s", counted(c.ReportedIn, "kept session")))
+	}
+	if c.LaunchLacks != "" {
+		parts = append(parts, "not in a launch from here")
+	}
+	return cmp.Or(strings.Join(parts, "; "), c.Means)
+}
+
+func (m Machine) print(p *page) {
+	p.WriteString("This machine\n")
+	var limits []string
+	for _, name := range slices.Sorted(maps.Keys(m.Inotify)) {
+		limits = append(limits, name+" "+m.Inotify[name])
+	}
+	p.line("  inotify", cmp.Or(strings.Join(limits, ", "), "its limits are not known"))
+	p.line("  sockets", cmp.Or(m.Sockets, "nowhere"))
+	p.line("  state", fmt.Sprintf("%s, %s kept, %s damaged", m.StateDir, counted(m.Sessions, "session"), counted(len(m.Damaged), "ledger")))
+}
+
+// A page is text that is wrapped while it is written.
+type page struct{ strings.Builder }
+
+// line writes a name and the text about it.
+func (p *page) line(name, text string) {
+	p.wrap(fmt.Sprintf("%-11s ", name), strings.Repeat(" ", 12), text)
+}
+
+// wrap writes words in lines of at most columns. The first line begins with
+// first, the others with indent.
+func (p *page) wrap(first, indent, text string) {
+	width := len([]rune(first))
+	p.WriteString(first)
+	begun := false
+	for _, word := range strings.Fields(text) {
+		n := len([]rune(word))
+		switch {
+		case begun && width+1+n > columns:
+			p.WriteString("\n" + indent)
+			width = len(indent)
+		case begun:
+			p.WriteByte(' ')
+			width++
+		}
+		p.WriteString(word)
+		width += n
+		begun = true
+	}
+	p.WriteByte('\n')
+}

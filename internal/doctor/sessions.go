@@ -1,0 +1,182 @@
+//go:build linux
+
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"lifeloop/internal/store"
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+)
+
+// Recorded is what the recorded sessions of one adapter show.
+type Recorded struct {
+	Sessions int        `json:"sessions"`
+	Live     int        `json:"live"`
+	Lost     []string   `json:"lost"` // ids of sessions whose wrapper died
+	Degraded []Degraded `json:"degraded"`
+	// UnknownRecords counts the records that no decoder knew, by source and
+	// type, over all sessions.
+	UnknownRecords map[string]map[string]int `json:"unknown_records"`
+}
+
+// Degraded is a capability that was weaker at the end of a session than at its
+// start.
+type Degraded struct {
+	Capability string           `json:"capability"`
+	Support    lifeloop.Support `json:"support"` // at the end of the newest such session
+	Sessions   int              `json:"sessions"`
+	Newest     string           `json:"newest"` // id of a session
+	Evidence   string           `json:"evidence"`
+}
+
+// recordings collects what the sessions of one adapter show, the oldest first.
+type recordings struct {
+	Recorded
+	reported    map[string]int // number of sessions by event that the harness reported
+	withUnknown string         // the newest session with an unknown record
+}
+
+// reportedIn is the number of sessions in which the harness reported an event.
+func (r *recordings) reportedIn(event string) int {
+	if r == nil {
+		return 0
+	}
+	return r.reported[event]
+}
+
+// signs are the facts of one session that matter here.
+type signs struct {
+	reported map[string]bool
+	changes  map[string][2]lifeloop.Degradation // the first and the last of each capability
+}
+
+func (s signs) see(e kernel.Entry) {
+	o, ok := e.Fact.(kernel.Observed)
+	if !ok {
+		return
+	}
+	if o.ByHarness() {
+		s.reported[string(o.Record.Event)] = true
+	}
+	if g := o.Degradation; g != nil {
+		first, before := s.changes[g.Capability]
+		if !before {
+			first[0] = *g
+		}
+		s.changes[g.Capability] = [2]lifeloop.Degradation{first[0], *g}
+	}
+}
+
+// recorded reads every session once. It returns what they show by adapter, and
+// reports damaged ledgers.
+func (e *examiner) recorded(st store.Store) (map[string]*recordings, error) {
+	e.Machine.Damaged = []string{}
+	seen := map[string]signs{}
+	all, err := st.Scan(func(id string, entry kernel.Entry) {
+		if _, known := seen[id]; !known {
+			seen[id] = signs{reported: map[string]bool{}, changes: map[string][2]lifeloop.Degradation{}}
+		}
+		seen[id].see(entry)
+	})
+	e.Machine.Sessions = len(all)
+	byAdapter := map[string]*recordings{}
+	for _, s := range all {
+		r := byAdapter[s.AdapterID]
+		if r == nil {
+			r = &recordings{Recorded: noneRecorded(), reported: map[string]int{}}
+			byAdapter[s.AdapterID] = r
+		}
+		r.Sessions++
+		switch {
+		case s.Damage != nil: // how it ended is unknown
+			e.Machine.Damaged = append(e.Machine.Damaged, s.SessionID)
+			e.problem("machine", fmt.Sprintf("the ledger of session %s is damaged: %v", s.SessionID, s.Damage),
+				"lifeloop-wrap ledger verify "+s.SessionID+" says where; nothing mends it, and prune removes it")
+		case s.Liveness == store.Live:
+			r.Live++
+		case s.Liveness == store.Lost:
+			r.Lost = append(r.Lost, s.SessionID)
+		}
+		r.addUnknown(s.SessionID, s.UnknownRecords)
+		for event := range seen[s.SessionID].reported {
+			r.reported[event]++
+		}
+		for capability, change := range seen[s.SessionID].changes {
+			if change[0].PreviousSupport.Stronger(change[1].CurrentSupport) {
+				r.addDegraded(capability, change[1], s.SessionID)
+			}
+		}
+	}
+	return byAdapter, err
+}
+
+func noneRecorded() Recorded {
+	return Recorded{Lost: []string{}, Degraded: []Degraded{}, UnknownRecords: map[string]map[string]int{}}
+}
+
+func (r *recordings) addUnknown(session string, records map[string]map[string]int) {
+	for source, types := range records {
+		if r.UnknownRecords[source] == nil {
+			r.UnknownRecords[source] = map[string]int{}
+		}
+		for kind, n := range types {
+			r.UnknownRecords[source][kind] += n
+			r.withUnknown = session
+		}
+	}
+}
+
+func (r *recordings) addDegraded(capability string, last lifeloop.Degradation, session string) {
+	i := slices.IndexFunc(r.Degraded, func(d Degraded) bool { return d.Capability == capability })
+	if i < 0 {
+		i = len(r.Degraded)
+		r.Degraded = append(r.Degraded, Degraded{Capability: capability})
+	}
+	d := &r.Degraded[i]
+	d.Sessions++
+	d.Support, d.Newest, d.Evidence = last.CurrentSupport, session, last.Evidence
+}
+
+// recordedOf reports what the recorded sessions of one adapter show.
+func (e *examiner) recordedOf(adapter string, r *recordings) Recorded {
+	if r == nil {
+		return noneRecorded()
+	}
+	slices.SortFunc(r.Degraded, func(a, b Degraded) int { return cmp.Compare(a.Capability, b.Capability) })
+	if n := len(r.Lost); n > 0 {
+		e.problem(adapter, fmt.Sprintf("the wrapper of %s died and could not say how it ended, last %s", counted(n, "session"), r.Lost[n-1]),
+			"lifeloop-wrap run --resume "+r.Lost[n-1]+" takes it up; lifeloop-wrap prune removes it")
+	}
+	if text := UnknownRecords(r.UnknownRecords); text != "" {
+		e.note(adapter, "records that this version does not understand: "+text, "lifeloop-wrap status "+r.withUnknown)
+	}
+	for _, d := range r.Degraded {
+		e.note(adapter, fmt.Sprintf("%s was %s at the end of %s: %s", d.Capability, d.Support, counted(d.Sessions, "kept session"), d.Evidence),
+			"lifeloop-wrap events "+d.Newest)
+	}
+	return r.Recorded
+}
+
+// UnknownRecords lists the number of unknown records by source and type.
+func UnknownRecords(records map[string]map[string]int) string {
+	var parts []string
+	for _, source := range slices.Sorted(maps.Keys(records)) {
+		for _, kind := range slices.Sorted(maps.Keys(records[source])) {
+			parts = append(parts, fmt.Sprintf("%s: %d × %s", source, records[source][kind], kind))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

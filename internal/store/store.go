@@ -1,0 +1,241 @@
+//go:build linux
+
+// Package store keeps sessions on disk: a folder for each, named by its id,
+// with the ledger and the few files that other commands need. It finds, lists,
+// follows and removes sessions. It decides nothing about what a session does,
+// and it writes no fact.
+//
+//	st := store.Open(stateDir)
+//	id, err := st.Find("last")
+//	for entry, err := range st.Folder(id).Follow(ctx, 1) { … }
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"lifeloop/internal/durable"
+	"lifeloop/kernel"
+	"lifeloop/ledger"
+	"lifeloop/view"
+)
+
+// A Store is the folder that holds a folder for each session.
+type Store struct{ dir string }
+
+// Open returns the store below a state directory. It creates nothing.
+func Open(stateDir string) Store { return Store{filepath.Join(stateDir, "sessions")} }
+
+// StateDir returns the state directory that Open was given.
+func (s Store) StateDir() string { return filepath.Dir(s.dir) }
+
+// Folder returns the folder of a session, whether it exists or not.
+func (s Store) Folder(id string) Folder { return Folder(filepath.Join(s.dir, id)) }
+
+// Liveness says whether a session has a wrapper.
+const (
+	Live  = "live"  // a wrapper holds the ledger open
+	Ended = "ended" // the ledger holds the end of the session
+	Lost  = "lost"  // neither: the wrapper died, and the outcome is unknown
+)
+
+// A Session is what the ledger of one session says.
+type Session struct {
+	view.Status
+	Folder Folder
+	// Damage is why the ledger cannot be read to its end, or nil. An unfinished
+	// last line is not damage: a writer may have died there.
+	Damage error
+}
+
+// Ending returns the final state of a session and its reason.
+func (s Session) Ending() string {
+	if s.StateReason == "" {
+		return s.State
+	}
+	return fmt.Sprintf("%s (%s)", s.State, s.StateReason)
+}
+
+// A NotFoundError says that no single session has a given name.
+type NotFoundError struct {
+	Name    string
+	Dir     string // of the store
+	Known   int    // how many sessions the store holds
+	Matches int    // how many ids begin with Name: 0, or more than 1
+}
+
+func (e *NotFoundError) Error() string {
+	if e.Matches > 1 {
+		return fmt.Sprintf("%q is the beginning of %d sessions", e.Name, e.Matches)
+	}
+	return fmt.Sprintf("no session %q in %s", e.Name, e.Dir)
+}
+
+// IDs lists the ids of all sessions. A folder with any other name is not a
+// session's. A store that does not exist holds none.
+func (s Store) IDs() ([]string, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var ids []string
+	for _, e := range entries {
+		if u, err := uuid.Parse(e.Name()); e.IsDir() && err == nil && u.String() == e.Name() {
+			ids = append(ids, e.Name())
+		}
+	}
+	return ids, nil
+}
+
+// List reads all sessions, the oldest first.
+func (s Store) List() ([]Session, error) { return s.Scan(func(string, kernel.Entry) {}) }
+
+// Scan is like List and also calls each with every entry of every session.
+func (s Store) Scan(each func(id string, e kernel.Entry)) ([]Session, error) {
+	ids, err := s.IDs()
+	if err != nil {
+		return nil, err
+	}
+	var all []Session
+	for _, id := range ids {
+		one := s.read(id, each)
+		if one.Damage != nil {
+			if _, err := os.Stat(string(one.Folder)); errors.Is(err, fs.ErrNotExist) {
+				continue // another process removed it meanwhile
+			}
+		}
+		all = append(all, one)
+	}
+	slices.SortStableFunc(all, func(a, b Session) int { return a.StartedAt.Compare(b.StartedAt) })
+	return all, nil
+}
+
+// Read reads one session.
+func (s Store) Read(id string) Session { return s.read(id, func(string, kernel.Entry) {}) }
+
+func (s Store) read(id string, each func(string, kernel.Entry)) Session {
+	k := Session{Folder: s.Folder(id)}
+	live := k.Folder.Live() // before reading: a session that ends meanwhile is ended
+	for e, err := range k.Folder.Facts(0) {
+		if err != nil {
+			k.Damage = err
+			break
+		}
+		k.Apply(e)
+		each(id, e)
+	}
+	k.SessionID = id
+	if k.StartedAt.IsZero() { // its wrapper has written nothing yet, or died before it could
+		if info, err := os.Stat(string(k.Folder)); err == nil {
+			k.StartedAt = info.ModTime()
+		}
+	}
+	switch {
+	case k.Ended():
+		k.Liveness = Ended
+	case live:
+		k.Liveness = Live
+	default:
+		k.Liveness = Lost
+		k.Lose()
+	}
+	return k
+}
+
+// Find resolves the name of a session: an id, a unique beginning of one, or
+// "last". The error is a *NotFoundError, or that of reading the store.
+func (s Store) Find(name string) (string, error) {
+	ids, err := s.IDs()
+	if err != nil {
+		return "", err
+	}
+	if slices.Contains(ids, name) {
+		return name, nil
+	}
+	missing := &NotFoundError{Name: name, Dir: s.dir, Known: len(ids)}
+	if name == "last" {
+		all, err := s.List()
+		if err != nil || len(all) == 0 {
+			return "", errors.Join(err, missing)
+		}
+		return all[len(all)-1].SessionID, nil
+	}
+	matches := slices.DeleteFunc(ids, func(id string) bool { return name == "" || !strings.HasPrefix(id, name) })
+	if len(matches) == 1 {
+		return matches[0], nil
+	}
+	missing.Matches = len(matches)
+	return "", missing
+}
+
+// A Limit says which sessions Prune removes. A live session never is.
+type Limit struct {
+	OlderThan time.Duration // since its start; negative for no limit
+	Keep      int           // how many of the newest stay; negative for no limit
+}
+
+// Prune removes sessions and calls removed with the id of each, the oldest
+// first. It also finishes removals that were interrupted.
+func (s Store) Prune(l Limit, removed func(id string) error) error {
+	s.sweep()
+	all, err := s.List()
+	if err != nil {
+		return err
+	}
+	for i, k := range all {
+		old := l.OlderThan >= 0 && time.Since(k.StartedAt) > l.OlderThan
+		many := l.Keep >= 0 && i < len(all)-l.Keep
+		if k.Liveness == Live || !old && !many {
+			continue
+		}
+		err := s.remove(k.SessionID)
+		var locked *durable.LockedError
+		if errors.As(err, &locked) || errors.Is(err, fs.ErrNotExist) {
+			continue // a wrapper recovered it, or another process removed it
+		}
+		if err == nil {
+			err = removed(k.SessionID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removing begins the name of a folder that is being removed.
+const removing = ".pruned-"
+
+// remove removes a session. It holds the ledger's lock, so that no wrapper can
+// open it meanwhile, and hides the folder in one step, so that no reader finds
+// half a session.
+func (s Store) remove(id string) error {
+	dir := string(s.Folder(id))
+	release, err := ledger.Hold(dir)
+	if err != nil {
+		return err
+	}
+	defer release()
+	hidden := string(s.Folder(removing + id))
+	if err := os.Rename(dir, hidden); err != nil {
+		return err
+	}
+	return os.RemoveAll(hidden)
+}
+
+// sweep removes what interrupted removals left. Another process may be doing
+// the same, so errors are ignored; the next Prune tries again.
+func (s Store) sweep() {
+	left, _ := filepath.Glob(string(s.Folder(removing + "*")))
+	for _, dir := range left {
+		_ = os.RemoveAll(dir)
+	}
+}

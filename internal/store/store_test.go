@@ -1,0 +1,155 @@
+//go:build linux
+
+package store
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/ledger"
+	"lifeloop/session"
+)
+
+const (
+	first  = "11111111-1111-4111-8111-111111111111"
+	second = "12222222-2222-4222-8222-222222222222"
+)
+
+// write opens a ledger as a wrapper would.
+func write(t *testing.T, f Folder, facts ...kernel.Fact) *ledger.Log {
+	t.Helper()
+	written, err := ledger.Create(string(f), ledger.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = written.Close() })
+	appendFacts(t, written, facts...)
+	return written
+}
+
+func appendFacts(t *testing.T, to *ledger.Log, facts ...kernel.Fact) {
+	t.Helper()
+	for i, f := range facts {
+		kind, body, err := kernel.Encode(f)
+		require.NoError(t, err)
+		_, err = to.Append([]ledger.Record{{Kind: kind, At: began(f).Add(time.Duration(i)), Body: body}}, false)
+		require.NoError(t, err)
+	}
+}
+
+// began makes the session named first the newest.
+func began(f kernel.Fact) time.Time {
+	if b, ok := f.(kernel.Began); ok && b.SessionID == second {
+		return time.Unix(0, 0)
+	}
+	return time.Unix(1000, 0)
+}
+
+func started(id string) []kernel.Fact {
+	return []kernel.Fact{kernel.Began{SessionID: id}, kernel.SessionMoved{From: session.None, To: session.Pending},
+		kernel.SessionMoved{From: session.Pending, To: session.Running}}
+}
+
+func over() kernel.Fact { return kernel.SessionMoved{From: session.Running, To: session.Completed} }
+
+func TestFind(t *testing.T) {
+	st := Open(t.TempDir())
+	_, err := st.Find("last")
+	var missing *NotFoundError
+	require.ErrorAs(t, err, &missing)
+	require.Zero(t, missing.Known)
+	write(t, st.Folder(second), started(second)...)
+	write(t, st.Folder(first), started(first)...)
+	for name, want := range map[string]string{first: first, "11": first, "12": second, "last": first} {
+		id, err := st.Find(name)
+		require.NoError(t, err, name)
+		require.Equal(t, want, id, name)
+	}
+	for name, matches := range map[string]int{"1": 2, "2": 0, "": 0, "11111111-1111-4111-8111-1111111111111": 0} {
+		_, err := st.Find(name)
+		require.ErrorAs(t, err, &missing, name)
+		require.Equal(t, NotFoundError{Name: name, Dir: st.dir, Known: 2, Matches: matches}, *missing)
+	}
+}
+
+func TestFollow(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		then  func(w *ledger.Log, stop context.CancelFunc) // after the third entry
+		count int
+	}{
+		{"ends with the session", func(w *ledger.Log, _ context.CancelFunc) {
+			appendFacts(t, w, kernel.ActivitySeen{}, over(), kernel.ActivitySeen{})
+		}, 5},
+		{"ends with its wrapper", func(w *ledger.Log, _ context.CancelFunc) {
+			appendFacts(t, w, kernel.ActivitySeen{})
+			require.NoError(t, w.Close())
+		}, 4},
+		{"ends with its context", func(_ *ledger.Log, stop context.CancelFunc) { stop() }, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := Open(t.TempDir()).Folder(first)
+			w := write(t, f, started(first)...)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			var seqs []uint64
+			for e, err := range f.Follow(ctx, 0) {
+				require.NoError(t, err)
+				if seqs = append(seqs, e.Seq); e.Seq == 3 {
+					c.then(w, stop)
+				}
+			}
+			require.Len(t, seqs, c.count)
+			for i, seq := range seqs {
+				require.Equal(t, uint64(i+1), seq)
+			}
+		})
+	}
+}
+
+func TestPruneKeepsLiveSessions(t *testing.T) {
+	st := Open(t.TempDir())
+	live := write(t, st.Folder(first), started(first)...)
+	require.NoError(t, write(t, st.Folder(second), append(started(second), over())...).Close())
+	prune := func() (ids []string) {
+		require.NoError(t, st.Prune(Limit{OlderThan: -1, Keep: 0}, func(id string) error { ids = append(ids, id); return nil }))
+		return ids
+	}
+	require.Equal(t, []string{second}, prune())
+	require.Empty(t, prune())
+	require.Equal(t, Live, st.Read(first).Liveness)
+	require.NoError(t, live.Close())
+	require.Equal(t, Lost, st.Read(first).Liveness)
+	require.Equal(t, []string{first}, prune())
+}
+
+func TestToken(t *testing.T) {
+	f := Folder(t.TempDir())
+	_, err := f.Token()
+	require.Error(t, err)
+	digest, err := f.IssueToken()
+	require.NoError(t, err)
+	token, err := f.Token()
+	require.NoError(t, err)
+	require.Len(t, token, 64)
+	require.NotContains(t, digest, token)
+}
+
+func TestCommandLine(t *testing.T) {
+	f := Folder(t.TempDir())
+	_, err := f.Command()
+	require.Error(t, err)
+	c := CommandLine{Dir: "/", Argv: []string{"a", "b"}, Flags: map[string][]string{"pty": {"never"}}}
+	f.SaveCommand(c)
+	read, err := f.Command()
+	require.NoError(t, err)
+	require.Equal(t, c, read)
+	f.SaveCommand(CommandLine{})
+	_, err = f.Command()
+	require.EqualError(t, err, "it names no command")
+	f.Forget()
+	_, err = f.Command()
+	require.Error(t, err)
+}
