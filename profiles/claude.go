@@ -309,3 +309,40 @@ func statusline(managed, layers []settings, hook []string) (json.RawMessage, str
 func truthy(s string) bool {
 	return slices.Contains([]string{"1", "true", "yes", "on"}, strings.ToLower(strings.TrimSpace(s)))
 }
+
+func claudePlaces(h Host, transcript Source) []Place {
+	dir := h.home("CLAUDE_CONFIG_DIR", ".claude")
+	if dir == "" {
+		return nil
+	}
+	return []Place{{Source: transcript, Dir: filepath.Join(dir, "projects"), Pattern: "*/*.jsonl", Whose: func(head []byte, dir string) (string, bool) {
+		var id string
+		var here bool
+		lines(head, func(line []byte) bool {
+			var r struct {
+				SessionID string `json:"sessionId"`
+				Cwd       string `json:"cwd"`
+			}
+			if json.Unmarshal(line, &r) != nil || r.SessionID == "" || r.Cwd == "" {
+				return true // the first lines are housekeeping
+			}
+			id, here = r.SessionID, r.Cwd == dir
+			return false
+		})
+		return id, here
+	}}}
+}
+
+func installClaude(project bool, h Host) (Installation, error) {
+	var hooks []InstalledHook
+	for _, t := range claudeTimeouts {
+		hooks = append(hooks, InstalledHook{Event: t.event, Timeout: t.seconds})
+	}
+	dir := filepath.Join(h.Dir, ".claude")
+	if !project {
+		if dir = h.home("CLAUDE_CONFIG_DIR", ".claude"); dir == "" {
+			return Installation{}, errNoHome
+		}
+	}
+	return installation("claude", filepath.Join(dir, "settings.json"), project, hooks, h)
+}

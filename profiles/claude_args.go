@@ -2,26 +2,11 @@ package profiles
 
 import (
 	"slices"
-	"strings"
 )
 
 // The option table of Claude Code 2.1.197: `claude --help` and the options
 // that it hides. An option that is not here takes no value as far as we know,
 // which can only make us see one operand too many.
-
-type arity int
-
-const (
-	flag     arity = iota
-	value          // takes the next argument, whatever it looks like
-	optional       // takes the next argument unless it looks like an option
-	variadic       // takes the next argument, and all that follow up to an option
-)
-
-type option struct {
-	name  string // the long name, by which the rest of this package asks
-	arity arity
-}
 
 func claudeOptions() map[string]option {
 	return optionTable(map[arity]string{
@@ -49,22 +34,6 @@ func claudeOptions() map[string]option {
 	})
 }
 
-// optionTable reads lists of names; in `-c,--continue` the last one is the
-// name. It is made for each command line: made at the start of the program, it
-// would be paid for by every hook that a harness runs.
-func optionTable(lists map[arity]string) map[string]option {
-	table := map[string]option{}
-	for a, list := range lists {
-		for _, field := range strings.Fields(list) {
-			names := strings.Split(field, ",")
-			for _, n := range names {
-				table[n] = option{name: names[len(names)-1], arity: a}
-			}
-		}
-	}
-	return table
-}
-
 // claudeCommands are the first operands that are not a prompt. A command line
 // with -p or --print has none of them: Claude Code does not even register them.
 var claudeCommands = []string{
@@ -89,35 +58,9 @@ type claudeLine struct {
 	given                     // every value of theirs
 }
 
-// given says where the values of options stand, by the option's name.
-type given map[string][]place
-
-// A place is that of one value.
-type place struct {
-	at       int  // the index of its word
-	attached bool // in one word with the option
-}
-
-// with is the command line with another value in place of each that the user
-// gave this option. The words stay where they are: an option that takes all that
-// follows would else take what the removed words kept from it.
-func (g given) with(args []string, name, value string) []string {
-	out := slices.Clone(args)
-	for _, p := range g[name] {
-		out[p.at] = value
-		if p.attached {
-			out[p.at] = name + "=" + value
-		}
-	}
-	return out
-}
-
 func (l claudeLine) has(names ...string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { _, ok := l.values[n]; return ok })
 }
-
-// looksLikeOption is the parser's own test: a lone dash is an operand.
-func looksLikeOption(arg string) bool { return len(arg) > 1 && arg[0] == '-' }
 
 // parseClaude follows the parser that Claude Code uses (commander, with
 // positional options): the first operand that names a command ends the options.
@@ -165,40 +108,35 @@ func parseClaude(args []string) claudeLine {
 	return l
 }
 
-// takes says that an option takes the word behind it as its value.
-func (o option) takes(next string) bool {
-	switch o.arity {
-	case value, variadic:
-		return true
-	case optional:
-		return !looksLikeOption(next)
+// resumeClaude goes on with a session of Claude Code. It finds one only from
+// the folder that it began in, so a launch that makes itself another one is
+// left alone.
+func resumeClaude(argv []string, session string, terminal bool) ([]string, bool) {
+	if len(argv) == 0 || Infer(argv[0]) != "claude" || sessionUUID(session) == "" {
+		return nil, false
 	}
-	return false
+	l, ok := parts(argv[1:], claudeOptions(), false)
+	if !ok || claudePlain(argv[1:], parseClaude(argv[1:]), Host{}) || l.has(claudeElsewhere...) {
+		return nil, false
+	}
+	// What is read from standard input is read once.
+	if in, _ := l.find("--input-format"); in.value == "stream-json" {
+		return nil, false
+	}
+	prompt := l.operands()
+	switch printed := l.has("--print") || !terminal; {
+	case !printed:
+		prompt = nil
+	case len(prompt) == 0:
+		return nil, false
+	}
+	l = l.without("--resume", "--continue", "--fork-session", "--session-id")
+	return slices.Concat(argv[:1], []string{"--resume", session}, l.words(prompt...)), true
 }
 
-// lookup finds the option that one argument names, with the value attached to
-// it: `--name=value`, `-nvalue`, and `-cp` for two flags, all but the last of
-// which it notes in seen.
-func lookup(table map[string]option, arg string, seen map[string]string) (opt option, val string, attached, ok bool) {
-	if opt, ok = table[arg]; ok {
-		return opt, "", false, true
-	}
-	if strings.HasPrefix(arg, "--") {
-		name, val, cut := strings.Cut(arg, "=")
-		opt, ok = table[name]
-		return opt, val, true, ok && cut && opt.arity != flag
-	}
-	for len(arg) > 2 {
-		opt, ok = table[arg[:2]]
-		if !ok {
-			return option{}, "", false, false
-		}
-		if opt.arity != flag {
-			return opt, arg[2:], true, true
-		}
-		seen[opt.name] = ""
-		arg = "-" + arg[2:]
-	}
-	opt, ok = table[arg]
-	return opt, "", false, ok
+// claudeElsewhere are options of sessions that are not this folder's, not kept,
+// or not begun at their end.
+var claudeElsewhere = []string{
+	"--cloud", "--from-pr", "--init-only", "--no-session-persistence", "--remote", "--remote-control", "--rc", "--resume-session-at",
+	"--rewind-files", "--sdk-url", "--teleport", "--worktree",
 }

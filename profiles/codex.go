@@ -3,6 +3,7 @@ package profiles
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -317,4 +318,72 @@ func heldTimeout(snake string, seconds int) int {
 		return 1
 	}
 	return min(seconds, 3)
+}
+
+func codexPlaces(h Host, rollout Source) []Place {
+	dir := h.home("CODEX_HOME", ".codex")
+	if dir == "" {
+		return nil
+	}
+	return []Place{{Source: rollout, Dir: filepath.Join(dir, "sessions"), Pattern: "*/*/*/rollout-*.jsonl", Whose: func(head []byte, dir string) (string, bool) {
+		var id string
+		var here bool
+		lines(head, func(line []byte) bool {
+			var r struct {
+				Type    string `json:"type"`
+				Payload struct {
+					ID  string `json:"id"`
+					Cwd string `json:"cwd"`
+				} `json:"payload"`
+			}
+			if json.Unmarshal(line, &r) == nil && r.Type == "session_meta" {
+				id, here = r.Payload.ID, r.Payload.Cwd == dir
+			}
+			return false // it is the first line, or it is no rollout
+		})
+		return id, here
+	}}}
+}
+
+func installCodex(project bool, h Host) (Installation, error) {
+	home := h.home("CODEX_HOME", ".codex")
+	if home == "" {
+		return Installation{}, errNoHome
+	}
+	// The harness names a hook by its file's path. It takes the links out of
+	// CODEX_HOME, and leaves those of the usual place in.
+	if h.getenv("CODEX_HOME") != "" {
+		home = h.real(home)
+	}
+	dir := home
+	if project {
+		dir = filepath.Join(h.repository(), ".codex")
+	}
+	path := filepath.Join(dir, "hooks.json")
+
+	var hooks []InstalledHook
+	for _, hook := range codexHooks {
+		hooks = append(hooks, InstalledHook{Event: hook.event, Timeout: hook.seconds})
+	}
+	in, err := installation("codex", path, project, hooks, h)
+	in.Trust = &Trust{
+		Path: filepath.Join(home, "config.toml"), Table: []string{"hooks", "state"}, Member: "trusted_hash", Prefix: path + ":",
+		Key: func(event string, group, handler int) string {
+			return codexTrustKey(path, codexSnake(event), group, handler)
+		},
+		Value: func(h InstalledHook) string { return trustHash(codexSnake(h.Event), h.Command, h.Timeout) },
+	}
+	return in, err
+}
+
+// codexSnake is an event's name where trust is recorded.
+func codexSnake(event string) string {
+	var b strings.Builder
+	for i, r := range event {
+		if i > 0 && 'A' <= r && r <= 'Z' {
+			b.WriteByte('_')
+		}
+		b.WriteString(strings.ToLower(string(r)))
+	}
+	return b.String()
 }

@@ -103,3 +103,49 @@ func (l *codexLine) operand(arg string) {
 		l.operands++
 	}
 }
+
+// resumeCodex goes on with a thread of Codex. Options stand before the word
+// resume, where all of them are understood.
+func resumeCodex(argv []string, session string, _ bool) ([]string, bool) {
+	if len(argv) == 0 || Infer(argv[0]) != "codex" || sessionUUID(session) == "" {
+		return nil, false
+	}
+	l, ok := parts(argv[1:], codexOptions(), false)
+	line := parseCodex(argv[1:])
+	if !ok || codexPlain(line) || l.has("--ephemeral", "--image", "--remote", "--worktree") {
+		return nil, false
+	}
+	operands := l.operands()
+	if line.command != "" {
+		// A subcommand is one behind a prompt, too. Nobody writes that.
+		if len(operands) == 0 || operands[0] != line.command && operands[0] != "e" {
+			return nil, false
+		}
+		operands = operands[1:]
+	}
+	drop := []string{"--all", "--include-non-interactive", "--last"}
+	switch line.command {
+	case "", "resume", "fork":
+		return slices.Concat(argv[:1], l.without(drop...).words(), []string{"resume", session}), true
+	case "exec":
+	default:
+		return nil, false
+	}
+	switch line.sub {
+	case "":
+	case "resume", "fork":
+		named := 2 // its own name, and an id
+		if l.has("--last") {
+			named = 1
+		}
+		operands = operands[min(named, len(operands)):]
+	default:
+		return nil, false
+	}
+	if len(operands) != 1 || operands[0] == "-" {
+		return nil, false // its prompt came from standard input
+	}
+	at := slices.IndexFunc(l, func(p part) bool { return p.name == "" })
+	return slices.Concat(argv[:1], l[:at].without(drop...).words(), []string{"exec"}, l[at:].without(drop...).words(),
+		[]string{"resume", session}, commandLine{}.words(operands...)), true
+}

@@ -1,6 +1,9 @@
 package profiles
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"path/filepath"
 	"slices"
 
@@ -129,33 +132,6 @@ func chatName(id string) string {
 	return id[:min(8, len(id))]
 }
 
-// sessionUUID returns a word that is a UUID, else "".
-func sessionUUID(word string) string {
-	if len(word) != 36 {
-		return ""
-	}
-	for i, r := range word {
-		dash := i == 8 || i == 13 || i == 18 || i == 23
-		switch {
-		case dash && r == '-':
-		case !dash && (r >= '0' && r <= '9' || r >= 'a' && r <= 'f' || r >= 'A' && r <= 'F'):
-		default:
-			return ""
-		}
-	}
-	return word
-}
-
-// withoutHooks starts a harness that has hooks, but none for this launch, and
-// tells what lives on them.
-func withoutHooks(argv []string, h Host, reason string, capabilities ...string) (Launch, error) {
-	l, err := start(argv, h, nil)
-	for _, c := range capabilities {
-		l.Weak = append(l.Weak, Weakness{Capability: c, Reason: reason})
-	}
-	return l, err
-}
-
 // geminiHooks are the hooks that tell a client something. Called without a
 // wrapper, a tool's or a dialog's hook has nobody to tell and nothing to pass
 // on, and the others run before every request to the model, or for every piece
@@ -175,4 +151,28 @@ func installGemini(project bool, h Host) (Installation, error) {
 		}
 	}
 	return installation("gemini", filepath.Join(dir, ".gemini", "settings.json"), project, slices.Clone(geminiHooks), h)
+}
+
+func geminiPlaces(h Host, chat Source) []Place {
+	home := h.home("GEMINI_CLI_HOME", ".")
+	if home == "" {
+		return nil
+	}
+	return []Place{{Source: chat, Dir: filepath.Join(home, ".gemini", "tmp"), Pattern: "*/chats/session-*.jsonl", Whose: func(head []byte, dir string) (string, bool) {
+		var id string
+		var here bool
+		lines(head, func(line []byte) bool {
+			var r struct {
+				SessionID   string `json:"sessionId"`
+				ProjectHash string `json:"projectHash"`
+				Kind        string `json:"kind"`
+			}
+			if json.Unmarshal(line, &r) == nil && r.Kind == "main" {
+				sum := sha256.Sum256([]byte(dir)) // of the folder's path
+				id, here = r.SessionID, r.ProjectHash == hex.EncodeToString(sum[:])
+			}
+			return false
+		})
+		return id, here
+	}}}
 }

@@ -63,3 +63,28 @@ func parseGemini(args []string) geminiLine {
 	}
 	return l
 }
+
+// resumeGemini goes on with a session of Gemini CLI.
+func resumeGemini(argv []string, session string, terminal bool) ([]string, bool) {
+	if len(argv) == 0 || Infer(argv[0]) != "gemini" || sessionUUID(session) == "" {
+		return nil, false
+	}
+	l, ok := parts(argv[1:], geminiOptions(), true)
+	if !ok || parseGemini(argv[1:]).command != "" || l.ambiguous() || l.has("--acp", "--delete-session", "--experimental-acp", "--help",
+		"--list-extensions", "--list-sessions", "--session-file", "--version", "--worktree") {
+		return nil, false
+	}
+	drop := []string{"--resume", "--session-id"}
+	query := l.operands()
+	given, headless := l.find("--prompt")
+	switch printed := headless || !terminal; {
+	case !printed:
+		drop, query = append(drop, "--prompt-interactive"), nil
+	case given.value == "" && len(query) == 0:
+		return nil, false
+	}
+	if slices.ContainsFunc(query, looksLikeOption) {
+		return nil, false // behind "--" it is not read
+	}
+	return slices.Concat(argv[:1], []string{"--resume", session}, l.without(drop...).words(query...)), true
+}

@@ -52,3 +52,13 @@ const hermesMessages = `SELECT m.id, json_object('table', 'messages', 'id', m.id
 const hermesSessions = `SELECT CAST(1000 * max(s.started_at, coalesce(s.last_activity_at, 0), coalesce(s.ended_at, 0)) AS INTEGER) AS n,
 	json_object('table', 'sessions', 'session_id', s.id, 'session', ` + hermesOwner + `)
 	FROM sessions s LEFT JOIN sessions p ON p.id = s.parent_session_id WHERE n > ?1 ORDER BY n`
+
+func hermesPlaces(h Host, messages Source) []Place {
+	dir := h.home("HERMES_HOME", ".hermes")
+	if dir == "" {
+		return nil
+	}
+	return []Place{{Source: messages, Dir: dir, Pattern: "state.db", Sessions: `SELECT CAST(1000 * max(started_at,
+		coalesce(last_activity_at, 0), coalesce(ended_at, 0)) AS INTEGER) AS n, json_object('id', id, 'dir', cwd)
+		FROM sessions WHERE n > ?1 ORDER BY n`}}
+}

@@ -102,63 +102,6 @@ func unquote(s string) (text, rest string, ok bool) {
 	}
 }
 
-func installClaude(project bool, h Host) (Installation, error) {
-	var hooks []InstalledHook
-	for _, t := range claudeTimeouts {
-		hooks = append(hooks, InstalledHook{Event: t.event, Timeout: t.seconds})
-	}
-	dir := filepath.Join(h.Dir, ".claude")
-	if !project {
-		if dir = h.home("CLAUDE_CONFIG_DIR", ".claude"); dir == "" {
-			return Installation{}, errNoHome
-		}
-	}
-	return installation("claude", filepath.Join(dir, "settings.json"), project, hooks, h)
-}
-
-func installCodex(project bool, h Host) (Installation, error) {
-	home := h.home("CODEX_HOME", ".codex")
-	if home == "" {
-		return Installation{}, errNoHome
-	}
-	// The harness names a hook by its file's path. It takes the links out of
-	// CODEX_HOME, and leaves those of the usual place in.
-	if h.getenv("CODEX_HOME") != "" {
-		home = h.real(home)
-	}
-	dir := home
-	if project {
-		dir = filepath.Join(h.repository(), ".codex")
-	}
-	path := filepath.Join(dir, "hooks.json")
-
-	var hooks []InstalledHook
-	for _, hook := range codexHooks {
-		hooks = append(hooks, InstalledHook{Event: hook.event, Timeout: hook.seconds})
-	}
-	in, err := installation("codex", path, project, hooks, h)
-	in.Trust = &Trust{
-		Path: filepath.Join(home, "config.toml"), Table: []string{"hooks", "state"}, Member: "trusted_hash", Prefix: path + ":",
-		Key: func(event string, group, handler int) string {
-			return codexTrustKey(path, codexSnake(event), group, handler)
-		},
-		Value: func(h InstalledHook) string { return trustHash(codexSnake(h.Event), h.Command, h.Timeout) },
-	}
-	return in, err
-}
-
-// codexSnake is an event's name where trust is recorded.
-func codexSnake(event string) string {
-	var b strings.Builder
-	for i, r := range event {
-		if i > 0 && 'A' <= r && r <= 'Z' {
-			b.WriteByte('_')
-		}
-		b.WriteString(strings.ToLower(string(r)))
-	}
-	return b.String()
-}
-
 // real is a path without symbolic links, where the host can tell.
 func (h Host) real(path string) string {
 	if h.Real == nil {

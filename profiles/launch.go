@@ -119,3 +119,13 @@ func hookless(reason string) []Weakness {
 	}
 	return weak
 }
+
+// withoutHooks starts a harness that has hooks, but none for this launch, and
+// tells what lives on them.
+func withoutHooks(argv []string, h Host, reason string, capabilities ...string) (Launch, error) {
+	l, err := start(argv, h, nil)
+	for _, c := range capabilities {
+		l.Weak = append(l.Weak, Weakness{Capability: c, Reason: reason})
+	}
+	return l, err
+}

@@ -57,3 +57,15 @@ func observedCapabilities(sources ...string) []string {
 	}
 	return lacks
 }
+
+func openclawPlaces(h Host, transcript Source) []Place {
+	dir := h.home("OPENCLAW_STATE_DIR", ".openclaw")
+	if dir == "" {
+		return nil
+	}
+	// Where a session is at work stands in the first row of its transcript.
+	return []Place{{Source: transcript, Dir: dir, Pattern: "agents/*/agent/openclaw-agent.sqlite", Sessions: `SELECT n.updated_at,
+		json_object('id', n.current_session_id, 'dir', (SELECT json_extract(t.event_json, '$.cwd') FROM transcript_events t
+			WHERE t.session_id = n.current_session_id AND json_extract(t.event_json, '$.type') = 'session' ORDER BY t.seq LIMIT 1))
+		FROM session_nodes n WHERE n.updated_at > ?1 ORDER BY n.updated_at`}}
+}

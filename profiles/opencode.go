@@ -93,3 +93,12 @@ func oursWhole(mark string) func(text string) bool {
 		return found && head == mark+fileDigest(body)
 	}
 }
+
+func opencodePlaces(h Host, store Source) []Place {
+	dir := h.home("XDG_DATA_HOME", filepath.Join(".local", "share"))
+	if dir == "" {
+		return nil
+	}
+	return []Place{{Source: store, Dir: filepath.Join(dir, "opencode"), Pattern: "opencode.db", Sessions: `SELECT time_updated,
+		json_object('id', id, 'dir', directory) FROM session WHERE time_updated > ?1 AND parent_id IS NULL ORDER BY time_updated`}}
+}

@@ -1,0 +1,64 @@
+package profiles
+
+import (
+	"slices"
+	"strings"
+)
+
+// opencodeOptions are the options of OpenCode 1.18.33, of its terminal and of
+// `run`.
+func opencodeOptions(run bool) map[string]option {
+	lists := map[arity]string{
+		flag:     `-h,--help -v,--version --print-logs --pure --mdns -c,--continue --fork --auto --mini --no-replay`,
+		value:    `--log-level --port --hostname --mdns-domain -m,--model -s,--session --prompt --agent --replay-limit`,
+		variadic: `--cors`,
+	}
+	if run {
+		lists = map[arity]string{
+			flag: `-h,--help -v,--version --print-logs --pure -c,--continue --fork --share --thinking -i,--interactive --auto`,
+			value: `--log-level --command -s,--session -m,--model --agent --format --title --attach -p,--password
+			-u,--username --dir --port --variant`,
+			variadic: `-f,--file`,
+		}
+	}
+	return optionTable(lists)
+}
+
+// opencodeCommands are the first operands that are no folder.
+var opencodeCommands = []string{
+	"completion", "acp", "mcp", "attach", "run", "debug", "providers", "auth", "agent", "upgrade", "uninstall", "serve", "web",
+	"models", "stats", "export", "import", "github", "pr", "session", "plugin", "plug", "db",
+}
+
+// resumeOpencode goes on with a session of OpenCode.
+func resumeOpencode(argv []string, session string, _ bool) ([]string, bool) {
+	if len(argv) == 0 || Infer(argv[0]) != "opencode" || !opencodeSession(session) {
+		return nil, false
+	}
+	run := slices.Contains(argv[1:], "run")
+	l, ok := parts(argv[1:], opencodeOptions(run), true)
+	operands := l.operands()
+	if !ok || l.ambiguous() || l.has("--help", "--version", "--attach", "--interactive") {
+		return nil, false
+	}
+	on := []string{"--session", session}
+	drop := []string{"--continue", "--fork", "--prompt", "--session"}
+	if !run {
+		// One operand is the folder to begin in, unless it is a command.
+		if len(operands) > 1 || len(operands) == 1 && slices.Contains(opencodeCommands, operands[0]) {
+			return nil, false
+		}
+		return slices.Concat(argv[:1], on, l.without(drop...).words(operands...)), true
+	}
+	if len(operands) == 0 || operands[0] != "run" || len(operands) == 1 && !l.has("--command") {
+		return nil, false // its message came from standard input
+	}
+	return slices.Concat(argv[:1], []string{"run"}, on, l.without(drop...).words(operands[1:]...)), true
+}
+
+// opencodeSession says that a word is a session's id.
+func opencodeSession(id string) bool {
+	id, found := strings.CutPrefix(id, "ses_")
+	name, rest := word(id)
+	return found && name != "" && rest == ""
+}
