@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package control is a session's own door: a 0600 unix socket in a 0700
 // folder, and the small protocol spoken through it. A harness's hooks come in
 // by it; their end is package hook, which lives in a process of its own.

@@ -1,5 +1,3 @@
-//go:build linux
-
 package control
 
 import (
@@ -41,6 +39,9 @@ type Server struct {
 func Listen(path string) (*Server, error) {
 	if len(path) > maxPath {
 		return nil, fmt.Errorf("listen on %s: path longer than %d bytes", path, maxPath)
+	}
+	if err := checkSystem(); err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
 	// Two starting processes must not both find the same dead socket and each
 	// remove what the other has just put there.
@@ -165,7 +166,7 @@ func (s *Server) Serve(ctx context.Context, h Handler) error {
 // serveConn has one conversation. It owns conn.
 func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
 	defer conn.Close()
-	if !ours(conn) {
+	if uid, err := peerUID(conn); err != nil || uid != os.Geteuid() {
 		return
 	}
 	// Ending the context hangs up, which ends every read and write here.
@@ -230,20 +231,6 @@ func send(conn *net.UnixConn, body []byte) {
 		return
 	}
 	_, _ = conn.Write(append(append(line, '\n'), body...))
-}
-
-// ours tells whether the peer runs as our own user.
-func ours(conn *net.UnixConn) bool {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return false
-	}
-	var cred *unix.Ucred
-	var credErr error
-	err = raw.Control(func(fd uintptr) {
-		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	})
-	return err == nil && credErr == nil && int(cred.Uid) == os.Geteuid()
 }
 
 // refuse says what was wrong. The peer may be gone: nobody minds.

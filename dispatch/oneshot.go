@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package dispatch carries one dispatch envelope to a client and its answer
 // back. A [Oneshot] is a program started anew for each call: bytes in on
 // stdin, bytes out on stdout. A [Persistent] client is one process for a

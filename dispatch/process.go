@@ -1,11 +1,10 @@
-//go:build linux
-
 package dispatch
 
 import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,10 +80,10 @@ func (cfg *Config) start(input []byte, inLines bool) (_ *process, err error) {
 		}
 	}()
 	if theirs[0], c.stdin, err = pipe(); err != nil {
-		return nil, os.NewSyscallError("pipe2", err)
+		return nil, err
 	}
 	if c.stdout, theirs[1], err = pipe(); err != nil {
-		return nil, os.NewSyscallError("pipe2", err)
+		return nil, err
 	}
 	if cfg.StderrFile != "" {
 		c.stderr, theirs[2], err = pipe()
@@ -92,7 +91,7 @@ func (cfg *Config) start(input []byte, inLines bool) (_ *process, err error) {
 		theirs[2], err = unix.Open(os.DevNull, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	}
 	if err != nil {
-		return nil, os.NewSyscallError("open stderr", err)
+		return nil, fmt.Errorf("open stderr: %w", err)
 	}
 	for _, fd := range []int{c.stdin, c.stdout, c.stderr} {
 		if fd < 0 {
@@ -104,13 +103,7 @@ func (cfg *Config) start(input []byte, inLines bool) (_ *process, err error) {
 	}
 	c.send()
 
-	c.pid, err = syscall.ForkExec(path, cfg.Command, &syscall.ProcAttr{
-		Dir:   cfg.Dir,
-		Env:   cfg.Env,
-		Files: []uintptr{uintptr(theirs[0]), uintptr(theirs[1]), uintptr(theirs[2])},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &c.pidfd},
-	})
-	if err != nil {
+	if c.pid, c.pidfd, err = cfg.fork(path, theirs); err != nil {
 		return nil, err
 	}
 	if testOnlyNoPidfd {
@@ -131,11 +124,11 @@ func (c *process) converse(ctx context.Context, deadline time.Time, maxAnswer in
 
 	gone := c.pidfd // like bell, -1 once the exit has been seen
 	blind := c.pidfd < 0
-	hasExited, hasHungUp := false, false
+	ended, hasHungUp := false, false
 	for {
 		left := max(0, time.Until(deadline))
 		overdue := left == 0 // one last look: we may have been stopped ourselves
-		if blind && !hasExited {
+		if blind && !ended {
 			left = min(left, blindPoll)
 		}
 		fds := [...]unix.PollFd{
@@ -153,19 +146,19 @@ func (c *process) converse(ctx context.Context, deadline time.Time, maxAnswer in
 		// The exit is looked at before the streams are read: what the client
 		// wrote before it is then sure to be in the pipes. From here on it has
 		// answered, and neither deadline nor context can take that back.
-		if !hasExited && (fds[3].Revents != 0 || blind && c.isZombie()) {
-			hasExited, hasHungUp, overdue = true, false, false
+		if !ended && (fds[3].Revents != 0 || blind && hasExited(c.pid)) {
+			ended, hasHungUp, overdue = true, false, false
 			gone, bell = -1, -1
 			closeFD(&c.stdin) // whoever else holds the other end gets no more
 			deadline = time.Now().Add(lingerGrace)
 		}
-		if fds[0].Revents != 0 && !hasExited {
+		if fds[0].Revents != 0 && !ended {
 			c.send()
 		}
-		if fds[2].Revents != 0 || hasExited {
+		if fds[2].Revents != 0 || ended {
 			c.hear(&c.stderr, func(b []byte) bool { c.stderrTail.add(b); return true })
 		}
-		if fds[1].Revents != 0 || hasExited {
+		if fds[1].Revents != 0 || ended {
 			c.hear(&c.stdout, func(b []byte) bool {
 				c.answer = append(c.answer, b...)
 				return len(c.answer) <= maxAnswer && !(c.inLines && bytes.IndexByte(b, '\n') >= 0)
@@ -179,16 +172,16 @@ func (c *process) converse(ctx context.Context, deadline time.Time, maxAnswer in
 		if len(c.answer) > maxAnswer {
 			return tooLarge
 		}
-		if c.inLines && c.stdout < 0 && !hasExited && !hasHungUp {
+		if c.inLines && c.stdout < 0 && !ended && !hasHungUp {
 			hasHungUp = true // most likely it is about to exit: its status says more
 			if soon := time.Now().Add(lingerGrace); soon.Before(deadline) {
 				deadline, overdue = soon, false
 			}
 		}
 		switch {
-		case hasExited && (c.stdout < 0 || overdue):
+		case ended && (c.stdout < 0 || overdue):
 			return exited
-		case hasExited:
+		case ended:
 		case fds[4].Revents != 0:
 			return calledOff
 		case overdue && hasHungUp:
@@ -216,7 +209,7 @@ func (c *process) ask(line []byte) {
 // rests says whether a client that speaks in lines can be asked: it runs and
 // reads, and has said nothing unasked.
 func (c *process) rests() bool {
-	if c.stdin < 0 || c.stdout < 0 || c.pidfd < 0 && c.isZombie() {
+	if c.stdin < 0 || c.stdout < 0 || c.pidfd < 0 && hasExited(c.pid) {
 		return false
 	}
 	fds := [...]unix.PollFd{
@@ -285,13 +278,6 @@ func (c *process) hear(fd *int, take func([]byte) bool) {
 	}
 }
 
-// isZombie asks whether the client has exited, without reaping it.
-func (c *process) isZombie() bool {
-	var info unix.Siginfo
-	err := unix.Waitid(unix.P_PID, c.pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
-	return err == unix.ECHILD || err == nil && info.Signo != 0
-}
-
 // finish kills the whole group, then reaps the client. In this order: as long
 // as the client is not reaped its pid, and so the group's id, cannot have been
 // given to anyone else.
@@ -320,9 +306,8 @@ func ring(ctx context.Context) (fd int, release func(), err error) {
 	if ctx.Done() == nil {
 		return -1, func() {}, nil
 	}
-	fd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		return -1, nil, os.NewSyscallError("eventfd", err)
+	if fd, err = newEvent(); err != nil {
+		return -1, nil, err
 	}
 	rung := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -335,14 +320,6 @@ func ring(ctx context.Context) (fd int, release func(), err error) {
 		}
 		_ = unix.Close(fd)
 	}, nil
-}
-
-func pipe() (r, w int, err error) {
-	var p [2]int
-	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
-		return -1, -1, err
-	}
-	return p[0], p[1], nil
 }
 
 func closeFD(fd *int) {

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package harness runs one program in one pty, or on plain pipes, and leaves
 // nothing behind.
 //
@@ -31,6 +29,7 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 )
@@ -112,6 +111,16 @@ type Exit struct {
 	// of that itself.
 	OutputLost error
 }
+
+// A Process is one process of this machine for good: the system uses a number
+// again, but never the pair of number and start time, in clock ticks since boot.
+type Process struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"`
+}
+
+// ErrSlow says that a program took too long to print its version.
+var ErrSlow = errors.New("was not done")
 
 // StartError says that nothing was started. Code is the exit code that env(1)
 // and timeout(1) use for it: 127 not found, 126 not executable, 125 our own

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package hook is the process that a harness calls at every turn, and waits
 // for: it carries the harness's input to the session behind a socket and
 // brings the answer back. Package control is the other end.
@@ -103,7 +101,7 @@ func limit(ms string) time.Duration {
 func becomeCommand(then, socket, event string) int {
 	// Where the input is kept for the command. Without it, the input is left
 	// to the command unread.
-	if memory, err := unix.MemfdCreate("hook-input", unix.MFD_CLOEXEC); err == nil {
+	if memory, err := newMemory(); err == nil {
 		// What has not come in time is not waited for, and nobody is told half.
 		input, err := io.ReadAll(stream{unix.Stdin, time.Now().Add(thenInput)})
 		if err == nil && socket != "" && event != "" {
@@ -114,19 +112,4 @@ func becomeCommand(then, socket, event string) int {
 	err := syscall.Exec("/bin/sh", []string{"sh", "-c", then}, os.Environ())
 	_, _ = os.Stderr.WriteString("lifeloop-hook: run the status line command: " + err.Error() + "\n")
 	return 127
-}
-
-// keep makes memory, filled with the input, the stdin of this process. Where
-// it cannot, the command finds its stdin at its end.
-func keep(memory int, input []byte) {
-	for len(input) > 0 {
-		n, err := unix.Write(memory, input)
-		if err != nil && err != unix.EINTR {
-			return
-		}
-		input = input[max(n, 0):]
-	}
-	if _, err := unix.Seek(memory, 0, io.SeekStart); err == nil {
-		_ = unix.Dup3(memory, unix.Stdin, 0)
-	}
 }

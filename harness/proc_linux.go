@@ -1,5 +1,3 @@
-//go:build linux
-
 package harness
 
 import (
@@ -33,13 +31,6 @@ func readProc(pid int) (proc, error) {
 		return proc{}, err
 	}
 	return parseStat(pid, buf[:n])
-}
-
-// A Process is one process of this machine for good: numbers are used again,
-// the pair of number and start time, in clock ticks since boot, is not.
-type Process struct {
-	PID   int    `json:"pid"`
-	Start uint64 `json:"start"`
 }
 
 // Runs says whether a process still runs: the one that began at start, in clock

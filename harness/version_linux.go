@@ -1,5 +1,3 @@
-//go:build linux
-
 package harness
 
 import (
@@ -13,9 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// ErrSlow says that a program took too long to tell its version.
-var ErrSlow = errors.New("was not done")
 
 // dotted finds a version as programs print it, among whatever else; empty when
 // there is none.

@@ -1,0 +1,76 @@
+//go:build !linux
+
+package harness
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// The process tree is held by /proc, pidfds and a subreaper, and the guard
+// shares a memfd: only Linux has them all. Elsewhere the package gives its
+// types and errors, and neither a Terminal nor a Child can be made.
+
+var errSystem = fmt.Errorf("not supported on %s: harnesses are wrapped on linux only", runtime.GOOS)
+
+// Terminal is the outer terminal.
+type Terminal struct{}
+
+// OpenTerminal returns an error.
+func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) {
+	return nil, fmt.Errorf("open terminal: %w", errSystem)
+}
+
+// Child is one running harness.
+type Child struct{}
+
+// Start returns a *StartError.
+func Start(spec Spec, t *Terminal, sink Sink) (*Child, error) {
+	return nil, ourTrouble("start a harness: %w", errSystem)
+}
+
+// Installed returns a *StartError: a harness cannot be started here.
+func Installed(program string, env []string) error {
+	return ourTrouble("start %s: %w", program, errSystem)
+}
+
+// Version returns an error.
+func Version(path string, patience time.Duration) (string, error) {
+	return "", fmt.Errorf("ask %s for its version: %w", path, errSystem)
+}
+
+// GuardMain prints why there is no guard and returns 125.
+func GuardMain() int {
+	fmt.Fprintln(os.Stderr, "guard:", errSystem)
+	return 125
+}
+
+// Runs reports false: no process of a wrapper can run here.
+func Runs(pid int, start uint64) bool { return false }
+
+// No Terminal exists, so none of its methods is ever called.
+
+func (*Terminal) Pty() bool              { panic(errSystem) }
+func (*Terminal) Prepare([]string) error { panic(errSystem) }
+func (*Terminal) Guards() []Process      { panic(errSystem) }
+func (*Terminal) Restore()               { panic(errSystem) }
+func (*Terminal) Close()                 { panic(errSystem) }
+func (*Terminal) Own(int)                { panic(errSystem) }
+func (*Terminal) Disown(int)             { panic(errSystem) }
+
+// No Child exists either.
+
+func (*Child) PID() int                    { panic(errSystem) }
+func (*Child) Signal(syscall.Signal) error { panic(errSystem) }
+func (*Child) KillTree() error             { panic(errSystem) }
+func (*Child) Own(int)                     { panic(errSystem) }
+func (*Child) Disown(int)                  { panic(errSystem) }
+func (*Child) Wait() Exit                  { panic(errSystem) }
+func (*Child) Gone() <-chan struct{}       { panic(errSystem) }
+func (*Child) Type([]byte) error           { panic(errSystem) }
+func (*Child) Hold() error                 { panic(errSystem) }
+func (*Child) Free() error                 { panic(errSystem) }
+func (*Child) Abandon()                    { panic(errSystem) }

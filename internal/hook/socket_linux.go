@@ -1,0 +1,83 @@
+package hook
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A conn is the stream of a socket.
+type conn struct{ stream }
+
+// dial connects. While the door's queue is full it waits: a burst of hooks
+// must not lose any.
+func dial(socket string, deadline time.Time) (conn, error) {
+	left := time.Until(deadline)
+	if left <= 0 {
+		return conn{}, os.ErrDeadlineExceeded
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return conn{}, err
+	}
+	// This bounds the wait in the queue. Rounded up: to the kernel, no time at
+	// all means for ever.
+	limit := unix.NsecToTimeval(int64(left + time.Microsecond))
+	if err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit); err == nil {
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: socket})
+		for err == unix.EINTR {
+			err = unix.Connect(fd, &unix.SockaddrUnix{Name: socket})
+		}
+	}
+	c := conn{stream{fd, deadline}}
+	if err == nil {
+		return c, nil
+	}
+	c.close()
+	if err == unix.EAGAIN {
+		err = os.ErrDeadlineExceeded
+	}
+	return conn{}, err
+}
+
+// Write sends what the socket takes, and waits only when it takes no more.
+func (c conn) Write(p []byte) (sent int, err error) {
+	for sent < len(p) {
+		n, err := unix.SendmsgN(c.fd, p[sent:], nil, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN:
+			if err := c.ready(unix.POLLOUT); err != nil {
+				return sent, err
+			}
+		case err != nil:
+			return sent, err
+		default:
+			sent += n
+		}
+	}
+	return sent, nil
+}
+
+func (c conn) close() { _ = unix.Close(c.fd) }
+
+func newMemory() (fd int, err error) {
+	return unix.MemfdCreate("hook-input", unix.MFD_CLOEXEC)
+}
+
+// keep makes memory, filled with the input, the stdin of this process. Where
+// it cannot, the command finds its stdin at its end.
+func keep(memory int, input []byte) {
+	for len(input) > 0 {
+		n, err := unix.Write(memory, input)
+		if err != nil && err != unix.EINTR {
+			return
+		}
+		input = input[max(n, 0):]
+	}
+	if _, err := unix.Seek(memory, 0, io.SeekStart); err == nil {
+		_ = unix.Dup3(memory, unix.Stdin, 0)
+	}
+}
