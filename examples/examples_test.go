@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package examples_test runs the example clients below the real program, and
 // holds the documents to what is there: the examples that they print, the
 // tests that they name, the files that they link to.

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Lifeloop-wrap launches a coding harness in its own terminal, transparent to
 // the person in front of it, and turns what happens there into lifecycle
 // events, calls to subscribed client programs, and durable receipts.

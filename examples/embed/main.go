@@ -1,5 +1,3 @@
-//go:build linux
-
 // Command embed supervises a program in-process: its client and its callbacks
 // are Go functions. It writes no ledger. A program that fails is retried once.
 //

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Command thread-sync is a client that keeps a file of what it is told: which
 // threads there are, which frames they went through, and what receipts were
 // made. It knows the contract and no harness.

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package doctor examines the harnesses of a machine, the recorded sessions and
 // the machine itself, and names for each problem the command that fixes it. It
 // starts a harness only to ask for its version, and it changes nothing.

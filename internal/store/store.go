@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package store keeps sessions on disk: a folder for each, named by its id,
 // with the ledger and the few files that other commands need. It finds, lists,
 // follows and removes sessions. It decides nothing about what a session does,
