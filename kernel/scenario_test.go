@@ -411,7 +411,7 @@ func (w *world) signals(d *datadriven.TestData, source string, args []datadriven
 		out = append(out, telemetry.Signal{Kind: k, Source: source, Detail: "r"})
 		return &out[len(out)-1]
 	}
-	session := ""
+	named := ""
 	for _, a := range args {
 		val := ""
 		if len(a.Vals) > 0 {
@@ -421,7 +421,7 @@ func (w *world) signals(d *datadriven.TestData, source string, args []datadriven
 		switch a.Key {
 		case "slot", "wait", "capacity":
 		case "in":
-			session = val
+			named = val
 		case "live":
 			add(telemetry.SessionLive).Session = val
 		case "path":
@@ -518,7 +518,7 @@ func (w *world) signals(d *datadriven.TestData, source string, args []datadriven
 	}
 	for i := range out {
 		if out[i].Session == "" {
-			out[i].Session = session
+			out[i].Session = named
 		}
 	}
 	return out

@@ -292,7 +292,7 @@ func (s *supervisor) turn(inputs []posted) error {
 	now := time.Now()
 	var facts []kernel.Fact
 	var effects []kernel.Effect
-	sync := false
+	durable := false
 	for _, p := range inputs {
 		if s.late(p) {
 			continue
@@ -309,9 +309,9 @@ func (s *supervisor) turn(inputs []posted) error {
 			}
 		}
 		t := s.k.Step(now, p.Input)
-		facts, effects, sync = append(facts, t.Facts...), append(effects, t.Effects...), sync || t.Sync
+		facts, effects, durable = append(facts, t.Facts...), append(effects, t.Effects...), durable || t.Sync
 	}
-	if err := s.commit(now, facts, sync); err != nil {
+	if err := s.commit(now, facts, durable); err != nil {
 		// Nothing of this turn is acted upon, but nobody may be left waiting.
 		s.letGo(effects)
 		if !s.o.KeepGoing {
@@ -343,12 +343,12 @@ func (s *supervisor) late(p posted) bool {
 	return true
 }
 
-func (s *supervisor) commit(now time.Time, facts []kernel.Fact, sync bool) error {
+func (s *supervisor) commit(now time.Time, facts []kernel.Fact, durable bool) error {
 	if len(facts) == 0 {
 		return nil
 	}
 	if s.p.Ledger != nil {
-		if err := appendTo(s.p.Ledger, now, facts, sync); err != nil {
+		if err := appendTo(s.p.Ledger, now, facts, durable); err != nil {
 			return err
 		}
 	}
@@ -362,7 +362,7 @@ func (s *supervisor) commit(now time.Time, facts []kernel.Fact, sync bool) error
 }
 
 // appendTo writes the facts of one moment.
-func appendTo(l Ledger, now time.Time, facts []kernel.Fact, sync bool) error {
+func appendTo(l Ledger, now time.Time, facts []kernel.Fact, durable bool) error {
 	records := make([]ledger.Record, len(facts))
 	for i, f := range facts {
 		kind, body, err := kernel.Encode(f)
@@ -371,7 +371,7 @@ func appendTo(l Ledger, now time.Time, facts []kernel.Fact, sync bool) error {
 		}
 		records[i] = ledger.Record{Kind: kind, At: now, Body: body}
 	}
-	_, err := l.Append(records, sync)
+	_, err := l.Append(records, durable)
 	return err
 }
 

@@ -151,7 +151,7 @@ type fakeLedger struct {
 
 var errDisk = errors.New("no space left on device")
 
-func (l *fakeLedger) Append(records []ledger.Record, sync bool) ([]ledger.Entry, error) {
+func (l *fakeLedger) Append(records []ledger.Record, durable bool) ([]ledger.Entry, error) {
 	l.n++
 	if l.broken || l.closed {
 		l.t.Error("an append after the refusal")
@@ -171,7 +171,7 @@ func (l *fakeLedger) Append(records []ledger.Record, sync bool) ([]ledger.Entry,
 		kinds, facts = append(kinds, word), append(facts, f)
 	}
 	mark := ""
-	if sync {
+	if durable {
 		mark = " sync"
 	}
 	if l.n == l.refuse {
@@ -218,7 +218,7 @@ func (l *fakeLauncher) Prepare(e kernel.Launch) (Plan, error) {
 		}
 	}
 	return Plan{Setup: l.setup, Sources: sources, DecodeHook: decodeHook,
-		Answer: func(_, context string) []byte { return []byte(context) },
+		Answer: func(_, text string) []byte { return []byte(text) },
 		Start: func(post func(kernel.Input), settle func()) (Child, error) {
 			return l.start(e.Number, play, post, settle)
 		},

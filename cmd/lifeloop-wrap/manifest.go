@@ -52,7 +52,7 @@ func manifestCmd(g *globals) *cobra.Command {
 			return g.verdict(cmd, "adapter_manifest", doc)
 		},
 	}
-	inspect := &cobra.Command{
+	explain := &cobra.Command{
 		Use: "inspect ID", Short: "What a manifest claims, claim by claim, in plain words", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m, ok := manifests.Get(args[0])
@@ -66,7 +66,7 @@ func manifestCmd(g *globals) *cobra.Command {
 			return in.Print(cmd.OutOrStdout())
 		},
 	}
-	cmd.AddCommand(list, show, inspect, validate)
+	cmd.AddCommand(list, show, explain, validate)
 	return cmd
 }
 

@@ -58,7 +58,7 @@ func parse(name string, source []byte) (file, error) {
 		if err != nil {
 			return file{}, err
 		}
-		called := path.Base(p)
+		called := strings.TrimPrefix(path.Base(p), "go-") // as in go-yaml
 		if im.Name != nil {
 			called = im.Name.Name
 		}

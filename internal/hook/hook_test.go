@@ -44,12 +44,12 @@ func process(t *testing.T, socket string, args ...string) *exec.Cmd {
 }
 
 // openDoor serves hook until the test ends.
-func openDoor(t *testing.T, hook func(*control.HookCall)) (socket string) {
+func openDoor(t *testing.T, answer func(*control.HookCall)) (socket string) {
 	t.Helper()
 	door, err := control.Listen(filepath.Join(shortDir(t), "s.sock"))
 	require.NoError(t, err)
 	served := make(chan error, 1)
-	go func() { served <- door.Serve(context.Background(), handler(hook)) }()
+	go func() { served <- door.Serve(context.Background(), handler(answer)) }()
 	t.Cleanup(func() {
 		door.Close()
 		if err := <-served; err != nil {
@@ -123,7 +123,7 @@ func TestHookFailsOpen(t *testing.T) {
 	defer deaf.Close()
 	live := openDoor(t, func(call *control.HookCall) { call.Answer([]byte("answer")) })
 	// raw is a peer that answers every call with the same bytes and hangs up.
-	raw := func(bytes string) string {
+	raw := func(answer string) string {
 		ln, err := net.Listen("unix", filepath.Join(shortDir(t), "raw.sock"))
 		require.NoError(t, err)
 		done := make(chan struct{})
@@ -134,7 +134,7 @@ func TestHookFailsOpen(t *testing.T) {
 				if err != nil {
 					return
 				}
-				_, _ = io.WriteString(conn, bytes)
+				_, _ = io.WriteString(conn, answer)
 				conn.Close()
 			}
 		}()

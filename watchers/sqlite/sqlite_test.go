@@ -111,7 +111,7 @@ const (
 	query  = `SELECT rowid, '{"id":"'||id||'"}' FROM event WHERE rowid > ?1 ORDER BY rowid`
 )
 
-func oneLine(sql string) string { return strings.Join(strings.Fields(sql), " ") }
+func oneLine(statement string) string { return strings.Join(strings.Fields(statement), " ") }
 
 // A reader asks for what is new and keeps what it was told.
 type reader struct {
