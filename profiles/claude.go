@@ -99,22 +99,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 	if line.has("--resume", "--continue") {
 		l.Cause = "resume" // with --fork-session its own hook calls it the same
 	}
-	var ours []string
-	user := argv[1:]
-	switch {
-	case line.has("--session-id") && h.again() && h.NewID != "":
-		// Claude Code begins no session whose transcript is there.
-		user, l.SessionID = line.with(user, "--session-id", h.NewID), h.NewID
-	case line.has("--session-id"):
-		l.SessionID = line.values["--session-id"]
-	case h.Resume != "":
-		l.SessionID = h.Resume
-	case line.has("--resume", "--continue", "--from-pr", "--teleport", "--cloud", "--remote", "--sdk-url"):
-		// The session has an id already, or gets it elsewhere.
-	case h.NewID != "":
-		l.SessionID = h.NewID
-		ours = append(ours, "--session-id", h.NewID)
-	}
+	ours, user := l.claudeSession(line, argv[1:], h)
 
 	dir := h.home("CLAUDE_CONFIG_DIR", ".claude")
 	if dir != "" {
@@ -124,22 +109,10 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		})
 	}
 
-	settings, reason := claudeSettings(line, dir, h, nil)
-	if h.OTLP != "" {
-		env, export, apart := claudeTelemetry(line, dir, reason == "", h)
-		if apart == "" && reason == "" {
-			// A settings file of the user's may set the same variables.
-			settings, apart = claudeSettings(line, dir, h, env)
-		}
-		if apart == "" {
-			l.export(export, env)
-		} else {
-			l.Weak = append(l.Weak, Weakness{exportCapability, apart})
-			settings, reason = claudeSettings(line, dir, h, nil)
-		}
-	}
+	settings, reason := l.claudeInjection(line, dir, h)
 	if reason != "" {
-		l.Weak = append(l.Weak, append(hookless(reason), Weakness{"session.ending", reason})...)
+		l.lack(reason, hookCapabilities...)
+		l.lack(reason, "session.ending")
 		l.Argv = slices.Concat(argv[:1], ours, user)
 		// Hooks would tell where the transcript lies. Without them there is only
 		// the rule by which Claude Code names it.
@@ -166,6 +139,50 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 	l.Files = []File{{Path: path, Data: settings.data}}
 	l.Argv = slices.Concat(argv[:1], ours, args)
 	return l, nil
+}
+
+// claudeSession decides the id of the harness session. It returns the arguments
+// to add, and the user's arguments with another id where theirs is taken.
+func (l *Launch) claudeSession(line claudeLine, args []string, h Host) (ours, user []string) {
+	switch {
+	case line.has("--session-id") && h.again() && h.NewID != "":
+		// Claude Code rejects an id that has a transcript.
+		l.SessionID = h.NewID
+		return nil, line.with(args, "--session-id", h.NewID)
+	case line.has("--session-id"):
+		l.SessionID = line.values["--session-id"]
+	case h.Resume != "":
+		l.SessionID = h.Resume
+	case line.has("--resume", "--continue", "--from-pr", "--teleport", "--cloud", "--remote", "--sdk-url"):
+		// The session has an id already, or gets it elsewhere.
+	case h.NewID != "":
+		l.SessionID = h.NewID
+		return []string{"--session-id", h.NewID}, args
+	}
+	return nil, args
+}
+
+// claudeInjection returns the settings to inject, or the reason why there are
+// none. If the host receives telemetry it also arranges the export.
+func (l *Launch) claudeInjection(line claudeLine, dir string, h Host) (s injectedSettings, reason string) {
+	s, reason = claudeSettings(line, dir, h, nil)
+	if h.OTLP == "" {
+		return s, reason
+	}
+	env, export, apart := claudeTelemetry(line, dir, reason == "", h)
+	if apart == "" && reason == "" {
+		// A settings file of the user's may set the same variables.
+		var with injectedSettings
+		if with, apart = claudeSettings(line, dir, h, env); apart == "" {
+			s = with
+		}
+	}
+	if apart != "" {
+		l.lack(apart, exportCapability)
+		return s, reason
+	}
+	l.export(export, env)
+	return s, reason
 }
 
 // claudePlain says that a command line is not a session of this process.
@@ -315,22 +332,15 @@ func claudePlaces(h Host, transcript Source) []Place {
 	if dir == "" {
 		return nil
 	}
-	return []Place{{Source: transcript, Dir: filepath.Join(dir, "projects"), Pattern: "*/*.jsonl", Whose: func(head []byte, dir string) (string, bool) {
-		var id string
-		var here bool
-		lines(head, func(line []byte) bool {
-			var r struct {
-				SessionID string `json:"sessionId"`
-				Cwd       string `json:"cwd"`
-			}
-			if json.Unmarshal(line, &r) != nil || r.SessionID == "" || r.Cwd == "" {
-				return true // the first lines are housekeeping
-			}
-			id, here = r.SessionID, r.Cwd == dir
-			return false
-		})
-		return id, here
-	}}}
+	type record struct {
+		SessionID string `json:"sessionId"`
+		Cwd       string `json:"cwd"`
+	}
+	return []Place{{Source: transcript, Dir: filepath.Join(dir, "projects"), Pattern: "*/*.jsonl",
+		Whose: byRecords(func(r record, dir string) (session string, here, done bool) {
+			// The first lines are housekeeping.
+			return r.SessionID, r.Cwd == dir, r.SessionID != "" && r.Cwd != ""
+		})}}
 }
 
 func installClaude(project bool, h Host) (Installation, error) {

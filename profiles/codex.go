@@ -1,9 +1,6 @@
 package profiles
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -11,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"lifeloop/attempt"
+	"lifeloop/canon"
 )
 
 // codex is the profile of Codex, as seen on 0.169.0.
@@ -110,20 +108,18 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 			ours = append(ours, "-c", override)
 			l.export(export, nil)
 		} else {
-			l.Weak = append(l.Weak, Weakness{exportCapability, apart})
+			l.lack(apart, exportCapability)
 		}
 	}
 
 	if reason := codexHookless(line, h); reason != "" {
 		// Hooks would tell where the rollout lies, and with it the id and every
 		// turn. What is left is the terminal.
-		l.Weak = append(l.Weak, hookless(reason)...)
-		for _, c := range []string{"telemetry.rollout", "session_identity.harness_session_id", "frame.opened", "frame.ended",
-			"context.pressure_observed", "context_pressure", "context.compacted", "receipt.gap_detected"} {
-			l.Weak = append(l.Weak, Weakness{c, reason})
-		}
+		l.lack(reason, hookCapabilities...)
+		l.lack(reason, "telemetry.rollout", "session_identity.harness_session_id", "frame.opened", "frame.ended",
+			"context.pressure_observed", "context_pressure", "context.compacted", "receipt.gap_detected")
 		if line.command == "exec" || line.command == "review" {
-			l.Weak = append(l.Weak, Weakness{"session.started", reason}) // they have no terminal to tell it
+			l.lack(reason, "session.started") // they have no terminal that reports it
 		}
 		l.Argv = slices.Concat(argv[:1], ours, argv[1:])
 		return l, nil
@@ -131,9 +127,7 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 	var state []string
 	for _, hook := range codexHooks {
 		if line.overrides("hooks." + hook.event) {
-			for _, capability := range hook.feeds {
-				l.Weak = append(l.Weak, Weakness{capability, "the command line sets hooks." + hook.event + ", so that hook is not ours"})
-			}
+			l.lack("the command line sets hooks."+hook.event+", so that hook is not ours", hook.feeds...)
 			continue
 		}
 		command := hookCommand(h.Hook, hook.event)
@@ -300,10 +294,12 @@ func codexTrustKey(path, snake string, group, handler int) string {
 // hook: of its definition as canonical JSON, keys sorted, with the time-out
 // that will hold.
 func trustHash(snake, command string, seconds int) string {
-	definition := fmt.Sprintf(`{"event_name":%s,"hooks":[{"async":false,"command":%s,"timeout":%d,"type":"command"}]}`,
-		jsonString(snake), jsonString(command), heldTimeout(snake, seconds))
-	sum := sha256.Sum256([]byte(definition))
-	return "sha256:" + hex.EncodeToString(sum[:])
+	definition, err := canon.Marshal(map[string]any{"event_name": snake, "hooks": []any{map[string]any{
+		"async": false, "command": command, "timeout": heldTimeout(snake, seconds), "type": "command"}}})
+	if err != nil { // strings and numbers always encode
+		panic("profiles: " + err.Error())
+	}
+	return string(canon.Sum(definition))
 }
 
 // heldTimeout is the time-out that Codex makes of the configured one; 0 is none.
@@ -325,24 +321,20 @@ func codexPlaces(h Host, rollout Source) []Place {
 	if dir == "" {
 		return nil
 	}
-	return []Place{{Source: rollout, Dir: filepath.Join(dir, "sessions"), Pattern: "*/*/*/rollout-*.jsonl", Whose: func(head []byte, dir string) (string, bool) {
-		var id string
-		var here bool
-		lines(head, func(line []byte) bool {
-			var r struct {
-				Type    string `json:"type"`
-				Payload struct {
-					ID  string `json:"id"`
-					Cwd string `json:"cwd"`
-				} `json:"payload"`
+	type record struct {
+		Type    string `json:"type"`
+		Payload struct {
+			ID  string `json:"id"`
+			Cwd string `json:"cwd"`
+		} `json:"payload"`
+	}
+	return []Place{{Source: rollout, Dir: filepath.Join(dir, "sessions"), Pattern: "*/*/*/rollout-*.jsonl",
+		Whose: byRecords(func(r record, dir string) (session string, here, done bool) {
+			if r.Type != "session_meta" {
+				return "", false, true // a rollout begins with it
 			}
-			if json.Unmarshal(line, &r) == nil && r.Type == "session_meta" {
-				id, here = r.Payload.ID, r.Payload.Cwd == dir
-			}
-			return false // it is the first line, or it is no rollout
-		})
-		return id, here
-	}}}
+			return r.Payload.ID, r.Payload.Cwd == dir, true
+		})}}
 }
 
 func installCodex(project bool, h Host) (Installation, error) {

@@ -1,9 +1,6 @@
 package profiles
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"path/filepath"
 	"slices"
 
@@ -91,12 +88,10 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 			Path: filepath.Join(home, ".gemini", "tmp"), Pattern: "*/chats/session-*-" + end + ".jsonl"})
 		return l, nil
 	}
-	weak := slices.Clone(geminiWithoutChat)
+	const reason = "the id of the session is not known before it runs, and without it neither is its chat file"
+	l.lack(reason, geminiWithoutChat...)
 	if !h.Terminal {
-		weak = append(weak, "session.started") // there is no title to tell it either
-	}
-	for _, c := range weak {
-		l.Weak = append(l.Weak, Weakness{c, "the id of the session is not known before it runs, and without it neither is its chat file"})
+		l.lack(reason, "session.started") // there is no title that reports it either
 	}
 	return l, nil
 }
@@ -158,21 +153,16 @@ func geminiPlaces(h Host, chat Source) []Place {
 	if home == "" {
 		return nil
 	}
-	return []Place{{Source: chat, Dir: filepath.Join(home, ".gemini", "tmp"), Pattern: "*/chats/session-*.jsonl", Whose: func(head []byte, dir string) (string, bool) {
-		var id string
-		var here bool
-		lines(head, func(line []byte) bool {
-			var r struct {
-				SessionID   string `json:"sessionId"`
-				ProjectHash string `json:"projectHash"`
-				Kind        string `json:"kind"`
+	type record struct {
+		SessionID   string `json:"sessionId"`
+		ProjectHash string `json:"projectHash"`
+		Kind        string `json:"kind"`
+	}
+	return []Place{{Source: chat, Dir: filepath.Join(home, ".gemini", "tmp"), Pattern: "*/chats/session-*.jsonl",
+		Whose: byRecords(func(r record, dir string) (session string, here, done bool) {
+			if r.Kind != "main" {
+				return "", false, true
 			}
-			if json.Unmarshal(line, &r) == nil && r.Kind == "main" {
-				sum := sha256.Sum256([]byte(dir)) // of the folder's path
-				id, here = r.SessionID, r.ProjectHash == hex.EncodeToString(sum[:])
-			}
-			return false
-		})
-		return id, here
-	}}}
+			return r.SessionID, r.ProjectHash == digest(dir), true // of the folder's path
+		})}}
 }

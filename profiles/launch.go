@@ -111,21 +111,17 @@ var hookCapabilities = []string{
 	"approval_surface",
 }
 
-// hookless says of every capability that lives on hooks why it is missing.
-func hookless(reason string) []Weakness {
-	var weak []Weakness
-	for _, c := range hookCapabilities {
-		weak = append(weak, Weakness{Capability: c, Reason: reason})
+// lack records capabilities that the launch cannot have, for one reason.
+func (l *Launch) lack(reason string, capabilities ...string) {
+	for _, c := range capabilities {
+		l.Weak = append(l.Weak, Weakness{Capability: c, Reason: reason})
 	}
-	return weak
 }
 
 // withoutHooks starts a harness that has hooks, but none for this launch, and
 // tells what lives on them.
 func withoutHooks(argv []string, h Host, reason string, capabilities ...string) (Launch, error) {
 	l, err := start(argv, h, nil)
-	for _, c := range capabilities {
-		l.Weak = append(l.Weak, Weakness{Capability: c, Reason: reason})
-	}
+	l.lack(reason, capabilities...)
 	return l, err
 }

@@ -30,9 +30,8 @@ func opencode() Profile {
 	p.Prepare = func(argv []string, h Host) (Launch, error) {
 		l, err := withoutHooks(argv, h, "OpenCode gets no plugin for one launch, and an installed one is silent below the wrapper",
 			"frame.opening", "frame.opened", "frame.ending", "frame.ended", "context.compacted", "placement.pre_frame_trailing", "telemetry.hooks")
-		for _, c := range []string{"context.pressure_observed", "context_pressure", "receipt.gap_detected", "telemetry.store", "telemetry.bus", "telemetry.stream"} {
-			l.Weak = append(l.Weak, Weakness{c, "one store holds the sessions of every OpenCode of this user, and nothing tells which of them is this launch's"})
-		}
+		l.lack("one store holds the sessions of every OpenCode of this user, and nothing tells which of them is this launch's",
+			"context.pressure_observed", "context_pressure", "receipt.gap_detected", "telemetry.store", "telemetry.bus", "telemetry.stream")
 		return l, err
 	}
 	p.Answer = func(event, context string) []byte {
@@ -78,10 +77,10 @@ func installOpencode(project bool, h Host) (Installation, error) {
 		return Installation{}, errors.New("a path that is not UTF-8 cannot be written into a plugin")
 	}
 	body := string(bytes.Replace(opencodePlugin, []byte(`"EXE"`), encode(h.Exe), 1))
-	return Installation{Path: path, Shared: project, Whole: opencodeMark + fileDigest(body) + "\n" + body, Mark: opencodeMark, Ours: oursWhole(opencodeMark)}, nil
+	return Installation{Path: path, Shared: project, Whole: opencodeMark + digest(body) + "\n" + body, Mark: opencodeMark, Ours: oursWhole(opencodeMark)}, nil
 }
 
-func fileDigest(text string) string {
+func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
@@ -90,7 +89,7 @@ func fileDigest(text string) string {
 func oursWhole(mark string) func(text string) bool {
 	return func(text string) bool {
 		head, body, found := strings.Cut(text, "\n")
-		return found && head == mark+fileDigest(body)
+		return found && head == mark+digest(body)
 	}
 }
 

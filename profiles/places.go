@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"bytes"
+	"encoding/json"
 )
 
 // A Place is where a harness keeps its sessions: files below a folder, each of
@@ -29,13 +30,23 @@ func (p Profile) Places(h Host) []Place {
 	return p.places(h, p.Transcript)
 }
 
-// lines calls f with each whole line of head until it returns false.
-func lines(head []byte, f func(line []byte) bool) {
-	for {
-		line, rest, whole := bytes.Cut(head, []byte("\n"))
-		if !whole || !f(line) {
-			return
+// byRecords returns a Place.Whose for files of JSON lines. It decodes whole
+// lines, one that is no T as the zero T, until owner is done.
+func byRecords[T any](owner func(r T, dir string) (session string, here, done bool)) func(head []byte, dir string) (string, bool) {
+	return func(head []byte, dir string) (string, bool) {
+		for {
+			line, rest, whole := bytes.Cut(head, []byte("\n"))
+			if !whole {
+				return "", false
+			}
+			var r T
+			if json.Unmarshal(line, &r) != nil {
+				r = *new(T)
+			}
+			if session, here, done := owner(r, dir); done {
+				return session, here
+			}
+			head = rest
 		}
-		head = rest
 	}
 }

@@ -3,8 +3,9 @@ package profiles
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"strings"
+
+	"lifeloop/canon"
 )
 
 // quote makes s one word of a POSIX shell.
@@ -43,43 +44,14 @@ func encode(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// jsonString spells s as RFC 8785 does: only the quote, the backslash and
-// control characters are escaped, the latter in their short form where there
-// is one. encoding/json escapes U+2028 and U+2029 too, which would change a hash.
-func jsonString(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
-		switch r {
-		case '"', '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case '\b':
-			b.WriteString(`\b`)
-		case '\t':
-			b.WriteString(`\t`)
-		case '\n':
-			b.WriteString(`\n`)
-		case '\f':
-			b.WriteString(`\f`)
-		case '\r':
-			b.WriteString(`\r`)
-		default:
-			if r < 0x20 {
-				fmt.Fprintf(&b, `\u%04x`, r)
-				continue
-			}
-			b.WriteRune(r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
-}
-
-// tomlString spells s as a TOML basic string, which is the JSON string but for
-// DEL, a control character there.
+// tomlString spells s as a TOML basic string: a canonical JSON string, with an
+// escape for DEL, which is a control character in TOML.
 func tomlString(s string) string {
-	return strings.ReplaceAll(jsonString(s), "\x7f", `\u007f`)
+	text, err := canon.Marshal(s)
+	if err != nil { // a string always encodes
+		panic("profiles: " + err.Error())
+	}
+	return strings.ReplaceAll(string(text), "\x7f", `\u007f`)
 }
 
 // contextAnswer is the reply to a hook that adds context for the model, in the
