@@ -19,10 +19,10 @@ import (
 // sample is about as long as a record of a transcript.
 var sample = []byte(`{"type":"assistant","message":{"content":"` + strings.Repeat("word ", 180) + `"}}` + "\n")
 
-// BenchmarkAppendToDeliver appends a line and waits until it is told: by the
-// watcher, and in turns with it by the least that fsnotify allows (one event,
-// one read, one search for the newline). x_p50 is the ratio of the medians.
-// With a pause before each line the reader has to be woken, as in a session.
+// BenchmarkAppendToDeliver measures the time from an appended line to its
+// delivery by the watcher. It alternates with a minimal reader on fsnotify: one
+// event, one read, one search for the newline. x_p50 is the ratio of the medians.
+// A pause before each line lets the reader sleep, as in a session.
 func BenchmarkAppendToDeliver(b *testing.B) {
 	for _, pause := range []time.Duration{0, time.Millisecond} {
 		b.Run(fmt.Sprintf("pause=%v", pause), func(b *testing.B) { appendToDeliver(b, pause) })
@@ -48,9 +48,9 @@ func appendToDeliver(b *testing.B, pause time.Duration) {
 	b.ReportMetric(p(oursTook, 0.9)/p(leastTook, 0.9), "x_p90")
 }
 
-// appender returns a function that appends one line and measures how long it
-// takes until told receives.
-func appender(b *testing.B, path string, told chan struct{}) func() time.Duration {
+// appender returns a function that appends one line and measures the time until
+// delivered receives.
+func appender(b *testing.B, path string, delivered chan struct{}) func() time.Duration {
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		b.Fatal(err)
@@ -61,15 +61,15 @@ func appender(b *testing.B, path string, told chan struct{}) func() time.Duratio
 		if _, err := out.Write(sample); err != nil {
 			b.Fatal(err)
 		}
-		<-told
+		<-delivered
 		return time.Since(begin)
 	}
 }
 
 func startWatcher(b *testing.B) func() time.Duration {
 	path := filepath.Join(b.TempDir(), "log")
-	told, done := make(chan struct{}), make(chan struct{})
-	w, err := New(Config{Deliver: func(Line) { told <- struct{}{} }})
+	delivered, done := make(chan struct{}), make(chan struct{})
+	w, err := New(Config{Deliver: func(Line) { delivered <- struct{}{} }})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -82,20 +82,20 @@ func startWatcher(b *testing.B) func() time.Duration {
 		}
 	}()
 	b.Cleanup(func() { cancel(); <-done })
-	measure := appender(b, path, told)
-	measure() // the file is open and watched from here on
+	measure := appender(b, path, delivered)
+	measure() // from here on the file is open and watched
 	return measure
 }
 
 func startLeast(b *testing.B) func() time.Duration {
 	dir := b.TempDir()
 	path := filepath.Join(dir, "log")
-	told, done := make(chan struct{}), make(chan struct{})
+	delivered, done := make(chan struct{}), make(chan struct{})
 	n, err := fsnotify.NewWatcher()
 	if err != nil {
 		b.Fatal(err)
 	}
-	measure := appender(b, path, told)
+	measure := appender(b, path, delivered)
 	in, err := os.Open(path)
 	if err != nil {
 		b.Fatal(err)
@@ -109,7 +109,7 @@ func startLeast(b *testing.B) func() time.Duration {
 		for range n.Events {
 			m, _ := in.Read(buf)
 			if bytes.IndexByte(buf[:m], '\n') >= 0 {
-				told <- struct{}{}
+				delivered <- struct{}{}
 			}
 		}
 	}()
@@ -118,9 +118,9 @@ func startLeast(b *testing.B) func() time.Duration {
 	return measure
 }
 
-// BenchmarkCatchUp reads what a long session left behind, in turns with a bare
-// loop that reads the same file with the same buffer and splits it. x_split is
-// our speed as a share of that.
+// BenchmarkCatchUp reads the file of a long session. It alternates with a loop
+// that only reads the same file with the same buffer and splits it. x_split is
+// the watcher's speed divided by the speed of that loop.
 func BenchmarkCatchUp(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "log")
 	content := bytes.Repeat(sample, 64<<20/len(sample))
@@ -143,7 +143,7 @@ func BenchmarkCatchUp(b *testing.B) {
 		w.close()
 		ours += time.Since(begin)
 		if n != lines {
-			b.Fatalf("%d lines told, want %d", n, lines)
+			b.Fatalf("%d lines delivered, want %d", n, lines)
 		}
 		begin = time.Now()
 		if n := bareSplit(b, path); n != lines {
@@ -175,8 +175,8 @@ func bareSplit(b *testing.B, path string) (lines int) {
 	}
 }
 
-// BenchmarkAdd asks for 10 000 files that are not there yet, each in a folder
-// of its own, in turns with bare watches on the same folders.
+// BenchmarkAdd adds 10,000 files that do not exist yet, each in a folder of its
+// own. It alternates with plain watches on the same folders.
 func BenchmarkAdd(b *testing.B) {
 	const files = 10_000
 	dir := b.TempDir()
@@ -198,7 +198,7 @@ func BenchmarkAdd(b *testing.B) {
 		for i := range files {
 			w.Add(Spec{Source: "s", Path: filepath.Join(dir, fmt.Sprint(i), "log")})
 		}
-		w.grant()
+		w.serveRequests()
 		w.work()
 		ours += time.Since(begin)
 		w.close()

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -20,19 +21,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// followed names the file that this process follows, when a test has started
-// it to be killed, and form its form.
+// These variables name the file that this process follows, and its form, when a
+// test has started the process to kill it.
 const followed, formOf = "LIFELOOP_TEST_FOLLOW", "LIFELOOP_TEST_FORM"
 
-// A note is what the follower keeps of each line: one write, so that the line
-// and the position behind it are both there or neither is.
+// A note is what the follower saves of each line. It is written at once, so that
+// the line and the position after it are both saved or neither is.
 type note struct {
 	Text string
 	Pos  Position
 }
 
-// followUntilKilled keeps a note of each line told and goes on, when it starts,
-// behind the newest one.
+// followUntilKilled notes each line. When it starts, it resumes after the newest
+// note.
 func followUntilKilled(path string) error {
 	notes := readNotes(path + ".notes")
 	s := Spec{Source: "s", Path: path}
@@ -48,9 +49,9 @@ func followUntilKilled(path string) error {
 	}
 	w, err := New(Config{
 		Deliver: func(l Line) {
-			kept, err := json.Marshal(note{string(l.Text), l.Pos})
+			text, err := json.Marshal(note{string(l.Text), l.Pos})
 			if err == nil {
-				_, err = out.Write(append(kept, '\n'))
+				_, err = out.Write(append(text, '\n'))
 			}
 			if err != nil {
 				panic(err)
@@ -68,7 +69,7 @@ func followUntilKilled(path string) error {
 }
 
 func readNotes(path string) (notes []note) {
-	content, _ := os.ReadFile(path) // there may be none yet
+	content, _ := os.ReadFile(path) // it may not exist yet
 	for line := range bytes.Lines(content) {
 		var n note
 		if json.Unmarshal(line, &n) == nil {
@@ -78,109 +79,164 @@ func readNotes(path string) (notes []note) {
 	return notes
 }
 
-// countNotes is how many whole notes there are.
+// countNotes counts the whole notes.
 func countNotes(path string) int {
 	content, _ := os.ReadFile(path)
 	return bytes.Count(content, []byte("\n"))
 }
 
-// A process that follows a file, killed wherever it happens to be while a
-// writer goes on, and started again each time, tells each line once.
+// TestKilledFollowerResumes kills a process that follows a file, at random
+// moments while a writer appends to the file, and starts it again each time. All
+// its runs together note each line once.
 func TestKilledFollowerResumes(t *testing.T) {
 	for _, form := range []string{"lines", "values"} {
 		t.Run(form, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "log")
-			var want []string
-			var upTo atomic.Int64 // a slow machine must not be written ahead of for ever
-			stop, stopped := make(chan struct{}), make(chan struct{})
-			go func() {
-				defer close(stopped)
-				out, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				defer out.Close()
-				random := rand.New(rand.NewPCG(7, 7))
-				for n := 0; ; n++ {
-					for int64(n) >= upTo.Load() {
-						select {
-						case <-stop:
-							return
-						case <-time.After(100 * time.Microsecond):
-						}
-					}
-					text := fmt.Sprintf("line %d %s", n, strings.Repeat("x", random.IntN(500)))
-					if form == "values" {
-						text = fmt.Sprintf("{\n  \"n\": %d,\n  \"x\": %q\n}", n, strings.Repeat("x", random.IntN(500)))
-					}
-					want = append(want, text)
-					// A harness flushes when it likes: in the midst of a line, too.
-					for rest := text + "\n"; rest != ""; {
-						size := 1 + random.IntN(len(rest))
-						if _, err := out.WriteString(rest[:size]); err != nil {
-							t.Error(err)
-							return
-						}
-						rest = rest[size:]
-					}
-					select {
-					case <-stop:
-						return
-					case <-time.After(time.Duration(random.IntN(300)) * time.Microsecond): // the writer's own pace
-					}
-				}
-			}()
-
-			random := rand.New(rand.NewPCG(1, 1))
-			follow := func() *exec.Cmd {
-				cmd := exec.Command("/proc/self/exe")
-				cmd.Env = append(os.Environ(), followed+"="+path, formOf+"="+form)
-				cmd.Stderr = os.Stderr
-				require.NoError(t, cmd.Start())
-				return cmd
-			}
-			await := func(notes int) {
-				for deadline := time.Now().Add(patience); countNotes(path+".notes") < notes; time.Sleep(3 * time.Millisecond) {
-					require.True(t, time.Now().Before(deadline), "fewer than %d lines are told", notes)
-				}
-			}
+			seed := testSeed(t)
+			f := &killedFollower{path: filepath.Join(t.TempDir(), "log"), form: form}
+			random := rand.New(rand.NewPCG(seed, 1))
+			out := startFlusher(t, f.path, form, rand.New(rand.NewPCG(seed, 2)))
 			for round := range 40 {
-				was := countNotes(path + ".notes")
-				upTo.Add(60)
-				cmd := follow()
+				before := countNotes(f.notes())
+				out.allow(60)
+				cmd := f.start(t)
 				if round%3 > 0 {
-					await(was + 1) // in the midst of telling, else anywhere from its start on
+					f.await(t, before+1) // then the kill comes while it notes lines, else anywhere from its start on
 				}
 				time.Sleep(time.Duration(random.IntN(15_000)) * time.Microsecond) // the moment of the kill
 				require.NoError(t, cmd.Process.Kill())
 				require.Error(t, cmd.Wait())
 			}
-			close(stop)
-			<-stopped
-			// One more line, which nobody was there to tell: who tells it has begun.
-			last, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-			require.NoError(t, err)
-			text := "the last line"
+			want := out.stop()
+			// One more line, written while no follower runs: its note shows that
+			// the last follower has started.
+			last := "the last line"
 			if form == "values" {
-				text = `{"the": "last"}`
+				last = `{"the": "last"}`
 			}
-			_, err = last.WriteString(text + "\n")
-			require.NoError(t, err)
-			require.NoError(t, last.Close())
-			want = append(want, text)
-			cmd := follow()
-			await(len(want))
+			appendTo(t, f.path, last+"\n")
+			want = append(want, last)
+			cmd := f.start(t)
+			f.await(t, len(want))
 			require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 			require.NoError(t, cmd.Wait())
 
 			var got []string
-			for _, n := range readNotes(path + ".notes") {
+			for _, n := range readNotes(f.notes()) {
 				got = append(got, n.Text)
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("told %d of %d", len(got), len(want))
+				t.Errorf("%d lines noted, want %d", len(got), len(want))
 			}
 		})
 	}
+}
+
+// testSeed returns the seed of a random test: LIFELOOP_TEST_SEED, or a new one.
+// It is logged, hence printed when the test fails.
+func testSeed(t *testing.T) uint64 {
+	seed := rand.Uint64()
+	if text := os.Getenv("LIFELOOP_TEST_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("LIFELOOP_TEST_SEED=%d", seed)
+	return seed
+}
+
+// A killedFollower is the process that follows path.
+type killedFollower struct{ path, form string }
+
+func (f *killedFollower) notes() string { return f.path + ".notes" }
+
+func (f *killedFollower) start(t *testing.T) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), followed+"="+f.path, formOf+"="+f.form)
+	cmd.Stderr = os.Stderr
+	require.NoError(t, cmd.Start())
+	return cmd
+}
+
+// await waits until there are that many notes.
+func (f *killedFollower) await(t *testing.T, notes int) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); countNotes(f.notes()) < notes; time.Sleep(3 * time.Millisecond) {
+		require.True(t, time.Now().Before(deadline), "fewer than %d lines noted", notes)
+	}
+}
+
+// A flusher appends lines or values to a file, each in pieces of random size:
+// a harness flushes when it likes, also in the middle of a line.
+type flusher struct {
+	form   string
+	out    *os.File
+	random *rand.Rand
+	limit  atomic.Int64 // lines that may be written: a slow follower must be able to catch up
+	ended  chan struct{}
+	done   chan error
+	lines  []string // owned by run until done
+}
+
+func startFlusher(t *testing.T, path, form string, random *rand.Rand) *flusher {
+	t.Helper()
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	require.NoError(t, err)
+	f := &flusher{form: form, out: out, random: random, ended: make(chan struct{}), done: make(chan error, 1)}
+	go func() {
+		defer out.Close()
+		f.done <- f.run()
+	}()
+	t.Cleanup(func() { f.stop() })
+	return f
+}
+
+func (f *flusher) allow(lines int64) { f.limit.Add(lines) }
+
+// stop ends the writing and returns the lines written.
+func (f *flusher) stop() []string {
+	select {
+	case <-f.ended:
+	default:
+		close(f.ended)
+		if err := <-f.done; err != nil {
+			panic(err)
+		}
+	}
+	return f.lines
+}
+
+func (f *flusher) run() error {
+	for {
+		pause := time.Duration(f.random.IntN(300)) * time.Microsecond
+		if int64(len(f.lines)) < f.limit.Load() {
+			if err := f.write(); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-f.ended:
+			return nil
+		case <-time.After(pause): // the writer's own pace
+		}
+	}
+}
+
+func (f *flusher) write() error {
+	n, fill := len(f.lines), strings.Repeat("x", f.random.IntN(500))
+	text := fmt.Sprintf("line %d %s", n, fill)
+	if f.form == "values" {
+		text = fmt.Sprintf("{\n  \"n\": %d,\n  \"x\": %q\n}", n, fill)
+	}
+	f.lines = append(f.lines, text)
+	for rest := text + "\n"; rest != ""; {
+		size := 1 + f.random.IntN(len(rest))
+		if _, err := f.out.WriteString(rest[:size]); err != nil {
+			return err
+		}
+		rest = rest[size:]
+	}
+	return nil
 }

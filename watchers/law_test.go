@@ -15,9 +15,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The law of the tail: whatever the sizes in which a writer appends, however
-// often he rotates, and wherever a run ends and the next begins, the lines told
-// are the lines written, in order, each once.
+// TestLawEachLineOnce checks that the lines delivered are the lines written, in
+// order, each once. The sizes of the writes, the rotations, and the moments at
+// which one run ends and the next begins are random.
 func TestLawEachLineOnce(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
@@ -26,8 +26,8 @@ func TestLawEachLineOnce(t *testing.T) {
 	}
 }
 
-// The same holds for values, over however many lines they are written and
-// whatever white space lies between them.
+// TestLawEachValueOnce checks the same for values, written over any number of
+// lines and with any white space between them.
 func TestLawEachValueOnce(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
@@ -36,8 +36,8 @@ func TestLawEachValueOnce(t *testing.T) {
 	}
 }
 
-// drawLine draws a line, and what stands in the file for it.
-func drawLine(rt *rapid.T) (told, written string) {
+// drawLine draws a line, and its bytes in the file.
+func drawLine(rt *rapid.T) (text, written string) {
 	line := rapid.StringMatching(`[ -~é]{0,60}`).Draw(rt, "line")
 	if rapid.IntRange(0, 19).Draw(rt, "long") == 0 {
 		line = strings.Repeat(line+"x", 4000)
@@ -46,7 +46,7 @@ func drawLine(rt *rapid.T) (told, written string) {
 }
 
 // drawValue does the same for a value.
-func drawValue(rt *rapid.T) (told, written string) {
+func drawValue(rt *rapid.T) (text, written string) {
 	s := rapid.StringMatching(`[ -~é\n"\\{}\[\]]{0,20}`).Draw(rt, "text")
 	if rapid.IntRange(0, 19).Draw(rt, "long") == 0 {
 		s = strings.Repeat(s+"x", 6000)
@@ -55,22 +55,23 @@ func drawValue(rt *rapid.T) (told, written string) {
 	if rapid.IntRange(0, 4).Draw(rt, "list") == 0 {
 		value = []any{value, value}
 	}
-	var text []byte
+	var b []byte
 	if rapid.Bool().Draw(rt, "indented") {
-		text, _ = json.MarshalIndent(value, "", "  ") // what was just built can be written
+		b, _ = json.MarshalIndent(value, "", "  ") // this value can be encoded
 	} else {
-		text, _ = json.Marshal(value)
+		b, _ = json.Marshal(value)
 	}
-	return string(text), string(text) + rapid.SampledFrom([]string{"", "\n", "\r\n", "\n\n", " "}).Draw(rt, "between")
+	return string(b), string(b) + rapid.SampledFrom([]string{"", "\n", "\r\n", "\n\n", " "}).Draw(rt, "between")
 }
 
-// eachOnce draws what a writer appends, as it is told and as it is written.
-func eachOnce(t *testing.T, rt *rapid.T, polling bool, form Form, draw func(*rapid.T) (told, written string)) {
+// eachOnce checks the law for one form. draw returns what a writer appends: as it
+// is delivered, and as it is written.
+func eachOnce(t *testing.T, rt *rapid.T, polling bool, form Form, draw func(*rapid.T) (text, written string)) {
 	r := newRig(t, polling)
 	path := filepath.Join(r.dir, "log")
 	n := name{"s", path}
 	var want []string // the whole lines written
-	var rest []byte   // of the line begun, what is not in the file yet
+	var rest []byte   // the part of the current line that is not in the file yet
 	var got []string
 	begin := func() {
 		r.start()
@@ -81,14 +82,14 @@ func eachOnce(t *testing.T, rt *rapid.T, polling bool, form Form, draw func(*rap
 		r.w.Add(s)
 	}
 	collect := func() {
-		for _, x := range r.told {
+		for _, x := range r.got {
 			if strings.HasPrefix(x.what, `"`) {
 				got = append(got, x.what[:strings.LastIndex(x.what, " @")])
 			}
 		}
-		r.told = nil
+		r.got = nil
 	}
-	seen := true // whoever is under the path now was looked at
+	seen := true // the watcher looked at the file under the path
 	write := func(size int) {
 		if _, err := os.Stat(path); err != nil {
 			seen = false
@@ -101,18 +102,18 @@ func eachOnce(t *testing.T, rt *rapid.T, polling bool, form Form, draw func(*rap
 	rt.Repeat(map[string]func(*rapid.T){
 		"append": func(rt *rapid.T) {
 			if len(rest) == 0 {
-				told, written := draw(rt)
-				want = append(want, fmt.Sprintf("%q", told))
+				text, written := draw(rt)
+				want = append(want, fmt.Sprintf("%q", text))
 				rest = []byte(written)
 			}
 			write(rapid.IntRange(1, len(rest)).Draw(rt, "size"))
 		},
 		"rotate": func(rt *rapid.T) {
 			if !seen {
-				r.sync() // a file that came and went unseen is beyond the law
+				r.sync() // the law does not hold for a file that existed only between two looks
 			}
 			write(len(rest))
-			appendTo(t, path, "") // there may be none yet
+			appendTo(t, path, "") // it may not exist yet
 			require.NoError(t, os.Rename(path, fmt.Sprintf("%s.%d", path, rotations)))
 			if rapid.Bool().Draw(rt, "at once") {
 				appendTo(t, path, "")
@@ -136,14 +137,14 @@ func eachOnce(t *testing.T, rt *rapid.T, polling bool, form Form, draw func(*rap
 	collect()
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || got[i] != want[i] {
-			rt.Fatalf("told %d lines of %d, wrong from number %d on:\ntold    %.200s\nwritten %.200s",
+			rt.Fatalf("%d lines delivered of %d, wrong from number %d on:\ndelivered %.200s\nwritten   %.200s",
 				len(got), len(want), i, got[min(i, len(got)):], want[min(i, len(want)):])
 		}
 	}
 }
 
-// Every position told is a good place to go on: what follows is exactly what
-// was told after it.
+// TestLawEveryPositionResumes checks that a run from any delivered position
+// delivers exactly the lines after it.
 func TestLawEveryPositionResumes(t *testing.T) {
 	var content strings.Builder
 	for i := range 60 {
@@ -170,8 +171,8 @@ func TestLawEveryPositionResumes(t *testing.T) {
 	}
 }
 
-// FuzzSplit writes content in two pieces and reads it through a tiny buffer,
-// so that every line is longer than it once. The reference splits the content.
+// FuzzSplit writes content in two pieces and reads it through a buffer that is
+// smaller than most lines. The reference splits the content.
 func FuzzSplit(f *testing.F) {
 	f.Add([]byte("one\ntwo\nhalf"), uint16(5), uint8(8), uint8(4))
 	f.Add([]byte("\n\n\x00\xff\n"), uint16(1), uint8(1), uint8(0))
@@ -230,18 +231,18 @@ func FuzzSplit(f *testing.F) {
 			}
 		}
 		if !slices.EqualFunc(got, want, bytes.Equal) {
-			t.Errorf("told %q, want %q", got, want)
+			t.Errorf("delivered %q, want %q", got, want)
 		}
 		if gotLong != wantLong {
-			t.Errorf("%d lines told as too long, want %d", gotLong, wantLong)
+			t.Errorf("%d lines reported as too long, want %d", gotLong, wantLong)
 		}
 	})
 }
 
-// FuzzValues writes content in two pieces and reads it through a tiny buffer.
-// Where the content is nothing but whole values, those are told that
-// encoding/json finds; whatever it is, it matters neither where it was cut nor
-// how large the buffer is, and a value that begins a line behind it is told.
+// FuzzValues writes content in two pieces and reads it through a tiny buffer. If
+// the content is only whole values, it delivers those that encoding/json finds.
+// For any content, the place of the cut and the size of the buffer make no
+// difference, and a value that begins a line after the content is delivered.
 func FuzzValues(f *testing.F) {
 	f.Add([]byte("{\n  \"a\": [1, \"\\\"}\"]\n}\n{\n  \"b\": {}\n}\n"), uint16(7), uint8(8))
 	f.Add([]byte("{\n  \"a\": {\n    \"b\": 1,{\n  \"c\": 2\n}\n{\n  \"d\": 3\n}\n"), uint16(20), uint8(0))
@@ -253,12 +254,12 @@ func FuzzValues(f *testing.F) {
 		cut = uint16(min(int(cut), len(content)))
 		const last = `{"last":"value"}`
 		pieces := [][]byte{content[:cut], content[cut:], []byte("\n" + last + "\n")}
-		got := toldValues(t, 1+int(room), pieces...)
-		if want := toldValues(t, chunk, bytes.Join(pieces, nil)); !slices.Equal(got, want) {
-			t.Errorf("told %q in pieces and %q at once", got, want)
+		got := deliveredValues(t, 1+int(room), pieces...)
+		if want := deliveredValues(t, chunk, bytes.Join(pieces, nil)); !slices.Equal(got, want) {
+			t.Errorf("delivered %q in pieces and %q at once", got, want)
 		}
 		if !bytes.ContainsAny(content, "[{") && (len(got) == 0 || got[len(got)-1] != last) {
-			t.Errorf("told %q: the last value is missing", got)
+			t.Errorf("delivered %q: the last value is missing", got)
 		}
 		var want []string
 		for d := json.NewDecoder(bytes.NewReader(content)); ; {
@@ -267,22 +268,23 @@ func FuzzValues(f *testing.F) {
 			if err == io.EOF {
 				break
 			}
-			// Words may follow one another for a decoder, but not for a person, and
-			// a container that begins a line is the next value for us.
+			// The decoder accepts words without a space between them; the watcher
+			// does not. For the watcher a container that begins a line is the next
+			// value.
 			if err != nil || isWord(v[0]) || bytes.Contains(v, []byte("\n{")) || bytes.Contains(v, []byte("\n[")) {
 				return
 			}
 			want = append(want, string(v))
 		}
 		if want = append(want, last); !slices.Equal(got, want) {
-			t.Errorf("told %q, want %q", got, want)
+			t.Errorf("delivered %q, want %q", got, want)
 		}
 	})
 }
 
-// toldValues appends the pieces to a file, one after another, and returns what
-// is told of it through a buffer of that many bytes.
-func toldValues(t *testing.T, room int, pieces ...[]byte) (got []string) {
+// deliveredValues appends the pieces to a file, one after another, and returns the
+// values delivered through a buffer of that many bytes.
+func deliveredValues(t *testing.T, room int, pieces ...[]byte) (got []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "log")
 	var off int64
@@ -290,7 +292,7 @@ func toldValues(t *testing.T, room int, pieces ...[]byte) (got []string) {
 		Deliver: func(l Line) {
 			got = append(got, string(l.Text))
 			if l.Pos.Offset <= off {
-				t.Errorf("position %d told after %d", l.Pos.Offset, off)
+				t.Errorf("position %d delivered after %d", l.Pos.Offset, off)
 			}
 			off = l.Pos.Offset
 		},

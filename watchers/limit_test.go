@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// limited names the file that this process follows in a user namespace of its
-// own, when a test has started it there.
+// limited is the variable that names the file this process follows, when a test
+// has started it in a user namespace of its own.
 const limited = "LIFELOOP_TEST_LIMITED"
 
-// tryLimited prints what Try says without an instance, and with one that may
-// watch nothing. It ends as it began, without.
+// tryLimited prints the result of Try, first with no inotify instance allowed,
+// then with one that may watch nothing. At the end no instance is allowed.
 func tryLimited(allow func(instances string) error) error {
 	try := func() {
 		limit, err := Try("/")
@@ -32,8 +32,8 @@ func tryLimited(allow func(instances string) error) error {
 	return errors.Join(os.WriteFile(watches, had, 0), allow("0"))
 }
 
-// followLimited prints what is told of a file, first without inotify, then
-// with it.
+// followLimited prints the lines and troubles of a file, first without inotify,
+// then with it.
 func followLimited(path string) error {
 	allow := func(instances string) error {
 		return os.WriteFile("/proc/sys/user/max_inotify_instances", []byte(instances), 0)
@@ -44,16 +44,16 @@ func followLimited(path string) error {
 	if err := tryLimited(allow); err != nil {
 		return err
 	}
-	told := make(chan string, 16)
+	reports := make(chan string, 16)
 	w, err := New(Config{
 		PollEvery: time.Millisecond,
-		Deliver:   func(l Line) { told <- string(l.Text) },
+		Deliver:   func(l Line) { reports <- string(l.Text) },
 		Trouble: func(x Trouble) {
 			what := string(x.What)
 			if x.Err != nil {
 				what += ": " + x.Err.Error()
 			}
-			told <- what
+			reports <- what
 		},
 	})
 	if err != nil {
@@ -66,11 +66,11 @@ func followLimited(path string) error {
 	go func() { done <- w.Run(ctx) }()
 	next := func() error {
 		select {
-		case what := <-told:
+		case what := <-reports:
 			fmt.Println(what)
 			return nil
 		case <-time.After(patience):
-			return fmt.Errorf("nothing more is told")
+			return fmt.Errorf("no more reports")
 		}
 	}
 	write := func(text string) func() error {

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// A Spec with a Pattern is a tail, too, but of a folder: where a file tail
-// reads, it lists, and makes a tail of each entry that matches. It is woken by
-// what is created in its folder, and by nothing else that happens there.
+// A Spec with a Pattern is a tail of a folder: instead of reading, it lists the
+// folder and adds a tail for each matching entry. Only new entries of the folder
+// wake it.
 
-// anyEntry stands for all entries of a folder in the points of a pattern. It
-// is not the pattern itself, which may be the name of a file.
+// anyEntry stands for all entries of a folder in the points of a pattern. The
+// pattern itself would not do, because a file may have that name.
 const anyEntry = "*"
 
-// normal moves what a pattern begins with, as far as it has no wildcards, into
-// the path. A pattern without any is a path.
+// normal moves the leading elements of the pattern that have no wildcards into
+// the path. A pattern without wildcards becomes a path.
 func (s Spec) normal() (Spec, error) {
 	s.Path = filepath.Clean(s.Path)
 	if !filepath.IsAbs(s.Path) {
@@ -28,7 +28,7 @@ func (s Spec) normal() (Spec, error) {
 		return s, nil
 	}
 	if !filepath.IsLocal(s.Pattern) {
-		return s, fmt.Errorf("the pattern %q does not stay below its folder", s.Pattern)
+		return s, fmt.Errorf("the pattern %q leads out of its folder", s.Pattern)
 	}
 	if _, err := filepath.Match(s.Pattern, ""); err != nil {
 		return s, fmt.Errorf("the pattern %q: %w", s.Pattern, err)
@@ -42,7 +42,7 @@ func (s Spec) normal() (Spec, error) {
 	return s, nil
 }
 
-// name is how a spec is known.
+// name identifies the spec.
 func (s Spec) name() name {
 	if s.Pattern == "" {
 		return name{s.Source, s.Path}
@@ -50,7 +50,7 @@ func (s Spec) name() name {
 	return name{s.Source, s.Path + "/" + s.Pattern}
 }
 
-// watched is the path whose points wake the tail.
+// watched returns the path whose points wake the tail.
 func (t *tail) watched() string {
 	if t.Pattern == "" {
 		return t.Path
@@ -58,9 +58,9 @@ func (t *tail) watched() string {
 	return filepath.Join(t.Path, anyEntry)
 }
 
-// below says whether t is o, or was found by o's pattern.
+// below reports whether t is o, or was found by o's pattern.
 func (t *tail) below(o *tail) bool {
-	for ; t != nil; t = t.finder {
+	for ; t != nil; t = t.parent {
 		if t == o {
 			return true
 		}
@@ -68,7 +68,7 @@ func (t *tail) below(o *tail) bool {
 	return false
 }
 
-// seeCreated wakes the patterns that a new entry may match.
+// seeCreated wakes the patterns that the new entry may match.
 func (w *Watcher) seeCreated(path string) {
 	for _, t := range w.points[filepath.Join(filepath.Dir(path), anyEntry)] {
 		element, _, _ := strings.Cut(t.Pattern, "/")
@@ -78,10 +78,10 @@ func (w *Watcher) seeCreated(path string) {
 	}
 }
 
-// find makes a tail of each entry that matches and has none yet: of a file
-// where the pattern ends, else of a folder, in which the rest of it is found.
+// find adds a tail for each matching entry that has none yet. At the last element
+// of the pattern the entries are files, else folders for the rest of the pattern.
 func (w *Watcher) find(t *tail) error {
-	atEnd := t.AtEnd && !t.placed // what comes later was not there at the Add
+	atEnd := t.AtEnd && !t.placed // later entries did not exist at the Add
 	t.placed = true
 	element, rest, deeper := strings.Cut(t.Pattern, "/")
 	entries, err := os.ReadDir(t.Path)
@@ -97,33 +97,33 @@ func (w *Watcher) find(t *tail) error {
 		if ok, _ := filepath.Match(element, e.Name()); !ok {
 			continue
 		}
-		// Where a link leads to shows when it is followed.
+		// The kind of a link's target is checked when the link is followed.
 		if link := e.Type()&fs.ModeSymlink != 0; !link && e.IsDir() != deeper {
 			continue
 		}
-		w.admit(Spec{Source: t.Source, Path: filepath.Join(t.Path, e.Name()), Pattern: rest, Form: t.Form, AtEnd: atEnd}, t)
+		w.addSpec(Spec{Source: t.Source, Path: filepath.Join(t.Path, e.Name()), Pattern: rest, Form: t.Form, AtEnd: atEnd}, t)
 	}
 	return nil
 }
 
-// admit makes a tail of the spec, unless there is one.
-func (w *Watcher) admit(s Spec, finder *tail) {
+// addSpec adds a tail for the spec, unless it exists.
+func (w *Watcher) addSpec(s Spec, parent *tail) {
 	s, err := s.normal()
 	switch {
 	case err != nil:
 		w.cfg.Trouble(Trouble{s.Source, s.name().path, Unreadable, err})
 	case w.byName[s.name()] == nil:
 		t := newTail(s)
-		t.finder = finder
+		t.parent = parent
 		w.tails = append(w.tails, t)
 		w.byName[s.name()] = t
 		w.mark(t, toLook)
 	}
 }
 
-// forget reads what the spec asked for to its end once more and drops it, with
-// all that its pattern found.
-func (w *Watcher) forget(s Spec) {
+// removeSpec reads the files of the spec to their ends once more and drops their
+// tails.
+func (w *Watcher) removeSpec(s Spec) {
 	s, err := s.normal()
 	t := w.byName[s.name()]
 	if err != nil || t == nil {

@@ -34,29 +34,29 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	// A check of the law runs real watchers over real files. The flag on the
-	// command line overrules this.
+	// Each check of a law runs real watchers on real files. The flag on the command
+	// line overrides this number.
 	if err := flag.Set("rapid.checks", "20"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// patience is how long a test waits for what must come.
-const patience = 20 * time.Second
+// patience ends a test that hangs.
+const patience = 2 * time.Minute
 
-// modes are the two ways to learn of a change. Both must tell the same.
+// modes are the two ways to notice a change. Both must deliver the same.
 var modes = []struct {
 	name    string
 	polling bool
 }{{"inotify", false}, {"polling", true}}
 
-var errNoInotify = errors.New("inotify is not to be had in this test")
+var errNoInotify = errors.New("inotify is disabled in this test")
 
-// rig runs a Watcher over a folder of its own. One more file, the bell, is
-// watched with it: what is rung there comes back when all that was done before
-// has been seen, and can hold the watcher while several things are done. The
-// bell is a Whole file, because those are told once in a round at most.
+// rig runs a Watcher on a folder of its own. It also watches one more file, the
+// bell. The test rings it: when the watcher delivers the ring, it has seen
+// everything before it. A ring can also hold the watcher while several changes are
+// made. The bell is a Whole file, delivered at most once in a round.
 type rig struct {
 	t       *testing.T
 	dir     string
@@ -69,15 +69,15 @@ type rig struct {
 	bell   string
 	rings  int
 	rung   chan struct{}
-	held   chan struct{} // the watcher waits here while it is held
+	held   chan struct{} // a held watcher waits for this
 
-	mu     sync.Mutex
-	told   []told
+	mu     sync.Mutex // guards got and cursor
+	got    []report
 	cursor map[name]Position
 }
 
-// told is one line or one trouble, as a scenario prints it.
-type told struct {
+// report is one line or one trouble, as a scenario prints it.
+type report struct {
 	name
 	what string
 }
@@ -123,12 +123,12 @@ func (r *rig) deliver(l Line) {
 	defer r.mu.Unlock()
 	n := name{l.Source, l.Path}
 	r.cursor[n] = l.Pos
-	r.told = append(r.told, told{n, what})
+	r.got = append(r.got, report{n, what})
 }
 
 func (r *rig) trouble(x Trouble) {
 	if r.polling && x.What == Polling && errors.Is(x.Err, errNoInotify) {
-		return // the same for every file of this mode
+		return // every file of this mode reports it
 	}
 	what := string(x.What)
 	if x.What == LineTooLong || x.What == Broken {
@@ -136,11 +136,11 @@ func (r *rig) trouble(x Trouble) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told = append(r.told, told{name{x.Source, x.Path}, what})
+	r.got = append(r.got, report{name{x.Source, x.Path}, what})
 }
 
-// ring writes to the bell, by one write of always the same length and so by one
-// event, and waits until the watcher has told of it.
+// ring writes to the bell and waits until the watcher delivers the text. One write
+// of a constant length makes one event.
 func (r *rig) ring(text string) {
 	r.t.Helper()
 	r.rings++
@@ -152,14 +152,14 @@ func (r *rig) ring(text string) {
 	select {
 	case <-r.rung:
 	case <-time.After(patience):
-		require.FailNow(r.t, "the watcher does not hear the bell")
+		require.FailNow(r.t, "the watcher did not deliver the ring")
 	}
 }
 
-// sync returns when everything done before was seen. It rings several times:
-// the first ring may be heard in a round that had passed the other files
-// already, or for an event of an earlier ring, and each folder that a pattern
-// finds, and each file in it, is looked at in a round of its own.
+// sync returns when the watcher has seen every earlier change. It rings several
+// times. The first ring may be delivered in a round that has passed the other files
+// already, or by an event of an earlier ring. And each folder that a pattern finds,
+// and each file in it, needs a round of its own.
 func (r *rig) sync() {
 	r.t.Helper()
 	for range 6 {
@@ -167,7 +167,7 @@ func (r *rig) sync() {
 	}
 }
 
-// together does several things between two looks of the watcher.
+// together runs do between two looks of the watcher.
 func (r *rig) together(do func()) {
 	r.t.Helper()
 	r.ring("h")
@@ -192,20 +192,20 @@ func (r *rig) wait() {
 	}
 }
 
-// take returns what was told since the last time, file by file: the order
-// among files is nobody's promise.
+// take returns the reports since the last call, sorted by file: the order among
+// files is not defined.
 func (r *rig) take() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	slices.SortStableFunc(r.told, func(a, b told) int {
+	slices.SortStableFunc(r.got, func(a, b report) int {
 		return strings.Compare(a.source+"\x00"+a.path, b.source+"\x00"+b.path)
 	})
 	var b strings.Builder
-	for _, x := range r.told {
+	for _, x := range r.got {
 		path, _ := filepath.Rel(r.dir, x.path)
 		fmt.Fprintf(&b, "%s %s: %s\n", x.source, path, x.what)
 	}
-	r.told = nil
+	r.got = nil
 	return b.String()
 }
 
@@ -218,7 +218,7 @@ func appendTo(t *testing.T, path, text string) {
 	require.NoError(t, f.Close())
 }
 
-// script does what a scenario's lines say to the files, in the manner of a shell.
+// script runs the commands of a scenario on the files, like a shell.
 func (r *rig) script(lines string) {
 	for line := range strings.Lines(lines) {
 		word := strings.SplitN(strings.TrimSpace(line), " ", 3)
@@ -235,7 +235,7 @@ func (r *rig) script(lines string) {
 		switch word[0] {
 		case "append":
 			appendTo(r.t, path, text())
-		case "fill": // a line of so many letters, without its newline
+		case "fill": // that many letters, without a newline
 			n, err2 := strconv.Atoi(rest)
 			require.NoError(r.t, err2, line)
 			appendTo(r.t, path, strings.Repeat("x", n))
@@ -268,7 +268,7 @@ func (r *rig) script(lines string) {
 //
 //	start [max-line=N]             a watcher begins
 //	watch SOURCE PATH [pattern=P] [whole|values] [at-end] [resume]
-//	                               Add; resume goes on at the last position told
+//	                               Add; resume starts at the last position delivered
 //	forget SOURCE PATH [pattern=P] Remove
 //	do                             the lines of the script, between two looks
 //	end                            the same, and the context ends before the next look
@@ -305,7 +305,7 @@ func (r *rig) play(d *datadriven.TestData) string {
 		}
 		if d.HasArg("resume") {
 			pos, ok := r.cursor[n]
-			require.True(r.t, ok, "nothing was told of %s yet", n.path)
+			require.True(r.t, ok, "nothing was delivered of %s yet", n.path)
 			s.From = &pos
 		}
 		r.w.Add(s)
@@ -319,7 +319,7 @@ func (r *rig) play(d *datadriven.TestData) string {
 		})
 		r.sync()
 	case "do":
-		if r.w == nil { // nobody looks
+		if r.w == nil { // no watcher runs
 			r.script(d.Input)
 			return r.take()
 		}

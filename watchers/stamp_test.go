@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A Stamp file is known by the time of its last change: written, touched,
-// replaced, gone. What stands in it is not read, nor need it be readable.
+// TestStampedFiles checks that each change of a Stamp file is delivered: written,
+// touched, replaced, removed. The file need not be readable.
 func TestStampedFiles(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
@@ -23,7 +23,7 @@ func TestStampedFiles(t *testing.T) {
 				for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 					r.mu.Lock()
 					got = nil
-					for _, x := range r.told {
+					for _, x := range r.got {
 						got = append(got, x.what)
 					}
 					r.mu.Unlock()
@@ -38,7 +38,7 @@ func TestStampedFiles(t *testing.T) {
 				require.NoError(t, err)
 				return parsed
 			}
-			put := func(text string, changed time.Time) { // in one step, so that each is one change
+			put := func(text string, changed time.Time) { // by a rename, so that it is one change
 				aside := filepath.Join(r.dir, "aside")
 				require.NoError(t, os.WriteFile(aside, []byte(text), 0o200))
 				require.NoError(t, os.Chtimes(aside, changed, changed))
@@ -63,8 +63,9 @@ func TestStampedFiles(t *testing.T) {
 	}
 }
 
-// What was there before, or was told before, is no news.
-func TestStampsOfThePast(t *testing.T) {
+// TestStampsBeforeTheRun checks that AtEnd skips the present stamp, and From a
+// stamp that was delivered before.
+func TestStampsBeforeTheRun(t *testing.T) {
 	r := newRig(t, false)
 	path := filepath.Join(r.dir, "alive")
 	require.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
@@ -76,12 +77,12 @@ func TestStampsOfThePast(t *testing.T) {
 	r.w.Add(Spec{Source: "late", Path: path, Form: Stamp, AtEnd: true})
 	r.sync()
 	r.stop()
-	require.Equal(t, []told{{name{"file", path}, `"2026-01-02T03:04:05Z" @1`}}, r.told)
+	require.Equal(t, []report{{name{"file", path}, `"2026-01-02T03:04:05Z" @1`}}, r.got)
 
 	from := r.cursor[name{"file", path}]
 	r.start()
 	r.w.Add(Spec{Source: "file", Path: path, Form: Stamp, From: &from})
 	r.sync()
 	r.stop()
-	require.Len(t, r.told, 1, "told again, though nothing happened since the cursor")
+	require.Len(t, r.got, 1, "a stamp delivered before was delivered again")
 }

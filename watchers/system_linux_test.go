@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNoInotifyLeft has the kernel refuse inotify in earnest, in a namespace
-// where no instance is allowed, and then allow it.
+// TestNoInotifyLeft makes the kernel refuse inotify, in a namespace that allows no
+// instance, and then allow it.
 func TestNoInotifyLeft(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), limited+"="+filepath.Join(t.TempDir(), "log"))
@@ -26,14 +26,14 @@ func TestNoInotifyLeft(t *testing.T) {
 	}
 	out, err := cmd.CombinedOutput()
 	if _, started := err.(*exec.ExitError); err != nil && !started {
-		t.Skipf("no user namespace is to be had here: %v", err)
+		t.Skipf("user namespaces are not available here: %v", err)
 	}
 	require.NoError(t, err, string(out))
 	require.Equal(t, "try: max_user_instances: inotify_init: too many open files\ntry: max_user_watches: inotify_add_watch /: no space left on device\n"+
 		"polling: inotify_init: too many open files\none\nrecovered\ntwo\n", string(out))
 }
 
-// TestTry: where nothing is used up, the kernel gives what is asked for.
+// TestTry checks the result where no limit is reached.
 func TestTry(t *testing.T) {
 	limit, err := Try(t.TempDir())
 	require.NoError(t, err)
@@ -43,27 +43,28 @@ func TestTry(t *testing.T) {
 	require.Contains(t, Limits(), "max_user_instances")
 }
 
-// A run that watches nothing opens nothing, and one that ended holds nothing.
-func TestHoldsNothingWhenNotNeeded(t *testing.T) {
+// TestOpensNothingUnused checks that a run that watches nothing opens nothing, and
+// that a run that ended has closed everything.
+func TestOpensNothingUnused(t *testing.T) {
 	open := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
 		require.NoError(t, err)
 		return len(entries)
 	}
-	// The runtime's own poller opens its files with the first file that needs it.
+	// The runtime's poller opens its files with the first file that needs it.
 	warm := newRig(t, false)
 	warm.start()
 	warm.stop()
 
 	before := open()
-	asked := make(chan struct{})
-	w, err := New(Config{Deliver: func(Line) {}, Trouble: func(Trouble) { close(asked) }})
+	added := make(chan struct{})
+	w, err := New(Config{Deliver: func(Line) {}, Trouble: func(Trouble) { close(added) }})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	w.Add(Spec{Source: "s", Path: "not/absolute"}) // told from within Run: it runs
-	<-asked
+	w.Add(Spec{Source: "s", Path: "not/absolute"}) // Run reports it
+	<-added
 	if n := open(); n != before {
 		t.Errorf("%d files open while nothing is watched, want %d", n, before)
 	}
@@ -83,8 +84,7 @@ func TestHoldsNothingWhenNotNeeded(t *testing.T) {
 	}
 }
 
-// When the kernel had to throw events away, the lines they stood for are told
-// all the same.
+// TestEventsOverflow checks that no line is missed when the kernel drops events.
 func TestEventsOverflow(t *testing.T) {
 	var limit int
 	raw, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
@@ -111,8 +111,8 @@ func TestEventsOverflow(t *testing.T) {
 			defer f.Close()
 			files = append(files, f)
 		}
-		// Only a run of equal events is told as one, so the two take turns. The
-		// watcher is held: what comes after the queue is full is thrown away.
+		// The kernel merges equal events in a row, so the two files alternate. The
+		// watcher is held, so the kernel drops events once the queue is full.
 		for i := range limit + 4096 {
 			if _, err := files[i%2].WriteString("x"); err != nil {
 				require.NoError(t, err)
@@ -123,29 +123,29 @@ func TestEventsOverflow(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		r.script(`append last "told\n"`)
+		r.script(`append last "done\n"`)
 	})
 	r.sync()
 	r.stop()
 	got := r.take()
-	if strings.Count(got, "\n") != 3 || !strings.HasSuffix(got, "s last: \"told\" @5\n") {
-		t.Errorf("%d lines told, want one of each of 3 files: …%s", strings.Count(got, "\n"), got[max(0, len(got)-80):])
+	if strings.Count(got, "\n") != 3 || !strings.HasSuffix(got, "s last: \"done\" @5\n") {
+		t.Errorf("%d lines delivered, want one of each of 3 files: …%s", strings.Count(got, "\n"), got[max(0, len(got)-80):])
 	}
 	if overflows != 0 {
-		t.Errorf("%d troubles told, want none: nothing was lost", overflows)
+		t.Errorf("%d troubles reported, want none: no line was lost", overflows)
 	}
 }
 
-// What a long session left behind is read by a thread that gives way to all
-// others; what is written from then on is not.
-func TestCatchesUpAside(t *testing.T) {
+// TestCatchesUpAtLowPriority checks that the file of a long session is read by a
+// thread of the lowest priority, and lines written later are not.
+func TestCatchesUpAtLowPriority(t *testing.T) {
 	policy := func() uint32 {
 		attr, err := unix.SchedGetAttr(0, 0)
 		require.NoError(t, err)
 		return attr.Policy
 	}
 	if policy() == unix.SCHED_IDLE {
-		t.Skip("this test already runs on a thread of the lowest class")
+		t.Skip("this test runs at the lowest priority already")
 	}
 	r := newRig(t, false)
 	path := filepath.Join(r.dir, "long")
@@ -160,9 +160,9 @@ func TestCatchesUpAside(t *testing.T) {
 				deliver(l)
 				return
 			}
-			how := "at once"
+			how := "normal"
 			if policy() == unix.SCHED_IDLE {
-				how = "aside"
+				how = "low"
 			}
 			if n := len(seen); n == 0 || seen[n-1] != how {
 				seen = append(seen, how)
@@ -181,11 +181,11 @@ func TestCatchesUpAside(t *testing.T) {
 	appendTo(t, path, "live\n")
 	r.sync()
 	r.stop()
-	require.Equal(t, []string{"at once", "aside", "at once"}, seen)
+	require.Equal(t, []string{"normal", "low", "normal"}, seen)
 }
 
-// However many files and folders are followed, there is one inotify instance:
-// a user may have few of them.
+// TestOneInotifyInstance checks that any number of files and folders needs one
+// inotify instance: a user may have few of them.
 func TestOneInotifyInstance(t *testing.T) {
 	instances := func() (n int) {
 		entries, err := os.ReadDir("/proc/self/fd")
@@ -212,6 +212,6 @@ func TestOneInotifyInstance(t *testing.T) {
 	}
 	r.stop()
 	if n := instances() - before; n != 0 {
-		t.Errorf("%d inotify instances are left", n)
+		t.Errorf("%d inotify instances after Run returned, want 0", n)
 	}
 }

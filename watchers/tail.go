@@ -15,50 +15,60 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// headSize is how many of a file's first bytes tell it from another one.
+// headSize is how many of a file's first bytes identify it.
 const headSize = 1024
 
-// todo is what a tail has to do at its next turn.
+// todo is the work of a tail at its next turn.
 type todo uint8
 
 const (
 	toRead todo = 1 << iota // the open file may have grown
-	toLook                  // the path may mean another file
+	toLook                  // the path may lead to another file
 )
 
-// identity is what the system calls the same file. As long as we hold it open
-// the inode cannot be given to another file.
+// identity identifies a file or folder. While a file is open, the system does not
+// give its inode to another file.
 type identity struct{ dev, ino uint64 }
 
-// tail is one file that is followed.
+// tail is one followed file, or one folder of a pattern.
 type tail struct {
 	Spec
-	finder *tail   // whose pattern found it, or nil
+	parent *tail   // the tail whose pattern found it, or nil
 	points []point // what its path depends on, as watched now; empty when polled
 	todo   todo
 	polled bool
-	behind bool // there was more than one turn takes: it catches up
-	last   bool // this is its last look: read all there is, watch nothing
+	behind bool // the last turn did not reach the end of the file
+	last   bool // this is the last look: read everything, watch nothing
 
-	placed bool // From and AtEnd were used up
-	failed bool // Unreadable was told
-	away   bool // Deleted was told; file, if any, is the one that lost its path
+	placed bool // From and AtEnd were applied
+	failed bool // Unreadable was reported
+	away   bool // Deleted was reported; file, if any, lost its path
 
+	reading
+	values
+}
+
+// reading is the open file and the place in it.
+type reading struct {
 	file    *os.File
 	id      identity
-	off     int64     // end of the last whole line told
-	pending int64     // bytes behind off known to hold no newline
-	tooLong bool      // LineTooLong was told for the line at off
-	scan    valueScan // of Values: how far the half value was walked, pending bytes of it
-	lost    bool      // of Values: Broken was told, and the next line that begins a value is looked for
-	quiet   int64     // of Values: what ends before was there at the Add, and is not told
-	head    []byte    // the file's first min(headSize, off) bytes
-	prefix  string    // digest of head, empty when not made yet; of a Whole file, of the content last told; of a Stamp file, the time
+	off     int64  // end of the last line delivered
+	pending int64  // bytes after off known to contain no newline
+	tooLong bool   // LineTooLong was reported for the line at off
+	head    []byte // the file's first min(headSize, off) bytes
+	prefix  string // digest of head, empty if not computed yet; of a Whole file, of the last content; of a Stamp file, the time
+}
+
+// values is what only the form Values needs.
+type values struct {
+	scan  valueScan // of the pending bytes
+	lost  bool      // Broken was reported; the next line that begins a value is searched
+	quiet int64     // values that end before existed at the Add, and are not delivered
 }
 
 func newTail(s Spec) *tail {
 	if s.From != nil {
-		from := *s.From // the caller may change his while we still need it
+		from := *s.From // the caller may reuse its own
 		s.From = &from
 	}
 	return &tail{Spec: s}
@@ -66,7 +76,7 @@ func newTail(s Spec) *tail {
 
 func (t *tail) close() {
 	if t.file != nil {
-		t.file.Close() // was only read
+		t.file.Close() // it was open for reading only
 		t.file = nil
 	}
 }
@@ -85,31 +95,33 @@ func (t *tail) pos() Position {
 	return Position{Path: t.Path, Dev: t.id.dev, Ino: t.id.ino, Prefix: t.prefix, Offset: t.off}
 }
 
-// digest names bytes by their number and half of their SHA-256: it has to tell
-// files apart, not to withstand a forger.
+// digest returns the number of bytes and half of their SHA-256. It distinguishes
+// files; it does not withstand a forger.
 func digest(b []byte) string {
 	sum := sha256.Sum256(b)
 	return strconv.Itoa(len(b)) + ":" + hex.EncodeToString(sum[:16])
 }
 
-// look finds out what the path means now and reads what is new. It reports
-// whether the tail needs another turn.
+// look resolves the path again and reads what is new. It reports whether the tail
+// needs another turn.
 func (w *Watcher) look(t *tail) bool {
-	var lack error
+	var unwatched error
 	if !t.last {
-		lack = w.watch(t)
+		unwatched = w.watch(t)
 	}
-	more, err := w.visit(t)
+	more, err := w.readPath(t)
 	if exhausted(err) {
-		lack = err
+		unwatched = err
 	}
 	if !t.last {
-		w.setPolled(t, lack)
+		w.setPolled(t, unwatched)
 	}
 	return more
 }
 
-func (w *Watcher) visit(t *tail) (bool, error) {
+// readPath reads the file that the path leads to now. It returns an error that
+// was reported already.
+func (w *Watcher) readPath(t *tail) (bool, error) {
 	switch {
 	case t.Pattern != "":
 		return false, w.find(t)
@@ -131,7 +143,7 @@ func (w *Watcher) visit(t *tail) (bool, error) {
 		w.unreadable(t, err)
 		return false, err
 	case t.file == nil:
-		t.placed = t.placed || t.From == nil // AtEnd means what is there now: nothing is
+		t.placed = t.placed || t.From == nil // AtEnd skips what exists now: nothing
 	default:
 		w.read(t, true)
 		if !t.away {
@@ -142,8 +154,8 @@ func (w *Watcher) visit(t *tail) (bool, error) {
 	return false, nil
 }
 
-// open opens a regular file. A pipe must not stop the only goroutine there is,
-// neither at the open nor at a read.
+// open opens a regular file. A pipe must not block the only goroutine, neither at
+// the open nor at a read.
 func open(path string) (*os.File, identity, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -163,8 +175,8 @@ func open(path string) (*os.File, identity, error) {
 
 func identify(st *unix.Stat_t) identity { return identity{uint64(st.Dev), uint64(st.Ino)} }
 
-// readAt is one pread. The method of os.File reads on until the end is certain,
-// which would keep the lines waiting that are there already.
+// readAt is one pread. The method of os.File reads until the end is certain,
+// which would delay the lines that exist already.
 func readAt(file *os.File, b []byte, off int64) (int, error) {
 	for {
 		n, err := unix.Pread(int(file.Fd()), b, off)
@@ -174,15 +186,15 @@ func readAt(file *os.File, b []byte, off int64) (int, error) {
 	}
 }
 
-// current says that the path still means the open file. A folder above may have
-// been renamed: its watch then goes on to tell of the file under its old name.
+// current reports whether the path still leads to the open file. If a folder above
+// was renamed, its watch still reports the file under its old name.
 func (t *tail) current() bool {
 	var st unix.Stat_t
 	return unix.Stat(t.Path, &st) == nil && identify(&st) == t.id
 }
 
-// replace makes file the one that is followed. What the file before it still
-// holds is told first.
+// replace follows file from now on. It first delivers the rest of the file before
+// it.
 func (w *Watcher) replace(t *tail, file *os.File, id identity) {
 	if t.file == nil {
 		t.file, t.id = file, id
@@ -200,7 +212,7 @@ func (w *Watcher) replace(t *tail, file *os.File, id identity) {
 	w.recover(t)
 }
 
-// recover tells that what was told as broken is over.
+// recover reports the end of Deleted or Unreadable.
 func (w *Watcher) recover(t *tail) {
 	if t.away || t.failed {
 		w.report(t, Recovered, nil)
@@ -226,7 +238,7 @@ func (w *Watcher) unreadable(t *tail, err error) {
 	}
 }
 
-// place finds where to begin in the first file seen under the path.
+// place finds where to begin in the first file found under the path.
 func (w *Watcher) place(t *tail) {
 	if t.placed {
 		return
@@ -234,11 +246,11 @@ func (w *Watcher) place(t *tail) {
 	t.placed = true
 	info, err := t.file.Stat()
 	if err != nil {
-		return // reading will fail too, and tell
+		return // reading fails too, and reports it
 	}
 	switch from := t.From; {
 	case from == nil && t.AtEnd && t.Form == Values:
-		t.quiet = info.Size() // where the last whole one ends shows only when all are walked
+		t.quiet = info.Size() // only a scan from the start finds the end of the last whole value
 	case from == nil && t.AtEnd:
 		t.off = w.lastLine(t.file, info.Size())
 		t.head = w.readHead(t, min(t.off, headSize))
@@ -259,14 +271,14 @@ func (w *Watcher) place(t *tail) {
 
 // readHead returns up to n first bytes of the open file, in memory of their own.
 func (w *Watcher) readHead(t *tail, n int64) []byte {
-	n2, _ := t.file.ReadAt(w.headBuf[:n], 0) // a short head differs, which is the answer
+	n2, _ := t.file.ReadAt(w.headBuf[:n], 0) // a short head differs, as it should
 	return bytes.Clone(w.headBuf[:n2])
 }
 
-// lastLine returns the end of the last whole line before size. A half line at
-// the end was not told by anyone, and will be when it is whole.
+// lastLine returns the end of the last whole line before size. A partial line at
+// the end is delivered when it is whole.
 func (w *Watcher) lastLine(file *os.File, size int64) int64 {
-	w.room()
+	w.makeBuffer()
 	for end := size; end > 0; {
 		start := max(0, end-int64(len(w.buf)))
 		n, _ := file.ReadAt(w.buf[:end-start], start)
@@ -278,22 +290,22 @@ func (w *Watcher) lastLine(file *os.File, size int64) int64 {
 	return 0
 }
 
-func (w *Watcher) room() {
+func (w *Watcher) makeBuffer() {
 	if w.buf == nil {
 		w.buf = make([]byte, chunk)
 	}
 }
 
-// read tells the whole lines between the position and the end of the open
-// file. It reports whether it stopped before the end, because its turn is over;
-// with all set it takes no turns and reads to where the file ends now.
+// read delivers the whole lines between the position and the end of the open
+// file. It reports whether it stopped before the end, because its turn is over.
+// If all is set, it reads to the present end of the file in one turn.
 //
-// A half line is not kept: it is read again together with its rest, so what is
-// told was in the file as a whole at one time, whatever a writer did to a half
-// line before. Only for a half line that fills half of the buffer the rest is
-// searched first, so that a long line is not read again with each piece of it.
+// A partial line is not stored. It is read again together with its rest, so that
+// a delivered line was in the file as a whole at one time, even if its writer
+// changed the partial line. If a partial line fills half of the buffer, its end is
+// searched first, so that a long line is not read again for each of its pieces.
 func (w *Watcher) read(t *tail, all bool) bool {
-	w.room()
+	w.makeBuffer()
 	until := t.off + ahead
 	if t.behind {
 		until = t.off + turn
@@ -305,7 +317,7 @@ func (w *Watcher) read(t *tail, all bool) bool {
 			return false
 		}
 		until = info.Size()
-		t.pending = 0 // the last chance to see that a half line became another one
+		t.pending = 0 // the last chance to notice that a partial line changed
 	}
 	for first := true; ; first = false {
 		if t.pending > int64(len(w.buf)/2) {
@@ -322,11 +334,11 @@ func (w *Watcher) read(t *tail, all bool) bool {
 			w.unreadable(t, err)
 			return false
 		}
-		// The end is where nothing follows the half line known already.
+		// At the end, nothing follows the partial line known already.
 		if !first && int64(n) <= t.pending {
 			return false
 		}
-		// Only after the read it is certain that these bytes follow our position.
+		// Only after the read is it certain that these bytes follow our position.
 		if !w.same(t, int64(n)) {
 			continue
 		}
@@ -344,8 +356,8 @@ func (w *Watcher) read(t *tail, all bool) bool {
 	}
 }
 
-// search reads on behind a long half line until its newline, and makes room
-// for the whole of it. When the line exceeds the limit it is passed over.
+// search reads a long partial line up to its newline, and makes the buffer large
+// enough for the whole line. A line longer than the limit is skipped.
 func (w *Watcher) search(t *tail, until int64) (found, more bool) {
 	for {
 		n, err := readAt(t.file, w.buf, t.off+t.pending)
@@ -356,13 +368,13 @@ func (w *Watcher) search(t *tail, until int64) (found, more bool) {
 		if n == 0 {
 			was := t.pending
 			same := w.same(t, 0)
-			return !same || t.pending != was, false // the end, unless there is less than before
+			return !same || t.pending != was, false // the end, unless the file is shorter than before
 		}
 		if i := bytes.IndexByte(w.buf[:n], '\n'); i >= 0 {
 			size := t.pending + int64(i) + 1
 			if size-1 > int64(w.cfg.MaxLine) {
-				w.skip(t)
-				w.pass(t, size)
+				w.reportTooLong(t)
+				w.skip(t, size)
 				return true, false
 			}
 			if size > int64(len(w.buf)) {
@@ -373,7 +385,7 @@ func (w *Watcher) search(t *tail, until int64) (found, more bool) {
 		}
 		t.pending += int64(n)
 		if t.pending > int64(w.cfg.MaxLine) {
-			w.skip(t)
+			w.reportTooLong(t)
 		}
 		if t.off+t.pending >= until {
 			return false, true
@@ -381,8 +393,8 @@ func (w *Watcher) search(t *tail, until int64) (found, more bool) {
 	}
 }
 
-// skip tells once that the line at the position is passed over.
-func (w *Watcher) skip(t *tail) {
+// reportTooLong reports once that the line at the position is skipped.
+func (w *Watcher) reportTooLong(t *tail) {
 	if t.tooLong {
 		return
 	}
@@ -399,8 +411,8 @@ func (w *Watcher) skip(t *tail) {
 }
 
 // same checks, after n bytes were read at the position, that the open file is
-// still the one whose lines were told. If not it tells so and starts over. A
-// cut that took no more than the half line at the end leaves the position good.
+// still the one whose lines were delivered. If not, it reports that and starts
+// over. The position stays valid if only a partial line was cut off.
 func (w *Watcher) same(t *tail, n int64) bool {
 	if n == 0 || n < t.pending {
 		info, err := t.file.Stat()
@@ -426,7 +438,7 @@ func (w *Watcher) same(t *tail, n int64) bool {
 	return false
 }
 
-// split tells the lines of b, which begins at the position.
+// split delivers the lines of b, which begins at the position.
 func (w *Watcher) split(t *tail, b []byte) {
 	for {
 		i := bytes.IndexByte(b, '\n')
@@ -438,7 +450,7 @@ func (w *Watcher) split(t *tail, b []byte) {
 			t.prefix = ""
 		}
 		if i > w.cfg.MaxLine {
-			w.skip(t)
+			w.reportTooLong(t)
 			t.off += int64(i) + 1
 		} else {
 			t.off += int64(i) + 1
@@ -449,13 +461,12 @@ func (w *Watcher) split(t *tail, b []byte) {
 	}
 	t.pending = int64(len(b))
 	if len(b) > w.cfg.MaxLine {
-		w.skip(t)
+		w.reportTooLong(t)
 	}
 }
 
-// readWhole tells the content of a file that is rewritten at each change, if
-// it is another one than the last told. It is opened anew each time, because
-// most writers put a new file in its place.
+// readWhole delivers the content of a Whole file, if it differs from the last
+// content. It opens the file each time, because most writers replace it.
 func (w *Watcher) readWhole(t *tail) error {
 	first := !t.placed
 	t.placed = true
@@ -472,7 +483,7 @@ func (w *Watcher) readWhole(t *tail) error {
 		return err
 	}
 	defer file.Close()
-	w.room()
+	w.makeBuffer()
 	n, err := w.readAll(file)
 	if err != nil {
 		w.unreadable(t, err)
@@ -480,13 +491,13 @@ func (w *Watcher) readWhole(t *tail) error {
 	}
 	w.recover(t)
 	if n > w.cfg.MaxLine {
-		w.skip(t)
+		w.reportTooLong(t)
 		return nil
 	}
 	t.tooLong = false
 	text := w.buf[:n]
 	if !complete(text) {
-		return nil // the writer is in the midst of it; his next write wakes us
+		return nil // the writer has not finished; its next write wakes us
 	}
 	prefix := digest(text)
 	if prefix == t.prefix {
@@ -500,8 +511,8 @@ func (w *Watcher) readWhole(t *tail) error {
 	return nil
 }
 
-// readStamp tells when a file changed, if it did since that was last told. It
-// opens nothing: what stands in such a file is its owner's.
+// readStamp delivers the time of a file's last change, if it changed. It does not
+// open the file: the content is private.
 func (w *Watcher) readStamp(t *tail) error {
 	first := !t.placed
 	t.placed = true
@@ -535,7 +546,7 @@ func (w *Watcher) readStamp(t *tail) error {
 	return nil
 }
 
-// gone tells, once, that a file is not there whose content or change was told.
+// gone delivers, once, the end of a Whole or Stamp file that was delivered before.
 func (w *Watcher) gone(t *tail) {
 	if t.prefix == "" {
 		return
@@ -544,7 +555,7 @@ func (w *Watcher) gone(t *tail) {
 	w.cfg.Deliver(Line{Source: t.Source, Path: t.Path, Pos: Position{Path: t.Path}, Gone: true})
 }
 
-// readAll reads a file into the buffer, but little more than MaxLine of it.
+// readAll reads a file into the buffer, at most little more than MaxLine.
 func (w *Watcher) readAll(file *os.File) (int, error) {
 	for n := 0; ; {
 		m, err := file.ReadAt(w.buf[n:], int64(n))
@@ -562,8 +573,8 @@ func (w *Watcher) readAll(file *os.File) (int, error) {
 	}
 }
 
-// complete says that content does not look as if a writer were in the midst of
-// it: it is not empty, and what begins as a JSON object or list is one.
+// complete reports whether content looks finished: it is not empty, and if it
+// begins as a JSON object or array, it is one.
 func complete(text []byte) bool {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 {

@@ -7,26 +7,25 @@ import (
 	"hash/crc32"
 )
 
-// A valueScan walks one JSON value piece by piece, each byte once, however many
-// pieces it comes in. It checks how the value is built, not its numbers and
-// words: what matters is where a value ends, and whether it can still end.
+// A valueScan scans one JSON value that arrives in pieces, each byte once. It
+// checks the structure, not numbers and words: it finds where a value ends, and
+// whether it can still end.
 //
-// A writer that died in the midst of a value left one that never ends. What
-// follows it cannot follow there: a brace where a comma is due, a new line in a
-// string, or, where the value was written with indentation, a container that
-// begins a line.
+// A writer that died while writing leaves a value that never ends. The scan
+// detects that by what follows: a brace in place of a comma, a newline in a
+// string, or a container at the start of a line in an indented value.
 type valueScan struct {
-	open     []byte // the containers that are not closed, innermost last
+	open     []byte // the containers not closed yet, innermost last
 	expect   expect
-	key      bool  // the string we are in is a key
-	escaped  bool  // the byte before was a backslash that escapes
-	newline  bool  // the byte before ended a line, outside of strings
-	indented bool  // a line of this value began with white space
-	start    int64 // the white space before the value
-	sum      uint32
+	key      bool   // the current string is a key
+	escaped  bool   // the previous byte is an escaping backslash
+	newline  bool   // the previous byte is a newline outside of a string
+	indented bool   // a line of this value begins with white space
+	start    int64  // length of the white space before the value
+	sum      uint32 // checksum of the scanned bytes
 }
 
-// maxDepth is how deep a value may nest before it is held to be broken.
+// maxDepth is how deep a value may nest; a deeper one is broken.
 const maxDepth = 10_000
 
 // expect is what may come next in a value.
@@ -43,16 +42,16 @@ const (
 	inWord // a number, true, false or null
 )
 
-// A verdict says what a valueScan found.
+// A verdict is the result of a scan.
 type verdict uint8
 
 const (
-	half   verdict = iota // all is read, the value goes on
+	half   verdict = iota // all bytes are scanned, the value continues
 	whole                 // the value ends before the next byte
-	broken                // the next byte cannot stand there
+	broken                // the next byte is not allowed there
 )
 
-// next walks on through b and returns how far it came.
+// next scans b and returns the number of bytes scanned.
 func (s *valueScan) next(b []byte) (n int, v verdict) {
 	for i := 0; i < len(b); {
 		switch s.expect {
@@ -113,8 +112,8 @@ func (s *valueScan) next(b []byte) (n int, v verdict) {
 	return len(b), half
 }
 
-// inString walks to the end of the string. It stops before a byte that no
-// string can hold; only that of a new line is looked for.
+// inString scans to the end of the string. It stops before a newline, which no
+// string may contain.
 func (s *valueScan) inString(b []byte) (n int, ended bool) {
 	for n < len(b) {
 		quote := bytes.IndexByte(b[n:], '"')
@@ -147,8 +146,8 @@ func (s *valueScan) inString(b []byte) (n int, ended bool) {
 	return n, false
 }
 
-// step takes one byte that is no white space and in no string or word. It
-// reports whether the byte may stand there; first says that it begins a line.
+// step scans one byte outside of strings and words that is not white space. It
+// reports whether the byte is allowed there; first means that it begins a line.
 func (s *valueScan) step(c byte, first bool) bool {
 	wants := s.expect == aValue || s.expect == aValueOrEnd
 	switch c {
@@ -204,17 +203,17 @@ func isWord(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '+' || c == '.'
 }
 
-// again makes the scan ready for another value.
-func (s *valueScan) again() { *s = valueScan{open: s.open[:0]} }
+// reset makes the scan ready for another value.
+func (s *valueScan) reset() { *s = valueScan{open: s.open[:0]} }
 
-// sum adds b to a checksum that the processor can compute by itself.
+// sum adds b to a checksum that the processor computes in hardware.
 func sum(was uint32, b []byte) uint32 {
 	return crc32.Update(was, crc32.MakeTable(crc32.Castagnoli), b) // the table is made once, at the first call
 }
 
-// splitValues tells the values of b, which begins at the position. Of a half
-// value nothing is kept but how far it was walked: the bytes that were walked
-// are read again with their rest, and known by their checksum.
+// splitValues delivers the values of b, which begins at the position. Of a partial
+// value only the state of its scan is stored. Its bytes are read again together
+// with the rest, and compared by their checksum.
 func (w *Watcher) splitValues(t *tail, b []byte) {
 	for len(b) > 0 {
 		if t.lost {
@@ -224,10 +223,10 @@ func (w *Watcher) splitValues(t *tail, b []byte) {
 			continue
 		}
 		if t.pending > int64(len(b)) || t.pending > 0 && sum(0, b[:t.pending]) != t.scan.sum {
-			t.pending = 0 // the half value became another one
+			t.pending = 0 // the partial value changed
 		}
 		if t.pending == 0 {
-			t.scan.again()
+			t.scan.reset()
 		}
 		n, v := t.scan.next(b[t.pending:])
 		if v == half {
@@ -242,19 +241,19 @@ func (w *Watcher) splitValues(t *tail, b []byte) {
 			continue
 		}
 		text := b[t.scan.start:size:size]
-		told := t.off+size > t.quiet
+		wanted := t.off+size > t.quiet
 		switch {
 		case len(text) > w.cfg.MaxLine:
-			if told {
-				w.skip(t)
+			if wanted {
+				w.reportTooLong(t)
 			}
-			told = false
-		case isWord(text[0]) && !json.Valid(text): // what a dying writer printed, for instance
+			wanted = false
+		case isWord(text[0]) && !json.Valid(text): // for example the last words of a crashing writer
 			b = w.lose(t, b)
 			continue
 		}
 		w.advance(t, b[:size])
-		if told {
+		if wanted {
 			w.cfg.Deliver(Line{Source: t.Source, Path: t.Path, Text: text, Pos: t.pos()})
 		}
 		t.tooLong = false
@@ -262,25 +261,25 @@ func (w *Watcher) splitValues(t *tail, b []byte) {
 	}
 }
 
-// tooLarge tells of a half value that exceeds the limit already.
+// tooLarge reports a partial value that is longer than the limit already.
 func (w *Watcher) tooLarge(t *tail) {
 	if t.pending-t.scan.start > int64(w.cfg.MaxLine) && t.off+t.pending > t.quiet {
-		w.skip(t)
+		w.reportTooLong(t)
 	}
 }
 
-// advance moves the position behind told, which begins there.
-func (w *Watcher) advance(t *tail, told []byte) {
+// advance moves the position over done, the bytes that begin there.
+func (w *Watcher) advance(t *tail, done []byte) {
 	if free := headSize - len(t.head); free > 0 {
-		t.head = append(t.head, told[:min(len(told), free)]...)
+		t.head = append(t.head, done[:min(len(done), free)]...)
 		t.prefix = ""
 	}
-	t.off += int64(len(told))
+	t.off += int64(len(done))
 	t.pending = 0
 }
 
-// lose gives the value up that b begins with, and goes behind its first byte:
-// a whole value that follows may begin anywhere after that.
+// lose skips only the first byte of the broken value that b begins with: a whole
+// value may begin anywhere after it. It returns the rest of b.
 func (w *Watcher) lose(t *tail, b []byte) []byte {
 	at := t.scan.start
 	t.lost, t.tooLong = true, false
@@ -291,8 +290,8 @@ func (w *Watcher) lose(t *tail, b []byte) []byte {
 	return b[at+1:]
 }
 
-// regain passes over what is left of a broken value: to the next line that
-// begins with a container.
+// regain skips the rest of a broken value, up to the next line that begins with a
+// container. It returns the rest of b.
 func (w *Watcher) regain(t *tail, b []byte) []byte {
 	for i := 0; ; {
 		n := bytes.IndexByte(b[i:], '\n')
@@ -302,7 +301,7 @@ func (w *Watcher) regain(t *tail, b []byte) []byte {
 		}
 		if i += n + 1; i == len(b) {
 			w.advance(t, b[:i-1])
-			t.pending = 1 // the end of the line waits for what begins the next
+			t.pending = 1 // the newline waits for the first byte of the next line
 			return nil
 		}
 		if b[i] == '{' || b[i] == '[' {
@@ -313,8 +312,8 @@ func (w *Watcher) regain(t *tail, b []byte) []byte {
 	}
 }
 
-// searchValue walks on behind a long half value until its end, and makes room
-// for the whole of it. One that exceeds the limit is passed over.
+// searchValue scans a long partial value up to its end, and makes the buffer large
+// enough for the whole value. A value longer than the limit is skipped.
 func (w *Watcher) searchValue(t *tail, until int64) (found, more bool) {
 	for {
 		n, err := readAt(t.file, w.buf, t.off+t.pending)
@@ -332,7 +331,7 @@ func (w *Watcher) searchValue(t *tail, until int64) (found, more bool) {
 			t.scan.sum = sum(t.scan.sum, w.buf[:n])
 			t.pending += int64(n)
 			if t.pending == t.scan.start {
-				w.pass(t, t.pending) // white space only
+				w.skip(t, t.pending) // white space only
 				return true, false
 			}
 			w.tooLarge(t)
@@ -344,30 +343,30 @@ func (w *Watcher) searchValue(t *tail, until int64) (found, more bool) {
 		size := t.pending + int64(n)
 		if v == whole && size-t.scan.start > int64(w.cfg.MaxLine) {
 			if t.off+size > t.quiet {
-				w.skip(t)
+				w.reportTooLong(t)
 			}
-			w.pass(t, size)
+			w.skip(t, size)
 			return true, false
 		}
 		if v == broken && size > int64(w.cfg.MaxLine) {
-			// Too much to look through again for a line that begins a value.
+			// Too long to search again for a line that begins a value.
 			t.lost = true
 			if t.off+size > t.quiet {
 				w.report(t, Broken, fmt.Errorf("what begins at byte %d never ends as a value", t.off+t.scan.start))
 			}
-			w.pass(t, size)
+			w.skip(t, size)
 			return true, false
 		}
 		if size >= int64(len(w.buf)) {
-			w.buf = make([]byte, size+1) // a number ends with the byte behind it
+			w.buf = make([]byte, size+1) // a number ends at the byte after it
 		}
-		t.pending = 0 // walked once more, now that all of it is in one piece
+		t.pending = 0 // scanned once more, now that it is in one piece
 		return true, false
 	}
 }
 
-// pass moves the position by size bytes that are not in the buffer.
-func (w *Watcher) pass(t *tail, size int64) {
+// skip moves the position by size bytes that are not in the buffer.
+func (w *Watcher) skip(t *tail, size int64) {
 	t.off += size
 	t.pending, t.tooLong = 0, false
 	t.head, t.prefix = w.readHead(t, min(t.off, headSize)), ""

@@ -318,8 +318,8 @@ func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }
 
-// exhausted reports whether a shortage kept us from opening a file. No event
-// reports the end of a shortage, so the file has to be tried again.
+// exhausted reports whether a lack of descriptors or memory prevented an open. No event
+// reports the end of such a lack, so the file has to be tried again.
 func exhausted(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }

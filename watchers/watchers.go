@@ -46,113 +46,113 @@ const (
 	defaultPollEvery = time.Second
 	defaultMaxLine   = 64 << 20
 
-	// chunk is the reading buffer. It fits a second-level cache; larger ones
-	// did not read faster.
+	// chunk is the size of the read buffer. It fits into a second-level cache;
+	// larger buffers did not read faster.
 	chunk = 128 << 10
-	// turn is how much of one file is read before the others get theirs, when
-	// it is read aside.
+	// turn is how many bytes of one file are read at low priority before the
+	// other files have their turn.
 	turn = 16 << 20
 )
 
-// Position is the durable cursor of one file: everything before it was told.
+// Position is the durable cursor of one file: everything before it was delivered.
 type Position struct {
 	Path string
 	Dev  uint64
 	Ino  uint64
-	// Prefix is the digest of the file's first min(1024, Offset) bytes, led by
-	// their number: "312:9f86…". For a Whole file it covers all of the content,
-	// of a Stamp file it is the time of its last change.
+	// Prefix is the digest of the file's first min(1024, Offset) bytes, after
+	// their number: "312:9f86…". For a Whole file it covers all of the content.
+	// For a Stamp file it is the time of the last change.
 	Prefix string
-	// Offset is the end of the last whole line or value told.
+	// Offset is the end of the last line or value that was delivered, in bytes.
 	Offset int64
 }
 
-// Spec asks for one file, or for all files of one name's pattern.
+// Spec selects one file, or all files whose paths match a pattern.
 type Spec struct {
-	Source string // name for evidence; Source, Path and Pattern together name the spec
-	Path   string // absolute; the file and its folders may not exist yet
-	// Pattern, when there is one, says that Path is a folder, and asks for each
-	// file below it whose path from there matches, element by element as in
+	Source string // name of the source in the evidence; Source, Path and Pattern together identify the Spec
+	Path   string // absolute; the file and its folders need not exist yet
+	// Pattern, if not empty, selects files below the folder Path. Each element of
+	// a file's relative path must match one element of the pattern, as in
 	// filepath.Match: "*/chats/session-*-1a2b3c4d.json". A file is followed from
-	// when it appears, its lines are told under its own path. Each one found is
-	// held open and each folder watched: the pattern should be a narrow one. A
-	// file that was asked for by its path before goes on where that Spec says.
+	// its creation, and its lines carry its own path. The pattern should be
+	// narrow, because each matching file is held open and each folder is
+	// watched. A file that another Spec added by path keeps that Spec's position.
 	Pattern string
-	Form    Form      // how the file grows; Lines unless said
-	From    *Position // go on there if the file is still the same one, else from its start; not with a Pattern
-	AtEnd   bool      // without From: pass over the lines that are there already; of a Pattern's files, in those that are there
+	Form    Form      // how the file grows; Lines by default
+	From    *Position // resume there if the file is still the same, else read from its start; not with a Pattern
+	AtEnd   bool      // without From: skip the lines that exist already; with a Pattern, in the files that exist already
 }
 
-// A Form says how a file grows, and what is told of it.
+// A Form is how a file grows, and what is delivered of it.
 type Form uint8
 
 const (
-	// Lines are appended, and each is told once.
+	// Lines are appended, and each is delivered once.
 	Lines Form = iota
-	// Values are JSON values appended one behind another, over as many lines as
-	// they like; each is told once, without the white space around it. One that
-	// its writer did not finish is passed over when something else follows it.
+	// Values are JSON values appended one after another, each over any number of
+	// lines. Each is delivered once, without the white space around it. A value
+	// that its writer did not finish is skipped when something else follows it.
 	Values
-	// Whole files are rewritten at each change: all of one is told when that
-	// changed.
+	// Whole files are rewritten at each change. The whole content is delivered
+	// when it changed.
 	Whole
-	// Stamp files are not read: that one was written or touched is told, and when.
+	// Stamp files are not read. The time of each change is delivered.
 	Stamp
 )
 
-// Line is one line, or the content of a Whole file, or of a Stamp file the time
-// of its change in RFC 3339.
+// Line is one line or value, the content of a Whole file, or the time of a Stamp
+// file's change in RFC 3339.
 type Line struct {
 	Source string
 	Path   string
-	Text   []byte // without the newline after it; valid until the callback returns
+	Text   []byte // without its newline; valid until the callback returns
 	Pos    Position
 	Gone   bool // a Whole or Stamp file was removed; Text is empty
 }
 
-// TroubleKind says what happened to a file other than that it grew.
+// TroubleKind is what happened to a file, other than that it grew.
 type TroubleKind string
 
 const (
-	Polling     TroubleKind = "polling"       // no inotify for this file: it is polled until Recovered
-	Truncated   TroubleKind = "truncated"     // shorter than before; when told lines were cut, it is read from the start
-	Replaced    TroubleKind = "replaced"      // not the file of the position any more: read from the start
-	Deleted     TroubleKind = "deleted"       // no file under this path any more
-	Unreadable  TroubleKind = "unreadable"    // there, but it cannot be read
-	LineTooLong TroubleKind = "line_too_long" // a line or value beyond Config.MaxLine was passed over
-	Broken      TroubleKind = "broken"        // a value that cannot end was passed over, to the next line that begins one
-	Recovered   TroubleKind = "recovered"     // polling, deleted or unreadable no longer holds
+	Polling     TroubleKind = "polling"       // the file cannot be watched: it is polled until Recovered
+	Truncated   TroubleKind = "truncated"     // shorter than before; read from the start if delivered lines were cut
+	Replaced    TroubleKind = "replaced"      // no longer the file of the position: read from the start
+	Deleted     TroubleKind = "deleted"       // the path no longer leads to a file
+	Unreadable  TroubleKind = "unreadable"    // the file exists but cannot be read
+	LineTooLong TroubleKind = "line_too_long" // a line or value longer than Config.MaxLine was skipped
+	Broken      TroubleKind = "broken"        // a value that cannot end was skipped, up to the next line that begins a value
+	Recovered   TroubleKind = "recovered"     // the end of Polling, Deleted or Unreadable
 )
 
-// Trouble is told besides the lines, in their order.
+// Trouble is reported between the lines, in order.
 type Trouble struct {
 	Source string
-	Path   string // with a Spec's Pattern behind it, if all its files are meant
+	Path   string // followed by the Spec's Pattern if it concerns all its files
 	What   TroubleKind
 	Err    error // the cause, where there is one
 }
 
-// Config says to whom a Watcher tells what it sees. Both callbacks run on the
-// goroutine of Run, or on one that it waits for, one at a time; while one runs
+// Config holds the callbacks and limits of a Watcher. The callbacks run on the
+// goroutine of Run, or on one that it waits for, one at a time. While one runs,
 // nothing is read.
 type Config struct {
 	Deliver   func(Line)    // required
 	Trouble   func(Trouble) // may be nil
-	PollEvery time.Duration // only while inotify is not to be had; default 1 s
-	MaxLine   int           // longest line (or Whole content) told; default 64 MiB
+	PollEvery time.Duration // for files that cannot be watched; default 1 s
+	MaxLine   int           // longest line, value or Whole content to deliver, in bytes; default 64 MiB
 }
 
 // Watcher follows any number of files. Add and Remove may be called from any
-// goroutine, before and during Run, also from within a callback.
+// goroutine, before and during Run, and from a callback.
 type Watcher struct {
 	cfg Config
 
-	mu      sync.Mutex // guards asked and started
-	asked   []request
-	started bool
-	wake    chan struct{} // has room for one: there is something in asked
+	mu       sync.Mutex // guards requests and started
+	requests []request
+	started  bool
+	wake     chan struct{} // has room for one: requests is not empty
 
-	// All below is owned by Run.
+	// The fields below are owned by Run.
 
 	watches
 	tails   []*tail // in the order of Add
@@ -174,10 +174,10 @@ type request struct {
 // New checks the configuration. It opens nothing and starts nothing.
 func New(cfg Config) (*Watcher, error) {
 	if cfg.Deliver == nil {
-		return nil, errors.New("new watcher: Config.Deliver is nil, nobody to tell lines to")
+		return nil, errors.New("new watcher: Config.Deliver is nil")
 	}
 	if cfg.PollEvery < 0 || cfg.MaxLine < 0 {
-		return nil, fmt.Errorf("new watcher: PollEvery %v and MaxLine %d must not be negative", cfg.PollEvery, cfg.MaxLine)
+		return nil, fmt.Errorf("new watcher: PollEvery %v or MaxLine %d is negative", cfg.PollEvery, cfg.MaxLine)
 	}
 	if cfg.Trouble == nil {
 		cfg.Trouble = func(Trouble) {}
@@ -191,42 +191,44 @@ func New(cfg Config) (*Watcher, error) {
 	return &Watcher{cfg: cfg, wake: make(chan struct{}, 1), byName: map[name]*tail{}, watches: newWatches()}, nil
 }
 
-// Add asks for a file. A second Add of the same source and path changes nothing.
-func (w *Watcher) Add(s Spec) { w.ask(request{spec: s}) }
+// Add starts to follow a file, or the files of a pattern. A second Add of the same
+// source, path and pattern changes nothing.
+func (w *Watcher) Add(s Spec) { w.request(request{spec: s}) }
 
-// Remove forgets a file after reading it to its end once more.
+// Remove reads a file to its end once more and stops following it.
 func (w *Watcher) Remove(source, path string) { w.RemovePattern(source, path, "") }
 
-// RemovePattern does the same with all files that a Spec's pattern found.
+// RemovePattern does the same with all files that a Spec with a Pattern found.
 func (w *Watcher) RemovePattern(source, path, pattern string) {
-	w.ask(request{spec: Spec{Source: source, Path: path, Pattern: pattern}, remove: true})
+	w.request(request{spec: Spec{Source: source, Path: path, Pattern: pattern}, remove: true})
 }
 
-func (w *Watcher) ask(r request) {
+func (w *Watcher) request(r request) {
 	w.mu.Lock()
-	w.asked = append(w.asked, r)
+	w.requests = append(w.requests, r)
 	w.mu.Unlock()
 	select {
 	case w.wake <- struct{}{}:
-	default: // woken already
+	default: // a wake-up is pending
 	}
 }
 
-// Run follows the files until ctx ends. Then it reads each of them to its end
-// once more, tells what it finds, closes everything and returns.
+// Run follows the files until ctx ends. Then it reads each file to its end once
+// more, delivers the lines, closes everything and returns. A second Run is an
+// error.
 func (w *Watcher) Run(ctx context.Context) error {
 	w.mu.Lock()
 	again := w.started
 	w.started = true
 	w.mu.Unlock()
 	if again {
-		return errors.New("run watcher: it ran already; make a new one")
+		return errors.New("run watcher: Run was called before; make a new Watcher")
 	}
 	defer w.close()
 
-	var poll time.Time // when to look again at what is polled
+	var poll time.Time // when to look at the polled files again
 	for {
-		w.grant()
+		w.serveRequests()
 		w.work()
 		switch now := time.Now(); {
 		case w.polled == 0:
@@ -249,9 +251,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// sleep returns when there is something to do: at once if there is already,
-// else with an event, an Add or Remove, at the time until (if that is not zero),
-// or when ctx ends. It turns the events that came into work.
+// sleep returns when there is work: at once if the queue is not empty, else after
+// an event, an Add or Remove, at the time until (unless zero), or when ctx ends.
+// It turns the events that have arrived into work.
 func (w *Watcher) sleep(ctx context.Context, until time.Time) {
 	var events chan fsnotify.Event
 	var faults chan error
@@ -286,22 +288,22 @@ func (w *Watcher) sleep(ctx context.Context, until time.Time) {
 	}
 }
 
-// grant does what Add and Remove asked for.
-func (w *Watcher) grant() {
+// serveRequests adds and removes what was requested.
+func (w *Watcher) serveRequests() {
 	w.mu.Lock()
-	asked := w.asked
-	w.asked = nil
+	requests := w.requests
+	w.requests = nil
 	w.mu.Unlock()
-	for _, r := range asked {
+	for _, r := range requests {
 		if r.remove {
-			w.forget(r.spec)
+			w.removeSpec(r.spec)
 			continue
 		}
-		w.admit(r.spec, nil)
+		w.addSpec(r.spec, nil)
 	}
 }
 
-// drop forgets a tail and all that is held for it.
+// drop removes a tail and everything held for it.
 func (w *Watcher) drop(t *tail) {
 	w.follow(t, nil)
 	w.setPolled(t, nil)
@@ -320,7 +322,8 @@ func (w *Watcher) mark(t *tail, todo todo) {
 	t.todo |= todo
 }
 
-// work gives each tail in the queue one turn. Who is not done queues again.
+// work gives each tail in the queue one turn. A tail with more to read queues
+// again.
 func (w *Watcher) work() {
 	queue := w.queue
 	w.queue = nil
@@ -330,7 +333,7 @@ func (w *Watcher) work() {
 		t.todo = 0
 		var more bool
 		if t.behind {
-			aside(func() { more = w.turn(t, todo) })
+			atLowPriority(func() { more = w.turn(t, todo) })
 		} else {
 			more = w.turn(t, todo)
 		}
@@ -343,11 +346,11 @@ func (w *Watcher) work() {
 		w.queue = queue[:0]
 	}
 	if len(w.buf) > chunk && len(w.queue) == 0 {
-		w.buf = nil // a long line is over: do not keep its room
+		w.buf = nil // it had grown for a long line
 	}
 }
 
-// turn does what a tail has to do, and reports whether there is more of it.
+// turn does the pending work of a tail, and reports whether there is more to read.
 func (w *Watcher) turn(t *tail, todo todo) bool {
 	if todo&toLook != 0 || t.file == nil || t.failed {
 		return w.look(t)
@@ -359,13 +362,13 @@ func (w *Watcher) turn(t *tail, todo todo) bool {
 	return more
 }
 
-// finish reads every file to its present end. A writer that never pauses
-// cannot hold it up: what comes later belongs to a later run. A file that is
-// asked for because of one of these last lines is still read.
+// finish reads every file to its present end. A writer that never pauses cannot
+// delay it: later lines belong to a later run. A file that a callback adds during
+// these last lines is still read.
 func (w *Watcher) finish() {
 	for again := true; again; {
 		again = false
-		w.grant()
+		w.serveRequests()
 		for _, t := range w.tails {
 			if t.last {
 				continue

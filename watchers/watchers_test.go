@@ -17,7 +17,7 @@ import (
 
 func TestNewRefuses(t *testing.T) {
 	for name, cfg := range map[string]Config{
-		"nobody to tell":  {},
+		"no Deliver":      {},
 		"negative period": {Deliver: func(Line) {}, PollEvery: -1},
 		"negative limit":  {Deliver: func(Line) {}, MaxLine: -1},
 	} {
@@ -36,14 +36,15 @@ func TestRunRunsOnce(t *testing.T) {
 	require.Error(t, w.Run(ctx))
 }
 
-// Polling is told with its cause, once, and so is its end.
-func TestPollingIsTold(t *testing.T) {
+// TestPollingIsReported checks that polling is reported once with its cause, and
+// so is its end.
+func TestPollingIsReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
-	told := make(chan string, 10)
+	reports := make(chan string, 10)
 	w, err := New(Config{
 		PollEvery: time.Millisecond,
 		Deliver:   func(Line) {},
-		Trouble:   func(x Trouble) { told <- fmt.Sprintf("%s: %v", x.What, x.Err) },
+		Trouble:   func(x Trouble) { reports <- fmt.Sprintf("%s: %v", x.What, x.Err) },
 	})
 	require.NoError(t, err)
 	w.noNotify = errNoInotify
@@ -51,7 +52,7 @@ func TestPollingIsTold(t *testing.T) {
 		if string(l.Text) == "two" {
 			w.noNotify = nil // on the loop's own goroutine
 		}
-		told <- string(l.Text)
+		reports <- string(l.Text)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -60,10 +61,10 @@ func TestPollingIsTold(t *testing.T) {
 	next := func(want string) {
 		t.Helper()
 		select {
-		case got := <-told:
+		case got := <-reports:
 			require.Equal(t, want, got)
 		case <-time.After(patience):
-			require.FailNow(t, "nothing is told", "want %s", want)
+			require.FailNow(t, "no report", "want %s", want)
 		}
 	}
 	next("polling: " + errNoInotify.Error())
@@ -76,11 +77,12 @@ func TestPollingIsTold(t *testing.T) {
 	next("three")
 	cancel()
 	require.NoError(t, <-done)
-	require.Empty(t, told)
+	require.Empty(t, reports)
 }
 
-// Once inotify has failed in the middle of a run, a new instance takes over.
-func TestInotifyFailsInBetween(t *testing.T) {
+// TestNotifierFails checks that a new notifier replaces one that fails during a
+// run.
+func TestNotifierFails(t *testing.T) {
 	r := newRig(t, false)
 	r.start()
 	r.w.Add(Spec{Source: "s", Path: filepath.Join(r.dir, "a")})
@@ -88,7 +90,7 @@ func TestInotifyFailsInBetween(t *testing.T) {
 	deliver := r.w.cfg.Deliver
 	var once sync.Once
 	r.together(func() {
-		// The watcher is held inside of Deliver: nothing else touches it now.
+		// The watcher is held in Deliver, so nothing else accesses it now.
 		r.w.cfg.Deliver = func(l Line) {
 			once.Do(func() { r.w.fault(errors.New("broken")) })
 			deliver(l)
@@ -100,13 +102,14 @@ func TestInotifyFailsInBetween(t *testing.T) {
 	r.sync()
 	r.stop()
 	if got, want := r.take(), "s a: \"one\" @4\ns a: \"two\" @8\n"; got != want {
-		t.Errorf("told:\n%swant:\n%s", got, want)
+		t.Errorf("got:\n%swant:\n%s", got, want)
 	}
 }
 
-// Add and Remove are safe from everywhere, from within a callback too, and what
-// is asked for by one of the last lines is still read.
-func TestAddFromEverywhere(t *testing.T) {
+// TestAddFromAnyGoroutine checks that Add and Remove are safe from any goroutine
+// and from a callback. A file that a callback adds during the last read is still
+// read.
+func TestAddFromAnyGoroutine(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
 			const writers, lines = 8, 25
@@ -165,13 +168,14 @@ func TestAddFromEverywhere(t *testing.T) {
 				}
 			}
 			if got := r.take(); got != want.String() {
-				t.Errorf("told:\n%s\nwant:\n%s", got, want.String())
+				t.Errorf("got:\n%s\nwant:\n%s", got, want.String())
 			}
 		})
 	}
 }
 
-// A file that is far larger than one turn does not keep the others waiting.
+// TestLargeFileSharesTurns checks that a file far larger than one turn does not
+// delay the others.
 func TestLargeFileSharesTurns(t *testing.T) {
 	r := newRig(t, false)
 	big := strings.Repeat(strings.Repeat("x", 8191)+"\n", 3*turn/8192)
@@ -201,26 +205,26 @@ func TestLargeFileSharesTurns(t *testing.T) {
 	case err := <-done:
 		require.NoError(t, err)
 	case <-time.After(patience):
-		require.FailNow(t, "not everything was told")
+		require.FailNow(t, "not everything was delivered")
 	}
 	require.Equal(t, []string{"big", "small", "big"}, order)
 }
 
-// Each part of a position alone tells that the file is another one: it is read
-// from its start, and that is told.
+// TestPositionsOfOtherFiles checks that each part of a position alone shows that
+// the file is another one. Then it is read from its start, and that is reported.
 func TestPositionsOfOtherFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	appendTo(t, path, "one\ntwo\nthree\n")
-	read := func(from *Position) (told []string, last Position) {
+	read := func(from *Position) (got []string, last Position) {
 		w, err := New(Config{
-			Deliver: func(l Line) { told, last = append(told, string(l.Text)), l.Pos },
-			Trouble: func(x Trouble) { told = append(told, string(x.What)) },
+			Deliver: func(l Line) { got, last = append(got, string(l.Text)), l.Pos },
+			Trouble: func(x Trouble) { got = append(got, string(x.What)) },
 		})
 		require.NoError(t, err)
 		w.Add(Spec{Source: "s", Path: path, From: from})
 		w.finish()
 		w.close()
-		return told, last
+		return got, last
 	}
 	_, end := read(nil)
 	for _, c := range []struct {
@@ -234,13 +238,13 @@ func TestPositionsOfOtherFiles(t *testing.T) {
 		{"another inode", func(p *Position) { p.Ino++ }, []string{"replaced", "one", "two", "three"}},
 		{"other first bytes", func(p *Position) { p.Prefix = digest([]byte("other")) }, []string{"replaced", "one", "two", "three"}},
 		{"no first bytes", func(p *Position) { p.Prefix = "" }, []string{"replaced", "one", "two", "three"}},
-		{"behind its end", func(p *Position) { p.Offset++ }, []string{"truncated", "one", "two", "three"}},
+		{"after its end", func(p *Position) { p.Offset++ }, []string{"truncated", "one", "two", "three"}},
 		{"its beginning", func(p *Position) { *p = Position{} }, []string{"one", "two", "three"}},
 	} {
 		from := end
 		c.change(&from)
 		if got, _ := read(&from); !slices.Equal(got, c.want) {
-			t.Errorf("%s: told %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
 }

@@ -3,14 +3,14 @@ package watchers
 import "runtime"
 
 // ahead is how many bytes of one file are read at once. A file with more unread
-// bytes is read aside.
+// bytes is read at low priority.
 const ahead = 1 << 20
 
-// aside runs f on a thread of its own with the lowest priority, and waits for
+// atLowPriority runs f on a thread of its own with the lowest priority, and waits for
 // it: reading hundreds of megabytes must not delay the keyboard of the harness
 // that this process also serves. The thread ends with f, because its priority
 // may not be raised again.
-func aside(f func()) {
+func atLowPriority(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
