@@ -53,26 +53,37 @@ func (c Cause) Counted() bool {
 // its own end ends it.
 type Policy struct {
 	Profiles []Profile // the primary, then the fallbacks in order
+	Retries
+	Timeouts
+	Continuation    bool
+	CheckpointEvery int64 // units between two checkpoints, once one is possible
+	Checks
+}
 
+// Retries bounds the retries and says when they happen.
+type Retries struct {
 	Attempts   int            // counted retries of one profile
 	MaxRetries int            // retries of every kind in one session
-	On         map[Cause]bool // what is retried
+	On         map[Cause]bool // the causes that are retried
 	Backoff    Backoff
 	Loop       CrashLoop
 	OnLimit    OnLimit
+}
 
-	Initial time.Duration // longest silence before the first sign of life
-	Inter   time.Duration // longest silence after it
-	Tool    time.Duration // longest call of a tool
-	Session time.Duration // longest session, from its start on
-	Idle    time.Duration // longest time without an event
+// Timeouts are the timers of an attempt and of the session; 0 is off.
+type Timeouts struct {
+	Initial time.Duration `yaml:"initial,ms"` // longest silence before the first sign of life
+	Inter   time.Duration `yaml:"inter,ms"`   // longest silence after it
+	Tool    time.Duration `yaml:"tool,ms"`    // longest call of a tool
+	Session time.Duration `yaml:"session,ms"` // longest session, from its start on
+	Idle    time.Duration `yaml:"idle,ms"`    // longest time without an event
+}
 
-	Continuation    bool
-	CheckpointEvery int64 // units between two checkpoints, once one is possible
-
+// Checks are what the output of an attempt is checked for.
+type Checks struct {
 	Rules      []Rule
-	Repeat     int // how often the same line or tool call running is drift
-	ZeroOutput bool
+	Repeat     int  // repetitions of one line or tool call that count as drift; 0: off
+	ZeroOutput bool // an attempt without output failed
 }
 
 // A Profile is one way to launch a harness, as far as the rules go.
@@ -88,9 +99,9 @@ type Profile struct {
 // A CrashLoop is a row of launches that each ended soon after they began. The
 // next one waits: a harness that dies at once will die at once again.
 type CrashLoop struct {
-	Launches   int           // how many in a row; 0 is off
-	Within     time.Duration // how soon
-	Quarantine time.Duration // how long the next launch waits
+	Launches   int           `yaml:"launches"`         // how many in a row; 0 is off
+	Within     time.Duration `yaml:"within_ms,ms"`     // how soon
+	Quarantine time.Duration `yaml:"quarantine_ms,ms"` // how long the next launch waits
 }
 
 // DefaultCrashLoop is what a crash loop is when a policy wants to hear of one

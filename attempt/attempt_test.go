@@ -10,7 +10,7 @@ import (
 
 func policy(change func(*Policy)) *Policy {
 	p := &Policy{Profiles: []Profile{{Name: "one"}, {Name: "gone", Missing: "not found"}, {Name: "two"}},
-		Attempts: 2, MaxRetries: 6, On: DefaultOn(), Backoff: Backoff{Kind: Linear, Base: time.Second}}
+		Retries: Retries{Attempts: 2, MaxRetries: 6, On: DefaultOn(), Backoff: Backoff{Kind: Linear, Base: time.Second}}}
 	if change != nil {
 		change(p)
 	}

@@ -10,10 +10,10 @@ import (
 
 // Backoff is the wait before a retry.
 type Backoff struct {
-	Kind   BackoffKind
-	Base   time.Duration
-	Max    time.Duration // 0: no bound
-	Jitter Jitter
+	Kind   BackoffKind   `yaml:"kind"`
+	Base   time.Duration `yaml:"base_ms,ms"`
+	Max    time.Duration `yaml:"max_ms,ms"` // 0: no bound
+	Jitter Jitter        `yaml:"jitter"`
 }
 
 // A BackoffKind says how the wait grows.

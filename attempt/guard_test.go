@@ -15,12 +15,12 @@ func rule(id string, on RuleOn, pattern string, severity Severity, recoverable b
 }
 
 func TestALineIsHeldAgainstRulesAsItComes(t *testing.T) {
-	w := NewWatch(&Policy{Rules: []Rule{
+	w := NewWatch(&Policy{Checks: Checks{Rules: []Rule{
 		rule("mild", OnOutput, "damn", Warning, true),
 		rule("key", OnOutput, `^sk-\d+$`, Grave, false),
 		rule("late", OnOutput, "never held behind a fatal one", Error, true),
 		rule("whole", OnExit, "(?s)begin.*end", Error, true),
-	}})
+	}}})
 	require.Empty(t, w.Text([]byte("begin\nda"), false))
 	require.Equal(t, []Finding{{Rules: []RuleResult{
 		{ID: "mild", Severity: Warning, Recoverable: true},
@@ -43,21 +43,21 @@ func TestALineIsHeldAgainstRulesAsItComes(t *testing.T) {
 }
 
 func TestDriftIsTheSameOverAndOver(t *testing.T) {
-	w := NewWatch(&Policy{Repeat: 3})
+	w := NewWatch(&Policy{Checks: Checks{Repeat: 3}})
 	require.Empty(t, w.Text([]byte("again\n  again \n\nother\nagain\nagain\n"), false), "an empty line is nothing, another one is")
 	require.Equal(t, []Finding{{Drift: true}}, w.Text([]byte("\x1b[2Kagain\n"), false), "spaces and colours do not matter")
 	require.Empty(t, w.Text([]byte("again\nagain\n"), false), "told once")
 
-	w = NewWatch(&Policy{Repeat: 2})
+	w = NewWatch(&Policy{Checks: Checks{Repeat: 2}})
 	piece := strings.Repeat("x", 64<<10) + "\n" // a line without an end comes in pieces that are all alike
 	require.Empty(t, w.Text([]byte(piece+piece+piece), false))
 
-	w = NewWatch(&Policy{Repeat: 2})
+	w = NewWatch(&Policy{Checks: Checks{Repeat: 2}})
 	require.False(t, w.Tool("Bash", "sha256:1"))
 	require.False(t, w.Tool("Bash", "sha256:2"))
 	require.True(t, w.Tool("Bash", "sha256:2"), "the same call with the same arguments")
 
-	w = NewWatch(&Policy{Repeat: 2})
+	w = NewWatch(&Policy{Checks: Checks{Repeat: 2}})
 	require.Empty(t, w.Text([]byte("spin"), true))
 	require.Equal(t, []Finding{{Drift: true}}, w.Text([]byte("spin"), true), "a whole piece needs no line's end")
 	require.Equal(t, int64(2), w.Units())
@@ -68,7 +68,7 @@ func TestNothingPrintedIsNothingToSee(t *testing.T) {
 		"": false, " \t\r\n": false, "\x1b[?25l\x1b[2J\x1b]0;title\x07\x1b(B": false, "\x1bP1$r0m\x1b\\": false, "\x00\x07\x7f": false, " ": false,
 		"x": true, "\x1b[31mx": true, "·": true, "\x1b]0;t\x1b\\y": true,
 	} {
-		w := NewWatch(&Policy{ZeroOutput: true})
+		w := NewWatch(&Policy{Checks: Checks{ZeroOutput: true}})
 		w.Text([]byte(text), false)
 		require.Equal(t, want, w.Printed(), "%q", text)
 	}
@@ -76,7 +76,7 @@ func TestNothingPrintedIsNothingToSee(t *testing.T) {
 
 // However a text is cut, the same is found in it.
 func TestPiecesMakeNoDifference(t *testing.T) {
-	policy := &Policy{Repeat: 3, Rules: []Rule{rule("a", OnOutput, "ab+c", Warning, true), rule("b", OnExit, `a\nb`, Error, true)}}
+	policy := &Policy{Checks: Checks{Repeat: 3, Rules: []Rule{rule("a", OnOutput, "ab+c", Warning, true), rule("b", OnExit, `a\nb`, Error, true)}}}
 	rapid.Check(t, func(r *rapid.T) {
 		text := []byte(strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{"a", "b", "c", "\n", "\r\n", "\r", "\x1b[1m", "\x1b]2;x\x07", " ", "é"})).Draw(r, "text"), ""))
 		whole, pieces := NewWatch(policy), NewWatch(policy)
@@ -104,7 +104,7 @@ func TestPiecesMakeNoDifference(t *testing.T) {
 }
 
 func TestALongTextIsBounded(t *testing.T) {
-	w := NewWatch(&Policy{Rules: []Rule{rule("end", OnExit, `z$`, Error, true), rule("far", OnExit, "^A", Error, true), rule("line", OnOutput, "needle", Error, true)}})
+	w := NewWatch(&Policy{Checks: Checks{Rules: []Rule{rule("end", OnExit, `z$`, Error, true), rule("far", OnExit, "^A", Error, true), rule("line", OnOutput, "needle", Error, true)}}})
 	w.Text([]byte("A"), false)
 	chunk := bytes.Repeat([]byte("y"), 1<<20)
 	for range 12 {

@@ -620,17 +620,17 @@ func drawConfig(r *rapid.T) kernel.Config {
 // drawPolicy draws how attempts are supervised: budgets are small, so that they
 // are used up.
 func drawPolicy(r *rapid.T) attempt.Policy {
-	p := attempt.Policy{Attempts: pick(r, "attempts", 0, 1, 2, 2), MaxRetries: pick(r, "max retries", 0, 3, 6, 6), On: attempt.DefaultOn(),
+	p := attempt.Policy{Retries: attempt.Retries{Attempts: pick(r, "attempts", 0, 1, 2, 2), MaxRetries: pick(r, "max retries", 0, 3, 6, 6), On: attempt.DefaultOn(),
 		Backoff: attempt.Backoff{Kind: pick(r, "backoff", attempt.Fixed, attempt.Linear, attempt.Exponential),
 			Base: pick(r, "base", 0, time.Second, 10*time.Second), Jitter: pick(r, "jitter", attempt.NoJitter, attempt.FullJitter, attempt.FixedJitter)},
-		OnLimit:  pick(r, "on limit", attempt.LimitOff, attempt.LimitOff, attempt.LimitWait, attempt.LimitFallback, attempt.LimitExit),
-		Initial:  pick(r, "initial", 0, 0, 0, time.Second, time.Minute),
-		Inter:    pick(r, "inter", 0, 0, 0, time.Second, time.Minute),
-		Tool:     pick(r, "tool time", 0, time.Second, time.Second, time.Minute),
-		Session:  pick(r, "session time", 0, 0, 0, 0, 20*time.Second, time.Hour),
-		Idle:     pick(r, "idle time", 0, 0, 0, 0, 20*time.Second, time.Hour),
+		OnLimit: pick(r, "on limit", attempt.LimitOff, attempt.LimitOff, attempt.LimitWait, attempt.LimitFallback, attempt.LimitExit)},
+		Timeouts: attempt.Timeouts{Initial: pick(r, "initial", 0, 0, 0, time.Second, time.Minute),
+			Inter:   pick(r, "inter", 0, 0, 0, time.Second, time.Minute),
+			Tool:    pick(r, "tool time", 0, time.Second, time.Second, time.Minute),
+			Session: pick(r, "session time", 0, 0, 0, 0, 20*time.Second, time.Hour),
+			Idle:    pick(r, "idle time", 0, 0, 0, 0, 20*time.Second, time.Hour)},
 		Profiles: []attempt.Profile{{Name: "one"}}, Continuation: chance(r, "continuation", 2), CheckpointEvery: 2,
-		Repeat: pick(r, "repeat", 0, 2), ZeroOutput: chance(r, "zero output", 3)}
+		Checks: attempt.Checks{Repeat: pick(r, "repeat", 0, 2), ZeroOutput: chance(r, "zero output", 3)}}
 	p.On[attempt.Unknown] = chance(r, "on unknown", 2)
 	for i := range pick(r, "fallbacks", 0, 1, 2) {
 		p.Profiles = append(p.Profiles, attempt.Profile{Name: fmt.Sprint("spare", i), AcceptsContinuation: chance(r, "accepts", 2),

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"lifeloop/internal/document"
 	"lifeloop/kernel"
 	"lifeloop/simulate"
 )
@@ -53,7 +54,7 @@ func drawWorld(r *rapid.T) []byte {
 	if !chance(r, "no retry", 8) {
 		retry := object{"attempts": pick(r, "attempts", 0, 1, 2, 3), "backoff": object{
 			"kind": pick(r, "backoff", "fixed", "linear", "exponential"), "base_ms": pick(r, "base", 0, 1, 3, 6000),
-			"max_ms": pick(r, "longest", 0, 4, 10000), "jitter": pick(r, "jitter", "none", "none", "full", "fixed")}}
+			"max_ms": pick(r, "longest", 0, 6000, 10000), "jitter": pick(r, "jitter", "none", "none", "full", "fixed")}}
 		if chance(r, "max retries", 2) {
 			retry["max_retries"] = pick(r, "max retries", 0, 1, 3, 6)
 		}
@@ -166,7 +167,9 @@ func drawStep(r *rapid.T) object {
 func playWorld(r *rapid.T) map[string]int {
 	doc := drawWorld(r)
 	defer func() { r.Logf("%s", doc) }() // printed of the failing world alone
-	w, err := simulate.Parse(doc)
+	tree, err := document.ParseJSON(doc)
+	require.NoError(r, err)
+	w, err := simulate.Parse(tree)
 	require.NoError(r, err, "the generator makes valid worlds")
 	config := func() kernel.Config {
 		cfg := w.Config()

@@ -64,7 +64,7 @@ func TestL0Scenarios(t *testing.T) {
 }
 
 func (s scenario) run(t *testing.T) {
-	w, err := simulate.Parse(s.World)
+	w, err := parse(string(s.World))
 	require.NoError(t, err)
 	got := w.Run()
 	require.False(t, got.Stuck, "the world has an end")

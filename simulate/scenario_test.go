@@ -28,7 +28,7 @@ func TestScenarios(t *testing.T) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "world":
-				w, err := simulate.Parse([]byte(d.Input))
+				w, err := parse(d.Input)
 				if err != nil {
 					return err.Error()
 				}
@@ -55,7 +55,7 @@ func TestScenarios(t *testing.T) {
 			case "l0":
 				return each(result, l0Lines(result))
 			case "refused":
-				_, err := simulate.Parse([]byte(d.Input))
+				_, err := parse(d.Input)
 				if err == nil {
 					t.Fatalf("%s: it is not refused", d.Pos)
 				}

@@ -1,17 +1,14 @@
 package simulate_test
 
 import (
-	"encoding/json"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"lifeloop/internal/config"
+	"lifeloop/internal/document/yaml"
 	"lifeloop/kernel"
 	"lifeloop/simulate"
 )
@@ -34,6 +31,15 @@ func worlds(t testing.TB) (all []string) {
 	return all
 }
 
+// parse reads a world from YAML or JSON.
+func parse(text string) (simulate.World, error) {
+	doc, err := yaml.Parse([]byte(text))
+	if err != nil {
+		return simulate.World{}, err
+	}
+	return simulate.Parse(doc)
+}
+
 // ledger is what a ledger would hold, byte for byte.
 func ledger(t testing.TB, r simulate.Result) string {
 	t.Helper()
@@ -49,9 +55,9 @@ func ledger(t testing.TB, r simulate.Result) string {
 // TestSameBytes: the same file gives the same facts, as often as it is played.
 func TestSameBytes(t *testing.T) {
 	for _, text := range worlds(t) {
-		first, err := simulate.Parse([]byte(text))
+		first, err := parse(text)
 		require.NoError(t, err)
-		again, err := simulate.Parse([]byte(text))
+		again, err := parse(text)
 		require.NoError(t, err)
 		want := first.Run()
 		require.Equal(t, ledger(t, want), ledger(t, again.Run()), text)
@@ -59,50 +65,14 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestPlanIsTheConfigurations: a policy that was tried here can be written into
-// a configuration as it is, and the other way round. What to do about a limit
-// stands outside of the attempts block there.
-func TestPlanIsTheConfigurations(t *testing.T) {
-	var schema struct {
-		Properties map[string]any `json:"properties"`
-		Defs       map[string]any `json:"$defs"`
-	}
-	require.NoError(t, json.Unmarshal(config.Schema(), &schema))
-	block := func(path string) []string {
-		at, _ := schema.Defs["attempts"].(map[string]any)
-		for _, name := range strings.Split(path, ".") {
-			if name == "" {
-				continue
-			}
-			at, _ = at["properties"].(map[string]any)[name].(map[string]any)
-			if items, ok := at["items"].(map[string]any); ok {
-				at = items
-			}
-			if ref, ok := at["$ref"].(string); ok {
-				at, _ = schema.Defs[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any)
-			}
-		}
-		properties, _ := at["properties"].(map[string]any)
-		return slices.Sorted(maps.Keys(properties))
-	}
-	require.Contains(t, schema.Properties, "on_limit")
-	for path, members := range simulate.Members() {
-		want := slices.Sorted(slices.Values(members))
-		if path == "" {
-			want = slices.DeleteFunc(want, func(name string) bool { return name == "on_limit" })
-		}
-		require.Equal(t, block(path), want, "plan.%s", path)
-	}
-}
-
 // FuzzParse: no text brings the reader down, and what it takes can be played to
 // an end.
 func FuzzParse(f *testing.F) {
 	for _, text := range worlds(f) {
-		f.Add([]byte(text))
+		f.Add(text)
 	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		w, err := simulate.Parse(text)
+	f.Fuzz(func(t *testing.T, text string) {
+		w, err := parse(text)
 		if err != nil {
 			require.NotEmpty(t, err.Error())
 			return
@@ -116,7 +86,7 @@ func FuzzParse(f *testing.F) {
 // A launch dies of the signal that the script names, and is told by that name.
 func TestWhoDiesOfASignalIsToldByItsName(t *testing.T) {
 	for name, number := range kernel.FatalSignals() {
-		w, err := simulate.Parse([]byte(`{"plan":{"profiles":[{"name":"a"}]},"launches":{"a":[[{"killed":"` + name + `"}]]}}`))
+		w, err := parse(`{"plan":{"profiles":[{"name":"a"}]},"launches":{"a":[[{"killed":"` + name + `"}]]}}`)
 		require.NoError(t, err, name)
 		var ended kernel.AttemptEnded
 		for _, e := range w.Run().Entries {

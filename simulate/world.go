@@ -3,15 +3,19 @@ package simulate
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"lifeloop/attempt"
+	"lifeloop/attempt/policy"
+	"lifeloop/internal/document"
 	"lifeloop/internal/nearest"
+	"lifeloop/internal/signaltext"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
@@ -83,354 +87,218 @@ const (
 	doRenew  = "renew"
 )
 
-// abortGrace is what a launch has from TERM to KILL when the plan does not
-// say, as with `run`: 0 is not to say. A world whose harness ignores TERM would
-// hang for ever without it.
-const abortGrace = 5 * time.Second
-
-// The members of a plan and of what is in it. The configuration's attempts
-// block has the same.
-const (
-	worldMembers     = "plan launches control"
-	planMembers      = "profiles retry timeouts_ms continuation checkpoint_every guardrails drift zero_output success_codes exit_codes on_limit crash_loop meta"
-	profileMembers   = "name adapter command accepts_continuation"
-	retryMembers     = "attempts max_retries retry_on backoff"
-	backoffMembers   = "kind base_ms max_ms jitter"
-	timeoutMembers   = "initial inter tool session idle abort_grace"
-	guardrailMembers = "id on pattern severity recoverable"
-	driftMembers     = "repeat"
-	crashLoopMembers = "launches within_ms quarantine_ms"
-	controlMembers   = "at_ms do"
-)
-
-func words(s string) []string { return strings.Fields(s) }
-
-// Parse reads a world. It is strict: a member it does not know, a value of the
-// wrong type, a step of two keys is an error that names the place, what was
-// expected and what was found.
-func Parse(data []byte) (World, error) {
+// Parse reads a world from its document. An unknown key, a value of the wrong
+// type, a step with two keys and the like are a [document.Error].
+func Parse(doc document.Value) (World, error) {
 	var w World
-	doc, err := parseNode(data)
-	if err != nil {
-		return w, err
+	err := w.read(doc)
+	if fault, ok := errors.AsType[*document.Error](err); ok && fault.Line == 0 {
+		at := doc.Near(fault.Path)
+		fault.Line, fault.Column = at.Line, at.Column
 	}
-	r := &reader{}
-	m := r.object(doc, words(worldMembers)...)
-	plan, given := m["plan"]
-	if !given {
-		r.fail("", `a world needs a plan: {"plan":{"profiles":[{"name":"a"}]},"launches":{"a":[[{"output":"hello"}]]}}`)
+	return w, err
+}
+
+func fault(path, format string, args ...any) error {
+	return &document.Error{Path: path, What: fmt.Sprintf(format, args...)}
+}
+
+func (w *World) read(doc document.Value) error {
+	var text struct {
+		Plan     document.Value                `yaml:"plan"`
+		Launches map[string][][]document.Value `yaml:"launches"`
+		Control  []document.Value              `yaml:"control"`
 	}
-	if given {
-		w.plan(r, plan)
+	if err := document.Decode(doc, &text, "", nil); err != nil {
+		return err
+	}
+	if _, given := doc.Member("plan"); !given {
+		return fault("", `a world needs a plan: {"plan":{"profiles":[{"name":"a"}]},"launches":{"a":[[{"output":"hello"}]]}}`)
+	}
+	if err := w.plan(text.Plan); err != nil {
+		return err
 	}
 	w.scripts = map[string][]script{}
-	if n, ok := m["launches"]; ok {
-		w.launches(r, n)
-	}
-	if n, ok := m["control"]; ok {
-		for _, item := range r.list(n) {
-			w.control = append(w.control, readControl(r, item))
+	for _, name := range slices.Sorted(maps.Keys(text.Launches)) {
+		if err := w.launches(name, text.Launches[name]); err != nil {
+			return err
 		}
-		slices.SortStableFunc(w.control, func(a, b control) int { return cmp.Compare(a.at, b.at) })
 	}
-	return w, r.err
+	for i, c := range text.Control {
+		if err := w.addControl(c, fmt.Sprintf("control[%d]", i)); err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(w.control, func(a, b control) int { return cmp.Compare(a.at, b.at) })
+	return nil
 }
 
-func (w *World) plan(r *reader, n node) {
-	m := r.object(n, words(planMembers)...)
-	p := &w.policy
-	w.profiles(r, m["profiles"], n.path)
-	if n, ok := m["retry"]; ok {
-		w.retry(r, n)
+// plan reads the policy. A configuration's attempts block is a plan; what to do
+// about a limit is given beside that block, and within a plan.
+func (w *World) plan(v document.Value) error {
+	var p struct {
+		policy.Attempts
+		OnLimit string `yaml:"on_limit"`
 	}
-	w.grace = abortGrace
-	if n, ok := m["timeouts_ms"]; ok {
-		w.timeouts(r, n)
+	p.Attempts, p.OnLimit = policy.Default(), "off"
+	if err := document.Decode(v, &p, "plan", nil); err != nil {
+		return err
 	}
-	if n, ok := m["continuation"]; ok {
-		p.Continuation = r.flag(n)
+	if len(p.Profiles) == 0 {
+		return fault("plan.profiles", `a plan needs at least one profile: [{"name":"a"}]`)
 	}
-	if n, ok := m["checkpoint_every"]; ok {
-		p.CheckpointEvery = r.count(n, most)
-	}
-	if n, ok := m["guardrails"]; ok {
-		for _, item := range r.list(n) {
-			w.guardrail(r, item)
-		}
-	}
-	if n, ok := m["drift"]; ok {
-		if n, ok := r.object(n, words(driftMembers)...)["repeat"]; ok {
-			p.Repeat = int(r.count(n, most))
-		}
-	}
-	if n, ok := m["zero_output"]; ok {
-		p.ZeroOutput = r.flag(n)
-	}
-	if n, ok := m["success_codes"]; ok {
-		w.success = map[int]bool{}
-		for _, item := range r.list(n) {
-			w.success[int(r.count(item, 255))] = true
-		}
-		if len(w.success) == 0 {
-			r.fail(n.path, "an empty list; no attempt could succeed")
-		}
-	}
-	if n, ok := m["exit_codes"]; ok {
-		w.exitCodes(r, n)
-	}
-	if n, ok := m["on_limit"]; ok {
-		if word := r.word(n, "off", string(attempt.LimitWait), string(attempt.LimitFallback), string(attempt.LimitExit)); word != "off" {
-			p.OnLimit = attempt.OnLimit(word)
-		}
-	}
-	if n, ok := m["crash_loop"]; ok {
-		p.Loop = attempt.DefaultCrashLoop()
-		m := r.object(n, words(crashLoopMembers)...)
-		if n, ok := m["launches"]; ok {
-			p.Loop.Launches = int(r.count(n, most))
-		}
-		if n, ok := m["within_ms"]; ok {
-			p.Loop.Within = r.ms(n)
-		}
-		if n, ok := m["quarantine_ms"]; ok {
-			p.Loop.Quarantine = r.ms(n)
-		}
-	}
-	if n, ok := m["meta"]; ok {
-		w.meta = map[string]string{}
-		for _, m := range r.names(n) {
-			w.meta[m.name] = r.text(m.node)
-		}
-	}
-}
-
-func (w *World) profiles(r *reader, n node, plan string) {
-	if n.path == "" || len(n.items) == 0 && n.kind == list {
-		r.fail(join(plan, "profiles"), `a plan needs a profile at least: [{"name":"a"}]`)
-		return
-	}
-	for _, item := range r.list(n) {
-		m := r.object(item, words(profileMembers)...)
-		p := attempt.Profile{Adapter: manifests.Generic}
-		name, ok := m["name"]
+	var profiles []attempt.Profile
+	for i, profile := range p.Profiles {
+		adapter := cmp.Or(profile.Adapter, manifests.Generic)
+		manifest, ok := manifests.Get(adapter)
 		if !ok {
-			r.fail(item.path, "a profile needs a name")
-		} else if p.Name = r.name(name); slices.ContainsFunc(w.policy.Profiles, func(q attempt.Profile) bool { return q.Name == p.Name }) {
-			r.fail(name.path, "a second profile %q; names are unique", p.Name)
+			return policy.Word(fmt.Sprintf("plan.profiles[%d].adapter", i), adapter, manifests.IDs())
 		}
-		if n, ok := m["adapter"]; ok {
-			p.Adapter = r.word(n, manifests.IDs()...)
-		}
-		if n, ok := m["command"]; ok { // of a plan that is a configuration's too; nothing is run here
-			for _, item := range r.list(n) {
-				r.text(item)
-			}
-		}
-		if n, ok := m["accepts_continuation"]; ok {
-			p.AcceptsContinuation = r.flag(n)
-		}
-		w.policy.Profiles = append(w.policy.Profiles, p)
-		manifest, _ := manifests.Get(p.Adapter) // there is one, or an error that says so
 		w.adapter = append(w.adapter, manifest)
+		profiles = append(profiles, attempt.Profile{Name: profile.Name, Adapter: adapter, AcceptsContinuation: profile.AcceptsContinuation})
 	}
+	if err := p.Check("plan"); err != nil {
+		return err
+	}
+	if err := policy.Word("plan.on_limit", p.OnLimit, policy.Enum("on_limit")); err != nil {
+		return err
+	}
+	if _, given := v.Member("crash_loop"); !given { // what a plan leaves out is off
+		p.CrashLoop = attempt.CrashLoop{}
+	}
+	w.policy = p.Policy(profiles, p.OnLimit)
+	// A harness that ignores TERM would never end without a grace.
+	w.grace = cmp.Or(p.Timeouts.AbortGrace, policy.DefaultAbortGrace)
+	w.success, w.codes, w.meta = p.Success(), p.Codes(), p.Meta
+	return nil
 }
 
-func (w *World) retry(r *reader, n node) {
-	m := r.object(n, words(retryMembers)...)
-	p := &w.policy
-	if n, ok := m["attempts"]; ok {
-		p.Attempts = int(r.count(n, most))
-	}
-	p.MaxRetries = attempt.DefaultMaxRetries(p.Attempts, len(p.Profiles))
-	if n, ok := m["max_retries"]; ok {
-		p.MaxRetries = int(r.count(n, most))
-	}
-	p.On = attempt.DefaultOn()
-	if n, ok := m["retry_on"]; ok {
-		p.On = map[attempt.Cause]bool{}
-		for _, item := range r.list(n) {
-			p.On[attempt.Cause(r.word(item, texts(attempt.Causes())...))] = true
-		}
-	}
-	n, ok := m["backoff"]
-	if !ok {
-		return
-	}
-	m = r.object(n, words(backoffMembers)...)
-	b := &p.Backoff
-	b.Kind, b.Jitter = attempt.Fixed, attempt.NoJitter
-	if n, ok := m["kind"]; ok {
-		b.Kind = attempt.BackoffKind(r.word(n, string(attempt.Exponential), string(attempt.Linear), string(attempt.Fixed)))
-	}
-	if n, ok := m["base_ms"]; ok {
-		b.Base = r.ms(n)
-	}
-	if n, ok := m["max_ms"]; ok {
-		b.Max = r.ms(n)
-	}
-	if n, ok := m["jitter"]; ok {
-		b.Jitter = attempt.Jitter(r.word(n, string(attempt.NoJitter), string(attempt.FullJitter), string(attempt.FixedJitter)))
-	}
+// stepCauses are the causes that a step can name. The others are what the
+// policy itself finds.
+func stepCauses() []string {
+	return texts(attempt.Model, attempt.Network, attempt.RateLimit, attempt.ServerError, attempt.Fatal, attempt.Unknown)
 }
 
-func (w *World) timeouts(r *reader, n node) {
-	m := r.object(n, words(timeoutMembers)...)
-	p := &w.policy
-	timers := []*time.Duration{&p.Initial, &p.Inter, &p.Tool, &p.Session, &p.Idle} // as timeoutMembers has them
-	for i, d := range timers {
-		if n, ok := m[words(timeoutMembers)[i]]; ok {
-			*d = r.ms(n)
-		}
+// launches reads the scripts of one profile.
+func (w *World) launches(profile string, launches [][]document.Value) error {
+	var names []string
+	for _, p := range w.policy.Profiles {
+		names = append(names, p.Name)
 	}
-	if n, ok := m["abort_grace"]; ok {
-		if d := r.ms(n); d > 0 {
-			w.grace = d
-		}
+	path := document.Join("launches", profile)
+	if !slices.Contains(names, profile) {
+		return fault(path, "no profile %q in the plan; the nearest is %q", profile, nearest.Word(profile, names))
 	}
-}
-
-func (w *World) guardrail(r *reader, n node) {
-	m := r.object(n, words(guardrailMembers)...)
-	rule := attempt.Rule{On: attempt.OnOutput, Severity: attempt.Error, Recoverable: true}
-	id, ok := m["id"]
-	if !ok {
-		r.fail(n.path, "a guardrail needs an id")
-	} else if rule.ID = r.name(id); slices.ContainsFunc(w.policy.Rules, func(q attempt.Rule) bool { return q.ID == rule.ID }) {
-		r.fail(id.path, "a second guardrail %q; ids are unique", rule.ID)
-	}
-	if n, ok := m["on"]; ok {
-		rule.On = attempt.RuleOn(r.word(n, string(attempt.OnOutput), string(attempt.OnExit)))
-	}
-	if n, ok := m["severity"]; ok {
-		rule.Severity = attempt.Severity(r.word(n, string(attempt.Warning), string(attempt.Error), string(attempt.Grave)))
-	}
-	if n, ok := m["recoverable"]; ok {
-		rule.Recoverable = r.flag(n)
-	}
-	pattern, ok := m["pattern"]
-	if !ok {
-		r.fail(n.path, "a guardrail needs a pattern")
-		return
-	}
-	text := r.text(pattern)
-	if text == "" {
-		r.fail(pattern.path, "an empty pattern matches everything")
-	}
-	var err error
-	if rule.Pattern, err = regexp.Compile(text); err != nil {
-		r.fail(pattern.path, "expected a regular expression: %v", err)
-	}
-	w.policy.Rules = append(w.policy.Rules, rule)
-}
-
-// told are the causes that a step can name. The others are what the policy
-// itself finds.
-func told() []string {
-	return texts([]attempt.Cause{attempt.Model, attempt.Network, attempt.RateLimit, attempt.ServerError, attempt.Fatal, attempt.Unknown})
-}
-
-// failures are what an exit code may mean: those, and that the harness ran out
-// of time by its own clock.
-func failures() []string { return append(told(), string(attempt.Timeout)) }
-
-func (w *World) exitCodes(r *reader, n node) {
-	w.codes = map[int]attempt.Cause{}
-	for _, m := range r.names(n) {
-		code, err := strconv.Atoi(m.name)
-		if err != nil || code < 0 || code > 255 || strconv.Itoa(code) != m.name {
-			r.fail(m.path, "an exit code is 0 to 255, found %q", m.name)
-		}
-		if w.success[code] || w.success == nil && code == 0 {
-			r.fail(m.path, "%d is a code of success too", code)
-		}
-		w.codes[code] = attempt.Cause(r.word(m.node, failures()...))
-	}
-}
-
-func (w *World) launches(r *reader, n node) {
-	for _, m := range r.names(n) {
-		if !slices.ContainsFunc(w.policy.Profiles, func(p attempt.Profile) bool { return p.Name == m.name }) {
-			var names []string
-			for _, p := range w.policy.Profiles {
-				names = append(names, p.Name)
+	for i, steps := range launches {
+		var s script
+		for j, v := range steps {
+			step, err := readStep(v, fmt.Sprintf("%s[%d][%d]", path, i, j), len(steps))
+			if err != nil {
+				return err
 			}
-			r.fail(m.path, "no profile %q in the plan; the nearest is %q", m.name, nearest.Word(m.name, names))
+			s = append(s, step)
 		}
-		for _, item := range r.list(m.node) {
-			var s script
-			steps := r.list(item)
-			for _, n := range steps {
-				s = append(s, readStep(r, n, len(steps)))
-			}
-			w.scripts[m.name] = append(w.scripts[m.name], s)
-		}
+		w.scripts[profile] = append(w.scripts[profile], s)
 	}
+	return nil
+}
+
+// A stepText is a step as it is written: one of its keys, and perhaps a message.
+type stepText struct {
+	Wait       time.Duration  `yaml:"wait_ms,ms"`
+	Output     string         `yaml:"output"`
+	Signal     document.Value `yaml:"signal"`
+	Checkpoint string         `yaml:"checkpoint"`
+	Fail       string         `yaml:"fail"`
+	Exit       int            `yaml:"exit"`
+	Killed     string         `yaml:"killed"`
+	StartFails string         `yaml:"start_fails"`
+	Hang       bool           `yaml:"hang"`
+	IgnoreTerm bool           `yaml:"ignore_term"`
+	Message    string         `yaml:"message"`
 }
 
 // readStep reads one of the steps of a launch.
-func readStep(r *reader, n node, of int) step {
-	m := r.object(n, append([]string{"message"}, acts()...)...)
-	s := step{path: n.path}
+func readStep(v document.Value, path string, steps int) (step, error) {
+	s := step{path: path}
+	var text stepText
+	if err := document.Decode(v, &text, path, nil); err != nil {
+		return s, err
+	}
 	var keys []string
-	for _, member := range n.members {
-		if member.name != "message" {
-			keys = append(keys, member.name)
+	for _, m := range v.Members {
+		if m.Name != "message" {
+			keys = append(keys, m.Name)
 		}
 	}
 	switch {
 	case len(keys) > 1:
-		r.fail(n.path, "a step has one key, found %s", strings.Join(keys, " and "))
-		return s
+		return s, fault(path, "a step has one key, found %s", strings.Join(keys, " and "))
 	case len(keys) == 0:
-		r.fail(n.path, "expected one of %s, found %s", strings.Join(acts(), ", "), n.found())
-		return s
+		return s, fault(path, "expected one of %s, found none", strings.Join(acts(), ", "))
 	}
-	v := m[keys[0]]
 	s.act = act(keys[0])
-	if message, ok := m["message"]; ok {
-		if s.text = r.text(message); s.act != fail {
-			r.fail(message.path, "a message belongs to fail, found beside %s", s.act)
-		}
+	if _, given := v.Member("message"); given && s.act != fail {
+		return s, fault(path+".message", "a message belongs to fail, found beside %s", s.act)
 	}
-	switch s.act {
-	case wait:
-		s.wait = r.ms(v)
-	case output:
-		s.text = r.text(v)
-	case signal:
-		readSignal(r, v, &s)
-	case checkpoint:
-		s.text = r.name(v)
-	case fail:
-		s.cause = attempt.Cause(r.word(v, told()...))
-	case exit:
-		s.number = int(r.count(v, 255))
-	case killed:
-		deadly := kernel.FatalSignals()
-		s.number = deadly[r.word(v, slices.Sorted(maps.Keys(deadly))...)]
-	case startFails:
-		s.text = r.word(v, "not_found", "not_executable", "transport")
-		if s.number = map[string]int{"not_found": 127, "not_executable": 126}[s.text]; s.number == 0 {
-			s.number = 125
-		}
-		if of > 1 {
-			r.fail(n.path, "start_fails is the only step of a launch, found %d steps", of)
-		}
-	case hang, ignoreTerm:
-		r.yes(v)
-	}
-	return s
+	return s, s.fill(text, path+"."+keys[0], steps)
 }
 
-// signalMembers are what each kind of signal carries besides its kind.
+// fill sets what the step's act needs. path is that of the act's value.
+func (s *step) fill(text stepText, path string, steps int) (err error) {
+	switch s.act {
+	case wait:
+		s.wait = text.Wait
+	case output:
+		s.text = text.Output
+	case signal:
+		return s.readSignal(text.Signal, path)
+	case checkpoint:
+		s.text = text.Checkpoint
+		return needName(path, s.text)
+	case fail:
+		s.cause, s.text = attempt.Cause(text.Fail), text.Message
+		return policy.Word(path, text.Fail, stepCauses())
+	case exit:
+		if s.number = text.Exit; s.number > 255 {
+			return fault(path, "expected a whole number from 0 to 255, found %d", s.number)
+		}
+	case killed:
+		deadly := kernel.FatalSignals()
+		s.number = deadly[text.Killed]
+		return policy.Word(path, text.Killed, slices.Sorted(maps.Keys(deadly)))
+	case startFails:
+		codes := map[string]int{"not_found": 127, "not_executable": 126, "transport": 125}
+		s.text, s.number = text.StartFails, codes[text.StartFails]
+		if steps > 1 {
+			return fault(s.path, "start_fails is the only step of a launch, found %d steps", steps)
+		}
+		return policy.Word(path, s.text, []string{"not_found", "not_executable", "transport"})
+	case hang, ignoreTerm:
+		if !text.Hang && !text.IgnoreTerm {
+			return fault(path, "expected true, found false")
+		}
+	}
+	return nil
+}
+
+func needName(path, name string) error {
+	if name == "" {
+		return fault(path, "expected a name, found an empty string")
+	}
+	return nil
+}
+
+// signalMembers are what each kind of signal carries besides its kind; "!" marks
+// what it must.
 func signalMembers() map[string][]string {
 	return map[string][]string{
-		"usage":        {"tokens_used", "window_tokens"},
+		"usage":        {"!tokens_used", "window_tokens"},
 		"frame_opened": {"frame_id"},
 		"frame_ended":  {"frame_id", "outcome"},
 		"compacted":    {"trigger"},
-		"tool_call":    {"id", "name", "arguments"},
-		"tool_result":  {"id", "result", "error"},
+		"tool_call":    {"!id", "!name", "arguments"},
+		"tool_result":  {"!id", "result", "error"},
 		"needs_input":  {},
 		"limit":        {"resets_at_ms"},
 		"error":        {"error_kind", "error", "message"}, // error is error_kind by another name
@@ -438,123 +306,159 @@ func signalMembers() map[string][]string {
 	}
 }
 
-// readSignal reads what a source tells.
-func readSignal(r *reader, n node, s *step) {
-	if n.kind != object {
-		r.expected(n, "an object")
-		return
+// A signalText is a signal as it is written.
+type signalText struct {
+	Kind      string         `yaml:"kind"`
+	Tokens    int64          `yaml:"tokens_used"`
+	Window    int64          `yaml:"window_tokens"`
+	Frame     string         `yaml:"frame_id"`
+	Outcome   string         `yaml:"outcome"`
+	Trigger   string         `yaml:"trigger"`
+	ID        string         `yaml:"id"`
+	Name      string         `yaml:"name"`
+	Arguments document.Value `yaml:"arguments"`
+	Result    document.Value `yaml:"result"`
+	Error     string         `yaml:"error"`
+	ErrorKind string         `yaml:"error_kind"`
+	Message   string         `yaml:"message"`
+	ResetsAt  time.Duration  `yaml:"resets_at_ms,ms"`
+}
+
+// readSignal reads a signal of the harness into the step.
+func (s *step) readSignal(v document.Value, path string) error {
+	text := signalText{Outcome: string(telemetry.Completed), Trigger: "unknown", ErrorKind: string(attempt.Unknown)}
+	if err := document.Decode(v, &text, path, nil); err != nil {
+		return err
 	}
-	i := slices.IndexFunc(n.members, func(m member) bool { return m.name == "kind" })
-	if i < 0 {
-		r.fail(n.path, "a signal needs a kind: one of %s", strings.Join(slices.Sorted(maps.Keys(signalMembers())), ", "))
-		return
+	kinds := slices.Sorted(maps.Keys(signalMembers()))
+	given := func(name string) bool { _, ok := v.Member(name); return ok }
+	if !given("kind") {
+		return fault(path, "a signal needs a kind: one of %s", strings.Join(kinds, ", "))
 	}
-	kind := r.word(n.members[i].node, slices.Sorted(maps.Keys(signalMembers()))...)
-	if kind == "" || r.err != nil {
-		return
+	if err := policy.Word(path+".kind", text.Kind, kinds); err != nil {
+		return err
 	}
-	m := r.object(n, append([]string{"kind"}, signalMembers()[kind]...)...)
-	need := func(name string) (node, bool) {
-		v, ok := m[name]
-		if !ok {
-			r.fail(n.path, "%s needs %s", kind, name)
-		}
-		return v, ok
+	if err := checkMembers(v, path, text.Kind); err != nil {
+		return err
 	}
-	sig := &s.signal
-	sig.Source, sig.Detail = source, n.path
-	switch kind {
+	words, err := text.words(path, given)
+	if err != nil {
+		return err
+	}
+	signals, err := signaltext.Parse(telemetry.Signal{Source: source, Detail: path}, Start(), words)
+	if err != nil {
+		return fault(path, "%v", err)
+	}
+	s.signal = signals[0]
+	switch text.Kind {
+	case "tool_result":
+		s.text = text.Error
+	case "error":
+		s.cause, s.text = attempt.Cause(text.ErrorKind), text.Message
+	}
+	if given("arguments") {
+		s.in = text.Arguments.JSON()
+		s.signal.Args = sized(s.in)
+	}
+	if given("result") {
+		s.out = text.Result.JSON()
+		s.signal.Result = sized(s.out)
+	}
+	if given("resets_at_ms") {
+		s.signal.Until = Start().Add(text.ResetsAt)
+	}
+	return nil
+}
+
+// words are the words of package signaltext for the signal.
+func (t *signalText) words(path string, given func(string) bool) (words []signaltext.Word, err error) {
+	add := func(key, value string) { words = append(words, signaltext.Word{Key: key, Value: value}) }
+	switch t.Kind {
 	case "usage":
-		sig.Kind, sig.Usage = telemetry.UsageSeen, &telemetry.Usage{}
-		if v, ok := need("tokens_used"); ok {
-			sig.Usage.Used = r.count(v, most)
-		}
-		if v, ok := m["window_tokens"]; ok {
-			sig.Window, sig.WindowSource = r.count(v, most), "reported"
+		add("usage", strconv.FormatInt(t.Tokens, 10))
+		if given("window_tokens") {
+			add("window", fmt.Sprintf("%d:reported", t.Window))
 		}
 	case "frame_opened":
-		sig.Kind = telemetry.Prompt
-		if v, ok := m["frame_id"]; ok {
-			sig.Turn = r.name(v)
-		}
+		add("prompt", t.Frame)
 	case "frame_ended":
-		sig.Kind, sig.Outcome = telemetry.TurnEnd, telemetry.Completed
-		if v, ok := m["frame_id"]; ok {
-			sig.Turn = r.name(v)
-		}
-		if v, ok := m["outcome"]; ok {
-			sig.Outcome = telemetry.Outcome(r.word(v, string(telemetry.Completed), string(telemetry.Failed), string(telemetry.Interrupted), "abandoned"))
-		}
+		add("end", t.Frame)
+		add("outcome", t.Outcome)
+		err = policy.Word(path+".outcome", t.Outcome, append(texts(telemetry.Completed, telemetry.Failed, telemetry.Interrupted), "abandoned"))
 	case "compacted":
-		sig.Kind, sig.Compaction = telemetry.Compacted, &telemetry.Compaction{Half: "record", Trigger: "unknown"}
-		if v, ok := m["trigger"]; ok {
-			sig.Compaction.Trigger = r.word(v, "auto", "manual", "reactive", "unknown")
-		}
+		add("compacted", "record:"+t.Trigger)
+		err = policy.Word(path+".trigger", t.Trigger, []string{"auto", "manual", "reactive", "unknown"})
 	case "tool_call":
-		sig.Kind = telemetry.ToolStart
-		if v, ok := need("id"); ok {
-			sig.Tool = r.name(v)
-		}
-		if v, ok := need("name"); ok {
-			sig.ToolName = r.name(v)
-		}
-		if v, ok := m["arguments"]; ok {
-			s.in, sig.Args = v.raw, sized(v.raw)
-		}
+		add("tool", t.ID)
+		add("name", t.Name)
 	case "tool_result":
-		sig.Kind = telemetry.ToolEnd
-		if v, ok := need("id"); ok {
-			sig.Tool = r.name(v)
-		}
-		result, good := m["result"]
-		trouble, bad := m["error"]
-		switch {
-		case good && bad:
-			r.fail(n.path, "a tool_result has a result or an error, found both")
-		case good:
-			s.out, sig.Result = result.raw, sized(result.raw)
-		case bad:
-			s.text, sig.ToolError = r.text(trouble), telemetry.ToolFailed
-		}
-	case "needs_input":
-		sig.Kind = telemetry.NeedsInput
-	case "limit":
-		sig.Kind = telemetry.LimitWait
-		if v, ok := m["resets_at_ms"]; ok {
-			sig.Until = Start().Add(r.ms(v))
-		}
-	case "error":
-		sig.Kind, s.cause = telemetry.Fault, attempt.Unknown
-		for _, name := range []string{"error_kind", "error"} {
-			if v, ok := m[name]; ok {
-				s.cause = attempt.Cause(r.word(v, told()...))
+		add("tool-end", t.ID)
+		if given("error") {
+			add("tool-error", telemetry.ToolFailed)
+			if given("result") {
+				err = fault(path, "a tool_result has a result or an error, found both")
 			}
 		}
-		if v, ok := m["message"]; ok {
-			s.text = r.text(v)
+	case "needs_input":
+		add("needs", "")
+	case "error":
+		add("fault", "")
+		if given("error") {
+			t.ErrorKind = t.Error
 		}
-	case "alive":
-		sig.Kind = telemetry.Alive
+		err = policy.Word(path+".error", t.ErrorKind, stepCauses())
+	default: // limit, alive
+		add(t.Kind, "")
 	}
+	return words, err
 }
 
-func readControl(r *reader, n node) control {
-	m := r.object(n, words(controlMembers)...)
-	var c control
-	if at, ok := m["at_ms"]; ok {
-		c.at = r.ms(at)
-	} else {
-		r.fail(n.path, "a control needs at_ms")
+// checkMembers checks that a signal of this kind has what it needs and nothing
+// that belongs to another kind.
+func checkMembers(v document.Value, path, kind string) error {
+	known := []string{"kind"}
+	for _, name := range signalMembers()[kind] {
+		name, needed := strings.CutPrefix(name, "!")
+		known = append(known, name)
+		val, given := v.Member(name)
+		if needed && !given {
+			return fault(path, "%s needs %s", kind, name)
+		}
+		if given && slices.Contains([]string{"id", "name", "frame_id"}, name) {
+			if err := needName(path+"."+name, val.Text); err != nil {
+				return err
+			}
+		}
 	}
-	if do, ok := m["do"]; ok {
-		c.do = r.word(do, doAbort, doPause, doResume, doRenew)
-	} else {
-		r.fail(n.path, "a control needs do: one of abort, pause, resume, renew")
+	for _, m := range v.Members {
+		if !slices.Contains(known, m.Name) {
+			return fault(path, "%s has no %s; it has %s", kind, m.Name, strings.Join(known, ", "))
+		}
 	}
-	return c
+	return nil
 }
 
-func texts[S ~string](words []S) []string {
+// addControl reads one entry of control.
+func (w *World) addControl(v document.Value, path string) error {
+	var text struct {
+		At time.Duration `yaml:"at_ms,ms"`
+		Do string        `yaml:"do"`
+	}
+	if err := document.Decode(v, &text, path, nil); err != nil {
+		return err
+	}
+	words := []string{doAbort, doPause, doResume, doRenew}
+	if _, given := v.Member("at_ms"); !given {
+		return fault(path, "a control needs at_ms")
+	}
+	if _, given := v.Member("do"); !given {
+		return fault(path, "a control needs do: one of %s", strings.Join(words, ", "))
+	}
+	w.control = append(w.control, control{text.At, text.Do})
+	return policy.Word(path+".do", text.Do, words)
+}
+
+func texts[S ~string](words ...S) []string {
 	out := make([]string, len(words))
 	for i, w := range words {
 		out[i] = string(w)

@@ -20,7 +20,7 @@ import (
 
 // retrying is a policy of that many retries, ten seconds apart.
 func retrying(attempts int) attempt.Policy {
-	return attempt.Policy{Attempts: attempts, MaxRetries: 6, On: attempt.DefaultOn(), Backoff: attempt.Backoff{Base: 10 * time.Second}}
+	return attempt.Policy{Retries: attempt.Retries{Attempts: attempts, MaxRetries: 6, On: attempt.DefaultOn(), Backoff: attempt.Backoff{Base: 10 * time.Second}}}
 }
 
 // ends is a harness that runs for a second and exits.
@@ -190,7 +190,7 @@ func TestTheEndOfABackOff(t *testing.T) {
 func TestAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.policy = attempt.Policy{Initial: 5 * time.Second}
+		r.policy = attempt.Policy{Timeouts: attempt.Timeouts{Initial: 5 * time.Second}}
 		r.launcher.play = func(func(kernel.Input)) {
 			time.Sleep(time.Second)
 			r.post(kernel.PauseAsked{Reason: "lunch"})

@@ -31,7 +31,7 @@ input. KIND is one of:
 			if err := knownKind(args[0]); err != nil {
 				return err
 			}
-			doc, err := document(cmd, args, 1)
+			doc, err := readDocument(cmd, args, 1)
 			if err != nil {
 				return err
 			}
@@ -46,7 +46,7 @@ input. KIND is one of:
 			if err := knownKind(args[0]); err != nil {
 				return err
 			}
-			doc, err := document(cmd, args, 1)
+			doc, err := readDocument(cmd, args, 1)
 			if err != nil {
 				return err
 			}

@@ -20,9 +20,9 @@ const maxInput = 16 << 20
 // maxProblems is how many problems of a list's items are worth reading.
 const maxProblems = 100
 
-// document reads the file that args name at i, or stdin where they name none
+// readDocument reads the file that args name at i, or stdin where they name none
 // or "-".
-func document(cmd *cobra.Command, args []string, i int) ([]byte, error) {
+func readDocument(cmd *cobra.Command, args []string, i int) ([]byte, error) {
 	if i < len(args) {
 		return readInput(cmd, args[i])
 	}

@@ -45,7 +45,7 @@ func manifestCmd(g *globals) *cobra.Command {
 	validate := &cobra.Command{
 		Use: "validate [FILE|-]", Short: "Say whether a manifest is valid, and what is wrong where", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			doc, err := document(cmd, args, 0)
+			doc, err := readDocument(cmd, args, 0)
 			if err != nil {
 				return err
 			}

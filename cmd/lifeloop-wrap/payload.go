@@ -26,7 +26,7 @@ expired, and those whose first choice is receipt_only: no text of theirs is
 meant for a prompt.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := document(cmd, args, 0)
+			text, err := readDocument(cmd, args, 0)
 			if err != nil {
 				return err
 			}

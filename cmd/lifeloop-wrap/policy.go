@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"regexp"
 	"slices"
-	"strconv"
 
 	"lifeloop/attempt"
+	"lifeloop/attempt/policy"
 	"lifeloop/harness"
 	"lifeloop/internal/config"
 	"lifeloop/kernel"
@@ -37,7 +35,7 @@ type way struct {
 func ways(cfg config.Config, adapter string, argv []string) ([]way, error) {
 	configured := cfg.Attempts.Profiles
 	if len(configured) == 0 {
-		configured = []config.Profile{{}}
+		configured = []policy.Profile{{}}
 	}
 	var out []way
 	for i, p := range configured {
@@ -61,35 +59,6 @@ func ways(cfg config.Config, adapter string, argv []string) ([]way, error) {
 	return out, nil
 }
 
-// policy is what was configured about attempts. Stand is how it stands with each
-// way, as check found it.
-func policy(cfg config.Config, stand []attempt.Profile) attempt.Policy {
-	a := cfg.Attempts
-	p := attempt.Policy{Profiles: stand, Attempts: a.Retry.Attempts, MaxRetries: a.Retry.MaxRetries, On: attempt.DefaultOn(),
-		Backoff: attempt.Backoff{Kind: attempt.BackoffKind(a.Retry.Backoff.Kind), Base: a.Retry.Backoff.Base, Max: a.Retry.Backoff.Max,
-			Jitter: attempt.Jitter(a.Retry.Backoff.Jitter)},
-		Loop:    attempt.CrashLoop(a.CrashLoop),
-		Initial: a.Timeouts.Initial, Inter: a.Timeouts.Inter, Tool: a.Timeouts.Tool, Session: a.Timeouts.Session, Idle: a.Timeouts.Idle,
-		Continuation: a.Continuation, CheckpointEvery: int64(a.CheckpointEvery), Repeat: a.Drift.Repeat, ZeroOutput: a.ZeroOutput}
-	if a.Retry.MaxRetries == config.Unsaid {
-		p.MaxRetries = attempt.DefaultMaxRetries(a.Retry.Attempts, len(stand))
-	}
-	if a.Retry.RetryOn != nil {
-		p.On = map[attempt.Cause]bool{}
-		for _, cause := range a.Retry.RetryOn {
-			p.On[attempt.Cause(cause)] = true
-		}
-	}
-	if cfg.OnLimit != "off" {
-		p.OnLimit = attempt.OnLimit(cfg.OnLimit)
-	}
-	for _, g := range a.Guardrails {
-		p.Rules = append(p.Rules, attempt.Rule{ID: g.ID, On: attempt.RuleOn(g.On), Pattern: regexp.MustCompile(g.Pattern), // it was tried when it was read
-			Severity: attempt.Severity(g.Severity), Recoverable: g.Recoverable})
-	}
-	return p
-}
-
 // relaunches says that one launch may follow another.
 func relaunches(p attempt.Policy) bool {
 	return p.MaxRetries > 0 || len(p.Profiles) > 1 || p.OnLimit == attempt.LimitWait
@@ -97,20 +66,12 @@ func relaunches(p attempt.Policy) bool {
 
 // ends is what the end of a launch means: what the user says of exit codes goes
 // before what is known of the harness.
-func ends(a config.Attempts, p profiles.Profile, l profiles.Launch) kernel.Ends {
-	e := kernel.Ends{Codes: maps.Clone(p.ExitCodes), ByTurn: l.Evidence == profiles.ByLastTurn}
-	if a.SuccessCodes != nil {
-		e.Success = map[int]bool{}
-		for _, code := range a.SuccessCodes {
-			e.Success[code] = true
+func ends(a policy.Attempts, p profiles.Profile, l profiles.Launch) kernel.Ends {
+	e := kernel.Ends{Success: a.Success(), Codes: a.Codes(), ByTurn: l.Evidence == profiles.ByLastTurn}
+	for code, cause := range p.ExitCodes {
+		if _, given := e.Codes[code]; !given {
+			e.Codes[code] = cause
 		}
-	}
-	for text, cause := range a.ExitCodes {
-		code, _ := strconv.Atoi(text) // it was looked at when it was read
-		if e.Codes == nil {
-			e.Codes = map[int]attempt.Cause{}
-		}
-		e.Codes[code] = attempt.Cause(cause)
 	}
 	return e
 }

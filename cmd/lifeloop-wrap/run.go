@@ -178,7 +178,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	if err != nil {
 		return 0, err
 	}
-	l.policy = policy(s.cfg, checked)
+	l.policy = s.cfg.Attempts.Policy(checked, s.cfg.OnLimit)
 	k, err := s.kernel(l, argv, recovered)
 	if err != nil {
 		return 0, err

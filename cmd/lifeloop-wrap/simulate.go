@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
 
+	"lifeloop/internal/document"
+	"lifeloop/internal/document/yaml"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/simulate"
@@ -20,7 +23,7 @@ func simulateCmd() *cobra.Command {
 code that supervises real sessions, in virtual time, and prints what would be
 told, as JSON Lines. The same file prints the same bytes.
 
-A FILE is one JSON object, - standard input:
+A FILE is YAML or JSON, - standard input:
 
   {"plan":{"profiles":[{"name":"a"},{"name":"b"}],
     "retry":{"attempts":2,"retry_on":["model","network"],"backoff":{"kind":"exponential","base_ms":1000}},
@@ -46,9 +49,13 @@ for; how the session ends does not matter.`,
 			if err != nil {
 				return err
 			}
-			world, err := simulate.Parse(text)
-			if err != nil {
-				return no(lifeloop.InvalidRequest, "%s: %v", args[0], err).withHint("lifeloop-wrap simulate --help shows what a world looks like")
+			doc, err := yaml.Parse(text)
+			var world simulate.World
+			if err == nil {
+				world, err = simulate.Parse(doc)
+			}
+			if fault, ok := errors.AsType[*document.Error](err); ok {
+				return no(lifeloop.InvalidRequest, "%s", fault.In(args[0])).withHint("lifeloop-wrap simulate --help shows what a world looks like")
 			}
 			result := world.Run()
 			for _, e := range result.Entries {

@@ -66,7 +66,7 @@ func supervise(argv []string) (int, error) {
 		Session: id, Began: kernel.Began{SessionID: id, AdapterID: manifest.AdapterID}, Setup: l.setup,
 		ClientDrain: 5 * time.Second, AbortGrace: 5 * time.Second,
 		NewID:  func(prefix string) string { return prefix + uuid.NewString() },
-		Policy: attempt.Policy{Attempts: 1, MaxRetries: 1, On: attempt.DefaultOn()},
+		Policy: attempt.Policy{Retries: attempt.Retries{Attempts: 1, MaxRetries: 1, On: attempt.DefaultOn()}},
 		Clients: []kernel.Client{{ID: "printer", Timeout: time.Second,
 			Events: map[lifeloop.Event]bool{lifeloop.SessionStarted: true, lifeloop.SessionEnded: true}}},
 	}), supervisor.Ports{Launcher: l, Clients: map[string]supervisor.Client{"printer": dispatch.Func(client)}, Committed: notifier.Committed},

@@ -7,9 +7,9 @@ import "regexp"
 // is decided already.
 var layers = [][]string{
 	{"canon", "internal/nearest", "internal/vt", "internal/durable", "internal/hook"},
-	{"lifeloop", "session", "telemetry", "ledger"},
-	{"attempt", "manifests", "negotiate", "gate", "renewal", "synth"},
-	{"profiles", "internal/inspect"},
+	{"lifeloop", "session", "telemetry", "ledger", "internal/document"},
+	{"internal/document/yaml", "internal/signaltext", "attempt", "manifests", "negotiate", "gate", "renewal", "synth"},
+	{"profiles", "attempt/policy", "internal/inspect"},
 	{"kernel"},
 	{"view", "evidence"},
 	{"simulate", "dispatch", "vault", "watchers", "watchers/sqlite", "watchers/sse", "harness", "control", "hosts", "otlp", "internal/config", "internal/fakeharness"},
@@ -25,7 +25,7 @@ var outside = []string{"internal/archtest", "internal/contracttest", "e2e", "e2e
 
 // pure packages have no world: the same arguments give the same results, and
 // nothing else happens.
-var pure = []string{"canon", "internal/nearest", "internal/vt", "lifeloop", "session", "telemetry", "attempt", "manifests", "negotiate", "gate", "renewal",
+var pure = []string{"canon", "internal/nearest", "internal/vt", "internal/document", "internal/signaltext", "lifeloop", "session", "telemetry", "attempt", "attempt/policy", "manifests", "negotiate", "gate", "renewal",
 	"synth", "profiles", "kernel", "view", "evidence", "simulate"}
 
 // pureImports are the packages that a pure one may import besides our own
@@ -50,7 +50,7 @@ var libraries = map[string][]string{
 	"github.com/rogpeppe/go-internal": {"hosts"},
 	"github.com/tailscale/hujson":     {"hosts"},
 	"github.com/fsnotify":             {"ledger", "watchers"},
-	"github.com/goccy/go-yaml":        {"internal/config"},
+	"github.com/goccy/go-yaml":        {"internal/document/yaml"},
 	"github.com/google/uuid":          {"cmd/lifeloop-wrap", "internal/store"},
 	"github.com/rs/zerolog":           {"supervisor", "cmd/lifeloop-wrap"},
 	"github.com/spf13/cobra":          {"cmd/lifeloop-wrap"},

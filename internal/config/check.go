@@ -1,42 +1,26 @@
 package config
 
 import (
+	"errors"
 	"fmt"
-	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"lifeloop/attempt"
+	"lifeloop/attempt/policy"
+	"lifeloop/internal/document"
 	"lifeloop/internal/nearest"
 	"lifeloop/lifeloop"
 )
 
-// The words that closed settings know.
+// The words that closed settings accept.
 var (
-	logLevels    = []string{"trace", "debug", "info", "warn", "error", "off"}
-	ledgerWords  = []string{"stop", "continue"}
-	limitWords   = []string{"off", string(attempt.LimitWait), string(attempt.LimitFallback), string(attempt.LimitExit)}
-	backoffKinds = []string{string(attempt.Exponential), string(attempt.Linear), string(attempt.Fixed)}
-	jitterWords  = []string{string(attempt.NoJitter), string(attempt.FullJitter), string(attempt.FixedJitter)}
-	guardOn      = []string{string(attempt.OnOutput), string(attempt.OnExit)}
-	severities   = []string{string(attempt.Warning), string(attempt.Error), string(attempt.Grave)}
-	levels       = []string{string(lifeloop.Required), string(lifeloop.Preferred), string(lifeloop.Optional)}
-	supports     = []string{string(lifeloop.Native), string(lifeloop.Synthesized), string(lifeloop.Manual), string(lifeloop.Partial)}
-	retryKinds   = causes(attempt.Causes()...)
-	failKinds    = causes(attempt.Model, attempt.Network, attempt.Timeout, attempt.RateLimit, attempt.ServerError, attempt.Fatal, attempt.Unknown)
+	logLevels   = []string{"trace", "debug", "info", "warn", "error", "off"}
+	ledgerWords = []string{"stop", "continue"}
+	levels      = []string{string(lifeloop.Required), string(lifeloop.Preferred), string(lifeloop.Optional)}
+	supports    = []string{string(lifeloop.Native), string(lifeloop.Synthesized), string(lifeloop.Manual), string(lifeloop.Partial)}
 )
-
-func causes(list ...attempt.Cause) []string {
-	words := make([]string, len(list))
-	for i, c := range list {
-		words[i] = string(c)
-	}
-	return words
-}
 
 // ownID is the client that the wrapper itself is when there is no other.
 const ownID = "lifeloop-wrap"
@@ -48,12 +32,16 @@ func (c checker) refuse(path, format string, args ...any) error {
 	return fmt.Errorf("%s: %s: %s", c.origins.near(path), path, fmt.Sprintf(format, args...))
 }
 
-// word refuses a value that is none of the known words.
 func (c checker) word(path, value string, known []string) error {
-	if slices.Contains(known, value) {
-		return nil
+	return c.place(policy.Word(path, value, known))
+}
+
+// place puts the origin of the value before an error about it.
+func (c checker) place(err error) error {
+	if fault, ok := errors.AsType[*document.Error](err); ok {
+		return fmt.Errorf("%s: %w", c.origins.near(fault.Path), fault)
 	}
-	return c.refuse(path, "%q is not one of %s; the nearest is %q", value, strings.Join(known, ", "), nearest.Word(value, known))
+	return err
 }
 
 // check holds the merged configuration against the rules that types do not say.
@@ -62,7 +50,7 @@ func check(cfg Config, origins Origins) error {
 	rules := []func() error{
 		func() error { return c.word("log_level", cfg.LogLevel, logLevels) },
 		func() error { return c.word("on_ledger_error", cfg.OnLedgerError, ledgerWords) },
-		func() error { return c.word("on_limit", cfg.OnLimit, limitWords) },
+		func() error { return c.word("on_limit", cfg.OnLimit, policy.Enum("on_limit")) },
 		func() error { return c.pressure(cfg.Pressure) },
 		func() error { return c.requires("requires", cfg.Requires) },
 		func() error { return c.clients(cfg.Clients) },
@@ -201,120 +189,18 @@ func capabilities() []string {
 	)
 }
 
-func (c checker) attempts(a Attempts) error {
-	if err := c.profiles(a.Profiles); err != nil {
-		return err
-	}
-	counts := []struct {
-		path  string
-		value int
-	}{
-		{"attempts.retry.attempts", a.Retry.Attempts},
-		{"attempts.checkpoint_every", a.CheckpointEvery},
-		{"attempts.drift.repeat", a.Drift.Repeat},
-		{"attempts.crash_loop.launches", a.CrashLoop.Launches},
-	}
-	for _, n := range counts {
-		if n.value < 0 {
-			return c.refuse(n.path, "expected 0 or more, found %d", n.value)
-		}
-	}
-	if _, said := c.origins["attempts.retry.max_retries"]; said && a.Retry.MaxRetries < 0 {
-		return c.refuse("attempts.retry.max_retries", "expected 0 or more, found %d", a.Retry.MaxRetries)
-	}
-	for i, kind := range a.Retry.RetryOn {
-		if err := c.word(fmt.Sprintf("attempts.retry.retry_on[%d]", i), kind, retryKinds); err != nil {
-			return err
-		}
-	}
-	b := a.Retry.Backoff
-	if err := c.word("attempts.retry.backoff.kind", b.Kind, backoffKinds); err != nil {
-		return err
-	}
-	if err := c.word("attempts.retry.backoff.jitter", b.Jitter, jitterWords); err != nil {
-		return err
-	}
-	if b.Max != 0 && b.Max < b.Base {
-		return c.refuse("attempts.retry.backoff.max_ms", "%s is below the base, %s", b.Max, b.Base)
-	}
-	if err := c.guardrails(a.Guardrails); err != nil {
-		return err
-	}
-	return c.exitCodes(a)
-}
-
-func (c checker) profiles(profiles []Profile) error {
-	for i, p := range profiles {
-		at := fmt.Sprintf("attempts.profiles[%d]", i)
-		if p.Name == "" {
-			return c.refuse(at+".name", "a profile needs a name")
-		}
-		if slices.ContainsFunc(profiles[:i], func(q Profile) bool { return q.Name == p.Name }) {
-			return c.refuse(at+".name", "a second profile %q; names are unique", p.Name)
-		}
+func (c checker) attempts(a policy.Attempts) error {
+	for i, p := range a.Profiles {
+		at := fmt.Sprintf("attempts.profiles[%d].command", i)
 		if i == 0 && len(p.Command) > 0 {
-			return c.refuse(at+".command", "the first profile runs the command line's own command; fallbacks come after it")
+			return c.refuse(at, "the first profile runs the command line's own command; fallbacks come after it")
 		}
 		if i == 0 {
 			continue
 		}
-		if err := c.command(at+".command", p.Command); err != nil {
+		if err := c.command(at, p.Command); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-func (c checker) guardrails(rules []Guardrail) error {
-	for i, g := range rules {
-		at := fmt.Sprintf("attempts.guardrails[%d]", i)
-		if g.ID == "" {
-			return c.refuse(at+".id", "a guardrail needs an id")
-		}
-		if slices.ContainsFunc(rules[:i], func(h Guardrail) bool { return h.ID == g.ID }) {
-			return c.refuse(at+".id", "a second guardrail %q; ids are unique", g.ID)
-		}
-		if err := c.word(at+".on", g.On, guardOn); err != nil {
-			return err
-		}
-		if err := c.word(at+".severity", g.Severity, severities); err != nil {
-			return err
-		}
-		if g.Pattern == "" {
-			return c.refuse(at+".pattern", "an empty pattern matches everything")
-		}
-		if _, err := regexp.Compile(g.Pattern); err != nil {
-			return c.refuse(at+".pattern", "%v", err)
-		}
-	}
-	return nil
-}
-
-func (c checker) exitCodes(a Attempts) error {
-	success := a.SuccessCodes
-	if success == nil {
-		success = []int{0}
-	}
-	if len(success) == 0 {
-		return c.refuse("attempts.success_codes", "an empty list; no attempt could succeed")
-	}
-	for i, code := range a.SuccessCodes {
-		if code < 0 || code > 255 {
-			return c.refuse(fmt.Sprintf("attempts.success_codes[%d]", i), "an exit code is 0 to 255, found %d", code)
-		}
-	}
-	for _, text := range slices.Sorted(maps.Keys(a.ExitCodes)) {
-		at := "attempts.exit_codes." + text
-		code, err := strconv.Atoi(text)
-		if err != nil || code < 0 || code > 255 || strconv.Itoa(code) != text {
-			return c.refuse(at, "an exit code is 0 to 255, found %q", text)
-		}
-		if slices.Contains(success, code) {
-			return c.refuse(at, "%d is a code of success too", code)
-		}
-		if err := c.word(at, a.ExitCodes[text], failKinds); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.place(a.Check("attempts"))
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"lifeloop/attempt/policy"
+	"lifeloop/internal/document"
 	"lifeloop/lifeloop"
 )
 
@@ -215,19 +217,19 @@ func TestSchemaKeys(t *testing.T) {
 			require.Equal(t, false, s["additionalProperties"], path)
 			props := s["properties"].(map[string]any)
 			known := map[string]bool{}
-			for _, f := range fields(typ) {
+			for _, f := range document.Fields(typ) {
 				seen++
-				known[f.key] = true
-				sub, ok := props[f.key].(map[string]any)
+				known[f.Key] = true
+				sub, ok := props[f.Key].(map[string]any)
 				if !ok {
-					t.Errorf("the schema lacks %s", join(path, f.key))
+					t.Errorf("the schema lacks %s", document.Join(path, f.Key))
 					continue
 				}
-				walk(typ.Field(f.index).Type, sub, join(path, f.key))
+				walk(typ.FieldByIndex(f.Index).Type, sub, document.Join(path, f.Key))
 			}
 			for key := range props {
 				if !known[key] {
-					t.Errorf("the loader lacks %s", join(path, key))
+					t.Errorf("the loader lacks %s", document.Join(path, key))
 				}
 			}
 		}
@@ -240,7 +242,8 @@ func TestSchemaKeys(t *testing.T) {
 	var fresh map[string]any
 	require.NoError(t, json.Unmarshal(Schema(), &fresh))
 	text := string(Schema())
-	for _, words := range [][]string{logLevels, ledgerWords, limitWords, backoffKinds, jitterWords, guardOn, severities, levels, append(slices.Clone(supports), ""), retryKinds, failKinds, capabilities()} {
+	for _, words := range [][]string{logLevels, ledgerWords, levels, append(slices.Clone(supports), ""), capabilities(), policy.Enum("on_limit"),
+		policy.Enum("retry.backoff.kind"), policy.Enum("retry.backoff.jitter"), policy.Enum("retry.retry_on"), policy.Enum("guardrails.on"), policy.Enum("guardrails.severity"), policy.Enum("exit_codes")} {
 		if !hasEnum(fresh, words) {
 			t.Errorf("no enum of the schema is %v", words)
 		}
@@ -357,7 +360,7 @@ func TestReadErrorsAreErrors(t *testing.T) {
 func TestFilesOfNoSizeForAConfiguration(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{strings.Repeat("# x\n", maxFile/4+1), "/c.yaml: larger than 64 KiB; this is no configuration file"},
-		{strings.Repeat("[", maxDepth+1), "/c.yaml: brackets nest deeper than 100"},
+		{strings.Repeat("[", 101), "/c.yaml: brackets nest deeper than 100"},
 	} {
 		_, _, err := Load(world{files: map[string]string{"/c.yaml": tc.text}, file: "/c.yaml"}.options())
 		require.EqualError(t, err, tc.want)
@@ -395,9 +398,9 @@ func TestWhatIsNotSaid(t *testing.T) {
 		on, codes      bool
 		loop, shownMax string
 	}{
-		{text: "", max: Unsaid, loop: "{5 10s 5m0s}"},
+		{text: "", max: policy.Unset, loop: "{5 10s 5m0s}"},
 		{text: "attempts: {retry: {max_retries: 0, retry_on: []}, success_codes: [0]}", max: 0, on: true, codes: true, loop: "{5 10s 5m0s}", shownMax: "max_retries: 0  # /c.yaml:1"},
-		{text: "attempts: {crash_loop: {launches: 0}}", max: Unsaid, loop: "{0 10s 5m0s}"},
+		{text: "attempts: {crash_loop: {launches: 0}}", max: policy.Unset, loop: "{0 10s 5m0s}"},
 	} {
 		cfg, origins, err := Load(world{files: map[string]string{"/c.yaml": tc.text}, env: map[string]string{"HOME": "/home/dev"}, file: "/c.yaml"}.options())
 		require.NoError(t, err)

@@ -11,11 +11,18 @@ import (
 	"strings"
 	"time"
 
+	"lifeloop/attempt"
+	"lifeloop/attempt/policy"
+	"lifeloop/internal/document"
+	"lifeloop/internal/document/yaml"
 	"lifeloop/lifeloop"
 )
 
 // ProjectFile is looked for in the working directory and in each above it.
 const ProjectFile = ".lifeloop.yaml"
+
+// maxFile bounds a configuration file, in bytes: a project's file is not trusted.
+const maxFile = 64 << 10
 
 // Options say where to look. Load reads the world only through them.
 type Options struct {
@@ -115,21 +122,24 @@ func (o Options) readInto(out *[]source, path string) error {
 }
 
 func (o Options) mergeFile(cfg *Config, origins Origins, f source) error {
-	root, err := parse(f.path, f.data)
-	if err != nil || root == nil {
-		return err
+	if len(f.data) > maxFile {
+		return fmt.Errorf("%s: larger than %d KiB; this is no configuration file", f.path, maxFile>>10)
 	}
-	// The layer is decoded over what is there, so that members it does not
+	// The layer is decoded over the earlier ones, so that members it does not
 	// give stay; its clients and lists are its own.
-	next, l := *cfg, layer{file: f.path, origins: Origins{}}
+	next, given := *cfg, Origins{}
 	next.Clients = nil
-	if err := l.decode(root, reflect.ValueOf(&next).Elem(), "", false); err != nil {
+	root, err := yaml.Parse(f.data)
+	if err == nil && root.Line > 0 {
+		err = document.Decode(root, &next, "", func(path string, v document.Value) { given[path] = Origin{File: f.path, Line: v.Line} })
+	}
+	if fault, ok := errors.AsType[*document.Error](err); ok {
+		return errors.New(fault.In(f.path))
+	}
+	if err := o.settle(&next, given, filepath.Dir(f.path)); err != nil {
 		return err
 	}
-	if err := o.settle(&next, l.origins, filepath.Dir(f.path)); err != nil {
-		return err
-	}
-	return merge(cfg, origins, next, l.origins)
+	return merge(cfg, origins, next, given)
 }
 
 // merge makes next, which a layer made of cfg, the configuration. Its clients
@@ -194,7 +204,7 @@ func (o Options) mergeEnv(cfg *Config, origins Origins) error {
 			return nil
 		}
 		given[path] = Origin{Env: name}
-		if err := setText(v, text, ms); err != nil {
+		if err := document.SetText(v, text, ms); err != nil {
 			return fmt.Errorf("env %s: %w", name, err)
 		}
 		return nil
@@ -213,15 +223,15 @@ func envName(path string) string {
 
 // scalars calls f for every scalar of v outside lists and mappings of free keys.
 func scalars(v reflect.Value, path string, f func(path string, v reflect.Value, ms bool) error) error {
-	for _, fl := range fields(v.Type()) {
-		member, at := v.Field(fl.index), join(path, fl.key)
+	for _, fl := range document.Fields(v.Type()) {
+		member, at := v.FieldByIndex(fl.Index), document.Join(path, fl.Key)
 		var err error
 		switch member.Kind() {
 		case reflect.Slice, reflect.Map:
 		case reflect.Struct:
 			err = scalars(member, at, f)
 		default:
-			err = f(at, member, fl.ms)
+			err = f(at, member, fl.MS)
 		}
 		if err != nil {
 			return err
@@ -319,7 +329,7 @@ func setScalar(cfg *Config, given Origins, name, text string) error {
 			return nil
 		}
 		given[path] = Origin{Flag: name}
-		return setText(v, text, ms)
+		return document.SetText(v, text, ms)
 	})
 }
 
@@ -359,7 +369,7 @@ func requireFlag(cfg *Config, given Origins, values []string) error {
 func fallbackFlag(cfg *Config, given Origins, values []string) error {
 	profiles := slices.Clone(cfg.Attempts.Profiles)
 	if len(profiles) == 0 {
-		profiles = append(profiles, Profile{Name: "primary"})
+		profiles = append(profiles, policy.Profile{Name: "primary"})
 	}
 	for i, text := range values {
 		command, err := split(text)
@@ -370,7 +380,7 @@ func fallbackFlag(cfg *Config, given Origins, values []string) error {
 		for _, key := range []string{"", ".name", ".command"} {
 			given[at+key] = Origin{Flag: "fallback"}
 		}
-		profiles = append(profiles, Profile{Name: fmt.Sprintf("fallback-%d", i+1), Command: command})
+		profiles = append(profiles, policy.Profile{Name: fmt.Sprintf("fallback-%d", i+1), Command: command})
 	}
 	cfg.Attempts.Profiles = profiles
 	return nil
@@ -400,13 +410,13 @@ func backoffFlag(cfg *Config, given Origins, values []string) error {
 		return fmt.Errorf("expected KIND:BASE or KIND:BASE:MAX, found %q", text)
 	}
 	b := &cfg.Attempts.Retry.Backoff
-	b.Kind = parts[0]
+	b.Kind = attempt.BackoffKind(parts[0])
 	given["attempts.retry.backoff.kind"] = Origin{Flag: "backoff"}
 	for i, to := range []*time.Duration{&b.Base, &b.Max} {
 		if i+1 == len(parts) {
 			break
 		}
-		if err := setText(reflect.ValueOf(to).Elem(), parts[i+1], true); err != nil {
+		if err := document.SetText(reflect.ValueOf(to).Elem(), parts[i+1], true); err != nil {
 			return err
 		}
 		given["attempts.retry.backoff."+[]string{"base_ms", "max_ms"}[i]] = Origin{Flag: "backoff"}
@@ -437,7 +447,7 @@ func (o Options) settle(cfg *Config, given Origins, dir string) error {
 	}
 	for i := range cfg.Attempts.Profiles {
 		p, path := &cfg.Attempts.Profiles[i], fmt.Sprintf("attempts.profiles[%d].command", i)
-		if err := o.settleCommand(&p.Command, &p.written, given, path, dir); err != nil {
+		if err := o.settleCommand(&p.Command, &p.Written, given, path, dir); err != nil {
 			return err
 		}
 	}

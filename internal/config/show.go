@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"lifeloop/attempt/policy"
+	"lifeloop/internal/document"
 )
 
 // Show prints the merged configuration as YAML that Load would read again, each
@@ -40,8 +43,8 @@ func (c Config) asWritten() Config {
 	}
 	c.Attempts.Profiles = slices.Clone(c.Attempts.Profiles)
 	for i, p := range c.Attempts.Profiles {
-		if p.written != nil {
-			c.Attempts.Profiles[i].Command = p.written
+		if p.Written != nil {
+			c.Attempts.Profiles[i].Command = p.Written
 		}
 	}
 	return c
@@ -55,33 +58,33 @@ type printer struct {
 // members prints the members of a struct, the first after lead (the dash of a
 // list's entry), the others after indent.
 func (p *printer) members(v reflect.Value, path, lead, indent string) {
-	for _, f := range fields(v.Type()) {
-		if m := v.Field(f.index); !omitted(m, f) {
-			p.member(m, f, join(path, f.key), lead)
+	for _, f := range document.Fields(v.Type()) {
+		if m := v.FieldByIndex(f.Index); !omitted(m, f) {
+			p.member(m, f, document.Join(path, f.Key), lead)
 			lead = indent
 		}
 	}
 }
 
-func (p *printer) member(v reflect.Value, f field, path, lead string) {
+func (p *printer) member(v reflect.Value, f document.Field, path, lead string) {
 	inner := strings.Repeat(" ", len(lead)) + "  "
 	switch {
 	case v.Kind() == reflect.Struct:
-		fmt.Fprintf(&p.out, "%s%s:\n", lead, f.key)
+		fmt.Fprintf(&p.out, "%s%s:\n", lead, f.Key)
 		p.members(v, path, inner, inner)
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct && v.Len() > 0:
-		fmt.Fprintf(&p.out, "%s%s:\n", lead, f.key)
+		fmt.Fprintf(&p.out, "%s%s:\n", lead, f.Key)
 		for i := range v.Len() {
 			p.members(v.Index(i), fmt.Sprintf("%s[%d]", path, i), inner+"- ", inner+"  ")
 		}
 	case v.Kind() == reflect.Map && v.Len() > 0:
-		fmt.Fprintf(&p.out, "%s%s:\n", lead, f.key)
+		fmt.Fprintf(&p.out, "%s%s:\n", lead, f.Key)
 		values := plain(v, false).(map[string]any)
 		for _, key := range slices.Sorted(maps.Keys(values)) {
-			p.line(inner, text(key), values[key], join(path, key))
+			p.line(inner, text(key), values[key], document.Join(path, key))
 		}
 	default:
-		p.line(lead, f.key, plain(v, f.ms), path)
+		p.line(lead, f.Key, plain(v, f.MS), path)
 	}
 }
 
@@ -92,12 +95,12 @@ func (p *printer) line(lead, key string, value any, path string) {
 // omitted reports whether a member says nothing: an optional word or list
 // inside an entry that was not given, or what means something else when it is
 // left out than any value of it does.
-func omitted(v reflect.Value, f field) bool {
-	switch f.key {
+func omitted(v reflect.Value, f document.Field) bool {
+	switch f.Key {
 	case "support", "adapter", "command":
 		return v.Len() == 0
 	case "max_retries":
-		return v.Int() == Unsaid
+		return v.Int() == policy.Unset
 	case "retry_on", "success_codes":
 		return v.IsNil()
 	}
@@ -107,17 +110,18 @@ func omitted(v reflect.Value, f field) bool {
 // plain is v as the values that JSON and YAML know.
 func plain(v reflect.Value, ms bool) any {
 	switch {
-	case isDuration(v) && ms:
+	case v.Type() != reflect.TypeFor[time.Duration]():
+	case ms:
 		return v.Int() / int64(time.Millisecond)
-	case isDuration(v):
+	default:
 		return time.Duration(v.Int()).String()
 	}
 	switch v.Kind() {
 	case reflect.Struct:
 		out := map[string]any{}
-		for _, f := range fields(v.Type()) {
-			if m := v.Field(f.index); !omitted(m, f) {
-				out[f.key] = plain(m, f.ms)
+		for _, f := range document.Fields(v.Type()) {
+			if m := v.FieldByIndex(f.Index); !omitted(m, f) {
+				out[f.Key] = plain(m, f.MS)
 			}
 		}
 		return out

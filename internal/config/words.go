@@ -22,7 +22,8 @@ func ParseClientFlag(text string) (Client, error) {
 	if err != nil {
 		return Client{}, fmt.Errorf("client %s: %w", id, err)
 	}
-	c := defaultClient()
+	var c Client
+	c.SetDefaults()
 	c.ID, c.Command = id, command
 	return c, nil
 }

@@ -1,0 +1,284 @@
+// Package policy holds the attempts policy as a user writes it: in the attempts
+// block of a configuration, and in the plan of a simulation. It checks the
+// policy and makes an [attempt.Policy] of it.
+//
+// It does not read files and does not choose a harness: profiles stay as they
+// were written.
+//
+//	a := policy.Default()
+//	err := document.Decode(block, &a, "attempts", nil)
+//	err = a.Check("attempts")
+//	p := a.Policy(profiles, a.OnLimit)
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"lifeloop/attempt"
+	"lifeloop/internal/document"
+	"lifeloop/internal/nearest"
+)
+
+// Attempts is the policy of retries, fallbacks and time-outs. Everything in it
+// is off unless it is given.
+type Attempts struct {
+	Profiles        []Profile         `yaml:"profiles"`
+	Retry           Retry             `yaml:"retry"`
+	Timeouts        Timeouts          `yaml:"timeouts_ms"`
+	Continuation    bool              `yaml:"continuation"`
+	CheckpointEvery int64             `yaml:"checkpoint_every"`
+	Guardrails      []Guardrail       `yaml:"guardrails"`
+	Drift           Drift             `yaml:"drift"`
+	ZeroOutput      bool              `yaml:"zero_output"`
+	SuccessCodes    []int             `yaml:"success_codes"` // exit codes of a completed attempt; nil: the harness's own
+	ExitCodes       map[string]string `yaml:"exit_codes"`    // exit code, in decimal → cause of failure
+	CrashLoop       attempt.CrashLoop `yaml:"crash_loop"`
+	Meta            map[string]string `yaml:"meta"`
+}
+
+// A Profile is one way to launch: the first is the primary, the others are
+// fallbacks in order.
+type Profile struct {
+	Name                string   `yaml:"name"`
+	Adapter             string   `yaml:"adapter"` // empty: inferred from the command
+	Command             []string `yaml:"command"`
+	AcceptsContinuation bool     `yaml:"accepts_continuation"`
+
+	// Written is Command before variables were expanded; nil when none were.
+	Written []string `yaml:"-"`
+}
+
+// Retry bounds the retries.
+type Retry struct {
+	Attempts   int             `yaml:"attempts"`    // counted retries of one profile
+	MaxRetries int             `yaml:"max_retries"` // retries of every kind in one session, or [Unset]
+	RetryOn    []string        `yaml:"retry_on"`    // causes; nil: [attempt.DefaultOn]
+	Backoff    attempt.Backoff `yaml:"backoff"`
+}
+
+// Unset is a number that was not given, where 0 has a meaning of its own.
+const Unset = -1
+
+// Timeouts are the timers, and what a harness has from TERM to KILL.
+type Timeouts struct {
+	attempt.Timeouts
+	AbortGrace time.Duration `yaml:"abort_grace,ms"` // 0: the default
+}
+
+// A Guardrail is a pattern that output must not match.
+type Guardrail struct {
+	ID          string           `yaml:"id"`
+	On          attempt.RuleOn   `yaml:"on"`
+	Pattern     string           `yaml:"pattern"`
+	Severity    attempt.Severity `yaml:"severity"`
+	Recoverable bool             `yaml:"recoverable"`
+}
+
+// SetDefaults makes g an error that a retry may fix.
+func (g *Guardrail) SetDefaults() {
+	*g = Guardrail{On: attempt.OnOutput, Severity: attempt.Error, Recoverable: true}
+}
+
+// Drift says how many repetitions in a row count as drift; 0 is off.
+type Drift struct {
+	Repeat int `yaml:"repeat"`
+}
+
+// DefaultAbortGrace is the time from TERM to KILL unless the policy says.
+const DefaultAbortGrace = 5 * time.Second
+
+// Default is the policy of a user who wrote none.
+func Default() Attempts {
+	return Attempts{
+		Retry:     Retry{MaxRetries: Unset, Backoff: attempt.Backoff{Kind: attempt.Fixed, Jitter: attempt.NoJitter}},
+		Timeouts:  Timeouts{AbortGrace: DefaultAbortGrace},
+		CrashLoop: attempt.DefaultCrashLoop(),
+	}
+}
+
+// Enum lists the words that a closed setting accepts, by its path in the policy
+// without indexes.
+func Enum(path string) []string {
+	switch path {
+	case "retry.retry_on":
+		return words(attempt.Causes()...)
+	case "retry.backoff.kind":
+		return words(attempt.Exponential, attempt.Linear, attempt.Fixed)
+	case "retry.backoff.jitter":
+		return words(attempt.NoJitter, attempt.FullJitter, attempt.FixedJitter)
+	case "guardrails.on":
+		return words(attempt.OnOutput, attempt.OnExit)
+	case "guardrails.severity":
+		return words(attempt.Warning, attempt.Error, attempt.Grave)
+	case "exit_codes":
+		return words(attempt.Model, attempt.Network, attempt.Timeout, attempt.RateLimit, attempt.ServerError, attempt.Fatal, attempt.Unknown)
+	case "on_limit": // beside the policy
+		return append([]string{"off"}, words(attempt.LimitWait, attempt.LimitFallback, attempt.LimitExit)...)
+	}
+	return nil
+}
+
+func words[S ~string](list ...S) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = string(s)
+	}
+	return out
+}
+
+// Check checks what types cannot express. Its errors are [document.Error]
+// values, with paths below path and without positions.
+func (a Attempts) Check(path string) error {
+	c := checker(path)
+	for i, p := range a.Profiles {
+		at := fmt.Sprintf("profiles[%d].name", i)
+		if p.Name == "" {
+			return c.fault(at, "a profile needs a name")
+		}
+		if slices.ContainsFunc(a.Profiles[:i], func(q Profile) bool { return q.Name == p.Name }) {
+			return c.fault(at, "a second profile %q; names are unique", p.Name)
+		}
+	}
+	for i, cause := range a.Retry.RetryOn {
+		if err := c.word(fmt.Sprintf("retry.retry_on[%d]", i), cause, "retry.retry_on"); err != nil {
+			return err
+		}
+	}
+	b := a.Retry.Backoff
+	if err := c.word("retry.backoff.kind", string(b.Kind), "retry.backoff.kind"); err != nil {
+		return err
+	}
+	if err := c.word("retry.backoff.jitter", string(b.Jitter), "retry.backoff.jitter"); err != nil {
+		return err
+	}
+	if b.Max != 0 && b.Max < b.Base {
+		return c.fault("retry.backoff.max_ms", "%s is below the base, %s", b.Max, b.Base)
+	}
+	if err := c.guardrails(a.Guardrails); err != nil {
+		return err
+	}
+	return c.exitCodes(a)
+}
+
+// Word checks that the value at path is one of the known words.
+func Word(path, value string, known []string) error {
+	if slices.Contains(known, value) {
+		return nil
+	}
+	return &document.Error{Path: path, What: fmt.Sprintf("%q is not one of %s; the nearest is %q", value, strings.Join(known, ", "), nearest.Word(value, known))}
+}
+
+// A checker makes errors about paths below its own.
+type checker string
+
+func (c checker) fault(path, format string, args ...any) error {
+	return &document.Error{Path: document.Join(string(c), path), What: fmt.Sprintf(format, args...)}
+}
+
+func (c checker) word(path, value, enum string) error {
+	return Word(document.Join(string(c), path), value, Enum(enum))
+}
+
+func (c checker) guardrails(rules []Guardrail) error {
+	for i, g := range rules {
+		at := fmt.Sprintf("guardrails[%d]", i)
+		if g.ID == "" {
+			return c.fault(at+".id", "a guardrail needs an id")
+		}
+		if slices.ContainsFunc(rules[:i], func(h Guardrail) bool { return h.ID == g.ID }) {
+			return c.fault(at+".id", "a second guardrail %q; ids are unique", g.ID)
+		}
+		if err := c.word(at+".on", string(g.On), "guardrails.on"); err != nil {
+			return err
+		}
+		if err := c.word(at+".severity", string(g.Severity), "guardrails.severity"); err != nil {
+			return err
+		}
+		if g.Pattern == "" {
+			return c.fault(at+".pattern", "an empty pattern matches everything")
+		}
+		if _, err := regexp.Compile(g.Pattern); err != nil {
+			return c.fault(at+".pattern", "%v", err)
+		}
+	}
+	return nil
+}
+
+func (c checker) exitCodes(a Attempts) error {
+	if a.SuccessCodes != nil && len(a.SuccessCodes) == 0 {
+		return c.fault("success_codes", "an empty list; no attempt could succeed")
+	}
+	for i, code := range a.SuccessCodes {
+		if code > 255 {
+			return c.fault(fmt.Sprintf("success_codes[%d]", i), "an exit code is 0 to 255, found %d", code)
+		}
+	}
+	for _, text := range slices.Sorted(maps.Keys(a.ExitCodes)) {
+		at := "exit_codes." + text
+		code, err := strconv.Atoi(text)
+		if err != nil || code < 0 || code > 255 || strconv.Itoa(code) != text {
+			return c.fault(at, "an exit code is 0 to 255, found %q", text)
+		}
+		if slices.Contains(a.SuccessCodes, code) || a.SuccessCodes == nil && code == 0 {
+			return c.fault(at, "%d is a code of success too", code)
+		}
+		if err := c.word(at, a.ExitCodes[text], "exit_codes"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Policy is what a, which passed Check, comes to with these profiles. onLimit
+// is one of Enum("on_limit").
+func (a Attempts) Policy(profiles []attempt.Profile, onLimit string) attempt.Policy {
+	p := attempt.Policy{Profiles: profiles,
+		Retries:  attempt.Retries{Attempts: a.Retry.Attempts, MaxRetries: a.Retry.MaxRetries, On: attempt.DefaultOn(), Backoff: a.Retry.Backoff, Loop: a.CrashLoop},
+		Timeouts: a.Timeouts.Timeouts, Continuation: a.Continuation, CheckpointEvery: a.CheckpointEvery,
+		Checks: attempt.Checks{Repeat: a.Drift.Repeat, ZeroOutput: a.ZeroOutput}}
+	if p.MaxRetries == Unset {
+		p.MaxRetries = attempt.DefaultMaxRetries(p.Attempts, len(profiles))
+	}
+	if a.Retry.RetryOn != nil {
+		p.On = map[attempt.Cause]bool{}
+		for _, cause := range a.Retry.RetryOn {
+			p.On[attempt.Cause(cause)] = true
+		}
+	}
+	if onLimit != "off" {
+		p.OnLimit = attempt.OnLimit(onLimit)
+	}
+	for _, g := range a.Guardrails {
+		p.Rules = append(p.Rules, attempt.Rule{ID: g.ID, On: g.On, Pattern: regexp.MustCompile(g.Pattern), Severity: g.Severity, Recoverable: g.Recoverable})
+	}
+	return p
+}
+
+// Success is the set of exit codes of a completed attempt; nil if the policy
+// does not say.
+func (a Attempts) Success() map[int]bool {
+	if a.SuccessCodes == nil {
+		return nil
+	}
+	out := map[int]bool{}
+	for _, code := range a.SuccessCodes {
+		out[code] = true
+	}
+	return out
+}
+
+// Codes maps exit codes to causes of failure.
+func (a Attempts) Codes() map[int]attempt.Cause {
+	out := map[int]attempt.Cause{}
+	for text, cause := range a.ExitCodes {
+		code, _ := strconv.Atoi(text) // Check has parsed it
+		out[code] = attempt.Cause(cause)
+	}
+	return out
+}

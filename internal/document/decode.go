@@ -1,0 +1,269 @@
+package document
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"lifeloop/internal/nearest"
+)
+
+// Every number has a bound, so that sums of a few stay in range.
+const (
+	maxCount = math.MaxInt32
+	maxMS    = 10 * 365 * 24 * int64(time.Hour/time.Millisecond)
+)
+
+// A Defaulter is an entry of a list that does not begin as its zero value.
+type Defaulter interface{ SetDefaults() }
+
+// Decode reads v into the struct that into points to. Members that v does not
+// give keep their value; a list replaces the old one, and the keys of a map are
+// added. The yaml tag of a field is its key; its option "ms" marks a duration
+// in whole milliseconds. Embedded structs are flat. A field of type [Value]
+// takes any value.
+//
+// path is the path of v for errors. note, if not nil, is called with the path
+// of each value that was read, except for structs and maps.
+func Decode(v Value, into any, path string, note func(path string, v Value)) error {
+	d := decoder{note}
+	if note == nil {
+		d.note = func(string, Value) {}
+	}
+	return d.decode(v, reflect.ValueOf(into).Elem(), path, false)
+}
+
+type decoder struct {
+	note func(path string, v Value)
+}
+
+func isDuration(to reflect.Value) bool { return to.Type() == reflect.TypeFor[time.Duration]() }
+
+func (d decoder) decode(v Value, to reflect.Value, path string, ms bool) error {
+	if v.Kind == Unsupported {
+		return v.Errorf(path, "anchors, aliases and tags are not read here; write the value out")
+	}
+	if to.Type() == reflect.TypeFor[Value]() {
+		to.Set(reflect.ValueOf(v))
+		return nil
+	}
+	switch to.Kind() {
+	case reflect.Pointer:
+		to.Set(reflect.New(to.Type().Elem()))
+		return d.decode(v, to.Elem(), path, ms)
+	case reflect.Struct:
+		return d.structure(v, to, path)
+	case reflect.Map:
+		return d.dict(v, to, path)
+	}
+	d.note(path, v)
+	if to.Kind() == reflect.Slice {
+		return d.list(v, to, path)
+	}
+	return scalar(v, to, path, ms)
+}
+
+func (d decoder) structure(v Value, to reflect.Value, path string) error {
+	if v.Kind != Mapping {
+		return v.expected(path, "a mapping")
+	}
+	for _, m := range v.Members {
+		f, ok := fieldByKey(to.Type(), m.Name)
+		if !ok {
+			in := ""
+			if path != "" {
+				in = " in " + path
+			}
+			return &Error{Line: m.Line, Column: m.Column,
+				What: fmt.Sprintf("unknown key %q%s; the nearest known key is %q", m.Name, in, nearestKey(to.Type(), m.Name))}
+		}
+		if err := d.decode(m.Value, to.FieldByIndex(f.Index), Join(path, m.Name), f.MS); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d decoder) list(v Value, to reflect.Value, path string) error {
+	if v.Kind != List {
+		return v.expected(path, "a list")
+	}
+	out := reflect.MakeSlice(to.Type(), len(v.Items), len(v.Items))
+	for i, item := range v.Items {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if e, ok := out.Index(i).Addr().Interface().(Defaulter); ok {
+			e.SetDefaults()
+		}
+		d.note(at, item)
+		if err := d.decode(item, out.Index(i), at, false); err != nil {
+			return err
+		}
+	}
+	to.Set(out)
+	return nil
+}
+
+func (d decoder) dict(v Value, to reflect.Value, path string) error {
+	if v.Kind != Mapping {
+		return v.expected(path, "a mapping")
+	}
+	out := reflect.MakeMap(to.Type()) // the old map may belong to another document
+	for _, k := range to.MapKeys() {
+		out.SetMapIndex(k, to.MapIndex(k))
+	}
+	for _, m := range v.Members {
+		e := reflect.New(to.Type().Elem()).Elem()
+		if err := d.decode(m.Value, e, Join(path, m.Name), false); err != nil {
+			return err
+		}
+		out.SetMapIndex(reflect.ValueOf(m.Name), e)
+	}
+	to.Set(out)
+	return nil
+}
+
+func scalar(v Value, to reflect.Value, path string, ms bool) error {
+	want, ok := Expected(to, ms), false
+	switch {
+	case isDuration(to) && v.Kind == String && !ms, isDuration(to) && v.Kind == Number && !ms && v.Text == "0":
+		if err := SetText(to, v.Text, ms); err != nil {
+			return v.Errorf(path, "%v", err)
+		}
+		return nil
+	case to.Kind() == reflect.String:
+		if ok = v.Kind == String; ok {
+			to.SetString(v.Text)
+		}
+	case to.Kind() == reflect.Bool:
+		if ok = v.Kind == Bool; ok {
+			to.SetBool(v.Text == "true")
+		}
+	case v.Kind != Number:
+	case to.Kind() == reflect.Float64:
+		f, err := strconv.ParseFloat(v.Text, 64)
+		if ok = err == nil && !math.IsInf(f, 0) && !math.IsNaN(f); ok {
+			to.SetFloat(f)
+		}
+	default:
+		i, err := strconv.ParseInt(v.Text, 10, 64)
+		switch {
+		case errors.Is(err, strconv.ErrRange), ms && i > maxMS, !ms && i > maxCount:
+			return v.Errorf(path, "the number is out of range")
+		case err != nil || i < 0 || isDuration(to) && !ms:
+		case ms:
+			to.SetInt(i * int64(time.Millisecond))
+			return nil
+		default:
+			to.SetInt(i)
+			return nil
+		}
+	}
+	if ok {
+		return nil
+	}
+	return v.expected(path, want)
+}
+
+func (v Value) expected(path, want string) error {
+	hint := ""
+	if v.Kind == Number && want == "a string" {
+		hint = "; put it in quotes"
+	}
+	return v.Errorf(path, "expected %s, found %s%s", want, v.describe(), hint)
+}
+
+// SetText sets a scalar from the text of a variable or a flag. A duration is
+// written with its unit, also where the document has milliseconds.
+func SetText(to reflect.Value, text string, ms bool) error {
+	wrong := fmt.Errorf("expected %s, found %q", Expected(to, false), text)
+	switch {
+	case isDuration(to):
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return wrong
+		}
+		if ms && d%time.Millisecond != 0 {
+			return fmt.Errorf("expected whole milliseconds, found %q", text)
+		}
+		to.SetInt(int64(d))
+	case to.Kind() == reflect.String:
+		to.SetString(text)
+	case to.Kind() == reflect.Bool:
+		if text != "true" && text != "false" {
+			return wrong
+		}
+		to.SetBool(text == "true")
+	case to.Kind() == reflect.Float64:
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
+			return wrong
+		}
+		to.SetFloat(f)
+	default:
+		i, err := strconv.Atoi(text)
+		if err != nil || i < 0 {
+			return wrong
+		}
+		to.SetInt(int64(i))
+	}
+	return nil
+}
+
+// Expected describes in words what a scalar holds.
+func Expected(to reflect.Value, ms bool) string {
+	switch {
+	case isDuration(to) && ms:
+		return "whole milliseconds"
+	case isDuration(to):
+		return "a duration such as 5s"
+	}
+	switch to.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
+		return "a whole number, 0 or more"
+	case reflect.Float64:
+		return "a number"
+	}
+	return "a string"
+}
+
+// A Field is one key of a struct.
+type Field struct {
+	Index []int // as in [reflect.StructField]
+	Key   string
+	MS    bool // a duration in whole milliseconds
+}
+
+// Fields lists the keys of the struct t in the order of its fields.
+func Fields(t reflect.Type) []Field {
+	var out []Field
+	for _, f := range reflect.VisibleFields(t) {
+		key, opt, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if key != "" && key != "-" {
+			out = append(out, Field{Index: f.Index, Key: key, MS: opt == "ms"})
+		}
+	}
+	return out
+}
+
+func fieldByKey(t reflect.Type, key string) (Field, bool) {
+	for _, f := range Fields(t) {
+		if f.Key == key {
+			return f, true
+		}
+	}
+	return Field{}, false
+}
+
+func nearestKey(t reflect.Type, name string) string {
+	var keys []string
+	for _, f := range Fields(t) {
+		keys = append(keys, f.Key)
+	}
+	return nearest.Word(name, keys)
+}

@@ -1,0 +1,178 @@
+// Package document decodes a tree of values, as YAML or JSON spells it,
+// strictly into Go structs: an unknown key, a value of the wrong type or a
+// number out of range is an [Error] that names the path and the position.
+//
+// It refuses to guess: no value is converted to another type, and no anchor,
+// alias or tag is followed. It parses JSON itself; package yaml below it parses
+// YAML into the same tree.
+//
+//	doc, err := document.ParseJSON(data)
+//	var plan struct { Retries int `yaml:"retries"` }
+//	err = document.Decode(doc, &plan, "", nil)
+package document
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Kind is the type of a [Value].
+type Kind int
+
+const (
+	Null Kind = iota
+	Bool
+	Number
+	String
+	List
+	Mapping
+	Unsupported // an anchor, an alias or a tag of YAML
+)
+
+// A Value is one value of a document.
+type Value struct {
+	Kind    Kind
+	Text    string // of a String its content; of a Number or Bool its JSON spelling
+	Line    int    // from 1; 0 when unknown
+	Column  int    // from 1
+	Items   []Value
+	Members []Member // in the order of the document; names are unique
+}
+
+// A Member is one key of a mapping with its value. Line and column are the key's.
+type Member struct {
+	Name         string
+	Line, Column int
+	Value        Value
+}
+
+// Member returns the member of a mapping with this name.
+func (v Value) Member(name string) (Value, bool) {
+	i := slices.IndexFunc(v.Members, func(m Member) bool { return m.Name == name })
+	if i < 0 {
+		return Value{}, false
+	}
+	return v.Members[i].Value, true
+}
+
+// Near returns the value at path, or the nearest enclosing value if there is none.
+func (v Value) Near(path string) Value {
+	for _, m := range v.Members {
+		rest, ok := strings.CutPrefix(path, m.Name)
+		if ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return m.Value.Near(strings.TrimPrefix(rest, "."))
+		}
+	}
+	if index, rest, ok := strings.Cut(strings.TrimPrefix(path, "["), "]"); ok {
+		if i, err := strconv.Atoi(index); err == nil && i < len(v.Items) {
+			return v.Items[i].Near(strings.TrimPrefix(rest, "."))
+		}
+	}
+	return v
+}
+
+// JSON is v as JSON text.
+func (v Value) JSON() json.RawMessage { return v.appendJSON(nil) }
+
+func (v Value) appendJSON(out []byte) []byte {
+	switch v.Kind {
+	case List:
+		out = append(out, '[')
+		for i, item := range v.Items {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = item.appendJSON(out)
+		}
+		return append(out, ']')
+	case Mapping:
+		out = append(out, '{')
+		for i, m := range v.Members {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = append(Value{Kind: String, Text: m.Name}.appendJSON(out), ':')
+			out = m.Value.appendJSON(out)
+		}
+		return append(out, '}')
+	case Bool, Number:
+		if json.Valid([]byte(v.Text)) {
+			return append(out, v.Text...)
+		}
+		fallthrough // .inf and .nan have no number in JSON
+	case String:
+		var text bytes.Buffer
+		enc := json.NewEncoder(&text)
+		enc.SetEscapeHTML(false)
+		_ = enc.Encode(v.Text) // a string always has a JSON form
+		return append(out, bytes.TrimSuffix(text.Bytes(), []byte("\n"))...)
+	}
+	return append(out, "null"...)
+}
+
+// describe names v in an error.
+func (v Value) describe() string {
+	switch v.Kind {
+	case Null:
+		return "nothing"
+	case String:
+		if text := []rune(v.Text); len(text) > 40 {
+			return strconv.Quote(string(text[:39])) + "…"
+		}
+		return strconv.Quote(v.Text)
+	case Bool, Number:
+		return v.Text
+	case List:
+		return "a list"
+	case Mapping:
+		return "a mapping"
+	}
+	return "something else"
+}
+
+// An Error is the first fault of a document.
+type Error struct {
+	Path         string // of the value: retry.on[0]; empty if What names it
+	Line, Column int    // 0 when unknown
+	What         string
+}
+
+// Error is the text with the path, or with the line if the text has no path.
+func (e *Error) Error() string {
+	if e.Path == "" && e.Line > 0 {
+		return fmt.Sprintf("line %d: %s", e.Line, e.What)
+	}
+	return e.text()
+}
+
+func (e *Error) text() string {
+	if e.Path == "" {
+		return e.What
+	}
+	return e.Path + ": " + e.What
+}
+
+// In is the error's text after FILE:LINE:COLUMN, as far as they are known.
+func (e *Error) In(file string) string {
+	if e.Line > 0 {
+		file = fmt.Sprintf("%s:%d:%d", file, e.Line, e.Column)
+	}
+	return file + ": " + e.text()
+}
+
+// Errorf is an [Error] about v, the value at path.
+func (v Value) Errorf(path, format string, args ...any) *Error {
+	return &Error{Path: path, Line: v.Line, Column: v.Column, What: fmt.Sprintf(format, args...)}
+}
+
+// Join appends the key name to path.
+func Join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
