@@ -168,31 +168,12 @@ func TestLaunchedAgain(t *testing.T) {
 		claudeReady(r)
 		claudeTurn(r, "again (p2)")
 		r.types("/exit\r")
-		if code := r.leaves(); code != 0 {
-			t.Errorf("exit code %d, want 0", code)
-		}
+		r.leavesWith(0)
 		r.checkTerminal()
 
 		rec := w.recorded()
-		compareTold(t, `
-			session.starting  S1 startup
-			session.started   S1 startup
-			frame.opening     S1 F1
-			frame.opened      S1 F1
-			~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-			frame.ending      S1 F1 completed
-			frame.ended       S1 F1 completed
-			session.ending    S1 SIGKILL
-			session.ended     S1 SIGKILL
-			session.starting  S? startup
-			session.started   S2 startup
-			frame.opening     S2 F2
-			frame.opened      S2 F2
-			~ context.pressure_observed S2 low between frame.opened F2 and session.ended S2
-			frame.ending      S2 F2 completed
-			frame.ended       S2 F2 completed
-			session.ending    S2 prompt_input_exit
-			session.ended     S2 prompt_input_exit`, rec.events)
+		compareEvents(t, sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "SIGKILL"),
+			starts("S? S2", "startup"), frame("S2 F2", "completed"), pressure("low", "S2 F2"), ends("S2", "prompt_input_exit")), rec.events)
 		rec.checkReceipts(t, everyStory)
 		w.compareL0(`SESSION_START (launch) ERROR RETRY_START RETRY_ATTEMPT ATTEMPT_START (launch) COMPLETE RETRY_END`)
 		if failed := w.l0()[6]; failed != (move{"ERROR", "SIGKILL ended it", "model", "retry", 0}) {
@@ -268,34 +249,12 @@ func TestLaunchedToGoOn(t *testing.T) {
 			t.Errorf("the model was asked: %s", asked)
 		}
 		r.types("/exit\r")
-		if code := r.leaves(); code != 0 {
-			t.Errorf("exit code %d, want 0", code)
-		}
+		r.leavesWith(0)
 		r.checkTerminal()
 
-		compareTold(t, `
-			session.starting  S1 startup
-			session.started   S1 startup
-			frame.opening     S1 F1
-			frame.opened      S1 F1
-			~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-			frame.ending      S1 F1 completed
-			frame.ended       S1 F1 completed
-			frame.opening     S1 F2
-			frame.opened      S1 F2
-			frame.ending      S1 F2 abandoned
-			frame.ended       S1 F2 abandoned
-			session.ending    S1 SIGKILL
-			session.ended     S1 SIGKILL
-			session.starting  S1 resume
-			session.started   S1 resume
-			frame.opening     S1 F3
-			frame.opened      S1 F3
-			~ context.pressure_observed S1 low between frame.opened F3 and session.ended S1
-			frame.ending      S1 F3 completed
-			frame.ended       S1 F3 completed
-			session.ending    S1 prompt_input_exit
-			session.ended     S1 prompt_input_exit`, w.recorded().events)
+		compareEvents(t, sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"),
+			frame("S1 F2", "abandoned"), ends("S1", "SIGKILL"), starts("S1", "resume"), frame("S1 F3", "completed"),
+			pressure("low", "S1 F3"), ends("S1", "prompt_input_exit")), w.recorded().events)
 		w.compareL0(`SESSION_START (launch) CHECKPOINT_SAVED ERROR RETRY_START RETRY_ATTEMPT ATTEMPT_START
 			CONTINUATION_START RESUME_START (launch) COMPLETE RETRY_END`)
 		w.compareHCP("created RUNNING", "error execution_error recoverable", "RUNNING COMPLETED exit 0", "closed COMPLETED")
@@ -332,24 +291,8 @@ func TestFallback(t *testing.T) {
 					t.Errorf("exit code %d, and printed: %q", code, r.shown())
 				}
 				rec := w.recorded()
-				compareTold(t, `
-					session.starting  S1 startup
-					session.started   S1 startup
-					frame.opening     S1 F1
-					frame.opened      S1 F1
-					frame.ending      S1 F1 failed transport_error
-					frame.ended       S1 F1 failed transport_error
-					session.ending    S1 other
-					session.ended     S1 other
-					session.starting  S? startup
-					session.started   S2 startup
-					frame.opening     S2 F2
-					frame.opened      S2 F2
-					~ context.pressure_observed S2 low between frame.opened F2 and session.ended S2
-					frame.ending      S2 F2 completed
-					frame.ended       S2 F2 completed
-					session.ending    S2 other
-					session.ended     S2 other`, rec.events)
+				compareEvents(t, sequence(starts("S1", "startup"), frame("S1 F1", "failed transport_error"), ends("S1", "other"),
+					starts("S? S2", "startup"), frame("S2 F2", "completed"), pressure("low", "S2 F2"), ends("S2", "other")), rec.events)
 				rec.checkReceipts(t, everyStory)
 				ends := w.ended()
 				require.Len(t, ends, 2)
@@ -397,9 +340,7 @@ func TestRateLimitExit(t *testing.T) {
 					claudeReady(r)
 					r.types("do it (p1)\r")
 				}
-				if code := r.leaves(); code != 75 {
-					t.Errorf("exit code %d, want 75", code)
-				}
+				r.leavesWith(75)
 				if s.tty {
 					r.checkTerminal()
 				}

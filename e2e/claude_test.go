@@ -103,6 +103,35 @@ func claudeTurn(r *run, prompt string) {
 	})
 }
 
+// claudeTurns is a script that sends prompts, waits for the end of each turn and
+// leaves with /exit.
+func claudeTurns(prompts ...string) func(r *run) {
+	return func(r *run) {
+		claudeReady(r)
+		for _, p := range prompts {
+			claudeTurn(r, p)
+		}
+		r.types("/exit\r")
+	}
+}
+
+// claudeDuringTool is a script that acts while the tool of the first turn runs.
+func claudeDuringTool(act func(r *run)) func(r *run) {
+	return func(r *run) {
+		claudeReady(r)
+		r.types("hello\r")
+		duringTool(act)(r)
+	}
+}
+
+// duringTool is a script that acts while a tool runs.
+func duringTool(act func(r *run)) func(r *run) {
+	return func(r *run) {
+		midTool(r)
+		act(r)
+	}
+}
+
 // hanging is a reply whose stream stops after its first line.
 func hanging() mock.Reply { return mock.Reply{Text: "ALPHA\n\nOMEGA", Hang: true} }
 
@@ -125,178 +154,31 @@ func midStream(r *run) {
 }
 
 func TestClaude(t *testing.T) {
-	stories{
+	merged(claudeTalks(), claudeContexts(), claudeInterruptions(), claudeSignals()).play(t, story{harness: claude, argv: claudeArgs("--allowedTools", "Bash"), tty: true})
+}
+
+// claudeTalks are conversations that end with /exit.
+func claudeTalks() stories {
+	return stories{
 		"no turn": {
-			script: func(r *run) {
-				claudeReady(r)
-				r.types("/exit\r")
-			},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				session.ending    S1 prompt_input_exit
-				session.ended     S1 prompt_input_exit`,
+			script: claudeTurns(),
+			emits:  sequence(starts("S1", "startup"), ends("S1", "prompt_input_exit")),
 		},
 		"simple turn": {
-			script: func(r *run) {
-				claudeReady(r)
-				claudeTurn(r, "hello")
-				r.types("/exit\r")
-			},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 prompt_input_exit
-				session.ended     S1 prompt_input_exit`,
+			script: claudeTurns("hello"),
+			emits:  sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "prompt_input_exit")),
 		},
 		"tool turn": {
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
-			script: func(r *run) {
-				claudeReady(r)
-				claudeTurn(r, "run it")
-				claudeTurn(r, "thanks")
-				r.types("/exit\r")
-			},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and frame.opening F2
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				frame.opening     S1 F2
-				frame.opened      S1 F2
-				frame.ending      S1 F2 completed
-				frame.ended       S1 F2 completed
-				session.ending    S1 prompt_input_exit
-				session.ended     S1 prompt_input_exit`,
+			script:  claudeTurns("run it", "thanks"),
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
+				frame("S1 F2", "completed"), ends("S1", "prompt_input_exit")),
 		},
 		"API error": {
 			replies: []mock.Reply{mock.Fails(500), mock.Says("better")},
-			script: func(r *run) {
-				claudeReady(r)
-				claudeTurn(r, "hello")
-				claudeTurn(r, "again")
-				r.types("/exit\r")
-			},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				frame.ending      S1 F1 failed transport_error
-				frame.ended       S1 F1 failed transport_error
-				frame.opening     S1 F2
-				frame.opened      S1 F2
-				~ context.pressure_observed S1 low between frame.opened F2 and session.ended S1
-				frame.ending      S1 F2 completed
-				frame.ended       S1 F2 completed
-				session.ending    S1 prompt_input_exit
-				session.ended     S1 prompt_input_exit`,
-		},
-		"clear": {
-			script: func(r *run) {
-				claudeReady(r)
-				claudeTurn(r, "hello")
-				first := claudeRegistry().SessionID
-				r.types("/clear\r")
-				r.await("the new session", func() bool {
-					reg := claudeRegistry()
-					return reg.SessionID != first && reg.Status == "idle"
-				})
-				claudeTurn(r, "hello again")
-				r.types("/exit\r")
-			},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 clear
-				session.ended     S1 clear
-				session.starting  S2 clear
-				session.started   S2 clear
-				frame.opening     S2 F2
-				frame.opened      S2 F2
-				~ context.pressure_observed S2 low between frame.opened F2 and session.ended S2
-				frame.ending      S2 F2 completed
-				frame.ended       S2 F2 completed
-				session.ending    S2 prompt_input_exit
-				session.ended     S2 prompt_input_exit`,
-		},
-		"compact": {
-			script: func(r *run) {
-				claudeReady(r)
-				claudeTurn(r, "hello")
-				claudeTurn(r, "hello again")
-				r.types("/compact\r")
-				r.await("the compaction", func() bool {
-					return r.transcripts(claudeCompacted) == 1 && claudeRegistry().Status == "idle"
-				})
-				claudeTurn(r, "go on")
-				r.types("/exit\r")
-			},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and frame.opening F2
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				frame.opening     S1 F2
-				frame.opened      S1 F2
-				frame.ending      S1 F2 completed
-				frame.ended       S1 F2 completed
-				context.compacted S1 manual
-				frame.opening     S1 F3
-				frame.opened      S1 F3
-				~ context.pressure_observed S1 low between frame.opened F3 and session.ended S1
-				frame.ending      S1 F3 completed
-				frame.ended       S1 F3 completed
-				session.ending    S1 prompt_input_exit
-				session.ended     S1 prompt_input_exit`,
-		},
-		"auto-compaction": {
-			env:     []string{"CLAUDE_CODE_AUTO_COMPACT_WINDOW=100000"},
-			replies: []mock.Reply{mock.Says("hi"), mock.Says("noted").Using(70_000), mock.Says("still here")},
-			script: func(r *run) {
-				claudeReady(r)
-				claudeTurn(r, "hello")
-				claudeTurn(r, "read a lot")
-				claudeTurn(r, "go on")
-				r.await("the compaction", func() bool { return r.transcripts(claudeCompacted) == 1 })
-				r.types("/exit\r")
-			},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and frame.opening F2
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				frame.opening     S1 F2
-				frame.opened      S1 F2
-				frame.ending      S1 F2 completed
-				frame.ended       S1 F2 completed
-				frame.opening     S1 F3
-				frame.opened      S1 F3
-				context.compacted S1 F3 auto
-				~ context.pressure_observed S1 low between context.compacted F3 and session.ended S1
-				frame.ending      S1 F3 completed
-				frame.ended       S1 F3 completed
-				session.ending    S1 prompt_input_exit
-				session.ended     S1 prompt_input_exit`,
+			script:  claudeTurns("hello", "again"),
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "failed transport_error"), frame("S1 F2", "completed"),
+				pressure("low", "S1 F2"), ends("S1", "prompt_input_exit")),
 		},
 		"a local command is no frame": {
 			script: func(r *run) {
@@ -306,16 +188,7 @@ func TestClaude(t *testing.T) {
 				r.await("the command's answer", func() bool { return r.transcripts("<local-command-stdout>") > 0 })
 				r.types("/exit\r")
 			},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 prompt_input_exit
-				session.ended     S1 prompt_input_exit`,
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "prompt_input_exit")),
 		},
 		"a word thrown in while a tool runs is no frame": {
 			replies: []mock.Reply{mock.Runs("while [ ! -e go ]; do sleep 0.1; done; rm go"), mock.Says("done")},
@@ -333,16 +206,7 @@ func TestClaude(t *testing.T) {
 				})
 				r.types("/exit\r")
 			},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 prompt_input_exit
-				session.ended     S1 prompt_input_exit`,
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "prompt_input_exit")),
 		},
 		"a person with hooks and a status line of their own": {
 			// The window of this model is told by nobody but the status line.
@@ -356,16 +220,7 @@ func TestClaude(t *testing.T) {
 				r.await("their status line", func() bool { return strings.Contains(r.shown(), "STATUS") })
 				r.types("/exit\r")
 			},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 prompt_input_exit
-				session.ended     S1 prompt_input_exit`,
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "prompt_input_exit")),
 			and: func(t *testing.T, r *run, _ record) {
 				ran, err := os.ReadFile(project + "/own-hook")
 				if err != nil || string(ran) != "stopped\n" {
@@ -373,6 +228,65 @@ func TestClaude(t *testing.T) {
 				}
 			},
 		},
+	}
+}
+
+// claudeContexts replace or shorten the context between turns.
+func claudeContexts() stories {
+	return stories{
+		"clear": {
+			script: func(r *run) {
+				claudeReady(r)
+				claudeTurn(r, "hello")
+				first := claudeRegistry().SessionID
+				r.types("/clear\r")
+				r.await("the new session", func() bool {
+					reg := claudeRegistry()
+					return reg.SessionID != first && reg.Status == "idle"
+				})
+				claudeTurn(r, "hello again")
+				r.types("/exit\r")
+			},
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "clear"),
+				starts("S2", "clear"), frame("S2 F2", "completed"), pressure("low", "S2 F2"), ends("S2", "prompt_input_exit")),
+		},
+		"compact": {
+			script: func(r *run) {
+				claudeReady(r)
+				claudeTurn(r, "hello")
+				claudeTurn(r, "hello again")
+				r.types("/compact\r")
+				r.await("the compaction", func() bool {
+					return r.transcripts(claudeCompacted) == 1 && claudeRegistry().Status == "idle"
+				})
+				claudeTurn(r, "go on")
+				r.types("/exit\r")
+			},
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
+				frame("S1 F2", "completed"), "context.compacted S1 manual", frame("S1 F3", "completed"), pressure("low", "S1 F3"),
+				ends("S1", "prompt_input_exit")),
+		},
+		"auto-compaction": {
+			env:     []string{"CLAUDE_CODE_AUTO_COMPACT_WINDOW=100000"},
+			replies: []mock.Reply{mock.Says("hi"), mock.Says("noted").Using(70_000), mock.Says("still here")},
+			script: func(r *run) {
+				claudeReady(r)
+				claudeTurn(r, "hello")
+				claudeTurn(r, "read a lot")
+				claudeTurn(r, "go on")
+				r.await("the compaction", func() bool { return r.transcripts(claudeCompacted) == 1 })
+				r.types("/exit\r")
+			},
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
+				frame("S1 F2", "completed"), frame("S1 F3", "completed", "context.compacted S1 F3 auto"),
+				"~ context.pressure_observed S1 low between context.compacted F3 and session.ended S1", ends("S1", "prompt_input_exit")),
+		},
+	}
+}
+
+// claudeInterruptions end a turn before its answer is complete.
+func claudeInterruptions() stories {
+	return stories{
 		"Esc while the model answers": {
 			replies: []mock.Reply{hanging(), mock.Says("back")},
 			script: func(r *run) {
@@ -386,20 +300,8 @@ func TestClaude(t *testing.T) {
 				claudeTurn(r, "go on")
 				r.types("/exit\r")
 			},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				frame.ending      S1 F1 interrupted
-				frame.ended       S1 F1 interrupted
-				frame.opening     S1 F2
-				frame.opened      S1 F2
-				~ context.pressure_observed S1 low between frame.opened F2 and session.ended S1
-				frame.ending      S1 F2 completed
-				frame.ended       S1 F2 completed
-				session.ending    S1 prompt_input_exit
-				session.ended     S1 prompt_input_exit`,
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "interrupted"), frame("S1 F2", "completed"), pressure("low", "S1 F2"),
+				ends("S1", "prompt_input_exit")),
 		},
 		"Esc before the model answers": {
 			replies: []mock.Reply{{Silent: true}},
@@ -412,15 +314,7 @@ func TestClaude(t *testing.T) {
 				r.types("\x15") // the prompt is back in its line
 				r.types("/exit\r")
 			},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				frame.ending      S1 F1 interrupted
-				frame.ended       S1 F1 interrupted
-				session.ending    S1 prompt_input_exit
-				session.ended     S1 prompt_input_exit`,
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "interrupted"), ends("S1", "prompt_input_exit")),
 		},
 		"Esc while a tool runs": {
 			replies: []mock.Reply{mock.Runs("sleep 300")},
@@ -434,55 +328,24 @@ func TestClaude(t *testing.T) {
 				})
 				r.types("/exit\r")
 			},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 interrupted
-				frame.ended       S1 F1 interrupted
-				session.ending    S1 prompt_input_exit
-				session.ended     S1 prompt_input_exit`,
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "interrupted"), pressure("low", "S1 F1"), ends("S1", "prompt_input_exit")),
 		},
 		"exit while a tool runs": {
 			replies: []mock.Reply{mock.Runs("sleep 300")},
-			script: func(r *run) {
-				claudeReady(r)
-				r.types("hello\r")
-				midTool(r)
-				r.types("/exit\r")
-			},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 abandoned
-				frame.ended       S1 F1 abandoned
-				session.ending    S1 prompt_input_exit
-				session.ended     S1 prompt_input_exit`,
+			script:  claudeDuringTool(func(r *run) { r.types("/exit\r") }),
+			emits:   sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "prompt_input_exit")),
 		},
+	}
+}
+
+// claudeSignals end the session by a signal.
+func claudeSignals() stories {
+	return stories{
 		"SIGTERM to the harness while a tool runs": {
 			replies: []mock.Reply{mock.Runs("sleep 300")},
-			script: func(r *run) {
-				claudeReady(r)
-				r.types("hello\r")
-				midTool(r)
-				r.signals(theHarness, syscall.SIGTERM)
-			},
-			exit: 143,
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 abandoned
-				frame.ended       S1 F1 abandoned
-				session.ending    S1 other
-				session.ended     S1 other`,
+			script:  claudeDuringTool(func(r *run) { r.signals(theHarness, syscall.SIGTERM) }),
+			exit:    143,
+			emits:   sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "other")),
 		},
 		"SIGTERM to what was started": {
 			script: func(r *run) {
@@ -490,17 +353,8 @@ func TestClaude(t *testing.T) {
 				claudeTurn(r, "hello")
 				r.signals(whatWasStarted, syscall.SIGTERM)
 			},
-			exit: 143,
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 other
-				session.ended     S1 other`,
+			exit:  143,
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "other")),
 		},
 		"SIGINT to what was started": {
 			script: func(r *run) {
@@ -508,45 +362,23 @@ func TestClaude(t *testing.T) {
 				r.signals(whatWasStarted, syscall.SIGINT)
 			},
 			exitWrapped: 130, // Claude Code calls it a success; an abort is none
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				session.ending    S1 other
-				session.ended     S1 other`,
+			emits:       sequence(starts("S1", "startup"), ends("S1", "other")),
 		},
 		"SIGHUP to what was started": {
 			script: func(r *run) {
 				claudeReady(r)
 				r.signals(whatWasStarted, syscall.SIGHUP)
 			},
-			exit: 129,
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				session.ending    S1 other
-				session.ended     S1 other`,
+			exit:  129,
+			emits: sequence(starts("S1", "startup"), ends("S1", "other")),
 		},
 		"SIGKILL of the harness while a tool runs": {
 			replies: []mock.Reply{mock.Runs("sleep 300")},
-			script: func(r *run) {
-				claudeReady(r)
-				r.types("hello\r")
-				midTool(r)
-				r.signals(theHarness, syscall.SIGKILL)
-			},
-			exit: 137,
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 abandoned
-				frame.ended       S1 F1 abandoned
-				session.ending    S1 SIGKILL
-				session.ended     S1 SIGKILL`,
+			script:  claudeDuringTool(func(r *run) { r.signals(theHarness, syscall.SIGKILL) }),
+			exit:    137,
+			emits:   sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "SIGKILL")),
 		},
-	}.play(t, story{harness: claude, argv: claudeArgs("--allowedTools", "Bash"), tty: true})
+	}
 }
 
 const claudeCompacted = `"subtype":"compact_boundary"`
@@ -555,126 +387,47 @@ func TestClaudePrint(t *testing.T) {
 	tool := []mock.Reply{mock.Runs("sleep 300")}
 	stories{
 		"simple turn": {
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 other
-				session.ended     S1 other`,
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "other")),
 		},
 		"tool turn": {
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 other
-				session.ended     S1 other`,
+			emits:   sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "other")),
 		},
 		"API error": {
 			replies: []mock.Reply{mock.Fails(401)},
 			exit:    1,
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				frame.ending      S1 F1 failed operator_required
-				frame.ended       S1 F1 failed operator_required
-				session.ending    S1 other
-				session.ended     S1 other`,
+			emits:   sequence(starts("S1", "startup"), frame("S1 F1", "failed operator_required"), ends("S1", "other")),
 		},
 		"a model whose window nobody tells": {
 			argv: []string{"claude", "-p", "hello"},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ capability.degraded S1 context_pressure partial between frame.opened F1 and session.ended S1
-				~ context.pressure_observed S1 unknown between capability.degraded S1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 other
-				session.ended     S1 other`,
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"),
+				"~ capability.degraded S1 context_pressure partial between frame.opened F1 and session.ended S1", ends("S1", "other"),
+				"~ context.pressure_observed S1 unknown between capability.degraded S1 and session.ended S1"),
 		},
 		"auto-compaction in the middle of a turn": {
 			env:     []string{"CLAUDE_CODE_AUTO_COMPACT_WINDOW=100000"},
 			replies: []mock.Reply{mock.Runs("echo one"), mock.Runs("echo two").Using(70_000), mock.Says("done")},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and context.compacted F1
-				context.compacted S1 F1 auto
-				~ context.pressure_observed S1 low between context.compacted F1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 other
-				session.ended     S1 other`,
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed", "context.compacted S1 F1 auto"),
+				pressure("low", "S1 F1", "context.compacted F1"),
+				"~ context.pressure_observed S1 low between context.compacted F1 and session.ended S1", ends("S1", "other")),
 		},
 		"SIGTERM to the harness while a tool runs": {
 			replies: tool,
-			script: func(r *run) {
-				midTool(r)
-				r.signals(theHarness, syscall.SIGTERM)
-			},
-			exit: 143,
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 abandoned
-				frame.ended       S1 F1 abandoned
-				session.ending    S1 other
-				session.ended     S1 other`,
+			script:  duringTool(func(r *run) { r.signals(theHarness, syscall.SIGTERM) }),
+			exit:    143,
+			emits:   sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "other")),
 		},
 		"SIGTERM to what was started": {
 			replies: tool,
-			script: func(r *run) {
-				midTool(r)
-				r.signals(whatWasStarted, syscall.SIGTERM)
-			},
-			exit: 143,
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 abandoned
-				frame.ended       S1 F1 abandoned
-				session.ending    S1 other
-				session.ended     S1 other`,
+			script:  duringTool(func(r *run) { r.signals(whatWasStarted, syscall.SIGTERM) }),
+			exit:    143,
+			emits:   sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "other")),
 		},
 		"SIGKILL of the harness": {
 			replies: tool,
-			script: func(r *run) {
-				midTool(r)
-				r.signals(theHarness, syscall.SIGKILL)
-			},
-			exit: 137,
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 abandoned
-				frame.ended       S1 F1 abandoned
-				session.ending    S1 SIGKILL
-				session.ended     S1 SIGKILL`,
+			script:  duringTool(func(r *run) { r.signals(theHarness, syscall.SIGKILL) }),
+			exit:    137,
+			emits:   sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "SIGKILL")),
 		},
 	}.play(t, story{harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "hello")})
 }

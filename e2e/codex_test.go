@@ -108,6 +108,27 @@ func codexTurn(r *run, prompt string) {
 	})
 }
 
+// codexTurns is a script that sends prompts, waits for the end of each turn and
+// leaves with /quit.
+func codexTurns(prompts ...string) func(r *run) {
+	return func(r *run) {
+		codexReady(r)
+		for _, p := range prompts {
+			codexTurn(r, p)
+		}
+		codexSends(r, "/quit")
+	}
+}
+
+// codexDuringTool is a script that acts while the tool of the first turn runs.
+func codexDuringTool(act func(r *run)) func(r *run) {
+	return func(r *run) {
+		codexReady(r)
+		codexSends(r, "hello")
+		duringTool(act)(r)
+	}
+}
+
 // codexThreads counts the threads that this Codex has begun.
 func codexThreads() int {
 	locks, _ := filepath.Glob(home + "/.codex/thread-writer-locks/*.lock")
@@ -129,163 +150,31 @@ func codexRecords(r *run, n int, what string) {
 }
 
 func TestCodex(t *testing.T) {
-	stories{
+	merged(codexTalks(), codexContexts(), codexEnds()).play(t, story{harness: codex, argv: codexArgs(), tty: true})
+}
+
+// codexTalks are conversations that end with /quit.
+func codexTalks() stories {
+	return stories{
 		"no turn": {
-			script: func(r *run) {
-				codexReady(r)
-				codexSends(r, "/quit")
-			},
-			told: `
-				session.starting  S? startup
-				session.started   S? startup
-				session.ending    S1 other
-				session.ended     S1 other`,
+			script: codexTurns(),
+			emits:  sequence(starts("S?", "startup"), ends("S1", "other")),
 		},
 		"simple turn": {
-			script: func(r *run) {
-				codexReady(r)
-				codexTurn(r, "hello")
-				codexSends(r, "/quit")
-			},
-			told: `
-				session.starting  S? startup
-				session.started   S? startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 other
-				session.ended     S1 other`,
+			script: codexTurns("hello"),
+			emits:  sequence(starts("S?", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "other")),
 		},
 		"tool turn": {
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done"), mock.Says("welcome")},
-			script: func(r *run) {
-				codexReady(r)
-				codexTurn(r, "run it")
-				codexTurn(r, "thanks")
-				codexSends(r, "/quit")
-			},
-			told: `
-				session.starting  S? startup
-				session.started   S? startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and frame.opening F2
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				frame.opening     S1 F2
-				frame.opened      S1 F2
-				frame.ending      S1 F2 completed
-				frame.ended       S1 F2 completed
-				session.ending    S1 other
-				session.ended     S1 other`,
+			script:  codexTurns("run it", "thanks"),
+			emits: sequence(starts("S?", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
+				frame("S1 F2", "completed"), ends("S1", "other")),
 		},
 		"API error": {
 			replies: []mock.Reply{mock.Fails(500), mock.Says("better")},
-			script: func(r *run) {
-				codexReady(r)
-				codexTurn(r, "hello")
-				codexTurn(r, "again")
-				codexSends(r, "/quit")
-			},
-			told: `
-				session.starting  S? startup
-				session.started   S? startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				frame.ending      S1 F1 failed transport_error
-				frame.ended       S1 F1 failed transport_error
-				frame.opening     S1 F2
-				frame.opened      S1 F2
-				~ context.pressure_observed S1 low between frame.opened F2 and session.ended S1
-				frame.ending      S1 F2 completed
-				frame.ended       S1 F2 completed
-				session.ending    S1 other
-				session.ended     S1 other`,
-		},
-		"clear": {
-			script: func(r *run) {
-				codexReady(r)
-				codexTurn(r, "hello")
-				before := codexThreads()
-				codexSends(r, "/clear")
-				r.await("the new thread", func() bool { return codexThreads() > before && r.codexState() == "idle" })
-				codexTurn(r, "hello again")
-				codexSends(r, "/quit")
-			},
-			told: `
-				session.starting  S? startup
-				session.started   S? startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 clear
-				session.ended     S1 clear
-				session.starting  S2 clear
-				session.started   S2 clear
-				frame.opening     S2 F2
-				frame.opened      S2 F2
-				~ context.pressure_observed S2 low between frame.opened F2 and session.ended S2
-				frame.ending      S2 F2 completed
-				frame.ended       S2 F2 completed
-				session.ending    S2 other
-				session.ended     S2 other`,
-		},
-		"compact": {
-			script: func(r *run) {
-				codexReady(r)
-				codexTurn(r, "hello")
-				codexSends(r, "/compact")
-				codexRecords(r, 2, "task_complete")
-				codexTurn(r, "go on")
-				codexSends(r, "/quit")
-			},
-			told: `
-				session.starting  S? startup
-				session.started   S? startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and context.compacted S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				context.compacted S1 manual
-				frame.opening     S1 F2
-				frame.opened      S1 F2
-				~ context.pressure_observed S1 low between frame.opened F2 and session.ended S1
-				frame.ending      S1 F2 completed
-				frame.ended       S1 F2 completed
-				session.ending    S1 other
-				session.ended     S1 other`,
-		},
-		"auto-compaction before a turn": {
-			// 90 % of 100000 is where Codex compacts; it reports 95000 as its window.
-			argv:    codexArgs("-c", "model_context_window=100000"),
-			replies: []mock.Reply{mock.Says("noted").Using(92_000), mock.Says("still here")},
-			script: func(r *run) {
-				codexReady(r)
-				codexTurn(r, "read a lot")
-				codexTurn(r, "go on")
-				codexSends(r, "/quit")
-			},
-			told: `
-				session.starting  S? startup
-				session.started   S? startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 critical between frame.opened F1 and frame.opening F2
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				context.compacted S1 auto
-				frame.opening     S1 F2
-				frame.opened      S1 F2
-				~ context.pressure_observed S1 low between frame.opened F2 and session.ended S1
-				frame.ending      S1 F2 completed
-				frame.ended       S1 F2 completed
-				session.ending    S1 other
-				session.ended     S1 other`,
+			script:  codexTurns("hello", "again"),
+			emits: sequence(starts("S?", "startup"), frame("S1 F1", "failed transport_error"), frame("S1 F2", "completed"),
+				pressure("low", "S1 F2"), ends("S1", "other")),
 		},
 		"a word thrown in while a tool runs is no frame": {
 			replies: []mock.Reply{mock.Runs("while [ ! -e go ]; do sleep 0.1; done; rm go"), mock.Says("done")},
@@ -303,17 +192,53 @@ func TestCodex(t *testing.T) {
 				codexRecords(r, 1, "task_complete")
 				codexSends(r, "/quit")
 			},
-			told: `
-				session.starting  S? startup
-				session.started   S? startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 other
-				session.ended     S1 other`,
+			emits: sequence(starts("S?", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "other")),
 		},
+	}
+}
+
+// codexContexts replace or shorten the context between turns.
+func codexContexts() stories {
+	return stories{
+		"clear": {
+			script: func(r *run) {
+				codexReady(r)
+				codexTurn(r, "hello")
+				before := codexThreads()
+				codexSends(r, "/clear")
+				r.await("the new thread", func() bool { return codexThreads() > before && r.codexState() == "idle" })
+				codexTurn(r, "hello again")
+				codexSends(r, "/quit")
+			},
+			emits: sequence(starts("S?", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "clear"),
+				starts("S2", "clear"), frame("S2 F2", "completed"), pressure("low", "S2 F2"), ends("S2", "other")),
+		},
+		"compact": {
+			script: func(r *run) {
+				codexReady(r)
+				codexTurn(r, "hello")
+				codexSends(r, "/compact")
+				codexRecords(r, 2, "task_complete")
+				codexTurn(r, "go on")
+				codexSends(r, "/quit")
+			},
+			emits: sequence(starts("S?", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "context.compacted S1"),
+				"context.compacted S1 manual", frame("S1 F2", "completed"), pressure("low", "S1 F2"), ends("S1", "other")),
+		},
+		"auto-compaction before a turn": {
+			// 90 % of 100000 is where Codex compacts; it reports 95000 as its window.
+			argv:    codexArgs("-c", "model_context_window=100000"),
+			replies: []mock.Reply{mock.Says("noted").Using(92_000), mock.Says("still here")},
+			script:  codexTurns("read a lot", "go on"),
+			emits: sequence(starts("S?", "startup"), frame("S1 F1", "completed"), pressure("critical", "S1 F1", "frame.opening F2"),
+				"context.compacted S1 auto", frame("S1 F2", "completed"), pressure("low", "S1 F2"), ends("S1", "other")),
+		},
+	}
+}
+
+// codexEnds end a turn or the session early.
+func codexEnds() stories {
+	return stories{
 		"Esc while the model answers": {
 			replies: []mock.Reply{hanging(), mock.Says("back")},
 			script: func(r *run) {
@@ -325,59 +250,19 @@ func TestCodex(t *testing.T) {
 				codexTurn(r, "go on")
 				codexSends(r, "/quit")
 			},
-			told: `
-				session.starting  S? startup
-				session.started   S? startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				frame.ending      S1 F1 interrupted
-				frame.ended       S1 F1 interrupted
-				frame.opening     S1 F2
-				frame.opened      S1 F2
-				~ context.pressure_observed S1 low between frame.opened F2 and session.ended S1
-				frame.ending      S1 F2 completed
-				frame.ended       S1 F2 completed
-				session.ending    S1 other
-				session.ended     S1 other`,
+			emits: sequence(starts("S?", "startup"), frame("S1 F1", "interrupted"), frame("S1 F2", "completed"), pressure("low", "S1 F2"),
+				ends("S1", "other")),
 		},
 		"quit while a tool runs": {
 			replies: []mock.Reply{mock.Runs("sleep 300")},
-			script: func(r *run) {
-				codexReady(r)
-				codexSends(r, "hello")
-				midTool(r)
-				codexSends(r, "/quit")
-			},
-			told: `
-				session.starting  S? startup
-				session.started   S? startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 interrupted
-				frame.ended       S1 F1 interrupted
-				session.ending    S1 other
-				session.ended     S1 other`,
+			script:  codexDuringTool(func(r *run) { codexSends(r, "/quit") }),
+			emits:   sequence(starts("S?", "startup"), frame("S1 F1", "interrupted"), pressure("low", "S1 F1"), ends("S1", "other")),
 		},
 		"SIGTERM to the harness while a tool runs": {
 			replies: []mock.Reply{mock.Runs("sh -c 'sleep 300; true'")},
-			script: func(r *run) {
-				codexReady(r)
-				codexSends(r, "hello")
-				midTool(r)
-				r.signals(theHarness, syscall.SIGTERM)
-			},
-			exit: 143,
-			told: `
-				session.starting  S? startup
-				session.started   S? startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 abandoned
-				frame.ended       S1 F1 abandoned
-				session.ending    S1 SIGTERM
-				session.ended     S1 SIGTERM`,
+			script:  codexDuringTool(func(r *run) { r.signals(theHarness, syscall.SIGTERM) }),
+			exit:    143,
+			emits:   sequence(starts("S?", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "SIGTERM")),
 		},
 		"SIGTERM to what was started": {
 			script: func(r *run) {
@@ -385,151 +270,57 @@ func TestCodex(t *testing.T) {
 				codexTurn(r, "hello")
 				r.signals(whatWasStarted, syscall.SIGTERM)
 			},
-			exit: 143,
-			told: `
-				session.starting  S? startup
-				session.started   S? startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 SIGTERM
-				session.ended     S1 SIGTERM`,
+			exit:  143,
+			emits: sequence(starts("S?", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "SIGTERM")),
 		},
 		"SIGKILL of the harness while a tool runs": {
 			replies: []mock.Reply{mock.Runs("sh -c 'sleep 300; true'")},
-			script: func(r *run) {
-				codexReady(r)
-				codexSends(r, "hello")
-				midTool(r)
-				r.signals(theHarness, syscall.SIGKILL)
-			},
-			exit: 137,
-			told: `
-				session.starting  S? startup
-				session.started   S? startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 abandoned
-				frame.ended       S1 F1 abandoned
-				session.ending    S1 SIGKILL
-				session.ended     S1 SIGKILL`,
+			script:  codexDuringTool(func(r *run) { r.signals(theHarness, syscall.SIGKILL) }),
+			exit:    137,
+			emits:   sequence(starts("S?", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "SIGKILL")),
 		},
-	}.play(t, story{harness: codex, argv: codexArgs(), tty: true})
+	}
 }
 
 func TestCodexExec(t *testing.T) {
 	tool := []mock.Reply{mock.Runs("sh -c 'sleep 300; true'")}
 	stories{
 		"simple turn": {
-			told: `
-				session.starting  S? startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 other
-				session.ended     S1 other`,
+			emits: sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "other")),
 		},
 		"tool turn": {
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
-			told: `
-				session.starting  S? startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 other
-				session.ended     S1 other`,
+			emits:   sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "other")),
 		},
 		"API error": {
 			replies: []mock.Reply{mock.Fails(401)},
 			exit:    1,
-			told: `
-				session.starting  S? startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				frame.ending      S1 F1 failed operator_required
-				frame.ended       S1 F1 failed operator_required
-				session.ending    S1 other
-				session.ended     S1 other`,
+			emits:   sequence(starts("S? S1", "startup"), frame("S1 F1", "failed operator_required"), ends("S1", "other")),
 		},
 		"auto-compaction in the middle of a turn": {
 			argv:    codexExec("-c", "model_context_window=100000", "hello"),
 			replies: []mock.Reply{mock.Runs("echo hi").Using(92_000), mock.Says("done")},
-			told: `
-				session.starting  S? startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 critical between frame.opened F1 and context.compacted F1
-				context.compacted S1 F1 auto
-				~ context.pressure_observed S1 low between context.compacted F1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 other
-				session.ended     S1 other`,
+			emits: sequence(starts("S? S1", "startup"), frame("S1 F1", "completed", "context.compacted S1 F1 auto"),
+				pressure("critical", "S1 F1", "context.compacted F1"),
+				"~ context.pressure_observed S1 low between context.compacted F1 and session.ended S1", ends("S1", "other")),
 		},
 		"SIGTERM to the harness while a tool runs": {
 			replies: tool,
-			script: func(r *run) {
-				midTool(r)
-				r.signals(theHarness, syscall.SIGTERM)
-			},
-			exit: 143,
-			told: `
-				session.starting  S? startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 abandoned
-				frame.ended       S1 F1 abandoned
-				session.ending    S1 SIGTERM
-				session.ended     S1 SIGTERM`,
+			script:  duringTool(func(r *run) { r.signals(theHarness, syscall.SIGTERM) }),
+			exit:    143,
+			emits:   sequence(starts("S? S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "SIGTERM")),
 		},
 		"SIGINT to what was started": {
 			replies: tool,
-			script: func(r *run) {
-				midTool(r)
-				r.signals(whatWasStarted, syscall.SIGINT)
-			},
-			exit: 1,
-			told: `
-				session.starting  S? startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 interrupted
-				frame.ended       S1 F1 interrupted
-				session.ending    S1 other
-				session.ended     S1 other`,
+			script:  duringTool(func(r *run) { r.signals(whatWasStarted, syscall.SIGINT) }),
+			exit:    1,
+			emits:   sequence(starts("S? S1", "startup"), frame("S1 F1", "interrupted"), pressure("low", "S1 F1"), ends("S1", "other")),
 		},
 		"SIGKILL of the harness": {
 			replies: tool,
-			script: func(r *run) {
-				midTool(r)
-				r.signals(theHarness, syscall.SIGKILL)
-			},
-			exit: 137,
-			told: `
-				session.starting  S? startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 abandoned
-				frame.ended       S1 F1 abandoned
-				session.ending    S1 SIGKILL
-				session.ended     S1 SIGKILL`,
+			script:  duringTool(func(r *run) { r.signals(theHarness, syscall.SIGKILL) }),
+			exit:    137,
+			emits:   sequence(starts("S? S1", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "SIGKILL")),
 		},
 	}.play(t, story{harness: codex, argv: codexExec("hello")})
 }

@@ -99,25 +99,11 @@ func TestPause(t *testing.T) {
 		})
 		claudeTurn(r, "")
 		r.types("/exit\r")
-		if code := r.leaves(); code != 0 {
-			t.Errorf("exit code %d, want 0", code)
-		}
+		r.leavesWith(0)
 		r.checkTerminal()
 
-		compareTold(t, `
-			session.starting  S1 startup
-			session.started   S1 startup
-			frame.opening     S1 F1
-			frame.opened      S1 F1
-			~ context.pressure_observed S1 low between frame.opened F1 and frame.opening F2
-			frame.ending      S1 F1 completed
-			frame.ended       S1 F1 completed
-			frame.opening     S1 F2
-			frame.opened      S1 F2
-			frame.ending      S1 F2 completed
-			frame.ended       S1 F2 completed
-			session.ending    S1 prompt_input_exit
-			session.ended     S1 prompt_input_exit`, w.recorded().events)
+		compareEvents(t, sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
+			frame("S1 F2", "completed"), ends("S1", "prompt_input_exit")), w.recorded().events)
 		w.compareL0("SESSION_START (launch) TOOL_REQUESTED TOOL_START TOOL_RESULT TOOL_COMPLETED COMPLETE")
 		w.compareHCP("created RUNNING", "RUNNING PAUSED for lunch", "PAUSED RUNNING resumed", "RUNNING COMPLETED exit 0", "closed COMPLETED")
 		w.checkUsage(w.status()) // the second turn with the words that were typed in the pause
@@ -228,9 +214,7 @@ func TestNeedsInput(t *testing.T) {
 		w.asks("wait", "last", "--for", "idle")
 		w.staysIn("idle", silence)
 		r.types("/exit\r")
-		if code := r.leaves(); code != 0 {
-			t.Errorf("exit code %d, want 0", code)
-		}
+		r.leavesWith(0)
 		if _, err := os.Stat(project + "/made"); err != nil {
 			t.Errorf("what was allowed: %v", err)
 		}

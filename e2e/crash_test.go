@@ -76,9 +76,7 @@ func (s story) isKilled(t *testing.T) {
 		t.Errorf("2 s later the terminal has the modes %v and the attributes\n%+v, want\n%+v",
 			modesLeft(r.shown()), attributes(t, r.tty), r.before)
 	}
-	if code := r.leaves(); code != 137 {
-		t.Errorf("exit code %d, want 137", code)
-	}
+	r.leavesWith(137)
 
 	out, err := w.tool("--json", "ps")
 	require.NoError(t, err)

@@ -121,13 +121,25 @@ func (w *world) modelRests() bool {
 	return len(main) > 0 && !main[len(main)-1].Tool
 }
 
+// geminiTurns is a script that sends prompts, waits for the end of each turn and
+// leaves with /quit.
+func geminiTurns(prompts ...string) func(r *run) {
+	return func(r *run) {
+		geminiReady(r)
+		for _, p := range prompts {
+			geminiTurn(r, p)
+		}
+		geminiQuits(r)
+	}
+}
+
 func geminiQuits(r *run) {
 	r.t.Helper()
 	sendsPatiently(r, "/quit", r.over)
 }
 
-// untold is what is told of a harness that nothing is read of: its process.
-func untold(exit int) string {
+// onlyProcess are the events of a harness of which only the process is observed.
+func onlyProcess(exit int) string {
 	return fmt.Sprintf(`
 		session.starting  S? startup
 		session.started   S? startup
@@ -138,41 +150,16 @@ func untold(exit int) string {
 func TestGemini(t *testing.T) {
 	stories{
 		"no turn": {
-			script: func(r *run) {
-				geminiReady(r)
-				geminiQuits(r)
-			},
+			script: geminiTurns(),
 			// The chat is deleted at the end, for nothing was said in it; whether we
 			// look in between is chance.
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				? capability.degraded S1 telemetry.transcript unavailable
-				session.ending    S1 exit 0
-				session.ended     S1 exit 0`,
+			emits: sequence(starts("S1", "startup"), ends("S1", "exit 0"), "? capability.degraded S1 telemetry.transcript unavailable"),
 		},
 		"tool turn": {
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
-			script: func(r *run) {
-				geminiReady(r)
-				geminiTurn(r, "run it (p1)")
-				geminiTurn(r, "thanks (p2)")
-				geminiQuits(r)
-			},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and frame.opening F2
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				frame.opening     S1 F2
-				frame.opened      S1 F2
-				frame.ending      S1 F2 completed
-				frame.ended       S1 F2 completed
-				session.ending    S1 exit 0
-				session.ended     S1 exit 0`,
+			script:  geminiTurns("run it (p1)", "thanks (p2)"),
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
+				frame("S1 F2", "completed"), ends("S1", "exit 0")),
 		},
 		"Esc while the model answers": {
 			replies: []mock.Reply{hanging(), mock.Says("back")},
@@ -182,20 +169,8 @@ func TestGemini(t *testing.T) {
 				geminiTurn(r, "go on (p2)")
 				geminiQuits(r)
 			},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				frame.ending      S1 F1 interrupted
-				frame.ended       S1 F1 interrupted
-				frame.opening     S1 F2
-				frame.opened      S1 F2
-				~ context.pressure_observed S1 low between frame.opened F2 and session.ended S1
-				frame.ending      S1 F2 completed
-				frame.ended       S1 F2 completed
-				session.ending    S1 exit 0
-				session.ended     S1 exit 0`,
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "interrupted"), frame("S1 F2", "completed"), pressure("low", "S1 F2"),
+				ends("S1", "exit 0")),
 		},
 	}.play(t, story{harness: gemini, argv: geminiArgs(), tty: true})
 }
@@ -213,31 +188,14 @@ func TestGeminiPrint(t *testing.T) {
 	stories{
 		"tool turn": {
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 exit 0
-				session.ended     S1 exit 0`,
+			emits:   sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit 0")),
 		},
 		"API error": {
 			replies: []mock.Reply{mock.Fails(400)},
 			exit:    1,
 			// The chat is deleted at the end, for nothing in it was answered.
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				? capability.degraded S1 telemetry.transcript unavailable
-				frame.ending      S1 F1 abandoned
-				frame.ended       S1 F1 abandoned
-				session.ending    S1 exit 1
-				session.ended     S1 exit 1`,
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), ends("S1", "exit 1"),
+				"? capability.degraded S1 telemetry.transcript unavailable"),
 		},
 	}.play(t, story{harness: gemini, argv: geminiArgs("-p", "hello (p1)")})
 }

@@ -64,6 +64,18 @@ func opencodeQuits(r *run) {
 	sendsPatiently(r, "/exit", r.over)
 }
 
+// opencodeTurns is a script that sends prompts, waits for the end of each turn
+// and leaves with /exit.
+func opencodeTurns(prompts ...string) func(r *run) {
+	return func(r *run) {
+		opencodeReady(r)
+		for _, p := range prompts {
+			opencodeTurn(r, p)
+		}
+		opencodeQuits(r)
+	}
+}
+
 // opencodeInterrupted sends a prompt and presses Esc once the answer has begun.
 // The first Esc is asked back for.
 func opencodeInterrupted(r *run, prompt string) {
@@ -86,19 +98,11 @@ func opencodeInterrupted(r *run, prompt string) {
 func TestOpencode(t *testing.T) {
 	stories{
 		"no turn": {
-			script: func(r *run) {
-				opencodeReady(r)
-				opencodeQuits(r)
-			},
+			script: opencodeTurns(),
 		},
 		"tool turn": {
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
-			script: func(r *run) {
-				opencodeReady(r)
-				opencodeTurn(r, "run it (p1)")
-				opencodeTurn(r, "thanks (p2)")
-				opencodeQuits(r)
-			},
+			script:  opencodeTurns("run it (p1)", "thanks (p2)"),
 		},
 		"Esc while the model answers": {
 			replies: []mock.Reply{hanging(), mock.Says("back")},
@@ -109,7 +113,7 @@ func TestOpencode(t *testing.T) {
 				opencodeQuits(r)
 			},
 		},
-	}.play(t, story{harness: opencode, argv: opencodeArgs(), tty: true, told: untold(0)})
+	}.play(t, story{harness: opencode, argv: opencodeArgs(), tty: true, emits: onlyProcess(0)})
 }
 
 func TestOpencodeRun(t *testing.T) {
@@ -120,7 +124,7 @@ func TestOpencodeRun(t *testing.T) {
 		"API error": {
 			replies: []mock.Reply{mock.Fails(400)},
 			exit:    1,
-			told:    untold(1),
+			emits:   onlyProcess(1),
 		},
-	}.play(t, story{harness: opencode, argv: []string{"opencode", "run", "hello-(p1)"}, told: untold(0)})
+	}.play(t, story{harness: opencode, argv: []string{"opencode", "run", "hello-(p1)"}, emits: onlyProcess(0)})
 }

@@ -29,20 +29,8 @@ func TestExportedTelemetry(t *testing.T) {
 				claudeTurn(r, "thanks")
 				r.types("/exit\r")
 			},
-			told: `
-				session.starting  S1 startup
-				session.started   S1 startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and frame.opening F2
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				frame.opening     S1 F2
-				frame.opened      S1 F2
-				frame.ending      S1 F2 completed
-				frame.ended       S1 F2 completed
-				session.ending    S1 prompt_input_exit
-				session.ended     S1 prompt_input_exit`,
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
+				frame("S1 F2", "completed"), ends("S1", "prompt_input_exit")),
 			and: func(t *testing.T, r *run, _ record) {
 				want := map[string]mock.Usage{}
 				calls := map[string]int64{}
@@ -75,21 +63,8 @@ func TestExportedTelemetry(t *testing.T) {
 		"codex": {
 			flags:   []string{"--otlp"},
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
-			script: func(r *run) {
-				codexReady(r)
-				codexTurn(r, "run it")
-				codexSends(r, "/quit")
-			},
-			told: `
-				session.starting  S? startup
-				session.started   S? startup
-				frame.opening     S1 F1
-				frame.opened      S1 F1
-				~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-				frame.ending      S1 F1 completed
-				frame.ended       S1 F1 completed
-				session.ending    S1 other
-				session.ended     S1 other`,
+			script:  codexTurns("run it"),
+			emits:   sequence(starts("S?", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "other")),
 			and: func(t *testing.T, r *run, _ record) {
 				facts, err := r.tool("events", "last", "--as", "facts")
 				require.NoError(t, err)

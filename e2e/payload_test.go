@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -24,18 +23,10 @@ var (
 // request bodies that the model server recorded, where they belong, and the
 // receipts say so.
 func TestPayloads(t *testing.T) {
+	turn := sequence(frame("S1 F1", "completed"), pressure("low", "S1 F1"))
 	common := story{
 		clients: []client{sessionPayload, promptPayload, toolPayload},
-		told: `
-			session.starting  S1 startup
-			session.started   S1 startup
-			frame.opening     S1 F1
-			frame.opened      S1 F1
-			~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-			frame.ending      S1 F1 completed
-			frame.ended       S1 F1 completed
-			session.ending    S1 other
-			session.ended     S1 other`,
+		emits:   sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "other")),
 		and: func(t *testing.T, r *run, rec record) {
 			asked := r.questions()
 			require.Len(t, asked, 2, "questions of the turn: before the tool and after it")
@@ -61,32 +52,24 @@ func TestPayloads(t *testing.T) {
 		"claude": {
 			harness: claude, tty: true, argv: claudeArgs("--allowedTools", "Bash"),
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
-			script: func(r *run) {
-				claudeReady(r)
-				claudeTurn(r, "run it")
-				r.types("/exit\r")
-			},
-			told: strings.ReplaceAll(common.told, "other", "prompt_input_exit"),
+			script:  claudeTurns("run it"),
+			emits:   sequence(starts("S1", "startup"), turn, ends("S1", "prompt_input_exit")),
 		},
 		"claude -p": {
 			harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "run it"),
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
-			told:    common.told,
+			emits:   sequence(starts("S1", "startup"), turn, ends("S1", "other")),
 		},
 		"codex": {
 			harness: codex, tty: true, argv: codexArgs(),
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
-			script: func(r *run) {
-				codexReady(r)
-				codexTurn(r, "run it")
-				codexSends(r, "/quit")
-			},
-			told: regexp.MustCompile(`(session\.start\w+ +)S1`).ReplaceAllString(common.told, "${1}S?"),
+			script:  codexTurns("run it"),
+			emits:   sequence(starts("S?", "startup"), turn, ends("S1", "other")),
 		},
 		"codex exec": {
 			harness: codex, argv: codexExec("run it"),
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
-			told:    strings.Replace(common.told, "session.starting  S1", "session.starting S?", 1),
+			emits:   sequence(starts("S? S1", "startup"), turn, ends("S1", "other")),
 		},
 	} {
 		s.clients, s.and = common.clients, common.and

@@ -17,16 +17,7 @@ import (
 
 // What is told of one more turn of an earlier session. The wrapper has given
 // it no id, so its first event has none.
-const resumedTurn = `
-	session.starting  S? resume
-	session.started   S1 resume
-	frame.opening     S1 F1
-	frame.opened      S1 F1
-	~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
-	frame.ending      S1 F1 completed
-	frame.ended       S1 F1 completed
-	session.ending    S1 other
-	session.ended     S1 other`
+var resumedTurn = sequence(starts("S? S1", "resume"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "other"))
 
 // sameSession holds everything told against the earlier session's id.
 func sameSession(t *testing.T, r *run, rec record) {
@@ -55,7 +46,7 @@ func forked(t *testing.T, r *run, rec record) {
 			want = ""
 		case "session.started":
 			want = r.earlier // it has no other id before its first prompt
-		case pressure:
+		case pressureObserved:
 			// The usage stands in the fork's own transcript and nowhere else.
 			if len(e.Evidence) != 1 || e.Evidence[0].Source != "transcript" {
 				t.Errorf("evidence of %s: %v, want its transcript", e.Event, e.Evidence)
@@ -112,65 +103,49 @@ func TestResumed(t *testing.T) {
 	for name, s := range map[string]story{
 		"claude -p -c": {
 			harness: claude, earlier: claudeBefore, argv: claudeArgs("-p", "-c", "two"),
-			told: resumedTurn, and: sameSession,
+			emits: resumedTurn, and: sameSession,
 		},
 		"claude -p --resume": {
 			harness: claude, earlier: claudeBefore, argv: claudeArgs("-p", "--resume", earlierID, "two"),
-			told: resumedTurn, and: sameSession,
+			emits: resumedTurn, and: sameSession,
 		},
 		"claude --resume": {
 			harness: claude, earlier: claudeBefore, tty: true, argv: claudeArgs("--resume", earlierID),
-			script: func(r *run) {
-				claudeReady(r)
-				claudeTurn(r, "two")
-				r.types("/exit\r")
-			},
-			told: strings.ReplaceAll(resumedTurn, "other", "prompt_input_exit"), and: sameSession,
+			script: claudeTurns("two"),
+			emits:  strings.ReplaceAll(resumedTurn, "other", "prompt_input_exit"), and: sameSession,
 		},
 		"claude -p --resume --fork-session": {
 			harness: claude, earlier: claudeBefore, argv: claudeArgs("-p", "--resume", earlierID, "--fork-session", "two"),
-			told: strings.Replace(strings.ReplaceAll(resumedTurn, "S1", "S2"), "S2 resume", "S1 resume", 1), and: forked,
+			emits: strings.Replace(strings.ReplaceAll(resumedTurn, "S1", "S2"), "S2 resume", "S1 resume", 1), and: forked,
 		},
 		"codex exec resume": {
 			harness: codex, earlier: codexBefore, argv: codexExecResume("--last", "two"),
-			told: resumedTurn, and: sameSession,
+			emits: resumedTurn, and: sameSession,
 		},
 		"codex resume": {
 			harness: codex, earlier: codexBefore, tty: true, argv: append(codexArgs("resume"), earlierID),
-			script: func(r *run) {
-				codexReady(r)
-				codexTurn(r, "two")
-				codexSends(r, "/quit")
-			},
+			script: codexTurns("two"),
 			// Its terminal is up before its first prompt tells the hooks who it is.
-			told: strings.Replace(resumedTurn, "S1 resume", "S? resume", 1), and: sameSession,
+			emits: strings.Replace(resumedTurn, "S1 resume", "S? resume", 1), and: sameSession,
 		},
 		// As a later launch of the same session goes on.
 		"claude -p, by its profile": {
 			harness: claude, earlier: claudeBefore, argv: goesOn(t, claudeArgs("-p", "--allowedTools", "Bash", "--session-id", "0f0f", "two")),
-			told: resumedTurn, and: sameSession,
+			emits: resumedTurn, and: sameSession,
 		},
 		"claude, by its profile": {
 			harness: claude, earlier: claudeBefore, tty: true, argv: goesOn(t, claudeArgs("not again")),
-			script: func(r *run) {
-				claudeReady(r)
-				claudeTurn(r, "two")
-				r.types("/exit\r")
-			},
-			told: strings.ReplaceAll(resumedTurn, "other", "prompt_input_exit"), and: sameSession,
+			script: claudeTurns("two"),
+			emits:  strings.ReplaceAll(resumedTurn, "other", "prompt_input_exit"), and: sameSession,
 		},
 		"codex exec, by its profile": {
 			harness: codex, earlier: codexBefore, argv: goesOn(t, codexExec("two")),
-			told: resumedTurn, and: sameSession,
+			emits: resumedTurn, and: sameSession,
 		},
 		"codex, by its profile": {
 			harness: codex, earlier: codexBefore, tty: true, argv: goesOn(t, codexArgs("not again")),
-			script: func(r *run) {
-				codexReady(r)
-				codexTurn(r, "two")
-				codexSends(r, "/quit")
-			},
-			told: strings.Replace(resumedTurn, "S1 resume", "S? resume", 1), and: sameSession,
+			script: codexTurns("two"),
+			emits:  strings.Replace(resumedTurn, "S1 resume", "S? resume", 1), and: sameSession,
 		},
 	} {
 		t.Run(name, s.play)
@@ -204,19 +179,7 @@ func TestPipedPrompt(t *testing.T) {
 			claudeTurn(r, "and more")
 			r.types("/exit\r")
 		},
-		told: `
-			session.starting  S1 startup
-			session.started   S1 startup
-			frame.opening     S1 F1
-			frame.opened      S1 F1
-			~ context.pressure_observed S1 low between frame.opened F1 and frame.opening F2
-			frame.ending      S1 F1 completed
-			frame.ended       S1 F1 completed
-			frame.opening     S1 F2
-			frame.opened      S1 F2
-			frame.ending      S1 F2 completed
-			frame.ended       S1 F2 completed
-			session.ending    S1 prompt_input_exit
-			session.ended     S1 prompt_input_exit`,
+		emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
+			frame("S1 F2", "completed"), ends("S1", "prompt_input_exit")),
 	}.play(t)
 }

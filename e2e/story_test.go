@@ -41,21 +41,21 @@ type story struct {
 	script func(r *run)
 	// exit is the exit code, of both, unless exitWrapped says otherwise.
 	exit, exitWrapped int
-	// told is the exact list of lifecycle events, a line each:
+	// emits is the exact list of lifecycle events, made by sequence, a line each:
 	//
-	//	frame.ended  S1 F1 failed transport_error
+	//	frame.ended S1 F1 failed transport_error
 	//
-	// S1 and F1 are the first harness session and the first frame of the run;
-	// S? is told before the harness has named its session.
-	// A line that begins with ~ may float between two neighbours, for its source
-	// is read in its own time:
+	// S1 and F1 are the first harness session and the first frame of the run; S?
+	// is a harness session whose id is not known yet. The position of a line that
+	// begins with ~ may vary between two others, because its source is read
+	// independently:
 	//
 	//	~ context.pressure_observed S1 low between frame.opened F1 and session.ended S1
 	//
-	// A line that begins with ? is told or not, by chance:
+	// A line that begins with ? may be missing:
 	//
 	//	? capability.degraded S1 telemetry.transcript unavailable
-	told string
+	emits string
 	// and looks at what else there is to see, of the wrapped run.
 	and func(t *testing.T, r *run, rec record)
 }
@@ -97,6 +97,15 @@ func (c client) subscribed(event string) bool {
 // stories are stories by name that have most in common.
 type stories map[string]story
 
+// merged is all stories of several tables.
+func merged(tables ...stories) stories {
+	all := stories{}
+	for _, table := range tables {
+		maps.Copy(all, table)
+	}
+	return all
+}
+
 // play plays every story, with what it does not say itself taken from common.
 func (all stories) play(t *testing.T, common story) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -105,8 +114,8 @@ func (all stories) play(t *testing.T, common story) {
 		if s.argv == nil {
 			s.argv = common.argv
 		}
-		if s.told == "" {
-			s.told = common.told
+		if s.emits == "" {
+			s.emits = common.emits
 		}
 		t.Run(name, s.play)
 	}
@@ -122,7 +131,7 @@ func (s story) play(t *testing.T) {
 			t.Errorf("exit code: bare %d, want %d; wrapped %d, want %d", bare.code, s.exit, wrapped.code, want)
 		}
 		compareHomes(t, bare.home, wrapped.home)
-		compareTold(t, s.told, wrapped.record.events)
+		compareEvents(t, s.emits, wrapped.record.events)
 		wrapped.record.checkReceipts(t, slices.Concat(everyStory, s.clients))
 		compareScreens(t, bare.run, wrapped.run)
 		if s.and != nil {
@@ -262,7 +271,7 @@ func (r row) key() string {
 	return r.event + " " + r.session
 }
 
-const pressure = "context.pressure_observed"
+const pressureObserved = "context.pressure_observed"
 
 // rows tells events in the words of a story.
 func rows(events []event) []row {
@@ -274,7 +283,7 @@ func rows(events []event) []row {
 			r.session = session(*e.HarnessSessionID)
 		}
 		// A pressure may be seen in a frame or right after it.
-		if e.Frame != nil && e.Event != pressure {
+		if e.Frame != nil && e.Event != pressureObserved {
 			r.frame = frame(e.Frame.ID)
 		}
 		for _, name := range []string{"cause", "reason", "trigger", "outcome", "failure_class", "capability", "current_support"} {
@@ -282,7 +291,7 @@ func rows(events []event) []row {
 				r.detail += " " + v
 			}
 		}
-		if e.Event == pressure {
+		if e.Event == pressureObserved {
 			r.detail = "unknown"
 			if level, ok := e.Data["level"].(string); ok {
 				r.detail = level
@@ -304,12 +313,12 @@ func names(prefix string) func(id string) string {
 	}
 }
 
-// compareTold holds what was told against a story.
-func compareTold(t *testing.T, told string, events []event) {
+// compareEvents compares the emitted events with those of a story.
+func compareEvents(t *testing.T, emits string, events []event) {
 	t.Helper()
 	var want, floating, chance []string
-	floats := map[string]bool{pressure: true}
-	for line := range strings.Lines(told) {
+	floats := map[string]bool{pressureObserved: true}
+	for line := range strings.Lines(emits) {
 		line = strings.Join(strings.Fields(line), " ")
 		if rest, ok := strings.CutPrefix(line, "? "); ok {
 			chance = append(chance, rest)
@@ -331,7 +340,7 @@ func compareTold(t *testing.T, told string, events []event) {
 		got = append(got, r.String())
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("told:\n  %s\nwant:\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+		t.Errorf("emitted:\n  %s\nwant:\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
 	if len(floated) != len(floating) {
 		t.Errorf("%d floating events told, want %d:\n%v", len(floated), len(floating), all)

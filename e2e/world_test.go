@@ -404,6 +404,14 @@ func (r *run) leaves() int {
 	return status.ExitStatus()
 }
 
+// leavesWith waits for the end and checks the exit code.
+func (r *run) leavesWith(want int) {
+	r.t.Helper()
+	if code := r.leaves(); code != want {
+		r.t.Errorf("exit code %d, want %d", code, want)
+	}
+}
+
 // started is the process that was started: the shell's only child, or ours.
 func (r *run) started() int {
 	if r.tty == nil {
