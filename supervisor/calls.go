@@ -1,0 +1,72 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+
+	"lifeloop/dispatch"
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+)
+
+func (s *supervisor) dispatch(e kernel.Dispatch) {
+	client, ok := s.p.Clients[e.Client]
+	if !ok {
+		s.results = append(s.results, kernel.Returned{Call: e.Call, Failure: lifeloop.InternalError, Why: "no such client"})
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, e.Timeout)
+	s.cancel[e.Call] = cancel
+	s.wg.Go(func() {
+		defer cancel()
+		s.post(call(ctx, client, e))
+	})
+}
+
+// call makes one dispatch and decodes its answer. A panic of the client is a
+// failure of this call alone.
+func call(ctx context.Context, client Client, e kernel.Dispatch) (in kernel.Returned) {
+	failed := func(class lifeloop.FailureClass, why string) kernel.Returned {
+		return kernel.Returned{Call: e.Call, Failure: class, Why: why}
+	}
+	defer func() {
+		if recover() != nil {
+			in = failed(lifeloop.InternalError, "the client panicked")
+		}
+	}()
+	envelope, err := e.Envelope.Encode()
+	if err != nil {
+		return failed(lifeloop.InternalError, "the envelope cannot be encoded")
+	}
+	answer, err := client.Call(ctx, envelope)
+	if err != nil {
+		var f *dispatch.Failure
+		if errors.As(err, &f) {
+			return failed(f.Class, f.Why)
+		}
+		return failed(lifeloop.InternalError, "the client could not be called")
+	}
+	response, err := lifeloop.ParseCallbackResponse(answer.Body)
+	if err == nil {
+		err = response.Validate(e.Envelope.Request.SchemaVersion)
+	}
+	if err != nil {
+		return failed(lifeloop.InvalidRequest, "the answer is not a valid callback response"+where(err))
+	}
+	// An unknown member may be a misspelt one.
+	for _, p := range lifeloop.Unknown("callback_response", answer.Body) {
+		response.Warnings = append(response.Warnings, p.Path+": "+p.Message)
+	}
+	return kernel.Returned{Call: e.Call, Response: &response}
+}
+
+// where names the first invalid member for the client's author. Its value is
+// left out, because a client's output is never repeated. The command
+// `event invoke` prints more.
+func where(err error) string {
+	var v *lifeloop.ValidationError
+	if !errors.As(err, &v) || len(v.Problems) == 0 {
+		return ""
+	}
+	return ": see " + v.Problems[0].Path
+}

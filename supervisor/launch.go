@@ -1,0 +1,148 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"lifeloop/kernel"
+)
+
+// A launched is one launch. Fields change only where said.
+type launched struct {
+	number  int
+	plan    Plan
+	child   Child              // owned by the loop; nil unless the harness runs
+	gone    <-chan struct{}    // closed when no process of its tree is left
+	stop    context.CancelFunc // ends its sources
+	drained chan struct{}      // closed when its sources were read to their end
+	left    bool               // owned by the loop; a process outlived the harness
+	over    bool               // owned by the loop; its further inputs are dropped
+}
+
+// temporary reports whether a launch failed because the machine was short of
+// something, so that a retry may succeed.
+func temporary(err error) bool {
+	for _, short := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, short) {
+			return true
+		}
+	}
+	return false
+}
+
+// launch prepares a launch and starts it.
+func (s *supervisor) launch(e kernel.Launch) {
+	l := &launched{number: e.Number, drained: make(chan struct{})}
+	child, err := s.start(e, l)
+	if err != nil {
+		l.over = true
+		code := 125
+		var coded interface{ ExitCode() int }
+		if errors.As(err, &coded) {
+			code = coded.ExitCode()
+		}
+		s.results = append(s.results, kernel.LaunchFailed{Code: code, Why: err.Error(), Transient: temporary(err)})
+		return
+	}
+	l.child, l.gone = child, child.Gone()
+	in := kernel.Launched{PID: child.PID()}
+	if e.Number > 1 || s.o.Restart {
+		in.Setup = &l.plan.Setup
+	}
+	s.results = append(s.results, in)
+	s.follow(l)
+	s.wg.Go(func() { s.postOf(l.number, child.Wait()) })
+}
+
+func (s *supervisor) start(e kernel.Launch, l *launched) (Child, error) {
+	plan, err := s.p.Launcher.Prepare(e)
+	if err != nil {
+		return nil, err
+	}
+	l.plan = plan
+	s.current.Store(l) // before the harness can call a hook
+	return plan.Start(func(in kernel.Input) { s.postOf(l.number, in) }, s.settle)
+}
+
+// follow runs the sources of a launch.
+func (s *supervisor) follow(l *launched) {
+	ctx, stop := context.WithCancel(s.ctx)
+	l.stop = stop
+	if l.plan.Sources == nil {
+		close(l.drained)
+		return
+	}
+	s.wg.Go(func() {
+		defer close(l.drained)
+		if err := l.plan.Sources.Run(ctx, func(in kernel.Input) { s.postOf(l.number, in) }); err != nil {
+			s.postOf(l.number, kernel.SourceTrouble{Source: "watcher", What: "stopped"})
+			s.o.Log.Error().Err(err).Msg("watch the harness's files")
+		}
+	})
+	l.plan.Sources.Launched(l.child.PID())
+}
+
+// drain reads the sources of a launch once more to their end and reports when
+// that is done. Where another launch may follow, or a process is left, it waits
+// first until the whole tree has ended: two launches that write the same files
+// could not be told apart.
+func (s *supervisor) drain(l *launched) {
+	left := l.left
+	s.wg.Go(func() {
+		if s.o.Relaunch || left {
+			patience := time.NewTimer(treeTime)
+			defer patience.Stop()
+			select {
+			case <-l.gone:
+			case <-patience.C:
+				s.o.Log.Warn().Int("launch", l.number).Msg("a process of the harness's tree cannot be killed")
+			case <-s.ctx.Done():
+			}
+		}
+		l.stop()
+		<-l.drained
+		s.postOf(l.number, kernel.SourcesDrained{})
+	})
+}
+
+// suspend stops the whole tree, or continues it.
+func (s *supervisor) suspend(e kernel.Effect) {
+	child := s.child()
+	if child == nil {
+		return
+	}
+	do, what := child.Hold, "stop the harness's tree"
+	if _, on := e.(kernel.Continue); on {
+		do = func() error { return errors.Join(child.Free(), child.Resume()) } // Resume: another process may have stopped it
+		what = "continue the harness's tree"
+	}
+	if err := do(); err != nil {
+		s.o.Log.Warn().Err(err).Msg(what)
+	}
+}
+
+// child is the running harness; nil when none runs.
+func (s *supervisor) child() Child {
+	if l := s.current.Load(); l != nil {
+		return l.child
+	}
+	return nil
+}
+
+func (s *supervisor) stop(e kernel.Stop) {
+	child := s.child()
+	if child == nil {
+		return
+	}
+	var err error
+	if e.Tree {
+		err = child.KillTree()
+	} else {
+		err = errors.Join(child.Signal(syscall.Signal(e.Signal)), child.Resume())
+	}
+	if err != nil {
+		s.o.Log.Warn().Err(err).Int("signal", e.Signal).Bool("tree", e.Tree).Msg("stop the harness")
+	}
+}
