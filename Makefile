@@ -15,10 +15,11 @@ test: lint # everything that needs no network, with the race detector where ther
 race: # the tests, and an error where the race detector cannot run
 	go test -race $(TESTFLAGS) ./...
 
-lint: # formatting, go vet, staticcheck, and go vet for macOS
+lint: # formatting, go vet, staticcheck, go vet for macOS, dead code
 	@"$$(go env GOROOT)/bin/gofmt" -l . | { ! grep .; }
 	go vet -tags e2e $(PACKAGES) && go tool staticcheck -tags e2e $(PACKAGES)
 	@scripts/portable.sh
+	@scripts/dead.sh $(PACKAGES)
 
 fmt:
 	go fmt $(PACKAGES)

@@ -49,15 +49,21 @@ func supervise(argv []string) (int, error) {
 		fmt.Fprintln(os.Stderr, "event:", e.Request.Event)
 		return lifeloop.CallbackResponse{SchemaVersion: lifeloop.Version, Status: lifeloop.Observed}, nil
 	}
-	notifier := supervisor.NewNotifier(&view.Hooks{
+	hooks := &view.Hooks{
 		OnStart:    func(n int, _, _ bool) { fmt.Fprintln(os.Stderr, "attempt:", n) },
 		OnError:    func(err error, retry, _ bool) { fmt.Fprintf(os.Stderr, "error: %v, retry %t\n", err, retry) },
 		OnComplete: func(s view.L0State) { fmt.Fprintln(os.Stderr, "complete: retries", s.ModelRetryCount) },
-	}, view.L0{})
+	}
+	notifier := supervisor.NewNotifier(hooks, view.L0{})
 	var wg sync.WaitGroup
-	defer wg.Wait()
 	wg.Go(notifier.Run)
-	defer notifier.Close()
+	defer func() {
+		notifier.Close()
+		wg.Wait()
+		if lost, panics := notifier.Lost(), hooks.Panics(); lost+panics > 0 {
+			fmt.Fprintf(os.Stderr, "callbacks: %d events dropped, %d panics\n", lost, panics)
+		}
+	}()
 
 	manifest, _ := manifests.Get("generic")
 	id := uuid.NewString()
