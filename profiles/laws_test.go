@@ -73,101 +73,115 @@ func TestMergeLosesNothing(t *testing.T) {
 	})
 }
 
-// A command line put together from parts whose meaning is known is read with
-// that meaning, wherever the parts stand.
-func TestClaudeLineIsReadAsMeant(t *testing.T) {
-	word := rapid.StringMatching(`[a-z]{1,6}( [a-z]{1,4})?`).Filter(func(s string) bool { return !slices.Contains(claudeCommands, s) })
+// A lineWriter composes a random command line of Claude Code whose meaning it
+// knows.
+type lineWriter struct {
+	*rapid.T
+	options        map[string]option
+	byArity        map[arity][]string
+	word, anything *rapid.Generator[string]
+
+	args       []string
+	settingsAt []int
+	seen       map[string]bool
+	prompts    int
+	open       bool // the last option would take the next word
+}
+
+func newLineWriter() lineWriter {
+	w := lineWriter{options: claudeOptions(), byArity: map[arity][]string{}}
+	w.word = rapid.StringMatching(`[a-z]{1,6}( [a-z]{1,4})?`).Filter(func(s string) bool { return !slices.Contains(claudeCommands, s) })
 	// What follows an option that takes a value, whatever it looks like.
-	anything := rapid.OneOf(word, rapid.SampledFrom([]string{"--settings", "--version", "-h", "mcp", "--session-id", "-"}))
-	options := claudeOptions()
-	byArity := map[arity][]string{}
-	for name, o := range options {
+	w.anything = rapid.OneOf(w.word, rapid.SampledFrom([]string{"--settings", "--version", "-h", "mcp", "--session-id", "-"}))
+	for name, o := range w.options {
 		if o.name == "--settings" || o.name == "--help" || o.name == "--version" || o.name == "--print" {
 			continue
 		}
-		byArity[o.arity] = append(byArity[o.arity], name)
+		w.byArity[o.arity] = append(w.byArity[o.arity], name)
 	}
-	for _, names := range byArity {
+	for _, names := range w.byArity {
 		slices.Sort(names)
 	}
-	rapid.Check(t, func(t *rapid.T) {
-		var args []string
-		var settingsAt []int
-		seen := map[string]bool{}
-		draw := func(a arity) string {
-			name := rapid.SampledFrom(byArity[a]).Draw(t, "option")
-			seen[options[name].name] = true
-			return name
+	return w
+}
+
+func (w *lineWriter) option(a arity) string {
+	name := rapid.SampledFrom(w.byArity[a]).Draw(w.T, "option")
+	w.seen[w.options[name].name] = true
+	return name
+}
+
+func (w *lineWriter) part() {
+	add := func(open bool, words ...string) { w.args, w.open = append(w.args, words...), open }
+	switch rapid.SampledFrom([]string{"flag", "value", "attached", "optional", "variadic", "settings", "prompt"}).Draw(w.T, "part") {
+	case "flag":
+		add(false, w.option(flag))
+	case "value":
+		add(false, w.option(value), w.anything.Draw(w.T, "value"))
+	case "attached":
+		name := w.option(value)
+		if strings.HasPrefix(name, "--") {
+			name += "="
 		}
-		prompts, open := 0, false // open: a word here would be an option's
+		add(false, name+w.word.Draw(w.T, "value"))
+	case "optional":
+		add(true, w.option(optional))
+		if rapid.Bool().Draw(w.T, "with value") {
+			add(false, w.word.Draw(w.T, "value"))
+		}
+	case "variadic":
+		add(true, w.option(variadic))
+		add(true, rapid.SliceOfN(w.word, 1, 3).Draw(w.T, "values")...)
+	case "settings":
+		if rapid.Bool().Draw(w.T, "attached") {
+			add(false, "--settings="+w.word.Draw(w.T, "path"))
+		} else {
+			add(false, "--settings", w.anything.Draw(w.T, "path"))
+		}
+		w.settingsAt = append(w.settingsAt, len(w.args)-1)
+	case "prompt":
+		if !w.open {
+			add(false, w.word.Draw(w.T, "prompt"))
+			w.prompts++
+		}
+	}
+}
+
+// A command line composed of parts with a known meaning is parsed with that
+// meaning, in any order of the parts.
+func TestParseClaudeKeepsTheMeaning(t *testing.T) {
+	fresh := newLineWriter()
+	rapid.Check(t, func(t *rapid.T) {
+		w := fresh
+		w.T, w.seen = t, map[string]bool{}
 		for range rapid.IntRange(0, 8).Draw(t, "parts") {
-			switch rapid.SampledFrom([]string{"flag", "value", "attached", "optional", "variadic", "settings", "prompt"}).Draw(t, "part") {
-			case "flag":
-				args = append(args, draw(flag))
-				open = false
-			case "value":
-				args = append(args, draw(value), anything.Draw(t, "value"))
-				open = false
-			case "attached":
-				name := draw(value)
-				if strings.HasPrefix(name, "--") {
-					name += "="
-				}
-				args = append(args, name+word.Draw(t, "value"))
-				open = false
-			case "optional":
-				args = append(args, draw(optional))
-				if rapid.Bool().Draw(t, "with value") {
-					args = append(args, word.Draw(t, "value"))
-					open = false
-				} else {
-					open = true
-				}
-			case "variadic":
-				args = append(args, draw(variadic))
-				args = append(args, rapid.SliceOfN(word, 1, 3).Draw(t, "values")...)
-				open = true
-			case "settings":
-				if rapid.Bool().Draw(t, "attached") {
-					args = append(args, "--settings="+word.Draw(t, "path"))
-				} else {
-					args = append(args, "--settings", anything.Draw(t, "path"))
-				}
-				settingsAt = append(settingsAt, len(args)-1)
-				open = false
-			case "prompt":
-				if open {
-					continue
-				}
-				args = append(args, word.Draw(t, "prompt"))
-				prompts++
-			}
+			w.part()
 		}
 		command := ""
-		if !open && prompts == 0 && rapid.Bool().Draw(t, "subcommand") {
+		if !w.open && w.prompts == 0 && rapid.Bool().Draw(t, "subcommand") {
 			command = rapid.SampledFrom(claudeCommands).Draw(t, "command")
-			args = append(args, command, "--version", "--settings", "x")
+			w.args = append(w.args, command, "--version", "--settings", "x")
 		}
 
-		l := parseClaude(args)
+		l := parseClaude(w.args)
 		if l.command != command {
-			t.Fatalf("%q: subcommand %q, want %q", args, l.command, command)
+			t.Fatalf("%q: subcommand %q, want %q", w.args, l.command, command)
 		}
 		var at []int
 		for _, g := range l.given["--settings"] {
 			at = append(at, g.at)
 		}
-		if !slices.Equal(at, settingsAt) {
-			t.Fatalf("%q: --settings at %v, want %v", args, at, settingsAt)
+		if !slices.Equal(at, w.settingsAt) {
+			t.Fatalf("%q: --settings at %v, want %v", w.args, at, w.settingsAt)
 		}
 		for name := range l.values {
-			if name != "--settings" && !seen[name] {
-				t.Fatalf("%q: %s was not given", args, name)
+			if name != "--settings" && !w.seen[name] {
+				t.Fatalf("%q: found %s, which was not given", w.args, name)
 			}
 		}
-		for name := range seen {
+		for name := range w.seen {
 			if !l.has(name) {
-				t.Fatalf("%q: %s was not seen", args, name)
+				t.Fatalf("%q: missed %s", w.args, name)
 			}
 		}
 	})

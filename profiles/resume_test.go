@@ -11,168 +11,173 @@ import (
 
 const thisSession = "3f1c2b4a-2222-4333-8444-555555555555"
 
-// TestResume holds command lines against those that go on with a session. ID
-// stands for its id, and - for a command line that is not resumed. Those marked
-// with * are of a launch without a terminal.
+// resumed pairs command lines with those that continue a session. ID stands for
+// its id, and - means that the command line cannot be resumed. Lines marked with
+// * are launched without a terminal.
+var resumed = map[string]string{
+	"claude": `
+		claude                                         | claude --resume ID
+		claude 'fix the tests'                         | claude --resume ID
+		claude -p 'fix the tests'                      | claude --resume ID -p 'fix the tests'
+		* claude 'fix the tests'                       | claude --resume ID 'fix the tests'
+		* claude                                       | -
+		claude -p                                      | -
+		claude 'fix it' -p --model opus                | claude --resume ID -p --model opus 'fix it'
+		/opt/bin/claude --model opus                   | /opt/bin/claude --resume ID --model opus
+		claude --session-id 0f0f -p hi                 | claude --resume ID -p hi
+		claude --session-id=0f0f -p hi                 | claude --resume ID -p hi
+		claude --resume 0f0f                           | claude --resume ID
+		claude -r 0f0f --fork-session -p hi            | claude --resume ID -p hi
+		claude -r --model opus                         | claude --resume ID --model opus
+		claude -r0f0f                                  | claude --resume ID
+		claude --continue                              | claude --resume ID
+		claude -cp hi                                  | claude --resume ID -p hi
+		claude -pc hi                                  | claude --resume ID -p hi
+		claude -p --allowedTools Bash Read -c hi       | claude --resume ID -p --allowedTools Bash Read -- hi
+		claude -p --allowedTools Bash Read -- hi       | claude --resume ID -p --allowedTools Bash Read -- hi
+		claude --debug -c -p -- hi                     | claude --resume ID --debug -p hi
+		claude -p --debug -- hi                        | claude --resume ID -p --debug -- hi
+		claude -p -- '-x is odd'                       | claude --resume ID -p -- '-x is odd'
+		claude --settings x.json hi                    | claude --resume ID --settings x.json
+		claude -p hi --input-format stream-json        | -
+		claude -p hi --input-format text               | claude --resume ID -p --input-format text hi
+		claude --from-pr 3                             | -
+		claude --worktree w                            | -
+		claude -p hi --no-session-persistence          | -
+		claude -p hi --resume 0f0f --resume-session-at | -
+		claude --teleport x                            | -
+		claude --some-new-option hi                    | -
+		claude -xp hi                                  | -
+		claude mcp list                                | -
+		claude --version                               | -
+		claude --bg hi                                 | -
+		claude rc                                      | -
+		npx claude -p hi                               | -
+		npx @anthropic-ai/claude-code -p hi            | -
+		env A=b claude -p hi                           | -
+		node /opt/claude -p hi                         | -
+		./claude.sh -p hi                              | -`,
+	"codex": `
+		codex                                          | codex resume ID
+		codex 'fix the tests'                          | codex resume ID
+		codex -m gpt-5 'fix it' -s read-only           | codex -m gpt-5 -s read-only resume ID
+		codex -c a=b -c 'c="d e"'                      | codex -c a=b -c 'c="d e"' resume ID
+		codex --no-daemon -- '-x is odd'               | codex --no-daemon resume ID
+		codex resume 0f0f                              | codex resume ID
+		codex resume 0f0f 'go on'                      | codex resume ID
+		codex resume --last                            | codex resume ID
+		codex resume --all -m gpt-5                    | codex -m gpt-5 resume ID
+		codex fork 0f0f                                | codex resume ID
+		codex fork                                     | codex resume ID
+		codex exec 'fix it'                            | codex exec resume ID 'fix it'
+		* codex exec 'fix it'                          | codex exec resume ID 'fix it'
+		codex e 'fix it' --json                        | codex exec --json resume ID 'fix it'
+		codex -c a=b exec -C /d -s read-only --json hi | codex -c a=b exec -C /d -s read-only --json resume ID hi
+		codex exec --json -- '-x is odd'               | codex exec --json resume ID -- '-x is odd'
+		codex exec resume 0f0f hi                      | codex exec resume ID hi
+		codex exec resume --last hi                    | codex exec resume ID hi
+		codex exec resume --json 0f0f hi -o last       | codex exec --json -o last resume ID hi
+		codex exec fork 0f0f hi                        | codex exec resume ID hi
+		codex exec resume 0f0f                         | -
+		codex exec resume --last                       | -
+		codex exec                                     | -
+		codex exec -                                   | -
+		codex exec hi there                            | -
+		codex exec --ephemeral hi                      | -
+		codex exec --worktree hi                       | -
+		codex exec -i a.png hi                         | -
+		codex -i a.png                                 | -
+		codex exec review                              | -
+		codex review                                   | -
+		codex --remote ws://h                          | -
+		codex --some-new-option x hi                   | -
+		codex hello exec                               | -
+		codex login                                    | -
+		codex --version                                | -
+		npx codex exec hi                              | -
+		npx @openai/codex exec hi                      | -`,
+	"gemini": `
+		gemini                                         | gemini --resume ID
+		gemini 'fix it'                                | gemini --resume ID
+		* gemini 'fix it'                              | gemini --resume ID 'fix it'
+		* gemini                                       | -
+		gemini -p 'fix it'                             | gemini --resume ID -p 'fix it'
+		gemini --prompt='fix it' -y                    | gemini --resume ID --prompt='fix it' -y
+		gemini -p ''                                   | -
+		gemini -i 'fix it' -m gemini-2.5-pro           | gemini --resume ID -m gemini-2.5-pro
+		gemini --session-id 0f0f -p hi                 | gemini --resume ID -p hi
+		gemini --resume latest -p hi                   | gemini --resume ID -p hi
+		gemini -r 5 --approval-mode yolo               | gemini --resume ID --approval-mode yolo
+		gemini -r                                      | gemini --resume ID
+		gemini -e none 'fix it'                        | gemini --resume ID -e none
+		* gemini -- '-x is odd'                        | -
+		gemini -dp hi                                  | -
+		gemini -phi                                    | -
+		gemini --yolo true -p hi                       | -
+		gemini --session-file f.json                   | -
+		gemini --acp                                   | -
+		gemini -w                                      | -
+		gemini --list-sessions                         | -
+		gemini mcp list                                | -
+		npx gemini -p hi                               | -`,
+	"opencode": `
+		opencode                                       | opencode --session ID
+		opencode sub/folder -m mock/m1                 | opencode --session ID -m mock/m1 sub/folder
+		opencode --prompt 'fix it'                     | opencode --session ID
+		opencode -c                                    | opencode --session ID
+		opencode -s ses_0 --fork                       | opencode --session ID
+		opencode run 'fix it'                          | opencode run --session ID 'fix it'
+		opencode run fix it --format json              | opencode run --session ID --format json fix it
+		opencode run -c --fork 'fix it'                | opencode run --session ID 'fix it'
+		opencode run 'fix it' -f a.txt b.txt           | opencode run --session ID -f a.txt b.txt -- 'fix it'
+		opencode run -f a.txt 'fix it'                 | -
+		opencode run --command review                  | opencode run --session ID --command review
+		opencode run                                   | -
+		opencode run --attach http://h hi              | -
+		opencode run -i hi                             | -
+		opencode -m run                                | -
+		opencode serve                                 | -
+		opencode a b                                   | -
+		opencode --some-new-option x                   | -
+		bunx opencode run hi                           | -`,
+}
+
 func TestResume(t *testing.T) {
 	ids := map[string]string{"claude": thisSession, "codex": thisSession, "gemini": thisSession, "opencode": "ses_e013ecc6cffebf9saxDcRTaJUW"}
-	for adapter, lines := range map[string]string{
-		"claude": `
-			claude                                         | claude --resume ID
-			claude 'fix the tests'                         | claude --resume ID
-			claude -p 'fix the tests'                      | claude --resume ID -p 'fix the tests'
-			* claude 'fix the tests'                       | claude --resume ID 'fix the tests'
-			* claude                                       | -
-			claude -p                                      | -
-			claude 'fix it' -p --model opus                | claude --resume ID -p --model opus 'fix it'
-			/opt/bin/claude --model opus                   | /opt/bin/claude --resume ID --model opus
-			claude --session-id 0f0f -p hi                 | claude --resume ID -p hi
-			claude --session-id=0f0f -p hi                 | claude --resume ID -p hi
-			claude --resume 0f0f                           | claude --resume ID
-			claude -r 0f0f --fork-session -p hi            | claude --resume ID -p hi
-			claude -r --model opus                         | claude --resume ID --model opus
-			claude -r0f0f                                  | claude --resume ID
-			claude --continue                              | claude --resume ID
-			claude -cp hi                                  | claude --resume ID -p hi
-			claude -pc hi                                  | claude --resume ID -p hi
-			claude -p --allowedTools Bash Read -c hi       | claude --resume ID -p --allowedTools Bash Read -- hi
-			claude -p --allowedTools Bash Read -- hi       | claude --resume ID -p --allowedTools Bash Read -- hi
-			claude --debug -c -p -- hi                     | claude --resume ID --debug -p hi
-			claude -p --debug -- hi                        | claude --resume ID -p --debug -- hi
-			claude -p -- '-x is odd'                       | claude --resume ID -p -- '-x is odd'
-			claude --settings x.json hi                    | claude --resume ID --settings x.json
-			claude -p hi --input-format stream-json        | -
-			claude -p hi --input-format text               | claude --resume ID -p --input-format text hi
-			claude --from-pr 3                             | -
-			claude --worktree w                            | -
-			claude -p hi --no-session-persistence          | -
-			claude -p hi --resume 0f0f --resume-session-at | -
-			claude --teleport x                            | -
-			claude --some-new-option hi                    | -
-			claude -xp hi                                  | -
-			claude mcp list                                | -
-			claude --version                               | -
-			claude --bg hi                                 | -
-			claude rc                                      | -
-			npx claude -p hi                               | -
-			npx @anthropic-ai/claude-code -p hi            | -
-			env A=b claude -p hi                           | -
-			node /opt/claude -p hi                         | -
-			./claude.sh -p hi                              | -`,
-		"codex": `
-			codex                                          | codex resume ID
-			codex 'fix the tests'                          | codex resume ID
-			codex -m gpt-5 'fix it' -s read-only           | codex -m gpt-5 -s read-only resume ID
-			codex -c a=b -c 'c="d e"'                      | codex -c a=b -c 'c="d e"' resume ID
-			codex --no-daemon -- '-x is odd'               | codex --no-daemon resume ID
-			codex resume 0f0f                              | codex resume ID
-			codex resume 0f0f 'go on'                      | codex resume ID
-			codex resume --last                            | codex resume ID
-			codex resume --all -m gpt-5                    | codex -m gpt-5 resume ID
-			codex fork 0f0f                                | codex resume ID
-			codex fork                                     | codex resume ID
-			codex exec 'fix it'                            | codex exec resume ID 'fix it'
-			* codex exec 'fix it'                          | codex exec resume ID 'fix it'
-			codex e 'fix it' --json                        | codex exec --json resume ID 'fix it'
-			codex -c a=b exec -C /d -s read-only --json hi | codex -c a=b exec -C /d -s read-only --json resume ID hi
-			codex exec --json -- '-x is odd'               | codex exec --json resume ID -- '-x is odd'
-			codex exec resume 0f0f hi                      | codex exec resume ID hi
-			codex exec resume --last hi                    | codex exec resume ID hi
-			codex exec resume --json 0f0f hi -o last       | codex exec --json -o last resume ID hi
-			codex exec fork 0f0f hi                        | codex exec resume ID hi
-			codex exec resume 0f0f                         | -
-			codex exec resume --last                       | -
-			codex exec                                     | -
-			codex exec -                                   | -
-			codex exec hi there                            | -
-			codex exec --ephemeral hi                      | -
-			codex exec --worktree hi                       | -
-			codex exec -i a.png hi                         | -
-			codex -i a.png                                 | -
-			codex exec review                              | -
-			codex review                                   | -
-			codex --remote ws://h                          | -
-			codex --some-new-option x hi                   | -
-			codex hello exec                               | -
-			codex login                                    | -
-			codex --version                                | -
-			npx codex exec hi                              | -
-			npx @openai/codex exec hi                      | -`,
-		"gemini": `
-			gemini                                         | gemini --resume ID
-			gemini 'fix it'                                | gemini --resume ID
-			* gemini 'fix it'                              | gemini --resume ID 'fix it'
-			* gemini                                       | -
-			gemini -p 'fix it'                             | gemini --resume ID -p 'fix it'
-			gemini --prompt='fix it' -y                    | gemini --resume ID --prompt='fix it' -y
-			gemini -p ''                                   | -
-			gemini -i 'fix it' -m gemini-2.5-pro           | gemini --resume ID -m gemini-2.5-pro
-			gemini --session-id 0f0f -p hi                 | gemini --resume ID -p hi
-			gemini --resume latest -p hi                   | gemini --resume ID -p hi
-			gemini -r 5 --approval-mode yolo               | gemini --resume ID --approval-mode yolo
-			gemini -r                                      | gemini --resume ID
-			gemini -e none 'fix it'                        | gemini --resume ID -e none
-			* gemini -- '-x is odd'                        | -
-			gemini -dp hi                                  | -
-			gemini -phi                                    | -
-			gemini --yolo true -p hi                       | -
-			gemini --session-file f.json                   | -
-			gemini --acp                                   | -
-			gemini -w                                      | -
-			gemini --list-sessions                         | -
-			gemini mcp list                                | -
-			npx gemini -p hi                               | -`,
-		"opencode": `
-			opencode                                       | opencode --session ID
-			opencode sub/folder -m mock/m1                 | opencode --session ID -m mock/m1 sub/folder
-			opencode --prompt 'fix it'                     | opencode --session ID
-			opencode -c                                    | opencode --session ID
-			opencode -s ses_0 --fork                       | opencode --session ID
-			opencode run 'fix it'                          | opencode run --session ID 'fix it'
-			opencode run fix it --format json              | opencode run --session ID --format json fix it
-			opencode run -c --fork 'fix it'                | opencode run --session ID 'fix it'
-			opencode run 'fix it' -f a.txt b.txt           | opencode run --session ID -f a.txt b.txt -- 'fix it'
-			opencode run -f a.txt 'fix it'                 | -
-			opencode run --command review                  | opencode run --session ID --command review
-			opencode run                                   | -
-			opencode run --attach http://h hi              | -
-			opencode run -i hi                             | -
-			opencode -m run                                | -
-			opencode serve                                 | -
-			opencode a b                                   | -
-			opencode --some-new-option x                   | -
-			bunx opencode run hi                           | -`,
-	} {
-		p, ok := For(adapter)
-		require.True(t, ok)
+	for adapter, lines := range resumed {
 		for line := range strings.Lines(strings.TrimSpace(lines)) {
 			from, want, _ := strings.Cut(strings.TrimSpace(line), "|")
 			t.Run(strings.TrimSpace(from), func(t *testing.T) {
-				argv := words(strings.TrimSpace(from))
-				terminal := argv[0] != "*"
-				if !terminal {
-					argv = argv[1:]
-				}
-				before := slices.Clone(argv)
-				got, ok := p.Resume(argv, ids[adapter], terminal)
-				require.Equal(t, before, argv, "the caller's command line")
-				l, err := p.Prepare(argv, Host{Terminal: terminal})
-				require.NoError(t, err)
-				require.Equal(t, ok, l.Resumes, "what the launch says beforehand")
-				if want = strings.TrimSpace(want); want == "-" {
-					require.False(t, ok, "resumed by %q", got)
-					return
-				}
-				require.True(t, ok, "not resumed")
-				wanted := words(want)
-				wanted[slices.Index(wanted, "ID")] = ids[adapter]
-				require.Equal(t, wanted, got)
-				again, ok := p.Resume(got, ids[adapter], terminal)
-				require.True(t, ok, "%q is not resumed once more", got)
-				require.Equal(t, got, again, "resumed once more")
+				testResume(t, adapter, ids[adapter], words(strings.TrimSpace(from)), strings.TrimSpace(want))
 			})
 		}
 	}
+}
+
+func testResume(t *testing.T, adapter, id string, argv []string, want string) {
+	p, ok := For(adapter)
+	require.True(t, ok)
+	terminal := argv[0] != "*"
+	if !terminal {
+		argv = argv[1:]
+	}
+	before := slices.Clone(argv)
+	got, ok := p.Resume(argv, id, terminal)
+	require.Equal(t, before, argv, "the caller's command line")
+	l, err := p.Prepare(argv, Host{Terminal: terminal})
+	require.NoError(t, err)
+	require.Equal(t, ok, l.Resumes, "Launch.Resumes")
+	if want == "-" {
+		require.False(t, ok, "resumed by %q", got)
+		return
+	}
+	require.True(t, ok, "not resumed")
+	wanted := words(want)
+	wanted[slices.Index(wanted, "ID")] = id
+	require.Equal(t, wanted, got)
+	again, ok := p.Resume(got, id, terminal)
+	require.True(t, ok, "%q cannot be resumed again", got)
+	require.Equal(t, got, again, "resumed again")
 }
 
 // What is no id of this harness's sessions could be a word for the newest one.

@@ -37,87 +37,29 @@ type world struct {
 }
 
 func (w *world) command(t *testing.T, d *datadriven.TestData) string {
-	var told []synth.Observation
-	sig := telemetry.Signal{Source: "s"}
-	see := func(kind telemetry.Kind) {
-		sig.Kind = kind
-		for _, a := range d.CmdArgs {
-			switch a.Key {
-			case "agent":
-				sig.Agent = "a1"
-			case "of":
-				sig.Window, sig.WindowSource = parseWindow(t, a.Vals[0])
-			case "model":
-				sig.Model = a.Vals[0]
-			case "estimate":
-				sig.Usage.Estimate = true
-			case "at":
-				after, err := time.ParseDuration(a.Vals[0])
-				require.NoError(t, err)
-				sig.At = w.now.Add(after)
-			}
-		}
-		told = append(w.s.Before(sig), w.s.See(sig, w.now)...)
-	}
+	var observed []synth.Observation
 	switch d.Cmd {
 	case "new":
-		cfg := synth.Config{}
-		for _, a := range d.CmdArgs {
-			switch a.Key {
-			case "hooks":
-				cfg.Hooks = true
-			case "infer":
-				cfg.Infer = true
-			case "statusline":
-				cfg.Statusline = true
-			case "moderate":
-				cfg.Moderate = number(t, a.Vals[0])
-			case "hysteresis":
-				cfg.Hysteresis = number(t, a.Vals[0])
-			default:
-				t.Fatalf("unknown argument %q", a.Key)
-			}
-		}
-		w.s, w.now = synth.New(cfg), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	case "usage":
-		sig.Usage = &telemetry.Usage{ID: "m", Used: int64(number(t, d.CmdArgs[0].Key))}
-		see(telemetry.UsageSeen)
-	case "window":
-		sig.Window, sig.WindowSource = parseWindow(t, d.CmdArgs[0].Key)
-		see(telemetry.WindowSeen)
-	case "compacting":
-		see(telemetry.Compacting)
-	case "compacted":
-		sig.Compaction = parseCompaction(t, d.CmdArgs[0].Key)
-		see(telemetry.Compacted)
-	case "prompt":
-		see(telemetry.Prompt)
-	case "stop":
-		see(telemetry.TurnStop)
-	case "end":
-		see(telemetry.TurnEnd)
-	case "idle":
-		see(telemetry.Idle)
-	case "fault":
-		see(telemetry.Fault)
+		w.s, w.now = synth.New(config(t, d)), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	case "wait":
 		dur, err := time.ParseDuration(d.CmdArgs[0].Key)
 		require.NoError(t, err)
 		w.now = w.now.Add(dur)
-		told = w.s.Wake(w.now)
+		observed = w.s.Wake(w.now)
 	case "flush":
-		told = w.s.Flush()
+		observed = w.s.Flush()
 	case "reset":
 		w.s.Reset()
 	case "now":
 		p, stale, ok := w.s.Now()
 		return fmt.Sprintf("%v stale=%t known=%t\n", p, stale, ok)
 	default:
-		t.Fatalf("unknown command %q", d.Cmd)
+		sig := w.signal(t, d)
+		observed = append(w.s.Before(sig), w.s.See(sig, w.now)...)
 	}
 	var b strings.Builder
-	for _, o := range told {
-		b.WriteString(tell(o))
+	for _, o := range observed {
+		b.WriteString(format(o))
 	}
 	if at, waits := w.s.Deadline(); waits {
 		fmt.Fprintf(&b, "wake in %s\n", at.Sub(w.now))
@@ -126,6 +68,63 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 		return "nothing"
 	}
 	return b.String()
+}
+
+func config(t *testing.T, d *datadriven.TestData) (cfg synth.Config) {
+	for _, a := range d.CmdArgs {
+		switch a.Key {
+		case "hooks":
+			cfg.Hooks = true
+		case "infer":
+			cfg.Infer = true
+		case "statusline":
+			cfg.Statusline = true
+		case "moderate":
+			cfg.Moderate = number(t, a.Vals[0])
+		case "hysteresis":
+			cfg.Hysteresis = number(t, a.Vals[0])
+		default:
+			t.Fatalf("unknown argument %q", a.Key)
+		}
+	}
+	return cfg
+}
+
+// kinds are the commands that are one signal.
+var kinds = map[string]telemetry.Kind{
+	"usage": telemetry.UsageSeen, "window": telemetry.WindowSeen, "compacting": telemetry.Compacting, "compacted": telemetry.Compacted,
+	"prompt": telemetry.Prompt, "stop": telemetry.TurnStop, "end": telemetry.TurnEnd, "idle": telemetry.Idle, "fault": telemetry.Fault,
+}
+
+func (w *world) signal(t *testing.T, d *datadriven.TestData) telemetry.Signal {
+	kind, ok := kinds[d.Cmd]
+	require.True(t, ok, "unknown command %q", d.Cmd)
+	sig := telemetry.Signal{Kind: kind, Source: "s"}
+	switch kind {
+	case telemetry.UsageSeen:
+		sig.Usage = &telemetry.Usage{ID: "m", Used: int64(number(t, d.CmdArgs[0].Key))}
+	case telemetry.WindowSeen:
+		sig.Window, sig.WindowSource = parseWindow(t, d.CmdArgs[0].Key)
+	case telemetry.Compacted:
+		sig.Compaction = parseCompaction(t, d.CmdArgs[0].Key)
+	}
+	for _, a := range d.CmdArgs {
+		switch a.Key {
+		case "agent":
+			sig.Agent = "a1"
+		case "of":
+			sig.Window, sig.WindowSource = parseWindow(t, a.Vals[0])
+		case "model":
+			sig.Model = a.Vals[0]
+		case "estimate":
+			sig.Usage.Estimate = true
+		case "at":
+			after, err := time.ParseDuration(a.Vals[0])
+			require.NoError(t, err)
+			sig.At = w.now.Add(after)
+		}
+	}
+	return sig
 }
 
 func number(t *testing.T, s string) float64 {
@@ -154,7 +153,7 @@ func parseCompaction(t *testing.T, s string) *telemetry.Compaction {
 	return c
 }
 
-func tell(o synth.Observation) string {
+func format(o synth.Observation) string {
 	switch o := o.(type) {
 	case synth.Pressure:
 		return o.String() + "\n"
