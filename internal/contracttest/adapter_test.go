@@ -24,7 +24,7 @@ import (
 type block struct {
 	line int
 	lang string
-	info string // what stands behind the language
+	info string // the words behind the language
 	text string
 }
 
@@ -50,12 +50,12 @@ func blocks(t *testing.T, file string) []block {
 		}
 	}
 	require.NoError(t, scan.Err())
-	require.False(t, open, "%s: a block without an end", file)
+	require.False(t, open, "%s: a block is not closed", file)
 	return out
 }
 
-// insert adds the lines of a diff that begin with "+" behind the others, which
-// must stand in the text, together and once.
+// insert applies a diff that only adds lines. Its context lines must occur in
+// the text, together and exactly once.
 func insert(text, diff string) (string, error) {
 	var old, new []string
 	for _, l := range strings.Split(strings.TrimSuffix(diff, "\n"), "\n") {
@@ -73,114 +73,143 @@ func insert(text, diff string) (string, error) {
 		}
 	}
 	if len(old) == 0 {
-		return "", errors.New("nothing says where the lines belong")
+		return "", errors.New("the diff has no context lines")
 	}
 	from, to := strings.Join(old, "\n")+"\n", strings.Join(new, "\n")+"\n"
 	if n := strings.Count(text, from); n != 1 {
-		return "", fmt.Errorf("its context is there %d times, want once", n)
+		return "", fmt.Errorf("its context occurs %d times, want once", n)
 	}
 	return strings.Replace(text, from, to, 1), nil
 }
 
-// TestAddingAnAdapter does what docs/adding-an-adapter.md says, and nothing
-// else: the files and lines it shows, laid over this source tree as the go
-// command can, give a program that knows the new harness, and the tests of the
-// three packages hold for it.
+// An overlay is a change of this source tree that only the go command sees.
+type overlay struct {
+	*testing.T
+	dir        string // for the files of the change and its outputs
+	repository string
+	files      map[string]string // by the path that each replaces
+	changed    []string          // relative to the repository
+}
+
+func newOverlay(t *testing.T) *overlay {
+	repository, err := filepath.Abs(root)
+	require.NoError(t, err)
+	return &overlay{t, t.TempDir(), repository, map[string]string{}, nil}
+}
+
+// add applies a block of the document: a new file, or a diff of one.
+func (o *overlay) add(b block, path string) {
+	o.Helper()
+	text := b.text
+	if b.lang == "diff" {
+		was, err := os.ReadFile(filepath.Join(o.repository, path))
+		require.NoError(o, err)
+		text, err = insert(string(was), b.text)
+		require.NoError(o, err, "the block at line %d, for %s", b.line, path)
+	} else {
+		require.NoFileExists(o, filepath.Join(o.repository, path))
+	}
+	file := filepath.Join(o.dir, strings.ReplaceAll(path, "/", "_"))
+	require.NoError(o, os.WriteFile(file, []byte(text), 0o600))
+	o.files[filepath.Join(o.repository, path)] = file
+	o.changed = append(o.changed, path)
+}
+
+// write stores what the go command needs to see the change, and returns its path.
+func (o *overlay) write() string {
+	o.Helper()
+	list, err := json.Marshal(map[string]any{"Replace": o.files})
+	require.NoError(o, err)
+	path := filepath.Join(o.dir, "overlay.json")
+	require.NoError(o, os.WriteFile(path, list, 0o600))
+	return path
+}
+
+// run runs a program in the repository and returns its output.
+func (o *overlay) run(name string, args ...string) string {
+	o.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = o.repository
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOTOOLCHAIN=local", "PEBBLE_HOME="+o.dir)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	require.NoError(o, err, "%s %s\n%s%s", name, strings.Join(args, " "), &stdout, &stderr)
+	return stdout.String()
+}
+
+// TestAddingAnAdapter follows docs/adding-an-adapter.md and does nothing else.
+// The files and lines of the page, laid over this source tree, must give a
+// program that supports the new harness and passes the tests of its packages.
 func TestAddingAnAdapter(t *testing.T) {
 	goTool, err := exec.LookPath("go")
 	require.NoError(t, err)
-	repository, err := filepath.Abs(root)
-	require.NoError(t, err)
-	dir := t.TempDir()
-	overlay := map[string]string{}
-	lay := func(path, text string) {
-		laid := filepath.Join(dir, strings.ReplaceAll(path, "/", "_"))
-		require.NoError(t, os.WriteFile(laid, []byte(text), 0o600))
-		overlay[filepath.Join(repository, path)] = laid
-	}
+	o := newOverlay(t)
 	var fixture, expected string
-	changed := []string{}
 	for _, b := range blocks(t, filepath.Join(root, "docs", "adding-an-adapter.md")) {
 		path, isFile := strings.CutPrefix(b.info, "file=")
 		switch {
-		case isFile && b.lang == "diff":
-			was, err := os.ReadFile(filepath.Join(repository, path))
-			require.NoError(t, err)
-			is, err := insert(string(was), b.text)
-			require.NoError(t, err, "the block at line %d, for %s", b.line, path)
-			lay(path, is)
 		case isFile:
-			require.NoFileExists(t, filepath.Join(repository, path))
-			lay(path, b.text)
+			o.add(b, path)
 		case b.info == "fixture":
 			fixture = b.text
-			continue
 		case b.info == "expected":
 			expected = b.text
-			continue
 		default:
-			t.Errorf("line %d: a block that nobody tries", b.line)
-			continue
+			t.Errorf("line %d: this test does not use the block", b.line)
 		}
-		changed = append(changed, path)
 	}
-	slices.Sort(changed)
+	slices.Sort(o.changed)
 	require.Equal(t, []string{"manifests/pebble.json", "manifests/registry.go", "profiles/pebble.go", "profiles/registry.go",
-		"telemetry/decoder.go", "telemetry/pebble_log.go"}, changed, "a manifest, a profile, a decoder, and nothing elsewhere")
+		"telemetry/decoder.go", "telemetry/pebble_log.go"}, o.changed, "only a manifest, a profile and a decoder")
+	overlayFile, program := o.write(), filepath.Join(o.dir, "lifeloop-wrap")
+	o.run(goTool, "build", "-overlay", overlayFile, "-o", program, "./cmd/lifeloop-wrap")
 
-	list, err := json.Marshal(map[string]any{"Replace": overlay})
-	require.NoError(t, err)
-	overlayFile := filepath.Join(dir, "overlay.json")
-	require.NoError(t, os.WriteFile(overlayFile, list, 0o600))
-	run := func(name string, args ...string) string {
-		t.Helper()
-		cmd := exec.Command(name, args...)
-		cmd.Dir = repository
-		cmd.Env = append(os.Environ(), "GOPROXY=off", "GOTOOLCHAIN=local", "PEBBLE_HOME="+dir)
-		var stdout, stderr bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &stdout, &stderr
-		err := cmd.Run()
-		require.NoError(t, err, "%s %s\n%s%s", name, strings.Join(args, " "), &stdout, &stderr)
-		return stdout.String()
-	}
-
-	program := filepath.Join(dir, "lifeloop-wrap")
-	run(goTool, "build", "-overlay", overlayFile, "-o", program, "./cmd/lifeloop-wrap")
-	log := filepath.Join(dir, "71.jsonl")
+	log := filepath.Join(o.dir, "71.jsonl")
 	require.NoError(t, os.WriteFile(log, []byte(fixture), 0o600))
+	observed := records(t, o.run(program, "observe", "--adapter", "pebble", "--once", log))
+	require.Equal(t, expected, summary(t, observed))
+	wrapped := records(t, runPebble(o, program, fixture))
+	require.Equal(t, names(observed), names(wrapped))
+	if id := wrapped[len(wrapped)-1].HarnessSessionID; id == nil || *id != "p-71" {
+		t.Errorf("the last event of the wrapped session has harness_session_id %v, want p-71", id)
+	}
+	o.run(goTool, "test", "-overlay", overlayFile, "-run", "^Test(Registry|Infer|DecodersExist|EveryShipped|EveryFile|IDs|Unread|TelemetryOnly|Failure)", "./manifests", "./profiles")
+}
 
-	told := records(t, run(program, "observe", "--adapter", "pebble", "--once", log))
-	var got strings.Builder
-	for _, e := range told {
+// runPebble wraps a script that writes the fixture to Pebble's log, and returns
+// the events. The records lose their times: the wrapper would drop old records.
+func runPebble(o *overlay, program, fixture string) string {
+	o.Helper()
+	harness, events := filepath.Join(o.dir, "pebble"), filepath.Join(o.dir, "events")
+	script := "#!/bin/sh\nmkdir -p $PEBBLE_HOME/log\ncat >$PEBBLE_HOME/log/$$.jsonl <<END\n" +
+		regexp.MustCompile(`"at":"[^"]*",?`).ReplaceAllString(fixture, "") + "END\n"
+	require.NoError(o, os.WriteFile(harness, []byte(script), 0o700))
+	o.run(program, "run", "--no-ledger", "--pty", "never", "--events", events, "--", harness)
+	lines, err := os.ReadFile(events)
+	require.NoError(o, err)
+	return string(lines)
+}
+
+// summary has one line per event: time, name, frame and data.
+func summary(t *testing.T, events []lifeloop.EventRecord) string {
+	t.Helper()
+	var b strings.Builder
+	for _, e := range events {
+		at, err := time.Parse(time.RFC3339Nano, e.At)
+		require.NoError(t, err)
 		data, err := json.Marshal(e.Data)
 		require.NoError(t, err)
 		frame := "-"
 		if e.FrameContext != nil {
 			frame = e.FrameContext.FrameID
 		}
-		fmt.Fprintf(&got, "%s  %-26s %-2s  %s\n", clock(t, e.At), e.Event, frame, data)
+		fmt.Fprintf(&b, "%s  %-26s %-2s  %s\n", at.UTC().Format(time.TimeOnly), e.Event, frame, data)
 	}
-	require.Equal(t, expected, got.String())
-
-	// The same of a session of our own, which finds the log by itself. The
-	// records have no times here: those of long ago would be no news.
-	harness, events := filepath.Join(dir, "pebble"), filepath.Join(dir, "events")
-	script := "#!/bin/sh\nmkdir -p $PEBBLE_HOME/log\ncat >$PEBBLE_HOME/log/$$.jsonl <<END\n" +
-		regexp.MustCompile(`"at":"[^"]*",?`).ReplaceAllString(fixture, "") + "END\n"
-	require.NoError(t, os.WriteFile(harness, []byte(script), 0o700))
-	run(program, "run", "--no-ledger", "--pty", "never", "--events", events, "--", harness)
-	lines, err := os.ReadFile(events)
-	require.NoError(t, err)
-	wrapped := records(t, string(lines))
-	require.Equal(t, names(told), names(wrapped))
-	if id := wrapped[len(wrapped)-1].HarnessSessionID; id == nil || *id != "p-71" {
-		t.Errorf("the wrapped session ended as that of %v", id)
-	}
-
-	run(goTool, "test", "-overlay", overlayFile, "-run", "^Test(Registry|Infer|DecodersExist|EveryShipped|EveryFile|IDs|Unread|TelemetryOnly|Failure)", "./manifests", "./profiles")
+	return b.String()
 }
 
-// records are the lifecycle events among the lines; the others are receipts.
+// records decodes the lines that are lifecycle events; other lines are receipts.
 func records(t *testing.T, lines string) []lifeloop.EventRecord {
 	t.Helper()
 	var out []lifeloop.EventRecord
@@ -208,8 +237,8 @@ func TestInsert(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "a\nb\nx\nc\ny\n", got)
 	for diff, want := range map[string]string{
-		" d\n+x\n": "there 0 times",
-		"+x\n":     "nothing says where",
+		" d\n+x\n": "occurs 0 times",
+		"+x\n":     "no context lines",
 		" a\n-b\n": `line "-b" is neither`,
 		"":         `line "" is neither`,
 	} {
@@ -217,12 +246,5 @@ func TestInsert(t *testing.T) {
 		require.ErrorContains(t, err, want, "%q", diff)
 	}
 	_, err = insert("a\na\n", " a\n+x\n")
-	require.ErrorContains(t, err, "there 2 times")
-}
-
-func clock(t *testing.T, at string) string {
-	t.Helper()
-	parsed, err := time.Parse(time.RFC3339Nano, at)
-	require.NoError(t, err)
-	return parsed.UTC().Format(time.TimeOnly)
+	require.ErrorContains(t, err, "occurs 2 times")
 }
