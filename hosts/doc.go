@@ -1,25 +1,24 @@
-// Package hosts puts our hooks into a harness's own settings, for people who
-// start it themselves, and takes them out again.
+// Package hosts adds our hooks to a harness's own settings, for runs without
+// the wrapper, and removes them again.
 //
-// A settings file is its owner's. It is edited as text: what we did not write
-// keeps every byte, its order, its indentation and its line ends, and taking
-// our hooks out gives back the bytes that were there, with whatever the owner
-// changed in between. A file that is not understood from end to end is not
-// touched; a [*Flaw] says where it is wrong. Nothing is written that the same
-// code could not take out again: that is tried first, on the text.
+// A settings file is edited as text. What we did not write keeps every byte:
+// its order, its indentation and its line ends. Removing our hooks restores the
+// file as it was, with the changes that the user made in between. A file that
+// cannot be parsed is not touched; a [*Flaw] has the place of the error. An edit
+// is written only if the same code can undo it.
 //
 //	in, err := profile.Install(false, host)
-//	at := hosts.At(filepath.Join(stateDir, "host"))
-//	report, err := at.Status(in)        // installed, not_installed, outdated, partly
-//	changes, err := at.Apply(in, false) // true: only say what would change
-//	changes, err = at.Remove(in, false)
+//	store := hosts.At(filepath.Join(stateDir, "host"))
+//	report, err := store.Status(in)        // installed, not_installed, outdated, partly
+//	changes, err := store.Apply(in, false) // true: return the changes, write nothing
+//	changes, err = store.Remove(in, false)
 //
-// Where a harness reads a folder of programs, ours is a whole file of its own
-// name: laid down, replaced and removed as long as it is as we wrote it, and
-// refused where somebody else's file has that name.
+// If a harness reads a folder of programs, we add a whole file with a name of
+// our own. Such a file is replaced and removed only while it is as we wrote it.
+// A file of this name that we did not write is an error.
 //
-// What the text alone cannot tell, such as that a list was there and empty, is
-// kept in a note in that folder, beside a copy of each file as it was before
-// its first change. Without the note our hooks are taken out all the same, and
-// what is empty then goes with them.
+// Facts that the text cannot hold, such as an empty list before our hooks, are
+// stored in a note in the store's folder, beside a copy of each file before its
+// first change. Without the note our hooks are removed too, and with them every
+// container that is empty then.
 package hosts

@@ -15,17 +15,17 @@ import (
 	"lifeloop/internal/durable"
 )
 
-// errChanged says that somebody else wrote a file while we were about to.
-var errChanged = errors.New("changed by somebody else in the meantime")
+// errChanged means that another program wrote a file during our edit.
+var errChanged = errors.New("another program changed it in the meantime")
 
-// tooLarge is the size of a file that is nobody's settings.
+// tooLarge is a size in bytes that no settings file has.
 const tooLarge = 16 << 20
 
-// A file is what was read of one file.
+// A file is the state of one file when it was read.
 type file struct {
 	path   string  // as the harness names it
-	target string  // behind symbolic links: what is replaced
-	text   *string // nil when there is none
+	target string  // path without symbolic links: the file to be replaced
+	text   *string // nil if there is no file
 	mode   fs.FileMode
 	uid    int
 	gid    int
@@ -47,7 +47,7 @@ func read(path string) (file, error) {
 				return f, fmt.Errorf("read %s: %w", path, err)
 			}
 			if !filepath.IsAbs(next) {
-				// The folder's own links first: ".." behind one leads elsewhere.
+				// Resolve the links of the folder first: ".." after a link leads elsewhere.
 				dir, err := filepath.EvalSymlinks(filepath.Dir(f.target))
 				if err != nil {
 					return f, fmt.Errorf("read %s: %w", path, err)
@@ -58,7 +58,7 @@ func read(path string) (file, error) {
 			continue
 		}
 		if !info.Mode().IsRegular() || info.Size() > tooLarge {
-			return f, fmt.Errorf("read %s: not a file of settings", path)
+			return f, fmt.Errorf("read %s: not a settings file", path)
 		}
 		data, err := os.ReadFile(f.target)
 		if err != nil {
@@ -74,7 +74,7 @@ func read(path string) (file, error) {
 	return f, fmt.Errorf("read %s: too many symbolic links", path)
 }
 
-// same says that the file still holds what was read.
+// same reports whether the file still has the text that was read.
 func (f file) same() bool {
 	now, err := read(f.path)
 	return err == nil && now.target == f.target && equal(now.text, f.text)
@@ -84,11 +84,11 @@ func equal(a, b *string) bool {
 	return a == nil && b == nil || a != nil && b != nil && *a == *b
 }
 
-// replace puts a text in the place of what was read, or removes the file. After
-// a crash at any moment there is the old text or the new one. It refuses with
-// errChanged when the file does not hold any more what was read. (Against one
-// who writes between this last look and the rename that follows it at once,
-// nothing can be done that works on every file system; Store looks again.)
+// replace replaces the file that was read, or removes it if next is nil. After
+// a crash the file has the old text or the new one. replace returns errChanged
+// if the file no longer has the text that was read. A write between this check
+// and the rename right after it cannot be prevented on every file system, so
+// Store checks the file again afterwards.
 func (f file) replace(next *string, shared bool) (err error) {
 	if next == nil {
 		if !f.same() {
@@ -104,7 +104,7 @@ func (f file) replace(next *string, shared bool) (err error) {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp.Name()) // gone already when all went well
+	defer os.Remove(temp.Name()) // does nothing after the rename
 	defer temp.Close()
 
 	mode := fs.FileMode(0o600)
@@ -116,7 +116,7 @@ func (f file) replace(next *string, shared bool) (err error) {
 		if info, err := temp.Stat(); err == nil {
 			if s, ok := info.Sys().(*syscall.Stat_t); ok && (int(s.Uid) != f.uid || int(s.Gid) != f.gid) {
 				if err := temp.Chown(f.uid, f.gid); err != nil {
-					return fmt.Errorf("keep its owner: %w", err)
+					return fmt.Errorf("set its owner: %w", err)
 				}
 			}
 		}
@@ -142,8 +142,8 @@ func (f file) replace(next *string, shared bool) (err error) {
 	return durable.SyncDir(dir)
 }
 
-// folders makes a folder and its missing parents, and lists those it made, the
-// innermost first.
+// folders creates a folder and its missing parents. It returns those it
+// created, the innermost first.
 func folders(dir string, shared bool) (made []string, err error) {
 	perm := fs.FileMode(0o700)
 	if shared {
@@ -167,8 +167,8 @@ func folders(dir string, shared bool) (made []string, err error) {
 	return made, nil
 }
 
-// backup keeps a copy of a text, named by its digest: what is kept once is not
-// written again.
+// backup writes a copy of a text and returns its path. The copy is named by
+// the digest, so that the same text is written once.
 func backup(dir string, path, text, digest string) (string, error) {
 	at := filepath.Join(dir, filepath.Base(path)+"."+digest[:16])
 	if have, err := os.ReadFile(at); err == nil && bytes.Equal(have, []byte(text)) {

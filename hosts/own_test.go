@@ -14,16 +14,16 @@ import (
 	"lifeloop/profiles"
 )
 
-// newOwnPlace is a place whose installation is a whole file, two folders deep.
-func newOwnPlace(t *testing.T) *place {
+// newWholePlace is a place whose installation is a whole file, two folders deep.
+func newWholePlace(t *testing.T) *place {
 	p := newPlace(t)
 	p.in = profiles.Installation{Path: filepath.Join(p.dir, "home", "conf", "plugin", "ours.js"), Whole: "OURS 2\n",
 		Mark: "OURS ", Ours: func(text string) bool { return strings.HasPrefix(text, "OURS ") && !strings.Contains(text, "mine") }}
 	return p
 }
 
-func TestAFileOfOurOwn(t *testing.T) {
-	p := newOwnPlace(t)
+func TestWholeFile(t *testing.T) {
+	p := newWholePlace(t)
 	require.Equal(t, NotInstalled, p.state())
 	require.Empty(t, p.remove())
 
@@ -45,11 +45,11 @@ func TestAFileOfOurOwn(t *testing.T) {
 	require.Equal(t, Installed, p.state())
 
 	p.remove()
-	require.Empty(t, p.names(filepath.Join(p.dir, "home")), "the folders were made for it")
+	require.Empty(t, p.names(filepath.Join(p.dir, "home")), "the folders were created for it")
 }
 
-func TestAFolderThatOthersUse(t *testing.T) {
-	p := newOwnPlace(t)
+func TestSharedFolder(t *testing.T) {
+	p := newWholePlace(t)
 	dir := filepath.Dir(p.in.Path)
 	p.apply()
 	p.write(filepath.Join(dir, "mine.js"), "mine", 0o600)
@@ -60,7 +60,7 @@ func TestAFolderThatOthersUse(t *testing.T) {
 	require.Equal(t, []string{"mine.js"}, p.names(dir))
 	require.Equal(t, NotInstalled, p.state())
 
-	// A store that was lost costs the folders and nothing else.
+	// If the store was lost, only the folders stay behind.
 	p.apply()
 	require.NoError(t, os.RemoveAll(p.store.dir))
 	require.Equal(t, Installed, p.state())
@@ -68,9 +68,9 @@ func TestAFolderThatOthersUse(t *testing.T) {
 	require.Equal(t, []string{"mine.js"}, p.names(dir))
 }
 
-// Ours with somebody's changes is neither written over nor taken away.
-func TestOursWasEdited(t *testing.T) {
-	p := newOwnPlace(t)
+// Our file with changes by the user is neither replaced nor removed.
+func TestOurFileWasEdited(t *testing.T) {
+	p := newWholePlace(t)
 	p.apply()
 	const text = "OURS 2\n// mine\n"
 	p.write(p.in.Path, text, 0o600)
@@ -84,9 +84,9 @@ func TestOursWasEdited(t *testing.T) {
 	}
 }
 
-// A file that is not ours, or not any more, is nobody's to touch.
-func TestSomebodyElsesFileOfThatName(t *testing.T) {
-	p := newOwnPlace(t)
+// A file of the same name that is not ours is not touched.
+func TestForeignFileOfOurName(t *testing.T) {
+	p := newWholePlace(t)
 	p.apply()
 	for _, text := range []string{"theirs\n", "", "// OURS 2\n"} {
 		p.write(p.in.Path, text, 0o600)

@@ -17,36 +17,36 @@ import (
 	"lifeloop/profiles"
 )
 
-// A Store edits harnesses' settings, and keeps its notes and backups in a
+// A Store edits the settings of harnesses. It keeps notes and backups in a
 // folder of its own.
 type Store struct {
 	dir string
-	// testOnlyWrite comes right before a file is replaced, and right behind.
+	// testOnlyWrite is called right before and right after a file is replaced.
 	testOnlyWrite func(path string, done bool)
 }
 
-// At is the store in a folder, which is made when it is needed.
+// At returns the store in a folder, which is created by the first edit.
 func At(dir string) *Store { return &Store{dir: dir} }
 
-// A ConflictError says that somebody else kept writing a file.
+// A ConflictError means that another program kept writing a file.
 type ConflictError struct{ Path string }
 
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("edit %s: somebody else keeps changing it; it is left to them", e.Path)
+	return fmt.Sprintf("edit %s: another program keeps changing it; the edit was given up", e.Path)
 }
 
-// attempts bounds how often an edit is begun again on a file that changed.
+// attempts is how often an edit is tried on a file that keeps changing.
 const attempts = 5
 
-// origin is what is kept of one installation.
+// origin is the note about one installation.
 type origin struct {
 	Path     string   `json:"path"`
 	Settings note     `json:"settings"`
 	Trust    note     `json:"trust"`
-	Folders  []string `json:"folders,omitempty"` // made for it, the innermost first
+	Folders  []string `json:"folders,omitempty"` // created for it, the innermost first
 }
 
-// world is all that an edit depends on.
+// world is everything that an edit depends on.
 type world struct {
 	settings, trust file
 	origin          origin
@@ -66,14 +66,14 @@ func (s *Store) look(in profiles.Installation) (w world, err error) {
 		return w, nil
 	}
 	if err != nil {
-		return w, fmt.Errorf("read what was there before: %w", err)
+		return w, fmt.Errorf("read the note about %s: %w", in.Path, err)
 	}
-	// A note that cannot be read is as good as none.
+	// A note that cannot be parsed counts as none.
 	if json.Unmarshal(data, &w.origin) != nil || w.origin.Path != in.Path {
 		w.origin = origin{}
 	}
-	// What it says of the settings holds while hooks of ours are in them: who
-	// took them out by hand has made the file theirs.
+	// The note about the settings is valid while they have hooks of ours. Once
+	// the user has removed the hooks by hand, the file is the user's.
 	if r, flaw := inspect(w.settings.text, nil, in); flaw == nil && r.State == NotInstalled {
 		w.origin.Settings = note{}
 	}
@@ -89,7 +89,7 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Status says what is installed. It changes nothing.
+// Status reports what is installed. It changes nothing.
 func (s *Store) Status(in profiles.Installation) (Report, error) {
 	w, err := s.look(in)
 	if err != nil {
@@ -102,8 +102,8 @@ func (s *Store) Status(in profiles.Installation) (Report, error) {
 	return r, nil
 }
 
-// named gives a flaw its file, unless it has one. It returns an error that is
-// nil when there is no flaw.
+// named sets the path of a flaw that has none. It returns a nil error for a
+// nil flaw.
 func named(flaw *Flaw, path string) error {
 	if flaw == nil {
 		return nil
@@ -114,28 +114,29 @@ func named(flaw *Flaw, path string) error {
 	return flaw
 }
 
-// Apply puts our hooks in. Where they are in already, as they should be, no
-// file is touched. With dry it only tells what it would do.
+// Apply adds our hooks, or updates them. If they are up to date it touches no
+// file. With dry it returns the changes without making them. The error may be a
+// [*Flaw] or a [*ConflictError].
 func (s *Store) Apply(in profiles.Installation, dry bool) ([]Change, error) {
 	return s.edit(in, dry, applying)
 }
 
-// Remove takes our hooks out.
+// Remove removes our hooks. Its parameters and errors are those of Apply.
 func (s *Store) Remove(in profiles.Installation, dry bool) ([]Change, error) {
 	return s.edit(in, dry, removing)
 }
 
-// A plan is what an edit is going to do, in this order.
+// A plan is the moves of an edit, in order.
 type plan struct {
 	moves  []move
-	origin origin // to be noted; without a path nothing is to be remembered any more
+	origin origin // the new note; without a path the note is to be deleted
 }
 
 // A move is the replacement of one file.
 type move struct {
 	file   file
 	next   *string
-	shared bool // others may read a file that was not there
+	shared bool // a new file may be read by others
 }
 
 func (p *plan) move(f file, next *string, shared bool) {
@@ -157,8 +158,8 @@ func applying(in profiles.Installation, w world) (plan, error) {
 		return plan{}, inFile(err, in.Path)
 	}
 	p := plan{origin: origin{Path: in.Path, Settings: remembered, Folders: w.origin.Folders}}
-	// Consent first: a crash in between leaves a record for a hook that is not
-	// there, which nobody minds, and not a hook that raises questions.
+	// Consent comes first: a crash in between leaves a record without a hook,
+	// which is harmless. A hook without a record makes the harness ask the user.
 	if in.Trust != nil {
 		trust, remembered, err := withTrust(w.trust.text, w.settings.text, settings, in, w.origin.Trust)
 		if err != nil {
@@ -193,7 +194,7 @@ func removing(in profiles.Installation, w world) (plan, error) {
 	return p, nil
 }
 
-// inFile is named for errors of which some are flaws.
+// inFile is like named for an error that may be a flaw.
 func inFile(err error, path string) error {
 	var flaw *Flaw
 	if errors.As(err, &flaw) {
@@ -239,7 +240,7 @@ func (p plan) changes() []Change {
 	return list
 }
 
-// lock keeps the processes that share this folder from each other's edits.
+// lock excludes the other processes that use this folder.
 func (s *Store) lock() (unlock func(), err error) {
 	if err := durable.Mkdir(s.dir); err != nil {
 		return nil, err
@@ -260,7 +261,7 @@ func (s *Store) lock() (unlock func(), err error) {
 	}
 }
 
-// perform makes the moves of a plan, all or none.
+// perform makes all moves of a plan, or none.
 func (s *Store) perform(in profiles.Installation, w world, p plan) (changes []Change, err error) {
 	var made []string
 	defer func() {
@@ -277,10 +278,10 @@ func (s *Store) perform(in profiles.Installation, w world, p plan) (changes []Ch
 		more, err := folders(filepath.Dir(m.file.target), m.shared)
 		made = append(more, made...)
 		if err != nil {
-			return nil, fmt.Errorf("make the folder of %s: %w", m.file.path, err)
+			return nil, fmt.Errorf("create the folder of %s: %w", m.file.path, err)
 		}
 	}
-	// The note comes before the files: what it tells holds for the old ones too.
+	// The note is written before the files, since it is valid for the old files too.
 	if p.origin.Path != "" {
 		p.origin.Folders = append(made, p.origin.Folders...)
 		data, err := json.Marshal(p.origin)
@@ -288,14 +289,14 @@ func (s *Store) perform(in profiles.Installation, w world, p plan) (changes []Ch
 			err = durable.WriteFile(s.notePath(in), append(data, '\n'), 0o600)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("note what is there: %w", err)
+			return nil, fmt.Errorf("write the note about %s: %w", in.Path, err)
 		}
 	}
 	for _, m := range p.moves {
 		c := Change{Path: m.file.path, Before: m.file.text, After: m.next}
 		if m.file.text != nil {
 			if c.Backup, err = backup(filepath.Join(s.dir, "backup"), m.file.path, *m.file.text, digest(*m.file.text)); err != nil {
-				return changes, fmt.Errorf("keep a copy of %s: %w", m.file.path, err)
+				return changes, fmt.Errorf("back up %s: %w", m.file.path, err)
 			}
 		}
 		s.wrote(m, false)
@@ -310,7 +311,7 @@ func (s *Store) perform(in profiles.Installation, w world, p plan) (changes []Ch
 	}
 	if p.origin.Path == "" {
 		if err := os.Remove(s.notePath(in)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return changes, fmt.Errorf("forget what was there: %w", err)
+			return changes, fmt.Errorf("delete the note about %s: %w", in.Path, err)
 		}
 		unmake(w.origin.Folders)
 	}
@@ -323,8 +324,8 @@ func (s *Store) wrote(m move, done bool) {
 	}
 }
 
-// undo gives back what was there, unless somebody has written since: what is
-// there then is theirs.
+// undo reverts moves. A file that another program has written since is left
+// as it is.
 func undo(moves []move) error {
 	var errs []error
 	for _, m := range slices.Backward(moves) {
@@ -333,13 +334,13 @@ func undo(moves []move) error {
 			err = now.replace(m.file.text, m.shared)
 		}
 		if err != nil && !errors.Is(err, errChanged) {
-			errs = append(errs, fmt.Errorf("give back %s: %w", m.file.path, err))
+			errs = append(errs, fmt.Errorf("restore %s: %w", m.file.path, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// unmake removes folders of ours in which nothing is left.
+// unmake removes folders that we created, up to the first that is not empty.
 func unmake(made []string) {
 	for _, dir := range made {
 		if os.Remove(dir) != nil {

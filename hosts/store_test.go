@@ -22,7 +22,8 @@ import (
 
 const applyEnv = "HOSTS_TEST_APPLY"
 
-// TestMain lets the test binary be one of several programs that apply at once.
+// TestMain lets the test binary be one of several programs that call Apply at
+// the same time.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(applyEnv); dir != "" {
 		if _, err := At(filepath.Join(dir, os.Getenv(applyEnv+"_STORE"))).Apply(in(dir), false); err != nil {
@@ -31,16 +32,16 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	// A thousand random files for each law, unless the command line says.
+	// A thousand random files for each law, unless the command line says otherwise.
 	if err := flag.Set("rapid.checks", "1000"); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())
 }
 
-// in is the installation asking, with its files in a folder.
+// in is the installation withConsent, with its files in a folder.
 func in(dir string) profiles.Installation {
-	in := asking()
+	in := withConsent()
 	in.Path = filepath.Join(dir, "home", "settings.json")
 	in.Trust.Path = filepath.Join(dir, "home", "config.toml")
 	return in
@@ -94,7 +95,7 @@ func (p *place) state() string {
 	return r.State
 }
 
-// names lists what lies in a folder.
+// names lists the entries of a folder.
 func (p *place) names(dir string) []string {
 	p.Helper()
 	entries, err := os.ReadDir(dir)
@@ -117,11 +118,11 @@ func TestThereAndBack(t *testing.T) {
 	require.Len(t, changes, 2)
 	for _, c := range changes {
 		if got := p.read(c.Backup); got != *c.Before {
-			t.Errorf("the copy of %s holds %q", c.Path, got)
+			t.Errorf("the backup of %s is %q", c.Path, got)
 		}
 		info, err := os.Stat(c.Backup)
 		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("the copy: %v, %v", info.Mode(), err)
+			t.Errorf("the backup has mode %v, %v", info.Mode(), err)
 		}
 	}
 	require.Equal(t, Installed, p.state())
@@ -129,7 +130,7 @@ func TestThereAndBack(t *testing.T) {
 		t.Errorf("its mode became %v", info.Mode())
 	}
 	if changes := p.apply(); len(changes) != 0 {
-		t.Errorf("a second time changed %v", changes)
+		t.Errorf("a second Apply changed %v", changes)
 	}
 
 	p.remove()
@@ -137,19 +138,19 @@ func TestThereAndBack(t *testing.T) {
 	require.Equal(t, "model = 1", p.read(p.in.Trust.Path))
 	require.Equal(t, []string{"config.toml", "settings.json"}, p.names(filepath.Join(p.dir, "home")), "nothing else is left")
 	if changes := p.remove(); len(changes) != 0 {
-		t.Errorf("a second time changed %v", changes)
+		t.Errorf("a second Remove changed %v", changes)
 	}
 	require.Equal(t, []string{"backup", "lock"}, p.names(filepath.Join(p.dir, "store")), "no note is left")
 }
 
-func TestWhatWasNotThere(t *testing.T) {
+func TestNewFiles(t *testing.T) {
 	p := newPlace(t)
 	deep := filepath.Join(p.dir, "home", "a", "b")
 	p.in.Path = filepath.Join(deep, "settings.json")
 	require.Equal(t, NotInstalled, p.state())
 	require.Empty(t, p.remove())
 	if _, err := os.Stat(filepath.Join(p.dir, "store")); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("looking made the store")
+		t.Error("Status and an empty Remove created the store")
 	}
 
 	p.apply()
@@ -159,7 +160,7 @@ func TestWhatWasNotThere(t *testing.T) {
 		t.Errorf("mode %v", info.Mode())
 	}
 	p.remove()
-	require.Empty(t, p.names(filepath.Join(p.dir, "home")), "the files and the folders are gone again")
+	require.Empty(t, p.names(filepath.Join(p.dir, "home")), "files and folders are removed")
 
 	p.in.Shared = true
 	p.apply()
@@ -168,15 +169,15 @@ func TestWhatWasNotThere(t *testing.T) {
 	if info.Mode().Perm() != 0o644 || folder.Mode().Perm()&0o700 != 0o700 {
 		t.Errorf("in a project: %v, its folder %v", info.Mode(), folder.Mode())
 	}
-	// What the user adds makes the file theirs.
+	// With a member of the user's the file stays.
 	p.write(p.in.Path, strings.Replace(p.read(p.in.Path), "{", "{\n  \"theirs\": 1,", 1), 0o644)
 	p.remove()
 	require.Equal(t, "{\n  \"theirs\": 1\n}\n", p.read(p.in.Path))
 }
 
-// Who takes our hooks out by hand has made the file theirs: it stays, empty as
-// it may be.
-func TestTakenOutByHand(t *testing.T) {
+// Once the user has removed our hooks by hand the file is the user's. It stays
+// even if it is empty.
+func TestRemovedByHand(t *testing.T) {
 	p := newPlace(t)
 	p.apply()
 	p.write(p.in.Path, "{}", 0o600)
@@ -187,8 +188,8 @@ func TestTakenOutByHand(t *testing.T) {
 	require.Equal(t, []string{"settings.json"}, p.names(filepath.Join(p.dir, "home")))
 }
 
-// A harness that saves a setting writes its whole file anew, in its own way.
-func TestTheHarnessWritesItsSettings(t *testing.T) {
+// A harness that saves a setting rewrites its whole file in its own format.
+func TestHarnessRewritesItsSettings(t *testing.T) {
 	p := newPlace(t)
 	p.write(p.in.Path, `{"model":"opus","hooks":{"Stop":[{"hooks":[{"type":"command","command":"mine"}]}]}}`, 0o600)
 	p.apply()
@@ -204,9 +205,8 @@ func TestTheHarnessWritesItsSettings(t *testing.T) {
 	require.Equal(t, anew(`{"model":"opus","hooks":{"Stop":[{"hooks":[{"type":"command","command":"mine"}]}]}}`), p.read(p.in.Path))
 }
 
-// A hook that the user puts before ours moves ours to a place for which nobody
-// has consented.
-func TestOursIsMoved(t *testing.T) {
+// A hook that the user adds before ours moves ours to a place without consent.
+func TestOurHookMoves(t *testing.T) {
 	p := newPlace(t)
 	p.write(p.in.Path, `{"hooks":{"Stop":[]}}`, 0o600)
 	p.apply()
@@ -217,13 +217,13 @@ func TestOursIsMoved(t *testing.T) {
 	p.apply()
 	require.Equal(t, Installed, p.state())
 	if got := p.read(p.in.Trust.Path); strings.Contains(got, "stop:0:0") || !strings.Contains(got, "stop:1:0") {
-		t.Errorf("the consent is\n%s", got)
+		t.Errorf("the trust file is\n%s", got)
 	}
 	p.remove()
 	require.Equal(t, `{"hooks":{"Stop":[{"hooks":[]}]}}`, p.read(p.in.Path))
 }
 
-// The store was lost: our hooks and their records come out by their shape.
+// If the store was lost, our hooks and records are recognised by their form.
 func TestWithoutANote(t *testing.T) {
 	p := newPlace(t)
 	p.write(p.in.Path, "{\n\t\"a\": 1\n}", 0o600)
@@ -244,14 +244,14 @@ func TestLinks(t *testing.T) {
 	p.write(target, theirs, 0o600)
 	require.NoError(t, os.Symlink("../dotfiles/link", p.in.Path))
 	require.NoError(t, os.Symlink("settings", filepath.Join(dotfiles, "link")))
-	// One that leads to nothing yet.
+	// This link leads to a file that does not exist yet.
 	require.NoError(t, os.Symlink(filepath.Join(dotfiles, "config"), p.in.Trust.Path))
 
 	p.apply()
 	for _, path := range []string{p.in.Path, p.in.Trust.Path} {
 		info, err := os.Lstat(path)
 		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
-			t.Errorf("%s is no link any more", path)
+			t.Errorf("%s is no longer a link", path)
 		}
 	}
 	require.NotEqual(t, theirs, p.read(target))
@@ -267,11 +267,11 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-func TestNotUnderstood(t *testing.T) {
+func TestInvalidFilesAreNotTouched(t *testing.T) {
 	for name, c := range map[string]struct{ settings, trust, want string }{
 		"settings":           {"{\n  \"a\": 1 // one\n}\n", "", "settings.json:2:10: comments are not allowed in JSON"},
-		"trust":              {"{}", "a = 1\nb\n", "config.toml:2:2: '\\n' where an equals sign belongs"},
-		"a closed table":     {"{}", "hooks = {}\n", "config.toml:1:1: hooks is written as one value"},
+		"trust":              {"{}", "a = 1\nb\n", "config.toml:2:2: invalid '\\n', want an equals sign"},
+		"a closed table":     {"{}", "hooks = {}\n", "config.toml:1:1: cannot add to hooks, which is one value"},
 		"hooks are no lists": {`{"hooks": {"Stop": 1}}`, "", "settings.json:1:20: the hooks for Stop must be a list"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestNotUnderstood(t *testing.T) {
 			require.Equal(t, c.settings, p.read(p.in.Path))
 			require.Equal(t, c.trust, p.read(p.in.Trust.Path))
 			if _, err := os.Stat(filepath.Join(p.dir, "store")); !errors.Is(err, fs.ErrNotExist) {
-				t.Error("it made the store")
+				t.Error("Apply created the store")
 			}
 		})
 	}
@@ -307,16 +307,16 @@ func TestDryRun(t *testing.T) {
 	require.Equal(t, []string{"home"}, p.names(p.dir))
 }
 
-// Somebody else writes between our look and our write: theirs stays, and ours
-// comes on top.
-func TestSomebodyElseWrites(t *testing.T) {
+// Another program writes between our read and our write, or right after it. Its
+// change is kept, and our hooks are added to it.
+func TestAnotherProgramWrites(t *testing.T) {
 	const late = "{\n  \"late\": true\n}\n"
-	for _, behind := range []bool{false, true} {
+	for _, after := range []bool{false, true} {
 		p := newPlace(t)
 		p.write(p.in.Path, theirs, 0o600)
 		once := false
 		p.store.testOnlyWrite = func(path string, done bool) {
-			if path == p.in.Path && done == behind && !once {
+			if path == p.in.Path && done == after && !once {
 				once = true
 				p.write(path, late, 0o600)
 			}
@@ -326,12 +326,12 @@ func TestSomebodyElseWrites(t *testing.T) {
 		require.Equal(t, Installed, p.state())
 		p.remove()
 		if got := p.read(p.in.Path); got != late {
-			t.Errorf("behind our write %v: what they wrote became %q", behind, got)
+			t.Errorf("after our write %v: the other program's text became %q", after, got)
 		}
 	}
 }
 
-func TestSomebodyElseKeepsWriting(t *testing.T) {
+func TestAnotherProgramKeepsWriting(t *testing.T) {
 	p := newPlace(t)
 	n := 0
 	p.store.testOnlyWrite = func(path string, done bool) {
@@ -346,10 +346,10 @@ func TestSomebodyElseKeepsWriting(t *testing.T) {
 		t.Errorf("%v after %d", err, n)
 	}
 	require.Equal(t, strings.Repeat(" ", n)+"{}", p.read(p.in.Path))
-	require.Equal(t, []string{"settings.json"}, p.names(filepath.Join(p.dir, "home")), "the consent is taken back")
+	require.Equal(t, []string{"settings.json"}, p.names(filepath.Join(p.dir, "home")), "the consent is removed again")
 }
 
-// The second of two files cannot be written: the first is given back.
+// If the second of two files cannot be written, the first is restored.
 func TestAllOrNothing(t *testing.T) {
 	p := newPlace(t)
 	p.write(p.in.Trust.Path, "model = 1\n", 0o640)
@@ -359,7 +359,7 @@ func TestAllOrNothing(t *testing.T) {
 		}
 	}
 	_, err := p.store.Apply(p.in, false)
-	if err == nil || !strings.Contains(err.Error(), "not a file of settings") {
+	if err == nil || !strings.Contains(err.Error(), "not a settings file") {
 		t.Errorf("%v", err)
 	}
 	require.Equal(t, "model = 1\n", p.read(p.in.Trust.Path))
@@ -368,8 +368,8 @@ func TestAllOrNothing(t *testing.T) {
 	}
 }
 
-// Several programs apply at once, with one store and with one each.
-func TestAtOnce(t *testing.T) {
+// Several programs call Apply at the same time, with one store and with four.
+func TestConcurrentApply(t *testing.T) {
 	for _, stores := range []string{"s", "stuv"} {
 		p := newPlace(t)
 		p.write(p.in.Path, theirs, 0o600)

@@ -8,18 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// A statement is a table's header or a pair of key and value in a TOML file,
-// with the lines that it takes.
+// A statement is a table's header or a key with its value in a TOML file.
 type statement struct {
 	header     bool
 	list       bool     // [[…]]
 	path       []string // whole, from the root
-	start, end int      // from the line's beginning to behind its end
-	value      [2]int   // of a pair
+	start, end int      // offsets of its lines, with the last line end
+	value      [2]int   // offsets of a pair's value
 }
 
-// scan cuts a TOML file into its statements. It reads keys, and of values only
-// how far they go.
+// scan splits a TOML file into statements. It decodes keys; of a value it finds
+// only the end.
 func scan(text string) ([]statement, *Flaw) {
 	if flaw := notUTF8(text); flaw != nil {
 		return nil, flaw
@@ -50,7 +49,7 @@ func scan(text string) ([]statement, *Flaw) {
 			st.path, flaw = s.key()
 			st.path = slices.Concat(table, st.path)
 			if flaw == nil && s.peek() != '=' {
-				flaw = s.flaw("%s where an equals sign belongs", s.here())
+				flaw = s.flaw("invalid %s, want an equals sign", s.here())
 			}
 			if flaw == nil {
 				s.at++
@@ -103,7 +102,7 @@ func (s *scanner) blanks() {
 	}
 }
 
-// lineEnd passes over blanks, a comment and the end of the line.
+// lineEnd skips blanks, a comment and the end of the line.
 func (s *scanner) lineEnd() *Flaw {
 	s.blanks()
 	if s.peek() == '#' {
@@ -117,7 +116,7 @@ func (s *scanner) lineEnd() *Flaw {
 	case strings.HasPrefix(rest, "\r\n"):
 		s.at += 2
 	default:
-		return s.flaw("%s where the line should end", s.here())
+		return s.flaw("invalid %s, want the end of the line", s.here())
 	}
 	return nil
 }
@@ -138,13 +137,13 @@ func (s *scanner) tableName() (path []string, list bool, flaw *Flaw) {
 		return nil, list, flaw
 	}
 	if !strings.HasPrefix(s.text[s.at:], closing) {
-		return nil, list, s.flaw("%s where %s belongs", s.here(), closing)
+		return nil, list, s.flaw("invalid %s, want %s", s.here(), closing)
 	}
 	s.at += len(closing)
 	return path, list, nil
 }
 
-// key reads a dotted key and the blanks behind it.
+// key reads a dotted key and the blanks after it.
 func (s *scanner) key() ([]string, *Flaw) {
 	var path []string
 	for {
@@ -153,7 +152,7 @@ func (s *scanner) key() ([]string, *Flaw) {
 		case c == '"' || c == '\'':
 			from := s.at
 			if strings.HasPrefix(s.text[s.at:], strings.Repeat(string(c), 3)) {
-				return nil, s.flaw("a string of several lines as a key")
+				return nil, s.flaw("a key cannot be a multi-line string")
 			}
 			if flaw := s.quoted(c); flaw != nil {
 				return nil, flaw
@@ -163,7 +162,7 @@ func (s *scanner) key() ([]string, *Flaw) {
 				var ok bool
 				if part, ok = unescape(part); !ok {
 					s.at = from
-					return nil, s.flaw("an escape that TOML does not know")
+					return nil, s.flaw("invalid escape in a string")
 				}
 			}
 		default:
@@ -172,7 +171,7 @@ func (s *scanner) key() ([]string, *Flaw) {
 				s.at++
 			}
 			if part = s.text[from:s.at]; part == "" {
-				return nil, s.flaw("%s where a key belongs", s.here())
+				return nil, s.flaw("invalid %s, want a key", s.here())
 			}
 		}
 		path = append(path, part)
@@ -185,7 +184,7 @@ func (s *scanner) key() ([]string, *Flaw) {
 	}
 }
 
-// quoted passes over a string of one line.
+// quoted skips a string of one line.
 func (s *scanner) quoted(quote byte) *Flaw {
 	start := s.at
 	for s.at++; s.at < len(s.text); s.at++ {
@@ -195,16 +194,16 @@ func (s *scanner) quoted(quote byte) *Flaw {
 			return nil
 		case c == '\n':
 			s.at = start
-			return s.flaw("this string has no end on its line")
+			return s.flaw("string not closed on its line")
 		case c == '\\' && quote == '"' && !strings.HasPrefix(s.text[s.at+1:], "\n"):
 			s.at++
 		}
 	}
 	s.at = start
-	return s.flaw("this string has no end")
+	return s.flaw("string not closed")
 }
 
-// value passes over one value.
+// value skips one value.
 func (s *scanner) value() *Flaw {
 	start := s.at
 	for depth := 0; ; {
@@ -213,7 +212,7 @@ func (s *scanner) value() *Flaw {
 		switch {
 		case rest == "":
 			s.at = start
-			return s.flaw("this value has no end")
+			return s.flaw("incomplete value")
 		case strings.HasPrefix(rest, `"""`), strings.HasPrefix(rest, `'''`):
 			if flaw := s.block(rest[:3]); flaw != nil {
 				return flaw
@@ -228,7 +227,7 @@ func (s *scanner) value() *Flaw {
 			continue
 		case c == ']' || c == '}':
 			if depth--; depth < 0 {
-				return s.flaw("%s where a value belongs", s.here())
+				return s.flaw("invalid %s, want a value", s.here())
 			}
 			s.at++
 		case depth > 0 && c == '#':
@@ -243,10 +242,10 @@ func (s *scanner) value() *Flaw {
 				n = len(rest)
 			}
 			if n == 0 {
-				return s.flaw("%s where a value belongs", s.here())
+				return s.flaw("invalid %s, want a value", s.here())
 			}
 			s.at += n
-			// A date and a time may be parted by one blank.
+			// A date and a time may be separated by one blank.
 			if depth == 0 && n == len("2006-01-02") && len(rest) > n+1 && rest[n] == ' ' && '0' <= rest[n+1] && rest[n+1] <= '9' && rest[4] == '-' {
 				s.at++
 				continue
@@ -258,8 +257,8 @@ func (s *scanner) value() *Flaw {
 	}
 }
 
-// block passes over a string of several lines, which may end in up to two
-// quotes of its own.
+// block skips a string of several lines, which may end with up to two quotes
+// of its own.
 func (s *scanner) block(quotes string) *Flaw {
 	start := s.at
 	for s.at += 3; s.at < len(s.text); s.at++ {
@@ -278,10 +277,10 @@ func (s *scanner) block(quotes string) *Flaw {
 		}
 	}
 	s.at = start
-	return s.flaw("this string has no end")
+	return s.flaw("string not closed")
 }
 
-// unescape reads what stands between the quotes of a basic string.
+// unescape decodes the text between the quotes of a basic string.
 func unescape(s string) (string, bool) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

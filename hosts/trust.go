@@ -7,12 +7,12 @@ import (
 	"lifeloop/profiles"
 )
 
-// consent is what must be recorded for one hook of ours.
+// consent is the record that one hook of ours needs.
 type consent struct {
 	event, key, value string
 }
 
-// consents lists what a settings file of ours needs, in its order.
+// consents lists what our hooks in a settings file need, in the file's order.
 func consents(d *document, in profiles.Installation) []consent {
 	var list []consent
 	for _, h := range d.ours(in.Ours) {
@@ -24,7 +24,8 @@ func consents(d *document, in profiles.Installation) []consent {
 	return list
 }
 
-// values of all our hooks in a settings file, of other versions too.
+// values lists the consents for all our hooks in a settings file, including
+// those of other versions.
 func values(d *document, in profiles.Installation) []string {
 	var list []string
 	for _, h := range d.ours(in.Ours) {
@@ -35,13 +36,13 @@ func values(d *document, in profiles.Installation) []string {
 	return list
 }
 
-// A record is how one hook's table stands in the file.
+// A record is the place of one hook's table in the file.
 type record struct {
-	found  bool // there is a table, or some part of it
-	header int  // the statement that opens it, -1 when there is none
-	pair   int  // the statement that holds the member, -1 when there is none
-	others int  // pairs besides it
-	inline int  // the statement that holds the whole table in one value, -1 when there is none
+	found  bool // the table exists, or a part of it
+	header int  // the statement that opens it, -1 if none
+	pair   int  // the statement that holds the member, -1 if none
+	others int  // the number of other pairs
+	inline int  // the statement that holds the whole table in one value, -1 if none
 }
 
 func find(found []statement, t *profiles.Trust, key string) record {
@@ -69,7 +70,7 @@ func find(found []statement, t *profiles.Trust, key string) record {
 	return r
 }
 
-// holds says that a hook's consent is recorded.
+// holds reports whether a hook's consent is recorded.
 func (r record) holds(text string, found []statement, value string) bool {
 	switch {
 	case r.pair >= 0:
@@ -86,7 +87,7 @@ func is(text string, st statement, value string) bool {
 	return got == basic(value) || got == "'"+value+"'"
 }
 
-// consentGiven says for which of the hooks consent is recorded.
+// consentGiven reports for each hook whether its consent is recorded.
 func consentGiven(text string, t *profiles.Trust, list []consent) (given []bool, flaw *Flaw) {
 	found, flaw := scan(text)
 	if flaw != nil {
@@ -98,9 +99,9 @@ func consentGiven(text string, t *profiles.Trust, list []consent) (given []bool,
 	return given, nil
 }
 
-// consentTo records consent. What stood in a place that we need, for a hook
-// that is not there any more, is told in replaced; of a table that had nothing
-// of the kind, the empty string.
+// consentTo records consent. A place that we need may hold a consent to a hook
+// that no longer exists; replaced has these values by key. It has the empty
+// string for a table that had no such value.
 func consentTo(text string, t *profiles.Trust, list []consent) (out string, replaced map[string]string, flaw *Flaw) {
 	found, flaw := scan(text)
 	if flaw != nil {
@@ -124,7 +125,7 @@ func consentTo(text string, t *profiles.Trust, list []consent) (out string, repl
 			edits = append(edits, edit{at[0], at[1], basic(c.value)})
 		case r.inline >= 0 || r.found && r.header < 0:
 			at := slices.IndexFunc(found, func(st statement) bool { return slices.Contains(st.path, c.key) })
-			return "", nil, flawAt(text, found[at].start, "a record for a hook that is not there any more, in a form that we do not edit; delete it")
+			return "", nil, flawAt(text, found[at].start, "record of a hook that no longer exists, in a form that cannot be edited; delete it")
 		case r.header >= 0:
 			end := found[r.header].end
 			line := pair + nl
@@ -135,8 +136,8 @@ func consentTo(text string, t *profiles.Trust, list []consent) (out string, repl
 			replaced[c.key] = ""
 		default:
 			header := "[" + strings.Join(t.Table, ".") + "." + basic(c.key) + "]"
-			// The form tells how the file ended before: a table without a line
-			// end stands where there was none.
+			// The form records how the file ended: if it had no final line end,
+			// our table has none either.
 			if text == "" || strings.HasSuffix(text, "\n") {
 				if text != "" || tables.Len() > 0 {
 					tables.WriteString(nl)
@@ -153,25 +154,25 @@ func consentTo(text string, t *profiles.Trust, list []consent) (out string, repl
 	return change(text, edits), replaced, nil
 }
 
-// closed finds what keeps a table from being given further tables.
+// closed returns a flaw if no tables can be added below a table.
 func closed(text string, found []statement, table []string) *Flaw {
 	for _, st := range found {
 		n := len(st.path)
 		switch {
 		case n > len(table) || !slices.Equal(st.path, table[:n]):
 		case !st.header:
-			return flawAt(text, st.start, "%s is written as one value, to which nothing can be added: write it as a [table]", strings.Join(st.path, "."))
+			return flawAt(text, st.start, "cannot add to %s, which is one value: write it as a [table]", strings.Join(st.path, "."))
 		case st.list:
-			return flawAt(text, st.start, "%s is a list of tables, where a table belongs", strings.Join(st.path, "."))
+			return flawAt(text, st.start, "%s must be a table, not a list of tables", strings.Join(st.path, "."))
 		}
 	}
 	return nil
 }
 
-// withdraw is the inverse of consentTo: it takes out every record for a hook
-// of this settings file that consents to one of the values.
+// withdraw is the inverse of consentTo. It removes every record of a hook in
+// this settings file that consents to one of the values.
 func withdraw(text string, t *profiles.Trust, values []string, replaced map[string]string) (string, *Flaw) {
-	done := map[string]bool{} // keys, each once: what is put back may look like ours
+	done := map[string]bool{} // each key once, since a restored value may look like ours
 	for {
 		found, flaw := scan(text)
 		if flaw != nil {
@@ -186,7 +187,7 @@ func withdraw(text string, t *profiles.Trust, values []string, replaced map[stri
 	}
 }
 
-// oneRecord is the edit that takes out the first such record, and its key.
+// oneRecord returns the key of the first such record and the edit that removes it.
 func oneRecord(text string, found []statement, t *profiles.Trust, values []string, replaced map[string]string, done map[string]bool) (string, edit) {
 	for _, st := range found {
 		n := len(t.Table)
@@ -214,8 +215,8 @@ func oneRecord(text string, found []statement, t *profiles.Trust, values []strin
 	return "", edit{}
 }
 
-// wholeLines cuts lines, and for a table the empty line before it. Where the
-// file ends without a line end, so does what is left.
+// wholeLines removes lines, and for a table the empty line before it. If the
+// file has no final line end, the rest has none either.
 func wholeLines(from, to int, text string, table bool) edit {
 	back := func() {
 		from = len(strings.TrimSuffix(strings.TrimSuffix(text[:from], "\n"), "\r"))

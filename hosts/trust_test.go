@@ -13,8 +13,8 @@ import (
 	"lifeloop/profiles"
 )
 
-// asking is the installation small for a harness that asks for consent.
-func asking() profiles.Installation {
+// withConsent is the installation small for a harness that requires consent.
+func withConsent() profiles.Installation {
 	in := small()
 	in.Trust = &profiles.Trust{
 		Path: "/home/dev/config.toml", Table: []string{"hooks", "state"}, Member: "trusted_hash", Prefix: in.Path + ":",
@@ -27,16 +27,16 @@ func asking() profiles.Installation {
 	return in
 }
 
-// TestTrust runs testdata/trust.txt. A block is the trust file, what a command
-// prints is that file after it. The settings hold a hook of the user's for
-// Start, or what the argument settings says.
+// TestTrust runs testdata/trust.txt. The input of a command is a trust file, its
+// output is the file after the command. The settings have a hook of the user's
+// for Start.
 //
-//	apply     consent for our hooks; and it is checked that it comes out again
-//	remove    without it
-//	scan      the statements
+//	apply     add consent for our hooks, and check that it can be removed
+//	remove    remove it
+//	scan      list the statements
 func TestTrust(t *testing.T) {
 	datadriven.RunTest(t, "testdata/trust.txt", func(t *testing.T, d *datadriven.TestData) string {
-		in := asking()
+		in := withConsent()
 		theirs := `{"hooks":{"Start":[{"hooks":[{"type":"command","command":"mine"}]}]}}`
 		settings, _, err := withHooks(&theirs, in, note{})
 		if err != nil {
@@ -68,11 +68,11 @@ func TestTrust(t *testing.T) {
 				return err.Error() + "\n"
 			}
 			if r, flaw := inspect(&settings, &out, in); flaw != nil || r.State != Installed {
-				d.Fatalf(t, "after it the status is %v, %v:\n%s", r, flaw, out)
+				d.Fatalf(t, "status after apply: %v, %v:\n%s", r, flaw, out)
 			}
 			back, flaw := withoutTrust(out, &settings, in, now)
 			if flaw != nil || !d.HasArg("was-there") && *back != text {
-				d.Fatalf(t, "it does not come out again, %v:\n%s", flaw, *back)
+				d.Fatalf(t, "remove does not undo apply, %v:\n%s", flaw, *back)
 			}
 			return show(out)
 		case "remove":
@@ -87,11 +87,11 @@ func TestTrust(t *testing.T) {
 	})
 }
 
-// TestTrustLaws: in a file of any statements, nothing of the user's is lost or
-// moves; what was put in comes out; twice is once; and a user's table that
-// comes behind ours in between stays.
+// TestTrustLaws checks four laws with random statements. Nothing of the user's is
+// lost or moves. Removing undoes adding. Adding twice equals adding once. A table
+// that the user adds after ours stays.
 func TestTrustLaws(t *testing.T) {
-	in := asking()
+	in := withConsent()
 	settings, _, err := withHooks(nil, in, note{})
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestTrustLaws(t *testing.T) {
 			t.Fatalf("%v in %q", err, text)
 		}
 		if again, _, err := withTrust(&out, &settings, settings, in, now); err != nil || again != out {
-			t.Fatalf("twice is not once, %v:\n%q\n%q", err, out, again)
+			t.Fatalf("adding twice changed the file, %v:\n%q\n%q", err, out, again)
 		}
 		paths := func(list []statement) (paths [][]string) {
 			for _, st := range list {
@@ -128,10 +128,10 @@ func TestTrustLaws(t *testing.T) {
 		}
 		after, _ := scan(out)
 		if !reflect.DeepEqual(paths(after[:len(before)]), paths(before)) || !strings.HasPrefix(out, text) {
-			t.Fatalf("what was there is not at the beginning any more:\n%q\n%q", text, out)
+			t.Fatalf("the earlier text is no longer at the beginning:\n%q\n%q", text, out)
 		}
 		if back, flaw := withoutTrust(out, &settings, in, now); flaw != nil || *back != text {
-			t.Fatalf("not what it was, %v:\n%q\n%q", flaw, text, *back)
+			t.Fatalf("removing does not undo adding, %v:\n%q\n%q", flaw, text, *back)
 		}
 		if text == "" || !strings.HasSuffix(text, "\n") {
 			return
@@ -139,18 +139,17 @@ func TestTrustLaws(t *testing.T) {
 		late := nl + "[late]" + nl + "x = 1" + nl
 		later := out + late
 		if back, flaw := withoutTrust(later, &settings, in, now); flaw != nil || *back != text+late {
-			t.Fatalf("not what it was, %v:\n%q\n%q", flaw, text+late, *back)
+			t.Fatalf("removing does not undo adding, %v:\n%q\n%q", flaw, text+late, *back)
 		}
 	})
 }
 
-// FuzzScan: whatever is scanned is scanned to its end, without overlaps, and
-// what can be edited can be edited back.
+// FuzzScan checks that statements do not overlap, and that removing undoes adding.
 func FuzzScan(f *testing.F) {
 	for _, seed := range []string{"a=1", "[a]\nb=\"\"\"x\"\"\"\"\n", "x = [1,\n2]", "'a'.\"b\".c = {d=1}", "[[a.b]]\r\n", "a = '''", "a = \"\\u00e9\" # x"} {
 		f.Add(seed)
 	}
-	in := asking()
+	in := withConsent()
 	settings, _, err := withHooks(nil, in, note{})
 	if err != nil {
 		f.Fatal(err)
