@@ -29,18 +29,87 @@ import (
 	"lifeloop/view"
 )
 
-// A crowd is what many clients of one session have counted.
+// A crowd is one session with many clients, and what they counted.
 type crowd struct {
-	t      *testing.T
-	folder store.Folder
-	socket string
+	t       *testing.T
+	home    string
+	env     []string
+	wrapper *exec.Cmd
+	printed bytes.Buffer // by the wrapper
+	ended   chan error
+	folder  store.Folder
+	socket  string
+	harness string // id of the harness session
 
 	mu      sync.Mutex     // guards what follows
 	answers map[string]int // by command and answer
 	slowest time.Duration  // of the hooks
 }
 
-// do gives the session a command. Whatever it says, it must say something.
+const (
+	crowdSession = "11111111-1111-4111-8111-111111111111"
+	crowdClients = 100
+	crowdTurns   = 20
+)
+
+// newCrowd starts the session. Its harness waits in its first turn for the file
+// crowd, and in its last for the file over.
+func newCrowd(t *testing.T) *crowd {
+	c := &crowd{t: t, home: t.TempDir(), ended: make(chan error, 1), answers: map[string]int{}}
+	runtime, err := os.MkdirTemp("", "ll") // a short name: socket paths are limited
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(runtime) })
+	c.env = append(os.Environ(), "HOME="+c.home, "XDG_RUNTIME_DIR="+runtime, "XDG_CONFIG_HOME="+c.home, "LIFELOOP_STATE_DIR="+filepath.Join(c.home, "state"),
+		"GORACE=atexit_sleep_ms=0")
+	turn := func(tool string) string {
+		return fmt.Sprintf(`{"turn":{"prompt":"p","answer":"a","used":1000,"tool":%q}}`+"\n", tool)
+	}
+	script := `{"start":{}}` + turn("until test -e crowd; do sleep 0.02; done") + strings.Repeat(turn("true"), crowdTurns) +
+		turn("until test -e over; do sleep 0.02; done") + `{"end":"other"}`
+	require.NoError(t, os.WriteFile(filepath.Join(c.home, "script"), []byte(script), 0o600))
+
+	c.wrapper = c.program("run", "--session-id", crowdSession, "--", "claude", "-p", "--script", "script")
+	c.wrapper.Stdout, c.wrapper.Stderr = &c.printed, &c.printed
+	require.NoError(t, c.wrapper.Start())
+	go func() { c.ended <- c.wrapper.Wait() }()
+	t.Cleanup(func() { _ = c.wrapper.Process.Kill() })
+
+	st := store.Open(filepath.Join(c.home, "state"))
+	c.folder = st.Folder(crowdSession)
+	var live store.Session
+	if !eventually(func() bool { live = st.Read(crowdSession); return live.Turns == 1 && live.HarnessSessionID != nil }) {
+		t.Fatalf("the session does not start: %s", c.printed.String())
+	}
+	c.harness = *live.HarnessSessionID
+	c.socket, err = c.folder.Socket()
+	require.NoError(t, err)
+	return c
+}
+
+func (c *crowd) program(args ...string) *exec.Cmd {
+	cmd := exec.Command("lifeloop-wrap", args...)
+	cmd.Env, cmd.Dir = c.env, c.home
+	return cmd
+}
+
+func (c *crowd) touch(name string) {
+	require.NoError(c.t, os.WriteFile(filepath.Join(c.home, name), nil, 0o600))
+}
+
+// sockets counts the open sockets of the wrapper.
+func (c *crowd) sockets() (n int) {
+	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", c.wrapper.Process.Pid))
+	require.NoError(c.t, err)
+	for _, fd := range fds {
+		if to, _ := os.Readlink(fd); strings.HasPrefix(to, "socket:") {
+			n++
+		}
+	}
+	return n
+}
+
+// do sends the session a command, which must be answered, and returns the
+// answer: "done", or its class and text.
 func (c *crowd) do(name string, what any) string {
 	input, err := json.Marshal(what)
 	if err != nil {
@@ -56,19 +125,19 @@ func (c *crowd) do(name string, what any) string {
 		c.t.Errorf("%s is not answered: %v", name, err)
 		return ""
 	}
-	said := "done"
+	answer := "done"
 	if a.FailureClass != "" {
-		said = string(a.FailureClass) + ": " + a.Error
+		answer = string(a.FailureClass) + ": " + a.Error
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.answers[name+" "+said]++
-	return said
+	c.answers[name+" "+answer]++
+	return answer
 }
 
 // hook calls a hook as the harness would.
-func (c *crowd) hook(harness string, n int) {
-	input := fmt.Sprintf(`{"hook_event_name":"PostToolUse","session_id":%q,"tool_name":"Bash","tool_use_id":"crowd_%d"}`, harness, n)
+func (c *crowd) hook(n int) {
+	input := fmt.Sprintf(`{"hook_event_name":"PostToolUse","session_id":%q,"tool_name":"Bash","tool_use_id":"crowd_%d"}`, c.harness, n)
 	began := time.Now()
 	if err := hook.Ask(c.socket, "PostToolUse", []byte(input), &bytes.Buffer{}, began.Add(patience)); err != nil {
 		c.t.Errorf("a hook is not answered: %v", err)
@@ -78,7 +147,7 @@ func (c *crowd) hook(harness string, n int) {
 	c.slowest = max(c.slowest, time.Since(began))
 }
 
-// follow reads along until ctx ends or the session does, and counts what was told.
+// follow counts the facts until ctx or the session ends.
 func (c *crowd) follow(ctx context.Context) (facts int) {
 	for _, err := range c.folder.Follow(ctx, 1) {
 		if err != nil {
@@ -90,133 +159,77 @@ func (c *crowd) follow(ctx context.Context) (facts int) {
 	return facts
 }
 
-// TestAHundredClientsOfOneDoor has a hundred clients at one session's door at
-// once, each with a wish of its own, while the harness calls its hooks. Every
-// one is answered; what the session then says of itself is consistent, and is
-// what the clients were told.
-func TestAHundredClientsOfOneDoor(t *testing.T) {
-	const (
-		id      = "11111111-1111-4111-8111-111111111111"
-		clients = 100
-		turns   = 20
-	)
-	home := t.TempDir()
-	runtime, err := os.MkdirTemp("", "ll") // a short name: sockets have little room
-	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(runtime) })
-	env := append(os.Environ(), "HOME="+home, "XDG_RUNTIME_DIR="+runtime, "XDG_CONFIG_HOME="+home, "LIFELOOP_STATE_DIR="+filepath.Join(home, "state"),
-		"GORACE=atexit_sleep_ms=0")
-	var script strings.Builder
-	fmt.Fprintln(&script, `{"start":{}}`)
-	fmt.Fprintln(&script, `{"turn":{"prompt":"p","answer":"a","used":1000,"tool":"until test -e crowd; do sleep 0.02; done"}}`)
-	for range turns {
-		fmt.Fprintln(&script, `{"turn":{"prompt":"p","answer":"a","used":1000,"tool":"true"}}`)
-	}
-	fmt.Fprintln(&script, `{"turn":{"prompt":"p","answer":"a","used":1000,"tool":"until test -e over; do sleep 0.02; done"}}`)
-	fmt.Fprintln(&script, `{"end":"other"}`)
-	require.NoError(t, os.WriteFile(filepath.Join(home, "script"), []byte(script.String()), 0o600))
-	touch := func(name string) { require.NoError(t, os.WriteFile(filepath.Join(home, name), nil, 0o600)) }
-
-	program := func(args ...string) *exec.Cmd {
-		cmd := exec.Command("lifeloop-wrap", args...)
-		cmd.Env, cmd.Dir = env, home
-		return cmd
-	}
-	wrapper := program("run", "--session-id", id, "--", "claude", "-p", "--script", "script")
-	var printed bytes.Buffer
-	wrapper.Stdout, wrapper.Stderr = &printed, &printed
-	require.NoError(t, wrapper.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- wrapper.Wait() }()
-	t.Cleanup(func() { _ = wrapper.Process.Kill() })
-
-	st := store.Open(filepath.Join(home, "state"))
-	c := &crowd{t: t, folder: st.Folder(id), answers: map[string]int{}}
-	var live store.Session
-	if !eventually(func() bool { live = st.Read(id); return live.Turns == 1 && live.HarnessSessionID != nil }) {
-		t.Fatalf("the session does not begin: %s", printed.String())
-	}
-	c.socket, err = c.folder.Socket()
-	require.NoError(t, err)
-	sockets := func() (n int) {
-		fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", wrapper.Process.Pid))
-		require.NoError(t, err)
-		for _, fd := range fds {
-			if to, _ := os.Readlink(fd); strings.HasPrefix(to, "socket:") {
-				n++
+// client is the work of client n: one of four kinds.
+func (c *crowd) client(n int) {
+	switch n % 5 {
+	case 0: // frames of its own, one nested in the other
+		for i := range 3 {
+			outer, inner := fmt.Sprintf("f%d_%d", n, i), fmt.Sprintf("f%d_%d_in", n, i)
+			for _, f := range []supervisor.FrameCommand{{Do: "open", FrameID: outer}, {Do: "open", FrameID: inner, Parent: outer}, {Do: "close", FrameID: outer}} {
+				if answer := c.do(supervisor.CommandFrame, f); answer != "done" {
+					c.t.Errorf("frame %+v: %s", f, answer)
+				}
 			}
 		}
-		return n
+	case 1: // pauses that race with resumes
+		for range 3 {
+			c.do(supervisor.CommandPause, supervisor.SessionCommand{Reason: fmt.Sprint("client ", n)})
+			c.do(supervisor.CommandResume, supervisor.SessionCommand{})
+		}
+	case 2:
+		for i := range 5 {
+			c.hook(n*10 + i)
+		}
+	case 4: // commands that are refused and, for some, the program itself
+		c.do(supervisor.CommandRenew, supervisor.SessionCommand{})
+		c.do("dance", supervisor.SessionCommand{})
+		if n%20 != 4 {
+			return
+		}
+		if out, err := c.program("status", "--json", crowdSession).CombinedOutput(); err != nil || !bytes.Contains(out, []byte(`"liveness":"live"`)) {
+			c.t.Errorf("status: %v: %s", err, out)
+		}
+		if out, err := c.program("wait", crowdSession, "--for", "frame.ended", "--timeout", patience.String()).CombinedOutput(); err != nil {
+			c.t.Errorf("wait: %v: %s", err, out)
+		}
 	}
-	before := sockets()
+}
 
+// TestAHundredClientsOfOneSession runs a hundred clients of one session at once
+// while the harness calls its hooks. Every call is answered, and the ledger
+// agrees with the answers.
+func TestAHundredClientsOfOneSession(t *testing.T) {
+	c := newCrowd(t)
+	before := c.sockets()
 	reading, stop := context.WithCancel(context.Background())
 	defer stop()
-	var readers, all sync.WaitGroup
-	read := make([]int, clients)
+	var readers, clients sync.WaitGroup
+	read := map[int]*int{} // entries by reader
 	start := make(chan struct{})
-	for n := range clients {
-		client := func(work func()) {
-			all.Go(func() {
-				<-start
-				work()
-			})
+	for n := range crowdClients {
+		if n%5 == 3 {
+			entries := new(int)
+			read[n] = entries
+			readers.Go(func() { *entries = c.follow(reading) })
+			continue
 		}
-		switch n % 5 {
-		case 0: // frames of its own, one in the other
-			client(func() {
-				for i := range 3 {
-					outer, inner := fmt.Sprintf("f%d_%d", n, i), fmt.Sprintf("f%d_%d_in", n, i)
-					for _, f := range []supervisor.FrameCommand{{Do: "open", FrameID: outer}, {Do: "open", FrameID: inner, Parent: outer}, {Do: "close", FrameID: outer}} {
-						if said := c.do(supervisor.CommandFrame, f); said != "done" {
-							t.Errorf("frame %+v: %s", f, said)
-						}
-					}
-				}
-			})
-		case 1: // one stops it, the other lets it go on
-			client(func() {
-				for range 3 {
-					c.do(supervisor.CommandPause, supervisor.SessionCommand{Reason: fmt.Sprint("client ", n)})
-					c.do(supervisor.CommandResume, supervisor.SessionCommand{})
-				}
-			})
-		case 2:
-			client(func() {
-				for i := range 5 {
-					c.hook(*live.HarnessSessionID, n*10+i)
-				}
-			})
-		case 3:
-			readers.Go(func() { read[n] = c.follow(reading) })
-		case 4: // whoever wishes what cannot be, and a person at another terminal now and then
-			client(func() {
-				c.do(supervisor.CommandRenew, supervisor.SessionCommand{})
-				c.do("dance", supervisor.SessionCommand{})
-				if n%20 != 4 {
-					return
-				}
-				if out, err := program("status", "--json", id).CombinedOutput(); err != nil || !bytes.Contains(out, []byte(`"liveness":"live"`)) {
-					t.Errorf("status: %v: %s", err, out)
-				}
-				if out, err := program("wait", id, "--for", "frame.ended", "--timeout", patience.String()).CombinedOutput(); err != nil {
-					t.Errorf("wait: %v: %s", err, out)
-				}
-			})
-		}
+		clients.Go(func() {
+			<-start
+			c.client(n)
+		})
 	}
 	close(start)
-	touch("crowd")
-	all.Wait()
-	for c.do(supervisor.CommandResume, supervisor.SessionCommand{}) == "done" { // whoever paused it last may have come last
+	c.touch("crowd")
+	clients.Wait()
+	for c.do(supervisor.CommandResume, supervisor.SessionCommand{}) == "done" { // the last pause may have come after the last resume
 	}
-	if !eventually(func() bool { return sockets() <= before }) {
-		t.Errorf("the wrapper had %d sockets open before, and has %d", before, sockets())
+	if !eventually(func() bool { return c.sockets() <= before }) {
+		t.Errorf("the wrapper had %d sockets open before, and has %d", before, c.sockets())
 	}
-	touch("over")
+	c.touch("over")
 	select {
-	case err := <-ended:
-		require.NoError(t, err, "%s", printed.String())
+	case err := <-c.ended:
+		require.NoError(t, err, "%s", c.printed.String())
 	case <-time.After(patience):
 		t.Fatal("the session does not end")
 	}
@@ -226,20 +239,17 @@ func TestAHundredClientsOfOneDoor(t *testing.T) {
 
 	report, err := ledger.Verify(string(c.folder))
 	require.NoError(t, err)
-	for n, facts := range read {
-		if n%5 == 3 {
-			require.Equal(t, int(report.Entries), facts, "every reader has seen every fact")
-		}
+	for _, entries := range read {
+		require.Equal(t, int(report.Entries), *entries, "every reader reads every fact")
 	}
 	if c.slowest > 4500*time.Millisecond {
 		t.Errorf("a hook was answered after %s", c.slowest)
 	}
 	t.Logf("%d facts; slowest hook %s; %v", report.Entries, c.slowest, c.answers)
-	c.consistent(turns + 2)
+	c.consistent(crowdTurns + 2)
 }
 
-// consistent holds what the session says of itself against what its clients
-// were told.
+// consistent compares the ledger with the answers that the clients received.
 func (c *crowd) consistent(turns int) {
 	t := c.t
 	var status view.Status
@@ -265,7 +275,7 @@ func (c *crowd) consistent(turns int) {
 			held = true
 			counted["pause done"]++
 		case kernel.ResumeRequested:
-			require.True(t, held, "let go on twice")
+			require.True(t, held, "resumed twice")
 			held = false
 			counted["resume done"]++
 		case kernel.CommandReceived:
@@ -286,12 +296,12 @@ func (c *crowd) consistent(turns int) {
 	}
 	require.Equal(t, hcp.Completed, state)
 	require.Equal(t, turns, status.Turns)
-	for id, told := range frames {
-		require.Equal(t, "frame.opening frame.opened frame.ending frame.ended ", told, "frame %s", id)
+	for id, events := range frames {
+		require.Equal(t, "frame.opening frame.opened frame.ending frame.ended ", events, "frame %s", id)
 	}
 	require.Len(t, frames, turns+20*3*2)
-	require.Equal(t, 20*5+turns, hooks, "every call of a hook, and those of the harness's own")
-	said := func(command, class string) (n int) {
+	require.Equal(t, 20*5+turns, hooks, "the clients' hook calls and the harness's own")
+	answered := func(command, class string) (n int) {
 		for answer, times := range c.answers {
 			if strings.HasPrefix(answer, command+" "+class) {
 				n += times
@@ -301,11 +311,11 @@ func (c *crowd) consistent(turns int) {
 	}
 	for _, what := range []string{"pause done", "resume done", "pause state_conflict", "resume state_conflict", "renew capability_unsupported", "frame done"} {
 		command, class, _ := strings.Cut(what, " ")
-		require.Equal(t, counted[what], said(command, class), "%s", what)
+		require.Equal(t, counted[what], answered(command, class), "%s", what)
 	}
-	require.Equal(t, 20, said("dance", string(lifeloop.InvalidRequest)))
-	require.Equal(t, 60, said("pause", "done")+said("pause", "state_conflict"))
+	require.Equal(t, 20, answered("dance", string(lifeloop.InvalidRequest)))
+	require.Equal(t, 60, answered("pause", "done")+answered("pause", "state_conflict"))
 	if _, err := os.Stat(c.socket); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the door is still there: %v", err)
+		t.Errorf("the socket is still there: %v", err)
 	}
 }
