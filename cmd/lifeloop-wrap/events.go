@@ -64,35 +64,14 @@ func eventsCmd(g *globals) *cobra.Command {
 		Short: "Print what happened, as JSON Lines",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			out := cmd.OutOrStdout()
-			if callbacks && as != "l0" {
-				return usage("--callbacks: only --as l0 has them")
+			render, err := rendering(as, callbacks, &view.L0{})
+			if err != nil {
+				return err
 			}
-			switch as {
-			case "lifeloop":
-				return r.each(cmd, args[0], func(e kernel.Entry) error { return printEvent(out, e) })
-			case "facts":
-				return r.each(cmd, args[0], func(e kernel.Entry) error { return printFact(out, e) })
-			case "hcp":
-				var hcp view.HCP
-				return r.numbered(cmd, args[0], func(e kernel.Entry) (lines []numbered) {
-					for _, m := range hcp.Apply(e) {
-						lines = append(lines, numbered{m.Payload.Sequence, m})
-					}
-					return lines
-				})
-			case "l0":
-				var l0 view.L0
-				return r.numbered(cmd, args[0], func(e kernel.Entry) (lines []numbered) {
-					for _, ev := range l0.Apply(e) {
-						for _, line := range l0Lines(ev, callbacks) {
-							lines = append(lines, numbered{ev.Seq, line})
-						}
-					}
-					return lines
-				})
+			if as == "hcp" || as == "l0" {
+				return r.numbered(cmd, args[0], render)
 			}
-			return usage("--as %s: want lifeloop, hcp, l0 or facts", as)
+			return r.each(cmd, args[0], func(e kernel.Entry) error { return printLines(cmd.OutOrStdout(), render(e)) })
 		},
 	}
 	r.flags(cmd)
@@ -102,51 +81,80 @@ func eventsCmd(g *globals) *cobra.Command {
 	return cmd
 }
 
-// printEvent prints the lifecycle event that an entry tells, if it tells one.
-func printEvent(out io.Writer, e kernel.Entry) error {
-	if ev, ok := view.Event(e.Fact); ok {
-		return printJSON(out, ev)
+// A line is one line of output and its number: that of the ledger's entry, or
+// the one that the form itself counts.
+type line struct {
+	number uint64
+	value  any
+}
+
+// A renderer turns the entries of one session, in order, into lines.
+type renderer func(kernel.Entry) []line
+
+// rendering returns the renderer for a value of --as. L0 is the view to use for
+// "l0".
+func rendering(as string, callbacks bool, l0 *view.L0) (renderer, error) {
+	if callbacks && as != "l0" {
+		return nil, usage("--callbacks: only --as l0 has them")
+	}
+	switch as {
+	case "lifeloop":
+		return func(e kernel.Entry) []line {
+			if ev, ok := view.Event(e.Fact); ok {
+				return []line{{e.Seq, ev}}
+			}
+			return nil
+		}, nil
+	case "facts":
+		return func(e kernel.Entry) []line {
+			return []line{{e.Seq, map[string]any{"seq": e.Seq, "at": e.At, "kind": kernel.Kind(e.Fact), "fact": e.Fact}}}
+		}, nil
+	case "hcp":
+		var hcp view.HCP
+		return func(e kernel.Entry) (lines []line) {
+			for _, m := range hcp.Apply(e) {
+				lines = append(lines, line{m.Payload.Sequence, m})
+			}
+			return lines
+		}, nil
+	case "l0":
+		return func(e kernel.Entry) (lines []line) {
+			for _, ev := range l0.Apply(e) {
+				lines = append(lines, line{ev.Seq, ev})
+				if callbacks {
+					for _, c := range view.L0Callbacks(ev) {
+						lines = append(lines, line{ev.Seq, c})
+					}
+				}
+			}
+			return lines
+		}, nil
+	}
+	return nil, usage("--as %s: want lifeloop, hcp, l0 or facts", as)
+}
+
+func printLines(out io.Writer, lines []line) error {
+	for _, l := range lines {
+		if err := printJSON(out, l.value); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// printFact prints an entry as the ledger holds it.
-func printFact(out io.Writer, e kernel.Entry) error {
-	return printJSON(out, map[string]any{"seq": e.Seq, "at": e.At, "kind": kernel.Kind(e.Fact), "fact": e.Fact})
-}
-
-// l0Lines are an event of L0 and, when they are asked for, the callbacks that
-// it makes.
-func l0Lines(e view.L0Event, callbacks bool) []any {
-	lines := []any{e}
-	if callbacks {
-		for _, c := range view.L0Callbacks(e) {
-			lines = append(lines, c)
-		}
-	}
-	return lines
-}
-
-// A numbered line belongs to an event whose number counts what its tongue
-// tells, and is none of the ledger's.
-type numbered struct {
-	number uint64
-	line   any
-}
-
-// settledTogether is how many lines wait for one sync of what they were read from.
+// settledTogether is how many lines share one sync of the ledger.
 const settledTogether = 256
 
 // numbered prints a session in a form that counts its own events, so the
 // ledger is read from its beginning, whatever --from is. The ledger is synced
 // before a line is printed (DECISIONS F3): otherwise a crash of the machine
 // could take an event back and give its number to another one.
-func (r *reader) numbered(cmd *cobra.Command, session string, apply func(kernel.Entry) []numbered) error {
+func (r *reader) numbered(cmd *cobra.Command, session string, render renderer) error {
 	st, id, err := r.g.session(cmd, session)
 	if err != nil {
 		return err
 	}
-	p := numberedPrinter{id: id, folder: st.Folder(id), out: cmd.OutOrStdout(), from: r.from, apply: apply}
+	p := numberedPrinter{id: id, folder: st.Folder(id), out: cmd.OutOrStdout(), from: r.from, render: render}
 	// Existing entries share syncs; new ones are printed at once.
 	err = p.print(p.folder.Facts(0), settledTogether)
 	if err == nil && r.follow && !p.over {
@@ -163,10 +171,10 @@ type numberedPrinter struct {
 	folder  store.Folder
 	out     io.Writer
 	from    uint64
-	apply   func(kernel.Entry) []numbered
+	render  renderer
 	next    uint64 // entry of the ledger
 	over    bool   // the session's last entry was read
-	waiting []any  // lines to print after a sync
+	waiting []line // lines to print after a sync
 }
 
 // print prints what the entries become, atOnce lines or more after each sync.
@@ -176,9 +184,9 @@ func (p *numberedPrinter) print(entries iter.Seq2[kernel.Entry, error], atOnce i
 			return errors.Join(damaged(p.id, err), p.flush())
 		}
 		p.next, p.over = e.Seq+1, store.Final(e)
-		for _, n := range p.apply(e) {
-			if n.number >= p.from {
-				p.waiting = append(p.waiting, n.line)
+		for _, l := range p.render(e) {
+			if l.number >= p.from {
+				p.waiting = append(p.waiting, l)
 			}
 		}
 		if len(p.waiting) >= atOnce {
@@ -198,10 +206,8 @@ func (p *numberedPrinter) flush() error {
 	if err := ledger.Settle(string(p.folder)); err != nil {
 		return err
 	}
-	for _, line := range p.waiting {
-		if err := printJSON(p.out, line); err != nil {
-			return err
-		}
+	if err := printLines(p.out, p.waiting); err != nil {
+		return err
 	}
 	p.waiting = p.waiting[:0]
 	return nil

@@ -2,13 +2,11 @@ package main
 
 import (
 	"errors"
-	"io"
 
 	"github.com/spf13/cobra"
 
 	"lifeloop/internal/document"
 	"lifeloop/internal/document/yaml"
-	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/simulate"
 	"lifeloop/view"
@@ -38,19 +36,17 @@ for; how the session ends does not matter.`,
   lifeloop-wrap simulate world.json --as hcp`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			tell, ok := tongue(cmd.OutOrStdout(), as, callbacks)
-			if !ok {
-				return usage("--as %s: want lifeloop, hcp, l0 or facts", as)
-			}
-			if callbacks && as != "l0" {
-				return usage("--callbacks: they are those of L0").withHint("--as l0 --callbacks")
-			}
-			text, err := readInput(cmd, args[0])
+			var text *simulate.Text
+			render, err := rendering(as, callbacks, scriptedL0(&text))
 			if err != nil {
 				return err
 			}
-			doc, err := yaml.Parse(text)
+			script, err := readInput(cmd, args[0])
+			if err != nil {
+				return err
+			}
 			var world simulate.World
+			doc, err := yaml.Parse(script)
 			if err == nil {
 				world, err = simulate.Parse(doc)
 			}
@@ -59,7 +55,8 @@ for; how the session ends does not matter.`,
 			}
 			result := world.Run()
 			for _, e := range result.Entries {
-				if err := tell(e, result.Texts[e.Seq]); err != nil {
+				text = result.Texts[e.Seq]
+				if err := printLines(cmd.OutOrStdout(), render(e)); err != nil {
 					return err
 				}
 			}
@@ -70,58 +67,29 @@ for; how the session ends does not matter.`,
 		},
 	}
 	cmd.Flags().StringVar(&as, "as", as, "`FORM`: lifeloop, hcp, l0 or facts")
-	cmd.Flags().BoolVar(&callbacks, "callbacks", false, "with --as l0, the callbacks too, each behind its event")
+	cmd.Flags().BoolVar(&callbacks, "callbacks", false, "with --as l0: after each event the callbacks that it makes")
 	return cmd
 }
 
-// tongue prints entries in one form or another, L0 with the words of the
-// script.
-func tongue(out io.Writer, as string, callbacks bool) (tell func(kernel.Entry, *simulate.Text) error, ok bool) {
-	switch as {
-	case "lifeloop":
-		return func(e kernel.Entry, _ *simulate.Text) error { return printEvent(out, e) }, true
-	case "facts":
-		return func(e kernel.Entry, _ *simulate.Text) error { return printFact(out, e) }, true
-	case "hcp":
-		var hcp view.HCP
-		return func(e kernel.Entry, _ *simulate.Text) error {
-			for _, m := range hcp.Apply(e) {
-				if err := printJSON(out, m); err != nil {
-					return err
-				}
+// scriptedL0 is the L0 view of a simulation: arguments, results and texts are
+// those of the script. Text belongs to the entry that is applied next.
+func scriptedL0(text **simulate.Text) *view.L0 {
+	return &view.L0{
+		Tool: func(string) (args, result any, ok bool) {
+			switch t := *text; {
+			case t == nil:
+				return nil, nil, false
+			case t.Words != "":
+				return nil, t.Words, true
+			default:
+				return t.Arguments, t.Result, true
 			}
-			return nil
-		}, true
-	case "l0":
-		var said *simulate.Text // with the entry that is being told
-		l0 := view.L0{
-			Tool: func(string) (args, result any, ok bool) {
-				if said == nil {
-					return nil, nil, false
-				}
-				if said.Words != "" {
-					return nil, said.Words, true
-				}
-				return said.Arguments, said.Result, true
-			},
-			Words: func(string) string {
-				if said == nil {
-					return ""
-				}
-				return said.Words
-			},
-		}
-		return func(e kernel.Entry, text *simulate.Text) error {
-			said = text
-			for _, event := range l0.Apply(e) {
-				for _, line := range l0Lines(event, callbacks) {
-					if err := printJSON(out, line); err != nil {
-						return err
-					}
-				}
+		},
+		Words: func(string) string {
+			if *text == nil {
+				return ""
 			}
-			return nil
-		}, true
+			return (*text).Words
+		},
 	}
-	return nil, false
 }
