@@ -52,7 +52,7 @@ input. KIND is one of:
 			}
 			again, err := lifeloop.Echo(args[0], doc)
 			if err != nil {
-				return invalid(args[0], problemsOf(err))
+				return invalid(args[0], err)
 			}
 			if again, err = canon.Transform(again); err != nil { // a number of the client's that no double holds
 				return no(lifeloop.InvalidRequest, "a valid %s that cannot be written in canonical JSON: %v", args[0], err)
@@ -88,12 +88,4 @@ func knownKind(kind string) error {
 		return nil
 	}
 	return usage("no document is of kind %q", kind).withHint("the kinds are %s", strings.Join(lifeloop.Kinds(), ", "))
-}
-
-// flaws are what is wrong with a document of a known kind.
-func flaws(kind string, doc []byte) []lifeloop.Problem {
-	if _, err := lifeloop.Echo(kind, doc); err != nil {
-		return problemsOf(err)
-	}
-	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"lifeloop/dispatch"
 	"lifeloop/internal/config"
 	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
 )
 
 func eventCmd(g *globals) *cobra.Command {
@@ -48,17 +48,17 @@ the client wrote to its standard error last is shown, unless --json is given.`,
 			}
 			envelope, err := lifeloop.Parse[lifeloop.DispatchEnvelope](text)
 			if err != nil {
-				return invalid("dispatch_envelope", problemsOf(err))
+				return invalid("dispatch_envelope", err)
 			}
-			left, err := deliverable(&envelope, time.Now().Unix())
+			warnings, err := negotiate.DropExpired(&envelope, time.Now().Unix())
 			if err != nil {
-				return err
+				return no(lifeloop.PayloadRejected, "%v", err)
 			}
 			answer, err := invokeClient(cmd, c, timeout, envelope, !g.json)
 			if err != nil {
 				return err
 			}
-			answer.Warnings = append(answer.Warnings, left...)
+			answer.Warnings = append(answer.Warnings, warnings...)
 			out, err := answer.Encode()
 			if err != nil {
 				return no(lifeloop.InvalidRequest, "%v", err)
@@ -76,22 +76,6 @@ the client wrote to its standard error last is shown, unless --json is given.`,
 	}
 	cmd.AddCommand(invoke)
 	return cmd
-}
-
-// deliverable takes the payloads that have expired out of the envelope and
-// says so; one that had to be placed fails the dispatch (DECISIONS L13).
-func deliverable(e *lifeloop.DispatchEnvelope, epoch int64) (warnings []string, err error) {
-	for _, p := range e.Payloads {
-		if !p.Expired(epoch) {
-			continue
-		}
-		if slices.ContainsFunc(p.AcceptablePlacements, func(a lifeloop.AcceptablePlacement) bool { return a.Requirement == lifeloop.Required }) {
-			return nil, no(lifeloop.PayloadRejected, "payload %s has expired, and a placement of it is required", p.PayloadID)
-		}
-		warnings = append(warnings, fmt.Sprintf("payload %s has expired and was not delivered", p.PayloadID))
-	}
-	e.Payloads = slices.DeleteFunc(e.Payloads, func(p lifeloop.PayloadEnvelope) bool { return p.Expired(epoch) })
-	return warnings, nil
 }
 
 // invokeClient makes the one call. Its answer speaks the version of the
@@ -136,7 +120,7 @@ func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, en
 		err = answer.Validate(envelope.Request.SchemaVersion)
 	}
 	if err != nil {
-		return answer, invalid("callback_response from client "+c.ID, problemsOf(err))
+		return answer, invalid("callback_response from client "+c.ID, err)
 	}
 	warn(cmd.ErrOrStderr(), lifeloop.Unknown("callback_response", said.Body))
 	answer.SchemaVersion = envelope.Request.SchemaVersion

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 
 	"github.com/spf13/cobra"
 
@@ -16,9 +13,6 @@ import (
 
 // maxInput bounds every document that a command reads.
 const maxInput = 16 << 20
-
-// maxProblems is how many problems of a list's items are worth reading.
-const maxProblems = 100
 
 // readDocument reads the file that args name at i, or stdin where they name none
 // or "-".
@@ -59,39 +53,25 @@ func readBounded(in io.Reader) ([]byte, error) {
 // problemsOf lists what is wrong with a document, each with its path.
 func problemsOf(err error) []lifeloop.Problem {
 	var invalid *lifeloop.ValidationError
-	if errors.As(err, &invalid) {
+	switch {
+	case err == nil:
+		return []lifeloop.Problem{}
+	case errors.As(err, &invalid):
 		return invalid.Problems
 	}
 	return []lifeloop.Problem{{Path: "$", Message: err.Error()}}
 }
 
-// below puts the problems of a part of a document where that part is.
-func below(at string, err error) []lifeloop.Problem {
-	var moved []lifeloop.Problem
-	for _, p := range problemsOf(err) {
-		switch {
-		case p.Path == "$":
-			p.Path = at
-		case p.Path[0] == '[':
-			p.Path = at + p.Path
-		default:
-			p.Path = at + "." + p.Path
-		}
-		moved = append(moved, p)
-	}
-	return moved
-}
-
 // verdict prints whether a document is valid and is the exit code that says so.
 func (g *globals) verdict(cmd *cobra.Command, kind string, doc []byte) error {
-	problems, ignored := flaws(kind, doc), lifeloop.Unknown(kind, doc)
-	valid := len(problems) == 0
+	_, err := lifeloop.Echo(kind, doc)
+	valid, ignored := err == nil, lifeloop.Unknown(kind, doc)
 	if g.json {
 		if err := printJSON(cmd.OutOrStdout(), struct {
 			Valid    bool               `json:"valid"`
 			Errors   []lifeloop.Problem `json:"errors"`
 			Warnings []lifeloop.Problem `json:"warnings"`
-		}{valid, append([]lifeloop.Problem{}, problems...), append([]lifeloop.Problem{}, ignored...)}); err != nil {
+		}{valid, problemsOf(err), append([]lifeloop.Problem{}, ignored...)}); err != nil {
 			return err
 		}
 		if valid {
@@ -104,27 +84,12 @@ func (g *globals) verdict(cmd *cobra.Command, kind string, doc []byte) error {
 		_, err := io.WriteString(cmd.OutOrStdout(), "valid\n")
 		return err
 	}
-	return invalid(kind, problems)
+	return invalid(kind, err)
 }
 
 // invalid is the refusal of a document.
-func invalid(kind string, problems []lifeloop.Problem) *failure {
-	err := &lifeloop.ValidationError{Problems: problems}
-	return no(err.FailureClass(), "no valid %s: %v", kind, err)
-}
-
-// misfit says why encoding/json could not read a value, without quoting it.
-func misfit(err error) string {
-	var typed *json.UnmarshalTypeError
-	if !errors.As(err, &typed) {
-		return err.Error()
-	}
-	expected := map[reflect.Kind]string{reflect.Struct: "an object", reflect.Slice: "an array", reflect.Bool: "true or false"}[typed.Type.Kind()]
-	text := "expected " + cmp.Or(expected, "a string") + ", got " + typed.Value
-	if typed.Field != "" {
-		return typed.Field + ": " + text
-	}
-	return text
+func invalid(kind string, err error) *failure {
+	return no(lifeloop.InvalidRequest, "no valid %s: %v", kind, &lifeloop.ValidationError{Problems: problemsOf(err)})
 }
 
 // warn tells of what is valid and may be a mistake.

@@ -1,11 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,9 +37,9 @@ It exits with 1 when something required is not satisfied.`,
 			if err != nil {
 				return err
 			}
-			request, problems := parseRequest(text)
-			if len(problems) > 0 {
-				return invalid("request", problems).withHint("lifeloop-wrap negotiate --help shows what a request looks like")
+			request, err := negotiate.ParseRequest(text)
+			if err != nil {
+				return invalid("request", err).withHint("lifeloop-wrap negotiate --help shows what a request looks like")
 			}
 			answer := request.Against(m, time.Now().Unix())
 			if err := printJSON(cmd.OutOrStdout(), negotiated(answer)); err != nil {
@@ -79,65 +74,9 @@ func claimsOf(cmd *cobra.Command, adapter, file string) (lifeloop.Manifest, erro
 	}
 	m, err := lifeloop.Parse[lifeloop.Manifest](text)
 	if err != nil {
-		return m, invalid("adapter_manifest", problemsOf(err))
+		return m, invalid("adapter_manifest", err)
 	}
 	return m, nil
-}
-
-// parseRequest reads what a client wants. A member that nobody knows is an
-// error: a misspelt one would ask for nothing, and be satisfied.
-func parseRequest(text []byte) (negotiate.Request, []lifeloop.Problem) {
-	var parts struct {
-		Capabilities []json.RawMessage `json:"capabilities"`
-		Payloads     []json.RawMessage `json:"payloads"`
-	}
-	if err := strictly(text, &parts); err != nil {
-		return negotiate.Request{}, []lifeloop.Problem{{Path: "$", Message: misfit(err)}}
-	}
-	var r negotiate.Request
-	var problems []lifeloop.Problem
-	for i, part := range parts.Capabilities {
-		if len(problems) >= maxProblems {
-			break
-		}
-		var want negotiate.Want
-		err := strictly(part, &want)
-		if err == nil {
-			err = want.Validate()
-		}
-		if err != nil {
-			problems = append(problems, lifeloop.Problem{Path: fmt.Sprintf("capabilities[%d]", i), Message: misfit(err)})
-		}
-		r.Capabilities = append(r.Capabilities, want)
-	}
-	for i, part := range parts.Payloads {
-		if len(problems) >= maxProblems {
-			break
-		}
-		p, err := lifeloop.Parse[lifeloop.PayloadEnvelope](part)
-		if err != nil {
-			problems = append(problems, below(fmt.Sprintf("payloads[%d]", i), err)...)
-		}
-		r.Payloads = append(r.Payloads, p)
-	}
-	return r, problems
-}
-
-// strictly reads one JSON value and no more, without members that v lacks.
-func strictly(text []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(v)
-	if errors.Is(err, io.EOF) {
-		return errors.New("expected one JSON object, got nothing")
-	}
-	if err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("expected one JSON object, and there is more")
-	}
-	return nil
 }
 
 // The words in which an answer is printed (CLI.md).

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -11,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
 )
 
 func payloadCmd() *cobra.Command {
@@ -30,13 +28,13 @@ meant for a prompt.`,
 			if err != nil {
 				return err
 			}
-			payloads, problems := parsePayloads(text)
-			if len(problems) > 0 {
-				return invalid("list of payload_envelopes", problems)
+			payloads, err := negotiate.ParsePayloads(text)
+			if err != nil {
+				return invalid("list of payload_envelopes", err)
 			}
 			var eligible []lifeloop.PayloadEnvelope
 			for _, p := range payloads {
-				if why := ineligible(p, time.Now().Unix()); why != "" {
+				if why := negotiate.Excluded(p, time.Now().Unix()); why != "" {
 					fmt.Fprintf(cmd.ErrOrStderr(), "lifeloop-wrap: payload %s is left out: %s\n", p.PayloadID, why)
 					continue
 				}
@@ -47,53 +45,4 @@ meant for a prompt.`,
 		},
 	})
 	return cmd
-}
-
-// ineligible says why a payload is not for a harness's slot, or nothing.
-// "receipt_only: No prompt injection"; it is always satisfiable, so nothing
-// behind it in the client's order is ever chosen.
-func ineligible(p lifeloop.PayloadEnvelope, epoch int64) string {
-	switch {
-	case p.Expired(epoch):
-		return "it has expired"
-	case p.AcceptablePlacements[0].Placement == lifeloop.ReceiptOnly:
-		return "its first choice is receipt_only"
-	}
-	return ""
-}
-
-// parsePayloads reads a JSON array of payload envelopes, or JSON Lines of them.
-func parsePayloads(text []byte) (payloads []lifeloop.PayloadEnvelope, problems []lifeloop.Problem) {
-	raws, err := values(text)
-	if err != nil {
-		return nil, []lifeloop.Problem{{Path: "$", Message: misfit(err)}}
-	}
-	for i, raw := range raws {
-		if len(problems) >= maxProblems {
-			break
-		}
-		p, err := lifeloop.Parse[lifeloop.PayloadEnvelope](raw)
-		if err != nil {
-			problems = append(problems, below(fmt.Sprintf("[%d]", i), err)...)
-		}
-		payloads = append(payloads, p)
-	}
-	return payloads, problems
-}
-
-func values(text []byte) (raws []json.RawMessage, err error) {
-	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("[")) {
-		return raws, json.Unmarshal(text, &raws)
-	}
-	for dec := json.NewDecoder(bytes.NewReader(text)); ; {
-		var raw json.RawMessage
-		err := dec.Decode(&raw)
-		if errors.Is(err, io.EOF) {
-			return raws, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("value %d: %w", len(raws)+1, err)
-		}
-		raws = append(raws, raw)
-	}
 }

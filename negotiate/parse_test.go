@@ -1,17 +1,16 @@
-//go:build linux
-
-package main
+package negotiate
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
 )
 
-// Whatever comes in: a request or problems, each with its place, and never a
-// panic; and what is a request has an answer.
+// Any input is a request or has problems, each with its place; it never causes
+// a panic. Every request has an answer.
 func FuzzParseRequest(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, ``, `null`, `[]`, `{"capabilities":null,"payloads":[null]}`, `{} {}`, `{"capabilities":[{"capability":"telemetry.","level":"required"}]}`,
@@ -21,23 +20,26 @@ func FuzzParseRequest(f *testing.F) {
 	}
 	m, _ := manifests.Get(manifests.Generic)
 	f.Fuzz(func(t *testing.T, text []byte) {
-		r, problems := parseRequest(text)
-		for _, p := range problems {
-			if p.Path == "" || p.Message == "" {
-				t.Errorf("half a problem: %+v", p)
+		r, err := ParseRequest(text)
+		var invalid *lifeloop.ValidationError
+		if errors.As(err, &invalid) {
+			for _, p := range invalid.Problems {
+				if p.Path == "" || p.Message == "" {
+					t.Errorf("incomplete problem: %+v", p)
+				}
 			}
 		}
-		if len(problems) > 0 {
+		if err != nil {
 			return
 		}
-		if a := negotiated(r.Against(m, 0)); len(a.Capabilities) != len(r.Capabilities) || len(a.Placements) != len(r.Payloads) || a.Outcome == "" {
+		if a := r.Against(m, 0); len(a.Capabilities) != len(r.Capabilities) || len(a.Placements) != len(r.Payloads) || a.Outcome == "" {
 			t.Errorf("%+v answers %+v", a, r)
 		}
 	})
 }
 
-// What is rendered of any payloads is one object with one key, and an entry
-// for each.
+// Any payloads are rendered as one object with one key and an entry for each
+// payload that has a body or a reference.
 func FuzzParsePayloads(f *testing.F) {
 	const one = `{"schema_version":1,"payload_id":"a","client_id":"c","payload_kind":"k","format":"f","content_encoding":"utf8","body":"x","byte_size":1,` +
 		`"acceptable_placements":[{"placement":"pre_prompt_frame","requirement":"required"}],"redaction":"none","metadata":{}}`
@@ -45,13 +47,13 @@ func FuzzParsePayloads(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		payloads, problems := parsePayloads(text)
-		if len(problems) > 0 {
+		payloads, err := ParsePayloads(text)
+		if err != nil {
 			return
 		}
 		with := 0
 		for _, p := range payloads {
-			_ = ineligible(p, 0)
+			_ = Excluded(p, 0)
 			if p.Body != nil || p.BodyRef != nil {
 				with++
 			}
