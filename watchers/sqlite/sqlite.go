@@ -1,34 +1,33 @@
-// Package sqlite tails the rows of a SQLite database that another program
-// writes: each row that a query gives is told once, in the query's order, with
-// the cursor at which a later run can go on.
+// Package sqlite tails the rows of a SQLite database that another program writes.
+// It delivers each row of a query once, in the query's order, with the cursor at
+// which a later run resumes.
 //
-// It has no goroutine and no clock: whoever sees the file change asks for what
-// is new. It never writes, and leaves no file beside the database. It never
-// stands in the writer's way: a few rows are read at a time, the database is
-// closed before they are told, and between two calls it is not open at all, so
-// that the writer can check in its log and remove it when it ends.
+// It has no goroutine and no clock: the caller notices that the file changed, and
+// asks for new rows. It never writes, and leaves no file beside the database. It
+// does not hinder the writer: it reads a batch of rows, closes the database, and
+// then delivers them. Between two calls the database is closed, so that the writer
+// can checkpoint its log and remove it at the end.
 //
 //	t, err := sqlite.Open(path, "SELECT rowid, data FROM event WHERE rowid > ?1 ORDER BY rowid")
-//	at, err := t.Last() // or zero, for all that is there
+//	at, err := t.Last() // or zero, for all rows
 //	at, err = t.Next(at, func(at sqlite.Cursor, record []byte) { … })
 //
-// How the database is opened depends on what lies there:
+// How the database is opened depends on the files that exist:
 //
-//	no write-ahead log            only the file counts: it is read as it lies, and what was read
-//	or an empty one               counts only when neither it nor the log changed meanwhile
-//	a log and its index           as a reader beside the writer, without writing to the index; where
-//	                              no writer is alive the index is built in memory
+//	no write-ahead log            only the file is read. The result is valid only if neither the
+//	or an empty one               file nor the log changed meanwhile
+//	a log and its index           as a reader beside the writer, without writing to the index. If no
+//	                              writer is alive, the index is built in memory
 //	a log without its index       [ErrNoIndex]: only a program that may write can read it
 //	a rollback journal            as any reader
 //
-// It refuses to say which file is meant, to interpret a record and to wait: a
-// database that is locked just now is [ErrBusy], one that does not exist
-// [ErrNotYet].
+// It refuses to choose the file, to interpret a record and to wait: a locked
+// database is [ErrBusy], one that does not exist is [ErrNotYet].
 //
-// Two limits. When the newest rows are deleted, the database may give their
-// numbers to later ones; those are told only if the deletion was seen by
-// itself, by a call between it and them. And a database must not be tailed
-// twice at the same time in one process: the locks of POSIX would not hold.
+// Two limits. If the newest rows are deleted, the database may reuse their numbers
+// for new rows. Those are delivered only if a call of Next came between the
+// deletion and the new rows. And one process must not tail a database twice at the
+// same time, because POSIX locks belong to the process.
 package sqlite
 
 import (
@@ -48,66 +47,63 @@ import (
 )
 
 const (
-	// A batch is what is read before the database is closed and the rows are
-	// told: a transaction of some milliseconds, and the memory that it takes.
+	// A batch is read before the database is closed and the rows are delivered. The
+	// limits keep the transaction to some milliseconds, and bound the memory.
 	batchRows  = 1024
 	batchBytes = 2 << 20
-	// patience is how long one lock is waited for, in milliseconds. A reader
-	// needs locks that others hold for microseconds, or for very long.
+	// patience is how long to wait for one lock, in milliseconds. Others hold such
+	// a lock for microseconds, or for very long.
 	patience = 50
-	// settled is the age from which a file's time of change tells every later
-	// change: the clock of file systems may stand still for 10 ms.
+	// settled is the age at which a file's modification time will show any later
+	// change: the clock of a file system may advance only every 10 ms.
 	settled = 20 * time.Millisecond
 )
 
 var (
-	// ErrNotYet says that there is no database under the path, yet.
-	ErrNotYet = errors.New("no database is there yet")
-	// ErrBusy says that the database is locked, or changes too fast, just now:
-	// ask again, also when nothing tells that it changed.
+	// ErrNotYet means that the path has no database yet.
+	ErrNotYet = errors.New("no database exists there yet")
+	// ErrBusy means that the database is locked, or changes too fast. The caller
+	// must try again, even if no event reports a change.
 	ErrBusy = errors.New("the database is busy")
-	// ErrNoIndex says that the write-ahead log lies there without its index. A
-	// program that may write makes a new one.
+	// ErrNoIndex means that the write-ahead log has no index file. A program that
+	// may write creates a new one.
 	ErrNoIndex = errors.New("the database's write-ahead log has no index (-shm) beside it")
 )
 
-// A Cursor is a durable position: every row up to Row, in this very file, was
-// told. The zero Cursor stands before the first row.
+// A Cursor is a durable position: every row up to Row of this file was delivered.
+// The zero Cursor is before the first row.
 type Cursor struct {
 	Dev, Ino uint64 // of the database file
-	Row      int64  // the row's number, as the query gives it
+	Row      int64  // the row's number, the query's first column
 }
 
-// A Tail reads one database. It holds nothing open.
+// A Tail reads one database. It holds no file open.
 type Tail struct {
 	path, query string
 }
 
-// Open prepares to tail what the query gives of the database at path. Nothing
-// need lie there yet. The query has one argument, the number of the last row
-// that was told, and two columns: a row's number, which is positive and never
-// decreases from row to row, and its record; a row whose record is NULL is
-// passed over.
+// Open prepares to tail the rows of a query on the database at path, which need
+// not exist yet. The query's one argument is the number of the last row delivered.
+// Its two columns are the row's number, positive and never decreasing, and its
+// record. A row whose record is NULL is skipped.
 func Open(path, query string) (*Tail, error) {
 	if !filepath.IsAbs(path) {
 		return nil, fmt.Errorf("tail database %s: the path is not absolute", path)
 	}
 	if query == "" {
-		return nil, fmt.Errorf("tail database %s: no query says which rows", path)
+		return nil, fmt.Errorf("tail database %s: the query is empty", path)
 	}
 	return &Tail{path: path, query: query}, nil
 }
 
-// Next tells every row behind after that is there now, and returns the new
-// cursor. A record is valid until deliver returns. While deliver runs the
-// database is not open.
+// Next delivers every row after the cursor, and returns the new cursor. A record
+// is valid until deliver returns. While deliver runs the database is closed.
 //
-// Where the file is not the cursor's any more it was replaced, and is told from
-// its first row: the returned cursor then has another Dev or Ino. Where the
-// last rows were taken away, Next goes on behind the last one that is left: the
-// returned Row is smaller than after's.
+// If another file replaced the cursor's file, Next starts at its first row, and the
+// returned cursor has another Dev or Ino. If the last rows were deleted, Next
+// continues after the last remaining one, and the returned Row is smaller.
 //
-// With an error the returned cursor is that of the last row told.
+// With an error, the returned cursor is that of the last row delivered.
 func (t *Tail) Next(after Cursor, deliver func(at Cursor, record []byte)) (Cursor, error) {
 	for {
 		b, err := t.read(after)
@@ -127,7 +123,7 @@ func (t *Tail) Next(after Cursor, deliver func(at Cursor, record []byte)) (Curso
 	}
 }
 
-// Last returns the cursor of the last row that is there, reading none of them.
+// Last returns the cursor of the last row. It reads no records.
 func (t *Tail) Last() (Cursor, error) {
 	var at Cursor
 	err := t.with(func(c *conn, id Cursor) (err error) {
@@ -141,19 +137,19 @@ func (t *Tail) Last() (Cursor, error) {
 	return at, nil
 }
 
-// Close lets go of the database; there is nothing to do.
+// Close does nothing: the Tail holds nothing open.
 func (t *Tail) Close() error { return nil }
 
-// A batch is some rows, read in one go.
+// A batch is the rows of one transaction.
 type batch struct {
-	from Cursor // where they begin: not where they were asked for if the file was replaced or cut
+	from Cursor // where the rows begin; it differs from the request if the file was replaced or rows were deleted
 	rows []row
-	more bool // there are more behind them
+	more bool // more rows follow
 }
 
 type row struct {
 	number int64
-	record []byte // nil: NULL
+	record []byte // nil for NULL
 }
 
 func (t *Tail) read(after Cursor) (batch, error) {
@@ -163,12 +159,12 @@ func (t *Tail) read(after Cursor) (batch, error) {
 		if after.Dev == id.Dev && after.Ino == id.Ino || after.Dev == 0 && after.Ino == 0 {
 			b.from.Row = after.Row
 		}
-		b.rows, b.more, err = c.behind(b.from.Row)
+		b.rows, b.more, err = c.after(b.from.Row)
 		if err != nil || len(b.rows) > 0 || b.from.Row == 0 {
 			return err
 		}
-		// Nothing is new. The row told last may be gone, and its number will then
-		// be given again.
+		// There are no new rows. If the last row was deleted, its number may be
+		// reused.
 		there, err := c.any(b.from.Row - 1)
 		if err == nil && !there {
 			b.from.Row, err = c.last()
@@ -178,8 +174,8 @@ func (t *Tail) read(after Cursor) (batch, error) {
 	return b, err
 }
 
-// with opens the database, calls read and closes it again. What read got holds
-// only when with returns nil.
+// with opens the database, calls read and closes the database. The result of read
+// is valid only if with returns nil.
 func (t *Tail) with(read func(c *conn, id Cursor) error) error {
 	for range 3 {
 		before, err := t.look()
@@ -187,7 +183,7 @@ func (t *Tail) with(read func(c *conn, id Cursor) error) error {
 			return err
 		}
 		if before.main.Size == 0 {
-			return read(nil, before.id()) // only just created: no rows
+			return read(nil, before.id()) // created a moment ago: no rows
 		}
 		mode, err := before.mode(t.path)
 		if err != nil {
@@ -207,7 +203,7 @@ func (t *Tail) with(read func(c *conn, id Cursor) error) error {
 		if mode != immutable {
 			return err
 		}
-		// An error too may come from reading a file while it was written.
+		// An error, too, may come from reading a file that was being written.
 		after, lost := t.look()
 		if lost == nil && after == before {
 			return err
@@ -216,18 +212,18 @@ func (t *Tail) with(read func(c *conn, id Cursor) error) error {
 	return ErrBusy
 }
 
-// A state is how the database's files lie there.
+// A state describes the files of the database.
 type state struct {
 	main     unix.Stat_t
-	wal      int64 // size; 0 when there is none
-	wal2     bool  // the file says that it is written through a log
-	shm      bool
-	readable bool // the log and its index are
+	wal      int64 // size in bytes; 0 if there is none
+	wal2     bool  // the header names the write-ahead log as the journal
+	shm      bool  // the log has an index
+	readable bool  // the log and its index can be read
 }
 
 func (s state) id() Cursor { return Cursor{Dev: uint64(s.main.Dev), Ino: s.main.Ino} }
 
-// The modes that a database is opened in.
+// The modes for opening a database.
 const (
 	plain     = "mode=ro"
 	beside    = "mode=ro&readonly_shm=1"
@@ -243,9 +239,9 @@ func (t *Tail) look() (state, error) {
 	case err != nil:
 		return s, err
 	case s.main.Mode&unix.S_IFMT != unix.S_IFREG:
-		return s, errors.New("it is not a regular file")
+		return s, errors.New("not a regular file")
 	}
-	s.main.Atim = unix.Timespec{} // reading changes it
+	s.main.Atim = unix.Timespec{} // reading the file changes it
 	if s.main.Size > 0 {
 		if s.wal2, err = logged(t.path); err != nil {
 			return s, err
@@ -260,8 +256,7 @@ func (t *Tail) look() (state, error) {
 	return s, nil
 }
 
-// logged reads in the file's header whether it is written through a
-// write-ahead log.
+// logged reads in the file's header whether the database uses a write-ahead log.
 func logged(path string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -270,14 +265,13 @@ func logged(path string) (bool, error) {
 	defer f.Close()
 	var head [20]byte
 	if _, err := io.ReadFull(f, head[:]); err != nil || string(head[:16]) != "SQLite format 3\x00" {
-		return false, errors.New("it is not a SQLite database")
+		return false, errors.New("not a SQLite database")
 	}
 	return head[19] == 2, nil
 }
 
-// mode is how a database that lies there so can be opened without writing
-// anything. SQLite by itself would create a log and an index where there are
-// none, also for a reader.
+// mode returns how to open the database without writing anything. By default
+// SQLite creates a missing log and index, even for a reader.
 func (s state) mode(path string) (string, error) {
 	switch {
 	case !s.wal2:
@@ -287,12 +281,12 @@ func (s state) mode(path string) (string, error) {
 	case !s.shm:
 		return "", ErrNoIndex
 	case !s.readable:
-		return "", fmt.Errorf("%s-wal or its -shm may not be read: %w", path, os.ErrPermission)
+		return "", fmt.Errorf("cannot read %s-wal or its -shm: %w", path, os.ErrPermission)
 	}
 	return beside, nil
 }
 
-// A conn is an open database; a nil one is empty.
+// A conn is an open database; a nil conn has no rows.
 type conn struct {
 	driver.Conn
 	stmt driver.Stmt
@@ -301,7 +295,7 @@ type conn struct {
 func open(path, mode, query string) (*conn, error) {
 	name := url.URL{Scheme: "file", Path: path,
 		RawQuery: fmt.Sprintf("%s&_busy_timeout=%d&_query_only=1&_defensive=1", mode, patience)}
-	// The driver by itself: no pool of connections with a goroutine for it.
+	// The driver without database/sql, whose pool of connections has a goroutine.
 	db, err := new(sqlite.Driver).Open(name.String())
 	if err != nil {
 		return nil, known(err)
@@ -314,15 +308,15 @@ func open(path, mode, query string) (*conn, error) {
 	return &conn{db, stmt}, nil
 }
 
-// close cannot lose anything: it was opened for reading.
+// close ignores errors: the database was open for reading only.
 func (c *conn) close() {
 	c.stmt.Close()
 	c.Conn.Close()
 }
 
-// behind reads rows behind the numbered one, at most a batch of them and never
-// a part of those with one number.
-func (c *conn) behind(number int64) (rows []row, more bool, err error) {
+// after reads at most a batch of rows after a number. Rows of the same number stay
+// together.
+func (c *conn) after(number int64) (rows []row, more bool, err error) {
 	size := 0
 	err = c.each(number, func(r row) bool {
 		full := len(rows) >= batchRows || size >= batchBytes
@@ -336,7 +330,7 @@ func (c *conn) behind(number int64) (rows []row, more bool, err error) {
 	return rows, more, err
 }
 
-// any says whether there is a row behind the numbered one.
+// any reports whether there is a row after a number.
 func (c *conn) any(number int64) (there bool, err error) {
 	err = c.each(number, func(row) bool {
 		there = true
@@ -345,10 +339,10 @@ func (c *conn) any(number int64) (there bool, err error) {
 	return there, err
 }
 
-// last finds the last row's number by asking what is behind others: as many
-// questions as a number has digits, instead of reading all.
+// last finds the last row's number by bisection, so that it does not read all
+// rows.
 func (c *conn) last() (int64, error) {
-	some, none := int64(0), int64(1) // behind some there is a row
+	some, none := int64(0), int64(1) // after some there is a row
 	for {
 		there, err := c.any(none)
 		if err != nil {
@@ -375,8 +369,8 @@ func (c *conn) last() (int64, error) {
 			none = mid
 		}
 	}
-	// Behind none there is nothing and behind some there is: none is the last,
-	// unless there is no row at all.
+	// After none there is no row, after some there is: none is the last number,
+	// unless the table is empty.
 	if none == 1 {
 		there, err := c.any(0)
 		if err != nil || !there {
@@ -386,7 +380,7 @@ func (c *conn) last() (int64, error) {
 	return none, nil
 }
 
-// each calls f with the rows behind the numbered one until f returns false.
+// each calls f with the rows after a number until f returns false.
 func (c *conn) each(number int64, f func(row) bool) error {
 	if c == nil {
 		return nil
@@ -397,7 +391,7 @@ func (c *conn) each(number int64, f func(row) bool) error {
 	}
 	defer rows.Close() // ends the transaction
 	if n := len(rows.Columns()); n != 2 {
-		return fmt.Errorf("the query has %d columns, want a number and a record", n)
+		return fmt.Errorf("the query has %d columns, want two, a number and a record", n)
 	}
 	for {
 		var cols [2]driver.Value
@@ -434,7 +428,7 @@ func rowOf(cols [2]driver.Value) (row, error) {
 	return row{}, fmt.Errorf("the query's second column is %T, want text", cols[1])
 }
 
-// known makes our own errors of those that a caller tells apart.
+// known turns the errors that mean a lock into ErrBusy.
 func known(err error) error {
 	const busy, locked, readOnly, cantOpen, protocol = 5, 6, 8, 14, 15
 	var e *sqlite.Error
@@ -443,8 +437,8 @@ func known(err error) error {
 	}
 	switch e.Code() & 0xff {
 	case busy, locked, protocol,
-		readOnly, // somebody is just making the log's index anew
-		cantOpen: // its files came or went since we looked
+		readOnly, // another process is rebuilding the log's index
+		cantOpen: // the files were created or removed since look
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	return err

@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// A writer is a second process: its locks are those of another program, and it
-// can be killed. It takes SQL from stdin, a statement a line, and answers each
+// TestMain runs the writer, a second process with its own locks that a test can
+// kill. The writer reads SQL from stdin, one statement per line, and answers each
 // with ok or the error.
 func TestMain(m *testing.M) {
 	if path := os.Getenv("SQLITE_TEST_WRITER"); path != "" {
@@ -44,7 +44,7 @@ func serve(path string) {
 		}
 		fmt.Println("ok")
 	}
-	db.Close() // the last connection checks in the log and removes it
+	db.Close() // the last connection checkpoints the log and removes it
 }
 
 type writer struct {
@@ -72,8 +72,8 @@ func startWriter(t *testing.T, path string) *writer {
 	return w
 }
 
-// do runs statements and fails when one does: a writer with no patience at all
-// is never refused because of a reader.
+// do runs statements and fails when one does: a reader must never make a statement
+// fail, even without a busy timeout.
 func (w *writer) do(statements ...string) {
 	w.t.Helper()
 	for _, s := range statements {
@@ -99,7 +99,7 @@ func (w *writer) kill() {
 	}
 }
 
-// insert adds rows from a number on, to another.
+// insert adds the rows numbered from to to, each with size bytes of text.
 func insert(from, to, size int) string {
 	return fmt.Sprintf(`WITH RECURSIVE n(i) AS (VALUES(%d) UNION ALL SELECT i+1 FROM n WHERE i < %d)
 		INSERT INTO event(id, data) SELECT 'e'||i, '{"n":'||i||',"text":"'||printf('%%.*c', %d, 'x')||'"}' FROM n`, from, to, size)
@@ -113,12 +113,12 @@ const (
 
 func oneLine(statement string) string { return strings.Join(strings.Fields(statement), " ") }
 
-// A reader asks for what is new and keeps what it was told.
+// A reader calls Next and collects the ids of the rows delivered.
 type reader struct {
 	t    *testing.T
 	tail *Tail
 	at   Cursor
-	told []string
+	got  []string
 }
 
 func newReader(t *testing.T, path string) *reader {
@@ -130,17 +130,17 @@ func newReader(t *testing.T, path string) *reader {
 func (r *reader) try() error {
 	var err error
 	r.at, err = r.tail.Next(r.at, func(at Cursor, record []byte) {
-		r.told = append(r.told, strings.TrimSuffix(strings.TrimPrefix(string(record), `{"id":"`), `"}`))
+		r.got = append(r.got, strings.TrimSuffix(strings.TrimPrefix(string(record), `{"id":"`), `"}`))
 	})
 	return err
 }
 
-// next returns what is told now.
+// next returns the ids of the new rows.
 func (r *reader) next() []string {
 	r.t.Helper()
-	r.told = nil
+	r.got = nil
 	require.NoError(r.t, r.try())
-	return r.told
+	return r.got
 }
 
 func ids(from, to int) []string {
@@ -151,8 +151,8 @@ func ids(from, to int) []string {
 	return out
 }
 
-// lie is how the files of a folder lie there, byte for byte.
-func lie(t *testing.T, dir string) map[string]string {
+// contents returns the files of a folder.
+func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	entries, err := os.ReadDir(dir)
@@ -167,7 +167,7 @@ func lie(t *testing.T, dir string) map[string]string {
 
 func database(t *testing.T) string { return filepath.Join(t.TempDir(), "store.db") }
 
-func TestRowsOfALivingWriter(t *testing.T) {
+func TestRowsOfARunningWriter(t *testing.T) {
 	path := database(t)
 	r := newReader(t, path)
 	require.ErrorIs(t, r.try(), ErrNotYet)
@@ -187,13 +187,13 @@ func TestRowsOfALivingWriter(t *testing.T) {
 	w.do(oneLine(insert(4, 4, 10)), oneLine(insert(5, 5, 10)))
 	require.Equal(t, ids(4, 5), r.next())
 
-	// What is not committed is not there, and waits for nobody.
+	// Rows that are not committed are not delivered, and do not block the reader.
 	w.do(`BEGIN IMMEDIATE`, oneLine(insert(6, 6, 10)))
 	require.Empty(t, r.next())
 	w.do(`COMMIT`)
 	require.Equal(t, ids(6, 6), r.next())
 
-	// The log starts over, with the reader's rows behind it.
+	// The writer starts the log over, and its rows are delivered still.
 	w.do(`PRAGMA wal_checkpoint(RESTART)`, oneLine(insert(7, 7, 10)))
 	require.Equal(t, ids(7, 7), r.next())
 	w.do(`PRAGMA wal_checkpoint(TRUNCATE)`)
@@ -207,12 +207,12 @@ func TestRowsOfALivingWriter(t *testing.T) {
 
 	w.do(oneLine(insert(9, 9, 10)))
 	w.end()
-	// The end of a writer that nobody hinders leaves one file.
-	require.Len(t, lie(t, filepath.Dir(path)), 1)
+	// A writer that no reader hinders leaves one file at its end.
+	require.Len(t, contents(t, filepath.Dir(path)), 1)
 	require.Equal(t, ids(9, 9), r.next())
-	require.Len(t, lie(t, filepath.Dir(path)), 1)
+	require.Len(t, contents(t, filepath.Dir(path)), 1)
 
-	// A later run goes on where this one was.
+	// A later run resumes at the cursor of this one.
 	later := newReader(t, path)
 	later.at = Cursor{at.Dev, at.Ino, 5}
 	require.Equal(t, ids(6, 9), later.next())
@@ -235,22 +235,22 @@ func TestALargeLog(t *testing.T) {
 	last, err := tail.Last()
 	require.NoError(t, err)
 	require.EqualValues(t, rows, last.Row)
-	told, between := int64(0), 0
+	delivered, between := int64(0), 0
 	at, err := tail.Next(Cursor{}, func(at Cursor, record []byte) {
-		told++
-		require.Equal(t, told, at.Row)
-		if told%5000 == 0 && told < rows { // in the middle of it the log can be checked in and written from its start
+		delivered++
+		require.Equal(t, delivered, at.Row)
+		if delivered%5000 == 0 && delivered < rows { // the writer can checkpoint the log meanwhile, and start it over
 			between++
 			w.do(`PRAGMA wal_checkpoint(TRUNCATE)`, oneLine(insert(rows+between, rows+between, 10)))
 		}
 	})
 	require.NoError(t, err)
-	require.EqualValues(t, rows+between, told)
-	require.Equal(t, told, at.Row)
+	require.EqualValues(t, rows+between, delivered)
+	require.Equal(t, delivered, at.Row)
 }
 
-// A writer that never pauses, with checkpoints: nothing is lost or told twice,
-// and the writer, which waits for no lock, is never refused.
+// TestABusyWriter checks that no row is lost or delivered twice while a writer never
+// pauses, with checkpoints. The writer has no busy timeout and must never fail.
 func TestABusyWriter(t *testing.T) {
 	path := database(t)
 	w := startWriter(t, path)
@@ -274,49 +274,50 @@ func TestABusyWriter(t *testing.T) {
 	}
 	<-done
 	require.NoError(t, r.try())
-	require.Equal(t, ids(1, rows), r.told)
+	require.Equal(t, ids(1, rows), r.got)
 }
 
-// A database whose writer was killed is read with its log, and not a byte of
-// it is changed.
+// TestAKilledWriter checks that the database of a killed writer is read with its
+// log, and that no byte is changed.
 func TestAKilledWriter(t *testing.T) {
 	path := database(t)
 	w := startWriter(t, path)
 	w.do(walOn, create, oneLine(insert(1, 5, 10)), `PRAGMA wal_checkpoint(PASSIVE)`, oneLine(insert(6, 9, 10)))
 	w.kill()
-	before := lie(t, filepath.Dir(path))
+	before := contents(t, filepath.Dir(path))
 	require.Len(t, before, 3)
 	r := newReader(t, path)
 	require.Equal(t, ids(1, 9), r.next())
-	require.Equal(t, before, lie(t, filepath.Dir(path)))
+	require.Equal(t, before, contents(t, filepath.Dir(path)))
 
 	require.NoError(t, os.Remove(path+"-shm"))
 	require.ErrorIs(t, r.try(), ErrNoIndex)
-	require.Len(t, lie(t, filepath.Dir(path)), 2)
+	require.Len(t, contents(t, filepath.Dir(path)), 2)
 
-	// The next writer makes it whole.
+	// The next writer repairs it.
 	w = startWriter(t, path)
 	w.do(oneLine(insert(10, 10, 10)))
 	require.Equal(t, ids(10, 10), r.next())
 }
 
-// A reader of a database that is closed leaves nothing beside it, whether it
-// was written through a log or not.
+// TestAClosedDatabase checks that a reader of a closed database leaves no file
+// beside it, with and without a write-ahead log.
 func TestAClosedDatabase(t *testing.T) {
 	for _, mode := range []string{"WAL", "DELETE"} {
 		path := database(t)
 		w := startWriter(t, path)
 		w.do(`PRAGMA journal_mode=`+mode, create, oneLine(insert(1, 3000, 10)))
 		w.end()
-		before := lie(t, filepath.Dir(path))
+		before := contents(t, filepath.Dir(path))
 		require.Len(t, before, 1)
 		require.Equal(t, ids(1, 3000), newReader(t, path).next(), mode)
-		require.Equal(t, before, lie(t, filepath.Dir(path)), mode)
+		require.Equal(t, before, contents(t, filepath.Dir(path)), mode)
 	}
 }
 
-// What a closed file said counts only if nobody began to write meanwhile.
-func TestAWriterComesWhileTheFileIsRead(t *testing.T) {
+// TestAWriterStartsDuringARead checks that a read of a closed database is repeated
+// if a writer changed it meanwhile.
+func TestAWriterStartsDuringARead(t *testing.T) {
 	path := database(t)
 	w := startWriter(t, path)
 	w.do(walOn, create, oneLine(insert(1, 3, 10)))
@@ -328,7 +329,7 @@ func TestAWriterComesWhileTheFileIsRead(t *testing.T) {
 	var rows []row
 	err = tail.with(func(c *conn, _ Cursor) (err error) {
 		times++
-		rows, _, err = c.behind(0)
+		rows, _, err = c.after(0)
 		if times == 1 {
 			w.do(`DELETE FROM event WHERE rowid = 1`, `PRAGMA wal_checkpoint(TRUNCATE)`)
 		}
@@ -345,7 +346,7 @@ func TestAnotherDatabaseUnderThePath(t *testing.T) {
 	w.do(walOn, create, oneLine(insert(1, 5, 10)))
 	r := newReader(t, path)
 	require.Equal(t, ids(1, 5), r.next())
-	was := r.at
+	before := r.at
 	w.end()
 
 	other := database(t)
@@ -354,14 +355,15 @@ func TestAnotherDatabaseUnderThePath(t *testing.T) {
 	w.end()
 	require.NoError(t, os.Remove(path))
 	require.ErrorIs(t, r.try(), ErrNotYet)
-	require.Equal(t, was, r.at)
+	require.Equal(t, before, r.at)
 	require.NoError(t, os.Rename(other, path))
 	require.Equal(t, ids(101, 102), r.next())
-	require.NotEqual(t, was.Ino, r.at.Ino)
+	require.NotEqual(t, before.Ino, r.at.Ino)
 }
 
-// The numbers of the newest rows are given again once those are deleted.
-func TestRowsThatWereTakenAway(t *testing.T) {
+// TestDeletedRows checks that rows are delivered although their numbers were used
+// by deleted rows.
+func TestDeletedRows(t *testing.T) {
 	path := database(t)
 	w := startWriter(t, path)
 	w.do(walOn, create, oneLine(insert(1, 5, 10)))
@@ -381,19 +383,19 @@ func TestRowsThatWereTakenAway(t *testing.T) {
 	require.Equal(t, ids(21, 21), r.next())
 }
 
-// Rows of one number are told together: the cursor could not stand between
-// them.
+// TestRowsOfOneNumber checks that rows of the same number are delivered together: a
+// cursor cannot separate them.
 func TestRowsOfOneNumber(t *testing.T) {
 	path := database(t)
 	w := startWriter(t, path)
 	w.do(create, oneLine(insert(1, 3*batchRows, 10)))
 	tail, err := Open(path, fmt.Sprintf(`SELECT 1+rowid/%d AS n, CASE rowid%%2 WHEN 0 THEN id END FROM event WHERE n > ?1 ORDER BY rowid`, batchRows+10))
 	require.NoError(t, err)
-	told := map[int64]int{}
-	_, err = tail.Next(Cursor{}, func(at Cursor, record []byte) { told[at.Row]++ })
+	count := map[int64]int{}
+	_, err = tail.Next(Cursor{}, func(at Cursor, record []byte) { count[at.Row]++ })
 	require.NoError(t, err)
 	// Every second row has no record.
-	require.Equal(t, map[int64]int{1: (batchRows + 9) / 2, 2: (batchRows + 10) / 2, 3: 3*batchRows/2 - (batchRows+9)/2 - (batchRows+10)/2}, told)
+	require.Equal(t, map[int64]int{1: (batchRows + 9) / 2, 2: (batchRows + 10) / 2, 3: 3*batchRows/2 - (batchRows+9)/2 - (batchRows+10)/2}, count)
 }
 
 func TestALockedDatabase(t *testing.T) {
@@ -419,20 +421,20 @@ func TestLast(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefused(t *testing.T) {
+func TestRefusals(t *testing.T) {
 	_, err := Open("store.db", query)
 	require.ErrorContains(t, err, "not absolute")
 	_, err = Open("/store.db", "")
-	require.ErrorContains(t, err, "no query")
+	require.ErrorContains(t, err, "the query is empty")
 
 	path := database(t)
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	require.Empty(t, newReader(t, path).next(), "a database that was only just created")
+	require.Empty(t, newReader(t, path).next(), "a database created a moment ago")
 	for _, text := range []string{"short", strings.Repeat("not a database ", 300)} {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		require.ErrorContains(t, newReader(t, path).try(), "it is not a SQLite database")
+		require.ErrorContains(t, newReader(t, path).try(), "not a SQLite database")
 	}
-	require.ErrorContains(t, newReader(t, filepath.Dir(path)).try(), "it is not a regular file")
+	require.ErrorContains(t, newReader(t, filepath.Dir(path)).try(), "not a regular file")
 	require.NoError(t, os.Remove(path))
 
 	w := startWriter(t, path)
@@ -453,7 +455,7 @@ func TestWhatIsRefused(t *testing.T) {
 	require.Equal(t, ids(1, 1), newReader(t, path).next())
 }
 
-// BenchmarkNext is a call with one new row: what a change of the file costs.
+// BenchmarkNext measures a call of Next with one new row.
 func BenchmarkNext(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "store.db")
 	db, err := sql.Open("sqlite", "file:"+path)

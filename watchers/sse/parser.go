@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// A parser takes a stream apart, in whatever pieces it comes. A line ends with
-// \n, \r or both; an event with an empty line.
+// A parser splits a stream, which comes in pieces of any size, into events. A line
+// ends with \n, \r or both; an event ends with an empty line.
 type parser struct {
 	max     int
-	line    []byte // the line that is not whole yet
-	cut     bool   // it is too long: its rest is dropped
-	afterCR bool   // a \n that comes first belongs to the line before
-	begun   bool   // the first line was seen
+	line    []byte // the partial line
+	cut     bool   // the line is too long, and its rest is dropped
+	afterCR bool   // a leading \n belongs to the previous line
+	begun   bool   // the first line is over
 	next    event
-	id      string        // of the newest event that had one
-	retry   time.Duration // the pause that the server asked for
+	id      string        // the last event id
+	retry   time.Duration // the pause that the server asks for
 }
 
 // An event is the data between two empty lines.
 type event struct {
 	data []byte
-	some bool // it has data, if only an empty line
-	long bool // it was longer than allowed
+	some bool // it has data, possibly an empty line
+	long bool // its data exceeds the limit
 }
 
-func (p *parser) feed(b []byte, tell func(event)) {
+func (p *parser) feed(b []byte, emit func(event)) {
 	if p.afterCR && len(b) > 0 {
 		p.afterCR = false
 		b = bytes.TrimPrefix(b, []byte("\n"))
@@ -47,16 +47,16 @@ func (p *parser) feed(b []byte, tell func(event)) {
 			p.keep(line)
 			line = p.line
 		}
-		p.whole(line, tell)
+		p.whole(line, emit)
 		p.line, p.cut = p.line[:0], false
 		if cap(p.line) > chunk {
-			p.line = nil // a long line is over: do not keep its room
+			p.line = nil // release the memory of a long line
 		}
 	}
 }
 
-// keep holds a part of a line back. Nothing is held of what goes beyond the
-// longest line that an event may have.
+// keep stores a part of a line, up to the length of the longest line that an event
+// may have.
 func (p *parser) keep(part []byte) {
 	if room := p.max + len("\ufeffdata: ") - len(p.line); len(part) > room {
 		part, p.cut = part[:room], true
@@ -64,7 +64,8 @@ func (p *parser) keep(part []byte) {
 	p.line = append(p.line, part...)
 }
 
-func (p *parser) whole(line []byte, tell func(event)) {
+// whole handles one whole line.
+func (p *parser) whole(line []byte, emit func(event)) {
 	if !p.begun {
 		p.begun = true
 		line = bytes.TrimPrefix(line, []byte("\ufeff"))
@@ -72,7 +73,7 @@ func (p *parser) whole(line []byte, tell func(event)) {
 	if len(line) == 0 {
 		e := p.next
 		p.next = event{}
-		tell(e)
+		emit(e)
 		return
 	}
 	field, val, _ := bytes.Cut(line, []byte(":"))
@@ -97,5 +98,5 @@ func (p *parser) whole(line []byte, tell func(event)) {
 		if n, err := strconv.ParseUint(string(val), 10, 31); err == nil {
 			p.retry = time.Duration(n) * time.Millisecond
 		}
-	} // else the name of an event, a comment, or what a later server may send
+	} // other fields are event names, comments, or unknown
 }

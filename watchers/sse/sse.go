@@ -1,17 +1,17 @@
-// Package sse reads a stream of server-sent events: the data of each event is
-// one record.
+// Package sse reads a stream of server-sent events. The data of each event is one
+// record.
 //
-// A server that is not there, or goes away, is tried again with growing pauses
-// until it answers. What it sends an id with is asked for again from there;
-// what it sent without one while nobody was connected is lost, and that it was
-// away is told. An event that was cut off is no event.
+// While no server answers, it connects again and again, with growing pauses. It
+// resumes after the last event that had an id. Events without an id that were sent
+// while it was not connected are lost, and the gap is reported. An incomplete event
+// is dropped.
 //
 //	s, err := sse.New(sse.Config{URL: "http://127.0.0.1:4096/event"})
 //	err = s.Run(ctx, func(data []byte) { … }, func(t sse.Trouble) { … })
 //
-// It refuses to leave this machine unless asked, to go through a proxy, to
-// follow a redirection, to go on where a password is missing, and to interpret
-// what it reads. No error of it holds a password.
+// It refuses to connect to other machines unless configured to, to use a proxy, to
+// follow a redirection, to retry where a password is missing, and to interpret
+// what it reads. Its errors never contain a password.
 package sse
 
 import (
@@ -37,39 +37,40 @@ const (
 	chunk           = 32 << 10
 )
 
-// ErrUnauthorized says that the server wants another user or password. Asking
-// again would not help.
+// ErrUnauthorized means that the server rejects the user or the password. A retry
+// would not help.
 var ErrUnauthorized = errors.New("the server refuses the user or the password")
 
-// Config says what to read. Zero values mean the defaults.
+// Config selects the stream. Zero values mean the defaults.
 type Config struct {
-	URL string // http or https; a user and a password in it are sent as basic authentication
-	// User and Password are sent where the URL has none; nothing without a Password.
+	URL string // http or https; its user and password are sent as basic authentication
+	// User and Password are used if the URL has none. Without a Password nothing is
+	// sent.
 	User, Password string
 	// Anywhere allows hosts other than this machine.
 	Anywhere bool
-	// MinWait and MaxWait bound the pause before a new attempt: 250 ms, 5 s. It
-	// doubles from attempt to attempt and begins anew with each event.
+	// MinWait and MaxWait bound the pause before the next connection; the defaults
+	// are 250 ms and 5 s. The pause doubles each time, and each event resets it.
 	MinWait, MaxWait time.Duration
-	// Patience is how long a server that took the connection may take to answer:
-	// 5 s. A server that was only just starting was seen to answer no request
-	// that had come too early, and to answer the next one at once.
+	// Patience is how long a server may take to answer after it accepted the
+	// connection; the default is 5 s. One starting server never answered a request
+	// that came too early, but answered the next one at once.
 	Patience time.Duration
-	// MaxEvent is the longest data of one event in bytes: 16 MiB. A longer event
-	// is passed over.
+	// MaxEvent is the longest data of one event in bytes; the default is 16 MiB. A
+	// longer event is skipped.
 	MaxEvent int
 }
 
-// TroubleKind says what happened to a stream other than that an event came.
+// TroubleKind is what happened to a stream, other than an event.
 type TroubleKind string
 
 const (
-	Gone         TroubleKind = "gone"           // no server answers, or it ended the stream; told once until Recovered
-	Recovered    TroubleKind = "recovered"      // it answers again
-	EventTooLong TroubleKind = "event_too_long" // an event beyond Config.MaxEvent was passed over
+	Gone         TroubleKind = "gone"           // no server answers, or it ended the stream; reported once until Recovered
+	Recovered    TroubleKind = "recovered"      // the server answers again
+	EventTooLong TroubleKind = "event_too_long" // an event longer than Config.MaxEvent was skipped
 )
 
-// Trouble is told besides the events, in their order.
+// Trouble is reported between the events, in order.
 type Trouble struct {
 	What TroubleKind
 	Err  error // the cause, where there is one
@@ -81,16 +82,16 @@ type Stream struct {
 	url    *url.URL // without user and password
 	client *http.Client
 
-	// All below is owned by Run.
-	last  string        // id of the last event that had one
-	retry time.Duration // the pause that the server asked for
+	// The fields below are owned by Run.
+	last  string        // the last event id
+	retry time.Duration // the pause that the server asks for
 }
 
-// New checks the configuration and connects to nothing.
+// New checks the configuration. It does not connect.
 func New(cfg Config) (*Stream, error) {
 	u, err := url.Parse(cfg.URL)
 	if err != nil {
-		return nil, errors.New("read events: the address is not a URL") // the error would hold its password
+		return nil, errors.New("read events: the address is not a URL") // the error would contain its password
 	}
 	if u.User != nil {
 		cfg.User = u.User.Username()
@@ -104,16 +105,16 @@ func New(cfg Config) (*Stream, error) {
 	cfg.MaxEvent = cmp.Or(cfg.MaxEvent, defaultMaxEvent)
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, fmt.Errorf("read events of %s: it is no http address", u)
+		return nil, fmt.Errorf("read events of %s: not an http address", u)
 	case cfg.MinWait < 0 || cfg.MaxWait < cfg.MinWait || cfg.Patience < 0 || cfg.MaxEvent < 0:
-		return nil, fmt.Errorf("read events of %s: MinWait %v, MaxWait %v, Patience %v and MaxEvent %d must be positive and in order",
+		return nil, fmt.Errorf("read events of %s: MinWait %v, MaxWait %v, Patience %v and MaxEvent %d must not be negative, and MinWait not above MaxWait",
 			u, cfg.MinWait, cfg.MaxWait, cfg.Patience, cfg.MaxEvent)
 	case !cfg.Anywhere && !local(u.Hostname()):
-		return nil, fmt.Errorf("read events of %s: that is not this machine", u)
+		return nil, fmt.Errorf("read events of %s: the address is not on this machine", u)
 	}
 	dial := net.Dialer{Timeout: 10 * time.Second}
 	if !cfg.Anywhere {
-		// A name is what the resolver makes of it.
+		// A name is checked after the resolver turned it into an address.
 		dial.Control = func(_, address string, _ syscall.RawConn) error {
 			if to, err := netip.ParseAddrPort(address); err != nil || !to.Addr().Unmap().IsLoopback() {
 				return fmt.Errorf("%s is not this machine", address)
@@ -141,9 +142,9 @@ func local(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// Run reads the stream until ctx ends, the server says that there is no more
-// (204), or it refuses for good. Both functions run on the caller's goroutine;
-// while one runs nothing is read. The data is valid until deliver returns.
+// Run reads the stream until ctx ends, the server answers 204 (no content), or it
+// rejects the request for good. Both functions run on the caller's goroutine; while
+// one runs nothing is read. The data is valid until deliver returns.
 func (s *Stream) Run(ctx context.Context, deliver func(data []byte), trouble func(Trouble)) error {
 	gone := false
 	wait := s.cfg.MinWait
@@ -180,15 +181,15 @@ func (s *Stream) Run(ctx context.Context, deliver func(data []byte), trouble fun
 	}
 }
 
-// A refusal is an answer after which asking again would not help.
+// A refusal is an answer after which a retry would not help.
 type refusal struct{ err error }
 
 func (r *refusal) Error() string { return r.err.Error() }
 
-var errNoMore = errors.New("the server says that there is no more")
+var errNoMore = errors.New("the server has no more events")
 
-// connect asks once and hands the body of a good answer to read. It returns
-// why the stream is over; never nil.
+// connect sends one request and passes the body of a good answer to read. It
+// returns why the stream ended; never nil.
 func (s *Stream) connect(ctx context.Context, read func(io.Reader) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url.String(), nil)
 	if err != nil {
@@ -222,12 +223,12 @@ func (s *Stream) connect(ctx context.Context, read func(io.Reader) error) error 
 	case code != http.StatusOK:
 		return &refusal{fmt.Errorf("the server answers %s", res.Status)}
 	case kind != "text/event-stream":
-		return &refusal{fmt.Errorf("the server answers with %q, which is no stream of events", kind)}
+		return &refusal{fmt.Errorf("the server answers with %q, which is not an event stream", kind)}
 	}
 	return read(res.Body)
 }
 
-// read tells the events of one connection.
+// read delivers the events of one connection.
 func (s *Stream) read(body io.Reader, deliver func([]byte), trouble func(Trouble)) error {
 	p := parser{max: s.cfg.MaxEvent, id: s.last, retry: s.retry}
 	buf := make([]byte, chunk)

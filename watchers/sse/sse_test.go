@@ -20,21 +20,21 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // parsed feeds a stream in pieces of the given size.
-func parsed(stream string, size, limit int) (p parser, told []string) {
+func parsed(stream string, size, limit int) (p parser, got []string) {
 	p.max = limit
 	for len(stream) > 0 {
 		n := min(size, len(stream))
 		p.feed([]byte(stream[:n]), func(e event) {
 			switch {
 			case e.long:
-				told = append(told, "too long")
+				got = append(got, "too long")
 			case e.some:
-				told = append(told, string(e.data))
+				got = append(got, string(e.data))
 			}
 		})
 		stream = stream[n:]
 	}
-	return p, told
+	return p, got
 }
 
 func TestStreams(t *testing.T) {
@@ -43,25 +43,25 @@ func TestStreams(t *testing.T) {
 		want         []string
 	}{
 		{"one event", "data: {\"a\":1}\n\n", []string{`{"a":1}`}},
-		{"no space behind the colon, and only the first one is not data", "data:a\n\ndata:  b\n\n", []string{"a", " b"}},
+		{"no space after the colon, and only the first space is not data", "data:a\n\ndata:  b\n\n", []string{"a", " b"}},
 		{"several lines", "data: a\ndata: b\ndata:\ndata: c\n\n", []string{"a\nb\n\nc"}},
 		{"an empty line of data", "data\n\n", []string{""}},
-		{"comments, names and what is not known", ": hello\nevent: x\nfoo: bar\nfoo\ndata: a\n:\n\n", []string{"a"}},
+		{"comments, names and unknown fields", ": hello\nevent: x\nfoo: bar\nfoo\ndata: a\n:\n\n", []string{"a"}},
 		{"no data, no event", "event: x\n\n\n\nid: 1\n\n", nil},
 		{"CRLF", "data: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n", []string{"a\nb", "c"}},
 		{"CR", "data: a\rdata: b\r\rdata: c\r\r", []string{"a\nb", "c"}},
 		{"a mixture", "data: a\r\n\ndata: b\r\r\ndata: c\n\r", []string{"a", "b", "c"}},
 		{"a byte order mark", "\ufeffdata: a\n\n\ufeffdata: b\n\n", []string{"a"}},
-		{"half an event is none", "data: a\n\ndata: b\n", []string{"a"}},
-		{"half a line neither", "data: a\n\ndata: b", []string{"a"}},
+		{"an incomplete event is dropped", "data: a\n\ndata: b\n", []string{"a"}},
+		{"an incomplete line is dropped", "data: a\n\ndata: b", []string{"a"}},
 		{"too long", "data: 0123456789\n\ndata: a\n\n", []string{"too long", "a"}},
 		{"too long in several lines", "data: 01234\ndata: 5678\ndata: 9\n\ndata: 01234567\n\n", []string{"too long", "01234567"}},
-		{"a long line that is no data", ": 0123456789012345678901234567890\ndata: a\n\n", []string{"a"}},
+		{"a long line that is not data", ": 0123456789012345678901234567890\ndata: a\n\n", []string{"a"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for size := 1; size <= len(c.stream); size++ {
-				_, told := parsed(c.stream, size, 8)
-				require.Equal(t, c.want, told, "in pieces of %d", size)
+				_, got := parsed(c.stream, size, 8)
+				require.Equal(t, c.want, got, "in pieces of %d", size)
 			}
 		})
 	}
@@ -81,35 +81,35 @@ func FuzzParser(f *testing.F) {
 			return
 		}
 		const limit = 16
-		p, told := parsed(stream, len(stream)+1, limit)
+		p, atOnce := parsed(stream, len(stream)+1, limit)
 		q, inPieces := parsed(stream, size, limit)
-		require.Equal(t, told, inPieces, "it does not matter how a stream is cut")
+		require.Equal(t, atOnce, inPieces, "the pieces make a difference")
 		require.Equal(t, p.id, q.id)
-		for _, s := range told {
+		for _, s := range atOnce {
 			require.LessOrEqual(t, len(s), limit+1+len("too long"))
 		}
 		require.LessOrEqual(t, len(q.line), limit+len("\ufeffdata: "))
 	})
 }
 
-// A run reads a stream in a test's own goroutine.
+// A run is what one call of Run delivered and returned.
 type run struct {
-	told    []string
+	got     []string
 	trouble []Trouble
 	err     error
 }
 
-// follow runs until that many events came.
+// follow reads a stream until that many events were delivered.
 func follow(t *testing.T, cfg Config, events int) run {
 	t.Helper()
 	cfg.MinWait, cfg.MaxWait = time.Millisecond, 4*time.Millisecond
 	s, err := New(cfg)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var r run
 	r.err = s.Run(ctx, func(data []byte) {
-		if r.told = append(r.told, string(data)); len(r.told) == events {
+		if r.got = append(r.got, string(data)); len(r.got) == events {
 			cancel()
 		}
 	}, func(t Trouble) { r.trouble = append(r.trouble, t) })
@@ -124,10 +124,10 @@ func (r run) kinds() []TroubleKind {
 	return out
 }
 
-// server answers the n-th request with the n-th function; the last one again
-// and again.
+// server answers the n-th request with the n-th function, and later requests with
+// the last one.
 func server(t *testing.T, answers ...http.HandlerFunc) *httptest.Server {
-	var mu sync.Mutex // guards n: the server serves each connection by itself
+	var mu sync.Mutex // guards n: each connection has its own goroutine
 	n := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
@@ -170,23 +170,24 @@ func TestReconnect(t *testing.T) {
 		remember(stream("data: d\n\n")))
 	r := follow(t, Config{URL: s.URL + "/event"}, 4)
 	require.NoError(t, r.err)
-	require.Equal(t, []string{"a", "b", "c", "d"}, r.told)
+	require.Equal(t, []string{"a", "b", "c", "d"}, r.got)
 	require.Equal(t, []string{"", "", "7", "7", "8"}, asked)
 	require.Equal(t, []TroubleKind{Gone, Recovered, Gone, Recovered, Gone, Recovered, Gone, Recovered}, r.kinds())
 	require.ErrorContains(t, r.trouble[0].Err, "503")
 }
 
-// A server that is only just starting takes a connection and never answers it.
+// TestNoAnswer checks a server that accepts a connection and never answers, like
+// one that is starting.
 func TestNoAnswer(t *testing.T) {
 	s := server(t, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, stream("data: a\n\n"))
 	r := follow(t, Config{URL: s.URL, Patience: 20 * time.Millisecond}, 1)
 	require.NoError(t, r.err)
-	require.Equal(t, []string{"a"}, r.told)
+	require.Equal(t, []string{"a"}, r.got)
 	require.Equal(t, []TroubleKind{Gone, Recovered}, r.kinds())
 }
 
 func TestNoServer(t *testing.T) {
-	// A port that was free a moment ago: nobody answers there.
+	// No server answers at a port that was free a moment ago.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	addr := l.Addr().String()
@@ -194,17 +195,18 @@ func TestNoServer(t *testing.T) {
 	s, err := New(Config{URL: "http://" + addr, MinWait: time.Millisecond})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	var told []Trouble
-	require.NoError(t, s.Run(ctx, func([]byte) { t.Error("an event of no server") }, func(tr Trouble) {
-		told = append(told, tr)
+	var troubles []Trouble
+	require.NoError(t, s.Run(ctx, func([]byte) { t.Error("an event without a server") }, func(tr Trouble) {
+		troubles = append(troubles, tr)
 		time.AfterFunc(20*time.Millisecond, cancel)
 	}))
-	require.Len(t, told, 1, "it is told once, however often it is tried")
-	require.Equal(t, Gone, told[0].What)
-	require.NotContains(t, told[0].Err.Error(), "Get ")
+	require.Len(t, troubles, 1, "reported more than once")
+	require.Equal(t, Gone, troubles[0].What)
+	require.NotContains(t, troubles[0].Err.Error(), "Get ")
 }
 
-// The pauses grow to their bound, and begin anew once something came.
+// TestPauses checks that the pauses grow to their limit, and that an event resets
+// them.
 func TestPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Config{URL: "http://127.0.0.1:1", MinWait: time.Second, MaxWait: 6 * time.Second})
@@ -250,7 +252,7 @@ func TestUserAndPassword(t *testing.T) {
 	} {
 		r := follow(t, cfg, 1)
 		require.NoError(t, r.err)
-		require.Equal(t, []string{"a"}, r.told)
+		require.Equal(t, []string{"a"}, r.got)
 	}
 	for _, cfg := range []Config{{URL: guarded.URL}, {URL: in("dev:sekret2@")}, {URL: guarded.URL, User: "dev"}} {
 		r := follow(t, cfg, 1)
@@ -260,7 +262,7 @@ func TestUserAndPassword(t *testing.T) {
 	}
 }
 
-func TestAnswersThatEndIt(t *testing.T) {
+func TestFinalAnswers(t *testing.T) {
 	elsewhere := server(t, stream("data: a\n\n"))
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
@@ -268,12 +270,12 @@ func TestAnswersThatEndIt(t *testing.T) {
 	}{
 		"no more":       {status(204), ""},
 		"not found":     {status(404), "404"},
-		"a page":        {func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<html>") }, "no stream of events"},
+		"a page":        {func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<html>") }, "not an event stream"},
 		"a redirection": {http.RedirectHandler(elsewhere.URL, http.StatusFound).ServeHTTP, "302"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := follow(t, Config{URL: server(t, c.answer).URL}, 1)
-			require.Empty(t, r.told)
+			require.Empty(t, r.got)
 			if c.want == "" {
 				require.NoError(t, r.err)
 				return
@@ -287,15 +289,15 @@ func TestLongEvents(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	s := server(t, stream("data: a\n\n", "data: "+long+"\n\n", "data: b\n\n"))
 	r := follow(t, Config{URL: s.URL, MaxEvent: 1 << 10}, 2)
-	require.Equal(t, []string{"a", "b"}, r.told)
+	require.Equal(t, []string{"a", "b"}, r.got)
 	require.Equal(t, []TroubleKind{EventTooLong}, r.kinds())
 	r = follow(t, Config{URL: s.URL}, 3)
-	require.Len(t, r.told, 3)
-	require.True(t, r.told[1] == long)
+	require.Len(t, r.got, 3)
+	require.True(t, r.got[1] == long)
 	require.Empty(t, r.trouble)
 }
 
-// A proxy of the environment is not asked, and no other machine either.
+// TestOnlyThisMachine checks that neither a proxy nor another machine is used.
 func TestOnlyThisMachine(t *testing.T) {
 	for _, url := range []string{"http://192.0.2.1/event", "http://example.test/event", "http://127.0.0.1.example.test/",
 		"ftp://127.0.0.1/", "/event", "http://", "http://user:sekret@:x"} {
@@ -310,7 +312,7 @@ func TestOnlyThisMachine(t *testing.T) {
 	_, err := New(Config{URL: "http://192.0.2.1/event", Anywhere: true})
 	require.NoError(t, err)
 
-	// A name may turn out to be of another machine.
+	// A name may lead to another machine.
 	s, err := New(Config{URL: "http://localhost:1/"})
 	require.NoError(t, err)
 	_, err = s.client.Transport.(*http.Transport).DialContext(t.Context(), "tcp", "192.0.2.1:80")
@@ -321,14 +323,15 @@ func TestOnlyThisMachine(t *testing.T) {
 	require.Error(t, err)
 }
 
-// The end of the context is the end, in the middle of an event too.
-func TestTheEnd(t *testing.T) {
+// TestCancel checks that Run returns when its context ends, also in the middle of
+// an event.
+func TestCancel(t *testing.T) {
 	s := server(t, func(w http.ResponseWriter, r *http.Request) {
 		stream("data: a\n\n", "data: half")(w, r)
 		<-r.Context().Done()
 	})
 	r := follow(t, Config{URL: s.URL}, 1)
 	require.NoError(t, r.err)
-	require.Equal(t, []string{"a"}, r.told)
+	require.Equal(t, []string{"a"}, r.got)
 	require.Empty(t, r.trouble)
 }
