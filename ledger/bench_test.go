@@ -13,13 +13,12 @@ import (
 	"lifeloop/internal/durable"
 )
 
-// receiptBody is a receipt of ordinary size, its members in the order of a Go
+// receiptBody is a receipt of ordinary size. Its members are in the order of a Go
 // struct.
 const receiptBody = `{"schema_version":"lifeloop.v0.2","receipt_id":"rcp_0000000000000001","client_id":"notes","adapter_id":"generic","event":"frame.opening","event_id":"evt_000000000001","sequence":17,"parent_receipt_id":null,"status":"delivered","at_epoch_s":1763716440,"harness_session_id":"2f4c5f0e-9f64-4a55-8c7e-0d2f6f3f2a11","failure_class":null,"retry_class":null}`
 
-// BenchmarkAppend compares one Append with a bare write and fdatasync of the
-// same bytes; the two take turns, so that a slow moment of the disk meets
-// both.
+// BenchmarkAppend compares one Append with a write and fdatasync of the same bytes.
+// The two alternate, so that a slow moment of the disk affects both.
 func BenchmarkAppend(b *testing.B) {
 	canonical, err := canon.Transform([]byte(receiptBody))
 	require.NoError(b, err)
@@ -30,7 +29,7 @@ func BenchmarkAppend(b *testing.B) {
 	}{
 		{"one", 1, canonical},
 		{"batch of 64", 64, canonical},
-		{"batch of 64 to be canonicalised", 64, []byte(receiptBody)},
+		{"batch of 64, not canonical", 64, []byte(receiptBody)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			log, err := Create(b.TempDir(), Options{})
@@ -72,7 +71,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkAppendUnsynced shows what an Append costs besides the disk.
+// BenchmarkAppendUnsynced measures an Append without a sync.
 func BenchmarkAppendUnsynced(b *testing.B) {
 	log, err := Create(b.TempDir(), Options{})
 	require.NoError(b, err)
@@ -87,7 +86,7 @@ func BenchmarkAppendUnsynced(b *testing.B) {
 	b.SetBytes(log.size / int64(max(log.last.seq, 1)))
 }
 
-// BenchmarkVerify reads and re-hashes.
+// BenchmarkVerify measures reading and hashing.
 func BenchmarkVerify(b *testing.B) {
 	dir := b.TempDir()
 	log, err := Create(dir, Options{})

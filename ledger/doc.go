@@ -1,14 +1,12 @@
-// Package ledger is an append-only, hash-linked, crash-tolerant log of
-// entries. It knows bytes, not meanings: a kind is a word, a body is a JSON
-// object, and nothing here looks inside.
+// Package ledger is an append-only, hash-linked, crash-tolerant log of entries. It
+// does not interpret them: a kind is a word and a body is a JSON object.
 //
 // # Format
 //
 // A ledger is a folder with the segments ledger-000001.jsonl,
-// ledger-000002.jsonl and so on, and the file lock. Only their owner may read
-// them (0600). A segment is JSON Lines; each line is one entry, itself RFC
-// 8785 canonical JSON, and ends with one LF. (Here broken into several lines
-// for reading.)
+// ledger-000002.jsonl and so on, and the file lock. Only their owner may read them
+// (0600). A segment is JSON Lines. Each line is one entry in canonical JSON (RFC
+// 8785) and ends with one LF. (Here one entry is split into several lines.)
 //
 //	{"at":"2026-01-02T03:04:05.000000006Z",   always UTC, always nine digits
 //	 "body":{"to":"RUNNING"},                 a JSON object, canonical
@@ -17,12 +15,11 @@
 //	 "prev":"sha256:9d1b…",                   the digest of the entry before
 //	 "seq":2}                                 1, 2, 3, … over all segments
 //
-// The first entry's prev is [Genesis]. The first entry of a later segment
-// links to the last entry of the segment before, like any other. So every
-// digest names everything that came before it, and whoever keeps the last one
-// elsewhere can prove that nothing was changed, moved, added or taken away.
-// Without such an anchor, cutting off whole lines at the very end cannot be
-// noticed; everything else can, and is refused.
+// The first entry's prev is [Genesis]. The first entry of a later segment links to
+// the last entry of the previous segment. So each digest covers all entries before
+// it. With a copy of the last digest, a user can prove that no entry was changed,
+// moved, added or removed. Without it, the removal of whole lines at the very end
+// goes unnoticed; any other change is detected.
 //
 // With ordinary tools, the digest of line 7:
 //
@@ -33,10 +30,10 @@
 //
 // # Writing
 //
-// One goroutine owns a [Log]; one process owns a folder (flock). An Append is
-// one write, whatever the number of records, and at most one fdatasync. After
-// a write or a sync that failed nobody knows what is on the disk, so the log
-// is broken for good ([ErrBroken]) and the only way on is a new Open.
+// One goroutine owns a [Log]; one process owns a folder (flock). An Append is one
+// write for any number of records, and at most one fdatasync. After a failed write
+// or sync the content of the disk is unknown: the log stays broken ([ErrBroken]),
+// and only a new Open can continue it.
 //
 //	log, err := ledger.Create(dir, ledger.Options{})
 //	defer log.Close()
@@ -46,11 +43,11 @@
 //
 // # After a crash
 //
-// A crash leaves a prefix of what was written. [Open] cuts off an unfinished
-// last line, says so, and goes on after the last whole one. Anything else that
-// does not fit (a flipped byte, a missing or repeated or moved line, a missing
-// segment) is a *[CorruptError] that names the place; the ledger never mends
-// it and never writes after it.
+// A crash leaves a prefix of what was written. [Open] cuts off an unfinished last
+// line, reports that, and continues after the last whole line. Any other damage (a
+// changed byte, a missing, repeated or moved line, a missing segment) is a
+// *[CorruptError] that names the place. The ledger never repairs damage and never
+// writes after it.
 //
 // It refuses to prune, to compact, to index and to encrypt.
 package ledger

@@ -14,27 +14,27 @@ import (
 // Genesis is the prev of the first entry: 64 zeros, the digest of nothing.
 const Genesis canon.Digest = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
 
-// maxLine bounds one line, so that a reader of a foreign file needs no more
-// memory than that.
+// maxLine is the longest line in bytes. It bounds the memory for reading an unknown
+// file.
 const maxLine = 16 << 20
 
 const maxKind = 64
 
-// A Record is what a caller wants to have kept.
+// A Record is what a caller appends.
 type Record struct {
 	Kind string          // 1 to 64 of A-Z a-z 0-9 . _ -
 	At   time.Time       // written in UTC
 	Body json.RawMessage // a JSON object
 }
 
-// An Entry is a record in its place.
+// An Entry is a record at its place in the ledger.
 type Entry struct {
 	Seq uint64 // 1 for the first
 	Record
 	Prev, Digest canon.Digest
 }
 
-// A link is the end of a chain: what the next entry must follow.
+// A link is the end of a chain, which the next entry must follow.
 type link struct {
 	seq    uint64
 	digest canon.Digest
@@ -42,7 +42,7 @@ type link struct {
 
 var genesis = link{0, Genesis}
 
-// The pieces of a line, in order. They are on disk: wire constants.
+// The pieces of a line, in order. They are on disk: do not change them.
 const (
 	atPiece     = `{"at":"`
 	bodyPiece   = `","body":`
@@ -57,8 +57,8 @@ const (
 	bodyStart  = len(atPiece) + len(timeLayout) + len(bodyPiece)
 )
 
-// appendEntry appends the line of r, LF included, and returns the entry that
-// a reader of the line will get. With an error buf comes back as it was.
+// appendEntry appends the line of r with its LF, and returns the entry that a
+// reader of the line gets. With an error it returns buf unchanged.
 func appendEntry(buf []byte, after link, r Record) ([]byte, Entry, error) {
 	if !validKind(r.Kind) {
 		return buf, Entry{}, fmt.Errorf("kind %.80q is not 1 to %d of A-Z a-z 0-9 . _ -", r.Kind, maxKind)
@@ -79,8 +79,8 @@ func appendEntry(buf []byte, after link, r Record) ([]byte, Entry, error) {
 	if body[0] != '{' {
 		return buf, Entry{}, fmt.Errorf("body is not a JSON object")
 	}
-	// The caller's bytes serve if they were canonical; ours are overwritten by
-	// the next Append.
+	// If the caller's bytes are canonical, the entry shares them. The buffer is
+	// overwritten by the next Append.
 	if bytes.Equal(body, r.Body) {
 		body = r.Body
 	} else {
@@ -88,8 +88,8 @@ func appendEntry(buf []byte, after link, r Record) ([]byte, Entry, error) {
 	}
 	line = append(line, ',')
 
-	// The digest is over the line as it is without it; then it goes between
-	// the body and the kind, where the order of names wants it.
+	// The digest covers the line without the digest. Canonical order puts it
+	// between the body and the kind.
 	place := len(line)
 	seq := after.seq + 1
 	line = append(line, kindPiece...)
@@ -117,12 +117,12 @@ func appendEntry(buf []byte, after link, r Record) ([]byte, Entry, error) {
 	}, nil
 }
 
-// parse reads a line without its LF and checks all that a line can prove by
-// itself: that it is spelled as we spell it and that its digest is its own.
-// The answer is an entry, or why not. It shares no memory with the line.
+// parse reads a line without its LF and checks what one line can prove: its form
+// and its digest. It returns an entry, which shares no memory with the line, or why
+// the line is none.
 func parse(line []byte) (e Entry, why string) {
-	// From the end, because there every length is known and the body, which
-	// may contain anything, comes last.
+	// Backward, because the lengths at the end are known, and the body may contain
+	// anything.
 	rest := backward{line: line}
 	rest.word("}")
 	seqText := rest.while(isDigit)
@@ -174,7 +174,7 @@ func parse(line []byte) (e Entry, why string) {
 	}, ""
 }
 
-// follows says why e may not come after l, or nothing.
+// follows returns why e cannot come after l, or "".
 func (l link) follows(e Entry) (why string) {
 	switch {
 	case e.Seq > l.seq+1 && l.seq == 0:
@@ -189,8 +189,8 @@ func (l link) follows(e Entry) (why string) {
 	return ""
 }
 
-// backward takes pieces off the end of a line; after the first that is not
-// there it is bad and takes nothing more.
+// backward takes pieces off the end of a line. After the first missing piece it is
+// bad and takes nothing more.
 type backward struct {
 	line []byte
 	bad  bool

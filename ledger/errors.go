@@ -5,23 +5,22 @@ import (
 	"fmt"
 )
 
-// ErrBroken is what every Append and Sync returns after the first that
-// failed: what is on the disk is unknown, so nothing may be built on it. It
-// comes wrapped together with the cause.
+// ErrBroken is returned by every Append and Sync after the first that failed: the
+// content of the disk is unknown. It is wrapped together with the cause.
 var ErrBroken = errors.New("ledger is broken")
 
-// ErrTornTail ends a Read whose last line is unfinished: a crash left it so,
-// or a writer is at work this moment. All entries before it were yielded.
+// ErrTornTail ends a Read whose last line is unfinished, after a crash or during a
+// write. All entries before it were yielded.
 var ErrTornTail = errors.New("ledger ends in mid-line")
 
-// A CorruptError says where a ledger stops being what was written. Everything
-// before that place fits together and can be read.
+// A CorruptError names the first damaged place of a ledger. The entries before it
+// are intact and can be read.
 type CorruptError struct {
 	Segment  string // file name, such as ledger-000001.jsonl
-	Line     int    // of the segment, from 1; 0 when the segment as a whole is meant
+	Line     int    // of the segment, from 1; 0 for the segment as a whole
 	Offset   int64  // of the line's first byte in the segment
 	Why      string
-	Readable uint64 // seq of the last entry before the place; 0 if there is none
+	Readable uint64 // seq of the last intact entry; 0 if there is none
 }
 
 func (e *CorruptError) Error() string {

@@ -12,11 +12,11 @@ import (
 	"lifeloop/internal/durable"
 )
 
-// A badDisk passes everything on to the real one until trip names an
-// operation; that one fails, having done its work or not.
+// A badDisk calls the real disk until trip names an operation. That operation fails,
+// before or after its work.
 type badDisk struct {
 	trip string
-	ops  []string // what was asked of it after the fault
+	ops  []string // operations after the fault
 	bad  bool
 }
 
@@ -37,7 +37,7 @@ func (d *badDisk) options() Options {
 	}
 }
 
-// faulty does work unless it is to fail before; it fails after it if it is to.
+// faulty calls work. If trip names op, it fails before or after work.
 func faulty[T any](d *badDisk, op string, work func() (T, error)) (T, error) {
 	var none T
 	if d.bad {
@@ -83,19 +83,19 @@ func (f *badFile) Datasync() error {
 
 func (f *badFile) Close() error {
 	if f.d.bad {
-		return f.segmentFile.Close() // giving the file back is always right
+		return f.segmentFile.Close() // a broken log still closes its file
 	}
 	_, err := faulty(f.d, "close", func() (struct{}, error) { return struct{}{}, f.segmentFile.Close() })
 	return err
 }
 
-// After any failure the log writes nothing more, and a new Open finds all that
-// was acknowledged, perhaps what was not, and never anything in between.
+// TestFaultsInPairs checks that the log writes nothing after a failure, and that a
+// new Open finds all acknowledged entries. It may also find the others, whole.
 func TestFaultsInPairs(t *testing.T) {
 	const acknowledged = 3
 	for _, c := range []struct {
 		trip    string
-		roll    bool // the failing Append has to begin a segment
+		roll    bool // the failing Append creates a segment
 		entries uint64
 		torn    bool
 	}{
@@ -124,7 +124,7 @@ func TestFaultsInPairs(t *testing.T) {
 			if !c.roll {
 				log.o.SegmentBytes = 1 << 20
 			}
-			records := []Record{record("doubtful", 4), record("doubtful", 5)}
+			records := []Record{record("uncertain", 4), record("uncertain", 5)}
 			_, last := log.Last()
 			disk.trip = c.trip
 			_, err := log.Append(records, true)
@@ -136,10 +136,10 @@ func TestFaultsInPairs(t *testing.T) {
 			}
 			require.EqualError(t, log.Sync(), cause.Error())
 			if len(disk.ops) != 0 {
-				t.Errorf("the broken log still did %v", disk.ops)
+				t.Errorf("operations after the failure: %v", disk.ops)
 			}
 			if seq, digest := log.Last(); seq != acknowledged || digest != last {
-				t.Errorf("Last() = %d %s after the failure, want what was acknowledged", seq, digest)
+				t.Errorf("Last() = %d %s after the failure, want the last acknowledged entry", seq, digest)
 			}
 			require.NoError(t, log.Close())
 
@@ -165,9 +165,9 @@ func TestFaultsOfOpening(t *testing.T) {
 			_, err := Create(dir, (&badDisk{trip: trip}).options())
 			require.ErrorIs(t, err, syscall.EIO)
 			if Locked(dir) {
-				t.Error("the lock was kept")
+				t.Error("the lock is still held")
 			}
-			// Whichever half was done, one of the two doors is open again.
+			// Depending on what was done, Create or Open succeeds now.
 			log, err := Create(dir, Options{})
 			if err != nil {
 				log, _, err = Open(dir, Options{})
@@ -207,14 +207,14 @@ func TestSyncFails(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EIO)
 }
 
-func TestSyncOnlyWhatIsNew(t *testing.T) {
+func TestSyncOnlyIfDirty(t *testing.T) {
 	disk := &badDisk{}
 	log := create(t, t.TempDir(), disk.options())
 	grow(t, log, 1)
 	require.NoError(t, log.Sync())
 	disk.trip = "sync not done"
-	require.NoError(t, log.Sync(), "there was nothing to sync")
+	require.NoError(t, log.Sync(), "nothing to sync")
 	grow(t, log, 1)
 	err := log.Close()
-	require.ErrorIs(t, err, syscall.EIO, "Close has to sync what Append did not")
+	require.ErrorIs(t, err, syscall.EIO, "Close must sync what Append did not")
 }

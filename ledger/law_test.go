@@ -34,8 +34,9 @@ func genRecord() *rapid.Generator[Record] {
 	})
 }
 
-// Crash law: cut the last segment anywhere, and Open finds exactly the whole
-// lines before the cut; the next Append continues the chain.
+// TestOpenAfterACutAnywhere is the law of crashes: after the last segment is cut
+// anywhere, Open finds exactly the whole lines before the cut, and the next Append
+// continues the chain.
 func TestOpenAfterACutAnywhere(t *testing.T) {
 	root := t.TempDir()
 	round := 0
@@ -127,8 +128,8 @@ func small(t *testing.T) (dir string, files [2][]byte) {
 	return dir, files
 }
 
-// Tamper law: change any one byte, into a line end or something else, and the
-// ledger is refused with the place named.
+// TestEveryFlippedByteIsFound checks that any changed byte, also one changed to a
+// newline, is reported with its place.
 func TestEveryFlippedByteIsFound(t *testing.T) {
 	dir, files := small(t)
 	for i, text := range files {
@@ -161,8 +162,8 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 	require.NoError(t, err, "the test left the ledger damaged")
 }
 
-// Order law: any other sequence of the same lines is refused, except a
-// shorter one that begins the same.
+// TestEveryOtherOrderIsFound checks that any other sequence of the same lines is
+// damage, except a shorter one that begins the same.
 func TestEveryOtherOrderIsFound(t *testing.T) {
 	dir, files := small(t)
 	lines := strings.SplitAfter(string(files[0])+string(files[1]), "\n")
@@ -171,34 +172,34 @@ func TestEveryOtherOrderIsFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		picked := rapid.SliceOfN(rapid.IntRange(0, len(lines)-1), 1, len(lines)+2).Draw(t, "lines")
 		var text strings.Builder
-		sound := 0
+		intact := 0
 		for i, n := range picked {
 			text.WriteString(lines[n])
-			if n == i && sound == i {
-				sound++
+			if n == i && intact == i {
+				intact++
 			}
 		}
 		if err := os.WriteFile(segmentPath(dir, 1), []byte(text.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		read, err := readAll(dir)
-		if len(read) != sound {
-			t.Fatalf("%v: %d entries, want %d", picked, len(read), sound)
+		if len(read) != intact {
+			t.Fatalf("%v: %d entries, want %d", picked, len(read), intact)
 		}
 		var corrupt *CorruptError
 		switch {
-		case sound == len(picked) && err != nil:
+		case intact == len(picked) && err != nil:
 			t.Fatalf("%v: %v", picked, err)
-		case sound < len(picked) && !errors.As(err, &corrupt):
+		case intact < len(picked) && !errors.As(err, &corrupt):
 			t.Fatalf("%v: %v", picked, err)
-		case corrupt != nil && (corrupt.Line != sound+1 || corrupt.Readable != uint64(sound)):
+		case corrupt != nil && (corrupt.Line != intact+1 || corrupt.Readable != uint64(intact)):
 			t.Fatalf("%v: %+v", picked, corrupt)
 		}
 	})
 }
 
-// FuzzRead feeds a reader anything. It must not panic, and whatever it yields
-// must be exactly what a writer would have written.
+// FuzzRead reads any file. The reader must not panic, and each entry it yields must
+// be exactly what a writer would have written.
 func FuzzRead(f *testing.F) {
 	var ledger []byte
 	end := genesis
@@ -231,7 +232,7 @@ func FuzzRead(f *testing.F) {
 			}
 			var written Entry
 			if again, written, err = appendEntry(again, at, e.Record); err != nil {
-				t.Fatalf("read what cannot be written: %v", err)
+				t.Fatalf("read an entry that cannot be written: %v", err)
 			}
 			if written.Digest != e.Digest {
 				t.Fatalf("digest %s, want %s", e.Digest, written.Digest)

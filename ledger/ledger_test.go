@@ -19,7 +19,7 @@ import (
 	"lifeloop/internal/durable"
 )
 
-// The test binary is also the other process, when a test needs one.
+// TestMain also runs this binary as the second process of a test.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("LEDGER_TEST_WRITER"); dir != "" {
 		if err := writeUntilKilled(dir); err != nil {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 
-// record makes a record whose body says n.
+// record makes a record whose body holds n.
 func record(kind string, n int) Record {
 	return Record{kind, epoch.Add(time.Duration(n) * time.Second), json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))}
 }
@@ -114,7 +114,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// The recipe of the package comment, as a stranger would follow it.
+// TestRecipe runs the shell commands of the package comment.
 func TestRecipe(t *testing.T) {
 	for _, tool := range []string{"sh", "sed", "jq", "sha256sum"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -144,7 +144,8 @@ func TestRecipe(t *testing.T) {
 	}
 }
 
-// One telling: what Append returns is what any reader gets, to the last bit.
+// TestAppendReturnsWhatReadersGet checks that Append returns the same entries as a
+// reader, bit by bit.
 func TestAppendReturnsWhatReadersGet(t *testing.T) {
 	dir := t.TempDir()
 	log := create(t, dir, Options{SegmentBytes: 1000})
@@ -169,7 +170,7 @@ func TestAppendReturnsWhatReadersGet(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Report{Entries: 10, Segments: len(all), First: read[0].Digest, Last: digest}, report)
 	if len(all) < 2 {
-		t.Errorf("the ledger has segments %v; this test wants several", all)
+		t.Errorf("the ledger has segments %v; this test needs several", all)
 	}
 }
 
@@ -203,7 +204,7 @@ func TestAppendRefusesWithoutBreaking(t *testing.T) {
 				t.Errorf("got %v, %v, want an error that says %q", entries, err, c.want)
 			}
 			if errors.Is(err, ErrBroken) {
-				t.Error("a refusal broke the log")
+				t.Error("an invalid record broke the log")
 			}
 		})
 	}
@@ -211,7 +212,7 @@ func TestAppendRefusesWithoutBreaking(t *testing.T) {
 	read, err := readAll(dir)
 	require.NoError(t, err)
 	if len(read) != 2 {
-		t.Errorf("%d entries, want the two good ones", len(read))
+		t.Errorf("%d entries, want the two valid ones", len(read))
 	}
 }
 
@@ -234,7 +235,7 @@ func TestNothingToAppend(t *testing.T) {
 	require.Equal(t, Report{Segments: 1}, report)
 }
 
-func TestTheRightDoor(t *testing.T) {
+func TestCreateOpenAndClose(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "l")
 
@@ -245,7 +246,7 @@ func TestTheRightDoor(t *testing.T) {
 	_, err = readAll(dir)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 
-	// An empty folder is no ledger, and asking leaves nothing in it.
+	// An empty folder is not a ledger, and Open leaves nothing in it.
 	_, _, err = Open(root, Options{})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	_, err = Verify(root)
@@ -275,7 +276,7 @@ func TestTheRightDoor(t *testing.T) {
 	require.ErrorIs(t, log.Close(), fs.ErrClosed)
 }
 
-func TestStrangersInTheFolder(t *testing.T) {
+func TestOtherFilesInTheFolder(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"ledger-1.jsonl", "ledger-0000002.jsonl", "ledger-000002.jsonl.bak", "ledger-000000.jsonl", "ledger--00001.jsonl", "notes"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600))
@@ -294,7 +295,7 @@ func TestSegmentsRoll(t *testing.T) {
 	const limit = 1000
 	log := create(t, dir, Options{SegmentBytes: limit})
 	want := grow(t, log, 7)
-	// One Append stays together, even where it is larger than a segment.
+	// One Append stays in one segment, even if it is larger than a segment.
 	big := Record{"big", epoch, json.RawMessage(`{"a":"` + strings.Repeat("x", 2*limit) + `"}`)}
 	entries, err := log.Append([]Record{big, record("rides.along", 9)}, true)
 	require.NoError(t, err)

@@ -11,13 +11,13 @@ import (
 	"lifeloop/internal/durable"
 )
 
-// Options say how a ledger is written. The zero value is right.
+// Options configure a ledger's writer. The zero value means the defaults.
 type Options struct {
-	// SegmentBytes is the size at which a new segment is begun; 64 MiB if 0.
-	// A segment is larger than that only if its first Append was.
+	// SegmentBytes is the largest size of a segment in bytes; 64 MiB if 0. Only a
+	// segment with a single Append may be larger.
 	SegmentBytes int64
 
-	// The disk, for tests of its failures.
+	// The disk; tests inject failures.
 	open    func(path string, flag int) (segmentFile, error)
 	syncDir func(dir string) error
 }
@@ -35,8 +35,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Log is a ledger open for writing. It belongs to one goroutine; readers use
-// Read and Follow, from wherever they are.
+// A Log is a ledger open for writing. One goroutine owns it. Readers use Read and
+// Follow, in any goroutine or process.
 type Log struct {
 	dir  string
 	o    Options
@@ -49,21 +49,21 @@ type Log struct {
 
 	last   link
 	buf    []byte // the lines of one Append
-	broken error  // the first failure; nothing is written after it
+	broken error  // the first failure; no write follows it
 }
 
-// A Recovery says what Open or Recover found and what they cut off.
+// A Recovery is what Open or Recover found and cut off.
 type Recovery struct {
-	Entries   uint64       // whole, sound entries
+	Entries   uint64       // intact entries
 	Segments  int          // files
 	Last      canon.Digest // of the last entry; Genesis if there is none
 	Segment   string       // the last segment's name
-	TornBytes int64        // cut off the end of Segment: a line that a crash left unfinished
+	TornBytes int64        // length of the unfinished line that was cut off Segment
 }
 
-// Create begins a ledger in dir, creating the folder (0700) if need be. Where
-// a ledger is already, the error is fs.ErrExist; where another process is at
-// work, *durable.LockedError.
+// Create creates a ledger in dir, and the folder (0700) if it does not exist. If a
+// ledger exists already, the error is fs.ErrExist; if another process has it open,
+// *durable.LockedError.
 func Create(dir string, o Options) (*Log, error) {
 	l := &Log{dir: dir, o: o.withDefaults(), last: genesis}
 	if err := l.create(); err != nil {
@@ -85,16 +85,15 @@ func (l *Log) create() error {
 		return err
 	}
 	if len(there) > 0 {
-		return fmt.Errorf("%s is there: %w", segmentName(there[0]), fs.ErrExist)
+		return fmt.Errorf("%s: %w", segmentName(there[0]), fs.ErrExist)
 	}
 	return l.begin(1)
 }
 
-// Open continues the ledger in dir, after the last whole entry. It reads and
-// checks all of it; see [Recovery] for what it cut off. Damage is refused with
-// *[CorruptError], and nothing is changed then. Where there is no ledger, the
-// error is fs.ErrNotExist; where another process is at work,
-// *durable.LockedError.
+// Open opens the ledger in dir to append after the last whole entry. It reads and
+// checks all entries; [Recovery] reports what it cut off. If the ledger is damaged,
+// the error is *[CorruptError] and nothing is changed. If there is no ledger, the
+// error is fs.ErrNotExist; if another process has it open, *durable.LockedError.
 func Open(dir string, o Options) (*Log, Recovery, error) {
 	l := &Log{dir: dir, o: o.withDefaults()}
 	rec, err := l.reopen()
@@ -117,18 +116,17 @@ func (l *Log) reopen() (Recovery, error) {
 	if l.file, err = l.o.open(segmentPath(l.dir, l.segment), 0); err != nil {
 		return rec, err
 	}
-	// The process that wrote the last entries may have died before it synced
-	// them. Whoever opens the ledger acts on them, so they must be durable now.
+	// The process that wrote the last entries may have died before it synced them.
+	// The caller acts on them, so they must be durable now.
 	if err := l.file.Datasync(); err != nil {
 		return rec, err
 	}
 	return rec, l.o.syncDir(l.dir)
 }
 
-// Recover does to the ledger in dir what Open would, and leaves it closed: it
-// cuts off an unfinished last line. A broken link or other damage it does not
-// touch; the *[CorruptError] says where it is and how far the entries are
-// sound, and Read still yields those.
+// Recover cuts an unfinished last line off the ledger in dir, like Open, and leaves
+// the ledger closed. It does not change any other damage: the *[CorruptError] names
+// the place and the last intact entry, and Read still yields the intact entries.
 func Recover(dir string) (Recovery, error) {
 	l := &Log{dir: dir}
 	defer l.release()
@@ -142,8 +140,8 @@ func Recover(dir string) (Recovery, error) {
 	return rec, nil
 }
 
-// recoverTail reads the ledger and cuts a torn tail. The walker stands at the
-// end of the last segment afterwards.
+// recoverTail reads the ledger and cuts off a torn tail. Afterwards the walker is
+// at the end of the last segment.
 func recoverTail(dir string) (*walker, Recovery, error) {
 	w := newWalker(dir)
 	err := w.run(nil, func(Entry) bool { return true })
@@ -167,17 +165,17 @@ func truncate(path string, size int64) error {
 	return f.Sync()
 }
 
-// Last returns the place of the last entry: 0 and Genesis while there is none.
+// Last returns the last entry's seq and digest: 0 and Genesis if there is none.
 func (l *Log) Last() (seq uint64, digest canon.Digest) { return l.last.seq, l.last.digest }
 
-// Append writes records in one write and returns them as entries, as a reader
-// will get them. With sync they are durable when it returns, together with all
-// that was appended before. A body that is canonical already (canon.Marshal)
-// costs least, and the entry then shares its memory.
+// Append writes the records in one write and returns them as entries, as a reader
+// gets them. With sync, these and all earlier entries are durable when it returns.
+// A body in canonical form (canon.Marshal) is cheapest, and its entry shares its
+// memory.
 //
-// A record that cannot be kept (its body is no JSON object, for instance) is
-// refused before anything is written, and the log goes on. A write or a sync
-// that fails breaks the log: see [ErrBroken].
+// If a record is invalid (for example, its body is not a JSON object), Append writes
+// nothing, and the log stays usable. A write or sync that fails breaks the log: see
+// [ErrBroken].
 func (l *Log) Append(records []Record, sync bool) ([]Entry, error) {
 	if l.broken != nil {
 		return nil, l.brokenError()
@@ -222,8 +220,8 @@ func (l *Log) write(lines []byte) error {
 	return err
 }
 
-// roll ends the segment and begins the next one. The old one is durable before
-// the new name exists: a reader that finds a segment may rely on all before.
+// roll closes the segment and creates the next one. The old segment is durable
+// before the new one exists, so a reader of a segment can rely on those before it.
 func (l *Log) roll() error {
 	if err := l.datasync(); err != nil {
 		return err
@@ -245,7 +243,7 @@ func (l *Log) begin(segment int) error {
 	return l.o.syncDir(l.dir)
 }
 
-// Sync makes durable what was appended so far.
+// Sync makes all appended entries durable.
 func (l *Log) Sync() error {
 	if l.broken != nil {
 		return l.brokenError()
@@ -267,8 +265,8 @@ func (l *Log) datasync() error {
 	return nil
 }
 
-// Close syncs, closes the file and lets others have the folder. The log is
-// broken afterwards; so is a second Close.
+// Close syncs, closes the file and unlocks the folder. Afterwards every call,
+// including a second Close, returns an error.
 func (l *Log) Close() error {
 	var err error
 	if l.broken == nil {
@@ -300,19 +298,19 @@ func (l *Log) acquire() (err error) {
 	return err
 }
 
-// acquireExisting leaves a folder alone that holds no ledger.
+// acquireExisting creates no lock in a folder without a ledger.
 func (l *Log) acquireExisting() error {
 	there, err := segments(l.dir)
 	if err != nil {
 		return err
 	}
 	if len(there) == 0 {
-		return fmt.Errorf("there is no %s: %w", segmentName(1), fs.ErrNotExist)
+		return fmt.Errorf("no %s: %w", segmentName(1), fs.ErrNotExist)
 	}
 	return l.acquire()
 }
 
-// release gives back what the log holds, however far it came.
+// release closes the file and unlocks the folder, if they were acquired.
 func (l *Log) release() error {
 	var err error
 	if l.file != nil {

@@ -16,20 +16,25 @@ import (
 	"lifeloop/internal/durable"
 )
 
-// writeUntilKilled is the other process: it appends batches to the ledger in
-// dir and prints the last seq of each as soon as it may be relied on.
+// writeUntilKilled is the second process. It appends batches to the ledger in dir
+// and prints the last seq of each once it is durable.
 func writeUntilKilled(dir string) error {
 	o := Options{SegmentBytes: 32 << 10}
 	log, _, err := Open(dir, o)
 	if err != nil {
 		return err
 	}
+	seed, err := strconv.ParseUint(os.Getenv(seedVariable), 10, 64)
+	if err != nil {
+		return err
+	}
+	random := rand.New(rand.NewPCG(seed, 0))
 	for {
 		seq, _ := log.Last()
-		records := make([]Record, 1+rand.IntN(8))
+		records := make([]Record, 1+random.IntN(8))
 		for i := range records {
 			records[i] = record("written", int(seq)+1+i)
-			records[i].Body = json.RawMessage(fmt.Sprintf(`{"n":%d,"pad":%q}`, seq, strings.Repeat("x", rand.IntN(2000))))
+			records[i].Body = json.RawMessage(fmt.Sprintf(`{"n":%d,"pad":%q}`, seq, strings.Repeat("x", random.IntN(2000))))
 		}
 		entries, err := log.Append(records, true)
 		if err != nil {
@@ -39,16 +44,30 @@ func writeUntilKilled(dir string) error {
 	}
 }
 
+// seedVariable gives a random test its seed.
+const seedVariable = "LIFELOOP_TEST_SEED"
+
+// testSeed returns the seed of a random test: that of the variable, or a new one. It
+// is logged, hence printed when the test fails.
+func testSeed(t *testing.T) uint64 {
+	seed, err := strconv.ParseUint(os.Getenv(seedVariable), 10, 64)
+	if err != nil {
+		seed = rand.Uint64()
+	}
+	t.Logf("%s=%d", seedVariable, seed)
+	return seed
+}
+
 // A writer is a running writeUntilKilled.
 type writer struct {
 	cmd  *exec.Cmd
 	acks *bufio.Scanner
 }
 
-func startWriter(t *testing.T, dir string) writer {
+func startWriter(t *testing.T, dir string, seed uint64) writer {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "LEDGER_TEST_WRITER="+dir)
+	cmd.Env = append(os.Environ(), "LEDGER_TEST_WRITER="+dir, fmt.Sprintf("%s=%d", seedVariable, seed))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -71,7 +90,7 @@ func (w writer) ack(t *testing.T) (seq uint64, ok bool) {
 func TestSecondWriterIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, create(t, dir, Options{}).Close())
-	other := startWriter(t, dir)
+	other := startWriter(t, dir, testSeed(t))
 	_, ok := other.ack(t)
 	require.True(t, ok, "the other process wrote nothing")
 
@@ -86,10 +105,10 @@ func TestSecondWriterIsRefused(t *testing.T) {
 	_, err = Recover(dir)
 	require.ErrorAs(t, err, &locked)
 	if !Locked(dir) {
-		t.Error("not seen as locked")
+		t.Error("Locked reports no lock")
 	}
 
-	// Readers are welcome all the while.
+	// The lock does not exclude readers.
 	var read uint64
 	for e, err := range Read(dir) {
 		if err != nil {
@@ -99,20 +118,21 @@ func TestSecondWriterIsRefused(t *testing.T) {
 		read = e.Seq
 	}
 	if read == 0 {
-		t.Error("nothing to read beside the writer")
+		t.Error("no entries read while the writer runs")
 	}
 }
 
 func TestKilledWriterLosesNothingItAcknowledged(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, create(t, dir, Options{}).Close())
+	random := rand.New(rand.NewPCG(testSeed(t), 0))
 	before := []Entry{}
 	for round := range 12 {
-		w := startWriter(t, dir)
+		w := startWriter(t, dir, random.Uint64())
 		var acked uint64
-		for range 1 + rand.IntN(20) {
+		for range 1 + random.IntN(20) {
 			seq, ok := w.ack(t)
-			require.True(t, ok, "the writer ended by itself in round %d", round)
+			require.True(t, ok, "the writer ended in round %d without a kill", round)
 			acked = seq
 		}
 		require.NoError(t, w.cmd.Process.Kill())
@@ -126,7 +146,7 @@ func TestKilledWriterLosesNothingItAcknowledged(t *testing.T) {
 		w.cmd.Wait()
 
 		if Locked(dir) {
-			t.Fatal("a dead process holds the lock")
+			t.Fatal("the lock of a dead process is still held")
 		}
 		log, rec := open(t, dir)
 		if rec.Entries < acked {
@@ -137,12 +157,12 @@ func TestKilledWriterLosesNothingItAcknowledged(t *testing.T) {
 
 		now, err := readAll(dir)
 		require.NoError(t, err)
-		require.Equal(t, before, now[:len(before):len(before)], "history changed")
+		require.Equal(t, before, now[:len(before):len(before)], "earlier entries changed")
 		before = now
 	}
 	report, err := Verify(dir)
 	require.NoError(t, err)
 	if report.Segments < 2 {
-		t.Errorf("%d segments; this test wants the killings to meet roll-overs", report.Segments)
+		t.Errorf("%d segments; this test needs kills near the end of a segment", report.Segments)
 	}
 }

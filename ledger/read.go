@@ -19,10 +19,9 @@ import (
 	"lifeloop/canon"
 )
 
-// Read yields the entries of the ledger in dir, in order, each checked. It may
-// run beside a writer in this or another process; it sees what was written
-// before it got there, synced or not. It ends with an error of its own kind
-// where the entries end badly: [ErrTornTail] or *[CorruptError].
+// Read yields the entries of the ledger in dir, in order, each checked. It may run
+// while this or another process writes, and yields entries whether synced or not. An
+// unfinished last line ends it with [ErrTornTail], damage with *[CorruptError].
 func Read(dir string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		w := newWalker(dir)
@@ -34,15 +33,15 @@ func Read(dir string) iter.Seq2[Entry, error] {
 
 // A Report is what Verify found.
 type Report struct {
-	Entries     uint64 // whole, sound entries
+	Entries     uint64 // intact entries
 	Segments    int    // files, up to the damage if there is any
 	First, Last canon.Digest
 	TornBytes   int64 // of an unfinished last line
 }
 
-// Verify reads the whole ledger in dir and computes every digest again. A torn
-// tail is reported, not an error: Open would cut it off. With an error the
-// report covers the sound entries before the damage.
+// Verify reads the whole ledger in dir and computes every digest again. A torn tail
+// is reported but is not an error, because Open cuts it off. With an error, the
+// report covers the intact entries before the damage.
 func Verify(dir string) (Report, error) {
 	var report Report
 	w := newWalker(dir)
@@ -64,17 +63,16 @@ func Verify(dir string) (Report, error) {
 	return report, nil
 }
 
-// Follow yields the entries of the ledger in dir from seq on and then waits
-// for more, until the caller breaks out of the loop or ctx ends; the end of
-// ctx is no error. An unfinished last line is waited for; damage is a
-// *[CorruptError]. The folder must exist, the ledger in it need not yet.
+// Follow yields the entries of the ledger in dir from seq on and waits for more,
+// until the caller breaks out of the loop or ctx ends; neither is an error. It waits
+// for the rest of an unfinished last line; damage is a *[CorruptError]. The folder
+// must exist, the ledger need not exist yet.
 //
-// What lies in segments before the one that holds seq is not read, hence not
-// checked either.
+// Segments before the one with seq are neither read nor checked.
 func Follow(ctx context.Context, dir string, seq uint64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		// The watch comes before the first look, so that whatever is written
-		// after that look makes an event.
+		// The watch starts before the first look, so that each later write makes
+		// an event.
 		news, err := watch(dir)
 		if err != nil {
 			yield(Entry{}, fmt.Errorf("follow ledger %s: %w", dir, err))
@@ -93,19 +91,19 @@ func Follow(ctx context.Context, dir string, seq uint64) iter.Seq2[Entry, error]
 	}
 }
 
-// A walker goes through the segments of a ledger and checks each line against
-// the one before.
+// A walker reads the segments of a ledger and checks each line against the one
+// before it.
 type walker struct {
 	dir string
 
 	segment int   // its number
-	line    int   // lines of it that were read
+	line    int   // lines of the segment that were read
 	offset  int64 // where the next line begins
 	last    link
-	adrift  bool // last is not known yet: the next entry is taken at its word
+	adrift  bool // last is unknown: the next entry is accepted
 
 	read int   // segments entered
-	torn int64 // bytes after the last LF when the segment was last read
+	torn int64 // bytes after the last LF at the last read
 	buf  *bufio.Reader
 	long []byte // a line that buf could not hold
 }
@@ -114,16 +112,16 @@ func newWalker(dir string) *walker {
 	return &walker{dir: dir, segment: 1, last: genesis, buf: bufio.NewReaderSize(nil, 64<<10)}
 }
 
-// errStop ends a pass whose consumer has had enough.
+// errStop ends a pass because yield returned false.
 var errStop = errors.New("stop")
 
-// run yields entry after entry. At the end of what is there it asks wait
-// whether more will come; a nil wait means no.
+// run yields all entries. At the end it calls wait, which returns true when there
+// may be more; a nil wait means that there are none.
 func (w *walker) run(wait func() bool, yield func(Entry) bool) error {
-	doubted := false
+	retried := false
 	for {
-		// The list comes before the reading: a segment that is followed by
-		// another in the list was complete when the list was made.
+		// The list is read first: a segment that another one follows in the list
+		// was complete then.
 		all, err := segments(w.dir)
 		if err != nil {
 			return err
@@ -133,7 +131,7 @@ func (w *walker) run(wait func() bool, yield func(Entry) bool) error {
 		case len(all) > 0 || w.read > 0:
 			return w.corruptSegment("the segment is missing")
 		case wait == nil:
-			return fmt.Errorf("there is no %s: %w", segmentName(w.segment), fs.ErrNotExist)
+			return fmt.Errorf("no %s: %w", segmentName(w.segment), fs.ErrNotExist)
 		case !wait():
 			return nil
 		default:
@@ -145,15 +143,15 @@ func (w *walker) run(wait func() bool, yield func(Entry) bool) error {
 		switch {
 		case err == errStop:
 			return nil
-		case errors.As(err, &corrupt) && wait != nil && !doubted:
-			// A torn tail may have been cut and written over while we were
-			// reading it. Damage is still there at a second look.
-			doubted = true
+		case errors.As(err, &corrupt) && wait != nil && !retried:
+			// A torn tail may have been cut off and overwritten during the read.
+			// Real damage is found again.
+			retried = true
 			continue
 		case err != nil:
 			return err
 		}
-		doubted = false
+		retried = false
 
 		if w.segment != all[len(all)-1] {
 			if w.torn > 0 {
@@ -174,9 +172,9 @@ func (w *walker) run(wait func() bool, yield func(Entry) bool) error {
 	}
 }
 
-// pass reads the current segment from where the last pass ended up to the end
-// of the file. Nothing of an unfinished line is kept: a writer that recovers
-// from a crash may replace it.
+// pass reads the current segment from the end of the last pass to the end of the
+// file. It stores no part of an unfinished line: a writer that recovers from a crash
+// may replace it.
 func (w *walker) pass(yield func(Entry) bool) error {
 	f, err := os.Open(segmentPath(w.dir, w.segment))
 	if err != nil {
@@ -213,7 +211,7 @@ func (w *walker) pass(yield func(Entry) bool) error {
 	}
 }
 
-// next reads one line with its LF, or what there is of it and io.EOF.
+// next reads one line with its LF, or an unfinished line and io.EOF.
 func (w *walker) next() ([]byte, error) {
 	line, err := w.buf.ReadSlice('\n')
 	if err != bufio.ErrBufferFull {
@@ -232,8 +230,8 @@ func (w *walker) next() ([]byte, error) {
 	}
 }
 
-// end judges what follows the last LF. A crash leaves less than an entry; a
-// whole entry and one byte more is an entry whose LF was changed.
+// end checks the bytes after the last LF. A crash leaves less than an entry. A whole
+// entry and one byte more is an entry whose LF was changed.
 func (w *walker) end(rest []byte) error {
 	w.torn = int64(len(rest))
 	if len(rest) == 0 {
@@ -245,8 +243,8 @@ func (w *walker) end(rest []byte) error {
 	return nil
 }
 
-// startAt moves to the last segment that begins at or before seq. Where that
-// cannot be told, it stays at the beginning, and run finds out why.
+// startAt moves to the last segment that begins at or before seq. If it cannot find
+// that segment, it stays at the beginning, and run reports why.
 func (w *walker) startAt(seq uint64) {
 	all, err := segments(w.dir)
 	if err != nil {
@@ -272,17 +270,18 @@ func (w *walker) corruptSegment(why string) error {
 	return &CorruptError{Segment: segmentName(w.segment), Why: why, Readable: w.last.seq}
 }
 
-// A look without an event costs a few microseconds. Some file systems tell of
-// no changes made elsewhere, hence a slow look in any case; where the system
-// has no watch left to give, the looks are all there is.
+// A look without an event costs a few microseconds. Some file systems do not report
+// changes by other machines, so recheck looks in any case. If the system has no
+// watch left, poll replaces the events.
 const (
 	recheck = 2 * time.Second
 	poll    = 100 * time.Millisecond
 )
 
-// news tells when a ledger may have grown.
+// news reports when a ledger may have grown.
 type news struct {
-	watcher *fsnotify.Watcher // nil when the system has none left
+	watcher *fsnotify.Watcher // nil if the system has none left
+	recheck time.Duration     // the pause without an event
 }
 
 func watch(dir string) (news, error) {
@@ -297,7 +296,7 @@ func watch(dir string) (news, error) {
 		watcher.Close()
 		return news{}, nil
 	}
-	return news{watcher}, nil
+	return news{watcher, recheck}, nil
 }
 
 func (n news) close() {
@@ -312,7 +311,7 @@ func (n news) wait(ctx context.Context) bool {
 	var events chan fsnotify.Event
 	var errs chan error
 	if n.watcher != nil {
-		pause, events, errs = recheck, n.watcher.Events, n.watcher.Errors
+		pause, events, errs = n.recheck, n.watcher.Events, n.watcher.Errors
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

@@ -14,24 +14,24 @@ import (
 	"lifeloop/canon"
 )
 
-// The scenarios in testdata/recovery damage a ledger and show what each door
-// says to it. Commands:
+// TestRecovery runs the scenarios in testdata/recovery, which damage a ledger and
+// show what each function reports. Commands:
 //
 //	create [segment-bytes=N]     a new ledger in a new folder; the writer has it open
 //	append [sync]                one Append; each line of input is "kind body"
 //	close                        the writer closes it
-//	open, recover, read, verify  the doors; open leaves the writer with it
+//	open, recover, read, verify  call the function; after open the writer has it open
 //	files                        the segments, with their lines and bytes
 //	cut segment=N bytes=N        take bytes off the end of a segment
-//	add segment=N                put the input at its end (%0 is a NUL, %n a LF)
+//	add segment=N                append the input (%0 is a NUL, %n a LF)
 //	edit segment=N line=N old=X new=Y
 //	forge (the same)             edit, and give the line the digest it then has
-//	drop segment=N line=N        take a line away
+//	drop segment=N line=N        remove a line
 //	repeat segment=N line=N      write a line twice
 //	swap segment=N line=N        exchange a line and the next
 //	move segment=N to=N          rename a segment
 //	remove segment=N             delete a segment
-//	empty segment=N              leave a segment without a byte
+//	empty segment=N              truncate a segment to no bytes
 func TestRecovery(t *testing.T) {
 	datadriven.Walk(t, "testdata/recovery", func(t *testing.T, path string) {
 		s := &scenario{t: t}
@@ -63,7 +63,7 @@ func (s *scenario) run(d *datadriven.TestData) string {
 		require.NoError(s.t, err)
 		s.dir = dir
 		s.log, err = Create(s.dir, o)
-		return said("created", err)
+		return outcome("created", err)
 	case "append":
 		var records []Record
 		for line := range strings.Lines(d.Input) {
@@ -76,22 +76,22 @@ func (s *scenario) run(d *datadriven.TestData) string {
 		entries, err := s.log.Append(records, d.HasArg("sync"))
 		return listed(entries, err)
 	case "close":
-		return said("closed", s.log.Close())
+		return outcome("closed", s.log.Close())
 	case "open":
 		log, rec, err := Open(s.dir, Options{})
 		if err == nil {
 			s.log = log
 		}
-		return fmt.Sprintf("%s%s", said("opened", err), recovered(rec))
+		return fmt.Sprintf("%s%s", outcome("opened", err), recovered(rec))
 	case "recover":
 		rec, err := Recover(s.dir)
-		return fmt.Sprintf("%s%s", said("recovered", err), recovered(rec))
+		return fmt.Sprintf("%s%s", outcome("recovered", err), recovered(rec))
 	case "read":
 		return listed(readAll(s.dir))
 	case "verify":
 		r, err := Verify(s.dir)
 		return fmt.Sprintf("%sentries %d, segments %d, first %s, last %s, torn %d\n",
-			said("verified", err), r.Entries, r.Segments, short(r.First), short(r.Last), r.TornBytes)
+			outcome("verified", err), r.Entries, r.Segments, short(r.First), short(r.Last), r.TornBytes)
 	case "files":
 		return s.files()
 	case "move", "remove":
@@ -160,7 +160,7 @@ func (s *scenario) damage(d *datadriven.TestData) string {
 
 var digestPattern = regexp.MustCompile(`"digest":"[^"]*",("kind":)`)
 
-// forge gives a line the digest that its bytes have.
+// forge gives a line the digest of its bytes.
 func forge(t *testing.T, line string) string {
 	t.Helper()
 	bare := digestPattern.ReplaceAllString(strings.TrimSpace(line), "$1")
@@ -180,7 +180,7 @@ func (s *scenario) files() string {
 	return out.String()
 }
 
-func said(done string, err error) string {
+func outcome(done string, err error) string {
 	if err == nil {
 		return done + "\n"
 	}
@@ -205,12 +205,12 @@ func listed(entries []Entry, err error) string {
 		fmt.Fprintf(&out, "%d %s %s  %s <- %s\n", e.Seq, e.Kind, e.Body, short(e.Prev), short(e.Digest))
 	}
 	if err != nil {
-		out.WriteString(said("", err))
+		out.WriteString(outcome("", err))
 	}
 	return out.String()
 }
 
-// short is enough of a digest to see which it is.
+// short is the beginning of a digest.
 func short(d canon.Digest) string {
 	if len(d) < canon.DigestLen {
 		return "none"

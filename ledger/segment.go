@@ -9,16 +9,15 @@ import (
 	"lifeloop/internal/durable"
 )
 
-// lockName does not contain "ledger", so that a pattern for the segments
-// cannot meet it.
+// lockName does not contain "ledger", so that no pattern for segments matches it.
 const lockName = "lock"
 
 func segmentName(n int) string { return fmt.Sprintf("ledger-%06d.jsonl", n) }
 
 func segmentPath(dir string, n int) string { return filepath.Join(dir, segmentName(n)) }
 
-// segments lists the numbers of the segments in dir, in order. Files with any
-// other name are none of ours.
+// segments lists the numbers of the segments in dir, in order. It ignores files of
+// any other name.
 func segments(dir string) ([]int, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -35,12 +34,10 @@ func segments(dir string) ([]int, error) {
 	return numbers, nil
 }
 
-// Locked reports whether a writer has the ledger in dir open. It takes
-// nothing and creates nothing.
+// Locked reports whether a writer has the ledger in dir open. It creates no file.
 func Locked(dir string) bool { return durable.Locked(filepath.Join(dir, lockName)) }
 
-// A segmentFile is the segment being written. Tests put a failing one in its
-// place.
+// A segmentFile is the segment being written. Tests replace it by one that fails.
 type segmentFile interface {
 	Write([]byte) (int, error)
 	Datasync() error

@@ -7,12 +7,13 @@ import (
 	"lifeloop/internal/durable"
 )
 
-// Settle makes durable what can be read of the ledger in dir at this moment,
-// for a reader who passes it on to others: what an owner of the folder has
-// written is seen before it is synced, and a crash of the machine could take
-// back what others were told. Nothing is changed, and nobody is waited for.
+// Settle makes the present entries of the ledger in dir durable. A reader that
+// passes entries on calls it first: entries can be read before their writer syncs
+// them, and a crash of the machine could remove what was passed on. It changes
+// nothing and waits for no lock.
 //
-// The last segment is enough. A writer syncs each before it begins the next.
+// It syncs the last segment only: a writer syncs a segment before it creates the
+// next.
 func Settle(dir string) error {
 	all, err := segments(dir)
 	if err != nil {
