@@ -138,16 +138,16 @@ func parse(line []byte) (e Entry, why string) {
 	head := rest.line
 	rest.word(",")
 	if rest.bad || len(rest.line) < bodyStart {
-		return Entry{}, "this is not an entry of a ledger"
+		return Entry{}, "not a ledger entry"
 	}
 	start, body := rest.line[:bodyStart], rest.line[bodyStart:]
 	stamp := start[len(atPiece) : len(atPiece)+len(timeLayout)]
 	if string(start[:len(atPiece)]) != atPiece || string(start[len(atPiece)+len(timeLayout):]) != bodyPiece {
-		return Entry{}, "this is not an entry of a ledger"
+		return Entry{}, "not a ledger entry"
 	}
 
 	if own := canon.Sum(slices.Concat(head, tail)); string(digest) != string(own) {
-		return Entry{}, "the digest does not fit the bytes: the line was changed after it was written"
+		return Entry{}, "the digest does not match: the line was changed after it was written"
 	}
 	at, err := time.Parse(time.RFC3339Nano, string(stamp))
 	if err != nil || at.UTC().Format(timeLayout) != string(stamp) {
@@ -178,11 +178,11 @@ func parse(line []byte) (e Entry, why string) {
 func (l link) follows(e Entry) (why string) {
 	switch {
 	case e.Seq > l.seq+1 && l.seq == 0:
-		return fmt.Sprintf("the ledger begins with entry %d: what was before it is missing", e.Seq)
+		return fmt.Sprintf("the ledger begins with entry %d: the entries before it are missing", e.Seq)
 	case e.Seq > l.seq+1:
-		return fmt.Sprintf("entry %d follows entry %d: what was between them is missing", e.Seq, l.seq)
+		return fmt.Sprintf("entry %d follows entry %d: the entries between them are missing", e.Seq, l.seq)
 	case e.Seq <= l.seq:
-		return fmt.Sprintf("entry %d follows entry %d: a line is repeated or out of its place", e.Seq, l.seq)
+		return fmt.Sprintf("entry %d follows entry %d: a line is repeated or in the wrong place", e.Seq, l.seq)
 	case e.Prev != l.digest:
 		return fmt.Sprintf("entry %d does not link to the entry before it", e.Seq)
 	}

@@ -11,7 +11,7 @@ var ErrBroken = errors.New("ledger is broken")
 
 // ErrTornTail ends a Read whose last line is unfinished, after a crash or during a
 // write. All entries before it were yielded.
-var ErrTornTail = errors.New("ledger ends in mid-line")
+var ErrTornTail = errors.New("ledger ends with an unfinished line")
 
 // A CorruptError names the first damaged place of a ledger. The entries before it
 // are intact and can be read.

@@ -136,7 +136,7 @@ func TestFollowReportsDamage(t *testing.T) {
 	require.NoError(t, os.WriteFile(segmentPath(dir, 1), []byte("{}\n"), 0o600))
 
 	got := await(t, follow(t.Context(), dir, 1, 8))
-	want := "follow ledger " + dir + ": ledger-000001.jsonl line 1 (offset 0): this is not an entry of a ledger; no entry before it"
+	want := "follow ledger " + dir + ": ledger-000001.jsonl line 1 (offset 0): not a ledger entry; no entry before it"
 	if len(got) != 1 || got[0].Kind != want {
 		t.Errorf("got %+v, want %q", got, want)
 	}
