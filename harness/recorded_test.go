@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/telemetry"
+	"lifeloop/telemetry/codex"
 )
 
 var update = flag.Bool("update", false, "write the golden lists of recorded terminals anew; read the diff against what the harness really did")
@@ -23,22 +24,23 @@ var update = flag.Bool("update", false, "write the golden lists of recorded term
 // collects to the decoder. The lists were read line by line.
 func TestRecordedTerminals(t *testing.T) {
 	for _, c := range []struct {
-		decoder, pattern string
-		osc              int
+		name       string
+		newDecoder func() telemetry.Decoder
+		pattern    string
+		osc        int
 	}{
-		{"codex-osc", "codex/pty/*.raw", 7501},
+		{"codex-osc", codex.OSC, "codex/testdata/pty/*.raw", 7501},
 	} {
-		files, err := filepath.Glob(filepath.Join("..", "telemetry", "testdata", c.pattern))
+		files, err := filepath.Glob(filepath.Join("..", "telemetry", c.pattern))
 		require.NoError(t, err)
 		require.NotEmpty(t, files, c.pattern)
 		for _, file := range files {
 			name := strings.TrimSuffix(filepath.Base(file), ".raw")
-			t.Run(c.decoder+"/"+name, func(t *testing.T) {
+			t.Run(c.name+"/"+name, func(t *testing.T) {
 				raw, err := os.ReadFile(file)
 				require.NoError(t, err)
 				var b strings.Builder
-				d, err := telemetry.NewDecoder(c.decoder)
-				require.NoError(t, err)
+				d := c.newDecoder()
 				scan := &tracker{wanted: []int{c.osc}}
 				var sent []byte
 				for _, p := range recordedPieces(t, strings.TrimSuffix(file, ".raw")+".timeline.jsonl") {
@@ -55,7 +57,7 @@ func TestRecordedTerminals(t *testing.T) {
 				require.Empty(t, d.Unknown())
 				fmt.Fprintf(&b, "left behind: %q\n", scan.modes.undo())
 
-				golden := filepath.Join("testdata", "terminals", c.decoder, name+".txt")
+				golden := filepath.Join("testdata", "terminals", c.name, name+".txt")
 				if *update {
 					require.NoError(t, os.MkdirAll(filepath.Dir(golden), 0o755))
 					require.NoError(t, os.WriteFile(golden, []byte(b.String()), 0o644))

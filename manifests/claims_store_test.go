@@ -6,6 +6,8 @@ import (
 
 	"lifeloop/lifeloop"
 	"lifeloop/telemetry"
+	"lifeloop/telemetry/hermes"
+	"lifeloop/telemetry/openclaw"
 )
 
 // What is claimed of an adapter that is only observed is paired, as that of the
@@ -23,27 +25,27 @@ func TestEventClaimsOfObservedAdapters(t *testing.T) {
 		heSummary = `{"table":"messages","id":3,"session_id":"s","role":"user","_compressed_summary":1,"timestamp":3.5,"session":{}}`
 		heEnded   = `{"session_id":"s","hook_event_name":"on_session_end","extra":{"turn_id":"t","completed":true,"failed":false,"interrupted":false}}`
 	)
-	openclaw := func(decoder string, records ...string) source {
-		return source{"openclaw", "openclaw-" + decoder, records}
+	claw := func(decoder func() telemetry.Decoder, records ...string) source {
+		return source{"openclaw", decoder, records}
 	}
-	hermes := func(records ...string) source { return source{"hermes", "hermes-store", records} }
+	rows := func(records ...string) source { return source{"hermes", hermes.Store, records} }
 	proofs := []struct {
 		event lifeloop.Event
 		from  source
 		kind  telemetry.Kind
 	}{
-		{lifeloop.SessionStarted, openclaw("transcript", ocSession), telemetry.SessionLive},
-		{lifeloop.FrameOpened, openclaw("transcript", ocPrompt, ocAnswer), telemetry.Prompt},
-		{lifeloop.ContextPressureObserved, openclaw("transcript", ocPrompt, ocAnswer), telemetry.UsageSeen},
-		{lifeloop.ContextPressureObserved, openclaw("node", ocNode), telemetry.UsageSeen},
-		{lifeloop.ContextCompacted, openclaw("transcript", ocCompact), telemetry.Compacted},
-		{lifeloop.FrameEnded, openclaw("transcript", ocPrompt, ocAnswer, ocSettled), telemetry.TurnEnd},
+		{lifeloop.SessionStarted, claw(openclaw.Transcript, ocSession), telemetry.SessionLive},
+		{lifeloop.FrameOpened, claw(openclaw.Transcript, ocPrompt, ocAnswer), telemetry.Prompt},
+		{lifeloop.ContextPressureObserved, claw(openclaw.Transcript, ocPrompt, ocAnswer), telemetry.UsageSeen},
+		{lifeloop.ContextPressureObserved, claw(openclaw.Node, ocNode), telemetry.UsageSeen},
+		{lifeloop.ContextCompacted, claw(openclaw.Transcript, ocCompact), telemetry.Compacted},
+		{lifeloop.FrameEnded, claw(openclaw.Transcript, ocPrompt, ocAnswer, ocSettled), telemetry.TurnEnd},
 
-		{lifeloop.SessionStarted, hermes(heUser), telemetry.SessionLive},
-		{lifeloop.FrameOpened, hermes(heUser), telemetry.Prompt},
-		{lifeloop.ContextPressureObserved, hermes(heUser, heAnswer), telemetry.UsageSeen},
-		{lifeloop.ContextCompacted, hermes(heUser, heSummary), telemetry.Compacted},
-		{lifeloop.FrameEnded, source{"hermes", "hook", []string{"on_session_end", heEnded}}, telemetry.TurnEnd},
+		{lifeloop.SessionStarted, rows(heUser), telemetry.SessionLive},
+		{lifeloop.FrameOpened, rows(heUser), telemetry.Prompt},
+		{lifeloop.ContextPressureObserved, rows(heUser, heAnswer), telemetry.UsageSeen},
+		{lifeloop.ContextCompacted, rows(heUser, heSummary), telemetry.Compacted},
+		{lifeloop.FrameEnded, source{"hermes", nil, []string{"on_session_end", heEnded}}, telemetry.TurnEnd},
 	}
 	proven := map[string]bool{}
 	for _, p := range proofs {

@@ -15,6 +15,9 @@ import (
 	"lifeloop/negotiate"
 	"lifeloop/profiles"
 	"lifeloop/telemetry"
+	"lifeloop/telemetry/claude"
+	"lifeloop/telemetry/codex"
+	"lifeloop/telemetry/gemini"
 )
 
 // "Every claim in a Codex or Claude manifest that depends on extracted code is
@@ -24,17 +27,16 @@ import (
 
 type source struct {
 	adapter string
-	decoder string   // a telemetry decoder, or "hook"
-	records []string // for a hook: its name, then its input
+	decoder func() telemetry.Decoder // nil for a hook
+	records []string                 // for a hook: its name, then its input
 }
 
 func (s source) signals(t *testing.T) []telemetry.Signal {
 	t.Helper()
-	if s.decoder == "hook" {
+	if s.decoder == nil {
 		return hookCall(t, s.adapter, s.records[0], s.records[1]).Signals
 	}
-	d, err := telemetry.NewDecoder(s.decoder)
-	require.NoError(t, err)
+	d := s.decoder()
 	var all []telemetry.Signal
 	for _, r := range s.records {
 		all = append(all, d.Decode([]byte(r))...)
@@ -44,18 +46,19 @@ func (s source) signals(t *testing.T) []telemetry.Signal {
 
 func hookCall(t *testing.T, adapter, event, stdin string) telemetry.HookCall {
 	t.Helper()
-	call, err := telemetry.DecodeHook(adapter+"-hook", event, []byte(stdin))
+	p, _ := profiles.For(adapter)
+	call, err := p.DecodeHook(event, []byte(stdin))
 	require.NoError(t, err)
 	return call
 }
 
 func TestEventClaimsOfV1Adapters(t *testing.T) {
 	hook := func(adapter, event, rest string) source {
-		return source{adapter, "hook", []string{event, fmt.Sprintf(`{"session_id":"s","hook_event_name":%q%s}`, event, rest)}}
+		return source{adapter, nil, []string{event, fmt.Sprintf(`{"session_id":"s","hook_event_name":%q%s}`, event, rest)}}
 	}
-	transcript := func(records ...string) source { return source{"claude", "claude-transcript", records} }
-	rollout := func(records ...string) source { return source{"codex", "codex-rollout", records} }
-	chat := func(records ...string) source { return source{"gemini", "gemini-chat", records} }
+	transcript := func(records ...string) source { return source{"claude", claude.Transcript, records} }
+	rollout := func(records ...string) source { return source{"codex", codex.Rollout, records} }
+	chat := func(records ...string) source { return source{"gemini", gemini.Chat, records} }
 	const (
 		claudePrompt = `{"type":"user","uuid":"u1","sessionId":"s","promptId":"p1","promptSource":"typed","origin":{"kind":"human"},"timestamp":"2026-01-02T03:04:05Z","message":{"role":"user","content":"hi"}}`
 		claudeAnswer = `{"type":"assistant","uuid":"a1","sessionId":"s","timestamp":"2026-01-02T03:04:06Z","requestId":"r1","message":{"id":"m1","role":"assistant","model":"claude-opus-4-6","stop_reason":"end_turn","content":[{"type":"text","text":"hi"}],"usage":{"input_tokens":10,"cache_read_input_tokens":1000,"cache_creation_input_tokens":0,"output_tokens":5}}}`
@@ -361,18 +364,18 @@ const (
 
 // used are records of each adapter's own file that tell of a whole turn.
 var used = map[string]source{
-	"claude": {"claude", "claude-transcript", []string{
+	"claude": {"claude", claude.Transcript, []string{
 		`{"type":"user","uuid":"u1","sessionId":"s","promptId":"p1","promptSource":"typed","origin":{"kind":"human"},"timestamp":"2026-01-02T03:04:05Z","message":{"role":"user","content":"hi"}}`,
 		`{"type":"assistant","uuid":"a1","sessionId":"s","timestamp":"2026-01-02T03:04:06Z","requestId":"r1","message":{"id":"m1","role":"assistant","model":"claude-opus-4-6","stop_reason":"end_turn","content":[{"type":"text","text":"hi"}],"usage":{"input_tokens":10,"cache_read_input_tokens":1000,"cache_creation_input_tokens":0,"output_tokens":5}}}`,
 		`{"type":"system","subtype":"turn_duration","uuid":"d1","sessionId":"s","durationMs":5}`,
 	}},
-	"codex": {"codex", "codex-rollout", []string{
+	"codex": {"codex", codex.Rollout, []string{
 		`{"timestamp":"2026-01-02T03:04:04Z","ordinal":0,"type":"session_meta","payload":{"id":"s"}}`,
 		`{"timestamp":"2026-01-02T03:04:05Z","ordinal":1,"type":"event_msg","payload":{"type":"task_started","turn_id":"t1","model_context_window":258400}}`,
 		`{"timestamp":"2026-01-02T03:04:06Z","ordinal":2,"type":"event_msg","payload":{"type":"token_count","info":{"last_token_usage":{"input_tokens":900,"output_tokens":100,"total_tokens":1000},"model_context_window":258400}}}`,
 		`{"timestamp":"2026-01-02T03:04:07Z","ordinal":3,"type":"event_msg","payload":{"type":"task_complete","turn_id":"t1","last_agent_message":"hi"}}`,
 	}},
-	"gemini": {"gemini", "gemini-chat", []string{geminiHead, geminiPrompt, geminiAnswer}},
+	"gemini": {"gemini", gemini.Chat, []string{geminiHead, geminiPrompt, geminiAnswer}},
 }
 
 // A proof runs the code behind a claim, and holds only for what it says.
@@ -468,25 +471,25 @@ var proofs = map[string]proof{
 		})
 	}},
 
-	"claude telemetry_sources.hooks":      tells("native", "hook", source{"claude", "hook", []string{"Stop", `{"session_id":"s","hook_event_name":"Stop"}`}}),
+	"claude telemetry_sources.hooks":      tells("native", "hook", source{"claude", nil, []string{"Stop", `{"session_id":"s","hook_event_name":"Stop"}`}}),
 	"claude telemetry_sources.transcript": tells("native", "transcript", used["claude"]),
-	"claude telemetry_sources.registry":   tells("native", "registry", source{"claude", "claude-registry", []string{`{"pid":1,"sessionId":"s","status":"busy"}`}}),
-	"claude telemetry_sources.statusline": tells("partial", "statusline", source{"claude", "hook", []string{"Statusline", `{"session_id":"s","context_window":{"context_window_size":200000}}`}}),
-	"claude telemetry_sources.terminal":   tells("partial", "terminal", source{"claude", "claude-osc", []string{"⠂ A title"}}),
-	"codex telemetry_sources.hooks":       tells("native", "hook", source{"codex", "hook", []string{"Stop", `{"session_id":"s","hook_event_name":"Stop","turn_id":"t"}`}}),
+	"claude telemetry_sources.registry":   tells("native", "registry", source{"claude", claude.Registry, []string{`{"pid":1,"sessionId":"s","status":"busy"}`}}),
+	"claude telemetry_sources.statusline": tells("partial", "statusline", source{"claude", nil, []string{"Statusline", `{"session_id":"s","context_window":{"context_window_size":200000}}`}}),
+	"claude telemetry_sources.terminal":   tells("partial", "terminal", source{"claude", claude.OSC, []string{"⠂ A title"}}),
+	"codex telemetry_sources.hooks":       tells("native", "hook", source{"codex", nil, []string{"Stop", `{"session_id":"s","hook_event_name":"Stop","turn_id":"t"}`}}),
 	"codex telemetry_sources.rollout":     tells("native", "rollout", used["codex"]),
-	"codex telemetry_sources.terminal":    tells("partial", "terminal", source{"codex", "codex-osc", []string{"state=working:app=codex"}}),
-	"codex telemetry_sources.exec":        tells("partial", "stream", source{"codex", "codex-exec", []string{`{"type":"thread.started","thread_id":"s"}`}}),
-	"codex telemetry_sources.app-server":  tells("partial", "stream", source{"codex", "codex-app-server", []string{`{"method":"turn/started","params":{"threadId":"s","turn":{"id":"t"}}}`}}),
-	"codex telemetry_sources.notify":      tells("partial", "notify", source{"codex", "codex-notify", []string{`{"type":"agent-turn-complete","thread-id":"s","turn-id":"t","input-messages":["x"]}`}}),
-	"codex telemetry_sources.history":     tells("partial", "history", source{"codex", "codex-history", []string{`{"session_id":"s","ts":1795246826,"text":"x"}`}}),
+	"codex telemetry_sources.terminal":    tells("partial", "terminal", source{"codex", codex.OSC, []string{"state=working:app=codex"}}),
+	"codex telemetry_sources.exec":        tells("partial", "stream", source{"codex", codex.Exec, []string{`{"type":"thread.started","thread_id":"s"}`}}),
+	"codex telemetry_sources.app-server":  tells("partial", "stream", source{"codex", codex.AppServer, []string{`{"method":"turn/started","params":{"threadId":"s","turn":{"id":"t"}}}`}}),
+	"codex telemetry_sources.notify":      tells("partial", "notify", source{"codex", codex.Notify, []string{`{"type":"agent-turn-complete","thread-id":"s","turn-id":"t","input-messages":["x"]}`}}),
+	"codex telemetry_sources.history":     tells("partial", "history", source{"codex", codex.History, []string{`{"session_id":"s","ts":1795246826,"text":"x"}`}}),
 
-	"gemini telemetry_sources.hooks":      tells("partial", "hook", source{"gemini", "hook", []string{"AfterAgent", `{"session_id":"s","hook_event_name":"AfterAgent"}`}}),
+	"gemini telemetry_sources.hooks":      tells("partial", "hook", source{"gemini", nil, []string{"AfterAgent", `{"session_id":"s","hook_event_name":"AfterAgent"}`}}),
 	"gemini telemetry_sources.transcript": tells("native", "transcript", used["gemini"]),
-	"gemini telemetry_sources.telemetry":  tells("partial", "telemetry", source{"gemini", "gemini-telemetry", []string{`{"attributes":{"session.id":"s","event.name":"gemini_cli.user_prompt","prompt_id":"s########0"}}`}}),
-	"gemini telemetry_sources.stream":     tells("partial", "stream", source{"gemini", "gemini-stream", []string{`{"type":"init","session_id":"s","model":"gemini-2.5-pro"}`}}),
-	"gemini telemetry_sources.log":        tells("partial", "log", source{"gemini", "gemini-logs", []string{`[{"sessionId":"s","messageId":0,"type":"user","message":"hi"}]`}}),
-	"gemini telemetry_sources.terminal":   tells("partial", "terminal", source{"gemini", "gemini-osc", []string{"✦  Working… (project)"}}),
+	"gemini telemetry_sources.telemetry":  tells("partial", "telemetry", source{"gemini", gemini.Telemetry, []string{`{"attributes":{"session.id":"s","event.name":"gemini_cli.user_prompt","prompt_id":"s########0"}}`}}),
+	"gemini telemetry_sources.stream":     tells("partial", "stream", source{"gemini", gemini.Stream, []string{`{"type":"init","session_id":"s","model":"gemini-2.5-pro"}`}}),
+	"gemini telemetry_sources.log":        tells("partial", "log", source{"gemini", gemini.Logs, []string{`[{"sessionId":"s","messageId":0,"type":"user","message":"hi"}]`}}),
+	"gemini telemetry_sources.terminal":   tells("partial", "terminal", source{"gemini", gemini.OSC, []string{"✦  Working… (project)"}}),
 }
 
 // TestEveryClaimOfV1Adapters: a claim that nothing here proves, in whatever

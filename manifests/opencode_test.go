@@ -11,15 +11,14 @@ import (
 
 	"lifeloop/lifeloop"
 	"lifeloop/telemetry"
+	"lifeloop/telemetry/opencode"
 )
 
 // What is claimed of an OpenCode that is only observed is told by the
 // recordings of its store and of its bus, and by a store with a hole.
 func TestWhatObservingOpencodeTells(t *testing.T) {
-	decode := func(decoder, file string, without int) []telemetry.Signal {
-		data, err := os.ReadFile(filepath.Join("..", "telemetry", "testdata", "opencode", filepath.FromSlash(file)))
-		require.NoError(t, err)
-		d, err := telemetry.NewDecoder(decoder)
+	decode := func(d telemetry.Decoder, file string, without int) []telemetry.Signal {
+		data, err := os.ReadFile(filepath.Join("..", "telemetry", "opencode", "testdata", filepath.FromSlash(file)))
 		require.NoError(t, err)
 		var out []telemetry.Signal
 		for i, record := range bytes.Split(bytes.TrimSpace(data), []byte("\n")) {
@@ -29,8 +28,8 @@ func TestWhatObservingOpencodeTells(t *testing.T) {
 		}
 		return out
 	}
-	store, bus := decode("opencode-store", "store/db-event.jsonl", -1), decode("opencode-bus", "bus/tui-session.jsonl", -1)
-	cut := decode("opencode-store", "store/db-event.jsonl", 20)
+	store, bus := decode(opencode.Store(), "store/db-event.jsonl", -1), decode(opencode.Bus(), "bus/tui-session.jsonl", -1)
+	cut := decode(opencode.Store(), "store/db-event.jsonl", 20)
 	tells := func(signals []telemetry.Signal, kind telemetry.Kind) bool {
 		return slices.ContainsFunc(signals, func(s telemetry.Signal) bool { return s.Kind == kind })
 	}

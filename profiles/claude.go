@@ -8,21 +8,22 @@ import (
 	"unicode/utf8"
 
 	"lifeloop/attempt"
+	"lifeloop/telemetry/claude"
 )
 
-// claude is the profile of Claude Code, as seen on 2.1.197.
-func claude() Profile {
+// claudeProfile is the profile of Claude Code, as seen on 2.1.197.
+func claudeProfile() Profile {
 	return Profile{
-		Adapter:     "claude",
-		Programs:    []string{"claude"},
-		Tested:      []string{"2.1.197"},
-		HookDecoder: "claude-hook",
-		Transcript:  Source{Name: "transcript", Decoder: "claude-transcript", Unordered: true, Beside: "subagents/agent-*.jsonl"},
+		Adapter:    "claude",
+		Programs:   []string{"claude"},
+		Tested:     []string{"2.1.197"},
+		Hooks:      claude.Hooks{},
+		Transcript: Source{Name: "transcript", Decoder: claude.Transcript, Unordered: true, Beside: "subagents/agent-*.jsonl"},
 		Kinds: []Source{
-			{Name: "registry", Decoder: "claude-registry", Form: Whole},
-			{Name: "statusline", Decoder: "claude-statusline", Form: Values, Blind: true},
-			{Name: "stream", Decoder: "claude-stream", Form: Values},
-			{Name: "otlp", Decoder: "claude-otlp", Form: Values},
+			{Name: "registry", Decoder: claude.Registry, Form: Whole},
+			{Name: "statusline", Decoder: claude.Statusline, Form: Values, Blind: true},
+			{Name: "stream", Decoder: claude.Stream, Form: Values},
+			{Name: "otlp", Decoder: claude.OTLP, Form: Values},
 		},
 		// INT is as clean in a terminal (and exits 0), but with -p it skips the
 		// hook that tells the end, and it may be ignored.
@@ -35,12 +36,6 @@ func claude() Profile {
 		places:  claudePlaces,
 		Prepare: prepareClaude,
 		Install: installClaude,
-		Answer: func(event, context string) []byte {
-			if context == "" || !slices.Contains(claudeContextEvents, event) {
-				return nil
-			}
-			return contextAnswer(event, context)
-		},
 	}
 }
 
@@ -77,13 +72,6 @@ var claudeTimeouts = []struct {
 	{"Notification", 5},
 }
 
-// claudeContextEvents are the hooks whose additional context was seen to reach
-// the model without changing the turn. Stop takes context as well, but then
-// the model goes on for another round, so it is not among them.
-var claudeContextEvents = []string{
-	"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch", "SubagentStart",
-}
-
 func prepareClaude(argv []string, h Host) (Launch, error) {
 	l, err := start(argv, h, claudeScrub)
 	if err != nil {
@@ -95,7 +83,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		return l, nil
 	}
 
-	l.OSC, l.OSCDecoder = []int{0}, "claude-osc"
+	l.OSC, l.OSCDecoder = []int{0}, claude.OSC
 	if line.has("--resume", "--continue") {
 		l.Cause = "resume" // with --fork-session its own hook calls it the same
 	}
@@ -104,7 +92,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 	dir := h.home("CLAUDE_CONFIG_DIR", ".claude")
 	if dir != "" {
 		l.Sources = append(l.Sources, Source{
-			Name: "registry", Decoder: "claude-registry", Form: Whole,
+			Name: "registry", Decoder: claude.Registry, Form: Whole,
 			Path: filepath.Join(dir, "sessions", "{pid}.json"),
 		})
 	}
@@ -118,7 +106,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		// the rule by which Claude Code names it.
 		if dir != "" && l.SessionID != "" {
 			l.Sources = append(l.Sources, Source{
-				Name: "transcript", Decoder: "claude-transcript", Unordered: true, Beside: "subagents/agent-*.jsonl",
+				Name: "transcript", Decoder: claude.Transcript, Unordered: true, Beside: "subagents/agent-*.jsonl",
 				Path: filepath.Join(dir, "projects", claudeSlug(h.Dir), l.SessionID+".jsonl"),
 			})
 		}

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"lifeloop/telemetry/claude"
 )
 
 // exportCapability is what a launch lacks when the harness cannot be asked to
@@ -72,7 +74,7 @@ func claudeExport(layers, managed []settings, file bool, h Host) (env map[string
 			return nil, Export{}, "a settings file sets " + name + ", and no settings are injected that could outdo it"
 		}
 	}
-	x.Decoder = "claude-otlp"
+	x.Decoder = claude.OTLP
 	return env, x, ""
 }
 

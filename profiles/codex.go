@@ -9,22 +9,23 @@ import (
 
 	"lifeloop/attempt"
 	"lifeloop/canon"
+	"lifeloop/telemetry/codex"
 )
 
-// codex is the profile of Codex, as seen on 0.169.0.
-func codex() Profile {
+// codexProfile is the profile of Codex, as seen on 0.169.0.
+func codexProfile() Profile {
 	return Profile{
-		Adapter:     "codex",
-		Programs:    []string{"codex"},
-		Tested:      []string{"0.169.0"},
-		HookDecoder: "codex-hook",
-		Transcript:  Source{Name: "rollout", Decoder: "codex-rollout"},
+		Adapter:    "codex",
+		Programs:   []string{"codex"},
+		Tested:     []string{"0.169.0"},
+		Hooks:      codex.Hooks{},
+		Transcript: Source{Name: "rollout", Decoder: codex.Rollout},
 		Kinds: []Source{
-			{Name: "exec", Decoder: "codex-exec"},
-			{Name: "app-server", Decoder: "codex-app-server"},
-			{Name: "notify", Decoder: "codex-notify"},
-			{Name: "history", Decoder: "codex-history"},
-			{Name: "otlp", Decoder: "codex-otlp", Form: Values},
+			{Name: "exec", Decoder: codex.Exec},
+			{Name: "app-server", Decoder: codex.AppServer},
+			{Name: "notify", Decoder: codex.Notify},
+			{Name: "history", Decoder: codex.History},
+			{Name: "otlp", Decoder: codex.OTLP, Form: Values},
 		},
 		// exec ends its turn and tells its hooks; TERM is its death, and in a
 		// terminal either is.
@@ -37,12 +38,6 @@ func codex() Profile {
 		places:  codexPlaces,
 		Prepare: prepareCodex,
 		Install: installCodex,
-		Answer: func(event, context string) []byte {
-			if context == "" || !slices.Contains(codexContextEvents, event) {
-				return nil
-			}
-			return contextAnswer(event, context)
-		},
 	}
 }
 
@@ -76,9 +71,6 @@ var codexHooks = []codexHook{
 	{"Interrupt", "interrupt", 2, []string{"telemetry.hooks"}},
 }
 
-// codexContextEvents are the hooks whose reply has a member for context.
-var codexContextEvents = []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStart"}
-
 func prepareCodex(argv []string, h Host) (Launch, error) {
 	l, err := start(argv, h, codexScrub)
 	if err != nil {
@@ -89,7 +81,7 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 		l.Plain = true
 		return l, nil
 	}
-	l.OSC, l.OSCDecoder = []int{7501}, "codex-osc"
+	l.OSC, l.OSCDecoder = []int{7501}, codex.OSC
 	l.Cause = codexCause(line)
 
 	// Ours stand before the user's words, where they are nobody's value and

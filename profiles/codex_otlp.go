@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"lifeloop/telemetry/codex"
 )
 
 // codexExport says by which override Codex exports its log events to us. The
@@ -49,7 +51,7 @@ func codexExport(line codexLine, h Host) (override string, x Export, reason stri
 		x.Chain = theirs[endpoint[2]:endpoint[3]]
 		table = strings.TrimSpace(theirs[:endpoint[2]] + ours + theirs[endpoint[3]:])
 	}
-	x.Decoder = "codex-otlp"
+	x.Decoder = codex.OTLP
 	return "otel.exporter={otlp-http={" + table + "}}", x, ""
 }
 

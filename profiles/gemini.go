@@ -5,35 +5,28 @@ import (
 	"slices"
 
 	"lifeloop/attempt"
+	"lifeloop/telemetry/gemini"
 )
 
-// gemini is the profile of Gemini CLI, as seen on 0.61.0. A launch gets no
+// geminiProfile is the profile of Gemini CLI, as seen on 0.61.0. A launch gets no
 // hooks: the one way to hand it some for that launch alone takes the place of
 // the administrator's settings. Its hooks are those of host apply. It gets the
 // id of its session, which is the end of its chat file's name.
-func gemini() Profile {
+func geminiProfile() Profile {
 	p := plain("gemini", "gemini")
 	p.Tested = []string{"0.61.0"}
 	p.places = geminiPlaces
-	p.HookDecoder = "gemini-hook"
-	p.Transcript = Source{Name: "transcript", Decoder: "gemini-chat"}
+	p.Hooks = gemini.Hooks{}
+	p.Transcript = Source{Name: "transcript", Decoder: gemini.Chat}
 	p.Kinds = []Source{
-		{Name: "telemetry", Decoder: "gemini-telemetry", Form: Values},
-		{Name: "stream", Decoder: "gemini-stream"},
-		{Name: "log", Decoder: "gemini-logs", Form: Whole},
+		{Name: "telemetry", Decoder: gemini.Telemetry, Form: Values},
+		{Name: "stream", Decoder: gemini.Stream},
+		{Name: "log", Decoder: gemini.Logs, Form: Whole},
 	}
 	p.Prepare = prepareGemini
 	p.Quit = sigTERM // and then it exits 0, whatever it was doing
 	p.ExitCodes = geminiExitCodes()
 	p.Resume, p.anySession = resumeGemini, anyUUID
-	p.Answer = func(event, context string) []byte {
-		// A tool's result, a prompt and a start; what another event is answered
-		// is dropped, or makes the model go on.
-		if context == "" || !slices.Contains([]string{"SessionStart", "BeforeAgent", "AfterTool"}, event) {
-			return nil
-		}
-		return contextAnswer(event, context)
-	}
 	p.Install = installGemini
 	return p
 }
@@ -59,7 +52,7 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 		l.Plain, l.Weak = true, nil
 		return l, nil
 	}
-	l.OSC, l.OSCDecoder = []int{0}, "gemini-osc"
+	l.OSC, l.OSCDecoder = []int{0}, gemini.OSC
 	if line.has("--resume") {
 		l.Cause = "resume"
 	}
@@ -84,7 +77,7 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	if end := chatName(l.SessionID); end != "" && home != "" {
 		// The folder between is named after the project, by a list that the first
 		// start in it writes. A cleared context may go on in a second file.
-		l.Sources = append(l.Sources, Source{Name: "transcript", Decoder: "gemini-chat",
+		l.Sources = append(l.Sources, Source{Name: "transcript", Decoder: gemini.Chat,
 			Path: filepath.Join(home, ".gemini", "tmp"), Pattern: "*/chats/session-*-" + end + ".jsonl"})
 		return l, nil
 	}

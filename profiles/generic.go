@@ -1,8 +1,10 @@
 package profiles
 
-// generic is the profile of any program. Nothing that it writes is understood,
+import "lifeloop/telemetry"
+
+// genericProfile is the profile of any program. Nothing that it writes is understood,
 // but that it writes is a sign of life, if somebody says where.
-func generic() Profile {
+func genericProfile() Profile {
 	p := plain(Generic)
 	p.Transcript = Activity("")
 	return p
@@ -10,5 +12,5 @@ func generic() Profile {
 
 // Activity is the source of an activity file.
 func Activity(path string) Source {
-	return Source{Name: "file", Decoder: "file", Path: path, Form: Stamp}
+	return Source{Name: "file", Decoder: telemetry.File, Path: path, Form: Stamp}
 }

@@ -1,26 +1,20 @@
 package profiles
 
-// hermes is the profile of Hermes. It is read from Hermes's source (schema 30
+import "lifeloop/telemetry/hermes"
+
+// hermesProfile is the profile of Hermes. It is read from Hermes's source (schema 30
 // of its store) and was never tried on the program. A launch is left as it is:
 // Hermes takes its hooks from the user's configuration alone.
 //
 // What it keeps lies in ~/.hermes/state.db (HERMES_HOME/state.db).
-func hermes() Profile {
+func hermesProfile() Profile {
 	p := plain("hermes", "hermes")
 	p.places = hermesPlaces
-	p.HookDecoder = "hermes-hook"
-	p.Transcript = Source{Name: "messages", Decoder: "hermes-store", Form: Rows, Query: hermesMessages}
-	p.Kinds = []Source{{Name: "sessions", Decoder: "hermes-store", Form: Rows, Query: hermesSessions}}
+	p.Hooks = hermes.Hooks{}
+	p.Transcript = Source{Name: "messages", Decoder: hermes.Store, Form: Rows, Query: hermesMessages}
+	p.Kinds = []Source{{Name: "sessions", Decoder: hermes.Store, Form: Rows, Query: hermesSessions}}
 	p.Prepare = func(argv []string, h Host) (Launch, error) {
 		return withoutHooks(argv, h, observedOnly, observedCapabilities("messages", "sessions", "hooks")...)
-	}
-	p.Answer = func(event, context string) []byte {
-		if context == "" || event != "pre_llm_call" {
-			return nil
-		}
-		return encode(struct {
-			Context string `json:"context"`
-		}{context})
 	}
 	return p
 }

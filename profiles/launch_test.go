@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"lifeloop/telemetry"
+
 	"github.com/cockroachdb/datadriven"
 	"github.com/stretchr/testify/require"
 )
@@ -149,13 +151,13 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 		fmt.Fprintf(&b, "file: %s %s\n", f.Path, strings.TrimSpace(data))
 	}
 	for _, s := range l.Sources {
-		fmt.Fprintf(&b, "source: %s %s %s whole=%t\n", s.Name, s.Decoder, strings.TrimSuffix(s.Path+" "+s.Pattern, " "), s.Form == Whole)
+		fmt.Fprintf(&b, "source: %s %s %s whole=%t\n", s.Name, decoderName(s.Decoder), strings.TrimSuffix(s.Path+" "+s.Pattern, " "), s.Form == Whole)
 	}
 	if l.OSC != nil {
-		fmt.Fprintf(&b, "osc: %v %s\n", l.OSC, l.OSCDecoder)
+		fmt.Fprintf(&b, "osc: %v %s\n", l.OSC, decoderName(l.OSCDecoder))
 	}
-	if l.Export.Decoder != "" {
-		fmt.Fprintf(&b, "export: %s, passed on to %q\n", l.Export.Decoder, l.Export.Chain)
+	if l.Export.Decoder != nil {
+		fmt.Fprintf(&b, "export: %s, passed on to %q\n", decoderName(l.Export.Decoder), l.Export.Chain)
 		for _, name := range slices.Sorted(maps.Keys(l.Export.Headers)) {
 			fmt.Fprintf(&b, "export: with %s: %s\n", name, l.Export.Headers[name])
 		}
@@ -269,4 +271,9 @@ func TestBareHost(t *testing.T) {
 			}
 		}
 	}
+}
+
+// decoderName names a decoder by its type: claude-registry for *claude.registry.
+func decoderName(constructor func() telemetry.Decoder) string {
+	return strings.ReplaceAll(strings.TrimPrefix(fmt.Sprintf("%T", constructor()), "*"), ".", "-")
 }

@@ -261,7 +261,7 @@ func TestNoLaunchCollidesWithTheOneBefore(t *testing.T) {
 				return l
 			}
 			first, second := prepare(1, "FIRST"), prepare(2, "SECOND")
-			require.Equal(t, prepare(0, "FIRST"), first, "no number is the first")
+			require.Equal(t, fmt.Sprintf("%+v", prepare(0, "FIRST")), fmt.Sprintf("%+v", first), "no number is the first")
 			if strings.Contains(line, "FIRST") && first.SessionID != "FIRST" {
 				continue // it takes no such option
 			}

@@ -1,23 +1,25 @@
 package profiles
 
-// openclaw is the profile of OpenClaw, as seen on 2026.9.6. A launch is left as
+import "lifeloop/telemetry/openclaw"
+
+// openclawProfile is the profile of OpenClaw, as seen on 2026.9.6. A launch is left as
 // it is: its sessions are those of its own store, which belong to no process,
 // and a plugin would have to be written into the user's configuration.
 //
 // What it keeps lies in one SQLite database an agent,
 // agents/AGENT/agent/openclaw-agent.sqlite below ~/.openclaw (OPENCLAW_STATE_DIR;
 // ~/.openclaw-NAME with --profile NAME).
-func openclaw() Profile {
+func openclawProfile() Profile {
 	p := plain("openclaw", "openclaw")
 	p.Tested = []string{"2026.9.6"}
 	p.places = openclawPlaces
 	// A prompt is told with the row that names its run, and was made before it.
-	p.Transcript = Source{Name: "transcript", Decoder: "openclaw-transcript", Form: Rows, Query: openclawTranscript, Unordered: true}
+	p.Transcript = Source{Name: "transcript", Decoder: openclaw.Transcript, Form: Rows, Query: openclawTranscript, Unordered: true}
 	p.Kinds = []Source{
-		{Name: "runs", Decoder: "openclaw-run", Form: Rows, Query: openclawRuns},
-		{Name: "sessions", Decoder: "openclaw-node", Form: Rows, Query: openclawNodes},
-		{Name: "plugin", Decoder: "openclaw-plugin"},
-		{Name: "agent", Decoder: "openclaw-agent", Form: Whole},
+		{Name: "runs", Decoder: openclaw.Run, Form: Rows, Query: openclawRuns},
+		{Name: "sessions", Decoder: openclaw.Node, Form: Rows, Query: openclawNodes},
+		{Name: "plugin", Decoder: openclaw.Plugin},
+		{Name: "agent", Decoder: openclaw.Agent, Form: Whole},
 	}
 	p.Quit = sigTERM // its terminal and its gateway exit 0 then
 	p.Prepare = func(argv []string, h Host) (Launch, error) {

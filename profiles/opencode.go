@@ -9,23 +9,25 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"lifeloop/telemetry/opencode"
 )
 
-// opencode is the profile of OpenCode, as seen on 1.18.33. A launch is left as
+// opencodeProfile is the profile of OpenCode, as seen on 1.18.33. A launch is left as
 // it is: a plugin makes the start wait for a package registry, which is for
 // the user to choose. Its hooks are those of the plugin that host apply lays
 // down, and what they are answered is a word between the plugin and us.
-func opencode() Profile {
+func opencodeProfile() Profile {
 	p := plain("opencode", "opencode")
 	p.Tested = []string{"1.18.33"}
 	p.places = opencodePlaces
-	p.HookDecoder = "opencode-hook"
-	p.Transcript = Source{Name: "store", Decoder: "opencode-store", Form: Rows, Query: opencodeEvents}
+	p.Hooks = opencode.Hooks{}
+	p.Transcript = Source{Name: "store", Decoder: opencode.Store, Form: Rows, Query: opencodeEvents}
 	p.Kinds = []Source{
-		{Name: "rows", Decoder: "opencode-store"}, // the same, written out as lines
-		{Name: "bus", Decoder: "opencode-bus", Form: Events},
-		{Name: "events", Decoder: "opencode-bus"}, // the same, and what a plugin wrote down of it
-		{Name: "stream", Decoder: "opencode-run", Blind: true},
+		{Name: "rows", Decoder: opencode.Store}, // the same, written out as lines
+		{Name: "bus", Decoder: opencode.Bus, Form: Events},
+		{Name: "events", Decoder: opencode.Bus}, // the same, and what a plugin wrote down of it
+		{Name: "stream", Decoder: opencode.Run, Blind: true},
 	}
 	p.Prepare = func(argv []string, h Host) (Launch, error) {
 		l, err := withoutHooks(argv, h, "OpenCode gets no plugin for one launch, and an installed one is silent below the wrapper",
@@ -33,14 +35,6 @@ func opencode() Profile {
 		l.lack("one store holds the sessions of every OpenCode of this user, and nothing tells which of them is this launch's",
 			"context.pressure_observed", "context_pressure", "receipt.gap_detected", "telemetry.store", "telemetry.bus", "telemetry.stream")
 		return l, err
-	}
-	p.Answer = func(event, context string) []byte {
-		if context == "" || event != "chat.message" {
-			return nil
-		}
-		return encode(struct {
-			Context string `json:"context"`
-		}{context})
 	}
 	p.Install = installOpencode
 	// Its terminal exits 0 on any of them; `run` dies of either and tells no end.

@@ -17,7 +17,7 @@ import (
 // as an object that the decoder reads; what it tells of a session is what the
 // rows tell that were written out by another program.
 func TestOpencodesStoreByItsQuery(t *testing.T) {
-	recorded := filepath.Join("..", "telemetry", "testdata", "opencode", "store")
+	recorded := filepath.Join("..", "telemetry", "opencode", "testdata", "store")
 	data, err := os.ReadFile(filepath.Join(recorded, "opencode.db"))
 	require.NoError(t, err)
 	dir := t.TempDir()
@@ -40,8 +40,7 @@ func TestOpencodesStoreByItsQuery(t *testing.T) {
 	source := p.Transcript
 	require.Equal(t, Rows, source.Form)
 	told := func() (telemetry.Decoder, map[string][]telemetry.Signal) {
-		d, err := telemetry.NewDecoder(source.Decoder)
-		require.NoError(t, err)
+		d := source.Decoder()
 		return d, map[string][]telemetry.Signal{}
 	}
 	tail, err := sqlite.Open(path, source.Query)

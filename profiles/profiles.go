@@ -11,7 +11,12 @@
 //	// write l.Files, start l.Argv with l.Env, watch l.Sources
 package profiles
 
-import "lifeloop/attempt"
+import (
+	"fmt"
+
+	"lifeloop/attempt"
+	"lifeloop/telemetry"
+)
 
 // Host is what a profile may know of the world while it prepares a launch.
 type Host struct {
@@ -45,7 +50,7 @@ type Launch struct {
 	Sources []Source // what to watch from the start
 	OSC     []int    // terminal OSC numbers whose text a decoder understands
 	// OSCDecoder is the decoder of those texts.
-	OSCDecoder string
+	OSCDecoder func() telemetry.Decoder
 	// SessionID is the harness session id that the harness was told to use,
 	// empty when it chooses its own.
 	SessionID string
@@ -74,8 +79,8 @@ type Launch struct {
 
 // An Export is telemetry on its way to us.
 type Export struct {
-	Decoder string // of the log bodies that come, by name; empty when none will
-	Chain   string // where they would have gone without us, and are to be passed on to; empty when nowhere
+	Decoder func() telemetry.Decoder // of the log bodies that come; nil when none will
+	Chain   string                   // where they would have gone without us, and are to be passed on to; empty when nowhere
 	// Headers go along with what is passed on, beside those that it came with.
 	Headers map[string]string
 }
@@ -91,9 +96,9 @@ type File struct {
 
 // A Source is one file that the harness writes, or the files of one name.
 type Source struct {
-	Name    string // the source's name in evidence: "transcript", "registry", "rollout"
-	Decoder string // by name, see telemetry.NewDecoder
-	Path    string // absolute; "{pid}" stands for the harness's process id; empty when a signal's Path tells it
+	Name    string                   // the source's name in evidence: "transcript", "registry", "rollout"
+	Decoder func() telemetry.Decoder // nil: its records are not decoded
+	Path    string                   // absolute; "{pid}" stands for the harness's process id; empty when a signal's Path tells it
 	// Pattern, when there is one, says that Path is a folder, and means each file
 	// below it whose path from there matches, element by element as in
 	// filepath.Match. It must name the session: a file that merely lies there is
@@ -147,11 +152,11 @@ const HookCalls = "hooks"
 // usual one first.
 func (p Profile) Observable() []Source {
 	var out []Source
-	if p.Transcript.Decoder != "" {
+	if p.Transcript.Decoder != nil {
 		out = append(out, p.Transcript)
 	}
-	if p.HookDecoder != "" {
-		out = append(out, Source{Name: HookCalls, Decoder: p.HookDecoder})
+	if p.Hooks != nil {
+		out = append(out, Source{Name: HookCalls, Decoder: func() telemetry.Decoder { return telemetry.HookCalls(p.Hooks) }})
 	}
 	return append(out, p.Kinds...)
 }
@@ -163,8 +168,8 @@ type Profile struct {
 	// Tested are the versions whose program was run for what is claimed of it,
 	// as its sources tell them. Versions between two of them were not: harnesses
 	// change what they write from one to the next.
-	Tested      []string
-	HookDecoder string // by name, see telemetry.DecodeHook; empty without hooks
+	Tested []string
+	Hooks  telemetry.Dialect // nil without hooks
 	// Transcript is the source that a signal's Path adds to the watched files.
 	Transcript Source
 	// Kinds are the other sources that an observer can be pointed at, by Name
@@ -176,9 +181,6 @@ type Profile struct {
 	// Prepare turns the user's command line into a launch. It never fails on a
 	// command line that the harness itself would take.
 	Prepare func(argv []string, h Host) (Launch, error)
-	// Answer renders the harness's own answer to a hook, carrying context to
-	// the model; nil output means an empty answer.
-	Answer func(event, context string) []byte
 	// Install says what belongs into the harness's own files, of the user or of
 	// the project that Host.Dir lies in; nil where we know of no safe way.
 	Install func(project bool, h Host) (Installation, error)
@@ -198,4 +200,21 @@ type Profile struct {
 	Resume func(argv []string, session string, terminal bool) ([]string, bool)
 	// anySession looks like an id of its sessions.
 	anySession string
+}
+
+// DecodeHook reads the input of a hook, in the profile's dialect.
+func (p Profile) DecodeHook(event string, input []byte) (telemetry.HookCall, error) {
+	if p.Hooks == nil {
+		return telemetry.HookCall{}, fmt.Errorf("decode hook %s: adapter %s has no hooks", event, p.Adapter)
+	}
+	return p.Hooks.Decode(event, input)
+}
+
+// Answer renders the answer to a hook that passes context to the model; nil is
+// an empty answer.
+func (p Profile) Answer(event, context string) []byte {
+	if p.Hooks == nil {
+		return nil
+	}
+	return p.Hooks.Answer(event, context)
 }

@@ -53,7 +53,7 @@ func TestRegistry(t *testing.T) {
 	for _, id := range ids {
 		p, ok := For(id)
 		require.True(t, ok, id)
-		if p.Adapter != id || p.Prepare == nil || p.Answer == nil {
+		if p.Adapter != id || p.Prepare == nil {
 			t.Errorf("the profile of %s is not whole: %+v", id, p)
 		}
 		page, err := os.ReadFile("../docs/harnesses/" + id + ".md")
@@ -71,32 +71,19 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// Every decoder that a profile names is one that telemetry has.
-func TestDecodersExist(t *testing.T) {
+// Each source that is pointed at has a decoder, and rows have a query.
+func TestSourcesAreWhole(t *testing.T) {
 	for _, id := range Adapters() {
 		p, _ := For(id)
 		l, err := p.Prepare([]string{"prog"}, Host{Env: []string{"HOME=/h"}, Dir: "/d"})
 		require.NoError(t, err)
-		names := []string{l.OSCDecoder, p.Transcript.Decoder}
 		for _, s := range append(l.Sources, p.Observable()...) {
-			names = append(names, s.Decoder)
-			if s.Decoder != "" && (s.Form == Rows) != (s.Query != "") {
+			if s.Decoder == nil || s.Decoder() == nil {
+				t.Errorf("%s: source %s has no decoder", id, s.Name)
+			}
+			if (s.Form == Rows) != (s.Query != "") {
 				t.Errorf("%s: source %s of form %q has the query %q", id, s.Name, s.Form, s.Query)
 			}
-		}
-		for _, name := range names {
-			if name == "" {
-				continue
-			}
-			if _, err := telemetry.NewDecoder(name); err != nil {
-				t.Errorf("%s: %v", id, err)
-			}
-		}
-		if p.HookDecoder == "" {
-			continue
-		}
-		if _, err := telemetry.DecodeHook(p.HookDecoder, "Stop", []byte(`{"session_id":"s","hook_event_name":"Stop"}`)); err != nil {
-			t.Errorf("%s: %v", id, err)
 		}
 	}
 }
@@ -153,7 +140,7 @@ func TestAnswersHoldToCodexsSchemas(t *testing.T) {
 		schema, err := jsonschema.NewCompiler().Compile("testdata/codex-hook-schemas/" + file + ".command.output.schema.json")
 		require.NoError(t, err)
 		var would any
-		require.NoError(t, json.Unmarshal(contextAnswer(event, "text"), &would))
+		require.NoError(t, json.Unmarshal(telemetry.HookOutput(event, "text"), &would))
 		takes := schema.Validate(would) == nil
 		if answers := p.Answer(event, "text") != nil; answers != takes {
 			t.Errorf("%s: the schema takes context: %t, we answer with it: %t", event, takes, answers)

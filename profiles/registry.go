@@ -11,13 +11,13 @@ const Generic = "generic"
 // profiles lists every profile, in the order that Adapters tells.
 func profiles() []Profile {
 	return []Profile{
-		claude(),
-		codex(),
-		gemini(),
-		opencode(),
-		openclaw(),
-		hermes(),
-		generic(),
+		claudeProfile(),
+		codexProfile(),
+		geminiProfile(),
+		opencodeProfile(),
+		openclawProfile(),
+		hermesProfile(),
+		genericProfile(),
 	}
 }
 
@@ -107,6 +107,5 @@ func plain(adapter string, programs ...string) Profile {
 		Prepare: func(argv []string, h Host) (Launch, error) {
 			return start(argv, h, nil)
 		},
-		Answer: func(string, string) []byte { return nil },
 	}
 }

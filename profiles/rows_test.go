@@ -17,7 +17,11 @@ import (
 // These tests make databases with the tables that the harnesses make, and ask
 // them what the profiles ask.
 
-var testdata = filepath.Join("..", "telemetry", "testdata")
+// recorded is where a recording lies: HARNESS/FILE.
+func recorded(path string) string {
+	harness, file, _ := strings.Cut(path, "/")
+	return filepath.Join("..", "telemetry", harness, "testdata", filepath.FromSlash(file))
+}
 
 func database(t *testing.T, schema string) (*sql.DB, string) {
 	t.Helper()
@@ -25,7 +29,7 @@ func database(t *testing.T, schema string) (*sql.DB, string) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)")
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
-	text, err := os.ReadFile(filepath.Join(testdata, filepath.FromSlash(schema)))
+	text, err := os.ReadFile(recorded(schema))
 	require.NoError(t, err)
 	_, err = db.Exec(string(text))
 	require.NoError(t, err)
@@ -34,7 +38,7 @@ func database(t *testing.T, schema string) (*sql.DB, string) {
 
 func rowsOf(t *testing.T, file string) []string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(testdata, filepath.FromSlash(file)))
+	data, err := os.ReadFile(recorded(file))
 	require.NoError(t, err)
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 }

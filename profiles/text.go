@@ -53,16 +53,3 @@ func tomlString(s string) string {
 	}
 	return strings.ReplaceAll(string(text), "\x7f", `\u007f`)
 }
-
-// contextAnswer is the reply to a hook that adds context for the model, in the
-// form that Claude Code and Codex share. Codex voids a reply with a key that
-// it does not know, so this is all there may be.
-func contextAnswer(event, context string) []byte {
-	type output struct {
-		Event   string `json:"hookEventName"`
-		Context string `json:"additionalContext"`
-	}
-	return encode(struct {
-		Output output `json:"hookSpecificOutput"`
-	}{output{event, context}})
-}

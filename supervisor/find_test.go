@@ -81,7 +81,7 @@ func TestFind(t *testing.T) {
 				require.NoError(t, err)
 				for _, f := range found {
 					require.FileExists(t, f.Source.Path)
-					require.Equal(t, profile.Transcript.Decoder, f.Source.Decoder)
+					require.Equal(t, profile.Transcript.Decoder(), f.Source.Decoder())
 					ids = append(ids, f.Session)
 				}
 				return ids

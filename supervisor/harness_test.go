@@ -8,15 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/kernel"
-	"lifeloop/telemetry"
+	"lifeloop/telemetry/codex"
 )
 
 // A terminal that says the same many times a second is heard once a second;
 // what is new is heard at once.
 func TestTheTerminalRepeatsItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, err := telemetry.NewDecoder("codex-osc")
-		require.NoError(t, err)
+		d := codex.OSC()
 		var heard []string
 		s := &sink{osc: d, post: func(in kernel.Input) {
 			for _, sig := range in.(kernel.SignalsSeen).Signals {

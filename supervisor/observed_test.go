@@ -22,7 +22,7 @@ import (
 var update = flag.Bool("update", false, "write the golden event lists anew; read the diff against what the harness really did")
 
 // recordings names those of one session, told as one truth, each by
-// its kind and its place under telemetry/testdata. A "*" is each file there.
+// its kind, its harness and its place in telemetry/HARNESS/testdata. A "*" is each file there.
 var recordings = []struct {
 	adapter string
 	name    string // of the golden file; with a "*", that of each recording
@@ -98,7 +98,7 @@ func TestObservedRecordings(t *testing.T) {
 			golden(t, seen, c.adapter, c.name, every(t, c.sources))
 			continue
 		}
-		files, err := filepath.Glob(filepath.Join("..", "telemetry", "testdata", pattern))
+		files, err := filepath.Glob(recordedFile(pattern))
 		require.NoError(t, err)
 		require.NotEmpty(t, files, pattern)
 		for _, file := range files {
@@ -106,7 +106,7 @@ func TestObservedRecordings(t *testing.T) {
 				continue
 			}
 			base := filepath.Base(file)
-			golden(t, seen, c.adapter, strings.Replace(c.name, "*", base, 1), []string{kind + "=" + strings.TrimPrefix(file, "../telemetry/testdata/")})
+			golden(t, seen, c.adapter, strings.Replace(c.name, "*", base, 1), []string{kind + "=" + strings.Replace(strings.TrimPrefix(file, "../telemetry/"), "/testdata", "", 1)})
 		}
 	}
 	require.NoError(t, filepath.WalkDir(filepath.Join("testdata", "observed"), func(path string, d os.DirEntry, err error) error {
@@ -117,15 +117,21 @@ func TestObservedRecordings(t *testing.T) {
 	}))
 }
 
+// recordedFile is where a recording lies.
+func recordedFile(path string) string {
+	harness, file, _ := strings.Cut(path, "/")
+	return filepath.Join("..", "telemetry", harness, "testdata", filepath.FromSlash(file))
+}
+
 // every lists the files of each pattern, in the order of their names.
 func every(t *testing.T, sources []string) (out []string) {
 	for _, s := range sources {
 		kind, pattern, _ := strings.Cut(s, "=")
-		files, err := filepath.Glob(filepath.Join("..", "telemetry", "testdata", pattern))
+		files, err := filepath.Glob(recordedFile(pattern))
 		require.NoError(t, err)
 		require.NotEmpty(t, files, pattern)
 		for _, file := range files {
-			out = append(out, kind+"="+strings.TrimPrefix(file, "../telemetry/testdata/"))
+			out = append(out, kind+"="+strings.Replace(strings.TrimPrefix(file, "../telemetry/"), "/testdata", "", 1))
 		}
 	}
 	return out
@@ -159,9 +165,8 @@ func golden(t *testing.T, seen map[string]bool, adapter, name string, sources []
 // observeEach tells the events of each session that a store holds.
 func observeEach(t *testing.T, adapter string, sources []string, path string) string {
 	profile, _ := profiles.For(adapter)
-	d, err := telemetry.NewDecoder(profile.Transcript.Decoder)
-	require.NoError(t, err)
-	data, err := os.ReadFile(filepath.Join("..", "telemetry", "testdata", path))
+	d := profile.Transcript.Decoder()
+	data, err := os.ReadFile(recordedFile(path))
 	require.NoError(t, err)
 	var b strings.Builder
 	seen := map[string]bool{}
@@ -187,7 +192,7 @@ func observe(t *testing.T, adapter string, kinds []string, session string) strin
 		found := false
 		for _, s := range profile.Observable() {
 			if s.Name == kind {
-				s.Path, found = filepath.Join("..", "telemetry", "testdata", path), true
+				s.Path, found = recordedFile(path), true
 				abs, err := filepath.Abs(s.Path)
 				require.NoError(t, err)
 				s.Path = abs

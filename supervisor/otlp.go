@@ -46,10 +46,8 @@ func (e *Exports) Endpoint() string { return e.receiver.Endpoint() }
 func (e *Exports) Close() { _ = e.receiver.Close() }
 
 // Prepared takes what the profile made of the address. It must come before Run.
-func (e *Exports) Prepared(x profiles.Export) (err error) {
-	if e.decoder, err = telemetry.NewDecoder(x.Decoder); err != nil {
-		return err
-	}
+func (e *Exports) Prepared(x profiles.Export) error {
+	e.decoder = x.Decoder()
 	if x.Chain == "" {
 		return nil
 	}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
@@ -16,6 +15,7 @@ import (
 
 	"lifeloop/kernel"
 	"lifeloop/profiles"
+	"lifeloop/telemetry/claude"
 )
 
 // What a harness exports becomes inputs of the loop, and what the user exported
@@ -35,9 +35,8 @@ func TestExports(t *testing.T) {
 
 	e, err := NewExports("secret", zerolog.Nop())
 	require.NoError(t, err)
-	require.ErrorContains(t, e.Prepared(profiles.Export{Decoder: "none"}), "no telemetry decoder")
-	require.Error(t, e.Prepared(profiles.Export{Decoder: "claude-otlp", Chain: "nowhere"}))
-	require.NoError(t, e.Prepared(profiles.Export{Decoder: "claude-otlp", Chain: upstream.URL + "/v1/logs", Headers: map[string]string{"X-Key": "k"}}))
+	require.Error(t, e.Prepared(profiles.Export{Decoder: claude.OTLP, Chain: "nowhere"}))
+	require.NoError(t, e.Prepared(profiles.Export{Decoder: claude.OTLP, Chain: upstream.URL + "/v1/logs", Headers: map[string]string{"X-Key": "k"}}))
 	inputs, end := runSource(t, Join(e))
 
 	post := func(path string, body []byte) {
@@ -46,7 +45,7 @@ func TestExports(t *testing.T) {
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, 200, resp.StatusCode)
 	}
-	body, err := os.ReadFile(filepath.Join("..", "telemetry", "testdata", "claude", "otlp-print", "001-logs.json"))
+	body, err := os.ReadFile(recordedFile("claude/otlp-print/001-logs.json"))
 	require.NoError(t, err)
 	post("/v1/logs", body)
 	post("/v1/metrics", []byte(`{"resourceMetrics":[]}`)) // not asked for, and not read

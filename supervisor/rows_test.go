@@ -14,6 +14,7 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/manifests"
 	"lifeloop/profiles"
+	"lifeloop/telemetry/claude"
 )
 
 // A writer is the harness's side of a database.
@@ -46,7 +47,7 @@ func (w writer) add(records ...string) {
 }
 
 func rowsAt(path string) profiles.Source {
-	return profiles.Source{Name: "store", Decoder: "claude-registry", Form: profiles.Rows, Path: path,
+	return profiles.Source{Name: "store", Decoder: claude.Registry, Form: profiles.Rows, Path: path,
 		Query: `SELECT id, record FROM log WHERE id > ?1 ORDER BY id`}
 }
 
@@ -139,7 +140,7 @@ func TestAServerIsHeard(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(ended)
-	s := profiles.Source{Name: "bus", Decoder: "claude-registry", Form: profiles.Events, Path: server.URL, User: "opencode", Password: "PASSWORD"}
+	s := profiles.Source{Name: "bus", Decoder: claude.Registry, Form: profiles.Events, Path: server.URL, User: "opencode", Password: "PASSWORD"}
 	env := map[string]string{"PASSWORD": "secret"}
 	r := read(t, Files{Fixed: []profiles.Source{s}, Getenv: func(name string) string { return env[name] }})
 	r.f.Launched(1)
@@ -156,7 +157,7 @@ func TestAServerIsHeard(t *testing.T) {
 // in a folder that appears late.
 func TestFilesBesideATranscript(t *testing.T) {
 	dir := t.TempDir()
-	r := read(t, Files{Named: profiles.Source{Name: "log", Decoder: "claude-registry", Beside: "subagents/agent-*.jsonl"}})
+	r := read(t, Files{Named: profiles.Source{Name: "log", Decoder: claude.Registry, Beside: "subagents/agent-*.jsonl"}})
 	r.f.Watch(filepath.Join(dir, "S1.jsonl"))
 	write(t, filepath.Join(dir, "S1.jsonl"), entry("S1", "busy", day)+"\n")
 	r.until("registry S1 working")

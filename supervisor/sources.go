@@ -52,14 +52,6 @@ type Files struct {
 func NewFiles(f Files) (*Files, error) {
 	f.decoders, f.databases = map[string]*decoder{}, map[string]*database{}
 	files := &f
-	for _, s := range append([]profiles.Source{f.Named}, f.Fixed...) {
-		if s.Decoder == "" {
-			continue
-		}
-		if _, err := telemetry.NewDecoder(s.Decoder); err != nil {
-			return nil, err
-		}
-	}
 	for _, s := range f.Fixed {
 		if err := files.fix(s); err != nil {
 			return nil, err
@@ -122,7 +114,7 @@ func (f *Files) Launched(pid int) {
 
 // Watch begins with a file that the harness named.
 func (f *Files) Watch(path string) {
-	if f.Named.Decoder != "" {
+	if f.Named.Decoder != nil {
 		s := f.Named
 		s.Path = path
 		f.follow(s, false)
@@ -243,11 +235,10 @@ func (f *Files) decoderOf(source string) *decoder {
 }
 
 func (f *Files) newDecoder(s profiles.Source) *decoder {
-	d, err := telemetry.NewDecoder(s.Decoder)
-	if err != nil {
-		f.Log.Error().Err(err).Str("source", s.Name).Msg("no decoder")
+	if s.Decoder == nil {
 		return &decoder{source: s.Name}
 	}
+	d := s.Decoder()
 	if !f.Since.IsZero() {
 		telemetry.Digesting(d)
 	}

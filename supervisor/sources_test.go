@@ -17,6 +17,8 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/profiles"
 	"lifeloop/telemetry"
+	"lifeloop/telemetry/claude"
+	"lifeloop/telemetry/codex"
 )
 
 // A reader follows real files and keeps what they told.
@@ -95,8 +97,8 @@ var day = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 func TestFilesOfALaunch(t *testing.T) {
 	dir := t.TempDir()
 	r := read(t, Files{
-		Fixed: []profiles.Source{{Name: "registry", Decoder: "claude-registry", Path: filepath.Join(dir, "{pid}.json"), Form: profiles.Whole}},
-		Named: profiles.Source{Name: "log", Decoder: "claude-registry"},
+		Fixed: []profiles.Source{{Name: "registry", Decoder: claude.Registry, Path: filepath.Join(dir, "{pid}.json"), Form: profiles.Whole}},
+		Named: profiles.Source{Name: "log", Decoder: claude.Registry},
 	})
 	r.f.Launched(4242)
 	r.f.Watch(filepath.Join(dir, "log.jsonl"))
@@ -118,7 +120,7 @@ func TestFilesOfALaunch(t *testing.T) {
 // TestFilesAreReadToTheirEnd finds what was written in the last moment.
 func TestFilesAreReadToTheirEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	r := read(t, Files{Named: profiles.Source{Name: "log", Decoder: "claude-registry"}})
+	r := read(t, Files{Named: profiles.Source{Name: "log", Decoder: claude.Registry}})
 	r.f.Watch(path)
 	write(t, path, entry("S1", "busy", day)+"\n")
 	r.until("registry S1 working")
@@ -136,7 +138,7 @@ func TestActivityFiles(t *testing.T) {
 	old, path, aside, bell := filepath.Join(dir, "old"), filepath.Join(dir, "alive"), filepath.Join(dir, "aside"), filepath.Join(dir, "bell")
 	write(t, old, "from before")
 	r := read(t, Files{Since: time.Now(), Fixed: []profiles.Source{profiles.Activity(old), profiles.Activity(path),
-		{Name: "registry", Decoder: "claude-registry", Path: bell, Form: profiles.Whole}}})
+		{Name: "registry", Decoder: claude.Registry, Path: bell, Form: profiles.Whole}}})
 	r.f.Launched(4242)
 	write(t, bell, entry("S1", "busy", time.Now().Add(time.Hour)))
 	r.until("registry S1 working") // the others were looked at before
@@ -160,8 +162,8 @@ func TestThePastIsNoNews(t *testing.T) {
 	write(t, resumed, entry("OLD", "busy", day.Add(-time.Millisecond))+"\n"+undated+"\n"+entry("S1", "busy", day)+"\n")
 	write(t, found, entry("S9", "busy", day)+"\n")
 	r := read(t, Files{Since: day, AtEnd: true,
-		Fixed: []profiles.Source{{Name: "found", Decoder: "claude-registry", Path: found}},
-		Named: profiles.Source{Name: "log", Decoder: "claude-registry"}})
+		Fixed: []profiles.Source{{Name: "found", Decoder: claude.Registry, Path: found}},
+		Named: profiles.Source{Name: "log", Decoder: claude.Registry}})
 	r.f.Watch(resumed)
 	r.until("registry S1 needs_input", "registry S1 working")
 	r.f.Launched(1)
@@ -175,7 +177,7 @@ func TestThePastIsNoNews(t *testing.T) {
 // is the first of its own to say that a session is live.
 func TestADecoderForEachFile(t *testing.T) {
 	dir := t.TempDir()
-	r := read(t, Files{Named: profiles.Source{Name: "osc", Decoder: "codex-osc"}})
+	r := read(t, Files{Named: profiles.Source{Name: "osc", Decoder: codex.OSC}})
 	for _, name := range []string{"a", "b"} {
 		path := filepath.Join(dir, name)
 		r.f.Watch(path)
@@ -189,9 +191,6 @@ func TestADecoderForEachFile(t *testing.T) {
 }
 
 func TestFilesWithoutDecoder(t *testing.T) {
-	_, err := NewFiles(Files{Named: profiles.Source{Name: "log", Decoder: "tea-leaves"}})
-	require.ErrorContains(t, err, "tea-leaves")
-
 	// A profile without files of its own ignores what a harness names.
 	r := read(t, Files{})
 	path := filepath.Join(t.TempDir(), "log")
@@ -204,7 +203,7 @@ func TestFilesWithoutDecoder(t *testing.T) {
 // TestTroubleIsTold names the source and what happened to it.
 func TestTroubleIsTold(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	r := read(t, Files{Named: profiles.Source{Name: "log", Decoder: "claude-registry"}})
+	r := read(t, Files{Named: profiles.Source{Name: "log", Decoder: claude.Registry}})
 	write(t, path, entry("S1", "busy", day)+"\n")
 	r.f.Watch(path)
 	r.until("registry S1 working")
@@ -222,7 +221,7 @@ func TestAFileLeftBehind(t *testing.T) {
 		return fmt.Sprintf(`{"pid":%d,"procStart":"7","sessionId":"S1","status":%q}`, pid, status)
 	}
 	var gone atomic.Bool
-	r := read(t, Files{Fixed: []profiles.Source{{Name: "registry", Decoder: "claude-registry", Path: path, Form: profiles.Whole}},
+	r := read(t, Files{Fixed: []profiles.Source{{Name: "registry", Decoder: claude.Registry, Path: path, Form: profiles.Whole}},
 		Runs: func(p telemetry.Process) bool {
 			return p == telemetry.Process{PID: 4242, Start: 7} && !gone.Load()
 		}})

@@ -26,7 +26,7 @@ func stored(t *testing.T, schema string) (writer, string) {
 
 func recording(t *testing.T, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "telemetry", "testdata", filepath.FromSlash(name)))
+	data, err := os.ReadFile(recordedFile(name))
 	require.NoError(t, err)
 	return data
 }

@@ -9,28 +9,28 @@ package telemetry
 // what stood there is forgotten. A call that is repeated at a greater distance
 // is told again; who adds up keeps the ids himself. One entry takes about 20
 // bytes, so this is at most some 1.5 MiB, and as little as there are calls.
-type calls struct{ newer, older map[uint64]int64 }
+type Calls struct{ Newer, Older map[uint64]int64 }
 
-const callsKept = 1 << 15
+const CallsKept = 1 << 15
 
 // news says whether this is the first usage of the call, or one with a larger
 // output than was told. A call without an id and a request is always news.
-func (c *calls) news(session, id, request string, output int64) bool {
+func (c *Calls) News(session, id, request string, output int64) bool {
 	if id == "" && request == "" {
 		return true
 	}
 	key := callKey(session, id, request)
-	told, ok := c.newer[key]
+	told, ok := c.Newer[key]
 	if !ok {
-		told, ok = c.older[key]
+		told, ok = c.Older[key]
 	}
 	if ok && output <= told {
 		return false
 	}
-	if c.newer == nil || len(c.newer) >= callsKept {
-		c.newer, c.older = make(map[uint64]int64), c.newer
+	if c.Newer == nil || len(c.Newer) >= CallsKept {
+		c.Newer, c.Older = make(map[uint64]int64), c.Newer
 	}
-	c.newer[key] = output
+	c.Newer[key] = output
 	return true
 }
 

@@ -1,81 +1,151 @@
 package telemetry
 
-import "fmt"
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 
-// hookInput is what the hooks of the harnesses have in common. They speak
-// nearly the same words; where they differ, the member is simply absent.
-type hookInput struct {
-	event, session, path, cause, model string
-	prompt, turn                       string // Claude Code's prompt_id, Codex's turn_id
-	agent, agentType                   string
-	trigger, reason, failure, notice   string
-	tool, toolName                     string
+	"lifeloop/telemetry/scan"
+)
+
+// A Dialect is how the hooks of one harness speak, in both directions.
+type Dialect interface {
+	// Decode reads the standard input of a hook. The event is the hook's name as
+	// it was injected; input of another hook is an error. A hook that is not known
+	// is a sign of life.
+	Decode(event string, stdin []byte) (HookCall, error)
+	// Answer renders the answer that passes context to the model; nil where there
+	// is no context, or where the hook passes none.
+	Answer(event, context string) []byte
+}
+
+// A HookInput is what the hooks of several harnesses have in common. Their
+// members have nearly the same names; one that a harness lacks is absent.
+type HookInput struct {
+	event, Session, Path, Cause, model string
+	Prompt, Turn                       string // Claude Code's prompt_id, Codex's turn_id
+	Agent, AgentType                   string
+	Trigger, Reason, Failure, Notice   string
+	tool, ToolName                     string
 	toolInput, toolResponse            []byte
 }
 
-func readHook(event string, stdin []byte) (hookInput, error) {
-	var in hookInput
-	ok := members(stdin, func(key, val []byte) bool {
-		switch string(key) {
-		case "hook_event_name":
-			in.event = word(val)
-		case "session_id":
-			in.session = name(val)
-		case "transcript_path":
-			in.path = path(val)
-		case "source":
-			in.cause = word(val)
-		case "model":
-			in.model = name(val)
-		case "prompt_id":
-			in.prompt = name(val)
-		case "turn_id":
-			in.turn = name(val)
-		case "agent_id":
-			in.agent = name(val)
-		case "agent_type":
-			in.agentType = word(val)
-		case "trigger":
-			in.trigger = word(val)
-		case "reason":
-			in.reason = word(val)
-		case "error":
-			in.failure = word(val)
-		case "notification_type":
-			in.notice = word(val)
-		case "tool_use_id":
-			in.tool = name(val)
-		case "tool_name":
-			in.toolName = word(val)
-		case "tool_input":
-			in.toolInput = val
-		case "tool_response":
-			in.toolResponse = val
-		}
-		return true
-	})
+// ReadHook reads the input of the named hook.
+func ReadHook(event string, stdin []byte) (HookInput, error) {
+	var in HookInput
+	ok := scan.Object(stdin,
+		scan.Name("session_id", &in.Session), scan.Path("transcript_path", &in.Path), scan.Name("prompt_id", &in.Prompt),
+		scan.Name("turn_id", &in.Turn), scan.Name("agent_id", &in.Agent), scan.Word("agent_type", &in.AgentType),
+		scan.Word("hook_event_name", &in.event), scan.Word("source", &in.Cause), scan.Name("model", &in.model),
+		scan.Word("trigger", &in.Trigger), scan.Word("reason", &in.Reason), scan.Word("error", &in.Failure),
+		scan.Word("notification_type", &in.Notice), scan.Word("tool_name", &in.ToolName), scan.Raw("tool_input", &in.toolInput),
+		scan.Raw("tool_response", &in.toolResponse), scan.Name("tool_use_id", &in.tool))
 	if !ok {
 		return in, fmt.Errorf("read input of hook %s: it is not a JSON object", event)
 	}
-	if in.session == "" {
+	if in.Session == "" {
 		return in, fmt.Errorf("read input of hook %s: it names no session", event)
 	}
 	if in.event != "" && in.event != event {
 		return in, fmt.Errorf("read input of hook %s: it says that it is of hook %s", event, in.event)
 	}
+	in.event = event
 	return in, nil
 }
 
-// begun and over complete a signal about the tool that the hook is of. A hook's
-// input is small beside what it costs to run one.
-func (in hookInput) begun(s Signal) Signal {
-	s.Tool, s.ToolName, s.Args = in.tool, in.toolName, sized(in.toolInput)
+// Signal starts a signal that the hook reports. The variant narrows the hook's
+// name in Detail.
+func (in HookInput) Signal(kind Kind, variant string) Signal {
+	return Signal{Kind: kind, Source: "hook", Detail: DetailOf(in.event, variant), Session: in.Session, Turn: in.Turn, Agent: in.Agent}
+}
+
+// SessionLive reports a start of a session.
+func (in HookInput) SessionLive() Signal {
+	s := in.Signal(SessionLive, in.Cause)
+	s.Turn, s.Cause, s.Path, s.Model = "", CauseOf(in.Cause), in.Path, in.model
+	s.Window, s.WindowSource = ModelWindow(in.model)
 	return s
 }
 
-func (in hookInput) over(s Signal) Signal {
-	s.Tool, s.ToolName, s.Result = in.tool, in.toolName, sized(in.toolResponse)
+// SessionGone reports the end of a session.
+func (in HookInput) SessionGone() Signal {
+	s := in.Signal(SessionGone, in.Reason)
+	s.Reason = in.Reason
 	return s
+}
+
+// Submitted reports a prompt, and the file of its session.
+func (in HookInput) Submitted() Signal {
+	s := in.Signal(Prompt, "")
+	s.Path = in.Path
+	return s
+}
+
+// Ended reports a stop or an end of a turn.
+func (in HookInput) Ended(kind Kind, outcome Outcome) Signal {
+	s := in.Signal(kind, "")
+	s.Outcome = outcome
+	return s
+}
+
+// Compacting reports that a compaction began.
+func (in HookInput) Compacting() Signal {
+	s := in.Signal(Compacting, in.Trigger)
+	s.Compaction = &Compaction{Trigger: TriggerOf(in.Trigger)}
+	return s
+}
+
+// Compacted reports a finished compaction.
+func (in HookInput) Compacted() Signal {
+	s := in.Signal(Compacted, in.Trigger)
+	s.Compaction = &Compaction{Half: "hook", Trigger: TriggerOf(in.Trigger)}
+	return s
+}
+
+// ToolStart reports the start of a tool call. Its arguments are always digested:
+// that costs little beside running a hook.
+func (in HookInput) ToolStart() Signal {
+	s := in.Signal(ToolStart, in.ToolName)
+	s.Tool, s.ToolName, s.Args = in.tool, in.ToolName, SizedOf(in.toolInput)
+	return s
+}
+
+// ToolEnd reports the end of a tool call.
+func (in HookInput) ToolEnd() Signal {
+	s := in.Signal(ToolEnd, in.ToolName)
+	s.Tool, s.ToolName, s.Result = in.tool, in.ToolName, SizedOf(in.toolResponse)
+	return s
+}
+
+// HookOutput is the answer that passes context to the model in the form that
+// Claude Code, Codex and Gemini CLI share. Codex rejects an answer with a member
+// that it does not know, so there are no others.
+func HookOutput(event, context string) []byte {
+	type output struct {
+		Event   string `json:"hookEventName"`
+		Context string `json:"additionalContext"`
+	}
+	return render(context, struct {
+		Output output `json:"hookSpecificOutput"`
+	}{output{event, context}})
+}
+
+// PlainOutput is the answer {"context":…}.
+func PlainOutput(context string) []byte {
+	return render(context, struct {
+		Context string `json:"context"`
+	}{context})
+}
+
+// render encodes an answer without HTML escaping; nil without a context.
+func render(context string, answer any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if context == "" || e.Encode(answer) != nil {
+		return nil
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // hookCapacity keeps below the 10,000 characters above which Claude Code and
@@ -83,21 +153,21 @@ func (in hookInput) over(s Signal) Signal {
 // for the text that they put around it. Of the others no limit is known.
 const hookCapacity = 9500
 
-// fill says which slot an answer to this hook fills.
-func (c *HookCall) fill(slot string) { c.Slot, c.Capacity = slot, hookCapacity }
+// Fill sets the slot that an answer to this hook fills.
+func (c *HookCall) Fill(slot string) { c.Slot, c.Capacity = slot, hookCapacity }
 
-// tell adds a signal.
-func (c *HookCall) tell(s Signal) { c.Signals = append(c.Signals, s) }
+// Add adds a signal.
+func (c *HookCall) Add(s Signal) { c.Signals = append(c.Signals, s) }
 
 // The placement classes that a hook's answer can fill, as manifests name them.
 const (
-	slotSession = "pre_session"
-	slotFrame   = "pre_frame_trailing"
-	slotTool    = "tool_result"
+	SlotSession = "pre_session"
+	SlotFrame   = "pre_frame_trailing"
+	SlotTool    = "tool_result"
 )
 
 // cause narrows a harness's word to the closed set of causes.
-func cause(word string) string {
+func CauseOf(word string) string {
 	switch word {
 	case "startup", "resume", "clear", "compact", "fork":
 		return word
@@ -106,7 +176,7 @@ func cause(word string) string {
 }
 
 // trigger narrows a harness's word to the closed set of triggers.
-func trigger(word string) string {
+func TriggerOf(word string) string {
 	switch word {
 	case "auto", "manual", "reactive":
 		return word
@@ -115,7 +185,7 @@ func trigger(word string) string {
 }
 
 // detail joins a hook's name and its variant as the harnesses do themselves.
-func detail(event, variant string) string {
+func DetailOf(event, variant string) string {
 	if variant == "" {
 		return event
 	}

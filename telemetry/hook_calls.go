@@ -1,20 +1,24 @@
 package telemetry
 
 import (
-	"strconv"
 	"time"
+
+	"lifeloop/telemetry/scan"
 )
 
 // hookCalls decodes recorded calls of hooks, one a line, as somebody kept them
 // who had nothing but a hook: {"t":unix seconds,"stdin":{…}}.
 type hookCalls struct {
-	tally
-	decode func(event string, stdin []byte) (HookCall, error)
-	last   uint64 // digest of the newest record: one that is there twice is one call
+	Tally
+	hooks Dialect
+	last  uint64 // digest of the newest record: one that is there twice is one call
 }
 
+// HookCalls returns a decoder of recorded calls of the dialect's hooks.
+func HookCalls(hooks Dialect) Decoder { return &hookCalls{hooks: hooks} }
+
 func (d *hookCalls) Decode(record []byte) []Signal {
-	this := digest(record)
+	this := scan.Hash(record)
 	if this == d.last {
 		return nil
 	}
@@ -22,42 +26,19 @@ func (d *hookCalls) Decode(record []byte) []Signal {
 	var at time.Time
 	var stdin []byte
 	var event string
-	ok := members(record, func(key, val []byte) bool {
-		switch string(key) {
-		case "t":
-			at = stampSeconds(val)
-		case "stdin":
-			stdin = val
-		}
-		return true
-	})
-	members(stdin, func(key, val []byte) bool {
-		if string(key) == "hook_event_name" {
-			event = word(val)
-		}
-		return true
-	})
+	ok := scan.Object(record, scan.Seconds("t", &at), scan.Raw("stdin", &stdin))
+	scan.Object(stdin, scan.Word("hook_event_name", &event))
 	if !ok || event == "" {
-		d.miss(malformed)
+		d.Miss(Malformed)
 		return nil
 	}
-	call, err := d.decode(event, stdin)
+	call, err := d.hooks.Decode(event, stdin)
 	if err != nil {
-		d.miss("hook/" + event)
+		d.Miss("hook/" + event)
 		return nil
 	}
 	for i := range call.Signals {
 		call.Signals[i].At = at
 	}
 	return call.Signals
-}
-
-// stampSeconds returns the time of the number val, seconds since 1970 with
-// fractions, to the millisecond.
-func stampSeconds(val []byte) time.Time {
-	t, err := strconv.ParseFloat(string(val), 64)
-	if err != nil || !(t > 0 && t < 1<<40) {
-		return time.Time{}
-	}
-	return inRange(time.UnixMilli(int64(t * 1000)).UTC())
 }

@@ -7,7 +7,7 @@
 // counts by type and passes over. A signal never carries text of the session:
 // ids, names, numbers and times only.
 //
-//	d, _ := telemetry.NewDecoder("claude-transcript")
+//	d := claude.Transcript()
 //	for line := range lines {
 //		for _, sig := range d.Decode(line) { … }
 //	}
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"lifeloop/canon"
+	"lifeloop/telemetry/scan"
 )
 
 // A Kind says what a signal tells. The set is closed.
@@ -153,8 +154,8 @@ type Sized struct {
 
 // sized is what may be told of a JSON value as its source spelled it: nil of
 // one that is not there.
-func sized(val []byte) *Sized {
-	if len(val) == 0 || isNull(val) {
+func SizedOf(val []byte) *Sized {
+	if len(val) == 0 || scan.IsNull(val) {
 		return nil
 	}
 	return &Sized{Digest: string(canon.Sum(val)), Size: int64(len(val))}
@@ -228,4 +229,24 @@ type HookCall struct {
 	// Capacity is the largest additional context, in bytes, that the harness
 	// passes to the model whole.
 	Capacity int
+}
+
+// httpError is the cause that the status of a failed request tells; without a
+// status no answer came at all.
+func HTTPError(status int64) ErrorKind {
+	switch {
+	case status == 0:
+		return ErrNetwork
+	case status == 429:
+		return ErrRateLimit
+	case status == 401, status == 403:
+		return ErrAuth
+	case status == 402:
+		return ErrBilling
+	case status >= 500:
+		return ErrServer
+	case status >= 400:
+		return ErrInvalidRequest
+	}
+	return ErrUnknown
 }

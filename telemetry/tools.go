@@ -12,16 +12,16 @@ func Digesting(d Decoder) Decoder {
 }
 
 // digesting is embedded by the decoders whose source holds such texts.
-type digesting struct{ wanted bool }
+type Digests struct{ wanted bool }
 
-func (d *digesting) digestTools() { d.wanted = true }
+func (d *Digests) digestTools() { d.wanted = true }
 
 // sized is the text if it is wanted, and if there is one.
-func (d *digesting) sized(text []byte) *Sized {
+func (d *Digests) Sized(text []byte) *Sized {
 	if !d.wanted {
 		return nil
 	}
-	return sized(text)
+	return SizedOf(text)
 }
 
 // What may be wrong with a tool call, as Signal.ToolError says it. The words are
@@ -33,7 +33,7 @@ const (
 )
 
 // toolError is the error of a call of which is told that it failed, and no more.
-func toolError(failed bool) string {
+func ToolErrorOf(failed bool) string {
 	if failed {
 		return ToolFailed
 	}

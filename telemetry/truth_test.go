@@ -144,11 +144,7 @@ func dump(files [][]string) (out string) {
 // the way.
 func (f format) read(w *world, meter *synth.Meter) {
 	var d telemetry.Decoder
-	anew := func() {
-		var err error
-		d, err = telemetry.NewDecoder(f.decoder)
-		require.NoError(w, err)
-	}
+	anew := func() { d = newDecoder(w, f.decoder) }
 	feed := func(lines []string) {
 		for _, l := range lines {
 			for _, s := range d.Decode([]byte(l)) {

@@ -1,10 +1,12 @@
 package telemetry
 
-import "strings"
+import (
+	"strings"
+)
 
 // oneMillion is how Claude Code spells a model that runs with a window of a
 // million tokens.
-const oneMillion = "[1m]"
+const OneMillion = "[1m]"
 
 // modelWindows are the windows of models that have only one unless their name
 // says otherwise. A model that is sold with several windows under one name is
@@ -47,7 +49,7 @@ func SeenWindow(model string, used int64) int64 {
 // configured one, with its suffix if it has one: the model name inside a
 // Claude transcript has lost it.
 func ModelWindow(model string) (tokens int64, source string) {
-	if strings.HasSuffix(model, oneMillion) {
+	if strings.HasSuffix(model, OneMillion) {
 		return 1_000_000, "suffix"
 	}
 	for _, w := range modelWindows {

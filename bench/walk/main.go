@@ -24,6 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lifeloop/telemetry"
+	"lifeloop/telemetry/claude"
+	"lifeloop/telemetry/codex"
 	"lifeloop/watchers"
 )
 
@@ -58,7 +60,7 @@ func run(args []string) error {
 	var r result
 	read := func() error { return r.split(args[1]) }
 	if args[0] != "lines" {
-		d, err := telemetry.NewDecoder(args[0])
+		d, err := newDecoder(args[0])
 		if err != nil {
 			return err
 		}
@@ -86,6 +88,16 @@ func run(args []string) error {
 		return fmt.Errorf("read VmHWM: %w", err)
 	}
 	return json.NewEncoder(os.Stdout).Encode(r)
+}
+
+func newDecoder(name string) (telemetry.Decoder, error) {
+	switch name {
+	case "claude-transcript":
+		return claude.Transcript(), nil
+	case "codex-rollout":
+		return codex.Rollout(), nil
+	}
+	return nil, fmt.Errorf("no decoder is named %q: use claude-transcript or codex-rollout", name)
 }
 
 // busy is the processor time of this process, all its threads together.
@@ -144,7 +156,7 @@ func pass(path string, work func() error) error {
 
 // live follows the file as in a session, until its end is reached.
 func live(decoder, path string) error {
-	d, err := telemetry.NewDecoder(decoder)
+	d, err := newDecoder(decoder)
 	if err != nil {
 		return err
 	}
@@ -169,7 +181,7 @@ func live(decoder, path string) error {
 
 // plain does the same work with nothing done for anybody else.
 func (r *result) plain(decoder, path string) error {
-	d, err := telemetry.NewDecoder(decoder)
+	d, err := newDecoder(decoder)
 	if err != nil {
 		return err
 	}

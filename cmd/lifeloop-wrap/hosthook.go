@@ -17,7 +17,6 @@ import (
 	"lifeloop/profiles"
 	"lifeloop/supervisor"
 	"lifeloop/synth"
-	"lifeloop/telemetry"
 )
 
 // A hook that `host apply` installed is called without a wrapper: one
@@ -48,10 +47,10 @@ func hostHook(adapter, event string, stdin io.Reader, stdout *os.File) int {
 	}
 	profile, ok := profiles.For(adapter)
 	manifest, known := manifests.Get(adapter)
-	if !ok || !known || profile.HookDecoder == "" {
+	if !ok || !known || profile.Hooks == nil {
 		return 0
 	}
-	call, err := telemetry.DecodeHook(profile.HookDecoder, event, input)
+	call, err := profile.DecodeHook(event, input)
 	if err != nil {
 		return 0
 	}

@@ -17,7 +17,6 @@ import (
 	"lifeloop/profiles"
 	"lifeloop/supervisor"
 	"lifeloop/synth"
-	"lifeloop/telemetry"
 )
 
 // A launcher makes the launches of one session ready, one after another.
@@ -111,10 +110,8 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 	}
 	h := &supervisor.Harness{Terminal: l.terminal, Log: l.session.log,
 		Spec: harness.Spec{Argv: launch.Argv, Env: launch.Env, OSC: launch.OSC, Text: l.policy.Reads(), SameInput: relaunches(l.policy)}}
-	if launch.OSCDecoder != "" {
-		if h.OSC, err = telemetry.NewDecoder(launch.OSCDecoder); err != nil {
-			return supervisor.Plan{}, refused(lifeloop.InternalError, "%v", err)
-		}
+	if launch.OSCDecoder != nil {
+		h.OSC = launch.OSCDecoder()
 	}
 	sources, err := l.sources(w, launch)
 	if err != nil {
@@ -127,9 +124,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		return h.Start(post, settle)
 	}
 	return supervisor.Plan{Setup: l.setup(w, launch), Start: start, Sources: sources, Answer: w.profile.Answer,
-		DecodeHook: func(event string, in []byte) (telemetry.HookCall, error) {
-			return telemetry.DecodeHook(w.profile.HookDecoder, event, in)
-		}}, nil
+		DecodeHook: w.profile.DecodeHook}, nil
 }
 
 // ask asks the profile how to launch. Nothing is changed by it.
@@ -172,7 +167,7 @@ func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, e
 	if err != nil {
 		return nil, refused(lifeloop.InternalError, "%v", err)
 	}
-	if launch.Export.Decoder != "" {
+	if launch.Export.Decoder != nil {
 		return supervisor.Join(files, l.exports), nil
 	}
 	return files, nil
@@ -181,9 +176,9 @@ func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, e
 // setup is what the kernel is told of a launch.
 func (l *launcher) setup(w way, launch profiles.Launch) kernel.Setup {
 	s := kernel.Setup{Manifest: w.manifest, Hooks: launch.Hooks, HarnessSession: launch.SessionID, Cause: launch.Cause,
-		NoTelemetry: launch.Plain || !launch.Hooks && len(launch.Sources) == 0 && launch.OSCDecoder == "", Synth: synthConfig(l.session.cfg, launch),
+		NoTelemetry: launch.Plain || !launch.Hooks && len(launch.Sources) == 0 && launch.OSCDecoder == nil, Synth: synthConfig(l.session.cfg, launch),
 		Tested: w.profile.Tested, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Interactive: l.terminal.Pty()}
-	if launch.Hooks && w.profile.Transcript.Decoder != "" {
+	if launch.Hooks && w.profile.Transcript.Decoder != nil {
 		s.Expected = []string{w.profile.Transcript.Name} // a hook names it
 	}
 	if l.session.ledger == nil {
@@ -204,7 +199,7 @@ func synthConfig(cfg config.Config, l profiles.Launch) synth.Config {
 // nothing to us says so, and is as good as it was.
 func prepareExports(e *supervisor.Exports, l *profiles.Launch, adapter string) error {
 	const capability = "telemetry.otlp"
-	if l.Export.Decoder == "" {
+	if l.Export.Decoder == nil {
 		said := slices.ContainsFunc(l.Weak, func(w profiles.Weakness) bool { return w.Capability == capability })
 		if !said && !l.Plain {
 			l.Weak = append(l.Weak, profiles.Weakness{Capability: capability, Reason: "adapter " + adapter + " exports no telemetry that is understood"})

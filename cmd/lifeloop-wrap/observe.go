@@ -176,7 +176,7 @@ func (o *observer) source(kind, path string) (profiles.Source, error) {
 	}
 	if kind == "" {
 		kind = kinds[0].Name
-		if o.profile.HookDecoder != "" && holdsHookCalls(path) {
+		if o.profile.Hooks != nil && holdsHookCalls(path) {
 			kind = profiles.HookCalls
 		}
 	}

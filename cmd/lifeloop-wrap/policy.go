@@ -124,8 +124,11 @@ func notInstalled(program string) string {
 // tellsWaiting says that a launch has a source that can tell that the harness
 // waits for a person.
 func tellsWaiting(w way, launch profiles.Launch) bool {
-	return launch.Hooks && telemetry.TellsWaiting(w.profile.HookDecoder) || telemetry.TellsWaiting(launch.OSCDecoder) ||
-		slices.ContainsFunc(launch.Sources, func(s profiles.Source) bool { return telemetry.TellsWaiting(s.Decoder) })
+	reports := func(decoder func() telemetry.Decoder) bool {
+		return decoder != nil && telemetry.ReportsWaiting(decoder())
+	}
+	return launch.Hooks && telemetry.ReportsWaiting(w.profile.Hooks) || reports(launch.OSCDecoder) ||
+		slices.ContainsFunc(launch.Sources, func(s profiles.Source) bool { return reports(s.Decoder) })
 }
 
 // unmet says what of all that is required a way to launch does not have; empty

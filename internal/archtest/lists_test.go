@@ -6,9 +6,10 @@ import "regexp"
 // lines above its own, never a neighbour. Some are not built yet; their place
 // is decided already.
 var layers = [][]string{
-	{"canon", "internal/nearest", "internal/vt", "internal/durable", "internal/hook"},
-	{"lifeloop", "session", "telemetry", "ledger", "internal/document"},
-	{"internal/document/yaml", "internal/signaltext", "attempt", "manifests", "negotiate", "gate", "renewal", "synth"},
+	{"canon", "internal/nearest", "internal/vt", "internal/durable", "internal/hook", "telemetry/scan"},
+	{"lifeloop", "session", "telemetry", "telemetry/otlplog", "ledger", "internal/document"},
+	{"internal/document/yaml", "internal/signaltext", "attempt", "manifests", "negotiate", "gate", "renewal", "synth",
+		"telemetry/claude", "telemetry/codex", "telemetry/gemini", "telemetry/opencode", "telemetry/openclaw", "telemetry/hermes"},
 	{"profiles", "attempt/policy", "internal/inspect"},
 	{"kernel"},
 	{"view", "evidence"},
@@ -21,11 +22,12 @@ var layers = [][]string{
 // outside are packages and programs that only tests and developers use. They
 // may import what they like; the product imports none of them.
 var outside = []string{"internal/archtest", "internal/contracttest", "e2e", "e2e/mock", "bench", "bench/empty", "bench/floor", "bench/walk", "bench/reader",
-	"testdata/fakeharness", "testdata/fakeclient", "testdata/fakeclient/fakeclienttest", "examples/thread-sync", "examples/embed"}
+	"telemetry/telemetrytest", "testdata/fakeharness", "testdata/fakeclient", "testdata/fakeclient/fakeclienttest", "examples/thread-sync", "examples/embed"}
 
 // pure packages have no world: the same arguments give the same results, and
 // nothing else happens.
-var pure = []string{"canon", "internal/nearest", "internal/vt", "internal/document", "internal/signaltext", "lifeloop", "session", "telemetry", "attempt", "attempt/policy", "manifests", "negotiate", "gate", "renewal",
+var pure = []string{"canon", "internal/nearest", "internal/vt", "internal/document", "internal/signaltext", "lifeloop", "session", "telemetry", "telemetry/scan", "telemetry/otlplog",
+	"telemetry/claude", "telemetry/codex", "telemetry/gemini", "telemetry/opencode", "telemetry/openclaw", "telemetry/hermes", "attempt", "attempt/policy", "manifests", "negotiate", "gate", "renewal",
 	"synth", "profiles", "kernel", "view", "evidence", "simulate"}
 
 // pureImports are the packages that a pure one may import besides our own
@@ -93,7 +95,8 @@ var dialects = []struct {
 // named decoder, and lives in one of these packages.
 var (
 	harnesses   = words("claude codex gemini opencode openclaw hermes")
-	harnessesIn = []string{"manifests", "profiles", "telemetry", "internal/fakeharness"}
+	harnessesIn = []string{"manifests", "profiles", "telemetry", "telemetry/claude", "telemetry/codex", "telemetry/gemini", "telemetry/opencode",
+		"telemetry/openclaw", "telemetry/hermes", "internal/fakeharness"}
 	// Its help texts speak of them to people: sentences, never bare words.
 	harnessHelp = "cmd/lifeloop-wrap"
 )

@@ -161,7 +161,7 @@ func TestAddingAnAdapter(t *testing.T) {
 	}
 	slices.Sort(o.changed)
 	require.Equal(t, []string{"manifests/pebble.json", "manifests/registry.go", "profiles/pebble.go", "profiles/registry.go",
-		"telemetry/decoder.go", "telemetry/pebble_log.go"}, o.changed, "only a manifest, a profile and a decoder")
+		"telemetry/pebble/log.go"}, o.changed, "only a manifest, a profile and a decoder")
 	overlayFile, program := o.write(), filepath.Join(o.dir, "lifeloop-wrap")
 	o.run(goTool, "build", "-overlay", overlayFile, "-o", program, "./cmd/lifeloop-wrap")
 
@@ -174,7 +174,8 @@ func TestAddingAnAdapter(t *testing.T) {
 	if id := wrapped[len(wrapped)-1].HarnessSessionID; id == nil || *id != "p-71" {
 		t.Errorf("the last event of the wrapped session has harness_session_id %v, want p-71", id)
 	}
-	o.run(goTool, "test", "-overlay", overlayFile, "-run", "^Test(Registry|Infer|DecodersExist|EveryShipped|EveryFile|IDs|Unread|TelemetryOnly|Failure)", "./manifests", "./profiles")
+	// vet would enter the decoder's folder, which exists in the overlay only.
+	o.run(goTool, "test", "-vet=off", "-overlay", overlayFile, "-run", "^Test(Registry|Infer|SourcesAreWhole|EveryShipped|EveryFile|IDs|Unread|TelemetryOnly|Failure)", "./manifests", "./profiles")
 }
 
 // runPebble wraps a script that writes the fixture to Pebble's log, and returns

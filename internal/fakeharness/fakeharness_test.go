@@ -24,7 +24,6 @@ import (
 	"pgregory.net/rapid"
 
 	"lifeloop/profiles"
-	"lifeloop/telemetry"
 )
 
 // The test binary is the fake harness too, when told by whose name to run.
@@ -159,7 +158,7 @@ func TestClaudeDemo(t *testing.T) {
 		"prompt", "usage 120000", "tool_start", "tool_end", "usage 120000", "turn_end",
 		"prompt", "usage 160000", "turn_end",
 		"compacted auto 160000 9000",
-	}, decoded(t, "claude-transcript", transcript))
+	}, decoded(t, "claude", transcript))
 	left, err := filepath.Glob(filepath.Join(p.home, ".claude/sessions/*"))
 	require.NoError(t, err)
 	require.Empty(t, left, "a graceful exit removes the registry file")
@@ -196,7 +195,7 @@ func TestCodexDemo(t *testing.T) {
 		"prompt", "usage 160000",
 		"usage 160000 compaction", "compacted unknown", "usage 9000~",
 		"prompt", "usage 12000",
-	}, slices.DeleteFunc(decoded(t, "codex-rollout", glob(t, filepath.Join(p.home, ".codex/sessions/*/*/*/*.jsonl"))), func(s string) bool {
+	}, slices.DeleteFunc(decoded(t, "codex", glob(t, filepath.Join(p.home, ".codex/sessions/*/*/*/*.jsonl"))), func(s string) bool {
 		return strings.HasPrefix(s, "tool") || strings.HasPrefix(s, "turn") || s == "working"
 	}))
 }
@@ -229,11 +228,12 @@ func TestPreparedClaude(t *testing.T) {
 	require.Equal(t, launch.SessionID, stdin[0]["session_id"])
 }
 
-// decoded is what a decoder of ours reads in a file; it must know every record.
-func decoded(t *testing.T, decoder, path string) []string {
+// decoded is what the transcript decoder of a profile reads in a file; it must
+// know every record.
+func decoded(t *testing.T, adapter, path string) []string {
 	t.Helper()
-	d, err := telemetry.NewDecoder(decoder)
-	require.NoError(t, err)
+	profile, _ := profiles.For(adapter)
+	d := profile.Transcript.Decoder()
 	var out []string
 	for _, line := range lines(t, path) {
 		for _, s := range d.Decode([]byte(line)) {
@@ -426,7 +426,7 @@ func TestRecordsAlone(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	require.Empty(t, string(out))
 	path := glob(t, filepath.Join(p.home, ".claude/projects/*/*.jsonl"))
-	require.Equal(t, []string{"prompt", "usage 1037", "turn_end"}, decoded(t, "claude-transcript", path))
+	require.Equal(t, []string{"prompt", "usage 1037", "turn_end"}, decoded(t, "claude", path))
 	all := lines(t, path)
 	if last := all[len(all)-1]; !strings.Contains(last, `"durationMs":9`) || !strings.Contains(last, `"isSidechain":true`) || !strings.Contains(last, `"uuid"`) {
 		t.Errorf("the record of one's own: %s", last)

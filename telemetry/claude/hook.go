@@ -1,0 +1,144 @@
+// Package claude decodes what Claude Code writes, exports and calls: transcripts,
+// print mode's stream, its registry file, status line, window title, OTLP logs
+// and hooks. It renders the answers to its hooks.
+//
+//	d := claude.Transcript()
+//	signals := d.Decode(line)
+package claude
+
+import (
+	"slices"
+
+	"lifeloop/telemetry"
+)
+
+// Hooks is the dialect of Claude Code's hooks. The status line is a command
+// that Claude Code runs like a hook, so it is decoded here too.
+type Hooks struct{ telemetry.Waits }
+
+// Decode implements telemetry.Dialect.
+func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
+	if event == "Statusline" {
+		return decodeStatusline(stdin)
+	}
+	in, err := telemetry.ReadHook(event, stdin)
+	if err != nil {
+		return telemetry.HookCall{}, err
+	}
+	in.Turn = in.Prompt // MessageDisplay has a turn_id of its own
+	call := telemetry.HookCall{Event: event, Session: in.Session, Turn: in.Turn}
+	switch event {
+	case "PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "Notification":
+		decodeTool(&call, in)
+		return call, nil
+	case "SubagentStop":
+		// The compactor runs as a sub-agent without a type; it is not reported.
+		if in.AgentType == "" {
+			return call, nil
+		}
+	}
+	if in.Agent != "" {
+		call.Add(in.Signal(telemetry.Alive, in.AgentType))
+		return call, nil
+	}
+	decodeMain(&call, in)
+	return call, nil
+}
+
+// decodeTool reads the hooks that a sub-agent's calls run as well.
+func decodeTool(call *telemetry.HookCall, in telemetry.HookInput) {
+	switch call.Event {
+	case "PreToolUse":
+		call.Add(in.ToolStart())
+	case "PostToolUse", "PostToolUseFailure":
+		s := in.ToolEnd()
+		s.ToolError = telemetry.ToolErrorOf(call.Event == "PostToolUseFailure")
+		call.Add(s)
+		// The main chain's model does not read a sub-agent's tool result. Context
+		// injected after a failed tool was never seen to arrive.
+		if call.Event == "PostToolUse" && in.Agent == "" {
+			call.Fill(telemetry.SlotTool)
+		}
+	case "PermissionRequest":
+		call.Add(in.Signal(telemetry.NeedsInput, in.ToolName))
+	case "Notification":
+		kind := telemetry.Alive // idle_prompt comes a minute after the turn
+		if in.Notice == "permission_prompt" {
+			kind = telemetry.NeedsInput
+		}
+		call.Add(in.Signal(kind, in.Notice))
+	}
+}
+
+// decodeMain reads the hooks of the main chain.
+func decodeMain(call *telemetry.HookCall, in telemetry.HookInput) {
+	switch call.Event {
+	case "SessionStart":
+		call.Fill(telemetry.SlotSession)
+		if in.Cause != "compact" { // the same session continues with a rewritten context
+			call.Add(in.SessionLive())
+		}
+	case "SessionEnd":
+		s := in.SessionGone()
+		s.Turn = "" // its prompt_id is that of `/exit` or `/clear`, which is no turn
+		call.Add(s)
+	case "UserPromptSubmit":
+		call.Fill(telemetry.SlotFrame)
+		call.Add(in.Submitted()) // after --fork-session this names the new file first
+	case "Stop":
+		call.Add(in.Ended(telemetry.TurnStop, telemetry.Completed))
+	case "StopFailure":
+		s := in.Signal(telemetry.TurnStop, in.Failure)
+		s.Outcome, s.Error = telemetry.Failed, errorKind(in.Failure)
+		call.Add(s)
+	case "PreCompact":
+		call.Add(in.Compacting())
+	case "PostCompact":
+		call.Add(in.Compacted())
+	default:
+		call.Add(in.Signal(telemetry.Alive, ""))
+	}
+}
+
+// contextEvents are the hooks whose additional context was seen to reach the
+// model without changing the turn. Stop takes context as well, but then the
+// model continues for another round, so it is not among them.
+var contextEvents = []string{
+	"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch", "SubagentStart",
+}
+
+// Answer implements telemetry.Dialect.
+func (Hooks) Answer(event, context string) []byte {
+	if !slices.Contains(contextEvents, event) {
+		return nil
+	}
+	return telemetry.HookOutput(event, context)
+}
+
+// claudeError reads the `error` word of StopFailure and of error records.
+// A prompt that is too long is told as invalid_request, and only its message
+// says more: a message is not a cause.
+func errorKind(word string) telemetry.ErrorKind {
+	switch word {
+	case "rate_limit":
+		return telemetry.ErrRateLimit
+	case "server_error", "overloaded":
+		return telemetry.ErrServer
+	case "authentication_failed", "oauth_org_not_allowed":
+		return telemetry.ErrAuth
+	case "billing_error":
+		return telemetry.ErrBilling
+	case "invalid_request", "model_not_found":
+		return telemetry.ErrInvalidRequest
+	}
+	return telemetry.ErrUnknown
+}
+
+// claudeFailure is claudeError where the status of the failed request is told
+// as well, which says more than "unknown".
+func failureKind(word string, status int64) telemetry.ErrorKind {
+	if e := errorKind(word); e != telemetry.ErrUnknown || status == 0 {
+		return e
+	}
+	return telemetry.HTTPError(status)
+}

@@ -1,0 +1,208 @@
+package claude
+
+import (
+	"slices"
+	"strings"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/otlplog"
+)
+
+// claudeOTLP decodes the log events that Claude Code exports by OTLP. A record
+// is the body of one request, with the events of some hundred milliseconds.
+//
+// It is the only source that names the calls beside the main chain. It tells
+// no turn's end and no window, and an interrupt not at all.
+type otlp struct {
+	telemetry.Tally
+	session string
+	next    int64 // the sequence number that the session's next event has
+	// others are sessions of other processes that export to the same place, the
+	// newest last.
+	others []string
+	asking *asking // the newest prompt, while no model was heard because of it
+	calls  telemetry.Calls
+}
+
+const maxOthers = 64
+
+// asking is a prompt that was submitted. It is told when the main chain's model
+// was called because of it: then hooks that were asked before have answered,
+// and nobody can take it for one whose hook stayed silent. A slash command may
+// be one that no model answers, such as /clear; which ones are is Claude Code's
+// business.
+type asking struct {
+	prompt  telemetry.Signal
+	command bool
+}
+
+// OTLP returns a decoder of exported log requests.
+func OTLP() telemetry.Decoder { return new(otlp) }
+
+func (d *otlp) Decode(record []byte) []telemetry.Signal {
+	records, ok := otlplog.Read(record, "claude_code.")
+	if !ok {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	var out []telemetry.Signal
+	for i := range records {
+		out = append(out, d.event(&records[i])...)
+	}
+	return out
+}
+
+func (d *otlp) event(r *otlplog.Record) []telemetry.Signal {
+	s := telemetry.Signal{Source: "otlp", Detail: r.Event, At: r.At, Session: r.Attrs.Get("session.id").Name(), Turn: r.Attrs.Get("prompt.id").Name()}
+	if r.Event == "" || s.Session == "" {
+		return nil // a line of the exporter's own log
+	}
+	return append(d.live(r, s), d.tell(r, s)...)
+}
+
+// live tells the session of the first event, and another one whose first event
+// goes on with the sequence, which is the process's own: `/clear` does so, and
+// a process that runs inside the session begins at 0.
+func (d *otlp) live(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
+	n := r.Attrs.Get("event.sequence").Count()
+	from := d.session
+	switch {
+	case from == s.Session:
+		d.next = max(d.next, n+1)
+		return nil
+	case slices.Contains(d.others, s.Session):
+		return nil
+	case from != "" && n != d.next:
+		if len(d.others) >= maxOthers {
+			d.others = slices.Delete(d.others, 0, 1)
+		}
+		d.others = append(d.others, s.Session)
+		return nil
+	case from != "":
+		d.others = append(d.others, from) // its last events may still come
+	}
+	d.next = n + 1
+	d.session = s.Session
+	s.Kind, s.Turn = telemetry.SessionLive, ""
+	s.Version = r.Resource.Get("service.version").Word()
+	hook := r.Attrs.Get("hook_name").Word()
+	if why, ok := strings.CutPrefix(hook, "SessionStart:"); ok && why != "compact" {
+		s.Cause, s.Detail = telemetry.CauseOf(why), hook
+	} else if from != "" {
+		s.Cause = "unknown"
+	}
+	return []telemetry.Signal{s}
+}
+
+func (d *otlp) tell(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
+	switch r.Event {
+	case "user_prompt":
+		out := d.asked(nil) // Esc before the first byte: no model was heard
+		s.Kind = telemetry.Prompt
+		d.asking = &asking{s, r.Attrs.Get("command_name").Kind != 0}
+		return out
+	case "api_request":
+		return d.request(r, s)
+	case "api_error":
+		out := d.asked(r)
+		if role(r, &s); s.Side != "" {
+			return nil // a title that could not be made is nobody's trouble
+		}
+		s.Kind, s.Error = telemetry.Fault, telemetry.HTTPError(r.Attrs.Get("status_code").Count())
+		return append(out, s)
+	case "compaction":
+		return []telemetry.Signal{d.compaction(r, s)}
+	case "tool_decision":
+		if !r.Attrs.Get("decision").Is("accept") {
+			return d.asked(r)
+		}
+		s.Kind = telemetry.ToolStart
+	case "tool_result":
+		s.Kind = telemetry.ToolEnd
+		s.ToolError = telemetry.ToolErrorOf(r.Attrs.Get("success").Is("false"))
+	case "assistant_response", "api_retries_exhausted", "subagent_completed", "hook_registered",
+		"hook_execution_start", "hook_execution_complete":
+		return nil // told better by another event, or nothing of the session's life
+	default:
+		d.Miss(r.Event)
+		return nil
+	}
+	out := d.asked(r)
+	if s.Tool = r.Attrs.Get("tool_use_id").Name(); s.Tool == "" {
+		return out
+	}
+	s.ToolName = r.Attrs.Get("tool_name").Word()
+	return append(out, s)
+}
+
+// request tells what one model call cost.
+func (d *otlp) request(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
+	out := d.asked(r)
+	u := telemetry.Usage{
+		Request: r.Attrs.Get("request_id").Name(),
+		Input:   r.Attrs.Get("input_tokens").Count(), CacheRead: r.Attrs.Get("cache_read_tokens").Count(),
+		CacheWrite: r.Attrs.Get("cache_creation_tokens").Count(), Output: r.Attrs.Get("output_tokens").Count(),
+	}
+	u.Used = u.Input + u.CacheRead + u.CacheWrite
+	if u.Used == 0 || !d.calls.News(s.Session, "", u.Request, u.Output) {
+		return out
+	}
+	role(r, &s)
+	s.Kind, s.Model, s.Usage = telemetry.UsageSeen, r.Attrs.Get("model").Name(), &u
+	return append(out, s)
+}
+
+// asked tells the prompt that this call or tool is of; nil is the next prompt, which
+// shows that there was one before it.
+func (d *otlp) asked(r *otlplog.Record) []telemetry.Signal {
+	p := d.asking
+	switch {
+	case p == nil:
+		return nil
+	case r == nil:
+		if p.command {
+			return nil
+		}
+	default:
+		s := telemetry.Signal{Turn: r.Attrs.Get("prompt.id").Name()}
+		if role(r, &s); s.Turn != p.prompt.Turn || s.Side != "" || s.Agent != "" {
+			return nil
+		}
+	}
+	d.asking = nil
+	return []telemetry.Signal{p.prompt}
+}
+
+// role says for whom a call was made. What it is for is one of Claude Code's
+// words; one that is not known as the main chain's is told as a side call.
+func role(r *otlplog.Record, s *telemetry.Signal) {
+	switch what := r.Attrs.Get("query_source").Word(); {
+	case what == "repl_main_thread", what == "sdk", what == "":
+	case strings.HasPrefix(what, "agent:"):
+		s.Agent = what // its id is not told
+	case what == "generate_session_title":
+		s.Side = "title"
+	case what == "compact":
+		s.Side = "compaction"
+	default:
+		s.Side = what
+	}
+}
+
+func (d *otlp) compaction(r *otlplog.Record, s telemetry.Signal) telemetry.Signal {
+	if !r.Attrs.Get("success").Is("true") {
+		s.Kind, s.Error = telemetry.Fault, telemetry.ErrUnknown
+		return s
+	}
+	s.Kind = telemetry.Compacted
+	s.Compaction = &telemetry.Compaction{Half: "telemetry", Trigger: telemetry.TriggerOf(r.Attrs.Get("trigger").Word())}
+	if v := r.Attrs.Get("pre_tokens"); v.Kind != 0 {
+		n := v.Count()
+		s.Compaction.Before = &n
+	}
+	if v := r.Attrs.Get("post_tokens"); v.Kind != 0 {
+		n := v.Count()
+		s.Compaction.After = &n
+	}
+	return s
+}

@@ -1,0 +1,90 @@
+package claude
+
+import (
+	"strconv"
+	"time"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// claudeRegistry decodes the file that a running Claude Code keeps about
+// itself, sessions/<pid>.json. A record is the whole file as it stands; it is
+// rewritten at each change, so a torn read is possible and the next one tells.
+//
+// After SIGKILL the file stays behind as it was last written. Each signal
+// carries the process that wrote it: who reads a file that he did not see
+// written must compare it with the process of that number.
+type registry struct {
+	telemetry.Tally
+	telemetry.Waits
+}
+
+// permissionPrompt is what a waiting Claude Code waits for. Anything else must
+// be a single word to be passed on.
+const permissionPrompt = `"permission prompt"`
+
+// Registry returns a decoder of sessions/<pid>.json.
+func Registry() telemetry.Decoder { return new(registry) }
+
+func (d *registry) Decode(record []byte) []telemetry.Signal {
+	s := telemetry.Signal{Source: "registry"}
+	var status, waiting string
+	var updated time.Time
+	var process telemetry.Process
+	hasStatus := false
+	ok := scan.Members(record, func(key, val []byte) bool {
+		switch string(key) {
+		case "sessionId":
+			s.Session = scan.NameOf(val)
+		case "status":
+			status, hasStatus = scan.WordOf(val), true
+		case "waitingFor":
+			waiting = scan.WordOf(val)
+			if string(val) == permissionPrompt {
+				waiting = scan.NameOf(val)
+			}
+		case "pid":
+			process.PID = int(min(scan.CountOf(val), 1<<31-1))
+		case "procStart":
+			process.Start, _ = strconv.ParseUint(scan.WordOf(val), 10, 64)
+		case "version":
+			s.Version = scan.WordOf(val)
+		case "cwd":
+			s.Dir = scan.PathOf(val)
+		case "statusUpdatedAt":
+			s.At = scan.MilliOf(val)
+		case "updatedAt":
+			updated = scan.MilliOf(val)
+		}
+		return true
+	})
+	if !ok || s.Session == "" {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	if s.At.IsZero() {
+		s.At = updated
+	}
+	if process.PID > 0 {
+		s.Process = &process
+	}
+	s.Detail = status
+	switch {
+	case status == "idle", status == "shell": // shell: the turn is over, a background command runs on
+		s.Kind = telemetry.Idle
+	case status == "busy":
+		s.Kind = telemetry.Working
+	case status == "waiting":
+		s.Kind = telemetry.NeedsInput
+		if waiting != "" {
+			s.Detail = waiting
+		}
+	case !hasStatus: // print mode keeps no status
+		s.Kind = telemetry.Alive
+	default:
+		d.Miss("status/" + status)
+		s.Kind, s.Detail = telemetry.Alive, ""
+	}
+	return []telemetry.Signal{s}
+}

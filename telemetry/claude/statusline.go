@@ -1,0 +1,105 @@
+package claude
+
+import (
+	"errors"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// claudeStatusline decodes the JSON that Claude Code gives its status line
+// command: the only place where it tells the size of the context window.
+type statusline struct{ telemetry.Tally }
+
+// Statusline returns a decoder of status line inputs.
+func Statusline() telemetry.Decoder { return new(statusline) }
+
+func (d *statusline) Decode(record []byte) []telemetry.Signal {
+	call, err := decodeStatusline(record)
+	if err != nil {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	return call.Signals
+}
+
+func decodeStatusline(stdin []byte) (telemetry.HookCall, error) {
+	s := telemetry.Signal{Source: "statusline", Detail: "Statusline"}
+	var total, window int64
+	var current telemetry.Usage
+	ok := scan.Members(stdin, func(key, val []byte) bool {
+		switch string(key) {
+		case "session_id":
+			s.Session = scan.NameOf(val)
+		case "prompt_id":
+			s.Turn = scan.NameOf(val)
+		case "model":
+			scan.Members(val, func(key, val []byte) bool {
+				if string(key) == "id" {
+					s.Model = scan.NameOf(val)
+				}
+				return true
+			})
+		case "context_window":
+			scan.Members(val, func(key, val []byte) bool {
+				switch string(key) {
+				case "total_input_tokens":
+					total = scan.CountOf(val)
+				case "context_window_size":
+					window = scan.CountOf(val)
+				case "current_usage":
+					current = readUsage(val)
+				}
+				return true
+			})
+		}
+		return true
+	})
+	if !ok {
+		return telemetry.HookCall{}, errors.New("read input of the status line: it is not a JSON object")
+	}
+	if s.Session == "" {
+		return telemetry.HookCall{}, errors.New("read input of the status line: it names no session")
+	}
+	call := telemetry.HookCall{Event: "Statusline", Session: s.Session, Turn: s.Turn}
+	if window > 0 {
+		s.Window, s.WindowSource = window, "statusline"
+	}
+	switch {
+	// Before the first answer the usage is null, and right after a compaction it
+	// is all zeros: neither says how full the context is.
+	case total > 0 && current.Used > 0:
+		// It repeats the last call, at each of its lines and again later, and does
+		// not name it: a figure of the context, and no call to be counted.
+		s.Kind = telemetry.UsageSeen
+		s.Usage = &telemetry.Usage{Used: total}
+	case window > 0:
+		s.Kind = telemetry.WindowSeen
+	default:
+		s.Kind = telemetry.Alive
+	}
+	call.Add(s)
+	return call, nil
+}
+
+// readClaudeUsage reads what Claude Code tells of one model call. What the model
+// read, cached or not, all stands in the context; Claude Code itself reckons
+// the answer in only when the next call reads it.
+func readUsage(val []byte) telemetry.Usage {
+	var u telemetry.Usage
+	scan.Members(val, func(key, val []byte) bool {
+		switch string(key) {
+		case "input_tokens":
+			u.Input = scan.CountOf(val)
+		case "cache_read_input_tokens":
+			u.CacheRead = scan.CountOf(val)
+		case "cache_creation_input_tokens":
+			u.CacheWrite = scan.CountOf(val)
+		case "output_tokens":
+			u.Output = scan.CountOf(val)
+		}
+		return true
+	})
+	u.Used = u.Input + u.CacheRead + u.CacheWrite
+	return u
+}

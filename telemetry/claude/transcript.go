@@ -1,0 +1,599 @@
+package claude
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// claudeTranscript decodes one line of a Claude Code transcript.
+//
+// The order of lines is not the order of events: what is flushed together may
+// stand in any order, and a turn's end has been seen above its prompt. A stop
+// or an end that finds no turn open is therefore held until the next prompt,
+// whose time tells whether it belongs to that prompt or to one before; and an
+// end until the record that it follows was seen too, which may be the error
+// that ended the turn.
+type transcript struct {
+	telemetry.Tally
+	telemetry.Digests
+	turn  string    // promptId of the newest user record
+	since time.Time // of the first record of that turn
+	last  string    // the turn before it, when no end of that was seen
+	open  bool      // a user record came, and no end of its turn yet
+	held  []held
+	// lately are the records seen last, by their uuid.
+	lately   [maxHeld][36]byte
+	latelyAt int
+	// rewrote are the compactions that were told: a file that is read from its
+	// start again repeats them.
+	rewrote []string
+	// calls are those whose usage was told: it is repeated on every line of a
+	// call's answer.
+	calls  telemetry.Calls
+	newest [4][]byte // session, request, message and usage of the newest answer
+	// agent is the newest sub-agent heard, and agentTurn the turn it works for.
+	agent, agentTurn string
+}
+
+const (
+	maxHeld    = 16
+	maxRewrote = 64
+)
+
+// claudeHeld is a stop or an end that waits for its turn's prompt, and for the
+// record that it follows.
+type held struct {
+	telemetry.Signal
+	after string // the uuid of that record while it was not seen, else empty
+}
+
+// claudeRecord is what is read of a line. Its slices point into the line.
+type transcriptRecord struct {
+	kind, subtype, compact, origin      []byte
+	uuid, session, at, promptID, source []byte
+	parent                              []byte
+	failure, status, request            []byte
+	agent                               string
+	sidechain, meta, summary, apiError  bool
+	message                             message
+}
+
+// Transcript returns a decoder of transcript lines.
+func Transcript() telemetry.Decoder { return new(transcript) }
+
+func (d *transcript) Decode(record []byte) []telemetry.Signal {
+	var r transcriptRecord
+	passed := false // over: the record tells nothing, and how it ends is not looked at
+	end := scan.Walk(record, scan.Space(record, 0), func(key []byte, i int) int {
+		if string(key) == "message" {
+			return r.message.read(record, i)
+		}
+		if string(key) == "toolUseResult" {
+			return scan.StepOver // the largest of all, and the tool's own
+		}
+		val, end := scan.Take(record, i)
+		switch string(key) {
+		case "type":
+			r.kind = val
+			if passed = housekeeping(val) && !d.awaits(); passed {
+				return scan.Halt
+			}
+		case "subtype":
+			r.subtype = val
+		case "compactMetadata":
+			r.compact = val
+		case "origin":
+			r.origin = val
+		case "uuid":
+			r.uuid = val
+		case "parentUuid":
+			r.parent = val
+		case "sessionId":
+			r.session = val
+		case "timestamp":
+			r.at = val
+		case "promptId":
+			r.promptID = val
+		case "promptSource":
+			r.source = val
+		case "error":
+			r.failure = val
+		case "apiErrorStatus":
+			r.status = val
+		case "requestId":
+			r.request = val
+		case "isSidechain":
+			r.sidechain = scan.IsTrue(val)
+		case "agentId":
+			r.agent = scan.NameOf(val)
+		case "isMeta":
+			r.meta = scan.IsTrue(val)
+		case "isCompactSummary":
+			r.summary = scan.IsTrue(val)
+		case "isApiErrorMessage":
+			r.apiError = scan.IsTrue(val)
+		}
+		return end
+	})
+	ok := passed || end >= 0 && scan.Space(record, end) == len(record)
+	if !ok || len(r.kind) == 0 {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	return telemetry.Join(d.main(r), d.noted(r))
+}
+
+// main reads a whole record by its kind.
+func (d *transcript) main(r transcriptRecord) []telemetry.Signal {
+	switch string(r.kind) {
+	case `"user"`, `"assistant"`, `"system"`:
+	default:
+		if !housekeeping(r.kind) {
+			d.Miss(scan.WordOf(r.kind))
+		}
+		return nil
+	}
+	if r.sidechain || r.agent != "" {
+		return d.subAgent(r)
+	}
+	switch string(r.kind) {
+	case `"user"`:
+		return d.user(r)
+	case `"assistant"`:
+		return d.assistant(r)
+	default:
+		return d.system(r)
+	}
+}
+
+// awaits says that an end waits for a record that may be of any kind.
+func (d *transcript) awaits() bool {
+	for _, h := range d.held {
+		if h.after != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// noted notes that a record was seen, and tells the end of the open turn that
+// waited for it.
+func (d *transcript) noted(r transcriptRecord) []telemetry.Signal {
+	id := scan.Inner(r.uuid)
+	if len(id) == 0 {
+		return nil
+	}
+	d.lately[d.latelyAt] = [36]byte{}
+	copy(d.lately[d.latelyAt][:], id)
+	d.latelyAt = (d.latelyAt + 1) % len(d.lately)
+	for i := range d.held {
+		if d.held[i].after == string(id) {
+			d.held[i].after = ""
+		}
+	}
+	if !d.open {
+		return nil
+	}
+	return d.release()
+}
+
+// unseen is the uuid of the record that r follows, unless that was seen lately.
+func (d *transcript) unseen(r transcriptRecord) string {
+	parent := scan.NameOf(r.parent)
+	for i := range d.lately {
+		if len(parent) <= len(d.lately[i]) && parent == string(bytes.TrimRight(d.lately[i][:], "\x00")) {
+			return ""
+		}
+	}
+	return parent
+}
+
+// subAgent reads a record of a sub-agent, which has a file of its own. Its
+// context, prompts and errors are not the session's; what its model calls cost
+// and which tools it has in flight is told as the sub-agent's.
+func (d *transcript) subAgent(r transcriptRecord) []telemetry.Signal {
+	agent := r.agent
+	if agent == "" {
+		agent = "sidechain" // a version that gives sub-agents no id
+	}
+	if agent != d.agent {
+		d.agent, d.agentTurn = agent, ""
+	}
+	var out []telemetry.Signal
+	switch string(r.kind) {
+	case `"user"`:
+		if turn := scan.NameOf(r.promptID); turn != "" {
+			d.agentTurn = turn
+		}
+		for _, tool := range r.message.ended {
+			out = append(out, tool.over(r.signal(telemetry.ToolEnd), &d.Digests))
+		}
+	case `"assistant"`:
+		if !r.apiError {
+			out = d.answer(r)
+		}
+	}
+	for i := range out {
+		out[i].Turn, out[i].Agent = d.agentTurn, agent
+	}
+	return out
+}
+
+// claudeHousekeeping says whether records of this type tell nothing about the
+// life of a session.
+func housekeeping(kind []byte) bool {
+	switch string(kind) {
+	case `"attachment"`, `"file-history-snapshot"`, `"queue-operation"`, `"last-prompt"`, `"mode"`,
+		`"permission-mode"`, `"ai-title"`, `"custom-title"`, `"agent-name"`, `"summary"`:
+		return true
+	}
+	return false
+}
+
+// signal starts a signal told by the record.
+func (r transcriptRecord) signal(kind telemetry.Kind) telemetry.Signal {
+	return telemetry.Signal{Kind: kind, Source: "transcript", Detail: scan.NameOf(r.uuid), At: scan.TimeOf(r.at), Session: scan.NameOf(r.session)}
+}
+
+func (d *transcript) user(r transcriptRecord) []telemetry.Signal {
+	content := r.message
+	promptID := scan.NameOf(r.promptID)
+
+	var before, out, after []telemetry.Signal
+	if promptID != "" {
+		before, after = d.begin(promptID, scan.TimeOf(r.at))
+	}
+	if r.human(content) {
+		s := r.signal(telemetry.Prompt)
+		s.Turn = promptID
+		out = append(out, s)
+	}
+	for _, tool := range content.ended {
+		s := tool.over(r.signal(telemetry.ToolEnd), &d.Digests)
+		s.Turn = d.current()
+		out = append(out, s)
+	}
+	if len(r.source) == 0 && !r.meta && content.interrupted() {
+		s := r.signal(telemetry.TurnEnd)
+		s.Outcome = telemetry.Interrupted
+		out = append(out, d.end(s, "")...)
+	}
+	if bytes.HasPrefix(content.text, []byte(`<local-command-stdout>`)) && promptID == d.turn {
+		d.open = false // a local command is over as soon as it has printed
+	}
+	if len(before) > 0 {
+		out = append(before, out...)
+	}
+	return append(out, after...)
+}
+
+// human says whether the record is a prompt that somebody submitted. Records
+// that Claude Code writes in the user's name carry no source, or say so.
+func (r transcriptRecord) human(c message) bool {
+	if r.meta || r.summary || len(c.ended) > 0 || len(r.promptID) == 0 || c.local() {
+		return false
+	}
+	switch string(r.source) {
+	case `"typed"`, `"queued"`, `"sdk"`:
+	default:
+		return false
+	}
+	if len(r.origin) == 0 || scan.IsNull(r.origin) {
+		return true
+	}
+	human := false
+	scan.Members(r.origin, func(key, val []byte) bool {
+		if string(key) == "kind" {
+			human = string(val) == `"human"`
+		}
+		return true
+	})
+	return human
+}
+
+// begin notes that a record of this turn was seen. It returns the held signals
+// that come before the record and those that come after it.
+func (d *transcript) begin(turn string, at time.Time) (before, after []telemetry.Signal) {
+	switch {
+	case turn == d.turn:
+		if at.Before(d.since) && !at.IsZero() {
+			d.since = at
+		}
+	case d.open && at.Before(d.since) && !at.IsZero():
+		return nil, nil // of a turn before, written late
+	default:
+		if d.last = ""; d.open {
+			d.last = d.turn
+		}
+		d.since = at
+	}
+	d.turn, d.open = turn, true
+	slices.SortStableFunc(d.held, func(a, b held) int { return a.At.Compare(b.At) })
+	d.held = slices.DeleteFunc(d.held, func(h held) bool {
+		if h.At.Before(at) {
+			before = append(before, h.Signal)
+		}
+		return h.At.Before(at)
+	})
+	return before, d.release()
+}
+
+// release tells what was held and is of the open turn.
+func (d *transcript) release() (out []telemetry.Signal) {
+	for len(d.held) > 0 && d.held[0].after == "" {
+		s := d.held[0].Signal
+		d.held = d.held[1:]
+		s.Turn = d.turn
+		out = append(out, s)
+		if s.Kind == telemetry.TurnEnd {
+			d.open = false
+		}
+	}
+	return out
+}
+
+// end tells a stop or an end of the open turn, or holds it when none is open;
+// after is the record that must be seen first. What is older than the open turn
+// is of the one before, and was written late.
+func (d *transcript) end(s telemetry.Signal, after string) []telemetry.Signal {
+	if d.open && s.At.Before(d.since) && !s.At.IsZero() {
+		s.Turn = d.last
+		if s.Kind == telemetry.TurnEnd {
+			d.last = ""
+		}
+		return []telemetry.Signal{s}
+	}
+	if !d.open && len(d.held) < maxHeld {
+		d.held = append(d.held, held{s, after})
+		return nil
+	}
+	s.Turn = d.current()
+	if s.Kind == telemetry.TurnEnd {
+		d.open = false
+	}
+	return []telemetry.Signal{s}
+}
+
+func (d *transcript) current() string {
+	if !d.open {
+		return ""
+	}
+	return d.turn
+}
+
+func (d *transcript) assistant(r transcriptRecord) []telemetry.Signal {
+	if r.apiError {
+		s := r.signal(telemetry.TurnStop)
+		s.Outcome, s.Error = telemetry.Failed, failureKind(scan.WordOf(r.failure), scan.CountOf(r.status))
+		return d.end(s, "")
+	}
+	out := d.answer(r)
+	for i := range out {
+		out[i].Turn = d.current()
+		if out[i].Kind == telemetry.UsageSeen && r.message.answers() {
+			out[i].Outcome = telemetry.Completed // print mode writes no end of the turn
+		}
+	}
+	return out
+}
+
+// answer reads what a model answered: one of the lines of a call, each of
+// which repeats the call's usage.
+func (d *transcript) answer(r transcriptRecord) []telemetry.Signal {
+	if !r.message.whole {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	model := scan.NameOf(r.message.model)
+	if model == "<synthetic>" {
+		return nil // written by Claude Code itself; its usage is all zeros
+	}
+	var out []telemetry.Signal
+	if !d.repeated(r) {
+		usage := readUsage(r.message.usage)
+		usage.ID, usage.Request = scan.NameOf(r.message.id), scan.NameOf(r.request)
+		if usage.Used > 0 && d.calls.News(scan.NameOf(r.session), usage.ID, usage.Request, usage.Output) {
+			s := r.signal(telemetry.UsageSeen)
+			s.Model, s.Usage = model, &usage
+			out = append(out, s)
+		}
+	}
+	for _, tool := range r.message.started {
+		out = append(out, tool.begun(r.signal(telemetry.ToolStart), &d.Digests))
+	}
+	return out
+}
+
+// repeated says that the usage is, byte for byte, that of the line before, of
+// the same call: it need not be read to know that it is no news.
+func (d *transcript) repeated(r transcriptRecord) bool {
+	now := [...][]byte{r.session, r.request, r.message.id, r.message.usage}
+	same := scan.Inner(r.message.id) != nil && len(r.message.id) > len(`""`)
+	for i, b := range now {
+		same = same && bytes.Equal(d.newest[i], b)
+		d.newest[i] = append(d.newest[i][:0], b...)
+	}
+	return same
+}
+
+func (d *transcript) system(r transcriptRecord) []telemetry.Signal {
+	switch string(r.subtype) {
+	case `"turn_duration"`:
+		return d.end(r.signal(telemetry.TurnEnd), d.unseen(r))
+	case `"compact_boundary"`:
+		s := r.signal(telemetry.Compacted)
+		if s.Detail != "" && slices.Contains(d.rewrote, s.Detail) {
+			return nil
+		}
+		d.rewrote = append(d.rewrote[max(0, len(d.rewrote)-maxRewrote+1):], s.Detail)
+		s.Turn = d.current()
+		s.Compaction = readCompaction(r.compact)
+		return []telemetry.Signal{s}
+	case `"local_command"`:
+		if at := scan.TimeOf(r.at); at.IsZero() || !at.Before(d.since) {
+			d.open = false
+		}
+	case `"stop_hook_summary"`, `"informational"`:
+	default:
+		d.Miss("system/" + scan.WordOf(r.subtype))
+	}
+	return nil
+}
+
+// claudeCompaction reads the metadata of a boundary. Print mode writes the same
+// members in snake case.
+func readCompaction(metadata []byte) *telemetry.Compaction {
+	c := &telemetry.Compaction{Half: "record", Trigger: "unknown"}
+	scan.Members(metadata, func(key, val []byte) bool {
+		switch string(key) {
+		case "trigger":
+			c.Trigger = telemetry.TriggerOf(scan.WordOf(val))
+		case "preTokens", "pre_tokens":
+			n := scan.CountOf(val)
+			c.Before = &n
+		case "postTokens", "post_tokens":
+			n := scan.CountOf(val)
+			c.After = &n
+		}
+		return true
+	})
+	return c
+}
+
+// claudeMessage is what is read of a message: of a call's answer which call and
+// what it cost, which tools it starts or ends, and how the text begins, still
+// escaped. The text itself goes nowhere.
+type message struct {
+	whole            bool // it is an object
+	id, model, usage []byte
+	stop             []byte
+	text             []byte
+	started, ended   []toolUse
+}
+
+// claudeTool is a call of a tool, or what came of one.
+type toolUse struct {
+	id         string
+	name, text []byte // text is its input or its content
+	failed     bool
+}
+
+func (t toolUse) begun(s telemetry.Signal, d *telemetry.Digests) telemetry.Signal {
+	s.Tool, s.ToolName, s.Args = t.id, scan.WordOf(t.name), d.Sized(t.text)
+	return s
+}
+
+func (t toolUse) over(s telemetry.Signal, d *telemetry.Digests) telemetry.Signal {
+	s.Tool, s.Result, s.ToolError = t.id, d.Sized(t.text), telemetry.ToolErrorOf(t.failed)
+	return s
+}
+
+func readMessage(val []byte) (m message) {
+	m.read(val, 0)
+	return m
+}
+
+// read reads the message at b[i], whoever it is of: that is told behind it.
+func (m *message) read(b []byte, i int) int {
+	end := scan.Walk(b, i, func(key []byte, i int) int {
+		if string(key) == "content" && b[i] == '[' {
+			return scan.WalkElements(b, i, func(i int) int { return m.readBlock(b, i) })
+		}
+		val, end := scan.Take(b, i)
+		switch string(key) {
+		case "id":
+			m.id = val
+		case "model":
+			m.model = val
+		case "usage":
+			m.usage = val
+		case "stop_reason":
+			m.stop = val
+		case "content":
+			m.text = scan.Inner(val)
+		}
+		return end
+	})
+	if m.whole = end >= 0; !m.whole {
+		return scan.StepOver
+	}
+	return end
+}
+
+// readBlock reads one block of a message's content.
+func (m *message) readBlock(b []byte, i int) int {
+	var kind, tool, id, text []byte
+	var call toolUse
+	end := scan.Walk(b, i, func(key []byte, i int) int {
+		val, end := scan.Take(b, i)
+		switch string(key) {
+		case "type":
+			kind = val
+		case "tool_use_id":
+			tool = val
+		case "id":
+			id = val
+		case "name":
+			call.name = val
+		case "text":
+			text = val
+		case "input", "content":
+			call.text = val
+		case "is_error":
+			call.failed = scan.IsTrue(val)
+		}
+		return end
+	})
+	if end < 0 {
+		return scan.StepOver // no object
+	}
+	switch string(kind) {
+	case `"tool_use"`:
+		if call.id = scan.NameOf(id); call.id != "" {
+			m.started = append(m.started, call)
+		}
+	case `"tool_result"`:
+		if call.id = scan.NameOf(tool); call.id != "" {
+			m.ended = append(m.ended, call)
+		}
+	case `"text"`:
+		if m.text == nil {
+			m.text = scan.Inner(text)
+		}
+	}
+	return end
+}
+
+// answers says whether the model stopped by itself, having said what it had to
+// say; a hook may still make it go on.
+func (c message) answers() bool {
+	switch string(c.stop) {
+	case `"end_turn"`, `"stop_sequence"`:
+		return true
+	}
+	return false
+}
+
+// interrupted says whether the text is Claude Code's mark of an interrupt.
+func (c message) interrupted() bool {
+	switch string(c.text) {
+	case "[Request interrupted by user]", "[Request interrupted by user for tool use]":
+		return true
+	}
+	return false
+}
+
+// local says whether the text is the record of a command that runs in Claude
+// Code itself, or of its output.
+func (c message) local() bool {
+	for _, tag := range []string{"<command-", "<local-command-", "<bash-"} {
+		if bytes.HasPrefix(c.text, []byte(tag)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,411 @@
+package codex
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// codexAppServer decodes one message of Codex's app-server, JSON-RPC in lines:
+// as it stands in the stream, or within {"dir":…,"msg":…}, which also says who
+// spoke. Only the server is listened to.
+//
+// The usage of a thread is told as a running total, so its steps are the calls.
+// A stream may have several threads, and sub-agents have theirs.
+type appServer struct {
+	telemetry.Tally
+	telemetry.Waits
+	telemetry.Digests
+	threads map[string]*threadState
+	limits  limitState
+}
+
+// codexThread is what is remembered of one thread.
+type threadState struct {
+	root       string // the session it belongs to, when it is a sub-agent's
+	model      string
+	ours       bool // it began in this stream
+	total      runningTotal
+	used       int64
+	prompted   string // the turn whose prompt was told
+	compacting bool
+	estimate   *telemetry.Signal // told of a compaction that is not over yet
+}
+
+// codexMessage is one message, with its params not yet read.
+type message struct {
+	method         string
+	params         []byte
+	at             time.Time
+	thread, turn   string
+	item, usage    []byte
+	status, failed []byte
+	again          bool
+}
+
+// maxThreads bounds what is remembered; sub-agents come and go.
+const maxThreads = 1024
+
+// AppServer returns a decoder of app-server messages.
+func AppServer() telemetry.Decoder { return new(appServer) }
+
+func (d *appServer) Decode(record []byte) []telemetry.Signal {
+	var msg, dir []byte
+	if !scan.Members(record, func(key, val []byte) bool {
+		switch string(key) {
+		case "msg":
+			msg = val
+		case "dir":
+			dir = val
+		}
+		return true
+	}) {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	if msg == nil {
+		msg = record
+	}
+	if string(dir) == `"out"` {
+		return nil
+	}
+	var m message
+	answer := false
+	scan.Members(msg, func(key, val []byte) bool {
+		switch string(key) {
+		case "method":
+			m.method = scan.WordOf(val)
+		case "params":
+			m.params = val
+		case "emittedAtMs":
+			m.at = scan.MilliOf(val)
+		case "result", "error":
+			answer = true
+		}
+		return true
+	})
+	if m.method == "" {
+		if !answer {
+			d.Miss(telemetry.Malformed)
+		}
+		return nil
+	}
+	return d.message(m)
+}
+
+func (d *appServer) message(m message) []telemetry.Signal {
+	var thread, turn, limits []byte
+	scan.Members(m.params, func(key, val []byte) bool {
+		switch string(key) {
+		case "thread":
+			thread = val
+		case "turn":
+			turn = val
+		case "threadId", "conversationId":
+			m.thread = scan.NameOf(val)
+		case "turnId":
+			m.turn = scan.NameOf(val)
+		case "item":
+			m.item = val
+		case "tokenUsage":
+			m.usage = val
+		case "rateLimits":
+			limits = val
+		case "status":
+			m.status = val
+		case "error":
+			m.failed = val
+		case "willRetry":
+			m.again = scan.IsTrue(val)
+		}
+		return true
+	})
+	switch m.method {
+	case "thread/started":
+		return d.started(m, thread)
+	case "thread/status/changed":
+		return d.state(m)
+	case "turn/started", "turn/completed":
+		return d.turned(m, turn)
+	case "item/started", "item/completed":
+		return d.itemized(m, m.method == "item/started")
+	case "thread/tokenUsage/updated":
+		return d.tokens(m)
+	case "account/rateLimits/updated":
+		if !d.limits.see(limits, m.at) {
+			return nil
+		}
+		s := d.signal(m, telemetry.Fault)
+		s.Error, s.Until = telemetry.ErrQuota, d.limits.until
+		return []telemetry.Signal{s}
+	case "error":
+		s := d.signal(m, telemetry.Fault)
+		if m.again {
+			s.Kind = telemetry.LimitWait
+		}
+		s.Error = errorKind(m.failed)
+		if s.Error == telemetry.ErrQuota || s.Error == telemetry.ErrRateLimit {
+			s.Until = d.limits.until
+		}
+		return []telemetry.Signal{s}
+	case "thread/closed":
+		s := d.signal(m, telemetry.SessionGone)
+		s.Reason = "closed"
+		delete(d.threads, m.thread)
+		return []telemetry.Signal{s}
+	case "item/commandExecution/requestApproval", "item/fileChange/requestApproval", "item/permissions/requestApproval",
+		"item/tool/requestUserInput", "mcpServer/elicitation/request", "applyPatchApproval", "execCommandApproval":
+		return []telemetry.Signal{d.signal(m, telemetry.NeedsInput)}
+	case "serverRequest/resolved":
+		return []telemetry.Signal{d.signal(m, telemetry.Working)}
+	}
+	if !silent(m.method) {
+		d.Miss(m.method)
+	}
+	return nil
+}
+
+// codexSilent are messages of the server that say nothing about what is told
+// here, or repeat another (`thread/compacted` is the older name of an item).
+func silent(method string) bool {
+	area, _, _ := strings.Cut(method, "/")
+	switch area {
+	case "account", "app", "attestation", "autoApprovalReview", "command", "configWarning", "deprecationNotice", "externalAgentConfig",
+		"fs", "fuzzyFileSearch", "guardianWarning", "hook", "item", "mcpServer", "model", "modelProvider", "process", "project",
+		"remoteControl", "skills", "thread", "turn", "warning", "windows", "windowsSandbox":
+		return true
+	}
+	return false
+}
+
+// of returns what is known of a thread, from now on.
+func (d *appServer) of(thread string) *threadState {
+	t := d.threads[thread]
+	if t == nil {
+		if d.threads == nil || len(d.threads) >= maxThreads {
+			d.threads = map[string]*threadState{}
+		}
+		t = new(threadState)
+		d.threads[thread] = t
+	}
+	return t
+}
+
+// signal starts a signal told by the message.
+func (d *appServer) signal(m message, kind telemetry.Kind) telemetry.Signal {
+	s := telemetry.Signal{Kind: kind, Source: "stream", Detail: m.method, At: m.at, Session: m.thread, Turn: m.turn}
+	if t := d.threads[m.thread]; t != nil && t.root != "" {
+		s.Session, s.Agent = t.root, m.thread
+	}
+	return s
+}
+
+// started tells a thread that was begun, forked or taken up again.
+func (d *appServer) started(m message, thread []byte) []telemetry.Signal {
+	var session, parent, dir, file, version, model string
+	var created time.Time
+	var forked, agent bool
+	scan.Members(thread, func(key, val []byte) bool {
+		switch string(key) {
+		case "id":
+			m.thread = scan.NameOf(val)
+		case "sessionId":
+			session = scan.NameOf(val)
+		case "parentThreadId":
+			parent = scan.NameOf(val)
+		case "forkedFromId":
+			forked = scan.NameOf(val) != ""
+		case "createdAt":
+			created = scan.SecondsOf(val)
+		case "cwd":
+			dir = scan.PathOf(val)
+		case "path":
+			file = scan.PathOf(val)
+		case "cliVersion":
+			version = scan.WordOf(val)
+		case "model":
+			model = scan.NameOf(val)
+		case "source":
+			scan.Members(val, func(key, _ []byte) bool {
+				agent = agent || string(key) == "subAgent"
+				return true
+			})
+		}
+		return true
+	})
+	if m.thread == "" {
+		d.Miss(m.method + "/nameless")
+		return nil
+	}
+	delete(d.threads, m.thread)
+	t := d.of(m.thread)
+	t.model = model
+	if root := cmp.Or(session, parent); (agent || parent != "") && root != m.thread {
+		t.root = root
+	}
+	s := d.signal(m, telemetry.SessionLive)
+	s.Dir, s.Path, s.Version, s.Model = dir, file, version, model
+	switch {
+	case forked:
+		s.Cause = "fork"
+	case m.at.IsZero() || created.IsZero():
+		s.Cause = "unknown"
+	case m.at.Sub(created) > time.Minute: // its time is that of its first beginning
+		s.Cause = "resume"
+	default:
+		s.Cause, t.ours = "startup", true
+	}
+	return []telemetry.Signal{s}
+}
+
+// state tells what the thread says that it does.
+func (d *appServer) state(m message) []telemetry.Signal {
+	var kind, waits []byte
+	scan.Members(m.status, func(key, val []byte) bool {
+		switch string(key) {
+		case "type":
+			kind = val
+		case "activeFlags":
+			scan.Elements(val, func(val []byte) bool {
+				waits = val
+				return false
+			})
+		}
+		return true
+	})
+	s := d.signal(m, telemetry.Working)
+	switch string(kind) {
+	case `"active"`:
+		if len(waits) > 0 { // for a person, whatever for
+			s.Kind, s.Detail = telemetry.NeedsInput, telemetry.DetailOf(m.method, scan.WordOf(waits))
+		}
+	case `"idle"`:
+		s.Kind = telemetry.Idle
+	case `"systemError"`:
+		s.Kind, s.Error = telemetry.Fault, telemetry.ErrUnknown
+	case `"notLoaded"`:
+		return nil
+	default:
+		d.Miss(m.method + "/" + scan.WordOf(kind))
+		return nil
+	}
+	return []telemetry.Signal{s}
+}
+
+// turned tells the start or the end of a turn.
+func (d *appServer) turned(m message, turn []byte) []telemetry.Signal {
+	var status, failure []byte
+	scan.Members(turn, func(key, val []byte) bool {
+		switch string(key) {
+		case "id":
+			m.turn = scan.NameOf(val)
+		case "status":
+			status = val
+		case "error":
+			failure = val
+		}
+		return true
+	})
+	if m.method == "turn/started" {
+		return []telemetry.Signal{d.signal(m, telemetry.Working)}
+	}
+	s := d.signal(m, telemetry.TurnEnd)
+	switch string(status) {
+	case `"completed"`:
+		s.Outcome = telemetry.Completed
+	case `"interrupted"`:
+		s.Outcome = telemetry.Interrupted
+	case `"failed"`:
+		s.Outcome, s.Error = telemetry.Failed, errorKind(failure)
+		if s.Error == telemetry.ErrQuota || s.Error == telemetry.ErrRateLimit {
+			s.Until = d.limits.until
+		}
+	default:
+		d.Miss(m.method + "/" + scan.WordOf(status))
+		return nil
+	}
+	return []telemetry.Signal{s}
+}
+
+// itemized tells the prompt, tools and compactions of a turn.
+func (d *appServer) itemized(m message, started bool) []telemetry.Signal {
+	call := readCall(m.item)
+	t := d.of(m.thread)
+	switch string(call.kind) {
+	case `"userMessage"`:
+		s := d.signal(m, telemetry.Prompt)
+		if s.Agent != "" || m.turn != "" && m.turn == t.prompted {
+			return nil // a sub-agent's task, or more text for the same turn
+		}
+		t.prompted = m.turn
+		return []telemetry.Signal{s}
+	case `"commandExecution"`, `"fileChange"`, `"mcpToolCall"`, `"dynamicToolCall"`, `"collabAgentToolCall"`, `"webSearch"`, `"imageGeneration"`:
+		return []telemetry.Signal{call.told(func(k telemetry.Kind) telemetry.Signal { return d.signal(m, k) }, started, &d.Digests)}
+	case `"contextCompaction"`:
+		t.compacting = started
+		s := d.signal(m, telemetry.Compacting)
+		if started {
+			return []telemetry.Signal{s}
+		}
+		s.Kind, s.Compaction = telemetry.Compacted, &telemetry.Compaction{Half: "record", Trigger: "unknown"}
+		if m.turn != "" && m.turn == t.prompted {
+			s.Compaction.Trigger = "auto"
+		}
+		out := []telemetry.Signal{s}
+		if t.estimate != nil {
+			out, t.estimate = append(out, *t.estimate), nil
+		}
+		return out
+	case `"hookPrompt"`, `"agentMessage"`, `"functionCallOutput"`, `"plan"`, `"reasoning"`, `"subAgentActivity"`, `"imageView"`,
+		`"sleep"`, `"enteredReviewMode"`, `"exitedReviewMode"`:
+	default:
+		d.Miss("item/" + scan.WordOf(call.kind))
+	}
+	return nil
+}
+
+// tokens tells a call, or the context when it changed without one.
+func (d *appServer) tokens(m message) []telemetry.Signal {
+	var total, last tokens
+	var window int64
+	scan.Members(m.usage, func(key, val []byte) bool {
+		switch string(key) {
+		case "total":
+			total = readTokens(val)
+		case "last":
+			last = readTokens(val)
+		case "modelContextWindow":
+			window = scan.CountOf(val)
+		}
+		return true
+	})
+	t := d.of(m.thread)
+	s := d.signal(m, telemetry.UsageSeen)
+	s.Model = t.model
+	if window > 0 {
+		s.Window, s.WindowSource = window, "reported"
+	}
+	if added := t.total.step(total, last, t.ours); added.call() {
+		s.Usage = added.usage()
+		s.Usage.ID, s.Usage.Request, s.Usage.Used = total.key(), m.turn, last.total
+		if t.compacting {
+			s.Side = "compaction"
+		} else {
+			t.used = last.total
+		}
+		return []telemetry.Signal{s}
+	}
+	if last.total == 0 || last.total == t.used {
+		return nil
+	}
+	t.used = last.total
+	s.Usage = &telemetry.Usage{Used: last.total}
+	if t.compacting && !last.call() {
+		s.Usage.Estimate, t.estimate = true, &s
+		return nil
+	}
+	return []telemetry.Signal{s}
+}

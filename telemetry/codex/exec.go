@@ -1,0 +1,210 @@
+package codex
+
+import (
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// codexExec decodes one line of `codex exec --json`. The lines have no time
+// and name no turn; a process runs one.
+//
+// The usage of a turn is that of its thread so far, over earlier processes and,
+// in a fork, over its origin too. What this process added cannot be told from
+// it, so the thread's whole usage is told as one call that grows.
+type exec struct {
+	telemetry.Tally
+	telemetry.Digests
+	session string
+}
+
+// Exec returns a decoder of `codex exec --json` lines.
+func Exec() telemetry.Decoder { return new(exec) }
+
+func (d *exec) Decode(record []byte) []telemetry.Signal {
+	var kind, item, used []byte
+	ok := scan.Members(record, func(key, val []byte) bool {
+		switch string(key) {
+		case "type":
+			kind = val
+		case "thread_id":
+			d.session = scan.NameOf(val)
+		case "item":
+			item = val
+		case "usage":
+			used = val
+		}
+		return true
+	})
+	if !ok || len(kind) == 0 {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	signal := func(k telemetry.Kind) telemetry.Signal {
+		return telemetry.Signal{Kind: k, Source: "stream", Detail: scan.WordOf(kind), Session: d.session}
+	}
+	switch string(kind) {
+	case `"thread.started"`: // a thread that is resumed begins the same way
+		s := signal(telemetry.SessionLive)
+		s.Cause = "unknown"
+		return []telemetry.Signal{s}
+	case `"turn.started"`:
+		return []telemetry.Signal{signal(telemetry.Prompt), signal(telemetry.Working)}
+	case `"item.started"`, `"item.completed"`:
+		return d.item(signal, item, string(kind) == `"item.started"`)
+	case `"item.updated"`:
+		return nil
+	case `"error"`:
+		// That it tries again, and why, is in the message only.
+		s := signal(telemetry.Fault)
+		s.Error = telemetry.ErrUnknown
+		return []telemetry.Signal{s}
+	case `"turn.completed"`:
+		end := signal(telemetry.TurnEnd)
+		end.Outcome = telemetry.Completed
+		t := readTokens(used)
+		if !t.call() {
+			return []telemetry.Signal{end}
+		}
+		s := signal(telemetry.UsageSeen)
+		s.Usage = t.usage()
+		s.Usage.ID, s.Usage.Used = "thread", 0 // a sum says nothing of the context
+		return []telemetry.Signal{s, end}
+	case `"turn.failed"`:
+		s := signal(telemetry.TurnEnd)
+		s.Outcome, s.Error = telemetry.Failed, telemetry.ErrUnknown
+		return []telemetry.Signal{s}
+	}
+	d.Miss(scan.WordOf(kind))
+	return nil
+}
+
+// item reads what happens within the turn: tools are told.
+func (d *exec) item(signal func(telemetry.Kind) telemetry.Signal, item []byte, started bool) []telemetry.Signal {
+	call := readCall(item)
+	switch string(call.kind) {
+	case `"command_execution"`, `"mcp_tool_call"`, `"collab_tool_call"`, `"file_change"`, `"web_search"`:
+		return []telemetry.Signal{call.told(signal, started, &d.Digests)}
+	case `"agent_message"`, `"reasoning"`, `"todo_list"`, `"error"`:
+	default:
+		d.Miss("item/" + scan.WordOf(call.kind))
+	}
+	return nil
+}
+
+// codexCall is an item of the streams of exec and the app-server: a call of a
+// tool with what went in and came out, as far as the item has it.
+type call struct {
+	kind, tool, args, result, status []byte
+	id                               string
+}
+
+func readCall(item []byte) call {
+	var c call
+	scan.Members(item, func(key, val []byte) bool {
+		switch string(key) {
+		case "type":
+			c.kind = val
+		case "id":
+			c.id = scan.NameOf(val)
+		case "tool":
+			c.tool = val
+		case "arguments", "command", "changes", "query":
+			c.args = val
+		case "result", "aggregated_output", "aggregatedOutput":
+			c.result = val
+		case "status":
+			c.status = val
+		}
+		return true
+	})
+	return c
+}
+
+// told is the beginning or the end of the call. What is no tool with a name of
+// its own has that of its kind.
+func (c call) told(signal func(telemetry.Kind) telemetry.Signal, started bool, d *telemetry.Digests) telemetry.Signal {
+	kind := telemetry.ToolEnd
+	if started {
+		kind = telemetry.ToolStart
+	}
+	s := signal(kind)
+	if s.Tool, s.ToolName = c.id, scan.WordOf(c.tool); s.ToolName == "" {
+		s.ToolName = scan.WordOf(c.kind)
+	}
+	if started {
+		s.Args = d.Sized(c.args)
+	} else {
+		s.Result, s.ToolError = d.Sized(c.result), telemetry.ToolErrorOf(failed(c.status))
+	}
+	return s
+}
+
+// codexNotify decodes the one argument that Codex gives the program of its
+// setting `notify` when a turn was completed. A turn that answers nobody's
+// message (`/compact`) is no prompt's.
+type notify struct{ telemetry.Tally }
+
+// Notify returns a decoder of arguments of the notify program.
+func Notify() telemetry.Decoder { return new(notify) }
+
+func (d *notify) Decode(record []byte) []telemetry.Signal {
+	var kind, asked []byte
+	s := telemetry.Signal{Source: "notify"}
+	ok := scan.Members(record, func(key, val []byte) bool {
+		switch string(key) {
+		case "type":
+			kind = val
+		case "thread-id":
+			s.Session = scan.NameOf(val)
+		case "turn-id":
+			s.Turn = scan.NameOf(val)
+		case "input-messages":
+			asked = val
+		}
+		return true
+	})
+	switch {
+	case !ok || len(kind) == 0:
+		d.Miss(telemetry.Malformed)
+		return nil
+	case string(kind) != `"agent-turn-complete"`:
+		d.Miss(scan.WordOf(kind))
+		return nil
+	}
+	s.Detail = "agent-turn-complete"
+	end := s
+	end.Kind, end.Outcome = telemetry.TurnEnd, telemetry.Completed
+	messages := 0
+	scan.Elements(asked, func([]byte) bool { messages++; return false })
+	if messages == 0 {
+		return []telemetry.Signal{end}
+	}
+	s.Kind = telemetry.Prompt
+	return []telemetry.Signal{s, end}
+}
+
+// codexHistory decodes one line of history.jsonl, where the terminal keeps what
+// people typed, of all sessions. It tells no end of a turn and no turn's name,
+// and its times are whole seconds.
+type history struct{ telemetry.Tally }
+
+// History returns a decoder of history.jsonl lines.
+func History() telemetry.Decoder { return new(history) }
+
+func (d *history) Decode(record []byte) []telemetry.Signal {
+	s := telemetry.Signal{Kind: telemetry.Prompt, Source: "history", Detail: "history"}
+	ok := scan.Members(record, func(key, val []byte) bool {
+		switch string(key) {
+		case "session_id":
+			s.Session = scan.NameOf(val)
+		case "ts":
+			s.At = scan.SecondsOf(val)
+		}
+		return true
+	})
+	if !ok || s.Session == "" || s.At.IsZero() {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	return []telemetry.Signal{s}
+}

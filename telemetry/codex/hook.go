@@ -1,0 +1,84 @@
+// Package codex decodes what Codex writes, exports and calls: rollouts, the
+// streams of exec and of the app-server, notifications, history, its terminal
+// state, OTLP logs and hooks. It renders the answers to its hooks.
+//
+//	d := codex.Rollout()
+//	signals := d.Decode(line)
+package codex
+
+import (
+	"slices"
+
+	"lifeloop/telemetry"
+)
+
+// Hooks is the dialect of Codex's hooks. No hook reports a failed turn: only
+// the rollout does.
+type Hooks struct{ telemetry.Waits }
+
+// Decode implements telemetry.Dialect.
+func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
+	in, err := telemetry.ReadHook(event, stdin)
+	if err != nil {
+		return telemetry.HookCall{}, err
+	}
+	call := telemetry.HookCall{Event: event, Session: in.Session, Turn: in.Turn}
+	switch {
+	case event == "PreToolUse":
+		call.Add(in.ToolStart())
+	case event == "PostToolUse":
+		call.Add(in.ToolEnd())
+		if in.Agent == "" {
+			call.Fill(telemetry.SlotTool)
+		}
+	case event == "PermissionRequest":
+		call.Add(in.Signal(telemetry.NeedsInput, in.ToolName))
+	case in.Agent != "":
+		s := in.Signal(telemetry.Alive, in.AgentType)
+		if event == "SubagentStart" { // at its stop the path is its parent's again
+			s.Path = in.Path
+		}
+		call.Add(s)
+	default:
+		decodeMain(&call, in)
+	}
+	return call, nil
+}
+
+// decodeMain reads the hooks of the main chain.
+func decodeMain(call *telemetry.HookCall, in telemetry.HookInput) {
+	switch call.Event {
+	case "SessionStart":
+		call.Fill(telemetry.SlotSession)
+		if in.Cause != "compact" { // the same session continues with a rewritten context
+			call.Add(in.SessionLive())
+		}
+	case "SessionEnd":
+		call.Add(in.SessionGone())
+	case "UserPromptSubmit":
+		// Text typed into a running turn runs this hook too, with the turn's own id.
+		call.Fill(telemetry.SlotFrame)
+		call.Add(in.Submitted())
+	case "Stop":
+		call.Add(in.Ended(telemetry.TurnStop, telemetry.Completed))
+	case "Interrupt":
+		call.Add(in.Ended(telemetry.TurnEnd, telemetry.Interrupted))
+	case "PreCompact":
+		call.Add(in.Compacting())
+	case "PostCompact":
+		call.Add(in.Compacted())
+	default:
+		call.Add(in.Signal(telemetry.Alive, ""))
+	}
+}
+
+// contextEvents are the hooks whose reply has a member for context.
+var contextEvents = []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStart"}
+
+// Answer implements telemetry.Dialect.
+func (Hooks) Answer(event, context string) []byte {
+	if !slices.Contains(contextEvents, event) {
+		return nil
+	}
+	return telemetry.HookOutput(event, context)
+}

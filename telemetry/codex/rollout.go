@@ -1,0 +1,655 @@
+package codex
+
+import (
+	"bytes"
+	"cmp"
+	"strconv"
+	"time"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// codexRollout decodes one line of a Codex rollout: the file of one thread.
+//
+// A compaction is a model call like any other until the `compacted` record
+// follows its usage, and its usage is no measure of the session's context. A
+// usage is told at once when the model is known to have answered or called a
+// tool; else it is kept back until the next record says what it was.
+//
+// A sub-agent's thread has a rollout of its own. Its signals carry the id of
+// its root session, and its own as the agent's. A review is a thread of that
+// kind too, but it is the person's turn that it runs: what it tells of the turn
+// is told of the main chain.
+type rollout struct {
+	telemetry.Tally
+	telemetry.Digests
+	session  string
+	agent    string    // this thread's id when it is a sub-agent's
+	review   bool      // the sub-agent runs the main chain's turn
+	named    bool      // the file's session_meta was read
+	ours     bool      // and its thread began in this file
+	copied   time.Time // when the history of another thread was copied into it
+	turn     string    // of the newest task_started
+	root     string    // the turn of the main chain that it serves
+	prompted string    // the turn whose prompt was told
+	model    string
+	window   int64
+	answered bool   // since the last usage the model answered or called a tool
+	failed   string // the newest call of a tool that failed; its output follows
+	kept     *telemetry.Signal
+	used     int64 // the newest usage told or kept, 0 when there is none
+	rewrote  bool  // compacted; the next token_count is Codex's own estimate
+
+	records bool         // each call is told by a record of its own
+	total   runningTotal // where it is not: the calls are the steps of the total
+	limits  limitState
+
+	next  uint64 // the ordinal that must follow; Codex numbers without a hole
+	begun bool   // next is known
+	heard heard
+
+	room []scan.Member // of the newest record's payload
+}
+
+// codexHeard is the last of a thread's records so far.
+type heard struct {
+	thread string
+	next   uint64 // the ordinal behind it
+	stamp  []byte
+}
+
+// again says that a record was heard before: a file that is read from its start
+// once more repeats its history. Where that was written anew under the same
+// numbers, it is younger.
+func (h *heard) again(r rolloutRecord) bool {
+	if !r.numbered {
+		return false
+	}
+	if r.n < h.next && bytes.Compare(r.stamp, h.stamp) <= 0 {
+		return true
+	}
+	h.next, h.stamp = r.n+1, append(h.stamp[:0], r.stamp...)
+	return false
+}
+
+// codexRecord is one line, with its payload's members not yet read.
+type rolloutRecord struct {
+	kind, stamp []byte
+	payload     []scan.Member
+	numbered    bool
+	n           uint64 // the ordinal, when it is numbered
+}
+
+// at is the record's own time.
+func (r rolloutRecord) at() time.Time { return scan.TimeOf(r.stamp) }
+
+// ordinal names the record, if it is numbered.
+func (r rolloutRecord) ordinal() string {
+	if !r.numbered {
+		return ""
+	}
+	return "ordinal " + strconv.FormatUint(r.n, 10)
+}
+
+// Rollout returns a decoder of rollout lines.
+func Rollout() telemetry.Decoder { return new(rollout) }
+
+func (d *rollout) Decode(record []byte) []telemetry.Signal {
+	var r rolloutRecord
+	passed := false // over: how the record ends is not looked at
+	end := scan.Walk(record, scan.Space(record, 0), func(key []byte, i int) (end int) {
+		if string(key) == "payload" {
+			r.payload, end = scan.Gather(d.room[:0], record, i)
+			d.room = r.payload
+			return end
+		}
+		val, end := scan.Take(record, i)
+		switch string(key) {
+		case "timestamp":
+			r.stamp = val
+		case "ordinal":
+			n, err := strconv.ParseUint(string(val), 10, 53)
+			r.numbered, r.n = err == nil, n
+		case "type":
+			r.kind = val
+			if passed = string(val) == `"world_state"`; passed { // large, and never of use
+				return scan.Halt
+			}
+		}
+		return end
+	})
+	ok := passed || end >= 0 && scan.Space(record, end) == len(record)
+	if !ok || len(r.kind) == 0 {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	out := telemetry.Join(d.sequence(r), d.record(r))
+	if id := cmp.Or(d.agent, d.session); id != d.heard.thread && string(r.kind) == `"session_meta"` {
+		d.heard = heard{thread: id}
+	}
+	if d.heard.again(r) {
+		return nil
+	}
+	return out
+}
+
+// sequence follows the ordinals. The first one seen is where we came in: a
+// resumed file is read from its middle, a fork's begins behind its origin's.
+func (d *rollout) sequence(r rolloutRecord) []telemetry.Signal {
+	if !r.numbered {
+		d.begun = false // nothing can be said about the next one
+		return nil
+	}
+	if string(r.kind) == `"session_meta"` {
+		d.begun, d.next = true, r.n+1 // a file's first line
+		return nil
+	}
+	from, jumped := d.next, d.begun && r.n > d.next
+	d.begun, d.next = true, max(d.next, r.n+1)
+	if !jumped {
+		return nil
+	}
+	s := d.signal(r, telemetry.Gap)
+	s.Missing = &[2]uint64{from, r.n - 1}
+	return []telemetry.Signal{s}
+}
+
+// record reads one record by its kind.
+func (d *rollout) record(r rolloutRecord) []telemetry.Signal {
+	switch string(r.kind) {
+	case `"token_usage_record"`:
+		return d.usage(r)
+	case `"compacted"`:
+		return d.compacted(r)
+	case `"event_msg"`:
+		return d.event(r)
+	case `"session_meta"`:
+		return d.meta(r)
+	case `"response_item"`:
+		return telemetry.Join(d.release(), d.item(r))
+	case `"turn_context"`:
+		d.readModel(r.payload)
+	case `"world_state"`, `"inter_agent_communication"`:
+	default:
+		d.Miss(scan.WordOf(r.kind))
+		return nil // it does not tell what a call was for, either
+	}
+	return d.release()
+}
+
+// signal starts a signal told by the record.
+func (d *rollout) signal(r rolloutRecord, kind telemetry.Kind) telemetry.Signal {
+	return telemetry.Signal{Kind: kind, Source: "rollout", Detail: r.ordinal(), At: r.at(), Session: d.session, Turn: d.turn, Agent: d.agent}
+}
+
+// ofTurn starts a signal about the turn itself.
+func (d *rollout) ofTurn(r rolloutRecord, kind telemetry.Kind) telemetry.Signal {
+	s := d.signal(r, kind)
+	if d.review {
+		s.Agent = ""
+	}
+	return s
+}
+
+// release tells the usage that was kept back: it was no compaction's.
+func (d *rollout) release() []telemetry.Signal {
+	if d.kept == nil {
+		return nil
+	}
+	s := *d.kept
+	d.kept = nil
+	return []telemetry.Signal{s}
+}
+
+// readModel takes the model's name from the settings of a turn or a thread.
+func (d *rollout) readModel(settings []scan.Member) {
+	scan.EachMember(settings, func(key, val []byte) bool {
+		if string(key) != "model" {
+			return true
+		}
+		d.model = scan.NameOf(val)
+		return false
+	})
+}
+
+// meta reads the first line of a file. A second one in the same file is one of
+// two things: the file was replaced under our eyes, or (in versions that did
+// not number their records) the history of another thread was copied into it.
+func (d *rollout) meta(r rolloutRecord) []telemetry.Signal {
+	var id, session, parent, dir, version string
+	var forked, agent, review, terminal bool
+	var created time.Time
+	scan.EachMember(r.payload, func(key, val []byte) bool {
+		switch string(key) {
+		case "id":
+			id = scan.NameOf(val)
+		case "session_id":
+			session = scan.NameOf(val)
+		case "parent_thread_id":
+			parent = scan.NameOf(val)
+		case "timestamp":
+			created = scan.TimeOf(val)
+		case "forked_from_id":
+			forked = scan.NameOf(val) != ""
+		case "cwd":
+			dir = scan.PathOf(val)
+		case "cli_version":
+			version = scan.WordOf(val)
+		case "thread_source":
+			agent = agent || string(val) == `"subagent"`
+		case "source":
+			terminal = string(val) == `"cli"`
+			scan.Members(val, func(key, val []byte) bool {
+				if string(key) == "subagent" {
+					agent, review = true, string(val) == `"review"`
+				}
+				return true
+			})
+		}
+		return true
+	})
+	another := id != cmp.Or(d.agent, d.session)
+	if d.named && !r.numbered && another {
+		d.copied, d.ours = r.at(), false
+		return nil
+	}
+	var out []telemetry.Signal
+	if another {
+		out = d.release() // else the same file is read once more, and says it again
+	}
+	*d = rollout{Tally: d.Tally, Digests: d.Digests, named: true, ours: !forked, next: d.next, begun: d.begun, heard: d.heard}
+	if forked && !r.numbered {
+		d.copied = r.at()
+	}
+	d.session = id
+	if root := cmp.Or(session, parent); agent && root != "" && root != id {
+		d.session, d.agent, d.review = root, id, review
+	}
+	s := d.signal(r, telemetry.SessionLive)
+	s.Cause, s.Dir, s.Version = "startup", dir, version
+	if !created.IsZero() && created.Before(r.at()) {
+		s.At = created // the file comes with the first turn, or when the harness ends
+	}
+	switch {
+	case forked:
+		s.Cause = "fork"
+	case terminal:
+		s.Cause = "unknown" // a start, `/new` and `/clear` write the same line
+	}
+	return append(out, s)
+}
+
+// item reads a response_item: only calls of tools and their results matter.
+func (d *rollout) item(r rolloutRecord) []telemetry.Signal {
+	var kind telemetry.Kind
+	var call string
+	var tool, text []byte
+	scan.EachMember(r.payload, func(key, val []byte) bool {
+		switch string(key) {
+		case "type":
+			switch string(val) {
+			case `"function_call"`, `"custom_tool_call"`, `"local_shell_call"`, `"tool_search_call"`:
+				kind, d.answered = telemetry.ToolStart, true
+			case `"function_call_output"`, `"custom_tool_call_output"`, `"tool_search_output"`:
+				kind = telemetry.ToolEnd
+			case `"message"`, `"agent_message"`, `"reasoning"`, `"web_search_call"`, `"image_generation_call"`,
+				`"compaction"`, `"compaction_summary"`, `"context_compaction"`, `"additional_tools"`, `"ghost_snapshot"`:
+				return false
+			default:
+				d.Miss("response_item/" + scan.WordOf(val))
+				return false
+			}
+		case "call_id":
+			call = scan.NameOf(val)
+		case "name":
+			tool = val
+		case "arguments", "input", "action", "output", "tools":
+			text = val
+		}
+		return true
+	})
+	if kind == "" || call == "" {
+		return nil
+	}
+	s := d.signal(r, kind)
+	s.Tool, s.ToolName = call, scan.WordOf(tool)
+	if kind == telemetry.ToolStart {
+		s.Args = d.Sized(text)
+	} else {
+		s.Result, s.ToolError = d.Sized(text), telemetry.ToolErrorOf(call == d.failed)
+	}
+	return []telemetry.Signal{s}
+}
+
+// usage reads the record of one call of the model. A provider may give the
+// same id to two calls of one thread, so the turn is part of the call's name.
+func (d *rollout) usage(r rolloutRecord) []telemetry.Signal {
+	var id, thread, session string
+	var t tokens
+	scan.EachMember(r.payload, func(key, val []byte) bool {
+		switch string(key) {
+		case "thread_id":
+			thread = scan.NameOf(val)
+		case "session_id":
+			session = scan.NameOf(val)
+		case "turn_id":
+			d.turn = scan.NameOf(val)
+		case "response_id":
+			id = scan.NameOf(val)
+		case "usage":
+			t = readTokens(val)
+		}
+		return true
+	})
+	d.learn(thread, session)
+	d.records = true
+	if !t.call() {
+		d.answered, d.rewrote = false, false
+		return nil
+	}
+	u := t.usage()
+	u.ID, u.Request = cmp.Or(id, r.ordinal()), d.turn
+	return d.called(r, u)
+}
+
+// learn takes the thread's identity from a record of a file that is read from
+// its middle.
+func (d *rollout) learn(thread, session string) {
+	if d.named || thread == "" {
+		return
+	}
+	d.session, d.agent = thread, ""
+	if session != "" && session != thread {
+		d.session, d.agent = session, thread
+	}
+}
+
+// called tells a call, or keeps it back until it is known what it was for.
+func (d *rollout) called(r rolloutRecord, u *telemetry.Usage) []telemetry.Signal {
+	answered := d.answered
+	d.answered, d.rewrote, d.used = false, false, u.Used
+	s := d.signal(r, telemetry.UsageSeen)
+	s.Model, s.Usage = d.model, u
+	s.Window, s.WindowSource = d.reported()
+	if !answered {
+		d.kept = &s
+		return nil
+	}
+	return []telemetry.Signal{s}
+}
+
+func (d *rollout) reported() (int64, string) {
+	if d.window == 0 {
+		return 0, ""
+	}
+	return d.window, "reported"
+}
+
+// compacted tells a compaction and the call that made it. Within the turn of a
+// prompt it was Codex that wanted it; before the prompt of a turn nothing says
+// whether it was.
+func (d *rollout) compacted(r rolloutRecord) []telemetry.Signal {
+	var by string
+	scan.EachMember(r.payload, func(key, val []byte) bool {
+		if string(key) == "compaction_response_id" {
+			by = scan.NameOf(val)
+		}
+		return true
+	})
+	if d.kept != nil && (by == "" || by == d.kept.Usage.ID) {
+		d.kept.Side = "compaction"
+	}
+	out := d.release()
+	d.used, d.rewrote, d.answered = 0, true, false
+	s := d.signal(r, telemetry.Compacted)
+	s.Compaction = &telemetry.Compaction{Half: "record", Trigger: "unknown"}
+	if d.turn != "" && d.turn == d.prompted {
+		s.Compaction.Trigger = "auto"
+	}
+	return append(out, s)
+}
+
+// codexEvent is what is read of an event_msg's payload.
+type event struct {
+	kind, info, item, failure, settings, limits []byte
+	turn, root, thread                          string
+	window                                      int64
+}
+
+func (d *rollout) event(r rolloutRecord) []telemetry.Signal {
+	var e event
+	scan.EachMember(r.payload, func(key, val []byte) bool {
+		switch string(key) {
+		case "type":
+			e.kind = val
+		case "info":
+			e.info = val
+		case "item":
+			e.item = val
+		case "error":
+			e.failure = val
+		case "turn_id":
+			e.turn = scan.NameOf(val)
+		case "root_turn_id":
+			e.root = scan.NameOf(val)
+		case "thread_id":
+			e.thread = scan.NameOf(val)
+		case "thread_settings":
+			e.settings = val
+		case "rate_limits":
+			e.limits = val
+		case "model_context_window":
+			e.window = scan.CountOf(val)
+		}
+		return true
+	})
+	if string(e.kind) == `"token_count"` {
+		return append(d.tokenCount(r, e.info), d.limited(r, e.limits)...)
+	}
+	kept := d.kept
+	out := d.release()
+	switch string(e.kind) {
+	case `"task_started"`, `"turn_started"`:
+		d.turn, d.root, d.answered = e.turn, e.root, false
+		if e.window > 0 {
+			d.window = e.window
+		}
+		s := d.ofTurn(r, telemetry.Working)
+		if s.Agent == d.agent { // a review's window is not the main chain's
+			s.Window, s.WindowSource = d.reported()
+		}
+		return append(out, s)
+	case `"item_completed"`:
+		return telemetry.Join(out, d.completed(r, e))
+	case `"user_message"`: // as versions before items wrote it
+		return telemetry.Join(out, d.prompt(r, d.turn))
+	case `"agent_message"`:
+		d.answered = true
+		return out
+	case `"task_complete"`, `"turn_complete"`:
+		s := d.ended(r, e, telemetry.Completed)
+		if len(e.failure) > 0 && !scan.IsNull(e.failure) {
+			s.Outcome, s.Error = telemetry.Failed, errorKind(e.failure)
+			if s.Error == telemetry.ErrQuota || s.Error == telemetry.ErrRateLimit {
+				s.Until = d.limits.until
+			}
+		}
+		return append(out, s)
+	case `"turn_aborted"`:
+		return append(out, d.ended(r, e, telemetry.Interrupted))
+	case `"thread_settings_applied"`:
+		// A rollout that is read from its middle names its thread here first.
+		if d.session == "" {
+			d.session = e.thread
+		}
+		settings, _ := scan.Gather(nil, e.settings, 0)
+		d.readModel(settings)
+		return out
+	}
+	if !quiet(string(e.kind)) {
+		d.Miss("event_msg/" + scan.WordOf(e.kind))
+		d.kept = kept
+		return nil
+	}
+	return out
+}
+
+// codexQuiet are events that say nothing about what is told here, or repeat
+// what another record says: those of versions before items, and later ones.
+func quiet(kind string) bool {
+	switch kind {
+	case `"agent_reasoning"`, `"agent_reasoning_raw_content"`, `"context_compacted"`, `"patch_apply_end"`,
+		`"mcp_tool_call_end"`, `"web_search_end"`, `"image_generation_end"`, `"exec_command_end"`, `"view_image_tool_call"`,
+		`"entered_review_mode"`, `"exited_review_mode"`, `"thread_rolled_back"`, `"thread_goal_updated"`,
+		`"thread_name_updated"`, `"sub_agent_activity"`, `"error"`, `"warning"`:
+		return true
+	}
+	return false
+}
+
+// ended starts the end of a turn. A review ends in its main thread under the
+// id of the turn that it serves; it was told under its own.
+func (d *rollout) ended(r rolloutRecord, e event, o telemetry.Outcome) telemetry.Signal {
+	s := d.ofTurn(r, telemetry.TurnEnd)
+	s.Turn, s.Outcome = e.turn, o
+	if e.turn == d.root && d.turn != "" {
+		s.Turn = d.turn
+	}
+	d.turn, d.root = "", ""
+	return s
+}
+
+// completed reads an item_completed event. A turn with a user's message is a
+// turn that somebody asked for; one without is `/compact`.
+func (d *rollout) completed(r rolloutRecord, e event) []telemetry.Signal {
+	var kind, id, status []byte
+	scan.Members(e.item, func(key, val []byte) bool {
+		switch string(key) {
+		case "type":
+			kind = val
+		case "id":
+			id = val
+		case "status":
+			status = val
+		}
+		return kind == nil || toolItem(kind) && (id == nil || status == nil)
+	})
+	if failed(status) {
+		d.failed = scan.NameOf(id)
+	}
+	switch string(kind) {
+	case `"AgentMessage"`:
+		d.answered = true
+	case `"UserMessage"`:
+		if d.session == "" {
+			d.session = e.thread
+		}
+		return d.prompt(r, e.turn)
+	case `"HookPrompt"`, `"Plan"`, `"Reasoning"`, `"CommandExecution"`, `"FileChange"`, `"McpToolCall"`, `"DynamicToolCall"`,
+		`"CollabAgentToolCall"`, `"SubAgentActivity"`, `"WebSearch"`, `"ImageView"`, `"ImageGeneration"`, `"Sleep"`,
+		`"FunctionCallOutput"`, `"EnteredReviewMode"`, `"ExitedReviewMode"`, `"ContextCompaction"`:
+	default:
+		d.Miss("item/" + scan.WordOf(kind))
+	}
+	return nil
+}
+
+// codexToolItem says whether an item is a call of a tool, which has a status.
+func toolItem(kind []byte) bool {
+	switch string(kind) {
+	case `"CommandExecution"`, `"FileChange"`, `"McpToolCall"`, `"DynamicToolCall"`:
+		return true
+	}
+	return false
+}
+
+// codexFailed says whether a call's status is that of one that failed, or that
+// a person refused.
+func failed(status []byte) bool {
+	return string(status) == `"failed"` || string(status) == `"declined"`
+}
+
+// prompt tells a person's prompt, once a turn: more text is typed into the
+// running turn. What a sub-agent is asked is no person's prompt.
+func (d *rollout) prompt(r rolloutRecord, turn string) []telemetry.Signal {
+	s := d.ofTurn(r, telemetry.Prompt)
+	if s.Agent != "" || turn != "" && turn == d.prompted {
+		return nil
+	}
+	d.prompted, s.Turn = turn, turn
+	return []telemetry.Signal{s}
+}
+
+// tokenCount reads the state of the context. Where each call has a record of
+// its own it mostly repeats what that told; it is news when it differs, or
+// after a compaction. Where there are none, the steps of its total are the calls.
+func (d *rollout) tokenCount(r rolloutRecord, info []byte) []telemetry.Signal {
+	var last, total tokens
+	var window int64
+	scan.Members(info, func(key, val []byte) bool {
+		switch string(key) {
+		case "total_token_usage":
+			total = readTokens(val)
+		case "last_token_usage":
+			last = readTokens(val)
+		case "model_context_window":
+			window = scan.CountOf(val)
+		}
+		return true
+	})
+	if last.total == 0 && total.total == 0 {
+		return nil // null: no news
+	}
+	sameWindow := window == 0 || window == d.window
+	if window > 0 {
+		d.window = window
+	}
+	added := d.total.step(total, last, d.ours)
+	if !d.records && added.call() && !d.copying(r) {
+		u := added.usage()
+		u.ID, u.Request, u.Used = total.key(), stampKey(r.at()), last.total
+		return telemetry.Join(d.release(), d.called(r, u))
+	}
+	switch {
+	case last.total == 0:
+		return nil
+	case last.total == d.used && d.kept != nil:
+		d.kept.Window, d.kept.WindowSource = d.reported()
+		return nil // it stays kept back: `compacted` may still follow
+	case last.total == d.used && sameWindow:
+		return nil
+	}
+	out := d.release()
+	d.used = last.total
+	s := d.signal(r, telemetry.UsageSeen)
+	s.Model = d.model
+	s.Usage = &telemetry.Usage{Used: last.total, Estimate: d.rewrote}
+	s.Window, s.WindowSource = d.reported()
+	d.rewrote = false
+	return append(out, s)
+}
+
+// copying says that a record was copied from another thread: a copy is made at
+// once, and a call of the model takes its time.
+func (d *rollout) copying(r rolloutRecord) bool {
+	return !d.copied.IsZero() && r.at().Sub(d.copied) < time.Second
+}
+
+// stampKey is the part of a call's name that only its time tells.
+func stampKey(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.Format(time.RFC3339Nano)
+}
+
+// limited tells that a rate limit is reached. Codex does not wait for its end.
+func (d *rollout) limited(r rolloutRecord, limits []byte) []telemetry.Signal {
+	if !d.limits.see(limits, r.at()) {
+		return nil
+	}
+	s := d.signal(r, telemetry.Fault)
+	s.Error, s.Until = telemetry.ErrQuota, d.limits.until
+	return []telemetry.Signal{s}
+}

@@ -1,0 +1,211 @@
+package codex
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// What the formats of Codex have in common: tokens, causes of a failure and
+// rate limits. Its rollout writes names with underscores, its app-server the
+// same names in camel case.
+
+// codexTokens is one count of tokens as Codex writes it: cached tokens and
+// those written to a cache are part of the input, reasoning is part of the
+// output, and total is input and output together.
+type tokens struct{ input, cached, written, output, reasoning, total int64 }
+
+func readTokens(val []byte) tokens {
+	var t tokens
+	scan.Members(val, func(key, val []byte) bool {
+		switch string(key) {
+		case "input_tokens", "inputTokens":
+			t.input = scan.CountOf(val)
+		case "cached_input_tokens", "cachedInputTokens":
+			t.cached = scan.CountOf(val)
+		case "cache_write_input_tokens", "cacheWriteInputTokens":
+			t.written = scan.CountOf(val)
+		case "output_tokens", "outputTokens":
+			t.output = scan.CountOf(val)
+		case "reasoning_output_tokens", "reasoningOutputTokens":
+			t.reasoning = scan.CountOf(val)
+		case "total_tokens", "totalTokens":
+			t.total = scan.CountOf(val)
+		}
+		return true
+	})
+	return t
+}
+
+// call says that these are the tokens of a call. A count of which only the
+// total is set is a figure about the context: an estimate after a compaction,
+// or a full window after the model refused.
+func (t tokens) call() bool { return t.input > 0 || t.output > 0 }
+
+// usage makes the parts exclusive.
+func (t tokens) usage() *telemetry.Usage {
+	used := t.total
+	if used == 0 {
+		used = t.input + t.output
+	}
+	return &telemetry.Usage{
+		Used:       used,
+		Input:      max(t.input-t.cached-t.written, 0),
+		CacheRead:  min(t.cached, t.input),
+		CacheWrite: min(t.written, max(t.input-t.cached, 0)),
+		Output:     t.output,
+		Reasoning:  min(t.reasoning, t.output),
+	}
+}
+
+func (t tokens) minus(o tokens) tokens {
+	return tokens{t.input - o.input, t.cached - o.cached, t.written - o.written, t.output - o.output, t.reasoning - o.reasoning, t.total - o.total}
+}
+
+// codexTotal follows a count that Codex keeps over the life of a thread, and
+// of which each record repeats the newest. It makes calls of it.
+type runningTotal struct {
+	known  bool
+	newest tokens
+}
+
+// step returns what was added since the record before; last is what Codex
+// calls the newest call. The first total may be the work of others (a thread
+// that was resumed or forked, a file that is read from its middle): it counts
+// only where the thread is ours and that call is all of it. A total that falls
+// begins a new count.
+func (t *runningTotal) step(total, last tokens, ours bool) tokens {
+	before, first := t.newest, !t.known
+	t.known, t.newest = true, total
+	switch fell := total.input < before.input || total.output < before.output; {
+	case !first && !fell:
+		d := total.minus(before)
+		d.cached, d.written, d.reasoning = max(d.cached, 0), max(d.written, 0), max(d.reasoning, 0)
+		return d
+	case total == last && (fell || ours):
+		return total
+	}
+	return tokens{}
+}
+
+// key names a call that has no id by the total that it made.
+func (t tokens) key() string { return "total " + strconv.FormatInt(t.input+t.output, 10) }
+
+// codexError reads the structured cause of a failed turn: a word, or a word
+// with the HTTP status that the last attempt got. The message beside it is
+// never read.
+func errorKind(failure []byte) telemetry.ErrorKind {
+	var info []byte
+	scan.Members(failure, func(key, val []byte) bool {
+		switch string(key) {
+		case "codex_error_info", "codexErrorInfo":
+			info = val
+		}
+		return true
+	})
+	cause, status := scan.WordOf(info), int64(0)
+	scan.Members(info, func(key, val []byte) bool {
+		cause = string(key)
+		scan.Members(val, func(key, val []byte) bool {
+			switch string(key) {
+			case "http_status_code", "httpStatusCode":
+				status = scan.CountOf(val)
+			}
+			return true
+		})
+		return false
+	})
+	switch underscored(cause) {
+	case "context_window_exceeded":
+		return telemetry.ErrContextFull
+	case "usage_limit_exceeded":
+		return telemetry.ErrQuota
+	case "session_budget_exceeded":
+		return telemetry.ErrBilling
+	case "rate_limit_exceeded":
+		return telemetry.ErrRateLimit
+	case "internal_server_error", "server_overloaded", "flex_unavailable", "policy_capacity_unavailable":
+		return telemetry.ErrServer
+	case "unauthorized":
+		return telemetry.ErrAuth
+	case "bad_request", "model_not_found":
+		return telemetry.ErrInvalidRequest
+	case "http_connection_failed", "response_stream_connection_failed",
+		"response_stream_disconnected", "response_too_many_failed_attempts":
+		return telemetry.HTTPError(status)
+	}
+	return telemetry.ErrUnknown
+}
+
+// underscored writes a name in camel case with underscores.
+func underscored(name string) string {
+	if strings.ToLower(name) == name {
+		return name
+	}
+	var b strings.Builder
+	for _, r := range name {
+		if r >= 'A' && r <= 'Z' {
+			b.WriteByte('_')
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// codexLimits is what the newest account of rate limits said: whether one of
+// them is reached, and when all that are reached will be over.
+type limitState struct {
+	reached bool
+	until   time.Time
+}
+
+// see reads an account of rate limits and reports whether it is news that a
+// limit is reached. Codex does not wait for it: the turn fails.
+func (l *limitState) see(limits []byte, at time.Time) bool {
+	if len(limits) == 0 || scan.IsNull(limits) {
+		return false
+	}
+	was := *l
+	*l = limitState{}
+	scan.Members(limits, func(key, val []byte) bool {
+		switch string(key) {
+		case "primary", "secondary":
+			if full, until := readWindow(val, at); full {
+				l.reached = true
+				if until.After(l.until) {
+					l.until = until
+				}
+			}
+		case "rate_limit_reached_type", "rateLimitReachedType":
+			l.reached = l.reached || scan.WordOf(val) != ""
+		case "spend_control_reached", "spendControlReached":
+			l.reached = l.reached || scan.IsTrue(val)
+		}
+		return true
+	})
+	return l.reached && *l != was
+}
+
+// codexWindow reads one window of a rate limit. Older versions count the
+// seconds until its end, from the record's own time.
+func readWindow(val []byte, at time.Time) (full bool, until time.Time) {
+	scan.Members(val, func(key, val []byte) bool {
+		switch string(key) {
+		case "used_percent", "usedPercent":
+			percent, err := strconv.ParseFloat(string(val), 64)
+			full = err == nil && percent >= 100
+		case "resets_at", "resetsAt":
+			until = scan.SecondsOf(val)
+		case "resets_in_seconds":
+			if n := scan.CountOf(val); n > 0 && n < 1<<32 && !at.IsZero() && until.IsZero() {
+				until = scan.InRange(at.Add(time.Duration(n) * time.Second))
+			}
+		}
+		return true
+	})
+	return full, until
+}

@@ -1,0 +1,572 @@
+package gemini
+
+import (
+	"bytes"
+	"time"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// geminiChat decodes one line of a chat file of Gemini CLI.
+//
+// A line is a header, a change of the whole (`$set`, `$rewindTo`) or one
+// message, and a message that is written again under its id replaces what was
+// there. The history is also written out again at many occasions, with its old
+// ids (`$set.messages`) or, as messages of their own, with new ones; none of
+// that is news. The file tells no end of a turn: that one was answered shows at
+// the next prompt, and only what ended it otherwise is written down.
+type chat struct {
+	telemetry.Tally
+	telemetry.Digests
+	session string
+	agent   string    // set in the file of a sub-agent: its own id; its parent's stands in no record
+	began   time.Time // by the newest header
+	header  bool      // one was seen, so every id of this file was
+	cleared bool      // a further header with a later start; the history after it says what became of the context
+	loading bool      // a history is written out as messages, until `$set.messages` follows
+	first   bool      // no message of a person was seen since the header
+
+	seen     map[string]bool  // ids of all messages but the model's
+	counted  map[string]int64 // by id of the message, the output that was told
+	tools    map[string]bool  // ids of the calls that were told
+	turn     string           // the open turn: the id of its prompt
+	answered bool             // the model's newest message in it was an answer
+	typed    uint64           // digest of what was typed for the newest prompt
+	blocked  map[uint64]bool  // digests of what hooks gave instead of an end, since the newest prompt
+}
+
+// geminiRecord is one line; content and what else may be text are not read yet.
+type chatRecord struct {
+	id, kind                         string
+	at                               time.Time
+	content, display, tokens, called []byte
+	model                            string
+
+	session, chat string // of a header: the id, and whether it is a sub-agent's
+	project       bool
+	start         time.Time
+	set           []byte
+	rewind        bool
+}
+
+// Chat returns a decoder of chat file lines.
+func Chat() telemetry.Decoder { return new(chat) }
+
+func (d *chat) Decode(record []byte) []telemetry.Signal {
+	var r chatRecord
+	ok := scan.Members(record, func(key, val []byte) bool {
+		r.read(key, val)
+		return true
+	})
+	switch {
+	case !ok:
+		d.Miss(telemetry.Malformed)
+		return nil
+	case r.rewind:
+		return []telemetry.Signal{d.signal(telemetry.Cleared, "rewound", time.Time{})}
+	case r.id != "":
+		return d.message(r)
+	case r.set != nil:
+		return d.change(r.set)
+	case r.session != "" && r.project:
+		return d.head(r)
+	}
+	d.Miss(telemetry.Malformed)
+	return nil
+}
+
+func (r *chatRecord) read(key, val []byte) {
+	switch string(key) {
+	case "id":
+		r.id = scan.NameOf(val)
+	case "type":
+		r.kind = scan.WordOf(val)
+	case "timestamp":
+		r.at = scan.TimeOf(val)
+	case "content":
+		r.content = val
+	case "displayContent":
+		r.display = val
+	case "tokens":
+		r.tokens = val
+	case "toolCalls":
+		r.called = val
+	case "model":
+		r.model = scan.NameOf(val)
+	case "sessionId":
+		r.session = scan.NameOf(val)
+	case "projectHash":
+		r.project = true
+	case "startTime":
+		r.start = scan.TimeOf(val)
+	case "kind":
+		r.chat = scan.WordOf(val)
+	case "$set":
+		r.set = val
+	case "$rewindTo":
+		r.rewind = true
+	}
+}
+
+// signal starts a signal told by a record.
+func (d *chat) signal(kind telemetry.Kind, id string, at time.Time) telemetry.Signal {
+	return telemetry.Signal{Kind: kind, Source: "transcript", Detail: id, At: at, Session: d.session, Agent: d.agent, Turn: d.turn}
+}
+
+// head reads a header. A further one with a later start is written into the
+// same file when the context was cleared within the session.
+func (d *chat) head(r chatRecord) []telemetry.Signal {
+	again := d.header && (r.session == d.session || r.session == d.agent)
+	if again && !r.start.After(d.began) {
+		return nil // the file is read once more
+	}
+	d.header, d.began, d.first, d.cleared = true, r.start, true, again
+	if again {
+		return nil
+	}
+	d.session, d.agent, d.turn, d.answered = r.session, "", "", false
+	if r.chat == "subagent" {
+		d.session, d.agent = "", r.session
+	}
+	return []telemetry.Signal{d.signal(telemetry.SessionLive, "header", r.start)}
+}
+
+// change reads a `$set`.
+func (d *chat) change(set []byte) []telemetry.Signal {
+	var history []byte
+	var at time.Time
+	if !scan.Members(set, func(key, val []byte) bool {
+		switch string(key) {
+		case "messages":
+			history = val
+		case "lastUpdated":
+			at = scan.TimeOf(val)
+		case "sessionId":
+			if d.session == "" && d.agent == "" {
+				d.session = scan.NameOf(val)
+			}
+		case "summary", "directories", "memoryScratchpad", "kind", "projectHash", "startTime":
+		default:
+			d.Miss("set/" + string(key))
+		}
+		return true
+	}) {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	if history == nil {
+		return nil
+	}
+	return d.replaced(history, at)
+}
+
+// replaced reads a history that takes the place of the one before. It is a
+// compaction when it holds a summary that was never seen: the old summary is
+// written out with every history after it.
+func (d *chat) replaced(history []byte, at time.Time) []telemetry.Signal {
+	summary := ""
+	scan.Elements(history, func(val []byte) bool {
+		var r chatRecord
+		scan.Members(val, func(key, val []byte) bool {
+			r.read(key, val)
+			return true
+		})
+		if r.id == "" || r.kind != "user" || d.seen[r.id] {
+			return true
+		}
+		d.remember(r.id)
+		// Of a file that is read from its middle, only the time tells a new one.
+		if has(r.content, "<state_snapshot>") && (d.header || at.Sub(r.at) < time.Second) {
+			summary = r.id
+		}
+		return true
+	})
+	cleared := d.cleared
+	d.cleared, d.loading = false, false
+	switch {
+	case summary != "":
+		var out []telemetry.Signal
+		if d.answered && d.blocked == nil {
+			// It was asked for, or comes before the next prompt is sent: within a
+			// turn it comes behind a tool's result.
+			out = d.end(chatRecord{id: summary, at: at}, telemetry.Completed)
+		}
+		s := d.signal(telemetry.Compacted, summary, at)
+		s.Compaction = &telemetry.Compaction{Half: "record", Trigger: "unknown"}
+		return append(out, s)
+	case cleared:
+		return []telemetry.Signal{d.signal(telemetry.Cleared, "header", d.began)}
+	}
+	return nil
+}
+
+func (d *chat) remember(id string) {
+	if d.seen == nil {
+		d.seen = map[string]bool{}
+	}
+	d.seen[id] = true
+}
+
+func (d *chat) message(r chatRecord) []telemetry.Signal {
+	switch r.kind {
+	case "user":
+		return d.user(r)
+	case "gemini":
+		return d.model(r)
+	case "error", "info", "warning":
+		if d.seen[r.id] {
+			return nil // the file is read once more, and another turn is open now
+		}
+		d.remember(r.id)
+		if r.kind == "error" {
+			return d.end(r, telemetry.Failed)
+		}
+		return d.notice(r)
+	}
+	d.Miss("type/" + r.kind)
+	return nil
+}
+
+// The texts that Gemini CLI writes about a turn, as they begin.
+const (
+	cancelled = "Request cancelled."
+	givenUp   = "User cancelled the request."
+	blocked   = "Agent execution blocked: "
+	stopped   = "Agent execution stopped: "
+	cleared   = "Conversation context has been cleared."
+)
+
+// notice reads what Gemini CLI tells the person in between.
+func (d *chat) notice(r chatRecord) []telemetry.Signal {
+	said := scan.Inner(r.content)
+	switch {
+	case string(said) == cancelled, string(said) == givenUp:
+		return d.end(r, telemetry.Interrupted)
+	case string(said) == cleared:
+		// The file may end here: what follows is in another one then.
+		return []telemetry.Signal{d.signal(telemetry.Cleared, r.id, r.at)}
+	case bytes.HasPrefix(said, []byte(blocked)):
+		// A hook gave the model something else to do, in the place of an end of
+		// the turn. One that refused a prompt is told in the same words, and the
+		// prompt then stands nowhere.
+		if d.blocked == nil {
+			d.blocked = map[uint64]bool{}
+		}
+		d.blocked[scan.Hash(said[len(blocked):])] = true
+		if d.turn != "" && d.agent == "" {
+			return []telemetry.Signal{d.signal(telemetry.Alive, r.id, r.at)} // the turn may go on
+		}
+	case bytes.HasPrefix(said, []byte(stopped)):
+		if d.answered {
+			return d.end(r, telemetry.Completed)
+		}
+		return d.end(r, telemetry.Interrupted)
+	}
+	return nil
+}
+
+// end ends the open turn. Without one, it was no turn's end: of a command, say.
+func (d *chat) end(r chatRecord, outcome telemetry.Outcome) []telemetry.Signal {
+	if d.turn == "" || d.agent != "" {
+		return nil
+	}
+	s := d.signal(telemetry.TurnEnd, r.id, r.at)
+	if s.Outcome = outcome; outcome == telemetry.Failed {
+		s.Error = telemetry.ErrUnknown // the cause is told in a sentence only
+	}
+	d.turn, d.answered = "", false
+	return []telemetry.Signal{s}
+}
+
+func (d *chat) user(r chatRecord) []telemetry.Signal {
+	if d.seen[r.id] {
+		return nil
+	}
+	d.remember(r.id)
+	u := readUser(r.content)
+	switch {
+	case u.context:
+		// This one is never sent by itself: a history is written out, and all of
+		// it is old.
+		d.loading = true
+		return nil
+	case d.loading:
+		return nil
+	case u.results && !u.typed:
+		d.answered = false
+		if d.turn == "" {
+			return nil // of a tool that was cancelled with its turn
+		}
+		return []telemetry.Signal{d.signal(telemetry.Working, r.id, r.at)}
+	case !u.typed:
+		return nil
+	}
+	first := d.first
+	d.first = false
+	if d.agent != "" {
+		return nil // what it is told, it is told by another agent
+	}
+	typed := u.text
+	if r.display != nil {
+		typed = scan.Hash(firstText(r.display))
+	}
+	if d.continues(r, u, typed, first) {
+		d.answered, d.typed = false, typed
+		if d.turn == "" {
+			return nil
+		}
+		return []telemetry.Signal{d.signal(telemetry.Working, r.id, r.at)}
+	}
+	var out []telemetry.Signal
+	if d.turn != "" && d.answered {
+		out = d.end(r, telemetry.Completed)
+	}
+	d.turn, d.answered, d.typed, d.blocked = r.id, false, typed, nil
+	return append(out, d.signal(telemetry.Prompt, r.id, r.at))
+}
+
+// continues says that a message in the user's place is none of the user's: what
+// a hook gave the model in the place of an end, or a nudge of Gemini CLI's own.
+// Both go on with the prompt before, and repeat what was typed for it.
+func (d *chat) continues(r chatRecord, u userParts, typed uint64, first bool) bool {
+	if d.blocked[u.text] {
+		return true
+	}
+	if r.display == nil || u.text == typed {
+		return false
+	}
+	if !first {
+		return typed == d.typed
+	}
+	// After its context was cleared a session may go on in a file of its own,
+	// which knows nothing of the prompt before. Nobody types that soon, and what
+	// a person typed begins what was sent, unless it is a command's name.
+	shown := firstText(r.display)
+	return !d.began.IsZero() && r.at.Sub(d.began) < soon && !bytes.HasPrefix(shown, []byte("/")) &&
+		!bytes.Contains(r.content, shown)
+}
+
+// geminiSoon is longer than the hooks of a new start usually take, and shorter
+// than a person needs to type.
+const soon = 3 * time.Second
+
+// model reads a message of the model. It is written without its tool calls
+// first, and with them when they are over.
+func (d *chat) model(r chatRecord) []telemetry.Signal {
+	var out []telemetry.Signal
+	var calls []call
+	scan.Elements(r.called, func(val []byte) bool {
+		calls = append(calls, readCall(val))
+		return true
+	})
+	if !d.loading {
+		d.answered = len(calls) == 0 && len(scan.Inner(r.content)) > 0
+	}
+	if s, ok := d.usage(r); ok {
+		out = append(out, s)
+	}
+	for _, c := range calls {
+		if c.id == "" || d.tools[c.id] {
+			continue
+		}
+		if d.tools == nil {
+			d.tools = map[string]bool{}
+		}
+		d.tools[c.id] = true
+		if d.turn == "" && d.agent == "" {
+			continue // it was cancelled with its turn, which was told first
+		}
+		s := d.signal(telemetry.ToolStart, r.id, r.at)
+		s.Tool, s.ToolName = c.id, c.tool
+		end := s
+		s.Args = d.Sized(c.args)
+		end.Kind, end.Result, end.ToolError = telemetry.ToolEnd, d.Sized(c.result), telemetry.ToolErrorOf(c.status == "error" || c.status == "cancelled")
+		out = append(out, s, end)
+	}
+	return out
+}
+
+// geminiCall is a call of a tool that is over.
+type call struct {
+	id, tool, status string
+	args, result     []byte
+}
+
+func readCall(val []byte) call {
+	var c call
+	scan.Members(val, func(key, val []byte) bool {
+		switch string(key) {
+		case "id":
+			c.id = scan.NameOf(val)
+		case "name":
+			c.tool = scan.WordOf(val)
+		case "args":
+			c.args = val
+		case "result":
+			c.result = val
+		case "status":
+			c.status = scan.WordOf(val)
+			return false // what follows is for the screen
+		}
+		return true
+	})
+	return c
+}
+
+// usage tells a call of the model, once, and again when its output has grown.
+func (d *chat) usage(r chatRecord) (telemetry.Signal, bool) {
+	t := readTokens(r.tokens)
+	u := t.usage(r.id)
+	before, known := d.counted[r.id]
+	if u.Used == 0 || known && u.Output <= before {
+		return telemetry.Signal{}, false
+	}
+	if d.counted == nil {
+		d.counted = map[string]int64{}
+	}
+	d.counted[r.id] = u.Output
+	s := d.signal(telemetry.UsageSeen, r.id, r.at)
+	if s.Model, s.Usage = r.model, &u; d.answered && d.turn != "" {
+		s.Outcome = telemetry.Completed
+	}
+	return s, true
+}
+
+// geminiTokens are the parts of a usage as the API of Gemini counts them: what
+// was cached is within the prompt, thoughts and the prompts of the server's own
+// tools are beside everything else.
+type tokens struct{ input, output, cached, thoughts, tool int64 }
+
+func readTokens(val []byte) tokens {
+	var t tokens
+	scan.Members(val, func(key, val []byte) bool {
+		switch string(key) {
+		case "input":
+			t.input = scan.CountOf(val)
+		case "output":
+			t.output = scan.CountOf(val)
+		case "cached":
+			t.cached = scan.CountOf(val)
+		case "thoughts":
+			t.thoughts = scan.CountOf(val)
+		case "tool":
+			t.tool = scan.CountOf(val)
+		}
+		return true
+	})
+	return t
+}
+
+// usage is the call in exclusive parts. Gemini CLI takes the prompt of the
+// newest call for the size of the context.
+func (t tokens) usage(id string) telemetry.Usage {
+	cached := min(t.cached, t.input)
+	return telemetry.Usage{ID: id, Used: t.input, Input: t.input - cached + t.tool, CacheRead: cached,
+		Output: t.output + t.thoughts, Reasoning: t.thoughts}
+}
+
+// geminiUser says what a message in the user's place consists of.
+type userParts struct {
+	context bool   // the description of the surroundings that every history begins with
+	results bool   // results of tools
+	typed   bool   // anything that a person, or who speaks for them, sent
+	text    uint64 // digest of the first such text
+}
+
+// geminiAside says that a text is one that Gemini CLI itself writes into the
+// history in the user's place, without sending it: it goes along with the next
+// prompt. (It is the inside of a JSON string: a new line is two characters.)
+func aside(text []byte) bool {
+	for _, mark := range []string{
+		"<state_snapshot>",
+		`I ran the following shell command:\n`,
+		"Here is the user's editor context as a JSON object.",
+		"Here is a summary of changes in the user's editor context",
+		"User has manually exited Plan Mode.",
+		"- **Workspace Directories:**",
+	} {
+		if bytes.HasPrefix(text, []byte(mark)) {
+			return true
+		}
+	}
+	return bytes.HasPrefix(text, []byte("<hook_context>")) && bytes.HasSuffix(text, []byte("</hook_context>"))
+}
+
+func readUser(content []byte) userParts {
+	var u userParts
+	part := func(text []byte) {
+		switch {
+		case bytes.HasPrefix(text, []byte("<session_context>")):
+			u.context = true
+		case aside(text):
+		default:
+			if !u.typed {
+				u.text = scan.Hash(text)
+			}
+			u.typed = true
+		}
+	}
+	if len(content) > 0 && content[0] == '"' {
+		part(scan.Inner(content))
+		return u
+	}
+	scan.Elements(content, func(val []byte) bool {
+		if len(val) > 0 && val[0] == '"' {
+			part(scan.Inner(val))
+			return true
+		}
+		scan.Members(val, func(key, val []byte) bool {
+			switch string(key) {
+			case "text":
+				part(scan.Inner(val))
+			case "functionResponse":
+				u.results = true
+				return false
+			case "inlineData", "fileData":
+				u.typed = true
+			}
+			return true
+		})
+		return true
+	})
+	if u.results {
+		u.typed = false // a picture beside a tool's result is the tool's
+	}
+	return u
+}
+
+// firstText is the first text of a content, as it stands in JSON.
+func firstText(content []byte) []byte {
+	if len(content) > 0 && content[0] == '"' {
+		return scan.Inner(content)
+	}
+	var first []byte
+	scan.Elements(content, func(val []byte) bool {
+		if len(val) > 0 && val[0] == '"' {
+			first = scan.Inner(val)
+			return false
+		}
+		scan.Members(val, func(key, val []byte) bool {
+			if string(key) == "text" {
+				first = scan.Inner(val)
+			}
+			return first == nil
+		})
+		return first == nil
+	})
+	return first
+}
+
+// geminiHas says whether a text of a content has this in it.
+func has(content []byte, mark string) bool {
+	found := false
+	scan.Elements(content, func(val []byte) bool {
+		scan.Members(val, func(key, val []byte) bool {
+			found = found || string(key) == "text" && bytes.Contains(val, []byte(mark))
+			return !found
+		})
+		return !found
+	})
+	return found
+}

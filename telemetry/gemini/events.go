@@ -1,0 +1,287 @@
+package gemini
+
+import (
+	"strings"
+	"time"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// geminiTelemetry decodes one value of the file that Gemini CLI writes its
+// telemetry to: records of a log, spans and metrics behind each other. Only
+// the log is read, and of it only attributes that are names and numbers.
+//
+// No id in it is one that a chat file or a hook knows: a turn is numbered
+// apart (`prompt_id`), and a call of the model has no id at all. So a prompt
+// carries no turn here, and joins the frame that another source opened by its
+// time alone.
+type telemetryLog struct {
+	telemetry.Tally
+	session  string
+	answered bool                // the newest call of the main chain was answered, and no tool was called since
+	failed   telemetry.ErrorKind // why it failed, where it was not tried again
+}
+
+// geminiEvent is what is read of a log record's attributes.
+type event struct {
+	name, stampText              string
+	at                           time.Time
+	session, prompt, role, model string
+	agent, command               string
+	status, before, after, delay int64
+	hasBefore, hasAfter          bool
+	tokens                       tokens
+}
+
+// Telemetry returns a decoder of values of the telemetry file.
+func Telemetry() telemetry.Decoder { return new(telemetryLog) }
+
+func (d *telemetryLog) Decode(record []byte) []telemetry.Signal {
+	var attributes []byte
+	other := false
+	if !scan.Members(record, func(key, val []byte) bool {
+		switch string(key) {
+		case "attributes":
+			attributes = val
+		case "scopeMetrics", "_spanContext":
+			other = true
+		}
+		return true
+	}) {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	e := readEvent(attributes)
+	switch {
+	case other:
+		return nil // a metric or a span
+	case e.name == "":
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	var out []telemetry.Signal
+	anew := e.session != "" && e.session != d.session
+	clear := anew && e.name == "gemini_cli.slash_command" && e.command == "clear"
+	if clear {
+		out = d.over(e) // a person typed it, at an end of the turn
+	}
+	if anew {
+		d.session, d.answered, d.failed = e.session, false, ""
+	}
+	if clear {
+		s := d.signal(telemetry.SessionLive, e) // it is told under the id of the session that it began
+		s.Cause = "clear"
+		return append(out, s)
+	}
+	return d.event(e)
+}
+
+func readEvent(attributes []byte) event {
+	var e event
+	scan.Members(attributes, func(key, val []byte) bool {
+		switch string(key) {
+		case "event.name":
+			e.name = scan.WordOf(val)
+		case "event.timestamp":
+			e.at, e.stampText = scan.TimeOf(val), scan.NameOf(val)
+		case "session.id":
+			e.session = scan.NameOf(val)
+		case "prompt_id":
+			e.prompt = scan.NameOf(val)
+		case "agent_id":
+			e.agent = scan.NameOf(val)
+		case "role":
+			e.role = scan.WordOf(val)
+		case "command":
+			e.command = scan.WordOf(val)
+		case "model":
+			e.model = scan.NameOf(val)
+		case "status_code":
+			e.status = scan.CountOf(val)
+		case "delay_ms":
+			e.delay = scan.CountOf(val)
+		case "tokens_before":
+			e.before, e.hasBefore = scan.CountOf(val), true
+		case "tokens_after":
+			e.after, e.hasAfter = scan.CountOf(val), true
+		case "input_token_count":
+			e.tokens.input = scan.CountOf(val)
+		case "output_token_count":
+			e.tokens.output = scan.CountOf(val)
+		case "cached_content_token_count":
+			e.tokens.cached = scan.CountOf(val)
+		case "thoughts_token_count":
+			e.tokens.thoughts = scan.CountOf(val)
+		case "tool_token_count":
+			e.tokens.tool = scan.CountOf(val)
+		}
+		return true
+	})
+	return e
+}
+
+func (d *telemetryLog) signal(kind telemetry.Kind, e event) telemetry.Signal {
+	return telemetry.Signal{Kind: kind, Source: "telemetry", Detail: strings.TrimPrefix(e.name, "gemini_cli."), At: e.at, Session: d.session}
+}
+
+func (d *telemetryLog) event(e event) []telemetry.Signal {
+	switch e.name {
+	case "gemini_cli.config":
+		s := d.signal(telemetry.SessionLive, e)
+		s.Model = e.model
+		return []telemetry.Signal{s}
+	case "gemini_cli.user_prompt":
+		return d.prompt(e)
+	case "gemini_cli.api_request":
+		s := d.beside(d.signal(telemetry.Alive, e), e)
+		if e.role == "main" {
+			s.Kind, d.answered, d.failed = telemetry.Working, false, ""
+		}
+		return []telemetry.Signal{s}
+	case "gemini_cli.api_response":
+		return d.response(e)
+	case "gemini_cli.api_error":
+		s := d.beside(d.signal(telemetry.Fault, e), e)
+		s.Error = telemetry.HTTPError(e.status)
+		if e.role == "main" {
+			d.answered, d.failed = false, s.Error
+		}
+		return []telemetry.Signal{s}
+	case "gemini_cli.network_retry_attempt", "gemini_cli.chat.content_retry":
+		s := d.signal(telemetry.LimitWait, e)
+		s.Error = telemetry.ErrNetwork
+		if e.name != "gemini_cli.network_retry_attempt" {
+			s.Error = telemetry.ErrServer
+		}
+		if e.delay > 0 && !e.at.IsZero() {
+			s.Until = scan.InRange(e.at.Add(time.Duration(e.delay) * time.Millisecond))
+		}
+		return []telemetry.Signal{s}
+	case "gemini_cli.chat_compression":
+		s := d.signal(telemetry.Compacted, e)
+		s.Compaction = &telemetry.Compaction{Half: "telemetry", Trigger: "unknown"}
+		if e.hasBefore {
+			s.Compaction.Before = &e.before
+		}
+		if e.hasAfter {
+			s.Compaction.After = &e.after
+		}
+		return []telemetry.Signal{s}
+	case "gemini_cli.tool_call":
+		d.answered = false
+		return []telemetry.Signal{d.signal(telemetry.Working, e)} // it is over, and has no id
+	case "gemini_cli.agent.start", "gemini_cli.agent.finish", "gemini_cli.agent.recovery_attempt":
+		s := d.signal(telemetry.Alive, e)
+		s.Agent = e.agent
+		return []telemetry.Signal{s}
+	case "gemini_cli.slash_command":
+		if e.command == "compress" { // a person asked for it when the turn was over
+			return append(d.over(e), d.signal(telemetry.Alive, e))
+		}
+		return []telemetry.Signal{d.signal(telemetry.Alive, e)}
+	case "gemini_cli.hook_call":
+		return []telemetry.Signal{d.signal(telemetry.Alive, e)}
+	}
+	if !silent(e.name) {
+		d.Miss(e.name)
+	}
+	return nil
+}
+
+// geminiSilent says that an event is known and tells nothing of a session's
+// life.
+func silent(event string) bool {
+	switch event {
+	case "gen_ai.client.inference.operation.details",
+		"gemini_cli.model_routing",
+		"gemini_cli.startup_stats",
+		"gemini_cli.file_operation",
+		"gemini_cli.ripgrep_fallback",
+		"gemini_cli.flash_fallback",
+		"gemini_cli.next_speaker_check",
+		"gemini_cli.slash_command.model",
+		"gemini_cli.rewind",
+		"gemini_cli.malformed_json_response",
+		"gemini_cli.ide_connection",
+		"gemini_cli.conversation_finished",
+		"gemini_cli.chat.invalid_chunk",
+		"gemini_cli.chat.content_retry_failure",
+		"gemini_cli.tool_output_truncated",
+		"gemini_cli.tool_output_masking",
+		"gemini_cli.llm_loop_check",
+		"gemini_cli.edit_strategy",
+		"gemini_cli.edit_correction",
+		"gemini_cli.web_fetch_fallback_attempt",
+		"gemini_cli.plan.approval_mode_switch",
+		"gemini_cli.plan.approval_mode_duration",
+		"gemini_cli.plan.execution",
+		"gemini_cli.keychain.availability",
+		"gemini_cli.token_storage.initialization",
+		"gemini_cli.extension_install",
+		"gemini_cli.extension_uninstall",
+		"gemini_cli.extension_update",
+		"gemini_cli.extension_enable",
+		"gemini_cli.extension_disable":
+		return true
+	}
+	return false
+}
+
+// over tells how the turn ended that is over because a person did something
+// else, where its calls show how.
+func (d *telemetryLog) over(e event) []telemetry.Signal {
+	var out []telemetry.Signal
+	end := d.signal(telemetry.TurnEnd, e)
+	switch d.failed {
+	case "":
+		if end.Outcome = telemetry.Completed; d.answered {
+			out = append(out, end)
+		}
+	case telemetry.ErrRateLimit, telemetry.ErrServer, telemetry.ErrNetwork: // it was tried again, and then the person may have lost patience
+	default:
+		end.Outcome, end.Error = telemetry.Failed, d.failed
+		out = append(out, end)
+	}
+	d.answered, d.failed = false, ""
+	return out
+}
+
+// prompt tells a prompt, and that the one before was answered if it was.
+func (d *telemetryLog) prompt(e event) []telemetry.Signal {
+	out := d.over(e)
+	s := d.signal(telemetry.Prompt, e)
+	s.Detail += " " + e.prompt
+	return append(out, s)
+}
+
+func (d *telemetryLog) response(e event) []telemetry.Signal {
+	if e.role == "main" {
+		d.answered, d.failed = true, ""
+	}
+	// Nothing but its time tells one call of a prompt from the next.
+	u := e.tokens.usage(e.stampText)
+	u.Request = e.prompt
+	if u.Used == 0 {
+		return nil
+	}
+	s := d.beside(d.signal(telemetry.UsageSeen, e), e)
+	s.Model, s.Usage = e.model, &u
+	return []telemetry.Signal{s}
+}
+
+// beside marks what is not of the main chain.
+func (d *telemetryLog) beside(s telemetry.Signal, e event) telemetry.Signal {
+	switch e.role {
+	case "main":
+	case "subagent":
+		s.Agent, _, _ = strings.Cut(e.prompt, "#")
+	case "utility_compressor", "utility_state_snapshot_processor":
+		s.Side = "compaction"
+	default:
+		if s.Side = strings.TrimPrefix(e.role, "utility_"); s.Side == "" {
+			s.Side = "unknown"
+		}
+	}
+	return s
+}

@@ -1,0 +1,70 @@
+package gemini
+
+import (
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// geminiLogs decodes logs.json, the list of what was typed into the terminal
+// sessions of one folder, kept for recalling it. A record is the whole list, so
+// the decoder remembers how far it told each session.
+//
+// What was typed may be a prompt, a prompt that a hook refused or a command of
+// the shell, and the list does not say which. So it tells signs of life and no
+// prompts.
+type logs struct {
+	telemetry.Tally
+	next map[string]int64 // by session: the number after the newest one told
+}
+
+// Logs returns a decoder of logs.json.
+func Logs() telemetry.Decoder { return new(logs) }
+
+func (d *logs) Decode(record []byte) []telemetry.Signal {
+	var out []telemetry.Signal
+	if !scan.Elements(record, func(val []byte) bool {
+		if s, ok := d.entry(val); ok {
+			out = append(out, s)
+		}
+		return true
+	}) {
+		d.Miss(telemetry.Malformed)
+	}
+	return out
+}
+
+func (d *logs) entry(val []byte) (telemetry.Signal, bool) {
+	var kind string
+	var number []byte
+	s := telemetry.Signal{Kind: telemetry.Alive, Source: "log"}
+	if !scan.Members(val, func(key, val []byte) bool {
+		switch string(key) {
+		case "sessionId":
+			s.Session = scan.NameOf(val)
+		case "messageId":
+			number = val
+		case "type":
+			kind = scan.WordOf(val)
+		case "timestamp":
+			s.At = scan.TimeOf(val)
+		}
+		return true
+	}) || s.Session == "" {
+		d.Miss(telemetry.Malformed)
+		return s, false
+	}
+	if kind != "user" {
+		d.Miss("type/" + kind)
+		return s, false
+	}
+	n := scan.CountOf(number)
+	if n < d.next[s.Session] {
+		return s, false
+	}
+	if d.next == nil {
+		d.next = map[string]int64{}
+	}
+	d.next[s.Session] = n + 1
+	s.Detail = "typed"
+	return s, true
+}

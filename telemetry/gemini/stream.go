@@ -1,0 +1,121 @@
+package gemini
+
+import (
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// geminiStream decodes one line of `gemini -p … --output-format stream-json`:
+// one session, one prompt, one end. The figures at the end are sums of all
+// calls, those beside the main chain too, and say nothing of the context.
+type stream struct {
+	telemetry.Tally
+	telemetry.Digests
+	session string
+	working bool // told since the newest prompt or result of a tool
+}
+
+// Stream returns a decoder of stream-json lines.
+func Stream() telemetry.Decoder { return new(stream) }
+
+func (d *stream) Decode(record []byte) []telemetry.Signal {
+	var kind, session, model, role, tool, called, status string
+	var failure, args, result []byte
+	s := telemetry.Signal{Source: "stream"}
+	if !scan.Members(record, func(key, val []byte) bool {
+		switch string(key) {
+		case "type":
+			kind = scan.WordOf(val)
+		case "timestamp":
+			s.At = scan.TimeOf(val)
+		case "session_id":
+			session = scan.NameOf(val)
+		case "model":
+			model = scan.NameOf(val)
+		case "role":
+			role = scan.WordOf(val)
+		case "tool_id":
+			tool = scan.NameOf(val)
+		case "tool_name":
+			called = scan.WordOf(val)
+		case "parameters":
+			args = val
+		case "output":
+			result = val
+		case "status":
+			status = scan.WordOf(val)
+		case "error":
+			failure = val
+		}
+		return true
+	}) {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	if kind == "init" {
+		d.session = session
+	}
+	s.Session, s.Detail = d.session, kind
+	switch kind {
+	case "init":
+		s.Kind, s.Model = telemetry.SessionLive, model
+	case "message":
+		if role == "user" {
+			s.Kind, s.Detail, d.working = telemetry.Prompt, "message:user", false
+			break
+		}
+		if d.working {
+			return nil // one of many pieces of an answer
+		}
+		s.Kind, s.Detail, d.working = telemetry.Working, "message:assistant", true
+	case "tool_use":
+		s.Kind, s.Tool, s.ToolName, s.Args = telemetry.ToolStart, tool, called, d.Sized(args)
+	case "tool_result":
+		s.Kind, s.Tool, s.Result, d.working = telemetry.ToolEnd, tool, d.Sized(result), false
+		if status != "success" {
+			s.ToolError = toolErrorOf(failure)
+		}
+	case "error":
+		s.Kind, s.Error = telemetry.Fault, telemetry.ErrUnknown // the cause is told in a sentence only
+	case "result":
+		s.Kind, s.Outcome = telemetry.TurnEnd, telemetry.Completed
+		if status != "success" {
+			s.Outcome, s.Error = failureOf(failure)
+		}
+	default:
+		d.Miss("type/" + kind)
+		return nil
+	}
+	return []telemetry.Signal{s}
+}
+
+// geminiToolError reads the kind of an error that a tool had.
+func toolErrorOf(failure []byte) string {
+	switch scan.MemberOf(failure, "type", scan.WordOf) {
+	case "tool_not_registered":
+		return telemetry.ToolNotFound
+	case "invalid_tool_params":
+		return telemetry.ToolRefused
+	}
+	return telemetry.ToolFailed
+}
+
+// geminiFailure reads the kind of an error that ended a run.
+func failureOf(failure []byte) (telemetry.Outcome, telemetry.ErrorKind) {
+	var kind string
+	scan.Members(failure, func(key, val []byte) bool {
+		if string(key) == "type" {
+			kind = scan.WordOf(val)
+		}
+		return true
+	})
+	switch kind {
+	case "FatalCancellationError":
+		return telemetry.Interrupted, ""
+	case "FatalAuthenticationError":
+		return telemetry.Failed, telemetry.ErrAuth
+	case "FatalInputError":
+		return telemetry.Failed, telemetry.ErrInvalidRequest
+	}
+	return telemetry.Failed, telemetry.ErrUnknown
+}

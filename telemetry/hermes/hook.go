@@ -1,0 +1,273 @@
+// Package hermes decodes the rows of Hermes's store and the input of its hooks,
+// and renders the answers to them. It was written from Hermes's source: the
+// program was never run.
+//
+//	d := hermes.Store()
+//	signals := d.Decode(row)
+package hermes
+
+import (
+	"fmt"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// Hooks is the dialect of Hermes's shell hooks: a few members of the hook's own,
+// and below extra those of its event. Hermes names events as the model sees
+// them: a "session" starts with the first turn and "ends" with every turn;
+// on_session_finalize is the end of the session.
+//
+// It was read from Hermes's source and never run.
+type Hooks struct{ telemetry.Waits }
+
+// Decode implements telemetry.Dialect.
+func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
+	in, err := read(event, stdin)
+	if err != nil {
+		return telemetry.HookCall{}, err
+	}
+	call := telemetry.HookCall{Event: event, Session: in.session, Turn: in.turn}
+	sign := func(kind telemetry.Kind) telemetry.Signal {
+		s := telemetry.Signal{Kind: kind, Source: "hook", Detail: event, Session: in.session, Turn: in.turn, Agent: in.agent}
+		if in.agent != "" {
+			s.Session = "" // whose sub-agent it is, is not told here
+		}
+		return s
+	}
+	switch event {
+	case "on_session_start", "on_session_reset":
+		s := sign(telemetry.SessionLive)
+		s.Turn, s.Cause, s.Dir, s.Model = "", "startup", in.dir, in.model
+		if event == "on_session_reset" {
+			s.Cause = "clear"
+		}
+		call.Add(s)
+	case "on_session_finalize":
+		s := sign(telemetry.SessionGone)
+		s.Turn, s.Reason = "", in.reason
+		call.Add(s)
+	case "pre_llm_call":
+		// Once a turn, after any compaction: what is answered is put behind the
+		// prompt.
+		if in.agent != "" {
+			call.Add(sign(telemetry.Working)) // asked by the session, not by a person
+			break
+		}
+		call.Fill(telemetry.SlotFrame)
+		call.Add(sign(telemetry.Prompt))
+	case "pre_api_request":
+		call.Add(sign(telemetry.Working))
+	case "post_api_request":
+		in.usage.ID = in.request
+		call.Add(in.used(sign(telemetry.UsageSeen)))
+	case "api_request_error":
+		call.Add(in.refused(sign(telemetry.Fault)))
+	case "post_llm_call":
+		s := sign(telemetry.TurnStop)
+		s.Outcome = telemetry.Completed // it is called for nothing else
+		call.Add(s)
+	case "on_session_end":
+		call.Add(in.ended(sign(telemetry.TurnEnd)))
+	case "pre_tool_call", "post_tool_call":
+		call.Add(in.toolCall(sign(telemetry.ToolStart), event == "post_tool_call"))
+	case "pre_approval_request":
+		if in.surface == "smart" {
+			call.Add(sign(telemetry.Alive)) // a model is asked, and no person
+			break
+		}
+		call.Add(sign(telemetry.NeedsInput))
+	case "post_approval_response":
+		call.Add(sign(telemetry.Working))
+	case "post_auxiliary_call":
+		// That a summary was written does not say that it is used: a compression's
+		// calls are told as what they cost, and no hook tells the compaction.
+		in.usage.ID = in.request
+		s := sign(telemetry.UsageSeen)
+		if s.Side = in.task; s.Side == "" {
+			s.Side = "auxiliary"
+		}
+		call.Add(in.used(s))
+	default:
+		call.Add(sign(telemetry.Alive))
+	}
+	return call, nil
+}
+
+// Answer implements telemetry.Dialect.
+func (Hooks) Answer(event, context string) []byte {
+	if event != "pre_llm_call" {
+		return nil
+	}
+	return telemetry.PlainOutput(context)
+}
+
+// hermesInput is what is read of a hook's input.
+type input struct {
+	event, session, agent, dir            string
+	turn, request, tool, toolName, model  string
+	toolInput                             []byte
+	reason, task, surface, platform       string
+	usage                                 telemetry.Usage
+	window, status                        int64
+	completed, failed, interrupted, retry bool
+	told                                  bool // how the turn ended was told
+}
+
+func read(event string, stdin []byte) (input, error) {
+	var in input
+	ok := scan.Members(stdin, func(key, val []byte) bool {
+		switch string(key) {
+		case "hook_event_name":
+			in.event = scan.WordOf(val)
+		case "session_id":
+			in.session = scan.NameOf(val)
+		case "cwd":
+			in.dir = scan.PathOf(val)
+		case "tool_name":
+			in.toolName = scan.WordOf(val)
+		case "tool_input":
+			in.toolInput = val
+		case "extra":
+			in.readExtra(val)
+		}
+		return true
+	})
+	if !ok {
+		return in, fmt.Errorf("read input of hook %s: it is not a JSON object", event)
+	}
+	if in.event != "" && in.event != event {
+		return in, fmt.Errorf("read input of hook %s: it says that it is of hook %s", event, in.event)
+	}
+	// An approval and a call beside the main chain may belong to no session.
+	switch event {
+	case "pre_approval_request", "post_approval_response", "pre_auxiliary_call", "post_auxiliary_call":
+	default:
+		if in.session == "" {
+			return in, fmt.Errorf("read input of hook %s: it names no session", event)
+		}
+	}
+	if in.platform == "subagent" {
+		in.agent = in.session
+	}
+	return in, nil
+}
+
+func (in *input) readExtra(extra []byte) {
+	scan.Members(extra, func(key, val []byte) bool {
+		switch string(key) {
+		case "turn_id":
+			in.turn = scan.NameOf(val)
+		case "api_request_id":
+			in.request = scan.NameOf(val)
+		case "tool_call_id":
+			in.tool = scan.NameOf(val)
+		case "model":
+			in.model = scan.NameOf(val)
+		case "reason":
+			in.reason = scan.WordOf(val)
+		case "aux_task":
+			in.task = scan.WordOf(val)
+		case "surface":
+			in.surface = scan.WordOf(val)
+		case "platform":
+			in.platform = scan.WordOf(val)
+		case "context_length":
+			in.window = scan.CountOf(val)
+		case "status_code":
+			in.status = scan.CountOf(val)
+		case "retryable":
+			in.retry = scan.IsTrue(val)
+		case "completed":
+			in.completed, in.told = scan.IsTrue(val), true
+		case "failed":
+			in.failed, in.told = scan.IsTrue(val), true
+		case "interrupted":
+			in.interrupted, in.told = scan.IsTrue(val), true
+		case "usage":
+			in.usage = readUsage(val)
+		}
+		return true
+	})
+}
+
+// hermesUsage reads the tokens of one call. Hermes counts cached tokens beside
+// the input, and prompt_tokens is all of what went to the model.
+func readUsage(val []byte) telemetry.Usage {
+	var u telemetry.Usage
+	var prompt int64
+	scan.Members(val, func(key, val []byte) bool {
+		switch string(key) {
+		case "input_tokens":
+			u.Input = scan.CountOf(val)
+		case "output_tokens":
+			u.Output = scan.CountOf(val)
+		case "cache_read_tokens":
+			u.CacheRead = scan.CountOf(val)
+		case "cache_write_tokens":
+			u.CacheWrite = scan.CountOf(val)
+		case "reasoning_tokens":
+			u.Reasoning = scan.CountOf(val)
+		case "prompt_tokens":
+			prompt = scan.CountOf(val)
+		}
+		return true
+	})
+	if u.Used = u.Input + u.CacheRead + u.CacheWrite; u.Used == 0 {
+		u.Used = prompt
+	}
+	return u
+}
+
+// used makes s tell the call's usage; without one it is a sign of life.
+func (in *input) used(s telemetry.Signal) telemetry.Signal {
+	if in.usage.Used == 0 {
+		s.Kind, s.Side = telemetry.Alive, ""
+		return s
+	}
+	s.Model, s.Usage = in.model, &in.usage
+	if in.window > 0 && s.Side == "" {
+		s.Window, s.WindowSource = in.window, "reported"
+	}
+	return s
+}
+
+// refused reads a request that failed. Hermes waits and tries again where it
+// calls the failure retryable.
+func (in *input) refused(s telemetry.Signal) telemetry.Signal {
+	s.Error = telemetry.HTTPError(in.status)
+	if in.retry && (s.Error == telemetry.ErrRateLimit || s.Error == telemetry.ErrServer) {
+		s.Kind = telemetry.LimitWait
+	}
+	return s
+}
+
+func (in *input) ended(s telemetry.Signal) telemetry.Signal {
+	switch {
+	case in.interrupted:
+		s.Outcome = telemetry.Interrupted
+	case in.completed && !in.failed:
+		s.Outcome = telemetry.Completed
+	case in.told:
+		s.Outcome, s.Error = telemetry.Failed, telemetry.ErrUnknown
+	}
+	return s
+}
+
+// toolCall tells a tool's start or end. These hooks do not say whether the
+// session that they name is a sub-agent's, so the signal names none: what a
+// sub-agent does happens inside a tool call of the session.
+func (in *input) toolCall(s telemetry.Signal, over bool) telemetry.Signal {
+	s.Session, s.Turn, s.Tool = "", "", in.tool
+	switch {
+	case in.tool == "":
+		s.Kind = telemetry.Alive
+		return s
+	case over:
+		s.Kind = telemetry.ToolEnd
+	default:
+		s.Args = telemetry.SizedOf(in.toolInput)
+	}
+	s.ToolName = in.toolName
+	return s
+}

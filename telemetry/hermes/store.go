@@ -1,0 +1,334 @@
+package hermes
+
+import (
+	"strconv"
+	"time"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// hermesStore decodes the rows of Hermes's state.db, as the profile's queries
+// give them: messages, each with what its session's row says, and sessions. No
+// text is in them: the queries leave it in the database.
+//
+// A row names no turn, so neither do the signals. The tokens are those of the
+// whole session so far, and nothing is known of what was counted before the
+// first row: usage is what they grew by since.
+//
+// All of it is read from Hermes's source. It was never run.
+type store struct {
+	telemetry.Tally
+	sessions map[string]*session
+}
+
+// hermesSession is what is remembered of one session.
+type session struct {
+	parent     string    // of a sub-agent, the session that it works for
+	newest     time.Time // of the newest message
+	summarized bool      // the context was rewritten: older messages may come again
+	expects    bool      // the summary that it begins with was told by its beginning
+	aside      bool      // the newest row of a user was no prompt
+	live, gone bool
+	counted    bool // totals is known
+	totals     totals
+}
+
+// hermesTotals are the token columns of a session's row.
+type totals struct{ calls, input, output, read, write, reasoning int64 }
+
+// hermesRow is one row.
+type row struct {
+	table, id, session, role, finish, tool, kind string
+	at                                           time.Time
+	calls                                        []byte
+	summary, observed                            bool
+	of                                           owner
+}
+
+// hermesOwner is what the session's own row says.
+type owner struct {
+	parent, source, model, dir, reason, parentReason string
+	started, ended, parentEnded                      time.Time
+	delegated, branched, reset                       bool
+	totals                                           totals
+	known                                            bool
+}
+
+// Store returns a decoder of rows of state.db.
+func Store() telemetry.Decoder { return new(store) }
+
+func (d *store) Decode(record []byte) []telemetry.Signal {
+	var r row
+	ok := scan.Members(record, func(key, val []byte) bool {
+		switch string(key) {
+		case "table":
+			r.table = scan.WordOf(val)
+		case "id":
+			if n := scan.CountOf(val); n > 0 {
+				r.id = "message-" + strconv.FormatInt(n, 10)
+			}
+		case "session_id":
+			r.session = scan.NameOf(val)
+		case "role":
+			r.role = scan.WordOf(val)
+		case "timestamp":
+			r.at = scan.SecondsOf(val)
+		case "finish_reason":
+			r.finish = scan.WordOf(val)
+		case "tool_call_id":
+			r.tool = scan.NameOf(val)
+		case "tool_calls":
+			r.calls = val
+		case "display_kind":
+			r.kind = scan.WordOf(val)
+		case "_compressed_summary":
+			r.summary = scan.CountOf(val) > 0
+		case "observed":
+			r.observed = scan.CountOf(val) > 0
+		case "session":
+			r.of.read(val)
+		}
+		return true
+	})
+	if !ok || r.session == "" {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	switch r.table {
+	case "messages":
+		return d.message(r)
+	case "sessions":
+		return d.row(r)
+	}
+	d.Miss("table/" + r.table)
+	return nil
+}
+
+func (o *owner) read(val []byte) {
+	o.known = scan.Members(val, func(key, val []byte) bool {
+		switch string(key) {
+		case "parent_session_id":
+			o.parent = scan.NameOf(val)
+		case "source":
+			o.source = scan.WordOf(val)
+		case "model":
+			o.model = scan.NameOf(val)
+		case "cwd":
+			o.dir = scan.PathOf(val)
+		case "end_reason":
+			o.reason = scan.WordOf(val)
+		case "parent_end_reason":
+			o.parentReason = scan.WordOf(val)
+		case "started_at":
+			o.started = scan.SecondsOf(val)
+		case "ended_at":
+			o.ended = scan.SecondsOf(val)
+		case "parent_ended_at":
+			o.parentEnded = scan.SecondsOf(val)
+		case "delegated":
+			o.delegated = scan.CountOf(val) > 0
+		case "branched":
+			o.branched = scan.CountOf(val) > 0
+		case "reset":
+			o.reset = scan.CountOf(val) > 0
+		case "api_call_count":
+			o.totals.calls = scan.CountOf(val)
+		case "input_tokens":
+			o.totals.input = scan.CountOf(val)
+		case "output_tokens":
+			o.totals.output = scan.CountOf(val)
+		case "cache_read_tokens":
+			o.totals.read = scan.CountOf(val)
+		case "cache_write_tokens":
+			o.totals.write = scan.CountOf(val)
+		case "reasoning_tokens":
+			o.totals.reasoning = scan.CountOf(val)
+		}
+		return true
+	})
+}
+
+// begun says how a session with a parent came to be.
+func (o owner) begun() string {
+	switch {
+	case o.parent == "":
+		return "unknown"
+	case o.delegated, o.source == "subagent":
+		return "agent"
+	case o.branched:
+		return "fork"
+	case o.reset:
+		return "clear"
+	case o.parentReason == "compression":
+		return "compact"
+	case o.parentReason == "branched":
+		return "fork"
+	case o.parentEnded.IsZero(), o.started.Before(o.parentEnded):
+		return "agent" // it began beside its parent, which went on
+	}
+	return "unknown"
+}
+
+func (d *store) session(r row) *session {
+	if s := d.sessions[r.session]; s != nil {
+		return s
+	}
+	if d.sessions == nil || len(d.sessions) >= 4096 {
+		d.sessions = make(map[string]*session)
+	}
+	s := new(session)
+	if r.of.begun() == "agent" {
+		s.parent = r.of.parent
+	}
+	d.sessions[r.session] = s
+	return s
+}
+
+// signal starts a signal told by the row.
+func (r row) signal(kind telemetry.Kind, s *session) telemetry.Signal {
+	out := telemetry.Signal{Kind: kind, Source: "store", Detail: r.id, At: r.at, Session: r.session}
+	if s.parent != "" {
+		out.Session, out.Agent = s.parent, r.session
+	}
+	return out
+}
+
+// row reads a session's own row: its tokens, and its end. That the row lies
+// there does not make the session live.
+func (d *store) row(r row) []telemetry.Signal {
+	s := d.session(r)
+	r.id, r.at = "session", r.of.ended
+	out := s.grown(r)
+	if r.of.ended.IsZero() {
+		s.gone = false // taken up again
+		return out
+	}
+	// One that a compaction ended goes on under another id.
+	if s.gone || s.parent != "" || r.of.reason == "compression" {
+		return out
+	}
+	s.gone = true
+	gone := r.signal(telemetry.SessionGone, s)
+	gone.Reason = r.of.reason
+	return append(out, gone)
+}
+
+func (d *store) message(r row) []telemetry.Signal {
+	s := d.session(r)
+	var out []telemetry.Signal
+	if !s.live {
+		s.live = true
+		out = append(out, d.begin(r, s)...)
+	}
+	out = append(out, s.grown(r)...)
+	if r.summary {
+		s.summarized = true
+		if s.expects {
+			s.expects = false
+			return out
+		}
+		c := r.signal(telemetry.Compacted, s)
+		c.Compaction = &telemetry.Compaction{Half: "record", Trigger: "unknown"}
+		return append(out, c)
+	}
+	// What a compaction keeps is stored a second time, behind the summary, with
+	// the time it had.
+	if s.summarized && !r.at.After(s.newest) {
+		return out
+	}
+	if r.at.After(s.newest) {
+		s.newest = r.at
+	}
+	switch r.role {
+	case "user":
+		// Hermes notes its own turns by a kind, and what was said beside it.
+		if s.aside = r.kind != "" || r.observed; s.aside {
+			return out
+		}
+		if s.parent != "" {
+			return append(out, r.signal(telemetry.Working, s)) // asked by the session, not by a person
+		}
+		return append(out, r.signal(telemetry.Prompt, s))
+	case "assistant":
+		return append(out, s.answered(r)...)
+	case "tool":
+		if r.tool != "" {
+			end := r.signal(telemetry.ToolEnd, s)
+			end.Tool = r.tool
+			out = append(out, end)
+		}
+	case "system", "session_meta":
+	default:
+		d.Miss("role/" + r.role)
+	}
+	return out
+}
+
+// begin tells that a session is live. One that goes on after a compaction is
+// told as that: the context of the session before was rewritten.
+func (d *store) begin(r row, s *session) []telemetry.Signal {
+	if s.parent != "" {
+		return nil
+	}
+	live := r.signal(telemetry.SessionLive, s)
+	live.Cause, live.Dir, live.Model = r.of.begun(), r.of.dir, r.of.model
+	if live.Cause != "compact" {
+		return []telemetry.Signal{live}
+	}
+	live.From = r.of.parent
+	s.summarized, s.expects = true, true
+	if before := d.sessions[r.of.parent]; before != nil {
+		s.newest = before.newest
+	}
+	c := r.signal(telemetry.Compacted, s)
+	c.Session = r.of.parent
+	c.Compaction = &telemetry.Compaction{Half: "record", Trigger: "unknown"}
+	return []telemetry.Signal{c, live}
+}
+
+// grown tells what the session's tokens grew by. Of one call it is the size of
+// the context too; of several it is not.
+func (s *session) grown(r row) []telemetry.Signal {
+	if !r.of.known {
+		return nil
+	}
+	before, now := s.totals, r.of.totals
+	counted := s.counted
+	s.totals, s.counted = now, true
+	if !counted || now == before || now.calls < before.calls || now.input < before.input || now.output < before.output ||
+		now.read < before.read || now.write < before.write || now.reasoning < before.reasoning {
+		return nil
+	}
+	u := &telemetry.Usage{ID: "calls-" + strconv.FormatInt(now.calls, 10), Input: now.input - before.input, Output: now.output - before.output,
+		CacheRead: now.read - before.read, CacheWrite: now.write - before.write, Reasoning: now.reasoning - before.reasoning}
+	if now.calls == before.calls+1 {
+		u.Used = u.Input + u.CacheRead + u.CacheWrite
+	}
+	if u.Input+u.Output+u.CacheRead+u.CacheWrite == 0 {
+		return nil
+	}
+	sig := r.signal(telemetry.UsageSeen, s)
+	sig.Model, sig.Usage = r.of.model, u
+	return []telemetry.Signal{sig}
+}
+
+func (s *session) answered(r row) []telemetry.Signal {
+	var out []telemetry.Signal
+	scan.Elements(r.calls, func(val []byte) bool {
+		if id := scan.NameOf(val); id != "" {
+			start := r.signal(telemetry.ToolStart, s)
+			start.Tool = id
+			out = append(out, start)
+		}
+		return true
+	})
+	if len(out) > 0 || r.finish == "tool_calls" || s.aside {
+		return out
+	}
+	stop := r.signal(telemetry.TurnStop, s)
+	if r.finish == "stop" || r.finish == "length" {
+		stop.Outcome = telemetry.Completed
+	}
+	return []telemetry.Signal{stop}
+}

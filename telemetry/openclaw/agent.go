@@ -1,0 +1,126 @@
+package openclaw
+
+import (
+	"time"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// openclawAgent decodes what `openclaw agent --local --json` prints: one object
+// when the one turn is over. It is all of a session's turn at once, and its only
+// time is that of the turn's start.
+type agent struct {
+	telemetry.Tally
+	told string // the run that was told: a file may be read again
+}
+
+// openclawResult is what is read of the object's meta.
+type result struct {
+	failure                        []byte
+	stop, session, run, dir, model string
+	aborted                        bool
+	usage                          *telemetry.Usage
+	window                         int64
+	at                             time.Time
+}
+
+// Agent returns a decoder of the output of `openclaw agent --local --json`.
+func Agent() telemetry.Decoder { return new(agent) }
+
+func (d *agent) Decode(record []byte) []telemetry.Signal {
+	var meta []byte
+	ok := scan.Members(record, func(key, val []byte) bool {
+		if string(key) == "meta" {
+			meta = val
+		}
+		return true
+	})
+	if !ok || len(meta) == 0 {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	var r result
+	r.read(meta)
+	if r.session == "" || r.run != "" && r.run == d.told {
+		return nil
+	}
+	d.told = r.run
+	return r.signals()
+}
+
+func (r *result) read(meta []byte) {
+	scan.Members(meta, func(key, val []byte) bool {
+		switch string(key) {
+		case "agentMeta":
+			r.readAgent(val)
+		case "aborted":
+			r.aborted = scan.IsTrue(val)
+		case "error":
+			r.failure = val
+		case "stopReason":
+			r.stop = scan.WordOf(val)
+		case "systemPromptReport":
+			scan.Members(val, func(key, val []byte) bool {
+				switch string(key) {
+				case "workspaceDir":
+					r.dir = scan.PathOf(val)
+				case "generatedAt":
+					r.at = scan.MilliOf(val)
+				}
+				return true
+			})
+		}
+		return true
+	})
+}
+
+func (r *result) readAgent(agent []byte) {
+	var all, last []byte
+	scan.Members(agent, func(key, val []byte) bool {
+		switch string(key) {
+		case "sessionId":
+			r.session = scan.NameOf(val)
+		case "model":
+			r.model = scan.NameOf(val)
+		case "contextTokens":
+			r.window = scan.CountOf(val)
+		case "usage":
+			all = val
+		case "lastCallUsage":
+			last = val
+		case "terminalReceipt":
+			r.run = scan.MemberOf(val, "runId", scan.NameOf)
+		}
+		return true
+	})
+	r.usage = sumUsage(all, last)
+}
+
+func (r *result) signals() []telemetry.Signal {
+	signal := func(kind telemetry.Kind) telemetry.Signal {
+		return telemetry.Signal{Kind: kind, Source: "stream", Detail: "agent", At: r.at, Session: r.session, Turn: r.run}
+	}
+	live := signal(telemetry.SessionLive)
+	live.Turn, live.Cause, live.Dir, live.Model = "", "unknown", r.dir, r.model
+	out := []telemetry.Signal{live, signal(telemetry.Prompt)}
+	if r.usage != nil { // all calls of the turn, told as one
+		u := signal(telemetry.UsageSeen)
+		u.Model, u.Usage = r.model, r.usage
+		u.Usage.Request = r.run
+		if r.window > 0 {
+			u.Window, u.WindowSource = r.window, "reported"
+		}
+		out = append(out, u)
+	}
+	end := signal(telemetry.TurnEnd)
+	switch {
+	case r.aborted, r.stop == "aborted":
+		end.Outcome = telemetry.Interrupted
+	case len(r.failure) > 0 && !scan.IsNull(r.failure), r.stop == "error":
+		end.Outcome, end.Error = telemetry.Failed, telemetry.ErrUnknown
+	default:
+		end.Outcome = telemetry.Completed
+	}
+	return append(out, end)
+}

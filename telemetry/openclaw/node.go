@@ -1,0 +1,137 @@
+package openclaw
+
+import (
+	"time"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// openclawNode decodes the rows of OpenClaw's session_nodes: the state of each
+// session, written over at each change. What a row tells is news when it
+// differs from what the row of that session told before.
+//
+// A row says nothing of the session's being live now: old ones stay.
+type node struct {
+	telemetry.Tally
+	rows map[string]state // by session key
+}
+
+// openclawState is what one row told.
+type state struct {
+	session, status, run, model string
+	aborted                     bool
+	used, window                int64
+}
+
+// Node returns a decoder of rows of session_nodes.
+func Node() telemetry.Decoder { return new(node) }
+
+func (d *node) Decode(record []byte) []telemetry.Signal {
+	var key string
+	var at, ended time.Time
+	var s state
+	var writer string
+	fresh := false
+	ok := scan.Members(record, func(k, val []byte) bool {
+		switch string(k) {
+		case "session_key":
+			key = scan.NameOf(val)
+		case "current_session_id":
+			s.session = scan.NameOf(val)
+		case "updated_at":
+			at = scan.MilliOf(val)
+		case "entry":
+			scan.Members(val, func(k, val []byte) bool {
+				switch string(k) {
+				case "status":
+					s.status = scan.WordOf(val)
+				case "lastRunId":
+					s.run = scan.NameOf(val)
+				case "activeWriterRunId":
+					writer = scan.NameOf(val)
+				case "abortedLastRun":
+					s.aborted = scan.IsTrue(val)
+				case "endedAt":
+					ended = scan.MilliOf(val)
+				case "model":
+					s.model = scan.NameOf(val)
+				case "totalTokens":
+					s.used = scan.CountOf(val)
+				case "totalTokensFresh":
+					fresh = scan.IsTrue(val)
+				case "contextTokens":
+					s.window = scan.CountOf(val)
+				}
+				return true
+			})
+		}
+		return true
+	})
+	if !ok || key == "" || s.session == "" {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	if s.status == "running" && writer != "" {
+		s.run = writer // lastRunId is still the one before
+	}
+	if !fresh {
+		s.used = 0 // of before a compaction, a reset or a change of the model
+	}
+	before := d.rows[key]
+	if d.rows == nil || len(d.rows) >= mostRuns {
+		d.rows = make(map[string]state)
+	}
+	d.rows[key] = s
+	return d.news(before, s, at, ended)
+}
+
+func (d *node) news(before, s state, at, ended time.Time) []telemetry.Signal {
+	signal := func(kind telemetry.Kind) telemetry.Signal {
+		return telemetry.Signal{Kind: kind, Source: "store", Detail: s.status, At: at, Session: s.session}
+	}
+	var out []telemetry.Signal
+	switch {
+	case s.used > 0 && (s.used != before.used || s.run != before.run || s.window != before.window):
+		u := signal(telemetry.UsageSeen)
+		u.Turn, u.Model, u.Usage = s.run, s.model, &telemetry.Usage{Request: s.run, Used: s.used}
+		if s.window > 0 {
+			u.Window, u.WindowSource = s.window, "reported"
+		}
+		out = append(out, u)
+	case s.window > 0 && s.window != before.window:
+		w := signal(telemetry.WindowSeen)
+		w.Window, w.WindowSource = s.window, "reported"
+		out = append(out, w)
+	}
+	if s.status == before.status && s.run == before.run && s.session == before.session {
+		return out
+	}
+	if s.status == "running" {
+		w := signal(telemetry.Working)
+		w.Turn = s.run
+		return append(out, w)
+	}
+	if s.run == "" {
+		return out // no run of it is named, so none is known to have ended
+	}
+	end := signal(telemetry.TurnEnd)
+	end.Turn = s.run
+	if !ended.IsZero() {
+		end.At = ended
+	}
+	switch {
+	case s.status == "":
+		return out
+	case s.aborted, s.status == "killed":
+		end.Outcome = telemetry.Interrupted
+	case s.status == "done":
+		end.Outcome = telemetry.Completed
+	case s.status == "failed", s.status == "timeout":
+		end.Outcome, end.Error = telemetry.Failed, telemetry.ErrUnknown
+	default:
+		d.Miss("status/" + s.status)
+		return out
+	}
+	return append(out, end)
+}

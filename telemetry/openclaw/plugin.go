@@ -1,0 +1,314 @@
+package openclaw
+
+import (
+	"strings"
+	"time"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// openclawPlugin decodes the log of a plugin that writes down each hook it is
+// called by: the hook's name k, the time t, the event e and its context c. A
+// gateway calls all of them, `openclaw agent --local` those of a turn, the
+// local terminal none.
+//
+// The context of a gateway's start holds its whole configuration. It is never
+// looked into.
+type plugin struct {
+	telemetry.Tally
+	telemetry.Digests
+	beside map[string]string // runs that no person asked for, and what did
+	ended  map[string]string // why a session ended that another one follows
+	window int64
+	call   string // the newest call that was told
+	last   uint64 // digest of the newest record: one that is there twice is one call
+}
+
+// openclawCall is one call of a hook, with its event not yet read.
+type call struct {
+	hook                       string
+	at                         time.Time
+	event                      []byte
+	session, run, trigger, dir string
+	model                      string
+}
+
+// Plugin returns a decoder of hook log lines of a plugin.
+func Plugin() telemetry.Decoder { return new(plugin) }
+
+func (d *plugin) Decode(record []byte) []telemetry.Signal {
+	this := scan.Hash(record)
+	if this == d.last {
+		return nil
+	}
+	d.last = this
+	var c call
+	var context []byte
+	ok := scan.Members(record, func(key, val []byte) bool {
+		switch string(key) {
+		case "k":
+			c.hook = scan.WordOf(val)
+		case "t":
+			c.at = scan.MilliOf(val)
+		case "e":
+			c.event = val
+		case "c":
+			context = val
+		}
+		return true
+	})
+	if !ok || c.hook == "" {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	if c.hook == "gateway_start" || c.hook == "gateway_stop" {
+		return nil // the harness, and no session of it
+	}
+	scan.Members(context, func(key, val []byte) bool {
+		switch string(key) {
+		case "sessionId":
+			c.session = scan.NameOf(val)
+		case "runId":
+			c.run = scan.NameOf(val)
+		case "trigger":
+			c.trigger = scan.WordOf(val)
+		case "workspaceDir":
+			c.dir = scan.PathOf(val)
+		case "modelId":
+			c.model = scan.NameOf(val)
+		}
+		return true
+	})
+	return d.hook(c)
+}
+
+// signal starts a signal told by the call.
+func (c call) signal(kind telemetry.Kind) telemetry.Signal {
+	return telemetry.Signal{Kind: kind, Source: "hook", Detail: c.hook, At: c.at, Session: c.session, Turn: c.run}
+}
+
+func (d *plugin) hook(c call) []telemetry.Signal {
+	if c.run != "" && !byUser(c.trigger) {
+		if d.beside == nil || len(d.beside) >= mostRuns {
+			d.beside = make(map[string]string)
+		}
+		d.beside[c.run] = c.trigger
+	}
+	what, beside := d.beside[c.run]
+	if run, _, side := strings.Cut(c.run, ":compaction:"); side {
+		c.run, what, beside = run, "compaction", true
+	}
+	switch c.hook {
+	case "session_start":
+		return d.sessionStart(c)
+	case "session_end":
+		return d.sessionEnd(c)
+	case "before_compaction":
+		return []telemetry.Signal{c.signal(telemetry.Compacting)} // it may still fail
+	case "after_compaction":
+		s := c.signal(telemetry.Compacted)
+		s.Compaction = &telemetry.Compaction{Half: "hook", Trigger: "unknown"}
+		return []telemetry.Signal{s}
+	case "llm_output":
+		return d.output(c, what)
+	case "agent_turn_prepare", "before_prompt_build", "before_agent_run", "llm_input", "model_call_started", "model_call_ended",
+		"before_agent_finalize", "agent_end", "before_tool_call", "after_tool_call", "before_reset":
+	default:
+		d.Miss(c.hook)
+		return nil
+	}
+	if beside {
+		if c.hook == "agent_end" {
+			return d.calls(c, what)
+		}
+		return nil
+	}
+	switch c.hook {
+	case "agent_turn_prepare":
+		return []telemetry.Signal{c.signal(telemetry.Prompt)}
+	case "model_call_started":
+		return append([]telemetry.Signal{c.signal(telemetry.Working)}, d.windowSeen(c)...)
+	case "model_call_ended":
+		if scan.MemberOf(c.event, "outcome", scan.WordOf) == "error" {
+			s := c.signal(telemetry.Fault)
+			s.Error = telemetry.ErrUnknown
+			return []telemetry.Signal{s}
+		}
+	case "before_tool_call", "after_tool_call":
+		return c.tool(&d.Digests)
+	case "before_agent_finalize":
+		s := c.signal(telemetry.TurnStop)
+		s.Outcome = telemetry.Completed
+		return []telemetry.Signal{s}
+	case "agent_end":
+		return append(d.calls(c, ""), c.end())
+	}
+	return nil
+}
+
+// sessionStart tells a new session. A reset that keeps the session's id looks
+// like its being taken up again; what ended it says which.
+func (d *plugin) sessionStart(c call) []telemetry.Signal {
+	s := c.signal(telemetry.SessionLive)
+	s.Cause = "startup"
+	if from := scan.MemberOf(c.event, "resumedFrom", scan.NameOf); from != "" {
+		s.Cause = "resume"
+		switch d.ended[from] {
+		case "reset", "new", "idle", "daily":
+			s.Cause = "clear"
+		case "compaction":
+			s.Cause = "compact"
+		}
+		delete(d.ended, from)
+	}
+	return []telemetry.Signal{s}
+}
+
+// sessionEnd tells that a session is over. One that the next one follows under
+// the same id is told by the start of that.
+func (d *plugin) sessionEnd(c call) []telemetry.Signal {
+	reason, next := scan.MemberOf(c.event, "reason", scan.WordOf), scan.MemberOf(c.event, "nextSessionId", scan.NameOf)
+	if next != "" {
+		if d.ended == nil || len(d.ended) >= mostRuns {
+			d.ended = make(map[string]string)
+		}
+		d.ended[c.session] = reason
+		if next == c.session {
+			return nil
+		}
+	}
+	s := c.signal(telemetry.SessionGone)
+	s.Reason = reason
+	return []telemetry.Signal{s}
+}
+
+// windowSeen tells the window that a call was made with, when it is news.
+func (d *plugin) windowSeen(c call) []telemetry.Signal {
+	w := c.window()
+	if w == 0 || w == d.window {
+		return nil
+	}
+	d.window = w
+	s := c.signal(telemetry.WindowSeen)
+	s.Window, s.WindowSource = w, "reported"
+	return []telemetry.Signal{s}
+}
+
+func (c call) window() (w int64) {
+	scan.Members(c.event, func(key, val []byte) bool {
+		if string(key) == "contextTokenBudget" {
+			w = scan.CountOf(val)
+		}
+		return true
+	})
+	return w
+}
+
+// calls tells the calls of a run that has ended, from the session's messages.
+func (d *plugin) calls(c call, side string) []telemetry.Signal {
+	var out []telemetry.Signal
+	scan.Members(c.event, func(key, val []byte) bool {
+		if string(key) != "messages" {
+			return true
+		}
+		for _, m := range callsOf(val, c.run) {
+			out = append(out, d.usage(c, m, side))
+		}
+		return false
+	})
+	return out
+}
+
+func (d *plugin) usage(c call, m message, side string) telemetry.Signal {
+	d.call = c.run + " " + m.response
+	s := c.signal(telemetry.UsageSeen)
+	s.Model, s.Side, s.Usage = m.model, side, m.call(c.run, "")
+	if d.window > 0 && side == "" {
+		s.Window, s.WindowSource = d.window, "reported"
+	}
+	return s
+}
+
+// output tells the last call of a run, unless the run's end told it.
+func (d *plugin) output(c call, side string) []telemetry.Signal {
+	var last []byte
+	scan.Members(c.event, func(key, val []byte) bool {
+		if string(key) == "lastAssistant" {
+			last = val
+		}
+		return true
+	})
+	if side == "" {
+		if w := c.window(); w > 0 {
+			d.window = w
+		}
+	}
+	m := readMessage(last)
+	if m.usage == nil || m.response == "" || d.call == c.run+" "+m.response {
+		return nil
+	}
+	return []telemetry.Signal{d.usage(c, m, side)}
+}
+
+func (c call) tool(d *telemetry.Digests) []telemetry.Signal {
+	s := c.signal(telemetry.ToolStart)
+	var args, result []byte
+	failed := false
+	scan.Members(c.event, func(key, val []byte) bool {
+		switch string(key) {
+		case "toolCallId":
+			s.Tool = scan.NameOf(val)
+		case "toolName":
+			s.ToolName = scan.WordOf(val)
+		case "params":
+			args = val
+		case "result":
+			result = val
+		case "error":
+			failed = !scan.IsNull(val)
+		}
+		return true
+	})
+	if s.Tool == "" {
+		return nil
+	}
+	if c.hook == "before_tool_call" {
+		s.Args = d.Sized(args)
+		return []telemetry.Signal{s}
+	}
+	s.Kind, s.Result, s.ToolError = telemetry.ToolEnd, d.Sized(result), telemetry.ToolErrorOf(failed)
+	return []telemetry.Signal{s}
+}
+
+// end tells how a run ended. Of one that did not succeed the last answer says
+// whether somebody stopped it.
+func (c call) end() telemetry.Signal {
+	s := c.signal(telemetry.TurnEnd)
+	var success, told bool
+	var stop []byte
+	scan.Members(c.event, func(key, val []byte) bool {
+		switch string(key) {
+		case "success":
+			success, told = scan.IsTrue(val), true
+		case "messages":
+			scan.Elements(val, func(val []byte) bool {
+				if m := readMessage(val); string(m.role) == `"assistant"` {
+					stop = m.stop
+				}
+				return true
+			})
+		}
+		return true
+	})
+	switch {
+	case success:
+		s.Outcome = telemetry.Completed
+	case !told:
+	case string(stop) == `"aborted"`:
+		s.Outcome = telemetry.Interrupted
+	default:
+		s.Outcome, s.Error = telemetry.Failed, telemetry.ErrUnknown
+	}
+	return s
+}

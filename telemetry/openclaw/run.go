@@ -1,0 +1,199 @@
+package openclaw
+
+import (
+	"time"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// openclawRun decodes the events of OpenClaw's trajectory_runtime_events. What
+// it calls a session there is one run, the answer to one prompt: its
+// `session.started` and `session.ended` frame a turn. They are a stream that is
+// kept in a table: OpenClaw writes them in batches, mostly when the run is over,
+// and drops the oldest.
+type run struct {
+	telemetry.Tally
+	triggers map[string]string // of runs, by id
+	session  string            // that was told to be live, with
+	version  string            // the harness's version then
+}
+
+// openclawEvent is one event, with its data not yet read.
+type event struct {
+	kind, session, run, dir, model string
+	at                             time.Time
+	data                           []byte
+}
+
+// Run returns a decoder of rows of trajectory_runtime_events.
+func Run() telemetry.Decoder { return new(run) }
+
+func (d *run) Decode(record []byte) []telemetry.Signal {
+	var e event
+	ok := scan.Members(record, func(key, val []byte) bool {
+		switch string(key) {
+		case "type":
+			e.kind = scan.WordOf(val)
+		case "ts":
+			e.at = scan.TimeOf(val)
+		case "sessionId":
+			e.session = scan.NameOf(val)
+		case "runId":
+			e.run = scan.NameOf(val)
+		case "workspaceDir":
+			e.dir = scan.PathOf(val)
+		case "modelId":
+			e.model = scan.NameOf(val)
+		case "data":
+			e.data = val
+		}
+		return true
+	})
+	if !ok || e.kind == "" || e.session == "" {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	return d.event(e)
+}
+
+func (e event) signal(kind telemetry.Kind) telemetry.Signal {
+	return telemetry.Signal{Kind: kind, Source: "stream", Detail: e.kind, At: e.at, Session: e.session, Turn: e.run}
+}
+
+func (d *run) event(e event) []telemetry.Signal {
+	trigger, begun := d.triggers[e.run]
+	if e.kind == "session.started" {
+		trigger, begun = scan.MemberOf(e.data, "trigger", scan.WordOf), true
+		if d.triggers == nil || len(d.triggers) >= mostRuns {
+			d.triggers = make(map[string]string)
+		}
+		d.triggers[e.run] = trigger
+	}
+	// Who asked for a run stands in its first event. One that is met in its
+	// middle is work of somebody, and no prompt.
+	person := begun && byUser(trigger)
+	switch e.kind {
+	case "session.started":
+		if person {
+			return []telemetry.Signal{e.signal(telemetry.Working)}
+		}
+		return nil
+	case "trace.metadata":
+		if person {
+			return d.live(e, e.version())
+		}
+		return nil
+	case "prompt.submitted":
+		if person {
+			return append(d.live(e, d.version), e.signal(telemetry.Prompt))
+		}
+		return nil
+	case "model.completed":
+		return d.completed(e, trigger, person)
+	case "session.ended":
+		delete(d.triggers, e.run)
+		if begun && !person {
+			return nil
+		}
+		return d.ended(e)
+	case "context.compiled", "trace.artifacts", "trace.truncated":
+		return nil
+	}
+	d.Miss(e.kind)
+	return nil
+}
+
+func (e event) version() (version string) {
+	scan.Members(e.data, func(key, val []byte) bool {
+		if string(key) != "harness" {
+			return true
+		}
+		version = scan.MemberOf(val, "version", scan.WordOf)
+		return false
+	})
+	return version
+}
+
+// live tells that a session is live, once until another one is.
+func (d *run) live(e event, version string) []telemetry.Signal {
+	if e.session == d.session && version == d.version {
+		return nil
+	}
+	d.session, d.version = e.session, version
+	s := e.signal(telemetry.SessionLive)
+	s.Turn = ""
+	s.Cause, s.Version, s.Dir, s.Model = "unknown", version, e.dir, e.model
+	return []telemetry.Signal{s}
+}
+
+// completed tells the calls of a run, named as the transcript names them, if the
+// run's copy of the messages reaches as far; OpenClaw cuts it behind 64. Else
+// they are told as one, with the size of the last prompt.
+func (d *run) completed(e event, trigger string, person bool) []telemetry.Signal {
+	var messages, all, last []byte
+	scan.Members(e.data, func(key, val []byte) bool {
+		switch string(key) {
+		case "messagesSnapshot":
+			messages = val
+		case "usage":
+			all = val
+		case "promptCache":
+			scan.Members(val, func(key, val []byte) bool {
+				if string(key) == "lastCallUsage" {
+					last = val
+				}
+				return true
+			})
+		}
+		return true
+	})
+	var usages []*telemetry.Usage
+	for _, m := range callsOf(messages, e.run) {
+		usages = append(usages, m.call(e.run, ""))
+	}
+	if u := sumUsage(all, last); len(usages) == 0 && u != nil {
+		u.Request = e.run
+		usages = append(usages, u)
+	}
+	var out []telemetry.Signal
+	for _, u := range usages {
+		s := e.signal(telemetry.UsageSeen)
+		s.Model, s.Usage = e.model, u
+		if !person {
+			s.Side = trigger
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (d *run) ended(e event) []telemetry.Signal {
+	var status string
+	var aborted, late bool
+	scan.Members(e.data, func(key, val []byte) bool {
+		switch string(key) {
+		case "status":
+			status = scan.WordOf(val)
+		case "aborted", "externalAbort":
+			aborted = aborted || scan.IsTrue(val)
+		case "timedOut", "idleTimedOut", "timedOutDuringCompaction", "timedOutDuringToolExecution", "timedOutByRunBudget":
+			late = late || scan.IsTrue(val)
+		}
+		return true
+	})
+	s := e.signal(telemetry.TurnEnd)
+	switch {
+	case late:
+		s.Outcome, s.Error = telemetry.Failed, telemetry.ErrUnknown // a time-out aborts, too
+	case aborted, status == "interrupted", status == "aborted":
+		s.Outcome = telemetry.Interrupted
+	case status == "success":
+		s.Outcome = telemetry.Completed
+	case status == "error", status == "failed":
+		s.Outcome, s.Error = telemetry.Failed, telemetry.ErrUnknown
+	default:
+		d.Miss("session.ended/" + status)
+	}
+	return []telemetry.Signal{s}
+}

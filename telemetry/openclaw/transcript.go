@@ -1,0 +1,335 @@
+package openclaw
+
+import (
+	"strings"
+	"time"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// openclawTranscript decodes the rows of OpenClaw's transcript_events, as the
+// profile's query gives them: the session's id, the row's own time and the
+// event. One store holds many sessions, and their rows may be mixed.
+//
+// A prompt's row does not name its run. A gateway gives the prompt a key that
+// is the run's id, a local session another one, and nothing in the row tells
+// which. So a prompt is kept back until the next row of the session that names
+// a run; that the harness works is told at once. A prompt whose run was told
+// already is text typed into the running turn.
+type transcript struct {
+	telemetry.Tally
+	telemetry.Digests
+	sessions map[string]*session
+}
+
+// openclawSession is what is remembered of one session.
+type session struct {
+	held   *telemetry.Signal // a prompt whose run is not known yet
+	side   string            // the newest row of a user was this: what else than a person asked
+	run    string            // the newest run of a person
+	beside string            // the newest run that no person asked for, and
+	what   string            // what did
+	failed string            // the run whose last answer was an error
+}
+
+// openclawRow is one row, with its event not yet read.
+type row struct {
+	session, id, kind string
+	at                time.Time
+	message, data     []byte
+	custom, dir       string
+	forked            bool
+	before, after     *int64
+}
+
+// Transcript returns a decoder of rows of transcript_events.
+func Transcript() telemetry.Decoder { return new(transcript) }
+
+func (d *transcript) Decode(record []byte) []telemetry.Signal {
+	var r row
+	var event []byte
+	ok := scan.Members(record, func(key, val []byte) bool {
+		switch string(key) {
+		case "session_id":
+			r.session = scan.NameOf(val)
+		case "created_at":
+			r.at = scan.MilliOf(val)
+		case "event":
+			event = val
+		}
+		return true
+	})
+	switch {
+	case !ok || r.session == "" || len(event) == 0:
+		d.Miss(telemetry.Malformed)
+		return nil
+	case scan.IsNull(event):
+		d.Miss("compressed") // the row holds its event as zstd
+		return nil
+	}
+	if !r.read(event) || r.kind == "" {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	return d.row(r)
+}
+
+func (r *row) read(event []byte) bool {
+	return scan.Members(event, func(key, val []byte) bool {
+		switch string(key) {
+		case "type":
+			r.kind = scan.WordOf(val)
+		case "id":
+			r.id = scan.NameOf(val)
+		case "timestamp":
+			if t := scan.TimeOf(val); !t.IsZero() {
+				r.at = t
+			}
+		case "message":
+			r.message = val
+		case "data":
+			r.data = val
+		case "customType":
+			r.custom = scan.WordOf(val)
+		case "cwd":
+			r.dir = scan.PathOf(val)
+		case "parentSession":
+			r.forked = scan.NameOf(val) != ""
+		case "tokensBefore":
+			r.before = known(val)
+		case "tokensAfter":
+			r.after = known(val)
+		}
+		return true
+	})
+}
+
+// known is the number of tokens val, nil when it is none.
+func known(val []byte) *int64 {
+	if n := scan.CountOf(val); n > 0 {
+		return &n
+	}
+	return nil
+}
+
+func (d *transcript) row(r row) []telemetry.Signal {
+	s := d.session(r.session)
+	switch r.kind {
+	case "session":
+		live := r.signal(telemetry.SessionLive)
+		live.Cause, live.Dir = "startup", r.dir
+		if r.forked {
+			live.Cause = "fork"
+		}
+		return []telemetry.Signal{live}
+	case "message":
+		return d.message(r, s)
+	case "custom":
+		if r.custom == "openclaw:bootstrap-context:full" {
+			return s.settled(r)
+		}
+	case "compaction":
+		c := r.signal(telemetry.Compacted)
+		c.Compaction = &telemetry.Compaction{Half: "record", Trigger: "unknown", Before: r.before, After: r.after}
+		return []telemetry.Signal{c}
+	case "reset":
+		// The session keeps its id and starts from nothing.
+		out := s.over(r)
+		*s = session{}
+		live := r.signal(telemetry.SessionLive)
+		live.Cause = "clear"
+		return append(out, live)
+	case "model_change", "thinking_level_change", "custom_message", "branch_summary", "label", "session_info", "leaf":
+	default:
+		d.Miss(r.kind)
+	}
+	return nil
+}
+
+func (d *transcript) session(id string) *session {
+	if s := d.sessions[id]; s != nil {
+		return s
+	}
+	if d.sessions == nil || len(d.sessions) >= mostRuns {
+		d.sessions = make(map[string]*session)
+	}
+	s := new(session)
+	d.sessions[id] = s
+	return s
+}
+
+// signal starts a signal told by the row.
+func (r row) signal(kind telemetry.Kind) telemetry.Signal {
+	return telemetry.Signal{Kind: kind, Source: "transcript", Detail: r.id, At: r.at, Session: r.session}
+}
+
+func (d *transcript) message(r row, s *session) []telemetry.Signal {
+	m := readMessage(r.message)
+	switch string(m.role) {
+	case `"user"`:
+		return s.asked(r, m)
+	case `"assistant"`:
+		return s.answered(r, m, &d.Digests)
+	case `"toolResult"`:
+		if m.tool == "" || s.isBeside(m.run) {
+			return nil
+		}
+		end := r.signal(telemetry.ToolEnd)
+		end.Turn, end.Tool, end.ToolName = s.run, m.tool, m.toolName
+		end.Result, end.ToolError = d.Sized(m.content), telemetry.ToolErrorOf(m.failed)
+		return []telemetry.Signal{end}
+	case `"bashExecution"`, `"custom"`, `"branchSummary"`, `"compactionSummary"`:
+	default:
+		d.Miss("message/" + scan.WordOf(m.role))
+	}
+	return nil
+}
+
+// over tells what only a later row proves: that a run had failed for good, and
+// that the prompt before was given to no run that answered.
+func (s *session) over(r row) []telemetry.Signal {
+	var out []telemetry.Signal
+	if s.failed != "" {
+		end := r.signal(telemetry.TurnEnd)
+		end.Turn, end.Outcome, end.Error = s.failed, telemetry.Failed, telemetry.ErrUnknown
+		out, s.failed = append(out, end), ""
+	}
+	if s.held != nil {
+		out, s.run, s.held = append(out, *s.held), s.held.Turn, nil
+	}
+	return out
+}
+
+// asked reads a row of the user's side. What another session, a tool or the
+// harness itself says there is no prompt.
+func (s *session) asked(r row, m message) []telemetry.Signal {
+	if s.side = m.provenance; s.side == "external_user" {
+		s.side = "" // a person, on a channel
+	}
+	if s.side != "" {
+		return nil
+	}
+	out := s.over(r)
+	if s.beside == "" {
+		s.what = "" // a run without a name is over with the next prompt
+	}
+	p := r.signal(telemetry.Prompt)
+	if p.Turn = strings.TrimSuffix(m.key, ":user"); p.Turn == "" {
+		p.Turn = r.id
+	}
+	s.held = &p
+	return append(out, r.signal(telemetry.Working))
+}
+
+// named takes the run that a row names: it is that of what was asked last.
+func (s *session) named(run string) []telemetry.Signal {
+	if s.side != "" {
+		s.beside, s.what, s.side = run, s.side, ""
+		return nil
+	}
+	if s.held == nil {
+		if run != "" && run != s.beside {
+			s.run = run
+		}
+		return nil
+	}
+	p := *s.held
+	s.held = nil
+	if run != "" {
+		if run == s.run {
+			return nil // typed into the running turn
+		}
+		p.Turn = run
+	}
+	s.run, s.failed = p.Turn, ""
+	return []telemetry.Signal{p}
+}
+
+// isBeside says that a row belongs to the newest run that no person asked for.
+func (s *session) isBeside(run string) bool { return s.what != "" && run == s.beside }
+
+func (s *session) answered(r row, m message, d *telemetry.Digests) []telemetry.Signal {
+	if m.mirrored {
+		return nil // what was sent to a channel, noted
+	}
+	out := s.named(m.run)
+	beside := s.isBeside(m.run)
+	turn := m.run
+	if turn == "" {
+		turn = s.run
+	}
+	if m.usage != nil {
+		u := r.signal(telemetry.UsageSeen)
+		u.Turn, u.Model, u.Usage = turn, m.model, m.call(m.run, r.id)
+		if beside {
+			u.Side = s.what
+		}
+		out = append(out, u)
+	}
+	if beside {
+		return out
+	}
+	s.failed = ""
+	switch string(m.stop) {
+	case `"stop"`, `"length"`:
+		stop := r.signal(telemetry.TurnStop)
+		stop.Turn, stop.Outcome = turn, telemetry.Completed
+		out = append(out, stop)
+	case `"toolUse"`:
+		out = append(out, toolCalls(r, turn, m.content, d)...)
+	case `"aborted"`:
+		end := r.signal(telemetry.TurnEnd)
+		end.Turn, end.Outcome = turn, telemetry.Interrupted
+		out = append(out, end)
+	case `"error"`:
+		// The same run may go on with another attempt or another model.
+		fault := r.signal(telemetry.Fault)
+		fault.Turn, fault.Error = turn, telemetry.ErrUnknown
+		s.failed = turn
+		out = append(out, fault)
+	}
+	return out
+}
+
+func toolCalls(r row, turn string, content []byte, d *telemetry.Digests) []telemetry.Signal {
+	var out []telemetry.Signal
+	scan.Elements(content, func(val []byte) bool {
+		var kind, args []byte
+		var id, tool string
+		scan.Members(val, func(key, val []byte) bool {
+			switch string(key) {
+			case "type":
+				kind = val
+			case "id":
+				id = scan.NameOf(val)
+			case "name":
+				tool = scan.WordOf(val)
+			case "arguments":
+				args = val
+			}
+			return len(kind) == 0 || string(kind) == `"toolCall"`
+		})
+		if string(kind) == `"toolCall"` && id != "" {
+			start := r.signal(telemetry.ToolStart)
+			start.Turn, start.Tool, start.ToolName, start.Args = turn, id, tool, d.Sized(args)
+			out = append(out, start)
+		}
+		return true
+	})
+	return out
+}
+
+// settled reads the note that OpenClaw appends when a run with the whole
+// context has ended well. Not every run leaves one.
+func (s *session) settled(r row) []telemetry.Signal {
+	run := scan.MemberOf(r.data, "runId", scan.NameOf)
+	out := s.named(run)
+	if run == "" || s.isBeside(run) {
+		return out
+	}
+	end := r.signal(telemetry.TurnEnd)
+	end.Turn, end.Outcome = run, telemetry.Completed
+	s.failed = ""
+	return append(out, end)
+}

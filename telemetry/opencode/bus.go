@@ -1,0 +1,118 @@
+package opencode
+
+import (
+	"bytes"
+	"cmp"
+	"time"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// opencodeBus decodes the events of OpenCode's bus: as its server tells them
+// (SSE), or as a plugin wrote them down, with the names of the hooks that it was
+// called by, `{"k":"event","t":…,"o":{…}}`.
+type bus struct {
+	fold
+	telemetry.Waits
+	last string // id of the newest event, which may be given twice
+}
+
+// Bus returns a decoder of bus events.
+func Bus() telemetry.Decoder { return &bus{fold: fold{source: "stream"}} }
+
+func (d *bus) Decode(record []byte) []telemetry.Signal {
+	var id, kind, hook string
+	var props, input []byte
+	var at time.Time
+	ok := scan.Members(bytes.TrimSpace(record), func(key, val []byte) bool {
+		switch string(key) {
+		case "id":
+			id = scan.NameOf(val)
+		case "type":
+			kind = scan.WordOf(val)
+		case "properties":
+			props = val
+		case "k":
+			hook = scan.WordOf(val)
+		case "t":
+			at = scan.MilliOf(val)
+		case "o":
+			input = val
+		}
+		return true
+	})
+	switch {
+	case !ok:
+		d.Miss(telemetry.Malformed)
+		return nil
+	case hook != "":
+		return d.plugin(hook, at, input)
+	case kind == "" || props == nil:
+		d.Miss(cmp.Or(kind, telemetry.Malformed))
+		return nil
+	}
+	if id != "" && id == d.last {
+		return nil
+	}
+	d.last = id
+	return d.event(id, kind, props)
+}
+
+// plugin reads what a plugin wrote down of one of its hooks.
+func (d *bus) plugin(hook string, at time.Time, input []byte) []telemetry.Signal {
+	if d.now.IsZero() || at.After(d.now) {
+		d.now = at
+	}
+	switch hook {
+	case "event":
+		return d.Decode(input)
+	case "chat.params":
+		return d.params(input)
+	case "init", "config", "chat.message", "system.transform", "messages.transform", "session.compacting", "autocontinue",
+		"text.complete", "tool.before", "tool.after", "command.before", "permission.ask", "shell.env", "dispose":
+	default:
+		d.Miss("hook/" + hook)
+	}
+	return nil
+}
+
+// params reads the settings of a call to the model: only there the window is
+// told.
+func (d *bus) params(input []byte) []telemetry.Signal {
+	var session, agent string
+	var window int64
+	scan.Members(input, func(key, val []byte) bool {
+		switch string(key) {
+		case "sessionID":
+			session = scan.NameOf(val)
+		case "agent":
+			agent = scan.NameOf(val)
+		case "model":
+			scan.Members(val, func(key, val []byte) bool {
+				if string(key) != "limit" {
+					return true
+				}
+				scan.Members(val, func(key, val []byte) bool {
+					if string(key) == "context" {
+						window = scan.CountOf(val)
+					}
+					return true
+				})
+				return false
+			})
+		}
+		return true
+	})
+	if session == "" || agent == "title" || agent == "compaction" {
+		return nil
+	}
+	d.said = nil
+	s := d.session(session)
+	if window == 0 || window == s.window {
+		return nil
+	}
+	s.window = window
+	d.tell(s, telemetry.Signal{Kind: telemetry.WindowSeen, Turn: s.turn, Window: window, WindowSource: "reported"}, "chat.params")
+	return d.said
+}

@@ -1,0 +1,62 @@
+package opencode
+
+import (
+	"lifeloop/telemetry"
+)
+
+// Hooks is the dialect of our own plugin for OpenCode. The plugin uses the
+// members of other harnesses' hooks and OpenCode's names of events. A turn has
+// the id of the message that began it.
+type Hooks struct{}
+
+// Decode implements telemetry.Dialect.
+func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
+	in, err := telemetry.ReadHook(event, stdin)
+	if err != nil {
+		return telemetry.HookCall{}, err
+	}
+	call := telemetry.HookCall{Event: event, Session: in.Session, Turn: in.Turn}
+	in.Agent = ""
+	s := in.Signal(telemetry.Alive, "")
+
+	switch event {
+	case "session.created":
+		// The first prompt makes a session, whether it is the first of the
+		// program, or comes after `/new` or a fork.
+		s.Kind, s.Cause, s.Turn = telemetry.SessionLive, telemetry.CauseOf(""), ""
+	case "chat.message":
+		call.Fill(telemetry.SlotFrame)
+		s.Kind = telemetry.Prompt
+	case "session.idle":
+		s.Kind, s.Detail = telemetry.TurnEnd, telemetry.DetailOf(event, in.Failure)
+		switch in.Failure {
+		case "":
+			s.Outcome = telemetry.Completed
+		case "MessageAbortedError":
+			s.Outcome = telemetry.Interrupted
+		default:
+			s.Outcome, s.Error = telemetry.Failed, errorKind(in.Failure)
+		}
+	case "session.compacted":
+		s.Kind, s.Compaction = telemetry.Compacted, &telemetry.Compaction{Half: "hook", Trigger: telemetry.TriggerOf("")}
+	}
+	call.Add(s)
+	return call, nil
+}
+
+// Answer implements telemetry.Dialect.
+func (Hooks) Answer(event, context string) []byte {
+	if event != "chat.message" {
+		return nil
+	}
+	return telemetry.PlainOutput(context)
+}
+
+// opencodeError reads the name of an error. An APIError may be anything that a
+// provider answers.
+func errorKind(name string) telemetry.ErrorKind {
+	if name == "ProviderAuthError" {
+		return telemetry.ErrAuth
+	}
+	return telemetry.ErrUnknown
+}

@@ -1,0 +1,106 @@
+package opencode
+
+import (
+	"cmp"
+	"time"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// opencodeRun decodes what `opencode run --format json` prints: the parts of
+// the model's answers. The prompt is not told, nor is the message that it was;
+// the first sign of the session is its sign.
+type run struct {
+	telemetry.Tally
+	telemetry.Digests
+	session string
+	last    string // the call that was told last
+}
+
+// Run returns a decoder of `opencode run --format json` lines.
+func Run() telemetry.Decoder { return new(run) }
+
+func (d *run) Decode(record []byte) []telemetry.Signal {
+	var kind, part, failure []byte
+	var session string
+	var at time.Time
+	ok := scan.Members(record, func(key, val []byte) bool {
+		switch string(key) {
+		case "type":
+			kind = val
+		case "timestamp":
+			at = scan.MilliOf(val)
+		case "sessionID":
+			session = scan.NameOf(val)
+		case "part":
+			part = val
+		case "error":
+			failure = val
+		}
+		return true
+	})
+	if !ok || session == "" {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	out := []telemetry.Signal{}
+	tell := func(s telemetry.Signal) {
+		s.Source, s.Detail, s.At, s.Session = "stream", cmp.Or(s.Detail, scan.WordOf(kind)), at, session
+		out = append(out, s)
+	}
+	if session != d.session {
+		d.session = session
+		tell(telemetry.Signal{Kind: telemetry.SessionLive, Cause: telemetry.CauseOf("")})
+		tell(telemetry.Signal{Kind: telemetry.Prompt})
+	}
+	var message, call, tool, reason string
+	var state []byte
+	var m messageInfo
+	scan.Members(part, func(key, val []byte) bool {
+		switch string(key) {
+		case "messageID":
+			message = scan.NameOf(val)
+		case "callID":
+			call = scan.NameOf(val)
+		case "tool":
+			tool = scan.WordOf(val)
+		case "state":
+			state = val
+		case "reason":
+			reason = scan.WordOf(val)
+		case "tokens":
+			m.readTokens(val)
+		}
+		return true
+	})
+	switch string(kind) {
+	case `"step_start"`:
+		tell(telemetry.Signal{Kind: telemetry.Working})
+	case `"tool_use"`: // printed when it is over
+		c, s := readCall(state), telemetry.Signal{Tool: call, ToolName: tool}
+		tell(c.begun(s, &d.Digests))
+		tell(c.over(s, &d.Digests))
+	case `"text"`, `"reasoning"`:
+		tell(telemetry.Signal{Kind: telemetry.Alive})
+	case `"step_finish"`:
+		if m.sum() > 0 && message != d.last {
+			d.last = message
+			tell(telemetry.Signal{Kind: telemetry.UsageSeen, Usage: &telemetry.Usage{ID: message, Used: cmp.Or(m.total, m.sum()), Input: m.input, CacheRead: m.cacheR,
+				CacheWrite: m.cacheW, Output: m.output + m.reasoning, Reasoning: m.reasoning}})
+		}
+		if reason != "tool-calls" {
+			tell(telemetry.Signal{Kind: telemetry.TurnStop, Outcome: telemetry.Completed})
+		}
+	case `"error"`:
+		f := readFailure(failure)
+		stop := telemetry.Signal{Kind: telemetry.TurnStop, Outcome: telemetry.Failed, Error: f.kind()}
+		if f.name == "MessageAbortedError" {
+			stop.Outcome, stop.Error = telemetry.Interrupted, ""
+		}
+		tell(stop)
+	default:
+		d.Miss(scan.WordOf(kind))
+	}
+	return out
+}

@@ -1,0 +1,67 @@
+package opencode
+
+import (
+	"strconv"
+	"strings"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// opencodeStore decodes the rows of the table `event` of OpenCode's database,
+// in the order in which they were written:
+//
+//	{"id":"evt_…","aggregate_id":"ses_…","seq":0,"type":"session.created.1","data":{…}}
+//
+// The rows of a session are numbered without a hole. A row that comes again is
+// passed over.
+type store struct{ fold }
+
+// Store returns a decoder of rows of the event table.
+func Store() telemetry.Decoder {
+	return &store{fold{source: "store", store: true}}
+}
+
+func (d *store) Decode(record []byte) []telemetry.Signal {
+	var id, session, kind string
+	var data []byte
+	seq, numbered := uint64(0), false
+	ok := scan.Members(record, func(key, val []byte) bool {
+		switch string(key) {
+		case "id":
+			id = scan.NameOf(val)
+		case "aggregate_id":
+			session = scan.NameOf(val)
+		case "seq":
+			n, err := strconv.ParseUint(string(val), 10, 53)
+			seq, numbered = n, err == nil
+		case "type":
+			kind = scan.WordOf(val)
+		case "data":
+			data = val
+		}
+		return true
+	})
+	if !ok || session == "" || kind == "" || !numbered {
+		d.Miss(telemetry.Malformed)
+		return nil
+	}
+	plain, found := strings.CutSuffix(kind, ".1")
+	s := d.session(session)
+	next, begun := s.next, s.begun
+	if begun && seq < next {
+		return nil
+	}
+	s.next, s.begun = seq+1, true
+	var out []telemetry.Signal
+	if begun && seq > next {
+		d.said, d.now = nil, timeOf(id, d.now)
+		d.tell(s, telemetry.Signal{Kind: telemetry.Gap, Turn: s.turn, Missing: &[2]uint64{next, seq - 1}}, "seq "+strconv.FormatUint(seq, 10))
+		out = d.said
+	}
+	if !found {
+		d.Miss(kind)
+		return out
+	}
+	return append(out, d.event(id, plain, data)...)
+}

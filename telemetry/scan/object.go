@@ -1,0 +1,138 @@
+package scan
+
+import "time"
+
+// A Field is one member to read: its key, and where its value goes. A value of
+// the wrong type sets the destination to its zero value.
+//
+// Fields live on the caller's stack: Object calls no method of an interface, so
+// neither the list nor a destination escapes, and reading allocates no more than
+// the strings that it returns.
+type Field struct {
+	key  string
+	form form
+	to   any // a pointer; a func([]byte) of formFunc and formEach
+	in   []Field
+}
+
+type form uint8
+
+const (
+	formRaw form = iota
+	formName
+	formWord
+	formPath
+	formCount
+	formTrue
+	formTime
+	formMilli
+	formSeconds
+	formFunc
+	formEach
+	formIn
+)
+
+// Raw reads a value as its source spells it. It points into the record.
+func Raw(key string, to *[]byte) Field { return Field{key: key, form: formRaw, to: to} }
+
+// Name reads an id or a name, as NameOf does.
+func Name(key string, to *string) Field { return Field{key: key, form: formName, to: to} }
+
+// Word reads a word of the harness's vocabulary, as WordOf does.
+func Word(key string, to *string) Field { return Field{key: key, form: formWord, to: to} }
+
+// Path reads the path of a file, as PathOf does.
+func Path(key string, to *string) Field { return Field{key: key, form: formPath, to: to} }
+
+// Count reads a number of tokens, as CountOf does.
+func Count(key string, to *int64) Field { return Field{key: key, form: formCount, to: to} }
+
+// True reads whether a value is true.
+func True(key string, to *bool) Field { return Field{key: key, form: formTrue, to: to} }
+
+// Time reads an RFC 3339 time, as TimeOf does.
+func Time(key string, to *time.Time) Field { return Field{key: key, form: formTime, to: to} }
+
+// Milli reads milliseconds since 1970, as MilliOf does.
+func Milli(key string, to *time.Time) Field { return Field{key: key, form: formMilli, to: to} }
+
+// Seconds reads seconds since 1970, as SecondsOf does.
+func Seconds(key string, to *time.Time) Field { return Field{key: key, form: formSeconds, to: to} }
+
+// Func calls f with the value.
+func Func(key string, f func(val []byte)) Field { return Field{key: key, form: formFunc, to: f} }
+
+// Each calls f with each element of an array.
+func Each(key string, f func(val []byte)) Field { return Field{key: key, form: formEach, to: f} }
+
+// In reads members of an object within the object.
+func In(key string, fields ...Field) Field { return Field{key: key, form: formIn, in: fields} }
+
+// Object reads the fields of the object b and steps over its other members. It
+// reports whether b is an object to its end; the members before the place where
+// it is none have been read. Of members with the same key the last one counts.
+func Object(b []byte, fields ...Field) bool {
+	next := 0
+	return Members(b, func(key, val []byte) bool {
+		next = read(fields, next, key, val)
+		return true
+	})
+}
+
+// Read is Object for an object whose members were gathered.
+func Read(members []Member, fields ...Field) {
+	next := 0
+	for _, m := range members {
+		next = read(fields, next, m.Key, m.Val)
+	}
+}
+
+// read sets the fields of this key and returns the index behind the last one,
+// where the search for the next key begins: a harness writes its members in one
+// order.
+func read(fields []Field, next int, key, val []byte) int {
+	for n := range fields {
+		i := next + n
+		if i >= len(fields) {
+			i -= len(fields)
+		}
+		if fields[i].key == string(key) {
+			fields[i].set(val)
+			return i + 1
+		}
+	}
+	return next
+}
+
+func (f *Field) set(val []byte) {
+	switch f.form {
+	case formRaw:
+		*f.to.(*[]byte) = val
+	case formName:
+		*f.to.(*string) = NameOf(val)
+	case formWord:
+		*f.to.(*string) = WordOf(val)
+	case formPath:
+		*f.to.(*string) = PathOf(val)
+	case formCount:
+		*f.to.(*int64) = CountOf(val)
+	case formTrue:
+		*f.to.(*bool) = IsTrue(val)
+	case formTime:
+		*f.to.(*time.Time) = TimeOf(val)
+	case formMilli:
+		*f.to.(*time.Time) = MilliOf(val)
+	case formSeconds:
+		*f.to.(*time.Time) = SecondsOf(val)
+	case formFunc:
+		f.to.(func([]byte))(val)
+	case formEach:
+		each := f.to.(func([]byte))
+		Elements(val, func(val []byte) bool {
+			each(val)
+			return true
+		})
+	case formIn:
+		Object(val, f.in...)
+	}
+}

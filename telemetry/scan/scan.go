@@ -1,0 +1,466 @@
+// Package scan reads members of JSON records without building them. A record may
+// be megabytes of text with six short members of interest: the walk finds those
+// and steps over the rest from quote to quote, so a session's text is neither
+// parsed nor copied. It checks the structure that it walks through, so that a
+// torn record is refused. It does not check what it steps over.
+//
+//	var kind []byte
+//	var s telemetry.Signal
+//	ok := scan.Object(record, scan.Raw("type", &kind), scan.Name("session_id", &s.Session))
+package scan
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// members calls f with the key, between its quotes, and the value of each
+// member of the object b, until f returns false. It reports whether b is an
+// object, as far as it was walked.
+func Members(b []byte, f func(key, val []byte) bool) bool {
+	i := Space(b, 0)
+	if i >= len(b) || b[i] != '{' {
+		return false
+	}
+	i = Space(b, i+1)
+	if i < len(b) && b[i] == '}' {
+		return Space(b, i+1) == len(b)
+	}
+	for {
+		if i >= len(b) || b[i] != '"' {
+			return false
+		}
+		end := skipString(b, i)
+		if end < 0 {
+			return false
+		}
+		key := b[i+1 : end-1]
+		i = Space(b, end)
+		if i >= len(b) || b[i] != ':' {
+			return false
+		}
+		i = Space(b, i+1)
+		end = skipValue(b, i)
+		if end < 0 {
+			return false
+		}
+		if !f(key, b[i:end]) {
+			return true
+		}
+		i = Space(b, end)
+		if i >= len(b) {
+			return false
+		}
+		switch b[i] {
+		case ',':
+			i = Space(b, i+1)
+		case '}':
+			return Space(b, i+1) == len(b)
+		default:
+			return false
+		}
+	}
+}
+
+// stepOver is what a callback of walk or walkElements returns for a value that
+// it did not go into; halt ends the walk.
+const (
+	StepOver = 0
+	Halt     = -1
+)
+
+// walk is members for who goes into the values that he wants, so that a record
+// of much text is gone through once: f gets the place of each value of the
+// object that begins at b[i], and returns the index after it, stepOver or halt.
+// It returns the index after the object, or -1 when that is none or f halted.
+func Walk(b []byte, i int, f func(key []byte, i int) int) int {
+	if i >= len(b) || b[i] != '{' {
+		return -1
+	}
+	i = Space(b, i+1)
+	if i < len(b) && b[i] == '}' {
+		return i + 1
+	}
+	for {
+		if i >= len(b) || b[i] != '"' {
+			return -1
+		}
+		end := skipString(b, i)
+		if end < 0 {
+			return -1
+		}
+		key := b[i+1 : end-1]
+		i = Space(b, end)
+		if i >= len(b) || b[i] != ':' {
+			return -1
+		}
+		if i = Space(b, i+1); i >= len(b) {
+			return -1
+		}
+		if end = f(key, i); end == StepOver {
+			end = skipValue(b, i)
+		}
+		if end < 0 {
+			return -1
+		}
+		i = Space(b, end)
+		if i >= len(b) {
+			return -1
+		}
+		switch b[i] {
+		case ',':
+			i = Space(b, i+1)
+		case '}':
+			return i + 1
+		default:
+			return -1
+		}
+	}
+}
+
+// walkElements does the same with the elements of the array that begins at b[i].
+func WalkElements(b []byte, i int, f func(i int) int) int {
+	if i >= len(b) || b[i] != '[' {
+		return -1
+	}
+	i = Space(b, i+1)
+	if i < len(b) && b[i] == ']' {
+		return i + 1
+	}
+	for {
+		if i >= len(b) {
+			return -1
+		}
+		end := f(i)
+		if end == StepOver {
+			end = skipValue(b, i)
+		}
+		if end < 0 {
+			return -1
+		}
+		i = Space(b, end)
+		if i >= len(b) {
+			return -1
+		}
+		switch b[i] {
+		case ',':
+			i = Space(b, i+1)
+		case ']':
+			return i + 1
+		default:
+			return -1
+		}
+	}
+}
+
+// take is the value that begins at b[i], and the index after it; nil and -1
+// when it does not end.
+func Take(b []byte, i int) ([]byte, int) {
+	end := skipValue(b, i)
+	if end < 0 {
+		return nil, -1
+	}
+	return b[i:end], end
+}
+
+// A field is one member of an object, as members tells it.
+type Member struct{ Key, Val []byte }
+
+// gather appends the members of the object that begins at b[i] to list, to be
+// read when it is known what they are. Without an object there are none, and
+// whatever is there is stepped over.
+func Gather(list []Member, b []byte, i int) ([]Member, int) {
+	end := Walk(b, i, func(key []byte, i int) int {
+		val, end := Take(b, i)
+		list = append(list, Member{key, val})
+		return end
+	})
+	if end < 0 {
+		return nil, StepOver
+	}
+	return list, end
+}
+
+// each calls f with each member, until f returns false.
+func EachMember(list []Member, f func(key, val []byte) bool) {
+	for _, m := range list {
+		if !f(m.Key, m.Val) {
+			return
+		}
+	}
+}
+
+// elements calls f with each element of the array b, as members does.
+func Elements(b []byte, f func(val []byte) bool) bool {
+	i := Space(b, 0)
+	if i >= len(b) || b[i] != '[' {
+		return false
+	}
+	i = Space(b, i+1)
+	if i < len(b) && b[i] == ']' {
+		return Space(b, i+1) == len(b)
+	}
+	for {
+		end := skipValue(b, i)
+		if end < 0 {
+			return false
+		}
+		if !f(b[i:end]) {
+			return true
+		}
+		i = Space(b, end)
+		if i >= len(b) {
+			return false
+		}
+		switch b[i] {
+		case ',':
+			i = Space(b, i+1)
+		case ']':
+			return Space(b, i+1) == len(b)
+		default:
+			return false
+		}
+	}
+}
+
+func Space(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// skipString returns the index after the string that starts at b[i], or -1.
+func skipString(b []byte, i int) int {
+	for i++; ; i++ {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return -1
+		}
+		start := i
+		i += n
+		// The quote is escaped when an odd number of backslashes precedes it.
+		slashes := 0
+		for j := i - 1; j >= start && b[j] == '\\'; j-- {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return i + 1
+		}
+	}
+}
+
+// skipValue returns the index after the value that starts at b[i], or -1. It
+// counts depth instead of recursing: no nesting can exhaust the stack.
+func skipValue(b []byte, i int) int {
+	if i >= len(b) {
+		return -1
+	}
+	switch b[i] {
+	case '"':
+		return skipString(b, i)
+	case '{', '[':
+	default:
+		start := i
+		for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
+			i++
+		}
+		if i == start {
+			return -1
+		}
+		return i
+	}
+	depth := 0
+	for i < len(b) {
+		switch b[i] {
+		case '"':
+			if i = skipString(b, i); i < 0 {
+				return -1
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+		i++
+	}
+	return -1
+}
+
+// text returns the JSON string val, or "" when val is anything else.
+func textOf(val []byte) string {
+	if len(val) < 2 || val[0] != '"' {
+		return ""
+	}
+	if bytes.IndexByte(val, '\\') < 0 {
+		return string(val[1 : len(val)-1])
+	}
+	var s string
+	if json.Unmarshal(val, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// name returns the JSON string val if it can be an id or a name, else "". Ids
+// are kept for good and shown to people, so what is long or unprintable is
+// dropped: it would be text, not a name.
+func NameOf(val []byte) string { return Printable(val, MaxName) }
+
+const MaxName = 256
+
+// word returns the JSON string val if it is a word of the harness's own
+// vocabulary (a cause, a reason, the name of a tool), else "". A harness that
+// one day writes a sentence there does not get it into our books.
+func WordOf(val []byte) string {
+	s := Printable(val, MaxWord)
+	if !IsWord(s) {
+		return ""
+	}
+	return s
+}
+
+const MaxWord = 128
+
+func IsWord(s string) bool {
+	for _, r := range s {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+		case r == '_', r == '-', r == '.', r == ':', r == '/', r == '@':
+		default:
+			return false
+		}
+	}
+	return s != "" && len(s) <= MaxWord
+}
+
+// path returns the JSON string val if it can be a file's path, else "".
+func PathOf(val []byte) string { return Printable(val, 4096) }
+
+func Printable(val []byte, limit int) string {
+	// An escaped character takes at most 6 bytes per byte of its text.
+	if len(val) > 6*limit+2 {
+		return ""
+	}
+	if len(val) >= 2 && val[0] == '"' && len(val) <= limit+2 && plain(val[1:len(val)-1]) {
+		return string(val[1 : len(val)-1])
+	}
+	if s := textOf(val); IsShown(s, limit) {
+		return s
+	}
+	return ""
+}
+
+// isShown says whether s can be shown and is no longer than limit bytes.
+func IsShown(s string, limit int) bool {
+	if len(s) > limit || !utf8.ValidString(s) {
+		return false
+	}
+	for _, r := range s {
+		if !unicode.IsPrint(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// plain says whether b is printable ASCII and holds no escape.
+func plain(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' || c > '~' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+func IsTrue(val []byte) bool { return string(val) == "true" }
+func IsNull(val []byte) bool { return string(val) == "null" }
+
+// mostCounted bounds a number of tokens: sums of a few stay far from overflow.
+const MostCounted = 1 << 50
+
+// count returns the JSON number val if it can be a number of tokens, else 0.
+func CountOf(val []byte) int64 {
+	n, err := strconv.ParseInt(string(val), 10, 64)
+	if err != nil || n < 0 || n > MostCounted {
+		return 0
+	}
+	return n
+}
+
+// stamp returns the time of the RFC 3339 string val, or the zero time.
+func TimeOf(val []byte) time.Time {
+	if len(val) < 2 || len(val) > 64 || val[0] != '"' {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, string(val[1:len(val)-1]))
+	if err != nil {
+		return time.Time{}
+	}
+	return InRange(t.UTC())
+}
+
+// stampMilli returns the time of the number val, milliseconds since 1970.
+func MilliOf(val []byte) time.Time {
+	n := CountOf(val)
+	if n == 0 {
+		return time.Time{}
+	}
+	return InRange(time.UnixMilli(n).UTC())
+}
+
+// inRange drops a time that RFC 3339 cannot write.
+func InRange(t time.Time) time.Time {
+	if t.Year() < 0 || t.Year() > 9999 {
+		return time.Time{}
+	}
+	return t
+}
+
+// stampSeconds returns the time of the number val, seconds since 1970 with
+// fractions, to the millisecond.
+func SecondsOf(val []byte) time.Time {
+	t, err := strconv.ParseFloat(string(val), 64)
+	if err != nil || !(t > 0 && t < 1<<40) {
+		return time.Time{}
+	}
+	return InRange(time.UnixMilli(int64(t * 1000)).UTC())
+}
+
+// member reads one member of the object val, "" when it has none.
+func MemberOf(val []byte, key string, read func([]byte) string) string {
+	var out string
+	Members(val, func(k, v []byte) bool {
+		if string(k) != key {
+			return true
+		}
+		out = read(v)
+		return false
+	})
+	return out
+}
+
+// inner is what stands between the quotes of a JSON string, or nothing.
+func Inner(val []byte) []byte {
+	if len(val) < 2 || val[0] != '"' {
+		return nil
+	}
+	return val[1 : len(val)-1]
+}
+
+// digest stands for a text that is only to be recognised again (FNV-1a).
+func Hash(text []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, c := range text {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	return h
+}

@@ -1,0 +1,285 @@
+// Package telemetrytest holds what the tests of all decoders share: a line for
+// each signal, golden lists, a check of every signal, and a fuzz target.
+package telemetrytest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// canary stands where a session's text stood. No name or id can contain it.
+const Canary = "CANARY⟦text of the session⟧"
+
+func Lines(signals []telemetry.Signal) []string {
+	out := make([]string, len(signals))
+	for i, s := range signals {
+		out[i] = Line(s)
+	}
+	return out
+}
+
+// checkSignal holds for every signal of every decoder, whatever it read.
+func CheckSignal(t *testing.T, s telemetry.Signal) {
+	t.Helper()
+	switch s.Kind {
+	case telemetry.SessionLive, telemetry.SessionGone, telemetry.Prompt, telemetry.Working, telemetry.Idle, telemetry.NeedsInput, telemetry.TurnStop, telemetry.TurnEnd, telemetry.UsageSeen,
+		telemetry.WindowSeen, telemetry.Compacting, telemetry.Compacted, telemetry.Cleared, telemetry.ToolStart, telemetry.ToolEnd, telemetry.LimitWait, telemetry.Fault, telemetry.Gap, telemetry.Alive:
+	default:
+		t.Fatalf("unknown kind: %s", Line(s))
+	}
+	if s.Source == "" {
+		t.Fatalf("no source: %s", Line(s))
+	}
+	if (s.Kind == telemetry.UsageSeen) != (s.Usage != nil) || s.Kind != telemetry.Compacting && (s.Kind == telemetry.Compacted) != (s.Compaction != nil) {
+		t.Fatalf("kind and content differ: %s", Line(s))
+	}
+	if u := s.Usage; u != nil && min(u.Used, u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning) < 0 || s.Window < 0 || (s.Window > 0) != (s.WindowSource != "") {
+		t.Fatalf("numbers: %s", Line(s))
+	}
+	switch s.ToolError {
+	case "", telemetry.ToolNotFound, telemetry.ToolFailed, telemetry.ToolRefused:
+	default:
+		t.Fatalf("unknown error of a tool: %s", Line(s))
+	}
+	if s.Kind != telemetry.ToolStart && s.Args != nil || s.Kind != telemetry.ToolEnd && (s.Result != nil || s.ToolError != "") {
+		t.Fatalf("kind and content differ: %s", Line(s))
+	}
+	for _, text := range []*telemetry.Sized{s.Args, s.Result} {
+		if text != nil && (len(text.Digest) != len("sha256:")+64 || text.Size <= 0) {
+			t.Fatalf("%+v is no digest: %s", *text, Line(s))
+		}
+	}
+	for _, v := range []string{s.Detail, s.Session, s.Turn, s.Agent, s.Cause, s.Reason, s.Tool, s.ToolName, s.Model, s.WindowSource, s.Side, s.Version} {
+		if len(v) > 400 || !utf8.ValidString(v) || strings.ContainsAny(v, "\n\x1b\x00") {
+			t.Fatalf("%q is no name: %s", v, Line(s))
+		}
+	}
+	if _, err := json.Marshal(s); err != nil {
+		t.Fatalf("%v: %s", err, Line(s))
+	}
+}
+
+// fuzzDecoder feeds the decoder arbitrary records, and records of its format
+// with arbitrary text. It must not fall over, and the text must not come out.
+func Fuzz(f *testing.F, newDecoder func() telemetry.Decoder, pattern string, templates ...string) {
+	files, err := filepath.Glob(filepath.Join("testdata", filepath.FromSlash(pattern)))
+	require.NoError(f, err)
+	for _, file := range files {
+		for _, record := range Records(f, file) {
+			f.Add(record, "hello")
+		}
+	}
+	f.Add([]byte("state=idle:app=codex"), "[Request interrupted by user]")
+	f.Fuzz(func(t *testing.T, record []byte, text string) {
+		d := newDecoder()
+		if len(record)%2 == 0 {
+			d = telemetry.Digesting(d)
+		}
+		quoted, err := json.Marshal("⟦" + text + "⟧")
+		require.NoError(t, err)
+		for range 2 { // the second round finds what the first left behind
+			for _, s := range d.Decode(record) {
+				CheckSignal(t, s)
+			}
+			for _, template := range templates {
+				for _, s := range d.Decode([]byte(strings.ReplaceAll(template, "TEXT", string(quoted)))) {
+					CheckSignal(t, s)
+					if !bytes.ContainsRune(record, '⟦') && strings.Contains(Line(s), "⟦") {
+						t.Fatalf("text of the session in a signal: %s", Line(s))
+					}
+				}
+			}
+		}
+		for kind := range d.Unknown() {
+			if !scan.IsWord(kind) {
+				t.Fatalf("text in the count of unknown types: %q", kind)
+			}
+		}
+	})
+}
+
+// told decodes the records in order and returns what they told, one line per
+// signal, without the members that are the same for every record.
+func Decoded(t *testing.T, newDecoder func() telemetry.Decoder, records ...string) []string {
+	t.Helper()
+	d := newDecoder()
+	out := []string{}
+	for _, r := range records {
+		for _, s := range d.Decode([]byte(r)) {
+			out = append(out, Line(s))
+		}
+	}
+	return out
+}
+
+// values splits a recording into JSON values.
+func Values(t testing.TB, file string) [][]byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var all [][]byte
+	d := json.NewDecoder(bytes.NewReader(data))
+	for {
+		var v json.RawMessage
+		err := d.Decode(&v)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		require.NoError(t, err, file)
+		all = append(all, v)
+	}
+}
+
+// whole is a recording of a file that is rewritten at each change.
+func Whole(t testing.TB, file string) [][]byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return [][]byte{data}
+}
+
+var update = flag.Bool("update", false, "write the golden signal lists anew; read the diff against what the harness really did")
+
+// line writes a signal on one line: its kind, then what is set, in the order
+// of the struct.
+func Line(s telemetry.Signal) string {
+	var b strings.Builder
+	b.WriteString(string(s.Kind))
+	put := func(key, val string) {
+		if val == "" {
+			return
+		}
+		if strings.ContainsAny(val, " \t\"") {
+			val = fmt.Sprintf("%q", val)
+		}
+		fmt.Fprintf(&b, " %s=%s", key, val)
+	}
+	number := func(key string, n int64) {
+		if n != 0 {
+			fmt.Fprintf(&b, " %s=%d", key, n)
+		}
+	}
+	put("from", s.Source)
+	put("detail", s.Detail)
+	if !s.At.IsZero() {
+		put("at", s.At.Format("15:04:05.000"))
+	}
+	put("session", s.Session)
+	put("turn", s.Turn)
+	put("agent", s.Agent)
+	put("side", s.Side)
+	put("cause", s.Cause)
+	put("reason", s.Reason)
+	put("outcome", string(s.Outcome))
+	put("error", string(s.Error))
+	if u := s.Usage; u != nil {
+		fmt.Fprintf(&b, " used=%d", u.Used)
+		put("call", u.ID)
+		put("request", u.Request)
+		number("input", u.Input)
+		number("cache_read", u.CacheRead)
+		number("cache_write", u.CacheWrite)
+		number("output", u.Output)
+		number("reasoning", u.Reasoning)
+		if u.Estimate {
+			b.WriteString(" estimate")
+		}
+	}
+	if c := s.Compaction; c != nil {
+		put("half", c.Half)
+		put("trigger", c.Trigger)
+		if c.Before != nil {
+			fmt.Fprintf(&b, " before=%d", *c.Before)
+		}
+		if c.After != nil {
+			fmt.Fprintf(&b, " after=%d", *c.After)
+		}
+	}
+	put("tool", s.Tool)
+	put("name", s.ToolName)
+	put("args", shortSized(s.Args))
+	put("result", shortSized(s.Result))
+	put("tool_error", s.ToolError)
+	put("model", s.Model)
+	number("window", s.Window)
+	put("by", s.WindowSource)
+	put("path", s.Path)
+	put("origin", s.From)
+	put("dir", s.Dir)
+	put("version", s.Version)
+	if p := s.Process; p != nil {
+		fmt.Fprintf(&b, " process=%d/%d", p.PID, p.Start)
+	}
+	if !s.Until.IsZero() {
+		put("until", s.Until.Format("15:04:05.000"))
+	}
+	return b.String()
+}
+
+// shortSized is the size of a text and how its digest begins.
+func shortSized(s *telemetry.Sized) string {
+	if s == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d/%s", s.Size, strings.TrimPrefix(s.Digest, "sha256:")[:8])
+}
+
+func UnknownLines(seen map[string]int) string {
+	var b strings.Builder
+	for _, kind := range slices.Sorted(maps.Keys(seen)) {
+		fmt.Fprintf(&b, "unknown %s %d\n", kind, seen[kind])
+	}
+	return b.String()
+}
+
+// golden compares got with the list beside the test data.
+func Golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	if got != string(want) {
+		t.Errorf("signals differ from %s\ngot:\n%swant:\n%s", file, got, want)
+	}
+}
+
+// records splits a recording into lines.
+func Records(t testing.TB, file string) [][]byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return bytes.Split(bytes.TrimSuffix(data, []byte("\n")), []byte("\n"))
+}
+
+// hookLines writes what a hook call told.
+func HookLines(call telemetry.HookCall) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s", call.Event)
+	if call.Slot != "" {
+		fmt.Fprintf(&b, " slot=%s capacity=%d", call.Slot, call.Capacity)
+	}
+	b.WriteByte('\n')
+	for _, s := range call.Signals {
+		fmt.Fprintf(&b, "  %s\n", Line(s))
+	}
+	return b.String()
+}
