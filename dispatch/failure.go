@@ -14,37 +14,37 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// A Failure is why a call brought no answer. Class and Why are fit for a
-// receipt: they hold no word a client printed.
+// A Failure is why a call returned no answer. Class and Why may go into a
+// receipt: they hold nothing that the client printed.
 type Failure struct {
-	Client   string // its id; a [Func] does not know its own
+	Client   string // id of the client; empty from a [Func], which has none
 	Class    lifeloop.FailureClass
 	Why      string         // a few words: "exit status 3", "not found"
-	ExitCode int            // the client's own exit code, -1 when it had none
-	Signal   syscall.Signal // the signal that ended it, when it was not our KILL
-	Err      error          // the cause, when there is one to inspect
+	ExitCode int            // the client's exit code, or -1
+	Signal   syscall.Signal // the signal that ended it, except our own KILL
+	Err      error          // the cause, or nil
 }
 
 func (f *Failure) Error() string {
-	who := "client"
+	client := "client"
 	if f.Client != "" {
-		who += " " + f.Client
+		client += " " + f.Client
 	}
-	return fmt.Sprintf("%s: %s (%s)", who, f.Why, f.Class)
+	return fmt.Sprintf("%s: %s (%s)", client, f.Why, f.Class)
 }
 
-// Unwrap gives the cause: [context.DeadlineExceeded] for a time-out, the
-// context's own cause when the context ended the call, an errno.
+// Unwrap returns the cause: [context.DeadlineExceeded] for a time-out, the
+// context's cause if the context ended the call, or an errno.
 func (f *Failure) Unwrap() error { return f.Err }
 
 func (cfg *Config) fail(class lifeloop.FailureClass, why string, cause error) *Failure {
 	return &Failure{Client: cfg.ID, Class: class, Why: why, ExitCode: -1, Err: cause}
 }
 
-// ended is a call the context ended. Called off or run out, the client did
-// not answer in the time it was given: both are timeout (DECISIONS L18, "what
-// is left ends failed/timeout").
-func (cfg *Config) ended(ctx context.Context) *Failure {
+// canceled is the failure of a call that the context ended. Both a cancelled
+// and an expired context are a timeout: the client did not answer in its time
+// (DECISIONS L18, "what is left ends failed/timeout").
+func (cfg *Config) canceled(ctx context.Context) *Failure {
 	why := "called off before it answered"
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		why = "no answer before the deadline"
@@ -52,23 +52,23 @@ func (cfg *Config) ended(ctx context.Context) *Failure {
 	return cfg.fail(lifeloop.Timeout, why, context.Cause(ctx))
 }
 
-func (cfg *Config) tooSlow() *Failure {
+func (cfg *Config) timedOut() *Failure {
 	return cfg.fail(lifeloop.Timeout, fmt.Sprintf("no answer within %v", cfg.Timeout), context.DeadlineExceeded)
 }
 
-// failure puts into words how a conversation ended, once the client has been
-// reaped. It is nil when nothing is wrong: the client exited with 0.
+// failure describes how an exchange ended, once the client has been reaped. It
+// is nil if the client exited with 0.
 func (cfg *Config) failure(ctx context.Context, c *process, e end, status syscall.WaitStatus, waitErr error) *Failure {
 	switch e {
-	case tooSlow:
-		return cfg.tooSlow()
-	case calledOff:
-		return cfg.ended(ctx)
+	case timedOut:
+		return cfg.timedOut()
+	case canceled:
+		return cfg.canceled(ctx)
 	case tooLarge:
 		return cfg.fail(lifeloop.InvalidRequest, fmt.Sprintf("answer larger than %d bytes", cfg.MaxAnswer), nil)
-	case broken:
+	case pollFailed:
 		return cfg.fail(lifeloop.TransportError, "cannot wait for the client", c.err)
-	case hungUp:
+	case closedStdout:
 		return cfg.fail(lifeloop.TransportError, "closed its stdout without an answer", nil)
 	case exited, answered:
 	}
@@ -111,8 +111,8 @@ func (cfg *Config) cannotStart(err error) *Failure {
 	return cfg.fail(lifeloop.TransportError, why, err)
 }
 
-// dirMissing tells a missing directory from a missing program: the kernel
-// says ENOENT to both.
+// dirMissing distinguishes a missing directory from a missing program: the
+// kernel returns ENOENT for both.
 func (cfg *Config) dirMissing() bool {
 	if cfg.Dir == "" {
 		return false

@@ -25,8 +25,7 @@ func opening(id string) []byte {
 	return b
 }
 
-// A client that is a function of the program: it answers every event, and says
-// which one it was.
+// A client that is a Go function. It answers every event with its id.
 func ExampleFunc() {
 	client := Func(func(ctx context.Context, env lifeloop.DispatchEnvelope) (lifeloop.CallbackResponse, error) {
 		return lifeloop.CallbackResponse{Status: lifeloop.Observed, Warnings: []string{"seen " + env.Request.EventID}}, nil
@@ -36,7 +35,7 @@ func ExampleFunc() {
 	// Output: {"status":"observed","warnings":["seen evt_1"]} <nil>
 }
 
-func TestAFunctionIsHeldToTheSameRules(t *testing.T) {
+func TestFuncAnswersAreValidated(t *testing.T) {
 	broken := errors.New("secret words")
 	fine := lifeloop.CallbackResponse{Status: lifeloop.Observed}
 	class := lifeloop.Timeout
@@ -49,10 +48,10 @@ func TestAFunctionIsHeldToTheSameRules(t *testing.T) {
 	}{
 		{name: "answers", f: func(context.Context, lifeloop.DispatchEnvelope) (lifeloop.CallbackResponse, error) { return fine, nil },
 			want: observed},
-		{name: "is asked what was asked", f: func(_ context.Context, env lifeloop.DispatchEnvelope) (lifeloop.CallbackResponse, error) {
+		{name: "receives the request", f: func(_ context.Context, env lifeloop.DispatchEnvelope) (lifeloop.CallbackResponse, error) {
 			return lifeloop.CallbackResponse{Status: lifeloop.Observed, SchemaVersion: env.SchemaVersion, Warnings: []string{env.Request.EventID, string(env.Request.Event)}}, nil
 		}, want: `{"schema_version":"lifeloop.v0.2","status":"observed","warnings":["e1","session.started"]}`},
-		{name: "fails in the contract's own way", f: func(context.Context, lifeloop.DispatchEnvelope) (lifeloop.CallbackResponse, error) {
+		{name: "answers with a failure", f: func(context.Context, lifeloop.DispatchEnvelope) (lifeloop.CallbackResponse, error) {
 			return lifeloop.CallbackResponse{Status: lifeloop.Failed, FailureClass: &class}, nil
 		}, want: `{"status":"failed","failure_class":"timeout"}`},
 		{name: "no answer at all", f: func(context.Context, lifeloop.DispatchEnvelope) (r lifeloop.CallbackResponse, err error) { return },
@@ -60,10 +59,10 @@ func TestAFunctionIsHeldToTheSameRules(t *testing.T) {
 		{name: "a failure without a class", f: func(context.Context, lifeloop.DispatchEnvelope) (lifeloop.CallbackResponse, error) {
 			return lifeloop.CallbackResponse{Status: lifeloop.Failed}, nil
 		}, failure: &Failure{Class: lifeloop.InvalidRequest, Why: "the answer is not a valid callback response", ExitCode: -1}},
-		{name: "another version than it was asked in", f: func(context.Context, lifeloop.DispatchEnvelope) (lifeloop.CallbackResponse, error) {
+		{name: "another schema version than the request's", f: func(context.Context, lifeloop.DispatchEnvelope) (lifeloop.CallbackResponse, error) {
 			return lifeloop.CallbackResponse{Status: lifeloop.Observed, SchemaVersion: "lifeloop.v9"}, nil
 		}, failure: &Failure{Class: lifeloop.InvalidRequest, Why: "the answer is not a valid callback response", ExitCode: -1}},
-		{name: "an envelope that is none", env: []byte(`{"request":{}}`), f: func(context.Context, lifeloop.DispatchEnvelope) (lifeloop.CallbackResponse, error) {
+		{name: "an invalid envelope", env: []byte(`{"request":{}}`), f: func(context.Context, lifeloop.DispatchEnvelope) (lifeloop.CallbackResponse, error) {
 			t.Error("it was called")
 			return fine, nil
 		}, failure: &Failure{Class: lifeloop.InvalidRequest, Why: "the envelope is not valid", ExitCode: -1}},
@@ -106,21 +105,21 @@ func TestAFunctionIsHeldToTheSameRules(t *testing.T) {
 			require.Equal(t, want, *got)
 			require.NotContains(t, err.Error(), "secret")
 			if a.Body != nil || a.ExitCode != -1 {
-				t.Errorf("beside the error stand body %q and exit code %d", a.Body, a.ExitCode)
+				t.Errorf("with the error: body %q and exit code %d", a.Body, a.ExitCode)
 			}
 		})
 	}
 }
 
-// A function that does not return is given up, and what it says later is no
-// answer to what is asked then.
-func TestAFunctionThatDoesNotReturnInTime(t *testing.T) {
+// The call of a function that does not return ends with its context. What the
+// function returns later is not the answer to the next call.
+func TestFuncThatReturnsLate(t *testing.T) {
 	entered, release, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	client := Func(func(_ context.Context, env lifeloop.DispatchEnvelope) (lifeloop.CallbackResponse, error) {
 		if env.Request.EventID == "slow" {
 			defer close(over)
 			close(entered)
-			<-release // it heeds no context
+			<-release // it ignores its context
 		}
 		return lifeloop.CallbackResponse{Status: lifeloop.Observed, Warnings: []string{env.Request.EventID}}, nil
 	})
@@ -141,7 +140,7 @@ func TestAFunctionThatDoesNotReturnInTime(t *testing.T) {
 	}
 }
 
-func TestAFunctionThatHeedsItsContext(t *testing.T) {
+func TestFuncThatReturnsWhenItsContextEnds(t *testing.T) {
 	client := Func(func(ctx context.Context, _ lifeloop.DispatchEnvelope) (lifeloop.CallbackResponse, error) {
 		<-ctx.Done()
 		return lifeloop.CallbackResponse{}, ctx.Err()

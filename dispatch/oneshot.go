@@ -1,14 +1,14 @@
-// Package dispatch carries one dispatch envelope to a client and its answer
-// back. A [Oneshot] is a program started anew for each call: bytes in on
-// stdin, bytes out on stdout. A [Persistent] client is one process for a
-// session: a line in, a line out. A [Func] is a function of this program.
+// Package dispatch sends one dispatch envelope to a client and returns its
+// answer. A [Oneshot] is a program that is started for each call: it reads the
+// envelope on stdin and writes the answer to stdout. A [Persistent] client is
+// one process for a session: one line in, one line out. A [Func] is a Go
+// function.
 //
-// It refuses to judge an answer, to use a shell, to retry, and to leave
-// anything running: a program gets a process group of its own, and when the
-// call returns, for whatever reason, or the persistent client is closed or
-// replaced, that whole group has been killed. (A process that moved itself to
-// another group or session is out of its reach.) What a client prints is never
-// quoted in an error.
+// It refuses to validate an answer, to use a shell, and to retry. It leaves
+// nothing running: a program gets its own process group, and the whole group is
+// killed when the call returns or the persistent client is closed or replaced.
+// (A process that moved to another group or session is not killed.) An error
+// never quotes what a client printed.
 //
 //	notes, err := dispatch.NewOneshot(dispatch.Config{ID: "notes", Command: []string{"/usr/bin/notes-client"}})
 //	answer, err := notes.Call(ctx, envelope)
@@ -29,50 +29,49 @@ import (
 )
 
 const (
-	// DefaultTimeout is how long a client has when [Config] does not say
-	// (DECISIONS L18).
+	// DefaultTimeout is the default of [Config.Timeout] (DECISIONS L18).
 	DefaultTimeout = 5 * time.Second
-	// DefaultMaxAnswer bounds a client's stdout when [Config] does not say.
+	// DefaultMaxAnswer is the default of [Config.MaxAnswer].
 	DefaultMaxAnswer = 1 << 20
-	// StderrKept is how much of the end of a client's stderr is kept.
-	StderrKept = 4 << 10
+	// MaxStderr is the number of bytes saved from the end of a client's stderr.
+	MaxStderr = 4 << 10
 )
 
 // A Config says how to run one client. The zero value of a field but ID and
 // Command means its default.
 type Config struct {
-	// ID is the client's id, as receipts name it.
+	// ID is the client's id in receipts.
 	ID string
 	// Command is the program and its arguments, run without a shell. A bare
 	// name is looked up in PATH at each call; a relative path is relative to Dir.
 	Command []string
-	// Dir is the working directory; "" is our own.
+	// Dir is the working directory; "" is the caller's.
 	Dir string
-	// Env is the client's environment, "KEY=value" each; nil is our own as it
-	// was when the client was made.
+	// Env is the client's environment, "KEY=value" each; nil is the caller's
+	// environment at the time of New.
 	Env []string
-	// Timeout bounds one call from its start to the client's exit, or of a
-	// [Persistent] client to the end of its line. A context that ends earlier ends the call earlier.
+	// Timeout limits one call, from its start to the client's exit or, for a
+	// [Persistent] client, to the end of its line. The context may end it earlier.
 	Timeout time.Duration
-	// MaxAnswer is how many bytes an answer may have; one more ends the call.
+	// MaxAnswer is the largest size of an answer in bytes; a larger one ends the
+	// call.
 	MaxAnswer int
-	// StderrFile receives the last [StderrKept] bytes of a process's stderr
-	// after each call that heard some; it is replaced whole, mode 0600. It is evidence and
-	// never the reason for a call to fail: if it cannot be written, it is not
-	// there. "" throws stderr away.
+	// StderrFile receives the last [MaxStderr] bytes of a process's stderr
+	// after each call that wrote some. It is replaced atomically, mode 0600. An
+	// error of writing it is ignored: the call does not fail. "" discards stderr.
 	StderrFile string
-	// Started is told the client's pid, which is its process group's id too,
-	// right after the start; Ended the same pid when the client has been
-	// reaped and its group killed. They run on the calling goroutine.
+	// Started is called with the client's pid, which is also its process group,
+	// right after the start. Ended is called with the same pid once the client
+	// is reaped and its group killed. Both run on the calling goroutine.
 	Started, Ended func(pid int)
 }
 
-// A Oneshot is a client that is started anew for each call. It is immutable
-// and safe for concurrent use.
+// A Oneshot is a client that is started for each call. It is immutable and safe
+// for concurrent use.
 type Oneshot struct{ cfg Config }
 
 // NewOneshot checks cfg and fills in its defaults. It starts nothing and does
-// not look for the program: clients come and go while a session runs.
+// not look for the program, which may be installed later.
 func NewOneshot(cfg Config) (*Oneshot, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -129,28 +128,28 @@ func (c Config) validate() error {
 	return nil
 }
 
-// An Answer is what one call brought. Beside an error only Duration and
-// ExitCode mean anything.
+// An Answer is the result of one call. With an error only Duration and ExitCode
+// are meaningful.
 type Answer struct {
-	Body     []byte        // the client's stdout, whole, or its line without the newline
-	ExitCode int           // 0 with a nil error; -1 when there was none
+	Body     []byte        // the client's whole stdout, or its line without the newline
+	ExitCode int           // 0 with a nil error, or -1 if there was none
 	Duration time.Duration // from the start of the call to the client's reaping, or the end of its line
 }
 
-// Call starts the client, hands it env, and returns what it printed once it
+// Call starts the client, writes env to it, and returns what it printed once it
 // has exited with 0. Every error is a [*Failure]. A client need not read env.
 //
-// The call occupies the calling goroutine's thread and starts no goroutine.
-// If a process the client left behind still holds its stdout, Call waits for
-// it no longer than a moment.
+// The call occupies the calling goroutine's thread and starts no goroutine. If
+// a process that the client left behind still holds its stdout, Call waits for
+// at most 25 ms.
 func (o *Oneshot) Call(ctx context.Context, env []byte) (Answer, error) {
 	began := time.Now()
 	if ctx.Err() != nil {
-		return Answer{ExitCode: -1}, o.cfg.ended(ctx)
+		return Answer{ExitCode: -1}, o.cfg.canceled(ctx)
 	}
 	// The kernel sends the parent-death signal when the thread that started
-	// the client ends, not when the process does. Holding the thread keeps
-	// others from locking it meanwhile and taking it down with them.
+	// the client ends. Locking the thread keeps other goroutines from locking
+	// and ending it during the call.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	c, err := o.cfg.start(env, false)
@@ -160,12 +159,12 @@ func (o *Oneshot) Call(ctx context.Context, env []byte) (Answer, error) {
 	if o.cfg.Started != nil {
 		o.cfg.Started(c.pid)
 	}
-	end := c.converse(ctx, began.Add(o.cfg.Timeout), o.cfg.MaxAnswer)
+	end := c.exchange(ctx, began.Add(o.cfg.Timeout), o.cfg.MaxAnswer)
 	status, waitErr := c.finish()
 	if o.cfg.Ended != nil {
 		o.cfg.Ended(c.pid)
 	}
-	o.cfg.keepStderr(c)
+	o.cfg.saveStderr(c)
 
 	a := Answer{ExitCode: -1, Duration: time.Since(began)}
 	if f := o.cfg.failure(ctx, c, end, status, waitErr); f != nil {

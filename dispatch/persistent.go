@@ -10,28 +10,28 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// CloseGrace is how long a [Persistent] client has from the end of its stdin
-// to its own exit when it is closed.
+// CloseGrace is the time that Close gives a [Persistent] client to exit after
+// the end of its stdin.
 const CloseGrace = 250 * time.Millisecond
 
-// A Persistent client is one process for many calls. It gets each envelope as
-// a line on stdin and answers each with a line on stdout, in order.
+// A Persistent client is one process for many calls. It reads each envelope as
+// a line on stdin and answers with a line on stdout, in order.
 //
-// A line carries no id, so that a late or unasked one could be taken for the
-// answer to the next envelope. Whenever that could happen the process is
-// killed with its group, and the next call starts a fresh one: after every
-// failed call, after a line that is no callback response, and when there is
-// more to read than was asked for. A process that has ended between two calls
-// is replaced in the same way, without a failure: nobody was waiting.
+// A line carries no id, so a late or an extra line could be mistaken for the
+// answer to the next envelope. Whenever that could happen, the process is killed
+// with its group, and the next call starts a new one: after a failed call, after
+// a line that is no callback response, and after extra output. A process that
+// has ended between two calls is replaced too, which is no failure.
 //
 // It is safe for concurrent use; calls wait for one another.
 type Persistent struct {
-	cfg Config
-	// turn holds a token while somebody calls or closes. What follows is theirs.
-	turn   chan struct{}
-	client *process
-	letGo  func() // ends the hold on the thread that started client
-	closed bool
+	cfg  Config
+	turn chan struct{} // holds a token during a call or Close
+
+	// Owned by the holder of the token.
+	client  *process
+	release func() // unlocks the thread that started client
+	closed  bool
 }
 
 // NewPersistent checks cfg and fills in its defaults. The client is started by
@@ -44,9 +44,9 @@ func NewPersistent(cfg Config) (*Persistent, error) {
 	return &Persistent{cfg: cfg, turn: make(chan struct{}, 1)}, nil
 }
 
-// Call hands env, which must stand on one line, to the client and returns the
-// line it answers with. Every error is a [*Failure]. The time-out counts from
-// here, whether Call waits for another one, for a start or for the answer.
+// Call sends env, which must be one line, to the client and returns the line of
+// its answer. Every error is a [*Failure]. The time-out includes the wait for
+// another call and for a start.
 func (p *Persistent) Call(ctx context.Context, env []byte) (Answer, error) {
 	began := time.Now()
 	deadline := began.Add(p.cfg.Timeout)
@@ -61,7 +61,7 @@ func (p *Persistent) Call(ctx context.Context, env []byte) (Answer, error) {
 
 func (p *Persistent) inTurn(ctx context.Context, deadline time.Time, env []byte) ([]byte, *Failure) {
 	if ctx.Err() != nil {
-		return nil, p.cfg.ended(ctx)
+		return nil, p.cfg.canceled(ctx)
 	}
 	if bytes.IndexByte(env, '\n') >= 0 {
 		return nil, p.cfg.fail(lifeloop.InvalidRequest, "the envelope is longer than a line", nil)
@@ -77,7 +77,7 @@ func (p *Persistent) inTurn(ctx context.Context, deadline time.Time, env []byte)
 	return p.call(ctx, deadline, append(bytes.Clone(env), '\n'))
 }
 
-// wait takes the turn when it is free.
+// wait blocks until the turn is free and takes it.
 func (p *Persistent) wait(ctx context.Context, deadline time.Time) *Failure {
 	late := time.NewTimer(time.Until(deadline))
 	defer late.Stop()
@@ -85,9 +85,9 @@ func (p *Persistent) wait(ctx context.Context, deadline time.Time) *Failure {
 	case p.turn <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return p.cfg.ended(ctx)
+		return p.cfg.canceled(ctx)
 	case <-late.C:
-		return p.cfg.tooSlow()
+		return p.cfg.timedOut()
 	}
 }
 
@@ -95,17 +95,17 @@ func (p *Persistent) call(ctx context.Context, deadline time.Time, line []byte) 
 	if p.closed {
 		return nil, p.cfg.fail(lifeloop.TransportError, "called after its end", nil)
 	}
-	if p.client != nil && !p.client.rests() {
-		_, _ = p.end() // however it ended, it owed nobody an answer
+	if p.client != nil && !p.client.idle() {
+		_, _ = p.end() // no call was open, so its status does not matter
 	}
 	if p.client != nil {
-		p.client.ask(line)
+		p.client.sendLine(line)
 	} else if err := p.start(line); err != nil {
 		return nil, p.cfg.cannotStart(err)
 	}
 
 	c := p.client
-	end := c.converse(ctx, deadline, p.cfg.MaxAnswer)
+	end := c.exchange(ctx, deadline, p.cfg.MaxAnswer)
 	if end != answered {
 		status, waitErr := p.end()
 		if f := p.cfg.failure(ctx, c, end, status, waitErr); f != nil {
@@ -115,20 +115,20 @@ func (p *Persistent) call(ctx context.Context, deadline time.Time, line []byte) 
 		f.ExitCode = 0
 		return nil, f
 	}
-	body, unasked, _ := bytes.Cut(c.answer, newline)
-	// What is wrong with an answer is for the caller to say. Here it only means
-	// that the client may be a line ahead of us.
-	if _, err := lifeloop.ParseCallbackResponse(body); err != nil || len(unasked) > 0 || len(c.unsent) > 0 || c.stdin < 0 {
+	body, extra, _ := bytes.Cut(c.answer, newline)
+	// The caller judges the answer. An invalid one only means here that the
+	// client may be a line ahead.
+	if _, err := lifeloop.ParseCallbackResponse(body); err != nil || len(extra) > 0 || len(c.unsent) > 0 || c.stdin < 0 {
 		_, _ = p.end()
 	} else {
-		p.cfg.keepStderr(c)
+		p.cfg.saveStderr(c)
 	}
 	return body, nil
 }
 
-// start starts the client with its first line, from a thread that stays for as
-// long as the client does: its parent-death signal is tied to that thread, and
-// the thread of a call goes back to where others may end it.
+// start starts the client with its first line, from a thread that lives as long
+// as the client does. The parent-death signal is tied to that thread, and other
+// goroutines may end the thread of a call.
 func (p *Persistent) start(line []byte) (err error) {
 	started, over, released := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
@@ -140,9 +140,9 @@ func (p *Persistent) start(line []byte) (err error) {
 		<-over
 	}()
 	<-started
-	p.letGo = func() { close(over); <-released }
+	p.release = func() { close(over); <-released }
 	if err != nil {
-		p.letGo()
+		p.release()
 		return err
 	}
 	if p.cfg.Started != nil {
@@ -156,18 +156,18 @@ func (p *Persistent) end() (syscall.WaitStatus, error) {
 	c := p.client
 	status, err := c.finish()
 	p.client = nil
-	p.letGo()
+	p.release()
 	if p.cfg.Ended != nil {
 		p.cfg.Ended(c.pid)
 	}
-	p.cfg.keepStderr(c)
+	p.cfg.saveStderr(c)
 	return status, err
 }
 
-// Close ends the client: its stdin ends, it has [CloseGrace] to exit, then it
-// is killed; what it leaves of its group is killed in any case. A call under
-// way is waited for, as long as its time-out lets it; calls after Close fail.
-// To close twice is to close once.
+// Close ends the client. It closes the client's stdin, waits up to [CloseGrace]
+// for its exit, and then kills it; the rest of its group is killed in any case.
+// Close waits for an open call. Calls after Close fail; closing again does
+// nothing.
 func (p *Persistent) Close() {
 	p.turn <- struct{}{}
 	defer func() { <-p.turn }()
@@ -175,6 +175,6 @@ func (p *Persistent) Close() {
 	if p.client == nil {
 		return
 	}
-	p.client.leave()
+	p.client.shutDown()
 	_, _ = p.end()
 }

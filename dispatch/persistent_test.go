@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -24,15 +25,15 @@ import (
 	"lifeloop/testdata/fakeclient/fakeclienttest"
 )
 
-// A stay is a persistent client and what its guard was told.
+// A stay is a persistent client and the pids that Started and Ended got.
 type stay struct {
 	t *testing.T
 	*Persistent
 	started, ended []int
 }
 
-// persistent makes a client of cfg, and checks when the test is over that its
-// end leaves nothing.
+// persistent creates a client with cfg. At the end of the test it checks that
+// closing the client leaves no process and no open file.
 func (w *world) persistent(cfg Config) *stay {
 	w.t.Helper()
 	s := &stay{t: w.t}
@@ -46,10 +47,10 @@ func (w *world) persistent(cfg Config) *stay {
 	w.t.Cleanup(func() {
 		s.Close()
 		if !slices.Equal(s.started, s.ended) {
-			w.t.Errorf("the guard was told of the starts of %v and the ends of %v", s.started, s.ended)
+			w.t.Errorf("Started got %v, Ended %v", s.started, s.ended)
 		}
 		for _, pid := range s.started {
-			w.nobodyLeft(pid)
+			w.checkGone(pid)
 		}
 		if now := openFiles(w.t); now != files {
 			w.t.Errorf("%d descriptors open after the end, %d before the start", now, files)
@@ -58,13 +59,13 @@ func (w *world) persistent(cfg Config) *stay {
 	return s
 }
 
-// ask calls with an envelope of its own id and returns the answer.
+// ask makes a call with an envelope of this event id.
 func (s *stay) ask(ctx context.Context, id string) (Answer, error) {
 	return s.Call(ctx, fmt.Appendf(nil, `{"schema_version":"lifeloop.v0.2","request":{"event":"frame.opening","event_id":%q,"payload_refs":[]}}`, id))
 }
 
-// answers asks and demands the answer to this very question; fakeclient gives
-// it with --name-event.
+// answers makes a call and checks that the answer belongs to it; fakeclient
+// names the event with --name-event.
 func (s *stay) answers(id string) {
 	s.t.Helper()
 	a, err := s.ask(context.Background(), id)
@@ -87,29 +88,31 @@ func shell(script string) []string { return []string{"/bin/sh", "-c", script} }
 
 const observed = `{"status":"observed"}`
 
-// Each story has three calls: a good one, one in which something happens, and
-// one that must have the right answer again, from the same process or from
-// another one.
-func TestEveryMishapEndsWithAFreshClient(t *testing.T) {
+// A secondCall is what happens in the second of three calls. The first one
+// succeeds, and the third must get its own answer, from the same process or
+// from a new one.
+type secondCall struct {
+	name    string
+	cfg     Config
+	ctx     func() (context.Context, context.CancelFunc)
+	want    string // its answer, when failure is nil
+	failure *Failure
+	same    bool // the third call is answered by the same process
+}
+
+func secondCalls() []secondCall {
 	after := func(d time.Duration) func() (context.Context, context.CancelFunc) {
 		return func() (context.Context, context.CancelFunc) { return context.WithTimeout(context.Background(), d) }
 	}
-	// One good answer, then what the case says.
+	// then gives one good answer and runs script for the second call.
 	then := func(script string) []string {
 		return shell(`read -r l; echo '` + observed + `'; read -r l || exit 0; ` + script)
 	}
-	cases := []struct {
-		name    string
-		cfg     Config
-		ctx     func() (context.Context, context.CancelFunc) // of the second call
-		want    string                                       // the second answer, when there is no failure
-		failure *Failure
-		same    bool // the third call is answered by the same process
-	}{
+	return []secondCall{
 		{name: "nothing", cfg: Config{Command: lines()}, want: named("two"), same: true},
 		{name: "an answer that is a failure", cfg: Config{Command: lines("--after", "1", "--status", "failed")}, same: true,
 			want: `{"schema_version":"lifeloop.v0.2","status":"failed","warnings":["two"],"failure_class":"internal_error"}`},
-		{name: "exactly as large as it may be", cfg: Config{MaxAnswer: 300000, Command: lines("--after", "1", "--oversize", "300000")},
+		{name: "an answer of the largest size", cfg: Config{MaxAnswer: 300000, Command: lines("--after", "1", "--oversize", "300000")},
 			want: named("two") + strings.Repeat(" ", 300000-len(named("two"))), same: true},
 		{name: "answers in pieces", cfg: Config{Command: then(`printf '{"status":'; sleep 0.02; echo '"observed"}'; read -r l; echo '` + observed + `'`)},
 			want: observed, same: true},
@@ -119,22 +122,22 @@ func TestEveryMishapEndsWithAFreshClient(t *testing.T) {
 			failure: &Failure{Class: lifeloop.TransportError, Why: "killed by SIGKILL", ExitCode: -1, Signal: syscall.SIGKILL}},
 		{name: "too slow", cfg: Config{Command: lines("--after", "1", "--delay", "1h")}, ctx: after(30 * time.Millisecond),
 			failure: &Failure{Class: lifeloop.Timeout, Why: "no answer before the deadline", ExitCode: -1, Err: context.DeadlineExceeded}},
-		{name: "called off", cfg: Config{Command: lines("--after", "1", "--delay", "1h")},
+		{name: "canceled", cfg: Config{Command: lines("--after", "1", "--delay", "1h")},
 			ctx: func() (context.Context, context.CancelFunc) {
 				ctx, cancel := context.WithCancel(context.Background())
 				time.AfterFunc(30*time.Millisecond, cancel)
 				return ctx, cancel
 			},
 			failure: &Failure{Class: lifeloop.Timeout, Why: "called off before it answered", ExitCode: -1, Err: context.Canceled}},
-		{name: "called off before it began", cfg: Config{Command: lines()}, same: true, ctx: after(0),
+		{name: "canceled before the start", cfg: Config{Command: lines()}, same: true, ctx: after(0),
 			failure: &Failure{Class: lifeloop.Timeout, Why: "no answer before the deadline", ExitCode: -1, Err: context.DeadlineExceeded}},
 		{name: "one byte too large", cfg: Config{MaxAnswer: 1000, Command: lines("--after", "1", "--oversize", "1001")},
 			failure: &Failure{Class: lifeloop.InvalidRequest, Why: "answer larger than 1000 bytes", ExitCode: -1}},
 		{name: "a line without an end", cfg: Config{Command: lines("--after", "1", "--babble")},
 			failure: &Failure{Class: lifeloop.InvalidRequest, Why: "answer larger than 1048576 bytes", ExitCode: -1}},
-		{name: "half a document is carried, not judged", cfg: Config{Command: lines("--after", "1", "--bad-json")},
+		{name: "half a document is passed on, not judged", cfg: Config{Command: lines("--after", "1", "--bad-json")},
 			want: named("two")[:len(named("two"))/2]},
-		{name: "a word for somebody else", cfg: Config{Command: then(`echo '{"level":"debug"}'; sleep 3600`)}, want: `{"level":"debug"}`},
+		{name: "a line that is no answer", cfg: Config{Command: then(`echo '{"level":"debug"}'; sleep 3600`)}, want: `{"level":"debug"}`},
 		{name: "an empty line", cfg: Config{Command: then(`echo; sleep 3600`)}, want: ""},
 		{name: "answers twice", cfg: Config{Command: lines("--after", "1", "--twice")}, want: named("two")},
 		{name: "exits instead of an answer", cfg: Config{Command: then(`exit 3`)},
@@ -148,55 +151,59 @@ func TestEveryMishapEndsWithAFreshClient(t *testing.T) {
 			failure: &Failure{Class: lifeloop.TransportError, Why: "closed its stdout without an answer", ExitCode: -1}},
 		{name: "reads no more after its answer", cfg: Config{Command: then(`exec <&-; echo '` + observed + `'; sleep 3600`)}, want: observed},
 	}
+}
+
+func TestEveryFailureIsFollowedByANewProcess(t *testing.T) {
 	run := func(t *testing.T) {
-		for _, c := range cases {
-			t.Run(c.name, func(t *testing.T) {
-				s := (&world{t: t}).persistent(c.cfg)
-				_, err := s.ask(context.Background(), "one")
-				require.NoError(t, err)
-
-				ctx, cancel := context.Background(), context.CancelFunc(func() {})
-				if c.ctx != nil {
-					ctx, cancel = c.ctx()
-				}
-				defer cancel()
-				a, err := s.ask(ctx, "two")
-				if c.failure == nil {
-					require.NoError(t, err)
-					if string(a.Body) != c.want || a.ExitCode != 0 {
-						t.Errorf("answer %q, exit %d; want %q", a.Body, a.ExitCode, c.want)
-					}
-				} else {
-					var got *Failure
-					require.ErrorAs(t, err, &got)
-					want := *c.failure
-					want.Client = "notes"
-					require.Equal(t, want, *got)
-					if a.Body != nil || a.ExitCode != want.ExitCode {
-						t.Errorf("beside the error stand body %q and exit code %d", a.Body, a.ExitCode)
-					}
-				}
-				if !c.same {
-					// What the client does by itself after its answer it has done now,
-					// and where we ended it nobody of it is alive.
-					eventually(t, func() bool { return len(s.ended) == 1 || !s.client.rests() }, "the client could still be asked")
-				}
-
-				a, err = s.ask(context.Background(), "three")
-				require.NoError(t, err)
-				if body := string(a.Body); body != observed && !strings.Contains(body, `["three"]`) {
-					t.Errorf("third answer %q", body)
-				}
-				if starts := len(s.started); c.same != (starts == 1) || starts > 2 {
-					t.Errorf("%d processes for three calls; the same one was expected for the third: %v", starts, c.same)
-				}
-			})
+		for _, c := range secondCalls() {
+			t.Run(c.name, c.check)
 		}
 	}
 	t.Run("pidfd", run)
 	testOnlyNoPidfd = true
 	defer func() { testOnlyNoPidfd = false }()
 	t.Run("no pidfd", run)
+}
+
+func (c secondCall) check(t *testing.T) {
+	s := (&world{t: t}).persistent(c.cfg)
+	_, err := s.ask(context.Background(), "one")
+	require.NoError(t, err)
+
+	ctx, cancel := context.Background(), context.CancelFunc(func() {})
+	if c.ctx != nil {
+		ctx, cancel = c.ctx()
+	}
+	defer cancel()
+	a, err := s.ask(ctx, "two")
+	if c.failure == nil {
+		require.NoError(t, err)
+		if string(a.Body) != c.want || a.ExitCode != 0 {
+			t.Errorf("answer %q, exit %d; want %q", a.Body, a.ExitCode, c.want)
+		}
+	} else {
+		var got *Failure
+		require.ErrorAs(t, err, &got)
+		want := *c.failure
+		want.Client = "notes"
+		require.Equal(t, want, *got)
+		if a.Body != nil || a.ExitCode != want.ExitCode {
+			t.Errorf("with the error: body %q and exit code %d", a.Body, a.ExitCode)
+		}
+	}
+	if !c.same {
+		// Wait until the client has done what it does after its answer.
+		eventually(t, func() bool { return len(s.ended) == 1 || !s.client.idle() }, "the client is still idle")
+	}
+
+	a, err = s.ask(context.Background(), "three")
+	require.NoError(t, err)
+	if body := string(a.Body); body != observed && !strings.Contains(body, `["three"]`) {
+		t.Errorf("third answer %q", body)
+	}
+	if starts := len(s.started); c.same != (starts == 1) || starts > 2 {
+		t.Errorf("%d processes for three calls; the same one was expected for the third: %v", starts, c.same)
+	}
 }
 
 func TestManyCallsOneProcess(t *testing.T) {
@@ -216,15 +223,18 @@ func TestManyCallsOneProcess(t *testing.T) {
 	}
 }
 
-// Deadlines fall before, into and after the client's answers. Whatever comes
-// must belong to what was asked.
-func TestALateAnswerIsNobodysAnswer(t *testing.T) {
+var seed = flag.Uint64("seed", rand.Uint64(), "seed of the random deadlines")
+
+// Deadlines pass before, during and after the client's answers. Each answer must
+// belong to its request.
+func TestALateAnswerIsDropped(t *testing.T) {
+	t.Logf("seed %d", *seed)
 	s := (&world{t: t}).persistent(Config{Command: lines("--delay", "4ms")})
-	random := rand.New(rand.NewPCG(1, 2))
+	random := rand.New(rand.NewPCG(*seed, 0))
 	answered, failed := 0, 0
-	for i := 0; i < 60 || answered == 0; i++ {
+	for i := 0; i < 60 || answered == 0 || failed == 0; i++ {
 		if i == 10000 {
-			t.Fatal("no call was answered")
+			t.Fatalf("%d calls answered, %d timed out", answered, failed)
 		}
 		limit := time.Duration(random.IntN(16)) * time.Millisecond
 		if i%10 == 0 {
@@ -247,13 +257,10 @@ func TestALateAnswerIsNobodysAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("%d answered, %d not in time, %d processes", answered, failed, len(s.started))
-	if failed == 0 {
-		t.Error("no deadline ever fell")
-	}
+	t.Logf("%d answered, %d timed out, %d processes", answered, failed, len(s.started))
 }
 
-func TestTheTimeOutIsTheClientsOwn(t *testing.T) {
+func TestTimeoutOfTheConfig(t *testing.T) {
 	s := (&world{t: t}).persistent(Config{Command: lines("--delay", "1h"), Timeout: 50 * time.Millisecond})
 	_, err := s.ask(context.Background(), "one")
 	var f *Failure
@@ -266,8 +273,8 @@ func TestAClientKilledBetweenCallsIsReplaced(t *testing.T) {
 	for i := range 3 {
 		s.answers("a")
 		require.NoError(t, unix.Kill(s.started[i], unix.SIGKILL))
-		// Asked before the last of its threads is gone it would fail one call.
-		eventually(t, func() bool { return !s.client.rests() }, "it survived SIGKILL")
+		// A call before its last thread is gone would fail.
+		eventually(t, func() bool { return !s.client.idle() }, "the client is still idle after SIGKILL")
 	}
 	s.answers("b")
 	if len(s.started) != 4 {
@@ -275,7 +282,7 @@ func TestAClientKilledBetweenCallsIsReplaced(t *testing.T) {
 	}
 }
 
-func TestCallsWaitForOneAnother(t *testing.T) {
+func TestConcurrentCallsUseOneProcess(t *testing.T) {
 	s := (&world{t: t}).persistent(Config{Command: lines()})
 	var wg sync.WaitGroup
 	for i := range 32 {
@@ -293,9 +300,9 @@ func TestCallsWaitForOneAnother(t *testing.T) {
 	}
 }
 
-// One who waits for the turn is bound by its own time, and the call that has
-// the turn is not disturbed.
-func TestWaitingHasItsLimits(t *testing.T) {
+// A call that waits for its turn has its own deadline, and does not disturb the
+// open call.
+func TestWaitingForTheTurnTimesOut(t *testing.T) {
 	dir := t.TempDir()
 	asked, answer := filepath.Join(dir, "asked"), filepath.Join(dir, "answer")
 	require.NoError(t, unix.Mkfifo(answer, 0o600))
@@ -319,7 +326,7 @@ func TestWaitingHasItsLimits(t *testing.T) {
 	require.NoError(t, <-first)
 }
 
-func TestAStartThatFails(t *testing.T) {
+func TestStartFails(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "client")
 	s := (&world{t: t}).persistent(Config{Command: []string{program}})
 	for range 2 {
@@ -329,9 +336,9 @@ func TestAStartThatFails(t *testing.T) {
 		require.Equal(t, Failure{Client: "notes", Class: lifeloop.TransportError, Why: "not found", ExitCode: -1, Err: f.Err}, *f)
 	}
 	if len(s.started) != 0 {
-		t.Errorf("starts of %v were told", s.started)
+		t.Errorf("Started was called with %v", s.started)
 	}
-	// It may come while the session runs.
+	// The program may be installed while the session runs.
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\nwhile read -r l; do echo '"+observed+"'; done\n"), 0o700))
 	_, err := s.ask(context.Background(), "two")
 	require.NoError(t, err)
@@ -353,8 +360,8 @@ func TestLinesOfAnySizeComeBackWhole(t *testing.T) {
 	}
 }
 
-// One who does not read must not block us, and is not asked again with half a
-// line in its pipe.
+// A client that does not read must not block the call. It gets no second call
+// while half a line is in its pipe.
 func TestAClientThatAnswersWithoutReading(t *testing.T) {
 	s := (&world{t: t}).persistent(Config{Command: shell(`echo '` + observed + `'; sleep 3600`)})
 	large := bytes.Repeat([]byte("x"), 4<<20)
@@ -381,7 +388,7 @@ func TestAnEnvelopeOfTwoLinesIsNotSent(t *testing.T) {
 	}
 }
 
-// However its members were written, an envelope is encoded on one line.
+// An envelope is encoded on one line even if its members contain newlines.
 func TestEncodedEnvelopesAreLines(t *testing.T) {
 	const pretty = `{
   "schema_version": "lifeloop.v0.2",
@@ -408,7 +415,7 @@ func TestEncodedEnvelopesAreLines(t *testing.T) {
 	}
 }
 
-func TestStderrOfAClientThatStays(t *testing.T) {
+func TestStderrOfAPersistentClient(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "notes.stderr")
 	s := (&world{t: t}).persistent(Config{StderrFile: file, Command: shell(
 		`read -r l; echo first >&2; echo '` + observed + `'; read -r l; echo '` + observed + `'; read -r l; echo its last words >&2; exit 3`)})
@@ -417,17 +424,17 @@ func TestStderrOfAClientThatStays(t *testing.T) {
 		require.NoError(t, err)
 		return string(b)
 	}
-	for range 2 { // what the first call did not hear yet, the second does
+	for range 2 { // what the first call did not read yet, the second does
 		_, err := s.ask(context.Background(), "x")
 		require.NoError(t, err)
 	}
 	if got := kept(); got != "first\n" {
-		t.Errorf("kept %q after two calls", got)
+		t.Errorf("saved %q after two calls", got)
 	}
 	_, err := s.ask(context.Background(), "x")
 	require.ErrorContains(t, err, "exit status 3")
 	if got := kept(); got != "first\nits last words\n" {
-		t.Errorf("kept %q after its end", got)
+		t.Errorf("saved %q after its end", got)
 	}
 }
 
@@ -440,10 +447,10 @@ func TestCloseLeavesNothing(t *testing.T) {
 		stubborn bool
 	}{
 		{name: "polite", command: shell(serve + `echo bye >` + bye)},
-		{name: "talks while it goes", command: shell(serve + `head -c 300000 /dev/zero; echo bye >` + bye)},
-		{name: "stays", command: shell(`trap '' TERM INT HUP; ` + serve + `exec sleep 3600`), stubborn: true},
-		{name: "with a family", command: lines("--fork-linger", "1h")},
-		{name: "babbles", command: shell(serve + `exec cat /dev/zero`)},
+		{name: "prints while it exits", command: shell(serve + `head -c 300000 /dev/zero; echo bye >` + bye)},
+		{name: "does not exit", command: shell(`trap '' TERM INT HUP; ` + serve + `exec sleep 3600`), stubborn: true},
+		{name: "with a child", command: lines("--fork-linger", "1h")},
+		{name: "prints without end", command: shell(serve + `exec cat /dev/zero`)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_ = os.Remove(bye)
@@ -453,15 +460,15 @@ func TestCloseLeavesNothing(t *testing.T) {
 			began := time.Now()
 			s.Close()
 			if took := time.Since(began); c.stubborn && took < CloseGrace {
-				t.Errorf("it had only %v", took)
+				t.Errorf("Close returned after %v", took)
 			}
 			if strings.Contains(strings.Join(c.command, " "), bye) {
 				if _, err := os.Stat(bye); err != nil {
-					t.Errorf("it was not let come to its end: %v", err)
+					t.Errorf("the client was killed before its exit: %v", err)
 				}
 			}
 			w := &world{t: t}
-			w.nobodyLeft(s.started[0])
+			w.checkGone(s.started[0])
 
 			s.Close()
 			_, err = s.ask(context.Background(), "two")
@@ -472,8 +479,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// The parent-death signal comes when a thread ends. Go ends one whenever a
-// goroutine returns that has locked it.
+// The parent-death signal is sent when a thread ends. Go ends a thread when a
+// goroutine that has locked it returns.
 func TestAClientOutlivesTheThreadsOfItsCalls(t *testing.T) {
 	s := (&world{t: t}).persistent(Config{Command: lines()})
 	s.answers("one")
@@ -490,7 +497,7 @@ func TestAClientOutlivesTheThreadsOfItsCalls(t *testing.T) {
 	}
 }
 
-// The client that the documentation prints is one.
+// The client in the documentation works.
 func TestTheDocumentedClient(t *testing.T) {
 	text, err := os.ReadFile("../docs/writing-a-client.md")
 	require.NoError(t, err)
@@ -517,8 +524,7 @@ func TestConfigOfAPersistentClientIsChecked(t *testing.T) {
 	}
 }
 
-// BenchmarkPersistent is a call of a client that runs already. BenchmarkCall is
-// what one costs that does not.
+// BenchmarkPersistent measures a call of a running client; compare BenchmarkCall.
 func BenchmarkPersistent(b *testing.B) {
 	for _, c := range []struct {
 		name    string

@@ -16,51 +16,51 @@ import (
 )
 
 // One call is one thread in one poll(2) loop over the client's pipes, its
-// pidfd and an eventfd that the context rings. os/exec would need a copying
-// goroutine per stream, and each hand-over between them costs about what the
-// kernel needs to start the client. A persistent client is the same process
-// and the same loop, left at the end of a line and entered again.
+// pidfd and an eventfd that reports the end of the context. os/exec would need a
+// copying goroutine per stream, and each switch between them costs about as much
+// as starting the client. A persistent client uses the same loop, which returns
+// at the end of a line and is entered again.
 
 const (
-	// lingerGrace is how long a client that has exited may have its stdout
-	// held open by a process it left behind.
+	// lingerGrace limits the wait for a process that a client left behind and
+	// that still holds the client's stdout.
 	lingerGrace = 25 * time.Millisecond
-	// blindPoll is how often we look for the client's end on a kernel that
-	// gives no pidfd (before 5.2).
+	// blindPoll is the interval of looking for the client's exit on a kernel
+	// without pidfds (before 5.2).
 	blindPoll = 2 * time.Millisecond
 )
 
 // testOnlyNoPidfd makes every call behave as on such a kernel.
 var testOnlyNoPidfd bool
 
-// An end is why a conversation with a client was over.
+// An end is the reason why an exchange with a client ended.
 type end int
 
 const (
-	exited    end = iota // the client ended by itself
-	tooSlow              // its time was up
-	calledOff            // the context ended
-	tooLarge             // it said more than it may
-	broken               // poll itself failed
-	answered             // it ended a line; only of a client that speaks in lines
-	hungUp               // it closed its stdout and stayed; likewise
+	exited       end = iota // the client exited
+	timedOut                // its time-out passed
+	canceled                // the context ended
+	tooLarge                // its answer is too large
+	pollFailed              // poll returned an error
+	answered                // it ended a line; line mode only
+	closedStdout            // it closed its stdout and still runs; line mode only
 )
 
-// A process is one running client. Descriptors that are closed, or never were
-// opened, are -1: poll skips those.
+// A process is one running client. A descriptor that is not open is -1, which
+// poll ignores.
 type process struct {
 	pid, pidfd            int
 	stdin, stdout, stderr int
-	inLines               bool   // an answer is a line; stdin stays open for the next envelope
-	unsent                []byte // what stdin has not taken yet
-	answer                []byte // what stdout said since the last envelope
+	inLines               bool   // line mode: an answer is a line, and stdin stays open
+	unsent                []byte // not yet written to stdin
+	answer                []byte // read from stdout since the last envelope
 	stderrTail            tail
-	buf                   [8 << 10]byte // hear's
-	err                   error         // why end is broken
+	buf                   [8 << 10]byte // used by read
+	err                   error         // the cause of pollFailed
 }
 
-// start makes the pipes, fills stdin as far as it goes, so that the client
-// never has to wait for us, and starts the client.
+// start creates the pipes, writes as much to stdin as fits, so that the client
+// need not wait for it, and starts the client.
 func (cfg *Config) start(input []byte, inLines bool) (_ *process, err error) {
 	path := cfg.Command[0]
 	if !strings.Contains(path, "/") {
@@ -112,22 +112,22 @@ func (cfg *Config) start(input []byte, inLines bool) (_ *process, err error) {
 	return c, nil
 }
 
-// converse feeds the client and listens to it until it has ended its line, or
-// has exited and said everything, or until one of the bounds is met.
-func (c *process) converse(ctx context.Context, deadline time.Time, maxAnswer int) end {
-	bell, silence, err := ring(ctx)
+// exchange writes to the client and reads from it until it has ended its line,
+// or has exited and all its output is read, or until a limit is reached.
+func (c *process) exchange(ctx context.Context, deadline time.Time, maxAnswer int) end {
+	done, release, err := doneFD(ctx)
 	if err != nil {
 		c.err = err
-		return broken
+		return pollFailed
 	}
-	defer silence()
+	defer release()
 
-	gone := c.pidfd // like bell, -1 once the exit has been seen
+	exit := c.pidfd // -1, as is done, once the exit was detected
 	blind := c.pidfd < 0
-	ended, hasHungUp := false, false
+	ended, outClosed := false, false
 	for {
 		left := max(0, time.Until(deadline))
-		overdue := left == 0 // one last look: we may have been stopped ourselves
+		overdue := left == 0 // poll once more: this process may have been stopped
 		if blind && !ended {
 			left = min(left, blindPoll)
 		}
@@ -135,31 +135,31 @@ func (c *process) converse(ctx context.Context, deadline time.Time, maxAnswer in
 			{Fd: int32(c.writable()), Events: unix.POLLOUT},
 			{Fd: int32(c.stdout), Events: unix.POLLIN},
 			{Fd: int32(c.stderr), Events: unix.POLLIN},
-			{Fd: int32(gone), Events: unix.POLLIN},
-			{Fd: int32(bell), Events: unix.POLLIN},
+			{Fd: int32(exit), Events: unix.POLLIN},
+			{Fd: int32(done), Events: unix.POLLIN},
 		}
 		if _, err := unix.Poll(fds[:], milliseconds(left)); err != nil && err != unix.EINTR {
 			c.err = os.NewSyscallError("poll", err)
-			return broken
+			return pollFailed
 		}
 
-		// The exit is looked at before the streams are read: what the client
-		// wrote before it is then sure to be in the pipes. From here on it has
-		// answered, and neither deadline nor context can take that back.
+		// The exit is detected before the streams are read, so that all that the
+		// client wrote is in the pipes. After its exit the client has answered:
+		// neither deadline nor context changes that.
 		if !ended && (fds[3].Revents != 0 || blind && hasExited(c.pid)) {
-			ended, hasHungUp, overdue = true, false, false
-			gone, bell = -1, -1
-			closeFD(&c.stdin) // whoever else holds the other end gets no more
+			ended, outClosed, overdue = true, false, false
+			exit, done = -1, -1
+			closeFD(&c.stdin) // for processes that inherited the other end
 			deadline = time.Now().Add(lingerGrace)
 		}
 		if fds[0].Revents != 0 && !ended {
 			c.send()
 		}
 		if fds[2].Revents != 0 || ended {
-			c.hear(&c.stderr, func(b []byte) bool { c.stderrTail.add(b); return true })
+			c.read(&c.stderr, func(b []byte) bool { c.stderrTail.add(b); return true })
 		}
 		if fds[1].Revents != 0 || ended {
-			c.hear(&c.stdout, func(b []byte) bool {
+			c.read(&c.stdout, func(b []byte) bool {
 				c.answer = append(c.answer, b...)
 				return len(c.answer) <= maxAnswer && !(c.inLines && bytes.IndexByte(b, '\n') >= 0)
 			})
@@ -172,8 +172,8 @@ func (c *process) converse(ctx context.Context, deadline time.Time, maxAnswer in
 		if len(c.answer) > maxAnswer {
 			return tooLarge
 		}
-		if c.inLines && c.stdout < 0 && !ended && !hasHungUp {
-			hasHungUp = true // most likely it is about to exit: its status says more
+		if c.inLines && c.stdout < 0 && !ended && !outClosed {
+			outClosed = true // most likely it is about to exit: wait for its status
 			if soon := time.Now().Add(lingerGrace); soon.Before(deadline) {
 				deadline, overdue = soon, false
 			}
@@ -183,16 +183,16 @@ func (c *process) converse(ctx context.Context, deadline time.Time, maxAnswer in
 			return exited
 		case ended:
 		case fds[4].Revents != 0:
-			return calledOff
-		case overdue && hasHungUp:
-			return hungUp
+			return canceled
+		case overdue && outClosed:
+			return closedStdout
 		case overdue:
-			return tooSlow
+			return timedOut
 		}
 	}
 }
 
-// writable is stdin while there is something for it.
+// writable returns stdin if there is something to write, or -1.
 func (c *process) writable() int {
 	if len(c.unsent) == 0 {
 		return -1
@@ -200,20 +200,20 @@ func (c *process) writable() int {
 	return c.stdin
 }
 
-// ask begins the next line of a client that speaks in lines.
-func (c *process) ask(line []byte) {
+// sendLine begins the next call in line mode.
+func (c *process) sendLine(line []byte) {
 	c.answer, c.unsent = nil, line
 	c.send()
 }
 
-// rests says whether a client that speaks in lines can be asked: it runs and
-// reads, and has said nothing unasked.
-func (c *process) rests() bool {
+// idle reports whether the client is ready for a line: it runs, its stdin is
+// open, and it has printed nothing since its last answer.
+func (c *process) idle() bool {
 	if c.stdin < 0 || c.stdout < 0 || c.pidfd < 0 && hasExited(c.pid) {
 		return false
 	}
 	fds := [...]unix.PollFd{
-		{Fd: int32(c.stdin)}, // tells when nobody reads any more
+		{Fd: int32(c.stdin)}, // reports when the other end is closed
 		{Fd: int32(c.stdout), Events: unix.POLLIN},
 		{Fd: int32(c.pidfd), Events: unix.POLLIN},
 	}
@@ -221,17 +221,17 @@ func (c *process) rests() bool {
 	return n == 0 && err == nil
 }
 
-// leave ends the client's stdin and lets it come to its end by itself, for a
-// while. What it still says is nobody's answer.
-func (c *process) leave() {
+// shutDown closes the client's stdin and waits up to CloseGrace for its exit.
+// Its output is dropped.
+func (c *process) shutDown() {
 	closeFD(&c.stdin)
 	c.answer, c.unsent, c.inLines = nil, nil, false
-	c.converse(context.Background(), time.Now().Add(CloseGrace), DefaultMaxAnswer)
+	c.exchange(context.Background(), time.Now().Add(CloseGrace), DefaultMaxAnswer)
 }
 
-// send writes what stdin takes now, and closes it when nobody reads any more:
-// a client may leave its stdin unread. After the last byte it closes it too,
-// unless more lines will follow.
+// send writes to stdin what fits without blocking. It closes stdin if the
+// client has closed the other end, which it may do, and after the last byte
+// unless more lines follow.
 func (c *process) send() {
 	for len(c.unsent) > 0 {
 		n, err := unix.Write(c.stdin, c.unsent)
@@ -253,10 +253,10 @@ func (c *process) send() {
 	}
 }
 
-// hear takes what is in the pipe now and no more than two pipes full of it, so
-// that a babbling stream cannot keep the loop from its clock. It closes *fd
-// at the end of the stream, and stops early when take has had enough.
-func (c *process) hear(fd *int, take func([]byte) bool) {
+// read passes what is in the pipe to take until take returns false. It reads
+// at most two pipes full, so that endless output cannot keep the loop from its
+// deadline. It closes *fd at the end of the stream.
+func (c *process) read(fd *int, take func([]byte) bool) {
 	for range 16 {
 		if *fd < 0 {
 			return
@@ -278,13 +278,12 @@ func (c *process) hear(fd *int, take func([]byte) bool) {
 	}
 }
 
-// finish kills the whole group, then reaps the client. In this order: as long
-// as the client is not reaped its pid, and so the group's id, cannot have been
-// given to anyone else.
+// finish kills the whole group, then reaps the client. The order matters: until
+// the client is reaped, its pid and so the group's id belong to no other process.
 func (c *process) finish() (syscall.WaitStatus, error) {
 	defer c.closeAll()
 	_ = unix.Kill(-c.pid, unix.SIGKILL)
-	_ = unix.Kill(c.pid, unix.SIGKILL) // it may have left its own group
+	_ = unix.Kill(c.pid, unix.SIGKILL) // it may have left the group
 	for {
 		var status syscall.WaitStatus
 		_, err := syscall.Wait4(c.pid, &status, 0, nil)
@@ -300,23 +299,23 @@ func (c *process) closeAll() {
 	}
 }
 
-// ring returns a descriptor that becomes readable when ctx ends, and what
-// releases it. A context that cannot end gets no descriptor.
-func ring(ctx context.Context) (fd int, release func(), err error) {
+// doneFD returns a descriptor that becomes readable when ctx ends, and the
+// function that closes it. It is -1 for a context that cannot end.
+func doneFD(ctx context.Context) (fd int, release func(), err error) {
 	if ctx.Done() == nil {
 		return -1, func() {}, nil
 	}
 	if fd, err = newEvent(); err != nil {
 		return -1, nil, err
 	}
-	rung := make(chan struct{})
+	written := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		_, _ = unix.Write(fd, binary.NativeEndian.AppendUint64(nil, 1))
-		close(rung)
+		close(written)
 	})
 	return fd, func() {
 		if !stop() {
-			<-rung // or it would write to whatever has this number next
+			<-written // else it might write to another file with this number
 		}
 		_ = unix.Close(fd)
 	}, nil
@@ -336,24 +335,24 @@ func milliseconds(d time.Duration) int {
 
 var newline = []byte{'\n'}
 
-// A tail keeps the last StderrKept bytes of a stream.
+// A tail holds the last MaxStderr bytes of a stream.
 type tail struct {
-	b    []byte
-	news bool // something was added since it was written down
+	b       []byte
+	changed bool // since it was last saved
 }
 
 func (t *tail) add(p []byte) {
-	t.news = true
+	t.changed = true
 	t.b = append(t.b, p...)
-	if len(t.b) > 8*StderrKept {
+	if len(t.b) > 8*MaxStderr {
 		t.b = append(t.b[:0], t.bytes()...)
 	}
 }
 
-func (t *tail) bytes() []byte { return t.b[max(0, len(t.b)-StderrKept):] }
+func (t *tail) bytes() []byte { return t.b[max(0, len(t.b)-MaxStderr):] }
 
-// replaceFile swaps in a new file, so that a reader sees one call's stderr or
-// another's, never a mixture.
+// replaceFile replaces the file atomically: a reader sees the stderr of one
+// call, never a mixture.
 func replaceFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
 	if err != nil {
@@ -372,12 +371,12 @@ func replaceFile(path string, data []byte) error {
 	return err
 }
 
-// keepStderr writes down the end of what c has said on stderr, if it has said
-// anything since the last time.
-func (cfg *Config) keepStderr(c *process) {
-	if !c.stderrTail.news {
+// saveStderr writes the end of c's stderr to StderrFile if it has changed since
+// the last time.
+func (cfg *Config) saveStderr(c *process) {
+	if !c.stderrTail.changed {
 		return
 	}
-	c.stderrTail.news = false
-	_ = replaceFile(cfg.StderrFile, c.stderrTail.bytes()) // see StderrFile: never a reason to fail
+	c.stderrTail.changed = false
+	_ = replaceFile(cfg.StderrFile, c.stderrTail.bytes()) // see StderrFile: errors are ignored
 }
