@@ -226,14 +226,14 @@ func failingClients() []callCase {
 				time.AfterFunc(50*time.Millisecond, cancel)
 				return ctx, cancel
 			},
-			failure: &Failure{Class: lifeloop.Timeout, Why: "called off before it answered", ExitCode: -1}, cause: context.Canceled},
+			failure: &Failure{Class: lifeloop.Timeout, Why: "canceled before it answered", ExitCode: -1}, cause: context.Canceled},
 		{name: "canceled before the start",
 			ctx: func() (context.Context, context.CancelFunc) {
 				ctx, cancel := context.WithCancel(context.Background())
 				cancel()
 				return ctx, cancel
 			},
-			failure: &Failure{Class: lifeloop.Timeout, Why: "called off before it answered", ExitCode: -1}, cause: context.Canceled},
+			failure: &Failure{Class: lifeloop.Timeout, Why: "canceled before it answered", ExitCode: -1}, cause: context.Canceled},
 		{name: "one byte too large", cfg: Config{MaxAnswer: 1000}, args: []string{"--oversize", "1001"},
 			failure: &Failure{Class: lifeloop.InvalidRequest, Why: "answer larger than 1000 bytes", ExitCode: -1}},
 		{name: "prints without end", cfg: Config{Timeout: time.Hour}, args: []string{"--babble"},

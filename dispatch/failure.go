@@ -45,7 +45,7 @@ func (cfg *Config) fail(class lifeloop.FailureClass, why string, cause error) *F
 // and an expired context are a timeout: the client did not answer in its time
 // (DECISIONS L18, "what is left ends failed/timeout").
 func (cfg *Config) canceled(ctx context.Context) *Failure {
-	why := "called off before it answered"
+	why := "canceled before it answered"
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		why = "no answer before the deadline"
 	}
@@ -74,7 +74,7 @@ func (cfg *Config) failure(ctx context.Context, c *process, e end, status syscal
 	}
 	switch {
 	case waitErr != nil:
-		return cfg.fail(lifeloop.TransportError, "exit status lost", waitErr)
+		return cfg.fail(lifeloop.TransportError, "cannot read its exit status", waitErr)
 	case status.Signaled():
 		return cfg.killed(status.Signal())
 	case status.ExitStatus() != 0:

@@ -128,8 +128,8 @@ func TestFuncThatReturnsLate(t *testing.T) {
 	_, err := client.Call(ctx, opening("slow"))
 	var f *Failure
 	require.ErrorAs(t, err, &f)
-	require.Equal(t, Failure{Class: lifeloop.Timeout, Why: "called off before it answered", ExitCode: -1, Err: context.Canceled}, *f)
-	require.EqualError(t, err, "client: called off before it answered (timeout)")
+	require.Equal(t, Failure{Class: lifeloop.Timeout, Why: "canceled before it answered", ExitCode: -1, Err: context.Canceled}, *f)
+	require.EqualError(t, err, "client: canceled before it answered (timeout)")
 
 	close(release)
 	<-over

@@ -64,7 +64,7 @@ func (p *Persistent) inTurn(ctx context.Context, deadline time.Time, env []byte)
 		return nil, p.cfg.canceled(ctx)
 	}
 	if bytes.IndexByte(env, '\n') >= 0 {
-		return nil, p.cfg.fail(lifeloop.InvalidRequest, "the envelope is longer than a line", nil)
+		return nil, p.cfg.fail(lifeloop.InvalidRequest, "the envelope has more than one line", nil)
 	}
 	select {
 	case p.turn <- struct{}{}:
@@ -93,7 +93,7 @@ func (p *Persistent) wait(ctx context.Context, deadline time.Time) *Failure {
 
 func (p *Persistent) call(ctx context.Context, deadline time.Time, line []byte) ([]byte, *Failure) {
 	if p.closed {
-		return nil, p.cfg.fail(lifeloop.TransportError, "called after its end", nil)
+		return nil, p.cfg.fail(lifeloop.TransportError, "called after Close", nil)
 	}
 	if p.client != nil && !p.client.idle() {
 		_, _ = p.end() // no call was open, so its status does not matter

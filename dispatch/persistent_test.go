@@ -128,7 +128,7 @@ func secondCalls() []secondCall {
 				time.AfterFunc(30*time.Millisecond, cancel)
 				return ctx, cancel
 			},
-			failure: &Failure{Class: lifeloop.Timeout, Why: "called off before it answered", ExitCode: -1, Err: context.Canceled}},
+			failure: &Failure{Class: lifeloop.Timeout, Why: "canceled before it answered", ExitCode: -1, Err: context.Canceled}},
 		{name: "canceled before the start", cfg: Config{Command: lines()}, same: true, ctx: after(0),
 			failure: &Failure{Class: lifeloop.Timeout, Why: "no answer before the deadline", ExitCode: -1, Err: context.DeadlineExceeded}},
 		{name: "one byte too large", cfg: Config{MaxAnswer: 1000, Command: lines("--after", "1", "--oversize", "1001")},
@@ -382,7 +382,7 @@ func TestAnEnvelopeOfTwoLinesIsNotSent(t *testing.T) {
 	_, err := s.Call(context.Background(), []byte("{\n}"))
 	var f *Failure
 	require.ErrorAs(t, err, &f)
-	require.Equal(t, Failure{Client: "notes", Class: lifeloop.InvalidRequest, Why: "the envelope is longer than a line", ExitCode: -1}, *f)
+	require.Equal(t, Failure{Client: "notes", Class: lifeloop.InvalidRequest, Why: "the envelope has more than one line", ExitCode: -1}, *f)
 	if len(s.started) != 0 {
 		t.Error("a client was started for it")
 	}
@@ -474,7 +474,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 			_, err = s.ask(context.Background(), "two")
 			var f *Failure
 			require.ErrorAs(t, err, &f)
-			require.Equal(t, Failure{Client: "notes", Class: lifeloop.TransportError, Why: "called after its end", ExitCode: -1}, *f)
+			require.Equal(t, Failure{Client: "notes", Class: lifeloop.TransportError, Why: "called after Close", ExitCode: -1}, *f)
 		})
 	}
 }
