@@ -187,7 +187,7 @@ func (w *World) launches(profile string, launches [][]document.Value) error {
 	}
 	path := document.Join("launches", profile)
 	if !slices.Contains(names, profile) {
-		return fault(path, "no profile %q in the plan; the nearest is %q", profile, nearest.Word(profile, names))
+		return fault(path, "no profile %q in the plan%s", profile, nearest.Hint(profile, names))
 	}
 	for i, steps := range launches {
 		var s script

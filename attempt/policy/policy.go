@@ -171,7 +171,7 @@ func Word(path, value string, known []string) error {
 	if slices.Contains(known, value) {
 		return nil
 	}
-	return &document.Error{Path: path, What: fmt.Sprintf("%q is not one of %s; the nearest is %q", value, strings.Join(known, ", "), nearest.Word(value, known))}
+	return &document.Error{Path: path, What: fmt.Sprintf("%q is not one of %s%s", value, strings.Join(known, ", "), nearest.Hint(value, known))}
 }
 
 // A checker makes errors about paths below its own.

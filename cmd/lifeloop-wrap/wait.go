@@ -59,8 +59,8 @@ func awaitedBy(word string) (awaited, error) {
 		}
 		return a, nil
 	}
-	return awaited{}, usage("wait --for %s: no such state, activity or event", word).
-		withHint("the nearest is %s; lifeloop-wrap wait --help lists them all", nearest.Word(word, awaitedWords()))
+	return awaited{}, usage("wait --for %s: no such state, activity or event%s", word, nearest.Hint(word, awaitedWords())).
+		withHint("lifeloop-wrap wait --help lists them all")
 }
 
 func waitCmd(g *globals) *cobra.Command {

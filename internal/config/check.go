@@ -169,7 +169,7 @@ func checkCapability(name string) error {
 	if slices.Contains(known, name) {
 		return nil
 	}
-	return fmt.Errorf("%q is no capability; the nearest is %q", name, nearest.Word(name, known))
+	return fmt.Errorf("%q is no capability%s", name, nearest.Hint(name, known))
 }
 
 func capabilities() []string {

@@ -49,5 +49,5 @@ func checkPattern(pattern string) error {
 	if pattern == "supervisor.*" {
 		return fmt.Errorf("%q matches nothing: %s must be named", pattern, lifeloop.SupervisorTick)
 	}
-	return fmt.Errorf("%q matches no event; the nearest is %q", pattern, nearest.Word(pattern, words))
+	return fmt.Errorf("%q matches no event%s", pattern, nearest.Hint(pattern, words))
 }

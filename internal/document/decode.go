@@ -79,7 +79,7 @@ func (d decoder) structure(v Value, to reflect.Value, path string) error {
 				in = " in " + path
 			}
 			return &Error{Line: m.Line, Column: m.Column,
-				What: fmt.Sprintf("unknown key %q%s; the nearest known key is %q", m.Name, in, nearestKey(to.Type(), m.Name))}
+				What: fmt.Sprintf("unknown key %q%s%s", m.Name, in, nearest.Hint(m.Name, keys(to.Type())))}
 		}
 		if err := d.decode(m.Value, to.FieldByIndex(f.Index), Join(path, m.Name), f.MS); err != nil {
 			return err
@@ -260,10 +260,10 @@ func fieldByKey(t reflect.Type, key string) (Field, bool) {
 	return Field{}, false
 }
 
-func nearestKey(t reflect.Type, name string) string {
-	var keys []string
+func keys(t reflect.Type) []string {
+	var list []string
 	for _, f := range Fields(t) {
-		keys = append(keys, f.Key)
+		list = append(list, f.Key)
 	}
-	return nearest.Word(name, keys)
+	return list
 }

@@ -57,7 +57,7 @@ func TestDecode(t *testing.T) {
 func TestErrorsNameThePlace(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"name: a\nlist:\n  - count: x\n", `f:3:12: list[0].count: expected a whole number, 0 or more, found "x"`},
-		{"list: [{cuont: 1}]", `f:1:9: unknown key "cuont" in list[0]; the nearest known key is "count"`},
+		{"list: [{cuont: 1}]", `f:1:9: unknown key "cuont" in list[0]; did you mean "count"?`},
 		{"{\"name\": \"a\",\n \"name\": 1}", `f:2:2: name: given twice`},
 		{"{\"any\":\n [1,\n  }", `f:3:3: could not find '{' character corresponding to '}'`},
 		{"count: 3000000000", `f:1:8: count: the number is out of range`},

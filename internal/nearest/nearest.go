@@ -1,28 +1,36 @@
-// Package nearest finds the known word that somebody may have meant, for the
-// message that refuses what they wrote. It corrects nothing: a word that is not
-// known stays refused.
+// Package nearest finds the known word that an unknown one resembles, for the
+// message that refuses it. It corrects nothing.
 //
-//	fmt.Errorf("%q is no state; the nearest is %q", word, nearest.Word(word, states))
+//	fmt.Errorf("%q is not a state%s", word, nearest.Hint(word, states))
 package nearest
 
-import "math"
+import "fmt"
 
-// Word is the word most like name; the first of equals, and empty where there
-// are none.
-func Word(name string, words []string) string {
-	best, least := "", math.MaxInt
-	for _, w := range words {
-		if d := distance(name, w); d < least {
+// Hint returns `; did you mean "X"?` for the known word X that is most like
+// word, or "" if none is like it.
+func Hint(word string, known []string) string {
+	if near := Word(word, known); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
+}
+
+// Word returns the known word that is most like word: the first with the fewest
+// edits. If more than a third of the letters differ, none is like it and the
+// result is "".
+func Word(word string, known []string) string {
+	word = word[:min(len(word), 64)]   // known words are short
+	best, least := "", (len(word)+5)/3 // one more than the edits that are allowed
+	for _, w := range known {
+		if d := distance(word, w); d < least && d < len(word) {
 			best, least = w, d
 		}
 	}
 	return best
 }
 
-// distance counts the single-letter edits from a to b. Names here are short; a
-// long one is cut, since it is like none of them anyway.
+// distance counts the single-letter edits from a to b.
 func distance(a, b string) int {
-	a = a[:min(len(a), 64)]
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
