@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/attempt"
+	"lifeloop/internal/signaltext"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
@@ -129,7 +130,7 @@ func (w *world) command(d *datadriven.TestData) string {
 	case "stop-it":
 		return w.step(kernel.AbortAsked{Signal: 15, Ask: w.ask(), Reason: strings.TrimSpace(d.Input)})
 	case "signal":
-		return w.step(kernel.SignalsSeen{Signals: w.signals(d, d.CmdArgs[0].Key, d.CmdArgs[1:])})
+		return w.step(kernel.SignalsSeen{Signals: w.signals(d.CmdArgs[0].Key, d.CmdArgs[1:])})
 	case "hook":
 		w.hooks++
 		call := telemetry.HookCall{Event: d.CmdArgs[0].Key, Capacity: 9500}
@@ -145,7 +146,7 @@ func (w *world) command(d *datadriven.TestData) string {
 				call.Capacity, _ = strconv.Atoi(a.Vals[0])
 			}
 		}
-		call.Signals = w.signals(d, "hook", rest)
+		call.Signals = w.signals("hook", rest)
 		for i := range call.Signals {
 			call.Signals[i].Detail = call.Event
 			call.Session = call.Signals[i].Session
@@ -405,123 +406,18 @@ func (w *world) policy(cfg *kernel.Config, a datadriven.CmdArg) {
 	}
 }
 
-func (w *world) signals(d *datadriven.TestData, source string, args []datadriven.CmdArg) []telemetry.Signal {
-	var out []telemetry.Signal
-	add := func(k telemetry.Kind) *telemetry.Signal {
-		out = append(out, telemetry.Signal{Kind: k, Source: source, Detail: "r"})
-		return &out[len(out)-1]
-	}
-	named := ""
+// signals parses the words of a signal or of a hook; see package signaltext.
+func (w *world) signals(source string, args []datadriven.CmdArg) []telemetry.Signal {
+	var words []signaltext.Word
 	for _, a := range args {
-		val := ""
-		if len(a.Vals) > 0 {
-			val = a.Vals[0]
+		if slices.Contains([]string{"slot", "wait", "capacity"}, a.Key) { // of the hook itself
+			continue
 		}
-		last := func() *telemetry.Signal { return &out[len(out)-1] }
-		switch a.Key {
-		case "slot", "wait", "capacity":
-		case "in":
-			named = val
-		case "live":
-			add(telemetry.SessionLive).Session = val
-		case "path":
-			last().Path = val
-		case "cause":
-			last().Cause = val
-		case "version":
-			last().Version = val
-		case "from":
-			last().From = val
-		case "gone":
-			add(telemetry.SessionGone).Session = val
-		case "reason":
-			last().Reason = val
-		case "prompt":
-			add(telemetry.Prompt).Turn = val
-		case "working":
-			add(telemetry.Working)
-		case "idle":
-			add(telemetry.Idle)
-		case "needs":
-			add(telemetry.NeedsInput)
-		case "alive":
-			add(telemetry.Alive)
-		case "cleared":
-			add(telemetry.Cleared)
-		case "turn":
-			last().Turn = val
-		case "stop":
-			s := add(telemetry.TurnStop)
-			s.Turn, s.Outcome = val, telemetry.Completed
-		case "end":
-			add(telemetry.TurnEnd).Turn = val
-		case "outcome":
-			last().Outcome = telemetry.Outcome(val)
-		case "error":
-			last().Error = telemetry.ErrorKind(val)
-		case "usage":
-			n, _ := strconv.ParseInt(val, 10, 64)
-			add(telemetry.UsageSeen).Usage = &telemetry.Usage{ID: "m", Used: n}
-		case "estimate":
-			last().Usage.Estimate = true
-		case "window":
-			tokens, src, _ := strings.Cut(val, ":")
-			if len(out) == 0 {
-				add(telemetry.WindowSeen)
-			}
-			last().Window, _ = strconv.ParseInt(tokens, 10, 64)
-			last().WindowSource = src
-		case "agent":
-			last().Agent = val
-		case "side":
-			last().Side = val
-		case "ago": // what it tells happened so long before
-			d, err := time.ParseDuration(val)
-			require.NoError(w.t, err)
-			last().At = w.now.Add(-d)
-		case "tool":
-			add(telemetry.ToolStart).Tool = val
-		case "tool-end":
-			add(telemetry.ToolEnd).Tool = val
-		case "limit": // seconds to wait, 0 when that is not told
-			s := add(telemetry.LimitWait)
-			if n, _ := strconv.Atoi(val); n > 0 {
-				s.Until = w.now.Add(time.Duration(n) * time.Second)
-			}
-		case "call": // id:input:output, after a usage
-			p := strings.Split(val, ":")
-			u := last().Usage
-			u.ID = p[0]
-			u.Input, _ = strconv.ParseInt(p[1], 10, 64)
-			u.Output, _ = strconv.ParseInt(p[2], 10, 64)
-		case "gap":
-			from, to, _ := strings.Cut(val, "-")
-			m := &[2]uint64{}
-			m[0], _ = strconv.ParseUint(from, 10, 64)
-			m[1], _ = strconv.ParseUint(to, 10, 64)
-			add(telemetry.Gap).Missing = m
-		case "compacting":
-			add(telemetry.Compacting)
-		case "compacted":
-			p := strings.Split(val, ":")
-			c := &telemetry.Compaction{Half: p[0], Trigger: p[1]}
-			for i, dst := range []**int64{&c.Before, &c.After} {
-				if len(p) > 2+i {
-					n, _ := strconv.ParseInt(p[2+i], 10, 64)
-					*dst = &n
-				}
-			}
-			add(telemetry.Compacted).Compaction = c
-		default:
-			w.t.Fatalf("unknown signal word %q", a.Key)
-		}
+		words = append(words, signaltext.Word{Key: a.Key, Value: strings.Join(a.Vals, "")})
 	}
-	for i := range out {
-		if out[i].Session == "" {
-			out[i].Session = named
-		}
-	}
-	return out
+	signals, err := signaltext.Parse(telemetry.Signal{Source: source, Detail: "r"}, w.now, words)
+	require.NoError(w.t, err)
+	return signals
 }
 
 func (w *world) answer(d *datadriven.TestData) kernel.Input {
