@@ -8,7 +8,7 @@ type PayloadRef struct {
 	ByteSize      *int64  `json:"byte_size,omitempty"`
 }
 
-// A CallbackRequest tells a client of one lifecycle event.
+// A CallbackRequest reports one lifecycle event to a client.
 type CallbackRequest struct {
 	SchemaVersion         string          `json:"schema_version"`
 	Event                 Event           `json:"event"`
@@ -25,12 +25,12 @@ type CallbackRequest struct {
 	PayloadRefs           []PayloadRef    `json:"payload_refs"`
 	Sequence              *int64          `json:"sequence,omitempty"`
 	IdempotencyKey        *string         `json:"idempotency_key,omitempty"`
-	// EventData is the event's data as events print it, so that a client need
-	// not read the ledger to know the pressure or the outcome.
+	// EventData is the event's data as `events` prints it, so that a client
+	// does not need the ledger.
 	EventData map[string]any `json:"event_data,omitempty"`
 }
 
-// A CallbackResponse is what a client answers (DECISIONS L11).
+// A CallbackResponse is a client's answer (DECISIONS L11).
 type CallbackResponse struct {
 	SchemaVersion  string            `json:"schema_version,omitempty" wire:"nonempty"`
 	Status         Status            `json:"status"`

@@ -24,8 +24,8 @@ const (
 	InternalError        FailureClass = "internal_error"
 )
 
-// FailureClasses lists every failure class, in the contract's order.
-func FailureClasses() []FailureClass {
+// all lists every failure class, in the contract's order.
+func (FailureClass) all() []FailureClass {
 	return []FailureClass{
 		AdapterUnavailable, CapabilityUnsupported, DegradedCapability, PlacementUnavailable,
 		PayloadTooLarge, PayloadRejected, IdentityUnavailable, TransportError, Timeout,
@@ -45,27 +45,26 @@ const (
 	DoNotRetry            RetryClass = "do_not_retry"
 )
 
-// RetryClasses lists every retry class, loosest first (DECISIONS L11).
-func RetryClasses() []RetryClass {
+// all lists every retry class, loosest first (DECISIONS L11).
+func (RetryClass) all() []RetryClass {
 	return []RetryClass{SafeRetry, RetryAfterReread, RetryAfterReconfigure, RetryAfterOperator, DoNotRetry}
 }
 
 // Valid reports whether c is one of the contract's failure classes.
-func (c FailureClass) Valid() bool { return slices.Contains(FailureClasses(), c) }
+func (c FailureClass) Valid() bool { return slices.Contains(c.all(), c) }
 
 // Valid reports whether c is one of the contract's retry classes.
-func (c RetryClass) Valid() bool { return slices.Contains(RetryClasses(), c) }
-
-// Tightness ranks a retry class: 0 is the loosest, and -1 is no class at all.
-func (c RetryClass) Tightness() int { return slices.Index(RetryClasses(), c) }
+func (c RetryClass) Valid() bool { return slices.Contains(c.all(), c) }
 
 // Tighter reports whether c asks for more than d before a retry. "Adapters may
 // tighten retry posture for known unsafe operations, but they must not loosen
 // it."
-func (c RetryClass) Tighter(d RetryClass) bool { return c.Tightness() > d.Tightness() }
+func (c RetryClass) Tighter(d RetryClass) bool {
+	return slices.Index(c.all(), c) > slices.Index(c.all(), d)
+}
 
-// DefaultRetry is the contract's failure-to-retry table. It is total over
-// [FailureClasses] and empty for anything else.
+// DefaultRetry is the contract's failure-to-retry table: a class for every valid
+// failure class, and empty for anything else.
 func (c FailureClass) DefaultRetry() RetryClass {
 	switch c {
 	case CapabilityUnsupported, PayloadTooLarge, InvalidRequest:

@@ -7,9 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// The ways out of the program. An [Opaque] marshals as its size, so that no
-// log line or ledger entry holds a body by accident; only the functions of
-// this file write one.
+// Only the functions of this file write payload bodies. An [Opaque] marshals as
+// its size, so that no log line or ledger entry contains a body by accident.
 
 // Encode writes the envelope with its body, verbatim as a JSON string.
 func (p PayloadEnvelope) Encode() ([]byte, error) {
@@ -109,8 +108,8 @@ func (p PayloadEnvelope) wire() (wirePayload, error) {
 		return w, nil
 	}
 	body := p.Body.Reveal()
-	// encoding/json would put U+FFFD in place of what is not UTF-8, and the
-	// client would read another body than the one that was handed over.
+	// encoding/json would replace bytes that are not UTF-8 with U+FFFD, and the
+	// client would read another body.
 	if !utf8.ValidString(body) {
 		return w, fmt.Errorf("encode payload %s: its body is not UTF-8; send it as base64", show(p.PayloadID))
 	}
@@ -137,8 +136,8 @@ func (r CallbackRequest) MarshalJSON() ([]byte, error) {
 	return marshal(plain(r))
 }
 
-// MarshalJSON writes every member that the contract requires: what is unknown
-// is null, and what is empty is [] or {}.
+// MarshalJSON writes every member that the contract requires: an unknown value
+// as null, an empty one as [] or {}.
 func (r Receipt) MarshalJSON() ([]byte, error) {
 	type plain Receipt
 	r.PayloadReceipts = filled(r.PayloadReceipts)
@@ -177,8 +176,8 @@ func filledMap(m map[string]any) map[string]any {
 	return m
 }
 
-// marshal is json.Marshal without the escapes for HTML, which would make a
-// body larger than its client measured it.
+// marshal is json.Marshal without the escapes for HTML, which would make a body
+// longer than its byte_size.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

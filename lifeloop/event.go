@@ -37,6 +37,8 @@ func Events() []Event {
 	}
 }
 
+func (Event) all() []Event { return Events() }
+
 // Valid reports whether e is one of the contract's events.
 func (e Event) Valid() bool { return slices.Contains(Events(), e) }
 
@@ -58,10 +60,9 @@ const (
 	TelemetryOnly    IntegrationMode = "telemetry_only"
 )
 
-// IntegrationModes lists every integration mode.
-func IntegrationModes() []IntegrationMode {
+func (IntegrationMode) all() []IntegrationMode {
 	return []IntegrationMode{ManualSkill, LauncherWrapper, NativeHook, ReferenceAdapter, TelemetryOnly}
 }
 
 // Valid reports whether m is one of the contract's integration modes.
-func (m IntegrationMode) Valid() bool { return slices.Contains(IntegrationModes(), m) }
+func (m IntegrationMode) Valid() bool { return slices.Contains(m.all(), m) }

@@ -2,7 +2,7 @@ package lifeloop
 
 import "slices"
 
-// A FrameClass says where a frame hangs in the session's frame tree.
+// A FrameClass says where a frame is in the session's frame tree.
 type FrameClass string
 
 const (
@@ -10,11 +10,10 @@ const (
 	Subcall  FrameClass = "subcall"
 )
 
-// FrameClasses lists both frame classes.
-func FrameClasses() []FrameClass { return []FrameClass{TopLevel, Subcall} }
+func (FrameClass) all() []FrameClass { return []FrameClass{TopLevel, Subcall} }
 
 // Valid reports whether c is one of the contract's frame classes.
-func (c FrameClass) Valid() bool { return slices.Contains(FrameClasses(), c) }
+func (c FrameClass) Valid() bool { return slices.Contains(c.all(), c) }
 
 // A FrameContext names the frame an event belongs to. "frame_class = subcall
 // requires parent_frame_id; top_level forbids it."
@@ -24,8 +23,8 @@ type FrameContext struct {
 	ParentFrameID *string    `json:"parent_frame_id,omitempty"`
 }
 
-// An EventRecord is one told lifecycle event, as `observe` and
-// `events --as lifeloop` print it, a line each.
+// An EventRecord is one emitted lifecycle event. `observe` and `events --as
+// lifeloop` print one per line.
 type EventRecord struct {
 	SchemaVersion    string          `json:"schema_version"`
 	Event            Event           `json:"event"`
@@ -40,8 +39,9 @@ type EventRecord struct {
 	Data             map[string]any  `json:"data"`
 }
 
-// Evidence names one source that told an event and what in it did: a record
-// id, a hook name, an ordinal. It never holds text of the session.
+// Evidence names one source of an event, and the part of that source which
+// reported the event: a record id, a hook name, an ordinal. It never holds text
+// of the session.
 type Evidence struct {
 	Source string `json:"source"`
 	Detail string `json:"detail"`

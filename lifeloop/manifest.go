@@ -17,11 +17,13 @@ const (
 // Supports lists the support states, strongest first.
 func Supports() []Support { return []Support{Native, Synthesized, Manual, Partial, Unavailable} }
 
+func (Support) all() []Support { return Supports() }
+
 // Valid reports whether s is one of the contract's support states.
 func (s Support) Valid() bool { return slices.Contains(Supports(), s) }
 
-// Stronger reports whether s says more than t. What is no support state is
-// weaker than any that is.
+// Stronger reports whether s is a stronger claim than t. An invalid state is
+// weaker than any valid one.
 func (s Support) Stronger(t Support) bool { return s.strength() > t.strength() }
 
 func (s Support) strength() int {
@@ -33,21 +35,14 @@ func (s Support) strength() int {
 	return len(order) - i
 }
 
-// A Role is the one adapter role a manifest claims.
+// A Role is the one adapter role a manifest claims: primary_worker, worker,
+// supervisor or observer.
 type Role string
 
-const (
-	PrimaryWorker Role = "primary_worker"
-	Worker        Role = "worker"
-	Supervisor    Role = "supervisor"
-	Observer      Role = "observer"
-)
-
-// Roles lists the adapter roles.
-func Roles() []Role { return []Role{PrimaryWorker, Worker, Supervisor, Observer} }
+func (Role) all() []Role { return []Role{"primary_worker", "worker", "supervisor", "observer"} }
 
 // Valid reports whether r is one of the contract's adapter roles.
-func (r Role) Valid() bool { return slices.Contains(Roles(), r) }
+func (r Role) Valid() bool { return slices.Contains(r.all(), r) }
 
 // A Placement is a manifest placement class: where in the lifecycle an
 // adapter accepts a payload.
@@ -66,6 +61,8 @@ func Placements() []Placement {
 	return []Placement{PreSession, PreFrameLeading, PreFrameTrailing, ToolResult, ManualOperator}
 }
 
+func (Placement) all() []Placement { return Placements() }
+
 // Valid reports whether p is one of the contract's manifest placement classes.
 func (p Placement) Valid() bool { return slices.Contains(Placements(), p) }
 
@@ -79,8 +76,8 @@ type EventClaim struct {
 type PlacementClaim struct {
 	Support  Support `json:"support"`
 	MaxBytes *int64  `json:"max_bytes,omitempty"`
-	// SeenAs says how the model sees what is placed here. It is our addition to
-	// the contract's claim: without it nobody could tell which class gives a
+	// SeenAs says how the model sees text that is placed here. It is our
+	// addition to the contract's claim, and decides which class is a
 	// developer_equivalent_frame (DECISIONS L6).
 	SeenAs SeenAs `json:"seen_as,omitempty"`
 }
@@ -94,10 +91,10 @@ const (
 	SeenAsUser      SeenAs = "user"
 )
 
+func (SeenAs) all() []SeenAs { return []SeenAs{SeenAsDeveloper, SeenAsSystem, SeenAsUser} }
+
 // Valid reports whether s is one of the three voices.
-func (s SeenAs) Valid() bool {
-	return s == SeenAsDeveloper || s == SeenAsSystem || s == SeenAsUser
-}
+func (s SeenAs) Valid() bool { return slices.Contains(s.all(), s) }
 
 // A Claim is a support state with its evidence in words.
 type Claim struct {
@@ -105,7 +102,8 @@ type Claim struct {
 	Evidence string  `json:"evidence,omitempty"`
 }
 
-// ReceiptClaims says who makes receipts and whether they are kept.
+// ReceiptClaims says which receipts an adapter makes and whether they are
+// stored.
 type ReceiptClaims struct {
 	Native              bool    `json:"native"`
 	LifeloopSynthesized bool    `json:"lifeloop_synthesized"`

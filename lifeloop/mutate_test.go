@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mutantsPerKind is how many mutated documents are kept of each kind.
+// mutantsPerKind is how many mutated documents are stored for each kind.
 const mutantsPerKind = 300
 
-// vectors are the valid documents that mutation begins with: the contract's
-// example of a kind, and what it leaves out.
+// vectors are the valid documents that mutations start from: the contract's
+// example of a kind, and documents with the members that it lacks.
 func vectors(t testing.TB, kind string) []*node {
 	t.Helper()
 	docs := [][]byte{example(t, kind)}
@@ -35,7 +35,7 @@ func vectors(t testing.TB, kind string) []*node {
 	var out []*node
 	for _, doc := range docs {
 		_, err := Echo(kind, doc)
-		require.NoError(t, err, "%s: mutation begins with valid documents", kind)
+		require.NoError(t, err, "%s: mutations start from valid documents", kind)
 		dec := json.NewDecoder(bytes.NewReader(doc))
 		dec.UseNumber()
 		out = append(out, readNode(t, dec))
@@ -43,8 +43,8 @@ func vectors(t testing.TB, kind string) []*node {
 	return out
 }
 
-// A node is a JSON value as a mutation needs it: members keep their order, may
-// stand twice, and a leaf may be any text.
+// A node is a JSON value that mutations can change: members are ordered and may
+// occur twice, and a leaf may be any text.
 type node struct {
 	open  byte // '{' or '['; 0 for a leaf
 	text  string
@@ -91,7 +91,7 @@ func (n *node) write(b *strings.Builder) {
 		}
 		kid.write(b)
 	}
-	b.WriteByte(n.open + 2) // ']' and '}' stand two after their openings
+	b.WriteByte(n.open + 2) // ']' and '}' are two after '[' and '{' in ASCII
 }
 
 func (n *node) String() string {
@@ -124,7 +124,7 @@ func (n *node) drop(i int) {
 	n.kids = slices.Delete(n.kids, i, i+1)
 }
 
-// A slot is the place of a value within another one.
+// A slot is the place of a value within another value.
 type slot struct {
 	in *node
 	i  int
@@ -133,8 +133,8 @@ type slot struct {
 func (s slot) value() *node     { return s.in.kids[s.i] }
 func (s slot) set(value string) { s.in.kids[s.i] = leaf(value) }
 
-// slots lists the places below n by their depth, those that want is nil or
-// true for.
+// slots lists the places below n by their depth. If want is not nil, it lists
+// those for which want is true.
 func (n *node) slots(want func(slot) bool) (byDepth [][]slot) {
 	level := []*node{n}
 	for len(level) > 0 {
@@ -165,8 +165,7 @@ func isNumber(s slot) bool {
 }
 
 // A mutator draws from a sequence that is the same on every machine and with
-// every version of Go: PCG is specified, and nothing else of the library for
-// random numbers is used.
+// every version of Go: it uses only PCG, which is specified.
 type mutator struct {
 	source *rand.PCG
 	words  []string // all the strings of all vectors: the words of the contract
@@ -177,7 +176,8 @@ func (m *mutator) n(n int) int { return int(m.source.Uint64() % uint64(n)) }
 
 func oneFrom[E any](m *mutator, all []E) E { return all[m.n(len(all))] }
 
-// slot draws a depth, and then a place there: what matters most stands on top.
+// slot draws a depth, and then a place there, so that the few places near the
+// root are drawn often.
 func (m *mutator) slot(root *node, want func(slot) bool) (slot, bool) {
 	byDepth := root.slots(want)
 	if len(byDepth) == 0 {
@@ -186,7 +186,7 @@ func (m *mutator) slot(root *node, want func(slot) bool) (slot, bool) {
 	return oneFrom(m, oneFrom(m, byDepth)), true
 }
 
-// A mutation changes a document as a value or as text, and tells whether it
+// A mutation changes a document as a value or as text, and reports whether it
 // found something to change.
 type mutation struct {
 	name string
@@ -211,7 +211,7 @@ func nested(open, end string, levels int) string {
 
 var mutations = []mutation{
 	at("a value is gone", nil, func(_ *mutator, s slot) { s.in.drop(s.i) }),
-	at("a member stands twice", inObject, func(m *mutator, s slot) {
+	at("a member twice", inObject, func(m *mutator, s slot) {
 		value := oneFrom(m, []*node{s.value().clone(), leaf("null"), leaf(`"again"`)})
 		s.in.insert(oneFrom(m, []int{s.i, s.i + 1, len(s.in.kids)}), s.in.names[s.i], value)
 	}),
@@ -255,7 +255,7 @@ var mutations = []mutation{
 		levels := oneFrom(m, []int{2, 50, 64, 65, 500})
 		s.set(oneFrom(m, []string{nested("[", "]", levels), nested(`{"a":`, "}", levels)}))
 	}),
-	{name: "deep nesting in a member that nobody knows", tree: func(m *mutator, root *node) bool {
+	{name: "deep nesting in an unknown member", tree: func(m *mutator, root *node) bool {
 		levels := oneFrom(m, []int{2, 50, 63, 64, 500})
 		root.insert(len(root.kids), `"unheard_of"`, leaf(oneFrom(m, []string{nested("[", "]", levels), nested(`{"a":`, "}", levels)})))
 		return true
@@ -264,11 +264,11 @@ var mutations = []mutation{
 		s.set(oneFrom(m, []string{
 			`"é"`, `"漢字"`, `"😀"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00\ud83d"`, `"\u0000"`, `"a\nb"`, `"\u0085"`, "\"\u2028\u202e\"",
 			"\"\xff\"", "\"\xc0\xaf\"", "\"\xed\xa0\x80\"", `"\x41"`, `"\u12"`, "\"a\tb\"", `"\\ud800"`, `"<a href='x'>&</a>"`, "\"\ufeffid\"",
-			strconv.Quote(strings.Repeat("x", MaxIDBytes)), strconv.Quote(strings.Repeat("x", MaxIDBytes+1)), strconv.Quote(strings.Repeat("é", MaxIDBytes/2+1)),
+			strconv.Quote(strings.Repeat("x", maxIDBytes)), strconv.Quote(strings.Repeat("x", maxIDBytes+1)), strconv.Quote(strings.Repeat("é", maxIDBytes/2+1)),
 			`"q7f3k9x2m5v8b1n4c6z0l3j5h7g9d2s4"`, `"sha256:00"`, `"sha256:` + strings.Repeat("0", 64) + `"`, `"'"`, `'single'`, `"open`,
 		}))
 	}),
-	{name: "a member that nobody knows", tree: func(m *mutator, root *node) bool {
+	{name: "an unknown member", tree: func(m *mutator, root *node) bool {
 		in := root
 		if s, ok := m.slot(root, func(s slot) bool { return s.value().open == '{' }); ok && m.n(2) == 0 {
 			in = s.value()
@@ -342,9 +342,11 @@ func must(b []byte, err error) []byte {
 	return b
 }
 
-// mutants makes the mutated documents of a kind: first each member with a value
-// that none takes, each number negative, each string empty or too long for an
-// identifier; then each mutation in turn, every fourth time upon another one. No two are the same, and each is one line.
+// mutants makes the mutated documents of a kind. First each member gets a value
+// that no member accepts, each number a negative one, each string an empty and
+// a too long one. Then each mutation is applied in turn, every fourth time to
+// an already mutated document. All documents are different, and each is one
+// line.
 func mutants(t testing.TB, kind string) []string {
 	t.Helper()
 	m := newMutator(t, rand.NewPCG(20, uint64(slices.Index(Kinds(), kind))))
@@ -364,7 +366,7 @@ func mutants(t testing.TB, kind string) []string {
 			keep(root.String())
 		}
 		keepEach(vector, isNumber, keep, "-1")
-		keepEach(vector, isString, keep, `""`, strconv.Quote(strings.Repeat("x", MaxIDBytes+1)))
+		keepEach(vector, isString, keep, `""`, strconv.Quote(strings.Repeat("x", maxIDBytes+1)))
 	}
 	for turn := 0; len(out) < mutantsPerKind; turn++ {
 		require.Less(t, turn, 10*mutantsPerKind, "%s: the mutations find nothing new", kind)
@@ -385,7 +387,7 @@ func mutants(t testing.TB, kind string) []string {
 	return out
 }
 
-// newMutator knows the parts and the words of all valid documents.
+// newMutator collects the parts and the words of all valid documents.
 func newMutator(t testing.TB, source *rand.PCG) *mutator {
 	t.Helper()
 	m := &mutator{source: source}
@@ -404,8 +406,8 @@ func newMutator(t testing.TB, source *rand.PCG) *mutator {
 	return m
 }
 
-// keepEach keeps a document for each place that want is true for, with the
-// values in turn there.
+// keepEach makes a document for each value at each place for which want is
+// true.
 func keepEach(vector *node, want func(slot) bool, keep func(string), values ...string) {
 	turn := 0
 	for depth, here := range vector.slots(want) {

@@ -25,8 +25,8 @@ func keptMutants(t *testing.T, kind string) []string {
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 }
 
-// The documents that are kept are those that the generator makes.
-func TestMutantsAreKept(t *testing.T) {
+// The stored documents are those that the generator makes.
+func TestStoredMutants(t *testing.T) {
 	for _, kind := range Kinds() {
 		made := strings.Join(mutants(t, kind), "\n") + "\n"
 		if *update {
@@ -36,19 +36,18 @@ func TestMutantsAreKept(t *testing.T) {
 		kept, err := os.ReadFile(mutantsFile(kind))
 		require.NoError(t, err)
 		if string(kept) != made {
-			t.Errorf("%s holds other documents than are made: go test ./lifeloop -run TestMutantsAreKept -update", mutantsFile(kind))
+			t.Errorf("%s is not what the generator makes: go test ./lifeloop -run TestStoredMutants -update", mutantsFile(kind))
 		}
 	}
 }
 
-// Whatever stands in a mutated document: no panic, nothing accepted that the
-// schema refuses, nothing refused beyond it but by the rules that no schema can
-// say, and what is accepted comes back the same.
+// For every mutated document: no panic; a document that the schema refuses is
+// refused; a document that only Parse refuses breaks a rule beyond the schemas;
+// an accepted document is written and parsed again without a change.
 func TestMutants(t *testing.T) {
-	// How many are accepted, how many refused beyond the schema, at how many
-	// places documents are refused and for how many reasons: a corpus that is
-	// all bad, or bad in one way, would prove little. A rule that comes or goes
-	// shows here, also one that no schema can say.
+	// The numbers of accepted documents, of documents that only Parse refuses,
+	// of places and of reasons. They show that the corpus is varied, and they
+	// change when a rule is added or removed.
 	type counts struct{ accepted, beyond, places, reasons int }
 	want := map[string]counts{
 		"callback_request":  {69, 17, 26, 144},
@@ -67,7 +66,7 @@ func TestMutants(t *testing.T) {
 			require.Len(t, docs, mutantsPerKind)
 			accepted, beyond := 0, 0
 			refusedAt := map[string]bool{} // places
-			refusals := map[string]bool{}  // places and what is wrong there
+			refusals := map[string]bool{}  // places with their messages
 			for i, doc := range docs {
 				line := i + 1
 				echoed, err := echoOrPanic(t, line, kind, doc)
@@ -75,11 +74,11 @@ func TestMutants(t *testing.T) {
 				if err == nil {
 					accepted++
 					if refusal != nil {
-						t.Errorf("line %d is accepted, and the schema refuses it: %v\n%s", line, refusal, doc)
+						t.Errorf("line %d: accepted, but the schema refuses it: %v\n%s", line, refusal, doc)
 					}
 					again, err := Echo(kind, echoed)
 					if err != nil || string(again) != string(echoed) {
-						t.Errorf("line %d comes back and then other: %v\n%s\n%s", line, err, echoed, again)
+						t.Errorf("line %d: changed by parsing and writing it again: %v\n%s\n%s", line, err, echoed, again)
 					}
 					continue
 				}
@@ -90,14 +89,14 @@ func TestMutants(t *testing.T) {
 					refusedAt[p.Path] = true
 					refusals[p.Path+": "+p.Message] = true
 					if p.Path == "" || p.Message == "" {
-						t.Errorf("line %d: half a problem: %+v", line, p)
+						t.Errorf("line %d: a problem without path or message: %+v", line, p)
 					}
 				}
 				if refusal == nil {
 					beyond++
 					for _, p := range invalid.Problems {
-						if !noSchemaSays(p.Message) {
-							t.Errorf("line %d: %s: %s; the schema sees nothing\n%s", line, p.Path, p.Message, doc)
+						if !beyondSchema(p.Message) {
+							t.Errorf("line %d: %s: %s; the schema accepts it\n%s", line, p.Path, p.Message, doc)
 						}
 					}
 				}
@@ -111,7 +110,7 @@ func TestMutants(t *testing.T) {
 			for _, vector := range vectors(t, kind) {
 				for _, name := range vector.names {
 					if name = strings.Trim(name, `"`); !refusedWithin(refusedAt, name) {
-						t.Errorf("no document is refused for its %s, only at %v", name, slices.Sorted(maps.Keys(refusedAt)))
+						t.Errorf("no document is refused for its %s, only for %v", name, slices.Sorted(maps.Keys(refusedAt)))
 					}
 				}
 			}
@@ -138,8 +137,8 @@ func echoOrPanic(t *testing.T, line int, kind, doc string) (echoed []byte, err e
 	return Echo(kind, []byte(doc))
 }
 
-// schemaRefusal is what a reader says who has only the schema: first that the
-// text is JSON, then that the value is valid.
+// schemaRefusal is the error of a reader that has only the schema: the text is
+// not JSON, or the value is not valid.
 func schemaRefusal(s *jsonschema.Schema, doc string) error {
 	value, err := jsonschema.UnmarshalJSON(strings.NewReader(doc))
 	if err != nil {

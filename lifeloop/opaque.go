@@ -6,16 +6,15 @@ import (
 	"io"
 )
 
-// Opaque is a payload body: it travels, it is never parsed, and it does not
-// print itself. Only [Opaque.Reveal] gives the bytes out, so that every place
-// that does can be found.
+// Opaque is a payload body. It is never parsed and does not print itself. Only
+// [Opaque.Reveal] returns the bytes, so every use can be found.
 type Opaque struct{ b []byte }
 
 // NewOpaque wraps a body. The bytes are the envelope's body string as the
 // client wrote it (for base64 payloads still encoded).
 func NewOpaque(body string) Opaque { return Opaque{[]byte(body)} }
 
-// Reveal returns the body. Callers deliver it and keep no copy.
+// Reveal returns the body. Callers deliver it and store no copy.
 func (o Opaque) Reveal() string { return string(o.b) }
 
 // Len is the body's length in bytes, as carried.
@@ -24,8 +23,8 @@ func (o Opaque) Len() int { return len(o.b) }
 // String says only how large the body is.
 func (o Opaque) String() string { return fmt.Sprintf("[opaque %d bytes]", len(o.b)) }
 
-// Format writes String for every verb: fmt would take a verb that is none for
-// strings, such as %d, as leave to print the bytes themselves.
+// Format writes String for every verb: with a verb that strings do not have,
+// such as %d, fmt would print the bytes.
 func (o Opaque) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String()) }
 
 // GoString is String.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -13,26 +14,26 @@ import (
 	"unicode/utf8"
 )
 
-// Reading is stricter than encoding/json where the difference matters to a
-// contract: member names match exactly, a name stands once in an object, a
-// required member must be there even when it is null, and text that JSON
-// cannot carry unchanged (broken UTF-8, half a surrogate pair) is refused
-// rather than mended. Members that are not known are passed over,
-// and [Unknown] lists them. In an optional member null is the same as nothing.
+// Parsing is stricter than encoding/json where a contract needs it. Member
+// names match exactly and occur once in an object. A required member must be
+// present, even when it is null. Text that JSON cannot carry unchanged (broken
+// UTF-8, half a surrogate pair) is refused, not repaired. Unknown members are
+// ignored, and [Unknown] lists them. In an optional member, null means the same
+// as no member.
 //
-// The Go types are the description: `omitempty` or `wire:"optional"` marks an
-// optional member, a pointer a nullable one, and `wire:"nonempty"` an optional
-// string of which an empty one is no way of saying nothing.
+// The Go types describe the documents: `omitempty` or `wire:"optional"` marks
+// an optional member, a pointer a nullable one, and `wire:"nonempty"` an
+// optional string that must not be empty.
 
-// A Document is one of the JSON documents of the contract.
-type Document interface {
+// A document is one of the JSON documents of the contract.
+type document interface {
 	CallbackRequest | CallbackResponse | DispatchEnvelope | PayloadEnvelope |
 		Receipt | Manifest | FrameContext | Degradation
 }
 
 // Parse reads one document and validates it. The error, when there is one, is
 // a [*ValidationError] that lists every problem found.
-func Parse[T Document](data []byte) (T, error) {
+func Parse[T document](data []byte) (T, error) {
 	var doc T
 	l, filled := read(data, &doc)
 	if filled {
@@ -45,8 +46,8 @@ func Parse[T Document](data []byte) (T, error) {
 	return doc, nil
 }
 
-// ParseCallbackResponse reads a client's answer (DECISIONS L11, L13). That it
-// answers in the version of its request is for [CallbackResponse.Validate].
+// ParseCallbackResponse reads a client's answer (DECISIONS L11, L13).
+// [CallbackResponse.Validate] checks that it has the version of its request.
 func ParseCallbackResponse(data []byte) (CallbackResponse, error) {
 	return Parse[CallbackResponse](data)
 }
@@ -61,8 +62,8 @@ func Kinds() []string {
 }
 
 // Echo reads a document of the named kind and writes it again, without the
-// members that the contract does not know. Whether a document is valid is
-// whether Echo takes it.
+// members that the contract does not know. A document is valid if and only if
+// Echo accepts it.
 func Echo(kind string, data []byte) ([]byte, error) {
 	for _, k := range kinds {
 		if k.name == kind {
@@ -73,9 +74,8 @@ func Echo(kind string, data []byte) ([]byte, error) {
 }
 
 // Unknown lists the members of a document of the named kind that the contract
-// does not know and that are ignored, a hundred at most: one of them may be the
-// misspelt name of one that was meant. What is opaque to us, such as metadata,
-// has none.
+// does not know and that are ignored, a hundred at most: one of them may be a
+// misspelt name. Opaque members, such as metadata, are not searched.
 func Unknown(kind string, data []byte) []Problem {
 	for _, k := range kinds {
 		if k.name == kind {
@@ -100,13 +100,13 @@ var kinds = []struct {
 	{"degradation", echo[Degradation], unknown[Degradation]},
 }
 
-func unknown[T Document](data []byte) []Problem {
+func unknown[T document](data []byte) []Problem {
 	var doc T
 	l, _ := read(data, &doc)
 	return l.ignored
 }
 
-func echo[T Document](data []byte) ([]byte, error) {
+func echo[T document](data []byte) ([]byte, error) {
 	doc, err := Parse[T](data)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func echo[T Document](data []byte) ([]byte, error) {
 
 // echoEncoded is echo for a document with an encoding of its own.
 func echoEncoded[T interface {
-	Document
+	document
 	Encode() ([]byte, error)
 }](data []byte) ([]byte, error) {
 	doc, err := Parse[T](data)
@@ -149,8 +149,8 @@ func rules(doc any) list {
 	return l
 }
 
-// read fills doc, a pointer to a struct, from data. What is no JSON object, or
-// an ambiguous one, fills nothing.
+// read fills doc, a pointer to a struct, from data. If data is not one
+// unambiguous JSON object, doc stays unchanged.
 func read(data []byte, doc any) (l list, filled bool) {
 	var raw json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
@@ -226,8 +226,8 @@ func (l *list) tree(dec *json.Decoder, at path, depth int) any {
 
 func (l *list) tooDeep() bool { return len(l.paths) > 0 && l.paths[len(l.paths)-1] == "" }
 
-// halfSurrogate reports whether valid JSON text escapes one half of a
-// surrogate pair alone. A backslash stands in strings only.
+// halfSurrogate reports whether valid JSON text escapes one half of a surrogate
+// pair alone. In valid JSON, backslashes occur only in strings.
 func halfSurrogate(data []byte) bool {
 	unit := func(i int) uint64 {
 		if i+6 > len(data) || data[i] != '\\' || data[i+1] != 'u' {
@@ -252,7 +252,8 @@ func halfSurrogate(data []byte) bool {
 	return false
 }
 
-// fill sets v from a value of the tree, noting what does not fit.
+// fill sets v from a value of the tree, and adds a problem for a value that
+// does not fit.
 func (l *list) fill(v reflect.Value, from any, at path) {
 	t := v.Type()
 	if t == reflect.TypeFor[Opaque]() {
@@ -270,7 +271,8 @@ func (l *list) fill(v reflect.Value, from any, at path) {
 		}
 		value := reflect.New(t.Elem())
 		l.fill(value.Elem(), from, at)
-		// What is of the wrong type stays nil, lest the rules judge a zero.
+		// A value of the wrong type stays nil, so that the rules do not check a
+		// zero value.
 		if !slices.Contains(l.paths, at) {
 			v.Set(value)
 		}
@@ -334,7 +336,7 @@ func (l *list) fillStruct(v reflect.Value, members map[string]any, at path) {
 	if len(members) == 0 {
 		return
 	}
-	for _, name := range sortedKeys(members) {
+	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if !known[name] {
 			l.ignore(at, name)
 		}
@@ -344,7 +346,7 @@ func (l *list) fillStruct(v reflect.Value, members map[string]any, at path) {
 func (l *list) fillMap(v reflect.Value, members map[string]any, at path) {
 	t := v.Type()
 	v.Set(reflect.MakeMapWithSize(t, len(members)))
-	for _, name := range sortedKeys(members) {
+	for _, name := range slices.Sorted(maps.Keys(members)) {
 		elem := reflect.New(t.Elem()).Elem()
 		if t.Elem().Kind() != reflect.Interface {
 			l.fill(elem, members[name], at.member(name))
@@ -355,7 +357,7 @@ func (l *list) fillMap(v reflect.Value, members map[string]any, at path) {
 	}
 }
 
-// integer accepts 12 and 12.0, which JSON does not tell apart.
+// integer accepts 12 and 12.0, which are the same number in JSON.
 func integer(from any) (int64, bool) {
 	number, ok := from.(json.Number)
 	if !ok {

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A client may answer with as many flaws as fit into its answer. They are
-// counted to a bound, so the work grows with the answer and not with its square.
-func TestFlawsAreCountedToABound(t *testing.T) {
+// A client's answer may have very many flaws. Their number is bounded, so that
+// the work grows with the answer and not with its square.
+func TestProblemsAreBounded(t *testing.T) {
 	answer := `{"status":"observed","receipt_refs":[` + strings.Repeat("0,", 400_000) + `0]}`
 	_, err := ParseCallbackResponse([]byte(answer))
 	var v *ValidationError

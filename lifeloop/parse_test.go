@@ -32,10 +32,10 @@ func TestParseCallbackResponse(t *testing.T) {
 		name, doc string
 		want      []string
 	}{
-		{"the least answer", `{"status":"observed"}`, nil},
+		{"the shortest answer", `{"status":"observed"}`, nil},
 		{"a payload", `{"schema_version":"lifeloop.v0.2","status":"delivered","client_payloads":[` + payload + `]}`, nil},
 		{"the older version", `{"schema_version":"lifeloop.v0.1","status":"skipped"}`, nil},
-		{"members nobody knows", `{"status":"observed","Status":"bogus","x":{"y":[1]}}`, nil},
+		{"unknown members", `{"status":"observed","Status":"bogus","x":{"y":[1]}}`, nil},
 		{"nulls in optional members", `{"status":"observed","warnings":null,"failure_class":null,"schema_version":null}`, nil},
 		{"a failure", `{"status":"failed","failure_class":"timeout","retry_class":"do_not_retry"}`, nil},
 
@@ -66,8 +66,8 @@ func TestParseCallbackResponse(t *testing.T) {
 	}
 }
 
-// What the contract does not know is ignored with a warning, which quotes no
-// more than a word; what is opaque to us is not looked into.
+// An unknown member is ignored and reported. The report quotes at most a short
+// word, and opaque members are not searched.
 func TestUnknown(t *testing.T) {
 	const payload = `{"schema_version":1,"metadata":{"whatever":1},"shape":"x"}`
 	for _, c := range []struct {
@@ -76,14 +76,14 @@ func TestUnknown(t *testing.T) {
 	}{
 		{"nothing unknown", "callback_response", `{"status":"observed","warnings":[]}`, nil},
 		{"a misspelt member", "callback_response", `{"status":"observed","client_payload":[]}`, []string{`$: a member that the contract does not know, ignored: "client_payload"`}},
-		{"below, in order", "callback_response", `{"zz":1,"client_payloads":[` + payload + `],"Status":""}`, []string{
+		{"nested members, in order", "callback_response", `{"zz":1,"client_payloads":[` + payload + `],"Status":""}`, []string{
 			`client_payloads[0]: a member that the contract does not know, ignored: "shape"`,
 			`$: a member that the contract does not know, ignored: "Status"`,
 			`$: a member that the contract does not know, ignored: "zz"`,
 		}},
-		{"a text for a name", "frame_context", `{"the secret of the session":1}`, []string{"$: a member that the contract does not know, ignored: a string of 25 bytes"}},
-		{"no document", "frame_context", `[{"x":1}`, nil},
-		{"no kind", "frame", `{"x":1}`, nil},
+		{"a sentence as a name", "frame_context", `{"the secret of the session":1}`, []string{"$: a member that the contract does not know, ignored: a string of 25 bytes"}},
+		{"not JSON", "frame_context", `[{"x":1}`, nil},
+		{"an unknown kind", "frame", `{"x":1}`, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string

@@ -2,7 +2,7 @@ package lifeloop
 
 import "slices"
 
-// A Requirement says how badly a client wants a capability or placement.
+// A Requirement says how strongly a client needs a capability or placement.
 type Requirement string
 
 const (
@@ -13,6 +13,8 @@ const (
 
 // Requirements lists the requirement levels, strictest first.
 func Requirements() []Requirement { return []Requirement{Required, Preferred, Optional} }
+
+func (Requirement) all() []Requirement { return Requirements() }
 
 // Valid reports whether r is one of the contract's requirement levels.
 func (r Requirement) Valid() bool { return slices.Contains(Requirements(), r) }
@@ -31,6 +33,8 @@ const (
 func PayloadPlacements() []PayloadPlacement {
 	return []PayloadPlacement{DeveloperEquivalentFrame, PrePromptFrame, SideChannelContext, ReceiptOnly}
 }
+
+func (PayloadPlacement) all() []PayloadPlacement { return PayloadPlacements() }
 
 // Valid reports whether p is one of the contract's payload placements.
 func (p PayloadPlacement) Valid() bool { return slices.Contains(PayloadPlacements(), p) }
@@ -62,8 +66,8 @@ type PayloadEnvelope struct {
 }
 
 // Expired reports whether the payload must no longer be delivered at epoch. An
-// expiry is no flaw of the document, so [PayloadEnvelope.Validate] does not
-// look at it.
+// expired document is still valid, so [PayloadEnvelope.Validate] does not check
+// it.
 func (p PayloadEnvelope) Expired(epoch int64) bool {
 	return p.ExpiresAtEpochS != nil && epoch >= *p.ExpiresAtEpochS
 }

@@ -29,14 +29,14 @@ func blocks(t *testing.T, document string) (out []block) {
 			continue
 		}
 		text, isJSON := strings.CutPrefix(part, "json\n")
-		require.True(t, isJSON, "%s: a block of something else", heading)
+		require.True(t, isJSON, "%s: a block that is not JSON", heading)
 		out = append(out, block{heading, text})
 	}
 	return out
 }
 
-// printed reads the contract and the declaration for recursive clients, in
-// this order.
+// printed returns the text of the contract and of the declaration for recursive
+// clients.
 func printed(t *testing.T) [2]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "contract", "printed", "*.md"))
@@ -52,14 +52,14 @@ func printed(t *testing.T) [2]string {
 }
 
 // Each JSON block of the contract is one of our examples, or a part of one,
-// but for what the block elides. That every example is valid and comes back is
-// for TestContractExamplesAreValidAndComeBackWhole, and through the command for
-// TestEnvelopeEchoesTheContractsExamples.
+// except for what the block elides. TestContractExamplesRoundTrip checks that
+// every example is valid, and TestEnvelopeEchoesTheContractsExamples does so
+// through the command.
 func TestEveryPrintedBlockIsAnExample(t *testing.T) {
 	docs := printed(t)
 	want := []struct {
 		heading, example, part string
-		elided                 []string // what is printed in a shape that no document has
+		elided                 []string // printed in a form that no document has
 	}{
 		{"Adapter Manifest", "adapter_manifest", "", nil},
 		{"Renewal/reset capability", "adapter_manifest_renewal", "renewal", nil},
@@ -82,7 +82,7 @@ func TestEveryPrintedBlockIsAnExample(t *testing.T) {
 			for _, at := range w.elided {
 				value := lookup(t, []byte(doc), at)
 				if lookup(t, filled, at) == value {
-					t.Errorf("%s is said to be elided and is printed in full", at)
+					t.Errorf("%s is listed as elided but printed in full", at)
 				}
 				filled = edit(t, filled, at, value)
 			}
@@ -91,16 +91,17 @@ func TestEveryPrintedBlockIsAnExample(t *testing.T) {
 	}
 	require.Empty(t, blocks(t, docs[1]), "JSON blocks of the declaration")
 
-	// The dispatch envelope elides two documents that are examples themselves.
+	// The dispatch envelope elides two documents, which are examples
+	// themselves.
 	envelope := example(t, "dispatch_envelope")
 	require.JSONEq(t, string(example(t, "callback_request")), lookup(t, envelope, "request"))
 	require.JSONEq(t, string(example(t, "payload_envelope")), lookup(t, envelope, "payloads.0"))
 }
 
-// The declaration prints no JSON and names members instead: each is one of
-// ours, and a document of its version that has them all comes back with them,
-// in that version.
-func TestDeclaredMembersComeBackInTheirVersion(t *testing.T) {
+// The declaration prints no JSON and names members instead. A document of its
+// version with all of these members is written again with all of them, in that
+// version.
+func TestDeclaredMembersRoundTrip(t *testing.T) {
 	sections := printed(t)[1]
 	set := func(kind string, members ...string) []byte {
 		doc := example(t, kind)
@@ -125,7 +126,7 @@ func TestDeclaredMembersComeBackInTheirVersion(t *testing.T) {
 		t.Run(c.kind, func(t *testing.T) {
 			_, text, _ := strings.Cut(sections, c.from)
 			text, _, found := strings.Cut(text, c.to)
-			require.True(t, found, "the sentence is not there")
+			require.True(t, found, "the sentence is missing")
 			declared := membersIn(c.from+text, c.of)
 			if len(declared) != c.count {
 				t.Errorf("%d members are declared, want %d: %v", len(declared), c.count, declared)
@@ -137,15 +138,15 @@ func TestDeclaredMembersComeBackInTheirVersion(t *testing.T) {
 			require.NoError(t, json.Unmarshal(echoed, &back))
 			for _, member := range declared {
 				if _, ok := back[member]; !ok {
-					t.Errorf("%s does not come back", member)
+					t.Errorf("%s is lost", member)
 				}
 			}
 		})
 	}
 }
 
-// membersIn are the members of a type that a text names in its code spans. A
-// member that is none of ours is missing from the count.
+// membersIn are the members of a type that a text names in its code spans.
+// Other names are not counted.
 func membersIn(text string, of reflect.Type) (names []string) {
 	for _, span := range regexp.MustCompile("`[^`]+`").FindAllString(text, -1) {
 		for _, word := range regexp.MustCompile("[a-z_]+").FindAllString(span, -1) {

@@ -73,11 +73,11 @@ func plainName(s string) bool {
 type list struct {
 	paths    []path
 	problems []Problem
-	ignored  []Problem // what is no problem, and may be a mistake
+	ignored  []Problem // no problems, but possibly mistakes
 }
 
-// maxProblems bounds a list. Nobody reads more, and whoever sends a document
-// with a hundred thousand flaws must not make us compare each with all others.
+// maxProblems bounds a list, and with it the work for a document that has very
+// many problems.
 const maxProblems = 100
 
 func (l *list) add(at path, format string, args ...any) {
@@ -88,15 +88,15 @@ func (l *list) add(at path, format string, args ...any) {
 	l.problems = append(l.problems, Problem{Path: shownPath(at), Message: fmt.Sprintf(format, args...)})
 }
 
-// ignore notes a member that the contract does not know.
+// ignore records a member that the contract does not know.
 func (l *list) ignore(at path, name string) {
 	if len(l.ignored) < maxProblems {
 		l.ignored = append(l.ignored, Problem{Path: shownPath(at), Message: "a member that the contract does not know, ignored: " + show(name)})
 	}
 }
 
-// merge adds the problems of m that say something new: a member that is
-// missing need not also be called a bad value.
+// merge adds those problems of m that are not below one of l: a missing member
+// is not also reported as a bad value.
 func (l *list) merge(m list) {
 	known := l.paths
 	for i, at := range m.paths {
@@ -118,8 +118,8 @@ func (l *list) err() error {
 	return &ValidationError{Problems: l.problems}
 }
 
-// show describes a value in a message. Only short words are quoted: what a
-// client puts in the wrong member may be text that must not travel further.
+// show describes a value in a message. Only short words are quoted: a client
+// may put text into the wrong member, and that text must not be copied.
 func show(s string) string {
 	if s == "" {
 		return "an empty string"

@@ -13,11 +13,10 @@ const (
 	Failed    Status = "failed"
 )
 
-// Statuses lists the receipt statuses, in the contract's order.
-func Statuses() []Status { return []Status{Observed, Delivered, Skipped, Degraded, Failed} }
+func (Status) all() []Status { return []Status{Observed, Delivered, Skipped, Degraded, Failed} }
 
 // Valid reports whether s is one of the contract's receipt statuses.
-func (s Status) Valid() bool { return slices.Contains(Statuses(), s) }
+func (s Status) Valid() bool { return slices.Contains(s.all(), s) }
 
 // A PayloadReceipt says where one payload went.
 type PayloadReceipt struct {
@@ -29,8 +28,9 @@ type PayloadReceipt struct {
 	ContentDigest *string          `json:"content_digest,omitempty"` // only when the payload carried one
 }
 
-// A Degradation is a capability whose support changed in mid-session.
-// CurrentSupport may be the stronger one: recovery is told too (DECISIONS L8).
+// A Degradation is a capability whose support changed during the session.
+// CurrentSupport may be the stronger one: a recovery is reported too (DECISIONS
+// L8).
 type Degradation struct {
 	Event            Event      `json:"event"` // always capability.degraded
 	Capability       string     `json:"capability"`

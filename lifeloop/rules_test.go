@@ -12,16 +12,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A rule is one that [Parse] holds to and no schema here says. It is known by
-// words of the problem that tells of it.
+// A rule is checked by [Parse] and by no schema here. A part of its message
+// identifies it.
 type rule struct {
 	id    string
 	says  string
-	never bool // no schema could say it at all; of the others it says a part
+	never bool // no schema could express it; a schema expresses part of the others
 }
 
-// beyondSchemas are the rules of schema/README.md, in its order. Everywhere else the
-// schemas and Parse agree.
+// beyondSchemas are the rules of schema/README.md, in its order. In all else
+// the schemas and Parse agree.
 var beyondSchemas = []rule{
 	{"base64-text", "expected base64 text", true},
 	{"decoded-size", ", the length of the decoded body, got ", true},
@@ -39,7 +39,7 @@ var beyondSchemas = []rule{
 	{"int64", "expected an integer, got a number", false},
 }
 
-// ruleOf is the rule that a problem tells of.
+// ruleOf is the rule that a problem is about.
 func ruleOf(problem string) (rule, bool) {
 	i := slices.IndexFunc(beyondSchemas, func(r rule) bool { return strings.Contains(problem, r.says) })
 	if i < 0 {
@@ -48,19 +48,19 @@ func ruleOf(problem string) (rule, bool) {
 	return beyondSchemas[i], true
 }
 
-func noSchemaSays(problem string) bool {
+func beyondSchema(problem string) bool {
 	_, ok := ruleOf(problem)
 	return ok
 }
 
-func neverInASchema(problem string) bool {
+func neverInSchema(problem string) bool {
 	r, ok := ruleOf(problem)
 	return ok && r.never
 }
 
-// The table in schema/README.md has these rules and no others, and names for
-// each the words by which a reader recognises it.
-func TestRulesBeyondTheSchemasAreWrittenDown(t *testing.T) {
+// The table in schema/README.md lists exactly these rules, each with the part
+// of its message.
+func TestRulesBeyondTheSchemasAreDocumented(t *testing.T) {
 	readme, err := os.ReadFile("schema/README.md")
 	require.NoError(t, err)
 	var written, want []string
@@ -75,11 +75,11 @@ func TestRulesBeyondTheSchemasAreWrittenDown(t *testing.T) {
 	require.Equal(t, want, written)
 }
 
-// Every rule is one that a document of the tables or of the kept mutants meets
-// where the schema takes it: a rule that nobody breaks is none.
-func TestEveryRuleBeyondTheSchemasIsMet(t *testing.T) {
+// For every rule, some document of the tables or the stored mutants breaks it
+// and passes the schema.
+func TestEveryRuleBeyondTheSchemasIsTested(t *testing.T) {
 	schemas := compileSchemas(t)
-	met := map[string]bool{}
+	broken := map[string]bool{}
 	look := func(kind, doc string) {
 		_, err := Echo(kind, []byte(doc))
 		var invalid *ValidationError
@@ -87,8 +87,8 @@ func TestEveryRuleBeyondTheSchemasIsMet(t *testing.T) {
 			return
 		}
 		for _, p := range invalid.Problems {
-			if r, ok := ruleOf(p.Message); ok && !met[r.id] && schemaRefusal(schemas[kind], doc) == nil {
-				met[r.id] = true
+			if r, ok := ruleOf(p.Message); ok && !broken[r.id] && schemaRefusal(schemas[kind], doc) == nil {
+				broken[r.id] = true
 			}
 		}
 	}
@@ -101,14 +101,14 @@ func TestEveryRuleBeyondTheSchemasIsMet(t *testing.T) {
 		}
 	}
 	for _, r := range beyondSchemas {
-		if !met[r.id] {
-			t.Errorf("no document meets the rule %s", r.id)
+		if !broken[r.id] {
+			t.Errorf("no document breaks the rule %s", r.id)
 		}
 	}
 }
 
-// Whatever a schema refuses Parse refuses; what Parse refuses and the schema
-// takes breaks one of the rules.
+// Parse refuses every document that a schema refuses. A document that only
+// Parse refuses breaks one of the rules.
 func TestSchemasAndParseDifferByTheRules(t *testing.T) {
 	schemas := compileSchemas(t)
 	m := newMutator(t, nil)
@@ -131,14 +131,14 @@ func TestSchemasAndParseDifferByTheRules(t *testing.T) {
 		var invalid *ValidationError
 		switch {
 		case err == nil && refusal != nil:
-			t.Fatalf("Parse takes it, the schema of %s does not: %v\n%s", kind, refusal, doc)
+			t.Fatalf("Parse accepts what the schema of %s refuses: %v\n%s", kind, refusal, doc)
 		case err == nil || refusal != nil:
 		case !errors.As(err, &invalid):
 			t.Fatalf("no problems in %v\n%s", err, doc)
 		default:
 			for _, p := range invalid.Problems {
-				if !noSchemaSays(p.Message) {
-					t.Fatalf("%s: %s, and the schema of %s sees nothing\n%s", p.Path, p.Message, kind, doc)
+				if !beyondSchema(p.Message) {
+					t.Fatalf("%s: %s, but the schema of %s accepts it\n%s", p.Path, p.Message, kind, doc)
 				}
 			}
 		}

@@ -1,25 +1,23 @@
 package lifeloop
 
-import "embed"
+import (
+	"embed"
+	"slices"
+)
 
 //go:embed schema/*.json
 var schemas embed.FS
 
-// Schema returns the JSON Schema (2020-12) of a kind of document, or nil for a
-// kind that [Kinds] does not list. Schemas refer to each other, and to
-// [CommonSchema], by "urn:lifeloop:v0.2:" and the kind. They are for readers
-// elsewhere: [Parse] checks what they say and more, and does not read them.
+// Schema returns the JSON Schema (2020-12) of a kind of document, the
+// definitions that the schemas share for "common", or nil for any other name.
+// Schemas refer to each other by "urn:lifeloop:v0.2:" and the kind. They are for
+// other programs: [Parse] checks what they say and more, and does not read them.
 func Schema(kind string) []byte {
-	for _, k := range kinds {
-		if k.name == kind {
-			return schemaFile(kind)
-		}
+	if kind == "common" || slices.Contains(Kinds(), kind) {
+		return schemaFile(kind)
 	}
 	return nil
 }
-
-// CommonSchema returns the definitions that the schemas share.
-func CommonSchema() []byte { return schemaFile("common") }
 
 func schemaFile(name string) []byte {
 	doc, err := schemas.ReadFile("schema/" + name + ".json")

@@ -20,7 +20,7 @@ func compileSchemas(t *testing.T) map[string]*jsonschema.Schema {
 		require.NoError(t, err, name)
 		require.NoError(t, c.AddResource(urn+name, parsed))
 	}
-	add("common", CommonSchema())
+	add("common", Schema("common"))
 	for _, kind := range Kinds() {
 		add(kind, Schema(kind))
 	}
@@ -33,7 +33,7 @@ func compileSchemas(t *testing.T) map[string]*jsonschema.Schema {
 	return compiled
 }
 
-func schemaTakes(t require.TestingT, s *jsonschema.Schema, doc []byte) error {
+func checkSchema(t require.TestingT, s *jsonschema.Schema, doc []byte) error {
 	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(doc))
 	require.NoError(t, err)
 	return s.Validate(parsed)
@@ -42,38 +42,38 @@ func schemaTakes(t require.TestingT, s *jsonschema.Schema, doc []byte) error {
 func TestSchemasAgreeWithParse(t *testing.T) {
 	schemas := compileSchemas(t)
 	for _, kind := range Kinds() {
-		require.NoError(t, schemaTakes(t, schemas[kind], example(t, kind)), kind)
+		require.NoError(t, checkSchema(t, schemas[kind], example(t, kind)), kind)
 	}
 	for _, c := range flaws() {
 		t.Run(c.kind+"/"+strings.ReplaceAll(c.at, "/", ".")+"="+shorten(c.value), func(t *testing.T) {
-			refusal := schemaTakes(t, schemas[c.kind], edit(t, example(t, c.kind), c.at, c.value))
+			refusal := checkSchema(t, schemas[c.kind], edit(t, example(t, c.kind), c.at, c.value))
 			_, err := Echo(c.kind, edit(t, example(t, c.kind), c.at, c.value))
-			beyond := err != nil && neverInASchema(err.Error())
+			beyond := err != nil && neverInSchema(err.Error())
 			switch {
 			case c.want == "" && refusal != nil:
-				t.Errorf("Parse takes it, the schema does not: %v", refusal)
+				t.Errorf("Parse accepts what the schema refuses: %v", refusal)
 			case c.want != "" && refusal == nil && !beyond:
-				t.Errorf("Parse says %q, the schema nothing", c.want)
+				t.Errorf("Parse says %q, and the schema accepts it", c.want)
 			case beyond && refusal != nil:
-				t.Errorf("the schema refuses what it is said to be unable to see: %v", refusal)
+				t.Errorf("the schema refuses what it should be unable to express: %v", refusal)
 			}
 		})
 	}
 }
 
-func TestSchemasTakeEveryPayload(t *testing.T) {
+func TestSchemaAcceptsEveryPayload(t *testing.T) {
 	schema := compileSchemas(t)["payload_envelope"]
 	rapid.Check(t, func(t *rapid.T) {
 		doc, err := drawPayload(t).Encode()
 		require.NoError(t, err)
-		require.NoError(t, schemaTakes(t, schema, doc))
+		require.NoError(t, checkSchema(t, schema, doc))
 	})
 }
 
 func TestNoSchemaForOtherKinds(t *testing.T) {
-	for _, kind := range []string{"", "common", "../doc", "recipe"} {
+	for _, kind := range []string{"", "common.json", "../doc", "recipe"} {
 		if Schema(kind) != nil {
-			t.Errorf("a schema for %q", kind)
+			t.Errorf("there is a schema for %q", kind)
 		}
 	}
 }

@@ -4,29 +4,31 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// MaxIDBytes is the largest identifier the wire carries (DECISIONS L12).
-const MaxIDBytes = 256
+// maxIDBytes is the largest identifier the wire carries (DECISIONS L12).
+const maxIDBytes = 256
 
-// ---- the pieces that several documents share
+// ---- checks that several documents share
 
-type enum interface {
+// An enum is a word of a closed set.
+type enum[E any] interface {
 	~string
-	Valid() bool
+	all() []E
 }
 
-func oneOf[E enum](l *list, at path, v E, all []E) {
-	if v.Valid() {
+func oneOf[E enum[E]](l *list, at path, v E) {
+	if slices.Contains(v.all(), v) {
 		return
 	}
-	words := make([]string, len(all))
-	for i, e := range all {
-		words[i] = string(e)
+	var words []string
+	for _, e := range v.all() {
+		words = append(words, string(e))
 	}
 	l.add(at, "expected one of %s, got %s", strings.Join(words, ", "), show(string(v)))
 }
@@ -43,8 +45,8 @@ func (l *list) id(at path, s string) {
 	switch {
 	case s == "":
 		l.add(at, "expected a non-empty string")
-	case len(s) > MaxIDBytes:
-		l.add(at, "expected at most %d bytes, got %d", MaxIDBytes, len(s))
+	case len(s) > maxIDBytes:
+		l.add(at, "expected at most %d bytes, got %d", maxIDBytes, len(s))
 	case !utf8.ValidString(s):
 		l.add(at, "expected valid UTF-8")
 	case strings.ContainsFunc(s, unicode.IsControl):
@@ -83,7 +85,7 @@ func (l *list) retry(at path, retry *RetryClass, failure *FailureClass) {
 	if retry == nil {
 		return
 	}
-	oneOf(l, at, *retry, RetryClasses())
+	oneOf(l, at, *retry)
 	if failure == nil || !failure.Valid() || !retry.Valid() {
 		return
 	}
@@ -92,9 +94,9 @@ func (l *list) retry(at path, retry *RetryClass, failure *FailureClass) {
 	}
 }
 
-// evidence refuses what looks like a secret: evidence "must not contain
-// client-owned continuation tokens". Nobody can know a token by sight, so this
-// looks for one unbroken run of letters and digits too long to be a word.
+// evidence rejects text that looks like a secret: evidence "must not contain
+// client-owned continuation tokens". A token cannot be recognized for certain,
+// so this looks for a run of letters and digits that is too long for a word.
 func (l *list) evidence(at path, s string) {
 	const longestWord = 31
 	isToken := func(r rune) bool {
@@ -120,11 +122,11 @@ func (r CallbackRequest) Validate() error {
 
 func (r CallbackRequest) check(l *list, at path) {
 	l.version(at.member("schema_version"), r.SchemaVersion)
-	oneOf(l, at.member("event"), r.Event, Events())
+	oneOf(l, at.member("event"), r.Event)
 	l.id(at.member("event_id"), r.EventID)
 	l.id(at.member("adapter_id"), r.AdapterID)
 	l.id(at.member("adapter_version"), r.AdapterVersion)
-	oneOf(l, at.member("integration_mode"), r.IntegrationMode, IntegrationModes())
+	oneOf(l, at.member("integration_mode"), r.IntegrationMode)
 	l.id(at.member("invocation_id"), r.InvocationID)
 	l.optionalID(at.member("harness_session_id"), r.HarnessSessionID)
 	l.optionalID(at.member("harness_run_id"), r.HarnessRunID)
@@ -150,9 +152,8 @@ func (r CallbackRequest) check(l *list, at path) {
 	}
 }
 
-// Validate checks the answer to a request of the given version (DECISIONS
-// L11). An empty requestVersion stands for a request that is not known here:
-// then any version of the contract will do.
+// Validate checks the answer to a request of the given version (DECISIONS L11).
+// With an empty requestVersion, any version of the contract is accepted.
 func (r CallbackResponse) Validate(requestVersion string) error {
 	var l list
 	r.check(&l, "", requestVersion)
@@ -167,7 +168,7 @@ func (r CallbackResponse) check(l *list, at path, requestVersion string) {
 	case r.SchemaVersion != requestVersion:
 		l.add(at.member("schema_version"), "expected the request's version %s, got %s", requestVersion, show(r.SchemaVersion))
 	}
-	oneOf(l, at.member("status"), r.Status, Statuses())
+	oneOf(l, at.member("status"), r.Status)
 	for i, p := range r.ClientPayloads {
 		p.check(l, at.member("client_payloads").index(i))
 	}
@@ -181,14 +182,13 @@ func (r CallbackResponse) check(l *list, at path, requestVersion string) {
 	case r.Status != Failed && r.FailureClass != nil:
 		l.add(class, "expected null or nothing, because the status is not failed")
 	case r.FailureClass != nil:
-		oneOf(l, class, *r.FailureClass, FailureClasses())
+		oneOf(l, class, *r.FailureClass)
 	}
 	l.retry(at.member("retry_class"), r.RetryClass, r.FailureClass)
 }
 
-// Retry is the response's retry class, or the default of its failure class
-// when it names none. It is empty for an answer that is no failure and names
-// none.
+// Retry is the response's retry class, or the default of its failure class when
+// it names none. It is empty if there is neither.
 func (r CallbackResponse) Retry() RetryClass {
 	switch {
 	case r.RetryClass != nil:
@@ -200,9 +200,9 @@ func (r CallbackResponse) Retry() RetryClass {
 	}
 }
 
-// Validate checks the envelope, its request and its payloads. Whether
-// request.payload_refs and payloads speak of the same payloads "is
-// intentionally not enforced at the transport boundary".
+// Validate checks the envelope, its request and its payloads. That
+// request.payload_refs and payloads name the same payloads "is intentionally
+// not enforced at the transport boundary".
 func (d DispatchEnvelope) Validate() error {
 	var l list
 	d.check(&l, "")
@@ -230,7 +230,7 @@ func (f FrameContext) Validate() error {
 func (f FrameContext) check(l *list, at path) {
 	parent := at.member("parent_frame_id")
 	l.id(at.member("frame_id"), f.FrameID)
-	oneOf(l, at.member("frame_class"), f.FrameClass, FrameClasses())
+	oneOf(l, at.member("frame_class"), f.FrameClass)
 	l.optionalID(parent, f.ParentFrameID)
 	switch {
 	case f.FrameClass == Subcall && f.ParentFrameID == nil:
@@ -244,8 +244,8 @@ func (f FrameContext) check(l *list, at path) {
 
 // ---- payloads
 
-// Validate checks size, digest, encoding and placements (DECISIONS L13).
-// Expiry is looked at when the payload is delivered: [PayloadEnvelope.Expired].
+// Validate checks size, digest, encoding and placements (DECISIONS L13). Expiry
+// is checked when the payload is delivered: [PayloadEnvelope.Expired].
 func (p PayloadEnvelope) Validate() error {
 	var l list
 	p.check(&l, "")
@@ -278,8 +278,8 @@ func (p PayloadEnvelope) checkPlacements(l *list, at path) {
 	seen := map[PayloadPlacement]bool{}
 	for i, a := range p.AcceptablePlacements {
 		at := at.index(i)
-		oneOf(l, at.member("placement"), a.Placement, PayloadPlacements())
-		oneOf(l, at.member("requirement"), a.Requirement, Requirements())
+		oneOf(l, at.member("placement"), a.Placement)
+		oneOf(l, at.member("requirement"), a.Requirement)
 		if seen[a.Placement] && a.Placement.Valid() {
 			l.add(at.member("placement"), "expected each placement once, got %s again", a.Placement)
 		}
@@ -319,13 +319,13 @@ func (p PayloadEnvelope) checkBody(l *list, at path) {
 	}
 }
 
-// decoded is the body as byte_size and content_digest measure it. This is as
-// near as Lifeloop comes to a body: "transport-safe encoding checks".
+// decoded is the body that byte_size and content_digest describe. Lifeloop does
+// no more with a body than these "transport-safe encoding checks".
 func (p PayloadEnvelope) decoded() ([]byte, bool) {
 	if p.ContentEncoding == "utf8" {
 		return p.Body.b, utf8.Valid(p.Body.b)
 	}
-	// The decoder passes over line ends, which RFC 4648 does not allow here.
+	// The decoder skips line ends, which RFC 4648 does not allow here.
 	if strings.ContainsAny(p.Body.Reveal(), "\r\n") {
 		return nil, false
 	}
@@ -335,8 +335,8 @@ func (p PayloadEnvelope) decoded() ([]byte, bool) {
 
 // ---- receipts
 
-// Validate checks a receipt (DECISIONS L14). Whether the required nullable
-// members stood in a document is seen by [Parse], which reads the document.
+// Validate checks a receipt (DECISIONS L14). [Parse] checks that the required
+// nullable members are present.
 func (r Receipt) Validate() error {
 	var l list
 	r.check(&l, "")
@@ -352,7 +352,7 @@ func (r Receipt) check(l *list, at path) {
 	l.id(at.member("client_id"), r.ClientID)
 	l.id(at.member("adapter_id"), r.AdapterID)
 	l.id(at.member("invocation_id"), r.InvocationID)
-	oneOf(l, at.member("event"), r.Event, Events())
+	oneOf(l, at.member("event"), r.Event)
 	if r.Event == ReceiptEmitted {
 		l.add(at.member("event"), "expected any event but receipt.emitted, which makes no receipt of its own")
 	}
@@ -364,8 +364,8 @@ func (r Receipt) check(l *list, at path) {
 	if r.ParentReceiptID != nil && *r.ParentReceiptID == r.ReceiptID {
 		l.add(at.member("parent_receipt_id"), "expected another receipt: a receipt is never its own parent")
 	}
-	oneOf(l, at.member("integration_mode"), r.IntegrationMode, IntegrationModes())
-	oneOf(l, at.member("status"), r.Status, Statuses())
+	oneOf(l, at.member("integration_mode"), r.IntegrationMode)
+	oneOf(l, at.member("status"), r.Status)
 	l.notNegative(at.member("at_epoch_s"), r.AtEpochS)
 	l.optionalID(at.member("harness_session_id"), r.HarnessSessionID)
 	l.optionalID(at.member("harness_run_id"), r.HarnessRunID)
@@ -378,7 +378,7 @@ func (r Receipt) check(l *list, at path) {
 	}
 	switch {
 	case r.FailureClass != nil:
-		oneOf(l, at.member("failure_class"), *r.FailureClass, FailureClasses())
+		oneOf(l, at.member("failure_class"), *r.FailureClass)
 		if r.RetryClass == nil {
 			l.add(at.member("retry_class"), "expected a retry class, because there is a failure class")
 		}
@@ -391,8 +391,8 @@ func (r Receipt) check(l *list, at path) {
 func (p PayloadReceipt) check(l *list, at path) {
 	l.id(at.member("payload_id"), p.PayloadID)
 	l.id(at.member("payload_kind"), p.PayloadKind)
-	oneOf(l, at.member("placement"), p.Placement, PayloadPlacements())
-	oneOf(l, at.member("status"), p.Status, Statuses())
+	oneOf(l, at.member("placement"), p.Placement)
+	oneOf(l, at.member("status"), p.Status)
 	l.notNegative(at.member("byte_size"), p.ByteSize)
 	l.digest(at.member("content_digest"), p.ContentDigest)
 }
@@ -410,8 +410,8 @@ func (d Degradation) check(l *list, at path) {
 		l.add(at.member("event"), "expected %s, got %s", CapabilityDegraded, show(string(d.Event)))
 	}
 	l.id(at.member("capability"), d.Capability)
-	oneOf(l, at.member("previous_support"), d.PreviousSupport, Supports())
-	oneOf(l, at.member("current_support"), d.CurrentSupport, Supports())
+	oneOf(l, at.member("previous_support"), d.PreviousSupport)
+	oneOf(l, at.member("current_support"), d.CurrentSupport)
 	if d.PreviousSupport == d.CurrentSupport && d.CurrentSupport.Valid() {
 		l.add(at.member("current_support"), "expected another support state than previous_support")
 	}
@@ -420,7 +420,7 @@ func (d Degradation) check(l *list, at path) {
 		l.add(at.member("evidence"), "expected a non-empty string")
 	}
 	l.evidence(at.member("evidence"), d.Evidence)
-	oneOf(l, at.member("retry_class"), d.RetryClass, RetryClasses())
+	oneOf(l, at.member("retry_class"), d.RetryClass)
 }
 
 // ---- manifests
@@ -437,17 +437,17 @@ func (m Manifest) check(l *list, at path) {
 	l.id(at.member("adapter_id"), m.AdapterID)
 	l.id(at.member("adapter_version"), m.AdapterVersion)
 	l.id(at.member("display_name"), m.DisplayName)
-	oneOf(l, at.member("role"), m.Role, Roles())
+	oneOf(l, at.member("role"), m.Role)
 	m.checkModes(l, at.member("integration_modes"))
 	m.checkEvents(l, at.member("lifecycle_events"))
 	m.checkPlacements(l, at.member("placement"))
 	m.ContextPressure.check(l, at.member("context_pressure"))
-	oneOf(l, at.member("receipts").member("receipt_ledger"), m.Receipts.ReceiptLedger, Supports())
+	oneOf(l, at.member("receipts").member("receipt_ledger"), m.Receipts.ReceiptLedger)
 	if id := m.SessionIdentity; id != nil {
 		at := at.member("session_identity")
-		oneOf(l, at.member("harness_session_id"), id.HarnessSessionID, Supports())
-		oneOf(l, at.member("harness_run_id"), id.HarnessRunID, Supports())
-		oneOf(l, at.member("harness_task_id"), id.HarnessTaskID, Supports())
+		oneOf(l, at.member("harness_session_id"), id.HarnessSessionID)
+		oneOf(l, at.member("harness_run_id"), id.HarnessRunID)
+		oneOf(l, at.member("harness_task_id"), id.HarnessTaskID)
 	}
 	if m.SessionRename != nil {
 		m.SessionRename.check(l, at.member("session_rename"))
@@ -459,13 +459,13 @@ func (m Manifest) check(l *list, at path) {
 		m.Renewal.check(l, at.member("renewal"))
 	}
 	for i, c := range m.FailureModes {
-		oneOf(l, at.member("failure_modes").index(i), c, FailureClasses())
+		oneOf(l, at.member("failure_modes").index(i), c)
 	}
 	for i, s := range m.TelemetrySources {
 		at := at.member("telemetry_sources").index(i)
 		l.id(at.member("name"), s.Name)
 		l.id(at.member("kind"), s.Kind)
-		oneOf(l, at.member("support"), s.Support, Supports())
+		oneOf(l, at.member("support"), s.Support)
 	}
 	for i, d := range m.KnownDegradations {
 		d.check(l, at.member("known_degradations").index(i))
@@ -477,7 +477,7 @@ func (m Manifest) checkModes(l *list, at path) {
 		l.add(at, "expected at least one integration mode")
 	}
 	for i, mode := range m.IntegrationModes {
-		oneOf(l, at.index(i), mode, IntegrationModes())
+		oneOf(l, at.index(i), mode)
 		if mode.Valid() && slices.Index(m.IntegrationModes, mode) < i {
 			l.add(at.index(i), "expected each mode once, got %s again", mode)
 		}
@@ -485,13 +485,13 @@ func (m Manifest) checkModes(l *list, at path) {
 }
 
 func (m Manifest) checkEvents(l *list, at path) {
-	for _, e := range sortedKeys(m.LifecycleEvents) {
+	for _, e := range slices.Sorted(maps.Keys(m.LifecycleEvents)) {
 		claim, at := m.LifecycleEvents[e], at.member(string(e))
 		if !e.Valid() {
 			l.add(at, "expected a lifecycle event name")
 			continue
 		}
-		oneOf(l, at.member("support"), claim.Support, Supports())
+		oneOf(l, at.member("support"), claim.Support)
 		switch {
 		case claim.Support == Unavailable && len(claim.Modes) > 0:
 			l.add(at.member("modes"), "expected no modes, because the support is unavailable")
@@ -507,34 +507,34 @@ func (m Manifest) checkEvents(l *list, at path) {
 }
 
 func (m Manifest) checkPlacements(l *list, at path) {
-	for _, p := range sortedKeys(m.Placement) {
+	for _, p := range slices.Sorted(maps.Keys(m.Placement)) {
 		claim, at := m.Placement[p], at.member(string(p))
 		if !p.Valid() {
 			l.add(at, "expected a manifest placement class")
 			continue
 		}
-		oneOf(l, at.member("support"), claim.Support, Supports())
+		oneOf(l, at.member("support"), claim.Support)
 		if claim.MaxBytes != nil && *claim.MaxBytes <= 0 {
 			l.add(at.member("max_bytes"), "expected a positive integer, got %d", *claim.MaxBytes)
 		}
 		if claim.SeenAs != "" {
-			oneOf(l, at.member("seen_as"), claim.SeenAs, []SeenAs{SeenAsDeveloper, SeenAsSystem, SeenAsUser})
+			oneOf(l, at.member("seen_as"), claim.SeenAs)
 		}
 	}
 }
 
 func (c Claim) check(l *list, at path) {
-	oneOf(l, at.member("support"), c.Support, Supports())
+	oneOf(l, at.member("support"), c.Support)
 	l.evidence(at.member("evidence"), c.Evidence)
 }
 
 func (r RenewalClaims) check(l *list, at path) {
 	reset, continuation := at.member("reset"), at.member("continuation")
-	oneOf(l, reset.member("native"), r.Reset.Native, Supports())
-	oneOf(l, reset.member("wrapper_mediated"), r.Reset.WrapperMediated, Supports())
-	oneOf(l, reset.member("manual"), r.Reset.Manual, Supports())
-	oneOf(l, continuation.member("observation"), r.Continuation.Observation, Supports())
-	oneOf(l, continuation.member("payload_delivery"), r.Continuation.PayloadDelivery, Supports())
+	oneOf(l, reset.member("native"), r.Reset.Native)
+	oneOf(l, reset.member("wrapper_mediated"), r.Reset.WrapperMediated)
+	oneOf(l, reset.member("manual"), r.Reset.Manual)
+	oneOf(l, continuation.member("observation"), r.Continuation.Observation)
+	oneOf(l, continuation.member("payload_delivery"), r.Continuation.PayloadDelivery)
 	noReset := r.Reset.Native == Unavailable && r.Reset.WrapperMediated == Unavailable && r.Reset.Manual == Unavailable
 	if noReset && r.Continuation.PayloadDelivery != Unavailable {
 		l.add(continuation.member("payload_delivery"), "expected unavailable, because no reset is available that a payload could survive")
@@ -543,14 +543,4 @@ func (r RenewalClaims) check(l *list, at path) {
 		l.id(at.member("profiles").index(i), p)
 	}
 	l.evidence(at.member("evidence"), r.Evidence)
-}
-
-// sortedKeys makes the order of problems a function of the document.
-func sortedKeys[K ~string, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -67,12 +67,9 @@ input. KIND is one of:
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: append(lifeloop.Kinds(), commonSchema),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text := lifeloop.CommonSchema()
-			if args[0] != commonSchema {
-				if err := knownKind(args[0]); err != nil {
-					return err
-				}
-				text = lifeloop.Schema(args[0])
+			text := lifeloop.Schema(args[0])
+			if text == nil {
+				return knownKind(args[0])
 			}
 			_, err := cmd.OutOrStdout().Write(text)
 			return err
