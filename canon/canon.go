@@ -6,12 +6,11 @@ import (
 	"fmt"
 )
 
-// Marshal encodes v as encoding/json does, without HTML escaping, and brings
-// the result into canonical form.
+// Marshal encodes v as encoding/json does, without HTML escaping, and returns the
+// canonical form of the result.
 //
-// Numbers are doubles, as RFC 8785 has them: an integer beyond 2^53 loses its
-// last digits. What must survive whole (nanoseconds, sizes of the universe)
-// is written as a string.
+// RFC 8785 numbers are doubles: an integer above 2^53 loses its last digits. Larger
+// integers, for example nanoseconds, must be strings.
 func Marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -22,14 +21,14 @@ func Marshal(v any) ([]byte, error) {
 	return Transform(buf.Bytes())
 }
 
-// Transform returns the canonical form of a JSON text. The result never
-// shares memory with src.
+// Transform returns the canonical form of a JSON text. The result shares no memory
+// with src.
 func Transform(src []byte) ([]byte, error) {
 	return Append(make([]byte, 0, len(src)), src)
 }
 
 // Append appends the canonical form of the JSON text src to dst and returns
-// the extended slice. With an error dst comes back as it was.
+// the extended slice. With an error it returns dst unchanged.
 func Append(dst, src []byte) ([]byte, error) {
 	if isPlainCanonical(src) {
 		return append(dst, src...), nil

@@ -26,7 +26,7 @@ func TestTransform(t *testing.T) {
 		{"a name that begins another", `{"ab":1,"a":2,"":3}`, `{"":3,"a":2,"ab":1}`},
 		{"white space everywhere", " { \"b\" : [ 1 , 2 ] ,\n\t\"a\" : { } , \"c\" : [ ] } \n", `{"a":{},"b":[1,2],"c":[]}`},
 		{"short decimals", `[0.83,-0.5,12.25,0.000001]`, `[0.83,-0.5,12.25,0.000001]`},
-		{"decimals to be respelled", `[0.830,1.0,-0,-0.0,0.0000001,1e2,123456789012345678]`, `[0.83,1,0,0,1e-7,100,123456789012345680]`},
+		{"decimals that change", `[0.830,1.0,-0,-0.0,0.0000001,1e2,123456789012345678]`, `[0.83,1,0,0,1e-7,100,123456789012345680]`},
 		{"text outside ASCII", `{"a":"é€😀"}`, `{"a":"é€😀"}`},
 		{"short escapes stay", `["\"\\\b\f\n\r\t"]`, `["\"\\\b\f\n\r\t"]`},
 		{"a lone number", ` 42 `, `42`},
@@ -44,10 +44,10 @@ func TestTransform(t *testing.T) {
 				t.Errorf("not idempotent: %s", again)
 			}
 			if !Is(got) {
-				t.Error("the canonical form is not recognised")
+				t.Error("Is does not accept the canonical form")
 			}
 			if Is([]byte(c.in)) != (c.in == c.want) {
-				t.Error("the input is misjudged")
+				t.Error("Is is wrong about the input")
 			}
 		})
 	}
@@ -63,25 +63,25 @@ func TestTransformRefuses(t *testing.T) {
 		{"two values", `{} {}`},
 		{"a trailing comma", `[1,]`},
 		{"a trailing comma in an object", `{"a":1,}`},
-		{"half an object", `{"a":1`},
-		{"half a string", `"abc`},
+		{"an incomplete object", `{"a":1`},
+		{"an incomplete string", `"abc`},
 		{"a lone surrogate", `"\ud800"`},
-		{"broken UTF-8", "\"\xff\""},
+		{"invalid UTF-8", "\"\xff\""},
 		{"a raw control character", "\"a\nb\""},
 		{"a leading zero", `[01]`},
 		{"a bare minus", `-`},
-		{"a number beyond a double", `1e999`},
+		{"a number outside the range of a double", `1e999`},
 		{"a word", `nul`},
 		{"a word and more", `nullx`},
-		{"a NUL behind", "{}\x00"},
-		{"the second half of a surrogate pair alone", `"\udc00"`},
-		{"half a surrogate pair and a letter", `"\ud83d\u0041"`},
-		{"half a surrogate pair and the end", `"\ud83d`},
+		{"a NUL after the value", "{}\x00"},
+		{"a lone low surrogate", `"\udc00"`},
+		{"a high surrogate and a letter", `"\ud83d\u0041"`},
+		{"a high surrogate at the end", `"\ud83d`},
 		{"a surrogate as UTF-8", "\"\xed\xa0\x80\""},
 		{"an unknown escape", `"\a"`},
-		{"an escape that is no number", `"\u00g0"`},
+		{"an escape that is not a number", `"\u00g0"`},
 		{"a sign in an escape", `"\u+123"`},
-		{"a name that is no string", `{1:2}`},
+		{"a name that is not a string", `{1:2}`},
 		{"a missing colon", `{"a" 1}`},
 		{"a missing comma", `[1 2]`},
 		{"a bare exponent", `1e`},
@@ -91,23 +91,23 @@ func TestTransformRefuses(t *testing.T) {
 		{"not a number", `NaN`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dst := []byte("kept")
+			dst := []byte("before")
 			got, err := Append(dst, []byte(c.in))
 			if err == nil {
 				t.Fatalf("accepted as %s", got)
 			}
-			if string(got) != "kept" {
-				t.Errorf("dst came back as %q", got)
+			if string(got) != "before" {
+				t.Errorf("dst changed to %q", got)
 			}
 			if Is([]byte(c.in)) {
-				t.Error("said to be canonical")
+				t.Error("Is accepts it")
 			}
 		})
 	}
 }
 
-// The samples of RFC 8785, appendix B, and the places where the spelling
-// changes.
+// TestNumbers checks the samples of RFC 8785, appendix B, and the numbers where the
+// form changes.
 func TestNumbers(t *testing.T) {
 	for _, c := range []struct {
 		bits uint64
@@ -142,7 +142,7 @@ func TestNumbers(t *testing.T) {
 		if got := string(appendNumber(nil, f)); got != c.want {
 			t.Errorf("%016x is written %s, want %s", c.bits, got, c.want)
 		}
-		// Any spelling of the number becomes this one.
+		// Any form of the number becomes this one.
 		for _, format := range []byte{'e', 'E', 'f'} {
 			in := strconv.FormatFloat(f, format, -1, 64)
 			got, err := Transform([]byte(in))
@@ -153,13 +153,14 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// Any double is written as the reference writes it.
+// TestNumbersAgreeWithReference checks that any double is written as by the
+// reference.
 func TestNumbersAgreeWithReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := math.Float64frombits(rapid.Uint64().Draw(t, "bits"))
 		want, err := jcs.NumberToJSON(f)
 		if err != nil {
-			return // not finite, and so nothing that a text can spell
+			return // not finite, so it has no JSON form
 		}
 		if got := string(appendNumber(nil, f)); got != want {
 			t.Fatalf("%x is written %s, want %s", math.Float64bits(f), got, want)
@@ -214,8 +215,9 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// checkAgainstReference is the law of this package: both its ways, the fast
-// one as far as it goes, say what the reference says, of every text.
+// checkAgainstReference checks the law of this package: for every text, the general
+// transformer gives the same result as the reference, and so does the fast path if
+// the text is plain.
 func checkAgainstReference(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -236,7 +238,7 @@ func checkAgainstReference(t interface {
 	fast, ok := appendPlain(nil, in)
 	switch {
 	case !ok && isPlainCanonical(in):
-		t.Fatalf("%q: canonical, yet not to be written", in)
+		t.Fatalf("%q: canonical, but appendPlain rejects it", in)
 	case !ok:
 	case refused != nil:
 		t.Fatalf("%q: the fast path gave %q, the reference refuses: %v", in, fast, refused)
@@ -271,7 +273,7 @@ func FuzzTransform(f *testing.F) {
 	})
 }
 
-// genJSON draws JSON texts that are mostly plain, with everything that is not.
+// genJSON draws JSON texts that are mostly plain, mixed with texts that are not.
 func genJSON() *rapid.Generator[string] {
 	text := rapid.OneOf(
 		rapid.StringMatching(`"[a-c]{0,3}"`),

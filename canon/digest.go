@@ -11,14 +11,14 @@ const digestPrefix = "sha256:"
 // DigestLen is the length of every valid Digest in bytes.
 const DigestLen = len(digestPrefix) + 2*sha256.Size
 
-// A Digest names bytes by their SHA-256: "sha256:" and 64 lower-case
-// hexadecimal digits. This spelling is on the wire and on disk.
+// A Digest is the SHA-256 of some bytes: "sha256:" and 64 lower-case hexadecimal
+// digits. This form is on the wire and on disk.
 type Digest string
 
-// Sum names b.
+// Sum returns the digest of b.
 func Sum(b []byte) Digest { return Name(sha256.Sum256(b)) }
 
-// Name spells a SHA-256 that was computed elsewhere, for instance over a
+// Name returns the digest for a SHA-256 computed elsewhere, for example over a
 // stream.
 func Name(sum [sha256.Size]byte) Digest {
 	var text [DigestLen]byte
@@ -27,8 +27,8 @@ func Name(sum [sha256.Size]byte) Digest {
 	return Digest(text[:])
 }
 
-// Valid reports whether d is spelled as a digest. Upper-case digits are not:
-// digests are compared as strings, so there must be one spelling.
+// Valid reports whether d has the form of a digest. Upper-case digits are invalid:
+// digests are compared as strings.
 func (d Digest) Valid() bool {
 	digits, ok := strings.CutPrefix(string(d), digestPrefix)
 	if !ok || len(digits) != 2*sha256.Size {

@@ -16,14 +16,14 @@ import (
 // maxDepth bounds the recursion, as encoding/json does.
 const maxDepth = 10000
 
-// appendGeneral appends the canonical form of any JSON text. It reads the
-// whole text into a tree before it writes: sorting members in the output would
-// move the innermost ones once for every object around them.
+// appendGeneral appends the canonical form of any JSON text. It first reads the
+// whole text into a tree: sorting members in the output would move the innermost
+// ones once for each enclosing object.
 func appendGeneral(dst, src []byte) ([]byte, error) {
 	g := general{src: src}
 	root, err := g.value()
 	if g.space(); err == nil && g.at < len(src) {
-		err = errors.New("there is more behind the value")
+		err = errors.New("unexpected data after the value")
 	}
 	if err != nil {
 		return dst, fmt.Errorf("canonical json: at byte %d: %w", g.at, err)
@@ -31,13 +31,12 @@ func appendGeneral(dst, src []byte) ([]byte, error) {
 	return root.append(dst), nil
 }
 
-// A node is one value. The tree is as deep as the text, but no deeper than
-// maxDepth.
+// A node is one value. The tree is at most maxDepth deep.
 type node struct {
-	kind     byte   // '{', '[', '"', or 0 for a number or a word
-	name     string // its own, as a member of an object
-	text     string // of a string, decoded; of a number or a word, canonical
-	children []node // in the order in which they are written
+	kind     byte   // '{', '[', '"', or 0 for a number or a literal
+	name     string // of a member of an object
+	text     string // of a string, decoded; of a number or a literal, canonical
+	children []node // in canonical order
 }
 
 func (n node) append(dst []byte) []byte {
@@ -57,11 +56,10 @@ func (n node) append(dst []byte) []byte {
 		}
 		dst = child.append(dst)
 	}
-	return append(dst, n.kind+'}'-'{') // as far from '[' to ']'
+	return append(dst, n.kind+'}'-'{') // the distance from '[' to ']' is the same
 }
 
-// appendString writes s with the shortest escapes, and none where none is
-// needed.
+// appendString writes s with the necessary escapes only, in their shortest form.
 func appendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
@@ -82,9 +80,9 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// appendNumber writes a finite number as ECMAScript prints it: the fewest
-// digits that give it back, in full between 1e-6 and 1e21, without a negative
-// zero.
+// appendNumber writes a finite number as ECMAScript prints it: with the fewest
+// digits that identify it, without an exponent between 1e-6 and 1e21, and without a
+// negative zero.
 func appendNumber(dst []byte, f float64) []byte {
 	if f == 0 {
 		return append(dst, '0')
@@ -93,14 +91,14 @@ func appendNumber(dst []byte, f float64) []byte {
 		return strconv.AppendFloat(dst, f, 'f', -1, 64)
 	}
 	dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
-	// Go gives the exponent two digits at least, ECMAScript what it needs.
+	// Go writes at least two digits of the exponent, ECMAScript as few as possible.
 	if n := len(dst); dst[n-4] == 'e' && dst[n-2] == '0' {
 		dst = append(dst[:n-2], dst[n-1])
 	}
 	return dst
 }
 
-// compareNames is the order of members: that of their UTF-16 code units.
+// compareNames orders members by their UTF-16 code units.
 func compareNames(a, b string) int {
 	for a != "" && b != "" {
 		r, rLen := utf8.DecodeRuneInString(a)
@@ -113,9 +111,9 @@ func compareNames(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// utf16Place orders code points as their UTF-16 code units are ordered: what
-// takes two of them begins with a surrogate, U+D800 to U+DBFF, and so comes
-// before the last characters that take one.
+// utf16Place orders code points by their UTF-16 code units. A code point of two
+// units begins with a surrogate, U+D800 to U+DBFF, so it comes before those of one
+// unit from U+E000 on.
 func utf16Place(r rune) rune {
 	if 0xe000 <= r && r <= 0xffff {
 		return r + utf8.MaxRune
@@ -123,7 +121,7 @@ func utf16Place(r rune) rune {
 	return r
 }
 
-// A general reads a JSON text, and stops in it where it is wrong.
+// A general reads a JSON text. After an error, at is the place of the error.
 type general struct {
 	src   []byte
 	at    int
@@ -136,8 +134,8 @@ func (g *general) space() {
 	}
 }
 
-// byte gives the next byte, 0 at the end: a text that has this byte is as wrong
-// there as one that ends.
+// byte returns the next byte, or 0 at the end. A 0 in the text is an error at the
+// same places as the end.
 func (g *general) byte() byte {
 	if g.at >= len(g.src) {
 		return 0
@@ -145,7 +143,7 @@ func (g *general) byte() byte {
 	return g.src[g.at]
 }
 
-// peek gives the first byte behind the white space.
+// peek returns the first byte after white space.
 func (g *general) peek() byte {
 	g.space()
 	return g.byte()
@@ -200,7 +198,7 @@ func (g *general) nested(open, closing byte) (node, error) {
 		slices.SortFunc(n.children, func(a, b node) int { return compareNames(a.name, b.name) })
 		for i := range n.children[min(1, len(n.children)):] {
 			if n.children[i].name == n.children[i+1].name {
-				return n, errors.New("the object that ends here has two members of one name")
+				return n, errors.New("two members of the same name in the object that ends here")
 			}
 		}
 	}
@@ -234,7 +232,7 @@ func (g *general) text() (string, error) {
 		g.at += plain
 		switch c := g.byte(); {
 		case g.at == len(g.src):
-			return "", errors.New("a string without its end")
+			return "", errors.New("unterminated string")
 		case c == '"':
 			g.at++
 			return string(s), nil
@@ -245,11 +243,11 @@ func (g *general) text() (string, error) {
 			}
 			s = utf8.AppendRune(s, r)
 		case c < ' ':
-			return "", errors.New("a control character in a string")
+			return "", errors.New("control character in a string")
 		default:
 			r, size := utf8.DecodeRune(g.src[g.at:])
 			if r == utf8.RuneError && size == 1 {
-				return "", errors.New("not UTF-8")
+				return "", errors.New("invalid UTF-8")
 			}
 			s = append(s, g.src[g.at:g.at+size]...)
 			g.at += size
@@ -257,14 +255,14 @@ func (g *general) text() (string, error) {
 	}
 }
 
-// escape reads one escape, or the two of a surrogate pair.
+// escape reads one escape, or the two escapes of a surrogate pair.
 func (g *general) escape() (rune, error) {
 	g.at++
 	c := g.byte()
 	if c != 'u' {
 		at := strings.IndexByte(`"\/bfnrt`, c)
 		if at < 0 {
-			return 0, errors.New("an escape that JSON does not have")
+			return 0, errors.New("unknown escape")
 		}
 		g.at++
 		return rune("\"\\/\b\f\n\r\t"[at]), nil
@@ -283,25 +281,24 @@ func (g *general) escape() (rune, error) {
 			return r, nil
 		}
 	}
-	return 0, errors.New("half a surrogate pair")
+	return 0, errors.New("lone surrogate")
 }
 
 // unit reads the u and the four digits of an escape.
 func (g *general) unit() (rune, error) {
 	const size = len("uXXXX")
 	if g.byte() != 'u' || len(g.src)-g.at < size {
-		return 0, errors.New("half a surrogate pair, or an escape without its digits")
+		return 0, errors.New("lone surrogate, or an escape without its digits")
 	}
 	n, err := strconv.ParseUint(string(g.src[g.at+1:g.at+size]), 16, 16)
 	if err != nil {
-		return 0, errors.New("an escape wants four hexadecimal digits")
+		return 0, errors.New("want four hexadecimal digits in an escape")
 	}
 	g.at += size
 	return rune(n), nil
 }
 
-// number reads a number by the grammar of JSON, which is narrower than that of
-// strconv.
+// number reads a number by the grammar of JSON, which is stricter than strconv.
 func (g *general) number() (node, error) {
 	start := g.at
 	if g.byte() == '-' {
@@ -313,12 +310,12 @@ func (g *general) number() (node, error) {
 		return node{}, errors.New("want a value")
 	}
 	if zero && whole > 1 {
-		return node{}, errors.New("a number with a zero before it")
+		return node{}, errors.New("number with a leading zero")
 	}
 	if g.byte() == '.' {
 		g.at++
 		if g.digits() == 0 {
-			return node{}, errors.New("want digits behind the point")
+			return node{}, errors.New("want digits after the decimal point")
 		}
 	}
 	if c := g.byte(); c == 'e' || c == 'E' {
@@ -327,17 +324,17 @@ func (g *general) number() (node, error) {
 			g.at++
 		}
 		if g.digits() == 0 {
-			return node{}, errors.New("want digits of an exponent")
+			return node{}, errors.New("want digits in the exponent")
 		}
 	}
 	f, err := strconv.ParseFloat(string(g.src[start:g.at]), 64)
 	if err != nil {
-		return node{}, errors.New("a number beyond a double")
+		return node{}, errors.New("number outside the range of a double")
 	}
 	return node{text: string(appendNumber(nil, f))}, nil
 }
 
-// digits passes over digits and counts them.
+// digits skips digits and counts them.
 func (g *general) digits() int {
 	start := g.at
 	for '0' <= g.byte() && g.byte() <= '9' {

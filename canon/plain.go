@@ -10,22 +10,20 @@ import (
 	"unicode/utf8"
 )
 
-// The JSON this program writes by the thousand is plain: ASCII member names,
-// strings without odd escapes, short numbers. A plain text is canonicalised
-// here in one pass and nearly without allocation, some five times as fast as by
-// the general transformer, which matters on the ledger's way to the disk. At
-// the first thing that is not plain this code gives up and the general
-// transformer decides; it never decides that a text is wrong. A fuzz test
-// holds the two together.
+// Most JSON of this program is plain: ASCII member names, strings with common
+// escapes, short numbers. This code transforms a plain text in one pass and almost
+// without allocation, about six times as fast as the general transformer. At
+// anything else it gives up, and the general transformer runs; it never decides that
+// a text is invalid. A fuzz test compares the two.
 
 // plainDepth bounds the recursion; deeper texts are not plain.
 const plainDepth = 64
 
-// plainDigits is the number of decimal digits that every double keeps.
+// plainDigits is the number of decimal digits that every double preserves.
 const plainDigits = 15
 
-// A plain scans src. It either writes the canonical form to dst or, with
-// check, writes nothing and stops where src is not in canonical form.
+// A plain scans src. It writes the canonical form to dst; with check set, it writes
+// nothing and stops where src is not canonical.
 type plain struct {
 	src   []byte
 	at    int
@@ -37,13 +35,14 @@ type plain struct {
 	scratch []byte
 }
 
-// isPlainCanonical reports whether src is plain and canonical as it stands.
+// isPlainCanonical reports whether src is plain and canonical.
 func isPlainCanonical(src []byte) bool {
 	p := plain{src: src, check: true}
 	return p.value() && p.at == len(src)
 }
 
-// appendPlain appends the canonical form of src to dst, or reports false.
+// appendPlain appends the canonical form of src to dst. If src is not plain, it
+// returns false.
 func appendPlain(dst, src []byte) ([]byte, bool) {
 	p := plain{src: src, dst: dst, members: make([]member, 0, 32)}
 	if !p.value() {
@@ -59,14 +58,14 @@ func (p *plain) put(b ...byte) {
 	}
 }
 
-// space skips white space, which canonical text has none of.
+// space skips white space. Canonical text has none, so with check it stops there.
 func (p *plain) space() {
 	for !p.check && p.at < len(p.src) && strings.IndexByte(" \t\r\n", p.src[p.at]) >= 0 {
 		p.at++
 	}
 }
 
-// is skips white space and takes the byte c if it is the next one.
+// is skips white space, and the byte c if it comes next.
 func (p *plain) is(c byte) bool {
 	if p.at < len(p.src) && p.src[p.at] == c {
 		p.at++
@@ -113,8 +112,8 @@ func (p *plain) literal(word string) bool {
 	return true
 }
 
-// number takes integers and decimals whose spelling is already canonical: few
-// enough digits for a double to keep, no exponent, no superfluous zero.
+// number accepts integers and decimals in canonical form: not more digits than a
+// double preserves, no exponent, no redundant zero.
 func (p *plain) number() bool {
 	start := p.at
 	negative := p.src[p.at] == '-'
@@ -134,7 +133,7 @@ func (p *plain) number() bool {
 		if len(fraction) == 0 || len(whole)+len(fraction) > plainDigits || fraction[len(fraction)-1] == '0' {
 			return false
 		}
-		// Below 1e-6 the canonical spelling has an exponent.
+		// Below 1e-6 the canonical form has an exponent.
 		if whole[0] == '0' && len(bytes.TrimLeft(fraction, "0"))+6 <= len(fraction) {
 			return false
 		}
@@ -156,8 +155,7 @@ func (p *plain) digits() []byte {
 	return p.src[start:p.at]
 }
 
-// text takes a string. Of the escapes only the short ones are canonical as
-// they stand.
+// text accepts a string. Only the short escapes are canonical.
 func (p *plain) text() bool {
 	start := p.at
 	p.at++
@@ -190,9 +188,9 @@ func (p *plain) text() bool {
 	}
 }
 
-// name takes a member name and returns what is between its quotes. Only ASCII
-// without escapes is plain: there the order of bytes is the order of UTF-16
-// code units, by which members are sorted.
+// name accepts a member name and returns the text between its quotes. Only ASCII
+// without escapes is plain: its bytes sort like UTF-16 code units, the order of
+// members.
 func (p *plain) name() ([]byte, bool) {
 	if !p.is('"') {
 		return nil, false
@@ -207,10 +205,10 @@ func (p *plain) name() ([]byte, bool) {
 	return name, true
 }
 
-// run counts the bytes at the start of b that stand for themselves in a
-// string: ASCII, no control character, no quote, no backslash. It looks at
-// eight bytes at a time; the lowest marked byte of a word is always a true
-// mark, since a borrow only runs upward.
+// run counts the bytes at the start of b that a string contains unescaped: ASCII
+// without control characters, quotes and backslashes. It checks eight bytes at a
+// time. The lowest marked byte of a word is always correct, because a borrow goes
+// upward only.
 func run(b []byte) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	n := 0
@@ -256,16 +254,16 @@ func (p *plain) array() bool {
 	return true
 }
 
-// A member of an object. It holds places instead of slices, so that moving it
-// costs the collector nothing.
+// A member is a member of an object. It holds offsets, not slices, so that the
+// garbage collector need not trace it.
 type member struct {
 	order         uint64 // the first bytes of the name, most significant first
 	name, nameEnd int    // the name in src, between the quotes
 	start, end    int    // the member in dst, from the quote to the end of its value
 }
 
-// order packs the beginning of a name so that numbers compare as names do. The
-// zeros that fill up a short one are less than any byte of a plain name.
+// order packs the first bytes of a name into a number that compares like the name.
+// The zeros after a short name are less than any byte of a plain name.
 func order(name []byte) uint64 {
 	if len(name) >= 8 {
 		return binary.BigEndian.Uint64(name)
@@ -327,9 +325,8 @@ func (p *plain) object() bool {
 	return true
 }
 
-// sort writes the members of one object again in the order of their names. A
-// name that occurs twice is not plain: it is the general transformer's part
-// to refuse it.
+// sort writes the members of one object again in the order of their names. It
+// returns false if a name occurs twice, so that the general transformer reports it.
 func (p *plain) sort(members []member) bool {
 	src := p.src
 	compare := func(a, b member) int {

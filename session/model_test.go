@@ -11,8 +11,8 @@ import (
 	"lifeloop/session"
 )
 
-// A model is HCP L2 as a table: every ordered pair of states, and whether it
-// is a move.
+// A model is HCP L2 as a table: each ordered pair of states, and whether it is a
+// move.
 type model struct {
 	States   []session.State `json:"states"`
 	Terminal []session.State `json:"terminal"`
@@ -37,9 +37,8 @@ func readModel(t *testing.T) model {
 	return m
 }
 
-// TestModel holds the machine against transitions.json: the same states, the
-// same terminal ones, and of all sixty-four pairs, each told once, the same
-// nine are moves.
+// TestModel compares the machine with transitions.json: the same states, the same
+// terminal states, and the same nine moves among the 64 pairs.
 func TestModel(t *testing.T) {
 	m := readModel(t)
 	require.ElementsMatch(t, m.States, session.States())
@@ -68,8 +67,8 @@ func TestModel(t *testing.T) {
 	require.Equal(t, m.ValidCount, moves)
 }
 
-// TestModelReach walks the machine as far as it goes: every state of the model
-// is reached from the beginning, every way ends, and in a terminal state.
+// TestModelReach checks that every state can be reached from the initial state, and
+// that a terminal state can be reached from every state.
 func TestModelReach(t *testing.T) {
 	m := readModel(t)
 	seen := map[session.State]bool{}
@@ -88,7 +87,7 @@ func TestModelReach(t *testing.T) {
 	}
 	walk(m.Initial.To)
 	require.Len(t, seen, len(m.States))
-	// What can end: backwards from the terminal states.
+	// Backward from the terminal states.
 	for _, s := range m.Terminal {
 		ends[s] = true
 	}
@@ -101,5 +100,5 @@ func TestModelReach(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, ends, len(m.States), "a state from which there is no end")
+	require.Len(t, ends, len(m.States), "a state from which no terminal state can be reached")
 }

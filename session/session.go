@@ -1,6 +1,6 @@
-// Package session is the HCP L2 session state machine: eight states and the
-// nine moves between them. It is a table and one function; it knows no time,
-// no reason and no event.
+// Package session is the HCP L2 session state machine: eight states and the nine
+// moves between them. It is a table and one function. It knows no time, no reason
+// and no event.
 //
 //	      ┌──────────► REJECTED
 //	PENDING ──► RUNNING ◄──► PAUSED
@@ -14,7 +14,7 @@ package session
 
 import "fmt"
 
-// A State is a lifecycle state of one wrapped session, spelled as HCP L2 does.
+// A State is a lifecycle state of one session, as HCP L2 writes it.
 type State string
 
 const (
@@ -29,7 +29,7 @@ const (
 	Failed    State = "FAILED"
 )
 
-// moves are the states that a session can move to from s.
+// moves returns the states that a session in s can move to.
 func moves(s State) []State {
 	switch s {
 	case None:
@@ -51,7 +51,7 @@ func States() []State {
 	return []State{Pending, Rejected, Running, Paused, Aborting, Aborted, Completed, Failed}
 }
 
-// Terminal reports whether s has no way out.
+// Terminal reports whether s has no moves.
 func (s State) Terminal() bool { return len(moves(s)) == 0 }
 
 // Check returns an error unless from → to is a legal move.

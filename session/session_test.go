@@ -6,7 +6,7 @@ import (
 	"lifeloop/session"
 )
 
-// legal is HCP L2's list, as pairs.
+// legal is the list of HCP L2, as pairs.
 var legal = map[[2]session.State]bool{
 	{session.Pending, session.Running}:   true,
 	{session.Pending, session.Rejected}:  true,
@@ -19,7 +19,7 @@ var legal = map[[2]session.State]bool{
 	{session.Aborting, session.Aborted}:  true,
 }
 
-// TestMoves goes through all sixty-four pairs of states: nine are moves.
+// TestMoves checks all 64 pairs of states: nine are moves.
 func TestMoves(t *testing.T) {
 	pairs, moves := 0, 0
 	for _, from := range session.States() {
@@ -38,15 +38,14 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestBeginning: a session that is none yet can only become pending, and none
-// goes back to being none.
-func TestBeginning(t *testing.T) {
+// TestNone checks that None moves only to Pending, and that no state moves to None.
+func TestNone(t *testing.T) {
 	for _, s := range session.States() {
 		if err := session.Check(session.None, s); (err == nil) != (s == session.Pending) {
-			t.Errorf("a session begins as %s: %v", s, err)
+			t.Errorf("None to %s: %v", s, err)
 		}
 		if session.Check(s, session.None) == nil {
-			t.Errorf("%s becomes no session", s)
+			t.Errorf("%s moves to None", s)
 		}
 	}
 	if err := session.Check("RESTING", session.Running); err == nil {

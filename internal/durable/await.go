@@ -8,10 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AwaitUnlock returns when nobody holds the lock at path exclusively any more:
-// at once when nobody does, or when there is no such file. It cannot be
-// interrupted; a caller that may lose interest runs it on a goroutine of its
-// own and lets the end of the process end it.
+// AwaitUnlock returns when the exclusive lock at path is free, or when the file does
+// not exist. It cannot be interrupted: a caller that may stop waiting calls it on a
+// goroutine of its own, which ends with the process.
 func AwaitUnlock(path string) error {
 	f, err := os.Open(path)
 	if os.IsNotExist(err) {

@@ -1,13 +1,11 @@
-// Package durable holds the few file operations whose order matters when the
-// power goes: whole-file replacement, private folders, and a lock that tells
-// who holds it.
+// Package durable has the file operations whose order matters in a crash: replacing
+// a whole file, creating private folders, and a lock that names its owner.
 //
-// It knows no format and keeps no handle but the lock's. It never deletes a
-// user's file, never follows up an error with a guess, and a lock it cannot
-// have is refused at once, not waited for.
+// It knows no format and holds no file open but the lock. It never deletes a user's
+// file, never guesses after an error, and does not wait for a lock.
 //
-//	err := durable.Mkdir(dir)                                     // 0700, each new level recorded in its parent
-//	lock, err := durable.Lock(filepath.Join(dir, "lock"))         // *LockedError says by which process
+//	err := durable.Mkdir(dir)                                     // 0700, each new folder synced in its parent
+//	lock, err := durable.Lock(filepath.Join(dir, "lock"))         // *LockedError names the owner
 //	defer lock.Unlock()
-//	err = durable.WriteFile(filepath.Join(dir, "state"), b, 0o600) // old bytes or new bytes, never a mixture
+//	err = durable.WriteFile(filepath.Join(dir, "state"), b, 0o600) // old bytes or new bytes, never a mix
 package durable

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The test binary is also the second process of the lock tests.
+// TestMain also runs this binary as the second process of the lock tests.
 func TestMain(m *testing.M) {
 	if path := os.Getenv("DURABLE_TEST_HOLD"); path != "" {
 		l, err := Lock(path)
@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hold starts a process that takes the lock; closing its stdin lets it go.
+// hold starts a process that takes the lock and releases it when its stdin is
+// closed.
 func hold(t *testing.T, path string) (cmd *exec.Cmd, release io.Closer) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0])
@@ -52,7 +53,7 @@ func hold(t *testing.T, path string) (cmd *exec.Cmd, release io.Closer) {
 	return cmd, in
 }
 
-func TestLockTellsTheOwner(t *testing.T) {
+func TestLockNamesTheOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	other, release := hold(t, path)
 
@@ -66,13 +67,13 @@ func TestLockTellsTheOwner(t *testing.T) {
 		t.Errorf("got %q, want %q", err, want)
 	}
 	if !Locked(path) {
-		t.Error("the probe does not see the other process's lock")
+		t.Error("Locked does not report the lock of the other process")
 	}
 
 	require.NoError(t, release.Close())
 	require.NoError(t, other.Wait())
 	if Locked(path) {
-		t.Error("still locked after the owner let go")
+		t.Error("still locked after the owner released it")
 	}
 	l, err := Lock(path)
 	require.NoError(t, err)
@@ -93,11 +94,11 @@ func TestLockEndsWithTheProcess(t *testing.T) {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	if want := fmt.Sprintln(os.Getpid()); string(text) != want {
-		t.Errorf("lock file says %q, want %q", text, want)
+		t.Errorf("lock file contains %q, want %q", text, want)
 	}
 	require.NoError(t, l.Unlock())
 	if err := l.Unlock(); err == nil {
-		t.Error("a second Unlock went unnoticed")
+		t.Error("a second Unlock returned no error")
 	}
 }
 
@@ -114,16 +115,16 @@ func TestSecondLockInOneProcessIsRefused(t *testing.T) {
 	}
 }
 
-func TestProbesCreateNothingAndDisturbNoOne(t *testing.T) {
+func TestProbesCreateAndDisturbNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "lock")
 	if Locked(path) {
-		t.Error("a lock that does not exist is held")
+		t.Error("Locked reports a lock that does not exist")
 	}
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	if len(entries) != 0 {
-		t.Errorf("the probe left %v", entries)
+		t.Errorf("Locked created %v", entries)
 	}
 
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
@@ -177,7 +178,7 @@ func TestWriteFile(t *testing.T) {
 
 func TestWriteFileThatFailsLeavesNoTrace(t *testing.T) {
 	dir := t.TempDir()
-	// A folder that is not empty cannot be replaced by a file, by anyone.
+	// A file cannot replace a folder that is not empty.
 	path := filepath.Join(dir, "taken")
 	require.NoError(t, os.MkdirAll(filepath.Join(path, "inside"), 0o700))
 	err := WriteFile(path, []byte("x"), 0o600)

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// WriteFile replaces the file at path with data. After a crash at any moment
-// the file holds either what it held before or all of data; after a nil
-// return it holds data, whatever happens to the machine.
+// WriteFile replaces the content of the file at path. After a crash during the call
+// the file holds either the old content or all of data. After it returns nil, data
+// is durable.
 func WriteFile(path string, data []byte, perm fs.FileMode) (err error) {
 	dir, name := filepath.Split(path)
 	if dir == "" {
@@ -33,8 +33,8 @@ func WriteFile(path string, data []byte, perm fs.FileMode) (err error) {
 	if _, err := f.Write(data); err != nil {
 		return err
 	}
-	// The bytes first, the name second: a rename that reaches the disk before
-	// the data it names would leave an empty file.
+	// Data first, then the name: if the rename reached the disk before the data, a
+	// crash would leave an empty file.
 	if err := f.Sync(); err != nil {
 		return err
 	}
@@ -47,8 +47,7 @@ func WriteFile(path string, data []byte, perm fs.FileMode) (err error) {
 	return SyncDir(dir)
 }
 
-// SyncDir makes the names in dir durable: files created, renamed or removed
-// there stay so.
+// SyncDir makes the names in dir durable: files created, renamed or removed there.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -61,13 +60,13 @@ func SyncDir(dir string) error {
 	return err
 }
 
-// Mkdir creates dir and its missing parents, readable by the owner alone, and
-// makes their names durable. A dir that exists is left as it is.
+// Mkdir creates dir and its missing parents, with mode 0700, and makes their names
+// durable. It does not change a folder that exists.
 func Mkdir(dir string) error {
 	dir = filepath.Clean(dir)
 	if info, err := os.Stat(dir); err == nil {
 		if !info.IsDir() {
-			return fmt.Errorf("create folder %s: a file is in its place", dir)
+			return fmt.Errorf("create folder %s: a file has this name", dir)
 		}
 		return nil
 	}
@@ -77,7 +76,7 @@ func Mkdir(dir string) error {
 			return err
 		}
 	}
-	// Another process may have been faster; then the folder is there too.
+	// Another process may have created the folder meanwhile.
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("create folder %s: %w", dir, err)
 	}

@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A FileLock is held until Unlock or the end of the process, however it ends.
-// The file stays behind: removing a lock file while another process opens it
-// would give two processes a lock of the same name.
+// A FileLock is held until Unlock or any end of the process. The file remains: if it
+// were removed while another process opens it, two processes could hold a lock of
+// the same name.
 type FileLock struct{ f *os.File }
 
-// A LockedError says that another owner holds a lock.
+// A LockedError means that another owner holds a lock.
 type LockedError struct {
 	Path string
-	PID  int // of the owner; 0 if the file does not tell
+	PID  int // of the owner; 0 if the file does not contain it
 }
 
 func (e *LockedError) Error() string {
@@ -31,13 +31,13 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is locked by pid %d", e.Path, e.PID)
 }
 
-// probeWait is how long Lock puts up with probes (see Locked), which hold the
-// file shared for some microseconds. A real owner is reported at once.
+// probeWait is how long Lock waits for probes (see Locked), which hold a shared lock
+// for some microseconds. A real owner is reported at once.
 const probeWait = time.Second
 
-// Lock takes the exclusive lock at path, creating the file (0600) if need be,
-// and writes our process id into it. It does not wait: a *LockedError says
-// who was first.
+// Lock takes the exclusive lock at path and writes the process id into the file. It
+// creates the file (0600) if it does not exist. It does not wait: if another owner
+// holds the lock, the error is *LockedError.
 func Lock(path string) (*FileLock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -63,8 +63,8 @@ func lockExclusive(f *os.File) error {
 		if err != unix.EWOULDBLOCK {
 			return err
 		}
-		// Where a shared lock can be had, there is no owner: only probes were
-		// in the way, and they are gone in a moment.
+		// If a shared lock is available, there is no owner: only probes hold the
+		// file, for a moment.
 		if err := flock(f, unix.LOCK_SH); err != nil {
 			return err
 		}
@@ -105,10 +105,10 @@ func owner(f *os.File) int {
 	return pid
 }
 
-// Unlock gives the lock back. A second Unlock is an error and changes nothing.
+// Unlock releases the lock. A second Unlock is an error and changes nothing.
 func (l *FileLock) Unlock() error {
-	// Emptied while it is still ours, so that nobody reads our id there later;
-	// released by name, because a child between fork and exec may hold a copy
+	// The file is emptied before the release, so that no process reads our id later.
+	// The release is explicit, because a child between fork and exec may hold a copy
 	// of the descriptor.
 	err := l.f.Truncate(0)
 	if uerr := flock(l.f, unix.LOCK_UN); err == nil {
@@ -123,9 +123,9 @@ func (l *FileLock) Unlock() error {
 	return nil
 }
 
-// Locked reports whether someone holds the lock at path. It creates nothing
-// and disturbs no one: what it takes to find out, it takes shared and gives
-// back in the same instant. Where it cannot look, the answer is false.
+// Locked reports whether the lock at path is held. It creates nothing. It takes a
+// shared lock and releases it at once, so it does not disturb others. If it cannot
+// open the file, it returns false.
 func Locked(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
