@@ -15,18 +15,18 @@ import (
 	"lifeloop/watchers/sqlite"
 )
 
-// Found is a session that lies in one of a harness's usual places.
+// Found is a session found in one of a harness's usual places.
 type Found struct {
 	Source  profiles.Source // with its Path
-	Session string          // what the harness calls it
+	Session string          // the harness's id of it
 	At      time.Time       // of its last change
 }
 
-// headSize is how much of a file is looked at to tell whose it is.
+// headSize is the part of a file, in bytes, that identifies its session.
 const headSize = 256 << 10
 
-// Find lists the sessions of a working folder, the newest first. That one lies
-// there is no proof that it runs, and none of who runs it.
+// Find lists the sessions of a working folder, the newest first. A session that
+// is found need not be running.
 func Find(places []profiles.Place, dir string) ([]Found, error) {
 	var found []Found
 	for _, p := range places {
@@ -52,7 +52,7 @@ func Find(places []profiles.Place, dir string) ([]Found, error) {
 }
 
 // matching lists the files below dir that match a pattern, element by element.
-// A folder that is not there, or may not be read, has none.
+// A missing or unreadable folder has none.
 func matching(dir, pattern string) ([]string, error) {
 	first, rest, more := strings.Cut(pattern, "/")
 	entries, err := os.ReadDir(dir)
@@ -87,7 +87,7 @@ func matching(dir, pattern string) ([]string, error) {
 func ofFile(p profiles.Place, path, dir string) ([]Found, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil // gone meanwhile, or not ours to read
+		return nil, nil // deleted meanwhile, or not readable for this user
 	}
 	defer f.Close()
 	info, err := f.Stat()

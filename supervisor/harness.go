@@ -14,17 +14,17 @@ import (
 	"lifeloop/telemetry"
 )
 
-// A Harness is one program that is to run in the outer terminal.
+// A Harness is one program to be run in the outer terminal.
 type Harness struct {
 	Spec     harness.Spec
 	Terminal *harness.Terminal
-	// OSC decodes the terminal's operating system commands that Spec.OSC names;
-	// nil when there are none.
+	// OSC decodes the operating system commands (OSC sequences) listed in
+	// Spec.OSC; nil when there are none.
 	OSC telemetry.Decoder
 	Log zerolog.Logger
 }
 
-// Start starts the harness and begins to tell of it.
+// Start starts the harness and posts its output, stops and terminal commands.
 func (h *Harness) Start(post func(kernel.Input), settle func()) (Child, error) {
 	child, err := harness.Start(h.Spec, h.Terminal, &sink{post: post, settle: settle, osc: h.OSC, log: h.Log})
 	if err != nil {
@@ -37,7 +37,7 @@ type startError struct{ error }
 
 func (e startError) Unwrap() error { return e.error }
 
-// ExitCode is what a shell would give: 126, 127, or 125.
+// ExitCode is a shell's: 126 not executable, 127 not found, 125 other.
 func (e startError) ExitCode() int {
 	var s *harness.StartError
 	if errors.As(e.error, &s) {
@@ -50,8 +50,7 @@ type running struct{ *harness.Child }
 
 func (r running) Resume() error { return r.Signal(syscall.SIGCONT) }
 
-// KillTree also gives up on a reader that has stalled: whoever asks for this
-// wants an end.
+// KillTree also abandons a stalled reader of the output, so that the run can end.
 func (r running) KillTree() error {
 	r.Abandon()
 	return r.Child.KillTree()
@@ -66,32 +65,32 @@ func (r running) Wait() kernel.ChildExited {
 	return in
 }
 
-// sink turns what the terminal tells into inputs.
+// A sink turns the harness's output into inputs.
 type sink struct {
 	post   func(kernel.Input)
 	settle func()
 	log    zerolog.Logger
-	lost   int64      // bytes that were not read; owned by the goroutine that reads
-	mu     sync.Mutex // guards what follows: two goroutines may tell at once
+	lost   int64      // bytes that were not read; owned by the reading goroutine
+	mu     sync.Mutex // guards what follows, which two goroutines may use
 	osc    telemetry.Decoder
-	last   []telemetry.Signal // what was told last, and when
+	last   []telemetry.Signal // the last signals, posted at this time
 	at     time.Time
 }
 
-// sameAgain is how soon the terminal is not heard saying again what it said
-// last: a title that shows a spinner is set many times a second.
+// sameAgain is the time within which repeated signals are dropped: a title with
+// a spinner is set many times a second.
 const sameAgain = time.Second
 
 func (s *sink) Output(total int64) { s.post(kernel.OutputSeen{Total: total}) }
 
 func (s *sink) Text(b []byte, total int64) {
 	if b == nil {
-		b = []byte{} // the text is looked at, and there is none
+		b = []byte{} // nil would mean that the text is not read
 	}
 	s.post(kernel.OutputSeen{Total: total, Text: b})
 }
 
-// TextLost tells it once: what was not read, no rule was held against.
+// TextLost reports lost output once: the guardrails did not check it.
 func (s *sink) TextLost(bytes int64) {
 	if s.lost == 0 {
 		s.post(kernel.SourceTrouble{Source: "terminal", What: "overflow"})
@@ -119,8 +118,8 @@ func (s *sink) OSC(_ int, text string) {
 
 func (s *sink) Continued() { s.post(kernel.ChildContinued{}) }
 
-// Stopped waits for the record: the next thing that happens may be that this
-// process stops as well, and then a session would look as if it ran.
+// Stopped waits for the ledger, because this process may be stopped next. Its
+// session would otherwise seem to run.
 func (s *sink) Stopped(sig syscall.Signal) {
 	s.post(kernel.ChildStopped{Signal: int(sig)})
 	s.settle()

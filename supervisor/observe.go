@@ -10,19 +10,20 @@ import (
 	"lifeloop/kernel"
 )
 
-// An Listener hears what an observer found true, a turn of the kernel at a time.
+// A Listener receives the facts of an observed session, those of one turn of the
+// kernel per call.
 type Listener func(entries []kernel.Entry) error
 
-// An observing is a kernel that is fed and never performs: it has no launcher
-// and no clients.
+// An observing steps a kernel that has no launcher and no clients, so there is
+// no effect to perform.
 type observing struct {
 	k      *kernel.Kernel
-	log    Ledger // nil when none is kept
+	log    Ledger // nil without a ledger
 	listen Listener
 	seq    uint64
 }
 
-// step folds one input, keeps what that made true, and tells it.
+// step feeds one input, writes the facts and passes them to the listener.
 func (o *observing) step(now time.Time, in kernel.Input) error {
 	turn := o.k.Step(now, in)
 	if len(turn.Facts) == 0 {
@@ -41,12 +42,12 @@ func (o *observing) step(now time.Time, in kernel.Input) error {
 	return o.listen(entries)
 }
 
-// Observe folds what sources tell of a session that someone else launched. It
-// has no launcher and no clients, so nothing is ever performed; log may be nil.
-// It returns when a signal came, or when the ledger or listen refuses.
+// Observe follows the sources of a session that another program launched. log
+// may be nil. It returns after a signal, or with the first error of the sources,
+// the ledger or listen.
 //
-// There is no loop and no inbox: whoever has something to say steps the kernel
-// himself. An event is on its way before the source looks for the next record.
+// It needs no loop and no inbox: each source steps the kernel itself, one at a
+// time. An event is therefore emitted before its source reads the next record.
 func Observe(k *kernel.Kernel, sources Sources, signals <-chan os.Signal, log Ledger, listen Listener) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -65,9 +66,9 @@ func Observe(k *kernel.Kernel, sources Sources, signals <-chan os.Signal, log Le
 			return err
 		case <-over:
 			over = nil
-			cancel() // whatever the sources still want to tell, nobody hears it
+			cancel() // further inputs of the sources are dropped
 		case <-signals:
-			cancel() // the sources read to their end once more
+			cancel() // the sources read once more to their end
 		case <-o.timer.C:
 		}
 		o.step(kernel.Wake{})
@@ -76,12 +77,12 @@ func Observe(k *kernel.Kernel, sources Sources, signals <-chan os.Signal, log Le
 
 // An observation is the kernel of Observe, stepped by one goroutine at a time.
 type observation struct {
-	mu        sync.Mutex // guards all below: the sources' goroutines and that of Observe take turns
-	observing            // what is stepped
-	timer     *time.Timer
-	err       error // of the ledger, or of listen
-	over      chan struct{}
-	ended     bool // over is closed: nothing is stepped any more
+	mu sync.Mutex // guards all below, for the goroutines of the sources and of Observe
+	observing
+	timer *time.Timer
+	err   error // of the ledger or the listener
+	over  chan struct{}
+	ended bool // over is closed and no input is stepped any more
 }
 
 func (o *observation) step(in kernel.Input) {

@@ -15,12 +15,14 @@ import (
 	"lifeloop/telemetry"
 )
 
-// Once folds what sources of one session hold already, each from its start to
-// its end, and ends. The clock is the records' own time: within a source their
-// order is its own, unless it has none, between sources their times decide, so
-// the same files tell the same facts. A store may be written out session by
-// session: those in front of the one that was asked for are passed over. It
-// returns the first error of reading, of the ledger, which may be nil, or of listen.
+// Once reads what the sources of one session hold now, each from its start to
+// its end. The clock is the time of the records, so the same files always give
+// the same facts. Records of one source keep their order, unless the source has
+// none; records of several sources are ordered by time.
+//
+// A store may hold several sessions one after another. Those in front of the
+// requested one are skipped. log may be nil. The error is the first one of
+// reading, of the ledger or of listen.
 func Once(k *kernel.Kernel, sources []profiles.Source, log Ledger, listen Listener) error {
 	o := once{observing: observing{k: k, log: log, listen: listen}}
 	var heads []*head
@@ -85,9 +87,9 @@ func Once(k *kernel.Kernel, sources []profiles.Source, log Ledger, listen Listen
 	return o.step(kernel.SourcesDrained{})
 }
 
-// began is when a source began whose first records tell no time: when the first
-// one happened that does; where none does it is 1970, which nobody takes for a
-// time, and which is the same wherever the file lies.
+// began is the start of a source whose first records have no time: the time of
+// its first record that has one. Without any it is 1970, which is recognizably
+// unknown and does not depend on the file's own times.
 func began(s profiles.Source) time.Time {
 	for in, err := range recorded(s) {
 		if err != nil {
@@ -104,7 +106,7 @@ func began(s profiles.Source) time.Time {
 	return time.Unix(0, 0).UTC()
 }
 
-// unknown sums up what nobody understood, a source each.
+// unknown adds up the unknown records of each source.
 func unknown(heads []*head) []kernel.UnknownSeen {
 	var all []kernel.UnknownSeen
 	for _, h := range heads {
@@ -122,7 +124,7 @@ func unknown(heads []*head) []kernel.UnknownSeen {
 	return all
 }
 
-// A once observes by a clock of its own, that of the records.
+// A once observes by the clock of the records.
 type once struct {
 	observing
 	clock time.Time
@@ -130,7 +132,7 @@ type once struct {
 
 func (o *once) step(in kernel.Input) error { return o.observing.step(o.clock, in) }
 
-// until lets time go on to at: what silence settles was settled before.
+// until advances the clock to at, and wakes the kernel at each deadline before.
 func (o *once) until(at time.Time) error {
 	if !at.After(o.clock) {
 		return nil
@@ -145,8 +147,7 @@ func (o *once) until(at time.Time) error {
 	return nil
 }
 
-// A head is the next input of one source, and when it happened: not before
-// those in front of it.
+// A head is the next input of one source and its time, which never decreases.
 type head struct {
 	next func() (kernel.Input, error, bool)
 	stop func()
@@ -155,17 +156,16 @@ type head struct {
 
 	before time.Time // at, without in
 
-	// Of an unordered source the next few signals are looked at, and the
-	// earliest is the next.
+	// Of an unordered source, the earliest of the next lookahead signals is next.
 	unordered bool
 	ahead     []telemetry.Signal
 	ended     bool
 
-	unknown  kernel.UnknownSeen // the last count, which holds the earlier ones
+	unknown  kernel.UnknownSeen // the last count, which includes the earlier ones
 	troubles []kernel.SourceTrouble
 }
 
-// lookahead is more than a harness writes at once.
+// lookahead is larger than the number of records a harness writes at once.
 const lookahead = 256
 
 func (h *head) advance() error {
@@ -182,7 +182,7 @@ func (h *head) advance() error {
 		if err != nil || h.ended {
 			return err
 		}
-		h.tell(seen)
+		h.set(seen)
 		return nil
 	}
 	if len(h.ahead) == 0 {
@@ -194,14 +194,14 @@ func (h *head) advance() error {
 			first = i
 		}
 	}
-	h.tell(kernel.SignalsSeen{Signals: []telemetry.Signal{h.ahead[first]}})
+	h.set(kernel.SignalsSeen{Signals: []telemetry.Signal{h.ahead[first]}})
 	h.ahead = slices.Delete(h.ahead, first, first+1)
 	return nil
 }
 
-func (h *head) tell(in kernel.SignalsSeen) {
+func (h *head) set(in kernel.SignalsSeen) {
 	h.in, h.before = in, h.at
-	// A record may also tell what an earlier one had kept back.
+	// A record may complete a signal that an earlier one began.
 	for _, s := range in.Signals {
 		if s.At.After(h.at) {
 			h.at = s.At
@@ -209,8 +209,8 @@ func (h *head) tell(in kernel.SignalsSeen) {
 	}
 }
 
-// read returns what the next record told. Trouble of a file is not waited for
-// here: what it holds now is all there is.
+// read returns the signals of the next record. It does not wait for an unreadable
+// file to recover, since only its present content counts.
 func (h *head) read() (kernel.SignalsSeen, error) {
 	for {
 		in, err, ok := h.next()
@@ -229,8 +229,8 @@ func (h *head) read() (kernel.SignalsSeen, error) {
 	}
 }
 
-// earliest returns the source whose input is the next. What is foreign is so at
-// once, whenever it happened.
+// earliest returns the source with the next input. An input of another session
+// comes first, whatever its time, because it is skipped.
 func earliest(heads []*head, isForeign func(telemetry.Signal) bool) (best *head, foreign bool) {
 	for _, h := range heads {
 		if h.in == nil {
@@ -246,7 +246,7 @@ func earliest(heads []*head, isForeign func(telemetry.Signal) bool) (best *head,
 	return best, false
 }
 
-// recorded yields what a source tells from its start to its present end.
+// recorded yields the inputs of a source from its start to its present end.
 func recorded(s profiles.Source) iter.Seq2[kernel.Input, error] {
 	return func(yield func(kernel.Input, error) bool) {
 		err := readable(s.Path)
@@ -267,7 +267,7 @@ func recorded(s profiles.Source) iter.Seq2[kernel.Input, error] {
 		}
 		files.Launched(0)
 		now, cancel := context.WithCancel(context.Background())
-		cancel() // what is there, and nothing that comes
+		cancel() // what the source holds now is read all the same
 		more := true
 		err = files.Run(now, func(in kernel.Input) { more = more && yield(in, nil) })
 		if err != nil && more {
@@ -276,10 +276,11 @@ func recorded(s profiles.Source) iter.Seq2[kernel.Input, error] {
 	}
 }
 
-// ErrNotReadable is told of a path that means something else than a file.
+// ErrNotReadable means that a path is not that of a regular file.
 var ErrNotReadable = errors.New("not a regular file")
 
-// readable says why a file cannot be read, before anything is told.
+// readable returns an error for a file that cannot be read, before any event is
+// emitted.
 func readable(path string) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

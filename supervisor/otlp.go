@@ -13,25 +13,25 @@ import (
 	"lifeloop/telemetry"
 )
 
-// Exports are what a harness exports to us as telemetry, one more source of a
-// run. What the user exported themself goes on to where it went.
+// Exports is the source that receives the telemetry a harness exports. It passes
+// on to the user's own endpoint what the user exports.
 type Exports struct {
 	receiver *otlp.Receiver
 	log      zerolog.Logger
-	decoder  telemetry.Decoder // owned by the receiver's handing goroutine, with told
-	told     int               // how many records it had missed when that was told last
+	decoder  telemetry.Decoder // owned by the receiver's delivering goroutine, with reported
+	reported int               // the number of unknown records in the last report
 	post     func(kernel.Input)
 
-	mu     sync.Mutex // guards what follows: bodies are lost on several goroutines
+	mu     sync.Mutex // guards what follows: several goroutines lose bodies
 	losses map[string]int
-	fresh  map[string]bool // losses of a kind that the loop has not heard of
+	fresh  map[string]bool // kinds of loss that are not reported yet
 }
 
 // exported is the name of this source in evidence.
 const exported = "otlp"
 
-// NewExports opens the port that the harness is to export to, below a path
-// that nobody guesses.
+// NewExports opens the port for the harness's exporter. The path must be hard to
+// guess.
 func NewExports(path string, log zerolog.Logger) (*Exports, error) {
 	e := &Exports{log: log, losses: map[string]int{}, fresh: map[string]bool{}}
 	var err error
@@ -42,10 +42,12 @@ func NewExports(path string, log zerolog.Logger) (*Exports, error) {
 // Endpoint is the base address for the harness's exporter.
 func (e *Exports) Endpoint() string { return e.receiver.Endpoint() }
 
-// Close gives the port back, where nothing is exported after all.
+// Close closes the port. It is for a launch that exports nothing; Run closes it
+// otherwise.
 func (e *Exports) Close() { _ = e.receiver.Close() }
 
-// Prepared takes what the profile made of the address. It must come before Run.
+// Prepared configures the decoder and the user's own endpoint. It must precede
+// Run.
 func (e *Exports) Prepared(x profiles.Export) error {
 	e.decoder = x.Decoder()
 	if x.Chain == "" {
@@ -54,14 +56,14 @@ func (e *Exports) Prepared(x profiles.Export) error {
 	return e.receiver.PassOn(map[otlp.Signal]otlp.Target{otlp.Logs: {URL: x.Chain, Header: x.Headers}})
 }
 
-// Run receives until ctx ends, and then tells what came until then.
+// Run receives until ctx ends, and then posts what was received until then.
 func (e *Exports) Run(ctx context.Context, post func(kernel.Input)) error {
 	e.post = post
 	err := e.receiver.Run(ctx)
-	if e.decoder.Missed() > e.told {
+	if e.decoder.Missed() > e.reported {
 		e.post(kernel.UnknownSeen{Source: exported, Types: e.decoder.Unknown()})
 	}
-	e.tellLosses()
+	e.reportLosses()
 	return err
 }
 
@@ -70,16 +72,16 @@ func (e *Exports) deliver(b otlp.Body) {
 		if signals := e.decoder.Decode(b.Data); len(signals) > 0 {
 			e.post(kernel.SignalsSeen{Signals: signals})
 		}
-		if n := e.decoder.Missed(); n > 0 && n >= 2*e.told {
-			e.told = n
+		if n := e.decoder.Missed(); n > 0 && n >= 2*e.reported {
+			e.reported = n
 			e.post(kernel.UnknownSeen{Source: exported, Types: e.decoder.Unknown()})
 		}
 	}
-	e.tellLosses()
+	e.reportLosses()
 }
 
-// lost notes a body that was given up. It is told with the next one that comes,
-// or at the end: the exporter waits for its answer meanwhile.
+// lost counts a dropped body. The next body, or the end, reports it, because the
+// exporter waits for its answer here.
 func (e *Exports) lost(l otlp.Loss) {
 	what := "lost"
 	if l.Upstream {
@@ -92,34 +94,35 @@ func (e *Exports) lost(l otlp.Loss) {
 	e.log.Warn().Str("source", exported).Str("signal", string(l.Signal)).Str("what", what).Str("why", l.Why).Int("so_far", e.losses[what]).Msg("a body of telemetry")
 }
 
-// tellLosses tells each kind of loss once; how many there were is in the log.
-func (e *Exports) tellLosses() {
+// reportLosses reports each kind of loss once; the log has the numbers.
+func (e *Exports) reportLosses() {
 	e.mu.Lock()
-	var tell []string
+	var kinds []string
 	for _, what := range []string{"lost", "not_passed_on"} {
 		if e.fresh[what] {
 			e.fresh[what] = false
-			tell = append(tell, what)
+			kinds = append(kinds, what)
 		}
 	}
 	e.mu.Unlock()
-	for _, what := range tell {
+	for _, what := range kinds {
 		e.post(kernel.SourceTrouble{Source: exported, What: what})
 	}
 }
 
-// Launched does nothing: the harness knows where to export to.
+// Launched does nothing: the harness was given the endpoint.
 func (e *Exports) Launched(int) {}
 
-// Watch does nothing: files are others' business.
+// Watch does nothing: Exports reads no files.
 func (e *Exports) Watch(string) {}
 
-// Join is sources as one.
+// Join makes one source of several.
 func Join(sources ...Sources) Sources { return joined(sources) }
 
 type joined []Sources
 
-// Run returns when all have, with what went wrong first in their order.
+// Run returns when all sources have returned, with the first error in their
+// order.
 func (t joined) Run(ctx context.Context, post func(kernel.Input)) error {
 	errs := make([]error, len(t))
 	var wg sync.WaitGroup

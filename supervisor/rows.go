@@ -11,25 +11,24 @@ import (
 	"lifeloop/watchers/sqlite"
 )
 
-// A database is one that the harness writes, with everything that is asked of
-// it. The watcher sees its files change; what is new in it is read on a
-// goroutine of its own, one query after another, since its locks do not hold
-// between two readers of one process.
+// A database is one that the harness writes, with all queries on it. The watcher
+// reports changes of its files. One goroutine reads the new rows, one query after
+// another, because SQLite's file locks do not exclude readers of one process.
 type database struct {
 	files   *Files
 	path    string
 	tables  []*table
-	changed chan struct{} // has room for one: there may be something new
+	changed chan struct{} // has room for one; there may be new rows
 }
 
-// A table is what one query gives. All but its name is owned by the database's
+// A table is the result of one query. All but its name is owned by the database's
 // goroutine.
 type table struct {
 	*decoder
 	tail    *sqlite.Tail
 	at      sqlite.Cursor
-	failed  time.Time // since when it cannot be read
-	trouble bool      // that was told
+	failed  time.Time // when reading first failed; zero while it succeeds
+	trouble bool      // the failure was reported
 }
 
 // logs are the files beside a database whose change means that it changed.
@@ -60,12 +59,12 @@ func (f *Files) addDatabase(s profiles.Source) error {
 	return nil
 }
 
-// waits says that a database is only not ready to be read.
+// waits reports whether a database will be readable later.
 func waits(err error) bool {
 	return errors.Is(err, sqlite.ErrNotYet) || errors.Is(err, sqlite.ErrBusy) || errors.Is(err, sqlite.ErrNoIndex)
 }
 
-// watchDatabase asks to be told when a database changes.
+// watchDatabase watches the files of a database for changes.
 func (f *Files) watchDatabase(s profiles.Source) {
 	d := f.databases[s.Path]
 	for _, log := range logs {
@@ -77,18 +76,18 @@ func (f *Files) watchDatabase(s profiles.Source) {
 func (d *database) wake() {
 	select {
 	case d.changed <- struct{}{}:
-	default: // woken already
+	default: // it will read anyway
 	}
 }
 
 const (
-	// settle is when a database is looked at once more after a change: two
-	// writes within the resolution of a file's time look like one.
+	// settle is the delay of a second look after a change: two writes within the
+	// resolution of a file's time look like one.
 	settle = 50 * time.Millisecond
-	// patience is how long a database may be without its tables: whoever makes
-	// it is at it.
+	// patience is how long a database may lack its tables, because the harness
+	// may be creating it.
 	patience = time.Second
-	// lastLook is how long a locked database is waited for at the end.
+	// lastLook bounds the wait for a locked database at the end.
 	lastLook = 2 * time.Second
 )
 
@@ -116,20 +115,21 @@ func (d *database) follow() {
 	}
 }
 
-// finish reads to the end, waiting a little for a writer that is still at it.
+// finish reads to the end. It waits up to lastLook for a writer to release its
+// lock.
 func (d *database) finish() {
 	for end := time.Now().Add(lastLook); d.read() && time.Now().Before(end); {
 		time.Sleep(settle)
 	}
 	for _, t := range d.tables {
-		if t.Decoder != nil && t.Missed() > t.told {
+		if t.Decoder != nil && t.Missed() > t.reported {
 			d.files.post(kernel.UnknownSeen{Source: t.source, Types: t.Unknown()})
 		}
 	}
 }
 
-// read tells what is new in every table. It reports whether one has to be
-// asked again, because the database is locked just now.
+// read posts the new rows of every table. It reports whether to try again soon,
+// because the database is locked or still being created.
 func (d *database) read() (busy bool) {
 	for _, t := range d.tables {
 		at, err := t.tail.Next(t.at, func(at sqlite.Cursor, record []byte) { d.take(t, at, record) })
@@ -137,7 +137,7 @@ func (d *database) read() (busy bool) {
 		switch {
 		case err == nil || errors.Is(err, sqlite.ErrNotYet):
 			if t.trouble {
-				d.files.tellTrouble(t.source, string(watchers.Recovered), nil)
+				d.files.reportTrouble(t.source, string(watchers.Recovered), nil)
 			}
 			t.failed, t.trouble = time.Time{}, false
 		case errors.Is(err, sqlite.ErrBusy):
@@ -148,7 +148,7 @@ func (d *database) read() (busy bool) {
 			busy = true
 		case !t.trouble:
 			t.trouble = true
-			d.files.tellTrouble(t.source, string(watchers.Unreadable), err)
+			d.files.reportTrouble(t.source, string(watchers.Unreadable), err)
 		}
 	}
 	return busy
@@ -165,8 +165,8 @@ func (d *database) take(t *table, at sqlite.Cursor, record []byte) {
 	}
 }
 
-// recorded yields what the database holds now. A locked one is waited for a
-// little, as at the end.
+// recorded yields what the database holds now. It waits up to lastLook for a
+// locked one.
 func (d *database) recorded(yield func(kernel.Input, error) bool) error {
 	more := true
 	d.files.post = func(in kernel.Input) { more = more && yield(in, nil) }
@@ -181,7 +181,7 @@ func (d *database) recorded(yield func(kernel.Input, error) bool) error {
 	if err != nil && more {
 		return fmt.Errorf("read %s: %w", d.path, err)
 	}
-	if t.Missed() > t.told {
+	if t.Missed() > t.reported {
 		d.files.post(kernel.UnknownSeen{Source: t.source, Types: t.Unknown()})
 	}
 	return nil

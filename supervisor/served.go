@@ -9,7 +9,7 @@ import (
 	"lifeloop/watchers/sse"
 )
 
-// A server is one that the harness runs and that tells what happens.
+// A server is an event stream that the harness serves.
 type server struct {
 	*decoder
 	files  *Files
@@ -34,14 +34,14 @@ func (s *server) follow(ctx context.Context) {
 	err := s.stream.Run(ctx, s.take, func(t sse.Trouble) {
 		what := string(t.What)
 		if t.What == sse.Gone {
-			what = string(watchers.Deleted) // nothing answers there any more
+			what = string(watchers.Deleted) // the server no longer answers
 		}
-		s.files.tellTrouble(s.source, what, t.Err)
+		s.files.reportTrouble(s.source, what, t.Err)
 	})
 	if err != nil && ctx.Err() == nil {
-		s.files.tellTrouble(s.source, string(watchers.Unreadable), err)
+		s.files.reportTrouble(s.source, string(watchers.Unreadable), err)
 	}
-	if s.Decoder != nil && s.Missed() > s.told {
+	if s.Decoder != nil && s.Missed() > s.reported {
 		s.files.post(kernel.UnknownSeen{Source: s.source, Types: s.Unknown()})
 	}
 }

@@ -20,23 +20,23 @@ import (
 )
 
 // Files are the sources of one run: what a harness writes, decoded record by
-// record. Its files are read on the watcher's goroutine; each of its databases
-// and servers has one of its own.
+// record. Files are read on the watcher's goroutine; each database and each
+// server has a goroutine of its own.
 type Files struct {
-	// Fixed are watched from the launch on; Named is the form of a file that
-	// the harness names itself.
+	// Fixed are watched from the launch on. Named describes a file that the
+	// harness names itself.
 	Fixed []profiles.Source
 	Named profiles.Source
-	// Since drops what was recorded earlier: a resumed session's file holds
-	// its whole past, which is not news. Zero takes everything, and of tools no
-	// more than which they are: to digest a long past takes its time.
+	// Since drops earlier records, because the file of a continued session holds
+	// its whole past. Zero keeps every record; tool calls are then not digested,
+	// which would be slow for a long past.
 	Since time.Time
-	// AtEnd passes over what Fixed sources hold already.
+	// AtEnd skips the present content of Fixed sources.
 	AtEnd bool
-	// Runs says whether the process that a source names as its writer still runs:
-	// a file may outlive it. nil believes every source.
+	// Runs reports whether the process that a source names as its writer still
+	// runs, because a file may outlive it. nil accepts every source.
 	Runs func(telemetry.Process) bool
-	// Getenv finds the password of a server; nil finds none.
+	// Getenv returns the password of a server; nil returns none.
 	Getenv func(name string) string
 	Log    zerolog.Logger
 
@@ -47,8 +47,8 @@ type Files struct {
 	decoders  map[string]*decoder // by source and path; owned by the watcher's goroutine
 }
 
-// NewFiles checks that every source can be read. It reads nothing but how far
-// the databases go whose past is to be passed over.
+// NewFiles checks that every source can be read. It reads only the last position
+// of those databases whose present content is to be skipped.
 func NewFiles(f Files) (*Files, error) {
 	f.decoders, f.databases = map[string]*decoder{}, map[string]*database{}
 	files := &f
@@ -62,7 +62,7 @@ func NewFiles(f Files) (*Files, error) {
 	return files, err
 }
 
-// fix prepares a source that is no file.
+// fix prepares a source that is not a file.
 func (f *Files) fix(s profiles.Source) error {
 	switch s.Form {
 	case profiles.Rows:
@@ -85,9 +85,9 @@ func (f *Files) Run(ctx context.Context, post func(kernel.Input)) error {
 	}
 	err := f.watcher.Run(ctx)
 	for _, d := range f.decoders {
-		if d.Decoder != nil && d.Missed() > d.told {
-			d.told = d.Missed()
-			f.tellUnknown(d.source)
+		if d.Decoder != nil && d.Missed() > d.reported {
+			d.reported = d.Missed()
+			f.reportUnknown(d.source)
 		}
 	}
 	for _, d := range f.each() {
@@ -97,22 +97,21 @@ func (f *Files) Run(ctx context.Context, post func(kernel.Input)) error {
 	return err
 }
 
-// Launched begins with the sources whose place is known, now that the process
-// is.
+// Launched starts following the Fixed sources; a path may contain the pid.
 func (f *Files) Launched(pid int) {
 	for _, s := range f.Fixed {
 		s.Path = strings.ReplaceAll(s.Path, "{pid}", strconv.Itoa(pid))
 		switch s.Form {
 		case profiles.Rows:
 			f.watchDatabase(s)
-		case profiles.Events: // asked for since Run
+		case profiles.Events: // followed by Run
 		default:
 			f.follow(s, f.AtEnd || s.Form == profiles.Stamp && !f.Since.IsZero())
 		}
 	}
 }
 
-// Watch begins with a file that the harness named.
+// Watch starts following a file that the harness named.
 func (f *Files) Watch(path string) {
 	if f.Named.Decoder != nil {
 		s := f.Named
@@ -121,8 +120,8 @@ func (f *Files) Watch(path string) {
 	}
 }
 
-// follow begins with a file, or with those of a pattern, and with what belongs
-// beside it.
+// follow starts following a file, or the files of a pattern, and the files of
+// Beside.
 func (f *Files) follow(s profiles.Source, atEnd bool) {
 	f.watcher.Add(watchers.Spec{Source: s.Name, Form: form(s.Form), AtEnd: atEnd, Path: s.Path, Pattern: s.Pattern})
 	if s.Beside != "" && s.Pattern == "" {
@@ -131,7 +130,7 @@ func (f *Files) follow(s profiles.Source, atEnd bool) {
 	}
 }
 
-// form is how the watcher calls a form of a file.
+// form is the watcher's name of a form.
 func form(f profiles.Form) watchers.Form {
 	switch f {
 	case profiles.Values:
@@ -164,7 +163,7 @@ func (f *Files) deliver(l watchers.Line) {
 	}
 	signals := d.read(l.Text)
 	if d.missed() {
-		f.tellUnknown(d.source)
+		f.reportUnknown(d.source)
 	}
 	if f.stale(d, signals) {
 		return
@@ -175,8 +174,8 @@ func (f *Files) deliver(l watchers.Line) {
 	}
 }
 
-// stale says that a file was left behind by a process that is gone: it tells
-// what was, and of nothing that is.
+// stale reports whether the process that wrote a file has ended, so that the
+// file says nothing of the present.
 func (f *Files) stale(d *decoder, signals []telemetry.Signal) bool {
 	if f.Runs == nil || len(signals) == 0 || signals[0].Process == nil || f.Runs(*signals[0].Process) {
 		d.stale = false
@@ -184,16 +183,16 @@ func (f *Files) stale(d *decoder, signals []telemetry.Signal) bool {
 	}
 	if !d.stale {
 		d.stale = true
-		f.tellTrouble(d.source, staleSource, nil)
+		f.reportTrouble(d.source, staleSource, nil)
 	}
 	return true
 }
 
-// staleSource is the trouble of a file whose writer is gone.
+// staleSource is the trouble of a file whose writer has ended.
 const staleSource = "stale"
 
-// tellUnknown tells the counts of all files of one source together.
-func (f *Files) tellUnknown(source string) {
+// reportUnknown posts the unknown records of all files of one source.
+func (f *Files) reportUnknown(source string) {
 	types := map[string]int{}
 	for _, d := range f.decoders {
 		if d.Decoder == nil || d.source != source {
@@ -207,22 +206,22 @@ func (f *Files) tellUnknown(source string) {
 }
 
 func (f *Files) trouble(t watchers.Trouble) {
-	f.tellTrouble(t.Source, string(t.What), t.Err)
+	f.reportTrouble(t.Source, string(t.What), t.Err)
 }
 
-func (f *Files) tellTrouble(source, what string, err error) {
-	f.Log.Warn().Str("source", source).Str("what", what).Err(err).Msg("a source")
+func (f *Files) reportTrouble(source, what string, err error) {
+	f.Log.Warn().Str("source", source).Str("what", what).Err(err).Msg("follow a source")
 	f.post(kernel.SourceTrouble{Source: source, What: what})
 }
 
-// A decoder is that of one file, database or server, nil when there is none,
-// and from when on its signals are news.
+// A decoder decodes one file, database or server. Its Decoder is nil where the
+// source has none.
 type decoder struct {
 	telemetry.Decoder
-	source string
-	since  time.Time
-	told   int  // how many records it had missed when that was told last
-	stale  bool // that its writer is gone was told
+	source   string
+	since    time.Time // earlier signals are dropped
+	reported int       // the number of unknown records in the last report
+	stale    bool      // the end of its writer was reported
 }
 
 func (f *Files) decoderOf(source string) *decoder {
@@ -242,13 +241,13 @@ func (f *Files) newDecoder(s profiles.Source) *decoder {
 	if !f.Since.IsZero() {
 		telemetry.Digesting(d)
 	}
-	if s.Form == profiles.Stamp { // its past was passed over, and its time may be that of another machine's clock
+	if s.Form == profiles.Stamp { // its past was skipped, and its time may come from the clock of another machine
 		return &decoder{Decoder: d, source: s.Name}
 	}
 	return &decoder{Decoder: d, source: s.Name, since: f.Since}
 }
 
-// read decodes a record and drops what is no news.
+// read decodes a record and drops signals from before since.
 func (d *decoder) read(record []byte) []telemetry.Signal {
 	signals := d.Decode(record)
 	if d.since.IsZero() {
@@ -257,14 +256,14 @@ func (d *decoder) read(record []byte) []telemetry.Signal {
 	return slices.DeleteFunc(signals, func(s telemetry.Signal) bool { return !s.At.IsZero() && s.At.Before(d.since) })
 }
 
-// missed says when the number of records that it did not know has doubled: a
-// file full of them must not make as many facts.
+// missed reports whether the number of unknown records has doubled since the last
+// report, so that a file full of them makes few facts.
 func (d *decoder) missed() bool {
 	n := d.Missed()
-	if n == 0 || n < 2*d.told {
+	if n == 0 || n < 2*d.reported {
 		return false
 	}
-	d.told = n
+	d.reported = n
 	return true
 }
 
@@ -279,5 +278,5 @@ func (f *Files) each() []*database {
 	return out
 }
 
-// errNoPath is told of a source that cannot be asked for without a place.
+// errNoPath means that a database source was given no path.
 var errNoPath = errors.New("a source has no path")
