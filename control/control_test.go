@@ -69,13 +69,13 @@ func within[T any](t *testing.T, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("waited 10 s in vain")
 		panic("unreachable")
 	}
 }
 
-func soon() time.Time { return time.Now().Add(10 * time.Second) }
+func soon() time.Time { return time.Now().Add(time.Minute) }
 
 func dialRaw(t *testing.T, s *Server) *net.UnixConn {
 	t.Helper()

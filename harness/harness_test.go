@@ -105,14 +105,17 @@ func (e *ears) heard() ears {
 }
 
 // eventually waits for a condition.
+// patience bounds the wait for something that must happen, on a busy machine too.
+const patience = time.Minute
+
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if ok() {
 			return
 		}
 	}
-	t.Fatalf("still not so after 5 s: %s", what)
+	t.Fatalf("waited %v for: %s", patience, what)
 }
 
 // shows waits until a desk shows something last.

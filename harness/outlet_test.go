@@ -70,7 +70,7 @@ func TestAStalledReaderIsAbandoned(t *testing.T) {
 				select {
 				case exit := <-ended:
 					require.Equal(t, unix.SIGKILL, exit.Signal)
-				case <-time.After(5 * time.Second):
+				case <-time.After(patience):
 					t.Fatal("still waiting for a reader that nobody waits for")
 				}
 			})

@@ -44,19 +44,19 @@ func TestProgramVersionLeavesNothing(t *testing.T) {
 
 	_, err := Version(program("hangs", "echo $$ >"+pids+"\necho 1.2.3\nsleep 1000\n"), 300*time.Millisecond)
 	require.ErrorIs(t, err, ErrSlow)
-	told, err := Version(program("forks", "sleep 1000 &\necho $! >>"+pids+"\necho it 1.2.3\n"), 20*time.Second)
+	told, err := Version(program("forks", "sleep 1000 &\necho $! >>"+pids+"\necho it 1.2.3\n"), patience)
 	require.NoError(t, err)
 	require.Equal(t, "1.2.3", told)
-	_, err = Version(program("fails", "echo 1.2.3\nexit 3\n"), 20*time.Second)
+	_, err = Version(program("fails", "echo 1.2.3\nexit 3\n"), patience)
 	require.ErrorContains(t, err, "exit status 3")
-	_, err = Version(filepath.Join(dir, "nothing"), 20*time.Second)
+	_, err = Version(filepath.Join(dir, "nothing"), patience)
 	require.Error(t, err)
 
 	data, err := os.ReadFile(pids)
 	require.NoError(t, err)
 	require.Len(t, strings.Fields(string(data)), 2)
 	for _, pid := range strings.Fields(string(data)) {
-		require.Eventually(t, func() bool { return !running(pid) }, 20*time.Second, 10*time.Millisecond, "process %s is still there", pid)
+		require.Eventually(t, func() bool { return !running(pid) }, patience, 10*time.Millisecond, "process %s is still there", pid)
 	}
 }
 

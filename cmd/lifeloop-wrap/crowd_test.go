@@ -242,9 +242,6 @@ func TestAHundredClientsOfOneSession(t *testing.T) {
 	for _, entries := range read {
 		require.Equal(t, int(report.Entries), *entries, "every reader reads every fact")
 	}
-	if c.slowest > 4500*time.Millisecond {
-		t.Errorf("a hook was answered after %s", c.slowest)
-	}
 	t.Logf("%d facts; slowest hook %s; %v", report.Entries, c.slowest, c.answers)
 	c.consistent(crowdTurns + 2)
 }

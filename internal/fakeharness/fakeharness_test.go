@@ -553,7 +553,7 @@ func newScreen(t *testing.T, cmd *exec.Cmd) *screen {
 // await reads until text came, and forgets what came up to its end.
 func (s *screen) await(text string) {
 	s.t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		if i := bytes.Index(s.seen.Bytes(), []byte(text)); i >= 0 {
 			s.seen.Next(i + len(text))

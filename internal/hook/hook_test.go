@@ -77,7 +77,7 @@ func received[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("waited 10 s in vain")
 	}
 	return v
