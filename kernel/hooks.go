@@ -95,22 +95,36 @@ func (s *step) inside(h *hook, calls []CallRef) {
 				continue
 			}
 		}
-		// What the same hook told before comes along: a client hears the end of
-		// one frame before the opening of the next.
-		same, rest := []string{}, []string{}
-		for _, id := range s.soft.queue[c.Client] {
-			if s.hard.Calls[id].Invocation == s.invocation() {
-				same = append(same, id)
-			} else {
-				rest = append(rest, id)
-			}
-		}
-		s.soft.queue[c.Client] = append(same, rest...)
-		if free.IsZero() && len(same) > 1 {
+		same := s.overtake(c.Client)
+		if free.IsZero() && same > 1 {
 			free = s.now.Add(busyPatience) // it is free, but has others to hear first
 		}
 		h.waitsFor[c.Call] = free
 	}
+}
+
+// overtake moves the calls of this invocation to the front of a client's queue
+// and returns how many it moved. The waiting calls of the same frames move with
+// them: a client receives the events of one frame in order, and the end of one
+// frame before the opening of the next.
+func (s *step) overtake(client string) int {
+	queue := s.soft.queue[client]
+	frames := map[string]bool{}
+	for _, id := range queue {
+		if k := s.hard.Calls[id]; k.Invocation == s.invocation() && k.Frame != nil {
+			frames[k.Frame.FrameID] = true
+		}
+	}
+	front, rest := []string{}, []string{}
+	for _, id := range queue {
+		if k := s.hard.Calls[id]; k.Invocation == s.invocation() || k.Frame != nil && frames[k.Frame.FrameID] {
+			front = append(front, id)
+		} else {
+			rest = append(rest, id)
+		}
+	}
+	s.soft.queue[client] = append(front, rest...)
+	return len(front)
 }
 
 // busy ends a call that its client was not free for in time.

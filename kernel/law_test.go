@@ -62,6 +62,8 @@ type judge struct {
 	receipts map[string]map[string]int // event id → client → receipts
 	issued   map[string]lifeloop.Receipt
 	calls    map[string]string // call → client, until it was handed over
+	inFrame  map[string]frameCall
+	received map[string]int    // of a client and frame: the last event's place in frameOrder
 	flying   map[string]string // client → call
 	payloads map[string]int    // call#index → how often it was settled
 
@@ -91,7 +93,7 @@ func newJudge(t require.TestingT, cfg kernel.Config, now time.Time) *judge {
 	return &judge{t: t, cfg: cfg, k: kernel.New(cfg), shadow: kernel.New(cfg), now: now,
 		sessions: map[int][]lifeloop.Event{}, frames: map[string][]lifeloop.Event{}, parent: map[string]string{}, sequence: map[int]int64{}, numbers: map[int]int{},
 		told: map[string]string{}, receipts: map[string]map[string]int{}, issued: map[string]lifeloop.Receipt{},
-		calls: map[string]string{}, flying: map[string]string{}, payloads: map[string]int{}, asked: map[string]*asked{},
+		calls: map[string]string{}, inFrame: map[string]frameCall{}, received: map[string]int{}, flying: map[string]string{}, payloads: map[string]int{}, asked: map[string]*asked{},
 		reach: map[string]int{}, closed: map[string]int{}}
 }
 
@@ -209,6 +211,10 @@ func (j *judge) fact(f kernel.Fact) {
 	case kernel.Dispatched:
 		require.Contains(j.t, j.calls, f.Call, "handed over once, and before its receipt")
 		delete(j.calls, f.Call)
+		if c, ok := j.inFrame[f.Call]; ok {
+			require.LessOrEqual(j.t, j.received[c.receiver], c.event, "%s receives a frame's events out of order", c.receiver)
+			j.received[c.receiver] = c.event
+		}
 	case kernel.Answered:
 		for i := range f.Payloads {
 			j.payloads[fmt.Sprint(f.Call, "#", i)] = 0
@@ -308,6 +314,13 @@ func (j *judge) attemptEnded(f kernel.AttemptEnded) {
 
 var frameOrder = []lifeloop.Event{lifeloop.FrameOpening, lifeloop.FrameOpened, lifeloop.FrameEnding, lifeloop.FrameEnded}
 
+// A frameCall is the call of a frame's event: which client and frame, and the
+// event's place in frameOrder.
+type frameCall struct {
+	receiver string
+	event    int
+}
+
 func (j *judge) observed(f kernel.Observed) {
 	r := f.Record
 	j.reach["event "+string(r.Event)]++
@@ -333,6 +346,9 @@ func (j *judge) observed(f kernel.Observed) {
 		require.Less(j.t, len(told), len(frameOrder), "frame %s is over", id)
 		require.Equal(j.t, frameOrder[len(told)], r.Event, "frame %s was told %v", id, told)
 		j.frames[id] = append(told, r.Event)
+		for _, c := range f.Calls {
+			j.inFrame[c.Call] = frameCall{c.Client + " " + id, len(told)}
+		}
 		switch r.Event {
 		case lifeloop.FrameOpening:
 			require.NotContains(j.t, j.open, id)
