@@ -22,12 +22,12 @@ import (
 
 var threadSync = sync.OnceValues(func() (string, error) { return build("thread-sync", "lifeloop/examples/thread-sync") })
 
-// invoke hands an envelope to a client through the program.
+// invoke sends an envelope to a client with `event invoke`.
 func (w *world) invoke(client string, e lifeloop.DispatchEnvelope) lifeloop.CallbackResponse {
 	w.t.Helper()
 	doc, err := e.Encode()
 	require.NoError(w.t, err)
-	cmd := exec.Command(w.wrap, "event", "invoke", "--client", client, "--timeout", "20s")
+	cmd := exec.Command(w.wrap, "event", "invoke", "--client", client, "--timeout", "2m")
 	cmd.Dir, cmd.Env, cmd.Stdin = w.dir, w.env, bytes.NewReader(doc)
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
@@ -38,21 +38,21 @@ func (w *world) invoke(client string, e lifeloop.DispatchEnvelope) lifeloop.Call
 	return answer
 }
 
-// playThrough wraps the scripted harness with one client and returns how many
-// events of each kind the client took, by its receipts. A hook waits for no
-// client that is still busy, which on a loaded machine may happen; the receipt
-// says skipped, and the client has not heard of that event.
+// playThrough wraps the scripted harness with one client. It returns the number
+// of events of each kind that the client received, according to its receipts, and
+// the number of receipts by status. A hook does not wait for a client that is
+// busy, as it may be on a loaded machine: that event is skipped.
 func (w *world) playThrough(client map[string]any) (took map[lifeloop.Event]int, statuses map[string]int) {
 	w.t.Helper()
 	const story, clientID = "claude-demo", "example"
 	w.env = append(w.env, fakeharness.Environment(story, w.dir, true)...)
 	harness := filepath.Join(w.dir, fakeharness.NameOf(story))
 	require.NoError(w.t, os.Symlink(w.wrap, harness))
-	client["id"], client["timeout"] = clientID, "4s"
+	client["id"], client["timeout"] = clientID, "2m"
 	config, err := json.Marshal(map[string]any{"clients": []any{client}})
 	require.NoError(w.t, err)
 	require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, ".lifeloop.yaml"), config, 0o600))
-	w.run("run", "--client-drain", "20s", "--", harness)
+	w.run("run", "--client-drain", "2m", "--", harness)
 	took, statuses = map[lifeloop.Event]int{}, map[string]int{}
 	for _, r := range w.receipts() {
 		require.Equal(w.t, clientID, r.ClientID)
@@ -68,7 +68,7 @@ func (w *world) playThrough(client map[string]any) (took map[lifeloop.Event]int,
 	return took, statuses
 }
 
-func told(event lifeloop.Event, id string) lifeloop.DispatchEnvelope {
+func envelope(event lifeloop.Event, id string) lifeloop.DispatchEnvelope {
 	session, key := "thread-1", "idem_"+id
 	r := lifeloop.CallbackRequest{
 		SchemaVersion: lifeloop.Version, Event: event, EventID: id, AdapterID: "any", AdapterVersion: "1", InvocationID: "inv_" + id,
@@ -80,7 +80,7 @@ func told(event lifeloop.Event, id string) lifeloop.DispatchEnvelope {
 	return lifeloop.DispatchEnvelope{SchemaVersion: lifeloop.Version, Request: r}
 }
 
-// What is told twice is kept once, and what contradicts is refused.
+// A repeated event is stored once, and a contradicting one is refused.
 func TestThreadSync(t *testing.T) {
 	client, err := threadSync()
 	require.NoError(t, err)
@@ -94,17 +94,17 @@ func TestThreadSync(t *testing.T) {
 		return strings.TrimSpace(string(out))
 	}
 
-	opening, ended := told(lifeloop.FrameOpening, "evt_2"), told(lifeloop.FrameEnded, "evt_3")
+	opening, ended := envelope(lifeloop.FrameOpening, "evt_2"), envelope(lifeloop.FrameEnded, "evt_3")
 	ended.Request.EventData = map[string]any{"outcome": "completed"}
-	receipt := told(lifeloop.ReceiptEmitted, "evt_4")
+	receipt := envelope(lifeloop.ReceiptEmitted, "evt_4")
 	receipt.Request.EventData = map[string]any{"receipt_id": "lfr_1", "status": "delivered"}
 	observed := lifeloop.CallbackResponse{SchemaVersion: lifeloop.Version, Status: lifeloop.Observed}
-	for _, e := range []lifeloop.DispatchEnvelope{told(lifeloop.SessionStarted, "evt_1"), opening} {
+	for _, e := range []lifeloop.DispatchEnvelope{envelope(lifeloop.SessionStarted, "evt_1"), opening} {
 		require.Equal(t, observed, w.invoke(client, e))
 	}
 	require.JSONEq(t, `{"thread":"thread-1","ended":false,"open_frames":["frame-1"],"frames":{},"receipts":{}}`, show())
 
-	// A writer that died in the middle of a line is forgotten.
+	// A partial last line, of a killed writer, is dropped.
 	f, err := os.OpenFile(state, os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = f.WriteString(`{"adapter_id":"any","event_`)
@@ -119,7 +119,7 @@ func TestThreadSync(t *testing.T) {
 	before, err := os.ReadFile(state)
 	require.NoError(t, err)
 	again := observed
-	again.Warnings = []string{"told before; nothing written"}
+	again.Warnings = []string{"repeated; nothing written"}
 	retried := ended
 	retried.Request.InvocationID = "inv_of_the_retry"
 	require.Equal(t, again, w.invoke(client, retried))
@@ -136,13 +136,13 @@ func TestThreadSync(t *testing.T) {
 	require.Equal(t, string(before), string(after))
 	require.Equal(t, 4, bytes.Count(after, []byte("\n")))
 
-	older := told(lifeloop.SessionEnded, "evt_5")
+	older := envelope(lifeloop.SessionEnded, "evt_5")
 	older.SchemaVersion, older.Request.SchemaVersion = lifeloop.VersionV01, lifeloop.VersionV01
 	require.Equal(t, lifeloop.CallbackResponse{SchemaVersion: lifeloop.VersionV01, Status: lifeloop.Observed}, w.invoke(client, older))
 	require.Contains(t, show(), `"ended":true`)
 }
 
-// Below a wrapped harness its file says what the ledger says.
+// Below a wrapped harness its file agrees with the ledger.
 func TestThreadSyncBelowAHarness(t *testing.T) {
 	client, err := threadSync()
 	require.NoError(t, err)
@@ -152,7 +152,7 @@ func TestThreadSyncBelowAHarness(t *testing.T) {
 
 	out, err := exec.Command(client, "--state", state, "--show").Output()
 	require.NoError(t, err)
-	frames, told := 0, map[string]int{}
+	frames, receipts := 0, map[string]int{}
 	for line := range strings.Lines(string(out)) {
 		var thread struct {
 			Thread           string
@@ -166,17 +166,17 @@ func TestThreadSyncBelowAHarness(t *testing.T) {
 		}
 		frames += thread.Frames["completed"]
 		for status, n := range thread.Receipts {
-			told[status] += n
+			receipts[status] += n
 		}
 	}
 	if frames != took[lifeloop.FrameEnded] {
-		t.Errorf("%d completed frames, and it was told of %d:\n%s", frames, took[lifeloop.FrameEnded], out)
+		t.Errorf("%d completed frames, and it received %d:\n%s", frames, took[lifeloop.FrameEnded], out)
 	}
-	require.Equal(t, statuses, told)
+	require.Equal(t, statuses, receipts)
 	require.Contains(t, string(out), `"ended":true`)
-	kept, err := os.ReadFile(state)
+	stored, err := os.ReadFile(state)
 	require.NoError(t, err)
-	if bytes.Contains(kept, []byte("nightly build")) {
+	if bytes.Contains(stored, []byte("nightly build")) {
 		t.Error("the file holds the text of a prompt")
 	}
 }
@@ -192,8 +192,7 @@ func note(id, body string) lifeloop.PayloadEnvelope {
 	}
 }
 
-// Bodies and references come through the real path, and what to do about a
-// repeat is the client's own affair.
+// Bodies and references arrive unchanged, and the client decides about a repeat.
 func TestPayloadConsumer(t *testing.T) {
 	need(t, "python3")
 	w := newWorld(t)
@@ -202,7 +201,7 @@ func TestPayloadConsumer(t *testing.T) {
 	n := 0
 	hand := func(ps ...lifeloop.PayloadEnvelope) lifeloop.CallbackResponse {
 		n++
-		e := told(lifeloop.SupervisorTick, "evt_"+string(rune('a'+n)))
+		e := envelope(lifeloop.SupervisorTick, "evt_"+string(rune('a'+n)))
 		e.Payloads = ps
 		return w.invoke(client, e)
 	}
@@ -243,7 +242,7 @@ func TestPayloadConsumer(t *testing.T) {
 	require.Equal(t, 4, acts())
 }
 
-// Below a wrapped harness it is told events, and no payload of anybody.
+// Below a wrapped harness it receives events, and no client's payloads.
 func TestPayloadConsumerBelowAHarness(t *testing.T) {
 	need(t, "python3")
 	w := newWorld(t)
@@ -262,6 +261,6 @@ func TestPayloadConsumerBelowAHarness(t *testing.T) {
 		sum += n
 	}
 	if state.Events != sum || len(state.Seen) != 0 {
-		t.Errorf("it heard of %d events and %d signals; its receipts say %d and none", state.Events, len(state.Seen), sum)
+		t.Errorf("it received %d events and %d signals; its receipts say %d and none", state.Events, len(state.Seen), sum)
 	}
 }

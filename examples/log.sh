@@ -1,4 +1,4 @@
 #!/bin/sh
-# The smallest client: it keeps every event, a line each, and wants nothing.
+# The smallest client: it stores every event on one line and requests nothing.
 { cat; echo; } >> "${EVENT_LOG:-lifeloop-events.jsonl}"
 echo '{"status":"observed"}'

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A client that hands the model the file NOTES.md with every prompt."""
+"""A client that adds the file NOTES.md to every prompt."""
 import json, os, sys
 
 request = json.load(sys.stdin)["request"]

@@ -4,12 +4,11 @@
     consumer.py INBOX [--again-after N]
 
 reads one dispatch envelope on stdin and answers on stdout. In the folder INBOX,
-`bodies/` gets every body that is acted on, `acted.jsonl` a line for each act,
-and `seen.json` remembers how often each signal came. A signal is a payload's
-kind with the digest of its body or its reference; the first one is acted on,
-then every Nth repeat, and the others are only counted. That policy is this
-client's own: the wrapper delivers, and knows nothing of repeats. A reference is
-noted, and never followed here.
+`bodies/` holds every body that was acted on, `acted.jsonl` has a line for each
+action, and `seen.json` counts how often each signal came. A signal is a payload's
+kind with the digest of its body or its reference. The client acts on the first
+one and on every Nth repeat, and only counts the others. This policy is its own:
+the wrapper does not detect repeats. References are recorded, never followed.
 """
 import argparse
 import base64
@@ -20,11 +19,11 @@ import json
 import os
 import sys
 
-REMEMBERED = 1000  # dispatches whose retry is recognised
+REMEMBERED = 1000  # dispatches whose retry is detected
 
 
 class Rejected(Exception):
-    """A payload that is not what its envelope says."""
+    """A payload that does not match its envelope."""
 
 
 def body_of(payload):
@@ -36,20 +35,20 @@ def body_of(payload):
         try:
             body = base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
-            raise Rejected("not base64") from None
+            raise Rejected("the body is not base64") from None
     else:
         body = text.encode()
     if len(body) != payload["byte_size"]:
-        raise Rejected("not as long as it says")
+        raise Rejected("the size differs from byte_size")
     promised = payload.get("content_digest")
     if promised and promised.lower() != "sha256:" + hashlib.sha256(body).hexdigest():
-        raise Rejected("not of the digest that it names")
+        raise Rejected("the digest differs from content_digest")
     return body
 
 
 def consume(inbox, payloads, seen, again_after):
-    """Acts on the payloads by the policy; what it did not do is a warning."""
-    # All are looked at before any is acted on.
+    """Acts on the payloads by the policy, with a warning for each that it only counted."""
+    # Decode all payloads before acting on any.
     looked_at = [(p, body_of(p)) for p in payloads]
     acted, warnings = 0, []
     for payload, body in looked_at:
@@ -86,7 +85,7 @@ def answer(inbox, envelope, again_after):
     try:
         acted, warnings = consume(inbox, payloads, state["seen"], again_after)
     except Rejected as why:
-        return {"status": "failed", "failure_class": "payload_rejected", "warnings": [f"a payload is {why}"]}
+        return {"status": "failed", "failure_class": "payload_rejected", "warnings": [f"rejected a payload: {why}"]}
     state["events"] += 1
     if key:
         state["handled"] = state["handled"][1 - REMEMBERED:] + [[request["adapter_id"], key]]
@@ -108,7 +107,7 @@ def main():
     os.makedirs(os.path.join(args.inbox, "bodies"), exist_ok=True)
     envelope = json.load(sys.stdin)
     with open(os.path.join(args.inbox, "lock"), "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another session may tell us at the same time
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another session may start this program at the same time
         json.dump(answer(args.inbox, envelope, args.again_after), sys.stdout)
 
 

@@ -1,14 +1,14 @@
-// Command thread-sync is a client that keeps a file of what it is told: which
-// threads there are, which frames they went through, and what receipts were
-// made. It knows the contract and no harness.
+// Command thread-sync is a client that stores the events it receives in a file:
+// threads, their frames, and the receipts. It uses the contract and nothing that
+// is specific to a harness.
 //
 //	thread-sync --state FILE          one dispatch envelope in, one answer out
 //	thread-sync --state FILE --show   the threads of the file, as JSON Lines
 //
-// The file only grows, a JSON object a line. What is told twice is kept once:
-// the same event id, or the same idempotency key, with the same content is
-// answered and not written again; with other content it is a state_conflict.
-// A line is on the disk before its event is answered.
+// The file is append-only, one JSON object per line. An event with a known event
+// id or idempotency key is not written again: with the same content it is
+// answered as before, with other content it is a state_conflict. A line is
+// synced before its event is answered.
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 )
 
 func main() {
-	state := flag.String("state", "", "the `file` that is kept")
+	state := flag.String("state", "", "the `file` of events")
 	show := flag.Bool("show", false, "print the threads of the file")
 	flag.Parse()
 	if *state == "" || flag.NArg() > 0 {
@@ -44,8 +44,8 @@ func main() {
 	}
 }
 
-// An entry is one line of the file: the part of an event that a projection
-// needs. It has no time of our own, so that a repeat gives the same line.
+// An entry is one line of the file: the parts of an event that a projection
+// needs. It holds no local time, so that a repeat gives the same line.
 type entry struct {
 	Adapter string                 `json:"adapter_id"`
 	Key     string                 `json:"idempotency_key,omitempty"`
@@ -61,7 +61,7 @@ func entryOf(r lifeloop.CallbackRequest) entry {
 	if r.IdempotencyKey != nil {
 		e.Key = *r.IdempotencyKey
 	}
-	// Before a harness has named its session, the launch is all there is.
+	// Until the harness session has an id, the launch identifies the thread.
 	for _, id := range []*string{r.HarnessSessionID, r.HarnessRunID, &r.InvocationID} {
 		if id != nil {
 			e.Thread = *id
@@ -71,7 +71,7 @@ func entryOf(r lifeloop.CallbackRequest) entry {
 	return e
 }
 
-// answer keeps one event.
+// answer stores one event.
 func answer(state string, in io.Reader, out io.Writer) error {
 	doc, err := io.ReadAll(in)
 	if err != nil {
@@ -82,9 +82,9 @@ func answer(state string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	response := lifeloop.CallbackResponse{SchemaVersion: envelope.Request.SchemaVersion, Status: lifeloop.Observed}
-	switch err := keep(state, entryOf(envelope.Request)); {
+	switch err := store(state, entryOf(envelope.Request)); {
 	case errors.Is(err, errRepeat):
-		response.Warnings = []string{"told before; nothing written"}
+		response.Warnings = []string{"repeated; nothing written"}
 	case errors.Is(err, errConflict):
 		class := lifeloop.StateConflict
 		response.Status, response.FailureClass = lifeloop.Failed, &class
@@ -100,13 +100,13 @@ func answer(state string, in io.Reader, out io.Writer) error {
 }
 
 var (
-	errRepeat   = errors.New("told before")
-	errConflict = errors.New("the same id was told with other content")
+	errRepeat   = errors.New("repeated")
+	errConflict = errors.New("the same id with other content")
 )
 
-// keep appends e. Several sessions may tell us at the same time, each through a
-// process of its own, so the file is locked meanwhile.
-func keep(state string, e entry) (err error) {
+// store appends e. It locks the file, because several sessions may start this
+// program at the same time.
+func store(state string, e entry) (err error) {
 	f, err := os.OpenFile(state, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func keep(state string, e entry) (err error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("lock %s: %w", state, err)
 	}
-	kept, whole, err := entries(f)
+	stored, whole, err := entries(f)
 	if err != nil {
 		return err
 	}
@@ -123,11 +123,11 @@ func keep(state string, e entry) (err error) {
 	if err != nil {
 		return err
 	}
-	// As it will be read back: what JSON makes of it is what counts.
+	// Compare what will be read back.
 	if err := json.Unmarshal(line, &e); err != nil {
 		return err
 	}
-	for _, k := range kept {
+	for _, k := range stored {
 		switch {
 		case k.Adapter != e.Adapter || k.EventID != e.EventID && (e.Key == "" || k.Key != e.Key):
 		case reflect.DeepEqual(k, e):
@@ -136,7 +136,7 @@ func keep(state string, e entry) (err error) {
 			return errConflict
 		}
 	}
-	// A line without its end was never answered for: its writer died.
+	// The event of a partial last line was never answered: its writer was killed.
 	if err := f.Truncate(whole); err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func keep(state string, e entry) (err error) {
 	return f.Sync()
 }
 
-// entries reads the whole lines of a file and says where they end.
+// entries reads the complete lines of a file and returns their total size.
 func entries(r io.Reader) (all []entry, whole int64, err error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -163,7 +163,7 @@ func entries(r io.Reader) (all []entry, whole int64, err error) {
 	return all, int64(len(text)), nil
 }
 
-// A thread is what the file says of one harness session.
+// A thread is the state of one harness session.
 type thread struct {
 	Thread     string         `json:"thread"`
 	Ended      bool           `json:"ended"`
@@ -172,7 +172,7 @@ type thread struct {
 	Receipts   map[string]int `json:"receipts"`    // by status
 }
 
-// project prints a thread a line, in the order in which they were first told of.
+// project prints one thread per line, in the order of their first events.
 func project(state string, _ io.Reader, out io.Writer) error {
 	f, err := os.Open(state)
 	if err != nil {
