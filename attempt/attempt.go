@@ -1,13 +1,11 @@
-// Package attempt decides what follows a failed attempt: another try, the next
-// profile, or the end. It holds the rules of the L0 lifecycle about retries,
-// fallbacks, back-off and guardrails, and neither a clock nor a process: times
-// go in as durations, and randomness comes out of a digest, so that the same
-// inputs give the same decisions.
+// Package attempt decides what follows a failed attempt: a retry, the next profile,
+// or the end. It contains the L0 rules of retries, fallbacks, back-off and
+// guardrails. It has no clock and no process: times are arguments, and jitter comes
+// from a digest, so that the same inputs give the same decisions.
 //
-// It refuses to judge words: what went wrong is a [Cause] that somebody typed
-// (an exit code, a signal, a timer, an API's own error), never a substring of a
-// message. And it refuses to read what a model wrote: a [Rule] is a pattern
-// that its owner gave.
+// It refuses to interpret messages: a [Cause] comes from a typed source (an exit
+// code, a signal, a timer, an API error), never from a substring. It also refuses to
+// judge the model's output: a [Rule] is a pattern from the user's configuration.
 //
 //	next := policy.After(spent, attempt.Failure{Cause: attempt.Model}, session)
 //	switch next.Recovery { case attempt.Retry: … case attempt.Fallback: … case attempt.Halt: … }
@@ -19,21 +17,20 @@ import "time"
 type Cause string
 
 const (
-	Model       Cause = "model" // the harness failed: an exit code, a signal, its own typed error
+	Model       Cause = "model" // the harness failed: an exit code, a signal, a typed error
 	Network     Cause = "network"
 	RateLimit   Cause = "rate_limit"
 	ServerError Cause = "server_error"
-	Timeout     Cause = "timeout"     // a timer of ours
+	Timeout     Cause = "timeout"     // a timer of the policy fired
 	Guardrail   Cause = "guardrail"   // a rule was broken
-	Drift       Cause = "drift"       // it did the same thing over and over
-	ZeroOutput  Cause = "zero_output" // it ended well and said nothing
+	Drift       Cause = "drift"       // the harness repeated the same output or tool call
+	ZeroOutput  Cause = "zero_output" // the harness succeeded without output
 	Unknown     Cause = "unknown"
-	Fatal       Cause = "fatal" // nothing that another try could mend: no permission, no program
+	Fatal       Cause = "fatal" // a retry cannot help: no permission, no program
 	Aborted     Cause = "abort"
 )
 
-// Causes are those that a policy may retry, in the order in which they are
-// documented.
+// Causes returns the causes that a policy may retry, in the documented order.
 func Causes() []Cause {
 	return []Cause{Model, Network, Timeout, RateLimit, ServerError, Guardrail, Drift, ZeroOutput, Unknown}
 }
@@ -48,19 +45,18 @@ func (c Cause) Counted() bool {
 	return false
 }
 
-// A Policy says how the attempts of one session are supervised. In its zero
-// value everything is off: the first attempt is the only one, and nothing but
-// its own end ends it.
+// A Policy configures the supervision of one session's attempts. Its zero value
+// turns everything off: there is one attempt, and it ends by itself.
 type Policy struct {
 	Profiles []Profile // the primary, then the fallbacks in order
 	Retries
 	Timeouts
 	Continuation    bool
-	CheckpointEvery int64 // units between two checkpoints, once one is possible
+	CheckpointEvery int64 // units between two checkpoints; see Watch.Units
 	Checks
 }
 
-// Retries bounds the retries and says when they happen.
+// Retries limits the retries and their delays.
 type Retries struct {
 	Attempts   int            // counted retries of one profile
 	MaxRetries int            // retries of every kind in one session
@@ -72,10 +68,10 @@ type Retries struct {
 
 // Timeouts are the timers of an attempt and of the session; 0 is off.
 type Timeouts struct {
-	Initial time.Duration `yaml:"initial,ms"` // longest silence before the first sign of life
-	Inter   time.Duration `yaml:"inter,ms"`   // longest silence after it
-	Tool    time.Duration `yaml:"tool,ms"`    // longest call of a tool
-	Session time.Duration `yaml:"session,ms"` // longest session, from its start on
+	Initial time.Duration `yaml:"initial,ms"` // longest silence before the first activity
+	Inter   time.Duration `yaml:"inter,ms"`   // longest silence after that
+	Tool    time.Duration `yaml:"tool,ms"`    // longest tool call
+	Session time.Duration `yaml:"session,ms"` // longest session, from its start
 	Idle    time.Duration `yaml:"idle,ms"`    // longest time without an event
 }
 
@@ -86,42 +82,41 @@ type Checks struct {
 	ZeroOutput bool // an attempt without output failed
 }
 
-// A Profile is one way to launch a harness, as far as the rules go.
+// A Profile is one way to launch a harness, as the rules see it.
 type Profile struct {
 	Name                string
 	Adapter             string
 	AcceptsContinuation bool
-	// Missing says why it cannot be launched at all, so that nothing falls back
-	// to it; empty when it can.
+	// Missing is why the profile cannot be launched; it is then no fallback. It is
+	// empty for a usable profile.
 	Missing string
 }
 
-// A CrashLoop is a row of launches that each ended soon after they began. The
-// next one waits: a harness that dies at once will die at once again.
+// A CrashLoop is a series of launches that each ended soon after the start. The next
+// launch waits, because it would probably end soon, too.
 type CrashLoop struct {
-	Launches   int           `yaml:"launches"`         // how many in a row; 0 is off
-	Within     time.Duration `yaml:"within_ms,ms"`     // how soon
-	Quarantine time.Duration `yaml:"quarantine_ms,ms"` // how long the next launch waits
+	Launches   int           `yaml:"launches"`         // consecutive short launches; 0 is off
+	Within     time.Duration `yaml:"within_ms,ms"`     // a launch that ends within this time is short
+	Quarantine time.Duration `yaml:"quarantine_ms,ms"` // delay of the next launch
 }
 
-// DefaultCrashLoop is what a crash loop is when a policy wants to hear of one
-// and does not say.
+// DefaultCrashLoop returns the limits of a policy that turns the detection on without
+// any values.
 func DefaultCrashLoop() CrashLoop {
 	return CrashLoop{Launches: 5, Within: 10 * time.Second, Quarantine: 5 * time.Minute}
 }
 
-// OnLimit is what to do when the harness meets a rate limit.
+// OnLimit is the reaction to a rate limit.
 type OnLimit string
 
 const (
-	LimitOff      OnLimit = ""         // a failure for it is retried like any other
+	LimitOff      OnLimit = ""         // retry it like any other failure
 	LimitWait     OnLimit = "wait"     // wait until the limit is lifted
-	LimitFallback OnLimit = "fallback" // go to the next profile
+	LimitFallback OnLimit = "fallback" // launch the next profile
 	LimitExit     OnLimit = "exit"     // end the session
 )
 
-// DefaultOn is what is retried when a policy does not say: everything but what
-// nobody could name.
+// DefaultOn returns the causes that are retried by default: all but Unknown.
 func DefaultOn() map[Cause]bool {
 	on := map[Cause]bool{}
 	for _, c := range Causes() {
@@ -130,8 +125,8 @@ func DefaultOn() map[Cause]bool {
 	return on
 }
 
-// DefaultMaxRetries is the session's budget when a policy does not say: enough
-// for every counted retry of every profile, and for six where that is less.
+// DefaultMaxRetries returns the session's default budget: all counted retries of all
+// profiles, but at least six.
 func DefaultMaxRetries(attempts, profiles int) int {
 	if attempts <= 0 {
 		return 0
@@ -139,42 +134,41 @@ func DefaultMaxRetries(attempts, profiles int) int {
 	return max(6, attempts*profiles)
 }
 
-// Acts reports whether the policy could do anything but watch.
+// Acts reports whether the policy can change the course of a session.
 func (p *Policy) Acts() bool {
 	return p.MaxRetries > 0 || len(p.Profiles) > 1 || p.OnLimit != LimitOff || p.Initial+p.Inter+p.Tool+p.Session+p.Idle > 0 ||
 		len(p.Rules) > 0 || p.Repeat > 0 || p.ZeroOutput || p.Continuation
 }
 
-// Reads reports whether the policy must see the text of the output.
+// Reads reports whether the policy needs the text of the output.
 func (p *Policy) Reads() bool {
 	return len(p.Rules) > 0 || p.Repeat > 0 || p.ZeroOutput || p.Continuation && p.CheckpointEvery > 0
 }
 
-// Spent is what a session has used up so far.
+// Spent is how much of its budgets a session has used.
 type Spent struct {
-	Profile   int // index of the current one
-	Launches  int // attempts of the current profile, its first one included
+	Profile   int // index of the current profile
+	Launches  int // attempts of the current profile, including the first
 	Counted   int // counted retries of the current profile
 	Uncounted int // the other retries of the current profile
-	Total     int // retries of every kind and profile
-	Short     int // launches in a row that ended within CrashLoop.Within
+	Total     int // retries of all kinds and profiles
+	Short     int // consecutive launches that ended within CrashLoop.Within
 }
 
-// Retries are the retries of the current profile.
+// Retries returns the number of retries of the current profile.
 func (s Spent) Retries() int { return s.Counted + s.Uncounted }
 
-// A Failure is what is known of a failed attempt.
+// A Failure describes a failed attempt.
 type Failure struct {
 	Cause Cause
-	// Final says that no other try of this profile could end otherwise: a rule
-	// was broken beyond recovery.
+	// Final means that a retry of this profile cannot help: an unrecoverable rule
+	// was broken.
 	Final bool
-	// Limit is how long the rate limit lasts that the harness met; 0 when it did
-	// not say.
+	// Limit is how long the rate limit lasts; 0 if the harness did not report it.
 	Limit time.Duration
 }
 
-// A Recovery is what follows a failed attempt, in the words of L0.
+// A Recovery is what follows a failed attempt, as L0 names it.
 type Recovery string
 
 const (
@@ -183,31 +177,31 @@ const (
 	Halt     Recovery = "halt"
 )
 
-// Wait says what a retry waits for.
+// Wait is what a retry waits for.
 type Wait string
 
 const (
 	WaitBackoff    Wait = "backoff"
 	WaitLimit      Wait = "limit"
 	WaitQuarantine Wait = "quarantine"
-	WaitRestart    Wait = "restart" // nothing: the wrapper was started again
+	WaitRestart    Wait = "restart" // nothing: the wrapper was restarted
 )
 
 // Next is a decision.
 type Next struct {
 	Recovery Recovery
-	// Of a retry: its number among the retries of this profile, from 1, how long
-	// it waits and for what, and whether it counts toward the profile's budget.
+	// For a retry: its number within this profile, from 1, how long it waits and for
+	// what, and whether it counts toward the profile's budget.
 	Retry   int
 	Delay   time.Duration
 	Wait    Wait
 	Counted bool
-	// Profile is the one that is launched next, or stays when nothing is.
+	// Profile is the index of the profile to launch next, or the current one.
 	Profile int
-	// GaveUp says that counted retries of this profile were made, and there will
-	// be no other (DECISIONS Z2).
+	// GaveUp means that this profile had counted retries and gets no more (DECISIONS
+	// Z2).
 	GaveUp bool
-	// Skipped are the fallbacks that cannot be launched and were passed over.
+	// Skipped are the fallbacks that were skipped because they cannot be launched.
 	Skipped []int
 }
 
@@ -218,7 +212,7 @@ func (p *Policy) After(s Spent, f Failure, seed string) Next {
 	}
 	limited := f.Cause == RateLimit && p.OnLimit != LimitOff
 	counted := f.Cause.Counted()
-	// Who waits for a limit to be lifted does not use up what failures may.
+	// Waiting for a limit uses up no budget.
 	waits := limited && p.OnLimit == LimitWait && f.Limit > 0
 	if waits || p.mayRetry(s, f) && (!limited || p.OnLimit == LimitWait) {
 		n := s.Uncounted
@@ -238,7 +232,7 @@ func (p *Policy) After(s Spent, f Failure, seed string) Next {
 		}
 		if p.Loop.Launches > 0 && s.Short >= p.Loop.Launches && p.Loop.Quarantine > next.Delay {
 			next.Delay = p.Loop.Quarantine
-			if !waits { // else it is the limit that allows it
+			if !waits { // a wait for the limit needs no budget, and keeps its name
 				next.Wait = WaitQuarantine
 			}
 		}
@@ -258,11 +252,10 @@ func (p *Policy) After(s Spent, f Failure, seed string) Next {
 	return next
 }
 
-// unknownLimit is how long a rate limit is waited for that nobody told the end
-// of.
+// unknownLimit is how long a retry waits for a rate limit of unknown length.
 const unknownLimit = time.Minute
 
-// mayRetry says whether the budgets allow another try of the same profile.
+// mayRetry reports whether the budgets allow a retry of the same profile.
 func (p *Policy) mayRetry(s Spent, f Failure) bool {
 	switch {
 	case f.Final, f.Cause == Fatal, !p.On[f.Cause]:

@@ -17,7 +17,7 @@ func policy(change func(*Policy)) *Policy {
 	return p
 }
 
-func TestWhatFollowsAFailure(t *testing.T) {
+func TestAfter(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*Policy)
@@ -31,35 +31,35 @@ func TestWhatFollowsAFailure(t *testing.T) {
 			Next{Recovery: Retry, Retry: 2, Delay: 2 * time.Second, Wait: WaitBackoff, Counted: true}},
 		{"a retry for the network does not count toward the profile's budget", nil, Spent{Launches: 3, Counted: 2, Total: 2}, Failure{Cause: Network},
 			Next{Recovery: Retry, Retry: 3, Delay: time.Second, Wait: WaitBackoff}},
-		{"but toward the session's", nil, Spent{Launches: 7, Uncounted: 6, Total: 6}, Failure{Cause: Network},
+		{"it counts toward the session's budget", nil, Spent{Launches: 7, Uncounted: 6, Total: 6}, Failure{Cause: Network},
 			Next{Recovery: Fallback, Profile: 2, Skipped: []int{1}}},
-		{"a spent profile gives up, and the next that is there is taken", nil, Spent{Launches: 3, Counted: 2, Total: 2}, Failure{Cause: Model},
+		{"a profile without budget gives up, and the next usable one follows", nil, Spent{Launches: 3, Counted: 2, Total: 2}, Failure{Cause: Model},
 			Next{Recovery: Fallback, Profile: 2, GaveUp: true, Skipped: []int{1}}},
-		{"the last one halts", nil, Spent{Profile: 2, Launches: 3, Counted: 2, Total: 4}, Failure{Cause: Model},
+		{"the last profile halts", nil, Spent{Profile: 2, Launches: 3, Counted: 2, Total: 4}, Failure{Cause: Model},
 			Next{Recovery: Halt, Profile: 2, GaveUp: true}},
-		{"what is not retried falls back without giving up", nil, Spent{Launches: 1}, Failure{Cause: Unknown},
+		{"a cause that is not retried falls back without giving up", nil, Spent{Launches: 1}, Failure{Cause: Unknown},
 			Next{Recovery: Fallback, Profile: 2, Skipped: []int{1}}},
-		{"nothing mends a fatal failure", func(p *Policy) { p.On[Fatal] = true }, Spent{Launches: 1}, Failure{Cause: Fatal},
+		{"a fatal failure is not retried", func(p *Policy) { p.On[Fatal] = true }, Spent{Launches: 1}, Failure{Cause: Fatal},
 			Next{Recovery: Fallback, Profile: 2, Skipped: []int{1}}},
-		{"nor a final one", nil, Spent{Launches: 1}, Failure{Cause: Guardrail, Final: true},
+		{"a final failure is not retried", nil, Spent{Launches: 1}, Failure{Cause: Guardrail, Final: true},
 			Next{Recovery: Fallback, Profile: 2, Skipped: []int{1}}},
 		{"an abort launches nothing", nil, Spent{Launches: 1}, Failure{Cause: Aborted}, Next{Recovery: Halt}},
-		{"with no budget nothing is retried", func(p *Policy) { p.MaxRetries = 0 }, Spent{Profile: 2, Launches: 1}, Failure{Cause: Network},
+		{"without a budget nothing is retried", func(p *Policy) { p.MaxRetries = 0 }, Spent{Profile: 2, Launches: 1}, Failure{Cause: Network},
 			Next{Recovery: Halt, Profile: 2}},
 		{"the network is retried without a counted budget", func(p *Policy) { p.Attempts = 0 }, Spent{Launches: 1}, Failure{Cause: Network},
 			Next{Recovery: Retry, Retry: 1, Delay: time.Second, Wait: WaitBackoff}},
-		{"a limit is waited for", func(p *Policy) { p.OnLimit = LimitWait }, Spent{Launches: 1}, Failure{Cause: RateLimit, Limit: time.Hour},
+		{"a retry waits for a limit", func(p *Policy) { p.OnLimit = LimitWait }, Spent{Launches: 1}, Failure{Cause: RateLimit, Limit: time.Hour},
 			Next{Recovery: Retry, Retry: 1, Delay: time.Hour, Wait: WaitLimit}},
-		{"whatever the budget", func(p *Policy) { p.OnLimit, p.MaxRetries = LimitWait, 0 }, Spent{Launches: 1}, Failure{Cause: RateLimit, Limit: time.Hour},
+		{"it does so without a budget", func(p *Policy) { p.OnLimit, p.MaxRetries = LimitWait, 0 }, Spent{Launches: 1}, Failure{Cause: RateLimit, Limit: time.Hour},
 			Next{Recovery: Retry, Retry: 1, Delay: time.Hour, Wait: WaitLimit}},
-		{"one without an end is given a minute", func(p *Policy) { p.OnLimit = LimitWait }, Spent{Launches: 1}, Failure{Cause: RateLimit},
+		{"a limit of unknown length gets a minute", func(p *Policy) { p.OnLimit = LimitWait }, Spent{Launches: 1}, Failure{Cause: RateLimit},
 			Next{Recovery: Retry, Retry: 1, Delay: time.Minute, Wait: WaitLimit}},
 		{"a limit falls back", func(p *Policy) { p.OnLimit = LimitFallback }, Spent{Launches: 1}, Failure{Cause: RateLimit},
 			Next{Recovery: Fallback, Profile: 2, Skipped: []int{1}}},
 		{"a limit ends the session", func(p *Policy) { p.OnLimit = LimitExit }, Spent{Launches: 1}, Failure{Cause: RateLimit}, Next{Recovery: Halt}},
-		{"a limit is a failure like others", nil, Spent{Launches: 1}, Failure{Cause: RateLimit, Limit: time.Hour},
+		{"by default a limit is a failure like others", nil, Spent{Launches: 1}, Failure{Cause: RateLimit, Limit: time.Hour},
 			Next{Recovery: Retry, Retry: 1, Delay: time.Second, Wait: WaitBackoff}},
-		{"a limit that is lifted at once, again and again, is a crash loop", func(p *Policy) {
+		{"limits that are lifted at once are a crash loop", func(p *Policy) {
 			p.OnLimit, p.MaxRetries = LimitWait, 0
 			p.Loop = CrashLoop{Launches: 2, Within: time.Second, Quarantine: time.Minute}
 		}, Spent{Launches: 2, Total: 1, Short: 2}, Failure{Cause: RateLimit, Limit: time.Millisecond},
@@ -74,7 +74,7 @@ func TestWhatFollowsAFailure(t *testing.T) {
 	}
 }
 
-func TestNothingIsRetriedByTheZeroPolicy(t *testing.T) {
+func TestZeroPolicyRetriesNothing(t *testing.T) {
 	var p Policy
 	require.False(t, p.Acts())
 	require.False(t, p.Reads())
@@ -83,10 +83,10 @@ func TestNothingIsRetriedByTheZeroPolicy(t *testing.T) {
 	}
 }
 
-func TestBudgetsThatNobodyGave(t *testing.T) {
+func TestDefaults(t *testing.T) {
 	require.Equal(t, []int{0, 6, 6, 12}, []int{DefaultMaxRetries(0, 3), DefaultMaxRetries(1, 1), DefaultMaxRetries(2, 3), DefaultMaxRetries(4, 3)})
 	on := DefaultOn()
-	require.False(t, on[Unknown], "what nobody could name is retried only by those who say so")
+	require.False(t, on[Unknown], "unknown causes are retried only if the policy says so")
 	require.False(t, on[Fatal])
 	require.True(t, on[Network] && on[Model] && on[ZeroOutput])
 }
@@ -112,10 +112,11 @@ func TestBackoff(t *testing.T) {
 			require.Equal(t, c.want, got)
 		})
 	}
-	require.Equal(t, longest, Backoff{Kind: Exponential, Base: s}.Delay(4000, "s", 0), "doubling has an end")
+	require.Equal(t, longest, Backoff{Kind: Exponential, Base: s}.Delay(4000, "s", 0), "the exponential wait has a limit")
 }
 
-// Jitter spreads sessions, and is the same for the same retry of the same one.
+// TestJitterIsDeterministic checks that jitter differs among sessions and retries,
+// and is the same for the same retry of the same session.
 func TestJitterIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		b := Backoff{Kind: Fixed, Base: time.Duration(rapid.IntRange(0, 100_000).Draw(r, "base")) * time.Millisecond}
@@ -134,8 +135,8 @@ func TestJitterIsDeterministic(t *testing.T) {
 	require.NotEqual(t, b.Delay(0, "one", 0), b.Delay(0, "one", 1))
 }
 
-// Whatever fails, a session comes to its end: no policy with finite budgets
-// goes round for ever, and none exceeds them.
+// TestEverySessionEnds checks that a session ends whatever fails, and that no policy
+// exceeds its budgets.
 func TestEverySessionEnds(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := policy(func(p *Policy) {

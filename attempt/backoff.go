@@ -16,27 +16,27 @@ type Backoff struct {
 	Jitter Jitter        `yaml:"jitter"`
 }
 
-// A BackoffKind says how the wait grows.
+// A BackoffKind is how the wait grows.
 type BackoffKind string
 
 const (
-	Fixed       BackoffKind = "fixed"       // base, always
+	Fixed       BackoffKind = "fixed"       // always base
 	Linear      BackoffKind = "linear"      // base, 2 base, 3 base, …
 	Exponential BackoffKind = "exponential" // base, 2 base, 4 base, …
 )
 
-// A Jitter spreads the waits of many sessions that failed at one moment.
+// A Jitter spreads the waits of sessions that failed at the same time.
 type Jitter string
 
 const (
 	NoJitter    Jitter = "none"
-	FullJitter  Jitter = "full"  // anything from nothing to the whole wait
-	FixedJitter Jitter = "fixed" // the wait, and up to half of it more
+	FullJitter  Jitter = "full"  // between 0 and the whole wait
+	FixedJitter Jitter = "fixed" // between the wait and 1.5 times the wait
 )
 
-// Delay is the wait before retry n (0-based, of its kind). Seed and number
-// name the retry for jitter: the same retry of the same session waits as long
-// whenever it is computed.
+// Delay returns the wait before retry n, counted from 0 among retries of its kind.
+// Seed and number identify the retry for jitter: the same retry of the same session
+// always has the same delay.
 func (b Backoff) Delay(n int, seed string, number int) time.Duration {
 	d := b.Base
 	switch b.Kind {
@@ -57,7 +57,7 @@ func (b Backoff) Delay(n int, seed string, number int) time.Duration {
 	return d.Truncate(time.Millisecond)
 }
 
-// longest bounds what doubling may reach.
+// longest limits the exponential wait.
 const longest = 365 * 24 * time.Hour
 
 func times(d time.Duration, by float64) time.Duration {
@@ -67,7 +67,8 @@ func times(d time.Duration, by float64) time.Duration {
 	return longest
 }
 
-// fraction is a number in [0,1) out of a session's name and a retry's number.
+// fraction returns a number in [0,1), computed from a session's name and a retry's
+// number.
 func fraction(seed string, number int) float64 {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/retry/%d", seed, number))
 	return float64(binary.BigEndian.Uint64(sum[:8])>>11) / (1 << 53)

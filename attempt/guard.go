@@ -19,32 +19,31 @@ type Rule struct {
 	Recoverable bool
 }
 
-// RuleOn says what a rule looks at.
+// RuleOn is what a rule is matched against.
 type RuleOn string
 
 const (
-	OnOutput RuleOn = "output" // each line as it comes
+	OnOutput RuleOn = "output" // each line, also while it is incomplete
 	OnExit   RuleOn = "exit"   // the whole text, after the attempt ended
 )
 
-// A Severity says what a broken rule means.
+// A Severity is the effect of a broken rule.
 type Severity string
 
 const (
-	Warning Severity = "warning" // it is told, and nothing else
+	Warning Severity = "warning" // it is only reported
 	Error   Severity = "error"
 	Grave   Severity = "fatal"
 )
 
-// Stops reports whether a broken rule ends the attempt when it is seen: one
-// that no other try could mend does, the others wait for the attempt's end
-// (DECISIONS Z4, Z15).
+// Stops reports whether breaking the rule ends the attempt at once. An unrecoverable
+// rule does; the others take effect at the attempt's end (DECISIONS Z4, Z15).
 func (r Rule) Stops() bool { return r.Severity != Warning && !r.Recoverable }
 
-// Fails reports whether a broken rule fails the attempt.
+// Fails reports whether breaking the rule fails the attempt.
 func (r Rule) Fails() bool { return r.Severity != Warning }
 
-// A RuleResult is what one rule came to.
+// A RuleResult is the result of one rule.
 type RuleResult struct {
 	ID          string   `json:"id"`
 	Passed      bool     `json:"passed"`
@@ -52,40 +51,40 @@ type RuleResult struct {
 	Recoverable bool     `json:"recoverable"`
 }
 
-// A Finding is something that a [Watch] saw in the output: rules that were
-// held against it, one of which is broken, or a loop.
+// A Finding is what a [Watch] found in the output: the results of the rules, one of
+// which is broken, or drift.
 type Finding struct {
 	Rules []RuleResult
 	Drift bool
 }
 
 const (
-	lineLimit = 64 << 10 // of a line that a rule looks at; what is beyond is another line
-	loopLimit = 8 << 10  // of a line that is compared with the next: what is longer may be a piece of one
-	textLimit = 4 << 20  // of the text that exit rules look at: its last bytes
+	lineLimit = 64 << 10 // bytes of a line that a rule sees; the rest is another line
+	loopLimit = 8 << 10  // bytes of a line that is compared for drift; a longer one may be a piece
+	textLimit = 4 << 20  // last bytes of the text that exit rules see
 )
 
-// Watch looks at what one attempt writes. It keeps the text in memory alone,
-// and gives out nothing but which rule matched.
+// Watch checks the output of one attempt. It holds the text in memory only, and
+// reports only which rule matched.
 type Watch struct {
 	rules  []Rule
 	repeat int
 
 	strip  stripper
-	line   []byte // since the last line end
+	line   []byte // since the last newline
 	broken map[string]bool
-	keep   bool // exit rules want the text
+	keep   bool // exit rules need the text
 	text   []byte
 
-	last    string // what came last, normalised
-	row     int    // how often running
+	last    string // the last line or call, normalised
+	row     int    // how often in a row
 	drifted bool
 	printed bool
 
 	units int64
 }
 
-// NewWatch returns a watch for one attempt under a policy.
+// NewWatch returns a watch for one attempt under policy p.
 func NewWatch(p *Policy) *Watch {
 	w := &Watch{rules: p.Rules, repeat: p.Repeat, broken: map[string]bool{}}
 	for _, r := range p.Rules {
@@ -94,29 +93,29 @@ func NewWatch(p *Policy) *Watch {
 	return w
 }
 
-// Printed reports whether anything was written that a person could see.
+// Printed reports whether the output had a visible character.
 func (w *Watch) Printed() bool { return w.printed }
 
-// Units counts the lines so far, and the pieces that were told to be whole.
+// Units returns the number of lines so far, and of pieces passed as whole.
 func (w *Watch) Units() int64 { return w.units }
 
-// Text takes what was written next. Whole says that it is one piece, whether
-// or not it ends with a line's end.
+// Text checks the next output. Whole means that b is one complete piece, with or
+// without a newline at its end.
 func (w *Watch) Text(b []byte, whole bool) []Finding {
 	var found []Finding
 	clean := w.strip.clean(b)
 	if w.keep {
-		if w.text = append(w.text, clean...); len(w.text) > 2*textLimit { // moved once in so many bytes
+		if w.text = append(w.text, clean...); len(w.text) > 2*textLimit { // moves the rest only once per textLimit
 			w.text = append(w.text[:0], w.text[len(w.text)-textLimit:]...)
 		}
 	}
-	var rest []byte // what it adds to a line that has not ended
+	var rest []byte // the part of an incomplete line
 	for len(clean) > 0 {
 		piece, after, ended := bytes.Cut(clean, []byte{'\n'})
 		rest, clean = piece, after
 		w.line = append(w.line, piece...)
 		w.printed = w.printed || visible(piece)
-		if f, ok := w.hold(); ok {
+		if f, ok := w.checkLine(); ok {
 			found = append(found, f)
 		}
 		switch {
@@ -124,7 +123,7 @@ func (w *Watch) Text(b []byte, whole bool) []Finding {
 			if !whole {
 				w.units++
 			}
-			found = w.again(found, string(w.line))
+			found = w.checkDrift(found, string(w.line))
 			w.line, rest = w.line[:0], nil
 		case len(w.line) > lineLimit:
 			w.line = append(w.line[:0], w.line[len(w.line)-lineLimit/2:]...)
@@ -132,23 +131,23 @@ func (w *Watch) Text(b []byte, whole bool) []Finding {
 	}
 	if whole {
 		w.units++
-		found = w.again(found, string(rest))
+		found = w.checkDrift(found, string(rest))
 	}
 	return found
 }
 
-// hold holds the line so far against the rules that look at lines. A rule is
-// reported once: its fault is one fault.
-func (w *Watch) hold() (Finding, bool) {
+// checkLine matches the line so far against the output rules. A broken rule is
+// reported once.
+func (w *Watch) checkLine() (Finding, bool) {
 	var f Finding
-	news := false
+	found := false
 	for _, r := range w.rules {
 		if r.On != OnOutput {
 			continue
 		}
 		result := RuleResult{ID: r.ID, Passed: true, Severity: r.Severity, Recoverable: r.Recoverable}
 		if !w.broken[r.ID] && r.Pattern.Match(w.line) {
-			w.broken[r.ID], news = true, true
+			w.broken[r.ID], found = true, true
 			result.Passed = false
 		}
 		f.Rules = append(f.Rules, result)
@@ -156,11 +155,11 @@ func (w *Watch) hold() (Finding, bool) {
 			break // fatal stops later rules
 		}
 	}
-	return f, news
+	return f, found
 }
 
-// again counts how often the same comes running.
-func (w *Watch) again(found []Finding, what string) []Finding {
+// checkDrift counts how often the same line or call comes in a row.
+func (w *Watch) checkDrift(found []Finding, what string) []Finding {
 	if len(what) > loopLimit {
 		w.last, w.row = "", 0
 		return found
@@ -179,14 +178,14 @@ func (w *Watch) again(found []Finding, what string) []Finding {
 	return found
 }
 
-// Tool takes a call of a tool, by its name and the digest of its arguments, and
-// reports whether it is one too many of the same.
+// Tool checks a tool call, given its name and the digest of its arguments. It reports
+// whether the call is drift.
 func (w *Watch) Tool(name, arguments string) bool {
-	return len(w.again(nil, "tool\x00"+name+"\x00"+arguments)) > 0
+	return len(w.checkDrift(nil, "tool\x00"+name+"\x00"+arguments)) > 0
 }
 
-// End holds the whole text against the rules that look at it. Its finding is
-// empty where there is no such rule.
+// End matches the whole text against the exit rules. The result is empty if there
+// are none.
 func (w *Watch) End() []RuleResult {
 	var out []RuleResult
 	for _, r := range w.rules {
@@ -205,8 +204,8 @@ func (w *Watch) End() []RuleResult {
 	return out
 }
 
-// Broken is the gravest broken rule: the first that cannot be recovered from,
-// else the first that fails the attempt. Ok is false where none does.
+// Broken returns the most severe broken rule: the first that stops the attempt, else
+// the first that fails it. Ok is false if there is none.
 func (w *Watch) Broken() (r Rule, ok bool) {
 	for _, rule := range w.rules {
 		if !w.broken[rule.ID] || !rule.Fails() {
@@ -233,12 +232,12 @@ func visible(b []byte) bool {
 	return false
 }
 
-// A stripper takes control sequences and control characters out of a stream
-// that comes in pieces. A lone carriage return begins the line anew, so it
-// counts as the end of one.
+// A stripper removes control sequences and control characters from a stream that
+// comes in pieces. A lone carriage return starts the line again, so it counts as a
+// newline.
 type stripper struct {
 	parser vt.Parser
-	cr     bool // a carriage return came last
+	cr     bool // the last byte was a carriage return
 }
 
 func (s *stripper) clean(b []byte) []byte {

@@ -14,11 +14,11 @@ func rule(id string, on RuleOn, pattern string, severity Severity, recoverable b
 	return Rule{ID: id, On: on, Pattern: regexp.MustCompile(pattern), Severity: severity, Recoverable: recoverable}
 }
 
-func TestALineIsHeldAgainstRulesAsItComes(t *testing.T) {
+func TestRulesSeePartialLines(t *testing.T) {
 	w := NewWatch(&Policy{Checks: Checks{Rules: []Rule{
 		rule("mild", OnOutput, "damn", Warning, true),
 		rule("key", OnOutput, `^sk-\d+$`, Grave, false),
-		rule("late", OnOutput, "never held behind a fatal one", Error, true),
+		rule("late", OnOutput, "never checked after a fatal one", Error, true),
 		rule("whole", OnExit, "(?s)begin.*end", Error, true),
 	}}})
 	require.Empty(t, w.Text([]byte("begin\nda"), false))
@@ -26,11 +26,11 @@ func TestALineIsHeldAgainstRulesAsItComes(t *testing.T) {
 		{ID: "mild", Severity: Warning, Recoverable: true},
 		{ID: "key", Passed: true, Severity: Grave},
 		{ID: "late", Passed: true, Severity: Error, Recoverable: true},
-	}}}, w.Text([]byte("mn\ndamn again\n"), false), "a line may come in pieces, and a fault is told once")
+	}}}, w.Text([]byte("mn\ndamn again\n"), false), "a line may come in pieces, and a broken rule is reported once")
 	_, broken := w.Broken()
-	require.False(t, broken, "a warning breaks nothing")
+	require.False(t, broken, "a warning does not fail the attempt")
 
-	require.Empty(t, w.Text([]byte("sk-12 \nxsk-34\n"), false), "what is anchored looks at one line")
+	require.Empty(t, w.Text([]byte("sk-12 \nxsk-34\n"), false), "an anchored pattern sees one line")
 	found := w.Text([]byte("\x1b[1msk-\x1b[0m56\r\nend\n"), false)
 	require.Equal(t, []Finding{{Rules: []RuleResult{
 		{ID: "mild", Passed: true, Severity: Warning, Recoverable: true},
@@ -42,14 +42,14 @@ func TestALineIsHeldAgainstRulesAsItComes(t *testing.T) {
 	require.Equal(t, []RuleResult{{ID: "whole", Severity: Error, Recoverable: true}}, w.End())
 }
 
-func TestDriftIsTheSameOverAndOver(t *testing.T) {
+func TestDriftIsRepetition(t *testing.T) {
 	w := NewWatch(&Policy{Checks: Checks{Repeat: 3}})
-	require.Empty(t, w.Text([]byte("again\n  again \n\nother\nagain\nagain\n"), false), "an empty line is nothing, another one is")
-	require.Equal(t, []Finding{{Drift: true}}, w.Text([]byte("\x1b[2Kagain\n"), false), "spaces and colours do not matter")
-	require.Empty(t, w.Text([]byte("again\nagain\n"), false), "told once")
+	require.Empty(t, w.Text([]byte("again\n  again \n\nother\nagain\nagain\n"), false), "empty lines are ignored, other lines end the series")
+	require.Equal(t, []Finding{{Drift: true}}, w.Text([]byte("\x1b[2Kagain\n"), false), "spaces and colours are ignored")
+	require.Empty(t, w.Text([]byte("again\nagain\n"), false), "drift is reported once")
 
 	w = NewWatch(&Policy{Checks: Checks{Repeat: 2}})
-	piece := strings.Repeat("x", 64<<10) + "\n" // a line without an end comes in pieces that are all alike
+	piece := strings.Repeat("x", 64<<10) + "\n" // the pieces of an endless line are alike
 	require.Empty(t, w.Text([]byte(piece+piece+piece), false))
 
 	w = NewWatch(&Policy{Checks: Checks{Repeat: 2}})
@@ -59,11 +59,11 @@ func TestDriftIsTheSameOverAndOver(t *testing.T) {
 
 	w = NewWatch(&Policy{Checks: Checks{Repeat: 2}})
 	require.Empty(t, w.Text([]byte("spin"), true))
-	require.Equal(t, []Finding{{Drift: true}}, w.Text([]byte("spin"), true), "a whole piece needs no line's end")
+	require.Equal(t, []Finding{{Drift: true}}, w.Text([]byte("spin"), true), "a whole piece needs no newline")
 	require.Equal(t, int64(2), w.Units())
 }
 
-func TestNothingPrintedIsNothingToSee(t *testing.T) {
+func TestPrinted(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": false, " \t\r\n": false, "\x1b[?25l\x1b[2J\x1b]0;title\x07\x1b(B": false, "\x1bP1$r0m\x1b\\": false, "\x00\x07\x7f": false, " ": false,
 		"x": true, "\x1b[31mx": true, "·": true, "\x1b]0;t\x1b\\y": true,
@@ -74,7 +74,8 @@ func TestNothingPrintedIsNothingToSee(t *testing.T) {
 	}
 }
 
-// However a text is cut, the same is found in it.
+// TestPiecesMakeNoDifference checks that the findings do not depend on how the text
+// is cut.
 func TestPiecesMakeNoDifference(t *testing.T) {
 	policy := &Policy{Checks: Checks{Repeat: 3, Rules: []Rule{rule("a", OnOutput, "ab+c", Warning, true), rule("b", OnExit, `a\nb`, Error, true)}}}
 	rapid.Check(t, func(r *rapid.T) {
@@ -113,6 +114,6 @@ func TestALongTextIsBounded(t *testing.T) {
 	w.Text([]byte("needlez"), false)
 	require.LessOrEqual(t, len(w.text), 2*textLimit+1<<20)
 	require.LessOrEqual(t, len(w.line), 2<<20)
-	require.Equal(t, []bool{false, true}, []bool{w.End()[0].Passed, w.End()[1].Passed}, "the last bytes are looked at")
+	require.Equal(t, []bool{false, true}, []bool{w.End()[0].Passed, w.End()[1].Passed}, "exit rules see the last bytes")
 	require.True(t, w.broken["line"])
 }

@@ -11,7 +11,7 @@ import (
 type chat struct{}
 
 func (chat) read(path string, body []byte) (request, bool) {
-	var asked struct {
+	var in struct {
 		Model    string    `json:"model"`
 		Stream   bool      `json:"stream"`
 		Messages []message `json:"messages"`
@@ -21,12 +21,12 @@ func (chat) read(path string, body []byte) (request, bool) {
 			} `json:"function"`
 		} `json:"tools"`
 	}
-	if json.Unmarshal(body, &asked) != nil {
+	if json.Unmarshal(body, &in) != nil {
 		return request{}, false
 	}
-	r := request{kind: Main, model: asked.Model, stream: asked.Stream}
+	r := request{kind: Main, model: in.Model, stream: in.Stream}
 	system := ""
-	for _, m := range asked.Messages {
+	for _, m := range in.Messages {
 		switch m.Role {
 		case "user":
 			r.user = append(r.user, texts(m.Content))
@@ -34,7 +34,7 @@ func (chat) read(path string, body []byte) (request, bool) {
 			system += texts(m.Content)
 		}
 	}
-	for _, t := range asked.Tools {
+	for _, t := range in.Tools {
 		r.tools = append(r.tools, t.Function.Name)
 	}
 	switch {
@@ -114,5 +114,5 @@ func (l chat) pieces(a *answer) {
 	last["choices"], last["usage"] = []any{}, l.usage(*a.reply.Usage)
 	a.event("", last)
 	a.event("", "[DONE]")
-	a.gave(*a.reply.Usage)
+	a.sent(*a.reply.Usage)
 }

@@ -28,7 +28,7 @@ func (c content) text() string {
 }
 
 func (generation) read(path string, body []byte) (request, bool) {
-	var asked struct {
+	var in struct {
 		Contents          []content `json:"contents"`
 		SystemInstruction content   `json:"systemInstruction"`
 		Tools             []struct {
@@ -41,23 +41,23 @@ func (generation) read(path string, body []byte) (request, bool) {
 			Schema json.RawMessage `json:"responseJsonSchema"`
 		} `json:"generationConfig"`
 	}
-	if json.Unmarshal(body, &asked) != nil {
+	if json.Unmarshal(body, &in) != nil {
 		return request{}, false
 	}
 	_, name, _ := strings.Cut(path, "/models/")
 	model, _, _ := strings.Cut(name, ":")
-	r := request{kind: Main, model: model, stream: strings.Contains(path, ":stream"), form: asked.Config.Mime}
-	for _, c := range asked.Contents {
+	r := request{kind: Main, model: model, stream: strings.Contains(path, ":stream"), form: in.Config.Mime}
+	for _, c := range in.Contents {
 		if c.Role == "user" && c.text() != "" {
 			r.user = append(r.user, c.text())
 		}
 	}
-	for _, t := range asked.Tools {
+	for _, t := range in.Tools {
 		for _, f := range t.Functions {
 			r.tools = append(r.tools, f.Name)
 		}
 	}
-	switch system := asked.SystemInstruction.text(); {
+	switch system := in.SystemInstruction.text(); {
 	case strings.Contains(path, ":countTokens"):
 		r.kind = Count
 	case strings.Contains(system, "<state_snapshot>"):
@@ -93,8 +93,8 @@ func (generation) usage(u Usage) map[string]any {
 		"thoughtsTokenCount": u.Reasoning, "totalTokenCount": in + u.Output}
 }
 
-// words are the text of the answer. A request that wants JSON is a question of
-// the harness's own; this answers all of them.
+// words returns the text of the answer. A request for JSON comes from the harness
+// itself; one object answers all of them.
 func (generation) words(a *answer) string {
 	if a.request.form != "" {
 		return string(encode(map[string]any{"reasoning": "mock", "next_speaker": "user", "complexity_score": 10, "complexity_reasoning": "mock",
@@ -127,8 +127,8 @@ func (l generation) whole(a *answer) {
 	a.json(http.StatusOK, l.part(a, append(parts, l.tool(a)...), "STOP", true))
 }
 
-// The last words come with the end and the usage. An empty text at the end
-// would do for most, but a harness may take the whole answer for void then.
+// pieces sends the last words together with the end and the usage: after an empty
+// text at the end, a harness may reject the whole answer.
 func (l generation) pieces(a *answer) {
 	words, parts := halves(l.words(a)), l.tool(a)
 	if parts == nil {
@@ -137,11 +137,11 @@ func (l generation) pieces(a *answer) {
 	}
 	for _, text := range words {
 		if text == "" {
-			continue // an answer that is a tool call alone
+			continue // the answer is only a tool call
 		}
 		a.event("", l.part(a, []any{map[string]any{"text": text}}, "", false))
 		a.first()
 	}
 	a.event("", l.part(a, parts, "STOP", true))
-	a.gave(*a.reply.Usage)
+	a.sent(*a.reply.Usage)
 }

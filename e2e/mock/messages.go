@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// messages is the Messages API, and whatever else is asked of its host.
+// messages is the Messages API, and all other requests to its host.
 type messages struct{}
 
-// A message of Anthropic and of chat completions: its content is a text or a
-// list of parts.
+// A message is one of Anthropic's messages or chat completions. Its content is a
+// text or a list of parts.
 type message struct {
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"`
 }
 
-// texts are the words of a message's content.
+// texts returns the text of a message's content.
 func texts(content json.RawMessage) string {
 	var plain string
 	if json.Unmarshal(content, &plain) == nil {
@@ -27,7 +27,7 @@ func texts(content json.RawMessage) string {
 	var parts []struct {
 		Text string `json:"text"`
 	}
-	_ = json.Unmarshal(content, &parts) // what is neither has no words
+	_ = json.Unmarshal(content, &parts) // other content has no text
 	var out []string
 	for _, p := range parts {
 		if p.Text != "" {
@@ -40,7 +40,7 @@ func texts(content json.RawMessage) string {
 var summaryWanted = regexp.MustCompile(`create a detailed summary|tasked with summarizing|detailed summary of (the|this|our) conversation|summary of the RECENT portion`)
 
 func (messages) read(path string, body []byte) (request, bool) {
-	var asked struct {
+	var in struct {
 		Model    string          `json:"model"`
 		Stream   bool            `json:"stream"`
 		System   json.RawMessage `json:"system"`
@@ -49,22 +49,22 @@ func (messages) read(path string, body []byte) (request, bool) {
 			Name string `json:"name"`
 		} `json:"tools"`
 	}
-	if json.Unmarshal(body, &asked) != nil || !strings.Contains(path, "/messages") {
+	if json.Unmarshal(body, &in) != nil || !strings.Contains(path, "/messages") {
 		return request{}, false
 	}
-	r := request{kind: Main, model: asked.Model, stream: asked.Stream}
-	for _, m := range asked.Messages {
+	r := request{kind: Main, model: in.Model, stream: in.Stream}
+	for _, m := range in.Messages {
 		if m.Role == "user" {
 			r.user = append(r.user, texts(m.Content))
 		}
 	}
-	for _, t := range asked.Tools {
+	for _, t := range in.Tools {
 		r.tools = append(r.tools, t.Name)
 	}
 	switch {
 	case strings.HasSuffix(path, "/count_tokens"):
 		r.kind = Count
-	case summaryWanted.MatchString(r.lastUser() + texts(asked.System)):
+	case summaryWanted.MatchString(r.lastUser() + texts(in.System)):
 		r.kind = Compaction
 	case len(r.tools) == 0:
 		r.kind = Title
@@ -96,7 +96,7 @@ func (messages) usage(u Usage) map[string]any {
 	return map[string]any{"input_tokens": u.Input, "cache_read_input_tokens": u.CacheRead, "cache_creation_input_tokens": u.CacheWrite, "output_tokens": u.Output}
 }
 
-// blocks are the blocks of the answer's content.
+// blocks returns the content blocks of the answer.
 func (messages) blocks(a *answer) (blocks []map[string]any, stop string) {
 	stop = "end_turn"
 	text := a.text()
@@ -129,12 +129,12 @@ func (l messages) whole(a *answer) {
 
 func (l messages) pieces(a *answer) {
 	blocks, stop := l.blocks(a)
-	begun := *a.reply.Usage
-	begun.Output = 1
+	started := *a.reply.Usage
+	started.Output = 1
 	m := l.message(a)
-	m["usage"] = l.usage(begun)
+	m["usage"] = l.usage(started)
 	a.event("message_start", map[string]any{"type": "message_start", "message": m})
-	a.gave(begun)
+	a.sent(started)
 	for i, b := range blocks {
 		start := map[string]any{"type": "text", "text": ""}
 		var deltas []map[string]any
@@ -156,5 +156,5 @@ func (l messages) pieces(a *answer) {
 	a.event("message_delta", map[string]any{"type": "message_delta", "delta": map[string]any{"stop_reason": stop, "stop_sequence": nil},
 		"usage": l.usage(*a.reply.Usage)})
 	a.event("message_stop", map[string]any{"type": "message_stop"})
-	a.gave(*a.reply.Usage)
+	a.sent(*a.reply.Usage)
 }

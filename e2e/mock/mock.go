@@ -1,12 +1,12 @@
-// Package mock is a model server that answers by script and keeps account of
-// what it answered. It speaks the four wire formats of the harnesses that the
-// end-to-end tests drive: Anthropic's messages, OpenAI's responses and chat
-// completions, Gemini's content generation.
+// Package mock is a model server that answers from a script and records its calls.
+// It implements the wire formats of the harnesses in the end-to-end tests:
+// Anthropic's messages, OpenAI's responses and chat completions, and Gemini's
+// content generation.
 //
-// Every answered request is a [Call]: what it was for, whose prompt it carried
-// and the usage that was given out with it, in exclusive parts. No two calls of
-// one server get the same usage unless the script says so, so that a call that
-// somebody counts twice is not made up for by one that is left out.
+// Each request is recorded as a [Call]: its purpose, its prompt, and the usage that
+// the answer reported, in exclusive parts. Unless the script sets a usage, all calls
+// of one server differ in it. So a call that is counted twice cannot hide one that
+// is missed.
 //
 //	s := mock.New(mock.Says("let me see"), mock.Runs("echo hi"), mock.Says("done"))
 //	go http.Serve(listener, s)
@@ -26,21 +26,21 @@ import (
 	"time"
 )
 
-// A Kind says what a request was for.
+// A Kind is the purpose of a request.
 type Kind string
 
 const (
-	Main       Kind = "main"       // the conversation with the person
+	Main       Kind = "main"       // the conversation with the user
 	Agent      Kind = "agent"      // a sub-agent's conversation
 	Title      Kind = "title"      // a name for the conversation
-	Compaction Kind = "compaction" // a summary that takes the conversation's place
-	Side       Kind = "side"       // another question beside the conversation
-	Count      Kind = "count"      // no call of a model: how many tokens a text is
-	Other      Kind = "other"      // no call of a model
+	Compaction Kind = "compaction" // a summary that replaces the conversation
+	Side       Kind = "side"       // another request outside the conversation
+	Count      Kind = "count"      // a count of tokens, not a model call
+	Other      Kind = "other"      // not a model call
 )
 
-// Usage is what a call cost. The parts are exclusive, but Reasoning is a part
-// of Output.
+// Usage is the tokens of a call. The parts are exclusive, except that Reasoning is a
+// part of Output.
 type Usage struct {
 	Input      int64 `json:"input,omitempty"`
 	CacheRead  int64 `json:"cache_read,omitempty"`
@@ -49,7 +49,7 @@ type Usage struct {
 	Reasoning  int64 `json:"reasoning,omitempty"`
 }
 
-// Plus is the sum of two usages, part by part.
+// Plus returns the sum of two usages, part by part.
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{u.Input + v.Input, u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite, u.Output + v.Output, u.Reasoning + v.Reasoning}
 }
@@ -59,68 +59,67 @@ type Reply struct {
 	Text string
 	// Tool is a command for the harness's shell tool.
 	Tool string
-	// Call is a call of any other tool by its name, with Args.
+	// Call is the name of any other tool to call, with Args.
 	Call string
 	Args map[string]any
-	// Usage of the answer; nil means one that no other call has.
+	// Usage of the answer; nil means a unique one.
 	Usage *Usage
-	// Error answers with this HTTP status instead. Message goes with it.
+	// Error answers with this HTTP status instead, and with Message.
 	Error   int
 	Message string
-	// RetryAfter goes with an Error, in seconds.
+	// RetryAfter is the header of that name for an Error, in seconds.
 	RetryAfter string
-	// Limit says of an Error that it is a limit of use, which is lifted after so
-	// long. Only OpenAI's responses have words for it.
+	// Limit makes an Error a usage limit that ends after this time. Only OpenAI's
+	// responses format can express it.
 	Limit time.Duration
-	// Silent answers nothing until the client leaves; Hang stops after the first
-	// piece of the answer, which must be of more than one word; Cut ends the
+	// Silent answers nothing until the client disconnects. Hang stops after the
+	// first piece of the answer, which must have several words. Cut closes the
 	// connection there.
 	Silent, Hang, Cut bool
 }
 
-// Says is an answer in words.
+// Says returns a reply with text.
 func Says(text string) Reply { return Reply{Text: text} }
 
-// Runs is an answer that runs a command.
+// Runs returns a reply that runs a command.
 func Runs(command string) Reply { return Reply{Text: "let me see", Tool: command} }
 
-// Fails is an answer with an HTTP status.
+// Fails returns a reply with an HTTP status.
 func Fails(status int) Reply { return Reply{Error: status} }
 
-// Using is the reply with this many tokens of input, none of them cached.
+// Using returns the reply with this many input tokens, none of them cached.
 func (r Reply) Using(input int64) Reply {
 	r.Usage = &Usage{Input: input, Output: 20}
 	return r
 }
 
-// A Call is one request and what it was answered.
+// A Call is one request and its answer.
 type Call struct {
-	N      int    // counted from 1 over everything that was asked
+	N      int    // number among all requests, from 1
 	Path   string // of the URL
 	Kind   Kind
 	Model  string
-	Prompt string // the last mark of a person's prompt that the request carries; see [Mark]
-	Again  int    // how often that prompt was sent again right behind itself
+	Prompt string // the last mark in the request; see [Mark]
+	Again  int    // how often that prompt was repeated directly after itself
 	Asked  string // the text of the last message of the user
-	Status int    // of HTTP; 0 while nothing has been answered
-	// Given is the usage that went out so far, and Whole that the answer went out
-	// to its end.
+	Status int    // HTTP status; 0 before the answer
+	// Given is the usage sent so far. Whole means that the whole answer was sent.
 	Given Usage
 	Whole bool
-	// Tool says that the answer asked for a tool.
+	// Tool means that the answer calls a tool.
 	Tool bool
-	// Gone says that the client left before the end.
+	// Gone means that the client disconnected before the end.
 	Gone bool
-	// Over says that nothing more will become of this call.
+	// Over means that the call has ended.
 	Over bool
 	Body []byte // the request
 }
 
-// mark is what a script puts into a person's prompt so that the server knows it
-// again, whatever a harness wraps around it: "(p1)".
+// mark matches the mark of a prompt, such as "(p1)". It identifies the prompt,
+// whatever the harness adds to it.
 var mark = regexp.MustCompile(`\(p\d+\)`)
 
-// Mark is the last mark of a person's prompt in a text, empty where it has none.
+// Mark returns the last mark in a text, or "" if it has none.
 func Mark(text string) string {
 	marks := mark.FindAllString(text, -1)
 	if len(marks) == 0 {
@@ -129,21 +128,21 @@ func Mark(text string) string {
 	return marks[len(marks)-1]
 }
 
-// AgentMark stands in the prompt of a sub-agent.
+// AgentMark is the mark in the prompt of a sub-agent.
 const AgentMark = "(agent)"
 
-// A Server answers by script. The zero value is not usable; see [New].
+// A Server answers from a script. Use [New] to create one.
 type Server struct {
-	mu     sync.Mutex // guards all below
+	mu     sync.Mutex // guards the fields below
 	script []Reply
-	// compactions are the answers to requests for a summary, in order; then a
-	// plain one.
+	// compactions are the answers to requests for a summary, in order. After the
+	// last one the answer is a plain summary.
 	compactions []Reply
 	calls       []*Call
 }
 
-// New returns a server that answers the conversation's requests with these
-// replies, in order, and then with "ok".
+// New returns a server that answers the requests of the conversation with these
+// replies in order, and then with "ok".
 func New(script ...Reply) *Server { return &Server{script: script} }
 
 // Compactions sets the answers to requests for a summary.
@@ -153,7 +152,7 @@ func (s *Server) Compactions(replies ...Reply) {
 	s.compactions = replies
 }
 
-// Calls are all calls so far.
+// Calls returns all calls so far.
 func (s *Server) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,14 +163,14 @@ func (s *Server) Calls() []Call {
 	return out
 }
 
-// A Turn is a person's prompt and how what it began came out.
+// A Turn is a user's prompt and its outcome.
 type Turn struct {
 	Prompt  string // its mark
 	Outcome string // completed, failed, interrupted
 }
 
-// Turns are the prompts that reached the model, in order, each with the end of
-// its last request in the conversation.
+// Turns returns the prompts that reached the model, in order, each with the outcome
+// of its last request in the conversation.
 func Turns(calls []Call) []Turn {
 	var out []Turn
 	type sent struct {
@@ -192,7 +191,7 @@ func Turns(calls []Call) []Turn {
 		switch {
 		case c.Status >= http.StatusBadRequest:
 			outcome = "failed"
-		case !c.Whole, c.Tool: // nobody came back with the tool's result
+		case !c.Whole, c.Tool: // the tool's result was not sent
 			outcome = "interrupted"
 		}
 		out[at[this]].Outcome = outcome
@@ -204,11 +203,11 @@ func Turns(calls []Call) []Turn {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the client left in mid-request
+		return // the client disconnected during the request
 	}
-	speak := languageOf(r.URL.Path)
-	req, ok := speak.read(r.URL.Path, body)
-	a := &answer{w: w, gone: r.Context().Done(), speak: speak, request: req}
+	format := formatOf(r.URL.Path)
+	req, ok := format.read(r.URL.Path, body)
+	a := &answer{w: w, gone: r.Context().Done(), format: format, request: req}
 	a.call, a.reply = s.take(r.URL.Path, req, ok, body)
 	a.note = func(change func(c *Call)) {
 		s.mu.Lock()
@@ -216,10 +215,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		change(a.call)
 	}
 	defer a.note(func(c *Call) { c.Over = true })
-	a.give()
+	a.respond()
 }
 
-// take enters a request into the account and takes the reply that is its turn.
+// take records a request and returns its reply.
 func (s *Server) take(path string, req request, known bool, body []byte) (*Call, Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,8 +258,7 @@ func (s *Server) take(path string, req request, known bool, body []byte) (*Call,
 	return c, reply
 }
 
-// summary is what a harness of any kind takes for the summary of a
-// conversation.
+// summary is a summary that every harness accepts.
 const summary = "<analysis>mock</analysis>\n<summary>MOCK SUMMARY</summary>\n" +
 	"<state_snapshot><overall_goal>mock</overall_goal><key_knowledge>mock</key_knowledge></state_snapshot>"
 
@@ -271,22 +269,22 @@ func next(queue []Reply, otherwise Reply) (Reply, []Reply) {
 	return queue[0], queue[1:]
 }
 
-// unique is the usage of the nth call of a kind. No other call has it, and no
-// sum of a few calls is another's. A call beside the conversation, which comes
-// when it likes, changes nothing in what the conversation is given.
+// unique returns the usage of the nth call of a kind. No other call has it, and no
+// sum of a few calls equals another call's usage. A call outside the conversation,
+// which may come at any time, does not change the usages of the conversation.
 func unique(kind Kind, n int) *Usage {
 	k, i := int64(slices.Index([]Kind{Main, Agent, Compaction, Title, Side}, kind)), int64(n)
 	return &Usage{Input: 1000 + 500*k + 13*i, CacheRead: 3000 + 700*k + 17*i, CacheWrite: 200 + 5*i, Output: 40 + 3*i, Reasoning: 4 + i}
 }
 
-// A request is what all wire formats ask alike.
+// A request is the part of a request that all wire formats have.
 type request struct {
 	kind   Kind
 	model  string
 	user   []string // the texts of the user's messages, in order
 	stream bool
-	tools  []string // the names of the tools that are offered
-	form   string   // how the answer must look, where the request says so
+	tools  []string // the names of the available tools
+	form   string   // the MIME type that the answer must have, if any
 }
 
 func (r request) lastUser() string {
@@ -296,21 +294,21 @@ func (r request) lastUser() string {
 	return r.user[len(r.user)-1]
 }
 
-// A language is one wire format.
-type language interface {
-	// read understands a request; false where it is no call of a model.
+// A format is one wire format.
+type format interface {
+	// read decodes a request; false if it is not a model call.
 	read(path string, body []byte) (request, bool)
-	// fit drops the parts of a usage that the format has no word for.
+	// fit drops the parts of a usage that the format cannot express.
 	fit(Usage) Usage
-	// refuse is the body of an error.
+	// refuse returns the body of an error.
 	refuse(r Reply) any
-	// whole writes an answer in one piece, and pieces writes it as a stream,
-	// calling a.first once after the first words.
+	// whole writes an answer in one piece. pieces writes it as a stream and calls
+	// a.first after the first words.
 	whole(a *answer)
 	pieces(a *answer)
 }
 
-func languageOf(path string) language {
+func formatOf(path string) format {
 	switch {
 	case strings.HasSuffix(path, "/responses"):
 		return responses{}
@@ -322,22 +320,22 @@ func languageOf(path string) language {
 	return messages{}
 }
 
-// An answer is one call on its way.
+// An answer is the answer to one call.
 type answer struct {
 	w       http.ResponseWriter
 	gone    <-chan struct{}
 	call    *Call
 	reply   Reply
 	request request
-	speak   language
+	format  format
 	note    func(change func(c *Call))
-	stopped bool // the answer ended before its end, as the script wanted
+	stopped bool // the script stopped the answer early
 }
 
-// patience is how long a silent server waits for its client to leave.
+// patience is how long a silent server waits for its client to disconnect.
 const patience = 10 * time.Minute
 
-func (a *answer) give() {
+func (a *answer) respond() {
 	switch {
 	case a.call.Kind == Other:
 		a.json(http.StatusOK, map[string]any{"object": "list", "data": []any{}, "models": []any{}, "has_more": false})
@@ -357,19 +355,19 @@ func (a *answer) give() {
 			a.w.Header().Set("X-Codex-Primary-Window-Minutes", "300")
 			a.w.Header().Set("X-Codex-Primary-Reset-At", strconv.FormatInt(time.Now().Add(a.reply.Limit).Unix(), 10))
 		}
-		a.json(a.reply.Error, a.speak.refuse(a.reply))
+		a.json(a.reply.Error, a.format.refuse(a.reply))
 		return
 	}
-	fit := a.speak.fit(*a.reply.Usage)
+	fit := a.format.fit(*a.reply.Usage)
 	a.reply.Usage = &fit
 	a.note(func(c *Call) { c.Tool = a.reply.Tool != "" || a.reply.Call != "" })
 	if !a.request.stream {
-		a.speak.whole(a)
-		a.gave(fit)
+		a.format.whole(a)
+		a.sent(fit)
 	} else {
 		a.w.Header().Set("Content-Type", "text/event-stream")
 		a.status(http.StatusOK)
-		a.speak.pieces(a)
+		a.format.pieces(a)
 	}
 	if !a.stopped {
 		a.note(func(c *Call) { c.Whole = true })
@@ -407,14 +405,14 @@ func (a *answer) event(name string, data any) {
 	a.w.(http.Flusher).Flush()
 }
 
-// gave enters a usage that has gone out.
-func (a *answer) gave(u Usage) {
+// sent records a usage that was sent.
+func (a *answer) sent(u Usage) {
 	if !a.stopped {
 		a.note(func(c *Call) { c.Given = u })
 	}
 }
 
-// first comes after the first words of a stream, where a script may stop it.
+// first is called after the first words of a stream, where a script may stop it.
 func (a *answer) first() {
 	if !a.reply.Hang && !a.reply.Cut || a.stopped {
 		return
@@ -424,11 +422,11 @@ func (a *answer) first() {
 	}
 	a.stopped = true
 	if a.reply.Cut {
-		panic(http.ErrAbortHandler) // as a lost connection looks to the client
+		panic(http.ErrAbortHandler) // the client sees a lost connection
 	}
 }
 
-// wait waits for the client to leave.
+// wait waits for the client to disconnect.
 func (a *answer) wait() {
 	a.stopped = true
 	select {
@@ -448,10 +446,10 @@ func (a *answer) tool(shell map[string]func(command string) map[string]any) (nam
 			return offered, make(a.reply.Tool)
 		}
 	}
-	return "no shell is offered", nil
+	return "no shell tool is available", nil
 }
 
-// text are the words of the reply.
+// text returns the text of the reply.
 func (a *answer) text() string {
 	if a.reply.Text == "" && a.reply.Tool == "" && a.reply.Call == "" {
 		return "ok"
@@ -462,12 +460,12 @@ func (a *answer) text() string {
 func encode(v any) []byte {
 	out, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // scripts are ours
+		panic(err) // every script can be encoded
 	}
 	return out
 }
 
-// halves cuts a text behind its first word.
+// halves cuts a text after its first word.
 func halves(text string) []string {
 	if i := strings.IndexAny(text, " \n"); i > 0 {
 		return []string{text[:i+1], text[i+1:]}

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a client of each wire format asks first in a conversation, as a stream.
-var firstQuestions = map[string]struct{ path, body string }{
+// firstRequests are the first requests of a conversation in each format, streamed.
+var firstRequests = map[string]struct{ path, body string }{
 	"anthropic": {"/v1/messages", `{"model":"m","stream":true,"tools":[{"name":"Bash"}],"messages":[{"role":"user","content":[{"type":"text","text":"hello (p1)"}]}]}`},
 	"responses": {"/v1/responses", `{"model":"m","stream":true,"tools":[{"name":"exec_command"}],"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"hello (p1)"}]}]}`},
 	"gemini": {"/v1beta/models/m:streamGenerateContent", `{"tools":[{"functionDeclarations":[{"name":"run_shell_command"}]}],
@@ -40,8 +40,8 @@ func ask(t *testing.T, url, path, body string) (status int, text string) {
 	return resp.StatusCode, string(out)
 }
 
-// figures finds a number by its name, at any depth of the events of a stream or
-// of one document. The last one that was sent holds.
+// figures finds a number by its name, at any depth of a document or of the events of
+// a stream. The last one counts.
 func figures(t *testing.T, text, name string) (n int64) {
 	t.Helper()
 	var look func(v any)
@@ -69,10 +69,10 @@ func figures(t *testing.T, text, name string) (n int64) {
 	return n
 }
 
-// TestWhatIsGivenIsWhatStandsOnTheWire holds the account against the bytes that
-// a client read, in the words of each format.
-func TestWhatIsGivenIsWhatStandsOnTheWire(t *testing.T) {
-	for name, q := range firstQuestions {
+// TestRecordedUsageIsSent compares the recorded usage with the numbers that a client
+// receives, in each format.
+func TestRecordedUsageIsSent(t *testing.T) {
+	for name, q := range firstRequests {
 		t.Run(name, func(t *testing.T) {
 			s, h := start(t)
 			_, text := ask(t, h.URL, q.path, q.body)
@@ -83,7 +83,7 @@ func TestWhatIsGivenIsWhatStandsOnTheWire(t *testing.T) {
 				t.Errorf("the call: %+v", c)
 			}
 			if c.Given.Input == 0 || c.Given.CacheRead == 0 || c.Given.Output == 0 {
-				t.Errorf("nothing was given out: %+v", c.Given)
+				t.Errorf("no usage was sent: %+v", c.Given)
 			}
 			got, want := map[string]int64{}, map[string]int64{}
 			switch g := c.Given; name {
@@ -105,8 +105,8 @@ func TestWhatIsGivenIsWhatStandsOnTheWire(t *testing.T) {
 	}
 }
 
-func TestAScriptIsAnsweredInItsOrder(t *testing.T) {
-	for name, q := range firstQuestions {
+func TestRepliesComeInOrder(t *testing.T) {
+	for name, q := range firstRequests {
 		t.Run(name, func(t *testing.T) {
 			s, h := start(t, Runs("echo hi"), Fails(429), Says("done").Using(7))
 			_, first := ask(t, h.URL, q.path, q.body)
@@ -117,18 +117,19 @@ func TestAScriptIsAnsweredInItsOrder(t *testing.T) {
 			}
 			calls := s.Calls()
 			if !calls[0].Tool || calls[1].Status != 429 || calls[1].Given != (Usage{}) || calls[2].Given != (Usage{Input: 7, Output: 20}) {
-				t.Errorf("account: %+v", calls)
+				t.Errorf("calls: %+v", calls)
 			}
 		})
 	}
 }
 
-// TestAClientThatLeaves is told apart from one that read to the end.
-func TestAClientThatLeaves(t *testing.T) {
-	for name, q := range firstQuestions {
+// TestClientDisconnects checks that a call records whether its client read to the
+// end.
+func TestClientDisconnects(t *testing.T) {
+	for name, q := range firstRequests {
 		t.Run(name, func(t *testing.T) {
 			s, h := start(t, Reply{Text: "ALPHA OMEGA", Hang: true})
-			ctx, leave := context.WithCancel(t.Context())
+			ctx, disconnect := context.WithCancel(t.Context())
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL+q.path, strings.NewReader(q.body))
 			require.NoError(t, err)
 			resp, err := http.DefaultClient.Do(req)
@@ -136,9 +137,9 @@ func TestAClientThatLeaves(t *testing.T) {
 			lines := bufio.NewScanner(resp.Body)
 			for lines.Scan() && !strings.Contains(lines.Text(), "ALPHA") {
 			}
-			leave()
+			disconnect()
 			resp.Body.Close()
-			h.Close() // returns when every call is over
+			h.Close() // returns when every call has ended
 			if c := s.Calls()[0]; !c.Gone || c.Whole {
 				t.Errorf("the call: %+v", c)
 			}
@@ -147,7 +148,7 @@ func TestAClientThatLeaves(t *testing.T) {
 	}
 }
 
-// TestKinds tells the calls of a conversation from those beside it.
+// TestKinds checks the kinds of requests inside and outside the conversation.
 func TestKinds(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, body string
@@ -178,11 +179,11 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestNoTwoCallsCostTheSame lets a call that is counted twice not make up for
-// one that is left out.
-func TestNoTwoCallsCostTheSame(t *testing.T) {
+// TestUsagesAreUnique checks that no call has the usage of another, or twice the
+// usage of another.
+func TestUsagesAreUnique(t *testing.T) {
 	s, h := start(t)
-	main := firstQuestions["anthropic"]
+	main := firstRequests["anthropic"]
 	for range 30 {
 		ask(t, h.URL, main.path, main.body)
 		ask(t, h.URL, main.path, `{"messages":[{"role":"user","content":"name it"}]}`)
@@ -190,20 +191,21 @@ func TestNoTwoCallsCostTheSame(t *testing.T) {
 	seen := map[Usage]bool{}
 	for _, c := range s.Calls() {
 		if seen[c.Given] {
-			t.Errorf("call %d costs what another did: %+v", c.N, c.Given)
+			t.Errorf("call %d has the usage of another: %+v", c.N, c.Given)
 		}
 		seen[c.Given] = true
 	}
 	for _, c := range s.Calls() {
 		if seen[c.Given.Plus(c.Given)] {
-			t.Errorf("twice call %d is another's usage", c.N)
+			t.Errorf("another call has twice the usage of call %d", c.N)
 		}
 	}
 }
 
-// TestACallBesideTheConversation changes nothing in what that is given.
-func TestACallBesideTheConversation(t *testing.T) {
-	main := firstQuestions["anthropic"]
+// TestCallsOutsideTheConversation checks that they do not change the usages of the
+// conversation.
+func TestCallsOutsideTheConversation(t *testing.T) {
+	main := firstRequests["anthropic"]
 	costs := func(title bool) (given []Usage) {
 		s, h := start(t)
 		for range 2 {
@@ -222,12 +224,12 @@ func TestACallBesideTheConversation(t *testing.T) {
 	require.Equal(t, costs(false), costs(true))
 }
 
-// TestAPromptThatIsSentTwice is two turns.
-func TestAPromptThatIsSentTwice(t *testing.T) {
+// TestRepeatedPrompt checks that a prompt sent twice makes two turns.
+func TestRepeatedPrompt(t *testing.T) {
 	s, h := start(t)
-	path := firstQuestions["anthropic"].path
-	said := `{"role":"user","content":"hello (p1)"},{"role":"assistant","content":"ok"}`
-	for _, messages := range []string{`{"role":"user","content":"hello (p1)"}`, said + `,{"role":"user","content":"hello (p1)"}`} {
+	path := firstRequests["anthropic"].path
+	before := `{"role":"user","content":"hello (p1)"},{"role":"assistant","content":"ok"}`
+	for _, messages := range []string{`{"role":"user","content":"hello (p1)"}`, before + `,{"role":"user","content":"hello (p1)"}`} {
 		ask(t, h.URL, path, `{"tools":[{"name":"Bash"}],"messages":[`+messages+`]}`)
 	}
 	require.Equal(t, []Turn{{"(p1)", "completed"}, {"(p1)", "completed"}}, Turns(s.Calls()))

@@ -11,7 +11,7 @@ import (
 type responses struct{}
 
 func (responses) read(path string, body []byte) (request, bool) {
-	var asked struct {
+	var in struct {
 		Model  string `json:"model"`
 		Stream bool   `json:"stream"`
 		Input  []struct {
@@ -23,16 +23,16 @@ func (responses) read(path string, body []byte) (request, bool) {
 			Name string `json:"name"`
 		} `json:"tools"`
 	}
-	if json.Unmarshal(body, &asked) != nil {
+	if json.Unmarshal(body, &in) != nil {
 		return request{}, false
 	}
-	r := request{kind: Main, model: asked.Model, stream: asked.Stream}
-	for _, item := range asked.Input {
+	r := request{kind: Main, model: in.Model, stream: in.Stream}
+	for _, item := range in.Input {
 		if item.Type == "message" && item.Role == "user" {
 			r.user = append(r.user, texts(item.Content))
 		}
 	}
-	for _, t := range asked.Tools {
+	for _, t := range in.Tools {
 		if t.Name == "" {
 			t.Name = t.Type
 		}
@@ -71,7 +71,7 @@ func (responses) refuse(r Reply) any {
 	return map[string]any{"error": map[string]any{"type": kind, "code": code, "message": text, "param": nil}}
 }
 
-// whole is for clients that want no stream; the harness always wants one.
+// whole is for clients that do not stream; the harness always does.
 func (l responses) whole(a *answer) { a.json(http.StatusOK, l.response(a, l.items(a))) }
 
 func (responses) response(a *answer, items []map[string]any) map[string]any {
@@ -103,30 +103,30 @@ func (responses) items(a *answer) []map[string]any {
 }
 
 func (l responses) pieces(a *answer) {
-	tell := func(kind string, event map[string]any) {
+	emit := func(kind string, event map[string]any) {
 		event["type"] = kind
 		a.event(kind, event)
 	}
 	id := fmt.Sprintf("resp_mock%d", a.call.N)
-	tell("response.created", map[string]any{"response": map[string]any{"id": id, "status": "in_progress"}})
+	emit("response.created", map[string]any{"response": map[string]any{"id": id, "status": "in_progress"}})
 	items := l.items(a)
 	for i, item := range items {
 		if item["type"] != "message" {
-			tell("response.output_item.added", map[string]any{"output_index": i, "item": item})
+			emit("response.output_item.added", map[string]any{"output_index": i, "item": item})
 			a.first()
 		} else {
-			begun := map[string]any{"type": "message", "id": item["id"], "role": "assistant", "status": "in_progress", "content": []any{}}
-			tell("response.output_item.added", map[string]any{"output_index": i, "item": begun})
-			tell("response.content_part.added", map[string]any{"item_id": item["id"], "output_index": i, "content_index": 0,
+			started := map[string]any{"type": "message", "id": item["id"], "role": "assistant", "status": "in_progress", "content": []any{}}
+			emit("response.output_item.added", map[string]any{"output_index": i, "item": started})
+			emit("response.content_part.added", map[string]any{"item_id": item["id"], "output_index": i, "content_index": 0,
 				"part": map[string]any{"type": "output_text", "text": ""}})
 			text := item["content"].([]any)[0].(map[string]any)["text"].(string)
 			for _, words := range halves(text) {
-				tell("response.output_text.delta", map[string]any{"item_id": item["id"], "output_index": i, "content_index": 0, "delta": words})
+				emit("response.output_text.delta", map[string]any{"item_id": item["id"], "output_index": i, "content_index": 0, "delta": words})
 				a.first()
 			}
 		}
-		tell("response.output_item.done", map[string]any{"output_index": i, "item": item})
+		emit("response.output_item.done", map[string]any{"output_index": i, "item": item})
 	}
-	tell("response.completed", map[string]any{"response": l.response(a, items)})
-	a.gave(*a.reply.Usage)
+	emit("response.completed", map[string]any{"response": l.response(a, items)})
+	a.sent(*a.reply.Usage)
 }
