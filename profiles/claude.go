@@ -11,7 +11,7 @@ import (
 	"lifeloop/telemetry/claude"
 )
 
-// claudeProfile is the profile of Claude Code, as seen on 2.1.197.
+// claudeProfile is the profile of Claude Code, as observed with 2.1.197.
 func claudeProfile() Profile {
 	return Profile{
 		Adapter:    "claude",
@@ -25,10 +25,10 @@ func claudeProfile() Profile {
 			{Name: "stream", Decoder: claude.Stream, Form: Values},
 			{Name: "otlp", Decoder: claude.OTLP, Form: Values},
 		},
-		// INT is as clean in a terminal (and exits 0), but with -p it skips the
-		// hook that tells the end, and it may be ignored.
+		// INT also ends it cleanly in a terminal (exit code 0). With -p it skips the
+		// SessionEnd hook, and it may be ignored.
 		Quit: sigTERM,
-		// With -p, and only with a turn that has not stopped: a Ctrl-C.
+		// With -p, and only if a turn has not stopped: Ctrl-C.
 		ExitCodes:  map[int]attempt.Cause{0: attempt.Aborted},
 		Resume:     resumeClaude,
 		anySession: anyUUID,
@@ -39,11 +39,11 @@ func claudeProfile() Profile {
 	}
 }
 
-// claudeScrub are variables that Claude Code gives to the tools and hooks it
-// runs. We may have been started by one of those; handed on, they would tell
-// the new session that it is a part of the old one.
+// claudeScrub are variables that Claude Code sets for its tools and hooks. The
+// wrapper may run below one of these. Passed on, the variables would make the new
+// session a part of the outer one.
 var claudeScrub = []string{
-	"CLAUDE_CODE_CHILD_SESSION", // with it no transcript and no registry file is written at all
+	"CLAUDE_CODE_CHILD_SESSION", // with it no transcript and no registry file is written
 	"CLAUDECODE",                // "you run below Claude Code"
 	"CLAUDE_CODE_SESSION_ID",    // the outer session's id
 	"CLAUDE_CODE_ENTRYPOINT",    // how the outer session was started
@@ -54,8 +54,8 @@ var claudeScrub = []string{
 	"CLAUDE_CODE_EXECPATH",      // the outer session's program
 }
 
-// claudeTimeouts are the hooks we ask for, with the seconds that the harness
-// waits for each. SessionEnd delays the exit by what it takes, so it gets less.
+// claudeTimeouts are the hooks to inject, with the seconds that the harness waits
+// for each. SessionEnd delays the exit, so it gets less time.
 var claudeTimeouts = []struct {
 	event   string
 	seconds int
@@ -85,7 +85,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 
 	l.OSC, l.OSCDecoder = []int{0}, claude.OSC
 	if line.has("--resume", "--continue") {
-		l.Cause = "resume" // with --fork-session its own hook calls it the same
+		l.Cause = "resume" // with --fork-session its own hook has the same cause
 	}
 	ours, user := l.claudeSession(line, argv[1:], h)
 
@@ -102,8 +102,8 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		l.lack(reason, hookCapabilities...)
 		l.lack(reason, "session.ending")
 		l.Argv = slices.Concat(argv[:1], ours, user)
-		// Hooks would tell where the transcript lies. Without them there is only
-		// the rule by which Claude Code names it.
+		// Hooks would report the path of the transcript. Without them the path
+		// follows from the rule by which Claude Code names it.
 		if dir != "" && l.SessionID != "" {
 			l.Sources = append(l.Sources, Source{
 				Name: "transcript", Decoder: claude.Transcript, Unordered: true, Beside: "subagents/agent-*.jsonl",
@@ -120,7 +120,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 	}
 	l.Hooks = true
 	if line.has("--print") || !h.Terminal {
-		l.Evidence = ByLastTurn // its Stop hook tells of every turn that was not cut short
+		l.Evidence = ByLastTurn // its Stop hook reports every turn that was not interrupted
 	}
 	l.Statusline = settings.statusline
 	l.Weak = append(l.Weak, settings.weak...)
@@ -173,16 +173,16 @@ func (l *Launch) claudeInjection(line claudeLine, dir string, h Host) (s injecte
 	return s, reason
 }
 
-// claudePlain says that a command line is not a session of this process.
+// claudePlain reports whether a command line starts no session in this process.
 func claudePlain(args []string, line claudeLine, h Host) bool {
 	if line.command != "" || line.has("--help", "--version") {
 		return true
 	}
-	// Looked for everywhere, even behind "--": the session runs in a daemon.
+	// Claude Code accepts these anywhere, even after "--". The session runs in a daemon.
 	if slices.Contains(args, "--bg") || slices.Contains(args, "--background") {
 		return true
 	}
-	// The session runs below a tmux server, this process only shows it.
+	// The session runs in a tmux server; this process only displays it.
 	if line.has("--tmux") && line.has("--worktree") {
 		return true
 	}
@@ -192,8 +192,8 @@ func claudePlain(args []string, line claudeLine, h Host) bool {
 	return h.Terminal && claudeAgentsView(args, h)
 }
 
-// claudeAgentsView says that the user has made the agents view what `claude`
-// alone shows. One argument of ours would make it a session instead.
+// claudeAgentsView reports whether `claude` without arguments shows the agents
+// view, by the user's choice. Any argument of ours would start a session instead.
 func claudeAgentsView(args []string, h Host) bool {
 	for i := 0; i < len(args); i++ {
 		switch arg := args[i]; {
@@ -216,8 +216,8 @@ func claudeAgentsView(args []string, h Host) bool {
 	return json.Unmarshal(data, &config) == nil && config.AgentsView
 }
 
-// claudeSlug is the name of a project's folder of transcripts: its path, with
-// a dash for whatever is no ASCII letter or digit.
+// claudeSlug is the name of a project's transcript folder: its path, with a dash
+// for each character that is not an ASCII letter or digit.
 func claudeSlug(dir string) string {
 	return strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
@@ -234,8 +234,8 @@ type injectedSettings struct {
 	weak       []Weakness
 }
 
-// claudeSettings makes the settings file that replaces the user's --settings,
-// or says why none is to be injected. Env are variables for it to set.
+// claudeSettings returns the settings file that replaces the user's --settings,
+// or the reason for not injecting one. The file sets the variables in env.
 func claudeSettings(line claudeLine, dir string, h Host, env map[string]string) (injectedSettings, string) {
 	switch {
 	case h.NoHooks:
@@ -266,8 +266,8 @@ func claudeSettings(line claudeLine, dir string, h Host, env map[string]string) 
 	var out injectedSettings
 	hooks := claudeHooks(h.Hook)
 	if line.has("--print") && line.values["--output-format"] == "stream-json" {
-		// Its stream begins with what a SessionStart hook did, and programs that
-		// read the stream expect `init` first.
+		// The stream would begin with the result of a SessionStart hook. Programs
+		// that read the stream expect `init` first.
 		delete(hooks, "SessionStart")
 		out.weak = append(out.weak, Weakness{"placement.pre_session", "a SessionStart hook would show in the stream-json output"})
 	}
@@ -293,9 +293,9 @@ func claudeSettings(line claudeLine, dir string, h Host, env map[string]string) 
 	return out, ""
 }
 
-// statusline makes the status line that runs the user's own behind ours, or
-// says why there can be none. Where they have none we add none: even one that
-// prints nothing takes the hint about shortcuts off the screen.
+// statusline returns a status line that runs ours and then the user's, or the
+// reason for having none. If the user has none, none is added: even a status
+// line without output removes the hint about shortcuts from the screen.
 func statusline(managed, layers []settings, hook []string) (json.RawMessage, string) {
 	if _, locked := first(managed, "statusLine"); locked {
 		return nil, "the machine's managed settings hold the status line"

@@ -1,13 +1,10 @@
 package profiles
 
-import (
-	"slices"
-)
+import "slices"
 
-// The option table of Claude Code 2.1.197: `claude --help` and the options
-// that it hides. An option that is not here takes no value as far as we know,
-// which can only make us see one operand too many.
-
+// claudeOptions is the option table of Claude Code 2.1.197: `claude --help` and
+// hidden options. An option that is not listed is taken for a flag. At worst, its
+// value then counts as an operand.
 func claudeOptions() map[string]option {
 	return optionTable(map[arity]string{
 		flag: `--allow-dangerously-skip-permissions --ax-screen-reader --bg,--background --bare --brief
@@ -34,16 +31,15 @@ func claudeOptions() map[string]option {
 	})
 }
 
-// claudeCommands are the first operands that are not a prompt. A command line
-// with -p or --print has none of them: Claude Code does not even register them.
+// claudeCommands are the first operands that are not a prompt. With -p or --print
+// Claude Code has no commands.
 var claudeCommands = []string{
 	"agents", "auth", "auto-mode", "doctor", "gateway", "help", "install", "mcp", "plugin", "plugins",
 	"project", "rc", "remote-control", "setup-token", "ultrareview", "update", "upgrade",
 }
 
-// claudeFirst are arguments that mean something else than a session when they
-// come first: background jobs, internal servers. Claude Code looks at them
-// before it parses anything.
+// claudeFirst are first arguments that start no session but a background job or
+// an internal server. Claude Code checks them before it parses the command line.
 var claudeFirst = []string{
 	"--bg-pty-host", "--bg-spare", "--chrome-native-host", "--claude-in-chrome-mcp",
 	"--computer-use-mcp", "--daemon-worker", "--handle-uri", "--preload", "--update", "--upgrade", "-V",
@@ -51,19 +47,19 @@ var claudeFirst = []string{
 	"stop", "sync",
 }
 
-// claudeLine is a command line as Claude Code would take it.
+// claudeLine is a command line as Claude Code parses it.
 type claudeLine struct {
 	values  map[string]string // of the options seen, by name; a flag's is empty
 	command string            // the subcommand, if it is one
-	given                     // every value of theirs
+	given                     // the places of all values
 }
 
 func (l claudeLine) has(names ...string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { _, ok := l.values[n]; return ok })
 }
 
-// parseClaude follows the parser that Claude Code uses (commander, with
-// positional options): the first operand that names a command ends the options.
+// parseClaude parses like Claude Code (commander, with positional options). The
+// first operand that names a command ends the options.
 func parseClaude(args []string) claudeLine {
 	l := claudeLine{values: map[string]string{}, given: given{}}
 	commands := claudeCommands
@@ -72,7 +68,7 @@ func parseClaude(args []string) claudeLine {
 	}
 	options := claudeOptions()
 	operands := 0
-	open := false // an option that takes all that follows is taking
+	open := false // a variadic option takes the next word
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if arg == "--" {
@@ -108,9 +104,9 @@ func parseClaude(args []string) claudeLine {
 	return l
 }
 
-// resumeClaude goes on with a session of Claude Code. It finds one only from
-// the folder that it began in, so a launch that makes itself another one is
-// left alone.
+// resumeClaude continues a session of Claude Code. Claude Code finds a session
+// only in the folder where it began, so a launch that chooses another folder
+// cannot be resumed.
 func resumeClaude(argv []string, session string, terminal bool) ([]string, bool) {
 	if len(argv) == 0 || Infer(argv[0]) != "claude" || sessionUUID(session) == "" {
 		return nil, false
@@ -119,7 +115,7 @@ func resumeClaude(argv []string, session string, terminal bool) ([]string, bool)
 	if !ok || claudePlain(argv[1:], parseClaude(argv[1:]), Host{}) || l.has(claudeElsewhere...) {
 		return nil, false
 	}
-	// What is read from standard input is read once.
+	// Standard input can be read only once.
 	if in, _ := l.find("--input-format"); in.value == "stream-json" {
 		return nil, false
 	}
@@ -134,8 +130,8 @@ func resumeClaude(argv []string, session string, terminal bool) ([]string, bool)
 	return slices.Concat(argv[:1], []string{"--resume", session}, l.words(prompt...)), true
 }
 
-// claudeElsewhere are options of sessions that are not this folder's, not kept,
-// or not begun at their end.
+// claudeElsewhere are options of sessions that belong to another folder, are not
+// stored, or do not continue at their end.
 var claudeElsewhere = []string{
 	"--cloud", "--from-pr", "--init-only", "--no-session-persistence", "--remote", "--remote-control", "--rc", "--resume-session-at",
 	"--rewind-files", "--sdk-url", "--teleport", "--worktree",

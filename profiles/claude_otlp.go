@@ -10,17 +10,16 @@ import (
 	"lifeloop/telemetry/claude"
 )
 
-// exportCapability is what a launch lacks when the harness cannot be asked to
-// export its telemetry here.
+// exportCapability is missing if the harness cannot export telemetry to us.
 const exportCapability = "telemetry.otlp"
 
-// claudeExport says by which variables Claude Code exports its log events, and
-// nothing else, to us. What the user exports themself goes on as it did: their
-// metrics and traces without us, their log events by way of us, in their format
-// and with their headers.
+// claudeExport returns variables that make Claude Code export its log events, and
+// nothing else, to us. The user's own exports continue: metrics and traces go
+// directly to the user's endpoint, and log events are forwarded by us, in the
+// user's format and with the user's headers.
 //
-// The same variable in a settings file outdoes the environment, so what a file
-// sets has to be set by ours.
+// A variable in a settings file overrides the environment. If a settings file of
+// the user's sets one of these variables, our settings file must set it too.
 func claudeExport(layers, managed []settings, file bool, h Host) (env map[string]string, x Export, reason string) {
 	const logs, all = "OTEL_EXPORTER_OTLP_LOGS_", "OTEL_EXPORTER_OTLP_"
 	theirs := func(name string) string { return settingsEnv(layers, name, h.getenv(name)) }
@@ -54,7 +53,7 @@ func claudeExport(layers, managed []settings, file bool, h Host) (env map[string
 		}
 	} else {
 		if !on {
-			// What is switched on for us alone exports nothing but what we asked for.
+			// Telemetry enabled for us alone exports log events only.
 			env["CLAUDE_CODE_ENABLE_TELEMETRY"] = "1"
 			env["OTEL_METRICS_EXPORTER"], env["OTEL_TRACES_EXPORTER"] = "none", "none"
 			exporters = nil
@@ -78,8 +77,8 @@ func claudeExport(layers, managed []settings, file bool, h Host) (env map[string
 	return env, x, ""
 }
 
-// claudeTelemetry finds out what the user exports and says how to export to us
-// instead, or why not. File says that a settings file of ours is injected.
+// claudeTelemetry reads what the user exports and returns what claudeExport does.
+// file is true if a settings file of ours is injected.
 func claudeTelemetry(line claudeLine, dir string, file bool, h Host) (env map[string]string, x Export, reason string) {
 	user, reason := flagSettings(line, h)
 	if reason != "" {
@@ -90,8 +89,8 @@ func claudeTelemetry(line claudeLine, dir string, file bool, h Host) (env map[st
 	return claudeExport(layers, managed, file, h)
 }
 
-// settingsEnv is a variable as Claude Code sees it: of the strongest layer that
-// sets it, else of the environment.
+// settingsEnv returns a variable as Claude Code sees it: from the strongest layer
+// that sets it, otherwise from the environment.
 func settingsEnv(layers []settings, name, environment string) string {
 	if v, set := lookupEnv(layers, name); set {
 		return v

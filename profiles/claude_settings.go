@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// settings is one layer of Claude Code's settings: members we do not read stay
-// byte for byte what they were.
+// settings is one layer of Claude Code's settings. Members that we do not read
+// keep every byte.
 type settings map[string]json.RawMessage
 
 type hookCall struct {
@@ -25,7 +25,8 @@ type hookGroup struct {
 	Hooks []hookCall `json:"hooks"`
 }
 
-// claudeHooks is what we inject: for every event one group that matches all.
+// claudeHooks returns the hooks to inject: one group per event, which matches
+// everything.
 func claudeHooks(hook []string) map[string]hookGroup {
 	hooks := map[string]hookGroup{}
 	for _, t := range claudeTimeouts {
@@ -34,8 +35,8 @@ func claudeHooks(hook []string) map[string]hookGroup {
 	return hooks
 }
 
-// mergeHooks appends one group per event to the user's own, which all stay, in
-// their order. It changes nothing else.
+// mergeHooks appends one group per event to the user's own groups. It changes
+// nothing else.
 func mergeHooks(user settings, ours map[string]hookGroup) (settings, error) {
 	merged := maps.Clone(user)
 	if merged == nil {
@@ -60,8 +61,8 @@ func mergeHooks(user settings, ours map[string]hookGroup) (settings, error) {
 	return merged, nil
 }
 
-// chain makes the user's status line one that tells us first and then runs
-// theirs. Its other members, such as the padding, stay.
+// chain changes the command of the user's status line to run ours first and then
+// theirs. Other members, such as the padding, stay.
 func chain(theirs json.RawMessage, hook []string) (json.RawMessage, bool) {
 	var members settings
 	var line struct{ Type, Command string }
@@ -75,8 +76,8 @@ func chain(theirs json.RawMessage, hook []string) (json.RawMessage, bool) {
 	return encode(members), true
 }
 
-// flagSettings reads what the user gave with --settings: a path, or the JSON
-// itself. Of several, Claude Code uses the last.
+// flagSettings reads the value of --settings: a path, or JSON. Of several, Claude
+// Code uses the last.
 func flagSettings(line claudeLine, h Host) (settings, string) {
 	text := line.values["--settings"]
 	if text == "" {
@@ -103,10 +104,10 @@ func flagSettings(line claudeLine, h Host) (settings, string) {
 	return s, ""
 }
 
-// relativeRule says that a permission rule is like `Read(/secrets/**)`: Claude
-// Code takes a path that begins with one slash as relative to the folder of the
-// settings file (two mean the root). Moved with its file, a deny rule would
-// guard another folder and let the first one be read.
+// relativeRule reports whether a permission rule is like `Read(/secrets/**)`. For
+// Claude Code a path with one leading slash is relative to the folder of the
+// settings file; two slashes mean the root. In a file that was moved, a deny rule
+// would protect another folder and leave the first one readable.
 func relativeRule(rule string) bool {
 	tool, path := word(rule)
 	if tool == "" || tool == "Bash" { // whose rules are commands, not paths
@@ -116,7 +117,7 @@ func relativeRule(rule string) bool {
 	return ok && path != "" && path[0] != '/'
 }
 
-// tiedToFolder says that settings mean something else in another folder.
+// tiedToFolder reports whether settings have another meaning in another folder.
 func tiedToFolder(s settings) bool {
 	var permissions struct{ Allow, Deny, Ask []string }
 	_ = json.Unmarshal(s["permissions"], &permissions)
@@ -161,8 +162,8 @@ func fileSettings(line claudeLine, dir string, h Host) []settings {
 	return layers
 }
 
-// managedSettings reads what the machine's administrator lays down, which
-// nothing of ours can outdo.
+// managedSettings reads the settings of the machine's administrator, which no
+// other layer can override.
 func managedSettings(h Host) []settings {
 	for _, dir := range []string{"/etc/claude-code", "/Library/Application Support/ClaudeCode"} {
 		data, _ := h.read(filepath.Join(dir, "managed-settings.json"))
@@ -173,7 +174,7 @@ func managedSettings(h Host) []settings {
 	return nil
 }
 
-// first is a member's value in the strongest layer that has it.
+// first returns a member's value from the strongest layer that has it.
 func first(layers []settings, member string) (json.RawMessage, bool) {
 	for _, s := range layers {
 		if raw, ok := s[member]; ok {

@@ -12,7 +12,7 @@ import (
 	"lifeloop/telemetry/codex"
 )
 
-// codexProfile is the profile of Codex, as seen on 0.169.0.
+// codexProfile is the profile of Codex, as observed with 0.169.0.
 func codexProfile() Profile {
 	return Profile{
 		Adapter:    "codex",
@@ -27,10 +27,10 @@ func codexProfile() Profile {
 			{Name: "history", Decoder: codex.History},
 			{Name: "otlp", Decoder: codex.OTLP, Form: Values},
 		},
-		// exec ends its turn and tells its hooks; TERM is its death, and in a
-		// terminal either is.
+		// exec then ends its turn and calls its hooks. TERM kills exec at once. In a
+		// terminal both signals kill it at once.
 		Quit: sigINT,
-		// A command line that it does not understand.
+		// A command line that it rejects.
 		ExitCodes:  map[int]attempt.Cause{2: attempt.Fatal},
 		Resume:     resumeCodex,
 		anySession: anyUUID,
@@ -41,24 +41,23 @@ func codexProfile() Profile {
 	}
 }
 
-// codexScrub are variables that Codex gives to the tools it runs: the ids of
-// the outer session and its call, and the mark that a tool is running.
-// CODEX_HOME is the user's and CODEX_SANDBOX* tells the truth about a sandbox
-// that we are in: both stay.
+// codexScrub are variables that Codex sets for its tools: the ids of the outer
+// session and its call, and the mark of a running tool. CODEX_HOME is the user's,
+// and CODEX_SANDBOX* describes the sandbox that the wrapper is in. Both stay.
 var codexScrub = []string{
 	"CODEX_SESSION_ID", "CODEX_THREAD_ID", "CODEX_TOOL_CALL_ID", "CODEX_CI", "CODEX_VERSION",
 }
 
-// A codexHook is one hook that we ask for.
+// A codexHook is one hook to inject.
 type codexHook struct {
-	event   string // as -c takes it and the hook is told
-	snake   string // as trust is recorded
+	event   string // the name for -c and in the hook's input
+	snake   string // the name in records of trust
 	seconds int
-	feeds   []string // the capabilities that live on it
+	feeds   []string // the capabilities that need it
 }
 
-// codexHooks are the hooks of a launch. SessionEnd and Interrupt delay the
-// exit, so they get less; Codex would clamp more than 3 s anyway.
+// codexHooks are the hooks of a launch. SessionEnd and Interrupt delay the exit,
+// so they get less time. Codex limits them to 3 s.
 var codexHooks = []codexHook{
 	{"SessionStart", "session_start", 5, []string{"placement.pre_session"}},
 	{"SessionEnd", "session_end", 2, []string{"telemetry.hooks"}},
@@ -84,12 +83,12 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 	l.OSC, l.OSCDecoder = []int{7501}, codex.OSC
 	l.Cause = codexCause(line)
 
-	// Ours stand before the user's words, where they are nobody's value and
-	// count for every subcommand; a later -c of the user's wins.
+	// Our arguments come before the user's. There they cannot be the value of an
+	// option, they apply to every subcommand, and a -c of the user's overrides them.
 	var ours []string
-	// Without it the terminal is a client of a background daemon that outlives
-	// it, and neither our overrides nor our environment reach the session.
-	// exec and review never use the daemon.
+	// Without --no-daemon the terminal is a client of a background daemon, and the
+	// session gets neither our overrides nor our environment. exec and review never
+	// use the daemon.
 	if line.command != "exec" && line.command != "review" && !line.has("--no-daemon") && !line.has("--remote") {
 		ours = append(ours, "--no-daemon")
 	}
@@ -105,8 +104,8 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 	}
 
 	if reason := codexHookless(line, h); reason != "" {
-		// Hooks would tell where the rollout lies, and with it the id and every
-		// turn. What is left is the terminal.
+		// Hooks would report the path of the rollout, which has the id and every
+		// turn. Only the terminal is left.
 		l.lack(reason, hookCapabilities...)
 		l.lack(reason, "telemetry.rollout", "session_identity.harness_session_id", "frame.opened", "frame.ended",
 			"context.pressure_observed", "context_pressure", "context.compacted", "receipt.gap_detected")
@@ -137,8 +136,8 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 	return l, nil
 }
 
-// codexCause says why the session begins. Of a session that goes on in the
-// terminal nothing else tells it before the first prompt.
+// codexCause returns the cause of the session. For a continued session in the
+// terminal no other source has it before the first prompt.
 func codexCause(line codexLine) string {
 	verb := line.command
 	if verb == "exec" {
@@ -148,12 +147,12 @@ func codexCause(line codexLine) string {
 	case verb != "resume" && verb != "fork":
 		return ""
 	case line.operands == 0 && !line.has("--last"):
-		return "unknown" // the list that it shows also begins new sessions
+		return "unknown" // the list that it shows can also start a new session
 	}
 	return verb
 }
 
-// codexPlain says that a command line is not a session of this process.
+// codexPlain reports whether a command line starts no session in this process.
 func codexPlain(line codexLine) bool {
 	if line.has("--help") || line.has("--version") || line.sub == "help" {
 		return true
@@ -161,7 +160,7 @@ func codexPlain(line codexLine) bool {
 	return !slices.Contains([]string{"", "exec", "review", "resume", "fork"}, line.command)
 }
 
-// codexHookless says why no hook of ours can run, empty when they can.
+// codexHookless returns the reason why no hook of ours can run, or "".
 func codexHookless(line codexLine, h Host) string {
 	switch {
 	case h.NoHooks:
@@ -182,19 +181,19 @@ func codexHookless(line codexLine, h Host) string {
 	return ""
 }
 
-// overrides says that a -c sets this key, or something below it.
+// overrides reports whether a -c sets this key or one below it.
 func (l codexLine) overrides(key string) bool {
 	return slices.ContainsFunc(l.configs, func(o override) bool {
-		if key == "hooks" { // only as a whole; what lies below is asked for one by one
+		if key == "hooks" { // only the whole table; the keys below are checked one by one
 			return o.key == key
 		}
 		return o.key == key || strings.HasPrefix(o.key, key+".")
 	})
 }
 
-// inlineHooksOff looks in the inline table features for its member hooks,
-// `{hooks = false}`. Where it is said twice, off wins: of hooks that are
-// expected and never heard a session learns too late.
+// inlineHooksOff reads the member hooks of the inline table features, such as
+// `{hooks = false}`. If it occurs twice, off wins: a session notices too late that
+// expected hooks do not come. said is false if the member is missing.
 func inlineHooksOff(table string) (off, said bool) {
 	for _, member := range strings.FieldsFunc(table, func(r rune) bool { return r == '{' || r == ',' }) {
 		key, val, _ := strings.Cut(member, "=")
@@ -212,8 +211,9 @@ func inlineHooksOff(table string) (off, said bool) {
 	return false, said
 }
 
-// codexHooksOff finds out whether the feature is off. A switch on the command
-// line outdoes every -c, the last -c the profile, and that the configuration.
+// codexHooksOff reports whether the feature is off. --enable and --disable
+// override every -c, the last -c overrides the profile, and the profile overrides
+// the configuration.
 func codexHooksOff(line codexLine, h Host) bool {
 	if on, said := line.toggles["hooks"]; said {
 		return !on
@@ -222,7 +222,7 @@ func codexHooksOff(line codexLine, h Host) bool {
 		if o.key == "features.hooks" {
 			return o.value == "false"
 		}
-		if o.key == "features" { // the whole table: it replaces what came before it
+		if o.key == "features" { // the whole table, which replaces the options before it
 			if off, said := inlineHooksOff(o.value); said {
 				return off
 			}
@@ -246,9 +246,9 @@ func codexHooksOff(line codexLine, h Host) bool {
 	return false
 }
 
-// featureOff looks in a TOML file for features.hooks in the three ways in
-// which people write it. It is no TOML reader: what it misses is noticed in the
-// session, where the hooks are then not heard.
+// featureOff reads features.hooks from a TOML file, in its three usual forms. It
+// is not a TOML parser. If it misses the setting, the session reports that the
+// expected hooks did not come.
 func featureOff(text string) (off, said bool) {
 	table := ""
 	for line := range strings.Lines(text) {
@@ -277,25 +277,25 @@ func featureOff(text string) (off, said bool) {
 	return false, false
 }
 
-// codexTrustKey names a hook by where it is configured.
+// codexTrustKey identifies a hook by its place in the configuration.
 func codexTrustKey(path, snake string, group, handler int) string {
 	return fmt.Sprintf("%s:%s:%d:%d", path, snake, group, handler)
 }
 
-// trustHash is the digest under which Codex records that the user trusts a
-// hook: of its definition as canonical JSON, keys sorted, with the time-out
-// that will hold.
+// trustHash is the digest with which Codex records that the user trusts a hook:
+// that of its definition in canonical JSON, with the effective timeout.
 func trustHash(snake, command string, seconds int) string {
 	definition, err := canon.Marshal(map[string]any{"event_name": snake, "hooks": []any{map[string]any{
-		"async": false, "command": command, "timeout": heldTimeout(snake, seconds), "type": "command"}}})
+		"async": false, "command": command, "timeout": effectiveTimeout(snake, seconds), "type": "command"}}})
 	if err != nil { // strings and numbers always encode
 		panic("profiles: " + err.Error())
 	}
 	return string(canon.Sum(definition))
 }
 
-// heldTimeout is the time-out that Codex makes of the configured one; 0 is none.
-func heldTimeout(snake string, seconds int) int {
+// effectiveTimeout is the timeout that Codex uses for a configured one, in
+// seconds; 0 means none is configured.
+func effectiveTimeout(snake string, seconds int) int {
 	if snake != "session_end" && snake != "interrupt" {
 		if seconds == 0 {
 			return 600
@@ -334,8 +334,8 @@ func installCodex(project bool, h Host) (Installation, error) {
 	if home == "" {
 		return Installation{}, errNoHome
 	}
-	// The harness names a hook by its file's path. It takes the links out of
-	// CODEX_HOME, and leaves those of the usual place in.
+	// Codex identifies a hook by its file's path. It resolves symbolic links in
+	// CODEX_HOME, but not in the default path.
 	if h.getenv("CODEX_HOME") != "" {
 		home = h.real(home)
 	}
@@ -360,7 +360,7 @@ func installCodex(project bool, h Host) (Installation, error) {
 	return in, err
 }
 
-// codexSnake is an event's name where trust is recorded.
+// codexSnake is an event's name in records of trust.
 func codexSnake(event string) string {
 	var b strings.Builder
 	for i, r := range event {

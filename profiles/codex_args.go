@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// The option table of Codex 0.169.0: `codex --help` and the help of exec,
-// resume, fork and exec resume, which share one spelling.
+// codexOptions is the option table of Codex 0.169.0: `codex --help` and the help
+// of exec, resume, fork and exec resume, which have the same options.
 func codexOptions() map[string]option {
 	return optionTable(map[arity]string{
 		flag: `--all --approve-for-me --dangerously-bypass-approvals-and-sandbox
@@ -20,7 +20,7 @@ func codexOptions() map[string]option {
 	})
 }
 
-// codexCommands are the subcommands; what is none of them is a prompt.
+// codexCommands are the subcommands. Any other first operand is a prompt.
 var codexCommands = []string{
 	"a", "agents", "app-server", "apply", "archive", "cloud", "completion", "debug", "delete",
 	"doctor", "e", "exec", "exec-server", "features", "fork", "help", "login", "logout", "mcp",
@@ -28,7 +28,7 @@ var codexCommands = []string{
 	"sandbox", "unarchive", "update",
 }
 
-// codexLine is a command line as Codex would take it.
+// codexLine is a command line as Codex parses it.
 type codexLine struct {
 	seen    map[string]string // options by name, with the last value
 	configs []override        // -c, in order
@@ -80,7 +80,7 @@ func (l *codexLine) option(name, val string) {
 		key, v, _ := strings.Cut(val, "=")
 		l.configs = append(l.configs, override{strings.TrimSpace(key), strings.TrimSpace(v)})
 	case "--enable":
-		if _, said := l.toggles[val]; !said { // --disable wins, wherever it stands
+		if _, said := l.toggles[val]; !said { // --disable wins in any order
 			l.toggles[val] = true
 		}
 	case "--disable":
@@ -88,8 +88,8 @@ func (l *codexLine) option(name, val string) {
 	}
 }
 
-// operand takes a subcommand's name; all other operands are prompts and ids,
-// which are only counted.
+// operand records a subcommand. All other operands are prompts and ids, which
+// are only counted.
 func (l *codexLine) operand(arg string) {
 	switch {
 	case l.command == "" && slices.Contains(codexCommands, arg):
@@ -104,8 +104,8 @@ func (l *codexLine) operand(arg string) {
 	}
 }
 
-// resumeCodex goes on with a thread of Codex. Options stand before the word
-// resume, where all of them are understood.
+// resumeCodex continues a session of Codex. Options come before the word resume,
+// where Codex accepts all of them.
 func resumeCodex(argv []string, session string, _ bool) ([]string, bool) {
 	if len(argv) == 0 || Infer(argv[0]) != "codex" || sessionUUID(session) == "" {
 		return nil, false
@@ -117,7 +117,7 @@ func resumeCodex(argv []string, session string, _ bool) ([]string, bool) {
 	}
 	operands := l.operands()
 	if line.command != "" {
-		// A subcommand is one behind a prompt, too. Nobody writes that.
+		// A subcommand after a prompt is also valid, but it is not resumed.
 		if len(operands) == 0 || operands[0] != line.command && operands[0] != "e" {
 			return nil, false
 		}

@@ -8,11 +8,11 @@ import (
 	"lifeloop/telemetry/codex"
 )
 
-// codexExport says by which override Codex exports its log events to us. The
-// endpoint is used as it stands. An exporter of the user's keeps its format and
-// gets our address; its headers, which are secrets and would show on a command
-// line, we put on ourselves. Where it is written in a way that is not
-// understood, or cannot be passed on, theirs is left alone.
+// codexExport returns the override that makes Codex export its log events to us.
+// Codex uses the endpoint as given. An exporter of the user's keeps its format and
+// gets our address. Its headers are secrets that would show on a command line, so
+// we add them when we forward. If the user's exporter cannot be parsed or
+// forwarded, it is not changed, and reason is not empty.
 func codexExport(line codexLine, h Host) (override string, x Export, reason string) {
 	if line.overrides("otel") {
 		return "", x, "the command line sets otel itself"
@@ -55,17 +55,17 @@ func codexExport(line codexLine, h Host) (override string, x Export, reason stri
 	return "otel.exporter={otlp-http={" + table + "}}", x, ""
 }
 
-// The patterns are made when they are asked for: made at the start of the
-// program, they would be paid for by every hook.
+// The patterns are compiled on use and not at program start, since every hook
+// call would pay for it.
 
-// codexEndpoint finds the endpoint in the table of an exporter, where it is a
+// codexEndpoint matches the endpoint in the table of an exporter, if it is a
 // plain string.
 func codexEndpoint() *regexp.Regexp {
 	return regexp.MustCompile(`(?:^|[,{\s])endpoint\s*=\s*"([^"\\]+)"`)
 }
 
-// codexHeaders finds the headers behind the first member. Before it they are
-// one of the ways that are not understood.
+// codexHeaders matches the headers after the first member. As the first member
+// they are not supported.
 func codexHeaders() *regexp.Regexp {
 	return regexp.MustCompile(`,\s*headers\s*=\s*\{([^{}]*)\}`)
 }
@@ -74,7 +74,7 @@ func codexHeader() *regexp.Regexp {
 	return regexp.MustCompile(`^\s*"?([A-Za-z0-9_-]+)"?\s*=\s*"([^"\\]*)"\s*$`)
 }
 
-// codexHeaderPairs reads the inside of a table of headers.
+// codexHeaderPairs parses the inside of a table of headers.
 func codexHeaderPairs(text string) (map[string]string, bool) {
 	if strings.TrimSpace(text) == "" {
 		return nil, true
@@ -90,14 +90,15 @@ func codexHeaderPairs(text string) (map[string]string, bool) {
 	return pairs, true
 }
 
-// codexHTTP is an exporter in the way in which Codex's manual writes it.
+// codexHTTP matches an exporter in the form of Codex's manual.
 func codexHTTP() *regexp.Regexp {
 	return regexp.MustCompile(`^\{\s*"?otlp-http"?\s*=\s*\{(.*)\}\s*\}$`)
 }
 
-// codexExporter looks in a TOML file for the exporter of log events: the inside
-// of its otlp-http table, or "" where it is none. It is no TOML reader: said
-// and not ok is what it does not understand.
+// codexExporter reads the exporter of log events from a TOML file: the inside of
+// its otlp-http table, or "" for none. said is false if the file has no such
+// setting. ok is false for a form that is not supported; this is not a TOML
+// parser.
 func codexExporter(text string) (table string, said, ok bool) {
 	section := ""
 	for line := range strings.Lines(text) {

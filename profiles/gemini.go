@@ -8,10 +8,10 @@ import (
 	"lifeloop/telemetry/gemini"
 )
 
-// geminiProfile is the profile of Gemini CLI, as seen on 0.61.0. A launch gets no
-// hooks: the one way to hand it some for that launch alone takes the place of
-// the administrator's settings. Its hooks are those of host apply. It gets the
-// id of its session, which is the end of its chat file's name.
+// geminiProfile is the profile of Gemini CLI, as observed with 0.61.0. A launch gets no
+// hooks: the only way to inject them for one launch would replace the
+// administrator's settings. Hooks come from `host apply`. A launch gets the id of
+// its session, which determines the end of the chat file's name.
 func geminiProfile() Profile {
 	p := plain("gemini", "gemini")
 	p.Tested = []string{"0.61.0"}
@@ -24,19 +24,19 @@ func geminiProfile() Profile {
 		{Name: "log", Decoder: gemini.Logs, Form: Whole},
 	}
 	p.Prepare = prepareGemini
-	p.Quit = sigTERM // and then it exits 0, whatever it was doing
+	p.Quit = sigTERM // it then exits with 0 in any state
 	p.ExitCodes = geminiExitCodes()
 	p.Resume, p.anySession = resumeGemini, anyUUID
 	p.Install = installGemini
 	return p
 }
 
-// geminiWithoutHooks is what lives on hooks alone.
+// geminiWithoutHooks are the capabilities that need hooks.
 var geminiWithoutHooks = []string{
 	"frame.opening", "frame.ending", "placement.pre_session", "placement.pre_frame_trailing", "telemetry.hooks",
 }
 
-// geminiWithoutChat is what the chat file tells, and without hooks nothing else.
+// geminiWithoutChat are the capabilities that, without hooks, need the chat file.
 var geminiWithoutChat = []string{
 	"frame.opened", "frame.ended", "context.pressure_observed", "context_pressure", "context.compacted",
 	"session_identity.harness_session_id", "telemetry.transcript",
@@ -61,12 +61,12 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	}
 	switch {
 	case line.has("--session-id") && h.again() && h.NewID != "":
-		// Gemini CLI begins no session of an id that there was.
+		// Gemini CLI starts no session with an id that exists.
 		l.Argv, l.SessionID = slices.Concat(argv[:1], line.with(argv[1:], "--session-id", h.NewID)), h.NewID
 	case line.has("--session-id"):
 		l.SessionID = line.values["--session-id"]
 	case line.has("--resume"):
-		l.SessionID = sessionUUID(line.values["--resume"]) // else it is a number, or the latest one
+		l.SessionID = sessionUUID(line.values["--resume"]) // any other value is a number or "latest"
 	case line.has("--session-file", "--acp", "--experimental-acp"):
 		// It gets its id elsewhere.
 	case h.NewID != "" && !h.NoHooks:
@@ -75,8 +75,8 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	}
 	home := h.home("GEMINI_CLI_HOME", ".")
 	if end := chatName(l.SessionID); end != "" && home != "" {
-		// The folder between is named after the project, by a list that the first
-		// start in it writes. A cleared context may go on in a second file.
+		// The folder in between has a name for the project, from a list that the first
+		// start in the project writes. A cleared context may continue in a second file.
 		l.Sources = append(l.Sources, Source{Name: "transcript", Decoder: gemini.Chat,
 			Path: filepath.Join(home, ".gemini", "tmp"), Pattern: "*/chats/session-*-" + end + ".jsonl"})
 		return l, nil
@@ -89,15 +89,15 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	return l, nil
 }
 
-// geminiExitCodes are those of print mode that tell a cause. With
-// --output-format json or stream-json an error of the API is its HTTP status,
-// of which a process passes on the lowest eight bits; as text it is 1.
+// geminiExitCodes are the exit codes of print mode that have a cause. With
+// --output-format json or stream-json, an API error exits with the lowest eight
+// bits of its HTTP status; with text it exits with 1.
 func geminiExitCodes() map[int]attempt.Cause {
 	return map[int]attempt.Cause{
-		41:        attempt.Fatal,   // no login, or one that is not accepted
-		42:        attempt.Fatal,   // no prompt; a session that is there already, or is not
-		52:        attempt.Fatal,   // settings that cannot be read
-		55:        attempt.Fatal,   // a folder that is not trusted
+		41:        attempt.Fatal,   // no login, or an invalid one
+		42:        attempt.Fatal,   // no prompt; a session that exists already, or does not exist
+		52:        attempt.Fatal,   // invalid settings
+		55:        attempt.Fatal,   // untrusted folder
 		130:       attempt.Aborted, // Ctrl-C
 		400 % 256: attempt.Fatal,
 		401 % 256: attempt.Fatal,
@@ -108,22 +108,23 @@ func geminiExitCodes() map[int]attempt.Cause {
 	}
 }
 
-// chatName is how the name of a session's chat file ends: as its id begins.
+// chatName is the end of a chat file's name: the beginning of the session id. It
+// is empty for an id that Gemini CLI rejects.
 func chatName(id string) string {
 	for _, r := range id {
 		switch {
 		case r >= '0' && r <= '9', r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r == '-':
 		default:
-			return "" // no id that Gemini CLI takes
+			return ""
 		}
 	}
 	return id[:min(8, len(id))]
 }
 
-// geminiHooks are the hooks that tell a client something. Called without a
-// wrapper, a tool's or a dialog's hook has nobody to tell and nothing to pass
-// on, and the others run before every request to the model, or for every piece
-// of its answer. Time-outs are in milliseconds.
+// geminiHooks are the hooks that `host apply` installs, with timeouts in
+// milliseconds. Without the wrapper, hooks of tools and dialogs make no event for
+// a client. The other hooks run for every model request, or for every piece of
+// an answer.
 var geminiHooks = []InstalledHook{
 	{Event: "SessionStart", Timeout: 5000},
 	{Event: "SessionEnd", Timeout: 2000},

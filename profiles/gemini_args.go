@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// geminiOptions are the options of Gemini CLI 0.61.0 that take a value, which
-// is then no operand. One that is not here takes none as far as we know.
+// geminiOptions is the option table of Gemini CLI 0.61.0. An option that is not
+// listed is taken for a flag.
 func geminiOptions() map[string]option {
 	return optionTable(map[arity]string{
 		flag: `-d,--debug --skip-trust -s,--sandbox -y,--yolo --acp --experimental-acp -l,--list-extensions --list-sessions
@@ -21,11 +21,11 @@ func geminiOptions() map[string]option {
 // geminiCommands are the first operands that are not a prompt.
 var geminiCommands = []string{"mcp", "extensions", "extension", "skills", "skill", "hooks", "hook", "gemma"}
 
-// geminiLine is a command line as Gemini CLI would take it.
+// geminiLine is a command line as Gemini CLI parses it.
 type geminiLine struct {
 	values  map[string]string // of the options seen, by name; a flag's is empty
 	command string            // the subcommand, if it is one
-	given                     // every value of theirs
+	given                     // the places of all values
 }
 
 func (l geminiLine) has(names ...string) bool {
@@ -64,7 +64,7 @@ func parseGemini(args []string) geminiLine {
 	return l
 }
 
-// resumeGemini goes on with a session of Gemini CLI.
+// resumeGemini continues a session of Gemini CLI.
 func resumeGemini(argv []string, session string, terminal bool) ([]string, bool) {
 	if len(argv) == 0 || Infer(argv[0]) != "gemini" || sessionUUID(session) == "" {
 		return nil, false
@@ -84,7 +84,7 @@ func resumeGemini(argv []string, session string, terminal bool) ([]string, bool)
 		return nil, false
 	}
 	if slices.ContainsFunc(query, looksLikeOption) {
-		return nil, false // behind "--" it is not read
+		return nil, false // after "--" Gemini CLI ignores it
 	}
 	return slices.Concat(argv[:1], []string{"--resume", session}, l.without(drop...).words(query...)), true
 }

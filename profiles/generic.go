@@ -2,8 +2,8 @@ package profiles
 
 import "lifeloop/telemetry"
 
-// genericProfile is the profile of any program. Nothing that it writes is understood,
-// but that it writes is a sign of life, if somebody says where.
+// genericProfile is the profile of an unknown program. Its output cannot be decoded. If
+// the user names a file that it writes, a change of the file is a sign of life.
 func genericProfile() Profile {
 	p := plain(Generic)
 	p.Transcript = Activity("")

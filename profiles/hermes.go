@@ -2,11 +2,11 @@ package profiles
 
 import "lifeloop/telemetry/hermes"
 
-// hermesProfile is the profile of Hermes. It is read from Hermes's source (schema 30
-// of its store) and was never tried on the program. A launch is left as it is:
-// Hermes takes its hooks from the user's configuration alone.
+// hermesProfile is the profile of Hermes. It follows Hermes's source (schema 30 of its
+// store) and was never run with the program. A launch is not changed: Hermes
+// reads hooks only from the user's configuration.
 //
-// What it keeps lies in ~/.hermes/state.db (HERMES_HOME/state.db).
+// Its database is ~/.hermes/state.db (HERMES_HOME/state.db).
 func hermesProfile() Profile {
 	p := plain("hermes", "hermes")
 	p.places = hermesPlaces
@@ -19,8 +19,8 @@ func hermesProfile() Profile {
 	return p
 }
 
-// hermesOwner is what a session's row says, without its text. The markers in
-// model_config say whose child a session is.
+// hermesOwner is a session's row without its text. The markers in model_config
+// show how a child session began.
 const hermesOwner = `json_object('source', s.source, 'model', s.model, 'cwd', s.cwd, 'started_at', s.started_at,
 	'ended_at', s.ended_at, 'end_reason', s.end_reason, 'parent_session_id', s.parent_session_id,
 	'parent_end_reason', p.end_reason, 'parent_ended_at', p.ended_at,
@@ -30,9 +30,9 @@ const hermesOwner = `json_object('source', s.source, 'model', s.model, 'cwd', s.
 	'api_call_count', s.api_call_count, 'input_tokens', s.input_tokens, 'output_tokens', s.output_tokens,
 	'cache_read_tokens', s.cache_read_tokens, 'cache_write_tokens', s.cache_write_tokens, 'reasoning_tokens', s.reasoning_tokens)`
 
-// The id of a message grows with each. Its text, and the arguments of tools,
-// stay in the database. Messages are also changed in place (taken out of the
-// context, counted); that is not told again.
+// hermesMessages selects messages by their growing id. Text and tool arguments
+// stay in the database. Messages are also changed in place (removed from the
+// context, counted); these changes are not reported.
 const hermesMessages = `SELECT m.id, json_object('table', 'messages', 'id', m.id, 'session_id', m.session_id, 'role', m.role,
 	'timestamp', m.timestamp, 'finish_reason', m.finish_reason, 'tool_call_id', m.tool_call_id,
 	'tool_calls', CASE WHEN json_valid(m.tool_calls) THEN json((SELECT json_group_array(
@@ -41,8 +41,8 @@ const hermesMessages = `SELECT m.id, json_object('table', 'messages', 'id', m.id
 	FROM messages m LEFT JOIN sessions s ON s.id = m.session_id LEFT JOIN sessions p ON p.id = s.parent_session_id
 	WHERE m.id > ?1 ORDER BY m.id`
 
-// A session's row is written over. Its number is the time of its newest change,
-// in milliseconds; what it said between two readings is lost.
+// hermesSessions selects sessions by the time of their last change, in
+// milliseconds. A session's row is overwritten; states between two reads are lost.
 const hermesSessions = `SELECT CAST(1000 * max(s.started_at, coalesce(s.last_activity_at, 0), coalesce(s.ended_at, 0)) AS INTEGER) AS n,
 	json_object('table', 'sessions', 'session_id', s.id, 'session', ` + hermesOwner + `)
 	FROM sessions s LEFT JOIN sessions p ON p.id = s.parent_session_id WHERE n > ?1 ORDER BY n`

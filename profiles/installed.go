@@ -8,25 +8,24 @@ import (
 	"unicode/utf8"
 )
 
-// An Installation says which hooks of ours belong into a harness's own files
-// for people who start it themselves. It is what `host apply` lays down.
+// An Installation is what `host apply` adds to a harness's own files, for runs
+// without the wrapper.
 type Installation struct {
-	// Path is the JSON file with the member "hooks", or a file of our own,
+	// Path is a JSON file with the member "hooks", or a file of our own;
 	// absolute.
 	Path string
-	// Shared says that the file belongs to a project, and others may read it.
+	// Shared is true if the file belongs to a project and others may read it.
 	Shared bool
-	// Hooks are wanted, one for an event, in the order of writing.
+	// Hooks are the hooks to add, at most one per event, in the order of writing.
 	Hooks []InstalledHook
-	// Whole is the text of a file of our own, into which nothing is merged;
-	// empty where there are hooks.
+	// Whole is the text of a file of our own, empty if there are hooks.
 	Whole string
-	// Mark is what such a file begins with, also when somebody edited it since.
+	// Mark is the beginning of such a file, also after the user edited it.
 	Mark string
-	// Ours recognises by its shape, whatever version wrote it, a command of
-	// ours, or the text of a whole file.
+	// Ours recognises a command of ours, or the text of a file of ours, by its
+	// form, whatever version wrote it.
 	Ours func(text string) bool
-	// Trust is nil where the harness runs what stands in its files unasked.
+	// Trust is nil if the harness runs the hooks in its files without consent.
 	Trust *Trust
 }
 
@@ -37,22 +36,23 @@ type InstalledHook struct {
 	Timeout int // in the harness's own unit
 }
 
-// Trust says how a harness records that its user agreed to a hook.
+// Trust describes how a harness records the user's consent to a hook.
 type Trust struct {
 	Path   string   // a TOML file, absolute
-	Table  []string // the table that holds a table for each hook
-	Member string   // of a hook's table, a string
-	Prefix string   // what the names of all tables for hooks of Installation.Path begin with
-	// Key names the table of the hook that stands at this place of the JSON
-	// file, empty when the harness knows no such event.
+	Table  []string // the table that has one table per hook
+	Member string   // a string in a hook's table
+	Prefix string   // the beginning of the table names for hooks in Installation.Path
+	// Key returns the table name for the hook at this place of the JSON file,
+	// empty if the harness has no such event.
 	Key func(event string, group, handler int) string
-	// Value is what Member must hold for that hook.
+	// Value returns the value of Member for that hook.
 	Value func(h InstalledHook) string
 }
 
-var errNoHome = errors.New("HOME is not set, so nobody can tell where the harness keeps its settings")
+var errNoHome = errors.New("cannot locate the harness's settings: HOME is not set")
 
-// installation is what all harnesses have in common; hooks has no commands yet.
+// installation returns what all harnesses have in common. It fills in the
+// commands of hooks.
 func installation(adapter, path string, project bool, hooks []InstalledHook, h Host) (Installation, error) {
 	if !utf8.ValidString(h.Exe) || !utf8.ValidString(path) {
 		return Installation{}, errors.New("a path that is not UTF-8 cannot be written into settings")
@@ -66,9 +66,9 @@ func installation(adapter, path string, project bool, hooks []InstalledHook, h H
 	}}, nil
 }
 
-// hostCommand takes a shell line apart that is `'EXE' hook --host ADAPTER
-// [FLAG…] EVENT` and nothing else. A line that somebody made longer, by a pipe
-// say, is theirs.
+// hostCommand parses a shell line of the form `'EXE' hook --host ADAPTER
+// [FLAG…] EVENT`. It rejects a line that the user extended, for example by a
+// pipe.
 func hostCommand(adapter, command string) (exe string, ok bool) {
 	exe, rest, ok := unquote(command)
 	if !ok {
@@ -102,7 +102,7 @@ func unquote(s string) (text, rest string, ok bool) {
 	}
 }
 
-// real is a path without symbolic links, where the host can tell.
+// real resolves symbolic links if the host can.
 func (h Host) real(path string) string {
 	if h.Real == nil {
 		return path
@@ -110,8 +110,8 @@ func (h Host) real(path string) string {
 	return h.Real(path)
 }
 
-// repository is the nearest folder above Dir, or Dir itself, that holds a git
-// repository or a working tree of one; Dir where there is none.
+// repository returns Dir or the nearest folder above it with a git repository or
+// working tree. Without one it returns Dir.
 func (h Host) repository() string {
 	for dir := h.Dir; ; dir = filepath.Dir(dir) {
 		git := filepath.Join(dir, ".git")

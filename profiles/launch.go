@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// start is the launch that every profile begins with: the user's command line,
-// and the environment without what would mislead the harness.
+// start returns the launch that every profile begins with: the user's command
+// line, and the environment without variables that would mislead the harness.
 func start(argv []string, h Host, scrub []string) (Launch, error) {
 	if len(argv) == 0 || argv[0] == "" {
-		return Launch{}, errors.New("prepare launch: the command line is empty; name the program to run")
+		return Launch{}, errors.New("prepare launch: empty command line; name the program to run")
 	}
 	return Launch{Argv: slices.Clone(argv), Env: environ(h, scrub)}, nil
 }
 
-// export notes what is exported to us, and sets the variables that make it so.
+// export records what is exported to us, and sets the variables for it.
 func (l *Launch) export(x Export, env map[string]string) {
 	l.Export = x
 	for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -27,10 +27,9 @@ func (l *Launch) export(x Export, env map[string]string) {
 	}
 }
 
-// environ copies the wrapper's environment without the names in scrub, and
-// tells the harness's children where this session's door is. A wrapper around
-// this one has told its own: those are replaced, or the inner harness's hooks
-// would call the outer session.
+// environ returns the wrapper's environment without the names in scrub, with the
+// variables of this session. A wrapper around this one has set its own. They are
+// replaced, or the hooks of the inner harness would call the outer session.
 func environ(h Host, scrub []string) []string {
 	var env []string
 	for _, kv := range h.Env {
@@ -50,11 +49,11 @@ func environ(h Host, scrub []string) []string {
 	return env
 }
 
-// again says that this is not the first launch of the session, and not one
-// that goes on with a harness session: what was begun before is begun anew.
+// again reports whether this is a later launch of the session that begins a new
+// harness session.
 func (h Host) again() bool { return h.Number > 1 && h.Resume == "" }
 
-// file is the path of a file of this launch alone.
+// file returns the path of a file that only this launch uses.
 func (h Host) file(name, extension string) string {
 	if h.Number > 1 {
 		name += "-" + strconv.Itoa(h.Number)
@@ -71,7 +70,7 @@ func (h Host) getenv(name string) string {
 	return ""
 }
 
-// read is ReadFile without its absence: no reader, nothing there.
+// read is ReadFile, or reads nothing if that is nil.
 func (h Host) read(path string) ([]byte, bool) {
 	if h.ReadFile == nil || path == "" {
 		return nil, false
@@ -80,7 +79,7 @@ func (h Host) read(path string) ([]byte, bool) {
 	return data, err == nil
 }
 
-// abs resolves a path of the user's command line as the harness would.
+// abs resolves a path of the user's command line as the harness does.
 func (h Host) abs(path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -88,8 +87,8 @@ func (h Host) abs(path string) string {
 	return filepath.Join(h.Dir, path)
 }
 
-// home is a harness's configuration folder: what the variable says, or the
-// folder below HOME. Empty when neither is known.
+// home returns a harness's configuration folder: the value of the variable, or
+// the folder below HOME. It is empty if neither variable is set.
 func (h Host) home(variable, below string) string {
 	if dir := h.getenv(variable); dir != "" {
 		return h.abs(dir)
@@ -100,7 +99,7 @@ func (h Host) home(variable, below string) string {
 	return ""
 }
 
-// hookCapabilities are what a harness with hooks cannot do without them.
+// hookCapabilities are the capabilities that need hooks.
 var hookCapabilities = []string{
 	"telemetry.hooks",
 	"frame.opening",
@@ -118,8 +117,8 @@ func (l *Launch) lack(reason string, capabilities ...string) {
 	}
 }
 
-// withoutHooks starts a harness that has hooks, but none for this launch, and
-// tells what lives on them.
+// withoutHooks is start for a harness that takes no hooks for one launch. The
+// capabilities that need them are recorded as missing.
 func withoutHooks(argv []string, h Host, reason string, capabilities ...string) (Launch, error) {
 	l, err := start(argv, h, nil)
 	l.lack(reason, capabilities...)

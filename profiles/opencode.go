@@ -13,10 +13,10 @@ import (
 	"lifeloop/telemetry/opencode"
 )
 
-// opencodeProfile is the profile of OpenCode, as seen on 1.18.33. A launch is left as
-// it is: a plugin makes the start wait for a package registry, which is for
-// the user to choose. Its hooks are those of the plugin that host apply lays
-// down, and what they are answered is a word between the plugin and us.
+// opencodeProfile is the profile of OpenCode, as observed with 1.18.33. A launch is not
+// changed: a plugin makes the start wait for a package registry, so the user must
+// choose it. Hooks come from the plugin that `host apply` installs. The form of
+// their answers is our own.
 func opencodeProfile() Profile {
 	p := plain("opencode", "opencode")
 	p.Tested = []string{"1.18.33"}
@@ -24,9 +24,9 @@ func opencodeProfile() Profile {
 	p.Hooks = opencode.Hooks{}
 	p.Transcript = Source{Name: "store", Decoder: opencode.Store, Form: Rows, Query: opencodeEvents}
 	p.Kinds = []Source{
-		{Name: "rows", Decoder: opencode.Store}, // the same, written out as lines
+		{Name: "rows", Decoder: opencode.Store}, // the same rows as lines
 		{Name: "bus", Decoder: opencode.Bus, Form: Events},
-		{Name: "events", Decoder: opencode.Bus}, // the same, and what a plugin wrote down of it
+		{Name: "events", Decoder: opencode.Bus}, // the same events as lines, such as a plugin writes
 		{Name: "stream", Decoder: opencode.Run, Blind: true},
 	}
 	p.Prepare = func(argv []string, h Host) (Launch, error) {
@@ -37,24 +37,24 @@ func opencodeProfile() Profile {
 		return l, err
 	}
 	p.Install = installOpencode
-	// Its terminal exits 0 on any of them; `run` dies of either and tells no end.
+	// The terminal exits with 0 on INT or TERM. `run` is killed by both and reports
+	// no end.
 	p.Quit = sigTERM
 	p.Resume, p.anySession = resumeOpencode, "ses_0"
 	return p
 }
 
-// opencodeEvents asks OpenCode's database for what it wrote down of its
-// sessions, in the order of writing. The rows are put together as they lie
-// there: to read them as JSON only to write them again would cost more than all
-// that is done with them.
+// opencodeEvents selects the events in OpenCode's database in the order of
+// writing. It concatenates the stored texts: parsing and encoding them as JSON
+// would cost more than all later work on them.
 const opencodeEvents = `SELECT rowid, '{"id":"' || id || '","aggregate_id":"' || aggregate_id || '","seq":' || seq ||
 	',"type":"' || type || '","data":' || data || '}' FROM event WHERE rowid > ?1 ORDER BY rowid`
 
 //go:embed opencode.js
 var opencodePlugin []byte
 
-// The first line of a plugin of ours ends with the digest of all that follows,
-// so that a file is ours while nobody has changed it.
+// The first line of our plugin ends with the digest of the rest. A file is ours
+// as long as nothing has changed it.
 const opencodeMark = "// by `lifeloop-wrap host apply opencode`, sha256 "
 
 func installOpencode(project bool, h Host) (Installation, error) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// opencodeOptions are the options of OpenCode 1.18.33, of its terminal and of
-// `run`.
+// opencodeOptions is the option table of OpenCode 1.18.33, for the terminal or
+// for `run`.
 func opencodeOptions(run bool) map[string]option {
 	lists := map[arity]string{
 		flag:     `-h,--help -v,--version --print-logs --pure --mdns -c,--continue --fork --auto --mini --no-replay`,
@@ -24,13 +24,13 @@ func opencodeOptions(run bool) map[string]option {
 	return optionTable(lists)
 }
 
-// opencodeCommands are the first operands that are no folder.
+// opencodeCommands are the first operands that are not a folder.
 var opencodeCommands = []string{
 	"completion", "acp", "mcp", "attach", "run", "debug", "providers", "auth", "agent", "upgrade", "uninstall", "serve", "web",
 	"models", "stats", "export", "import", "github", "pr", "session", "plugin", "plug", "db",
 }
 
-// resumeOpencode goes on with a session of OpenCode.
+// resumeOpencode continues a session of OpenCode.
 func resumeOpencode(argv []string, session string, _ bool) ([]string, bool) {
 	if len(argv) == 0 || Infer(argv[0]) != "opencode" || !opencodeSession(session) {
 		return nil, false
@@ -44,7 +44,7 @@ func resumeOpencode(argv []string, session string, _ bool) ([]string, bool) {
 	on := []string{"--session", session}
 	drop := []string{"--continue", "--fork", "--prompt", "--session"}
 	if !run {
-		// One operand is the folder to begin in, unless it is a command.
+		// A single operand is the folder to start in, unless it is a command.
 		if len(operands) > 1 || len(operands) == 1 && slices.Contains(opencodeCommands, operands[0]) {
 			return nil, false
 		}
@@ -56,7 +56,7 @@ func resumeOpencode(argv []string, session string, _ bool) ([]string, bool) {
 	return slices.Concat(argv[:1], []string{"run"}, on, l.without(drop...).words(operands[1:]...)), true
 }
 
-// opencodeSession says that a word is a session's id.
+// opencodeSession reports whether a word is a session id.
 func opencodeSession(id string) bool {
 	id, found := strings.CutPrefix(id, "ses_")
 	name, rest := word(id)

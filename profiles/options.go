@@ -1,3 +1,5 @@
+// This file is the part of parsing command lines that harnesses have in common.
+
 package profiles
 
 import (
@@ -5,6 +7,7 @@ import (
 	"strings"
 )
 
+// arity is the number of words that an option takes as its values.
 type arity int
 
 const (
@@ -15,13 +18,13 @@ const (
 )
 
 type option struct {
-	name  string // the long name, by which the rest of this package asks
+	name  string // the long name
 	arity arity
 }
 
-// optionTable reads lists of names; in `-c,--continue` the last one is the
-// name. It is made for each command line: made at the start of the program, it
-// would be paid for by every hook that a harness runs.
+// optionTable parses lists of names; in `-c,--continue` the last one is the name.
+// A table is built per command line and not at program start, since every hook
+// call would pay for it.
 func optionTable(lists map[arity]string) map[string]option {
 	table := map[string]option{}
 	for a, list := range lists {
@@ -35,18 +38,18 @@ func optionTable(lists map[arity]string) map[string]option {
 	return table
 }
 
-// given says where the values of options stand, by the option's name.
+// given has the places of values by the option's name.
 type given map[string][]place
 
-// A place is that of one value.
+// A place is the place of one value.
 type place struct {
 	at       int  // the index of its word
 	attached bool // in one word with the option
 }
 
-// with is the command line with another value in place of each that the user
-// gave this option. The words stay where they are: an option that takes all that
-// follows would else take what the removed words kept from it.
+// with returns the command line with another value for each use of an option. No
+// word is removed, since a variadic option before it could then take the words
+// after it.
 func (g given) with(args []string, name, value string) []string {
 	out := slices.Clone(args)
 	for _, p := range g[name] {
@@ -58,10 +61,11 @@ func (g given) with(args []string, name, value string) []string {
 	return out
 }
 
-// looksLikeOption is the parser's own test: a lone dash is an operand.
+// looksLikeOption is the test of the harnesses' parsers. A single dash is an
+// operand.
 func looksLikeOption(arg string) bool { return len(arg) > 1 && arg[0] == '-' }
 
-// takes says that an option takes the word behind it as its value.
+// takes reports whether an option takes the next word as its value.
 func (o option) takes(next string) bool {
 	switch o.arity {
 	case value, variadic:
@@ -72,9 +76,9 @@ func (o option) takes(next string) bool {
 	return false
 }
 
-// lookup finds the option that one argument names, with the value attached to
-// it: `--name=value`, `-nvalue`, and `-cp` for two flags, all but the last of
-// which it notes in seen.
+// lookup returns the option of one argument, with the value attached to it:
+// `--name=value` or `-nvalue`. `-cp` is two flags; all but the last are added to
+// seen.
 func lookup(table map[string]option, arg string, seen map[string]string) (opt option, val string, attached, ok bool) {
 	if opt, ok = table[arg]; ok {
 		return opt, "", false, true

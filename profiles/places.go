@@ -5,24 +5,24 @@ import (
 	"encoding/json"
 )
 
-// A Place is where a harness keeps its sessions: files below a folder, each of
-// one session, or databases of many. That a session lies there says nothing of
-// who runs it.
+// A Place is where a harness stores its sessions: files below a folder, one per
+// session, or databases of many sessions. A session found there may belong to
+// any process.
 type Place struct {
-	Source  Source // how such a session is read; its Path is that of what is found
+	Source  Source // the form of a session; its Path is set for each one found
 	Dir     string // absolute
 	Pattern string // of the files below it, element by element as in filepath.Match
-	// Whose reads from the beginning of a file which session it is of, and
-	// whether that is of the working folder dir; nil for a database.
+	// Whose returns the session of a file from the file's beginning, and whether
+	// it has the working directory dir; nil for a database.
 	Whose func(head []byte, dir string) (session string, here bool)
-	// Sessions is a query for the sessions of a database, of the form of
+	// Sessions is a query for the sessions in a database, in the form of
 	// Source.Query: the time of a session's last change in Unix milliseconds, and
 	// {"id","dir"}.
 	Sessions string
 }
 
-// Places says where this adapter's sessions lie for who runs as Host; none
-// where nothing is known of it.
+// Places returns where this adapter's sessions are for the user of Host, nil if
+// that is not known.
 func (p Profile) Places(h Host) []Place {
 	if p.places == nil {
 		return nil
@@ -30,8 +30,8 @@ func (p Profile) Places(h Host) []Place {
 	return p.places(h, p.Transcript)
 }
 
-// byRecords returns a Place.Whose for files of JSON lines. It decodes whole
-// lines, one that is no T as the zero T, until owner is done.
+// byRecords returns a Place.Whose for files of JSON lines. It passes whole lines
+// to owner until owner is done. A line that does not decode as T is the zero T.
 func byRecords[T any](owner func(r T, dir string) (session string, here, done bool)) func(head []byte, dir string) (string, bool) {
 	return func(head []byte, dir string) (string, bool) {
 		for {

@@ -1,10 +1,14 @@
-// Package profiles says how to run a harness here so that it tells us what it
-// does: the arguments and environment to add, the files to watch, the form of
-// a hook's answer. It is data and pure functions: it writes nothing and asks
-// the world only through [Host].
+// Package profiles describes how to launch each harness so that its sessions
+// can be observed: arguments and environment to add, files to watch, hooks, the
+// form of a hook's answer. It is data and pure functions. It writes nothing, and
+// reads files only through [Host].
 //
-// It refuses to change anything of the user's: what is injected is injected
-// into one launch, by arguments, environment and files of our own.
+// A launch changes nothing of the user's. It gets arguments, environment and
+// files of our own, for that launch alone.
+//
+// All parts of one harness are in files of its name: its [Profile] and launch in
+// claude.go, its command line in claude_args.go, and so on. Files of other names
+// are shared.
 //
 //	p, _ := profiles.For("claude")
 //	l, err := p.Prepare(argv, host)
@@ -18,27 +22,26 @@ import (
 	"lifeloop/telemetry"
 )
 
-// Host is what a profile may know of the world while it prepares a launch.
+// Host is what a profile knows of the system while it prepares a launch.
 type Host struct {
 	Env       []string // the wrapper's own environment
-	Dir       string   // working folder of the launch, absolute
+	Dir       string   // working directory of the launch, absolute
 	Exe       string   // absolute path of this program
-	Hook      []string // the words that a harness calls us back by, an event behind them; the first an absolute path
-	RunDir    string   // absolute; a 0700 folder of ours that Launch.Files may lie in
-	Socket    string   // the session's door, told to the harness's children as LIFELOOP_SOCKET
+	Hook      []string // the hook command without its last word, the event; the first word is an absolute path
+	RunDir    string   // absolute; a 0700 folder of ours for Launch.Files
+	Socket    string   // the session's socket, LIFELOOP_SOCKET for the harness and its children
 	SessionID string   // the wrapper's session id (LIFELOOP_SESSION_ID)
-	NewID     string   // a fresh UUID that the harness may be told to use as its own session id
+	NewID     string   // a new UUID for the harness to use as its session id
 	Terminal  bool     // the harness will have a terminal
 	NoHooks   bool     // the user asked that no hooks be injected
-	OTLP      string   // base URL of a receiver of ours that the harness is to export to; empty: it is not asked
+	OTLP      string   // base URL of our receiver for exported telemetry; empty: ask for no export
 	ReadFile  func(path string) ([]byte, error)
-	Real      func(path string) string // the path without symbolic links; nil: as it is
-	// Number counts the launches of one session of ours from 1; 0 is 1. Each but
-	// the first finds what an earlier one left: its files are still there, and the
-	// id of its harness session is taken.
+	Real      func(path string) string // resolves symbolic links; nil: paths stay as they are
+	// Number counts the launches of one session from 1; 0 means 1. A later launch
+	// finds the files of the earlier ones, and their harness session id is taken.
 	Number int
-	// Resume is the id of the harness session to go on with, one that an earlier
-	// launch of this command line had. Empty: whatever the command line says.
+	// Resume is the id of the harness session to continue, from an earlier launch
+	// of this command line. Empty: what the command line says.
 	Resume string
 }
 
@@ -46,76 +49,73 @@ type Host struct {
 type Launch struct {
 	Argv    []string
 	Env     []string // the whole environment
-	Files   []File   // to be written, 0600, before the start
-	Sources []Source // what to watch from the start
-	OSC     []int    // terminal OSC numbers whose text a decoder understands
+	Files   []File   // to be written with mode 0600 before the start
+	Sources []Source // to be watched from the start
+	OSC     []int    // numbers of the OSC sequences to decode
 	// OSCDecoder is the decoder of those texts.
 	OSCDecoder func() telemetry.Decoder
-	// SessionID is the harness session id that the harness was told to use,
-	// empty when it chooses its own.
+	// SessionID is the harness session id given to the harness, empty if it
+	// chooses its own.
 	SessionID string
-	// Cause is why the harness session begins, as far as the command line
-	// tells: "resume", "fork", "unknown" where a person will choose, and empty
-	// for a start from nothing.
+	// Cause is the cause of the harness session as the command line shows it:
+	// "resume", "fork", "unknown" if the user will choose, empty for a new session.
 	Cause string
-	// Hooks says that hooks were injected and are expected to be heard.
+	// Hooks is true if hooks were injected and calls are expected.
 	Hooks bool
-	// Statusline says that the harness will report its window size itself, so
-	// a usage without a window can wait for it.
+	// Statusline is true if the harness will report its window size itself, so
+	// that a usage without a window can wait for it.
 	Statusline bool
-	// Export says what of its telemetry the harness exports to Host.OTLP.
+	// Export is the telemetry that the harness exports to Host.OTLP.
 	Export Export
 	// Weak lists capabilities that this launch cannot have, with the reason.
 	Weak []Weakness
-	// Plain says that this is not a session at all (`--version`, a login): run
-	// it, inject nothing, expect nothing.
+	// Plain is true if the command line starts no session (`--version`, a login).
+	// Nothing is injected and nothing is expected.
 	Plain bool
-	// Resumes says that the harness session of this launch can be gone on with
-	// by its id, in a later launch with Host.Resume.
+	// Resumes is true if a later launch can continue this harness session by its
+	// id, with Host.Resume.
 	Resumes bool
-	// Evidence says what shows that this launch did what it was asked for.
+	// Evidence is what shows that the launch succeeded.
 	Evidence Evidence
 }
 
-// An Export is telemetry on its way to us.
+// An Export is telemetry that a harness sends to us.
 type Export struct {
 	Decoder func() telemetry.Decoder // of the log bodies that come; nil when none will
 	Chain   string                   // where they would have gone without us, and are to be passed on to; empty when nowhere
-	// Headers go along with what is passed on, beside those that it came with.
+	// Headers are added to forwarded requests.
 	Headers map[string]string
 }
 
-// A Weakness is a capability that a launch lacks, and why.
+// A Weakness is a capability that a launch lacks, with the reason.
 type Weakness struct{ Capability, Reason string }
 
-// A File is one file that must lie there before the start.
+// A File is one file to be written before the start.
 type File struct {
 	Path string
 	Data []byte
 }
 
-// A Source is one file that the harness writes, or the files of one name.
+// A Source is a file that the harness writes, or a set of files of one form.
 type Source struct {
 	Name    string                   // the source's name in evidence: "transcript", "registry", "rollout"
 	Decoder func() telemetry.Decoder // nil: its records are not decoded
 	Path    string                   // absolute; "{pid}" stands for the harness's process id; empty when a signal's Path tells it
-	// Pattern, when there is one, says that Path is a folder, and means each file
-	// below it whose path from there matches, element by element as in
-	// filepath.Match. It must name the session: a file that merely lies there is
-	// nobody's.
+	// Pattern, if not empty, makes Path a folder. It selects the files below whose
+	// relative path matches, element by element as in filepath.Match. It must
+	// contain the session's id, since other files there belong to other sessions.
 	Pattern string
-	Form    Form // how it grows, and what one record of it is
-	// Beside is a Pattern of more files of the same form, in the folder that is
-	// named as the file is without its extension: those of its sub-agents.
+	Form    Form // how it grows, and what one record is
+	// Beside is a Pattern for the files of sub-agents. They have the same form and
+	// are in the folder named like the file without its extension.
 	Beside string
-	// User and Password are those of a server: a name, and the variable of the
-	// environment that holds the password.
+	// User and Password are for a server: a name, and the environment variable
+	// that holds the password.
 	User, Password string
-	// Blind says that it tells how full the context is, and not that it was
-	// compacted.
+	// Blind is true if the source reports context use but no compactions.
 	Blind bool
-	// Unordered says that what is written together may stand in any order, and
-	// that the records' times tell the right one.
+	// Unordered is true if records written together may be in any order. Their
+	// times give the right one.
 	Unordered bool
 	// Query asks for the records of a Rows source; see [Rows].
 	Query string
@@ -127,29 +127,29 @@ type Form string
 const (
 	// Lines are appended; a record is a line.
 	Lines Form = ""
-	// Values are JSON values appended one behind another, over as many lines as
-	// they like; a record is one value.
+	// Values are appended JSON values, each over any number of lines; a record is
+	// one value.
 	Values Form = "values"
-	// Whole files are rewritten at each change; a record is all of one.
+	// Whole files are rewritten at each change; a record is the whole file.
 	Whole Form = "whole"
-	// Stamp files are activity files: that one changes is a sign of life, and
-	// nothing of it is read.
+	// Stamp files are activity files: a change is a sign of life, and the content
+	// is not read.
 	Stamp Form = "stamp"
-	// Rows are those of a SQLite database that the harness writes. Query selects
-	// two columns: a number that never decreases from row to row, and the record,
-	// one JSON object. It takes one argument, the number of the last row that was
-	// told, 0 at first.
+	// Rows come from a SQLite database that the harness writes. Query selects two
+	// columns: a number that never decreases from row to row, and the record, one
+	// JSON object. Its argument is the number of the last row that was read, 0 at
+	// first.
 	Rows Form = "rows"
-	// Events are those of a server that the harness runs (SSE); Path is its URL.
+	// Events come from a server that the harness runs (SSE); Path is its URL.
 	Events Form = "events"
 )
 
-// HookCalls is the kind of a file of recorded hook calls, one a line:
+// HookCalls names a file of recorded hook calls, one per line:
 // {"t":unix seconds,"stdin":{…}}.
 const HookCalls = "hooks"
 
-// Observable are all kinds of sources that an observer can be pointed at, the
-// usual one first.
+// Observable lists the kinds of sources that `observe` can read, the usual one
+// first.
 func (p Profile) Observable() []Source {
 	var out []Source
 	if p.Transcript.Decoder != nil {
@@ -161,44 +161,43 @@ func (p Profile) Observable() []Source {
 	return append(out, p.Kinds...)
 }
 
-// A Profile is what one adapter needs.
+// A Profile describes one adapter.
 type Profile struct {
 	Adapter  string
 	Programs []string // base names of the programs it is for
-	// Tested are the versions whose program was run for what is claimed of it,
-	// as its sources tell them. Versions between two of them were not: harnesses
-	// change what they write from one to the next.
+	// Tested are the versions that were run to verify the adapter's claims, as its
+	// sources spell them. Versions in between were not run, and harnesses change
+	// their output from version to version.
+	// Transcript is the form of a file that a signal names by its Path.
 	Tested []string
 	Hooks  telemetry.Dialect // nil without hooks
-	// Transcript is the source that a signal's Path adds to the watched files.
 	Transcript Source
-	// Kinds are the other sources that an observer can be pointed at, by Name
-	// and without a Path (`observe --source NAME`). Those of hooks go without
-	// saying.
+	// Kinds are the other sources that `observe --source NAME` can read. They have
+	// no Path. Recorded hook calls are not listed.
 	Kinds []Source
-	// places says where its sessions lie; nil where that is not known.
+	// places returns the places of its sessions; nil if they are not known.
 	places func(h Host, transcript Source) []Place
-	// Prepare turns the user's command line into a launch. It never fails on a
-	// command line that the harness itself would take.
+	// Prepare turns the user's command line into a launch. It accepts every
+	// command line that the harness accepts.
 	Prepare func(argv []string, h Host) (Launch, error)
-	// Install says what belongs into the harness's own files, of the user or of
-	// the project that Host.Dir lies in; nil where we know of no safe way.
+	// Answer renders the answer to a hook, with context for the model; nil output
+	// means an empty answer.
+	// Install returns what to add to the harness's own files, those of the user or
+	// of the project around Host.Dir; nil if no safe way is known.
 	Install func(project bool, h Host) (Installation, error)
 
-	// Quit is the signal by which the harness ends as it does by itself, telling
-	// its end and losing nothing. 0: none is known, and TERM is as good as any.
+	// Quit is the signal after which the harness ends normally: it reports its end
+	// and loses nothing. 0: no such signal is known, and TERM is used.
 	Quit int
-	// ExitCodes are the exit codes that have a cause of their own. Another one
-	// says no more than that it failed.
+	// ExitCodes maps exit codes to causes. Any other code is a plain failure.
 	ExitCodes map[int]attempt.Cause
-	// Resume returns the command line that goes on with exactly this harness
-	// session, never with the newest; terminal as in Host.Terminal. What the
-	// command line says of another session is left out. A prompt is left out
-	// where a person goes on by themselves, and stays where the harness answers
-	// it and ends: without a prompt there is nothing for it to do. False where
-	// that cannot be done, or not with certainty; nil where it never can.
+	// Resume returns the command line that continues exactly this harness session,
+	// never the newest one; terminal is as in Host.Terminal. Arguments that select
+	// another session are removed. A prompt is removed if the user will continue in
+	// the terminal. It stays if the harness answers it and exits. Resume returns
+	// false if the command line cannot be resumed with certainty; nil means never.
 	Resume func(argv []string, session string, terminal bool) ([]string, bool)
-	// anySession looks like an id of its sessions.
+	// anySession is an example of its session ids.
 	anySession string
 }
 

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Generic is the adapter for a program that we know nothing of.
+// Generic is the adapter for an unknown program.
 const Generic = "generic"
 
-// profiles lists every profile, in the order that Adapters tells.
+// profiles lists every profile, in the order of Adapters.
 func profiles() []Profile {
 	return []Profile{
 		claudeProfile(),
@@ -31,7 +31,7 @@ func For(adapter string) (Profile, bool) {
 	return Profile{}, false
 }
 
-// resuming is the profile whose Prepare heeds Host.Resume.
+// resuming returns the profile with a Prepare that supports Host.Resume.
 func (p Profile) resuming() Profile {
 	prepare := p.Prepare
 	p.Prepare = func(argv []string, h Host) (Launch, error) {
@@ -39,7 +39,7 @@ func (p Profile) resuming() Profile {
 		if h.Resume != "" {
 			again, ok := p.resume(argv, h.Resume, h.Terminal)
 			if !ok {
-				return Launch{}, fmt.Errorf("prepare launch: adapter %s knows no way to go on with session %s by this command line", p.Adapter, h.Resume)
+				return Launch{}, fmt.Errorf("prepare launch: adapter %s cannot continue session %s with this command line", p.Adapter, h.Resume)
 			}
 			on = again
 		}
@@ -59,8 +59,8 @@ func (p Profile) resuming() Profile {
 	return p
 }
 
-// Resumes says whether a command line can be made to go on with a session of
-// the harness that is named by its id.
+// Resumes reports whether a command line can be changed to continue a harness
+// session by its id.
 func (p Profile) Resumes(argv []string, terminal bool) bool {
 	_, ok := p.resume(argv, p.anySession, terminal)
 	return ok
@@ -73,7 +73,7 @@ func (p Profile) resume(argv []string, session string, terminal bool) ([]string,
 	return p.Resume(argv, session, terminal)
 }
 
-// Adapters lists the ids that For knows, "generic" last.
+// Adapters lists the ids of all adapters, "generic" last.
 func Adapters() []string {
 	var ids []string
 	for _, p := range profiles() {
@@ -82,8 +82,8 @@ func Adapters() []string {
 	return ids
 }
 
-// Infer tells from a program's name or path (argv[0]) which adapter it is for,
-// "generic" when it is nobody's.
+// Infer returns the adapter for a program's name or path (argv[0]), "generic" if
+// there is no other.
 func Infer(program string) string {
 	base := program[strings.LastIndexAny(program, `/\`)+1:]
 	if n := len(base) - len(".exe"); n > 0 && strings.EqualFold(base[n:], ".exe") {
@@ -99,7 +99,7 @@ func Infer(program string) string {
 	return Generic
 }
 
-// plain is a profile that injects nothing but the environment.
+// plain is a profile that only adds to the environment.
 func plain(adapter string, programs ...string) Profile {
 	return Profile{
 		Adapter:  adapter,

@@ -5,30 +5,29 @@ import (
 	"strings"
 )
 
-// This file makes of a user's command line one that goes on with a session by
-// its id. It is stricter than what reads a command line for a launch: there an
-// option that nobody knows costs a guess, here its value could be taken for a
-// prompt. What is not understood to the last word is not resumed.
+// This file is the shared part of turning a command line into one that continues
+// a session by its id. It is stricter than parsing for a launch: the value of an
+// unknown option could become a prompt. A command line is resumed only if every
+// word of it is understood.
 
-// anyUUID has the form of a session id where those are UUIDs.
+// anyUUID is an example of a session id that is a UUID.
 const anyUUID = "00000000-0000-4000-8000-000000000000"
 
-// A part is one thing that a command line says: an option with its values, or
-// an operand.
+// A part is an option with its values, or an operand.
 type part struct {
-	option // without a name for an operand
+	option // zero for an operand
 	words  []string
-	value  string // the last one
+	value  string // the last value
 }
 
 func (p part) is(names ...string) bool { return slices.Contains(names, p.name) }
 
-// A commandLine is the words behind a program's name, in parts.
+// A commandLine is the arguments of a program, in parts.
 type commandLine []part
 
-// parts cuts a command line up as commander and clap read it, or as yargs does,
-// to which nothing that looks like an option is a value. It reports whether
-// every option is one of the table.
+// parts parses arguments like commander and clap, or like yargs, for which no
+// word that looks like an option is a value. It returns false if an option is
+// not in the table or lacks its value.
 func parts(args []string, table map[string]option, yargs bool) (l commandLine, ok bool) {
 	for len(args) > 0 {
 		arg := args[0]
@@ -43,7 +42,7 @@ func parts(args []string, table map[string]option, yargs bool) (l commandLine, o
 			l = append(l, part{words: []string{arg}, value: arg})
 			continue
 		}
-		if !yargs { // flags in one word, -cp, are a word each
+		if !yargs { // split flags in one word, such as -cp
 			for len(arg) > 2 && arg[1] != '-' && table[arg[:2]].name != "" && table[arg[:2]].arity == flag {
 				if _, whole := table[arg]; whole { // -d2e is one option
 					break
@@ -54,21 +53,21 @@ func parts(args []string, table map[string]option, yargs bool) (l commandLine, o
 		}
 		o, val, attached, known := lookup(table, arg, map[string]string{})
 		if _, whole := table[arg]; !known || yargs && !whole && !strings.HasPrefix(arg, "--") {
-			return nil, false // what yargs makes of letters in one word depends on what they are
+			return nil, false // yargs parses letters in one word in several ways
 		}
 		p := part{option: o, words: []string{arg}, value: strings.TrimPrefix(val, "=")}
 		if n := o.values(args, yargs); !attached && n > 0 {
 			p.words, p.value = append(p.words, args[:n]...), args[n-1]
 			args = args[n:]
 		} else if !attached && (o.arity == value || o.arity == variadic) {
-			return nil, false // it lacks one
+			return nil, false // it lacks its value
 		}
 		l = append(l, p)
 	}
 	return l, true
 }
 
-// values is how many of the words behind an option are its values.
+// values returns how many of the next words are values of the option.
 func (o option) values(next []string, yargs bool) int {
 	n := 0
 	if len(next) > 0 && (!looksLikeOption(next[0]) || !yargs && o.takes(next[0])) && o.arity != flag {
@@ -94,7 +93,7 @@ func (l commandLine) has(names ...string) bool {
 	return slices.ContainsFunc(l, func(p part) bool { return p.name != "" && p.is(names...) })
 }
 
-// operands are the words that are no option's.
+// operands returns the words that belong to no option.
 func (l commandLine) operands() (words []string) {
 	for _, p := range l {
 		if p.name == "" {
@@ -104,13 +103,13 @@ func (l commandLine) operands() (words []string) {
 	return words
 }
 
-// without leaves out the operands, and the options of these names.
+// without removes the operands, and the options of these names.
 func (l commandLine) without(names ...string) commandLine {
 	return slices.DeleteFunc(slices.Clone(l), func(p part) bool { return p.name == "" || p.is(names...) })
 }
 
-// words puts the line together again, with operands behind it that no option
-// can take for its own.
+// words returns the words of the line, followed by operands. It adds "--" if an
+// option could take an operand as its value.
 func (l commandLine) words(operands ...string) (words []string) {
 	for _, p := range l {
 		words = append(words, p.words...)
@@ -126,8 +125,8 @@ func (l commandLine) words(operands ...string) (words []string) {
 	return append(words, operands...)
 }
 
-// ambiguous says that a flag stands before a word that yargs may take for its
-// truth.
+// ambiguous reports whether a flag is followed by "true" or "false", which yargs
+// may take as its value.
 func (l commandLine) ambiguous() bool {
 	for i, p := range l[:max(len(l)-1, 0)] {
 		if next := l[i+1]; p.name != "" && p.arity == flag && next.name == "" && (next.value == "true" || next.value == "false") {
@@ -137,7 +136,7 @@ func (l commandLine) ambiguous() bool {
 	return false
 }
 
-// sessionUUID returns a word that is a UUID, else "".
+// sessionUUID returns a word if it is a UUID, otherwise "".
 func sessionUUID(word string) string {
 	if len(word) != 36 {
 		return ""

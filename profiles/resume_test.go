@@ -196,11 +196,11 @@ func TestResumeWantsAnID(t *testing.T) {
 			t.Errorf("%s goes on without a program by %q", adapter, got)
 		}
 		_, err := p.Prepare([]string{p.Programs[0], "--version"}, Host{Resume: p.anySession})
-		require.ErrorContains(t, err, fmt.Sprintf("adapter %s knows no way to go on with session %s", adapter, p.anySession))
+		require.ErrorContains(t, err, fmt.Sprintf("adapter %s cannot continue session %s", adapter, p.anySession))
 	}
 	p, _ := For(Generic)
 	_, err := p.Prepare([]string{"prog"}, Host{Resume: thisSession})
-	require.ErrorContains(t, err, "adapter generic knows no way to go on with session "+thisSession)
+	require.ErrorContains(t, err, "adapter generic cannot continue session "+thisSession)
 }
 
 // Whatever the command line: what is resumed names the session once, and holds

@@ -13,14 +13,14 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// word cuts the letters, digits and underscores off the front of s.
+// word splits the leading letters, digits and underscores off s.
 func word(s string) (word, rest string) {
 	rest = strings.TrimLeft(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 	return s[:len(s)-len(rest)], rest
 }
 
-// hookCommand is the shell line by which a harness calls us back: the words of
-// hook, those quoted that are more than a bare word, and the event.
+// hookCommand returns the shell line of a hook: the words of hook, quoted where
+// needed, and the event.
 func hookCommand(hook []string, event string) string {
 	var line strings.Builder
 	for _, w := range hook {
@@ -32,8 +32,7 @@ func hookCommand(hook []string, event string) string {
 	return line.String() + event
 }
 
-// encode is JSON without HTML escaping: a harness that hashes or refuses
-// unknown spellings must see the characters themselves.
+// encode returns JSON without HTML escapes, since a harness may hash the text.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

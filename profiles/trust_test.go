@@ -29,7 +29,7 @@ func TestTrustHashIsCodexsOwn(t *testing.T) {
 		require.NoError(t, err)
 		var command string
 		require.NoError(t, json.Unmarshal([]byte(f[3]), &command))
-		if got := heldTimeout(f[0], configured); got != held {
+		if got := effectiveTimeout(f[0], configured); got != held {
 			t.Errorf("%s with %d s holds to %d s, want %d", f[0], configured, got, held)
 		}
 		if got := trustHash(f[0], command, configured); got != f[4] {
