@@ -257,7 +257,7 @@ func claudeSettings(line claudeLine, dir string, h Host, env map[string]string) 
 	managed := managedSettings(h)
 	layers := slices.Concat(managed, []settings{user}, fileSettings(line, dir, h))
 	if off, _ := first(layers, "disableAllHooks"); string(off) == "true" {
-		return injectedSettings{}, "the user's settings say disableAllHooks"
+		return injectedSettings{}, "the user's settings set disableAllHooks"
 	}
 	if only, _ := first(managed, "allowManagedHooksOnly"); string(only) == "true" {
 		return injectedSettings{}, "the machine's managed settings allow only their own hooks"
@@ -298,7 +298,7 @@ func claudeSettings(line claudeLine, dir string, h Host, env map[string]string) 
 // line without output removes the hint about shortcuts from the screen.
 func statusline(managed, layers []settings, hook []string) (json.RawMessage, string) {
 	if _, locked := first(managed, "statusLine"); locked {
-		return nil, "the machine's managed settings hold the status line"
+		return nil, "the machine's managed settings set the status line"
 	}
 	theirs, ok := first(layers, "statusLine")
 	if !ok {

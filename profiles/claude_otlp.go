@@ -36,11 +36,11 @@ func claudeExport(layers, managed []settings, file bool, h Host) (env map[string
 
 	if on && slices.Contains(exporters, "otlp") && protocol != "" {
 		if protocol != "http/json" && protocol != "http/protobuf" {
-			return nil, x, "the user exports log events by " + protocol + ", which is not received here"
+			return nil, x, "the user exports log events by " + protocol + ", which the wrapper cannot receive"
 		}
 		for _, name := range []string{"CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"} {
 			if either(name) != "" {
-				return nil, x, "the user exports log events with a certificate of their own, which cannot be passed on"
+				return nil, x, "the user exports log events with a TLS certificate, which the wrapper cannot forward"
 			}
 		}
 		switch {
@@ -67,10 +67,10 @@ func claudeExport(layers, managed []settings, file bool, h Host) (env map[string
 	}
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if v, set := lookupEnv(managed, name); set && v != env[name] {
-			return nil, Export{}, "the machine's managed settings hold " + name
+			return nil, Export{}, "the machine's managed settings set " + name
 		}
 		if _, set := lookupEnv(layers, name); set && !file {
-			return nil, Export{}, "a settings file sets " + name + ", and no settings are injected that could outdo it"
+			return nil, Export{}, "a settings file sets " + name + ", and no settings are injected that could override it"
 		}
 	}
 	x.Decoder = claude.OTLP

@@ -86,7 +86,7 @@ func flagSettings(line claudeLine, h Host) (settings, string) {
 	if t := strings.TrimSpace(text); strings.HasPrefix(t, "{") && strings.HasSuffix(t, "}") {
 		s, ok := parseSettings([]byte(text))
 		if !ok {
-			return nil, "what was given with --settings is not a JSON object"
+			return nil, "the value of --settings is not a JSON object"
 		}
 		return s, ""
 	}
@@ -97,7 +97,7 @@ func flagSettings(line claudeLine, h Host) (settings, string) {
 	s, ok := parseSettings(data)
 	switch {
 	case !ok:
-		return nil, "the file given with --settings does not hold a JSON object"
+		return nil, "the file given with --settings is not a JSON object"
 	case tiedToFolder(s):
 		return nil, "the file given with --settings has rules relative to its own folder, so it cannot be moved"
 	}

@@ -118,7 +118,7 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 	var state []string
 	for _, hook := range codexHooks {
 		if line.overrides("hooks." + hook.event) {
-			l.lack("the command line sets hooks."+hook.event+", so that hook is not ours", hook.feeds...)
+			l.lack("the command line sets hooks."+hook.event+", so this hook cannot be injected", hook.feeds...)
 			continue
 		}
 		command := hookCommand(h.Hook, hook.event)
@@ -166,9 +166,9 @@ func codexHookless(line codexLine, h Host) string {
 	case h.NoHooks:
 		return "the user asked for no hooks"
 	case line.has("--remote"):
-		return "the session runs in the app server given with --remote, which takes no hooks from here"
+		return "the session runs in the app server given with --remote, which accepts no hooks from a launch"
 	case line.overrides("hooks"):
-		return "the command line sets hooks as a whole"
+		return "the command line sets the whole table hooks"
 	case line.overrides("hooks.state"):
 		return "the command line sets hooks.state, which would leave our hooks untrusted"
 	case len(h.Hook) == 0:
@@ -176,7 +176,7 @@ func codexHookless(line codexLine, h Host) string {
 	case !utf8.ValidString(hookCommand(h.Hook, "")):
 		return "this program's path is not UTF-8 and cannot be written into an override"
 	case codexHooksOff(line, h):
-		return "the user has turned the feature hooks off"
+		return "the user disabled the feature hooks"
 	}
 	return ""
 }

@@ -35,7 +35,7 @@ func codexExport(line codexLine, h Host) (override string, x Export, reason stri
 			continue
 		}
 		if found++; !ok || found > 1 {
-			return "", x, "the user's own otel settings are not understood"
+			return "", x, "the user's otel settings have a form that is not supported"
 		}
 		if theirs == "" {
 			continue // `none`
@@ -45,7 +45,7 @@ func codexExport(line codexLine, h Host) (override string, x Export, reason stri
 			headers, theirs = theirs[at[2]:at[3]], theirs[:at[0]]+theirs[at[1]:]
 		}
 		if x.Headers, ok = codexHeaderPairs(headers); !ok || strings.ContainsAny(theirs, "{}") {
-			return "", Export{}, "the user's own otel settings are not understood"
+			return "", Export{}, "the user's otel settings have a form that is not supported"
 		}
 		endpoint := codexEndpoint().FindStringSubmatchIndex(theirs)
 		x.Chain = theirs[endpoint[2]:endpoint[3]]

@@ -43,7 +43,7 @@ var geminiWithoutChat = []string{
 }
 
 func prepareGemini(argv []string, h Host) (Launch, error) {
-	l, err := withoutHooks(argv, h, "Gemini CLI takes no hooks for one launch, and installed ones are silent below the wrapper", geminiWithoutHooks...)
+	l, err := withoutHooks(argv, h, "Gemini CLI accepts no hooks for one launch, and installed hooks do nothing under the wrapper", geminiWithoutHooks...)
 	if err != nil {
 		return l, err
 	}
@@ -81,7 +81,7 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 			Path: filepath.Join(home, ".gemini", "tmp"), Pattern: "*/chats/session-*-" + end + ".jsonl"})
 		return l, nil
 	}
-	const reason = "the id of the session is not known before it runs, and without it neither is its chat file"
+	const reason = "the session id is not known before the launch, so the chat file cannot be found"
 	l.lack(reason, geminiWithoutChat...)
 	if !h.Terminal {
 		l.lack(reason, "session.started") // there is no title that reports it either

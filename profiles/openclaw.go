@@ -47,7 +47,7 @@ const (
 
 // observedOnly is the reason why a launch reports no turns of a harness that can
 // only be observed.
-const observedOnly = "the store of its sessions is read by observe alone"
+const observedOnly = "only the command observe reads its session store"
 
 // observedCapabilities are the capabilities that a launch of such a harness
 // lacks, with those of its sources.

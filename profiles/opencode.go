@@ -30,9 +30,9 @@ func opencodeProfile() Profile {
 		{Name: "stream", Decoder: opencode.Run, Blind: true},
 	}
 	p.Prepare = func(argv []string, h Host) (Launch, error) {
-		l, err := withoutHooks(argv, h, "OpenCode gets no plugin for one launch, and an installed one is silent below the wrapper",
+		l, err := withoutHooks(argv, h, "OpenCode accepts no plugin for one launch, and an installed plugin does nothing under the wrapper",
 			"frame.opening", "frame.opened", "frame.ending", "frame.ended", "context.compacted", "placement.pre_frame_trailing", "telemetry.hooks")
-		l.lack("one store holds the sessions of every OpenCode of this user, and nothing tells which of them is this launch's",
+		l.lack("all OpenCode processes of this user share one store, which does not show the sessions of this launch",
 			"context.pressure_observed", "context_pressure", "receipt.gap_detected", "telemetry.store", "telemetry.bus", "telemetry.stream")
 		return l, err
 	}
