@@ -52,7 +52,7 @@ type Launch struct {
 	Files   []File   // to be written with mode 0600 before the start
 	Sources []Source // to be watched from the start
 	OSC     []int    // numbers of the OSC sequences to decode
-	// OSCDecoder is the decoder of those texts.
+	// OSCDecoder makes a decoder for the text of these sequences.
 	OSCDecoder func() telemetry.Decoder
 	// SessionID is the harness session id given to the harness, empty if it
 	// chooses its own.
@@ -81,8 +81,8 @@ type Launch struct {
 
 // An Export is telemetry that a harness sends to us.
 type Export struct {
-	Decoder func() telemetry.Decoder // of the log bodies that come; nil when none will
-	Chain   string                   // where they would have gone without us, and are to be passed on to; empty when nowhere
+	Decoder func() telemetry.Decoder // of the exported logs; nil if none are exported
+	Chain   string                   // the user's own endpoint, to which all is forwarded; empty if there is none
 	// Headers are added to forwarded requests.
 	Headers map[string]string
 }
@@ -100,7 +100,7 @@ type File struct {
 type Source struct {
 	Name    string                   // the source's name in evidence: "transcript", "registry", "rollout"
 	Decoder func() telemetry.Decoder // nil: its records are not decoded
-	Path    string                   // absolute; "{pid}" stands for the harness's process id; empty when a signal's Path tells it
+	Path    string                   // absolute; "{pid}" stands for the harness's process id; empty if a signal has the path
 	// Pattern, if not empty, makes Path a folder. It selects the files below whose
 	// relative path matches, element by element as in filepath.Match. It must
 	// contain the session's id, since other files there belong to other sessions.
@@ -121,7 +121,7 @@ type Source struct {
 	Query string
 }
 
-// A Form says how a source grows, and what one record of it is.
+// A Form is how a source grows, and what one record of it is.
 type Form string
 
 const (
@@ -164,13 +164,13 @@ func (p Profile) Observable() []Source {
 // A Profile describes one adapter.
 type Profile struct {
 	Adapter  string
-	Programs []string // base names of the programs it is for
+	Programs []string // base names of its programs
 	// Tested are the versions that were run to verify the adapter's claims, as its
 	// sources spell them. Versions in between were not run, and harnesses change
 	// their output from version to version.
-	// Transcript is the form of a file that a signal names by its Path.
 	Tested []string
 	Hooks  telemetry.Dialect // nil without hooks
+	// Transcript is the form of a file that a signal names by its Path.
 	Transcript Source
 	// Kinds are the other sources that `observe --source NAME` can read. They have
 	// no Path. Recorded hook calls are not listed.
@@ -180,8 +180,6 @@ type Profile struct {
 	// Prepare turns the user's command line into a launch. It accepts every
 	// command line that the harness accepts.
 	Prepare func(argv []string, h Host) (Launch, error)
-	// Answer renders the answer to a hook, with context for the model; nil output
-	// means an empty answer.
 	// Install returns what to add to the harness's own files, those of the user or
 	// of the project around Host.Dir; nil if no safe way is known.
 	Install func(project bool, h Host) (Installation, error)
@@ -201,7 +199,7 @@ type Profile struct {
 	anySession string
 }
 
-// DecodeHook reads the input of a hook, in the profile's dialect.
+// DecodeHook decodes the input of a hook.
 func (p Profile) DecodeHook(event string, input []byte) (telemetry.HookCall, error) {
 	if p.Hooks == nil {
 		return telemetry.HookCall{}, fmt.Errorf("decode hook %s: adapter %s has no hooks", event, p.Adapter)
@@ -209,8 +207,8 @@ func (p Profile) DecodeHook(event string, input []byte) (telemetry.HookCall, err
 	return p.Hooks.Decode(event, input)
 }
 
-// Answer renders the answer to a hook that passes context to the model; nil is
-// an empty answer.
+// Answer renders the answer to a hook, with context for the model; nil is an
+// empty answer.
 func (p Profile) Answer(event, context string) []byte {
 	if p.Hooks == nil {
 		return nil
