@@ -3,15 +3,30 @@ package kernel
 import (
 	"time"
 
-	"lifeloop/lifeloop"
 	"lifeloop/session"
 	"lifeloop/telemetry"
 )
 
-// This file keeps what the harness seems to be doing. A single source may be
-// wrong or late, so what it says is uncertain until another kind of source says
-// the same. What nobody tells is silence, and long silence in the midst of work
-// is told for what it is: a harness that claims to work and shows no life.
+// activity is what the harness seems to be doing. A single source may be wrong
+// or late, so an activity is uncertain until another kind of source reports
+// the same.
+//
+//	starting ──► working ◄──► idle, needs_input, limit_wait ──► stopped
+//	                │ ▲                                            ▲
+//	     no sign of life  any sign of work                         │
+//	                ▼ │                                            │
+//	              wedged ──────────────────────────────────────────┘
+type activity struct {
+	soft struct {
+		what   string
+		by     map[string]bool      // the sources that report it
+		until  time.Time            // of a limit_wait, if known
+		sign   time.Time            // of life, the last one from any source
+		asked  time.Time            // when it last began to need input
+		freed  time.Time            // when it last stopped to need input
+		signAt map[string]time.Time // of the last ActivitySeen of each source
+	}
+}
 
 // The activities, as `status` shows them.
 const (
@@ -24,64 +39,110 @@ const (
 	stopped    = "stopped"
 )
 
-// Activities lists them all.
+// Activities lists every activity.
 func Activities() []string {
 	return []string{starting, working, needsInput, idling, limitWait, wedged, stopped}
 }
 
-// wedgedAfter is how long a harness that claims to work may be silent.
-const wedgedAfter = 5 * time.Minute
-
-// wrapperSource is the source of what we know of the process ourselves.
+// wrapperSource is the source of what the wrapper itself knows of the process.
 const wrapperSource = "wrapper"
 
-// doing is soft state: what the harness seems to be doing, and who says so.
-type doing struct {
-	what  string
-	by    map[string]bool // the sources that say so
-	until time.Time       // of a limit_wait, when that was told
-	sign  time.Time       // of life, the last one from any source
-	asked time.Time       // when it came to need input, the last time
-	freed time.Time       // and when it went on
+type (
+	// ActivitySeen is a sign of life, coalesced.
+	ActivitySeen struct {
+		Output int64  `json:"output,omitempty"` // bytes written by the harness so far
+		Source string `json:"source,omitempty"` // of a sign other than output
+	}
+	// ActivityMoved records an activity by its first source. It is uncertain
+	// until ActivityConfirmed, except for the end of a process.
+	ActivityMoved struct {
+		To     string `json:"to"`
+		Source string `json:"source"`
+		Detail string `json:"detail,omitempty"`
+		// Until is when a limit_wait ends, if known.
+		Until *time.Time `json:"until,omitempty"`
+	}
+	// ActivityConfirmed records that a second kind of source reports the same.
+	ActivityConfirmed struct {
+		To     string `json:"to"`
+		Source string `json:"source"`
+		Detail string `json:"detail,omitempty"`
+	}
+)
+
+func (ActivitySeen) Kind() string      { return "activity_seen" }
+func (ActivityMoved) Kind() string     { return "activity_moved" }
+func (ActivityConfirmed) Kind() string { return "activity_confirmed" }
+
+func (ActivitySeen) durable() bool      { return false }
+func (ActivityMoved) durable() bool     { return false }
+func (ActivityConfirmed) durable() bool { return false }
+
+func (ActivitySeen) apply(*Kernel)      {}
+func (ActivityMoved) apply(*Kernel)     {}
+func (ActivityConfirmed) apply(*Kernel) {}
+
+// Uncertain says whether the new activity still needs a second witness.
+func (f ActivityMoved) Uncertain() bool { return !certain(f.To) }
+
+// certain says that an activity needs no second witness: the system itself
+// reports that a process ended.
+func certain(what string) bool { return what == stopped }
+
+func newActivity() (a activity) {
+	a.soft.signAt = map[string]time.Time{}
+	return a
 }
 
-// active folds what a signal says that the harness is doing. What it did before
-// it asked for something may be written a moment later, and tells nothing of
-// the answer.
-func (s *step) active(what string, sig telemetry.Signal) {
-	d := &s.soft.doing
+func (a *activity) is(what string) bool   { return a.soft.what == what }
+func (a *activity) current() string       { return a.soft.what }
+func (a *activity) uncertain() bool       { return len(a.soft.by) < 2 && !certain(a.soft.what) }
+func (a *activity) limitEnds() time.Time  { return a.soft.until }
+func (a *activity) inputGiven() time.Time { return a.soft.freed }
+func (a *activity) restart(now time.Time) { a.soft.sign = now }
+
+// launching forgets the launch before.
+func (a *activity) launching() {
+	signs := a.soft.signAt
+	clear(signs)
+	*a = activity{}
+	a.soft.signAt = signs
+}
+
+// signal folds the activity that a signal reports. A record of work from
+// before the harness needed input may be written later; it does not mean that
+// the input was given.
+func (a *activity) signal(s *step, what string, sig telemetry.Signal) {
 	switch {
 	case what == needsInput && sig.At.IsZero():
-		d.asked = s.now
-	case what == needsInput && sig.At.After(d.asked):
-		d.asked = sig.At
-	case d.what == needsInput && !sig.At.IsZero() && sig.At.Before(d.asked):
+		a.soft.asked = s.now
+	case what == needsInput && sig.At.After(a.soft.asked):
+		a.soft.asked = sig.At
+	case a.is(needsInput) && !sig.At.IsZero() && sig.At.Before(a.soft.asked):
 		return
 	}
-	s.activeBy(what, sig.Source, sig.Detail, sig.Until)
+	a.set(s, what, sig.Source, sig.Detail, sig.Until)
 }
 
-// activeBy records what a source says that the harness is doing, when that is
-// news: that it does something else, or that a second source says the same.
-func (s *step) activeBy(what, source, detail string, until time.Time) {
-	d := &s.soft.doing
-	if d.what == stopped {
-		return // what is read late of a harness that ended
+// set records an activity when it is new, or when a second source reports it.
+func (a *activity) set(s *step, what, source, detail string, until time.Time) {
+	if a.is(stopped) {
+		return // a record of a harness that ended was read late
 	}
-	if what == d.what && until.Equal(d.until) {
-		if d.by[source] {
+	if a.is(what) && until.Equal(a.soft.until) {
+		if a.soft.by[source] {
 			return
 		}
-		if len(d.by) == 1 && d.uncertain() {
+		if len(a.soft.by) == 1 && a.uncertain() {
 			s.record(ActivityConfirmed{To: what, Source: source, Detail: detail})
 		}
-		d.by[source] = true
+		a.soft.by[source] = true
 		return
 	}
-	if d.what == needsInput {
-		d.freed = s.now
+	if a.is(needsInput) {
+		a.soft.freed = s.now
 	}
-	d.what, d.until, d.by = what, until, map[string]bool{source: true}
+	a.soft.what, a.soft.until, a.soft.by = what, until, map[string]bool{source: true}
 	moved := ActivityMoved{To: what, Source: source, Detail: detail}
 	if !until.IsZero() {
 		moved.Until = &until
@@ -89,140 +150,60 @@ func (s *step) activeBy(what, source, detail string, until time.Time) {
 	s.record(moved)
 }
 
-// uncertain says that one source alone tells it.
-func (d *doing) uncertain() bool { return len(d.by) < 2 && !certain(d.what) }
-
-// certain says whether an activity needs no second witness: that a process
-// ended is told by the system, and by its terminal, which has nobody at the
-// other end.
-func certain(what string) bool { return what == stopped }
-
-// Uncertain says whether what moved there waits for a second witness.
-func (f ActivityMoved) Uncertain() bool { return !certain(f.To) }
+// own sets an activity that the wrapper itself observes.
+func (a *activity) own(s *step, what, detail string) {
+	a.set(s, what, wrapperSource, detail, time.Time{})
+}
 
 // alive notes a sign of life.
-func (s *step) alive() {
-	s.soft.doing.sign, s.soft.eventAt = s.now, s.now
-	s.living()
+func (a *activity) alive(s *step) {
+	a.soft.sign = s.now
+	s.session.recorded(s.now)
+	s.attempts.sign(s)
 }
 
-// output folds that the harness wrote to its terminal. That is a sign of life,
-// and a second witness of one that starts or works; of one that seemed wedged
-// it is the proof that it is not.
-func (s *step) output(in OutputSeen) {
-	s.alive()
-	s.sign(ActivitySeen{Output: in.Total})
-	s.wrote(in)
-	switch s.soft.doing.what {
+// output folds that the harness wrote to its terminal. That is a sign of life
+// and a second witness of starting and working; it ends wedged.
+func (a *activity) output(s *step, in OutputSeen) {
+	a.alive(s)
+	a.sign(s, ActivitySeen{Output: in.Total})
+	s.attempts.output(s, in)
+	switch a.soft.what {
 	case starting, working:
-		s.activeBy(s.soft.doing.what, "terminal", "output", time.Time{})
+		a.set(s, a.soft.what, "terminal", "output", time.Time{})
 	case wedged:
-		s.activeBy(working, "terminal", "output", time.Time{})
+		a.set(s, working, "terminal", "output", time.Time{})
 	}
 }
 
-// wedgeDue is when silence becomes a wedge; ok is false while nothing claims
-// that there is work, or something explains the silence: a tool runs, a person
-// is asked, a limit is waited for, it stands still.
-func (k *Kernel) wedgeDue() (at time.Time, ok bool) {
-	d := &k.soft.doing
-	if k.hard.State == session.Paused || d.what != working || len(k.soft.tools.flying) > 0 || len(d.by) == 1 && d.by[wrapperSource] {
-		return time.Time{}, false
+// next is when silence becomes wedged. It does not while the wrapper alone
+// claims work, or a reason for the silence is known: a tool runs, input is
+// needed, a limit is waited for, or the session is paused.
+func (a *activity) next(k *Kernel) time.Time {
+	if k.session.is(session.Paused) || !a.is(working) || k.tools.any() || len(a.soft.by) == 1 && a.soft.by[wrapperSource] {
+		return time.Time{}
 	}
-	return d.sign.Add(k.cfg.WedgedAfter), true
+	return a.soft.sign.Add(k.cfg.WedgedAfter)
 }
 
-func (s *step) wedge() {
-	s.activeBy(wedged, wrapperSource, "it claims to work; no sign of life from any source for "+s.cfg.WedgedAfter.String()+", and no tool in flight", time.Time{})
+func (a *activity) wake(s *step) {
+	if s.due(a.next(s.Kernel)) {
+		a.own(s, wedged, "it claims to work; no sign of life from any source for "+s.cfg.WedgedAfter.String()+", and no tool in flight")
+	}
 }
 
-// sign records a sign of life of each source at most once a tick: a fact is
-// not a heartbeat.
-func (s *step) sign(f ActivitySeen) {
+// signEvery is how often a sign of life is recorded without ticks.
+const signEvery = 30 * time.Second
+
+// sign records a sign of life of each source at most once a tick.
+func (a *activity) sign(s *step, f ActivitySeen) {
 	every := s.cfg.Tick
 	if every == 0 {
-		every = defaultActivity
+		every = signEvery
 	}
-	if at, ok := s.soft.signAt[f.Source]; ok && s.now.Sub(at) < every {
+	if at, ok := a.soft.signAt[f.Source]; ok && s.now.Sub(at) < every {
 		return
 	}
-	s.soft.signAt[f.Source] = s.now
+	a.soft.signAt[f.Source] = s.now
 	s.record(f)
-}
-
-// defaultActivity is how often a sign of life is recorded without ticks.
-const defaultActivity = 30 * time.Second
-
-// telemetryCapability is the name under which a source is claimed.
-func telemetryCapability(source string) string { return "telemetry." + source }
-
-// sourceTrouble records that a source cannot be read as it should, and tells
-// what that takes away. What was cut or replaced is read anew: nothing is gone.
-func (s *step) sourceTrouble(in SourceTrouble) {
-	s.record(SourceTroubled(in))
-	if s.hard.Scope == 0 {
-		s.soft.early = append(s.soft.early, in) // told as soon as there is a session to tell it of
-		return
-	}
-	s.troubleTaken(in)
-}
-
-// earlyTroubles tells what was wrong with sources before the session was known.
-func (s *step) earlyTroubles() {
-	early := s.soft.early
-	s.soft.early = nil
-	for _, in := range early {
-		s.troubleTaken(in)
-	}
-}
-
-func (s *step) troubleTaken(in SourceTrouble) {
-	switch in.What {
-	case "polling":
-		s.sourceSupport(in.Source, lifeloop.Partial, "the "+in.Source+" is polled, because its changes cannot be watched")
-	case "deleted":
-		s.sourceSupport(in.Source, lifeloop.Unavailable, "the "+in.Source+" is not there any more")
-	case "stale":
-		s.sourceSupport(in.Source, lifeloop.Unavailable, "the "+in.Source+" was left behind by a process that is gone")
-	case "unreadable":
-		s.sourceSupport(in.Source, lifeloop.Unavailable, "the "+in.Source+" cannot be read")
-	case "recovered":
-		s.sourceSupport(in.Source, s.claimed(telemetryCapability(in.Source)), "the "+in.Source+" can be read again as it should")
-	}
-}
-
-// sourceSupport tells that a source is worth more or less than before.
-func (s *step) sourceSupport(source string, to lifeloop.Support, why string) {
-	name := telemetryCapability(source)
-	if s.hard.Scope == 0 || s.soft.draining || s.hard.Exit != nil || s.claimed(name) == lifeloop.Unavailable {
-		return
-	}
-	s.degrade(name, s.support(name), to, why)
-}
-
-// heard notes that a source spoke in this turn.
-func (s *step) heard(source string) {
-	s.soft.spoke[source] = true
-	if s.soft.silent[source] >= silentTurns {
-		s.sourceSupport(source, s.claimed(telemetryCapability(source)), "the "+source+" tells again")
-	}
-	delete(s.soft.silent, source)
-}
-
-// silentTurns is how many turns a source that should tell of them may pass over.
-const silentTurns = 2
-
-// turnHeard counts, at the end of a turn that somebody told of, the sources
-// that should have told of it and did not.
-func (s *step) turnHeard() {
-	for _, source := range s.cfg.Expected {
-		if s.soft.spoke[source] {
-			continue
-		}
-		s.soft.silent[source]++
-		if s.soft.silent[source] == silentTurns {
-			s.sourceSupport(source, lifeloop.Unavailable, "the "+source+" was silent in two turns that others told of")
-		}
-	}
-	clear(s.soft.spoke)
 }

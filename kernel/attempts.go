@@ -2,271 +2,408 @@ package kernel
 
 import (
 	"cmp"
-	"fmt"
+	"strconv"
 	"time"
 
 	"lifeloop/attempt"
+
 	"lifeloop/session"
 	"lifeloop/telemetry"
 )
 
-// This file is the life of attempts: how one begins, what is seen of it, and
-// what follows its end. When its time is over stands in timers.go, and what its
-// end means in verdict.go. The rules themselves are in package attempt; here
-// they meet the process and the ledger.
+// attempts are the launches of the harness, one at a time, and what is seen of
+// the one under way. timers.go ends one that takes too long, verdict.go says
+// how it ended, and the recovery machine what follows. The rules themselves are
+// in package attempt.
+//
+//	launching ──► running ──► exited ──► sources drained ──► attempt_ended
+//	     │           └── stop: time-out, guardrail, drift, limit ──▲
+//	     └── not started ──────────────────────────────────────────┘
+type attempts struct {
+	hard struct {
+		Run    string // harness_run_id of the newest launch
+		Number int    // launches so far
+		Alive  bool   // the harness runs
+		Exit   *Exited
+		Last   *AttemptEnded // how the newest attempt ended
+		Broke  string        // the guardrail that this attempt broke first
+		Limit  *LimitMet
+	}
+	soft struct {
+		attempting
+		launchedAt time.Time // older records are of another process
+		launchWhy  string    // why the harness could not be started
+		between    bool      // the launch before is over, and the next not recorded
+	}
+}
 
-// attempting is soft state of the attempt that is under way.
+// attempting is what is seen of the attempt that is under way.
 type attempting struct {
 	watch   *attempt.Watch
 	units   int64
 	bytes   int64
-	saved   int64             // units when a checkpoint was saved last
+	saved   int64             // units at the last checkpoint
 	lived   time.Time         // its first sign of life
-	quiet   time.Time         // since when nothing was heard
-	failure *FailureSeen      // why it is about to fail, as far as somebody told
-	turn    telemetry.Outcome // how the last one ended; empty where none was told
+	quiet   time.Time         // its last sign of life
+	failure *FailureSeen      // why it is about to fail, if reported
+	turn    telemetry.Outcome // of the last turn; empty if unknown
 	did     bool              // a turn or a tool was seen in it
-	limited bool              // a rate limit was met, and acted on
+	limited bool              // a rate limit was acted on
 
 	stopWhy attempt.Cause // why it is being stopped; empty while it is not
 	detail  string
 	final   bool
 }
 
-// longWait is how long a wait must be for a session to be paused meanwhile
-// (DECISIONS H3).
-const longWait = 5 * time.Second
+type (
+	// Launching records that the harness is about to be started, and which
+	// attempt that is.
+	Launching struct {
+		Run   string `json:"run"`   // harness_run_id
+		Cause string `json:"cause"` // first, retry, fallback or restart
+		// Attempt counts the launches of the profile from 1, Profile is its index
+		// and Name its name.
+		Attempt int    `json:"attempt"`
+		Profile int    `json:"profile"`
+		Name    string `json:"name"`
+		Adapter string `json:"adapter_id"`
+		// Checkpoint is what this launch continues, with the units that had been
+		// counted when it was saved; empty for a fresh start.
+		Checkpoint      string `json:"checkpoint,omitempty"`
+		CheckpointUnits int64  `json:"checkpoint_units,omitempty"`
+	}
+	// Running records that the harness runs.
+	Running struct {
+		Run string `json:"run"`
+		PID int    `json:"pid"`
+	}
+	// Exited records how a launch ended.
+	Exited struct {
+		Run      string `json:"run"`
+		Code     int    `json:"code"`
+		Signal   int    `json:"signal"`
+		Leftover int    `json:"leftover"`
+		Lost     bool   `json:"lost,omitempty"`
+		// Unseen says that the exit was not seen, because the wrapper had died.
+		Unseen bool `json:"unseen,omitempty"`
+		// OutputLost says that some output could not be written to its
+		// destination.
+		OutputLost bool `json:"output_lost,omitempty"`
+		// NotStarted says that there was no process.
+		NotStarted bool `json:"not_started,omitempty"`
+		// Transient says that a later launch may succeed.
+		Transient bool `json:"passing,omitempty"`
+	}
+	// RulesChecked records the results of guardrails in one phase: pre while the
+	// harness runs, post after it has ended.
+	RulesChecked struct {
+		Phase string               `json:"phase"`
+		Units int64                `json:"units"`
+		Rules []attempt.RuleResult `json:"rules"`
+	}
+	// DriftSeen records that the harness repeats itself.
+	DriftSeen struct {
+		Types      []string `json:"types"`
+		Confidence float64  `json:"confidence"`
+		Units      int64    `json:"units"`
+	}
+	// LimitMet records a rate limit of the harness, and the action that the
+	// owner chose.
+	LimitMet struct {
+		Until  *time.Time      `json:"until"`
+		Action attempt.OnLimit `json:"action"`
+		Source string          `json:"source"`
+	}
+)
 
-// budget is what the session's attempts may use up, for who reads the ledger.
-func (s *step) budget() *Budget {
-	p := s.cfg.Policy
-	if p.MaxRetries == 0 && len(p.Profiles) < 2 {
+func (Launching) Kind() string    { return "launching" }
+func (Running) Kind() string      { return "running" }
+func (Exited) Kind() string       { return "exited" }
+func (RulesChecked) Kind() string { return "rules_held" }
+func (DriftSeen) Kind() string    { return "drift_seen" }
+func (LimitMet) Kind() string     { return "limit_met" }
+
+func (Launching) durable() bool    { return true }
+func (Running) durable() bool      { return false }
+func (Exited) durable() bool       { return true }
+func (RulesChecked) durable() bool { return true }
+func (DriftSeen) durable() bool    { return true }
+func (LimitMet) durable() bool     { return true }
+
+func (f Launching) apply(k *Kernel) {
+	h := &k.attempts.hard
+	h.Run, h.Number, h.Exit, h.Broke = f.Run, h.Number+1, nil, ""
+	k.recovery.launched(f)
+}
+
+func (Running) apply(k *Kernel)    { k.attempts.hard.Alive = true }
+func (f Exited) apply(k *Kernel)   { k.attempts.hard.Alive, k.attempts.hard.Exit = false, &f }
+func (DriftSeen) apply(*Kernel)    {}
+func (f LimitMet) apply(k *Kernel) { k.attempts.hard.Limit = &f }
+
+func (f RulesChecked) apply(k *Kernel) {
+	h := &k.attempts.hard
+	for _, r := range f.Rules {
+		if !r.Passed && r.Severity != attempt.Warning && h.Broke == "" {
+			h.Broke = r.ID
+		}
+	}
+}
+
+// ended folds how the newest attempt ended.
+func (a *attempts) ended(f *AttemptEnded) { a.hard.Last = f }
+
+func (a *attempts) run() string         { return a.hard.Run }
+func (a *attempts) alive() bool         { return a.hard.Alive }
+func (a *attempts) exit() *Exited       { return a.hard.Exit }
+func (a *attempts) last() *AttemptEnded { return a.hard.Last }
+func (a *attempts) broken() string      { return a.hard.Broke }
+func (a *attempts) launchError() string { return a.soft.launchWhy }
+
+// completed says that the newest attempt completed.
+func (a *attempts) completed() bool { return a.hard.Last != nil && a.hard.Last.Cause == "" }
+
+// limited says that a rate limit ended the newest attempt.
+func (a *attempts) limited() bool {
+	return a.hard.Limit != nil && a.hard.Last != nil && a.hard.Last.Cause == attempt.RateLimit
+}
+
+// exitsByLimit says that a rate limit ended it, and the owner chose to exit.
+func (a *attempts) exitsByLimit() bool {
+	return a.limited() && a.hard.Limit.Action == attempt.LimitExit
+}
+
+// launchedAfter says that a time was before the launch was decided.
+func (a *attempts) launchedAfter(t time.Time) bool { return t.Before(a.soft.launchedAt) }
+
+// id is the launch as documents name it. Events between two launches belong to
+// none.
+func (a *attempts) id() *string {
+	if a.hard.Run == "" || a.soft.between {
 		return nil
 	}
-	b := &Budget{Attempts: p.Attempts, MaxRetries: p.MaxRetries, Profiles: []string{}}
-	for i := range p.Profiles {
-		b.Profiles = append(b.Profiles, p.Profiles[i].Name)
-	}
-	return b
+	run := a.hard.Run
+	return &run
 }
 
-// launch begins an attempt: the first, or the one that follows n.
-func (s *step) launch(cause string, n *AttemptEnded) {
-	l := Launching{Run: s.cfg.NewID("run_"), Cause: cause, Attempt: s.hard.Spent.Launches + 1, Profile: s.hard.Spent.Profile}
-	if n != nil && n.Next != l.Profile {
-		l.Profile, l.Attempt = n.Next, 1
-		s.cfg.Manifest = s.cfg.Manifests[n.Next]
-	}
-	l.Name, l.Adapter = s.profileName(l.Profile), s.cfg.Manifest.AdapterID
-	id, why := s.cfg.HarnessSession, s.cause()
-	if n != nil {
-		s.soft.freshLaunch()
-		id, why = "", "startup"
-		switch {
-		case s.goesOn(l.Profile):
-			l.Checkpoint, l.CheckpointUnits = s.hard.Checkpoint, s.hard.CheckpointUnits
-			id, why = l.Checkpoint, "resume"
-		case cause == causeRestart && s.cfg.Resumes:
-			if l.Checkpoint = s.talkedIn(); l.Checkpoint != "" {
-				id, why = l.Checkpoint, "resume"
-			}
-		}
-	}
-	s.between = true
-	s.soft.launchedAt = s.now
-	s.soft.attempt = attempting{watch: attempt.NewWatch(&s.cfg.Policy)}
-	s.activeBy(starting, wrapperSource, "launch", time.Time{})
-	s.open(id, why, own("launch"))
-	s.weakened()
+// launch begins an attempt.
+func (a *attempts) launch(s *step, l Launching, id, cause string) {
+	a.soft.between, a.soft.launchedAt, a.soft.launchWhy = true, s.now, ""
+	a.soft.attempting = attempting{watch: attempt.NewWatch(&s.cfg.Policy)}
+	s.activity.own(s, starting, "launch")
+	s.scopes.open(s, id, cause, own("launch"))
+	s.health.weaken(s)
 	s.record(l)
-	s.between = false
-	s.do(Launch{Run: l.Run, Number: s.hard.Number, Profile: l.Profile, Resume: l.Checkpoint})
+	a.soft.between = false
+	s.do(Launch{Run: l.Run, Number: a.hard.Number, Profile: l.Profile, Resume: l.Checkpoint})
 }
 
-// freshLaunch forgets what was only true of the launch before.
-func (s *soft) freshLaunch() {
-	s.doing, s.tools = doing{}, tools{}
-	s.gone, s.goneDue, s.idleSince = nil, time.Time{}, time.Time{}
-	s.stopRung, s.stopBy, s.launchWhy = 0, 0, ""
-	clear(s.watched)
-	clear(s.signAt)
-	clear(s.spoke)
-	clear(s.silent)
-	s.askedBy, s.named, s.worked, s.goesOn, s.answered = nil, false, "", "", ""
+// recovered is the attempt of the wrapper before. What the harness wrote was in
+// memory only, so rules that need all of it do not apply.
+func (a *attempts) recovered() {
+	a.soft.attempting = attempting{watch: attempt.NewWatch(&attempt.Policy{}), did: true}
 }
 
-// weakened records what this launch cannot have and no launch before it lacked.
-// It was known before anything was promised, so it is no degradation.
-func (s *step) weakened() {
-	for _, w := range s.cfg.Weak {
-		if !s.hard.Weak[w.Capability] {
-			s.record(w)
+func (a *attempts) launched(s *step, in Launched) {
+	s.record(Running{Run: a.hard.Run, PID: in.PID})
+	if in.Setup != nil {
+		s.cfg.Setup = *in.Setup
+		s.pressure.use(in.Setup.Synth)
+		if id := in.Setup.HarnessSession; id != "" && s.scopes.current().ID == "" {
+			s.scopes.bind(s, id, "launch: the harness was told to use it")
 		}
+		s.health.weaken(s)
+	}
+	a.restartSilence(s.now)
+	if after := s.cfg.Policy.Initial; after > 0 {
+		s.record(TimerSet{Timer: TimerInitial, AfterMS: after.Milliseconds()})
+	}
+	if s.cfg.Hooks {
+		s.health.expectHook(s)
+	}
+	s.router.startTicks(s)
+	if s.cfg.NoTelemetry {
+		s.scopes.start(s, "", own("the process runs"), nil)
+		s.activity.own(s, working, "the process runs")
+	}
+	if signal := s.ending.signal(); signal != 0 { // requested before there was a process
+		s.ending.stop(s, signal)
 	}
 }
 
-func (s *step) profileName(i int) string {
-	if i < len(s.cfg.Policy.Profiles) {
-		return s.cfg.Policy.Profiles[i].Name
-	}
-	return s.cfg.Manifest.AdapterID
+func (a *attempts) launchFailed(s *step, in LaunchFailed) {
+	a.soft.launchWhy = in.Why
+	s.activity.own(s, stopped, "not started")
+	s.record(Exited{Run: a.hard.Run, Code: in.Code, NotStarted: true, Transient: in.Transient})
+	s.do(Release{})
+	s.sourcesDrained()
 }
 
-// goesOn says whether the launch of a profile can be given the checkpoint. It is
-// a harness session's, so another adapter can make nothing of it.
-func (s *step) goesOn(profile int) bool {
-	p, by := s.cfg.Policy, s.hard.CheckpointBy
-	if !p.Continuation || s.hard.Checkpoint == "" {
-		return false
-	}
-	if profile == by {
-		return true
-	}
-	return max(profile, by) < len(p.Profiles) && p.Profiles[profile].AcceptsContinuation && p.Profiles[profile].Adapter == p.Profiles[by].Adapter
+func (a *attempts) exited(s *step, in ChildExited) {
+	s.health.stopExpecting()
+	s.router.stopTicks()
+	s.record(Exited{Run: a.hard.Run, Code: in.Code, Signal: in.Signal, Leftover: in.Leftover, Lost: in.Lost, OutputLost: in.OutputLost})
+	s.ending.exited(s, in.Leftover)
+	s.activity.own(s, stopped, a.endReason())
+	s.do(Release{})
+	s.do(DrainSources{})
 }
 
-// living notes a sign of life of the attempt, from wherever it came: the
-// silence is over.
-func (s *step) living() {
-	a := &s.soft.attempt
-	a.quiet = s.now
-	if !a.lived.IsZero() || !s.hard.Alive {
+// restartSilence begins the wait for the next sign of life.
+func (a *attempts) restartSilence(now time.Time) { a.soft.quiet = now }
+
+// shift moves the timers of the attempt on by the length of a pause.
+func (a *attempts) shift(pause time.Duration, now time.Time) {
+	a.soft.quiet = shifted(a.soft.quiet, pause, now)
+}
+
+// sign notes a sign of life, from whatever source.
+func (a *attempts) sign(s *step) {
+	a.soft.quiet = s.now
+	if !a.soft.lived.IsZero() || !a.hard.Alive {
 		return
 	}
-	a.lived = s.now
+	a.soft.lived = s.now
 	if after := s.cfg.Policy.Inter; after > 0 {
 		s.record(TimerSet{Timer: TimerInter, AfterMS: after.Milliseconds()})
 	}
 }
 
-// wrote folds what the harness wrote.
-func (s *step) wrote(in OutputSeen) {
-	a := &s.soft.attempt
-	a.bytes = in.Total
-	if a.watch == nil {
-		return // nothing was launched
+// output folds what the harness wrote.
+func (a *attempts) output(s *step, in OutputSeen) {
+	a.soft.bytes = in.Total
+	if a.soft.watch == nil {
+		return // the harness was not launched
 	}
 	if in.Text == nil {
-		a.units++
+		a.soft.units++
 	} else {
-		for _, f := range a.watch.Text(in.Text, in.Whole) {
-			s.found(f)
+		for _, f := range a.soft.watch.Text(in.Text, in.Whole) {
+			a.found(s, f)
 		}
-		a.units = a.watch.Units()
+		a.soft.units = a.soft.watch.Units()
 	}
-	every := s.cfg.Policy.CheckpointEvery
-	if s.cfg.Policy.Continuation && s.hard.Checkpoint != "" && every > 0 && a.units-a.saved >= every && a.stopWhy == "" {
-		a.saved = a.units
-		s.record(CheckpointSaved{Checkpoint: s.hard.Checkpoint, Units: a.units})
+	every, from := s.cfg.Policy.CheckpointEvery, s.recovery.checkpoint()
+	if s.cfg.Policy.Continuation && from != "" && every > 0 && a.soft.units-a.soft.saved >= every && a.soft.stopWhy == "" {
+		a.soft.saved = a.soft.units
+		s.record(CheckpointSaved{Checkpoint: from, Units: a.soft.units})
 	}
 }
 
-// found acts on what was seen in the output: a rule that nothing could mend,
-// and a loop, end the attempt at once.
-func (s *step) found(f attempt.Finding) {
-	a := &s.soft.attempt
-	if a.stopWhy != "" {
+// found acts on what was seen in the output. A loop ends the attempt at once,
+// and so does a rule that no later output can satisfy.
+func (a *attempts) found(s *step, f attempt.Finding) {
+	if a.soft.stopWhy != "" {
 		return
 	}
 	if f.Drift {
-		s.drifted()
+		a.drifted(s)
 		return
 	}
-	s.record(RulesChecked{Phase: "pre", Units: a.watch.Units(), Rules: f.Rules})
-	if rule, ok := a.watch.Broken(); ok && rule.Stops() {
-		a.final = true
-		s.stopAttempt(attempt.Guardrail, rule.ID)
+	s.record(RulesChecked{Phase: "pre", Units: a.soft.watch.Units(), Rules: f.Rules})
+	if rule, ok := a.soft.watch.Broken(); ok && rule.Stops() {
+		a.soft.final = true
+		a.stop(s, attempt.Guardrail, rule.ID)
 	}
 }
 
-func (s *step) drifted() {
-	s.record(DriftSeen{Types: []string{"repetition"}, Confidence: 1, Units: s.soft.attempt.watch.Units()})
-	s.stopAttempt(attempt.Drift, "")
+func (a *attempts) drifted(s *step) {
+	s.record(DriftSeen{Types: []string{"repetition"}, Confidence: 1, Units: a.soft.watch.Units()})
+	a.stop(s, attempt.Drift, "")
 }
+
+// worked notes that a tool was called or returned.
+func (a *attempts) worked() { a.soft.did = true }
+
+// tool looks for a loop in the arguments of tools.
+func (a *attempts) tool(s *step, name string, args *telemetry.Sized) {
+	if args != nil && a.soft.watch != nil && a.soft.stopWhy == "" && a.soft.watch.Tool(name, args.Digest) {
+		a.drifted(s)
+	}
+}
+
+// turnEnded notes the outcome of the last turn.
+func (a *attempts) turnEnded(o telemetry.Outcome) { a.soft.turn = o }
 
 // checkpoint notes that a continuation from here became possible.
-func (s *step) checkpoint(id string) {
-	if !s.cfg.Policy.Continuation || id == "" || !s.hard.Alive || id == s.hard.Checkpoint {
+func (a *attempts) checkpoint(s *step, id string) {
+	if !s.cfg.Policy.Continuation || id == "" || !a.hard.Alive || id == s.recovery.checkpoint() {
 		return
 	}
-	s.soft.attempt.saved = s.soft.attempt.units
-	s.record(CheckpointSaved{Checkpoint: id, Units: s.soft.attempt.units})
+	a.soft.saved = a.soft.units
+	s.record(CheckpointSaved{Checkpoint: id, Units: a.soft.units})
 }
 
 // failureSeen keeps why the attempt is about to fail. A rate limit may be
 // acted on at once.
-func (s *step) failureSeen(in FailureSeen) {
-	if !s.hard.Alive {
+func (a *attempts) failureSeen(s *step, in FailureSeen) {
+	if !a.hard.Alive {
 		return
 	}
-	s.soft.attempt.failure = &in
+	a.soft.failure = &in
 	if in.Cause == attempt.RateLimit {
-		s.limitMet(in)
+		a.limitMet(s, in)
 	}
 }
 
-// limitMet does what the owner wants done about a rate limit.
-func (s *step) limitMet(in FailureSeen) {
-	a, action := &s.soft.attempt, s.cfg.Policy.OnLimit
-	if action == attempt.LimitOff || a.limited || a.stopWhy != "" {
+// limitMet takes the action that the owner chose for a rate limit.
+func (a *attempts) limitMet(s *step, in FailureSeen) {
+	action := s.cfg.Policy.OnLimit
+	if action == attempt.LimitOff || a.soft.limited || a.soft.stopWhy != "" {
 		return
 	}
-	a.limited = true
+	a.soft.limited = true
 	f := LimitMet{Action: action, Source: in.Source}
 	if !in.Until.IsZero() {
 		until := in.Until.UTC()
 		f.Until = &until
 	}
 	s.record(f)
-	if action != attempt.LimitWait && s.hard.Alive {
-		s.stopAttempt(attempt.RateLimit, "")
+	if action != attempt.LimitWait && a.hard.Alive {
+		a.stop(s, attempt.RateLimit, "")
 	}
 }
 
-// attemptSignal folds what a signal means for the attempt.
-func (s *step) attemptSignal(sig telemetry.Signal) {
-	a := &s.soft.attempt
-	if a.watch == nil {
+// signal folds what a signal means for the attempt.
+func (a *attempts) signal(s *step, sig telemetry.Signal) {
+	if a.soft.watch == nil {
 		return
 	}
 	switch sig.Kind {
 	case telemetry.Prompt:
-		a.did, a.turn, a.failure = true, "", nil
-		if s.cfg.Resumes { // there is nothing to go on from before the first prompt
-			s.checkpoint(s.current().ID)
+		a.soft.did, a.soft.turn, a.soft.failure = true, "", nil
+		if s.cfg.Resumes { // before the first prompt there is nothing to continue
+			a.checkpoint(s, s.scopes.current().ID)
 		}
 	case telemetry.UsageSeen:
-		if a.stopWhy == "" {
-			a.failure = nil // the model answered after all
+		if a.soft.stopWhy == "" {
+			a.soft.failure = nil // the model answered after all
 		}
 	case telemetry.TurnStop, telemetry.TurnEnd:
-		a.did = true
+		a.soft.did = true
 		if sig.Kind == telemetry.TurnEnd {
-			a.turn = sig.Outcome
+			a.soft.turn = sig.Outcome
 		}
 		if sig.Outcome == telemetry.Failed {
-			s.faulty(sig)
+			a.failed(s, sig, sig.Error)
 		}
 	case telemetry.LimitWait:
-		if sig.Error == "" {
-			sig.Error = telemetry.ErrRateLimit
-		}
-		s.faulty(sig)
+		a.failed(s, sig, cmp.Or(sig.Error, telemetry.ErrRateLimit))
 	case telemetry.Fault:
-		s.faulty(sig)
+		a.failed(s, sig, sig.Error)
 	}
 }
 
-// faulty keeps the cause of an error that a source told. One of which it knows
-// no cause says no more than the exit code will.
-func (s *step) faulty(sig telemetry.Signal) {
-	if c := causeOf(sig.Error); c != "" {
-		s.failureSeen(FailureSeen{Cause: c, Until: sig.Until, Source: sig.Source})
+// failed keeps the cause of a reported error. An error without a known cause
+// says no more than the exit code will.
+func (a *attempts) failed(s *step, sig telemetry.Signal, kind telemetry.ErrorKind) {
+	if c := causeOf(kind); c != "" {
+		a.failureSeen(s, FailureSeen{Cause: c, Until: sig.Until, Source: sig.Source})
 	}
 }
 
-// causeOf is the cause that a source's typed error is: fatal where the same
-// command line will meet it again, and empty where nothing is known of it.
+// causeOf is the cause of a typed error: fatal where the same command line will
+// fail again, and empty where none is known.
 func causeOf(e telemetry.ErrorKind) attempt.Cause {
 	switch e {
 	case telemetry.ErrRateLimit, telemetry.ErrQuota:
@@ -277,108 +414,89 @@ func causeOf(e telemetry.ErrorKind) attempt.Cause {
 		return attempt.Network
 	case telemetry.ErrAuth, telemetry.ErrBilling, telemetry.ErrInvalidRequest:
 		return attempt.Fatal
-	case telemetry.ErrContextFull: // by what was said, not by the command line
+	case telemetry.ErrContextFull: // by the conversation, not by the command line
 		return attempt.Model
 	case "", telemetry.ErrUnknown:
 	}
 	return ""
 }
 
-// stopAttempt ends the attempt, the harness's own way first.
-func (s *step) stopAttempt(why attempt.Cause, detail string) {
-	a := &s.soft.attempt
-	a.stopWhy, a.detail = why, detail
-	if s.hard.Held { // what it had written before was only looked at now
-		s.free(ending)
-		if s.hard.State == session.Paused {
-			s.move(session.Running, ending)
+// stop ends the attempt; the harness first receives its own quit signal.
+func (a *attempts) stop(s *step, why attempt.Cause, detail string) {
+	a.soft.stopWhy, a.soft.detail = why, detail
+	if s.session.pausedByCommand() { // output of before the pause was read only now
+		s.session.unpause(s, beingEnded)
+		if s.session.is(session.Paused) {
+			s.session.move(s, session.Running, beingEnded)
 		}
 	}
-	if s.hard.Alive && s.soft.stopRung == 0 {
-		s.soft.stopBy = cmp.Or(s.cfg.Quit, sigTERM)
-		s.nextRung()
+	if a.hard.Alive {
+		s.ending.stop(s, cmp.Or(s.cfg.Quit, sigTERM))
 	}
 }
 
-// attemptOver records how the attempt ended and what follows.
-func (s *step) attemptOver() {
-	a, e := &s.soft.attempt, s.hard.Exit
-	v := s.judge()
+// over records how the attempt ended and what follows.
+func (a *attempts) over(s *step) {
+	e, v := a.hard.Exit, a.judge(s)
 	if v.Cause == attempt.RateLimit {
-		s.limitMet(FailureSeen{Cause: v.Cause, Until: v.until, Source: v.evidence})
+		a.limitMet(s, FailureSeen{Cause: v.Cause, Until: v.until, Source: v.evidence})
 	}
-	f := AttemptEnded{Run: s.hard.Run, Attempt: s.hard.Spent.Launches, Profile: s.hard.Spent.Profile,
-		Name: s.profileName(s.hard.Spent.Profile), Cause: v.Cause, Detail: v.detail, Evidence: v.evidence,
-		Code: e.Code, Signal: e.Signal, Units: a.units, Bytes: a.bytes, Next: s.hard.Spent.Profile}
-	if !a.lived.IsZero() {
-		f.DurationMS = s.now.Sub(a.lived).Milliseconds()
+	f := AttemptEnded{AttemptRef: s.recovery.current(s, a.hard.Run), Cause: v.Cause, Detail: v.detail, Evidence: v.evidence,
+		Code: e.Code, Signal: e.Signal, AttemptCost: AttemptCost{Units: a.soft.units, Bytes: a.soft.bytes}}
+	f.Next = f.Profile
+	if !a.soft.lived.IsZero() {
+		f.DurationMS = s.now.Sub(a.soft.lived).Milliseconds()
 	}
-	if s.cfg.Policy.Loop.Launches > 0 && s.now.Sub(s.soft.launchedAt) < s.cfg.Policy.Loop.Within {
-		f.Short = s.hard.Spent.Short + 1
+	if loop := s.cfg.Policy.Loop; loop.Launches > 0 && s.now.Sub(a.soft.launchedAt) < loop.Within {
+		f.Short = s.recovery.spent().Short + 1
 	}
 	if v.Cause != "" {
-		s.plan(&f, v)
+		s.recovery.plan(s, &f, v)
 	}
 	s.record(f)
-	s.follow()
+	s.recovery.follow(s)
 }
 
-// plan fills in what follows a failure.
-func (s *step) plan(f *AttemptEnded, v verdict) {
-	f.Failure = failureClass(v.Cause, s.hard.Exit != nil && s.hard.Exit.NotStarted)
-	f.Reason = sentence(v.Cause, v.detail, s.hard.Exit)
-	spent := s.hard.Spent
-	spent.Short = f.Short
-	next := s.cfg.Policy.After(spent, v.Failure, s.cfg.Session)
-	if s.hard.TimedOut != nil || s.hard.AbortAsked || s.soft.lame {
-		next = attempt.Next{Recovery: attempt.Halt, Profile: spent.Profile, GaveUp: next.GaveUp}
-	}
-	f.Recovery, f.Next, f.GaveUp = next.Recovery, next.Profile, next.GaveUp
-	for _, i := range next.Skipped {
-		f.Skipped = append(f.Skipped, s.profileName(i)+": "+s.cfg.Policy.Profiles[i].Missing)
-	}
-	if next.Recovery == attempt.Retry {
-		f.Retry = &RetryPlan{Number: next.Retry, Of: s.cfg.Policy.Attempts, Counted: next.Counted,
-			DelayMS: next.Delay.Milliseconds(), Wait: next.Wait, At: s.now.Add(next.Delay).UTC()}
-	}
+// unharmed says that the harness was not ended by others, as far as it has
+// ended.
+func (s *step) unharmed() bool {
+	e := s.attempts.exit()
+	return s.ending.signal() == 0 && (e == nil || e.Code == 0 && e.Signal == 0 && !e.Lost && !e.Unseen)
 }
 
-// noAttempt records the end of a session that waits for its next attempt.
-func (s *step) noAttempt(cause attempt.Cause, detail string) {
-	s.record(AttemptEnded{Attempt: s.hard.Spent.Launches, Profile: s.hard.Spent.Profile, Name: s.profileName(s.hard.Spent.Profile),
-		Cause: cause, Detail: detail, Evidence: "no attempt was under way", Failure: failureClass(cause, false),
-		Recovery: attempt.Halt, Reason: sentence(cause, detail, nil), Next: s.hard.Spent.Profile})
-	s.follow()
+// failure is the reason of a session whose last attempt failed: what failed it,
+// or how the harness ended.
+func (a *attempts) failure() string {
+	last, e := a.hard.Last, a.hard.Exit
+	switch {
+	case last == nil, e == nil:
+	case a.limited():
+		return string(attempt.RateLimit)
+	case last.Cause == attempt.Guardrail:
+		return "guardrail " + last.Detail
+	case last.Cause == attempt.Drift, last.Cause != "" && e.Code == 0 && e.Signal == 0 && !e.OutputLost && !e.Lost && !e.Unseen:
+		return string(last.Cause)
+	case last.Cause == attempt.Timeout:
+		return last.Detail + " timeout"
+	}
+	return a.endReason()
 }
 
-// follow does what the end of an attempt asks for.
-func (s *step) follow() {
-	n := s.hard.Next
-	if n == nil {
-		s.beginDrain()
-		return
-	}
-	if s.cfg.Policy.Continuation && s.hard.Checkpoint != "" {
-		switch by := s.profileName(s.hard.CheckpointBy); {
-		case s.hard.Broke != "": // who goes on from there goes on with what broke it
-			s.dropCheckpoint("what would be gone on with broke guardrail " + s.hard.Broke)
-		case n.Recovery == attempt.Fallback && !s.goesOn(n.Next):
-			s.dropCheckpoint(fmt.Sprintf("profile %s cannot go on from a checkpoint of %s", s.profileName(n.Next), by))
-		}
-	}
-	if n.Retry == nil || s.hard.Held {
-		return // attemptTimers launches it
-	}
-	if n.Retry.DelayMS >= longWait.Milliseconds() && s.hard.State == session.Running {
-		s.move(session.Paused, string(n.Retry.Wait))
-	}
-}
-
-// dropCheckpoint gives up the continuation: the next launch is a fresh start,
-// and its clients are warned (DECISIONS Z9).
-func (s *step) dropCheckpoint(why string) {
-	s.record(CheckpointDropped{Checkpoint: s.hard.Checkpoint, Reason: why})
-	for _, client := range warned("", s.cfg.Clients) {
-		s.soft.warnings[client] = append(s.soft.warnings[client], why)
+// endReason is the reason of session.ended where the harness gives none: how
+// its process ended.
+func (a *attempts) endReason() string {
+	switch e := a.hard.Exit; {
+	case e == nil:
+		return "end of observation"
+	case e.NotStarted:
+		return "not started"
+	case e.Unseen:
+		return supervisorLost
+	case e.Lost:
+		return "guard lost"
+	case e.Signal != 0:
+		return signalName(e.Signal)
+	default:
+		return "exit " + strconv.Itoa(e.Code)
 	}
 }

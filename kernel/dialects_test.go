@@ -134,7 +134,7 @@ func envelopes(t require.TestingT, messages []view.HCPMessage) (lines []string) 
 // TestEveryFactHasItsPlaceInHCP: no fact is unknown to the view, and none, not
 // even an empty one, brings it down.
 func TestEveryFactHasItsPlaceInHCP(t *testing.T) {
-	for _, f := range kernel.Kinds() {
+	for _, f := range kernel.Registry() {
 		var h view.HCP
 		h.Apply(kernel.Entry{Fact: f}) // before there is a session
 		h.Apply(kernel.Entry{Fact: kernel.Began{SessionID: "sess"}})
@@ -182,7 +182,7 @@ func TestDialects(t *testing.T) {
 // sideBySide is one fact, what clients are told of it, and what L0 and HCP
 // tell.
 func sideBySide(f kernel.Fact, l0 []view.L0Event, hcp []view.HCPMessage) string {
-	fact, event := kernel.Kind(f), ""
+	fact, event := f.Kind(), ""
 	if m, ok := f.(kernel.SessionMoved); ok {
 		fact = fmt.Sprintf("%s → %s", m.From, m.To)
 	}

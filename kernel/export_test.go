@@ -4,7 +4,8 @@ import "encoding/json"
 
 // Hard is the hard state in the form in which it survives: as JSON.
 func Hard(k *Kernel) []byte {
-	b, err := json.Marshal(k.hard)
+	b, err := json.Marshal([]any{k.session.hard, k.scopes.hard, k.turns.hard, k.pressure.hard, k.books.hard, k.health.hard,
+		k.router.hard, k.slots.hard, k.attempts.hard, k.recovery.hard, k.ending.hard})
 	if err != nil {
 		panic(err)
 	}
@@ -12,13 +13,7 @@ func Hard(k *Kernel) []byte {
 }
 
 // Apply folds one fact, as Replay folds all of them.
-func Apply(k *Kernel, f Fact) { k.apply(f) }
+func Apply(k *Kernel, f Fact) { f.apply(k) }
 
-// Kinds is the zero value of every fact there is.
-func Kinds() []Fact {
-	var all []Fact
-	for _, k := range kinds {
-		all = append(all, k.fact)
-	}
-	return all
-}
+// Registry is the zero value of every fact.
+func Registry() []Fact { return registry }

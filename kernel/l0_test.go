@@ -250,21 +250,21 @@ func l0Lines(t require.TestingT, events []view.L0Event) (lines []string) {
 // even an empty one, brings it down, wherever it stands.
 func TestEveryFactHasItsPlaceInL0(t *testing.T) {
 	silent := map[string]bool{}
-	for _, f := range kernel.Kinds() {
+	for _, f := range kernel.Registry() {
 		var l view.L0
 		require.Empty(t, l.Apply(kernel.Entry{Fact: f}), "%T before there is a session", f)
 		l.Apply(kernel.Entry{Fact: kernel.Began{SessionID: "sess"}})
 		require.Len(t, l.Apply(kernel.Entry{Fact: kernel.SessionMoved{To: session.Pending}}), 1)
 		if len(l.Apply(kernel.Entry{Fact: f})) == 0 {
-			silent[kernel.Kind(f)] = true
+			silent[f.Kind()] = true
 		}
 		l.Apply(kernel.Entry{Fact: kernel.SessionMoved{From: session.Running, To: session.Failed}})
 		require.Empty(t, l.Apply(kernel.Entry{Fact: f}), "%T after the end", f)
 	}
 	var speak []string
-	for _, f := range kernel.Kinds() {
-		if !silent[kernel.Kind(f)] {
-			speak = append(speak, kernel.Kind(f))
+	for _, f := range kernel.Registry() {
+		if !silent[f.Kind()] {
+			speak = append(speak, f.Kind())
 		}
 	}
 	require.Equal(t, strings.Fields("launching running abort_requested timer_set timed_out rules_held drift_seen tool_called tool_returned checkpoint_saved attempt_ended"), speak)

@@ -184,7 +184,7 @@ func (j *judge) step(in kernel.Input) kernel.Turn {
 }
 
 func (j *judge) fact(f kernel.Fact) {
-	j.reach["fact "+kernel.Kind(f)]++
+	j.reach["fact "+f.Kind()]++
 	switch f := f.(type) {
 	case kernel.SessionMoved:
 		require.NoError(j.t, session.Check(f.From, f.To))
@@ -243,7 +243,7 @@ func (j *judge) fact(f kernel.Fact) {
 	case kernel.AttemptEnded:
 		j.attemptEnded(f)
 	case kernel.TimedOut:
-		if f.Timer != kernel.TimerSession && f.Timer != kernel.TimerIdle {
+		if f.Timer != "session" && f.Timer != "idle" {
 			require.False(j.t, j.paused, "a timer of the attempt in a session that was paused")
 			require.True(j.t, j.running)
 		}
@@ -583,10 +583,9 @@ func drawConfig(r *rapid.T) kernel.Config {
 	n := map[string]int{}
 	cfg := kernel.Config{
 		Session: "sess", Ledger: !chance(r, "no ledger", 5), ClientDrain: pick(r, "drain", time.Second, 5*time.Second),
-		AbortGrace: 5 * time.Second, HookPatience: pick(r, "patience", 0, 2*time.Second),
+		AbortGrace: 5 * time.Second, Limits: kernel.Limits{HookPatience: pick(r, "patience", 0, 2*time.Second), MaxQueue: pick(r, "max queue", 0, 1, 2, 3)},
 		Observing: chance(r, "observing", 10),
 		Tick:      pick(r, "tick", 0, 30*time.Second),
-		MaxQueue:  pick(r, "max queue", 0, 1, 2, 3),
 		NewID:     func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
 		Began:     kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
 		Setup: kernel.Setup{Hooks: !chance(r, "no hooks", 4), NoTelemetry: chance(r, "deaf", 8),

@@ -631,7 +631,7 @@ func tell(f kernel.Fact) string {
 	case kernel.SessionMoved:
 		return fmt.Sprintf("session %s → %s (%s)", f.From, f.To, f.Reason)
 	}
-	return kernel.Kind(f) + " " + js(f)
+	return f.Kind() + " " + js(f)
 }
 
 func effect(e kernel.Effect) string {

@@ -7,131 +7,93 @@ import (
 	"lifeloop/session"
 )
 
-// This file holds the timers that end an attempt or a session, and the waits
-// between attempts.
+// This file holds the timers that end an attempt.
 
-// attemptDue is when the next timer of the attempt ends it, and which.
-func (k *Kernel) attemptDue() (at time.Time, which Timer, ok bool) {
-	p, a := &k.cfg.Policy, &k.soft.attempt
-	if !k.hard.Alive || k.hard.State != session.Running || a.stopWhy != "" || k.hard.AbortBy != 0 {
-		return at, "", false
+// A Timer is one of the timers that can end an attempt or a session.
+type Timer string
+
+const (
+	TimerInitial Timer = "initial" // from the launch to the first sign of life
+	TimerInter   Timer = "inter"   // between two signs of life
+	TimerTool    Timer = "tool"    // of one call of a tool
+	timerSession Timer = "session" // of the whole session
+	timerIdle    Timer = "idle"    // without any fact or sign of life
+)
+
+type (
+	// TimerSet records that a timer of the attempt was armed for the first time
+	// in this launch.
+	TimerSet struct {
+		Timer   Timer `json:"timer"`
+		AfterMS int64 `json:"after_ms"`
+	}
+	// TimedOut records that a timer fired. The harness is then stopped.
+	TimedOut struct {
+		Timer     Timer  `json:"timer"`
+		ElapsedMS int64  `json:"elapsed_ms"`
+		Tool      string `json:"tool,omitempty"` // the call that took too long
+	}
+)
+
+func (TimerSet) Kind() string { return "timer_set" }
+func (TimedOut) Kind() string { return "timed_out" }
+
+func (TimerSet) durable() bool { return false }
+func (TimedOut) durable() bool { return true }
+
+func (TimerSet) apply(*Kernel)     {}
+func (f TimedOut) apply(k *Kernel) { k.session.timedOut(f.Timer) }
+
+// timer is the timer of the attempt that fires next, and when. A timer does
+// not run while a known reason for the silence lasts (DECISIONS Z6).
+func (a *attempts) timer(k *Kernel) (at time.Time, which Timer) {
+	p := &k.cfg.Policy
+	if !a.hard.Alive || !k.session.is(session.Running) || a.soft.stopWhy != "" || k.ending.signal() != 0 {
+		return at, ""
 	}
 	soonest := func(t time.Time, timer Timer) {
-		if !ok || t.Before(at) {
-			at, which, ok = t, timer, true
+		if at.IsZero() || t.Before(at) {
+			at, which = t, timer
 		}
 	}
-	_, oldest, tools := k.soft.tools.oldest()
-	d := &k.soft.doing
-	if p.Tool > 0 && tools && d.what != needsInput {
-		began := oldest.began // or when a person let it begin
-		if began.Before(d.freed) {
-			began = d.freed
+	asked := k.activity.is(needsInput)
+	if _, oldest, any := k.tools.oldest(); p.Tool > 0 && any && !asked {
+		began := oldest.began
+		if given := k.activity.inputGiven(); began.Before(given) {
+			began = given // the user let it begin
 		}
 		soonest(began.Add(p.Tool), TimerTool)
 	}
-	switch {
-	case a.lived.IsZero():
+	switch limit := k.activity.limitEnds(); {
+	case a.soft.lived.IsZero():
 		if p.Initial > 0 {
-			soonest(a.quiet.Add(p.Initial), TimerInitial)
+			soonest(a.soft.quiet.Add(p.Initial), TimerInitial)
 		}
-	case tools, d.what == needsInput, d.what == idling && k.cfg.Interactive, p.Inter == 0:
-		// It is known what is waited for (DECISIONS Z6).
-	case d.what == limitWait && d.until.After(a.quiet): // and here, until when
-		soonest(d.until.Add(p.Inter), TimerInter)
+	case k.tools.any(), asked, k.activity.is(idling) && k.cfg.Interactive, p.Inter == 0:
+	case k.activity.is(limitWait) && limit.After(a.soft.quiet):
+		soonest(limit.Add(p.Inter), TimerInter)
 	default:
-		soonest(a.quiet.Add(p.Inter), TimerInter)
+		soonest(a.soft.quiet.Add(p.Inter), TimerInter)
 	}
-	return at, which, ok
+	return at, which
 }
 
-// attemptTimers ends an attempt whose time is over, and begins one whose wait
-// is.
-func (s *step) attemptTimers() {
-	if at, which, ok := s.attemptDue(); ok && !s.now.Before(at) {
-		a := &s.soft.attempt
-		f := TimedOut{Timer: which, ElapsedMS: s.now.Sub(a.quiet).Milliseconds()}
-		if which == TimerTool {
-			id, call, _ := s.soft.tools.oldest()
-			f.Tool, f.ElapsedMS = id, s.now.Sub(call.began).Milliseconds()
-		}
-		s.record(f)
-		s.stopAttempt(attempt.Timeout, string(which))
-	}
-	if at, which, ok := s.sessionDue(); ok && !s.now.Before(at) {
-		s.sessionTimedOut(which)
-	}
-	if at, ok := s.retryDue(); ok && !s.now.Before(at) {
-		s.retryNow()
-	}
+func (a *attempts) next(k *Kernel) time.Time {
+	at, _ := a.timer(k)
+	return at
 }
 
-// retryDue is when the next try is made.
-func (k *Kernel) retryDue() (time.Time, bool) {
-	if k.hard.Next == nil || k.hard.Held || k.hard.State.Terminal() {
-		return time.Time{}, false
+// wake ends an attempt whose time is over.
+func (a *attempts) wake(s *step) {
+	at, which := a.timer(s.Kernel)
+	if !s.due(at) {
+		return
 	}
-	if k.hard.Next.Retry == nil {
-		return k.soft.now, true // a fallback waits for nothing
+	f := TimedOut{Timer: which, ElapsedMS: s.now.Sub(a.soft.quiet).Milliseconds()}
+	if which == TimerTool {
+		id, call, _ := s.tools.oldest()
+		f.Tool, f.ElapsedMS = id, s.now.Sub(call.began).Milliseconds()
 	}
-	return k.hard.Next.Retry.At, true
-}
-
-func (s *step) retryNow() {
-	n := s.hard.Next
-	if s.hard.State == session.Paused {
-		s.move(session.Running, string(n.Recovery))
-	}
-	s.launch(n.launchCause(), n)
-}
-
-// sessionDue is when the session's own time is over.
-func (k *Kernel) sessionDue() (at time.Time, which Timer, ok bool) {
-	switch k.hard.State {
-	case session.Running, session.Paused:
-	default:
-		return at, "", false
-	}
-	if k.hard.TimedOut != nil || k.soft.draining || k.cfg.Observing || k.cfg.OneHook {
-		return at, "", false
-	}
-	if !k.hard.SessionEnd.IsZero() {
-		at, which, ok = k.hard.SessionEnd, TimerSession, true
-	}
-	if p := k.cfg.Policy; p.Idle > 0 && !k.hard.Held {
-		if t := k.soft.eventAt.Add(p.Idle); !ok || t.Before(at) {
-			at, which, ok = t, TimerIdle, true
-		}
-	}
-	return at, which, ok
-}
-
-// sessionTimedOut ends the session, whatever it is doing.
-func (s *step) sessionTimedOut(which Timer) {
-	elapsed := s.now.Sub(s.hard.SessionEnd.Add(-s.cfg.Policy.Session))
-	if which == TimerIdle {
-		elapsed = s.now.Sub(s.soft.eventAt)
-	}
-	s.record(TimedOut{Timer: which, ElapsedMS: elapsed.Milliseconds()})
-	if s.hard.State == session.Paused {
-		s.move(session.Running, timeoutReason(which))
-	}
-	if s.hard.Held {
-		s.free(ending)
-	}
-	switch {
-	case s.hard.Alive:
-		s.stopAttempt(attempt.Timeout, string(which))
-	case s.hard.Next != nil:
-		s.noAttempt(attempt.Timeout, string(which))
-	}
-}
-
-// timeoutReason is the reason of a session that its own timer ended (DECISIONS
-// H2, H4).
-func timeoutReason(which Timer) string {
-	if which == TimerIdle {
-		return "idle_timeout"
-	}
-	return "timeout"
+	s.record(f)
+	a.stop(s, attempt.Timeout, string(which))
 }

@@ -10,56 +10,55 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file says how an attempt ended, once its harness is gone and everything
-// that it wrote was read: by what evidence, and in which words for people and
-// for clients.
+// This file says how an attempt ended, once its harness has exited and all of
+// its output was read: by what evidence, and in which words for people and for
+// clients.
 
 // A verdict is how an attempt ended, and by what evidence.
 type verdict struct {
 	attempt.Failure
 	detail   string
 	evidence string
-	until    time.Time // when a rate limit is lifted, when that was told
+	until    time.Time // when a rate limit is lifted; zero if unknown
 }
 
-// judge says how the attempt ended, once its harness is gone and was read to
-// its end.
-func (s *step) judge() verdict {
-	a, e := &s.soft.attempt, s.hard.Exit
+// judge says how the attempt ended.
+func (a *attempts) judge(s *step) verdict {
+	e := a.hard.Exit
 	fail := func(c attempt.Cause, detail, evidence string) verdict {
 		return verdict{Failure: attempt.Failure{Cause: c}, detail: detail, evidence: evidence}
 	}
 	var v verdict
 	switch {
-	case s.hard.AbortBy != 0:
-		return fail(attempt.Aborted, "", "it was asked to end by "+signalName(s.hard.AbortBy))
-	case s.hard.TimedOut != nil:
-		return fail(attempt.Timeout, string(s.hard.TimedOut.Timer), "the session's own timer")
-	case a.stopWhy == attempt.Timeout:
-		return fail(a.stopWhy, a.detail, "the timer "+a.detail)
-	case a.stopWhy != "":
-		v = fail(a.stopWhy, a.detail, "stopped for "+string(a.stopWhy))
-		v.Final = a.final
-		v.withLimit(a.failure, s.now)
+	case s.ending.signal() != 0:
+		return fail(attempt.Aborted, "", "it was asked to end by "+signalName(s.ending.signal()))
+	case s.session.timeout() != "":
+		return fail(attempt.Timeout, string(s.session.timeout()), "the session's own timer")
+	case a.soft.stopWhy == attempt.Timeout:
+		return fail(a.soft.stopWhy, a.soft.detail, "the timer "+a.soft.detail)
+	case a.soft.stopWhy != "":
+		v = fail(a.soft.stopWhy, a.soft.detail, "stopped for "+string(a.soft.stopWhy))
+		v.Final = a.soft.final
+		v.withLimit(a.soft.failure, s.now)
 		return v
 	case e.NotStarted:
-		return s.notStarted(e)
+		return notStarted(e)
 	case e.Lost, e.OutputLost && e.Code == 0 && e.Signal == 0:
-		return fail(attempt.Fatal, s.endReason(), s.endReason())
-	case s.succeeded(&v):
+		return fail(attempt.Fatal, a.endReason(), a.endReason())
+	case a.succeeded(s, &v):
 	case e.Signal == sigINT:
-		return fail(attempt.Aborted, "", s.endReason()) // by nobody here: at its terminal, or by its number
-	case a.turn == telemetry.Interrupted && e.Signal == 0:
-		return fail(attempt.Aborted, "", "the last turn interrupted, "+s.endReason())
-	case a.failure != nil:
-		v = fail(a.failure.Cause, a.failure.Code, a.failure.Source)
-		v.withLimit(a.failure, s.now)
+		return fail(attempt.Aborted, "", a.endReason()) // not by the wrapper: at its terminal, or by another process
+	case a.soft.turn == telemetry.Interrupted && e.Signal == 0:
+		return fail(attempt.Aborted, "", "the last turn interrupted, "+a.endReason())
+	case a.soft.failure != nil:
+		v = fail(a.soft.failure.Cause, a.soft.failure.Code, a.soft.failure.Source)
+		v.withLimit(a.soft.failure, s.now)
 	case e.Signal == 0 && s.cfg.Ends.Codes[e.Code] != "":
 		v = fail(s.cfg.Ends.Codes[e.Code], "", "exit "+strconv.Itoa(e.Code)+" of "+s.cfg.Manifest.AdapterID)
 	default:
-		v = fail(attempt.Model, "", cmp.Or(v.evidence, s.endReason()))
+		v = fail(attempt.Model, "", cmp.Or(v.evidence, a.endReason()))
 	}
-	return s.held(v)
+	return a.checkRules(s, v)
 }
 
 func (v *verdict) withLimit(f *FailureSeen, now time.Time) {
@@ -69,7 +68,7 @@ func (v *verdict) withLimit(f *FailureSeen, now time.Time) {
 	v.Limit, v.until = max(f.Until.Sub(now), 0), f.Until
 }
 
-func (s *step) notStarted(e *Exited) verdict {
+func notStarted(e *Exited) verdict {
 	switch e.Code {
 	case 126:
 		return verdict{Failure: attempt.Failure{Cause: attempt.Fatal}, detail: "not_executable", evidence: "not started"}
@@ -82,42 +81,40 @@ func (s *step) notStarted(e *Exited) verdict {
 	return verdict{Failure: attempt.Failure{Cause: attempt.Fatal}, detail: "not_prepared", evidence: "not started"}
 }
 
-// succeeded says whether the harness ended as one does that did its work, and
-// what says so.
-func (s *step) succeeded(v *verdict) bool {
-	e, ends, turn := s.hard.Exit, s.cfg.Ends, s.soft.attempt.turn
-	v.evidence = s.endReason()
+// succeeded says whether the harness ended with success, and by what evidence.
+func (a *attempts) succeeded(s *step, v *verdict) bool {
+	e, ends, turn := a.hard.Exit, s.cfg.Ends, a.soft.turn
+	v.evidence = a.endReason()
 	switch {
 	case e.Signal != 0, ends.Success == nil && e.Code != 0, ends.Success != nil && !ends.Success[e.Code]:
 		return false
-	case ends.ByTurn && turn != "" && !s.soft.lame: // who acts no more has not heard all of it
+	case ends.ByTurn && turn != "" && !s.session.ledgerLost(): // after that not every turn was seen
 		v.evidence = "the last turn " + string(turn) + ", exit " + strconv.Itoa(e.Code)
 		return turn == telemetry.Completed
 	}
 	return true
 }
 
-// held holds the whole attempt against the rules that wait for its end, but for
-// one that failed before it wrote anything. What nothing could mend is graver
-// than how it ended.
-func (s *step) held(v verdict) verdict {
-	a := &s.soft.attempt
-	if v.Cause != "" && a.bytes == 0 {
+// checkRules checks the rules that wait for the end of the attempt, unless it
+// failed before it wrote anything. A rule that no other attempt can satisfy is
+// graver than how the attempt ended.
+func (a *attempts) checkRules(s *step, v verdict) verdict {
+	if v.Cause != "" && a.soft.bytes == 0 {
 		return v
 	}
-	if rules := a.watch.End(); len(rules) > 0 {
-		s.record(RulesChecked{Phase: "post", Units: a.units, Rules: rules})
+	if rules := a.soft.watch.End(); len(rules) > 0 {
+		s.record(RulesChecked{Phase: "post", Units: a.soft.units, Rules: rules})
 	}
-	if rule, broken := a.watch.Broken(); broken && (v.Cause == "" || rule.Stops()) {
+	if rule, broken := a.soft.watch.Broken(); broken && (v.Cause == "" || rule.Stops()) {
 		return verdict{Failure: attempt.Failure{Cause: attempt.Guardrail, Final: !rule.Recoverable}, detail: rule.ID, evidence: "rule " + rule.ID}
 	}
-	if v.Cause == "" && s.cfg.Policy.ZeroOutput && !a.did && !a.watch.Printed() {
+	if v.Cause == "" && s.cfg.Policy.ZeroOutput && !a.soft.did && !a.soft.watch.Printed() {
 		return verdict{Failure: attempt.Failure{Cause: attempt.ZeroOutput}, evidence: "nothing was printed, and no turn and no tool was seen"}
 	}
 	return v
 }
 
-// failureClass is what a client is told of a cause.
+// failureClass is the class of a cause in receipts.
 func failureClass(c attempt.Cause, notStarted bool) lifeloop.FailureClass {
 	switch c {
 	case attempt.Timeout:
@@ -135,12 +132,12 @@ func failureClass(c attempt.Cause, notStarted bool) lifeloop.FailureClass {
 		}
 		return lifeloop.OperatorRequired
 	case attempt.Aborted:
-		return "" // what was asked for is no failure
+		return "" // it was requested
 	}
 	return lifeloop.InternalError
 }
 
-// sentence says for people why an attempt failed.
+// sentence says why an attempt failed.
 func sentence(c attempt.Cause, detail string, e *Exited) string {
 	switch c {
 	case attempt.Timeout:
@@ -151,7 +148,7 @@ func sentence(c attempt.Cause, detail string, e *Exited) string {
 			return "nothing was heard for too long"
 		case TimerTool:
 			return "a tool took too long"
-		case TimerIdle:
+		case timerIdle:
 			return "nothing happened for too long"
 		}
 		return "the session's time is over"

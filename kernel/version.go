@@ -9,78 +9,97 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file holds the harness's version against those that the claims were
-// tested with (DECISIONS L8). Of another version nobody knows whether it still
-// writes what we read, so what rests on that is worth less until it was seen in
-// this session. Nothing is negotiated anew: what was promised at the launch is
-// told to be unproven, and then told to be proven.
+// This file compares the harness's version with those that the claims were
+// tested with (DECISIONS L8). An untested version may write its records
+// otherwise, so capabilities that rest on records are only partial until they
+// are seen in this session. Nothing is negotiated again.
 
-// dialect are the capabilities that live on how a harness writes down, or
-// calls, what it does, and without which a client cannot do its work. Each is an
-// event, and that event told by the harness proves it.
+// VersionSeen records the harness's version, and what is unproven of one that
+// was not tested.
+type VersionSeen struct {
+	Version  string   `json:"version"`
+	Source   string   `json:"source"`
+	Detail   string   `json:"detail,omitempty"`
+	Unproven []string `json:"unproven,omitempty"` // capabilities
+}
+
+func (VersionSeen) Kind() string  { return "version_told" }
+func (VersionSeen) durable() bool { return false }
+
+func (f VersionSeen) apply(k *Kernel) {
+	h := &k.health.hard
+	h.Versions = append(h.Versions, f.Version)
+	for _, c := range f.Unproven {
+		h.Unproven[c] = true
+	}
+}
+
+// dialect are the capabilities that rest on how a harness writes its records
+// or calls its hooks, and that clients need most. Each is an event, and that
+// event by the harness proves it.
 var dialect = []lifeloop.Event{
 	lifeloop.FrameOpening, lifeloop.FrameOpened, lifeloop.ContextPressureObserved, lifeloop.ContextCompacted, lifeloop.FrameEnded,
 }
 
-// maxVersions bounds how many versions one run heeds: one is usual.
+// maxVersions bounds how many versions one run considers: one is usual.
 const maxVersions = 8
 
-// versionTold heeds the version that a source tells of the current harness
-// session, each only once: sources that contradict each other change nothing
-// back and forth.
-func (s *step) versionTold(sig telemetry.Signal) {
-	if sig.Version == "" || sig.Session != "" && sig.Session != s.current().ID ||
-		len(s.hard.Versions) == maxVersions || slices.Contains(s.hard.Versions, sig.Version) {
+// version considers the version that a source reports of the current harness
+// session, each only once, so that sources which contradict each other do not
+// change it back and forth.
+func (h *health) version(s *step, sig telemetry.Signal) {
+	if sig.Version == "" || sig.Session != "" && sig.Session != s.scopes.current().ID ||
+		len(h.hard.Versions) == maxVersions || slices.Contains(h.hard.Versions, sig.Version) {
 		return
 	}
-	if !sig.At.IsZero() && sig.At.Before(s.soft.launchedAt) {
-		return // of the program that began the session, which is resumed by this one
+	if !sig.At.IsZero() && s.attempts.launchedAfter(sig.At) {
+		return // of the program that began the session, which this one resumes
 	}
-	told := VersionSeen{Version: sig.Version, Source: sig.Source, Detail: sig.Detail}
-	var worth []lifeloop.Support // what each of them was worth until now
+	f := VersionSeen{Version: sig.Version, Source: sig.Source, Detail: sig.Detail}
+	var before []lifeloop.Support // of each unproven capability
 	if len(s.cfg.Tested) > 0 && !slices.Contains(s.cfg.Tested, sig.Version) {
 		for _, event := range dialect {
 			if negotiate.Support(s.manifest(), string(event)).Stronger(lifeloop.Manual) {
-				told.Unproven = append(told.Unproven, string(event))
-				worth = append(worth, s.support(string(event)))
+				f.Unproven = append(f.Unproven, string(event))
+				before = append(before, s.support(string(event)))
 			}
 		}
 	}
-	s.record(told)
-	for i, capability := range told.Unproven {
-		if worth[i].Stronger(lifeloop.Partial) {
-			s.degrade(capability, worth[i], lifeloop.Partial, s.cfg.Manifest.DisplayName+" "+sig.Version+
+	s.record(f)
+	for i, capability := range f.Unproven {
+		if before[i].Stronger(lifeloop.Partial) {
+			h.degrade(s, capability, before[i], lifeloop.Partial, s.cfg.Manifest.DisplayName+" "+sig.Version+
 				" is not a version that this was tested with ("+strings.Join(s.cfg.Tested, ", ")+"), and it was not seen of it yet")
 		}
 	}
 }
 
-// proves tells that a capability is what it was claimed to be, once the harness
-// itself has told the event that it is about.
-func (s *step) proves(t telling) {
-	capability := string(t.event)
-	if !s.hard.Unproven[capability] || !byHarness(t.evidence) {
+// prove reports that a capability is what was claimed, once the harness itself
+// has caused its event.
+func (h *health) prove(s *step, e emission) {
+	capability := string(e.event)
+	if !h.hard.Unproven[capability] || !byHarness(e.evidence) {
 		return
 	}
-	ev := t.evidence[0]
-	switch t.event {
+	ev := e.evidence[0]
+	switch e.event {
 	case lifeloop.FrameOpening:
 		if s.cfg.Hooks && ev.Source != "hook" {
-			return // a payload is placed in the hook, which was not heard
+			return // a payload needs the hook, which was not called
 		}
 	case lifeloop.FrameEnded:
-		if t.data["outcome"] == "abandoned" {
-			return // it is what comes behind the frame that tells its end
+		if e.data["outcome"] == "abandoned" {
+			return // a later event ended the frame
 		}
 	case lifeloop.ContextPressureObserved:
-		if t.data["window_tokens"] == nil {
+		if e.data["window_tokens"] == nil {
 			return
 		}
 	case lifeloop.ContextCompacted:
-		if t.data["inferred"] == true {
+		if e.data["inferred"] == true {
 			return
 		}
 	}
-	s.degrade(capability, s.support(capability), negotiate.Support(s.manifest(), capability),
+	h.degrade(s, capability, s.support(capability), negotiate.Support(s.manifest(), capability),
 		"seen in this session, told by the "+ev.Source+": "+ev.Detail)
 }

@@ -140,7 +140,7 @@ func TestL0ShowsWhatItMay(t *testing.T) {
 	called := kernel.ToolCalled{Tool: "c1", Name: "search", Args: &telemetry.Sized{Digest: "sha256:aa", Size: 7}}
 	returned := kernel.ToolReturned{Tool: "c1", Name: "search", Result: &telemetry.Sized{Digest: "sha256:bb", Size: 9}}
 	denied := kernel.ToolReturned{Tool: "c1", Error: "EXECUTION_ERROR"}
-	failed := kernel.AttemptEnded{Run: "run_1", Cause: attempt.Unknown, Recovery: attempt.Halt, Reason: "it ended with exit 1"}
+	failed := kernel.AttemptEnded{AttemptRef: kernel.AttemptRef{Run: "run_1"}, Cause: attempt.Unknown, Recovery: attempt.Halt, Reason: "it ended with exit 1"}
 
 	l := newL0(t, kernel.Began{})
 	require.JSONEq(t, `{"digest":"sha256:aa","byte_size":7}`, asJSON(t, l.only("TOOL_REQUESTED", called).Field("arguments")))
@@ -196,17 +196,17 @@ func TestL0Time(t *testing.T) {
 func TestL0PolicyAndState(t *testing.T) {
 	l := newL0(t, kernel.Began{Budget: &kernel.Budget{Attempts: 2, MaxRetries: 6, Profiles: []string{"a", "b"}}})
 	l.told(kernel.Launching{Attempt: 1, Name: "a", Adapter: "generic"})
-	e := l.only("ERROR", kernel.AttemptEnded{Attempt: 1, Name: "a", Cause: attempt.Model, Recovery: attempt.Retry, Reason: "it ended with exit 1",
+	e := l.only("ERROR", kernel.AttemptEnded{AttemptRef: kernel.AttemptRef{Attempt: 1, Name: "a"}, Cause: attempt.Model, Recovery: attempt.Retry, Reason: "it ended with exit 1",
 		Retry: &kernel.RetryPlan{Number: 1, Of: 2, Counted: true, DelayMS: 10}})
 	require.Equal(t, `{"retryEnabled":true,"fallbackEnabled":true,"maxRetries":6,"maxFallbacks":1,"attempt":1,"fallbackIndex":0}`, asJSON(t, e.Field("policy")))
 	l.told(kernel.Launching{Attempt: 2, Name: "a"}, kernel.CheckpointSaved{Checkpoint: "T1", Units: 3})
-	up := l.only("RETRY_GIVE_UP", kernel.AttemptEnded{Attempt: 2, Name: "a", Cause: attempt.Model, Recovery: attempt.Fallback, Next: 1, GaveUp: true,
+	up := l.only("RETRY_GIVE_UP", kernel.AttemptEnded{AttemptRef: kernel.AttemptRef{Attempt: 2, Name: "a"}, Cause: attempt.Model, Recovery: attempt.Fallback, Next: 1, GaveUp: true,
 		Reason: "it ended with exit 1", Skipped: []string{"x: not installed"}})
 	require.Equal(t, []any{1, 2, "it ended with exit 1"}, []any{up.Field("attempt"), up.Field("maxAttempts"), up.Field("lastError")})
 	start := l.only("FALLBACK_START", kernel.Launching{Attempt: 1, Profile: 1, Name: "b", Checkpoint: "T1", CheckpointUnits: 3})
 	require.Equal(t, "it ended with exit 1; passed over: x: not installed", start.Field("reason"))
 	l.told(kernel.RulesChecked{Phase: "pre", Rules: []attempt.RuleResult{{ID: "w", Severity: attempt.Warning, Recoverable: true}}})
-	told := l.told(kernel.AttemptEnded{Attempt: 1, Profile: 1, Name: "b", Units: 4, Bytes: 40, DurationMS: 9})
+	told := l.told(kernel.AttemptEnded{AttemptRef: kernel.AttemptRef{Attempt: 1, Profile: 1, Name: "b"}, AttemptCost: kernel.AttemptCost{Units: 4, Bytes: 40, DurationMS: 9}})
 	require.Equal(t, `{"tokenCount":4,"contentLength":40,"checkpoint":"T1","modelRetryCount":1,"networkRetryCount":0,"fallbackIndex":1,`+
 		`"violations":[{"rule":"w","message":"rule w was broken","severity":"warning","recoverable":true}],"driftDetected":false,"completed":true,"resumed":true}`,
 		asJSON(t, told[0].Field("state")))
@@ -278,7 +278,7 @@ func TestL0Callbacks(t *testing.T) {
 			`{"callback":"onError","args":[{"message":"why"},false,true]}`},
 		{kernel.Launching{Attempt: 1, Profile: 1}, "onStart 1 false true, onFallback 0 why",
 			`{"callback":"onStart","args":[1,false,true]} {"callback":"onFallback","args":[0,"why"]}`},
-		{kernel.AttemptEnded{Profile: 1, Units: 7}, "onComplete 7",
+		{kernel.AttemptEnded{AttemptRef: kernel.AttemptRef{Profile: 1}, AttemptCost: kernel.AttemptCost{Units: 7}}, "onComplete 7",
 			`{"callback":"onComplete","args":[{"tokenCount":7,"contentLength":0,"checkpoint":"T1","modelRetryCount":1,"networkRetryCount":0,"fallbackIndex":1,"violations":[],"driftDetected":false,"completed":true,"resumed":false}]}`},
 	} {
 		if _, first := c.fact.(kernel.ToolCalled); first {
@@ -303,7 +303,7 @@ func TestL0Callbacks(t *testing.T) {
 	}
 	aborted := newL0(t, kernel.Began{})
 	heard = nil
-	for _, e := range aborted.told(kernel.AbortRequested{}, kernel.AttemptEnded{Cause: attempt.Aborted, Recovery: attempt.Halt, Units: 3, Bytes: 9}) {
+	for _, e := range aborted.told(kernel.AbortRequested{}, kernel.AttemptEnded{Cause: attempt.Aborted, Recovery: attempt.Halt, AttemptCost: kernel.AttemptCost{Units: 3, Bytes: 9}}) {
 		hooks.Told(e)
 	}
 	require.Equal(t, []string{"ABORT_REQUESTED", "ABORT_COMPLETED", "onAbort 3 9", "ERROR", "onError it failed: abort STREAM_ABORTED false false"}, heard)

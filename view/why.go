@@ -109,7 +109,7 @@ func readText(f kernel.SourceRead) string {
 }
 
 func link(e kernel.Entry, says string) Link {
-	kind := kernel.Kind(e.Fact)
+	kind := e.Fact.Kind()
 	if o, ok := e.Fact.(kernel.Observed); ok {
 		kind = string(o.Record.Event)
 	}

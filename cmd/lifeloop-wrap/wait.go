@@ -134,7 +134,7 @@ type met struct {
 }
 
 func (m met) by(e kernel.Entry) met {
-	kind := kernel.Kind(e.Fact)
+	kind := e.Fact.Kind()
 	m.Seq, m.At, m.Kind, m.Fact = &e.Seq, &e.At, &kind, e.Fact
 	return m
 }

@@ -1,0 +1,291 @@
+package kernel
+
+import (
+	"cmp"
+	"time"
+
+	"lifeloop/attempt"
+	"lifeloop/lifeloop"
+	"lifeloop/session"
+)
+
+// ending is the end of the harness and of the session. The signals that end a
+// harness are rungs of a ladder, each with a part of the grace period:
+//
+//	quit or the abort's own signal ──► TERM ──► KILL to the whole tree
+//
+// A second abort skips to KILL. After the last launch the clients have a drain
+// period to answer; then the session moves to its terminal state.
+type ending struct {
+	hard struct {
+		Requested bool // an abort was requested
+		Signal    int  // of the abort; 0 if it came after the end
+		Why       string
+	}
+	soft struct {
+		early    *AbortAsked // requested before the session began
+		rung     int         // sent so far
+		first    int         // the signal of the first rung
+		stopDue  time.Time   // of the next rung
+		drainDue time.Time
+		draining bool
+	}
+}
+
+type (
+	// AbortRequested records that the wrapper was asked to end.
+	AbortRequested struct {
+		Signal int    `json:"signal"`
+		Reason string `json:"reason,omitempty"`
+	}
+	// StopSent records one rung of the ladder.
+	StopSent struct {
+		Rung   int  `json:"rung"`
+		Signal int  `json:"signal"`
+		Tree   bool `json:"tree,omitempty"`
+	}
+	// StopResult records the effect of a rung.
+	StopResult struct {
+		Rung   int    `json:"rung"`
+		Effect string `json:"effect"` // ended, partly where some processes outlived the harness, or none
+	}
+	// DrainBegan records that the harness ended and clients have until Until.
+	DrainBegan struct {
+		Until time.Time `json:"until"`
+	}
+)
+
+func (AbortRequested) Kind() string { return "abort_requested" }
+func (StopSent) Kind() string       { return "stop_sent" }
+func (StopResult) Kind() string     { return "stop_took" }
+func (DrainBegan) Kind() string     { return "drain_began" }
+
+func (AbortRequested) durable() bool { return true }
+func (StopSent) durable() bool       { return true }
+func (StopResult) durable() bool     { return false }
+func (DrainBegan) durable() bool     { return true }
+
+func (StopSent) apply(*Kernel)   {}
+func (StopResult) apply(*Kernel) {}
+func (DrainBegan) apply(*Kernel) {}
+
+// An abort decides the exit code only if something is left to end.
+func (f AbortRequested) apply(k *Kernel) {
+	h := &k.ending.hard
+	h.Requested = true
+	if h.Signal == 0 && (k.attempts.exit() == nil || k.recovery.planned() != nil) {
+		h.Signal, h.Why = f.Signal, cmp.Or(f.Reason, signalName(f.Signal))
+	}
+}
+
+func (e *ending) requested() bool    { return e.hard.Requested }
+func (e *ending) signal() int        { return e.hard.Signal }
+func (e *ending) early() *AbortAsked { return e.soft.early }
+func (e *ending) stopping() bool     { return e.soft.rung > 0 }
+func (e *ending) draining() bool     { return e.soft.draining }
+
+// drainTime is how long the drain still lasts.
+func (e *ending) drainTime(now time.Time) time.Duration { return e.soft.drainDue.Sub(now) }
+
+// launching forgets how the launch before was ended.
+func (e *ending) launching() { e.soft.rung, e.soft.first = 0, 0 }
+
+func (e *ending) next(*Kernel) time.Time { return sooner(e.soft.stopDue, e.soft.drainDue) }
+
+func (e *ending) wake(s *step) {
+	if s.due(e.soft.stopDue) {
+		e.nextRung(s)
+	}
+	if s.due(e.soft.drainDue) {
+		e.soft.drainDue = time.Time{}
+		e.drainOver(s)
+	}
+}
+
+// abort begins to end the harness with the signal that the wrapper received,
+// for without the wrapper the harness would have received it.
+func (e *ending) abort(s *step, in AbortAsked) {
+	if s.session.is(session.None) {
+		e.soft.early = &in
+		return
+	}
+	again := e.hard.Signal != 0
+	s.record(AbortRequested{Signal: in.Signal, Reason: in.Reason})
+	if in.Ask != "" {
+		s.do(Reply{Ask: in.Ask})
+	}
+	if s.cfg.OneHook { // its time is up
+		s.sourcesDrained()
+		e.drainOver(s)
+		return
+	}
+	if again && s.attempts.alive() {
+		e.noEffect(s)
+		e.send(s, sigKILL, true)
+	}
+	if e.soft.draining {
+		e.drainOver(s) // only clients are being waited for
+	}
+	if again || s.attempts.exit() != nil && s.recovery.planned() == nil {
+		return
+	}
+	if s.session.active() {
+		s.session.move(s, session.Aborting, cmp.Or(in.Reason, signalName(in.Signal)))
+	}
+	if s.session.pausedByCommand() {
+		s.session.unpause(s, beingEnded)
+	}
+	switch {
+	case s.recovery.planned() != nil:
+		s.recovery.giveUp(s, attempt.Aborted, "")
+	case !s.attempts.alive():
+	case in.Ask != "":
+		e.stop(s, cmp.Or(s.cfg.Quit, in.Signal))
+	default:
+		e.stop(s, in.Signal)
+	}
+}
+
+// stop sends the first rung, unless the harness is being ended already.
+func (e *ending) stop(s *step, signal int) {
+	if e.soft.rung == 0 {
+		e.soft.first = signal
+		e.nextRung(s)
+	}
+}
+
+// nextRung sends the next rung and sets when the one after it is due.
+func (e *ending) nextRung(s *step) {
+	grace := s.cfg.AbortGrace
+	e.noEffect(s)
+	switch {
+	case e.soft.rung == 0 && e.soft.first == sigTERM:
+		e.send(s, sigTERM, false)
+		e.soft.stopDue = s.now.Add(grace)
+	case e.soft.rung == 0:
+		e.send(s, e.soft.first, false)
+		e.soft.stopDue = s.now.Add(grace / 2)
+	case e.soft.rung == 1 && e.soft.first != sigTERM:
+		e.send(s, sigTERM, false)
+		e.soft.stopDue = s.now.Add(grace / 2)
+	default:
+		e.send(s, sigKILL, true)
+	}
+}
+
+// noEffect records that the last rung, if there was one, had no effect.
+func (e *ending) noEffect(s *step) {
+	if e.soft.rung > 0 {
+		s.record(StopResult{Rung: e.soft.rung, Effect: "none"})
+	}
+}
+
+func (e *ending) send(s *step, signal int, tree bool) {
+	e.soft.rung++
+	s.record(StopSent{Rung: e.soft.rung, Signal: signal, Tree: tree})
+	s.do(Stop{Signal: signal, Tree: tree})
+	e.soft.stopDue = time.Time{}
+}
+
+// exited records the effect of the last rung.
+func (e *ending) exited(s *step, leftover int) {
+	e.soft.stopDue = time.Time{}
+	if e.soft.rung == 0 {
+		return
+	}
+	effect := "ended"
+	if leftover > 0 {
+		effect = "partly" // the guard ends the others
+	}
+	s.record(StopResult{Rung: e.soft.rung, Effect: effect})
+}
+
+// sourcesDrained ends the launch, or the observation: no source has more to
+// report.
+func (s *step) sourcesDrained() {
+	if s.ending.draining() || s.recovery.planned() != nil {
+		return
+	}
+	s.books.save(s)
+	if s.cfg.Observing || s.cfg.OneHook {
+		s.pressure.flush(s) // open frames stay open: their end was not seen
+		s.slots.giveUpScope(s, s.scopes.number(), "no slot is left")
+		s.ending.drain(s)
+		return
+	}
+	if why := s.attempts.endReason(); !s.scopes.current().Ended {
+		s.endScope(why, own("process: "+why))
+	}
+	s.attempts.over(s)
+}
+
+// drain gives the clients a last period to answer.
+func (e *ending) drain(s *step) {
+	e.soft.draining = true
+	e.soft.drainDue = s.now.Add(s.cfg.ClientDrain)
+	if s.router.open() {
+		s.record(DrainBegan{Until: e.soft.drainDue.UTC()})
+	}
+	s.slots.answerAll(s)
+}
+
+// drainOver gives up the calls that clients did not answer in time.
+func (e *ending) drainOver(s *step) {
+	s.slots.closeAll(s)
+	for scope := range s.scopes.number() {
+		s.slots.giveUpScope(s, scope+1, "the session ended")
+	}
+	s.router.giveUp(s)
+}
+
+// finish moves the session to its terminal state once nothing is open. It is
+// the last fact of every session.
+func (s *step) finish() {
+	if !s.ending.draining() || s.router.open() || s.slots.open() || s.State().Terminal() {
+		return
+	}
+	switch {
+	case s.session.is(session.Aborting):
+		s.session.move(s, session.Aborted, s.ending.why())
+	case s.attempts.completed(), s.cfg.Observing, s.cfg.OneHook:
+		s.end(session.Completed)
+	default:
+		s.end(session.Failed)
+	}
+}
+
+func (e *ending) why() string { return e.hard.Why }
+
+// end moves to a terminal state by way of RUNNING, if the session was paused
+// when its harness ended.
+func (s *step) end(to session.State) {
+	if s.session.is(session.Paused) {
+		s.session.move(s, session.Running, "the stopped harness ended")
+	}
+	why := s.attempts.failure()
+	if t := s.session.timeout(); t != "" {
+		why = timeoutReason(t)
+	}
+	s.session.move(s, to, why)
+}
+
+// ledgerLost ends all effects on others: hooks are answered empty, no client is
+// called, and nothing durable is claimed any more (DECISIONS X4).
+func (s *step) ledgerLost() {
+	const why = "the ledger is lost"
+	s.session.loseLedger()
+	waiting := s.session.is(session.Paused) && !s.session.pausedBySignal(s.Kernel)
+	if s.session.pausedByCommand() {
+		s.session.unpause(s, why)
+	}
+	if waiting {
+		s.session.move(s, session.Running, why)
+	}
+	s.health.degrade(s, "receipts.receipt_ledger", s.cfg.Manifest.Receipts.ReceiptLedger, lifeloop.Unavailable, "the ledger refused a write")
+	s.router.failQueued(s, why)
+	s.slots.giveUpWaiting(s, why)
+	s.slots.answerAll(s)
+	if s.recovery.planned() != nil { // there is no next launch to wait for
+		s.recovery.giveUp(s, attempt.Fatal, why)
+	}
+}

@@ -1,0 +1,230 @@
+package kernel
+
+import (
+	"time"
+
+	"lifeloop/attempt"
+	"lifeloop/lifeloop"
+	"lifeloop/telemetry"
+)
+
+// An Input is an event from outside the kernel. It knows which machine reacts
+// to it.
+type Input interface{ handle(s *step) }
+
+type (
+	// Start asks for the session to begin.
+	Start struct{}
+	// Launched says that the harness runs. Setup describes this launch; nil
+	// where Config does, for the first launch of a session that was not
+	// recovered.
+	Launched struct {
+		PID   int
+		Setup *Setup
+	}
+	// LaunchFailed says that the harness could not be started. Code is the exit
+	// code of a shell: 126 not executable, 127 not found, 125 other.
+	LaunchFailed struct {
+		Code int
+		Why  string // a sentence for the user
+		// Transient says that a later launch may succeed.
+		Transient bool
+	}
+	// OutputSeen says that this launch has written Total bytes so far. Text is
+	// the output since the last OutputSeen, where the policy reads it. Whole
+	// says that Text is complete and does not continue the last one.
+	OutputSeen struct {
+		Total int64
+		Text  []byte
+		Whole bool
+	}
+	// FailureSeen reports, by a typed cause, why this attempt is about to fail.
+	// It counts when the attempt has ended, and not before.
+	FailureSeen struct {
+		Cause  attempt.Cause
+		Code   string    // of a network error, where it has one
+		Until  time.Time // when a limit is lifted; zero if unknown
+		Source string
+	}
+	// CheckpointSeen says that a continuation from here became possible.
+	// Checkpoint is its id, never its text.
+	CheckpointSeen struct{ Checkpoint string }
+	// SignalsSeen carries the decoded signals of one telemetry record.
+	SignalsSeen struct {
+		Signals  []telemetry.Signal
+		Position *Position // how far the source was read; nil for sources without one
+	}
+	// HookCalled says that the harness called a hook and waits for the answer
+	// until Deadline.
+	HookCalled struct {
+		Hook     string // our id of this call
+		Call     telemetry.HookCall
+		Deadline time.Time
+	}
+	// HookClosed says that the hook is over. Delivered says that the whole
+	// answer was written while the hook was still reading.
+	HookClosed struct {
+		Hook      string
+		Delivered bool
+	}
+	// Returned carries the outcome of one dispatch: a valid Response, or a
+	// Failure with a short reason in Why.
+	Returned struct {
+		Call     string
+		Response *lifeloop.CallbackResponse
+		Failure  lifeloop.FailureClass
+		Why      string
+	}
+	// ChildExited says that the harness ended and its terminal was drained.
+	ChildExited struct {
+		Code     int  // exit code, when Signal is 0
+		Signal   int  // the signal that ended it
+		Leftover int  // processes of its tree that outlived it and are being ended
+		Lost     bool // the guard was lost, so the rest is unknown
+		// OutputLost says that some output could not be written to its
+		// destination.
+		OutputLost bool
+	}
+	// SourcesDrained says that every watched file was read to its end after
+	// the harness exited.
+	SourcesDrained struct{}
+	// ChildStopped and ChildContinued report job control.
+	ChildStopped   struct{ Signal int }
+	ChildContinued struct{}
+	// AbortAsked asks the wrapper itself to end: by a signal, or by the command
+	// Ask of the session socket.
+	AbortAsked struct {
+		Signal int
+		Ask    string
+		Reason string
+	}
+	// PauseAsked, ResumeAsked and RenewAsked are commands of the session socket.
+	PauseAsked  struct{ Ask, Reason string }
+	ResumeAsked struct{ Ask, Reason string }
+	RenewAsked  struct{ Ask, Reason string }
+	// Restarted asks to recover a session whose wrapper died. It is the first
+	// input of a kernel that replayed the ledger. PID is the new wrapper's.
+	Restarted struct{ PID int }
+	// SourceTrouble says that a watched file cannot be read as expected.
+	SourceTrouble struct {
+		Source string
+		What   string
+	}
+	// UnknownSeen counts, by type, the records of a source so far that its
+	// decoder does not know.
+	UnknownSeen struct {
+		Source string
+		Types  map[string]int
+	}
+	// FrameRequested asks to open or close a frame of a client's own.
+	FrameRequested struct {
+		Ask     string // our id of the command
+		Open    bool   // else close
+		Frame   string
+		Parent  string // of a frame to open; empty for a top-level one
+		Outcome string // of a frame to close; empty for completed
+	}
+	// LedgerLost says that the ledger refused a write and the run continues
+	// without it.
+	LedgerLost struct{}
+	// Wake says that the time returned by Deadline has come.
+	Wake struct{}
+)
+
+func (Start) handle(s *step)             { s.start() }
+func (in Launched) handle(s *step)       { s.attempts.launched(s, in) }
+func (in LaunchFailed) handle(s *step)   { s.attempts.launchFailed(s, in) }
+func (in OutputSeen) handle(s *step)     { s.activity.output(s, in) }
+func (in FailureSeen) handle(s *step)    { s.attempts.failureSeen(s, in) }
+func (in CheckpointSeen) handle(s *step) { s.attempts.checkpoint(s, in.Checkpoint) }
+func (in SignalsSeen) handle(s *step)    { s.signals(in) }
+func (in HookCalled) handle(s *step)     { s.slots.called(s, in) }
+func (in HookClosed) handle(s *step)     { s.slots.closed(s, in) }
+func (in Returned) handle(s *step)       { s.router.returned(s, in) }
+func (in ChildExited) handle(s *step)    { s.attempts.exited(s, in) }
+func (SourcesDrained) handle(s *step)    { s.sourcesDrained() }
+func (in ChildStopped) handle(s *step)   { s.session.stopped(s, in) }
+func (ChildContinued) handle(s *step)    { s.session.continued(s) }
+func (in AbortAsked) handle(s *step)     { s.ending.abort(s, in) }
+func (in PauseAsked) handle(s *step)     { s.session.pause(s, in) }
+func (in ResumeAsked) handle(s *step)    { s.session.resume(s, in) }
+func (in RenewAsked) handle(s *step)     { s.renew(in) }
+func (in Restarted) handle(s *step)      { s.recover(in) }
+func (in SourceTrouble) handle(s *step)  { s.health.trouble(s, in) }
+func (in UnknownSeen) handle(s *step)    { s.record(UnknownCounted(in)) }
+func (in FrameRequested) handle(s *step) { s.requestFrame(in) }
+func (LedgerLost) handle(s *step)        { s.ledgerLost() }
+func (Wake) handle(*step)                {} // the machines wake in every step
+
+// An Effect is something the shell must do once the turn's facts are durable.
+type Effect interface{ isEffect() }
+
+type (
+	// Launch starts the harness of a profile. Number counts the launches of the
+	// session from 1. Resume is the id of the harness session to continue;
+	// empty for a fresh start.
+	Launch struct {
+		Run     string
+		Number  int
+		Profile int
+		Resume  string
+	}
+	// Stop sends Signal to the harness's process group; Tree sends it to every
+	// process below the wrapper.
+	Stop struct {
+		Signal int
+		Tree   bool
+	}
+	// Suspend stops every process below the wrapper; Continue lets them run
+	// again.
+	Suspend  struct{}
+	Continue struct{}
+	// Watch begins to read a file that a signal named.
+	Watch struct{ Path string }
+	// Dispatch calls a client. The envelope may hold payload bodies.
+	Dispatch struct {
+		Call     string
+		Client   string
+		Envelope lifeloop.DispatchEnvelope
+		Timeout  time.Duration
+	}
+	// Cancel gives up a dispatch that is still running.
+	Cancel struct{ Call string }
+	// HookAnswer answers a hook with the context for the model, which may be
+	// empty.
+	HookAnswer struct {
+		Hook    string
+		Event   string
+		Context lifeloop.Opaque
+	}
+	// Reply answers a command of the session socket; Failure is empty when it
+	// was done.
+	Reply struct {
+		Ask     string
+		Failure lifeloop.FailureClass
+		Why     string
+	}
+	// Release gives the terminal back: the harness has ended.
+	Release struct{}
+	// DrainSources reads every watched file to its end once more.
+	DrainSources struct{}
+)
+
+func (Launch) isEffect()       {}
+func (Stop) isEffect()         {}
+func (Suspend) isEffect()      {}
+func (Continue) isEffect()     {}
+func (Watch) isEffect()        {}
+func (Dispatch) isEffect()     {}
+func (Cancel) isEffect()       {}
+func (HookAnswer) isEffect()   {}
+func (Reply) isEffect()        {}
+func (Release) isEffect()      {}
+func (DrainSources) isEffect() {}
+
+// A Turn is the result of one Step.
+type Turn struct {
+	Facts   []Fact   // append these, in order, before anything else
+	Effects []Effect // then perform these; their results return as Inputs
+	Sync    bool     // the append must reach the disk first (DECISIONS F3)
+}

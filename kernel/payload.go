@@ -1,0 +1,344 @@
+package kernel
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"lifeloop/canon"
+	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
+)
+
+// This file takes a payload from a client's answer to the slot that carries it
+// to the model (DECISIONS L6, L13, L19). Bodies exist in soft state only: a
+// crash loses them, and a receipt reports that.
+
+const (
+	maxWaiting      = 64      // payloads waiting per client
+	maxWaitingBytes = 1 << 20 // and their bytes
+)
+
+// A parcel is a payload that waits for a slot, or is in the answer of a hook.
+type parcel struct {
+	call    string
+	index   int
+	client  string
+	scope   int
+	payload lifeloop.PayloadEnvelope
+	choices []negotiate.Candidate
+	// receiptOnly says that the client accepts receipt_only when no slot opens.
+	receiptOnly bool
+	required    bool
+	expires     *int64
+	hook        string // set while it is in that hook's answer
+	chosen      negotiate.Candidate
+}
+
+// keyed is the first payload with an idempotency key.
+type keyed struct {
+	Content   canon.Digest
+	Call      string
+	Index     int
+	Status    lifeloop.Status // empty while it waits for a slot
+	Placement lifeloop.PayloadPlacement
+}
+
+type (
+	// A PayloadFact is what the ledger may hold of a payload: never its body.
+	PayloadFact struct {
+		ID          string  `json:"payload_id"`
+		PayloadKind string  `json:"payload_kind"`
+		Size        int64   `json:"byte_size"`
+		Digest      *string `json:"content_digest,omitempty"`
+		Required    bool    `json:"required,omitempty"`
+		// Key is the client's idempotency key, and Content the digest of what it
+		// was used for; both only when there is a key.
+		Key     *string      `json:"idempotency_key,omitempty"`
+		Content canon.Digest `json:"content,omitempty"`
+		// First is the placement that a receipt names when the payload is given up.
+		First lifeloop.PayloadPlacement `json:"first_placement"`
+	}
+	// PayloadSettled records what became of one payload.
+	PayloadSettled struct {
+		Call      string                    `json:"call"`
+		Index     int                       `json:"index"`
+		Placement lifeloop.PayloadPlacement `json:"placement"`
+		Status    lifeloop.Status           `json:"status"`
+		Class     lifeloop.Placement        `json:"class,omitempty"`   // the slot that took it
+		Support   lifeloop.Support          `json:"support,omitempty"` // of that slot
+		Failure   lifeloop.FailureClass     `json:"failure,omitempty"`
+		Why       string                    `json:"why,omitempty"`
+	}
+)
+
+func (PayloadSettled) Kind() string  { return "payload_settled" }
+func (PayloadSettled) durable() bool { return false }
+
+func (f PayloadSettled) apply(k *Kernel) {
+	c := k.router.settled(f)
+	if c == nil {
+		return
+	}
+	first := k.slots.keyOf(c.Client, c.Answer.Payloads[f.Index].Key)
+	if first != nil && first.Call == f.Call && first.Index == f.Index {
+		first.Status, first.Placement = f.Status, f.Placement
+	}
+}
+
+// answered folds the first use of an idempotency key. A payload that was not
+// delivered may be sent again with its key.
+func (l *slots) answered(c *call, i int, p PayloadFact) {
+	first := l.keyOf(c.Client, p.Key)
+	if p.Key == nil || first != nil && (first.Status == "" || first.Status == lifeloop.Delivered) {
+		return
+	}
+	name := keyName(c.Client, *p.Key)
+	if first == nil {
+		l.hard.KeysIn = append(l.hard.KeysIn, name)
+	}
+	l.hard.Keys[name] = &keyed{Content: p.Content, Call: c.ID, Index: i}
+	if len(l.hard.KeysIn) > pastLimit {
+		delete(l.hard.Keys, l.hard.KeysIn[0])
+		l.hard.KeysIn = l.hard.KeysIn[1:]
+	}
+}
+
+func (l *slots) keyOf(client string, key *string) *keyed {
+	if key == nil {
+		return nil
+	}
+	return l.hard.Keys[keyName(client, *key)]
+}
+
+func keyName(client, key string) string { return client + "\x00" + key }
+
+func payloadFact(p lifeloop.PayloadEnvelope) PayloadFact {
+	f := PayloadFact{ID: p.PayloadID, PayloadKind: p.PayloadKind, Size: p.ByteSize, Digest: p.ContentDigest}
+	for _, a := range p.AcceptablePlacements {
+		f.Required = f.Required || a.Requirement == lifeloop.Required
+	}
+	if len(p.AcceptablePlacements) > 0 {
+		f.First = p.AcceptablePlacements[0].Placement
+	}
+	if p.IdempotencyKey != nil {
+		f.Key, f.Content = p.IdempotencyKey, contentOf(p)
+	}
+	return f
+}
+
+// contentOf is the digest by which two uses of one idempotency key are the
+// same request or two different ones.
+func contentOf(p lifeloop.PayloadEnvelope) canon.Digest {
+	parts := []string{p.PayloadKind, p.Format, p.ContentEncoding, p.Redaction}
+	for _, a := range p.AcceptablePlacements {
+		parts = append(parts, string(a.Placement), string(a.Requirement))
+	}
+	if p.BodyRef != nil {
+		parts = append(parts, "ref", *p.BodyRef)
+	}
+	if p.Body != nil {
+		parts = append(parts, "body", p.Body.Reveal())
+	}
+	return canon.Sum([]byte(strings.Join(parts, "\x00")))
+}
+
+// replay settles a payload whose idempotency key was used before (DECISIONS
+// L7): the same content is not delivered twice, other content is a conflict.
+func (l *slots) replay(s *step, k *call, i int) bool {
+	fact := k.Answer.Payloads[i]
+	first := l.keyOf(k.Client, fact.Key)
+	if first == nil || first.Call == k.ID && first.Index == i {
+		return false
+	}
+	f := PayloadSettled{Call: k.ID, Index: i, Placement: fact.First}
+	switch {
+	case first.Content != fact.Content:
+		f.Status, f.Failure, f.Why = lifeloop.Failed, lifeloop.StateConflict, "duplicate_id_conflict"
+	case first.Status == lifeloop.Delivered:
+		f.Status, f.Placement, f.Why = lifeloop.Delivered, first.Placement, "replayed"
+	default:
+		f.Status, f.Why = lifeloop.Skipped, "the same payload waits for a slot already"
+	}
+	s.record(f)
+	return true
+}
+
+// accept takes one payload of an answer: it is settled at once, or waits.
+func (l *slots) accept(s *step, k *call, i int, p lifeloop.PayloadEnvelope) {
+	if l.replay(s, k, i) {
+		return
+	}
+	fact := k.Answer.Payloads[i]
+	placed := negotiate.Placement(s.manifest(), p)
+	if class, why := l.refusal(s, k, p, placed); why != "" {
+		st := lifeloop.Skipped
+		if fact.Required {
+			st = lifeloop.Failed
+		}
+		s.record(PayloadSettled{Call: k.ID, Index: i, Placement: fact.First, Status: st, Failure: class, Why: why})
+		return
+	}
+	if len(placed.Candidates) == 0 { // receipt_only needs no slot
+		s.record(PayloadSettled{Call: k.ID, Index: i, Placement: lifeloop.ReceiptOnly, Status: lifeloop.Delivered})
+		return
+	}
+	// It waits for the first placement that can be satisfied at all, even
+	// where the slot of a later one is open (DECISIONS L19).
+	first := placed.Candidates[0].Payload
+	choices := slices.DeleteFunc(placed.Candidates, func(c negotiate.Candidate) bool { return c.Payload != first })
+	l.soft.waiting = append(l.soft.waiting, &parcel{call: k.ID, index: i, client: k.Client, scope: k.Scope, payload: p,
+		choices: choices, receiptOnly: placed.ReceiptOnly, required: fact.Required, expires: p.ExpiresAtEpochS})
+}
+
+// refusal says why a payload cannot wait; it is empty if it can.
+func (l *slots) refusal(s *step, k *call, p lifeloop.PayloadEnvelope, placed negotiate.Placed) (lifeloop.FailureClass, string) {
+	switch {
+	case p.Expired(s.now.Unix()):
+		return lifeloop.PayloadRejected, "expired"
+	case placed.Failure != "":
+		return placed.Failure, "no acceptable placement"
+	case len(placed.Candidates) == 0:
+		return "", ""
+	case s.session.ledgerLost():
+		return lifeloop.PayloadRejected, "the ledger is lost"
+	}
+	if hs := s.scopes.of(k.Scope); hs == nil || hs.Ended || s.attempts.exit() != nil {
+		return lifeloop.PayloadRejected, "the harness session is over"
+	}
+	n, bytes := 1, size(p)
+	for _, w := range l.soft.waiting {
+		if w.client == k.Client {
+			n, bytes = n+1, bytes+size(w.payload)
+		}
+	}
+	if n > maxWaiting || bytes > maxWaitingBytes {
+		return lifeloop.PayloadRejected, "too many payloads wait"
+	}
+	return "", ""
+}
+
+// fill takes from the waiting payloads, oldest first, those that the slot of a
+// hook carries and that fit into it.
+func (l *slots) fill(s *step, h *hook) {
+	for _, p := range l.soft.waiting {
+		if p.hook != "" || p.scope != s.scopes.number() {
+			continue
+		}
+		choice, ok := p.choice(lifeloop.Placement(h.call.Slot))
+		if !ok {
+			continue
+		}
+		try := append(h.envelopes[:len(h.envelopes):len(h.envelopes)], p.payload)
+		if h.call.Capacity > 0 && lifeloop.RenderPayloads(try).Len() > h.call.Capacity {
+			continue // the next slot may have room
+		}
+		h.envelopes = try
+		p.hook, p.chosen = h.id, choice
+		h.parcels = append(h.parcels, p)
+	}
+}
+
+// choice is the client's first candidate that the slot satisfies.
+func (p *parcel) choice(slot lifeloop.Placement) (negotiate.Candidate, bool) {
+	for _, c := range p.choices {
+		if c.Class == slot {
+			return c, true
+		}
+	}
+	return negotiate.Candidate{}, false
+}
+
+// settle records what became of a waiting payload and issues the receipt of
+// its call if that was the last one.
+func (l *slots) settle(s *step, p *parcel, st lifeloop.Status, class lifeloop.FailureClass, why string) {
+	f := PayloadSettled{Call: p.call, Index: p.index, Status: st, Failure: class, Why: why}
+	k := s.router.call(p.call)
+	if st == lifeloop.Delivered {
+		f.Placement, f.Class, f.Support = p.chosen.Payload, p.chosen.Class, p.chosen.Support
+	} else if k != nil {
+		f.Placement = k.Answer.Payloads[p.index].First
+	}
+	l.soft.waiting = slices.DeleteFunc(slices.Clone(l.soft.waiting), func(w *parcel) bool { return w == p })
+	s.record(f)
+	if k != nil {
+		s.router.close(s, k)
+	}
+}
+
+// giveUp ends the wait of a payload that found no slot.
+func (l *slots) giveUp(s *step, p *parcel, why string) {
+	switch {
+	case p.receiptOnly:
+		p.chosen = negotiate.Candidate{Payload: lifeloop.ReceiptOnly}
+		l.settle(s, p, lifeloop.Delivered, "", why)
+	case p.required:
+		l.settle(s, p, lifeloop.Failed, lifeloop.PayloadRejected, why)
+	default:
+		l.settle(s, p, lifeloop.Skipped, "", why)
+	}
+}
+
+// giveUpScope ends the wait of every payload for a harness session that is
+// over.
+func (l *slots) giveUpScope(s *step, scope int, why string) {
+	l.giveUpIf(s, why, func(p *parcel) bool { return p.scope == scope })
+}
+
+// giveUpWaiting ends the wait of every payload.
+func (l *slots) giveUpWaiting(s *step, why string) {
+	l.giveUpIf(s, why, func(*parcel) bool { return true })
+}
+
+func (l *slots) expire(s *step) {
+	l.giveUpIf(s, "expired", func(p *parcel) bool { return p.expires != nil && s.due(time.Unix(*p.expires, 0)) })
+}
+
+func (l *slots) giveUpIf(s *step, why string, which func(*parcel) bool) {
+	for _, p := range l.soft.waiting { // settle replaces the slice
+		if p.hook == "" && which(p) {
+			l.giveUp(s, p, why)
+		}
+	}
+}
+
+// payloadReceipts are the parts of a receipt about payloads.
+func payloadReceipts(k *call) []lifeloop.PayloadReceipt {
+	out := []lifeloop.PayloadReceipt{}
+	if k.Answer == nil {
+		return out
+	}
+	for i, p := range k.Answer.Payloads {
+		r := lifeloop.PayloadReceipt{PayloadID: p.ID, PayloadKind: p.PayloadKind, Placement: p.First, Status: lifeloop.Skipped,
+			ByteSize: p.Size, ContentDigest: p.Digest}
+		if i < len(k.Settled) && k.Settled[i] != nil {
+			r.Placement, r.Status = k.Settled[i].Placement, k.Settled[i].Status
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// weakPlacements are the degradations of a receipt whose payloads were
+// delivered through slots with less than native support. The payload is
+// `delivered` in any case.
+func (s *step) weakPlacements(k *call) []lifeloop.Degradation {
+	var out []lifeloop.Degradation
+	for _, p := range k.Settled {
+		if p == nil || p.Status != lifeloop.Delivered || p.Support == "" || p.Support == lifeloop.Native {
+			continue
+		}
+		out = append(out, lifeloop.Degradation{Event: lifeloop.CapabilityDegraded, Capability: "placement." + string(p.Class),
+			PreviousSupport: lifeloop.Native, CurrentSupport: p.Support, ObservedAtEpochS: s.now.Unix(),
+			Evidence: "the slot that took the payload is " + string(p.Support), RetryClass: lifeloop.DegradedCapability.DefaultRetry()})
+	}
+	return out
+}
+
+// size is what a payload counts toward maxWaitingBytes.
+func size(p lifeloop.PayloadEnvelope) int {
+	if p.Body == nil {
+		return 0
+	}
+	return p.Body.Len()
+}

@@ -1,0 +1,114 @@
+package kernel
+
+import (
+	"time"
+
+	"lifeloop/lifeloop"
+	"lifeloop/synth"
+	"lifeloop/telemetry"
+)
+
+// pressure follows how full the model's context is. Package synth finds the
+// observations; this machine emits them as events:
+//
+//	signals ──► synth ──► pressure   ──► context.pressure_observed, when the level changes
+//	                 └──► compaction ──► context.compacted, once for all its witnesses
+type pressure struct {
+	hard struct{ Level string } // the last one that was emitted
+	soft struct{ synth *synth.State }
+}
+
+const pressureCapability = "context_pressure"
+
+func newPressure(cfg synth.Config) (p pressure) {
+	p.soft.synth = synth.New(cfg)
+	return p
+}
+
+func (p *pressure) level() string        { return p.hard.Level }
+func (p *pressure) fold(level string)    { p.hard.Level = level }
+func (p *pressure) use(cfg synth.Config) { p.soft.synth.Use(cfg) }
+
+// newScope begins with an empty context, or with that of a resumed session.
+func (p *pressure) newScope(resumed bool) {
+	if resumed {
+		p.soft.synth.Resume()
+		return
+	}
+	p.soft.synth.Reset()
+}
+
+// before emits what a signal proves to have happened before it: a compaction,
+// before the next prompt in the context that it left.
+func (p *pressure) before(s *step, sig telemetry.Signal) { p.emit(s, p.soft.synth.Before(sig)) }
+
+func (p *pressure) see(s *step, sig telemetry.Signal) { p.emit(s, p.soft.synth.See(sig, s.now)) }
+
+func (p *pressure) flush(s *step) { p.emit(s, p.soft.synth.Flush()) }
+
+func (p *pressure) wake(s *step) { p.emit(s, p.soft.synth.Wake(s.now)) }
+
+func (p *pressure) next(*Kernel) (at time.Time) {
+	if due, pending := p.soft.synth.Deadline(); pending {
+		at = due
+	}
+	return at
+}
+
+// tick is the pressure for supervisor.tick; nil while it is unknown.
+func (p *pressure) tick() map[string]any {
+	if now, stale, ok := p.soft.synth.Now(); ok {
+		return pressureData(now, stale)
+	}
+	return nil
+}
+
+func (p *pressure) emit(s *step, observations []synth.Observation) {
+	for _, o := range observations {
+		switch o := o.(type) {
+		case synth.Pressure:
+			s.observePressure(o)
+		case synth.Compaction:
+			s.observeCompaction(o)
+		}
+	}
+}
+
+func (s *step) observePressure(o synth.Pressure) {
+	claimed, now := s.claimed(pressureCapability), s.support(pressureCapability)
+	switch {
+	case o.Window == 0 && now == claimed:
+		s.health.degrade(s, pressureCapability, now, lifeloop.Partial, "the context window is not known, so the level is not either")
+	case o.Window > 0 && now != claimed:
+		s.health.degrade(s, pressureCapability, now, claimed, "the context window is known now, from "+o.WindowSource)
+	}
+	s.emit(emission{event: lifeloop.ContextPressureObserved, frame: s.turns.topFrame(), evidence: by(o.Signal), data: pressureData(o, false)})
+}
+
+func (s *step) observeCompaction(o synth.Compaction) {
+	data := map[string]any{"trigger": o.Trigger, "tokens_before": nil, "tokens_after": nil}
+	if o.Before != nil {
+		data["tokens_before"] = *o.Before
+	}
+	if o.After != nil {
+		data["tokens_after"] = *o.After
+	}
+	ev := by(o.Signals...)
+	if o.Inferred {
+		data["inferred"] = true
+		ev = append(ev, own("nobody told it: the context fell to less than half between two calls of the model")...)
+	}
+	s.turns.compacted(s, o.Signals)
+	s.emit(emission{event: lifeloop.ContextCompacted, frame: s.turns.topFrame(), evidence: ev, data: data})
+}
+
+func pressureData(p synth.Pressure, stale bool) map[string]any {
+	data := map[string]any{"level": nil, "tokens_used": p.Used, "window_tokens": nil, "window_source": p.WindowSource,
+		"fraction": nil, "stale": stale}
+	if f, ok := p.Fraction(); ok {
+		// Four digits are enough for any window, and give the same line wherever
+		// the fraction is computed.
+		data["level"], data["window_tokens"], data["fraction"] = string(p.Level), p.Window, float64(int64(f*10_000))/10_000
+	}
+	return data
+}

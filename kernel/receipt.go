@@ -1,0 +1,124 @@
+package kernel
+
+import (
+	"lifeloop/lifeloop"
+	"lifeloop/session"
+)
+
+// This file issues the receipts of the router.
+
+// ReceiptIssued records a receipt exactly as clients read it.
+type ReceiptIssued struct {
+	Receipt lifeloop.Receipt `json:"receipt"`
+	Call    string           `json:"call,omitempty"`
+	Scope   int              `json:"scope"`
+}
+
+func (ReceiptIssued) Kind() string  { return "receipt_issued" }
+func (ReceiptIssued) durable() bool { return true }
+
+func (f ReceiptIssued) apply(k *Kernel) {
+	h, r := &k.router.hard, f.Receipt
+	if r.Sequence != nil {
+		k.scopes.receipt(f.Scope, *r.Sequence)
+	}
+	delete(h.Calls, f.Call)
+	// A parent is needed only while its step may issue more receipts to the
+	// same client.
+	key := r.ClientID + "\x00" + r.InvocationID
+	h.Parents[key] = r.ReceiptID
+	if len(h.Parents) > 4*pastLimit {
+		h.Parents = map[string]string{key: r.ReceiptID}
+	}
+}
+
+// An outcome is how a call ended.
+type outcome struct {
+	status   lifeloop.Status
+	failure  lifeloop.FailureClass
+	retry    lifeloop.RetryClass // empty: that of the failure
+	warnings []string
+}
+
+// warn adds a warning to the next receipt of a client, or of every client
+// where it names none.
+func (r *router) warn(s *step, client, why string) {
+	ids := []string{client}
+	if client == "" && len(s.cfg.Clients) == 0 {
+		ids[0] = SelfClient
+	} else if client == "" {
+		ids = ids[:0]
+		for _, c := range s.cfg.Clients {
+			ids = append(ids, c.ID)
+		}
+	}
+	for _, id := range ids {
+		r.soft.warnings[id] = append(r.soft.warnings[id], why)
+	}
+}
+
+// receipt issues the one receipt of a call.
+func (r *router) receipt(s *step, k *call, o outcome) {
+	if k.Event == lifeloop.ReceiptEmitted {
+		// "receipt.emitted" never makes a receipt of its own.
+		s.record(CallOver{k.ID})
+		return
+	}
+	if more := r.soft.warnings[k.Client]; len(more) > 0 {
+		delete(r.soft.warnings, k.Client)
+		o.warnings = append(append([]string(nil), o.warnings...), more...)
+		if o.status == lifeloop.Observed || o.status == lifeloop.Delivered {
+			o.status = lifeloop.Degraded
+		}
+	}
+	doc := r.document(s, k, o)
+	s.record(ReceiptIssued{Receipt: doc, Call: k.ID, Scope: k.Scope})
+	if s.session.is(session.Pending) {
+		return // a session that is refused has no events (DECISIONS H5)
+	}
+	for _, c := range s.cfg.Clients {
+		if c.Events[lifeloop.ReceiptEmitted] {
+			s.emit(emission{event: lifeloop.ReceiptEmitted, scope: k.Scope, mode: k.Mode, evidence: own("receipt"),
+				data: map[string]any{"receipt_id": doc.ReceiptID, "client_id": doc.ClientID, "event": string(doc.Event), "status": string(doc.Status)}})
+			break
+		}
+	}
+}
+
+func (r *router) document(s *step, k *call, o outcome) lifeloop.Receipt {
+	doc := lifeloop.Receipt{
+		SchemaVersion: 1, ReceiptID: s.cfg.NewID("lfr_"), ClientID: k.Client, AdapterID: s.cfg.Manifest.AdapterID,
+		InvocationID: k.Invocation, Event: k.Event, EventID: k.EventID, IntegrationMode: k.Mode, Status: o.status,
+		HarnessSessionID: s.scopes.id(k.Scope), HarnessRunID: s.attempts.id(), HarnessTaskID: s.task(),
+		AtEpochS: s.now.Unix(), PayloadReceipts: payloadReceipts(k), TelemetrySummary: map[string]any{},
+		CapabilityDegradations: []lifeloop.Degradation{}, Warnings: append([]string{}, o.warnings...),
+	}
+	if k.Idempotency != "" {
+		key := k.Idempotency
+		doc.IdempotencyKey = &key
+	}
+	if hs := s.scopes.of(k.Scope); s.cfg.Ledger && !s.session.ledgerLost() && hs != nil {
+		n := s.scopes.nextReceipt(hs)
+		doc.Sequence = &n
+	}
+	if p := r.hard.Parents[k.Client+"\x00"+k.Invocation]; p != "" {
+		doc.ParentReceiptID = &p
+	}
+	if level := s.pressure.level(); level != "" {
+		doc.TelemetrySummary["context_pressure"] = level
+	}
+	if k.Degradation != nil {
+		doc.CapabilityDegradations = append(doc.CapabilityDegradations, *k.Degradation)
+	}
+	doc.CapabilityDegradations = append(doc.CapabilityDegradations, s.weakPlacements(k)...)
+	if o.failure != "" {
+		if o.retry == "" {
+			o.retry = o.failure.DefaultRetry()
+		}
+		doc.FailureClass = &o.failure
+	}
+	if o.retry != "" {
+		doc.RetryClass = &o.retry
+	}
+	return doc
+}

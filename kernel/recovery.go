@@ -1,0 +1,339 @@
+package kernel
+
+import (
+	"fmt"
+	"time"
+
+	"lifeloop/attempt"
+	"lifeloop/lifeloop"
+	"lifeloop/session"
+)
+
+// recovery is what follows the end of an attempt, and the budgets and the
+// checkpoint that it depends on:
+//
+//	attempt_ended ──► retry ─────► wait, until a time ──► launch of the same profile
+//	           │ │└──► fallback ───────────────────────► launch of the next profile
+//	           │ └───► halt ──► drain
+//	           └─ completed ──► drain
+//
+// A pause, and nothing else, delays the next launch beyond its time.
+type recovery struct {
+	hard struct {
+		Spent attempt.Spent
+		Next  *AttemptEnded // what the next launch follows, while it waits
+		// Checkpoint is what the next launch may continue, and CheckpointBy the
+		// profile that made it.
+		Checkpoint      string
+		CheckpointUnits int64
+		CheckpointBy    int
+	}
+}
+
+type (
+	// AttemptEnded records how an attempt ended and what follows. It is written
+	// when the harness has exited and its sources were read to their ends.
+	AttemptEnded struct {
+		AttemptRef
+		Cause attempt.Cause `json:"cause,omitempty"` // empty: it completed
+		// Detail of the cause: which timer, which rule, the code of a network
+		// error.
+		Detail  string                `json:"detail,omitempty"`
+		Failure lifeloop.FailureClass `json:"failure_class,omitempty"`
+		// Evidence is what says that it completed or failed, beside the raw exit.
+		Evidence string `json:"evidence"`
+		Code     int    `json:"code"`
+		Signal   int    `json:"signal"`
+		// Recovery is what follows a failure; empty after a completed attempt.
+		Recovery attempt.Recovery `json:"recovery,omitempty"`
+		Reason   string           `json:"reason,omitempty"` // a sentence for people
+		Retry    *RetryPlan       `json:"retry,omitempty"`
+		// Next is the profile that is launched next, and Skipped are those that
+		// cannot be.
+		Next    int      `json:"next"`
+		Skipped []string `json:"skipped,omitempty"`
+		GaveUp  bool     `json:"gave_up,omitempty"`
+		AttemptCost
+	}
+	// An AttemptRef names an attempt.
+	AttemptRef struct {
+		Run     string `json:"run"` // empty where none was under way
+		Attempt int    `json:"attempt"`
+		Profile int    `json:"profile"`
+		Name    string `json:"name"`
+	}
+	// An AttemptCost is what an attempt used up.
+	AttemptCost struct {
+		// Short counts the launches in a row that ended soon after they began.
+		Short      int   `json:"short,omitempty"`
+		Units      int64 `json:"units"`
+		Bytes      int64 `json:"bytes"`
+		DurationMS int64 `json:"duration_ms"` // from its first sign of life
+	}
+	// A Budget is what the policy allows to the attempts of a session.
+	Budget struct {
+		Attempts   int      `json:"attempts"`    // counted retries of a profile
+		MaxRetries int      `json:"max_retries"` // retries of every kind, in all
+		Profiles   []string `json:"profiles"`    // the primary, then the fallbacks
+	}
+	// A RetryPlan says when the next attempt begins.
+	RetryPlan struct {
+		Number  int          `json:"number"` // of this profile's retries, from 1
+		Of      int          `json:"of"`     // counted retries that the profile may have
+		Counted bool         `json:"counted"`
+		DelayMS int64        `json:"delay_ms"`
+		Wait    attempt.Wait `json:"wait"`
+		At      time.Time    `json:"at"`
+	}
+	// CheckpointSaved records that a continuation from here is possible, and
+	// CheckpointDropped that it is not: the next profile cannot take it, or it
+	// leads to what broke a guardrail.
+	CheckpointSaved struct {
+		Checkpoint string `json:"checkpoint"`
+		Units      int64  `json:"units"`
+	}
+	CheckpointDropped struct {
+		Checkpoint string `json:"checkpoint"`
+		Reason     string `json:"reason"`
+	}
+)
+
+func (AttemptEnded) Kind() string      { return "attempt_ended" }
+func (CheckpointSaved) Kind() string   { return "checkpoint_saved" }
+func (CheckpointDropped) Kind() string { return "checkpoint_dropped" }
+
+func (AttemptEnded) durable() bool      { return true }
+func (CheckpointSaved) durable() bool   { return true }
+func (CheckpointDropped) durable() bool { return true }
+
+func (f CheckpointSaved) apply(k *Kernel) {
+	h := &k.recovery.hard
+	h.Checkpoint, h.CheckpointUnits, h.CheckpointBy = f.Checkpoint, f.Units, h.Spent.Profile
+}
+
+func (CheckpointDropped) apply(k *Kernel) {
+	h := &k.recovery.hard
+	h.Checkpoint, h.CheckpointUnits, h.CheckpointBy = "", 0, 0
+}
+
+func (f AttemptEnded) apply(k *Kernel) {
+	k.attempts.ended(&f)
+	h := &k.recovery.hard
+	h.Next, h.Spent.Short = nil, f.Short
+	switch f.Recovery {
+	case attempt.Retry:
+		h.Next = &f
+		h.Spent.Total++
+		if f.Retry.Wait == attempt.WaitQuarantine {
+			h.Spent.Short = 0
+		}
+		if f.Retry.Counted {
+			h.Spent.Counted++
+		} else {
+			h.Spent.Uncounted++
+		}
+	case attempt.Fallback:
+		h.Next = &f
+	}
+}
+
+// launched folds the launch that was planned.
+func (r *recovery) launched(f Launching) {
+	h := &r.hard
+	h.Next = nil
+	if f.Profile != h.Spent.Profile {
+		h.Spent = attempt.Spent{Profile: f.Profile, Total: h.Spent.Total}
+	}
+	h.Spent.Launches = f.Attempt
+}
+
+// postponed folds a new time of the next attempt.
+func (r *recovery) postponed(to *time.Time) {
+	if n := r.hard.Next; to != nil && n != nil && n.Retry != nil {
+		next, retry := *n, *n.Retry
+		retry.At, next.Retry = *to, &retry
+		r.hard.Next = &next
+	}
+}
+
+func (r *recovery) spent() attempt.Spent   { return r.hard.Spent }
+func (r *recovery) planned() *AttemptEnded { return r.hard.Next }
+func (r *recovery) checkpoint() string     { return r.hard.Checkpoint }
+
+// retryAt is when the next attempt begins; zero while no retry is planned.
+func (r *recovery) retryAt() (at time.Time) {
+	if n := r.hard.Next; n != nil && n.Retry != nil {
+		at = n.Retry.At
+	}
+	return at
+}
+
+// current names the attempt that ended, or that was waited for.
+func (r *recovery) current(s *step, run string) AttemptRef {
+	p := r.hard.Spent
+	return AttemptRef{Run: run, Attempt: p.Launches, Profile: p.Profile, Name: s.profileName(p.Profile)}
+}
+
+func (s *step) profileName(i int) string {
+	if i < len(s.cfg.Policy.Profiles) {
+		return s.cfg.Policy.Profiles[i].Name
+	}
+	return s.cfg.Manifest.AdapterID
+}
+
+// longWait is how long a wait must be for the session to be paused meanwhile
+// (DECISIONS H3).
+const longWait = 5 * time.Second
+
+// budget is what the session's attempts may use up.
+func (s *step) budget() *Budget {
+	p := s.cfg.Policy
+	if p.MaxRetries == 0 && len(p.Profiles) < 2 {
+		return nil
+	}
+	b := &Budget{Attempts: p.Attempts, MaxRetries: p.MaxRetries, Profiles: []string{}}
+	for i := range p.Profiles {
+		b.Profiles = append(b.Profiles, p.Profiles[i].Name)
+	}
+	return b
+}
+
+// launch begins the first attempt.
+func (r *recovery) launch(s *step) {
+	s.attempts.launch(s, r.launching(s, "first", r.hard.Spent.Profile, r.hard.Spent.Launches+1), s.cfg.HarnessSession, s.startCause())
+}
+
+func (r *recovery) launching(s *step, cause string, profile, number int) Launching {
+	return Launching{Run: s.cfg.NewID("run_"), Cause: cause, Attempt: number, Profile: profile,
+		Name: s.profileName(profile), Adapter: s.cfg.Manifest.AdapterID}
+}
+
+// relaunch begins the planned attempt. What was only true of the launch before
+// is forgotten.
+func (r *recovery) relaunch(s *step) {
+	n := r.hard.Next
+	number := r.hard.Spent.Launches + 1
+	if n.Next != r.hard.Spent.Profile {
+		number = 1
+		s.cfg.Manifest = s.cfg.Manifests[n.Next]
+	}
+	cause := n.launchCause()
+	l := r.launching(s, cause, n.Next, number)
+	s.activity.launching()
+	s.tools.launching()
+	s.scopes.launching()
+	s.turns.launching()
+	s.ending.launching()
+	s.health.launching()
+	if r.continues(s, l.Profile) {
+		l.Checkpoint, l.CheckpointUnits = r.hard.Checkpoint, r.hard.CheckpointUnits
+	} else if cause == causeRestart && s.cfg.Resumes {
+		l.Checkpoint = s.scopes.prompted()
+	}
+	start := "startup"
+	if l.Checkpoint != "" {
+		start = "resume"
+	}
+	s.attempts.launch(s, l, l.Checkpoint, start)
+}
+
+// launchCause is the cause of the launch that follows an attempt.
+func (f *AttemptEnded) launchCause() string {
+	if f.Retry != nil && f.Retry.Wait == attempt.WaitRestart {
+		return causeRestart
+	}
+	return string(f.Recovery)
+}
+
+// continues says whether the launch of a profile can take the checkpoint. It
+// is a harness session, so another adapter cannot use it.
+func (r *recovery) continues(s *step, profile int) bool {
+	p, by := s.cfg.Policy, r.hard.CheckpointBy
+	if !p.Continuation || r.hard.Checkpoint == "" {
+		return false
+	}
+	if profile == by {
+		return true
+	}
+	return max(profile, by) < len(p.Profiles) && p.Profiles[profile].AcceptsContinuation && p.Profiles[profile].Adapter == p.Profiles[by].Adapter
+}
+
+// plan fills in what follows a failure.
+func (r *recovery) plan(s *step, f *AttemptEnded, v verdict) {
+	e := s.attempts.exit()
+	f.Failure = failureClass(v.Cause, e != nil && e.NotStarted)
+	f.Reason = sentence(v.Cause, v.detail, e)
+	spent := r.hard.Spent
+	spent.Short = f.Short
+	next := s.cfg.Policy.After(spent, v.Failure, s.cfg.Session)
+	if s.session.timeout() != "" || s.ending.requested() || s.session.ledgerLost() {
+		next = attempt.Next{Recovery: attempt.Halt, Profile: spent.Profile, GaveUp: next.GaveUp}
+	}
+	f.Recovery, f.Next, f.GaveUp = next.Recovery, next.Profile, next.GaveUp
+	for _, i := range next.Skipped {
+		f.Skipped = append(f.Skipped, s.profileName(i)+": "+s.cfg.Policy.Profiles[i].Missing)
+	}
+	if next.Recovery == attempt.Retry {
+		f.Retry = &RetryPlan{Number: next.Retry, Of: s.cfg.Policy.Attempts, Counted: next.Counted,
+			DelayMS: next.Delay.Milliseconds(), Wait: next.Wait, At: s.now.Add(next.Delay).UTC()}
+	}
+}
+
+// giveUp records the end of a session that waits for its next attempt.
+func (r *recovery) giveUp(s *step, cause attempt.Cause, detail string) {
+	f := AttemptEnded{AttemptRef: r.current(s, ""), Cause: cause, Detail: detail, Evidence: "no attempt was under way",
+		Failure: failureClass(cause, false), Recovery: attempt.Halt, Reason: sentence(cause, detail, nil)}
+	f.Next = f.Profile
+	s.record(f)
+	r.follow(s)
+}
+
+// follow begins what the end of an attempt asks for. The launch itself is due
+// in wake.
+func (r *recovery) follow(s *step) {
+	n := r.hard.Next
+	if n == nil {
+		s.ending.drain(s)
+		return
+	}
+	if broken := s.attempts.broken(); s.cfg.Policy.Continuation && r.hard.Checkpoint != "" {
+		switch {
+		case broken != "": // a continuation would continue what broke it
+			r.drop(s, "what would be gone on with broke guardrail "+broken)
+		case n.Recovery == attempt.Fallback && !r.continues(s, n.Next):
+			r.drop(s, fmt.Sprintf("profile %s cannot go on from a checkpoint of %s", s.profileName(n.Next), s.profileName(r.hard.CheckpointBy)))
+		}
+	}
+	if n.Retry != nil && !s.session.pausedByCommand() && n.Retry.DelayMS >= longWait.Milliseconds() && s.session.is(session.Running) {
+		s.session.move(s, session.Paused, string(n.Retry.Wait))
+	}
+}
+
+// drop gives up the continuation: the next launch is a fresh start, and its
+// clients are warned (DECISIONS Z9).
+func (r *recovery) drop(s *step, why string) {
+	s.record(CheckpointDropped{Checkpoint: r.hard.Checkpoint, Reason: why})
+	s.router.warn(s, "", why)
+}
+
+func (r *recovery) next(k *Kernel) time.Time {
+	n := r.hard.Next
+	if n == nil || k.session.pausedByCommand() || k.State().Terminal() {
+		return time.Time{}
+	}
+	if n.Retry == nil {
+		return k.now // a fallback does not wait
+	}
+	return n.Retry.At
+}
+
+// wake begins the planned attempt once its wait is over.
+func (r *recovery) wake(s *step) {
+	if !s.due(r.next(s.Kernel)) {
+		return
+	}
+	if s.session.is(session.Paused) {
+		s.session.move(s, session.Running, string(r.hard.Next.Recovery))
+	}
+	r.relaunch(s)
+}

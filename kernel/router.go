@@ -1,0 +1,533 @@
+package kernel
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"lifeloop/lifeloop"
+	"lifeloop/telemetry"
+)
+
+// router carries each event to the clients that subscribed to it, in order and
+// one at a time per client. Each call ends in one receipt (DECISIONS L4):
+//
+//	emit ──► observed ──► queued ──► dispatched ──► answered ──► receipt_issued
+//	                         │           │             └─ waits for the slots of its payloads
+//	                         │           └─ failed: time-out, no answer
+//	                         └─ skipped: queue_full, client_busy
+//
+// receipt.emitted makes no receipt; call_over ends its call.
+type router struct {
+	hard struct {
+		Calls   map[string]*call  // without a receipt so far
+		Made    int               // calls so far
+		Parents map[string]string // the newest receipt by client and invocation
+	}
+	soft struct {
+		queue    map[string][]string // calls by client
+		flying   map[string]flight   // by client
+		warnings map[string][]string // for the next receipt of a client
+		tickDue  time.Time
+	}
+}
+
+// A call is one event on its way to one client.
+type call struct {
+	ID, Client, Idempotency string
+	N                       int // in the order in which calls were made
+	Event                   lifeloop.Event
+	EventID, Invocation     string
+	Mode                    lifeloop.IntegrationMode
+	Frame                   *lifeloop.FrameContext
+	Data                    map[string]any
+	Scope                   int
+	Dispatched              bool
+	Answer                  *Answered
+	Settled                 []*PayloadSettled // by payload index; nil while it waits
+	Degradation             *lifeloop.Degradation
+}
+
+// A flight is the dispatch that a client is busy with.
+type flight struct {
+	call  string
+	began time.Time
+}
+
+type (
+	// Observed records one lifecycle event and the calls that it makes.
+	Observed struct {
+		Record     lifeloop.EventRecord `json:"record"`
+		Invocation string               `json:"invocation"`
+		Scope      int                  `json:"scope"`
+		Calls      []CallRef            `json:"calls"`
+		// Degradation is set on capability.degraded.
+		Degradation *lifeloop.Degradation `json:"degradation,omitempty"`
+	}
+	// A CallRef names the call of one client for an event.
+	CallRef struct {
+		Call           string `json:"call"`
+		Client         string `json:"client"`
+		IdempotencyKey string `json:"idempotency_key"`
+	}
+	// Dispatched records that a call is handed to its client.
+	Dispatched struct {
+		Call   string `json:"call"`
+		Client string `json:"client"`
+	}
+	// Answered records what a client answered, before its payloads are placed.
+	Answered struct {
+		Call     string                `json:"call"`
+		Status   lifeloop.Status       `json:"status,omitempty"`
+		Failure  lifeloop.FailureClass `json:"failure,omitempty"`
+		Retry    lifeloop.RetryClass   `json:"retry,omitempty"`
+		Warnings []string              `json:"warnings,omitempty"`
+		Payloads []PayloadFact         `json:"payloads,omitempty"`
+	}
+	// CallOver records the end of a call that makes no receipt: that of
+	// receipt.emitted.
+	CallOver struct {
+		Call string `json:"call"`
+	}
+)
+
+func (Observed) Kind() string   { return "observed" }
+func (Dispatched) Kind() string { return "dispatched" }
+func (Answered) Kind() string   { return "answered" }
+func (CallOver) Kind() string   { return "call_over" }
+
+// Until its receipt a call has promised nothing, so its steps are not durable.
+func (f Observed) durable() bool { return f.Record.Event != lifeloop.SupervisorTick }
+func (Dispatched) durable() bool { return false }
+func (Answered) durable() bool   { return false }
+func (CallOver) durable() bool   { return false }
+
+func (f Observed) apply(k *Kernel) {
+	k.scopes.observed(f)
+	k.turns.observed(f)
+	switch f.Record.Event {
+	case lifeloop.ContextPressureObserved:
+		level, _ := f.Record.Data["level"].(string)
+		k.pressure.fold(level)
+	case lifeloop.ContextCompacted:
+		k.pressure.fold("")
+	case lifeloop.CapabilityDegraded:
+		k.health.observed(f.Degradation)
+	}
+	h := &k.router.hard
+	for _, c := range f.Calls {
+		h.Made++
+		h.Calls[c.Call] = &call{ID: c.Call, N: h.Made, Client: c.Client, Idempotency: c.IdempotencyKey, Event: f.Record.Event,
+			EventID: f.Record.EventID, Invocation: f.Invocation, Mode: f.Record.IntegrationMode, Frame: f.Record.FrameContext,
+			Data: f.Record.Data, Scope: f.Scope, Degradation: f.Degradation}
+	}
+}
+
+func (f Dispatched) apply(k *Kernel) {
+	if c := k.router.hard.Calls[f.Call]; c != nil {
+		c.Dispatched = true
+	}
+}
+
+func (f Answered) apply(k *Kernel) {
+	if c := k.router.hard.Calls[f.Call]; c != nil {
+		c.Answer = &f
+		c.Settled = make([]*PayloadSettled, len(f.Payloads))
+		for i, p := range f.Payloads {
+			k.slots.answered(c, i, p)
+		}
+	}
+}
+
+func (f CallOver) apply(k *Kernel) { delete(k.router.hard.Calls, f.Call) }
+
+// ByClient says that a client opened the frame of this event.
+func (f Observed) ByClient() bool {
+	return len(f.Record.Evidence) > 0 && f.Record.Evidence[0].Source == clientSource
+}
+
+// ByHarness says that the harness itself caused this event, by whatever source,
+// and not the wrapper or a client.
+func (f Observed) ByHarness() bool { return byHarness(f.Record.Evidence) }
+
+func byHarness(evidence []lifeloop.Evidence) bool {
+	return len(evidence) > 0 && evidence[0].Source != wrapperSource && evidence[0].Source != clientSource
+}
+
+func newRouter() (r router) {
+	r.hard.Calls, r.hard.Parents = map[string]*call{}, map[string]string{}
+	r.soft.queue, r.soft.flying, r.soft.warnings = map[string][]string{}, map[string]flight{}, map[string][]string{}
+	return r
+}
+
+func (r *router) call(id string) *call { return r.hard.Calls[id] }
+func (r *router) open() bool           { return len(r.hard.Calls) > 0 }
+
+// settled folds what became of a payload, and returns its call.
+func (r *router) settled(f PayloadSettled) *call {
+	c := r.hard.Calls[f.Call]
+	if c == nil || f.Index >= len(c.Settled) {
+		return nil
+	}
+	c.Settled[f.Index] = &f
+	return c
+}
+
+// An emission is one event about to be emitted.
+type emission struct {
+	event       lifeloop.Event
+	scope       int // 0 means the current one
+	frame       string
+	parent      string // of a frame that opens; else it is looked up
+	data        map[string]any
+	evidence    []lifeloop.Evidence
+	mode        lifeloop.IntegrationMode // empty: read off the evidence
+	degradation *lifeloop.Degradation
+}
+
+// emit makes an event true and queues it for its clients. It returns the calls
+// that it made.
+func (s *step) emit(e emission) []CallRef {
+	if e.scope == 0 {
+		e.scope = s.scopes.number()
+	}
+	if e.mode == "" {
+		e.mode = s.modeOf(e.evidence)
+	}
+	if e.data == nil {
+		e.data = map[string]any{}
+	}
+	r := lifeloop.EventRecord{
+		SchemaVersion: lifeloop.Version, Event: e.event, EventID: s.cfg.NewID("evt_"),
+		AdapterID: s.cfg.Manifest.AdapterID, HarnessSessionID: s.scopes.id(e.scope), IntegrationMode: e.mode,
+		AtEpochS: s.now.Unix(), At: s.now.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
+		Evidence: e.evidence, Data: e.data,
+	}
+	if e.frame != "" {
+		r.FrameContext = frameContext(e.frame, cmp.Or(e.parent, s.turns.frame(e.frame).Parent))
+	}
+	f := Observed{Record: r, Invocation: s.newInvocation(), Scope: e.scope, Calls: []CallRef{}, Degradation: e.degradation}
+	for i := range s.cfg.Clients {
+		if c := &s.cfg.Clients[i]; (c.Events[e.event] || c.requires(e.degradation)) && !s.session.ledgerLost() {
+			f.Calls = append(f.Calls, CallRef{Call: s.cfg.NewID("call_"), Client: c.ID, IdempotencyKey: s.cfg.NewID("idem_")})
+		}
+	}
+	s.record(f)
+	for _, c := range f.Calls {
+		s.router.enqueue(s, c)
+	}
+	// Without any client the wrapper itself is the client, and has observed the
+	// event. An observer without a ledger issues no receipts.
+	if len(s.cfg.Clients) == 0 && (s.cfg.Ledger || !s.cfg.Observing) && e.event != lifeloop.ReceiptEmitted && e.event != lifeloop.SupervisorTick {
+		s.router.receipt(s, &call{Client: SelfClient, Event: e.event, EventID: r.EventID, Invocation: f.Invocation,
+			Mode: e.mode, Scope: e.scope, Degradation: e.degradation}, outcome{status: lifeloop.Observed})
+	}
+	s.health.prove(s, e)
+	return f.Calls
+}
+
+// modeOf is how an event was learned, according to its evidence.
+func (s *step) modeOf(ev []lifeloop.Evidence) lifeloop.IntegrationMode {
+	switch {
+	case s.cfg.Observing:
+		return lifeloop.TelemetryOnly
+	case len(ev) > 0 && (ev[0].Source == "hook" || ev[0].Source == "statusline"):
+		return lifeloop.NativeHook
+	}
+	return lifeloop.LauncherWrapper
+}
+
+// own is evidence of the wrapper itself.
+func own(detail string) []lifeloop.Evidence {
+	return []lifeloop.Evidence{{Source: wrapperSource, Detail: detail}}
+}
+
+// by is the evidence that signals are.
+func by(sigs ...telemetry.Signal) []lifeloop.Evidence {
+	out := make([]lifeloop.Evidence, len(sigs))
+	for i, sig := range sigs {
+		out[i] = lifeloop.Evidence{Source: sig.Source, Detail: sig.Detail}
+	}
+	return out
+}
+
+// enqueue adds a call to its client's queue and keeps the queue within its
+// bound: the oldest call that is neither session.* nor frame.* is skipped, ticks
+// and pressure before the rest (DECISIONS L18).
+func (r *router) enqueue(s *step, ref CallRef) {
+	q := append(r.soft.queue[ref.Client], ref.Call)
+	r.soft.queue[ref.Client] = q
+	if len(q) <= s.cfg.MaxQueue {
+		return
+	}
+	pick := -1
+	for i, id := range q {
+		ev := r.hard.Calls[id].Event
+		if ev == lifeloop.SupervisorTick || ev == lifeloop.ContextPressureObserved {
+			pick = i
+			break
+		}
+		if pick < 0 && !ev.Session() && !ev.Frame() {
+			pick = i
+		}
+	}
+	if pick >= 0 { // else there are only events that are never skipped
+		r.skip(s, q[pick], "queue_full")
+	}
+}
+
+// skip ends a call that its client did not get.
+func (r *router) skip(s *step, id, why string) {
+	c := r.hard.Calls[id]
+	r.soft.queue[c.Client] = slices.DeleteFunc(r.soft.queue[c.Client], func(queued string) bool { return queued == id })
+	r.receipt(s, c, outcome{status: lifeloop.Skipped, warnings: []string{why}})
+}
+
+// busySince is when the call began that a client is busy with; zero for a free
+// client.
+func (r *router) busySince(client string) time.Time { return r.soft.flying[client].began }
+
+// overtake moves the calls of this step to the front of a client's queue and
+// returns how many it moved. The waiting calls of the same frames move with
+// them: a client receives the events of one frame in order, and the end of one
+// frame before the opening of the next.
+func (r *router) overtake(s *step, client string) int {
+	queue := r.soft.queue[client]
+	frames := map[string]bool{}
+	for _, id := range queue {
+		if k := r.hard.Calls[id]; k.Invocation == s.invocation && k.Frame != nil {
+			frames[k.Frame.FrameID] = true
+		}
+	}
+	front, rest := []string{}, []string{}
+	for _, id := range queue {
+		if k := r.hard.Calls[id]; k.Invocation == s.invocation || k.Frame != nil && frames[k.Frame.FrameID] {
+			front = append(front, id)
+		} else {
+			rest = append(rest, id)
+		}
+	}
+	r.soft.queue[client] = append(front, rest...)
+	return len(front)
+}
+
+// pump dispatches the next call of each client that is free.
+func (r *router) pump(s *step) {
+	if s.session.ledgerLost() {
+		return
+	}
+	for i := range s.cfg.Clients {
+		c := &s.cfg.Clients[i]
+		q := r.soft.queue[c.ID]
+		if _, busy := r.soft.flying[c.ID]; busy || len(q) == 0 {
+			continue
+		}
+		r.soft.queue[c.ID] = q[1:]
+		r.dispatch(s, c, r.hard.Calls[q[0]])
+	}
+}
+
+func (r *router) dispatch(s *step, c *Client, k *call) {
+	timeout := c.Timeout
+	if s.ending.draining() {
+		timeout = min(timeout, s.ending.drainTime(s.now))
+	}
+	s.record(Dispatched{Call: k.ID, Client: c.ID})
+	s.slots.dispatched(k.ID)
+	r.soft.flying[c.ID] = flight{k.ID, s.now}
+	s.do(Dispatch{Call: k.ID, Client: c.ID, Timeout: timeout, Envelope: lifeloop.DispatchEnvelope{
+		SchemaVersion: lifeloop.Version, Request: s.request(k)}})
+}
+
+func (s *step) request(k *call) lifeloop.CallbackRequest {
+	req := lifeloop.CallbackRequest{
+		SchemaVersion: lifeloop.Version, Event: k.Event, EventID: k.EventID,
+		AdapterID: s.cfg.Manifest.AdapterID, AdapterVersion: s.cfg.Manifest.AdapterVersion,
+		HarnessSessionID: s.scopes.id(k.Scope),
+		IntegrationMode:  k.Mode, InvocationID: k.Invocation, PayloadRefs: []lifeloop.PayloadRef{},
+		FrameContext: k.Frame, EventData: k.Data, IdempotencyKey: &k.Idempotency,
+	}
+	req.HarnessRunID, req.HarnessTaskID = s.attempts.id(), s.task()
+	return req
+}
+
+// task is the session as documents name it; nil where one hook is all there is.
+func (s *step) task() *string {
+	if s.cfg.OneHook {
+		return nil
+	}
+	t := s.cfg.Session
+	return &t
+}
+
+// returned folds the outcome of one dispatch. A late answer to a call that was
+// given up is dropped.
+func (r *router) returned(s *step, in Returned) {
+	k, ok := r.hard.Calls[in.Call]
+	if !ok || !k.Dispatched || k.Answer != nil {
+		return
+	}
+	if r.soft.flying[k.Client].call == in.Call {
+		delete(r.soft.flying, k.Client)
+	}
+	defer s.slots.returned(s, in.Call)
+	if in.Failure != "" || in.Response == nil {
+		failed := outcome{status: lifeloop.Failed, failure: cmp.Or(in.Failure, lifeloop.InternalError)}
+		if in.Why != "" {
+			failed.warnings = []string{in.Why}
+		}
+		s.record(Answered{Call: in.Call, Failure: failed.failure, Warnings: failed.warnings})
+		r.receipt(s, k, failed)
+		return
+	}
+	s.record(answerOf(k, in.Response))
+	for i, p := range in.Response.ClientPayloads {
+		s.slots.accept(s, k, i, p)
+	}
+	r.close(s, k)
+}
+
+func answerOf(k *call, r *lifeloop.CallbackResponse) Answered {
+	a := Answered{Call: k.ID, Status: r.Status, Warnings: r.Warnings}
+	if r.FailureClass != nil {
+		a.Failure = *r.FailureClass
+	}
+	if r.RetryClass != nil {
+		a.Retry = *r.RetryClass
+	}
+	for _, p := range r.ClientPayloads {
+		a.Payloads = append(a.Payloads, payloadFact(p))
+		if p.ClientID != k.Client {
+			// A client may use a name of its own; receipts name it as its owner
+			// configured it, and report the difference.
+			a.Warnings = append(a.Warnings, fmt.Sprintf("payload %s: client_id is %q, configured is %q", p.PayloadID, p.ClientID, k.Client))
+		}
+	}
+	return a
+}
+
+// close issues the receipt of an answered call, once none of its payloads
+// waits any more.
+func (r *router) close(s *step, k *call) {
+	if r.hard.Calls[k.ID] == nil || k.Answer == nil {
+		return
+	}
+	a := k.Answer
+	o := outcome{status: a.Status, failure: a.Failure, retry: a.Retry, warnings: slices.Clone(a.Warnings)}
+	delivered, missed := 0, 0
+	for i, p := range k.Settled {
+		switch {
+		case p == nil:
+			return // it waits for a slot
+		case p.Status == lifeloop.Delivered:
+			delivered++
+		case p.Status == lifeloop.Failed && o.failure == "" && (a.Payloads[i].Required || p.Failure == lifeloop.StateConflict):
+			o.status, o.failure = lifeloop.Failed, p.Failure
+			if p.Failure == lifeloop.StateConflict {
+				o.warnings = append(o.warnings, fmt.Sprintf("payload %s: %s", a.Payloads[i].ID, p.Why))
+			}
+		default:
+			missed++
+		}
+	}
+	switch {
+	case o.status == lifeloop.Failed:
+	case missed > 0:
+		o.status = lifeloop.Degraded
+	case delivered > 0:
+		o.status = lifeloop.Delivered
+	}
+	r.receipt(s, k, o)
+}
+
+// failQueued ends the calls that are still queued.
+func (r *router) failQueued(s *step, why string) {
+	for _, c := range s.cfg.Clients {
+		r.fail(s, c.ID, lifeloop.InternalError, why)
+	}
+}
+
+func (r *router) fail(s *step, client string, class lifeloop.FailureClass, why string) {
+	q := r.soft.queue[client]
+	r.soft.queue[client] = nil
+	for _, id := range q {
+		if k := r.hard.Calls[id]; k != nil {
+			r.receipt(s, k, outcome{status: lifeloop.Failed, failure: class, warnings: []string{why}})
+		}
+	}
+}
+
+// giveUp ends every call: the clients had their time.
+func (r *router) giveUp(s *step) {
+	for _, c := range s.cfg.Clients {
+		if f, busy := r.soft.flying[c.ID]; busy {
+			delete(r.soft.flying, c.ID)
+			s.do(Cancel{f.call})
+			if k := r.hard.Calls[f.call]; k != nil {
+				s.record(Answered{Call: f.call, Failure: lifeloop.Timeout})
+				r.receipt(s, k, outcome{status: lifeloop.Failed, failure: lifeloop.Timeout, warnings: []string{"the session ended before the client answered"}})
+			}
+		}
+		r.fail(s, c.ID, lifeloop.Timeout, "the session ended before the client was free")
+	}
+	for _, c := range s.cfg.Clients { // what receipt.emitted queued meanwhile
+		r.fail(s, c.ID, lifeloop.Timeout, "the session ended")
+	}
+}
+
+// failOpen gives the calls that a wrapper left open when it died the receipt
+// that is true of them: it is unknown whether their clients were called.
+func (r *router) failOpen(s *step) {
+	open := make([]*call, 0, len(r.hard.Calls))
+	for _, k := range r.hard.Calls {
+		open = append(open, k)
+	}
+	slices.SortFunc(open, func(a, b *call) int { return cmp.Compare(a.N, b.N) })
+	for _, k := range open {
+		if k.Answer == nil {
+			why := "the wrapper died before the client's answer was recorded"
+			if !k.Dispatched {
+				why = "the wrapper died before the client was called"
+			}
+			r.receipt(s, k, outcome{status: lifeloop.Failed, failure: lifeloop.TransportError, warnings: []string{why}})
+			continue
+		}
+		for i, p := range k.Answer.Payloads {
+			if k.Settled[i] == nil {
+				s.record(PayloadSettled{Call: k.ID, Index: i, Placement: p.First, Status: lifeloop.Failed, Failure: lifeloop.PayloadRejected,
+					Why: "the wrapper died with it in its memory"})
+			}
+		}
+		r.close(s, k)
+	}
+}
+
+// startTicks begins supervisor.tick, for the clients that name it.
+func (r *router) startTicks(s *step) {
+	for _, c := range s.cfg.Clients {
+		if c.Events[lifeloop.SupervisorTick] && s.cfg.Tick > 0 {
+			r.soft.tickDue = s.now.Add(s.cfg.Tick)
+		}
+	}
+}
+
+func (r *router) stopTicks() { r.soft.tickDue = time.Time{} }
+
+func (r *router) next(*Kernel) time.Time { return r.soft.tickDue }
+
+func (r *router) wake(s *step) {
+	if !s.due(r.soft.tickDue) {
+		return
+	}
+	r.stopTicks()
+	if !s.attempts.alive() {
+		return
+	}
+	r.soft.tickDue = s.now.Add(s.cfg.Tick)
+	data := map[string]any{"activity": s.activity.current(), "uncertain": s.activity.uncertain()}
+	if context := s.pressure.tick(); context != nil {
+		data["context"] = context
+	}
+	s.emit(emission{event: lifeloop.SupervisorTick, mode: s.modeOf(nil), evidence: own("tick"), data: data})
+}

@@ -1,0 +1,290 @@
+package kernel
+
+import (
+	"cmp"
+	"time"
+
+	"lifeloop/lifeloop"
+	"lifeloop/telemetry"
+)
+
+// scopes are the harness sessions of this session, one after another. Each is
+// a scope, counted from 1:
+//
+//	opened ──► starting ──► started ──► ending ──► ended
+//	              └────────────────────────┘
+//
+// Its id may be unknown at first; every bind and every change of it is a fact
+// with its reason. identity.go decides which scope a signal belongs to.
+type scopes struct {
+	hard struct {
+		Scope    int // the current one
+		Sessions map[int]*harnessSession
+	}
+	soft struct {
+		refused map[string]bool   // ids of other sessions that sources named
+		gone    *telemetry.Signal // reported the end of a session whose turn has not ended
+		goneDue time.Time
+	}
+}
+
+type harnessSession struct {
+	ID       string
+	Cause    string
+	Starting bool // session.starting was emitted
+	Started  bool
+	Ending   bool
+	Reason   string // of session.ending
+	Ended    bool
+	Prompted bool  // it had a prompt
+	Receipts int64 // issued, where this scope numbers them
+	// Numbers is the scope that numbers this one's receipts: its own, or the
+	// first of several in a row without an id, which count as one (DECISIONS
+	// L2).
+	Numbers int
+}
+
+type (
+	// HarnessSessionOpened begins a scope: what follows belongs to a new
+	// harness session. ID is empty while it is unknown.
+	HarnessSessionOpened struct {
+		Scope int    `json:"scope"`
+		ID    string `json:"id"`
+		Cause string `json:"cause"`
+		// Adopted says that it was live before the wrapper came.
+		Adopted bool `json:"adopted,omitempty"`
+	}
+	// Bound records that a scope's id became known or changed, and why.
+	Bound struct {
+		Scope  int    `json:"scope"`
+		ID     string `json:"id"`
+		Was    string `json:"was"`
+		Reason string `json:"reason"`
+	}
+	// BindRefused records that a source named a session that nothing links to
+	// this one.
+	BindRefused struct {
+		Scope  int    `json:"scope"`
+		ID     string `json:"id"`
+		Reason string `json:"reason"`
+	}
+)
+
+func (HarnessSessionOpened) Kind() string { return "harness_session_opened" }
+func (Bound) Kind() string                { return "bound" }
+func (BindRefused) Kind() string          { return "bind_refused" }
+
+func (HarnessSessionOpened) durable() bool { return false }
+func (Bound) durable() bool                { return false }
+func (BindRefused) durable() bool          { return false }
+
+func (f HarnessSessionOpened) apply(k *Kernel) {
+	h := &k.scopes.hard
+	numbers := f.Scope
+	if before := h.Sessions[f.Scope-1]; before != nil && before.ID == "" {
+		numbers = before.Numbers
+	}
+	h.Scope = f.Scope
+	h.Sessions[f.Scope] = &harnessSession{ID: f.ID, Numbers: numbers, Cause: f.Cause, Starting: f.Adopted, Started: f.Adopted}
+	k.pressure.fold("")
+}
+
+func (f Bound) apply(k *Kernel)   { k.scopes.hard.Sessions[f.Scope].ID = f.ID }
+func (BindRefused) apply(*Kernel) {}
+
+func newScopes() (c scopes) {
+	c.hard.Sessions, c.soft.refused = map[int]*harnessSession{}, map[string]bool{}
+	return c
+}
+
+// observed folds an event of a harness session.
+func (c *scopes) observed(f Observed) {
+	hs := c.hard.Sessions[f.Scope]
+	switch f.Record.Event {
+	case lifeloop.SessionStarting:
+		hs.Starting = true
+	case lifeloop.SessionStarted:
+		hs.Started = true
+	case lifeloop.SessionEnding:
+		hs.Ending = true
+		hs.Reason, _ = f.Record.Data["reason"].(string)
+	case lifeloop.SessionEnded:
+		hs.Ended = true
+	case lifeloop.FrameOpening:
+		hs.Prompted = hs.Prompted || !f.ByClient()
+	}
+}
+
+// receipt folds the number of a receipt.
+func (c *scopes) receipt(scope int, sequence int64) {
+	c.hard.Sessions[c.hard.Sessions[scope].Numbers].Receipts = sequence
+}
+
+// nextReceipt is the number of the next receipt of a scope.
+func (c *scopes) nextReceipt(hs *harnessSession) int64 {
+	return c.hard.Sessions[hs.Numbers].Receipts + 1
+}
+
+func (c *scopes) number() int                  { return c.hard.Scope }
+func (c *scopes) of(scope int) *harnessSession { return c.hard.Sessions[scope] }
+func (c *scopes) current() *harnessSession     { return c.hard.Sessions[c.hard.Scope] }
+
+// id is the id of a scope for a document; nil while it is unknown.
+func (c *scopes) id(scope int) *string {
+	if hs := c.hard.Sessions[scope]; hs != nil && hs.ID != "" {
+		id := hs.ID
+		return &id
+	}
+	return nil
+}
+
+// known says whether a scope has this id.
+func (c *scopes) known(id string) bool {
+	for _, hs := range c.hard.Sessions {
+		if hs.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// ended says whether a harness session of this id has ended and was not
+// started again.
+func (c *scopes) ended(id string) bool {
+	if hs := c.current(); hs.ID == id && !hs.Ended {
+		return false
+	}
+	for _, hs := range c.hard.Sessions {
+		if id != "" && hs.ID == id && hs.Ended {
+			return true
+		}
+	}
+	return false
+}
+
+// prompted is the id of the newest harness session that had a prompt: the one
+// that is worth continuing.
+func (c *scopes) prompted() string {
+	for scope := c.hard.Scope; scope > 0; scope-- {
+		if hs := c.hard.Sessions[scope]; hs != nil && hs.Prompted && hs.ID != "" {
+			return hs.ID
+		}
+	}
+	return ""
+}
+
+// open begins the next scope.
+func (c *scopes) open(s *step, id, cause string, ev []lifeloop.Evidence) {
+	cause = cmp.Or(cause, "unknown")
+	s.record(HarnessSessionOpened{Scope: c.hard.Scope + 1, ID: id, Cause: cause})
+	if before := c.hard.Sessions[c.hard.Scope-1]; before != nil {
+		s.pressure.newScope(before.ID == id && id != "" && cause != "clear")
+	}
+	s.emit(emission{event: lifeloop.SessionStarting, evidence: ev, data: map[string]any{"cause": cause}})
+}
+
+// start emits session.started once. If the signal names no cause, it is the
+// cause of the scope.
+func (c *scopes) start(s *step, cause string, ev []lifeloop.Evidence, h *hook) {
+	hs := c.current()
+	if hs.Started || hs.Ending {
+		return
+	}
+	cause = cmp.Or(cause, hs.Cause, "unknown")
+	s.slots.inside(s, h, s.emit(emission{event: lifeloop.SessionStarted, evidence: ev, data: map[string]any{"cause": cause}}))
+	s.health.earlyTroubles(s)
+	if len(ev) > 0 && s.activity.is(starting) {
+		s.activity.set(s, idling, ev[0].Source, ev[0].Detail, time.Time{})
+	}
+}
+
+// endScope ends the current harness session and everything that is open in it.
+func (s *step) endScope(reason string, ev []lifeloop.Evidence) {
+	s.scopes.stopWaiting(s)
+	s.turns.closeAll(s, ev)
+	s.pressure.flush(s)
+	s.scopes.end(s, reason, ev)
+	if hs := s.scopes.current(); !hs.Ended {
+		s.emit(emission{event: lifeloop.SessionEnded, evidence: ev, data: map[string]any{"reason": hs.Reason}})
+	}
+	s.slots.giveUpScope(s, s.scopes.number(), "the harness session ended")
+}
+
+// end emits session.ending once.
+func (c *scopes) end(s *step, reason string, ev []lifeloop.Evidence) {
+	if hs := c.current(); !hs.Ending {
+		s.emit(emission{event: lifeloop.SessionEnding, evidence: ev, data: map[string]any{"reason": reason}})
+	}
+}
+
+// lastRecords is how long the end of a session waits for that of its turn.
+const lastRecords = time.Second
+
+// gone ends the session as far as the harness reports it: the process may still
+// write, so session.ended waits for its exit, unless the harness continues with
+// another session.
+func (c *scopes) gone(s *step, sig telemetry.Signal) {
+	hs := c.current()
+	if hs.ID != "" && sig.Session != "" && sig.Session != hs.ID || hs.Ended {
+		return
+	}
+	if hs.ID == "" && sig.Session != "" {
+		c.bind(s, sig.Session, sig.Source+": "+sig.Detail)
+	}
+	c.start(s, "unknown", by(sig), nil) // a session that ends has started
+	// For an observer this is the only report of the end.
+	if sig.Reason == "clear" || sig.Reason == "resume" || s.cfg.Observing {
+		s.endScope(sig.Reason, by(sig))
+		return
+	}
+	// The hook may be faster than the record of how the last turn ended.
+	if f := s.turns.top(); f != nil && !f.Ending && s.attempts.exit() == nil {
+		c.soft.gone, c.soft.goneDue = &sig, s.now.Add(lastRecords)
+		return
+	}
+	c.endReported(s, sig)
+}
+
+// endReported closes the frames of a session that reported its end.
+func (c *scopes) endReported(s *step, sig telemetry.Signal) {
+	c.launching()
+	s.turns.closeAll(s, by(sig))
+	c.end(s, sig.Reason, by(sig))
+}
+
+// stopWaiting ends the wait for the end of the last turn.
+func (c *scopes) stopWaiting(s *step) {
+	if sig := c.soft.gone; sig != nil {
+		c.endReported(s, *sig)
+	}
+}
+
+// launching forgets a reported end: it was of the launch before.
+func (c *scopes) launching() { c.soft.gone, c.soft.goneDue = nil, time.Time{} }
+
+func (c *scopes) next(*Kernel) time.Time { return c.soft.goneDue }
+
+func (c *scopes) wake(s *step) {
+	if s.due(c.soft.goneDue) {
+		c.stopWaiting(s)
+	}
+}
+
+func (c *scopes) bind(s *step, id, reason string) {
+	s.record(Bound{Scope: c.hard.Scope, ID: id, Was: c.current().ID, Reason: reason})
+}
+
+// maxRefused bounds how many other sessions are recorded.
+const maxRefused = 64
+
+// refuse records, once for each id, that a source names a session that nothing
+// links to this one: two sessions may share a folder, and a file that was only
+// found binds nothing.
+func (c *scopes) refuse(s *step, sig telemetry.Signal) {
+	if c.known(sig.Session) || c.soft.refused[sig.Session] || len(c.soft.refused) >= maxRefused {
+		return
+	}
+	c.soft.refused[sig.Session] = true
+	s.record(BindRefused{Scope: c.hard.Scope, ID: sig.Session,
+		Reason: sig.Source + ": " + sig.Detail + " is of another session, and no hook or launch says that this one went on as that"})
+}

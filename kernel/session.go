@@ -1,0 +1,377 @@
+package kernel
+
+import (
+	"cmp"
+	"time"
+
+	"lifeloop/attempt"
+	"lifeloop/lifeloop"
+	"lifeloop/session"
+)
+
+// sessionMachine is the session as a whole: its state, its own time, and the
+// commands that pause and resume it. The moves are those of package session:
+//
+//	PENDING ──► RUNNING ◄──► PAUSED
+//	   │           │  └──► ABORTING ──► ABORTED
+//	   ▼           ├──► COMPLETED
+//	REJECTED       └──► FAILED
+//
+// PAUSED has four reasons: a command (hard.Paused), a signal that stopped the
+// harness, a long wait for the next attempt, and a wrapper that died.
+type sessionMachine struct {
+	hard struct {
+		State      session.State
+		Began      Began
+		Refused    lifeloop.FailureClass
+		RefusedWhy string
+		Paused     bool      // by a command
+		End        time.Time // when the session's time is over; zero without a limit
+		TimedOut   Timer     // the session's own timer that fired
+	}
+	soft struct {
+		pausedAt   time.Time // zero while no command paused it
+		eventAt    time.Time // of the newest fact or sign of life
+		ledgerLost bool      // from then on the kernel causes nothing any more
+		replayedTo time.Time // the time of the last replayed fact
+	}
+}
+
+type (
+	// Began is the first fact of every session: what this run is.
+	Began struct {
+		SessionID      string   `json:"session_id"`
+		AdapterID      string   `json:"adapter_id"`
+		AdapterVersion string   `json:"adapter_version"`
+		Program        string   `json:"program"`     // base name only
+		Args           int      `json:"args"`        // how many; their text may be a prompt
+		ArgsDigest     string   `json:"args_digest"` // sha256 over the NUL-joined arguments
+		WorkDir        string   `json:"work_dir"`
+		Version        string   `json:"version"` // of the wrapper
+		PID            int      `json:"pid"`     // of the wrapper
+		PTY            bool     `json:"pty"`
+		Clients        []string `json:"clients"`
+		Policy         string   `json:"policy"` // "none" without one (DECISIONS G2)
+		// TokenDigest is of the session's token; empty where none was issued.
+		TokenDigest string `json:"session_token_digest,omitempty"`
+		// Budget bounds the attempts; nil where there is only one.
+		Budget *Budget `json:"budget,omitempty"`
+		// Meta is the owner's description of the session, passed on unread.
+		Meta map[string]string `json:"meta,omitempty"`
+	}
+	// SessionMoved records a move of the session machine.
+	SessionMoved struct {
+		From   session.State `json:"from"`
+		To     session.State `json:"to"`
+		Reason string        `json:"reason"`
+	}
+	// DeadlineSet records an instant that outlives a crash: the session's end.
+	DeadlineSet struct {
+		Timer Timer     `json:"timer"`
+		At    time.Time `json:"at"`
+	}
+	// CommandReceived records a command of the session socket that changed
+	// nothing else, or its refusal.
+	CommandReceived struct {
+		What    string                `json:"what"`
+		Reason  string                `json:"reason,omitempty"` // given with the command
+		Frame   string                `json:"frame,omitempty"`
+		Failure lifeloop.FailureClass `json:"failure,omitempty"`
+	}
+	// PauseRequested and ResumeRequested record commands of the session socket.
+	PauseRequested struct {
+		Reason string `json:"reason,omitempty"`
+	}
+	ResumeRequested struct {
+		Reason string `json:"reason,omitempty"`
+		// RetryAt is the time of the next attempt, moved on by the length of the
+		// pause.
+		RetryAt *time.Time `json:"retry_at,omitempty"`
+	}
+	// PausedAgain records that the harness ran although the session is paused,
+	// and is stopped once more.
+	PausedAgain struct{}
+	// Resumed records that another wrapper recovered the session after its
+	// first one died, at LastAt or later.
+	Resumed struct {
+		PID    int       `json:"pid"`
+		LastAt time.Time `json:"last_at"`
+		// Budget bounds the attempts from here on; nil where there is only one.
+		Budget *Budget `json:"budget,omitempty"`
+	}
+)
+
+func (Began) Kind() string           { return "began" }
+func (SessionMoved) Kind() string    { return "session_moved" }
+func (DeadlineSet) Kind() string     { return "deadline_set" }
+func (CommandReceived) Kind() string { return "asked" }
+func (PauseRequested) Kind() string  { return "pause_requested" }
+func (ResumeRequested) Kind() string { return "resume_requested" }
+func (PausedAgain) Kind() string     { return "held_again" }
+func (Resumed) Kind() string         { return "resumed" }
+
+func (Began) durable() bool           { return true }
+func (SessionMoved) durable() bool    { return true }
+func (DeadlineSet) durable() bool     { return true }
+func (CommandReceived) durable() bool { return false }
+func (PauseRequested) durable() bool  { return true }
+func (ResumeRequested) durable() bool { return true }
+func (PausedAgain) durable() bool     { return true }
+func (Resumed) durable() bool         { return true }
+
+func (f Began) apply(k *Kernel)        { k.session.hard.Began = f }
+func (f DeadlineSet) apply(k *Kernel)  { k.session.hard.End = f.At }
+func (CommandReceived) apply(*Kernel)  {}
+func (PauseRequested) apply(k *Kernel) { k.session.hard.Paused = true }
+func (PausedAgain) apply(*Kernel)      {}
+func (f Resumed) apply(k *Kernel)      { k.session.hard.Began.PID = f.PID }
+
+func (f SessionMoved) apply(k *Kernel) {
+	h := &k.session.hard
+	h.State = f.To
+	if f.To == session.Rejected {
+		h.Refused, h.RefusedWhy = lifeloop.CapabilityUnsupported, f.Reason
+	}
+}
+
+func (f ResumeRequested) apply(k *Kernel) {
+	k.session.hard.Paused = false
+	k.recovery.postponed(f.RetryAt)
+}
+
+func (m *sessionMachine) state() session.State     { return m.hard.State }
+func (m *sessionMachine) is(st session.State) bool { return m.hard.State == st }
+func (m *sessionMachine) active() bool             { return m.is(session.Running) || m.is(session.Paused) }
+
+// began says whether the first fact was recorded.
+func (m *sessionMachine) began() bool { return m.hard.Began.SessionID != "" }
+
+// pausedByCommand says that a command paused the session and none resumed it.
+func (m *sessionMachine) pausedByCommand() bool { return m.hard.Paused }
+
+// pausedBySignal says that a signal stopped the harness, and no command did.
+func (m *sessionMachine) pausedBySignal(k *Kernel) bool {
+	return m.is(session.Paused) && k.attempts.alive() && !m.hard.Paused
+}
+
+// timedOut folds a timer that fired.
+func (m *sessionMachine) timedOut(t Timer) {
+	if t == timerSession || t == timerIdle {
+		m.hard.TimedOut = t
+	}
+}
+
+// timeout is the session's own timer that fired; empty while none did.
+func (m *sessionMachine) timeout() Timer { return m.hard.TimedOut }
+
+func (m *sessionMachine) refusal() (lifeloop.FailureClass, string) {
+	return m.hard.Refused, m.hard.RefusedWhy
+}
+
+func (m *sessionMachine) ledgerLost() bool        { return m.soft.ledgerLost }
+func (m *sessionMachine) loseLedger()             { m.soft.ledgerLost = true }
+func (m *sessionMachine) recorded(at time.Time)   { m.soft.eventAt = at }
+func (m *sessionMachine) replayed(at time.Time)   { m.soft.replayedTo = at }
+func (m *sessionMachine) lastReplayed() time.Time { return m.soft.replayedTo }
+
+func (m *sessionMachine) move(s *step, to session.State, reason string) {
+	if err := session.Check(m.hard.State, to); err != nil {
+		panic("kernel: " + err.Error()) // a bug here, never a fault of the world
+	}
+	s.record(SessionMoved{m.hard.State, to, reason})
+}
+
+// timer is the session's own timer that fires next, and when. A pause stops
+// the idle timer, and not the session's time (DECISIONS H2).
+func (m *sessionMachine) timer(k *Kernel) (at time.Time, which Timer) {
+	if !m.active() || m.hard.TimedOut != "" || k.ending.draining() || k.cfg.Observing || k.cfg.OneHook {
+		return at, ""
+	}
+	at, which = m.hard.End, timerSession
+	if p := k.cfg.Policy; p.Idle > 0 && !m.hard.Paused {
+		if t := m.soft.eventAt.Add(p.Idle); at.IsZero() || t.Before(at) {
+			at, which = t, timerIdle
+		}
+	}
+	return at, which
+}
+
+func (m *sessionMachine) next(k *Kernel) time.Time {
+	at, _ := m.timer(k)
+	return at
+}
+
+// wake ends the session when its own time is over, whatever it is doing.
+func (m *sessionMachine) wake(s *step) {
+	at, which := m.timer(s.Kernel)
+	if !s.due(at) {
+		return
+	}
+	elapsed := s.now.Sub(m.hard.End.Add(-s.cfg.Policy.Session))
+	if which == timerIdle {
+		elapsed = s.now.Sub(m.soft.eventAt)
+	}
+	s.record(TimedOut{Timer: which, ElapsedMS: elapsed.Milliseconds()})
+	if m.is(session.Paused) {
+		m.move(s, session.Running, timeoutReason(which))
+	}
+	if m.hard.Paused {
+		m.unpause(s, beingEnded)
+	}
+	switch {
+	case s.attempts.alive():
+		s.attempts.stop(s, attempt.Timeout, string(which))
+	case s.recovery.planned() != nil:
+		s.recovery.giveUp(s, attempt.Timeout, string(which))
+	}
+}
+
+// timeoutReason is the reason of a session that its own timer ended (DECISIONS
+// H2, H4).
+func timeoutReason(which Timer) string {
+	if which == timerIdle {
+		return "idle_timeout"
+	}
+	return "timeout"
+}
+
+// pause stops every process below the wrapper and the timers of the attempt.
+func (m *sessionMachine) pause(s *step, in PauseAsked) {
+	if why := m.pauseRefusal(s); why != "" {
+		s.refuseCommand("pause", in.Ask, in.Reason, lifeloop.StateConflict, why)
+		return
+	}
+	s.record(PauseRequested{Reason: in.Reason})
+	m.soft.pausedAt = s.now
+	if s.attempts.alive() {
+		s.do(Suspend{})
+	}
+	if m.is(session.Running) {
+		m.move(s, session.Paused, cmp.Or(in.Reason, "paused"))
+	}
+	s.do(Reply{Ask: in.Ask})
+}
+
+func (m *sessionMachine) pauseRefusal(s *step) string {
+	switch {
+	case m.hard.Paused:
+		return "the session is paused already"
+	case m.soft.ledgerLost:
+		return "the ledger is lost, and nothing is acted on any more"
+	case !m.active():
+		return "the session is " + string(m.hard.State)
+	case s.cfg.Observing, s.cfg.OneHook:
+		return "what is only observed cannot be paused"
+	case s.attempts.alive() && s.ending.stopping():
+		return "the harness is being ended"
+	case s.attempts.alive(), s.recovery.planned() != nil:
+		return ""
+	case s.attempts.exit() == nil:
+		return "the harness is being started"
+	}
+	return "the harness has ended"
+}
+
+// resume continues what pause stopped, or a signal did.
+func (m *sessionMachine) resume(s *step, in ResumeAsked) {
+	if why := m.resumeRefusal(s); why != "" {
+		s.refuseCommand("resume", in.Ask, in.Reason, lifeloop.StateConflict, why)
+		return
+	}
+	f := ResumeRequested{Reason: in.Reason}
+	var pause time.Duration
+	if !m.soft.pausedAt.IsZero() {
+		pause = s.now.Sub(m.soft.pausedAt)
+	}
+	if at := s.recovery.retryAt(); !at.IsZero() {
+		at = at.Add(pause)
+		f.RetryAt = &at
+	}
+	s.record(f)
+	s.attempts.shift(pause, s.now)
+	s.tools.shift(pause, s.now)
+	m.soft.pausedAt = time.Time{}
+	s.restartDeadlines()
+	if s.attempts.alive() {
+		s.do(Continue{})
+	}
+	// The wait for the next attempt still pauses the session, if it is long.
+	if at := s.recovery.retryAt(); m.is(session.Paused) && (at.IsZero() || at.Sub(s.now) < longWait) {
+		m.move(s, session.Running, cmp.Or(in.Reason, "resumed"))
+	}
+	s.do(Reply{Ask: in.Ask})
+}
+
+func (m *sessionMachine) resumeRefusal(s *step) string {
+	switch at := s.recovery.retryAt(); {
+	case m.hard.Paused, m.pausedBySignal(s.Kernel):
+		return ""
+	case !m.active():
+		return "the session is " + string(m.hard.State)
+	case m.is(session.Paused) && !at.IsZero():
+		return "nobody paused the session: it waits for its next attempt until " + at.Format(time.RFC3339)
+	}
+	return "nobody paused the session"
+}
+
+// unpause continues a paused harness that is about to be ended: a stopped
+// process receives no signal but KILL.
+func (m *sessionMachine) unpause(s *step, why string) {
+	s.record(ResumeRequested{Reason: why})
+	m.soft.pausedAt = time.Time{}
+	if s.attempts.alive() {
+		s.do(Continue{})
+	}
+}
+
+// beingEnded is the reason of a resumption that only serves to end the harness.
+const beingEnded = "it is being ended"
+
+// stopped follows a signal that stopped the harness.
+func (m *sessionMachine) stopped(s *step, in ChildStopped) {
+	if m.is(session.Running) {
+		m.move(s, session.Paused, "stopped by "+signalName(in.Signal))
+	}
+}
+
+// continued follows a signal that continued the harness. If a command paused
+// the session, only a command may resume it, so the harness is stopped once
+// more. A late report of an earlier signal does no harm.
+func (m *sessionMachine) continued(s *step) {
+	switch {
+	case m.pausedBySignal(s.Kernel):
+		s.attempts.restartSilence(s.now)
+		s.restartDeadlines()
+		m.move(s, session.Running, "continued")
+	case m.hard.Paused && s.attempts.alive():
+		s.record(PausedAgain{})
+		s.do(Suspend{})
+	}
+}
+
+// restartDeadlines gives a harness that was stopped the full time again to
+// show a sign of life.
+func (s *step) restartDeadlines() {
+	s.activity.restart(s.now)
+	s.health.restart(s)
+}
+
+// renew refuses a renewal: this version has none.
+func (s *step) renew(in RenewAsked) {
+	s.refuseCommand("renew", in.Ask, in.Reason, lifeloop.CapabilityUnsupported, "this version renews no session")
+}
+
+// refuseCommand records and answers a command that is not carried out.
+func (s *step) refuseCommand(what, ask, reason string, class lifeloop.FailureClass, why string) {
+	s.record(CommandReceived{What: what, Reason: reason, Failure: class})
+	s.do(Reply{Ask: ask, Failure: class, Why: why})
+}
+
+// shifted moves a time on by the length of a pause, but not beyond now: it may
+// have been reported during the pause.
+func shifted(t time.Time, pause time.Duration, now time.Time) time.Time {
+	if t = t.Add(pause); t.After(now) {
+		return now
+	}
+	return t
+}

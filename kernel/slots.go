@@ -1,0 +1,314 @@
+package kernel
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"lifeloop/lifeloop"
+	"lifeloop/telemetry"
+)
+
+// slots are the hooks of the harness that wait for an answer, and the payloads
+// that wait for a slot (payload.go). A hook with a slot waits, until its
+// deadline, for the clients that are called about its events; any other hook is
+// answered at once. A hook fails open: the harness continues, and a receipt
+// reports what was lost.
+//
+//	called ──► waiting ──► answered ──► closed: delivered or not
+//	   │          │ calls returned, deadline
+//	   └──────────┴──► answered empty
+type slots struct {
+	hard struct {
+		Keys   map[string]*keyed // payloads by client and idempotency key, the newest 10,000
+		KeysIn []string
+	}
+	soft struct {
+		hooks   map[string]*hook
+		order   []string  // ids of hooks, oldest first
+		waiting []*parcel // payloads, oldest first
+	}
+}
+
+// A hook is one call of a harness's hook that is not over yet.
+type hook struct {
+	id       string
+	call     telemetry.HookCall
+	deadline time.Time
+	// waitsFor are its calls that have not returned, each with the time by which
+	// its client must be free; zero once the call has begun.
+	waitsFor  map[string]time.Time
+	answered  bool
+	envelopes []lifeloop.PayloadEnvelope
+	parcels   []*parcel
+	opens     string // the frame that is opened when the hook is over
+}
+
+type (
+	// HookAnswered records one call of a harness's hook and how it was answered.
+	HookAnswered struct {
+		Hook      string `json:"hook"`
+		Event     string `json:"event"`
+		Session   string `json:"session,omitempty"`
+		Turn      string `json:"turn,omitempty"`
+		Payloads  int    `json:"payloads"`
+		Delivered bool   `json:"delivered"`
+	}
+	// Placing records that payloads are about to be given to a hook's slot.
+	Placing struct {
+		Hook  string      `json:"hook"`
+		Event string      `json:"event"`
+		Slot  string      `json:"slot"`
+		Bytes int         `json:"bytes"` // of the whole transport envelope
+		Items []PlacedRef `json:"items"`
+	}
+	// A PlacedRef is one payload in a slot.
+	PlacedRef struct {
+		Call      string                    `json:"call"`
+		Index     int                       `json:"index"`
+		PayloadID string                    `json:"payload_id"`
+		Placement lifeloop.PayloadPlacement `json:"placement"`
+		Support   lifeloop.Support          `json:"support"`
+	}
+)
+
+func (HookAnswered) Kind() string { return "hook_heard" }
+func (Placing) Kind() string      { return "placing" }
+
+func (f HookAnswered) durable() bool { return f.Payloads > 0 }
+func (Placing) durable() bool        { return true }
+
+func (HookAnswered) apply(*Kernel) {}
+func (Placing) apply(*Kernel)      {}
+
+func newSlots() (l slots) {
+	l.hard.Keys, l.soft.hooks = map[string]*keyed{}, map[string]*hook{}
+	return l
+}
+
+func (l *slots) open() bool { return len(l.soft.hooks) > 0 }
+
+// opensFrame opens a frame when the hook is over.
+func (h *hook) opensFrame(id string) { h.opens = id }
+
+// unanswered are the hooks without an answer, oldest first. An answer to one of
+// them may close others, so each caller looks at answered again.
+func (l *slots) unanswered() []*hook {
+	var open []*hook
+	for _, id := range l.soft.order {
+		if h := l.soft.hooks[id]; !h.answered {
+			open = append(open, h)
+		}
+	}
+	return open
+}
+
+func (l *slots) called(s *step, in HookCalled) {
+	s.activity.alive(s)
+	s.health.spoke(s, "hook")
+	h := &hook{id: in.Hook, call: in.Call, deadline: in.Deadline, waitsFor: map[string]time.Time{}}
+	l.soft.hooks[h.id] = h
+	l.soft.order = append(l.soft.order, h.id)
+	if s.attempts.exit() != nil || s.session.ledgerLost() {
+		l.answer(s, h)
+		return
+	}
+	s.health.hookCalled(s)
+	if s.cfg.OneHook && s.scopes.number() == 0 {
+		s.adopt(in.Call)
+	}
+	for _, sig := range in.Call.Signals {
+		s.signal(sig, h)
+	}
+	maps.DeleteFunc(h.waitsFor, func(call string, _ time.Time) bool { return s.router.call(call) == nil })
+	if h.call.Slot == "" || len(h.waitsFor) == 0 {
+		l.answer(s, h)
+	}
+}
+
+// adopt takes as given what must have happened before the only hook of a
+// session. What the hook itself reports is emitted, and nothing else.
+func (s *step) adopt(call telemetry.HookCall) {
+	began := HarnessSessionOpened{Scope: 1, ID: call.Session, Cause: "unknown", Adopted: true}
+	for _, sig := range call.Signals {
+		if sig.Kind == telemetry.SessionLive {
+			began.Cause, began.Adopted = sig.Cause, false
+		}
+	}
+	s.record(began)
+	if !began.Adopted {
+		s.emit(emission{event: lifeloop.SessionStarting, evidence: by(call.Signals...), data: map[string]any{"cause": began.Cause}})
+	}
+	for _, sig := range call.Signals {
+		if (sig.Kind == telemetry.TurnStop || sig.Kind == telemetry.TurnEnd) && s.turns.top() == nil {
+			s.record(FrameAdopted{Frame: cmp.Or(sig.Turn, s.cfg.NewID("frm_")), Turn: sig.Turn})
+		}
+	}
+}
+
+// busyPatience is how long a call may last before a hook stops waiting for its
+// client to be free.
+const busyPatience = time.Second
+
+// inside makes a hook with a slot wait for the calls of one of its events, which
+// overtake the queues of their clients.
+func (l *slots) inside(s *step, h *hook, calls []CallRef) {
+	if h == nil || h.call.Slot == "" {
+		return
+	}
+	for _, c := range calls {
+		var free time.Time
+		if busy := s.router.busySince(c.Client); !busy.IsZero() {
+			if free = busy.Add(busyPatience); !s.now.Before(free) {
+				s.router.skip(s, c.Call, "client_busy")
+				continue
+			}
+		}
+		if n := s.router.overtake(s, c.Client); n > 1 && free.IsZero() {
+			free = s.now.Add(busyPatience) // it is free, but has earlier calls to take
+		}
+		h.waitsFor[c.Call] = free
+	}
+}
+
+// dispatched lets the hooks that wait for a call wait until their deadlines.
+func (l *slots) dispatched(call string) {
+	for _, h := range l.soft.hooks {
+		if _, waits := h.waitsFor[call]; waits {
+			h.waitsFor[call] = time.Time{}
+		}
+	}
+}
+
+// returned answers the hooks that waited for this call last.
+func (l *slots) returned(s *step, call string) {
+	for _, h := range l.unanswered() {
+		if _, waits := h.waitsFor[call]; h.answered || !waits {
+			continue
+		}
+		delete(h.waitsFor, call)
+		if len(h.waitsFor) == 0 {
+			l.answer(s, h)
+		}
+	}
+}
+
+// next is the earliest deadline of a hook, of a client that must be free for
+// it, and of a waiting payload.
+func (l *slots) next(*Kernel) (at time.Time) {
+	for _, h := range l.soft.hooks {
+		if h.answered {
+			continue
+		}
+		at = sooner(at, h.deadline)
+		for _, free := range h.waitsFor {
+			at = sooner(at, free)
+		}
+	}
+	for _, p := range l.soft.waiting {
+		if p.expires != nil && p.hook == "" { // in an answer it cannot be taken back
+			at = sooner(at, time.Unix(*p.expires, 0))
+		}
+	}
+	return at
+}
+
+func (l *slots) wake(s *step) {
+	if len(l.soft.hooks) == 0 && len(l.soft.waiting) == 0 {
+		return
+	}
+	for _, h := range l.unanswered() {
+		l.skipBusy(s, h)
+	}
+	for _, h := range l.unanswered() {
+		if !h.answered && s.due(h.deadline) {
+			l.answer(s, h)
+		}
+	}
+	l.expire(s)
+}
+
+// skipBusy skips the clients that were not free in time, and answers a hook
+// that waits for no other.
+func (l *slots) skipBusy(s *step, h *hook) {
+	if h.answered {
+		return
+	}
+	for _, call := range slices.Sorted(maps.Keys(h.waitsFor)) {
+		if s.due(h.waitsFor[call]) {
+			delete(h.waitsFor, call)
+			s.router.skip(s, call, "client_busy")
+		}
+	}
+	if len(h.waitsFor) == 0 {
+		l.answer(s, h)
+	}
+}
+
+// answer answers a hook with the payloads that fit its slot by now.
+func (l *slots) answer(s *step, h *hook) {
+	h.answered = true
+	if h.call.Slot != "" && s.attempts.exit() == nil && !s.session.ledgerLost() {
+		l.fill(s, h)
+	}
+	if len(h.parcels) == 0 {
+		s.do(HookAnswer{Hook: h.id, Event: h.call.Event})
+		l.over(s, h, false)
+		return
+	}
+	context := lifeloop.RenderPayloads(h.envelopes)
+	f := Placing{Hook: h.id, Event: h.call.Event, Slot: h.call.Slot, Bytes: context.Len()}
+	for _, p := range h.parcels {
+		f.Items = append(f.Items, PlacedRef{Call: p.call, Index: p.index, PayloadID: p.payload.PayloadID,
+			Placement: p.chosen.Payload, Support: p.chosen.Support})
+	}
+	s.record(f)
+	s.do(HookAnswer{Hook: h.id, Event: h.call.Event, Context: context})
+}
+
+// closed folds how a hook ended. An empty answer ended its hook already.
+func (l *slots) closed(s *step, in HookClosed) {
+	h := l.soft.hooks[in.Hook]
+	if h == nil {
+		return
+	}
+	delivered := in.Delivered && h.answered // else the harness left before the answer
+	h.answered = true
+	l.over(s, h, delivered)
+}
+
+// over records the end of a hook, settles its payloads and opens its frame.
+func (l *slots) over(s *step, h *hook, delivered bool) {
+	s.record(HookAnswered{Hook: h.id, Event: h.call.Event, Session: h.call.Session, Turn: h.call.Turn,
+		Payloads: len(h.parcels), Delivered: delivered})
+	for _, p := range h.parcels {
+		if delivered {
+			l.settle(s, p, lifeloop.Delivered, "", "")
+		} else {
+			p.hook = ""
+			l.settle(s, p, lifeloop.Failed, lifeloop.PayloadRejected, "the hook was gone before the answer was written")
+		}
+	}
+	delete(l.soft.hooks, h.id)
+	l.soft.order = slices.DeleteFunc(slices.Clone(l.soft.order), func(id string) bool { return id == h.id })
+	if h.opens != "" {
+		s.openFrame(h.opens, []lifeloop.Evidence{{Source: "hook", Detail: h.call.Event}})
+	}
+}
+
+// answerAll answers the hooks that wait: there is nothing left to wait for.
+func (l *slots) answerAll(s *step) {
+	for _, h := range l.unanswered() {
+		if !h.answered {
+			l.answer(s, h)
+		}
+	}
+}
+
+// closeAll ends the hooks that are not over: the time of the session is.
+func (l *slots) closeAll(s *step) {
+	for _, id := range slices.Clone(l.soft.order) {
+		l.closed(s, HookClosed{Hook: id})
+	}
+}

@@ -1,0 +1,114 @@
+package kernel
+
+import (
+	"cmp"
+	"fmt"
+
+	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
+	"lifeloop/session"
+)
+
+// This file begins a session: negotiation, then the first launch.
+
+// Negotiated records what one client, or the owner, required and got.
+type Negotiated struct {
+	Client     string `json:"client"`
+	Capability string `json:"capability"`
+	Level      string `json:"level"`
+	Outcome    string `json:"outcome"`
+	Have       string `json:"have"`
+}
+
+func (Negotiated) Kind() string  { return "negotiated" }
+func (Negotiated) durable() bool { return false }
+func (Negotiated) apply(*Kernel) {}
+
+func (s *step) start() {
+	began := s.cfg.Began
+	began.Budget = s.budget()
+	s.record(began)
+	s.begin()
+}
+
+// begin takes a session from its first fact to its first launch.
+func (s *step) begin() {
+	if s.session.is(session.None) {
+		s.session.move(s, session.Pending, "start")
+	}
+	if in := s.ending.early(); in != nil {
+		s.record(AbortRequested{Signal: in.Signal, Reason: in.Reason})
+		if in.Ask != "" {
+			s.do(Reply{Ask: in.Ask})
+		}
+		s.session.move(s, session.Rejected, "aborted_before_start")
+		return
+	}
+	if why, class := s.negotiate(); class != "" {
+		s.refuse(why, class)
+		return
+	}
+	s.session.move(s, session.Running, "approved")
+	if s.cfg.Observing || s.cfg.OneHook {
+		return
+	}
+	if d := s.cfg.Policy.Session; d > 0 {
+		s.record(DeadlineSet{Timer: timerSession, At: s.now.Add(d).UTC()})
+	}
+	s.recovery.launch(s)
+}
+
+// startCause is why the first harness session begins.
+func (s *step) startCause() string { return cmp.Or(s.cfg.Cause, "startup") }
+
+// negotiate evaluates what the owner and the clients require. The first
+// refusal ends the session before anything happened.
+func (s *step) negotiate() (why string, class lifeloop.FailureClass) {
+	evaluate := func(client string, wants []negotiate.Want) {
+		for _, r := range negotiate.Capabilities(s.manifest(), wants) {
+			s.record(Negotiated{Client: client, Capability: r.Want.Capability, Level: string(r.Want.Level),
+				Outcome: string(r.Outcome), Have: string(r.Have)})
+			if r.Warning != "" {
+				s.router.warn(s, client, r.Warning)
+			}
+			if r.Failure == "" || class != "" {
+				continue
+			}
+			class = r.Failure
+			why = fmt.Sprintf("required capability %s is %s", r.Want.Capability, r.Have)
+			if client != "" {
+				why = fmt.Sprintf("client %s: %s", client, why)
+			}
+		}
+	}
+	evaluate("", s.cfg.Wants)
+	for _, c := range s.cfg.Clients {
+		evaluate(c.ID, c.Wants)
+	}
+	return why, class
+}
+
+// refuse ends the session before it began: a failed receipt for each client
+// and no lifecycle event (DECISIONS H5).
+func (s *step) refuse(why string, class lifeloop.FailureClass) {
+	s.record(HarnessSessionOpened{Scope: 1, ID: s.cfg.HarnessSession, Cause: s.startCause()})
+	s.activity.own(s, stopped, "refused")
+	clients := s.cfg.Clients
+	if len(clients) == 0 {
+		clients = []Client{{ID: SelfClient}}
+	}
+	for _, c := range clients {
+		s.router.receipt(s, &call{Client: c.ID, Event: lifeloop.SessionStarting, EventID: s.cfg.NewID("evt_"), Invocation: s.newInvocation(),
+			Mode: lifeloop.LauncherWrapper, Scope: 1}, outcome{status: lifeloop.Failed, failure: class, warnings: []string{why}})
+	}
+	s.session.move(s, session.Rejected, why)
+}
+
+// manifest is the adapter's manifest without what this launch cannot have.
+func (s *step) manifest() lifeloop.Manifest {
+	m := s.cfg.Manifest
+	for _, w := range s.cfg.Weak {
+		m = negotiate.Weaken(m, w.Capability, lifeloop.Unavailable)
+	}
+	return m
+}

@@ -1,0 +1,546 @@
+package kernel
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"lifeloop/lifeloop"
+	"lifeloop/telemetry"
+)
+
+// turns are the frames: one for each prompt of the user, whichever source
+// reports it first (DECISIONS, Stories), and those that clients open below them
+// (nested.go). At most one frame of the harness is open. Its events are
+//
+//	frame.opening ──► frame.opened ──► frame.ending ──► frame.ended
+//
+// and between them the state of its turn follows the harness:
+//
+//	          work             idle without a stop
+//	asked ──────────► working ────────────────────► idle ──► ended, interrupted
+//	  │                  │    ◄────────────────────  │        (a second later)
+//	  └───────┬──────────┘           work            │ stop
+//	          ▼ stop                                 │
+//	       stopped ◄─────────────────────────────────┘
+//	        ▲    │ the source says that the turn continues
+//	 prompt │    ▼
+//	       resumed
+type turns struct {
+	hard struct {
+		Frames []frame         // open, outermost first
+		Past   map[string]bool // names of closed turns and frames, the newest 10,000
+		PastIn []string
+	}
+	soft struct {
+		prompt   prompt
+		state    turnState
+		answered bool             // the newest model call of the turn was an answer
+		idleAt   time.Time        // when the state became idle
+		idleBy   telemetry.Signal // what reported that
+	}
+}
+
+// A turnState is the state of the turn of the harness's open frame.
+type turnState int
+
+const (
+	turnNone    turnState = iota // no frame is open
+	turnAsked                    // no work was seen
+	turnWorking                  // the harness was seen to work in it
+	turnIdle                     // the harness is idle, and the turn has not stopped
+	turnStopped                  // frame.ending was emitted
+	turnResumed                  // it stopped, and a source says that it continues
+)
+
+// A prompt is what is known of the newest prompt.
+type prompt struct {
+	opened  time.Time // when its frame was opened
+	at      time.Time // when it was made, by the clock of its source
+	sources []string  // that reported it
+	named   bool      // one of them has a name for the turn
+}
+
+type frame struct {
+	ID      string
+	Turn    string
+	Parent  string // empty for a top-level frame
+	Client  bool   // opened by a client
+	Opened  bool   // frame.opened was emitted
+	Ending  bool   // frame.ending was emitted
+	Outcome string
+	Failure lifeloop.FailureClass
+}
+
+// FrameAdopted begins a frame that was open before the wrapper came, or gives
+// an open one the harness's name for its turn.
+type FrameAdopted struct {
+	Frame string `json:"frame"`
+	Turn  string `json:"turn"`
+}
+
+func (FrameAdopted) Kind() string  { return "frame_adopted" }
+func (FrameAdopted) durable() bool { return false }
+
+func (f FrameAdopted) apply(k *Kernel) {
+	t := &k.turns
+	if fr := t.frame(f.Frame); fr.ID == f.Frame {
+		fr.Turn = f.Turn
+		return
+	}
+	t.hard.Frames = append(t.hard.Frames, frame{ID: f.Frame, Turn: f.Turn, Opened: true})
+}
+
+const (
+	// idleSettles is how long an idle harness whose turn has not stopped is given
+	// to say why, before the turn counts as interrupted.
+	idleSettles = time.Second
+	// pastLimit bounds the memory of names that are used once.
+	pastLimit = 10_000
+)
+
+func newTurns() (t turns) {
+	t.hard.Past = map[string]bool{}
+	return t
+}
+
+// observed folds an event of a frame.
+func (t *turns) observed(f Observed) {
+	r := f.Record
+	switch r.Event {
+	case lifeloop.FrameOpening:
+		turn, _ := r.Data["turn"].(string)
+		fr := frame{ID: r.FrameContext.FrameID, Turn: turn, Client: f.ByClient()}
+		if p := r.FrameContext.ParentFrameID; p != nil {
+			fr.Parent = *p
+		}
+		t.hard.Frames = append(t.hard.Frames, fr)
+	case lifeloop.FrameOpened:
+		t.frame(r.FrameContext.FrameID).Opened = true
+	case lifeloop.FrameEnding:
+		fr := t.frame(r.FrameContext.FrameID)
+		fr.Ending = true
+		fr.Outcome, _ = r.Data["outcome"].(string)
+		class, _ := r.Data["failure_class"].(string)
+		fr.Failure = lifeloop.FailureClass(class)
+	case lifeloop.FrameEnded:
+		for i, fr := range t.hard.Frames {
+			if fr.ID == r.FrameContext.FrameID {
+				t.hard.Frames = append(t.hard.Frames[:i:i], t.hard.Frames[i+1:]...)
+				t.remember(fr.Turn)
+				t.remember(fr.ID)
+				break
+			}
+		}
+	}
+}
+
+// remember keeps a name of a closed frame: its turn is over, and its id is not
+// used again.
+func (t *turns) remember(name string) {
+	h := &t.hard
+	if name == "" || h.Past[name] {
+		return
+	}
+	h.Past[name] = true
+	h.PastIn = append(h.PastIn, name)
+	if len(h.PastIn) > pastLimit {
+		delete(h.Past, h.PastIn[0])
+		h.PastIn = h.PastIn[1:]
+	}
+}
+
+// frame is the open frame of an id, or an empty one.
+func (t *turns) frame(id string) *frame {
+	for i := range t.hard.Frames {
+		if t.hard.Frames[i].ID == id {
+			return &t.hard.Frames[i]
+		}
+	}
+	return &frame{}
+}
+
+// top is the harness's own open frame.
+func (t *turns) top() *frame {
+	for i := len(t.hard.Frames) - 1; i >= 0; i-- {
+		if !t.hard.Frames[i].Client {
+			return &t.hard.Frames[i]
+		}
+	}
+	return nil
+}
+
+func (t *turns) topFrame() string {
+	if f := t.top(); f != nil {
+		return f.ID
+	}
+	return ""
+}
+
+func (t *turns) frameOf(turn string) *frame {
+	for i := range t.hard.Frames {
+		if t.hard.Frames[i].Turn == turn {
+			return &t.hard.Frames[i]
+		}
+	}
+	return nil
+}
+
+// frameFor is the open frame that a stop or an end is about. Without a turn
+// that is the open frame, unless the record is older than it: the end of the
+// turn before may be written after the next prompt was sent.
+func (t *turns) frameFor(sig telemetry.Signal) *frame {
+	if sig.Turn != "" {
+		return t.frameOf(sig.Turn)
+	}
+	f := t.top()
+	if f == nil || !sig.At.IsZero() && sig.At.Before(t.soft.prompt.opened) {
+		return nil
+	}
+	return f
+}
+
+func (t *turns) past(name string) bool          { return t.hard.Past[name] }
+func (t *turns) any() bool                      { return len(t.hard.Frames) > 0 || len(t.hard.Past) > 0 }
+func (t *turns) prompted(before time.Time) bool { return before.After(t.soft.prompt.at) }
+
+// launching forgets the turn of the launch before.
+func (t *turns) launching() {
+	t.soft.prompt.sources, t.soft.prompt.named = nil, false
+	t.soft.state, t.soft.answered, t.soft.idleAt = turnNone, false, time.Time{}
+}
+
+// signal folds a signal of the current harness session.
+func (t *turns) signal(s *step, sig telemetry.Signal, h *hook) {
+	if sig.Kind == telemetry.Alive && sig.Session == "" {
+		s.activity.sign(s, ActivitySeen{Source: sig.Source})
+		return // without a session it does not prove that one has started
+	}
+	if t.late(sig) || h == nil && t.repeated(s, sig) {
+		return
+	}
+	if sig.Kind != telemetry.Idle && sig.Kind != telemetry.UsageSeen && sig.Kind != telemetry.WindowSeen && sig.Kind != telemetry.Gap {
+		t.notIdle()
+	}
+	if !s.cfg.Hooks {
+		s.scopes.start(s, s.likelyCause(), by(sig), nil) // no better evidence will come
+	}
+	t.provesOpen(s, sig)
+	s.tools.signal(s, sig)
+	switch sig.Kind {
+	case telemetry.Prompt:
+		t.opening(s, sig, h)
+		s.activity.signal(s, working, sig)
+	case telemetry.Alive:
+		if f := t.top(); f != nil && f.Ending && sig.Turn != "" && sig.Turn == f.Turn {
+			t.soft.state = turnResumed
+		}
+	case telemetry.Working, telemetry.ToolStart, telemetry.ToolEnd:
+		s.activity.signal(s, working, sig)
+		t.worked()
+		t.soft.answered = false
+	case telemetry.UsageSeen:
+		t.soft.answered = sig.Outcome == telemetry.Completed && t.top() != nil
+	case telemetry.NeedsInput:
+		s.activity.signal(s, needsInput, sig)
+	case telemetry.Idle:
+		s.activity.signal(s, idling, sig)
+		t.idle(s, sig)
+	case telemetry.TurnStop:
+		t.stop(s, sig)
+	case telemetry.TurnEnd:
+		s.activity.signal(s, idling, sig)
+		t.end(s, sig)
+	case telemetry.LimitWait:
+		s.activity.signal(s, limitWait, sig)
+		t.worked()
+	case telemetry.Gap:
+		t.gap(s, sig)
+	}
+}
+
+// worked notes that the harness was seen to work in the turn.
+func (t *turns) worked() {
+	if t.soft.state == turnAsked {
+		t.soft.state = turnWorking
+	}
+}
+
+func (t *turns) notIdle() {
+	t.soft.idleAt = time.Time{}
+	if t.soft.state == turnIdle {
+		t.soft.state = turnWorking
+	}
+}
+
+// gap reports a hole in the harness's own sequence, and fills nothing in:
+// "Lifeloop does not silently reconstruct lost receipts."
+func (t *turns) gap(s *step, sig telemetry.Signal) {
+	if sig.Missing == nil {
+		return
+	}
+	s.emit(emission{event: lifeloop.ReceiptGapDetected, frame: t.topFrame(), evidence: by(sig), data: map[string]any{
+		"source": sig.Source, "missing_from": sig.Missing[0], "missing_to": sig.Missing[1]}})
+}
+
+// provesOpen opens a frame when the model works in it before its hook was seen
+// to end: the hook's process may be slower than the model.
+func (t *turns) provesOpen(s *step, sig telemetry.Signal) {
+	switch sig.Kind {
+	case telemetry.UsageSeen, telemetry.ToolStart, telemetry.ToolEnd:
+		if f := t.top(); f != nil && !f.Opened && !sig.At.IsZero() && sig.At.After(t.soft.prompt.opened) {
+			s.openFrame(f.ID, by(sig))
+		}
+	}
+}
+
+// late says that a record is about the past: a prompt that has its frame (the
+// transcript repeats the hook, and steering repeats the turn), or work from
+// before the harness became idle, which was written after it.
+func (t *turns) late(sig telemetry.Signal) bool {
+	switch sig.Kind {
+	case telemetry.Prompt:
+		return sig.Turn != "" && (t.hard.Past[sig.Turn] || t.frameOf(sig.Turn) != nil)
+	case telemetry.Working, telemetry.ToolStart, telemetry.ToolEnd, telemetry.NeedsInput, telemetry.LimitWait:
+		return !sig.At.IsZero() && sig.At.Before(t.soft.idleAt)
+	}
+	return false
+}
+
+// repeated says that another source has reported this prompt, and one of the
+// two has no name for the turn. Each source reports each prompt once, in order.
+// So this one is the prompt of the open frame, if its model has not stopped,
+// and a past one, if the newest prompt is later. A name is given to the frame.
+// A prompt without a name, in a turn that stopped and is said to continue, is
+// the one that continues it.
+func (t *turns) repeated(s *step, sig telemetry.Signal) bool {
+	if sig.Kind != telemetry.Prompt {
+		return false
+	}
+	if sig.Turn == "" && t.soft.state == turnResumed {
+		t.soft.state = turnStopped
+		return true
+	}
+	p := &t.soft.prompt
+	if p.named && sig.Turn != "" || slices.Contains(p.sources, sig.Source) {
+		return false
+	}
+	f := t.top()
+	past := !sig.At.IsZero() && sig.At.Before(p.at)
+	if len(p.sources) == 0 || !past && (f == nil || f.Ending) {
+		return false
+	}
+	p.sources = append(p.sources, sig.Source)
+	if sig.Turn != "" && f != nil && f.Turn == "" && !past {
+		p.named = true
+		s.record(FrameAdopted{Frame: f.ID, Turn: sig.Turn})
+	}
+	return true
+}
+
+// likelyCause is the cause of a start that no source names: a session whose id
+// the wrapper chose is a new one.
+func (s *step) likelyCause() string {
+	if s.scopes.number() == 1 && s.cfg.HarnessSession != "" {
+		return "startup"
+	}
+	return "unknown"
+}
+
+// opening begins the frame of a prompt.
+func (t *turns) opening(s *step, sig telemetry.Signal, h *hook) {
+	s.scopes.stopWaiting(s) // the turn before is over
+	if s.scopes.current().Ending {
+		return
+	}
+	ev := by(sig)
+	s.scopes.start(s, s.likelyCause(), ev, nil)
+	if f := t.top(); f != nil {
+		t.close(s, f.ID, ev)
+	}
+	s.health.prompted(s, sig.Source, h != nil)
+	id := sig.Turn
+	if id == "" || t.hard.Past[id] || t.frame(id).ID != "" { // a client has, or had, a frame of that name
+		id = s.cfg.NewID("frm_")
+	}
+	t.soft.prompt = prompt{opened: s.now, at: sig.At, sources: []string{sig.Source}, named: sig.Turn != ""}
+	if sig.At.IsZero() {
+		t.soft.prompt.at = s.now
+	}
+	t.soft.answered, t.soft.state = false, turnAsked
+	if s.activity.is(working) {
+		t.soft.state = turnWorking // reported before the hook of the prompt
+	}
+	calls := s.emit(emission{event: lifeloop.FrameOpening, frame: id, evidence: ev, data: map[string]any{"turn": sig.Turn}})
+	if h != nil {
+		h.opensFrame(id)
+		s.slots.inside(s, h, calls)
+		return
+	}
+	s.openFrame(id, ev)
+}
+
+// stop emits frame.ending once, however often a hook makes the harness
+// continue after it.
+func (t *turns) stop(s *step, sig telemetry.Signal) {
+	f := t.frameFor(sig)
+	if f == nil || f.Ending {
+		return
+	}
+	if sig.Outcome == "" && t.soft.answered {
+		sig.Outcome = telemetry.Completed // another source saw the answer
+	}
+	t.soft.state = turnStopped
+	s.frameEnding(f.ID, string(sig.Outcome), class(sig.Error, sig.Outcome), by(sig))
+}
+
+// end ends a frame that a source says is over.
+func (t *turns) end(s *step, sig telemetry.Signal) {
+	f := t.frameFor(sig)
+	if f == nil {
+		return
+	}
+	outcome, failure := string(sig.Outcome), class(sig.Error, sig.Outcome)
+	if f.Ending && (outcome == "" || outcome == string(telemetry.Completed)) {
+		outcome, failure = f.Outcome, f.Failure
+	}
+	t.endFrame(s, f.ID, cmp.Or(outcome, string(telemetry.Completed)), failure, by(sig))
+}
+
+// idle ends a frame whose model has stopped. If the harness is idle and its
+// turn never stopped, it was probably interrupted; the record that says so may
+// come a moment later.
+func (t *turns) idle(s *step, sig telemetry.Signal) {
+	f := t.top()
+	if f == nil || !f.Opened {
+		return
+	}
+	if f.Ending {
+		t.endFrame(s, f.ID, cmp.Or(f.Outcome, string(sig.Outcome)), f.Failure, by(sig))
+		return
+	}
+	if t.soft.state == turnWorking {
+		t.soft.state, t.soft.idleAt, t.soft.idleBy = turnIdle, s.now, sig
+	}
+}
+
+func (t *turns) next(*Kernel) (at time.Time) {
+	if !t.soft.idleAt.IsZero() {
+		at = t.soft.idleAt.Add(idleSettles)
+	}
+	return at
+}
+
+// wake ends a turn that did not say why it is idle.
+func (t *turns) wake(s *step) {
+	if f := t.top(); f != nil && s.due(t.next(s.Kernel)) {
+		t.endIdle(s, f.ID)
+	}
+}
+
+// endIdle ends a turn that was idle without having stopped: interrupted, unless
+// the harness reports an interruption otherwise.
+func (t *turns) endIdle(s *step, id string) {
+	t.endFrame(s, id, string(cmp.Or(t.soft.idleBy.Outcome, telemetry.Interrupted)), "", by(t.soft.idleBy))
+}
+
+// endFrame emits frame.ended, and before it what was not emitted yet, on the
+// same evidence.
+func (t *turns) endFrame(s *step, id, outcome string, failure lifeloop.FailureClass, ev []lifeloop.Evidence) {
+	t.closeInner(s, id, ev)
+	client := t.frame(id).Client
+	if !client {
+		t.soft.state, t.soft.answered, t.soft.idleAt = turnNone, false, time.Time{}
+		s.attempts.turnEnded(telemetry.Outcome(outcome))
+	}
+	s.openFrame(id, ev)
+	if !t.frame(id).Ending {
+		s.frameEnding(id, outcome, failure, ev)
+	}
+	s.emit(emission{event: lifeloop.FrameEnded, frame: id, evidence: ev, data: outcomeData(outcome, failure)})
+	if !client {
+		s.health.turnEnded(s)
+		s.books.save(s)
+		s.scopes.stopWaiting(s)
+	}
+}
+
+// openFrame emits frame.opened once.
+func (s *step) openFrame(id string, ev []lifeloop.Evidence) {
+	if f := s.turns.frame(id); f.ID == id && !f.Opened {
+		s.emit(emission{event: lifeloop.FrameOpened, frame: id, evidence: ev})
+	}
+}
+
+func (s *step) frameEnding(id, outcome string, failure lifeloop.FailureClass, ev []lifeloop.Evidence) {
+	s.openFrame(id, ev)
+	s.emit(emission{event: lifeloop.FrameEnding, frame: id, evidence: ev, data: outcomeData(outcome, failure)})
+}
+
+func outcomeData(outcome string, failure lifeloop.FailureClass) map[string]any {
+	data := map[string]any{}
+	if outcome != "" {
+		data["outcome"] = outcome
+	}
+	if failure != "" {
+		data["failure_class"] = string(failure)
+	}
+	return data
+}
+
+// closeAll ends every open frame, innermost first, because a later event proves
+// that they are over.
+func (t *turns) closeAll(s *step, ev []lifeloop.Evidence) {
+	for n := len(t.hard.Frames); n > 0; n = len(t.hard.Frames) {
+		t.close(s, t.hard.Frames[n-1].ID, ev)
+	}
+}
+
+// close ends a frame whose end no source reported. If its model stopped, it
+// has that outcome; if the harness went idle, that of endIdle. It completed if
+// its newest model call was an answer and the harness was not ended. Otherwise
+// it was abandoned.
+func (t *turns) close(s *step, id string, ev []lifeloop.Evidence) {
+	f := t.frame(id)
+	switch {
+	case f.Ending && f.Outcome != "":
+		t.endFrame(s, id, f.Outcome, f.Failure, ev)
+	case !f.Client && t.soft.state == turnIdle:
+		t.endIdle(s, id)
+	case !f.Client && t.soft.answered && s.unharmed():
+		t.endFrame(s, id, string(telemetry.Completed), "", ev)
+	default:
+		t.endFrame(s, id, "abandoned", "", ev)
+	}
+}
+
+// compacted ends a frame that had stopped, if the compaction is of another
+// turn: that turn could not have begun in it.
+func (t *turns) compacted(s *step, sigs []telemetry.Signal) {
+	f := t.top()
+	if f == nil || !f.Ending {
+		return
+	}
+	for _, sig := range sigs {
+		if sig.Turn != "" && f.Turn != "" && sig.Turn != f.Turn {
+			t.close(s, f.ID, by(sig))
+			return
+		}
+	}
+}
+
+// class is the contract's class of a typed error; a message is never read.
+func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
+	switch e {
+	case telemetry.ErrRateLimit, telemetry.ErrServer, telemetry.ErrNetwork:
+		return lifeloop.TransportError
+	case telemetry.ErrAuth, telemetry.ErrQuota, telemetry.ErrBilling:
+		return lifeloop.OperatorRequired
+	case telemetry.ErrInvalidRequest, telemetry.ErrContextFull:
+		return lifeloop.InvalidRequest
+	}
+	if o == telemetry.Failed {
+		return lifeloop.TransportError
+	}
+	return ""
+}
