@@ -22,12 +22,12 @@ func TestTheProjectKeepsItsShape(t *testing.T) {
 	}
 }
 
-// Every place in the lists is written as a folder is; a typing error would
-// make a rule that holds for nothing.
+// Every package in the lists exists in the layers: a misspelt name would disable
+// its rule.
 func TestListsNamePackages(t *testing.T) {
 	placed := slices.Concat(layers...)
 	if len(slices.Compact(slices.Sorted(slices.Values(placed)))) != len(placed) {
-		t.Errorf("a package stands twice in the layers: %v", placed)
+		t.Errorf("a package is listed twice in the layers: %v", placed)
 	}
 	named := slices.Concat(pure, harnessesIn, clientWordsIn, []string{harnessHelp})
 	for _, d := range dialects {
@@ -36,18 +36,18 @@ func TestListsNamePackages(t *testing.T) {
 	for _, users := range libraries {
 		named = append(named, users...)
 	}
-	for who, what := range forbidden {
-		named = append(append(named, who), what...)
+	for importer, imported := range forbidden {
+		named = append(append(named, importer), imported...)
 	}
 	for _, p := range named {
 		if !slices.Contains(placed, p) {
-			t.Errorf("%s is named in a list and has no layer", p)
+			t.Errorf("%s is in a list but has no layer", p)
 		}
 	}
 }
 
-// ARCHITECTURE.md draws the layers for readers: the same ones, and with those
-// packages in parentheses that are not built yet.
+// ARCHITECTURE.md shows the same layers, with the packages that do not exist yet
+// in parentheses.
 func TestArchitectureDrawsTheLayers(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "ARCHITECTURE.md"))
 	if err != nil {
@@ -85,93 +85,92 @@ func TestArchitectureDrawsTheLayers(t *testing.T) {
 		got = append(got, fmt.Sprintln(i, names(here), names(later)))
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("drawn (layer, built, not built yet):\n%s\nis:\n%s", strings.Join(got, ""), strings.Join(want, ""))
+		t.Errorf("ARCHITECTURE.md (layer, packages, planned packages):\n%s\nlists_test.go:\n%s", strings.Join(got, ""), strings.Join(want, ""))
 	}
 }
 
-// A rule is worth what it finds. Each fault is planted into a file of its own;
-// an empty want says that this is allowed.
+// Each fault is planted into a file of its own, and its rule must find it. An
+// empty want means that the code is allowed.
 func TestRulesFindPlantedFaults(t *testing.T) {
-	const log = `import "github.com/rs/zerolog"`
-	for _, c := range []struct {
-		rule, path, source, want string
-	}{
-		{"layers", "view/x.go", `import "lifeloop/kernel"`, ""},
-		{"layers", "kernel/x.go", `import "lifeloop/view"`, "imports go down only"},
-		{"layers", "session/x.go", `import "lifeloop/telemetry"`, "imports go down only"},
-		{"layers", "kernel/x.go", `import "lifeloop/kernel"`, "imports go down only"},
-		{"layers", "helpers/x.go", ``, "has no place"},
-		{"layers", "supervisor/x.go", `import "lifeloop/ledger"`, ""},
-		{"layers", "supervisor/x.go", `import "lifeloop/synth"`, "kernel.Turn"},
-		{"layers", "supervisor/x.go", `import "lifeloop/session"`, "kernel.Turn"},
-		{"layers", "cmd/lifeloop-wrap/x.go", `import "lifeloop/internal/archtest"`, "is for tests"},
-		{"layers", "bench/x.go", `import "lifeloop/ledger"`, ""},
-
-		{"libraries", "supervisor/x.go", log, ""},
-		{"libraries", "watchers/x.go", log, "only [supervisor"},
-		{"libraries", "cmd/lifeloop-wrap/x.go", `import "github.com/stretchr/testify/require"`, "only [] may"},
-		{"libraries", "harness/x.go", `import "golang.org/x/sys/unix"`, ""},
-		{"libraries", "harness/x.go", `import "golang.org/x/sysinfo"`, "only [] may"},
-
-		{"purity", "kernel/x.go", `import ("time"; "lifeloop/session"); var t time.Time`, ""},
-		{"purity", "kernel/x.go", `import "os"`, "imports os"},
-		{"purity", "view/x.go", `import "context"`, "imports context"},
-		{"purity", "canon/x.go", `import "lifeloop/internal/durable"`, "which is not"},
-		{"purity", "kernel/x.go", `import . "time"`, "dot import"},
-		{"purity", "kernel/x.go", `import "time"; func f() { _ = time.Now() }`, "time.Now"},
-		{"purity", "kernel/x.go", `import clock "time"; var now = clock.Now`, "time.Now"},
-		{"purity", "profiles/x.go", `import "path/filepath"; func f() { filepath.Join("a"); filepath.Abs("a") }`, "filepath.Abs"},
-		{"purity", "synth/x.go", `func f() { go f() }`, "goroutine"},
-		{"purity", "synth/x.go", `type t struct { c chan int }`, "channel"},
-		{"purity", "telemetry/x.go", `import "fmt"; func f() { fmt.Println() }`, "fmt.Println"},
-		{"purity", "telemetry/x.go", `func f() { println() }`, "println"},
-		{"purity", "supervisor/x.go", `import "os"; func f() { go f() }`, ""},
-
-		{"dialects", "view/x.go", `const a, b = "state_changed", "ATTEMPT_START"`, ""},
-		{"dialects", "kernel/x.go", `const a = "state_changed"`, "HCP"},
-		{"dialects", "supervisor/x.go", `const a = "got ATTEMPT_START"`, "L0"},
-		{"dialects", "kernel/x.go", "type t struct { A int `json:\"task_submit\"` }", "HCP"},
-		{"dialects", "view/x.go", `const a = "gait.gate.trace"`, "Gait"},
-		{"dialects", "kernel/x.go", `const a = "attempt_started"; const ATTEMPT_START = 1`, ""},
-
-		{"harness names", "profiles/x.go", `const a = "codex"`, ""},
-		{"harness names", "kernel/x.go", `func f(a string) bool { return a == "codex" }`, `"codex" is written in`},
-		{"harness names", "supervisor/x.go", `const a = "claude-hook"`, `"claude" is written in`},
-		{"harness names", "harness/x.go", `const a = "run claude here"`, `"claude" is written in`},
-		{"harness names", "kernel/x.go", `type t struct { isGemini bool }`, "named after a harness"},
-		{"harness names", "cmd/lifeloop-wrap/x.go", `const help = "lifeloop-wrap run -- claude"`, ""},
-		{"harness names", "cmd/lifeloop-wrap/x.go", `const a = "claude"`, `"claude" is written in`},
-
-		{"client words", "profiles/x.go", `const a = "continuity-renewal"`, ""},
-		{"client words", "kernel/x.go", `const a = "continuity-renewal"`, "client's word"},
-		{"client words", "kernel/x.go", "// The continuity of the session.\nvar a = 1", "client's word"},
-		{"client words", "synth/x.go", `const a = "recursive inference"`, "client's word"},
-		{"client words", "kernel/x.go", `type sessionContinuity int`, "client's word"},
-		{"client words", "kernel/x.go", `const a = "continuation"`, ""},
-
-		{"state", "kernel/x.go", `func init() {}`, "init function"},
-		{"state", "kernel/x.go", `type t int; func (t) init() {}`, ""},
-		{"state", "kernel/x.go", `var count int`, "no value to begin with"},
-		{"state", "kernel/x.go", `var count = 0; func f() { count++ }`, "f writes to the package variable count"},
-		{"state", "kernel/x.go", `var count = 0; func f() { count := 1; count++ }`, ""},
-		{"state", "kernel/x.go", `var m = map[int]int{}; func f() { m[1] = 2 }`, "f writes to the package variable m"},
-		{"state", "kernel/x.go", `var m = map[int]int{1: 2}; func f() { delete(m, 1) }`, "f writes to the package variable m"},
-		{"state", "kernel/x.go", `var s = struct{ a int }{}; func f() { g(&s.a) }; func g(*int) {}`, "f writes to the package variable s"},
-		{"state", "kernel/x.go", `var m = make(map[int]int)`, "made empty"},
-		{"state", "harness/x.go", `import "sync"; var mu sync.Mutex`, "that all share"},
-		{"state", "harness/x.go", `import "sync"; var table = sync.OnceValue(func() map[int]int { return make(map[int]int) })`, ""},
-		{"state", "harness/x.go", `var testOnlyPause func()`, ""},
-		{"state", "harness/x.go", `var Table = map[int]int{1: 2}`, "export a function"},
-		{"state", "harness/x.go", `import "errors"; var ErrGone = errors.New("gone")`, ""},
-		{"state", "harness/x.go", `import "os"; func f() { os.Args = nil }`, "f writes to os.Args"},
-		{"state", "manifests/x.go", "import \"embed\"\n//go:embed *.json\nvar files embed.FS", ""},
-
-		{"tickers", "watchers/x.go", `import "time"; var t = time.NewTicker(1)`, "time.NewTicker"},
-		{"tickers", "watchers/x.go", `import "time"; var t = time.NewTimer(1)`, ""},
-	} {
+	for _, c := range plantedFaults {
 		f := plant(t, c.path, "// Package p is planted.\npackage p\n"+c.source+"\n")
 		expect(t, c.rule+": "+c.path+": "+c.source, rules[c.rule]([]file{f}), c.want)
 	}
+}
+
+var plantedFaults = []struct{ rule, path, source, want string }{
+	{"layers", "view/x.go", `import "lifeloop/kernel"`, ""},
+	{"layers", "kernel/x.go", `import "lifeloop/view"`, "imports go down only"},
+	{"layers", "session/x.go", `import "lifeloop/telemetry"`, "imports go down only"},
+	{"layers", "kernel/x.go", `import "lifeloop/kernel"`, "imports go down only"},
+	{"layers", "helpers/x.go", ``, "has no layer"},
+	{"layers", "supervisor/x.go", `import "lifeloop/ledger"`, ""},
+	{"layers", "supervisor/x.go", `import "lifeloop/synth"`, "kernel.Turn"},
+	{"layers", "supervisor/x.go", `import "lifeloop/session"`, "kernel.Turn"},
+	{"layers", "cmd/lifeloop-wrap/x.go", `import "lifeloop/internal/archtest"`, "is for tests"},
+	{"layers", "bench/x.go", `import "lifeloop/ledger"`, ""},
+
+	{"libraries", "supervisor/x.go", `import "github.com/rs/zerolog"`, ""},
+	{"libraries", "watchers/x.go", `import "github.com/rs/zerolog"`, "only [supervisor"},
+	{"libraries", "cmd/lifeloop-wrap/x.go", `import "github.com/stretchr/testify/require"`, "only [] may"},
+	{"libraries", "harness/x.go", `import "golang.org/x/sys/unix"`, ""},
+	{"libraries", "harness/x.go", `import "golang.org/x/sysinfo"`, "only [] may"},
+
+	{"purity", "kernel/x.go", `import ("time"; "lifeloop/session"); var t time.Time`, ""},
+	{"purity", "kernel/x.go", `import "os"`, "imports os"},
+	{"purity", "view/x.go", `import "context"`, "imports context"},
+	{"purity", "canon/x.go", `import "lifeloop/internal/durable"`, "which is not pure"},
+	{"purity", "kernel/x.go", `import . "time"`, "dot import"},
+	{"purity", "kernel/x.go", `import "time"; func f() { _ = time.Now() }`, "time.Now"},
+	{"purity", "kernel/x.go", `import clock "time"; var now = clock.Now`, "time.Now"},
+	{"purity", "profiles/x.go", `import "path/filepath"; func f() { filepath.Join("a"); filepath.Abs("a") }`, "filepath.Abs"},
+	{"purity", "synth/x.go", `func f() { go f() }`, "goroutine"},
+	{"purity", "synth/x.go", `type t struct { c chan int }`, "channel"},
+	{"purity", "telemetry/x.go", `import "fmt"; func f() { fmt.Println() }`, "fmt.Println"},
+	{"purity", "telemetry/x.go", `func f() { println() }`, "println"},
+	{"purity", "supervisor/x.go", `import "os"; func f() { go f() }`, ""},
+
+	{"dialects", "view/x.go", `const a, b = "state_changed", "ATTEMPT_START"`, ""},
+	{"dialects", "kernel/x.go", `const a = "state_changed"`, "HCP"},
+	{"dialects", "supervisor/x.go", `const a = "got ATTEMPT_START"`, "L0"},
+	{"dialects", "kernel/x.go", "type t struct { A int `json:\"task_submit\"` }", "HCP"},
+	{"dialects", "view/x.go", `const a = "gait.gate.trace"`, "Gait"},
+	{"dialects", "kernel/x.go", `const a = "attempt_started"; const ATTEMPT_START = 1`, ""},
+
+	{"harness names", "profiles/x.go", `const a = "codex"`, ""},
+	{"harness names", "kernel/x.go", `func f(a string) bool { return a == "codex" }`, `"codex" may be written in`},
+	{"harness names", "supervisor/x.go", `const a = "claude-hook"`, `"claude" may be written in`},
+	{"harness names", "harness/x.go", `const a = "run claude here"`, `"claude" may be written in`},
+	{"harness names", "kernel/x.go", `type t struct { isGemini bool }`, "named after a harness"},
+	{"harness names", "cmd/lifeloop-wrap/x.go", `const help = "lifeloop-wrap run -- claude"`, ""},
+	{"harness names", "cmd/lifeloop-wrap/x.go", `const a = "claude"`, `"claude" may be written in`},
+
+	{"client words", "profiles/x.go", `const a = "continuity-renewal"`, ""},
+	{"client words", "kernel/x.go", `const a = "continuity-renewal"`, "client's word"},
+	{"client words", "kernel/x.go", "// The continuity of the session.\nvar a = 1", "client's word"},
+	{"client words", "synth/x.go", `const a = "recursive inference"`, "client's word"},
+	{"client words", "kernel/x.go", `type sessionContinuity int`, "client's word"},
+	{"client words", "kernel/x.go", `const a = "continuation"`, ""},
+
+	{"state", "kernel/x.go", `func init() {}`, "init function"},
+	{"state", "kernel/x.go", `type t int; func (t) init() {}`, ""},
+	{"state", "kernel/x.go", `var count int`, "no initial value"},
+	{"state", "kernel/x.go", `var count = 0; func f() { count++ }`, "f writes to the package variable count"},
+	{"state", "kernel/x.go", `var count = 0; func f() { count := 1; count++ }`, ""},
+	{"state", "kernel/x.go", `var m = map[int]int{}; func f() { m[1] = 2 }`, "f writes to the package variable m"},
+	{"state", "kernel/x.go", `var m = map[int]int{1: 2}; func f() { delete(m, 1) }`, "f writes to the package variable m"},
+	{"state", "kernel/x.go", `var s = struct{ a int }{}; func f() { g(&s.a) }; func g(*int) {}`, "f writes to the package variable s"},
+	{"state", "kernel/x.go", `var m = make(map[int]int)`, "made empty"},
+	{"state", "harness/x.go", `import "sync"; var mu sync.Mutex`, "is shared state"},
+	{"state", "harness/x.go", `import "sync"; var table = sync.OnceValue(func() map[int]int { return make(map[int]int) })`, ""},
+	{"state", "harness/x.go", `var testOnlyPause func()`, ""},
+	{"state", "harness/x.go", `var Table = map[int]int{1: 2}`, "export a function"},
+	{"state", "harness/x.go", `import "errors"; var ErrGone = errors.New("gone")`, ""},
+	{"state", "harness/x.go", `import "os"; func f() { os.Args = nil }`, "f writes to os.Args"},
+	{"state", "manifests/x.go", "import \"embed\"\n//go:embed *.json\nvar files embed.FS", ""},
+
+	{"tickers", "watchers/x.go", `import "time"; var t = time.NewTicker(1)`, "time.NewTicker"},
+	{"tickers", "watchers/x.go", `import "time"; var t = time.NewTimer(1)`, ""},
 }
 
 func TestPackageComments(t *testing.T) {
@@ -185,8 +184,8 @@ func TestPackageComments(t *testing.T) {
 		{"none", map[string]string{"a.go": "package p\n", "b.go": "package p\n"}, "has no comment"},
 		{"two", map[string]string{"a.go": good, "b.go": good}, "already"},
 		{"that of another package", map[string]string{"a.go": "// Package q is good.\npackage p\n"}, "does not begin"},
-		{"a build tag is no comment", map[string]string{"a.go": "//go:build linux\n\npackage p\n"}, "has no comment"},
-		{"a program speaks freely", map[string]string{"a.go": "// Wraps things.\npackage main\n"}, ""},
+		{"a build tag is not a comment", map[string]string{"a.go": "//go:build linux\n\npackage p\n"}, "has no comment"},
+		{"a program may begin with any word", map[string]string{"a.go": "// Wraps things.\npackage main\n"}, ""},
 	} {
 		var files []file
 		for _, name := range slices.Sorted(maps.Keys(c.files)) {
@@ -196,7 +195,7 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-// Two packages, to see a write across them.
+// A write to a variable of another package.
 func TestStateOfAnotherPackage(t *testing.T) {
 	files := []file{
 		plant(t, "view/x.go", "package view\nvar ErrGone = error(nil)\n"),
@@ -218,14 +217,14 @@ func expect(t *testing.T, what string, broken []string, want string) {
 	t.Helper()
 	switch {
 	case want == "" && len(broken) > 0:
-		t.Errorf("%s\n\tis allowed, and found: %q", what, broken)
+		t.Errorf("%s\n\tis allowed, but was reported: %q", what, broken)
 	case want != "" && !slices.ContainsFunc(broken, func(s string) bool { return strings.Contains(s, want) }):
-		t.Errorf("%s\n\tfound %q, want %q in it", what, broken, want)
+		t.Errorf("%s\n\treported %q, want %q in it", what, broken, want)
 	}
 }
 
-// The parser is handed every build tag's files; go list sees those of this
-// platform. Each package that go list knows must be one that tree has read.
+// tree reads the files of all build tags; go list knows those of this platform.
+// Every package of go list must be among those that tree has read.
 func TestTreeReadsEveryPackage(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", "{{if .GoFiles}}{{.ImportPath}}{{end}}", "lifeloop/...").Output()
 	if err != nil {

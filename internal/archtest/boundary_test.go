@@ -9,30 +9,30 @@ import (
 	"testing"
 )
 
-// The boundary to clients: the program neither knows who they are nor looks at
-// what is theirs. It holds for every Go file, tests and developers' programs
-// too, but those of the profiles, which serve named clients, and of the
-// examples, which are clients. The rules are apart from the others because
-// they read more files than those.
+// The boundary to clients: the program neither names clients nor interprets the
+// values that belong to them. The rules hold for every Go file, including tests
+// and developers' programs, except for the profiles, which serve named clients,
+// and the examples, which are clients. They are separate from the other rules
+// because they read more files.
 var boundary = map[string]rule{
 	"no client is named":    beyond(clientNames),
 	"no client is imported": beyond(clientImports),
-	"no client is told apart": beyond(func(f file, fixed map[string]bool) []string {
+	"no client is treated specially": beyond(func(f file, fixed map[string]bool) []string {
 		if f.isTest() {
-			return nil // what a test expects is no branch of the program
+			return nil // a test may compare with what it expects
 		}
 		return append(ownedFieldNames(f), clientBranches(f, fixed)...)
 	}),
 }
 
-// namesOfClients are written in two pieces, because this file is read as well.
+// namesOfClients are written in two pieces, because the rules read this file too.
 var namesOfClients = []string{"c" + "cd", "r" + "lm"}
 
-// owned are the members of the contract that belong to clients, by their names
-// in JSON and in Go.
+// owned are the members of the contract that belong to clients: JSON name → Go
+// name.
 var owned = map[string]string{"client_id": "ClientID", "payload_kind": "PayloadKind", "format": "Format", "metadata": "Metadata"}
 
-// prying are the packages whose functions look into a value.
+// prying are the packages whose functions inspect a value.
 var prying = words("bytes cmp maps path path/filepath regexp slices strings unicode unicode/utf8")
 
 func TestClientsAreNotKnown(t *testing.T) {
@@ -47,7 +47,7 @@ func TestClientsAreNotKnown(t *testing.T) {
 }
 
 func TestBoundaryFindsPlantedFaults(t *testing.T) {
-	const named, imported, toldApart = "no client is named", "no client is imported", "no client is told apart"
+	const named, imported, special = "no client is named", "no client is imported", "no client is treated specially"
 	c, r := namesOfClients[0], namesOfClients[1]
 	C, R := strings.ToUpper(c), strings.ToUpper(r)
 	for _, p := range []struct {
@@ -75,52 +75,51 @@ func TestBoundaryFindsPlantedFaults(t *testing.T) {
 		{imported, "kernel/x.go", `import "lifeloop/lifeloop"`, ""},
 		{imported, "examples/notes/x.go", `import "lifeloop/examples/thread-sync"`, ""},
 
-		{toldApart, "kernel/x.go", `func f(p t) bool { return p.ClientID == "notes" }`, "compares ClientID"},
-		{toldApart, "kernel/x.go", `func f(p t) bool { return "notes" != (p.a.b[0].PayloadKind) }`, "compares PayloadKind"},
-		{toldApart, "kernel/x.go", `func f(p t) bool { return p.Format < "b" }`, "compares Format"},
-		{toldApart, "kernel/x.go", `func f(p t) bool { return string(*p.Format) == "b" }`, "compares Format"},
-		{toldApart, "kernel/x.go", `const mine = "notes"; func f(p t) bool { return p.ClientID == mine }`, "compares ClientID"},
-		{toldApart, "kernel/x.go", `func f(p t) bool { const mine = "notes"; return p.ClientID == "a" + mine }`, "compares ClientID"},
-		{toldApart, "kernel/x.go", `var mine = "notes"; func f(p t) bool { return p.ClientID == mine }`, "compares ClientID"},
-		{toldApart, "kernel/x.go", `import "lifeloop/lifeloop"; func f(p t) bool { return p.ClientID == lifeloop.Version }`, "compares ClientID"},
-		{toldApart, "kernel/x.go", `func f(p t) bool { kind := p.PayloadKind; return kind == "note" }`, "compares PayloadKind"},
-		{toldApart, "kernel/x.go", `func f(p t) { if id := p.ClientID; id != "notes" { f(p) } }`, "compares ClientID"},
-		{toldApart, "kernel/x.go", `func f(p t) { switch p.PayloadKind { case "note": } }`, "switches on PayloadKind"},
-		{toldApart, "kernel/x.go", `func f(p t) { switch { case p.PayloadKind == "note": } }`, "compares PayloadKind"},
-		{toldApart, "kernel/x.go", `func f(p t) { switch kind := p.PayloadKind; kind { case "note": } }`, "switches on PayloadKind"},
-		{toldApart, "kernel/x.go", `var m = map[string]int{"note": 1}; func f(p t) int { return m[p.PayloadKind] }`, "looks PayloadKind up"},
-		{toldApart, "kernel/x.go", `func f(p t) any { return p.Metadata["trace"] }`, "looks into Metadata"},
-		{toldApart, "kernel/x.go", `func f(p t, k string) any { return p.Metadata[k] }`, "looks into Metadata"},
-		{toldApart, "kernel/x.go", `func f(p t) { for range p.Metadata { } }`, "looks into Metadata"},
-		{toldApart, "kernel/x.go", `func f(p t) { meta := p.Metadata; delete(meta, "trace") }`, "looks into Metadata"},
-		{toldApart, "kernel/x.go", `func f(m map[string]any) bool { return m["client_id"] == "notes" }`, "compares ClientID"},
-		{toldApart, "kernel/x.go", `func f(m map[string]any) bool { return m["payload_kind"].(string) == "note" }`, "compares PayloadKind"},
-		{toldApart, "kernel/x.go", `func f(m map[string]any) any { return m["metadata"].(map[string]any)["x"] }`, "looks into Metadata"},
-		{toldApart, "kernel/x.go", `import "strings"; func f(p t) bool { return strings.HasPrefix(p.PayloadKind, "no") }`, "gives PayloadKind to strings.HasPrefix"},
-		{toldApart, "kernel/x.go", `import "slices"; func f(p t) bool { return slices.Contains([]string{"a"}, string(p.ClientID)) }`, "gives ClientID to slices.Contains"},
-		{toldApart, "kernel/x.go", "type t struct { Kind string `json:\"payload_kind\"` }", "is to be called PayloadKind"},
-		{toldApart, "kernel/x.go", "type t struct { Kind string `json:\"payload_kind,omitempty\"` }", "is to be called PayloadKind"},
-		{toldApart, "testdata/fakeclient/x.go", `func f(p t) bool { return p.ClientID == "notes" }`, "compares ClientID"},
+		{special, "kernel/x.go", `func f(p t) bool { return p.ClientID == "notes" }`, "compares ClientID"},
+		{special, "kernel/x.go", `func f(p t) bool { return "notes" != (p.a.b[0].PayloadKind) }`, "compares PayloadKind"},
+		{special, "kernel/x.go", `func f(p t) bool { return p.Format < "b" }`, "compares Format"},
+		{special, "kernel/x.go", `func f(p t) bool { return string(*p.Format) == "b" }`, "compares Format"},
+		{special, "kernel/x.go", `const mine = "notes"; func f(p t) bool { return p.ClientID == mine }`, "compares ClientID"},
+		{special, "kernel/x.go", `func f(p t) bool { const mine = "notes"; return p.ClientID == "a" + mine }`, "compares ClientID"},
+		{special, "kernel/x.go", `var mine = "notes"; func f(p t) bool { return p.ClientID == mine }`, "compares ClientID"},
+		{special, "kernel/x.go", `import "lifeloop/lifeloop"; func f(p t) bool { return p.ClientID == lifeloop.Version }`, "compares ClientID"},
+		{special, "kernel/x.go", `func f(p t) bool { kind := p.PayloadKind; return kind == "note" }`, "compares PayloadKind"},
+		{special, "kernel/x.go", `func f(p t) { if id := p.ClientID; id != "notes" { f(p) } }`, "compares ClientID"},
+		{special, "kernel/x.go", `func f(p t) { switch p.PayloadKind { case "note": } }`, "switches on PayloadKind"},
+		{special, "kernel/x.go", `func f(p t) { switch { case p.PayloadKind == "note": } }`, "compares PayloadKind"},
+		{special, "kernel/x.go", `func f(p t) { switch kind := p.PayloadKind; kind { case "note": } }`, "switches on PayloadKind"},
+		{special, "kernel/x.go", `var m = map[string]int{"note": 1}; func f(p t) int { return m[p.PayloadKind] }`, "looks PayloadKind up"},
+		{special, "kernel/x.go", `func f(p t) any { return p.Metadata["trace"] }`, "looks into Metadata"},
+		{special, "kernel/x.go", `func f(p t, k string) any { return p.Metadata[k] }`, "looks into Metadata"},
+		{special, "kernel/x.go", `func f(p t) { for range p.Metadata { } }`, "looks into Metadata"},
+		{special, "kernel/x.go", `func f(p t) { meta := p.Metadata; delete(meta, "trace") }`, "looks into Metadata"},
+		{special, "kernel/x.go", `func f(m map[string]any) bool { return m["client_id"] == "notes" }`, "compares ClientID"},
+		{special, "kernel/x.go", `func f(m map[string]any) bool { return m["payload_kind"].(string) == "note" }`, "compares PayloadKind"},
+		{special, "kernel/x.go", `func f(m map[string]any) any { return m["metadata"].(map[string]any)["x"] }`, "looks into Metadata"},
+		{special, "kernel/x.go", `import "strings"; func f(p t) bool { return strings.HasPrefix(p.PayloadKind, "no") }`, "passes PayloadKind to strings.HasPrefix"},
+		{special, "kernel/x.go", `import "slices"; func f(p t) bool { return slices.Contains([]string{"a"}, string(p.ClientID)) }`, "passes ClientID to slices.Contains"},
+		{special, "kernel/x.go", "type t struct { Kind string `json:\"payload_kind\"` }", "must be named PayloadKind"},
+		{special, "kernel/x.go", "type t struct { Kind string `json:\"payload_kind,omitempty\"` }", "must be named PayloadKind"},
+		{special, "testdata/fakeclient/x.go", `func f(p t) bool { return p.ClientID == "notes" }`, "compares ClientID"},
 
-		{toldApart, "kernel/x.go", `func f(p t, k t) bool { return p.ClientID != k.Client }`, ""},
-		{toldApart, "kernel/x.go", `func f(p t) bool { return p.Metadata == nil }`, ""},
-		{toldApart, "kernel/x.go", `func f(p t) string { return p.ClientID + "\x00" + p.InvocationID }`, ""},
-		{toldApart, "kernel/x.go", `func f(p t) t { return t{ClientID: p.ClientID, Metadata: p.Metadata} }`, ""},
-		{toldApart, "kernel/x.go", `import "time"; func f(p time.Time) bool { return p.Format("2006") == "2026" }`, ""},
-		{toldApart, "kernel/x.go", `func f(p t) bool { return p.Redaction == "none" }`, ""},
-		{toldApart, "kernel/x.go", "type t struct { PayloadKind string `json:\"payload_kind\"`; Kind string `json:\"kind\"` }", ""},
-		{toldApart, "kernel/x_test.go", `func f(p t) bool { return p.ClientID == "notes" }`, ""},
-		{toldApart, "profiles/x.go", `func f(p t) bool { return p.ClientID == "notes" }`, ""},
-		{toldApart, "examples/notes/x.go", `func f(p t) bool { return p.ClientID == "notes" }`, ""},
+		{special, "kernel/x.go", `func f(p t, k t) bool { return p.ClientID != k.Client }`, ""},
+		{special, "kernel/x.go", `func f(p t) bool { return p.Metadata == nil }`, ""},
+		{special, "kernel/x.go", `func f(p t) string { return p.ClientID + "\x00" + p.InvocationID }`, ""},
+		{special, "kernel/x.go", `func f(p t) t { return t{ClientID: p.ClientID, Metadata: p.Metadata} }`, ""},
+		{special, "kernel/x.go", `import "time"; func f(p time.Time) bool { return p.Format("2006") == "2026" }`, ""},
+		{special, "kernel/x.go", `func f(p t) bool { return p.Redaction == "none" }`, ""},
+		{special, "kernel/x.go", "type t struct { PayloadKind string `json:\"payload_kind\"`; Kind string `json:\"kind\"` }", ""},
+		{special, "kernel/x_test.go", `func f(p t) bool { return p.ClientID == "notes" }`, ""},
+		{special, "profiles/x.go", `func f(p t) bool { return p.ClientID == "notes" }`, ""},
+		{special, "examples/notes/x.go", `func f(p t) bool { return p.ClientID == "notes" }`, ""},
 	} {
 		f := plant(t, p.path, "// Package p is planted.\npackage p\n"+p.source+"\n")
 		expect(t, p.rule+": "+p.path+": "+p.source, boundary[p.rule]([]file{f}), p.want)
 	}
 }
 
-// beyond runs a check over every file but those that may know clients. The
-// check is told what is fixed in the program: constants and package variables,
-// as "folder.Name".
+// beyond applies a check to every file except those that may name clients. fixed
+// are the constants and package variables, as "folder.Name".
 func beyond(check func(f file, fixed map[string]bool) []string) rule {
 	return func(files []file) (broken []string) {
 		fixed := map[string]bool{}
@@ -153,9 +152,8 @@ func declaredValues(d ast.Decl) (names []string) {
 	return names
 }
 
-// clientNames looks at the text of a file, so identifiers, strings, tags,
-// imports and comments are all the same to it. Letters and digits make a word;
-// an underscore parts words.
+// clientNames searches the text of a file: identifiers, strings, tags, imports and
+// comments. A word consists of letters and digits; an underscore separates words.
 func clientNames(f file, _ map[string]bool) (broken []string) {
 	notInWord := func(r rune) bool {
 		return !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
@@ -169,7 +167,7 @@ func clientNames(f file, _ map[string]bool) (broken []string) {
 		return ""
 	}
 	if word := named(f.path); word != "" {
-		broken = append(broken, f.at(f.syntax, "the file is called by a client's name, %s", word))
+		broken = append(broken, f.at(f.syntax, "the file has a client's name, %s", word))
 	}
 	for i, line := range strings.Split(string(f.source), "\n") {
 		if word := named(line); word != "" {
@@ -193,8 +191,8 @@ func clientImports(f file, _ map[string]bool) (broken []string) {
 	return broken
 }
 
-// ownedFieldNames: the rule below knows fields by their names, so what a
-// client owns may not go by another one.
+// ownedFieldNames: a field that a client owns must have the Go name that owned
+// lists, because clientBranches finds fields by name.
 func ownedFieldNames(f file) (broken []string) {
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
 		field, ok := n.(*ast.Field)
@@ -207,7 +205,7 @@ func ownedFieldNames(f file) (broken []string) {
 		member, _, _ = strings.Cut(member, ",")
 		for _, name := range field.Names {
 			if want := owned[member]; want != "" && name.Name != want {
-				broken = append(broken, f.at(field, "%s holds %s and is to be called %s", name.Name, member, want))
+				broken = append(broken, f.at(field, "%s holds %s and must be named %s", name.Name, member, want))
 			}
 		}
 		return true
@@ -215,10 +213,9 @@ func ownedFieldNames(f file) (broken []string) {
 	return broken
 }
 
-// clientBranches: what a client owns is carried, compared with other values of
-// the kind, and never with one that is fixed in the program. A local variable
-// that it is put into counts as the field; what another function does with it
-// is not seen.
+// clientBranches: a value that a client owns may be copied and compared with other
+// values, but not with one fixed in the program. A local variable with that value
+// counts as the field. Uses in other functions are not detected.
 func clientBranches(f file, fixed map[string]bool) (broken []string) {
 	for _, d := range f.syntax.Decls {
 		b := branches{file: f, fixed: fixed, local: map[string]bool{}, holds: map[string]string{}}
@@ -231,12 +228,12 @@ func clientBranches(f file, fixed map[string]bool) (broken []string) {
 	return broken
 }
 
-// branches is what one declaration is known by.
+// branches is the state of the check of one declaration.
 type branches struct {
 	file
 	fixed map[string]bool   // of all packages
-	local map[string]bool   // constants declared within
-	holds map[string]string // local variable → the owned field that was put into it
+	local map[string]bool   // its constants
+	holds map[string]string // local variable → the owned field it has the value of
 }
 
 func (b branches) learn(d ast.Decl) {
@@ -279,7 +276,7 @@ func (b branches) look(n ast.Node) (broken []string) {
 		}
 		for _, side := range [][2]ast.Expr{{n.X, n.Y}, {n.Y, n.X}} {
 			if field := b.ownedIn(side[0]); field != "" && b.isFixed(side[1]) {
-				broken = append(broken, b.at(n, "compares %s with what is written in the program", field))
+				broken = append(broken, b.at(n, "compares %s with a fixed value", field))
 			}
 		}
 	case *ast.SwitchStmt:
@@ -304,7 +301,7 @@ func (b branches) look(n ast.Node) (broken []string) {
 		if pkg, name := b.selected(n.Fun); slices.Contains(prying, pkg) {
 			for _, arg := range n.Args {
 				if field := b.ownedIn(arg); field != "" {
-					broken = append(broken, b.at(n, "gives %s to %s.%s", field, pkg, name))
+					broken = append(broken, b.at(n, "passes %s to %s.%s", field, pkg, name))
 				}
 			}
 		}
@@ -312,8 +309,8 @@ func (b branches) look(n ast.Node) (broken []string) {
 	return broken
 }
 
-// ownedIn is the owned field that an expression is, as the field of a struct,
-// a member of a JSON object, or a local variable it was put into.
+// ownedIn is the name of the owned field that an expression denotes: a field of a
+// struct, a member of a JSON object, or a local variable with its value.
 func (b branches) ownedIn(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
@@ -322,7 +319,7 @@ func (b branches) ownedIn(e ast.Expr) string {
 		return b.ownedIn(e.X)
 	case *ast.TypeAssertExpr:
 		return b.ownedIn(e.X)
-	case *ast.CallExpr: // a conversion; a method called Format is the function of the call and no field
+	case *ast.CallExpr: // a conversion; a method named Format is the called function, not a field
 		if id, ok := e.Fun.(*ast.Ident); ok && id.Name == "string" && len(e.Args) == 1 {
 			return b.ownedIn(e.Args[0])
 		}
@@ -343,8 +340,8 @@ func (b branches) ownedIn(e ast.Expr) string {
 	return ""
 }
 
-// isFixed tells whether a value is written in the program: a literal, a
-// constant, a package variable, or an expression of these.
+// isFixed reports whether a value is fixed in the program: a literal, a constant,
+// a package variable, or an expression of these.
 func (b branches) isFixed(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -359,7 +356,7 @@ func (b branches) isFixed(e ast.Expr) bool {
 		return b.local[e.Name] || b.fixed[b.pkg+"."+e.Name]
 	case *ast.SelectorExpr:
 		pkg, _ := b.selected(e)
-		return pkg != "" // what a package exports besides functions and types
+		return pkg != "" // an exported constant or variable
 	}
 	return false
 }

@@ -1,12 +1,12 @@
-// Package archtest keeps the shape of the program: who may import whom, which
-// packages have no world in them, which words are spoken where, that no client
-// is known, and that no state hides in package variables. It has no code of
-// its own, looks at syntax only, and exempts no line: what breaks a rule is
-// mended, or the rule is changed for everybody.
+// Package archtest tests the structure of the program: which package imports
+// which, which packages are pure, where the words of harnesses and of other
+// protocols may be written, that no client is known, and that package variables
+// hold no state. It contains tests only and reads syntax only. It refuses
+// exceptions for single lines: fix the line, or change the rule for all.
 //
 //	go test ./internal/archtest
 //
-// The lists to edit are in lists_test.go, the rules in rules_test.go, each with
-// the planted faults that it must find in archtest_test.go. The boundary to
-// clients, which tests keep as well, is in boundary_test.go.
+// Edit the lists in lists_test.go. The rules are in rules_test.go; each must find
+// the planted faults in archtest_test.go. The boundary to clients, which holds
+// for tests too, is in boundary_test.go.
 package archtest

@@ -3,8 +3,8 @@ package archtest
 import "regexp"
 
 // layers lists our packages, lowest first. A package imports only packages of
-// lines above its own, never a neighbour. Some are not built yet; their place
-// is decided already.
+// lower layers, and none of its own layer. Some packages do not exist yet; their
+// layer is reserved.
 var layers = [][]string{
 	{"canon", "internal/nearest", "internal/vt", "internal/durable", "internal/hook", "telemetry/scan"},
 	{"lifeloop", "session", "telemetry", "telemetry/otlplog", "ledger", "internal/document"},
@@ -19,34 +19,32 @@ var layers = [][]string{
 	{"cmd/lifeloop-wrap", "cmd/lifeloop-hook"},
 }
 
-// outside are packages and programs that only tests and developers use. They
-// may import what they like; the product imports none of them.
+// outside are packages and programs that only tests and developers use. They may
+// import any package; the product imports none of them.
 var outside = []string{"internal/archtest", "internal/contracttest", "e2e", "e2e/mock", "bench", "bench/empty", "bench/floor", "bench/walk", "bench/reader",
 	"telemetry/telemetrytest", "testdata/fakeharness", "testdata/fakeclient", "testdata/fakeclient/fakeclienttest", "examples/thread-sync", "examples/embed"}
 
-// pure packages have no world: the same arguments give the same results, and
-// nothing else happens.
+// pure packages have no side effects: the same arguments give the same results.
 var pure = []string{"canon", "internal/nearest", "internal/vt", "internal/document", "internal/signaltext", "lifeloop", "session", "telemetry", "telemetry/scan", "telemetry/otlplog",
 	"telemetry/claude", "telemetry/codex", "telemetry/gemini", "telemetry/opencode", "telemetry/openclaw", "telemetry/hermes", "attempt", "attempt/policy", "manifests", "negotiate", "gate", "renewal",
 	"synth", "profiles", "kernel", "view", "evidence", "simulate"}
 
-// pureImports are the packages that a pure one may import besides our own
-// pure ones.
+// pureImports are the standard packages that a pure package may import.
 var pureImports = words(`bytes cmp crypto/ed25519 crypto/sha256 embed encoding/base64 encoding/binary encoding/hex
 	encoding/json errors fmt hash hash/crc32 io iter maps math math/bits path path/filepath
 	reflect regexp slices sort strconv strings time unicode unicode/utf16 unicode/utf8`)
 
-// worldly are the functions of those packages that reach into the world.
+// worldly are the functions of those packages that have side effects or read
+// the environment.
 var worldly = map[string][]string{
 	"time": words("Now Since Until Sleep After AfterFunc NewTimer NewTicker Tick Local LoadLocation"),
 	"fmt":  words("Print Printf Println Scan Scanf Scanln"),
-	// These ask the file system, or for the working directory.
+	// These use the file system or the working directory.
 	"path/filepath": words("Abs EvalSymlinks Glob Walk WalkDir"),
 }
 
-// libraries says which packages may import which library: a library is
-// replaced, or found wanting, at one place. A library that is not listed
-// belongs to tests.
+// libraries lists the packages that may import each library, so that it can be
+// replaced in one place. Only tests may import a library that is not listed.
 var libraries = map[string][]string{
 	"github.com/creack/pty":           {"harness"},
 	"github.com/rogpeppe/go-internal": {"hosts"},
@@ -62,14 +60,14 @@ var libraries = map[string][]string{
 	"modernc.org/sqlite":              {"watchers/sqlite"},
 }
 
-// forbidden names imports that the layers allow and the design does not: what
-// is decided there reaches the loop as a kernel.Turn, and in no other way.
+// forbidden lists imports that the layers would allow. The decisions of these
+// packages must reach the loop as a kernel.Turn.
 var forbidden = map[string][]string{
 	"supervisor": {"session", "attempt", "synth", "negotiate", "renewal", "gate"},
 }
 
-// dialects are words of other tongues than our own, as string literals, and
-// the packages that translate.
+// dialects are the words of other protocols, as string literals, and the packages
+// that translate them.
 var dialects = []struct {
 	name  string
 	words []string
@@ -91,19 +89,19 @@ var dialects = []struct {
 		gait.runpack.session_chain gait.runpack.session_checkpoint gait.runpack.session_journal`), []string{"gate", "evidence"}},
 }
 
-// harnesses are the programs we wrap. What differs between them is data or a
-// named decoder, and lives in one of these packages.
+// harnesses are the wrapped programs. Everything specific to one of them is in
+// these packages, as data or as a named decoder.
 var (
 	harnesses   = words("claude codex gemini opencode openclaw hermes")
 	harnessesIn = []string{"manifests", "profiles", "telemetry", "telemetry/claude", "telemetry/codex", "telemetry/gemini", "telemetry/opencode",
 		"telemetry/openclaw", "telemetry/hermes", "internal/fakeharness"}
-	// Its help texts speak of them to people: sentences, never bare words.
+	// Its help texts may mention them in sentences, but not as single words.
 	harnessHelp = "cmd/lifeloop-wrap"
 )
 
-// clientWords belong to clients (the contract's ownership boundary); their
-// names are in boundary_test.go. A profile may speak the language of the client
-// that it serves, and a manifest may cite it.
+// clientWords belong to clients (the contract's ownership boundary); the names of
+// clients are in boundary_test.go. A profile may use the words of the client that
+// it serves, and a manifest may quote them.
 var (
 	clientWords   = regexp.MustCompile(`(?i)\b(continuity|recursive[ _-]+inference)\b`)
 	clientWordsIn = []string{"profiles", "manifests"}

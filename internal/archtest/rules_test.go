@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// A rule looks at the whole project and says what breaks it.
+// A rule checks the whole project and returns its violations.
 type rule func([]file) []string
 
 var rules = map[string]rule{
@@ -26,7 +26,7 @@ var rules = map[string]rule{
 	"tickers":       tickers,
 }
 
-// each runs a check of single files over the product.
+// each applies a check to every file of the product.
 func each(check func(file) []string) rule {
 	return func(files []file) (broken []string) {
 		for _, f := range files {
@@ -38,7 +38,7 @@ func each(check func(file) []string) rule {
 	}
 }
 
-// layering: imports go down only, and every package has a place.
+// layering: a package has a layer and imports lower layers only.
 func layering(files []file) (broken []string) {
 	rank := map[string]int{}
 	for i, layer := range layers {
@@ -52,7 +52,7 @@ func layering(files []file) (broken []string) {
 		}
 		me, known := rank[f.pkg]
 		if !known {
-			broken = append(broken, f.at(f.syntax, "package %s has no place in the layers: give it one in lists_test.go", f.pkg))
+			broken = append(broken, f.at(f.syntax, "package %s has no layer: add it to lists_test.go", f.pkg))
 			continue
 		}
 		for _, im := range f.syntax.Imports {
@@ -67,20 +67,19 @@ func layering(files []file) (broken []string) {
 			case known && other >= me:
 				broken = append(broken, f.at(im, "%s (layer %d) imports %s (layer %d): imports go down only", f.pkg, me, own, other))
 			case slices.Contains(forbidden[f.pkg], own):
-				broken = append(broken, f.at(im, "%s may not import %s: what is decided there comes as a kernel.Turn", f.pkg, own))
+				broken = append(broken, f.at(im, "%s may not import %s: its decisions arrive as a kernel.Turn", f.pkg, own))
 			}
 		}
 	}
 	return broken
 }
 
-// libraryUse: each library is known to few packages, and libraries for tests
-// to none.
+// libraryUse: only the listed packages import a library.
 var libraryUse = each(func(f file) (broken []string) {
 	for _, im := range f.syntax.Imports {
 		p, _ := strconv.Unquote(im.Path.Value)
 		if host, _, _ := strings.Cut(p, "/"); !strings.Contains(host, ".") {
-			continue // ours, or Go's
+			continue // ours, or the standard library's
 		}
 		var users []string
 		for library, in := range libraries {
@@ -95,7 +94,8 @@ var libraryUse = each(func(f file) (broken []string) {
 	return broken
 })
 
-// purity: no clock, files, goroutines, locks, logs or randomness.
+// purity: a pure package uses no clock, files, goroutines, locks, logs or random
+// numbers.
 var purity = each(func(f file) (broken []string) {
 	if !slices.Contains(pure, f.pkg) {
 		return nil
@@ -105,9 +105,9 @@ var purity = each(func(f file) (broken []string) {
 		own, isOurs := ours(p)
 		switch {
 		case im.Name != nil && im.Name.Name == ".":
-			broken = append(broken, f.at(im, "a dot import hides what is called"))
+			broken = append(broken, f.at(im, "a dot import hides the package of a call"))
 		case isOurs && !slices.Contains(pure, own):
-			broken = append(broken, f.at(im, "pure package imports %s, which is not", own))
+			broken = append(broken, f.at(im, "pure package imports %s, which is not pure", own))
 		case !isOurs && !slices.Contains(pureImports, p):
 			broken = append(broken, f.at(im, "pure package imports %s", p))
 		}
@@ -132,8 +132,8 @@ var purity = each(func(f file) (broken []string) {
 	return broken
 })
 
-// comments: every package says what it is, at one place; a program in
-// whatever words, a package by its name.
+// comments: every package has one package comment, which begins with its name
+// unless it is a program.
 func comments(files []file) (broken []string) {
 	commented := map[string]file{}
 	first := map[string]file{}
@@ -145,7 +145,7 @@ func comments(files []file) (broken []string) {
 			continue
 		}
 		if other, twice := commented[f.pkg]; twice {
-			broken = append(broken, f.at(f.syntax.Doc, "package %s has its comment in %s already", f.pkg, path.Base(other.path)))
+			broken = append(broken, f.at(f.syntax.Doc, "package %s already has its comment in %s", f.pkg, path.Base(other.path)))
 		}
 		commented[f.pkg] = f
 		name := f.syntax.Name.Name
@@ -155,13 +155,13 @@ func comments(files []file) (broken []string) {
 	}
 	for _, p := range slices.Sorted(maps.Keys(first)) {
 		if _, ok := commented[p]; !ok {
-			broken = append(broken, first[p].at(first[p].syntax, "package %s has no comment that says what it is", p))
+			broken = append(broken, first[p].at(first[p].syntax, "package %s has no comment", p))
 		}
 	}
 	return broken
 }
 
-// literals calls yield with the value of every string literal but the import
+// literals calls yield with the value of every string literal except import
 // paths.
 func literals(f file, yield func(n ast.Node, value string)) {
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
@@ -177,15 +177,15 @@ func literals(f file, yield func(n ast.Node, value string)) {
 	})
 }
 
-// pieces are the words of a text, where _ - and . do not part a word.
+// pieces are the words of a text; _ - and . do not separate words.
 func pieces(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool {
 		return !(r == '_' || r == '-' || r == '.' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
 	})
 }
 
-// dialectWords: the names that other protocols give to things are written
-// where they are translated.
+// dialectWords: the words of other protocols occur only where they are
+// translated.
 var dialectWords = each(func(f file) (broken []string) {
 	literals(f, func(n ast.Node, value string) {
 		for _, d := range dialects {
@@ -194,7 +194,7 @@ var dialectWords = each(func(f file) (broken []string) {
 			}
 			for _, piece := range pieces(value) {
 				if slices.Contains(d.words, piece) {
-					broken = append(broken, f.at(n, "%s is %s: such words are written in %v only", piece, d.name, d.in))
+					broken = append(broken, f.at(n, "%s is a word of %s: write it in %v only", piece, d.name, d.in))
 				}
 			}
 		}
@@ -202,8 +202,7 @@ var dialectWords = each(func(f file) (broken []string) {
 	return broken
 })
 
-// harnessNames: no special case for one harness, neither compared with nor
-// named after.
+// harnessNames: no code is specific to one harness, by a literal or by a name.
 var harnessNames = each(func(f file) (broken []string) {
 	if slices.Contains(harnessesIn, f.pkg) {
 		return nil
@@ -219,20 +218,19 @@ var harnessNames = each(func(f file) (broken []string) {
 	literals(f, func(n ast.Node, value string) {
 		sentence := strings.ContainsAny(strings.TrimSpace(value), " \n")
 		if h := name(value); h != "" && !(f.pkg == harnessHelp && sentence) {
-			broken = append(broken, f.at(n, "%q is written in %v only; ask the manifest or the profile", h, harnessesIn))
+			broken = append(broken, f.at(n, "%q may be written in %v only; use the manifest or the profile", h, harnessesIn))
 		}
 	})
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok && name(id.Name) != "" {
-			broken = append(broken, f.at(n, "%s is named after a harness; ask the manifest or the profile", id.Name))
+			broken = append(broken, f.at(n, "%s is named after a harness; use the manifest or the profile", id.Name))
 		}
 		return true
 	})
 	return broken
 })
 
-// clientVocabulary: what clients mean by a session is theirs. Comments count:
-// what is explained in a client's terms was thought in them.
+// clientVocabulary: the words of clients do not occur, not even in comments.
 var clientVocabulary = each(func(f file) (broken []string) {
 	if slices.Contains(clientWordsIn, f.pkg) {
 		return nil
@@ -255,17 +253,17 @@ var clientVocabulary = each(func(f file) (broken []string) {
 	return broken
 })
 
-// parted is a text with the words of its Go names parted: isABCName is
-// is ABC Name.
+// parted separates the words of Go names in a text: isABCName is "is ABC Name".
 func parted(text string) string { return camel.ReplaceAllString(text, "$1$3 $2$4") }
 
 var camel = regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
 
-// tickers: one timer, in the loop; a harness that idles costs nothing.
+// tickers: the loop has the only timer, so that an idle session uses no processor
+// time.
 var tickers = each(func(f file) (broken []string) {
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
 		if p, name := f.selected(n); p == "time" && (name == "NewTicker" || name == "Tick") {
-			broken = append(broken, f.at(n, "time.%s wakes an idle program: set a timer for what is next", name))
+			broken = append(broken, f.at(n, "time.%s wakes an idle program: set a timer for the next event", name))
 		}
 		return true
 	})

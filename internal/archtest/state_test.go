@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// packageState: what a package knows at its start it knows for ever. There is
-// no init function, and a package variable is a table, a sentinel error or
-// something computed once: it has a value where it is declared, nobody writes
-// to it, and it is no lock. A variable testOnly… is a seam that tests write to.
+// packageState: package variables are constant. There is no init function. A
+// package variable is a table, a sentinel error or a value computed once: it has
+// an initial value, no code writes to it, and it is not a lock. A variable
+// testOnly… is a seam for tests, which write to it.
 //
-// A map that is handed out and written to elsewhere escapes this rule.
+// The rule does not detect writes to a map that a function returned.
 func packageState(files []file) (broken []string) {
 	vars := map[string]map[string]bool{} // folder → names
 	for _, f := range files {
@@ -20,7 +20,7 @@ func packageState(files []file) (broken []string) {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
 				if d.Recv == nil && d.Name.Name == "init" && product(f) {
-					broken = append(broken, f.at(d, "an init function runs for every command, and in an order that nobody sees"))
+					broken = append(broken, f.at(d, "an init function runs for every command, in a hidden order"))
 				}
 			case *ast.GenDecl:
 				if d.Tok != token.VAR {
@@ -54,29 +54,29 @@ func packageState(files []file) (broken []string) {
 	return broken
 }
 
-// declared looks at one declaration of package variables.
+// declared checks one declaration of package variables.
 func declared(f file, d *ast.GenDecl, spec *ast.ValueSpec) (broken []string) {
 	for _, name := range spec.Names {
 		seam := strings.HasPrefix(name.Name, "testOnly")
 		if name.IsExported() && !strings.HasPrefix(name.Name, "Err") {
-			broken = append(broken, f.at(name, "%s can be written to by every package: export a function", name.Name))
+			broken = append(broken, f.at(name, "every package can write to %s: export a function", name.Name))
 		}
 		if len(spec.Values) == 0 && !seam && !embeds(d.Doc) && !embeds(spec.Doc) {
-			broken = append(broken, f.at(name, "%s has no value to begin with, so it must be state", name.Name))
+			broken = append(broken, f.at(name, "%s has no initial value, so it is state", name.Name))
 		}
 	}
 	ast.Inspect(spec, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncLit:
-			return false // what it does when it is called is its own
+			return false // it runs later
 		case *ast.SelectorExpr:
 			p, name := f.selected(n)
 			if p == "sync/atomic" || p == "sync" && !slices.Contains(words("OnceFunc OnceValue OnceValues"), name) {
-				broken = append(broken, f.at(n, "a package variable of %s.%s is state that all share", p, name))
+				broken = append(broken, f.at(n, "a package variable of type %s.%s is shared state", p, name))
 			}
 		case *ast.CallExpr:
 			if x, ok := n.Fun.(*ast.Ident); ok && (x.Name == "make" || x.Name == "new") {
-				broken = append(broken, f.at(n, "a package variable made empty is there to be filled"))
+				broken = append(broken, f.at(n, "a package variable is made empty, to be filled later"))
 			}
 		}
 		return true
@@ -88,8 +88,8 @@ func embeds(doc *ast.CommentGroup) bool {
 	return doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:embed ") })
 }
 
-// writes finds where a function writes to a package variable of this package,
-// or of another one, or takes its address.
+// writes finds the statements of a function that write to a package variable, of
+// this or another package, or take its address.
 func writes(f file, fn *ast.FuncDecl, vars map[string]map[string]bool) (broken []string) {
 	local := locals(fn)
 	check := func(n ast.Node, target ast.Expr) {
@@ -150,7 +150,7 @@ func writes(f file, fn *ast.FuncDecl, vars map[string]map[string]bool) (broken [
 	return broken
 }
 
-// locals are the names that a function declares anywhere in it.
+// locals are all names that a function declares.
 func locals(fn *ast.FuncDecl) map[string]bool {
 	names := map[string]bool{}
 	ast.Inspect(fn, func(n ast.Node) bool {

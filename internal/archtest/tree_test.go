@@ -15,23 +15,23 @@ import (
 	"testing"
 )
 
-// A file is one Go file, as far as its syntax goes.
+// A file is the source and syntax of one Go file.
 type file struct {
 	path    string // from the root
 	source  []byte
 	pkg     string // its folder
 	syntax  *ast.File
-	imports map[string]string // what it is called here → its path
+	imports map[string]string // local name → path
 	fset    *token.FileSet
 }
 
-// at makes the report of a broken rule.
+// at formats the report of a violation.
 func (f file) at(n ast.Node, format string, args ...any) string {
 	return fmt.Sprintf("%s:%d: %s", f.path, f.fset.Position(n.Pos()).Line, fmt.Sprintf(format, args...))
 }
 
-// selected is the package path and name of pkg.Name, or two empty strings. A
-// variable that shadows a package is taken for the package; do not do that.
+// selected is the package path and name of pkg.Name, or two empty strings. It
+// takes a variable that shadows a package for the package.
 func (f file) selected(n ast.Node) (pkg, name string) {
 	if s, ok := n.(*ast.SelectorExpr); ok {
 		if x, ok := s.X.(*ast.Ident); ok && f.imports[x.Name] != "" {
@@ -43,7 +43,7 @@ func (f file) selected(n ast.Node) (pkg, name string) {
 
 const module = "lifeloop/"
 
-// ours is the folder of one of our own packages.
+// ours is the folder of a package of this module.
 func ours(importPath string) (folder string, ok bool) { return strings.CutPrefix(importPath, module) }
 
 func parse(name string, source []byte) (file, error) {
@@ -75,8 +75,8 @@ func tree(t *testing.T) []file {
 	return slices.DeleteFunc(everyFile(t), file.isTest)
 }
 
-// everyFile reads the project: everything but test data (its programs stand in
-// testdata at the root) and folders whose name begins with a dot.
+// everyFile reads the Go files of the project, except test data and folders whose
+// name begins with a dot. It includes the programs in the root's testdata.
 func everyFile(t *testing.T) []file {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -111,7 +111,7 @@ func everyFile(t *testing.T) []file {
 		t.Fatal(err)
 	}
 	if len(files) < 100 {
-		t.Fatalf("only %d files below %s: that is not the project", len(files), root)
+		t.Fatalf("only %d files below %s, so it is not the project", len(files), root)
 	}
 	return files
 }

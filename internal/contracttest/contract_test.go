@@ -52,25 +52,25 @@ func rows(t *testing.T, file string) []row {
 	return out
 }
 
-// problems says what is wrong with a row; exists tells of a folder and a test
-// function whether it is there, and of "Test/file" whether the scenario, script
-// or world is there that the test runs besides others.
+// problems returns the errors of a row. exists reports whether a folder has a
+// test function; for "Test/file" also whether the test has that scenario, script
+// or world.
 func problems(r row, exists func(folder, test string) bool) []string {
 	var out []string
 	if r.sentence == "" {
-		out = append(out, "a row without a sentence")
+		out = append(out, "the row has no sentence")
 	}
 	switch r.status {
 	case "proven":
 		if len(r.tests) == 0 {
-			out = append(out, "proven by no test")
+			out = append(out, "proven, but names no test")
 		}
 	case "later":
 		if len(r.tests) > 0 {
-			out = append(out, "has a test and is still called later")
+			out = append(out, "later, but names a test")
 		}
 		if r.why == "" {
-			out = append(out, "later, and does not say why")
+			out = append(out, "later, but gives no reason")
 		}
 	default:
 		out = append(out, fmt.Sprintf("status %q is neither proven nor later", r.status))
@@ -137,7 +137,7 @@ func TestEveryListedTestExists(t *testing.T) {
 	}
 }
 
-// The watchman is watched: each kind of false row is found.
+// problems finds each kind of wrong row.
 func TestFalseRowsAreFound(t *testing.T) {
 	exists := inRepository(t)
 	for _, c := range []struct {
@@ -145,8 +145,8 @@ func TestFalseRowsAreFound(t *testing.T) {
 		want []string
 	}{
 		{row{sentence: "s", status: "proven", tests: []string{"internal/contracttest.TestFalseRowsAreFound"}}, nil},
-		{row{sentence: "s", status: "proven"}, []string{"proven by no test"}},
-		{row{sentence: "s", status: "later", why: "not built", tests: []string{"internal/contracttest.TestFalseRowsAreFound"}}, []string{"has a test and is still called later"}},
+		{row{sentence: "s", status: "proven"}, []string{"proven, but names no test"}},
+		{row{sentence: "s", status: "later", why: "not built", tests: []string{"internal/contracttest.TestFalseRowsAreFound"}}, []string{"later, but names a test"}},
 		{row{sentence: "s", status: "proven", tests: []string{"internal/contracttest.TestThatNobodyWrote"}}, []string{"internal/contracttest.TestThatNobodyWrote does not exist"}},
 		{row{sentence: "s", status: "proven", tests: []string{"nowhere.TestX"}}, []string{"nowhere.TestX does not exist"}},
 		{row{sentence: "s", status: "proven", tests: []string{"TestX"}}, []string{"TestX is not written as folder.Test or folder.Test/file"}},
@@ -156,8 +156,8 @@ func TestFalseRowsAreFound(t *testing.T) {
 		{row{sentence: "s", status: "proven", tests: []string{"simulate.TestL0Scenarios/consumer-breaks-early"}}, []string{"simulate.TestL0Scenarios/consumer-breaks-early does not exist"}},
 		{row{sentence: "s", status: "proven", tests: []string{"kernel.TestX/idempotency"}}, []string{"kernel.TestX/idempotency does not exist"}},
 		{row{sentence: "s", status: "later", why: "not built"}, nil},
-		{row{sentence: "s", status: "later"}, []string{"later, and does not say why"}},
-		{row{sentence: "", status: "soon"}, []string{"a row without a sentence", `status "soon" is neither proven nor later`}},
+		{row{sentence: "s", status: "later"}, []string{"later, but gives no reason"}},
+		{row{sentence: "", status: "soon"}, []string{"the row has no sentence", `status "soon" is neither proven nor later`}},
 	} {
 		require.Equal(t, c.want, problems(c.row, exists))
 	}

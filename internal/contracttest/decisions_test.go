@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	// rulings are named alone, in a list or from one to another.
+	// rulings are named singly, in a list or as a range.
 	rulings  = regexp.MustCompile(`DECISIONS(?:\.md)?,? ((?:[A-Z]\d+(?:, | to | and )?)+)`)
 	ruling   = regexp.MustCompile(`[A-Z]\d+`)
 	wrapping = regexp.MustCompile(`\s+(?://|#)?\s*`)
@@ -34,7 +34,7 @@ func TestNamed(t *testing.T) {
 	require.Empty(t, named("(DECISIONS, Crashes)"))
 }
 
-// A ruling that a comment or a document names is one that somebody can read.
+// docs/DECISIONS.md has every ruling that a comment or a document names.
 func TestEveryRulingThatIsNamedIsWrittenDown(t *testing.T) {
 	list, err := os.ReadFile(filepath.Join(root, "docs", "DECISIONS.md"))
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestEveryRulingThatIsNamedIsWrittenDown(t *testing.T) {
 		for _, name := range named(string(text)) {
 			n++
 			if !strings.Contains(string(list), "**"+name+"**") {
-				t.Errorf("%s names ruling %s, and docs/DECISIONS.md does not have it", strings.TrimPrefix(path, root+"/"), name)
+				t.Errorf("%s names ruling %s, which docs/DECISIONS.md does not have", strings.TrimPrefix(path, root+"/"), name)
 			}
 		}
 		return err

@@ -1,10 +1,13 @@
-// Package contracttest keeps documents true: its tests fail when a table under
-// docs/contract names a test that does not exist, when a version of the contract
-// has no tombstone, when a scenario of the L0 lifecycle is neither written down
-// nor left out with a reason, when a comment names a ruling that
-// docs/DECISIONS.md does not have, and when the adapter that docs/adding-an-adapter.md
-// adds does not build, or tells other events than it says. It has no code of its
-// own and says nothing about whether the named tests pass; `go test ./...` does.
+// Package contracttest tests the documents. Its tests fail when
+//
+//   - a table in docs/contract names a test that does not exist,
+//   - a version of the contract has no tombstone,
+//   - a scenario of the L0 lifecycle is neither present nor excluded with a reason,
+//   - a comment names a ruling that docs/DECISIONS.md does not have,
+//   - the adapter of docs/adding-an-adapter.md does not build or emits other events.
+//
+// It contains tests only. It does not check that the named tests pass; that is
+// what `go test ./...` does.
 //
 //	go test ./internal/contracttest
 package contracttest

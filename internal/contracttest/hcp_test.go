@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every case of the list of HCP conformance cases has its row, once, under its
-// number and level; those that need a broker are marked and left for later.
+// Every HCP conformance case has exactly one row, with its number and level.
+// Cases that need a message broker have the status "later".
 func TestEveryHCPCaseHasItsRow(t *testing.T) {
 	doc, err := os.ReadFile("testdata/hcp_conformance.json")
 	require.NoError(t, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// l0Index is testdata/l0/index.json: what scenarios there are, and which of
-// them no process supervisor can do.
+// l0Index is testdata/l0/index.json: the scenarios, and those that a process
+// supervisor cannot implement.
 type l0Index struct {
 	Names   map[string][]string `json:"names"` // by category
 	LeftOut map[string]string   `json:"left_out"`
@@ -45,7 +45,7 @@ func l0Scenarios(t *testing.T) (index l0Index, written map[string][]string) {
 		for _, s := range of.Scenarios {
 			require.Contains(t, []string{"as-is", "adapt", "ruled"}, s.Adopt, s.Name)
 			if s.Adopt == "adapt" {
-				require.NotEmpty(t, s.Why, "%s differs from what was recorded and does not say why", s.Name)
+				require.NotEmpty(t, s.Why, "%s differs from the recording but gives no reason", s.Name)
 			}
 			written[of.Category] = append(written[of.Category], s.Name)
 		}
@@ -53,8 +53,8 @@ func l0Scenarios(t *testing.T) (index l0Index, written map[string][]string) {
 	return index, written
 }
 
-// Each of the 103 scenarios of the lifecycle is written down once, in its
-// category's order, or left out with a reason.
+// Each of the 103 scenarios of the lifecycle occurs once, in the order of its
+// category, or is excluded with a reason.
 func TestEveryL0ScenarioHasItsPlace(t *testing.T) {
 	index, written := l0Scenarios(t)
 	n := 0
@@ -76,11 +76,11 @@ func TestEveryL0ScenarioHasItsPlace(t *testing.T) {
 		require.NotEmpty(t, why, name)
 		require.True(t, slices.ContainsFunc(slices.Collect(maps.Values(index.Names)), func(names []string) bool {
 			return slices.Contains(names, name)
-		}), "%s is left out and is no scenario", name)
+		}), "%s is excluded but is not a scenario", name)
 	}
 }
 
-// docs/contract/l0.md lists what is left out, each with the same reason.
+// docs/contract/l0.md lists the excluded scenarios with the same reasons.
 func TestLeftOutL0ScenariosAreListed(t *testing.T) {
 	index, _ := l0Scenarios(t)
 	doc, err := os.ReadFile(filepath.Join(root, "docs", "contract", "l0.md"))

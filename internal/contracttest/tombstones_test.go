@@ -11,9 +11,9 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// "Each break ships with a tombstone in `docs/tombstones/`": every version but
-// the current one that the published schemas know has one, which says by what
-// it is superseded and what is accepted still; and there is no other.
+// "Each break ships with a tombstone in `docs/tombstones/`": every version in the
+// published schemas, except the current one, has a tombstone. It names the
+// successor and what is still accepted. There are no other tombstones.
 func TestTombstones(t *testing.T) {
 	common, err := os.ReadFile(filepath.Join(root, "lifeloop/schema/common.json"))
 	require.NoError(t, err)
