@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -119,8 +121,14 @@ func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, en
 	if err == nil {
 		err = answer.Validate(envelope.Request.SchemaVersion)
 	}
-	if err != nil {
-		return answer, invalid("callback_response from client "+c.ID, err)
+	switch body := bytes.TrimSpace(said.Body); {
+	case err == nil:
+	case len(body) == 0:
+		return answer, no(lifeloop.InvalidRequest, "%s printed nothing, want a JSON object", c.Command[0])
+	case body[0] != '{' || !json.Valid(body):
+		return answer, no(lifeloop.InvalidRequest, "%s did not print a JSON object; it began with %q", c.Command[0], body[:min(len(body), 40)])
+	default:
+		return answer, invalid("callback_response from "+c.Command[0], err)
 	}
 	warn(cmd.ErrOrStderr(), lifeloop.Unknown("callback_response", said.Body))
 	answer.SchemaVersion = envelope.Request.SchemaVersion
