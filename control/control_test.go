@@ -24,12 +24,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// handler makes a function a Handler.
+// handler is a Handler made of a function.
 type handler func(ctx context.Context, call *HookCall)
 
 func (h handler) Hook(ctx context.Context, call *HookCall) { h(ctx, call) }
 
-// echo answers with what it was told.
+// echo answers with the event and the input.
 var echo = handler(func(_ context.Context, call *HookCall) {
 	call.Answer(fmt.Appendf(nil, "%s: %s", call.Event, call.Input))
 })
@@ -63,30 +63,35 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// within receives, and fails the test rather than hang.
+// within receives from c. It fails shortly before the test binary would time out.
 func within[T any](t *testing.T, c <-chan T) T {
 	t.Helper()
+	var late <-chan time.Time
+	if end, limited := t.Deadline(); limited {
+		late = time.After(time.Until(end) - 10*time.Second)
+	}
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(time.Minute):
-		t.Fatal("waited 10 s in vain")
+	case <-late:
+		t.Fatal("nothing was received")
 		panic("unreachable")
 	}
 }
 
-func soon() time.Time { return time.Now().Add(time.Minute) }
+// later is a deadline that no test reaches.
+func later() time.Time { return time.Now().Add(time.Hour) }
 
 func dialRaw(t *testing.T, s *Server) *net.UnixConn {
 	t.Helper()
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: s.Path(), Net: "unix"})
 	require.NoError(t, err)
-	require.NoError(t, conn.SetDeadline(soon()))
+	require.NoError(t, conn.SetDeadline(later()))
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
 
-// answer reads what a raw peer is answered.
+// answer reads the answer to a raw peer.
 func answer(conn *net.UnixConn) ([]byte, error) {
 	in := bufio.NewReader(conn)
 	line, err := readLine(in)
@@ -108,23 +113,23 @@ func TestAHookIsAnswered(t *testing.T) {
 	for _, size := range []int{0, 1, 5000, 1 << 20, MaxBody - 64} {
 		input := strings.Repeat("ü", size/2) + strings.Repeat("\x00", size%2)
 		var out bytes.Buffer
-		require.NoError(t, hook.Ask(s.Path(), "SessionStart", []byte(input), &out, soon()))
+		require.NoError(t, hook.Call(s.Path(), "SessionStart", []byte(input), &out, later()))
 		if want := "SessionStart: " + input; out.String() != want {
 			t.Errorf("size %d: %d bytes came back, want %d", size, out.Len(), len(want))
 		}
 	}
 	for _, event := range []string{"Stop", `with "quotes" \ and <angles>`, "über\n\x00\x7f\u2028", strings.Repeat("e", maxEvent)} {
 		var out bytes.Buffer
-		require.NoError(t, hook.Ask(s.Path(), event, []byte("in"), &out, soon()))
+		require.NoError(t, hook.Call(s.Path(), event, []byte("in"), &out, later()))
 		require.Equal(t, event+": in", out.String())
 	}
 }
 
 func TestDeliveredMeansWrittenWhole(t *testing.T) {
-	// Every case is a peer; delivered is what the handler must hear.
+	// Each case is a peer; delivered is what Answer must return.
 	ask := func(out io.Writer) func(*testing.T, *Server) {
 		return func(_ *testing.T, s *Server) {
-			_ = hook.Ask(s.Path(), "Stop", []byte("in"), out, soon())
+			_ = hook.Call(s.Path(), "Stop", []byte("in"), out, later())
 		}
 	}
 	raw := func(after string) func(*testing.T, *Server) {
@@ -146,17 +151,17 @@ func TestDeliveredMeansWrittenWhole(t *testing.T) {
 	}{
 		{"a hook that prints", ask(io.Discard), true},
 		{"a hook whose harness closed the pipe", ask(brokenWriter{}), false},
-		{"a peer that says ok", raw("ok\n"), true},
-		{"a peer that says nothing", raw(""), false},
-		{"a peer that says something else", raw("nok\n"), false},
-		{"a peer that says half of it", raw("ok"), false},
+		{"a peer that sends ok", raw("ok\n"), true},
+		{"a peer that sends nothing", raw(""), false},
+		{"a peer that sends something else", raw("nok\n"), false},
+		{"a peer that sends ok without a newline", raw("ok"), false},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			heard := make(chan bool, 1)
-			s := open(t, handler(func(_ context.Context, call *HookCall) { heard <- call.Answer([]byte("out")) }))
+			delivered := make(chan bool, 1)
+			s := open(t, handler(func(_ context.Context, call *HookCall) { delivered <- call.Answer([]byte("out")) }))
 			c.peer(t, s)
-			if got := within(t, heard); got != c.delivered {
+			if got := within(t, delivered); got != c.delivered {
 				t.Errorf("delivered %v, want %v", got, c.delivered)
 			}
 		})
@@ -167,58 +172,58 @@ type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-func TestAHookThatLeavesBeforeTheAnswer(t *testing.T) {
-	heard := make(chan bool, 1)
+func TestAHookThatClosesBeforeTheAnswer(t *testing.T) {
+	delivered := make(chan bool, 1)
 	s := open(t, handler(func(_ context.Context, call *HookCall) {
 		<-call.Gone()
-		heard <- call.Answer([]byte("too late"))
+		delivered <- call.Answer([]byte("too late"))
 	}))
 	conn := dialRaw(t, s)
 	_, err := io.WriteString(conn, `{"op":"hook","event":"Stop","bytes":2}`+"\nin")
 	require.NoError(t, err)
 	conn.Close()
-	if within(t, heard) {
-		t.Error("delivered to nobody")
+	if within(t, delivered) {
+		t.Error("delivered to a closed connection")
 	}
 }
 
-func TestAnOkSaidTooEarlyIsNone(t *testing.T) {
-	heard := make(chan bool, 1)
+func TestAnOkBeforeTheAnswerIsIgnored(t *testing.T) {
+	delivered := make(chan bool, 1)
 	s := open(t, handler(func(_ context.Context, call *HookCall) {
 		<-call.Gone()
-		heard <- call.Answer([]byte("out"))
+		delivered <- call.Answer([]byte("out"))
 	}))
 	conn := dialRaw(t, s)
 	_, err := io.WriteString(conn, `{"op":"hook","event":"Stop","bytes":2}`+"\ninok\n")
 	require.NoError(t, err)
-	if within(t, heard) {
+	if within(t, delivered) {
 		t.Error("delivered before it was sent")
 	}
 }
 
-func TestAPeerThatNeverSaysOkIsNotWaitedForLong(t *testing.T) {
-	heard := make(chan bool, 1)
-	s := open(t, handler(func(_ context.Context, call *HookCall) { heard <- call.Answer([]byte("out")) }))
+func TestTheWaitForAnOkIsLimited(t *testing.T) {
+	delivered := make(chan bool, 1)
+	s := open(t, handler(func(_ context.Context, call *HookCall) { delivered <- call.Answer([]byte("out")) }))
 	conn := dialRaw(t, s)
 	began := time.Now()
 	_, err := io.WriteString(conn, `{"op":"hook","event":"Stop","bytes":0}`+"\n")
 	require.NoError(t, err)
-	if within(t, heard) {
-		t.Error("delivered without a word")
+	if within(t, delivered) {
+		t.Error("delivered without an ok")
 	}
 	if took := time.Since(began); took < replyTime {
-		t.Errorf("given up after %v, want %v", took, replyTime)
+		t.Errorf("returned after %v, want %v", took, replyTime)
 	}
 }
 
 func TestOnlyTheFirstAnswerCounts(t *testing.T) {
-	heard := make(chan []bool, 1)
+	delivered := make(chan []bool, 1)
 	s := open(t, handler(func(_ context.Context, call *HookCall) {
-		heard <- []bool{call.Answer([]byte("first")), call.Answer([]byte("second"))}
+		delivered <- []bool{call.Answer([]byte("first")), call.Answer([]byte("second"))}
 	}))
 	var out bytes.Buffer
-	require.NoError(t, hook.Ask(s.Path(), "Stop", []byte(""), &out, soon()))
-	require.Equal(t, []bool{true, false}, within(t, heard))
+	require.NoError(t, hook.Call(s.Path(), "Stop", []byte(""), &out, later()))
+	require.Equal(t, []bool{true, false}, within(t, delivered))
 	if out.String() != "first" {
 		t.Errorf("printed %q", out.String())
 	}
@@ -227,20 +232,20 @@ func TestOnlyTheFirstAnswerCounts(t *testing.T) {
 func TestAHandlerThatDoesNotAnswer(t *testing.T) {
 	s := open(t, handler(func(context.Context, *HookCall) {}))
 	var out bytes.Buffer
-	require.NoError(t, hook.Ask(s.Path(), "Stop", []byte(""), &out, soon()))
+	require.NoError(t, hook.Call(s.Path(), "Stop", []byte(""), &out, later()))
 	if out.Len() != 0 {
 		t.Errorf("printed %q, want nothing", out.String())
 	}
 }
 
-// The loop answers; the connection's goroutine only waits.
+// As in the supervisor, the loop answers while the connection's goroutine waits.
 func TestAnAnswerFromAnotherGoroutine(t *testing.T) {
 	calls := make(chan *HookCall)
-	heard := make(chan bool, 1)
+	delivered := make(chan bool, 1)
 	var loop sync.WaitGroup
 	loop.Go(func() {
 		call := <-calls
-		heard <- call.Answer([]byte("from the loop"))
+		delivered <- call.Answer([]byte("from the loop"))
 	})
 	defer loop.Wait()
 	answered := make(chan struct{})
@@ -252,48 +257,48 @@ func TestAnAnswerFromAnotherGoroutine(t *testing.T) {
 		}
 	}))
 	var out bytes.Buffer
-	require.NoError(t, hook.Ask(s.Path(), "Stop", []byte(""), &out, soon()))
-	if !within(t, heard) || out.String() != "from the loop" {
+	require.NoError(t, hook.Call(s.Path(), "Stop", []byte(""), &out, later()))
+	if !within(t, delivered) || out.String() != "from the loop" {
 		t.Errorf("printed %q", out.String())
 	}
 	close(answered)
 }
 
 func TestAnAnswerTooLargeIsNotSent(t *testing.T) {
-	heard := make(chan bool, 1)
-	s := open(t, handler(func(_ context.Context, call *HookCall) { heard <- call.Answer(make([]byte, MaxBody+1)) }))
+	delivered := make(chan bool, 1)
+	s := open(t, handler(func(_ context.Context, call *HookCall) { delivered <- call.Answer(make([]byte, MaxBody+1)) }))
 	var out bytes.Buffer
-	require.NoError(t, hook.Ask(s.Path(), "Stop", []byte(""), &out, soon()))
-	if within(t, heard) || out.Len() != 0 {
+	require.NoError(t, hook.Call(s.Path(), "Stop", []byte(""), &out, later()))
+	if within(t, delivered) || out.Len() != 0 {
 		t.Errorf("delivered %d bytes", out.Len())
 	}
 }
 
-func TestTellingWaitsForNobody(t *testing.T) {
-	told := make(chan *HookCall, 1)
+func TestNotifyDoesNotWait(t *testing.T) {
+	received := make(chan *HookCall, 1)
 	s := open(t, handler(func(_ context.Context, call *HookCall) {
 		<-call.Gone()
-		told <- call
+		received <- call
 	}))
-	require.NoError(t, hook.Tell(s.Path(), "StatusLine", []byte("{}"), soon()))
-	call := within(t, told)
-	if call.Event != "StatusLine" || string(call.Input) != "{}" || !call.Told {
-		t.Errorf("told %+v", call)
+	require.NoError(t, hook.Notify(s.Path(), "StatusLine", []byte("{}"), later()))
+	call := within(t, received)
+	if call.Event != "StatusLine" || string(call.Input) != "{}" || !call.OneWay {
+		t.Errorf("received %+v", call)
 	}
 	if call.Answer([]byte("out")) {
-		t.Error("delivered to one who wants nothing")
+		t.Error("delivered to a one-way call")
 	}
 
-	// A door that nobody tends takes it too: the kernel keeps it.
+	// A server that does not accept receives it too: it waits in the queue.
 	idle, err := Listen(filepath.Join(shortDir(t), "s.sock"))
 	require.NoError(t, err)
 	defer idle.Close()
-	require.NoError(t, hook.Tell(idle.Path(), "StatusLine", []byte("{}"), soon()))
+	require.NoError(t, hook.Notify(idle.Path(), "StatusLine", []byte("{}"), later()))
 }
 
 func TestManyHooksAtOnce(t *testing.T) {
 	const n = 100
-	// Nobody is answered before all are there: they really wait side by side.
+	// No call is answered before all are open: they wait at the same time.
 	var all sync.WaitGroup
 	all.Add(n)
 	s := open(t, handler(func(ctx context.Context, call *HookCall) {
@@ -306,7 +311,7 @@ func TestManyHooksAtOnce(t *testing.T) {
 		go func() {
 			var out bytes.Buffer
 			input := strings.Repeat("x", 1000*i)
-			err := hook.Ask(s.Path(), "Stop", []byte(input), &out, soon())
+			err := hook.Call(s.Path(), "Stop", []byte(input), &out, later())
 			if err == nil && out.String() != "Stop: "+input {
 				err = fmt.Errorf("hook %d got %d bytes", i, out.Len())
 			}
@@ -320,7 +325,7 @@ func TestManyHooksAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefused(t *testing.T) {
+func TestInvalidRequestsAreRefused(t *testing.T) {
 	s := open(t, echo)
 	cases := []struct{ name, send, want string }{
 		{"unknown op", `{"op":"dance"}` + "\n", `unknown op "dance"`},
@@ -331,7 +336,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"endless line", strings.Repeat("x", maxLine+1), "cannot read the request: line longer than 4096 bytes"},
 		{"too many bytes", `{"op":"hook","event":"e","bytes":16777217}` + "\n", "cannot read the input: body of 16777217 bytes, want at most 16777216"},
 		{"negative bytes", `{"op":"hook","event":"e","bytes":-1}` + "\n", "cannot read the input: body of -1 bytes"},
-		{"bytes that are no number", `{"op":"hook","event":"e","bytes":"2"}` + "\n", "cannot read the request: "},
+		{"bytes that is no number", `{"op":"hook","event":"e","bytes":"2"}` + "\n", "cannot read the request: "},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -364,7 +369,7 @@ func TestWhatIsRefused(t *testing.T) {
 	})
 }
 
-func TestClosingHangsUpOnEveryone(t *testing.T) {
+func TestCloseEndsAllConnections(t *testing.T) {
 	s, err := Listen(filepath.Join(shortDir(t), "s.sock"))
 	require.NoError(t, err)
 	entered := make(chan struct{})
@@ -377,41 +382,41 @@ func TestClosingHangsUpOnEveryone(t *testing.T) {
 	}()
 	asked := make(chan error, 1)
 	var out bytes.Buffer
-	go func() { asked <- hook.Ask(s.Path(), "Stop", []byte(""), &out, soon()) }()
-	silent := dialRaw(t, s) // one that has not even asked
+	go func() { asked <- hook.Call(s.Path(), "Stop", []byte(""), &out, later()) }()
+	silent := dialRaw(t, s) // it sends no request
 	within(t, entered)
 
 	require.NoError(t, s.Close())
 	require.NoError(t, within(t, served))
-	// It is hung up on, or gets the empty answer of a handler that was let go.
+	// The connection is closed, or it gets the empty answer of a canceled handler.
 	if err := within(t, asked); out.Len() != 0 {
 		t.Errorf("hook: %v, printed %q; want nothing", err, out.String())
 	}
 	if _, err := silent.Read(make([]byte, 1)); err == nil {
-		t.Error("a silent peer was not hung up on")
+		t.Error("the connection of a silent peer is still open")
 	}
-	require.NoError(t, s.Close(), "closing twice does no harm")
+	require.NoError(t, s.Close(), "closing twice")
 }
 
-func TestAskingInVain(t *testing.T) {
+func TestCallErrors(t *testing.T) {
 	dir := shortDir(t)
-	deaf, err := Listen(filepath.Join(dir, "deaf.sock")) // nobody accepts
+	idle, err := Listen(filepath.Join(dir, "idle.sock")) // it never accepts
 	require.NoError(t, err)
-	defer deaf.Close()
+	defer idle.Close()
 	cases := []struct {
 		name, socket string
 		input        []byte
 		want         string
 	}{
 		{"no socket", filepath.Join(dir, "none"), nil, "no such file"},
-		{"no answer", deaf.Path(), []byte("in"), "i/o timeout"},
-		{"no one takes it", deaf.Path(), make([]byte, 8<<20), "i/o timeout"},
-		{"too large", deaf.Path(), make([]byte, MaxBody+1), "larger than"},
+		{"no answer", idle.Path(), []byte("in"), "i/o timeout"},
+		{"a full socket buffer", idle.Path(), make([]byte, 8<<20), "i/o timeout"},
+		{"too large", idle.Path(), make([]byte, MaxBody+1), "larger than"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			err := hook.Ask(c.socket, "Stop", c.input, &out, time.Now().Add(50*time.Millisecond))
+			err := hook.Call(c.socket, "Stop", c.input, &out, time.Now().Add(50*time.Millisecond))
 			if err == nil || !strings.Contains(err.Error(), c.want) || out.Len() != 0 {
 				t.Errorf("error %v, printed %q; want %q and nothing", err, out.String(), c.want)
 			}
@@ -419,12 +424,12 @@ func TestAskingInVain(t *testing.T) {
 	}
 }
 
-func TestASocketOfTheDeadIsReplaced(t *testing.T) {
+func TestAStaleSocketIsReplaced(t *testing.T) {
 	path := filepath.Join(shortDir(t), "s.sock")
-	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	require.NoError(t, err)
-	dead.SetUnlinkOnClose(false)
-	require.NoError(t, dead.Close())
+	stale.SetUnlinkOnClose(false)
+	require.NoError(t, stale.Close())
 
 	s, err := Listen(path)
 	require.NoError(t, err)
@@ -445,26 +450,26 @@ func TestASocketOfTheDeadIsReplaced(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o600))
 	if _, err = Listen(path); err == nil {
-		t.Error("a file of the user's was taken for a socket")
+		t.Error("Listen replaced a regular file")
 	}
 	got, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "mine", string(got))
 }
 
-// Many start at the same dead socket; one gets it.
+// Many processes start at the same stale socket; one replaces it.
 func TestOneListenerWins(t *testing.T) {
 	path := filepath.Join(shortDir(t), "s.sock")
 	for range 20 {
-		dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 		require.NoError(t, err)
-		dead.SetUnlinkOnClose(false)
-		require.NoError(t, dead.Close())
+		stale.SetUnlinkOnClose(false)
+		require.NoError(t, stale.Close())
 
 		won := make(chan *Server, 8)
 		for range cap(won) {
 			go func() {
-				s, _ := Listen(path) // nil for those who lose
+				s, _ := Listen(path) // nil if another one won
 				won <- s
 			}()
 		}
@@ -489,7 +494,7 @@ func TestSocketDir(t *testing.T) {
 	t.Run("in the runtime folder", func(t *testing.T) {
 		run := shortDir(t)
 		t.Setenv("XDG_RUNTIME_DIR", run)
-		for range 2 { // made, then found
+		for range 2 { // created, then found
 			dir, err := SocketDir()
 			require.NoError(t, err)
 			require.Equal(t, filepath.Join(run, "lifeloop"), dir)
@@ -516,9 +521,9 @@ func TestSocketDir(t *testing.T) {
 		},
 		"a link": func(t *testing.T, path string) { require.NoError(t, os.Symlink(shortDir(t), path)) },
 		"a file": func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, nil, 0o700)) },
-		"someone else's": func(t *testing.T, path string) {
+		"another user's": func(t *testing.T, path string) {
 			if os.Geteuid() != 0 {
-				t.Skip("only root can make a folder that belongs to another user")
+				t.Skip("only root can create a folder of another user")
 			}
 			require.NoError(t, os.Mkdir(path, 0o700))
 			require.NoError(t, os.Chown(path, 65534, 65534))
@@ -534,7 +539,7 @@ func TestSocketDir(t *testing.T) {
 			dir, err := SocketDir()
 			require.NoError(t, err)
 			if dir == usual || filepath.Dir(dir) != tmp {
-				t.Errorf("folder %s, want a fresh one beside %s", dir, usual)
+				t.Errorf("folder %s, want a new one beside %s", dir, usual)
 			}
 			requirePrivate(t, dir)
 		})
@@ -548,7 +553,7 @@ func requirePrivate(t *testing.T, dir string) {
 	require.Equal(t, os.ModeDir|0o700, info.Mode())
 }
 
-// doer makes a function a Doer, and of its hooks nothing.
+// doer is a Doer made of a function. It ignores hooks.
 type doer func(ctx context.Context, name string, input []byte) []byte
 
 func (doer) Hook(context.Context, *HookCall) {}
@@ -561,22 +566,22 @@ func TestACommandIsAnswered(t *testing.T) {
 	}))
 	for _, size := range []int{0, 1, 5000, MaxBody - 64} {
 		input := bytes.Repeat([]byte("x"), size)
-		out, err := Do(s.Path(), "pause", input, soon())
+		out, err := Do(s.Path(), "pause", input, later())
 		require.NoError(t, err)
 		require.Equal(t, "pause: "+string(input), string(out))
 	}
-	_, err := Do(s.Path(), "", nil, soon())
+	_, err := Do(s.Path(), "", nil, later())
 	require.ErrorContains(t, err, "event name of 0 bytes")
-	_, err = Do(s.Path(), "pause", make([]byte, MaxBody+1), soon())
+	_, err = Do(s.Path(), "pause", make([]byte, MaxBody+1), later())
 	require.Error(t, err)
-	_, err = Do(open(t, echo).Path(), "pause", nil, soon())
+	_, err = Do(open(t, echo).Path(), "pause", nil, later())
 	require.ErrorContains(t, err, `unknown op "do"`)
-	_, err = Do(filepath.Join(shortDir(t), "s.sock"), "pause", nil, soon())
+	_, err = Do(filepath.Join(shortDir(t), "s.sock"), "pause", nil, later())
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// Whoever asks while the session ends is told that it has ended.
-func TestACommandIsAnsweredAlsoAtTheEnd(t *testing.T) {
+// A command that is open when the session ends is still answered.
+func TestACommandIsAnsweredAtTheEnd(t *testing.T) {
 	s, err := Listen(filepath.Join(shortDir(t), "s.sock"))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -593,7 +598,7 @@ func TestACommandIsAnsweredAlsoAtTheEnd(t *testing.T) {
 	answers := make(chan string, peers)
 	for range peers {
 		go func() {
-			out, err := Do(s.Path(), "pause", nil, soon())
+			out, err := Do(s.Path(), "pause", nil, later())
 			answers <- fmt.Sprint(string(out), err)
 		}()
 	}
@@ -647,12 +652,12 @@ func TestSocketPathFitsAnAddress(t *testing.T) {
 		})
 	}
 	if _, err := SocketPath(""); err == nil {
-		t.Error("a socket for no session")
+		t.Error("SocketPath accepts an empty session id")
 	}
 }
 
-// FuzzPeer: whatever a peer sends, it is answered or hung up on, and the next
-// one is served.
+// FuzzPeer sends any bytes. The peer is answered or its connection closed, and
+// the next peer is served.
 func FuzzPeer(f *testing.F) {
 	f.Add([]byte(`{"op":"hook","event":"Stop","bytes":2}` + "\ninok\n"))
 	f.Add([]byte(`{"op":"tell","event":"Stop","bytes":2}` + "\nin"))
@@ -665,7 +670,7 @@ func FuzzPeer(f *testing.F) {
 		_ = conn.CloseWrite()
 		_, _ = io.Copy(io.Discard, conn)
 		var out bytes.Buffer
-		require.NoError(t, hook.Ask(s.Path(), "Stop", []byte("in"), &out, soon()))
+		require.NoError(t, hook.Call(s.Path(), "Stop", []byte("in"), &out, later()))
 		require.Equal(t, "Stop: in", out.String())
 	})
 }

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// A Doer is a Handler that also takes commands. Do is called in the
-// connection's own goroutine and may block until it can answer; ctx ends with
-// the server, and then it must return: what it returns is still sent.
+// A Doer is a Handler that also executes commands. Do is called in the
+// connection's own goroutine and may block. When ctx ends, with the server, Do
+// must return; its answer is still sent.
 type Doer interface {
 	Do(ctx context.Context, name string, input []byte) (answer []byte)
 }
 
-// Do gives the session behind socket a command and returns its answer.
+// Do sends a command to the session behind socket and returns its answer.
 func Do(socket, name string, input []byte, deadline time.Time) ([]byte, error) {
 	line, err := json.Marshal(request{Op: opDo, Event: name, Bytes: len(input)})
 	if err != nil {
@@ -33,26 +33,26 @@ func Do(socket, name string, input []byte, deadline time.Time) ([]byte, error) {
 		return nil, err
 	}
 	if _, err := conn.Write(append(append(line, '\n'), input...)); err != nil {
-		return nil, fmt.Errorf("ask the session: %w", err)
+		return nil, fmt.Errorf("send the command: %w", err)
 	}
 	in := bufio.NewReaderSize(conn, maxLine)
 	line, err = readLine(in)
 	if err != nil {
-		return nil, fmt.Errorf("hear the session: %w", err)
+		return nil, fmt.Errorf("read the answer: %w", err)
 	}
 	var r reply
 	if err := json.Unmarshal(line, &r); err != nil {
-		return nil, fmt.Errorf("hear the session: %w", err)
+		return nil, fmt.Errorf("read the answer: %w", err)
 	}
 	if r.Error != "" {
 		return nil, errors.New(r.Error)
 	}
 	if r.Bytes < 0 || r.Bytes > MaxBody {
-		return nil, fmt.Errorf("hear the session: an answer of %d bytes", r.Bytes)
+		return nil, fmt.Errorf("read the answer: %d bytes are announced", r.Bytes)
 	}
 	answer := make([]byte, r.Bytes)
 	if _, err := io.ReadFull(in, answer); err != nil {
-		return nil, fmt.Errorf("hear the session: %w", err)
+		return nil, fmt.Errorf("read the answer: %w", err)
 	}
 	return answer, nil
 }

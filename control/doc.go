@@ -1,34 +1,33 @@
-// Package control is a session's own door: a 0600 unix socket in a 0700
-// folder, and the small protocol spoken through it. A harness's hooks come in
-// by it; their end is package hook, which lives in a process of its own.
+// Package control is the session's Unix socket, mode 0600 in a folder of mode
+// 0700, and the protocol on it. The harness's hooks connect to it; package hook
+// is the other end and runs in its own process.
 //
-// It refuses anyone but our own user, opens no TCP port, keeps no state
-// between connections, and does not look into what a hook brings.
+// It refuses peers of other users, opens no TCP port, has no state between
+// connections, and does not interpret a hook's input.
 //
 //	path, err := control.SocketPath(sessionID)
-//	door, err := control.Listen(path)
-//	err = door.Serve(ctx, handler) // handler.Hook(ctx, call): call.Answer(out)
+//	server, err := control.Listen(path)
+//	err = server.Serve(ctx, handler) // handler.Hook(ctx, call): call.Answer(out)
 //
 // # Protocol
 //
 // A connection carries one exchange. The peer sends a line of JSON and, right
-// after its newline, as many raw bytes as the line says:
+// after its newline, as many raw bytes as the line announces:
 //
 //	{"op":"hook","event":"SessionStart","bytes":1234}⏎ …1234 bytes…
 //
-// The answer has the same form, and "bytes" is its first member. The peer
-// prints it, says so, and hangs up:
+// The answer has the same form, and "bytes" is its first member. The peer prints
+// it, acknowledges it, and closes the connection:
 //
 //	{"bytes":56}⏎ …56 bytes…
 //	ok⏎
 //
-// "ok" means: written whole, to someone who still listened. The op "tell" is a
-// hook that wants no answer; it may hang up at once and gets none. The op "do"
-// carries a command of a person or a client to the session, named by "event";
-// it gets an answer, also where the session ends meanwhile, and needs no ok.
-// What is wrong with a request is said in its answer's place,
-// {"error":"…"}⏎. Members and ops unknown to one side are how the other may
-// grow: unknown members are ignored, an unknown op is an error.
+// "ok" means that the answer was written completely to a harness that still
+// read it. The op "tell" is a hook without an answer; its peer may close at once.
+// The op "do" is a command of a user or a client, named by "event". It gets an
+// answer even if the session ends meanwhile, and needs no ok. An invalid request
+// is answered with {"error":"…"}⏎. Older and newer programs understand each
+// other: unknown members are ignored, an unknown op is an error.
 package control
 
 import (
@@ -38,26 +37,26 @@ import (
 )
 
 const (
-	// MaxBody bounds what a hook may bring and what it may be answered.
+	// MaxBody is the largest size in bytes of a hook's input and of an answer.
 	MaxBody = hook.MaxBody
 
 	opDo = "do"
 
 	maxLine     = 4 << 10
 	maxEvent    = 256              // bytes of an event's name
-	requestTime = 10 * time.Second // for a peer to bring its request
-	replyTime   = 2 * time.Second  // for a peer to take the answer and say ok
+	requestTime = 10 * time.Second // for a peer to send its request
+	replyTime   = 2 * time.Second  // for a peer to read the answer and acknowledge it
 )
 
-// A request is the line a peer begins with.
+// A request is the first line of a peer.
 type request struct {
 	Op    string `json:"op"`
 	Event string `json:"event,omitempty"`
 	Bytes int    `json:"bytes"`
 }
 
-// A reply is the line a peer is answered with. A peer reads no further than it
-// must: what says that there is no answer stands first.
+// A reply is the first line of an answer. A peer reads no more than it needs, so
+// the member that reports an error comes first.
 type reply struct {
 	Error string `json:"error,omitempty"`
 	Bytes int    `json:"bytes"`

@@ -14,34 +14,34 @@ import (
 // A HookCall is one hook that waits for its answer.
 type HookCall struct {
 	Event string
-	Input []byte // what the harness gave the hook on stdin, untouched
-	// Told means that the peer wants no answer and may have left already.
-	Told bool
+	Input []byte // what the harness gave the hook on stdin, unchanged
+	// OneWay means that the peer wants no answer and may have closed already.
+	OneWay bool
 
 	conn  *net.UnixConn
 	gone  chan struct{} // closed by listen
 	acked chan struct{} // closed by listen
 
-	turn     sync.Mutex  // held while an answer is under way, so that Serve waits for it
-	answered atomic.Bool // set under turn; tells listen an ok from one said too early
+	turn     sync.Mutex  // held while an answer is sent, so that Serve waits for it
+	answered atomic.Bool // set under turn; an ok before that is no acknowledgement
 }
 
-// Gone is closed if the peer hangs up before it has acknowledged an answer.
+// Gone is closed if the peer closes before it has acknowledged an answer.
 func (c *HookCall) Gone() <-chan struct{} { return c.gone }
 
-// Answer sends out and reports whether the peer wrote it whole to a harness
-// that still listened. It blocks until the peer says so, for at most 2 s. Only
-// the first answer counts, and it may come from any goroutine; later ones, and
-// answers of more than [MaxBody] bytes, are not delivered.
+// Answer sends out and reports whether the peer wrote it completely to a
+// harness that still read it. It waits at most 2 s for the acknowledgement. Only
+// the first answer is sent, from any goroutine; later ones, and answers of more
+// than [MaxBody] bytes, are not delivered.
 func (c *HookCall) Answer(out []byte) (delivered bool) {
 	c.turn.Lock()
 	defer c.turn.Unlock()
-	if c.answered.Swap(true) || c.Told {
+	if c.answered.Swap(true) || c.OneWay {
 		return false
 	}
 	fits := len(out) <= MaxBody
 	if !fits {
-		out = nil // the peer shall not wait for what will not come
+		out = nil // end the peer's wait
 	}
 	message, err := json.Marshal(reply{Bytes: len(out)})
 	if err != nil {
@@ -57,13 +57,13 @@ func (c *HookCall) Answer(out []byte) (delivered bool) {
 	select {
 	case <-c.acked:
 		return fits
-	case <-c.gone: // also when the deadline ends listen's read
+	case <-c.gone: // also if the deadline ends listen's read
 		return false
 	}
 }
 
-// listen reads what the peer says after its request: "ok" after an answer.
-// Anything else, and the end of the connection, means that nobody waits.
+// listen reads what the peer sends after its request: "ok" after an answer.
+// Anything else, and the end of the connection, means that the peer is gone.
 func (c *HookCall) listen(in *bufio.Reader) {
 	line, err := in.ReadSlice('\n')
 	if err == nil && string(line) == hook.Ack && c.answered.Load() {

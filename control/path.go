@@ -11,14 +11,13 @@ import (
 	"syscall"
 )
 
-// maxPath keeps clear of the 108 bytes a unix socket's address holds.
+// maxPath is below the 108 bytes of a Unix socket address.
 const maxPath = 100
 
-// SocketDir returns the folder for sockets, and makes it when it is missing:
-// $XDG_RUNTIME_DIR/lifeloop, else one of our own among the temporary files. It
-// is a real directory of ours with mode 0700. If someone else has taken the
-// usual name there, a fresh folder is made, another one at each call: keep
-// what you were given.
+// SocketDir returns the folder for sockets and creates it if it is missing:
+// $XDG_RUNTIME_DIR/lifeloop, or lifeloop-UID in the temporary folder. It is a
+// directory of the current user with mode 0700. If the name is taken by
+// something else, each call creates a new folder.
 func SocketDir() (string, error) {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		if dir = filepath.Join(dir, "lifeloop"); makePrivate(dir) == nil {
@@ -36,30 +35,30 @@ func tempDir(parent string) (string, error) {
 	}
 	dir, err := os.MkdirTemp(parent, name+"-") // 0700
 	if err != nil {
-		return "", fmt.Errorf("make a private folder for sockets (set XDG_RUNTIME_DIR to one of yours): %w", err)
+		return "", fmt.Errorf("create a private folder for sockets (set XDG_RUNTIME_DIR to a folder of yours): %w", err)
 	}
 	return dir, nil
 }
 
-// makePrivate makes dir if need be, and finds out whether it can be trusted.
+// makePrivate creates dir if it is missing and checks that it is private.
 func makePrivate(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	info, err := os.Lstat(dir) // a link would be someone's choice of folder
+	info, err := os.Lstat(dir) // another user could have made a link
 	if err != nil {
 		return err
 	}
 	owner := info.Sys().(*syscall.Stat_t).Uid
 	if !info.IsDir() || info.Mode().Perm() != 0o700 || int(owner) != os.Geteuid() {
-		return fmt.Errorf("%s is not a directory of ours with mode 0700", dir)
+		return fmt.Errorf("%s is not a directory of the current user with mode 0700", dir)
 	}
 	return nil
 }
 
-// SocketPath returns where the session's socket belongs, in [SocketDir]. A
-// session id that makes too long a path, or is no plain file name, is replaced
-// by its hash; a folder with too long a name by one directly under /tmp.
+// SocketPath returns the path of the session's socket, in [SocketDir]. A session
+// id that is too long or no plain file name is replaced by its hash. A folder
+// with too long a name is replaced by one directly under /tmp.
 func SocketPath(sessionID string) (string, error) {
 	if sessionID == "" {
 		return "", errors.New("socket path: no session id")

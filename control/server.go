@@ -20,22 +20,20 @@ import (
 	"lifeloop/internal/hook"
 )
 
-// A Handler answers what comes in by the door.
+// A Handler answers the calls of hooks.
 type Handler interface {
-	// Hook is called in the connection's own goroutine and may block until it
-	// can answer. If it returns without having answered, an empty answer is
-	// sent. ctx ends with the server.
+	// Hook is called in the connection's own goroutine and may block. If it
+	// returns without an answer, an empty one is sent. ctx ends with the server.
 	Hook(ctx context.Context, call *HookCall)
 }
 
-// A Server is an open door.
+// A Server listens on a session's socket.
 type Server struct {
 	ln *net.UnixListener
 }
 
-// Listen opens the door at path, whose folder must be there and private
-// ([SocketDir]). The socket of a dead process is replaced, that of a living
-// one is not.
+// Listen creates the socket at path, whose folder must exist and be private
+// ([SocketDir]). It replaces a stale socket, but not one with a listener.
 func Listen(path string) (*Server, error) {
 	if len(path) > maxPath {
 		return nil, fmt.Errorf("listen on %s: path longer than %d bytes", path, maxPath)
@@ -43,15 +41,15 @@ func Listen(path string) (*Server, error) {
 	if err := checkSystem(); err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
-	// Two starting processes must not both find the same dead socket and each
-	// remove what the other has just put there.
+	// Without the lock, two processes could find the same stale socket, and each
+	// could remove the one that the other has just created.
 	unlock, err := lockDir(filepath.Dir(path))
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
 	defer unlock()
 
-	if err := removeDead(path); err != nil {
+	if err := removeStale(path); err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
 	sweep(filepath.Dir(path))
@@ -84,7 +82,7 @@ func lockDir(dir string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-func removeDead(path string) error {
+func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -93,7 +91,7 @@ func removeDead(path string) error {
 		return err
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return errors.New("something that is no socket is in the way")
+		return errors.New("a file that is no socket has this name")
 	}
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err == nil {
@@ -101,26 +99,25 @@ func removeDead(path string) error {
 		return errors.New("another process is listening there")
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return err // a full queue, say: somebody is alive
+		return err // for example a full queue: there is a listener
 	}
 	return os.Remove(path)
 }
 
-// sweep removes the sockets that killed processes left in the folder: nobody
-// else would, for every session has a new name. The folder is locked, so
-// nobody is about to listen on one of them.
+// sweep removes the stale sockets of killed processes from the folder. Every
+// session has a new name, so nothing else removes them. The caller holds the
+// folder's lock, so no process is about to listen on one of them.
 func sweep(dir string) {
 	names, _ := filepath.Glob(filepath.Join(dir, "*.sock"))
 	for _, name := range names {
-		_ = removeDead(name) // a living one, or something that is no socket, stays
+		_ = removeStale(name) // a socket in use and other files stay
 	}
 }
 
-// Path is where the door is: what a harness is given as LIFELOOP_SOCKET.
+// Path is the socket's path, the value of LIFELOOP_SOCKET for the harness.
 func (s *Server) Path() string { return s.ln.Addr().String() }
 
-// Close shuts the door and removes the socket. Serve returns; calling Close
-// again, or after Serve has returned, does no harm.
+// Close removes the socket and makes Serve return. Closing again has no effect.
 func (s *Server) Close() error {
 	if err := s.ln.Close(); !errors.Is(err, net.ErrClosed) {
 		return err
@@ -128,9 +125,9 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Serve lets peers in, one goroutine each, until ctx ends or the server is
-// closed. Then it hangs up on whoever is still there, waits for all of them,
-// and returns nil; any other error of the listener is returned as it is.
+// Serve accepts peers, one goroutine each, until ctx ends or the server is
+// closed. It then closes all connections, waits for their goroutines, and
+// returns nil, or else the listener's error.
 func (s *Server) Serve(ctx context.Context, h Handler) error {
 	var peers sync.WaitGroup
 	defer peers.Wait()
@@ -148,8 +145,8 @@ func (s *Server) Serve(ctx context.Context, h Handler) error {
 			return nil
 		}
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED) {
-			// Passing troubles of the process, or of the peer. The caller
-			// waits in the queue meanwhile.
+			// Temporary errors of this process or of the peer, which waits in
+			// the queue meanwhile.
 			select {
 			case <-ctx.Done():
 			case <-time.After(10 * time.Millisecond):
@@ -163,13 +160,13 @@ func (s *Server) Serve(ctx context.Context, h Handler) error {
 	}
 }
 
-// serveConn has one conversation. It owns conn.
+// serveConn handles one connection and owns it.
 func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
 	defer conn.Close()
 	if uid, err := peerUID(conn); err != nil || uid != os.Geteuid() {
 		return
 	}
-	// Ending the context hangs up, which ends every read and write here.
+	// The end of the context closes conn, which ends every read and write here.
 	stay := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stay()
 
@@ -186,9 +183,9 @@ func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
 		refuse(conn, "cannot read the request: "+err.Error())
 		return
 	}
-	doer, does := h.(Doer)
+	doer, isDoer := h.(Doer)
 	switch {
-	case req.Op == hook.OpAsk, req.Op == hook.OpTell, req.Op == opDo && does:
+	case req.Op == hook.OpCall, req.Op == hook.OpNotify, req.Op == opDo && isDoer:
 	default:
 		refuse(conn, fmt.Sprintf("unknown op %q", req.Op))
 		return
@@ -207,13 +204,13 @@ func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
 	}
 
 	if req.Op == opDo {
-		if stay() { // Do ends with ctx, and says so to whoever asked
+		if stay() { // conn stays open: Do ends with ctx, and its answer is sent
 			send(conn, doer.Do(ctx, req.Event, body))
 		}
 		return
 	}
 	call := &HookCall{
-		Event: req.Event, Input: body, Told: req.Op == hook.OpTell,
+		Event: req.Event, Input: body, OneWay: req.Op == hook.OpNotify,
 		conn: conn, gone: make(chan struct{}), acked: make(chan struct{}),
 	}
 	var listening sync.WaitGroup
@@ -224,7 +221,7 @@ func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
 	listening.Wait()
 }
 
-// send gives the answer to a command. The peer may be gone: nobody minds.
+// send sends the answer to a command. The peer may be gone: errors are ignored.
 func send(conn *net.UnixConn, body []byte) {
 	line, err := json.Marshal(reply{Bytes: len(body)})
 	if err != nil || conn.SetWriteDeadline(time.Now().Add(replyTime)) != nil {
@@ -233,7 +230,7 @@ func send(conn *net.UnixConn, body []byte) {
 	_, _ = conn.Write(append(append(line, '\n'), body...))
 }
 
-// refuse says what was wrong. The peer may be gone: nobody minds.
+// refuse sends an error. The peer may be gone: errors of sending are ignored.
 func refuse(conn *net.UnixConn, why string) {
 	line, err := json.Marshal(reply{Error: why})
 	if err != nil {
@@ -242,8 +239,8 @@ func refuse(conn *net.UnixConn, why string) {
 	_, _ = conn.Write(append(line, '\n'))
 }
 
-// readLine reads one line, which must fit r's buffer and stays there until the
-// next read.
+// readLine returns one line, which must fit into r's buffer. It is valid until
+// the next read.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -255,8 +252,8 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	return line, err
 }
 
-// readBody reads exactly n bytes. It makes room as they come: a peer that only
-// says a large number gets no memory for it.
+// readBody reads exactly n bytes. It allocates as they arrive: a peer that
+// announces a large number and sends less costs no memory.
 func readBody(r io.Reader, n int) ([]byte, error) {
 	if n < 0 || n > MaxBody {
 		return nil, fmt.Errorf("body of %d bytes, want at most %d", n, MaxBody)

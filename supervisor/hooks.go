@@ -94,7 +94,7 @@ type caller interface {
 // Hook serves one hook call, on the goroutine of its connection. It returns when
 // the hook is over.
 func (s *supervisor) Hook(ctx context.Context, call *control.HookCall) {
-	s.hook(ctx, call.Event, call.Input, call.Told, call)
+	s.hook(ctx, call.Event, call.Input, call.OneWay, call)
 }
 
 // hook serves a call; the caller of a report waits for no answer.

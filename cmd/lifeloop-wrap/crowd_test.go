@@ -139,7 +139,7 @@ func (c *crowd) do(name string, what any) string {
 func (c *crowd) hook(n int) {
 	input := fmt.Sprintf(`{"hook_event_name":"PostToolUse","session_id":%q,"tool_name":"Bash","tool_use_id":"crowd_%d"}`, c.harness, n)
 	began := time.Now()
-	if err := hook.Ask(c.socket, "PostToolUse", []byte(input), &bytes.Buffer{}, began.Add(patience)); err != nil {
+	if err := hook.Call(c.socket, "PostToolUse", []byte(input), &bytes.Buffer{}, began.Add(patience)); err != nil {
 		c.t.Errorf("a hook is not answered: %v", err)
 	}
 	c.mu.Lock()

@@ -8,24 +8,23 @@ import (
 	"time"
 )
 
-// The words of the protocol, which package control describes.
+// The protocol, which package control describes. The strings are wire format.
 const (
-	OpAsk   = "hook"   // a hook that waits for its answer
-	OpTell  = "tell"   // one that wants none
-	Ack     = "ok\n"   // the answer has been written, whole
-	MaxBody = 16 << 20 // bounds what a hook may bring and what it may be answered
+	OpCall   = "hook"   // a hook that waits for its answer
+	OpNotify = "tell"   // a hook that wants no answer
+	Ack      = "ok\n"   // the answer was written completely
+	MaxBody  = 16 << 20 // largest size in bytes of an input and of an answer
 
 	maxLine = 4 << 10
 )
 
-// Ask tells the session behind socket of a hook call and writes the answer to
-// out, all of it or nothing. Whatever fails, and if the deadline passes, it
-// returns an error and out has seen nothing, unless out itself failed.
+// Call sends a hook's input to the session behind socket and writes the answer
+// to out with one Write. If anything fails or the deadline passes, it returns an
+// error and has written nothing, unless the Write itself failed.
 //
-// The deadline bounds the conversation; a write to out that does not return is
-// the caller's to bound.
-func Ask(socket, event string, input []byte, out io.Writer, deadline time.Time) error {
-	c, err := call(socket, OpAsk, event, input, deadline)
+// The deadline limits the exchange with the session, not the write to out.
+func Call(socket, event string, input []byte, out io.Writer, deadline time.Time) error {
+	c, err := send(socket, OpCall, event, input, deadline)
 	if err != nil {
 		return err
 	}
@@ -46,10 +45,10 @@ func Ask(socket, event string, input []byte, out io.Writer, deadline time.Time) 
 	return nil
 }
 
-// Tell is Ask for a caller that wants no answer and does not wait for one: it
-// returns as soon as the kernel has taken everything.
-func Tell(socket, event string, input []byte, deadline time.Time) error {
-	c, err := call(socket, OpTell, event, input, deadline)
+// Notify is Call without an answer. It returns when the kernel has accepted all
+// bytes.
+func Notify(socket, event string, input []byte, deadline time.Time) error {
+	c, err := send(socket, OpNotify, event, input, deadline)
 	if err != nil {
 		return err
 	}
@@ -57,14 +56,14 @@ func Tell(socket, event string, input []byte, deadline time.Time) error {
 	return nil
 }
 
-// call dials and sends the whole request.
-func call(socket, op, event string, input []byte, deadline time.Time) (conn, error) {
+// send connects and sends the whole request.
+func send(socket, op, event string, input []byte, deadline time.Time) (conn, error) {
 	if len(input) > MaxBody {
 		return conn{}, errors.New("input of hook " + event + " is larger than " + strconv.Itoa(MaxBody) + " bytes")
 	}
 	c, err := dial(socket, deadline)
 	if err != nil {
-		return conn{}, &failure{"dial " + socket, err}
+		return conn{}, &failure{"connect to " + socket, err}
 	}
 	if _, err := c.Write(append(requestLine(op, event, len(input)), input...)); err != nil {
 		c.close()
@@ -73,16 +72,16 @@ func call(socket, op, event string, input []byte, deadline time.Time) (conn, err
 	return c, nil
 }
 
-// A failure is an error with what was tried, as fmt would make it.
+// A failure is an error with the action that failed, as fmt.Errorf would make it.
 type failure struct {
-	tried string
-	err   error
+	action string
+	err    error
 }
 
-func (f *failure) Error() string { return f.tried + ": " + f.err.Error() }
+func (f *failure) Error() string { return f.action + ": " + f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// requestLine is the line that a call begins with.
+// requestLine returns the first line of a request.
 func requestLine(op, event string, size int) []byte {
 	line := append(make([]byte, 0, 64), `{"op":"`...)
 	line = append(line, op...)
@@ -103,8 +102,9 @@ func requestLine(op, event string, size int) []byte {
 	return append(line, '}', '\n')
 }
 
-// replySize reads the line that an answer begins with, without its newline:
-// how many bytes follow. Members after that one are another version's.
+// replySize reads the first line of an answer, without its newline, and returns
+// how many bytes follow. Members after the first are ignored: a newer version may
+// add some.
 func replySize(line []byte) (int, error) {
 	rest, ok := bytes.CutPrefix(line, []byte(`{"bytes":`))
 	end := bytes.IndexAny(rest, ",}")
@@ -118,8 +118,9 @@ func replySize(line []byte) (int, error) {
 	return n, nil
 }
 
-// readAnswer reads a line and the body that it announces. It makes room for
-// the body as it comes: a peer that only says a large number gets no memory.
+// readAnswer reads a line and the body that it announces. It allocates as the
+// body arrives: a peer that announces a large number and sends less costs no
+// memory.
 func readAnswer(r io.Reader) ([]byte, error) {
 	buf := make([]byte, 0, maxLine)
 	end := -1

@@ -20,8 +20,8 @@ import (
 	"lifeloop/internal/hook"
 )
 
-// With runHook set the test binary is the hook: nothing else tells how it
-// behaves as a process of its own.
+// With runHook set the test binary is the hook, so that the tests cover it as a
+// separate process.
 const runHook = "LIFELOOP_TEST_RUN_HOOK"
 
 func init() {
@@ -31,7 +31,7 @@ func init() {
 	}
 }
 
-// process is `lifeloop-hook args…` in a session whose door is socket.
+// process is `lifeloop-hook args…` with this LIFELOOP_SOCKET.
 func process(t *testing.T, socket string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -39,24 +39,24 @@ func process(t *testing.T, socket string, args ...string) *exec.Cmd {
 	cmd := exec.Command(self, args...)
 	// A race-built program sleeps a second before it exits, unless told not to.
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", runHook+"=1", "LIFELOOP_SOCKET="+socket)
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = time.Hour
 	return cmd
 }
 
-// openDoor serves hook until the test ends.
-func openDoor(t *testing.T, answer func(*control.HookCall)) (socket string) {
+// serve answers hooks until the test ends.
+func serve(t *testing.T, answer func(*control.HookCall)) (socket string) {
 	t.Helper()
-	door, err := control.Listen(filepath.Join(shortDir(t), "s.sock"))
+	server, err := control.Listen(filepath.Join(shortDir(t), "s.sock"))
 	require.NoError(t, err)
 	served := make(chan error, 1)
-	go func() { served <- door.Serve(context.Background(), handler(answer)) }()
+	go func() { served <- server.Serve(context.Background(), handler(answer)) }()
 	t.Cleanup(func() {
-		door.Close()
+		server.Close()
 		if err := <-served; err != nil {
 			t.Errorf("serve: %v", err)
 		}
 	})
-	return door.Path()
+	return server.Path()
 }
 
 type handler func(*control.HookCall)
@@ -72,31 +72,36 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// received fails the test rather than hang.
+// received receives from c. It fails shortly before the test binary would time
+// out.
 func received[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()
+	var late <-chan time.Time
+	if end, limited := t.Deadline(); limited {
+		late = time.After(time.Until(end) - 10*time.Second)
+	}
 	select {
 	case v = <-c:
-	case <-time.After(time.Minute):
-		t.Fatal("waited 10 s in vain")
+	case <-late:
+		t.Fatal("nothing was received")
 	}
 	return v
 }
 
-// endless is a stdin that nobody closes before the test ends.
-func endless(t *testing.T, said string) *os.File {
+// endless is a stdin that is not closed before the test ends.
+func endless(t *testing.T, text string) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	t.Cleanup(func() { r.Close(); w.Close() })
-	_, err = w.WriteString(said)
+	_, err = w.WriteString(text)
 	require.NoError(t, err)
 	return r
 }
 
 func TestHookPrintsTheAnswer(t *testing.T) {
 	delivered := make(chan bool, 1)
-	socket := openDoor(t, func(call *control.HookCall) {
+	socket := serve(t, func(call *control.HookCall) {
 		delivered <- call.Answer(fmt.Appendf(nil, "%s %s", call.Event, call.Input))
 	})
 	cmd := process(t, socket, "SessionStart")
@@ -107,48 +112,62 @@ func TestHookPrintsTheAnswer(t *testing.T) {
 		t.Errorf("printed %q, want %q", out, want)
 	}
 	if !received(t, delivered) {
-		t.Error("the session was not told that it was printed")
+		t.Error("the answer was not acknowledged")
 	}
 }
 
-func TestHookFailsOpen(t *testing.T) {
-	dir := shortDir(t)
-	dead := filepath.Join(dir, "dead.sock")
-	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead, Net: "unix"})
+// staleSocket is the socket of a process that was killed.
+func staleSocket(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(shortDir(t), "stale.sock")
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	require.NoError(t, err)
 	ln.SetUnlinkOnClose(false)
 	require.NoError(t, ln.Close())
-	deaf, err := control.Listen(filepath.Join(dir, "deaf.sock"))
-	require.NoError(t, err)
-	defer deaf.Close()
-	live := openDoor(t, func(call *control.HookCall) { call.Answer([]byte("answer")) })
-	// raw is a peer that answers every call with the same bytes and hangs up.
-	raw := func(answer string) string {
-		ln, err := net.Listen("unix", filepath.Join(shortDir(t), "raw.sock"))
-		require.NoError(t, err)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for {
-				conn, err := ln.Accept()
-				if err != nil {
-					return
-				}
-				_, _ = io.WriteString(conn, answer)
-				conn.Close()
-			}
-		}()
-		t.Cleanup(func() { ln.Close(); <-done })
-		return ln.Addr().String()
-	}
-	closedPipe := func() io.Writer {
-		r, w, err := os.Pipe()
-		require.NoError(t, err)
-		r.Close()
-		t.Cleanup(func() { w.Close() })
-		return w
-	}
+	return path
+}
 
+// idleSocket is a socket whose listener never accepts.
+func idleSocket(t *testing.T) string {
+	t.Helper()
+	server, err := control.Listen(filepath.Join(shortDir(t), "idle.sock"))
+	require.NoError(t, err)
+	t.Cleanup(func() { server.Close() })
+	return server.Path()
+}
+
+// rawSocket answers every call with the same bytes and closes.
+func rawSocket(t *testing.T, answer string) string {
+	t.Helper()
+	ln, err := net.Listen("unix", filepath.Join(shortDir(t), "raw.sock"))
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, answer)
+			conn.Close()
+		}
+	}()
+	t.Cleanup(func() { ln.Close(); <-done })
+	return ln.Addr().String()
+}
+
+func closedPipe(t *testing.T) io.Writer {
+	t.Helper()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	r.Close()
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+func TestHookFailsOpen(t *testing.T) {
+	live := serve(t, func(call *control.HookCall) { call.Answer([]byte("answer")) })
 	cases := []struct {
 		name, socket string
 		args         []string
@@ -156,19 +175,19 @@ func TestHookFailsOpen(t *testing.T) {
 		stdout       io.Writer
 	}{
 		{name: "no session", socket: ""},
-		{name: "no socket", socket: filepath.Join(dir, "none.sock")},
+		{name: "no socket", socket: filepath.Join(shortDir(t), "none.sock")},
 		{name: "no socket, a path too long", socket: "/" + strings.Repeat("x", 200)},
 		{name: "a file for a socket", socket: "/etc/passwd"},
-		{name: "a dead session's socket", socket: dead},
-		{name: "a session that does not answer", socket: deaf.Path()},
-		{name: "a session that hangs up", socket: raw("")},
-		{name: "a session that hangs up in mid-answer", socket: raw("{\"bytes\":10}\nhalf")},
-		{name: "a session that talks nonsense", socket: raw("HTTP/1.1 400 Bad Request\r\n\r\n")},
-		{name: "a session that refuses", socket: raw("{\"error\":\"no\"}\n")},
-		{name: "an answer too large", socket: raw("{\"bytes\":99999999}\n")},
+		{name: "a stale socket", socket: staleSocket(t)},
+		{name: "a session that does not answer", socket: idleSocket(t)},
+		{name: "a session that closes", socket: rawSocket(t, "")},
+		{name: "a session that closes within its answer", socket: rawSocket(t, "{\"bytes\":10}\nhalf")},
+		{name: "another protocol", socket: rawSocket(t, "HTTP/1.1 400 Bad Request\r\n\r\n")},
+		{name: "a session that refuses", socket: rawSocket(t, "{\"error\":\"no\"}\n")},
+		{name: "an answer too large", socket: rawSocket(t, "{\"bytes\":99999999}\n")},
 		{name: "input too large", socket: live, stdin: bytes.NewReader(make([]byte, control.MaxBody+1))},
 		{name: "input without end", socket: live, stdin: endless(t, "{}")},
-		{name: "output to nobody", socket: live, stdout: closedPipe()},
+		{name: "output to a closed pipe", socket: live, stdout: closedPipe(t)},
 		{name: "no event", socket: live, args: []string{}},
 		{name: "only unknown flags", socket: live, args: []string{"--new", "-x"}},
 	}
@@ -185,7 +204,7 @@ func TestHookFailsOpen(t *testing.T) {
 				c.stdout = &out
 			}
 			cmd := process(t, c.socket, c.args...)
-			// Enough for the cases that work, short for those that wait.
+			// Only the cases that wait reach it.
 			cmd.Env = append(cmd.Env, "LIFELOOP_HOOK_TIMEOUT_MS=500")
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, &errs
 			require.NoError(t, cmd.Run(), "a hook always exits 0")
@@ -197,29 +216,25 @@ func TestHookFailsOpen(t *testing.T) {
 }
 
 func TestHookThatIsKilledIsGone(t *testing.T) {
-	asked, heard := make(chan struct{}), make(chan bool, 1)
-	socket := openDoor(t, func(call *control.HookCall) {
+	asked, delivered := make(chan struct{}), make(chan bool, 1)
+	socket := serve(t, func(call *control.HookCall) {
 		close(asked)
 		<-call.Gone()
-		heard <- call.Answer([]byte("too late"))
+		delivered <- call.Answer([]byte("too late"))
 	})
 	cmd := process(t, socket, "Stop")
 	require.NoError(t, cmd.Start())
 	received(t, asked)
 	require.NoError(t, cmd.Process.Kill())
-	if received(t, heard) {
-		t.Error("delivered to a dead hook")
+	if received(t, delivered) {
+		t.Error("delivered to a killed hook")
 	}
 	_ = cmd.Wait() // it was killed
 }
 
 func TestHookBecomesItsCommand(t *testing.T) {
-	told := make(chan string, 1)
-	live := openDoor(t, func(call *control.HookCall) { told <- call.Event + " " + string(call.Input) })
-	deaf, err := control.Listen(filepath.Join(shortDir(t), "deaf.sock"))
-	require.NoError(t, err)
-	defer deaf.Close()
-
+	calls := make(chan string, 1)
+	live := serve(t, func(call *control.HookCall) { calls <- call.Event + " " + string(call.Input) })
 	cases := []struct {
 		name, socket string
 		size         int
@@ -228,8 +243,8 @@ func TestHookBecomesItsCommand(t *testing.T) {
 		{"live, much input", live, 100 << 10},
 		{"none", "", 2},
 		{"missing", "/nowhere/s.sock", 2},
-		{"deaf", deaf.Path(), 2},
-		{"deaf, more input than the kernel keeps", deaf.Path(), 4 << 20},
+		{"idle", idleSocket(t), 2},
+		{"idle, more input than the socket buffers", idleSocket(t), 4 << 20},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -242,8 +257,8 @@ func TestHookBecomesItsCommand(t *testing.T) {
 			if exit.ExitCode() != 7 || out.String() != input || errs.String() != "err" {
 				t.Errorf("exit %d, %d bytes on stdout, stderr %q; want 7, %d and \"err\"", exit.ExitCode(), out.Len(), &errs, c.size)
 			}
-			if c.socket == live && received(t, told) != "StatusLine "+input {
-				t.Error("the session was told something else")
+			if c.socket == live && received(t, calls) != "StatusLine "+input {
+				t.Error("the session received another input")
 			}
 		})
 	}
@@ -270,7 +285,7 @@ func TestHookBecomesItsCommand(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "so far", string(out))
 	})
-	t.Run("it inherits nothing of ours", func(t *testing.T) {
+	t.Run("it inherits no open file", func(t *testing.T) {
 		const list = "ls /proc/self/fd; cat >/dev/null"
 		plain := exec.Command("/bin/sh", "-c", list)
 		plain.Stdin = strings.NewReader("{}")
@@ -281,23 +296,23 @@ func TestHookBecomesItsCommand(t *testing.T) {
 		out, err := cmd.Output()
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(out))
-		require.Equal(t, "StatusLine {}", received(t, told))
+		require.Equal(t, "StatusLine {}", received(t, calls))
 	})
 }
 
-// A wrapper that ends while a hook waits lets it go.
-func TestHookOfAWrapperThatEnds(t *testing.T) {
-	door, err := control.Listen(filepath.Join(shortDir(t), "s.sock"))
+// A hook that waits ends with its wrapper.
+func TestHookEndsWithItsWrapper(t *testing.T) {
+	server, err := control.Listen(filepath.Join(shortDir(t), "s.sock"))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() {
-		served <- door.Serve(ctx, handler(func(call *control.HookCall) {
+		served <- server.Serve(ctx, handler(func(call *control.HookCall) {
 			cancel()
 			<-call.Gone()
 		}))
 	}()
-	cmd := process(t, door.Path(), "Stop")
+	cmd := process(t, server.Path(), "Stop")
 	cmd.Stdin = strings.NewReader("{}")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err)

@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The lines that are written and read by hand are JSON that encoding/json
-// would have written and read. These are the lines as package control knows
-// them, and as it may one day, with members of which nobody here has heard.
+// encoding/json must read the lines that are written by hand, and the lines that
+// it writes must be readable by hand. These are the lines of package control,
+// with a member that a newer version may add.
 type (
 	request struct {
 		Op    string `json:"op"`
@@ -33,7 +33,7 @@ func TestLinesAreJSON(t *testing.T) {
 	failure := rapid.OneOf(rapid.Just(""), rapid.String())
 	rapid.Check(t, func(t *rapid.T) {
 		want := request{
-			Op:    rapid.SampledFrom([]string{OpAsk, OpTell}).Draw(t, "op"),
+			Op:    rapid.SampledFrom([]string{OpCall, OpNotify}).Draw(t, "op"),
 			Event: event.Draw(t, "event"),
 			Bytes: rapid.IntRange(0, MaxBody).Draw(t, "bytes"),
 		}
@@ -70,15 +70,15 @@ func TestLinesAreJSON(t *testing.T) {
 	}
 }
 
-// An answer is the same however it is cut on its way.
-func TestAnswersComeInPieces(t *testing.T) {
+// An answer is the same in however many pieces it arrives.
+func TestAnswersInPieces(t *testing.T) {
 	long := strings.Repeat("x", 3*maxLine)
 	for _, c := range []struct{ name, sent, want, err string }{
 		{"empty", "{\"bytes\":0}\n", "", ""},
 		{"short", "{\"bytes\":5}\na\nb\nc", "a\nb\nc", ""},
-		{"longer than a line may be", "{\"bytes\":12288}\n" + long, long, ""},
-		{"more than was said", "{\"bytes\":2}\nabc", "ab", ""},
-		{"less than was said", "{\"bytes\":4}\nabc", "", "unexpected EOF"},
+		{"longer than a line", "{\"bytes\":12288}\n" + long, long, ""},
+		{"more than announced", "{\"bytes\":2}\nabc", "ab", ""},
+		{"less than announced", "{\"bytes\":4}\nabc", "", "unexpected EOF"},
 		{"nothing", "", "", "EOF"},
 		{"half a line", "{\"bytes\":4}", "", "EOF"},
 		{"a refusal", "{\"error\":\"no\",\"bytes\":0}\n", "", `refused: {"error":"no","bytes":0}`},

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A conn is the stream of a socket.
+// A conn is a connected socket.
 type conn struct{ stream }
 
-// dial connects. While the door's queue is full it waits: a burst of hooks
-// must not lose any.
+// dial connects. While the socket's queue is full it waits, so that a burst of
+// hooks loses none.
 func dial(socket string, deadline time.Time) (conn, error) {
 	left := time.Until(deadline)
 	if left <= 0 {
@@ -22,8 +22,8 @@ func dial(socket string, deadline time.Time) (conn, error) {
 	if err != nil {
 		return conn{}, err
 	}
-	// This bounds the wait in the queue. Rounded up: to the kernel, no time at
-	// all means for ever.
+	// This limits the wait for the queue. It is rounded up because 0 means no
+	// limit.
 	limit := unix.NsecToTimeval(int64(left + time.Microsecond))
 	if err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit); err == nil {
 		err = unix.Connect(fd, &unix.SockaddrUnix{Name: socket})
@@ -42,7 +42,7 @@ func dial(socket string, deadline time.Time) (conn, error) {
 	return conn{}, err
 }
 
-// Write sends what the socket takes, and waits only when it takes no more.
+// Write sends p and waits only while the socket's buffer is full.
 func (c conn) Write(p []byte) (sent int, err error) {
 	for sent < len(p) {
 		n, err := unix.SendmsgN(c.fd, p[sent:], nil, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
@@ -67,9 +67,9 @@ func newMemory() (fd int, err error) {
 	return unix.MemfdCreate("hook-input", unix.MFD_CLOEXEC)
 }
 
-// keep makes memory, filled with the input, the stdin of this process. Where
-// it cannot, the command finds its stdin at its end.
-func keep(memory int, input []byte) {
+// replaceStdin writes the input to memory and makes it the stdin of this
+// process. If that fails, the command finds its stdin at the end.
+func replaceStdin(memory int, input []byte) {
 	for len(input) > 0 {
 		n, err := unix.Write(memory, input)
 		if err != nil && err != unix.EINTR {

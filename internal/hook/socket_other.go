@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// No session runs on other systems, so a hook has nothing to connect to. It
-// fails open as everywhere.
+// No session runs on other systems, so a hook cannot connect. It fails open as
+// on Linux.
 
 var errSystem = errors.New("hooks are not supported on " + runtime.GOOS)
 
@@ -19,4 +19,4 @@ func dial(string, time.Time) (conn, error) { return conn{}, errSystem }
 func (conn) close()                        {}
 
 func newMemory() (fd int, err error) { return -1, errSystem }
-func keep(int, []byte)               {}
+func replaceStdin(int, []byte)       {}

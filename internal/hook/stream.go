@@ -8,10 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stream is a file descriptor whose reads and writes end at a deadline. (One
-// of the runtime's would not do: it has none for the pipes that a harness
-// hands us.) Writing to nobody is an error here and no signal: only package os
-// makes one of it.
+// A stream is a file descriptor whose reads and writes end at a deadline. An
+// os.File has no deadlines for inherited pipes. Writing to a closed pipe returns
+// an error; only package os turns it into a signal.
 type stream struct {
 	fd       int
 	deadline time.Time
@@ -35,7 +34,7 @@ func (s stream) Read(p []byte) (int, error) {
 	}
 }
 
-// Write writes no more at a time than a pipe that is ready is sure to take.
+// Write writes in pieces that fit into a pipe that is ready.
 func (s stream) Write(p []byte) (sent int, err error) {
 	const atOnce = 4096 // PIPE_BUF
 	for sent < len(p) {
