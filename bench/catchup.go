@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// history is how much a long session left behind.
+// history is the size of a long session's transcript, in bytes.
 const history = 256 << 20
 
-// roomy is what a catch-up may take of memory, in KiB.
+// roomy is the limit for the memory of a catch-up, in KiB.
 const roomy = 32 << 10
 
 // walked is what bench/walk prints.
@@ -29,8 +29,8 @@ type walked struct {
 	RSS    int64         `json:"rss"`
 }
 
-// catchup is the processor's time to read what a session left behind, against
-// the time to find its lines: type, ids, time and usage of each record, on one thread.
+// catchup compares the processor time to decode a long transcript (type, ids, time
+// and usage of each record) with the time to find its lines, on one thread.
 func catchup(b *bench) (rows []row, err error) {
 	for _, h := range []struct {
 		decoder string
@@ -62,15 +62,15 @@ func catchup(b *bench) (rows []row, err error) {
 		_ = os.Remove(path)
 		rows = append(rows,
 			p.speedRow(fmt.Sprintf("speed of %s, %d MiB in %d lines / finding the lines", h.decoder, history>>20, want.Lines), 0.25),
-			row{what: "… the most memory resident", floor: "-", ours: fmt.Sprintf("%.1f MiB", float64(most)/1024), ratio: "-", spread: "-",
+			row{what: "… peak resident memory", floor: "-", ours: fmt.Sprintf("%.1f MiB", float64(most)/1024), ratio: "-", spread: "-",
 				target: fmt.Sprintf("≤ %d MiB", roomy>>10), missed: most > roomy})
 	}
 	return rows, nil
 }
 
-// beside is what the person at the keyboard notices of a catch-up: the slowest
-// tenth of the keys that pass a process which does nothing else, which catches
-// up as we do, and which does so on a goroutine like any other.
+// beside measures how much a catch-up delays the keyboard. It takes the slowest
+// tenth of the keys through a process that is otherwise idle, catches up at low
+// priority as the watcher does, or catches up on an ordinary goroutine.
 func beside(b *bench) ([]row, error) {
 	path := b.program("history")
 	if _, err := writeHistory(path, (*historian).claude); err != nil {
@@ -94,14 +94,14 @@ func beside(b *bench) ([]row, error) {
 	}
 	limit := max(1.3, at(against[1].ratios(), 0.75))
 	return []row{
-		against[1].ratioRow("p90 of a key past an idle process / itself"),
-		against[2].ratioRow("p90 of a key past one that catches up / past an idle one").atMost(limit, &against[2]),
-		against[3].ratioRow("… that does so on a goroutine like any other"),
+		against[1].ratioRow("p90 of a key through an idle process / itself"),
+		against[2].ratioRow("p90 of a key during a catch-up / through an idle process").atMost(limit, &against[2]),
+		against[3].ratioRow("… during a catch-up on an ordinary goroutine"),
 	}, nil
 }
 
-// slowKeys starts bench/walk, sends keys past it one by one, and returns how
-// long the slowest tenth of them took at least.
+// slowKeys starts bench/walk, sends keys through it one by one, and returns the 90th
+// percentile of their times.
 func (b *bench) slowKeys(args []string) (time.Duration, error) {
 	cmd := b.command(append([]string{b.program("walk")}, args...)...)
 	cmd.Stderr = os.Stderr
@@ -119,7 +119,7 @@ func (b *bench) slowKeys(args []string) (time.Duration, error) {
 	var took []time.Duration
 	key := []byte("x")
 	for range 10 * keys {
-		time.Sleep(time.Millisecond) // nobody types faster
+		time.Sleep(time.Millisecond) // faster than any typist
 		began := time.Now()
 		if _, err = in.Write(key); err == nil {
 			_, err = out.Read(key)
@@ -145,23 +145,24 @@ func (b *bench) walk(what, path string) (w walked, err error) {
 	return w, json.Unmarshal(out, &w)
 }
 
-// A historian writes the turns of a session that never was.
+// A historian writes the turns of an invented session.
 type historian struct {
 	*rand.Rand
 	out     *bufio.Writer
 	turn    int
-	ordinal int // of Codex's next record
-	told    walked
+	ordinal int // of the next Codex record
+	wrote   walked
 }
 
-// writeHistory writes turns until there are enough, and tells what they hold.
+// writeHistory writes turns up to the size of history, and returns what they
+// contain.
 func writeHistory(path string, write func(*historian)) (w walked, err error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return w, err
 	}
 	defer f.Close()
-	// The same history each time.
+	// A constant seed: the same history each time.
 	h := &historian{Rand: rand.New(rand.NewPCG(1, 2)), out: bufio.NewWriterSize(f, 1<<20)}
 	for size := int64(0); size < history; h.turn++ {
 		write(h)
@@ -174,18 +175,18 @@ func writeHistory(path string, write func(*historian)) (w walked, err error) {
 		}
 		size = info.Size()
 	}
-	return h.told, nil
+	return h.wrote, nil
 }
 
-// call draws the output tokens of one more call of the model.
+// call draws the output tokens of another model call.
 func (h *historian) call() int64 {
 	tokens := 1 + h.Int64N(4000)
-	h.told.Usages++
-	h.told.Output += tokens
+	h.wrote.Usages++
+	h.wrote.Output += tokens
 	return tokens
 }
 
-// prose and code are what fills records, as it stands in JSON.
+// prose and code fill the records; they return text escaped for JSON.
 func (h *historian) prose(size int) string {
 	const text = `The walker takes what it needs and steps over the rest. \n\n- It said \"done\" at the end.\n- Größer — and 日本語 — are no trouble.\n`
 	return h.fill(text, size)
@@ -200,7 +201,7 @@ func (h *historian) fill(text string, size int) string {
 	var b strings.Builder
 	for b.Len() < size {
 		b.WriteString(text)
-		fmt.Fprintf(&b, "%x ", h.Uint32()) // no two are alike
+		fmt.Fprintf(&b, "%x ", h.Uint32()) // all texts differ
 	}
 	return b.String()
 }
@@ -210,9 +211,9 @@ func (h *historian) about(typical int) int {
 	return int(float64(typical) * h.ExpFloat64())
 }
 
-// claude writes one turn of a Claude Code transcript: the prompt, and
-// some calls of the model, each with a text and a tool whose result stands in
-// the record twice, as Claude Code has it.
+// claude writes one turn of a Claude Code transcript: the prompt and some model
+// calls. Each call has a text and a tool call, whose result is in the record twice,
+// as in Claude Code.
 func (h *historian) claude() {
 	at := time.Unix(1763716440, 0).UTC()
 	last, line := "null", 0
@@ -239,7 +240,7 @@ func (h *historian) claude() {
 		tool := fmt.Sprintf("toolu_%d_%d", h.turn, call)
 		result := h.code(h.about(6000))
 		switch h.IntN(3) {
-		case 0: // an edit: the change by lines
+		case 0: // an edit, with its patch
 			message(fmt.Sprintf(`{"type":"tool_use","id":"%s","name":"Edit","input":{"file_path":"/home/dev/project/a.go","old_string":"%s","new_string":"%s","replace_all":false}}`, tool, h.code(h.about(900)), h.code(h.about(1200))))
 			var patch strings.Builder
 			for range 10 + h.IntN(60) {

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// keys are typed per round and program.
+// keys is the number of keys per round and program.
 const keys = 60
 
-// echo is the way of a key to the program and back to the screen. What a
-// client does must not be felt, so the same program is measured with one that
-// sleeps, and against itself, to know what "the same" looks like here.
+// echo measures the time of a key to the program and back to the screen. A client
+// must not slow it, so the same program is measured with a client that sleeps. It is
+// also compared with itself, which shows the noise.
 func echo(b *bench) ([]row, error) {
 	inner := b.faked(`{"print":"ready"}{"echo_until":"q"}`)
 	sleeper := append([]string{b.wrap, "run", "--client", "sleeper=sleep 30", "--client-drain", "1ms", "--"}, inner...)
@@ -34,12 +34,12 @@ func echo(b *bench) ([]row, error) {
 	return []row{
 		self.ratioRow("echo of a key: the same program / itself"),
 		withClient,
-		floor.ratioRow("echo of a key: without a client / a bare pty loop"),
+		floor.ratioRow("echo of a key: without a client / a minimal pty loop"),
 	}, nil
 }
 
-// typeByTurns starts all programs, types at them by turns, and returns the
-// median time of a key for each. The turn begins with another one each round.
+// typeByTurns starts all programs, sends keys to them in turn, and returns the median
+// time of a key for each. Each round starts with another program.
 func (b *bench) typeByTurns(programs [][]string, round int) ([]time.Duration, error) {
 	var screens []*screen
 	defer func() {
@@ -58,8 +58,7 @@ func (b *bench) typeByTurns(programs [][]string, round int) ([]time.Duration, er
 		}
 	}
 	for _, s := range screens {
-		// The program may not have its terminal in raw mode yet; then the
-		// first key comes back twice.
+		// If the terminal is not in raw mode yet, the first key comes back twice.
 		if _, err := s.tty.Write([]byte("x")); err != nil {
 			return nil, err
 		}

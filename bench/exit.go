@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exit is the time from the end of the program to that of the wrapper, also
-// when the program leaves a child behind that keeps the terminal open.
+// exit measures the time from the program's exit to the wrapper's exit, also when the
+// program leaves a child that holds the terminal open.
 func exit(b *bench) ([]row, error) {
-	// The program holds a pipe open, the child does not: its end is the end of
-	// the program, to the microsecond.
+	// The program holds a pipe open, the child does not: the end of the pipe marks
+	// the program's exit to the microsecond.
 	const (
 		plain  = `exec 3>"$0"; echo ready`
 		linger = `exec 3>"$0"; sleep 5 3>&- & echo ready`
@@ -38,7 +38,7 @@ func exit(b *bench) ([]row, error) {
 		lingering.add(alone, child)
 	}
 	return []row{
-		floor.extraRow("end of the program to our end − that of a bare pty loop"),
+		floor.extraRow("from the program's exit to the wrapper's − to that of a minimal pty loop"),
 		lingering.extraRow("… with a lingering child − without").within(5*time.Millisecond, &lingering),
 	}, nil
 }

@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// follow is the way of a record from the file that it is appended to, to the
-// event that it means, on the stdout of observe; against a reader that passes
-// the line on and understands nothing of it.
+// follow measures the time from a record appended to a file to its event on the
+// stdout of observe. The floor is a reader that copies the line without decoding it.
 func follow(b *bench) (rows []row, err error) {
 	reader := func(path string) []string { return []string{b.program("reader"), path} }
 	observe := func(path string) []string {
@@ -38,14 +37,14 @@ func follow(b *bench) (rows []row, err error) {
 
 	var self, ours pairs
 	for n := range b.rounds * 20 {
-		// A prompt, then the end of its turn.
+		// Prompts and ends of turns alternate.
 		record := fmt.Sprintf(`{"parentUuid":null,"isSidechain":false,"promptId":"d2f08b97-dd37-47ac-8e6a-%012x","type":"user","message":{"role":"user","content":"%01000d"},"uuid":"f8288e10-b0b3-4be9-8c52-%012x","timestamp":"2026-11-21T07:58:56.906Z","origin":{"kind":"human"},"promptSource":"typed","sessionId":"6c863749-d581-44fb-8d8f-c4912cb31fb2","version":"2.1.197"}`+"\n", n/2, 0, n)
 		if n%2 == 1 {
 			record = fmt.Sprintf(`{"parentUuid":null,"isSidechain":false,"type":"system","subtype":"turn_duration","durationMs":1,"uuid":"a8288e10-b0b3-4be9-8c52-%012x","timestamp":"2026-11-21T07:58:56.996Z","sessionId":"6c863749-d581-44fb-8d8f-c4912cb31fb2"}`+"\n", n)
 		}
 		took := make([]time.Duration, len(all))
 		for _, which := range rand.Perm(len(all)) {
-			time.Sleep(time.Millisecond) // as in a session, the reader has gone to sleep
+			time.Sleep(time.Millisecond) // let the readers sleep, as in a session
 			if took[which], err = all[which].append(record); err != nil {
 				return nil, err
 			}
@@ -53,17 +52,17 @@ func follow(b *bench) (rows []row, err error) {
 		self.add(took[0], took[1])
 		ours.add(took[0], took[2])
 	}
-	decoded := ours.ratioRow("a record appended, to its event on stdout / the reader").atMost(max(1.25, at(self.ratios(), 0.75)), &ours)
-	return []row{self.ratioRow("a line appended, to that line on stdout: a reader that only passes it on / itself"), decoded}, nil
+	decoded := ours.ratioRow("from an appended record to its event on stdout / the minimal reader").atMost(max(1.25, at(self.ratios(), 0.75)), &ours)
+	return []row{self.ratioRow("from an appended line to stdout: a minimal reader / itself"), decoded}, nil
 }
 
-// A follower is a process that follows a file, with what it prints.
+// A follower is a process that follows a file, and its output.
 type follower struct {
 	cmd  *exec.Cmd
 	file *os.File
 	out  *bufio.Reader
-	// events is how many lines a record makes, and first how many the first one
-	// does.
+	// events is the number of output lines per record, and first that of the first
+	// record.
 	events, first int
 }
 
@@ -103,10 +102,10 @@ func (b *bench) watched(pid int) error {
 			}
 		}
 	}
-	return fmt.Errorf("process %d watches nothing", pid)
+	return fmt.Errorf("process %d has no inotify watch", pid)
 }
 
-// append appends a record and waits for the first of its events.
+// append appends a record and measures the time to the first of its events.
 func (f *follower) append(record string) (time.Duration, error) {
 	began := time.Now()
 	if _, err := f.file.WriteString(record); err != nil {

@@ -15,8 +15,8 @@ import (
 	"lifeloop/control"
 )
 
-// hook is what a harness waits for at every turn: the small program, and for
-// comparison the large one that stands in for it where it is missing.
+// hook measures the process that a harness waits for at every turn: the small
+// program, and the large one that replaces it where it is missing.
 func hook(b *bench) (rows []row, err error) {
 	door, err := control.Listen(filepath.Join(b.dir, "hook.sock"))
 	if err != nil {
@@ -46,11 +46,11 @@ func hook(b *bench) (rows []row, err error) {
 		{[]string{b.wrap, "hook", event}, door.Path()},
 		{[]string{b.wrap, "hook", event}, ""},
 	}
-	against := make([]pairs, len(programs)) // the first of them is the floor
+	against := make([]pairs, len(programs)) // the first program is the floor
 	for range b.rounds * 8 {
 		times := make([]time.Duration, len(programs))
-		// In an order of its own each round: what ran before leaves its traces
-		// in the processor, and a fixed order would always favour the same.
+		// The order is random: a program leaves traces in the processor's caches,
+		// so a fixed order would favour one of them.
 		for _, which := range rand.Perm(len(programs)) {
 			cmd := b.command(programs[which].argv...)
 			cmd.Env = append(cmd.Env, "LIFELOOP_SOCKET="+programs[which].socket)
@@ -60,15 +60,15 @@ func hook(b *bench) (rows []row, err error) {
 			if programs[which].socket == "" {
 				continue
 			}
-			// The hook ends before the server has read its last word. This also
-			// keeps that out of the time of whoever is next.
+			// The hook exits before the server reads its last message. Waiting here
+			// keeps that out of the next program's time.
 			select {
 			case delivered := <-answers:
 				if !delivered {
-					return nil, errors.New("a hook did not take its answer")
+					return nil, errors.New("a hook did not read its answer")
 				}
 			case <-time.After(patience):
-				return nil, errors.New("a hook did not ask")
+				return nil, errors.New("a hook did not call")
 			}
 		}
 		for i := range programs {
@@ -78,8 +78,8 @@ func hook(b *bench) (rows []row, err error) {
 	return []row{
 		against[1].ratioRow("an empty Go program / itself"),
 		against[3].ratioRow("hook, without a session / an empty Go program").atMost(1.3, &against[3]),
-		// Two processes wake each other here, which no start can spare: there is
-		// no target of its own for that.
+		// No target: here two processes wake each other, which takes time whatever
+		// the program does.
 		against[2].ratioRow("hook, answered / an empty Go program"),
 		against[5].ratioRow("lifeloop-wrap hook, without a session / an empty Go program"),
 		against[4].ratioRow("lifeloop-wrap hook, answered / an empty Go program"),
@@ -97,7 +97,7 @@ func tookWith(cmd *exec.Cmd, input string) (time.Duration, error) {
 	return took(cmd)
 }
 
-// answering gives every hook an answer of ordinary size, and passes on whether
+// answering answers every hook with a payload of ordinary size, and reports whether
 // it was delivered.
 type answering chan bool
 

@@ -1,17 +1,16 @@
 //go:build linux
 
-// Command bench measures lifeloop-wrap against floors: the least that a
-// program could do for the same effect, measured in the same run and by turns,
-// so that a busy machine slows both. Everything it says is a ratio or a
-// difference; the times beside them are for orientation and belong to this
-// machine and this minute.
+// Command bench compares lifeloop-wrap with floors: minimal programs with the same
+// effect. Both are measured in the same run and alternate, so that a busy machine
+// slows both. The results are ratios and differences; the times beside them depend
+// on the machine and its load.
 //
 //	go build -o bin/ ./cmd/...
 //	go run ./bench -wrap bin/lifeloop-wrap
 //	go run ./bench -wrap bin/lifeloop-wrap -only echo,hook -rounds 60
 //
-// It exits 1 when a target is missed, after printing all that was measured,
-// and 2 when it could not measure. No test depends on it.
+// It prints all results. Then it exits with 1 if a target is missed, and with 2 if a
+// measurement failed. No test depends on it.
 package main
 
 import (
@@ -30,15 +29,15 @@ type row struct {
 	what        string
 	floor, ours string // medians
 	ratio       string // ours to the floor, or their difference
-	spread      string // the middle half of the pairs
+	spread      string // the middle half of the pairs: quartiles
 	target      string
 	missed      bool
 }
 
-// A bench is what the measurements share.
+// A bench is the state that all measurements share.
 type bench struct {
 	wrap   string // the program under test
-	dir    string // for everything that is written
+	dir    string // for all files written
 	rounds int
 }
 
@@ -65,16 +64,16 @@ func main() {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(2)
 	case missed:
-		fmt.Println("\na target is missed")
+		fmt.Println("\na target was missed")
 		os.Exit(1)
 	}
 }
 
 func run() (missed bool, err error) {
 	b := &bench{}
-	flag.StringVar(&b.wrap, "wrap", "bin/lifeloop-wrap", "the `program` to measure, with lifeloop-hook beside it")
-	flag.IntVar(&b.rounds, "rounds", 24, "`pairs` of each measurement, at least 20 for the echo")
-	only := flag.String("only", "", "the `names` of the measurements to make, separated by commas")
+	flag.StringVar(&b.wrap, "wrap", "bin/lifeloop-wrap", "`program` to measure, with lifeloop-hook in the same folder")
+	flag.IntVar(&b.rounds, "rounds", 24, "number of `pairs` per measurement, at least 20 for echo")
+	only := flag.String("only", "", "`names` of the measurements to run, separated by commas; default all")
 	flag.Parse()
 	if b.wrap, err = filepath.Abs(b.wrap); err != nil {
 		return false, err
@@ -88,7 +87,7 @@ func run() (missed bool, err error) {
 	}
 
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "WHAT\tFLOOR\tOURS\tRATIO\tHALF OF THE PAIRS\tTARGET\t")
+	fmt.Fprintln(table, "MEASUREMENT\tFLOOR\tOURS\tRATIO\tMIDDLE HALF\tTARGET\t")
 	var errs []error
 	for _, m := range measurements {
 		if *only != "" && !slices.Contains(strings.Split(*only, ","), m.name) {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is how long any one program may take.
+// patience is the time limit of one program.
 const patience = time.Minute
 
 func (b *bench) build(folders ...string) error {
@@ -32,7 +32,7 @@ func (b *bench) build(folders ...string) error {
 
 func (b *bench) program(name string) string { return filepath.Join(b.dir, name) }
 
-// command is a program that finds nothing of the user's.
+// command returns a command that sees none of the user's files.
 func (b *bench) command(argv ...string) *exec.Cmd {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = b.dir
@@ -41,17 +41,17 @@ func (b *bench) command(argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// below is argv below lifeloop-wrap.
+// below returns the command line that runs argv below lifeloop-wrap.
 func (b *bench) below(argv ...string) []string {
 	return append([]string{b.wrap, "run", "--"}, argv...)
 }
 
-// faked is a fakeharness that follows script.
+// faked returns the command line of a fakeharness with a script.
 func (b *bench) faked(script string) []string {
 	return []string{b.program("fakeharness"), "--script-json", script}
 }
 
-// A screen is a program in a terminal, and we are the person.
+// A screen is a program in a terminal, with this process as the user.
 type screen struct {
 	cmd *exec.Cmd
 	tty *os.File
@@ -63,7 +63,7 @@ func open(cmd *exec.Cmd) (*screen, error) {
 		return nil, err
 	}
 	defer blocking.Close()
-	// What pty gives blocks in the system call and knows no deadline.
+	// The file from pty is in blocking mode and has no deadlines.
 	fd, err := unix.FcntlInt(blocking.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err == nil {
 		err = unix.SetNonblock(fd, true)
@@ -76,7 +76,7 @@ func open(cmd *exec.Cmd) (*screen, error) {
 	return s, s.tty.SetReadDeadline(time.Now().Add(patience))
 }
 
-// until reads until text was on the screen.
+// until reads until text has appeared on the screen.
 func (s *screen) until(text string) error {
 	var seen []byte
 	buf := make([]byte, 4096)
@@ -90,7 +90,7 @@ func (s *screen) until(text string) error {
 	return nil
 }
 
-// settle throws away what still comes, until nothing does.
+// settle discards the output until there is no more.
 func (s *screen) settle() error {
 	defer s.tty.SetReadDeadline(time.Now().Add(patience))
 	buf := make([]byte, 4096)
@@ -108,8 +108,8 @@ func (s *screen) settle() error {
 	}
 }
 
-// close reads to the end, waits, and tells when the program had ended. A
-// program that exits with a code other than 0 is an error.
+// close reads to the end and returns the time at which the program ended. An exit
+// code other than 0 is an error.
 func (s *screen) close() (ended time.Time, err error) {
 	drained := make(chan struct{})
 	go func() {
@@ -120,20 +120,20 @@ func (s *screen) close() (ended time.Time, err error) {
 	err = s.cmd.Wait()
 	ended = time.Now()
 	watchdog.Stop()
-	// Somebody may keep the terminal open for longer than the program lived.
+	// Another process may hold the terminal open after the program ended.
 	_ = s.tty.SetReadDeadline(time.Now())
 	<-drained
 	return ended, errors.Join(err, s.tty.Close())
 }
 
-// kill ends a program that is no more needed.
+// kill ends a program that is no longer needed.
 func (s *screen) kill() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
 	_ = s.tty.Close()
 }
 
-// took runs cmd from its start to its end, without a terminal.
+// took runs cmd without a terminal and returns the time from start to end.
 func took(cmd *exec.Cmd) (time.Duration, error) {
 	began := time.Now()
 	if err := cmd.Start(); err != nil {

@@ -4,8 +4,8 @@ package main
 
 import "time"
 
-// start is what it costs to have the shortest program wrapped, from its start
-// to the end of everything: launch, session, receipts, exit.
+// start measures the cost of wrapping the shortest program, from start to exit:
+// launch, session, receipts.
 func start(b *bench) ([]row, error) {
 	run := func(argv ...string) (time.Duration, error) {
 		began := time.Now()
@@ -16,7 +16,7 @@ func start(b *bench) ([]row, error) {
 		ended, err := s.close()
 		return ended.Sub(began), err
 	}
-	var bare, unkept, loop pairs
+	var bare, unrecorded, loop pairs
 	for range b.rounds {
 		direct, err := run("true")
 		if err != nil {
@@ -35,12 +35,12 @@ func start(b *bench) ([]row, error) {
 			return nil, err
 		}
 		bare.add(direct, wrapped)
-		unkept.add(direct, noLedger)
+		unrecorded.add(direct, noLedger)
 		loop.add(direct, floor)
 	}
 	return []row{
-		loop.extraRow("true in a bare pty loop − direct"),
+		loop.extraRow("true in a minimal pty loop − direct"),
 		bare.extraRow("true wrapped − direct"),
-		unkept.extraRow("true wrapped, --no-ledger − direct"),
+		unrecorded.extraRow("true wrapped, --no-ledger − direct"),
 	}, nil
 }

@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// pairs are times of the floor and of ours that were taken one after the
-// other.
+// pairs are times of the floor and of our program, measured in turn.
 type pairs struct{ floor, ours []time.Duration }
 
 func (p *pairs) add(floor, ours time.Duration) {
 	p.floor, p.ours = append(p.floor, floor), append(p.ours, ours)
 }
 
-// ratios of ours to the floor, pair by pair, sorted.
+// ratios returns ours divided by the floor for each pair, sorted.
 func (p *pairs) ratios() []float64 {
 	var r []float64
 	for i := range p.floor {
@@ -26,7 +25,7 @@ func (p *pairs) ratios() []float64 {
 	return r
 }
 
-// extra is what ours took longer, pair by pair, sorted.
+// extra returns ours minus the floor for each pair, sorted.
 func (p *pairs) extra() []time.Duration {
 	var d []time.Duration
 	for i := range p.floor {
@@ -36,12 +35,12 @@ func (p *pairs) extra() []time.Duration {
 	return d
 }
 
-// at is the value below which the share q of sorted lies.
+// at returns the q-quantile of sorted.
 func at[T any](sorted []T, q float64) T { return sorted[int(q*float64(len(sorted)-1)+0.5)] }
 
 func median(d []time.Duration) time.Duration { return at(slices.Sorted(slices.Values(d)), 0.5) }
 
-// ratioRow is a row of ratios, with no target yet.
+// ratioRow returns a row of ratios without a target.
 func (p *pairs) ratioRow(what string) row {
 	r := p.ratios()
 	return row{what: what, floor: short(median(p.floor)), ours: short(median(p.ours)),
@@ -55,7 +54,8 @@ func (r row) atMost(limit float64, p *pairs) row {
 	return r
 }
 
-// speedRow is a row of speeds, the floor's being 1, that are to be limit at least.
+// speedRow returns a row of speeds relative to the floor. The target is at least
+// limit.
 func (p *pairs) speedRow(what string, limit float64) row {
 	inverse := pairs{p.ours, p.floor}
 	r := inverse.ratioRow(what)
@@ -65,7 +65,7 @@ func (p *pairs) speedRow(what string, limit float64) row {
 	return r
 }
 
-// extraRow is a row of differences, with no target yet.
+// extraRow returns a row of differences without a target.
 func (p *pairs) extraRow(what string) row {
 	d := p.extra()
 	return row{what: what, floor: short(median(p.floor)), ours: short(median(p.ours)),
@@ -79,7 +79,7 @@ func (r row) within(limit time.Duration, p *pairs) row {
 	return r
 }
 
-// short is a duration with three digits or so.
+// short formats a duration with about three digits.
 func short(d time.Duration) string {
 	switch a := d.Abs(); {
 	case a < time.Millisecond:

@@ -11,7 +11,7 @@ import (
 
 const volume = 64 << 20
 
-// throughput is the time of 64 MiB from the program to the screen.
+// throughput measures the time of 64 MiB from the program to the screen.
 func throughput(b *bench) ([]row, error) {
 	path := b.program("volume")
 	sum, err := writeScreenful(path)
@@ -32,11 +32,11 @@ func throughput(b *bench) ([]row, error) {
 		}
 		p.add(bare, ours)
 	}
-	return []row{p.ratioRow("64 MiB through the terminal, CRC equal / a bare pty loop").atMost(1.05, &p)}, nil
+	return []row{p.ratioRow("64 MiB through the terminal, CRC equal / a minimal pty loop").atMost(1.05, &p)}, nil
 }
 
-// writeScreenful writes what a busy harness could show: lines, colours, moves
-// of the cursor, some other scripts; and no line is like another.
+// writeScreenful writes output like that of a busy harness: lines, colours, cursor
+// movements and several scripts. No two lines are alike.
 func writeScreenful(path string) (sum uint32, err error) {
 	data := make([]byte, 0, volume+256)
 	for n := 0; len(data) < volume; n++ {
@@ -46,8 +46,8 @@ func writeScreenful(path string) (sum uint32, err error) {
 	return crc32.ChecksumIEEE(data), os.WriteFile(path, data, 0o600)
 }
 
-// pour runs argv and takes in all of it. The time counts from the first byte
-// to the last, so that starting is not part of it.
+// pour runs argv and reads all of its output. It returns the time from the first
+// byte to the last, without the start of the program.
 func (b *bench) pour(argv []string, want uint32) (time.Duration, error) {
 	s, err := open(b.command(argv...))
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"lifeloop/session"
 )
 
-// wait is the way of a fact from the ledger that it is appended to, to the end
-// of the `wait` for it; against a program that waits for the next line of a
-// file and understands nothing of it.
+// wait measures the time from a fact appended to a ledger to the exit of the `wait`
+// command for it. The floor is a program that waits for the next line of a file
+// without decoding it.
 func wait(b *bench) (rows []row, err error) {
 	const id = "11111111-1111-4111-8111-111111111111"
 	log, err := ledger.Create(filepath.Join(b.dir, "state", "sessions", id), ledger.Options{})
@@ -25,7 +25,7 @@ func wait(b *bench) (rows []row, err error) {
 		return nil, err
 	}
 	defer log.Close()
-	tell := func(facts ...kernel.Fact) error {
+	record := func(facts ...kernel.Fact) error {
 		var records []ledger.Record
 		for _, f := range facts {
 			kind, body, err := kernel.Encode(f)
@@ -37,7 +37,7 @@ func wait(b *bench) (rows []row, err error) {
 		_, err := log.Append(records, false)
 		return err
 	}
-	if err := tell(kernel.Began{SessionID: id, AdapterID: "generic", Program: "true"},
+	if err := record(kernel.Began{SessionID: id, AdapterID: "generic", Program: "true"},
 		kernel.SessionMoved{From: session.Pending, To: session.Running, Reason: "approved"}); err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func wait(b *bench) (rows []row, err error) {
 	defer lines.Close()
 
 	line := func() error { _, err := fmt.Fprintf(lines, "%0300d\n", 0); return err }
-	asks := func() error { return tell(kernel.ActivityMoved{To: "needs_input", Source: "hook"}) }
+	asks := func() error { return record(kernel.ActivityMoved{To: "needs_input", Source: "hook"}) }
 	waits := []struct {
 		argv []string
 		news func() error
@@ -65,7 +65,7 @@ func wait(b *bench) (rows []row, err error) {
 	for range b.rounds * 2 {
 		took := make([]time.Duration, len(waits))
 		for _, which := range rand.Perm(len(waits)) {
-			if err := tell(kernel.ActivityMoved{To: "working", Source: "hook"}); err != nil {
+			if err := record(kernel.ActivityMoved{To: "working", Source: "hook"}); err != nil {
 				return nil, err
 			}
 			if took[which], err = b.waited(b.command(waits[which].argv...), waits[which].news); err != nil {
@@ -76,13 +76,14 @@ func wait(b *bench) (rows []row, err error) {
 		ours.add(took[0], took[2])
 	}
 	return []row{
-		self.extraRow("a line appended, to the end of a program that waits for it: one that understands nothing − itself"),
-		ours.ratioRow("a fact appended, to the end of wait / the same"),
-		ours.extraRow("a fact appended, to the end of wait − the same").within(50*time.Millisecond, &ours),
+		self.extraRow("from an appended line to the exit of a program that waits for it: a minimal one − itself"),
+		ours.ratioRow("from an appended fact to the exit of wait / of the minimal one"),
+		ours.extraRow("from an appended fact to the exit of wait − of the minimal one").within(50*time.Millisecond, &ours),
 	}, nil
 }
 
-// waited is how long a program that waits takes from the news to its end.
+// waited measures the time from the news to the exit of a program that waits for
+// it.
 func (b *bench) waited(cmd *exec.Cmd, news func() error) (time.Duration, error) {
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
@@ -93,7 +94,7 @@ func (b *bench) waited(cmd *exec.Cmd, news func() error) (time.Duration, error) 
 	if err := b.watched(cmd.Process.Pid); err != nil {
 		return 0, err
 	}
-	time.Sleep(time.Millisecond) // as in a session, it has gone to sleep
+	time.Sleep(time.Millisecond) // let the program sleep, as in a session
 	began := time.Now()
 	if err := news(); err != nil {
 		return 0, err

@@ -1,4 +1,4 @@
-// Command empty does nothing: the floor for the start of a Go program.
+// Command empty does nothing. It is the floor for the start of a Go program.
 package main
 
 func main() {}

@@ -1,6 +1,6 @@
-// Command floor runs its arguments in a pty and copies bytes, nothing else:
-// the floor for a wrapper written in Go. It has the faults of its kind: it
-// waits for whoever keeps the terminal open, and dies without tidying up.
+// Command floor runs its arguments in a pty and copies bytes. It is the floor for a
+// wrapper in Go. Unlike a real wrapper, it waits for every process that holds the
+// terminal open, and does not clean up when it is killed.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 
 func run(argv []string) (int, error) {
 	if len(argv) == 0 {
-		return 125, errors.New("nothing to run")
+		return 125, errors.New("no program to run")
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	inner, err := pty.Start(cmd)
@@ -42,7 +42,7 @@ func run(argv []string) (int, error) {
 			return 125, err
 		}
 		if err != nil {
-			break // EIO: nobody has the terminal open any more
+			break // EIO: no process has the terminal open
 		}
 	}
 	var exit *exec.ExitError

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command reader prints what is appended to a file, line by line, as soon as
-// fsnotify says so, and understands nothing of it: the floor for a program
-// that does. With -once it ends after the first.
+// Command reader prints the lines appended to a file as soon as fsnotify reports
+// them, without decoding them. It is the floor for programs that do decode them.
+// With -once it exits after the first write.
 package main
 
 import (
@@ -29,7 +29,7 @@ func run(args []string) error {
 		args = args[1:]
 	}
 	if len(args) != 1 {
-		return errors.New("want a file")
+		return errors.New("usage: reader [-once] FILE")
 	}
 	f, err := os.Open(args[0])
 	if err != nil {
@@ -49,18 +49,18 @@ func run(args []string) error {
 	if err := n.Add(filepath.Dir(args[0])); err != nil {
 		return err
 	}
-	buf, kept := make([]byte, 128<<10), 0
+	buf, rest := make([]byte, 128<<10), 0
 	for range n.Events {
 		for {
-			m, err := f.Read(buf[kept:])
-			b := buf[:kept+m]
+			m, err := f.Read(buf[rest:])
+			b := buf[:rest+m]
 			if end := bytes.LastIndexByte(b, '\n') + 1; end > 0 {
 				if _, err := os.Stdout.Write(b[:end]); err != nil || once {
 					return err
 				}
-				kept = copy(buf, b[end:])
+				rest = copy(buf, b[end:])
 			} else {
-				kept += m
+				rest += m
 			}
 			if err == io.EOF {
 				break

@@ -1,12 +1,12 @@
 //go:build linux
 
-// Command walk reads a file to its end on one thread, as a catch-up does, and
-// prints what that took: by our watcher and the named decoder, or, with "lines"
-// instead of a decoder, by the least that finds its lines.
+// Command walk reads a file to its end on one thread, as a catch-up does, and prints
+// the time and memory used. It uses the watcher and the named decoder, or, with
+// "lines" instead of a decoder, a minimal search for newlines.
 //
-// With "beside" and "aside" before the two it passes bytes from stdin to stdout
-// like a wrapper, and meanwhile reads the file again and again until stdin
-// ends: on a goroutine like any other, or as our watcher does.
+// With a first argument "beside" or "aside", it also copies stdin to stdout like a
+// wrapper, while it reads the file again and again until stdin ends. "beside" reads
+// on an ordinary goroutine, "aside" with the watcher at low priority.
 package main
 
 import (
@@ -31,11 +31,11 @@ import (
 
 // Result is what walk prints as JSON.
 type result struct {
-	Took   time.Duration `json:"took"` // of the processor: others may have it meanwhile
+	Took   time.Duration `json:"took"` // processor time
 	Lines  int           `json:"lines"`
-	Usages int           `json:"usages"` // model calls told
+	Usages int           `json:"usages"` // model calls found
 	Output int64         `json:"output"` // their output tokens
-	RSS    int64         `json:"rss"`    // the most memory that was ever resident, in KiB
+	RSS    int64         `json:"rss"`    // peak resident memory, in KiB
 }
 
 func main() {
@@ -54,7 +54,7 @@ func run(args []string) error {
 	case len(args) == 1 && args[0] == "idle":
 		return pass("", nil)
 	case len(args) != 2:
-		return errors.New("want a decoder, or lines, and a file")
+		return errors.New("usage: walk DECODER|lines FILE, walk beside|aside DECODER FILE, or walk idle")
 	}
 	runtime.GOMAXPROCS(1)
 	var r result
@@ -78,7 +78,7 @@ func run(args []string) error {
 		return err
 	}
 	r.Took = ended - began
-	// Getrusage would tell of whoever started us, too.
+	// Getrusage would include the process that started this one.
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func newDecoder(name string) (telemetry.Decoder, error) {
 	return nil, fmt.Errorf("no decoder is named %q: use claude-transcript or codex-rollout", name)
 }
 
-// busy is the processor time of this process, all its threads together.
+// busy returns the processor time of all threads of this process.
 func busy() (time.Duration, error) {
 	var now unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &now)
@@ -123,11 +123,11 @@ func (r *result) follow(path string, d telemetry.Decoder) error {
 	}
 	w.Add(watchers.Spec{Source: "bench", Path: path})
 	over, cancel := context.WithCancel(context.Background())
-	cancel() // to the end, and no further
+	cancel() // read to the present end only
 	return w.Run(over)
 }
 
-// pass is the path of a key, beside which work goes on.
+// pass copies stdin to stdout while work runs again and again.
 func pass(path string, work func() error) error {
 	if work != nil {
 		go func() {
@@ -154,7 +154,7 @@ func pass(path string, work func() error) error {
 	}
 }
 
-// live follows the file as in a session, until its end is reached.
+// live follows the file as in a session, up to its end.
 func live(decoder, path string) error {
 	d, err := newDecoder(decoder)
 	if err != nil {
@@ -179,7 +179,7 @@ func live(decoder, path string) error {
 	return w.Run(ctx)
 }
 
-// plain does the same work with nothing done for anybody else.
+// plain does the same work at normal priority.
 func (r *result) plain(decoder, path string) error {
 	d, err := newDecoder(decoder)
 	if err != nil {
@@ -188,35 +188,35 @@ func (r *result) plain(decoder, path string) error {
 	return r.splitTo(path, func(line []byte) { d.Decode(line) })
 }
 
-// split reads the file as fast as its lines can be found.
+// split only finds the lines of the file.
 func (r *result) split(path string) error { return r.splitTo(path, func([]byte) {}) }
 
-func (r *result) splitTo(path string, tell func([]byte)) error {
+func (r *result) splitTo(path string, emit func([]byte)) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	buf := make([]byte, 128<<10)
-	for kept := 0; ; {
-		n, err := f.Read(buf[kept:])
+	for rest := 0; ; {
+		n, err := f.Read(buf[rest:])
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		b := buf[:kept+n]
+		b := buf[:rest+n]
 		for {
 			i := bytes.IndexByte(b, '\n')
 			if i < 0 {
 				break
 			}
 			r.Lines++
-			tell(b[:i])
+			emit(b[:i])
 			b = b[i+1:]
 		}
-		if kept = copy(buf, b); kept == len(buf) {
+		if rest = copy(buf, b); rest == len(buf) {
 			buf = append(buf, make([]byte, len(buf))...)
 		}
 	}
