@@ -100,7 +100,7 @@ func TestKilledFollowerResumes(t *testing.T) {
 				out.allow(60)
 				cmd := f.start(t)
 				if round%3 > 0 {
-					f.await(t, before+1) // then the kill comes while it notes lines, else anywhere from its start on
+					f.await(t, before+1) // kill it while it notes lines; otherwise at any time after its start
 				}
 				time.Sleep(time.Duration(random.IntN(15_000)) * time.Microsecond) // the moment of the kill
 				require.NoError(t, cmd.Process.Kill())
@@ -168,9 +168,10 @@ func (f *killedFollower) await(t *testing.T, notes int) {
 	}
 }
 
-// A flusher appends lines or values to a file, each in pieces of random size:
-// a harness flushes when it likes, also in the middle of a line.
+// A flusher appends lines or values to a file, each in pieces of random size, like a
+// harness that flushes in the middle of a line.
 type flusher struct {
+	t      *testing.T
 	form   string
 	out    *os.File
 	random *rand.Rand
@@ -184,7 +185,7 @@ func startFlusher(t *testing.T, path, form string, random *rand.Rand) *flusher {
 	t.Helper()
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	require.NoError(t, err)
-	f := &flusher{form: form, out: out, random: random, ended: make(chan struct{}), done: make(chan error, 1)}
+	f := &flusher{t: t, form: form, out: out, random: random, ended: make(chan struct{}), done: make(chan error, 1)}
 	go func() {
 		defer out.Close()
 		f.done <- f.run()
@@ -201,9 +202,7 @@ func (f *flusher) stop() []string {
 	case <-f.ended:
 	default:
 		close(f.ended)
-		if err := <-f.done; err != nil {
-			panic(err)
-		}
+		require.NoError(f.t, <-f.done)
 	}
 	return f.lines
 }

@@ -23,8 +23,8 @@ func Limits() map[string]string {
 	return values
 }
 
-// Try watches dir for a moment. When that fails, files are polled; limit names
-// the entry of Limits that is used up, and is empty where Limits is.
+// Try watches dir for a moment. If it fails, files are polled. Limit names the entry
+// of Limits that is used up; it is empty if Limits is.
 func Try(dir string) (limit string, err error) {
 	n, err := newNotifier()
 	if err == nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// eventRoom is how many events may wait for Run. Events that arrive while it
-// works are then handled together, in one round.
+// eventRoom is the number of events that can be queued for Run. Run handles all
+// queued events in one round.
 const eventRoom = 1024
 
 // notifier is the one fsnotify instance that serves all folders.
 type notifier struct {
 	*fsnotify.Watcher
-	faults  chan error // has room for one: handling it looks at every file
+	faults  chan error // of length 1: one pending error makes Run look at every file
 	receive sync.WaitGroup
 }
 
@@ -37,7 +37,7 @@ func newNotifier() (*notifier, error) {
 		for err := range fs.Errors {
 			select {
 			case n.faults <- err:
-			default: // the error that waits has the same effect, or this one comes again
+			default: // the pending error has the same effect, and a lasting error is reported again
 			}
 		}
 	})
@@ -51,7 +51,7 @@ func (n *notifier) add(dir string) error {
 	return nil
 }
 
-// remove ends the watch on a folder. That the folder is gone is no error.
+// remove ends the watch on a folder. A missing folder is not an error.
 func (n *notifier) remove(dir string) { _ = n.Remove(dir) }
 
 func (n *notifier) close() {

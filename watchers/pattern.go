@@ -81,7 +81,7 @@ func (w *Watcher) seeCreated(path string) {
 // find adds a tail for each matching entry that has none yet. At the last element
 // of the pattern the entries are files, else folders for the rest of the pattern.
 func (w *Watcher) find(t *tail) error {
-	atEnd := t.AtEnd && !t.placed // later entries did not exist at the Add
+	atEnd := t.AtEnd && !t.placed // entries found later did not exist when the Spec was added
 	t.placed = true
 	element, rest, deeper := strings.Cut(t.Pattern, "/")
 	entries, err := os.ReadDir(t.Path)
@@ -97,7 +97,7 @@ func (w *Watcher) find(t *tail) error {
 		if ok, _ := filepath.Match(element, e.Name()); !ok {
 			continue
 		}
-		// The kind of a link's target is checked when the link is followed.
+		// A link is accepted here; its target is checked when it is opened.
 		if link := e.Type()&fs.ModeSymlink != 0; !link && e.IsDir() != deeper {
 			continue
 		}

@@ -34,7 +34,7 @@ type identity struct{ dev, ino uint64 }
 type tail struct {
 	Spec
 	parent *tail   // the tail whose pattern found it, or nil
-	points []point // what its path depends on, as watched now; empty when polled
+	points []point // the points watched for its path; empty when polled
 	todo   todo
 	polled bool
 	behind bool // the last turn did not reach the end of the file
@@ -62,8 +62,8 @@ type reading struct {
 // values is what only the form Values needs.
 type values struct {
 	scan  valueScan // of the pending bytes
-	lost  bool      // Broken was reported; the next line that begins a value is searched
-	quiet int64     // values that end before existed at the Add, and are not delivered
+	lost  bool      // Broken was reported; look for the next line that begins a value
+	quiet int64     // values that end before this offset existed when the Spec was added; they are not delivered
 }
 
 func newTail(s Spec) *tail {
@@ -143,7 +143,7 @@ func (w *Watcher) readPath(t *tail) (bool, error) {
 		w.unreadable(t, err)
 		return false, err
 	case t.file == nil:
-		t.placed = t.placed || t.From == nil // AtEnd skips what exists now: nothing
+		t.placed = t.placed || t.From == nil // no file exists now, so AtEnd skips nothing
 	default:
 		w.read(t, true)
 		if !t.away {
@@ -271,7 +271,7 @@ func (w *Watcher) place(t *tail) {
 
 // readHead returns up to n first bytes of the open file, in memory of their own.
 func (w *Watcher) readHead(t *tail, n int64) []byte {
-	n2, _ := t.file.ReadAt(w.headBuf[:n], 0) // a short head differs, as it should
+	n2, _ := t.file.ReadAt(w.headBuf[:n], 0) // an error shortens the head, which then differs
 	return bytes.Clone(w.headBuf[:n2])
 }
 
@@ -497,7 +497,7 @@ func (w *Watcher) readWhole(t *tail) error {
 	t.tooLong = false
 	text := w.buf[:n]
 	if !complete(text) {
-		return nil // the writer has not finished; its next write wakes us
+		return nil // the writer has not finished; its next write is an event
 	}
 	prefix := digest(text)
 	if prefix == t.prefix {

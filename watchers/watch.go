@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watches is what Run knows of the folders that it watches. Run owns it.
+// watches is the state of the watched folders. Run owns it.
 type watches struct {
 	notify   *notifier           // nil until the first folder is watched, and where watching fails
 	dirs     map[string]*folder  // watched folder → its tails
-	dirOf    map[identity]string // the same folders by identity: fsnotify reports one under one name only
-	points   map[string][]*tail  // folder/entry → the tails whose path goes through it
-	real     realDirs            // of this round of work
+	dirOf    map[identity]string // watched folder by identity: fsnotify reports each folder under one name
+	points   map[string][]*tail  // folder/entry → the tails whose path contains it
+	real     realDirs            // valid for one round of work
 	noNotify error               // tests only: if set, watching fails with it
 }
 
-// A folder is watched for its tails.
+// A folder is a watched folder and the tails that need it.
 type folder struct {
 	id    identity
 	tails []*tail
@@ -33,8 +33,8 @@ func newWatches() watches {
 	return watches{dirs: map[string]*folder{}, dirOf: map[identity]string{}, points: map[string][]*tail{}, real: realDirs{}}
 }
 
-// A point is an entry of a real folder at which the meaning of a path can
-// change: the file itself, a link to it, or the first part that is missing.
+// A point is an entry of a folder. When it changes, a path may lead to another file.
+// It is the file itself, a link to it, or the first missing part of the path.
 type point struct{ dir, name string }
 
 func (p point) path() string { return filepath.Join(p.dir, p.name) }
@@ -48,7 +48,7 @@ type realDirs map[string]struct{}
 
 // resolve walks a path and returns the points to watch. Their folders contain
 // no symbolic links, so that each folder has one name. Links among the folders
-// are followed but not watched: that would mean to watch "/" or a home folder
+// are followed but not watched: otherwise "/" or a home folder would be watched
 // all the time.
 func (known realDirs) resolve(path string) []point {
 	dir := filepath.Dir(path)
@@ -183,7 +183,7 @@ func (w *Watcher) watchDir(dir string) error {
 	}
 	if other, ok := w.dirOf[id]; ok {
 		if now, err := identityOf(other); err == nil && now == id {
-			return fmt.Errorf("%s is watched as %s, and events have one name", dir, other)
+			return fmt.Errorf("%s is already watched as %s", dir, other)
 		}
 		w.dirGone(other) // it was renamed; the event that reports it comes later
 	}
@@ -211,7 +211,7 @@ func identityOf(path string) (identity, error) {
 	return identify(&st), nil
 }
 
-// release says that t needs the folder no longer.
+// release removes t from the tails of the folder, and ends the watch after the last.
 func (w *Watcher) release(dir string, t *tail) {
 	f := w.dirs[dir]
 	if f == nil {
@@ -229,14 +229,14 @@ func (w *Watcher) unwatchDir(dir string) {
 	w.notify.remove(dir)
 }
 
-// dirGone handles the end of a folder, and with it of its watch: its tails look
-// for what exists instead.
+// dirGone handles a folder that was removed or renamed: its watch ends, and its tails
+// resolve their paths again.
 func (w *Watcher) dirGone(dir string) {
 	f := w.dirs[dir]
 	if f == nil {
 		return
 	}
-	w.unwatchDir(dir) // a folder of the same name may be watched before the event of the end comes
+	w.unwatchDir(dir) // a new folder of this name may be watched before the old one's last event comes
 	for _, t := range f.tails {
 		t.points = slices.DeleteFunc(t.points, func(p point) bool {
 			if p.dir != dir {
@@ -249,8 +249,8 @@ func (w *Watcher) dirGone(dir string) {
 	}
 }
 
-// see turns one event into work. An event says only that something may have
-// changed: what did is always read from the file itself.
+// see turns one event into work. An event only means that something may have
+// changed; the file itself shows what.
 func (w *Watcher) see(ev fsnotify.Event) {
 	path := filepath.Clean(ev.Name) // entries of "/" come as "//name"
 	todo := toLook
@@ -264,7 +264,7 @@ func (w *Watcher) see(ev fsnotify.Event) {
 		w.seeCreated(path)
 	}
 	for _, t := range w.away {
-		w.mark(t, toLook) // its file has a name that we do not know
+		w.mark(t, toLook) // its file now has an unknown name, and may be the one that changed
 	}
 	// Create too: fsnotify does not report the end of a folder when the folder
 	// above is watched by then, and the new folder has no watch.

@@ -25,10 +25,10 @@
 //	no file under the path                      deleted; the handle stays open, so that what a
 //	                                            writer still appends is delivered too
 //
-// Three limits. A file that is rotated in and out between two looks is never
-// seen. The watcher watches the file's folder, not the folders above it: when
-// one of those is renamed, the next write below it shows that, or the end of the
-// run. An unmounted file system shows at the end of the run.
+// Three limits. A file that appears and disappears between two reads is not
+// noticed. The watcher watches the file's folder, not the folders above it: if one of
+// those is renamed, it notices that at the next write or at the end of the run. It
+// notices an unmounted file system at the end of the run.
 package watchers
 
 import (
