@@ -33,32 +33,18 @@ func (d *registry) Decode(record []byte) []telemetry.Signal {
 	var updated time.Time
 	var process telemetry.Process
 	hasStatus := false
-	ok := scan.Members(record, func(key, val []byte) bool {
-		switch string(key) {
-		case "sessionId":
-			s.Session = scan.NameOf(val)
-		case "status":
-			status, hasStatus = scan.WordOf(val), true
-		case "waitingFor":
+	ok := scan.Object(record,
+		scan.Name("sessionId", &s.Session), scan.Func("status", func(val []byte) { status, hasStatus = scan.WordOf(val), true }),
+		scan.Func("waitingFor", func(val []byte) {
 			waiting = scan.WordOf(val)
 			if string(val) == permissionPrompt {
 				waiting = scan.NameOf(val)
 			}
-		case "pid":
-			process.PID = int(min(scan.CountOf(val), 1<<31-1))
-		case "procStart":
-			process.Start, _ = strconv.ParseUint(scan.WordOf(val), 10, 64)
-		case "version":
-			s.Version = scan.WordOf(val)
-		case "cwd":
-			s.Dir = scan.PathOf(val)
-		case "statusUpdatedAt":
-			s.At = scan.MilliOf(val)
-		case "updatedAt":
-			updated = scan.MilliOf(val)
-		}
-		return true
-	})
+		}),
+		scan.Func("pid", func(val []byte) { process.PID = int(min(scan.CountOf(val), 1<<31-1)) }),
+		scan.Func("procStart", func(val []byte) { process.Start, _ = strconv.ParseUint(scan.WordOf(val), 10, 64) }),
+		scan.Word("version", &s.Version), scan.Path("cwd", &s.Dir), scan.Milli("statusUpdatedAt", &s.At),
+		scan.Milli("updatedAt", &updated))
 	if !ok || s.Session == "" {
 		d.Miss(telemetry.Malformed)
 		return nil

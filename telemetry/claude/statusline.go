@@ -27,34 +27,9 @@ func decodeStatusline(stdin []byte) (telemetry.HookCall, error) {
 	s := telemetry.Signal{Source: "statusline", Detail: "Statusline"}
 	var total, window int64
 	var current telemetry.Usage
-	ok := scan.Members(stdin, func(key, val []byte) bool {
-		switch string(key) {
-		case "session_id":
-			s.Session = scan.NameOf(val)
-		case "prompt_id":
-			s.Turn = scan.NameOf(val)
-		case "model":
-			scan.Members(val, func(key, val []byte) bool {
-				if string(key) == "id" {
-					s.Model = scan.NameOf(val)
-				}
-				return true
-			})
-		case "context_window":
-			scan.Members(val, func(key, val []byte) bool {
-				switch string(key) {
-				case "total_input_tokens":
-					total = scan.CountOf(val)
-				case "context_window_size":
-					window = scan.CountOf(val)
-				case "current_usage":
-					current = readUsage(val)
-				}
-				return true
-			})
-		}
-		return true
-	})
+	ok := scan.Object(stdin,
+		scan.Name("session_id", &s.Session), scan.Name("prompt_id", &s.Turn), scan.In("model", scan.Name("id", &s.Model)),
+		scan.In("context_window", scan.Count("total_input_tokens", &total), scan.Count("context_window_size", &window), scan.Func("current_usage", func(val []byte) { current = readUsage(val) })))
 	if !ok {
 		return telemetry.HookCall{}, errors.New("read input of the status line: it is not a JSON object")
 	}
@@ -87,19 +62,9 @@ func decodeStatusline(stdin []byte) (telemetry.HookCall, error) {
 // the answer in only when the next call reads it.
 func readUsage(val []byte) telemetry.Usage {
 	var u telemetry.Usage
-	scan.Members(val, func(key, val []byte) bool {
-		switch string(key) {
-		case "input_tokens":
-			u.Input = scan.CountOf(val)
-		case "cache_read_input_tokens":
-			u.CacheRead = scan.CountOf(val)
-		case "cache_creation_input_tokens":
-			u.CacheWrite = scan.CountOf(val)
-		case "output_tokens":
-			u.Output = scan.CountOf(val)
-		}
-		return true
-	})
+	scan.Object(val,
+		scan.Count("input_tokens", &u.Input), scan.Count("cache_read_input_tokens", &u.CacheRead),
+		scan.Count("cache_creation_input_tokens", &u.CacheWrite), scan.Count("output_tokens", &u.Output))
 	u.Used = u.Input + u.CacheRead + u.CacheWrite
 	return u
 }

@@ -53,57 +53,15 @@ func Stream() telemetry.Decoder { return new(stream) }
 
 func (d *stream) Decode(record []byte) []telemetry.Signal {
 	var r streamLine
-	ok := scan.Members(record, func(key, val []byte) bool {
-		switch string(key) {
-		case "type":
-			r.kind = val
-		case "subtype":
-			r.subtype = val
-		case "message":
-			r.message = val
-		case "compact_metadata":
-			r.compact = val
-		case "status":
-			r.status = val
-		case "compact_result":
-			r.result = val
-		case "session_id":
-			r.session = val
-		case "hook_name":
-			r.hook = val
-		case "hook_event":
-			r.event = val
-		case "error":
-			r.failure = val
-		case "error_status", "api_error_status":
-			r.code = val
-		case "parent_tool_use_id":
-			r.parent = val
-		case "uuid":
-			r.uuid = val
-		case "timestamp":
-			r.at = val
-		case "model":
-			r.model = val
-		case "claude_code_version":
-			r.version = val
-		case "cwd":
-			r.dir = val
-		case "usage":
-			r.usage = val
-		case "modelUsage":
-			r.models = val
-		case "num_turns":
-			r.turns = val
-		case "rate_limit_info":
-			r.limit = val
-		case "is_error":
-			r.isError = scan.IsTrue(val)
-		case "isSynthetic":
-			r.synthetic = scan.IsTrue(val)
-		}
-		return true
-	})
+	ok := scan.Object(record,
+		scan.Raw("type", &r.kind), scan.Raw("subtype", &r.subtype), scan.Raw("message", &r.message),
+		scan.Raw("compact_metadata", &r.compact), scan.Raw("status", &r.status), scan.Raw("compact_result", &r.result),
+		scan.Raw("session_id", &r.session), scan.Raw("hook_name", &r.hook), scan.Raw("hook_event", &r.event),
+		scan.Raw("error", &r.failure), scan.Raw("error_status", &r.code), scan.Raw("api_error_status", &r.code),
+		scan.Raw("parent_tool_use_id", &r.parent), scan.Raw("uuid", &r.uuid), scan.Raw("timestamp", &r.at),
+		scan.Raw("model", &r.model), scan.Raw("claude_code_version", &r.version), scan.Raw("cwd", &r.dir),
+		scan.Raw("usage", &r.usage), scan.Raw("modelUsage", &r.models), scan.Raw("num_turns", &r.turns),
+		scan.Raw("rate_limit_info", &r.limit), scan.True("is_error", &r.isError), scan.True("isSynthetic", &r.synthetic))
 	if !ok || len(r.kind) == 0 {
 		d.Miss(telemetry.Malformed)
 		return nil
@@ -232,19 +190,9 @@ func (d *stream) limited(r streamLine) []telemetry.Signal {
 	var kind string
 	var until time.Time
 	rejected, beyond := false, false
-	scan.Members(r.limit, func(key, val []byte) bool {
-		switch string(key) {
-		case "status":
-			rejected = string(val) == `"rejected"`
-		case "resetsAt":
-			until = scan.SecondsOf(val)
-		case "rateLimitType":
-			kind = scan.WordOf(val)
-		case "isUsingOverage":
-			beyond = scan.IsTrue(val) // it goes on, and is paid for
-		}
-		return true
-	})
+	scan.Object(r.limit,
+		scan.Func("status", func(val []byte) { rejected = string(val) == `"rejected"` }), scan.Seconds("resetsAt", &until),
+		scan.Word("rateLimitType", &kind), scan.True("isUsingOverage", &beyond)) // beyond the limit it continues, and is billed
 	d.until = time.Time{}
 	if !rejected || beyond {
 		return nil
@@ -436,21 +384,10 @@ type model struct {
 func readModels(val []byte) (models []model) {
 	scan.Members(val, func(key, val []byte) bool {
 		m := model{name: scan.Printable(quoted(key), 256)}
-		scan.Members(val, func(key, val []byte) bool {
-			switch string(key) {
-			case "inputTokens":
-				m.usage.Input = scan.CountOf(val)
-			case "outputTokens":
-				m.usage.Output = scan.CountOf(val)
-			case "cacheReadInputTokens":
-				m.usage.CacheRead = scan.CountOf(val)
-			case "cacheCreationInputTokens":
-				m.usage.CacheWrite = scan.CountOf(val)
-			case "contextWindow":
-				m.window = scan.CountOf(val)
-			}
-			return true
-		})
+		scan.Object(val,
+			scan.Count("inputTokens", &m.usage.Input), scan.Count("outputTokens", &m.usage.Output),
+			scan.Count("cacheReadInputTokens", &m.usage.CacheRead), scan.Count("cacheCreationInputTokens", &m.usage.CacheWrite),
+			scan.Count("contextWindow", &m.window))
 		models = append(models, m)
 		return len(models) < 64
 	})

@@ -286,12 +286,7 @@ func (r transcriptRecord) human(c message) bool {
 		return true
 	}
 	human := false
-	scan.Members(r.origin, func(key, val []byte) bool {
-		if string(key) == "kind" {
-			human = string(val) == `"human"`
-		}
-		return true
-	})
+	scan.Object(r.origin, scan.Func("kind", func(val []byte) { human = string(val) == `"human"` }))
 	return human
 }
 
@@ -448,19 +443,24 @@ func (d *transcript) system(r transcriptRecord) []telemetry.Signal {
 // members in snake case.
 func readCompaction(metadata []byte) *telemetry.Compaction {
 	c := &telemetry.Compaction{Half: "record", Trigger: "unknown"}
-	scan.Members(metadata, func(key, val []byte) bool {
-		switch string(key) {
-		case "trigger":
-			c.Trigger = telemetry.TriggerOf(scan.WordOf(val))
-		case "preTokens", "pre_tokens":
+	scan.Object(metadata,
+		scan.Func("trigger", func(val []byte) { c.Trigger = telemetry.TriggerOf(scan.WordOf(val)) }),
+		scan.Func("preTokens", func(val []byte) {
 			n := scan.CountOf(val)
 			c.Before = &n
-		case "postTokens", "post_tokens":
+		}),
+		scan.Func("pre_tokens", func(val []byte) {
+			n := scan.CountOf(val)
+			c.Before = &n
+		}),
+		scan.Func("postTokens", func(val []byte) {
 			n := scan.CountOf(val)
 			c.After = &n
-		}
-		return true
-	})
+		}),
+		scan.Func("post_tokens", func(val []byte) {
+			n := scan.CountOf(val)
+			c.After = &n
+		}))
 	return c
 }
 

@@ -54,15 +54,7 @@ func AppServer() telemetry.Decoder { return new(appServer) }
 
 func (d *appServer) Decode(record []byte) []telemetry.Signal {
 	var msg, dir []byte
-	if !scan.Members(record, func(key, val []byte) bool {
-		switch string(key) {
-		case "msg":
-			msg = val
-		case "dir":
-			dir = val
-		}
-		return true
-	}) {
+	if !scan.Object(record, scan.Raw("msg", &msg), scan.Raw("dir", &dir)) {
 		d.Miss(telemetry.Malformed)
 		return nil
 	}
@@ -74,19 +66,9 @@ func (d *appServer) Decode(record []byte) []telemetry.Signal {
 	}
 	var m message
 	answer := false
-	scan.Members(msg, func(key, val []byte) bool {
-		switch string(key) {
-		case "method":
-			m.method = scan.WordOf(val)
-		case "params":
-			m.params = val
-		case "emittedAtMs":
-			m.at = scan.MilliOf(val)
-		case "result", "error":
-			answer = true
-		}
-		return true
-	})
+	scan.Object(msg,
+		scan.Word("method", &m.method), scan.Raw("params", &m.params), scan.Milli("emittedAtMs", &m.at),
+		scan.Func("result", func(val []byte) { answer = true }), scan.Func("error", func(val []byte) { answer = true }))
 	if m.method == "" {
 		if !answer {
 			d.Miss(telemetry.Malformed)
@@ -98,31 +80,11 @@ func (d *appServer) Decode(record []byte) []telemetry.Signal {
 
 func (d *appServer) message(m message) []telemetry.Signal {
 	var thread, turn, limits []byte
-	scan.Members(m.params, func(key, val []byte) bool {
-		switch string(key) {
-		case "thread":
-			thread = val
-		case "turn":
-			turn = val
-		case "threadId", "conversationId":
-			m.thread = scan.NameOf(val)
-		case "turnId":
-			m.turn = scan.NameOf(val)
-		case "item":
-			m.item = val
-		case "tokenUsage":
-			m.usage = val
-		case "rateLimits":
-			limits = val
-		case "status":
-			m.status = val
-		case "error":
-			m.failed = val
-		case "willRetry":
-			m.again = scan.IsTrue(val)
-		}
-		return true
-	})
+	scan.Object(m.params,
+		scan.Raw("thread", &thread), scan.Raw("turn", &turn), scan.Name("threadId", &m.thread),
+		scan.Name("conversationId", &m.thread), scan.Name("turnId", &m.turn), scan.Raw("item", &m.item),
+		scan.Raw("tokenUsage", &m.usage), scan.Raw("rateLimits", &limits), scan.Raw("status", &m.status),
+		scan.Raw("error", &m.failed), scan.True("willRetry", &m.again))
 	switch m.method {
 	case "thread/started":
 		return d.started(m, thread)
@@ -208,34 +170,16 @@ func (d *appServer) started(m message, thread []byte) []telemetry.Signal {
 	var session, parent, dir, file, version, model string
 	var created time.Time
 	var forked, agent bool
-	scan.Members(thread, func(key, val []byte) bool {
-		switch string(key) {
-		case "id":
-			m.thread = scan.NameOf(val)
-		case "sessionId":
-			session = scan.NameOf(val)
-		case "parentThreadId":
-			parent = scan.NameOf(val)
-		case "forkedFromId":
-			forked = scan.NameOf(val) != ""
-		case "createdAt":
-			created = scan.SecondsOf(val)
-		case "cwd":
-			dir = scan.PathOf(val)
-		case "path":
-			file = scan.PathOf(val)
-		case "cliVersion":
-			version = scan.WordOf(val)
-		case "model":
-			model = scan.NameOf(val)
-		case "source":
+	scan.Object(thread,
+		scan.Name("id", &m.thread), scan.Name("sessionId", &session), scan.Name("parentThreadId", &parent),
+		scan.Func("forkedFromId", func(val []byte) { forked = scan.NameOf(val) != "" }), scan.Seconds("createdAt", &created),
+		scan.Path("cwd", &dir), scan.Path("path", &file), scan.Word("cliVersion", &version), scan.Name("model", &model),
+		scan.Func("source", func(val []byte) {
 			scan.Members(val, func(key, _ []byte) bool {
 				agent = agent || string(key) == "subAgent"
 				return true
 			})
-		}
-		return true
-	})
+		}))
 	if m.thread == "" {
 		d.Miss(m.method + "/nameless")
 		return nil
@@ -264,18 +208,14 @@ func (d *appServer) started(m message, thread []byte) []telemetry.Signal {
 // state tells what the thread says that it does.
 func (d *appServer) state(m message) []telemetry.Signal {
 	var kind, waits []byte
-	scan.Members(m.status, func(key, val []byte) bool {
-		switch string(key) {
-		case "type":
-			kind = val
-		case "activeFlags":
+	scan.Object(m.status,
+		scan.Raw("type", &kind),
+		scan.Func("activeFlags", func(val []byte) {
 			scan.Elements(val, func(val []byte) bool {
 				waits = val
 				return false
 			})
-		}
-		return true
-	})
+		}))
 	s := d.signal(m, telemetry.Working)
 	switch string(kind) {
 	case `"active"`:
@@ -298,17 +238,7 @@ func (d *appServer) state(m message) []telemetry.Signal {
 // turned tells the start or the end of a turn.
 func (d *appServer) turned(m message, turn []byte) []telemetry.Signal {
 	var status, failure []byte
-	scan.Members(turn, func(key, val []byte) bool {
-		switch string(key) {
-		case "id":
-			m.turn = scan.NameOf(val)
-		case "status":
-			status = val
-		case "error":
-			failure = val
-		}
-		return true
-	})
+	scan.Object(turn, scan.Name("id", &m.turn), scan.Raw("status", &status), scan.Raw("error", &failure))
 	if m.method == "turn/started" {
 		return []telemetry.Signal{d.signal(m, telemetry.Working)}
 	}
@@ -371,17 +301,9 @@ func (d *appServer) itemized(m message, started bool) []telemetry.Signal {
 func (d *appServer) tokens(m message) []telemetry.Signal {
 	var total, last tokens
 	var window int64
-	scan.Members(m.usage, func(key, val []byte) bool {
-		switch string(key) {
-		case "total":
-			total = readTokens(val)
-		case "last":
-			last = readTokens(val)
-		case "modelContextWindow":
-			window = scan.CountOf(val)
-		}
-		return true
-	})
+	scan.Object(m.usage,
+		scan.Func("total", func(val []byte) { total = readTokens(val) }),
+		scan.Func("last", func(val []byte) { last = readTokens(val) }), scan.Count("modelContextWindow", &window))
 	t := d.of(m.thread)
 	s := d.signal(m, telemetry.UsageSeen)
 	s.Model = t.model

@@ -22,19 +22,8 @@ func Exec() telemetry.Decoder { return new(exec) }
 
 func (d *exec) Decode(record []byte) []telemetry.Signal {
 	var kind, item, used []byte
-	ok := scan.Members(record, func(key, val []byte) bool {
-		switch string(key) {
-		case "type":
-			kind = val
-		case "thread_id":
-			d.session = scan.NameOf(val)
-		case "item":
-			item = val
-		case "usage":
-			used = val
-		}
-		return true
-	})
+	ok := scan.Object(record,
+		scan.Raw("type", &kind), scan.Name("thread_id", &d.session), scan.Raw("item", &item), scan.Raw("usage", &used))
 	if !ok || len(kind) == 0 {
 		d.Miss(telemetry.Malformed)
 		return nil
@@ -100,23 +89,10 @@ type call struct {
 
 func readCall(item []byte) call {
 	var c call
-	scan.Members(item, func(key, val []byte) bool {
-		switch string(key) {
-		case "type":
-			c.kind = val
-		case "id":
-			c.id = scan.NameOf(val)
-		case "tool":
-			c.tool = val
-		case "arguments", "command", "changes", "query":
-			c.args = val
-		case "result", "aggregated_output", "aggregatedOutput":
-			c.result = val
-		case "status":
-			c.status = val
-		}
-		return true
-	})
+	scan.Object(item,
+		scan.Raw("type", &c.kind), scan.Name("id", &c.id), scan.Raw("tool", &c.tool), scan.Raw("arguments", &c.args),
+		scan.Raw("command", &c.args), scan.Raw("changes", &c.args), scan.Raw("query", &c.args), scan.Raw("result", &c.result),
+		scan.Raw("aggregated_output", &c.result), scan.Raw("aggregatedOutput", &c.result), scan.Raw("status", &c.status))
 	return c
 }
 
@@ -150,19 +126,9 @@ func Notify() telemetry.Decoder { return new(notify) }
 func (d *notify) Decode(record []byte) []telemetry.Signal {
 	var kind, asked []byte
 	s := telemetry.Signal{Source: "notify"}
-	ok := scan.Members(record, func(key, val []byte) bool {
-		switch string(key) {
-		case "type":
-			kind = val
-		case "thread-id":
-			s.Session = scan.NameOf(val)
-		case "turn-id":
-			s.Turn = scan.NameOf(val)
-		case "input-messages":
-			asked = val
-		}
-		return true
-	})
+	ok := scan.Object(record,
+		scan.Raw("type", &kind), scan.Name("thread-id", &s.Session), scan.Name("turn-id", &s.Turn),
+		scan.Raw("input-messages", &asked))
 	switch {
 	case !ok || len(kind) == 0:
 		d.Miss(telemetry.Malformed)
@@ -193,15 +159,7 @@ func History() telemetry.Decoder { return new(history) }
 
 func (d *history) Decode(record []byte) []telemetry.Signal {
 	s := telemetry.Signal{Kind: telemetry.Prompt, Source: "history", Detail: "history"}
-	ok := scan.Members(record, func(key, val []byte) bool {
-		switch string(key) {
-		case "session_id":
-			s.Session = scan.NameOf(val)
-		case "ts":
-			s.At = scan.SecondsOf(val)
-		}
-		return true
-	})
+	ok := scan.Object(record, scan.Name("session_id", &s.Session), scan.Seconds("ts", &s.At))
 	if !ok || s.Session == "" || s.At.IsZero() {
 		d.Miss(telemetry.Malformed)
 		return nil

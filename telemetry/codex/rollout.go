@@ -204,13 +204,7 @@ func (d *rollout) release() []telemetry.Signal {
 
 // readModel takes the model's name from the settings of a turn or a thread.
 func (d *rollout) readModel(settings []scan.Member) {
-	scan.EachMember(settings, func(key, val []byte) bool {
-		if string(key) != "model" {
-			return true
-		}
-		d.model = scan.NameOf(val)
-		return false
-	})
+	scan.Read(settings, scan.Name("model", &d.model))
 }
 
 // meta reads the first line of a file. A second one in the same file is one of
@@ -220,35 +214,15 @@ func (d *rollout) meta(r rolloutRecord) []telemetry.Signal {
 	var id, session, parent, dir, version string
 	var forked, agent, review, terminal bool
 	var created time.Time
-	scan.EachMember(r.payload, func(key, val []byte) bool {
-		switch string(key) {
-		case "id":
-			id = scan.NameOf(val)
-		case "session_id":
-			session = scan.NameOf(val)
-		case "parent_thread_id":
-			parent = scan.NameOf(val)
-		case "timestamp":
-			created = scan.TimeOf(val)
-		case "forked_from_id":
-			forked = scan.NameOf(val) != ""
-		case "cwd":
-			dir = scan.PathOf(val)
-		case "cli_version":
-			version = scan.WordOf(val)
-		case "thread_source":
-			agent = agent || string(val) == `"subagent"`
-		case "source":
+	scan.Read(r.payload,
+		scan.Name("id", &id), scan.Name("session_id", &session), scan.Name("parent_thread_id", &parent),
+		scan.Time("timestamp", &created), scan.Func("forked_from_id", func(val []byte) { forked = scan.NameOf(val) != "" }),
+		scan.Path("cwd", &dir), scan.Word("cli_version", &version),
+		scan.Func("thread_source", func(val []byte) { agent = agent || string(val) == `"subagent"` }),
+		scan.Func("source", func(val []byte) {
 			terminal = string(val) == `"cli"`
-			scan.Members(val, func(key, val []byte) bool {
-				if string(key) == "subagent" {
-					agent, review = true, string(val) == `"review"`
-				}
-				return true
-			})
-		}
-		return true
-	})
+			scan.Object(val, scan.Func("subagent", func(val []byte) { agent, review = true, string(val) == `"review"` }))
+		}))
 	another := id != cmp.Or(d.agent, d.session)
 	if d.named && !r.numbered && another {
 		d.copied, d.ours = r.at(), false
@@ -327,21 +301,9 @@ func (d *rollout) item(r rolloutRecord) []telemetry.Signal {
 func (d *rollout) usage(r rolloutRecord) []telemetry.Signal {
 	var id, thread, session string
 	var t tokens
-	scan.EachMember(r.payload, func(key, val []byte) bool {
-		switch string(key) {
-		case "thread_id":
-			thread = scan.NameOf(val)
-		case "session_id":
-			session = scan.NameOf(val)
-		case "turn_id":
-			d.turn = scan.NameOf(val)
-		case "response_id":
-			id = scan.NameOf(val)
-		case "usage":
-			t = readTokens(val)
-		}
-		return true
-	})
+	scan.Read(r.payload,
+		scan.Name("thread_id", &thread), scan.Name("session_id", &session), scan.Name("turn_id", &d.turn),
+		scan.Name("response_id", &id), scan.Func("usage", func(val []byte) { t = readTokens(val) }))
 	d.learn(thread, session)
 	d.records = true
 	if !t.call() {
@@ -391,12 +353,7 @@ func (d *rollout) reported() (int64, string) {
 // whether it was.
 func (d *rollout) compacted(r rolloutRecord) []telemetry.Signal {
 	var by string
-	scan.EachMember(r.payload, func(key, val []byte) bool {
-		if string(key) == "compaction_response_id" {
-			by = scan.NameOf(val)
-		}
-		return true
-	})
+	scan.Read(r.payload, scan.Name("compaction_response_id", &by))
 	if d.kept != nil && (by == "" || by == d.kept.Usage.ID) {
 		d.kept.Side = "compaction"
 	}
@@ -419,31 +376,10 @@ type event struct {
 
 func (d *rollout) event(r rolloutRecord) []telemetry.Signal {
 	var e event
-	scan.EachMember(r.payload, func(key, val []byte) bool {
-		switch string(key) {
-		case "type":
-			e.kind = val
-		case "info":
-			e.info = val
-		case "item":
-			e.item = val
-		case "error":
-			e.failure = val
-		case "turn_id":
-			e.turn = scan.NameOf(val)
-		case "root_turn_id":
-			e.root = scan.NameOf(val)
-		case "thread_id":
-			e.thread = scan.NameOf(val)
-		case "thread_settings":
-			e.settings = val
-		case "rate_limits":
-			e.limits = val
-		case "model_context_window":
-			e.window = scan.CountOf(val)
-		}
-		return true
-	})
+	scan.Read(r.payload,
+		scan.Raw("type", &e.kind), scan.Raw("info", &e.info), scan.Raw("item", &e.item), scan.Raw("error", &e.failure),
+		scan.Name("turn_id", &e.turn), scan.Name("root_turn_id", &e.root), scan.Name("thread_id", &e.thread),
+		scan.Raw("thread_settings", &e.settings), scan.Raw("rate_limits", &e.limits), scan.Count("model_context_window", &e.window))
 	if string(e.kind) == `"token_count"` {
 		return append(d.tokenCount(r, e.info), d.limited(r, e.limits)...)
 	}
@@ -587,17 +523,9 @@ func (d *rollout) prompt(r rolloutRecord, turn string) []telemetry.Signal {
 func (d *rollout) tokenCount(r rolloutRecord, info []byte) []telemetry.Signal {
 	var last, total tokens
 	var window int64
-	scan.Members(info, func(key, val []byte) bool {
-		switch string(key) {
-		case "total_token_usage":
-			total = readTokens(val)
-		case "last_token_usage":
-			last = readTokens(val)
-		case "model_context_window":
-			window = scan.CountOf(val)
-		}
-		return true
-	})
+	scan.Object(info,
+		scan.Func("total_token_usage", func(val []byte) { total = readTokens(val) }),
+		scan.Func("last_token_usage", func(val []byte) { last = readTokens(val) }), scan.Count("model_context_window", &window))
 	if last.total == 0 && total.total == 0 {
 		return nil // null: no news
 	}

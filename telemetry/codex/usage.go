@@ -20,23 +20,12 @@ type tokens struct{ input, cached, written, output, reasoning, total int64 }
 
 func readTokens(val []byte) tokens {
 	var t tokens
-	scan.Members(val, func(key, val []byte) bool {
-		switch string(key) {
-		case "input_tokens", "inputTokens":
-			t.input = scan.CountOf(val)
-		case "cached_input_tokens", "cachedInputTokens":
-			t.cached = scan.CountOf(val)
-		case "cache_write_input_tokens", "cacheWriteInputTokens":
-			t.written = scan.CountOf(val)
-		case "output_tokens", "outputTokens":
-			t.output = scan.CountOf(val)
-		case "reasoning_output_tokens", "reasoningOutputTokens":
-			t.reasoning = scan.CountOf(val)
-		case "total_tokens", "totalTokens":
-			t.total = scan.CountOf(val)
-		}
-		return true
-	})
+	scan.Object(val,
+		scan.Count("input_tokens", &t.input), scan.Count("inputTokens", &t.input), scan.Count("cached_input_tokens", &t.cached),
+		scan.Count("cachedInputTokens", &t.cached), scan.Count("cache_write_input_tokens", &t.written),
+		scan.Count("cacheWriteInputTokens", &t.written), scan.Count("output_tokens", &t.output),
+		scan.Count("outputTokens", &t.output), scan.Count("reasoning_output_tokens", &t.reasoning),
+		scan.Count("reasoningOutputTokens", &t.reasoning), scan.Count("total_tokens", &t.total), scan.Count("totalTokens", &t.total))
 	return t
 }
 
@@ -99,23 +88,11 @@ func (t tokens) key() string { return "total " + strconv.FormatInt(t.input+t.out
 // never read.
 func errorKind(failure []byte) telemetry.ErrorKind {
 	var info []byte
-	scan.Members(failure, func(key, val []byte) bool {
-		switch string(key) {
-		case "codex_error_info", "codexErrorInfo":
-			info = val
-		}
-		return true
-	})
+	scan.Object(failure, scan.Raw("codex_error_info", &info), scan.Raw("codexErrorInfo", &info))
 	cause, status := scan.WordOf(info), int64(0)
 	scan.Members(info, func(key, val []byte) bool {
 		cause = string(key)
-		scan.Members(val, func(key, val []byte) bool {
-			switch string(key) {
-			case "http_status_code", "httpStatusCode":
-				status = scan.CountOf(val)
-			}
-			return true
-		})
+		scan.Object(val, scan.Count("http_status_code", &status), scan.Count("httpStatusCode", &status))
 		return false
 	})
 	switch underscored(cause) {
@@ -171,41 +148,47 @@ func (l *limitState) see(limits []byte, at time.Time) bool {
 	}
 	was := *l
 	*l = limitState{}
-	scan.Members(limits, func(key, val []byte) bool {
-		switch string(key) {
-		case "primary", "secondary":
+	scan.Object(limits,
+		scan.Func("primary", func(val []byte) {
 			if full, until := readWindow(val, at); full {
 				l.reached = true
 				if until.After(l.until) {
 					l.until = until
 				}
 			}
-		case "rate_limit_reached_type", "rateLimitReachedType":
-			l.reached = l.reached || scan.WordOf(val) != ""
-		case "spend_control_reached", "spendControlReached":
-			l.reached = l.reached || scan.IsTrue(val)
-		}
-		return true
-	})
+		}),
+		scan.Func("secondary", func(val []byte) {
+			if full, until := readWindow(val, at); full {
+				l.reached = true
+				if until.After(l.until) {
+					l.until = until
+				}
+			}
+		}),
+		scan.Func("rate_limit_reached_type", func(val []byte) { l.reached = l.reached || scan.WordOf(val) != "" }),
+		scan.Func("rateLimitReachedType", func(val []byte) { l.reached = l.reached || scan.WordOf(val) != "" }),
+		scan.Func("spend_control_reached", func(val []byte) { l.reached = l.reached || scan.IsTrue(val) }),
+		scan.Func("spendControlReached", func(val []byte) { l.reached = l.reached || scan.IsTrue(val) }))
 	return l.reached && *l != was
 }
 
 // codexWindow reads one window of a rate limit. Older versions count the
 // seconds until its end, from the record's own time.
 func readWindow(val []byte, at time.Time) (full bool, until time.Time) {
-	scan.Members(val, func(key, val []byte) bool {
-		switch string(key) {
-		case "used_percent", "usedPercent":
+	scan.Object(val,
+		scan.Func("used_percent", func(val []byte) {
 			percent, err := strconv.ParseFloat(string(val), 64)
 			full = err == nil && percent >= 100
-		case "resets_at", "resetsAt":
-			until = scan.SecondsOf(val)
-		case "resets_in_seconds":
+		}),
+		scan.Func("usedPercent", func(val []byte) {
+			percent, err := strconv.ParseFloat(string(val), 64)
+			full = err == nil && percent >= 100
+		}),
+		scan.Seconds("resets_at", &until), scan.Seconds("resetsAt", &until),
+		scan.Func("resets_in_seconds", func(val []byte) {
 			if n := scan.CountOf(val); n > 0 && n < 1<<32 && !at.IsZero() && until.IsZero() {
 				until = scan.InRange(at.Add(time.Duration(n) * time.Second))
 			}
-		}
-		return true
-	})
+		}))
 	return full, until
 }

@@ -440,21 +440,9 @@ type tokens struct{ input, output, cached, thoughts, tool int64 }
 
 func readTokens(val []byte) tokens {
 	var t tokens
-	scan.Members(val, func(key, val []byte) bool {
-		switch string(key) {
-		case "input":
-			t.input = scan.CountOf(val)
-		case "output":
-			t.output = scan.CountOf(val)
-		case "cached":
-			t.cached = scan.CountOf(val)
-		case "thoughts":
-			t.thoughts = scan.CountOf(val)
-		case "tool":
-			t.tool = scan.CountOf(val)
-		}
-		return true
-	})
+	scan.Object(val,
+		scan.Count("input", &t.input), scan.Count("output", &t.output), scan.Count("cached", &t.cached),
+		scan.Count("thoughts", &t.thoughts), scan.Count("tool", &t.tool))
 	return t
 }
 

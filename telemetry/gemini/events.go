@@ -40,15 +40,9 @@ func Telemetry() telemetry.Decoder { return new(telemetryLog) }
 func (d *telemetryLog) Decode(record []byte) []telemetry.Signal {
 	var attributes []byte
 	other := false
-	if !scan.Members(record, func(key, val []byte) bool {
-		switch string(key) {
-		case "attributes":
-			attributes = val
-		case "scopeMetrics", "_spanContext":
-			other = true
-		}
-		return true
-	}) {
+	if !scan.Object(record,
+		scan.Raw("attributes", &attributes), scan.Func("scopeMetrics", func(val []byte) { other = true }),
+		scan.Func("_spanContext", func(val []byte) { other = true })) {
 		d.Miss(telemetry.Malformed)
 		return nil
 	}
@@ -79,45 +73,17 @@ func (d *telemetryLog) Decode(record []byte) []telemetry.Signal {
 
 func readEvent(attributes []byte) event {
 	var e event
-	scan.Members(attributes, func(key, val []byte) bool {
-		switch string(key) {
-		case "event.name":
-			e.name = scan.WordOf(val)
-		case "event.timestamp":
-			e.at, e.stampText = scan.TimeOf(val), scan.NameOf(val)
-		case "session.id":
-			e.session = scan.NameOf(val)
-		case "prompt_id":
-			e.prompt = scan.NameOf(val)
-		case "agent_id":
-			e.agent = scan.NameOf(val)
-		case "role":
-			e.role = scan.WordOf(val)
-		case "command":
-			e.command = scan.WordOf(val)
-		case "model":
-			e.model = scan.NameOf(val)
-		case "status_code":
-			e.status = scan.CountOf(val)
-		case "delay_ms":
-			e.delay = scan.CountOf(val)
-		case "tokens_before":
-			e.before, e.hasBefore = scan.CountOf(val), true
-		case "tokens_after":
-			e.after, e.hasAfter = scan.CountOf(val), true
-		case "input_token_count":
-			e.tokens.input = scan.CountOf(val)
-		case "output_token_count":
-			e.tokens.output = scan.CountOf(val)
-		case "cached_content_token_count":
-			e.tokens.cached = scan.CountOf(val)
-		case "thoughts_token_count":
-			e.tokens.thoughts = scan.CountOf(val)
-		case "tool_token_count":
-			e.tokens.tool = scan.CountOf(val)
-		}
-		return true
-	})
+	scan.Object(attributes,
+		scan.Word("event.name", &e.name),
+		scan.Func("event.timestamp", func(val []byte) { e.at, e.stampText = scan.TimeOf(val), scan.NameOf(val) }),
+		scan.Name("session.id", &e.session), scan.Name("prompt_id", &e.prompt), scan.Name("agent_id", &e.agent),
+		scan.Word("role", &e.role), scan.Word("command", &e.command), scan.Name("model", &e.model),
+		scan.Count("status_code", &e.status), scan.Count("delay_ms", &e.delay),
+		scan.Func("tokens_before", func(val []byte) { e.before, e.hasBefore = scan.CountOf(val), true }),
+		scan.Func("tokens_after", func(val []byte) { e.after, e.hasAfter = scan.CountOf(val), true }),
+		scan.Count("input_token_count", &e.tokens.input), scan.Count("output_token_count", &e.tokens.output),
+		scan.Count("cached_content_token_count", &e.tokens.cached), scan.Count("thoughts_token_count", &e.tokens.thoughts),
+		scan.Count("tool_token_count", &e.tokens.tool))
 	return e
 }
 

@@ -37,19 +37,8 @@ func (d *logs) entry(val []byte) (telemetry.Signal, bool) {
 	var kind string
 	var number []byte
 	s := telemetry.Signal{Kind: telemetry.Alive, Source: "log"}
-	if !scan.Members(val, func(key, val []byte) bool {
-		switch string(key) {
-		case "sessionId":
-			s.Session = scan.NameOf(val)
-		case "messageId":
-			number = val
-		case "type":
-			kind = scan.WordOf(val)
-		case "timestamp":
-			s.At = scan.TimeOf(val)
-		}
-		return true
-	}) || s.Session == "" {
+	if !scan.Object(val,
+		scan.Name("sessionId", &s.Session), scan.Raw("messageId", &number), scan.Word("type", &kind), scan.Time("timestamp", &s.At)) || s.Session == "" {
 		d.Miss(telemetry.Malformed)
 		return s, false
 	}

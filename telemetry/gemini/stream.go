@@ -22,33 +22,10 @@ func (d *stream) Decode(record []byte) []telemetry.Signal {
 	var kind, session, model, role, tool, called, status string
 	var failure, args, result []byte
 	s := telemetry.Signal{Source: "stream"}
-	if !scan.Members(record, func(key, val []byte) bool {
-		switch string(key) {
-		case "type":
-			kind = scan.WordOf(val)
-		case "timestamp":
-			s.At = scan.TimeOf(val)
-		case "session_id":
-			session = scan.NameOf(val)
-		case "model":
-			model = scan.NameOf(val)
-		case "role":
-			role = scan.WordOf(val)
-		case "tool_id":
-			tool = scan.NameOf(val)
-		case "tool_name":
-			called = scan.WordOf(val)
-		case "parameters":
-			args = val
-		case "output":
-			result = val
-		case "status":
-			status = scan.WordOf(val)
-		case "error":
-			failure = val
-		}
-		return true
-	}) {
+	if !scan.Object(record,
+		scan.Word("type", &kind), scan.Time("timestamp", &s.At), scan.Name("session_id", &session), scan.Name("model", &model),
+		scan.Word("role", &role), scan.Name("tool_id", &tool), scan.Word("tool_name", &called), scan.Raw("parameters", &args),
+		scan.Raw("output", &result), scan.Word("status", &status), scan.Raw("error", &failure)) {
 		d.Miss(telemetry.Malformed)
 		return nil
 	}
@@ -103,12 +80,7 @@ func toolErrorOf(failure []byte) string {
 // geminiFailure reads the kind of an error that ended a run.
 func failureOf(failure []byte) (telemetry.Outcome, telemetry.ErrorKind) {
 	var kind string
-	scan.Members(failure, func(key, val []byte) bool {
-		if string(key) == "type" {
-			kind = scan.WordOf(val)
-		}
-		return true
-	})
+	scan.Object(failure, scan.Word("type", &kind))
 	switch kind {
 	case "FatalCancellationError":
 		return telemetry.Interrupted, ""

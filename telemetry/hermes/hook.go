@@ -116,23 +116,10 @@ type input struct {
 
 func read(event string, stdin []byte) (input, error) {
 	var in input
-	ok := scan.Members(stdin, func(key, val []byte) bool {
-		switch string(key) {
-		case "hook_event_name":
-			in.event = scan.WordOf(val)
-		case "session_id":
-			in.session = scan.NameOf(val)
-		case "cwd":
-			in.dir = scan.PathOf(val)
-		case "tool_name":
-			in.toolName = scan.WordOf(val)
-		case "tool_input":
-			in.toolInput = val
-		case "extra":
-			in.readExtra(val)
-		}
-		return true
-	})
+	ok := scan.Object(stdin,
+		scan.Word("hook_event_name", &in.event), scan.Name("session_id", &in.session), scan.Path("cwd", &in.dir),
+		scan.Word("tool_name", &in.toolName), scan.Raw("tool_input", &in.toolInput),
+		scan.Func("extra", func(val []byte) { in.readExtra(val) }))
 	if !ok {
 		return in, fmt.Errorf("read input of hook %s: it is not a JSON object", event)
 	}
@@ -154,41 +141,15 @@ func read(event string, stdin []byte) (input, error) {
 }
 
 func (in *input) readExtra(extra []byte) {
-	scan.Members(extra, func(key, val []byte) bool {
-		switch string(key) {
-		case "turn_id":
-			in.turn = scan.NameOf(val)
-		case "api_request_id":
-			in.request = scan.NameOf(val)
-		case "tool_call_id":
-			in.tool = scan.NameOf(val)
-		case "model":
-			in.model = scan.NameOf(val)
-		case "reason":
-			in.reason = scan.WordOf(val)
-		case "aux_task":
-			in.task = scan.WordOf(val)
-		case "surface":
-			in.surface = scan.WordOf(val)
-		case "platform":
-			in.platform = scan.WordOf(val)
-		case "context_length":
-			in.window = scan.CountOf(val)
-		case "status_code":
-			in.status = scan.CountOf(val)
-		case "retryable":
-			in.retry = scan.IsTrue(val)
-		case "completed":
-			in.completed, in.told = scan.IsTrue(val), true
-		case "failed":
-			in.failed, in.told = scan.IsTrue(val), true
-		case "interrupted":
-			in.interrupted, in.told = scan.IsTrue(val), true
-		case "usage":
-			in.usage = readUsage(val)
-		}
-		return true
-	})
+	scan.Object(extra,
+		scan.Name("turn_id", &in.turn), scan.Name("api_request_id", &in.request), scan.Name("tool_call_id", &in.tool),
+		scan.Name("model", &in.model), scan.Word("reason", &in.reason), scan.Word("aux_task", &in.task),
+		scan.Word("surface", &in.surface), scan.Word("platform", &in.platform), scan.Count("context_length", &in.window),
+		scan.Count("status_code", &in.status), scan.True("retryable", &in.retry),
+		scan.Func("completed", func(val []byte) { in.completed, in.told = scan.IsTrue(val), true }),
+		scan.Func("failed", func(val []byte) { in.failed, in.told = scan.IsTrue(val), true }),
+		scan.Func("interrupted", func(val []byte) { in.interrupted, in.told = scan.IsTrue(val), true }),
+		scan.Func("usage", func(val []byte) { in.usage = readUsage(val) }))
 }
 
 // hermesUsage reads the tokens of one call. Hermes counts cached tokens beside
@@ -196,23 +157,10 @@ func (in *input) readExtra(extra []byte) {
 func readUsage(val []byte) telemetry.Usage {
 	var u telemetry.Usage
 	var prompt int64
-	scan.Members(val, func(key, val []byte) bool {
-		switch string(key) {
-		case "input_tokens":
-			u.Input = scan.CountOf(val)
-		case "output_tokens":
-			u.Output = scan.CountOf(val)
-		case "cache_read_tokens":
-			u.CacheRead = scan.CountOf(val)
-		case "cache_write_tokens":
-			u.CacheWrite = scan.CountOf(val)
-		case "reasoning_tokens":
-			u.Reasoning = scan.CountOf(val)
-		case "prompt_tokens":
-			prompt = scan.CountOf(val)
-		}
-		return true
-	})
+	scan.Object(val,
+		scan.Count("input_tokens", &u.Input), scan.Count("output_tokens", &u.Output), scan.Count("cache_read_tokens", &u.CacheRead),
+		scan.Count("cache_write_tokens", &u.CacheWrite), scan.Count("reasoning_tokens", &u.Reasoning),
+		scan.Count("prompt_tokens", &prompt))
 	if u.Used = u.Input + u.CacheRead + u.CacheWrite; u.Used == 0 {
 		u.Used = prompt
 	}

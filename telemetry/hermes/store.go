@@ -60,37 +60,18 @@ func Store() telemetry.Decoder { return new(store) }
 
 func (d *store) Decode(record []byte) []telemetry.Signal {
 	var r row
-	ok := scan.Members(record, func(key, val []byte) bool {
-		switch string(key) {
-		case "table":
-			r.table = scan.WordOf(val)
-		case "id":
+	ok := scan.Object(record,
+		scan.Word("table", &r.table),
+		scan.Func("id", func(val []byte) {
 			if n := scan.CountOf(val); n > 0 {
 				r.id = "message-" + strconv.FormatInt(n, 10)
 			}
-		case "session_id":
-			r.session = scan.NameOf(val)
-		case "role":
-			r.role = scan.WordOf(val)
-		case "timestamp":
-			r.at = scan.SecondsOf(val)
-		case "finish_reason":
-			r.finish = scan.WordOf(val)
-		case "tool_call_id":
-			r.tool = scan.NameOf(val)
-		case "tool_calls":
-			r.calls = val
-		case "display_kind":
-			r.kind = scan.WordOf(val)
-		case "_compressed_summary":
-			r.summary = scan.CountOf(val) > 0
-		case "observed":
-			r.observed = scan.CountOf(val) > 0
-		case "session":
-			r.of.read(val)
-		}
-		return true
-	})
+		}),
+		scan.Name("session_id", &r.session), scan.Word("role", &r.role), scan.Seconds("timestamp", &r.at),
+		scan.Word("finish_reason", &r.finish), scan.Name("tool_call_id", &r.tool), scan.Raw("tool_calls", &r.calls),
+		scan.Word("display_kind", &r.kind), scan.Func("_compressed_summary", func(val []byte) { r.summary = scan.CountOf(val) > 0 }),
+		scan.Func("observed", func(val []byte) { r.observed = scan.CountOf(val) > 0 }),
+		scan.Func("session", func(val []byte) { r.of.read(val) }))
 	if !ok || r.session == "" {
 		d.Miss(telemetry.Malformed)
 		return nil
@@ -106,47 +87,16 @@ func (d *store) Decode(record []byte) []telemetry.Signal {
 }
 
 func (o *owner) read(val []byte) {
-	o.known = scan.Members(val, func(key, val []byte) bool {
-		switch string(key) {
-		case "parent_session_id":
-			o.parent = scan.NameOf(val)
-		case "source":
-			o.source = scan.WordOf(val)
-		case "model":
-			o.model = scan.NameOf(val)
-		case "cwd":
-			o.dir = scan.PathOf(val)
-		case "end_reason":
-			o.reason = scan.WordOf(val)
-		case "parent_end_reason":
-			o.parentReason = scan.WordOf(val)
-		case "started_at":
-			o.started = scan.SecondsOf(val)
-		case "ended_at":
-			o.ended = scan.SecondsOf(val)
-		case "parent_ended_at":
-			o.parentEnded = scan.SecondsOf(val)
-		case "delegated":
-			o.delegated = scan.CountOf(val) > 0
-		case "branched":
-			o.branched = scan.CountOf(val) > 0
-		case "reset":
-			o.reset = scan.CountOf(val) > 0
-		case "api_call_count":
-			o.totals.calls = scan.CountOf(val)
-		case "input_tokens":
-			o.totals.input = scan.CountOf(val)
-		case "output_tokens":
-			o.totals.output = scan.CountOf(val)
-		case "cache_read_tokens":
-			o.totals.read = scan.CountOf(val)
-		case "cache_write_tokens":
-			o.totals.write = scan.CountOf(val)
-		case "reasoning_tokens":
-			o.totals.reasoning = scan.CountOf(val)
-		}
-		return true
-	})
+	o.known = scan.Object(val,
+		scan.Name("parent_session_id", &o.parent), scan.Word("source", &o.source), scan.Name("model", &o.model),
+		scan.Path("cwd", &o.dir), scan.Word("end_reason", &o.reason), scan.Word("parent_end_reason", &o.parentReason),
+		scan.Seconds("started_at", &o.started), scan.Seconds("ended_at", &o.ended), scan.Seconds("parent_ended_at", &o.parentEnded),
+		scan.Func("delegated", func(val []byte) { o.delegated = scan.CountOf(val) > 0 }),
+		scan.Func("branched", func(val []byte) { o.branched = scan.CountOf(val) > 0 }),
+		scan.Func("reset", func(val []byte) { o.reset = scan.CountOf(val) > 0 }), scan.Count("api_call_count", &o.totals.calls),
+		scan.Count("input_tokens", &o.totals.input), scan.Count("output_tokens", &o.totals.output),
+		scan.Count("cache_read_tokens", &o.totals.read), scan.Count("cache_write_tokens", &o.totals.write),
+		scan.Count("reasoning_tokens", &o.totals.reasoning))
 }
 
 // begun says how a session with a parent came to be.

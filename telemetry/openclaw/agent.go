@@ -30,12 +30,7 @@ func Agent() telemetry.Decoder { return new(agent) }
 
 func (d *agent) Decode(record []byte) []telemetry.Signal {
 	var meta []byte
-	ok := scan.Members(record, func(key, val []byte) bool {
-		if string(key) == "meta" {
-			meta = val
-		}
-		return true
-	})
+	ok := scan.Object(record, scan.Raw("meta", &meta))
 	if !ok || len(meta) == 0 {
 		d.Miss(telemetry.Malformed)
 		return nil
@@ -50,50 +45,18 @@ func (d *agent) Decode(record []byte) []telemetry.Signal {
 }
 
 func (r *result) read(meta []byte) {
-	scan.Members(meta, func(key, val []byte) bool {
-		switch string(key) {
-		case "agentMeta":
-			r.readAgent(val)
-		case "aborted":
-			r.aborted = scan.IsTrue(val)
-		case "error":
-			r.failure = val
-		case "stopReason":
-			r.stop = scan.WordOf(val)
-		case "systemPromptReport":
-			scan.Members(val, func(key, val []byte) bool {
-				switch string(key) {
-				case "workspaceDir":
-					r.dir = scan.PathOf(val)
-				case "generatedAt":
-					r.at = scan.MilliOf(val)
-				}
-				return true
-			})
-		}
-		return true
-	})
+	scan.Object(meta,
+		scan.Func("agentMeta", func(val []byte) { r.readAgent(val) }), scan.True("aborted", &r.aborted),
+		scan.Raw("error", &r.failure), scan.Word("stopReason", &r.stop),
+		scan.In("systemPromptReport", scan.Path("workspaceDir", &r.dir), scan.Milli("generatedAt", &r.at)))
 }
 
 func (r *result) readAgent(agent []byte) {
 	var all, last []byte
-	scan.Members(agent, func(key, val []byte) bool {
-		switch string(key) {
-		case "sessionId":
-			r.session = scan.NameOf(val)
-		case "model":
-			r.model = scan.NameOf(val)
-		case "contextTokens":
-			r.window = scan.CountOf(val)
-		case "usage":
-			all = val
-		case "lastCallUsage":
-			last = val
-		case "terminalReceipt":
-			r.run = scan.MemberOf(val, "runId", scan.NameOf)
-		}
-		return true
-	})
+	scan.Object(agent,
+		scan.Name("sessionId", &r.session), scan.Name("model", &r.model), scan.Count("contextTokens", &r.window),
+		scan.Raw("usage", &all), scan.Raw("lastCallUsage", &last),
+		scan.Func("terminalReceipt", func(val []byte) { r.run = scan.MemberOf(val, "runId", scan.NameOf) }))
 	r.usage = sumUsage(all, last)
 }
 

@@ -33,41 +33,9 @@ func (d *node) Decode(record []byte) []telemetry.Signal {
 	var s state
 	var writer string
 	fresh := false
-	ok := scan.Members(record, func(k, val []byte) bool {
-		switch string(k) {
-		case "session_key":
-			key = scan.NameOf(val)
-		case "current_session_id":
-			s.session = scan.NameOf(val)
-		case "updated_at":
-			at = scan.MilliOf(val)
-		case "entry":
-			scan.Members(val, func(k, val []byte) bool {
-				switch string(k) {
-				case "status":
-					s.status = scan.WordOf(val)
-				case "lastRunId":
-					s.run = scan.NameOf(val)
-				case "activeWriterRunId":
-					writer = scan.NameOf(val)
-				case "abortedLastRun":
-					s.aborted = scan.IsTrue(val)
-				case "endedAt":
-					ended = scan.MilliOf(val)
-				case "model":
-					s.model = scan.NameOf(val)
-				case "totalTokens":
-					s.used = scan.CountOf(val)
-				case "totalTokensFresh":
-					fresh = scan.IsTrue(val)
-				case "contextTokens":
-					s.window = scan.CountOf(val)
-				}
-				return true
-			})
-		}
-		return true
-	})
+	ok := scan.Object(record,
+		scan.Name("session_key", &key), scan.Name("current_session_id", &s.session), scan.Milli("updated_at", &at),
+		scan.In("entry", scan.Word("status", &s.status), scan.Name("lastRunId", &s.run), scan.Name("activeWriterRunId", &writer), scan.True("abortedLastRun", &s.aborted), scan.Milli("endedAt", &ended), scan.Name("model", &s.model), scan.Count("totalTokens", &s.used), scan.True("totalTokensFresh", &fresh), scan.Count("contextTokens", &s.window)))
 	if !ok || key == "" || s.session == "" {
 		d.Miss(telemetry.Malformed)
 		return nil

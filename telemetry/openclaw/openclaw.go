@@ -28,21 +28,9 @@ func byUser(trigger string) bool {
 // that no call stands behind.
 func readUsage(val []byte) *telemetry.Usage {
 	var u telemetry.Usage
-	scan.Members(val, func(key, val []byte) bool {
-		switch string(key) {
-		case "input":
-			u.Input = scan.CountOf(val)
-		case "output":
-			u.Output = scan.CountOf(val)
-		case "cacheRead":
-			u.CacheRead = scan.CountOf(val)
-		case "cacheWrite":
-			u.CacheWrite = scan.CountOf(val)
-		case "reasoning":
-			u.Reasoning = scan.CountOf(val)
-		}
-		return true
-	})
+	scan.Object(val,
+		scan.Count("input", &u.Input), scan.Count("output", &u.Output), scan.Count("cacheRead", &u.CacheRead),
+		scan.Count("cacheWrite", &u.CacheWrite), scan.Count("reasoning", &u.Reasoning))
 	if u.Used = u.Input + u.CacheRead + u.CacheWrite; u.Used == 0 {
 		return nil
 	}
@@ -76,37 +64,13 @@ type message struct {
 
 func readMessage(val []byte) message {
 	var m message
-	scan.Members(val, func(key, val []byte) bool {
-		switch string(key) {
-		case "role":
-			m.role = val
-		case "stopReason":
-			m.stop = val
-		case "content":
-			m.content = val
-		case "usage":
-			m.usage = readUsage(val)
-		case "responseId":
-			m.response = scan.NameOf(val)
-		case "idempotencyKey":
-			m.key = scan.NameOf(val)
-		case "provider":
-			m.provider = scan.NameOf(val)
-		case "model":
-			m.model = scan.NameOf(val)
-		case "toolCallId":
-			m.tool = scan.NameOf(val)
-		case "toolName":
-			m.toolName = scan.WordOf(val)
-		case "isError":
-			m.failed = scan.IsTrue(val)
-		case "provenance":
-			m.provenance = scan.MemberOf(val, "kind", scan.WordOf)
-		case "__openclaw":
-			m.run = scan.MemberOf(val, "runId", scan.NameOf)
-		}
-		return true
-	})
+	scan.Object(val,
+		scan.Raw("role", &m.role), scan.Raw("stopReason", &m.stop), scan.Raw("content", &m.content),
+		scan.Func("usage", func(val []byte) { m.usage = readUsage(val) }), scan.Name("responseId", &m.response),
+		scan.Name("idempotencyKey", &m.key), scan.Name("provider", &m.provider), scan.Name("model", &m.model),
+		scan.Name("toolCallId", &m.tool), scan.Word("toolName", &m.toolName), scan.True("isError", &m.failed),
+		scan.Func("provenance", func(val []byte) { m.provenance = scan.MemberOf(val, "kind", scan.WordOf) }),
+		scan.Func("__openclaw", func(val []byte) { m.run = scan.MemberOf(val, "runId", scan.NameOf) }))
 	m.mirrored = m.provider == "openclaw"
 	return m
 }

@@ -45,19 +45,8 @@ func (d *plugin) Decode(record []byte) []telemetry.Signal {
 	d.last = this
 	var c call
 	var context []byte
-	ok := scan.Members(record, func(key, val []byte) bool {
-		switch string(key) {
-		case "k":
-			c.hook = scan.WordOf(val)
-		case "t":
-			c.at = scan.MilliOf(val)
-		case "e":
-			c.event = val
-		case "c":
-			context = val
-		}
-		return true
-	})
+	ok := scan.Object(record,
+		scan.Word("k", &c.hook), scan.Milli("t", &c.at), scan.Raw("e", &c.event), scan.Raw("c", &context))
 	if !ok || c.hook == "" {
 		d.Miss(telemetry.Malformed)
 		return nil
@@ -65,21 +54,9 @@ func (d *plugin) Decode(record []byte) []telemetry.Signal {
 	if c.hook == "gateway_start" || c.hook == "gateway_stop" {
 		return nil // the harness, and no session of it
 	}
-	scan.Members(context, func(key, val []byte) bool {
-		switch string(key) {
-		case "sessionId":
-			c.session = scan.NameOf(val)
-		case "runId":
-			c.run = scan.NameOf(val)
-		case "trigger":
-			c.trigger = scan.WordOf(val)
-		case "workspaceDir":
-			c.dir = scan.PathOf(val)
-		case "modelId":
-			c.model = scan.NameOf(val)
-		}
-		return true
-	})
+	scan.Object(context,
+		scan.Name("sessionId", &c.session), scan.Name("runId", &c.run), scan.Word("trigger", &c.trigger),
+		scan.Path("workspaceDir", &c.dir), scan.Name("modelId", &c.model))
 	return d.hook(c)
 }
 
@@ -196,27 +173,19 @@ func (d *plugin) windowSeen(c call) []telemetry.Signal {
 }
 
 func (c call) window() (w int64) {
-	scan.Members(c.event, func(key, val []byte) bool {
-		if string(key) == "contextTokenBudget" {
-			w = scan.CountOf(val)
-		}
-		return true
-	})
+	scan.Object(c.event, scan.Count("contextTokenBudget", &w))
 	return w
 }
 
 // calls tells the calls of a run that has ended, from the session's messages.
 func (d *plugin) calls(c call, side string) []telemetry.Signal {
 	var out []telemetry.Signal
-	scan.Members(c.event, func(key, val []byte) bool {
-		if string(key) != "messages" {
-			return true
-		}
-		for _, m := range callsOf(val, c.run) {
-			out = append(out, d.usage(c, m, side))
-		}
-		return false
-	})
+	scan.Object(c.event,
+		scan.Func("messages", func(val []byte) {
+			for _, m := range callsOf(val, c.run) {
+				out = append(out, d.usage(c, m, side))
+			}
+		}))
 	return out
 }
 
@@ -233,12 +202,7 @@ func (d *plugin) usage(c call, m message, side string) telemetry.Signal {
 // output tells the last call of a run, unless the run's end told it.
 func (d *plugin) output(c call, side string) []telemetry.Signal {
 	var last []byte
-	scan.Members(c.event, func(key, val []byte) bool {
-		if string(key) == "lastAssistant" {
-			last = val
-		}
-		return true
-	})
+	scan.Object(c.event, scan.Raw("lastAssistant", &last))
 	if side == "" {
 		if w := c.window(); w > 0 {
 			d.window = w
@@ -255,21 +219,9 @@ func (c call) tool(d *telemetry.Digests) []telemetry.Signal {
 	s := c.signal(telemetry.ToolStart)
 	var args, result []byte
 	failed := false
-	scan.Members(c.event, func(key, val []byte) bool {
-		switch string(key) {
-		case "toolCallId":
-			s.Tool = scan.NameOf(val)
-		case "toolName":
-			s.ToolName = scan.WordOf(val)
-		case "params":
-			args = val
-		case "result":
-			result = val
-		case "error":
-			failed = !scan.IsNull(val)
-		}
-		return true
-	})
+	scan.Object(c.event,
+		scan.Name("toolCallId", &s.Tool), scan.Word("toolName", &s.ToolName), scan.Raw("params", &args), scan.Raw("result", &result),
+		scan.Func("error", func(val []byte) { failed = !scan.IsNull(val) }))
 	if s.Tool == "" {
 		return nil
 	}
@@ -287,20 +239,16 @@ func (c call) end() telemetry.Signal {
 	s := c.signal(telemetry.TurnEnd)
 	var success, told bool
 	var stop []byte
-	scan.Members(c.event, func(key, val []byte) bool {
-		switch string(key) {
-		case "success":
-			success, told = scan.IsTrue(val), true
-		case "messages":
+	scan.Object(c.event,
+		scan.Func("success", func(val []byte) { success, told = scan.IsTrue(val), true }),
+		scan.Func("messages", func(val []byte) {
 			scan.Elements(val, func(val []byte) bool {
 				if m := readMessage(val); string(m.role) == `"assistant"` {
 					stop = m.stop
 				}
 				return true
 			})
-		}
-		return true
-	})
+		}))
 	switch {
 	case success:
 		s.Outcome = telemetry.Completed

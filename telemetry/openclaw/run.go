@@ -31,25 +31,9 @@ func Run() telemetry.Decoder { return new(run) }
 
 func (d *run) Decode(record []byte) []telemetry.Signal {
 	var e event
-	ok := scan.Members(record, func(key, val []byte) bool {
-		switch string(key) {
-		case "type":
-			e.kind = scan.WordOf(val)
-		case "ts":
-			e.at = scan.TimeOf(val)
-		case "sessionId":
-			e.session = scan.NameOf(val)
-		case "runId":
-			e.run = scan.NameOf(val)
-		case "workspaceDir":
-			e.dir = scan.PathOf(val)
-		case "modelId":
-			e.model = scan.NameOf(val)
-		case "data":
-			e.data = val
-		}
-		return true
-	})
+	ok := scan.Object(record,
+		scan.Word("type", &e.kind), scan.Time("ts", &e.at), scan.Name("sessionId", &e.session), scan.Name("runId", &e.run),
+		scan.Path("workspaceDir", &e.dir), scan.Name("modelId", &e.model), scan.Raw("data", &e.data))
 	if !ok || e.kind == "" || e.session == "" {
 		d.Miss(telemetry.Malformed)
 		return nil
@@ -105,13 +89,8 @@ func (d *run) event(e event) []telemetry.Signal {
 }
 
 func (e event) version() (version string) {
-	scan.Members(e.data, func(key, val []byte) bool {
-		if string(key) != "harness" {
-			return true
-		}
-		version = scan.MemberOf(val, "version", scan.WordOf)
-		return false
-	})
+	scan.Object(e.data,
+		scan.Func("harness", func(val []byte) { version = scan.MemberOf(val, "version", scan.WordOf) }))
 	return version
 }
 
@@ -132,22 +111,8 @@ func (d *run) live(e event, version string) []telemetry.Signal {
 // they are told as one, with the size of the last prompt.
 func (d *run) completed(e event, trigger string, person bool) []telemetry.Signal {
 	var messages, all, last []byte
-	scan.Members(e.data, func(key, val []byte) bool {
-		switch string(key) {
-		case "messagesSnapshot":
-			messages = val
-		case "usage":
-			all = val
-		case "promptCache":
-			scan.Members(val, func(key, val []byte) bool {
-				if string(key) == "lastCallUsage" {
-					last = val
-				}
-				return true
-			})
-		}
-		return true
-	})
+	scan.Object(e.data,
+		scan.Raw("messagesSnapshot", &messages), scan.Raw("usage", &all), scan.In("promptCache", scan.Raw("lastCallUsage", &last)))
 	var usages []*telemetry.Usage
 	for _, m := range callsOf(messages, e.run) {
 		usages = append(usages, m.call(e.run, ""))
@@ -171,17 +136,14 @@ func (d *run) completed(e event, trigger string, person bool) []telemetry.Signal
 func (d *run) ended(e event) []telemetry.Signal {
 	var status string
 	var aborted, late bool
-	scan.Members(e.data, func(key, val []byte) bool {
-		switch string(key) {
-		case "status":
-			status = scan.WordOf(val)
-		case "aborted", "externalAbort":
-			aborted = aborted || scan.IsTrue(val)
-		case "timedOut", "idleTimedOut", "timedOutDuringCompaction", "timedOutDuringToolExecution", "timedOutByRunBudget":
-			late = late || scan.IsTrue(val)
-		}
-		return true
-	})
+	scan.Object(e.data,
+		scan.Word("status", &status), scan.Func("aborted", func(val []byte) { aborted = aborted || scan.IsTrue(val) }),
+		scan.Func("externalAbort", func(val []byte) { aborted = aborted || scan.IsTrue(val) }),
+		scan.Func("timedOut", func(val []byte) { late = late || scan.IsTrue(val) }),
+		scan.Func("idleTimedOut", func(val []byte) { late = late || scan.IsTrue(val) }),
+		scan.Func("timedOutDuringCompaction", func(val []byte) { late = late || scan.IsTrue(val) }),
+		scan.Func("timedOutDuringToolExecution", func(val []byte) { late = late || scan.IsTrue(val) }),
+		scan.Func("timedOutByRunBudget", func(val []byte) { late = late || scan.IsTrue(val) }))
 	s := e.signal(telemetry.TurnEnd)
 	switch {
 	case late:

@@ -49,17 +49,8 @@ func Transcript() telemetry.Decoder { return new(transcript) }
 func (d *transcript) Decode(record []byte) []telemetry.Signal {
 	var r row
 	var event []byte
-	ok := scan.Members(record, func(key, val []byte) bool {
-		switch string(key) {
-		case "session_id":
-			r.session = scan.NameOf(val)
-		case "created_at":
-			r.at = scan.MilliOf(val)
-		case "event":
-			event = val
-		}
-		return true
-	})
+	ok := scan.Object(record,
+		scan.Name("session_id", &r.session), scan.Milli("created_at", &r.at), scan.Raw("event", &event))
 	switch {
 	case !ok || r.session == "" || len(event) == 0:
 		d.Miss(telemetry.Malformed)
@@ -76,33 +67,17 @@ func (d *transcript) Decode(record []byte) []telemetry.Signal {
 }
 
 func (r *row) read(event []byte) bool {
-	return scan.Members(event, func(key, val []byte) bool {
-		switch string(key) {
-		case "type":
-			r.kind = scan.WordOf(val)
-		case "id":
-			r.id = scan.NameOf(val)
-		case "timestamp":
+	return scan.Object(event,
+		scan.Word("type", &r.kind), scan.Name("id", &r.id),
+		scan.Func("timestamp", func(val []byte) {
 			if t := scan.TimeOf(val); !t.IsZero() {
 				r.at = t
 			}
-		case "message":
-			r.message = val
-		case "data":
-			r.data = val
-		case "customType":
-			r.custom = scan.WordOf(val)
-		case "cwd":
-			r.dir = scan.PathOf(val)
-		case "parentSession":
-			r.forked = scan.NameOf(val) != ""
-		case "tokensBefore":
-			r.before = known(val)
-		case "tokensAfter":
-			r.after = known(val)
-		}
-		return true
-	})
+		}),
+		scan.Raw("message", &r.message), scan.Raw("data", &r.data), scan.Word("customType", &r.custom), scan.Path("cwd", &r.dir),
+		scan.Func("parentSession", func(val []byte) { r.forked = scan.NameOf(val) != "" }),
+		scan.Func("tokensBefore", func(val []byte) { r.before = known(val) }),
+		scan.Func("tokensAfter", func(val []byte) { r.after = known(val) }))
 }
 
 // known is the number of tokens val, nil when it is none.

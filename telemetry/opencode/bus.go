@@ -25,23 +25,9 @@ func (d *bus) Decode(record []byte) []telemetry.Signal {
 	var id, kind, hook string
 	var props, input []byte
 	var at time.Time
-	ok := scan.Members(bytes.TrimSpace(record), func(key, val []byte) bool {
-		switch string(key) {
-		case "id":
-			id = scan.NameOf(val)
-		case "type":
-			kind = scan.WordOf(val)
-		case "properties":
-			props = val
-		case "k":
-			hook = scan.WordOf(val)
-		case "t":
-			at = scan.MilliOf(val)
-		case "o":
-			input = val
-		}
-		return true
-	})
+	ok := scan.Object(bytes.TrimSpace(record),
+		scan.Name("id", &id), scan.Word("type", &kind), scan.Raw("properties", &props), scan.Word("k", &hook), scan.Milli("t", &at),
+		scan.Raw("o", &input))
 	switch {
 	case !ok:
 		d.Miss(telemetry.Malformed)
@@ -82,28 +68,9 @@ func (d *bus) plugin(hook string, at time.Time, input []byte) []telemetry.Signal
 func (d *bus) params(input []byte) []telemetry.Signal {
 	var session, agent string
 	var window int64
-	scan.Members(input, func(key, val []byte) bool {
-		switch string(key) {
-		case "sessionID":
-			session = scan.NameOf(val)
-		case "agent":
-			agent = scan.NameOf(val)
-		case "model":
-			scan.Members(val, func(key, val []byte) bool {
-				if string(key) != "limit" {
-					return true
-				}
-				scan.Members(val, func(key, val []byte) bool {
-					if string(key) == "context" {
-						window = scan.CountOf(val)
-					}
-					return true
-				})
-				return false
-			})
-		}
-		return true
-	})
+	scan.Object(input,
+		scan.Name("sessionID", &session), scan.Name("agent", &agent),
+		scan.In("model", scan.In("limit", scan.Count("context", &window))))
 	if session == "" || agent == "title" || agent == "compaction" {
 		return nil
 	}

@@ -128,23 +128,9 @@ func (d *fold) event(id, kind string, props []byte) []telemetry.Signal {
 	d.now = timeOf(id, d.now)
 	var session string
 	var info, part, status, failure, asks []byte
-	ok := scan.Members(props, func(key, val []byte) bool {
-		switch string(key) {
-		case "sessionID":
-			session = scan.NameOf(val)
-		case "info":
-			info = val
-		case "part":
-			part = val
-		case "status":
-			status = val
-		case "error":
-			failure = val
-		case "permission":
-			asks = val
-		}
-		return true
-	})
+	ok := scan.Object(props,
+		scan.Name("sessionID", &session), scan.Raw("info", &info), scan.Raw("part", &part), scan.Raw("status", &status),
+		scan.Raw("error", &failure), scan.Raw("permission", &asks))
 	if !ok {
 		d.Miss(telemetry.Malformed)
 		return nil
@@ -213,41 +199,15 @@ func (d *fold) sessionInfo(s *session, kind string, info []byte) {
 	live := telemetry.Signal{Kind: telemetry.SessionLive, Cause: telemetry.CauseOf("")}
 	var model, provider string
 	tokens := int64(-1)
-	scan.Members(info, func(key, val []byte) bool {
-		switch string(key) {
-		case "parentID":
-			s.parent = scan.NameOf(val)
-		case "directory":
-			live.Dir = scan.PathOf(val)
-		case "version":
-			live.Version = scan.NameOf(val)
-		case "model":
-			scan.Members(val, func(key, val []byte) bool {
-				switch string(key) {
-				case "id":
-					model = scan.NameOf(val)
-				case "providerID":
-					provider = scan.NameOf(val)
-				}
-				return true
-			})
-		case "tokens":
+	scan.Object(info,
+		scan.Name("parentID", &s.parent), scan.Path("directory", &live.Dir), scan.Name("version", &live.Version),
+		scan.In("model", scan.Name("id", &model), scan.Name("providerID", &provider)),
+		scan.Func("tokens", func(val []byte) {
 			m := messageInfo{}
 			m.readTokens(val)
 			tokens = m.sum()
-		case "time":
-			scan.Members(val, func(key, val []byte) bool {
-				switch string(key) {
-				case "created":
-					s.created = scan.MilliOf(val)
-				case "updated":
-					d.sync(scan.MilliOf(val))
-				}
-				return true
-			})
-		}
-		return true
-	})
+		}),
+		scan.In("time", scan.Milli("created", &s.created), scan.Func("updated", func(val []byte) { d.sync(scan.MilliOf(val)) })))
 	d.sync(s.created)
 	if kind == "session.created" {
 		live.Model = modelName(provider, model)
@@ -276,15 +236,7 @@ func modelName(provider, model string) string {
 func (d *fold) status(s *session, status []byte) {
 	var kind []byte
 	var until time.Time
-	scan.Members(status, func(key, val []byte) bool {
-		switch string(key) {
-		case "type":
-			kind = val
-		case "next":
-			until = scan.MilliOf(val)
-		}
-		return true
-	})
+	scan.Object(status, scan.Raw("type", &kind), scan.Milli("next", &until))
 	switch string(kind) {
 	case `"busy"`:
 		if f := s.failure; f != nil { // it went on behind an error
@@ -488,25 +440,9 @@ func (d *fold) part(s *session, part []byte) {
 	var message, call, tool string
 	var kind, state []byte
 	var synthetic, auto bool
-	scan.Members(part, func(key, val []byte) bool {
-		switch string(key) {
-		case "messageID":
-			message = scan.NameOf(val)
-		case "type":
-			kind = val
-		case "synthetic":
-			synthetic = scan.IsTrue(val)
-		case "auto":
-			auto = scan.IsTrue(val)
-		case "callID":
-			call = scan.NameOf(val)
-		case "tool":
-			tool = scan.WordOf(val)
-		case "state":
-			state = val
-		}
-		return true
-	})
+	scan.Object(part,
+		scan.Name("messageID", &message), scan.Raw("type", &kind), scan.True("synthetic", &synthetic), scan.True("auto", &auto),
+		scan.Name("callID", &call), scan.Word("tool", &tool), scan.Raw("state", &state))
 	switch {
 	case message == "":
 		d.Miss("message.part.updated/" + scan.WordOf(kind))

@@ -28,75 +28,27 @@ type messageInfo struct {
 
 // read takes what is needed of a message.
 func (m *messageInfo) read(info []byte) bool {
-	ok := scan.Members(info, func(key, val []byte) bool {
-		switch string(key) {
-		case "id":
-			m.id = scan.NameOf(val)
-		case "role":
-			m.role = scan.WordOf(val)
-		case "parentID":
-			m.parent = scan.NameOf(val)
-		case "mode":
-			m.mode = scan.NameOf(val)
-		case "agent":
-			m.agent = scan.NameOf(val)
-		case "modelID":
-			m.model = scan.NameOf(val)
-		case "providerID":
-			m.provider = scan.NameOf(val)
-		case "finish":
-			m.finish = scan.WordOf(val)
-		case "summary":
-			m.summary = scan.IsTrue(val)
-		case "time":
-			scan.Members(val, func(key, val []byte) bool {
-				switch string(key) {
-				case "created":
-					m.created = scan.MilliOf(val)
-				case "completed":
-					m.completed = scan.MilliOf(val)
-				}
-				return true
-			})
-		case "tokens":
-			m.readTokens(val)
-		case "error":
+	ok := scan.Object(info,
+		scan.Name("id", &m.id), scan.Word("role", &m.role), scan.Name("parentID", &m.parent), scan.Name("mode", &m.mode),
+		scan.Name("agent", &m.agent), scan.Name("modelID", &m.model), scan.Name("providerID", &m.provider),
+		scan.Word("finish", &m.finish), scan.True("summary", &m.summary),
+		scan.In("time", scan.Milli("created", &m.created), scan.Milli("completed", &m.completed)),
+		scan.Func("tokens", func(val []byte) { m.readTokens(val) }),
+		scan.Func("error", func(val []byte) {
 			if !scan.IsNull(val) {
 				f := readFailure(val)
 				m.failure = &f
 			}
-		}
-		return true
-	})
+		}))
 	return ok && m.id != ""
 }
 
 // readTokens reads the tokens of one call, or their sum of a session. What was
 // cached is not in input, and what was thought not in output.
 func (m *messageInfo) readTokens(tokens []byte) {
-	scan.Members(tokens, func(key, val []byte) bool {
-		switch string(key) {
-		case "total":
-			m.total = scan.CountOf(val)
-		case "input":
-			m.input = scan.CountOf(val)
-		case "output":
-			m.output = scan.CountOf(val)
-		case "reasoning":
-			m.reasoning = scan.CountOf(val)
-		case "cache":
-			scan.Members(val, func(key, val []byte) bool {
-				switch string(key) {
-				case "read":
-					m.cacheR = scan.CountOf(val)
-				case "write":
-					m.cacheW = scan.CountOf(val)
-				}
-				return true
-			})
-		}
-		return true
-	})
+	scan.Object(tokens,
+		scan.Count("total", &m.total), scan.Count("input", &m.input), scan.Count("output", &m.output),
+		scan.Count("reasoning", &m.reasoning), scan.In("cache", scan.Count("read", &m.cacheR), scan.Count("write", &m.cacheW)))
 }
 
 func (m *messageInfo) sum() int64 {
@@ -108,17 +60,8 @@ type toolCall struct{ status, input, output []byte }
 
 func readCall(state []byte) toolCall {
 	var c toolCall
-	scan.Members(state, func(key, val []byte) bool {
-		switch string(key) {
-		case "status":
-			c.status = val
-		case "input":
-			c.input = val
-		case "output", "error":
-			c.output = val
-		}
-		return true
-	})
+	scan.Object(state,
+		scan.Raw("status", &c.status), scan.Raw("input", &c.input), scan.Raw("output", &c.output), scan.Raw("error", &c.output))
 	return c
 }
 
@@ -136,20 +79,7 @@ func (c toolCall) over(s telemetry.Signal, d *telemetry.Digests) telemetry.Signa
 
 func readFailure(failure []byte) failureInfo {
 	var f failureInfo
-	scan.Members(failure, func(key, val []byte) bool {
-		switch string(key) {
-		case "name":
-			f.name = scan.WordOf(val)
-		case "data":
-			scan.Members(val, func(key, val []byte) bool {
-				if string(key) == "statusCode" {
-					f.status = scan.CountOf(val)
-				}
-				return true
-			})
-		}
-		return true
-	})
+	scan.Object(failure, scan.Word("name", &f.name), scan.In("data", scan.Count("statusCode", &f.status)))
 	return f
 }
 

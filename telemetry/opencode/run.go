@@ -25,21 +25,9 @@ func (d *run) Decode(record []byte) []telemetry.Signal {
 	var kind, part, failure []byte
 	var session string
 	var at time.Time
-	ok := scan.Members(record, func(key, val []byte) bool {
-		switch string(key) {
-		case "type":
-			kind = val
-		case "timestamp":
-			at = scan.MilliOf(val)
-		case "sessionID":
-			session = scan.NameOf(val)
-		case "part":
-			part = val
-		case "error":
-			failure = val
-		}
-		return true
-	})
+	ok := scan.Object(record,
+		scan.Raw("type", &kind), scan.Milli("timestamp", &at), scan.Name("sessionID", &session), scan.Raw("part", &part),
+		scan.Raw("error", &failure))
 	if !ok || session == "" {
 		d.Miss(telemetry.Malformed)
 		return nil
@@ -57,23 +45,9 @@ func (d *run) Decode(record []byte) []telemetry.Signal {
 	var message, call, tool, reason string
 	var state []byte
 	var m messageInfo
-	scan.Members(part, func(key, val []byte) bool {
-		switch string(key) {
-		case "messageID":
-			message = scan.NameOf(val)
-		case "callID":
-			call = scan.NameOf(val)
-		case "tool":
-			tool = scan.WordOf(val)
-		case "state":
-			state = val
-		case "reason":
-			reason = scan.WordOf(val)
-		case "tokens":
-			m.readTokens(val)
-		}
-		return true
-	})
+	scan.Object(part,
+		scan.Name("messageID", &message), scan.Name("callID", &call), scan.Word("tool", &tool), scan.Raw("state", &state),
+		scan.Word("reason", &reason), scan.Func("tokens", func(val []byte) { m.readTokens(val) }))
 	switch string(kind) {
 	case `"step_start"`:
 		tell(telemetry.Signal{Kind: telemetry.Working})

@@ -26,22 +26,13 @@ func (d *store) Decode(record []byte) []telemetry.Signal {
 	var id, session, kind string
 	var data []byte
 	seq, numbered := uint64(0), false
-	ok := scan.Members(record, func(key, val []byte) bool {
-		switch string(key) {
-		case "id":
-			id = scan.NameOf(val)
-		case "aggregate_id":
-			session = scan.NameOf(val)
-		case "seq":
+	ok := scan.Object(record,
+		scan.Name("id", &id), scan.Name("aggregate_id", &session),
+		scan.Func("seq", func(val []byte) {
 			n, err := strconv.ParseUint(string(val), 10, 53)
 			seq, numbered = n, err == nil
-		case "type":
-			kind = scan.WordOf(val)
-		case "data":
-			data = val
-		}
-		return true
-	})
+		}),
+		scan.Word("type", &kind), scan.Raw("data", &data))
 	if !ok || session == "" || kind == "" || !numbered {
 		d.Miss(telemetry.Malformed)
 		return nil

@@ -136,20 +136,8 @@ func json(body []byte) (records []Record, ok bool) {
 		ok = ok && scan.Elements(val, func(group []byte) bool {
 			var resource Attrs
 			var scopes []byte
-			ok = ok && scan.Members(group, func(key, val []byte) bool {
-				switch string(key) {
-				case "resource":
-					scan.Members(val, func(key, val []byte) bool {
-						if string(key) == "attributes" {
-							resource = jsonAttrs(val)
-						}
-						return true
-					})
-				case "scopeLogs":
-					scopes = val
-				}
-				return true
-			})
+			ok = ok && scan.Object(group,
+				scan.In("resource", scan.Func("attributes", func(val []byte) { resource = jsonAttrs(val) })), scan.Raw("scopeLogs", &scopes))
 			if scopes == nil {
 				return ok
 			}
@@ -177,19 +165,11 @@ func json(body []byte) (records []Record, ok bool) {
 
 func jsonRecord(record []byte) (r Record, ok bool) {
 	var observed time.Time
-	ok = scan.Members(record, func(key, val []byte) bool {
-		switch string(key) {
-		case "timeUnixNano":
-			r.At = stampNano(jsonInt(val))
-		case "observedTimeUnixNano":
-			observed = stampNano(jsonInt(val))
-		case "attributes":
-			r.Attrs = jsonAttrs(val)
-		case "body":
-			r.Event = jsonValue(val).Word()
-		}
-		return true
-	})
+	ok = scan.Object(record,
+		scan.Func("timeUnixNano", func(val []byte) { r.At = stampNano(jsonInt(val)) }),
+		scan.Func("observedTimeUnixNano", func(val []byte) { observed = stampNano(jsonInt(val)) }),
+		scan.Func("attributes", func(val []byte) { r.Attrs = jsonAttrs(val) }),
+		scan.Func("body", func(val []byte) { r.Event = jsonValue(val).Word() }))
 	if r.At.IsZero() {
 		r.At = observed
 	}
@@ -199,15 +179,7 @@ func jsonRecord(record []byte) (r Record, ok bool) {
 func jsonAttrs(val []byte) (attrs Attrs) {
 	scan.Elements(val, func(pair []byte) bool {
 		var a Attr
-		scan.Members(pair, func(key, val []byte) bool {
-			switch string(key) {
-			case "key":
-				a.key = scan.WordOf(val)
-			case "value":
-				a.val = jsonValue(val)
-			}
-			return true
-		})
+		scan.Object(pair, scan.Word("key", &a.key), scan.Func("value", func(val []byte) { a.val = jsonValue(val) }))
 		attrs = append(attrs, a)
 		return true
 	})
@@ -215,25 +187,21 @@ func jsonAttrs(val []byte) (attrs Attrs) {
 }
 
 func jsonValue(val []byte) (v Value) {
-	scan.Members(val, func(key, val []byte) bool {
-		switch string(key) {
-		case "stringValue":
-			v = Value{Kind: 's', quoted: val}
-		case "intValue":
-			v = Value{Kind: 'i', n: jsonInt(val)}
-		case "doubleValue":
+	scan.Object(val,
+		scan.Func("stringValue", func(val []byte) { v = Value{Kind: 's', quoted: val} }),
+		scan.Func("intValue", func(val []byte) { v = Value{Kind: 'i', n: jsonInt(val)} }),
+		scan.Func("doubleValue", func(val []byte) {
 			d, err := strconv.ParseFloat(string(bytes.Trim(val, `"`)), 64)
 			if err == nil {
 				v = Value{Kind: 'd', d: d}
 			}
-		case "boolValue":
+		}),
+		scan.Func("boolValue", func(val []byte) {
 			v = Value{Kind: 'b'}
 			if scan.IsTrue(val) {
 				v.n = 1
 			}
-		}
-		return true
-	})
+		}))
 	return v
 }
 
