@@ -32,7 +32,8 @@ var pure = []string{"canon", "internal/nearest", "internal/vt", "internal/docume
 // pureImports are the standard packages that a pure package may import.
 var pureImports = words(`bytes cmp crypto/ed25519 crypto/sha256 embed encoding/base64 encoding/binary encoding/hex
 	encoding/json errors fmt hash hash/crc32 io iter maps math math/bits path path/filepath
-	reflect regexp slices sort strconv strings time unicode unicode/utf16 unicode/utf8`)
+	reflect regexp slices sort strconv strings time unicode unicode/utf16 unicode/utf8
+	google.golang.org/protobuf/encoding/protowire`)
 
 // worldly are the functions of those packages that have side effects or read
 // the environment.
@@ -46,18 +47,19 @@ var worldly = map[string][]string{
 // libraries lists the packages that may import each library, so that it can be
 // replaced in one place. Only tests may import a library that is not listed.
 var libraries = map[string][]string{
-	"github.com/creack/pty":           {"harness"},
-	"github.com/rogpeppe/go-internal": {"hosts"},
-	"github.com/tailscale/hujson":     {"hosts"},
-	"github.com/fsnotify":             {"ledger", "watchers"},
-	"github.com/goccy/go-yaml":        {"internal/document/yaml"},
-	"github.com/google/uuid":          {"cmd/lifeloop-wrap", "internal/store"},
-	"github.com/rs/zerolog":           {"supervisor", "cmd/lifeloop-wrap"},
-	"github.com/spf13/cobra":          {"cmd/lifeloop-wrap"},
-	"github.com/spf13/pflag":          {"cmd/lifeloop-wrap"},
-	"golang.org/x/sys":                {"internal/durable", "internal/hook", "internal/fakeharness", "dispatch", "watchers", "watchers/sqlite", "harness", "control"},
-	"golang.org/x/term":               {"harness", "internal/fakeharness", "cmd/lifeloop-wrap"},
-	"modernc.org/sqlite":              {"watchers/sqlite"},
+	"github.com/creack/pty":                         {"harness"},
+	"github.com/rogpeppe/go-internal":               {"hosts"},
+	"github.com/tailscale/hujson":                   {"hosts"},
+	"github.com/fsnotify":                           {"ledger", "watchers"},
+	"github.com/goccy/go-yaml":                      {"internal/document/yaml"},
+	"github.com/google/uuid":                        {"cmd/lifeloop-wrap", "internal/store"},
+	"github.com/rs/zerolog":                         {"supervisor", "cmd/lifeloop-wrap"},
+	"github.com/spf13/cobra":                        {"cmd/lifeloop-wrap"},
+	"github.com/spf13/pflag":                        {"cmd/lifeloop-wrap"},
+	"golang.org/x/sys":                              {"internal/durable", "internal/hook", "internal/fakeharness", "dispatch", "watchers", "watchers/sqlite", "harness", "control"},
+	"golang.org/x/term":                             {"harness", "internal/fakeharness", "cmd/lifeloop-wrap"},
+	"google.golang.org/protobuf/encoding/protowire": {"telemetry/otlplog"},
+	"modernc.org/sqlite":                            {"watchers/sqlite"},
 }
 
 // forbidden lists imports that the layers would allow. The decisions of these

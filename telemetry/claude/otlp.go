@@ -99,7 +99,7 @@ func (d *otlp) tell(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 	case "user_prompt":
 		out := d.asked(nil) // Esc before the first byte: no model was heard
 		s.Kind = telemetry.Prompt
-		d.asking = &asking{s, r.Attrs.Get("command_name").Kind != 0}
+		d.asking = &asking{s, r.Attrs.Get("command_name").IsSet()}
 		return out
 	case "api_request":
 		return d.request(r, s)
@@ -196,11 +196,11 @@ func (d *otlp) compaction(r *otlplog.Record, s telemetry.Signal) telemetry.Signa
 	}
 	s.Kind = telemetry.Compacted
 	s.Compaction = &telemetry.Compaction{Half: "telemetry", Trigger: telemetry.TriggerOf(r.Attrs.Get("trigger").Word())}
-	if v := r.Attrs.Get("pre_tokens"); v.Kind != 0 {
+	if v := r.Attrs.Get("pre_tokens"); v.IsSet() {
 		n := v.Count()
 		s.Compaction.Before = &n
 	}
-	if v := r.Attrs.Get("post_tokens"); v.Kind != 0 {
+	if v := r.Attrs.Get("post_tokens"); v.IsSet() {
 		n := v.Count()
 		s.Compaction.After = &n
 	}

@@ -376,10 +376,32 @@ type event struct {
 
 func (d *rollout) event(r rolloutRecord) []telemetry.Signal {
 	var e event
-	scan.Read(r.payload,
-		scan.Raw("type", &e.kind), scan.Raw("info", &e.info), scan.Raw("item", &e.item), scan.Raw("error", &e.failure),
-		scan.Name("turn_id", &e.turn), scan.Name("root_turn_id", &e.root), scan.Name("thread_id", &e.thread),
-		scan.Raw("thread_settings", &e.settings), scan.Raw("rate_limits", &e.limits), scan.Count("model_context_window", &e.window))
+	// Most lines of a rollout are events: a catch-up takes 5 % longer with
+	// scan.Read here.
+	for _, m := range r.payload {
+		switch string(m.Key) {
+		case "type":
+			e.kind = m.Val
+		case "info":
+			e.info = m.Val
+		case "item":
+			e.item = m.Val
+		case "error":
+			e.failure = m.Val
+		case "turn_id":
+			e.turn = scan.NameOf(m.Val)
+		case "root_turn_id":
+			e.root = scan.NameOf(m.Val)
+		case "thread_id":
+			e.thread = scan.NameOf(m.Val)
+		case "thread_settings":
+			e.settings = m.Val
+		case "rate_limits":
+			e.limits = m.Val
+		case "model_context_window":
+			e.window = scan.CountOf(m.Val)
+		}
+	}
 	if string(e.kind) == `"token_count"` {
 		return append(d.tokenCount(r, e.info), d.limited(r, e.limits)...)
 	}

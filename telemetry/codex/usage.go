@@ -21,11 +21,17 @@ type tokens struct{ input, cached, written, output, reasoning, total int64 }
 func readTokens(val []byte) tokens {
 	var t tokens
 	scan.Object(val,
-		scan.Count("input_tokens", &t.input), scan.Count("inputTokens", &t.input), scan.Count("cached_input_tokens", &t.cached),
-		scan.Count("cachedInputTokens", &t.cached), scan.Count("cache_write_input_tokens", &t.written),
-		scan.Count("cacheWriteInputTokens", &t.written), scan.Count("output_tokens", &t.output),
-		scan.Count("outputTokens", &t.output), scan.Count("reasoning_output_tokens", &t.reasoning),
-		scan.Count("reasoningOutputTokens", &t.reasoning), scan.Count("total_tokens", &t.total), scan.Count("totalTokens", &t.total))
+		scan.Count("input_tokens", &t.input), scan.Count("cached_input_tokens", &t.cached), scan.Count("cache_write_input_tokens", &t.written),
+		scan.Count("output_tokens", &t.output), scan.Count("reasoning_output_tokens", &t.reasoning), scan.Count("total_tokens", &t.total))
+	return t
+}
+
+// readCamelTokens reads the same as the app-server spells it.
+func readCamelTokens(val []byte) tokens {
+	var t tokens
+	scan.Object(val,
+		scan.Count("inputTokens", &t.input), scan.Count("cachedInputTokens", &t.cached), scan.Count("cacheWriteInputTokens", &t.written),
+		scan.Count("outputTokens", &t.output), scan.Count("reasoningOutputTokens", &t.reasoning), scan.Count("totalTokens", &t.total))
 	return t
 }
 

@@ -11,8 +11,7 @@ import "time"
 type Field struct {
 	key  string
 	form form
-	to   any // a pointer; a func([]byte) of formFunc and formEach
-	in   []Field
+	to   any // a pointer; a func([]byte) of formFunc and formEach, a []Field of formIn
 }
 
 type form uint8
@@ -66,7 +65,7 @@ func Func(key string, f func(val []byte)) Field { return Field{key: key, form: f
 func Each(key string, f func(val []byte)) Field { return Field{key: key, form: formEach, to: f} }
 
 // In reads members of an object within the object.
-func In(key string, fields ...Field) Field { return Field{key: key, form: formIn, in: fields} }
+func In(key string, fields ...Field) Field { return Field{key: key, form: formIn, to: fields} }
 
 // Object reads the fields of the object b and steps over its other members. It
 // reports whether b is an object to its end; the members before the place where
@@ -133,6 +132,6 @@ func (f *Field) set(val []byte) {
 			return true
 		})
 	case formIn:
-		Object(val, f.in...)
+		Object(val, f.to.([]Field)...)
 	}
 }

@@ -1,24 +1,22 @@
 package telemetrytest
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
 
 	"github.com/stretchr/testify/require"
-
-	"lifeloop/telemetry/otlplog"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// An otlpLog is one log record, for both encodings.
+// A Log is one log record, for both encodings.
 type Log struct {
 	At, Observed int64
 	Body         string
 	Attrs        []Pair
 }
 
-// An otlpPair's value is a string, an int64, a float64 or a bool.
+// A Pair's value is a string, an int64, a float64 or a bool.
 type Pair struct {
 	Key string
 	Val any
@@ -33,7 +31,7 @@ func Pairs(keysAndValues ...any) []Pair {
 	return out
 }
 
-// encodeJSON writes a body as OTLP/JSON; loose writes numbers as some
+// EncodeJSON writes a body as OTLP/JSON; loose writes numbers as some
 // exporters do, and in an order of their own.
 func EncodeJSON(t require.TestingT, resource []Pair, logs []Log, loose bool) []byte {
 	number := func(n int64) any {
@@ -73,47 +71,44 @@ func EncodeJSON(t require.TestingT, resource []Pair, logs []Log, loose bool) []b
 	return out
 }
 
-// encodeProto writes the same body as protobuf.
+// EncodeProto writes the same body as protobuf.
 func EncodeProto(resource []Pair, logs []Log) []byte {
-	tag := func(number int, wire byte) []byte { return binary.AppendUvarint(nil, uint64(number)<<3|uint64(wire)) }
-	chunk := func(b []byte, number int, val []byte) []byte {
-		b = append(b, tag(number, otlplog.WireBytes)...)
-		return append(binary.AppendUvarint(b, uint64(len(val))), val...)
-	}
-	value := func(v any) (b []byte) {
-		switch v := v.(type) {
-		case string:
-			return chunk(nil, otlplog.ProtoValueString, []byte(v))
-		case int64:
-			return binary.AppendUvarint(tag(otlplog.ProtoValueInt, otlplog.WireVarint), uint64(v))
-		case float64:
-			return binary.LittleEndian.AppendUint64(tag(otlplog.ProtoValueDouble, otlplog.WireFixed64), math.Float64bits(v))
-		case bool:
-			b = tag(otlplog.ProtoValueBool, otlplog.WireVarint)
-			if v {
-				return append(b, 1)
-			}
-			return append(b, 0)
-		}
-		panic("no such value")
-	}
-	pairs := func(b []byte, number int, in []Pair) []byte {
-		for _, p := range in {
-			b = chunk(b, number, chunk(chunk(nil, otlplog.ProtoPairKey, []byte(p.Key)), otlplog.ProtoPairValue, value(p.Val)))
-		}
-		return b
-	}
 	var scope []byte
 	for _, l := range logs {
-		r := binary.LittleEndian.AppendUint64(tag(otlplog.ProtoRecordTime, otlplog.WireFixed64), uint64(l.At))
-		r = append(append(r, tag(2, otlplog.WireVarint)...), 9)
-		r = chunk(r, otlplog.ProtoRecordBody, value(l.Body))
-		r = pairs(r, otlplog.ProtoRecordAttr, l.Attrs)
-		r = binary.LittleEndian.AppendUint32(append(r, tag(8, otlplog.WireFixed32)...), 1)
-		r = binary.LittleEndian.AppendUint64(append(r, tag(otlplog.ProtoRecordObserved, otlplog.WireFixed64)...), uint64(l.Observed))
-		scope = chunk(scope, otlplog.ProtoScopeRecord, r)
+		r := protowire.AppendFixed64(protowire.AppendTag(nil, 1, protowire.Fixed64Type), uint64(l.At))
+		r = protowire.AppendVarint(protowire.AppendTag(r, 2, protowire.VarintType), 9) // severity
+		r = appendMessage(r, 5, encodeValue(l.Body))
+		r = appendPairs(r, 6, l.Attrs)
+		r = protowire.AppendFixed32(protowire.AppendTag(r, 8, protowire.Fixed32Type), 1) // flags
+		r = protowire.AppendFixed64(protowire.AppendTag(r, 11, protowire.Fixed64Type), uint64(l.Observed))
+		scope = appendMessage(scope, 2, r)
 	}
-	group := chunk(nil, otlplog.ProtoGroupResource, pairs(nil, otlplog.ProtoResourceAttr, resource))
-	group = chunk(group, otlplog.ProtoGroupScope, scope)
-	return chunk(nil, otlplog.ProtoRequestGroup, chunk(group, 3, []byte("u")))
+	group := appendMessage(nil, 1, appendPairs(nil, 1, resource))
+	group = appendMessage(group, 2, scope)
+	return appendMessage(nil, 1, appendMessage(group, 3, []byte("u")))
+}
+
+func appendMessage(b []byte, number protowire.Number, val []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), val)
+}
+
+func appendPairs(b []byte, number protowire.Number, pairs []Pair) []byte {
+	for _, p := range pairs {
+		b = appendMessage(b, number, appendMessage(appendMessage(nil, 1, []byte(p.Key)), 2, encodeValue(p.Val)))
+	}
+	return b
+}
+
+func encodeValue(v any) []byte {
+	switch v := v.(type) {
+	case string:
+		return appendMessage(nil, 1, []byte(v))
+	case int64:
+		return protowire.AppendVarint(protowire.AppendTag(nil, 3, protowire.VarintType), uint64(v))
+	case float64:
+		return protowire.AppendFixed64(protowire.AppendTag(nil, 4, protowire.Fixed64Type), math.Float64bits(v))
+	case bool:
+		return protowire.AppendVarint(protowire.AppendTag(nil, 2, protowire.VarintType), protowire.EncodeBool(v))
+	}
+	panic("no such value")
 }
