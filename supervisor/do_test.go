@@ -15,7 +15,7 @@ import (
 	"lifeloop/session"
 )
 
-// do gives the session a command, as the door does, and says what it answered.
+// do sends the session a command, as the door does, and returns its answer.
 func (r *rig) do(name, input string) string {
 	<-r.door.ready
 	r.door.calls.Add(1)
@@ -23,10 +23,10 @@ func (r *rig) do(name, input string) string {
 	began := time.Now()
 	var a CommandAnswer
 	if err := json.Unmarshal(r.door.s.Do(r.door.ctx, name, []byte(input)), &a); err != nil {
-		r.t.Errorf("%s %s is answered with what is no answer: %v", name, input, err)
+		r.t.Errorf("%s %s: the answer cannot be decoded: %v", name, input, err)
 	}
 	if (a.FailureClass == "") != (a.Error == "") || a.RetryClass != a.FailureClass.DefaultRetry() {
-		r.t.Errorf("%s %s is answered with %+v", name, input, a)
+		r.t.Errorf("%s %s: inconsistent answer %+v", name, input, a)
 	}
 	if took := time.Since(began); took > time.Second {
 		r.t.Errorf("%s %s was answered after %s", name, input, took)
@@ -64,7 +64,7 @@ func TestCommands(t *testing.T) {
 				{"abort", ``, "done"}, // it skips the grace
 			} {
 				if got := r.do(c.name, c.input); got != c.want {
-					t.Errorf("%s %s is answered %q, want %q", c.name, c.input, got, c.want)
+					t.Errorf("%s %s: answer %q, want %q", c.name, c.input, got, c.want)
 				}
 			}
 			r.door.calls.Go(func() {
@@ -81,9 +81,9 @@ func TestCommands(t *testing.T) {
 	})
 }
 
-// TestCommandsInTheVeryEnd asks at every moment of the end, in the midst of
-// clients that have their time, and of a ledger that is slow.
-func TestCommandsInTheVeryEnd(t *testing.T) {
+// TestCommandsAtTheEnd sends commands all through the end of a session, while
+// clients drain and the ledger is slow.
+func TestCommandsAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.answers["notes"] = asleep(100 * time.Millisecond)
@@ -108,15 +108,15 @@ func TestCommandsInTheVeryEnd(t *testing.T) {
 	})
 }
 
-// A command whose facts the ledger refuses, and any that comes after it, is
-// answered with that.
+// A command whose facts cannot be written is answered with internal_error, and so
+// is every later one.
 func TestCommandsWithoutALedger(t *testing.T) {
-	for name, keep := range map[string]bool{"it ends": false, "it goes on": true} {
+	for name, keep := range map[string]bool{"it ends": false, "it continues": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
 				r.options.KeepGoing = keep
-				r.launcher.child.ignore = true // TERM is not enough for it
+				r.launcher.child.ignore = true // it ignores TERM
 				var first, then, last string
 				r.launcher.play = func(func(kernel.Input)) {
 					time.Sleep(time.Second)
@@ -146,9 +146,9 @@ func TestCommandsWithoutALedger(t *testing.T) {
 	}
 }
 
-// A bug must not leave a harness behind that nobody supervises: the panic goes
-// through, whoever still runs.
-func TestABugIsNotWaitedFor(t *testing.T) {
+// A panic of the loop is passed on at once, without waiting for goroutines, so that
+// this process ends and the guard ends the harness.
+func TestAPanicEndsTheRunAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.ledger.slow = func(n int) {
@@ -162,7 +162,7 @@ func TestABugIsNotWaitedFor(t *testing.T) {
 		}
 		require.PanicsWithValue(t, "a bug", func() { _, _ = r.run() })
 		require.Equal(t, time.Second, time.Since(r.began))
-		r.launcher.child.end(kernel.ChildExited{}) // as the guard would see to
+		r.launcher.child.end(kernel.ChildExited{}) // as the guard would do
 		time.Sleep(time.Second)
 	})
 }

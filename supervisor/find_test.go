@@ -14,9 +14,8 @@ import (
 	"lifeloop/profiles"
 )
 
-// TestFind looks for the sessions of a folder in the usual places of each
-// harness: those of other folders are not its, and nothing there is nothing
-// found.
+// TestFind finds the sessions of a folder in the usual places of each harness. It
+// leaves out sessions of other folders, and an empty place is not an error.
 func TestFind(t *testing.T) {
 	const here, elsewhere = "/home/dev/project", "/home/dev/other"
 	hash := func(dir string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(dir))) }
@@ -86,7 +85,7 @@ func TestFind(t *testing.T) {
 				}
 				return ids
 			}
-			require.Empty(t, find(), "nothing lies there")
+			require.Empty(t, find(), "no files exist yet")
 			c.lay(t, home)
 			require.Equal(t, c.want, find())
 		})

@@ -11,15 +11,14 @@ import (
 	"lifeloop/telemetry/codex"
 )
 
-// A terminal that says the same many times a second is heard once a second;
-// what is new is heard at once.
-func TestTheTerminalRepeatsItself(t *testing.T) {
+// Repeated terminal signals are posted once a second, new ones at once.
+func TestRepeatedTerminalSignals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := codex.OSC()
-		var heard []string
+		var posted []string
 		s := &sink{osc: d, post: func(in kernel.Input) {
 			for _, sig := range in.(kernel.SignalsSeen).Signals {
-				heard = append(heard, string(sig.Kind))
+				posted = append(posted, string(sig.Kind))
 			}
 		}}
 		say := func(state string, times int) {
@@ -33,13 +32,13 @@ func TestTheTerminalRepeatsItself(t *testing.T) {
 		say("idle", 1)
 		say("working", 150) // a second and a half
 		say("nonsense", 5)
-		require.Equal(t, []string{"session_live", "idle", "working", "idle", "working", "working"}, heard)
+		require.Equal(t, []string{"session_live", "idle", "working", "idle", "working", "working"}, posted)
 	})
 }
 
-// What is read is posted with its text, even when there is none, so that it is
-// not taken for a sign alone; what was lost is told once.
-func TestTheTextOfAHarness(t *testing.T) {
+// Output that is read is posted with its text, even an empty one: without a text
+// it would count as not read. Lost output is reported once.
+func TestTextIsPosted(t *testing.T) {
 	var posted []kernel.Input
 	s := &sink{post: func(in kernel.Input) { posted = append(posted, in) }}
 	s.Text(nil, 4)

@@ -87,7 +87,7 @@ func (s *supervisor) follow(l *launched) {
 // drain reads the sources of a launch once more to their end and reports when
 // that is done. Where another launch may follow, or a process is left, it waits
 // first until the whole tree has ended: two launches that write the same files
-// could not be told apart.
+// could not be distinguished.
 func (s *supervisor) drain(l *launched) {
 	left := l.left
 	s.wg.Go(func() {

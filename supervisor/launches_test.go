@@ -18,12 +18,12 @@ import (
 	"lifeloop/telemetry"
 )
 
-// retrying is a policy of that many retries, ten seconds apart.
+// retrying is a policy with n retries, ten seconds apart.
 func retrying(attempts int) attempt.Policy {
 	return attempt.Policy{Retries: attempt.Retries{Attempts: attempts, MaxRetries: 6, On: attempt.DefaultOn(), Backoff: attempt.Backoff{Base: 10 * time.Second}}}
 }
 
-// ends is a harness that runs for a second and exits.
+// ends is a harness that exits after a second.
 func (r *rig) ends(code int) func(func(kernel.Input)) {
 	return func(func(kernel.Input)) {
 		time.Sleep(time.Second)
@@ -31,14 +31,14 @@ func (r *rig) ends(code int) func(func(kernel.Input)) {
 	}
 }
 
-// prompt is a record that names no session, so it is of whichever there is.
+// prompt is a record without a session id, so it belongs to the current session.
 func prompt(turn string) []telemetry.Signal {
 	return []telemetry.Signal{{Kind: telemetry.Prompt, Source: "transcript", Turn: turn}}
 }
 
-// TestOneLaunchAfterAnother shows the order of a retry: the terminal is given
-// back and the sources are read to their end before the next launch is made
-// ready, and what is heard of it comes from its own.
+// TestOneLaunchAfterAnother shows the order of a retry. The terminal is restored
+// and the sources are read to their end before the next launch is prepared, which
+// has its own sources.
 func TestOneLaunchAfterAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -71,10 +71,9 @@ const aRetry = `
 12.01s close
 `
 
-// TestTheDeadSayNothing has the sources of the first launch go on telling long
-// after they were read to their end: while nothing runs, and in the midst of
-// the second launch. Nothing of it is true of that one.
-func TestTheDeadSayNothing(t *testing.T) {
+// TestInputsOfAFinishedLaunchAreDropped lets the sources of the first launch post
+// long after their end: while no harness runs, and during the second launch.
+func TestInputsOfAFinishedLaunchAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.policy, r.options.Relaunch = retrying(1), true
@@ -91,38 +90,38 @@ func TestTheDeadSayNothing(t *testing.T) {
 		r.later = map[int]*fakeSources{2: {rig: r, last: prompt("p2")}}
 		_, err := r.run()
 		require.NoError(t, err)
-		var told []string
+		var observed []string
 		for _, f := range r.ledger.facts {
 			switch f := f.(type) {
 			case kernel.HarnessSessionOpened:
-				told = append(told, "session")
+				observed = append(observed, "session")
 			case kernel.Observed:
 				if f.Record.FrameContext != nil {
 					turn, _ := f.Record.Data["turn"].(string)
-					told = append(told, strings.TrimSpace(string(f.Record.Event)+" "+turn))
+					observed = append(observed, strings.TrimSpace(string(f.Record.Event)+" "+turn))
 				}
 			case kernel.ActivitySeen:
 				if f.Output == 99 {
-					t.Error("a dead harness gave a sign of life")
+					t.Error("an input of the finished launch was accepted")
 				}
 			}
 		}
 		require.Equal(t, []string{"session", "frame.opening p9", "frame.opened", "frame.ending", "frame.ended",
-			"session", "frame.opening p2", "frame.opened", "frame.ending", "frame.ended"}, told)
+			"session", "frame.opening p2", "frame.opened", "frame.ending", "frame.ended"}, observed)
 	})
 }
 
-// TestWhoIsLeftBehindIsWaitedFor has a process outlive the first harness: as
-// long as it may write to the same files there is no other launch, but for one
-// that nothing can end.
-func TestWhoIsLeftBehindIsWaitedFor(t *testing.T) {
+// TestALeftoverProcessDelaysTheNextLaunch has a process outlive the first harness.
+// The next launch waits for its end, because it may write to the same files, but
+// not longer than treeTime.
+func TestALeftoverProcessDelaysTheNextLaunch(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		lingers time.Duration
 		want    string
 	}{
 		{"it ends", 2 * time.Second, "13.005s launch 2"},
-		{"it cannot be ended", time.Hour, "14.005s launch 2"},
+		{"it cannot be killed", time.Hour, "14.005s launch 2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -144,8 +143,8 @@ func TestWhoIsLeftBehindIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestALaunchThatCannotBePrepared is one that failed: for want of something
-// that another moment may have, what follows is the policy's; else nothing.
+// A launch that cannot be prepared has failed. It is retried, as the policy says,
+// only after a temporary error.
 func TestALaunchThatCannotBePrepared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -170,7 +169,7 @@ func TestALaunchThatCannotBePrepared(t *testing.T) {
 	})
 }
 
-// TestTheEndOfABackOff: a signal while nothing runs ends the session at once.
+// A signal during a back-off ends the session at once.
 func TestTheEndOfABackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -180,13 +179,13 @@ func TestTheEndOfABackOff(t *testing.T) {
 		result, err := r.run()
 		require.NoError(t, err)
 		require.Equal(t, session.Aborted, result.State)
-		require.Equal(t, 3, result.Code, "the harness's own code, when it is not 0")
+		require.Equal(t, 3, result.Code, "the harness's own exit code, unless it is 0")
 		require.Equal(t, []string{"0s    launch", "5s    close"}, r.lines("launch", "signal", "kill", "close"))
 	})
 }
 
-// TestAPause stops the tree once that is recorded, and lets it go on; while it
-// stands still its timers do.
+// TestAPause stops the tree after the pause is recorded, and continues it. Its
+// timers stop meanwhile.
 func TestAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -207,8 +206,8 @@ func TestAPause(t *testing.T) {
 	})
 }
 
-// TestAnEndWhilePaused: what stands still hears no signal, so it is let go on
-// first; and nothing is launched by a pause's end that was asked for meanwhile.
+// A stopped process handles no signal, so a paused session is continued before it
+// is ended. A pause that ends by an abort starts no launch.
 func TestAnEndWhilePaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -227,7 +226,7 @@ func TestAnEndWhilePaused(t *testing.T) {
 	})
 }
 
-// TestAPauseBetweenLaunches puts the next one off; there is nothing to stop.
+// A pause between launches delays the next one.
 func TestAPauseBetweenLaunches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

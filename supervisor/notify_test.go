@@ -13,18 +13,18 @@ import (
 	"lifeloop/view"
 )
 
-// TestSlowCallbackDelaysNothing: a hook that takes an hour holds up nobody. What does not
-// fit into the queue meanwhile is counted, and the numbers show where.
+// A callback that takes an hour delays neither the loop nor the harness. Events
+// that find the queue full are counted, and their missing numbers show where.
 func TestSlowCallbackDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var heard []uint64
+		var received []uint64
 		started := 0
 		hooks := &view.Hooks{OnStart: func(int, bool, bool) { started++; panic("and it fails") }}
 		hooks.OnEvent = func(e view.L0Event) {
 			if e.Seq == 1 {
 				time.Sleep(time.Hour)
 			}
-			heard = append(heard, e.Seq)
+			received = append(received, e.Seq)
 		}
 		notifier := NewNotifier(hooks, view.L0{})
 		var wg sync.WaitGroup
@@ -33,7 +33,7 @@ func TestSlowCallbackDelaysNothing(t *testing.T) {
 		began := time.Now()
 		notifier.Committed(kernel.Entry{Fact: kernel.Began{SessionID: "sess"}})
 		notifier.Committed(kernel.Entry{Fact: kernel.SessionMoved{To: session.Pending}})
-		synctest.Wait() // the hook sleeps
+		synctest.Wait() // the callback sleeps
 		const more = notifyLimit + 100
 		for range more {
 			notifier.Committed(kernel.Entry{Fact: kernel.CheckpointSaved{Checkpoint: "T1"}})
@@ -48,10 +48,10 @@ func TestSlowCallbackDelaysNothing(t *testing.T) {
 
 		require.Equal(t, 1, started)
 		require.Equal(t, 1, hooks.Panics())
-		require.Len(t, heard, 1+notifyLimit+1, "what fitted, in order")
-		for i, seq := range heard[:len(heard)-1] {
+		require.Len(t, received, 1+notifyLimit+1, "the events that found room, in order")
+		for i, seq := range received[:len(received)-1] {
 			require.Equal(t, uint64(i+1), seq)
 		}
-		require.Equal(t, uint64(1+more+1), heard[len(heard)-1], "the gap is in the numbers")
+		require.Equal(t, uint64(1+more+1), received[len(received)-1], "the numbers show the gap")
 	})
 }

@@ -24,20 +24,19 @@ func observer() *kernel.Kernel {
 		NewID: func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) }})
 }
 
-// watched is a source that tells of one prompt and, when it is to end, of the
-// turn's end.
+// watched is a source with one prompt and, when its context ends, the turn's end.
 type watched struct{ err error }
 
 func (w watched) Run(ctx context.Context, post func(kernel.Input)) error {
-	tell := func(k telemetry.Kind) {
+	report := func(k telemetry.Kind) {
 		post(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: k, Source: "transcript", Session: "S1", Turn: "p1"}}})
 	}
-	tell(telemetry.Prompt)
+	report(telemetry.Prompt)
 	if w.err != nil {
 		return w.err
 	}
 	<-ctx.Done()
-	tell(telemetry.TurnEnd)
+	report(telemetry.TurnEnd)
 	return nil
 }
 func (watched) Launched(int) {}
@@ -49,13 +48,13 @@ func TestObserve(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		sources watched
-		refuse  lifeloop.Event // the event whose telling fails
+		refuse  lifeloop.Event // the event that the listener fails on
 		want    []lifeloop.Event
 		err     error
 	}{
 		{"until a signal", watched{}, "", []lifeloop.Event{"session.starting", "session.started", "frame.opening", "frame.opened",
 			"frame.ending", "frame.ended"}, nil},
-		{"until nobody listens", watched{}, "frame.opening", []lifeloop.Event{"session.starting", "session.started"}, errFull},
+		{"until the listener fails", watched{}, "frame.opening", []lifeloop.Event{"session.starting", "session.started"}, errFull},
 		{"until the watcher fails", watched{errWatch}, "", []lifeloop.Event{"session.starting", "session.started", "frame.opening", "frame.opened"}, errWatch},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -77,7 +76,7 @@ func TestObserve(t *testing.T) {
 				}))
 				require.ErrorIs(t, err, tt.err)
 				require.Equal(t, tt.want, got)
-				time.Sleep(time.Minute) // the signal that nobody waited for
+				time.Sleep(time.Minute) // until the unused signal was sent
 			})
 		})
 	}

@@ -21,8 +21,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden event lists anew; read the diff against what the harness really did")
 
-// recordings names those of one session, told as one truth, each by
-// its kind, its harness and its place in telemetry/HARNESS/testdata. A "*" is each file there.
+// recordings lists the sources of each golden file: kind=harness/path below
+// telemetry/HARNESS/testdata. Several sources belong to one session. A "*" stands
+// for each matching file.
 var recordings = []struct {
 	adapter string
 	name    string // of the golden file; with a "*", that of each recording
@@ -46,7 +47,7 @@ var recordings = []struct {
 	{"gemini", "log/*", []string{"log=gemini/logs/*.json"}},
 	{"opencode", "hooks/*", []string{"hooks=opencode/hooks/sequence-*.jsonl"}},
 	{"opencode", "events/*", []string{"events=opencode/bus/*.jsonl"}},
-	{"opencode", "rows/*", []string{"rows=opencode/store/*.jsonl"}}, // each session of the store by itself
+	{"opencode", "rows/*", []string{"rows=opencode/store/*.jsonl"}}, // each session of the store separately
 	{"opencode", "stream/*", []string{"stream=opencode/run/*.jsonl"}},
 
 	{"openclaw", "transcript", []string{"transcript=openclaw/transcript_events.jsonl"}},
@@ -88,8 +89,8 @@ var recordings = []struct {
 	{"opencode", "merged/bus_and_store", []string{"events=opencode/bus/serve-queued-abort-permission-retry.jsonl", "rows=opencode/store/serve-queued-abort-permission-retry.jsonl"}},
 }
 
-// TestObservedRecordings tells the lifecycle events of every recording, as
-// `observe --once` does. The golden lists were read line by line.
+// TestObservedRecordings compares the events of every recording with its golden
+// list, as `observe --once` emits them. Every line of the lists was reviewed.
 func TestObservedRecordings(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range recordings {
@@ -111,13 +112,13 @@ func TestObservedRecordings(t *testing.T) {
 	}
 	require.NoError(t, filepath.WalkDir(filepath.Join("testdata", "observed"), func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && !seen[path] {
-			t.Errorf("%s is the list of no recording", path)
+			t.Errorf("%s has no recording", path)
 		}
 		return err
 	}))
 }
 
-// recordedFile is where a recording lies.
+// recordedFile is the path of a recording.
 func recordedFile(path string) string {
 	harness, file, _ := strings.Cut(path, "/")
 	return filepath.Join("..", "telemetry", harness, "testdata", filepath.FromSlash(file))
@@ -158,11 +159,11 @@ func golden(t *testing.T, seen map[string]bool, adapter, name string, sources []
 		if got != string(want) {
 			t.Errorf("events differ from %s\ngot:\n%swant:\n%s", file, got, want)
 		}
-		require.Equal(t, got, observe(t, adapter, sources), "the same files tell the same")
+		require.Equal(t, got, observe(t, adapter, sources), "the same files give the same events")
 	})
 }
 
-// observeEach tells the events of each session that a store holds.
+// observeEach lists the events of each session of a store.
 func observeEach(t *testing.T, adapter string, sources []string, path string) string {
 	profile, _ := profiles.For(adapter)
 	d := profile.Transcript.Decoder()
@@ -181,8 +182,7 @@ func observeEach(t *testing.T, adapter string, sources []string, path string) st
 	return b.String()
 }
 
-// observe tells the events of sources, one a line; of one session, if that is
-// asked for.
+// observe lists the events of sources, one per line, optionally of one session.
 func observe(t *testing.T, adapter string, kinds []string, session string) string {
 	profile, ok := profiles.For(adapter)
 	require.True(t, ok)
@@ -197,18 +197,18 @@ func observe(t *testing.T, adapter string, kinds []string, session string) strin
 				require.NoError(t, err)
 				s.Path = abs
 				if s.Form == profiles.Rows && strings.HasSuffix(path, ".jsonl") {
-					s.Form = profiles.Lines // the rows, as they were given
+					s.Form = profiles.Lines // the recorded rows
 				}
 				sources = append(sources, s)
 			}
 		}
 		require.True(t, found, "adapter %s has no source %s", adapter, kind)
 	}
-	return told(t, adapter, sources, session)
+	return eventsOf(t, adapter, sources, session)
 }
 
-// told is what the sources tell, one event a line.
-func told(t *testing.T, adapter string, sources []profiles.Source, session string) string {
+// eventsOf lists the events of sources, one per line.
+func eventsOf(t *testing.T, adapter string, sources []profiles.Source, session string) string {
 	manifest, ok := manifests.Get(adapter)
 	require.True(t, ok)
 	n := map[string]int{}
@@ -227,8 +227,8 @@ func told(t *testing.T, adapter string, sources []profiles.Source, session strin
 	return b.String()
 }
 
-// callsLine is what model calls add up to: what went in, what of it was read
-// from the cache and written to it, what came out and what of that was reasoning.
+// callsLine sums up model calls: input tokens with those read from and written to
+// the cache, and output tokens with those of reasoning.
 func callsLine(name string, c synth.Calls) string {
 	if c.Calls == 0 {
 		return ""
@@ -258,7 +258,7 @@ func eventLine(t *testing.T, e kernel.Entry) string {
 	return b.String() + "\n"
 }
 
-// each hears entries one by one.
+// each is a listener that passes entries one by one.
 func each(f func(kernel.Entry) error) Listener {
 	return func(entries []kernel.Entry) error {
 		for _, e := range entries {

@@ -18,8 +18,8 @@ import (
 	"lifeloop/telemetry/claude"
 )
 
-// What a harness exports becomes inputs of the loop, and what the user exported
-// goes on to where it went.
+// The harness's telemetry becomes inputs of the loop, and what the user exports is
+// passed on to the user's endpoint.
 func TestExports(t *testing.T) {
 	var mu sync.Mutex
 	var passed []string
@@ -48,7 +48,7 @@ func TestExports(t *testing.T) {
 	body, err := os.ReadFile(recordedFile("claude/otlp-print/001-logs.json"))
 	require.NoError(t, err)
 	post("/v1/logs", body)
-	post("/v1/metrics", []byte(`{"resourceMetrics":[]}`)) // not asked for, and not read
+	post("/v1/metrics", []byte(`{"resourceMetrics":[]}`)) // neither requested nor read
 	post("/v1/logs", []byte(`{"resourceLogs":`))
 	http.DefaultClient.CloseIdleConnections()
 	require.NoError(t, end())
@@ -71,11 +71,11 @@ func TestExports(t *testing.T) {
 	}
 	require.Equal(t, 6, signals)
 	require.Equal(t, 1, unknown)
-	require.Equal(t, []string{"otlp not_passed_on"}, troubles, "the second one was refused upstream")
+	require.Equal(t, []string{"otlp not_passed_on"}, troubles, "the user's endpoint rejected the second one")
 	require.Equal(t, []string{"/v1/logs k", "/v1/logs k"}, passed)
 }
 
-// runSource runs a source and keeps what it posts.
+// runSource runs a source and collects its inputs.
 func runSource(t *testing.T, s Sources) (*[]kernel.Input, func() error) {
 	var mu sync.Mutex
 	inputs := new([]kernel.Input)
@@ -95,15 +95,15 @@ func runSource(t *testing.T, s Sources) (*[]kernel.Input, func() error) {
 }
 
 type fakeSource struct {
-	err  error
-	told []string
+	err   error
+	calls []string
 }
 
 func (f *fakeSource) Run(ctx context.Context, _ func(kernel.Input)) error { <-ctx.Done(); return f.err }
-func (f *fakeSource) Launched(int)                                        { f.told = append(f.told, "launched") }
-func (f *fakeSource) Watch(path string)                                   { f.told = append(f.told, path) }
+func (f *fakeSource) Launched(int)                                        { f.calls = append(f.calls, "launched") }
+func (f *fakeSource) Watch(path string)                                   { f.calls = append(f.calls, path) }
 
-func TestTogether(t *testing.T) {
+func TestJoin(t *testing.T) {
 	a, b := &fakeSource{}, &fakeSource{err: errors.New("broken")}
 	s := Join(a, b)
 	s.Launched(7)
@@ -111,6 +111,6 @@ func TestTogether(t *testing.T) {
 	_, end := runSource(t, s)
 	require.ErrorIs(t, end(), b.err)
 	for _, f := range []*fakeSource{a, b} {
-		require.Equal(t, []string{"launched", "/x"}, f.told)
+		require.Equal(t, []string{"launched", "/x"}, f.calls)
 	}
 }

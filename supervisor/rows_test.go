@@ -17,7 +17,7 @@ import (
 	"lifeloop/telemetry/claude"
 )
 
-// A writer is the harness's side of a database.
+// A writer writes a database as a harness does.
 type writer struct {
 	t  *testing.T
 	db *sql.DB
@@ -51,8 +51,8 @@ func rowsAt(path string) profiles.Source {
 		Query: `SELECT id, record FROM log WHERE id > ?1 ORDER BY id`}
 }
 
-// TestRowsAreFollowed reads a database that a harness makes late and writes
-// through its log, up to what it writes in its last moment.
+// TestRowsAreFollowed reads a database that is created late and written through
+// its log, up to the last row.
 func TestRowsAreFollowed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "late", "store.db")
 	r := read(t, Files{Fixed: []profiles.Source{rowsAt(path)}})
@@ -81,12 +81,12 @@ func TestRowsAreFollowed(t *testing.T) {
 		}
 	}
 	require.Equal(t, path, last.Path)
-	require.EqualValues(t, 5, last.Offset, "the number of the row that told it")
+	require.EqualValues(t, 5, last.Offset, "the number of its row")
 	require.Equal(t, 1, unknown)
 }
 
-// TestThePastOfADatabase is passed over where only what comes is asked for,
-// and told where what is there is asked for.
+// The present rows of a database are skipped with AtEnd or Since, and read
+// otherwise.
 func TestThePastOfADatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	w := writeTo(t, path)
@@ -111,8 +111,8 @@ func TestThePastOfADatabase(t *testing.T) {
 	require.NoError(t, r.stop())
 }
 
-// TestADatabaseThatIsNone says so, and does not stop what else is read.
-func TestADatabaseThatIsNone(t *testing.T) {
+// A file that is not a database is reported, and the other sources are read.
+func TestAFileThatIsNotADatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	r := read(t, Files{Fixed: []profiles.Source{rowsAt(path)}})
 	write(t, path, strings.Repeat("not a database\n", 500))
@@ -121,8 +121,8 @@ func TestADatabaseThatIsNone(t *testing.T) {
 	require.NoError(t, r.stop())
 }
 
-// TestAServerIsHeard reads the events of a harness's own server.
-func TestAServerIsHeard(t *testing.T) {
+// TestServerEvents reads the events of a harness's own server.
+func TestServerEvents(t *testing.T) {
 	ended := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
@@ -153,8 +153,7 @@ func TestAServerIsHeard(t *testing.T) {
 	require.NoError(t, r.stop())
 }
 
-// TestFilesBesideATranscript are those of its sub-agents: they appear late,
-// in a folder that appears late.
+// The transcripts of sub-agents appear late, in a folder that appears late.
 func TestFilesBesideATranscript(t *testing.T) {
 	dir := t.TempDir()
 	r := read(t, Files{Named: profiles.Source{Name: "log", Decoder: claude.Registry, Beside: "subagents/agent-*.jsonl"}})

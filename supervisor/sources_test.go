@@ -21,15 +21,15 @@ import (
 	"lifeloop/telemetry/codex"
 )
 
-// A reader follows real files and keeps what they told.
+// A reader follows real files and collects their signals.
 type reader struct {
 	t    *testing.T
 	f    *Files
 	stop func() error
 
-	mu   sync.Mutex // guards what follows
-	told []string
-	in   []kernel.Input
+	mu     sync.Mutex // guards what follows
+	posted []string
+	in     []kernel.Input
 }
 
 func read(t *testing.T, f Files) *reader {
@@ -53,29 +53,29 @@ func (r *reader) post(in kernel.Input) {
 	switch in := in.(type) {
 	case kernel.SignalsSeen:
 		for _, s := range in.Signals {
-			r.told = append(r.told, fmt.Sprintf("%s %s %s", s.Source, s.Session, s.Kind))
+			r.posted = append(r.posted, fmt.Sprintf("%s %s %s", s.Source, s.Session, s.Kind))
 		}
 	case kernel.SourceTrouble:
-		r.told = append(r.told, "trouble "+in.Source+" "+in.What)
+		r.posted = append(r.posted, "trouble "+in.Source+" "+in.What)
 	}
 }
 
-// until waits until exactly the lines of want were told.
+// until waits until exactly the lines of want were posted.
 func (r *reader) until(want ...string) {
 	r.t.Helper()
 	var got string
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		r.mu.Lock()
-		got = strings.Join(r.told, "\n")
+		got = strings.Join(r.posted, "\n")
 		r.mu.Unlock()
 		if got == strings.Join(want, "\n") {
 			return
 		}
 	}
-	r.t.Fatalf("told:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+	r.t.Fatalf("posted:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
 }
 
-// entry is one state of the registry's file.
+// entry is one content of the registry's file.
 func entry(session, status string, at time.Time) string {
 	return fmt.Sprintf(`{"sessionId":%q,"status":%q,"statusUpdatedAt":%d}`, session, status, at.UnixMilli())
 }
@@ -92,8 +92,8 @@ func write(t *testing.T, path, text string) {
 
 var day = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 
-// TestFilesOfALaunch follows a file whose name holds the process id and that
-// does not exist yet, and one that the harness names.
+// TestFilesOfALaunch follows a file whose name contains the process id and that
+// does not exist yet, and a file that the harness names.
 func TestFilesOfALaunch(t *testing.T) {
 	dir := t.TempDir()
 	r := read(t, Files{
@@ -106,18 +106,18 @@ func TestFilesOfALaunch(t *testing.T) {
 	r.until("registry S1 working")
 	log, second := filepath.Join(dir, "log.jsonl"), entry("S2", "busy", day)
 	write(t, log, entry("S2", "idle", day)+"\n"+second[:20])
-	r.until("registry S1 working", "registry S2 idle") // half a line waits
+	r.until("registry S1 working", "registry S2 idle") // a partial line is not read
 	write(t, log, second[20:]+"\nnot JSON\n")
 	r.until("registry S1 working", "registry S2 idle", "registry S2 working")
 
 	require.NoError(t, r.stop())
-	require.Equal(t, kernel.UnknownSeen{Source: "log", Types: map[string]int{"malformed": 1}}, r.in[len(r.in)-1], "what is no record is counted")
+	require.Equal(t, kernel.UnknownSeen{Source: "log", Types: map[string]int{"malformed": 1}}, r.in[len(r.in)-1], "a malformed record is counted")
 	last := r.in[len(r.in)-2].(kernel.SignalsSeen).Position
 	require.Equal(t, log, last.Path)
-	require.EqualValues(t, len(entry("S2", "idle", day))+1+len(second)+1, last.Offset, "the end of the line that told it")
+	require.EqualValues(t, len(entry("S2", "idle", day))+1+len(second)+1, last.Offset, "the end of its line")
 }
 
-// TestFilesAreReadToTheirEnd finds what was written in the last moment.
+// TestFilesAreReadToTheirEnd reads what is written just before the end.
 func TestFilesAreReadToTheirEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	r := read(t, Files{Named: profiles.Source{Name: "log", Decoder: claude.Registry}})
@@ -128,11 +128,11 @@ func TestFilesAreReadToTheirEnd(t *testing.T) {
 		write(t, path, entry("S1", []string{"idle", "busy"}[i%2], day)+"\n")
 	}
 	require.NoError(t, r.stop())
-	require.Len(t, r.told, 51)
+	require.Len(t, r.posted, 51)
 }
 
-// TestActivityFiles: each change is a sign of life, and what lay there before
-// the launch is none. Its time is not looked at: another machine may have set it.
+// Each change of an activity file is a sign of life; its content before the launch
+// is not. Its time is ignored, because another machine may have set it.
 func TestActivityFiles(t *testing.T) {
 	dir := t.TempDir()
 	old, path, aside, bell := filepath.Join(dir, "old"), filepath.Join(dir, "alive"), filepath.Join(dir, "aside"), filepath.Join(dir, "bell")
@@ -141,10 +141,10 @@ func TestActivityFiles(t *testing.T) {
 		{Name: "registry", Decoder: claude.Registry, Path: bell, Form: profiles.Whole}}})
 	r.f.Launched(4242)
 	write(t, bell, entry("S1", "busy", time.Now().Add(time.Hour)))
-	r.until("registry S1 working") // the others were looked at before
+	r.until("registry S1 working") // the other files were checked before
 	write(t, aside, "x")
 	require.NoError(t, os.Chtimes(aside, day, day))
-	require.NoError(t, os.Rename(aside, path)) // one change, where creation, writing and setting the time are three
+	require.NoError(t, os.Rename(aside, path)) // one change; creating, writing and setting the time would be three
 	r.until("registry S1 working", "file  alive")
 	require.NoError(t, os.Chtimes(old, day, day))
 	r.until("registry S1 working", "file  alive", "file  alive")
@@ -153,9 +153,9 @@ func TestActivityFiles(t *testing.T) {
 		r.in[len(r.in)-1].(kernel.SignalsSeen).Signals)
 }
 
-// TestThePastIsNoNews passes over what a resumed session's file holds from
-// before the launch, and over what an observer finds.
-func TestThePastIsNoNews(t *testing.T) {
+// TestThePastIsSkipped skips the records that the file of a continued session has
+// from before the launch, and the present content with AtEnd.
+func TestThePastIsSkipped(t *testing.T) {
 	dir := t.TempDir()
 	resumed, found := filepath.Join(dir, "resumed"), filepath.Join(dir, "found")
 	undated := `{"sessionId":"S1","status":"waiting"}`
@@ -170,11 +170,10 @@ func TestThePastIsNoNews(t *testing.T) {
 	write(t, resumed, entry("S1", "idle", day)+"\n")
 	r.until("registry S1 needs_input", "registry S1 working", "registry S1 idle")
 	require.NoError(t, r.stop())
-	require.Len(t, r.told, 3)
+	require.Len(t, r.posted, 3)
 }
 
-// TestADecoderForEachFile keeps the memory of one file out of another's: each
-// is the first of its own to say that a session is live.
+// Each file has its own decoder state, so each reports that its session is live.
 func TestADecoderForEachFile(t *testing.T) {
 	dir := t.TempDir()
 	r := read(t, Files{Named: profiles.Source{Name: "osc", Decoder: codex.OSC}})
@@ -191,17 +190,17 @@ func TestADecoderForEachFile(t *testing.T) {
 }
 
 func TestFilesWithoutDecoder(t *testing.T) {
-	// A profile without files of its own ignores what a harness names.
+	// A profile without such files ignores a file that a harness names.
 	r := read(t, Files{})
 	path := filepath.Join(t.TempDir(), "log")
 	write(t, path, entry("S1", "busy", day)+"\n")
 	r.f.Watch(path)
 	require.NoError(t, r.stop())
-	require.Empty(t, r.told)
+	require.Empty(t, r.posted)
 }
 
-// TestTroubleIsTold names the source and what happened to it.
-func TestTroubleIsTold(t *testing.T) {
+// TestTroubleIsReported names the source and its trouble.
+func TestTroubleIsReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	r := read(t, Files{Named: profiles.Source{Name: "log", Decoder: claude.Registry}})
 	write(t, path, entry("S1", "busy", day)+"\n")
@@ -213,9 +212,8 @@ func TestTroubleIsTold(t *testing.T) {
 	r.until("registry S1 working", "trouble log truncated", "registry S1 idle")
 }
 
-// TestAFileLeftBehind is believed while its writer runs, and not after: of
-// what it says then nothing is.
-func TestAFileLeftBehind(t *testing.T) {
+// A file counts while its writer runs. Later it says nothing of the present.
+func TestAFileWithoutItsWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "4242.json")
 	state := func(pid int, status string) string {
 		return fmt.Sprintf(`{"pid":%d,"procStart":"7","sessionId":"S1","status":%q}`, pid, status)

@@ -12,10 +12,10 @@ import (
 	"lifeloop/profiles"
 )
 
-// These tests ask databases what the golden lists tell of their rows: what the
-// harness left, or one with its tables that holds the recorded rows.
+// These tests compare databases with the golden lists of their rows. A database is
+// one that a harness wrote, or one with the same tables and the recorded rows.
 
-// stored is a database with the tables of schema, and no rows yet.
+// stored is an empty database with the tables of schema.
 func stored(t *testing.T, schema string) (writer, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store.sqlite")
@@ -31,14 +31,14 @@ func recording(t *testing.T, name string) []byte {
 	return data
 }
 
-// fill puts each line of a recording into its table by the statement, in order.
+// fill inserts each line of a recording with the statement, in order.
 func (w writer) fill(name, statement string) {
 	for line := range bytes.Lines(recording(w.t, name)) {
 		w.do(statement, string(bytes.TrimSuffix(line, []byte("\n"))))
 	}
 }
 
-// rows are the named sources of an adapter, all in one database.
+// rows are the named sources of an adapter, in one database.
 func rows(t *testing.T, adapter, path string, names ...string) (sources []profiles.Source) {
 	t.Helper()
 	profile, _ := profiles.For(adapter)
@@ -62,9 +62,8 @@ func list(t *testing.T, name string) string {
 	return string(data)
 }
 
-// TestOpencodesDatabase tells of each session what the list of its rows tells,
-// though the rows were written out by session and the database is in the order
-// of writing.
+// Each session of OpenCode's database has the events of its golden list, although
+// the recording is ordered by session and the database by time of writing.
 func TestOpencodesDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "opencode.db")
 	write(t, path, string(recording(t, "opencode/store/opencode.db")))
@@ -72,7 +71,7 @@ func TestOpencodesDatabase(t *testing.T) {
 	require.Len(t, sessions, 4)
 	for _, s := range sessions {
 		id, want, _ := strings.Cut(s, "\n")
-		require.Equal(t, want, told(t, "opencode", rows(t, "opencode", path, "store"), id), id)
+		require.Equal(t, want, eventsOf(t, "opencode", rows(t, "opencode", path, "store"), id), id)
 	}
 }
 
@@ -87,21 +86,21 @@ func TestOpenclawsDatabase(t *testing.T) {
 	for name, kinds := range map[string][]string{
 		"transcript": {"transcript"}, "runs": {"runs"}, "sessions": {"sessions"}, "merged/store": {"transcript", "runs", "sessions"},
 	} {
-		require.Equal(t, list(t, "openclaw/"+name), told(t, "openclaw", rows(t, "openclaw", path, kinds...), ""), name)
+		require.Equal(t, list(t, "openclaw/"+name), eventsOf(t, "openclaw", rows(t, "openclaw", path, kinds...), ""), name)
 	}
-	// In any order they are one truth: only of what happened in the same
-	// millisecond another one may be the first.
-	require.Equal(t, frames(list(t, "openclaw/merged/store")), frames(told(t, "openclaw", rows(t, "openclaw", path, "sessions", "runs", "transcript"), "")))
+	// The order of the sources does not matter, except for events of the same
+	// millisecond.
+	require.Equal(t, frames(list(t, "openclaw/merged/store")), frames(eventsOf(t, "openclaw", rows(t, "openclaw", path, "sessions", "runs", "transcript"), "")))
 }
 
 func TestHermesDatabase(t *testing.T) {
 	_, path := stored(t, "hermes/state.sql")
-	require.Equal(t, list(t, "hermes/messages"), told(t, "hermes", rows(t, "hermes", path, "messages"), ""))
-	require.Equal(t, list(t, "hermes/merged/store"), told(t, "hermes", rows(t, "hermes", path, "messages", "sessions"), ""))
-	require.Equal(t, frames(list(t, "hermes/merged/store")), frames(told(t, "hermes", rows(t, "hermes", path, "sessions", "messages"), "")))
+	require.Equal(t, list(t, "hermes/messages"), eventsOf(t, "hermes", rows(t, "hermes", path, "messages"), ""))
+	require.Equal(t, list(t, "hermes/merged/store"), eventsOf(t, "hermes", rows(t, "hermes", path, "messages", "sessions"), ""))
+	require.Equal(t, frames(list(t, "hermes/merged/store")), frames(eventsOf(t, "hermes", rows(t, "hermes", path, "sessions", "messages"), "")))
 }
 
-// frames are what a list tells of frames and compactions, without its evidence.
+// frames are the frame and compaction events of a list, without evidence.
 func frames(events string) (out []string) {
 	for line := range strings.Lines(events) {
 		what, _, _ := strings.Cut(line, " |")

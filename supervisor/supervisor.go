@@ -141,8 +141,8 @@ type supervisor struct {
 
 	inbox   chan posted
 	results []kernel.Input     // of effects performed on the loop; they precede the inbox
-	settles chan chan struct{} // requests to be told of the next commit
-	waiters []chan struct{}    // those that this turn commits for
+	settles chan chan struct{} // channels to close at the next commit
+	waiters []chan struct{}    // those of this turn
 	ctx     context.Context
 	wg      sync.WaitGroup
 	cancel  map[string]context.CancelFunc // of running dispatches, by call

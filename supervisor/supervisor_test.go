@@ -25,8 +25,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// A rig is a supervisor whose world is made of fakes, inside a synctest bubble:
-// hours cost nothing, and a goroutine that is left behind fails the test.
+// A rig is a supervisor with fake ports, inside a synctest bubble: virtual hours
+// take no time, and a leaked goroutine fails the test.
 type rig struct {
 	t     *testing.T
 	began time.Time
@@ -34,16 +34,16 @@ type rig struct {
 	mu    sync.Mutex // guards trace
 	trace []string
 
-	ledger   fakeLedger
-	launcher fakeLauncher
-	sources  fakeSources // of the first launch
-	later    map[int]*fakeSources
-	door     fakeDoor
-	signals  chan os.Signal
-	answers  map[string]func(ctx context.Context, event string) (string, error) // by client
-	options  Options
-	deaf     bool // the kernel's NoTelemetry: the process itself is the sign of life
-	policy   attempt.Policy
+	ledger      fakeLedger
+	launcher    fakeLauncher
+	sources     fakeSources // of the first launch
+	later       map[int]*fakeSources
+	door        fakeDoor
+	signals     chan os.Signal
+	answers     map[string]func(ctx context.Context, event string) (string, error) // by client
+	options     Options
+	noTelemetry bool // the process itself is the sign of life
+	policy      attempt.Policy
 }
 
 func newRig(t *testing.T) *rig {
@@ -55,7 +55,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// note adds one line to what happened, with the time since the start.
+// note adds a line to the trace, with the time since the start.
 func (r *rig) note(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,13 +77,13 @@ func (r *rig) lines(words ...string) []string {
 	return out
 }
 
-// first is the place in the trace of the first line that holds words.
+// first is the index of the first line of the trace that contains words.
 func (r *rig) first(words string) int {
 	r.t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := slices.IndexFunc(r.trace, func(l string) bool { return strings.Contains(l, words) })
-	require.GreaterOrEqual(r.t, i, 0, "%q never happened:\n%s", words, strings.Join(r.trace, "\n"))
+	require.GreaterOrEqual(r.t, i, 0, "no line contains %q:\n%s", words, strings.Join(r.trace, "\n"))
 	return i
 }
 
@@ -97,7 +97,7 @@ func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
 		ClientDrain: 5 * time.Second, AbortGrace: 5 * time.Second,
 		NewID: func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
 		Began: kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
-		Setup: kernel.Setup{Hooks: true, HarnessSession: "S1", NoTelemetry: r.deaf, Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0", LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
+		Setup: kernel.Setup{Hooks: true, HarnessSession: "S1", NoTelemetry: r.noTelemetry, Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0", LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
 			Receipts: lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
 			Placement: map[lifeloop.Placement]lifeloop.PlacementClaim{
 				lifeloop.PreFrameTrailing: {Support: lifeloop.Native, MaxBytes: &limit}}}}}
@@ -137,16 +137,16 @@ func decodeHook(event string, input []byte) (telemetry.HookCall, error) {
 	return call, nil
 }
 
-// A fakeLedger notes what it is given, and refuses the append of a number.
+// A fakeLedger records its appends, and fails one of them by number.
 type fakeLedger struct {
 	*rig
-	refuse int         // the number of the append that fails, from 1; 0 is none
-	slow   func(n int) // what an append waits for
+	refuse int         // the number of the failing append, from 1; 0 for none
+	slow   func(n int) // called by each append
 	n      int
 	broken bool
 	closed bool
 	facts  []kernel.Fact
-	failed []kernel.Fact // of the append that was refused, written or not
+	failed []kernel.Fact // of the failed append
 }
 
 var errDisk = errors.New("no space left on device")
@@ -154,7 +154,7 @@ var errDisk = errors.New("no space left on device")
 func (l *fakeLedger) Append(records []ledger.Record, durable bool) ([]ledger.Entry, error) {
 	l.n++
 	if l.broken || l.closed {
-		l.t.Error("an append after the refusal")
+		l.t.Error("an append after the failed one")
 	}
 	if l.slow != nil {
 		l.slow(l.n)
@@ -190,8 +190,8 @@ func (l *fakeLedger) Close() error {
 	return nil
 }
 
-// A fakeLauncher starts a harness whose life is play, if there is one, and
-// after it those in again.
+// A fakeLauncher starts a harness that runs play, and for later launches those of
+// again.
 type fakeLauncher struct {
 	*rig
 	child  *fakeChild // the newest
@@ -244,9 +244,9 @@ func (l *fakeLauncher) Release() { l.note("release") }
 type fakeChild struct {
 	*rig
 	n      int                     // of its launch
-	exit   chan kernel.ChildExited // what it ends with; the first word counts
-	gone   chan struct{}           // closed when its tree is
-	ignore bool                    // signals
+	exit   chan kernel.ChildExited // its end; the first one counts
+	gone   chan struct{}           // closed when its tree has ended
+	ignore bool                    // it ignores signals
 }
 
 func newChild(r *rig, n int) *fakeChild {
@@ -300,7 +300,7 @@ type fakeClient struct {
 func (c fakeClient) Call(ctx context.Context, envelope []byte) (dispatch.Answer, error) {
 	e, err := lifeloop.Parse[lifeloop.DispatchEnvelope](envelope)
 	require.NoError(c.t, err)
-	time.Sleep(10 * time.Millisecond) // so that nothing else happens in the same instant
+	time.Sleep(10 * time.Millisecond) // so that no other event has the same time
 	c.note("call %s %s", c.id, e.Request.Event)
 	out, err := c.answer(ctx, string(e.Request.Event))
 	return dispatch.Answer{Body: []byte(out)}, err
@@ -310,7 +310,7 @@ const observed = `{"status":"observed"}`
 
 func quick(context.Context, string) (string, error) { return observed, nil }
 
-// asleep sleeps as long as it is let.
+// asleep answers after d, unless its context ends first.
 func asleep(d time.Duration) func(context.Context, string) (string, error) {
 	return func(ctx context.Context, _ string) (string, error) {
 		select {
@@ -338,13 +338,12 @@ func brings(text string) func(context.Context, string) (string, error) {
 	}
 }
 
-// fakeSources reads nothing until it is told to read to the end: then it finds
-// what last holds.
+// fakeSources posts nothing until its context ends, and then last.
 type fakeSources struct {
 	*rig
 	last []telemetry.Signal
 	err  error
-	late []telemetry.Signal // what it tells a minute after it was read to its end
+	late []telemetry.Signal // posted a minute after its end
 }
 
 func (s *fakeSources) Run(ctx context.Context, post func(kernel.Input)) error {
@@ -365,7 +364,7 @@ func (s *fakeSources) Run(ctx context.Context, post func(kernel.Input)) error {
 func (s *fakeSources) Launched(pid int)  { s.note("sources know pid %d", pid) }
 func (s *fakeSources) Watch(path string) { s.note("watch %s", path) }
 
-// fakeDoor stands open from the start to the end of ctx.
+// fakeDoor is open until ctx ends.
 type fakeDoor struct {
 	ctx   context.Context
 	s     *supervisor
@@ -386,17 +385,17 @@ type fakeCaller struct {
 	*rig
 	event   string
 	gone    chan struct{}
-	deaf    bool // it left in the moment of the answer
+	lost    bool // it closes the hook at the moment of the answer
 	answers int
 	out     []byte
-	after   time.Duration // how long it was in there
+	after   time.Duration // the duration of the hook
 }
 
 func (c *fakeCaller) Answer(out []byte) bool {
 	c.answers++
 	c.out = out
 	c.note("answer %s %q", c.event, out)
-	return !c.deaf
+	return !c.lost
 }
 func (c *fakeCaller) Gone() <-chan struct{} { return c.gone }
 
@@ -415,7 +414,7 @@ func (r *rig) hook(event, input string, more ...func(*fakeCaller)) *fakeCaller {
 	return c
 }
 
-// post hands the loop an input, as the door does.
+// post sends an input to the loop, as the door does.
 func (r *rig) post(in kernel.Input) {
 	<-r.door.ready
 	r.door.s.post(in)
@@ -436,9 +435,9 @@ func (r *rig) receipts() []string {
 	return out
 }
 
-// TestARunFromStartToEnd shows the order of everything: facts before effects,
-// the terminal before the sources, the sources before the last words, the last
-// words before the ledger is closed.
+// TestARunFromStartToEnd shows the order of a run: facts before effects, the
+// terminal before the sources, the sources before the last events, and those
+// before the ledger is closed.
 func TestARunFromStartToEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -448,7 +447,7 @@ func TestARunFromStartToEnd(t *testing.T) {
 			r.hook("Start", "")
 			time.Sleep(time.Second)
 			if got := string(r.hook("Prompt", "p1").out); !strings.Contains(got, "remember") {
-				t.Errorf("the prompt's hook was answered %q", got)
+				t.Errorf("the prompt's hook got the answer %q", got)
 			}
 			time.Sleep(time.Second)
 			r.hook("Stop", "p1")
@@ -498,8 +497,8 @@ const story = `
 3.05s close
 `
 
-// TestManyInputsAreCommittedTogether holds the ledger for a second: what came
-// meanwhile is one append.
+// TestManyInputsAreCommittedTogether delays the ledger for a second. The inputs
+// of that second are one append.
 func TestManyInputsAreCommittedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -521,13 +520,12 @@ func TestManyInputsAreCommittedTogether(t *testing.T) {
 		appends := r.lines("append")
 		require.Contains(t, appends[2], strings.Repeat("activity_moved ", 19), "%s", strings.Join(appends, "\n"))
 		if !strings.HasPrefix(appends[2], "1s") {
-			t.Errorf("committed too early or too late: %s", appends[2])
+			t.Errorf("committed at the wrong time: %s", appends[2])
 		}
 	})
 }
 
-// Whoever is about to stop the whole process waits until the ledger says why,
-// but not for ever.
+// The stop of this process waits until it is on the ledger, for settleTime at most.
 func TestAStopIsRecordedBeforeWeStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -543,7 +541,7 @@ func TestAStopIsRecordedBeforeWeStop(t *testing.T) {
 			r.ledger.slow = func(int) { time.Sleep(time.Minute) }
 			post(kernel.ChildStopped{Signal: 20})
 			r.launcher.settle()
-			r.note("stopping all the same")
+			r.note("stopping after settleTime")
 			r.launcher.child.end(kernel.ChildExited{})
 		}
 		_, err := r.run()
@@ -552,17 +550,16 @@ func TestAStopIsRecordedBeforeWeStop(t *testing.T) {
 		for _, l := range r.trace[:r.first("stopping")] {
 			moved += strings.Count(l, "session_moved")
 		}
-		require.GreaterOrEqual(t, moved, 3, "PENDING, RUNNING and PAUSED stand on the ledger by then")
-		require.Len(t, r.lines("stopping all the same"), 1)
+		require.GreaterOrEqual(t, moved, 3, "the ledger has PENDING, RUNNING and PAUSED")
+		require.Len(t, r.lines("stopping after settleTime"), 1)
 	})
 }
 
-// TestASlowClientHoldsNobodyUp has a client that sleeps for half a minute in a
-// hook's time: the hook is answered before the harness gives it up, and
-// everything else goes on.
-func TestASlowClientHoldsNobodyUp(t *testing.T) {
+// TestASlowClientDelaysNothing has a client that sleeps for half a minute inside a
+// hook. The hook is answered before the harness times out, and the loop continues.
+func TestASlowClientDelaysNothing(t *testing.T) {
 	for name, client := range map[string]func(context.Context, string) (string, error){
-		"it heeds its context": asleep(30 * time.Second),
+		"it obeys its context": asleep(30 * time.Second),
 		"it does not": func(context.Context, string) (string, error) {
 			time.Sleep(30 * time.Second)
 			return observed, nil
@@ -583,7 +580,7 @@ func TestASlowClientHoldsNobodyUp(t *testing.T) {
 						began := time.Now()
 						post(kernel.OutputSeen{Total: 1})
 						if d := time.Since(began); d > 0 {
-							t.Errorf("the loop was held up for %s", d)
+							t.Errorf("the loop was blocked for %s", d)
 						}
 					}
 					r.launcher.child.end(kernel.ChildExited{})
@@ -594,24 +591,24 @@ func TestASlowClientHoldsNobodyUp(t *testing.T) {
 				require.Equal(t, kernel.Result{State: session.Completed}, result)
 				got := r.lines("release")
 				require.Len(t, got, 1)
-				require.True(t, strings.HasPrefix(got[0], released.String()), "the terminal waited: %s, gone at %s", got[0], released)
+				require.True(t, strings.HasPrefix(got[0], released.String()), "the terminal was restored late: %s, harness gone at %s", got[0], released)
 			})
 		})
 	}
 }
 
-// TestSignals counts the rungs of the way down.
+// TestSignals checks the signals that end a harness, and their times.
 func TestSignals(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		ignore bool
-		again  time.Duration // when the second signal comes; 0 is never
+		again  time.Duration // the time of a second signal; 0 for none
 		want   []string
 		code   int
 	}{
-		{"it goes at the first word", false, 0, []string{"1s    signal 2"}, 130},
-		{"it has to be killed", true, 0, []string{"1s    signal 2", "3.5s  signal 15", "6s    kill"}, 137},
-		{"nobody wants to wait", true, 100 * time.Millisecond, []string{"1s    signal 2", "1.1s  kill"}, 137},
+		{"it obeys the first signal", false, 0, []string{"1s    signal 2"}, 130},
+		{"it ignores signals", true, 0, []string{"1s    signal 2", "3.5s  signal 15", "6s    kill"}, 137},
+		{"a second signal skips the wait", true, 100 * time.Millisecond, []string{"1s    signal 2", "1.1s  kill"}, 137},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -634,7 +631,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestAContextThatEnds asks for the end as SIGTERM does.
+// The end of the context ends the session as SIGTERM does.
 func TestAContextThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -646,7 +643,7 @@ func TestAContextThatEnds(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, kernel.Result{State: session.Aborted, Code: 143}, result)
 		require.Equal(t, []string{"1m0s  signal 15"}, r.lines("signal", "kill"))
-		require.Contains(t, r.receipts(), "notes session.ended observed", "clients have their time all the same")
+		require.Contains(t, r.receipts(), "notes session.ended observed", "clients still drain")
 	})
 }
 
@@ -663,7 +660,7 @@ func TestALaunchThatFails(t *testing.T) {
 	}{
 		{"not found", fmt.Errorf("launch: %w", codedError{127}), 127},
 		{"not executable", codedError{126}, 126},
-		{"no word on why", errors.New("no pty left"), 125},
+		{"without an exit code", errors.New("no pty left"), 125},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -680,7 +677,8 @@ func TestALaunchThatFails(t *testing.T) {
 	}
 }
 
-// TestClientsThatFail gives each failure its class, and the run its end.
+// TestClientsThatFail checks the failure class of each failure; the run ends
+// normally.
 func TestClientsThatFail(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -688,14 +686,14 @@ func TestClientsThatFail(t *testing.T) {
 		want   string
 	}{
 		{"it panics", func(context.Context, string) (string, error) { panic("oh") }, "internal_error"},
-		{"it answers what is no answer", func(context.Context, string) (string, error) { return "hello", nil }, "invalid_request"},
-		{"it answers what is not valid", func(context.Context, string) (string, error) { return `{"status":"failed"}`, nil }, "invalid_request"},
+		{"its answer is not JSON", func(context.Context, string) (string, error) { return "hello", nil }, "invalid_request"},
+		{"its answer is invalid", func(context.Context, string) (string, error) { return `{"status":"failed"}`, nil }, "invalid_request"},
 		{"it cannot be started", func(context.Context, string) (string, error) {
 			return "", &dispatch.Failure{Class: lifeloop.TransportError, Why: "not found"}
 		}, "transport_error"},
 		{"it fails without a class", func(context.Context, string) (string, error) { return "", errors.New("oh") }, "internal_error"},
 		{"it sleeps", asleep(time.Hour), "timeout"},
-		{"nobody knows it", nil, "internal_error"},
+		{"it does not exist", nil, "internal_error"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -719,32 +717,32 @@ func TestClientsThatFail(t *testing.T) {
 }
 
 func TestHooks(t *testing.T) {
-	deaf := func(c *fakeCaller) { c.deaf = true }
+	lost := func(c *fakeCaller) { c.lost = true }
 	leaves := func(c *fakeCaller) { time.AfterFunc(time.Second, func() { close(c.gone) }) }
 	for _, tt := range []struct {
 		name string
 		play func(t *testing.T, r *rig)
-		want []string // of the receipts that tell of a frame's opening
+		want []string // the receipts of frame.opening
 	}{
 		{"delivered", func(t *testing.T, r *rig) {
 			c := r.hook("Prompt", "p1")
 			require.Equal(t, 1, c.answers)
 			require.Contains(t, string(c.out), "remember")
 		}, []string{"notes frame.opening delivered"}},
-		{"it left in the moment of the answer", func(t *testing.T, r *rig) { r.hook("Prompt", "p1", deaf) },
+		{"it closes at the moment of the answer", func(t *testing.T, r *rig) { r.hook("Prompt", "p1", lost) },
 			[]string{"notes frame.opening degraded"}},
-		{"it left before the answer", func(t *testing.T, r *rig) {
+		{"it closes before the answer", func(t *testing.T, r *rig) {
 			c := r.hook("Prompt", "p1", leaves)
 			require.Zero(t, c.answers)
 			require.Equal(t, time.Second, c.after)
-			time.Sleep(2 * time.Second) // the payload comes, and finds no slot
+			time.Sleep(2 * time.Second) // the payload arrives and has no slot
 		}, []string{"notes frame.opening degraded"}},
-		{"nobody understands it", func(t *testing.T, r *rig) {
+		{"it cannot be decoded", func(t *testing.T, r *rig) {
 			c := r.hook("Other", "{")
 			require.Equal(t, 1, c.answers)
 			require.Empty(t, c.out)
 		}, nil},
-		{"it is told and waits for nothing", func(t *testing.T, r *rig) {
+		{"it is a report and waits for no answer", func(t *testing.T, r *rig) {
 			<-r.door.ready
 			c := &fakeCaller{rig: r, gone: make(chan struct{})}
 			r.door.s.hook(r.door.ctx, "Start", nil, true, c)
@@ -755,7 +753,7 @@ func TestHooks(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
 				r.answers["notes"] = func(ctx context.Context, event string) (string, error) {
-					if tt.name == "it left before the answer" && event == string(lifeloop.FrameOpening) {
+					if tt.name == "it closes before the answer" && event == string(lifeloop.FrameOpening) {
 						time.Sleep(2 * time.Second)
 					}
 					return brings("remember")(ctx, event)
@@ -780,7 +778,7 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// TestSourcesThatCannotBeWatched are told, and the run goes on.
+// Sources that cannot be watched are reported, and the run continues.
 func TestSourcesThatCannotBeWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -796,10 +794,9 @@ func TestSourcesThatCannotBeWatched(t *testing.T) {
 	})
 }
 
-// TestEveryAppendMayFail refuses the first append, then the second, and so on,
-// until there is none left to refuse: nothing of that turn is acted upon, and
-// nobody is left waiting. Whether the bytes reached the disk all the same makes
-// no difference to us; it does to the next start, which is the ledger's test.
+// TestEveryAppendMayFail fails the first append, then the second, and so on to the
+// last. No effect of that turn is performed, and no caller is left waiting. It makes
+// no difference here whether the bytes reached the disk; the ledger tests that.
 func TestEveryAppendMayFail(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		t.Run(fmt.Sprintf("keep going %t", keep), func(t *testing.T) {
@@ -808,18 +805,18 @@ func TestEveryAppendMayFail(t *testing.T) {
 				n++
 				synctest.Test(t, func(t *testing.T) { more = refuseAppend(t, n, keep) })
 			}
-			require.Greater(t, n, 15, "a whole run takes more appends than that")
+			require.Greater(t, n, 15, "a complete run has more appends")
 		})
 	}
 }
 
-// refuseAppend plays one run whose n-th append fails, and reports whether it
-// came to that.
+// refuseAppend plays one run whose n-th append fails. It reports whether the run
+// had that many.
 func refuseAppend(t *testing.T, n int, keep bool) bool {
 	r := newRig(t)
 	r.ledger.refuse, r.options.KeepGoing = n, keep
 	r.answers["notes"] = brings("remember")
-	var exited time.Time // when the harness ended by itself
+	var exited time.Time // when the harness exited
 	r.launcher.play = func(func(kernel.Input)) {
 		time.Sleep(time.Second)
 		for _, h := range []string{"Start", "Prompt", "Stop"} {
@@ -827,7 +824,7 @@ func refuseAppend(t *testing.T, n int, keep bool) bool {
 			if c.answers > 1 || c.after > 4500*time.Millisecond {
 				t.Errorf("append %d: hook %s got %d answers after %s", n, h, c.answers, c.after)
 			}
-			r.do("renew", "") // who asks is answered as well
+			r.do("renew", "") // a command is answered too
 			time.Sleep(time.Second)
 		}
 		r.do("pause", "")
@@ -839,7 +836,7 @@ func refuseAppend(t *testing.T, n int, keep bool) bool {
 	}
 	result, err := r.run()
 	if !exited.IsZero() {
-		require.Less(t, time.Since(exited), time.Second, "append %d: the end waits for what cannot come", n)
+		require.Less(t, time.Since(exited), time.Second, "append %d: the end waits in vain", n)
 	}
 	if !r.ledger.broken {
 		require.NoError(t, err)
@@ -852,7 +849,7 @@ func refuseAppend(t *testing.T, n int, keep bool) bool {
 	require.LessOrEqual(t, len(r.lines("call")), count[kernel.Dispatched](r), where)
 	require.Equal(t, strings.Contains(strings.Join(r.trace, "\n"), "remember"), count[kernel.Placing](r) > 0, where)
 	if holds := r.lines("hold", "free"); len(holds) > 0 {
-		require.Contains(t, holds[len(holds)-1], "free", where, "what was stopped is let go on before it is ended")
+		require.Contains(t, holds[len(holds)-1], "free", where, "a stopped tree is continued before it is ended")
 	}
 	require.True(t, r.ledger.closed, where)
 	require.NotEmpty(t, r.lines("release"), where)
@@ -875,7 +872,7 @@ func refuseAppend(t *testing.T, n int, keep bool) bool {
 	return true
 }
 
-// count counts the facts of a kind that are on the ledger.
+// count counts the facts of a kind on the ledger.
 func count[F kernel.Fact](r *rig) (n int) {
 	for _, f := range r.ledger.facts {
 		if _, ok := f.(F); ok {
@@ -885,7 +882,7 @@ func count[F kernel.Fact](r *rig) (n int) {
 	return n
 }
 
-// childLives says whether the harness still ran when the append was refused.
+// childLives reports whether the harness ran when the append failed.
 func (r *rig) childLives() bool {
 	for _, f := range slices.Concat(r.ledger.facts, r.ledger.failed) {
 		if _, gone := f.(kernel.Exited); gone {
