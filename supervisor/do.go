@@ -44,9 +44,9 @@ const maxReason = 256
 func (c SessionCommand) Validate() error {
 	switch {
 	case len(c.Reason) > maxReason:
-		return fmt.Errorf("the reason has %d bytes, and may have %d", len(c.Reason), maxReason)
+		return fmt.Errorf("the reason has %d bytes; the limit is %d", len(c.Reason), maxReason)
 	case strings.ContainsFunc(c.Reason, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return fmt.Errorf("the reason is more than a line of plain text")
+		return fmt.Errorf("the reason must be one line without control characters")
 	}
 	return nil
 }
