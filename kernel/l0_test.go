@@ -206,7 +206,7 @@ func (j *l0Judge) hear() {
 // callbacks holds the hooks against the same callbacks as data.
 func (j *l0Judge) callbacks(t require.TestingT, e view.L0Event) {
 	j.heard = nil
-	j.hooks.Told(e)
+	j.hooks.Emit(e)
 	want := []string{"onEvent"}
 	for _, c := range view.L0Callbacks(e) {
 		want = append(want, c.Name)

@@ -48,7 +48,7 @@ func (t *Notifier) Committed(e kernel.Entry) {
 // the queue is empty.
 func (t *Notifier) Run() {
 	for event := range t.queue {
-		t.hooks.Told(event)
+		t.hooks.Emit(event)
 	}
 }
 

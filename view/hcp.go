@@ -19,7 +19,7 @@ const (
 	hcpSessionCreated     = "session_created"
 	hcpStateChanged       = "state_changed"
 	hcpProgress           = "progress"
-	hcpIntermediateResult = "intermediate_result" // read, never told (DECISIONS H7)
+	hcpIntermediateResult = "intermediate_result" // read, never emitted (DECISIONS H7)
 	hcpLog                = "log"
 	hcpWarning            = "warning"
 	hcpError              = "error"
@@ -37,38 +37,37 @@ type HCPMessage struct {
 	Payload   HCPEvent `json:"payload"`
 }
 
-// An HCPEvent is what an event's envelope carries.
+// An HCPEvent is the payload of an event's envelope.
 type HCPEvent struct {
 	Type     string         `json:"event_type"`
 	Sequence uint64         `json:"sequence"` // 1, 2, 3, … within the session
 	Data     map[string]any `json:"data"`
 }
 
-// HCP tells a session as HCP L2 does: a fold over its facts from the first on,
-// whose zero value is ready. The same facts give the same envelopes, byte for
-// byte, whoever reads them and however often: numbers count what was told
-// before, ids come from session and number, and times from the entries.
+// HCP makes the events of HCP L2 from a session's facts, from the first fact
+// on. Its zero value is ready for use. The same facts give the same envelopes,
+// byte for byte: numbers count the events, ids come from session and number,
+// and times from the entries.
 //
 //	var hcp view.HCP
 //	for entry := range entries {
 //		for _, message := range hcp.Apply(entry) { … }
 //	}
 //
-// Before the session runs nothing is told, so a session that was refused tells
-// nothing at all (DECISIONS H5); session_created is the first event of every
-// other one and session_closed the last.
+// No event precedes the session's run, so a refused session has none (DECISIONS
+// H5). The first event of every other session is session_created, the last is
+// session_closed.
 //
-// A reader that publishes shows only what is on the disk (DECISIONS F3). The
-// fold cannot know that; whoever prints its messages sees to it first, as
-// `events --as hcp` does with ledger.Settle.
+// A reader that publishes events must sync the ledger first (DECISIONS F3), as
+// `events --as hcp` does with ledger.Settle: the fold cannot do it.
 type HCP struct {
-	began  kernel.Began
-	state  session.State
-	told   uint64
-	at     time.Time       // of the fact that is being told
-	killed bool            // the cleanup of an abort had to be cut short
-	saved  map[string]bool // checkpoints that were told
-	out    []HCPMessage
+	began   kernel.Began
+	state   session.State
+	emitted uint64
+	at      time.Time       // of the current fact
+	killed  bool            // the cleanup of an abort was cut short by KILL
+	saved   map[string]bool // checkpoints that were emitted
+	out     []HCPMessage
 }
 
 // Apply folds one fact and returns the events that it makes: none, one or two.
@@ -82,30 +81,30 @@ func (h *HCP) Apply(e kernel.Entry) []HCPMessage {
 	case kernel.StopSent:
 		h.killed = h.killed || f.Tree
 	case kernel.AttemptEnded:
-		h.killed = h.killed && f.Cause == attempt.Aborted // another's end
+		h.killed = h.killed && f.Cause == attempt.Aborted // an earlier attempt's end
 	}
-	if h.told > 0 && !h.state.Terminal() {
-		h.tellOf(e.Fact)
+	if h.emitted > 0 && !h.state.Terminal() {
+		h.emitOther(e.Fact)
 	}
 	return h.out
 }
 
-// tell makes the next event.
-func (h *HCP) tell(event string, data map[string]any) {
-	h.told++
+// emit makes the next event.
+func (h *HCP) emit(event string, data map[string]any) {
+	h.emitted++
 	h.out = append(h.out, HCPMessage{
-		Version: hcpVersion, MessageID: hcpMessageID(h.began.SessionID, h.told),
+		Version: hcpVersion, MessageID: hcpMessageID(h.began.SessionID, h.emitted),
 		Timestamp: h.stamp(), SessionID: h.began.SessionID, Type: "event",
-		Payload: HCPEvent{Type: event, Sequence: h.told, Data: data},
+		Payload: HCPEvent{Type: event, Sequence: h.emitted, Data: data},
 	})
 }
 
-// stamp is the time of the fact that is being told.
+// stamp is the time of the current fact.
 func (h *HCP) stamp() string { return h.at.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// hcpMessageID is shaped as a UUID of version 4, which is what L1 asks for, and
-// is the same on every reading: SHA-256 over the session's id, a slash and the
-// number in decimal.
+// hcpMessageID has the form of a UUID of version 4, as L1 requires, and is the
+// same on every reading: SHA-256 over the session's id, a slash and the number
+// in decimal.
 func hcpMessageID(sessionID string, sequence uint64) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", sessionID, sequence))
 	id := sum[:16]
@@ -113,10 +112,10 @@ func hcpMessageID(sessionID string, sequence uint64) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// moved tells the moves of the session machine.
+// moved emits the moves of the session machine.
 func (h *HCP) moved(f kernel.SessionMoved) {
-	if h.state.Terminal() && h.told > 0 {
-		return // of a damaged ledger: nothing comes after session_closed
+	if h.state.Terminal() && h.emitted > 0 {
+		return // a damaged ledger: nothing follows session_closed
 	}
 	h.state = f.To
 	switch {
@@ -124,22 +123,22 @@ func (h *HCP) moved(f kernel.SessionMoved) {
 		meta := map[string]string{}
 		maps.Copy(meta, h.began.Meta)
 		// The session's token is never shown (DECISIONS F2).
-		h.tell(hcpSessionCreated, map[string]any{"state": string(f.To), "risk_level": riskLevel(h.began), "metadata": meta})
-	case h.told == 0: // not begun, or refused
+		h.emit(hcpSessionCreated, map[string]any{"state": string(f.To), "risk_level": riskLevel(h.began), "metadata": meta})
+	case h.emitted == 0: // not started, or refused
 	default:
-		h.tell(hcpStateChanged, map[string]any{"from_state": string(f.From), "to_state": string(f.To), "reason": f.Reason})
+		h.emit(hcpStateChanged, map[string]any{"from_state": string(f.From), "to_state": string(f.To), "reason": f.Reason})
 		if f.To.Terminal() {
 			reason := f.Reason
 			if f.To == session.Aborted && h.killed {
-				reason += "; cleanup incomplete, what was left was killed"
+				reason += "; cleanup incomplete, remaining processes were killed"
 			}
-			h.tell(hcpSessionClosed, map[string]any{"final_state": string(f.To), "reason": reason})
+			h.emit(hcpSessionClosed, map[string]any{"final_state": string(f.To), "reason": reason})
 		}
 	}
 }
 
-// riskLevel is a session's risk level. Nobody assesses one yet: an observer only
-// reads, R1; of a launch nothing is known, which is the highest.
+// riskLevel is a session's risk level. No gate assesses it yet: an observed
+// session is R1, since it only reads, and a launch is R5, the highest.
 func riskLevel(f kernel.Began) string {
 	if f.Program == "" { // nothing is launched
 		return "R1"
@@ -147,15 +146,16 @@ func riskLevel(f kernel.Began) string {
 	return "R5"
 }
 
-// tellOf tells of everything else, while the session lives. What is silent is
-// listed: the way to a call's receipt, which stands for it; cursors and counts,
-// which `status` has; identity, which events of the harness session name.
-func (h *HCP) tellOf(f kernel.Fact) {
+// emitOther emits all other facts while the session lives. Facts without an
+// event are listed: the steps of a call, which its receipt covers; cursors and
+// counts, which `status` has; identity, which the events of the harness session
+// name.
+func (h *HCP) emitOther(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.Weakened:
-		h.log("info", f.Capability+" is not to be had in this launch: "+f.Reason, map[string]any{"capability": f.Capability})
+		h.log("info", f.Capability+" is unavailable in this launch: "+f.Reason, map[string]any{"capability": f.Capability})
 	case kernel.Launching:
-		message := "the harness is being started, cause " + f.Cause
+		message := "starting the harness, cause " + f.Cause
 		if f.Attempt > 1 || f.Profile > 0 {
 			message += fmt.Sprintf(", attempt %d of %s", f.Attempt, f.Name)
 		}
@@ -168,10 +168,10 @@ func (h *HCP) tellOf(f kernel.Fact) {
 		h.checkpoint(f)
 	case kernel.CheckpointDropped:
 		h.warn("checkpoint_dropped", f.Reason, map[string]any{"checkpoint_id": f.Checkpoint})
-	case kernel.TimedOut: // the error comes when the harness is gone
+	case kernel.TimedOut: // the error follows when the harness is gone
 		h.warn("timeout", fmt.Sprintf("the %s timer fired after %d ms", f.Timer, f.ElapsedMS), map[string]any{"timer": string(f.Timer), "elapsed_ms": f.ElapsedMS})
 	case kernel.DriftSeen:
-		h.warn("drift", "the harness does the same thing over and over", map[string]any{"types": f.Types})
+		h.warn("drift", "the harness repeats itself", map[string]any{"types": f.Types})
 	case kernel.RulesChecked:
 		for _, r := range f.Rules {
 			if !r.Passed {
@@ -182,16 +182,16 @@ func (h *HCP) tellOf(f kernel.Fact) {
 		h.warn("rate_limit", "the harness met a rate limit", map[string]any{"until": f.Until, "action": string(f.Action)})
 	case kernel.StopResult:
 		if f.Effect == "none" {
-			h.log("warn", fmt.Sprintf("rung %d of the way down had no effect", f.Rung), map[string]any{"rung": f.Rung})
+			h.log("warn", fmt.Sprintf("shutdown step %d had no effect", f.Rung), map[string]any{"rung": f.Rung})
 		}
 	case kernel.Observed:
 		h.observe(f)
 	case kernel.ReceiptIssued:
 		h.receipt(f.Receipt)
 	case kernel.StopSent:
-		to := "to the harness's group"
+		to := "to the harness's process group"
 		if f.Tree {
-			to = "to everything below the wrapper"
+			to = "to all processes below the wrapper"
 		}
 		h.log("info", fmt.Sprintf("signal %d %s", f.Signal, to), map[string]any{"signal": f.Signal, "rung": f.Rung, "tree": f.Tree})
 	case kernel.ActivitySeen:
@@ -199,12 +199,12 @@ func (h *HCP) tellOf(f kernel.Fact) {
 		if source == "" {
 			source = "terminal"
 		}
-		h.progress("alive", "a sign of life, by the "+source)
+		h.progress("alive", "sign of life, source: "+source)
 	case kernel.ActivityMoved:
-		h.progress("activity", f.To+", told by the "+f.Source)
+		h.progress("activity", f.To+", reported by the "+f.Source)
 	case kernel.SourceTroubled:
-		h.warn("source_troubled", "the "+f.Source+" is "+f.What, map[string]any{"source": f.Source, "what": f.What})
-	case kernel.Began, kernel.SessionMoved: // told above
+		h.warn("source_troubled", "source "+f.Source+": "+f.What, map[string]any{"source": f.Source, "what": f.What})
+	case kernel.Began, kernel.SessionMoved: // emitted above
 	case kernel.TimerSet, kernel.DeadlineSet, kernel.ToolCalled, kernel.ToolReturned, kernel.PauseRequested, kernel.ResumeRequested, kernel.PausedAgain, kernel.Resumed,
 		kernel.Negotiated, kernel.Running, kernel.HarnessSessionOpened, kernel.FrameAdopted, kernel.Bound, kernel.BindRefused,
 		kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookAnswered, kernel.CommandReceived,
@@ -216,18 +216,18 @@ func (h *HCP) tellOf(f kernel.Fact) {
 }
 
 func (h *HCP) progress(stage, message string) {
-	h.tell(hcpProgress, map[string]any{"stage": stage, "message": message})
+	h.emit(hcpProgress, map[string]any{"stage": stage, "message": message})
 }
 
 func (h *HCP) log(level, message string, details map[string]any) {
-	h.tell(hcpLog, map[string]any{"level": level, "message": message, "details": object(details)})
+	h.emit(hcpLog, map[string]any{"level": level, "message": message, "details": object(details)})
 }
 
 func (h *HCP) warn(code, message string, details map[string]any) {
-	h.tell(hcpWarning, map[string]any{"code": code, "message": message, "details": object(details)})
+	h.emit(hcpWarning, map[string]any{"code": code, "message": message, "details": object(details)})
 }
 
-// object is m, and an empty object where there is none.
+// object is m, or an empty object if m is nil.
 func object(m map[string]any) map[string]any {
 	if m == nil {
 		return map[string]any{}
@@ -235,47 +235,46 @@ func object(m map[string]any) map[string]any {
 	return m
 }
 
-// checkpoint tells that a continuation became possible, once for each that
-// there is: an id is unique in its session. That it goes further is progress.
+// checkpoint emits a new continuation. An id is created once in its session; a
+// later point of the same id is progress.
 func (h *HCP) checkpoint(f kernel.CheckpointSaved) {
 	if h.saved[f.Checkpoint] {
-		h.progress("checkpoint", fmt.Sprintf("%s goes on from here too, after %d units", f.Checkpoint, f.Units))
+		h.progress("checkpoint", fmt.Sprintf("%s continues from here, after %d units", f.Checkpoint, f.Units))
 		return
 	}
 	if h.saved == nil {
 		h.saved = map[string]bool{}
 	}
 	h.saved[f.Checkpoint] = true
-	h.tell(hcpCheckpointCreated, map[string]any{"checkpoint_id": f.Checkpoint, "resumable": true,
-		"description": fmt.Sprintf("the session can go on from here, after %d units", f.Units), "created_at": h.stamp()})
+	h.emit(hcpCheckpointCreated, map[string]any{"checkpoint_id": f.Checkpoint, "resumable": true,
+		"description": fmt.Sprintf("the session can be continued from here, after %d units", f.Units), "created_at": h.stamp()})
 }
 
-// attemptEnded tells of an attempt that failed, and of what follows. What an
-// abort ends is no error.
+// attemptEnded emits a failed attempt and what follows it. An aborted attempt
+// is no error.
 func (h *HCP) attemptEnded(f kernel.AttemptEnded) {
 	if f.Cause == "" || f.Cause == attempt.Aborted {
 		return
 	}
 	message := f.Reason
-	if f.Run != "" { // else the session failed while it waited for the next one
+	if f.Run != "" { // otherwise the session failed while it waited for the next attempt
 		message = fmt.Sprintf("attempt %d of %s: %s", f.Attempt, f.Name, f.Reason)
 	}
-	h.tell(hcpError, map[string]any{"code": hcpErrorCode(f), "message": message, "recoverable": f.Recovery != attempt.Halt})
+	h.emit(hcpError, map[string]any{"code": hcpErrorCode(f), "message": message, "recoverable": f.Recovery != attempt.Halt})
 	switch f.Recovery {
 	case attempt.Retry:
 		r, when := f.Retry, "at once"
 		if r.DelayMS > 0 {
 			when = fmt.Sprintf("in %d ms", r.DelayMS)
 		}
-		h.warn("retry", f.Name+" is tried again "+when, map[string]any{"retry": r.Number, "delay_ms": r.DelayMS,
+		h.warn("retry", f.Name+" is retried "+when, map[string]any{"retry": r.Number, "delay_ms": r.DelayMS,
 			"wait": string(r.Wait), "counted": r.Counted})
 	case attempt.Fallback:
-		h.warn("fallback", "the next profile is tried instead of "+f.Name, map[string]any{"from": f.Profile, "to": f.Next, "skipped": append([]string{}, f.Skipped...)})
+		h.warn("fallback", "falling back from "+f.Name+" to the next profile", map[string]any{"from": f.Profile, "to": f.Next, "skipped": append([]string{}, f.Skipped...)})
 	}
 }
 
-// hcpErrorCode is HCP's word for a failure: of the codes with which a task
-// fails.
+// hcpErrorCode is the HCP code for a failure, one of those of task_failed.
 func hcpErrorCode(f kernel.AttemptEnded) string {
 	switch f.Cause {
 	case attempt.Timeout:
@@ -286,25 +285,25 @@ func hcpErrorCode(f kernel.AttemptEnded) string {
 		return "resource_unavailable"
 	}
 	switch {
-	case f.Failure == lifeloop.AdapterUnavailable: // it could not be started
+	case f.Failure == lifeloop.AdapterUnavailable: // the harness could not be started
 		return "resource_unavailable"
-	case f.Cause == attempt.Unknown && f.Failure == lifeloop.TransportError: // the wrapper died, and nobody saw it
+	case f.Cause == attempt.Unknown && f.Failure == lifeloop.TransportError: // the wrapper died
 		return "internal_error"
-	case f.Cause == attempt.Fatal && f.Code == 0 && f.Signal == 0: // its guard was lost, or what it wrote
+	case f.Cause == attempt.Fatal && f.Code == 0 && f.Signal == 0: // the guard, or its report, was lost
 		return "internal_error"
 	}
 	return "execution_error"
 }
 
-// left tells of processes that outlived the harness.
+// left emits processes that outlived the harness.
 func (h *HCP) left(f kernel.Exited) {
 	if f.Leftover > 0 {
-		h.warn("leftover_processes", fmt.Sprintf("processes that outlived the harness and are being ended: %d", f.Leftover), map[string]any{"count": f.Leftover})
+		h.warn("leftover_processes", fmt.Sprintf("processes outlived the harness and are being terminated: %d", f.Leftover), map[string]any{"count": f.Leftover})
 	}
 }
 
-// observe tells what clients are told. A tick is heard as the sign of life that
-// it counts, and receipt.emitted as its receipt.
+// observe emits lifecycle events. A tick has its event as a sign of life, and
+// receipt.emitted as its receipt.
 func (h *HCP) observe(f kernel.Observed) {
 	r := f.Record
 	event := string(r.Event)
@@ -328,7 +327,8 @@ func (h *HCP) observe(f kernel.Observed) {
 	}
 }
 
-// subject is what an event of a session or a frame is about, and how it ended.
+// subject names the session or frame of an event, with cause, outcome and
+// reason.
 func subject(r lifeloop.EventRecord) string {
 	text := "the harness session"
 	switch {
@@ -345,16 +345,15 @@ func subject(r lifeloop.EventRecord) string {
 	return text
 }
 
-// pressureText is the level, as far as it is known; the figures stand in the
-// details.
+// pressureText is the level, if known; the details have the figures.
 func pressureText(data map[string]any) string {
 	if level, ok := data["level"].(string); ok {
-		return "the pressure on the context is " + level
+		return "context pressure is " + level
 	}
-	return "the pressure on the context is not known"
+	return "context pressure is unknown"
 }
 
-// receipt tells that a client, or the wrapper in its place, has its receipt.
+// receipt emits the receipt of a client, or of the wrapper in its place.
 func (h *HCP) receipt(r lifeloop.Receipt) {
 	level := "info"
 	details := map[string]any{"receipt_id": r.ReceiptID, "client_id": r.ClientID, "event": string(r.Event), "event_id": r.EventID, "status": string(r.Status)}

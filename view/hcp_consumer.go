@@ -11,45 +11,45 @@ import (
 	"lifeloop/session"
 )
 
-// What an HCPConsumer holds back when it is not told otherwise (DECISIONS H1).
+// The default window of an HCPConsumer (DECISIONS H1).
 const (
 	HCPWindow     = 64              // events of one session
-	HCPWindowTime = 2 * time.Second // each of them
+	HCPWindowTime = 2 * time.Second // for each of them
 )
 
-// An HCPConsumer is the caller's side of HCP L2: it takes events of any number
-// of sessions in any order, with repeats, and hands on each once and in the
-// order of its session.
+// An HCPConsumer is the caller's side of HCP L2. It accepts events of any
+// number of sessions in any order, with repeats, and delivers each once and in
+// the order of its session.
 //
-// Of each session it knows the last number that was handed on. The next one is
-// handed on at once. A later one is held: at most a window of them, and each
-// for a window's time; then the lowest is handed on all the same, and a gap is
-// told. At or below the last one an event is a repeat and dropped, unless a gap
-// had passed over it: then it is late, which is told, and not handed on either,
-// for what is out of order must not look as if it were in order.
+// Of each session it knows the last delivered number. The next event is
+// delivered at once. A later event is held: at most a window of them, and each
+// for the window's time. Then the lowest is delivered, and a gap is reported.
+// An event at or below the last number is a repeat and is dropped. If a gap has
+// passed over it, it is late: it is reported and not delivered, because that
+// would break the order.
 //
-// It has no clock and no files. Whoever calls it says what time it is, wakes it
-// at its Deadline, and keeps its state after the events are processed:
+// It has no clock and no files. The caller passes the time, calls Wake at its
+// Deadline, and stores its state after the events are processed:
 //
 //	c := view.NewHCPConsumer(view.HCPWindow, view.HCPWindowTime)
-//	err := c.Restore(kept)
+//	err := c.Restore(stored)
 //	for _, o := range c.See(now, envelope) { … }   // process o.Event, print o.Warning
 //	for _, o := range c.Wake(now) { … }            // at c.Deadline()
-//	for _, o := range c.End() { … }                // no more will come
-//	kept, err := c.State()
+//	for _, o := range c.End() { … }                // at the end of the input
+//	stored, err := c.State()
 type HCPConsumer struct {
 	window   int
 	hold     time.Duration
 	sessions map[string]*hcpSession
-	waiting  map[string]*hcpSession // those that hold something
+	waiting  map[string]*hcpSession // sessions with held events
 }
 
-// hcpSession is what is known of one session; its exported members survive a
+// hcpSession is the state of one session; its exported members survive a
 // restart.
 type hcpSession struct {
 	Last    uint64      `json:"last_processed_sequence"`
-	Skipped [][2]uint64 `json:"skipped,omitempty"` // first and last number of what each gap passed over
-	Late    uint64      `json:"late,omitempty"`    // how many came after a gap had passed over them
+	Skipped [][2]uint64 `json:"skipped,omitempty"` // first and last number of each gap
+	Late    uint64      `json:"late,omitempty"`    // events that arrived after a gap had passed over them
 
 	held map[uint64]heldEvent
 }
@@ -59,14 +59,14 @@ type heldEvent struct {
 	since time.Time
 }
 
-// An HCPOutcome is an event to process, or a warning about what did not come.
+// An HCPOutcome is an event to process, or a warning about missing events.
 type HCPOutcome struct {
 	Event   *HCPEnvelope
 	Warning *HCPNotice
 }
 
 // An HCPNotice is a warning of the consumer itself. From and To are the first
-// and the last number that it is about.
+// and the last number it is about.
 type HCPNotice struct {
 	Warning   string `json:"warning"` // gap or late
 	SessionID string `json:"session_id"`
@@ -74,13 +74,13 @@ type HCPNotice struct {
 	To        uint64 `json:"to"`
 }
 
-// NewHCPConsumer returns one that knows no session yet. A window of 0 events
-// or no time holds nothing back.
+// NewHCPConsumer returns a consumer that knows no session. With a window of 0
+// events or no time it holds nothing.
 func NewHCPConsumer(window int, hold time.Duration) *HCPConsumer {
 	return &HCPConsumer{window: window, hold: hold, sessions: map[string]*hcpSession{}, waiting: map[string]*hcpSession{}}
 }
 
-// See takes one event.
+// See accepts one event.
 func (c *HCPConsumer) See(now time.Time, e HCPEnvelope) []HCPOutcome {
 	s := c.sessions[e.SessionID]
 	if s == nil {
@@ -117,7 +117,7 @@ func (c *HCPConsumer) Deadline() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// Wake hands on what has been held long enough.
+// Wake delivers the events that have been held long enough.
 func (c *HCPConsumer) Wake(now time.Time) []HCPOutcome {
 	var out []HCPOutcome
 	for _, id := range slices.Sorted(maps.Keys(c.waiting)) {
@@ -126,7 +126,7 @@ func (c *HCPConsumer) Wake(now time.Time) []HCPOutcome {
 	return out
 }
 
-// End hands on all that is held: what is missing will not come any more.
+// End delivers all held events, since the missing ones will not come.
 func (c *HCPConsumer) End() []HCPOutcome {
 	var out []HCPOutcome
 	for _, id := range slices.Sorted(maps.Keys(c.waiting)) {
@@ -150,8 +150,8 @@ func (c *HCPConsumer) expired(now time.Time, id string, out []HCPOutcome) []HCPO
 	return out
 }
 
-// due is when the one that is held longest has been held long enough. It must
-// hold one.
+// due is when the event that is held longest has been held long enough. At
+// least one must be held.
 func (s *hcpSession) due(hold time.Duration) (at time.Time) {
 	for _, h := range s.held {
 		if at.IsZero() || h.since.Before(at) {
@@ -161,20 +161,20 @@ func (s *hcpSession) due(hold time.Duration) (at time.Time) {
 	return at.Add(hold)
 }
 
-// inOrder hands on the next one, and the next, as long as they are there.
+// inOrder delivers held events as long as the next number is among them.
 func (s *hcpSession) inOrder(out []HCPOutcome) []HCPOutcome {
 	for {
 		h, ok := s.held[s.Last+1]
 		if !ok {
 			return out
 		}
-		out = s.handOn(h, out)
+		out = s.deliver(h, out)
 	}
 }
 
-// overtake hands on the lowest that is held and tells what it passes over. Of
-// a session of which nothing was handed on before, nobody knows what was
-// missed, or whether anything was.
+// overtake delivers the lowest held event and reports the gap before it.
+// Without an earlier event of the session, it is unknown whether any is
+// missing.
 func (s *hcpSession) overtake(out []HCPOutcome) []HCPOutcome {
 	lowest := slices.Min(slices.Collect(maps.Keys(s.held)))
 	h := s.held[lowest]
@@ -182,28 +182,28 @@ func (s *hcpSession) overtake(out []HCPOutcome) []HCPOutcome {
 		s.Skipped = append(s.Skipped, [2]uint64{s.Last + 1, lowest - 1})
 		out = append(out, HCPOutcome{Warning: &HCPNotice{"gap", h.SessionID, s.Last + 1, lowest - 1}})
 	}
-	return s.handOn(h, out)
+	return s.deliver(h, out)
 }
 
-func (s *hcpSession) handOn(h heldEvent, out []HCPOutcome) []HCPOutcome {
+func (s *hcpSession) deliver(h heldEvent, out []HCPOutcome) []HCPOutcome {
 	delete(s.held, h.Sequence)
 	s.Last = h.Sequence
 	return append(out, HCPOutcome{Event: &h.HCPEnvelope})
 }
 
-// skipped says that a gap passed over n. Gaps stand in their order.
+// skipped reports whether a gap passed over n. Gaps are in ascending order.
 func (s *hcpSession) skipped(n uint64) bool {
 	i := sort.Search(len(s.Skipped), func(i int) bool { return s.Skipped[i][1] >= n })
 	return i < len(s.Skipped) && s.Skipped[i][0] <= n
 }
 
-// hcpState is the form in which a consumer's state is kept.
+// hcpState is the stored form of a consumer's state.
 type hcpState struct {
 	Sessions map[string]*hcpSession `json:"sessions"`
 }
 
-// State is what a consumer must know again after a restart. What is held is
-// not in it: it was not processed, so it must come again.
+// State is what a consumer needs after a restart. It does not contain held
+// events: they were not processed, so they must come again.
 func (c *HCPConsumer) State() ([]byte, error) {
 	known := map[string]*hcpSession{}
 	for id, s := range c.sessions {
@@ -215,24 +215,24 @@ func (c *HCPConsumer) State() ([]byte, error) {
 	return append(doc, '\n'), err
 }
 
-// Restore takes a state up again, before the first event. A state that
-// contradicts itself is an error: to begin anew would process things twice.
+// Restore sets the state, before the first event. A state that contradicts
+// itself is an error: without it, events would be processed twice.
 func (c *HCPConsumer) Restore(doc []byte) error {
-	var kept hcpState
-	if err := json.Unmarshal(doc, &kept); err != nil {
-		return fmt.Errorf("the state is not one: %w", err)
+	var stored hcpState
+	if err := json.Unmarshal(doc, &stored); err != nil {
+		return fmt.Errorf("not the state of a consumer: %w", err)
 	}
-	if kept.Sessions == nil {
-		return fmt.Errorf("the state is not one: it has no sessions")
+	if stored.Sessions == nil {
+		return fmt.Errorf("not the state of a consumer: it has no sessions")
 	}
-	for id, s := range kept.Sessions {
+	for id, s := range stored.Sessions {
 		if s == nil || s.Last == 0 || s.Last > maxSequence {
 			return fmt.Errorf("the state of session %s has no last_processed_sequence", id)
 		}
 		after := uint64(1)
 		for _, gap := range s.Skipped {
 			if gap[0] <= after || gap[1] < gap[0] || gap[1] >= s.Last {
-				return fmt.Errorf("the state of session %s has skipped ranges that cannot be", id)
+				return fmt.Errorf("the state of session %s has impossible skipped ranges", id)
 			}
 			after = gap[1] + 1
 		}

@@ -12,34 +12,34 @@ import (
 	"unicode/utf8"
 )
 
-// An HCPEnvelope is one event as it came from somebody, with what is needed to
-// put it into its place.
+// An HCPEnvelope is one event as it was received, with what a consumer needs to
+// order it.
 type HCPEnvelope struct {
 	SessionID string
 	Sequence  uint64
 	EventType string
-	Line      []byte // as it came, without the white space around it
+	Line      []byte // as received, without the white space around it
 }
 
-// maxSequence is the greatest number that every JSON reader can tell apart.
+// maxSequence is the largest number up to which every JSON reader is exact.
 const maxSequence = 1<<53 - 1
 
-// ParseHCPEvent reads one line: the envelope of an event of a session, by HCP
-// L1 and L2, version 1. What it asks for is what a consumer needs, and no more:
-// the members of the envelope and of its payload, each of its type. Of the data
-// of an event a member that L2 lists must have its type when it is there; only
-// an intermediate_result must have all of them. Members and event types that
-// are not known are passed on, as a later minor version may have them.
+// ParseHCPEvent parses one line: the envelope of a session's event, by HCP L1
+// and L2, version 1. It requires the members of the envelope and of its
+// payload, each with its type. In an event's data, each member that L2 lists
+// must have its type if it is present; an intermediate_result must have all of
+// them. Unknown members and event types are accepted, since a later minor
+// version may have them.
 //
-// An error names the member and never quotes what it holds.
+// An error names the member and never quotes its value.
 func ParseHCPEvent(line []byte) (HCPEnvelope, error) {
 	line = bytes.TrimSpace(line)
 	if !utf8.Valid(line) {
-		return HCPEnvelope{}, errors.New("it is not UTF-8")
+		return HCPEnvelope{}, errors.New("not UTF-8")
 	}
 	envelope, err := members(line)
 	if err != nil {
-		return HCPEnvelope{}, errors.New("it is not a JSON object")
+		return HCPEnvelope{}, errors.New("not a JSON object")
 	}
 	words := map[string]string{}
 	for _, name := range []string{"hcp_version", "message_id", "timestamp", "session_id", "type"} {
@@ -69,13 +69,13 @@ func ParseHCPEvent(line []byte) (HCPEnvelope, error) {
 		return HCPEnvelope{}, errors.New("payload.data is not an object")
 	}
 	if name, ok := flaw(e.EventType, data); !ok {
-		return HCPEnvelope{}, fmt.Errorf("payload.data.%s is missing or not what it must be", name)
+		return HCPEnvelope{}, fmt.Errorf("payload.data.%s is missing or has the wrong type or value", name)
 	}
 	return e, nil
 }
 
-// members are the members of a JSON object by their exact names; null and
-// nothing at all are no object.
+// members returns the members of a JSON object by their exact names. null and
+// empty text are errors.
 func members(doc []byte) (map[string]json.RawMessage, error) {
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal(doc, &m); err != nil {
@@ -101,7 +101,7 @@ func word(doc json.RawMessage) (string, error) {
 	return *s, nil
 }
 
-// A kindOf is a type of JSON values, as L2's table of event data has them.
+// A kindOf is a type of values in L2's table of event data.
 type kindOf string
 
 const (
@@ -113,7 +113,7 @@ const (
 	aState   kindOf = "a state"
 )
 
-// dataOf is L2's table: the data of each event type.
+// dataOf is L2's table of the data of each event type.
 func dataOf(eventType string) map[string]kindOf {
 	switch eventType {
 	case hcpSessionCreated:

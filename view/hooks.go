@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 )
 
-// An L0Callback is what an event of L0 means to who has hooks: the name of one
-// of them and its arguments, {"callback":"onStart","args":[1,false,false]} as
-// JSON.
+// An L0Callback is one call of an L0 callback: its name and its arguments,
+// {"callback":"onStart","args":[1,false,false]} as JSON.
 type L0Callback struct {
 	Name string
 	Args []any
@@ -25,19 +24,19 @@ func (c L0Callback) MarshalJSON() ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// An L0Error is why an attempt failed, as onError is told it. As JSON it is an
-// object.
+// An L0Error is why an attempt failed: the argument of onError. As JSON it is
+// an object.
 type L0Error struct {
 	Message string `json:"message"`
-	Code    string `json:"code,omitempty"` // of L0; most failures have none
+	Code    string `json:"code,omitempty"` // an L0 code; most failures have none
 }
 
 func (e L0Error) Error() string { return e.Message }
 
-// L0Callbacks are the callbacks that an event makes, in the order in which they
-// are called: "FALLBACK_START feeds onStart(1,false,true)" before onFallback,
-// whose index counts the fallbacks from 0. OnEvent, which every event makes, is
-// not among them: it is the event itself.
+// L0Callbacks returns the callbacks of an event, in the order in which they are
+// called: "FALLBACK_START feeds onStart(1,false,true)" before onFallback, whose
+// index counts the fallbacks from 0. OnEvent, which every event calls, is not
+// among them.
 func L0Callbacks(e L0Event) []L0Callback {
 	call := func(name string, fields ...string) L0Callback {
 		c := L0Callback{Name: name}
@@ -79,28 +78,28 @@ func L0Callbacks(e L0Event) []L0Callback {
 	return nil
 }
 
-// Hooks are the callbacks of L0 as Go functions. Those that are nil are not
-// called. They are called one after the other, on the goroutine that tells;
-// who must not be held up tells on a goroutine of its own
-// (supervisor.Notifier does).
+// Hooks are the callbacks of L0 as Go functions. A nil hook is not called.
+// Hooks run one after the other on the goroutine that calls Emit; a caller that
+// must not wait calls Emit on a goroutine of its own, as supervisor.Notifier
+// does.
 //
 //	hooks := view.Hooks{OnRetry: func(attempt int, reason string) { … }}
 //	for _, event := range l0.Apply(entry) {
-//		hooks.Told(event)
+//		hooks.Emit(event)
 //	}
 type Hooks struct {
 	OnEvent func(L0Event)
-	// OnStart tells that an attempt begins. Attempt counts those of a profile
-	// from 1.
+	// OnStart is called when an attempt begins. attempt counts those of a
+	// profile from 1.
 	OnStart    func(attempt int, isRetry, isFallback bool)
 	OnComplete func(L0State)
-	// OnError tells that an attempt failed; the error is an L0Error.
+	// OnError is called when an attempt failed; the error is an L0Error.
 	OnError     func(err error, willRetry, willFallback bool)
 	OnViolation func(L0Violation)
 	OnRetry     func(attempt int, reason string) // counts a profile's retries from 1
 	OnFallback  func(index int, reason string)   // counts the fallbacks from 0
 	OnResume    func(checkpoint string, tokenCount int64)
-	// OnCheckpoint is told the checkpoint's id, never a text.
+	// OnCheckpoint gets the checkpoint's id, never a text.
 	OnCheckpoint func(checkpoint string, tokenCount int64)
 	OnTimeout    func(kind string, elapsedMs int64) // initial, inter, tool, session or idle
 	OnAbort      func(tokenCount, contentLength int64)
@@ -113,10 +112,10 @@ type Hooks struct {
 // Panics counts the calls that ended in a panic.
 func (h *Hooks) Panics() int { return h.panics }
 
-// Told calls what an event makes: OnEvent first, then the others in the order
-// of L0Callbacks. A hook that panics disturbs neither the caller nor the other
+// Emit calls the hooks of an event: OnEvent first, then the others in the order
+// of L0Callbacks. A panic in a hook affects neither the caller nor the other
 // hooks (DECISIONS Z12).
-func (h *Hooks) Told(e L0Event) {
+func (h *Hooks) Emit(e L0Event) {
 	if h.OnEvent != nil {
 		h.guard(func() { h.OnEvent(e) })
 	}
@@ -134,8 +133,8 @@ func (h *Hooks) guard(call func()) {
 	call()
 }
 
-// call calls the hook of a callback's name, whose arguments have the types that
-// L0 and L0Callbacks give them.
+// call calls the hook with the callback's name. Its arguments have the types
+// that L0 and L0Callbacks give them.
 func (h *Hooks) call(c L0Callback) {
 	a := c.Args
 	switch c.Name {

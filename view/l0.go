@@ -64,24 +64,24 @@ const (
 	l0ToolCompleted = "TOOL_COMPLETED"
 )
 
-// An L0Event is one event of the L0 lifecycle. As JSON its own fields stand
-// beside the envelope's, in the order of Fields.
+// An L0Event is one event of the L0 lifecycle. As JSON, its own fields follow
+// the envelope's, in the order of Fields.
 type L0Event struct {
 	Type     string
-	TS       int64             // Unix milliseconds; it never goes back within a session
+	TS       int64             // Unix milliseconds; never decreases within a session
 	StreamID string            // our session's id
 	Seq      uint64            // 1, 2, 3, … within the session
 	Meta     map[string]string // the user object, as it was when the session began
 	Fields   []L0Field
 }
 
-// An L0Field is a field of an event's own.
+// An L0Field is one of an event's own fields.
 type L0Field struct {
 	Name  string
 	Value any
 }
 
-// Field is an event's own field of that name, nil where it has none.
+// Field is the event's own field of that name, or nil.
 func (e L0Event) Field(name string) any {
 	for _, f := range e.Fields {
 		if f.Name == name {
@@ -109,20 +109,19 @@ func (e L0Event) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// An L0State is what COMPLETE tells of the attempt that completed, and of the
-// way there. There is no content in it: what a harness writes is nobody's but
-// its user's.
+// An L0State describes the completed attempt and the retries before it. It has
+// no content: the harness's output belongs to its user.
 type L0State struct {
 	TokenCount        int64         `json:"tokenCount"`
 	ContentLength     int64         `json:"contentLength"`
 	Checkpoint        string        `json:"checkpoint"`        // the newest, empty without one
 	ModelRetryCount   int           `json:"modelRetryCount"`   // counted retries of the session
-	NetworkRetryCount int           `json:"networkRetryCount"` // the others
+	NetworkRetryCount int           `json:"networkRetryCount"` // its other retries
 	FallbackIndex     int           `json:"fallbackIndex"`
 	Violations        []L0Violation `json:"violations"` // of that attempt
 	DriftDetected     bool          `json:"driftDetected"`
 	Completed         bool          `json:"completed"`
-	Resumed           bool          `json:"resumed"` // it went on from a checkpoint
+	Resumed           bool          `json:"resumed"` // the attempt continued from a checkpoint
 }
 
 // An L0Violation is a guardrail that was broken.
@@ -133,7 +132,7 @@ type L0Violation struct {
 	Recoverable bool   `json:"recoverable"`
 }
 
-// l0Policy is what an ERROR says of the policy, and of where it stands.
+// l0Policy is the policy and its progress, as ERROR reports them.
 type l0Policy struct {
 	RetryEnabled    bool `json:"retryEnabled"`
 	FallbackEnabled bool `json:"fallbackEnabled"`
@@ -143,47 +142,53 @@ type l0Policy struct {
 	FallbackIndex   int  `json:"fallbackIndex"`
 }
 
-// L0 tells a session in the words of the L0 lifecycle: a fold over its facts
-// from the first on. The same facts give the same events, byte for byte,
-// whoever reads them and however often.
+// L0 makes the events of the L0 lifecycle from a session's facts, from the
+// first fact on. The same facts give the same events, byte for byte.
 //
 //	var l0 view.L0
 //	for entry := range entries {
 //		for _, event := range l0.Apply(entry) { … }
 //	}
 //
-// A launch of a process is an attempt, a profile a stream, and what the harness
-// writes is counted and never shown. What has no name in L0, as a pause, is
-// silent.
+// A launch of a process is an attempt, and a profile is a stream. The harness's
+// output is counted and never shown. Facts without a name in L0, such as a
+// pause, make no event.
 type L0 struct {
-	// Tool shows the arguments of a call and what came of it (of one that failed,
-	// the error in words) to who may see them: the ledger has their digests and
-	// sizes alone, which are told where Tool is nil or does not know the call.
+	// Tool returns the arguments of a tool call and its result, or the error
+	// text of a failed one. The ledger has only their digests and sizes; those
+	// are used if Tool is nil or reports false.
 	Tool func(call string) (args, result any, ok bool)
-	// Words is what was said of the failure of a launch, by who may see it; the
-	// ledger's sentence is told where Words is nil or empty.
+	// Words returns the text of a launch's failure. If it is nil or returns an
+	// empty string, the ledger's reason is used.
 	Words func(run string) string
 
 	began kernel.Began
-	open  bool // SESSION_START was told, and the end was not
+	open  bool // after SESSION_START and before the end
 	seq   uint64
-	at    int64 // of the fact that is being told, and never before the last
+	at    int64 // of the current fact, never before the previous one
 	out   []L0Event
 
-	aborted    bool             // somebody asked for the end
-	launches   int              // so far
-	attempt    kernel.Launching // the newest
-	why        string           // how the attempt before it ended
+	aborted    bool // an abort was requested
+	launches   int  // so far
+	attempt    l0Attempt
+	retries    l0Retries
+	why        string // how the previous attempt ended
+	rules      int    // checked so far
+	checkpoint string
+}
+
+// An l0Attempt is the newest attempt.
+type l0Attempt struct {
+	kernel.Launching
 	notStarted bool
-	retries    int // of the current profile
-	counted    int // of the session
-	uncounted  int
-	rules      int // held so far
 	broken     map[string]attempt.RuleResult
 	violations []L0Violation
-	checkpoint string
-	late       map[string]bool // calls whose end was told because it took too long
+	late       map[string]bool // calls that were ended by their time-out
 }
+
+// l0Retries counts retries: of the current profile, and of the session those
+// that count toward the budget and the others.
+type l0Retries struct{ profile, counted, uncounted int }
 
 // Apply folds one fact and returns the events that it makes.
 func (l *L0) Apply(e kernel.Entry) []L0Event {
@@ -195,14 +200,14 @@ func (l *L0) Apply(e kernel.Entry) []L0Event {
 		l.moved(f)
 	default:
 		if l.open {
-			l.tellOf(f)
+			l.emitOther(f)
 		}
 	}
 	return l.out
 }
 
-// tell makes the next event, of names and values in turn.
-func (l *L0) tell(event string, fields ...any) {
+// emit makes the next event. fields are names and values in turn.
+func (l *L0) emit(event string, fields ...any) {
 	l.seq++
 	meta := map[string]string{}
 	maps.Copy(meta, l.began.Meta)
@@ -213,13 +218,13 @@ func (l *L0) tell(event string, fields ...any) {
 	l.out = append(l.out, e)
 }
 
-// moved tells the beginning, and the end of a session without an attempt: one
-// that was refused, or ended before its first, or is only observed.
+// moved emits the beginning, and the end of a session without an attempt: one
+// that was refused, ended before its first attempt, or is only observed.
 func (l *L0) moved(f kernel.SessionMoved) {
 	switch {
 	case f.To == session.Pending && l.seq == 0:
 		l.open = true
-		l.tell(l0SessionStart, "attempt", 1, "isRetry", false, "isFallback", false)
+		l.emit(l0SessionStart, "attempt", 1, "isRetry", false, "isFallback", false)
 	case !l.open || !f.To.Terminal():
 	case f.To == session.Completed:
 		l.completed(kernel.AttemptEnded{})
@@ -230,30 +235,30 @@ func (l *L0) moved(f kernel.SessionMoved) {
 	}
 }
 
-// tellOf tells of everything else, between the beginning and the end. What is
-// silent is listed.
-func (l *L0) tellOf(f kernel.Fact) {
+// emitOther emits all other facts between the beginning and the end. Facts
+// without an event are listed.
+func (l *L0) emitOther(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.Launching:
 		l.launching(f)
 	case kernel.Running:
 		adapter := cmp.Or(l.attempt.Adapter, l.began.AdapterID)
-		l.tell(l0AdapterDetected, "adapterId", adapter)
-		l.tell(l0AdapterWrapEnd, "adapterId", adapter)
-		l.tell(l0StreamReady)
+		l.emit(l0AdapterDetected, "adapterId", adapter)
+		l.emit(l0AdapterWrapEnd, "adapterId", adapter)
+		l.emit(l0StreamReady)
 	case kernel.Exited:
-		l.notStarted = f.NotStarted
+		l.attempt.notStarted = f.NotStarted
 	case kernel.TimerSet:
 		l.timerSet(f)
 	case kernel.TimedOut:
 		l.timedOut(f)
 	case kernel.RulesChecked:
-		l.rulesHeld(f)
+		l.rulesChecked(f)
 	case kernel.DriftSeen:
-		l.tell(l0DriftResult, "detected", true, "types", slices.Clone(f.Types), "confidence", f.Confidence)
+		l.emit(l0DriftResult, "detected", true, "types", slices.Clone(f.Types), "confidence", f.Confidence)
 	case kernel.CheckpointSaved:
 		l.checkpoint = f.Checkpoint
-		l.tell(l0CheckpointSaved, "checkpoint", f.Checkpoint, "tokenCount", f.Units)
+		l.emit(l0CheckpointSaved, "checkpoint", f.Checkpoint, "tokenCount", f.Units)
 	case kernel.CheckpointDropped:
 		l.checkpoint = ""
 	case kernel.ToolCalled:
@@ -261,18 +266,18 @@ func (l *L0) tellOf(f kernel.Fact) {
 		if !known {
 			args = sized(f.Args)
 		}
-		l.tell(l0ToolRequested, "toolName", f.Name, "toolCallId", f.Tool, "arguments", args)
-		l.tell(l0ToolStart, "toolCallId", f.Tool, "toolName", f.Name)
+		l.emit(l0ToolRequested, "toolName", f.Name, "toolCallId", f.Tool, "arguments", args)
+		l.emit(l0ToolStart, "toolCallId", f.Tool, "toolName", f.Name)
 	case kernel.ToolReturned:
 		l.toolReturned(f)
 	case kernel.AbortRequested:
 		if !l.aborted {
 			l.aborted = true
-			l.tell(l0AbortRequested, "source", "user")
+			l.emit(l0AbortRequested, "source", "user")
 		}
 	case kernel.AttemptEnded:
 		l.attemptEnded(f)
-	case kernel.Began, kernel.SessionMoved: // told above
+	case kernel.Began, kernel.SessionMoved: // emitted above
 	case kernel.Resumed:
 		l.began.Budget = f.Budget
 	case kernel.DeadlineSet, kernel.LimitMet, kernel.PauseRequested, kernel.ResumeRequested, kernel.PausedAgain, kernel.StopSent, kernel.StopResult,
@@ -285,60 +290,60 @@ func (l *L0) tellOf(f kernel.Fact) {
 	}
 }
 
-// launching tells which attempt begins, and what it goes on from. The first was
-// announced by SESSION_START; the others are told after the back-off, right
-// before their launch (DECISIONS Z3). A launch that repeats an attempt is none
-// of its own.
+// launching emits the start of an attempt and its continuation. SESSION_START
+// announced the first attempt; the others are emitted after the back-off, right
+// before their launch (DECISIONS Z3). A second launch of the same attempt emits
+// no start.
 func (l *L0) launching(f kernel.Launching) {
 	before := l.attempt
 	switch {
 	case l.launches == 0:
 	case f.Profile != before.Profile:
-		l.retries = 0
-		l.tell(l0FallbackStart, "fromIndex", before.Profile, "toIndex", f.Profile, "reason", l.why)
-		l.tell(l0FallbackSelected, "index", f.Profile)
+		l.retries.profile = 0
+		l.emit(l0FallbackStart, "fromIndex", before.Profile, "toIndex", f.Profile, "reason", l.why)
+		l.emit(l0FallbackSelected, "index", f.Profile)
 	case f.Attempt != before.Attempt:
-		l.tell(l0AttemptStart, "attempt", f.Attempt, "isRetry", true, "isFallback", f.Profile > 0)
+		l.emit(l0AttemptStart, "attempt", f.Attempt, "isRetry", true, "isFallback", f.Profile > 0)
 	}
 	l.launches++
-	l.attempt, l.notStarted, l.broken, l.violations, l.late = f, false, map[string]attempt.RuleResult{}, nil, nil
+	l.attempt = l0Attempt{Launching: f, broken: map[string]attempt.RuleResult{}}
 	if f.Checkpoint != "" {
-		l.tell(l0ContinuationStart, "checkpoint", f.Checkpoint, "tokenCount", f.CheckpointUnits)
-		l.tell(l0ResumeStart, "checkpoint", f.Checkpoint, "tokenCount", f.CheckpointUnits)
+		l.emit(l0ContinuationStart, "checkpoint", f.Checkpoint, "tokenCount", f.CheckpointUnits)
+		l.emit(l0ResumeStart, "checkpoint", f.Checkpoint, "tokenCount", f.CheckpointUnits)
 	}
-	l.tell(l0StreamInit)
-	l.tell(l0AdapterWrapStart, "streamType", "process")
+	l.emit(l0StreamInit)
+	l.emit(l0AdapterWrapStart, "streamType", "process")
 }
 
-// timerSet tells that a timer runs: the initial one from the launch on, the
-// other from the first sign of life, which is what it is reset by first.
+// timerSet emits the start of a timer: the initial one at the launch, the inter
+// one as its first reset, at the first sign of life.
 func (l *L0) timerSet(f kernel.TimerSet) {
 	if f.Timer == kernel.TimerInter {
-		l.tell(l0TimeoutReset, "timeoutType", string(f.Timer), "configuredMs", f.AfterMS, "tokenIndex", 0)
+		l.emit(l0TimeoutReset, "timeoutType", string(f.Timer), "configuredMs", f.AfterMS, "tokenIndex", 0)
 		return
 	}
-	l.tell(l0TimeoutStart, "timeoutType", string(f.Timer), "configuredMs", f.AfterMS)
+	l.emit(l0TimeoutStart, "timeoutType", string(f.Timer), "configuredMs", f.AfterMS)
 }
 
-// timedOut tells that a timer fired. A tool that took too long has failed,
-// whatever it may still say.
+// timedOut emits a fired timer. A tool that timed out has failed; a later
+// result is ignored.
 func (l *L0) timedOut(f kernel.TimedOut) {
-	l.tell(l0TimeoutTriggered, "timeoutType", string(f.Timer), "elapsedMs", f.ElapsedMS)
+	l.emit(l0TimeoutTriggered, "timeoutType", string(f.Timer), "elapsedMs", f.ElapsedMS)
 	if f.Tool == "" {
 		return
 	}
 	l.toolFailed(f.Tool, toolTimeout, f.ElapsedMS, "")
-	if l.late == nil {
-		l.late = map[string]bool{}
+	if l.attempt.late == nil {
+		l.attempt.late = map[string]bool{}
 	}
-	l.late[f.Tool] = true
+	l.attempt.late[f.Tool] = true
 }
 
 // toolTimeout is the type of error of a tool that took too long.
 const toolTimeout = "TIMEOUT"
 
 func (l *L0) toolReturned(f kernel.ToolReturned) {
-	if l.late[f.Tool] {
+	if l.attempt.late[f.Tool] {
 		return
 	}
 	_, result, known := l.shown(f.Tool)
@@ -350,25 +355,25 @@ func (l *L0) toolReturned(f kernel.ToolReturned) {
 	if !known {
 		result = sized(f.Result)
 	}
-	l.tell(l0ToolResult, "toolCallId", f.Tool, "result", result, "durationMs", f.DurationMS)
-	l.tell(l0ToolCompleted, "toolCallId", f.Tool, "status", "success")
+	l.emit(l0ToolResult, "toolCallId", f.Tool, "result", result, "durationMs", f.DurationMS)
+	l.emit(l0ToolCompleted, "toolCallId", f.Tool, "status", "success")
 }
 
 func (l *L0) toolFailed(call, kind string, ms int64, words string) {
 	sentence := "the tool failed"
 	switch kind {
 	case toolTimeout:
-		sentence = "the tool took too long"
+		sentence = "the tool timed out"
 	case telemetry.ToolNotFound:
 		sentence = "there is no such tool"
 	case telemetry.ToolRefused:
 		sentence = "the call was refused"
 	}
-	l.tell(l0ToolError, "toolCallId", call, "error", cmp.Or(words, sentence), "errorType", kind, "durationMs", ms)
-	l.tell(l0ToolCompleted, "toolCallId", call, "status", "error")
+	l.emit(l0ToolError, "toolCallId", call, "error", cmp.Or(words, sentence), "errorType", kind, "durationMs", ms)
+	l.emit(l0ToolCompleted, "toolCallId", call, "status", "error")
 }
 
-// shown is what may be seen of a call beyond the ledger.
+// shown asks Tool, if there is one.
 func (l *L0) shown(call string) (args, result any, ok bool) {
 	if l.Tool == nil {
 		return nil, nil, false
@@ -376,8 +381,7 @@ func (l *L0) shown(call string) (args, result any, ok bool) {
 	return l.Tool(call)
 }
 
-// sized is what the ledger has of arguments or of a result; null where it has
-// nothing.
+// sized is the ledger's digest and size of arguments or of a result, or null.
 func sized(s *telemetry.Sized) any {
 	if s == nil {
 		return nil
@@ -385,34 +389,33 @@ func sized(s *telemetry.Sized) any {
 	return *s
 }
 
-// rulesHeld tells a phase in which guardrails were held: the rules, then the
-// phase's end, then what was broken. They take no time: a phase is one instant
-// of the session.
-func (l *L0) rulesHeld(f kernel.RulesChecked) {
+// rulesChecked emits a phase of guardrails: its rules, its end, then the
+// violations. Its durations are 0, since a phase is one instant of the session.
+func (l *L0) rulesChecked(f kernel.RulesChecked) {
 	violations := []L0Violation{}
-	l.tell(l0PhaseStart, "phase", f.Phase, "ruleCount", len(f.Rules), "tokenCount", f.Units)
+	l.emit(l0PhaseStart, "phase", f.Phase, "ruleCount", len(f.Rules), "tokenCount", f.Units)
 	for i, r := range f.Rules {
 		l.rules++
 		id := fmt.Sprintf("rule-%d", l.rules)
-		l.tell(l0RuleStart, "index", i, "ruleId", r.ID, "callbackId", id)
-		l.tell(l0RuleEnd, "index", i, "ruleId", r.ID, "passed", r.Passed, "callbackId", id, "durationMs", 0)
+		l.emit(l0RuleStart, "index", i, "ruleId", r.ID, "callbackId", id)
+		l.emit(l0RuleEnd, "index", i, "ruleId", r.ID, "passed", r.Passed, "callbackId", id, "durationMs", 0)
 		if r.Passed {
 			continue
 		}
-		if l.broken != nil {
-			l.broken[r.ID] = r
+		if l.attempt.broken != nil {
+			l.attempt.broken[r.ID] = r
 		}
 		violations = append(violations, L0Violation{Rule: r.ID, Message: "rule " + r.ID + " was broken", Severity: string(r.Severity), Recoverable: r.Recoverable})
 	}
-	l.violations = append(l.violations, violations...)
-	l.tell(l0PhaseEnd, "phase", f.Phase, "passed", len(violations) == 0, "violations", violations, "durationMs", 0)
+	l.attempt.violations = append(l.attempt.violations, violations...)
+	l.emit(l0PhaseEnd, "phase", f.Phase, "passed", len(violations) == 0, "violations", violations, "durationMs", 0)
 	for i, v := range violations {
-		l.tell(l0RuleResult, "index", i, "ruleId", v.Rule, "passed", false, "violation", v)
+		l.emit(l0RuleResult, "index", i, "ruleId", v.Rule, "passed", false, "violation", v)
 	}
 }
 
-// attemptEnded tells how an attempt ended, and what follows, as far as it is
-// told before the next one begins.
+// attemptEnded emits the end of an attempt, and the retry that follows, up to
+// the next attempt's start.
 func (l *L0) attemptEnded(f kernel.AttemptEnded) {
 	if f.Cause == "" {
 		l.completed(f)
@@ -421,63 +424,63 @@ func (l *L0) attemptEnded(f kernel.AttemptEnded) {
 	l.failed(f)
 	l.why = f.Reason
 	if len(f.Skipped) > 0 {
-		l.why += "; passed over: " + strings.Join(f.Skipped, ", ")
+		l.why += "; skipped: " + strings.Join(f.Skipped, ", ")
 	}
 	if r := f.Retry; r != nil {
-		l.retries = r.Number
+		l.retries.profile = r.Number
 		if r.Counted {
-			l.counted++
+			l.retries.counted++
 		} else {
-			l.uncounted++
+			l.retries.uncounted++
 		}
 		kind := failureType(f.Cause)
-		l.tell(l0RetryStart, "attempt", r.Number, "maxAttempts", r.Of, "reason", f.Reason)
-		l.tell(l0RetryAttempt, "attempt", r.Number, "maxAttempts", r.Of, "reason", f.Reason, "delayMs", r.DelayMS, "countsTowardLimit", r.Counted,
+		l.emit(l0RetryStart, "attempt", r.Number, "maxAttempts", r.Of, "reason", f.Reason)
+		l.emit(l0RetryAttempt, "attempt", r.Number, "maxAttempts", r.Of, "reason", f.Reason, "delayMs", r.DelayMS, "countsTowardLimit", r.Counted,
 			"isNetwork", kind == "network", "isModelIssue", kind == "model" || kind == "zero_output")
 	}
 	if f.GaveUp {
-		l.tell(l0RetryGiveUp, "attempt", l.retries, "maxAttempts", l.budget().Attempts, "reason", "no other try of "+f.Name+" is made",
+		l.emit(l0RetryGiveUp, "attempt", l.retries.profile, "maxAttempts", l.budget().Attempts, "reason", "no retries of "+f.Name+" are left",
 			"lastError", l.sentence(f))
 	}
 }
 
-// completed is the end of a session that did what it was to do.
+// completed emits the end of a session that completed.
 func (l *L0) completed(f kernel.AttemptEnded) {
 	l.open = false
-	state := L0State{TokenCount: f.Units, ContentLength: f.Bytes, Checkpoint: l.checkpoint, ModelRetryCount: l.counted, NetworkRetryCount: l.uncounted,
-		FallbackIndex: f.Profile, Violations: append([]L0Violation{}, l.violations...), Completed: true, Resumed: l.attempt.Checkpoint != ""}
-	l.tell(l0Complete, "tokenCount", f.Units, "contentLength", f.Bytes, "durationMs", f.DurationMS, "state", state)
-	if n := l.counted + l.uncounted; n > 0 {
-		l.tell(l0RetryEnd, "attempt", n, "success", true)
+	state := L0State{TokenCount: f.Units, ContentLength: f.Bytes, Checkpoint: l.checkpoint, ModelRetryCount: l.retries.counted, NetworkRetryCount: l.retries.uncounted,
+		FallbackIndex: f.Profile, Violations: append([]L0Violation{}, l.attempt.violations...), Completed: true, Resumed: l.attempt.Checkpoint != ""}
+	l.emit(l0Complete, "tokenCount", f.Units, "contentLength", f.Bytes, "durationMs", f.DurationMS, "state", state)
+	if n := l.retries.counted + l.retries.uncounted; n > 0 {
+		l.emit(l0RetryEnd, "attempt", n, "success", true)
 	}
 	if f.Profile > 0 {
-		l.tell(l0FallbackEnd, "index", f.Profile, "success", true)
+		l.emit(l0FallbackEnd, "index", f.Profile, "success", true)
 	}
 }
 
-// failed tells that an attempt failed, once (DECISIONS Z2).
+// failed emits the failure of an attempt, once (DECISIONS Z2).
 func (l *L0) failed(f kernel.AttemptEnded) {
 	if f.Recovery != attempt.Retry && f.Recovery != attempt.Fallback {
 		l.open = false
 	}
 	if f.Cause == attempt.Aborted {
-		l.tell(l0AbortCompleted, "tokenCount", f.Units, "contentLength", f.Bytes)
+		l.emit(l0AbortCompleted, "tokenCount", f.Units, "contentLength", f.Bytes)
 	}
 	words := l.sentence(f)
-	if f.Cause == attempt.Network { // and no other cause does (DECISIONS Z14)
-		l.tell(l0NetworkError, "error", words, "code", cmp.Or(f.Detail, "network"), "retryable", true)
+	if f.Cause == attempt.Network { // the only cause with this event (DECISIONS Z14)
+		l.emit(l0NetworkError, "error", words, "code", cmp.Or(f.Detail, "network"), "retryable", true)
 	}
 	b := l.budget()
 	fields := []any{"error", words}
 	if code := l.errorCode(f); code != "" {
 		fields = append(fields, "errorCode", code)
 	}
-	l.tell(l0Error, append(fields, "failureType", failureType(f.Cause), "recoveryStrategy", string(f.Recovery),
+	l.emit(l0Error, append(fields, "failureType", failureType(f.Cause), "recoveryStrategy", string(f.Recovery),
 		"policy", l0Policy{RetryEnabled: b.MaxRetries > 0, FallbackEnabled: len(b.Profiles) > 1, MaxRetries: b.MaxRetries,
 			MaxFallbacks: max(len(b.Profiles)-1, 0), Attempt: f.Attempt, FallbackIndex: f.Profile})...)
 }
 
-// sentence says for people why an attempt failed. It is never empty.
+// sentence says in words why an attempt failed. It is never empty.
 func (l *L0) sentence(f kernel.AttemptEnded) string {
 	words := ""
 	if l.Words != nil && f.Run != "" {
@@ -486,7 +489,7 @@ func (l *L0) sentence(f kernel.AttemptEnded) string {
 	return cmp.Or(words, f.Reason, "it failed: "+string(f.Cause))
 }
 
-// budget is what the policy allows: nothing where the session has none.
+// budget is what the policy allows: nothing if the session has no policy.
 func (l *L0) budget() kernel.Budget {
 	if l.began.Budget == nil {
 		return kernel.Budget{}
@@ -508,7 +511,7 @@ func failureType(c attempt.Cause) string {
 	case attempt.Model, attempt.Guardrail, attempt.Drift:
 		return "model"
 	}
-	return "unknown" // nobody could name it, or nothing mends it
+	return "unknown" // unknown, or fatal
 }
 
 // errorCode is the L0 code of a failure; most have none.
@@ -529,7 +532,7 @@ func (l *L0) errorCode(f kernel.AttemptEnded) string {
 	case attempt.ZeroOutput:
 		return "ZERO_OUTPUT"
 	case attempt.Guardrail:
-		if r, known := l.broken[f.Detail]; known && !r.Recoverable {
+		if r, known := l.attempt.broken[f.Detail]; known && !r.Recoverable {
 			return "FATAL_GUARDRAIL_VIOLATION"
 		}
 		return "GUARDRAIL_VIOLATION"
@@ -537,7 +540,7 @@ func (l *L0) errorCode(f kernel.AttemptEnded) string {
 		return "DRIFT_DETECTED"
 	}
 	switch {
-	case l.notStarted:
+	case l.attempt.notStarted:
 		return "INVALID_STREAM"
 	case f.Cause == attempt.Network:
 		return l0NetworkError

@@ -18,9 +18,9 @@ import (
 	"lifeloop/view"
 )
 
-// TestL0OfARecordedSession prints the events of a recorded ledger, whole. It
-// was written before attempts had facts of their own, and is told to its end
-// all the same. Rewrite with go test ./view -rewrite.
+// TestL0OfARecordedSession prints the events of a recorded ledger, whole. The
+// ledger is older than the facts about attempts. Rewrite with go test ./view
+// -rewrite.
 func TestL0OfARecordedSession(t *testing.T) {
 	datadriven.RunTest(t, "testdata/l0.txt", func(t *testing.T, d *datadriven.TestData) string {
 		var b strings.Builder
@@ -41,8 +41,7 @@ func asJSON(t *testing.T, v any) string {
 	return string(doc)
 }
 
-// An l0Session is the beginning of one, for tests that go on from there. The
-// facts are a second apart.
+// An l0Session is a session that has just begun. Its facts are a second apart.
 type l0Session struct {
 	view.L0
 	t  *testing.T
@@ -52,11 +51,11 @@ type l0Session struct {
 func newL0(t *testing.T, began kernel.Began) *l0Session {
 	s := &l0Session{t: t, at: time.UnixMilli(1000)}
 	began.SessionID = "sess"
-	s.told(began, kernel.SessionMoved{To: session.Pending})
+	s.apply(began, kernel.SessionMoved{To: session.Pending})
 	return s
 }
 
-func (s *l0Session) told(facts ...kernel.Fact) (out []view.L0Event) {
+func (s *l0Session) apply(facts ...kernel.Fact) (out []view.L0Event) {
 	s.t.Helper()
 	for _, f := range facts {
 		s.at = s.at.Add(time.Second)
@@ -69,7 +68,7 @@ func (s *l0Session) told(facts ...kernel.Fact) (out []view.L0Event) {
 func (s *l0Session) only(typ string, facts ...kernel.Fact) view.L0Event {
 	s.t.Helper()
 	var found []view.L0Event
-	for _, e := range s.told(facts...) {
+	for _, e := range s.apply(facts...) {
 		if e.Type == typ {
 			found = append(found, e)
 		}
@@ -78,8 +77,8 @@ func (s *l0Session) only(typ string, facts ...kernel.Fact) view.L0Event {
 	return found[0]
 }
 
-// TestL0Errors: which words an attempt's failure has, by its cause (DECISIONS
-// Z14, Z15).
+// TestL0Errors: the codes of an attempt's failure, by its cause (DECISIONS Z14,
+// Z15).
 func TestL0Errors(t *testing.T) {
 	broken := func(recoverable bool) kernel.Fact {
 		return kernel.RulesChecked{Phase: "post", Rules: []attempt.RuleResult{{ID: "r", Severity: attempt.Error, Recoverable: recoverable}}}
@@ -91,36 +90,36 @@ func TestL0Errors(t *testing.T) {
 		code   any
 		kind   string
 	}{
-		{"it failed", nil, kernel.AttemptEnded{Cause: attempt.Model}, nil, "model"},
-		{"the network", nil, kernel.AttemptEnded{Cause: attempt.Network, Detail: "ECONNRESET"}, "NETWORK_ERROR", "network"},
+		{"the harness failed", nil, kernel.AttemptEnded{Cause: attempt.Model}, nil, "model"},
+		{"a network error", nil, kernel.AttemptEnded{Cause: attempt.Network, Detail: "ECONNRESET"}, "NETWORK_ERROR", "network"},
 		{"a rate limit", nil, kernel.AttemptEnded{Cause: attempt.RateLimit}, nil, "network"},
-		{"the server", nil, kernel.AttemptEnded{Cause: attempt.ServerError}, nil, "network"},
-		{"no first sign of life", nil, kernel.AttemptEnded{Cause: attempt.Timeout, Detail: "initial"}, "INITIAL_TOKEN_TIMEOUT", "timeout"},
-		{"silence", nil, kernel.AttemptEnded{Cause: attempt.Timeout, Detail: "inter"}, "INTER_TOKEN_TIMEOUT", "timeout"},
+		{"a server error", nil, kernel.AttemptEnded{Cause: attempt.ServerError}, nil, "network"},
+		{"the initial time-out", nil, kernel.AttemptEnded{Cause: attempt.Timeout, Detail: "initial"}, "INITIAL_TOKEN_TIMEOUT", "timeout"},
+		{"the inter time-out", nil, kernel.AttemptEnded{Cause: attempt.Timeout, Detail: "inter"}, "INTER_TOKEN_TIMEOUT", "timeout"},
 		{"a slow tool", nil, kernel.AttemptEnded{Cause: attempt.Timeout, Detail: "tool"}, "TOOL_TIMEOUT", "timeout"},
-		{"the session's time", nil, kernel.AttemptEnded{Cause: attempt.Timeout, Detail: "session"}, nil, "timeout"},
+		{"the session's time-out", nil, kernel.AttemptEnded{Cause: attempt.Timeout, Detail: "session"}, nil, "timeout"},
 		{"a rule", []kernel.Fact{broken(true)}, kernel.AttemptEnded{Cause: attempt.Guardrail, Detail: "r"}, "GUARDRAIL_VIOLATION", "model"},
-		{"a rule for good", []kernel.Fact{broken(false)}, kernel.AttemptEnded{Cause: attempt.Guardrail, Detail: "r"}, "FATAL_GUARDRAIL_VIOLATION", "model"},
-		{"a loop", nil, kernel.AttemptEnded{Cause: attempt.Drift}, "DRIFT_DETECTED", "model"},
-		{"nothing said", nil, kernel.AttemptEnded{Cause: attempt.ZeroOutput}, "ZERO_OUTPUT", "zero_output"},
+		{"a rule that is not recoverable", []kernel.Fact{broken(false)}, kernel.AttemptEnded{Cause: attempt.Guardrail, Detail: "r"}, "FATAL_GUARDRAIL_VIOLATION", "model"},
+		{"drift", nil, kernel.AttemptEnded{Cause: attempt.Drift}, "DRIFT_DETECTED", "model"},
+		{"no output", nil, kernel.AttemptEnded{Cause: attempt.ZeroOutput}, "ZERO_OUTPUT", "zero_output"},
 		{"an abort", []kernel.Fact{kernel.AbortRequested{}}, kernel.AttemptEnded{Cause: attempt.Aborted}, "STREAM_ABORTED", "abort"},
-		{"nobody knows", nil, kernel.AttemptEnded{Cause: attempt.Unknown}, nil, "unknown"},
-		{"for good", nil, kernel.AttemptEnded{Cause: attempt.Fatal}, nil, "unknown"},
+		{"an unknown cause", nil, kernel.AttemptEnded{Cause: attempt.Unknown}, nil, "unknown"},
+		{"a fatal cause", nil, kernel.AttemptEnded{Cause: attempt.Fatal}, nil, "unknown"},
 		{"no such program", []kernel.Fact{kernel.Exited{NotStarted: true}}, kernel.AttemptEnded{Cause: attempt.Fatal}, "INVALID_STREAM", "unknown"},
-		{"not to be started now", []kernel.Fact{kernel.Exited{NotStarted: true}}, kernel.AttemptEnded{Cause: attempt.Network}, "INVALID_STREAM", "network"},
+		{"a launch that failed in transport", []kernel.Fact{kernel.Exited{NotStarted: true}}, kernel.AttemptEnded{Cause: attempt.Network}, "INVALID_STREAM", "network"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newL0(t, kernel.Began{})
-			l.told(kernel.Launching{Run: "run_1", Attempt: 1})
-			l.told(c.before...)
+			l.apply(kernel.Launching{Run: "run_1", Attempt: 1})
+			l.apply(c.before...)
 			c.end.Recovery = attempt.Halt
-			told := l.told(c.end)
-			last := told[len(told)-1]
+			events := l.apply(c.end)
+			last := events[len(events)-1]
 			require.Equal(t, []any{"ERROR", c.code, c.kind}, []any{last.Type, last.Field("errorCode"), last.Field("failureType")})
 			require.NotEmpty(t, last.Field("error"))
 			before := ""
-			if len(told) > 1 {
-				before = told[len(told)-2].Type
+			if len(events) > 1 {
+				before = events[len(events)-2].Type
 			}
 			switch c.end.Cause {
 			case attempt.Network:
@@ -134,9 +133,9 @@ func TestL0Errors(t *testing.T) {
 	}
 }
 
-// TestL0ShowsWhatItMay: whole arguments, results and words come from who may
-// show them; else there are digests, sizes and sentences of ours.
-func TestL0ShowsWhatItMay(t *testing.T) {
+// TestL0ToolTexts: arguments, results and failure texts come from Tool and
+// Words; without them there are digests, sizes and our sentences.
+func TestL0ToolTexts(t *testing.T) {
 	called := kernel.ToolCalled{Tool: "c1", Name: "search", Args: &telemetry.Sized{Digest: "sha256:aa", Size: 7}}
 	returned := kernel.ToolReturned{Tool: "c1", Name: "search", Result: &telemetry.Sized{Digest: "sha256:bb", Size: 9}}
 	denied := kernel.ToolReturned{Tool: "c1", Error: "EXECUTION_ERROR"}
@@ -146,7 +145,7 @@ func TestL0ShowsWhatItMay(t *testing.T) {
 	require.JSONEq(t, `{"digest":"sha256:aa","byte_size":7}`, asJSON(t, l.only("TOOL_REQUESTED", called).Field("arguments")))
 	require.JSONEq(t, `{"digest":"sha256:bb","byte_size":9}`, asJSON(t, l.only("TOOL_RESULT", returned).Field("result")))
 	require.Equal(t, "the tool failed", l.only("TOOL_ERROR", denied).Field("error"))
-	require.Nil(t, l.only("TOOL_REQUESTED", kernel.ToolCalled{Tool: "c2"}).Field("arguments"), "nothing is known of them")
+	require.Nil(t, l.only("TOOL_REQUESTED", kernel.ToolCalled{Tool: "c2"}).Field("arguments"), "the ledger has no arguments")
 	require.Equal(t, "it ended with exit 1", l.only("ERROR", failed).Field("error"))
 
 	l = newL0(t, kernel.Began{})
@@ -156,89 +155,89 @@ func TestL0ShowsWhatItMay(t *testing.T) {
 	l.Words = func(run string) string { return "Harness exploded in " + run }
 	doc, err := l.only("TOOL_REQUESTED", called).MarshalJSON()
 	require.NoError(t, err)
-	require.Contains(t, string(doc), `"arguments":{"q":"<b>"}}`, "as it is, for nobody reads this in a page")
+	require.Contains(t, string(doc), `"arguments":{"q":"<b>"}}`, "without HTML escapes")
 	require.Equal(t, "denied", l.only("TOOL_RESULT", returned).Field("result"))
 	require.Equal(t, "denied", l.only("TOOL_ERROR", denied).Field("error"))
 	require.Nil(t, l.only("TOOL_REQUESTED", kernel.ToolCalled{Tool: "c2"}).Field("arguments"))
 	require.Equal(t, "Harness exploded in run_1", l.only("ERROR", failed).Field("error"))
 }
 
-// TestL0ToolThatTookTooLong: its end is told when its time is over, and not a
-// second time when it answers after all.
-func TestL0ToolThatTookTooLong(t *testing.T) {
+// TestL0ToolTimeout: a tool that times out ends once; its late result makes no
+// event.
+func TestL0ToolTimeout(t *testing.T) {
 	l := newL0(t, kernel.Began{})
-	l.told(kernel.Launching{Attempt: 1}, kernel.ToolCalled{Tool: "c1", Name: "search"})
+	l.apply(kernel.Launching{Attempt: 1}, kernel.ToolCalled{Tool: "c1", Name: "search"})
 	e := l.only("TOOL_ERROR", kernel.TimedOut{Timer: kernel.TimerTool, ElapsedMS: 5000, Tool: "c1"})
 	require.Equal(t, []any{"TIMEOUT", int64(5000)}, []any{e.Field("errorType"), e.Field("durationMs")})
-	require.Empty(t, l.told(kernel.ToolReturned{Tool: "c1", Name: "search"}))
-	// The next attempt may give the same name to another call.
-	l.told(kernel.AttemptEnded{Cause: attempt.Timeout, Detail: "tool", Recovery: attempt.Retry, Retry: &kernel.RetryPlan{Number: 1}},
+	require.Empty(t, l.apply(kernel.ToolReturned{Tool: "c1", Name: "search"}))
+	// The next attempt may use the same id for another call.
+	l.apply(kernel.AttemptEnded{Cause: attempt.Timeout, Detail: "tool", Recovery: attempt.Retry, Retry: &kernel.RetryPlan{Number: 1}},
 		kernel.Launching{Attempt: 2}, kernel.ToolCalled{Tool: "c1", Name: "search"})
-	require.NotEmpty(t, l.told(kernel.ToolReturned{Tool: "c1", Name: "search"}))
+	require.NotEmpty(t, l.apply(kernel.ToolReturned{Tool: "c1", Name: "search"}))
 }
 
-// TestL0Time: a clock that is put back takes no event back, and the user object
-// is what it was when the session began, whatever becomes of it.
+// TestL0Time: ts does not decrease when the clock is set back, and meta stays
+// what it was when the session began.
 func TestL0Time(t *testing.T) {
 	meta := map[string]string{"ticket": "A-7"}
 	l := newL0(t, kernel.Began{Meta: meta})
-	first := l.told(kernel.Launching{Attempt: 1})[0]
+	first := l.apply(kernel.Launching{Attempt: 1})[0]
 	first.Meta["ticket"] = "B"
 	l.at = time.UnixMilli(5)
-	second := l.told(kernel.Running{})[0]
+	second := l.apply(kernel.Running{})[0]
 	require.Equal(t, first.TS, second.TS)
 	require.Equal(t, map[string]string{"ticket": "A-7"}, second.Meta)
-	require.Equal(t, "{}", asJSON(t, newL0(t, kernel.Began{}).told(kernel.Launching{Attempt: 1})[0].Meta), "an empty one where none was given")
+	require.Equal(t, "{}", asJSON(t, newL0(t, kernel.Began{}).apply(kernel.Launching{Attempt: 1})[0].Meta), "empty if none was given")
 }
 
-// TestL0PolicyAndState: what ERROR says of the policy comes from the session's
-// first fact, and what COMPLETE says of the way from all of them.
+// TestL0PolicyAndState: the policy in ERROR comes from the session's first
+// fact, the state in COMPLETE from all facts.
 func TestL0PolicyAndState(t *testing.T) {
 	l := newL0(t, kernel.Began{Budget: &kernel.Budget{Attempts: 2, MaxRetries: 6, Profiles: []string{"a", "b"}}})
-	l.told(kernel.Launching{Attempt: 1, Name: "a", Adapter: "generic"})
+	l.apply(kernel.Launching{Attempt: 1, Name: "a", Adapter: "generic"})
 	e := l.only("ERROR", kernel.AttemptEnded{AttemptRef: kernel.AttemptRef{Attempt: 1, Name: "a"}, Cause: attempt.Model, Recovery: attempt.Retry, Reason: "it ended with exit 1",
 		Retry: &kernel.RetryPlan{Number: 1, Of: 2, Counted: true, DelayMS: 10}})
 	require.Equal(t, `{"retryEnabled":true,"fallbackEnabled":true,"maxRetries":6,"maxFallbacks":1,"attempt":1,"fallbackIndex":0}`, asJSON(t, e.Field("policy")))
-	l.told(kernel.Launching{Attempt: 2, Name: "a"}, kernel.CheckpointSaved{Checkpoint: "T1", Units: 3})
+	l.apply(kernel.Launching{Attempt: 2, Name: "a"}, kernel.CheckpointSaved{Checkpoint: "T1", Units: 3})
 	up := l.only("RETRY_GIVE_UP", kernel.AttemptEnded{AttemptRef: kernel.AttemptRef{Attempt: 2, Name: "a"}, Cause: attempt.Model, Recovery: attempt.Fallback, Next: 1, GaveUp: true,
 		Reason: "it ended with exit 1", Skipped: []string{"x: not installed"}})
 	require.Equal(t, []any{1, 2, "it ended with exit 1"}, []any{up.Field("attempt"), up.Field("maxAttempts"), up.Field("lastError")})
 	start := l.only("FALLBACK_START", kernel.Launching{Attempt: 1, Profile: 1, Name: "b", Checkpoint: "T1", CheckpointUnits: 3})
-	require.Equal(t, "it ended with exit 1; passed over: x: not installed", start.Field("reason"))
-	l.told(kernel.RulesChecked{Phase: "pre", Rules: []attempt.RuleResult{{ID: "w", Severity: attempt.Warning, Recoverable: true}}})
-	told := l.told(kernel.AttemptEnded{AttemptRef: kernel.AttemptRef{Attempt: 1, Profile: 1, Name: "b"}, AttemptCost: kernel.AttemptCost{Units: 4, Bytes: 40, DurationMS: 9}})
+	require.Equal(t, "it ended with exit 1; skipped: x: not installed", start.Field("reason"))
+	l.apply(kernel.RulesChecked{Phase: "pre", Rules: []attempt.RuleResult{{ID: "w", Severity: attempt.Warning, Recoverable: true}}})
+	events := l.apply(kernel.AttemptEnded{AttemptRef: kernel.AttemptRef{Attempt: 1, Profile: 1, Name: "b"}, AttemptCost: kernel.AttemptCost{Units: 4, Bytes: 40, DurationMS: 9}})
 	require.Equal(t, `{"tokenCount":4,"contentLength":40,"checkpoint":"T1","modelRetryCount":1,"networkRetryCount":0,"fallbackIndex":1,`+
 		`"violations":[{"rule":"w","message":"rule w was broken","severity":"warning","recoverable":true}],"driftDetected":false,"completed":true,"resumed":true}`,
-		asJSON(t, told[0].Field("state")))
+		asJSON(t, events[0].Field("state")))
 	var tail []string
-	for _, e := range told {
+	for _, e := range events {
 		tail = append(tail, e.Type)
 	}
 	require.Equal(t, []string{"COMPLETE", "RETRY_END", "FALLBACK_END"}, tail)
-	require.Empty(t, l.told(kernel.ToolCalled{Tool: "late"}, kernel.AbortRequested{}, kernel.SessionMoved{From: session.Running, To: session.Completed}), "nothing comes after the end")
+	require.Empty(t, l.apply(kernel.ToolCalled{Tool: "late"}, kernel.AbortRequested{}, kernel.SessionMoved{From: session.Running, To: session.Completed}), "no event follows the end")
 }
 
-// TestL0WithoutAnAttempt: a session that was refused, one that was told to end
-// before it began, and one that is only observed end in a word too.
+// TestL0WithoutAnAttempt: a session that was refused, one that was aborted
+// before it began, and one that is only observed have an end too.
 func TestL0WithoutAnAttempt(t *testing.T) {
 	refused := newL0(t, kernel.Began{}).only("ERROR", kernel.SessionMoved{From: session.Pending, To: session.Rejected, Reason: "a required capability is unavailable"})
 	require.Equal(t, "a required capability is unavailable", refused.Field("error"))
 	require.Equal(t, "halt", refused.Field("recoveryStrategy"))
 
-	early := newL0(t, kernel.Began{}).told(kernel.AbortRequested{Signal: 15}, kernel.SessionMoved{From: session.Pending, To: session.Rejected})
+	early := newL0(t, kernel.Began{}).apply(kernel.AbortRequested{Signal: 15}, kernel.SessionMoved{From: session.Pending, To: session.Rejected})
 	require.Equal(t, []string{"ABORT_REQUESTED", "ABORT_COMPLETED", "ERROR"}, []string{early[0].Type, early[1].Type, early[2].Type})
 
-	observed := newL0(t, kernel.Began{}).told(kernel.SessionMoved{From: session.Pending, To: session.Running}, kernel.SessionMoved{From: session.Running, To: session.Completed})
+	observed := newL0(t, kernel.Began{}).apply(kernel.SessionMoved{From: session.Pending, To: session.Running}, kernel.SessionMoved{From: session.Running, To: session.Completed})
 	require.Len(t, observed, 1)
 	require.Equal(t, "COMPLETE", observed[0].Type)
 }
 
-// TestL0Callbacks: each event's callbacks with their arguments, the attempt
-// counted from 1 and the fallback from 0, as functions and as lines alike.
+// TestL0Callbacks: the callbacks of each event with their arguments, as
+// functions and as lines. Attempts count from 1, fallbacks from 0.
 func TestL0Callbacks(t *testing.T) {
 	l := newL0(t, kernel.Began{})
-	var heard []string
-	note := func(form string, args ...any) { heard = append(heard, fmt.Sprintf(form, args...)) }
+	var calls []string
+	note := func(form string, args ...any) { calls = append(calls, fmt.Sprintf(form, args...)) }
 	hooks := view.Hooks{
 		OnEvent:      func(e view.L0Event) { note("%s", e.Type) },
 		OnStart:      func(n int, retry, fallback bool) { note("onStart %d %t %t", n, retry, fallback) },
@@ -261,7 +260,7 @@ func TestL0Callbacks(t *testing.T) {
 	plan := &kernel.RetryPlan{Number: 1, Of: 1, Counted: true}
 	for _, c := range []struct {
 		fact      kernel.Fact
-		heard     string // what is heard of it, but for the event's own names
+		calls     string // without OnEvent
 		callbacks string // the same as lines
 	}{
 		{kernel.ToolCalled{Tool: "c1", Name: "search"}, "onToolCall search c1 <nil>", `{"callback":"onToolCall","args":["search","c1",null]}`},
@@ -282,37 +281,36 @@ func TestL0Callbacks(t *testing.T) {
 			`{"callback":"onComplete","args":[{"tokenCount":7,"contentLength":0,"checkpoint":"T1","modelRetryCount":1,"networkRetryCount":0,"fallbackIndex":1,"violations":[],"driftDetected":false,"completed":true,"resumed":false}]}`},
 	} {
 		if _, first := c.fact.(kernel.ToolCalled); first {
-			l.told(kernel.Launching{Attempt: 1})
+			l.apply(kernel.Launching{Attempt: 1})
 		}
-		heard = nil
+		calls = nil
 		var lines []string
-		for _, e := range l.told(c.fact) {
-			hooks.Told(e)
+		for _, e := range l.apply(c.fact) {
+			hooks.Emit(e)
 			for _, cb := range view.L0Callbacks(e) {
 				lines = append(lines, asJSON(t, cb))
 			}
 		}
 		var called []string
-		for _, h := range heard {
+		for _, h := range calls {
 			if strings.HasPrefix(h, "on") {
 				called = append(called, h)
 			}
 		}
-		require.Equal(t, c.heard, strings.Join(called, ", "), "%T", c.fact)
+		require.Equal(t, c.calls, strings.Join(called, ", "), "%T", c.fact)
 		require.Equal(t, c.callbacks, strings.Join(lines, " "), "%T", c.fact)
 	}
 	aborted := newL0(t, kernel.Began{})
-	heard = nil
-	for _, e := range aborted.told(kernel.AbortRequested{}, kernel.AttemptEnded{Cause: attempt.Aborted, Recovery: attempt.Halt, AttemptCost: kernel.AttemptCost{Units: 3, Bytes: 9}}) {
-		hooks.Told(e)
+	calls = nil
+	for _, e := range aborted.apply(kernel.AbortRequested{}, kernel.AttemptEnded{Cause: attempt.Aborted, Recovery: attempt.Halt, AttemptCost: kernel.AttemptCost{Units: 3, Bytes: 9}}) {
+		hooks.Emit(e)
 	}
-	require.Equal(t, []string{"ABORT_REQUESTED", "ABORT_COMPLETED", "onAbort 3 9", "ERROR", "onError it failed: abort STREAM_ABORTED false false"}, heard)
+	require.Equal(t, []string{"ABORT_REQUESTED", "ABORT_COMPLETED", "onAbort 3 9", "ERROR", "onError it failed: abort STREAM_ABORTED false false"}, calls)
 	require.Zero(t, hooks.Panics())
 }
 
-// TestHooksThatPanic: a hook that panics is counted, and disturbs neither the
-// other hooks nor who tells (DECISIONS Z12). Hooks that nobody set are not
-// called.
+// TestHooksThatPanic: a panic is counted, and affects neither the other hooks
+// nor the caller (DECISIONS Z12). A nil hook is not called.
 func TestHooksThatPanic(t *testing.T) {
 	started := 0
 	hooks := view.Hooks{
@@ -324,8 +322,8 @@ func TestHooksThatPanic(t *testing.T) {
 	l.Apply(kernel.Entry{Fact: kernel.Began{SessionID: "sess"}})
 	for _, f := range []kernel.Fact{kernel.SessionMoved{To: session.Pending}, kernel.Launching{Attempt: 1}, kernel.AttemptEnded{}} {
 		for _, e := range l.Apply(kernel.Entry{Fact: f}) {
-			hooks.Told(e)
-			none.Told(e)
+			hooks.Emit(e)
+			none.Emit(e)
 		}
 	}
 	require.Equal(t, 1, started)

@@ -1,6 +1,7 @@
-// Package view reads the ledger aloud. Each view is a fold over facts in their
-// order; none of them can change anything, and none keeps a file that could go
-// stale.
+// Package view derives what readers see from the facts of a ledger: lifecycle
+// events, receipts, the status, the evidence of an event, and the events of HCP
+// L2 and of L0. Each view is a fold over facts in their order. A view changes
+// nothing and stores nothing.
 //
 //	for entry := range entries {
 //		if r, ok := view.Event(entry.Fact); ok { … }   // what `events` prints
@@ -19,20 +20,20 @@ import (
 	"lifeloop/synth"
 )
 
-// Event is the lifecycle event that a fact tells, if it tells one.
+// Event returns the lifecycle event that a fact holds, if it holds one.
 func Event(f kernel.Fact) (lifeloop.EventRecord, bool) {
 	o, ok := f.(kernel.Observed)
 	return o.Record, ok
 }
 
-// Receipt is the receipt that a fact holds, if it holds one.
+// Receipt returns the receipt that a fact holds, if it holds one.
 func Receipt(f kernel.Fact) (lifeloop.Receipt, bool) {
 	r, ok := f.(kernel.ReceiptIssued)
 	return r.Receipt, ok
 }
 
-// Status is what is known of a session, in the form of `status --json`. Its
-// zero value is ready.
+// Status is the state of a session, in the form of `status --json`. Its zero
+// value is ready for use.
 type Status struct {
 	SessionID        string                      `json:"session_id"`
 	State            string                      `json:"state"`        // of HCP L2
@@ -41,33 +42,34 @@ type Status struct {
 	Activity         string                      `json:"activity"`
 	AdapterID        string                      `json:"adapter_id"`
 	Program          string                      `json:"program"`
-	HarnessVersion   *string                     `json:"harness_version"` // as a source told it
+	HarnessVersion   *string                     `json:"harness_version"` // as a source reported it
 	WorkDir          string                      `json:"work_dir"`
-	Meta             map[string]string           `json:"meta"`    // what its owner calls it
+	Meta             map[string]string           `json:"meta"`    // as given by --meta
 	Attempt          int                         `json:"attempt"` // of the profile, from 1
 	Profile          string                      `json:"profile"`
 	HarnessSessionID *string                     `json:"harness_session_id"`
-	PID              *int                        `json:"pid"` // of the harness; null when none runs
+	PID              *int                        `json:"pid"` // of the harness; null while none runs
 	Context          map[string]any              `json:"context"`
 	Capabilities     map[string]lifeloop.Support `json:"capabilities"`
 	Since            time.Time                   `json:"since"` // when the activity began
-	// Uncertain says that only one source tells the activity.
+	// Uncertain says that only one source reports the activity.
 	Uncertain bool `json:"uncertain"`
-	// Until is when a limit_wait ends, where the harness told that.
+	// Until is when a limit_wait ends, if the harness reported it.
 	Until *time.Time `json:"until,omitempty"`
-	// Held says that somebody paused the session, and nobody has let it go on.
+	// Held says that the session was paused by a command and not resumed.
 	Held bool `json:"held"`
-	// RetryAt is when the next attempt is made, while it waits; null where
-	// nothing waits, or the wait stands still.
+	// RetryAt is when the next attempt starts; null if none is planned, or the
+	// session is paused.
 	RetryAt *time.Time `json:"retry_at"`
-	// Usage is what the session's model calls add up to, Turns the frames of the
-	// harness's own.
+	// Usage is the sum of the session's model calls. Turns counts the harness's
+	// own frames.
 	Usage synth.Usage `json:"usage"`
 	Turns int         `json:"turns"`
-	// UnknownRecords are the records that nobody understood, by source and type.
+	// UnknownRecords counts the records that no decoder understood, by source
+	// and type.
 	UnknownRecords map[string]map[string]int `json:"unknown_records"`
 	StartedAt      time.Time                 `json:"started_at"`
-	UpdatedAt      time.Time                 `json:"updated_at"` // when the state moved last
+	UpdatedAt      time.Time                 `json:"updated_at"` // of the last state move
 	RiskLevel      string                    `json:"risk_level"` // of HCP L2
 	Events         int                       `json:"events"`
 	Receipts       int                       `json:"receipts"`
@@ -77,12 +79,12 @@ type Status struct {
 	last     time.Time // of the last fact
 	wrapper  int
 	terminal bool
-	weak     map[string]bool // capabilities that no launch had
-	retryAt  *time.Time      // RetryAt as it was before it stood still
+	weak     map[string]bool // capabilities that a launch did not have
+	retryAt  *time.Time      // RetryAt, also while the session is paused
 }
 
-// A Sign is the last recorded sign of life: output, or the change of an
-// activity file. What comes soon after one is not recorded.
+// A Sign is the last recorded sign of life: output, or a change of an activity
+// file. A sign soon after another one is not recorded.
 type Sign struct {
 	Source string    `json:"source"`
 	At     time.Time `json:"at"`
@@ -91,18 +93,18 @@ type Sign struct {
 // Ended reports whether the session reached a terminal state.
 func (s *Status) Ended() bool { return s.terminal }
 
-// WrapperPID is the process that keeps the session.
+// WrapperPID is the process id of the session's wrapper.
 func (s *Status) WrapperPID() int { return s.wrapper }
 
-// Lose says that the wrapper died without a word. When, nobody saw: not before
-// the last fact.
+// Lose marks the session as lost: its wrapper died without an end on the
+// ledger, at some time after the last fact.
 func (s *Status) Lose() {
 	if s.last.IsZero() {
 		s.last = s.StartedAt
 	}
 	s.PID, s.RetryAt, s.Held = nil, nil, false
 	s.Uncertain, s.Until = false, nil
-	s.active("stopped", "wrapper", "it died, at the earliest then, and could not say how the session ended", s.last)
+	s.active("stopped", "wrapper", "died at or after "+s.last.UTC().Format(time.RFC3339)+"; outcome unknown", s.last)
 }
 
 // Apply folds one fact.
@@ -183,7 +185,7 @@ func (s *Status) Apply(e kernel.Entry) {
 	}
 }
 
-// waits says when the next attempt is made, if its wait does not stand still.
+// waits updates RetryAt, which is null while the session is paused.
 func (s *Status) waits() {
 	s.RetryAt = s.retryAt
 	if s.Held {
@@ -191,8 +193,8 @@ func (s *Status) waits() {
 	}
 }
 
-// claims are the capabilities that an adapter's manifest has, but for those
-// that were taken out of it.
+// claims adds the capabilities of an adapter's manifest, except for weakened
+// ones.
 func (s *Status) claims(adapter string) {
 	m, ok := manifests.Get(adapter)
 	if !ok {
@@ -222,7 +224,7 @@ func (s *Status) observe(f kernel.Observed) {
 	case lifeloop.ContextPressureObserved:
 		s.Context = f.Record.Data
 	case lifeloop.ContextCompacted:
-		// The figure is of before the compaction until the next request.
+		// The figure is from before the compaction until the next request.
 		if s.Context != nil {
 			stale := map[string]any{}
 			for k, v := range s.Context {
@@ -238,7 +240,7 @@ func (s *Status) observe(f kernel.Observed) {
 }
 
 func (s *Status) capability(name string, support lifeloop.Support) {
-	if s.Capabilities == nil { // of a ledger that does not begin with its beginning
+	if s.Capabilities == nil { // the ledger lacks its first entries
 		s.Capabilities = map[string]lifeloop.Support{}
 	}
 	s.Capabilities[name] = support

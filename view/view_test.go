@@ -20,8 +20,8 @@ import (
 	"lifeloop/view"
 )
 
-// recorded is the ledger of one whole session: three turns, a compaction, and
-// a client that handed a note to the model each time.
+// recorded is the ledger of one whole session: three turns, a compaction, and a
+// client that added a note to each turn.
 const recorded = "../testdata/sessions/demo"
 
 func entries(t *testing.T) []kernel.Entry {
@@ -90,9 +90,9 @@ func members(t *testing.T, s *view.Status) map[string]string {
 	return out
 }
 
-// TestWhatAReaderCounts: the events and receipts that readers print are those
-// that the status counts, and the recorded session obeys the contract.
-func TestWhatAReaderCounts(t *testing.T) {
+// TestStatusCounts: the status counts the events and receipts that readers
+// print, and the recorded receipts are valid.
+func TestStatusCounts(t *testing.T) {
 	var status view.Status
 	events, receipts := 0, 0
 	for _, e := range entries(t) {
@@ -119,8 +119,8 @@ func TestWhatAReaderCounts(t *testing.T) {
 	}
 }
 
-// TestStatusOfWhatIsRare folds what the recorded session did not see.
-func TestStatusOfWhatIsRare(t *testing.T) {
+// TestStatusOfRareFacts folds facts that the recorded session does not have.
+func TestStatusOfRareFacts(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	fold := func(facts ...kernel.Fact) (s view.Status) {
 		for i, f := range facts {
@@ -133,7 +133,7 @@ func TestStatusOfWhatIsRare(t *testing.T) {
 
 	s := fold(began)
 	if s.Capabilities["frame.opening"] == "" || s.Capabilities["frame.opening"] == lifeloop.Partial {
-		t.Fatalf("a new session begins with its manifest: %v", s.Capabilities)
+		t.Fatalf("a new session has the capabilities of its manifest: %v", s.Capabilities)
 	}
 	s = fold(began, kernel.Observed{Record: lifeloop.EventRecord{Event: lifeloop.CapabilityDegraded}, Degradation: lost})
 	if got := s.Capabilities["frame.opening"]; got != lifeloop.Partial {
@@ -141,7 +141,7 @@ func TestStatusOfWhatIsRare(t *testing.T) {
 	}
 	s = fold(began, kernel.Weakened{Capability: "frame.opened"})
 	if got := s.Capabilities["frame.opened"]; got != lifeloop.Unavailable {
-		t.Errorf("a weak launch: %s", got)
+		t.Errorf("a weakened capability: %s", got)
 	}
 	s = fold(kernel.HarnessSessionOpened{Scope: 1, ID: "S1"}, kernel.Bound{Scope: 1, ID: "S2", Was: "S1"})
 	if s.HarnessSessionID == nil || *s.HarnessSessionID != "S2" {
@@ -149,33 +149,33 @@ func TestStatusOfWhatIsRare(t *testing.T) {
 	}
 	s = fold(kernel.HarnessSessionOpened{Scope: 1, ID: "S1"}, kernel.HarnessSessionOpened{Scope: 2})
 	if s.HarnessSessionID != nil {
-		t.Errorf("a session without an id yet is %s", *s.HarnessSessionID)
+		t.Errorf("a session without an id has the id %s", *s.HarnessSessionID)
 	}
 	if s = fold(began, kernel.Running{PID: 7}); s.PID == nil || *s.PID != 7 {
-		t.Errorf("a harness that runs has pid %v", s.PID)
+		t.Errorf("a running harness has pid %v", s.PID)
 	}
 	s = fold(began, kernel.Running{PID: 7}, kernel.Exited{})
 	if s.PID != nil {
-		t.Errorf("a harness that is gone has pid %d", *s.PID)
+		t.Errorf("an exited harness has pid %d", *s.PID)
 	}
 	s = fold(began, kernel.SessionMoved{From: session.Running, To: session.Paused})
 	if s.Ended() || s.State != "PAUSED" {
 		t.Errorf("paused: %s, ended %t", s.State, s.Ended())
 	}
-	// A reader of a damaged ledger is told what there is.
+	// A damaged ledger lacks its first entries.
 	s = fold(kernel.Weakened{Capability: "frame.opened"})
 	if got := s.Capabilities["frame.opened"]; got != lifeloop.Unavailable {
-		t.Errorf("without a beginning: %v", s.Capabilities)
+		t.Errorf("without the first entries: %v", s.Capabilities)
 	}
-	// Nothing was measured: a compaction makes no figure stale.
+	// Without a figure, a compaction marks none as stale.
 	s = fold(began, kernel.Observed{Record: lifeloop.EventRecord{Event: lifeloop.ContextCompacted}})
 	if s.Context != nil {
-		t.Errorf("context from nowhere: %v", s.Context)
+		t.Errorf("a context without a figure: %v", s.Context)
 	}
 }
 
-// TestStatusOfAttempts says which attempt of which profile it is, and what the
-// session waits for.
+// TestStatusOfAttempts: the status names the attempt, its profile, and the next
+// retry.
 func TestStatusOfAttempts(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	later := at.Add(time.Hour)
@@ -211,13 +211,13 @@ func TestStatusOfAttempts(t *testing.T) {
 	then(`1 of 'other', 'RUNNING' ('retry'), held false, retry at '2026-01-02T03:04:05Z'`, wait)
 	s.Lose()
 	if s.RetryAt != nil || s.PID != nil || s.Held {
-		t.Errorf("a lost session waits for nothing: %+v", s)
+		t.Errorf("a lost session still waits: %+v", s)
 	}
 }
 
-// TestStaleKeepsTheLedgersOwn: folding a compaction must not write into the
-// event that told the figure.
-func TestStaleKeepsTheLedgersOwn(t *testing.T) {
+// TestStaleCopiesTheFigure: folding a compaction does not change the event with
+// the figure.
+func TestStaleCopiesTheFigure(t *testing.T) {
 	figure := map[string]any{"tokens_used": 1.0, "stale": false}
 	var s view.Status
 	s.Apply(kernel.Entry{Fact: kernel.Observed{Record: lifeloop.EventRecord{Event: lifeloop.ContextPressureObserved, Data: figure}}})

@@ -9,25 +9,25 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// A Why is the chain of evidence behind one event. Feed it every entry of the
-// ledger, in order; [Why.Found] says whether the event was among them.
+// A Why is the chain of evidence behind one event. Apply every entry of the
+// ledger in order; [Why.Found] reports whether the event was among them.
 type Why struct {
 	id string
 
-	// Event is the event itself, its own evidence within it.
+	// Event is the event with its own evidence.
 	Event *lifeloop.EventRecord `json:"event"`
-	// Session is how its harness session came to be, and by what its id is
-	// known: each bind, rebind and refusal up to the event.
+	// Session is how its harness session began and how the id became known:
+	// each bind, rebind and refusal up to the event.
 	Session []Link `json:"session"`
-	// Frame is what was told of its frame before it, and by whom.
+	// Frame is the earlier events of its frame with their sources.
 	Frame []Link `json:"frame"`
-	// Sources are the files and hooks behind its evidence: who named them, how
-	// far they were read when it was told, and what was wrong with them.
+	// Sources are the files and hooks behind its evidence: how each became
+	// known, how far it was read at the event, and its faults.
 	Sources []Link `json:"sources"`
-	// Activity is what the harness seemed to be doing, and by how many witnesses.
+	// Activity is the activity at the time, with its sources.
 	Activity []Link `json:"activity"`
-	// Told is what became of it: whom it was told, and what they answered.
-	Told []Link `json:"told"`
+	// Clients is the dispatch of the event: calls, answers and receipts.
+	Clients []Link `json:"told"`
 
 	scope    int
 	calls    map[string]string // of this event: call → client
@@ -43,27 +43,27 @@ type Why struct {
 type Link struct {
 	Seq  uint64    `json:"seq"` // its number in the ledger
 	At   time.Time `json:"at"`
-	Fact string    `json:"fact"` // its kind, or the event that it told
-	Says string    `json:"says"`
+	Fact string    `json:"fact"` // its kind, or the event that it holds
+	Text string    `json:"says"`
 }
 
-// sourceLinks is what is kept of one source: its troubles, and the last read.
+// sourceLinks are the faults of one source, and its last read.
 type sourceLinks struct {
 	troubles []Link
 	read     *Link
 }
 
-// NewWhy asks for the event of an id.
+// NewWhy returns a Why for the event with this id.
 func NewWhy(eventID string) *Why {
-	return &Why{id: eventID, Session: []Link{}, Frame: []Link{}, Sources: []Link{}, Activity: []Link{}, Told: []Link{},
+	return &Why{id: eventID, Session: []Link{}, Frame: []Link{}, Sources: []Link{}, Activity: []Link{}, Clients: []Link{},
 		calls: map[string]string{}, sessions: map[int][]Link{}, frames: map[string][]Link{}, sources: map[string]sourceLinks{}, behind: map[string]bool{}}
 }
 
 // Found reports whether the event was seen.
 func (w *Why) Found() bool { return w.Event != nil }
 
-// Apply folds one fact. Before the event it keeps what may lead to it, after
-// it what became of it.
+// Apply folds one fact. Before the event it collects what may be its evidence,
+// after it the dispatch.
 func (w *Why) Apply(e kernel.Entry) {
 	if w.Found() {
 		w.after(e)
@@ -71,21 +71,21 @@ func (w *Why) Apply(e kernel.Entry) {
 	}
 	switch f := e.Fact.(type) {
 	case kernel.HarnessSessionOpened:
-		says := fmt.Sprintf("harness session %d begins, cause %s", f.Scope, f.Cause)
+		text := fmt.Sprintf("harness session %d begins, cause %s", f.Scope, f.Cause)
 		if f.ID != "" {
-			says += ", with the id " + f.ID
+			text += ", id " + f.ID
 		}
-		w.sessions[f.Scope] = append(w.sessions[f.Scope], link(e, says))
+		w.sessions[f.Scope] = append(w.sessions[f.Scope], link(e, text))
 	case kernel.Bound:
-		says := "its id is " + f.ID
+		text := "id " + f.ID
 		if f.Was != "" {
-			says += ", no longer " + f.Was
+			text += ", before " + f.Was
 		}
-		w.sessions[f.Scope] = append(w.sessions[f.Scope], link(e, says+": "+f.Reason))
+		w.sessions[f.Scope] = append(w.sessions[f.Scope], link(e, text+": "+f.Reason))
 	case kernel.BindRefused:
-		w.sessions[f.Scope] = append(w.sessions[f.Scope], link(e, "it is not "+f.ID+": "+f.Reason))
+		w.sessions[f.Scope] = append(w.sessions[f.Scope], link(e, "id "+f.ID+" refused: "+f.Reason))
 	case kernel.SourceNamed:
-		w.named = append(w.named, link(e, f.Path+" is read because the harness named it, by "+f.By))
+		w.named = append(w.named, link(e, f.Path+", named by the "+f.By))
 	case kernel.SourceRead:
 		s := w.sources[f.Source]
 		l := link(e, readText(f))
@@ -93,27 +93,27 @@ func (w *Why) Apply(e kernel.Entry) {
 		w.sources[f.Source] = s
 	case kernel.SourceTroubled:
 		s := w.sources[f.Source]
-		s.troubles = append(s.troubles, link(e, "the "+f.Source+" is "+f.What))
+		s.troubles = append(s.troubles, link(e, "source "+f.Source+": "+f.What))
 		w.sources[f.Source] = s
 	case kernel.ActivityMoved:
-		w.activity = []Link{link(e, f.To+", told by the "+f.Source+": "+f.Detail)}
+		w.activity = []Link{link(e, f.To+", reported by the "+f.Source+": "+f.Detail)}
 	case kernel.ActivityConfirmed:
-		w.activity = append(w.activity, link(e, f.To+", told by the "+f.Source+" too: "+f.Detail))
+		w.activity = append(w.activity, link(e, f.To+", confirmed by the "+f.Source+": "+f.Detail))
 	case kernel.Observed:
 		w.observed(e, f)
 	}
 }
 
 func readText(f kernel.SourceRead) string {
-	return fmt.Sprintf("the %s, %s, was read up to byte %d", f.Source, f.Path, f.Offset)
+	return fmt.Sprintf("the %s %s was read up to byte %d", f.Source, f.Path, f.Offset)
 }
 
-func link(e kernel.Entry, says string) Link {
+func link(e kernel.Entry, text string) Link {
 	kind := e.Fact.Kind()
 	if o, ok := e.Fact.(kernel.Observed); ok {
 		kind = string(o.Record.Event)
 	}
-	return Link{Seq: e.Seq, At: e.At, Fact: kind, Says: says}
+	return Link{Seq: e.Seq, At: e.At, Fact: kind, Text: text}
 }
 
 func (w *Why) observed(e kernel.Entry, f kernel.Observed) {
@@ -140,7 +140,7 @@ func (w *Why) observed(e kernel.Entry, f kernel.Observed) {
 		if s.read != nil {
 			w.Sources = append(w.Sources, *s.read)
 		}
-		delete(w.sources, ev.Source) // told once, however often it is named
+		delete(w.sources, ev.Source) // once, however often the evidence names it
 		w.behind[ev.Source] = true
 	}
 	slices.SortStableFunc(w.Sources, func(a, b Link) int { return int(int64(a.Seq) - int64(b.Seq)) })
@@ -150,47 +150,47 @@ func (w *Why) observed(e kernel.Entry, f kernel.Observed) {
 	}
 }
 
-// after keeps what became of the event.
+// after collects the dispatch of the event.
 func (w *Why) after(e kernel.Entry) {
 	switch f := e.Fact.(type) {
 	case kernel.SourceRead:
-		// A cursor is written behind what its record told.
+		// A cursor is recorded after the events of its record.
 		if w.behind[f.Source] {
 			delete(w.behind, f.Source)
 			w.Sources = append(w.Sources, link(e, readText(f)))
 		}
 	case kernel.Dispatched:
 		if client, mine := w.calls[f.Call]; mine {
-			w.Told = append(w.Told, link(e, client+" is called"))
+			w.Clients = append(w.Clients, link(e, client+" was called"))
 		}
 	case kernel.Answered:
 		if client, mine := w.calls[f.Call]; mine {
-			says := client + " answers " + string(f.Status)
+			text := client + " answered " + string(f.Status)
 			if f.Failure != "" {
-				says = client + " fails with " + string(f.Failure)
+				text = client + " failed with " + string(f.Failure)
 			}
 			if len(f.Payloads) > 0 {
-				says += fmt.Sprintf(", with %d payloads", len(f.Payloads))
+				text += fmt.Sprintf(", with %d payloads", len(f.Payloads))
 			}
-			w.Told = append(w.Told, link(e, says))
+			w.Clients = append(w.Clients, link(e, text))
 		}
 	case kernel.PayloadSettled:
 		if _, mine := w.calls[f.Call]; mine {
-			w.Told = append(w.Told, link(e, fmt.Sprintf("payload %d is %s in %s", f.Index+1, f.Status, f.Placement)))
+			w.Clients = append(w.Clients, link(e, fmt.Sprintf("payload %d: %s in %s", f.Index+1, f.Status, f.Placement)))
 		}
 	case kernel.ReceiptIssued:
-		if f.Receipt.EventID == w.id { // without a client it is of no call
-			w.Told = append(w.Told, link(e, fmt.Sprintf("%s has the receipt %s: %s", f.Receipt.ClientID, f.Receipt.ReceiptID, f.Receipt.Status)))
+		if f.Receipt.EventID == w.id { // a receipt without a client belongs to no call
+			w.Clients = append(w.Clients, link(e, fmt.Sprintf("receipt %s of %s: %s", f.Receipt.ReceiptID, f.Receipt.ClientID, f.Receipt.Status)))
 		}
 	}
 }
 
-// evidenceText says who told of something.
+// evidenceText names the sources of an event.
 func evidenceText(evidence []lifeloop.Evidence) string {
-	text := "told by nobody but us"
+	text := "reported by the wrapper alone"
 	for i, ev := range evidence {
 		if i == 0 {
-			text = "told by the "
+			text = "reported by the "
 		} else {
 			text += " and the "
 		}

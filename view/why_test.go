@@ -41,15 +41,15 @@ func TestWhyOfARecordedSession(t *testing.T) {
 		for _, part := range []struct {
 			name  string
 			links []view.Link
-		}{{"session", why.Session}, {"frame", why.Frame}, {"sources", why.Sources}, {"activity", why.Activity}, {"told", why.Told}} {
+		}{{"session", why.Session}, {"frame", why.Frame}, {"sources", why.Sources}, {"activity", why.Activity}, {"told", why.Clients}} {
 			for _, l := range part.links {
-				fmt.Fprintf(&b, "%s #%d %s: %s\n", part.name, l.Seq, l.Fact, l.Says)
+				fmt.Fprintf(&b, "%s #%d %s: %s\n", part.name, l.Seq, l.Fact, l.Text)
 			}
 		}
 		return b.String()
 	})
 
-	why := view.NewWhy("evt_nobody")
+	why := view.NewWhy("evt_unknown")
 	for _, e := range all {
 		why.Apply(e)
 	}

@@ -86,13 +86,13 @@ func printWhy(w io.Writer, why *view.Why) error {
 		}
 		fmt.Fprintf(w, "\n%s\n", title)
 		for _, l := range links {
-			fmt.Fprintf(w, "  %s  #%d %s: %s\n", l.At.Local().Format("15:04:05.000"), l.Seq, l.Fact, l.Says)
+			fmt.Fprintf(w, "  %s  #%d %s: %s\n", l.At.Local().Format("15:04:05.000"), l.Seq, l.Fact, l.Text)
 		}
 	}
 	chain("of which harness session", why.Session)
 	chain("in which frame", why.Frame)
 	chain("out of which sources", why.Sources)
 	chain("while the harness was", why.Activity)
-	chain("and then", why.Told)
+	chain("and then", why.Clients)
 	return nil
 }
