@@ -13,114 +13,114 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
+func transcriptSub(record string) string {
+	return strings.Replace(record, `"sessionId":"s"`, `"sessionId":"s","isSidechain":true,"agentId":"ag"`, 1)
+}
+
+func transcriptFailed(members string) string {
+	return `{"type":"assistant","uuid":"x1","timestamp":"2026-11-21T08:00:01.000Z","sessionId":"s","isApiErrorMessage":true,` + members +
+		`"message":{"id":"z","model":"<synthetic>","content":[],"usage":{"input_tokens":0,"output_tokens":0}}}`
+}
+
+func transcriptStop(kind string) string {
+	return `turn_stop from=transcript detail=x1 at=08:00:01.000 session=s turn=A outcome=failed error=` + kind
+}
+
+func transcriptAfter(record, parent string) string {
+	return strings.Replace(record, `"uuid"`, `"parentUuid":"`+parent+`","uuid"`, 1)
+}
+
+func transcriptTurnB(record, at string) string {
+	return strings.NewReplacer(`"promptId":"A"`, `"promptId":"B"`, "08:00:00", at, "08:00:02", at).Replace(record)
+}
+
+const transcriptBoundary = `{"type":"system","subtype":"compact_boundary","uuid":"c1","timestamp":"2026-11-21T08:00:01.000Z","sessionId":"s","compactMetadata":{"trigger":"auto","preTokens":9,"postTokens":1}}`
+
+var transcriptOddities = []telemetrytest.Story{
+	{"a sub-agent's calls and tools are told as its own, its prompts and errors not at all",
+		[]string{typedA, transcriptSub(typedA), transcriptSub(answerA), transcriptSub(answerA),
+			transcriptSub(`{"type":"user","uuid":"r1","timestamp":"2026-11-21T08:00:01.500Z","sessionId":"s","promptId":"A","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"x"}]},"toolUseResult":{"usage":{"input_tokens":77}}}`),
+			transcriptSub(transcriptFailed(`"error":"rate_limit",`)), transcriptSub(endA)},
+		[]string{promptA,
+			`usage from=transcript detail=a1 at=08:00:01.000 session=s turn=A agent=ag used=111 call=m1 input=1 cache_read=10 cache_write=100 output=5 model=claude-x`,
+			`tool_start from=transcript detail=a1 at=08:00:01.000 session=s turn=A agent=ag tool=t1 name=Bash`,
+			`tool_start from=transcript detail=a1 at=08:00:01.000 session=s turn=A agent=ag tool=t1 name=Bash`,
+			`tool_end from=transcript detail=r1 at=08:00:01.500 session=s turn=A agent=ag tool=t1`}},
+	{"a sub-agent without an id, and one whose prompt was not seen, is one all the same",
+		[]string{strings.Replace(answerA, `"sessionId":"s"`, `"sessionId":"s","isSidechain":true`, 1), transcriptSub(strings.Replace(answerA, "m1", "m2", 1))},
+		[]string{
+			`usage from=transcript detail=a1 at=08:00:01.000 session=s agent=sidechain used=111 call=m1 input=1 cache_read=10 cache_write=100 output=5 model=claude-x`,
+			`tool_start from=transcript detail=a1 at=08:00:01.000 session=s agent=sidechain tool=t1 name=Bash`,
+			`usage from=transcript detail=a1 at=08:00:01.000 session=s agent=ag used=111 call=m2 input=1 cache_read=10 cache_write=100 output=5 model=claude-x`,
+			`tool_start from=transcript detail=a1 at=08:00:01.000 session=s agent=ag tool=t1 name=Bash`}},
+	{"what a sub-agent's result says it used is not counted, for its own file says it",
+		[]string{`{"type":"user","uuid":"r1","timestamp":"2026-11-21T08:00:01.500Z","sessionId":"s","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"x"}]},"toolUseResult":{"agentId":"ag","totalTokens":6100,"usage":{"input_tokens":0,"cache_read_input_tokens":6000,"output_tokens":100}}}`},
+		[]string{`tool_end from=transcript detail=r1 at=08:00:01.500 session=s tool=t1`}},
+	{"one message asked for twice is two calls",
+		[]string{typedA, strings.Replace(answerA, `"uuid":"a1"`, `"uuid":"a1","requestId":"R1"`, 1), strings.Replace(answerA, `"uuid":"a1"`, `"uuid":"a1","requestId":"R2"`, 1)},
+		[]string{promptA, strings.Replace(usageA, "call=m1", "call=m1 request=R1", 1), toolA, strings.Replace(usageA, "call=m1", "call=m1 request=R2", 1), toolA}},
+	{"a later line with a smaller output is no news",
+		[]string{typedA, answerA, strings.Replace(answerA, `"output_tokens":5`, `"output_tokens":1`, 1)}, []string{promptA, usageA, toolA, toolA}},
+	{"the status of a failed request says what `unknown` does not",
+		[]string{typedA, transcriptFailed(`"error":"unknown","apiErrorStatus":400,`), transcriptFailed(`"error":"unknown","apiErrorStatus":503,`), transcriptFailed(`"error":"a_new_word","apiErrorStatus":429,`),
+			transcriptFailed(`"error":"unknown",`), transcriptFailed(`"error":"billing_error","apiErrorStatus":400,`), transcriptFailed(`"error":"max_output_tokens",`), transcriptFailed(`"error":"oauth_org_not_allowed",`)},
+		[]string{promptA, transcriptStop("invalid_request"), transcriptStop("server_error"), transcriptStop("rate_limit"), transcriptStop("unknown"), transcriptStop("billing"), transcriptStop("unknown"), transcriptStop("auth")}},
+	{"text typed during a tool is delivered in the running turn: no prompt",
+		[]string{typedA, answerA,
+			`{"type":"queue-operation","operation":"enqueue","content":"and this","sessionId":"s"}`,
+			`{"type":"attachment","attachment":{"type":"queued_command","prompt":"and this"},"uuid":"q","sessionId":"s"}`,
+			endA},
+		[]string{promptA, usageA, toolA, turnEndA}},
+	{"`! cmd`: the model answers and the turn ends, but nobody prompted it",
+		[]string{
+			`{"type":"user","uuid":"b1","timestamp":"2026-11-21T08:00:00.000Z","sessionId":"s","promptId":"A","message":{"content":"<bash-input>ls</bash-input>"}}`,
+			`{"type":"user","uuid":"b2","timestamp":"2026-11-21T08:00:00.500Z","sessionId":"s","promptId":"A","message":{"content":"<bash-stdout>x</bash-stdout><bash-stderr></bash-stderr>"}}`,
+			answerA, endA},
+		[]string{usageA, toolA, turnEndA}},
+	{"a hook that says continue:false ends the turn without a stop",
+		[]string{typedA, answerA,
+			`{"type":"attachment","attachment":{"type":"hook_stopped_continuation","message":"no more"},"uuid":"h","sessionId":"s"}`,
+			endA},
+		[]string{promptA, usageA, toolA, turnEndA}},
+	{"Esc before the first byte leaves no mark; the next prompt is another turn",
+		[]string{typedA, strings.NewReplacer(`"promptId":"A"`, `"promptId":"B"`, `"u1"`, `"u2"`).Replace(typedA)},
+		[]string{promptA, `prompt from=transcript detail=u2 at=08:00:00.000 session=s turn=B`}},
+	{"a prompt that a hook refused", []string{typedA,
+		`{"type":"system","subtype":"informational","content":"blocked","uuid":"i","timestamp":"2026-11-21T08:00:01.000Z","sessionId":"s"}`}, []string{promptA}},
+	{"the end of a failed turn may stand above its prompt, and the error that ended it below",
+		[]string{transcriptAfter(endA, "x1"), typedA, `{"type":"attachment","uuid":"h","parentUuid":"u1","sessionId":"s"}`, transcriptFailed(`"error":"server_error",`)},
+		[]string{promptA, transcriptStop("server_error"), turnEndA}},
+	{"an end whose error stands above it, too",
+		[]string{transcriptAfter(endA, "x1"), transcriptFailed(`"error":"server_error",`), typedA}, []string{promptA, transcriptStop("server_error"), turnEndA}},
+	{"an end may follow a record that is told nowhere",
+		[]string{transcriptAfter(endA, "h"), typedA, `{"type":"attachment","sessionId":"s","uuid":"h"}`}, []string{promptA, turnEndA}},
+	{"the record that an end follows never came: the next prompt ends the turn",
+		[]string{transcriptAfter(endA, "lost"), typedA, transcriptTurnB(typedA, "08:00:03")},
+		[]string{promptA, strings.Replace(turnEndA, " turn=A", "", 1), `prompt from=transcript detail=u1 at=08:00:03.000 session=s turn=B`}},
+	{"the end of a turn may be written after the next prompt: it is not that one's",
+		[]string{typedA, transcriptTurnB(typedA, "08:00:03"), endA, transcriptTurnB(endA, "08:00:04")},
+		[]string{promptA, `prompt from=transcript detail=u1 at=08:00:03.000 session=s turn=B`, turnEndA,
+			strings.NewReplacer("08:00:02", "08:00:04", "turn=A", "turn=B").Replace(turnEndA)}},
+	{"a local command that is written after the next prompt ends nothing",
+		[]string{transcriptTurnB(typedA, "08:00:03"),
+			`{"type":"user","uuid":"c","timestamp":"2026-11-21T08:00:01.000Z","sessionId":"s","promptId":"A","message":{"content":"<local-command-stdout>x</local-command-stdout>"}}`,
+			`{"type":"system","subtype":"local_command","uuid":"l","timestamp":"2026-11-21T08:00:01.000Z","sessionId":"s"}`,
+			transcriptTurnB(endA, "08:00:04")},
+		[]string{`prompt from=transcript detail=u1 at=08:00:03.000 session=s turn=B`, strings.NewReplacer("08:00:02", "08:00:04", "turn=A", "turn=B").Replace(turnEndA)}},
+	{"print mode writes no end of a turn: the answer says how it went",
+		[]string{typedA, strings.Replace(answerA, `"usage"`, `"stop_reason":"end_turn","usage"`, 1)}, []string{promptA, strings.Replace(usageA, "turn=A", "turn=A outcome=completed", 1), toolA}},
+	{"a compaction that is read twice is one compaction",
+		[]string{transcriptBoundary, transcriptBoundary, strings.Replace(transcriptBoundary, "c1", "c2", 1), transcriptBoundary},
+		[]string{`compacted from=transcript detail=c1 at=08:00:01.000 session=s half=record trigger=auto before=9 after=1`,
+			`compacted from=transcript detail=c2 at=08:00:01.000 session=s half=record trigger=auto before=9 after=1`}},
+	{"a compaction that failed leaves no record, and none is told",
+		[]string{typedA, `{"type":"system","subtype":"informational","content":"Not enough messages to compact.","uuid":"i","sessionId":"s"}`, answerA, endA},
+		[]string{promptA, usageA, toolA, turnEndA}},
+}
+
 // What Claude Code does that no recording shows, record by record.
 func TestTranscriptOddities(t *testing.T) {
-	sub := func(record string) string {
-		return strings.Replace(record, `"sessionId":"s"`, `"sessionId":"s","isSidechain":true,"agentId":"ag"`, 1)
-	}
-	failed := func(members string) string {
-		return `{"type":"assistant","uuid":"x1","timestamp":"2026-11-21T08:00:01.000Z","sessionId":"s","isApiErrorMessage":true,` + members +
-			`"message":{"id":"z","model":"<synthetic>","content":[],"usage":{"input_tokens":0,"output_tokens":0}}}`
-	}
-	stop := func(kind string) string {
-		return `turn_stop from=transcript detail=x1 at=08:00:01.000 session=s turn=A outcome=failed error=` + kind
-	}
-	after := func(record, parent string) string {
-		return strings.Replace(record, `"uuid"`, `"parentUuid":"`+parent+`","uuid"`, 1)
-	}
-	turnB := func(record, at string) string {
-		return strings.NewReplacer(`"promptId":"A"`, `"promptId":"B"`, "08:00:00", at, "08:00:02", at).Replace(record)
-	}
-	boundary := `{"type":"system","subtype":"compact_boundary","uuid":"c1","timestamp":"2026-11-21T08:00:01.000Z","sessionId":"s","compactMetadata":{"trigger":"auto","preTokens":9,"postTokens":1}}`
-	for _, c := range []struct {
-		name    string
-		records []string
-		want    []string
-	}{
-		{"a sub-agent's calls and tools are told as its own, its prompts and errors not at all",
-			[]string{typedA, sub(typedA), sub(answerA), sub(answerA),
-				sub(`{"type":"user","uuid":"r1","timestamp":"2026-11-21T08:00:01.500Z","sessionId":"s","promptId":"A","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"x"}]},"toolUseResult":{"usage":{"input_tokens":77}}}`),
-				sub(failed(`"error":"rate_limit",`)), sub(endA)},
-			[]string{promptA,
-				`usage from=transcript detail=a1 at=08:00:01.000 session=s turn=A agent=ag used=111 call=m1 input=1 cache_read=10 cache_write=100 output=5 model=claude-x`,
-				`tool_start from=transcript detail=a1 at=08:00:01.000 session=s turn=A agent=ag tool=t1 name=Bash`,
-				`tool_start from=transcript detail=a1 at=08:00:01.000 session=s turn=A agent=ag tool=t1 name=Bash`,
-				`tool_end from=transcript detail=r1 at=08:00:01.500 session=s turn=A agent=ag tool=t1`}},
-		{"a sub-agent without an id, and one whose prompt was not seen, is one all the same",
-			[]string{strings.Replace(answerA, `"sessionId":"s"`, `"sessionId":"s","isSidechain":true`, 1), sub(strings.Replace(answerA, "m1", "m2", 1))},
-			[]string{
-				`usage from=transcript detail=a1 at=08:00:01.000 session=s agent=sidechain used=111 call=m1 input=1 cache_read=10 cache_write=100 output=5 model=claude-x`,
-				`tool_start from=transcript detail=a1 at=08:00:01.000 session=s agent=sidechain tool=t1 name=Bash`,
-				`usage from=transcript detail=a1 at=08:00:01.000 session=s agent=ag used=111 call=m2 input=1 cache_read=10 cache_write=100 output=5 model=claude-x`,
-				`tool_start from=transcript detail=a1 at=08:00:01.000 session=s agent=ag tool=t1 name=Bash`}},
-		{"what a sub-agent's result says it used is not counted, for its own file says it",
-			[]string{`{"type":"user","uuid":"r1","timestamp":"2026-11-21T08:00:01.500Z","sessionId":"s","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"x"}]},"toolUseResult":{"agentId":"ag","totalTokens":6100,"usage":{"input_tokens":0,"cache_read_input_tokens":6000,"output_tokens":100}}}`},
-			[]string{`tool_end from=transcript detail=r1 at=08:00:01.500 session=s tool=t1`}},
-		{"one message asked for twice is two calls",
-			[]string{typedA, strings.Replace(answerA, `"uuid":"a1"`, `"uuid":"a1","requestId":"R1"`, 1), strings.Replace(answerA, `"uuid":"a1"`, `"uuid":"a1","requestId":"R2"`, 1)},
-			[]string{promptA, strings.Replace(usageA, "call=m1", "call=m1 request=R1", 1), toolA, strings.Replace(usageA, "call=m1", "call=m1 request=R2", 1), toolA}},
-		{"a later line with a smaller output is no news",
-			[]string{typedA, answerA, strings.Replace(answerA, `"output_tokens":5`, `"output_tokens":1`, 1)}, []string{promptA, usageA, toolA, toolA}},
-		{"the status of a failed request says what `unknown` does not",
-			[]string{typedA, failed(`"error":"unknown","apiErrorStatus":400,`), failed(`"error":"unknown","apiErrorStatus":503,`), failed(`"error":"a_new_word","apiErrorStatus":429,`),
-				failed(`"error":"unknown",`), failed(`"error":"billing_error","apiErrorStatus":400,`), failed(`"error":"max_output_tokens",`), failed(`"error":"oauth_org_not_allowed",`)},
-			[]string{promptA, stop("invalid_request"), stop("server_error"), stop("rate_limit"), stop("unknown"), stop("billing"), stop("unknown"), stop("auth")}},
-		{"text typed during a tool is delivered in the running turn: no prompt",
-			[]string{typedA, answerA,
-				`{"type":"queue-operation","operation":"enqueue","content":"and this","sessionId":"s"}`,
-				`{"type":"attachment","attachment":{"type":"queued_command","prompt":"and this"},"uuid":"q","sessionId":"s"}`,
-				endA},
-			[]string{promptA, usageA, toolA, turnEndA}},
-		{"`! cmd`: the model answers and the turn ends, but nobody prompted it",
-			[]string{
-				`{"type":"user","uuid":"b1","timestamp":"2026-11-21T08:00:00.000Z","sessionId":"s","promptId":"A","message":{"content":"<bash-input>ls</bash-input>"}}`,
-				`{"type":"user","uuid":"b2","timestamp":"2026-11-21T08:00:00.500Z","sessionId":"s","promptId":"A","message":{"content":"<bash-stdout>x</bash-stdout><bash-stderr></bash-stderr>"}}`,
-				answerA, endA},
-			[]string{usageA, toolA, turnEndA}},
-		{"a hook that says continue:false ends the turn without a stop",
-			[]string{typedA, answerA,
-				`{"type":"attachment","attachment":{"type":"hook_stopped_continuation","message":"no more"},"uuid":"h","sessionId":"s"}`,
-				endA},
-			[]string{promptA, usageA, toolA, turnEndA}},
-		{"Esc before the first byte leaves no mark; the next prompt is another turn",
-			[]string{typedA, strings.NewReplacer(`"promptId":"A"`, `"promptId":"B"`, `"u1"`, `"u2"`).Replace(typedA)},
-			[]string{promptA, `prompt from=transcript detail=u2 at=08:00:00.000 session=s turn=B`}},
-		{"a prompt that a hook refused", []string{typedA,
-			`{"type":"system","subtype":"informational","content":"blocked","uuid":"i","timestamp":"2026-11-21T08:00:01.000Z","sessionId":"s"}`}, []string{promptA}},
-		{"the end of a failed turn may stand above its prompt, and the error that ended it below",
-			[]string{after(endA, "x1"), typedA, `{"type":"attachment","uuid":"h","parentUuid":"u1","sessionId":"s"}`, failed(`"error":"server_error",`)},
-			[]string{promptA, stop("server_error"), turnEndA}},
-		{"an end whose error stands above it, too",
-			[]string{after(endA, "x1"), failed(`"error":"server_error",`), typedA}, []string{promptA, stop("server_error"), turnEndA}},
-		{"an end may follow a record that is told nowhere",
-			[]string{after(endA, "h"), typedA, `{"type":"attachment","sessionId":"s","uuid":"h"}`}, []string{promptA, turnEndA}},
-		{"the record that an end follows never came: the next prompt ends the turn",
-			[]string{after(endA, "lost"), typedA, turnB(typedA, "08:00:03")},
-			[]string{promptA, strings.Replace(turnEndA, " turn=A", "", 1), `prompt from=transcript detail=u1 at=08:00:03.000 session=s turn=B`}},
-		{"the end of a turn may be written after the next prompt: it is not that one's",
-			[]string{typedA, turnB(typedA, "08:00:03"), endA, turnB(endA, "08:00:04")},
-			[]string{promptA, `prompt from=transcript detail=u1 at=08:00:03.000 session=s turn=B`, turnEndA,
-				strings.NewReplacer("08:00:02", "08:00:04", "turn=A", "turn=B").Replace(turnEndA)}},
-		{"a local command that is written after the next prompt ends nothing",
-			[]string{turnB(typedA, "08:00:03"),
-				`{"type":"user","uuid":"c","timestamp":"2026-11-21T08:00:01.000Z","sessionId":"s","promptId":"A","message":{"content":"<local-command-stdout>x</local-command-stdout>"}}`,
-				`{"type":"system","subtype":"local_command","uuid":"l","timestamp":"2026-11-21T08:00:01.000Z","sessionId":"s"}`,
-				turnB(endA, "08:00:04")},
-			[]string{`prompt from=transcript detail=u1 at=08:00:03.000 session=s turn=B`, strings.NewReplacer("08:00:02", "08:00:04", "turn=A", "turn=B").Replace(turnEndA)}},
-		{"print mode writes no end of a turn: the answer says how it went",
-			[]string{typedA, strings.Replace(answerA, `"usage"`, `"stop_reason":"end_turn","usage"`, 1)}, []string{promptA, strings.Replace(usageA, "turn=A", "turn=A outcome=completed", 1), toolA}},
-		{"a compaction that is read twice is one compaction",
-			[]string{boundary, boundary, strings.Replace(boundary, "c1", "c2", 1), boundary},
-			[]string{`compacted from=transcript detail=c1 at=08:00:01.000 session=s half=record trigger=auto before=9 after=1`,
-				`compacted from=transcript detail=c2 at=08:00:01.000 session=s half=record trigger=auto before=9 after=1`}},
-		{"a compaction that failed leaves no record, and none is told",
-			[]string{typedA, `{"type":"system","subtype":"informational","content":"Not enough messages to compact.","uuid":"i","sessionId":"s"}`, answerA, endA},
-			[]string{promptA, usageA, toolA, turnEndA}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, telemetrytest.Decoded(t, Transcript, c.records...))
-		})
-	}
+	telemetrytest.RunStories(t, Transcript, transcriptOddities)
 }
 
 // Repeated lines of one call are one usage, however many calls lie between, up

@@ -254,86 +254,82 @@ func codex(ordinal int, kind, payload string) string {
 	return fmt.Sprintf(`{"timestamp":"2026-11-21T08:00:00.000Z","ordinal":%d,"type":"%s","payload":%s}`, ordinal, kind, payload)
 }
 
+const (
+	rolloutStarted  = `{"type":"task_started","turn_id":"T","model_context_window":1000}`
+	rolloutTyped    = `{"type":"item_completed","thread_id":"S","turn_id":"T","item":{"type":"UserMessage","id":"i"}}`
+	rolloutAnswered = `{"type":"item_completed","thread_id":"S","turn_id":"T","item":{"type":"AgentMessage","id":"j"}}`
+	rolloutUsage    = `{"thread_id":"S","turn_id":"T","response_id":"R","usage":{"input_tokens":90,"output_tokens":10,"total_tokens":100},"thread_token_usage":{"total_tokens":9999}}`
+	rolloutCounted  = `{"type":"token_count","info":{"total_token_usage":{"total_tokens":9999},"last_token_usage":{"input_tokens":90,"output_tokens":10,"total_tokens":100},"model_context_window":1000}}`
+	rolloutEstimate = `{"type":"token_count","info":{"last_token_usage":{"input_tokens":0,"output_tokens":0,"total_tokens":40},"model_context_window":1000}}`
+)
+
+func rolloutFrom(ordinal int, rest string) string {
+	kind, rest, _ := strings.Cut(rest, " ")
+	return fmt.Sprintf(`%s from=rollout detail="ordinal %d" at=08:00:00.000 %s`, kind, ordinal, rest)
+}
+
+var rolloutStories = []telemetrytest.Story{
+	{"steering: one prompt per turn", []string{
+		codex(1, "event_msg", rolloutStarted), codex(2, "event_msg", rolloutTyped), codex(3, "event_msg", rolloutTyped),
+	}, []string{
+		rolloutFrom(1, `working turn=T window=1000 by=reported`),
+		rolloutFrom(2, `prompt session=S turn=T`),
+	}},
+	{"usage after an answer is told at once and not repeated", []string{
+		codex(1, "event_msg", rolloutAnswered), codex(2, "token_usage_record", rolloutUsage), codex(3, "event_msg", rolloutCounted),
+	}, []string{
+		rolloutFrom(2, `usage session=S turn=T used=100 call=R request=T input=90 output=10`),
+		rolloutFrom(3, `usage session=S turn=T used=100 window=1000 by=reported`), // the window is news, and no call
+	}},
+	{"a usage without an answer waits until the next record shows that it was no compaction", []string{
+		codex(1, "event_msg", rolloutStarted), codex(2, "token_usage_record", rolloutUsage), codex(3, "event_msg", rolloutCounted),
+		codex(4, "response_item", `{"type":"function_call_output","call_id":"c","output":"x"}`),
+	}, []string{
+		rolloutFrom(1, `working turn=T window=1000 by=reported`),
+		rolloutFrom(2, `usage session=S turn=T used=100 call=R request=T input=90 output=10 window=1000 by=reported`),
+		rolloutFrom(4, `tool_end session=S turn=T tool=c`),
+	}},
+	{"a compaction's own usage is beside the main chain; the estimate after it is of it", []string{
+		codex(1, "event_msg", rolloutStarted), codex(2, "token_usage_record", rolloutUsage), codex(3, "event_msg", rolloutCounted),
+		codex(4, "compacted", `{"message":"summary","compaction_response_id":"R"}`), codex(5, "event_msg", rolloutEstimate),
+		codex(6, "event_msg", rolloutEstimate),
+	}, []string{
+		rolloutFrom(1, `working turn=T window=1000 by=reported`),
+		rolloutFrom(2, `usage session=S turn=T side=compaction used=100 call=R request=T input=90 output=10 window=1000 by=reported`),
+		rolloutFrom(4, `compacted session=S turn=T half=record trigger=unknown`),
+		rolloutFrom(5, `usage session=S turn=T used=40 estimate window=1000 by=reported`),
+	}},
+	{"no news: info null, thread settings, world state", []string{
+		codex(1, "event_msg", `{"type":"token_count","info":null}`),
+		codex(2, "event_msg", `{"type":"thread_settings_applied","thread_id":"S","thread_settings":{"model":"gpt-x"}}`),
+		codex(3, "world_state", `{"full":true}`),
+	}, []string{}},
+	{"a rollout read from its middle learns its session from the thread settings", []string{
+		codex(14, "event_msg", `{"type":"thread_settings_applied","thread_id":"S","thread_settings":{"model":"gpt-x"}}`),
+		codex(15, "event_msg", rolloutStarted),
+	}, []string{rolloutFrom(15, `working session=S turn=T window=1000 by=reported`)}},
+	{"a fork", []string{
+		codex(30, "session_meta", `{"id":"S2","session_id":"S2","forked_from_id":"S","forked_from_ordinal_exclusive":30}`),
+	}, []string{rolloutFrom(30, `session_live session=S2 cause=fork`)}},
+	{"a custom tool", []string{
+		codex(1, "response_item", `{"type":"custom_tool_call","call_id":"c","name":"apply_patch","input":"secret"}`),
+		codex(2, "response_item", `{"type":"custom_tool_call_output","call_id":"c","output":"secret"}`),
+		codex(3, "response_item", `{"type":"reasoning","summary":[]}`),
+	}, []string{rolloutFrom(1, `tool_start tool=c name=apply_patch`), rolloutFrom(2, `tool_end tool=c`)}},
+	{"a command that failed, as its item says, and one that did not", []string{
+		codex(1, "response_item", `{"type":"function_call","call_id":"c","name":"exec_command","arguments":"{}"}`),
+		codex(2, "event_msg", `{"type":"item_completed","item":{"type":"CommandExecution","id":"c","command":["x"],"status":"failed","aggregated_output":"secret"}}`),
+		codex(3, "response_item", `{"type":"function_call_output","call_id":"c","output":"secret"}`),
+		codex(4, "event_msg", `{"type":"item_completed","item":{"type":"CommandExecution","id":"d","status":"completed","aggregated_output":"secret"}}`),
+		codex(5, "response_item", `{"type":"function_call_output","call_id":"d","output":"secret"}`),
+		codex(6, "event_msg", `{"type":"item_completed","item":{"type":"FileChange","id":"e","changes":{},"status":"declined"}}`),
+		codex(7, "response_item", `{"type":"custom_tool_call_output","call_id":"e","output":"secret"}`),
+	}, []string{rolloutFrom(1, `tool_start tool=c name=exec_command`), rolloutFrom(3, `tool_end tool=c tool_error=EXECUTION_ERROR`),
+		rolloutFrom(5, `tool_end tool=d`), rolloutFrom(7, `tool_end tool=e tool_error=EXECUTION_ERROR`)}},
+}
+
 func TestRolloutStories(t *testing.T) {
-	const (
-		started  = `{"type":"task_started","turn_id":"T","model_context_window":1000}`
-		typed    = `{"type":"item_completed","thread_id":"S","turn_id":"T","item":{"type":"UserMessage","id":"i"}}`
-		answered = `{"type":"item_completed","thread_id":"S","turn_id":"T","item":{"type":"AgentMessage","id":"j"}}`
-		usage    = `{"thread_id":"S","turn_id":"T","response_id":"R","usage":{"input_tokens":90,"output_tokens":10,"total_tokens":100},"thread_token_usage":{"total_tokens":9999}}`
-		counted  = `{"type":"token_count","info":{"total_token_usage":{"total_tokens":9999},"last_token_usage":{"input_tokens":90,"output_tokens":10,"total_tokens":100},"model_context_window":1000}}`
-		estimate = `{"type":"token_count","info":{"last_token_usage":{"input_tokens":0,"output_tokens":0,"total_tokens":40},"model_context_window":1000}}`
-	)
-	from := func(ordinal int, rest string) string {
-		kind, rest, _ := strings.Cut(rest, " ")
-		return fmt.Sprintf(`%s from=rollout detail="ordinal %d" at=08:00:00.000 %s`, kind, ordinal, rest)
-	}
-	for _, c := range []struct {
-		name    string
-		records []string
-		want    []string
-	}{
-		{"steering: one prompt per turn", []string{
-			codex(1, "event_msg", started), codex(2, "event_msg", typed), codex(3, "event_msg", typed),
-		}, []string{
-			from(1, `working turn=T window=1000 by=reported`),
-			from(2, `prompt session=S turn=T`),
-		}},
-		{"usage after an answer is told at once and not repeated", []string{
-			codex(1, "event_msg", answered), codex(2, "token_usage_record", usage), codex(3, "event_msg", counted),
-		}, []string{
-			from(2, `usage session=S turn=T used=100 call=R request=T input=90 output=10`),
-			from(3, `usage session=S turn=T used=100 window=1000 by=reported`), // the window is news, and no call
-		}},
-		{"a usage without an answer waits until the next record shows that it was no compaction", []string{
-			codex(1, "event_msg", started), codex(2, "token_usage_record", usage), codex(3, "event_msg", counted),
-			codex(4, "response_item", `{"type":"function_call_output","call_id":"c","output":"x"}`),
-		}, []string{
-			from(1, `working turn=T window=1000 by=reported`),
-			from(2, `usage session=S turn=T used=100 call=R request=T input=90 output=10 window=1000 by=reported`),
-			from(4, `tool_end session=S turn=T tool=c`),
-		}},
-		{"a compaction's own usage is beside the main chain; the estimate after it is of it", []string{
-			codex(1, "event_msg", started), codex(2, "token_usage_record", usage), codex(3, "event_msg", counted),
-			codex(4, "compacted", `{"message":"summary","compaction_response_id":"R"}`), codex(5, "event_msg", estimate),
-			codex(6, "event_msg", estimate),
-		}, []string{
-			from(1, `working turn=T window=1000 by=reported`),
-			from(2, `usage session=S turn=T side=compaction used=100 call=R request=T input=90 output=10 window=1000 by=reported`),
-			from(4, `compacted session=S turn=T half=record trigger=unknown`),
-			from(5, `usage session=S turn=T used=40 estimate window=1000 by=reported`),
-		}},
-		{"no news: info null, thread settings, world state", []string{
-			codex(1, "event_msg", `{"type":"token_count","info":null}`),
-			codex(2, "event_msg", `{"type":"thread_settings_applied","thread_id":"S","thread_settings":{"model":"gpt-x"}}`),
-			codex(3, "world_state", `{"full":true}`),
-		}, []string{}},
-		{"a rollout read from its middle learns its session from the thread settings", []string{
-			codex(14, "event_msg", `{"type":"thread_settings_applied","thread_id":"S","thread_settings":{"model":"gpt-x"}}`),
-			codex(15, "event_msg", started),
-		}, []string{from(15, `working session=S turn=T window=1000 by=reported`)}},
-		{"a fork", []string{
-			codex(30, "session_meta", `{"id":"S2","session_id":"S2","forked_from_id":"S","forked_from_ordinal_exclusive":30}`),
-		}, []string{from(30, `session_live session=S2 cause=fork`)}},
-		{"a custom tool", []string{
-			codex(1, "response_item", `{"type":"custom_tool_call","call_id":"c","name":"apply_patch","input":"secret"}`),
-			codex(2, "response_item", `{"type":"custom_tool_call_output","call_id":"c","output":"secret"}`),
-			codex(3, "response_item", `{"type":"reasoning","summary":[]}`),
-		}, []string{from(1, `tool_start tool=c name=apply_patch`), from(2, `tool_end tool=c`)}},
-		{"a command that failed, as its item says, and one that did not", []string{
-			codex(1, "response_item", `{"type":"function_call","call_id":"c","name":"exec_command","arguments":"{}"}`),
-			codex(2, "event_msg", `{"type":"item_completed","item":{"type":"CommandExecution","id":"c","command":["x"],"status":"failed","aggregated_output":"secret"}}`),
-			codex(3, "response_item", `{"type":"function_call_output","call_id":"c","output":"secret"}`),
-			codex(4, "event_msg", `{"type":"item_completed","item":{"type":"CommandExecution","id":"d","status":"completed","aggregated_output":"secret"}}`),
-			codex(5, "response_item", `{"type":"function_call_output","call_id":"d","output":"secret"}`),
-			codex(6, "event_msg", `{"type":"item_completed","item":{"type":"FileChange","id":"e","changes":{},"status":"declined"}}`),
-			codex(7, "response_item", `{"type":"custom_tool_call_output","call_id":"e","output":"secret"}`),
-		}, []string{from(1, `tool_start tool=c name=exec_command`), from(3, `tool_end tool=c tool_error=EXECUTION_ERROR`),
-			from(5, `tool_end tool=d`), from(7, `tool_end tool=e tool_error=EXECUTION_ERROR`)}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, telemetrytest.Decoded(t, Rollout, c.records...))
-		})
-	}
+	telemetrytest.RunStories(t, Rollout, rolloutStories)
 }
 
 func TestErrors(t *testing.T) {

@@ -28,163 +28,165 @@ func history(second int, messages ...string) string {
 	return fmt.Sprintf(`{"$set":{"messages":[%s],"lastUpdated":"2026-11-21T08:00:%02d.000Z"}}`, strings.Join(messages, ","), second)
 }
 
+const (
+	chatHead    = `{"sessionId":"s","projectHash":"h","startTime":"2026-11-21T08:00:00.000Z","lastUpdated":"2026-11-21T08:00:00.000Z","kind":"main"}`
+	chatAgain   = `{"sessionId":"s","projectHash":"h","startTime":"2026-11-21T08:00:10.000Z","lastUpdated":"2026-11-21T08:00:10.000Z","kind":"main"}`
+	chatContext = `{"id":"c","timestamp":"2026-11-21T08:00:00.000Z","type":"user","content":[{"text":"<session_context>\nhere</session_context>"}]}`
+	chatLive    = `session_live from=transcript detail=header at=08:00:00.000 session=s`
+)
+
+func chatPrompt(second int, id string) string {
+	return fmt.Sprintf(`prompt from=transcript detail=%s at=08:00:%02d.000 session=s turn=%s`, id, second, id)
+}
+
+// asked is the usage of a call that answered nothing, usage of one that did.
+func chatAsked(second int, id, turn string, input, output int) string {
+	return fmt.Sprintf(`usage from=transcript detail=%s at=08:00:%02d.000 session=s turn=%s used=%d call=%s input=%d output=%d model=gemini-2.5-pro`, id, second, turn, input, id, input, output)
+}
+
+func chatUsage(second int, id, turn string, input, output int) string {
+	return strings.Replace(chatAsked(second, id, turn, input, output), " used=", " outcome=completed used=", 1)
+}
+
+func chatEnded(second int, id, turn, outcome string) string {
+	return fmt.Sprintf(`turn_end from=transcript detail=%s at=08:00:%02d.000 session=s turn=%s outcome=%s`, id, second, turn, outcome)
+}
+
+func chatSnapshot(id string) string {
+	return `{"id":"` + id + `","timestamp":"2026-11-21T08:00:05.000Z","type":"user","content":[{"text":"<state_snapshot>x</state_snapshot>"}]}`
+}
+
+func chatCompacted(second int, id string) string {
+	return fmt.Sprintf(`compacted from=transcript detail=%s at=08:00:%02d.000 session=s half=record trigger=unknown`, id, second)
+}
+
+func chatWithTool(record, id string) string {
+	return strings.Replace(record, `"thoughts":[]`, `"toolCalls":[{"id":"`+id+`","name":"x","args":{"id":"no"},"status":"success"}],"thoughts":[]`, 1)
+}
+
+var chatStories = []telemetrytest.Story{
+	{"an answered turn is known to have been at the next prompt",
+		[]string{chatHead, typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), typed(3, "p2", "b")},
+		[]string{chatLive, chatPrompt(1, "p1"), chatUsage(2, "m1", "p1", 10, 5), chatEnded(3, "p2", "p1", "completed"), chatPrompt(3, "p2")}},
+	{"a turn that was not answered is left open",
+		[]string{chatHead, typed(1, "p1", "a"), typed(3, "p2", "b")},
+		[]string{chatLive, chatPrompt(1, "p1"), chatPrompt(3, "p2")}},
+	{"what was said beside a call of a tool is no answer",
+		[]string{chatHead, typed(1, "p1", "a"), chatWithTool(answer(2, "m1", "I will look", 10, 5), "t1"), typed(3, "p2", "b")},
+		[]string{chatLive, chatPrompt(1, "p1"), chatAsked(2, "m1", "p1", 10, 5),
+			`tool_start from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`,
+			`tool_end from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`, chatPrompt(3, "p2")}},
+	{"a message that is written again tells its usage and its calls once, and an output that has grown",
+		[]string{chatHead, typed(1, "p1", "a"), answer(2, "m1", "", 10, 5), chatWithTool(answer(2, "m1", "", 10, 5), "t1"), chatWithTool(answer(2, "m1", "", 10, 7), "t1")},
+		[]string{chatLive, chatPrompt(1, "p1"), chatAsked(2, "m1", "p1", 10, 5),
+			`tool_start from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`,
+			`tool_end from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`,
+			chatAsked(2, "m1", "p1", 10, 7)}},
+	{"the parts of a usage exclude each other",
+		[]string{chatLine(2, "m1", "gemini", `"content":"x","tokens":{"input":100,"output":7,"cached":60,"thoughts":3,"tool":4,"total":114},"model":"gemma-4-31b-it"`)},
+		[]string{`usage from=transcript detail=m1 at=08:00:02.000 used=100 call=m1 input=44 cache_read=60 output=10 reasoning=3 model=gemma-4-31b-it`}},
+	{"a message without a usage tells none, until it has one",
+		[]string{chatHead, typed(1, "p1", "a"), chatLine(2, "m1", "gemini", `"content":"x","tokens":null`), answer(2, "m1", "x", 10, 5)},
+		[]string{chatLive, chatPrompt(1, "p1"), chatUsage(2, "m1", "p1", 10, 5)}},
+	{"a compaction is a summary that was not seen before",
+		[]string{chatHead, history(0, chatContext), typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5),
+			history(5, chatContext, chatSnapshot("z1")), history(6, chatContext, chatSnapshot("z1"), typed(1, "p1", "a")), history(7, chatContext, chatSnapshot("z2"))},
+		[]string{chatLive, chatPrompt(1, "p1"), chatUsage(2, "m1", "p1", 10, 5), chatEnded(5, "z1", "p1", "completed"), chatCompacted(5, "z1"), chatCompacted(7, "z2")}},
+	{"a compaction behind a tool's result is of the turn, and so is one behind a hook's denial",
+		[]string{chatHead, history(0, chatContext), typed(1, "p1", "a"), chatWithTool(answer(2, "m1", "I will look", 10, 5), "t1"), history(5, chatContext, chatSnapshot("z1")),
+			answer(6, "m2", "yes", 10, 5), chatLine(7, "w", "warning", `"content":"Agent execution blocked: go on"`), history(8, chatContext, chatSnapshot("z2"))},
+		[]string{chatLive, chatPrompt(1, "p1"), chatAsked(2, "m1", "p1", 10, 5),
+			`tool_start from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`,
+			`tool_end from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`,
+			strings.Replace(chatCompacted(5, "z1"), "session=s", "session=s turn=p1", 1), chatUsage(6, "m2", "p1", 10, 5),
+			`alive from=transcript detail=w at=08:00:07.000 session=s turn=p1`, strings.Replace(chatCompacted(8, "z2"), "session=s", "session=s turn=p1", 1)}},
+	{"an old summary that is written out under a new id is old",
+		[]string{chatHead, history(5, chatContext, chatSnapshot("z1")),
+			strings.Replace(chatContext, `"c"`, `"c2"`, 1), chatSnapshot("z2"), typed(6, "p9", "a"), chatLine(6, "m9", "gemini", `"content":[{"text":"x"}],"thoughts":[],"tokens":null`),
+			history(6, strings.Replace(chatContext, `"c"`, `"c2"`, 1), chatSnapshot("z2"), typed(6, "p9", "a")), typed(7, "p2", "b")},
+		[]string{chatLive, chatCompacted(5, "z1"), chatPrompt(7, "p2")}},
+	{"of a file read from its middle only the time tells a new summary",
+		[]string{history(50, chatContext, chatSnapshot("z1")), history(51, chatContext, chatSnapshot("z1"))}, []string{}},
+	{"a person who types the mark of a summary compacts nothing",
+		[]string{chatHead, typed(1, "p1", "what is <state_snapshot>?"), history(2, chatContext, typed(1, "p1", "what is <state_snapshot>?"))},
+		[]string{chatLive, chatPrompt(1, "p1")}},
+	{"the context was cleared within the session",
+		[]string{chatHead, history(0, chatContext), chatAgain, history(10, strings.Replace(chatContext, `"c"`, `"c2"`, 1))},
+		[]string{chatLive, `cleared from=transcript detail=header at=08:00:10.000 session=s`}},
+	{"the same in words, and by going back",
+		[]string{chatHead, chatLine(1, "i", "info", `"content":"Conversation context has been cleared."`), `{"$rewindTo":"i"}`},
+		[]string{chatLive, `cleared from=transcript detail=i at=08:00:01.000 session=s`, `cleared from=transcript detail=rewound session=s`}},
+	{"what ended a turn ends no other one when it is read once more",
+		[]string{chatHead, typed(1, "p1", "a"), chatLine(2, "e", "error", `"content":"x"`), typed(3, "p2", "b"), chatLine(4, "i", "info", `"content":"Request cancelled."`),
+			typed(5, "p3", "c"), chatLine(2, "e", "error", `"content":"x"`), chatLine(4, "i", "info", `"content":"Request cancelled."`)},
+		[]string{chatLive, chatPrompt(1, "p1"), chatEnded(2, "e", "p1", "failed error=unknown"), chatPrompt(3, "p2"), chatEnded(4, "i", "p2", "interrupted"), chatPrompt(5, "p3")}},
+	{"a file that is read once more tells nothing twice",
+		[]string{chatHead, history(0, chatContext), typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), chatHead, history(0, chatContext), typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5)},
+		[]string{chatLive, chatPrompt(1, "p1"), chatUsage(2, "m1", "p1", 10, 5)}},
+	{"a session of another id in the same file",
+		[]string{chatHead, typed(1, "p1", "a"), strings.Replace(chatHead, `"s"`, `"r"`, 1), typed(2, "p2", "b")},
+		[]string{chatLive, chatPrompt(1, "p1"), strings.Replace(chatLive, "session=s", "session=r", 1), strings.Replace(chatPrompt(2, "p2"), "session=s", "session=r", 1)}},
+	{"a hook gave the model more to do: one prompt",
+		[]string{chatHead, typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), chatLine(3, "w", "warning", `"content":"Agent execution blocked: go \"on\""`),
+			chatLine(4, "p2", "user", `"content":[{"text":"go \"on\""}]`), answer(5, "m2", "done", 20, 5), typed(6, "p3", "b")},
+		[]string{chatLive, chatPrompt(1, "p1"), chatUsage(2, "m1", "p1", 10, 5), `alive from=transcript detail=w at=08:00:03.000 session=s turn=p1`, `working from=transcript detail=p2 at=08:00:04.000 session=s turn=p1`,
+			chatUsage(5, "m2", "p1", 20, 5), chatEnded(6, "p3", "p1", "completed"), chatPrompt(6, "p3")}},
+	{"the same, where the hook tells the person something else",
+		[]string{chatHead, typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), chatLine(3, "w", "warning", `"content":"Agent execution blocked: hm"`),
+			chatLine(4, "p2", "user", `"content":[{"text":"go on"}],"displayContent":[{"text":"a"}]`)},
+		[]string{chatLive, chatPrompt(1, "p1"), chatUsage(2, "m1", "p1", 10, 5), `alive from=transcript detail=w at=08:00:03.000 session=s turn=p1`, `working from=transcript detail=p2 at=08:00:04.000 session=s turn=p1`}},
+	{"a hook refused a prompt, and the person typed another one",
+		[]string{chatHead, typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), chatLine(3, "w", "warning", `"content":"Agent execution blocked: no"`), typed(4, "p2", "b")},
+		[]string{chatLive, chatPrompt(1, "p1"), chatUsage(2, "m1", "p1", 10, 5), `alive from=transcript detail=w at=08:00:03.000 session=s turn=p1`, chatEnded(4, "p2", "p1", "completed"), chatPrompt(4, "p2")}},
+	{"the same prompt twice, with what a hook added, is two",
+		[]string{chatHead, chatLine(1, "p1", "user", `"content":[{"text":"a"},{"text":"<hook_context>x</hook_context>"}],"displayContent":[{"text":"a"}]`),
+			chatLine(2, "p2", "user", `"content":[{"text":"a"},{"text":"<hook_context>x</hook_context>"}],"displayContent":[{"text":"a"}]`)},
+		[]string{chatLive, chatPrompt(1, "p1"), chatPrompt(2, "p2")}},
+	{"after the context was cleared the session goes on in another file",
+		[]string{chatHead, history(0, chatContext), chatLine(1, "p1", "user", `"content":[{"text":"go on"}],"displayContent":[{"text":"a"}]`), typed(6, "p2", "b")},
+		[]string{chatLive, chatPrompt(6, "p2")}},
+	{"a command that stands for a prompt is one",
+		[]string{chatHead, chatLine(1, "p1", "user", `"content":[{"text":"Review this."}],"displayContent":[{"text":"/review"}]`)},
+		[]string{chatLive, chatPrompt(1, "p1")}},
+	{"a hook stopped the turn",
+		[]string{chatHead, typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), chatLine(3, "i", "info", `"content":"Agent execution stopped: enough"`),
+			typed(4, "p2", "b"), chatLine(5, "j", "info", `"content":"Agent execution stopped: no"`)},
+		[]string{chatLive, chatPrompt(1, "p1"), chatUsage(2, "m1", "p1", 10, 5), chatEnded(3, "i", "p1", "completed"), chatPrompt(4, "p2"), chatEnded(5, "j", "p2", "interrupted")}},
+	{"cut by Esc, before and within a tool",
+		[]string{chatHead, typed(1, "p1", "a"), chatLine(2, "i", "info", `"content":"Request cancelled."`), typed(3, "p2", "b"), answer(4, "m2", "", 10, 5),
+			chatLine(5, "j", "info", `"content":"User cancelled the request."`), chatWithTool(chatLine(5, "m3", "gemini", `"content":"","thoughts":[]`), "t2"),
+			chatLine(5, "r", "user", `"content":[{"functionResponse":{"id":"t2"}}]`)},
+		[]string{chatLive, chatPrompt(1, "p1"), chatEnded(2, "i", "p1", "interrupted"), chatPrompt(3, "p2"), chatAsked(4, "m2", "p2", 10, 5), chatEnded(5, "j", "p2", "interrupted")}},
+	{"an error ends a turn, and is nobody's without one",
+		[]string{chatHead, chatLine(1, "e0", "error", `"content":"Unknown command"`), typed(2, "p1", "a"), chatLine(3, "e", "error", `"content":"[API Error: x]"`), chatLine(4, "f", "error", `"content":"more"`)},
+		[]string{chatLive, chatPrompt(2, "p1"), chatEnded(3, "e", "p1", "failed") + " error=unknown"}},
+	{"no prompts: what Gemini CLI writes in the user's place",
+		[]string{chatHead,
+			chatLine(1, "a", "user", `"content":[{"functionResponse":{"id":"t"}}]`),
+			chatLine(1, "b", "user", `"content":[{"functionResponse":{"id":"t"}},{"inlineData":{"data":"x"}}]`),
+			chatLine(1, "d", "user", `"content":[{"text":"<hook_context>hi</hook_context>"}]`),
+			typed(1, "e", `I ran the following shell command:\n...`),
+			typed(1, "f", "Here is the user's editor context as a JSON object. {}"),
+			typed(1, "g", "User has manually exited Plan Mode. Switching to x."),
+			typed(1, "h", `- **Workspace Directories:**\n`),
+			chatLine(1, "i", "user", `"content":[]`), chatSnapshot("k")},
+		[]string{chatLive}},
+	{"prompts: with a hook's words before it, a picture, a string, a path",
+		[]string{chatHead,
+			typed(1, "p1", `<hook_context>x</hook_context>\n\nhello`), chatLine(2, "p2", "user", `"content":[{"inlineData":{"data":"x"}}]`),
+			chatLine(3, "p3", "user", `"content":"old"`), typed(4, "p4", "/etc/hosts explain"), chatLine(5, "p5", "user", `"content":["part"]`)},
+		[]string{chatLive, chatPrompt(1, "p1"), chatPrompt(2, "p2"), chatPrompt(3, "p3"), chatPrompt(4, "p4"), chatPrompt(5, "p5")}},
+	{"a sub-agent has no prompts, and no turns",
+		[]string{strings.Replace(chatHead, `"main"`, `"subagent"`, 1), typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), chatLine(3, "e", "error", `"content":"x"`), typed(4, "p2", "b")},
+		[]string{`session_live from=transcript detail=header at=08:00:00.000 agent=s`,
+			`usage from=transcript detail=m1 at=08:00:02.000 agent=s used=10 call=m1 input=10 output=5 model=gemini-2.5-pro`}},
+	{"a file read from its middle learns its session late",
+		[]string{typed(1, "p1", "a"), `{"$set":{"sessionId":"s"}}`, typed(2, "p2", "b")},
+		[]string{`prompt from=transcript detail=p1 at=08:00:01.000 turn=p1`, chatPrompt(2, "p2")}},
+}
+
 func TestChatStories(t *testing.T) {
-	const (
-		head    = `{"sessionId":"s","projectHash":"h","startTime":"2026-11-21T08:00:00.000Z","lastUpdated":"2026-11-21T08:00:00.000Z","kind":"main"}`
-		again   = `{"sessionId":"s","projectHash":"h","startTime":"2026-11-21T08:00:10.000Z","lastUpdated":"2026-11-21T08:00:10.000Z","kind":"main"}`
-		context = `{"id":"c","timestamp":"2026-11-21T08:00:00.000Z","type":"user","content":[{"text":"<session_context>\nhere</session_context>"}]}`
-		live    = `session_live from=transcript detail=header at=08:00:00.000 session=s`
-	)
-	prompt := func(second int, id string) string {
-		return fmt.Sprintf(`prompt from=transcript detail=%s at=08:00:%02d.000 session=s turn=%s`, id, second, id)
-	}
-	// asked is the usage of a call that answered nothing, usage of one that did.
-	asked := func(second int, id, turn string, input, output int) string {
-		return fmt.Sprintf(`usage from=transcript detail=%s at=08:00:%02d.000 session=s turn=%s used=%d call=%s input=%d output=%d model=gemini-2.5-pro`, id, second, turn, input, id, input, output)
-	}
-	usage := func(second int, id, turn string, input, output int) string {
-		return strings.Replace(asked(second, id, turn, input, output), " used=", " outcome=completed used=", 1)
-	}
-	ended := func(second int, id, turn, outcome string) string {
-		return fmt.Sprintf(`turn_end from=transcript detail=%s at=08:00:%02d.000 session=s turn=%s outcome=%s`, id, second, turn, outcome)
-	}
-	snapshot := func(id string) string {
-		return `{"id":"` + id + `","timestamp":"2026-11-21T08:00:05.000Z","type":"user","content":[{"text":"<state_snapshot>x</state_snapshot>"}]}`
-	}
-	compacted := func(second int, id string) string {
-		return fmt.Sprintf(`compacted from=transcript detail=%s at=08:00:%02d.000 session=s half=record trigger=unknown`, id, second)
-	}
-	withTool := func(record, id string) string {
-		return strings.Replace(record, `"thoughts":[]`, `"toolCalls":[{"id":"`+id+`","name":"x","args":{"id":"no"},"status":"success"}],"thoughts":[]`, 1)
-	}
-	for _, c := range []struct {
-		name    string
-		records []string
-		want    []string
-	}{
-		{"an answered turn is known to have been at the next prompt",
-			[]string{head, typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), typed(3, "p2", "b")},
-			[]string{live, prompt(1, "p1"), usage(2, "m1", "p1", 10, 5), ended(3, "p2", "p1", "completed"), prompt(3, "p2")}},
-		{"a turn that was not answered is left open",
-			[]string{head, typed(1, "p1", "a"), typed(3, "p2", "b")},
-			[]string{live, prompt(1, "p1"), prompt(3, "p2")}},
-		{"what was said beside a call of a tool is no answer",
-			[]string{head, typed(1, "p1", "a"), withTool(answer(2, "m1", "I will look", 10, 5), "t1"), typed(3, "p2", "b")},
-			[]string{live, prompt(1, "p1"), asked(2, "m1", "p1", 10, 5),
-				`tool_start from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`,
-				`tool_end from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`, prompt(3, "p2")}},
-		{"a message that is written again tells its usage and its calls once, and an output that has grown",
-			[]string{head, typed(1, "p1", "a"), answer(2, "m1", "", 10, 5), withTool(answer(2, "m1", "", 10, 5), "t1"), withTool(answer(2, "m1", "", 10, 7), "t1")},
-			[]string{live, prompt(1, "p1"), asked(2, "m1", "p1", 10, 5),
-				`tool_start from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`,
-				`tool_end from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`,
-				asked(2, "m1", "p1", 10, 7)}},
-		{"the parts of a usage exclude each other",
-			[]string{chatLine(2, "m1", "gemini", `"content":"x","tokens":{"input":100,"output":7,"cached":60,"thoughts":3,"tool":4,"total":114},"model":"gemma-4-31b-it"`)},
-			[]string{`usage from=transcript detail=m1 at=08:00:02.000 used=100 call=m1 input=44 cache_read=60 output=10 reasoning=3 model=gemma-4-31b-it`}},
-		{"a message without a usage tells none, until it has one",
-			[]string{head, typed(1, "p1", "a"), chatLine(2, "m1", "gemini", `"content":"x","tokens":null`), answer(2, "m1", "x", 10, 5)},
-			[]string{live, prompt(1, "p1"), usage(2, "m1", "p1", 10, 5)}},
-		{"a compaction is a summary that was not seen before",
-			[]string{head, history(0, context), typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5),
-				history(5, context, snapshot("z1")), history(6, context, snapshot("z1"), typed(1, "p1", "a")), history(7, context, snapshot("z2"))},
-			[]string{live, prompt(1, "p1"), usage(2, "m1", "p1", 10, 5), ended(5, "z1", "p1", "completed"), compacted(5, "z1"), compacted(7, "z2")}},
-		{"a compaction behind a tool's result is of the turn, and so is one behind a hook's denial",
-			[]string{head, history(0, context), typed(1, "p1", "a"), withTool(answer(2, "m1", "I will look", 10, 5), "t1"), history(5, context, snapshot("z1")),
-				answer(6, "m2", "yes", 10, 5), chatLine(7, "w", "warning", `"content":"Agent execution blocked: go on"`), history(8, context, snapshot("z2"))},
-			[]string{live, prompt(1, "p1"), asked(2, "m1", "p1", 10, 5),
-				`tool_start from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`,
-				`tool_end from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`,
-				strings.Replace(compacted(5, "z1"), "session=s", "session=s turn=p1", 1), usage(6, "m2", "p1", 10, 5),
-				`alive from=transcript detail=w at=08:00:07.000 session=s turn=p1`, strings.Replace(compacted(8, "z2"), "session=s", "session=s turn=p1", 1)}},
-		{"an old summary that is written out under a new id is old",
-			[]string{head, history(5, context, snapshot("z1")),
-				strings.Replace(context, `"c"`, `"c2"`, 1), snapshot("z2"), typed(6, "p9", "a"), chatLine(6, "m9", "gemini", `"content":[{"text":"x"}],"thoughts":[],"tokens":null`),
-				history(6, strings.Replace(context, `"c"`, `"c2"`, 1), snapshot("z2"), typed(6, "p9", "a")), typed(7, "p2", "b")},
-			[]string{live, compacted(5, "z1"), prompt(7, "p2")}},
-		{"of a file read from its middle only the time tells a new summary",
-			[]string{history(50, context, snapshot("z1")), history(51, context, snapshot("z1"))}, []string{}},
-		{"a person who types the mark of a summary compacts nothing",
-			[]string{head, typed(1, "p1", "what is <state_snapshot>?"), history(2, context, typed(1, "p1", "what is <state_snapshot>?"))},
-			[]string{live, prompt(1, "p1")}},
-		{"the context was cleared within the session",
-			[]string{head, history(0, context), again, history(10, strings.Replace(context, `"c"`, `"c2"`, 1))},
-			[]string{live, `cleared from=transcript detail=header at=08:00:10.000 session=s`}},
-		{"the same in words, and by going back",
-			[]string{head, chatLine(1, "i", "info", `"content":"Conversation context has been cleared."`), `{"$rewindTo":"i"}`},
-			[]string{live, `cleared from=transcript detail=i at=08:00:01.000 session=s`, `cleared from=transcript detail=rewound session=s`}},
-		{"what ended a turn ends no other one when it is read once more",
-			[]string{head, typed(1, "p1", "a"), chatLine(2, "e", "error", `"content":"x"`), typed(3, "p2", "b"), chatLine(4, "i", "info", `"content":"Request cancelled."`),
-				typed(5, "p3", "c"), chatLine(2, "e", "error", `"content":"x"`), chatLine(4, "i", "info", `"content":"Request cancelled."`)},
-			[]string{live, prompt(1, "p1"), ended(2, "e", "p1", "failed error=unknown"), prompt(3, "p2"), ended(4, "i", "p2", "interrupted"), prompt(5, "p3")}},
-		{"a file that is read once more tells nothing twice",
-			[]string{head, history(0, context), typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), head, history(0, context), typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5)},
-			[]string{live, prompt(1, "p1"), usage(2, "m1", "p1", 10, 5)}},
-		{"a session of another id in the same file",
-			[]string{head, typed(1, "p1", "a"), strings.Replace(head, `"s"`, `"r"`, 1), typed(2, "p2", "b")},
-			[]string{live, prompt(1, "p1"), strings.Replace(live, "session=s", "session=r", 1), strings.Replace(prompt(2, "p2"), "session=s", "session=r", 1)}},
-		{"a hook gave the model more to do: one prompt",
-			[]string{head, typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), chatLine(3, "w", "warning", `"content":"Agent execution blocked: go \"on\""`),
-				chatLine(4, "p2", "user", `"content":[{"text":"go \"on\""}]`), answer(5, "m2", "done", 20, 5), typed(6, "p3", "b")},
-			[]string{live, prompt(1, "p1"), usage(2, "m1", "p1", 10, 5), `alive from=transcript detail=w at=08:00:03.000 session=s turn=p1`, `working from=transcript detail=p2 at=08:00:04.000 session=s turn=p1`,
-				usage(5, "m2", "p1", 20, 5), ended(6, "p3", "p1", "completed"), prompt(6, "p3")}},
-		{"the same, where the hook tells the person something else",
-			[]string{head, typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), chatLine(3, "w", "warning", `"content":"Agent execution blocked: hm"`),
-				chatLine(4, "p2", "user", `"content":[{"text":"go on"}],"displayContent":[{"text":"a"}]`)},
-			[]string{live, prompt(1, "p1"), usage(2, "m1", "p1", 10, 5), `alive from=transcript detail=w at=08:00:03.000 session=s turn=p1`, `working from=transcript detail=p2 at=08:00:04.000 session=s turn=p1`}},
-		{"a hook refused a prompt, and the person typed another one",
-			[]string{head, typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), chatLine(3, "w", "warning", `"content":"Agent execution blocked: no"`), typed(4, "p2", "b")},
-			[]string{live, prompt(1, "p1"), usage(2, "m1", "p1", 10, 5), `alive from=transcript detail=w at=08:00:03.000 session=s turn=p1`, ended(4, "p2", "p1", "completed"), prompt(4, "p2")}},
-		{"the same prompt twice, with what a hook added, is two",
-			[]string{head, chatLine(1, "p1", "user", `"content":[{"text":"a"},{"text":"<hook_context>x</hook_context>"}],"displayContent":[{"text":"a"}]`),
-				chatLine(2, "p2", "user", `"content":[{"text":"a"},{"text":"<hook_context>x</hook_context>"}],"displayContent":[{"text":"a"}]`)},
-			[]string{live, prompt(1, "p1"), prompt(2, "p2")}},
-		{"after the context was cleared the session goes on in another file",
-			[]string{head, history(0, context), chatLine(1, "p1", "user", `"content":[{"text":"go on"}],"displayContent":[{"text":"a"}]`), typed(6, "p2", "b")},
-			[]string{live, prompt(6, "p2")}},
-		{"a command that stands for a prompt is one",
-			[]string{head, chatLine(1, "p1", "user", `"content":[{"text":"Review this."}],"displayContent":[{"text":"/review"}]`)},
-			[]string{live, prompt(1, "p1")}},
-		{"a hook stopped the turn",
-			[]string{head, typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), chatLine(3, "i", "info", `"content":"Agent execution stopped: enough"`),
-				typed(4, "p2", "b"), chatLine(5, "j", "info", `"content":"Agent execution stopped: no"`)},
-			[]string{live, prompt(1, "p1"), usage(2, "m1", "p1", 10, 5), ended(3, "i", "p1", "completed"), prompt(4, "p2"), ended(5, "j", "p2", "interrupted")}},
-		{"cut by Esc, before and within a tool",
-			[]string{head, typed(1, "p1", "a"), chatLine(2, "i", "info", `"content":"Request cancelled."`), typed(3, "p2", "b"), answer(4, "m2", "", 10, 5),
-				chatLine(5, "j", "info", `"content":"User cancelled the request."`), withTool(chatLine(5, "m3", "gemini", `"content":"","thoughts":[]`), "t2"),
-				chatLine(5, "r", "user", `"content":[{"functionResponse":{"id":"t2"}}]`)},
-			[]string{live, prompt(1, "p1"), ended(2, "i", "p1", "interrupted"), prompt(3, "p2"), asked(4, "m2", "p2", 10, 5), ended(5, "j", "p2", "interrupted")}},
-		{"an error ends a turn, and is nobody's without one",
-			[]string{head, chatLine(1, "e0", "error", `"content":"Unknown command"`), typed(2, "p1", "a"), chatLine(3, "e", "error", `"content":"[API Error: x]"`), chatLine(4, "f", "error", `"content":"more"`)},
-			[]string{live, prompt(2, "p1"), ended(3, "e", "p1", "failed") + " error=unknown"}},
-		{"no prompts: what Gemini CLI writes in the user's place",
-			[]string{head,
-				chatLine(1, "a", "user", `"content":[{"functionResponse":{"id":"t"}}]`),
-				chatLine(1, "b", "user", `"content":[{"functionResponse":{"id":"t"}},{"inlineData":{"data":"x"}}]`),
-				chatLine(1, "d", "user", `"content":[{"text":"<hook_context>hi</hook_context>"}]`),
-				typed(1, "e", `I ran the following shell command:\n...`),
-				typed(1, "f", "Here is the user's editor context as a JSON object. {}"),
-				typed(1, "g", "User has manually exited Plan Mode. Switching to x."),
-				typed(1, "h", `- **Workspace Directories:**\n`),
-				chatLine(1, "i", "user", `"content":[]`), snapshot("k")},
-			[]string{live}},
-		{"prompts: with a hook's words before it, a picture, a string, a path",
-			[]string{head,
-				typed(1, "p1", `<hook_context>x</hook_context>\n\nhello`), chatLine(2, "p2", "user", `"content":[{"inlineData":{"data":"x"}}]`),
-				chatLine(3, "p3", "user", `"content":"old"`), typed(4, "p4", "/etc/hosts explain"), chatLine(5, "p5", "user", `"content":["part"]`)},
-			[]string{live, prompt(1, "p1"), prompt(2, "p2"), prompt(3, "p3"), prompt(4, "p4"), prompt(5, "p5")}},
-		{"a sub-agent has no prompts, and no turns",
-			[]string{strings.Replace(head, `"main"`, `"subagent"`, 1), typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), chatLine(3, "e", "error", `"content":"x"`), typed(4, "p2", "b")},
-			[]string{`session_live from=transcript detail=header at=08:00:00.000 agent=s`,
-				`usage from=transcript detail=m1 at=08:00:02.000 agent=s used=10 call=m1 input=10 output=5 model=gemini-2.5-pro`}},
-		{"a file read from its middle learns its session late",
-			[]string{typed(1, "p1", "a"), `{"$set":{"sessionId":"s"}}`, typed(2, "p2", "b")},
-			[]string{`prompt from=transcript detail=p1 at=08:00:01.000 turn=p1`, prompt(2, "p2")}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, telemetrytest.Decoded(t, Chat, c.records...))
-		})
-	}
+	telemetrytest.RunStories(t, Chat, chatStories)
 }
 
 func TestUnknownRecordsAreCounted(t *testing.T) {

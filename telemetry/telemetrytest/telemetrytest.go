@@ -283,3 +283,18 @@ func HookLines(call telemetry.HookCall) string {
 	}
 	return b.String()
 }
+
+// A Story is a list of records and the signals that they give, one line each.
+type Story = struct {
+	Name          string
+	Records, Want []string
+}
+
+// RunStories decodes each story with a decoder of its own.
+func RunStories(t *testing.T, newDecoder func() telemetry.Decoder, stories []Story) {
+	for _, s := range stories {
+		t.Run(s.Name, func(t *testing.T) {
+			require.Equal(t, s.Want, Decoded(t, newDecoder, s.Records...))
+		})
+	}
+}
