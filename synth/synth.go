@@ -1,10 +1,9 @@
-// Package synth folds signals into the lifecycle observations that no single
-// record tells: the level of context pressure, with hysteresis, and the one
-// compaction that two witnesses report.
+// Package synth folds signals into observations that no single record contains:
+// the level of context pressure, with hysteresis, and one compaction from the
+// reports of two sources.
 //
-// It decides what is worth telling and how sure it is; it does not tell. It
-// reads no clock: time comes in with each call and [State.Deadline] says when
-// silence itself becomes an observation.
+// It decides what to report and emits nothing itself. It reads no clock: each
+// call gets the time, and [State.Deadline] is when to call [State.Wake].
 //
 //	s := synth.New(synth.Config{Hooks: true})
 //	for _, o := range s.See(signal, now) {
@@ -25,27 +24,28 @@ import (
 
 // Config is fixed for the life of a State. Zero values mean the defaults.
 type Config struct {
-	// Hooks says that the harness's hooks are heard, so a compaction is
-	// expected from two witnesses.
+	// Hooks is true if the harness's hooks are received. A compaction is then
+	// expected from two sources.
 	Hooks bool
-	// Statusline says that the harness will report its window itself: a usage
-	// whose window is unknown waits for it instead of being told without one.
+	// Statusline is true if the harness will report its window itself. A usage
+	// with an unknown window then waits for it.
 	Statusline bool
-	// Infer says that no source tells of compactions: then a context that fell
-	// to less than half between two calls is told as one, and marked as inferred.
+	// Infer is true if no source reports compactions. A context that falls to less
+	// than half between two calls is then reported as a compaction, marked as
+	// inferred.
 	Infer bool
 	// Moderate, High and Critical are the lower bounds of the levels as a
 	// fraction of the window (DECISIONS L9): 0.50, 0.75, 0.90.
 	Moderate, High, Critical float64
-	// Hysteresis is how far below a bound the fraction must fall before the
-	// lower level is told: 0.03.
+	// Hysteresis is how far below a bound the fraction must fall before the lower
+	// level is reported: 0.03.
 	Hysteresis float64
 }
 
-// secondWitness is how long a compaction waits for its other half.
+// secondWitness is how long a compaction waits for its second report.
 const secondWitness = 500 * time.Millisecond
 
-// A Level is a step of context pressure.
+// A Level is a level of context pressure.
 type Level string
 
 const (
@@ -56,16 +56,16 @@ const (
 	Critical Level = "critical"
 )
 
-// An Observation is something worth telling.
+// An Observation is something to report: a [Pressure] or a [Compaction].
 type Observation interface{ isObservation() }
 
-// Pressure is a context pressure that should be told now.
+// Pressure is a context pressure to report.
 type Pressure struct {
 	Level        Level
 	Used         int64
-	Window       int64 // 0 when unknown
+	Window       int64 // 0 if unknown
 	WindowSource string
-	Signal       telemetry.Signal // what told it
+	Signal       telemetry.Signal // the signal that reported it
 }
 
 // Fraction is the part of the window in use, at most 1; ok is false while the
@@ -77,13 +77,13 @@ func (p Pressure) Fraction() (f float64, ok bool) {
 	return min(float64(p.Used)/float64(p.Window), 1), true
 }
 
-// Compaction is one finished compaction, with every witness of it.
+// Compaction is one finished compaction, with all signals that reported it.
 type Compaction struct {
 	Trigger       string
 	Before, After *int64
 	Signals       []telemetry.Signal
-	// Inferred says that nobody told it: the context of the call in Signals was
-	// less than half of the one before.
+	// Inferred is true if no source reported it: the context of the call in Signals
+	// was less than half of the one before.
 	Inferred bool
 }
 
@@ -123,14 +123,14 @@ type State struct {
 	haveUsed bool
 	held     *telemetry.Signal // a usage that waits for the window
 	level    Level
-	told     bool
-	stale    bool
-	// compacting is when a compaction began that has not ended, else zero.
+	reported bool // level is the level reported last
+	stale    bool // lastUsed is from before a compaction
+	// compacting is the start of a compaction that has not ended, or zero.
 	compacting time.Time
-	trigger    string // of that compaction, where its beginning was told
+	trigger    string // of that compaction, if its start had one
 
-	// Compactions told by each witness so far in this session, and the one
-	// that still waits for its other half.
+	// halves counts the compactions that each source reported in this session,
+	// settled those that are finished. pending waits for its second report until due.
 	halves  map[string]int
 	settled int
 	pending *Compaction
@@ -154,28 +154,27 @@ func New(cfg Config) *State {
 	return &State{cfg: cfg, halves: map[string]int{}}
 }
 
-// Use goes on under another configuration: another launch may tell by other
-// sources than the one before.
+// Use changes the configuration, since another launch may have other sources.
 func (s *State) Use(cfg Config) { s.cfg = New(cfg).cfg }
 
-// Reset forgets everything but the window: a new harness session began in the
-// same process, and with the same model.
+// Reset clears everything but the window, for a new harness session in the same
+// process with the same model.
 func (s *State) Reset() {
 	w := s.window
 	*s = *New(s.cfg)
 	s.window = w
 }
 
-// Resume goes on with the same harness session in another process: how full its
-// context is stays known, and is worth telling anew.
+// Resume continues the same harness session in another process. The last figure
+// is kept and will be reported again.
 func (s *State) Resume() {
 	w, used, have, stale := s.window, s.lastUsed, s.haveUsed, s.stale
 	s.Reset()
 	s.window, s.lastUsed, s.haveUsed, s.stale = w, used, have, stale
 }
 
-// Now returns the newest figure without telling it; ok is false before the
-// first. Stale marks a figure from before a compaction.
+// Now returns the newest figure; ok is false before the first one. stale is true
+// for a figure from before a compaction.
 func (s *State) Now() (p Pressure, stale, ok bool) {
 	if !s.haveUsed {
 		return Pressure{Window: s.window.tokens, WindowSource: s.window.source}, false, false
@@ -187,10 +186,11 @@ func (s *State) Now() (p Pressure, stale, ok bool) {
 	return p, s.stale, true
 }
 
-// See folds one signal of the main chain.
+// See folds one signal and returns what to report. It ignores sub-agents and side
+// calls, which have a context of their own.
 func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 	if sig.Agent != "" || sig.Side != "" {
-		return nil // a sub-agent and a side call have a context of their own
+		return nil
 	}
 	var out []Observation
 	if sig.Window > 0 {
@@ -198,9 +198,8 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 	}
 	switch sig.Kind {
 	case telemetry.UsageSeen:
-		// A compaction that failed has no end of its own, and may fail in the
-		// middle of a turn: a call that was made later shows that it is over. What
-		// was called before it is only written late.
+		// A failed compaction has no end of its own and may fail within a turn. A later
+		// model call shows that it is over. An earlier call may only be recorded late.
 		if !s.compacting.IsZero() && sig.At.After(s.compacting) {
 			s.compacting = time.Time{}
 		}
@@ -215,19 +214,18 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 			s.trigger = sig.Compaction.Trigger
 		}
 	case telemetry.Prompt, telemetry.TurnStop, telemetry.TurnEnd, telemetry.Fault:
-		s.compacting = time.Time{} // the next move of the main chain is its end, too
+		s.compacting = time.Time{} // the next step of the main chain also ends it
 	case telemetry.Cleared:
 		// Nothing is known of the context until the next call.
-		s.told, s.stale, s.held = false, true, nil
+		s.reported, s.stale, s.held = false, true, nil
 	case telemetry.Compacted:
 		out = append(out, s.compacted(sig, now)...)
 	}
 	return out
 }
 
-// Before tells what must be heard before a signal takes effect: a compaction
-// that still waits for its second witness belongs before the next move of the
-// main chain.
+// Before returns what to report before a signal takes effect: a compaction that
+// waits for its second report comes before the next step of the main chain.
 func (s *State) Before(sig telemetry.Signal) []Observation {
 	if s.pending == nil || sig.Agent != "" || sig.Side != "" {
 		return nil
@@ -244,10 +242,10 @@ func (s *State) Before(sig telemetry.Signal) []Observation {
 	return s.settle()
 }
 
-// Deadline says when [State.Wake] has something to tell.
+// Deadline returns when [State.Wake] will have something to report.
 func (s *State) Deadline() (time.Time, bool) { return s.due, s.pending != nil }
 
-// Wake tells what silence has settled.
+// Wake returns a compaction whose second report did not come in time.
 func (s *State) Wake(now time.Time) []Observation {
 	if s.pending == nil || now.Before(s.due) {
 		return nil
@@ -255,7 +253,7 @@ func (s *State) Wake(now time.Time) []Observation {
 	return s.settle()
 }
 
-// Flush tells what is still pending, because nothing more will come.
+// Flush returns everything pending, after the last signal.
 func (s *State) Flush() []Observation {
 	var out []Observation
 	if s.pending != nil {
@@ -269,7 +267,7 @@ func (s *State) Flush() []Observation {
 	return out
 }
 
-// learn takes a window from a source of at least the known one's rank.
+// learn records a window, unless the known one has a source of higher rank.
 func (s *State) learn(w window) []Observation {
 	if w.rank < s.window.rank {
 		return nil
@@ -285,22 +283,21 @@ func (s *State) learn(w window) []Observation {
 
 func (s *State) usage(sig telemetry.Signal) []Observation {
 	if u := sig.Usage; u.Used == 0 && u.Input+u.CacheRead+u.CacheWrite+u.Output > 0 {
-		return nil // it says what a call cost, and nothing of the context
+		return nil // the cost of a call, not the size of the context
 	}
 	fell := s.fell(sig)
 	s.lastUsed, s.haveUsed, s.stale = sig.Usage.Used, true, sig.Usage.Estimate
 	if sig.Usage.Estimate {
-		return nil // the harness's own guess after a compaction is kept, not told
+		return nil // the harness's estimate after a compaction is stored, not reported
 	}
 	if fell != nil {
-		s.told = false
+		s.reported = false
 	}
 	if tokens, source := telemetry.ModelWindow(sig.Model); tokens > 0 && rank(source) > s.window.rank {
 		s.window = window{tokens, source, rank(source)}
 	}
-	// More tokens in use than the window holds prove a larger window than a
-	// table or a name claimed: the next one that the model is sold with, or one
-	// of which we know only the floor.
+	// More used tokens than the window prove that the window from a table or a name
+	// is too small. The window is then the model's next larger one, or unknown.
 	if s.window.tokens > 0 && sig.Usage.Used > s.window.tokens && s.window.rank <= rank("suffix") {
 		s.window = window{}
 	}
@@ -314,8 +311,8 @@ func (s *State) usage(sig telemetry.Signal) []Observation {
 	return append(fell, s.sample(sig)...)
 }
 
-// worthInferring is the smallest context whose fall says anything: below it a
-// cleared prompt or a changed tool list may halve it.
+// worthInferring is the smallest context, in tokens, from which a compaction is
+// inferred. A cleared prompt or a changed tool list can halve a smaller one.
 const worthInferring = 20_000
 
 // fell infers a compaction from the context of one call to that of the next.
@@ -327,22 +324,22 @@ func (s *State) fell(sig telemetry.Signal) []Observation {
 	return []Observation{Compaction{Trigger: "unknown", Before: &before, Signals: []telemetry.Signal{sig}, Inferred: true}}
 }
 
-// sample tells a figure if its level is news.
+// sample reports a figure if its level differs from the one reported last.
 func (s *State) sample(sig telemetry.Signal) []Observation {
 	p := Pressure{Used: sig.Usage.Used, Window: s.window.tokens, WindowSource: s.window.source, Signal: sig}
 	f, known := p.Fraction()
 	if !known {
-		if s.told && s.level == Unknown {
+		if s.reported && s.level == Unknown {
 			return nil
 		}
-		s.told, s.level = true, Unknown
+		s.reported, s.level = true, Unknown
 		return []Observation{p}
 	}
 	p.Level = s.cfg.level(f)
-	if s.told && (p.Level == s.level || p.Level.below(s.level) && f > s.cfg.bound(s.level)-s.cfg.Hysteresis) {
+	if s.reported && (p.Level == s.level || p.Level.below(s.level) && f > s.cfg.bound(s.level)-s.cfg.Hysteresis) {
 		return nil
 	}
-	s.told, s.level = true, p.Level
+	s.reported, s.level = true, p.Level
 	return []Observation{p}
 }
 
@@ -377,8 +374,8 @@ func (c Config) level(f float64) Level {
 	return Low
 }
 
-// compacted pairs the two witnesses: the n-th of one kind and the n-th of the
-// other tell of the same compaction.
+// compacted pairs the reports of two sources: the n-th of each are the same
+// compaction.
 func (s *State) compacted(sig telemetry.Signal, now time.Time) []Observation {
 	c := sig.Compaction
 	if c == nil {
@@ -391,12 +388,12 @@ func (s *State) compacted(sig telemetry.Signal, now time.Time) []Observation {
 	var out []Observation
 	switch {
 	case n <= s.settled:
-		return nil // the other half told it already
+		return nil // the other source reported it already
 	case s.pending != nil && n == s.settled+1:
 		s.pending.merge(*c, sig)
 		return s.settle()
 	case s.pending != nil:
-		out = s.settle() // a second one began before the first had its other witness
+		out = s.settle() // another compaction, before the second report of the first
 	}
 	before := c.Before
 	if before == nil && s.haveUsed && !s.stale {
@@ -409,8 +406,8 @@ func (s *State) compacted(sig telemetry.Signal, now time.Time) []Observation {
 	}
 	s.pending = &Compaction{Trigger: trigger, Before: before, After: c.After, Signals: []telemetry.Signal{sig}}
 	s.due = now.Add(secondWitness)
-	// A compaction forgets the level: the next real sample is told afresh.
-	s.told, s.stale = false, true
+	// After a compaction the next sample is reported at any level.
+	s.reported, s.stale = false, true
 	s.held = nil
 	if !s.cfg.Hooks {
 		return append(out, s.settle()...)

@@ -16,8 +16,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// TestScenarios runs every file under testdata. A command is one thing that is
-// seen or that time does; the output is what is told for it. Rewrite with
+// TestScenarios runs every file under testdata. A command is a signal or a step
+// of time; the output is what is reported. Rewrite with
 // go test ./synth -rewrite, and read the diff.
 //
 //	new [hooks] [statusline] [infer] [moderate=0.4] [hysteresis=0.1]
@@ -174,20 +174,20 @@ func format(o synth.Observation) string {
 	return fmt.Sprintf("unknown %T\n", o)
 }
 
-// check is rapid's, which prints a failing world whole: a file of it below
-// testdata would be taken for a scenario.
+// check is rapid.Check without its file for a failing run, which TestScenarios
+// would take for a scenario. rapid prints the seed.
 func check(t *testing.T, law func(*rapid.T)) {
 	t.Helper()
 	require.NoError(t, flag.Set("rapid.nofailfile", "true"))
 	rapid.Check(t, law)
 }
 
-// levels are the levels from the lowest on.
+// levels lists the levels, the lowest first.
 var levels = []synth.Level{synth.Low, synth.Moderate, synth.High, synth.Critical}
 
-// TestEveryLevelIsToldAtItsBound walks the whole window up and down by one part
-// in a thousand: what is told, and where, is the table of the levels.
-func TestEveryLevelIsToldAtItsBound(t *testing.T) {
+// TestEveryLevelIsReportedAtItsBound moves the context through the whole window
+// and back, in steps of one part in a thousand.
+func TestEveryLevelIsReportedAtItsBound(t *testing.T) {
 	const window = 1000
 	s := synth.New(synth.Config{})
 	var got []string
@@ -198,7 +198,7 @@ func TestEveryLevelIsToldAtItsBound(t *testing.T) {
 			got = append(got, fmt.Sprintf("%d %s", p.Used, p.Level))
 		}
 	}
-	at(0) // not told, and no figure
+	at(0) // not a figure, so not reported
 	for used := int64(1); used <= window; used++ {
 		at(used)
 	}
@@ -208,9 +208,9 @@ func TestEveryLevelIsToldAtItsBound(t *testing.T) {
 	require.Equal(t, []string{"1 low", "500 moderate", "750 high", "900 critical", "870 high", "720 moderate", "470 low"}, got)
 }
 
-// TestFigures: of random figures, what is told always has the level of its own
-// fraction, never repeats the level told before it, and after each the level
-// told last is the figure's own or, within the hysteresis, the one above.
+// TestFigures checks random figures. A reported level is that of the figure and
+// differs from the one reported before. After each figure the level reported last
+// is the figure's own or, within the hysteresis, the one above.
 func TestFigures(t *testing.T) {
 	check(t, func(r *rapid.T) {
 		const window = 1000
@@ -224,12 +224,12 @@ func TestFigures(t *testing.T) {
 			for _, o := range s.See(sig, time.Time{}) {
 				p := o.(synth.Pressure)
 				if p.Level != own || p.Level == last {
-					r.Fatalf("told %v after %s; the figure is %s", p, last, own)
+					r.Fatalf("reported %v after %s; the figure is %s", p, last, own)
 				}
 				last = p.Level
 			}
 			if last != own && (f >= 0.9 || levelOf(f+0.03) != last) {
-				r.Fatalf("%d is %s, and %s was told last", used, own, last)
+				r.Fatalf("%d is %s, but %s was reported last", used, own, last)
 			}
 		}
 	})
@@ -245,18 +245,18 @@ func levelOf(f float64) synth.Level {
 	return levels[n]
 }
 
-// TestCompactionsOfTwoWitnesses: however the two tell and whatever else is
-// seen meanwhile, as many compactions are told as the one told that told more.
-func TestCompactionsOfTwoWitnesses(t *testing.T) {
+// TestCompactionsOfTwoSources checks random orders of reports and other signals:
+// the number of compactions is that of the source with more reports.
+func TestCompactionsOfTwoSources(t *testing.T) {
 	check(t, func(r *rapid.T) {
 		s := synth.New(synth.Config{Hooks: rapid.Bool().Draw(r, "hooks")})
 		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-		told, witness := 0, map[string]int{}
+		reported, witness := 0, map[string]int{}
 		var story []string
 		count := func(obs []synth.Observation) {
 			for _, o := range obs {
 				if c, ok := o.(synth.Compaction); ok {
-					told++
+					reported++
 					if len(c.Signals) < 1 || len(c.Signals) > 2 || c.Trigger == "" {
 						r.Fatalf("%+v", c)
 					}
@@ -291,17 +291,16 @@ func TestCompactionsOfTwoWitnesses(t *testing.T) {
 		}
 		count(s.Flush())
 		if _, waits := s.Deadline(); waits {
-			r.Fatalf("something is pending after all was flushed: %v", story)
+			r.Fatalf("a compaction is pending after Flush: %v", story)
 		}
-		if want := max(witness["hook"], witness["record"]); told != want {
-			r.Fatalf("%d compactions were told of %v; want %d", told, story, want)
+		if want := max(witness["hook"], witness["record"]); reported != want {
+			r.Fatalf("%d compactions reported for %v, want %d", reported, story, want)
 		}
 	})
 }
 
-// What a call cost is counted by others; only what it says of the context is a
-// figure of the context.
-func TestACostAloneIsNoFigure(t *testing.T) {
+// A usage without the size of the context reports no pressure.
+func TestCostWithoutContextIsIgnored(t *testing.T) {
 	s := synth.New(synth.Config{})
 	seen := func(u telemetry.Usage) []synth.Observation {
 		return s.See(telemetry.Signal{Kind: telemetry.UsageSeen, Usage: &u, Window: 1000, WindowSource: "reported"}, time.Time{})
@@ -314,8 +313,8 @@ func TestACostAloneIsNoFigure(t *testing.T) {
 	require.Equal(t, int64(800), p.Used)
 }
 
-// TestAnotherConfiguration goes on without the status line that the launch
-// before had: a usage does not wait for one that will not come.
+// TestAnotherConfiguration removes the status line that the launch before had: a
+// usage must not wait for it.
 func TestAnotherConfiguration(t *testing.T) {
 	usage := telemetry.Signal{Kind: telemetry.UsageSeen, Source: "transcript", Usage: &telemetry.Usage{Used: 60_000}}
 	s := synth.New(synth.Config{Statusline: true})

@@ -2,8 +2,8 @@ package synth
 
 import "lifeloop/telemetry"
 
-// Calls is what a number of model calls add up to. The parts are exclusive, as
-// those of [telemetry.Usage].
+// Calls is the sum of model calls: their number and their tokens. The parts are
+// exclusive, as in [telemetry.Usage].
 type Calls struct {
 	Calls      int64 `json:"calls"`
 	Input      int64 `json:"input"`
@@ -31,16 +31,15 @@ func (c *Calls) plus(d Calls) {
 	c.Reasoning += d.Reasoning
 }
 
-// Usage is what a session's model calls cost, by the chain they were made for:
-// the session's own turns, those of its sub-agents, and calls beside both
-// (titles, compactions).
+// Usage is the sum of a session's model calls by chain: the session's own turns,
+// sub-agents, and side calls (titles, compactions).
 type Usage struct {
 	Main   Calls `json:"main"`
 	Agents Calls `json:"agents"`
 	Side   Calls `json:"side"`
 }
 
-// Plus is what u and v add up to.
+// Plus returns the sum of u and v.
 func (u Usage) Plus(v Usage) Usage {
 	u.Main.plus(v.Main)
 	u.Agents.plus(v.Agents)
@@ -48,24 +47,24 @@ func (u Usage) Plus(v Usage) Usage {
 	return u
 }
 
-// A Meter adds up model calls. Each counts once, whoever repeats it: records of
-// one (session, id, request) are one call, and the one with the most output is
-// what it cost. Several sources tell the same calls under names that cannot be
-// joined, so each source is added up for itself: the main chain of each harness
-// session is told by the best source that tells of that session, and so are all
-// sub-agents together, whose sessions one source names and another does not,
-// and all calls beside. The zero value is ready.
+// A Meter adds up model calls. Each call counts once: records with the same
+// session, id and request are one call, and the record with the most output
+// counts. Several sources report the same call under names that cannot be
+// matched, so each source has its own sums. The total takes the best source for
+// the main chain of each harness session. It also takes one best source for all
+// sub-agents, whose sessions not every source names, and one for all side calls.
+// The zero value is ready to use.
 type Meter struct{ books []*book }
 
-// maxCalls bounds how many calls of one source are remembered. A repeat of an
-// older one counts again; harnesses repeat a call within the same turn, or
-// copy a whole session into a new one, whose id is another.
+// maxCalls is how many calls of one source are stored to detect repeats. A repeat
+// of an older call counts again. Harnesses repeat a call within the same turn, or
+// copy a whole session into one with another id.
 const maxCalls = 1 << 15
 
-// A book is what one source told.
+// A book has the calls that one source reported.
 type book struct {
 	source       string
-	main         map[string]*Calls // by harness session; "" where it is not named
+	main         map[string]*Calls // by harness session; "" if it is not named
 	agents, side Calls
 	calls        map[callName]*entry
 	order        []callName // oldest first
@@ -78,14 +77,14 @@ type entry struct {
 	usage telemetry.Usage
 }
 
-// See counts a signal's usage. It reports whether that changed anything.
+// See counts a signal's usage. It reports whether the total changed.
 func (m *Meter) See(sig telemetry.Signal) bool {
 	u := sig.Usage
 	if sig.Kind != telemetry.UsageSeen || u == nil || u.Estimate {
 		return false
 	}
 	if u.Input == 0 && u.CacheRead == 0 && u.CacheWrite == 0 && u.Output == 0 {
-		return false // how full the context is, and no call
+		return false // the size of the context, not a call
 	}
 	b := m.book(sig.Source)
 	chain := b.main[sig.Session]
@@ -99,7 +98,7 @@ func (m *Meter) See(sig telemetry.Signal) bool {
 		b.main[sig.Session] = chain
 	}
 	name := callName{sig.Session, u.ID, u.Request}
-	if u.ID == "" && u.Request == "" { // it has no name, so nothing repeats it
+	if u.ID == "" && u.Request == "" { // no repeat can be detected without a name
 		chain.add(*u, 1)
 		return true
 	}
@@ -122,7 +121,7 @@ func (m *Meter) See(sig telemetry.Signal) bool {
 	return true
 }
 
-// Total is what was counted so far.
+// Total returns the sum so far.
 func (m *Meter) Total() Usage {
 	var u Usage
 	if b := m.best(func(b *book) bool { return b.agents.Calls > 0 }); b != nil {
@@ -137,14 +136,14 @@ func (m *Meter) Total() Usage {
 		u.Main.plus(*b.main[session])
 		named = true
 	}
-	// Calls of no named session may be those of a named one.
+	// Calls without a session may be the same as those of a named session.
 	if b := m.best(func(b *book) bool { return b.main[""] != nil }); b != nil && !named {
 		u.Main.plus(*b.main[""])
 	}
 	return u
 }
 
-// sessions are those that any source named.
+// sessions returns the sessions that any source named.
 func (m *Meter) sessions() map[string]bool {
 	all := map[string]bool{}
 	for _, b := range m.books {
@@ -157,19 +156,19 @@ func (m *Meter) sessions() map[string]bool {
 	return all
 }
 
-// best is the book of the best source of which tells holds, nil without one.
-func (m *Meter) best(tells func(*book) bool) *book {
+// best returns the book of the best source among those that match, or nil.
+func (m *Meter) best(match func(*book) bool) *book {
 	var best *book
 	for _, b := range m.books {
-		if tells(b) && (best == nil || worth(b.source) > worth(best.source)) {
+		if match(b) && (best == nil || worth(b.source) > worth(best.source)) {
 			best = b
 		}
 	}
 	return best
 }
 
-// worth ranks sources by how completely they tell a session's calls. What the
-// harness keeps of itself is complete; what it sends may be lost on the way.
+// worth ranks sources by how completely they report a session's calls. The
+// harness's own files are complete; sent records can be lost.
 func worth(source string) int {
 	switch source {
 	case "transcript", "rollout", "store":

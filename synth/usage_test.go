@@ -10,36 +10,36 @@ import (
 )
 
 func TestMeter(t *testing.T) {
-	type told struct {
+	type call struct {
 		source, id, request, agent, side string
 		input, output                    int64
 		session                          string
 	}
 	for _, c := range []struct {
-		name string
-		told []told
-		want Usage
+		name  string
+		calls []call
+		want  Usage
 	}{
-		{"each record of one call repeats it", []told{{"transcript", "m1", "r1", "", "", 10, 1, "s"}, {"transcript", "m1", "r1", "", "", 10, 5, "s"}, {"transcript", "m1", "r1", "", "", 10, 3, "s"}},
+		{"each record of one call repeats it", []call{{"transcript", "m1", "r1", "", "", 10, 1, "s"}, {"transcript", "m1", "r1", "", "", 10, 5, "s"}, {"transcript", "m1", "r1", "", "", 10, 3, "s"}},
 			Usage{Main: Calls{Calls: 1, Input: 10, Output: 5}}},
-		{"a request that was made again is another call", []told{{"transcript", "m1", "r1", "", "", 10, 1, "s"}, {"transcript", "m1", "r2", "", "", 10, 1, "s"}},
+		{"a request that was made again is another call", []call{{"transcript", "m1", "r1", "", "", 10, 1, "s"}, {"transcript", "m1", "r2", "", "", 10, 1, "s"}},
 			Usage{Main: Calls{Calls: 2, Input: 20, Output: 2}}},
-		{"a call without a name is repeated by nothing", []told{{"store", "", "", "", "", 7, 1, "s"}, {"store", "", "", "", "", 7, 1, "s"}},
+		{"repeats of a call without a name are not detected", []call{{"store", "", "", "", "", 7, 1, "s"}, {"store", "", "", "", "", 7, 1, "s"}},
 			Usage{Main: Calls{Calls: 2, Input: 14, Output: 2}}},
-		{"chains are kept apart", []told{{"transcript", "m1", "", "", "", 1, 1, "s"}, {"transcript", "m2", "", "a1", "", 2, 1, "s"}, {"transcript", "m3", "", "", "title", 4, 1, "s"}, {"transcript", "m4", "", "a1", "compaction", 8, 1, "s"}},
+		{"chains are kept apart", []call{{"transcript", "m1", "", "", "", 1, 1, "s"}, {"transcript", "m2", "", "a1", "", 2, 1, "s"}, {"transcript", "m3", "", "", "title", 4, 1, "s"}, {"transcript", "m4", "", "a1", "compaction", 8, 1, "s"}},
 			Usage{Main: Calls{1, 1, 0, 0, 1, 0}, Agents: Calls{1, 2, 0, 0, 1, 0}, Side: Calls{2, 12, 0, 0, 2, 0}}},
-		{"two sources tell the same calls under other names", []told{{"otlp", "", "r1", "", "", 10, 1, "s"}, {"otlp", "", "r2", "", "", 10, 1, "s"}, {"transcript", "m1", "r1", "", "", 10, 1, "s"}, {"otlp", "", "r3", "", "title", 3, 1, "s"}},
+		{"two sources report the same calls under other names", []call{{"otlp", "", "r1", "", "", 10, 1, "s"}, {"otlp", "", "r2", "", "", 10, 1, "s"}, {"transcript", "m1", "r1", "", "", 10, 1, "s"}, {"otlp", "", "r3", "", "title", 3, 1, "s"}},
 			Usage{Main: Calls{1, 10, 0, 0, 1, 0}, Side: Calls{1, 3, 0, 0, 1, 0}}},
-		{"the best source of each session", []told{{"transcript", "m1", "", "", "", 10, 1, "A"}, {"telemetry", "x1", "", "", "", 10, 1, "A"}, {"telemetry", "x2", "", "", "", 5, 1, "B"}},
+		{"the best source of each session", []call{{"transcript", "m1", "", "", "", 10, 1, "A"}, {"telemetry", "x1", "", "", "", 10, 1, "A"}, {"telemetry", "x2", "", "", "", 5, 1, "B"}},
 			Usage{Main: Calls{2, 15, 0, 0, 2, 0}}},
-		{"calls of no named session may be those of a named one", []told{{"transcript", "m1", "", "", "", 10, 1, "A"}, {"otlp", "x1", "", "", "", 10, 1, ""}},
+		{"calls without a session may be those of a named session", []call{{"transcript", "m1", "", "", "", 10, 1, "A"}, {"otlp", "x1", "", "", "", 10, 1, ""}},
 			Usage{Main: Calls{1, 10, 0, 0, 1, 0}}},
-		{"where no source names a session", []told{{"stream", "m1", "", "", "", 10, 1, ""}, {"otlp", "x1", "", "", "", 11, 1, ""}},
+		{"no source names a session", []call{{"stream", "m1", "", "", "", 10, 1, ""}, {"otlp", "x1", "", "", "", 11, 1, ""}},
 			Usage{Main: Calls{1, 10, 0, 0, 1, 0}}},
-		{"a gauge is no call", []told{{"statusline", "", "", "", "", 0, 0, "s"}}, Usage{}},
+		{"the size of the context is not a call", []call{{"statusline", "", "", "", "", 0, 0, "s"}}, Usage{}},
 	} {
 		var m Meter
-		for _, x := range c.told {
+		for _, x := range c.calls {
 			m.See(telemetry.Signal{Kind: telemetry.UsageSeen, Source: x.source, Session: x.session, Agent: x.agent, Side: x.side,
 				Usage: &telemetry.Usage{ID: x.id, Request: x.request, Used: 99, Input: x.input, Output: x.output}})
 		}
@@ -47,8 +47,7 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// The memory of a session that never ends is bounded, and what is forgotten is
-// the oldest.
+// The number of stored calls is bounded, and the oldest is dropped first.
 func TestMeterIsBounded(t *testing.T) {
 	var m Meter
 	see := func(id int) bool {
@@ -60,6 +59,6 @@ func TestMeterIsBounded(t *testing.T) {
 	}
 	require.False(t, see(maxCalls), "the newest is known")
 	require.False(t, see(1))
-	require.True(t, see(0), "the oldest was forgotten")
+	require.True(t, see(0), "the oldest was dropped")
 	require.Len(t, m.books[0].calls, maxCalls)
 }
