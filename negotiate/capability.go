@@ -34,10 +34,10 @@ var fixed = []struct {
 	{"renewal.continuation.payload_delivery", func(m lifeloop.Manifest) lifeloop.Support { return part(m.Renewal).Continuation.PayloadDelivery }},
 }
 
-// Support is what the manifest claims for a capability: an event name,
+// Support returns what the manifest claims for a capability: an event name,
 // "placement." and a class, "telemetry." and a source's name, or one of the
-// contract's fixed members such as "renewal.reset.manual". What a manifest does
-// not speak of is unavailable.
+// contract's fixed members such as "renewal.reset.manual". A capability that the
+// manifest does not mention is unavailable.
 func Support(m lifeloop.Manifest, capability string) lifeloop.Support {
 	if s := claimed(m, capability); s.Valid() {
 		return s
@@ -64,8 +64,8 @@ func claimed(m lifeloop.Manifest, capability string) lifeloop.Support {
 	return m.LifecycleEvents[lifeloop.Event(capability)].Support
 }
 
-// Known reports whether a capability of this name can be asked for at all. A
-// telemetry source may have any name; it is the adapter's.
+// Known reports whether a capability has this name. A telemetry source may have
+// any name, since the adapter chooses it.
 func Known(capability string) bool {
 	if name, ok := strings.CutPrefix(capability, telemetryPrefix); ok {
 		return name != ""
@@ -92,7 +92,7 @@ func Names(m lifeloop.Manifest) []string {
 	return names
 }
 
-// part is an optional part of a manifest, or its zero value, which claims
+// part returns an optional part of a manifest, or the zero value, which claims
 // nothing.
 func part[T any](p *T) T {
 	if p == nil {

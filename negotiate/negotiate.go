@@ -1,11 +1,11 @@
-// Package negotiate holds what clients want against what an adapter's manifest
+// Package negotiate compares what clients request with what an adapter's manifest
 // claims, before anything is dispatched: capabilities by level and support, and
-// payload placements by the client's order.
+// payload placements in the client's order.
 //
-// Its functions are total and remember nothing: the same manifest and the same
-// wishes give the same answer. It does not know what happens in a session (a
-// capability that degraded there is a weaker claim in the manifest it is
-// handed), whether a slot is open just now, or what a payload says.
+// Its functions are pure and accept any input: the same manifest and request give
+// the same answer. It does not know the state of a session, whether a slot is open,
+// or the content of a payload. A capability that degraded in a session is a weaker
+// claim in the manifest that is passed in.
 //
 //	results := negotiate.Capabilities(manifest, wants)
 //	if class, refused := negotiate.Refused(results); refused {
@@ -20,23 +20,23 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// A Want is one capability that a client asks for.
+// A Want is one capability that a client requests.
 type Want struct {
 	Capability string               `json:"capability"` // by name, see [Support]
 	Level      lifeloop.Requirement `json:"level"`
-	// Support is the weakest support that will do; empty leaves it to the
-	// contract, by which what is synthesized is as good as what is native.
+	// Support is the weakest acceptable support. If it is empty, the contract's rule
+	// applies: synthesized is as good as native.
 	Support lifeloop.Support `json:"support,omitempty"`
-	// AcceptPartial is the client's explicit word that partial support will do.
+	// AcceptPartial is true if the client explicitly accepts partial support.
 	AcceptPartial bool `json:"accept_partial,omitempty"`
 }
 
-// Validate reports what is wrong with a want as written in a configuration or
-// a request.
+// Validate returns an error for a want that is invalid in a configuration or a
+// request.
 func (w Want) Validate() error {
 	switch {
 	case !Known(w.Capability):
-		return fmt.Errorf("capability %q: no such name; use an event name, placement.<class>, context_pressure, receipts.…, session_identity.…, renewal.… or telemetry.<source>", w.Capability)
+		return fmt.Errorf("capability %q: unknown name; use an event name, placement.<class>, context_pressure, receipts.…, session_identity.…, renewal.… or telemetry.<source>", w.Capability)
 	case !w.Level.Valid():
 		return fmt.Errorf("capability %s: level %q: want required, preferred or optional", w.Capability, w.Level)
 	case w.Support != "" && !w.Support.Valid():
@@ -45,7 +45,7 @@ func (w Want) Validate() error {
 	return nil
 }
 
-// An Outcome is what negotiating one want came to.
+// An Outcome is the result of negotiating one want.
 type Outcome string
 
 // The outcomes, from the best to the worst.
@@ -64,14 +64,14 @@ type Result struct {
 	Want    Want             `json:"want"`
 	Outcome Outcome          `json:"outcome"`
 	Have    lifeloop.Support `json:"have"` // what the manifest claims
-	// Failure is set where the want refuses the operation: a required
-	// capability that is not satisfied.
+	// Failure is set if the want rejects the operation: a required capability is not
+	// satisfied.
 	Failure lifeloop.FailureClass `json:"failure_class,omitempty"`
 	// Warning is set for a preferred capability that is not satisfied.
 	Warning string `json:"warning,omitempty"`
 }
 
-// Capabilities answers every want, in order.
+// Capabilities returns the result of each want, in order.
 func Capabilities(m lifeloop.Manifest, wants []Want) []Result {
 	results := make([]Result, len(wants))
 	for i, w := range wants {
@@ -91,8 +91,8 @@ func capability(w Want, have lifeloop.Support) Result {
 	case lifeloop.Preferred:
 		r.Warning = fmt.Sprintf("%s is %s: %s", w.Capability, have, r.Outcome)
 	default:
-		// A level nobody knows is taken for the strict one: a refusal is seen
-		// and mended, a capability quietly left out is not.
+		// An unknown level counts as required: the user notices a rejected operation,
+		// but not a capability that is silently missing.
 		r.Failure = lifeloop.CapabilityUnsupported
 		if r.Outcome == RequiresOperator {
 			r.Failure = lifeloop.OperatorRequired
@@ -124,10 +124,9 @@ func outcome(w Want, have lifeloop.Support) Outcome {
 	}
 }
 
-// Refused reports whether a required want is not satisfied, and by which
-// failure class the operation is then refused. Of several classes the one with
-// the tightest retry posture is told: an operator's help is no use where
-// something else is missing for good.
+// Refused reports whether a required want is not satisfied, and the failure class
+// of the rejected operation. Of several classes it returns the one that restricts
+// retries most: an operator cannot help if another capability is missing for good.
 func Refused(results []Result) (lifeloop.FailureClass, bool) {
 	var worst lifeloop.FailureClass
 	for _, r := range results {
@@ -136,8 +135,8 @@ func Refused(results []Result) (lifeloop.FailureClass, bool) {
 	return worst, worst != ""
 }
 
-// tighter is the one of two failure classes that asks for more before a retry,
-// the first where they ask for the same. No class asks for nothing.
+// tighter returns the failure class that restricts retries more, or a if both are
+// equal. An empty class restricts nothing.
 func tighter(a, b lifeloop.FailureClass) lifeloop.FailureClass {
 	if a == "" || b != "" && b.DefaultRetry().Tighter(a.DefaultRetry()) {
 		return b

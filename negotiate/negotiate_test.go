@@ -21,10 +21,10 @@ func claiming(s lifeloop.Support) lifeloop.Manifest {
 	return lifeloop.Manifest{LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{lifeloop.FrameOpening: {Support: s}}}
 }
 
-// Every cell: the support claimed, whether the want names native, whether it
-// accepts partial support, and for each level what comes of it. The support a
-// want names makes a difference only when it is native.
-func TestEveryCell(t *testing.T) {
+// TestEveryCombination checks each combination of claimed support, level, named
+// support and accepted partial support. The named support makes a difference
+// only if it is native.
+func TestEveryCombination(t *testing.T) {
 	const (
 		no       = lifeloop.CapabilityUnsupported
 		operator = lifeloop.OperatorRequired
@@ -95,12 +95,12 @@ func TestRefused(t *testing.T) {
 		{"optional and missing", []Want{{Capability: "session.ended", Level: optional}}, "", false},
 		{"required and missing", []Want{{Capability: "session.ended", Level: required}}, lifeloop.CapabilityUnsupported, true},
 		{"required and manual", []Want{{Capability: "placement.manual_operator", Level: required}}, lifeloop.OperatorRequired, true},
-		{"an operator alone does not help", []Want{
+		{"an operator cannot help with another missing capability", []Want{
 			{Capability: "placement.manual_operator", Level: required},
 			{Capability: "session.ended", Level: required},
 		}, lifeloop.CapabilityUnsupported, true},
-		{"a name nobody knows", []Want{{Capability: "telepathy", Level: required}}, lifeloop.CapabilityUnsupported, true},
-		{"a level nobody knows is taken for the strict one", []Want{{Capability: "session.ended", Level: "mandatory"}}, lifeloop.CapabilityUnsupported, true},
+		{"an unknown name", []Want{{Capability: "telepathy", Level: required}}, lifeloop.CapabilityUnsupported, true},
+		{"an unknown level counts as required", []Want{{Capability: "session.ended", Level: "mandatory"}}, lifeloop.CapabilityUnsupported, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			class, refused := Refused(Capabilities(full(), c.wants))
@@ -200,7 +200,7 @@ func TestWantsAreChecked(t *testing.T) {
 	}{
 		{Want{Capability: "frame.opening", Level: required}, ""},
 		{Want{Capability: "telemetry.anything", Level: optional, Support: native, AcceptPartial: true}, ""},
-		{Want{Capability: "frame.opened.", Level: required}, `capability "frame.opened.": no such name`},
+		{Want{Capability: "frame.opened.", Level: required}, `capability "frame.opened.": unknown name`},
 		{Want{Capability: "frame.opening"}, `level "": want required, preferred or optional`},
 		{Want{Capability: "frame.opening", Level: required, Support: "good"}, `support "good"`},
 	} {
@@ -213,9 +213,9 @@ func TestWantsAreChecked(t *testing.T) {
 	}
 }
 
-// More support never makes an outcome worse, unless the want accepts partial
-// support: that is the client's explicit word and the only exception. Manual
-// support stands apart: to need a person is no weakness of degree.
+// More support never makes an outcome worse. The only exception is a want that
+// accepts partial support. Manual support is not compared, since it is not a
+// weaker degree of another support.
 func TestStrongerClaimsNeverHurt(t *testing.T) {
 	rank := func(o Outcome) int { return slices.Index(Outcomes(), o) }
 	for _, named := range append(lifeloop.Supports(), "") {

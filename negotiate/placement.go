@@ -6,34 +6,34 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// A Candidate is one way to place a payload: the placement that the client
-// accepts and the manifest class that gives it.
+// A Candidate is one way to place a payload: a placement that the client accepts,
+// and the manifest class that provides it.
 type Candidate struct {
 	Payload lifeloop.PayloadPlacement `json:"placement"`
 	Class   lifeloop.Placement        `json:"class"`
 	Support lifeloop.Support          `json:"support"`
 }
 
-// Placed says where a payload can go.
+// Placed is where a payload can be placed.
 type Placed struct {
-	// Candidates are in the client's order: the first whose slot is open takes
-	// the payload.
+	// Candidates are in the client's order. The payload goes to the first whose
+	// slot is open.
 	Candidates []Candidate `json:"candidates,omitempty"`
-	// ReceiptOnly says that the client accepts receipt_only after the
-	// candidates; it needs no slot.
+	// ReceiptOnly is true if the client accepts receipt_only after the candidates.
+	// It needs no slot.
 	ReceiptOnly bool `json:"receipt_only,omitempty"`
-	// Failure says why the payload can go nowhere. It is empty where there is
-	// a candidate or receipt_only will do.
+	// Failure is why the payload cannot be placed. It is empty if there is a
+	// candidate or receipt_only is accepted.
 	Failure lifeloop.FailureClass `json:"failure_class,omitempty"`
-	// Required says that an acceptable placement was required, so that going
-	// nowhere fails the operation and is not merely skipped.
+	// Required is true if a placement is required. A payload that cannot be placed
+	// then fails the operation; otherwise it is skipped.
 	Required bool `json:"required,omitempty"`
 }
 
-// classes lists the manifest classes that give a payload placement, best first
+// classes lists the manifest classes that provide a payload placement, best first
 // (DECISIONS L6). pre_prompt_frame is "prepended before the next user or task
-// prompt", which is the leading edge; where there is only a trailing one the
-// evidence of the receipt says so.
+// prompt", which is the leading class. If only the trailing class is available,
+// the evidence of the receipt says so.
 func classes(p lifeloop.PayloadPlacement) []lifeloop.Placement {
 	switch p {
 	case lifeloop.DeveloperEquivalentFrame:
@@ -46,9 +46,9 @@ func classes(p lifeloop.PayloadPlacement) []lifeloop.Placement {
 	return nil
 }
 
-// gives reports whether a class, by its claim, gives the payload placement:
-// every later class stands in for a developer frame only where the model sees
-// what is put there as developer or system text.
+// gives reports whether a class with this claim provides the payload placement. A
+// class after pre_session replaces a developer frame only if the model sees its
+// content as developer or system text.
 func gives(claim lifeloop.PlacementClaim, class lifeloop.Placement, asked lifeloop.PayloadPlacement) bool {
 	if asked != lifeloop.DeveloperEquivalentFrame || class == lifeloop.PreSession {
 		return true
@@ -56,9 +56,9 @@ func gives(claim lifeloop.PlacementClaim, class lifeloop.Placement, asked lifelo
 	return claim.SeenAs == lifeloop.SeenAsDeveloper || claim.SeenAs == lifeloop.SeenAsSystem
 }
 
-// Placement finds the ways in which the manifest can ever place the payload.
-// Partial support places: the receipt names the weaker support. Manual support
-// does not: nobody is there to carry the payload in.
+// Placement returns all ways in which the manifest can place the payload. Partial
+// support is one, and the receipt has the weaker support. Manual support is not,
+// since no user inserts payloads.
 func Placement(m lifeloop.Manifest, p lifeloop.PayloadEnvelope) Placed {
 	placed := Placed{
 		Required: slices.ContainsFunc(p.AcceptablePlacements, func(a lifeloop.AcceptablePlacement) bool {
@@ -68,7 +68,7 @@ func Placement(m lifeloop.Manifest, p lifeloop.PayloadEnvelope) Placed {
 	size, tooLarge := carried(p), false
 	for _, a := range p.AcceptablePlacements {
 		if a.Placement == lifeloop.ReceiptOnly {
-			// Always satisfiable, so nothing behind it is ever chosen.
+			// It can always be satisfied, so later placements are never chosen.
 			placed.ReceiptOnly = true
 			break
 		}
@@ -97,8 +97,8 @@ func places(s lifeloop.Support) bool {
 	return s == lifeloop.Native || s == lifeloop.Synthesized || s == lifeloop.Partial
 }
 
-// carried is how many bytes of the payload lie in the slot: its body as it
-// travels, or only the reference to it, which nobody follows.
+// carried returns how many bytes of the payload are placed: its encoded body, or
+// only the reference to it, which is not resolved.
 func carried(p lifeloop.PayloadEnvelope) int64 {
 	switch {
 	case p.Body != nil:

@@ -31,8 +31,8 @@ func slot(s lifeloop.Support, seen lifeloop.SeenAs) lifeloop.PlacementClaim {
 	return lifeloop.PlacementClaim{Support: s, MaxBytes: &limit, SeenAs: seen}
 }
 
-// The claims of three harnesses: one whose hooks speak to the model as its
-// developer, one whose hooks speak as its user, and one without hooks.
+// These are the claims of three harnesses: the model sees context from hooks as
+// developer text, as user text, or the harness has no hooks.
 var (
 	asDeveloper = slots{session: slot(native, "developer"), trailing: slot(native, "developer"), tool: slot(native, "developer")}
 	asUser      = slots{session: slot(native, "user"), trailing: slot(partial, "user"), tool: slot(native, "user")}
@@ -120,8 +120,8 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// Either there is a way or there is a reason, never both and never neither;
-// and every way is one that the client and the manifest both named.
+// Placement returns either a candidate or a failure, and every candidate occurs
+// in the client's list and in the manifest.
 func TestPlacementIsTotal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		claims := slots{}
@@ -138,7 +138,7 @@ func TestPlacementIsTotal(t *testing.T) {
 		placed := Placement(lifeloop.Manifest{Placement: claims}, p)
 
 		if way := len(placed.Candidates) > 0 || placed.ReceiptOnly; way == (placed.Failure != "") {
-			t.Fatalf("a way and a reason, or neither: %+v", placed)
+			t.Fatalf("both a candidate and a failure, or neither: %+v", placed)
 		}
 		turn := 0
 		for _, c := range placed.Candidates {

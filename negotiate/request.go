@@ -6,50 +6,50 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// A Request is all that a client wants of an adapter at once.
+// A Request is everything that a client requests of an adapter at once.
 type Request struct {
 	Capabilities []Want
 	Payloads     []lifeloop.PayloadEnvelope
 }
 
-// An Answer says what a request comes to, want by want and payload by payload.
+// An Answer is the result of a request, by want and by payload.
 type Answer struct {
-	// Outcome is the worst of what matters, see [Request.Against].
+	// Outcome is the overall outcome, see [Request.Against].
 	Outcome      Outcome
 	Capabilities []Result
 	Placements   []Settlement
-	// Failure is why the operation is refused before anything is dispatched:
-	// something required is not satisfied. It is empty where nothing is refused.
+	// Failure is why the operation is rejected before anything is dispatched. It is
+	// empty unless something required is not satisfied.
 	Failure lifeloop.FailureClass
 }
 
-// A Settlement says what would become of one payload. A placement need not be
-// open just now; a session waits for it.
+// A Settlement is the expected result for one payload. The slot of its placement
+// may open later.
 type Settlement struct {
 	PayloadID string
-	Placement lifeloop.PayloadPlacement // empty when the payload goes nowhere
-	// Status is what the payload's receipt would say: delivered, or, for a
-	// payload that goes nowhere, failed when a placement was required and
-	// skipped otherwise.
+	Placement lifeloop.PayloadPlacement // empty if the payload cannot be placed
+	// Status is the status of the payload's receipt: delivered, or for a payload
+	// that cannot be placed, failed if a placement is required and otherwise
+	// skipped.
 	Status  lifeloop.Status
-	Failure lifeloop.FailureClass // why it goes nowhere
+	Failure lifeloop.FailureClass // why it cannot be placed
 }
 
-// Against holds the request against a manifest at a moment in seconds since
-// the epoch, by which payloads may have expired.
+// Against compares the request with a manifest. epoch, in Unix seconds, decides
+// which payloads have expired.
 //
 // The overall outcome is the worst of these, in the order of [Outcomes]:
 //
-//   - what is required counts as it came out; a required placement that cannot
-//     be had is unsupported;
-//   - what is preferred and not satisfied counts as degraded, however badly it
-//     came out: the operation goes on, with a warning;
-//   - what is optional and not satisfied does not count;
+//   - a required want counts with its own outcome; a required placement that is
+//     not available is unsupported;
+//   - a preferred want that is not satisfied counts as degraded: the operation
+//     continues, with a warning;
+//   - an optional want that is not satisfied does not count;
 //   - a payload whose slot has only partial support counts as degraded, unless
 //     a want for that placement class accepts partial support.
 //
-// So an operation that is refused never has the outcome satisfied, and one
-// whose outcome is unsupported or requires_operator is always refused.
+// A rejected operation therefore never has the outcome satisfied, and an
+// operation with the outcome unsupported or requires_operator is always rejected.
 func (r Request) Against(m lifeloop.Manifest, epoch int64) Answer {
 	a := Answer{Outcome: Satisfied, Capabilities: Capabilities(m, r.Capabilities), Placements: make([]Settlement, len(r.Payloads))}
 	a.Failure, _ = Refused(a.Capabilities)
@@ -70,7 +70,7 @@ func (r Request) Against(m lifeloop.Manifest, epoch int64) Answer {
 	return a
 }
 
-// settle says where one payload goes and how much that counts.
+// settle returns the settlement of one payload and its part in the outcome.
 func (r Request) settle(p lifeloop.PayloadEnvelope, placed Placed) (Settlement, Outcome) {
 	s := Settlement{PayloadID: p.PayloadID, Status: lifeloop.Delivered, Failure: placed.Failure}
 	switch {
@@ -79,7 +79,7 @@ func (r Request) settle(p lifeloop.PayloadEnvelope, placed Placed) (Settlement, 
 		return s, counts(lifeloop.Required, Unsupported)
 	case placed.Failure != "":
 		s.Status = lifeloop.Skipped
-		return s, counts(wish(p), Unsupported)
+		return s, counts(payloadLevel(p), Unsupported)
 	case len(placed.Candidates) == 0:
 		s.Placement = lifeloop.ReceiptOnly
 		return s, Satisfied
@@ -92,9 +92,9 @@ func (r Request) settle(p lifeloop.PayloadEnvelope, placed Placed) (Settlement, 
 	return s, Satisfied
 }
 
-// wish is the requirement level of a payload none of whose placements is
-// required.
-func wish(p lifeloop.PayloadEnvelope) lifeloop.Requirement {
+// payloadLevel is the requirement level of a payload without a required
+// placement.
+func payloadLevel(p lifeloop.PayloadEnvelope) lifeloop.Requirement {
 	for _, a := range p.AcceptablePlacements {
 		if a.Requirement != lifeloop.Optional {
 			return lifeloop.Preferred
@@ -109,8 +109,8 @@ func (r Request) acceptsPartial(class lifeloop.Placement) bool {
 	})
 }
 
-// counts is how much an outcome matters at a requirement level. As in
-// [Capabilities], a level nobody knows is taken for the strict one.
+// counts is the part of an outcome in the overall outcome, by requirement level.
+// As in [Capabilities], an unknown level counts as required.
 func counts(level lifeloop.Requirement, o Outcome) Outcome {
 	switch {
 	case o == Satisfied || level == lifeloop.Optional:

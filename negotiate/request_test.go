@@ -10,9 +10,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// How much an outcome counts: every level, and one that nobody knows, with
-// every outcome.
-func TestWhatCounts(t *testing.T) {
+// TestCounts checks every level, and an unknown one, with every outcome.
+func TestCounts(t *testing.T) {
 	type cell struct {
 		level lifeloop.Requirement
 		came  Outcome
@@ -48,8 +47,8 @@ func TestWhatCounts(t *testing.T) {
 	}
 }
 
-// threeSlots is a manifest of three placement classes: a good one that is small, a
-// partial one, and one by hand.
+// threeSlots is a manifest with three placement classes: a small native one, a
+// partial one, and a manual one.
 func threeSlots() lifeloop.Manifest {
 	small := int64(8)
 	return lifeloop.Manifest{Placement: map[lifeloop.Placement]lifeloop.PlacementClaim{
@@ -145,8 +144,8 @@ func TestAgainst(t *testing.T) {
 	}
 }
 
-// For any request: the outcome and the refusal agree as Against says, and
-// asking for more never makes an answer better.
+// For any request the outcome and the failure agree as documented for Against,
+// and a larger request never gets a better answer.
 func TestAgainstIsTotal(t *testing.T) {
 	levels := append(lifeloop.Requirements(), "mandatory")
 	rapid.Check(t, func(t *rapid.T) {
@@ -183,12 +182,12 @@ func TestAgainstIsTotal(t *testing.T) {
 			}
 			for _, s := range a.Placements {
 				if nowhere := s.Placement == ""; nowhere != (s.Failure != "") || nowhere != (s.Status != lifeloop.Delivered) {
-					t.Fatalf("half a settlement: %+v", s)
+					t.Fatalf("inconsistent settlement: %+v", s)
 				}
 			}
 			if accepts := slices.ContainsFunc(r.Capabilities, func(w Want) bool { return w.AcceptPartial }); !accepts {
 				if worse(best, a.Outcome) != a.Outcome {
-					t.Fatalf("asking for more made %s out of %s", a.Outcome, best)
+					t.Fatalf("a larger request changed %s to %s", best, a.Outcome)
 				}
 				best = a.Outcome
 			}

@@ -8,10 +8,9 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// Weaken returns the manifest with one capability claimed as something weaker:
-// what a launch lacks from its start, or what a session has lost. The manifest
-// that is handed in is not changed. A name that [Support] does not know, and
-// renewal, which no launch takes away, change nothing.
+// Weaken returns the manifest with a weaker claim for one capability, which a
+// launch lacks or a session has lost. It does not change its argument. An unknown
+// name changes nothing, nor does renewal, which no launch removes.
 func Weaken(m lifeloop.Manifest, capability string, to lifeloop.Support) lifeloop.Manifest {
 	if class, ok := strings.CutPrefix(capability, placementPrefix); ok {
 		if claim, ok := m.Placement[lifeloop.Placement(class)]; ok {

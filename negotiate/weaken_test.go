@@ -12,8 +12,8 @@ import (
 	"lifeloop/negotiate"
 )
 
-// One capability becomes weaker, and nothing else changes: neither the others
-// nor the manifest that was handed in.
+// Weaken changes one capability and nothing else: no other capability, and not
+// its argument.
 func TestWeaken(t *testing.T) {
 	for _, id := range manifests.IDs() {
 		m, _ := manifests.Get(id)
