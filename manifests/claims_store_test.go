@@ -10,8 +10,8 @@ import (
 	"lifeloop/telemetry/openclaw"
 )
 
-// What is claimed of an adapter that is only observed is paired, as that of the
-// others is, with bytes of the harness from which a decoder tells it.
+// The claims of adapters that are only observed are paired with bytes of the
+// harness, as those of other adapters are.
 func TestEventClaimsOfObservedAdapters(t *testing.T) {
 	const (
 		ocSession = `{"session_id":"s","seq":0,"created_at":1000,"event":{"type":"session","id":"s","cwd":"/d"}}`
@@ -57,8 +57,7 @@ func TestEventClaimsOfObservedAdapters(t *testing.T) {
 		})
 		proven[p.from.adapter+" "+string(p.event)] = true
 	}
-	// These are told by the wrapper from its own process, its timer and its own
-	// record; no byte of the harness is behind them.
+	// The wrapper makes these events itself, without bytes of the harness.
 	ours := []lifeloop.Event{lifeloop.SessionStarting, lifeloop.SessionEnding, lifeloop.SessionEnded, lifeloop.SupervisorTick,
 		lifeloop.CapabilityDegraded, lifeloop.ReceiptEmitted}
 	for _, id := range []string{"openclaw", "hermes"} {
@@ -67,11 +66,11 @@ func TestEventClaimsOfObservedAdapters(t *testing.T) {
 			switch {
 			case claim.Support == lifeloop.Unavailable:
 			case slices.Contains(ours, e) && claim.Support != lifeloop.Synthesized:
-				t.Errorf("%s claims %s %s, but we make it ourselves", id, claim.Support, e)
+				t.Errorf("%s claims %s %s, but the wrapper makes it itself", id, claim.Support, e)
 			case !slices.Contains(ours, e) && !proven[id+" "+string(e)]:
-				t.Errorf("%s claims %s %s and no decoder is shown to tell it", id, claim.Support, e)
+				t.Errorf("%s claims %s %s, but no row shows a decoder for it", id, claim.Support, e)
 			}
-			// A launch reads nothing of theirs: only an observer can be promised it.
+			// A launch reads none of its files, so only observing has these events.
 			if !slices.Contains(ours, e) && e != lifeloop.SessionStarted && claim.Support != lifeloop.Unavailable &&
 				!slices.Equal(claim.Modes, []lifeloop.IntegrationMode{lifeloop.TelemetryOnly}) {
 				t.Errorf("%s claims %s in the modes %v", id, e, claim.Modes)
@@ -79,11 +78,11 @@ func TestEventClaimsOfObservedAdapters(t *testing.T) {
 		}
 		for class, claim := range m.Placement {
 			if claim.Support != lifeloop.Unavailable {
-				t.Errorf("%s claims %s %s, and nothing of ours answers its hooks", id, claim.Support, class)
+				t.Errorf("%s claims %s %s, but the wrapper answers none of its hooks", id, claim.Support, class)
 			}
 		}
 	}
-	// Nothing of Hermes was ever run, so nothing that its bytes tell is sure.
+	// Hermes was never run, so no claim from its bytes is certain.
 	m, _ := Get("hermes")
 	for e, claim := range m.LifecycleEvents {
 		if !slices.Contains(ours, e) && e != lifeloop.SessionStarted && claim.Support != lifeloop.Unavailable && claim.Support != lifeloop.Partial {

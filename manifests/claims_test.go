@@ -21,9 +21,9 @@ import (
 )
 
 // "Every claim in a Codex or Claude manifest that depends on extracted code is
-// paired with a test that runs the corresponding code path." The path begins
-// with bytes of the harness, so each row here gives such bytes to the decoder
-// that the adapter uses and looks for the signal from which the event is told.
+// paired with a test that runs the corresponding code path." The path begins with
+// bytes of the harness. Each row here passes such bytes to the adapter's decoder
+// and checks the signal that the event is made from.
 
 type source struct {
 	adapter string
@@ -112,8 +112,7 @@ func TestEventClaimsOfV1Adapters(t *testing.T) {
 		proven[p.from.adapter+" "+string(p.event)] = true
 	}
 
-	// These are told by the wrapper from its own process, its timer and its
-	// own record; no byte of the harness is behind them.
+	// The wrapper makes these events itself, without bytes of the harness.
 	ours := []lifeloop.Event{
 		lifeloop.SessionStarting, lifeloop.SessionEnded, lifeloop.SupervisorTick,
 		lifeloop.CapabilityDegraded, lifeloop.ReceiptEmitted,
@@ -124,16 +123,16 @@ func TestEventClaimsOfV1Adapters(t *testing.T) {
 			switch {
 			case Conformance(id) != V1 || claim.Support == lifeloop.Unavailable:
 			case slices.Contains(ours, e) && claim.Support != lifeloop.Synthesized:
-				t.Errorf("%s claims %s %s, but we make it ourselves", id, claim.Support, e)
+				t.Errorf("%s claims %s %s, but the wrapper makes it itself", id, claim.Support, e)
 			case !slices.Contains(ours, e) && !proven[id+" "+string(e)]:
-				t.Errorf("%s claims %s %s and no decoder is shown to tell it", id, claim.Support, e)
+				t.Errorf("%s claims %s %s, but no row shows a decoder for it", id, claim.Support, e)
 			}
 		}
 	}
 }
 
-// A placement class is claimed exactly where a hook of the harness fills it,
-// and its limit leaves room for what the transport envelope puts around a body.
+// A placement class is claimed exactly if a hook of the harness provides it. Its
+// limit leaves room for the transport envelope around a body.
 func TestPlacementClaimsOfV1Adapters(t *testing.T) {
 	for _, id := range IDs() {
 		if Conformance(id) != V1 {
@@ -153,15 +152,15 @@ func TestPlacementClaimsOfV1Adapters(t *testing.T) {
 				t.Errorf("%s claims %s %s; filled by a hook: %v", id, claim.Support, class, filled)
 			}
 			if filled && *claim.MaxBytes > int64(capacity) {
-				t.Errorf("%s: %s takes %d bytes, but its hook carries only %d", id, class, *claim.MaxBytes, capacity)
+				t.Errorf("%s: %s claims %d bytes, but its hook takes only %d", id, class, *claim.MaxBytes, capacity)
 			}
 		}
 	}
 }
 
-// claims lists every claim of a manifest by its place, with what is claimed. It
-// walks the document and not the type, so that a member added one day cannot be
-// overlooked: what only describes is named here, all else is a claim.
+// claims lists every claim of a manifest by its place. It walks the JSON document,
+// so that a new member cannot be missed: every member that is not listed here as a
+// description is a claim.
 func claims(t *testing.T, id string) map[string]string {
 	t.Helper()
 	describes := []string{"contract_version", "adapter_id", "adapter_version", "display_name", "role",
@@ -202,8 +201,8 @@ func claims(t *testing.T, id string) map[string]string {
 	return out
 }
 
-// A run is a session of an adapter in memory: its manifest, a kernel, and what
-// came of the inputs.
+// A run is a session of an adapter in memory: a kernel with its manifest, and the
+// facts from its inputs.
 type run struct {
 	t     *testing.T
 	k     *kernel.Kernel
@@ -248,8 +247,8 @@ func (r *run) last() lifeloop.Receipt {
 	return all[len(all)-1]
 }
 
-// client makes a run with one client of session.starting, whose first call is
-// answered with outcome.
+// client starts a run with one client of session.starting. outcome answers the
+// first call.
 func client(t *testing.T, id string, outcome func(call string) kernel.Returned) *run {
 	r := begin(t, id, func(c *kernel.Config) {
 		c.Clients = []kernel.Client{{ID: "notes", Events: map[lifeloop.Event]bool{lifeloop.SessionStarting: true}, Timeout: time.Second}}
@@ -264,8 +263,8 @@ func client(t *testing.T, id string, outcome func(call string) kernel.Returned) 
 	return nil
 }
 
-// failures are the failure classes that an adapter may list, each with the way
-// to bring it about.
+// failures are the failure classes that an adapter may list, each with a function
+// that causes the failure.
 var failures = map[lifeloop.FailureClass]func(t *testing.T, id string) lifeloop.FailureClass{
 	lifeloop.PlacementUnavailable: func(t *testing.T, id string) lifeloop.FailureClass {
 		m, _ := Get(id)
@@ -317,17 +316,17 @@ func payload(where lifeloop.PayloadPlacement, size int) lifeloop.PayloadEnvelope
 		AcceptablePlacements: []lifeloop.AcceptablePlacement{{Placement: where, Requirement: lifeloop.Required}}}
 }
 
-// TestFailureModesOfEveryAdapter: what an adapter lists can be brought about
-// with its manifest, and is told as that class.
+// TestFailureModesOfEveryAdapter causes each failure that an adapter lists, and
+// checks its class.
 func TestFailureModesOfEveryAdapter(t *testing.T) {
 	for _, id := range IDs() {
 		m, _ := Get(id)
 		for _, class := range m.FailureModes {
 			t.Run(id+"/"+string(class), func(t *testing.T) {
 				fail := failures[class]
-				require.NotNil(t, fail, "nothing here fails in this way")
+				require.NotNil(t, fail, "failures has no entry")
 				if got := fail(t, id); got != class {
-					t.Errorf("it is told as %q", got)
+					t.Errorf("the failure has the class %q", got)
 				}
 			})
 		}
@@ -348,7 +347,7 @@ func (r *run) hook(event, stdin string) {
 	r.step(kernel.HookCalled{Hook: event, Call: call, Deadline: r.now.Add(5 * time.Second)})
 }
 
-// observed is a session that others launched, with what its file told.
+// observed is a session launched without the wrapper, with the signals of its file.
 func observed(t *testing.T, from source) *run {
 	r := begin(t, from.adapter, func(c *kernel.Config) { c.Observing, c.NoTelemetry, c.Ledger = true, false, true })
 	r.step(kernel.SignalsSeen{Signals: from.signals(t)})
@@ -362,7 +361,7 @@ const (
 	geminiAnswer = `{"id":"m1","timestamp":"2026-01-02T03:04:06Z","type":"gemini","content":"hi","thoughts":[],"tokens":{"input":1000,"output":5,"cached":0,"thoughts":0,"tool":0,"total":1005},"model":"gemini-2.5-pro"}`
 )
 
-// used are records of each adapter's own file that tell of a whole turn.
+// used has the records of a whole turn from each adapter's own file.
 var used = map[string]source{
 	"claude": {"claude", claude.Transcript, []string{
 		`{"type":"user","uuid":"u1","sessionId":"s","promptId":"p1","promptSource":"typed","origin":{"kind":"human"},"timestamp":"2026-01-02T03:04:05Z","message":{"role":"user","content":"hi"}}`,
@@ -378,7 +377,7 @@ var used = map[string]source{
 	"gemini": {"gemini", gemini.Chat, []string{geminiHead, geminiPrompt, geminiAnswer}},
 }
 
-// A proof runs the code behind a claim, and holds only for what it says.
+// A proof runs the code behind a claim with this value.
 type proof struct {
 	said  string
 	holds func(t *testing.T, id string) bool
@@ -388,16 +387,16 @@ func mode(want lifeloop.IntegrationMode, of func(t *testing.T, id string) *run) 
 	return proof{"listed", func(t *testing.T, id string) bool { return of(t, id).last().IntegrationMode == want }}
 }
 
-// tells is a telemetry source of which a record is understood.
+// tells proves a telemetry source: a record of it is decoded.
 func tells(said, name string, from source) proof {
 	return proof{said, func(t *testing.T, _ string) bool {
 		return slices.ContainsFunc(from.signals(t), func(s telemetry.Signal) bool { return s.Source == name })
 	}}
 }
 
-// seenAs holds where what fills the slot is the context of a hook's answer. In
-// which role the model sees it is the harness's doing, and was read from its
-// requests to the model (docs/harnesses).
+// seenAs proves that the slot is the context of a hook's answer. The harness
+// decides the role in which the model sees it. The role was read from the harness's
+// model requests (docs/harnesses).
 func seenAs(role lifeloop.SeenAs, event string) proof {
 	return proof{string(role), func(t *testing.T, id string) bool {
 		p, ok := profiles.For(id)
@@ -407,8 +406,8 @@ func seenAs(role lifeloop.SeenAs, event string) proof {
 
 func is(id *string, want string) bool { return id != nil && *id == want }
 
-// proofs are those of all claims but events, placements and failure modes, by
-// the place of the claim, or by the adapter and the place.
+// proofs are the proofs of all claims except events, placements and failure modes.
+// The key is the place of the claim, or the adapter and the place.
 var proofs = map[string]proof{
 	"integration_modes.launcher_wrapper": mode(lifeloop.LauncherWrapper, func(t *testing.T, id string) *run { return begin(t, id, nil) }),
 	"integration_modes.native_hook":      mode(lifeloop.NativeHook, hooked),
@@ -451,7 +450,7 @@ var proofs = map[string]proof{
 
 	"session_identity.harness_session_id": {"native", func(t *testing.T, id string) bool { return is(hooked(t, id).last().HarnessSessionID, "s") }},
 	"gemini session_identity.harness_session_id": {"partial", func(t *testing.T, id string) bool {
-		// A session that is begun by /clear is told to its hooks only.
+		// Only hooks report a session that /clear begins.
 		return is(hooked(t, id).last().HarnessSessionID, "s") && is(observed(t, used[id]).last().HarnessSessionID, "s")
 	}},
 	"session_identity.harness_run_id":  {"synthesized", func(t *testing.T, id string) bool { return hooked(t, id).last().HarnessRunID != nil }},
@@ -463,7 +462,7 @@ var proofs = map[string]proof{
 		r.hook("PermissionRequest", `{"session_id":"s","hook_event_name":"PermissionRequest","prompt_id":"p1","turn_id":"p1","tool_name":"Bash"}`)
 		p, _ := profiles.For(id)
 		if answer := p.Answer("PermissionRequest", "note"); answer != nil {
-			t.Errorf("the question is answered for the person: %s", answer)
+			t.Errorf("the hook's answer decides for the user: %s", answer)
 		}
 		return slices.ContainsFunc(r.facts, func(f kernel.Fact) bool {
 			moved, ok := f.(kernel.ActivityMoved)
@@ -492,9 +491,9 @@ var proofs = map[string]proof{
 	"gemini telemetry_sources.terminal":   tells("partial", "terminal", source{"gemini", gemini.OSC, []string{"✦  Working… (project)"}}),
 }
 
-// TestEveryClaimOfV1Adapters: a claim that nothing here proves, in whatever
-// member of a manifest, fails; so does one that says more or less than what is
-// proven, and a proof that no claim needs.
+// TestEveryClaimOfV1Adapters fails for a claim without a proof in any member of a
+// manifest, for a claim with another value than its proof, and for a proof without
+// a claim.
 func TestEveryClaimOfV1Adapters(t *testing.T) {
 	needed := map[string]bool{}
 	for _, id := range IDs() {
@@ -514,17 +513,17 @@ func TestEveryClaimOfV1Adapters(t *testing.T) {
 			}
 			needed[name] = true
 			t.Run(id+"/"+claim, func(t *testing.T) {
-				require.True(t, ok, "%s claims %q here, and nothing proves it", id, said)
-				require.Equal(t, p.said, said, "what is proven is another support than what is claimed")
+				require.True(t, ok, "%s claims %q without a proof", id, said)
+				require.Equal(t, p.said, said, "the proof is for another value")
 				if !p.holds(t, id) {
-					t.Errorf("it is not true that this is %s", said)
+					t.Errorf("the claim %s does not hold", said)
 				}
 			})
 		}
 	}
 	for name := range proofs {
 		if !needed[name] {
-			t.Errorf("a proof of %s, which nobody claims", name)
+			t.Errorf("the proof of %s has no claim", name)
 		}
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"lifeloop/telemetry/opencode"
 )
 
-// What is claimed of an OpenCode that is only observed is told by the
-// recordings of its store and of its bus, and by a store with a hole.
-func TestWhatObservingOpencodeTells(t *testing.T) {
+// The claims for an observed OpenCode follow from recordings of its store and its
+// bus, and from a store with a gap.
+func TestClaimsOfObservedOpencode(t *testing.T) {
 	decode := func(d telemetry.Decoder, file string, without int) []telemetry.Signal {
 		data, err := os.ReadFile(filepath.Join("..", "telemetry", "opencode", "testdata", filepath.FromSlash(file)))
 		require.NoError(t, err)
@@ -47,10 +47,10 @@ func TestWhatObservingOpencodeTells(t *testing.T) {
 	require.True(t, ok)
 	for e, claim := range m.LifecycleEvents {
 		if observed := slices.Contains(claim.Modes, lifeloop.TelemetryOnly); observed != proofs[e] {
-			t.Errorf("%s: claimed of a session that is only observed: %v; told: %v", e, observed, proofs[e])
+			t.Errorf("%s: claimed for an observed session: %v; reported: %v", e, observed, proofs[e])
 		}
 	}
-	// Pressure is partial because neither knows the window.
+	// Pressure is partial because neither source has the window.
 	require.Equal(t, lifeloop.Partial, m.LifecycleEvents[lifeloop.ContextPressureObserved].Support)
 	require.Equal(t, lifeloop.Partial, m.ContextPressure.Support)
 	for _, s := range slices.Concat(store, bus) {

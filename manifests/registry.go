@@ -1,10 +1,10 @@
-// Package manifests holds the adapter manifests that this program ships: for
-// each harness an honest report of what can be told of it and done with it by
-// what is built here. What is not built is claimed unavailable.
+// Package manifests holds the shipped adapter manifests. A manifest lists what
+// this program can observe of a harness and do with it. Everything that is not
+// built is unavailable.
 //
-// The manifests are files, embedded as they are. The package decides nothing
-// from them; negotiate does, and a session that finds a claim too strong says
-// so with a degradation.
+// The manifests are embedded files. The package only returns them: package
+// negotiate decides what they allow, and a session reports a degradation if a
+// claim turns out too strong.
 //
 //	m, ok := manifests.Get("claude")
 //	if !ok {
@@ -23,15 +23,15 @@ import (
 //go:embed *.json
 var files embed.FS
 
-// Generic is the adapter of a program that nothing is known about: it can be
-// launched, its process watched, its output counted.
+// Generic is the adapter for an unknown program: the program can be launched, its
+// process watched and its output counted.
 const Generic = "generic"
 
-// How far the claims of a manifest are proven.
+// Conformance levels: how far the claims of a manifest are verified.
 const (
-	V1   = "v1"   // each claim is backed by a test that runs the code behind it
+	V1   = "v1"   // each claim has a test that runs the code behind it
 	Pre  = "pre"  // claims are not yet verified end to end
-	None = "none" // what conforms to no harness
+	None = "none" // not a harness
 )
 
 var shipped = []struct {
@@ -47,7 +47,7 @@ var shipped = []struct {
 	{Generic, None},
 }
 
-// IDs lists the shipped adapters, the best proven first.
+// IDs lists the shipped adapters, the best verified first.
 func IDs() []string {
 	ids := make([]string, len(shipped))
 	for i, s := range shipped {
@@ -56,8 +56,8 @@ func IDs() []string {
 	return ids
 }
 
-// Conformance says how far the shipped manifest of that id is proven: [V1],
-// [Pre] or [None], which is also the answer for an id that is not shipped.
+// Conformance returns the level of the shipped manifest of that id: [V1], [Pre]
+// or [None]. For an id that is not shipped it returns [None].
 func Conformance(id string) string {
 	for _, s := range shipped {
 		if s.id == id {
@@ -67,7 +67,7 @@ func Conformance(id string) string {
 	return None
 }
 
-// Raw returns the manifest as its file has it, or nil.
+// Raw returns the text of the manifest's file, or nil.
 func Raw(id string) []byte {
 	for _, s := range shipped {
 		if s.id != id {
@@ -75,15 +75,15 @@ func Raw(id string) []byte {
 		}
 		raw, err := files.ReadFile(id + ".json")
 		if err != nil {
-			panic(fmt.Sprintf("manifests: %s is listed and not embedded: %v", id, err))
+			panic(fmt.Sprintf("manifests: %s is listed but not embedded: %v", id, err))
 		}
 		return raw
 	}
 	return nil
 }
 
-// Get returns the manifest of an adapter. Each call returns a value of its
-// own, so that a session may weaken its copy.
+// Get returns the manifest of an adapter. Each call returns a new value that the
+// caller may change.
 func Get(id string) (lifeloop.Manifest, bool) {
 	raw := Raw(id)
 	if raw == nil {

@@ -31,7 +31,7 @@ func TestEveryShippedManifestIsValid(t *testing.T) {
 					t.Errorf("no claim for the placement %s", p)
 				}
 				if open := claim.Support != lifeloop.Unavailable; open != (claim.MaxBytes != nil) {
-					t.Errorf("placement %s is %s: a limit belongs to a class that can be used, and to no other", p, claim.Support)
+					t.Errorf("placement %s is %s: max_bytes must be set exactly if the class is available", p, claim.Support)
 				}
 			}
 		})
@@ -83,8 +83,8 @@ func TestUnknownAdapter(t *testing.T) {
 	}
 }
 
-// A session weakens its copy of a manifest; the next one must not inherit that.
-func TestGetGivesEachItsOwn(t *testing.T) {
+// A session weakens its copy of a manifest. The next session must not see that.
+func TestGetReturnsACopy(t *testing.T) {
 	first, _ := Get("codex")
 	first.Placement[lifeloop.PreSession] = lifeloop.PlacementClaim{Support: lifeloop.Unavailable}
 	Raw("codex")[0] = 'x'
@@ -95,8 +95,7 @@ func TestGetGivesEachItsOwn(t *testing.T) {
 	}
 }
 
-// What is not built is claimed unavailable: where nobody reads what a program
-// writes, a claim that needs reading would be a lie.
+// A harness whose files are not decoded claims only what its process shows.
 func TestUnreadHarnessesClaimOnlyTheirProcess(t *testing.T) {
 	fromTheProcess := []lifeloop.Event{
 		lifeloop.SessionStarting, lifeloop.SessionStarted, lifeloop.SessionEnding, lifeloop.SessionEnded,
@@ -127,25 +126,24 @@ func TestUnreadHarnessesClaimOnlyTheirProcess(t *testing.T) {
 			}
 		}
 		if m.SessionIdentity.HarnessSessionID != lifeloop.Unavailable {
-			t.Errorf("%s: claims to know the harness's session id", id)
+			t.Errorf("%s: claims the harness's session id", id)
 		}
 	}
 	if unread == 0 {
-		t.Error("every manifest names telemetry that is read, even that of any program")
+		t.Error("every manifest names telemetry that is decoded, even generic's")
 	}
 }
 
-// readsFiles says that a manifest names a source whose content is understood.
-// A terminal's bytes are counted, and an activity file's changes.
+// readsFiles reports whether a manifest names a source whose content is decoded.
+// Of a terminal only the bytes are counted, of an activity file the changes.
 func readsFiles(m lifeloop.Manifest) bool {
 	return slices.ContainsFunc(m.TelemetrySources, func(s lifeloop.TelemetrySource) bool {
 		return s.Kind != "terminal" && s.Kind != "activity"
 	})
 }
 
-// To observe without launching is another thing than to launch or to be called
-// by hooks: no adapter can be given anything that way, only the files it writes
-// are read, and what only a launcher knows is not claimed of it.
+// In the mode telemetry_only the files of a harness are read and nothing is passed
+// to it. What only a launcher knows is not claimed in this mode.
 func TestTelemetryOnlyClaimsWhatFilesTell(t *testing.T) {
 	onlyOurs := []lifeloop.Event{lifeloop.FrameOpening, lifeloop.FrameEnding, lifeloop.SessionEnding, lifeloop.SessionEnded,
 		lifeloop.SupervisorTick, lifeloop.CapabilityDegraded, lifeloop.ReceiptEmitted}
@@ -160,11 +158,11 @@ func TestTelemetryOnlyClaimsWhatFilesTell(t *testing.T) {
 			return s.Kind != "terminal" && s.Kind != "hook" && s.Kind != "osc"
 		})
 		if claims != files {
-			t.Errorf("%s: telemetry_only is claimed: %v; it has files to be observed: %v", id, claims, files)
+			t.Errorf("%s: claims telemetry_only: %v; has files to observe: %v", id, claims, files)
 		}
 		for e, claim := range m.LifecycleEvents {
 			if Conformance(id) != Pre && slices.Contains(onlyOurs, e) && slices.Contains(claim.Modes, lifeloop.TelemetryOnly) {
-				t.Errorf("%s: claims %s of a session that is only observed", id, e)
+				t.Errorf("%s: claims %s for a session that is only observed", id, e)
 			}
 		}
 	}
