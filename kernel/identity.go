@@ -26,7 +26,7 @@ func (s *step) signals(in SignalsSeen) {
 	for _, sig := range in.Signals {
 		s.signal(sig, nil)
 	}
-	if in.Position != nil && len(in.Signals) > 0 {
+	if in.Position != nil && len(in.Signals) > 0 && !s.cfg.Observing { // no observer continues from a position
 		s.health.read(s, in.Signals[0].Source, *in.Position, len(s.turn.Facts) > before)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -79,5 +80,18 @@ func TestObserve(t *testing.T) {
 				time.Sleep(time.Minute) // until the unused signal was sent
 			})
 		})
+	}
+}
+
+// A position is written only where a later run can use it: no observer can.
+func TestObserveWritesNoPosition(t *testing.T) {
+	for _, observing := range []bool{true, false} {
+		k := kernel.New(kernel.Config{Session: "sess", Observing: observing, NewID: func(p string) string { return p }})
+		at := time.Unix(1, 0)
+		k.Step(at, kernel.Start{})
+		turn := k.Step(at, kernel.SignalsSeen{Position: &kernel.Position{Path: "/f", Offset: 7},
+			Signals: []telemetry.Signal{{Kind: telemetry.Prompt, Source: "transcript", Session: "S1", Turn: "p1"}}})
+		written := slices.ContainsFunc(turn.Facts, func(f kernel.Fact) bool { return f.Kind() == "source_read" })
+		require.Equal(t, !observing, written)
 	}
 }
