@@ -16,28 +16,27 @@ import (
 	"lifeloop/e2e/mock"
 )
 
-// An account story is played once, wrapped. Then what we tell of it is held
-// against what the model server has on its books: the turns and how they came
-// out, the calls of each chain and every part of what they cost. Equal.
+// An account story is played once, wrapped. Its reported usage must then equal the
+// records of the model server: the turns with their outcomes, and the calls of each
+// chain with all token counts.
 type account struct {
 	story
-	// read are the PATHs that tell one session each, in the order in which the
-	// sessions began.
+	// read are the PATHs of the sessions, one each, in the order of their starts.
 	read func(w *world) [][]string
-	// told are the kinds of calls beside the main chain that those paths tell.
-	// What they do not tell stands in docs/harnesses.
-	told []mock.Kind
-	// unread are those of them that the wrapper does not read while it runs.
+	// reported are the kinds of calls outside the main chain that those paths
+	// contain. docs/harnesses lists the others.
+	reported []mock.Kind
+	// unread are those of them that the wrapper does not read during the run.
 	unread []mock.Kind
-	// endless says that those paths do not tell the end of a turn that completed:
-	// it is still open at their end, or abandoned when somebody comes back.
+	// endless says that those paths do not contain the end of a completed turn. It
+	// stays open, or is abandoned when the session is continued.
 	endless bool
-	// silent says that the wrapper does not read all sessions of this story, so
-	// that its status is not that of all.
+	// silent says that the wrapper does not read all sessions of this story, so its
+	// status does not include all.
 	silent bool
 }
 
-// A bill is what a number of calls add up to, in the words of `status --json`.
+// A bill is the sum of several calls, as in `status --json`.
 type bill struct {
 	Calls int64 `json:"calls"`
 	mock.Usage
@@ -45,7 +44,7 @@ type bill struct {
 
 func (b bill) plus(c bill) bill { return bill{b.Calls + c.Calls, b.Usage.Plus(c.Usage)} }
 
-// books are the bills of each chain, and how each turn came out.
+// books are the bill of each chain and the outcome of each turn.
 type books struct {
 	Main, Agents, Side bill
 	Turns              []string
@@ -55,13 +54,13 @@ func (b books) plus(c books) books {
 	return books{b.Main.plus(c.Main), b.Agents.plus(c.Agents), b.Side.plus(c.Side), slices.Concat(b.Turns, c.Turns)}
 }
 
-// given are the books of the model server. Of the calls beside the main chain
-// it holds those of the kinds that are asked for.
+// given are the books of the model server. Of the calls outside the main chain it
+// includes the given kinds.
 func (w *world) given(since int, kinds []mock.Kind) (b books) {
 	calls := w.model.Calls()[since:]
 	for _, c := range calls {
 		if !c.Whole {
-			continue // refused, or cut short: no harness puts it on its books
+			continue // rejected or cut short: no harness counts it
 		}
 		one := bill{1, c.Given}
 		switch {
@@ -95,7 +94,7 @@ func (s summary) books() books {
 	return books{Main: s.Usage.Main, Agents: s.Usage.Agents, Side: s.Usage.Side}
 }
 
-// observed are the books that `observe --once` makes of one session's files.
+// observed are the books that `observe --once` reports for one session's files.
 func (w *world) observed(paths []string) books {
 	w.t.Helper()
 	out, err := w.tool(append([]string{"observe", "--adapter", w.harness.name, "--once", "--usage"}, paths...)...)
@@ -110,13 +109,13 @@ func (w *world) observed(paths []string) books {
 		w.t.Errorf("observe %v: %d turns, but %d frames", paths, last.Turns, len(b.Turns))
 	}
 	if len(last.Unknown) > 0 {
-		w.t.Errorf("observe %v: records that are not understood: %v", paths, last.Unknown)
+		w.t.Errorf("observe %v: unknown records: %v", paths, last.Unknown)
 	}
 	return b
 }
 
-// outcomes are how the frames among events ended, in the order in which they
-// were opened; a frame that has not ended is open.
+// outcomes are the outcomes of the frames, in the order of their openings. A frame
+// without an end is "open".
 func outcomes(events []event) (out []string) {
 	at := map[string]int{}
 	for _, e := range events {
@@ -153,13 +152,13 @@ func (a account) play(t *testing.T) {
 	w.await("the end of every call", func() bool {
 		return !slices.ContainsFunc(w.model.Calls(), func(c mock.Call) bool { return !c.Over })
 	})
-	require.NotZero(t, w.given(0, nil).Main.Calls, "the model was asked nothing")
+	require.NotZero(t, w.given(0, nil).Main.Calls, "the model received no request")
 
 	var got books
 	for _, paths := range a.read(w) {
 		got = got.plus(w.observed(paths))
 	}
-	want := w.given(0, a.told)
+	want := w.given(0, a.reported)
 	for i, outcome := range got.Turns {
 		if a.endless && i < len(want.Turns) && want.Turns[i] == "completed" && (outcome == "open" || outcome == "abandoned") {
 			got.Turns[i] = "completed"
@@ -168,26 +167,25 @@ func (a account) play(t *testing.T) {
 	require.Equal(t, want, got, "observe")
 
 	if !a.silent {
-		live := slices.DeleteFunc(slices.Clone(a.told), func(k mock.Kind) bool { return slices.Contains(a.unread, k) })
+		live := slices.DeleteFunc(slices.Clone(a.reported), func(k mock.Kind) bool { return slices.Contains(a.unread, k) })
 		want = w.given(before, live)
 		out, err := w.tool("--json", "status", "last")
 		require.NoError(t, err)
 		var status summary
 		require.NoError(t, json.Unmarshal([]byte(out), &status), out)
-		told := status.books()
-		told.Turns = outcomes(w.recorded().events)
-		if status.Turns != len(told.Turns) {
-			t.Errorf("status: %d turns, but %d frames", status.Turns, len(told.Turns))
+		reported := status.books()
+		reported.Turns = outcomes(w.recorded().events)
+		if status.Turns != len(reported.Turns) {
+			t.Errorf("status: %d turns, but %d frames", status.Turns, len(reported.Turns))
 		}
-		require.Equal(t, want, told, "status")
+		require.Equal(t, want, reported, "status")
 	}
 	if t.Failed() {
 		t.Log(r.scene())
 	}
 }
 
-// inOrder are the files of a pattern in the home, the one that was begun first
-// first.
+// inOrder are the files of a pattern in the home, ordered by their first entry.
 func inOrder(t *testing.T, pattern string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(home, pattern))

@@ -15,7 +15,7 @@ import (
 	"lifeloop/e2e/mock"
 )
 
-// agent is a reply that sets a sub-agent to work.
+// agent is a reply that starts a sub-agent.
 func agent(tool string, args map[string]any) mock.Reply {
 	all := map[string]any{"description": "look around", "prompt": "look " + mock.AgentMark}
 	maps.Copy(all, args)
@@ -34,7 +34,7 @@ func withSubAgents(w *world) (out [][]string) {
 
 func TestClaudeAccounts(t *testing.T) {
 	tty := func(replies []mock.Reply, script func(r *run), env ...string) account {
-		return account{read: withSubAgents, told: []mock.Kind{mock.Agent}, story: story{harness: claude, tty: true,
+		return account{read: withSubAgents, reported: []mock.Kind{mock.Agent}, story: story{harness: claude, tty: true,
 			argv: claudeArgs("--allowedTools", "Bash"), replies: replies, env: env,
 			script: func(r *run) {
 				claudeReady(r)
@@ -42,7 +42,7 @@ func TestClaudeAccounts(t *testing.T) {
 				r.types("/exit\r")
 			}}}
 	}
-	printed := account{read: withSubAgents, told: []mock.Kind{mock.Agent}, endless: true, story: story{harness: claude,
+	printed := account{read: withSubAgents, reported: []mock.Kind{mock.Agent}, endless: true, story: story{harness: claude,
 		argv: claudeArgs("--allowedTools", "Bash", "-p", "look (p1)")}}
 	tool, sub, again, resumed := printed, printed, printed, printed
 	tool.replies = []mock.Reply{mock.Runs("echo one"), mock.Runs("echo two"), mock.Says("done")}
@@ -70,7 +70,7 @@ func TestClaudeAccounts(t *testing.T) {
 			r.await("the interruption", func() bool {
 				return r.transcripts("[Request interrupted by user") == 1 && claudeRegistry().Status == "idle"
 			})
-			claudeTurn(r, "go on (p3)")
+			claudeTurn(r, "continue (p3)")
 		}),
 		"compact": tty(nil, func(r *run) {
 			claudeTurn(r, "hello (p1)")
@@ -79,12 +79,12 @@ func TestClaudeAccounts(t *testing.T) {
 			r.await("the compaction", func() bool {
 				return r.transcripts(claudeCompacted) == 1 && claudeRegistry().Status == "idle"
 			})
-			claudeTurn(r, "go on (p3)")
+			claudeTurn(r, "continue (p3)")
 		}),
 		"auto-compaction": tty([]mock.Reply{mock.Says("hi"), mock.Says("noted").Using(70_000), mock.Says("still here")}, func(r *run) {
 			claudeTurn(r, "hello (p1)")
 			claudeTurn(r, "read a lot (p2)")
-			claudeTurn(r, "go on (p3)")
+			claudeTurn(r, "continue (p3)")
 			r.await("the compaction", func() bool { return r.transcripts(claudeCompacted) == 1 })
 		}, "CLAUDE_CODE_AUTO_COMPACT_WINDOW=100000"),
 		"clear": tty(nil, func(r *run) {
@@ -103,14 +103,14 @@ func TestClaudeAccounts(t *testing.T) {
 func TestCodexAccounts(t *testing.T) {
 	rollouts := each(codex.records)
 	tty := func(replies []mock.Reply, script func(r *run), args ...string) account {
-		return account{read: rollouts, told: []mock.Kind{mock.Compaction}, story: story{harness: codex, tty: true, argv: codexArgs(args...), replies: replies,
+		return account{read: rollouts, reported: []mock.Kind{mock.Compaction}, story: story{harness: codex, tty: true, argv: codexArgs(args...), replies: replies,
 			script: func(r *run) {
 				codexReady(r)
 				script(r)
 				codexSends(r, "/quit")
 			}}}
 	}
-	printed := account{read: rollouts, told: []mock.Kind{mock.Compaction}, story: story{harness: codex, argv: codexExec("look (p1)")}}
+	printed := account{read: rollouts, reported: []mock.Kind{mock.Compaction}, story: story{harness: codex, argv: codexExec("look (p1)")}}
 	tool, again, midTurn, resumed := printed, printed, printed, printed
 	tool.replies = []mock.Reply{mock.Runs("echo one"), mock.Runs("echo two"), mock.Says("done")}
 	again.replies = []mock.Reply{mock.Fails(500), mock.Says("better")}
@@ -136,17 +136,17 @@ func TestCodexAccounts(t *testing.T) {
 			r.await("the question", func() bool { return r.codexState() == "working" && r.modelSaw("(p2)") == 1 })
 			r.types("\x1b")
 			codexRecords(r, 1, "turn_aborted")
-			codexTurn(r, "go on (p3)")
+			codexTurn(r, "continue (p3)")
 		}),
 		"compact": tty(nil, func(r *run) {
 			codexTurn(r, "hello (p1)")
 			codexSends(r, "/compact")
 			codexRecords(r, 2, "task_complete")
-			codexTurn(r, "go on (p2)")
+			codexTurn(r, "continue (p2)")
 		}),
 		"auto-compaction": tty([]mock.Reply{mock.Says("noted").Using(92_000), mock.Says("still here")}, func(r *run) {
 			codexTurn(r, "read a lot (p1)")
-			codexTurn(r, "go on (p2)")
+			codexTurn(r, "continue (p2)")
 		}, "-c", "model_context_window=100000"),
 		"clear": tty(nil, func(r *run) {
 			codexTurn(r, "hello (p1)")
@@ -160,14 +160,14 @@ func TestCodexAccounts(t *testing.T) {
 
 func TestGeminiAccounts(t *testing.T) {
 	chats := each(gemini.records)
-	// What it sends to its own telemetry tells the calls beside the conversation.
+	// Its own telemetry has the calls outside the conversation.
 	withTelemetry := func(w *world) [][]string {
 		files := inOrder(w.t, gemini.records)
 		require.Len(w.t, files, 1)
 		return [][]string{{files[0], "telemetry=/home/dev/telemetry.log"}}
 	}
 	compacted := func(a account) account {
-		a.read, a.told, a.unread = withTelemetry, []mock.Kind{mock.Compaction}, []mock.Kind{mock.Compaction}
+		a.read, a.reported, a.unread = withTelemetry, []mock.Kind{mock.Compaction}, []mock.Kind{mock.Compaction}
 		return a
 	}
 	tty := func(replies []mock.Reply, script func(r *run)) account {
@@ -181,7 +181,7 @@ func TestGeminiAccounts(t *testing.T) {
 	printed := account{read: chats, endless: true, story: story{harness: gemini, argv: geminiArgs("-p", "look (p1)")}}
 	tool, resumed := printed, printed
 	tool.replies = []mock.Reply{mock.Runs("echo one"), mock.Runs("echo two"), mock.Says("done")}
-	// Nothing tells the wrapper which chat is the latest, or which a /clear began.
+	// The wrapper cannot know which chat is the latest, or which one /clear started.
 	unknown := func(a account) account {
 		a.silent = true
 		return a
@@ -201,18 +201,18 @@ func TestGeminiAccounts(t *testing.T) {
 		"Esc while the model answers": tty([]mock.Reply{mock.Says("one"), hanging(), mock.Says("back")}, func(r *run) {
 			geminiTurn(r, "hello (p1)")
 			geminiInterrupted(r, "tell me (p2)")
-			geminiTurn(r, "go on (p3)")
+			geminiTurn(r, "continue (p3)")
 		}),
 		"compact": compacted(tty([]mock.Reply{mock.Runs("echo hi"), mock.Says("It says hi."), mock.Says("Well, hello again.")}, func(r *run) {
 			geminiTurn(r, "run it (p1)")
 			geminiTurn(r, "hello again (p2)")
 			geminiCompacts(r)
-			geminiTurn(r, "go on (p3)")
+			geminiTurn(r, "continue (p3)")
 		})),
 		"auto-compaction": compacted(tty([]mock.Reply{mock.Says("hi"), mock.Says("noted").Using(600_000), mock.Says("still here")}, func(r *run) {
 			geminiTurn(r, "hello (p1)")
 			geminiTurn(r, "read a lot (p2)")
-			geminiTurn(r, "go on (p3)")
+			geminiTurn(r, "continue (p3)")
 		})),
 		"clear": unknown(tty(nil, func(r *run) {
 			geminiTurn(r, "hello (p1)")
@@ -223,7 +223,7 @@ func TestGeminiAccounts(t *testing.T) {
 	})
 }
 
-// geminiCompacts has the conversation summed up by hand.
+// geminiCompacts compresses the conversation by command.
 func geminiCompacts(r *run) {
 	r.t.Helper()
 	calls := func() int { return len(r.model.Calls()) }
@@ -234,7 +234,7 @@ func geminiCompacts(r *run) {
 	})
 }
 
-// chats reports whether a chat of Gemini CLI holds a text.
+// chats reports whether a chat of Gemini CLI contains a text.
 func (w *world) chats(text string) bool {
 	return slices.ContainsFunc(inOrder(w.t, gemini.records), func(f string) bool {
 		data, err := os.ReadFile(f)
@@ -244,20 +244,20 @@ func (w *world) chats(text string) bool {
 func TestOpencodeAccounts(t *testing.T) {
 	store := func(w *world) [][]string { return [][]string{{filepath.Join(home, w.harness.records)}} }
 	tty := func(replies []mock.Reply, script func(r *run)) account {
-		return account{read: store, told: []mock.Kind{mock.Compaction}, silent: true, story: story{harness: opencode, tty: true, argv: opencodeArgs(), replies: replies,
+		return account{read: store, reported: []mock.Kind{mock.Compaction}, silent: true, story: story{harness: opencode, tty: true, argv: opencodeArgs(), replies: replies,
 			script: func(r *run) {
 				opencodeReady(r)
 				script(r)
 				opencodeQuits(r)
 			}}}
 	}
-	printed := account{read: store, told: []mock.Kind{mock.Compaction}, silent: true, story: story{harness: opencode, argv: []string{"opencode", "run", "look-(p1)"}}}
+	printed := account{read: store, reported: []mock.Kind{mock.Compaction}, silent: true, story: story{harness: opencode, argv: []string{"opencode", "run", "look-(p1)"}}}
 	tool, again, resumed := printed, printed, printed
 	tool.replies = []mock.Reply{mock.Runs("echo one"), mock.Runs("echo two"), mock.Says("done")}
 	again.replies = []mock.Reply{mock.Fails(503), mock.Says("better")}
 	resumed.earlier = [][]string{{"opencode", "run", "one-(p1)"}}
 	resumed.argv = []string{"opencode", "run", "-c", "two-(p2)"}
-	resumed.endless = true // the store tells no end of a run but the next one's beginning
+	resumed.endless = true // in the store only the next run marks the end of a run
 
 	playAccounts(t, map[string]account{
 		"run: tools":                tool,
@@ -271,19 +271,19 @@ func TestOpencodeAccounts(t *testing.T) {
 		"Esc while the model answers": tty([]mock.Reply{mock.Says("one"), hanging(), mock.Says("back")}, func(r *run) {
 			opencodeTurn(r, "hello (p1)")
 			opencodeInterrupted(r, "tell me (p2)")
-			opencodeTurn(r, "go on (p3)")
+			opencodeTurn(r, "continue (p3)")
 		}),
 		"compact": tty(nil, func(r *run) {
 			opencodeTurn(r, "hello (p1)")
 			before := len(r.model.Calls())
 			sendsPatiently(r, "/compact", func() bool { return len(r.model.Calls()) > before })
 			r.await("the compaction", func() bool { return r.modelRests() && opencodeIdle() })
-			opencodeTurn(r, "go on (p2)")
+			opencodeTurn(r, "continue (p2)")
 		}),
 		"auto-compaction": tty([]mock.Reply{mock.Says("hi"), mock.Says("noted").Using(195_000), mock.Says("still here"), mock.Says("on")}, func(r *run) {
 			opencodeTurn(r, "hello (p1)")
 			opencodeTurn(r, "read a lot (p2)")
-			opencodeTurn(r, "go on (p3)")
+			opencodeTurn(r, "continue (p3)")
 		}),
 	})
 }

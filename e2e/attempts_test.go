@@ -15,16 +15,15 @@ import (
 	"lifeloop/e2e/mock"
 )
 
-// The stories here are of sessions in which more than one launch is made, or
-// one is held up: they have no bare counterpart.
+// The sessions of these stories have several launches, or a delayed one. They have
+// no bare counterpart.
 
-// plays plays a story in a world of its own, wrapped only.
+// plays plays a story in its own world, wrapped only.
 func (s story) plays(t *testing.T, play func(w *world)) {
 	alone(t, s.harness, func(t *testing.T) { play(newWorld(t, s)) })
 }
 
-// A standing is what `status --json` says of a session, as far as it is looked
-// at here.
+// A standing is the part of `status --json` that the tests use.
 type standing struct {
 	summary
 	SessionID        string `json:"session_id"`
@@ -44,8 +43,8 @@ func (w *world) status() (s standing) {
 	return s
 }
 
-// checkUsage holds what status makes of the session against the model server's
-// books: each call of the conversation once, and each turn.
+// checkUsage compares the usage in the status with the records of the model server:
+// each call of the conversation once, and each turn.
 func (w *world) checkUsage(s standing) {
 	w.t.Helper()
 	given := w.given(0, nil)
@@ -54,7 +53,7 @@ func (w *world) checkUsage(s standing) {
 	}
 }
 
-// A move is an event of L0, without what every one has.
+// A move is an event of L0, without the fields that all events have.
 type move struct {
 	Type     string `json:"type"`
 	Error    string `json:"error"`
@@ -63,7 +62,7 @@ type move struct {
 	Attempt  int    `json:"attempt"`
 }
 
-// l0 is the session in the words of L0.
+// l0 is the session as events of L0.
 func (w *world) l0() []move {
 	w.t.Helper()
 	out, err := w.tool("events", "last", "--as", "l0")
@@ -78,10 +77,10 @@ func types(all []move) (out []string) {
 	return out
 }
 
-// oneLaunch is what L0 tells of a launch that comes to run, in shares.
+// oneLaunch are the L0 events of a launch that succeeds.
 const oneLaunch = "STREAM_INIT ADAPTER_WRAP_START ADAPTER_DETECTED ADAPTER_WRAP_END STREAM_READY"
 
-// compareL0 holds the types of L0's events against a story.
+// compareL0 compares the types of the L0 events.
 func (w *world) compareL0(want string) {
 	w.t.Helper()
 	got := strings.ReplaceAll(strings.Join(types(w.l0()), " "), oneLaunch, "(launch)")
@@ -97,7 +96,7 @@ type hcpEvent struct {
 	Data     map[string]any `json:"data"`
 }
 
-// hcp is the session in the words of HCP, which leave out no number.
+// hcp is the session as events of HCP, whose sequence has no gap.
 func (w *world) hcp() []hcpEvent {
 	w.t.Helper()
 	out, err := w.tool("events", "last", "--as", "hcp")
@@ -114,8 +113,7 @@ func (w *world) hcp() []hcpEvent {
 	return all
 }
 
-// compareHCP holds the errors, the changes of state and the end that HCP tells
-// against a story.
+// compareHCP compares the errors, state changes and end in the HCP events.
 func (w *world) compareHCP(want ...string) {
 	w.t.Helper()
 	var got []string
@@ -141,7 +139,7 @@ func (w *world) compareHCP(want ...string) {
 	}
 }
 
-// checkTerminal looks at the terminal that somebody has left.
+// checkTerminal checks that the terminal is restored after a run.
 func (r *run) checkTerminal() {
 	r.t.Helper()
 	if !poll(2*time.Second, func() bool {
@@ -151,8 +149,8 @@ func (r *run) checkTerminal() {
 	}
 }
 
-// TestLaunchedAgain kills a harness at its prompt. It is launched again in the
-// same terminal, where the person goes on.
+// TestLaunchedAgain kills a harness at its prompt. It is relaunched in the same
+// terminal, and the user continues.
 func TestLaunchedAgain(t *testing.T) {
 	s := story{harness: claude, tty: true, argv: claudeArgs(), flags: []string{"--retries", "1"}}
 	s.plays(t, func(w *world) {
@@ -191,16 +189,16 @@ func TestLaunchedAgain(t *testing.T) {
 	})
 }
 
-// quoted is a command line as a flag takes it.
+// quoted is a command line as the value of a flag.
 func quoted(argv []string) string {
 	var words []string
 	for _, a := range argv {
-		words = append(words, "'"+a+"'") // none of ours holds one
+		words = append(words, "'"+a+"'") // none of our arguments contains a quote
 	}
 	return strings.Join(words, " ")
 }
 
-// ended are the ends of the session's attempts, as its ledger has them.
+// ended are the ends of the session's attempts, from its ledger.
 func (w *world) ended() (out []ending) {
 	w.t.Helper()
 	text, err := w.tool("events", "last", "--as", "facts")
@@ -224,9 +222,9 @@ type ending struct {
 	Recovery string `json:"recovery"`
 }
 
-// TestLaunchedToGoOn kills a harness in the middle of a turn, where the policy
-// says that the next launch goes on with its session.
-func TestLaunchedToGoOn(t *testing.T) {
+// TestLaunchedToContinue kills a harness in the middle of a turn. The policy says
+// that the next launch continues its session.
+func TestLaunchedToContinue(t *testing.T) {
 	s := story{
 		harness: claude, tty: true, argv: claudeArgs(), flags: []string{"--retries", "1"}, config: "attempts: {continuation: true}",
 		replies: []mock.Reply{mock.Says("well"), {Silent: true}},
@@ -268,8 +266,8 @@ func TestLaunchedToGoOn(t *testing.T) {
 	})
 }
 
-// TestFallback lets the model refuse Claude Code until it gives up. Codex does
-// the work: another harness, in the same session.
+// TestFallback lets the model reject the requests of Claude Code until it fails.
+// Codex, another harness, then does the work in the same session.
 func TestFallback(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
@@ -296,8 +294,8 @@ func TestFallback(t *testing.T) {
 				rec.checkReceipts(t, everyStory)
 				ends := w.ended()
 				require.Len(t, ends, 2)
-				if by := ends[0].Evidence; by != "hook" && by != "transcript" { // whichever told it last
-					t.Errorf("the first attempt failed by evidence of %s", by)
+				if by := ends[0].Evidence; by != "hook" && by != "transcript" { // the last source to report it
+					t.Errorf("the evidence of the first attempt's failure is %s", by)
 				}
 				ends[0].Evidence = ""
 				require.Equal(t, []ending{
@@ -319,8 +317,8 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestRateLimitExit ends a session at its first rate limit, also where the
-// harness itself would wait for the next prompt.
+// TestRateLimitExit ends a session at its first rate limit, even where the harness
+// would wait for the next prompt.
 func TestRateLimitExit(t *testing.T) {
 	for name, s := range map[string]story{
 		"claude":    {harness: claude, tty: true, argv: claudeArgs()},
@@ -359,8 +357,8 @@ func TestRateLimitExit(t *testing.T) {
 	}
 }
 
-// TestRateLimitWait waits for a limit of use to be lifted, as long as Codex says
-// that it holds, and asks again.
+// TestRateLimitWait waits for the end of a usage limit, at the time that Codex
+// reports, and retries.
 func TestRateLimitWait(t *testing.T) {
 	s := story{
 		harness: codex, argv: codexExec("do it (p1)"), flags: []string{"--on-limit", "wait"},

@@ -19,13 +19,13 @@ import (
 // A kind is one of the harnesses.
 type kind struct {
 	name    string // of its program
-	version string // that the stories were written against
-	records string // where it keeps its sessions, a file each, by id
+	version string // that the stories were written for
+	records string // its session files, named by id
 	env     []string
-	seed    func(t *testing.T) // what a person's home already holds
+	seed    func(t *testing.T) // creates the files of a user's home
 }
 
-// claude is Claude Code, past its first-start dialogs.
+// claude is Claude Code after its first-start dialogs.
 var claude = kind{
 	name: "claude", version: "2.1.197",
 	records: ".claude/projects/*/*.jsonl",
@@ -40,16 +40,16 @@ var claude = kind{
 	},
 }
 
-// sonnet is a model whose context window has one size, so it is known in print
-// mode as well.
+// sonnet is a model with one context window size, so it is known in print mode
+// too.
 var sonnet = []string{"--model", "claude-sonnet-4-5"}
 
 func claudeArgs(args ...string) []string {
 	return append(append([]string{"claude"}, sonnet...), args...)
 }
 
-// registry is what Claude Code says of itself in ~/.claude/sessions. What was
-// killed leaves its own behind.
+// registry is an entry of Claude Code in ~/.claude/sessions. A killed process
+// leaves its entry.
 type registry struct {
 	PID             int    `json:"pid"`
 	SessionID       string `json:"sessionId"`
@@ -63,7 +63,7 @@ func claudeRegistry() registry {
 	for _, f := range files {
 		var one registry
 		data, _ := os.ReadFile(f)
-		if json.Unmarshal(data, &one) == nil && one.PID > 0 && syscall.Kill(one.PID, 0) == nil { // half a document is read again
+		if json.Unmarshal(data, &one) == nil && one.PID > 0 && syscall.Kill(one.PID, 0) == nil { // an incomplete document is read again
 			out = one
 		}
 	}
@@ -144,7 +144,7 @@ func midTool(r *run) {
 	})
 }
 
-// modelAsked counts the questions of the main conversation to the model.
+// modelAsked counts the requests of the main conversation.
 func (w *world) modelAsked() int { return len(w.questions()) }
 
 // midStream waits until the model has begun to answer.
@@ -180,7 +180,7 @@ func claudeTalks() stories {
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "failed transport_error"), frame("S1 F2", "completed"),
 				pressure("low", "S1 F2"), ends("S1", "prompt_input_exit")),
 		},
-		"a local command is no frame": {
+		"a local command is not a frame": {
 			script: func(r *run) {
 				claudeReady(r)
 				claudeTurn(r, "hello")
@@ -190,7 +190,7 @@ func claudeTalks() stories {
 			},
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "prompt_input_exit")),
 		},
-		"a word thrown in while a tool runs is no frame": {
+		"input while a tool runs is not a frame": {
 			replies: []mock.Reply{mock.Runs("while [ ! -e go ]; do sleep 0.1; done; rm go"), mock.Says("done")},
 			script: func(r *run) {
 				claudeReady(r)
@@ -199,7 +199,7 @@ func claudeTalks() stories {
 					return slices.ContainsFunc(others(), func(p string) bool { return strings.HasSuffix(p, " sleep 0.1") })
 				})
 				r.types("and be quick\r")
-				r.await("the word", func() bool { return r.transcripts(`"operation":"enqueue"`) > 0 })
+				r.await("the input", func() bool { return r.transcripts(`"operation":"enqueue"`) > 0 })
 				require.NoError(r.t, os.WriteFile(project+"/go", nil, 0o600))
 				r.await("the end of the turn", func() bool {
 					return r.transcripts(claudeTurnOver) > 0 && claudeRegistry().Status == "idle"
@@ -208,8 +208,8 @@ func claudeTalks() stories {
 			},
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "prompt_input_exit")),
 		},
-		"a person with hooks and a status line of their own": {
-			// The window of this model is told by nobody but the status line.
+		"a user with hooks and a status line": {
+			// Only the status line reports the window of this model.
 			argv: []string{"claude"},
 			files: map[string]string{".claude/settings.json": `{
 				"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "echo stopped >> /home/dev/project/own-hook"}]}]},
@@ -217,14 +217,14 @@ func claudeTalks() stories {
 			script: func(r *run) {
 				claudeReady(r)
 				claudeTurn(r, "hello")
-				r.await("their status line", func() bool { return strings.Contains(r.shown(), "STATUS") })
+				r.await("the user's status line", func() bool { return strings.Contains(r.shown(), "STATUS") })
 				r.types("/exit\r")
 			},
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "prompt_input_exit")),
 			and: func(t *testing.T, r *run, _ record) {
 				ran, err := os.ReadFile(project + "/own-hook")
 				if err != nil || string(ran) != "stopped\n" {
-					t.Errorf("their own hook left %q, %v", ran, err)
+					t.Errorf("the user's own hook wrote %q, %v", ran, err)
 				}
 			},
 		},
@@ -259,7 +259,7 @@ func claudeContexts() stories {
 				r.await("the compaction", func() bool {
 					return r.transcripts(claudeCompacted) == 1 && claudeRegistry().Status == "idle"
 				})
-				claudeTurn(r, "go on")
+				claudeTurn(r, "continue")
 				r.types("/exit\r")
 			},
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
@@ -273,7 +273,7 @@ func claudeContexts() stories {
 				claudeReady(r)
 				claudeTurn(r, "hello")
 				claudeTurn(r, "read a lot")
-				claudeTurn(r, "go on")
+				claudeTurn(r, "continue")
 				r.await("the compaction", func() bool { return r.transcripts(claudeCompacted) == 1 })
 				r.types("/exit\r")
 			},
@@ -297,7 +297,7 @@ func claudeInterruptions() stories {
 				r.await("the interruption", func() bool {
 					return r.transcripts("[Request interrupted by user") == 1 && claudeRegistry().Status == "idle"
 				})
-				claudeTurn(r, "go on")
+				claudeTurn(r, "continue")
 				r.types("/exit\r")
 			},
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "interrupted"), frame("S1 F2", "completed"), pressure("low", "S1 F2"),
@@ -311,7 +311,7 @@ func claudeInterruptions() stories {
 				r.await("the question", func() bool { return r.modelAsked() == 1 && claudeRegistry().Status == "busy" })
 				r.types("\x1b")
 				r.await("the interruption", func() bool { return claudeRegistry().Status == "idle" })
-				r.types("\x15") // the prompt is back in its line
+				r.types("\x15") // clears the prompt, which is back in its line
 				r.types("/exit\r")
 			},
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "interrupted"), ends("S1", "prompt_input_exit")),
@@ -361,7 +361,7 @@ func claudeSignals() stories {
 				claudeReady(r)
 				r.signals(whatWasStarted, syscall.SIGINT)
 			},
-			exitWrapped: 130, // Claude Code calls it a success; an abort is none
+			exitWrapped: 130, // Claude Code reports success; an abort is not a success
 			emits:       sequence(starts("S1", "startup"), ends("S1", "other")),
 		},
 		"SIGHUP to what was started": {
@@ -398,7 +398,7 @@ func TestClaudePrint(t *testing.T) {
 			exit:    1,
 			emits:   sequence(starts("S1", "startup"), frame("S1 F1", "failed operator_required"), ends("S1", "other")),
 		},
-		"a model whose window nobody tells": {
+		"a model of unknown window": {
 			argv: []string{"claude", "-p", "hello"},
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"),
 				"~ capability.degraded S1 context_pressure partial between frame.opened F1 and session.ended S1", ends("S1", "other"),

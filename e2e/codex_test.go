@@ -14,8 +14,8 @@ import (
 	"lifeloop/e2e/mock"
 )
 
-// codex is Codex with a model provider of its own. All of its configuration is
-// on the command line; its home is empty.
+// codex is Codex with the mock as its model provider. Its whole configuration is on
+// the command line; its home is empty.
 var codex = kind{
 	name: "codex", version: "0.169.0",
 	records: ".codex/sessions/*/*/*/rollout-*.jsonl",
@@ -29,7 +29,7 @@ var codexConfig = []string{
 	"-c", `model_providers.mock={name="mock",base_url="http://127.0.0.1:8787/v1",env_key="MOCK_KEY",wire_api="responses",request_max_retries=0,stream_max_retries=0}`,
 	"-c", `projects={"/home/dev/project"={trust_level="trusted"}}`,
 	"-c", `check_for_update_on_startup=false`,
-	"-c", `analytics.enabled=false`, // else it tries for five seconds to reach its maker before it ends
+	"-c", `analytics.enabled=false`, // else it delays its exit by five seconds
 	"-c", `approval_policy="never"`,
 	"-c", `sandbox_mode="danger-full-access"`,
 }
@@ -42,7 +42,7 @@ func codexExec(args ...string) []string {
 	return append(append(append([]string{"codex", "exec"}, codexConfig...), "--skip-git-repo-check"), args...)
 }
 
-// codexState is the last state that Codex told its terminal (OSC 7501).
+// codexState is the last state that Codex sent to its terminal (OSC 7501).
 func (r *run) codexState() string {
 	shown := r.shown()
 	i := strings.LastIndex(shown, "\x1b]7501;state=")
@@ -53,7 +53,7 @@ func (r *run) codexState() string {
 	return state[:max(0, strings.IndexAny(state, ":;\x1b\x07"))]
 }
 
-// turnsOver counts the turns that the rollouts say are over.
+// turnsOver counts the finished turns in the rollouts.
 func (w *world) turnsOver() int {
 	n := 0
 	for _, line := range w.rollouts() {
@@ -91,8 +91,8 @@ func codexReady(r *run) {
 	r.await("Codex to be ready", func() bool { return r.codexState() == "idle" })
 }
 
-// codexSends pastes a line and presses Enter: typed in one go it would be
-// taken for a paste with a line break.
+// codexSends pastes a line and presses Enter separately. Sent together they would
+// be a paste with a line break.
 func codexSends(r *run, line string) {
 	r.t.Helper()
 	r.types("\x1b[200~" + line + "\x1b[201~")
@@ -129,13 +129,13 @@ func codexDuringTool(act func(r *run)) func(r *run) {
 	}
 }
 
-// codexThreads counts the threads that this Codex has begun.
+// codexThreads counts the threads of this Codex.
 func codexThreads() int {
 	locks, _ := filepath.Glob(home + "/.codex/thread-writer-locks/*.lock")
 	return len(locks)
 }
 
-// codexRecords waits until the rollouts hold that many records of a type.
+// codexRecords waits until the rollouts contain n records of a type.
 func codexRecords(r *run, n int, what string) {
 	r.t.Helper()
 	r.await(what, func() bool {
@@ -176,7 +176,7 @@ func codexTalks() stories {
 			emits: sequence(starts("S?", "startup"), frame("S1 F1", "failed transport_error"), frame("S1 F2", "completed"),
 				pressure("low", "S1 F2"), ends("S1", "other")),
 		},
-		"a word thrown in while a tool runs is no frame": {
+		"input while a tool runs is not a frame": {
 			replies: []mock.Reply{mock.Runs("while [ ! -e go ]; do sleep 0.1; done; rm go"), mock.Says("done")},
 			script: func(r *run) {
 				codexReady(r)
@@ -185,7 +185,7 @@ func codexTalks() stories {
 					return slices.ContainsFunc(others(), func(p string) bool { return strings.HasSuffix(p, " sleep 0.1") })
 				})
 				codexSends(r, "and be quick")
-				r.await("the word", func() bool { return strings.Contains(r.shown(), "quick") })
+				r.await("the input", func() bool { return strings.Contains(r.shown(), "quick") })
 				if err := os.WriteFile(project+"/go", nil, 0o600); err != nil {
 					r.t.Fatal(err)
 				}
@@ -219,17 +219,17 @@ func codexContexts() stories {
 				codexTurn(r, "hello")
 				codexSends(r, "/compact")
 				codexRecords(r, 2, "task_complete")
-				codexTurn(r, "go on")
+				codexTurn(r, "continue")
 				codexSends(r, "/quit")
 			},
 			emits: sequence(starts("S?", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "context.compacted S1"),
 				"context.compacted S1 manual", frame("S1 F2", "completed"), pressure("low", "S1 F2"), ends("S1", "other")),
 		},
 		"auto-compaction before a turn": {
-			// 90 % of 100000 is where Codex compacts; it reports 95000 as its window.
+			// Codex compacts at 90 % of 100000; it reports 95000 as its window.
 			argv:    codexArgs("-c", "model_context_window=100000"),
 			replies: []mock.Reply{mock.Says("noted").Using(92_000), mock.Says("still here")},
-			script:  codexTurns("read a lot", "go on"),
+			script:  codexTurns("read a lot", "continue"),
 			emits: sequence(starts("S?", "startup"), frame("S1 F1", "completed"), pressure("critical", "S1 F1", "frame.opening F2"),
 				"context.compacted S1 auto", frame("S1 F2", "completed"), pressure("low", "S1 F2"), ends("S1", "other")),
 		},
@@ -247,7 +247,7 @@ func codexEnds() stories {
 				r.await("the question", func() bool { return r.codexState() == "working" && r.codexAsked("hello") })
 				r.types("\x1b")
 				codexRecords(r, 1, "turn_aborted")
-				codexTurn(r, "go on")
+				codexTurn(r, "continue")
 				codexSends(r, "/quit")
 			},
 			emits: sequence(starts("S?", "startup"), frame("S1 F1", "interrupted"), frame("S1 F2", "completed"), pressure("low", "S1 F2"),
@@ -325,7 +325,7 @@ func TestCodexExec(t *testing.T) {
 	}.play(t, story{harness: codex, argv: codexExec("hello")})
 }
 
-// codexAsked reports whether the model was asked this.
+// codexAsked reports whether the model received this prompt.
 func (w *world) codexAsked(text string) bool {
 	return slices.ContainsFunc(w.model.Calls(), func(c mock.Call) bool { return c.Kind == mock.Main && c.Asked == text })
 }

@@ -17,10 +17,10 @@ import (
 	"lifeloop/e2e/mock"
 )
 
-// works is a tool that works until a file is there.
+// works is a tool that runs until a file exists.
 const works = "while [ ! -e go ]; do sleep 0.1; done; rm go"
 
-// working waits until that tool does, and the session tells of it.
+// working waits until that tool runs and the session has recorded it.
 func working(r *run) {
 	r.t.Helper()
 	r.await("the tool", func() bool {
@@ -29,16 +29,15 @@ func working(r *run) {
 	r.await("the news of the tool", func() bool { return slices.Contains(types(r.l0()), "TOOL_START") })
 }
 
-// asks gives the session a command.
+// asks sends the session a command.
 func (w *world) asks(args ...string) {
 	w.t.Helper()
 	out, err := w.tool(args...)
 	require.NoError(w.t, err, out)
 }
 
-// still are the processes that stand still, by a signal, and moving the others:
-// the wrapper and its guard, and what is below the harness. The shell of the
-// terminal and the clients are not looked at.
+// still are the stopped processes, and moving the others, of the wrapper, its guard
+// and the harness's tree. The terminal's shell and the clients are left out.
 func (r *run) still() (still, moving []string) {
 	for _, p := range others() {
 		pid, command, _ := strings.Cut(p, " ")
@@ -58,10 +57,10 @@ func (r *run) still() (still, moving []string) {
 	return still, moving
 }
 
-// standsStill waits until nothing moves but the wrapper and its guard.
+// standsStill waits until all but the wrapper and its guard are stopped.
 func standsStill(r *run) {
 	r.t.Helper()
-	r.await("everything but the wrapper and its guard to stand still", func() bool {
+	r.await("all but the wrapper and its guard to be stopped", func() bool {
 		still, moving := r.still()
 		return len(moving) == 2 && slices.ContainsFunc(moving, isWrapper) &&
 			slices.ContainsFunc(still, func(p string) bool { return strings.HasPrefix(p, fmt.Sprint(harnessPID(), " ")) }) &&
@@ -74,8 +73,8 @@ func isWrapper(p string) bool {
 	return strings.HasPrefix(command, filepath.Join(programs, "lifeloop-wrap")+" ")
 }
 
-// TestPause stops Claude Code in the middle of a tool call, and lets it go on.
-// What is typed meanwhile it finds in its prompt.
+// TestPause stops Claude Code in the middle of a tool call, and continues it. Its
+// prompt then contains what was typed meanwhile.
 func TestPause(t *testing.T) {
 	s := story{
 		harness: claude, tty: true, argv: claudeArgs("--allowedTools", "Bash"),
@@ -91,7 +90,7 @@ func TestPause(t *testing.T) {
 		if status := w.status(); status.State != "PAUSED" {
 			t.Errorf("status: %+v", status)
 		}
-		require.NoError(t, os.WriteFile(project+"/go", nil, 0o600)) // nobody looks
+		require.NoError(t, os.WriteFile(project+"/go", nil, 0o600)) // the tool is stopped
 		r.types("thanks (p2)")
 		w.asks("resume", "last")
 		r.await("the end of the turn", func() bool {
@@ -106,15 +105,15 @@ func TestPause(t *testing.T) {
 			frame("S1 F2", "completed"), ends("S1", "prompt_input_exit")), w.recorded().events)
 		w.compareL0("SESSION_START (launch) TOOL_REQUESTED TOOL_START TOOL_RESULT TOOL_COMPLETED COMPLETE")
 		w.compareHCP("created RUNNING", "RUNNING PAUSED for lunch", "PAUSED RUNNING resumed", "RUNNING COMPLETED exit 0", "closed COMPLETED")
-		w.checkUsage(w.status()) // the second turn with the words that were typed in the pause
+		w.checkUsage(w.status()) // including the turn with the prompt typed during the pause
 		if t.Failed() {
 			t.Log(r.scene())
 		}
 	})
 }
 
-// TestAbort ends sessions in the middle of a tool call, one of them while it
-// stands still.
+// TestAbort ends sessions in the middle of a tool call, one of them while it is
+// paused.
 func TestAbort(t *testing.T) {
 	tool := []mock.Reply{mock.Runs(works)}
 	for name, c := range map[string]struct {
@@ -124,9 +123,9 @@ func TestAbort(t *testing.T) {
 		"claude":         {story: story{harness: claude, tty: true, argv: claudeArgs("--allowedTools", "Bash"), exit: 143}},
 		"claude, paused": {story: story{harness: claude, tty: true, argv: claudeArgs("--allowedTools", "Bash"), exit: 143}, paused: true},
 		"claude -p":      {story: story{harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "run it (p1)"), exit: 143}},
-		"codex":          {story: story{harness: codex, tty: true, argv: codexArgs(), exit: 130}}, // SIGINT is its own way out
+		"codex":          {story: story{harness: codex, tty: true, argv: codexArgs(), exit: 130}}, // its own quit signal is SIGINT
 	} {
-		c.replies, c.flags = tool, []string{"--retries", "3"} // which are not made
+		c.replies, c.flags = tool, []string{"--retries", "3"} // an abort prevents them
 		t.Run(name, func(t *testing.T) {
 			c.plays(t, func(w *world) {
 				r := w.start(c.story, true)
@@ -169,9 +168,9 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// TestNeedsInput waits for Claude Code to ask for a permission. As long as it
-// does, and when it waits for the next prompt, no silence is too long, nor is
-// the call of the tool that it asks about.
+// TestNeedsInput waits until Claude Code asks for a permission. While it asks, and
+// while it waits for the next prompt, no time-out fires: neither for silence nor
+// for the tool call.
 func TestNeedsInput(t *testing.T) {
 	const silence = 4 * time.Second
 	s := story{
@@ -187,7 +186,7 @@ func TestNeedsInput(t *testing.T) {
 			waiter <- fmt.Sprint(out, err)
 		}()
 		r.types("make it (p1)\r")
-		var told struct {
+		var fact struct {
 			For  string    `json:"for"`
 			Kind string    `json:"kind"`
 			At   time.Time `json:"at"`
@@ -198,12 +197,12 @@ func TestNeedsInput(t *testing.T) {
 		select {
 		case text := <-waiter:
 			t.Logf("heard at %v: %s", time.Now(), text)
-			require.NoError(t, json.NewDecoder(strings.NewReader(text)).Decode(&told))
+			require.NoError(t, json.NewDecoder(strings.NewReader(text)).Decode(&fact))
 		case <-time.After(patience):
-			t.Fatalf("nothing is asked\n%s", r.scene())
+			t.Fatalf("the wait did not end\n%s", r.scene())
 		}
-		if told.For != "needs_input" || told.Kind != "activity_moved" || told.Fact.Source == "" {
-			t.Errorf("wait: %+v", told)
+		if fact.For != "needs_input" || fact.Kind != "activity_moved" || fact.Fact.Source == "" {
+			t.Errorf("wait: %+v", fact)
 		}
 		r.await("the question", func() bool { return claudeRegistry().Status == "waiting" })
 		w.staysIn("needs_input", silence)
@@ -216,7 +215,7 @@ func TestNeedsInput(t *testing.T) {
 		r.types("/exit\r")
 		r.leavesWith(0)
 		if _, err := os.Stat(project + "/made"); err != nil {
-			t.Errorf("what was allowed: %v", err)
+			t.Errorf("the permitted tool: %v", err)
 		}
 		w.compareL0("SESSION_START (launch) TIMEOUT_RESET TOOL_REQUESTED TOOL_START TOOL_RESULT TOOL_COMPLETED COMPLETE")
 		if t.Failed() {
@@ -225,12 +224,12 @@ func TestNeedsInput(t *testing.T) {
 	})
 }
 
-// staysIn looks on for longer than a silence may be.
+// staysIn checks an activity for longer than the time-out.
 func (w *world) staysIn(activity string, silence time.Duration) {
 	w.t.Helper()
 	out, err := w.tool("wait", "last", "--for", "stopped", "--timeout", (silence + time.Second).String())
 	if err == nil {
-		w.t.Fatalf("it was stopped: %s", out)
+		w.t.Fatalf("the session ended: %s", out)
 	}
 	if status := w.status(); status.Activity != activity {
 		w.t.Errorf("activity %s, want %s", status.Activity, activity)

@@ -14,8 +14,8 @@ import (
 	"lifeloop/e2e/mock"
 )
 
-// TestWrapperKilled kills the wrapper itself, which nothing can answer, in the
-// middle of a tool call: what it leaves behind must be in order all the same.
+// TestWrapperKilled kills the wrapper in the middle of a tool call. The processes,
+// the terminal and the ledger must be in order afterwards.
 func TestWrapperKilled(t *testing.T) {
 	for name, s := range map[string]story{
 		"claude": {
@@ -64,7 +64,7 @@ func (s story) isKilled(t *testing.T) {
 
 	stay := 0
 	if r.tty != nil {
-		stay = 1 // the shell, while it holds the terminal
+		stay = 1 // the shell, which has the terminal
 	}
 	if !poll(2*time.Second, func() bool { return len(others()) == stay }) {
 		t.Errorf("2 s later there are still\n  %s", strings.Join(others(), "\n  "))
@@ -95,8 +95,8 @@ func (s story) isKilled(t *testing.T) {
 	}
 	out, err = w.tool("events", "last")
 	require.NoError(t, err)
-	told := rows(lines[event](t, out))
-	if len(told) < 4 || told[0].event != "session.starting" || told[3].event != "frame.opened" {
-		t.Errorf("events of the lost session: %v", told)
+	emitted := rows(lines[event](t, out))
+	if len(emitted) < 4 || emitted[0].event != "session.starting" || emitted[3].event != "frame.opened" {
+		t.Errorf("events of the lost session: %v", emitted)
 	}
 }

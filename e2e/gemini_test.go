@@ -16,7 +16,7 @@ import (
 	"lifeloop/e2e/mock"
 )
 
-// gemini is Gemini CLI with a key of its own and a folder that it trusts.
+// gemini is Gemini CLI with an API key and a trusted folder.
 var gemini = kind{
 	name: "gemini", version: "0.61.0",
 	records: ".gemini/tmp/*/chats/session-*.jsonl",
@@ -39,7 +39,7 @@ func geminiArgs(args ...string) []string {
 	return append([]string{"gemini", "--approval-mode", "yolo"}, args...)
 }
 
-// geminiTitle is the last title that Gemini CLI gave its terminal.
+// title is the last title that Gemini CLI gave its terminal.
 func (r *run) title() string {
 	shown := r.shown()
 	i := strings.LastIndex(shown, "\x1b]0;")
@@ -68,20 +68,20 @@ func (w *world) modelSaw(prompt string) (n int) {
 	return n
 }
 
-// sendsPatiently pastes a line, sees it on the screen and presses Enter, until
-// something has come of it: an Enter right behind a paste is taken for a part of
-// it, a second one behind a line that has gone does nothing, and a paste into a
-// screen that is put up anew is lost. What has been entered is not pasted again
-// before it would have been heard of on a very busy machine.
+// sendsPatiently pastes a line, waits for it on the screen and presses Enter, until
+// begun reports an effect. An Enter right after a paste counts as part of it, a
+// second Enter after the line was accepted does nothing, and a paste during a
+// repaint is lost. A line is pasted again only after a time that suffices on a very
+// busy machine.
 func sendsPatiently(r *run, line string, begun func() bool) {
 	r.t.Helper()
 	const pace, echo, again, over = 400 * time.Millisecond, 5 * time.Second, 2 * time.Second, 30 * time.Second
 	var (
-		pasted      = -1 // what had been shown when the line was pasted
+		pasted      = -1 // the length of the output when the line was pasted
 		seen        bool
 		enter, next time.Time // when to press Enter, and when to paste
 	)
-	r.await("what comes of "+line, func() bool {
+	r.await("the effect of "+line, func() bool {
 		now := time.Now()
 		switch {
 		case begun():
@@ -90,7 +90,7 @@ func sendsPatiently(r *run, line string, begun func() bool) {
 			seen, enter, next = true, now.Add(pace), now.Add(over)
 		case now.After(next):
 			if pasted >= 0 {
-				r.types("\x15") // takes away what is left of it
+				r.types("\x15") // clears the rest of it
 			}
 			seen, pasted, next = false, len(r.shown()), now.Add(echo)
 			r.types("\x1b[200~" + line + "\x1b[201~")
@@ -109,7 +109,7 @@ func geminiTurn(r *run, prompt string) {
 	r.await("the turn of "+prompt, func() bool { return r.modelRests() && strings.Contains(r.title(), "Ready") })
 }
 
-// modelRests reports whether every call is over and no tool has still to tell.
+// modelRests reports whether every call has ended and no tool result is pending.
 func (w *world) modelRests() bool {
 	calls := w.model.Calls()
 	for _, c := range calls {
@@ -138,7 +138,7 @@ func geminiQuits(r *run) {
 	sendsPatiently(r, "/quit", r.over)
 }
 
-// onlyProcess are the events of a harness of which only the process is observed.
+// onlyProcess are the events of a harness that is observed as a process only.
 func onlyProcess(exit int) string {
 	return fmt.Sprintf(`
 		session.starting  S? startup
@@ -151,8 +151,8 @@ func TestGemini(t *testing.T) {
 	stories{
 		"no turn": {
 			script: geminiTurns(),
-			// The chat is deleted at the end, for nothing was said in it; whether we
-			// look in between is chance.
+			// The chat file is deleted at the end, because it is empty. Whether it is
+			// read before is chance.
 			emits: sequence(starts("S1", "startup"), ends("S1", "exit 0"), "? capability.degraded S1 telemetry.transcript unavailable"),
 		},
 		"tool turn": {
@@ -166,7 +166,7 @@ func TestGemini(t *testing.T) {
 			script: func(r *run) {
 				geminiReady(r)
 				geminiInterrupted(r, "hello (p1)")
-				geminiTurn(r, "go on (p2)")
+				geminiTurn(r, "continue (p2)")
 				geminiQuits(r)
 			},
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "interrupted"), frame("S1 F2", "completed"), pressure("low", "S1 F2"),
@@ -193,7 +193,7 @@ func TestGeminiPrint(t *testing.T) {
 		"API error": {
 			replies: []mock.Reply{mock.Fails(400)},
 			exit:    1,
-			// The chat is deleted at the end, for nothing in it was answered.
+			// The chat file is deleted at the end, because it has no answer.
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), ends("S1", "exit 1"),
 				"? capability.degraded S1 telemetry.transcript unavailable"),
 		},

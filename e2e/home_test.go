@@ -16,9 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A tree is a home: for every file its mode and, of the files that people and
-// programs configure, the content. What differs from run to run (ids, times,
-// measurements) is blanked out.
+// A tree describes a home: the mode of every file, and the content of configuration
+// files. Values that differ between runs (ids, times, measurements) are blanked.
 type tree map[string]string
 
 func homeTree(t *testing.T) tree {
@@ -47,8 +46,8 @@ func homeTree(t *testing.T) tree {
 	return out
 }
 
-// isConfiguration says that a file may tell a harness how to behave: its
-// settings, and whatever lies in the project.
+// isConfiguration reports whether a file may configure a harness: its settings, and
+// every file of the project.
 func isConfiguration(name string) bool {
 	base := filepath.Base(name)
 	return name == "/.claude.json" || strings.HasPrefix(name, "/project/") || strings.HasPrefix(base, "settings") ||
@@ -77,8 +76,7 @@ func blank(s string) string {
 	return numbers.ReplaceAllString(s, "N")
 }
 
-// blankContent blanks the values of a JSON document by key and the rest by
-// pattern.
+// blankContent blanks values of a JSON document by key, and other text by pattern.
 func blankContent(name string, data []byte) string {
 	var v any
 	if strings.HasSuffix(name, ".json") && json.Unmarshal(data, &v) == nil {
@@ -88,12 +86,12 @@ func blankContent(name string, data []byte) string {
 	return blank(string(data))
 }
 
-// measured blanks what a harness measures and writes down of its last session.
+// measured blanks the measurements that a harness stores about its last session.
 func measured(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, value := range v {
-			if key == "lastSessionMetrics" { // how long frames and hooks took
+			if key == "lastSessionMetrics" { // durations of frames and hooks
 				v[key] = "measured"
 				continue
 			}
@@ -112,28 +110,29 @@ func measured(v any) {
 
 var measurement = regexp.MustCompile(`^lastFps|Duration|_ms_|(Time|Timestamp|At|Cost|USD)$`)
 
-// eitherWay are files that a harness writes or not, for reasons of its own.
+// eitherWay are files that a harness may or may not write.
 var eitherWay = regexp.MustCompile(strings.Join([]string{
-	// Claude Code makes it for whoever may set variables: its tools and every
-	// SessionStart hook, so also ours. It stays empty.
+	// Claude Code creates it for programs that may set variables: its tools and
+	// every SessionStart hook, including ours. It stays empty.
 	`^/\.claude/session-env(/ID)?$`,
-	// It sometimes begins the transcript of a session in which nothing was said.
+	// It sometimes creates the transcript of a session without prompts.
 	`^/\.claude/projects(/-home-dev-project(/ID\.jsonl)?)?$`,
-	// So does Codex, which also looks around while it starts.
+	// So does Codex, which also probes its environment at its start.
 	`^/\.codex/(\.tmp/.*|shell_snapshots(/ID\.[\w.-]+)?|sessions(/\d+)*(/DAY/rollout-TIME-ID\.jsonl)?|thread_history_\d+\.sqlite)$`,
-	// Its databases tidy up when they are closed in time.
+	// Its databases remove these when they are closed in time.
 	`^/\.codex/\w+\.sqlite-(shm|wal)$`,
 	// The lock of a conversation, such as the one about the title.
 	`^/\.codex/thread-writer-locks/ID\.lock$`,
 	// Claude Code writes it some time after its first start.
 	`^/\.local`,
-	// Codex asks the model for a title beside the turn and writes it down when
-	// the answer comes before the end.
+	// Codex asks the model for a title during the turn, and stores it if the answer
+	// comes before the end.
 	`^/\.codex/session_index\.jsonl`,
 	`^/\.codex/tui-thread-reference-capabilities`,
 }, "|"))
 
-// compareHomes says what is different in the home of a wrapped run.
+// compareHomes reports the differences between the homes of a bare and a wrapped
+// run.
 func compareHomes(t *testing.T, bare, wrapped tree) {
 	t.Helper()
 	names := maps.Clone(bare)
@@ -143,9 +142,9 @@ func compareHomes(t *testing.T, bare, wrapped tree) {
 		switch {
 		case b == w || (b == "" || w == "") && eitherWay.MatchString(name):
 		case b == "":
-			t.Errorf("home: only wrapped there is %s (%s)", name, w)
+			t.Errorf("home: only the wrapped run has %s (%s)", name, w)
 		case w == "":
-			t.Errorf("home: only bare there is %s (%s)", name, b)
+			t.Errorf("home: only the bare run has %s (%s)", name, b)
 		default:
 			t.Errorf("home: %s is different\nonly bare:\n%s\nonly wrapped:\n%s", name, without(b, w), without(w, b))
 		}

@@ -1,10 +1,10 @@
 #!/bin/sh
 # install-harnesses.sh DIR
-# Puts the harness versions that the end-to-end tests were written against into
-# DIR/node_modules, with their programs in DIR/node_modules/.bin. One that cannot
-# be installed is named aloud, the others are installed all the same, and the end
-# is 1. A stamp for each makes a second call free. Nothing outside DIR is touched
-# but npm's own cache, and no package's install script runs but the two below.
+# Installs the harness versions of the end-to-end tests in DIR/node_modules, with
+# their programs in DIR/node_modules/.bin. If one cannot be installed, that is
+# reported, the others are installed, and the exit code is 1. A stamp file for each
+# makes a second call quick. Outside DIR only npm's cache changes. Only the two
+# install scripts below are run.
 set -eu
 dir=${1:?usage: install-harnesses.sh DIR}
 mkdir -p "$dir"
@@ -20,14 +20,14 @@ install() (
   command -v npm >/dev/null || { echo "there is no npm on this machine" >&2; exit 1; }
   [ -f package.json ] || printf '{"private":true}\n' > package.json
   npm install --ignore-scripts --save-exact --no-audit --no-fund --loglevel=error "$2@$3" >&2 || exit 1
-  # The native program is put in its place by a script of the package.
+  # A script of the package installs the native program.
   if [ -n "${4:-}" ] && [ -f "node_modules/$2/$4" ]; then
     (cd "node_modules/$2" && node "$4" >/dev/null) || exit 1
   fi
   v=$(HOME=$home timeout 60 "node_modules/.bin/$1" --version 2>/dev/null | head -n 1)
   case " $v " in
   *" $3 "*) ;;
-  *) echo "it says that it is of version \"$v\", not $3" >&2; exit 1 ;;
+  *) echo "it reports version \"$v\", not $3" >&2; exit 1 ;;
   esac
   echo "$1: $v"
   printf '%s\n' "$2@$3" > "$stamp"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # isolate.sh HOMEDIR CMD [ARG...]
-# Runs CMD alone: its own pid and network namespaces (nothing but a loopback
-# that nobody else hears), a clean environment, HOMEDIR as /home/dev and
-# /home/dev/project as the working folder. When CMD ends, every process it left
+# Runs CMD in its own pid and network namespaces (with a private loopback only),
+# a clean environment, HOMEDIR as /home/dev and
+# /home/dev/project as the working folder. When CMD ends, every process that it left
 # behind is killed with it.
 #
 #   ISOLATE_PATH  goes in front of PATH
@@ -39,7 +39,7 @@ ISOLATED_HOME=$home exec unshare $as_root --net --mount --pid --fork --kill-chil
   mount -t tmpfs -o mode=755 tmpfs /home
   mkdir /home/dev
   mount --bind "$ISOLATED_HOME" /home/dev
-  # Names cannot be looked up in here; programs that try are told so soon.
+  # There is no name server; look-ups must fail soon.
   if [ -e /etc/resolv.conf ]; then
     printf "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n" > /home/resolv.conf
     mount --bind /home/resolv.conf /etc/resolv.conf

@@ -15,19 +15,19 @@ import (
 	"time"
 )
 
-// Variables that tell the program inside where things are.
+// Variables of the program inside a world.
 const (
-	insideVar   = "LIFELOOP_E2E_INSIDE" // set: we are in the world of one test
+	insideVar   = "LIFELOOP_E2E_INSIDE" // set inside the world of one test
 	programsVar = "LIFELOOP_E2E_PROGRAMS"
 	sourceVar   = "LIFELOOP_E2E_SOURCE"
 )
 
-// The rig as TestMain found it.
+// The test rig, as TestMain found it.
 var (
 	programs string               // folder of lifeloop-wrap, lifeloop-hook and fakeclient
 	source   string               // this folder
-	missing  error                // why no test can run here
-	absent   = map[string]error{} // why the stories of a harness cannot, by its name
+	missing  error                // why no test can run on this machine
+	absent   = map[string]error{} // why the stories of a harness cannot run, by its name
 )
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(outside(m))
 }
 
-// outside builds the programs once and finds out what this machine can do.
+// outside builds the programs and checks the prerequisites, once.
 func outside(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "lifeloop-e2e-")
 	if err != nil {
@@ -60,19 +60,19 @@ func outside(m *testing.M) int {
 		}
 	}
 	if missing = prerequisites(); missing != nil {
-		fmt.Fprintf(os.Stderr, "\n*** NO END-TO-END TEST RUNS HERE: %v ***\n\n", missing)
+		fmt.Fprintf(os.Stderr, "\n*** NO END-TO-END TEST CAN RUN: %v ***\n\n", missing)
 		return m.Run()
 	}
 	for _, k := range []kind{claude, codex, gemini, opencode} {
 		if err := installed(k); err != nil {
-			fmt.Fprintf(os.Stderr, "\n*** NO STORY OF %s IS PLAYED HERE: %v ***\n\n", strings.ToUpper(k.name), err)
+			fmt.Fprintf(os.Stderr, "\n*** NO STORY OF %s CAN RUN: %v ***\n\n", strings.ToUpper(k.name), err)
 			absent[k.name] = err
 		}
 	}
 	return m.Run()
 }
 
-// harnesses is where the pinned harnesses are installed.
+// harnesses is the folder of the pinned harnesses.
 func harnesses() string {
 	if dir := os.Getenv("HARNESSES_DIR"); dir != "" {
 		return dir
@@ -87,20 +87,20 @@ func prerequisites() error {
 	}
 	defer os.RemoveAll(home)
 	if out, err := isolated(context.Background(), home, nil, "true").CombinedOutput(); err != nil {
-		return fmt.Errorf("namespaces are not to be had (root, or a kernel that lets users make them): %w: %s",
+		return fmt.Errorf("cannot create namespaces (this needs root, or a kernel that permits them to users): %w: %s",
 			err, strings.TrimSpace(string(out)))
 	}
 	if os.Getenv("HARNESSES_DIR") == "" {
 		install := exec.Command(filepath.Join(source, "install-harnesses.sh"), harnesses())
 		install.Stdout, install.Stderr = os.Stderr, os.Stderr
 		if err := install.Run(); err != nil {
-			fmt.Fprintln(os.Stderr, "e2e: install-harnesses.sh:", err) // what is there is played with
+			fmt.Fprintln(os.Stderr, "e2e: install-harnesses.sh:", err) // those that are installed are used
 		}
 	}
 	return nil
 }
 
-// installed says why the stories of a harness cannot be played here.
+// installed returns why the stories of a harness cannot run on this machine.
 func installed(k kind) error {
 	program := filepath.Join(harnesses(), "node_modules", ".bin", k.name)
 	if _, err := os.Stat(program); err != nil {
@@ -116,12 +116,12 @@ func installed(k kind) error {
 		return fmt.Errorf("%s does not start: %w", k.name, err)
 	}
 	if !slices.Contains(strings.Fields(string(out)), k.version) {
-		return fmt.Errorf("%s is of version %q; the stories are those of %s", k.name, strings.TrimSpace(string(out)), k.version)
+		return fmt.Errorf("%s has version %q; the stories need %s", k.name, strings.TrimSpace(string(out)), k.version)
 	}
 	return nil
 }
 
-// isolated is a command in a world of its own.
+// isolated is a command in its own world.
 func isolated(ctx context.Context, home string, env []string, argv ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(source, "isolate.sh"), append([]string{home}, argv...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -135,15 +135,15 @@ func isolated(ctx context.Context, home string, env []string, argv ...string) *e
 	return cmd
 }
 
-// alone plays a test in a world of its own: outside it starts this program
-// again, inside, for this test only; inside it plays.
+// alone plays a test in its own world. Outside it starts this program again inside
+// a new world, for this test only; inside it plays.
 func alone(t *testing.T, k kind, play func(t *testing.T)) {
 	if os.Getenv(insideVar) != "" {
 		play(t)
 		return
 	}
 	if missing != nil {
-		t.Skipf("no end-to-end test runs here: %v", missing)
+		t.Skipf("no end-to-end test can run: %v", missing)
 	}
 	if err := absent[k.name]; err != nil {
 		t.Skip(err)

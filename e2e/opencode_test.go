@@ -12,8 +12,8 @@ import (
 	"lifeloop/e2e/mock"
 )
 
-// opencode is OpenCode with a model provider of its own. All of its
-// configuration is in a variable; its home is empty.
+// opencode is OpenCode with the mock as its model provider. Its whole configuration
+// is in a variable; its home is empty.
 var opencode = kind{
 	name: "opencode", version: "1.18.33",
 	records: ".local/share/opencode/opencode.db",
@@ -25,17 +25,16 @@ var opencode = kind{
 	seed: func(*testing.T) {},
 }
 
-// The server of OpenCode's terminal interface, which it is asked on whether a
-// turn is over; its screen does not say so in words.
+// The server of OpenCode's terminal interface reports whether a turn is over; its
+// screen does not.
 const opencodeServer = "http://127.0.0.1:4096"
 
 func opencodeArgs(args ...string) []string {
 	return append([]string{"opencode", "--port", "4096"}, args...)
 }
 
-// opencodeIdle reports whether OpenCode says that no session of it is at work.
-// A question that comes while it starts may never be answered, nor what is
-// asked after it.
+// opencodeIdle reports whether OpenCode has no busy session. OpenCode may never
+// answer a request that arrives during its start, nor those after it.
 func opencodeIdle() bool {
 	asks := http.Client{Timeout: time.Second}
 	resp, err := asks.Get(opencodeServer + "/session/status")
@@ -47,7 +46,7 @@ func opencodeIdle() bool {
 	return err == nil && strings.TrimSpace(string(busy)) == "{}"
 }
 
-// opencodeReady waits for the prompt: what is typed before it is lost.
+// opencodeReady waits for the prompt: earlier input is lost.
 func opencodeReady(r *run) {
 	r.t.Helper()
 	r.await("OpenCode to be ready", func() bool { return strings.Contains(r.shown(), "Ask anything") })
@@ -77,7 +76,7 @@ func opencodeTurns(prompts ...string) func(r *run) {
 }
 
 // opencodeInterrupted sends a prompt and presses Esc once the answer has begun.
-// The first Esc is asked back for.
+// OpenCode asks for a second Esc.
 func opencodeInterrupted(r *run, prompt string) {
 	r.t.Helper()
 	sendsPatiently(r, prompt, func() bool { return r.modelSaw(prompt) > 0 })
@@ -109,7 +108,7 @@ func TestOpencode(t *testing.T) {
 			script: func(r *run) {
 				opencodeReady(r)
 				opencodeInterrupted(r, "hello (p1)")
-				opencodeTurn(r, "go on (p2)")
+				opencodeTurn(r, "continue (p2)")
 				opencodeQuits(r)
 			},
 		},

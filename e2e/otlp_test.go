@@ -12,8 +12,8 @@ import (
 	"lifeloop/e2e/mock"
 )
 
-// What Claude Code exports with --otlp tells of the calls that no file of its
-// holds, and changes neither what is told of the session nor what is seen.
+// With --otlp Claude Code exports calls that none of its files contains. The events
+// and the screen stay the same.
 func TestExportedTelemetry(t *testing.T) {
 	stories{
 		"a title": {
@@ -21,8 +21,8 @@ func TestExportedTelemetry(t *testing.T) {
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done"), mock.Says("and more"), mock.Says("and more")},
 			script: func(r *run) {
 				claudeReady(r)
-				// A title is made for a prompt of some length; what comes in one
-				// piece with such a one is taken for a part of it.
+				// Claude Code makes a title for a long prompt only. Input that
+				// arrives together with it counts as part of it.
 				r.types("please run the command that greets the whole wide world, and tell me what it says")
 				r.await("the prompt", func() bool { return strings.Contains(r.shown(), "says") })
 				claudeTurn(r, "")
@@ -68,7 +68,7 @@ func TestExportedTelemetry(t *testing.T) {
 			and: func(t *testing.T, r *run, _ record) {
 				facts, err := r.tool("events", "last", "--as", "facts")
 				require.NoError(t, err)
-				require.Contains(t, facts, "otlp: ", "the thread's id was told by telemetry first")
+				require.Contains(t, facts, "otlp: ", "telemetry reported the thread's id first")
 				require.NotContains(t, facts, `"unknown_counted"`)
 			},
 		},

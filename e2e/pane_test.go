@@ -19,8 +19,8 @@ import (
 	"lifeloop/e2e/mock"
 )
 
-// TestScreen compares what a person sees, bare and wrapped, as a real terminal
-// shows it: every cell with its colours, the cursor, the title and the modes.
+// TestScreen compares the screens of a bare and a wrapped run in a real terminal:
+// every cell with its colours, the cursor, the title and the modes.
 func TestScreen(t *testing.T) {
 	for name, s := range map[string]struct {
 		story
@@ -43,8 +43,8 @@ func TestScreen(t *testing.T) {
 			},
 		},
 		"codex": {
-			// Without the first flag Codex warns, on its screen, that it runs without
-			// its daemon; wrapped it always has the flag.
+			// Without the first flag Codex shows a warning that it runs without its
+			// daemon; the wrapper always adds the flag.
 			story: story{harness: codex, argv: codexArgs("--no-daemon", "run it"), replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("It says hi.")}},
 			turn: func(p *pane) {
 				p.await("the turn", func() bool { return p.turnsOver() == 1 })
@@ -81,13 +81,13 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// A pane is a harness in a terminal that can be looked at.
+// A pane is a harness in a terminal whose screen can be captured.
 type pane struct{ *world }
 
 func newPane(t *testing.T, s story, wrapped bool) *pane {
 	t.Helper()
 	p := &pane{newWorld(t, s)}
-	// Without this Claude Code puts a hint about it on the screen, at some time.
+	// Without this Claude Code shows a hint about it at some time.
 	require.NoError(t, os.WriteFile(p.path("tmux.conf"), []byte("set -g focus-events on\n"), 0o600))
 	cmd := exec.Command("tmux", append([]string{"-S", p.path("tmux"), "-f", p.path("tmux.conf"), "new-session", "-d", "-s", "e2e",
 		"-x", "100", "-y", "30", "/bin/sh", "-c", shell, "sh"}, p.command(s, wrapped)...)...)
@@ -106,7 +106,7 @@ func (p *pane) tmux(args ...string) string {
 	return string(out)
 }
 
-// picture waits until the screen shows a text and has come to rest.
+// picture waits until the screen shows a text and no longer changes.
 func (p *pane) picture(text string) string {
 	p.t.Helper()
 	look := func() string {
@@ -120,20 +120,20 @@ func (p *pane) picture(text string) string {
 		}
 		return strings.Contains(shown, text) && time.Since(since) > 700*time.Millisecond
 	}) {
-		p.t.Fatalf("the screen does not come to rest with %q:\n%s", text, shown)
+		p.t.Fatalf("the screen keeps changing, or does not show %q:\n%s", text, shown)
 	}
 	return blank(titleColour.ReplaceAllString(musing.ReplaceAllString(shown, "${1}MUSED"), "Mock title"))
 }
 
-// musing is how a harness says, in words of chance, how long it took.
+// musing is the random word with which a harness shows the duration of a turn.
 var musing = regexp.MustCompile(`(✻(?:\{[^}]*\}| )*)\p{L}+ for \d+s|Worked for \S+ • \d\d:\d\d`)
 
-// titleColour is different for every thread of Codex.
+// titleColour differs between threads of Codex.
 var titleColour = regexp.MustCompile(`\{[^}]*\}Mock title`)
 
-// cells writes a captured screen with a mark wherever the looks of a cell are
-// not those of the one before. What nobody can see, the colour of a blank, is
-// left out: a screen that was painted again may differ in it.
+// cells renders a captured screen with a mark where the attributes of a cell differ
+// from those of the cell before. The text colour of a blank is invisible and left
+// out: a repainted screen may differ in it.
 func cells(captured string) string {
 	var out strings.Builder
 	var now, marked looks
@@ -163,7 +163,7 @@ var sgr = regexp.MustCompile(`^\x1b\[([\d;]*)m`)
 // looks are the attributes of a cell.
 type looks struct {
 	foreground, background string
-	on                     [10]bool // by the number that switches it on
+	on                     [10]bool // by the number of its code
 }
 
 func (l looks) String() string {
@@ -181,7 +181,7 @@ func (l looks) String() string {
 
 const underlined, inverse, struck = 4, 7, 9
 
-// ofBlank are the looks that can be seen where nothing is written.
+// ofBlank are the attributes that are visible on a blank.
 func (l looks) ofBlank() looks {
 	seen := looks{background: l.background}
 	for _, i := range []int{underlined, inverse, struck} {
@@ -190,7 +190,7 @@ func (l looks) ofBlank() looks {
 	return seen
 }
 
-// apply takes the codes of one escape sequence.
+// apply applies the codes of one escape sequence.
 func (l *looks) apply(codes []string) {
 	for len(codes) > 0 {
 		n, _ := strconv.Atoi(codes[0]) // an empty code is 0

@@ -12,16 +12,15 @@ import (
 	"lifeloop/e2e/mock"
 )
 
-// Three clients answer with a payload, each for another slot.
+// Three clients answer with a payload, each for a different slot.
 var (
 	sessionPayload = client{id: "sessions", events: "session.starting", placement: "developer_equivalent_frame", body: "CANARY-SESSION"}
 	promptPayload  = client{id: "prompts", events: "frame.opening", placement: "pre_prompt_frame", body: "CANARY-PROMPT"}
 	toolPayload    = client{id: "tools", events: "frame.opened", placement: "side_channel_context", body: "CANARY-TOOL"}
 )
 
-// TestPayloads follows payloads from a client to the model: they stand in the
-// request bodies that the model server recorded, where they belong, and the
-// receipts say so.
+// TestPayloads follows payloads from a client to the model. They must be in the right
+// request bodies of the model server, and the receipts must confirm it.
 func TestPayloads(t *testing.T) {
 	turn := sequence(frame("S1 F1", "completed"), pressure("low", "S1 F1"))
 	common := story{
@@ -29,7 +28,7 @@ func TestPayloads(t *testing.T) {
 		emits:   sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "other")),
 		and: func(t *testing.T, r *run, rec record) {
 			asked := r.questions()
-			require.Len(t, asked, 2, "questions of the turn: before the tool and after it")
+			require.Len(t, asked, 2, "requests of the turn: before and after the tool")
 			for _, want := range []struct {
 				body          string
 				first, second bool
@@ -39,7 +38,7 @@ func TestPayloads(t *testing.T) {
 				{toolPayload.body, false, true},
 			} {
 				if strings.Contains(asked[0], want.body) != want.first || strings.Contains(asked[1], want.body) != want.second {
-					t.Errorf("%s: in the first question %v, in the second %v", want.body,
+					t.Errorf("%s: in the first request %v, in the second %v", want.body,
 						strings.Contains(asked[0], want.body), strings.Contains(asked[1], want.body))
 				}
 			}
@@ -77,7 +76,7 @@ func TestPayloads(t *testing.T) {
 	}
 }
 
-// questions are the bodies of the requests of the main conversation, in order.
+// questions are the request bodies of the main conversation, in order.
 func (w *world) questions() []string {
 	var out []string
 	for _, c := range w.model.Calls() {
@@ -88,7 +87,7 @@ func (w *world) questions() []string {
 	return out
 }
 
-// checkDelivered finds the receipt that says that a client's payload arrived.
+// checkDelivered checks the receipt of a client's delivered payload.
 func (rec record) checkDelivered(t *testing.T, c client) {
 	t.Helper()
 	for _, r := range rec.receipts {

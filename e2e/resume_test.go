@@ -15,11 +15,11 @@ import (
 	"lifeloop/profiles"
 )
 
-// What is told of one more turn of an earlier session. The wrapper has given
-// it no id, so its first event has none.
+// resumedTurn are the events of one more turn of an earlier session. The wrapper did
+// not choose its id, so the first event has none.
 var resumedTurn = sequence(starts("S? S1", "resume"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "other"))
 
-// sameSession holds everything told against the earlier session's id.
+// sameSession checks that every event has the earlier session's id.
 func sameSession(t *testing.T, r *run, rec record) {
 	for _, e := range rec.events {
 		if e.HarnessSessionID != nil && *e.HarnessSessionID != r.earlier {
@@ -32,10 +32,10 @@ func sameSession(t *testing.T, r *run, rec record) {
 	r.checkIdentity(r.earlier)
 }
 
-// forked finds the earlier session untouched and everything since the prompt
-// in a session of its own.
+// forked checks that the earlier session is unchanged, and that everything since the
+// prompt is in a session of its own.
 func forked(t *testing.T, r *run, rec record) {
-	on := r.sessions() // the last one written to first
+	on := r.sessions() // ordered by the last write, newest first
 	require.Len(t, on, 2, "sessions on record")
 	fork := on[0]
 	require.Equal(t, r.earlier, on[1], "the older session on record")
@@ -45,9 +45,9 @@ func forked(t *testing.T, r *run, rec record) {
 		case "session.starting":
 			want = ""
 		case "session.started":
-			want = r.earlier // it has no other id before its first prompt
+			want = r.earlier // the fork has no id before its first prompt
 		case pressureObserved:
-			// The usage stands in the fork's own transcript and nowhere else.
+			// Only the fork's own transcript contains the usage.
 			if len(e.Evidence) != 1 || e.Evidence[0].Source != "transcript" {
 				t.Errorf("evidence of %s: %v, want its transcript", e.Event, e.Evidence)
 			}
@@ -59,8 +59,8 @@ func forked(t *testing.T, r *run, rec record) {
 	r.checkIdentity(fork)
 }
 
-// checkIdentity asks who the session was in the end: the last fact about its
-// id on the ledger, and what `status` makes of it.
+// checkIdentity checks the final id of the harness session: the last fact about it
+// on the ledger, and `status`.
 func (w *world) checkIdentity(want string) {
 	w.t.Helper()
 	segments, err := filepath.Glob(w.path("state/sessions/*/ledger-*.jsonl"))
@@ -81,7 +81,7 @@ func (w *world) checkIdentity(want string) {
 		}
 	}
 	if bound != want {
-		w.t.Errorf("the ledger binds session %q last, want %s", bound, want)
+		w.t.Errorf("the last bound session is %q, want %s", bound, want)
 	}
 
 	out, err := w.tool("--json", "status", "last")
@@ -95,8 +95,8 @@ func (w *world) checkIdentity(want string) {
 	}
 }
 
-// TestResumed takes sessions up again within a second of their last turn, as
-// scripts do. Nothing of that turn may be told again.
+// TestResumed continues sessions within a second of their last turn, as scripts do.
+// No event of that turn may be emitted again.
 func TestResumed(t *testing.T) {
 	claudeBefore := [][]string{claudeArgs("-p", "one")}
 	codexBefore := [][]string{codexExec("one")}
@@ -125,25 +125,25 @@ func TestResumed(t *testing.T) {
 		"codex resume": {
 			harness: codex, earlier: codexBefore, tty: true, argv: append(codexArgs("resume"), earlierID),
 			script: codexTurns("two"),
-			// Its terminal is up before its first prompt tells the hooks who it is.
+			// Its terminal is ready before a hook knows the session id.
 			emits: strings.Replace(resumedTurn, "S1 resume", "S? resume", 1), and: sameSession,
 		},
-		// As a later launch of the same session goes on.
+		// As a later launch of the same session continues it.
 		"claude -p, by its profile": {
-			harness: claude, earlier: claudeBefore, argv: goesOn(t, claudeArgs("-p", "--allowedTools", "Bash", "--session-id", "0f0f", "two")),
+			harness: claude, earlier: claudeBefore, argv: continued(t, claudeArgs("-p", "--allowedTools", "Bash", "--session-id", "0f0f", "two")),
 			emits: resumedTurn, and: sameSession,
 		},
 		"claude, by its profile": {
-			harness: claude, earlier: claudeBefore, tty: true, argv: goesOn(t, claudeArgs("not again")),
+			harness: claude, earlier: claudeBefore, tty: true, argv: continued(t, claudeArgs("not again")),
 			script: claudeTurns("two"),
 			emits:  strings.ReplaceAll(resumedTurn, "other", "prompt_input_exit"), and: sameSession,
 		},
 		"codex exec, by its profile": {
-			harness: codex, earlier: codexBefore, argv: goesOn(t, codexExec("two")),
+			harness: codex, earlier: codexBefore, argv: continued(t, codexExec("two")),
 			emits: resumedTurn, and: sameSession,
 		},
 		"codex, by its profile": {
-			harness: codex, earlier: codexBefore, tty: true, argv: goesOn(t, codexArgs("not again")),
+			harness: codex, earlier: codexBefore, tty: true, argv: continued(t, codexArgs("not again")),
 			script: codexTurns("two"),
 			emits:  strings.Replace(resumedTurn, "S1 resume", "S? resume", 1), and: sameSession,
 		},
@@ -152,9 +152,9 @@ func TestResumed(t *testing.T) {
 	}
 }
 
-// goesOn is the command line that goes on with the earlier session, as the
-// profile of its program has it.
-func goesOn(t *testing.T, argv []string) []string {
+// continued is the command line that continues the earlier session, according to
+// the profile of its program.
+func continued(t *testing.T, argv []string) []string {
 	t.Helper()
 	p, _ := profiles.For(profiles.Infer(argv[0]))
 	const id = "3f1c2b4a-2222-4333-8444-555555555555"
@@ -168,7 +168,7 @@ func codexExecResume(args ...string) []string {
 	return append(append(append([]string{"codex", "exec", "resume"}, codexConfig...), "--skip-git-repo-check"), args...)
 }
 
-// TestPipedPrompt gives the first prompt through a pipe. The rest is typed.
+// TestPipedPrompt sends the first prompt through a pipe and types the others.
 func TestPipedPrompt(t *testing.T) {
 	story{
 		harness: claude, tty: true, piped: "hello", argv: claudeArgs(),

@@ -10,10 +10,9 @@ import (
 	"testing"
 )
 
-// compareScreens holds what a person was shown bare and wrapped side by side.
-// With pipes it is the same text. Of a terminal, which no two runs paint with
-// the same bytes, it is the state that they leave it in; TestScreen compares
-// the pictures.
+// compareScreens compares the output of a bare and a wrapped run. With pipes it is
+// the same text. Two runs never send a terminal the same bytes, so only its final
+// state is compared; TestScreen compares screens.
 func compareScreens(t *testing.T, bare, wrapped *run) {
 	t.Helper()
 	if wrapped.tty == nil {
@@ -33,14 +32,14 @@ func compareScreens(t *testing.T, bare, wrapped *run) {
 	}
 }
 
-// hookLines are printed by codex exec whenever it has hooks, whoever's.
+// hookLines are printed by codex exec whenever any hooks are configured.
 var hookLines = regexp.MustCompile(`(?m)^hook: .*\n`)
 
-// startupLines are printed by Gemini CLI when a measurement of its start is not
-// to be had, by chance.
+// startupLines are printed by Gemini CLI when it fails to measure its start, by
+// chance.
 var startupLines = regexp.MustCompile(`(?m)^\[STARTUP\] .*\n`)
 
-// took is how long a tool ran.
+// took matches the duration of a tool.
 var took = regexp.MustCompile(`\bin \d+ms\b`)
 
 func said(s string) string {
@@ -53,11 +52,10 @@ var (
 	otherKeys   = regexp.MustCompile(`\x1b\[>4(;\d+)?m`)
 )
 
-// normally are the modes that are on in a terminal that nobody has touched.
+// normally are the modes that are on in a new terminal.
 var normally = map[string]bool{"7": true, "25": true}
 
-// modesLeft are the terminal modes in which these bytes leave a terminal,
-// where they are not those of an untouched one.
+// modesLeft are the modes that differ from a new terminal after these bytes.
 func modesLeft(shown string) []string {
 	left := map[string]bool{}
 	for _, m := range privateMode.FindAllStringSubmatch(shown, -1) {
@@ -79,14 +77,14 @@ func modesLeft(shown string) []string {
 		if m[1] == ">" {
 			pushed++
 		} else {
-			pushed = max(0, pushed-1) // one too many is allowed for and does nothing
+			pushed = max(0, pushed-1) // one too many has no effect
 		}
 	}
 	if pushed > 0 {
 		left["kitty keyboard"] = true
 	}
-	// Some terminals begin with clusters of characters counted as one, so nobody
-	// but the user can put this back. OpenCode leaves it on, bare too.
+	// Its initial value depends on the terminal, so the wrapper cannot restore it.
+	// OpenCode leaves it on, also in a bare run.
 	delete(left, "?2027")
 	return slices.Sorted(maps.Keys(left))
 }

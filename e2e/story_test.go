@@ -20,26 +20,26 @@ import (
 	"lifeloop/e2e/mock"
 )
 
-// A story is one scripted session and what must be told of it.
+// A story is one scripted session and its expected events.
 type story struct {
 	harness kind
-	argv    []string          // the harness's command line, the same bare and wrapped
-	tty     bool              // a person at a terminal; else plain pipes
+	argv    []string          // the harness's command line, for the bare and the wrapped run
+	tty     bool              // with a terminal; else plain pipes
 	flags   []string          // of lifeloop-wrap run
-	config  string            // of lifeloop-wrap, besides the clients
-	clients []client          // more of them
-	env     []string          // more variables, of everything in the world
-	files   map[string]string // in the home, besides what everybody has
-	replies []mock.Reply      // what the model says to the main conversation, in order
-	// earlier are sessions that the harness had here just before, always bare.
-	// The last one's id stands in argv for earlierID.
+	config  string            // of lifeloop-wrap, in addition to the clients
+	clients []client          // in addition to everyStory
+	env     []string          // more variables for all programs
+	files   map[string]string // in the home, in addition to the harness's seed
+	replies []mock.Reply      // the model's replies in the main conversation, in order
+	// earlier are command lines of bare sessions that run first. The id of the last
+	// one replaces earlierID in argv.
 	earlier [][]string
-	piped   string // what its standard input holds, of a story with a terminal
+	piped   string // its standard input, in a story with a terminal
 
-	// script is what the person does. It waits for nothing but what the harness
-	// shows, so the same script plays bare and wrapped.
+	// script is what the user does. It waits only for what the harness shows, so the
+	// same script works bare and wrapped.
 	script func(r *run)
-	// exit is the exit code, of both, unless exitWrapped says otherwise.
+	// exit is the exit code of both runs; exitWrapped, if not 0, that of the wrapped.
 	exit, exitWrapped int
 	// emits is the exact list of lifecycle events, made by sequence, a line each:
 	//
@@ -56,18 +56,18 @@ type story struct {
 	//
 	//	? capability.degraded S1 telemetry.transcript unavailable
 	emits string
-	// and looks at what else there is to see, of the wrapped run.
+	// and checks the wrapped run further.
 	and func(t *testing.T, r *run, rec record)
 }
 
-// A client is a callback client of a story. With a placement it answers every
-// event with a payload.
+// A client is a callback client of a story. With a placement it answers each event
+// with a payload.
 type client struct {
 	id, events      string
 	placement, body string
 }
 
-// everyStory has these clients: one of everything, one of little.
+// everyStory are clients of every story: one for all events and one for few.
 var everyStory = []client{{id: "notes", events: "*"}, {id: "bounds", events: "session.*"}}
 
 // config writes the wrapper's configuration, outside the home.
@@ -88,13 +88,13 @@ func (w *world) config(s story) string {
 	return path
 }
 
-// subscribed says whether a client is told of an event.
+// subscribed reports whether a client receives an event.
 func (c client) subscribed(event string) bool {
 	prefix, wild := strings.CutSuffix(c.events, "*")
 	return c.events == event || wild && strings.HasPrefix(event, prefix)
 }
 
-// stories are stories by name that have most in common.
+// stories are stories by name that share most fields.
 type stories map[string]story
 
 // merged is all stories of several tables.
@@ -106,7 +106,7 @@ func merged(tables ...stories) stories {
 	return all
 }
 
-// play plays every story, with what it does not say itself taken from common.
+// play plays every story, with missing fields taken from common.
 func (all stories) play(t *testing.T, common story) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		s := all[name]
@@ -143,12 +143,12 @@ func (s story) play(t *testing.T) {
 	})
 }
 
-// A performance is a story that was played to its end.
+// A performance is one completed run of a story.
 type performance struct {
 	run    *run
 	code   int
 	home   tree
-	record record // of a wrapped one
+	record record // of a wrapped run
 }
 
 func (s story) perform(t *testing.T, wrapped bool) performance {
@@ -204,7 +204,7 @@ type receipt struct {
 	Warnings     []string          `json:"warnings"`
 }
 
-// A record is what a session left behind, read from its ledger.
+// A record is the events and receipts on a session's ledger.
 type record struct {
 	events   []event
 	receipts []receipt
@@ -218,8 +218,8 @@ func (w *world) tool(args ...string) (string, error) {
 	return string(out), err
 }
 
-// recorded reads the session from its ledger, and holds the events file
-// against it: both must say the same, line by line.
+// recorded reads the session from its ledger. The events file must have the same
+// lines.
 func (w *world) recorded() record {
 	w.t.Helper()
 	events, err := w.tool("events", "last")
@@ -254,7 +254,7 @@ func lines[T any](t *testing.T, text string) []T {
 	return out
 }
 
-// A row is an event as a story tells it.
+// A row is an event as a story writes it.
 type row struct {
 	event, session, frame, detail string
 }
@@ -263,7 +263,7 @@ func (r row) String() string {
 	return strings.Join(strings.Fields(r.event+" "+r.session+" "+r.frame+" "+r.detail), " ")
 }
 
-// key names a row for a neighbour: its event and what it is about.
+// key identifies a row: its event and its frame or session.
 func (r row) key() string {
 	if r.frame != "" {
 		return r.event + " " + r.frame
@@ -273,7 +273,7 @@ func (r row) key() string {
 
 const pressureObserved = "context.pressure_observed"
 
-// rows tells events in the words of a story.
+// rows converts events to rows.
 func rows(events []event) []row {
 	session, frame := names("S"), names("F")
 	out := make([]row, len(events))
@@ -282,7 +282,7 @@ func rows(events []event) []row {
 		if e.HarnessSessionID != nil {
 			r.session = session(*e.HarnessSessionID)
 		}
-		// A pressure may be seen in a frame or right after it.
+		// A pressure may be observed in a frame or right after it.
 		if e.Frame != nil && e.Event != pressureObserved {
 			r.frame = frame(e.Frame.ID)
 		}
@@ -343,7 +343,7 @@ func compareEvents(t *testing.T, emits string, events []event) {
 		t.Errorf("emitted:\n  %s\nwant:\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
 	if len(floated) != len(floating) {
-		t.Errorf("%d floating events told, want %d:\n%v", len(floated), len(floating), all)
+		t.Errorf("%d floating events, want %d:\n%v", len(floated), len(floating), all)
 		return
 	}
 	place := func(key string, from int) int {
@@ -368,13 +368,13 @@ func compareEvents(t *testing.T, emits string, events []event) {
 	}
 }
 
-// checkReceipts holds the receipts against the events: one for each event and
-// each client that subscribed to it, in a dense sequence per harness session.
+// checkReceipts compares the receipts with the events: one for each event and each
+// subscribed client, with consecutive numbers per harness session.
 func (rec record) checkReceipts(t *testing.T, clients []client) {
 	t.Helper()
 	type key struct{ client, event, session string }
 	want := map[key]int{}
-	unnamed := map[string]bool{} // events told before the harness had named its session
+	unnamed := map[string]bool{} // events from before the session id was known
 	for _, e := range rec.events {
 		session := deref(e.HarnessSessionID)
 		unnamed[e.EventID] = session == ""
@@ -390,15 +390,15 @@ func (rec record) checkReceipts(t *testing.T, clients []client) {
 	for _, r := range rec.receipts {
 		session := deref(r.HarnessSessionID)
 		about := session
-		if unnamed[r.EventID] { // its receipt may wait, for a payload's slot, until the name is known
+		if unnamed[r.EventID] { // its receipt may wait for a payload's slot until the id is known
 			about = ""
 		}
 		got[key{r.ClientID, r.EventID + " " + r.Event, about}]++
-		// What is told before a session's id is known is the beginning of it.
+		// Events from before the session id was known belong to that session.
 		if next[session] == 0 && next[""] > 0 {
 			next[session], next[""] = next[""], 0
 		}
-		// So is what was told of a session whose id turned out to be another.
+		// So do events of a session whose id changed.
 		if next[session] == 0 && r.Event != "session.starting" {
 			next[session] = next[last]
 		}
@@ -421,7 +421,7 @@ func (rec record) checkReceipts(t *testing.T, clients []client) {
 	}
 	for k := range got {
 		if want[k] == 0 {
-			t.Errorf("a receipt that nobody asked for: %v", k)
+			t.Errorf("a receipt without a subscription: %v", k)
 		}
 	}
 }

@@ -33,7 +33,7 @@ var (
 )
 
 // TestTakenUp kills the wrapper in the middle of a turn and recovers its session
-// by its id alone. The harness continues its own session, whatever was open is
+// by its id alone. The harness continues its own session, open frames are
 // closed, and no event or call is recorded twice.
 func TestTakenUp(t *testing.T) {
 	// turns are those of the session, between its start and its end.
@@ -111,7 +111,7 @@ func (c recovery) continues(w *world) *run {
 	return w.launch(c.story, true, []string{filepath.Join(programs, "lifeloop-wrap"), "run", "--resume", "last"})
 }
 
-// checkArguments checks that the harness was told to continue its session.
+// checkArguments checks that the harness was started to continue its session.
 func (c recovery) checkArguments(t *testing.T, session string) {
 	t.Helper()
 	argv := commandOf(harnessPID())
@@ -170,7 +170,7 @@ func commandOf(pid int) []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
 }
 
-// windows are all n words that stand side by side.
+// windows are all sequences of n adjacent words.
 func windows(words []string, n int) (out [][]string) {
 	for i := range len(words) - n + 1 {
 		out = append(out, words[i:i+n])

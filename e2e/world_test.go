@@ -33,22 +33,22 @@ const (
 	project = "/home/dev/project"
 )
 
-// patience is how long anything that must happen may take on a busy machine.
+// patience bounds the wait for something that must happen, on a busy machine too.
 const patience = 90 * time.Second
 
-// A world is one fresh home with a model server, and what is kept outside of
-// the home: the wrapper's state and what the rig records.
+// A world is a fresh home with a model server. The wrapper's state and the records
+// of the test are outside the home.
 type world struct {
 	t       *testing.T
 	harness kind
 	dir     string // outside the home
 	model   *mock.Server
-	env     []string // of everything that runs in this world
-	earlier string   // the id of the session that was here before
+	env     []string // of all programs in this world
+	earlier string   // the id of the earlier session
 }
 
-// newWorld empties the home, puts into it what a person's home already holds,
-// and starts a model server that knows the story.
+// newWorld empties the home, creates the files of a user's home, and starts a model
+// server with the replies of the story.
 func newWorld(t *testing.T, s story) *world {
 	t.Helper()
 	h := s.harness
@@ -79,10 +79,10 @@ func newWorld(t *testing.T, s story) *world {
 	return w
 }
 
-// modelAddress is where the model of every world is spoken to.
+// modelAddress is the address of the model server in every world.
 const modelAddress = "127.0.0.1:8787"
 
-// served is the model server of the world that is; an earlier one is closed.
+// served is the model server of the current world; earlier ones are closed.
 var served *http.Server
 
 func (w *world) serve() {
@@ -96,11 +96,11 @@ func (w *world) serve() {
 	go func(s *http.Server) { _ = s.Serve(l) }(served) // until it is closed
 }
 
-// earlierID stands in a command line for the id of the earlier session.
+// earlierID is replaced in a command line by the id of the earlier session.
 const earlierID = "<earlier>"
 
-// sessions are the ids of the sessions that the home holds a record of, the
-// last one written to first.
+// sessions are the ids of the recorded sessions in the home, ordered by the last
+// write, newest first.
 func (w *world) sessions() []string {
 	files, err := filepath.Glob(filepath.Join(home, w.harness.records))
 	require.NoError(w.t, err)
@@ -119,12 +119,12 @@ func (w *world) sessions() []string {
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 
-// endEverything kills what an earlier part of this test left behind. The
-// kernel spares the first process of a namespace, which is this one.
+// endEverything kills the processes of an earlier part of this test. The kernel does
+// not kill the first process of a namespace, which is this one.
 func endEverything(t *testing.T) {
 	t.Helper()
 	if os.Getpid() != 1 {
-		t.Fatal("not alone: this part of the test must be process 1 of its world")
+		t.Fatal("this part of the test must be process 1 of its world")
 	}
 	_ = syscall.Kill(-1, syscall.SIGKILL)
 	deadline := time.Now().Add(patience)
@@ -151,7 +151,7 @@ func others() []string {
 		}
 		_, rest, _ := strings.Cut(string(stat), ") ")
 		if strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X") {
-			continue // dead; only its parent has not looked yet
+			continue // a zombie
 		}
 		cmd, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
 		out = append(out, e.Name()+" "+strings.TrimSpace(strings.ReplaceAll(string(cmd), "\x00", " ")))
@@ -168,7 +168,7 @@ func emptyFolder(t *testing.T, dir string) {
 	}
 }
 
-// await polls until it is true.
+// await polls until it is true, and fails after patience.
 func (w *world) await(what string, is func() bool) {
 	w.t.Helper()
 	if !poll(patience, is) {
@@ -188,27 +188,26 @@ func poll(limit time.Duration, is func() bool) bool {
 	}
 }
 
-// A run is one harness that a person (the script) sits in front of.
+// A run is one harness that the script uses.
 type run struct {
 	*world
 	wrapped bool
 	cmd     *exec.Cmd
 	ended   chan struct{}
 
-	// Of a run at a terminal. Below it runs a shell, as below any terminal, and
-	// the shell runs the rest: a terminal whose first process dies is hung up
-	// and tells nothing any more.
-	tty           *os.File      // where the person types and looks
-	before, after *unix.Termios // of the terminal: at the start, and when the shell had it back
+	// Of a run with a terminal. A shell runs in it and starts the rest, because a
+	// terminal is hung up when its first process ends.
+	tty           *os.File      // the user's side
+	before, after *unix.Termios // its attributes: at the start, and after the harness
 
 	mu     sync.Mutex
-	screen []byte // every byte the person was shown (standard output with pipes)
+	screen []byte // all output to the terminal (standard output with pipes)
 	stderr bytes.Buffer
 }
 
 const width, height = 100, 30
 
-// shell runs its arguments and waits for a key before it lets the terminal go.
+// shell runs its arguments and waits for a key before it ends.
 const shell = `"$@"; code=$?; echo "<the shell: $code>"; read -r key; exit $code`
 
 var shellsWord = regexp.MustCompile(`<the shell: \d+>`)
@@ -219,7 +218,7 @@ func (w *world) start(s story, wrapped bool) *run {
 	return w.launch(s, wrapped, w.command(s, wrapped))
 }
 
-// launch starts argv where the story plays.
+// launch starts argv in the world of a story.
 func (w *world) launch(s story, wrapped bool, argv []string) *run {
 	w.t.Helper()
 	switch {
@@ -236,7 +235,7 @@ func (w *world) launch(s story, wrapped bool, argv []string) *run {
 		tty, theirs, err := pty.Open()
 		require.NoError(w.t, err)
 		require.NoError(w.t, pty.Setsize(tty, &pty.Winsize{Cols: width, Rows: height}))
-		r.tty, r.before = tty, attributes(w.t, tty) // nobody has touched it yet
+		r.tty, r.before = tty, attributes(w.t, tty) // before any program uses it
 		r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = theirs, theirs, theirs
 		r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 		err = r.cmd.Start()
@@ -277,7 +276,7 @@ func (w *world) command(s story, wrapped bool) []string {
 		"--events", w.path("events.jsonl")}, s.flags, []string{"--"}, argv)
 }
 
-// attributes are the terminal's attributes; a pty tells them on both ends.
+// attributes are the terminal's attributes; both ends of a pty report them.
 func attributes(t *testing.T, tty *os.File) *unix.Termios {
 	t.Helper()
 	attrs, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
@@ -285,7 +284,7 @@ func attributes(t *testing.T, tty *os.File) *unix.Termios {
 	return attrs
 }
 
-// shownTo keeps what a person is shown.
+// shownTo collects the output of a run.
 type shownTo struct{ *run }
 
 func (s shownTo) Write(b []byte) (int, error) {
@@ -302,7 +301,7 @@ func (r *run) types(keys string) {
 	require.NoError(r.t, err, "type %q", keys)
 }
 
-// Whom a script sends a signal to.
+// The target of a signal.
 type target string
 
 const (
@@ -320,8 +319,8 @@ func (r *run) signals(to target, s syscall.Signal) {
 	send(r.t, pid, s)
 }
 
-// send sends a signal to one process. 0 and below would be whole groups, which
-// reach beyond this world.
+// send sends a signal to one process. Numbers up to 0 would be process groups, also
+// outside this world.
 func send(t *testing.T, pid int, s syscall.Signal) {
 	t.Helper()
 	require.Greater(t, pid, 1, "there is no such process")
@@ -341,15 +340,15 @@ func harnessPID() int {
 	return 0
 }
 
-// shown is everything the person has been shown so far.
+// shown is all output so far.
 func (r *run) shown() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return string(r.screen)
 }
 
-// await polls until it is true and shows what there is to see when that takes
-// too long, or when the harness ends meanwhile.
+// await polls until it is true, and fails after patience. It fails with a description of the scene when that
+// takes too long, or when the harness ends.
 func (r *run) await(what string, is func() bool) {
 	r.t.Helper()
 	seen := false // once is enough: a process that execs has no command line for a moment
@@ -385,12 +384,12 @@ func (r *run) leaves() int {
 	r.t.Helper()
 	if !poll(patience, r.over) {
 		scene := r.scene()
-		if r.wrapped { // a Go program answers this one with what it is doing
+		if r.wrapped { // a Go program prints its goroutines then
 			send(r.t, r.started(), syscall.SIGABRT)
 			poll(time.Second, r.over)
 			scene += r.shown() + r.stderr.String()
 		}
-		r.t.Fatalf("it does not end\n%s", scene)
+		r.t.Fatalf("the run does not end\n%s", scene)
 	}
 	if r.tty != nil {
 		r.after = attributes(r.t, r.tty)
@@ -423,7 +422,7 @@ func (r *run) started() int {
 	return pid
 }
 
-// scene is what a person needs to understand a failure.
+// scene describes the run for the report of a failure.
 func (r *run) scene() string {
 	var b strings.Builder
 	shown := r.shown()
