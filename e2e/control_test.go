@@ -196,7 +196,7 @@ func TestNeedsInput(t *testing.T) {
 		}
 		select {
 		case text := <-waiter:
-			t.Logf("heard at %v: %s", time.Now(), text)
+			t.Logf("wait printed at %v: %s", time.Now(), text)
 			require.NoError(t, json.NewDecoder(strings.NewReader(text)).Decode(&fact))
 		case <-time.After(patience):
 			t.Fatalf("the wait did not end\n%s", r.scene())

@@ -954,7 +954,7 @@ func TestRuns(t *testing.T) {
 	child := exec.Command("true")
 	require.NoError(t, child.Start())
 	pid := child.Process.Pid
-	for end := time.Now().Add(10 * time.Second); Runs(pid, 0); time.Sleep(time.Millisecond) { // it ends and waits to be reaped
+	for end := time.Now().Add(patience); Runs(pid, 0); time.Sleep(time.Millisecond) { // it ends and waits to be reaped
 		require.True(t, time.Now().Before(end))
 	}
 	require.NoError(t, child.Wait())
