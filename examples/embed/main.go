@@ -73,7 +73,7 @@ func supervise(argv []string) (int, error) {
 		ClientDrain: 5 * time.Second, AbortGrace: 5 * time.Second,
 		NewID:  func(prefix string) string { return prefix + uuid.NewString() },
 		Policy: attempt.Policy{Retries: attempt.Retries{Attempts: 1, MaxRetries: 1, On: attempt.DefaultOn()}},
-		Clients: []kernel.Client{{ID: "printer", Timeout: time.Second,
+		Clients: []kernel.Client{{ID: "printer", Timeout: 5 * time.Second,
 			Events: map[lifeloop.Event]bool{lifeloop.SessionStarted: true, lifeloop.SessionEnded: true}}},
 	}), supervisor.Ports{Launcher: l, Clients: map[string]supervisor.Client{"printer": dispatch.Func(client)}, Committed: notifier.Committed},
 		supervisor.Options{Relaunch: true})
