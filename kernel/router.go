@@ -341,15 +341,14 @@ func (r *router) dispatch(s *step, c *Client, k *call) {
 }
 
 func (s *step) request(k *call) lifeloop.CallbackRequest {
-	req := lifeloop.CallbackRequest{
+	key := k.Idempotency
+	return lifeloop.CallbackRequest{
 		SchemaVersion: lifeloop.Version, Event: k.Event, EventID: k.EventID,
 		AdapterID: s.cfg.Manifest.AdapterID, AdapterVersion: s.cfg.Manifest.AdapterVersion,
-		HarnessSessionID: s.scopes.id(k.Scope),
-		IntegrationMode:  k.Mode, InvocationID: k.Invocation, PayloadRefs: []lifeloop.PayloadRef{},
-		FrameContext: k.Frame, EventData: k.Data, IdempotencyKey: &k.Idempotency,
+		HarnessSessionID: s.scopes.id(k.Scope), HarnessRunID: s.attempts.id(), HarnessTaskID: s.task(),
+		IntegrationMode: k.Mode, InvocationID: k.Invocation, PayloadRefs: []lifeloop.PayloadRef{},
+		FrameContext: k.Frame, EventData: k.Data, IdempotencyKey: &key,
 	}
-	req.HarnessRunID, req.HarnessTaskID = s.attempts.id(), s.task()
-	return req
 }
 
 // task is the session as documents name it; nil where one hook is all there is.
