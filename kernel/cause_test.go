@@ -12,8 +12,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// Every error that a source can tell has a cause and a class, or is known to
-// have none.
+// TestEveryErrorHasItsCause: every error that a source can report has a cause
+// and a class, or is known to have none.
 func TestEveryErrorHasItsCause(t *testing.T) {
 	want := map[telemetry.ErrorKind]struct {
 		cause attempt.Cause

@@ -18,13 +18,13 @@ import (
 	"lifeloop/view"
 )
 
-// The views are folds over what the kernel found true, so the worlds that try
-// the kernel try them too. These tests stand here because the worlds do.
+// The views are folds over the kernel's facts, so the worlds that test the
+// kernel test them too. These tests are here because the worlds are.
 
-// An hcpJudge holds what view.HCP tells of one session against HCP L2.
+// An hcpJudge checks what view.HCP emits about one session against HCP L2.
 type hcpJudge struct {
-	live, read view.HCP       // of the facts themselves, and of what the ledger gives back
-	entries    []kernel.Entry // as the ledger gives them back
+	live, read view.HCP       // of the facts, and of what the ledger returns
+	entries    []kernel.Entry // as the ledger returns them
 	state      string
 	last       uint64
 	lines      []string
@@ -36,8 +36,8 @@ type hcpJudge struct {
 
 var version4 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-// hcpData are the members of each event's data: those that HCP L2 lists, but
-// the session's token, which no view shows, and with the session's metadata.
+// hcpData are the members of each event's data: those of HCP L2 without the
+// session's token, which no view shows, and with the session's metadata.
 var hcpData = map[string][]string{
 	"session_created":    {"state", "risk_level", "metadata"},
 	"state_changed":      {"from_state", "to_state", "reason"},
@@ -49,20 +49,20 @@ var hcpData = map[string][]string{
 	"session_closed":     {"final_state", "reason"},
 }
 
-// fact folds one fact, as it is and as the ledger gives it back.
+// fact folds one fact, live and as the ledger returns it.
 func (j *hcpJudge) fact(t require.TestingT, live, read kernel.Entry) {
-	told, again := j.live.Apply(live), j.read.Apply(read)
-	require.Equal(t, envelopes(t, told), envelopes(t, again), "told live as it is read later")
+	messages, again := j.live.Apply(live), j.read.Apply(read)
+	require.Equal(t, envelopes(t, messages), envelopes(t, again), "the same live and read back")
 	j.entries = append(j.entries, read)
-	for _, line := range envelopes(t, told) {
+	for _, line := range envelopes(t, messages) {
 		_, err := view.ParseHCPEvent([]byte(line))
-		require.NoError(t, err, "a consumer takes what we tell: %s", line)
+		require.NoError(t, err, "a consumer accepts %s", line)
 		j.lines = append(j.lines, line)
 	}
 	if j.ids == nil {
 		j.ids, j.types, j.saved = map[string]bool{}, map[string]int{}, map[any]bool{}
 	}
-	for _, m := range told {
+	for _, m := range messages {
 		j.message(t, m, read.At)
 	}
 }
@@ -77,7 +77,7 @@ func (j *hcpJudge) message(t require.TestingT, m view.HCPMessage, at time.Time) 
 	j.ids[m.MessageID] = true
 	event, data := m.Payload.Type, m.Payload.Data
 	j.types[event]++
-	require.Equal(t, j.last == 1, event == "session_created", "session_created is the first event and no other")
+	require.Equal(t, j.last == 1, event == "session_created", "session_created is the first event, and only that")
 	require.Len(t, data, len(hcpData[event]), "%s: %v", event, data)
 	for _, name := range hcpData[event] {
 		require.Contains(t, data, name, event)
@@ -97,7 +97,7 @@ func (j *hcpJudge) message(t require.TestingT, m view.HCPMessage, at time.Time) 
 		require.True(t, session.State(j.state).Terminal())
 		j.closed = true
 	case "checkpoint_created":
-		require.False(t, j.saved[data["checkpoint_id"]], "an id of its own in its session")
+		require.False(t, j.saved[data["checkpoint_id"]], "an id of its own")
 		j.saved[data["checkpoint_id"]] = true
 		require.Equal(t, true, data["resumable"])
 	case "error":
@@ -107,16 +107,16 @@ func (j *hcpJudge) message(t require.TestingT, m view.HCPMessage, at time.Time) 
 	}
 }
 
-// ended holds what must be true once all is over.
+// ended checks what must be true at the end.
 func (j *hcpJudge) ended(t require.TestingT, refused bool, reach map[string]int) {
-	require.Equal(t, refused, j.last == 0, "a session that was refused tells nothing, every other one something")
-	require.Equal(t, !refused, j.closed, "session_closed is the last event of every session that ran")
+	require.Equal(t, refused, j.last == 0, "only a refused session has no event")
+	require.Equal(t, !refused, j.closed, "session_closed is the last event of every other session")
 	var later view.HCP
 	var lines []string
 	for _, e := range j.entries {
 		lines = append(lines, envelopes(t, later.Apply(e))...)
 	}
-	require.Equal(t, j.lines, lines, "the same on every reading")
+	require.Equal(t, j.lines, lines, "the same each time it is read")
 	for event, n := range j.types {
 		reach["hcp "+event] += n
 	}
@@ -131,12 +131,12 @@ func envelopes(t require.TestingT, messages []view.HCPMessage) (lines []string) 
 	return lines
 }
 
-// TestEveryFactHasItsPlaceInHCP: no fact is unknown to the view, and none, not
-// even an empty one, brings it down.
+// TestEveryFactHasItsPlaceInHCP: the view handles every fact, even an empty one,
+// wherever it comes.
 func TestEveryFactHasItsPlaceInHCP(t *testing.T) {
 	for _, f := range kernel.Registry() {
 		var h view.HCP
-		h.Apply(kernel.Entry{Fact: f}) // before there is a session
+		h.Apply(kernel.Entry{Fact: f}) // before the session
 		h.Apply(kernel.Entry{Fact: kernel.Began{SessionID: "sess"}})
 		h.Apply(kernel.Entry{Fact: kernel.SessionMoved{From: session.Pending, To: session.Running}})
 		h.Apply(kernel.Entry{Fact: f})
@@ -148,8 +148,8 @@ func TestEveryFactHasItsPlaceInHCP(t *testing.T) {
 	}
 }
 
-// TestDialects plays sessions as TestScenarios does, and prints each fact with
-// what it is in the tongues that are read off it. Rewrite with
+// TestDialects plays sessions as TestScenarios does, and prints each fact beside
+// the events of L0 and HCP that are derived from it. Rewrite with
 // go test ./kernel -run Dialects -rewrite.
 func TestDialects(t *testing.T) {
 	datadriven.Walk(t, "../view/testdata/dialects", func(t *testing.T, path string) {
@@ -179,8 +179,8 @@ func TestDialects(t *testing.T) {
 	})
 }
 
-// sideBySide is one fact, what clients are told of it, and what L0 and HCP
-// tell.
+// sideBySide is one fact, what clients receive of it, and its events in L0 and
+// HCP.
 func sideBySide(f kernel.Fact, l0 []view.L0Event, hcp []view.HCPMessage) string {
 	fact, event := f.Kind(), ""
 	if m, ok := f.(kernel.SessionMoved); ok {
@@ -214,8 +214,8 @@ func sideBySide(f kernel.Fact, l0 []view.L0Event, hcp []view.HCPMessage) string 
 	return b.String()
 }
 
-// l0Line is an event of L0 with its own fields: of flags those that are set,
-// and not the long ones. A sentence is the one that HCP has too.
+// l0Line is an event of L0 with its own fields, without the long ones, the flags
+// that are not set and the sentences, which HCP has too.
 func l0Line(e view.L0Event) string {
 	line := fmt.Sprintf("%d %s", e.Seq, e.Type)
 	for _, f := range e.Fields {

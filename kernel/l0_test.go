@@ -14,8 +14,8 @@ import (
 	"lifeloop/view"
 )
 
-// l0Fields are the fields of each event of L0 beside the envelope, in their
-// order; those in brackets may be left out.
+// l0Fields are the fields of each L0 event beside the envelope, in order; those
+// in brackets are optional.
 var l0Fields = map[string]string{
 	"SESSION_START":           "attempt isRetry isFallback",
 	"STREAM_INIT":             "",
@@ -55,7 +55,7 @@ var l0Fields = map[string]string{
 	"COMPLETE":                "tokenCount contentLength durationMs state",
 }
 
-// l0Depth are the words of L0, all of which random worlds must get to.
+// l0Depth are the events of L0: random worlds must reach all of them.
 func l0Depth() (words []string) {
 	for _, word := range slices.Sorted(maps.Keys(l0Fields)) {
 		words = append(words, "l0 "+word)
@@ -63,8 +63,8 @@ func l0Depth() (words []string) {
 	return words
 }
 
-// l0After are the events of which one comes right before: nothing but calls of
-// tools, which go their own way, comes between.
+// l0After are the events that may come right before one, apart from events of
+// tools, which may come at any time.
 var l0After = map[string][]string{
 	"ADAPTER_WRAP_START":      {"STREAM_INIT"},
 	"ADAPTER_WRAP_END":        {"ADAPTER_DETECTED"},
@@ -86,35 +86,37 @@ var l0After = map[string][]string{
 	"FALLBACK_END":            {"COMPLETE", "RETRY_END"},
 }
 
-// An l0Judge holds what view.L0 tells of one session against the lifecycle's
-// document.
+// An l0Judge checks what view.L0 emits about one session against the document
+// of the lifecycle.
 type l0Judge struct {
 	live, read view.L0
 	entries    []kernel.Entry
 	lines      []string
 
-	seq, starts, launches uint64
-	attempts              int // that ended
-	ts                    int64
-	last                  string // the newest event that is no tool's
-	strategy              string // of the newest ERROR
-	aborted               bool
-	results               int // violations that are still to be told
-	types                 map[string]int
-	hooks                 view.Hooks
-	heard                 []string
+	seq, ts  int64
+	last     string // the newest event that is no tool's
+	strategy string // of the newest ERROR
+	aborted  bool
+	results  int // violations without their result so far
+	types    map[string]int
+
+	hooks  view.Hooks
+	called []string // the hooks, for the newest event
+	l0Counts
 }
 
-// fact folds one fact, as it is and as the ledger gives it back.
+type l0Counts struct{ starts, launches, attempts int }
+
+// fact folds one fact, live and as the ledger returns it.
 func (j *l0Judge) fact(t require.TestingT, live, read kernel.Entry) {
-	told := j.live.Apply(live)
-	lines := l0Lines(t, told)
-	require.Equal(t, lines, l0Lines(t, j.read.Apply(read)), "told live as it is read later")
+	events := j.live.Apply(live)
+	lines := l0Lines(t, events)
+	require.Equal(t, lines, l0Lines(t, j.read.Apply(read)), "the same live and read back")
 	j.entries = append(j.entries, read)
 	j.lines = append(j.lines, lines...)
 	if j.types == nil {
 		j.types = map[string]int{}
-		j.hear()
+		j.listen()
 	}
 	switch read.Fact.(type) {
 	case kernel.Launching:
@@ -122,21 +124,21 @@ func (j *l0Judge) fact(t require.TestingT, live, read kernel.Entry) {
 	case kernel.AttemptEnded:
 		j.attempts++
 	}
-	for _, e := range told {
+	for _, e := range events {
 		j.event(t, e, read.At.UnixMilli())
 		j.callbacks(t, e)
 	}
 }
 
 func (j *l0Judge) event(t require.TestingT, e view.L0Event, at int64) {
-	require.Equal(t, j.seq+1, e.Seq, "dense from 1")
+	require.EqualValues(t, j.seq+1, e.Seq, "dense from 1")
 	require.Equal(t, "sess", e.StreamID)
 	require.GreaterOrEqual(t, e.TS, j.ts, "time does not go back")
 	require.Equal(t, max(at, j.ts), e.TS)
-	j.seq, j.ts = e.Seq, e.TS
+	j.seq, j.ts = int64(e.Seq), e.TS
 	j.types[e.Type]++
 	fields, known := l0Fields[e.Type]
-	require.True(t, known, "%s is no word of the document", e.Type)
+	require.True(t, known, "%s is not in the document", e.Type)
 	got := ""
 	for _, f := range e.Fields {
 		got += " " + f.Name
@@ -167,7 +169,7 @@ func (j *l0Judge) event(t require.TestingT, e view.L0Event, at int64) {
 	case "RETRY_GIVE_UP":
 		require.NotEqual(t, "retry", j.strategy)
 	case "ABORT_REQUESTED":
-		require.False(t, j.aborted, "asked for once")
+		require.False(t, j.aborted, "requested once")
 		j.aborted = true
 	case "STREAM_INIT":
 		require.False(t, j.aborted, "a launch after an abort")
@@ -183,9 +185,9 @@ func (j *l0Judge) event(t require.TestingT, e view.L0Event, at int64) {
 	}
 }
 
-// hear lets every hook note that it was called.
-func (j *l0Judge) hear() {
-	note := func(name string) { j.heard = append(j.heard, name) }
+// listen makes every hook note that it was called.
+func (j *l0Judge) listen() {
+	note := func(name string) { j.called = append(j.called, name) }
 	j.hooks = view.Hooks{
 		OnEvent:      func(view.L0Event) { note("onEvent") },
 		OnStart:      func(int, bool, bool) { note("onStart") },
@@ -203,9 +205,9 @@ func (j *l0Judge) hear() {
 	}
 }
 
-// callbacks holds the hooks against the same callbacks as data.
+// callbacks compares the hooks with the same callbacks as data.
 func (j *l0Judge) callbacks(t require.TestingT, e view.L0Event) {
-	j.heard = nil
+	j.called = nil
 	j.hooks.Emit(e)
 	want := []string{"onEvent"}
 	for _, c := range view.L0Callbacks(e) {
@@ -214,13 +216,13 @@ func (j *l0Judge) callbacks(t require.TestingT, e view.L0Event) {
 			j.starts++
 		}
 	}
-	require.Equal(t, want, j.heard)
+	require.Equal(t, want, j.called)
 	require.Zero(t, j.hooks.Panics())
 }
 
-// ended holds what must be true once all is over.
+// ended checks what must be true at the end.
 func (j *l0Judge) ended(t require.TestingT, reach map[string]int) {
-	require.Equal(t, max(j.launches, 1), j.starts, "onStart tells of every launch, and of a session that had none")
+	require.Equal(t, max(j.launches, 1), j.starts, "one onStart for every launch, or for a session without one")
 	require.Equal(t, max(j.attempts, 1), j.types["ERROR"]+j.types["COMPLETE"], "each attempt ends once, and so does a session without one")
 	require.Equal(t, j.types["COMPLETE"] == 0, j.strategy == "halt", "a session ends with COMPLETE, or with an ERROR that halts")
 	require.Equal(t, j.types["GUARDRAIL_PHASE_START"], j.types["GUARDRAIL_PHASE_END"])
@@ -231,7 +233,7 @@ func (j *l0Judge) ended(t require.TestingT, reach map[string]int) {
 	for _, e := range j.entries {
 		lines = append(lines, l0Lines(t, later.Apply(e))...)
 	}
-	require.Equal(t, j.lines, lines, "the same on every reading")
+	require.Equal(t, j.lines, lines, "the same each time it is read")
 	for event, n := range j.types {
 		reach["l0 "+event] += n
 	}
@@ -246,13 +248,13 @@ func l0Lines(t require.TestingT, events []view.L0Event) (lines []string) {
 	return lines
 }
 
-// TestEveryFactHasItsPlaceInL0: no fact is unknown to the view, and none, not
-// even an empty one, brings it down, wherever it stands.
+// TestEveryFactHasItsPlaceInL0: the view handles every fact, even an empty one,
+// wherever it comes.
 func TestEveryFactHasItsPlaceInL0(t *testing.T) {
 	silent := map[string]bool{}
 	for _, f := range kernel.Registry() {
 		var l view.L0
-		require.Empty(t, l.Apply(kernel.Entry{Fact: f}), "%T before there is a session", f)
+		require.Empty(t, l.Apply(kernel.Entry{Fact: f}), "%T before the session", f)
 		l.Apply(kernel.Entry{Fact: kernel.Began{SessionID: "sess"}})
 		require.Len(t, l.Apply(kernel.Entry{Fact: kernel.SessionMoved{To: session.Pending}}), 1)
 		if len(l.Apply(kernel.Entry{Fact: f})) == 0 {
@@ -261,11 +263,11 @@ func TestEveryFactHasItsPlaceInL0(t *testing.T) {
 		l.Apply(kernel.Entry{Fact: kernel.SessionMoved{From: session.Running, To: session.Failed}})
 		require.Empty(t, l.Apply(kernel.Entry{Fact: f}), "%T after the end", f)
 	}
-	var speak []string
+	var emit []string
 	for _, f := range kernel.Registry() {
 		if !silent[f.Kind()] {
-			speak = append(speak, f.Kind())
+			emit = append(emit, f.Kind())
 		}
 	}
-	require.Equal(t, strings.Fields("launching running abort_requested timer_set timed_out rules_held drift_seen tool_called tool_returned checkpoint_saved attempt_ended"), speak)
+	require.Equal(t, strings.Fields("launching running abort_requested timer_set timed_out rules_held drift_seen tool_called tool_returned checkpoint_saved attempt_ended"), emit)
 }

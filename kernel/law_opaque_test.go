@@ -14,16 +14,16 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// open are the objects that the contract leaves open. They cannot be held by
-// their types; [TestOpenObjectsDoNotPrintABody] holds them.
+// open are the objects that the contract leaves open. Their types prove nothing,
+// so [TestOpenObjectsDoNotPrintABody] tests them.
 var open = []string{
 	"observed.Record.Data[] is interface {}, which can hold anything",
 	"receipt_issued.Receipt.TelemetrySummary[] is interface {}, which can hold anything",
 }
 
-// The law of opacity: no fact can hold the body of a payload, so that none can
-// reach the ledger. Not as an Opaque, and not in anything that could hold one
-// unseen: an interface, or bytes.
+// TestNoFactCanHoldABody is the law of opacity: no fact can hold the body of a
+// payload, so that no body can reach the ledger; neither as an Opaque, nor in a
+// type that could hide one, such as an interface or bytes.
 func TestNoFactCanHoldABody(t *testing.T) {
 	var found []string
 	for _, f := range registry {
@@ -32,7 +32,7 @@ func TestNoFactCanHoldABody(t *testing.T) {
 		}
 	}
 	if !slices.Equal(found, open) {
-		t.Errorf("a body could get into\n%q\nand is known to do no harm in\n%q", found, open)
+		t.Errorf("a body could get into\n%q\nand it is known to be safe in\n%q", found, open)
 	}
 }
 
@@ -56,8 +56,7 @@ func TestOpenObjectsDoNotPrintABody(t *testing.T) {
 	}
 }
 
-// leaks says on which ways from t a body can be reached. seen are the types on
-// the way to t.
+// leaks are the paths from t to a body. seen are the types on the path to t.
 func leaks(t reflect.Type, seen []reflect.Type) (found []string) {
 	below := func(step string, next reflect.Type) {
 		for _, leak := range leaks(next, append(slices.Clone(seen), t)) {
@@ -70,7 +69,7 @@ func leaks(t reflect.Type, seen []reflect.Type) (found []string) {
 	case slices.Contains(seen, t):
 		return nil
 	case t.PkgPath() == "time":
-		return nil // its pointer to a time zone leads nowhere near
+		return nil // its pointer to a time zone holds no body
 	}
 	switch t.Kind() {
 	case reflect.Interface, reflect.Func, reflect.Chan, reflect.UnsafePointer:

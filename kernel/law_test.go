@@ -24,8 +24,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// A judge watches one kernel from outside and keeps, in its own way, the books
-// that the laws speak of. It is told every input and every turn.
+// A judge watches one kernel from outside and keeps its own account of what the
+// laws are about. It sees every input and every turn.
 type judge struct {
 	t      require.TestingT
 	cfg    kernel.Config
@@ -33,44 +33,57 @@ type judge struct {
 	shadow *kernel.Kernel // folds what the ledger holds, as a restart would
 	now    time.Time
 
-	over     bool // a terminal state was recorded
-	lame     bool
-	refused  bool
-	launched int
-	released int
-	drains   int
-	aborted  bool // it was asked to end
-	running  bool // a launch was asked for, and has not ended
-	due      bool // the sources of a harness that ended are to be read
-	paused   bool // somebody wants it to stand still
-	held     bool // and everything below us was stopped for it
-	crashed  int  // launches that were under way when the wrapper died
-	spent    spent
-	closed   map[string]int // launch → how often its attempt ended
+	sessionAccount
+	launchAccount
+	eventAccount
+	callAccount
+	hcp   hcpJudge
+	l0    l0Judge
+	reach map[string]int // what this world reached, to test the generator
+}
 
+type sessionAccount struct {
+	over       bool // a terminal state was recorded
+	ledgerLost bool
+	refused    bool
+	aborted    bool   // an abort was requested
+	paused     bool   // by a command
+	asking     string // the command of this step
+}
+
+type launchAccount struct {
+	launched  int
+	released  int
+	drains    int
+	running   bool // a launch was requested, and has not ended
+	due       bool // the sources of a harness that ended are to be read
+	suspended bool // the harness is stopped for a pause
+	crashed   int  // launches that were under way when the wrapper died
+	spent     spent
+	closed    map[string]int // launch → how often its attempt ended
+}
+
+type eventAccount struct {
 	scope    int
 	id       string // of the harness session that is open
 	sessions map[int][]lifeloop.Event
 	frames   map[string][]lifeloop.Event
 	open     []string // frames, in the order of their opening
 	parent   map[string]string
-	asking   string // the question of this step
 	sequence map[int]int64
-	numbers  map[int]int // scope → the one that keeps its receipts' numbers
+	numbers  map[int]int // scope → the one that numbers its receipts
+}
 
-	told     map[string]string         // event id → who must hear it: clients, sorted, joined
-	receipts map[string]map[string]int // event id → client → receipts
-	issued   map[string]lifeloop.Receipt
-	calls    map[string]string // call → client, until it was handed over
-	inFrame  map[string]frameCall
-	received map[string]int    // of a client and frame: the last event's place in frameOrder
-	flying   map[string]string // client → call
-	payloads map[string]int    // call#index → how often it was settled
-
-	asked map[string]*asked
-	hcp   hcpJudge
-	l0    l0Judge
-	reach map[string]int // what this world got to, for the test of the generator
+type callAccount struct {
+	receivers map[string]string         // event id → the clients that are called, sorted, joined
+	receipts  map[string]map[string]int // event id → client → receipts
+	issued    map[string]lifeloop.Receipt
+	calls     map[string]string // call → client, until it is dispatched
+	inFrame   map[string]frameCall
+	received  map[string]int    // of a client and frame: the last event's place in frameOrder
+	flying    map[string]string // client → call
+	payloads  map[string]int    // call#index → how often it was settled
+	asked     map[string]*asked // hooks
 }
 
 // spent is what the attempts have used up, by our own count.
@@ -83,22 +96,61 @@ type spent struct {
 
 // asked is one call of a hook.
 type asked struct {
-	capacity       int
-	deadline       time.Time
-	answers, heard int
-	gone           bool
+	capacity          int
+	deadline          time.Time
+	answers, recorded int
+	gone              bool
 }
 
 func newJudge(t require.TestingT, cfg kernel.Config, now time.Time) *judge {
-	return &judge{t: t, cfg: cfg, k: kernel.New(cfg), shadow: kernel.New(cfg), now: now,
-		sessions: map[int][]lifeloop.Event{}, frames: map[string][]lifeloop.Event{}, parent: map[string]string{}, sequence: map[int]int64{}, numbers: map[int]int{},
-		told: map[string]string{}, receipts: map[string]map[string]int{}, issued: map[string]lifeloop.Receipt{},
-		calls: map[string]string{}, inFrame: map[string]frameCall{}, received: map[string]int{}, flying: map[string]string{}, payloads: map[string]int{}, asked: map[string]*asked{},
-		reach: map[string]int{}, closed: map[string]int{}}
+	return &judge{t: t, cfg: cfg, k: kernel.New(cfg), shadow: kernel.New(cfg), now: now, reach: map[string]int{},
+		launchAccount: launchAccount{closed: map[string]int{}},
+		eventAccount: eventAccount{sessions: map[int][]lifeloop.Event{}, frames: map[string][]lifeloop.Event{}, parent: map[string]string{},
+			sequence: map[int]int64{}, numbers: map[int]int{}},
+		callAccount: callAccount{receivers: map[string]string{}, receipts: map[string]map[string]int{}, issued: map[string]lifeloop.Receipt{},
+			calls: map[string]string{}, inFrame: map[string]frameCall{}, received: map[string]int{}, flying: map[string]string{},
+			payloads: map[string]int{}, asked: map[string]*asked{}}}
 }
 
-// step hands one input to the kernel and holds the turn against the laws.
+// step gives one input to the kernel and checks the turn against the laws.
 func (j *judge) step(in kernel.Input) kernel.Turn {
+	j.input(in)
+	wasOver := j.over
+	turn := j.k.Step(j.now, in)
+	if wasOver {
+		j.asking = ""
+		require.Empty(j.t, turn, "terminal is terminal: %T", in)
+		return turn
+	}
+	must := false
+	for _, f := range turn.Facts {
+		require.False(j.t, j.over, "a fact after the terminal state: %s", factLine(f))
+		j.fact(f)
+		back := decoded(j.t, f)
+		kernel.Apply(j.shadow, back)
+		j.hcp.fact(j.t, kernel.Entry{At: j.now, Fact: f}, kernel.Entry{At: j.now, Fact: back})
+		j.l0.fact(j.t, kernel.Entry{At: j.now, Fact: f}, kernel.Entry{At: j.now, Fact: back})
+		switch f.(type) {
+		case kernel.ReceiptIssued, kernel.SessionMoved, kernel.Launching, kernel.StopSent, kernel.Placing, kernel.Exited:
+			must = true
+		}
+	}
+	if len(turn.Facts) > 0 || j.over {
+		checkReplay(j.t, j.k, j.shadow)
+	}
+	checkTurn(j.t, turn)
+	require.True(j.t, turn.Sync || !must, "on the disk before any effect")
+	for _, e := range turn.Effects {
+		j.effect(e)
+	}
+	require.False(j.t, j.suspended && !j.paused, "the harness is stopped and the session is not paused")
+	require.Empty(j.t, j.asking, "a command is answered in its step")
+	j.deadline()
+	return turn
+}
+
+// input notes what an input means for the account.
+func (j *judge) input(in kernel.Input) {
 	switch in := in.(type) {
 	case kernel.HookCalled:
 		j.asked[in.Hook] = &asked{capacity: in.Call.Capacity, deadline: in.Deadline}
@@ -107,7 +159,7 @@ func (j *judge) step(in kernel.Input) kernel.Turn {
 			a.gone = true
 		}
 	case kernel.LedgerLost:
-		j.lame = true
+		j.ledgerLost = true
 	case kernel.FrameRequested:
 		j.asking = in.Ask
 	case kernel.PauseAsked:
@@ -121,66 +173,30 @@ func (j *judge) step(in kernel.Input) kernel.Turn {
 	case kernel.SourcesDrained:
 		j.due = false
 	case kernel.Returned:
-		for client, call := range j.flying {
-			if call == in.Call {
-				delete(j.flying, client)
-			}
-		}
+		j.landed(in.Call)
 	}
-	wasOver := j.over
-	turn := j.k.Step(j.now, in)
-	if wasOver {
-		j.asking = ""
-		require.Empty(j.t, turn, "terminal is terminal: %T", in)
-		return turn
-	}
-	for _, f := range turn.Facts {
-		require.False(j.t, j.over, "a fact after the terminal state: %s", tell(f))
-		j.fact(f)
-		kind, body, err := kernel.Encode(f)
-		require.NoError(j.t, err)
-		back, err := kernel.Decode(kind, body)
-		require.NoError(j.t, err)
-		kernel.Apply(j.shadow, back)
-		j.hcp.fact(j.t, kernel.Entry{At: j.now, Fact: f}, kernel.Entry{At: j.now, Fact: back})
-		j.l0.fact(j.t, kernel.Entry{At: j.now, Fact: f}, kernel.Entry{At: j.now, Fact: back})
-	}
-	if len(turn.Facts) > 0 || j.over {
-		checkReplay(j.t, j.k, j.shadow)
-	}
-	checkTurn(j.t, turn)
-	must := false
-	for _, f := range turn.Facts {
-		switch f.(type) {
-		case kernel.ReceiptIssued, kernel.SessionMoved, kernel.Launching, kernel.StopSent, kernel.Placing, kernel.Exited:
-			must = true
-		}
-	}
-	if must {
-		require.True(j.t, turn.Sync, "on the disk before anything is done about it")
-	}
-	for _, e := range turn.Effects {
-		j.effect(e)
-	}
-	require.False(j.t, j.held && !j.paused, "what nobody wants paused is let go on")
-	require.Empty(j.t, j.asking, "who asks is answered at once")
+}
+
+// landed notes that a call is not in flight any more.
+func (j *judge) landed(call string) {
+	maps.DeleteFunc(j.flying, func(_, flying string) bool { return flying == call })
+}
+
+// deadline checks when the kernel wants to wake.
+func (j *judge) deadline() {
 	at, ok := j.k.Deadline()
 	for id, a := range j.asked {
 		if !a.gone && a.answers == 0 {
 			require.True(j.t, j.now.Before(a.deadline), "hook %s is not answered at its deadline", id)
-			require.True(j.t, ok && !at.After(a.deadline), "nobody is to wake the kernel for hook %s", id)
+			require.True(j.t, ok && !at.After(a.deadline), "the kernel does not wake for hook %s", id)
 		}
 	}
 	if ok {
 		require.True(j.t, at.After(j.now), "the next deadline %s is not after now, %s: a busy loop", at, j.now)
 	}
 	_, done := j.k.Done()
-	require.Equal(j.t, j.over, done, "done is what is recorded")
-	if done {
-		_, waits := j.k.Deadline()
-		require.False(j.t, waits, "nothing to wake for any more")
-	}
-	return turn
+	require.Equal(j.t, j.over, done, "Done agrees with the facts")
+	require.False(j.t, done && ok, "no deadline after the end")
 }
 
 func (j *judge) fact(f kernel.Fact) {
@@ -209,7 +225,7 @@ func (j *judge) fact(f kernel.Fact) {
 	case kernel.Observed:
 		j.observed(f)
 	case kernel.Dispatched:
-		require.Contains(j.t, j.calls, f.Call, "handed over once, and before its receipt")
+		require.Contains(j.t, j.calls, f.Call, "dispatched once, and before its receipt")
 		delete(j.calls, f.Call)
 		if c, ok := j.inFrame[f.Call]; ok {
 			require.LessOrEqual(j.t, j.received[c.receiver], c.event, "%s receives a frame's events out of order", c.receiver)
@@ -228,14 +244,14 @@ func (j *judge) fact(f kernel.Fact) {
 	case kernel.HookAnswered:
 		a := j.asked[f.Hook]
 		require.NotNil(j.t, a)
-		a.heard++
-		require.Equal(j.t, 1, a.heard, "hook %s is told twice", f.Hook)
+		a.recorded++
+		require.Equal(j.t, 1, a.recorded, "hook %s is recorded twice", f.Hook)
 	case kernel.ReceiptIssued:
 		j.receipt(f)
 	case kernel.Launching:
 		j.launching(f)
 	case kernel.Exited:
-		j.running, j.held = false, false
+		j.running, j.suspended = false, false
 	case kernel.PauseRequested:
 		j.paused = true
 	case kernel.ResumeRequested:
@@ -244,14 +260,14 @@ func (j *judge) fact(f kernel.Fact) {
 		j.attemptEnded(f)
 	case kernel.TimedOut:
 		if f.Timer != "session" && f.Timer != "idle" {
-			require.False(j.t, j.paused, "a timer of the attempt in a session that was paused")
+			require.False(j.t, j.paused, "a timer of the attempt in a paused session")
 			require.True(j.t, j.running)
 		}
 		j.reach["timed out "+string(f.Timer)]++
 	}
 }
 
-// launching holds the number of an attempt against what ended before it.
+// launching checks the number of an attempt against what ended before it.
 func (j *judge) launching(f kernel.Launching) {
 	n := j.spent.next
 	j.spent.run, j.spent.next = f.Run, nil
@@ -259,7 +275,7 @@ func (j *judge) launching(f kernel.Launching) {
 		require.Equal(j.t, "first", f.Cause)
 		j.spent.attempt = 1
 	} else {
-		require.False(j.t, j.aborted, "nothing is launched any more once somebody asked for the end")
+		require.False(j.t, j.aborted, "a launch after an abort")
 		if n.Retry != nil {
 			require.Equal(j.t, j.spent.profile, f.Profile)
 			require.False(j.t, j.now.Before(n.Retry.At) && n.Retry.Wait != attempt.WaitRestart, "launched before its wait was over")
@@ -270,17 +286,17 @@ func (j *judge) launching(f kernel.Launching) {
 		}
 	}
 	require.Equal(j.t, []int{j.spent.profile, j.spent.attempt}, []int{f.Profile, f.Attempt})
-	require.False(j.t, j.paused, "a launch in a session that was paused")
+	require.False(j.t, j.paused, "a launch in a paused session")
 	j.reach["launch for "+f.Cause]++
 }
 
 func (j *judge) attemptEnded(f kernel.AttemptEnded) {
 	p := j.cfg.Policy
 	if f.Run == "" {
-		require.NotNil(j.t, j.spent.next, "the end of a wait needs one")
+		require.NotNil(j.t, j.spent.next, "no wait has ended")
 	} else {
 		require.Equal(j.t, j.spent.run, f.Run)
-		require.False(j.t, j.running, "it is told when the harness is gone")
+		require.False(j.t, j.running, "an attempt ends before its harness")
 		j.closed[f.Run]++
 		require.Equal(j.t, 1, j.closed[f.Run], "an attempt ends once")
 	}
@@ -324,7 +340,7 @@ type frameCall struct {
 func (j *judge) observed(f kernel.Observed) {
 	r := f.Record
 	j.reach["event "+string(r.Event)]++
-	require.NotContains(j.t, j.told, r.EventID)
+	require.NotContains(j.t, j.receivers, r.EventID)
 	had := j.sessions[f.Scope]
 	switch {
 	case r.Event == lifeloop.SessionStarting:
@@ -342,12 +358,12 @@ func (j *judge) observed(f kernel.Observed) {
 	case r.Event.Frame():
 		require.Equal(j.t, lifeloop.SessionStarted, had[len(had)-1], "a frame outside of a session")
 		id := r.FrameContext.FrameID
-		told := j.frames[id]
-		require.Less(j.t, len(told), len(frameOrder), "frame %s is over", id)
-		require.Equal(j.t, frameOrder[len(told)], r.Event, "frame %s was told %v", id, told)
-		j.frames[id] = append(told, r.Event)
+		before := j.frames[id]
+		require.Less(j.t, len(before), len(frameOrder), "frame %s is over", id)
+		require.Equal(j.t, frameOrder[len(before)], r.Event, "frame %s had %v", id, before)
+		j.frames[id] = append(before, r.Event)
 		for _, c := range f.Calls {
-			j.inFrame[c.Call] = frameCall{c.Client + " " + id, len(told)}
+			j.inFrame[c.Call] = frameCall{c.Client + " " + id, len(before)}
 		}
 		switch r.Event {
 		case lifeloop.FrameOpening:
@@ -368,14 +384,14 @@ func (j *judge) observed(f kernel.Observed) {
 	case r.Event == lifeloop.ContextPressureObserved, r.Event == lifeloop.ContextCompacted:
 		require.NotContains(j.t, had, lifeloop.SessionEnded, "%s of a session that is over", r.Event)
 	}
-	var hear []string
+	var receivers []string
 	for _, c := range j.cfg.Clients {
-		// Whoever required what is lost hears of it in any case.
+		// A client that required what is lost is called in any case.
 		lost := slices.ContainsFunc(c.Wants, func(w negotiate.Want) bool {
 			return f.Degradation != nil && w.Capability == f.Degradation.Capability && w.Level == lifeloop.Required
 		})
-		if (c.Events[r.Event] || lost) && !j.lame {
-			hear = append(hear, c.ID)
+		if (c.Events[r.Event] || lost) && !j.ledgerLost {
+			receivers = append(receivers, c.ID)
 		}
 	}
 	var calls []string
@@ -383,15 +399,15 @@ func (j *judge) observed(f kernel.Observed) {
 		calls = append(calls, c.Client)
 		j.calls[c.Call] = c.Client
 	}
-	require.Equal(j.t, hear, calls, "%s is told to those who are to hear it, once each", r.Event)
+	require.Equal(j.t, receivers, calls, "the clients that subscribed to %s are called once each", r.Event)
 	if r.Event == lifeloop.ReceiptEmitted {
 		return // it makes no receipt of its own
 	}
 	if len(j.cfg.Clients) == 0 && (j.cfg.Ledger || !j.cfg.Observing) && r.Event != lifeloop.SupervisorTick {
-		hear = []string{kernel.SelfClient}
+		receivers = []string{kernel.SelfClient}
 	}
-	slices.Sort(hear)
-	j.told[r.EventID] = strings.Join(hear, " ")
+	slices.Sort(receivers)
+	j.receivers[r.EventID] = strings.Join(receivers, " ")
 }
 
 func (j *judge) receipt(f kernel.ReceiptIssued) {
@@ -402,13 +418,13 @@ func (j *judge) receipt(f kernel.ReceiptIssued) {
 			j.reach["receipt "+w]++
 		}
 	}
-	if j.cfg.Ledger && !j.lame {
+	if j.cfg.Ledger && !j.ledgerLost {
 		require.NotNil(j.t, r.Sequence)
 		n := j.numbers[f.Scope]
 		j.sequence[n]++
 		require.Equal(j.t, j.sequence[n], *r.Sequence, "dense from 1")
 	} else {
-		require.Nil(j.t, r.Sequence, "without a ledger nothing is numbered")
+		require.Nil(j.t, r.Sequence, "a receipt has a number without a ledger")
 	}
 	if r.ParentReceiptID != nil {
 		parent, known := j.issued[*r.ParentReceiptID]
@@ -418,7 +434,7 @@ func (j *judge) receipt(f kernel.ReceiptIssued) {
 	require.NotContains(j.t, j.issued, r.ReceiptID, "a receipt's id is its own")
 	j.issued[r.ReceiptID] = r
 	delete(j.calls, f.Call)
-	if f.Call == "" && j.told[r.EventID] == "" {
+	if f.Call == "" && j.receivers[r.EventID] == "" {
 		return // of a session that was refused
 	}
 	if j.receipts[r.EventID] == nil {
@@ -437,7 +453,7 @@ func (j *judge) effect(e kernel.Effect) {
 		require.Equal(j.t, j.launched, e.Number)
 		j.running = true
 	case kernel.Suspend, kernel.Continue:
-		_, j.held = e.(kernel.Suspend)
+		_, j.suspended = e.(kernel.Suspend)
 		require.True(j.t, j.running)
 	case kernel.Release:
 		j.released++
@@ -445,7 +461,7 @@ func (j *judge) effect(e kernel.Effect) {
 		j.drains++
 		j.due = true
 	case kernel.Dispatch:
-		require.False(j.t, j.lame, "a client is called although the ledger is lost")
+		require.False(j.t, j.ledgerLost, "a client is called although the ledger is lost")
 		require.Positive(j.t, e.Timeout)
 		require.NotContains(j.t, j.flying, e.Client, "one call in flight per client")
 		j.flying[e.Client] = e.Call
@@ -454,67 +470,63 @@ func (j *judge) effect(e kernel.Effect) {
 		j.asking = ""
 		j.reach["reply "+string(e.Failure)]++
 	case kernel.Cancel:
-		for client, call := range j.flying {
-			if call == e.Call {
-				delete(j.flying, client)
-			}
-		}
+		j.landed(e.Call)
 	case kernel.HookAnswer:
 		a := j.asked[e.Hook]
 		require.NotNil(j.t, a)
-		require.False(j.t, a.gone, "an answer to a hook that left")
+		require.False(j.t, a.gone, "an answer to a hook that is gone")
 		a.answers++
 		require.Equal(j.t, 1, a.answers, "hook %s is answered twice", e.Hook)
 		if e.Context.Len() > 0 {
 			j.reach["effect HookAnswer with payloads"]++
-			require.False(j.t, j.lame, "a payload is placed although the ledger is lost")
+			require.False(j.t, j.ledgerLost, "a payload is placed although the ledger is lost")
 			require.LessOrEqual(j.t, e.Context.Len(), a.capacity)
 		}
 	}
 }
 
-// crash kills the wrapper: what is left is what the ledger holds.
+// crash kills the wrapper: only the ledger is left.
 func (j *judge) crash() {
 	j.k = kernel.Replay(j.cfg, slices.Values(j.hcp.entries))
 	checkReplay(j.t, j.k, j.shadow)
 	if j.running {
 		j.crashed++
 	}
-	j.running, j.due, j.held, j.asking = false, false, false, ""
+	j.running, j.due, j.suspended, j.asking = false, false, false, ""
 	clear(j.flying)
-	maps.DeleteFunc(j.asked, func(_ string, a *asked) bool { return a.heard == 0 || !a.gone && a.answers == 0 })
+	maps.DeleteFunc(j.asked, func(_ string, a *asked) bool { return a.recorded == 0 || !a.gone && a.answers == 0 })
 	j.reach["crash"]++
 }
 
-// ended holds what must be true once all is over.
+// ended checks what must be true at the end.
 func (j *judge) ended() {
 	_, done := j.k.Done()
-	require.True(j.t, done, "the harness is gone, the sources are read, the clients had their time")
+	require.True(j.t, done, "not done, although the harness is gone, the sources are read and the drain is over")
 	j.hcp.ended(j.t, j.refused, j.reach)
 	j.l0.ended(j.t, j.reach)
 	if j.refused {
 		require.Zero(j.t, j.launched)
-		require.Empty(j.t, j.told, "a refused session tells nothing")
+		require.Empty(j.t, j.receivers, "a refused session has an event")
 		return
 	}
 	if !j.cfg.Observing {
 		require.Positive(j.t, j.launched)
 		require.Equal(j.t, j.launched-j.crashed, j.released, "the terminal is given back once for each launch")
-		require.Nil(j.t, j.spent.next, "nothing waits for its next attempt")
+		require.Nil(j.t, j.spent.next, "a next attempt is planned after the end")
 		require.Len(j.t, j.closed, j.launched, "each attempt has its end")
 		require.Empty(j.t, j.open, "frames are left open")
 		for scope := 1; scope <= j.scope; scope++ {
 			require.Contains(j.t, j.sessions[scope], lifeloop.SessionEnded, "scope %d", scope)
 		}
 	}
-	for event, clients := range j.told {
+	for event, clients := range j.receivers {
 		require.Equal(j.t, clients, strings.Join(slices.Sorted(maps.Keys(j.receipts[event])), " "), "receipts of %s", event)
 	}
 	for key, n := range j.payloads {
 		require.Equal(j.t, 1, n, "payload %s", key)
 	}
 	for id, a := range j.asked {
-		require.Equal(j.t, 1, a.heard, "hook %s is on the ledger once", id)
+		require.Equal(j.t, 1, a.recorded, "hook %s is on the ledger once", id)
 		if !a.gone {
 			require.Equal(j.t, 1, a.answers, "hook %s is answered once", id)
 		}
@@ -522,12 +534,12 @@ func (j *judge) ended() {
 	require.Empty(j.t, j.flying, "a client is left running")
 }
 
-// A fate draws one random world: inputs of the right type, in an order that
-// the supervisor could hand them in, with values that need not make sense.
+// A fate draws one random world: inputs of the right type, in an order that is
+// possible for the supervisor, with values that need not make sense.
 type fate struct {
 	*judge
 	r       *rapid.T
-	calm    int // how rarely something happens that should not
+	calm    int // how rarely something unexpected happens
 	hooks   int
 	turns   int
 	old     []string // calls that were in flight once
@@ -542,7 +554,7 @@ type moment struct {
 	in  kernel.Input
 }
 
-// String tells the world to whoever has to understand its failure.
+// String describes a world whose test failed.
 func (w *fate) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "a world of %+v\n", w.cfg)
@@ -588,7 +600,7 @@ func drawConfig(r *rapid.T) kernel.Config {
 		Tick:      pick(r, "tick", 0, 30*time.Second),
 		NewID:     func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
 		Began:     kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
-		Setup: kernel.Setup{Hooks: !chance(r, "no hooks", 4), NoTelemetry: chance(r, "deaf", 8),
+		Setup: kernel.Setup{Hooks: !chance(r, "no hooks", 4), NoTelemetry: chance(r, "no telemetry", 8),
 			HarnessSession: pick(r, "id", "S1", "S1", ""), Tested: pick(r, "tested", nil, []string{"1"}, []string{"1", "2"}),
 			Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0", LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
 				ContextPressure: lifeloop.Claim{Support: drawSupport(r, "context pressure")},
@@ -621,7 +633,7 @@ func drawConfig(r *rapid.T) kernel.Config {
 	for i := range roll(r, "clients", 4) {
 		c := kernel.Client{ID: fmt.Sprint("client", i+1), Events: map[lifeloop.Event]bool{}, Timeout: pick(r, "timeout", time.Second, 30*time.Second)}
 		for _, e := range lifeloop.Events() {
-			c.Events[e] = !chance(r, "deaf to "+string(e), 4)
+			c.Events[e] = !chance(r, "does not want "+string(e), 4)
 		}
 		if chance(r, "wants", 4) {
 			c.Wants = []negotiate.Want{{Capability: pick(r, "want", "frame.opening", "approval_surface", "context_pressure"),
@@ -632,8 +644,8 @@ func drawConfig(r *rapid.T) kernel.Config {
 	return cfg
 }
 
-// drawPolicy draws how attempts are supervised: budgets are small, so that they
-// are used up.
+// drawPolicy draws how attempts are supervised. Budgets are small, so that
+// worlds use them up.
 func drawPolicy(r *rapid.T) attempt.Policy {
 	p := attempt.Policy{Retries: attempt.Retries{Attempts: pick(r, "attempts", 0, 1, 2, 2), MaxRetries: pick(r, "max retries", 0, 3, 6, 6), On: attempt.DefaultOn(),
 		Backoff: attempt.Backoff{Kind: pick(r, "backoff", attempt.Fixed, attempt.Linear, attempt.Exponential),
@@ -668,7 +680,7 @@ func drawSupport(r *rapid.T, label string) lifeloop.Support {
 	return pick(r, label, lifeloop.Synthesized, lifeloop.Partial, lifeloop.Manual, lifeloop.Unavailable)
 }
 
-// drawSession is mostly the session that is open, else one of before or after.
+// drawSession is mostly the session that is open, else another one.
 func (w *fate) drawSession() string {
 	if !chance(w.r, "another session", w.calm) {
 		return w.id
@@ -682,8 +694,8 @@ func (w *fate) drawTurn() string {
 	return pick(w.r, "turn", newest, newest, newest, fmt.Sprint("p", max(1, w.turns-1)), "")
 }
 
-// drawSpokenOf is mostly the frame that is open.
-func (w *fate) drawSpokenOf() string {
+// drawEnding is mostly the frame that is open.
+func (w *fate) drawEnding() string {
 	if len(w.open) > 0 && !chance(w.r, "another turn", 3) {
 		return w.open[len(w.open)-1]
 	}
@@ -727,7 +739,7 @@ func (w *fate) detail(sig *telemetry.Signal) {
 		}
 		sig.Turn = w.drawTurn()
 	case telemetry.TurnStop, telemetry.TurnEnd:
-		sig.Turn = w.drawSpokenOf()
+		sig.Turn = w.drawEnding()
 		sig.Outcome = pick(w.r, "outcome", telemetry.Completed, telemetry.Failed, telemetry.Interrupted, telemetry.Outcome(""))
 		if sig.Kind == telemetry.TurnStop && sig.Outcome == "" {
 			sig.Outcome = telemetry.Completed
@@ -797,7 +809,7 @@ func (w *fate) drawHook() kernel.HookCalled {
 	return in
 }
 
-// drawAnswer draws what a client says, or what became of it.
+// drawAnswer draws the answer of a client, or its failure.
 func (w *fate) drawAnswer(call, client string) kernel.Returned {
 	in := kernel.Returned{Call: call}
 	if chance(w.r, "no answer", 5) {
@@ -829,23 +841,17 @@ func (w *fate) drawAnswer(call, client string) kernel.Returned {
 		}
 		r.ClientPayloads = append(r.ClientPayloads, p)
 	}
-	require.NoError(w.t, r.Validate(lifeloop.Version), "the generator makes valid answers")
+	require.NoError(w.t, r.Validate(lifeloop.Version), "the generator draws valid answers")
 	in.Response = r
 	return in
 }
 
-// act draws one thing that happens next.
+// act draws the next input.
 func (w *fate) act() {
 	r := w.r
 	w.pass()
 	if w.pending && !chance(r, "before it runs", 8) {
-		w.pending = false
-		if chance(r, "launch fails", 30) {
-			w.feed(kernel.LaunchFailed{Code: pick(r, "why", 125, 126, 127)})
-			return
-		}
-		w.alive = true
-		w.feed(kernel.Launched{PID: 42})
+		w.start()
 		return
 	}
 	if w.due && chance(r, "read to the end", 2) {
@@ -857,70 +863,88 @@ func (w *fate) act() {
 		what = append(what, "hook", "hook", "hook", "hook", "answer", "answer", "answer", "answer", "answer", "answer", "close", "close", "close",
 			"output", "frame", "frame")
 		if w.cfg.Policy.On != nil { // one was drawn
-			what = append(what, "output", "output", "output", "failure", "failure", "checkpoint", "exit", "exit", "wish")
+			what = append(what, "output", "output", "output", "failure", "failure", "checkpoint", "exit", "exit", "command")
 		}
 		if chance(r, "rare", w.calm) {
 			what = []string{"rare", "stale answer"}
 		}
 	}
-	switch pick(r, "what", what...) {
-	case "signal":
-		source := pick(r, "source", "transcript", "registry", "terminal", "statusline")
-		in := kernel.SignalsSeen{Signals: []telemetry.Signal{w.drawSignal(source)}}
-		if chance(r, "more", 3) {
-			in.Signals = append(in.Signals, w.drawSignal(source))
-		}
-		if source == "transcript" {
-			in.Position = &kernel.Position{Path: "/f1", Offset: int64(w.hooks)}
-		}
-		w.feed(in)
-	case "wake":
-		w.feed(kernel.Wake{})
-	case "trouble":
+	acts[pick(r, "what", what...)](w)
+}
+
+// start ends the launch that is under way.
+func (w *fate) start() {
+	w.pending = false
+	if chance(w.r, "launch fails", 30) {
+		w.feed(kernel.LaunchFailed{Code: pick(w.r, "why", 125, 126, 127)})
+		return
+	}
+	w.alive = true
+	w.feed(kernel.Launched{PID: 42})
+}
+
+// acts are the inputs that act chooses from.
+var acts = map[string]func(*fate){
+	"signal": (*fate).signal,
+	"wake":   func(w *fate) { w.feed(kernel.Wake{}) },
+	"trouble": func(w *fate) {
 		w.feed(kernel.SourceTrouble{Source: "transcript", What: pick(w.r, "trouble", "polling", "recovered", "deleted", "truncated")})
 		w.feed(kernel.UnknownSeen{Source: "transcript", Types: map[string]int{"novelty": w.hooks + 1}})
-	case "hook":
-		w.feed(w.drawHook())
-	case "answer":
+	},
+	"hook": func(w *fate) { w.feed(w.drawHook()) },
+	"answer": func(w *fate) {
 		if len(w.flying) == 0 {
 			return
 		}
-		client := pick(r, "client", slices.Sorted(maps.Keys(w.flying))...)
+		client := pick(w.r, "client", slices.Sorted(maps.Keys(w.flying))...)
 		call := w.flying[client]
 		w.old = append(w.old, call)
 		w.feed(w.drawAnswer(call, client))
-	case "stale answer":
-		w.feed(w.drawAnswer(pick(r, "call", append(w.old, "call_none")...), "client1"))
-	case "close":
-		// Whoever has an answer tells what became of it; whoever has none may leave.
-		id := fmt.Sprint("h", pick(r, "which", w.hooks, w.hooks, max(0, w.hooks-1), w.hooks/2))
-		w.feed(kernel.HookClosed{Hook: id, Delivered: !chance(r, "not delivered", 3) && w.asked[id] != nil && w.asked[id].answers > 0})
-	case "frame":
-		in := kernel.FrameRequested{Ask: "a1", Open: !chance(r, "close", 3), Outcome: pick(r, "outcome", "", "failed", "oh")}
-		in.Frame = pick(r, "frame", "c1", "c2", "c3", fmt.Sprint("c", w.hooks), fmt.Sprint("p", w.turns+1), "")
-		if !in.Open && len(w.open) > 0 && !chance(r, "another frame", 4) {
-			in.Frame = pick(r, "open frame", w.open...)
-		}
-		if in.Open && len(w.open) > 0 && !chance(r, "no parent", 3) {
-			in.Parent = pick(r, "parent", append(w.open, "c9")...)
-		}
-		w.feed(in)
-	case "output":
-		w.output()
-	case "failure":
-		w.feed(kernel.FailureSeen{Cause: pick(r, "cause", attempt.Model, attempt.Network, attempt.RateLimit, attempt.Fatal, attempt.Unknown),
-			Until: pick(r, "until", time.Time{}, w.now.Add(time.Minute)), Source: "stream"})
-	case "checkpoint":
-		w.feed(kernel.CheckpointSeen{Checkpoint: pick(r, "checkpoint", "T1", "T2")})
-	case "exit":
+	},
+	"stale answer": func(w *fate) { w.feed(w.drawAnswer(pick(w.r, "call", append(w.old, "call_none")...), "client1")) },
+	"close": func(w *fate) {
+		// A hook with an answer reports its delivery; one without may leave.
+		id := fmt.Sprint("h", pick(w.r, "which", w.hooks, w.hooks, max(0, w.hooks-1), w.hooks/2))
+		w.feed(kernel.HookClosed{Hook: id, Delivered: !chance(w.r, "not delivered", 3) && w.asked[id] != nil && w.asked[id].answers > 0})
+	},
+	"frame":  (*fate).frame,
+	"output": (*fate).output,
+	"failure": func(w *fate) {
+		w.feed(kernel.FailureSeen{Cause: pick(w.r, "cause", attempt.Model, attempt.Network, attempt.RateLimit, attempt.Fatal, attempt.Unknown),
+			Until: pick(w.r, "until", time.Time{}, w.now.Add(time.Minute)), Source: "stream"})
+	},
+	"checkpoint": func(w *fate) { w.feed(kernel.CheckpointSeen{Checkpoint: pick(w.r, "checkpoint", "T1", "T2")}) },
+	"exit": func(w *fate) {
 		if w.alive {
 			w.exit()
 		}
-	case "wish":
-		w.wish()
-	case "rare":
-		w.rare()
+	},
+	"command": (*fate).command,
+	"rare":    (*fate).rare,
+}
+
+func (w *fate) signal() {
+	source := pick(w.r, "source", "transcript", "registry", "terminal", "statusline")
+	in := kernel.SignalsSeen{Signals: []telemetry.Signal{w.drawSignal(source)}}
+	if chance(w.r, "more", 3) {
+		in.Signals = append(in.Signals, w.drawSignal(source))
 	}
+	if source == "transcript" {
+		in.Position = &kernel.Position{Path: "/f1", Offset: int64(w.hooks)}
+	}
+	w.feed(in)
+}
+
+func (w *fate) frame() {
+	in := kernel.FrameRequested{Ask: "a1", Open: !chance(w.r, "close", 3), Outcome: pick(w.r, "outcome", "", "failed", "oh")}
+	in.Frame = pick(w.r, "frame", "c1", "c2", "c3", fmt.Sprint("c", w.hooks), fmt.Sprint("p", w.turns+1), "")
+	if !in.Open && len(w.open) > 0 && !chance(w.r, "another frame", 4) {
+		in.Frame = pick(w.r, "open frame", w.open...)
+	}
+	if in.Open && len(w.open) > 0 && !chance(w.r, "no parent", 3) {
+		in.Parent = pick(w.r, "parent", append(w.open, "c9")...)
+	}
+	w.feed(in)
 }
 
 // output lets the harness write something, if it runs.
@@ -938,9 +962,9 @@ func (w *fate) output() {
 	w.feed(in)
 }
 
-// wish is what somebody asks for at the session's door.
-func (w *fate) wish() {
-	switch pick(w.r, "wish", "pause", "pause", "resume", "resume", "renew", "abort") {
+// command draws a command of the session socket.
+func (w *fate) command() {
+	switch pick(w.r, "command", "pause", "pause", "resume", "resume", "renew", "abort") {
 	case "pause":
 		w.feed(kernel.PauseAsked{Ask: "a1", Reason: pick(w.r, "reason", "", "lunch")})
 	case "resume":
@@ -954,9 +978,9 @@ func (w *fate) wish() {
 	}
 }
 
-// crash kills the wrapper, and lets another one take the session up.
+// crash kills the wrapper, and another one recovers the session.
 func (w *fate) crash() {
-	if w.over || w.lame || w.cfg.Observing || !w.cfg.Ledger {
+	if w.over || w.ledgerLost || w.cfg.Observing || !w.cfg.Ledger {
 		return
 	}
 	w.judge.crash()
@@ -975,7 +999,7 @@ func (w *fate) rare() {
 	case "abort":
 		w.feed(kernel.AbortAsked{Signal: pick(w.r, "signal", 2, 15)})
 	case "lost":
-		if w.cfg.Ledger && !w.lame {
+		if w.cfg.Ledger && !w.ledgerLost {
 			w.feed(kernel.LedgerLost{})
 		}
 	case "exit":
@@ -994,7 +1018,7 @@ func (w *fate) exit() {
 	w.feed(kernel.ChildExited{Code: pick(w.r, "code", 0, 0, 1), Signal: pick(w.r, "by signal", 0, 0, 9), Lost: chance(w.r, "lost", 8)})
 }
 
-// pass lets time go by: often none, often to a deadline or right beside it.
+// pass lets time pass: often none, often to a deadline or close to it.
 func (w *fate) pass() {
 	switch at, ok := w.k.Deadline(); roll(w.r, "time", 6) {
 	case 0:
@@ -1006,12 +1030,12 @@ func (w *fate) pass() {
 	}
 }
 
-// finish ends the world in the order of the supervisor.
+// finish ends the world, in the order of the supervisor.
 func (w *fate) finish() {
 	if w.cfg.Observing && !w.over {
 		w.feed(kernel.SourcesDrained{})
 	}
-	// Nobody answers any more: what is left is to end what runs, and to wait.
+	// Clients and hooks are silent from here on.
 	for range 200 {
 		if _, done := w.k.Done(); done {
 			break
@@ -1028,18 +1052,18 @@ func (w *fate) finish() {
 			w.feed(kernel.ResumeAsked{Ask: "a1"})
 		default:
 			at, ok := w.k.Deadline()
-			require.True(w.t, ok, "it is not over, and waits for nothing")
+			require.True(w.t, ok, "it is not over, and has no deadline")
 			w.now = at
 			w.feed(kernel.Wake{})
 		}
 	}
 	w.ended()
-	for range 3 { // nothing comes of what comes later
+	for range 3 { // later inputs change nothing
 		w.act()
 	}
 }
 
-// depth is what random worlds must get to, over all of them.
+// depth is what the random worlds must reach, taken together.
 var depth = []string{
 	"effect Launch", "effect Dispatch", "effect HookAnswer", "effect HookAnswer with payloads", "effect Release", "effect DrainSources",
 	"effect Suspend", "effect Continue", "launch for retry", "launch for fallback", "launch for restart", "crash",
@@ -1060,7 +1084,7 @@ var depth = []string{
 	"hcp session_created", "hcp state_changed", "hcp progress", "hcp log", "hcp warning", "hcp error", "hcp session_closed",
 }
 
-// deep is what one world in a hundred or fewer gets to: many worlds must.
+// deep is what one world in a hundred or fewer reaches: many worlds must.
 var deep = []string{
 	"attempt rate_limit retry",
 	"attempt guardrail retry",
@@ -1073,15 +1097,15 @@ var deep = []string{
 	"attempt zero_output halt",
 }
 
-// many is how many worlds a run must play to be held to what is deep:
-// make chaos plays them.
+// many is how many worlds a run must play to be required to reach deep: make
+// chaos plays them.
 const many = 10_000
 
-// play draws one world, plays it to its end, and returns what it got to.
+// play draws one world, plays it to its end, and returns what it reached.
 func play(r *rapid.T) map[string]int {
 	cfg := drawConfig(r)
 	w := &fate{judge: newJudge(r, cfg, start), r: r, calm: pick(r, "calm", 3, 20, 20, 200)}
-	defer func() { r.Logf("%v", w) }() // printed of the failing world alone
+	defer func() { r.Logf("%v", w) }() // rapid prints only the log of a failing world
 	if chance(r, "aborted early", 40) {
 		w.feed(kernel.AbortAsked{Signal: 15})
 	}
@@ -1105,8 +1129,8 @@ func FuzzLaws(f *testing.F) {
 
 // TestLaws plays random worlds to their end.
 func TestLaws(t *testing.T) {
-	// The failing world is printed whole; a file of it below testdata would be
-	// taken for a scenario.
+	// The failing world is printed; a file of it below testdata would be read as
+	// a scenario.
 	require.NoError(t, flag.Set("rapid.nofailfile", "true"))
 	reached := map[string]int{}
 	wanted := depth
@@ -1121,8 +1145,8 @@ func TestLaws(t *testing.T) {
 		}
 		return out
 	}
-	// A generator that never gets anywhere proves nothing. What one world in
-	// thirty gets to, a hundred worlds may miss: then there are some more.
+	// A generator that reaches too little proves nothing. A hundred worlds may
+	// miss what one in thirty reaches: then more are played.
 	for round := 0; round < 40 && !t.Failed() && (round == 0 || len(missing()) > 0); round++ {
 		rapid.Check(t, func(r *rapid.T) {
 			for what := range play(r) {
@@ -1131,6 +1155,6 @@ func TestLaws(t *testing.T) {
 		})
 	}
 	if left := missing(); len(left) > 0 && !t.Failed() {
-		t.Errorf("no world got to %q; they got to %v", left, slices.Sorted(maps.Keys(reached)))
+		t.Errorf("no world reached %q; they reached %v", left, slices.Sorted(maps.Keys(reached)))
 	}
 }

@@ -12,18 +12,17 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// TestEveryPrefixCanBeTakenUp cuts the ledger of every scenario behind each of
-// its entries, as a crash or a loss of power would, and takes the session up:
-// it goes on to one terminal state, whatever the harness does then, and every
-// event that a client was to hear of has its receipt.
-func TestEveryPrefixCanBeTakenUp(t *testing.T) {
+// TestEveryPrefixRecovers cuts the ledger of every scenario after each of its
+// entries, as a crash or a loss of power would, and recovers the session: it
+// reaches one terminal state, and every call of a client has its receipt.
+func TestEveryPrefixRecovers(t *testing.T) {
 	points := 0
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		w := &world{t: t, now: start}
 		cut := func() {
 			for n := range len(w.entries) + 1 {
 				points++
-				takeUp(t, w, n)
+				recoverAt(t, w, n)
 			}
 		}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -41,10 +40,10 @@ func TestEveryPrefixCanBeTakenUp(t *testing.T) {
 	require.Greater(t, points, 1000, "points at which a wrapper died")
 }
 
-// takeUp goes on with the first n entries of a world, to the end.
-func takeUp(t *testing.T, w *world, n int) {
+// recoverAt recovers a world from its first n entries, and plays it to the end.
+func recoverAt(t *testing.T, w *world, n int) {
 	if w.cfg.Observing || w.cfg.OneHook {
-		return // nothing of these is taken up
+		return // these are not recovered
 	}
 	entries := w.entries[:n:n]
 	k := kernel.Replay(w.cfg, ledgered(t, entries))
@@ -73,7 +72,7 @@ func takeUp(t *testing.T, w *world, n int) {
 		if _, done := k.Done(); done {
 			break
 		}
-		require.Less(t, i, 200, "taken up after %d entries, it does not end", n)
+		require.Less(t, i, 200, "recovered after %d entries, it does not end", n)
 		switch at, ok := k.Deadline(); {
 		case pending:
 			pending, alive = false, true
@@ -85,7 +84,7 @@ func takeUp(t *testing.T, w *world, n int) {
 			drained = false
 			step(kernel.SourcesDrained{})
 		default:
-			require.True(t, ok, "taken up after %d entries, it waits for nothing", n)
+			require.True(t, ok, "recovered after %d entries, it has no deadline", n)
 			if at.After(now) {
 				now = at
 			}

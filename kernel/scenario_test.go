@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +18,6 @@ import (
 	"lifeloop/internal/signaltext"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
-	"lifeloop/negotiate"
 	"lifeloop/session"
 	"lifeloop/telemetry"
 )
@@ -61,146 +59,152 @@ type world struct {
 	hcp     *hcpJudge
 }
 
+// command carries out one command of a scenario.
 func (w *world) command(d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "run":
 		w.configure(d)
-		if d.HasArg("aborted") { // somebody was quicker
+		if d.HasArg("aborted") { // before the session begins
 			w.step(kernel.AbortAsked{Signal: 15})
 		}
 		return w.step(kernel.Start{})
-	case "trouble":
-		return w.step(kernel.SourceTrouble{Source: d.CmdArgs[0].Key, What: d.CmdArgs[1].Key})
-	case "unknown":
-		types := map[string]int{}
-		for _, a := range d.CmdArgs[1:] {
-			types[a.Key], _ = strconv.Atoi(a.Vals[0])
-		}
-		return w.step(kernel.UnknownSeen{Source: d.CmdArgs[0].Key, Types: types})
-	case "launched":
-		in := kernel.Launched{PID: 4242}
+	case "crash": // the wrapper dies with kept=N entries on its ledger, and another one recovers the session
 		for _, a := range d.CmdArgs {
-			switch a.Key {
-			case "id": // of a launch that is not the first
-				setup := w.cfg.Setup
-				setup.HarnessSession = a.Vals[0]
-				in.Setup = &setup
-			default:
-				w.t.Fatalf("unknown word %q", a.Key)
-			}
-		}
-		return w.step(in)
-	case "crash": // the wrapper dies, and another one takes the session up; of the ledger kept=N entries are left
-		for _, a := range d.CmdArgs {
-			n, _ := strconv.Atoi(a.Vals[0])
-			w.entries = w.entries[:n]
+			w.entries = w.entries[:w.integer(a.Vals[0])]
 		}
 		w.k, w.l0, w.hcp = kernel.Replay(w.cfg, ledgered(w.t, w.entries)), &l0Judge{}, &hcpJudge{}
 		w.judge(w.entries)
 		return w.step(kernel.Restarted{PID: 99})
-	case "launch-failed":
-		return w.step(kernel.LaunchFailed{Code: w.number(d, 0)})
-	case "output":
-		in := kernel.OutputSeen{Total: int64(w.number(d, 0))}
+	case "wait":
+		w.now = w.now.Add(w.duration(d.CmdArgs[0].Key))
+		return w.step(kernel.Wake{})
+	}
+	input := inputs[d.Cmd]
+	require.NotNil(w.t, input, "unknown command %q", d.Cmd)
+	return w.step(input(w, d))
+}
+
+// inputs are the commands that are one input each.
+var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
+	"signal": func(w *world, d *datadriven.TestData) kernel.Input {
+		return kernel.SignalsSeen{Signals: w.signals(d.CmdArgs[0].Key, d.CmdArgs[1:])}
+	},
+	"trouble": func(_ *world, d *datadriven.TestData) kernel.Input {
+		return kernel.SourceTrouble{Source: d.CmdArgs[0].Key, What: d.CmdArgs[1].Key}
+	},
+	"unknown": func(w *world, d *datadriven.TestData) kernel.Input {
+		types := map[string]int{}
+		for _, a := range d.CmdArgs[1:] {
+			types[a.Key] = w.integer(a.Vals[0])
+		}
+		return kernel.UnknownSeen{Source: d.CmdArgs[0].Key, Types: types}
+	},
+	"hook": (*world).hook,
+	"written": func(_ *world, d *datadriven.TestData) kernel.Input {
+		return kernel.HookClosed{Hook: d.CmdArgs[0].Key, Delivered: true}
+	},
+	"gone":   func(_ *world, d *datadriven.TestData) kernel.Input { return kernel.HookClosed{Hook: d.CmdArgs[0].Key} },
+	"answer": (*world).answer,
+
+	"launched": func(w *world, d *datadriven.TestData) kernel.Input {
+		in := kernel.Launched{PID: 4242}
+		w.words(d.CmdArgs, map[string]func(string){"id": func(id string) { // of a launch that is not the first
+			setup := w.cfg.Setup
+			setup.HarnessSession = id
+			in.Setup = &setup
+		}})
+		return in
+	},
+	"launch-failed": func(w *world, d *datadriven.TestData) kernel.Input { return kernel.LaunchFailed{Code: w.number(d)} },
+	"output": func(w *world, d *datadriven.TestData) kernel.Input {
+		in := kernel.OutputSeen{Total: int64(w.number(d))}
 		if d.Input != "" {
 			in.Text = []byte(strings.NewReplacer(`\e`, "\x1b", `\n`, "\n").Replace(d.Input))
 		}
-		return w.step(in)
-	case "fail":
+		return in
+	},
+	"fail": func(w *world, d *datadriven.TestData) kernel.Input {
 		in := kernel.FailureSeen{Cause: attempt.Cause(d.CmdArgs[0].Key), Source: "stream"}
-		for _, a := range d.CmdArgs[1:] {
-			switch a.Key {
-			case "code":
-				in.Code = a.Vals[0]
-			case "until":
-				in.Until = w.now.Add(w.duration(a.Vals[0]))
-			default:
-				w.t.Fatalf("unknown word %q", a.Key)
-			}
-		}
-		return w.step(in)
-	case "checkpoint":
-		return w.step(kernel.CheckpointSeen{Checkpoint: d.CmdArgs[0].Key})
-	case "pause":
-		return w.step(kernel.PauseAsked{Ask: w.ask(), Reason: strings.TrimSpace(d.Input)})
-	case "resume":
-		return w.step(kernel.ResumeAsked{Ask: w.ask(), Reason: strings.TrimSpace(d.Input)})
-	case "renew":
-		return w.step(kernel.RenewAsked{Ask: w.ask()})
-	case "stop-it":
-		return w.step(kernel.AbortAsked{Signal: 15, Ask: w.ask(), Reason: strings.TrimSpace(d.Input)})
-	case "signal":
-		return w.step(kernel.SignalsSeen{Signals: w.signals(d.CmdArgs[0].Key, d.CmdArgs[1:])})
-	case "hook":
-		w.hooks++
-		call := telemetry.HookCall{Event: d.CmdArgs[0].Key, Capacity: 9500}
-		wait := 4 * time.Second
-		rest := d.CmdArgs[1:]
-		for _, a := range d.CmdArgs[1:] {
-			switch a.Key {
-			case "slot":
-				call.Slot = a.Vals[0]
-			case "wait":
-				wait, _ = time.ParseDuration(a.Vals[0])
-			case "capacity":
-				call.Capacity, _ = strconv.Atoi(a.Vals[0])
-			}
-		}
-		call.Signals = w.signals("hook", rest)
-		for i := range call.Signals {
-			call.Signals[i].Detail = call.Event
-			call.Session = call.Signals[i].Session
-		}
-		return w.step(kernel.HookCalled{Hook: fmt.Sprint("h", w.hooks), Call: call, Deadline: w.now.Add(wait)})
-	case "written", "gone":
-		return w.step(kernel.HookClosed{Hook: d.CmdArgs[0].Key, Delivered: d.Cmd == "written"})
-	case "answer":
-		return w.step(w.answer(d))
-	case "wait":
-		dur, err := time.ParseDuration(d.CmdArgs[0].Key)
-		require.NoError(w.t, err)
-		w.now = w.now.Add(dur)
-		return w.step(kernel.Wake{})
-	case "exit":
+		w.words(d.CmdArgs[1:], map[string]func(string){
+			"code":  func(v string) { in.Code = v },
+			"until": func(v string) { in.Until = w.now.Add(w.duration(v)) },
+		})
+		return in
+	},
+	"checkpoint": func(_ *world, d *datadriven.TestData) kernel.Input {
+		return kernel.CheckpointSeen{Checkpoint: d.CmdArgs[0].Key}
+	},
+	"exit": func(w *world, d *datadriven.TestData) kernel.Input {
 		in := kernel.ChildExited{}
-		for _, a := range d.CmdArgs {
-			n, _ := strconv.Atoi(a.Vals[0])
-			switch a.Key {
-			case "code":
-				in.Code = n
-			case "signal":
-				in.Signal = n
-			case "leftover":
-				in.Leftover = n
-			}
-		}
-		return w.step(in)
-	case "drained":
-		return w.step(kernel.SourcesDrained{})
-	case "abort":
-		return w.step(kernel.AbortAsked{Signal: w.number(d, 0)})
-	case "stopped":
-		return w.step(kernel.ChildStopped{Signal: w.number(d, 0)})
-	case "continued":
-		return w.step(kernel.ChildContinued{})
-	case "frame": // frame open|close ID [parent=P] [outcome=O]
+		w.words(d.CmdArgs, map[string]func(string){
+			"code":     func(v string) { in.Code = w.integer(v) },
+			"signal":   func(v string) { in.Signal = w.integer(v) },
+			"leftover": func(v string) { in.Leftover = w.integer(v) },
+		})
+		return in
+	},
+	"drained":     func(*world, *datadriven.TestData) kernel.Input { return kernel.SourcesDrained{} },
+	"stopped":     func(w *world, d *datadriven.TestData) kernel.Input { return kernel.ChildStopped{Signal: w.number(d)} },
+	"continued":   func(*world, *datadriven.TestData) kernel.Input { return kernel.ChildContinued{} },
+	"ledger-lost": func(*world, *datadriven.TestData) kernel.Input { return kernel.LedgerLost{} },
+
+	"abort": func(w *world, d *datadriven.TestData) kernel.Input { return kernel.AbortAsked{Signal: w.number(d)} },
+	"stop-it": func(w *world, d *datadriven.TestData) kernel.Input {
+		return kernel.AbortAsked{Signal: 15, Ask: w.ask(), Reason: strings.TrimSpace(d.Input)}
+	},
+	"pause": func(w *world, d *datadriven.TestData) kernel.Input {
+		return kernel.PauseAsked{Ask: w.ask(), Reason: strings.TrimSpace(d.Input)}
+	},
+	"resume": func(w *world, d *datadriven.TestData) kernel.Input {
+		return kernel.ResumeAsked{Ask: w.ask(), Reason: strings.TrimSpace(d.Input)}
+	},
+	"renew": func(w *world, _ *datadriven.TestData) kernel.Input { return kernel.RenewAsked{Ask: w.ask()} },
+	"frame": func(w *world, d *datadriven.TestData) kernel.Input { // frame open|close ID [parent=P] [outcome=O]
 		in := kernel.FrameRequested{Ask: w.ask(), Open: d.CmdArgs[0].Key == "open", Frame: d.CmdArgs[1].Key}
-		for _, a := range d.CmdArgs[2:] {
-			switch a.Key {
-			case "parent":
-				in.Parent = a.Vals[0]
-			case "outcome":
-				in.Outcome = a.Vals[0]
-			default:
-				w.t.Fatalf("unknown word %q", a.Key)
-			}
+		w.words(d.CmdArgs[2:], map[string]func(string){
+			"parent":  func(v string) { in.Parent = v },
+			"outcome": func(v string) { in.Outcome = v },
+		})
+		return in
+	},
+}
+
+func (w *world) hook(d *datadriven.TestData) kernel.Input {
+	w.hooks++
+	call := telemetry.HookCall{Event: d.CmdArgs[0].Key, Capacity: 9500}
+	wait := 4 * time.Second
+	for _, a := range d.CmdArgs[1:] {
+		switch a.Key {
+		case "slot":
+			call.Slot = a.Vals[0]
+		case "wait":
+			wait = w.duration(a.Vals[0])
+		case "capacity":
+			call.Capacity = w.integer(a.Vals[0])
 		}
-		return w.step(in)
-	case "ledger-lost":
-		return w.step(kernel.LedgerLost{})
 	}
-	w.t.Fatalf("unknown command %q", d.Cmd)
-	return ""
+	call.Signals = w.signals("hook", d.CmdArgs[1:])
+	for i := range call.Signals {
+		call.Signals[i].Detail = call.Event
+		call.Session = call.Signals[i].Session
+	}
+	return kernel.HookCalled{Hook: fmt.Sprint("h", w.hooks), Call: call, Deadline: w.now.Add(wait)}
+}
+
+// words hands the value of each argument to its function.
+func (w *world) words(args []datadriven.CmdArg, set map[string]func(string)) {
+	for _, a := range args {
+		require.NotNil(w.t, set[a.Key], "unknown word %q", a.Key)
+		set[a.Key](value(a))
+	}
+}
+
+// value is the only value of an argument, or nothing.
+func value(a datadriven.CmdArg) string {
+	if len(a.Vals) == 0 {
+		return ""
+	}
+	return a.Vals[0]
 }
 
 func (w *world) ask() string {
@@ -214,197 +218,14 @@ func (w *world) duration(text string) time.Duration {
 	return d
 }
 
-func (w *world) number(d *datadriven.TestData, i int) int {
-	n, err := strconv.Atoi(d.CmdArgs[i].Key)
+func (w *world) integer(text string) int {
+	n, err := strconv.Atoi(text)
 	require.NoError(w.t, err)
 	return n
 }
 
-func (w *world) configure(d *datadriven.TestData) {
-	n := map[string]int{}
-	native := lifeloop.EventClaim{Support: lifeloop.Native, Modes: []lifeloop.IntegrationMode{lifeloop.NativeHook}}
-	limit := int64(8192)
-	place := lifeloop.PlacementClaim{Support: lifeloop.Native, MaxBytes: &limit}
-	cfg := kernel.Config{
-		Session: "sess", Ledger: true, ClientDrain: 5 * time.Second, AbortGrace: 5 * time.Second,
-		NewID: func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
-		Began: kernel.Began{SessionID: "sess", AdapterID: "fake", Program: "fake", Clients: []string{}},
-		Setup: kernel.Setup{Manifest: lifeloop.Manifest{
-			AdapterID: "fake", AdapterVersion: "0.1.0",
-			LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{}, ContextPressure: lifeloop.Claim{Support: lifeloop.Native},
-			Receipts: lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
-			Placement: map[lifeloop.Placement]lifeloop.PlacementClaim{
-				lifeloop.PreSession: place, lifeloop.PreFrameTrailing: {Support: lifeloop.Partial, MaxBytes: &limit}, lifeloop.ToolResult: place},
-		}},
-	}
-	for _, e := range lifeloop.Events() {
-		cfg.Manifest.LifecycleEvents[e] = native
-	}
-	wants := map[string][]negotiate.Want{}
-	var clients, named, only []string
-	timeout := 5 * time.Second
-	for _, a := range d.CmdArgs {
-		switch a.Key {
-		case "hooks":
-			cfg.Hooks, cfg.Synth.Hooks = true, true
-		case "expected":
-			cfg.Expected = a.Vals
-			for _, name := range a.Vals {
-				cfg.Manifest.TelemetrySources = append(cfg.Manifest.TelemetrySources, lifeloop.TelemetrySource{Name: name, Kind: "jsonl", Support: lifeloop.Native})
-			}
-		case "aborted": // as soon as it is asked to begin
-		case "deaf":
-			cfg.NoTelemetry = true
-		case "tested":
-			cfg.Tested, cfg.Manifest.DisplayName = a.Vals, "Fake"
-		case "one-hook":
-			cfg.OneHook, cfg.Ledger = true, false
-		case "observing":
-			cfg.Observing, cfg.Ledger = true, false
-			cfg.Began.Program = "" // nothing is launched
-		case "id":
-			cfg.HarnessSession = a.Vals[0]
-		case "cause":
-			cfg.Cause = a.Vals[0]
-		case "clients":
-			clients = a.Vals
-		case "only":
-			only = a.Vals // events that clients subscribe to, instead of the usual ones
-		case "named":
-			named = a.Vals // events that every client names besides the usual ones
-		case "tick":
-			cfg.Tick, _ = time.ParseDuration(a.Vals[0])
-		case "timeout":
-			timeout, _ = time.ParseDuration(a.Vals[0])
-		case "queue":
-			cfg.MaxQueue, _ = strconv.Atoi(a.Vals[0])
-		case "requires":
-			client, rest, _ := strings.Cut(a.Vals[0], ":")
-			name, level, _ := strings.Cut(rest, "=")
-			wants[client] = append(wants[client], negotiate.Want{Capability: name, Level: lifeloop.Requirement(level)})
-		case "lacks":
-			cfg.Manifest.LifecycleEvents[lifeloop.Event(a.Vals[0])] = lifeloop.EventClaim{Support: lifeloop.Unavailable}
-		case "quit":
-			cfg.Quit, _ = strconv.Atoi(a.Vals[0])
-		case "by-turn":
-			cfg.Ends.ByTurn = true
-		case "success":
-			cfg.Ends.Success = map[int]bool{}
-			for _, v := range a.Vals {
-				code, _ := strconv.Atoi(v)
-				cfg.Ends.Success[code] = true
-			}
-		case "code":
-			code, cause, _ := strings.Cut(a.Vals[0], ":")
-			n, _ := strconv.Atoi(code)
-			cfg.Ends.Codes = map[int]attempt.Cause{n: attempt.Cause(cause)}
-		case "resumes":
-			cfg.Resumes = true
-		case "converses":
-			cfg.Interactive = true
-		case "weak":
-			cfg.Weak = append(cfg.Weak, kernel.Weakened{Capability: a.Vals[0], Reason: "the user turned it off"})
-		default:
-			w.policy(&cfg, a)
-		}
-	}
-	for range cfg.Policy.Profiles {
-		cfg.Manifests = append(cfg.Manifests, cfg.Manifest)
-	}
-	for _, id := range clients {
-		c := kernel.Client{ID: id, Events: map[lifeloop.Event]bool{}, Timeout: timeout, Wants: wants[id]}
-		for _, e := range lifeloop.Events() {
-			c.Events[e] = e != lifeloop.ReceiptEmitted && e != lifeloop.SupervisorTick || slices.Contains(named, string(e))
-			if only != nil {
-				c.Events[e] = slices.Contains(only, string(e))
-			}
-		}
-		cfg.Clients = append(cfg.Clients, c)
-	}
-	cfg.Wants = wants[""]
-	w.cfg, w.k, w.entries, w.seen, w.hooks, w.asks = cfg, kernel.New(cfg), nil, nil, 0, 0
-	w.l0, w.hcp = &l0Judge{}, &hcpJudge{}
-}
-
-// policy reads one word of the policy of attempts.
-func (w *world) policy(cfg *kernel.Config, a datadriven.CmdArg) {
-	p := &cfg.Policy
-	val := ""
-	if len(a.Vals) > 0 {
-		val = a.Vals[0]
-	}
-	number := func(text string) int {
-		n, err := strconv.Atoi(text)
-		require.NoError(w.t, err)
-		return n
-	}
-	if len(p.Profiles) == 0 {
-		p.Profiles = []attempt.Profile{{Name: "fake"}}
-	}
-	switch a.Key {
-	case "retries":
-		p.Attempts = number(val)
-		p.MaxRetries = max(p.MaxRetries, attempt.DefaultMaxRetries(p.Attempts, 1))
-		if p.On == nil {
-			p.On = attempt.DefaultOn()
-		}
-		p.Backoff.Kind = attempt.Fixed
-	case "max-retries":
-		p.MaxRetries = number(val)
-	case "backoff":
-		parts := strings.Split(val, ":")
-		p.Backoff = attempt.Backoff{Kind: attempt.BackoffKind(parts[0]), Base: w.duration(parts[1])}
-		if len(parts) > 2 {
-			p.Backoff.Max = w.duration(parts[2])
-		}
-	case "on":
-		p.On = map[attempt.Cause]bool{}
-		for _, v := range a.Vals {
-			p.On[attempt.Cause(v)] = true
-		}
-	case "fallback":
-		for _, v := range a.Vals {
-			p.Profiles = append(p.Profiles, attempt.Profile{Name: v})
-		}
-	case "missing", "takes":
-		for i := range p.Profiles {
-			if p.Profiles[i].Name == val && a.Key == "missing" {
-				p.Profiles[i].Missing = "not found"
-			} else if p.Profiles[i].Name == val {
-				p.Profiles[i].AcceptsContinuation = true
-			}
-		}
-	case "initial":
-		p.Initial = w.duration(val)
-	case "inter":
-		p.Inter = w.duration(val)
-	case "tool":
-		p.Tool = w.duration(val)
-	case "session":
-		p.Session = w.duration(val)
-	case "idle":
-		p.Idle = w.duration(val)
-	case "continuation":
-		p.Continuation = true
-	case "every":
-		p.CheckpointEvery = int64(number(val))
-	case "rule":
-		parts := strings.SplitN(val, ":", 5)
-		p.Rules = append(p.Rules, attempt.Rule{ID: parts[0], On: attempt.RuleOn(parts[1]), Severity: attempt.Severity(parts[2]),
-			Recoverable: parts[3] == "true", Pattern: regexp.MustCompile(parts[4])})
-	case "drift":
-		p.Repeat = number(val)
-	case "zero-output":
-		p.ZeroOutput = true
-	case "on-limit":
-		p.OnLimit = attempt.OnLimit(val)
-	case "loop":
-		parts := strings.Split(val, ":")
-		p.Loop = attempt.CrashLoop{Launches: number(parts[0]), Within: w.duration(parts[1]), Quarantine: w.duration(parts[2])}
-	default:
-		w.t.Fatalf("unknown argument %q", a.Key)
-	}
-}
+// number is the first argument of a command.
+func (w *world) number(d *datadriven.TestData) int { return w.integer(d.CmdArgs[0].Key) }
 
 // signals parses the words of a signal or of a hook; see package signaltext.
 func (w *world) signals(source string, args []datadriven.CmdArg) []telemetry.Signal {
@@ -429,49 +250,47 @@ func (w *world) answer(d *datadriven.TestData) kernel.Input {
 			client = c.Client
 		}
 	}
-	for _, a := range d.CmdArgs[1:] {
-		switch a.Key {
-		case "fail":
-			in.Failure, in.Why = lifeloop.FailureClass(a.Vals[0]), "said so"
-			return in
-		case "status":
-			r.Status = lifeloop.Status(a.Vals[0])
-		case "class":
-			c := lifeloop.FailureClass(a.Vals[0])
+	last := func() *lifeloop.PayloadEnvelope { return &r.ClientPayloads[len(r.ClientPayloads)-1] }
+	w.words(d.CmdArgs[1:], map[string]func(string){
+		"fail":   func(v string) { in.Failure, in.Why = lifeloop.FailureClass(v), "said so" },
+		"status": func(v string) { r.Status = lifeloop.Status(v) },
+		"class": func(v string) {
+			c := lifeloop.FailureClass(v)
 			r.FailureClass = &c
-		case "key":
-			r.ClientPayloads[len(r.ClientPayloads)-1].IdempotencyKey = &a.Vals[0]
-		case "payload", "expires":
-			p := strings.Split(a.Vals[0], ":")
-			if a.Key == "expires" {
-				at, _ := strconv.ParseInt(a.Vals[0], 10, 64)
-				at += w.now.Unix()
-				r.ClientPayloads[len(r.ClientPayloads)-1].ExpiresAtEpochS = &at
-				continue
-			}
-			level := lifeloop.Preferred
-			if len(p) > 3 {
-				level = lifeloop.Requirement(p[3])
-			}
-			text := p[2]
-			if n, err := strconv.Atoi(text); err == nil {
-				text = strings.Repeat("x", n)
-			}
-			body := lifeloop.NewOpaque(text)
-			env := lifeloop.PayloadEnvelope{SchemaVersion: 1, PayloadID: fmt.Sprint("pay_", len(r.ClientPayloads)+1),
-				ClientID: client, PayloadKind: p[1], Format: "text", ContentEncoding: "utf8", Body: &body,
-				ByteSize: int64(len(text)), Redaction: "none", Metadata: map[string]any{}}
-			for _, place := range strings.Split(p[0], "+") {
-				env.AcceptablePlacements = append(env.AcceptablePlacements, lifeloop.AcceptablePlacement{
-					Placement: lifeloop.PayloadPlacement(place), Requirement: level})
-			}
-			r.ClientPayloads = append(r.ClientPayloads, env)
-		default:
-			w.t.Fatalf("unknown answer word %q", a.Key)
-		}
+		},
+		"payload": func(v string) {
+			r.ClientPayloads = append(r.ClientPayloads, payload(client, len(r.ClientPayloads)+1, strings.Split(v, ":")))
+		},
+		"key": func(v string) { last().IdempotencyKey = &v },
+		"expires": func(v string) {
+			at := w.now.Unix() + int64(w.integer(v))
+			last().ExpiresAtEpochS = &at
+		},
+	})
+	if in.Failure == "" {
+		in.Response = r
 	}
-	in.Response = r
 	return in
+}
+
+// payload is placements:kind:body[:required]; a number as body is its size.
+func payload(client string, n int, p []string) lifeloop.PayloadEnvelope {
+	level := lifeloop.Preferred
+	if len(p) > 3 {
+		level = lifeloop.Requirement(p[3])
+	}
+	text := p[2]
+	if n, err := strconv.Atoi(text); err == nil {
+		text = strings.Repeat("x", n)
+	}
+	body := lifeloop.NewOpaque(text)
+	env := lifeloop.PayloadEnvelope{SchemaVersion: 1, PayloadID: fmt.Sprint("pay_", n), ClientID: client, PayloadKind: p[1], Format: "text",
+		ContentEncoding: "utf8", Body: &body, ByteSize: int64(len(text)), Redaction: "none", Metadata: map[string]any{}}
+	for _, place := range strings.Split(p[0], "+") {
+		env.AcceptablePlacements = append(env.AcceptablePlacements, lifeloop.AcceptablePlacement{
+			Placement: lifeloop.PayloadPlacement(place), Requirement: level})
+	}
+	return env
 }
 
 func (w *world) step(in kernel.Input) string {
@@ -490,10 +309,10 @@ func (w *world) step(in kernel.Input) string {
 
 	var b strings.Builder
 	for _, f := range turn.Facts {
-		fmt.Fprintln(&b, tell(f))
+		fmt.Fprintln(&b, factLine(f))
 	}
 	for _, e := range turn.Effects {
-		fmt.Fprintln(&b, effect(e))
+		fmt.Fprintln(&b, effectLine(e))
 	}
 	if turn.Sync {
 		b.WriteString("sync\n")
@@ -577,8 +396,8 @@ func checkTurn(t require.TestingT, turn kernel.Turn) {
 	}
 }
 
-// tell is one fact on one line, with what a reader looks for first.
-func tell(f kernel.Fact) string {
+// factLine is one fact on one line, with what a reader looks for first.
+func factLine(f kernel.Fact) string {
 	js := func(v any) string { b, _ := json.Marshal(v); return string(b) }
 	switch f := f.(type) {
 	case kernel.Began:
@@ -634,7 +453,8 @@ func tell(f kernel.Fact) string {
 	return f.Kind() + " " + js(f)
 }
 
-func effect(e kernel.Effect) string {
+// effectLine is one effect on one line.
+func effectLine(e kernel.Effect) string {
 	switch e := e.(type) {
 	case kernel.Dispatch:
 		return fmt.Sprintf("do dispatch %s to %s within %s", e.Call, e.Client, e.Timeout)

@@ -20,14 +20,14 @@ import (
 	"lifeloop/simulate"
 )
 
-// The worlds of TestLaws do whatever they like to a kernel. These do what
-// harnesses do: a policy and a script for every launch, drawn as the JSON that
-// `simulate` reads, so that a world which breaks a law can be played again by
-// hand. They stand here because the judge does.
+// The worlds of TestLaws give a kernel any input. These behave as harnesses do:
+// a policy and a script for every launch, drawn as the JSON that `simulate`
+// reads, so that a world which breaks a law can be played again by hand. They
+// are here because the judge is.
 
 var manyWorlds = flag.Int("worlds", 400, "how many random worlds to simulate")
 
-// overseen is the kernel that simulate plays on, with the judge before it.
+// overseen is the kernel that simulate plays on, with the judge around it.
 type overseen struct{ *judge }
 
 func (o overseen) Step(now time.Time, in kernel.Input) kernel.Turn {
@@ -41,8 +41,8 @@ func (o overseen) Done() (kernel.Result, bool) { return o.k.Done() }
 
 type object = map[string]any
 
-// drawWorld draws a plan, what each launch does, and what somebody asks for.
-// Numbers are small and few, so that things happen in one millisecond.
+// drawWorld draws a plan, what each launch does, and the commands. Numbers are
+// small and few, so that events meet in one millisecond.
 func drawWorld(r *rapid.T) []byte {
 	plan := object{}
 	names := []string{"a", "b", "c"}[:pick(r, "profiles", 1, 1, 2, 3)]
@@ -127,7 +127,7 @@ func drawScript(r *rapid.T) []any {
 	return steps
 }
 
-// turn is what a source tells of one that goes as turns go.
+// turn is what a source reports of an ordinary turn.
 func turn(frame, outcome string) []any {
 	return []any{
 		object{"signal": object{"kind": "frame_opened", "frame_id": frame}}, object{"signal": object{"kind": "tool_call", "id": frame, "name": "write"}},
@@ -163,14 +163,14 @@ func drawStep(r *rapid.T) object {
 	return object{"signal": sig}
 }
 
-// playWorld plays one world before the judge, and returns what it got to.
+// playWorld plays one world before the judge, and returns what it reached.
 func playWorld(r *rapid.T) map[string]int {
 	doc := drawWorld(r)
-	defer func() { r.Logf("%s", doc) }() // printed of the failing world alone
+	defer func() { r.Logf("%s", doc) }() // rapid prints only the log of a failing world
 	tree, err := document.ParseJSON(doc)
 	require.NoError(r, err)
 	w, err := simulate.Parse(tree)
-	require.NoError(r, err, "the generator makes valid worlds")
+	require.NoError(r, err, "the generator draws valid worlds")
 	config := func() kernel.Config {
 		cfg := w.Config()
 		cfg.Session, cfg.Began.SessionID = "sess", "sess" // as the judge knows it
@@ -191,13 +191,13 @@ func playWorld(r *rapid.T) map[string]int {
 		j.ended()
 		l0.ended(r, j.reach)
 	}
-	// Nobody looks over its shoulder: it is the same session.
+	// Without the judge it is the same session.
 	again := w.RunOn(kernel.New(config()))
 	require.Equal(r, len(result.Entries), len(again.Entries))
 	require.Equal(r, []any{result.Launches, result.State, result.Code, result.Why}, []any{again.Launches, again.State, again.Code, again.Why})
 	for _, e := range result.Entries {
 		if l, ok := e.Fact.(kernel.Launching); ok && l.Checkpoint != "" {
-			j.reach["gone on"]++
+			j.reach["continued"]++
 		}
 	}
 	if len(result.Launches) > 2 {
@@ -206,8 +206,7 @@ func playWorld(r *rapid.T) map[string]int {
 	return j.reach
 }
 
-// TestWorlds plays random worlds to their end: as many as -worlds says, on all
-// processors.
+// TestWorlds plays -worlds random worlds to their end, on all processors.
 func TestWorlds(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.nofailfile", "true"))
 	checks := flag.Lookup("rapid.checks")
@@ -241,14 +240,14 @@ func TestWorlds(t *testing.T) {
 	}
 	for _, what := range wanted {
 		if *manyWorlds >= 2000 && reached[what] == 0 && !t.Failed() {
-			t.Errorf("no world got to %q; they got to %v", what, slices.Sorted(maps.Keys(reached)))
+			t.Errorf("no world reached %q; they reached %v", what, slices.Sorted(maps.Keys(reached)))
 		}
 	}
 }
 
-// often is what one world in a hundred gets to, and seldom one in a thousand.
+// often is what one world in a hundred reaches, and seldom one in a thousand.
 var (
-	often = []string{"stuck", "many launches", "gone on", "effect Suspend", "effect Continue", "reply capability_unsupported", "reply state_conflict",
+	often = []string{"stuck", "many launches", "continued", "effect Suspend", "effect Continue", "reply capability_unsupported", "reply state_conflict",
 		"state REJECTED", "state PAUSED", "state ABORTED", "state COMPLETED", "state FAILED", "launch for retry", "launch for fallback",
 		"timed out initial", "timed out inter", "frame completed", "frame failed", "frame abandoned", "fact checkpoint_saved", "fact limit_met",
 		"attempt guardrail retry", "attempt guardrail halt", "attempt zero_output retry", "attempt abort halt", "attempt fatal fallback"}
