@@ -1,41 +1,40 @@
 package telemetry
 
-// calls remembers which model calls were told, so that a usage which is
-// repeated, on each line of one answer or in a part of a file that is written
-// anew, is one usage.
+// Calls remembers the reported model calls. A source repeats a call's usage on
+// each line of one answer, and in a part of a file that it writes again.
 //
-// It remembers at least the newest callsKept calls and at most twice as many,
-// in two generations: when the newer one is full it becomes the older one, and
-// what stood there is forgotten. A call that is repeated at a greater distance
-// is told again; who adds up keeps the ids himself. One entry takes about 20
-// bytes, so this is at most some 1.5 MiB, and as little as there are calls.
-type Calls struct{ Newer, Older map[uint64]int64 }
+// It remembers at least the newest callsKept calls and at most twice as many, in
+// two generations: a full newer one becomes the older one, and the older one is
+// forgotten. A call that is repeated later than that is reported again; whoever
+// needs sums keeps the ids. An entry takes about 20 bytes, so this is at most
+// some 1.5 MiB.
+type Calls struct{ newer, older map[uint64]int64 }
 
-const CallsKept = 1 << 15
+const callsKept = 1 << 15
 
-// news says whether this is the first usage of the call, or one with a larger
-// output than was told. A call without an id and a request is always news.
+// News reports whether this is the first usage of the call, or one with a larger
+// output than before. A call without an id and a request is always news.
 func (c *Calls) News(session, id, request string, output int64) bool {
 	if id == "" && request == "" {
 		return true
 	}
 	key := callKey(session, id, request)
-	told, ok := c.Newer[key]
+	known, ok := c.newer[key]
 	if !ok {
-		told, ok = c.Older[key]
+		known, ok = c.older[key]
 	}
-	if ok && output <= told {
+	if ok && output <= known {
 		return false
 	}
-	if c.Newer == nil || len(c.Newer) >= CallsKept {
-		c.Newer, c.Older = make(map[uint64]int64), c.Newer
+	if c.newer == nil || len(c.newer) >= callsKept {
+		c.newer, c.older = make(map[uint64]int64), c.newer
 	}
-	c.Newer[key] = output
+	c.newer[key] = output
 	return true
 }
 
-// callKey is the FNV-1a hash of the three names, of which none contains a zero
-// byte. Of a million calls two share a key once in some tens of millions of
+// callKey is the FNV-1a hash of the three names, none of which contains a zero
+// byte. In a million calls, two share a key once in some tens of millions of
 // sessions.
 func callKey(names ...string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211

@@ -2,37 +2,31 @@ package telemetry
 
 import (
 	"maps"
+	"time"
 
+	"lifeloop/canon"
 	"lifeloop/telemetry/scan"
 )
 
-// Waits is embedded by the decoders and dialects whose format says that the
-// harness waits for the user.
-type Waits struct{}
+// This file holds what the decoders of all harnesses share.
 
-// ReportsWaiting is what the function of that name looks for.
-func (Waits) ReportsWaiting() {}
-
-// ReportsWaiting says whether a Decoder or a Dialect knows from its format that
-// the harness waits for the user.
-func ReportsWaiting(source any) bool {
-	_, ok := source.(interface{ ReportsWaiting() })
-	return ok
-}
-
-// A tally counts, by type, the records that a decoder passed over without
-// knowing them. Types come from outside, so their number is bounded.
+// A Tally counts, by type, the records that a decoder skipped because it does
+// not know them. Types come from outside, so their number is bounded.
 type Tally struct {
 	seen map[string]int
 	all  int
 }
 
 const (
-	Malformed  = "malformed" // not a record of this format at all
-	otherTypes = "other"     // what came after the first maxTypes types
-	MaxTypes   = 64
+	// Malformed is the type of what is no record of the format.
+	Malformed = "malformed"
+	// MaxTypes bounds the types that a Tally tells apart.
+	MaxTypes = 64
+
+	otherTypes = "other" // all types after the first MaxTypes
 )
 
+// Miss counts a record of this type. A type that is no word counts as Malformed.
 func (t *Tally) Miss(kind string) {
 	if t.seen == nil {
 		t.seen = make(map[string]int)
@@ -53,11 +47,89 @@ func (t *Tally) Missed() int { return t.all }
 // Unknown implements Decoder.
 func (t *Tally) Unknown() map[string]int { return maps.Clone(t.seen) }
 
-// join is what was told by one thing, then by the other; mostly one of them is
-// nothing.
+// Join appends one list of signals to another; usually one of them is empty.
 func Join(first, then []Signal) []Signal {
 	if len(first) == 0 {
 		return then
 	}
 	return append(first, then...)
+}
+
+// Waits is embedded by the decoders and dialects whose format shows that the
+// harness waits for the user.
+type Waits struct{}
+
+// ReportsWaiting marks the type for the function of this name.
+func (Waits) ReportsWaiting() {}
+
+// ReportsWaiting reports whether a Decoder or a Dialect knows from its format
+// that the harness waits for the user.
+func ReportsWaiting(source any) bool {
+	_, ok := source.(interface{ ReportsWaiting() })
+	return ok
+}
+
+// Digesting makes a decoder report the digest and the size of a tool's arguments
+// and results, as Args and Result, from the bytes that the source holds. It is
+// optional, because a decoder otherwise steps over these bytes. A decoder whose
+// source lacks them stays as it is.
+func Digesting(d Decoder) Decoder {
+	if s, ok := d.(interface{ digestTools() }); ok {
+		s.digestTools()
+	}
+	return d
+}
+
+// Digests is embedded by the decoders that Digesting changes.
+type Digests struct{ wanted bool }
+
+func (d *Digests) digestTools() { d.wanted = true }
+
+// Sized is SizedOf where digests are wanted, else nil.
+func (d *Digests) Sized(text []byte) *Sized {
+	if !d.wanted {
+		return nil
+	}
+	return SizedOf(text)
+}
+
+// SizedOf is the digest and the size of a JSON value as its source spells it;
+// nil of an absent value and of null.
+func SizedOf(val []byte) *Sized {
+	if len(val) == 0 || scan.IsNull(val) {
+		return nil
+	}
+	return &Sized{Digest: string(canon.Sum(val)), Size: int64(len(val))}
+}
+
+// The values of Signal.ToolError. The words are those of L0, and the ledger
+// stores them.
+const (
+	ToolNotFound = "NOT_FOUND"
+	ToolFailed   = "EXECUTION_ERROR"  // also where the source does not give the kind of failure
+	ToolRefused  = "VALIDATION_ERROR" // the tool does not accept these arguments
+)
+
+// ToolErrorOf is the error of a call whose source only reports that it failed.
+func ToolErrorOf(failed bool) string {
+	if failed {
+		return ToolFailed
+	}
+	return ""
+}
+
+// A file decodes the changes of an activity file. A record is the time of the
+// change. The file's content is never read.
+type file struct{ Tally }
+
+// File returns a decoder of an activity file's modification times.
+func File() Decoder { return new(file) }
+
+func (d *file) Decode(record []byte) []Signal {
+	at, err := time.Parse(time.RFC3339Nano, string(record))
+	if err != nil {
+		d.Miss(Malformed)
+		return nil
+	}
+	return []Signal{{Kind: Alive, Source: "file", Detail: "changed", At: scan.InRange(at.UTC())}}
 }

@@ -8,7 +8,7 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// A Dialect is how the hooks of one harness speak, in both directions.
+// A Dialect is the format of one harness's hooks, in both directions.
 type Dialect interface {
 	// Decode reads the standard input of a hook. The event is the hook's name as
 	// it was injected; input of another hook is an error. A hook that is not known
@@ -148,9 +148,9 @@ func render(context string, answer any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// hookCapacity keeps below the 10,000 characters above which Claude Code and
-// Codex cut a hook's context or replace it by a reference to a file, with room
-// for the text that they put around it. Of the others no limit is known.
+// hookCapacity stays below 10,000 characters: above that, Claude Code and Codex
+// cut a hook's context or replace it by a reference to a file. It leaves room for
+// the text that they put around it. The limits of the others are not known.
 const hookCapacity = 9500
 
 // Fill sets the slot that an answer to this hook fills.
@@ -166,7 +166,7 @@ const (
 	SlotTool    = "tool_result"
 )
 
-// cause narrows a harness's word to the closed set of causes.
+// CauseOf narrows a harness's word to the closed set of causes.
 func CauseOf(word string) string {
 	switch word {
 	case "startup", "resume", "clear", "compact", "fork":
@@ -175,7 +175,7 @@ func CauseOf(word string) string {
 	return "unknown"
 }
 
-// trigger narrows a harness's word to the closed set of triggers.
+// TriggerOf narrows a harness's word to the closed set of triggers.
 func TriggerOf(word string) string {
 	switch word {
 	case "auto", "manual", "reactive":
@@ -184,7 +184,7 @@ func TriggerOf(word string) string {
 	return "unknown"
 }
 
-// detail joins a hook's name and its variant as the harnesses do themselves.
+// DetailOf joins a hook's name and its variant as the harnesses do.
 func DetailOf(event, variant string) string {
 	if variant == "" {
 		return event

@@ -6,15 +6,15 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// hookCalls decodes recorded calls of hooks, one a line, as somebody kept them
-// who had nothing but a hook: {"t":unix seconds,"stdin":{…}}.
+// hookCalls decodes recorded calls of hooks, one per line, as a hook can log them
+// itself: {"t":unix seconds,"stdin":{…}}.
 type hookCalls struct {
 	Tally
 	hooks Dialect
-	last  uint64 // digest of the newest record: one that is there twice is one call
+	last  uint64 // hash of the newest record: a record that repeats it is the same call
 }
 
-// HookCalls returns a decoder of recorded calls of the dialect's hooks.
+// HookCalls returns a decoder of recorded calls of these hooks.
 func HookCalls(hooks Dialect) Decoder { return &hookCalls{hooks: hooks} }
 
 func (d *hookCalls) Decode(record []byte) []Signal {

@@ -4,13 +4,13 @@ import (
 	"strings"
 )
 
-// oneMillion is how Claude Code spells a model that runs with a window of a
+// OneMillion is the suffix by which Claude Code marks a model with a window of a
 // million tokens.
 const OneMillion = "[1m]"
 
-// modelWindows are the windows of models that have only one unless their name
-// says otherwise. A model that is sold with several windows under one name is
-// not here: for it only the harness itself can tell.
+// modelWindows are the windows of models that have only one, unless their name
+// has a suffix. A model that is sold with several windows under one name is not
+// here: only the harness knows its window.
 var modelWindows = []struct {
 	prefix string
 	tokens int64
@@ -18,13 +18,13 @@ var modelWindows = []struct {
 	{"claude-sonnet-4-5", 200_000},
 	{"claude-sonnet-4-6", 200_000},
 	{"claude-opus-4-6", 200_000},
-	// Gemini CLI reckons with one window for all of Gemini's models.
+	// Gemini CLI uses one window for all of Gemini's models.
 	{"gemini", 1_048_576},
 	{"gemma-4", 256_000},
 }
 
-// largerWindows are the windows of models that are sold with two: with the
-// smaller one unless their name says otherwise, or a call shows it.
+// largerWindows are the windows of models that are sold with two. A model has the
+// smaller one unless its name or a call shows the larger.
 var largerWindows = []struct {
 	prefix         string
 	small, largest int64
@@ -32,9 +32,9 @@ var largerWindows = []struct {
 	{"claude-", 200_000, 1_000_000},
 }
 
-// SeenWindow tells the context window that a model must have in which so many
-// tokens were in use; 0 when that proves nothing, or is more than any window
-// of the model that is known.
+// SeenWindow returns the context window that a model must have if so many tokens
+// were in use. It returns 0 when the number proves nothing, or exceeds every known
+// window of the model.
 func SeenWindow(model string, used int64) int64 {
 	for _, w := range largerWindows {
 		if strings.HasPrefix(model, w.prefix) && used > w.small && used <= w.largest {
@@ -44,10 +44,9 @@ func SeenWindow(model string, used int64) int64 {
 	return 0
 }
 
-// ModelWindow tells the context window that a model's name gives away, and
-// how ("suffix" or "table"); 0 when it does not. The name must be the
-// configured one, with its suffix if it has one: the model name inside a
-// Claude transcript has lost it.
+// ModelWindow returns the context window that a model's name implies, and by
+// what: "suffix" or "table". It returns 0 where the name implies none. The name
+// must be the configured one: inside a Claude transcript it has no suffix.
 func ModelWindow(model string) (tokens int64, source string) {
 	if strings.HasSuffix(model, OneMillion) {
 		return 1_000_000, "suffix"

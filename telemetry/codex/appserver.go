@@ -68,7 +68,7 @@ func (d *appServer) Decode(record []byte) []telemetry.Signal {
 	answer := false
 	scan.Object(msg,
 		scan.Word("method", &m.method), scan.Raw("params", &m.params), scan.Milli("emittedAtMs", &m.at),
-		scan.Func("result", func(val []byte) { answer = true }), scan.Func("error", func(val []byte) { answer = true }))
+		scan.Has("result", &answer), scan.Has("error", &answer))
 	if m.method == "" {
 		if !answer {
 			d.Miss(telemetry.Malformed)

@@ -259,30 +259,29 @@ func (d *rollout) item(r rolloutRecord) []telemetry.Signal {
 	var kind telemetry.Kind
 	var call string
 	var tool, text []byte
-	scan.EachMember(r.payload, func(key, val []byte) bool {
-		switch string(key) {
+	for _, m := range r.payload {
+		switch string(m.Key) {
 		case "type":
-			switch string(val) {
+			switch string(m.Val) {
 			case `"function_call"`, `"custom_tool_call"`, `"local_shell_call"`, `"tool_search_call"`:
 				kind, d.answered = telemetry.ToolStart, true
 			case `"function_call_output"`, `"custom_tool_call_output"`, `"tool_search_output"`:
 				kind = telemetry.ToolEnd
 			case `"message"`, `"agent_message"`, `"reasoning"`, `"web_search_call"`, `"image_generation_call"`,
 				`"compaction"`, `"compaction_summary"`, `"context_compaction"`, `"additional_tools"`, `"ghost_snapshot"`:
-				return false
+				return nil
 			default:
-				d.Miss("response_item/" + scan.WordOf(val))
-				return false
+				d.Miss("response_item/" + scan.WordOf(m.Val))
+				return nil
 			}
 		case "call_id":
-			call = scan.NameOf(val)
+			call = scan.NameOf(m.Val)
 		case "name":
-			tool = val
+			tool = m.Val
 		case "arguments", "input", "action", "output", "tools":
-			text = val
+			text = m.Val
 		}
-		return true
-	})
+	}
 	if kind == "" || call == "" {
 		return nil
 	}

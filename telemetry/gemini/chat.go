@@ -55,12 +55,8 @@ func Chat() telemetry.Decoder { return new(chat) }
 
 func (d *chat) Decode(record []byte) []telemetry.Signal {
 	var r chatRecord
-	ok := scan.Members(record, func(key, val []byte) bool {
-		r.read(key, val)
-		return true
-	})
 	switch {
-	case !ok:
+	case !r.read(record):
 		d.Miss(telemetry.Malformed)
 		return nil
 	case r.rewind:
@@ -76,37 +72,12 @@ func (d *chat) Decode(record []byte) []telemetry.Signal {
 	return nil
 }
 
-func (r *chatRecord) read(key, val []byte) {
-	switch string(key) {
-	case "id":
-		r.id = scan.NameOf(val)
-	case "type":
-		r.kind = scan.WordOf(val)
-	case "timestamp":
-		r.at = scan.TimeOf(val)
-	case "content":
-		r.content = val
-	case "displayContent":
-		r.display = val
-	case "tokens":
-		r.tokens = val
-	case "toolCalls":
-		r.called = val
-	case "model":
-		r.model = scan.NameOf(val)
-	case "sessionId":
-		r.session = scan.NameOf(val)
-	case "projectHash":
-		r.project = true
-	case "startTime":
-		r.start = scan.TimeOf(val)
-	case "kind":
-		r.chat = scan.WordOf(val)
-	case "$set":
-		r.set = val
-	case "$rewindTo":
-		r.rewind = true
-	}
+func (r *chatRecord) read(record []byte) bool {
+	return scan.Object(record,
+		scan.Name("id", &r.id), scan.Time("timestamp", &r.at), scan.Word("type", &r.kind), scan.Raw("content", &r.content),
+		scan.Raw("displayContent", &r.display), scan.Raw("tokens", &r.tokens), scan.Name("model", &r.model), scan.Raw("toolCalls", &r.called),
+		scan.Name("sessionId", &r.session), scan.Has("projectHash", &r.project), scan.Time("startTime", &r.start), scan.Word("kind", &r.chat),
+		scan.Raw("$set", &r.set), scan.Has("$rewindTo", &r.rewind))
 }
 
 // signal starts a signal told by a record.
@@ -168,10 +139,7 @@ func (d *chat) replaced(history []byte, at time.Time) []telemetry.Signal {
 	summary := ""
 	scan.Elements(history, func(val []byte) bool {
 		var r chatRecord
-		scan.Members(val, func(key, val []byte) bool {
-			r.read(key, val)
-			return true
-		})
+		r.read(val)
 		if r.id == "" || r.kind != "user" || d.seen[r.id] {
 			return true
 		}
@@ -395,22 +363,8 @@ type call struct {
 
 func readCall(val []byte) call {
 	var c call
-	scan.Members(val, func(key, val []byte) bool {
-		switch string(key) {
-		case "id":
-			c.id = scan.NameOf(val)
-		case "name":
-			c.tool = scan.WordOf(val)
-		case "args":
-			c.args = val
-		case "result":
-			c.result = val
-		case "status":
-			c.status = scan.WordOf(val)
-			return false // what follows is for the screen
-		}
-		return true
-	})
+	scan.Object(val,
+		scan.Name("id", &c.id), scan.Word("name", &c.tool), scan.Raw("args", &c.args), scan.Raw("result", &c.result), scan.Word("status", &c.status))
 	return c
 }
 

@@ -41,8 +41,8 @@ func (d *telemetryLog) Decode(record []byte) []telemetry.Signal {
 	var attributes []byte
 	other := false
 	if !scan.Object(record,
-		scan.Raw("attributes", &attributes), scan.Func("scopeMetrics", func(val []byte) { other = true }),
-		scan.Func("_spanContext", func(val []byte) { other = true })) {
+		scan.Raw("attributes", &attributes), scan.Has("scopeMetrics", &other),
+		scan.Has("_spanContext", &other)) {
 		d.Miss(telemetry.Malformed)
 		return nil
 	}

@@ -56,7 +56,7 @@ func (r *result) readAgent(agent []byte) {
 	scan.Object(agent,
 		scan.Name("sessionId", &r.session), scan.Name("model", &r.model), scan.Count("contextTokens", &r.window),
 		scan.Raw("usage", &all), scan.Raw("lastCallUsage", &last),
-		scan.Func("terminalReceipt", func(val []byte) { r.run = scan.MemberOf(val, "runId", scan.NameOf) }))
+		scan.In("terminalReceipt", scan.Name("runId", &r.run)))
 	r.usage = sumUsage(all, last)
 }
 

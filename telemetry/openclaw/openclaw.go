@@ -69,8 +69,8 @@ func readMessage(val []byte) message {
 		scan.Func("usage", func(val []byte) { m.usage = readUsage(val) }), scan.Name("responseId", &m.response),
 		scan.Name("idempotencyKey", &m.key), scan.Name("provider", &m.provider), scan.Name("model", &m.model),
 		scan.Name("toolCallId", &m.tool), scan.Word("toolName", &m.toolName), scan.True("isError", &m.failed),
-		scan.Func("provenance", func(val []byte) { m.provenance = scan.MemberOf(val, "kind", scan.WordOf) }),
-		scan.Func("__openclaw", func(val []byte) { m.run = scan.MemberOf(val, "runId", scan.NameOf) }))
+		scan.In("provenance", scan.Word("kind", &m.provenance)),
+		scan.In("__openclaw", scan.Name("runId", &m.run)))
 	m.mirrored = m.provider == "openclaw"
 	return m
 }

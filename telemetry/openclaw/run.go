@@ -90,7 +90,7 @@ func (d *run) event(e event) []telemetry.Signal {
 
 func (e event) version() (version string) {
 	scan.Object(e.data,
-		scan.Func("harness", func(val []byte) { version = scan.MemberOf(val, "version", scan.WordOf) }))
+		scan.In("harness", scan.Word("version", &version)))
 	return version
 }
 

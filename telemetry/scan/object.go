@@ -23,6 +23,7 @@ const (
 	formPath
 	formCount
 	formTrue
+	formHas
 	formTime
 	formMilli
 	formSeconds
@@ -49,6 +50,9 @@ func Count(key string, to *int64) Field { return Field{key: key, form: formCount
 // True reads whether a value is true.
 func True(key string, to *bool) Field { return Field{key: key, form: formTrue, to: to} }
 
+// Has sets the destination to true if there is such a member.
+func Has(key string, to *bool) Field { return Field{key: key, form: formHas, to: to} }
+
 // Time reads an RFC 3339 time, as TimeOf does.
 func Time(key string, to *time.Time) Field { return Field{key: key, form: formTime, to: to} }
 
@@ -68,17 +72,21 @@ func Each(key string, f func(val []byte)) Field { return Field{key: key, form: f
 func In(key string, fields ...Field) Field { return Field{key: key, form: formIn, to: fields} }
 
 // Object reads the fields of the object b and steps over its other members. It
-// reports whether b is an object to its end; the members before the place where
-// it is none have been read. Of members with the same key the last one counts.
+// reports whether b is an object to its end. If not, the members before the fault
+// have been read. Of members with the same key the last one counts.
 func Object(b []byte, fields ...Field) bool {
 	next := 0
-	return Members(b, func(key, val []byte) bool {
-		next = read(fields, next, key, val)
-		return true
+	end := Walk(b, Space(b, 0), func(key []byte, i int) int {
+		val, end := Take(b, i)
+		if end >= 0 {
+			next = read(fields, next, key, val)
+		}
+		return end
 	})
+	return end >= 0 && Space(b, end) == len(b)
 }
 
-// Read is Object for an object whose members were gathered.
+// Read is Object for members that Gather returned.
 func Read(members []Member, fields ...Field) {
 	next := 0
 	for _, m := range members {
@@ -117,6 +125,8 @@ func (f *Field) set(val []byte) {
 		*f.to.(*int64) = CountOf(val)
 	case formTrue:
 		*f.to.(*bool) = IsTrue(val)
+	case formHas:
+		*f.to.(*bool) = true
 	case formTime:
 		*f.to.(*time.Time) = TimeOf(val)
 	case formMilli:

@@ -18,65 +18,32 @@ import (
 	"unicode/utf8"
 )
 
-// members calls f with the key, between its quotes, and the value of each
-// member of the object b, until f returns false. It reports whether b is an
-// object, as far as it was walked.
+// Members calls f with the key, between its quotes, and the value of each member
+// of the object b, until f returns false. It reports whether b is an object, as
+// far as it was walked.
 func Members(b []byte, f func(key, val []byte) bool) bool {
-	i := Space(b, 0)
-	if i >= len(b) || b[i] != '{' {
-		return false
-	}
-	i = Space(b, i+1)
-	if i < len(b) && b[i] == '}' {
-		return Space(b, i+1) == len(b)
-	}
-	for {
-		if i >= len(b) || b[i] != '"' {
-			return false
+	stopped := false
+	end := Walk(b, Space(b, 0), func(key []byte, i int) int {
+		val, end := Take(b, i)
+		if stopped = end >= 0 && !f(key, val); stopped {
+			return Halt
 		}
-		end := skipString(b, i)
-		if end < 0 {
-			return false
-		}
-		key := b[i+1 : end-1]
-		i = Space(b, end)
-		if i >= len(b) || b[i] != ':' {
-			return false
-		}
-		i = Space(b, i+1)
-		end = skipValue(b, i)
-		if end < 0 {
-			return false
-		}
-		if !f(key, b[i:end]) {
-			return true
-		}
-		i = Space(b, end)
-		if i >= len(b) {
-			return false
-		}
-		switch b[i] {
-		case ',':
-			i = Space(b, i+1)
-		case '}':
-			return Space(b, i+1) == len(b)
-		default:
-			return false
-		}
-	}
+		return end
+	})
+	return stopped || end >= 0 && Space(b, end) == len(b)
 }
 
-// stepOver is what a callback of walk or walkElements returns for a value that
-// it did not go into; halt ends the walk.
+// A callback of Walk or WalkElements returns StepOver for a value that it did not
+// read, and Halt to end the walk.
 const (
 	StepOver = 0
 	Halt     = -1
 )
 
-// walk is members for who goes into the values that he wants, so that a record
-// of much text is gone through once: f gets the place of each value of the
-// object that begins at b[i], and returns the index after it, stepOver or halt.
-// It returns the index after the object, or -1 when that is none or f halted.
+// Walk is like Members but lets the callback descend into chosen values, so that a
+// long record is read once. It calls f with the index of each value of the object
+// that begins at b[i]; f returns the index after the value, StepOver or Halt. Walk
+// returns the index after the object, or -1 if there is no object or f halted.
 func Walk(b []byte, i int, f func(key []byte, i int) int) int {
 	if i >= len(b) || b[i] != '{' {
 		return -1
@@ -122,7 +89,7 @@ func Walk(b []byte, i int, f func(key []byte, i int) int) int {
 	}
 }
 
-// walkElements does the same with the elements of the array that begins at b[i].
+// WalkElements is Walk for the elements of the array that begins at b[i].
 func WalkElements(b []byte, i int, f func(i int) int) int {
 	if i >= len(b) || b[i] != '[' {
 		return -1
@@ -157,8 +124,8 @@ func WalkElements(b []byte, i int, f func(i int) int) int {
 	}
 }
 
-// take is the value that begins at b[i], and the index after it; nil and -1
-// when it does not end.
+// Take returns the value that begins at b[i] and the index after it; nil and -1
+// if the value does not end.
 func Take(b []byte, i int) ([]byte, int) {
 	end := skipValue(b, i)
 	if end < 0 {
@@ -167,12 +134,12 @@ func Take(b []byte, i int) ([]byte, int) {
 	return b[i:end], end
 }
 
-// A field is one member of an object, as members tells it.
+// A Member is one member of an object: its key, between its quotes, and its value.
 type Member struct{ Key, Val []byte }
 
-// gather appends the members of the object that begins at b[i] to list, to be
-// read when it is known what they are. Without an object there are none, and
-// whatever is there is stepped over.
+// Gather appends the members of the object that begins at b[i] to list, for a
+// caller that reads them once it knows their type. It returns the index after the
+// object; nil and StepOver if there is no object.
 func Gather(list []Member, b []byte, i int) ([]Member, int) {
 	end := Walk(b, i, func(key []byte, i int) int {
 		val, end := Take(b, i)
@@ -185,48 +152,20 @@ func Gather(list []Member, b []byte, i int) ([]Member, int) {
 	return list, end
 }
 
-// each calls f with each member, until f returns false.
-func EachMember(list []Member, f func(key, val []byte) bool) {
-	for _, m := range list {
-		if !f(m.Key, m.Val) {
-			return
-		}
-	}
-}
-
-// elements calls f with each element of the array b, as members does.
+// Elements calls f with each element of the array b, as Members does.
 func Elements(b []byte, f func(val []byte) bool) bool {
-	i := Space(b, 0)
-	if i >= len(b) || b[i] != '[' {
-		return false
-	}
-	i = Space(b, i+1)
-	if i < len(b) && b[i] == ']' {
-		return Space(b, i+1) == len(b)
-	}
-	for {
-		end := skipValue(b, i)
-		if end < 0 {
-			return false
+	stopped := false
+	end := WalkElements(b, Space(b, 0), func(i int) int {
+		val, end := Take(b, i)
+		if stopped = end >= 0 && !f(val); stopped {
+			return Halt
 		}
-		if !f(b[i:end]) {
-			return true
-		}
-		i = Space(b, end)
-		if i >= len(b) {
-			return false
-		}
-		switch b[i] {
-		case ',':
-			i = Space(b, i+1)
-		case ']':
-			return Space(b, i+1) == len(b)
-		default:
-			return false
-		}
-	}
+		return end
+	})
+	return stopped || end >= 0 && Space(b, end) == len(b)
 }
 
+// Space returns the index of the first byte from b[i] on that is no white space.
 func Space(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
 		i++
@@ -294,7 +233,7 @@ func skipValue(b []byte, i int) int {
 	return -1
 }
 
-// text returns the JSON string val, or "" when val is anything else.
+// textOf returns the JSON string val, or "" when val is anything else.
 func textOf(val []byte) string {
 	if len(val) < 2 || val[0] != '"' {
 		return ""
@@ -309,16 +248,15 @@ func textOf(val []byte) string {
 	return s
 }
 
-// name returns the JSON string val if it can be an id or a name, else "". Ids
-// are kept for good and shown to people, so what is long or unprintable is
-// dropped: it would be text, not a name.
+// NameOf returns the JSON string val if it can be an id or a name, else "". Names
+// are stored and displayed. What is long or unprintable is text and no name.
 func NameOf(val []byte) string { return Printable(val, MaxName) }
 
 const MaxName = 256
 
-// word returns the JSON string val if it is a word of the harness's own
-// vocabulary (a cause, a reason, the name of a tool), else "". A harness that
-// one day writes a sentence there does not get it into our books.
+// WordOf returns the JSON string val if it is a word of the harness's vocabulary
+// (a cause, a reason, the name of a tool), else "". A later version of the harness
+// may write a sentence there, which must not be stored.
 func WordOf(val []byte) string {
 	s := Printable(val, MaxWord)
 	if !IsWord(s) {
@@ -341,7 +279,7 @@ func IsWord(s string) bool {
 	return s != "" && len(s) <= MaxWord
 }
 
-// path returns the JSON string val if it can be a file's path, else "".
+// PathOf returns the JSON string val if it can be a file's path, else "".
 func PathOf(val []byte) string { return Printable(val, 4096) }
 
 func Printable(val []byte, limit int) string {
@@ -358,7 +296,7 @@ func Printable(val []byte, limit int) string {
 	return ""
 }
 
-// isShown says whether s can be shown and is no longer than limit bytes.
+// IsShown reports whether s is printable and no longer than limit bytes.
 func IsShown(s string, limit int) bool {
 	if len(s) > limit || !utf8.ValidString(s) {
 		return false
@@ -371,7 +309,7 @@ func IsShown(s string, limit int) bool {
 	return true
 }
 
-// plain says whether b is printable ASCII and holds no escape.
+// plain reports whether b is printable ASCII and holds no escape.
 func plain(b []byte) bool {
 	for _, c := range b {
 		if c < ' ' || c > '~' || c == '\\' {
@@ -384,10 +322,10 @@ func plain(b []byte) bool {
 func IsTrue(val []byte) bool { return string(val) == "true" }
 func IsNull(val []byte) bool { return string(val) == "null" }
 
-// mostCounted bounds a number of tokens: sums of a few stay far from overflow.
+// MostCounted bounds a number of tokens, so that sums do not overflow.
 const MostCounted = 1 << 50
 
-// count returns the JSON number val if it can be a number of tokens, else 0.
+// CountOf returns the JSON number val if it can be a number of tokens, else 0.
 func CountOf(val []byte) int64 {
 	n, err := strconv.ParseInt(string(val), 10, 64)
 	if err != nil || n < 0 || n > MostCounted {
@@ -396,7 +334,7 @@ func CountOf(val []byte) int64 {
 	return n
 }
 
-// stamp returns the time of the RFC 3339 string val, or the zero time.
+// TimeOf returns the time of the RFC 3339 string val, or the zero time.
 func TimeOf(val []byte) time.Time {
 	if len(val) < 2 || len(val) > 64 || val[0] != '"' {
 		return time.Time{}
@@ -408,7 +346,7 @@ func TimeOf(val []byte) time.Time {
 	return InRange(t.UTC())
 }
 
-// stampMilli returns the time of the number val, milliseconds since 1970.
+// MilliOf returns the time of the number val, milliseconds since 1970.
 func MilliOf(val []byte) time.Time {
 	n := CountOf(val)
 	if n == 0 {
@@ -417,7 +355,7 @@ func MilliOf(val []byte) time.Time {
 	return InRange(time.UnixMilli(n).UTC())
 }
 
-// inRange drops a time that RFC 3339 cannot write.
+// InRange returns t, or the zero time if RFC 3339 cannot write it.
 func InRange(t time.Time) time.Time {
 	if t.Year() < 0 || t.Year() > 9999 {
 		return time.Time{}
@@ -425,8 +363,8 @@ func InRange(t time.Time) time.Time {
 	return t
 }
 
-// stampSeconds returns the time of the number val, seconds since 1970 with
-// fractions, to the millisecond.
+// SecondsOf returns the time of the number val, seconds since 1970 with a
+// fraction, to the millisecond.
 func SecondsOf(val []byte) time.Time {
 	t, err := strconv.ParseFloat(string(val), 64)
 	if err != nil || !(t > 0 && t < 1<<40) {
@@ -435,7 +373,7 @@ func SecondsOf(val []byte) time.Time {
 	return InRange(time.UnixMilli(int64(t * 1000)).UTC())
 }
 
-// member reads one member of the object val, "" when it has none.
+// MemberOf reads one member of the object val; "" if it has none.
 func MemberOf(val []byte, key string, read func([]byte) string) string {
 	var out string
 	Members(val, func(k, v []byte) bool {
@@ -448,7 +386,8 @@ func MemberOf(val []byte, key string, read func([]byte) string) string {
 	return out
 }
 
-// inner is what stands between the quotes of a JSON string, or nothing.
+// Inner is the text between the quotes of a JSON string, still escaped; nil if val
+// is no string.
 func Inner(val []byte) []byte {
 	if len(val) < 2 || val[0] != '"' {
 		return nil
@@ -456,7 +395,7 @@ func Inner(val []byte) []byte {
 	return val[1 : len(val)-1]
 }
 
-// digest stands for a text that is only to be recognised again (FNV-1a).
+// Hash is the FNV-1a hash of a text that only has to be recognised again.
 func Hash(text []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, c := range text {
