@@ -154,7 +154,7 @@ type head struct {
 	in   kernel.Input // nil at the end
 	at   time.Time
 
-	before time.Time // at, without in
+	before time.Time // the time of the input before in
 
 	// Of an unordered source, the earliest of the next lookahead signals is next.
 	unordered bool

@@ -42,8 +42,8 @@ func NewExports(path string, log zerolog.Logger) (*Exports, error) {
 // Endpoint is the base address for the harness's exporter.
 func (e *Exports) Endpoint() string { return e.receiver.Endpoint() }
 
-// Close closes the port. It is for a launch that exports nothing; Run closes it
-// otherwise.
+// Close closes the port of a launch that exports nothing. Otherwise Run closes
+// it.
 func (e *Exports) Close() { _ = e.receiver.Close() }
 
 // Prepared configures the decoder and the user's own endpoint. It must precede

@@ -31,7 +31,7 @@ type table struct {
 	trouble bool      // the failure was reported
 }
 
-// logs are the files beside a database whose change means that it changed.
+// logs are the suffixes of the files of a database, which the watcher watches.
 var logs = [...]string{"", "-wal", "-journal"}
 
 func (f *Files) addDatabase(s profiles.Source) error {

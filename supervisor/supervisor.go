@@ -291,7 +291,7 @@ func (s *supervisor) turn(inputs []posted) error {
 			return fmt.Errorf("%w: %w", ErrLedger, err)
 		}
 		s.o.Log.Error().Err(err).Msg("the ledger is lost; continuing without it")
-		_ = s.p.Ledger.Close() // for its lock: it is broken
+		_ = s.p.Ledger.Close() // releases its lock; the ledger is broken
 		s.p.Ledger = nil
 		t := s.k.Step(now, kernel.LedgerLost{})
 		_ = s.commit(now, t.Facts, false) // without a ledger only Committed gets them
@@ -468,7 +468,7 @@ func (s *supervisor) abandon(cause error) (kernel.Result, error) {
 	}
 	s.p.Launcher.Release()
 	if s.p.Ledger != nil {
-		_ = s.p.Ledger.Close() // for its lock: it is broken
+		_ = s.p.Ledger.Close() // releases its lock; the ledger is broken
 	}
 	return result, cause
 }
