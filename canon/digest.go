@@ -16,11 +16,8 @@ const DigestLen = len(digestPrefix) + 2*sha256.Size
 type Digest string
 
 // Sum returns the digest of b.
-func Sum(b []byte) Digest { return Name(sha256.Sum256(b)) }
-
-// Name returns the digest for a SHA-256 computed elsewhere, for example over a
-// stream.
-func Name(sum [sha256.Size]byte) Digest {
+func Sum(b []byte) Digest {
+	sum := sha256.Sum256(b)
 	var text [DigestLen]byte
 	copy(text[:], digestPrefix)
 	hex.Encode(text[len(digestPrefix):], sum[:])

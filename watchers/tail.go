@@ -360,15 +360,9 @@ func (w *Watcher) read(t *tail, all bool) bool {
 // enough for the whole line. A line longer than the limit is skipped.
 func (w *Watcher) search(t *tail, until int64) (found, more bool) {
 	for {
-		n, err := readAt(t.file, w.buf, t.off+t.pending)
-		if err != nil {
-			w.unreadable(t, err)
-			return false, false
-		}
+		n, changed := w.readPending(t)
 		if n == 0 {
-			was := t.pending
-			same := w.same(t, 0)
-			return !same || t.pending != was, false // the end, unless the file is shorter than before
+			return changed, false
 		}
 		if i := bytes.IndexByte(w.buf[:n], '\n'); i >= 0 {
 			size := t.pending + int64(i) + 1
@@ -391,6 +385,22 @@ func (w *Watcher) search(t *tail, until int64) (found, more bool) {
 			return false, true
 		}
 	}
+}
+
+// readPending reads the bytes after the pending ones. It returns 0 at the end and
+// after an error; changed means that the file became shorter or another one.
+func (w *Watcher) readPending(t *tail) (n int, changed bool) {
+	n, err := readAt(t.file, w.buf, t.off+t.pending)
+	if err != nil {
+		w.unreadable(t, err)
+		return 0, false
+	}
+	if n > 0 {
+		return n, false
+	}
+	was := t.pending
+	same := w.same(t, 0)
+	return 0, !same || t.pending != was
 }
 
 // reportTooLong reports once that the line at the position is skipped.

@@ -316,15 +316,9 @@ func (w *Watcher) regain(t *tail, b []byte) []byte {
 // enough for the whole value. A value longer than the limit is skipped.
 func (w *Watcher) searchValue(t *tail, until int64) (found, more bool) {
 	for {
-		n, err := readAt(t.file, w.buf, t.off+t.pending)
-		if err != nil {
-			w.unreadable(t, err)
-			return false, false
-		}
+		n, changed := w.readPending(t)
 		if n == 0 {
-			was := t.pending
-			same := w.same(t, 0)
-			return !same || t.pending != was, false
+			return changed, false
 		}
 		n, v := t.scan.next(w.buf[:n])
 		if v == half {

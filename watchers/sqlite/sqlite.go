@@ -137,9 +137,6 @@ func (t *Tail) Last() (Cursor, error) {
 	return at, nil
 }
 
-// Close does nothing: the Tail holds nothing open.
-func (t *Tail) Close() error { return nil }
-
 // A batch is the rows of one transaction.
 type batch struct {
 	from Cursor // where the rows begin; it differs from the request if the file was replaced or rows were deleted
