@@ -89,7 +89,7 @@ func Examine(c Config) *Report {
 	e := &examiner{config: c, Report: &Report{Version: c.Version, Adapters: []Adapter{}, Problems: []Finding{}, Notes: []Finding{}}}
 	recorded, err := e.recorded(store.Open(c.StateDir))
 	if err != nil {
-		e.problem("machine", fmt.Sprintf("the kept sessions cannot be read: %v", err), "lifeloop-wrap doctor --state-dir DIR")
+		e.problem("machine", fmt.Sprintf("the recorded sessions cannot be read: %v", err), "ls -ld "+quoted(c.StateDir))
 	}
 	for _, p := range c.Adapters {
 		e.adapter(p, recorded[p.Adapter])
@@ -155,20 +155,20 @@ func (e *examiner) program(a *Adapter, p profiles.Profile) {
 	version, err := harness.Version(path, versionPatience)
 	switch {
 	case errors.Is(err, harness.ErrSlow):
-		e.note(p.Adapter, fmt.Sprintf("%s --version %v: this machine is busy, or it hangs", path, err), path+" --version")
+		e.note(p.Adapter, fmt.Sprintf("%s --version %v: the machine is busy, or the program hangs", path, err), path+" --version")
 		return
 	case err != nil:
-		e.problem(p.Adapter, fmt.Sprintf("%s --version told no version: %v", path, err), path+" --version")
+		e.problem(p.Adapter, fmt.Sprintf("%s --version printed no version: %v", path, err), path+" --version")
 		return
 	}
 	a.Version = &version
 	if len(p.Tested) == 0 {
-		e.note(p.Adapter, "no version was ever tested: what is claimed is read from its source", "lifeloop-wrap manifest inspect "+p.Adapter)
+		e.note(p.Adapter, "no version was tested: the claims are derived from its source code", "lifeloop-wrap manifest inspect "+p.Adapter)
 		return
 	}
 	tested := slices.Contains(p.Tested, version)
 	if a.VersionTested = &tested; !tested {
-		e.note(p.Adapter, fmt.Sprintf("version %s was not tested, only %s: in a session that tells it, what rests on how it writes things down is partial until it was seen",
+		e.note(p.Adapter, fmt.Sprintf("version %s is untested (tested: %s): what depends on its file formats is partial until a session confirms it",
 			version, strings.Join(p.Tested, ", ")), "lifeloop-wrap status last")
 	}
 }

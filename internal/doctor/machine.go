@@ -47,11 +47,11 @@ func (e *examiner) hooks(p profiles.Profile) []InstalledHooks {
 			if in.Path != "" {
 				fix = "${EDITOR:-vi} " + quoted(in.Path)
 			}
-			e.problem(p.Adapter, fmt.Sprintf("the %s settings are not understood: %v", scope, err), fix)
+			e.problem(p.Adapter, fmt.Sprintf("the %s settings cannot be parsed: %v", scope, err), fix)
 		case r.State == "partly":
-			e.problem(p.Adapter, fmt.Sprintf("of our hooks in %s these are missing: %s", in.Path, strings.Join(append(r.Missing, r.Differing...), ", ")), verb("apply"))
+			e.problem(p.Adapter, fmt.Sprintf("hooks are missing in %s: %s", in.Path, strings.Join(append(r.Missing, r.Differing...), ", ")), verb("apply"))
 		case r.State == "outdated":
-			e.problem(p.Adapter, fmt.Sprintf("our hooks in %s are not as this version writes them: %s", in.Path, strings.Join(append(r.Differing, r.Missing...), ", ")), verb("apply"))
+			e.problem(p.Adapter, fmt.Sprintf("hooks in %s are outdated: %s", in.Path, strings.Join(append(r.Differing, r.Missing...), ", ")), verb("apply"))
 		}
 		list = append(list, one)
 	}
@@ -96,9 +96,9 @@ func (e *examiner) launch(p profiles.Profile, program *string) Launch {
 	}
 	switch {
 	case here.Plain:
-		e.note(p.Adapter, "without arguments it begins no session of its own, so nothing is injected and nothing is expected", "lifeloop-wrap run -- "+argv[0]+" PROMPT")
+		e.note(p.Adapter, "without arguments it starts no session, so no hooks are injected", "lifeloop-wrap run -- "+argv[0]+" PROMPT")
 	case err == nil && clean.Hooks && !here.Hooks && len(here.Weak) > 0:
-		e.problem(p.Adapter, "our hooks stay silent: "+here.Weak[0].Reason, "take that setting back, then lifeloop-wrap doctor "+p.Adapter)
+		e.problem(p.Adapter, "hooks are disabled: "+here.Weak[0].Reason, "lifeloop-wrap doctor "+p.Adapter+" after changing that setting")
 	}
 	return look
 }
@@ -149,22 +149,22 @@ func (e *examiner) machine() {
 	stateDir := e.config.StateDir
 	e.Machine.StateDir, e.Machine.Inotify = stateDir, watchers.Limits()
 	if limit, err := watchers.Try("/"); err != nil {
-		e.problem("machine", fmt.Sprintf("files cannot be watched and are polled instead: %v (%s is %s)", err, limit, e.Machine.Inotify[limit]),
-			"sudo sysctl fs.inotify."+limit+"=NUMBER, more than now")
+		e.problem("machine", fmt.Sprintf("files cannot be watched and are polled: %v (%s is %s)", err, limit, e.Machine.Inotify[limit]),
+			"sudo sysctl fs.inotify."+limit+"=65536")
 	}
 	dir, err := control.SocketDir()
 	wanted := os.Getenv("XDG_RUNTIME_DIR")
 	switch e.Machine.Sockets = dir; {
 	case err != nil:
-		e.problem("machine", fmt.Sprintf("there is no place for sockets: %v", err), "export XDG_RUNTIME_DIR=DIR, a folder of yours with mode 0700")
+		e.problem("machine", fmt.Sprintf("no folder for sockets: %v", err), "export XDG_RUNTIME_DIR=\"$(mktemp -d)\"")
 	case wanted == "":
 		e.note("machine", "XDG_RUNTIME_DIR is not set; the sockets are in "+dir, "export XDG_RUNTIME_DIR=/run/user/$(id -u)")
 	case !filepath.IsAbs(wanted) || !strings.HasPrefix(dir, filepath.Clean(wanted)+"/"):
-		e.problem("machine", fmt.Sprintf("the sockets are in %s, because %s is no folder of yours with mode 0700", dir, filepath.Join(wanted, "lifeloop")),
+		e.problem("machine", fmt.Sprintf("the sockets are in %s, because %s is not your folder with mode 0700", dir, filepath.Join(wanted, "lifeloop")),
 			"mkdir -p "+quoted(filepath.Join(wanted, "lifeloop"))+" && chmod 0700 "+quoted(filepath.Join(wanted, "lifeloop")))
 	}
 	if err := writable(stateDir); err != nil {
-		e.problem("machine", fmt.Sprintf("nothing can be kept in %s: %v", stateDir, err), "lifeloop-wrap run --state-dir DIR, or export LIFELOOP_STATE_DIR=DIR")
+		e.problem("machine", fmt.Sprintf("sessions cannot be stored in %s: %v", stateDir, err), "export LIFELOOP_STATE_DIR=\"$HOME/lifeloop\"")
 	}
 }
 

@@ -30,7 +30,7 @@ func (r *Report) Print(w io.Writer, named bool) error {
 		e.print(p)
 	}
 	if len(absent) > 0 {
-		p.line("Not here", strings.Join(absent, ", "))
+		p.line("Not found", strings.Join(absent, ", "))
 		p.WriteByte('\n')
 	}
 	r.Machine.print(p)
@@ -43,10 +43,10 @@ func (r *Report) Print(w io.Writer, named bool) error {
 			fmt.Fprintf(p, "    %s: %s\n", last, f.Fix) // never wrapped: it is to be copied
 		}
 	}
-	list("Worth knowing", "more", r.Notes)
-	list("Wrong", "mend", r.Problems)
+	list("Notes", "more", r.Notes)
+	list("Problems", "fix", r.Problems)
 	if r.OK {
-		p.WriteString("\nNothing is wrong.\n")
+		p.WriteString("\nNo problems found.\n")
 	}
 	_, err := io.WriteString(w, p.String())
 	return err
@@ -64,15 +64,15 @@ func (a *Adapter) print(p *page) {
 	case a.VersionTested == nil:
 		p.line("  version", *a.Version)
 	case *a.VersionTested:
-		p.line("  version", *a.Version+", which was tested")
+		p.line("  version", *a.Version+" (tested)")
 	default:
-		p.line("  version", fmt.Sprintf("%s; tested was %s", *a.Version, strings.Join(a.Tested, ", ")))
+		p.line("  version", fmt.Sprintf("%s is untested (tested: %s)", *a.Version, strings.Join(a.Tested, ", ")))
 	}
 	for _, h := range a.Hooks {
-		p.line("  hooks", fmt.Sprintf("%s: %s, %s", h.Scope, strings.ReplaceAll(h.State, "_", " "), cmp.Or(h.Path, "of no known place")))
+		p.line("  hooks", fmt.Sprintf("%s: %s, %s", h.Scope, strings.ReplaceAll(h.State, "_", " "), cmp.Or(h.Path, "place unknown")))
 	}
 	if a.Launch.Hooks {
-		p.line("  launch", "lifeloop-wrap run injects hooks of its own")
+		p.line("  launch", "lifeloop-wrap run injects hooks")
 	}
 	reasons := map[string][]string{}
 	for _, l := range a.Launch.Lacks {
@@ -85,7 +85,7 @@ func (a *Adapter) print(p *page) {
 		p.line("  sessions", a.Sessions.text())
 	}
 	k := a.Recorded
-	p.line("  kept", fmt.Sprintf("%s of ours, %d live, %d lost", counted(k.Sessions, "session"), k.Live, len(k.Lost)))
+	p.line("  recorded", fmt.Sprintf("%s, %d live, %d lost", counted(k.Sessions, "session"), k.Live, len(k.Lost)))
 	p.line("  claims", "conformance "+a.Conformance+": "+inspect.ConformanceMeaning(a.Conformance))
 	for _, support := range lifeloop.Supports() {
 		claims := a.bySupport(support)
@@ -114,9 +114,9 @@ func (a *Adapter) bySupport(support lifeloop.Support) []Capability {
 // text summarizes the sessions of the working folder.
 func (s *HarnessSessions) text() string {
 	if s.Newest == nil {
-		return "none of this folder in " + strings.Join(s.Places, ", ")
+		return "none for this folder in " + strings.Join(s.Places, ", ")
 	}
-	return fmt.Sprintf("%d of this folder in %s; the newest, %s, changed %s", s.Here, strings.Join(s.Places, ", "),
+	return fmt.Sprintf("%d for this folder in %s; newest %s, changed %s", s.Here, strings.Join(s.Places, ", "),
 		s.Newest.Session, s.Newest.At.Local().Format(time.DateTime))
 }
 
@@ -131,10 +131,10 @@ func (c Capability) evidence() string {
 	}
 	parts = append(parts, c.Notes()...)
 	if c.ReportedIn > 0 {
-		parts = append(parts, fmt.Sprintf("told in %s", counted(c.ReportedIn, "kept session")))
+		parts = append(parts, fmt.Sprintf("reported in %s", counted(c.ReportedIn, "recorded session")))
 	}
 	if c.LaunchLacks != "" {
-		parts = append(parts, "not in a launch from here")
+		parts = append(parts, "not available in a launch from here")
 	}
 	return cmp.Or(strings.Join(parts, "; "), c.Means)
 }
@@ -145,9 +145,9 @@ func (m Machine) print(p *page) {
 	for _, name := range slices.Sorted(maps.Keys(m.Inotify)) {
 		limits = append(limits, name+" "+m.Inotify[name])
 	}
-	p.line("  inotify", cmp.Or(strings.Join(limits, ", "), "its limits are not known"))
-	p.line("  sockets", cmp.Or(m.Sockets, "nowhere"))
-	p.line("  state", fmt.Sprintf("%s, %s kept, %s damaged", m.StateDir, counted(m.Sessions, "session"), counted(len(m.Damaged), "ledger")))
+	p.line("  inotify", cmp.Or(strings.Join(limits, ", "), "limits unknown"))
+	p.line("  sockets", cmp.Or(m.Sockets, "none"))
+	p.line("  state", fmt.Sprintf("%s, %s, %s damaged", m.StateDir, counted(m.Sessions, "session"), counted(len(m.Damaged), "ledger")))
 }
 
 // A page is text that is wrapped while it is written.

@@ -94,8 +94,8 @@ func (e *examiner) recorded(st store.Store) (map[string]*recordings, error) {
 		switch {
 		case s.Damage != nil: // how it ended is unknown
 			e.Machine.Damaged = append(e.Machine.Damaged, s.SessionID)
-			e.problem("machine", fmt.Sprintf("the ledger of session %s is damaged: %v", s.SessionID, s.Damage),
-				"lifeloop-wrap ledger verify "+s.SessionID+" says where; nothing mends it, and prune removes it")
+			e.problem("machine", fmt.Sprintf("the ledger of session %s is damaged and cannot be repaired: %v", s.SessionID, s.Damage),
+				"lifeloop-wrap ledger verify "+s.SessionID)
 		case s.Liveness == store.Live:
 			r.Live++
 		case s.Liveness == store.Lost:
@@ -148,14 +148,14 @@ func (e *examiner) recordedOf(adapter string, r *recordings) Recorded {
 	}
 	slices.SortFunc(r.Degraded, func(a, b Degraded) int { return cmp.Compare(a.Capability, b.Capability) })
 	if n := len(r.Lost); n > 0 {
-		e.problem(adapter, fmt.Sprintf("the wrapper of %s died and could not say how it ended, last %s", counted(n, "session"), r.Lost[n-1]),
-			"lifeloop-wrap run --resume "+r.Lost[n-1]+" takes it up; lifeloop-wrap prune removes it")
+		e.problem(adapter, fmt.Sprintf("the wrapper of %s died, outcome unknown; the last is %s", counted(n, "session"), r.Lost[n-1]),
+			"lifeloop-wrap run --resume "+r.Lost[n-1])
 	}
 	if text := UnknownRecords(r.UnknownRecords); text != "" {
-		e.note(adapter, "records that this version does not understand: "+text, "lifeloop-wrap status "+r.withUnknown)
+		e.note(adapter, "unknown records: "+text, "lifeloop-wrap status "+r.withUnknown)
 	}
 	for _, d := range r.Degraded {
-		e.note(adapter, fmt.Sprintf("%s was %s at the end of %s: %s", d.Capability, d.Support, counted(d.Sessions, "kept session"), d.Evidence),
+		e.note(adapter, fmt.Sprintf("%s was %s at the end of %s: %s", d.Capability, d.Support, counted(d.Sessions, "recorded session"), d.Evidence),
 			"lifeloop-wrap events "+d.Newest)
 	}
 	return r.Recorded

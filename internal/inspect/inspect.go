@@ -17,7 +17,7 @@ import (
 	"lifeloop/negotiate"
 )
 
-// meaning says what a capability is, to people. A telemetry source is what its
+// meaning explains a capability. A telemetry source is what its
 // adapter calls it.
 func meaning(capability string) string {
 	switch capability {
@@ -26,7 +26,7 @@ func meaning(capability string) string {
 	case "session.started":
 		return "a harness session is live"
 	case "frame.opening":
-		return "a prompt or turn is about to begin, and may be handed payloads"
+		return "a prompt or turn is about to begin and can receive payloads"
 	case "frame.opened":
 		return "a prompt or turn has begun"
 	case "context.pressure_observed":
@@ -42,13 +42,13 @@ func meaning(capability string) string {
 	case "session.ended":
 		return "a harness session has ended or been abandoned"
 	case "supervisor.tick":
-		return "a regular look at a session that runs"
+		return "a periodic report about a running session"
 	case "capability.degraded":
-		return "a claim of this manifest has become weaker or stronger in a session"
+		return "a capability became weaker or stronger in a session"
 	case "receipt.emitted":
-		return "a receipt is there to be read"
+		return "a receipt was recorded"
 	case "receipt.gap_detected":
-		return "receipts are missing that must have been there"
+		return "expected receipts are missing"
 	case "placement.pre_session":
 		return "a payload is placed before any frame opens"
 	case "placement.pre_frame_leading":
@@ -58,33 +58,33 @@ func meaning(capability string) string {
 	case "placement.tool_result":
 		return "a payload is placed in a tool's result"
 	case "placement.manual_operator":
-		return "a payload is placed by a person"
+		return "the user places a payload"
 	case "context_pressure":
-		return "how full the context is can be measured"
+		return "the use of the model's context can be measured"
 	case "receipts.native":
-		return "the harness makes receipts of its own"
+		return "the harness writes receipts itself"
 	case "receipts.receipt_ledger":
-		return "receipts are kept, in order and without repeats"
+		return "receipts are recorded, in order and without duplicates"
 	case "session_identity.harness_session_id":
-		return "what the harness calls its session is known"
+		return "the harness's id of its session is known"
 	case "session_identity.harness_run_id":
-		return "each launch of its process has an id"
+		return "each launch of the process has an id"
 	case "session_identity.harness_task_id":
 		return "the task that the session serves has an id"
 	case "session_rename":
-		return "a session can be given another name"
+		return "a session can be renamed"
 	case "approval_surface":
-		return "a person can be asked, and the question is seen"
+		return "questions to the user are reported"
 	case "renewal.reset.native":
-		return "the harness itself can begin anew"
+		return "the harness can reset its session"
 	case "renewal.reset.wrapper_mediated":
-		return "the wrapper can make it begin anew"
+		return "the wrapper can reset the session"
 	case "renewal.reset.manual":
-		return "a person can make it begin anew"
+		return "the user can reset the session"
 	case "renewal.continuation.observation":
-		return "that it went on after a reset can be proven"
+		return "continuation after a reset can be proven"
 	case "renewal.continuation.payload_delivery":
-		return "what a client gives is carried across a reset"
+		return "payloads are carried across a reset"
 	}
 	return ""
 }
@@ -92,15 +92,15 @@ func meaning(capability string) string {
 func supportMeaning(s lifeloop.Support) string {
 	switch s {
 	case lifeloop.Native:
-		return "the harness itself gives it"
+		return "provided by the harness"
 	case lifeloop.Synthesized:
 		return "derived from another stable signal"
 	case lifeloop.Manual:
-		return "a person has to act"
+		return "the user must act"
 	case lifeloop.Partial:
-		return "incomplete; a client has to accept that explicitly"
+		return "incomplete; clients must accept that explicitly"
 	case lifeloop.Unavailable:
-		return "not given"
+		return "not available"
 	}
 	return ""
 }
@@ -109,16 +109,16 @@ func supportMeaning(s lifeloop.Support) string {
 func ConformanceMeaning(level string) string {
 	switch level {
 	case manifests.V1:
-		return "each claim is backed by a test that runs the code behind it"
+		return "a test proves each claim"
 	case manifests.Pre:
-		return "the claims are not yet verified end to end"
+		return "the claims are not yet tested end to end"
 	case manifests.None:
-		return "conforms to no harness: any program can be wrapped so"
+		return "not for a specific harness: works with any program"
 	}
 	return ""
 }
 
-// notBy begins the caveat that names the modes in which an event is not told.
+// notBy begins the caveat that names the modes without an event.
 const notBy = "not by "
 
 // An Inspection is a manifest, one claim at a time.
@@ -133,7 +133,7 @@ type Inspection struct {
 	IntegrationModes []lifeloop.IntegrationMode `json:"integration_modes"`
 	Claims           []Claim                    `json:"claims"`
 	FailureModes     []FailureMode              `json:"failure_modes"`
-	// KnownDegradations are those that no claim above has as a caveat.
+	// KnownDegradations are those that are not caveats of a claim above.
 	KnownDegradations []lifeloop.Degradation `json:"known_degradations"`
 }
 
@@ -208,8 +208,8 @@ func inspectClaim(m lifeloop.Manifest, name string) Claim {
 	}
 	if source, ok := strings.CutPrefix(name, "telemetry."); ok {
 		i := slices.IndexFunc(m.TelemetrySources, func(s lifeloop.TelemetrySource) bool { return s.Name == source })
-		s := m.TelemetrySources[i] // the name is of the manifest
-		c.Means = "a source of evidence, of the kind " + s.Kind
+		s := m.TelemetrySources[i] // the name comes from the manifest
+		c.Means = "a source of kind " + s.Kind
 		c.Evidence = s.Path
 	}
 	switch {
@@ -225,17 +225,17 @@ func inspectClaim(m lifeloop.Manifest, name string) Claim {
 			caveat("only with the profile %s", strings.Join(m.Renewal.Profiles, " or "))
 		}
 	case name == "receipts.native" && m.Receipts.LifeloopSynthesized:
-		caveat("the wrapper makes receipts in their place")
+		caveat("the wrapper writes receipts instead")
 	}
 	for _, d := range m.KnownDegradations {
 		if d.Capability == name {
-			caveat("known to have gone from %s to %s: %s (%s)", d.PreviousSupport, d.CurrentSupport, d.Evidence, d.RetryClass)
+			caveat("degraded from %s to %s: %s (%s)", d.PreviousSupport, d.CurrentSupport, d.Evidence, d.RetryClass)
 		}
 	}
 	return c
 }
 
-// Print writes the inspection for people: what is claimed first, what is not at the end.
+// Print writes the inspection for people, unavailable capabilities last.
 func (in Inspection) Print(out io.Writer) error {
 	fmt.Fprintf(out, "%s (%s), adapter version %s, contract %s\n", in.DisplayName, in.AdapterID, in.AdapterVersion, in.ContractVersion)
 	fmt.Fprintf(out, "role %s; integration modes %s\n", in.Role, Join(in.IntegrationModes))
@@ -278,7 +278,7 @@ func (in Inspection) Print(out io.Writer) error {
 	}
 	for i, f := range in.FailureModes {
 		if i == 0 {
-			fmt.Fprint(tw, "\nfailures it is known to show, and what to do before trying again\n")
+			fmt.Fprint(tw, "\nfailure modes, and what to do before a retry\n")
 		}
 		fmt.Fprintf(tw, "  %s\t%s\n", f.FailureClass, f.RetryClass)
 	}

@@ -44,8 +44,8 @@ func TestInspectShowsProfilesAndDegradations(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"  renewal.reset.wrapper_mediated: the wrapper can make it begin anew\n      evidence: seen\n      note: only with the profile host\n",
-		"  telemetry.log: a source of evidence, of the kind jsonl\n      evidence: ~/log\n      note: known to have gone from native to partial: version 2 (retry_after_reread)\n",
+		"  renewal.reset.wrapper_mediated: the wrapper can reset the session\n      evidence: seen\n      note: only with the profile host\n",
+		"  telemetry.log: a source of kind jsonl\n      evidence: ~/log\n      note: degraded from native to partial: version 2 (retry_after_reread)\n",
 		"  telemetry.gone  from native to unavailable: version 3\n",
 		"  timeout  safe_retry\n",
 		"  renewal.reset.native ",
