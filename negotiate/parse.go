@@ -157,7 +157,7 @@ func Excluded(p lifeloop.PayloadEnvelope, epoch int64) string {
 	case p.Expired(epoch):
 		return "it has expired"
 	case p.AcceptablePlacements[0].Placement == lifeloop.ReceiptOnly:
-		return "its first choice is receipt_only"
+		return "its first placement is receipt_only"
 	}
 	return ""
 }
@@ -171,7 +171,7 @@ func DropExpired(e *lifeloop.DispatchEnvelope, epoch int64) (warnings []string, 
 			continue
 		}
 		if slices.ContainsFunc(p.AcceptablePlacements, func(a lifeloop.AcceptablePlacement) bool { return a.Requirement == lifeloop.Required }) {
-			return nil, fmt.Errorf("payload %s has expired, and a placement of it is required", p.PayloadID)
+			return nil, fmt.Errorf("payload %s has expired and has a required placement", p.PayloadID)
 		}
 		warnings = append(warnings, fmt.Sprintf("payload %s has expired and was not delivered", p.PayloadID))
 	}

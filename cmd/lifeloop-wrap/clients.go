@@ -15,8 +15,8 @@ import (
 	"lifeloop/supervisor"
 )
 
-// startable makes a subprocess client of each configured one. The guard is
-// told of every process, so that none outlives us.
+// startable makes a subprocess client of each configured one. The guard learns of
+// every process and ends those that outlive the wrapper.
 func (s *session) startable(t *harness.Terminal) (clientPrograms, error) {
 	return newClientPrograms(s.cfg.Clients, func(id string) dispatch.Config {
 		return dispatch.Config{
@@ -25,15 +25,14 @@ func (s *session) startable(t *harness.Terminal) (clientPrograms, error) {
 	})
 }
 
-// clientPrograms are the configured clients, ready to be called. None runs
-// before its first call.
+// clientPrograms are the configured clients. Each starts with its first call.
 type clientPrograms struct {
-	byID  map[string]supervisor.Client
-	stays []*dispatch.Persistent
+	byID       map[string]supervisor.Client
+	persistent []*dispatch.Persistent
 }
 
-// newClientPrograms makes them; around says what is the caller's to say of the
-// client with an id.
+// newClientPrograms makes them; around returns the caller's part of a client's
+// configuration.
 func newClientPrograms(clients []config.Client, around func(id string) dispatch.Config) (clientPrograms, error) {
 	out := clientPrograms{byID: map[string]supervisor.Client{}}
 	for _, c := range clients {
@@ -44,7 +43,7 @@ func newClientPrograms(clients []config.Client, around func(id string) dispatch.
 			if err != nil {
 				return out, usage("%v", err)
 			}
-			out.byID[c.ID], out.stays = p, append(out.stays, p)
+			out.byID[c.ID], out.persistent = p, append(out.persistent, p)
 			continue
 		}
 		one, err := dispatch.NewOneshot(cfg)
@@ -56,17 +55,17 @@ func newClientPrograms(clients []config.Client, around func(id string) dispatch.
 	return out, nil
 }
 
-// close ends the clients that stay, all at once, so that many that are slow to
-// go take no longer than one.
+// close ends the persistent clients concurrently, so that many slow ones take no
+// longer than one.
 func (c clientPrograms) close() {
 	var wg sync.WaitGroup
-	for _, p := range c.stays {
+	for _, p := range c.persistent {
 		wg.Go(p.Close)
 	}
 	wg.Wait()
 }
 
-// fileName makes a client's id fit for a file name.
+// fileName turns a client's id into a file name.
 func fileName(id string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '/' || r == '.' || r < ' ' {

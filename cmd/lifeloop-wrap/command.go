@@ -35,10 +35,10 @@ func (g *globals) command(cmd *cobra.Command, name, command string, what any) (s
 	}
 	socket, err := folder.Socket()
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", no(lifeloop.TransportError, "session %s is being started, and takes no commands yet", id)
+		return "", no(lifeloop.TransportError, "session %s is still starting and accepts no commands yet", id)
 	}
 	if err != nil {
-		return "", no(lifeloop.TransportError, "find the door of session %s: %v", id, err)
+		return "", no(lifeloop.TransportError, "find the socket of session %s: %v", id, err)
 	}
 	out, err := control.Do(socket, command, input, time.Now().Add(commandTime))
 	if err != nil {
@@ -46,7 +46,7 @@ func (g *globals) command(cmd *cobra.Command, name, command string, what any) (s
 	}
 	var answer supervisor.CommandAnswer
 	if err := json.Unmarshal(out, &answer); err != nil {
-		return "", no(lifeloop.TransportError, "session %s: an answer that is not understood: %v", id, err)
+		return "", no(lifeloop.TransportError, "session %s: invalid answer: %v", id, err)
 	}
 	if answer.FailureClass != "" {
 		return "", no(answer.FailureClass, "session %s: %s", id, answer.Error)
@@ -54,13 +54,13 @@ func (g *globals) command(cmd *cobra.Command, name, command string, what any) (s
 	return id, nil
 }
 
-// notLive says why a session takes no commands, and what to do about it.
+// notLive is the error of a command to a session that has no wrapper.
 func notLive(k store.Session) *failure {
 	if k.Ended() {
-		return no(lifeloop.StateConflict, "session %s has ended: %s", k.SessionID, k.Ending()).withHint("lifeloop-wrap ps lists those that are live")
+		return no(lifeloop.StateConflict, "session %s has ended: %s", k.SessionID, k.Ending()).withHint("lifeloop-wrap ps lists the live sessions")
 	}
-	return no(lifeloop.StateConflict, "session %s is lost: its wrapper died, and could not say how it ended", k.SessionID).
-		withHint("lifeloop-wrap run --resume %s takes it up again", k.SessionID)
+	return no(lifeloop.StateConflict, "session %s is lost: its wrapper died, outcome unknown", k.SessionID).
+		withHint("to continue it: lifeloop-wrap run --resume %s", k.SessionID)
 }
 
 // unanswered is the error of a command that got no answer. A wrapper that
@@ -71,8 +71,8 @@ func unanswered(st store.Store, id string, cause error) *failure {
 	}
 	if errors.Is(cause, os.ErrDeadlineExceeded) {
 		k := st.Read(id)
-		return no(lifeloop.Timeout, "session %s does not answer; its wrapper, process %d, may have been stopped", id, k.WrapperPID()).
-			withHint("fg in its terminal lets it go on")
+		return no(lifeloop.Timeout, "session %s does not answer; its wrapper, process %d, may be stopped", id, k.WrapperPID()).
+			withHint("fg in its terminal continues it")
 	}
 	return no(lifeloop.TransportError, "session %s: %v", id, cause)
 }
@@ -97,29 +97,28 @@ func controlCmds(g *globals) []*cobra.Command {
 				}{id, name})
 			},
 		}
-		cmd.Flags().StringVar(&w.Reason, "reason", "", "why: a line of `TEXT` that is kept and told with the session's move")
+		cmd.Flags().StringVar(&w.Reason, "reason", "", "`TEXT` to record as the reason, one line")
 		return cmd
 	}
-	abort := request(supervisor.CommandAbort, "End a live session: its harness, and everything below it",
-		`abort ends a live session. It returns once the session has accepted that, and
-the way down goes on: the harness's own way out first, then TERM, then KILL to
-everything below it. Nothing is launched any more. A second abort skips what is
-left of the grace. Whoever must know that all is over waits for it:
+	abort := request(supervisor.CommandAbort, "End a live session and all its processes",
+		`abort ends a live session. It returns as soon as the session accepts it. The
+harness then receives its own quit signal, then TERM, and all its processes
+receive KILL after the grace period. Nothing more is launched. A second abort
+skips the rest of the grace period. To wait for the end:
 
   lifeloop-wrap abort SESSION && lifeloop-wrap wait SESSION --for ended`)
 	abort.Aliases = []string{"stop"}
 	return []*cobra.Command{
-		request(supervisor.CommandPause, "Stop a live session where it stands, until resume",
-			`pause stops the harness and everything below it where they stand. The time-outs
-of the attempt, a wait for the next attempt and the idle time stand still with
-them; the session's maximum duration runs on. It returns when the pause is on
-the ledger.`),
-		request(supervisor.CommandResume, "Let a paused session go on",
-			`resume lets go on what pause stopped, or what a signal did. A session that waits
-for its next attempt needs no resume: it goes on by itself.`),
+		request(supervisor.CommandPause, "Pause a live session until resume",
+			`pause stops the harness and all its processes. The timeouts of the attempt, a
+wait for the next attempt and the idle time stop too; the session's maximum
+duration does not. It returns when the pause is on the ledger.`),
+		request(supervisor.CommandResume, "Continue a paused session",
+			`resume continues a session that pause or a signal stopped. A session that waits
+for its next attempt continues by itself.`),
 		abort,
-		request(supervisor.CommandRenew, "Renew a live session (this version cannot)",
-			`renew would begin the harness's session anew and carry over what is needed. This
-version renews no session: the answer is always capability_unsupported.`),
+		request(supervisor.CommandRenew, "Renew a live session (not supported)",
+			`renew moves a session into a fresh context. This version supports no renewal: the
+answer is always capability_unsupported.`),
 	}
 }

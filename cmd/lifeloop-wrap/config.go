@@ -10,9 +10,9 @@ import (
 )
 
 func configCmd(g *globals) *cobra.Command {
-	cmd := group(&cobra.Command{Use: "config", Short: "Show the configuration, or its schema"})
+	cmd := group(&cobra.Command{Use: "config", Short: "Show the configuration or its schema"})
 	cmd.AddCommand(&cobra.Command{
-		Use: "show", Short: "The merged configuration, with each value's origin", Args: cobra.NoArgs,
+		Use: "show", Short: "Print each value of the configuration and its origin", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, origins, err := g.load(cmd)
 			if err != nil {
@@ -29,7 +29,7 @@ func configCmd(g *globals) *cobra.Command {
 			return err
 		},
 	}, &cobra.Command{
-		Use: "schema", Short: "The JSON Schema (2020-12) of a configuration file", Args: cobra.NoArgs,
+		Use: "schema", Short: "Print the JSON Schema (2020-12) of a configuration", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := io.WriteString(cmd.OutOrStdout(), strings.TrimRight(string(config.Schema()), "\n")+"\n")
 			return err

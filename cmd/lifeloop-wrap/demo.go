@@ -20,9 +20,9 @@ import (
 	"lifeloop/view"
 )
 
-// The demonstration is the product itself, run on a scripted stand-in for a
-// harness and with a client of one page. Both are this same program: started
-// through a link of the harness's name, and by a hidden word.
+// The demo runs this program on a scripted stand-in for a harness, with a small
+// client. Both are this same program too: started by a link with the harness's
+// name, and by a hidden command.
 
 const (
 	demoClient = "demo-client"
@@ -33,7 +33,7 @@ func demoCmd(g *globals) *cobra.Command {
 	var fast bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "See it without a harness: events, a payload, receipts, a verified ledger",
+		Short: "Show a session without a harness: events, a payload, receipts, a verified ledger",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := os.MkdirTemp("", "lifeloop-demo-")
@@ -44,11 +44,11 @@ func demoCmd(g *globals) *cobra.Command {
 			return demo(cmd.OutOrStdout(), dir, fast)
 		},
 	}
-	cmd.Flags().BoolVar(&fast, "fast", false, "without the pauses")
+	cmd.Flags().BoolVar(&fast, "fast", false, "skip the pauses")
 	return cmd
 }
 
-// demo plays the story below dir and prints what came of it. It fails if
+// demo runs the session below dir and prints its events and receipts. It fails if
 // anything that it promises to show did not happen.
 func demo(out io.Writer, dir string, fast bool) error {
 	exe, err := os.Executable()
@@ -91,7 +91,7 @@ func printDemo(out io.Writer, folder store.Folder) error {
 	var levels []string
 	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	number := map[string]int{}
-	fmt.Fprintf(out, "\n$ lifeloop-wrap events last      (what the client was told)\n")
+	fmt.Fprintf(out, "\n$ lifeloop-wrap events last      (what the client received)\n")
 	for e, err := range folder.Facts(0) {
 		if err != nil {
 			return err
@@ -130,7 +130,7 @@ func printDemo(out io.Writer, folder store.Folder) error {
 		return err
 	}
 
-	fmt.Fprintf(out, "\n$ lifeloop-wrap receipts last      (%d of them; the ones that carried a payload)\n", receipts)
+	fmt.Fprintf(out, "\n$ lifeloop-wrap receipts last      (%d in all; those with a payload)\n", receipts)
 	if err := demoReceipts(out, folder); err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func printDemo(out io.Writer, folder store.Folder) error {
 	}
 	fmt.Fprintf(out, "\n$ lifeloop-wrap ledger verify last\nok: %d entries in %d segment(s), last %s\n", report.Entries, report.Segments, report.Last)
 	if frames < 2 || compactions != 1 || delivered == 0 || len(levels) < 2 {
-		return fmt.Errorf("the demonstration showed %d frames, %d compactions, %d payloads delivered and the levels %v: something is broken",
+		return fmt.Errorf("the demo showed %d frames, %d compactions, %d delivered payloads and the levels %v: some are missing",
 			frames, compactions, delivered, levels)
 	}
 	return nil
@@ -180,8 +180,8 @@ func demoReceipts(out io.Writer, folder store.Folder) error {
 	return tw.Flush()
 }
 
-// demoClientMain is a whole client: it hears an event on stdin, and hands a
-// note to the model whenever a frame opens.
+// demoClientMain is a whole client: it reads an event from stdin and answers
+// every frame.opening with a note for the model.
 func demoClientMain(stdin io.Reader, stdout io.Writer) int {
 	doc, err := io.ReadAll(stdin)
 	if err != nil {

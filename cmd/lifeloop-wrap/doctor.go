@@ -13,10 +13,10 @@ import (
 func doctorCmd(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor [ADAPTER]",
-		Short: "Say what is there, what it can do, what is wrong and what mends it",
-		Long: `doctor looks for each harness, at its hooks, its sessions of this folder, and at
-what was kept of sessions that were run; then at this machine. It starts a
-harness only to ask it for its version, and changes nothing.`,
+		Short: "Find problems with harnesses, sessions and this machine",
+		Long: `doctor examines each harness, its hooks, its sessions of this folder and the
+recorded sessions, then this machine. It names a command for each problem. It
+starts a harness only to ask for its version, and changes nothing.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := g.examine(cmd, args)

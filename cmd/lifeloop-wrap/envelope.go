@@ -7,17 +7,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"lifeloop/canon"
+	"lifeloop/internal/nearest"
 	"lifeloop/lifeloop"
 )
 
-// commonSchema is what `envelope schema` calls the definitions that the
-// schemas share.
+// commonSchema names the definitions that all schemas share.
 const commonSchema = "common"
 
 func envelopeCmd(g *globals) *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "envelope",
-		Short: "Check the contract's documents",
+		Short: "Check documents of the contract",
 		Long: `envelope reads one JSON document of the contract, from FILE or from standard
 input. KIND is one of:
 
@@ -25,7 +25,7 @@ input. KIND is one of:
 	})
 	validate := &cobra.Command{
 		Use:   "validate KIND [FILE|-]",
-		Short: "Say whether a document is valid, and what is wrong where",
+		Short: "Check whether a document is valid",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := knownKind(args[0]); err != nil {
@@ -40,7 +40,7 @@ input. KIND is one of:
 	}
 	echo := &cobra.Command{
 		Use:   "echo KIND [FILE|-]",
-		Short: "Read a document and write it again, in canonical JSON (RFC 8785)",
+		Short: "Rewrite a document as canonical JSON (RFC 8785)",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := knownKind(args[0]); err != nil {
@@ -54,8 +54,8 @@ input. KIND is one of:
 			if err != nil {
 				return invalid(args[0], err)
 			}
-			if again, err = canon.Transform(again); err != nil { // a number of the client's that no double holds
-				return no(lifeloop.InvalidRequest, "a valid %s that cannot be written in canonical JSON: %v", args[0], err)
+			if again, err = canon.Transform(again); err != nil { // a number that no double can hold
+				return no(lifeloop.InvalidRequest, "the %s is valid but cannot be written as canonical JSON: %v", args[0], err)
 			}
 			_, err = cmd.OutOrStdout().Write(append(again, '\n'))
 			return err
@@ -63,7 +63,7 @@ input. KIND is one of:
 	}
 	schema := &cobra.Command{
 		Use:       "schema KIND",
-		Short:     "Print the JSON Schema (2020-12) of a kind; schemas refer to each other and to " + commonSchema,
+		Short:     "Print the JSON Schema (2020-12) of a kind, or of " + commonSchema,
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: append(lifeloop.Kinds(), commonSchema),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -84,5 +84,5 @@ func knownKind(kind string) error {
 	if slices.Contains(lifeloop.Kinds(), kind) {
 		return nil
 	}
-	return usage("no document is of kind %q", kind).withHint("the kinds are %s", strings.Join(lifeloop.Kinds(), ", "))
+	return usage("unknown kind %q%s", kind, nearest.Hint(kind, lifeloop.Kinds())).withHint("the kinds are %s", strings.Join(lifeloop.Kinds(), ", "))
 }

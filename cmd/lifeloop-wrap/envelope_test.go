@@ -76,7 +76,7 @@ func TestEnvelopeValidatesMutants(t *testing.T) {
 				again := envelope(doc, "echo", kind)
 				if want == 0 && bytes.Contains(doc, []byte("1e400")) && again.code == 1 {
 					// Validity is no question of size, but RFC 8785 writes doubles only.
-					if !strings.Contains(again.stderr, "a valid "+kind+" that cannot be written in canonical JSON") {
+					if !strings.Contains(again.stderr, "the "+kind+" is valid but cannot be written as canonical JSON") {
 						t.Errorf("line %d: echo: %+v", i+1, again)
 					}
 					continue

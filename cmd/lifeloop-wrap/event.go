@@ -22,23 +22,23 @@ import (
 )
 
 func eventCmd(g *globals) *cobra.Command {
-	cmd := group(&cobra.Command{Use: "event", Short: "Tell a client of an event by hand"})
+	cmd := group(&cobra.Command{Use: "event", Short: "Send an event to a client by hand"})
 	var client, id string
 	var timeout time.Duration
 	invoke := &cobra.Command{
 		Use:   "invoke --client CMDLINE [--timeout D]",
-		Short: "Hand one dispatch envelope to a client and print its answer",
+		Short: "Send a dispatch envelope to a client and print its answer",
 		Long: `invoke reads one DispatchEnvelope on standard input, runs the client with it
-exactly as a wrapped session would, and prints the client's CallbackResponse.
-Envelope and answer are both validated; nothing is run for an envelope that is
-not valid. It exits with 1 when the client brought no valid answer; the error
-names the failure class and the retry class that its receipt would have. What
-the client wrote to its standard error last is shown, unless --json is given.`,
+exactly as a session would, and prints the client's CallbackResponse. Both are
+validated; an invalid envelope is not sent. The exit code is 1 if the client
+gave no valid answer; the error has the failure class and the retry class that
+its receipt would have. The end of the client's standard error is shown, except
+with --json.`,
 		Example: `  lifeloop-wrap event invoke --client './notes-client --project .' <envelope.json`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if timeout <= 0 {
-				return usage("--timeout %v: want more than nothing", timeout)
+				return usage("--timeout must be more than 0")
 			}
 			c, err := config.ParseClientFlag(id + "=" + client)
 			if err != nil {
@@ -71,8 +71,8 @@ the client wrote to its standard error last is shown, unless --json is given.`,
 	}
 	fl := invoke.Flags()
 	fl.StringVar(&client, "client", "", "`CMDLINE` of the client, run without a shell")
-	fl.StringVar(&id, "client-id", "client", "the client's `ID`, as it finds it in LIFELOOP_CLIENT_ID")
-	fl.DurationVar(&timeout, "timeout", dispatch.DefaultTimeout, "how long the client has")
+	fl.StringVar(&id, "client-id", "client", "`ID` of the client, passed to it in LIFELOOP_CLIENT_ID")
+	durationFlag(fl, &timeout, "timeout", dispatch.DefaultTimeout, "time limit for the client")
 	if err := invoke.MarkFlagRequired("client"); err != nil {
 		panic(err) // the flag is defined above
 	}
@@ -80,8 +80,8 @@ the client wrote to its standard error last is shown, unless --json is given.`,
 	return cmd
 }
 
-// invokeClient makes the one call. Its answer speaks the version of the
-// request (DECISIONS L1, L11).
+// invokeClient makes the call. The answer has the schema version of the request
+// (DECISIONS L1, L11).
 func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, envelope lifeloop.DispatchEnvelope, showStderr bool) (answer lifeloop.CallbackResponse, err error) {
 	doc, err := envelope.Encode()
 	if err != nil {
@@ -94,7 +94,7 @@ func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, en
 	if showStderr {
 		dir, err := os.MkdirTemp("", "lifeloop-")
 		if err != nil {
-			return answer, no(lifeloop.InternalError, "make a folder for the client's standard error: %v", err)
+			return answer, no(lifeloop.InternalError, "create a folder for the client's standard error: %v", err)
 		}
 		defer os.RemoveAll(dir)
 		cfg.StderrFile = filepath.Join(dir, "stderr")
@@ -103,12 +103,12 @@ func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, en
 	if err != nil {
 		return answer, usage("--client: %v", err)
 	}
-	// Whoever stops us stops the client and all that it started.
+	// A signal to this process also ends the client and all that it started.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	said, err := one.Call(ctx, doc)
-	if kept, readErr := os.ReadFile(cfg.StderrFile); readErr == nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s\n", strings.TrimSuffix(string(kept), "\n"))
+	answered, err := one.Call(ctx, doc)
+	if text, readErr := os.ReadFile(cfg.StderrFile); readErr == nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s\n", strings.TrimSuffix(string(text), "\n"))
 	}
 	var failed *dispatch.Failure
 	switch {
@@ -117,11 +117,11 @@ func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, en
 	case err != nil:
 		return answer, no(lifeloop.TransportError, "%v", err)
 	}
-	answer, err = lifeloop.ParseCallbackResponse(said.Body)
+	answer, err = lifeloop.ParseCallbackResponse(answered.Body)
 	if err == nil {
 		err = answer.Validate(envelope.Request.SchemaVersion)
 	}
-	switch body := bytes.TrimSpace(said.Body); {
+	switch body := bytes.TrimSpace(answered.Body); {
 	case err == nil:
 	case len(body) == 0:
 		return answer, no(lifeloop.InvalidRequest, "%s printed nothing, want a JSON object", c.Command[0])
@@ -130,7 +130,7 @@ func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, en
 	default:
 		return answer, invalid("callback_response from "+c.Command[0], err)
 	}
-	warn(cmd.ErrOrStderr(), lifeloop.Unknown("callback_response", said.Body))
+	warn(cmd.ErrOrStderr(), lifeloop.Unknown("callback_response", answered.Body))
 	answer.SchemaVersion = envelope.Request.SchemaVersion
 	return answer, nil
 }

@@ -15,7 +15,7 @@ import (
 	"lifeloop/view"
 )
 
-// reader is a command that prints a session's facts, one form or another.
+// A reader is a command that prints the ledger of a session in some form.
 type reader struct {
 	g      *globals
 	follow bool
@@ -53,7 +53,7 @@ func (r *reader) entries(cmd *cobra.Command, f store.Folder, from uint64) (entri
 }
 
 func (r *reader) flags(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&r.follow, "follow", false, "wait for more until the session is over")
+	cmd.Flags().BoolVar(&r.follow, "follow", false, "wait for more until the session ends")
 }
 
 func eventsCmd(g *globals) *cobra.Command {
@@ -61,7 +61,7 @@ func eventsCmd(g *globals) *cobra.Command {
 	as, callbacks := "lifeloop", false
 	cmd := &cobra.Command{
 		Use:   "events SESSION",
-		Short: "Print what happened, as JSON Lines",
+		Short: "Print the events of a session as JSON Lines",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			render, err := rendering(as, callbacks, &view.L0{})
@@ -75,9 +75,9 @@ func eventsCmd(g *globals) *cobra.Command {
 		},
 	}
 	r.flags(cmd)
-	cmd.Flags().Uint64Var(&r.from, "from", 0, "begin at this `SEQ`: of the ledger, or with --as hcp and l0 the session's own")
-	cmd.Flags().StringVar(&as, "as", as, "`FORM`: lifeloop, hcp, l0 or facts")
-	cmd.Flags().BoolVar(&callbacks, "callbacks", false, "with --as l0: after each event the callbacks that it makes")
+	cmd.Flags().Uint64Var(&r.from, "from", 0, "first sequence number `SEQ` to print; with --as hcp and l0, that form's own")
+	cmd.Flags().StringVar(&as, "as", as, "`FORM` of the events: lifeloop, hcp, l0 or facts")
+	cmd.Flags().BoolVar(&callbacks, "callbacks", false, "with --as l0, print each event's callbacks after it")
 	return cmd
 }
 
@@ -95,7 +95,7 @@ type renderer func(kernel.Entry) []line
 // "l0".
 func rendering(as string, callbacks bool, l0 *view.L0) (renderer, error) {
 	if callbacks && as != "l0" {
-		return nil, usage("--callbacks: only --as l0 has them")
+		return nil, usage("--callbacks needs --as l0")
 	}
 	switch as {
 	case "lifeloop":
@@ -217,7 +217,7 @@ func receiptsCmd(g *globals) *cobra.Command {
 	r := reader{g: g}
 	cmd := &cobra.Command{
 		Use:   "receipts SESSION",
-		Short: "Print the receipts, as JSON Lines",
+		Short: "Print the receipts of a session as JSON Lines",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.each(cmd, args[0], func(e kernel.Entry) error {

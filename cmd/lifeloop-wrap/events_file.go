@@ -10,7 +10,7 @@ import (
 	"lifeloop/view"
 )
 
-// An eventsFile gets events and receipts as they become durable.
+// An eventsFile receives events and receipts when they are durable.
 type eventsFile struct {
 	w    io.Writer
 	file *os.File
@@ -46,7 +46,7 @@ func (t *eventsFile) write(e kernel.Entry) {
 	if err != nil {
 		return
 	}
-	_, _ = t.w.Write(append(line, '\n')) // a full disk must not end a session that its ledger survived
+	_, _ = t.w.Write(append(line, '\n')) // a full disk must not end a session whose ledger still works
 }
 
 func (t *eventsFile) Close() {

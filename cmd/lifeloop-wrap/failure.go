@@ -19,18 +19,18 @@ const (
 	exitUsage = 2
 )
 
-// A failure is an error with what a program and a person need besides its
-// text (CLI.md, Common).
+// A failure is an error with its exit code and class, and a hint for the user
+// (CLI.md, Common).
 type failure struct {
 	code  int
 	class lifeloop.FailureClass
 	text  string
-	hint  string
+	hint  string // may be empty
 }
 
 func (f *failure) Error() string { return f.text }
 
-// no is the answer "no": invalid, not found, not verified.
+// no is a failure with exit code 1: invalid, not found, not verified.
 func no(class lifeloop.FailureClass, format string, args ...any) *failure {
 	return &failure{code: exitNo, class: class, text: fmt.Sprintf(format, args...)}
 }
@@ -40,19 +40,18 @@ func (f *failure) withHint(format string, args ...any) *failure {
 	return f
 }
 
-// exitCode is an error that is only an exit code: everything that was to be
-// said has been said.
+// exitCode is an error that is only an exit code; its cause was reported.
 type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprint("exit ", int(e)) }
 
-// refused is an error that ends run with 125: the wrapper failed or refused.
+// refused is a failure of run with exit code 125: the wrapper failed or refused.
 func refused(class lifeloop.FailureClass, format string, args ...any) *failure {
 	return &failure{code: 125, class: class, text: fmt.Sprintf(format, args...)}
 }
 
-// ofRun gives an error from before the run the exit code of run, unless it is
-// one of usage.
+// ofRun turns an error from before the run into one of run, unless it is an
+// error of usage.
 func ofRun(err error) error {
 	var f *failure
 	if errors.As(err, &f) && f.code == exitUsage {
@@ -61,12 +60,12 @@ func ofRun(err error) error {
 	return refused(lifeloop.InternalError, "%v", err)
 }
 
-// usage is an error in what was asked, with exit code 2.
+// usage is a failure with exit code 2: the command line or configuration is wrong.
 func usage(format string, args ...any) *failure {
 	return &failure{code: exitUsage, class: lifeloop.InvalidRequest, text: fmt.Sprintf(format, args...)}
 }
 
-// settle reports the error that a command ended with, and is its exit code.
+// settle reports the error of a command and returns its exit code.
 func (g *globals) settle(err error, args []string, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
@@ -83,7 +82,7 @@ func (g *globals) settle(err error, args []string, stderr io.Writer) int {
 	return f.code
 }
 
-// jsonAsked finds --json where a flag error kept it from being parsed.
+// jsonAsked finds --json in a command line that was not parsed to its end.
 func jsonAsked(args []string) bool {
 	for _, a := range args {
 		if a == "--" {
@@ -108,25 +107,23 @@ func report(w io.Writer, f *failure, asJSON bool) {
 	}
 }
 
-// troubleIsNoUsage gives every error of a command at work that does not say
-// what it is the exit code and the class of our own trouble: a file that cannot
-// be read, an output that cannot be written. What is left for execute are then
-// the errors of the command line itself; a wrong number of words shows the
-// line that would be right.
-func troubleIsNoUsage(cmd *cobra.Command) {
-	if fits := cmd.Args; fits != nil {
+// classifyErrors gives exit code 1 and class internal_error to errors without a
+// class that occur while a command runs, such as an output that cannot be
+// written. The remaining ones, for settle, are those of the command line.
+func classifyErrors(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			err := fits(cmd, args)
+			err := check(cmd, args)
 			var f *failure
 			if err == nil || errors.As(err, &f) {
 				return err
 			}
-			return usage("%s: %v", cmd.CommandPath(), err).withHint("%s", cmd.UseLine())
+			return argumentError(cmd, args, err)
 		}
 	}
-	if work := cmd.RunE; work != nil {
+	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			err := work(cmd, args)
+			err := run(cmd, args)
 			var f *failure
 			var code exitCode
 			if err == nil || errors.As(err, &f) || errors.As(err, &code) {
@@ -136,21 +133,21 @@ func troubleIsNoUsage(cmd *cobra.Command) {
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		troubleIsNoUsage(sub)
+		classifyErrors(sub)
 	}
 }
 
-// wayOut is what to do about a harness that was not started.
-func wayOut(f *failure, program, adapter string) string {
+// startHint is what to do about a harness that was not started.
+func startHint(f *failure, program, adapter string) string {
 	switch {
 	case f.code == 126:
-		return "is it a file, a program for this machine, and may you run it? chmod +x makes a script one"
+		return "check that it is a file, is executable (chmod +x) and is built for this machine"
 	case f.code == 127 && strings.Contains(program, "/"):
-		return "is it there, and if it is a script, is the program that its first line names?"
+		return "check that the file exists and, for a script, the interpreter in its first line"
 	case f.code == 127:
-		return "is it installed, and is its folder in PATH?"
+		return "check that it is installed and that its folder is in PATH"
 	case f.class == lifeloop.CapabilityUnsupported:
-		return fmt.Sprintf("lifeloop-wrap manifest show %s says what may be required; CAPABILITY=preferred goes on without it, CAPABILITY=required:partial accepts a part", adapter)
+		return fmt.Sprintf("lifeloop-wrap manifest inspect %s lists the capabilities; CAPABILITY=preferred continues without one, CAPABILITY=required:partial accepts partial support", adapter)
 	}
 	return ""
 }

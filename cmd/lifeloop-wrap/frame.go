@@ -8,11 +8,11 @@ import (
 	"lifeloop/supervisor"
 )
 
-// outcomes are the ways in which a frame ends; none given is completed.
+// outcomes are the values of --outcome; "" means completed.
 var outcomes = []string{"", "completed", "failed", "interrupted", "abandoned"}
 
 func frameCmd(g *globals) *cobra.Command {
-	cmd := group(&cobra.Command{Use: "frame", Short: "Open or close a frame of one's own in a live session"})
+	cmd := group(&cobra.Command{Use: "frame", Short: "Open or close a client's frame in a live session"})
 	var f supervisor.FrameCommand
 	sub := func(do, short string) *cobra.Command {
 		c := &cobra.Command{
@@ -21,23 +21,23 @@ func frameCmd(g *globals) *cobra.Command {
 				f.Do = do
 				switch {
 				case f.FrameID == "":
-					return usage("frame %s: --frame-id is missing", do)
+					return usage("frame %s needs --frame-id", do)
 				case f.Parent == "" && cmd.Flags().Changed("parent"):
-					return usage("frame %s: --parent is empty", do).withHint("leave it out to open a top-level frame")
+					return usage("--parent is empty").withHint("without it, the frame is a top-level one")
 				case !slices.Contains(outcomes, f.Outcome):
-					return usage("frame %s: --outcome %s: want completed, failed, interrupted or abandoned", do, f.Outcome)
+					return usage("--outcome %s: want completed, failed, interrupted or abandoned", f.Outcome)
 				}
 				_, err := g.command(cmd, args[0], supervisor.CommandFrame, f)
 				return err
 			},
 		}
-		c.Flags().StringVar(&f.FrameID, "frame-id", "", "the frame's `ID`")
+		c.Flags().StringVar(&f.FrameID, "frame-id", "", "`ID` of the frame")
 		return c
 	}
-	open := sub("open", "Open a frame; with --parent as a subcall of another one that is open")
-	open.Flags().StringVar(&f.Parent, "parent", "", "the `ID` of the parent frame")
-	shut := sub("close", "Close a frame, and first what is still open below it")
-	shut.Flags().StringVar(&f.Outcome, "outcome", "", "completed (the default), failed, interrupted or abandoned")
-	cmd.AddCommand(open, shut)
+	open := sub("open", "Open a frame; with --parent, below another open frame")
+	open.Flags().StringVar(&f.Parent, "parent", "", "`ID` of the parent frame (default none)")
+	closed := sub("close", "Close a frame and all open frames below it")
+	closed.Flags().StringVar(&f.Outcome, "outcome", "", "completed, failed, interrupted or abandoned (default completed)")
+	cmd.AddCommand(open, closed)
 	return cmd
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func hcpCmd(g *globals) *cobra.Command {
-	cmd := group(&cobra.Command{Use: "hcp", Short: "The other side of events --as hcp"})
+	cmd := group(&cobra.Command{Use: "hcp", Short: "Consume the output of events --as hcp"})
 	cmd.AddCommand(hcpConsumeCmd(g))
 	return cmd
 }
@@ -29,19 +29,19 @@ func hcpConsumeCmd(g *globals) *cobra.Command {
 	var hold time.Duration
 	cmd := &cobra.Command{
 		Use:   "consume",
-		Short: "Put HCP events in order, each once",
+		Short: "Order HCP events and drop duplicates",
 		Long: `consume reads HCP envelopes as JSON Lines on stdin, of any number of sessions, in
-any order and with repeats, and prints each event once and in the order of its
-session, as the same JSON Lines. What is missing, what came too late and what is
-no envelope is said on stderr, a line each.`,
+any order and with duplicates, and prints each event once and in the order of its
+session, as the same JSON Lines. Standard error gets a line for each missing or
+late event and for each line that is not an envelope.`,
 		Example: `  lifeloop-wrap events last --as hcp --follow | lifeloop-wrap hcp consume --state seen.json`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if window < 0 {
-				return usage("--window %d: want 0 or more", window)
+				return usage("--window must be 0 or more")
 			}
 			if hold < 0 {
-				return usage("--window-time %s: want 0 or more", hold)
+				return usage("--window-time must be 0 or more")
 			}
 			c := consumption{HCPConsumer: view.NewHCPConsumer(window, hold), file: state, json: g.json,
 				out: bufio.NewWriter(cmd.OutOrStdout()), warnings: cmd.ErrOrStderr()}
@@ -55,25 +55,25 @@ no envelope is said on stderr, a line each.`,
 			return c.run(cmd.InOrStdin())
 		},
 	}
-	cmd.Flags().StringVar(&state, "state", "", "keep in this `FILE` how far each session was processed")
-	cmd.Flags().IntVar(&window, "window", view.HCPWindow, "how many events of one session wait for one that is missing")
-	cmd.Flags().DurationVar(&hold, "window-time", view.HCPWindowTime, "how long an event waits for one that is missing")
+	cmd.Flags().StringVar(&state, "state", "", "`FILE` to record the processed events in (default none)")
+	cmd.Flags().IntVar(&window, "window", view.HCPWindow, "number of events of a session that wait for a missing one")
+	durationFlag(cmd.Flags(), &hold, "window-time", view.HCPWindowTime, "time that an event waits for a missing one")
 	return cmd
 }
 
 // A consumption is one run of consume.
 type consumption struct {
 	*view.HCPConsumer
-	file     string // of the state; empty keeps none
+	file     string // of the state; may be empty
 	json     bool
 	out      *bufio.Writer
 	warnings io.Writer
 
 	line    int // of the input
-	pending int // events printed since the state was kept
+	pending int // events printed since the state was written
 }
 
-// restore takes the state up again and keeps others from the same file.
+// restore reads the state and locks its file.
 func (c *consumption) restore() (release func(), err error) {
 	lock, err := durable.Lock(c.file + ".lock")
 	var locked *durable.LockedError
@@ -83,15 +83,15 @@ func (c *consumption) restore() (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	// The lock's file stays: who removed it could take it from under another's feet.
+	// The lock file is never removed: another process may be about to lock it.
 	release = func() { _ = lock.Unlock() }
 	doc, err := os.ReadFile(c.file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = c.keep() // better to fail before anything was processed
+		err = c.keep() // fail before anything is processed
 	case err == nil:
 		if err = c.Restore(doc); err != nil {
-			err = no(lifeloop.StateConflict, "%s: %v", c.file, err).withHint("with another --state FILE everything is processed anew")
+			err = no(lifeloop.StateConflict, "%s: %v", c.file, err).withHint("another --state FILE processes all events again")
 		}
 	}
 	if err != nil {
@@ -101,19 +101,19 @@ func (c *consumption) restore() (release func(), err error) {
 	return release, nil
 }
 
-// An inputLine is one line of the input, or why it is none.
+// An inputLine is one line of the input, or an error.
 type inputLine struct {
 	text []byte
 	err  error
 }
 
-// run consumes until the input ends. What is printed is kept as processed
-// before more is waited for, and at the latest after so many events: a crash
-// between the two repeats them.
+// run consumes the input to its end. It records printed events as processed
+// before it waits for more, and after every atMost events. A crash before that
+// repeats them.
 func (c *consumption) run(in io.Reader) error {
 	const atMost = 256
 	lines := make(chan inputLine, 64)
-	go readLines(in, lines) // ends with the input; a process that ends does not wait for it
+	go readLines(in, lines) // ends with the input or with the process
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -157,14 +157,14 @@ func (c *consumption) run(in io.Reader) error {
 	return c.processed()
 }
 
-// errLong is a line that is too long to be an envelope.
+// errLong is the error of a line that exceeds longestLine.
 var errLong = errors.New("it is longer than 16 MiB")
 
-// longestLine bounds what one line may take of our memory.
+// longestLine is the largest line that is kept in memory.
 const longestLine = 16 << 20
 
-// readLines hands on line by line. A line that is too long is passed over and
-// told; an input that fails is told, and ends it.
+// readLines sends each line. A line that is too long is dropped and reported. A
+// read error is reported and ends the input.
 func readLines(in io.Reader, lines chan<- inputLine) {
 	defer close(lines)
 	r := bufio.NewReaderSize(in, 64<<10)
@@ -226,7 +226,7 @@ func (c *consumption) see(in inputLine) error {
 	return c.hand(c.See(now, e))
 }
 
-// hand prints what is to be processed, and what there is to say about it.
+// hand prints events and warnings.
 func (c *consumption) hand(out []view.HCPOutcome) error {
 	for _, o := range out {
 		c.pending++
@@ -237,7 +237,7 @@ func (c *consumption) hand(out []view.HCPOutcome) error {
 			}
 			text := fmt.Sprintf("gap: session %s: missing %s", n.SessionID, numbers)
 			if n.Warning == "late" {
-				text = fmt.Sprintf("late: session %s: %s came after a gap had passed over it, and is not processed", n.SessionID, numbers)
+				text = fmt.Sprintf("late: session %s: %s arrived after its gap was reported; dropped", n.SessionID, numbers)
 			}
 			if err := c.warn(n, text); err != nil {
 				return err
@@ -245,7 +245,7 @@ func (c *consumption) hand(out []view.HCPOutcome) error {
 			continue
 		}
 		_, _ = c.out.Write(o.Event.Line)
-		if err := c.out.WriteByte('\n'); err != nil { // the first error stays
+		if err := c.out.WriteByte('\n'); err != nil { // the writer keeps its first error
 			return err
 		}
 	}
@@ -260,7 +260,7 @@ func (c *consumption) warn(v any, text string) error {
 	return err
 }
 
-// processed lets what was printed go, and then keeps that it was.
+// processed flushes the printed events, then records them as processed.
 func (c *consumption) processed() error {
 	if err := c.out.Flush(); err != nil {
 		return err

@@ -18,18 +18,18 @@ import (
 func hostCmd(g *globals) *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "host",
-		Short: "Hooks in a harness's own settings, for who starts it without the wrapper",
-		Long: `host puts hooks of ours into a harness's own settings, for people who start it
-themselves, and takes them out again. Every other byte of a settings file stays
-what and where it is; a file that is not understood is not touched.`,
+		Short: "Install or remove hooks in the harness's settings",
+		Long: `host installs hooks in a harness's own settings, for runs without the wrapper, and
+removes them. It changes no other byte of a settings file, and does not touch a
+file that it cannot parse.`,
 	})
-	apply := g.hostVerb("apply", "Put our hooks into the settings", func(h *host) error {
+	apply := g.hostVerb("apply", "Install the hooks", func(h *host) error {
 		return h.edit(h.store.Apply)
 	})
-	remove := g.hostVerb("remove", "Take our hooks out of the settings", func(h *host) error {
+	remove := g.hostVerb("remove", "Remove the hooks", func(h *host) error {
 		return h.edit(h.store.Remove)
 	})
-	status := g.hostVerb("status", "Say whether our hooks are installed, and what is missing", (*host).status)
+	status := g.hostVerb("status", "Show whether the hooks are installed", (*host).status)
 	cmd.AddCommand(apply, remove, status)
 	return cmd
 }
@@ -58,28 +58,27 @@ func (g *globals) hostVerb(verb, short string, do func(*host) error) *cobra.Comm
 			return hostError(do(h))
 		},
 	}
-	cmd.Flags().StringVar(&h.profile, "profile", "", "the assets of this integration profile, by `NAME`")
-	cmd.Flags().StringVar(&h.scope, "scope", "user", "whose settings: user or project")
-	cmd.Flags().BoolVar(&h.dry, "dry-run", false, "print what would change, and change nothing")
+	cmd.Flags().StringVar(&h.profile, "profile", "", "`NAME` of an integration profile (default none)")
+	cmd.Flags().StringVar(&h.scope, "scope", "user", "settings to change: user or project")
+	cmd.Flags().BoolVar(&h.dry, "dry-run", false, "print the changes and make none")
 	return cmd
 }
 
 func (h *host) prepare() error {
 	if h.scope != "user" && h.scope != "project" {
-		return &failure{code: exitUsage, class: lifeloop.InvalidRequest,
-			text: fmt.Sprintf("--scope %s: there are user and project", h.scope)}
+		return usage("--scope %s: want user or project", h.scope)
 	}
 	profile, ok := profiles.For(h.adapter)
 	if !ok {
 		return noAdapter(h.adapter)
 	}
 	if profile.Install == nil {
-		return no(lifeloop.CapabilityUnsupported, "adapter %q has no hooks that could be installed", h.adapter).
-			withHint("lifeloop-wrap run wraps it without")
+		return no(lifeloop.CapabilityUnsupported, "adapter %q has no hooks to install", h.adapter).
+			withHint("lifeloop-wrap run works without them")
 	}
 	if h.profile != "" {
-		return no(lifeloop.CapabilityUnsupported, "there are no assets of an integration profile %q for adapter %q", h.profile, h.adapter).
-			withHint("without --profile the hooks that every session needs are installed")
+		return no(lifeloop.CapabilityUnsupported, "no integration profile %q for adapter %q", h.profile, h.adapter).
+			withHint("without --profile, the hooks that every session needs are installed")
 	}
 	cfg, _, err := h.g.load(h.cmd)
 	if err != nil {
@@ -92,11 +91,11 @@ func (h *host) prepare() error {
 	return nil
 }
 
-// hostStore is where it is noted what was changed in whose settings.
+// hostStore records which settings files were changed.
 func hostStore(stateDir string) *hosts.Store { return hosts.At(filepath.Join(stateDir, "host")) }
 
-// installation is what belongs into a harness's own files, the user's or those
-// of the project in the working folder.
+// installation is what to install in the settings of the user, or of the project
+// in the working folder.
 func installation(profile profiles.Profile, project bool) (profiles.Installation, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -113,7 +112,7 @@ func installation(profile profiles.Profile, project bool) (profiles.Installation
 	return in, nil
 }
 
-// realPath is a path without symbolic links, as far as it is there.
+// realPath resolves the symbolic links of a path that exists.
 func realPath(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -121,9 +120,9 @@ func realPath(path string) string {
 	return path
 }
 
-// ownPath is where settings are to find this program. A name by which it was
-// found outlives what the name leads to: packages replace the latter with each
-// version.
+// ownPath is the path of this program to write into settings. The path by which
+// it was found is better than its real path, which a package manager may change
+// with each version.
 func ownPath() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -173,7 +172,7 @@ func (h *host) edit(edit func(profiles.Installation, bool) ([]hosts.Change, erro
 			"dry_run": h.dry, "state": report.State, "changes": list})
 	}
 	if len(changes) == 0 {
-		_, err := fmt.Fprintf(out, "nothing to do: %s is as it should be\n", h.in.Path)
+		_, err := fmt.Fprintf(out, "nothing to do: %s is up to date\n", h.in.Path)
 		return err
 	}
 	for _, c := range changes {
@@ -181,11 +180,11 @@ func (h *host) edit(edit func(profiles.Installation, bool) ([]hosts.Change, erro
 		case h.dry:
 			_, err = fmt.Fprint(out, c.Diff())
 		case c.After == nil:
-			_, err = fmt.Fprintf(out, "removed %s, in which nothing was left\n", c.Path)
+			_, err = fmt.Fprintf(out, "removed %s, which was empty\n", c.Path)
 		case c.Backup == "":
-			_, err = fmt.Fprintf(out, "made %s\n", c.Path)
+			_, err = fmt.Fprintf(out, "created %s\n", c.Path)
 		default:
-			_, err = fmt.Fprintf(out, "changed %s; as it was: %s\n", c.Path, c.Backup)
+			_, err = fmt.Fprintf(out, "changed %s; backup: %s\n", c.Path, c.Backup)
 		}
 		if err != nil {
 			return err
@@ -209,21 +208,21 @@ func (h *host) status() error {
 		text += "missing: " + strings.Join(r.Missing, ", ") + "\n"
 	}
 	if len(r.Differing) > 0 {
-		text += "not as this version writes them: " + strings.Join(r.Differing, ", ") + "\n"
+		text += "outdated: " + strings.Join(r.Differing, ", ") + "\n"
 	}
 	_, err = fmt.Fprint(out, text)
 	return err
 }
 
-// hostError gives the errors of an edit their class.
+// hostError classifies the errors of an edit.
 func hostError(err error) error {
 	var flaw *hosts.Flaw
 	var conflict *hosts.ConflictError
 	switch {
 	case errors.As(err, &flaw):
-		return no(lifeloop.OperatorRequired, "%v", err).withHint("nothing was changed; mend the file and try again")
+		return no(lifeloop.OperatorRequired, "%v", err).withHint("nothing was changed; correct the file and try again")
 	case errors.As(err, &conflict):
-		return no(lifeloop.StateConflict, "%v", err).withHint("end the harness and try again")
+		return no(lifeloop.StateConflict, "%v", err).withHint("quit the harness and try again")
 	}
 	return err
 }

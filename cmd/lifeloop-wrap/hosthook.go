@@ -19,15 +19,14 @@ import (
 	"lifeloop/synth"
 )
 
-// A hook that `host apply` installed is called without a wrapper: one
-// invocation hears, dispatches and answers. "Negotiation happens inside the
-// existing synchronous command invocation." Nothing is kept, so nothing
-// durable is claimed.
+// A hook that `host apply` installed runs without a wrapper: one call observes,
+// dispatches and answers. "Negotiation happens inside the existing synchronous
+// command invocation." It stores nothing and claims nothing durable.
 //
-// It fails open, as every hook of ours: whatever goes wrong, the harness goes
-// on. Below a wrapper it does nothing, for the wrapper has hooks of its own.
+// It fails open: after any error it prints nothing and exits 0. Below a wrapper,
+// which injects its own hooks, it does nothing.
 
-// hostHookTime is what the installed hooks have, less what a start takes.
+// hostHookTime is the time limit of installed hooks, less that of a start.
 const hostHookTime = 4500 * time.Millisecond
 
 // isHostHook finds `--host ADAPTER EVENT` among the arguments of hook.
@@ -40,7 +39,7 @@ func isHostHook(args []string) (adapter, event string, ok bool) {
 
 func hostHook(adapter, event string, stdin io.Reader, stdout *os.File) int {
 	deadline := time.Now().Add(hostHookTime)
-	// Read in any case: a harness may not expect that its hook closes the pipe.
+	// Always read: a harness may not expect that its hook closes the pipe.
 	input, err := readInTime(stdin, deadline)
 	if err != nil || os.Getenv("LIFELOOP_SOCKET") != "" {
 		return 0
@@ -69,7 +68,7 @@ func hostHook(adapter, event string, stdin io.Reader, stdout *os.File) int {
 			Hysteresis: cfg.Pressure.Hysteresis}},
 		ClientDrain: time.Until(deadline), NewID: func(prefix string) string { return prefix + uuid.NewString() },
 	})
-	// A client that stays lives as long as this hook: its first call starts it.
+	// A persistent client starts with its first call and ends with this hook.
 	clients, err := newClientPrograms(cfg.Clients, func(client string) dispatch.Config {
 		return dispatch.Config{Env: append(os.Environ(), "LIFELOOP_SESSION_ID="+id, "LIFELOOP_CLIENT_ID="+client)}
 	})
@@ -83,15 +82,15 @@ func hostHook(adapter, event string, stdin io.Reader, stdout *os.File) int {
 		if len(answer) == 0 {
 			return true
 		}
-		_ = stdout.SetWriteDeadline(deadline) // where the file heeds one
+		_ = stdout.SetWriteDeadline(deadline) // if the file supports deadlines
 		n, err := stdout.Write(answer)
 		return err == nil && n == len(answer)
 	}) // fails open
 	return 0
 }
 
-// readInTime is readBounded, given up at the deadline: a harness may keep the
-// other end open. The process is over soon after, and with it the reading.
+// readInTime is readBounded with a deadline: a harness may keep the other end
+// open. The process then exits, which ends the reading.
 func readInTime(r io.Reader, deadline time.Time) ([]byte, error) {
 	type result struct {
 		doc []byte

@@ -11,7 +11,7 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// maxInput bounds every document that a command reads.
+// maxInput is the largest document that a command reads, in bytes.
 const maxInput = 16 << 20
 
 // readDocument reads the file that args name at i, or stdin where they name none
@@ -62,7 +62,7 @@ func problemsOf(err error) []lifeloop.Problem {
 	return []lifeloop.Problem{{Path: "$", Message: err.Error()}}
 }
 
-// verdict prints whether a document is valid and is the exit code that says so.
+// verdict prints whether a document is valid; the exit code says the same.
 func (g *globals) verdict(cmd *cobra.Command, kind string, doc []byte) error {
 	_, err := lifeloop.Echo(kind, doc)
 	valid, ignored := err == nil, lifeloop.Unknown(kind, doc)
@@ -87,12 +87,12 @@ func (g *globals) verdict(cmd *cobra.Command, kind string, doc []byte) error {
 	return invalid(kind, err)
 }
 
-// invalid is the refusal of a document.
+// invalid is the error of an invalid document.
 func invalid(kind string, err error) *failure {
-	return no(lifeloop.InvalidRequest, "no valid %s: %v", kind, &lifeloop.ValidationError{Problems: problemsOf(err)})
+	return no(lifeloop.InvalidRequest, "invalid %s: %v", kind, &lifeloop.ValidationError{Problems: problemsOf(err)})
 }
 
-// warn tells of what is valid and may be a mistake.
+// warn prints what is valid but may be a mistake.
 func warn(w io.Writer, ignored []lifeloop.Problem) {
 	for _, p := range ignored {
 		fmt.Fprintf(w, "warning: %s: %s\n", p.Path, p.Message)

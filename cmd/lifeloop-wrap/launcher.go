@@ -19,7 +19,7 @@ import (
 	"lifeloop/synth"
 )
 
-// A launcher makes the launches of one session ready, one after another.
+// A launcher prepares the launches of one session, one after another.
 type launcher struct {
 	session       *session
 	terminal      *harness.Terminal
@@ -27,22 +27,22 @@ type launcher struct {
 	policy        attempt.Policy
 	activity      []profiles.Source
 	noHooks, otlp bool
-	force         bool // where silence cannot be told from waiting, a time-out is wanted all the same
+	force         bool // accept a timeout even if silence cannot be told from waiting
 
-	first   *supervisor.Plan // made ready before there was a kernel to ask for it
+	first   *supervisor.Plan // prepared before the kernel existed
 	exports *supervisor.Exports
 	newest  way
 }
 
-// begin makes the session's first launch ready, so that the kernel can be told
-// what it is like.
+// begin prepares the session's first launch and returns its properties for the
+// kernel.
 func (l *launcher) begin(e kernel.Launch) (kernel.Setup, error) {
 	plan, err := l.plan(e)
 	l.first = &plan
 	return plan.Setup, err
 }
 
-// kernel is the kernel of a session that begins, or of one that is taken up.
+// kernel returns the kernel of a new or a recovered session.
 func (s *session) kernel(l *launcher, argv []string, resumed bool) (*kernel.Kernel, error) {
 	if resumed {
 		return s.replay(l, argv)
@@ -54,28 +54,28 @@ func (s *session) kernel(l *launcher, argv []string, resumed bool) (*kernel.Kern
 	cfg := s.kernelConfig(l, setup, argv)
 	if s.ledger != nil {
 		if cfg.Began.TokenDigest, err = s.folder.IssueToken(); err != nil {
-			return nil, refused(lifeloop.InternalError, "keep the session's token: %v", err)
+			return nil, refused(lifeloop.InternalError, "store the session's token: %v", err)
 		}
 	}
 	return kernel.New(cfg), nil
 }
 
-// Prepare makes a launch ready.
+// Prepare prepares a launch.
 func (l *launcher) Prepare(e kernel.Launch) (supervisor.Plan, error) {
 	if plan := l.first; plan != nil {
 		l.first = nil
 		return *plan, nil
 	}
-	if err := l.terminal.Prepare(nil); err != nil { // it starts while we are still at the disk
+	if err := l.terminal.Prepare(nil); err != nil { // the guard starts while files are written
 		return supervisor.Plan{}, err
 	}
 	return l.plan(e)
 }
 
-// Release gives the terminal back.
+// Release restores the terminal.
 func (l *launcher) Release() { l.terminal.Restore() }
 
-// close lets go of what was taken for a launch that may never have begun.
+// close releases what was allocated for a launch that may never have started.
 func (l *launcher) close() {
 	if l.exports != nil {
 		l.exports.Close()
@@ -127,7 +127,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		DecodeHook: w.profile.DecodeHook}, nil
 }
 
-// ask asks the profile how to launch. Nothing is changed by it.
+// ask asks the profile how to launch. It changes nothing.
 func (l *launcher) ask(w way, e kernel.Launch, otlp string) (profiles.Launch, error) {
 	host, err := l.host()
 	if err != nil {
@@ -141,7 +141,7 @@ func (l *launcher) ask(w way, e kernel.Launch, otlp string) (profiles.Launch, er
 	return launch, nil
 }
 
-// host is what a profile may know of the world.
+// host is the environment that a profile may read.
 func (l *launcher) host() (profiles.Host, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -160,7 +160,7 @@ func (l *launcher) host() (profiles.Host, error) {
 		SessionID: s.id, NewID: uuid.NewString(), Terminal: l.terminal.Pty(), NoHooks: l.noHooks, ReadFile: os.ReadFile}, nil
 }
 
-// sources are what is read of a launch. What was recorded before it is no news.
+// sources are what is read during a launch. Older records are not news.
 func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, error) {
 	files, err := supervisor.NewFiles(supervisor.Files{Fixed: slices.Concat(launch.Sources, l.activity), Named: w.profile.Transcript,
 		Since: time.Now().Truncate(time.Millisecond), Log: l.session.log})
@@ -173,7 +173,7 @@ func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, e
 	return files, nil
 }
 
-// setup is what the kernel is told of a launch.
+// setup describes a launch to the kernel.
 func (l *launcher) setup(w way, launch profiles.Launch) kernel.Setup {
 	s := kernel.Setup{Manifest: w.manifest, Hooks: launch.Hooks, HarnessSession: launch.SessionID, Cause: launch.Cause,
 		NoTelemetry: launch.Plain || !launch.Hooks && len(launch.Sources) == 0 && launch.OSCDecoder == nil, Synth: synthConfig(l.session.cfg, launch),
@@ -195,36 +195,34 @@ func synthConfig(cfg config.Config, l profiles.Launch) synth.Config {
 		Critical: cfg.Pressure.Critical, Hysteresis: cfg.Pressure.Hysteresis}
 }
 
-// prepareExports takes what the profile made of --otlp. A launch that exports
-// nothing to us says so, and is as good as it was.
+// prepareExports applies --otlp to a launch. If its harness cannot export, the
+// launch records that and continues without.
 func prepareExports(e *supervisor.Exports, l *profiles.Launch, adapter string) error {
 	const capability = "telemetry.otlp"
 	if l.Export.Decoder == nil {
-		said := slices.ContainsFunc(l.Weak, func(w profiles.Weakness) bool { return w.Capability == capability })
-		if !said && !l.Plain {
-			l.Weak = append(l.Weak, profiles.Weakness{Capability: capability, Reason: "adapter " + adapter + " exports no telemetry that is understood"})
+		reported := slices.ContainsFunc(l.Weak, func(w profiles.Weakness) bool { return w.Capability == capability })
+		if !reported && !l.Plain {
+			l.Weak = append(l.Weak, profiles.Weakness{Capability: capability, Reason: "adapter " + adapter + " exports no telemetry in a known format"})
 		}
 		return nil
 	}
 	if err := e.Prepared(l.Export); err != nil {
-		return refused(lifeloop.InternalError, "%v", err).withHint("leave out --otlp")
+		return refused(lifeloop.InternalError, "%v", err).withHint("leave --otlp out")
 	}
 	return nil
 }
 
-// hookWords are the words by which a harness is told to call us back: the
-// small program if it lies beside exe, for it starts sooner, else exe again.
+// hookWords is the command that a harness runs as a hook: lifeloop-hook if it
+// lies beside exe, because it starts faster, otherwise exe.
 //
-// Its version is not asked for, which would cost each run a start of it. The
-// two are built and installed together, and no harm is done where one of them
-// is older: control's protocol passes over what it does not know and refuses
-// what it cannot do, and a hook that is refused fails open.
+// Its version is not checked: that would start it once more for each run. The two
+// are installed together, and a difference does no harm: the protocol ignores
+// unknown members and refuses unknown operations, and a refused hook fails open.
 func hookWords(exe string) []string {
 	small := filepath.Join(filepath.Dir(exe), "lifeloop-hook")
-	// A link is somebody's arrangement, and may lead to anything. (In exe the
-	// kernel has followed them all.)
+	// A symbolic link may lead to any program. (The system resolved those of exe.)
 	if info, err := os.Lstat(small); err == nil && info.Mode().IsRegular() {
-		if _, err := exec.LookPath(small); err == nil { // it may be started
+		if _, err := exec.LookPath(small); err == nil { // it is executable
 			return []string{small}
 		}
 	}

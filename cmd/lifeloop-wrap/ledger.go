@@ -14,7 +14,7 @@ func ledgerCmd(g *globals) *cobra.Command {
 	cmd := group(&cobra.Command{Use: "ledger", Short: "Verify or recover a session's ledger"})
 	verify := &cobra.Command{
 		Use:   "verify SESSION",
-		Short: "Check every entry and every link",
+		Short: "Check every entry and link of a ledger",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			st, id, err := g.session(cmd, args[0])
@@ -24,23 +24,23 @@ func ledgerCmd(g *globals) *cobra.Command {
 			r, err := ledger.Verify(string(st.Folder(id)))
 			if err != nil {
 				return no(lifeloop.StateConflict, "session %s: %v", id, err).
-					withHint("what is before that place is sound; nothing mends it, and nothing is written behind it")
+					withHint("entries before that place are valid; it cannot be repaired, and nothing more can be appended")
 			}
 			if g.json {
 				return printJSON(cmd.OutOrStdout(), map[string]any{"ok": true, "session_id": id, "entries": r.Entries,
 					"segments": r.Segments, "last_digest": r.Last, "torn_bytes": r.TornBytes})
 			}
-			said := fmt.Sprintf("ok: %d entries in %d segment(s), last %s\n", r.Entries, r.Segments, r.Last)
+			text := fmt.Sprintf("ok: %d entries in %d segment(s), last %s\n", r.Entries, r.Segments, r.Last)
 			if r.TornBytes > 0 {
-				said += fmt.Sprintf("the last line is unfinished (%d bytes): the writer died, or is writing this moment\n", r.TornBytes)
+				text += fmt.Sprintf("the last line is unfinished (%d bytes): the writer died, or is writing now\n", r.TornBytes)
 			}
-			_, err = io.WriteString(cmd.OutOrStdout(), said)
+			_, err = io.WriteString(cmd.OutOrStdout(), text)
 			return err
 		},
 	}
-	recover := &cobra.Command{
+	cut := &cobra.Command{
 		Use:   "recover SESSION",
-		Short: "Cut off a last line that a crash left unfinished",
+		Short: "Remove an unfinished last line, left by a crash",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			st, id, err := g.session(cmd, args[0])
@@ -54,14 +54,14 @@ func ledgerCmd(g *globals) *cobra.Command {
 			if g.json {
 				return printJSON(cmd.OutOrStdout(), map[string]any{"ok": true, "session_id": id, "entries": r.Entries, "cut_bytes": r.TornBytes})
 			}
-			said := fmt.Sprintf("cut %d bytes of an unfinished line; %d whole entries are kept\n", r.TornBytes, r.Entries)
+			text := fmt.Sprintf("removed %d bytes of an unfinished line; %d entries remain\n", r.TornBytes, r.Entries)
 			if r.TornBytes == 0 {
-				said = fmt.Sprintf("nothing to recover: %d whole entries\n", r.Entries)
+				text = fmt.Sprintf("nothing to recover: %d entries are valid\n", r.Entries)
 			}
-			_, err = io.WriteString(cmd.OutOrStdout(), said)
+			_, err = io.WriteString(cmd.OutOrStdout(), text)
 			return err
 		},
 	}
-	cmd.AddCommand(verify, recover)
+	cmd.AddCommand(verify, cut)
 	return cmd
 }

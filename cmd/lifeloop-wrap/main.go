@@ -1,12 +1,12 @@
 // Lifeloop-wrap launches a coding harness in its own terminal, transparent to
-// the person in front of it, and turns what happens there into lifecycle
-// events, calls to subscribed client programs, and durable receipts.
+// the user, and turns what happens there into lifecycle events, calls to subscribed
+// client programs, and durable receipts.
 //
 //	lifeloop-wrap run -- claude
 //	lifeloop-wrap ps
 //	lifeloop-wrap receipts last
 //
-// This package is flags, wiring and exit codes; every rule is in the packages
+// This package is flags, wiring and exit codes; the rules are in the packages
 // below it.
 package main
 
@@ -19,8 +19,8 @@ import (
 )
 
 func main() {
-	// What is started by programs and not by people is served before anything
-	// else is built.
+	// Commands that programs run are served before anything else is built: their
+	// start counts.
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "guard":

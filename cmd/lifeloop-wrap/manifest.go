@@ -7,14 +7,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"lifeloop/internal/inspect"
+	"lifeloop/internal/nearest"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
 )
 
 func manifestCmd(g *globals) *cobra.Command {
-	cmd := group(&cobra.Command{Use: "manifest", Short: "What each adapter can honestly claim"})
+	cmd := group(&cobra.Command{Use: "manifest", Short: "Show or validate adapter manifests"})
 	list := &cobra.Command{
-		Use: "list", Short: "The shipped adapters", Args: cobra.NoArgs,
+		Use: "list", Short: "List the shipped adapters", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
 			for _, id := range manifests.IDs() {
@@ -32,7 +33,7 @@ func manifestCmd(g *globals) *cobra.Command {
 		},
 	}
 	show := &cobra.Command{
-		Use: "show ID", Short: "One manifest, as JSON", Args: cobra.ExactArgs(1),
+		Use: "show ID", Short: "Print a manifest as JSON", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			raw := manifests.Raw(args[0])
 			if raw == nil {
@@ -43,7 +44,7 @@ func manifestCmd(g *globals) *cobra.Command {
 		},
 	}
 	validate := &cobra.Command{
-		Use: "validate [FILE|-]", Short: "Say whether a manifest is valid, and what is wrong where", Args: cobra.MaximumNArgs(1),
+		Use: "validate [FILE|-]", Short: "Check whether a manifest is valid", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			doc, err := readDocument(cmd, args, 0)
 			if err != nil {
@@ -53,7 +54,7 @@ func manifestCmd(g *globals) *cobra.Command {
 		},
 	}
 	explain := &cobra.Command{
-		Use: "inspect ID", Short: "What a manifest claims, claim by claim, in plain words", Args: cobra.ExactArgs(1),
+		Use: "inspect ID", Short: "Explain each claim of a manifest", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m, ok := manifests.Get(args[0])
 			if !ok {
@@ -71,5 +72,5 @@ func manifestCmd(g *globals) *cobra.Command {
 }
 
 func noAdapter(id string) *failure {
-	return no(lifeloop.AdapterUnavailable, "no adapter %q", id).withHint("lifeloop-wrap manifest list names them")
+	return no(lifeloop.AdapterUnavailable, "no adapter %q%s", id, nearest.Hint(id, manifests.IDs())).withHint("lifeloop-wrap manifest list lists the adapters")
 }

@@ -14,15 +14,15 @@ func negotiateCmd() *cobra.Command {
 	var adapter, manifest, requests string
 	cmd := &cobra.Command{
 		Use:   "negotiate --adapter ID|--manifest FILE [--requests FILE|-]",
-		Short: "Hold what a client wants against what an adapter claims",
+		Short: "Check requirements against a manifest",
 		Long: `negotiate reads one JSON object,
 
   {"capabilities":[{"capability","level","support"?,"accept_partial"?}],"payloads":[PayloadEnvelope…]}
 
-and prints what each want and each payload would come to, and the outcome of
-it all: the worst of what is required; what is preferred and missing makes it
-degraded at most, and what is optional does not count. Nothing is dispatched.
-It exits with 1 when something required is not satisfied.`,
+and prints the result for each capability and each payload, and the overall
+outcome: the worst of what is required. A missing preferred capability makes it
+degraded at most; an optional one does not count. Nothing is dispatched. The exit
+code is 1 if something required is not satisfied.`,
 		Example: `  echo '{"capabilities":[{"capability":"frame.opening","level":"required"}]}' | lifeloop-wrap negotiate --adapter generic`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,7 +39,7 @@ It exits with 1 when something required is not satisfied.`,
 			}
 			request, err := negotiate.ParseRequest(text)
 			if err != nil {
-				return invalid("request", err).withHint("lifeloop-wrap negotiate --help shows what a request looks like")
+				return invalid("request", err).withHint("lifeloop-wrap negotiate --help shows the form of a request")
 			}
 			answer := request.Against(m, time.Now().Unix())
 			if err := printJSON(cmd.OutOrStdout(), negotiated(answer)); err != nil {
@@ -51,9 +51,9 @@ It exits with 1 when something required is not satisfied.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&adapter, "adapter", "", "the `ID` of a shipped adapter")
-	cmd.Flags().StringVar(&manifest, "manifest", "", "the manifest in this `FILE`")
-	cmd.Flags().StringVar(&requests, "requests", "-", "read the request from this `FILE`, or from standard input")
+	cmd.Flags().StringVar(&adapter, "adapter", "", "`ID` of a shipped adapter")
+	cmd.Flags().StringVar(&manifest, "manifest", "", "`FILE` with a manifest")
+	cmd.Flags().StringVar(&requests, "requests", "-", "`FILE` with the request; - for standard input")
 	cmd.MarkFlagsOneRequired("adapter", "manifest")
 	cmd.MarkFlagsMutuallyExclusive("adapter", "manifest")
 	return cmd
@@ -79,7 +79,7 @@ func claimsOf(cmd *cobra.Command, adapter, file string) (lifeloop.Manifest, erro
 	return m, nil
 }
 
-// The words in which an answer is printed (CLI.md).
+// The printed form of an answer (CLI.md).
 type (
 	negotiatedAnswer struct {
 		Outcome      negotiate.Outcome      `json:"outcome"`

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lifeloop/harness"
+	"lifeloop/internal/nearest"
 	"lifeloop/internal/store"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
@@ -41,22 +42,21 @@ func observeCmd(g *globals) *cobra.Command {
 	var f observeFlags
 	cmd := &cobra.Command{
 		Use:   "observe --adapter ID [PATH…]",
-		Short: "Tell the events of a session that someone else launched",
+		Short: "Print the events of a session that runs without the wrapper",
 		Long: `observe reads the sources of a session and prints its lifecycle events as JSON
-Lines. It launches nothing and answers no hook: its mode is telemetry_only, and
-without --ledger nothing durable is claimed. Several PATHs are sources of one
-session. Without a PATH the newest session of this folder is looked for in the
-adapter's usual places. Of an adapter that no file is understood of (generic),
-PATHs are activity files: that one changes is the sign of life with which the
-session begins, and nothing of it is read. With --once the clock is the records'
-own time, so the same files give the same lines.`,
+Lines. It launches nothing and answers no hook: its integration mode is
+telemetry_only, and without --ledger it stores nothing. Several PATHs are sources
+of one session. Without a PATH, observe finds the newest session of this folder
+in the adapter's usual places. For the adapter generic, PATHs are activity files:
+the session starts when one changes, and their content is not read. With --once,
+times come from the records, so the same files give the same lines.`,
 		Example: `  lifeloop-wrap observe --adapter claude
   lifeloop-wrap observe --adapter claude --once --usage ~/.claude/projects/-src/5f0c….jsonl
   lifeloop-wrap observe --adapter codex --once rollout-….jsonl hooks=calls.jsonl
   lifeloop-wrap observe --adapter opencode bus=http://127.0.0.1:4096/event`,
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			if f.once && f.follow {
-				return usage("--once and --follow exclude each other")
+				return usage("--once excludes --follow")
 			}
 			o, err := newObserver(f.adapter)
 			if err != nil {
@@ -66,13 +66,13 @@ own time, so the same files give the same lines.`,
 			if len(paths) == 0 {
 				err = o.find(f.source, cmd.ErrOrStderr())
 			} else {
-				err = o.read(f.source, paths)
+				err = o.read(f.source, paths, f.follow)
 			}
 			if err != nil {
 				return err
 			}
 			if f.keepLog {
-				closeLog, err := o.keep(g, cmd)
+				closeLog, err := o.createLedger(g, cmd)
 				if err != nil {
 					return err
 				}
@@ -85,60 +85,64 @@ own time, so the same files give the same lines.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.adapter, "adapter", "", "the adapter `ID`")
-	fl.StringVar(&f.source, "source", "", "what the PATHs are (`KIND`), if not what they look like")
-	fl.StringVar(&f.session, "session", "", "the harness's own `ID` of the session, where a source or a folder holds several")
-	fl.BoolVar(&f.once, "once", false, "read what is there and end")
-	fl.BoolVar(&f.follow, "follow", false, "wait for more (the default)")
-	fl.BoolVar(&f.fromStart, "from-start", false, "tell what is there already, too")
-	fl.BoolVar(&f.usage, "usage", false, "after the events, a line with what the model calls add up to")
-	fl.BoolVar(&f.keepLog, "ledger", false, "keep a ledger, as run does")
+	fl.StringVar(&f.adapter, "adapter", "", "`ID` of the adapter")
+	fl.StringVar(&f.source, "source", "", "`KIND` of the PATHs (default inferred from their content)")
+	fl.StringVar(&f.session, "session", "", "`ID` of the harness session, if a source or a folder holds several")
+	fl.BoolVar(&f.once, "once", false, "read the existing records and exit")
+	fl.BoolVar(&f.follow, "follow", false, "wait for more records, also of a PATH that does not exist yet (default)")
+	fl.BoolVar(&f.fromStart, "from-start", false, "print the events of existing records too")
+	fl.BoolVar(&f.usage, "usage", false, "print the sum of the model calls after the events")
+	fl.BoolVar(&f.keepLog, "ledger", false, "store a ledger, as run does")
 	return cmd
 }
 
-// An observer folds the records of one session and prints what they tell.
+// An observer reads the records of one session and prints its events.
 type observer struct {
 	profile  profiles.Profile
 	manifest lifeloop.Manifest
 	sources  []profiles.Source
-	session  string // the harness's id of the only session that is asked for
+	session  string // id of the harness session, if only one is wanted
 	out      io.Writer
-	notes    io.Writer // for the person
-	met      bool      // a session was told of
-	total    bool      // tell the usage too
+	notes    io.Writer // for the user
+	found    bool      // a session was found
+	total    bool      // print the usage too
 	status   view.Status
-	id       string            // of our own session
-	log      supervisor.Ledger // nil when none is kept
+	id       string            // of the session of this observer
+	log      supervisor.Ledger // nil without --ledger
 }
 
 func newObserver(adapter string) (*observer, error) {
 	if adapter == "" {
-		return nil, usage("observe: --adapter is wanted").withHint("lifeloop-wrap manifest list names them")
+		return nil, usage("observe needs --adapter").withHint("lifeloop-wrap manifest list lists the adapters")
 	}
 	profile, ok := profiles.For(adapter)
 	manifest, known := manifests.Get(adapter)
 	if !ok || !known {
-		return nil, usage("--adapter %q: no such adapter", adapter).withHint("lifeloop-wrap manifest list names them")
+		return nil, usage("--adapter %q: no such adapter%s", adapter, nearest.Hint(adapter, manifests.IDs())).withHint("lifeloop-wrap manifest list lists the adapters")
 	}
 	return &observer{profile: profile, manifest: manifest, id: uuid.NewString()}, nil
 }
 
-// read takes what the person points at.
-func (o *observer) read(kind string, paths []string) error {
+// read adds the sources at the paths. A file that does not exist is an error,
+// unless it is awaited.
+func (o *observer) read(kind string, paths []string, await bool) error {
 	for _, path := range paths {
 		s, err := o.source(kind, path)
 		if err != nil {
 			return err
 		}
+		if _, err := os.Stat(s.Path); s.Form != profiles.Events && !await && errors.Is(err, fs.ErrNotExist) {
+			return no(lifeloop.AdapterUnavailable, "observe: %s does not exist", path).withHint("--follow waits for it")
+		}
 		if slices.ContainsFunc(o.sources, func(other profiles.Source) bool { return sameSource(s, other) }) {
-			return usage("observe: %s is given twice", path)
+			return usage("observe: %s is named twice", path)
 		}
 		o.sources = append(o.sources, s)
 	}
 	return nil
 }
 
-// sameSource says whether two sources are one, under whatever path.
+// sameSource reports whether two sources read the same file.
 func sameSource(a, b profiles.Source) bool {
 	if a.Name != b.Name || a.Path == b.Path {
 		return a.Name == b.Name
@@ -148,8 +152,8 @@ func sameSource(a, b profiles.Source) bool {
 	return err1 == nil && err2 == nil && os.SameFile(one, other)
 }
 
-// keep begins a ledger for what is observed.
-func (o *observer) keep(g *globals, cmd *cobra.Command) (func(), error) {
+// createLedger creates the ledger of --ledger.
+func (o *observer) createLedger(g *globals, cmd *cobra.Command) (func(), error) {
 	cfg, _, err := g.load(cmd)
 	if err != nil {
 		return nil, err
@@ -157,19 +161,19 @@ func (o *observer) keep(g *globals, cmd *cobra.Command) (func(), error) {
 	dir := string(store.Open(cfg.StateDir).Folder(o.id))
 	log, err := ledger.Create(dir, ledger.Options{})
 	if err != nil {
-		return nil, no(lifeloop.InternalError, "keep a ledger in %s: %v", dir, err).withHint("--state-dir chooses another place")
+		return nil, no(lifeloop.InternalError, "create a ledger in %s: %v", dir, err).withHint("--state-dir chooses another folder")
 	}
 	o.log = log
-	fmt.Fprintf(o.notes, "lifeloop-wrap: kept as session %s\n", o.id)
-	return func() { _ = log.Close() }, nil // each append has told whether it was kept
+	fmt.Fprintf(o.notes, "lifeloop-wrap: recording session %s\n", o.id)
+	return func() { _ = log.Close() }, nil // each append has reported its error
 }
 
-// source says how a PATH is read: as the kind that KIND=PATH or --source names,
-// else as what it looks like.
+// source is the source at a PATH: of the kind that KIND=PATH or --source names, or
+// of the kind that its content suggests.
 func (o *observer) source(kind, path string) (profiles.Source, error) {
 	kinds := o.profile.Observable()
 	if len(kinds) == 0 {
-		return profiles.Source{}, no(lifeloop.CapabilityUnsupported, "adapter %s writes no file that is understood yet", o.profile.Adapter)
+		return profiles.Source{}, no(lifeloop.CapabilityUnsupported, "no file format of adapter %s is supported", o.profile.Adapter)
 	}
 	if name, rest, found := strings.Cut(path, "="); found && kind == "" && !strings.Contains(name, "/") {
 		kind, path = name, rest
@@ -195,14 +199,14 @@ func (o *observer) source(kind, path string) (profiles.Source, error) {
 		return s, err
 	}
 	return profiles.Source{}, usage("--source %s: adapter %s has no such source", kind, o.profile.Adapter).
-		withHint("it has %s", strings.Join(names, ", "))
+		withHint("its sources are %s", strings.Join(names, ", "))
 }
 
-// holdsHookCalls says whether a file begins with a recorded call of a hook.
+// holdsHookCalls reports whether a file begins with a recorded hook call.
 func holdsHookCalls(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return false // whoever reads it will say so
+		return false // reading it will report the error
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		f.Close()
@@ -218,8 +222,8 @@ func holdsHookCalls(path string) bool {
 	return json.Unmarshal(line, &call) == nil && call.Stdin.Event != ""
 }
 
-// kernel is that of an observer. A repeatable one numbers its ids, so that the
-// same files give the same lines.
+// kernel returns the kernel of an observer. A repeatable one numbers its ids, so
+// that the same files give the same lines.
 func (o *observer) kernel(repeatable bool) *kernel.Kernel {
 	newID := func(prefix string) string { return prefix + uuid.NewString() }
 	if repeatable && o.log == nil {
@@ -229,7 +233,7 @@ func (o *observer) kernel(repeatable bool) *kernel.Kernel {
 			return fmt.Sprintf("%s%06d", prefix, n[prefix])
 		}
 	}
-	dir, _ := os.Getwd() // only told
+	dir, _ := os.Getwd() // only recorded
 	blind := !slices.ContainsFunc(o.sources, func(s profiles.Source) bool { return !s.Blind })
 	return kernel.New(kernel.Config{Session: o.id, Observing: true,
 		Setup:  kernel.Setup{Manifest: o.manifest, HarnessSession: o.session, Tested: o.profile.Tested, Synth: synth.Config{Infer: blind}},
@@ -237,25 +241,25 @@ func (o *observer) kernel(repeatable bool) *kernel.Kernel {
 			AdapterVersion: o.manifest.AdapterVersion, WorkDir: dir, Version: version, PID: os.Getpid(), Clients: []string{}, Policy: "none"}})
 }
 
-// once tells what the sources hold.
+// once prints the events of the existing records.
 func (o *observer) once() error {
 	for _, s := range o.sources {
 		if s.Form == profiles.Events {
-			return usage("--once: %s is a server, which has no end", s.Path).withHint("leave --once out")
+			return usage("--once: %s is a server, whose events have no end", s.Path).withHint("leave --once out")
 		}
 	}
 	out := bufio.NewWriter(o.out)
-	err := supervisor.Once(o.kernel(true), o.sources, o.log, o.hear(out))
+	err := supervisor.Once(o.kernel(true), o.sources, o.log, o.listener(out))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, supervisor.ErrNotReadable) {
 		err = no(lifeloop.AdapterUnavailable, "observe: %v", err)
 	}
 	if err == nil {
-		err = errors.Join(o.tellUsage(out), o.metNobody())
+		err = errors.Join(o.printUsage(out), o.noSessionError())
 	}
 	return cmp.Or(err, out.Flush())
 }
 
-// follow tells what comes, until it is told to end.
+// follow prints events until a signal ends it.
 func (o *observer) follow(fromStart bool) error {
 	files, err := supervisor.NewFiles(supervisor.Files{Fixed: o.sources, Named: o.profile.Transcript, AtEnd: !fromStart, Getenv: os.Getenv,
 		Runs: func(p telemetry.Process) bool { return harness.Runs(p.PID, p.Start) }})
@@ -265,14 +269,14 @@ func (o *observer) follow(fromStart bool) error {
 	files.Launched(0)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	if err := supervisor.Observe(o.kernel(false), files, signals, o.log, o.hear(o.out)); err != nil {
+	if err := supervisor.Observe(o.kernel(false), files, signals, o.log, o.listener(o.out)); err != nil {
 		return err
 	}
-	return o.tellUsage(o.out)
+	return o.printUsage(o.out)
 }
 
-// hear prints the events that facts tell.
-func (o *observer) hear(w io.Writer) supervisor.Listener {
+// listener prints the events of the entries that it receives.
+func (o *observer) listener(w io.Writer) supervisor.Listener {
 	return func(entries []kernel.Entry) error {
 		for _, e := range entries {
 			if o.total {
@@ -289,56 +293,62 @@ func (o *observer) hear(w io.Writer) supervisor.Listener {
 	}
 }
 
-// note says to the person what keeps something from being told.
+// note tells the user why events may be missing.
 func (o *observer) note(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.HarnessSessionOpened:
-		o.met = true
+		o.found = true
 	case kernel.BindRefused:
-		fmt.Fprintf(o.notes, "lifeloop-wrap: session %s is not told: %s\n", f.ID, f.Reason)
+		fmt.Fprintf(o.notes, "lifeloop-wrap: skipping session %s: %s\n", f.ID, f.Reason)
 	case kernel.SourceTroubled:
 		fmt.Fprintf(o.notes, "lifeloop-wrap: the %s: %s\n", f.Source, troubleText(f.What))
 	}
 }
 
-// troubleText is what is wrong with a source, in words.
+// troubleText describes what is wrong with a source.
 func troubleText(what string) string {
 	switch what {
 	case "polling":
-		return "its changes cannot be watched, so it is looked at once a second"
+		return "it cannot be watched and is polled once a second"
 	case "truncated", "replaced":
-		return "it was " + what + ", and is read from its start"
+		return "it was " + what + " and is read from its start"
 	case "deleted":
-		return "nothing is there, or answers there, any more"
+		return "it does not exist any more or does not answer"
 	case "unreadable":
-		return "it cannot be read, or not as what it was taken for"
+		return "it cannot be read, or has another format"
 	case "stale":
-		return "it was left behind by a process that is gone"
+		return "it belongs to a process that has ended"
 	case "line_too_long":
-		return "a record of more than 64 MiB is passed over"
+		return "a record of more than 64 MiB is skipped"
 	case "broken":
-		return "a record that is no whole value is passed over"
+		return "an incomplete record is skipped"
 	case "recovered":
 		return "it can be read again"
 	}
 	return what
 }
 
-// metNobody says that no session was told of at all.
-func (o *observer) metNobody() error {
-	switch {
-	case o.met:
+// noSessionError is the error of sources that hold no session, or not the one
+// that was wanted.
+func (o *observer) noSessionError() error {
+	if o.found {
 		return nil
-	case o.session != "":
-		return no(lifeloop.AdapterUnavailable, "observe: no session %s is told of in what was read", o.session).
-			withHint("--session wants the whole id where a PATH is given")
 	}
-	fmt.Fprintln(o.notes, "lifeloop-wrap: no session is told of in what was read; --usage counts what was not understood")
-	return nil
+	var paths []string
+	for _, s := range o.sources {
+		paths = append(paths, s.Path)
+	}
+	where := strings.Join(paths, ", ")
+	if o.session != "" {
+		return no(lifeloop.AdapterUnavailable, "observe: %s: no session %s", where, o.session).
+			withHint("with a PATH, --session needs the whole id")
+	}
+	return no(lifeloop.AdapterUnavailable, "observe: %s: no %s session", where, o.manifest.DisplayName).
+		withHint("--usage counts the unknown records")
 }
 
-// tellUsage prints what the model calls of the session add up to.
-func (o *observer) tellUsage(w io.Writer) error {
+// printUsage prints the sum of the session's model calls.
+func (o *observer) printUsage(w io.Writer) error {
 	if !o.total {
 		return nil
 	}

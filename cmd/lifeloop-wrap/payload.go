@@ -12,16 +12,15 @@ import (
 )
 
 func payloadCmd() *cobra.Command {
-	cmd := group(&cobra.Command{Use: "payload", Short: "What a harness is handed for payloads"})
+	cmd := group(&cobra.Command{Use: "payload", Short: "Render payloads"})
 	cmd.AddCommand(&cobra.Command{
 		Use:   "render [FILE|-]",
-		Short: "Print the transport envelope of payloads, as a harness's slot gets it",
+		Short: "Print payloads in the form that a harness's slot receives",
 		Long: `render reads PayloadEnvelopes, a JSON array of them or one after another, and
-prints {"payloads":[…]}: one object for each payload that is eligible, in the
-order of the input, with its body as a verbatim string or its body_ref, which is
-not followed. Not eligible, and told on standard error, are payloads that have
-expired, and those whose first choice is receipt_only: no text of theirs is
-meant for a prompt.`,
+prints {"payloads":[…]}: an object for each eligible payload, in the order of the
+input, with its body as a verbatim string or its body_ref, which is not followed.
+Payloads that have expired, or whose first placement is receipt_only, are not
+eligible; standard error lists them.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := readDocument(cmd, args, 0)
@@ -35,7 +34,7 @@ meant for a prompt.`,
 			var eligible []lifeloop.PayloadEnvelope
 			for _, p := range payloads {
 				if why := negotiate.Excluded(p, time.Now().Unix()); why != "" {
-					fmt.Fprintf(cmd.ErrOrStderr(), "lifeloop-wrap: payload %s is left out: %s\n", p.PayloadID, why)
+					fmt.Fprintf(cmd.ErrOrStderr(), "lifeloop-wrap: skipping payload %s: %s\n", p.PayloadID, why)
 					continue
 				}
 				eligible = append(eligible, p)

@@ -19,8 +19,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file makes the policy of a run out of what was configured: its attempts
-// block, and the flags that stand for parts of it.
+// This file checks how a run may launch, from the configuration's attempts block
+// and the flags that set parts of it.
 
 // A way is one way to launch a harness: the command line's own, or a fallback.
 type way struct {
@@ -28,7 +28,7 @@ type way struct {
 	argv      []string
 	profile   profiles.Profile
 	manifest  lifeloop.Manifest
-	continues bool // it takes what another one began
+	continues bool // it can continue what another one started
 }
 
 // ways are the ways to launch, the command line's own first.
@@ -52,20 +52,20 @@ func ways(cfg config.Config, adapter string, argv []string) ([]way, error) {
 		w.profile, ok = profiles.For(id)
 		w.manifest, known = manifests.Get(id)
 		if !ok || !known {
-			return nil, usage("%s %s: no such adapter", where, id).withHint("lifeloop-wrap manifest list names them")
+			return nil, usage("%s %s: no such adapter", where, id).withHint("lifeloop-wrap manifest list lists the adapters")
 		}
 		out = append(out, w)
 	}
 	return out, nil
 }
 
-// relaunches says that one launch may follow another.
+// relaunches reports whether a second launch is possible.
 func relaunches(p attempt.Policy) bool {
 	return p.MaxRetries > 0 || len(p.Profiles) > 1 || p.OnLimit == attempt.LimitWait
 }
 
-// ends is what the end of a launch means: what the user says of exit codes goes
-// before what is known of the harness.
+// ends is what the end of a launch means. The user's meaning of an exit code
+// overrides the profile's.
 func ends(a policy.Attempts, p profiles.Profile, l profiles.Launch) kernel.Ends {
 	e := kernel.Ends{Success: a.Success(), Codes: a.Codes(), ByTurn: l.Evidence == profiles.ByLastTurn}
 	for code, cause := range p.ExitCodes {
@@ -76,15 +76,15 @@ func ends(a policy.Attempts, p profiles.Profile, l profiles.Launch) kernel.Ends 
 	return e
 }
 
-// check looks at each way to launch before anything is launched: which of the
-// fallbacks can be launched at all.
+// check examines each way to launch before the first launch, and finds the
+// fallbacks that cannot be launched.
 func (l *launcher) check() ([]attempt.Profile, error) {
-	mustTell := l.session.cfg.Attempts.Timeouts.Inter > 0 && l.terminal.Pty() && !l.force
+	mustReport := l.session.cfg.Attempts.Timeouts.Inter > 0 && l.terminal.Pty() && !l.force
 	var out []attempt.Profile
 	for i, w := range l.ways {
 		p := attempt.Profile{Name: cmp.Or(w.name, w.manifest.AdapterID), Adapter: w.manifest.AdapterID, AcceptsContinuation: w.continues}
 		out = append(out, p)
-		if i == 0 && !mustTell {
+		if i == 0 && !mustReport {
 			continue
 		}
 		launch, err := l.ask(w, kernel.Launch{Number: 1, Profile: i}, "")
@@ -98,17 +98,17 @@ func (l *launcher) check() ([]attempt.Profile, error) {
 			p.Missing = cmp.Or(notInstalled(w.argv[0]), l.unmet(w, launch))
 			p.AcceptsContinuation = w.continues && launch.Resumes
 		}
-		if p.Missing == "" && mustTell && !tellsWaiting(w, launch) {
-			return nil, usage("--timeout-inter: with a terminal nothing tells that %s waits for a person", p.Name).
-				withHint("its silence would end it while it does; --timeout-initial and --max-duration do not, and --force insists")
+		if p.Missing == "" && mustReport && !reportsWaiting(w, launch) {
+			return nil, usage("--timeout-inter: in a terminal, nothing reports that %s waits for the user", p.Name).
+				withHint("the timeout would end it while it waits; use --timeout-initial or --max-duration, or add --force")
 		}
 		out[i] = p
 	}
 	return out, nil
 }
 
-// notInstalled says why a program cannot be started; empty when it can. Where
-// it was looked for is nobody's business in a record.
+// notInstalled says why a program cannot be started, or "". It names no path,
+// because the text is recorded.
 func notInstalled(program string) string {
 	err := harness.Installed(program, os.Environ())
 	var start *harness.StartError
@@ -121,9 +121,9 @@ func notInstalled(program string) string {
 	return "its program is not installed"
 }
 
-// tellsWaiting says that a launch has a source that can tell that the harness
-// waits for a person.
-func tellsWaiting(w way, launch profiles.Launch) bool {
+// reportsWaiting says whether a launch has a source that reports that the harness
+// waits for the user.
+func reportsWaiting(w way, launch profiles.Launch) bool {
 	reports := func(decoder func() telemetry.Decoder) bool {
 		return decoder != nil && telemetry.ReportsWaiting(decoder())
 	}
@@ -131,8 +131,7 @@ func tellsWaiting(w way, launch profiles.Launch) bool {
 		slices.ContainsFunc(launch.Sources, func(s profiles.Source) bool { return reports(s.Decoder) })
 }
 
-// unmet says what of all that is required a way to launch does not have; empty
-// when it has everything.
+// unmet names a required capability that a way to launch lacks, or is "".
 func (l *launcher) unmet(w way, launch profiles.Launch) string {
 	m := w.manifest
 	for _, weak := range l.setup(w, launch).Weak {

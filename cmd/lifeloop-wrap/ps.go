@@ -18,7 +18,7 @@ func psCmd(g *globals) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "ps",
-		Short: "List sessions: live, and lost ones that need a look; --all for every one",
+		Short: "List the live and lost sessions; --all lists every session",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			st, err := g.sessions(cmd)
@@ -29,6 +29,7 @@ func psCmd(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			total := len(list)
 			if !all {
 				list = slices.DeleteFunc(list, func(k store.Session) bool { return k.Liveness == store.Ended })
 			}
@@ -46,20 +47,28 @@ func psCmd(g *globals) *cobra.Command {
 				}
 				return nil
 			}
+			if len(list) == 0 {
+				text := "no live or lost sessions; --all lists the ended ones"
+				if total == 0 {
+					text = "no sessions yet; start one: lifeloop-wrap run -- claude"
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "lifeloop-wrap: %s\n", text)
+				return nil
+			}
 			tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(tw, "SESSION\tSTARTED\tLIVENESS\tSTATE\tACTIVITY\tATTEMPT\tADAPTER\tCONTEXT\tRECEIPTS\tFOLDER")
+			fmt.Fprintln(tw, "SESSION\tSTARTED\tLIVENESS\tSTATE\tACTIVITY\tLAUNCH\tADAPTER\tCONTEXT\tRECEIPTS\tFOLDER")
 			for _, k := range list {
 				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", short(k.SessionID), k.StartedAt.Local().Format("01-02 15:04:05"),
-					k.Liveness, stateText(k.Status), activityText(k.Status), tryText(k.Status), orDash(k.AdapterID), contextText(k.Context), k.Receipts, orDash(k.WorkDir))
+					k.Liveness, stateText(k.Status), activityText(k.Status), shortLaunch(k.Status), orDash(k.AdapterID), contextText(k.Context), k.Receipts, orDash(k.WorkDir))
 			}
 			return tw.Flush()
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "ended sessions too")
+	cmd.Flags().BoolVar(&all, "all", false, "list ended sessions too")
 	return cmd
 }
 
-// warnDamaged says that of a session not all could be read.
+// warnDamaged reports a session whose ledger cannot be read to its end.
 func warnDamaged(w io.Writer, k store.Session, asJSON bool) {
 	if asJSON {
 		_ = printJSON(w, struct {
@@ -72,7 +81,8 @@ func warnDamaged(w io.Writer, k store.Session, asJSON bool) {
 	fmt.Fprintf(w, "lifeloop-wrap: session %s: %v\n", short(k.SessionID), k.Damage)
 }
 
-// stateText is the session's state, and while it stands still why and until when.
+// stateText is the session's state and, while it is paused or waits, why and
+// until when.
 func stateText(s view.Status) string {
 	text := orDash(s.State)
 	if s.State == string(hcp.Paused) {
@@ -92,15 +102,15 @@ func activityText(s view.Status) string {
 	return text
 }
 
-// tryText says which attempt of which profile it is.
-func tryText(s view.Status) string {
+// shortLaunch is the number of the launch and its profile.
+func shortLaunch(s view.Status) string {
 	if s.Attempt == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%d of %s", s.Attempt, s.Profile)
+	return fmt.Sprintf("#%d, %s", s.Attempt, s.Profile)
 }
 
-// cut shortens a text that somebody wrote.
+// cut shortens a text that a user wrote.
 func cut(text string, n int) string {
 	if r := []rune(text); len(r) > n {
 		return string(r[:n-1]) + "…"

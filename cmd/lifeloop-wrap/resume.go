@@ -44,10 +44,10 @@ func commandLineOf(cmd *cobra.Command, argv []string) store.CommandLine {
 // the session's saved flags and enters its folder.
 func (f *runFlags) recover(g *globals, cmd *cobra.Command, argv []string) (st store.Store, words []string, err error) {
 	if f.sessionID != "" || f.noLedger {
-		return st, nil, usage("run --resume: a session keeps its id and its ledger").withHint("leave --session-id and --no-ledger out")
+		return st, nil, usage("--resume excludes --session-id and --no-ledger").withHint("a recovered session continues its own ledger under its own id")
 	}
 	if cmd.Flags().Changed("meta") {
-		return st, nil, usage("run --resume: what a session is called is fixed at its start").withHint("leave --meta out")
+		return st, nil, usage("--resume excludes --meta").withHint("the labels of a session are fixed at its start")
 	}
 	st, id, err := g.session(cmd, f.resume)
 	if err != nil {
@@ -70,11 +70,11 @@ func recall(cmd *cobra.Command, folder store.Folder, argv []string) ([]string, e
 	case len(argv) > 0:
 		return argv, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, usage("run --resume: what the session was started with is not kept").
-			withHint("give the command again: lifeloop-wrap run --resume SESSION -- CMD")
+		return nil, usage("--resume: the command of this session is not stored").
+			withHint("name it: lifeloop-wrap run --resume SESSION -- CMD")
 	default:
-		return nil, usage("run --resume: read what the session was started with: %v", err).
-			withHint("give the command again: lifeloop-wrap run --resume SESSION -- CMD")
+		return nil, usage("--resume: read the command of the session: %v", err).
+			withHint("name it: lifeloop-wrap run --resume SESSION -- CMD")
 	}
 	for name, values := range c.Flags {
 		f := cmd.Flags().Lookup(name)
@@ -83,13 +83,13 @@ func recall(cmd *cobra.Command, folder store.Folder, argv []string) ([]string, e
 		}
 		for _, v := range values {
 			if err := cmd.Flags().Set(name, v); err != nil {
-				return nil, usage("run --resume: what the session was started with: --%s %s: %v", name, v, err)
+				return nil, usage("--resume: saved flag --%s %s: %v", name, v, err)
 			}
 		}
 	}
 	if err := os.Chdir(c.Dir); err != nil {
-		return nil, refused(lifeloop.InternalError, "run --resume: go where the session was started: %v", err).
-			withHint("its folder is needed again, for harnesses keep their sessions by folder")
+		return nil, refused(lifeloop.InternalError, "--resume: enter the folder of the session: %v", err).
+			withHint("harnesses store their sessions by folder, so it must exist")
 	}
 	if len(argv) > 0 {
 		return argv, nil
@@ -105,10 +105,10 @@ func recoverable(k store.Session) error {
 			withHint("lifeloop-wrap status %s shows it; lifeloop-wrap abort %s ends it", k.SessionID, k.SessionID)
 	case k.Liveness == store.Ended:
 		return refused(lifeloop.StateConflict, "session %s has ended, %s", k.SessionID, k.State).
-			withHint("what has ended is not taken up; run without --resume begins a new session")
+			withHint("only a lost session can be recovered; run without --resume starts a new one")
 	case k.Damage != nil:
 		return refused(lifeloop.InternalError, "session %s: %v", k.SessionID, k.Damage).
-			withHint("lifeloop-wrap ledger verify %s says more; what follows a damage cannot be trusted", k.SessionID)
+			withHint("lifeloop-wrap ledger verify %s shows where; a damaged ledger cannot be continued", k.SessionID)
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ const guardPatience = 15 * time.Second
 // reopen opens the ledger of a session that is recovered.
 func (s *session) reopen() error {
 	if err := s.folder.AwaitGuards(guardPatience); err != nil {
-		return refused(lifeloop.StateConflict, "%v", err).withHint("try again in a moment")
+		return refused(lifeloop.StateConflict, "%v", err).withHint("try again in a few seconds")
 	}
 	opened, _, err := ledger.Open(string(s.folder), ledger.Options{})
 	var locked *durable.LockedError
@@ -128,7 +128,7 @@ func (s *session) reopen() error {
 		return refused(lifeloop.StateConflict, "session %s is live", s.id)
 	case err != nil:
 		return refused(lifeloop.InternalError, "open the ledger of session %s: %v", s.id, err).
-			withHint("lifeloop-wrap ledger verify %s says more", s.id)
+			withHint("lifeloop-wrap ledger verify %s shows where", s.id)
 	}
 	s.ledger = opened
 	return nil
@@ -150,8 +150,8 @@ func (s *session) replay(l *launcher, argv []string) (*kernel.Kernel, error) {
 		entries = append(entries, e)
 	}
 	if profile >= len(l.ways) {
-		return nil, usage("run --resume: session %s had come to its fallback %d, and there are %d now", s.id, profile, len(l.ways)-1).
-			withHint("give its --fallback flags again, or leave them all out")
+		return nil, usage("--resume: session %s was running its fallback %d, and there are only %d now", s.id, profile, len(l.ways)-1).
+			withHint("repeat its --fallback flags, or leave them all out")
 	}
 	w := l.ways[profile]
 	setup := l.setup(w, profiles.Launch{})
@@ -160,7 +160,7 @@ func (s *session) replay(l *launcher, argv []string) (*kernel.Kernel, error) {
 	if len(entries) == 0 { // nothing was recorded: it starts anew, with a new token
 		var err error
 		if cfg.Began.TokenDigest, err = s.folder.IssueToken(); err != nil {
-			return nil, refused(lifeloop.InternalError, "keep the session's token: %v", err)
+			return nil, refused(lifeloop.InternalError, "store the session's token: %v", err)
 		}
 	}
 	k := kernel.Replay(cfg, slices.Values(entries))

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +21,8 @@ import (
 type globals struct {
 	config, stateDir, logLevel, logFile string
 	json                                bool
-	flags                               *pflag.FlagSet
+	// misused is what was wrong with a command line that asks for help.
+	misused error
 }
 
 func execute(args []string) int {
@@ -29,7 +33,8 @@ func execute(args []string) int {
 		args = append([]string{"run"}, args...)
 	}
 	root.SetArgs(args)
-	return g.settle(root.Execute(), args, os.Stderr)
+	err := root.Execute()
+	return g.settle(cmp.Or(err, g.misused), args, os.Stderr)
 }
 
 func newRoot(g *globals) *cobra.Command {
@@ -37,52 +42,81 @@ func newRoot(g *globals) *cobra.Command {
 		Use:   "lifeloop-wrap",
 		Short: "Wrap a coding harness: lifecycle events, client payloads, durable receipts",
 		Long: `lifeloop-wrap launches a coding harness (Claude Code, Codex, or any program) in
-its own terminal, unchanged for the person in front of it, and turns what
-happens into lifecycle events, calls to subscribed client programs, and receipts
-on a tamper-evident ledger.`,
+its own terminal, unchanged for the user. It turns what happens there into
+lifecycle events, calls to subscribed client programs, and receipts on a
+tamper-evident ledger.`,
 		Example: `  lifeloop-wrap run -- claude            wrap Claude Code
   lifeloop-wrap run --client notes=./notes-client -- codex
-  lifeloop-wrap ps                       what runs, what ended, what was lost
-  lifeloop-wrap events last              what happened
-  lifeloop-wrap demo                     see it without a harness`,
+  lifeloop-wrap ps                       list live and lost sessions
+  lifeloop-wrap events last              print the events of the last session
+  lifeloop-wrap demo                     show a session without a harness`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	printVersion := root.Flags().Bool("version", false, "print the version")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	pf := root.PersistentFlags()
-	pf.StringVar(&g.config, "config", "", "read this configuration `FILE` and no other")
-	pf.StringVar(&g.stateDir, "state-dir", "", "keep sessions in this `DIR`")
-	pf.StringVar(&g.logLevel, "log-level", "", "debug, info, warn or error")
-	pf.StringVar(&g.logFile, "log-file", "", "write diagnostics to this `FILE`")
-	pf.BoolVar(&g.json, "json", false, "print for programs")
-	g.flags = pf
+	pf.StringVar(&g.config, "config", "", "configuration `FILE` to read instead of the usual ones")
+	pf.StringVar(&g.stateDir, "state-dir", "", "`DIR` to store sessions in")
+	pf.StringVar(&g.logLevel, "log-level", "", "diagnostics to write: debug, info, warn or error")
+	pf.StringVar(&g.logFile, "log-file", "", "`FILE` to append diagnostics to (default none)")
+	pf.BoolVar(&g.json, "json", false, "print JSON")
 	root.AddCommand(runCmd(g), observeCmd(g), psCmd(g), statusCmd(g), waitCmd(g), whyCmd(g), eventsCmd(g), receiptsCmd(g),
 		frameCmd(g), ledgerCmd(g), pruneCmd(g), sessionCmd(g), hookCmd(), hostCmd(g), hcpCmd(g), manifestCmd(g), negotiateCmd(), envelopeCmd(g), eventCmd(g), payloadCmd(), configCmd(g), simulateCmd(), demoCmd(g), doctorCmd(g), versionCmd(g))
 	root.AddCommand(controlCmds(g)...)
-	troubleIsNoUsage(root)
+	help := group(root).RunE
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if *printVersion {
+			return writeVersion(cmd, g.json)
+		}
+		return help(cmd, args)
+	}
+	g.addHelp(root)
+	root.SetFlagErrorFunc(flagError)
+	classifyErrors(root)
 	return root
 }
 
-// group is a command that only has others below it. A word that is none of
-// them is wrong usage, and not a question for help.
-func group(cmd *cobra.Command) *cobra.Command {
-	cmd.Args, cmd.SuggestionsMinimumDistance = cobra.ArbitraryArgs, 2
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
+// addHelp adds the command help, and refuses help for a command that does not
+// exist.
+func (g *globals) addHelp(root *cobra.Command) {
+	show := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+			g.misused = unknownCommand(cmd, words[0])
+			return
+		}
+		show(cmd, args)
+	})
+	root.SetHelpCommand(&cobra.Command{
+		Use: "help [COMMAND]", Short: "Print the help of a command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, words, err := root.Find(args)
+			if err == nil && len(words) > 0 {
+				err = unknownCommand(cmd, words[0])
+			}
+			if err != nil {
+				return err
+			}
+			cmd.InitDefaultHelpFlag()
 			return cmd.Help()
+		},
+	})
+}
+
+// group is a command that only has subcommands.
+func group(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return unknownCommand(cmd, args[0])
 		}
-		f := usage("%s: there is no %q", cmd.CommandPath(), args[0])
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			return f.withHint("did you mean %s %s?", cmd.CommandPath(), near[0])
-		}
-		return f.withHint("%s --help lists what there is", cmd.CommandPath())
+		return cmd.Help()
 	}
 	return cmd
 }
 
-// load merges the configuration, with the given command's flags on top.
+// load merges the configuration. The flags of cmd override it.
 func (g *globals) load(cmd *cobra.Command) (config.Config, config.Origins, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -101,8 +135,7 @@ func (g *globals) load(cmd *cobra.Command) (config.Config, config.Origins, error
 	})
 	cfg, origins, err := config.Load(config.Options{Getenv: os.Getenv, WorkDir: dir, File: g.config, Flags: flags, ReadFile: os.ReadFile})
 	if err != nil {
-		return cfg, nil, &failure{code: exitUsage, class: lifeloop.InvalidRequest, text: err.Error(),
-			hint: "lifeloop-wrap config schema prints what a configuration may hold"}
+		return cfg, nil, &failure{code: exitUsage, class: lifeloop.InvalidRequest, text: err.Error(), hint: configHint(cmd, err)}
 	}
 	if cfg.StateDir, err = filepath.Abs(cfg.StateDir); err != nil {
 		return cfg, nil, err
@@ -110,9 +143,19 @@ func (g *globals) load(cmd *cobra.Command) (config.Config, config.Origins, error
 	return cfg, origins, nil
 }
 
+func configHint(cmd *cobra.Command, err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ""
+	case strings.HasPrefix(err.Error(), "flag --"):
+		return cmd.CommandPath() + " --help describes the flags"
+	}
+	return "lifeloop-wrap config schema prints the schema of a configuration"
+}
+
 // printJSON writes one object on one line.
 func printJSON(w io.Writer, v any) error {
-	if m, ok := v.(json.Marshaler); ok { // one of ours: it needs no second look
+	if m, ok := v.(json.Marshaler); ok { // one of our own documents: its encoding is final
 		b, err := m.MarshalJSON()
 		if err != nil {
 			return err

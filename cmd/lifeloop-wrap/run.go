@@ -21,7 +21,7 @@ import (
 	"lifeloop/supervisor"
 )
 
-// runFlags are the flags of run that are not configuration.
+// runFlags are the flags of run that the configuration does not have.
 type runFlags struct {
 	adapter, sessionID, events, pty string
 	resume                          string // the session to recover; its id, once it was found
@@ -34,27 +34,31 @@ func runCmd(g *globals) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- CMD [ARG…] | run --resume SESSION",
-		Short: "Wrap a harness",
-		Long: `run starts CMD in this terminal, exactly as it would run without a wrapper, and
-keeps a session of what happens. With --retries, --fallback or an attempts block
-in the configuration it launches it again, or another program, when it failed;
-without them one launch is all.
+		Short: "Run a harness in a session",
+		Long: `run starts CMD in this terminal, exactly as it would run without the wrapper, and
+records a session. With --retries, --fallback or an attempts block in the
+configuration it launches CMD again, or another program, after a failure.
+Otherwise it launches CMD once.
 
-Its exit code is that of the last launch; 128+n when signal n ended it; 1 when
-the session failed although it left with 0; 75 when it stopped at a rate limit
-(--on-limit exit), 124 when the session's time was over (--max-duration,
---idle-timeout); 125 when the wrapper failed or refused, 126 not executable, 127
-not found.`,
+The exit code is that of the last launch, or:
+
+  128+n  signal n ended it
+  1      the session failed although the last launch exited with 0
+  75     it stopped at a rate limit (--on-limit exit)
+  124    the time limit of the session was reached (--max-duration, --idle-timeout)
+  125    the wrapper failed or refused to run
+  126    CMD cannot be executed
+  127    CMD was not found`,
 		Example: `  lifeloop-wrap run -- claude
   lifeloop-wrap run --client notes='./notes-client --project .' -- claude -p "fix the tests"
   lifeloop-wrap run --events events.jsonl -- codex
   lifeloop-wrap run --retries 3 --backoff exponential:1s:1m --fallback 'codex exec "fix the tests"' -- claude -p "fix the tests"
-  lifeloop-wrap run --resume last        take up a session whose wrapper died`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if f.resume != "" { // it is known what was run
-				return nil
+  lifeloop-wrap run --resume last        recover a session whose wrapper died`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if f.resume == "" && len(args) == 0 {
+				return usage("run needs a command").withHint("lifeloop-wrap run -- claude, for example")
 			}
-			return cobra.MinimumNArgs(1)(cmd, args)
+			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			stateDir := ""
@@ -83,32 +87,41 @@ not found.`,
 }
 
 func (f *runFlags) define(fl *pflag.FlagSet) {
-	fl.SetInterspersed(false) // what follows CMD is CMD's
-	fl.StringVar(&f.adapter, "adapter", "", "the adapter `ID`; else inferred from CMD's name")
-	fl.StringArray("client", nil, "`ID=CMDLINE` of a client for every event (repeatable)")
-	fl.StringArray("require", nil, "`CAP=LEVEL[:partial]` that must be there (repeatable)")
-	fl.StringArray("meta", nil, "`K=V` of what you call this session; told with it, and never looked at (repeatable)")
-	fl.StringVar(&f.sessionID, "session-id", "", "a chosen `UUID` for the session")
-	fl.StringVar(&f.resume, "resume", "", "take up this `SESSION`, whose wrapper died; its command is known")
-	fl.StringVar(&f.events, "events", "", "append events and receipts to this `FILE` as JSON Lines (- for stderr)")
+	fl.SetInterspersed(false) // what follows CMD belongs to CMD
+	fl.StringVar(&f.adapter, "adapter", "", "`ID` of the adapter (default inferred from CMD's name)")
+	fl.StringArray("client", nil, "client for every event, as `ID=CMDLINE` (repeatable)")
+	fl.StringArray("require", nil, "capability that must be available, as `CAP=LEVEL[:partial]` (repeatable)")
+	fl.StringArray("meta", nil, "label of the session, as `K=V`; stored and reported, never interpreted (repeatable)")
+	fl.StringVar(&f.sessionID, "session-id", "", "`UUID` for the session (default random)")
+	fl.StringVar(&f.resume, "resume", "", "lost `SESSION` to recover, with the command that it ran")
+	fl.StringVar(&f.events, "events", "", "`FILE` to append events and receipts to, as JSON Lines; - for stderr")
 	fl.StringVar(&f.pty, "pty", "auto", "`WHEN` to give CMD a terminal: auto, always or never")
-	fl.StringArrayVar(&f.activity, "activity", nil, "a file whose change is a sign of CMD's life; its `PATH` (repeatable)")
+	fl.StringArrayVar(&f.activity, "activity", nil, "`PATH` of a file whose changes show that CMD is alive (repeatable)")
 	fl.BoolVar(&f.noHooks, "no-hooks", false, "inject no hooks")
-	fl.BoolVar(&f.otlp, "otlp", false, "have the harness export its log events to us (OTLP), and pass on the user's own")
-	fl.BoolVar(&f.noLedger, "no-ledger", false, "keep no ledger")
-	fl.Int("retries", 0, "how often CMD is tried again when it failed; `N` for each way to launch it")
-	fl.Int("max-retries", 0, "how often anything is tried again, whyever it failed; `N` in all (when left out: as --retries needs, 6 at least)")
-	fl.String("backoff", "", "the wait before a retry, `KIND:BASE[:MAX]`: fixed, linear or exponential, as in exponential:1s:1m")
-	fl.StringArray("fallback", nil, "a `CMDLINE` to run when CMD is not tried again any more (repeatable)")
+	fl.BoolVar(&f.otlp, "otlp", false, "receive the harness's log events (OTLP) and forward the user's own export")
+	fl.BoolVar(&f.noLedger, "no-ledger", false, "store no ledger")
+	fl.Int("retries", 0, "number of retries `N` after failures of CMD, for each profile")
+	fl.Int("max-retries", 0, "limit `N` on all retries, whatever the cause (default: at least 6 with --retries)")
+	fl.String("backoff", "", "wait before a retry, as `KIND:BASE[:MAX]`: fixed, linear or exponential; exponential:1s:1m")
+	fl.StringArray("fallback", nil, "`CMDLINE` to run when CMD is not retried any more (repeatable)")
 	fl.String("on-limit", "off", "`WHAT` to do at a rate limit: off, wait, fallback or exit")
-	fl.Duration("timeout-initial", 0, "the longest silence after a launch")
-	fl.Duration("timeout-inter", 0, "the longest silence later on, but while a tool runs or a person is waited for")
-	fl.Duration("timeout-tool", 0, "the longest call of a tool")
-	fl.Duration("max-duration", 0, "the longest session")
-	fl.Duration("idle-timeout", 0, "the longest time in which nothing happens")
-	fl.BoolVar(&f.force, "force", false, "take --timeout-inter where nothing can tell silence from waiting for a person")
-	fl.Duration("client-drain", 5*time.Second, "how long clients have after CMD ended")
-	fl.Duration("abort-grace", 5*time.Second, "from the first signal to KILL")
+	// The configuration reads these flags by name.
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+		text  string
+	}{
+		{"timeout-initial", 0, "longest silence after a launch (default no limit)"},
+		{"timeout-inter", 0, "longest silence later on, except while a tool runs or the user is asked (default no limit)"},
+		{"timeout-tool", 0, "longest call of a tool (default no limit)"},
+		{"max-duration", 0, "longest session (default no limit)"},
+		{"idle-timeout", 0, "longest time without any activity (default no limit)"},
+		{"client-drain", 5 * time.Second, "time for clients after CMD ended"},
+		{"abort-grace", 5 * time.Second, "time from the first signal to KILL"},
+	} {
+		durationFlag(fl, new(time.Duration), d.name, d.value, d.text)
+	}
+	fl.BoolVar(&f.force, "force", false, "accept --timeout-inter even if silence cannot be told from waiting for the user")
 }
 
 // check finds what is wrong with the flags before anything is started.
@@ -118,9 +131,9 @@ func (f runFlags) check(cfg config.Config, program string) error {
 	case mode != harness.Auto && mode != harness.Always && mode != harness.Never:
 		return usage("--pty %s: want auto, always or never", f.pty)
 	case f.sessionID != "" && (err != nil || u.String() != f.sessionID):
-		return usage("--session-id %s: not a UUID in its usual form", f.sessionID)
+		return usage("--session-id %s: not a UUID in lower case with hyphens", f.sessionID)
 	case program == "":
-		return usage("run: the program's name is empty")
+		return usage("run: the name of the program is empty")
 	}
 	return unsupported(cfg)
 }
@@ -145,7 +158,7 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 		return 0, refused(lifeloop.InternalError, "open the terminal: %v", err)
 	}
 	defer terminal.Close()
-	if err := terminal.Prepare(nil); err != nil { // it starts while files are opened
+	if err := terminal.Prepare(nil); err != nil { // the guard starts while files are opened
 		return 0, refused(lifeloop.InternalError, "start the guard: %v", err)
 	}
 	// A signal now waits until there is a session to abort.
@@ -160,7 +173,7 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 		s.folder.SaveCommand(f.line)
 	}
 	if f.events == "-" && terminal.Pty() {
-		return 0, usage("--events -: standard error is the harness's screen while a terminal is wrapped").withHint("give a file")
+		return 0, usage("--events -: while a terminal is wrapped, standard error is the harness's screen").withHint("name a file")
 	}
 	tee, err := openEvents(f.events)
 	if err != nil {
@@ -201,12 +214,12 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	l.terminal.Restore()
 	if err != nil {
 		return 0, refused(lifeloop.InternalError, "session %s: %v", s.id, err).
-			withHint("look at the disk under %s; lifeloop-wrap run --resume %s takes the session up", s.cfg.StateDir, s.id)
+			withHint("check the disk of %s; to continue the session: lifeloop-wrap run --resume %s", s.cfg.StateDir, s.id)
 	}
 	s.folder.Forget()
 	if result.Failure != "" {
 		f := &failure{code: result.Code, class: result.Failure, text: result.Why}
-		return 0, f.withHint("%s", wayOut(f, l.newest.argv[0], l.newest.manifest.AdapterID))
+		return 0, f.withHint("%s", startHint(f, l.newest.argv[0], l.newest.manifest.AdapterID))
 	}
 	return result.Code, nil
 }
@@ -215,7 +228,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 // one of its appends.
 var testOnlyLedger func(dir string, l supervisor.Ledger) supervisor.Ledger
 
-// activityFiles are the files of --activity. They may not be there yet.
+// activityFiles are the files of --activity. They need not exist yet.
 func activityFiles(paths []string) ([]profiles.Source, error) {
 	var out []profiles.Source
 	for _, p := range paths {
@@ -231,11 +244,11 @@ func activityFiles(paths []string) ([]profiles.Source, error) {
 	return out, nil
 }
 
-// unsupported refuses what a configuration may say and this version does not
-// do: silently ignoring it would promise it.
+// unsupported refuses settings that this version does not implement: ignoring
+// them would promise them.
 func unsupported(cfg config.Config) error {
 	if cfg.SubagentFrames {
-		return usage("subagent_frames: configured, and not supported by this version").withHint("take it out of the configuration")
+		return usage("subagent_frames is not supported by this version").withHint("remove it from the configuration")
 	}
 	return nil
 }

@@ -52,8 +52,8 @@ func (s *session) open(noLedger, recovered bool) error {
 		case errors.Is(err, os.ErrExist), errors.As(err, &locked):
 			return taken(st.Read(s.id))
 		case err != nil:
-			return refused(lifeloop.InternalError, "keep a ledger in %s: %v", s.folder, err).
-				withHint("--state-dir chooses another place, --no-ledger keeps none")
+			return refused(lifeloop.InternalError, "create a ledger in %s: %v", s.folder, err).
+				withHint("--state-dir chooses another folder, --no-ledger stores none")
 		}
 		s.ledger = created
 	}
@@ -68,25 +68,25 @@ func (s *session) open(noLedger, recovered bool) error {
 		err = s.folder.SetSocket(path)
 	}
 	if err != nil {
-		return refused(lifeloop.InternalError, "open the session's door: %v", err)
+		return refused(lifeloop.InternalError, "open the session's socket: %v", err)
 	}
 	return nil
 }
 
-// taken says what there is already under a chosen id.
+// taken describes the session that already has a chosen id.
 func taken(k store.Session) *failure {
-	const another = "leave --session-id out, or take another one"
+	const another = "leave --session-id out or choose another id"
 	switch {
 	case k.Liveness == store.Live:
-		return refused(lifeloop.StateConflict, "session %s is live already", k.SessionID).
-			withHint("lifeloop-wrap status %s shows it; for one more session %s", k.SessionID, another)
+		return refused(lifeloop.StateConflict, "session %s is already live", k.SessionID).
+			withHint("lifeloop-wrap status %s shows it; for a new session %s", k.SessionID, another)
 	case k.Damage != nil:
-		return refused(lifeloop.StateConflict, "session %s exists already, and cannot be read: %v", k.SessionID, k.Damage).withHint(another)
+		return refused(lifeloop.StateConflict, "session %s already exists, and its ledger cannot be read: %v", k.SessionID, k.Damage).withHint(another)
 	case k.Ended():
-		return refused(lifeloop.StateConflict, "session %s has ended already: %s", k.SessionID, k.Ending()).withHint(another)
+		return refused(lifeloop.StateConflict, "session %s already exists and has ended: %s", k.SessionID, k.Ending()).withHint(another)
 	}
-	return refused(lifeloop.StateConflict, "session %s exists already, and is lost: its wrapper died", k.SessionID).
-		withHint("lifeloop-wrap run --resume %s takes it up again; for a new session %s", k.SessionID, another)
+	return refused(lifeloop.StateConflict, "session %s already exists and is lost: its wrapper died", k.SessionID).
+		withHint("to continue it: lifeloop-wrap run --resume %s; for a new session %s", k.SessionID, another)
 }
 
 func (s *session) openLog() error {

@@ -31,24 +31,26 @@ func (g *globals) session(cmd *cobra.Command, name string) (st store.Store, id s
 	case !errors.As(err, &missing):
 		return st, id, err
 	case missing.Matches > 1:
-		return st, "", no(lifeloop.InvalidRequest, "%v", missing).withHint("give more of the id; lifeloop-wrap ps --all lists them")
+		return st, "", no(lifeloop.InvalidRequest, "%v", missing).withHint("type more of the id; lifeloop-wrap ps --all lists them")
+	case missing.Known == 0:
+		return st, "", no(lifeloop.InvalidRequest, "%v", missing).withHint("start one: lifeloop-wrap run -- claude")
 	}
 	return st, "", no(lifeloop.InvalidRequest, "%v", missing).withHint("lifeloop-wrap ps --all lists the sessions")
 }
 
 // damaged is the error of a ledger that cannot be read to its end.
 func damaged(id string, err error) *failure {
-	return no(lifeloop.StateConflict, "session %s: %v", id, err).withHint("lifeloop-wrap ledger verify %s says more", id)
+	return no(lifeloop.StateConflict, "session %s: %v", id, err).withHint("lifeloop-wrap ledger verify %s shows where", id)
 }
 
 func pruneCmd(g *globals) *cobra.Command {
 	var older time.Duration
-	keep := -1
+	var keep int
 	cmd := &cobra.Command{
 		Use:   "prune [--older-than D] [--keep N]",
-		Short: "Remove ended sessions; never a live one",
-		Long: `prune removes sessions that ended or were lost: those older than D, and those
-beyond the newest N. With neither flag it removes nothing.`,
+		Short: "Remove sessions that are not live",
+		Long: `prune removes ended and lost sessions: those older than D, and those beyond the
+newest N. It never removes a live one. It prints the ids of what it removes.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			limit := store.Limit{OlderThan: -1, Keep: -1}
@@ -60,9 +62,11 @@ beyond the newest N. With neither flag it removes nothing.`,
 			}
 			switch {
 			case !cmd.Flags().Changed("older-than") && !cmd.Flags().Changed("keep"):
-				return usage("prune: say what to remove").withHint("--older-than 720h, --keep 20, or both")
-			case older < 0 || cmd.Flags().Changed("keep") && keep < 0:
-				return usage("prune: a number below nothing")
+				return usage("prune needs --older-than or --keep").withHint("lifeloop-wrap prune --older-than 30d")
+			case older < 0:
+				return usage("--older-than must be 0 or more")
+			case limit.Keep < 0 && cmd.Flags().Changed("keep"):
+				return usage("--keep must be 0 or more")
 			}
 			st, err := g.sessions(cmd)
 			if err != nil {
@@ -74,7 +78,7 @@ beyond the newest N. With neither flag it removes nothing.`,
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&older, "older-than", 0, "sessions that began longer ago than `D`")
-	cmd.Flags().IntVar(&keep, "keep", -1, "keep the newest `N`")
+	durationFlag(cmd.Flags(), &older, "older-than", 0, "least age `D` of the sessions to remove, such as 12h or 30d")
+	cmd.Flags().IntVar(&keep, "keep", 0, "number `N` of newest sessions to keep (default no limit)")
 	return cmd
 }

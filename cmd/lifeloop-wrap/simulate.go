@@ -16,10 +16,9 @@ func simulateCmd() *cobra.Command {
 	as, callbacks := "lifeloop", false
 	cmd := &cobra.Command{
 		Use:   "simulate FILE",
-		Short: "Try a retry and fallback policy on a scripted harness, in no time",
-		Long: `simulate plays a world, a policy and what each launch under it does, against the
-code that supervises real sessions, in virtual time, and prints what would be
-told, as JSON Lines. The same file prints the same bytes.
+		Short: "Try a retry and fallback policy on a scripted harness",
+		Long: `simulate runs the supervision of real sessions on a scripted world, in virtual
+time, and prints the events as JSON Lines. The same file prints the same bytes.
 
 A FILE is YAML or JSON, - standard input:
 
@@ -29,9 +28,9 @@ A FILE is YAML or JSON, - standard input:
    "launches":{"a":[[{"output":"one"},{"fail":"network"}],[{"hang":true}]],"b":[[{"output":"done"}]]},
    "control":[{"at_ms":60000,"do":"abort"}]}
 
-What plan leaves out is off. docs/CLI.md has every member and every step. It
-exits with 1 when the session would never end, and says what everybody waits
-for; how the session ends does not matter.`,
+A setting that is missing in plan is off. docs/CLI.md describes every member and
+every step. The exit code is 1 if the session would never end; the error says
+what it waits for.`,
 		Example: `  lifeloop-wrap simulate world.json --as facts | jq -c .fact
   lifeloop-wrap simulate world.json --as hcp`,
 		Args: cobra.ExactArgs(1),
@@ -51,7 +50,7 @@ for; how the session ends does not matter.`,
 				world, err = simulate.Parse(doc)
 			}
 			if fault, ok := errors.AsType[*document.Error](err); ok {
-				return no(lifeloop.InvalidRequest, "%s", fault.In(args[0])).withHint("lifeloop-wrap simulate --help shows what a world looks like")
+				return no(lifeloop.InvalidRequest, "%s", fault.In(args[0])).withHint("lifeloop-wrap simulate --help shows the form of a world")
 			}
 			result := world.Run()
 			for _, e := range result.Entries {
@@ -61,13 +60,13 @@ for; how the session ends does not matter.`,
 				}
 			}
 			if result.Stuck {
-				return no(lifeloop.Timeout, "%s", result.Why).withHint("a time-out in plan.timeouts_ms, or an abort in control, ends it")
+				return no(lifeloop.Timeout, "%s", result.Why).withHint("add a timeout to plan.timeouts_ms or an abort to control")
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&as, "as", as, "`FORM`: lifeloop, hcp, l0 or facts")
-	cmd.Flags().BoolVar(&callbacks, "callbacks", false, "with --as l0: after each event the callbacks that it makes")
+	cmd.Flags().StringVar(&as, "as", as, "`FORM` of the events: lifeloop, hcp, l0 or facts")
+	cmd.Flags().BoolVar(&callbacks, "callbacks", false, "with --as l0, print each event's callbacks after it")
 	return cmd
 }
 

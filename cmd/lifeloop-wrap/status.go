@@ -6,7 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"sort"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -14,6 +14,7 @@ import (
 
 	"lifeloop/internal/doctor"
 	"lifeloop/internal/store"
+	"lifeloop/lifeloop"
 	"lifeloop/synth"
 	"lifeloop/view"
 )
@@ -21,7 +22,7 @@ import (
 func statusCmd(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status SESSION",
-		Short: "Show what is known of a session",
+		Short: "Show the state of a session",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			st, id, err := g.session(cmd, args[0])
@@ -40,7 +41,7 @@ func statusCmd(g *globals) *cobra.Command {
 	}
 }
 
-// callsText is what the session's model calls cost, in a line.
+// callsText summarizes the session's model calls.
 func callsText(s view.Status) string {
 	part := func(name string, c synth.Calls) string {
 		if c.Calls == 0 {
@@ -49,7 +50,7 @@ func callsText(s view.Status) string {
 		return fmt.Sprintf("%s%d (%d tokens in, %d cached, %d out)", name, c.Calls, c.Input+c.CacheWrite, c.CacheRead, c.Output)
 	}
 	text := cmp.Or(part("", s.Usage.Main), "none seen") + fmt.Sprintf(" in %d %s", s.Turns, map[bool]string{true: "turn", false: "turns"}[s.Turns == 1])
-	for _, more := range []string{part("sub-agents ", s.Usage.Agents), part("beside them ", s.Usage.Side)} {
+	for _, more := range []string{part("sub-agents ", s.Usage.Agents), part("others ", s.Usage.Side)} {
 		if more != "" {
 			text += ", " + more
 		}
@@ -57,42 +58,99 @@ func callsText(s view.Status) string {
 	return text
 }
 
-// attemptText says which attempt it is, and what the next one waits for.
-func attemptText(s view.Status) string {
-	text := tryText(s)
+// livenessText is the state of a session and whether a wrapper supervises it.
+func livenessText(s view.Status) string {
+	switch s.Liveness {
+	case store.Lost:
+		return fmt.Sprintf("lost (last known: %s)", cmp.Or(s.State, "nothing"))
+	case store.Live:
+		return cmp.Or(s.State, "starting") + ", live"
+	}
+	return s.State
+}
+
+// reasonText is why the state was reached.
+func reasonText(reason string) string {
+	if reason == "approved" { // HCP's word for a session that was not rejected
+		return "started"
+	}
+	return reason
+}
+
+// launchText is the number of the launch, its profile, and what the next one
+// waits for.
+func launchText(s view.Status) string {
+	text := shortLaunch(s)
 	switch {
 	case s.RetryAt != nil:
-		text += ", the next one at " + s.RetryAt.Local().Format(time.DateTime)
+		text += ", next one at " + s.RetryAt.Local().Format(time.DateTime)
 	case s.Held:
-		text += ", paused; lifeloop-wrap resume lets it go on"
+		text += ", paused; to continue: lifeloop-wrap resume"
 	}
 	return text
 }
 
-func printStatus(w io.Writer, k store.Session) error {
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	line := func(name, value string) { fmt.Fprintf(tw, "%s\t%s\n", name, value) }
-	line("session", k.SessionID)
-	line("state", fmt.Sprintf("%s, %s", k.State, k.Liveness))
-	if k.StateReason != "" {
-		line("because of", k.StateReason)
-	}
-	line("attempt", attemptText(k.Status))
-	ev := ""
-	for i, e := range k.Evidence {
-		ev += fmt.Sprintf("%sthe %s: %s", []string{" (told by ", " and "}[min(i, 1)], e.Source, e.Detail)
-	}
-	if ev != "" {
-		ev += ")"
-	}
-	doing := k.Activity
-	if k.Uncertain {
-		doing += "?"
+// activityDetail is the activity, since when, and its sources.
+func activityDetail(k store.Session) string {
+	text := k.Activity
+	if k.Liveness == store.Live {
+		text += " for " + time.Since(k.Since).Truncate(time.Second).String()
+	} else {
+		text += " since " + k.Since.Local().Format(time.DateTime)
 	}
 	if k.Until != nil {
-		doing += " until " + k.Until.Local().Format(time.DateTime)
+		text += ", until " + k.Until.Local().Format(time.DateTime)
 	}
-	line("activity", fmt.Sprintf("%s since %s%s", doing, k.Since.Local().Format(time.DateTime), ev))
+	if k.Uncertain {
+		text += " (unconfirmed)"
+	}
+	var sources []string
+	for _, e := range k.Evidence {
+		source := e.Source
+		if source == "registry" {
+			source = "session file of the harness"
+		}
+		sources = append(sources, source+": "+e.Detail)
+	}
+	if len(sources) > 0 {
+		text += fmt.Sprintf(" (source: %s)", strings.Join(sources, "; "))
+	}
+	return text
+}
+
+// failedReceipts counts the receipts with status failed.
+func failedReceipts(f store.Folder) (n int, err error) {
+	for e, err := range f.Facts(0) {
+		if err != nil {
+			return n, err
+		}
+		if r, ok := view.Receipt(e.Fact); ok && r.Status == lifeloop.Failed {
+			n++
+		}
+	}
+	return n, nil
+}
+
+func printStatus(w io.Writer, k store.Session) error {
+	failed, err := failedReceipts(k.Folder)
+	if err != nil {
+		return damaged(k.SessionID, err)
+	}
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	line := func(name, value string) { fmt.Fprintf(tw, "%s\t%s\n", name, value) }
+	list := func(name string, values map[string]string) {
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			line(name, key+": "+values[key])
+			name = ""
+		}
+	}
+	line("session", k.SessionID)
+	line("state", livenessText(k.Status))
+	if k.StateReason != "" {
+		line("reason", reasonText(k.StateReason))
+	}
+	line("launch", launchText(k.Status))
+	line("activity", activityDetail(k))
 	if s := k.LastSign; s != nil {
 		line("last sign of life", fmt.Sprintf("%s (%s)", s.At.Local().Format(time.DateTime), s.Source))
 	}
@@ -109,29 +167,16 @@ func printStatus(w io.Writer, k store.Session) error {
 	line("context", contextText(k.Context))
 	line("model calls", callsText(k.Status))
 	if n := doctor.UnknownRecords(k.UnknownRecords); n != "" {
-		line("not understood", n)
+		line("unknown records", n)
 	}
-	line("told", fmt.Sprintf("%d events, %d receipts", k.Events, k.Receipts))
-	for i, name := range slices.Sorted(maps.Keys(k.Meta)) {
-		label := ""
-		if i == 0 {
-			label = "called"
-		}
-		line(label, name+": "+k.Meta[name])
-	}
+	line("recorded", fmt.Sprintf("%d events, %d receipts (%d failed)", k.Events, k.Receipts, failed))
+	list("meta", k.Meta)
 	line("folder", k.WorkDir)
-	line("kept in", string(k.Folder))
-	names := make([]string, 0, len(k.Capabilities))
-	for n := range k.Capabilities {
-		names = append(names, n)
+	line("stored in", string(k.Folder))
+	capabilities := map[string]string{}
+	for name, support := range k.Capabilities {
+		capabilities[name] = string(support)
 	}
-	sort.Strings(names)
-	for i, n := range names {
-		label := ""
-		if i == 0 {
-			label = "capabilities"
-		}
-		line(label, fmt.Sprintf("%s: %s", n, k.Capabilities[n]))
-	}
+	list("capabilities", capabilities)
 	return tw.Flush()
 }

@@ -11,13 +11,13 @@ import (
 )
 
 func sessionCmd(g *globals) *cobra.Command {
-	cmd := group(&cobra.Command{Use: "session", Short: "What a session has that is shown to nobody but its owner"})
+	cmd := group(&cobra.Command{Use: "session", Short: "Print a session's secret token"})
 	cmd.AddCommand(&cobra.Command{
 		Use:   "token SESSION",
 		Short: "Print a session's token",
-		Long: `token prints the token of a session, which authorizes whoever has it. It stands
-in no event, receipt or log; the ledger's first entry has its digest: that of the
-64 digits that are printed.`,
+		Long: `token prints the token of a session. It authorizes every program that has it, and
+no event, receipt or log contains it. The ledger's first entry has the SHA-256
+digest of its 64 digits.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			st, id, err := g.session(cmd, args[0])
@@ -26,7 +26,7 @@ in no event, receipt or log; the ledger's first entry has its digest: that of th
 			}
 			token, err := st.Folder(id).Token()
 			if errors.Is(err, fs.ErrNotExist) {
-				return no(lifeloop.InvalidRequest, "session %s has no token", id).withHint("an observed session has none")
+				return no(lifeloop.InvalidRequest, "session %s has no token", id).withHint("only sessions of lifeloop-wrap run have one")
 			}
 			if err != nil {
 				return err

@@ -17,23 +17,25 @@ func versionCmd(g *globals) *cobra.Command {
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			goVersion := ""
-			if info, ok := debug.ReadBuildInfo(); ok {
-				goVersion = info.GoVersion
-			}
-			if g.json {
-				return printJSON(cmd.OutOrStdout(), map[string]any{"version": version, "contract": lifeloop.Version, "go": goVersion})
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "lifeloop-wrap %s (%s, %s)\n", version, lifeloop.Version, goVersion)
-			return err
-		},
+		RunE:  func(cmd *cobra.Command, _ []string) error { return writeVersion(cmd, g.json) },
 	}
 }
 
+func writeVersion(cmd *cobra.Command, asJSON bool) error {
+	goVersion := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		goVersion = info.GoVersion
+	}
+	if asJSON {
+		return printJSON(cmd.OutOrStdout(), map[string]any{"version": version, "contract": lifeloop.Version, "go": goVersion})
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "lifeloop-wrap %s (%s, %s)\n", version, lifeloop.Version, goVersion)
+	return err
+}
+
 func hookCmd() *cobra.Command {
-	// main serves it before the command tree is built; it stands here to be
-	// found by --help.
-	return &cobra.Command{Use: "hook EVENT", Short: "What an injected hook calls", DisableFlagParsing: true,
+	// main serves it before the command tree is built; here it is only
+	// documented.
+	return &cobra.Command{Use: "hook EVENT", Short: "Serve one hook call of a harness (injected hooks run this)", DisableFlagParsing: true,
 		RunE: func(*cobra.Command, []string) error { return nil }}
 }

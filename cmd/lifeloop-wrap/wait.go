@@ -16,18 +16,17 @@ import (
 	"lifeloop/view"
 )
 
-// forEnded is what is waited for unless something else is said: any of the
-// states that a session ends in.
+// forEnded is the default of --for: any final state.
 const forEnded = "ended"
 
-// An awaited is what somebody waits for.
+// An awaited is what a wait is for.
 type awaited struct {
 	word  string
-	event lifeloop.Event            // one that is told from now on; empty for what may hold already
+	event lifeloop.Event            // the next one; empty for a state or an activity
 	holds func(s *view.Status) bool // nil for an event
 }
 
-// awaitedWords are the words that a wait knows.
+// awaitedWords are the values of --for.
 func awaitedWords() []string {
 	words := []string{forEnded}
 	for _, s := range hcp.States() {
@@ -40,7 +39,7 @@ func awaitedWords() []string {
 	return words
 }
 
-// awaitedBy is what a word means. States may be written in small letters.
+// awaitedBy returns what a value of --for means, in any case of letters.
 func awaitedBy(word string) (awaited, error) {
 	for _, known := range awaitedWords() {
 		if !strings.EqualFold(word, known) {
@@ -67,22 +66,22 @@ func waitCmd(g *globals) *cobra.Command {
 	word, limit := forEnded, time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "wait SESSION",
-		Short: "Wait until a session has ended, is in a state, or tells an event",
-		Long: `wait returns when the session is what --for says:
+		Short: "Wait until a session ends, reaches a state or reports an event",
+		Long: `wait returns when the session has reached what --for names:
 
-  ended        over, in whatever state it ended; this is the default
+  ended        any final state; this is the default
   a state      PENDING REJECTED RUNNING PAUSED ABORTING ABORTED COMPLETED FAILED
   an activity  ` + strings.Join(kernel.Activities(), " ") + `
   an event     frame.ended, session.started, context.compacted, and the others of
                "lifeloop-wrap events"
 
-A state or an activity may hold already, and then it returns at once. Of events
-the next one counts that is told from now on. It prints nothing; with --json the
+If the session has the state or activity already, wait returns at once. Of
+events, only the next one counts. It prints nothing; with --json, it prints the
 fact that ended the wait.
 
-Exit 0 when it came to that; 1 when the session ended without it, its wrapper
-died, or --timeout is over, and the error says which.`,
-		Example: `  lifeloop-wrap wait last --for needs_input && notify-send "it asks something"
+The exit code is 0 when the session reached it, and 1 when the session ended
+without it, its wrapper died, or --timeout was reached; the error says which.`,
+		Example: `  lifeloop-wrap wait last --for needs_input && notify-send "the harness asks"
   lifeloop-wrap wait last --for idle --timeout 10m
   lifeloop-wrap abort last && lifeloop-wrap wait last`,
 		Args: cobra.ExactArgs(1),
@@ -92,7 +91,7 @@ died, or --timeout is over, and the error says which.`,
 				return err
 			}
 			if limit < 0 || limit == 0 && cmd.Flags().Changed("timeout") {
-				return usage("wait --timeout %s: want a time to wait", limit).withHint("leave it out to wait for ever")
+				return usage("--timeout must be more than 0").withHint("without it, wait has no limit")
 			}
 			st, id, err := g.session(cmd, args[0])
 			if err != nil {
@@ -104,26 +103,26 @@ died, or --timeout is over, and the error says which.`,
 				ctx, stop = context.WithTimeout(ctx, limit)
 				defer stop()
 			}
-			met, err := what.await(ctx, st.Folder(id), id)
+			o, err := what.await(ctx, st.Folder(id), id)
 			switch {
 			case errors.Is(err, context.DeadlineExceeded):
 				return no(lifeloop.Timeout, "session %s: no %s within %s", id, what.word, limit)
 			case err != nil || !g.json:
 				return err
 			}
-			return printJSON(cmd.OutOrStdout(), met)
+			return printJSON(cmd.OutOrStdout(), o)
 		},
 	}
-	cmd.Flags().StringVar(&word, "for", word, "`WHAT` to wait for: ended, a state, an activity, or an event")
-	cmd.Flags().DurationVar(&limit, "timeout", 0, "give up after this `TIME`; else never")
-	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(awaitedWords(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	cmd.Flags().StringVar(&word, "for", word, "`WHAT` to wait for: ended, a state, an activity or an event")
+	durationFlag(cmd.Flags(), &limit, "timeout", 0, "longest time to wait (default no limit)")
+	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(awaitedWords(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	return cmd
 }
 
-// A met is what ended a wait: a line of `events --as facts` that says for which
-// session, for what, and whether it held before anybody waited. Where no fact
-// made it so its last four members are null: a wrapper that died says nothing.
-type met struct {
+// An outcome is what ended a wait: the session, what was awaited, whether it held
+// before, and the entry that made it so. The last four members are null if there
+// is no such entry, as when the wrapper died.
+type outcome struct {
 	SessionID string      `json:"session_id"`
 	For       string      `json:"for"`
 	Already   bool        `json:"already"`
@@ -133,7 +132,7 @@ type met struct {
 	Fact      kernel.Fact `json:"fact"`
 }
 
-func (m met) by(e kernel.Entry) met {
+func (m outcome) by(e kernel.Entry) outcome {
 	kind := e.Fact.Kind()
 	m.Seq, m.At, m.Kind, m.Fact = &e.Seq, &e.At, &kind, e.Fact
 	return m
@@ -142,8 +141,8 @@ func (m met) by(e kernel.Entry) met {
 // await waits until the session is as awaited, and returns the entry that made
 // it so. It follows the ledger until the session's last entry or until the
 // wrapper is gone.
-func (a awaited) await(ctx context.Context, folder store.Folder, id string) (met, error) {
-	m := met{SessionID: id, For: a.word}
+func (a awaited) await(ctx context.Context, folder store.Folder, id string) (outcome, error) {
+	m := outcome{SessionID: id, For: a.word}
 	next := uint64(1)
 	var made kernel.Entry // the entry since which the state or activity holds
 	k := store.Session{Folder: folder}
@@ -195,7 +194,7 @@ func (a awaited) await(ctx context.Context, folder store.Folder, id string) (met
 	return m, notLive(k)
 }
 
-// without says that a session ended and what was waited for did not come.
+// without is the error of a session that ended without what was awaited.
 func (a awaited) without(k store.Session) error {
 	return no(lifeloop.StateConflict, "session %s ended without %s: %s", k.SessionID, a.word, k.Ending())
 }

@@ -147,7 +147,7 @@ func TestWaitKnowsItsWords(t *testing.T) {
 	}
 	_, err := awaitedBy("")
 	require.ErrorContains(t, err, "no such state")
-	line, err := json.Marshal(met{SessionID: "s", For: "stopped"})
+	line, err := json.Marshal(outcome{SessionID: "s", For: "stopped"})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"session_id":"s","for":"stopped","already":false,"seq":null,"at":null,"kind":null,"fact":null}`, string(line))
 }

@@ -15,11 +15,11 @@ import (
 func whyCmd(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why SESSION EVENT_ID",
-		Short: "Show the evidence behind an event",
-		Long: `why prints the chain behind one event, in plain words: what told of it, by what
-its harness session is known, what was told of its frame before, how far its
-sources were read, and what its clients made of it. EVENT_ID is that of
-"lifeloop-wrap events"; a unique end of one will do.`,
+		Short: "Show the evidence of an event",
+		Long: `why prints the evidence of one event: its sources, how its harness session was
+identified, the earlier events of its frame, how far each file was read, and what
+the clients answered. EVENT_ID is an id that "lifeloop-wrap events" prints, or a
+unique end of one.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r := reader{g: g}
@@ -39,7 +39,7 @@ sources were read, and what its clients made of it. EVENT_ID is that of
 	}
 }
 
-// eventID resolves EVENT_ID: an id, or the unique end of one.
+// eventID resolves EVENT_ID: an id, or a unique end of one.
 func (r *reader) eventID(cmd *cobra.Command, session, name string) (string, error) {
 	var found []string
 	err := r.each(cmd, session, func(e kernel.Entry) error {
@@ -61,12 +61,12 @@ func (r *reader) eventID(cmd *cobra.Command, session, name string) (string, erro
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", no(lifeloop.InvalidRequest, "session %s told no event %s", session, name).withHint("lifeloop-wrap events %s lists them", session)
+		return "", no(lifeloop.InvalidRequest, "session %s has no event %s", session, name).withHint("lifeloop-wrap events %s lists them", session)
 	}
-	return "", usage("%s is the end of %d events' ids", name, len(found)).withHint("one of them is %s", found[0])
+	return "", usage("%s is the end of %d event ids", name, len(found)).withHint("one of them is %s", found[0])
 }
 
-// errFound ends a reading whose question is answered.
+// errFound ends a search.
 var errFound = fmt.Errorf("found")
 
 func printWhy(w io.Writer, why *view.Why) error {
@@ -77,9 +77,9 @@ func printWhy(w io.Writer, why *view.Why) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "  says   %s\n", data)
+		fmt.Fprintf(w, "  data     %s\n", data)
 	}
-	fmt.Fprintf(w, "  is     %s (%s)\n", why.Reasons(), e.IntegrationMode)
+	fmt.Fprintf(w, "  source   %s (%s)\n", why.Reasons(), e.IntegrationMode)
 	chain := func(title string, links []view.Link) {
 		if len(links) == 0 {
 			return
@@ -89,10 +89,10 @@ func printWhy(w io.Writer, why *view.Why) error {
 			fmt.Fprintf(w, "  %s  #%d %s: %s\n", l.At.Local().Format("15:04:05.000"), l.Seq, l.Fact, l.Text)
 		}
 	}
-	chain("of which harness session", why.Session)
-	chain("in which frame", why.Frame)
-	chain("out of which sources", why.Sources)
-	chain("while the harness was", why.Activity)
-	chain("and then", why.Clients)
+	chain("session", why.Session)
+	chain("frame", why.Frame)
+	chain("files read", why.Sources)
+	chain("activity", why.Activity)
+	chain("clients", why.Clients)
 	return nil
 }

@@ -71,8 +71,11 @@ type NotFoundError struct {
 }
 
 func (e *NotFoundError) Error() string {
-	if e.Matches > 1 {
+	switch {
+	case e.Matches > 1:
 		return fmt.Sprintf("%q is the beginning of %d sessions", e.Name, e.Matches)
+	case e.Known == 0 && e.Name == "last":
+		return "no sessions yet in " + e.Dir
 	}
 	return fmt.Sprintf("no session %q in %s", e.Name, e.Dir)
 }
