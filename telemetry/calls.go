@@ -5,7 +5,7 @@ package telemetry
 //
 // It remembers at least the newest callsKept calls and at most twice as many, in
 // two generations: a full newer one becomes the older one, and the older one is
-// forgotten. A call that is repeated later than that is reported again; whoever
+// forgotten. A call that is repeated later than that is reported again; a caller that
 // needs sums keeps the ids. An entry takes about 20 bytes, so this is at most
 // some 1.5 MiB.
 type Calls struct{ newer, older map[uint64]int64 }

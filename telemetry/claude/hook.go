@@ -115,9 +115,9 @@ func (Hooks) Answer(event, context string) []byte {
 	return telemetry.HookOutput(event, context)
 }
 
-// claudeError reads the `error` word of StopFailure and of error records.
-// A prompt that is too long is told as invalid_request, and only its message
-// says more: a message is not a cause.
+// errorKind reads the `error` word of StopFailure and of error records. The word
+// for a prompt that is too long is invalid_request. Only its message is more
+// specific, and messages are not read.
 func errorKind(word string) telemetry.ErrorKind {
 	switch word {
 	case "rate_limit":
@@ -134,8 +134,8 @@ func errorKind(word string) telemetry.ErrorKind {
 	return telemetry.ErrUnknown
 }
 
-// claudeFailure is claudeError where the status of the failed request is told
-// as well, which says more than "unknown".
+// failureKind is errorKind, or the cause that the status of the failed request
+// shows where the word is unknown.
 func failureKind(word string, status int64) telemetry.ErrorKind {
 	if e := errorKind(word); e != telemetry.ErrUnknown || status == 0 {
 		return e

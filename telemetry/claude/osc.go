@@ -6,15 +6,15 @@ import (
 	"lifeloop/telemetry"
 )
 
-// claudeOSC decodes the window title that Claude Code sets (OSC 0): a mark and
-// the session's title. The mark alone is read; the title is text.
+// osc decodes the window title that Claude Code sets (OSC 0): a mark and the
+// session's title. It reads the mark only, because the title is text.
 //
-// It is a weak witness. The turning mark says that a turn runs. The resting
-// mark says only that none runs at this moment: it stands there when Claude
-// Code waits for the next prompt and just the same when it waits for a
-// permission in mid-turn (seen on 2.1.197), so it is a sign of life and no
-// idleness. A title is told when its mark changes what it says; that it turns
-// shows no more than that a timer runs.
+// The title is weak evidence. A turning mark means that a turn runs. A resting
+// mark means only that no turn runs at this moment: Claude Code shows it while
+// it waits for a prompt, and also while it waits for a permission within a turn
+// (seen on 2.1.197). It is therefore a sign of life and not idleness. A title
+// gives a signal when the meaning of its mark changes; the turning itself only
+// shows that a timer runs.
 type osc struct {
 	telemetry.Tally
 	mark string
@@ -27,7 +27,7 @@ func (d *osc) Decode(record []byte) []telemetry.Signal {
 	title := string(record[:min(len(record), 8)])
 	s := telemetry.Signal{Source: "terminal"}
 	switch {
-	case title == "": // the title is taken away at the end
+	case title == "": // Claude Code removes the title at its end
 		return nil
 	case strings.HasPrefix(title, "✳ "):
 		s.Kind, s.Detail = telemetry.Alive, "osc 0 resting"

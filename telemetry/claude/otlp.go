@@ -8,30 +8,29 @@ import (
 	"lifeloop/telemetry/otlplog"
 )
 
-// claudeOTLP decodes the log events that Claude Code exports by OTLP. A record
-// is the body of one request, with the events of some hundred milliseconds.
+// otlp decodes the log events that Claude Code exports by OTLP. A record is the
+// body of one request, with the events of some hundred milliseconds.
 //
-// It is the only source that names the calls beside the main chain. It tells
-// no turn's end and no window, and an interrupt not at all.
+// It is the only source that names the calls beside the main chain. It has no
+// end of a turn, no window and no interrupt.
 type otlp struct {
 	telemetry.Tally
 	session string
-	next    int64 // the sequence number that the session's next event has
+	next    int64 // the sequence number of the session's next event
 	// others are sessions of other processes that export to the same place, the
 	// newest last.
-	others []string
-	asking *asking // the newest prompt, while no model was heard because of it
-	calls  telemetry.Calls
+	others  []string
+	pending *pendingPrompt // the newest prompt, until the model is called for it
+	calls   telemetry.Calls
 }
 
 const maxOthers = 64
 
-// asking is a prompt that was submitted. It is told when the main chain's model
-// was called because of it: then hooks that were asked before have answered,
-// and nobody can take it for one whose hook stayed silent. A slash command may
-// be one that no model answers, such as /clear; which ones are is Claude Code's
-// business.
-type asking struct {
+// pendingPrompt is a prompt that was submitted. It is reported when the main chain's
+// model is called for it: the hooks of the prompt have answered by then, so no
+// missing hook is suspected. Claude Code answers some slash commands without a
+// model, such as /clear, and does not say which.
+type pendingPrompt struct {
 	prompt  telemetry.Signal
 	command bool
 }
@@ -57,12 +56,12 @@ func (d *otlp) event(r *otlplog.Record) []telemetry.Signal {
 	if r.Event == "" || s.Session == "" {
 		return nil // a line of the exporter's own log
 	}
-	return append(d.live(r, s), d.tell(r, s)...)
+	return append(d.live(r, s), d.report(r, s)...)
 }
 
-// live tells the session of the first event, and another one whose first event
-// goes on with the sequence, which is the process's own: `/clear` does so, and
-// a process that runs inside the session begins at 0.
+// live reports the session of the first event. It reports another session if
+// its first event continues the sequence, which belongs to the process:
+// `/clear` does so. A process that runs inside the session begins at 0.
 func (d *otlp) live(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 	n := r.Attrs.Get("event.sequence").Count()
 	from := d.session
@@ -94,19 +93,19 @@ func (d *otlp) live(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-func (d *otlp) tell(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
+func (d *otlp) report(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 	switch r.Event {
 	case "user_prompt":
-		out := d.asked(nil) // Esc before the first byte: no model was heard
+		out := d.release(nil) // Esc before the first byte: no model call was reported
 		s.Kind = telemetry.Prompt
-		d.asking = &asking{s, r.Attrs.Get("command_name").IsSet()}
+		d.pending = &pendingPrompt{s, r.Attrs.Get("command_name").IsSet()}
 		return out
 	case "api_request":
 		return d.request(r, s)
 	case "api_error":
-		out := d.asked(r)
+		out := d.release(r)
 		if role(r, &s); s.Side != "" {
-			return nil // a title that could not be made is nobody's trouble
+			return nil // the session does not depend on a title
 		}
 		s.Kind, s.Error = telemetry.Fault, telemetry.HTTPError(r.Attrs.Get("status_code").Count())
 		return append(out, s)
@@ -114,7 +113,7 @@ func (d *otlp) tell(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 		return []telemetry.Signal{d.compaction(r, s)}
 	case "tool_decision":
 		if !r.Attrs.Get("decision").Is("accept") {
-			return d.asked(r)
+			return d.release(r)
 		}
 		s.Kind = telemetry.ToolStart
 	case "tool_result":
@@ -122,12 +121,12 @@ func (d *otlp) tell(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 		s.ToolError = telemetry.ToolErrorOf(r.Attrs.Get("success").Is("false"))
 	case "assistant_response", "api_retries_exhausted", "subagent_completed", "hook_registered",
 		"hook_execution_start", "hook_execution_complete":
-		return nil // told better by another event, or nothing of the session's life
+		return nil // another event reports it better, or it does not concern the session
 	default:
 		d.Miss(r.Event)
 		return nil
 	}
-	out := d.asked(r)
+	out := d.release(r)
 	if s.Tool = r.Attrs.Get("tool_use_id").Name(); s.Tool == "" {
 		return out
 	}
@@ -135,9 +134,9 @@ func (d *otlp) tell(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 	return append(out, s)
 }
 
-// request tells what one model call cost.
+// request reports the cost of one model call.
 func (d *otlp) request(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
-	out := d.asked(r)
+	out := d.release(r)
 	u := telemetry.Usage{
 		Request: r.Attrs.Get("request_id").Name(),
 		Input:   r.Attrs.Get("input_tokens").Count(), CacheRead: r.Attrs.Get("cache_read_tokens").Count(),
@@ -152,10 +151,10 @@ func (d *otlp) request(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal
 	return append(out, s)
 }
 
-// asked tells the prompt that this call or tool is of; nil is the next prompt, which
-// shows that there was one before it.
-func (d *otlp) asked(r *otlplog.Record) []telemetry.Signal {
-	p := d.asking
+// release reports the prompt that this call or tool belongs to. A nil record is
+// the next prompt, which shows that there was one before it.
+func (d *otlp) release(r *otlplog.Record) []telemetry.Signal {
+	p := d.pending
 	switch {
 	case p == nil:
 		return nil
@@ -169,17 +168,17 @@ func (d *otlp) asked(r *otlplog.Record) []telemetry.Signal {
 			return nil
 		}
 	}
-	d.asking = nil
+	d.pending = nil
 	return []telemetry.Signal{p.prompt}
 }
 
-// role says for whom a call was made. What it is for is one of Claude Code's
-// words; one that is not known as the main chain's is told as a side call.
+// role sets the purpose of a call. A purpose that is not known as the main
+// chain's is reported as a side call.
 func role(r *otlplog.Record, s *telemetry.Signal) {
 	switch what := r.Attrs.Get("query_source").Word(); {
 	case what == "repl_main_thread", what == "sdk", what == "":
 	case strings.HasPrefix(what, "agent:"):
-		s.Agent = what // its id is not told
+		s.Agent = what // the source lacks its id
 	case what == "generate_session_title":
 		s.Side = "title"
 	case what == "compact":

@@ -8,20 +8,20 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// claudeRegistry decodes the file that a running Claude Code keeps about
-// itself, sessions/<pid>.json. A record is the whole file as it stands; it is
-// rewritten at each change, so a torn read is possible and the next one tells.
+// registry decodes the file that a running Claude Code writes about itself,
+// sessions/<pid>.json. A record is the whole file. Claude Code rewrites it at
+// each change, so a read may be torn; the next one is whole.
 //
-// After SIGKILL the file stays behind as it was last written. Each signal
-// carries the process that wrote it: who reads a file that he did not see
-// written must compare it with the process of that number.
+// After SIGKILL the file remains as it was last written. Each signal carries
+// the process that wrote the file: a reader that did not see the write must
+// compare it with the process of that number.
 type registry struct {
 	telemetry.Tally
 	telemetry.Waits
 }
 
-// permissionPrompt is what a waiting Claude Code waits for. Anything else must
-// be a single word to be passed on.
+// permissionPrompt is the reason to wait that is reported although it has two
+// words. Any other reason must be a single word.
 const permissionPrompt = `"permission prompt"`
 
 // Registry returns a decoder of sessions/<pid>.json.
@@ -57,7 +57,7 @@ func (d *registry) Decode(record []byte) []telemetry.Signal {
 	}
 	s.Detail = status
 	switch {
-	case status == "idle", status == "shell": // shell: the turn is over, a background command runs on
+	case status == "idle", status == "shell": // shell: the turn is over, a background command still runs
 		s.Kind = telemetry.Idle
 	case status == "busy":
 		s.Kind = telemetry.Working
@@ -66,7 +66,7 @@ func (d *registry) Decode(record []byte) []telemetry.Signal {
 		if waiting != "" {
 			s.Detail = waiting
 		}
-	case !hasStatus: // print mode keeps no status
+	case !hasStatus: // print mode writes no status
 		s.Kind = telemetry.Alive
 	default:
 		d.Miss("status/" + status)

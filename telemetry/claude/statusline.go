@@ -7,8 +7,8 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// claudeStatusline decodes the JSON that Claude Code gives its status line
-// command: the only place where it tells the size of the context window.
+// statusline decodes the JSON that Claude Code passes to its status line
+// command. It is the only source of the context window's size.
 type statusline struct{ telemetry.Tally }
 
 // Statusline returns a decoder of status line inputs.
@@ -41,11 +41,11 @@ func decodeStatusline(stdin []byte) (telemetry.HookCall, error) {
 		s.Window, s.WindowSource = window, "statusline"
 	}
 	switch {
-	// Before the first answer the usage is null, and right after a compaction it
-	// is all zeros: neither says how full the context is.
+	// Before the first answer the usage is null, and right after a compaction
+	// it is all zeros: neither says how full the context is.
 	case total > 0 && current.Used > 0:
-		// It repeats the last call, at each of its lines and again later, and does
-		// not name it: a figure of the context, and no call to be counted.
+		// Each status line repeats the last call without its name. It is a
+		// figure of the context, and no call to be counted.
 		s.Kind = telemetry.UsageSeen
 		s.Usage = &telemetry.Usage{Used: total}
 	case window > 0:
@@ -57,9 +57,9 @@ func decodeStatusline(stdin []byte) (telemetry.HookCall, error) {
 	return call, nil
 }
 
-// readClaudeUsage reads what Claude Code tells of one model call. What the model
-// read, cached or not, all stands in the context; Claude Code itself reckons
-// the answer in only when the next call reads it.
+// readUsage reads the usage of one model call. What the model read, cached or
+// not, is in the context. Claude Code counts the answer only when the next call
+// reads it.
 func readUsage(val []byte) telemetry.Usage {
 	var u telemetry.Usage
 	scan.Object(val,

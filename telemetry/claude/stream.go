@@ -8,38 +8,37 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// claudeStream decodes what Claude Code's print mode writes to its standard
-// output: the lines of `--output-format stream-json`, or the one result object
-// of `--output-format json`.
+// stream decodes the standard output of Claude Code's print mode: the lines of
+// `--output-format stream-json`, or the one result object of `--output-format
+// json`.
 //
-// The stream has no ids of turns and hardly any times. It is written once per
-// message that went in, and each of those is answered by a result. A message
-// is a prompt when the model is asked because of it: `/clear` and `/compact`
-// get a result as well, and no model answers them.
+// The stream has no ids of turns and hardly any times. It has one result per
+// input message. A message is a prompt if the model is called for it: `/clear`
+// and `/compact` get a result too, and no model answers them.
 //
-// What it tells of tokens is of two kinds. An assistant's message carries the
-// figures of its start: they say how full the context is, and of its output
-// nothing. A result carries what all calls of the turn cost, as one sum.
+// Its token figures are of two kinds. An assistant's message has the figures of
+// its start, which show how full the context is and nothing of the output. A
+// result has the cost of all calls of the turn as one sum.
 type stream struct {
 	telemetry.Tally
 	telemetry.Digests
-	session, version, dir, model string // as the newest init told
-	cause                        string // of the session that the next init tells
-	prompted                     bool   // the prompt that is being answered was told
+	session, version, dir, model string // of the newest init
+	cause                        string // of the session that the next init names
+	prompted                     bool   // the prompt that is being answered was reported
 	compacting                   bool   // between a compaction's beginning and its end
 	compacted                    bool   // since the last result
 	interrupted                  bool   // the mark of an interrupt came since the last result
 	failure                      telemetry.ErrorKind
-	until                        time.Time // when the limit of use is lifted that is reached
-	message                      string    // id of the newest message whose figures were told
-	answerer                     string    // the model of the newest message
+	until                        time.Time // when the usage limit that was reached will be lifted
+	message                      string    // id of the newest message whose figures were reported
+	answeredBy                   string    // the model of the newest message
 	used                         int64     // tokens in the context, by the newest message
-	// spent is what the process cost up to the last result, by all models, and
-	// of what; it only grows.
+	// spent is what the process cost up to the last result, by all models. It
+	// only grows.
 	spent telemetry.Usage
 }
 
-// claudeLine is what is read of one line. Its slices point into it.
+// streamLine is what is read of one line. Its slices point into it.
 type streamLine struct {
 	kind, subtype, message, compact, status, session []byte
 	hook, failure, parent, event                     []byte
@@ -76,8 +75,8 @@ func (d *stream) Decode(record []byte) []telemetry.Signal {
 	case `"result"`:
 		return d.end(r)
 	case `"stream_event"`:
-		// Pieces of the message that follows whole. A model that begins to
-		// answer was asked.
+		// Parts of a message, which follows whole. A model that begins to
+		// answer was called.
 		return d.prompt(r)
 	case `"rate_limit_event"`:
 		return d.limited(r)
@@ -88,19 +87,20 @@ func (d *stream) Decode(record []byte) []telemetry.Signal {
 	return nil
 }
 
-// signal starts a signal told by the line.
+// signal starts a signal of the line.
 func (r streamLine) signal(kind telemetry.Kind, detail string) telemetry.Signal {
 	s := telemetry.Signal{Kind: kind, Source: "stream", Detail: detail, At: scan.TimeOf(r.at), Session: scan.NameOf(r.session)}
 	if s.Detail == "" {
 		s.Detail = scan.NameOf(r.uuid)
 	}
-	s.Agent = scan.NameOf(r.parent) // the call of the Agent tool that the sub-agent works for
+	s.Agent = scan.NameOf(r.parent) // the call of the Agent tool that runs the sub-agent
 	return s
 }
 
-// prompt tells the prompt that is being answered, once. What a compaction
-// asks the model is no prompt: `/compact` begins with the same lines as one that
-// runs before the first call of a turn. Which it was is told by its boundary.
+// prompt reports the prompt that is being answered, once. A compaction calls
+// the model without a prompt. `/compact` begins with the same lines as a
+// compaction before the first call of a turn; its boundary shows which of the
+// two it was.
 func (d *stream) prompt(r streamLine) []telemetry.Signal {
 	if d.prompted || d.compacting || len(scan.NameOf(r.parent)) > 0 {
 		return nil
@@ -119,7 +119,7 @@ func (d *stream) system(r streamLine) []telemetry.Signal {
 		s := r.signal(telemetry.LimitWait, "api_retry")
 		s.Error = failureKind(scan.WordOf(r.failure), scan.CountOf(r.code))
 		if s.Error == telemetry.ErrUnknown && scan.IsNull(r.code) {
-			s.Error = telemetry.ErrNetwork // there was no answer that could have had a status
+			s.Error = telemetry.ErrNetwork // there was no answer with a status
 		}
 		return append(d.prompt(r), s)
 	case `"status"`:
@@ -128,7 +128,7 @@ func (d *stream) system(r streamLine) []telemetry.Signal {
 		d.compacting, d.compacted = false, true
 		s := r.signal(telemetry.Compacted, "")
 		s.Compaction = readCompaction(r.compact)
-		if s.Compaction.Trigger == "auto" { // it looks how full the context is because somebody asked
+		if s.Compaction.Trigger == "auto" { // an automatic compaction checks the context for a prompt
 			return append(d.prompt(r), s)
 		}
 		return []telemetry.Signal{s}
@@ -143,8 +143,8 @@ func (d *stream) system(r streamLine) []telemetry.Signal {
 	return nil
 }
 
-// init begins the answer to each message. It is news when it tells of another
-// session, or for the first time what this one is.
+// init begins the answer to each message. It is reported when it names another
+// session, or when it first describes this one.
 func (d *stream) init(r streamLine) []telemetry.Signal {
 	s := r.signal(telemetry.SessionLive, "init")
 	s.Model, s.Version, s.Dir, s.Cause = scan.NameOf(r.model), scan.WordOf(r.version), scan.PathOf(r.dir), d.cause
@@ -152,7 +152,7 @@ func (d *stream) init(r streamLine) []telemetry.Signal {
 		return nil
 	}
 	if s.Cause == "" && d.session != "" && s.Session != d.session {
-		s.Cause = "unknown" // there was no hook to say why
+		s.Cause = "unknown" // no hook reported the cause
 	}
 	if s.Session != d.session {
 		d.cause, d.used, d.message = "", 0, ""
@@ -162,7 +162,7 @@ func (d *stream) init(r streamLine) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// hook reads that a hook of the user's began, which says where the turn is.
+// hook reads the start of a hook of the user's, which shows where the turn is.
 func (d *stream) hook(r streamLine) []telemetry.Signal {
 	switch string(r.event) {
 	case `"SessionStart"`:
@@ -184,7 +184,7 @@ func (d *stream) hook(r streamLine) []telemetry.Signal {
 	return []telemetry.Signal{r.signal(telemetry.Alive, scan.WordOf(r.hook))}
 }
 
-// limited reads an account of the limits of a subscription, which comes when it
+// limited reads the state of a subscription's limits, which comes when it
 // changes. Claude Code does not wait for the end of a limit: the turn fails.
 func (d *stream) limited(r streamLine) []telemetry.Signal {
 	var kind string
@@ -200,7 +200,7 @@ func (d *stream) limited(r streamLine) []telemetry.Signal {
 	d.until = until
 	s := r.signal(telemetry.Fault, telemetry.DetailOf("rate_limit_event", kind))
 	s.Error, s.Until = telemetry.ErrRateLimit, until
-	return append(d.prompt(r), s) // nobody asked a model before there was a prompt
+	return append(d.prompt(r), s) // only a prompt calls a model
 }
 
 func (d *stream) status(r streamLine) []telemetry.Signal {
@@ -234,7 +234,7 @@ func (d *stream) assistant(r streamLine) []telemetry.Signal {
 	id, model, usage := scan.NameOf(m.id), scan.NameOf(m.model), readUsage(m.usage)
 	if model == "<synthetic>" {
 		if len(r.failure) == 0 {
-			return nil // an answer of Claude Code's own: to a command, or no content at all
+			return nil // Claude Code's own answer: to a command, or without content
 		}
 		d.failure = errorKind(scan.WordOf(r.failure))
 		return d.prompt(r)
@@ -242,7 +242,7 @@ func (d *stream) assistant(r streamLine) []telemetry.Signal {
 	out := d.prompt(r)
 	mine := scan.NameOf(r.parent) == ""
 	if mine && usage.Used > 0 && (id == "" || id != d.message) {
-		d.message, d.answerer, d.used = id, model, usage.Used
+		d.message, d.answeredBy, d.used = id, model, usage.Used
 		s := r.signal(telemetry.UsageSeen, "")
 		s.Model, s.Usage = d.configured(model), &telemetry.Usage{Used: usage.Used}
 		out = append(out, s)
@@ -256,8 +256,8 @@ func (d *stream) assistant(r streamLine) []telemetry.Signal {
 	return out
 }
 
-// configured is the model's name with the suffix that a message has lost, where
-// init told it.
+// configured is the model's name with the suffix that a message lacks, where
+// init has it.
 func (d *stream) configured(model string) string {
 	if strings.TrimSuffix(d.model, telemetry.OneMillion) == model {
 		return d.model
@@ -280,7 +280,8 @@ func (d *stream) user(r streamLine) []telemetry.Signal {
 // end reads a result: what the turn cost, and how it ended.
 func (d *stream) end(r streamLine) []telemetry.Signal {
 	var out []telemetry.Signal
-	// The one object of `--output-format json` is all there is of its prompt.
+	// The single object of `--output-format json` is the only trace of its
+	// prompt.
 	if r.isError || scan.CountOf(r.turns) > 0 {
 		d.compacting = false
 		out = d.prompt(r)
@@ -313,12 +314,12 @@ func (d *stream) end(r streamLine) []telemetry.Signal {
 	return append(out, end)
 }
 
-// cost tells what the turn cost and what was spent beside it, and the window
-// that the result names.
+// cost reports what the turn cost, what was spent beside it, and the window
+// that the result has.
 func (d *stream) cost(r streamLine, turn telemetry.Usage, models []model) (out []telemetry.Signal) {
 	model := d.model
 	if model == "" {
-		model = d.answerer
+		model = d.answeredBy
 	}
 	var spent telemetry.Usage
 	var window int64
@@ -362,19 +363,19 @@ func (d *stream) cost(r streamLine, turn telemetry.Usage, models []model) (out [
 	if len(models) > 0 && min(beside.Input, beside.CacheRead, beside.CacheWrite, beside.Output) >= 0 &&
 		beside.Input+beside.CacheRead+beside.CacheWrite+beside.Output > 0 {
 		s := r.signal(telemetry.UsageSeen, "")
-		s.Side = "unknown" // titles, sub-agents, and what else nobody tells apart
+		s.Side = "unknown" // titles, sub-agents and other calls that the result does not tell apart
 		if d.compacted {
 			s.Side = "compaction"
 		}
-		beside.ID, beside.Request = scan.NameOf(r.uuid), "beside" // another call than the turn's own
+		beside.ID, beside.Request = scan.NameOf(r.uuid), "beside" // a name apart from the turn's own call
 		s.Usage = &beside
 		out = append(out, s)
 	}
 	return out
 }
 
-// claudeModel is what a result says of one model: all that it cost since the
-// process began, and its window.
+// modelUsage is what a result has of one model: its cost since the process
+// began, and its window.
 type model struct {
 	name   string
 	usage  telemetry.Usage

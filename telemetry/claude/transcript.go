@@ -9,49 +9,49 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// claudeTranscript decodes one line of a Claude Code transcript.
+// transcript decodes one line of a Claude Code transcript.
 //
-// The order of lines is not the order of events: what is flushed together may
-// stand in any order, and a turn's end has been seen above its prompt. A stop
-// or an end that finds no turn open is therefore held until the next prompt,
-// whose time tells whether it belongs to that prompt or to one before; and an
-// end until the record that it follows was seen too, which may be the error
-// that ended the turn.
+// The order of lines is not the order of events: lines that are flushed
+// together may be in any order, and a turn's end has been seen above its
+// prompt. A stop or an end without an open turn is therefore held until the
+// next prompt. The prompt's time shows whether it belongs to that prompt or to
+// an earlier one. An end is also held until the record that it follows was
+// read, which may be the error that ended the turn.
 type transcript struct {
 	telemetry.Tally
 	telemetry.Digests
 	turn  string    // promptId of the newest user record
 	since time.Time // of the first record of that turn
-	last  string    // the turn before it, when no end of that was seen
-	open  bool      // a user record came, and no end of its turn yet
+	last  string    // the turn before it, while its end was not read
+	open  bool      // a user record was read, and no end of its turn yet
 	held  []held
-	// lately are the records seen last, by their uuid.
-	lately   [maxHeld][36]byte
-	latelyAt int
-	// rewrote are the compactions that were told: a file that is read from its
-	// start again repeats them.
-	rewrote []string
-	// calls are those whose usage was told: it is repeated on every line of a
-	// call's answer.
+	// recent holds the uuids of the records that were read last.
+	recent   [maxHeld][36]byte
+	recentAt int
+	// compactions are the compactions that were reported: a file that is read again
+	// repeats them.
+	compactions []string
+	// calls are those whose usage was reported. Every line of a call's answer
+	// repeats the usage.
 	calls  telemetry.Calls
 	newest [4][]byte // session, request, message and usage of the newest answer
-	// agent is the newest sub-agent heard, and agentTurn the turn it works for.
+	// agent is the newest sub-agent, and agentTurn the turn that it works for.
 	agent, agentTurn string
 }
 
 const (
-	maxHeld    = 16
-	maxRewrote = 64
+	maxHeld        = 16
+	maxCompactions = 64
 )
 
-// claudeHeld is a stop or an end that waits for its turn's prompt, and for the
-// record that it follows.
+// held is a stop or an end that waits for its turn's prompt, and for the record
+// that it follows.
 type held struct {
 	telemetry.Signal
-	after string // the uuid of that record while it was not seen, else empty
+	after string // the uuid of that record until it is read, then empty
 }
 
-// claudeRecord is what is read of a line. Its slices point into the line.
+// transcriptRecord is what is read of a line. Its slices point into the line.
 type transcriptRecord struct {
 	kind, subtype, compact, origin      []byte
 	uuid, session, at, promptID, source []byte
@@ -65,15 +65,17 @@ type transcriptRecord struct {
 // Transcript returns a decoder of transcript lines.
 func Transcript() telemetry.Decoder { return new(transcript) }
 
+// Decode and the message's readers switch on the keys by hand: they walk into the
+// message instead of stepping over it first, and a catch-up reads every line.
 func (d *transcript) Decode(record []byte) []telemetry.Signal {
 	var r transcriptRecord
-	passed := false // over: the record tells nothing, and how it ends is not looked at
+	passed := false // the record gives no signal, and its end is not checked
 	end := scan.Walk(record, scan.Space(record, 0), func(key []byte, i int) int {
 		if string(key) == "message" {
 			return r.message.read(record, i)
 		}
 		if string(key) == "toolUseResult" {
-			return scan.StepOver // the largest of all, and the tool's own
+			return scan.StepOver // the largest member, in the tool's own format
 		}
 		val, end := scan.Take(record, i)
 		switch string(key) {
@@ -124,7 +126,7 @@ func (d *transcript) Decode(record []byte) []telemetry.Signal {
 		d.Miss(telemetry.Malformed)
 		return nil
 	}
-	return telemetry.Join(d.main(r), d.noted(r))
+	return telemetry.Join(d.main(r), d.note(r))
 }
 
 // main reads a whole record by its kind.
@@ -150,7 +152,7 @@ func (d *transcript) main(r transcriptRecord) []telemetry.Signal {
 	}
 }
 
-// awaits says that an end waits for a record that may be of any kind.
+// awaits reports whether an end waits for a record that may be of any kind.
 func (d *transcript) awaits() bool {
 	for _, h := range d.held {
 		if h.after != "" {
@@ -160,16 +162,16 @@ func (d *transcript) awaits() bool {
 	return false
 }
 
-// noted notes that a record was seen, and tells the end of the open turn that
+// note notes that a record was read, and reports the end of the open turn that
 // waited for it.
-func (d *transcript) noted(r transcriptRecord) []telemetry.Signal {
+func (d *transcript) note(r transcriptRecord) []telemetry.Signal {
 	id := scan.Inner(r.uuid)
 	if len(id) == 0 {
 		return nil
 	}
-	d.lately[d.latelyAt] = [36]byte{}
-	copy(d.lately[d.latelyAt][:], id)
-	d.latelyAt = (d.latelyAt + 1) % len(d.lately)
+	d.recent[d.recentAt] = [36]byte{}
+	copy(d.recent[d.recentAt][:], id)
+	d.recentAt = (d.recentAt + 1) % len(d.recent)
 	for i := range d.held {
 		if d.held[i].after == string(id) {
 			d.held[i].after = ""
@@ -181,11 +183,11 @@ func (d *transcript) noted(r transcriptRecord) []telemetry.Signal {
 	return d.release()
 }
 
-// unseen is the uuid of the record that r follows, unless that was seen lately.
+// unseen is the uuid of the record that r follows, unless that was read lately.
 func (d *transcript) unseen(r transcriptRecord) string {
 	parent := scan.NameOf(r.parent)
-	for i := range d.lately {
-		if len(parent) <= len(d.lately[i]) && parent == string(bytes.TrimRight(d.lately[i][:], "\x00")) {
+	for i := range d.recent {
+		if len(parent) <= len(d.recent[i]) && parent == string(bytes.TrimRight(d.recent[i][:], "\x00")) {
 			return ""
 		}
 	}
@@ -193,12 +195,12 @@ func (d *transcript) unseen(r transcriptRecord) string {
 }
 
 // subAgent reads a record of a sub-agent, which has a file of its own. Its
-// context, prompts and errors are not the session's; what its model calls cost
-// and which tools it has in flight is told as the sub-agent's.
+// context, prompts and errors are not the session's. The cost of its model
+// calls and its running tools are reported as the sub-agent's.
 func (d *transcript) subAgent(r transcriptRecord) []telemetry.Signal {
 	agent := r.agent
 	if agent == "" {
-		agent = "sidechain" // a version that gives sub-agents no id
+		agent = "sidechain" // a version whose sub-agents have no id
 	}
 	if agent != d.agent {
 		d.agent, d.agentTurn = agent, ""
@@ -223,8 +225,8 @@ func (d *transcript) subAgent(r transcriptRecord) []telemetry.Signal {
 	return out
 }
 
-// claudeHousekeeping says whether records of this type tell nothing about the
-// life of a session.
+// housekeeping reports whether records of this type do not concern a session's
+// life.
 func housekeeping(kind []byte) bool {
 	switch string(kind) {
 	case `"attachment"`, `"file-history-snapshot"`, `"queue-operation"`, `"last-prompt"`, `"mode"`,
@@ -234,7 +236,7 @@ func housekeeping(kind []byte) bool {
 	return false
 }
 
-// signal starts a signal told by the record.
+// signal starts a signal of the record.
 func (r transcriptRecord) signal(kind telemetry.Kind) telemetry.Signal {
 	return telemetry.Signal{Kind: kind, Source: "transcript", Detail: scan.NameOf(r.uuid), At: scan.TimeOf(r.at), Session: scan.NameOf(r.session)}
 }
@@ -271,8 +273,8 @@ func (d *transcript) user(r transcriptRecord) []telemetry.Signal {
 	return append(out, after...)
 }
 
-// human says whether the record is a prompt that somebody submitted. Records
-// that Claude Code writes in the user's name carry no source, or say so.
+// human reports whether the record is a prompt that the user submitted. Records
+// that Claude Code writes in the user's name have no source, or name it.
 func (r transcriptRecord) human(c message) bool {
 	if r.meta || r.summary || len(c.ended) > 0 || len(r.promptID) == 0 || c.local() {
 		return false
@@ -290,8 +292,8 @@ func (r transcriptRecord) human(c message) bool {
 	return human
 }
 
-// begin notes that a record of this turn was seen. It returns the held signals
-// that come before the record and those that come after it.
+// begin notes a record of this turn. It returns the held signals that come
+// before the record and those that come after it.
 func (d *transcript) begin(turn string, at time.Time) (before, after []telemetry.Signal) {
 	switch {
 	case turn == d.turn:
@@ -299,7 +301,7 @@ func (d *transcript) begin(turn string, at time.Time) (before, after []telemetry
 			d.since = at
 		}
 	case d.open && at.Before(d.since) && !at.IsZero():
-		return nil, nil // of a turn before, written late
+		return nil, nil // of an earlier turn, written late
 	default:
 		if d.last = ""; d.open {
 			d.last = d.turn
@@ -317,7 +319,7 @@ func (d *transcript) begin(turn string, at time.Time) (before, after []telemetry
 	return before, d.release()
 }
 
-// release tells what was held and is of the open turn.
+// release returns the held signals of the open turn.
 func (d *transcript) release() (out []telemetry.Signal) {
 	for len(d.held) > 0 && d.held[0].after == "" {
 		s := d.held[0].Signal
@@ -331,9 +333,9 @@ func (d *transcript) release() (out []telemetry.Signal) {
 	return out
 }
 
-// end tells a stop or an end of the open turn, or holds it when none is open;
-// after is the record that must be seen first. What is older than the open turn
-// is of the one before, and was written late.
+// end reports a stop or an end of the open turn, or holds it if none is open;
+// after is the record that must be read first. A record older than the open
+// turn belongs to the turn before, and was written late.
 func (d *transcript) end(s telemetry.Signal, after string) []telemetry.Signal {
 	if d.open && s.At.Before(d.since) && !s.At.IsZero() {
 		s.Turn = d.last
@@ -376,8 +378,8 @@ func (d *transcript) assistant(r transcriptRecord) []telemetry.Signal {
 	return out
 }
 
-// answer reads what a model answered: one of the lines of a call, each of
-// which repeats the call's usage.
+// answer reads one of the lines of a call's answer. Each repeats the call's
+// usage.
 func (d *transcript) answer(r transcriptRecord) []telemetry.Signal {
 	if !r.message.whole {
 		d.Miss(telemetry.Malformed)
@@ -403,8 +405,8 @@ func (d *transcript) answer(r transcriptRecord) []telemetry.Signal {
 	return out
 }
 
-// repeated says that the usage is, byte for byte, that of the line before, of
-// the same call: it need not be read to know that it is no news.
+// repeated reports whether the usage is the bytes of the previous line's, of
+// the same call. It then need not be read.
 func (d *transcript) repeated(r transcriptRecord) bool {
 	now := [...][]byte{r.session, r.request, r.message.id, r.message.usage}
 	same := scan.Inner(r.message.id) != nil && len(r.message.id) > len(`""`)
@@ -421,10 +423,10 @@ func (d *transcript) system(r transcriptRecord) []telemetry.Signal {
 		return d.end(r.signal(telemetry.TurnEnd), d.unseen(r))
 	case `"compact_boundary"`:
 		s := r.signal(telemetry.Compacted)
-		if s.Detail != "" && slices.Contains(d.rewrote, s.Detail) {
+		if s.Detail != "" && slices.Contains(d.compactions, s.Detail) {
 			return nil
 		}
-		d.rewrote = append(d.rewrote[max(0, len(d.rewrote)-maxRewrote+1):], s.Detail)
+		d.compactions = append(d.compactions[max(0, len(d.compactions)-maxCompactions+1):], s.Detail)
 		s.Turn = d.current()
 		s.Compaction = readCompaction(r.compact)
 		return []telemetry.Signal{s}
@@ -439,7 +441,7 @@ func (d *transcript) system(r transcriptRecord) []telemetry.Signal {
 	return nil
 }
 
-// claudeCompaction reads the metadata of a boundary. Print mode writes the same
+// readCompaction reads the metadata of a boundary. Print mode writes the same
 // members in snake case.
 func readCompaction(metadata []byte) *telemetry.Compaction {
 	c := &telemetry.Compaction{Half: "record", Trigger: "unknown"}
@@ -464,9 +466,9 @@ func readCompaction(metadata []byte) *telemetry.Compaction {
 	return c
 }
 
-// claudeMessage is what is read of a message: of a call's answer which call and
-// what it cost, which tools it starts or ends, and how the text begins, still
-// escaped. The text itself goes nowhere.
+// message is what is read of a message: the call of an answer and its cost, the
+// tools that it starts or ends, and the start of its text, still escaped. The
+// text is not reported.
 type message struct {
 	whole            bool // it is an object
 	id, model, usage []byte
@@ -475,7 +477,7 @@ type message struct {
 	started, ended   []toolUse
 }
 
-// claudeTool is a call of a tool, or what came of one.
+// toolUse is a call of a tool, or its result.
 type toolUse struct {
 	id         string
 	name, text []byte // text is its input or its content
@@ -497,7 +499,8 @@ func readMessage(val []byte) (m message) {
 	return m
 }
 
-// read reads the message at b[i], whoever it is of: that is told behind it.
+// read reads the message at b[i]. Its role is in the record, behind the
+// message.
 func (m *message) read(b []byte, i int) int {
 	end := scan.Walk(b, i, func(key []byte, i int) int {
 		if string(key) == "content" && b[i] == '[' {
@@ -568,8 +571,8 @@ func (m *message) readBlock(b []byte, i int) int {
 	return end
 }
 
-// answers says whether the model stopped by itself, having said what it had to
-// say; a hook may still make it go on.
+// answers reports whether the model stopped by itself. A hook may still make it
+// continue.
 func (c message) answers() bool {
 	switch string(c.stop) {
 	case `"end_turn"`, `"stop_sequence"`:
@@ -578,7 +581,7 @@ func (c message) answers() bool {
 	return false
 }
 
-// interrupted says whether the text is Claude Code's mark of an interrupt.
+// interrupted reports whether the text is Claude Code's mark of an interrupt.
 func (c message) interrupted() bool {
 	switch string(c.text) {
 	case "[Request interrupted by user]", "[Request interrupted by user for tool use]":
@@ -587,8 +590,8 @@ func (c message) interrupted() bool {
 	return false
 }
 
-// local says whether the text is the record of a command that runs in Claude
-// Code itself, or of its output.
+// local reports whether the text is the record of a command that runs in Claude
+// Code itself, or its output.
 func (c message) local() bool {
 	for _, tag := range []string{"<command-", "<local-command-", "<bash-"} {
 		if bytes.HasPrefix(c.text, []byte(tag)) {

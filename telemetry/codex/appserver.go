@@ -9,12 +9,12 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// codexAppServer decodes one message of Codex's app-server, JSON-RPC in lines:
-// as it stands in the stream, or within {"dir":…,"msg":…}, which also says who
-// spoke. Only the server is listened to.
+// appServer decodes one message of Codex's app-server, JSON-RPC in lines: as in
+// the stream, or within {"dir":…,"msg":…}, which also names the sender. Only
+// the server's messages are decoded.
 //
-// The usage of a thread is told as a running total, so its steps are the calls.
-// A stream may have several threads, and sub-agents have theirs.
+// A thread's usage is a running total, so its steps are the calls. A stream may
+// have several threads, and sub-agents have their own.
 type appServer struct {
 	telemetry.Tally
 	telemetry.Waits
@@ -23,19 +23,19 @@ type appServer struct {
 	limits  limitState
 }
 
-// codexThread is what is remembered of one thread.
+// threadState is what is remembered of one thread.
 type threadState struct {
-	root       string // the session it belongs to, when it is a sub-agent's
+	root       string // the session of a sub-agent's thread
 	model      string
 	ours       bool // it began in this stream
 	total      runningTotal
 	used       int64
-	prompted   string // the turn whose prompt was told
+	prompted   string // the turn whose prompt was reported
 	compacting bool
-	estimate   *telemetry.Signal // told of a compaction that is not over yet
+	estimate   *telemetry.Signal // of a compaction that is not over yet
 }
 
-// codexMessage is one message, with its params not yet read.
+// message is one message, with its params not yet read.
 type message struct {
 	method         string
 	params         []byte
@@ -43,10 +43,10 @@ type message struct {
 	thread, turn   string
 	item, usage    []byte
 	status, failed []byte
-	again          bool
+	retries        bool
 }
 
-// maxThreads bounds what is remembered; sub-agents come and go.
+// maxThreads bounds what is remembered, because sub-agents come and go.
 const maxThreads = 1024
 
 // AppServer returns a decoder of app-server messages.
@@ -84,7 +84,7 @@ func (d *appServer) message(m message) []telemetry.Signal {
 		scan.Raw("thread", &thread), scan.Raw("turn", &turn), scan.Name("threadId", &m.thread),
 		scan.Name("conversationId", &m.thread), scan.Name("turnId", &m.turn), scan.Raw("item", &m.item),
 		scan.Raw("tokenUsage", &m.usage), scan.Raw("rateLimits", &limits), scan.Raw("status", &m.status),
-		scan.Raw("error", &m.failed), scan.True("willRetry", &m.again))
+		scan.Raw("error", &m.failed), scan.True("willRetry", &m.retries))
 	switch m.method {
 	case "thread/started":
 		return d.started(m, thread)
@@ -105,7 +105,7 @@ func (d *appServer) message(m message) []telemetry.Signal {
 		return []telemetry.Signal{s}
 	case "error":
 		s := d.signal(m, telemetry.Fault)
-		if m.again {
+		if m.retries {
 			s.Kind = telemetry.LimitWait
 		}
 		s.Error = errorKind(m.failed)
@@ -130,8 +130,8 @@ func (d *appServer) message(m message) []telemetry.Signal {
 	return nil
 }
 
-// codexSilent are messages of the server that say nothing about what is told
-// here, or repeat another (`thread/compacted` is the older name of an item).
+// silent lists messages that report nothing that is needed here, or repeat
+// another (`thread/compacted` is the older name of an item).
 func silent(method string) bool {
 	area, _, _ := strings.Cut(method, "/")
 	switch area {
@@ -143,7 +143,7 @@ func silent(method string) bool {
 	return false
 }
 
-// of returns what is known of a thread, from now on.
+// of returns the state of a thread, a new one if there is none.
 func (d *appServer) of(thread string) *threadState {
 	t := d.threads[thread]
 	if t == nil {
@@ -156,7 +156,7 @@ func (d *appServer) of(thread string) *threadState {
 	return t
 }
 
-// signal starts a signal told by the message.
+// signal starts a signal of the message.
 func (d *appServer) signal(m message, kind telemetry.Kind) telemetry.Signal {
 	s := telemetry.Signal{Kind: kind, Source: "stream", Detail: m.method, At: m.at, Session: m.thread, Turn: m.turn}
 	if t := d.threads[m.thread]; t != nil && t.root != "" {
@@ -165,7 +165,7 @@ func (d *appServer) signal(m message, kind telemetry.Kind) telemetry.Signal {
 	return s
 }
 
-// started tells a thread that was begun, forked or taken up again.
+// started reports a thread that began, was forked or was resumed.
 func (d *appServer) started(m message, thread []byte) []telemetry.Signal {
 	var session, parent, dir, file, version, model string
 	var created time.Time
@@ -197,7 +197,7 @@ func (d *appServer) started(m message, thread []byte) []telemetry.Signal {
 		s.Cause = "fork"
 	case m.at.IsZero() || created.IsZero():
 		s.Cause = "unknown"
-	case m.at.Sub(created) > time.Minute: // its time is that of its first beginning
+	case m.at.Sub(created) > time.Minute: // its time is that of its first start
 		s.Cause = "resume"
 	default:
 		s.Cause, t.ours = "startup", true
@@ -205,7 +205,7 @@ func (d *appServer) started(m message, thread []byte) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// state tells what the thread says that it does.
+// state reports what the thread does, by its own account.
 func (d *appServer) state(m message) []telemetry.Signal {
 	var kind, waits []byte
 	scan.Object(m.status,
@@ -219,7 +219,7 @@ func (d *appServer) state(m message) []telemetry.Signal {
 	s := d.signal(m, telemetry.Working)
 	switch string(kind) {
 	case `"active"`:
-		if len(waits) > 0 { // for a person, whatever for
+		if len(waits) > 0 { // the thread waits for the user
 			s.Kind, s.Detail = telemetry.NeedsInput, telemetry.DetailOf(m.method, scan.WordOf(waits))
 		}
 	case `"idle"`:
@@ -235,7 +235,7 @@ func (d *appServer) state(m message) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// turned tells the start or the end of a turn.
+// turned reports the start or the end of a turn.
 func (d *appServer) turned(m message, turn []byte) []telemetry.Signal {
 	var status, failure []byte
 	scan.Object(turn, scan.Name("id", &m.turn), scan.Raw("status", &status), scan.Raw("error", &failure))
@@ -260,7 +260,7 @@ func (d *appServer) turned(m message, turn []byte) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// itemized tells the prompt, tools and compactions of a turn.
+// itemized reports the prompt, the tools and the compactions of a turn.
 func (d *appServer) itemized(m message, started bool) []telemetry.Signal {
 	call := readCall(m.item)
 	t := d.of(m.thread)
@@ -273,7 +273,7 @@ func (d *appServer) itemized(m message, started bool) []telemetry.Signal {
 		t.prompted = m.turn
 		return []telemetry.Signal{s}
 	case `"commandExecution"`, `"fileChange"`, `"mcpToolCall"`, `"dynamicToolCall"`, `"collabAgentToolCall"`, `"webSearch"`, `"imageGeneration"`:
-		return []telemetry.Signal{call.told(func(k telemetry.Kind) telemetry.Signal { return d.signal(m, k) }, started, &d.Digests)}
+		return []telemetry.Signal{call.report(func(k telemetry.Kind) telemetry.Signal { return d.signal(m, k) }, started, &d.Digests)}
 	case `"contextCompaction"`:
 		t.compacting = started
 		s := d.signal(m, telemetry.Compacting)
@@ -297,7 +297,7 @@ func (d *appServer) itemized(m message, started bool) []telemetry.Signal {
 	return nil
 }
 
-// tokens tells a call, or the context when it changed without one.
+// tokens reports a call, or the context if it changed without one.
 func (d *appServer) tokens(m message) []telemetry.Signal {
 	var total, last tokens
 	var window int64

@@ -5,12 +5,12 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// codexExec decodes one line of `codex exec --json`. The lines have no time
-// and name no turn; a process runs one.
+// exec decodes one line of `codex exec --json`. The lines have no time and name
+// no turn; a process runs one.
 //
-// The usage of a turn is that of its thread so far, over earlier processes and,
-// in a fork, over its origin too. What this process added cannot be told from
-// it, so the thread's whole usage is told as one call that grows.
+// The usage of a turn is that of its thread so far, including earlier processes
+// and a fork's origin. The part of this process cannot be computed from it, so
+// the thread's whole usage is reported as one call that grows.
 type exec struct {
 	telemetry.Tally
 	telemetry.Digests
@@ -32,7 +32,7 @@ func (d *exec) Decode(record []byte) []telemetry.Signal {
 		return telemetry.Signal{Kind: k, Source: "stream", Detail: scan.WordOf(kind), Session: d.session}
 	}
 	switch string(kind) {
-	case `"thread.started"`: // a thread that is resumed begins the same way
+	case `"thread.started"`: // a resumed thread begins the same way
 		s := signal(telemetry.SessionLive)
 		s.Cause = "unknown"
 		return []telemetry.Signal{s}
@@ -43,7 +43,7 @@ func (d *exec) Decode(record []byte) []telemetry.Signal {
 	case `"item.updated"`:
 		return nil
 	case `"error"`:
-		// That it tries again, and why, is in the message only.
+		// the message alone says that it retries, and why
 		s := signal(telemetry.Fault)
 		s.Error = telemetry.ErrUnknown
 		return []telemetry.Signal{s}
@@ -56,7 +56,7 @@ func (d *exec) Decode(record []byte) []telemetry.Signal {
 		}
 		s := signal(telemetry.UsageSeen)
 		s.Usage = t.usage()
-		s.Usage.ID, s.Usage.Used = "thread", 0 // a sum says nothing of the context
+		s.Usage.ID, s.Usage.Used = "thread", 0 // a sum does not show the context
 		return []telemetry.Signal{s, end}
 	case `"turn.failed"`:
 		s := signal(telemetry.TurnEnd)
@@ -67,12 +67,12 @@ func (d *exec) Decode(record []byte) []telemetry.Signal {
 	return nil
 }
 
-// item reads what happens within the turn: tools are told.
+// item reads an item of the turn: tool calls are reported.
 func (d *exec) item(signal func(telemetry.Kind) telemetry.Signal, item []byte, started bool) []telemetry.Signal {
 	call := readCall(item)
 	switch string(call.kind) {
 	case `"command_execution"`, `"mcp_tool_call"`, `"collab_tool_call"`, `"file_change"`, `"web_search"`:
-		return []telemetry.Signal{call.told(signal, started, &d.Digests)}
+		return []telemetry.Signal{call.report(signal, started, &d.Digests)}
 	case `"agent_message"`, `"reasoning"`, `"todo_list"`, `"error"`:
 	default:
 		d.Miss("item/" + scan.WordOf(call.kind))
@@ -80,8 +80,8 @@ func (d *exec) item(signal func(telemetry.Kind) telemetry.Signal, item []byte, s
 	return nil
 }
 
-// codexCall is an item of the streams of exec and the app-server: a call of a
-// tool with what went in and came out, as far as the item has it.
+// toolCall is an item of the streams of exec and the app-server: a tool call
+// with its arguments and its result, where the item has them.
 type call struct {
 	kind, tool, args, result, status []byte
 	id                               string
@@ -96,9 +96,9 @@ func readCall(item []byte) call {
 	return c
 }
 
-// told is the beginning or the end of the call. What is no tool with a name of
-// its own has that of its kind.
-func (c call) told(signal func(telemetry.Kind) telemetry.Signal, started bool, d *telemetry.Digests) telemetry.Signal {
+// report returns the start or the end of the call. A tool without a name of its
+// own has that of its kind.
+func (c call) report(signal func(telemetry.Kind) telemetry.Signal, started bool, d *telemetry.Digests) telemetry.Signal {
 	kind := telemetry.ToolEnd
 	if started {
 		kind = telemetry.ToolStart
@@ -115,9 +115,9 @@ func (c call) told(signal func(telemetry.Kind) telemetry.Signal, started bool, d
 	return s
 }
 
-// codexNotify decodes the one argument that Codex gives the program of its
-// setting `notify` when a turn was completed. A turn that answers nobody's
-// message (`/compact`) is no prompt's.
+// notify decodes the argument that Codex passes to the program of its setting
+// `notify` when a turn completed. A turn without messages (`/compact`) has no
+// prompt.
 type notify struct{ telemetry.Tally }
 
 // Notify returns a decoder of arguments of the notify program.
@@ -149,9 +149,9 @@ func (d *notify) Decode(record []byte) []telemetry.Signal {
 	return []telemetry.Signal{s, end}
 }
 
-// codexHistory decodes one line of history.jsonl, where the terminal keeps what
-// people typed, of all sessions. It tells no end of a turn and no turn's name,
-// and its times are whole seconds.
+// history decodes one line of history.jsonl, where the terminal stores the
+// typed lines of all sessions. It has no end and no name of a turn, and its
+// times are whole seconds.
 type history struct{ telemetry.Tally }
 
 // History returns a decoder of history.jsonl lines.

@@ -6,7 +6,7 @@ import (
 	"lifeloop/telemetry"
 )
 
-// codexOSC decodes the text of OSC 7501, in which Codex tells its state to the
+// osc decodes the text of OSC 7501, in which Codex reports its state to the
 // terminal: `state=idle:app=codex`, `state=blocked:app=codex:kind=permission`.
 type osc struct {
 	telemetry.Tally
@@ -34,7 +34,7 @@ func (d *osc) Decode(record []byte) []telemetry.Signal {
 	}
 	s := telemetry.Signal{Source: "terminal", Detail: "osc 7501 " + state}
 	switch {
-	case state == "clear": // the terminal is given back and belongs to nobody: no app is named
+	case state == "clear": // Codex gives the terminal back, and names no app
 		return nil
 	case app != "codex":
 		d.Miss(telemetry.Malformed)
@@ -56,8 +56,8 @@ func (d *osc) Decode(record []byte) []telemetry.Signal {
 	if d.live {
 		return []telemetry.Signal{s}
 	}
-	// The first state means that a thread exists and no dialog is in the way.
-	// Neither the id of the thread is told here nor whether it is a new one.
+	// The first state means that a thread exists and no dialog is open. It has
+	// no thread id, and does not say whether the thread is new.
 	d.live = true
 	first := s
 	first.Kind = telemetry.SessionLive

@@ -5,18 +5,18 @@ import (
 	"lifeloop/telemetry/otlplog"
 )
 
-// codexOTLP decodes the log events that Codex exports by OTLP. A record is the
-// body of one request.
+// otlp decodes the log events that Codex exports by OTLP. A record is the body
+// of one request.
 //
-// It tells when a thread begins, before its first prompt, which no file does.
-// It names no turn and tells no turn's end, no compaction and no window. A
-// prompt is therefore told as work only: a frame for it could not be matched
-// with the one that hooks and rollout tell.
+// It is the only source that reports a thread before its first prompt. It names
+// no turn, and has no end of a turn, no compaction and no window. A prompt is
+// therefore reported as work only: a frame for it could not be matched with the
+// frame of hooks and rollout.
 type otlp struct {
 	telemetry.Tally
-	// thread is the one that was heard first, the only one that is told to be
-	// live. Codex makes another one for the title of each, which looks the same
-	// from here; what is asked there is told under its own id.
+	// thread is the first thread, the only one that is reported as live. Codex
+	// makes another thread for each title, which looks the same here. Its
+	// prompts have its own id.
 	thread string
 }
 
@@ -88,8 +88,8 @@ func (d *otlp) event(r *otlplog.Record) []telemetry.Signal {
 	return append(out, s)
 }
 
-// codexOTLPUsage reads the figures of a completed response. OpenAI counts what
-// was cached within the input, and Codex calls the total a tool's.
+// otlpUsage reads the figures of a completed response. OpenAI counts cached
+// tokens within the input, and Codex names the total after tools.
 func otlpUsage(attrs otlplog.Attrs) telemetry.Usage {
 	u := telemetry.Usage{
 		Used:       attrs.Get("tool_token_count").Count(),

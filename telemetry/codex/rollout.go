@@ -10,59 +10,58 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// codexRollout decodes one line of a Codex rollout: the file of one thread.
+// rollout decodes one line of a Codex rollout: the file of one thread.
 //
 // A compaction is a model call like any other until the `compacted` record
-// follows its usage, and its usage is no measure of the session's context. A
-// usage is told at once when the model is known to have answered or called a
-// tool; else it is kept back until the next record says what it was.
+// follows its usage, and its usage does not measure the session's context. A
+// usage is reported at once if the model is known to have answered or called a
+// tool. Otherwise it is held until the next record shows its purpose.
 //
 // A sub-agent's thread has a rollout of its own. Its signals carry the id of
-// its root session, and its own as the agent's. A review is a thread of that
-// kind too, but it is the person's turn that it runs: what it tells of the turn
-// is told of the main chain.
+// its root session, and its own as the agent's. A review is such a thread too,
+// but it runs the user's turn: its signals about the turn are the main chain's.
 type rollout struct {
 	telemetry.Tally
 	telemetry.Digests
 	session  string
-	agent    string    // this thread's id when it is a sub-agent's
+	agent    string    // this thread's id if it is a sub-agent's
 	review   bool      // the sub-agent runs the main chain's turn
-	named    bool      // the file's session_meta was read
-	ours     bool      // and its thread began in this file
-	copied   time.Time // when the history of another thread was copied into it
+	named    bool      // session_meta was read
+	ours     bool      // its thread began in this file
+	copied   time.Time // when another thread's history was copied into it
 	turn     string    // of the newest task_started
-	root     string    // the turn of the main chain that it serves
-	prompted string    // the turn whose prompt was told
+	root     string    // the main chain's turn that it serves
+	prompted string    // the turn whose prompt was reported
 	model    string
 	window   int64
-	answered bool   // since the last usage the model answered or called a tool
+	answered bool   // the model answered or called a tool since the last usage
 	failed   string // the newest call of a tool that failed; its output follows
-	kept     *telemetry.Signal
-	used     int64 // the newest usage told or kept, 0 when there is none
+	held     *telemetry.Signal
+	used     int64 // the newest usage reported or held, 0 if there is none
 	rewrote  bool  // compacted; the next token_count is Codex's own estimate
 
-	records bool         // each call is told by a record of its own
-	total   runningTotal // where it is not: the calls are the steps of the total
+	records bool         // each call has a record of its own
+	total   runningTotal // without records: the calls are the steps of the total
 	limits  limitState
 
-	next  uint64 // the ordinal that must follow; Codex numbers without a hole
-	begun bool   // next is known
-	heard heard
+	next     uint64 // the ordinal that must follow; Codex numbers without gaps
+	begun    bool   // next is known
+	position position
 
-	room []scan.Member // of the newest record's payload
+	room []scan.Member // for the newest record's payload
 }
 
-// codexHeard is the last of a thread's records so far.
-type heard struct {
+// position is where a thread's records ended so far.
+type position struct {
 	thread string
-	next   uint64 // the ordinal behind it
+	next   uint64 // the ordinal after its last record
 	stamp  []byte
 }
 
-// again says that a record was heard before: a file that is read from its start
-// once more repeats its history. Where that was written anew under the same
-// numbers, it is younger.
-func (h *heard) again(r rolloutRecord) bool {
+// isRepeat reports whether a record was read before: a file that is read again
+// from its start repeats its history. A history that was rewritten under the
+// same numbers has later times.
+func (h *position) isRepeat(r rolloutRecord) bool {
 	if !r.numbered {
 		return false
 	}
@@ -73,12 +72,12 @@ func (h *heard) again(r rolloutRecord) bool {
 	return false
 }
 
-// codexRecord is one line, with its payload's members not yet read.
+// rolloutRecord is one line, with its payload's members not yet read.
 type rolloutRecord struct {
 	kind, stamp []byte
 	payload     []scan.Member
 	numbered    bool
-	n           uint64 // the ordinal, when it is numbered
+	n           uint64 // the ordinal, if it is numbered
 }
 
 // at is the record's own time.
@@ -97,7 +96,7 @@ func Rollout() telemetry.Decoder { return new(rollout) }
 
 func (d *rollout) Decode(record []byte) []telemetry.Signal {
 	var r rolloutRecord
-	passed := false // over: how the record ends is not looked at
+	passed := false // the end of the record is not checked
 	end := scan.Walk(record, scan.Space(record, 0), func(key []byte, i int) (end int) {
 		if string(key) == "payload" {
 			r.payload, end = scan.Gather(d.room[:0], record, i)
@@ -113,7 +112,7 @@ func (d *rollout) Decode(record []byte) []telemetry.Signal {
 			r.numbered, r.n = err == nil, n
 		case "type":
 			r.kind = val
-			if passed = string(val) == `"world_state"`; passed { // large, and never of use
+			if passed = string(val) == `"world_state"`; passed { // large, and without use here
 				return scan.Halt
 			}
 		}
@@ -125,20 +124,20 @@ func (d *rollout) Decode(record []byte) []telemetry.Signal {
 		return nil
 	}
 	out := telemetry.Join(d.sequence(r), d.record(r))
-	if id := cmp.Or(d.agent, d.session); id != d.heard.thread && string(r.kind) == `"session_meta"` {
-		d.heard = heard{thread: id}
+	if id := cmp.Or(d.agent, d.session); id != d.position.thread && string(r.kind) == `"session_meta"` {
+		d.position = position{thread: id}
 	}
-	if d.heard.again(r) {
+	if d.position.isRepeat(r) {
 		return nil
 	}
 	return out
 }
 
-// sequence follows the ordinals. The first one seen is where we came in: a
-// resumed file is read from its middle, a fork's begins behind its origin's.
+// sequence follows the ordinals, from the first one that is read: a resumed
+// file is read from its middle, and a fork begins after its origin.
 func (d *rollout) sequence(r rolloutRecord) []telemetry.Signal {
 	if !r.numbered {
-		d.begun = false // nothing can be said about the next one
+		d.begun = false // the next ordinal is unknown
 		return nil
 	}
 	if string(r.kind) == `"session_meta"` {
@@ -173,12 +172,12 @@ func (d *rollout) record(r rolloutRecord) []telemetry.Signal {
 	case `"world_state"`, `"inter_agent_communication"`:
 	default:
 		d.Miss(scan.WordOf(r.kind))
-		return nil // it does not tell what a call was for, either
+		return nil // it does not show the purpose of a held call
 	}
 	return d.release()
 }
 
-// signal starts a signal told by the record.
+// signal starts a signal of the record.
 func (d *rollout) signal(r rolloutRecord, kind telemetry.Kind) telemetry.Signal {
 	return telemetry.Signal{Kind: kind, Source: "rollout", Detail: r.ordinal(), At: r.at(), Session: d.session, Turn: d.turn, Agent: d.agent}
 }
@@ -192,13 +191,13 @@ func (d *rollout) ofTurn(r rolloutRecord, kind telemetry.Kind) telemetry.Signal 
 	return s
 }
 
-// release tells the usage that was kept back: it was no compaction's.
+// release reports the held usage: it was no compaction's.
 func (d *rollout) release() []telemetry.Signal {
-	if d.kept == nil {
+	if d.held == nil {
 		return nil
 	}
-	s := *d.kept
-	d.kept = nil
+	s := *d.held
+	d.held = nil
 	return []telemetry.Signal{s}
 }
 
@@ -207,9 +206,9 @@ func (d *rollout) readModel(settings []scan.Member) {
 	scan.Read(settings, scan.Name("model", &d.model))
 }
 
-// meta reads the first line of a file. A second one in the same file is one of
-// two things: the file was replaced under our eyes, or (in versions that did
-// not number their records) the history of another thread was copied into it.
+// meta reads the first line of a file. A second one in the same file has one of
+// two causes: the file was replaced, or (in versions without ordinals) another
+// thread's history was copied into it.
 func (d *rollout) meta(r rolloutRecord) []telemetry.Signal {
 	var id, session, parent, dir, version string
 	var forked, agent, review, terminal bool
@@ -230,9 +229,9 @@ func (d *rollout) meta(r rolloutRecord) []telemetry.Signal {
 	}
 	var out []telemetry.Signal
 	if another {
-		out = d.release() // else the same file is read once more, and says it again
+		out = d.release() // otherwise the same file is read again and repeats the usage
 	}
-	*d = rollout{Tally: d.Tally, Digests: d.Digests, named: true, ours: !forked, next: d.next, begun: d.begun, heard: d.heard}
+	*d = rollout{Tally: d.Tally, Digests: d.Digests, named: true, ours: !forked, next: d.next, begun: d.begun, position: d.position}
 	if forked && !r.numbered {
 		d.copied = r.at()
 	}
@@ -243,7 +242,7 @@ func (d *rollout) meta(r rolloutRecord) []telemetry.Signal {
 	s := d.signal(r, telemetry.SessionLive)
 	s.Cause, s.Dir, s.Version = "startup", dir, version
 	if !created.IsZero() && created.Before(r.at()) {
-		s.At = created // the file comes with the first turn, or when the harness ends
+		s.At = created // Codex writes the file with the first turn, or at its end
 	}
 	switch {
 	case forked:
@@ -254,7 +253,7 @@ func (d *rollout) meta(r rolloutRecord) []telemetry.Signal {
 	return append(out, s)
 }
 
-// item reads a response_item: only calls of tools and their results matter.
+// item reads a response_item: only tool calls and their results are reported.
 func (d *rollout) item(r rolloutRecord) []telemetry.Signal {
 	var kind telemetry.Kind
 	var call string
@@ -295,8 +294,8 @@ func (d *rollout) item(r rolloutRecord) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// usage reads the record of one call of the model. A provider may give the
-// same id to two calls of one thread, so the turn is part of the call's name.
+// usage reads the record of one model call. A provider may give two calls of
+// one thread the same id, so the turn is part of the call's name.
 func (d *rollout) usage(r rolloutRecord) []telemetry.Signal {
 	var id, thread, session string
 	var t tokens
@@ -326,7 +325,7 @@ func (d *rollout) learn(thread, session string) {
 	}
 }
 
-// called tells a call, or keeps it back until it is known what it was for.
+// called reports a call, or holds it until its purpose is known.
 func (d *rollout) called(r rolloutRecord, u *telemetry.Usage) []telemetry.Signal {
 	answered := d.answered
 	d.answered, d.rewrote, d.used = false, false, u.Used
@@ -334,7 +333,7 @@ func (d *rollout) called(r rolloutRecord, u *telemetry.Usage) []telemetry.Signal
 	s.Model, s.Usage = d.model, u
 	s.Window, s.WindowSource = d.reported()
 	if !answered {
-		d.kept = &s
+		d.held = &s
 		return nil
 	}
 	return []telemetry.Signal{s}
@@ -347,14 +346,14 @@ func (d *rollout) reported() (int64, string) {
 	return d.window, "reported"
 }
 
-// compacted tells a compaction and the call that made it. Within the turn of a
-// prompt it was Codex that wanted it; before the prompt of a turn nothing says
-// whether it was.
+// compacted reports a compaction and the call that made it. Within the turn of
+// a prompt, Codex itself started it. Before the prompt of a turn, nothing shows
+// the trigger.
 func (d *rollout) compacted(r rolloutRecord) []telemetry.Signal {
 	var by string
 	scan.Read(r.payload, scan.Name("compaction_response_id", &by))
-	if d.kept != nil && (by == "" || by == d.kept.Usage.ID) {
-		d.kept.Side = "compaction"
+	if d.held != nil && (by == "" || by == d.held.Usage.ID) {
+		d.held.Side = "compaction"
 	}
 	out := d.release()
 	d.used, d.rewrote, d.answered = 0, true, false
@@ -366,7 +365,7 @@ func (d *rollout) compacted(r rolloutRecord) []telemetry.Signal {
 	return append(out, s)
 }
 
-// codexEvent is what is read of an event_msg's payload.
+// event is what is read of an event_msg's payload.
 type event struct {
 	kind, info, item, failure, settings, limits []byte
 	turn, root, thread                          string
@@ -375,8 +374,8 @@ type event struct {
 
 func (d *rollout) event(r rolloutRecord) []telemetry.Signal {
 	var e event
-	// Most lines of a rollout are events: a catch-up takes 5 % longer with
-	// scan.Read here.
+	// Most lines of a rollout are events: with scan.Read here, a catch-up takes
+	// 5 % longer.
 	for _, m := range r.payload {
 		switch string(m.Key) {
 		case "type":
@@ -404,7 +403,7 @@ func (d *rollout) event(r rolloutRecord) []telemetry.Signal {
 	if string(e.kind) == `"token_count"` {
 		return append(d.tokenCount(r, e.info), d.limited(r, e.limits)...)
 	}
-	kept := d.kept
+	held := d.held
 	out := d.release()
 	switch string(e.kind) {
 	case `"task_started"`, `"turn_started"`:
@@ -419,7 +418,7 @@ func (d *rollout) event(r rolloutRecord) []telemetry.Signal {
 		return append(out, s)
 	case `"item_completed"`:
 		return telemetry.Join(out, d.completed(r, e))
-	case `"user_message"`: // as versions before items wrote it
+	case `"user_message"`: // versions before items write it
 		return telemetry.Join(out, d.prompt(r, d.turn))
 	case `"agent_message"`:
 		d.answered = true
@@ -436,7 +435,8 @@ func (d *rollout) event(r rolloutRecord) []telemetry.Signal {
 	case `"turn_aborted"`:
 		return append(out, d.ended(r, e, telemetry.Interrupted))
 	case `"thread_settings_applied"`:
-		// A rollout that is read from its middle names its thread here first.
+		// In a rollout that is read from its middle, this is the first record
+		// that names the thread.
 		if d.session == "" {
 			d.session = e.thread
 		}
@@ -446,14 +446,14 @@ func (d *rollout) event(r rolloutRecord) []telemetry.Signal {
 	}
 	if !quiet(string(e.kind)) {
 		d.Miss("event_msg/" + scan.WordOf(e.kind))
-		d.kept = kept
+		d.held = held
 		return nil
 	}
 	return out
 }
 
-// codexQuiet are events that say nothing about what is told here, or repeat
-// what another record says: those of versions before items, and later ones.
+// quiet lists events that report nothing that is needed here, or repeat another
+// record.
 func quiet(kind string) bool {
 	switch kind {
 	case `"agent_reasoning"`, `"agent_reasoning_raw_content"`, `"context_compacted"`, `"patch_apply_end"`,
@@ -465,8 +465,8 @@ func quiet(kind string) bool {
 	return false
 }
 
-// ended starts the end of a turn. A review ends in its main thread under the
-// id of the turn that it serves; it was told under its own.
+// ended starts the end of a turn. A review ends in its main thread under the id
+// of the turn that it serves, and began under its own.
 func (d *rollout) ended(r rolloutRecord, e event, o telemetry.Outcome) telemetry.Signal {
 	s := d.ofTurn(r, telemetry.TurnEnd)
 	s.Turn, s.Outcome = e.turn, o
@@ -477,8 +477,8 @@ func (d *rollout) ended(r rolloutRecord, e event, o telemetry.Outcome) telemetry
 	return s
 }
 
-// completed reads an item_completed event. A turn with a user's message is a
-// turn that somebody asked for; one without is `/compact`.
+// completed reads an item_completed event. The user asked for a turn with a
+// user's message; a turn without one is `/compact`.
 func (d *rollout) completed(r rolloutRecord, e event) []telemetry.Signal {
 	var kind, id, status []byte
 	scan.Members(e.item, func(key, val []byte) bool {
@@ -512,7 +512,7 @@ func (d *rollout) completed(r rolloutRecord, e event) []telemetry.Signal {
 	return nil
 }
 
-// codexToolItem says whether an item is a call of a tool, which has a status.
+// toolItem reports whether an item is a tool call, which has a status.
 func toolItem(kind []byte) bool {
 	switch string(kind) {
 	case `"CommandExecution"`, `"FileChange"`, `"McpToolCall"`, `"DynamicToolCall"`:
@@ -521,14 +521,14 @@ func toolItem(kind []byte) bool {
 	return false
 }
 
-// codexFailed says whether a call's status is that of one that failed, or that
-// a person refused.
+// failed reports whether a call's status is that of a call that failed or that
+// the user refused.
 func failed(status []byte) bool {
 	return string(status) == `"failed"` || string(status) == `"declined"`
 }
 
-// prompt tells a person's prompt, once a turn: more text is typed into the
-// running turn. What a sub-agent is asked is no person's prompt.
+// prompt reports the user's prompt once per turn: more text may be typed into
+// the running turn. A sub-agent's task is no prompt.
 func (d *rollout) prompt(r rolloutRecord, turn string) []telemetry.Signal {
 	s := d.ofTurn(r, telemetry.Prompt)
 	if s.Agent != "" || turn != "" && turn == d.prompted {
@@ -539,8 +539,9 @@ func (d *rollout) prompt(r rolloutRecord, turn string) []telemetry.Signal {
 }
 
 // tokenCount reads the state of the context. Where each call has a record of
-// its own it mostly repeats what that told; it is news when it differs, or
-// after a compaction. Where there are none, the steps of its total are the calls.
+// its own, the state mostly repeats that record; it is reported if it differs,
+// or after a compaction. Without such records, the steps of its total are the
+// calls.
 func (d *rollout) tokenCount(r rolloutRecord, info []byte) []telemetry.Signal {
 	var last, total tokens
 	var window int64
@@ -548,7 +549,7 @@ func (d *rollout) tokenCount(r rolloutRecord, info []byte) []telemetry.Signal {
 		scan.Func("total_token_usage", func(val []byte) { total = readTokens(val) }),
 		scan.Func("last_token_usage", func(val []byte) { last = readTokens(val) }), scan.Count("model_context_window", &window))
 	if last.total == 0 && total.total == 0 {
-		return nil // null: no news
+		return nil // null
 	}
 	sameWindow := window == 0 || window == d.window
 	if window > 0 {
@@ -563,9 +564,9 @@ func (d *rollout) tokenCount(r rolloutRecord, info []byte) []telemetry.Signal {
 	switch {
 	case last.total == 0:
 		return nil
-	case last.total == d.used && d.kept != nil:
-		d.kept.Window, d.kept.WindowSource = d.reported()
-		return nil // it stays kept back: `compacted` may still follow
+	case last.total == d.used && d.held != nil:
+		d.held.Window, d.held.WindowSource = d.reported()
+		return nil // it is still held: `compacted` may follow
 	case last.total == d.used && sameWindow:
 		return nil
 	}
@@ -579,13 +580,13 @@ func (d *rollout) tokenCount(r rolloutRecord, info []byte) []telemetry.Signal {
 	return append(out, s)
 }
 
-// copying says that a record was copied from another thread: a copy is made at
-// once, and a call of the model takes its time.
+// copying reports whether a record was copied from another thread: a copy is
+// written at once, and a model call takes time.
 func (d *rollout) copying(r rolloutRecord) bool {
 	return !d.copied.IsZero() && r.at().Sub(d.copied) < time.Second
 }
 
-// stampKey is the part of a call's name that only its time tells.
+// stampKey is the part of a call's name that only its time provides.
 func stampKey(at time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -593,7 +594,8 @@ func stampKey(at time.Time) string {
 	return at.Format(time.RFC3339Nano)
 }
 
-// limited tells that a rate limit is reached. Codex does not wait for its end.
+// limited reports that a rate limit is reached. Codex does not wait for its
+// end.
 func (d *rollout) limited(r rolloutRecord, limits []byte) []telemetry.Signal {
 	if !d.limits.see(limits, r.at()) {
 		return nil

@@ -9,13 +9,13 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// What the formats of Codex have in common: tokens, causes of a failure and
-// rate limits. Its rollout writes names with underscores, its app-server the
-// same names in camel case.
+// This file holds what the formats of Codex have in common: tokens, causes of a
+// failure and rate limits. The rollout writes names with underscores, the
+// app-server writes them in camel case.
 
-// codexTokens is one count of tokens as Codex writes it: cached tokens and
-// those written to a cache are part of the input, reasoning is part of the
-// output, and total is input and output together.
+// tokens is one count of tokens as Codex writes it: cached tokens and tokens
+// written to a cache are part of the input, reasoning is part of the output,
+// and total is input and output together.
 type tokens struct{ input, cached, written, output, reasoning, total int64 }
 
 func readTokens(val []byte) tokens {
@@ -26,7 +26,7 @@ func readTokens(val []byte) tokens {
 	return t
 }
 
-// readCamelTokens reads the same as the app-server spells it.
+// readCamelTokens reads the app-server's spelling.
 func readCamelTokens(val []byte) tokens {
 	var t tokens
 	scan.Object(val,
@@ -35,9 +35,9 @@ func readCamelTokens(val []byte) tokens {
 	return t
 }
 
-// call says that these are the tokens of a call. A count of which only the
-// total is set is a figure about the context: an estimate after a compaction,
-// or a full window after the model refused.
+// call reports whether these are the tokens of a call. A count with only a
+// total is a figure about the context: an estimate after a compaction, or a
+// full window after the model refused.
 func (t tokens) call() bool { return t.input > 0 || t.output > 0 }
 
 // usage makes the parts exclusive.
@@ -60,18 +60,18 @@ func (t tokens) minus(o tokens) tokens {
 	return tokens{t.input - o.input, t.cached - o.cached, t.written - o.written, t.output - o.output, t.reasoning - o.reasoning, t.total - o.total}
 }
 
-// codexTotal follows a count that Codex keeps over the life of a thread, and
-// of which each record repeats the newest. It makes calls of it.
+// runningTotal follows a count that Codex keeps over the life of a thread and
+// repeats in each record. Its steps are the calls.
 type runningTotal struct {
 	known  bool
 	newest tokens
 }
 
-// step returns what was added since the record before; last is what Codex
-// calls the newest call. The first total may be the work of others (a thread
-// that was resumed or forked, a file that is read from its middle): it counts
-// only where the thread is ours and that call is all of it. A total that falls
-// begins a new count.
+// step returns what was added since the previous record; last is what Codex
+// gives as the newest call. The first total may include work of other threads
+// (after a resume or a fork, or in a file that is read from its middle). It
+// counts only if the thread began here and that call is all of it. A total that
+// falls begins a new count.
 func (t *runningTotal) step(total, last tokens, ours bool) tokens {
 	before, first := t.newest, !t.known
 	t.known, t.newest = true, total
@@ -86,12 +86,11 @@ func (t *runningTotal) step(total, last tokens, ours bool) tokens {
 	return tokens{}
 }
 
-// key names a call that has no id by the total that it made.
+// key names a call without an id by the total after it.
 func (t tokens) key() string { return "total " + strconv.FormatInt(t.input+t.output, 10) }
 
-// codexError reads the structured cause of a failed turn: a word, or a word
-// with the HTTP status that the last attempt got. The message beside it is
-// never read.
+// errorKind reads the structured cause of a failed turn: a word, or a word with
+// the HTTP status of the last attempt. The message beside it is never read.
 func errorKind(failure []byte) telemetry.ErrorKind {
 	var info []byte
 	scan.Object(failure, scan.Raw("codex_error_info", &info), scan.Raw("codexErrorInfo", &info))
@@ -139,15 +138,15 @@ func underscored(name string) string {
 	return b.String()
 }
 
-// codexLimits is what the newest account of rate limits said: whether one of
-// them is reached, and when all that are reached will be over.
+// limitState is the newest state of the rate limits: whether one of them is
+// reached, and when all reached ones will be lifted.
 type limitState struct {
 	reached bool
 	until   time.Time
 }
 
-// see reads an account of rate limits and reports whether it is news that a
-// limit is reached. Codex does not wait for it: the turn fails.
+// see reads the state of the rate limits and reports whether a limit is newly
+// reached. Codex does not wait for its end: the turn fails.
 func (l *limitState) see(limits []byte, at time.Time) bool {
 	if len(limits) == 0 || scan.IsNull(limits) {
 		return false
@@ -178,8 +177,8 @@ func (l *limitState) see(limits []byte, at time.Time) bool {
 	return l.reached && *l != was
 }
 
-// codexWindow reads one window of a rate limit. Older versions count the
-// seconds until its end, from the record's own time.
+// readWindow reads one window of a rate limit. Older versions give the seconds
+// until its end, counted from the record's own time.
 func readWindow(val []byte, at time.Time) (full bool, until time.Time) {
 	scan.Object(val,
 		scan.Func("used_percent", func(val []byte) {

@@ -8,42 +8,43 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// geminiChat decodes one line of a chat file of Gemini CLI.
+// chat decodes one line of a chat file of Gemini CLI.
 //
-// A line is a header, a change of the whole (`$set`, `$rewindTo`) or one
-// message, and a message that is written again under its id replaces what was
-// there. The history is also written out again at many occasions, with its old
-// ids (`$set.messages`) or, as messages of their own, with new ones; none of
-// that is news. The file tells no end of a turn: that one was answered shows at
-// the next prompt, and only what ended it otherwise is written down.
+// A line is a header, a change of the whole file (`$set`, `$rewindTo`) or one
+// message. A message with the id of an earlier one replaces it. Gemini CLI also
+// writes the history again on many occasions, with its old ids
+// (`$set.messages`) or, as messages, with new ones; none of that is reported.
+// The file has no end of a turn. That a turn was answered shows at the next
+// prompt; only other endings are written down.
 type chat struct {
 	telemetry.Tally
 	telemetry.Digests
 	session string
-	agent   string    // set in the file of a sub-agent: its own id; its parent's stands in no record
+	agent   string    // a sub-agent's own id, in its file; no record has its parent's
 	began   time.Time // by the newest header
-	header  bool      // one was seen, so every id of this file was
-	cleared bool      // a further header with a later start; the history after it says what became of the context
-	loading bool      // a history is written out as messages, until `$set.messages` follows
-	first   bool      // no message of a person was seen since the header
+	header  bool      // a header was read, so every id of this file was
+	cleared bool      // a further header began later; the history after it shows what the context became
+	loading bool      // a history is written as messages, until `$set.messages` follows
+	first   bool      // no message of the user was read since the header
 
 	seen     map[string]bool  // ids of all messages but the model's
-	counted  map[string]int64 // by id of the message, the output that was told
-	tools    map[string]bool  // ids of the calls that were told
+	counted  map[string]int64 // by id of the message, the output that was reported
+	tools    map[string]bool  // ids of the calls that were reported
 	turn     string           // the open turn: the id of its prompt
 	answered bool             // the model's newest message in it was an answer
-	typed    uint64           // digest of what was typed for the newest prompt
-	blocked  map[uint64]bool  // digests of what hooks gave instead of an end, since the newest prompt
+	typed    uint64           // hash of what was typed for the newest prompt
+	blocked  map[uint64]bool  // hashes of what hooks returned instead of an end, since the newest prompt
 }
 
-// geminiRecord is one line; content and what else may be text are not read yet.
+// chatRecord is one line. Its content and other members that may be text are
+// not read yet.
 type chatRecord struct {
 	id, kind                         string
 	at                               time.Time
 	content, display, tokens, called []byte
 	model                            string
 
-	session, chat string // of a header: the id, and whether it is a sub-agent's
+	session, chat string // of a header: the id, and "subagent" for a sub-agent's
 	project       bool
 	start         time.Time
 	set           []byte
@@ -80,17 +81,17 @@ func (r *chatRecord) read(record []byte) bool {
 		scan.Raw("$set", &r.set), scan.Has("$rewindTo", &r.rewind))
 }
 
-// signal starts a signal told by a record.
+// signal starts a signal of a record.
 func (d *chat) signal(kind telemetry.Kind, id string, at time.Time) telemetry.Signal {
 	return telemetry.Signal{Kind: kind, Source: "transcript", Detail: id, At: at, Session: d.session, Agent: d.agent, Turn: d.turn}
 }
 
-// head reads a header. A further one with a later start is written into the
-// same file when the context was cleared within the session.
+// head reads a header. When the context is cleared within the session, a
+// further header with a later start is written into the same file.
 func (d *chat) head(r chatRecord) []telemetry.Signal {
 	again := d.header && (r.session == d.session || r.session == d.agent)
 	if again && !r.start.After(d.began) {
-		return nil // the file is read once more
+		return nil // the file is read again
 	}
 	d.header, d.began, d.first, d.cleared = true, r.start, true, again
 	if again {
@@ -132,9 +133,9 @@ func (d *chat) change(set []byte) []telemetry.Signal {
 	return d.replaced(history, at)
 }
 
-// replaced reads a history that takes the place of the one before. It is a
-// compaction when it holds a summary that was never seen: the old summary is
-// written out with every history after it.
+// replaced reads a history that replaces the previous one. It is a compaction
+// if it holds a new summary: the old summary is repeated in every later
+// history.
 func (d *chat) replaced(history []byte, at time.Time) []telemetry.Signal {
 	summary := ""
 	scan.Elements(history, func(val []byte) bool {
@@ -144,7 +145,8 @@ func (d *chat) replaced(history []byte, at time.Time) []telemetry.Signal {
 			return true
 		}
 		d.remember(r.id)
-		// Of a file that is read from its middle, only the time tells a new one.
+		// In a file that is read from its middle, only the time shows a new
+		// one.
 		if has(r.content, "<state_snapshot>") && (d.header || at.Sub(r.at) < time.Second) {
 			summary = r.id
 		}
@@ -156,8 +158,8 @@ func (d *chat) replaced(history []byte, at time.Time) []telemetry.Signal {
 	case summary != "":
 		var out []telemetry.Signal
 		if d.answered && d.blocked == nil {
-			// It was asked for, or comes before the next prompt is sent: within a
-			// turn it comes behind a tool's result.
+			// The user started the compaction, or it comes before the next
+			// prompt is sent: within a turn, it follows a tool's result.
 			out = d.end(chatRecord{id: summary, at: at}, telemetry.Completed)
 		}
 		s := d.signal(telemetry.Compacted, summary, at)
@@ -184,7 +186,7 @@ func (d *chat) message(r chatRecord) []telemetry.Signal {
 		return d.model(r)
 	case "error", "info", "warning":
 		if d.seen[r.id] {
-			return nil // the file is read once more, and another turn is open now
+			return nil // the file is read again, and another turn is open now
 		}
 		d.remember(r.id)
 		if r.kind == "error" {
@@ -196,7 +198,7 @@ func (d *chat) message(r chatRecord) []telemetry.Signal {
 	return nil
 }
 
-// The texts that Gemini CLI writes about a turn, as they begin.
+// The texts that Gemini CLI writes about a turn, or their beginnings.
 const (
 	cancelled = "Request cancelled."
 	givenUp   = "User cancelled the request."
@@ -205,27 +207,27 @@ const (
 	cleared   = "Conversation context has been cleared."
 )
 
-// notice reads what Gemini CLI tells the person in between.
+// notice reads what Gemini CLI displays to the user between messages.
 func (d *chat) notice(r chatRecord) []telemetry.Signal {
-	said := scan.Inner(r.content)
+	text := scan.Inner(r.content)
 	switch {
-	case string(said) == cancelled, string(said) == givenUp:
+	case string(text) == cancelled, string(text) == givenUp:
 		return d.end(r, telemetry.Interrupted)
-	case string(said) == cleared:
-		// The file may end here: what follows is in another one then.
+	case string(text) == cleared:
+		// The file may end here, and the session continue in another one.
 		return []telemetry.Signal{d.signal(telemetry.Cleared, r.id, r.at)}
-	case bytes.HasPrefix(said, []byte(blocked)):
-		// A hook gave the model something else to do, in the place of an end of
-		// the turn. One that refused a prompt is told in the same words, and the
-		// prompt then stands nowhere.
+	case bytes.HasPrefix(text, []byte(blocked)):
+		// A hook gave the model another task instead of an end of the turn. A
+		// hook that rejects a prompt is recorded in the same words, without the
+		// prompt.
 		if d.blocked == nil {
 			d.blocked = map[uint64]bool{}
 		}
-		d.blocked[scan.Hash(said[len(blocked):])] = true
+		d.blocked[scan.Hash(text[len(blocked):])] = true
 		if d.turn != "" && d.agent == "" {
-			return []telemetry.Signal{d.signal(telemetry.Alive, r.id, r.at)} // the turn may go on
+			return []telemetry.Signal{d.signal(telemetry.Alive, r.id, r.at)} // the turn may continue
 		}
-	case bytes.HasPrefix(said, []byte(stopped)):
+	case bytes.HasPrefix(text, []byte(stopped)):
 		if d.answered {
 			return d.end(r, telemetry.Completed)
 		}
@@ -234,14 +236,15 @@ func (d *chat) notice(r chatRecord) []telemetry.Signal {
 	return nil
 }
 
-// end ends the open turn. Without one, it was no turn's end: of a command, say.
+// end ends the open turn. Without one, nothing ended: the record belongs to a
+// command, for example.
 func (d *chat) end(r chatRecord, outcome telemetry.Outcome) []telemetry.Signal {
 	if d.turn == "" || d.agent != "" {
 		return nil
 	}
 	s := d.signal(telemetry.TurnEnd, r.id, r.at)
 	if s.Outcome = outcome; outcome == telemetry.Failed {
-		s.Error = telemetry.ErrUnknown // the cause is told in a sentence only
+		s.Error = telemetry.ErrUnknown // only a sentence has the cause
 	}
 	d.turn, d.answered = "", false
 	return []telemetry.Signal{s}
@@ -255,8 +258,8 @@ func (d *chat) user(r chatRecord) []telemetry.Signal {
 	u := readUser(r.content)
 	switch {
 	case u.context:
-		// This one is never sent by itself: a history is written out, and all of
-		// it is old.
+		// This part is never sent by itself. It shows that a history is written
+		// again, and all of it is old.
 		d.loading = true
 		return nil
 	case d.loading:
@@ -273,7 +276,7 @@ func (d *chat) user(r chatRecord) []telemetry.Signal {
 	first := d.first
 	d.first = false
 	if d.agent != "" {
-		return nil // what it is told, it is told by another agent
+		return nil // another agent wrote it
 	}
 	typed := u.text
 	if r.display != nil {
@@ -294,9 +297,9 @@ func (d *chat) user(r chatRecord) []telemetry.Signal {
 	return append(out, d.signal(telemetry.Prompt, r.id, r.at))
 }
 
-// continues says that a message in the user's place is none of the user's: what
-// a hook gave the model in the place of an end, or a nudge of Gemini CLI's own.
-// Both go on with the prompt before, and repeat what was typed for it.
+// continues reports whether a message in the user's place is not the user's,
+// but what a hook gave the model instead of an end, or a nudge of Gemini CLI's
+// own. Both continue the previous prompt and repeat its typed text.
 func (d *chat) continues(r chatRecord, u userParts, typed uint64, first bool) bool {
 	if d.blocked[u.text] {
 		return true
@@ -307,20 +310,21 @@ func (d *chat) continues(r chatRecord, u userParts, typed uint64, first bool) bo
 	if !first {
 		return typed == d.typed
 	}
-	// After its context was cleared a session may go on in a file of its own,
-	// which knows nothing of the prompt before. Nobody types that soon, and what
-	// a person typed begins what was sent, unless it is a command's name.
+	// A session whose context was cleared may continue in a file of its own,
+	// without the previous prompt. No user types that soon. The text that a
+	// user typed begins the message that was sent, unless it is a command's
+	// name.
 	shown := firstText(r.display)
-	return !d.began.IsZero() && r.at.Sub(d.began) < soon && !bytes.HasPrefix(shown, []byte("/")) &&
+	return !d.began.IsZero() && r.at.Sub(d.began) < soonAfterStart && !bytes.HasPrefix(shown, []byte("/")) &&
 		!bytes.Contains(r.content, shown)
 }
 
-// geminiSoon is longer than the hooks of a new start usually take, and shorter
-// than a person needs to type.
-const soon = 3 * time.Second
+// soonAfterStart is longer than the hooks of a start usually take, and shorter than a
+// user needs to type.
+const soonAfterStart = 3 * time.Second
 
-// model reads a message of the model. It is written without its tool calls
-// first, and with them when they are over.
+// model reads a message of the model. Gemini CLI writes it first without its
+// tool calls, and with them once they are over.
 func (d *chat) model(r chatRecord) []telemetry.Signal {
 	var out []telemetry.Signal
 	var calls []call
@@ -343,7 +347,7 @@ func (d *chat) model(r chatRecord) []telemetry.Signal {
 		}
 		d.tools[c.id] = true
 		if d.turn == "" && d.agent == "" {
-			continue // it was cancelled with its turn, which was told first
+			continue // it was cancelled with its turn, whose end was reported first
 		}
 		s := d.signal(telemetry.ToolStart, r.id, r.at)
 		s.Tool, s.ToolName = c.id, c.tool
@@ -355,7 +359,7 @@ func (d *chat) model(r chatRecord) []telemetry.Signal {
 	return out
 }
 
-// geminiCall is a call of a tool that is over.
+// call is a tool call that is over.
 type call struct {
 	id, tool, status string
 	args, result     []byte
@@ -368,7 +372,7 @@ func readCall(val []byte) call {
 	return c
 }
 
-// usage tells a call of the model, once, and again when its output has grown.
+// usage reports a model call once, and again when its output has grown.
 func (d *chat) usage(r chatRecord) (telemetry.Signal, bool) {
 	t := readTokens(r.tokens)
 	u := t.usage(r.id)
@@ -387,9 +391,9 @@ func (d *chat) usage(r chatRecord) (telemetry.Signal, bool) {
 	return s, true
 }
 
-// geminiTokens are the parts of a usage as the API of Gemini counts them: what
-// was cached is within the prompt, thoughts and the prompts of the server's own
-// tools are beside everything else.
+// tokens are the parts of a usage as Gemini's API counts them: cached tokens
+// are within the prompt; thoughts and the prompts of the server's own tools are
+// beside everything else.
 type tokens struct{ input, output, cached, thoughts, tool int64 }
 
 func readTokens(val []byte) tokens {
@@ -408,17 +412,17 @@ func (t tokens) usage(id string) telemetry.Usage {
 		Output: t.output + t.thoughts, Reasoning: t.thoughts}
 }
 
-// geminiUser says what a message in the user's place consists of.
+// userParts are the kinds of parts that a message in the user's place has.
 type userParts struct {
-	context bool   // the description of the surroundings that every history begins with
+	context bool   // the description of the environment that every history begins with
 	results bool   // results of tools
-	typed   bool   // anything that a person, or who speaks for them, sent
-	text    uint64 // digest of the first such text
+	typed   bool   // anything that the user, or a program for the user, sent
+	text    uint64 // hash of the first such text
 }
 
-// geminiAside says that a text is one that Gemini CLI itself writes into the
-// history in the user's place, without sending it: it goes along with the next
-// prompt. (It is the inside of a JSON string: a new line is two characters.)
+// aside reports whether Gemini CLI itself wrote this text into the history in
+// the user's place, without sending it: it is sent with the next prompt. (It is
+// the inside of a JSON string: a new line is two characters.)
 func aside(text []byte) bool {
 	for _, mark := range []string{
 		"<state_snapshot>",
@@ -478,7 +482,7 @@ func readUser(content []byte) userParts {
 	return u
 }
 
-// firstText is the first text of a content, as it stands in JSON.
+// firstText is the first text of a content, still escaped.
 func firstText(content []byte) []byte {
 	if len(content) > 0 && content[0] == '"' {
 		return scan.Inner(content)
@@ -500,7 +504,7 @@ func firstText(content []byte) []byte {
 	return first
 }
 
-// geminiHas says whether a text of a content has this in it.
+// has reports whether a text of a content contains the mark.
 func has(content []byte, mark string) bool {
 	found := false
 	scan.Elements(content, func(val []byte) bool {

@@ -8,22 +8,21 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// geminiTelemetry decodes one value of the file that Gemini CLI writes its
-// telemetry to: records of a log, spans and metrics behind each other. Only
-// the log is read, and of it only attributes that are names and numbers.
+// telemetryLog decodes one value of the file that Gemini CLI writes its
+// telemetry to: log records, spans and metrics in turn. Only log records are
+// read, and of them only attributes that are names and numbers.
 //
-// No id in it is one that a chat file or a hook knows: a turn is numbered
-// apart (`prompt_id`), and a call of the model has no id at all. So a prompt
-// carries no turn here, and joins the frame that another source opened by its
-// time alone.
+// None of its ids is known to a chat file or a hook: turns have other numbers
+// (`prompt_id`), and model calls have no id. A prompt therefore has no turn
+// here, and joins the frame that another source opened by its time alone.
 type telemetryLog struct {
 	telemetry.Tally
 	session  string
 	answered bool                // the newest call of the main chain was answered, and no tool was called since
-	failed   telemetry.ErrorKind // why it failed, where it was not tried again
+	failed   telemetry.ErrorKind // why it failed, where it was not retried
 }
 
-// geminiEvent is what is read of a log record's attributes.
+// event is what is read of a log record's attributes.
 type event struct {
 	name, stampText              string
 	at                           time.Time
@@ -55,16 +54,16 @@ func (d *telemetryLog) Decode(record []byte) []telemetry.Signal {
 		return nil
 	}
 	var out []telemetry.Signal
-	anew := e.session != "" && e.session != d.session
-	clear := anew && e.name == "gemini_cli.slash_command" && e.command == "clear"
-	if clear {
-		out = d.over(e) // a person typed it, at an end of the turn
+	newSession := e.session != "" && e.session != d.session
+	cleared := newSession && e.name == "gemini_cli.slash_command" && e.command == "clear"
+	if cleared {
+		out = d.over(e) // the user typed it, at an end of the turn
 	}
-	if anew {
+	if newSession {
 		d.session, d.answered, d.failed = e.session, false, ""
 	}
-	if clear {
-		s := d.signal(telemetry.SessionLive, e) // it is told under the id of the session that it began
+	if cleared {
+		s := d.signal(telemetry.SessionLive, e) // the record has the id of the session that it began
 		s.Cause = "clear"
 		return append(out, s)
 	}
@@ -142,7 +141,7 @@ func (d *telemetryLog) event(e event) []telemetry.Signal {
 		s.Agent = e.agent
 		return []telemetry.Signal{s}
 	case "gemini_cli.slash_command":
-		if e.command == "compress" { // a person asked for it when the turn was over
+		if e.command == "compress" { // the user typed it after the turn
 			return append(d.over(e), d.signal(telemetry.Alive, e))
 		}
 		return []telemetry.Signal{d.signal(telemetry.Alive, e)}
@@ -155,7 +154,7 @@ func (d *telemetryLog) event(e event) []telemetry.Signal {
 	return nil
 }
 
-// geminiSilent says that an event is known and tells nothing of a session's
+// silent reports whether an event is known and does not concern a session's
 // life.
 func silent(event string) bool {
 	switch event {
@@ -194,8 +193,8 @@ func silent(event string) bool {
 	return false
 }
 
-// over tells how the turn ended that is over because a person did something
-// else, where its calls show how.
+// over reports how the turn ended before another action of the user, where its
+// calls show it.
 func (d *telemetryLog) over(e event) []telemetry.Signal {
 	var out []telemetry.Signal
 	end := d.signal(telemetry.TurnEnd, e)
@@ -204,7 +203,7 @@ func (d *telemetryLog) over(e event) []telemetry.Signal {
 		if end.Outcome = telemetry.Completed; d.answered {
 			out = append(out, end)
 		}
-	case telemetry.ErrRateLimit, telemetry.ErrServer, telemetry.ErrNetwork: // it was tried again, and then the person may have lost patience
+	case telemetry.ErrRateLimit, telemetry.ErrServer, telemetry.ErrNetwork: // it was retried, and the user may have given up
 	default:
 		end.Outcome, end.Error = telemetry.Failed, d.failed
 		out = append(out, end)
@@ -213,7 +212,7 @@ func (d *telemetryLog) over(e event) []telemetry.Signal {
 	return out
 }
 
-// prompt tells a prompt, and that the one before was answered if it was.
+// prompt reports a prompt, and the end of the previous turn if it was answered.
 func (d *telemetryLog) prompt(e event) []telemetry.Signal {
 	out := d.over(e)
 	s := d.signal(telemetry.Prompt, e)
@@ -225,7 +224,7 @@ func (d *telemetryLog) response(e event) []telemetry.Signal {
 	if e.role == "main" {
 		d.answered, d.failed = true, ""
 	}
-	// Nothing but its time tells one call of a prompt from the next.
+	// Only its time distinguishes one call of a prompt from the next.
 	u := e.tokens.usage(e.stampText)
 	u.Request = e.prompt
 	if u.Used == 0 {

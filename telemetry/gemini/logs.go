@@ -5,16 +5,16 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// geminiLogs decodes logs.json, the list of what was typed into the terminal
-// sessions of one folder, kept for recalling it. A record is the whole list, so
-// the decoder remembers how far it told each session.
+// logs decodes logs.json, the history of the lines typed into the terminal
+// sessions of one folder. A record is the whole list, so the decoder remembers
+// the newest reported line of each session.
 //
-// What was typed may be a prompt, a prompt that a hook refused or a command of
-// the shell, and the list does not say which. So it tells signs of life and no
-// prompts.
+// A typed line may be a prompt, a prompt that a hook rejected or a shell
+// command, and the list does not say which. It is therefore reported as a sign
+// of life and not as a prompt.
 type logs struct {
 	telemetry.Tally
-	next map[string]int64 // by session: the number after the newest one told
+	next map[string]int64 // by session: the number after the newest one reported
 }
 
 // Logs returns a decoder of logs.json.

@@ -6,10 +6,10 @@ import (
 	"lifeloop/telemetry"
 )
 
-// geminiOSC decodes the title that Gemini CLI gives its terminal (OSC 0):
-// `◇  Ready (project)`, `✦  Working… (project)`, `✋  Action Required (project)`,
-// padded with blanks. What stands behind the sign may be the model's thought
-// and is not read.
+// osc decodes the title that Gemini CLI gives its terminal (OSC 0): `◇  Ready
+// (project)`, `✦  Working… (project)`, `✋  Action Required (project)`, padded
+// with spaces. The text after the sign may be the model's thought and is not
+// read.
 type osc struct {
 	telemetry.Tally
 	telemetry.Waits
@@ -29,10 +29,10 @@ func (d *osc) Decode(record []byte) []telemetry.Signal {
 			return nil
 		}
 		s.Kind, s.Detail = telemetry.Idle, "title ready"
-		// Gemini CLI writes down how a turn ended unless it was answered, and does
-		// so before it shows that it is ready.
+		// Unless a turn was answered, Gemini CLI writes down how it ended
+		// before it shows that it is ready.
 		s.Outcome = telemetry.Completed
-		if !d.drawn { // it is given before there is a screen
+		if !d.drawn { // it is set before there is a screen
 			s.Kind, s.Outcome = telemetry.Alive, ""
 		}
 	case "✦", "⏲":
@@ -42,7 +42,7 @@ func (d *osc) Decode(record []byte) []telemetry.Signal {
 	case "": // the terminal is given back
 		return nil
 	default:
-		// The one title of those who do not want it to change.
+		// The fixed title of users who switched the changing one off.
 		if !bytes.HasPrefix(record, []byte("Gemini CLI (")) {
 			d.Miss("title")
 		}

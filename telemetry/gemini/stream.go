@@ -5,14 +5,14 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// geminiStream decodes one line of `gemini -p … --output-format stream-json`:
-// one session, one prompt, one end. The figures at the end are sums of all
-// calls, those beside the main chain too, and say nothing of the context.
+// stream decodes one line of `gemini -p … --output-format stream-json`: one
+// session, one prompt, one end. The figures at the end are sums of all calls,
+// including those beside the main chain, and do not show the context.
 type stream struct {
 	telemetry.Tally
 	telemetry.Digests
 	session string
-	working bool // told since the newest prompt or result of a tool
+	working bool // reported since the newest prompt or tool result
 }
 
 // Stream returns a decoder of stream-json lines.
@@ -53,7 +53,7 @@ func (d *stream) Decode(record []byte) []telemetry.Signal {
 			s.ToolError = toolErrorOf(failure)
 		}
 	case "error":
-		s.Kind, s.Error = telemetry.Fault, telemetry.ErrUnknown // the cause is told in a sentence only
+		s.Kind, s.Error = telemetry.Fault, telemetry.ErrUnknown // only a sentence has the cause
 	case "result":
 		s.Kind, s.Outcome = telemetry.TurnEnd, telemetry.Completed
 		if status != "success" {
@@ -66,7 +66,7 @@ func (d *stream) Decode(record []byte) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// geminiToolError reads the kind of an error that a tool had.
+// toolErrorOf reads the kind of an error that a tool had.
 func toolErrorOf(failure []byte) string {
 	switch scan.MemberOf(failure, "type", scan.WordOf) {
 	case "tool_not_registered":
@@ -77,7 +77,7 @@ func toolErrorOf(failure []byte) string {
 	return telemetry.ToolFailed
 }
 
-// geminiFailure reads the kind of an error that ended a run.
+// failureOf reads the kind of an error that ended a run.
 func failureOf(failure []byte) (telemetry.Outcome, telemetry.ErrorKind) {
 	var kind string
 	scan.Object(failure, scan.Word("type", &kind))

@@ -13,12 +13,10 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// Hooks is the dialect of Hermes's shell hooks: a few members of the hook's own,
-// and below extra those of its event. Hermes names events as the model sees
-// them: a "session" starts with the first turn and "ends" with every turn;
+// Hooks is the dialect of Hermes's shell hooks: a few members of the hook's
+// own, and below extra those of its event. Hermes names events as the model
+// sees them: a "session" starts with the first turn and "ends" with every turn;
 // on_session_finalize is the end of the session.
-//
-// It was read from Hermes's source and never run.
 type Hooks struct{ telemetry.Waits }
 
 // Decode implements telemetry.Dialect.
@@ -31,7 +29,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 	sign := func(kind telemetry.Kind) telemetry.Signal {
 		s := telemetry.Signal{Kind: kind, Source: "hook", Detail: event, Session: in.session, Turn: in.turn, Agent: in.agent}
 		if in.agent != "" {
-			s.Session = "" // whose sub-agent it is, is not told here
+			s.Session = "" // the input lacks the session that it works for
 		}
 		return s
 	}
@@ -48,10 +46,10 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		s.Turn, s.Reason = "", in.reason
 		call.Add(s)
 	case "pre_llm_call":
-		// Once a turn, after any compaction: what is answered is put behind the
-		// prompt.
+		// It runs once a turn, after any compaction. Its answer is put behind
+		// the prompt.
 		if in.agent != "" {
-			call.Add(sign(telemetry.Working)) // asked by the session, not by a person
+			call.Add(sign(telemetry.Working)) // the session asked for it, not the user
 			break
 		}
 		call.Fill(telemetry.SlotFrame)
@@ -65,7 +63,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		call.Add(in.refused(sign(telemetry.Fault)))
 	case "post_llm_call":
 		s := sign(telemetry.TurnStop)
-		s.Outcome = telemetry.Completed // it is called for nothing else
+		s.Outcome = telemetry.Completed // it runs only after a completed answer
 		call.Add(s)
 	case "on_session_end":
 		call.Add(in.ended(sign(telemetry.TurnEnd)))
@@ -73,15 +71,16 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		call.Add(in.toolCall(sign(telemetry.ToolStart), event == "post_tool_call"))
 	case "pre_approval_request":
 		if in.surface == "smart" {
-			call.Add(sign(telemetry.Alive)) // a model is asked, and no person
+			call.Add(sign(telemetry.Alive)) // a model is asked, not the user
 			break
 		}
 		call.Add(sign(telemetry.NeedsInput))
 	case "post_approval_response":
 		call.Add(sign(telemetry.Working))
 	case "post_auxiliary_call":
-		// That a summary was written does not say that it is used: a compression's
-		// calls are told as what they cost, and no hook tells the compaction.
+		// A summary that was written need not be used. A compression's calls
+		// are therefore reported as their cost, and no hook reports the
+		// compaction.
 		in.usage.ID = in.request
 		s := sign(telemetry.UsageSeen)
 		if s.Side = in.task; s.Side == "" {
@@ -102,7 +101,7 @@ func (Hooks) Answer(event, context string) []byte {
 	return telemetry.PlainOutput(context)
 }
 
-// hermesInput is what is read of a hook's input.
+// input is what is read of a hook's input.
 type input struct {
 	event, session, agent, dir            string
 	turn, request, tool, toolName, model  string
@@ -111,7 +110,7 @@ type input struct {
 	usage                                 telemetry.Usage
 	window, status                        int64
 	completed, failed, interrupted, retry bool
-	told                                  bool // how the turn ended was told
+	hasOutcome                            bool // the event says how the turn ended
 }
 
 func read(event string, stdin []byte) (input, error) {
@@ -146,14 +145,14 @@ func (in *input) readExtra(extra []byte) {
 		scan.Name("model", &in.model), scan.Word("reason", &in.reason), scan.Word("aux_task", &in.task),
 		scan.Word("surface", &in.surface), scan.Word("platform", &in.platform), scan.Count("context_length", &in.window),
 		scan.Count("status_code", &in.status), scan.True("retryable", &in.retry),
-		scan.Func("completed", func(val []byte) { in.completed, in.told = scan.IsTrue(val), true }),
-		scan.Func("failed", func(val []byte) { in.failed, in.told = scan.IsTrue(val), true }),
-		scan.Func("interrupted", func(val []byte) { in.interrupted, in.told = scan.IsTrue(val), true }),
+		scan.Func("completed", func(val []byte) { in.completed, in.hasOutcome = scan.IsTrue(val), true }),
+		scan.Func("failed", func(val []byte) { in.failed, in.hasOutcome = scan.IsTrue(val), true }),
+		scan.Func("interrupted", func(val []byte) { in.interrupted, in.hasOutcome = scan.IsTrue(val), true }),
 		scan.Func("usage", func(val []byte) { in.usage = readUsage(val) }))
 }
 
-// hermesUsage reads the tokens of one call. Hermes counts cached tokens beside
-// the input, and prompt_tokens is all of what went to the model.
+// readUsage reads the tokens of one call. Hermes counts cached tokens beside
+// the input, and prompt_tokens is everything that went to the model.
 func readUsage(val []byte) telemetry.Usage {
 	var u telemetry.Usage
 	var prompt int64
@@ -167,7 +166,7 @@ func readUsage(val []byte) telemetry.Usage {
 	return u
 }
 
-// used makes s tell the call's usage; without one it is a sign of life.
+// used makes s report the call's usage; without one it is a sign of life.
 func (in *input) used(s telemetry.Signal) telemetry.Signal {
 	if in.usage.Used == 0 {
 		s.Kind, s.Side = telemetry.Alive, ""
@@ -180,8 +179,8 @@ func (in *input) used(s telemetry.Signal) telemetry.Signal {
 	return s
 }
 
-// refused reads a request that failed. Hermes waits and tries again where it
-// calls the failure retryable.
+// refused reads a request that failed. Hermes waits and retries where it calls
+// the failure retryable.
 func (in *input) refused(s telemetry.Signal) telemetry.Signal {
 	s.Error = telemetry.HTTPError(in.status)
 	if in.retry && (s.Error == telemetry.ErrRateLimit || s.Error == telemetry.ErrServer) {
@@ -196,15 +195,15 @@ func (in *input) ended(s telemetry.Signal) telemetry.Signal {
 		s.Outcome = telemetry.Interrupted
 	case in.completed && !in.failed:
 		s.Outcome = telemetry.Completed
-	case in.told:
+	case in.hasOutcome:
 		s.Outcome, s.Error = telemetry.Failed, telemetry.ErrUnknown
 	}
 	return s
 }
 
-// toolCall tells a tool's start or end. These hooks do not say whether the
-// session that they name is a sub-agent's, so the signal names none: what a
-// sub-agent does happens inside a tool call of the session.
+// toolCall reports a tool's start or end. These hooks do not say whether the
+// session that they name is a sub-agent's, so the signal names none: a
+// sub-agent works within a tool call of the session.
 func (in *input) toolCall(s telemetry.Signal, over bool) telemetry.Signal {
 	s.Session, s.Turn, s.Tool = "", "", in.tool
 	switch {

@@ -8,36 +8,34 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// hermesStore decodes the rows of Hermes's state.db, as the profile's queries
-// give them: messages, each with what its session's row says, and sessions. No
-// text is in them: the queries leave it in the database.
+// store decodes the rows of Hermes's state.db, as the profile's queries return
+// them: messages, each with data of its session's row, and sessions. The
+// queries leave all text in the database.
 //
-// A row names no turn, so neither do the signals. The tokens are those of the
-// whole session so far, and nothing is known of what was counted before the
-// first row: usage is what they grew by since.
-//
-// All of it is read from Hermes's source. It was never run.
+// A row names no turn, so the signals have none. The tokens are totals of the
+// session, and what was counted before the first row is not known. The usage is
+// therefore what the totals grew by since.
 type store struct {
 	telemetry.Tally
 	sessions map[string]*session
 }
 
-// hermesSession is what is remembered of one session.
+// session is what is remembered of one session.
 type session struct {
-	parent     string    // of a sub-agent, the session that it works for
+	parent     string    // the session that a sub-agent works for
 	newest     time.Time // of the newest message
-	summarized bool      // the context was rewritten: older messages may come again
-	expects    bool      // the summary that it begins with was told by its beginning
+	summarized bool      // the context was rewritten: older messages may be repeated
+	expects    bool      // the summary that it begins with was reported at its start
 	aside      bool      // the newest row of a user was no prompt
 	live, gone bool
-	counted    bool // totals is known
+	counted    bool // totals are known
 	totals     totals
 }
 
-// hermesTotals are the token columns of a session's row.
+// totals are the token columns of a session's row.
 type totals struct{ calls, input, output, read, write, reasoning int64 }
 
-// hermesRow is one row.
+// row is one row.
 type row struct {
 	table, id, session, role, finish, tool, kind string
 	at                                           time.Time
@@ -46,7 +44,7 @@ type row struct {
 	of                                           owner
 }
 
-// hermesOwner is what the session's own row says.
+// owner is what the session's own row has.
 type owner struct {
 	parent, source, model, dir, reason, parentReason string
 	started, ended, parentEnded                      time.Time
@@ -99,7 +97,7 @@ func (o *owner) read(val []byte) {
 		scan.Count("reasoning_tokens", &o.totals.reasoning))
 }
 
-// begun says how a session with a parent came to be.
+// begun is how a session with a parent began.
 func (o owner) begun() string {
 	switch {
 	case o.parent == "":
@@ -115,7 +113,7 @@ func (o owner) begun() string {
 	case o.parentReason == "branched":
 		return "fork"
 	case o.parentEnded.IsZero(), o.started.Before(o.parentEnded):
-		return "agent" // it began beside its parent, which went on
+		return "agent" // it began beside its parent, which continued
 	}
 	return "unknown"
 }
@@ -135,7 +133,7 @@ func (d *store) session(r row) *session {
 	return s
 }
 
-// signal starts a signal told by the row.
+// signal starts a signal of the row.
 func (r row) signal(kind telemetry.Kind, s *session) telemetry.Signal {
 	out := telemetry.Signal{Kind: kind, Source: "store", Detail: r.id, At: r.at, Session: r.session}
 	if s.parent != "" {
@@ -144,17 +142,17 @@ func (r row) signal(kind telemetry.Kind, s *session) telemetry.Signal {
 	return out
 }
 
-// row reads a session's own row: its tokens, and its end. That the row lies
-// there does not make the session live.
+// row reads a session's own row: its tokens, and its end. The row alone does
+// not make the session live.
 func (d *store) row(r row) []telemetry.Signal {
 	s := d.session(r)
 	r.id, r.at = "session", r.of.ended
 	out := s.grown(r)
 	if r.of.ended.IsZero() {
-		s.gone = false // taken up again
+		s.gone = false // resumed
 		return out
 	}
-	// One that a compaction ended goes on under another id.
+	// One that a compaction ended continues under another id.
 	if s.gone || s.parent != "" || r.of.reason == "compression" {
 		return out
 	}
@@ -182,8 +180,8 @@ func (d *store) message(r row) []telemetry.Signal {
 		c.Compaction = &telemetry.Compaction{Half: "record", Trigger: "unknown"}
 		return append(out, c)
 	}
-	// What a compaction keeps is stored a second time, behind the summary, with
-	// the time it had.
+	// What a compaction retains is stored a second time after the summary, with
+	// its old time.
 	if s.summarized && !r.at.After(s.newest) {
 		return out
 	}
@@ -192,12 +190,13 @@ func (d *store) message(r row) []telemetry.Signal {
 	}
 	switch r.role {
 	case "user":
-		// Hermes notes its own turns by a kind, and what was said beside it.
+		// Hermes marks its own turns by a kind, and messages beside the turn as
+		// observed.
 		if s.aside = r.kind != "" || r.observed; s.aside {
 			return out
 		}
 		if s.parent != "" {
-			return append(out, r.signal(telemetry.Working, s)) // asked by the session, not by a person
+			return append(out, r.signal(telemetry.Working, s)) // the session asked for it, not the user
 		}
 		return append(out, r.signal(telemetry.Prompt, s))
 	case "assistant":
@@ -215,8 +214,8 @@ func (d *store) message(r row) []telemetry.Signal {
 	return out
 }
 
-// begin tells that a session is live. One that goes on after a compaction is
-// told as that: the context of the session before was rewritten.
+// begin reports that a session is live. If it continues after a compaction,
+// begin also reports the compaction of the session before.
 func (d *store) begin(r row, s *session) []telemetry.Signal {
 	if s.parent != "" {
 		return nil
@@ -237,8 +236,8 @@ func (d *store) begin(r row, s *session) []telemetry.Signal {
 	return []telemetry.Signal{c, live}
 }
 
-// grown tells what the session's tokens grew by. Of one call it is the size of
-// the context too; of several it is not.
+// grown reports what the session's tokens grew by. For a single call this is
+// the size of the context too.
 func (s *session) grown(r row) []telemetry.Signal {
 	if !r.of.known {
 		return nil

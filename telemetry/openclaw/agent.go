@@ -7,15 +7,15 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// openclawAgent decodes what `openclaw agent --local --json` prints: one object
-// when the one turn is over. It is all of a session's turn at once, and its only
-// time is that of the turn's start.
+// agent decodes the output of `openclaw agent --local --json`: one object after
+// the one turn. It describes the whole turn, and its only time is that of the
+// turn's start.
 type agent struct {
 	telemetry.Tally
-	told string // the run that was told: a file may be read again
+	reported string // the run that was reported: a file may be read again
 }
 
-// openclawResult is what is read of the object's meta.
+// result is what is read of the object's meta.
 type result struct {
 	failure                        []byte
 	stop, session, run, dir, model string
@@ -37,10 +37,10 @@ func (d *agent) Decode(record []byte) []telemetry.Signal {
 	}
 	var r result
 	r.read(meta)
-	if r.session == "" || r.run != "" && r.run == d.told {
+	if r.session == "" || r.run != "" && r.run == d.reported {
 		return nil
 	}
-	d.told = r.run
+	d.reported = r.run
 	return r.signals()
 }
 
@@ -67,7 +67,7 @@ func (r *result) signals() []telemetry.Signal {
 	live := signal(telemetry.SessionLive)
 	live.Turn, live.Cause, live.Dir, live.Model = "", "unknown", r.dir, r.model
 	out := []telemetry.Signal{live, signal(telemetry.Prompt)}
-	if r.usage != nil { // all calls of the turn, told as one
+	if r.usage != nil { // all calls of the turn, as one
 		u := signal(telemetry.UsageSeen)
 		u.Model, u.Usage = r.model, r.usage
 		u.Usage.Request = r.run

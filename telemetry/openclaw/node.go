@@ -7,17 +7,17 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// openclawNode decodes the rows of OpenClaw's session_nodes: the state of each
-// session, written over at each change. What a row tells is news when it
-// differs from what the row of that session told before.
+// node decodes the rows of OpenClaw's session_nodes: the state of each session,
+// which is overwritten at each change. A row is reported where it differs from
+// the previous row of its session.
 //
-// A row says nothing of the session's being live now: old ones stay.
+// A row does not show that the session is live: old rows remain.
 type node struct {
 	telemetry.Tally
 	rows map[string]state // by session key
 }
 
-// openclawState is what one row told.
+// state is what one row reported.
 type state struct {
 	session, status, run, model string
 	aborted                     bool
@@ -41,20 +41,20 @@ func (d *node) Decode(record []byte) []telemetry.Signal {
 		return nil
 	}
 	if s.status == "running" && writer != "" {
-		s.run = writer // lastRunId is still the one before
+		s.run = writer // lastRunId is still the previous one
 	}
 	if !fresh {
-		s.used = 0 // of before a compaction, a reset or a change of the model
+		s.used = 0 // from before a compaction, a reset or a change of the model
 	}
 	before := d.rows[key]
 	if d.rows == nil || len(d.rows) >= mostRuns {
 		d.rows = make(map[string]state)
 	}
 	d.rows[key] = s
-	return d.news(before, s, at, ended)
+	return d.changes(before, s, at, ended)
 }
 
-func (d *node) news(before, s state, at, ended time.Time) []telemetry.Signal {
+func (d *node) changes(before, s state, at, ended time.Time) []telemetry.Signal {
 	signal := func(kind telemetry.Kind) telemetry.Signal {
 		return telemetry.Signal{Kind: kind, Source: "store", Detail: s.status, At: at, Session: s.session}
 	}
@@ -81,7 +81,7 @@ func (d *node) news(before, s state, at, ended time.Time) []telemetry.Signal {
 		return append(out, w)
 	}
 	if s.run == "" {
-		return out // no run of it is named, so none is known to have ended
+		return out // it names no run, so no run is known to have ended
 	}
 	end := signal(telemetry.TurnEnd)
 	end.Turn = s.run

@@ -11,21 +11,20 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// openclawRuns bounds what a decoder remembers of sessions and runs. A store
-// holds those of years; only the newest can still be told of.
+// mostRuns bounds how many sessions and runs a decoder remembers. A store holds
+// those of years; only the newest still change.
 const mostRuns = 4096
 
-// openclawPerson says whether a run that was triggered so answers a prompt of a
-// person: `openclaw agent`, a terminal and a channel say user or manual. A
-// heartbeat, a schedule and the harness's own upkeep say their own word.
+// byUser reports whether a run with this trigger answers a prompt of the user:
+// `openclaw agent`, a terminal and a channel write user or manual. A heartbeat,
+// a schedule and maintenance have words of their own.
 func byUser(trigger string) bool {
 	return trigger == "" || trigger == "user" || trigger == "manual"
 }
 
-// openclawUsage reads the usage of one call. OpenClaw counts cached tokens
-// beside the input, and reckons the context in use without the answer: what it
-// shows of a session is the size of its last prompt. It is nil for a record
-// that no call stands behind.
+// readUsage reads the usage of one call; nil of a record without a call.
+// OpenClaw counts cached tokens beside the input, and takes the size of the
+// last prompt, without its answer, for the context in use.
 func readUsage(val []byte) *telemetry.Usage {
 	var u telemetry.Usage
 	scan.Object(val,
@@ -37,7 +36,7 @@ func readUsage(val []byte) *telemetry.Usage {
 	return &u
 }
 
-// openclawSum reads what all calls of a run cost, and of the last one how full
+// sumUsage reads the cost of all calls of a run, and from the last one how full
 // the context is; nil without any.
 func sumUsage(all, last []byte) *telemetry.Usage {
 	u, of := readUsage(all), readUsage(last)
@@ -50,8 +49,8 @@ func sumUsage(all, last []byte) *telemetry.Usage {
 	return u
 }
 
-// openclawMessage is what is read of a message of a transcript, wherever it
-// stands: in a row, in a run's snapshot, in a plugin's event.
+// message is what is read of a transcript's message, in a row, in a run's
+// snapshot or in a plugin's event.
 type message struct {
 	role, stop, content            []byte
 	usage                          *telemetry.Usage
@@ -59,7 +58,7 @@ type message struct {
 	provider, model                string
 	tool, toolName                 string
 	failed                         bool // the tool did
-	mirrored                       bool // written by OpenClaw itself, no call behind it
+	mirrored                       bool // written by OpenClaw itself, without a call
 }
 
 func readMessage(val []byte) message {
@@ -75,9 +74,10 @@ func readMessage(val []byte) message {
 	return m
 }
 
-// openclawCalls finds the calls of one run among the messages of a session: the
-// answers behind the last one of another run. OpenClaw notes the run of an
-// answer when it stores it; the run's own, not stored yet, may lack the note.
+// callsOf finds the calls of one run among the messages of a session: the
+// answers after the last one of another run. OpenClaw notes the run of an
+// answer when it stores it; the answers of the run itself may not be stored
+// yet.
 func callsOf(messages []byte, run string) []message {
 	var calls []message
 	scan.Elements(messages, func(val []byte) bool {
@@ -94,8 +94,8 @@ func callsOf(messages []byte, run string) []message {
 	return calls
 }
 
-// call is the usage of a call that a message tells, named by the model's
-// response and the run: a response's id alone may come again.
+// call is the usage of a message's call, named by the model's response and the
+// run: the id of a response alone may be repeated.
 func (m message) call(run, fallback string) *telemetry.Usage {
 	u := *m.usage
 	u.ID, u.Request = m.response, run

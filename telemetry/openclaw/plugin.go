@@ -8,24 +8,23 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// openclawPlugin decodes the log of a plugin that writes down each hook it is
-// called by: the hook's name k, the time t, the event e and its context c. A
-// gateway calls all of them, `openclaw agent --local` those of a turn, the
-// local terminal none.
+// plugin decodes the log of a plugin that records each call of its hooks: the
+// hook's name k, the time t, the event e and its context c. A gateway calls all
+// hooks, `openclaw agent --local` those of a turn, and the local terminal none.
 //
 // The context of a gateway's start holds its whole configuration. It is never
-// looked into.
+// read.
 type plugin struct {
 	telemetry.Tally
 	telemetry.Digests
-	beside map[string]string // runs that no person asked for, and what did
+	beside map[string]string // triggers of the runs that the user did not ask for
 	ended  map[string]string // why a session ended that another one follows
 	window int64
-	call   string // the newest call that was told
-	last   uint64 // digest of the newest record: one that is there twice is one call
+	call   string // the newest call that was reported
+	last   uint64 // hash of the newest record: a record that repeats it is the same call
 }
 
-// openclawCall is one call of a hook, with its event not yet read.
+// hookCall is one call of a hook, with its event not yet read.
 type call struct {
 	hook                       string
 	at                         time.Time
@@ -52,7 +51,7 @@ func (d *plugin) Decode(record []byte) []telemetry.Signal {
 		return nil
 	}
 	if c.hook == "gateway_start" || c.hook == "gateway_stop" {
-		return nil // the harness, and no session of it
+		return nil // the harness itself, not a session
 	}
 	scan.Object(context,
 		scan.Name("sessionId", &c.session), scan.Name("runId", &c.run), scan.Word("trigger", &c.trigger),
@@ -60,7 +59,7 @@ func (d *plugin) Decode(record []byte) []telemetry.Signal {
 	return d.hook(c)
 }
 
-// signal starts a signal told by the call.
+// signal starts a signal of the call.
 func (c call) signal(kind telemetry.Kind) telemetry.Signal {
 	return telemetry.Signal{Kind: kind, Source: "hook", Detail: c.hook, At: c.at, Session: c.session, Turn: c.run}
 }
@@ -72,9 +71,9 @@ func (d *plugin) hook(c call) []telemetry.Signal {
 		}
 		d.beside[c.run] = c.trigger
 	}
-	what, beside := d.beside[c.run]
+	trigger, beside := d.beside[c.run]
 	if run, _, side := strings.Cut(c.run, ":compaction:"); side {
-		c.run, what, beside = run, "compaction", true
+		c.run, trigger, beside = run, "compaction", true
 	}
 	switch c.hook {
 	case "session_start":
@@ -88,7 +87,7 @@ func (d *plugin) hook(c call) []telemetry.Signal {
 		s.Compaction = &telemetry.Compaction{Half: "hook", Trigger: "unknown"}
 		return []telemetry.Signal{s}
 	case "llm_output":
-		return d.output(c, what)
+		return d.output(c, trigger)
 	case "agent_turn_prepare", "before_prompt_build", "before_agent_run", "llm_input", "model_call_started", "model_call_ended",
 		"before_agent_finalize", "agent_end", "before_tool_call", "after_tool_call", "before_reset":
 	default:
@@ -97,7 +96,7 @@ func (d *plugin) hook(c call) []telemetry.Signal {
 	}
 	if beside {
 		if c.hook == "agent_end" {
-			return d.calls(c, what)
+			return d.calls(c, trigger)
 		}
 		return nil
 	}
@@ -124,8 +123,8 @@ func (d *plugin) hook(c call) []telemetry.Signal {
 	return nil
 }
 
-// sessionStart tells a new session. A reset that keeps the session's id looks
-// like its being taken up again; what ended it says which.
+// sessionStart reports a new session. A reset that keeps the session's id looks
+// like a resume; the reason of the previous end distinguishes them.
 func (d *plugin) sessionStart(c call) []telemetry.Signal {
 	s := c.signal(telemetry.SessionLive)
 	s.Cause = "startup"
@@ -142,8 +141,8 @@ func (d *plugin) sessionStart(c call) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// sessionEnd tells that a session is over. One that the next one follows under
-// the same id is told by the start of that.
+// sessionEnd reports that a session is over. If the next one has the same id,
+// its start reports that.
 func (d *plugin) sessionEnd(c call) []telemetry.Signal {
 	reason, next := scan.MemberOf(c.event, "reason", scan.WordOf), scan.MemberOf(c.event, "nextSessionId", scan.NameOf)
 	if next != "" {
@@ -160,7 +159,7 @@ func (d *plugin) sessionEnd(c call) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// windowSeen tells the window that a call was made with, when it is news.
+// windowSeen reports the window of a call if it changed.
 func (d *plugin) windowSeen(c call) []telemetry.Signal {
 	w := c.window()
 	if w == 0 || w == d.window {
@@ -177,7 +176,7 @@ func (c call) window() (w int64) {
 	return w
 }
 
-// calls tells the calls of a run that has ended, from the session's messages.
+// calls reports the calls of a run that has ended, from the session's messages.
 func (d *plugin) calls(c call, side string) []telemetry.Signal {
 	var out []telemetry.Signal
 	scan.Object(c.event,
@@ -199,7 +198,7 @@ func (d *plugin) usage(c call, m message, side string) telemetry.Signal {
 	return s
 }
 
-// output tells the last call of a run, unless the run's end told it.
+// output reports the last call of a run, unless the run's end did.
 func (d *plugin) output(c call, side string) []telemetry.Signal {
 	var last []byte
 	scan.Object(c.event, scan.Raw("lastAssistant", &last))
@@ -233,14 +232,14 @@ func (c call) tool(d *telemetry.Digests) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// end tells how a run ended. Of one that did not succeed the last answer says
-// whether somebody stopped it.
+// end reports how a run ended. If it did not succeed, the last answer shows
+// whether it was interrupted.
 func (c call) end() telemetry.Signal {
 	s := c.signal(telemetry.TurnEnd)
-	var success, told bool
+	var success, known bool
 	var stop []byte
 	scan.Object(c.event,
-		scan.Func("success", func(val []byte) { success, told = scan.IsTrue(val), true }),
+		scan.Func("success", func(val []byte) { success, known = scan.IsTrue(val), true }),
 		scan.Func("messages", func(val []byte) {
 			scan.Elements(val, func(val []byte) bool {
 				if m := readMessage(val); string(m.role) == `"assistant"` {
@@ -252,7 +251,7 @@ func (c call) end() telemetry.Signal {
 	switch {
 	case success:
 		s.Outcome = telemetry.Completed
-	case !told:
+	case !known:
 	case string(stop) == `"aborted"`:
 		s.Outcome = telemetry.Interrupted
 	default:

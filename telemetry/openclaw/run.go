@@ -7,19 +7,18 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// openclawRun decodes the events of OpenClaw's trajectory_runtime_events. What
-// it calls a session there is one run, the answer to one prompt: its
-// `session.started` and `session.ended` frame a turn. They are a stream that is
-// kept in a table: OpenClaw writes them in batches, mostly when the run is over,
-// and drops the oldest.
+// run decodes the events of OpenClaw's trajectory_runtime_events. What it calls
+// a session is one run, the answer to one prompt: `session.started` and
+// `session.ended` enclose a turn. OpenClaw writes the events in batches, mostly
+// when the run is over, and drops the oldest.
 type run struct {
 	telemetry.Tally
 	triggers map[string]string // of runs, by id
-	session  string            // that was told to be live, with
+	session  string            // the session that was last reported as live, with
 	version  string            // the harness's version then
 }
 
-// openclawEvent is one event, with its data not yet read.
+// runEvent is one event, with its data not yet read.
 type event struct {
 	kind, session, run, dir, model string
 	at                             time.Time
@@ -54,8 +53,8 @@ func (d *run) event(e event) []telemetry.Signal {
 		}
 		d.triggers[e.run] = trigger
 	}
-	// Who asked for a run stands in its first event. One that is met in its
-	// middle is work of somebody, and no prompt.
+	// The first event of a run names its trigger. A run that is read from its
+	// middle is work, and no prompt.
 	person := begun && byUser(trigger)
 	switch e.kind {
 	case "session.started":
@@ -94,7 +93,7 @@ func (e event) version() (version string) {
 	return version
 }
 
-// live tells that a session is live, once until another one is.
+// live reports that a session is live, once until another one is.
 func (d *run) live(e event, version string) []telemetry.Signal {
 	if e.session == d.session && version == d.version {
 		return nil
@@ -106,9 +105,9 @@ func (d *run) live(e event, version string) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// completed tells the calls of a run, named as the transcript names them, if the
-// run's copy of the messages reaches as far; OpenClaw cuts it behind 64. Else
-// they are told as one, with the size of the last prompt.
+// completed reports the calls of a run under the transcript's names, if the
+// run's copy of the messages holds them; OpenClaw limits the copy to 64.
+// Otherwise it reports one call with the size of the last prompt.
 func (d *run) completed(e event, trigger string, person bool) []telemetry.Signal {
 	var messages, all, last []byte
 	scan.Object(e.data,

@@ -8,32 +8,32 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// openclawTranscript decodes the rows of OpenClaw's transcript_events, as the
-// profile's query gives them: the session's id, the row's own time and the
-// event. One store holds many sessions, and their rows may be mixed.
+// transcript decodes the rows of OpenClaw's transcript_events, as the profile's
+// query returns them: the session's id, the row's own time and the event. One
+// store holds many sessions, and their rows may be mixed.
 //
-// A prompt's row does not name its run. A gateway gives the prompt a key that
-// is the run's id, a local session another one, and nothing in the row tells
-// which. So a prompt is kept back until the next row of the session that names
-// a run; that the harness works is told at once. A prompt whose run was told
-// already is text typed into the running turn.
+// A prompt's row does not name its run. Its key is the run's id in a gateway
+// and another id in a local session, and the row does not say which. A prompt
+// is therefore held until the next row of the session that names a run; that
+// the harness works is reported at once. A prompt with the run of an earlier
+// one is text typed into the running turn.
 type transcript struct {
 	telemetry.Tally
 	telemetry.Digests
 	sessions map[string]*session
 }
 
-// openclawSession is what is remembered of one session.
+// session is what is remembered of one session.
 type session struct {
-	held   *telemetry.Signal // a prompt whose run is not known yet
-	side   string            // the newest row of a user was this: what else than a person asked
-	run    string            // the newest run of a person
-	beside string            // the newest run that no person asked for, and
-	what   string            // what did
-	failed string            // the run whose last answer was an error
+	held    *telemetry.Signal // a prompt whose run is not known yet
+	side    string            // the sender of the newest user row, if it is not the user
+	run     string            // the newest run of the user
+	beside  string            // the newest run that the user did not ask for, and
+	trigger string            // its trigger
+	failed  string            // the run whose last answer was an error
 }
 
-// openclawRow is one row, with its event not yet read.
+// row is one row, with its event not yet read.
 type row struct {
 	session, id, kind string
 	at                time.Time
@@ -80,7 +80,7 @@ func (r *row) read(event []byte) bool {
 		scan.Func("tokensAfter", func(val []byte) { r.after = known(val) }))
 }
 
-// known is the number of tokens val, nil when it is none.
+// known is the number of tokens val; nil if it is none.
 func known(val []byte) *int64 {
 	if n := scan.CountOf(val); n > 0 {
 		return &n
@@ -109,7 +109,7 @@ func (d *transcript) row(r row) []telemetry.Signal {
 		c.Compaction = &telemetry.Compaction{Half: "record", Trigger: "unknown", Before: r.before, After: r.after}
 		return []telemetry.Signal{c}
 	case "reset":
-		// The session keeps its id and starts from nothing.
+		// The session keeps its id and starts with an empty context.
 		out := s.over(r)
 		*s = session{}
 		live := r.signal(telemetry.SessionLive)
@@ -134,7 +134,7 @@ func (d *transcript) session(id string) *session {
 	return s
 }
 
-// signal starts a signal told by the row.
+// signal starts a signal of the row.
 func (r row) signal(kind telemetry.Kind) telemetry.Signal {
 	return telemetry.Signal{Kind: kind, Source: "transcript", Detail: r.id, At: r.at, Session: r.session}
 }
@@ -161,8 +161,8 @@ func (d *transcript) message(r row, s *session) []telemetry.Signal {
 	return nil
 }
 
-// over tells what only a later row proves: that a run had failed for good, and
-// that the prompt before was given to no run that answered.
+// over reports what only a later row proves: that a run has failed for good,
+// and that no run answered the previous prompt.
 func (s *session) over(r row) []telemetry.Signal {
 	var out []telemetry.Signal
 	if s.failed != "" {
@@ -176,18 +176,18 @@ func (s *session) over(r row) []telemetry.Signal {
 	return out
 }
 
-// asked reads a row of the user's side. What another session, a tool or the
-// harness itself says there is no prompt.
+// asked reads a row of the user's side. A row of another session, a tool or the
+// harness itself is no prompt.
 func (s *session) asked(r row, m message) []telemetry.Signal {
 	if s.side = m.provenance; s.side == "external_user" {
-		s.side = "" // a person, on a channel
+		s.side = "" // the user, on a channel
 	}
 	if s.side != "" {
 		return nil
 	}
 	out := s.over(r)
 	if s.beside == "" {
-		s.what = "" // a run without a name is over with the next prompt
+		s.trigger = "" // a run without a name is over with the next prompt
 	}
 	p := r.signal(telemetry.Prompt)
 	if p.Turn = strings.TrimSuffix(m.key, ":user"); p.Turn == "" {
@@ -197,10 +197,10 @@ func (s *session) asked(r row, m message) []telemetry.Signal {
 	return append(out, r.signal(telemetry.Working))
 }
 
-// named takes the run that a row names: it is that of what was asked last.
+// named takes the run that a row names as the run of the newest prompt.
 func (s *session) named(run string) []telemetry.Signal {
 	if s.side != "" {
-		s.beside, s.what, s.side = run, s.side, ""
+		s.beside, s.trigger, s.side = run, s.side, ""
 		return nil
 	}
 	if s.held == nil {
@@ -221,12 +221,13 @@ func (s *session) named(run string) []telemetry.Signal {
 	return []telemetry.Signal{p}
 }
 
-// isBeside says that a row belongs to the newest run that no person asked for.
-func (s *session) isBeside(run string) bool { return s.what != "" && run == s.beside }
+// isBeside reports whether a row belongs to the newest run that the user did
+// not ask for.
+func (s *session) isBeside(run string) bool { return s.trigger != "" && run == s.beside }
 
 func (s *session) answered(r row, m message, d *telemetry.Digests) []telemetry.Signal {
 	if m.mirrored {
-		return nil // what was sent to a channel, noted
+		return nil // a note of what was sent to a channel
 	}
 	out := s.named(m.run)
 	beside := s.isBeside(m.run)
@@ -238,7 +239,7 @@ func (s *session) answered(r row, m message, d *telemetry.Digests) []telemetry.S
 		u := r.signal(telemetry.UsageSeen)
 		u.Turn, u.Model, u.Usage = turn, m.model, m.call(m.run, r.id)
 		if beside {
-			u.Side = s.what
+			u.Side = s.trigger
 		}
 		out = append(out, u)
 	}
@@ -258,7 +259,7 @@ func (s *session) answered(r row, m message, d *telemetry.Digests) []telemetry.S
 		end.Turn, end.Outcome = turn, telemetry.Interrupted
 		out = append(out, end)
 	case `"error"`:
-		// The same run may go on with another attempt or another model.
+		// The same run may continue with another attempt or another model.
 		fault := r.signal(telemetry.Fault)
 		fault.Turn, fault.Error = turn, telemetry.ErrUnknown
 		s.failed = turn

@@ -9,13 +9,13 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// opencodeBus decodes the events of OpenCode's bus: as its server tells them
-// (SSE), or as a plugin wrote them down, with the names of the hooks that it was
-// called by, `{"k":"event","t":…,"o":{…}}`.
+// bus decodes the events of OpenCode's bus: as its server sends them (SSE), or
+// as a plugin recorded them, with the names of the hooks that called it,
+// `{"k":"event","t":…,"o":{…}}`.
 type bus struct {
 	fold
 	telemetry.Waits
-	last string // id of the newest event, which may be given twice
+	last string // id of the newest event, which may be sent twice
 }
 
 // Bus returns a decoder of bus events.
@@ -45,7 +45,7 @@ func (d *bus) Decode(record []byte) []telemetry.Signal {
 	return d.event(id, kind, props)
 }
 
-// plugin reads what a plugin wrote down of one of its hooks.
+// plugin reads what a plugin recorded of one of its hooks.
 func (d *bus) plugin(hook string, at time.Time, input []byte) []telemetry.Signal {
 	if d.now.IsZero() || at.After(d.now) {
 		d.now = at
@@ -63,8 +63,7 @@ func (d *bus) plugin(hook string, at time.Time, input []byte) []telemetry.Signal
 	return nil
 }
 
-// params reads the settings of a call to the model: only there the window is
-// told.
+// params reads the settings of a model call, the only source of the window.
 func (d *bus) params(input []byte) []telemetry.Signal {
 	var session, agent string
 	var window int64
@@ -74,12 +73,12 @@ func (d *bus) params(input []byte) []telemetry.Signal {
 	if session == "" || agent == "title" || agent == "compaction" {
 		return nil
 	}
-	d.said = nil
+	d.signals = nil
 	s := d.session(session)
 	if window == 0 || window == s.window {
 		return nil
 	}
 	s.window = window
-	d.tell(s, telemetry.Signal{Kind: telemetry.WindowSeen, Turn: s.turn, Window: window, WindowSource: "reported"}, "chat.params")
-	return d.said
+	d.emit(s, telemetry.Signal{Kind: telemetry.WindowSeen, Turn: s.turn, Window: window, WindowSource: "reported"}, "chat.params")
+	return d.signals
 }

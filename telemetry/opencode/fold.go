@@ -16,17 +16,15 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// This file folds the events that OpenCode tells of itself, whichever way they
-// come: from its bus they come with the state of the session (busy, idle, an
-// error), from its store without.
+// This file folds OpenCode's events. Those from its bus include the state of
+// the session (busy, idle, an error); those from its store do not.
 //
-// A turn is what lies between busy and idle, and is named by the message that
-// began it. A message that is sent meanwhile is answered in the same turn. So
-// are the answers to the two messages that OpenCode writes to itself around a
-// compaction. A message that nobody answers (`noReply`, one with parts that are
-// all synthetic) begins none.
+// A turn lies between busy and idle, and has the id of the message that began
+// it. A message that is sent meanwhile is answered in the same turn. So are the
+// two messages that OpenCode writes to itself around a compaction. A message
+// without an answer (`noReply`, or with synthetic parts only) begins no turn.
 
-// opencodeFold is what is known of the sessions of one OpenCode.
+// fold is what is known of the sessions of one OpenCode.
 type fold struct {
 	telemetry.Tally
 	telemetry.Digests
@@ -35,40 +33,40 @@ type fold struct {
 	sessions map[string]*session
 	id       string             // of the event that is read
 	now      time.Time          // and its time, as far as it is known
-	said     []telemetry.Signal // by the event that is read
+	signals  []telemetry.Signal // of the event that is read
 }
 
-// opencodeSession is one session of OpenCode's.
+// session is one session of OpenCode's.
 type session struct {
 	id      string
-	parent  string    // of a sub-agent's session: who started it
+	parent  string    // the session that started this sub-agent's session
 	created time.Time // what is older was copied from another session
 	window  int64
 
-	// The newest message of the user's, or what OpenCode wrote in their name.
-	asked   string
-	askedAt time.Time
-	human   bool // a person wrote a part of it, and nobody answered it yet
+	// The newest message of the user's, or one that OpenCode wrote as the user.
+	userMessage   string
+	userMessageAt time.Time
+	byUser        bool // the user wrote a part of it, and it has no answer yet
 
-	compactOf string // the newest message that asked for a compaction
+	compactOf string // the newest message that userMessage for a compaction
 	trigger   string // auto or manual; empty once it was compacted
 
-	turn    string         // the message that began the running turn
-	state   telemetry.Kind // told last: Working, LimitWait, NeedsInput, Idle
-	doubt   bool           // the bus was not heard for a while
-	failure *failureInfo
-	answer  messageInfo     // the newest of the model's messages
-	done    bool            // it is complete
-	held    bool            // store: the turn is over unless the next row goes on with it
-	tokens  int64           // store: the session's sum, which moves when a turn is over
-	calls   map[string]bool // the tool calls that are not over, and whether they have begun
-	heard   time.Time       // the newest signal's time
+	turn        string         // the message that began the running turn
+	state       telemetry.Kind // reported last: Working, LimitWait, NeedsInput, Idle
+	gapPossible bool           // events of the bus may have been lost
+	failure     *failureInfo
+	answer      messageInfo     // the newest of the model's messages
+	done        bool            // it is complete
+	held        bool            // store: the turn is over unless the next row continues it
+	tokens      int64           // store: the session's sum, which moves when a turn is over
+	calls       map[string]bool // the tool calls that are not over, and whether they have begun
+	lastAt      time.Time       // the newest signal's time
 
 	next  uint64 // store: the number of the next row
 	begun bool
 }
 
-// maxSessions bounds what is remembered: a store holds all that ever were.
+// maxSessions bounds what is remembered: a store holds every session.
 const maxSessions = 1024
 
 func (d *fold) session(id string) *session {
@@ -90,11 +88,11 @@ func (d *fold) session(id string) *session {
 	return s
 }
 
-// tell adds a signal of a session. Of a sub-agent's session only what it costs
-// and what it does is told, in the name of the session that it works for.
-func (d *fold) tell(s *session, sig telemetry.Signal, detail string) {
+// emit adds a signal of a session. For a sub-agent's session it reports only
+// costs and tool calls, as those of the session that it works for.
+func (d *fold) emit(s *session, sig telemetry.Signal, detail string) {
 	sig.Source, sig.Detail, sig.At, sig.Session = d.source, detail, d.now, s.id
-	s.heard = d.now
+	s.lastAt = d.now
 	switch sig.Kind {
 	case telemetry.Working, telemetry.Idle, telemetry.NeedsInput, telemetry.LimitWait:
 		s.state = sig.Kind
@@ -102,7 +100,7 @@ func (d *fold) tell(s *session, sig telemetry.Signal, detail string) {
 		s.state = telemetry.Idle
 	}
 	if s.parent == "" {
-		d.said = append(d.said, sig)
+		d.signals = append(d.signals, sig)
 		return
 	}
 	switch sig.Kind {
@@ -118,13 +116,13 @@ func (d *fold) tell(s *session, sig telemetry.Signal, detail string) {
 		break
 	}
 	sig.Agent, sig.Session = s.id, cmp.Or(root.parent, root.id)
-	d.said = append(d.said, sig)
+	d.signals = append(d.signals, sig)
 }
 
-// event reads one event and returns what it told. The id of an event holds its
-// time.
+// event reads one event and returns its signals. The id of an event contains
+// its time.
 func (d *fold) event(id, kind string, props []byte) []telemetry.Signal {
-	d.said, d.id = nil, id
+	d.signals, d.id = nil, id
 	d.now = timeOf(id, d.now)
 	var session string
 	var info, part, status, failure, asks []byte
@@ -137,20 +135,20 @@ func (d *fold) event(id, kind string, props []byte) []telemetry.Signal {
 	}
 	if kind == "server.connected" {
 		for _, s := range d.sessions {
-			s.doubt = true
+			s.gapPossible = true
 		}
 		return nil
 	}
 	if session == "" {
 		d.sessionless(kind, failure)
-		return d.said
+		return d.signals
 	}
 	s := d.session(session)
 	switch kind {
 	case "session.created", "session.updated":
 		d.sessionInfo(s, kind, info)
 	case "session.deleted":
-		d.tell(s, telemetry.Signal{Kind: telemetry.SessionGone, Reason: "deleted"}, kind)
+		d.emit(s, telemetry.Signal{Kind: telemetry.SessionGone, Reason: "deleted"}, kind)
 		delete(d.sessions, s.id)
 	case "session.status":
 		d.status(s, status)
@@ -165,31 +163,31 @@ func (d *fold) event(id, kind string, props []byte) []telemetry.Signal {
 	case "message.part.updated":
 		d.part(s, part)
 	case "message.part.delta":
-		if d.now.Sub(s.heard) >= time.Second {
-			d.tell(s, telemetry.Signal{Kind: telemetry.Alive, Turn: s.turn}, kind)
+		if d.now.Sub(s.lastAt) >= time.Second {
+			d.emit(s, telemetry.Signal{Kind: telemetry.Alive, Turn: s.turn}, kind)
 		}
 	case "permission.asked", "question.asked":
-		d.tell(s, telemetry.Signal{Kind: telemetry.NeedsInput, Turn: s.turn}, telemetry.DetailOf(kind, scan.WordOf(asks)))
+		d.emit(s, telemetry.Signal{Kind: telemetry.NeedsInput, Turn: s.turn}, telemetry.DetailOf(kind, scan.WordOf(asks)))
 	case "permission.replied", "question.replied", "question.rejected":
 		d.work(s, kind)
 	case "session.diff", "message.removed", "message.part.removed", "todo.updated", "command.executed":
 	default:
 		d.sessionless(kind, nil)
 	}
-	return d.said
+	return d.signals
 }
 
-// sessionless reads an event that is not of one session.
+// sessionless reads an event that belongs to no session.
 func (d *fold) sessionless(kind string, failure []byte) {
 	family, _, _ := strings.Cut(kind, ".")
 	switch family {
 	case "server", "global", "catalog", "reference", "integration", "plugin", "models-dev", "tui", "file", "lsp", "mcp", "pty", "vcs",
 		"ide", "installation", "project", "worktree", "workspace", "todo", "command":
-		return // of the program, not of what is done with it
+		return // of the program, not of a session
 	}
 	if kind == "session.error" {
 		f := readFailure(failure)
-		d.said = append(d.said, telemetry.Signal{Kind: telemetry.Fault, Source: d.source, Detail: kind, At: d.now, Error: f.kind()})
+		d.signals = append(d.signals, telemetry.Signal{Kind: telemetry.Fault, Source: d.source, Detail: kind, At: d.now, Error: f.kind()})
 		return
 	}
 	d.Miss(kind)
@@ -211,12 +209,13 @@ func (d *fold) sessionInfo(s *session, kind string, info []byte) {
 	d.sync(s.created)
 	if kind == "session.created" {
 		live.Model = modelName(provider, model)
-		d.tell(s, live, kind)
+		d.emit(s, live, kind)
 	}
 	if !d.store || tokens < 0 {
 		return
 	}
-	// When a turn is over its tokens are added up; a new title adds none.
+	// At the end of a turn its tokens are added to the sum; a new title adds
+	// none.
 	moved := tokens != s.tokens
 	s.tokens = tokens
 	if s.held && moved {
@@ -224,8 +223,8 @@ func (d *fold) sessionInfo(s *session, kind string, info []byte) {
 	}
 }
 
-// opencodeModel is a model's name as OpenCode spells it: who provides it is a
-// part, for the same model may have another window elsewhere.
+// modelName is a model's name as OpenCode spells it. The provider is a part of
+// it: the same model may have another window elsewhere.
 func modelName(provider, model string) string {
 	if provider == "" || model == "" {
 		return model
@@ -239,13 +238,13 @@ func (d *fold) status(s *session, status []byte) {
 	scan.Object(status, scan.Raw("type", &kind), scan.Milli("next", &until))
 	switch string(kind) {
 	case `"busy"`:
-		if f := s.failure; f != nil { // it went on behind an error
+		if f := s.failure; f != nil { // it continued after an error
 			s.failure = nil
-			d.tell(s, telemetry.Signal{Kind: telemetry.Fault, Turn: s.turn, Error: f.kind()}, "session.error")
+			d.emit(s, telemetry.Signal{Kind: telemetry.Fault, Turn: s.turn, Error: f.kind()}, "session.error")
 		}
 		d.work(s, "session.status:busy")
 	case `"retry"`:
-		d.tell(s, telemetry.Signal{Kind: telemetry.LimitWait, Turn: s.turn, Until: until}, "session.status:retry")
+		d.emit(s, telemetry.Signal{Kind: telemetry.LimitWait, Turn: s.turn, Until: until}, "session.status:retry")
 	case `"idle"`:
 		d.idle(s, "session.status:idle")
 	default:
@@ -253,26 +252,26 @@ func (d *fold) status(s *session, status []byte) {
 	}
 }
 
-// work tells that the session works, unless that was told last.
+// work reports that the session works, unless that was reported last.
 func (d *fold) work(s *session, detail string) {
 	if s.state != telemetry.Working {
-		d.tell(s, telemetry.Signal{Kind: telemetry.Working, Turn: s.turn}, detail)
+		d.emit(s, telemetry.Signal{Kind: telemetry.Working, Turn: s.turn}, detail)
 	}
 }
 
-// begin tells the prompt that a turn begins with: once it is answered, for only
-// then it is known that it is.
+// begin reports the prompt of a turn when its answer begins: a message without
+// an answer begins no turn.
 func (d *fold) begin(s *session) {
-	if s.turn != "" || !s.human {
+	if s.turn != "" || !s.byUser {
 		return
 	}
-	s.turn, s.human, s.doubt = s.asked, false, false
+	s.turn, s.byUser, s.gapPossible = s.userMessage, false, false
 	s.failure, s.held = nil, false
 	clear(s.calls)
-	d.tell(s, telemetry.Signal{Kind: telemetry.Prompt, Turn: s.turn}, "message.updated")
+	d.emit(s, telemetry.Signal{Kind: telemetry.Prompt, Turn: s.turn}, "message.updated")
 }
 
-// idle ends the turn. It comes twice behind an error.
+// idle ends the turn. After an error the event comes twice.
 func (d *fold) idle(s *session, detail string) {
 	f := s.failure
 	s.failure, s.held = nil, false
@@ -280,17 +279,17 @@ func (d *fold) idle(s *session, detail string) {
 		d.over(s, f, detail)
 		return
 	}
-	if f != nil && f.name != "MessageAbortedError" { // of a compaction that was asked for
-		d.tell(s, telemetry.Signal{Kind: telemetry.Fault, Error: f.kind()}, "session.error")
+	if f != nil && f.name != "MessageAbortedError" { // of a compaction that the user started
+		d.emit(s, telemetry.Signal{Kind: telemetry.Fault, Error: f.kind()}, "session.error")
 	}
 	clear(s.calls)
 	if s.state != telemetry.Idle {
-		d.tell(s, telemetry.Signal{Kind: telemetry.Idle}, detail)
+		d.emit(s, telemetry.Signal{Kind: telemetry.Idle}, detail)
 	}
 }
 
-// over ends the turn, with the error that was told of it or as its last answer
-// says.
+// over ends the turn, with the error that was reported for it or as its last
+// answer says.
 func (d *fold) over(s *session, f *failureInfo, detail string) {
 	var last messageInfo
 	if s.answer.turn == s.turn {
@@ -308,25 +307,25 @@ func (d *fold) over(s *session, f *failureInfo, detail string) {
 	case last.finish == "error":
 		end.Outcome, end.Error = telemetry.Failed, telemetry.ErrUnknown
 	case last.finish == "", last.finish == "tool-calls":
-		// Stopped while it waited for another attempt, or before it could go on
-		// with what its tools say, as after a permission that was refused.
+		// It was interrupted while it waited for a retry, or before it could
+		// use the results of its tools, as after a permission that was refused.
 		end.Outcome = telemetry.Interrupted
 	}
 	s.turn = ""
 	clear(s.calls)
-	d.tell(s, end, detail)
+	d.emit(s, end, detail)
 }
 
 func (d *fold) failed(s *session, kind string, failure []byte) {
 	f := readFailure(failure)
 	if s.state == telemetry.Working {
-		d.begin(s) // it failed before an answer was begun
+		d.begin(s) // it failed before an answer began
 	}
 	if s.turn == "" && s.state == telemetry.Idle {
-		d.tell(s, telemetry.Signal{Kind: telemetry.Fault, Error: f.kind()}, kind)
+		d.emit(s, telemetry.Signal{Kind: telemetry.Fault, Error: f.kind()}, kind)
 		return
 	}
-	s.failure = &f // how the turn ends, unless it goes on
+	s.failure = &f // how the turn ends, unless it continues
 }
 
 // message reads message.updated.
@@ -339,7 +338,7 @@ func (d *fold) message(s *session, info []byte) {
 	d.sync(m.completed)
 	d.sync(m.created)
 	if !s.created.IsZero() && m.created.Before(s.created) {
-		return // a fork is filled with copies of what its origin said
+		return // a fork begins with copies of its origin's messages
 	}
 	switch m.role {
 	case "user":
@@ -351,13 +350,13 @@ func (d *fold) message(s *session, info []byte) {
 	}
 }
 
-// asks reads a message in the user's name. OpenCode writes it again and again.
+// asks reads a message in the user's name. OpenCode writes it repeatedly.
 func (d *fold) asks(s *session, m messageInfo) {
-	if m.id == s.asked || m.created.Before(s.askedAt) {
+	if m.id == s.userMessage || m.created.Before(s.userMessageAt) {
 		return
 	}
-	s.held = false // in the store another message is there before the turn goes on
-	s.asked, s.askedAt, s.human = m.id, m.created, false
+	s.held = false // in the store, another message precedes the rest of the turn
+	s.userMessage, s.userMessageAt, s.byUser = m.id, m.created, false
 }
 
 // answers reads a message of the model's: one for each of its calls.
@@ -368,7 +367,7 @@ func (d *fold) answers(s *session, m messageInfo) {
 		}
 		s.held = false
 		d.follows(s, m)
-		if m.parent == s.asked {
+		if m.parent == s.userMessage {
 			d.begin(s)
 		}
 		d.work(s, "message.updated")
@@ -382,7 +381,7 @@ func (d *fold) answers(s *session, m messageInfo) {
 	s.answer, s.done = m, true
 	d.usage(s, m)
 	if !d.store {
-		return // the bus tells the rest in its own events
+		return // the bus reports the rest in its own events
 	}
 	switch {
 	case m.summary && m.failure == nil && m.finish != "":
@@ -399,21 +398,22 @@ func (d *fold) answers(s *session, m messageInfo) {
 func (d *fold) compacted(s *session, half, detail string) {
 	c := telemetry.Compaction{Half: half, Trigger: cmp.Or(s.trigger, "unknown")}
 	s.trigger = ""
-	d.tell(s, telemetry.Signal{Kind: telemetry.Compacted, Turn: s.turn, Compaction: &c}, detail)
+	d.emit(s, telemetry.Signal{Kind: telemetry.Compacted, Turn: s.turn, Compaction: &c}, detail)
 }
 
-// follows looks at the message that a new answer is for. One that was sent while
-// the last answer was written is answered in the running turn. Any other is of
-// a new turn, and the one before ended with the program: nothing told its end.
+// follows looks at the message that a new answer is for. A message sent while
+// the last answer was written is answered in the running turn. Any other
+// message begins a new turn, and the previous one ended with the program,
+// without an event.
 func (d *fold) follows(s *session, m messageInfo) {
-	if s.turn == "" || !s.human || m.parent != s.asked {
+	if s.turn == "" || !s.byUser || m.parent != s.userMessage {
 		return
 	}
-	if (d.store || s.doubt) && (!s.done || s.askedAt.After(s.answer.completed)) {
+	if (d.store || s.gapPossible) && (!s.done || s.userMessageAt.After(s.answer.completed)) {
 		s.turn = ""
 		return
 	}
-	s.human = false
+	s.byUser = false
 }
 
 func (d *fold) usage(s *session, m messageInfo) {
@@ -432,7 +432,7 @@ func (d *fold) usage(s *session, m messageInfo) {
 	if s.window > 0 && sig.Side == "" {
 		sig.Window, sig.WindowSource = s.window, "reported"
 	}
-	d.tell(s, sig, m.id)
+	d.emit(s, sig, m.id)
 }
 
 // part reads message.part.updated.
@@ -446,7 +446,7 @@ func (d *fold) part(s *session, part []byte) {
 	switch {
 	case message == "":
 		d.Miss("message.part.updated/" + scan.WordOf(kind))
-	case message == s.asked && string(kind) == `"compaction"`:
+	case message == s.userMessage && string(kind) == `"compaction"`:
 		if message == s.compactOf {
 			return
 		}
@@ -454,13 +454,13 @@ func (d *fold) part(s *session, part []byte) {
 		if auto {
 			s.trigger = "auto"
 		}
-		d.tell(s, telemetry.Signal{Kind: telemetry.Compacting, Turn: s.turn}, "compaction:"+s.trigger)
-	case message == s.asked:
-		s.human = s.human || !synthetic && s.answer.parent != message
+		d.emit(s, telemetry.Signal{Kind: telemetry.Compacting, Turn: s.turn}, "compaction:"+s.trigger)
+	case message == s.userMessage:
+		s.byUser = s.byUser || !synthetic && s.answer.parent != message
 	case message == s.answer.id && string(kind) == `"tool"`:
 		d.tool(s, call, tool, state)
 	case message == s.answer.id && !s.done && s.state != telemetry.Idle:
-		d.tell(s, telemetry.Signal{Kind: telemetry.Alive, Turn: s.answer.turn}, telemetry.DetailOf("message.part.updated", scan.WordOf(kind)))
+		d.emit(s, telemetry.Signal{Kind: telemetry.Alive, Turn: s.answer.turn}, telemetry.DetailOf("message.part.updated", scan.WordOf(kind)))
 	}
 }
 
@@ -492,27 +492,26 @@ func (d *fold) tool(s *session, call, tool string, state []byte) {
 		}
 		delete(s.calls, call)
 		if !begun { // its arguments were refused
-			d.tell(s, c.begun(sig, &d.Digests), "message.part.updated:tool")
+			d.emit(s, c.begun(sig, &d.Digests), "message.part.updated:tool")
 		}
 		sig = c.over(sig, &d.Digests)
 	default:
 		d.Miss("message.part.updated/tool/" + scan.WordOf(c.status))
 		return
 	}
-	d.tell(s, sig, "message.part.updated:tool")
+	d.emit(s, sig, "message.part.updated:tool")
 }
 
-// sync sets the clock by a record's own time, where none was known to tell what
-// the event's id means.
+// sync sets the clock to a record's own time while the time of the event's id
+// cannot be computed.
 func (d *fold) sync(at time.Time) {
 	if d.now.IsZero() {
 		d.now = timeOf(d.id, at)
 	}
 }
 
-// opencodeTime is the time that an event's id holds: its milliseconds, of which
-// the highest are cut off, and a counter. near tells those; without it nothing
-// is known.
+// timeOf is the time in an event's id: the low bits of its milliseconds, and a
+// counter. The high bits are those of near; without it no time is known.
 func timeOf(id string, near time.Time) time.Time {
 	const cut = 1 << 36 // milliseconds, a little more than two years
 	hex, ok := strings.CutPrefix(id, "evt_")

@@ -21,8 +21,8 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 
 	switch event {
 	case "session.created":
-		// The first prompt makes a session, whether it is the first of the
-		// program, or comes after `/new` or a fork.
+		// The first prompt creates a session: the program's first, or one after
+		// `/new` or a fork.
 		s.Kind, s.Cause, s.Turn = telemetry.SessionLive, telemetry.CauseOf(""), ""
 	case "chat.message":
 		call.Fill(telemetry.SlotFrame)
@@ -52,8 +52,8 @@ func (Hooks) Answer(event, context string) []byte {
 	return telemetry.PlainOutput(context)
 }
 
-// opencodeError reads the name of an error. An APIError may be anything that a
-// provider answers.
+// errorKind reads the name of an error. An APIError may be any answer of a
+// provider.
 func errorKind(name string) telemetry.ErrorKind {
 	if name == "ProviderAuthError" {
 		return telemetry.ErrAuth

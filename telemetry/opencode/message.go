@@ -7,13 +7,13 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// opencodeFailure is an error as OpenCode tells it.
+// failureInfo is an error as OpenCode reports it.
 type failureInfo struct {
 	name   string
 	status int64
 }
 
-// opencodeMessage is what is read of a message.
+// messageInfo is what is read of a message.
 type messageInfo struct {
 	id, role, parent, finish  string
 	mode, agent               string
@@ -23,10 +23,10 @@ type messageInfo struct {
 	total, input, output      int64
 	reasoning, cacheR, cacheW int64
 	failure                   *failureInfo
-	turn                      string // that it was written in
+	turn                      string // the turn that it was written in
 }
 
-// read takes what is needed of a message.
+// read reads a message. It reports whether there is one.
 func (m *messageInfo) read(info []byte) bool {
 	ok := scan.Object(info,
 		scan.Name("id", &m.id), scan.Word("role", &m.role), scan.Name("parentID", &m.parent), scan.Name("mode", &m.mode),
@@ -43,8 +43,8 @@ func (m *messageInfo) read(info []byte) bool {
 	return ok && m.id != ""
 }
 
-// readTokens reads the tokens of one call, or their sum of a session. What was
-// cached is not in input, and what was thought not in output.
+// readTokens reads the tokens of one call, or the sum of a session. Input
+// excludes cached tokens, and output excludes reasoning.
 func (m *messageInfo) readTokens(tokens []byte) {
 	scan.Object(tokens,
 		scan.Count("total", &m.total), scan.Count("input", &m.input), scan.Count("output", &m.output),
@@ -55,7 +55,7 @@ func (m *messageInfo) sum() int64 {
 	return m.input + m.output + m.reasoning + m.cacheR + m.cacheW
 }
 
-// opencodeCall is the state of a tool's call.
+// toolCall is the state of a tool call.
 type toolCall struct{ status, input, output []byte }
 
 func readCall(state []byte) toolCall {
@@ -65,7 +65,7 @@ func readCall(state []byte) toolCall {
 	return c
 }
 
-// begun makes s the beginning of the call.
+// begun makes s the start of the call.
 func (c toolCall) begun(s telemetry.Signal, d *telemetry.Digests) telemetry.Signal {
 	s.Kind, s.Args = telemetry.ToolStart, d.Sized(c.input)
 	return s
@@ -83,8 +83,8 @@ func readFailure(failure []byte) failureInfo {
 	return f
 }
 
-// kind is the cause that an error's name and status tell. An APIError without
-// a status got no answer.
+// kind is the cause that an error's name and status show. An APIError without a
+// status got no answer.
 func (f failureInfo) kind() telemetry.ErrorKind {
 	switch f.name {
 	case "APIError":

@@ -8,14 +8,14 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// opencodeRun decodes what `opencode run --format json` prints: the parts of
-// the model's answers. The prompt is not told, nor is the message that it was;
-// the first sign of the session is its sign.
+// run decodes what `opencode run --format json` prints: the parts of the
+// model's answers. It prints neither the prompt nor its id, so the first line
+// of the session reports the prompt.
 type run struct {
 	telemetry.Tally
 	telemetry.Digests
 	session string
-	last    string // the call that was told last
+	last    string // the call that was reported last
 }
 
 // Run returns a decoder of `opencode run --format json` lines.
@@ -33,14 +33,14 @@ func (d *run) Decode(record []byte) []telemetry.Signal {
 		return nil
 	}
 	out := []telemetry.Signal{}
-	tell := func(s telemetry.Signal) {
+	emit := func(s telemetry.Signal) {
 		s.Source, s.Detail, s.At, s.Session = "stream", cmp.Or(s.Detail, scan.WordOf(kind)), at, session
 		out = append(out, s)
 	}
 	if session != d.session {
 		d.session = session
-		tell(telemetry.Signal{Kind: telemetry.SessionLive, Cause: telemetry.CauseOf("")})
-		tell(telemetry.Signal{Kind: telemetry.Prompt})
+		emit(telemetry.Signal{Kind: telemetry.SessionLive, Cause: telemetry.CauseOf("")})
+		emit(telemetry.Signal{Kind: telemetry.Prompt})
 	}
 	var message, call, tool, reason string
 	var state []byte
@@ -50,21 +50,21 @@ func (d *run) Decode(record []byte) []telemetry.Signal {
 		scan.Word("reason", &reason), scan.Func("tokens", func(val []byte) { m.readTokens(val) }))
 	switch string(kind) {
 	case `"step_start"`:
-		tell(telemetry.Signal{Kind: telemetry.Working})
+		emit(telemetry.Signal{Kind: telemetry.Working})
 	case `"tool_use"`: // printed when it is over
 		c, s := readCall(state), telemetry.Signal{Tool: call, ToolName: tool}
-		tell(c.begun(s, &d.Digests))
-		tell(c.over(s, &d.Digests))
+		emit(c.begun(s, &d.Digests))
+		emit(c.over(s, &d.Digests))
 	case `"text"`, `"reasoning"`:
-		tell(telemetry.Signal{Kind: telemetry.Alive})
+		emit(telemetry.Signal{Kind: telemetry.Alive})
 	case `"step_finish"`:
 		if m.sum() > 0 && message != d.last {
 			d.last = message
-			tell(telemetry.Signal{Kind: telemetry.UsageSeen, Usage: &telemetry.Usage{ID: message, Used: cmp.Or(m.total, m.sum()), Input: m.input, CacheRead: m.cacheR,
+			emit(telemetry.Signal{Kind: telemetry.UsageSeen, Usage: &telemetry.Usage{ID: message, Used: cmp.Or(m.total, m.sum()), Input: m.input, CacheRead: m.cacheR,
 				CacheWrite: m.cacheW, Output: m.output + m.reasoning, Reasoning: m.reasoning}})
 		}
 		if reason != "tool-calls" {
-			tell(telemetry.Signal{Kind: telemetry.TurnStop, Outcome: telemetry.Completed})
+			emit(telemetry.Signal{Kind: telemetry.TurnStop, Outcome: telemetry.Completed})
 		}
 	case `"error"`:
 		f := readFailure(failure)
@@ -72,7 +72,7 @@ func (d *run) Decode(record []byte) []telemetry.Signal {
 		if f.name == "MessageAbortedError" {
 			stop.Outcome, stop.Error = telemetry.Interrupted, ""
 		}
-		tell(stop)
+		emit(stop)
 	default:
 		d.Miss(scan.WordOf(kind))
 	}

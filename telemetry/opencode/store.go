@@ -8,13 +8,12 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// opencodeStore decodes the rows of the table `event` of OpenCode's database,
-// in the order in which they were written:
+// store decodes the rows of the table `event` of OpenCode's database, in the
+// order in which they were written:
 //
 //	{"id":"evt_…","aggregate_id":"ses_…","seq":0,"type":"session.created.1","data":{…}}
 //
-// The rows of a session are numbered without a hole. A row that comes again is
-// passed over.
+// The rows of a session are numbered without gaps. A repeated row is skipped.
 type store struct{ fold }
 
 // Store returns a decoder of rows of the event table.
@@ -46,9 +45,9 @@ func (d *store) Decode(record []byte) []telemetry.Signal {
 	s.next, s.begun = seq+1, true
 	var out []telemetry.Signal
 	if begun && seq > next {
-		d.said, d.now = nil, timeOf(id, d.now)
-		d.tell(s, telemetry.Signal{Kind: telemetry.Gap, Turn: s.turn, Missing: &[2]uint64{next, seq - 1}}, "seq "+strconv.FormatUint(seq, 10))
-		out = d.said
+		d.signals, d.now = nil, timeOf(id, d.now)
+		d.emit(s, telemetry.Signal{Kind: telemetry.Gap, Turn: s.turn, Missing: &[2]uint64{next, seq - 1}}, "seq "+strconv.FormatUint(seq, 10))
+		out = d.signals
 	}
 	if !found {
 		d.Miss(kind)

@@ -252,6 +252,7 @@ func textOf(val []byte) string {
 // are stored and displayed. What is long or unprintable is text and no name.
 func NameOf(val []byte) string { return Printable(val, MaxName) }
 
+// MaxName is the longest name, in bytes.
 const MaxName = 256
 
 // WordOf returns the JSON string val if it is a word of the harness's vocabulary
@@ -265,8 +266,10 @@ func WordOf(val []byte) string {
 	return s
 }
 
+// MaxWord is the longest word, in bytes.
 const MaxWord = 128
 
+// IsWord reports whether s consists of ASCII letters, digits and _-.:/@ only.
 func IsWord(s string) bool {
 	for _, r := range s {
 		switch {
@@ -282,6 +285,8 @@ func IsWord(s string) bool {
 // PathOf returns the JSON string val if it can be a file's path, else "".
 func PathOf(val []byte) string { return Printable(val, 4096) }
 
+// Printable returns the JSON string val if it is printable and no longer than
+// limit bytes, else "".
 func Printable(val []byte, limit int) string {
 	// An escaped character takes at most 6 bytes per byte of its text.
 	if len(val) > 6*limit+2 {
@@ -319,7 +324,10 @@ func plain(b []byte) bool {
 	return true
 }
 
+// IsTrue reports whether val is true.
 func IsTrue(val []byte) bool { return string(val) == "true" }
+
+// IsNull reports whether val is null.
 func IsNull(val []byte) bool { return string(val) == "null" }
 
 // MostCounted bounds a number of tokens, so that sums do not overflow.

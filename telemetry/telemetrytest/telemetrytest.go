@@ -23,9 +23,10 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// canary stands where a session's text stood. No name or id can contain it.
+// Canary replaces a session's text. No name or id can contain it.
 const Canary = "CANARY⟦text of the session⟧"
 
+// Lines writes each signal as Line does.
 func Lines(signals []telemetry.Signal) []string {
 	out := make([]string, len(signals))
 	for i, s := range signals {
@@ -34,7 +35,7 @@ func Lines(signals []telemetry.Signal) []string {
 	return out
 }
 
-// checkSignal holds for every signal of every decoder, whatever it read.
+// CheckSignal checks what holds for every signal of every decoder.
 func CheckSignal(t *testing.T, s telemetry.Signal) {
 	t.Helper()
 	switch s.Kind {
@@ -75,8 +76,9 @@ func CheckSignal(t *testing.T, s telemetry.Signal) {
 	}
 }
 
-// fuzzDecoder feeds the decoder arbitrary records, and records of its format
-// with arbitrary text. It must not fall over, and the text must not come out.
+// Fuzz gives the decoder arbitrary records, and records of its format with
+// arbitrary text. The decoder must not panic, and the text must not be in its
+// signals.
 func Fuzz(f *testing.F, newDecoder func() telemetry.Decoder, pattern string, templates ...string) {
 	files, err := filepath.Glob(filepath.Join("testdata", filepath.FromSlash(pattern)))
 	require.NoError(f, err)
@@ -114,8 +116,8 @@ func Fuzz(f *testing.F, newDecoder func() telemetry.Decoder, pattern string, tem
 	})
 }
 
-// told decodes the records in order and returns what they told, one line per
-// signal, without the members that are the same for every record.
+// Decoded decodes the records in order with a new decoder and returns the signals
+// as Lines does.
 func Decoded(t *testing.T, newDecoder func() telemetry.Decoder, records ...string) []string {
 	t.Helper()
 	d := newDecoder()
@@ -128,7 +130,7 @@ func Decoded(t *testing.T, newDecoder func() telemetry.Decoder, records ...strin
 	return out
 }
 
-// values splits a recording into JSON values.
+// Values splits a recording into JSON values.
 func Values(t testing.TB, file string) [][]byte {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -146,7 +148,8 @@ func Values(t testing.TB, file string) [][]byte {
 	}
 }
 
-// whole is a recording of a file that is rewritten at each change.
+// Whole returns the recording of a file that is rewritten at each change, as one
+// record.
 func Whole(t testing.TB, file string) [][]byte {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -154,9 +157,9 @@ func Whole(t testing.TB, file string) [][]byte {
 	return [][]byte{data}
 }
 
-var update = flag.Bool("update", false, "write the golden signal lists anew; read the diff against what the harness really did")
+var update = flag.Bool("update", false, "write the golden signal lists; compare the diff with what the harness did")
 
-// line writes a signal on one line: its kind, then what is set, in the order
+// Line writes a signal on one line: its kind, then what is set, in the order
 // of the struct.
 func Line(s telemetry.Signal) string {
 	var b strings.Builder
@@ -240,6 +243,7 @@ func shortSized(s *telemetry.Sized) string {
 	return fmt.Sprintf("%d/%s", s.Size, strings.TrimPrefix(s.Digest, "sha256:")[:8])
 }
 
+// UnknownLines writes the counts of unknown records, one type per line.
 func UnknownLines(seen map[string]int) string {
 	var b strings.Builder
 	for _, kind := range slices.Sorted(maps.Keys(seen)) {
@@ -248,7 +252,7 @@ func UnknownLines(seen map[string]int) string {
 	return b.String()
 }
 
-// golden compares got with the list beside the test data.
+// Golden compares got with a golden list, or writes the list with -update.
 func Golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
@@ -262,7 +266,7 @@ func Golden(t *testing.T, file, got string) {
 	}
 }
 
-// records splits a recording into lines.
+// Records splits a recording into lines.
 func Records(t testing.TB, file string) [][]byte {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -270,7 +274,7 @@ func Records(t testing.TB, file string) [][]byte {
 	return bytes.Split(bytes.TrimSuffix(data, []byte("\n")), []byte("\n"))
 }
 
-// hookLines writes what a hook call told.
+// HookLines writes a hook call and its signals, one per line.
 func HookLines(call telemetry.HookCall) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s", call.Event)
