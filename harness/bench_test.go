@@ -44,7 +44,7 @@ func BenchmarkTrue(b *testing.B) {
 						exec.Command("sleep", "0.01").Run()
 						b.StartTimer()
 					}
-					c, err := Start(Spec{Argv: []string{"true"}}, term, &ears{})
+					c, err := Start(Spec{Argv: []string{"true"}}, term, &recorder{})
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -15,44 +15,59 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Child is one running harness.
+// Child is one running harness. The fields that no comment assigns to an owner
+// are set by start and not changed afterwards.
 type Child struct {
 	terminal *Terminal
 	guard    *guardProcess
 	sink     Sink
 	pid      int
+	childFiles
+	pauses
+	output
+	ending
+}
 
-	ptmx    *os.File    // master of the pty, or nil
-	slave   *os.File    // kept open so that a child may close and open its terminal again
-	input   *os.File    // what the child reads: ptmx or a pipe; nil when it has our stdin itself
-	stdin   *os.File    // a pipe that takes the place of one that is our stdin, or nil
-	typing  sync.Mutex  // serialises writes to input
-	sources []*source   // what the child writes
-	wakeup  *os.File    // eventfd that interrupts the input pump
-	paused  atomic.Bool // stopped at our own request
-	holding sync.Mutex  // guards held; one who stops or frees the tree at a time
+// childFiles are the wrapper's ends of the child's files.
+type childFiles struct {
+	ptmx    *os.File   // master of the pty, or nil
+	slave   *os.File   // open so that a child may close and reopen its terminal
+	input   *os.File   // the child's stdin: ptmx or a pipe; nil if it has the wrapper's stdin
+	stdin   *os.File   // pipe that replaces the wrapper's stdin, or nil
+	typing  sync.Mutex // serialises writes to input
+	sources []*source  // the child's output
+	wakeup  *os.File   // eventfd that interrupts the input pump
+}
+
+// pauses are the stops of the child.
+type pauses struct {
+	paused  atomic.Bool // stopped by Signal or Hold
+	asleep  atomic.Bool // the wrapper stopped itself because the child stopped
+	holding sync.Mutex  // guards held; held by one Hold or Free at a time
 	held    []proc      // stopped by Hold, parents first
-	asleep  atomic.Bool // we stopped ourselves because it stopped
+}
 
-	total atomic.Int64          // bytes of output
-	lost  atomic.Pointer[error] // why output could not be written
-	armed atomic.Bool           // the next output is to wake news
-	wake  chan struct{}
-
-	abandon   sync.Once
-	abandoned chan struct{} // closed by Abandon
-
-	tap *tap // what the sink is to read; nil when it does not want to
-
+// output is what the pumps report.
+type output struct {
+	total   atomic.Int64          // bytes of output
+	lost    atomic.Pointer[error] // error of writing output
+	armed   atomic.Bool           // the next output wakes report
+	wake    chan struct{}
+	tap     *tap       // output for the sink; nil without Spec.Text
 	textsMu sync.Mutex // guards texts; held for an append at most
 	texts   []oscText
+}
 
-	ended atomic.Bool   // set before endCh is closed
-	endCh chan struct{} // closed when the harness has ended
-	exit  Exit          // written before endCh is closed
-	done  chan struct{} // closed when its output has reached the user too
-	gone  chan struct{} // closed when nothing of its tree is left
-	over  chan struct{} // closed when its guard has ended
+// ending is how far the end of the child has come.
+type ending struct {
+	ended     atomic.Bool   // set before endCh is closed
+	endCh     chan struct{} // closed when the harness has ended
+	exit      Exit          // written before endCh is closed
+	done      chan struct{} // closed when its output has reached the user too
+	gone      chan struct{} // closed when no process of its tree is left
+	over      chan struct{} // closed when its guard has ended
+	abandon   sync.Once
+	abandoned chan struct{} // closed by Abandon
 }
 
 // A source is one stream of a child's output on its way to the user.
@@ -61,15 +76,15 @@ type source struct {
 	to       *os.File
 	tracker  *tracker // of a pty, or nil
 	caughtUp chan struct{}
-	unheard  bool   // its output cannot be written any more; owned by its pump
-	line     []byte // kept back by the tap, whose mutex guards it
+	closed   bool   // the reader of the output has closed; owned by its pump
+	line     []byte // incomplete line; guarded by the tap's mutex
 }
 
-// Start starts a child and everything that serves it. The terminal must not
-// have another child at the time. An error is a *StartError.
+// Start starts a child and the goroutines that serve it. The terminal must have
+// no other child. An error is a *StartError.
 func Start(spec Spec, t *Terminal, sink Sink) (*Child, error) {
 	if len(spec.Argv) == 0 {
-		return nil, ourTrouble("start a harness: no program is named")
+		return nil, wrapperError("start a harness: no program is named")
 	}
 	if spec.Env == nil {
 		spec.Env = os.Environ()
@@ -95,10 +110,10 @@ func (t *Terminal) take() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		return ourTrouble("start a harness: the terminal is closed")
+		return wrapperError("start a harness: the terminal is closed")
 	}
 	if t.busy {
-		return ourTrouble("start a harness: another one is using the terminal")
+		return wrapperError("start a harness: another one is using the terminal")
 	}
 	t.busy = true
 	return nil
@@ -118,18 +133,18 @@ func (t *Terminal) giveBack() {
 }
 
 func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error) {
-	// Should the guard die, the harness's tree becomes ours.
+	// If the guard dies, the harness's tree gets this process as its parent.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, ourTrouble("become the parent of orphans: %w", err)
+		return nil, wrapperError("become the parent of orphans: %w", err)
 	}
 	guard, err := t.changeGuard(spec.Guard)
 	if err != nil {
-		return nil, ourTrouble("start %s: %w", spec.Argv[0], err)
+		return nil, wrapperError("start %s: %w", spec.Argv[0], err)
 	}
 	c := &Child{
 		terminal: t, guard: guard, sink: sink,
-		wake: make(chan struct{}, 1), endCh: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}), over: make(chan struct{}),
-		abandoned: make(chan struct{}),
+		output: output{wake: make(chan struct{}, 1)},
+		ending: ending{endCh: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}), over: make(chan struct{}), abandoned: make(chan struct{})},
 	}
 	c.armed.Store(true)
 	var theirs [3]*os.File
@@ -145,7 +160,7 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 		}
 	}()
 	if theirs, err = c.connect(spec); err != nil {
-		return nil, ourTrouble("start %s: %w", spec.Argv[0], err)
+		return nil, wrapperError("start %s: %w", spec.Argv[0], err)
 	}
 	if spec.Text {
 		c.tap = newTap(len(c.sources))
@@ -153,13 +168,12 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 	winch := make(chan os.Signal, 1)
 	cont := make(chan os.Signal, 1)
 	if t.pty {
-		// Before the size is read for the first time: a change in between is
-		// then not missed.
+		// Notify before the size is read first, so that no change is missed.
 		signal.Notify(winch, syscall.SIGWINCH)
 		signal.Notify(cont, syscall.SIGCONT)
 		c.resize()
 		if err := t.enter(); err != nil {
-			return nil, ourTrouble("start %s: %w", spec.Argv[0], err)
+			return nil, wrapperError("start %s: %w", spec.Argv[0], err)
 		}
 	}
 	stopSignals := func() { signal.Stop(winch); signal.Stop(cont) }
@@ -171,7 +185,7 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 	return c, nil
 }
 
-// connect makes the pty and the pipes and returns the child's files.
+// connect creates the pty and the pipes and returns the child's files.
 func (c *Child) connect(spec Spec) (theirs [3]*os.File, err error) {
 	t := c.terminal
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
@@ -189,8 +203,8 @@ func (c *Child) connect(spec Spec) (theirs [3]*os.File, err error) {
 	if onPty(0) {
 		theirs[0], c.input = c.slave, c.ptmx
 	} else if !t.isTTY[0] {
-		// The child gets our stdin itself, so that what it does not read is
-		// still there for whoever reads next. What is typed goes to its terminal.
+		// The child gets the wrapper's stdin itself, so that a later program can
+		// read what it does not. Keys go to its terminal.
 		theirs[0] = t.outer[0]
 		if t.typed {
 			c.input = c.ptmx
@@ -221,14 +235,14 @@ func (c *Child) connect(spec Spec) (theirs [3]*os.File, err error) {
 	return theirs, nil
 }
 
-// sameInput lets the child read from the beginning what our stdin gave to the
-// first one.
+// sameInput gives the child the input of stdin from the beginning, as the first
+// child had it.
 func (c *Child) sameInput(theirs **os.File) (err error) {
 	t := c.terminal
 	if t.stdin == nil {
 		t.stdin = newFeed(t.outer[0])
-	} else if err := t.stdin.windBack(); err != nil {
-		return fmt.Errorf("give it the same standard input: %w", err)
+	} else if err := t.stdin.rewind(); err != nil {
+		return fmt.Errorf("read standard input again: %w", err)
 	}
 	if t.stdin != nil && t.stdin.start < 0 {
 		*theirs, c.stdin, err = pipe(false)
@@ -240,7 +254,7 @@ func newSource(file, to *os.File, tr *tracker) *source {
 	return &source{file: file, to: to, tracker: tr, caughtUp: make(chan struct{}, 1)}
 }
 
-// newPty opens a pty of which the master heeds deadlines and the slave blocks.
+// newPty opens a pty whose master supports deadlines and whose slave blocks.
 func newPty() (ptmx, slave *os.File, err error) {
 	master, slave, err := pty.Open()
 	if err != nil {
@@ -275,7 +289,7 @@ func openPty(t *Terminal) (ptmx, slave *os.File, err error) {
 		attrs.Oflag &^= unix.OPOST // the outer terminal still does that: see enter
 	}
 	if !t.typed {
-		attrs.Lflag &^= unix.ECHO // nobody types: input is not to appear among the output
+		attrs.Lflag &^= unix.ECHO // no user types: input must not appear in the output
 	}
 	if err := setTermios(slave, attrs); err != nil {
 		return ptmx, slave, fmt.Errorf("set the pty's attributes: %w", err)
@@ -283,7 +297,7 @@ func openPty(t *Terminal) (ptmx, slave *os.File, err error) {
 	return ptmx, slave, nil
 }
 
-// pipe makes a pipe of which the child gets the blocking end.
+// pipe creates a pipe; the child's end blocks, the other does not.
 func pipe(childWrites bool) (theirs, ours *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
@@ -297,8 +311,8 @@ func pipe(childWrites bool) (theirs, ours *os.File, err error) {
 	return os.NewFile(uintptr(their), "pipe"), os.NewFile(uintptr(our), "pipe"), nil
 }
 
-// sameFile tells whether two files are one open file, so that the order of
-// writes to them matters.
+// sameFile reports whether two files are the same open file, so that the order
+// of writes to them matters.
 func sameFile(a, b *os.File) bool {
 	infoA, errA := a.Stat()
 	infoB, errB := b.Stat()
@@ -308,26 +322,26 @@ func sameFile(a, b *os.File) bool {
 	if !infoA.Mode().IsRegular() {
 		return true
 	}
-	// Two open files have two positions. Where the kernel will not say, 2>&1
-	// is the likelier.
+	// Two open files have two positions. If the kernel cannot compare them, 2>&1
+	// is more likely.
 	const kcmpFile = 0
 	r, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(os.Getpid()), uintptr(os.Getpid()), kcmpFile, uintptr(fdOf(a)), uintptr(fdOf(b)), 0)
 	return errno != 0 || r == 0
 }
 
-// launch sends the guard what to start and waits for the answer.
+// launch sends the guard a description of the child and waits for the answer.
 func (c *Child) launch(spec Spec, path string, theirs [3]*os.File) error {
 	l := launch{path: path, dir: spec.Dir, argv: spec.Argv, env: spec.Env, terminalFD: -1, ignoreHUP: c.terminal.ignoreHUP, ignoreINT: c.terminal.ignoreINT}
 	if spec.Dir != "" {
 		if info, err := os.Stat(spec.Dir); err != nil {
-			return ourTrouble("start %s: %w", spec.Argv[0], err)
+			return wrapperError("start %s: %w", spec.Argv[0], err)
 		} else if !info.IsDir() {
-			return ourTrouble("start %s in %s: %w", spec.Argv[0], spec.Dir, syscall.ENOTDIR)
+			return wrapperError("start %s in %s: %w", spec.Argv[0], spec.Dir, syscall.ENOTDIR)
 		}
 	}
 	for _, s := range append(append([]string{spec.Dir}, spec.Argv...), spec.Env...) {
 		if strings.IndexByte(s, 0) >= 0 {
-			return ourTrouble("start %s: an argument or a variable holds a NUL byte", spec.Argv[0])
+			return wrapperError("start %s: an argument or a variable contains a NUL byte", spec.Argv[0])
 		}
 	}
 	for i, f := range theirs {
@@ -338,21 +352,21 @@ func (c *Child) launch(spec Spec, path string, theirs [3]*os.File) error {
 	}
 	description, err := l.file()
 	if err != nil {
-		return ourTrouble("start %s: %w", spec.Argv[0], err)
+		return wrapperError("start %s: %w", spec.Argv[0], err)
 	}
 	defer description.Close()
 	rights := unix.UnixRights(fdOf(description), fdOf(theirs[0]), fdOf(theirs[1]), fdOf(theirs[2]))
 	if err := unix.Sendmsg(fdOf(c.guard.socket), message{kind: msgLaunch}.encode(), rights, nil, unix.MSG_NOSIGNAL); err != nil {
-		return ourTrouble("start %s: hand it to the guard: %w", spec.Argv[0], err)
+		return wrapperError("start %s: send it to the guard: %w", spec.Argv[0], err)
 	}
 	var buf [messageSize]byte
 	n, err := c.guard.socket.Read(buf[:])
 	if err != nil {
-		return ourTrouble("start %s: the guard ended before it began (is its command right?): %w", spec.Argv[0], err)
+		return wrapperError("start %s: the guard exited at once (check its command): %w", spec.Argv[0], err)
 	}
 	m, err := decode(buf[:n])
 	if err != nil || m.kind != msgBegun {
-		return ourTrouble("start %s: the guard answered nonsense", spec.Argv[0])
+		return wrapperError("start %s: the guard's answer is malformed", spec.Argv[0])
 	}
 	if m.args[0] == 0 {
 		return startError(spec.Argv[0], syscall.Errno(m.args[1]))
@@ -361,7 +375,7 @@ func (c *Child) launch(spec Spec, path string, theirs [3]*os.File) error {
 	return nil
 }
 
-// startError turns what execve said into what a shell would say.
+// startError turns an errno of execve into the exit code of a shell.
 func startError(name string, errno syscall.Errno) *StartError {
 	code := 126
 	if errno == syscall.ENOENT {
@@ -370,8 +384,8 @@ func startError(name string, errno syscall.Errno) *StartError {
 	return &StartError{Code: code, Err: fmt.Errorf("start %s: %w", name, errno)}
 }
 
-// Installed says whether a program could be started in our own folder, as far
-// as its file tells: nil, or the *StartError that Start would give.
+// Installed checks the file of a program, without starting it. It returns nil or
+// the *StartError that Start would return with an empty Spec.Dir.
 func Installed(program string, env []string) error {
 	path, err := lookPath(program, "", env)
 	if err != nil {
@@ -387,8 +401,8 @@ func Installed(program string, env []string) error {
 	return nil
 }
 
-// lookPath finds the program as execvp would, with the child's own PATH and
-// from its own directory.
+// lookPath finds the program as execvp does, with the child's PATH and working
+// directory.
 func lookPath(name, dir string, env []string) (string, error) {
 	if strings.ContainsRune(name, '/') {
 		return name, nil
@@ -424,8 +438,8 @@ func lookPath(name, dir string, env []string) (string, error) {
 	return "", startError(name, refused)
 }
 
-// changeGuard puts a fresh guard in charge of the terminal and dismisses the
-// one before.
+// changeGuard puts a new guard in charge of the terminal and dismisses the
+// previous one.
 func (t *Terminal) changeGuard(argv []string) (*guardProcess, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -442,16 +456,16 @@ func (t *Terminal) changeGuard(argv []string) (*guardProcess, error) {
 	return t.guard, nil
 }
 
-// disownAll lets a guard end by itself without ending what the wrapper has
-// started: another guard knows of it. Callers hold mu.
+// disownAll makes a guard leave the wrapper's own processes alone when it ends:
+// another guard has them. Callers hold mu.
 func (t *Terminal) disownAll(g *guardProcess) {
 	for pid := range t.owned {
-		g.tell(msgDisown, uint64(pid))
+		g.send(msgDisown, uint64(pid))
 	}
 }
 
-// dropGuard gives up a guard that never had a harness. Another one keeps what
-// it was to keep, where there can be one.
+// dropGuard ends a guard that never had a harness. If possible, another guard
+// takes over the wrapper's own processes.
 func (t *Terminal) dropGuard(g *guardProcess, argv []string) {
 	t.Restore()
 	t.mu.Lock()
@@ -482,8 +496,8 @@ func (c *Child) closeFiles() {
 // PID returns the harness's process id, which is also its process group's.
 func (c *Child) PID() int { return c.pid }
 
-// Signal signals the harness's process group. A stop asked for here does not
-// stop the wrapper.
+// Signal signals the harness's process group. A stop by Signal does not stop the
+// wrapper.
 func (c *Child) Signal(sig syscall.Signal) error {
 	if c.ended.Load() {
 		return os.ErrProcessDone
@@ -500,9 +514,9 @@ func (c *Child) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// KillTree kills everything the harness has started, now.
+// KillTree kills the harness and all its descendants at once.
 func (c *Child) KillTree() error {
-	if err := c.guard.tell(msgKill); err != nil {
+	if err := c.guard.send(msgKill); err != nil {
 		return fmt.Errorf("ask the guard to kill the tree of %d: %w", c.pid, err)
 	}
 	return nil
@@ -511,21 +525,21 @@ func (c *Child) KillTree() error {
 // Own registers a process of the wrapper itself: see Terminal.Own.
 func (c *Child) Own(pid int) { c.terminal.Own(pid) }
 
-// Disown takes back Own, when the process has ended.
+// Disown undoes Own after the process has ended.
 func (c *Child) Disown(pid int) { c.terminal.Disown(pid) }
 
 // Wait returns how the harness ended, after all its output has reached the
-// user. It does not wait for what the harness may have left behind.
+// user. It does not wait for the descendants of the harness.
 func (c *Child) Wait() Exit {
 	<-c.done
 	return c.exit
 }
 
-// Gone is closed when nothing of the harness's tree is left.
+// Gone is closed when no process of the harness's tree is left.
 func (c *Child) Gone() <-chan struct{} { return c.gone }
 
-// Type writes b as if it had been typed, never in the middle of what the user
-// types. It blocks while the child takes no input.
+// Type writes b as if the user had typed it, and never splits the user's input.
+// It blocks while the child does not read.
 func (c *Child) Type(b []byte) error {
 	c.typing.Lock()
 	defer c.typing.Unlock()
@@ -541,7 +555,7 @@ func (c *Child) Type(b []byte) error {
 	return nil
 }
 
-// follow hears what the guard tells until the guard has ended.
+// follow handles the guard's messages until the guard has ended.
 func (c *Child) follow() {
 	defer close(c.over)
 	empty := sync.OnceFunc(func() { close(c.gone) })
@@ -599,9 +613,9 @@ func exitOf(status unix.WaitStatus) Exit {
 	return Exit{Code: status.ExitStatus()}
 }
 
-// endWithoutGuard ends the harness's tree, which came to us when the guard
-// died: all our descendants in sessions other than ours that are not somebody
-// we know.
+// endWithoutGuard ends the harness's tree after the death of the guard made it
+// a tree of this process. The tree is all descendants in other sessions except
+// guards and the wrapper's own processes.
 func (c *Child) endWithoutGuard() Exit {
 	t := c.terminal
 	self, err := readProc(os.Getpid())

@@ -27,7 +27,7 @@ func between() int {
 	if err != nil {
 		return 125
 	}
-	c, err := Start(sh(`printf '\033[?1049hmess'; exit 3`), term, &ears{})
+	c, err := Start(sh(`printf '\033[?1049hmess'; exit 3`), term, &recorder{})
 	if err != nil {
 		return 125
 	}
@@ -43,7 +43,7 @@ func between() int {
 		term.Restore()
 	case "the next one cannot be started":
 		term.Restore()
-		if _, err := Start(Spec{Argv: []string{"/dev/null"}}, term, &ears{}); err == nil {
+		if _, err := Start(Spec{Argv: []string{"/dev/null"}}, term, &recorder{}); err == nil {
 			return 125
 		}
 	}
@@ -94,7 +94,7 @@ func TestEachChildFindsTheTerminalAsTheFirst(t *testing.T) {
 	term := d.terminal(t)
 	want := ""
 	for range 2 {
-		c := begin(t, sh(`stty raw -echo; printf '\033[?1049h\033[?25lon'; read -r forever`), term, &ears{})
+		c := begin(t, sh(`stty raw -echo; printf '\033[?1049h\033[?25lon'; read -r forever`), term, &recorder{})
 		want += "\x1b[?1049h\x1b[?25lon"
 		d.shows(t, want)
 		if now := d.attrs(t); now.Lflag&unix.ICANON != 0 {
@@ -114,9 +114,9 @@ func TestEachChildFindsTheTerminalAsTheFirst(t *testing.T) {
 	}
 }
 
-// No key is lost and none comes twice: not one that the dead had not read, and
-// not one that came while nobody was there.
-func TestKeysOutliveAChild(t *testing.T) {
+// No key is lost and none is read twice: neither a key that the last child had
+// not read, nor a key that came between two children.
+func TestUnreadKeysReachTheNextChild(t *testing.T) {
 	for name, modes := range map[string]string{"keys": "stty raw -echo", "lines": "stty -echo"} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
@@ -124,7 +124,7 @@ func TestKeysOutliveAChild(t *testing.T) {
 			attrs.Lflag &^= unix.ECHO
 			require.NoError(t, setTermios(d.slave, &attrs))
 			term := d.terminal(t)
-			first := begin(t, sh(modes+`; printf ready; head -c 1 >/dev/null; printf got; exec sleep 300`), term, &ears{})
+			first := begin(t, sh(modes+`; printf ready; head -c 1 >/dev/null; printf got; exec sleep 300`), term, &recorder{})
 			d.shows(t, "ready")
 			if name == "lines" {
 				d.key(t, "\r") // `head` takes a whole line
@@ -141,23 +141,23 @@ func TestKeysOutliveAChild(t *testing.T) {
 			first.Wait()
 			term.Restore()
 			d.key(t, "4\r")
-			second := begin(t, sh(`stty raw -echo; printf go; head -c 5 | tr '\r\n' .`), term, &ears{})
+			second := begin(t, sh(`stty raw -echo; printf go; head -c 5 | tr '\r\n' .`), term, &recorder{})
 			d.key(t, "5")
 			d.shows(t, "go23.4.")
 			second.Wait()
-			begin(t, sh(`stty raw -echo; printf last; head -c 1`), term, &ears{})
+			begin(t, sh(`stty raw -echo; printf last; head -c 1`), term, &recorder{})
 			d.shows(t, "last5")
 		})
 	}
 }
 
-func TestTheSizeInTheSecondChild(t *testing.T) {
+func TestTheSecondChildHasTheCurrentSize(t *testing.T) {
 	d := newDesk(t)
 	term := d.terminal(t)
 	run(t, sh("exit 3"), term)
 	term.Restore()
 	require.NoError(t, pty.Setsize(d.master, &pty.Winsize{Rows: 20, Cols: 40}))
-	c := begin(t, as("size"), term, &ears{})
+	c := begin(t, as("size"), term, &recorder{})
 	d.key(t, "?\r")
 	eventually(t, "it has the size that changed while nobody was there", func() bool { return strings.Contains(d.text(), "size 20 40") })
 	require.NoError(t, pty.Setsize(d.master, &pty.Winsize{Rows: 21, Cols: 41}))
@@ -171,10 +171,10 @@ func TestTheSizeInTheSecondChild(t *testing.T) {
 	eventually(t, "it has the size that changed under it", func() bool { return strings.Contains(d.text(), "size 21 41") })
 }
 
-// Gone is told when the last orphan is, long before its guard is dismissed.
-func TestGoneIsTheWholeTree(t *testing.T) {
+// Gone is closed after the end of the last orphan, before the guard is dismissed.
+func TestGoneCoversTheWholeTree(t *testing.T) {
 	term, stdout, _ := onFiles(t, Never, nil)
-	c := begin(t, sh(`p=$( (setsid sh -c 'trap "" TERM; echo $$; exec sleep 300 >/dev/null' &) ); echo $p`), term, &ears{})
+	c := begin(t, sh(`p=$( (setsid sh -c 'trap "" TERM; echo $$; exec sleep 300 >/dev/null' &) ); echo $p`), term, &recorder{})
 	exit := c.Wait()
 	require.Equal(t, 1, exit.Leftover)
 	select {
@@ -192,7 +192,7 @@ func TestGoneIsTheWholeTree(t *testing.T) {
 }
 
 // A child whose reader was given up does not give up that of the next.
-func TestOnlyItsOwnReaderIsAbandoned(t *testing.T) {
+func TestAbandonAffectsOneChild(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
@@ -202,10 +202,10 @@ func TestOnlyItsOwnReaderIsAbandoned(t *testing.T) {
 	defer null.Close()
 	term, err := OpenTerminal(null, w, null, Never)
 	require.NoError(t, err)
-	first := begin(t, sh("exit 3"), term, &ears{})
+	first := begin(t, sh("exit 3"), term, &recorder{})
 	first.Wait()
 	first.Abandon()
-	second := begin(t, sh("head -c 120000 /dev/zero"), term, &ears{})
+	second := begin(t, sh("head -c 120000 /dev/zero"), term, &recorder{})
 	<-second.endCh
 	total := 0
 	for buf := make([]byte, 64<<10); total < 120000; {
@@ -223,7 +223,7 @@ func TestOnlyItsOwnReaderIsAbandoned(t *testing.T) {
 
 // What the wrapper has started for itself outlives the children and their
 // guards, as long as it lives itself.
-func TestTheWrappersOwnOutlivesAGuard(t *testing.T) {
+func TestOwnedProcessesOutliveAGuard(t *testing.T) {
 	term, _, _ := onFiles(t, Never, nil)
 	own := exec.Command("sleep", "300")
 	own.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -234,9 +234,9 @@ func TestTheWrappersOwnOutlivesAGuard(t *testing.T) {
 		own.Wait()
 	}()
 	term.Own(own.Process.Pid)
-	first := begin(t, sh("exit 3"), term, &ears{})
+	first := begin(t, sh("exit 3"), term, &recorder{})
 	first.Wait()
-	_, err := Start(Spec{Argv: []string{"/dev/null"}}, term, &ears{})
+	_, err := Start(Spec{Argv: []string{"/dev/null"}}, term, &recorder{})
 	require.Error(t, err)
 	<-first.over // its guard was dismissed
 	run(t, sh("exit 0"), term)
@@ -249,8 +249,7 @@ func TestTheWrappersOwnOutlivesAGuard(t *testing.T) {
 	<-ended
 }
 
-// The terminal hangs up, and nobody wants to end for that: the next child runs
-// on a pty of its own as the first did.
+// After the terminal hangs up, the next child runs on a new pty as the first did.
 func TestTheTerminalHangsUpBetweenChildren(t *testing.T) {
 	d := newDesk(t)
 	term := d.terminal(t)
@@ -260,8 +259,8 @@ func TestTheTerminalHangsUpBetweenChildren(t *testing.T) {
 	require.NoError(t, d.master.Close())
 	_, err := getTermios(d.slave)
 	require.ErrorIs(t, err, unix.EIO)
-	second, e := run(t, sh("test -t 0 && test -t 1 && echo nobody sees this; exit 7"), term)
+	second, e := run(t, sh("test -t 0 && test -t 1 && echo nothing shows this; exit 7"), term)
 	require.Equal(t, 7, second.Code)
-	require.Contains(t, e.heard().totals, int64(len("nobody sees this\r\n")))
+	require.Contains(t, e.snapshot().totals, int64(len("nothing shows this\r\n")))
 	term.Restore()
 }

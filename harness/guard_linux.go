@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -15,31 +16,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files a guard finds open when it begins.
+// Files that are open when a guard starts.
 const (
 	guardSocket = 3 + iota
 	guardPage
 	guardScreen
 )
 
-// termGrace is how long a process has between TERM and KILL.
+// termGrace is the time between SIGTERM and SIGKILL.
 const termGrace = time.Second
 
-// guardDeaf are the signals a guard does not die or stop of.
-var guardDeaf = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT,
+// guardIgnores are the signals that neither end nor stop a guard.
+var guardIgnores = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT,
 	syscall.SIGTSTP, syscall.SIGTTOU, syscall.SIGTTIN, syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2}
 
-// GuardMain is the whole life of a guard; its result is the exit code. It is
-// to be called by main, before anything else, when the program was started
-// with the command in Spec.Guard. It must not be called by hand: it expects
-// the files that Start leaves open for it.
+// GuardMain runs a guard and returns its exit code. The main function must call
+// it, before anything else, when the program was started with the command in
+// Spec.Guard. It needs the files that Start leaves open for it.
 //
 // A guard is the parent of one harness and of every orphan below it, and the
-// leader of their session, as a shell would be; so a harness that stops itself
-// on Ctrl-Z does stop. It ends when the wrapper has ended and nothing of the
+// leader of their session, as a shell would be. So a harness can stop itself on
+// Ctrl-Z. The guard exits when the wrapper has ended and no process of the
 // harness is left.
 func GuardMain() int {
-	// The harness gets a signal when the *thread* that started it ends.
+	// The harness gets a signal when the thread that started it ends.
 	runtime.LockOSThread()
 	g := &guard{socket: guardSocket, asked: make(chan message), waited: make(chan waited)}
 	for _, fd := range []int{guardSocket, guardPage, guardScreen} {
@@ -47,13 +47,13 @@ func GuardMain() int {
 	}
 	var err error
 	if g.page, err = mapPage(guardPage); err != nil {
-		fmt.Fprintln(os.Stderr, "the guard is started by the wrapper, never by hand:", err)
+		fmt.Fprintln(os.Stderr, "guard: only the wrapper can start it:", err)
 		return 125
 	}
 	unix.Close(guardPage)
-	// A handler rather than SIG_IGN, which the harness would inherit. What was
-	// ignored before us stays ignored for the harness too.
-	for _, sig := range guardDeaf {
+	// The harness would inherit SIG_IGN but not a handler. A signal that was
+	// ignored before stays ignored for the harness too.
+	for _, sig := range guardIgnores {
 		if !signal.Ignored(sig) {
 			signal.Notify(make(chan os.Signal, 1), sig)
 		}
@@ -73,16 +73,16 @@ type guard struct {
 
 	pid      int // of the harness
 	owned    []owned
-	empty    bool      // nothing of the harness is left
+	empty    bool      // no process of the harness is left
 	orphaned bool      // the wrapper has ended
-	killAt   time.Time // when KILL follows TERM; zero while nobody is to end
+	killAt   time.Time // time of the next SIGKILL; zero if nothing is to be killed
 	pause    time.Duration
 }
 
-// waited is news about the harness from wait4.
+// waited is a result of wait4 for the harness.
 type waited struct {
 	status unix.WaitStatus
-	alone  bool // ended, and nothing else was left
+	alone  bool // it ended and no other process was left
 }
 
 func (g *guard) run() int {
@@ -92,15 +92,15 @@ func (g *guard) run() int {
 		g.empty = true
 		g.wrapperEnded()
 	default:
-		// Listening holds the only processor in a blocking read until the
-		// runtime takes it away; were it begun after reaping, a program that
-		// ends at once would be noticed some 10 ms late.
+		// listen blocks the only processor in a read until the runtime takes it
+		// away. It must start before reap, or the end of a short program would be
+		// detected some 10 ms late.
 		go g.listen()
 		if err := g.start(files); err != nil {
-			g.tell(msgBegun, 0, uint64(startErrno(err)))
+			g.send(msgBegun, 0, uint64(startErrno(err)))
 			g.empty = true
 		} else {
-			g.tell(msgBegun, uint64(g.pid), 0)
+			g.send(msgBegun, uint64(g.pid), 0)
 			go g.reap()
 		}
 	}
@@ -116,11 +116,11 @@ func (g *guard) run() int {
 				g.wrapperEnded()
 				continue
 			}
-			g.obey(m)
+			g.execute(m)
 		case w, ok := <-g.waited:
 			if !ok {
 				g.waited, g.empty = nil, true
-				g.tell(msgEmpty)
+				g.send(msgEmpty)
 				continue
 			}
 			g.report(w)
@@ -153,7 +153,7 @@ func (g *guard) receive() ([]int, bool) {
 			return nil, false
 		}
 		if m.kind != msgLaunch {
-			g.obey(m)
+			g.execute(m)
 			continue
 		}
 		controls, err := unix.ParseSocketControlMessage(oob[:oobn])
@@ -165,7 +165,7 @@ func (g *guard) receive() ([]int, bool) {
 	}
 }
 
-// start starts the harness on the files that were received and closes them.
+// start starts the harness with the files of the launch message and closes them.
 func (g *guard) start(fds []int) error {
 	description := os.NewFile(uintptr(fds[0]), "launch description")
 	l, err := readLaunch(description)
@@ -190,8 +190,8 @@ func (g *guard) start(fds []int) error {
 		Files: []uintptr{uintptr(fds[1]), uintptr(fds[2]), uintptr(fds[3])},
 		Sys: &syscall.SysProcAttr{
 			Setpgid: true,
-			// Should guard and wrapper be killed together, at least the
-			// harness itself is told.
+			// If guard and wrapper are killed together, at least the harness
+			// gets a signal.
 			Pdeathsig: syscall.SIGTERM,
 		},
 	}
@@ -205,7 +205,7 @@ func (g *guard) start(fds []int) error {
 	}
 	pid, err := syscall.ForkExec(l.path, l.argv, attr)
 	if errors.Is(err, syscall.ENOEXEC) && isText(l.path) {
-		// A script without an interpreter line: as execvp does.
+		// A script without an interpreter line runs in a shell, as with execvp.
 		argv := append([]string{"/bin/sh", l.path}, l.argv[1:]...)
 		pid, err = syscall.ForkExec("/bin/sh", argv, attr)
 	}
@@ -213,8 +213,8 @@ func (g *guard) start(fds []int) error {
 	return err
 }
 
-// isText looks as shells do: what has a NUL in its first line is a program for
-// another machine, or none, and not a script.
+// isText uses the rule of shells: a file with a NUL in its first line is no
+// script.
 func isText(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -235,7 +235,7 @@ func startErrno(err error) syscall.Errno {
 	return syscall.EINVAL
 }
 
-// listen hands on what the wrapper asks until the wrapper has ended.
+// listen passes the wrapper's messages to run until the wrapper has ended.
 func (g *guard) listen() {
 	defer close(g.asked)
 	var buf [messageSize]byte
@@ -253,8 +253,8 @@ func (g *guard) listen() {
 	}
 }
 
-// reap waits for every child. Orphans come to us, so as long as anything of
-// the harness lives we have a child, and when we have none nothing is left.
+// reap waits for every child. Orphans become children of the guard, so the guard
+// has a child as long as a process of the harness lives.
 func (g *guard) reap() {
 	defer close(g.waited)
 	for {
@@ -266,7 +266,7 @@ func (g *guard) reap() {
 			return
 		case pid != g.pid:
 		case status.Exited() || status.Signaled():
-			alone := reapTheDead()
+			alone := reapEnded()
 			g.waited <- waited{status, alone}
 		default:
 			g.waited <- waited{status: status}
@@ -274,9 +274,9 @@ func (g *guard) reap() {
 	}
 }
 
-// reapTheDead collects the children that have already ended and tells whether
-// none is left.
-func reapTheDead() bool {
+// reapEnded reaps the children that have ended and reports whether no child is
+// left.
+func reapEnded() bool {
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
 		switch {
@@ -289,26 +289,26 @@ func reapTheDead() bool {
 	}
 }
 
-// report tells the wrapper what happened to the harness. What is left of it
-// is told to end first, because that also counts it.
+// report reports to the wrapper what happened to the harness. Leftover processes
+// are terminated first, because that also counts them.
 func (g *guard) report(w waited) {
 	switch {
 	case w.status.Stopped():
-		g.tell(msgStopped, uint64(w.status.StopSignal()))
+		g.send(msgStopped, uint64(w.status.StopSignal()))
 	case w.status.Continued():
-		g.tell(msgCont)
+		g.send(msgCont)
 	case w.alone:
-		g.tell(msgEnded, uint64(w.status), 0)
+		g.send(msgEnded, uint64(w.status), 0)
 	default:
 		left := alive(g.tree())
 		terminate(left)
 		g.end()
-		g.tell(msgEnded, uint64(w.status), uint64(len(left)))
+		g.send(msgEnded, uint64(w.status), uint64(len(left)))
 	}
 }
 
-// obey does what the wrapper asks.
-func (g *guard) obey(m message) {
+// execute carries out a message of the wrapper.
+func (g *guard) execute(m message) {
 	switch m.kind {
 	case msgOwn:
 		g.disown(int(m.args[0]))
@@ -322,17 +322,10 @@ func (g *guard) obey(m message) {
 }
 
 func (g *guard) disown(pid int) {
-	kept := g.owned[:0]
-	for _, o := range g.owned {
-		if o.pid != pid {
-			kept = append(kept, o)
-		}
-	}
-	g.owned = kept
+	g.owned = slices.DeleteFunc(g.owned, func(o owned) bool { return o.pid == pid })
 }
 
-// wrapperEnded puts the terminal back, which no one else can write to any
-// more, and ends whatever is left.
+// wrapperEnded restores the terminal and ends the remaining processes.
 func (g *guard) wrapperEnded() {
 	g.orphaned = true
 	g.restoreTerminal()
@@ -340,34 +333,28 @@ func (g *guard) wrapperEnded() {
 	if !g.empty {
 		terminate(alive(descendants(procs, os.Getpid(), nil)))
 	}
-	g.keepOwned(procs)
+	g.forgetEnded(procs)
 	for _, o := range g.owned {
 		terminate(alive(o.members(procs)))
 	}
 	g.end()
 }
 
-// keepOwned forgets the owned processes that have ended.
-func (g *guard) keepOwned(procs []proc) {
-	kept := g.owned[:0]
-	for _, o := range g.owned {
-		if len(alive(o.members(procs))) > 0 {
-			kept = append(kept, o)
-		}
-	}
-	g.owned = kept
+// forgetEnded removes the owned processes that have ended.
+func (g *guard) forgetEnded(procs []proc) {
+	g.owned = slices.DeleteFunc(g.owned, func(o owned) bool { return len(alive(o.members(procs))) == 0 })
 }
 
-// end lets KILL follow in time, unless that is already under way.
+// end schedules SIGKILL, unless it is scheduled.
 func (g *guard) end() {
 	if g.killAt.IsZero() {
 		g.killAt = time.Now().Add(termGrace)
 	}
 }
 
-// killRound kills what is left and plans the next round: new processes may
-// have been started meanwhile, and some (of another user, or deep in the
-// kernel) cannot be killed, so rounds become rarer.
+// killRound kills the remaining processes and schedules the next round: there
+// may be new processes. Some cannot be killed (of another user, or blocked in the
+// kernel), so the pause between rounds grows.
 func (g *guard) killRound() {
 	procs := allProcs()
 	if !g.empty {
@@ -377,7 +364,7 @@ func (g *guard) killRound() {
 		for _, o := range g.owned {
 			killAll(alive(o.members(procs)))
 		}
-		g.keepOwned(procs)
+		g.forgetEnded(procs)
 	}
 	if g.empty && (!g.orphaned || len(g.owned) == 0) {
 		g.killAt = time.Time{}
@@ -389,8 +376,8 @@ func (g *guard) killRound() {
 
 func (g *guard) tree() []proc { return descendants(allProcs(), os.Getpid(), nil) }
 
-// tell sends a message; a wrapper that has ended does not hear it.
-func (g *guard) tell(kind byte, args ...uint64) {
+// send sends a message. Errors are ignored: the wrapper may have ended.
+func (g *guard) send(kind byte, args ...uint64) {
 	m := message{kind: kind}
 	copy(m.args[:], args)
 	for {
@@ -401,16 +388,16 @@ func (g *guard) tell(kind byte, args ...uint64) {
 	}
 }
 
-// restoreTerminal undoes what the shared page says, if this guard is the one
-// in charge.
+// restoreTerminal restores the terminal as the shared page says, if this guard
+// is in charge.
 func (g *guard) restoreTerminal() {
 	w := g.page.get()
 	if w.guard != uint32(os.Getpid()) {
 		return
 	}
 	fd := guardScreen
-	// An open file of our own: the shell shares the one we were given, and it
-	// must not find it non-blocking.
+	// Open the terminal again: the shell shares the given file, which must not
+	// become non-blocking.
 	if own, err := unix.Open("/proc/self/fd/"+strconv.Itoa(guardScreen), unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
 		fd = own
 		defer unix.Close(own)
@@ -419,13 +406,13 @@ func (g *guard) restoreTerminal() {
 	if !w.hasAttrs {
 		return
 	}
-	// A shell that has taken the terminal back has set it as it likes it.
+	// If the attributes have changed, a shell has already taken the terminal back.
 	if now, err := unix.IoctlGetTermios(fd, unix.TCGETS); err == nil && sameTermios(now, &w.ours) {
 		unix.IoctlSetTermios(fd, unix.TCSETS, &w.saved)
 	}
 }
 
-// writeBounded writes b to a terminal that may not take it.
+// writeBounded writes b to a terminal for at most limit.
 func writeBounded(fd int, b []byte, limit time.Duration) {
 	deadline := time.Now().Add(limit)
 	for len(b) > 0 {

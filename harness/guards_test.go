@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever comes after a killed wrapper waits for its guards, so the wrapper
-// must know all of them: the one that waits, and the one that is in charge.
-func TestEveryGuardIsNamed(t *testing.T) {
+// After a wrapper was killed, a program waits for the wrapper's guards. So Guards
+// must list all: the guard of the child and the one for the next child.
+func TestGuardsListsEveryGuard(t *testing.T) {
 	t.Parallel()
 	term, _, _ := onFiles(t, Never, nil)
 	require.Empty(t, term.Guards())
@@ -19,7 +19,7 @@ func TestEveryGuardIsNamed(t *testing.T) {
 	require.Len(t, waiting, 1)
 	require.True(t, Runs(waiting[0].PID, waiting[0].Start))
 
-	c := begin(t, sh("sleep 300"), term, &ears{})
+	c := begin(t, sh("sleep 300"), term, &recorder{})
 	inCharge := term.Guards()
 	require.Contains(t, inCharge, waiting[0], "the guard that waited is in charge now")
 	require.NoError(t, c.KillTree())

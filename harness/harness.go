@@ -1,24 +1,22 @@
-// Package harness runs one program in one pty, or on plain pipes, and leaves
-// nothing behind.
+// Package harness runs one program in a pty or on pipes, and ends all its
+// processes.
 //
 // Three processes take part:
 //
 //	wrapper ──socketpair──> guard ──parent of──> harness and all it starts
 //	   └── pty master                 └── owns the pty's session, as a shell would
 //
-// The wrapper moves bytes. The guard is the same binary started once more; it
-// owns the harness's process tree and knows how to put the user's terminal
-// back. Whichever of the two dies, even by SIGKILL, the other ends the tree.
-// What the guard has to know about the terminal stands in one page of shared
-// memory, so that a change costs the byte pump no system call and the last
-// word of a killed wrapper is still readable.
+// The wrapper copies bytes. The guard is a second process of the same binary. It
+// owns the harness's process tree and can restore the user's terminal. If one of
+// the two dies, even by SIGKILL, the other ends the tree. The wrapper writes the
+// terminal's state into a page of shared memory, so that a change costs no
+// system call and the guard can read the last state of a killed wrapper.
 //
-// The package is transparent: the child sees a terminal on exactly those of
-// its three files that are terminals outside, bytes are passed on unaltered
-// before anything else is done with them, and the exit status is the child's.
-// It refuses to interpret what the user types, to print anything of its own
-// (apart from undoing terminal modes that a child left behind), and to signal
-// a process it has not identified as its own.
+// The package is transparent. The child has a terminal on exactly those of its
+// three files that are terminals outside. Bytes are copied unchanged before
+// anything else is done with them, and the exit status is the child's. It
+// refuses to interpret the user's input, to print anything except sequences that
+// undo terminal modes, and to signal a process that it has not identified.
 //
 //	func main() { if len(os.Args) > 1 && os.Args[1] == "guard" { os.Exit(harness.GuardMain()) } ... }
 //
@@ -34,97 +32,96 @@ import (
 	"syscall"
 )
 
-// Mode says when a child gets a pty.
+// Mode selects when a child gets a pty.
 type Mode string
 
 const (
-	// Auto gives a pty if stdin or stdout is a terminal, and then only on the
+	// Auto uses a pty if stdin or stdout is a terminal, for those of the three
 	// files that are terminals outside; the others are pipes.
 	Auto Mode = "auto"
-	// Always puts all three files on a pty.
+	// Always uses a pty for all three files.
 	Always Mode = "always"
-	// Never gives three pipes.
+	// Never uses three pipes.
 	Never Mode = "never"
 )
 
-// Spec says what to start.
+// Spec describes what to start.
 type Spec struct {
 	// Argv is the program and its arguments. A name without a slash is looked
 	// up in the PATH of Env.
 	Argv []string
-	// Env is the child's environment; nil means ours.
+	// Env is the child's environment; nil means the caller's.
 	Env []string
-	// Dir is the child's working directory; empty means ours.
+	// Dir is the child's working directory; empty means the caller's.
 	Dir string
-	// Guard is the command that reaches GuardMain; nil means
+	// Guard is the command that calls GuardMain; nil means
 	// {"/proc/self/exe", "guard"}.
 	Guard []string
-	// OSC lists the numbers of the operating system commands whose text the
-	// Sink wants to hear. Only output on the pty is looked at.
+	// OSC lists the numbers of the operating system commands (ESC ] number ; text)
+	// whose text is passed to the Sink. Only output on the pty is parsed.
 	OSC []int
-	// Text says that the Sink wants to read what the child writes.
+	// Text makes the Sink receive the child's output.
 	Text bool
-	// SameInput says that each child is to read the same of a stdin that is a
-	// file or a pipe. Without it what one child has read is gone for the next.
+	// SameInput makes each child read the same input if stdin is a file or a
+	// pipe. Without it a child starts where the one before stopped reading.
 	SameInput bool
 }
 
-// Sink hears about a running child. Its methods are called from goroutines of
-// this package, at times from two at once, but never from a byte pump; they
-// must not block for long.
+// A Sink receives the events of a running child. Its methods are called from
+// goroutines of this package, sometimes from two at once, but never from a byte
+// pump. They must not block for long.
 type Sink interface {
-	// Output tells how many bytes the child has written so far: at once when
-	// it begins, then at most once a second while it goes on, and once more at
-	// the end if the last number told was not the last. It is not called where
-	// the text is told.
+	// Output reports how many bytes the child has written so far: at its first
+	// output, then at most once a second while it writes, and at the end if the
+	// number has changed. It is not called if Spec.Text is set.
 	Output(total int64)
-	// Text tells what the child has written, in order, and how many bytes it has
-	// written so far; all of it before Wait returns. It is the Sink's to keep. b is
-	// empty where what came is the beginning of a line that waits for its end.
+	// Text passes the child's output in order, and how many bytes it has written
+	// so far; all of it before Wait returns. The Sink may retain b. b is empty if
+	// the new bytes begin a line that is not complete.
 	Text(b []byte, total int64)
-	// TextLost tells that so many bytes were written meanwhile and not told,
-	// because the Sink did not take them fast enough.
+	// TextLost reports the number of bytes that were dropped because the Sink was
+	// too slow.
 	TextLost(bytes int64)
-	// OSC tells the text of a requested operating system command, at most
-	// 4 KiB of it; longer ones are not told.
+	// OSC passes the text of an operating system command in Spec.OSC. A text of
+	// more than 4 KiB is dropped.
 	OSC(number int, text string)
-	// Stopped tells that the child was stopped by a signal.
+	// Stopped reports that a signal stopped the child.
 	Stopped(sig syscall.Signal)
-	// Continued tells that a stopped child goes on.
+	// Continued reports that a stopped child was continued.
 	Continued()
 }
 
-// Exit says how a child ended.
+// Exit describes how a child ended.
 type Exit struct {
-	// Code is the exit code as a shell would report it: 128 plus the number
-	// for a death by signal, 125 if nobody saw how it ended.
+	// Code is the exit code as a shell reports it: 128 plus the number for a
+	// death by signal, or 125 if its status is unknown.
 	Code int
-	// Signal is the signal it died of, or 0.
+	// Signal is the signal that killed it, or 0.
 	Signal syscall.Signal
-	// Leftover counts the descendants that were still alive when it ended.
-	// They are told to terminate at once and are killed a second later.
+	// Leftover is the number of descendants that were alive when it ended. They
+	// get SIGTERM at once and SIGKILL a second later.
 	Leftover int
-	// GuardLost says that the guard died first and we ended the tree ourselves.
+	// GuardLost means that the guard died first and the wrapper ended the tree.
 	GuardLost bool
-	// OutputLost is why some of its output could not be written, on a full disk
-	// for instance. A reader that has gone is no such thing: the harness learns
-	// of that itself.
+	// OutputLost is the error that prevented writing some of its output, for
+	// example a full disk. A closed reader is no such error: the harness gets it
+	// itself.
 	OutputLost error
 }
 
-// A Process is one process of this machine for good: the system uses a number
-// again, but never the pair of number and start time, in clock ticks since boot.
+// A Process identifies one process of this machine. The system reuses numbers,
+// but not the pair of number and start time, in clock ticks since boot.
 type Process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"`
 }
 
-// ErrSlow says that a program took too long to print its version.
+// ErrSlow means that a program took too long to print its version.
 var ErrSlow = errors.New("was not done")
 
-// StartError says that nothing was started. Code is the exit code that env(1)
-// and timeout(1) use for it: 127 not found, 126 not executable, 125 our own
-// trouble.
+// StartError means that nothing was started. Code is the exit code that env(1)
+// and timeout(1) use for it: 127 not found, 126 not executable, 125 for an error
+// of the wrapper.
 type StartError struct {
 	Code int
 	Err  error
@@ -135,6 +132,6 @@ func (e *StartError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *StartError) Unwrap() error { return e.Err }
 
-func ourTrouble(format string, args ...any) *StartError {
+func wrapperError(format string, args ...any) *StartError {
 	return &StartError{Code: 125, Err: fmt.Errorf(format, args...)}
 }

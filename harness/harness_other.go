@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// The process tree is held by /proc, pidfds and a subreaper, and the guard
-// shares a memfd: only Linux has them all. Elsewhere the package gives its
-// types and errors, and neither a Terminal nor a Child can be made.
+// The package needs /proc, pidfds, a subreaper and memfds: only Linux has them
+// all. On other systems every constructor returns an error, so neither a
+// Terminal nor a Child exists.
 
 var errSystem = fmt.Errorf("not supported on %s: harnesses are wrapped on linux only", runtime.GOOS)
 
@@ -29,12 +29,12 @@ type Child struct{}
 
 // Start returns a *StartError.
 func Start(spec Spec, t *Terminal, sink Sink) (*Child, error) {
-	return nil, ourTrouble("start a harness: %w", errSystem)
+	return nil, wrapperError("start a harness: %w", errSystem)
 }
 
 // Installed returns a *StartError: a harness cannot be started here.
 func Installed(program string, env []string) error {
-	return ourTrouble("start %s: %w", program, errSystem)
+	return wrapperError("start %s: %w", program, errSystem)
 }
 
 // Version returns an error.

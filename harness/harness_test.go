@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The test binary plays every part: the guard, a wrapper to be killed, and the
-// programs that are wrapped.
+// The test binary is also the guard, the wrapper that tests kill, and the wrapped
+// programs.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "guard" {
 		os.Exit(GuardMain())
@@ -46,8 +46,8 @@ func as(part string, args ...string) Spec {
 
 func sh(script string) Spec { return Spec{Argv: []string{"sh", "-c", script}} }
 
-// ears is a sink that remembers.
-type ears struct {
+// recorder is a sink that records its calls.
+type recorder struct {
 	mu     sync.Mutex
 	totals []int64
 	texts  []string
@@ -58,13 +58,13 @@ type ears struct {
 	slow   func() // what reading waits for
 }
 
-func (e *ears) Output(total int64) {
+func (e *recorder) Output(total int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.totals = append(e.totals, total)
 }
 
-func (e *ears) Text(b []byte, total int64) {
+func (e *recorder) Text(b []byte, total int64) {
 	if e.slow != nil {
 		e.slow()
 	}
@@ -74,40 +74,40 @@ func (e *ears) Text(b []byte, total int64) {
 	e.totals = append(e.totals, total)
 }
 
-func (e *ears) TextLost(n int64) {
+func (e *recorder) TextLost(n int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.lost += n
 }
 
-func (e *ears) OSC(n int, text string) {
+func (e *recorder) OSC(n int, text string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.texts = append(e.texts, fmt.Sprintf("%d:%s", n, text))
 }
 
-func (e *ears) Stopped(sig syscall.Signal) {
+func (e *recorder) Stopped(sig syscall.Signal) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.stops = append(e.stops, sig)
 }
 
-func (e *ears) Continued() {
+func (e *recorder) Continued() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.conts++
 }
 
-func (e *ears) heard() ears {
+func (e *recorder) snapshot() recorder {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return ears{totals: e.totals, texts: e.texts, stops: e.stops, conts: e.conts, text: e.text, lost: e.lost}
+	return recorder{totals: e.totals, texts: e.texts, stops: e.stops, conts: e.conts, text: e.text, lost: e.lost}
 }
 
-// eventually waits for a condition.
-// patience bounds the wait for something that must happen, on a busy machine too.
+// patience limits the wait for something that must happen, also on a busy machine.
 const patience = time.Minute
 
+// eventually polls a condition until it is true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
@@ -118,7 +118,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("waited %v for: %s", patience, what)
 }
 
-// shows waits until a desk shows something last.
+// shows waits until the terminal ends with last.
 func (d *desk) shows(t *testing.T, last string) {
 	t.Helper()
 	defer func() {
@@ -170,13 +170,13 @@ func begin(t *testing.T, spec Spec, term *Terminal, sink Sink) *Child {
 	return c
 }
 
-func run(t *testing.T, spec Spec, term *Terminal) (Exit, *ears) {
+func run(t *testing.T, spec Spec, term *Terminal) (Exit, *recorder) {
 	t.Helper()
-	e := &ears{}
+	e := &recorder{}
 	return begin(t, spec, term, e).Wait(), e
 }
 
-func TestExitIsTheChilds(t *testing.T) {
+func TestExitStatus(t *testing.T) {
 	for _, mode := range []Mode{Never, Always} {
 		for _, c := range []struct {
 			script string
@@ -207,8 +207,8 @@ func TestOutputArrives(t *testing.T) {
 	if got, want := string(stdout())+string(stderr()), "out\nerr\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if totals := e.heard().totals; totals[len(totals)-1] != 8 {
-		t.Errorf("8 bytes were written, %v were told", totals)
+	if totals := e.snapshot().totals; totals[len(totals)-1] != 8 {
+		t.Errorf("8 bytes were written, %v were reported", totals)
 	}
 	term, stdout, _ = onFiles(t, Always, nil)
 	run(t, sh("echo out; test -t 0 -a -t 1 -a -t 2 && echo tty >&2"), term)

@@ -10,29 +10,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hold waits until those that it has stopped stand still, for one of them may
-// just be starting another; but not for ever.
+// Hold waits until the processes that it signalled have stopped, because one of
+// them may be starting another. These are its limits.
 const (
 	holdTime = 500 * time.Millisecond
-	// Who stays deep in the kernel is as good as still. A parent of vfork waits
-	// there for its child, which stands still.
+	// A process blocked in the kernel counts as stopped. A parent in vfork waits
+	// there for its child, which is stopped.
 	deepTime = 50 * time.Millisecond
 )
 
-// Hold stops everything that the harness has started, wherever it went: what
-// is in other sessions and groups too, until there is nothing new. It may be
-// called again, when somebody else let one go on. The wrapper itself goes on.
+// Hold stops the harness and all its descendants, also in other sessions and
+// groups, until it finds no new process. It may be called again if another
+// program has continued one of them. The wrapper continues to run.
 func (c *Child) Hold() error {
 	if c.ended.Load() {
 		return os.ErrProcessDone
 	}
 	c.holding.Lock()
 	defer c.holding.Unlock()
-	c.paused.Store(true) // before the guard can tell of it
+	c.paused.Store(true) // before the guard can report a stop
 	var refused error
 	for begin, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		running, deep, fresh := false, false, false
-		// Parents come first: none is to see its child stop.
+		// Parents first, so that none sees its child stop.
 		for _, p := range alive(descendants(allProcs(), c.guard.pid, nil)) {
 			if p.stopped() {
 				continue
@@ -54,8 +54,8 @@ func (c *Child) Hold() error {
 	}
 }
 
-// Free lets everything go on that Hold has stopped, and nothing that somebody
-// else has.
+// Free continues the processes that Hold has stopped, but none that another
+// program has stopped.
 func (c *Child) Free() error {
 	c.holding.Lock()
 	defer c.holding.Unlock()
@@ -63,20 +63,20 @@ func (c *Child) Free() error {
 	c.held = nil
 	c.paused.Store(false)
 	var refused error
-	// Children first: none of them stands still when its parent looks.
+	// Children first, so that each runs before its parent.
 	for _, p := range slices.Backward(held) {
 		if err := p.kill(unix.SIGCONT); err != nil && !errors.Is(err, unix.ESRCH) {
-			refused = fmt.Errorf("let process %d go on: %w", p.pid, err)
+			refused = fmt.Errorf("continue process %d: %w", p.pid, err)
 		}
 	}
 	return refused
 }
 
-// outdated says that what the guard tells of the harness, that it was stopped or
-// went on, is no news: it is held, or that is over again already. Whoever holds
-// and frees quickly would else be told of stops that nobody made.
+// outdated reports whether the guard's message that the harness stopped or
+// continued comes from Hold or Free, or is no longer true. Without it, a quick
+// Hold and Free would be reported as stops by another program.
 func (c *Child) outdated(stopped bool) bool {
-	c.holding.Lock() // half-way through one of the two nothing can be said
+	c.holding.Lock() // wait for an open Hold or Free
 	defer c.holding.Unlock()
 	p, err := readProc(c.pid)
 	if err != nil || p.dead() {
@@ -88,5 +88,5 @@ func (c *Child) outdated(stopped bool) bool {
 	return p.stopped()
 }
 
-// stopped tells a process that stands still, by a signal or for its debugger.
+// stopped reports whether a signal or a debugger has stopped the process.
 func (p proc) stopped() bool { return p.state == 'T' || p.state == 't' }

@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forkers is a harness that has something in its own group, something in
-// another session whose parent has ended, and in both something that goes on
-// starting others.
+// forkers is a harness with processes in its own group and in another session
+// whose parent has ended. In both, a process starts others all the time.
 const forkers = `(setsid sh -c 'while :; do sleep 0.003; done' &); while :; do sleep 0.002; done & (setsid sleep 300 &); echo ready; wait`
 
 // states are those of the living processes below a root.
@@ -29,16 +28,16 @@ func states(root int) string {
 
 func allStopped(root int) bool {
 	s := states(root)
-	return len(s) >= 4 && strings.Trim(s, "TD") == "" // D: it waits for a child of vfork, which stands still
+	return len(s) >= 4 && strings.Trim(s, "TD") == "" // D: it waits for a stopped child of vfork
 }
 
-// Everything stands still, and nothing new comes; what somebody else stopped
-// before stays so.
+// Hold stops every process, and no new one appears. Free does not continue a
+// process that another program has stopped.
 func TestHoldAndFree(t *testing.T) {
 	for _, mode := range []Mode{Always, Never} {
 		t.Run(string(mode), func(t *testing.T) {
 			term, stdout, _ := onFiles(t, mode, nil)
-			e := &ears{}
+			e := &recorder{}
 			c := begin(t, sh(`sleep 300 & kill -STOP $!; `+forkers), term, e)
 			eventually(t, "it is ready, and has stopped one itself", func() bool {
 				return strings.Contains(string(stdout()), "ready") && strings.Count(states(c.guard.pid), "T") == 1
@@ -47,19 +46,19 @@ func TestHoldAndFree(t *testing.T) {
 				require.NoError(t, c.Hold())
 				before := treeOf(c.guard.pid)
 				require.True(t, allStopped(c.guard.pid), states(c.guard.pid))
-				require.NoError(t, c.Hold(), "it holds already")
+				require.NoError(t, c.Hold(), "the second Hold")
 				require.Equal(t, before, treeOf(c.guard.pid))
 				require.NoError(t, c.Free())
-				eventually(t, "it goes on, but for what it had stopped itself", func() bool {
+				eventually(t, "all run but the one that it had stopped itself", func() bool {
 					return strings.Count(states(c.guard.pid), "T") == 1 && len(treeOf(c.guard.pid)) >= 4
 				})
 			}
 			require.NoError(t, c.Hold())
-			require.NoError(t, unix.Kill(c.pid, unix.SIGCONT)) // by somebody else
-			eventually(t, "that is told", func() bool { return e.heard().conts > 0 })
+			require.NoError(t, unix.Kill(c.pid, unix.SIGCONT)) // not by Free
+			eventually(t, "the continuation is reported", func() bool { return e.snapshot().conts > 0 })
 			require.NoError(t, c.Hold())
 			require.True(t, allStopped(c.guard.pid), states(c.guard.pid))
-			require.NoError(t, c.KillTree(), "who stands still can be killed")
+			require.NoError(t, c.KillTree(), "a stopped process can be killed")
 			require.Equal(t, syscall.SIGKILL, c.Wait().Signal)
 			require.ErrorIs(t, c.Hold(), os.ErrProcessDone)
 			require.NoError(t, c.Free())
@@ -67,10 +66,10 @@ func TestHoldAndFree(t *testing.T) {
 	}
 }
 
-// Whoever holds and frees as fast as they can is told of no stop, for nobody
-// else made one; and of one that somebody else made, afterwards.
-func TestAHoldIsNoNews(t *testing.T) {
-	e := &ears{}
+// However quickly Hold and Free follow each other, no stop is reported. A stop by
+// another program is reported afterwards.
+func TestAHoldIsNotReportedAsAStop(t *testing.T) {
+	e := &recorder{}
 	term, stdout, _ := onFiles(t, Never, nil)
 	c := begin(t, sh(`echo ready; while :; do sleep 0.01; done`), term, e)
 	eventually(t, "it is ready", func() bool { return strings.Contains(string(stdout()), "ready") })
@@ -78,15 +77,15 @@ func TestAHoldIsNoNews(t *testing.T) {
 		require.NoError(t, c.Hold())
 		require.NoError(t, c.Free())
 	}
-	require.Empty(t, e.heard().stops)
+	require.Empty(t, e.snapshot().stops)
 	require.NoError(t, unix.Kill(c.pid, unix.SIGSTOP))
-	eventually(t, "that is told", func() bool { return len(e.heard().stops) > 0 })
+	eventually(t, "the stop is reported", func() bool { return len(e.snapshot().stops) > 0 })
 	require.NoError(t, c.KillTree())
 	require.Equal(t, syscall.SIGKILL, c.Wait().Signal)
 }
 
-// Under a shell with job control: a hold is no Ctrl-Z, so the wrapper goes on;
-// after it a Ctrl-Z is one again.
+// Under a shell with job control, Hold is no Ctrl-Z, so the wrapper continues to
+// run. After Free a Ctrl-Z works again.
 func TestAHoldDoesNotStopTheWrapper(t *testing.T) {
 	d := newDesk(t)
 	r, w, err := os.Pipe()
@@ -121,7 +120,7 @@ func TestAHoldDoesNotStopTheWrapper(t *testing.T) {
 	require.Equal(t, []int{5}, reports()["exit"])
 }
 
-// The wrapper is killed while everything stands still: nobody stays so.
+// If the wrapper is killed during Hold, the guard ends the stopped processes.
 func TestTheWrapperIsKilledWhileItHolds(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -134,7 +133,7 @@ func TestTheWrapperIsKilledWhileItHolds(t *testing.T) {
 	pids := append(treeOf(guard), guard)
 	require.NoError(t, cmd.Process.Kill())
 	cmd.Wait()
-	eventually(t, "nothing is left", func() bool {
+	eventually(t, "no process is left", func() bool {
 		for _, pid := range pids {
 			if living(pid) {
 				return false
@@ -145,10 +144,10 @@ func TestTheWrapperIsKilledWhileItHolds(t *testing.T) {
 	d.shows(t, "\x1b[?2004l\x1b[?25h\x1b[<1u\x1b[?1049l")
 }
 
-// What is asked to end is let go on first, and can end in its own way.
-func TestAnEndAfterAHold(t *testing.T) {
+// After Free, the processes of a tree that was on hold can handle SIGTERM.
+func TestATreeOnHoldCanBeEnded(t *testing.T) {
 	term, stdout, _ := onFiles(t, Never, nil)
-	c := begin(t, sh(`trap 'echo bye; exit 7' TERM; (setsid sleep 300 &); echo ready; while :; do sleep 0.01; done`), term, &ears{})
+	c := begin(t, sh(`trap 'echo bye; exit 7' TERM; (setsid sleep 300 &); echo ready; while :; do sleep 0.01; done`), term, &recorder{})
 	eventually(t, "it is ready", func() bool { return strings.Contains(string(stdout()), "ready") })
 	require.NoError(t, c.Hold())
 	require.NoError(t, c.Free())
@@ -156,5 +155,5 @@ func TestAnEndAfterAHold(t *testing.T) {
 	require.Equal(t, 7, c.Wait().Code)
 	<-c.Gone()
 	require.Equal(t, "ready\nbye\n", string(stdout()))
-	require.NoError(t, exec.Command("true").Run(), "our own processes are none of its")
+	require.NoError(t, exec.Command("true").Run(), "other children of the wrapper are not affected")
 }

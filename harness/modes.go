@@ -27,13 +27,13 @@ type oscText struct {
 
 // modes is what a program has set in a terminal and what must be undone.
 type modes struct {
-	flipped     uint64 // bit i: privateModes[i] differs from its default
-	alternate   int    // number of the mode that switched to the alternate screen, or 0
-	keyboard    [2]keyboard
-	otherKeys   string // parameter of modifyOtherKeys, or ""
-	keypad      bool   // application keypad
-	region      string // parameters of the scroll region, or ""
-	cursorStyle string // parameter of the cursor style, or ""
+	flipped     uint64      // bit i: privateModes[i] differs from its default
+	alternate   int         // number of the mode that switched to the alternate screen, or 0
+	keyboard    [2]keyboard // of the main and the alternate screen
+	otherKeys   string      // parameter of modifyOtherKeys, or ""
+	keypad      bool        // application keypad
+	region      string      // parameters of the scroll region, or ""
+	cursorStyle string      // parameter of the cursor style, or ""
 }
 
 // keyboard is the kitty keyboard protocol of one screen: terminals keep one
@@ -47,12 +47,12 @@ type keyboard struct {
 const maxPushes = 16
 
 // privateModes lists the DEC private modes that a program can leave behind,
-// with the state a terminal has them in when nobody asked for anything.
+// with their default state.
 var privateModes = [...]struct {
 	number int
 	on     bool
 }{
-	{number: 2026},                                                              // synchronised output: first, so that the rest shows
+	{number: 2026},                                                              // synchronised output: first, so that the others take effect
 	{number: 9}, {number: 1000}, {number: 1001}, {number: 1002}, {number: 1003}, // mouse
 	{number: 1004},                                                                 // focus reports
 	{number: 1005}, {number: 1006}, {number: 1007}, {number: 1015}, {number: 1016}, // mouse encodings, alternate scroll
@@ -154,7 +154,7 @@ func (t *tracker) setPrivate(n int, on bool) bool {
 	case 47, 1047, 1049:
 		if !on {
 			n = 0
-			t.modes.keyboard[1] = keyboard{} // of no effect any more
+			t.modes.keyboard[1] = keyboard{} // it ends with its screen
 		} else if t.modes.alternate != 0 {
 			return false
 		}
@@ -258,7 +258,7 @@ func (t *tracker) softReset() bool {
 	return assign(&t.modes, m)
 }
 
-// undo returns the bytes that take everything back, "" if there is nothing.
+// undo returns the sequences that reset all modes, or "" if none is set.
 func (m *modes) undo() string {
 	if *m == (modes{}) {
 		return ""
@@ -278,7 +278,7 @@ func (m *modes) undo() string {
 		b.WriteString("\x1b[0 q")
 	}
 	if m.region != "" {
-		// Setting the region moves the cursor: keep it where it is.
+		// Setting the region moves the cursor, so its position is saved around it.
 		b.WriteString("\x1b7\x1b[r\x1b8")
 	}
 	m.keyboard[1].undo(&b)
@@ -289,8 +289,7 @@ func (m *modes) undo() string {
 	return b.String()
 }
 
-// redo returns the bytes that bring a terminal after undo to the state it had
-// before, without what was drawn.
+// redo returns the sequences that set the modes again after undo.
 func (m *modes) redo() string {
 	if *m == (modes{}) {
 		return ""
@@ -347,7 +346,7 @@ func writePrivate(b *strings.Builder, n int, on bool) {
 	}
 }
 
-// number reads a decimal parameter; an empty or absurd one is the default.
+// number reads a decimal parameter; an empty or too large one is the default.
 func number(field []byte, otherwise int) int {
 	n, err := strconv.Atoi(string(field))
 	if err != nil || n > 1<<16 {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// wanted are the titles and what Codex tells of its state.
+// wanted are the numbers of titles and of Codex's state.
 var wanted = []int{0, 2, 7501}
 
 func scanned(s string) *tracker {

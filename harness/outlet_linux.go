@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeAll gives output to the user. It does not use File.Write, which ends
-// the whole process when stdout is a pipe that nobody reads any more, and it
-// bears with a terminal that some other program has made non-blocking. A slow
-// reader is waited for as long as it takes; who does not want to wait calls
-// Child.Abandon.
+// writeAll writes output to the user. It does not use File.Write, which ends the
+// process if stdout is a closed pipe. It also handles a terminal that another
+// program has made non-blocking. It waits for a slow reader without limit;
+// Child.Abandon ends the wait.
 func writeAll(fd int, b []byte) error {
 	for len(b) > 0 {
 		n, err := unix.Write(fd, b)
@@ -31,34 +30,34 @@ func writeAll(fd int, b []byte) error {
 	return nil
 }
 
-// lastWords bounds how long the bytes that bring a terminal back are offered
-// to one that takes nothing.
-const lastWords = time.Second
+// undoTime limits the writing of undo sequences to a terminal that does not
+// accept them.
+const undoTime = time.Second
 
-// undoOn writes the bytes that bring a terminal back. It does so on an open
-// file of our own: the one we were given is shared with the shell, which
-// expects it to block, and this must not.
+// undoOn writes sequences that restore a terminal. It opens the terminal again,
+// because the write must not block and the given file is shared with the shell,
+// which expects it to block.
 func undoOn(f *os.File, b string) {
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fdOf(f)), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_APPEND|unix.O_CLOEXEC, 0)
 	if err != nil {
-		writeBounded(fdOf(f), []byte(b), lastWords)
+		writeBounded(fdOf(f), []byte(b), undoTime)
 		return
 	}
 	defer unix.Close(fd)
-	writeBounded(fd, []byte(b), lastWords)
+	writeBounded(fd, []byte(b), undoTime)
 }
 
-// pumpGrace is how long an abandoned reader still takes what it will take.
+// pumpGrace is the time that an abandoned reader still has.
 const pumpGrace = 50 * time.Millisecond
 
-// Abandon says that nobody wants to wait for the reader of this child's output
-// any more: a Wait that waited for one that has stalled returns, and what it has
-// not taken is lost. It cannot be taken back.
+// Abandon ends the wait for the reader of this child's output: Wait returns even
+// if the reader has stalled, and output that it has not read is lost. It cannot
+// be undone.
 func (c *Child) Abandon() { c.abandon.Do(func() { close(c.abandoned) }) }
 
-// awaitPumps returns when all output has reached the user, or, when the reader
-// is abandoned, after a moment. A pump that is stuck in a write then ends with
-// it, or with the process.
+// awaitPumps returns when all output has reached the user, or pumpGrace after
+// Abandon. A pump that hangs in a write then ends with the write or with the
+// process.
 func (c *Child) awaitPumps(pumped <-chan struct{}) {
 	select {
 	case <-pumped:

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A reader that has stalled holds a normal end up for as long as it likes,
-// for all of the output is to arrive; but not one who wants an end.
+// Wait waits without limit for a reader that has stalled, because all output must
+// arrive. Abandon ends that wait.
 func TestAStalledReaderIsAbandoned(t *testing.T) {
-	socket := func(t *testing.T) (ours, theirs *os.File) { // cannot be opened anew
+	socket := func(t *testing.T) (ours, theirs *os.File) { // cannot be opened again
 		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 		require.NoError(t, err)
 		return os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
@@ -30,8 +30,8 @@ func TestAStalledReaderIsAbandoned(t *testing.T) {
 		for _, mode := range []Mode{Never, Always} {
 			t.Run(name+" "+string(mode), func(t *testing.T) {
 				reader, stdout := open(t)
-				// The pump that was given up knows stdout by its number, which must not
-				// be another file's before it has learnt that its reader is gone.
+				// The abandoned pump uses the number of stdout. The number must not
+				// be reused before the pump has got its error.
 				defer func() {
 					require.NoError(t, reader.Close())
 					eventually(t, "the abandoned pump is over", func() bool {
@@ -46,7 +46,7 @@ func TestAStalledReaderIsAbandoned(t *testing.T) {
 				term, err := OpenTerminal(null, stdout, stdout, mode)
 				require.NoError(t, err)
 				defer term.Close()
-				c, err := Start(sh("yes"), term, &ears{})
+				c, err := Start(sh("yes"), term, &recorder{})
 				require.NoError(t, err)
 				held, since := 0, time.Now()
 				eventually(t, "the reader's buffer is full", func() bool {
@@ -63,7 +63,7 @@ func TestAStalledReaderIsAbandoned(t *testing.T) {
 				<-c.endCh
 				select {
 				case <-ended:
-					t.Fatal("the output that the reader has not taken was given up without being asked")
+					t.Fatal("Wait returned before Abandon")
 				case <-time.After(50 * time.Millisecond):
 				}
 				c.Abandon()
@@ -71,7 +71,7 @@ func TestAStalledReaderIsAbandoned(t *testing.T) {
 				case exit := <-ended:
 					require.Equal(t, unix.SIGKILL, exit.Signal)
 				case <-time.After(patience):
-					t.Fatal("still waiting for a reader that nobody waits for")
+					t.Fatal("Wait still blocks after Abandon")
 				}
 			})
 		}

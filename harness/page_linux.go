@@ -10,19 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A page is the memory that wrapper and guards share: what the guard has to do
-// to the outer terminal should the wrapper vanish this instant. The wrapper
-// writes the idle one of two slots and then turns the index, so a reader never
-// sees half a change, and a wrapper killed between two instructions leaves the
-// last complete word.
+// A page is the memory that wrapper and guards share. It holds what the guard
+// must do to the outer terminal if the wrapper dies. The wrapper writes the unused
+// one of two slots and then changes the index. A reader therefore never sees half
+// a change, even if the wrapper is killed between two instructions.
 //
 //	0      index of the valid slot (uint32, atomic)
 //	64     slot 0
 //	4096   slot 1
 //
-// A slot is: number of the guard that is in charge (uint32, 0: nothing to do),
-// length of the undo string (uint32), the terminal attributes to restore, the
-// attributes we set, the undo string.
+// A slot is: pid of the guard in charge (uint32, 0: nothing to do), length of the
+// undo string (uint32), the terminal attributes to restore, the attributes that
+// the wrapper has set, the undo string.
 type page struct {
 	mem []byte
 }
@@ -44,7 +43,7 @@ type word struct {
 	hasAttrs bool
 }
 
-// newPage makes a page and the file through which a guard maps it.
+// newPage creates a page and the file that a guard maps.
 func newPage() (*page, *os.File, error) {
 	fd, err := unix.MemfdCreate("lifeloop-terminal", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -81,14 +80,14 @@ func (p *page) slot(i uint32) []byte {
 	return p.mem[at : at+slotSize]
 }
 
-// put publishes w. Callers take turns.
+// put publishes w. Calls must not overlap.
 func (p *page) put(w word) {
 	next := atomic.LoadUint32(p.index()) ^ 1
 	s := p.slot(next)
 	modes := w.modes
 	modesAt := termiosAt + 2*termiosSize + 8
 	if len(modes) > slotSize-modesAt {
-		modes = "" // cannot happen: an undo string is a few hundred bytes
+		modes = "" // does not happen: an undo string has a few hundred bytes
 	}
 	binary.NativeEndian.PutUint32(s, w.guard)
 	binary.NativeEndian.PutUint32(s[4:], uint32(len(modes)))

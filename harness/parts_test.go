@@ -59,8 +59,7 @@ func paint() int {
 	return 0
 }
 
-// ttys tells on stderr's file or the report file which of its files are
-// terminals: ttys FILE.
+// ttys writes to FILE which of its files are terminals: ttys FILE.
 func ttys() int {
 	var b strings.Builder
 	for fd := range 3 {
@@ -88,15 +87,15 @@ func size() int {
 	return 0
 }
 
-// wrapper wraps another part as the product would: wrapper PART ARGS...
-// Everything it needs to say goes to the file in REPORT.
+// wrapper wraps another part: wrapper PART ARGS... It writes its reports to the
+// file in REPORT.
 func wrapper() int {
 	term, err := OpenTerminal(os.Stdin, os.Stdout, os.Stderr, Auto)
 	if err != nil {
 		return 125
 	}
 	spec := as(os.Args[1], os.Args[2:]...)
-	c, err := Start(spec, term, &ears{})
+	c, err := Start(spec, term, &recorder{})
 	if err != nil {
 		return 125
 	}
@@ -149,7 +148,7 @@ func piped() int {
 	if err != nil {
 		return 125
 	}
-	c, err := Start(sh(`read -r a; echo ready; read -r k </dev/tty; echo "got $a $k"; exit 7`), term, &ears{})
+	c, err := Start(sh(`read -r a; echo ready; read -r k </dev/tty; echo "got $a $k"; exit 7`), term, &recorder{})
 	if err != nil {
 		return 125
 	}
@@ -168,9 +167,9 @@ func report(what string, n int) {
 	fmt.Fprintf(f, "%s %d\n", what, n)
 }
 
-// messy sets modes, changes its terminal, ignores every polite signal and
-// starts a child, a grandchild in a session of its own and one that is deaf
-// as well. It tells when the mess is made and stays.
+// messy sets modes, changes its terminal, ignores every signal that it can, and
+// starts a child, a grandchild in another session, and one that ignores signals
+// too. It prints mess and does not exit.
 func messy() int {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
 	attrs, _ := unix.IoctlGetTermios(0, unix.TCGETS)
@@ -206,7 +205,7 @@ func stopper() int {
 		switch b[0] {
 		case 'z':
 			select {
-			case <-cont: // of an earlier stop, which somebody else asked for
+			case <-cont: // from an earlier stop by another program
 			default:
 			}
 			os.Stdout.WriteString("going")
@@ -222,10 +221,10 @@ func stopper() int {
 
 // shell is the part of a shell that matters for job control: it runs a wrapper
 // in a foreground group, takes the terminal when that stops, and continues it
-// when told to by a line on its pipe: shell PART ARGS...
+// at a line on its pipe: shell PART ARGS...
 func shell() int {
 	signal.Ignore(syscall.SIGTTOU, syscall.SIGTTIN, syscall.SIGTSTP)
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP) // or the job would inherit that it is ignored
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP) // else the job would inherit that it is ignored
 	exe, _ := os.Executable()
 	env := append([]string{"HARNESS_TEST_PART=wrapper"}, os.Environ()...)
 	job, err := os.StartProcess(exe, append([]string{exe}, os.Args[1:]...), &os.ProcAttr{

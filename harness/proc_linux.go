@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A proc is one process as /proc tells it. The start time makes it one process
-// for ever: numbers are used again, the pair of number and start time is not.
+// A proc is one process as /proc describes it. The pair of pid and start time
+// identifies it: the system reuses pids.
 type proc struct {
 	pid, ppid, pgrp, session int
 	state                    byte
@@ -19,7 +19,7 @@ type proc struct {
 
 // readProc reads /proc/pid/stat.
 func readProc(pid int) (proc, error) {
-	// One bare read: this is done for every process of the machine.
+	// One plain read: allProcs does this for every process of the machine.
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return proc{}, err
@@ -33,8 +33,8 @@ func readProc(pid int) (proc, error) {
 	return parseStat(pid, buf[:n])
 }
 
-// Runs says whether a process still runs: the one that began at start, in clock
-// ticks since boot, or, when start is 0, any of that number.
+// Runs reports whether a process runs: the one that started at start, in clock
+// ticks since boot, or any process with this pid if start is 0.
 func Runs(pid int, start uint64) bool {
 	p, err := readProc(pid)
 	return err == nil && !p.dead() && (start == 0 || p.start == start)
@@ -42,8 +42,8 @@ func Runs(pid int, start uint64) bool {
 
 var errStat = errors.New("unreadable process status")
 
-// parseStat reads the line "pid (name) state ppid pgrp session ...". The name
-// may hold blanks and brackets, so what counts begins after the last bracket.
+// parseStat reads the line "pid (name) state ppid pgrp session ...". The name may
+// contain spaces and brackets, so the fields start after the last bracket.
 func parseStat(pid int, line []byte) (proc, error) {
 	end := bytes.LastIndexByte(line, ')')
 	if end < 0 {
@@ -65,10 +65,10 @@ func parseStat(pid int, line []byte) (proc, error) {
 	return p, nil
 }
 
-// dead tells a process that only waits to be reaped.
+// dead reports whether the process only waits to be reaped.
 func (p proc) dead() bool { return p.state == 'Z' || p.state == 'X' }
 
-// allProcs reads every process that can be seen.
+// allProcs reads every visible process.
 func allProcs() []proc {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -89,8 +89,8 @@ func allProcs() []proc {
 	return procs
 }
 
-// descendants returns the processes below root, without those that leave out
-// refuses and what is below them.
+// descendants returns the processes below root, except those for which leaveOut
+// returns true and their descendants.
 func descendants(procs []proc, root int, leaveOut func(proc) bool) []proc {
 	children := make(map[int][]proc, len(procs))
 	for _, p := range procs {
@@ -107,7 +107,7 @@ func descendants(procs []proc, root int, leaveOut func(proc) bool) []proc {
 			found = append(found, p)
 			next = append(next, p.pid)
 		}
-		delete(children, pid) // a snapshot that is not atomic may hold a circle
+		delete(children, pid) // procs is no atomic snapshot and may contain a cycle
 	}
 	return found
 }
@@ -122,9 +122,9 @@ func alive(procs []proc) []proc {
 	return live
 }
 
-// kill signals p if it still is the process that was found. With a pidfd there
-// is no moment between the check and the signal; kernels without one leave a
-// moment of microseconds.
+// kill signals p if its pid still is the same process. With a pidfd nothing can
+// happen between the check and the signal; without one there is a gap of
+// microseconds.
 func (p proc) kill(sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if err == nil {
@@ -144,8 +144,8 @@ func (p proc) kill(sig unix.Signal) error {
 	return unix.Kill(p.pid, sig)
 }
 
-// terminate asks each process to end; a stopped one is continued, or it would
-// not hear the question.
+// terminate sends SIGTERM to each process, and SIGCONT because a stopped process
+// would not handle it.
 func terminate(procs []proc) {
 	for _, p := range procs {
 		if p.kill(unix.SIGTERM) == nil {
@@ -160,16 +160,15 @@ func killAll(procs []proc) {
 	}
 }
 
-// An owned process is one the wrapper started for itself, with its own process
-// group if it leads one.
+// An owned process is one that the wrapper started for itself. It may lead a
+// process group.
 type owned struct {
 	pid, pgrp, session int
 	start              uint64
 }
 
-// members returns the processes that belong to o among procs: the process that
-// was registered and, if it led a group, that group. A number that has come to
-// mean another process in the meantime matches nothing.
+// members returns those of procs that belong to o: the registered process and,
+// if it led a group, that group. A reused pid matches nothing.
 func (o owned) members(procs []proc) []proc {
 	var found []proc
 	for _, p := range procs {

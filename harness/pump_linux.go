@@ -11,22 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// drainLimit bounds what is read after the harness has ended, for the sake of
-// a descendant that goes on writing: for at least this long or this much.
+// After the harness has ended, a descendant may write on. Its output is read
+// until both limits are reached.
 const (
 	drainTime  = time.Second
 	drainBytes = 2 << 20
 )
 
-// inputPatience bounds the wait for the input pump, which hangs in a read if
-// another program has taken the keys that poll announced to both. The pump
-// then ends with the next key, and keeps that for the next child.
+// inputPatience limits the wait for the input pump. The pump hangs in a read if
+// another program has read the keys that poll reported to both. It then ends
+// with the next key, which the next child gets.
 const inputPatience = 200 * time.Millisecond
 
-// longAgo as a deadline interrupts a read or write at once.
+// longAgo is a deadline that interrupts a read or write at once.
 func longAgo() time.Time { return time.Unix(1, 0) }
 
-// run starts the goroutines of a child and the one that awaits them.
+// run starts the goroutines of a child and one that waits for them.
 func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 	var pumps, others sync.WaitGroup
 	quiet, typed := make(chan struct{}), make(chan struct{})
@@ -49,11 +49,11 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 		inputs.Wait()
 		close(typed)
 	}()
-	others.Go(func() { c.news(quiet) })
+	others.Go(func() { c.report(quiet) })
 	if c.tap != nil {
 		others.Go(func() { c.read(quiet) })
 	}
-	others.Go(func() { c.heed(winch, cont, quiet) })
+	others.Go(func() { c.handleSignals(winch, cont, quiet) })
 	go c.follow()
 	go func() {
 		<-c.endCh
@@ -88,15 +88,15 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 	}()
 }
 
-// pump carries one stream to the user. Nothing else happens on this path and
-// it waits for nothing but its two ends.
+// pump copies one stream to the user. It waits only for the two ends of the
+// stream.
 func (c *Child) pump(s *source) {
 	to := fdOf(s.to)
 	buf := make([]byte, 64<<10)
 	defer func() {
-		// The child learns it as it would without us, if it writes again. Not where
-		// it is found out: a file that is being drained cannot be closed.
-		if s.unheard {
+		// If the user's end is closed, close this one, so that the child gets the
+		// same error. Not earlier: a file that is being drained cannot be closed.
+		if s.closed {
 			s.file.Close()
 		}
 	}()
@@ -108,8 +108,8 @@ func (c *Child) pump(s *source) {
 		switch {
 		case err == nil:
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			// Somebody wants us to have read all there is. The order matters:
-			// an end that comes after the question is a new interruption.
+			// The deadline is a request to read all that is there. It is reset
+			// first, because the end of the child sets it again.
 			s.file.SetReadDeadline(time.Time{})
 			over := c.ended.Load()
 			if !c.drain(s, to, buf) || over {
@@ -125,10 +125,9 @@ func (c *Child) pump(s *source) {
 	}
 }
 
-// drain passes on what is there without waiting for more. The kernel moves
-// what was written before the writer's death into sight of such a read, so an
-// empty answer is the end. To wait for the error that tells of the last
-// writer's end would be to wait for every background process.
+// drain copies what is there without waiting for more. The read returns all that
+// the writer wrote before its death, so an empty read is the end. Waiting for the
+// error after the last writer would mean waiting for every background process.
 func (c *Child) drain(s *source, to int, buf []byte) (more bool) {
 	conn, err := s.file.SyscallConn()
 	if err != nil {
@@ -161,8 +160,8 @@ func (c *Child) drain(s *source, to int, buf []byte) (more bool) {
 	return more
 }
 
-// pass gives b to the user, then counts it. Only what has to be known in case
-// we die right after the write comes before it.
+// pass writes b to the user, then counts it. Only the modes come before the
+// write: the guard must know them if the wrapper dies right after it.
 func (c *Child) pass(s *source, to int, b []byte) bool {
 	if s.tracker != nil && s.tracker.scan(b) && c.terminal.onTTY {
 		c.terminal.setModes(s.tracker.modes)
@@ -171,7 +170,7 @@ func (c *Child) pass(s *source, to int, b []byte) bool {
 		if !errors.Is(err, unix.EPIPE) {
 			c.lost.CompareAndSwap(nil, &err)
 		}
-		s.unheard = true
+		s.closed = true
 		return false
 	}
 	c.total.Add(int64(len(b)))
@@ -179,7 +178,7 @@ func (c *Child) pass(s *source, to int, b []byte) bool {
 		c.tap.put(s, b)
 	}
 	if s.tracker != nil && len(s.tracker.texts) > 0 {
-		c.keepTexts(s.tracker.texts)
+		c.queueTexts(s.tracker.texts)
 		s.tracker.texts = s.tracker.texts[:0]
 		c.nudge()
 	}
@@ -189,12 +188,12 @@ func (c *Child) pass(s *source, to int, b []byte) bool {
 	return true
 }
 
-// maxTexts bounds what waits for a sink that does not take it.
+// maxTexts limits the texts that wait for a slow sink.
 const maxTexts = 4096
 
-// keepTexts puts texts where the sink's goroutine finds them. When too many
-// wait, the older half is forgotten.
-func (c *Child) keepTexts(texts []oscText) {
+// queueTexts queues texts for the sink's goroutine. If too many wait, the older
+// half is dropped.
+func (c *Child) queueTexts(texts []oscText) {
 	c.textsMu.Lock()
 	defer c.textsMu.Unlock()
 	c.texts = append(c.texts, texts...)
@@ -210,12 +209,13 @@ func (c *Child) nudge() {
 	}
 }
 
-// news tells the sink what the pumps have seen, in its own time.
-func (c *Child) news(quiet <-chan struct{}) {
+// report reports to the sink what the pumps have seen, so that no pump waits for
+// the sink.
+func (c *Child) report(quiet <-chan struct{}) {
 	var (
-		told int64
-		next <-chan time.Time // when output may be told again
-		last bool
+		reported int64
+		next     <-chan time.Time // when output may be reported again
+		last     bool
 	)
 	for !last {
 		select {
@@ -235,22 +235,22 @@ func (c *Child) news(quiet <-chan struct{}) {
 		if next != nil && !last {
 			continue
 		}
-		if total := c.total.Load(); total != told {
-			if told = total; c.tap == nil { // else whoever reads hears of it
+		if total := c.total.Load(); total != reported {
+			if reported = total; c.tap == nil { // else read reports it
 				c.sink.Output(total)
 			}
 			next = time.After(time.Second)
 			continue
 		}
 		c.armed.Store(true)
-		if c.total.Load() != told && c.armed.CompareAndSwap(true, false) {
-			c.nudge() // came between the last look and the arming
+		if c.total.Load() != reported && c.armed.CompareAndSwap(true, false) {
+			c.nudge() // output came after the load above and before armed was set
 		}
 	}
 }
 
-// pumpInput carries what the user types, or what comes in by a pipe, to the
-// child. What is typed after the child's end belongs to whoever reads next.
+// pumpInput copies the user's keys, or what comes from a pipe, to the child.
+// What comes after the child's end is left for the next program.
 func (c *Child) pumpInput() {
 	t := c.terminal
 	t.reading.Lock()
@@ -281,15 +281,15 @@ func (c *Child) pumpInput() {
 	}
 }
 
-// await reads what comes next from a file of ours, for the child; n is 0 at its
-// end. It waits with poll, so that it can be called off with nothing read: ok is
-// then false.
+// await reads from one of the wrapper's files for the child; n is 0 at the end
+// of the file. It waits with poll, so that it can be interrupted without having
+// read anything: ok is then false.
 func (c *Child) await(from int, buf []byte) (n int, ok bool) {
 	ready := []unix.PollFd{{Fd: int32(from), Events: unix.POLLIN}, {Fd: int32(fdOf(c.wakeup)), Events: unix.POLLIN}}
 	for !c.ended.Load() {
 		_, err := unix.Poll(ready, -1)
 		switch {
-		case errors.Is(err, unix.EINTR): // and what stands in ready is of the time before
+		case errors.Is(err, unix.EINTR): // ready has old values
 			continue
 		case err != nil, ready[1].Revents != 0:
 			return 0, false
@@ -308,9 +308,9 @@ func (c *Child) await(from int, buf []byte) (n int, ok bool) {
 	return 0, false
 }
 
-// takeBack keeps what was typed and the child has not read: it waits in the
-// pty, and ends with it. Without us it would wait in the outer terminal, for
-// whoever reads next; here that is the next child.
+// takeBack saves the keys that the child has not read, because they end with the
+// pty. Without the wrapper they would wait in the outer terminal for the next
+// program; here they are for the next child.
 func (c *Child) takeBack() {
 	if c.slave == nil || c.input != c.ptmx {
 		return
@@ -337,7 +337,7 @@ func (c *Child) takeBack() {
 		left = append(left, buf[:n]...)
 	}
 	if lines {
-		left = bytes.ReplaceAll(left, []byte{0}, nil) // an end of file, which was meant for the dead
+		left = bytes.ReplaceAll(left, []byte{0}, nil) // end-of-file keys, which were for the last child
 	}
 	t := c.terminal
 	t.mu.Lock()
@@ -353,8 +353,8 @@ func (t *Terminal) takeUnread() []byte {
 	return left
 }
 
-// endInput passes on the end of stdin. A pty has no end; the key that means it
-// is the nearest thing, where the child reads lines.
+// endInput passes the end of stdin to the child. A pty has no end; if the child
+// reads lines, it gets the end-of-file key.
 func (c *Child) endInput(lastByte byte) {
 	c.typing.Lock()
 	defer c.typing.Unlock()
@@ -363,7 +363,7 @@ func (c *Child) endInput(lastByte byte) {
 		return
 	}
 	if c.terminal.typed {
-		return // the terminal has gone: the signal for that comes by itself
+		return // the terminal has hung up: the child gets SIGHUP
 	}
 	attrs, err := getTermios(c.ptmx)
 	if err != nil || attrs.Lflag&unix.ICANON == 0 {
@@ -381,8 +381,9 @@ func (c *Child) interruptInput() {
 	c.wakeup.Write(one[:])
 }
 
-// heed follows the outer terminal's size and our own continuation.
-func (c *Child) heed(winch, cont <-chan os.Signal, quiet <-chan struct{}) {
+// handleSignals handles changes of the outer terminal's size and the wrapper's
+// own continuation.
+func (c *Child) handleSignals(winch, cont <-chan os.Signal, quiet <-chan struct{}) {
 	for {
 		select {
 		case <-winch:
@@ -395,17 +396,16 @@ func (c *Child) heed(winch, cont <-chan os.Signal, quiet <-chan struct{}) {
 	}
 }
 
-// resize gives the child the outer size as it is now: however many changes
-// came in a burst, the last one wins.
+// resize gives the child's terminal the current size of the outer one.
 func (c *Child) resize() {
 	size := c.terminal.size()
 	unix.IoctlSetWinsize(fdOf(c.ptmx), unix.TIOCSWINSZ, &size)
 }
 
-// stopped acts on a stop of the harness. Where a shell would take over the
-// terminal if the harness ran without us, it does so now: the terminal is
-// restored and we stop as well. Where nobody would, the kernel does not let a
-// key stop a program; we get the same by continuing it.
+// stopped handles a stop of the harness. Under a shell with job control, the
+// wrapper restores the terminal and stops too, so that the shell takes over as
+// it would without the wrapper. Without such a shell, the kernel does not let a
+// key stop a program; the wrapper has the same effect by continuing it.
 func (c *Child) stopped(sig syscall.Signal) {
 	if c.outdated(true) {
 		return
@@ -420,40 +420,39 @@ func (c *Child) stopped(sig syscall.Signal) {
 	}
 }
 
-// suspend hands the terminal back and stops our process group, as the key
-// would have done.
+// suspend restores the terminal and stops the wrapper's process group, as the
+// key would have done.
 func (c *Child) suspend() {
 	s := c.sources[0] // the pty
 	select {
-	case <-s.caughtUp: // of an earlier time
+	case <-s.caughtUp: // from an earlier request
 	default:
 	}
 	s.file.SetReadDeadline(longAgo())
 	select {
-	case <-s.caughtUp: // its last words come before the undo
+	case <-s.caughtUp: // the last output comes before the undo
 	case <-time.After(termGrace / 2):
 	}
 	c.asleep.Store(true)
 	c.terminal.suspend()
-	// The group, not only this process: in a script or a pipeline the shell
-	// waits for all of it.
+	// Stop the whole group: in a script or a pipeline the shell waits for all of
+	// it.
 	unix.Kill(0, syscall.SIGSTOP)
 }
 
-// resume takes the terminal again after we were stopped, by suspend or from
-// outside.
+// resume takes the terminal again after suspend or another stop of the wrapper.
 func (c *Child) resume() {
 	asleep := c.asleep.Swap(false)
 	c.terminal.resume(asleep)
 	c.resize()
 	if asleep {
 		unix.Kill(-c.pid, syscall.SIGCONT)
-		unix.Kill(-c.pid, syscall.SIGWINCH) // what was drawn is gone
+		unix.Kill(-c.pid, syscall.SIGWINCH) // makes it draw the screen again
 	}
 }
 
-// undo takes back what this child has done to the terminal's modes; the next
-// child finds it as the first did.
+// undo resets the terminal modes that this child has changed, so that the next
+// child finds the terminal as the first one did.
 func (c *Child) undo() {
 	t := c.terminal
 	t.mu.Lock()
@@ -466,7 +465,7 @@ func (c *Child) undo() {
 	t.setModes(modes{})
 }
 
-// suspend restores the terminal but remembers the modes for resume.
+// suspend restores the terminal and saves the modes for resume.
 func (t *Terminal) suspend() {
 	t.mu.Lock()
 	m := t.modes
@@ -477,8 +476,8 @@ func (t *Terminal) suspend() {
 	t.mu.Unlock()
 }
 
-// resume takes the attributes again, if a child has the terminal, and the
-// modes, if suspend took them away.
+// resume sets the attributes again if a child has the terminal, and the modes
+// that suspend has saved if redo is true.
 func (t *Terminal) resume(redo bool) {
 	if t.enter() != nil || !redo {
 		return

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -9,24 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keptInput bounds what is kept of a pipe for the next child. A prompt is
-// shorter; what is longer is a stream, of which nobody can begin anew.
-const keptInput = 16 << 20
+// maxSaved is how much of a pipe is saved for the next child. Every prompt is
+// shorter; a longer input is a stream that cannot be read again.
+const maxSaved = 16 << 20
 
-// A feed is a stdin that is no terminal, from which each child is to read the
-// same. A file is only wound back. Of a pipe everything is kept that was read.
+// A feed is a stdin that is no terminal and from which each child reads the same
+// input. A file is rewound. What is read from a pipe is saved.
 type feed struct {
 	file  *os.File
-	start int64 // where a file stood; -1 for a pipe
+	start int64 // first position in a file; -1 for a pipe
 
 	mu    sync.Mutex // held by the one goroutine that reads the pipe
-	kept  []byte
-	ended bool // kept is all
-	over  bool // more was read than is kept
+	saved []byte
+	ended bool // saved is the whole input
+	over  bool // the input is longer than maxSaved
 }
 
-// newFeed returns nil for what each child is given as it is: a terminal, a
-// device.
+// newFeed returns nil for a terminal or a device, which each child gets itself.
 func newFeed(f *os.File) *feed {
 	info, err := f.Stat()
 	switch {
@@ -44,34 +44,34 @@ func newFeed(f *os.File) *feed {
 	return nil
 }
 
-// windBack makes the next child read what the first one did.
-func (f *feed) windBack() error {
+// rewind makes the next child read the input from its beginning.
+func (f *feed) rewind() error {
 	if f.start >= 0 {
 		_, err := unix.Seek(fdOf(f.file), f.start, io.SeekStart)
 		return err
 	}
 	if !f.mu.TryLock() {
-		return errors.New("another program reads it, too")
+		return errors.New("the previous child's input is still being read")
 	}
 	defer f.mu.Unlock()
 	if f.over {
-		return errors.New("more was read of it than could be kept")
+		return fmt.Errorf("it has more than %d bytes, too many to be saved", maxSaved)
 	}
 	return nil
 }
 
-// pumpStdin gives the child what was read of the pipe so far, and then what
-// more comes.
+// pumpStdin writes to the child what was read from the pipe so far, and then
+// what the pipe brings.
 func (c *Child) pumpStdin() {
 	f := c.terminal.stdin
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	from, next, buf := fdOf(f.file), f.kept, make([]byte, 64<<10)
+	from, next, buf := fdOf(f.file), f.saved, make([]byte, 64<<10)
 	for !c.ended.Load() {
 		if len(next) > 0 {
 			n, err := c.stdin.Write(next)
 			if err != nil {
-				return // it does not read any more
+				return // the child has closed its stdin
 			}
 			next = next[n:]
 			continue
@@ -89,10 +89,10 @@ func (c *Child) pumpStdin() {
 			continue
 		}
 		next = buf[:n]
-		if f.over = f.over || len(f.kept)+n > keptInput; f.over {
-			f.kept = nil
+		if f.over = f.over || len(f.saved)+n > maxSaved; f.over {
+			f.saved = nil
 			continue
 		}
-		f.kept = append(f.kept, next...)
+		f.saved = append(f.saved, next...)
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// same is a specification of a child that is to read what the first one did.
+// same is a Spec of a child that reads the same input as the first one.
 func same(script string) Spec {
 	spec := sh(script)
 	spec.SameInput = true
 	return spec
 }
 
-// A file is read by each child from where the first one found it, and stands
-// behind what the last one has read.
+// Each child reads a file from where the first one began. Afterwards the position
+// is where the last child stopped.
 func TestEachChildReadsTheSameFile(t *testing.T) {
 	in := filepath.Join(t.TempDir(), "in")
 	require.NoError(t, os.WriteFile(in, []byte("one\ntwo\nthree\n"), 0o600))
@@ -36,8 +36,8 @@ func TestEachChildReadsTheSameFile(t *testing.T) {
 	require.Equal(t, "two\nthree\ntwo\nthree\n", string(stdout()))
 }
 
-// Of a pipe each child reads all, however much of it the one before had read,
-// and whether it has ended or not.
+// Each child reads a pipe from its beginning, however much the previous child had
+// read, and whether the pipe has ended or not.
 func TestEachChildReadsTheSamePipe(t *testing.T) {
 	for _, mode := range []string{"pipes", "a terminal beside it"} {
 		t.Run(mode, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestEachChildReadsTheSamePipe(t *testing.T) {
 	}
 }
 
-// outputOf is what a program says to an input.
+// outputOf is what a program prints for an input.
 func outputOf(t *testing.T, spec Spec, text []byte) []byte {
 	t.Helper()
 	in := filepath.Join(t.TempDir(), "in")
@@ -94,8 +94,9 @@ func outputOf(t *testing.T, spec Spec, text []byte) []byte {
 	return stdout()
 }
 
-// What is too long to be kept is given once, whole; nobody is given a part.
-func TestAStreamIsGivenOnce(t *testing.T) {
+// A stream that is too long to be saved is read once as a whole. No child gets a
+// part of it.
+func TestALongStreamIsReadOnce(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
@@ -103,22 +104,22 @@ func TestAStreamIsGivenOnce(t *testing.T) {
 	term, stdout, _ := onFiles(t, Never, r)
 	go func() {
 		chunk := make([]byte, 1<<20)
-		for range keptInput>>20 + 1 {
+		for range maxSaved>>20 + 1 {
 			w.Write(chunk)
 		}
 		w.Close()
 	}()
 	run(t, same("wc -c"), term)
-	_, err = Start(same("wc -c"), term, &ears{})
-	require.ErrorContains(t, err, "give it the same standard input: more was read of it than could be kept")
-	require.Equal(t, strconv.Itoa(keptInput+1<<20)+"\n", string(stdout()))
-	run(t, sh("echo it can go on without"), term)
+	_, err = Start(same("wc -c"), term, &recorder{})
+	require.ErrorContains(t, err, "read standard input again: it has more than 16777216 bytes")
+	require.Equal(t, strconv.Itoa(maxSaved+1<<20)+"\n", string(stdout()))
+	run(t, sh("echo it can continue without"), term)
 }
 
-// What nobody can begin anew is given as it is.
-func TestADeviceIsGivenAsItIs(t *testing.T) {
+// A device cannot be read again, so each child gets it as it is.
+func TestADeviceIsInherited(t *testing.T) {
 	term, stdout, _ := onFiles(t, Never, nil) // the empty device
-	c := begin(t, same("cat; echo over"), term, &ears{})
+	c := begin(t, same("cat; echo over"), term, &recorder{})
 	require.Nil(t, c.stdin)
 	c.Wait()
 	require.Equal(t, "over\n", string(stdout()))

@@ -6,26 +6,26 @@ import (
 )
 
 const (
-	// tapSize bounds what waits for a sink that reads. As much again may be on
-	// its way to it.
+	// tapSize is the limit of bytes that wait for the sink. The sink may be
+	// processing as many.
 	tapSize = 1 << 20
-	// tapLine is how much of a line without an end is kept back, where two
-	// streams are read.
+	// tapLine is the limit of a line that waits for its end, if there are two
+	// streams.
 	tapLine = 64 << 10
-	// tapPiece is how much a sink is given at once.
+	// tapPiece is the most that a sink gets at once.
 	tapPiece = 64 << 10
 )
 
-// A tap keeps what a child writes for a sink that reads it. The pumps wait for
-// nobody: when the sink cannot follow, the oldest that waits is dropped, to a
-// line's end, and the sink is told how much.
+// A tap queues a child's output for the sink. The pumps never wait: if the sink
+// is too slow, the oldest bytes are dropped up to the end of a line, and the sink
+// gets their number.
 //
-// One stream is given as it came. Of two the lines are told one after another,
-// each whole: a piece of one and a piece of the other make no line.
+// One stream is passed on as it comes. Two streams are passed on in whole lines,
+// so that no line mixes them.
 type tap struct {
-	wake chan struct{} // has room for one: there is something to take
+	wake chan struct{} // buffered, 1: there is something to take
 
-	mu      sync.Mutex // guards what follows; held for a copy at most
+	mu      sync.Mutex // guards the fields below; held for a copy at most
 	waiting []byte
 	lost    int64
 	lines   bool // there are two streams
@@ -33,7 +33,7 @@ type tap struct {
 
 func newTap(streams int) *tap { return &tap{wake: make(chan struct{}, 1), lines: streams > 1} }
 
-// put takes what one stream wrote next. It is called by its pump.
+// put adds the next bytes of one stream. The stream's pump calls it.
 func (t *tap) put(s *source, b []byte) {
 	t.mu.Lock()
 	if !t.lines {
@@ -61,7 +61,7 @@ func (t *tap) append(b []byte) {
 	if len(t.waiting) <= tapSize {
 		return
 	}
-	drop := len(t.waiting) - tapSize/2 // so that not each chunk has to move the rest
+	drop := len(t.waiting) - tapSize/2 // half of it, so that most calls move nothing
 	if end := bytes.IndexByte(t.waiting[drop:], '\n'); end >= 0 {
 		drop += end
 	}
@@ -69,20 +69,20 @@ func (t *tap) append(b []byte) {
 	t.waiting = append(t.waiting[:0], t.waiting[drop:]...)
 }
 
-// take gives out all that waits, and how much was dropped before it.
+// take returns all that waits, and how many bytes were dropped before it.
 func (t *tap) take() (text []byte, lost int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	text, lost = t.waiting, t.lost
 	t.waiting, t.lost = nil, 0
 	if lost > 0 && (len(text) == 0 || text[0] != '\n') {
-		// What came before the gap and what comes after it never were one line.
+		// The bytes before and after the gap do not form a line.
 		text = append([]byte{'\n'}, text...)
 	}
 	return text, lost
 }
 
-// end gives up the lines that have no end: nothing more is written.
+// end passes on the incomplete lines: no stream writes any more.
 func (t *tap) end(sources []*source) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,10 +94,10 @@ func (t *tap) end(sources []*source) {
 	}
 }
 
-// read tells the sink what the child has written, in its own time. Text that is
-// kept back is told to have come.
+// read passes the child's output to the sink, so that no pump waits for the
+// sink. It reports incomplete lines that wait by an empty text.
 func (c *Child) read(quiet <-chan struct{}) {
-	told := int64(0)
+	reported := int64(0)
 	for last := false; !last; {
 		select {
 		case <-c.tap.wake:
@@ -109,7 +109,7 @@ func (c *Child) read(quiet <-chan struct{}) {
 			c.sink.TextLost(lost)
 		}
 		total := c.total.Load()
-		if len(text) == 0 && total != told {
+		if len(text) == 0 && total != reported {
 			c.sink.Text(text, total)
 		}
 		for len(text) > 0 {
@@ -117,6 +117,6 @@ func (c *Child) read(quiet <-chan struct{}) {
 			c.sink.Text(text[:n:n], total)
 			text = text[n:]
 		}
-		told = total
+		reported = total
 	}
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reading is a specification whose output is read.
+// reading is a Spec whose output the sink reads.
 func reading(script string) Spec {
 	spec := sh(script)
 	spec.Text = true
 	return spec
 }
 
-// All that was written is told before the end is, in order and as it was, on a
-// pty and on pipes; and nothing of it goes to the screen later than before.
-func TestTheTextIsTold(t *testing.T) {
+// The sink gets all output before Wait returns, in order and unchanged, on a pty
+// and on pipes.
+func TestAllTextReachesTheSink(t *testing.T) {
 	const write = `i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done; printf 'and no end'`
 	for _, mode := range []Mode{Always, Never} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -33,31 +33,31 @@ func TestTheTextIsTold(t *testing.T) {
 			if mode == Never { // stderr is another stream, so each line waits for its end
 				want = append(want, '\n')
 			}
-			require.Equal(t, string(want), string(e.heard().text))
-			totals := e.heard().totals
+			require.Equal(t, string(want), string(e.snapshot().text))
+			totals := e.snapshot().totals
 			require.Equal(t, int64(len(stdout())), totals[len(totals)-1])
-			require.Zero(t, e.heard().lost)
+			require.Zero(t, e.snapshot().lost)
 		})
 	}
 }
 
-// A first sign comes at once, though the line that it begins is not told yet.
-func TestASignComesBeforeItsLine(t *testing.T) {
+// The first output is reported at once, even if its line is not complete.
+func TestAnIncompleteLineIsReported(t *testing.T) {
 	term, _, _ := onFiles(t, Never, nil)
-	e := &ears{}
+	e := &recorder{}
 	c := begin(t, reading(`printf half; exec sleep 300`), term, e)
-	eventually(t, "a sign is told", func() bool { h := e.heard(); return len(h.totals) > 0 && h.totals[0] == 4 })
-	require.Empty(t, e.heard().text)
+	eventually(t, "the output is reported", func() bool { h := e.snapshot(); return len(h.totals) > 0 && h.totals[0] == 4 })
+	require.Empty(t, e.snapshot().text)
 	require.NoError(t, c.KillTree())
 	c.Wait()
-	require.Equal(t, "half\n", string(e.heard().text))
+	require.Equal(t, "half\n", string(e.snapshot().text))
 }
 
-// Of two streams each line is whole, whatever pieces they were written in.
+// Lines of two streams are not mixed, in whatever pieces they were written.
 func TestTwoStreamsOfLines(t *testing.T) {
 	term, _, _ := onFiles(t, Never, nil)
 	_, e := run(t, reading(`for i in 1 2 3 4 5 6 7 8; do printf 'out'; printf 'err' >&2; sleep 0.01; printf "put $i\n"; printf "or $i\n" >&2; done`), term)
-	lines := strings.Split(strings.TrimSuffix(string(e.heard().text), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(string(e.snapshot().text), "\n"), "\n")
 	require.Len(t, lines, 16)
 	seen := map[string]int{}
 	for _, line := range lines {
@@ -67,35 +67,35 @@ func TestTwoStreamsOfLines(t *testing.T) {
 		require.Equal(t, 1, seen[fmt.Sprint("output ", i)], "%q", lines)
 		require.Equal(t, 1, seen[fmt.Sprint("error ", i)], "%q", lines)
 	}
-	// One stream of both is told as it came, without waiting for lines.
+	// If both are one stream, it is passed on without waiting for lines.
 	d := newDesk(t)
 	term, err := OpenTerminal(d.slave, d.slave, d.slave, Auto)
 	require.NoError(t, err)
 	t.Cleanup(term.Close)
 	_, e = run(t, reading(`printf 'out'; printf 'err' >&2`), term)
-	require.Equal(t, "outerr", string(e.heard().text))
+	require.Equal(t, "outerr", string(e.snapshot().text))
 }
 
-// Who reads too slowly does not hold up the screen. The newest is kept, what
-// was dropped is counted, and no line is made of what never was one.
-func TestAReaderThatCannotFollow(t *testing.T) {
+// A slow sink does not delay the screen. It gets the newest output and the number
+// of dropped bytes, and no line that was not written.
+func TestASlowSinkLosesTheOldestText(t *testing.T) {
 	term, stdout, _ := onFiles(t, Never, nil)
 	going := make(chan struct{})
-	e := &ears{slow: func() { <-going }}
+	e := &recorder{slow: func() { <-going }}
 	c := begin(t, reading(`i=0; while [ $i -lt 60000 ]; do echo "a line of some length, number $i"; i=$((i+1)); done; echo done`), term, e)
 	eventually(t, "all of it is on the screen", func() bool { return bytes.HasSuffix(stdout(), []byte("done\n")) })
 	ended := make(chan struct{})
 	go func() { defer close(ended); c.Wait() }()
 	select {
 	case <-ended:
-		t.Fatal("the end was told before the text")
+		t.Fatal("Wait returned before the text was passed on")
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(going)
 	<-ended
-	h := e.heard()
+	h := e.snapshot()
 	require.Positive(t, h.lost)
-	require.Equal(t, len(stdout()), len(h.text)+int(h.lost), "what is told and what was dropped is all that there was")
+	require.Equal(t, len(stdout()), len(h.text)+int(h.lost), "passed on and dropped bytes are all bytes")
 	require.True(t, bytes.HasSuffix(h.text, []byte("number 59999\ndone\n")))
 	for line := range strings.SplitSeq(string(h.text), "\n") {
 		if line != "" && line != "done" && (!strings.HasPrefix(line, "a line of some length, number ") || strings.Count(line, "a") != 1) {
@@ -108,7 +108,7 @@ func TestATapOfLongLines(t *testing.T) {
 	tap, s := newTap(2), &source{}
 	tap.put(s, bytes.Repeat([]byte("x"), tapLine))
 	text, _ := tap.take()
-	require.Empty(t, text, "it may be the beginning of one")
+	require.Empty(t, text, "the line may continue")
 	tap.put(s, []byte("y"))
 	text, _ = tap.take()
 	require.Equal(t, tapLine+2, len(text))
@@ -126,10 +126,10 @@ func TestATapOfLongLines(t *testing.T) {
 	require.Equal(t, int64(tapSize*3/2), lost+int64(len(text)-1))
 }
 
-// The text of a child that nobody reads costs nothing.
-func TestNobodyReads(t *testing.T) {
+// Without Spec.Text no output is queued.
+func TestTextIsNotQueuedWithoutAReader(t *testing.T) {
 	term, stdout, _ := onFiles(t, Never, nil)
-	c := begin(t, sh("echo hi"), term, &ears{slow: func() { os.Exit(3) }})
+	c := begin(t, sh("echo hi"), term, &recorder{slow: func() { os.Exit(3) }})
 	c.Wait()
 	require.Nil(t, c.tap)
 	require.Equal(t, "hi\n", string(stdout()))

@@ -13,66 +13,77 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal is the outer terminal, or what stands in its place: the three files
-// the wrapper was started with. There is one per process and it survives
-// several children, one after another.
-//
-// Nothing is done to a real terminal before the first child starts.
+// Terminal is the outer terminal: the three files that the wrapper was started
+// with, terminals or not. A process has one. Several children use it, one after
+// another. A real terminal is not changed before the first child starts.
 type Terminal struct {
-	outer  [3]*os.File
-	isTTY  [3]bool
-	mode   Mode
-	pty    bool
-	screen *os.File // where a pty's output goes
-	onTTY  bool     // screen is a terminal
-	attrs  *os.File // the terminal whose attributes we change, or nil
-	keys   *os.File // what is pumped to the child's input, or nil
-	typed  bool     // keys is a terminal, where somebody types
-	tty    *os.File // a keyboard we had to open ourselves, or nil
-	opened *os.File // a screen we had to open ourselves, or nil
+	outside
+	stdin *feed // input of children with SameInput, or nil; owned by Start
 
-	ignoreHUP, ignoreINT bool
-
-	stdin *feed // of a first child with SameInput; nil where stdin is given as it is
-
-	page     *page
-	pageFile *os.File
-
-	mu      sync.Mutex // guards what follows; never held while writing to a terminal
-	saved   unix.Termios
-	ours    unix.Termios
-	changed bool  // attributes are ours, not as saved
-	modes   modes // what a child's output has changed
-	shelved modes // what suspend took away
-	guard   *guardProcess
-	warm    *guardProcess
-	guards  map[*guardProcess]bool // all that run
-	owned   map[int]owned
-	busy    bool // a child is running
-	closed  bool
-
-	unread []byte // what was typed to a child that ended before it read it
+	mu sync.Mutex // guards the next three; never held while writing to a terminal
+	attributes
+	guarding
+	unread []byte // keys that the last child had not read when it ended
 
 	reading    sync.Mutex // held by the one goroutine that reads stdin
-	typedAhead []byte     // what it read and the last child did not take
+	typedAhead []byte     // read by it but not written to a child; guarded by reading
 }
 
-// OpenTerminal looks at the three files of this process, normally os.Stdin,
-// os.Stdout and os.Stderr. It changes nothing about them. It is to be called
-// before the signals SIGHUP and SIGINT are asked for with signal.Notify, so
-// that a child under nohup still finds them ignored.
+// outside is what OpenTerminal finds. It does not change afterwards.
+type outside struct {
+	outer    [3]*os.File
+	isTTY    [3]bool
+	mode     Mode
+	pty      bool
+	screen   *os.File // receives a pty's output
+	onTTY    bool     // screen is a terminal
+	attrs    *os.File // the terminal whose attributes are changed, or nil
+	keys     *os.File // copied to the child's input, or nil
+	typed    bool     // keys is a terminal
+	tty      *os.File // keyboard opened by the wrapper, or nil
+	opened   *os.File // screen opened by the wrapper, or nil
+	pageFile *os.File
+
+	ignoreHUP, ignoreINT bool // the wrapper was started with the signal ignored
+}
+
+// attributes are the state of the outer terminal.
+type attributes struct {
+	saved   unix.Termios
+	ours    unix.Termios
+	changed bool  // the attributes are ours, not saved
+	modes   modes // set by a child's output
+	shelved modes // saved by suspend
+}
+
+// guarding is what ends with the wrapper.
+type guarding struct {
+	page   *page
+	guard  *guardProcess          // of the child
+	warm   *guardProcess          // for the next child
+	guards map[*guardProcess]bool // all running guards
+	owned  map[int]owned
+	busy   bool // a child is running
+	closed bool
+}
+
+// OpenTerminal inspects the three files of this process, normally os.Stdin,
+// os.Stdout and os.Stderr. It does not change them. Call it before signal.Notify
+// for SIGHUP and SIGINT, so that a child under nohup inherits that they are
+// ignored.
 func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) {
 	t := &Terminal{
-		outer:     [3]*os.File{stdin, stdout, stderr},
-		mode:      mode,
-		ignoreHUP: signal.Ignored(syscall.SIGHUP),
-		ignoreINT: signal.Ignored(syscall.SIGINT),
-		guards:    make(map[*guardProcess]bool),
-		owned:     make(map[int]owned),
+		outside: outside{
+			outer:     [3]*os.File{stdin, stdout, stderr},
+			mode:      mode,
+			ignoreHUP: signal.Ignored(syscall.SIGHUP),
+			ignoreINT: signal.Ignored(syscall.SIGINT),
+		},
+		guarding: guarding{guards: make(map[*guardProcess]bool), owned: make(map[int]owned)},
 	}
 	for i, f := range t.outer {
 		if f == nil {
-			return nil, errors.New("open terminal: stdin, stdout and stderr are all needed")
+			return nil, errors.New("open terminal: stdin, stdout and stderr must be open")
 		}
 		_, err := getTermios(f)
 		t.isTTY[i] = err == nil
@@ -100,9 +111,9 @@ func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) 
 	return t, nil
 }
 
-// findKeys decides what is pumped to the child. A stdin that is no terminal is
-// the child's own; the person in front of the screen still types, and the
-// child expects that at the terminal that it has, which is our pty.
+// findKeys selects the file that is copied to the child's input. A stdin that is
+// no terminal is given to the child itself. The user can still type at the
+// screen, and the child reads these keys from its own terminal, the pty.
 func (t *Terminal) findKeys() {
 	switch {
 	case t.isTTY[0] || t.mode == Always:
@@ -110,7 +121,7 @@ func (t *Terminal) findKeys() {
 	case t.pty && t.isTTY[1]:
 		tty, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NOCTTY, 0)
 		if err != nil {
-			return // no controlling terminal: nobody can type to us
+			return // no controlling terminal: the user cannot type
 		}
 		if !sameTerminal(tty, t.outer[1]) {
 			tty.Close()
@@ -130,7 +141,8 @@ func sameTerminal(a, b *os.File) bool {
 	return err == nil && x == y
 }
 
-// findScreen decides where a pty's output goes and whose attributes change.
+// findScreen selects the file that receives a pty's output and the terminal
+// whose attributes are changed.
 func (t *Terminal) findScreen() error {
 	switch {
 	case t.mode == Always || t.isTTY[1]:
@@ -138,8 +150,8 @@ func (t *Terminal) findScreen() error {
 	case t.isTTY[2]:
 		t.screen, t.onTTY = t.outer[2], true
 	default:
-		// Only stdin is a terminal: what the pty echoes belongs there. The file
-		// we were given may be open for reading only.
+		// Only stdin is a terminal: the pty's echo belongs there. The given file
+		// may be open for reading only.
 		tty, err := os.OpenFile("/dev/tty", os.O_WRONLY|unix.O_NOCTTY, 0)
 		if err != nil {
 			tty, err = os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", fdOf(t.outer[0])), os.O_WRONLY|unix.O_NOCTTY, 0)
@@ -166,20 +178,20 @@ func (t *Terminal) findScreen() error {
 	return nil
 }
 
-// Pty tells whether a child will get a pty.
+// Pty reports whether a child will get a pty.
 func (t *Terminal) Pty() bool { return t.pty }
 
-// Prepare starts the next child's guard ahead of time, so that its start-up
-// passes while the caller does other things. Start does it if nobody has.
+// Prepare starts the next child's guard early, while the caller does other
+// things. Without it Start starts the guard.
 func (t *Terminal) Prepare(guard []string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.prepare(guard)
 }
 
-// Guards are the guards that run, the one that waits for the next child among
-// them. Whoever comes after a wrapper that was killed waits for their end: then
-// nothing of the tree is left, and nobody writes to the terminal any more.
+// Guards returns the running guards, including one that waits for the next
+// child. After a wrapper was killed, a program can wait for their end: then no
+// process of the tree is left and none writes to the terminal.
 func (t *Terminal) Guards() []Process {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -193,10 +205,9 @@ func (t *Terminal) Guards() []Process {
 	return all
 }
 
-// Restore gives the terminal back as it was found: undoes the modes a child
-// has left and resets the attributes. It may be called at any time, from any
-// goroutine and more than once; where nothing is to be undone it writes
-// nothing.
+// Restore undoes the modes that a child has left and resets the attributes. It
+// may be called at any time, from any goroutine and more than once. It writes
+// nothing if there is nothing to undo.
 func (t *Terminal) Restore() {
 	t.mu.Lock()
 	undo, changed, saved := t.modes.undo(), t.changed, t.saved
@@ -207,16 +218,16 @@ func (t *Terminal) Restore() {
 	if changed {
 		setTermios(t.attrs, &saved)
 	}
-	// Forgotten only now: had we been killed half-way, the guard would have
-	// done it again.
+	// Published only now: if the wrapper is killed before, the guard does it
+	// again.
 	t.mu.Lock()
 	t.modes, t.changed = modes{}, false
 	t.publish()
 	t.mu.Unlock()
 }
 
-// Close restores the terminal and dismisses the guards. A child that still
-// runs is ended with all it has started.
+// Close restores the terminal and dismisses the guards. A child that still runs
+// is ended with its descendants.
 func (t *Terminal) Close() {
 	t.Restore()
 	t.mu.Lock()
@@ -226,7 +237,7 @@ func (t *Terminal) Close() {
 	}
 	t.closed = true
 	if t.warm != nil {
-		go t.warm.wait() // it ends by itself, now
+		go t.warm.wait() // dismiss makes it exit
 	}
 	for g := range t.guards {
 		g.dismiss()
@@ -250,11 +261,11 @@ func (t *Terminal) closeFiles() {
 }
 
 // Own registers a process of the wrapper itself, with its process group if it
-// leads one, to be ended should the wrapper die.
+// leads one. The guard ends it if the wrapper dies.
 func (t *Terminal) Own(pid int) {
 	p, err := readProc(pid)
 	if err != nil {
-		return // it has ended already
+		return // it has already ended
 	}
 	o := owned{pid: pid, pgrp: p.pgrp, session: p.session, start: p.start}
 	t.mu.Lock()
@@ -265,17 +276,17 @@ func (t *Terminal) Own(pid int) {
 	}
 }
 
-// Disown takes back Own, when the process has ended.
+// Disown undoes Own after the process has ended.
 func (t *Terminal) Disown(pid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.owned, pid)
 	for g := range t.guards {
-		g.tell(msgDisown, uint64(pid))
+		g.send(msgDisown, uint64(pid))
 	}
 }
 
-// publish tells the guard in charge what to undo. Callers hold mu.
+// publish writes what the guard in charge must undo. Callers hold mu.
 func (t *Terminal) publish() {
 	if t.page == nil {
 		return
@@ -287,8 +298,8 @@ func (t *Terminal) publish() {
 	t.page.put(w)
 }
 
-// setModes takes note of the modes a child has changed, before the bytes that
-// change them go out.
+// setModes records the modes that a child changes, before the bytes that change
+// them are written.
 func (t *Terminal) setModes(m modes) {
 	t.mu.Lock()
 	t.modes = m
@@ -296,28 +307,28 @@ func (t *Terminal) setModes(m modes) {
 	t.mu.Unlock()
 }
 
-// enter changes the attributes for a child on a pty, which does itself what
-// the outer terminal did so far.
+// enter sets the attributes for a child on a pty: the pty now does the input and
+// output processing of the outer terminal.
 func (t *Terminal) enter() error {
 	if t.attrs == nil {
 		return nil
 	}
 	if !inForeground(t.attrs) {
-		// A background job must not touch the terminal: the kernel would stop
-		// us. When we are brought to the front a SIGCONT says so.
+		// The kernel stops a background job that changes the terminal. SIGCONT
+		// comes when the job becomes the foreground job.
 		return nil
 	}
 	now, err := getTermios(t.attrs)
 	if errors.Is(err, unix.EIO) {
-		return nil // it has hung up since, and whoever wanted us to know of it said so
+		return nil // it has hung up, which SIGHUP reports
 	}
 	if err != nil {
 		return fmt.Errorf("read terminal attributes: %w", err)
 	}
 	t.mu.Lock()
 	if !t.changed {
-		// What the user has set in the meantime, stopped or between two
-		// children, is what the user gets back.
+		// The user may have changed the attributes while the wrapper was stopped
+		// or between two children.
 		t.saved = *now
 	}
 	t.ours = t.saved
@@ -327,8 +338,8 @@ func (t *Terminal) enter() error {
 	case t.isTTY[1]:
 		makeRaw(&t.ours)
 	default:
-		// What runs behind us in the pipeline still writes to this terminal
-		// and counts on its output processing.
+		// Later programs of the pipeline write to this terminal and need its
+		// output processing.
 		makeRaw(&t.ours)
 		t.ours.Oflag = t.saved.Oflag
 	}
@@ -342,15 +353,16 @@ func (t *Terminal) enter() error {
 	return nil
 }
 
-// inForeground tells whether a change of the terminal's attributes would not
-// stop us: it is not our controlling terminal, or we have it.
+// inForeground reports whether the wrapper can change the terminal's attributes
+// without being stopped: it is in the foreground, or this is not its controlling
+// terminal.
 func inForeground(tty *os.File) bool {
 	group, err := unix.IoctlGetInt(fdOf(tty), unix.TIOCGPGRP)
 	return err != nil || group == unix.Getpgrp()
 }
 
-// childTermios returns the attributes a child's pty begins with, or nil for
-// the kernel's.
+// childTermios returns the initial attributes of a child's pty, or nil for the
+// kernel's defaults.
 func (t *Terminal) childTermios() *unix.Termios {
 	if t.attrs == nil {
 		return nil
@@ -366,8 +378,7 @@ func (t *Terminal) childTermios() *unix.Termios {
 	return &saved
 }
 
-// size returns the window size of the outer terminal. Without any terminal a
-// pty still needs one.
+// size returns the window size of the outer terminal, or 24 × 80 without one.
 func (t *Terminal) size() unix.Winsize {
 	for _, i := range []int{1, 0, 2} {
 		if !t.isTTY[i] {
@@ -380,9 +391,8 @@ func (t *Terminal) size() unix.Winsize {
 	return unix.Winsize{Row: 24, Col: 80}
 }
 
-// canSuspend tells whether stopping this process hands the terminal back to
-// somebody: a shell with job control, which is a parent in the same session
-// and in another process group.
+// canSuspend reports whether a shell with job control takes over when this
+// process stops: an ancestor in the same session and in another process group.
 func (t *Terminal) canSuspend() bool {
 	if !t.typed || signal.Ignored(syscall.SIGTSTP) {
 		return false
@@ -392,7 +402,7 @@ func (t *Terminal) canSuspend() bool {
 		return false
 	}
 	if session, err := unix.IoctlGetInt(fdOf(t.keys), unix.TIOCGSID); err != nil || session != self.session {
-		return false // not our controlling terminal: no shell watches it for us
+		return false // not the controlling terminal: no shell waits for this process
 	}
 	for p := self; p.ppid > 0; {
 		parent, err := readProc(p.ppid)
@@ -431,7 +441,7 @@ func setTermios(f *os.File, attrs *unix.Termios) error {
 }
 
 // fdOf returns the number of an open file. Unlike File.Fd it leaves the file
-// non-blocking, without which deadlines would end to work.
+// non-blocking, so that deadlines still work.
 func fdOf(f *os.File) int {
 	n := -1
 	if c, err := f.SyscallConn(); err == nil {
@@ -448,7 +458,7 @@ type guardProcess struct {
 
 var defaultGuard = []string{"/proc/self/exe", "guard"}
 
-// prepare sees to it that a guard is waiting. Callers hold mu.
+// prepare starts a guard unless one is waiting. Callers hold mu.
 func (t *Terminal) prepare(argv []string) error {
 	if t.warm != nil {
 		return nil
@@ -463,7 +473,7 @@ func (t *Terminal) prepare(argv []string) error {
 	if err != nil {
 		return fmt.Errorf("create the guard's socket: %w", err)
 	}
-	// Only our end: the guard reads its own in a plain way.
+	// Only this end: the guard uses blocking reads on its own.
 	unix.SetNonblock(fds[0], true)
 	ours, theirs := os.NewFile(uintptr(fds[0]), "guard"), os.NewFile(uintptr(fds[1]), "wrapper")
 	defer theirs.Close()
@@ -491,15 +501,14 @@ func (t *Terminal) prepare(argv []string) error {
 	return nil
 }
 
-// startGuard starts a process in a session of its own. Its environment is
-// empty: the harness's comes with the launch.
+// startGuard starts a process in a new session. The harness's environment comes
+// later, with the launch.
 func startGuard(argv []string, files []*os.File) (pid int, err error) {
 	fds := make([]uintptr, len(files))
 	for i, f := range files {
 		fds[i] = uintptr(fdOf(f)) // os.StartProcess would make the user's terminal blocking
 	}
-	// Not through package os, which would start another process to find out
-	// what the kernel can do.
+	// Package os would start another process to test the kernel's features.
 	return syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{
 		Env:   guardEnv,
 		Files: fds,
@@ -516,16 +525,15 @@ func (g *guardProcess) wait() {
 	}
 }
 
-// guardEnv keeps a guard small: it is one of the two processes that each
-// wrapped harness costs.
+// guardEnv keeps a guard small: every wrapped harness needs one.
 var guardEnv = []string{"GOMAXPROCS=1"}
 
 func (g *guardProcess) own(o owned) {
-	g.tell(msgOwn, uint64(o.pid), uint64(o.pgrp), uint64(o.session), o.start)
+	g.send(msgOwn, uint64(o.pid), uint64(o.pgrp), uint64(o.session), o.start)
 }
 
-// tell sends a message; a guard that has ended does not hear it.
-func (g *guardProcess) tell(kind byte, args ...uint64) error {
+// send sends a message. It returns an error if the guard has ended.
+func (g *guardProcess) send(kind byte, args ...uint64) error {
 	m := message{kind: kind}
 	copy(m.args[:], args)
 	g.socket.SetWriteDeadline(time.Now().Add(time.Second))
@@ -533,8 +541,8 @@ func (g *guardProcess) tell(kind byte, args ...uint64) error {
 	return err
 }
 
-// dismiss closes our half of the conversation: to the guard that is the end of
-// the wrapper, but we still hear what it does.
+// dismiss closes this side of the socket for writing. To the guard that is the
+// end of the wrapper; its messages still arrive.
 func (g *guardProcess) dismiss() {
 	if c, err := g.socket.SyscallConn(); err == nil {
 		c.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_WR) })

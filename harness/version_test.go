@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestVersionsThatAreTold(t *testing.T) {
-	for said, want := range map[string]string{
+func TestVersionNumbers(t *testing.T) {
+	for output, want := range map[string]string{
 		"2.1.197 (Claude Code)":            "2.1.197",
 		"codex-cli 0.169.0":                "0.169.0",
 		"0.61.0\n":                         "0.61.0",
@@ -25,15 +25,15 @@ func TestVersionsThatAreTold(t *testing.T) {
 		"version 7":                        "",
 		"":                                 "",
 	} {
-		if got := dotted([]byte(said)); got != want {
-			t.Errorf("%q tells the version %q, want %q", said, got, want)
+		if got := dotted([]byte(output)); got != want {
+			t.Errorf("%q has the version %q, want %q", output, got, want)
 		}
 	}
 }
 
-// A program that does not end, and one that leaves a child behind: neither is
-// waited for longer than it may take, and nothing of either goes on.
-func TestProgramVersionLeavesNothing(t *testing.T) {
+// Neither a program that does not exit nor the child that a program leaves
+// behind runs after Version.
+func TestVersionLeavesNoProcess(t *testing.T) {
 	dir := t.TempDir()
 	program := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -44,9 +44,9 @@ func TestProgramVersionLeavesNothing(t *testing.T) {
 
 	_, err := Version(program("hangs", "echo $$ >"+pids+"\necho 1.2.3\nsleep 1000\n"), 300*time.Millisecond)
 	require.ErrorIs(t, err, ErrSlow)
-	told, err := Version(program("forks", "sleep 1000 &\necho $! >>"+pids+"\necho it 1.2.3\n"), patience)
+	version, err := Version(program("forks", "sleep 1000 &\necho $! >>"+pids+"\necho it 1.2.3\n"), patience)
 	require.NoError(t, err)
-	require.Equal(t, "1.2.3", told)
+	require.Equal(t, "1.2.3", version)
 	_, err = Version(program("fails", "echo 1.2.3\nexit 3\n"), patience)
 	require.ErrorContains(t, err, "exit status 3")
 	_, err = Version(filepath.Join(dir, "nothing"), patience)
@@ -60,7 +60,7 @@ func TestProgramVersionLeavesNothing(t *testing.T) {
 	}
 }
 
-// running says whether a process is there and no zombie.
+// running reports whether a process exists and is no zombie.
 func running(pid string) bool {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {

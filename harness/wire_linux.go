@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Wrapper and guard speak over a socketpair that keeps packets apart. Each
-// packet is one letter and fixed 8-byte numbers in the machine's order (both
-// ends are the same program on the same machine).
+// Wrapper and guard exchange packets over a socketpair. A packet is one letter
+// and 8-byte numbers in the machine's byte order: both ends are the same program
+// on the same machine.
 //
 //	wrapper to guard                        guard to wrapper
-//	L            launch; carries 4 files    B pid errno       begun, or why not
+//	L            launch; carries 4 files    B pid errno       begun, or the errno
 //	O pid pgrp session start   own          S signal          stopped
 //	D pid        disown                     C                 continued
 //	K            kill the tree now          E status leftover ended
 //	                                        Z                 the tree is empty
 //
-// What to launch is too long for a packet and travels as a file: strings ended
-// by NUL, which no argument can hold.
+// The description of a launch is too long for a packet and is sent as a file:
+// strings terminated by NUL, which no argument contains.
 const (
 	msgLaunch  = 'L'
 	msgOwn     = 'O'
@@ -63,18 +63,18 @@ func decode(b []byte) (message, error) {
 	return m, nil
 }
 
-// A launch is what the guard starts.
+// A launch describes what the guard starts.
 type launch struct {
 	path       string
 	dir        string
 	argv       []string
 	env        []string
 	terminalFD int  // which of 0, 1, 2 is the pty, or -1
-	ignoreHUP  bool // was ignored when we were started, as under nohup
-	ignoreINT  bool // was ignored when we were started, as in a script's background
+	ignoreHUP  bool // the wrapper was started with SIGHUP ignored, as under nohup
+	ignoreINT  bool // the wrapper was started with SIGINT ignored, as in a script's background
 }
 
-// file writes l into anonymous memory.
+// file writes l to an anonymous file.
 func (l launch) file() (*os.File, error) {
 	head := []string{l.path, l.dir, strconv.Itoa(l.terminalFD), strconv.FormatBool(l.ignoreHUP), strconv.FormatBool(l.ignoreINT), strconv.Itoa(len(l.argv))}
 	var b bytes.Buffer
