@@ -56,7 +56,7 @@ func Version(path string, patience time.Duration) (string, error) {
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
 		return "", err
 	case version == "":
-		return "", errors.New("there is no number in what it says")
+		return "", errors.New("its output contains no version number")
 	}
 	return version, nil
 }
