@@ -18,8 +18,8 @@ import (
 	"lifeloop/view"
 )
 
-// A scenario of testdata/l0: what the attempts of a world tell in the tongue
-// of L0. index.json there says how to read one.
+// A scenario of testdata/l0: a world and its expected events of L0. index.json
+// there describes the format.
 type scenario struct {
 	Name   string          `json:"name"`
 	Adopt  string          `json:"adopt"`
@@ -68,8 +68,8 @@ func (s scenario) run(t *testing.T) {
 	require.NoError(t, err)
 	got := w.Run()
 	require.False(t, got.Stuck, "the world has an end")
-	events, callbacks, written := told(t, got)
-	_, _, again := told(t, w.Run())
+	events, callbacks, written := emitted(t, got)
+	_, _, again := emitted(t, w.Run())
 	require.Equal(t, string(written), string(again), "the same world tells the same bytes")
 	lawful(t, events)
 
@@ -96,13 +96,13 @@ func (s scenario) run(t *testing.T) {
 	}
 }
 
-// told is what a run tells: the events and callbacks as a reader meets them,
-// and the same as bytes.
-func told(t *testing.T, r simulate.Result) (events []map[string]any, callbacks [][]any, written []byte) {
+// emitted returns the events and callbacks of a run as a reader decodes them,
+// and as bytes.
+func emitted(t *testing.T, r simulate.Result) (events []map[string]any, callbacks [][]any, written []byte) {
 	t.Helper()
-	tell := l0(r)
+	apply := l0(r)
 	for _, entry := range r.Entries {
-		for _, e := range tell(entry) {
+		for _, e := range apply(entry) {
 			doc, err := json.Marshal(e)
 			require.NoError(t, err)
 			written = append(append(written, doc...), '\n')
@@ -122,11 +122,11 @@ func told(t *testing.T, r simulate.Result) (events []map[string]any, callbacks [
 	return events, callbacks, written
 }
 
-// lawful holds what every session keeps, whatever is in it.
+// lawful checks what holds for every session.
 func lawful(t *testing.T, events []map[string]any) {
 	t.Helper()
 	require.NotEmpty(t, events)
-	require.Equal(t, "SESSION_START", events[0]["type"], "SESSION_START is the anchor for the entire session")
+	require.Equal(t, "SESSION_START", events[0]["type"], "SESSION_START is the first event")
 	for i, e := range events {
 		typ := e["type"].(string)
 		require.Equal(t, float64(i+1), e["seq"], "%s", typ)
@@ -161,8 +161,8 @@ func isLaunch(e map[string]any) bool {
 	return typ == "STREAM_INIT" || typ == "STREAM_READY" || typ == "TIMEOUT_START" || typ == "TIMEOUT_RESET" || strings.HasPrefix(typ, "ADAPTER_")
 }
 
-// tail compares events with what is expected of them, from COMPLETE on as a
-// set.
+// tail compares events with the expected ones; from COMPLETE on, the order does
+// not matter.
 func tail(t *testing.T, want []any, got []map[string]any) {
 	t.Helper()
 	fields := make([]map[string]any, len(want))
@@ -208,9 +208,9 @@ func lines(callbacks [][]any) string {
 	return b.String()
 }
 
-// matches compares a value with what is expected of it: "<…>" is anything but
-// nothing, ">=N" a number, "~TEXT" a text in which TEXT occurs, an object one
-// that has these members at least.
+// matches compares a value with an expected one. "<…>" matches any value except
+// null and "", ">=N" a number, "~TEXT" a string that contains TEXT, an object
+// any object with at least these members.
 func matches(t *testing.T, what string, want, got any) {
 	t.Helper()
 	switch w := want.(type) {

@@ -11,13 +11,13 @@ import (
 	"lifeloop/telemetry"
 )
 
-// source is what evidence names: nothing but the script tells anything.
+// source is the only source of evidence: the script.
 const source = "script"
 
-// byControl is who asks.
+// byControl is the sender of commands.
 const byControl = "control"
 
-// Most of a world: beyond it a policy that retries without end is cut short.
+// Limits of a world. They end the run of a policy that retries without end.
 const (
 	maxEntries = 100_000
 	maxInputs  = 2_000_000
@@ -27,14 +27,14 @@ const (
 const (
 	sigKILL = 9
 	sigTERM = 15
-	// tick is how far apart steps are.
+	// tick is the time between two steps.
 	tick = time.Millisecond
-	// clientDrain is what clients have at the end of a session that has none.
+	// clientDrain is required by the kernel; a simulation has no clients.
 	clientDrain = 5 * time.Second
 	firstPID    = 1000
 )
 
-// Config is what a kernel is to be told of the world.
+// Config is the kernel's configuration for the world.
 func (w World) Config() kernel.Config {
 	n := map[string]int{}
 	c := kernel.Config{
@@ -46,23 +46,23 @@ func (w World) Config() kernel.Config {
 	return c
 }
 
-// setup is what a launch of a profile is like. A script has no word for a
-// session that is live, so the running process says it.
+// setup describes a launch of a profile. A script cannot report a live session,
+// so the running process counts as one.
 func (w World) setup(profile int) kernel.Setup {
 	return kernel.Setup{Manifest: w.adapter[profile], NoTelemetry: true, Ends: kernel.Ends{Success: w.success, Codes: w.codes}}
 }
 
-// A player plays one world: it is the supervisor, and the harness too.
+// A player plays one world: it acts as the supervisor and as the harness.
 type player struct {
 	world   World
 	core    Core
 	now     time.Time
 	control []control
-	queue   []kernel.Input // what was caused in this millisecond
+	queue   []kernel.Input // consequences in this millisecond
 	inputs  int
 	result  Result
 
-	launched map[string]int // how often, by profile
+	launched map[string]int // launches by profile
 	launch   launch         // the newest
 }
 
@@ -70,22 +70,22 @@ type player struct {
 type launch struct {
 	script  script
 	alive   bool
-	next    int           // the step that is next
-	due     time.Time     // when it happens; zero when nothing does any more
-	held    bool          // it is stopped
-	left    time.Duration // of it, to the next step
+	next    int           // index of the next step
+	due     time.Time     // when it happens; zero if no step is left
+	held    bool          // paused
+	left    time.Duration // until the next step, while paused
 	ignores bool          // TERM
-	asking  bool          // it waits for a person
+	asking  bool          // it waits for the user
 	written int64
-	cause   attempt.Cause // why it fails, as the script says
+	cause   attempt.Cause // of its failure, from the script
 	words   string
 }
 
 // RunOn plays the world on a core of [World.Config], until the session is over
-// or nothing can happen any more.
+// or nothing more can happen.
 func (w World) RunOn(core Core) Result {
 	p := &player{world: w, core: core, now: Start(), control: w.control, launched: map[string]int{}, result: Result{Texts: map[uint64]*Text{}}}
-	for len(p.control) > 0 && p.control[0].at == 0 && p.control[0].do == doAbort { // before anything else
+	for len(p.control) > 0 && p.control[0].at == 0 && p.control[0].do == doAbort { // before the session begins
 		p.ask()
 	}
 	p.cause(kernel.Start{})
@@ -100,10 +100,10 @@ func (w World) RunOn(core Core) Result {
 			return p.result
 		}
 		if p.inputs >= maxInputs || len(p.result.Entries) >= maxEntries || p.now.Sub(Start()) >= maxTime {
-			return p.stuck(fmt.Sprintf("it goes on and on, and was cut short after %d launches", len(p.result.Launches)))
+			return p.stuck(fmt.Sprintf("the session does not end; stopped after %d launches", len(p.result.Launches)))
 		}
 		if !p.happen() {
-			return p.stuck("nothing can happen any more: " + p.waits())
+			return p.stuck("nothing more can happen: " + p.waits())
 		}
 	}
 }
@@ -114,8 +114,7 @@ func (p *player) stuck(why string) Result {
 	return p.result
 }
 
-// happen makes the next thing happen that nothing in this millisecond caused,
-// if there is one.
+// happen makes the next control, step or timer happen, if there is one.
 func (p *player) happen() bool {
 	var at time.Time
 	first := func(t time.Time) {
@@ -151,8 +150,8 @@ func (p *player) happen() bool {
 	return true
 }
 
-// ask asks for what control has next. An abort is what `abort` is, and before
-// the session began what SIGTERM to the wrapper is: there is no door yet.
+// ask sends the next control. An abort at 0 is SIGTERM to the wrapper, since
+// the session's socket does not exist yet; a later one is the command `abort`.
 func (p *player) ask() {
 	c := p.control[0]
 	p.control = p.control[1:]
@@ -174,8 +173,8 @@ func (p *player) ask() {
 
 func (p *player) cause(in kernel.Input) { p.queue = append(p.queue, in) }
 
-// feed hands one input to the kernel, keeps the facts and does what it asks
-// for.
+// feed steps the kernel with one input, records the facts and performs the
+// effects.
 func (p *player) feed(in kernel.Input) kernel.Turn {
 	p.inputs++
 	turn := p.core.Step(p.now, in)
@@ -196,8 +195,8 @@ func (p *player) feed(in kernel.Input) kernel.Turn {
 	return turn
 }
 
-// perform does what the supervisor does with an effect. Nothing is watched,
-// nobody is called, and who asked sees the answer in the facts.
+// perform performs an effect as the supervisor does. There are no sources to
+// watch, no clients, and no one to answer.
 func (p *player) perform(e kernel.Effect) {
 	l := &p.launch
 	switch e := e.(type) {
@@ -250,7 +249,7 @@ func (p *player) start(e kernel.Launch) {
 	p.plan()
 }
 
-// plan says when the next step is due.
+// plan computes when the next step is due.
 func (p *player) plan() {
 	l := &p.launch
 	after, waits := time.Duration(0), false
@@ -269,7 +268,7 @@ func (p *player) ended(in kernel.ChildExited) {
 	p.cause(in)
 }
 
-// step makes the next step of the launch.
+// step performs the next step of the launch.
 func (p *player) step() {
 	l := &p.launch
 	if l.next == len(l.script) {
@@ -280,7 +279,7 @@ func (p *player) step() {
 	l.next++
 	switch s.act {
 	case output:
-		p.goesOn()
+		p.resumes()
 		l.written += int64(len(s.text))
 		p.feed(kernel.OutputSeen{Total: l.written, Text: []byte(s.text), Whole: true})
 	case signal:
@@ -317,23 +316,23 @@ func (w World) failing() int {
 	return code
 }
 
-// goesOn tells that a harness which waited for a person does not any more: it
-// shows by what it does next. That it lives is no such thing.
-func (p *player) goesOn() {
+// resumes reports that a harness no longer waits for the user: its next step
+// shows that. A sign of life alone does not.
+func (p *player) resumes() {
 	if p.launch.asking {
 		p.launch.asking = false
-		p.feed(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.Working, Source: source, Detail: "it goes on"}}})
+		p.feed(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.Working, Source: source, Detail: "it continues"}}})
 	}
 }
 
-// signal tells what a source tells, and keeps the texts that no fact holds.
+// signal reports a signal, and stores the texts that no fact holds.
 func (p *player) signal(s step) {
 	switch s.signal.Kind {
 	case telemetry.NeedsInput:
 		p.launch.asking = true
 	case telemetry.Alive:
 	default:
-		p.goesOn()
+		p.resumes()
 	}
 	sig := s.signal
 	if sig.Kind == telemetry.Fault {
@@ -353,28 +352,28 @@ func (p *player) signal(s step) {
 			}
 		}
 	}
-	if sig.Kind == telemetry.Fault && sig.Error == "" { // a cause that no source has a word for
+	if sig.Kind == telemetry.Fault && sig.Error == "" { // a cause without an error kind
 		p.feed(kernel.FailureSeen{Cause: s.cause, Source: source})
 	}
 }
 
-// sized is what may be kept of a text: of JSON, in its canonical form.
+// sized is the digest and size of a JSON text in its canonical form.
 func sized(raw []byte) *telemetry.Sized {
 	text, err := canon.Transform(raw)
 	if err != nil {
-		text = bytes.TrimSpace(raw) // a number that no other reader could hold
+		text = bytes.TrimSpace(raw) // it has a number that canonical JSON cannot represent
 	}
 	return &telemetry.Sized{Digest: string(canon.Sum(text)), Size: int64(len(text))}
 }
 
-// waits says what everybody waits for.
+// waits describes what blocks the session.
 func (p *player) waits() string {
 	l := &p.launch
 	switch {
 	case l.held:
 		return fmt.Sprintf("launch %d is paused, and no control resumes it", len(p.result.Launches))
 	case l.alive:
-		return fmt.Sprintf("launch %d hangs at %s, and no time-out of the plan and no control is left to end it", len(p.result.Launches), l.script[l.next-1].path)
+		return fmt.Sprintf("launch %d hangs at %s, and no time-out and no control is left to end it", len(p.result.Launches), l.script[l.next-1].path)
 	}
 	return "the session is paused, and no control resumes it"
 }

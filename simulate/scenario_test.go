@@ -13,8 +13,8 @@ import (
 	"lifeloop/view"
 )
 
-// TestScenarios reads every file under testdata: stories told by a world and by
-// what comes of it. Rewrite with go test ./simulate -rewrite, and read the diff.
+// TestScenarios runs every file under testdata/scenarios. Rewrite with go test
+// ./simulate -rewrite, and read the diff.
 //
 //	world      plays the world below it: launches, state, exit code, and whether it got stuck
 //	facts      what the ledger would hold of it, but for receipts and what the harness seems to do
@@ -57,7 +57,7 @@ func TestScenarios(t *testing.T) {
 			case "refused":
 				_, err := parse(d.Input)
 				if err == nil {
-					t.Fatalf("%s: it is not refused", d.Pos)
+					t.Fatalf("%s: it is accepted", d.Pos)
 				}
 				return err.Error()
 			}
@@ -67,11 +67,11 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-// each tells of every entry, with the milliseconds since the start before it.
-func each(r simulate.Result, tell func(kernel.Entry) []string) string {
+// each prints the lines of every entry after its milliseconds since the start.
+func each(r simulate.Result, lines func(kernel.Entry) []string) string {
 	var b strings.Builder
 	for _, e := range r.Entries {
-		for _, line := range tell(e) {
+		for _, line := range lines(e) {
 			fmt.Fprintf(&b, "%5d %s\n", e.At.Sub(simulate.Start()).Milliseconds(), line)
 		}
 	}
@@ -81,7 +81,7 @@ func each(r simulate.Result, tell func(kernel.Entry) []string) string {
 	return b.String()
 }
 
-// l0 tells the events of L0 in the script's own words.
+// l0 makes the events of L0 with the script's own texts.
 func l0(r simulate.Result) func(kernel.Entry) []view.L0Event {
 	said := &simulate.Text{}
 	l := view.L0{
@@ -101,11 +101,11 @@ func l0(r simulate.Result) func(kernel.Entry) []view.L0Event {
 	}
 }
 
-// l0Lines are the same, but for the launch itself.
+// l0Lines prints them without those of the launch itself.
 func l0Lines(r simulate.Result) func(kernel.Entry) []string {
-	told := l0(r)
+	apply := l0(r)
 	return func(e kernel.Entry) (lines []string) {
-		for _, ev := range told(e) {
+		for _, ev := range apply(e) {
 			line := ev.Type
 			for _, f := range ev.Fields {
 				if f.Name != "policy" && f.Name != "state" && f.Name != "callbackId" {

@@ -13,8 +13,7 @@ import (
 	"lifeloop/simulate"
 )
 
-// worlds are those that the scenarios are about, and a few that the tests below
-// need.
+// worlds are the worlds of the scenarios.
 func worlds(t testing.TB) (all []string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/scenarios/*.txt")
@@ -40,7 +39,7 @@ func parse(text string) (simulate.World, error) {
 	return simulate.Parse(doc)
 }
 
-// ledger is what a ledger would hold, byte for byte.
+// ledger is the ledger's content, byte for byte.
 func ledger(t testing.TB, r simulate.Result) string {
 	t.Helper()
 	var b strings.Builder
@@ -52,7 +51,7 @@ func ledger(t testing.TB, r simulate.Result) string {
 	return b.String()
 }
 
-// TestSameBytes: the same file gives the same facts, as often as it is played.
+// TestSameBytes: the same world gives the same facts on every run.
 func TestSameBytes(t *testing.T) {
 	for _, text := range worlds(t) {
 		first, err := parse(text)
@@ -61,12 +60,12 @@ func TestSameBytes(t *testing.T) {
 		require.NoError(t, err)
 		want := first.Run()
 		require.Equal(t, ledger(t, want), ledger(t, again.Run()), text)
-		require.Equal(t, ledger(t, want), ledger(t, first.Run()), "a world is played twice")
+		require.Equal(t, ledger(t, want), ledger(t, first.Run()), "the second run of a world")
 	}
 }
 
-// FuzzParse: no text brings the reader down, and what it takes can be played to
-// an end.
+// FuzzParse: no text makes Parse panic, and every accepted world runs to an
+// end.
 func FuzzParse(f *testing.F) {
 	for _, text := range worlds(f) {
 		f.Add(text)
@@ -83,8 +82,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A launch dies of the signal that the script names, and is told by that name.
-func TestWhoDiesOfASignalIsToldByItsName(t *testing.T) {
+// A launch is killed by the named signal, and the attempt's reason names it.
+func TestKilledNamesItsSignal(t *testing.T) {
 	for name, number := range kernel.FatalSignals() {
 		w, err := parse(`{"plan":{"profiles":[{"name":"a"}]},"launches":{"a":[[{"killed":"` + name + `"}]]}}`)
 		require.NoError(t, err, name)
@@ -95,12 +94,12 @@ func TestWhoDiesOfASignalIsToldByItsName(t *testing.T) {
 			}
 		}
 		require.Equal(t, number, ended.Signal, name)
-		if name == "SIGINT" { // somebody at the keyboard wanted it so
+		if name == "SIGINT" { // the user pressed Ctrl-C
 			require.Equal(t, "it was asked to end", ended.Reason)
 			continue
 		}
 		require.Equal(t, name+" ended it", ended.Reason)
 	}
 	_, stops := kernel.FatalSignals()["SIGSTOP"]
-	require.False(t, stops, "it stops a process, and does not end it")
+	require.False(t, stops, "SIGSTOP does not end a process")
 }

@@ -22,8 +22,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// A World is a policy and what the harnesses under it will do. [Parse] reads
-// one; its zero value is of no use.
+// A World is a policy with the scripts of the harnesses under it. Use [Parse]
+// to make one.
 type World struct {
 	policy  attempt.Policy
 	adapter []lifeloop.Manifest // of each profile
@@ -35,7 +35,7 @@ type World struct {
 	control []control           // by time
 }
 
-// A script is what one launch does.
+// A script is the steps of one launch.
 type script []step
 
 type step struct {
@@ -43,8 +43,8 @@ type step struct {
 	act  act
 	wait time.Duration
 	text string // of an output, a checkpoint's id, a failure's message
-	// Of a signal: what it tells, what the tool was given and gave, and the
-	// cause that an error names.
+	// Of a signal: the signal, the tool's arguments and result, and the cause
+	// of an error.
 	signal telemetry.Signal
 	in     json.RawMessage
 	out    json.RawMessage
@@ -52,7 +52,7 @@ type step struct {
 	number int           // exit code or signal
 }
 
-// An act is what a step does, by its one key.
+// An act is what a step does: its one key.
 type act string
 
 const (
@@ -68,8 +68,8 @@ const (
 	ignoreTerm act = "ignore_term"
 )
 
-// acts are what a step can be. Here and below a list is made when it is asked
-// for: every start of the program would pay for it otherwise.
+// acts lists the keys of a step. It is a function so that program start does
+// not build the list.
 func acts() []string {
 	return []string{string(wait), string(output), string(signal), string(checkpoint), string(fail), string(exit), string(killed),
 		string(startFails), string(hang), string(ignoreTerm)}
@@ -133,8 +133,8 @@ func (w *World) read(doc document.Value) error {
 	return nil
 }
 
-// plan reads the policy. A configuration's attempts block is a plan; what to do
-// about a limit is given beside that block, and within a plan.
+// plan reads the policy. A plan is a configuration's attempts block with
+// on_limit, which a configuration has at its top.
 func (w *World) plan(v document.Value) error {
 	var p struct {
 		policy.Attempts
@@ -163,7 +163,7 @@ func (w *World) plan(v document.Value) error {
 	if err := policy.Word("plan.on_limit", p.OnLimit, policy.Enum("on_limit")); err != nil {
 		return err
 	}
-	if _, given := v.Member("crash_loop"); !given { // what a plan leaves out is off
+	if _, given := v.Member("crash_loop"); !given { // in a plan, a missing setting is off
 		p.CrashLoop = attempt.CrashLoop{}
 	}
 	w.policy = p.Policy(profiles, p.OnLimit)
@@ -289,8 +289,8 @@ func needName(path, name string) error {
 	return nil
 }
 
-// signalMembers are what each kind of signal carries besides its kind; "!" marks
-// what it must.
+// signalMembers lists the members of each kind of signal; "!" marks a required
+// one.
 func signalMembers() map[string][]string {
 	return map[string][]string{
 		"usage":        {"!tokens_used", "window_tokens"},

@@ -22,10 +22,10 @@ var (
 	supports    = []string{string(lifeloop.Native), string(lifeloop.Synthesized), string(lifeloop.Manual), string(lifeloop.Partial)}
 )
 
-// ownID is the client that the wrapper itself is when there is no other.
+// ownID is the client id of the wrapper itself.
 const ownID = "lifeloop-wrap"
 
-// A checker names the place of what it refuses.
+// A checker makes errors that begin with the origin of the value.
 type checker struct{ origins Origins }
 
 func (c checker) refuse(path, format string, args ...any) error {
@@ -44,7 +44,7 @@ func (c checker) place(err error) error {
 	return err
 }
 
-// check holds the merged configuration against the rules that types do not say.
+// check checks the merged configuration for rules that types cannot express.
 func check(cfg Config, origins Origins) error {
 	c := checker{origins}
 	rules := []func() error{
@@ -114,7 +114,7 @@ func (c checker) clients(clients []Client) error {
 	return nil
 }
 
-// checkID refuses client ids that receipts could not carry.
+// checkID rejects client ids that a receipt cannot carry.
 func checkID(id string) error {
 	switch {
 	case id == "":
@@ -160,7 +160,7 @@ func (c checker) requires(path string, requires []Require) error {
 	return nil
 }
 
-// checkCapability refuses names that no manifest can claim (DECISIONS L16).
+// checkCapability rejects names that no manifest can claim (DECISIONS L16).
 func checkCapability(name string) error {
 	if source, ok := strings.CutPrefix(name, "telemetry."); ok && source != "" {
 		return nil

@@ -1,11 +1,11 @@
-// Package config reads what the user wrote: two YAML files, LIFELOOP_*
-// variables and flags, merged into one [Config] in which every value still
-// knows where it comes from.
+// Package config reads the user's configuration: two YAML files, LIFELOOP_*
+// variables and flags, merged into one [Config], with the origin of every
+// value.
 //
-// It is strict. A key it does not know, a value of the wrong type, an event
-// that does not exist: each is an error that names the file, the line and what
-// was probably meant. It refuses to guess, to run a shell, to expand `$VAR`
-// (only `${env:VAR}` in commands) and to follow YAML anchors, aliases and tags.
+// It is strict. An unknown key, a value of the wrong type or an unknown event
+// is an error that names the file, the line and the nearest known word. It does
+// not guess, run a shell, expand `$VAR` (only `${env:VAR}` in commands) or
+// follow YAML anchors, aliases and tags.
 //
 //	cfg, origins, err := config.Load(config.Options{
 //		Getenv: os.Getenv, ReadFile: os.ReadFile, WorkDir: dir,
@@ -22,27 +22,28 @@ import (
 )
 
 // Config is the merged configuration. The yaml tags are the keys of the file
-// format; a tag's "ms" marks a duration that is written as whole milliseconds.
+// format; "ms" in a tag marks a duration in whole milliseconds.
 type Config struct {
 	StateDir       string          `yaml:"state_dir"`
 	LogLevel       string          `yaml:"log_level"`
-	LogFile        string          `yaml:"log_file"` // empty: no log is kept
+	LogFile        string          `yaml:"log_file"` // empty: no log
 	ClientDrain    time.Duration   `yaml:"client_drain"`
 	Tick           time.Duration   `yaml:"tick"` // 0: no supervisor.tick
 	Pressure       Pressure        `yaml:"pressure"`
 	SubagentFrames bool            `yaml:"subagent_frames"`
 	OnLedgerError  string          `yaml:"on_ledger_error"` // stop|continue
 	OnLimit        string          `yaml:"on_limit"`        // off|wait|fallback|exit
-	Requires       []Require       `yaml:"requires"`        // demanded by the wrapper's owner
+	Requires       []Require       `yaml:"requires"`        // of the wrapper's owner, beside those of clients
 	Clients        []Client        `yaml:"clients"`
 	Attempts       policy.Attempts `yaml:"attempts"`
 
-	// AbortGrace is Attempts.Timeouts.AbortGrace, where the file format keeps it.
+	// AbortGrace is Attempts.Timeouts.AbortGrace.
 	AbortGrace time.Duration `yaml:"-"`
 }
 
 // Pressure holds the lower bounds of the levels, as fractions of the effective
-// window, and how far the fraction must fall below a bound to leave its level.
+// window. Hysteresis is how far the fraction must fall below a bound to leave
+// its level.
 type Pressure struct {
 	Moderate   float64 `yaml:"moderate"`
 	High       float64 `yaml:"high"`
@@ -52,34 +53,34 @@ type Pressure struct {
 
 // The modes of a [Client].
 const (
-	Oneshot    = "oneshot"    // one process for one dispatch
-	Persistent = "persistent" // one process for a session, a line in and a line out
+	Oneshot    = "oneshot"    // one process per dispatch
+	Persistent = "persistent" // one process per session, one line per dispatch and answer
 )
 
-// A Client is one program that is told of lifecycle events.
+// A Client is one program that subscribes to lifecycle events.
 type Client struct {
 	ID       string        `yaml:"id"`
 	Command  []string      `yaml:"command"` // argv, run without a shell
 	Mode     string        `yaml:"mode"`    // [Oneshot] or [Persistent]
 	Events   []string      `yaml:"events"`  // see [Match]
 	Requires []Require     `yaml:"requires"`
-	Timeout  time.Duration `yaml:"timeout"` // of one dispatch
+	Timeout  time.Duration `yaml:"timeout"` // limit of one dispatch
 
-	// written is Command before ${env:VAR} was expanded; Show prints it, so
-	// that a secret taken from the environment is not printed.
+	// written is Command before ${env:VAR} was expanded. Show prints it, so
+	// that a secret from the environment is not printed.
 	written []string
 }
 
-// A Require is a demand for one capability.
+// A Require is a requirement for one capability.
 type Require struct {
 	Capability    string               `yaml:"capability"`
 	Level         lifeloop.Requirement `yaml:"level"`
-	Support       lifeloop.Support     `yaml:"support"` // the weakest that will do; empty: any
+	Support       lifeloop.Support     `yaml:"support"` // the weakest that is accepted; empty: any
 	AcceptPartial bool                 `yaml:"accept_partial"`
 }
 
-// Default is the configuration of someone who configured nothing, but for the
-// state directory, which depends on the environment.
+// Default is the configuration without any setting. It has no state directory,
+// which depends on the environment.
 func Default() Config {
 	return Config{
 		LogLevel:      "info",

@@ -53,7 +53,7 @@ func (w world) options() Options {
 //	             `show` prints everything, `json` prints JSON; `unseen` says that
 //	             the JSON Schema cannot see what the loader refuses.
 //
-// After each load the laws of the package are checked too.
+// After each load, checkSchema and checkShown run too.
 func TestScenarios(t *testing.T) {
 	sch := compileSchema(t)
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
@@ -124,7 +124,7 @@ func printed(t *testing.T, d *datadriven.TestData, cfg Config, origins Origins) 
 	return out.String()
 }
 
-// checkSchema holds the loader's verdict on the files against the schema's.
+// checkSchema compares the loader's result with the schema's.
 func checkSchema(t *testing.T, d *datadriven.TestData, sch *jsonschema.Schema, w world, err error) {
 	t.Helper()
 	var complaint error
@@ -135,21 +135,21 @@ func checkSchema(t *testing.T, d *datadriven.TestData, sch *jsonschema.Schema, w
 	}
 	switch {
 	case err == nil && complaint != nil:
-		t.Errorf("%s: the loader accepts what the schema refuses: %v", d.Pos, complaint)
+		t.Errorf("%s: the loader accepts a file that the schema refuses: %v", d.Pos, complaint)
 	case err != nil && complaint == nil && !d.HasArg("unseen"):
-		t.Errorf("%s: the schema accepts what the loader refuses: %v", d.Pos, err)
+		t.Errorf("%s: the schema accepts a file that the loader refuses: %v", d.Pos, err)
 	case complaint != nil && d.HasArg("unseen"):
 		t.Errorf("%s: marked unseen, but the schema refuses it too: %v", d.Pos, complaint)
 	}
 }
 
-// checkShown: what Show prints is a file that gives the same configuration, and
-// one that the schema accepts.
+// checkShown: Load reads the output of Show as the same configuration, and the
+// schema accepts it.
 func checkShown(t *testing.T, sch *jsonschema.Schema, w world, cfg Config, origins Origins) {
 	t.Helper()
 	shown := Show(cfg, origins)
 	if err := validate(sch, shown); err != nil {
-		t.Errorf("the schema refuses what Show prints: %v\n%s", err, shown)
+		t.Errorf("the schema refuses the output of Show: %v\n%s", err, shown)
 	}
 	again := world{files: map[string]string{"/shown.yaml": shown}, env: map[string]string{}, file: "/shown.yaml"}
 	for name, value := range w.env {
@@ -160,7 +160,7 @@ func checkShown(t *testing.T, sch *jsonschema.Schema, w world, cfg Config, origi
 	back, _, err := Load(again.options())
 	require.NoError(t, err, "%s", shown)
 	if a, b := fmt.Sprintf("%+v", cfg), fmt.Sprintf("%+v", back); a != b {
-		t.Errorf("what Show prints loads as something else:\n%s\n%s", a, b)
+		t.Errorf("the output of Show loads as another configuration:\n%s\n%s", a, b)
 	}
 }
 
@@ -194,8 +194,8 @@ func validate(sch *jsonschema.Schema, text string) error {
 	return sch.Validate(instance)
 }
 
-// TestSchemaKeys walks the Go types and the schema side by side: the same keys
-// at every depth, and the same closed sets of words.
+// TestSchemaKeys compares the Go types with the schema: the same keys at every
+// depth, and the same closed sets of words.
 func TestSchemaKeys(t *testing.T) {
 	var doc map[string]any
 	require.NoError(t, json.Unmarshal(Schema(), &doc))
@@ -332,7 +332,7 @@ func TestParseClientFlag(t *testing.T) {
 	require.Equal(t, Client{ID: "n", Command: []string{"x"}, Mode: "oneshot", Events: []string{"*"}, Timeout: 5 * time.Second}, c)
 }
 
-// TestSplitUndoesQuoting: any words, each in single quotes, come back.
+// TestSplitUndoesQuoting: words in single quotes are split into the same words.
 func TestSplitUndoesQuoting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOfN(rapid.String(), 1, 6).Draw(t, "words")
@@ -348,7 +348,7 @@ func TestSplitUndoesQuoting(t *testing.T) {
 	})
 }
 
-func TestReadErrorsAreErrors(t *testing.T) {
+func TestReadError(t *testing.T) {
 	opts := world{env: map[string]string{"HOME": "/home/dev"}}.options()
 	opts.ReadFile = func(path string) ([]byte, error) {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}
@@ -357,7 +357,7 @@ func TestReadErrorsAreErrors(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrPermission)
 }
 
-func TestFilesOfNoSizeForAConfiguration(t *testing.T) {
+func TestFileLimits(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{strings.Repeat("# x\n", maxFile/4+1), "/c.yaml: larger than 64 KiB; this is no configuration file"},
 		{strings.Repeat("[", 101), "/c.yaml: brackets nest deeper than 100"},
@@ -374,7 +374,7 @@ func TestHasFlag(t *testing.T) {
 		}
 	}
 	if HasFlag("pty") {
-		t.Error("--pty is no setting of the configuration")
+		t.Error("--pty sets no part of the configuration")
 	}
 	for _, f := range scalarFlags {
 		found := false
@@ -384,14 +384,14 @@ func TestHasFlag(t *testing.T) {
 			return nil
 		}))
 		if !found {
-			t.Errorf("--%s sets %s, which is no setting", f.flag, f.path)
+			t.Errorf("--%s sets %s, which does not exist", f.flag, f.path)
 		}
 	}
 }
 
-// TestWhatIsNotSaid: of some values 0 and an empty list are one thing, and
-// nothing at all is another.
-func TestWhatIsNotSaid(t *testing.T) {
+// TestUnsetValues: for some settings, 0 or an empty list differs from a missing
+// value.
+func TestUnsetValues(t *testing.T) {
 	for _, tc := range []struct {
 		text           string
 		max            int
@@ -415,8 +415,8 @@ func TestWhatIsNotSaid(t *testing.T) {
 	}
 }
 
-// FuzzLoad: no text panics the loader; what it accepts it can show and read
-// again, and the schema accepts it as well.
+// FuzzLoad: no text makes Load panic, and the output of Show loads as the same
+// configuration.
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{
 		"", "#", "clients: []", "pressure: {high: .8}", "tick: 0\n", "a: [", "- x", "x: &a [*a]", "---\na: b\n---\n", "\t", "? x", "<<: {}",
@@ -445,10 +445,10 @@ func FuzzLoad(f *testing.F) {
 		}
 		back, _, err := Load(w.options())
 		if err != nil {
-			t.Fatalf("cannot read what Show prints: %v\n%s", err, shown)
+			t.Fatalf("cannot load the output of Show: %v\n%s", err, shown)
 		}
 		if a, b := fmt.Sprintf("%+v", cfg), fmt.Sprintf("%+v", back); a != b {
-			t.Fatalf("what Show prints loads as something else:\n%s\n%s", a, b)
+			t.Fatalf("the output of Show loads as another configuration:\n%s\n%s", a, b)
 		}
 	})
 }

@@ -18,36 +18,36 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// ProjectFile is looked for in the working directory and in each above it.
+// ProjectFile is searched in the working directory and in each directory above
+// it.
 const ProjectFile = ".lifeloop.yaml"
 
 // maxFile bounds a configuration file, in bytes: a project's file is not trusted.
 const maxFile = 64 << 10
 
-// Options say where to look. Load reads the world only through them.
+// Options are the sources of a configuration. Load reads nothing else.
 type Options struct {
 	Getenv  func(string) string // os.Getenv; an empty variable counts as unset
 	WorkDir string              // absolute
-	File    string              // --config: read this one and neither of the two usual files
-	// Flags holds the flags that the user gave, by name without dashes, each
-	// with its values in order. Names that are no configuration are an error:
-	// the caller passes only those for which [HasFlag] is true.
+	File    string              // --config: replaces the two usual files
+	// Flags holds the given flags by name without dashes, each with its values
+	// in order. [HasFlag] must be true for each name.
 	Flags    map[string][]string
 	ReadFile func(string) ([]byte, error) // os.ReadFile
 }
 
 // Load merges defaults, the user's file, the project's file, LIFELOOP_*
-// variables and flags; a later one wins.
+// variables and flags. A later source overrides an earlier one.
 //
-// A value replaces the earlier one whole, lists included. Clients are merged by
-// id: a later client takes the place of an earlier one of the same id, and
-// others are added. Every value outside lists has a variable: its path in upper
-// case, LIFELOOP_PRESSURE_HIGH for pressure.high.
+// A value replaces the earlier one completely, also a list. Clients are merged
+// by id: a later client replaces an earlier one with the same id, and others
+// are added. Every value outside lists has a variable: its path in upper case,
+// LIFELOOP_PRESSURE_HIGH for pressure.high.
 //
-// A relative state_dir, log_file or program (the first word of a command, when
-// it has a slash) is meant from the folder of the file that says it, or from
-// the working directory when a variable or a flag says it. A program without a
-// slash is left to PATH; the words after it are never touched.
+// A relative state_dir, log_file or program (the first word of a command, if it
+// has a slash) is relative to the folder of the file that contains it, or to
+// the working directory for a variable or a flag. A program without a slash is
+// searched in PATH; the words after it are not changed.
 func Load(opts Options) (Config, Origins, error) {
 	cfg, origins := Default(), Origins{}
 	files, err := opts.files()
@@ -142,8 +142,8 @@ func (o Options) mergeFile(cfg *Config, origins Origins, f source) error {
 	return merge(cfg, origins, next, given)
 }
 
-// merge makes next, which a layer made of cfg, the configuration. Its clients
-// are the layer's own and come in among those of cfg; all else it has already.
+// merge replaces cfg by next, which is cfg with the values of a layer. The
+// clients of next are the layer's own and are merged into those of cfg.
 func merge(cfg *Config, origins Origins, next Config, given Origins) error {
 	if err := unique(next.Clients, given); err != nil {
 		return err
@@ -153,7 +153,7 @@ func merge(cfg *Config, origins Origins, next Config, given Origins) error {
 	mergeClients(&next, origins, added, given)
 	*cfg = next
 
-	// A list given again takes the place of the old one, entries and all.
+	// A list replaces the earlier one with all its entries.
 	paths := slices.DeleteFunc(slices.Sorted(maps.Keys(given)), func(p string) bool { return below(p, "clients") })
 	for _, p := range paths {
 		origins.drop(p)
@@ -164,7 +164,7 @@ func merge(cfg *Config, origins Origins, next Config, given Origins) error {
 	return nil
 }
 
-// mergeClients puts the clients of a layer in among those of cfg.
+// mergeClients merges the clients of a layer into those of cfg.
 func mergeClients(cfg *Config, origins Origins, added []Client, from Origins) {
 	merged := slices.Clone(cfg.Clients)
 	for i, c := range added {
@@ -181,8 +181,8 @@ func mergeClients(cfg *Config, origins Origins, added []Client, from Origins) {
 	cfg.Clients = merged
 }
 
-// unique refuses two clients of one id in one layer; across layers a later one
-// takes the place of the earlier.
+// unique rejects two clients with one id in one layer. Across layers, a later
+// client replaces an earlier one.
 func unique(clients []Client, origins Origins) error {
 	for i, c := range clients {
 		for j := range i {
@@ -194,7 +194,7 @@ func unique(clients []Client, origins Origins) error {
 	return nil
 }
 
-// mergeEnv reads the variable of every scalar that stands outside lists.
+// mergeEnv reads the variable of every scalar outside lists.
 func (o Options) mergeEnv(cfg *Config, origins Origins) error {
 	given := Origins{}
 	err := scalars(reflect.ValueOf(cfg).Elem(), "", func(path string, v reflect.Value, ms bool) error {
@@ -268,7 +268,7 @@ func scalarPath(flag string) string {
 	return ""
 }
 
-// listFlag is what sets a flag that has a form of its own, nil for others.
+// listFlag returns the parser of a flag with a format of its own, or nil.
 func listFlag(name string) func(*Config, Origins, []string) error {
 	switch name {
 	case "client":
@@ -285,14 +285,14 @@ func listFlag(name string) func(*Config, Origins, []string) error {
 	return nil
 }
 
-// HasFlag reports whether the flag (without dashes) sets something that the
-// configuration has, and may therefore stand in [Options.Flags].
+// HasFlag reports whether the flag (without dashes) sets a part of the
+// configuration, and may be in [Options.Flags].
 func HasFlag(name string) bool {
 	return scalarPath(name) != "" || listFlag(name) != nil
 }
 
 func (o Options) mergeFlags(cfg *Config, origins Origins) error {
-	// In the order of their names, so that the same line gives the same error.
+	// Sorted, so that the same command line gives the same error.
 	for _, name := range slices.Sorted(maps.Keys(o.Flags)) {
 		values := o.Flags[name]
 		if !HasFlag(name) {
@@ -424,7 +424,7 @@ func backoffFlag(cfg *Config, given Origins, values []string) error {
 	return nil
 }
 
-// settle makes what a layer gave independent of the layer: relative paths are
+// settle makes the values of a layer independent of it: relative paths are
 // joined to dir, and ${env:VAR} in commands is expanded.
 func (o Options) settle(cfg *Config, given Origins, dir string) error {
 	for path, p := range map[string]*string{"state_dir": &cfg.StateDir, "log_file": &cfg.LogFile} {
@@ -480,7 +480,7 @@ func (o Options) settleCommand(command, written *[]string, given Origins, path, 
 	return nil
 }
 
-// stateDir fills in the state directory of someone who named none.
+// stateDir sets the default state directory.
 func (o Options) stateDir(cfg *Config) error {
 	if cfg.StateDir != "" {
 		return nil
@@ -493,9 +493,9 @@ func (o Options) stateDir(cfg *Config) error {
 	return nil
 }
 
-// xdg is the base directory in name, or its place below the home directory;
-// empty when neither is known. A relative one is ignored, as its specification
-// demands.
+// xdg is the base directory in the variable name, or its default below the home
+// directory; empty if neither is known. A relative value is ignored, as the XDG
+// specification requires.
 func (o Options) xdg(name, under string) string {
 	if dir := o.Getenv(name); filepath.IsAbs(dir) {
 		return dir

@@ -9,10 +9,10 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// Match reports whether a client subscribed to patterns is told of event. A
-// pattern is an exact name, `*`, or a family such as `session.*`. Wildcards of
-// either kind never match receipt.emitted and supervisor.tick: a client must
-// name them (DECISIONS L3).
+// Match reports whether a client that subscribed to patterns receives event. A
+// pattern is an exact name, `*`, or a family such as `session.*`. Wildcards
+// never match receipt.emitted and supervisor.tick: a client must name them
+// (DECISIONS L3).
 func Match(patterns []string, event string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matchOne(p, event) })
 }
@@ -32,7 +32,7 @@ func byNameOnly(event string) bool {
 	return event == string(lifeloop.ReceiptEmitted) || event == string(lifeloop.SupervisorTick)
 }
 
-// checkPattern refuses a pattern that matches no event there is.
+// checkPattern rejects a pattern that matches no event.
 func checkPattern(pattern string) error {
 	var words []string
 	for _, e := range lifeloop.Events() {

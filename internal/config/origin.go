@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// An Origin says where a value comes from. The zero Origin is the default.
+// An Origin is the source of a value. The zero Origin is the default.
 type Origin struct {
 	File string // a file, with Line
 	Line int
@@ -13,8 +13,8 @@ type Origin struct {
 	Flag string // or the name of a flag, without dashes
 }
 
-// String is how people read it: `/path/config.yaml:3`, `env LIFELOOP_TICK`,
-// `flag --tick`, `default`.
+// String is its printed form: `/path/config.yaml:3`, `env LIFELOOP_TICK`, `flag
+// --tick`, `default`.
 func (o Origin) String() string {
 	switch {
 	case o.File != "":
@@ -28,18 +28,17 @@ func (o Origin) String() string {
 }
 
 // Origins maps the path of a value (`pressure.high`, `clients[0].timeout`) to
-// where it was given. A path that is not there has its default value, or the
-// origin of the list or mapping it stands in.
+// its origin. A missing path has the default value, or the origin of the list
+// or mapping that contains it.
 type Origins map[string]Origin
 
-// Of is the origin of the value at path: its own, or that of the nearest
-// enclosing value that was given as a whole.
+// Of is the origin of the value at path, or of the nearest enclosing list.
 func (o Origins) Of(path string) Origin {
 	for path != "" {
 		if at, ok := o[path]; ok {
 			return at
 		}
-		// Only lists are given as a whole: a struct's missing member is a default.
+		// A list is set completely; a missing member of a struct is a default.
 		cut := strings.LastIndexByte(path, '[')
 		if cut < 0 || strings.Contains(path[cut:], ".") {
 			return Origin{}
@@ -49,8 +48,8 @@ func (o Origins) Of(path string) Origin {
 	return Origin{}
 }
 
-// near is where to look for the mistake when the value at path is wrong or
-// missing: its own origin, or that of what it stands in.
+// near is the origin for an error about the value at path: its own, or that of
+// the nearest enclosing value.
 func (o Origins) near(path string) Origin {
 	for {
 		if at, ok := o[path]; ok {
@@ -64,7 +63,7 @@ func (o Origins) near(path string) Origin {
 	}
 }
 
-// drop forgets path and everything below it.
+// drop deletes path and everything below it.
 func (o Origins) drop(path string) {
 	for p := range o {
 		if below(p, path) {

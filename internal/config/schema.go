@@ -8,7 +8,7 @@ import (
 //go:embed config.schema.json
 var schema []byte
 
-// Schema is the JSON Schema (2020-12) of the file format. It says what one file
-// may hold; what only the merged whole can break (ids that repeat, bounds out
-// of order) the loader alone can tell.
+// Schema is the JSON Schema (2020-12) of the file format. It describes one
+// file; only the loader checks the merged configuration (repeated ids, the
+// order of bounds).
 func Schema() []byte { return bytes.Clone(schema) }

@@ -14,17 +14,16 @@ import (
 	"lifeloop/internal/document"
 )
 
-// Show prints the merged configuration as YAML that Load would read again, each
-// value followed by its origin. Commands are printed as they were written, so
-// that what ${env:VAR} stands for is not.
+// Show prints the merged configuration as YAML that Load accepts, each value
+// followed by its origin. Commands are printed before ${env:VAR} is expanded.
 func Show(cfg Config, origins Origins) string {
 	p := printer{origins: origins}
 	p.members(reflect.ValueOf(cfg.asWritten()), "", "", "")
 	return p.out.String()
 }
 
-// ShowJSON is [Show] for machines: {"config":{…},"origins":{"path":"origin"}},
-// with an origin for every value that has none of the defaults.
+// ShowJSON is [Show] as JSON: {"config":{…},"origins":{"path":"origin"}}, with
+// an origin for every value that is not a default.
 func ShowJSON(cfg Config, origins Origins) ([]byte, error) {
 	words := map[string]string{}
 	for path, at := range origins {
@@ -33,7 +32,7 @@ func ShowJSON(cfg Config, origins Origins) ([]byte, error) {
 	return json.Marshal(map[string]any{"config": plain(reflect.ValueOf(cfg.asWritten()), false), "origins": words})
 }
 
-// asWritten is c with the commands as the user wrote them.
+// asWritten is c with the commands before expansion.
 func (c Config) asWritten() Config {
 	c.Clients = slices.Clone(c.Clients)
 	for i, cl := range c.Clients {
@@ -55,8 +54,8 @@ type printer struct {
 	origins Origins
 }
 
-// members prints the members of a struct, the first after lead (the dash of a
-// list's entry), the others after indent.
+// members prints the members of a struct: the first after lead (a list's dash),
+// the others after indent.
 func (p *printer) members(v reflect.Value, path, lead, indent string) {
 	for _, f := range document.Fields(v.Type()) {
 		if m := v.FieldByIndex(f.Index); !omitted(m, f) {
@@ -92,9 +91,8 @@ func (p *printer) line(lead, key string, value any, path string) {
 	fmt.Fprintf(&p.out, "%s%s: %s  # %s\n", lead, key, text(value), p.origins.Of(path))
 }
 
-// omitted reports whether a member says nothing: an optional word or list
-// inside an entry that was not given, or what means something else when it is
-// left out than any value of it does.
+// omitted reports whether a member is not printed: an optional word or list
+// that was not given, or a value whose absence has a meaning of its own.
 func omitted(v reflect.Value, f document.Field) bool {
 	switch f.Key {
 	case "support", "adapter", "command":
@@ -107,7 +105,7 @@ func omitted(v reflect.Value, f document.Field) bool {
 	return false
 }
 
-// plain is v as the values that JSON and YAML know.
+// plain is v as values of JSON.
 func plain(v reflect.Value, ms bool) any {
 	switch {
 	case v.Type() != reflect.TypeFor[time.Duration]():
@@ -141,7 +139,7 @@ func plain(v reflect.Value, ms bool) any {
 	return v.Interface()
 }
 
-// text is a value in JSON, which is YAML in flow style too.
+// text is a value in JSON, which is also YAML.
 func text(value any) string {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

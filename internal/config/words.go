@@ -7,9 +7,9 @@ import (
 )
 
 // ParseClientFlag reads the value of --client, ID=CMDLINE, into a client for
-// every event that `*` matches. CMDLINE is split into words as a shell would
-// split it, and no shell is run: quotes and backslashes mean what they mean in
-// sh, everything else (`$`, `*`, `|`, `;`) stands for itself.
+// every event that `*` matches. CMDLINE is split into words as a shell splits
+// it, and no shell is run: quotes and backslashes work as in sh, all other
+// characters (`$`, `*`, `|`, `;`) are literal.
 func ParseClientFlag(text string) (Client, error) {
 	id, line, ok := strings.Cut(text, "=")
 	if !ok {
@@ -44,7 +44,8 @@ func split(line string) ([]string, error) {
 			if i == len(line) {
 				return nil, errors.New("the command line ends in a backslash")
 			}
-			// Between double quotes a backslash quotes only what sh says it does.
+			// Between double quotes a backslash escapes only the characters
+			// that it escapes in sh.
 			if quote == '"' && !strings.ContainsRune("\"\\$`\n", rune(line[i])) {
 				word.WriteByte('\\')
 			}
@@ -82,8 +83,8 @@ func split(line string) ([]string, error) {
 	return words, nil
 }
 
-// expand puts the values of variables in for ${env:VAR}. What it puts in is
-// not looked at again.
+// expand replaces ${env:VAR} by the variable's value. It does not expand that
+// value again.
 func expand(word string, getenv func(string) string) (string, error) {
 	var out strings.Builder
 	for {
