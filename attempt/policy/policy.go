@@ -226,7 +226,7 @@ func (c checker) exitCodes(a Attempts) error {
 			return c.fault(at, "an exit code is 0 to 255, found %q", text)
 		}
 		if slices.Contains(a.SuccessCodes, code) || a.SuccessCodes == nil && code == 0 {
-			return c.fault(at, "%d is a code of success too", code)
+			return c.fault(at, "%d is also a success code", code)
 		}
 		if err := c.word(at, a.ExitCodes[text], "exit_codes"); err != nil {
 			return err

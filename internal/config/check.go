@@ -122,7 +122,7 @@ func checkID(id string) error {
 	case len(id) > 256:
 		return fmt.Errorf("an id has at most 256 bytes, this one has %d", len(id))
 	case !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl):
-		return fmt.Errorf("the id %q holds control characters or is not UTF-8", id)
+		return fmt.Errorf("the id %q has control characters or is not UTF-8", id)
 	case id == ownID:
 		return fmt.Errorf("the id %s is the wrapper's own; choose another", ownID)
 	}
@@ -131,11 +131,11 @@ func checkID(id string) error {
 
 func (c checker) command(path string, argv []string) error {
 	if len(argv) == 0 || argv[0] == "" {
-		return c.refuse(path, "a command names a program first")
+		return c.refuse(path, "a command needs a program as its first word")
 	}
 	for i, word := range argv {
 		if strings.ContainsRune(word, 0) {
-			return c.refuse(fmt.Sprintf("%s[%d]", path, i), "a word of a command cannot hold a NUL")
+			return c.refuse(fmt.Sprintf("%s[%d]", path, i), "a word of a command cannot contain a NUL byte")
 		}
 	}
 	return nil
@@ -169,7 +169,7 @@ func checkCapability(name string) error {
 	if slices.Contains(known, name) {
 		return nil
 	}
-	return fmt.Errorf("%q is no capability%s", name, nearest.Hint(name, known))
+	return fmt.Errorf("unknown capability %q%s", name, nearest.Hint(name, known))
 }
 
 func capabilities() []string {

@@ -315,7 +315,7 @@ func TestParseClientFlag(t *testing.T) {
 		{`n='' x`, `error: client n: the command line names no program`},
 		{`n=a "b`, `error: client n: the command line ends inside " quotes`},
 		{`n=a \`, `error: client n: the command line ends in a backslash`},
-		{"a\tb=x", `error: the id "a\tb" holds control characters or is not UTF-8`},
+		{"a\tb=x", `error: the id "a\tb" has control characters or is not UTF-8`},
 		{`lifeloop-wrap=x`, `error: the id lifeloop-wrap is the wrapper's own; choose another`},
 	} {
 		c, err := ParseClientFlag(tc.text)
@@ -359,7 +359,7 @@ func TestReadError(t *testing.T) {
 
 func TestFileLimits(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
-		{strings.Repeat("# x\n", maxFile/4+1), "/c.yaml: larger than 64 KiB; this is no configuration file"},
+		{strings.Repeat("# x\n", maxFile/4+1), "/c.yaml: too large for a configuration file (limit: 64 KiB)"},
 		{strings.Repeat("[", 101), "/c.yaml: brackets nest deeper than 100"},
 	} {
 		_, _, err := Load(world{files: map[string]string{"/c.yaml": tc.text}, file: "/c.yaml"}.options())

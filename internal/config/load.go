@@ -123,7 +123,7 @@ func (o Options) readInto(out *[]source, path string) error {
 
 func (o Options) mergeFile(cfg *Config, origins Origins, f source) error {
 	if len(f.data) > maxFile {
-		return fmt.Errorf("%s: larger than %d KiB; this is no configuration file", f.path, maxFile>>10)
+		return fmt.Errorf("%s: too large for a configuration file (limit: %d KiB)", f.path, maxFile>>10)
 	}
 	// The layer is decoded over the earlier ones, so that members it does not
 	// give stay; its clients and lists are its own.

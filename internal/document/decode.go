@@ -45,7 +45,7 @@ func isDuration(to reflect.Value) bool { return to.Type() == reflect.TypeFor[tim
 
 func (d decoder) decode(v Value, to reflect.Value, path string, ms bool) error {
 	if v.Kind == Unsupported {
-		return v.Errorf(path, "anchors, aliases and tags are not read here; write the value out")
+		return v.Errorf(path, "anchors, aliases and tags are not supported; write the value itself")
 	}
 	if to.Type() == reflect.TypeFor[Value]() {
 		to.Set(reflect.ValueOf(v))

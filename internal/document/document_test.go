@@ -64,7 +64,7 @@ func TestErrorsNameThePlace(t *testing.T) {
 		{"count: -1", `f:1:8: count: expected a whole number, 0 or more, found -1`},
 		{"name: " + strings.Repeat("[", 101), `f: brackets nest deeper than 100`},
 		{`{"any":` + strings.Repeat("[", 101) + strings.Repeat("]", 101) + "}", "f:1:107: any" + strings.Repeat("[0]", 99) + ": brackets nest deeper than 100"},
-		{"any: *a", `f:1:6: any: anchors, aliases and tags are not read here; write the value out`},
+		{"any: *a", `f:1:6: any: anchors, aliases and tags are not supported; write the value itself`},
 		{"name: 7", `f:1:7: name: expected a string, found 7; put it in quotes`},
 	} {
 		doc, err := yaml.Parse([]byte(c.text))

@@ -18,7 +18,7 @@ func ParseJSON(data []byte) (Value, error) {
 	v, err := r.value("", 0)
 	if err == nil {
 		if _, end := r.dec.Token(); end != io.EOF {
-			v, err = r.here(), r.here().Errorf("", "a second document; one file is one document")
+			v, err = r.here(), r.here().Errorf("", "a second document; a file has only one")
 		}
 	}
 	return v, err

@@ -54,7 +54,7 @@ func Parse(data []byte) (root document.Value, err error) {
 			continue
 		}
 		if body != nil {
-			return root, position(d.Body).Errorf("", "a second document; one file is one document")
+			return root, position(d.Body).Errorf("", "a second document; a file has only one")
 		}
 		body = d.Body
 	}
