@@ -37,7 +37,7 @@ type scenario struct {
 }
 
 // TestL0Scenarios runs every world under testdata/l0, twice: the same world
-// tells the same bytes.
+// gives the same bytes.
 func TestL0Scenarios(t *testing.T) {
 	files, err := filepath.Glob("../testdata/l0/*.json")
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func (s scenario) run(t *testing.T) {
 	require.False(t, got.Stuck, "the world has an end")
 	events, callbacks, written := emitted(t, got)
 	_, _, again := emitted(t, w.Run())
-	require.Equal(t, string(written), string(again), "the same world tells the same bytes")
+	require.Equal(t, string(written), string(again), "the same world gives the same bytes")
 	lawful(t, events)
 
 	tail(t, s.Expect.Types, slices.DeleteFunc(slices.Clone(events), isLaunch))

@@ -372,8 +372,8 @@ func TestParseHCPEvent(t *testing.T) {
 	}
 }
 
-// TestOwnEnvelopesAreRead: what we tell is what a consumer takes, all of it and
-// in order.
+// TestOwnEnvelopesAreRead: a consumer accepts every event of view.HCP, all of
+// them and in order.
 func TestOwnEnvelopesAreRead(t *testing.T) {
 	c := view.NewHCPConsumer(view.HCPWindow, view.HCPWindowTime)
 	var hcp view.HCP

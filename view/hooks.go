@@ -3,6 +3,7 @@ package view
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 )
 
 // An L0Callback is one call of an L0 callback: its name and its arguments,
@@ -133,58 +134,19 @@ func (h *Hooks) guard(call func()) {
 	call()
 }
 
-// call calls the hook with the callback's name. Its arguments have the types
-// that L0 and L0Callbacks give them.
+// call calls the hook with the callback's name, if it is set. Its arguments have
+// the types that L0 and L0Callbacks give them.
 func (h *Hooks) call(c L0Callback) {
-	a := c.Args
-	switch c.Name {
-	case "onStart":
-		if h.OnStart != nil {
-			h.OnStart(a[0].(int), a[1].(bool), a[2].(bool))
-		}
-	case "onComplete":
-		if h.OnComplete != nil {
-			h.OnComplete(a[0].(L0State))
-		}
-	case "onError":
-		if h.OnError != nil {
-			h.OnError(a[0].(L0Error), a[1].(bool), a[2].(bool))
-		}
-	case "onViolation":
-		if h.OnViolation != nil {
-			h.OnViolation(a[0].(L0Violation))
-		}
-	case "onRetry":
-		if h.OnRetry != nil {
-			h.OnRetry(a[0].(int), a[1].(string))
-		}
-	case "onFallback":
-		if h.OnFallback != nil {
-			h.OnFallback(a[0].(int), a[1].(string))
-		}
-	case "onResume":
-		if h.OnResume != nil {
-			h.OnResume(a[0].(string), a[1].(int64))
-		}
-	case "onCheckpoint":
-		if h.OnCheckpoint != nil {
-			h.OnCheckpoint(a[0].(string), a[1].(int64))
-		}
-	case "onTimeout":
-		if h.OnTimeout != nil {
-			h.OnTimeout(a[0].(string), a[1].(int64))
-		}
-	case "onAbort":
-		if h.OnAbort != nil {
-			h.OnAbort(a[0].(int64), a[1].(int64))
-		}
-	case "onDrift":
-		if h.OnDrift != nil {
-			h.OnDrift(a[0].([]string), a[1].(float64))
-		}
-	case "onToolCall":
-		if h.OnToolCall != nil {
-			h.OnToolCall(a[0].(string), a[1].(string), a[2])
+	hook := reflect.ValueOf(h).Elem().FieldByName("O" + c.Name[1:])
+	if hook.IsNil() {
+		return
+	}
+	args := make([]reflect.Value, len(c.Args))
+	for i, a := range c.Args {
+		args[i] = reflect.Zero(hook.Type().In(i))
+		if a != nil {
+			args[i] = reflect.ValueOf(a)
 		}
 	}
+	hook.Call(args)
 }

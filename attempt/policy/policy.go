@@ -90,7 +90,7 @@ type Drift struct {
 	Repeat int `yaml:"repeat"`
 }
 
-// DefaultAbortGrace is the time from TERM to KILL unless the policy says.
+// DefaultAbortGrace is the time from TERM to KILL unless the policy sets it.
 const DefaultAbortGrace = 5 * time.Second
 
 // Default is the policy of a user who wrote none.

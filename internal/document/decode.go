@@ -127,42 +127,22 @@ func (d decoder) dict(v Value, to reflect.Value, path string) error {
 }
 
 func scalar(v Value, to reflect.Value, path string, ms bool) error {
-	want, ok := Expected(to, ms), false
+	want, kind := Expected(to, ms), Number
 	switch {
-	case isDuration(to) && v.Kind == String && !ms, isDuration(to) && v.Kind == Number && !ms && v.Text == "0":
-		if err := SetText(to, v.Text, ms); err != nil {
-			return v.Errorf(path, "%v", err)
-		}
-		return nil
-	case to.Kind() == reflect.String:
-		if ok = v.Kind == String; ok {
-			to.SetString(v.Text)
-		}
+	case to.Kind() == reflect.String, isDuration(to) && !ms && v.Text != "0":
+		kind = String
 	case to.Kind() == reflect.Bool:
-		if ok = v.Kind == Bool; ok {
-			to.SetBool(v.Text == "true")
-		}
-	case v.Kind != Number:
-	case to.Kind() == reflect.Float64:
-		f, err := strconv.ParseFloat(v.Text, 64)
-		if ok = err == nil && !math.IsInf(f, 0) && !math.IsNaN(f); ok {
-			to.SetFloat(f)
-		}
-	default:
-		i, err := strconv.ParseInt(v.Text, 10, 64)
-		switch {
-		case errors.Is(err, strconv.ErrRange), ms && i > maxMS, !ms && i > maxCount:
-			return v.Errorf(path, "the number is out of range")
-		case err != nil || i < 0 || isDuration(to) && !ms:
-		case ms:
-			to.SetInt(i * int64(time.Millisecond))
-			return nil
-		default:
-			to.SetInt(i)
-			return nil
-		}
+		kind = Bool
 	}
-	if ok {
+	i, err := strconv.ParseInt(v.Text, 10, 64)
+	switch {
+	case v.Kind != kind:
+	case kind == Number && (errors.Is(err, strconv.ErrRange) || ms && i > maxMS || to.Kind() != reflect.Float64 && !ms && i > maxCount):
+		return v.Errorf(path, "the number is out of range")
+	case ms && err == nil && i >= 0:
+		to.SetInt(i * int64(time.Millisecond))
+		return nil
+	case !ms && SetText(to, v.Text, false) == nil:
 		return nil
 	}
 	return v.expected(path, want)

@@ -105,49 +105,27 @@ func begin(s *telemetry.Signal, w Word, now time.Time) (bool, error) {
 
 // set sets a field of the signal before w.
 func set(s *telemetry.Signal, w Word, now time.Time) error {
-	switch w.Key {
-	case "path":
-		s.Path = w.Value
-	case "cause":
-		s.Cause = w.Value
-	case "version":
-		s.Version = w.Value
-	case "from":
-		s.From = w.Value
-	case "reason":
-		s.Reason = w.Value
-	case "turn":
-		s.Turn = w.Value
-	case "outcome":
-		s.Outcome = telemetry.Outcome(w.Value)
-	case "error":
-		s.Error = telemetry.ErrorKind(w.Value)
-	case "name":
-		s.ToolName = w.Value
-	case "tool-error":
-		s.ToolError = w.Value
-	case "agent":
-		s.Agent = w.Value
-	case "side":
-		s.Side = w.Value
-	case "ago": // how long before now it happened
+	text := map[string]*string{"path": &s.Path, "cause": &s.Cause, "version": &s.Version, "from": &s.From, "reason": &s.Reason, "turn": &s.Turn,
+		"outcome": (*string)(&s.Outcome), "error": (*string)(&s.Error), "name": &s.ToolName, "tool-error": &s.ToolError, "agent": &s.Agent, "side": &s.Side}
+	if field, ok := text[w.Key]; ok {
+		*field = w.Value
+		return nil
+	}
+	switch {
+	case w.Key == "ago": // how long before now it happened
 		d, err := time.ParseDuration(w.Value)
 		s.At = now.Add(-d)
 		return err
-	case "window":
+	case w.Key == "window":
 		return window(s, w.Value)
-	case "estimate", "call":
-		if s.Usage == nil {
-			return fmt.Errorf("the word %q belongs to a usage", w.Key)
-		}
-		if w.Key == "estimate" {
-			s.Usage.Estimate = true
-			return nil
-		}
-		return call(s.Usage, w.Value)
-	default:
+	case w.Key != "estimate" && w.Key != "call":
 		return fmt.Errorf("unknown signal word %q", w.Key)
+	case s.Usage == nil:
+		return fmt.Errorf("the word %q belongs to a usage", w.Key)
+	case w.Key == "call":
+		return call(s.Usage, w.Value)
 	}
+	s.Usage.Estimate = true
 	return nil
 }
 
