@@ -129,21 +129,9 @@ func echoEncoded[T interface {
 func rules(doc any) list {
 	var l list
 	switch d := doc.(type) {
-	case *CallbackRequest:
-		d.check(&l, "")
 	case *CallbackResponse:
 		d.check(&l, "", "")
-	case *DispatchEnvelope:
-		d.check(&l, "")
-	case *PayloadEnvelope:
-		d.check(&l, "")
-	case *Receipt:
-		d.check(&l, "")
-	case *Manifest:
-		d.check(&l, "")
-	case *FrameContext:
-		d.check(&l, "")
-	case *Degradation:
+	case interface{ check(*list, path) }:
 		d.check(&l, "")
 	}
 	return l

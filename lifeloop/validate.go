@@ -16,6 +16,12 @@ const maxIDBytes = 256
 
 // ---- checks that several documents share
 
+func validate(check func(*list, path)) error {
+	var l list
+	check(&l, "")
+	return l.err()
+}
+
 // An enum is a word of a closed set.
 type enum[E any] interface {
 	~string
@@ -114,11 +120,7 @@ func (l *list) evidence(at path, s string) {
 
 // Validate checks the request by DECISIONS L12 and the rules for nested frames.
 // Both contract versions are accepted (L1).
-func (r CallbackRequest) Validate() error {
-	var l list
-	r.check(&l, "")
-	return l.err()
-}
+func (r CallbackRequest) Validate() error { return validate(r.check) }
 
 func (r CallbackRequest) check(l *list, at path) {
 	l.version(at.member("schema_version"), r.SchemaVersion)
@@ -203,11 +205,7 @@ func (r CallbackResponse) Retry() RetryClass {
 // Validate checks the envelope, its request and its payloads. That
 // request.payload_refs and payloads name the same payloads "is intentionally
 // not enforced at the transport boundary".
-func (d DispatchEnvelope) Validate() error {
-	var l list
-	d.check(&l, "")
-	return l.err()
-}
+func (d DispatchEnvelope) Validate() error { return validate(d.check) }
 
 func (d DispatchEnvelope) check(l *list, at path) {
 	l.version(at.member("schema_version"), d.SchemaVersion)
@@ -221,11 +219,7 @@ func (d DispatchEnvelope) check(l *list, at path) {
 
 // Validate checks the frame rules: a subcall has a parent, a top-level frame
 // has none, and no frame is its own parent.
-func (f FrameContext) Validate() error {
-	var l list
-	f.check(&l, "")
-	return l.err()
-}
+func (f FrameContext) Validate() error { return validate(f.check) }
 
 func (f FrameContext) check(l *list, at path) {
 	parent := at.member("parent_frame_id")
@@ -246,11 +240,7 @@ func (f FrameContext) check(l *list, at path) {
 
 // Validate checks size, digest, encoding and placements (DECISIONS L13). Expiry
 // is checked when the payload is delivered: [PayloadEnvelope.Expired].
-func (p PayloadEnvelope) Validate() error {
-	var l list
-	p.check(&l, "")
-	return l.err()
-}
+func (p PayloadEnvelope) Validate() error { return validate(p.check) }
 
 func (p PayloadEnvelope) check(l *list, at path) {
 	if p.SchemaVersion != 1 {
@@ -337,11 +327,7 @@ func (p PayloadEnvelope) decoded() ([]byte, bool) {
 
 // Validate checks a receipt (DECISIONS L14). [Parse] checks that the required
 // nullable members are present.
-func (r Receipt) Validate() error {
-	var l list
-	r.check(&l, "")
-	return l.err()
-}
+func (r Receipt) Validate() error { return validate(r.check) }
 
 func (r Receipt) check(l *list, at path) {
 	if r.SchemaVersion != 1 {
@@ -399,11 +385,7 @@ func (p PayloadReceipt) check(l *list, at path) {
 
 // Validate checks that a degradation names its capability and a real change
 // of support, in either direction (DECISIONS L8).
-func (d Degradation) Validate() error {
-	var l list
-	d.check(&l, "")
-	return l.err()
-}
+func (d Degradation) Validate() error { return validate(d.check) }
 
 func (d Degradation) check(l *list, at path) {
 	if d.Event != CapabilityDegraded {
@@ -426,11 +408,7 @@ func (d Degradation) check(l *list, at path) {
 // ---- manifests
 
 // Validate checks a manifest (DECISIONS L15).
-func (m Manifest) Validate() error {
-	var l list
-	m.check(&l, "")
-	return l.err()
-}
+func (m Manifest) Validate() error { return validate(m.check) }
 
 func (m Manifest) check(l *list, at path) {
 	l.version(at.member("contract_version"), m.ContractVersion)

@@ -210,7 +210,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	ports.Clients = clients.byID
 
 	result, err := supervisor.Run(context.Background(), k, ports, supervisor.Options{
-		Grace: s.cfg.AbortGrace, KeepGoing: s.cfg.OnLedgerError == "continue", Restart: recovered, Relaunch: relaunches(l.policy), Log: s.log})
+		Grace: s.cfg.Attempts.Timeouts.AbortGrace, KeepGoing: s.cfg.OnLedgerError == "continue", Restart: recovered, Relaunch: relaunches(l.policy), Log: s.log})
 	l.terminal.Restore()
 	if err != nil {
 		return 0, refused(lifeloop.InternalError, "session %s: %v", s.id, err).

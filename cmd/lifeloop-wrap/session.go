@@ -128,7 +128,7 @@ func (s *session) kernelConfig(l *launcher, first kernel.Setup, argv []string) k
 	digest := sha256.Sum256([]byte(strings.Join(argv[1:], "\x00")))
 	c := kernel.Config{
 		Session: s.id, Wants: wants(s.cfg.Requires), Ledger: s.ledger != nil, Setup: first, Policy: l.policy,
-		Tick: s.cfg.Tick, ClientDrain: s.cfg.ClientDrain, AbortGrace: s.cfg.AbortGrace,
+		Tick: s.cfg.Tick, ClientDrain: s.cfg.ClientDrain, AbortGrace: s.cfg.Attempts.Timeouts.AbortGrace,
 		NewID: func(prefix string) string { return prefix + uuid.NewString() },
 		Began: kernel.Began{SessionID: s.id, AdapterID: first.Manifest.AdapterID, AdapterVersion: first.Manifest.AdapterVersion,
 			Program: filepath.Base(argv[0]), Args: len(argv) - 1, ArgsDigest: "sha256:" + hex.EncodeToString(digest[:]),

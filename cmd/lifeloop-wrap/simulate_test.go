@@ -35,7 +35,7 @@ func TestSimulatedPlanIsTheConfiguredPolicy(t *testing.T) {
 	require.NoError(t, err)
 	simulated := world.Config()
 	require.Equal(t, simulated.Policy, cfg.Attempts.Policy([]attempt.Profile{{Name: "a", Adapter: "generic"}, {Name: "b", Adapter: "generic", AcceptsContinuation: true}}, cfg.OnLimit))
-	require.Equal(t, simulated.AbortGrace, cfg.AbortGrace)
+	require.Equal(t, simulated.AbortGrace, cfg.Attempts.Timeouts.AbortGrace)
 	require.Equal(t, simulated.Began.Meta, cfg.Attempts.Meta)
 	require.Equal(t, simulated.Ends.Success, cfg.Attempts.Success())
 	require.Equal(t, simulated.Ends.Codes, cfg.Attempts.Codes())

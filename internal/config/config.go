@@ -36,9 +36,6 @@ type Config struct {
 	Requires       []Require       `yaml:"requires"`        // of the wrapper's owner, beside those of clients
 	Clients        []Client        `yaml:"clients"`
 	Attempts       policy.Attempts `yaml:"attempts"`
-
-	// AbortGrace is Attempts.Timeouts.AbortGrace.
-	AbortGrace time.Duration `yaml:"-"`
 }
 
 // Pressure holds the lower bounds of the levels, as fractions of the effective
@@ -90,7 +87,6 @@ func Default() Config {
 		OnLedgerError: "stop",
 		OnLimit:       "off",
 		Attempts:      policy.Default(),
-		AbortGrace:    policy.DefaultAbortGrace,
 	}
 }
 

@@ -68,7 +68,6 @@ func Load(opts Options) (Config, Origins, error) {
 	if err := opts.stateDir(&cfg); err != nil {
 		return Config{}, nil, err
 	}
-	cfg.AbortGrace = cfg.Attempts.Timeouts.AbortGrace
 	if err := check(cfg, origins); err != nil {
 		return Config{}, nil, err
 	}
