@@ -112,22 +112,22 @@ func (s *supervisor) ask(ctx context.Context, id string, in kernel.Input) Comman
 	replied, done := await(&s.requests, s.requests.asks, id)
 	defer done()
 	s.post(in)
+	var r kernel.Reply
 	select {
-	case r := <-replied:
-		return CommandAnswer{Error: r.Why, FailureClass: r.Failure}
+	case r = <-replied:
 	case <-ctx.Done():
+		select { // the reply may have been the session's last effect
+		case r = <-replied:
+		default:
+			r = kernel.Reply{Why: "the session has ended", Failure: lifeloop.StateConflict}
+		}
 	}
-	select { // the reply may have been the session's last effect
-	case r := <-replied:
-		return CommandAnswer{Error: r.Why, FailureClass: r.Failure}
-	default:
-		return CommandAnswer{Error: "the session has ended", FailureClass: lifeloop.StateConflict}
-	}
+	return CommandAnswer{Error: r.Why, FailureClass: r.Failure}
 }
 
 func (s *supervisor) reply(e kernel.Reply) {
-	if waiting := s.requests.ask(e.Ask); waiting != nil {
-		waiting <- e
+	if c := waiting(&s.requests, s.requests.asks, e.Ask); c != nil {
+		c <- e
 	}
 }
 

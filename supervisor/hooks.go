@@ -59,27 +59,20 @@ func await[A any](r *requests, in map[string]chan A, id string) (answered <-chan
 	}
 }
 
-// hook is where the answer to a hook goes; nil when it no longer waits.
-func (r *requests) hook(id string) chan<- answer {
+// waiting is where the answer to a request goes; nil when it no longer waits.
+func waiting[A any](r *requests, in map[string]chan A, id string) chan<- A {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.hooks[id]
-}
-
-// ask is where the reply to a command goes; nil when it no longer waits.
-func (r *requests) ask(id string) chan<- kernel.Reply {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.asks[id]
+	return in[id]
 }
 
 // releaseHooks answers every waiting hook with nothing.
 func (r *requests) releaseHooks() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, waiting := range r.hooks {
+	for _, c := range r.hooks {
 		select {
-		case waiting <- answer{}:
+		case c <- answer{}:
 		default: // it has an answer already
 		}
 	}
@@ -132,8 +125,8 @@ func (s *supervisor) hook(ctx context.Context, event string, input []byte, repor
 
 func (s *supervisor) answerHook(e kernel.HookAnswer) {
 	a := answer{event: e.Event, context: e.Context, carries: e.Context.Len() > 0}
-	if waiting := s.requests.hook(e.Hook); waiting != nil {
-		waiting <- a
+	if c := waiting(&s.requests, s.requests.hooks, e.Hook); c != nil {
+		c <- a
 	} else if a.carries { // the harness closed the hook at this moment
 		s.results = append(s.results, kernel.HookClosed{Hook: e.Hook})
 	}

@@ -38,53 +38,34 @@ func Once(k *kernel.Kernel, sources []profiles.Source, log Ledger, listen Listen
 		}
 		heads = append(heads, h)
 	}
-	first := true
-	for {
-		h, foreign := earliest(heads, k.Foreign)
-		if h == nil {
-			break
-		}
+	for h, foreign := earliest(heads, k.Foreign); h != nil; h, foreign = earliest(heads, k.Foreign) {
 		if foreign {
 			h.at = h.before
-			if err := h.advance(); err != nil {
-				return err
-			}
-			continue
-		}
-		if first {
-			o.clock, first = h.at, false
-			if err := o.step(kernel.Start{}); err != nil {
-				return err
-			}
-		}
-		if err := o.until(h.at); err != nil {
-			return err
-		}
-		if err := o.step(h.in); err != nil {
+		} else if err := o.take(h); err != nil {
 			return err
 		}
 		if err := h.advance(); err != nil {
 			return err
 		}
 	}
-	if first {
-		if err := o.step(kernel.Start{}); err != nil {
-			return err
-		}
+	var rest []kernel.Input
+	if !o.started {
+		rest = append(rest, kernel.Start{})
 	}
 	for _, u := range unknown(heads) {
-		if err := o.step(u); err != nil {
-			return err
-		}
+		rest = append(rest, u)
 	}
 	for _, h := range heads {
 		for _, t := range h.troubles {
-			if err := o.step(t); err != nil {
-				return err
-			}
+			rest = append(rest, t)
 		}
 	}
-	return o.step(kernel.SourcesDrained{})
+	for _, in := range append(rest, kernel.SourcesDrained{}) {
+		if err := o.step(in); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // began is the start of a source whose first records have no time: the time of
@@ -127,10 +108,25 @@ func unknown(heads []*head) []kernel.UnknownSeen {
 // A once observes by the clock of the records.
 type once struct {
 	observing
-	clock time.Time
+	clock   time.Time
+	started bool
 }
 
 func (o *once) step(in kernel.Input) error { return o.observing.step(o.clock, in) }
+
+// take steps the input of a source at its time. The first one starts the session.
+func (o *once) take(h *head) error {
+	if !o.started {
+		o.clock, o.started = h.at, true
+		if err := o.step(kernel.Start{}); err != nil {
+			return err
+		}
+	}
+	if err := o.until(h.at); err != nil {
+		return err
+	}
+	return o.step(h.in)
+}
 
 // until advances the clock to at, and wakes the kernel at each deadline before.
 func (o *once) until(at time.Time) error {
