@@ -1,14 +1,14 @@
-// Package otlp is a loopback receiver of OTLP/HTTP: what a harness exports as
-// telemetry, it hands over, body by body in the order in which they came, and
-// passes each on unchanged to where the user's own telemetry goes.
+// Package otlp is a loopback receiver of OTLP/HTTP. It delivers the telemetry that
+// a harness exports, body by body in order, and forwards each request unchanged
+// to the receiver of the user's own telemetry.
 //
-// It reads no body. It refuses to be in the way: a request is answered when it
-// has been read, whoever is slow behind it. What does not fit into its bounded
-// queues is lost, counted and told, and never waited for.
+// It reads no body. It never delays the harness: it answers a request once it has
+// read it, however slow the next receivers are. What does not fit into its bounded
+// queues is dropped, counted and reported.
 //
 //	r, err := otlp.New(otlp.Config{Deliver: deliver, Path: secret})
 //	launch the harness with its exporter at r.Endpoint()
-//	err = r.Run(ctx) // until ctx ends and what came in is handed over
+//	err = r.Run(ctx) // until ctx ends and every received body is delivered
 package otlp
 
 import (
@@ -41,44 +41,46 @@ const (
 type Config struct {
 	// Deliver takes each body, one at a time, on a goroutine of Run's.
 	Deliver func(Body)
-	// Lost is told of each body that was given up. It may be called from
-	// several goroutines.
+	// Lost is called for each body that is dropped, possibly from several
+	// goroutines.
 	Lost func(Loss)
-	// Path is what stands before `/v1/logs` in the address. Everybody on this
-	// machine can reach a port: who does not know the path is not heard.
+	// Path precedes `/v1/logs` in the address. Every program on this machine
+	// can reach a port; only one that knows the path is received.
 	Path string
-	// Upstream is where each signal is passed on to; a signal that is not in it
-	// goes no further. See also [Receiver.PassOn].
+	// Upstream is where each signal is forwarded to; a signal without an entry
+	// is not forwarded. See also [Receiver.PassOn].
 	Upstream map[Signal]Target
-	// MaxBody is the largest body, in bytes, as it comes and unpacked: 8 MiB.
+	// MaxBody is the largest body, in bytes, as received and decompressed: 8
+	// MiB.
 	MaxBody int64
-	// MaxWaiting is how many bytes may wait to be handed over, and as many to be
-	// passed on: 32 MiB.
+	// MaxWaiting is how many bytes may wait for delivery, and as many for
+	// forwarding: 32 MiB.
 	MaxWaiting int64
-	// Patience is how long one request to Upstream may take: 5 s.
+	// Patience is the time-out of one request to Upstream: 5 s.
 	Patience time.Duration
-	// Rest is how long those that still wait have together when Run ends: 1 s.
+	// Rest is the time-out for all requests that still wait for Upstream when
+	// Run ends: 1 s.
 	Rest time.Duration
 }
 
-// A Target is a place where telemetry goes.
+// A Target is where a signal is forwarded to.
 type Target struct {
-	URL string // the whole of it, nothing is put behind it
-	// Header goes along, in the place of what came under the same name.
+	URL string // the complete address; nothing is appended
+	// Header is sent along and replaces received headers of the same names.
 	Header map[string]string
 }
 
-// A Body is one request's, unpacked.
+// A Body is that of one request, decompressed.
 type Body struct {
 	Signal Signal
 	JSON   bool // else protobuf
 	Data   []byte
 }
 
-// A Loss is a body that did not get where it should.
+// A Loss is a body that did not reach its destination.
 type Loss struct {
 	Signal   Signal
-	Upstream bool // it was not passed on; else it was not handed over
+	Upstream bool // it was not forwarded; else it was not delivered
 	Why      string
 }
 
@@ -91,18 +93,18 @@ type Receiver struct {
 	outbound *queue[passed]
 }
 
-// passed is a request as it came, on its way to Upstream.
+// passed is a received request on its way to Upstream.
 type passed struct {
 	signal Signal
 	header http.Header
 	raw    []byte
 }
 
-// New opens a port of the loopback interface. Who does not run the Receiver
-// must close it.
+// New opens a port of the loopback interface. If Run is never called, call
+// Close.
 func New(cfg Config) (*Receiver, error) {
 	if cfg.Deliver == nil {
-		return nil, errors.New("otlp receiver: nobody takes what it receives")
+		return nil, errors.New("otlp receiver: Config.Deliver is nil")
 	}
 	if strings.Trim(cfg.Path, "/") != cfg.Path {
 		return nil, fmt.Errorf("otlp receiver: path %q begins or ends with a slash", cfg.Path)
@@ -141,8 +143,8 @@ func New(cfg Config) (*Receiver, error) {
 	}, nil
 }
 
-// PassOn sets Config.Upstream, for who learns of it only when the address is
-// known. It must come before Run.
+// PassOn sets Config.Upstream for a caller that learns it after New. Call it
+// before Run.
 func (r *Receiver) PassOn(upstream map[Signal]Target) error {
 	r.cfg.Upstream = upstream
 	return checkTargets(upstream)
@@ -152,8 +154,8 @@ func checkTargets(upstream map[Signal]Target) error {
 	for signal, to := range upstream {
 		u, err := url.Parse(to.URL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			// What is wrong with it is not told: there may be a secret in it.
-			return fmt.Errorf("otlp receiver: where %s were to be passed on to is no http address", signal)
+			// The address may hold a secret: the error does not show it.
+			return fmt.Errorf("otlp receiver: the address to forward %s to is not an http URL", signal)
 		}
 	}
 	return nil
@@ -164,11 +166,11 @@ func (r *Receiver) Endpoint() string {
 	return strings.TrimSuffix("http://"+r.listener.Addr().String()+"/"+r.cfg.Path, "/")
 }
 
-// Close gives the port back without Run.
+// Close closes the port of a receiver that does not run.
 func (r *Receiver) Close() error { return r.listener.Close() }
 
-// Run answers until ctx ends. Then it takes no more requests, hands over all
-// that came, passes on what can be passed on within Rest, and returns.
+// Run answers until ctx ends. Then it accepts no more requests, delivers the
+// received ones, forwards what Rest allows, and returns.
 func (r *Receiver) Run(ctx context.Context) error {
 	var requests sync.WaitGroup
 	server := &http.Server{
@@ -191,7 +193,7 @@ func (r *Receiver) Run(ctx context.Context) error {
 			r.cfg.Deliver(body)
 		}
 	})
-	// The requests on their way have a life of their own, a little longer.
+	// The requests that are being forwarded get a little more time.
 	outward, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	passing.Go(func() {
@@ -217,7 +219,7 @@ func (r *Receiver) Run(ctx context.Context) error {
 	return failed
 }
 
-// serve takes one request and answers it as OTLP/HTTP says.
+// serve takes one request and answers it as OTLP/HTTP requires.
 func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 	kind, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type"))
 	isJSON := kind == "application/json"
@@ -263,8 +265,8 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 		refuse(http.StatusBadRequest, "the body did not come whole")
 		return
 	}
-	// It is the user's own telemetry first: it goes on even if it cannot be
-	// unpacked here.
+	// The user's own telemetry has priority: a request is forwarded even if it
+	// cannot be decompressed here.
 	if _, ok := r.cfg.Upstream[signal]; ok && !r.outbound.push(passed{signal, req.Header, raw}, int64(len(raw))) {
 		r.cfg.Lost(Loss{Signal: signal, Upstream: true, Why: "too much waits to be passed on"})
 	}
@@ -280,7 +282,7 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 	answer(w, isJSON, http.StatusOK, "")
 }
 
-// unpack undoes the encoding of a body. A code other than 0 refuses it.
+// unpack decompresses a body. A code other than 0 rejects it.
 func unpack(raw []byte, encoding string, limit int64) (data []byte, code int, why string) {
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "", "identity":
@@ -304,14 +306,14 @@ func unpack(raw []byte, encoding string, limit int64) (data []byte, code int, wh
 }
 
 // answer writes a response in the request's own format: an empty export
-// response, or a Status whose message says why not.
+// response, or a Status with the reason.
 func answer(w http.ResponseWriter, isJSON bool, code int, why string) {
 	var body []byte
 	if isJSON {
 		w.Header().Set("Content-Type", "application/json")
 		body = []byte("{}")
 		if why != "" {
-			body = []byte(`{"message":"` + why + `"}`) // the words are ours and need no escape
+			body = []byte(`{"message":"` + why + `"}`) // our own words need no escape
 		}
 	} else {
 		w.Header().Set("Content-Type", "application/x-protobuf")
@@ -320,21 +322,21 @@ func answer(w http.ResponseWriter, isJSON bool, code int, why string) {
 		}
 	}
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // an exporter that has gone does not hear it
+	_, _ = w.Write(body) // the exporter may have closed the connection
 }
 
 // hopByHop are headers of the connection and not of the request.
 var hopByHop = [...]string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Host"}
 
-// pass sends one request on as it came. It is tried once: an exporter that
-// wants more would have to be answered later, and then it would wait for us.
+// pass forwards one request unchanged, once: a retry would delay the exporter's
+// answer.
 func (r *Receiver) pass(ctx context.Context, p passed) {
 	to := r.cfg.Upstream[p.signal]
 	err := func() error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.URL, bytes.NewReader(p.raw))
 		if err != nil {
-			return errors.New("its address is none")
+			return errors.New("its address is invalid")
 		}
 		for key, values := range p.header {
 			req.Header[key] = values
@@ -347,12 +349,12 @@ func (r *Receiver) pass(ctx context.Context, p passed) {
 		}
 		resp, err := r.client.Do(req)
 		if err != nil {
-			return errors.New("nobody answers there") // an error's text would name the address and what may be in it
+			return errors.New("no answer") // an error's text would show the address, which may hold a secret
 		}
 		defer resp.Body.Close()
 		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
 		if resp.StatusCode/100 != 2 {
-			return fmt.Errorf("it was answered with %d", resp.StatusCode)
+			return fmt.Errorf("answered with status %d", resp.StatusCode)
 		}
 		return nil
 	}()

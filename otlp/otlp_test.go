@@ -23,7 +23,7 @@ const (
 	asProto = "application/x-protobuf"
 )
 
-// A world is a receiver that runs, and what it told.
+// A world is a running receiver and what it delivered.
 type world struct {
 	t      *testing.T
 	r      *Receiver
@@ -97,7 +97,7 @@ func zip(t *testing.T, data []byte) []byte {
 	return b.Bytes()
 }
 
-func TestBodiesAreHandedOverInOrder(t *testing.T) {
+func TestBodiesAreDeliveredInOrder(t *testing.T) {
 	w := start(t, Config{})
 	require.Regexp(t, `^http://127\.0\.0\.1:\d+/secret$`, w.r.Endpoint())
 	for _, c := range []struct {
@@ -136,7 +136,7 @@ func TestRefusedRequests(t *testing.T) {
 		code                       int
 		answer                     string
 	}{
-		{"who does not know the path", "/v1/logs", asJSON, "", nil, 404, `{"message":"no such address"}`},
+		{"an unknown path", "/v1/logs", asJSON, "", nil, 404, `{"message":"no such address"}`},
 		{"another path", "/secret2/v1/logs", asJSON, "", nil, 404, `{"message":"no such address"}`},
 		{"another signal", "/secret/v1/profiles", asJSON, "", nil, 404, `{"message":"no such address"}`},
 		{"neither format", "/secret/v1/logs", "text/plain", "", nil, 415, "\x12\x3fthe body is neither application/json nor application/x-protobuf"},
@@ -159,11 +159,11 @@ func TestRefusedRequests(t *testing.T) {
 	require.Equal(t, "POST", resp.Header.Get("Allow"))
 	w.end()
 	require.Empty(t, w.bodies)
-	require.Len(t, w.losses, 5, "what was telemetry and could not be read is told")
+	require.Len(t, w.losses, 5, "telemetry that could not be read is reported")
 }
 
-// The user's own telemetry gets what it would have got without us.
-func TestBodiesArePassedOnUnchanged(t *testing.T) {
+// The user's own telemetry gets the same requests as without us.
+func TestRequestsAreForwardedUnchanged(t *testing.T) {
 	type got struct {
 		path, query string
 		header      http.Header
@@ -208,19 +208,20 @@ func TestBodiesArePassedOnUnchanged(t *testing.T) {
 	require.Equal(t, []Loss{{Signal: Logs, Why: "the body is packed in a way that is not understood"}}, w.losses)
 }
 
-// Whatever becomes of the user's own telemetry, the harness gets its answer.
-func TestAnUpstreamThatDoesNotTakeIt(t *testing.T) {
+// The harness gets its answer whether or not the user's own telemetry takes the
+// request.
+func TestFailingUpstream(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	for name, c := range map[string]struct {
 		handler http.HandlerFunc
 		why     string
 	}{
-		"refuses": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, "it was answered with 503"},
+		"refuses": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, "answered with status 503"},
 		"redirects": {func(w http.ResponseWriter, req *http.Request) {
 			http.Redirect(w, req, "/elsewhere", http.StatusTemporaryRedirect)
-		}, "it was answered with 307"},
-		"is gone": {nil, "nobody answers there"},
+		}, "answered with status 307"},
+		"is gone": {nil, "no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := gone.URL
@@ -239,9 +240,9 @@ func TestAnUpstreamThatDoesNotTakeIt(t *testing.T) {
 	}
 }
 
-// An upstream that hangs holds neither the harness nor the end, and what waits
-// behind it is bounded.
-func TestAnUpstreamThatHangs(t *testing.T) {
+// An upstream that hangs delays neither the harness nor the end, and its queue
+// is bounded.
+func TestSlowUpstream(t *testing.T) {
 	called, release := make(chan struct{}, 1), make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		called <- struct{}{}
@@ -272,8 +273,8 @@ func TestAnUpstreamThatHangs(t *testing.T) {
 	require.GreaterOrEqual(t, upstreams, 4, "and those that hung are told, too")
 }
 
-// A reader that is slow does not hold the harness, and loses what does not fit.
-func TestAReaderThatHangs(t *testing.T) {
+// A slow reader does not delay the harness. What does not fit is lost.
+func TestSlowReader(t *testing.T) {
 	taken, release := make(chan struct{}, 10), make(chan struct{})
 	w := start(t, Config{MaxWaiting: 3 * 1300, Deliver: func(Body) { taken <- struct{}{}; <-release }})
 	post := func() {
@@ -287,7 +288,7 @@ func TestAReaderThatHangs(t *testing.T) {
 	}
 	close(release)
 	w.end()
-	require.Len(t, taken, 3, "what waited was handed over at the end")
+	require.Len(t, taken, 3, "what waited was delivered at the end")
 	require.Equal(t, []Loss{{Signal: Logs, Why: "too much waits to be read"}, {Signal: Logs, Why: "too much waits to be read"}}, w.losses)
 }
 
@@ -310,11 +311,11 @@ func TestManyAtOnce(t *testing.T) {
 	require.Empty(t, w.losses)
 }
 
-func TestConfigThatCannotWork(t *testing.T) {
+func TestInvalidConfig(t *testing.T) {
 	for name, cfg := range map[string]Config{
-		"nobody takes it":        {},
-		"a path with a slash":    {Deliver: func(Body) {}, Path: "/x"},
-		"an upstream that is no": {Deliver: func(Body) {}, Upstream: map[Signal]Target{Logs: {URL: "http://[::1"}}},
+		"no Deliver":          {},
+		"a path with a slash": {Deliver: func(Body) {}, Path: "/x"},
+		"an invalid upstream": {Deliver: func(Body) {}, Upstream: map[Signal]Target{Logs: {URL: "http://[::1"}}},
 	} {
 		_, err := New(cfg)
 		require.Error(t, err, name)

@@ -2,7 +2,7 @@ package otlp
 
 import "sync"
 
-// A queue holds what waits, up to a number of bytes, in order.
+// A queue holds waiting items, up to a number of bytes, in order.
 type queue[T any] struct {
 	mu     sync.Mutex // guards all below
 	more   *sync.Cond
@@ -23,11 +23,11 @@ func newQueue[T any](most int64) *queue[T] {
 	return q
 }
 
-// push adds an item and never waits. It refuses what does not fit.
+// push adds an item and never waits. It rejects an item that does not fit.
 func (q *queue[T]) push(item T, bytes int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	bytes += 256 // an empty one takes its place, too
+	bytes += 256 // an item without bytes takes memory too
 	if q.closed || q.bytes+bytes > q.most {
 		return false
 	}
@@ -36,7 +36,7 @@ func (q *queue[T]) push(item T, bytes int64) bool {
 	return true
 }
 
-// pop takes the oldest item, and waits for one until the queue is closed and
+// pop returns the oldest item. It waits for one until the queue is closed and
 // empty.
 func (q *queue[T]) pop() (item T, ok bool) {
 	q.mu.Lock()

@@ -73,8 +73,8 @@ var digestCases = []struct {
 	}, "read", `{"a":1}`, `{"b":2}`, "EXECUTION_ERROR"},
 }
 
-// Of what went into a tool and came out, a decoder that is asked tells the
-// digest of the source's own bytes, and one that is not tells nothing.
+// With Digesting, a decoder reports the digest of the bytes of a tool's
+// arguments and result. Without it, a decoder reports none.
 func TestDigesting(t *testing.T) {
 	for _, c := range digestCases {
 		t.Run(c.decoder, func(t *testing.T) {
@@ -116,7 +116,8 @@ func TestDigesting(t *testing.T) {
 	}
 }
 
-// A change of an activity file is a sign of life at that time, and no more.
+// A change of an activity file is a sign of life at that time, and nothing
+// else.
 func TestActivityFiles(t *testing.T) {
 	require.Equal(t, []string{"alive from=file detail=changed at=03:04:05.600"}, telemetrytest.Decoded(t, telemetry.File, "2026-01-02T04:04:05.6+01:00"))
 	require.Empty(t, telemetrytest.Decoded(t, telemetry.File, "", "now", `{"at":"2026-01-02T03:04:05Z"}`))

@@ -16,7 +16,7 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
-func TestHookInputThatIsRefused(t *testing.T) {
+func TestInvalidHookInput(t *testing.T) {
 	for _, c := range []struct{ decoder, event, stdin, want string }{
 		{"claude-hook", "Stop", ``, "read input of hook Stop: it is not a JSON object"},
 		{"codex-hook", "Stop", `[1]`, "read input of hook Stop: it is not a JSON object"},
@@ -31,7 +31,7 @@ func TestHookInputThatIsRefused(t *testing.T) {
 	}
 }
 
-func TestHooksTheRecordingsLack(t *testing.T) {
+func TestUnrecordedHooks(t *testing.T) {
 	for _, c := range []struct{ decoder, event, stdin, want string }{
 		{"claude-hook", "SessionStart", `{"session_id":"s","source":"startup","model":"claude-opus-4-8[1m]","transcript_path":"/t.jsonl"}`,
 			"SessionStart slot=pre_session capacity=9500\n  session_live from=hook detail=SessionStart:startup session=s cause=startup model=claude-opus-4-8[1m] window=1000000 by=suffix path=/t.jsonl\n"},
@@ -57,7 +57,7 @@ func TestHooksTheRecordingsLack(t *testing.T) {
 	}
 }
 
-// A hook's input is digested in any case.
+// A hook's input is always digested.
 func TestHooksDigest(t *testing.T) {
 	for decoder, stdin := range map[string]map[string]string{
 		"claude-hook": {"PreToolUse": `"tool_use_id":"c","tool_name":"Bash","tool_input":{"a": 1}`, "PostToolUse": `"tool_use_id":"c","tool_name":"Bash","tool_response":{"b": 2}`,

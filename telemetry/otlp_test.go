@@ -57,9 +57,9 @@ func drawLog(r *rapid.T) telemetrytest.Log {
 	return l
 }
 
-// The same telemetry tells the same, however it is encoded.
-func TestOTLPEncodingsTellTheSame(t *testing.T) {
-	var told int
+// Both encodings of the same telemetry give the same signals.
+func TestOTLPEncodingsAgree(t *testing.T) {
+	var signals int
 	rapid.Check(t, func(r *rapid.T) {
 		var decoders [2][3]telemetry.Decoder
 		for i, name := range []string{"claude-otlp", "codex-otlp"} {
@@ -74,7 +74,7 @@ func TestOTLPEncodingsTellTheSame(t *testing.T) {
 			plain, loose, proto := telemetrytest.EncodeJSON(r, resource, logs, false), telemetrytest.EncodeJSON(r, resource, logs, true), telemetrytest.EncodeProto(resource, logs)
 			for i := range decoders {
 				want := telemetrytest.Lines(decoders[i][0].Decode(plain))
-				told += len(want)
+				signals += len(want)
 				require.Equal(r, want, telemetrytest.Lines(decoders[i][1].Decode(loose)))
 				require.Equal(r, want, telemetrytest.Lines(decoders[i][2].Decode(proto)))
 				require.Equal(r, decoders[i][0].Unknown(), decoders[i][2].Unknown())
@@ -82,10 +82,10 @@ func TestOTLPEncodingsTellTheSame(t *testing.T) {
 			}
 		}
 	})
-	require.Positive(t, told, "something was told")
+	require.Positive(t, signals, "no signal at all")
 }
 
-// A body that is torn tells nothing and is counted.
+// A torn body gives no signal and is counted.
 func TestTornOTLP(t *testing.T) {
 	logs := []telemetrytest.Log{{At: 1795247131309000000, Body: "claude_code.user_prompt", Attrs: telemetrytest.Pairs("session.id", "s", "prompt.id", "p")}}
 	for name, body := range map[string][]byte{"json": telemetrytest.EncodeJSON(t, nil, logs, false), "protobuf": telemetrytest.EncodeProto(nil, logs)} {
@@ -95,7 +95,7 @@ func TestTornOTLP(t *testing.T) {
 		for n := range len(body) {
 			d := newDecoder(t, "claude-otlp")
 			if got := d.Decode(body[:n]); len(got) > 0 {
-				t.Fatalf("%s: the first %d of %d bytes tell %v", name, n, len(body), telemetrytest.Lines(got))
+				t.Fatalf("%s: the first %d of %d bytes give %v", name, n, len(body), telemetrytest.Lines(got))
 			}
 			torn += d.Unknown()[telemetry.Malformed]
 		}
@@ -106,13 +106,14 @@ func TestTornOTLP(t *testing.T) {
 		require.Empty(t, d.Decode([]byte(body)), body)
 	}
 	require.Equal(t, map[string]int{telemetry.Malformed: 7}, d.Unknown())
-	// Metrics and traces are known and say nothing; so does an empty request.
+	// Metrics and traces are known and give no signal; nor does an empty
+	// request.
 	for _, body := range []string{`{}`, `{"resourceMetrics":[{"scopeMetrics":[]}]}`, `{"resourceSpans":[]}`, "\x0a\x00", "\n {}", `{"resourceLogs":[{}]}`} {
 		require.Empty(t, d.Decode([]byte(body)), body)
 	}
 	require.Equal(t, map[string]int{telemetry.Malformed: 7}, d.Unknown())
-	// 0x0A is a blank of JSON and the first byte of protobuf; the next one may be
-	// a brace or a length.
+	// 0x0A is white space in JSON and the first byte of a protobuf body, whose
+	// next byte may be a brace or a length.
 	brace := telemetrytest.EncodeProto(telemetrytest.Pairs("k", strings.Repeat("x", 123-16)), nil)
 	require.Equal(t, "\n{", string(brace[:2]))
 	require.Empty(t, d.Decode(brace))
@@ -142,7 +143,7 @@ func FuzzOTLP(f *testing.F) {
 			d := newDecoder(t, name)
 			again := newDecoder(t, name)
 			first := d.Decode(body)
-			require.Equal(t, telemetrytest.Lines(first), telemetrytest.Lines(again.Decode(body)), "the same bytes tell the same")
+			require.Equal(t, telemetrytest.Lines(first), telemetrytest.Lines(again.Decode(body)), "the same bytes give the same signals")
 			for _, s := range append(first, d.Decode(body)...) {
 				telemetrytest.CheckSignal(t, s)
 			}

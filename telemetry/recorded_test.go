@@ -91,7 +91,7 @@ func TestRecordedHookSequences(t *testing.T) {
 	}
 }
 
-// TestRecordedHooks decodes one recorded call of every hook that was seen.
+// TestRecordedHooks decodes one recorded call of every hook.
 func TestRecordedHooks(t *testing.T) {
 	for _, c := range []struct{ decoder, pattern string }{
 		{"claude-hook", "claude/testdata/hooks/*.json"},
@@ -130,9 +130,9 @@ func decodeRecordedHook(t *testing.T, decoder string, stdin []byte) telemetry.Ho
 	return call
 }
 
-// A file that is read from its start once more tells no call and no compaction
-// again; what was appended since is told.
-func TestReadOnceMore(t *testing.T) {
+// A file that is read again from its start reports no call and no compaction
+// again. What was appended since is reported.
+func TestReadAgain(t *testing.T) {
 	for decoder, pattern := range map[string]string{"codex-rollout": "codex/testdata/rollouts/*.jsonl", "claude-transcript": "claude/testdata/transcripts/*.jsonl"} {
 		for _, file := range files(t, pattern) {
 			if strings.HasSuffix(file, ".hooks.jsonl") {
@@ -160,8 +160,8 @@ func TestReadOnceMore(t *testing.T) {
 	}
 }
 
-// TestEachRecordTwice decodes recordings whose every record is there twice in a
-// row, as a sender that is not sure gives them: they tell what they told.
+// TestEachRecordTwice repeats each record of the recordings, as a sender may
+// do. The repetitions give no signal.
 func TestEachRecordTwice(t *testing.T) {
 	for _, c := range []struct{ decoder, pattern string }{
 		{"gemini-chat", "gemini/testdata/chats/*.jsonl"},
@@ -172,12 +172,13 @@ func TestEachRecordTwice(t *testing.T) {
 		{"hermes-hook", "hermes/testdata/hooks/sequence-*.jsonl"},
 	} {
 		for _, file := range files(t, c.pattern) {
-			told := func(times int) (out []string) {
+			repeat := func(times int) (out []string) {
 				d := newDecoder(t, c.decoder)
 				for _, record := range telemetrytest.Records(t, file) {
 					for range times {
 						for _, s := range d.Decode(record) {
-							// Signs of life may be told twice: nothing is counted of them.
+							// Signs of life may be repeated: they are not
+							// counted.
 							if s.Kind != telemetry.Alive && s.Kind != telemetry.Working && s.Kind != telemetry.Idle && s.Kind != telemetry.ToolEnd && s.Kind != telemetry.Cleared {
 								out = append(out, telemetrytest.Line(s))
 							}
@@ -186,13 +187,13 @@ func TestEachRecordTwice(t *testing.T) {
 				}
 				return out
 			}
-			require.Equal(t, told(1), told(2), file)
+			require.Equal(t, repeat(1), repeat(2), file)
 		}
 	}
 }
 
-// TestReportsWaiting compares what a decoder says about itself with its golden
-// lists: one that reported there that the harness waits for the user can do so.
+// TestReportsWaiting compares ReportsWaiting with the golden lists: a decoder
+// with needs_input in its list must have the mark.
 func TestReportsWaiting(t *testing.T) {
 	reports := map[string]bool{"codex-osc": true, "codex-app-server": true} // no recording holds one
 	for _, path := range files(t, "*/testdata/golden/*/*") {

@@ -17,7 +17,7 @@ import (
 // returns how many texts it looked at.
 type textLaw func(t *testing.T, s source) int
 
-// TestTextIsNeverReported holds the law of each source.
+// TestTextIsNeverReported checks the law of each source.
 func TestTextIsNeverReported(t *testing.T) {
 	all := 0
 	for _, s := range sources {
@@ -94,25 +94,25 @@ func notFound(t *testing.T, s source) (texts int) {
 	return texts
 }
 
-// textsIn collects the texts of a record: what has a blank in it, and what
-// stands where a text does.
-func textsIn(v any, key string, told func(string)) {
+// textsIn collects the texts of a record: strings with a space, and strings
+// where a text is expected.
+func textsIn(v any, key string, found func(string)) {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, val := range v {
-			textsIn(val, k, told)
+			textsIn(val, k, found)
 		}
 	case []any:
 		for _, val := range v {
-			textsIn(val, key, told)
+			textsIn(val, key, found)
 		}
 	case string:
 		switch {
 		case len(v) < 4:
 		case strings.Contains(v, " "):
-			told(v)
+			found(v)
 		case key == "content", key == "text", key == "message", key == "output", key == "file_path", key == "command" && v != "clear": // the name of Gemini CLI's own
-			told(v)
+			found(v)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func muffleText(v any, text bool) any {
 		}
 	case []any:
 		for i := range v {
-			// A string in a list is text; so is what stands below a text.
+			// A string in a list is text; so is everything below a text.
 			_, isString := v[i].(string)
 			v[i] = muffleText(v[i], text || isString)
 		}

@@ -15,13 +15,12 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file holds the arithmetic to a truth that is known beforehand: a random
-// session is written down as each harness writes it, its files are then
-// repeated, put into another order, torn and read anew, as far as that format
-// may meet it, and what is added up is what was made up.
+// This file compares sums with a known truth. It writes a random session as
+// each harness does. It then repeats, reorders, tears and rereads the files as
+// the format allows. The sum of the reported calls must be that of the written
+// ones.
 
-// A world is a session in the making: the calls it has made, and what was
-// written of them.
+// A world is a session that is being written: its calls so far, and its files.
 type world struct {
 	*rapid.T
 	truth synth.Usage
@@ -39,10 +38,11 @@ func (t tokens) plus(o tokens) tokens {
 	return tokens{t.input + o.input, t.read + o.read, t.write + o.write, t.output + o.output, t.reasoning + o.reasoning}
 }
 
-// A made is what one harness tells of a call's parts: some do not know all.
+// A made is what one harness writes of a call's parts: some harnesses lack
+// some.
 type made struct{ write, reasoning bool }
 
-// call makes up a call and counts it to its chain.
+// call invents a call and adds it to its chain.
 func (w *world) call(chain *synth.Calls, of made) tokens {
 	part := func(name string, most int64) int64 { return rapid.Int64Range(0, most).Draw(w.T, name) }
 	t := tokens{input: 1 + part("input", 9000), read: part("read", 90000), output: 1 + part("output", 900)}
@@ -91,7 +91,8 @@ func (w *world) line(file int, record obj) {
 	w.files[file] = append(w.files[file], string(b))
 }
 
-// A format is how one harness writes a session, and what may befall its files.
+// A format is how one harness writes a session, and what may happen to its
+// files.
 type format struct {
 	decoder string
 	write   func(*world)
@@ -100,7 +101,7 @@ type format struct {
 	replace bool // a file may take the place of another under its name
 }
 
-func TestTotalsAreTheTruth(t *testing.T) {
+func TestReportedTotalsAreTrue(t *testing.T) {
 	for _, f := range []format{
 		{decoder: "claude-transcript", write: writeClaude, again: true, order: 4, replace: true},
 		{decoder: "codex-rollout", write: writeCodex(true), replace: true},
@@ -140,11 +141,11 @@ func dump(files [][]string) (out string) {
 	return out
 }
 
-// read lets the decoder read every file to its end, whatever happens to it on
-// the way.
+// read lets the decoder read every file to its end, with random repetitions and
+// restarts.
 func (f format) read(w *world, meter *synth.Meter) {
 	var d telemetry.Decoder
-	anew := func() { d = newDecoder(w, f.decoder) }
+	restart := func() { d = newDecoder(w, f.decoder) }
 	feed := func(lines []string) {
 		for _, l := range lines {
 			for _, s := range d.Decode([]byte(l)) {
@@ -154,7 +155,7 @@ func (f format) read(w *world, meter *synth.Meter) {
 	}
 	for _, lines := range w.files {
 		if d == nil || !f.replace || !w.perhaps("under the same name") {
-			anew()
+			restart()
 		}
 		lines = f.befallen(w, lines)
 		if len(lines) > 0 && w.perhaps("truncated") {
@@ -164,14 +165,14 @@ func (f format) read(w *world, meter *synth.Meter) {
 				feed([]string{lines[cut][:w.some("tear", len(lines[cut])-1)]})
 			}
 			if w.perhaps("restarted") {
-				anew()
+				restart()
 			}
 		}
 		feed(lines)
 	}
 }
 
-// befallen repeats lines and puts them into another order.
+// befallen repeats lines and reorders them.
 func (f format) befallen(w *world, lines []string) []string {
 	out := slices.Clone(lines)
 	for i := 0; f.order > 1 && i+1 < len(out); i += f.order {
@@ -240,14 +241,15 @@ func writeClaude(w *world) {
 	}
 }
 
-// codexCount writes tokens as Codex counts them: the cached within the input.
+// codexCount writes tokens as Codex counts them: cached tokens are part of the
+// input.
 func codexCount(t tokens) obj {
 	input := t.input + t.read + t.write
 	return obj{"input_tokens": input, "cached_input_tokens": t.read, "cache_write_input_tokens": t.write,
 		"output_tokens": t.output, "reasoning_output_tokens": t.reasoning, "total_tokens": input + t.output}
 }
 
-// codexThread is one rollout in the making.
+// codexThread is one rollout that is being written.
 type codexThread struct {
 	*world
 	file    int
@@ -273,7 +275,7 @@ func (c *codexThread) counted(last obj) {
 		"info": obj{"total_token_usage": codexCount(c.total), "last_token_usage": last, "model_context_window": 95000}})
 }
 
-// answered writes a call of the model, and its count once or twice.
+// answered writes a model call, and its count once or twice.
 func (c *codexThread) answered(turn string, chain *synth.Calls) {
 	t := c.call(chain, made{write: true, reasoning: true})
 	c.total, c.last = c.total.plus(t), t
@@ -321,8 +323,8 @@ func (c *codexThread) turn(chain *synth.Calls) {
 	c.put("event_msg", end)
 }
 
-// writeCodex writes a thread, its sub-agents' and, where its history is
-// referred to, a fork of it, whose totals go on.
+// writeCodex writes a thread, those of its sub-agents and, where it refers to
+// its history, a fork of it with continued totals.
 func writeCodex(records bool) func(*world) {
 	return func(w *world) {
 		begin := func(id, session string, meta obj) *codexThread {
@@ -347,8 +349,8 @@ func writeCodex(records bool) func(*world) {
 	}
 }
 
-// writeCodexServer writes what the app-server tells of a thread and of one
-// that was taken up again, whose first total is not counted.
+// writeCodexServer writes the app-server's messages about a thread and about a
+// resumed one, whose first total is not counted.
 func writeCodexServer(w *world) {
 	file := w.file()
 	put := func(method string, params obj) {
@@ -361,11 +363,11 @@ func writeCodexServer(w *world) {
 	}
 	thread := func(id string, created time.Time, total, last tokens) {
 		put("thread/started", obj{"thread": obj{"id": id, "sessionId": id, "createdAt": created.Unix()}})
-		tell := func(turn string, last obj) {
+		count := func(turn string, last obj) {
 			put("thread/tokenUsage/updated", obj{"threadId": id, "turnId": turn, "tokenUsage": obj{"total": camel(total), "last": last, "modelContextWindow": 95000}})
 		}
 		if total != (tokens{}) {
-			tell("", camel(last))
+			count("", camel(last))
 		}
 		for range 1 + w.some("turns", 2) {
 			turn := w.id("t")
@@ -381,11 +383,11 @@ func writeCodexServer(w *world) {
 				}
 				last = w.call(chain, made{write: true, reasoning: true})
 				total = total.plus(last)
-				for range 1 + w.some("told again", 1) {
-					tell(turn, camel(last))
+				for range 1 + w.some("repeated", 1) {
+					count(turn, camel(last))
 				}
 				if squeeze {
-					tell(turn, obj{"inputTokens": 0, "outputTokens": 0, "totalTokens": 6000})
+					count(turn, obj{"inputTokens": 0, "outputTokens": 0, "totalTokens": 6000})
 					put("item/completed", item)
 				}
 			}
@@ -399,7 +401,7 @@ func writeCodexServer(w *world) {
 }
 
 // writeCodexExec writes the streams of several processes of one thread. The
-// usage of each turn is the thread's so far, so they are one call that grew.
+// usage of each turn is the thread's so far, so they are one growing call.
 func writeCodexExec(w *world) {
 	var total tokens
 	for range 1 + w.some("processes", 3) {
@@ -418,8 +420,8 @@ func writeCodexExec(w *world) {
 	}
 }
 
-// writeGemini writes a chat file. A message of the model is written again when
-// its tools are over, and all messages when the history is set.
+// writeGemini writes a chat file. A message of the model is repeated when its
+// tools are over, and all messages when the history is set.
 func writeGemini(w *world) {
 	file := w.file()
 	w.line(file, obj{"sessionId": "S", "projectHash": "h", "startTime": w.at(), "kind": "main"})
@@ -450,8 +452,8 @@ func writeGemini(w *world) {
 	}
 }
 
-// writeOpencode writes the rows of a session and of its sub-agents. A message
-// is written without its usage first.
+// writeOpencode writes the rows of a session and of its sub-agents. Each
+// message is written first without its usage.
 func writeOpencode(w *world) {
 	file := w.file()
 	seq := map[string]int{}
@@ -503,9 +505,9 @@ func writeOpencode(w *world) {
 	}
 }
 
-// writeOpenclaw writes the rows of a transcript. What the harness itself, or
-// another session, asked for is beside the main chain; what it wrote in the
-// model's place is no call at all.
+// writeOpenclaw writes the rows of a transcript. Prompts of the harness itself
+// or of another session are beside the main chain. What the harness wrote in
+// the model's place is no call.
 func writeOpenclaw(w *world) {
 	file := w.file()
 	row := func(kind string, event obj) {

@@ -9,7 +9,7 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
-// The title's mark is told when it changes what it says, and its text never.
+// A title is reported when the meaning of its mark changes; its text never is.
 func TestTitles(t *testing.T) {
 	resting, turning := `alive from=terminal detail="osc 0 resting"`, `working from=terminal detail="osc 0 turning"`
 	require.Equal(t, []string{resting, turning, resting, turning},
@@ -21,7 +21,7 @@ func TestTitles(t *testing.T) {
 	require.Equal(t, map[string]int{"title": 7}, d.Unknown())
 }
 
-// A registry file says which process wrote it, as far as it says so.
+// A registry file names the process that wrote it, where it has the number.
 func TestRegistryNamesItsProcess(t *testing.T) {
 	for record, want := range map[string]string{
 		`{"sessionId":"s","status":"idle","pid":7,"procStart":"89791"}`:                 `idle from=registry detail=idle session=s process=7/89791`,
@@ -53,7 +53,7 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-func TestTimesThatCannotBeWritten(t *testing.T) {
+func TestInvalidTimes(t *testing.T) {
 	for record, want := range map[string]string{
 		`{"sessionId":"s","status":"idle","updatedAt":1100000000000000}`: `idle from=registry detail=idle session=s`, // the year 36827
 		`{"sessionId":"s","status":"idle","updatedAt":-1}`:               `idle from=registry detail=idle session=s`,

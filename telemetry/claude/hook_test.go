@@ -25,7 +25,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestStatuslineComesThroughTheHookDoor(t *testing.T) {
+func TestStatuslineIsDecodedAsAHook(t *testing.T) {
 	call, err := Hooks{}.Decode("Statusline", []byte(`{"session_id":"s","prompt_id":"p","model":{"id":"claude-opus-4-8[1m]"},
 		"context_window":{"total_input_tokens":12010,"context_window_size":1000000,
 		"current_usage":{"input_tokens":10,"output_tokens":20,"cache_creation_input_tokens":0,"cache_read_input_tokens":12000}}}`))

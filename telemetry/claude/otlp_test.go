@@ -9,7 +9,7 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
-// What Claude Code exports and no recording shows.
+// Exports of Claude Code that are in no recording.
 func TestOTLPOddities(t *testing.T) {
 	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC).UnixNano()
 	sequence := int64(0)
@@ -24,8 +24,8 @@ func TestOTLPOddities(t *testing.T) {
 	}
 	const live = `session_live from=otlp detail=user_prompt at=08:00:00.000 session=s version=2.1.197`
 	const prompt = `prompt from=otlp detail=user_prompt at=08:00:00.000 session=s turn=p`
-	usage := func(who, request string) string {
-		return `usage from=otlp detail=api_request at=08:00:00.000 session=s turn=p ` + who + `used=3 request=` + request + ` input=3 output=2 model=m`
+	usage := func(role, request string) string {
+		return `usage from=otlp detail=api_request at=08:00:00.000 session=s turn=p ` + role + `used=3 request=` + request + ` input=3 output=2 model=m`
 	}
 	for _, c := range []struct {
 		name   string
@@ -40,7 +40,7 @@ func TestOTLPOddities(t *testing.T) {
 		{"a command is a prompt once the main chain's model is asked", [][]byte{
 			event("s", "user_prompt", "command_name", "init", "command_source", "builtin"), call("s", "generate_session_title", "r1"), call("s", "repl_main_thread", "r2"), call("s", "repl_main_thread", "r3"),
 		}, []string{live, usage("side=title ", "r1"), `prompt from=otlp detail=user_prompt at=08:00:00.000 session=s turn=p`, usage("", "r2"), usage("", "r3")}},
-		{"a prompt that was cut off before the model's first word is told with the next one; a command is not", [][]byte{
+		{"a prompt that was interrupted before the model's first word is reported with the next one; a command is not", [][]byte{
 			event("s", "user_prompt"), event("s", "user_prompt", "command_name", "clear"), event("s", "user_prompt"), call("s", "compact", "r1"), call("s", "repl_main_thread", "r2"),
 		}, []string{live, prompt, usage("side=compaction ", "r1"), prompt, usage("", "r2")}},
 		{"/compact is none, and may fail", [][]byte{
@@ -49,7 +49,7 @@ func TestOTLPOddities(t *testing.T) {
 		}, []string{live, usage("side=compaction ", "r1"),
 			`fault from=otlp detail=compaction at=08:00:00.000 session=s turn=p error=unknown`,
 			`compacted from=otlp detail=compaction at=08:00:00.000 session=s turn=p half=telemetry trigger=manual before=9`}},
-		{"errors of the main chain are told, those of a title are not", [][]byte{
+		{"errors of the main chain are reported, those of a title are not", [][]byte{
 			event("s", "user_prompt"), event("s", "api_error", "status_code", "429", "query_source", "repl_main_thread"),
 			event("s", "api_error", "status_code", int64(500), "query_source", "generate_session_title"), event("s", "api_error", "query_source", "sdk"),
 		}, []string{live, prompt, `fault from=otlp detail=api_error at=08:00:00.000 session=s turn=p error=rate_limit`,
@@ -70,8 +70,8 @@ func TestOTLPOddities(t *testing.T) {
 		})
 	}
 
-	// Another session of the same process goes on with its sequence. A process
-	// of its own begins its own, and is none of this session.
+	// Another session of the same process continues its sequence. Another
+	// process has a sequence of its own, and is not part of this session.
 	d := OTLP()
 	sequence = 0
 	require.Len(t, d.Decode(event("s", "user_prompt")), 1)

@@ -34,7 +34,7 @@ var streamStories = []telemetrytest.Story{
 		`usage from=stream detail=r1 session=s used=7 call=r1 input=3 cache_read=4 output=9 model=m[1m] window=1000000 by=reported`,
 		`turn_end from=stream detail=result:success session=s outcome=completed`,
 	}},
-	{"of several calls, the one object tells what they cost and not how full the context is", []string{
+	{"the one object has the cost of several calls and not the context", []string{
 		streamResult(`"subtype":"success","is_error":false,"num_turns":3,"usage":{"input_tokens":3,"output_tokens":9},"modelUsage":{}`),
 	}, []string{
 		`prompt from=stream detail=r1 session=s`,
@@ -47,10 +47,10 @@ var streamStories = []telemetrytest.Story{
 		`prompt from=stream detail=r1 session=s`,
 		`turn_end from=stream detail=result:success session=s outcome=failed error=auth`,
 	}},
-	{"too many turns is a failure, and the word of a message is better than none", []string{
+	{"too many turns is a failure, with the cause of a message", []string{
 		streamBegun, streamSaid, streamResult(`"subtype":"error_max_turns","is_error":false,"num_turns":3`),
 	}, []string{streamLive, streamAsked, streamFigures, `turn_end from=stream detail=result:error_max_turns session=s outcome=failed error=unknown`}},
-	{"an interrupt is told by its mark", []string{
+	{"the mark of an interrupt", []string{
 		streamBegun, streamSaid,
 		`{"type":"user","message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user]"}]},"session_id":"s","uuid":"u"}`,
 		streamResult(`"subtype":"error_during_execution","is_error":true,"num_turns":1`),
@@ -101,7 +101,7 @@ var streamStories = []telemetrytest.Story{
 		`idle from=stream detail=result:success session=s`}},
 }
 
-// What print mode writes and no recording shows.
+// Output of print mode that is in no recording.
 func TestStreamOddities(t *testing.T) {
 	telemetrytest.RunStories(t, Stream, streamStories)
 	d := Stream()

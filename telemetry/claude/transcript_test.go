@@ -37,7 +37,7 @@ func transcriptTurnB(record, at string) string {
 const transcriptBoundary = `{"type":"system","subtype":"compact_boundary","uuid":"c1","timestamp":"2026-11-21T08:00:01.000Z","sessionId":"s","compactMetadata":{"trigger":"auto","preTokens":9,"postTokens":1}}`
 
 var transcriptOddities = []telemetrytest.Story{
-	{"a sub-agent's calls and tools are told as its own, its prompts and errors not at all",
+	{"a sub-agent's calls and tools are its own, its prompts and errors are not reported",
 		[]string{typedA, transcriptSub(typedA), transcriptSub(answerA), transcriptSub(answerA),
 			transcriptSub(`{"type":"user","uuid":"r1","timestamp":"2026-11-21T08:00:01.500Z","sessionId":"s","promptId":"A","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"x"}]},"toolUseResult":{"usage":{"input_tokens":77}}}`),
 			transcriptSub(transcriptFailed(`"error":"rate_limit",`)), transcriptSub(endA)},
@@ -46,22 +46,22 @@ var transcriptOddities = []telemetrytest.Story{
 			`tool_start from=transcript detail=a1 at=08:00:01.000 session=s turn=A agent=ag tool=t1 name=Bash`,
 			`tool_start from=transcript detail=a1 at=08:00:01.000 session=s turn=A agent=ag tool=t1 name=Bash`,
 			`tool_end from=transcript detail=r1 at=08:00:01.500 session=s turn=A agent=ag tool=t1`}},
-	{"a sub-agent without an id, and one whose prompt was not seen, is one all the same",
+	{"a sub-agent without an id, and one without its prompt",
 		[]string{strings.Replace(answerA, `"sessionId":"s"`, `"sessionId":"s","isSidechain":true`, 1), transcriptSub(strings.Replace(answerA, "m1", "m2", 1))},
 		[]string{
 			`usage from=transcript detail=a1 at=08:00:01.000 session=s agent=sidechain used=111 call=m1 input=1 cache_read=10 cache_write=100 output=5 model=claude-x`,
 			`tool_start from=transcript detail=a1 at=08:00:01.000 session=s agent=sidechain tool=t1 name=Bash`,
 			`usage from=transcript detail=a1 at=08:00:01.000 session=s agent=ag used=111 call=m2 input=1 cache_read=10 cache_write=100 output=5 model=claude-x`,
 			`tool_start from=transcript detail=a1 at=08:00:01.000 session=s agent=ag tool=t1 name=Bash`}},
-	{"what a sub-agent's result says it used is not counted, for its own file says it",
+	{"the usage in a sub-agent's result is not counted: its own file has it",
 		[]string{`{"type":"user","uuid":"r1","timestamp":"2026-11-21T08:00:01.500Z","sessionId":"s","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"x"}]},"toolUseResult":{"agentId":"ag","totalTokens":6100,"usage":{"input_tokens":0,"cache_read_input_tokens":6000,"output_tokens":100}}}`},
 		[]string{`tool_end from=transcript detail=r1 at=08:00:01.500 session=s tool=t1`}},
 	{"one message asked for twice is two calls",
 		[]string{typedA, strings.Replace(answerA, `"uuid":"a1"`, `"uuid":"a1","requestId":"R1"`, 1), strings.Replace(answerA, `"uuid":"a1"`, `"uuid":"a1","requestId":"R2"`, 1)},
 		[]string{promptA, strings.Replace(usageA, "call=m1", "call=m1 request=R1", 1), toolA, strings.Replace(usageA, "call=m1", "call=m1 request=R2", 1), toolA}},
-	{"a later line with a smaller output is no news",
+	{"a later line with a smaller output is not reported",
 		[]string{typedA, answerA, strings.Replace(answerA, `"output_tokens":5`, `"output_tokens":1`, 1)}, []string{promptA, usageA, toolA, toolA}},
-	{"the status of a failed request says what `unknown` does not",
+	{"the status of a failed request explains `unknown`",
 		[]string{typedA, transcriptFailed(`"error":"unknown","apiErrorStatus":400,`), transcriptFailed(`"error":"unknown","apiErrorStatus":503,`), transcriptFailed(`"error":"a_new_word","apiErrorStatus":429,`),
 			transcriptFailed(`"error":"unknown",`), transcriptFailed(`"error":"billing_error","apiErrorStatus":400,`), transcriptFailed(`"error":"max_output_tokens",`), transcriptFailed(`"error":"oauth_org_not_allowed",`)},
 		[]string{promptA, transcriptStop("invalid_request"), transcriptStop("server_error"), transcriptStop("rate_limit"), transcriptStop("unknown"), transcriptStop("billing"), transcriptStop("unknown"), transcriptStop("auth")}},
@@ -71,7 +71,7 @@ var transcriptOddities = []telemetrytest.Story{
 			`{"type":"attachment","attachment":{"type":"queued_command","prompt":"and this"},"uuid":"q","sessionId":"s"}`,
 			endA},
 		[]string{promptA, usageA, toolA, turnEndA}},
-	{"`! cmd`: the model answers and the turn ends, but nobody prompted it",
+	{"`! cmd`: the model answers and the turn ends, without a prompt",
 		[]string{
 			`{"type":"user","uuid":"b1","timestamp":"2026-11-21T08:00:00.000Z","sessionId":"s","promptId":"A","message":{"content":"<bash-input>ls</bash-input>"}}`,
 			`{"type":"user","uuid":"b2","timestamp":"2026-11-21T08:00:00.500Z","sessionId":"s","promptId":"A","message":{"content":"<bash-stdout>x</bash-stdout><bash-stderr></bash-stderr>"}}`,
@@ -90,9 +90,9 @@ var transcriptOddities = []telemetrytest.Story{
 	{"the end of a failed turn may stand above its prompt, and the error that ended it below",
 		[]string{transcriptAfter(endA, "x1"), typedA, `{"type":"attachment","uuid":"h","parentUuid":"u1","sessionId":"s"}`, transcriptFailed(`"error":"server_error",`)},
 		[]string{promptA, transcriptStop("server_error"), turnEndA}},
-	{"an end whose error stands above it, too",
+	{"an end whose error precedes it",
 		[]string{transcriptAfter(endA, "x1"), transcriptFailed(`"error":"server_error",`), typedA}, []string{promptA, transcriptStop("server_error"), turnEndA}},
-	{"an end may follow a record that is told nowhere",
+	{"an end may follow a record without signals",
 		[]string{transcriptAfter(endA, "h"), typedA, `{"type":"attachment","sessionId":"s","uuid":"h"}`}, []string{promptA, turnEndA}},
 	{"the record that an end follows never came: the next prompt ends the turn",
 		[]string{transcriptAfter(endA, "lost"), typedA, transcriptTurnB(typedA, "08:00:03")},
@@ -113,12 +113,12 @@ var transcriptOddities = []telemetrytest.Story{
 		[]string{transcriptBoundary, transcriptBoundary, strings.Replace(transcriptBoundary, "c1", "c2", 1), transcriptBoundary},
 		[]string{`compacted from=transcript detail=c1 at=08:00:01.000 session=s half=record trigger=auto before=9 after=1`,
 			`compacted from=transcript detail=c2 at=08:00:01.000 session=s half=record trigger=auto before=9 after=1`}},
-	{"a compaction that failed leaves no record, and none is told",
+	{"a failed compaction leaves no record and is not reported",
 		[]string{typedA, `{"type":"system","subtype":"informational","content":"Not enough messages to compact.","uuid":"i","sessionId":"s"}`, answerA, endA},
 		[]string{promptA, usageA, toolA, turnEndA}},
 }
 
-// What Claude Code does that no recording shows, record by record.
+// Transcripts that are in no recording, record by record.
 func TestTranscriptOddities(t *testing.T) {
 	telemetrytest.RunStories(t, Transcript, transcriptOddities)
 }
@@ -138,8 +138,7 @@ func TestRepeatedUsageIsReportedOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkTranscript decodes a tool turn whose text is as long as real
-// sessions have it.
+// BenchmarkTranscript decodes a tool turn with texts of realistic length.
 func BenchmarkTranscript(b *testing.B) {
 	long := strings.Repeat(`some output of a tool, with \"quotes\" and\nlines `, 100)
 	var data [][]byte
@@ -207,14 +206,14 @@ func TestTranscriptStories(t *testing.T) {
 			[]string{promptA,
 				`turn_stop from=transcript detail=x1 at=08:00:01.000 session=s turn=A outcome=failed error=server_error`,
 				turnEndA}},
-		{"usage is told once per call, and again when its output has grown",
+		{"usage is reported once per call, and again when its output has grown",
 			[]string{typedA, answerA, answerA, strings.Replace(answerA, `"output_tokens":5`, `"output_tokens":9`, 1)},
 			[]string{promptA, usageA, toolA, toolA, strings.Replace(usageA, "output=5", "output=9", 1), toolA}},
 		{"a prompt with a picture", []string{strings.Replace(typedA, `"do it"`, `[{"type":"text","text":"see"},{"type":"image","source":{}}]`, 1)}, []string{promptA}},
 		{"a queued and a print mode prompt",
 			[]string{strings.Replace(typedA, "typed", "queued", 1), strings.Replace(strings.Replace(typedA, "typed", "sdk", 1), `"origin":{"kind":"human"},`, "", 1)},
 			[]string{promptA, promptA}},
-		{"no prompt: what Claude Code writes in the user's name",
+		{"records that Claude Code writes in the user's name are no prompts",
 			[]string{
 				strings.Replace(typedA, `"promptSource":"typed",`, "", 1),
 				strings.Replace(typedA, `"human"`, `"task-notification"`, 1),
@@ -236,7 +235,7 @@ func TestTranscriptStories(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKnownIsCounted(t *testing.T) {
+func TestUnknownRecordsAreCounted(t *testing.T) {
 	d := Transcript()
 	for _, r := range []string{
 		`{"type":"new-thing","x":1}`, `{"type":"new-thing"}`, `{"type":"system","subtype":"new"}`,

@@ -11,7 +11,7 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
-// Codex numbers its records without a hole, so a hole is a loss.
+// Codex numbers its records without gaps, so a gap is a loss.
 func TestOrdinals(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -22,7 +22,7 @@ func TestOrdinals(t *testing.T) {
 		{"from the middle of a resumed file", []any{40, 41, 42}, nil},
 		{"one lost", []any{0, 1, 3, 4}, []string{"2-2"}},
 		{"several lost, twice", []any{5, 9, 10, 12}, []string{"6-8", "11-11"}},
-		{"told again", []any{0, 1, 2, 1, 2, 3}, nil},
+		{"repeated", []any{0, 1, 2, 1, 2, 3}, nil},
 		{"a record without a number says nothing of the next", []any{0, nil, 7, 8}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestOrdinals(t *testing.T) {
 	}
 }
 
-// A file that lies under the name of another begins its numbers anew.
+// A file that replaces another one begins its numbers again.
 func TestOrdinalsOfAReplacedFile(t *testing.T) {
 	meta := func(n int, id string) string {
 		return fmt.Sprintf(`{"ordinal":%d,"type":"session_meta","payload":{"id":%q}}`, n, id)
@@ -74,8 +74,8 @@ func TestOrdinalsOfAReplacedFile(t *testing.T) {
 	}
 }
 
-// A history that was written anew under the same numbers is news.
-func TestHistoryWrittenAnew(t *testing.T) {
+// A history that was rewritten under the same numbers is reported.
+func TestRewrittenHistory(t *testing.T) {
 	meta := `{"timestamp":"2026-01-02T03:04:05.000Z","ordinal":0,"type":"session_meta","payload":{"id":"a"}}`
 	compacted := `{"timestamp":"2026-01-02T03:04:06.000Z","ordinal":1,"type":"compacted","payload":{}}`
 	younger := strings.Replace(compacted, "04:06", "05:06", 1)
@@ -86,8 +86,8 @@ func TestHistoryWrittenAnew(t *testing.T) {
 		`compacted from=rollout detail="ordinal 1" at=03:05:06.000 session=a half=record trigger=unknown`}, got)
 }
 
-// What nobody knows says nothing of what the call before it was for.
-func TestUnknownBeforeACompaction(t *testing.T) {
+// An unknown record does not show the purpose of the call before it.
+func TestUnknownRecordBeforeACompaction(t *testing.T) {
 	call := `{"timestamp":"2026-01-02T03:04:05.000Z","type":"token_usage_record","payload":{"thread_id":"a","turn_id":"t","response_id":"r","usage":{"input_tokens":9,"output_tokens":1,"total_tokens":10}}}`
 	for _, unknown := range []string{`{"type":"of_a_later_version","payload":{}}`, `{"type":"event_msg","payload":{"type":"of_a_later_version"}}`, `{`} {
 		got := telemetrytest.Decoded(t, Rollout, call, unknown, `{"timestamp":"2026-01-02T03:04:06.000Z","type":"compacted","payload":{"compaction_response_id":"r"}}`)
@@ -97,8 +97,8 @@ func TestUnknownBeforeACompaction(t *testing.T) {
 	}
 }
 
-// Records of versions that told no call by a record of its own, and the ones
-// in which a newer version does.
+// Records of versions without a record for each call, and of newer versions
+// with one.
 const (
 	meta    = `{"timestamp":"2026-01-02T03:04:00.000Z","type":"session_meta","payload":{"id":"s","cwd":"/p","cli_version":"0.98.0","source":"cli"}}`
 	fork    = `{"timestamp":"2026-01-02T03:04:00.000Z","type":"session_meta","payload":{"id":"s","forked_from_id":"o","source":"cli"}}`
@@ -107,7 +107,7 @@ const (
 	rewrote = `{"timestamp":"2026-01-02T03:04:30.000Z","type":"compacted","payload":{"message":"sum"}}`
 )
 
-// codexCount is a token_count at a second of a minute: totals, then last.
+// count is a token_count at a second of a minute: totals, then last.
 func count(second, input, cached, output, lastInput, lastCached, lastOutput int) string {
 	tokens := func(i, c, o int) string {
 		return fmt.Sprintf(`{"input_tokens":%d,"cached_input_tokens":%d,"output_tokens":%d,"reasoning_output_tokens":0,"total_tokens":%d}`, i, c, o, i+o)
@@ -124,7 +124,7 @@ func TestUsages(t *testing.T) {
 	}{
 		{"each step of the total is a call", []string{meta, answer, count(5, 100, 40, 10, 100, 40, 10), tool, count(6, 300, 140, 30, 200, 100, 20)},
 			[]string{"/total 110/110/60/40/10", "/total 330/220/100/100/20"}},
-		{"a repeated total is none", []string{meta, answer, count(5, 100, 0, 10, 100, 0, 10), count(5, 100, 0, 10, 100, 0, 10), count(6, 100, 0, 10, 100, 0, 10)},
+		{"a repeated total is no call", []string{meta, answer, count(5, 100, 0, 10, 100, 0, 10), count(5, 100, 0, 10, 100, 0, 10), count(6, 100, 0, 10, 100, 0, 10)},
 			[]string{"/total 110/110/100/0/10"}},
 		{"a file that is read from its middle begins with a total that is not ours", []string{answer, count(5, 900, 0, 90, 100, 0, 10), answer, count(6, 1000, 0, 100, 100, 0, 10)},
 			[]string{"//110/0/0/0", "/total 1100/110/100/0/10"}},
@@ -132,9 +132,9 @@ func TestUsages(t *testing.T) {
 			[]string{"//110/0/0/0", "/total 170/60/50/0/10"}},
 		{"so does a fork into which its origin was copied", []string{fork, count(0, 100, 0, 10, 100, 0, 10), count(0, 300, 0, 30, 200, 0, 20), answer, count(9, 700, 0, 70, 400, 0, 40)},
 			[]string{"//110/0/0/0", "//220/0/0/0", "/total 770/440/400/0/40"}},
-		{"a total that falls begins anew", []string{meta, answer, count(5, 900, 0, 90, 900, 0, 90), answer, count(6, 100, 0, 10, 100, 0, 10), answer, count(7, 200, 0, 20, 100, 0, 10)},
+		{"a total that falls begins a new count", []string{meta, answer, count(5, 900, 0, 90, 900, 0, 90), answer, count(6, 100, 0, 10, 100, 0, 10), answer, count(7, 200, 0, 20, 100, 0, 10)},
 			[]string{"/total 990/990/900/0/90", "/total 110/110/100/0/10", "/total 220/110/100/0/10"}},
-		{"the call of a compaction is beside the main chain, and the estimate is none",
+		{"the call of a compaction is beside the main chain, and the estimate is no call",
 			[]string{meta, answer, count(5, 100, 0, 10, 100, 0, 10), count(29, 130, 0, 15, 30, 0, 5), rewrote, count(30, 130, 0, 15, 0, 0, 0), answer, count(40, 150, 0, 20, 20, 0, 5)},
 			[]string{"/total 110/110/100/0/10", "compaction/total 145/35/30/0/5", "/total 170/25/20/0/5"}},
 		{"a record counts, and not the total as well", []string{`{"ordinal":0,"type":"session_meta","payload":{"id":"s"}}`, answer,
@@ -144,7 +144,7 @@ func TestUsages(t *testing.T) {
 		{"a call without an id has its number", []string{answer,
 			`{"ordinal":7,"type":"token_usage_record","payload":{"thread_id":"s","turn_id":"t","response_id":"","usage":{"input_tokens":100,"output_tokens":10}}}`},
 			[]string{"/ordinal 7/110/100/0/10"}},
-		{"a call that cost nothing is none", []string{answer,
+		{"a call without tokens is no call", []string{answer,
 			`{"ordinal":7,"type":"token_usage_record","payload":{"thread_id":"s","turn_id":"t","response_id":"r","usage":{"input_tokens":0,"output_tokens":0,"total_tokens":0}}}`}, nil},
 		{"the call that a compaction does not name was an answer", []string{
 			`{"ordinal":7,"type":"token_usage_record","payload":{"thread_id":"s","turn_id":"t","response_id":"r","usage":{"input_tokens":100,"output_tokens":10,"total_tokens":110}}}`,
@@ -167,8 +167,8 @@ func TestUsages(t *testing.T) {
 	}
 }
 
-// Whose thread a file is, its first line says; of one that is read from its
-// middle the first record of a call does.
+// A file's first line names its thread. In a file that is read from its middle,
+// the first record of a call does.
 func TestThreads(t *testing.T) {
 	usage := `{"ordinal":9,"type":"token_usage_record","payload":{"thread_id":"child","session_id":"root","turn_id":"t","response_id":"r","usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}}`
 	tool := `{"type":"response_item","payload":{"type":"function_call","call_id":"c"}}`
@@ -214,14 +214,14 @@ func TestLimits(t *testing.T) {
 			[]string{fault + at + " error=quota until=05:00:00.000", ended + " until=05:00:00.000"}},
 		{"both are, and the later one holds", []string{limits(`{"primary":{"used_percent":100,"resets_at":1767330000},"secondary":{"used_percent":100,"resets_at":1767333600}}`), end},
 			[]string{fault + at + " error=quota until=06:00:00.000", ended + " until=06:00:00.000"}},
-		{"told twice", []string{limits(`{"primary":{"used_percent":100,"resets_at":1767330000}}`), limits(`{"primary":{"used_percent":100,"resets_at":1767330000}}`)},
+		{"reported twice", []string{limits(`{"primary":{"used_percent":100,"resets_at":1767330000}}`), limits(`{"primary":{"used_percent":100,"resets_at":1767330000}}`)},
 			[]string{fault + at + " error=quota until=05:00:00.000"}},
 		{"an older version counts seconds", []string{limits(`{"primary":{"used_percent":100,"resets_in_seconds":60}}`)},
 			[]string{fault + at + " error=quota until=03:05:05.000"}},
 		{"reached without a window", []string{limits(`{"primary":null,"secondary":null,"rate_limit_reached_type":"workspace_owner_credits_depleted"}`), end},
 			[]string{fault + at + " error=quota", ended}},
 		{"nearly used up", []string{limits(`{"primary":{"used_percent":99.9,"resets_at":1767330000}}`), end}, []string{ended}},
-		{"nothing is told", []string{limits(`null`), limits(`{"primary":null}`), end}, []string{ended}},
+		{"no limit", []string{limits(`null`), limits(`{"primary":null}`), end}, []string{ended}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Equal(t, c.want, telemetrytest.Decoded(t, Rollout, c.records...))
@@ -275,7 +275,7 @@ var rolloutStories = []telemetrytest.Story{
 		rolloutFrom(1, `working turn=T window=1000 by=reported`),
 		rolloutFrom(2, `prompt session=S turn=T`),
 	}},
-	{"usage after an answer is told at once and not repeated", []string{
+	{"usage after an answer is reported at once and not repeated", []string{
 		codex(1, "event_msg", rolloutAnswered), codex(2, "token_usage_record", rolloutUsage), codex(3, "event_msg", rolloutCounted),
 	}, []string{
 		rolloutFrom(2, `usage session=S turn=T used=100 call=R request=T input=90 output=10`),
@@ -299,7 +299,7 @@ var rolloutStories = []telemetrytest.Story{
 		rolloutFrom(4, `compacted session=S turn=T half=record trigger=unknown`),
 		rolloutFrom(5, `usage session=S turn=T used=40 estimate window=1000 by=reported`),
 	}},
-	{"no news: info null, thread settings, world state", []string{
+	{"info null, thread settings and world state give no signal", []string{
 		codex(1, "event_msg", `{"type":"token_count","info":null}`),
 		codex(2, "event_msg", `{"type":"thread_settings_applied","thread_id":"S","thread_settings":{"model":"gpt-x"}}`),
 		codex(3, "world_state", `{"full":true}`),

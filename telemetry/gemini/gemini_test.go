@@ -11,7 +11,7 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
-// chat writes a message of a chat file at a second of the minute.
+// chatLine writes a message of a chat file at a second of the minute.
 func chatLine(second int, id, kind, rest string) string {
 	return fmt.Sprintf(`{"id":"%s","timestamp":"2026-11-21T08:00:%02d.000Z","type":"%s",%s}`, id, second, kind, rest)
 }
@@ -39,7 +39,8 @@ func chatPrompt(second int, id string) string {
 	return fmt.Sprintf(`prompt from=transcript detail=%s at=08:00:%02d.000 session=s turn=%s`, id, second, id)
 }
 
-// asked is the usage of a call that answered nothing, usage of one that did.
+// asked is the usage of a call without an answer, usage that of one with an
+// answer.
 func chatAsked(second int, id, turn string, input, output int) string {
 	return fmt.Sprintf(`usage from=transcript detail=%s at=08:00:%02d.000 session=s turn=%s used=%d call=%s input=%d output=%d model=gemini-2.5-pro`, id, second, turn, input, id, input, output)
 }
@@ -71,12 +72,12 @@ var chatStories = []telemetrytest.Story{
 	{"a turn that was not answered is left open",
 		[]string{chatHead, typed(1, "p1", "a"), typed(3, "p2", "b")},
 		[]string{chatLive, chatPrompt(1, "p1"), chatPrompt(3, "p2")}},
-	{"what was said beside a call of a tool is no answer",
+	{"text beside a tool call is no answer",
 		[]string{chatHead, typed(1, "p1", "a"), chatWithTool(answer(2, "m1", "I will look", 10, 5), "t1"), typed(3, "p2", "b")},
 		[]string{chatLive, chatPrompt(1, "p1"), chatAsked(2, "m1", "p1", 10, 5),
 			`tool_start from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`,
 			`tool_end from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`, chatPrompt(3, "p2")}},
-	{"a message that is written again tells its usage and its calls once, and an output that has grown",
+	{"a repeated message reports its usage and its calls once, and an output that has grown",
 		[]string{chatHead, typed(1, "p1", "a"), answer(2, "m1", "", 10, 5), chatWithTool(answer(2, "m1", "", 10, 5), "t1"), chatWithTool(answer(2, "m1", "", 10, 7), "t1")},
 		[]string{chatLive, chatPrompt(1, "p1"), chatAsked(2, "m1", "p1", 10, 5),
 			`tool_start from=transcript detail=m1 at=08:00:02.000 session=s turn=p1 tool=t1 name=x`,
@@ -85,7 +86,7 @@ var chatStories = []telemetrytest.Story{
 	{"the parts of a usage exclude each other",
 		[]string{chatLine(2, "m1", "gemini", `"content":"x","tokens":{"input":100,"output":7,"cached":60,"thoughts":3,"tool":4,"total":114},"model":"gemma-4-31b-it"`)},
 		[]string{`usage from=transcript detail=m1 at=08:00:02.000 used=100 call=m1 input=44 cache_read=60 output=10 reasoning=3 model=gemma-4-31b-it`}},
-	{"a message without a usage tells none, until it has one",
+	{"a message reports its usage once it has one",
 		[]string{chatHead, typed(1, "p1", "a"), chatLine(2, "m1", "gemini", `"content":"x","tokens":null`), answer(2, "m1", "x", 10, 5)},
 		[]string{chatLive, chatPrompt(1, "p1"), chatUsage(2, "m1", "p1", 10, 5)}},
 	{"a compaction is a summary that was not seen before",
@@ -105,9 +106,9 @@ var chatStories = []telemetrytest.Story{
 			strings.Replace(chatContext, `"c"`, `"c2"`, 1), chatSnapshot("z2"), typed(6, "p9", "a"), chatLine(6, "m9", "gemini", `"content":[{"text":"x"}],"thoughts":[],"tokens":null`),
 			history(6, strings.Replace(chatContext, `"c"`, `"c2"`, 1), chatSnapshot("z2"), typed(6, "p9", "a")), typed(7, "p2", "b")},
 		[]string{chatLive, chatCompacted(5, "z1"), chatPrompt(7, "p2")}},
-	{"of a file read from its middle only the time tells a new summary",
+	{"in a file read from its middle, only the time shows a new summary",
 		[]string{history(50, chatContext, chatSnapshot("z1")), history(51, chatContext, chatSnapshot("z1"))}, []string{}},
-	{"a person who types the mark of a summary compacts nothing",
+	{"a user who types the mark of a summary compacts nothing",
 		[]string{chatHead, typed(1, "p1", "what is <state_snapshot>?"), history(2, chatContext, typed(1, "p1", "what is <state_snapshot>?"))},
 		[]string{chatLive, chatPrompt(1, "p1")}},
 	{"the context was cleared within the session",
@@ -116,11 +117,11 @@ var chatStories = []telemetrytest.Story{
 	{"the same in words, and by going back",
 		[]string{chatHead, chatLine(1, "i", "info", `"content":"Conversation context has been cleared."`), `{"$rewindTo":"i"}`},
 		[]string{chatLive, `cleared from=transcript detail=i at=08:00:01.000 session=s`, `cleared from=transcript detail=rewound session=s`}},
-	{"what ended a turn ends no other one when it is read once more",
+	{"the end of a turn that is read again ends no other turn",
 		[]string{chatHead, typed(1, "p1", "a"), chatLine(2, "e", "error", `"content":"x"`), typed(3, "p2", "b"), chatLine(4, "i", "info", `"content":"Request cancelled."`),
 			typed(5, "p3", "c"), chatLine(2, "e", "error", `"content":"x"`), chatLine(4, "i", "info", `"content":"Request cancelled."`)},
 		[]string{chatLive, chatPrompt(1, "p1"), chatEnded(2, "e", "p1", "failed error=unknown"), chatPrompt(3, "p2"), chatEnded(4, "i", "p2", "interrupted"), chatPrompt(5, "p3")}},
-	{"a file that is read once more tells nothing twice",
+	{"a file that is read again gives no signals",
 		[]string{chatHead, history(0, chatContext), typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), chatHead, history(0, chatContext), typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5)},
 		[]string{chatLive, chatPrompt(1, "p1"), chatUsage(2, "m1", "p1", 10, 5)}},
 	{"a session of another id in the same file",
@@ -131,21 +132,21 @@ var chatStories = []telemetrytest.Story{
 			chatLine(4, "p2", "user", `"content":[{"text":"go \"on\""}]`), answer(5, "m2", "done", 20, 5), typed(6, "p3", "b")},
 		[]string{chatLive, chatPrompt(1, "p1"), chatUsage(2, "m1", "p1", 10, 5), `alive from=transcript detail=w at=08:00:03.000 session=s turn=p1`, `working from=transcript detail=p2 at=08:00:04.000 session=s turn=p1`,
 			chatUsage(5, "m2", "p1", 20, 5), chatEnded(6, "p3", "p1", "completed"), chatPrompt(6, "p3")}},
-	{"the same, where the hook tells the person something else",
+	{"the same, where the hook displays another text to the user",
 		[]string{chatHead, typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), chatLine(3, "w", "warning", `"content":"Agent execution blocked: hm"`),
 			chatLine(4, "p2", "user", `"content":[{"text":"go on"}],"displayContent":[{"text":"a"}]`)},
 		[]string{chatLive, chatPrompt(1, "p1"), chatUsage(2, "m1", "p1", 10, 5), `alive from=transcript detail=w at=08:00:03.000 session=s turn=p1`, `working from=transcript detail=p2 at=08:00:04.000 session=s turn=p1`}},
 	{"a hook refused a prompt, and the person typed another one",
 		[]string{chatHead, typed(1, "p1", "a"), answer(2, "m1", "yes", 10, 5), chatLine(3, "w", "warning", `"content":"Agent execution blocked: no"`), typed(4, "p2", "b")},
 		[]string{chatLive, chatPrompt(1, "p1"), chatUsage(2, "m1", "p1", 10, 5), `alive from=transcript detail=w at=08:00:03.000 session=s turn=p1`, chatEnded(4, "p2", "p1", "completed"), chatPrompt(4, "p2")}},
-	{"the same prompt twice, with what a hook added, is two",
+	{"the same prompt twice, with a hook's additions, is two prompts",
 		[]string{chatHead, chatLine(1, "p1", "user", `"content":[{"text":"a"},{"text":"<hook_context>x</hook_context>"}],"displayContent":[{"text":"a"}]`),
 			chatLine(2, "p2", "user", `"content":[{"text":"a"},{"text":"<hook_context>x</hook_context>"}],"displayContent":[{"text":"a"}]`)},
 		[]string{chatLive, chatPrompt(1, "p1"), chatPrompt(2, "p2")}},
-	{"after the context was cleared the session goes on in another file",
+	{"after the context was cleared the session continues in another file",
 		[]string{chatHead, history(0, chatContext), chatLine(1, "p1", "user", `"content":[{"text":"go on"}],"displayContent":[{"text":"a"}]`), typed(6, "p2", "b")},
 		[]string{chatLive, chatPrompt(6, "p2")}},
-	{"a command that stands for a prompt is one",
+	{"a command that replaces a prompt is a prompt",
 		[]string{chatHead, chatLine(1, "p1", "user", `"content":[{"text":"Review this."}],"displayContent":[{"text":"/review"}]`)},
 		[]string{chatLive, chatPrompt(1, "p1")}},
 	{"a hook stopped the turn",
@@ -157,10 +158,10 @@ var chatStories = []telemetrytest.Story{
 			chatLine(5, "j", "info", `"content":"User cancelled the request."`), chatWithTool(chatLine(5, "m3", "gemini", `"content":"","thoughts":[]`), "t2"),
 			chatLine(5, "r", "user", `"content":[{"functionResponse":{"id":"t2"}}]`)},
 		[]string{chatLive, chatPrompt(1, "p1"), chatEnded(2, "i", "p1", "interrupted"), chatPrompt(3, "p2"), chatAsked(4, "m2", "p2", 10, 5), chatEnded(5, "j", "p2", "interrupted")}},
-	{"an error ends a turn, and is nobody's without one",
+	{"an error ends a turn, and nothing without one",
 		[]string{chatHead, chatLine(1, "e0", "error", `"content":"Unknown command"`), typed(2, "p1", "a"), chatLine(3, "e", "error", `"content":"[API Error: x]"`), chatLine(4, "f", "error", `"content":"more"`)},
 		[]string{chatLive, chatPrompt(2, "p1"), chatEnded(3, "e", "p1", "failed") + " error=unknown"}},
-	{"no prompts: what Gemini CLI writes in the user's place",
+	{"messages that Gemini CLI writes in the user's place are no prompts",
 		[]string{chatHead,
 			chatLine(1, "a", "user", `"content":[{"functionResponse":{"id":"t"}}]`),
 			chatLine(1, "b", "user", `"content":[{"functionResponse":{"id":"t"}},{"inlineData":{"data":"x"}}]`),

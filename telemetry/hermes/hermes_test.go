@@ -38,8 +38,8 @@ func sessionRow(session string) string {
 	return `{"table":"sessions","session_id":"s","session":{` + session + `}}`
 }
 
-// Token columns are totals of a session: what they were at first is nobody's
-// call, what they grow by is usage, and of one call it is the context too.
+// Token columns are totals of a session. Their first values belong to no call,
+// and their growth is usage. The growth by one call is the context too.
 func TestTotals(t *testing.T) {
 	got := telemetrytest.Decoded(t, Store,
 		sessionRow(`"api_call_count":5,"input_tokens":1000,"output_tokens":50,"cache_read_tokens":10,"model":"m"`),
@@ -92,7 +92,7 @@ func TestUnknown(t *testing.T) {
 	require.Equal(t, map[string]int{"malformed": 1, "table/dreams": 1, "role/oracle": 1}, d.Unknown())
 }
 
-func TestHooksAreRefused(t *testing.T) {
+func TestInvalidHookInput(t *testing.T) {
 	for stdin, want := range map[string]string{
 		`[]`:                                 "it is not a JSON object",
 		`{"hook_event_name":"pre_llm_call"}`: "it names no session",

@@ -13,9 +13,9 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
-// openclawRecordings are what one OpenClaw left behind: two local turns, a
-// local terminal, a gateway with a compaction, a reset and a heartbeat, and a
-// local terminal that was ended in its turn.
+// recordings are the files of one OpenClaw: two local turns, a local terminal,
+// a gateway with a compaction, a reset and a heartbeat, and a local terminal
+// that was ended within its turn.
 var recordings = []struct {
 	decoder    string
 	newDecoder func() telemetry.Decoder
@@ -77,13 +77,13 @@ func TestTranscript(t *testing.T) {
 				ocUser("u2", "k2", ""), ocAnswer("a2", "r1", "stop", "[]")},
 			[]string{sig("working", "u1", ""), sig("prompt", "u1", " turn=r1"), usage("a1", "r1", ""), sig("tool_start", "a1", " turn=r1 tool=t1 name=read"),
 				sig("tool_end", "t", " turn=r1 tool=t1"), sig("working", "u2", ""), usage("a2", "r1", ""), sig("turn_stop", "a2", " turn=r1 outcome=completed")}},
-		{"a prompt that no run answered is told with the next one",
+		{"a prompt that no run answered is reported with the next one",
 			[]string{ocUser("u1", "k1", ""), ocUser("u2", "k2", "")},
 			[]string{sig("working", "u1", ""), sig("prompt", "u1", " turn=k1"), sig("working", "u2", "")}},
 		{"or with a reset",
 			[]string{ocUser("u1", "k1", ""), ocRow("x", `"type":"reset","reason":"reset"`)},
 			[]string{sig("working", "u1", ""), sig("prompt", "u1", " turn=k1"), sig("session_live", "x", " cause=clear")}},
-		{"who writes on a channel is a person",
+		{"a message on a channel is the user's",
 			[]string{ocUser("u1", "r1", `,"provenance":{"kind":"external_user"}`), ocAnswer("a1", "r1", "stop", "[]")},
 			[]string{sig("working", "u1", ""), sig("prompt", "u1", " turn=r1"), usage("a1", "r1", ""), sig("turn_stop", "a1", " turn=r1 outcome=completed")}},
 		{"another session and the harness itself are not",
@@ -96,14 +96,14 @@ func TestTranscript(t *testing.T) {
 			[]string{ocUser("u1", "r1", ""), ocRow("a1", `"type":"message","message":{"role":"assistant","content":[],"usage":{"input":0},"stopReason":"error","errorMessage":"no","__openclaw":{"runId":"r1"}}`), ocUser("u2", "r2", "")},
 			[]string{sig("working", "u1", ""), sig("prompt", "u1", " turn=r1"), sig("fault", "a1", " turn=r1 error=unknown"),
 				sig("turn_end", "u2", " turn=r1 outcome=failed error=unknown"), sig("working", "u2", "")}},
-		{"and not when the run goes on",
+		{"and not when the run continues",
 			[]string{ocUser("u1", "r1", ""), ocAnswer("a1", "r1", "error", "[]"), ocAnswer("a2", "r1", "stop", "[]"), ocUser("u2", "r2", "")},
 			[]string{sig("working", "u1", ""), sig("prompt", "u1", " turn=r1"), usage("a1", "r1", ""), sig("fault", "a1", " turn=r1 error=unknown"),
 				usage("a2", "r1", ""), sig("turn_stop", "a2", " turn=r1 outcome=completed"), sig("working", "u2", "")}},
-		{"somebody stopped it",
+		{"it was interrupted",
 			[]string{ocUser("u1", "r1", ""), ocAnswer("a1", "r1", "aborted", "[]")},
 			[]string{sig("working", "u1", ""), sig("prompt", "u1", " turn=r1"), usage("a1", "r1", ""), sig("turn_end", "a1", " turn=r1 outcome=interrupted")}},
-		{"what was sent to a channel is noted by the harness itself",
+		{"a note of what was sent to a channel",
 			[]string{ocRow("a1", `"type":"message","message":{"role":"assistant","provider":"openclaw","model":"delivery-mirror","content":[],"usage":{"input":0,"output":0},"stopReason":"stop"}`)},
 			[]string{}},
 		{"a fork has a parent",
@@ -149,11 +149,11 @@ func TestRuns(t *testing.T) {
 		require.Equal(t, []string{sig("usage", "model.completed", " side="+trigger+" used=7 request=r input=11 output=3 model=m")},
 			telemetrytest.Decoded(t, Run, event("session.started", `{"trigger":"`+trigger+`"}`), event("trace.metadata", `{}`), event("prompt.submitted", `{}`), last, event("session.ended", `{"status":"success"}`)), trigger)
 	}
-	// A run that is met in its middle is nobody's prompt.
+	// A run that is read from its middle has no prompt.
 	require.Empty(t, telemetrytest.Decoded(t, Run, event("prompt.submitted", `{}`)))
 }
 
-func TestRunsTellEachCallOfTheirs(t *testing.T) {
+func TestRunsReportEachCall(t *testing.T) {
 	got := telemetrytest.Decoded(t, Run, `{"type":"model.completed","sessionId":"s","runId":"r","data":{"messagesSnapshot":[
 		{"role":"assistant","responseId":"old","usage":{"input":9},"__openclaw":{"runId":"before"}},
 		{"role":"user","content":"x"},
@@ -181,7 +181,7 @@ func TestNodes(t *testing.T) {
 	}
 	require.Equal(t, []string{sig("turn_end", "done", " turn=r outcome=interrupted")},
 		telemetrytest.Decoded(t, Node, row(`{"status":"done","lastRunId":"r","abortedLastRun":true}`)))
-	// A figure that OpenClaw itself calls stale is no figure.
+	// A figure that OpenClaw calls stale is not used.
 	require.Equal(t, []string{"window from=store at=00:00:01.000 session=s window=200 by=reported", "usage from=store at=00:00:01.000 session=s used=50 window=200 by=reported"},
 		telemetrytest.Decoded(t, Node, row(`{"totalTokens":90,"totalTokensFresh":false,"contextTokens":200}`), row(`{"totalTokens":50,"totalTokensFresh":true,"contextTokens":200}`),
 			row(`{"totalTokens":50,"totalTokensFresh":true,"contextTokens":200,"label":"x"}`)))
@@ -203,7 +203,7 @@ func TestPlugin(t *testing.T) {
 		calls []string
 		want  []string
 	}{
-		{"stopped by somebody", []string{call("agent_end", `{"success":false,"messages":[{"role":"assistant","stopReason":"aborted"}]}`, run)},
+		{"interrupted", []string{call("agent_end", `{"success":false,"messages":[{"role":"assistant","stopReason":"aborted"}]}`, run)},
 			[]string{sig("turn_end", "agent_end", " turn=r outcome=interrupted")}},
 		{"failed", []string{call("agent_end", `{"success":false,"error":"no","messages":[{"role":"assistant","stopReason":"error"}]}`, run)},
 			[]string{sig("turn_end", "agent_end", " turn=r outcome=failed error=unknown")}},
@@ -211,11 +211,11 @@ func TestPlugin(t *testing.T) {
 			[]string{sig("tool_start", "before_tool_call", " turn=r tool=t name=read"), sig("tool_end", "after_tool_call", " turn=r tool=t")}},
 		{"a call that failed", []string{call("model_call_ended", `{"outcome":"error"}`, run)},
 			[]string{sig("fault", "model_call_ended", " turn=r error=unknown")}},
-		{"a compaction's call that failed is none of the turn's", []string{call("model_call_ended", `{"outcome":"error"}`, `,"runId":"r:compaction:c"`)}, []string{}},
+		{"a compaction's failed call is not the turn's", []string{call("model_call_ended", `{"outcome":"error"}`, `,"runId":"r:compaction:c"`)}, []string{}},
 		{"a compaction that only began", []string{call("before_compaction", `{}`, "")}, []string{sig("compacting", "before_compaction", "")}},
 		{"a session that another one follows", []string{call("session_end", `{"reason":"new","nextSessionId":"n"}`, ""), `{"k":"session_start","t":1000,"e":{"resumedFrom":"s"},"c":{"sessionId":"n"}}`},
 			[]string{sig("session_gone", "session_end", " reason=new"), "session_live from=hook detail=session_start at=00:00:01.000 session=n cause=clear"}},
-		{"a session taken up again", []string{call("session_start", `{"resumedFrom":"s"}`, "")}, []string{sig("session_live", "session_start", " cause=resume")}},
+		{"a resumed session", []string{call("session_start", `{"resumedFrom":"s"}`, "")}, []string{sig("session_live", "session_start", " cause=resume")}},
 		{"a gateway is no session", []string{call("gateway_start", `{"port":1}`, `,"config":{"token":"secret"}`), call("gateway_stop", `{"reason":"x"}`, "")}, []string{}},
 		{"a schedule's run", []string{call("agent_turn_prepare", `{}`, run+`,"trigger":"cron"`), call("model_call_started", `{"contextTokenBudget":9}`, run),
 			call("agent_end", `{"success":true,"messages":[{"role":"assistant","responseId":"x","usage":{"input":1}}]}`, run+`,"trigger":"cron"`)},
@@ -241,7 +241,7 @@ func TestAgent(t *testing.T) {
 		`,"error":{"kind":"retry_limit"},"aborted":false`: "failed error=unknown",
 	} {
 		got := telemetrytest.Decoded(t, Agent, result(meta), result(meta))
-		require.Len(t, got, 3, "the file is read again and nothing is told again")
+		require.Len(t, got, 3, "the file is read again and nothing is reported again")
 		require.Equal(t, "turn_end from=stream detail=agent session=s turn=r outcome="+outcome, got[2])
 	}
 }
@@ -258,9 +258,8 @@ func TestUnknown(t *testing.T) {
 	require.Equal(t, map[string]int{"compressed": 1, "dream": 1, "message/oracle": 1, "malformed": 2}, d.Unknown())
 }
 
-// TestOpenclawSourcesAgree: what one source tells of a turn another tells under
-// the same name, so that a turn told by three is one frame, and a call told by
-// three is one call.
+// TestSourcesAgree: several sources report a turn under one id, so it is one
+// frame, and a call under one id, so it is counted once.
 func TestSourcesAgree(t *testing.T) {
 	type call struct{ session, id, run string }
 	prompts, ends, calls := map[string]map[string]bool{}, map[string]map[string]telemetry.Outcome{}, map[string]map[call]telemetry.Usage{}
@@ -271,7 +270,7 @@ func TestSourcesAgree(t *testing.T) {
 			for _, s := range d.Decode(record) {
 				switch s.Kind {
 				case telemetry.Prompt:
-					require.False(t, prompts[c.decoder][s.Turn], "%s tells the prompt of %s twice", c.decoder, s.Turn)
+					require.False(t, prompts[c.decoder][s.Turn], "%s reports the prompt of %s twice", c.decoder, s.Turn)
 					prompts[c.decoder][s.Turn] = true
 				case telemetry.TurnEnd:
 					ends[c.decoder][s.Turn] = s.Outcome
@@ -291,17 +290,17 @@ func TestSourcesAgree(t *testing.T) {
 		require.Equal(t, ends["run"][turn], ends["plugin"][turn])
 		require.Equal(t, ends["run"][turn], ends["transcript"][turn])
 	}
-	// The run that was ended from outside left no end in its events, nor its
-	// call; the transcript has both.
+	// The run that was ended by a signal has no end and no call in its events;
+	// the transcript has both.
 	const killed = "1bc17b23-a584-4cfa-b192-c5059d25c4e9"
 	require.NotContains(t, ends["run"], killed)
 	require.Equal(t, telemetry.Completed, ends["transcript"][killed])
-	told := maps.Clone(calls["transcript"])
-	require.Len(t, told, 9, "8 turns and the heartbeat")
-	delete(told, call{"74beaf6d-ff9d-484a-a2cf-ad0dc64aaf12", "chatcmpl-1", killed})
-	require.Equal(t, told, calls["run"])
+	want := maps.Clone(calls["transcript"])
+	require.Len(t, want, 9, "8 turns and the heartbeat")
+	delete(want, call{"74beaf6d-ff9d-484a-a2cf-ad0dc64aaf12", "chatcmpl-1", killed})
+	require.Equal(t, want, calls["run"])
 	require.Len(t, calls["plugin"], 5)
 	for c, u := range calls["plugin"] {
-		require.Equal(t, told[c], u)
+		require.Equal(t, want[c], u)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
-// codeTime is the time of the n-th millisecond of a test's story.
+// codeTime is the time of millisecond n of a test's story.
 const codeTime = 1795247312000
 
 func codeEvent(n int64, kind, props string) string {
@@ -29,7 +29,7 @@ func codePart(n int64, message, rest string) string {
 	return codeEvent(n, "message.part.updated", fmt.Sprintf(`"part":{"id":"p","messageID":%q,%s}`, message, rest))
 }
 
-// codeAnswer is an answer; rest begins behind its times.
+// codeAnswer is an answer; rest begins after its times.
 func codeAnswer(n int64, id, parent string, created, completed int64, rest string) string {
 	times := fmt.Sprintf(`{"created":%d}`, codeTime+created)
 	if completed > 0 {
@@ -51,7 +51,7 @@ func codeBusy(n int64) string { return codeEvent(n, "session.status", `"status":
 
 func codeIdle(n int64) string { return codeEvent(n, "session.idle", `"x":1`) }
 
-// codeRows makes rows of the store of the events that it has.
+// codeRows makes rows of the store from its events.
 func codeRows(events ...string) []string {
 	var rows []string
 	for i, e := range events {
@@ -68,67 +68,67 @@ func codeUpdated(n, tokens int64) string {
 }
 
 func TestBus(t *testing.T) {
-	// What every signal has is left out.
-	tell := func(ms int, rest string) string {
+	// Members that every signal has are left out.
+	signal := func(ms int, rest string) string {
 		kind, rest, _ := strings.Cut(rest, " ")
 		detail, rest, _ := strings.Cut(rest, " ")
 		return strings.TrimSuffix(fmt.Sprintf(`%s from=stream detail=%s at=07:48:32.%03d session=S %s`, kind, detail, ms, rest), " ")
 	}
 	const used = `used=30 call=%s input=10 cache_read=7 cache_write=8 output=5 reasoning=2 model=p/m`
-	live := tell(0, "session_live session.created cause=unknown")
+	live := signal(0, "session_live session.created cause=unknown")
 	for _, c := range []struct {
 		name    string
 		records []string
 		want    []string
 	}{
-		{"a turn; the message is written again, and idle is told twice", []string{
+		{"a turn with a repeated message and two idle events", []string{
 			codeCreated(0, ""), codeUser(1, "u1", 1), codePart(2, "u1", codeTyped), codeBusy(3), codeAnswer(4, "a1", "u1", 4, 0, ""), codeUser(5, "u1", 1), codeBusy(6),
 			codeAnswer(7, "a1", "u1", 4, 7, codeStop), codeAnswer(8, "a1", "u1", 4, 7, codeStop), codeIdle(9), codeIdle(10), codeUser(11, "u1", 1),
-		}, []string{live, tell(3, "working session.status:busy"), tell(4, "prompt message.updated turn=u1"),
-			tell(7, "usage a1 turn=u1 "+fmt.Sprintf(used, "a1")), tell(9, "turn_end session.idle turn=u1 outcome=completed")}},
-		{"a message that nobody answers is no prompt, also when a shell command runs behind it", []string{
+		}, []string{live, signal(3, "working session.status:busy"), signal(4, "prompt message.updated turn=u1"),
+			signal(7, "usage a1 turn=u1 "+fmt.Sprintf(used, "a1")), signal(9, "turn_end session.idle turn=u1 outcome=completed")}},
+		{"a message without an answer is no prompt, also when a shell command follows", []string{
 			codeCreated(0, ""), codeUser(1, "u1", 1), codePart(2, "u1", codeTyped), codeBusy(3), codeUser(4, "u2", 4), codePart(5, "u2", codeTyped+`,"synthetic":true`),
 			codeAnswer(6, "a1", "u2", 6, 7, ""), codeIdle(8),
-		}, []string{live, tell(3, "working session.status:busy"), tell(8, "idle session.idle")}},
-		{"what is sent into a running turn is answered in it", []string{
+		}, []string{live, signal(3, "working session.status:busy"), signal(8, "idle session.idle")}},
+		{"a message sent into a running turn is answered in it", []string{
 			codeCreated(0, ""), codeUser(1, "u1", 1), codePart(2, "u1", codeTyped), codeBusy(3), codeAnswer(4, "a1", "u1", 4, 0, ""), codeUser(5, "u2", 5), codePart(6, "u2", codeTyped),
 			codeAnswer(7, "a1", "u1", 4, 7, codeStop), codeAnswer(8, "a2", "u2", 8, 0, ""), codeAnswer(9, "a2", "u2", 8, 9, codeStop), codeIdle(10), codeBusy(11), codeIdle(12),
-		}, []string{live, tell(3, "working session.status:busy"), tell(4, "prompt message.updated turn=u1"),
-			tell(7, "usage a1 turn=u1 "+fmt.Sprintf(used, "a1")), tell(9, "usage a2 turn=u1 "+fmt.Sprintf(used, "a2")),
-			tell(10, "turn_end session.idle turn=u1 outcome=completed"), tell(11, "working session.status:busy"), tell(12, "idle session.idle")}},
+		}, []string{live, signal(3, "working session.status:busy"), signal(4, "prompt message.updated turn=u1"),
+			signal(7, "usage a1 turn=u1 "+fmt.Sprintf(used, "a1")), signal(9, "usage a2 turn=u1 "+fmt.Sprintf(used, "a2")),
+			signal(10, "turn_end session.idle turn=u1 outcome=completed"), signal(11, "working session.status:busy"), signal(12, "idle session.idle")}},
 		{"a turn that fails before it is answered", []string{
 			codeCreated(0, ""), codeUser(1, "u1", 1), codePart(2, "u1", codeTyped), codeBusy(3),
 			codeEvent(4, "session.error", `"error":{"name":"ProviderAuthError","data":{"message":"secret"}}`), codeIdle(5),
-		}, []string{live, tell(3, "working session.status:busy"), tell(4, "prompt message.updated turn=u1"),
-			tell(5, "turn_end session.idle turn=u1 outcome=failed error=auth")}},
+		}, []string{live, signal(3, "working session.status:busy"), signal(4, "prompt message.updated turn=u1"),
+			signal(5, "turn_end session.idle turn=u1 outcome=failed error=auth")}},
 		{"an error that the turn went on behind", []string{
 			codeCreated(0, ""), codeUser(1, "u1", 1), codePart(2, "u1", codeTyped), codeBusy(3), codeAnswer(4, "a1", "u1", 4, 0, ""),
 			codeEvent(5, "session.error", `"error":{"name":"ContextOverflowError","data":{}}`), codeBusy(6), codeAnswer(7, "a1", "u1", 4, 7, codeStop), codeIdle(8),
-		}, []string{live, tell(3, "working session.status:busy"), tell(4, "prompt message.updated turn=u1"),
-			tell(6, "fault session.error turn=u1 error=context_full"), tell(7, "usage a1 turn=u1 "+fmt.Sprintf(used, "a1")),
-			tell(8, "turn_end session.idle turn=u1 outcome=completed")}},
+		}, []string{live, signal(3, "working session.status:busy"), signal(4, "prompt message.updated turn=u1"),
+			signal(6, "fault session.error turn=u1 error=context_full"), signal(7, "usage a1 turn=u1 "+fmt.Sprintf(used, "a1")),
+			signal(8, "turn_end session.idle turn=u1 outcome=completed")}},
 		{"an error when nothing is done", []string{codeCreated(0, ""), codeIdle(1), codeEvent(2, "session.error", `"error":{"name":"UnknownError"}`), codeBusy(3)},
-			[]string{live, tell(1, "idle session.idle"), tell(2, "fault session.error error=unknown"), tell(3, "working session.status:busy")}},
-		{"the bus was not heard while a turn ended and another began", []string{
+			[]string{live, signal(1, "idle session.idle"), signal(2, "fault session.error error=unknown"), signal(3, "working session.status:busy")}},
+		{"the events between two turns were lost", []string{
 			codeCreated(0, ""), codeUser(1, "u1", 1), codePart(2, "u1", codeTyped), codeBusy(3), codeAnswer(4, "a1", "u1", 4, 0, ""),
 			`{"id":"evt_000000000000","type":"server.connected","properties":{}}`,
 			codeUser(20, "u2", 20), codePart(21, "u2", codeTyped), codeAnswer(22, "a2", "u2", 22, 0, ""), codeAnswer(23, "a2", "u2", 22, 23, codeStop), codeIdle(24),
-		}, []string{live, tell(3, "working session.status:busy"), tell(4, "prompt message.updated turn=u1"), tell(22, "prompt message.updated turn=u2"),
-			tell(23, "usage a2 turn=u2 "+fmt.Sprintf(used, "a2")), tell(24, "turn_end session.idle turn=u2 outcome=completed")}},
+		}, []string{live, signal(3, "working session.status:busy"), signal(4, "prompt message.updated turn=u1"), signal(22, "prompt message.updated turn=u2"),
+			signal(23, "usage a2 turn=u2 "+fmt.Sprintf(used, "a2")), signal(24, "turn_end session.idle turn=u2 outcome=completed")}},
 		{"without a total the parts are the tokens in use; without tokens there is no usage", []string{
 			codeAnswer(1, "a1", "u1", 1, 2, `,"finish":"stop","tokens":{"input":10,"output":3,"reasoning":2,"cache":{"read":7,"write":8}}`),
 			codeAnswer(3, "a2", "u1", 3, 4, `,"finish":"stop","tokens":{"total":9,"input":0,"output":0,"reasoning":0,"cache":{"read":0,"write":0}}`),
-		}, []string{tell(1, "working message.updated"), tell(1, "usage a1 "+fmt.Sprintf(used, "a1"))}},
+		}, []string{signal(1, "working message.updated"), signal(1, "usage a1 "+fmt.Sprintf(used, "a1"))}},
 		{"questions to a person", []string{
 			codeCreated(0, ""), codeEvent(1, "permission.asked", `"permission":"bash","patterns":["secret"]`), codeEvent(2, "permission.replied", `"reply":"reject"`),
 			codeEvent(3, "question.asked", `"questions":[]`), codeEvent(4, "question.rejected", `"x":1`), codeEvent(5, "permission.asked", `"permission":"a sentence"`),
-		}, []string{live, tell(1, "needs_input permission.asked:bash"), tell(2, "working permission.replied"), tell(3, "needs_input question.asked"),
-			tell(4, "working question.rejected"), tell(5, "needs_input permission.asked")}},
+		}, []string{live, signal(1, "needs_input permission.asked:bash"), signal(2, "working permission.replied"), signal(3, "needs_input question.asked"),
+			signal(4, "working question.rejected"), signal(5, "needs_input permission.asked")}},
 		{"a compaction that was switched to no continuation, and one whose request was not seen", []string{
 			codeCreated(0, ""), codeUser(1, "u1", 1), codePart(2, "u1", `"type":"compaction","auto":true`), codePart(3, "u1", `"type":"compaction","auto":true`),
 			codeEvent(4, "session.compacted", `"x":1`), codeEvent(5, "session.compacted", `"x":1`),
-		}, []string{live, tell(2, "compacting compaction:auto"), tell(4, "compacted session.compacted half=hook trigger=auto"),
-			tell(5, "compacted session.compacted half=hook trigger=unknown")}},
+		}, []string{live, signal(2, "compacting compaction:auto"), signal(4, "compacted session.compacted half=hook trigger=auto"),
+			signal(5, "compacted session.compacted half=hook trigger=unknown")}},
 		{"a long answer is a sign of life each second", []string{
 			codeCreated(0, ""), codeEvent(500, "message.part.delta", `"delta":"secret"`), codeEvent(999, "message.part.delta", `"delta":"secret"`),
 			codeEvent(1000-1+1, "message.part.delta", `"delta":"secret"`),
@@ -143,7 +143,7 @@ func TestBus(t *testing.T) {
 }
 
 func TestStore(t *testing.T) {
-	tell := func(ms int, rest string) string {
+	signal := func(ms int, rest string) string {
 		kind, rest, _ := strings.Cut(rest, " ")
 		detail, rest, _ := strings.Cut(rest, " ")
 		if strings.Contains(detail, "~") {
@@ -152,9 +152,9 @@ func TestStore(t *testing.T) {
 		return strings.TrimSuffix(fmt.Sprintf(`%s from=store detail=%s at=07:48:32.%03d session=S %s`, kind, detail, ms, rest), " ")
 	}
 	const used = `used=30 call=%s input=10 cache_read=7 cache_write=8 output=5 reasoning=2 model=p/m`
-	live := tell(0, "session_live session.created cause=unknown")
+	live := signal(0, "session_live session.created cause=unknown")
 	begin := []string{codeCreated(0, ""), codeUser(1, "u1", 1), codePart(2, "u1", codeTyped), codeAnswer(4, "a1", "u1", 4, 0, "")}
-	begun := []string{live, tell(4, "prompt message.updated turn=u1"), tell(4, "working message.updated turn=u1")}
+	begun := []string{live, signal(4, "prompt message.updated turn=u1"), signal(4, "working message.updated turn=u1")}
 	with := func(more ...string) []string { return append(begin[:len(begin):len(begin)], more...) }
 	then := func(more ...string) []string { return append(begun[:len(begun):len(begun)], more...) }
 	for _, c := range []struct {
@@ -164,20 +164,20 @@ func TestStore(t *testing.T) {
 	}{
 		{"a turn is over when its tokens are added up; a title adds none", codeRows(with(
 			codeAnswer(7, "a1", "u1", 4, 7, codeStop), codeUpdated(8, 0), codeUpdated(9, 10), codeUser(11, "u1", 1))...),
-			then(tell(7, "usage a1 turn=u1 "+fmt.Sprintf(used, "a1")), tell(9, "turn_end session.updated turn=u1 outcome=completed"))},
-		{"what is sent into a running turn is answered in it", codeRows(with(codeUser(5, "u2", 5), codePart(6, "u2", codeTyped),
+			then(signal(7, "usage a1 turn=u1 "+fmt.Sprintf(used, "a1")), signal(9, "turn_end session.updated turn=u1 outcome=completed"))},
+		{"a message sent into a running turn is answered in it", codeRows(with(codeUser(5, "u2", 5), codePart(6, "u2", codeTyped),
 			codeAnswer(7, "a1", "u1", 4, 7, codeStop), codeAnswer(8, "a2", "u2", 8, 0, ""), codeUpdated(8, 10), codeAnswer(9, "a2", "u2", 8, 9, codeStop), codeUpdated(10, 20))...),
-			then(tell(7, "usage a1 turn=u1 "+fmt.Sprintf(used, "a1")), tell(9, "usage a2 turn=u1 "+fmt.Sprintf(used, "a2")),
-				tell(10, "turn_end session.updated turn=u1 outcome=completed"))},
+			then(signal(7, "usage a1 turn=u1 "+fmt.Sprintf(used, "a1")), signal(9, "usage a2 turn=u1 "+fmt.Sprintf(used, "a2")),
+				signal(10, "turn_end session.updated turn=u1 outcome=completed"))},
 		{"the program was killed in mid-answer: the next prompt is one", codeRows(with(codeUser(50, "u2", 50), codePart(51, "u2", codeTyped), codeAnswer(52, "a2", "u2", 52, 0, ""))...),
-			then(tell(52, "prompt message.updated turn=u2"))},
+			then(signal(52, "prompt message.updated turn=u2"))},
 		{"the program was killed between two steps: the next prompt is one", codeRows(with(
 			codeAnswer(7, "a1", "u1", 4, 7, `,"finish":"tool-calls","tokens":{"input":0}`), codeUser(50, "u2", 50), codePart(51, "u2", codeTyped), codeAnswer(52, "a2", "u2", 52, 0, ""))...),
-			then(tell(52, "prompt message.updated turn=u2"))},
+			then(signal(52, "prompt message.updated turn=u2"))},
 		{"rows that are missing, and rows that come again", append(codeRows(begin...),
 			`{"id":"x","aggregate_id":"S","seq":9,"type":"session.diff.1","data":{"sessionID":"S"}}`,
 			`{"id":"x","aggregate_id":"S","seq":3,"type":"message.updated.1","data":{"sessionID":"S","info":{"id":"u9","role":"user"}}}`),
-			then(tell(4, `gap seq~9 turn=u1`))},
+			then(signal(4, `gap seq~9 turn=u1`))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := telemetrytest.Decoded(t, Store, c.records...)
@@ -198,7 +198,7 @@ func TestErrors(t *testing.T) {
 		`{"name":"ContextOverflowError","data":{}}`:     "outcome=failed error=context_full",
 		`{"name":"ProviderAuthError","data":{}}`:        "outcome=failed error=auth",
 		`{"name":"MessageAbortedError","data":{}}`:      "outcome=interrupted",
-		`{"name":"a sentence of nobody","data":{}}`:     "outcome=failed error=unknown",
+		`{"name":"a sentence and no name","data":{}}`:   "outcome=failed error=unknown",
 		`null`: "outcome=completed",
 	} {
 		rest := codeStop + `,"error":` + failure
@@ -210,8 +210,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestOpencodeSourcesAgree: bus and store of one program tell the same turns,
-// with the same ends, and the same calls.
+// TestSourcesAgree: bus and store of one program report the same turns, ends
+// and calls.
 func TestSourcesAgree(t *testing.T) {
 	truth := func(d telemetry.Decoder, file string, sessions map[string]bool) []string {
 		by := map[string][]string{}
@@ -256,8 +256,8 @@ func TestSourcesAgree(t *testing.T) {
 	}
 }
 
-// The store's own sum of a session is that of the calls that we tell.
-func TestCountsAsItDoesItself(t *testing.T) {
+// The store's own sum of a session is that of the reported calls.
+func TestCountsAgreeWithTheStore(t *testing.T) {
 	d := Store()
 	got := map[string][2]int64{}
 	for _, r := range telemetrytest.Records(t, filepath.Join("testdata", "store", "db-event.jsonl")) {
@@ -275,7 +275,7 @@ func TestCountsAsItDoesItself(t *testing.T) {
 	}, got)
 }
 
-// A hook's turn and the turn of the store are one: the message is its name.
+// A hook and the store name a turn by the same message.
 func TestHookNamesTheSameTurn(t *testing.T) {
 	call, err := Hooks{}.Decode("chat.message", []byte(`{"session_id":"S","turn_id":"u1"}`))
 	require.NoError(t, err)
@@ -304,7 +304,7 @@ func TestTimes(t *testing.T) {
 		require.Equal(t, want, timeOf(id, near), id)
 	}
 	require.Zero(t, timeOf("evt_1fd140f57001", time.Time{}))
-	// Around the turn of its 36 bits the nearest time is meant.
+	// Where the 36 bits wrap, the nearest time counts.
 	turn := time.UnixMilli(27 << 36).UTC()
 	require.Equal(t, turn.Add(time.Second), timeOf("evt_0000003e8000", turn.Add(-time.Hour)))
 	require.Equal(t, turn.Add(-time.Millisecond), timeOf("evt_fffffffff000", turn.Add(time.Hour)))
@@ -323,7 +323,7 @@ func TestUnknown(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"message.updated.2": 1, "malformed": 1}, s.Unknown())
 
-	// Of a store that holds all sessions that ever were only the newest are remembered.
+	// Only the newest sessions of a large store are remembered.
 	for i := range 5 * maxSessions {
 		s.Decode(fmt.Appendf(nil, `{"aggregate_id":"s%d","seq":0,"type":"session.created.1","data":{"sessionID":"s%d","info":{}}}`, i, i))
 	}
