@@ -66,7 +66,7 @@ func TestWhereHooksAreInstalled(t *testing.T) {
 	}
 }
 
-// The hooks that are installed are those of a launch, with the same time-outs.
+// Installed hooks are those of a launch, with the same timeouts.
 func TestInstalledHooksAreThoseOfALaunch(t *testing.T) {
 	h := Host{Env: []string{"HOME=/home/dev"}, Dir: "/d", Exe: "/opt/lifeloop-wrap"}
 	p, _ := For("claude")

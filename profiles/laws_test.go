@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// No hook of the user's is lost, none changes places, nothing else changes.
-func TestMergeLosesNothing(t *testing.T) {
+// mergeHooks keeps all hooks of the user's in their order and changes nothing else.
+func TestMergeKeepsTheUsersHooks(t *testing.T) {
 	injected := claudeHooks([]string{"/opt/ll", "hook"})
 	events := append(slices.Collect(maps.Keys(injected)), "Setup", "PreToolUse", "some new event")
 	slices.Sort(events)
@@ -55,7 +55,7 @@ func TestMergeLosesNothing(t *testing.T) {
 			}
 		}
 		if more := len(merged) - len(user); more != 0 && !(more == 1 && user["hooks"] == nil) {
-			t.Fatalf("%d members more than before", more)
+			t.Fatalf("%d members were added", more)
 		}
 		var got map[string][]json.RawMessage
 		if err := json.Unmarshal(merged["hooks"], &got); err != nil {
@@ -187,8 +187,8 @@ func TestParseClaudeKeepsTheMeaning(t *testing.T) {
 	})
 }
 
-// Whatever the command line: it is launched, the user's words are all there in
-// their order, and the children are told one door.
+// FuzzPrepare checks any command line: it can be launched, it keeps the user's
+// words in their order, and the environment has one socket.
 func FuzzPrepare(f *testing.F) {
 	for _, seed := range []string{
 		"claude\x00--settings\x00{}", "claude\x00--settings", "claude\x00--allowedTools\x00a\x00--settings=x\x00b", "claude\x00-cpr\x00x",
@@ -246,9 +246,8 @@ func FuzzPrepare(f *testing.F) {
 	})
 }
 
-// A launch that follows another one in the same session shares nothing with it
-// that was of the first alone: no file of ours, and no id that was chosen.
-func TestNoLaunchCollidesWithTheOneBefore(t *testing.T) {
+// A later launch in the same session shares no file and no new id with the first.
+func TestLaterLaunchSharesNothing(t *testing.T) {
 	for _, adapter := range Adapters() {
 		p, _ := For(adapter)
 		for _, line := range []string{"prog", "prog -p hi", "prog --session-id FIRST -p hi", "prog exec hi", "prog run hi", "prog --settings {} hi"} {
@@ -276,7 +275,7 @@ func TestNoLaunchCollidesWithTheOneBefore(t *testing.T) {
 	}
 }
 
-// A real shell reads a quoted word as the word.
+// A real shell reads a quoted word as the same word.
 func TestQuoteIsOneWordOfTheShell(t *testing.T) {
 	var script strings.Builder
 	var want []string
@@ -314,8 +313,8 @@ func FuzzQuote(f *testing.F) {
 	})
 }
 
-// What the hook command says is what the shell starts: our program and its
-// words, the event, and for a status line the user's own command as one word.
+// A real shell parses a hook command into our program and its words, the event,
+// and for a status line the user's own command as one word.
 func TestHookCommandInTheShell(t *testing.T) {
 	const user = `printf '%s' "it's $HOME"; exit 3`
 	for _, hook := range [][]string{{"/opt/it's/ll", "hook"}, {"/opt/it's/ll-hook"}, {"/opt/ll", "two words", "", "$x", "-v"}} {
@@ -337,7 +336,8 @@ func TestHookCommandInTheShell(t *testing.T) {
 	}
 }
 
-// Strings in JSON and TOML come back as they were, and hold no raw control character.
+// FuzzStrings checks that strings in TOML decode to the same string and have no
+// raw control character.
 func FuzzStrings(f *testing.F) {
 	for _, s := range []string{"", "\"\\/", "\x00\x1f\x7f\b\f\n\r\t", "\u2028é😀", "<&>"} {
 		f.Add(s)

@@ -16,7 +16,7 @@ import (
 // The query gives every row of a recorded database, in the order of writing,
 // as an object that the decoder reads; what it tells of a session is what the
 // rows tell that were written out by another program.
-func TestOpencodesStoreByItsQuery(t *testing.T) {
+func TestOpencodeStoreQuery(t *testing.T) {
 	recorded := filepath.Join("..", "telemetry", "opencode", "testdata", "store")
 	data, err := os.ReadFile(filepath.Join(recorded, "opencode.db"))
 	require.NoError(t, err)

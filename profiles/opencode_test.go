@@ -43,9 +43,9 @@ func TestWhereThePluginIsInstalled(t *testing.T) {
 	}
 }
 
-// The plugin is ours as we wrote it, wherever the program lay then, and no
-// longer when a character of it was changed.
-func TestWhoseThePluginIs(t *testing.T) {
+// An unchanged plugin is ours, for any path of the program. A plugin with a
+// changed character is not.
+func TestPluginIsRecognised(t *testing.T) {
 	p, _ := For("opencode")
 	install := func(exe string) Installation {
 		in, err := p.Install(false, Host{Env: []string{"HOME=/h"}, Dir: "/d", Exe: exe})
@@ -70,9 +70,8 @@ func TestWhoseThePluginIs(t *testing.T) {
 	}
 }
 
-// What a launch does not bring by the manifest is missing from it, and nothing
-// else is.
-func TestLaunchesWithoutHooksSayWhatTheyLack(t *testing.T) {
+// A launch lists exactly the claims of its manifest that it lacks.
+func TestLaunchesWithoutHooksListMissingClaims(t *testing.T) {
 	for _, adapter := range []string{"gemini", "opencode"} {
 		m, ok := manifests.Get(adapter)
 		require.True(t, ok)
@@ -158,7 +157,7 @@ await hooks["chat.message"]?.({}, {})
 await hooks.dispose?.()
 `
 
-func TestThePluginTellsAndPassesOn(t *testing.T) {
+func TestPluginReportsAndAddsContext(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("no node here to run the plugin with")
@@ -211,7 +210,7 @@ func TestThePluginTellsAndPassesOn(t *testing.T) {
 		"chat.message m3 ", "session.compacted m3 ", "session.idle m3 ", "chat.message m5 ", "session.idle m5 MessageAbortedError",
 		"chat.message m7 ", "session.idle m7 ", "chat.message m8 ", "session.idle m8 MessageAbortedError"}, told)
 
-	// Whatever the program does, the message is the user's own.
+	// Whatever the program does, the user's message stays.
 	for _, bad := range []string{
 		filepath.Join(dir, "nothing here"),
 		file("fails", "#!/bin/sh\necho '{\"context\":\"no\"}'\nexit 1\n", 0o700),
@@ -221,7 +220,7 @@ func TestThePluginTellsAndPassesOn(t *testing.T) {
 		printed, _ := run(bad)
 		require.Equal(t, "m1\nm2\nm3\nm5\nm6\nm7\nm8\nm4\n", printed, bad)
 	}
-	// It waits for no program longer than its patience, nor for what that left.
+	// The plugin waits no longer than its timeout, and not for children of the program.
 	patience = "100"
 	printed, _ = run(file("hangs", "#!/bin/sh\nsleep 300 &\necho $! >"+filepath.Join(dir, "left")+"\nwait\n", 0o700))
 	require.Equal(t, "m1\nm2\nm3\nm5\nm6\nm7\nm8\nm4\n", printed)
@@ -230,7 +229,7 @@ func TestThePluginTellsAndPassesOn(t *testing.T) {
 	}
 	patience = ""
 
-	// Below a wrapper it does nothing.
+	// Under the wrapper it does nothing.
 	printed, told = run(good, "LIFELOOP_SOCKET=/x")
 	require.Equal(t, "m1\nm2\nm3\nm5\nm6\nm7\nm8\nm4\n", printed)
 	require.Equal(t, []string{""}, told)

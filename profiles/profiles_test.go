@@ -42,10 +42,10 @@ func TestInfer(t *testing.T) {
 func TestRegistry(t *testing.T) {
 	ids := Adapters()
 	if !slices.Equal(slices.Sorted(slices.Values(ids)), slices.Sorted(slices.Values(manifests.IDs()))) {
-		t.Errorf("there are profiles for %v and manifests of %v", ids, manifests.IDs())
+		t.Errorf("profiles for %v, manifests for %v", ids, manifests.IDs())
 	}
 	if last := ids[len(ids)-1]; last != Generic {
-		t.Errorf("the last profile is %s; what is nobody's comes last", last)
+		t.Errorf("the last profile is %s, want generic", last)
 	}
 	if p, ok := For("cursor"); ok {
 		t.Errorf("there is a profile for cursor: %+v", p)
@@ -54,13 +54,13 @@ func TestRegistry(t *testing.T) {
 		p, ok := For(id)
 		require.True(t, ok, id)
 		if p.Adapter != id || p.Prepare == nil {
-			t.Errorf("the profile of %s is not whole: %+v", id, p)
+			t.Errorf("the profile of %s is incomplete: %+v", id, p)
 		}
 		page, err := os.ReadFile("../docs/harnesses/" + id + ".md")
 		for _, v := range p.Tested {
 			require.NoError(t, err)
 			if !strings.Contains(string(page), v) {
-				t.Errorf("docs/harnesses/%s.md does not say that %s was tested", id, v)
+				t.Errorf("docs/harnesses/%s.md does not mention the tested version %s", id, v)
 			}
 		}
 		for _, name := range p.Programs {
@@ -71,8 +71,8 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// Each source that is pointed at has a decoder, and rows have a query.
-func TestSourcesAreWhole(t *testing.T) {
+// Each observable source has a decoder, and sources of rows have a query.
+func TestSourcesAreComplete(t *testing.T) {
 	for _, id := range Adapters() {
 		p, _ := For(id)
 		l, err := p.Prepare([]string{"prog"}, Host{Env: []string{"HOME=/h"}, Dir: "/d"})
@@ -120,9 +120,9 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// Codex drops a reply that does not hold to its schema. These are the schemas
-// out of its binary; an event whose reply has no member for context gets none.
-func TestAnswersHoldToCodexsSchemas(t *testing.T) {
+// Codex drops an answer that does not match its schema. The schemas are from its
+// binary. An event whose answer has no member for context gets none.
+func TestAnswersMatchCodexSchemas(t *testing.T) {
 	p, _ := For("codex")
 	for event, file := range map[string]string{
 		"SessionStart":      "session-start",

@@ -180,8 +180,9 @@ func testResume(t *testing.T, adapter, id string, argv []string, want string) {
 	require.Equal(t, got, again, "resumed again")
 }
 
-// What is no id of this harness's sessions could be a word for the newest one.
-func TestResumeWantsAnID(t *testing.T) {
+// Resume rejects a word that is not a session id, since it could select the newest
+// session.
+func TestResumeRequiresAnID(t *testing.T) {
 	for _, adapter := range Adapters() {
 		p, _ := For(adapter)
 		if p.Resume == nil {
@@ -189,11 +190,11 @@ func TestResumeWantsAnID(t *testing.T) {
 		}
 		for _, session := range []string{"", "latest", "--last", "5", "my session", "ses_", "ses_a b", thisSession[:35], thisSession + "0"} {
 			if got, ok := p.Resume([]string{p.Programs[0]}, session, true); ok {
-				t.Errorf("%s goes on with %q by %q", adapter, session, got)
+				t.Errorf("%s resumes %q with %q", adapter, session, got)
 			}
 		}
 		if got, ok := p.Resume(nil, p.anySession, true); ok {
-			t.Errorf("%s goes on without a program by %q", adapter, got)
+			t.Errorf("%s resumes without a program: %q", adapter, got)
 		}
 		_, err := p.Prepare([]string{p.Programs[0], "--version"}, Host{Resume: p.anySession})
 		require.ErrorContains(t, err, fmt.Sprintf("adapter %s cannot continue session %s", adapter, p.anySession))
@@ -203,8 +204,8 @@ func TestResumeWantsAnID(t *testing.T) {
 	require.ErrorContains(t, err, "adapter generic cannot continue session "+thisSession)
 }
 
-// Whatever the command line: what is resumed names the session once, and holds
-// no word that the user did not write.
+// FuzzResume checks any command line: the resumed one names the session once, and
+// has no other word that the user did not write.
 func FuzzResume(f *testing.F) {
 	for _, seed := range []string{
 		"claude\x00-p\x00hi", "claude\x00-cr\x00x\x00--debug\x00-p\x00--\x00y", "codex\x00exec\x00resume\x00--last\x00hi", "codex\x00-c\x00exec",
@@ -235,7 +236,7 @@ func FuzzResume(f *testing.F) {
 				case len(w) == 2 && w[0] == '-' && strings.Contains(line, w[1:]): // out of several flags in one word
 				case len(w) > 2 && w[0] == '-' && strings.Contains(line, w[1:]):
 				default:
-					t.Fatalf("%q became %q: %q is nobody's", argv, got, w)
+					t.Fatalf("%q became %q: %q is a new word", argv, got, w)
 				}
 			}
 			if named != 1 && !slices.Contains(argv, p.anySession) {

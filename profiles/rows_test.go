@@ -14,8 +14,8 @@ import (
 	"lifeloop/watchers/sqlite"
 )
 
-// These tests make databases with the tables that the harnesses make, and ask
-// them what the profiles ask.
+// These tests create databases with the tables of the harnesses and run the
+// queries of the profiles on them.
 
 // recorded is where a recording lies: HARNESS/FILE.
 func recorded(path string) string {
@@ -137,8 +137,8 @@ func TestOpenclawQueries(t *testing.T) {
 	}
 }
 
-// A session's row is told again when it was written over, with what it says then.
-func TestOpenclawSessionsAreWrittenOver(t *testing.T) {
+// An overwritten session's row is read again with its new values.
+func TestOpenclawSessionsAreOverwritten(t *testing.T) {
 	db, path := database(t, "openclaw/schema.sql")
 	r := tail(t, path, "openclaw", "sessions")
 	row := func(at, status string) string {
@@ -150,7 +150,7 @@ func TestOpenclawSessionsAreWrittenOver(t *testing.T) {
 	sameRecords(t, []string{row("1002", "done")}, r.news()) // what it said between is lost
 }
 
-// A row whose event is compressed is told without it: the decoder counts it.
+// A row with a compressed event has none in the record; the decoder counts it.
 func TestOpenclawCompressedRows(t *testing.T) {
 	db, path := database(t, "openclaw/schema.sql")
 	const navigation = `{"version":1,"report":{"kind":"canonical"},"navigation":{},"reset":{},"model":{},"modelBytes":1,"modelWithoutCheckpointBytes":1,"withoutCustomDataBytes":1}`
@@ -165,7 +165,7 @@ func TestHermesQueries(t *testing.T) {
 	sameRecords(t, rowsOf(t, "hermes/messages.jsonl"), messages.news())
 	sameRecords(t, rowsOf(t, "hermes/sessions.jsonl"), sessions.news())
 
-	// A session that is written over is told again, and nobody's text is.
+	// An overwritten session is read again, without any text.
 	_, err := db.Exec(`UPDATE sessions SET api_call_count = 2, last_activity_at = 1767323150.5, title = 'SECRET' WHERE id = '20260102_030510_cccccc'`)
 	require.NoError(t, err)
 	_, err = db.Exec(`INSERT INTO messages(session_id, role, content, tool_calls, timestamp, api_content) VALUES

@@ -7,9 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is looked for in the user's words is written as a pattern here and by
-// hand in the package, where compiling a pattern would be paid for by every
-// hook that a harness runs. Both find the same.
+// The package has hand-written matchers, since every hook call would pay for
+// compiling a pattern. They must match the same text as these patterns.
 func TestHandWrittenPatterns(t *testing.T) {
 	slug := regexp.MustCompile(`[^A-Za-z0-9]`)
 	rule := regexp.MustCompile(`^(\w+)\(/[^/]`)

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The hashes are Codex's own, for all twelve events, six time-outs (some
-// beyond what it holds to), and commands with quotes, angle brackets, control
-// characters and a line separator, which JSON encoders like to spell their way.
-func TestTrustHashIsCodexsOwn(t *testing.T) {
+// The hashes come from Codex, for all twelve events, six timeouts (some beyond its
+// limits), and commands with quotes, angle brackets, control characters and a line
+// separator, which JSON encoders spell in different ways.
+func TestTrustHashEqualsCodexHash(t *testing.T) {
 	data, err := os.ReadFile("testdata/codex-trust-hashes.tsv")
 	require.NoError(t, err)
 	n := 0
@@ -42,9 +42,9 @@ func TestTrustHashIsCodexsOwn(t *testing.T) {
 	}
 }
 
-// The file is what Codex answered when it was started with the overrides of
-// this very launch: it read each command as we meant it and trusts it.
-func TestCodexTrustsWhatIsInjected(t *testing.T) {
+// The file is the answer of a Codex that was started with the overrides of this
+// launch: it has each command unchanged and trusts it.
+func TestCodexTrustsInjectedHooks(t *testing.T) {
 	data, err := os.ReadFile("testdata/codex-hooks-list.json")
 	require.NoError(t, err)
 	var answer struct {
