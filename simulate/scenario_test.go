@@ -83,19 +83,19 @@ func each(r simulate.Result, lines func(kernel.Entry) []string) string {
 
 // l0 makes the events of L0 with the script's own texts.
 func l0(r simulate.Result) func(kernel.Entry) []view.L0Event {
-	said := &simulate.Text{}
+	text := &simulate.Text{}
 	l := view.L0{
 		Tool: func(string) (args, result any, ok bool) {
-			if said.Words != "" {
-				return nil, said.Words, true
+			if text.Words != "" {
+				return nil, text.Words, true
 			}
-			return said.Arguments, said.Result, true
+			return text.Arguments, text.Result, true
 		},
-		Words: func(string) string { return said.Words },
+		Words: func(string) string { return text.Words },
 	}
 	return func(e kernel.Entry) []view.L0Event {
-		if said = r.Texts[e.Seq]; said == nil {
-			said = &simulate.Text{}
+		if text = r.Texts[e.Seq]; text == nil {
+			text = &simulate.Text{}
 		}
 		return l.Apply(e)
 	}
