@@ -1,9 +1,9 @@
 #!/bin/sh
-# fuzz.sh [TIME]: each fuzz target for TIME; go fuzzes one target at a time. The
-# targets are found, not listed: a new one is fuzzed from its first commit on. A
-# finding is kept by go under the package's testdata/fuzz, and ends the run.
-# An input of many kilobytes would be minimized for a minute each, so that is cut
-# short. A format that is new or was changed gets `make fuzz FUZZTIME=2m`.
+# fuzz.sh [TIME]: run every fuzz target for TIME, one after another. The targets
+# are found by their names, so a new one needs no entry here. A failing input is
+# saved by go in the package's testdata/fuzz and ends the run. Minimizing is
+# limited, because it takes a minute for an input of many kilobytes. After a change
+# to a format, run `make fuzz FUZZTIME=2m`.
 set -eu
 time=${1:-10s}
 

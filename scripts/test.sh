@@ -1,8 +1,8 @@
 #!/bin/sh
-# test.sh [FLAG…] PACKAGE…: go test, with the race detector where it can run.
-# It needs cgo, hence a C compiler, which nothing else here does. gotestsum
-# prints at the end which tests were skipped, and why: go test alone keeps that
-# to itself.
+# test.sh [FLAG…] PACKAGE…: run go test, with the race detector if it works here.
+# The race detector needs cgo and so a C compiler; nothing else here does.
+# gotestsum prints at the end which tests were skipped and why, which go test does
+# not print.
 set -eu
 
 tests="go tool gotestsum --format pkgname --format-icons text --"
@@ -16,7 +16,7 @@ if ! probe; then
 	CGO_ENABLED=0 exec $tests "$@"
 fi
 if ! CGO_ENABLED=1 go test -race -run '^$' ./session >/dev/null 2>&1; then
-	echo "race detector: off (not on this machine: go test -race ./session says why)"
+	echo "race detector: off (it fails on this machine; for the reason run: go test -race ./session)"
 	CGO_ENABLED=0 exec $tests "$@"
 fi
 echo "race detector: on"

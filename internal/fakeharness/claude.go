@@ -21,8 +21,8 @@ import (
 
 const claudeVersion = "2.1.197"
 
-// claude writes and calls what Claude Code does: a transcript, a registry
-// file, hooks and a status line.
+// claude does what Claude Code does: it writes a transcript and a registry file,
+// and runs hooks and a status line.
 type claude struct {
 	h                     *harness
 	session, prompt, last string // last is the newest prompt's text
@@ -31,7 +31,7 @@ type claude struct {
 	window, used          int64
 	calls                 int // model calls, for their ids
 	status                string
-	over                  bool // the session's end was told
+	over                  bool // the session's end was reported
 }
 
 func newClaude(h *harness) *claude {
@@ -90,7 +90,8 @@ func (c *claude) base(event string) map[string]any {
 	return m
 }
 
-// forgetful says that nothing is written, as below another session of its kind.
+// forgetful reports whether no records are written, as inside another session of
+// Claude Code.
 func (c *claude) forgetful() bool { return c.h.env["CLAUDE_CODE_CHILD_SESSION"] != "" }
 
 func (c *claude) start(s startStep) error {
@@ -179,7 +180,7 @@ func (c *claude) turn(t turnStep) error {
 	return c.turnOver(began)
 }
 
-// stop asks the Stop hooks; a block makes the model go on for one more round.
+// stop runs the Stop hooks; a block makes the model answer once more.
 func (c *claude) stop(t turnStep) error {
 	more := map[string]any{"stop_hook_active": false, "last_assistant_message": t.Answer, "background_tasks": []any{}, "session_crons": []any{}}
 	said, err := c.h.hook("Stop", more)
@@ -249,7 +250,8 @@ func (c *claude) userRecord(prompt string) error {
 	})
 }
 
-// tool lets the model run a command: the hooks around it, the records of both ends.
+// tool runs a command of the model with its hooks, and records the call and its
+// result.
 func (c *claude) tool(t turnStep) error {
 	id := fmt.Sprintf("toolu_fake_%d", c.calls+1)
 	input := map[string]any{"command": t.Tool, "description": "run it"}
@@ -281,7 +283,7 @@ func (c *claude) tool(t turnStep) error {
 	})
 }
 
-// answerRecord is one model call's answer, with the usage that the turn tells.
+// answerRecord is one model call's answer, with the usage of the turn.
 func (c *claude) answerRecord(t turnStep, content []any, stop string) error {
 	c.calls++
 	c.used = cmp.Or(t.tokens(), c.used)
@@ -342,7 +344,7 @@ func (c *claude) compact(s compactStep) error {
 	if err := c.say("Conversation compacted"); err != nil {
 		return err
 	}
-	// Until the next answer the status line says nought, not what is left.
+	// Until the next answer the status line shows 0 tokens.
 	used := c.used
 	c.used = 0
 	defer func() { c.used = used }()
@@ -385,17 +387,17 @@ func (c *claude) end(reason string) error {
 	if c.h.args.print {
 		return nil
 	}
-	// Whoever hung up cannot read this any more, and that is no failure.
+	// The terminal may have hung up, which is no failure.
 	_ = c.h.term.write([]byte("\x1b[?1004l\x1b[?2004l\x1b[?25h\x1b]0;\x07"))
 	_ = c.h.term.line("Resume this session with: claude --resume " + c.session)
 	c.h.term.restore()
 	return nil
 }
 
-// say prints what a person at the screen would see.
+// say prints text for the user.
 func (c *claude) say(text string) error { return c.h.term.line(text) }
 
-// record appends one record, with the usual members where it has none of its own.
+// record appends one record and adds the usual members that it lacks.
 func (c *claude) record(given map[string]any) error {
 	if c.forgetful() {
 		return nil
@@ -423,7 +425,7 @@ func (c *claude) registryPath() string {
 	return filepath.Join(c.h.home("CLAUDE_CONFIG_DIR", ".claude"), "sessions", fmt.Sprintf("%d.json", os.Getpid()))
 }
 
-// registry rewrites the file that says what this process does.
+// registry rewrites the file with the state of this process.
 func (c *claude) registry(given map[string]any) error {
 	if c.forgetful() {
 		return nil
@@ -511,10 +513,10 @@ func appendLines(path string, rec map[string]any, head ...map[string]any) error 
 	return f.Close()
 }
 
-// now is the time as both programs write it.
+// now is the time in the format of both programs.
 func now() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// newID is a random UUID, or one that begins with the time.
+// newID returns a random UUID, or one that begins with the time.
 func newID(timed bool) string {
 	var b [16]byte
 	rand.Read(b[:])
@@ -531,13 +533,13 @@ func newID(timed bool) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// procStart is field 22 of /proc/self/stat: when this process began, in ticks.
+// procStart is field 22 of /proc/self/stat: the start of this process in ticks.
 func procStart() string {
 	data, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
 		return ""
 	}
-	// The name in brackets may hold spaces; field 3 comes after it.
+	// The name in brackets may contain spaces; field 3 comes after it.
 	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
 	if len(fields) < 20 {
 		return ""

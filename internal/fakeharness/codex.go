@@ -14,8 +14,8 @@ import (
 
 const codexVersion = "0.169.0"
 
-// codex writes and calls what the Codex CLI does: a rollout, hooks, and OSC
-// 7501 on the terminal.
+// codex does what the Codex CLI does: it writes a rollout and OSC 7501 on the
+// terminal, and runs hooks.
 type codex struct {
 	h               *harness
 	session, turnID string
@@ -24,7 +24,7 @@ type codex struct {
 	window, used    int64
 	total           int64 // tokens of the whole thread
 	calls           int
-	source          string // of the SessionStart that the next turn owes
+	source          string // of the SessionStart hooks that run in the next turn
 	over            bool
 }
 
@@ -40,7 +40,7 @@ func newCodex(h *harness) *codex {
 	return c
 }
 
-// open begins a thread; its first turn owes a SessionStart.
+// open begins a thread; its SessionStart hooks run in its first turn.
 func (c *codex) open(source string) {
 	c.threads = append(c.threads, codexThread{id: newID(true), born: time.Now()})
 	c.session, c.turnID, c.source, c.used, c.total = c.thread().id, "", source, 0, 0
@@ -55,7 +55,7 @@ func (t codexThread) rollout(home string) string {
 	return filepath.Join(home, "sessions", t.born.Format("2006/01/02"), "rollout-"+stamp+"-"+t.id+".jsonl")
 }
 
-// fatal: the real program dies of its signals, without a word.
+// fatal: the real program dies of its signals and prints nothing.
 func (c *codex) fatal(os.Signal) (int, bool) { return 0, false }
 
 func (c *codex) base(event string) map[string]any {
@@ -178,7 +178,7 @@ func (c *codex) turn(t turnStep) error {
 	return c.osc("done:app=codex")
 }
 
-// stop asks the Stop hooks; a block calls the model again in the same turn.
+// stop runs the Stop hooks; a block calls the model again in the same turn.
 func (c *codex) stop(t turnStep) error {
 	more := map[string]any{"stop_hook_active": false, "last_assistant_message": t.Answer}
 	said, err := c.h.hook("Stop", more)
@@ -196,7 +196,7 @@ func (c *codex) stop(t turnStep) error {
 	return err
 }
 
-// begin writes the head of the rollout, if need be, and the start of a turn.
+// begin writes the head of the rollout, if it is missing, and the start of a turn.
 func (c *codex) begin(id, trigger string) error {
 	c.turnID = cmp.Or(id, newID(true))
 	if c.thread().ordinal == 0 {
@@ -216,7 +216,7 @@ func (c *codex) begin(id, trigger string) error {
 	return c.line("turn_context", map[string]any{"turn_id": c.turnID, "root_turn_id": c.turnID, "cwd": c.h.dir, "approval_policy": "never", "model": c.model})
 }
 
-// owed runs the SessionStart hooks that wait for a thread's next model call.
+// owed runs the pending SessionStart hooks before a thread's next model call.
 func (c *codex) owed() error {
 	if c.source == "" {
 		return nil
@@ -237,7 +237,7 @@ func (c *codex) prompt(text string) error {
 	return c.completed(map[string]any{"type": "UserMessage", "id": newID(true), "content": []any{map[string]any{"type": "text", "text": text, "text_elements": []any{}}}})
 }
 
-// developer writes the context that hooks gave, as the model sees it.
+// developer writes the additional context from hooks, as the model sees it.
 func (c *codex) developer(context []string) error {
 	for _, text := range context {
 		if err := c.item(map[string]any{"type": "message", "role": "developer", "content": []any{map[string]any{"type": "input_text", "text": text}}}); err != nil {
@@ -305,7 +305,7 @@ func (c *codex) answer(t turnStep) error {
 	return c.tokenCount(c.used)
 }
 
-// usage is what one model call used; 0 changes nothing.
+// usage is the token usage of one model call; 0 changes nothing.
 func (c *codex) usage(used int64) error {
 	c.calls++
 	c.used = cmp.Or(used, c.used)
@@ -335,7 +335,7 @@ func tokens(used int64) map[string]any {
 	}
 }
 
-// complete ends a turn; answer is nil when there is none.
+// complete ends a turn; answer is nil if there is none.
 func (c *codex) complete(answer any, failure string, began time.Time) error {
 	end := map[string]any{
 		"turn_id": c.turnID, "root_turn_id": c.turnID, "last_agent_message": answer, "started_at": began.Unix(),
@@ -349,8 +349,8 @@ func (c *codex) complete(answer any, failure string, began time.Time) error {
 
 func (c *codex) compact(s compactStep) error {
 	began, trigger := time.Now(), cmp.Or(s.Trigger, "manual")
-	// A manual compaction is a turn of its own, without prompt and Stop hooks;
-	// an automatic one happens at the start of the next turn, which here is it.
+	// A manual compaction is a separate turn, without prompt and Stop hooks. An
+	// automatic one happens at the start of the next turn; here it is a turn too.
 	if err := c.begin("", "user"); err != nil {
 		return err
 	}
@@ -380,7 +380,7 @@ func (c *codex) compact(s compactStep) error {
 		return err
 	}
 	c.used = cmp.Or(s.After, 6_401)
-	// What is left is an estimate: only the total is told.
+	// The tokens left are an estimate: only the total is reported.
 	estimate := tokens(0)
 	estimate["total_tokens"] = c.used
 	if err := c.tokenCountOf(estimate); err != nil {
@@ -411,8 +411,8 @@ func (c *codex) clear() error {
 	return c.osc("idle:app=codex")
 }
 
-// end tells the end of every loaded thread, the newest first. The reason is
-// always the same word.
+// end reports the end of every loaded thread, the newest first, always with the
+// same reason.
 func (c *codex) end(string) error {
 	if c.over {
 		return nil
@@ -446,7 +446,7 @@ func (c *codex) line(kind string, payload map[string]any) error {
 	return c.record(map[string]any{"type": kind, "payload": payload})
 }
 
-// record appends one line, with time and ordinal where it has none of its own.
+// record appends one line and adds time and ordinal if they are missing.
 func (c *codex) record(given map[string]any) error {
 	t := c.thread()
 	rec := map[string]any{"timestamp": now(), "ordinal": t.ordinal}
@@ -456,7 +456,7 @@ func (c *codex) record(given map[string]any) error {
 }
 
 // The real program runs no status line and keeps no registry file; a script
-// that serves both kinds may ask for them all the same.
+// for both kinds may still contain these steps.
 
 func (c *codex) statusline(map[string]any) error { return nil }
 

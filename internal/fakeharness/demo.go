@@ -8,21 +8,21 @@ import (
 // DemoStory is the built-in story of the demonstration.
 const DemoStory = "claude-demo"
 
-// demoMark in the environment says that a program of a harness's name is a
-// stand-in that was started on purpose.
+// demoMark in the environment marks a stand-in that was started on purpose under
+// a harness's name.
 const demoMark = "LIFELOOP_DEMO_STAND_IN=1"
 
-// speedVariable is --speed for a program whose arguments are not ours to give.
+// speedVariable replaces --speed where the arguments belong to another program.
 const speedVariable = "FAKEHARNESS_SPEED"
 
-// NameOf is the program name under which a built-in story is to be started.
+// NameOf returns the program name for a built-in story.
 func NameOf(story string) string {
 	name, _, _ := strings.Cut(story, "-")
 	return name
 }
 
-// Environment is what a stand-in needs to play a built-in story with all its
-// files below dir; fast leaves the pauses out.
+// Environment returns the variables that make a stand-in play a built-in story
+// with all its files below dir; fast shortens the pauses.
 func Environment(story, dir string, fast bool) []string {
 	env := []string{demoMark, "FAKEHARNESS_STORY=" + story,
 		"CLAUDE_CONFIG_DIR=" + filepath.Join(dir, "home"), "CODEX_HOME=" + filepath.Join(dir, "home")}
@@ -32,8 +32,8 @@ func Environment(story, dir string, fast bool) []string {
 	return env
 }
 
-// IsStandIn reports whether a program was started as such by [Environment]:
-// under a harness's name, with the mark.
+// IsStandIn reports whether a program was started with [Environment] under a
+// harness's name.
 func IsStandIn(argv0 string, env []string) bool {
 	switch filepath.Base(argv0) {
 	case "claude", "codex":

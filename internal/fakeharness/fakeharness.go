@@ -2,21 +2,21 @@
 
 // Package fakeharness is a harness that follows a script: it prints, runs
 // hooks, writes a transcript, reports usage, forks, ignores signals and dies,
-// without a model and without a network. Called by the name of claude or codex
-// it takes the flags of that program and leaves the same records behind. The
-// tests are full of it, and so is the demonstration.
+// without a model and without a network. Under the name claude or codex it
+// accepts the flags of that program and writes the same records. Tests and the
+// demonstration use it.
 //
-// It refuses to be clever: hooks of one event run one after another, prompts
-// get the answers of the script, and a script it does not understand ends it
-// with code 2 before anything happens.
+// It is simple: hooks of one event run one after another, prompts get the
+// script's answers, and an invalid script ends it with code 2 before its first
+// step.
 //
 //	args := []string{"claude", "--story", "claude-demo"}
 //	code := fakeharness.Run(args, os.Environ(), os.Stdin, os.Stdout)
 //
-// A script is JSON Lines, one [Step] a line. It is chosen by --script FILE,
-// --script-json TEXT or --story NAME, or by the same words in the environment:
-// FAKEHARNESS_SCRIPT, FAKEHARNESS_SCRIPT_JSON, FAKEHARNESS_STORY. A list of
-// them, with --launches FILE to count in, gives each launch the next one.
+// A script is JSON Lines, one [Step] per line. It is selected by --script FILE,
+// --script-json TEXT or --story NAME, or by the environment variables
+// FAKEHARNESS_SCRIPT, FAKEHARNESS_SCRIPT_JSON and FAKEHARNESS_STORY. If there are
+// several, each launch runs the next one; --launches FILE counts the launches.
 package fakeharness
 
 import (
@@ -31,9 +31,9 @@ import (
 	"time"
 )
 
-// Run plays the script that args and env choose and returns the exit code. It
-// belongs to a process of its own: steps change signal dispositions, and one
-// replaces the process.
+// Run executes the script that args and env select and returns the exit code. It
+// needs its own process: steps change signal dispositions, and one replaces the
+// process.
 func Run(args, env []string, stdin, stdout *os.File) int {
 	h, steps, err := prepare(args, env, stdin, stdout)
 	if err != nil {
@@ -48,7 +48,7 @@ func Run(args, env []string, stdin, stdout *os.File) int {
 		h.term.restore()
 		return 0
 	case errors.As(err, &code):
-		return int(code) // the terminal stays as it is: who crashes restores nothing
+		return int(code) // a crash does not restore the terminal
 	}
 	h.term.restore()
 	fmt.Fprintln(os.Stderr, "fakeharness:", err)
@@ -67,25 +67,25 @@ type harness struct {
 	dir   string // working folder
 	term  *terminal
 	hooks hooks
-	kind  dialect  // claude or codex; nil for a program of no kind
-	given []string // additional context that hooks gave, oldest first
+	kind  dialect  // claude or codex; nil under another name
+	given []string // additional context from hooks, oldest first
 	speed float64
 	began time.Time
 }
 
-// A dialect is what one kind of harness writes and calls.
+// A dialect is the records, hooks and terminal output of one kind of harness.
 type dialect interface {
 	start(startStep) error
 	turn(turnStep) error
 	compact(compactStep) error
 	clear() error
 	end(reason string) error
-	// base is what every hook of the event is told.
+	// base returns the members of the stdin of every hook of the event.
 	base(event string) map[string]any
 	record(map[string]any) error
 	statusline(map[string]any) error
 	registry(map[string]any) error
-	// fatal says whether a signal ends the program gracefully, and with what code.
+	// fatal reports whether a signal ends the program gracefully, and its exit code.
 	fatal(sig os.Signal) (code int, graceful bool)
 }
 
@@ -130,8 +130,8 @@ func prepare(args, env []string, stdin, stdout *os.File) (*harness, []Step, erro
 	return h, steps, nil
 }
 
-// arguments is the command line: our own flags, and what we understand of
-// those of the program that we are called by the name of.
+// arguments is the command line: the flags of fakeharness, and those that it
+// knows of the program whose name it has.
 type arguments struct {
 	name     string // claude, codex or neither
 	scripts  []source
@@ -144,10 +144,10 @@ type arguments struct {
 	model, prompt               string
 }
 
-// A source is where a script comes from.
+// A source names a script.
 type source struct{ how, what string }
 
-// valueFlags are flags of the two programs whose value is no prompt.
+// valueFlags are flags of the two programs with a value, which is ignored.
 var valueFlags = []string{
 	"--permission-mode", "--append-system-prompt", "--append-system-prompt-file", "--output-format",
 	"--input-format", "--name", "--add-dir", "--mcp-config", "--fallback-model", "--max-turns", "-a",
@@ -161,20 +161,7 @@ func parseArguments(args []string, env map[string]string) (arguments, error) {
 		return a, errors.New("no program name")
 	}
 	a.name = filepath.Base(args[0])
-	words := args[1:]
-	// value takes the next word, or what follows `=`.
-	next := func(inline string, has bool, flag string) (string, error) {
-		if has {
-			return inline, nil
-		}
-		if len(words) == 0 {
-			return "", fmt.Errorf("%s needs a value", flag)
-		}
-		v := words[0]
-		words = words[1:]
-		return v, nil
-	}
-	for len(words) > 0 {
+	for words := args[1:]; len(words) > 0; {
 		word := words[0]
 		words = words[1:]
 		if !strings.HasPrefix(word, "-") || word == "-" {
@@ -183,58 +170,74 @@ func parseArguments(args []string, env map[string]string) (arguments, error) {
 			}
 			continue
 		}
-		flag, inline, has := word, "", false
+		flag, value, inline := word, "", false
 		if strings.HasPrefix(word, "--") {
-			flag, inline, has = strings.Cut(word, "=")
+			flag, value, inline = strings.Cut(word, "=")
 		}
-		var to *string
-		var text string
-		switch {
-		case flag == "--script" || flag == "--script-json" || flag == "--story":
-			to = &text
-		case flag == "--launches":
-			to = &a.launches
-		case flag == "--as":
-			to = &a.name
-		case flag == "--speed":
-			to = &text
-		case flag == "--session-id":
-			to = &a.sessionID
-		case flag == "--resume":
-			to = &a.resume
-		case flag == "--settings":
-			to = &a.settings // the last one holds, as with the real program
-		case flag == "--model" || flag == "-m":
-			to = &a.model
-		case flag == "-c" && a.name != "claude" || flag == "--config":
-			to = &text
-		case flag == "-p" && a.name != "codex" || flag == "--print":
-			a.print = true
-			continue
-		case flag == "--dangerously-bypass-hook-trust":
-			a.bypassTrust = true
-			continue
-		case slices.Contains(valueFlags, flag):
-			to = &text
-		default:
+		set := a.setter(flag)
+		if set == nil {
 			continue
 		}
-		v, err := next(inline, has, flag)
-		if err != nil {
+		if !inline {
+			if len(words) == 0 {
+				return a, fmt.Errorf("%s needs a value", flag)
+			}
+			value, words = words[0], words[1:]
+		}
+		if err := set(value); err != nil {
 			return a, err
 		}
-		*to = v
-		switch flag {
-		case "--script", "--script-json", "--story":
-			a.scripts = append(a.scripts, source{strings.TrimPrefix(flag, "--"), v})
-		case "-c", "--config":
-			a.configs = append(a.configs, v)
-		case "--speed":
-			if a.speed, err = strconv.ParseFloat(v, 64); err != nil || a.speed <= 0 {
-				return a, fmt.Errorf("--speed: expected a number above 0, found %q", v)
-			}
-		}
 	}
+	return a, a.readEnvironment(env)
+}
+
+// setter returns the function that stores a flag's value. For a flag without a
+// value it sets the flag and returns nil.
+func (a *arguments) setter(flag string) func(value string) error {
+	into := func(to *string) func(string) error {
+		return func(v string) error { *to = v; return nil }
+	}
+	switch {
+	case flag == "--script" || flag == "--script-json" || flag == "--story":
+		return func(v string) error {
+			a.scripts = append(a.scripts, source{strings.TrimPrefix(flag, "--"), v})
+			return nil
+		}
+	case flag == "--launches":
+		return into(&a.launches)
+	case flag == "--as":
+		return into(&a.name)
+	case flag == "--speed":
+		return func(v string) error { return a.setSpeed(flag, v) }
+	case flag == "--session-id":
+		return into(&a.sessionID)
+	case flag == "--resume":
+		return into(&a.resume)
+	case flag == "--settings":
+		return into(&a.settings) // the last one counts, as in the real program
+	case flag == "--model" || flag == "-m":
+		return into(&a.model)
+	case flag == "-c" && a.name != "claude" || flag == "--config":
+		return func(v string) error { a.configs = append(a.configs, v); return nil }
+	case flag == "-p" && a.name != "codex" || flag == "--print":
+		a.print = true
+	case flag == "--dangerously-bypass-hook-trust":
+		a.bypassTrust = true
+	case slices.Contains(valueFlags, flag):
+		return func(string) error { return nil }
+	}
+	return nil
+}
+
+func (a *arguments) setSpeed(name, value string) (err error) {
+	if a.speed, err = strconv.ParseFloat(value, 64); err != nil || a.speed <= 0 {
+		return fmt.Errorf("%s: expected a number above 0, found %q", name, value)
+	}
+	return nil
+}
+
+// readEnvironment sets what no flag has set.
+func (a *arguments) readEnvironment(env map[string]string) error {
 	if len(a.scripts) == 0 {
 		for _, how := range []string{"script", "script-json", "story"} {
 			name := "FAKEHARNESS_" + strings.ReplaceAll(strings.ToUpper(how), "-", "_")
@@ -247,12 +250,9 @@ func parseArguments(args []string, env map[string]string) (arguments, error) {
 		a.launches = env["FAKEHARNESS_LAUNCHES"]
 	}
 	if v := env[speedVariable]; v != "" && a.speed == 0 {
-		var err error
-		if a.speed, err = strconv.ParseFloat(v, 64); err != nil || a.speed <= 0 {
-			return a, fmt.Errorf("%s: expected a number above 0, found %q", speedVariable, v)
-		}
+		return a.setSpeed(speedVariable, v)
 	}
-	return a, nil
+	return nil
 }
 
 // script reads the script of this launch.

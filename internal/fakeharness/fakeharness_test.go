@@ -485,10 +485,10 @@ func TestScriptFromTheEnvironment(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, tc := range []struct{ script, want string }{
 		{`{"prnt":"x"}`, `unknown field "prnt"`},
-		{`{}`, "a step does one thing; this one does 0"},
-		{`{"print":"x","exit":1}`, "a step does one thing; this one does 2: print, exit"},
-		{`{"kill_self":"NOSUCH"}`, `no signal is called "NOSUCH"`},
-		{`{"ignore":["NOSUCH"]}`, `no signal is called "NOSUCH"`},
+		{`{}`, "a step has one action; this one has 0"},
+		{`{"print":"x","exit":1}`, "a step has one action; this one has 2: print, exit"},
+		{`{"kill_self":"NOSUCH"}`, `unknown signal "NOSUCH"`},
+		{`{"ignore":["NOSUCH"]}`, `unknown signal "NOSUCH"`},
 		{`{"orphan":{}}`, "a child needs a cmd"},
 		{`{"print":`, "unexpected EOF"},
 	} {

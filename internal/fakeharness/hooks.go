@@ -18,8 +18,7 @@ import (
 	"time"
 )
 
-// hooks are the commands that the harness was told to run, by event, and its
-// status line's.
+// hooks are the configured commands by event, and that of the status line.
 type hooks struct {
 	on         map[string][]hookCommand
 	statusline string
@@ -32,7 +31,7 @@ type hookCommand struct {
 	timeout time.Duration
 }
 
-// group is how both programs write the hooks of one event.
+// group is the form of one event's hooks in both programs.
 type group struct {
 	Matcher string `json:"matcher"`
 	Hooks   []struct {
@@ -57,8 +56,8 @@ func (h *hooks) add(event string, groups []group) {
 	}
 }
 
-// claudeHooks reads the layers of settings that there are: the user's, the
-// project's, and those of --settings. Hooks add up; the last status line holds.
+// claudeHooks reads the layers of settings that exist: the user's, the
+// project's, and those of --settings. Hooks add up; the last status line counts.
 func claudeHooks(h *harness) (hooks, error) {
 	out := hooks{on: map[string][]hookCommand{}}
 	var layers [][]byte
@@ -116,7 +115,7 @@ func (h *harness) home(variable, below string) string {
 	return filepath.Join(h.env["HOME"], below)
 }
 
-// An answer is what the hooks of one event said.
+// An answer combines the answers of one event's hooks.
 type answer struct {
 	context []string
 	blocked bool
@@ -124,7 +123,7 @@ type answer struct {
 }
 
 // hook runs the hooks of event, one after another, with the usual members and
-// more on stdin, and remembers the additional context they give.
+// more on stdin, and saves the additional context of their answers.
 func (h *harness) hook(event string, more map[string]any) (answer, error) {
 	stdin := h.kind.base(event)
 	maps.Copy(stdin, more)
@@ -148,7 +147,7 @@ func (h *harness) hook(event string, more map[string]any) (answer, error) {
 	return all, nil
 }
 
-// matches holds the matcher against what varies within the event.
+// matches compares the matcher with the variant of the event.
 func (c hookCommand) matches(stdin map[string]any) bool {
 	if c.matcher == "" || c.matcher == "*" {
 		return true
@@ -165,8 +164,8 @@ func (c hookCommand) matches(stdin map[string]any) bool {
 	return true
 }
 
-// run runs one command as both programs do: by the shell, in a session of its
-// own, with JSON on stdin. A command that fails or is too slow says nothing.
+// run runs one command as both programs do: in a shell, in a new session, with
+// JSON on stdin. The output of a command that times out is dropped.
 func (h *harness) run(command string, stdin []byte, timeout time.Duration) ([]byte, int) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -203,8 +202,8 @@ func (h *harness) hookEnv() []string {
 	return out
 }
 
-// readAnswer reads what a hook printed. Plain text is context where both
-// programs take it so; code 2 blocks.
+// readAnswer reads a hook's output. Plain text is context for the events where
+// both programs use it so; exit code 2 blocks.
 func readAnswer(event string, out []byte, code int) answer {
 	if code == 2 {
 		return answer{blocked: true, reason: "blocked by a hook"}
@@ -213,7 +212,7 @@ func readAnswer(event string, out []byte, code int) answer {
 	if code != 0 || len(out) == 0 {
 		return answer{}
 	}
-	var said struct {
+	var output struct {
 		Continue *bool  `json:"continue"`
 		Decision string `json:"decision"`
 		Reason   string `json:"reason"`
@@ -223,19 +222,19 @@ func readAnswer(event string, out []byte, code int) answer {
 			Reason     string `json:"permissionDecisionReason"`
 		} `json:"hookSpecificOutput"`
 	}
-	if out[0] != '{' || json.Unmarshal(out, &said) != nil {
+	if out[0] != '{' || json.Unmarshal(out, &output) != nil {
 		if event == "SessionStart" || event == "UserPromptSubmit" {
 			return answer{context: []string{string(out)}}
 		}
 		return answer{}
 	}
-	a := answer{reason: said.Reason}
-	if said.Specific.Context != "" {
-		a.context = []string{said.Specific.Context}
+	a := answer{reason: output.Reason}
+	if output.Specific.Context != "" {
+		a.context = []string{output.Specific.Context}
 	}
-	a.blocked = said.Decision == "block" || said.Specific.Permission == "deny" || said.Continue != nil && !*said.Continue
+	a.blocked = output.Decision == "block" || output.Specific.Permission == "deny" || output.Continue != nil && !*output.Continue
 	if a.reason == "" {
-		a.reason = said.Specific.Reason
+		a.reason = output.Specific.Reason
 	}
 	return a
 }

@@ -12,9 +12,9 @@ import (
 	"syscall"
 )
 
-// interact takes prompts from the keyboard until /exit, /quit, Ctrl-D or two
-// Ctrl-C. Enter is a carriage return; a bracketed paste is text whatever it
-// holds. /clear and /compact do what they say.
+// interact reads prompts from the keyboard until /exit, /quit, Ctrl-D or two
+// Ctrl-C. Enter is a carriage return; a bracketed paste is always text. /clear and
+// /compact are commands.
 func (h *harness) interact(s interactStep) error {
 	h.term.raw()
 	var k keys
@@ -63,7 +63,7 @@ func (h *harness) interact(s interactStep) error {
 	}
 }
 
-// keys puts the bytes of a keyboard together to lines.
+// keys assembles the bytes of a keyboard into lines.
 type keys struct {
 	line, seen string
 	paste      bool
@@ -75,13 +75,13 @@ const (
 	pasteEnds   = "\x1b[201~"
 )
 
-// feed returns the lines that were sent off with Enter. Ctrl-C clears the
-// line; on an empty line a second one is /exit, as is Ctrl-D.
+// feed returns the lines that Enter completed. Ctrl-C clears the line; on an
+// empty line a second one means /exit, as does Ctrl-D.
 func (k *keys) feed(b []byte) []string {
 	var lines []string
 	k.seen += string(b)
 	for k.seen != "" {
-		// A marker may come in pieces: wait for the rest of it.
+		// A marker may arrive in pieces: wait for the rest of it.
 		if k.seen[0] == 0x1b && len(k.seen) < len(pasteBegins) && (strings.HasPrefix(pasteBegins, k.seen) || strings.HasPrefix(pasteEnds, k.seen)) && len(k.seen) > 1 {
 			return lines
 		}
@@ -123,7 +123,7 @@ func (k *keys) feed(b []byte) []string {
 	return lines
 }
 
-// printable is what a screen would show of typed bytes.
+// printable returns the typed bytes that a screen shows.
 func printable(b []byte) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 127 {
@@ -133,7 +133,7 @@ func printable(b []byte) string {
 	}, string(b))
 }
 
-// shell runs a model's command in a session of its own and returns its output.
+// shell runs a model's command in a new session and returns its output.
 func (h *harness) shell(command string) (out string, failed bool, err error) {
 	cmd := exec.Command("/bin/sh", "-c", command)
 	cmd.Env = h.hookEnv()

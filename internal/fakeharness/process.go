@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// child starts a process and, unless it lingers, waits for it. A harness that
-// is told to end meanwhile leaves it behind, as the real ones do.
+// child starts a process and, unless it lingers, waits for it. A signal that ends
+// the harness leaves the process behind, as in the real programs.
 func (h *harness) child(c childStep) error {
 	cmd := exec.Command(c.Cmd[0], c.Cmd[1:]...)
 	if c.TTY {
@@ -33,7 +33,7 @@ func (h *harness) child(c childStep) error {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // its exit code is its own affair
+		_ = cmd.Wait() // its exit code does not matter
 		close(ended)
 		h.term.wake(unix.SIGCHLD)
 	}()
@@ -56,7 +56,7 @@ func (h *harness) child(c childStep) error {
 	}
 }
 
-// orphan starts a process in a session of its own whose parent ends at once.
+// orphan starts a process in a new session whose parent ends at once.
 func (h *harness) orphan(c childStep) error {
 	file := c.PIDFile
 	if file == "" {
@@ -73,8 +73,8 @@ func (h *harness) orphan(c childStep) error {
 	return nil
 }
 
-// killSelf dies by sig. The runtime would make an exit code of some signals,
-// so the process becomes one that does not.
+// killSelf dies by sig. The Go runtime turns some signals into an exit code, so
+// the process becomes a shell, which does not.
 func killSelf(sig syscall.Signal) error {
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) // leave no core file
 	err := unix.Exec("/bin/sh", []string{"sh", "-c", fmt.Sprintf("kill -%d $$; exec sleep 5", sig)}, os.Environ())

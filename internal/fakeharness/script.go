@@ -19,30 +19,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Step is one line of a script: an object with the one thing to do, and
-// nothing else but what belongs to it.
+// A Step is one line of a script: an object with one action and its parameters.
 type Step struct {
-	// What any program does.
+	// Actions of any program.
 	Print     *string    `json:"print,omitempty"`      // a line of text
 	Raw       *string    `json:"raw,omitempty"`        // bytes as they are
-	SleepMS   *int       `json:"sleep_ms,omitempty"`   // signals are heard meanwhile
+	SleepMS   *int       `json:"sleep_ms,omitempty"`   // signals are handled during the sleep
 	Ignore    []string   `json:"ignore,omitempty"`     // signals, from here on
 	ToolChild *childStep `json:"tool_child,omitempty"` // a child process
 	Orphan    *childStep `json:"orphan,omitempty"`     // a process whose parent has ended, in its own session
-	Exit      *int       `json:"exit,omitempty"`       // without any farewell
+	Exit      *int       `json:"exit,omitempty"`       // without the records of an end
 	KillSelf  *string    `json:"kill_self,omitempty"`  // die by this signal
 
-	// What it does with its terminal.
+	// Actions on its terminal.
 	OSC            *string `json:"osc,omitempty"`              // an OSC sequence, without ESC ] and ST
-	RawMode        *bool   `json:"raw_mode,omitempty"`         // so that a line printed after it says: type now
-	WaitKey        *string `json:"wait_key,omitempty"`         // read, in raw mode, until this came
-	EchoUntil      *string `json:"echo_until,omitempty"`       // give every byte back until this one
+	RawMode        *bool   `json:"raw_mode,omitempty"`         // a line printed after it shows that keys can be typed
+	WaitKey        *string `json:"wait_key,omitempty"`         // read, in raw mode, until this text came
+	EchoUntil      *string `json:"echo_until,omitempty"`       // write back every byte until this text came
 	Winsize        *bool   `json:"winsize,omitempty"`          // print `winsize ROWS COLS`
-	WinsizeOnWinch *int    `json:"winsize_on_winch,omitempty"` // … and again at each of so many changes
+	WinsizeOnWinch *int    `json:"winsize_on_winch,omitempty"` // print it again at each of so many changes
 	RecordOut      *string `json:"record_out,omitempty"`       // copy all output to this file too
-	Replay         *string `json:"replay,omitempty"`           // a file's bytes, in raw mode
+	Replay         *string `json:"replay,omitempty"`           // write a file's bytes in raw mode
 
-	// What a harness does. A whole life in five words: start, turn, compact, clear, end.
+	// Actions of a harness.
 	Start    *startStep    `json:"start,omitempty"`
 	Turn     *turnStep     `json:"turn,omitempty"`
 	Compact  *compactStep  `json:"compact,omitempty"`
@@ -50,13 +49,13 @@ type Step struct {
 	End      *string       `json:"end,omitempty"`      // with the reason
 	Interact *interactStep `json:"interact,omitempty"` // take prompts and slash commands from the keyboard
 
-	// Its parts, for tests that want something else.
+	// Parts of these, for single tests.
 	Hook        *string        `json:"hook,omitempty"`         // run the hooks of this event
-	Stdin       map[string]any `json:"stdin,omitempty"`        // … with these members on stdin besides the usual
+	Stdin       map[string]any `json:"stdin,omitempty"`        // additional members of the hooks' stdin
 	Statusline  map[string]any `json:"statusline,omitempty"`   // run the status line, with these members changed
-	Transcript  map[string]any `json:"transcript,omitempty"`   // append a record, the usual members filled in
+	Transcript  map[string]any `json:"transcript,omitempty"`   // append a record with the usual members added
 	Registry    map[string]any `json:"registry,omitempty"`     // rewrite the registry file, with these members changed
-	ShowContext *bool          `json:"show_context,omitempty"` // print the additional context that hooks gave
+	ShowContext *bool          `json:"show_context,omitempty"` // print the additional context from hooks
 }
 
 type startStep struct {
@@ -69,18 +68,18 @@ type startStep struct {
 type turnStep struct {
 	Prompt   string `json:"prompt"`
 	Answer   string `json:"answer"`
-	PromptID string `json:"prompt_id"` // of the turn; invented when left out
+	PromptID string `json:"prompt_id"` // of the turn; random by default
 	Used     int64  `json:"used"`      // tokens in the context afterwards
-	// Usage is the same as the program itself reports it, in place of Used.
+	// Usage replaces Used with the members that the program itself reports.
 	Usage map[string]int64 `json:"usage"`
 	Tool  string           `json:"tool"` // a command that the model runs first
 	Fail  string           `json:"fail"` // the turn fails with this kind of error
-	MS    int              `json:"ms"`   // how long the model thinks
-	// Records leaves out hooks, status line and screen: records alone.
+	MS    int              `json:"ms"`   // thinking time in milliseconds
+	// Records writes the records only: no hooks, status line and screen.
 	Records bool `json:"records"`
 }
 
-// tokens are those in the context after the turn; 0 says nothing.
+// tokens returns the tokens in the context after the turn, or 0 if unknown.
 func (t turnStep) tokens() int64 {
 	if total, ok := t.Usage["total_tokens"]; ok { // codex
 		return total
@@ -106,11 +105,11 @@ type childStep struct {
 	Cmd     []string `json:"cmd"`
 	Setsid  bool     `json:"setsid"`   // in a session of its own
 	Linger  bool     `json:"linger"`   // do not wait for it
-	TTY     bool     `json:"tty"`      // it keeps our stdin and stdout
+	TTY     bool     `json:"tty"`      // it inherits stdin and stdout
 	PIDFile string   `json:"pid_file"` // where its process id is written
 }
 
-// parseScript reads JSON Lines; empty lines and lines that begin with # are passed over.
+// parseScript reads JSON Lines; empty lines and lines that begin with # are ignored.
 func parseScript(name string, r io.Reader) ([]Step, error) {
 	var steps []Step
 	lines := bufio.NewScanner(r)
@@ -122,7 +121,7 @@ func parseScript(name string, r io.Reader) ([]Step, error) {
 		}
 		dec := json.NewDecoder(strings.NewReader(line))
 		dec.DisallowUnknownFields()
-		// More than one object may stand on a line, so that a script fits into one argument.
+		// A line may contain several objects, so that a script fits into one argument.
 		for {
 			var s Step
 			err := dec.Decode(&s)
@@ -141,7 +140,7 @@ func parseScript(name string, r io.Reader) ([]Step, error) {
 	return steps, lines.Err()
 }
 
-// check refuses a step that says nothing, or two things.
+// check returns an error for a step without an action or with two.
 func (s Step) check() error {
 	var verbs []string
 	v := reflect.ValueOf(s)
@@ -155,11 +154,11 @@ func (s Step) check() error {
 		return nil
 	}
 	if len(verbs) != 1 {
-		return fmt.Errorf("a step does one thing; this one does %d: %s", len(verbs), strings.Join(verbs, ", "))
+		return fmt.Errorf("a step has one action; this one has %d: %s", len(verbs), strings.Join(verbs, ", "))
 	}
 	for _, name := range append(slices.Clone(s.Ignore), deref(s.KillSelf)) {
 		if name != "" && signum(name) == 0 {
-			return fmt.Errorf("no signal is called %q", name)
+			return fmt.Errorf("unknown signal %q", name)
 		}
 	}
 	for _, c := range []*childStep{s.ToolChild, s.Orphan} {
@@ -197,13 +196,13 @@ func Stories() []string {
 func story(name string) ([]Step, error) {
 	f, err := stories.Open("stories/" + name + ".jsonl")
 	if err != nil {
-		return nil, fmt.Errorf("no story %q; there are %s", name, strings.Join(Stories(), ", "))
+		return nil, fmt.Errorf("unknown story %q: use one of %s", name, strings.Join(Stories(), ", "))
 	}
 	defer f.Close()
 	return parseScript(name, f)
 }
 
-// play does one step after another until one ends it.
+// play executes the steps until one of them ends the program.
 func (h *harness) play(steps []Step) error {
 	for _, s := range steps {
 		if err := h.pause(0); err != nil {
@@ -265,7 +264,7 @@ func (h *harness) do(s Step) error {
 		return nil
 	}
 	if h.kind == nil {
-		return errors.New("only a harness called claude or codex can do that; give --as")
+		return errors.New("only claude and codex have this step: use --as")
 	}
 	switch {
 	case s.Start != nil:

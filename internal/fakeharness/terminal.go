@@ -15,9 +15,9 @@ import (
 	"golang.org/x/term"
 )
 
-// A terminal is our stdin and stdout, terminals or not. Signals come through
-// it as well, by a pipe, so that one poll(2) waits for keys, time and signals
-// and no goroutine stands between a key and its echo.
+// A terminal is stdin and stdout, terminals or not. Signals arrive through a
+// pipe, so that one poll(2) waits for keys, time and signals, and no goroutine is
+// between a key and its echo.
 type terminal struct {
 	in, out  *os.File
 	copy     *os.File // record_out
@@ -48,11 +48,11 @@ func openTerminal(in, out *os.File) (*terminal, error) {
 
 // wake makes wait return sig.
 func (t *terminal) wake(sig unix.Signal) {
-	_, _ = t.wakeW.Write([]byte{byte(sig)}) // fails only when nobody waits any more
+	_, _ = t.wakeW.Write([]byte{byte(sig)}) // fails only after close
 }
 
-// catch makes the signals that end a harness heard instead of deadly. What was
-// ignored from the start stays ignored.
+// catch passes the signals that end a harness to wait. Signals that were ignored
+// at the start stay ignored.
 func (t *terminal) catch() {
 	for _, sig := range []os.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP} {
 		if !signal.Ignored(sig) {
@@ -72,7 +72,7 @@ func (t *terminal) close() {
 	}
 }
 
-// restore ends raw mode, however often it was asked for.
+// restore ends raw mode, however often it was set.
 func (t *terminal) restore() {
 	for t.rawDepth > 0 {
 		t.cooked()
@@ -89,8 +89,8 @@ func (t *terminal) write(b []byte) error {
 	return err
 }
 
-// line writes text and an end of line. In raw mode the terminal adds no
-// carriage return of its own.
+// line writes text and an end of line. In raw mode the terminal adds no carriage
+// return.
 func (t *terminal) line(text string) error {
 	end := "\n"
 	if t.saved != nil {
@@ -129,7 +129,7 @@ func (t *terminal) raw() {
 }
 
 func (t *terminal) cooked() {
-	if t.rawDepth == 0 { // restored meanwhile
+	if t.rawDepth == 0 { // already restored
 		return
 	}
 	if t.rawDepth--; t.rawDepth > 0 || t.saved == nil {
@@ -149,8 +149,8 @@ func (t *terminal) size() error {
 	return t.line(fmt.Sprintf("winsize %d %d", rows, cols))
 }
 
-// wait waits for keys, if wanted, for a signal, or for d to pass (for ever
-// when d is negative). It returns what came; nothing when the time was up.
+// wait waits for keys, if wanted, for a signal, or until d has passed (without
+// limit if d is negative). It returns keys or a signal, or neither after d.
 func (t *terminal) wait(keys bool, d time.Duration) ([]byte, os.Signal, error) {
 	until := time.Now().Add(d)
 	for {
@@ -189,7 +189,7 @@ func (t *terminal) wait(keys bool, d time.Duration) ([]byte, os.Signal, error) {
 	}
 }
 
-// pause lets time pass, in the script's speed, and hears signals.
+// pause waits for d at the script's speed, and handles signals.
 func (h *harness) pause(d time.Duration) error {
 	until := time.Now().Add(time.Duration(float64(d) / h.speed))
 	for {
@@ -206,7 +206,7 @@ func (h *harness) pause(d time.Duration) error {
 	}
 }
 
-// signalled is what a harness does when told to end.
+// signalled handles a signal that ends a harness.
 func (h *harness) signalled(sig os.Signal) error {
 	if h.kind == nil || sig == unix.SIGWINCH {
 		return nil
@@ -221,7 +221,7 @@ func (h *harness) signalled(sig os.Signal) error {
 	return exitCode(code)
 }
 
-// waitKey reads until key came, giving everything back when echo is set.
+// waitKey reads until key came. With echo it writes back all that it reads.
 func (h *harness) waitKey(key string, echo bool) error {
 	h.term.raw()
 	defer h.term.cooked()
@@ -252,7 +252,7 @@ func (h *harness) waitKey(key string, echo bool) error {
 
 func (h *harness) winsize(now bool, changes *int) error {
 	if changes != nil {
-		// Listen before the first print: whoever reads it may resize at once.
+		// Notify before the first print: its reader may resize at once.
 		signal.Notify(h.term.signals, unix.SIGWINCH)
 	}
 	if now {

@@ -14,9 +14,9 @@ import (
 )
 
 // codexHooks reads the -c overrides: hooks.EVENT=[{hooks=[{…}]}] and
-// hooks.state={"…"={trusted_hash="…"}}. A later override of a key takes the
-// place of an earlier one. As with the real program, a hook whose digest is
-// not recorded as trusted does not run.
+// hooks.state={"…"={trusted_hash="…"}}. A later override of a key replaces an
+// earlier one. As in the real program, a hook runs only if its digest is recorded
+// as trusted.
 func codexHooks(configs []string, trustAll bool) (hooks, error) {
 	out := hooks{on: map[string][]hookCommand{}}
 	events := map[string]string{}
@@ -74,8 +74,8 @@ func codexHooks(configs []string, trustAll bool) (hooks, error) {
 	return out, nil
 }
 
-// trustHash is the digest by which a hook is trusted: over its definition as
-// canonical JSON, with the time-out that will hold.
+// trustHash is the digest of a trusted hook: of its definition in canonical JSON,
+// with its effective time-out.
 func trustHash(event, matcher, command string, timeout int) string {
 	brief := event == "session_end" || event == "interrupt"
 	switch {
@@ -94,7 +94,7 @@ func trustHash(event, matcher, command string, timeout int) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// text is s in JSON, with no more escapes than there must be.
+// text is s in JSON, with as few escapes as possible.
 func text(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -103,7 +103,7 @@ func text(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// snake is an event's name as the trust records spell it.
+// snake is an event's name in the spelling of the trust records.
 func snake(event string) string {
 	var b strings.Builder
 	for i, r := range event {
@@ -123,8 +123,8 @@ func convert(from, to any) error {
 	return json.Unmarshal(data, to)
 }
 
-// parseTOML reads one TOML value of the kinds that overrides are made of:
-// arrays, inline tables, strings, whole numbers and booleans.
+// parseTOML reads one TOML value of an override: an array, inline table, string,
+// integer or boolean.
 func parseTOML(text string) (any, error) {
 	p := &toml{rest: strings.TrimSpace(text)}
 	v, err := p.value(0)
@@ -141,7 +141,7 @@ type toml struct{ rest string }
 
 func (p *toml) space() { p.rest = strings.TrimLeft(p.rest, " \t\r\n") }
 
-// take drops word from the front, after spaces.
+// take removes word from the front, after spaces.
 func (p *toml) take(word string) bool {
 	p.space()
 	rest, ok := strings.CutPrefix(p.rest, word)
@@ -245,7 +245,7 @@ func (p *toml) str() (string, error) {
 	return "", errors.New("a string without an end")
 }
 
-// unescape reads what follows a backslash; n is how many bytes that were.
+// unescape reads an escape after its backslash; n is its length in bytes.
 func unescape(s string) (r rune, n int, err error) {
 	if s == "" {
 		return 0, 0, errors.New("a string without an end")
