@@ -387,8 +387,8 @@ func mode(want lifeloop.IntegrationMode, of func(t *testing.T, id string) *run) 
 	return proof{"listed", func(t *testing.T, id string) bool { return of(t, id).last().IntegrationMode == want }}
 }
 
-// tells proves a telemetry source: a record of it is decoded.
-func tells(said, name string, from source) proof {
+// reports proves a telemetry source: a record of it is decoded.
+func reports(said, name string, from source) proof {
 	return proof{said, func(t *testing.T, _ string) bool {
 		return slices.ContainsFunc(from.signals(t), func(s telemetry.Signal) bool { return s.Source == name })
 	}}
@@ -470,25 +470,25 @@ var proofs = map[string]proof{
 		})
 	}},
 
-	"claude telemetry_sources.hooks":      tells("native", "hook", source{"claude", nil, []string{"Stop", `{"session_id":"s","hook_event_name":"Stop"}`}}),
-	"claude telemetry_sources.transcript": tells("native", "transcript", used["claude"]),
-	"claude telemetry_sources.registry":   tells("native", "registry", source{"claude", claude.Registry, []string{`{"pid":1,"sessionId":"s","status":"busy"}`}}),
-	"claude telemetry_sources.statusline": tells("partial", "statusline", source{"claude", nil, []string{"Statusline", `{"session_id":"s","context_window":{"context_window_size":200000}}`}}),
-	"claude telemetry_sources.terminal":   tells("partial", "terminal", source{"claude", claude.OSC, []string{"⠂ A title"}}),
-	"codex telemetry_sources.hooks":       tells("native", "hook", source{"codex", nil, []string{"Stop", `{"session_id":"s","hook_event_name":"Stop","turn_id":"t"}`}}),
-	"codex telemetry_sources.rollout":     tells("native", "rollout", used["codex"]),
-	"codex telemetry_sources.terminal":    tells("partial", "terminal", source{"codex", codex.OSC, []string{"state=working:app=codex"}}),
-	"codex telemetry_sources.exec":        tells("partial", "stream", source{"codex", codex.Exec, []string{`{"type":"thread.started","thread_id":"s"}`}}),
-	"codex telemetry_sources.app-server":  tells("partial", "stream", source{"codex", codex.AppServer, []string{`{"method":"turn/started","params":{"threadId":"s","turn":{"id":"t"}}}`}}),
-	"codex telemetry_sources.notify":      tells("partial", "notify", source{"codex", codex.Notify, []string{`{"type":"agent-turn-complete","thread-id":"s","turn-id":"t","input-messages":["x"]}`}}),
-	"codex telemetry_sources.history":     tells("partial", "history", source{"codex", codex.History, []string{`{"session_id":"s","ts":1795246826,"text":"x"}`}}),
+	"claude telemetry_sources.hooks":      reports("native", "hook", source{"claude", nil, []string{"Stop", `{"session_id":"s","hook_event_name":"Stop"}`}}),
+	"claude telemetry_sources.transcript": reports("native", "transcript", used["claude"]),
+	"claude telemetry_sources.registry":   reports("native", "registry", source{"claude", claude.Registry, []string{`{"pid":1,"sessionId":"s","status":"busy"}`}}),
+	"claude telemetry_sources.statusline": reports("partial", "statusline", source{"claude", nil, []string{"Statusline", `{"session_id":"s","context_window":{"context_window_size":200000}}`}}),
+	"claude telemetry_sources.terminal":   reports("partial", "terminal", source{"claude", claude.OSC, []string{"⠂ A title"}}),
+	"codex telemetry_sources.hooks":       reports("native", "hook", source{"codex", nil, []string{"Stop", `{"session_id":"s","hook_event_name":"Stop","turn_id":"t"}`}}),
+	"codex telemetry_sources.rollout":     reports("native", "rollout", used["codex"]),
+	"codex telemetry_sources.terminal":    reports("partial", "terminal", source{"codex", codex.OSC, []string{"state=working:app=codex"}}),
+	"codex telemetry_sources.exec":        reports("partial", "stream", source{"codex", codex.Exec, []string{`{"type":"thread.started","thread_id":"s"}`}}),
+	"codex telemetry_sources.app-server":  reports("partial", "stream", source{"codex", codex.AppServer, []string{`{"method":"turn/started","params":{"threadId":"s","turn":{"id":"t"}}}`}}),
+	"codex telemetry_sources.notify":      reports("partial", "notify", source{"codex", codex.Notify, []string{`{"type":"agent-turn-complete","thread-id":"s","turn-id":"t","input-messages":["x"]}`}}),
+	"codex telemetry_sources.history":     reports("partial", "history", source{"codex", codex.History, []string{`{"session_id":"s","ts":1795246826,"text":"x"}`}}),
 
-	"gemini telemetry_sources.hooks":      tells("partial", "hook", source{"gemini", nil, []string{"AfterAgent", `{"session_id":"s","hook_event_name":"AfterAgent"}`}}),
-	"gemini telemetry_sources.transcript": tells("native", "transcript", used["gemini"]),
-	"gemini telemetry_sources.telemetry":  tells("partial", "telemetry", source{"gemini", gemini.Telemetry, []string{`{"attributes":{"session.id":"s","event.name":"gemini_cli.user_prompt","prompt_id":"s########0"}}`}}),
-	"gemini telemetry_sources.stream":     tells("partial", "stream", source{"gemini", gemini.Stream, []string{`{"type":"init","session_id":"s","model":"gemini-2.5-pro"}`}}),
-	"gemini telemetry_sources.log":        tells("partial", "log", source{"gemini", gemini.Logs, []string{`[{"sessionId":"s","messageId":0,"type":"user","message":"hi"}]`}}),
-	"gemini telemetry_sources.terminal":   tells("partial", "terminal", source{"gemini", gemini.OSC, []string{"✦  Working… (project)"}}),
+	"gemini telemetry_sources.hooks":      reports("partial", "hook", source{"gemini", nil, []string{"AfterAgent", `{"session_id":"s","hook_event_name":"AfterAgent"}`}}),
+	"gemini telemetry_sources.transcript": reports("native", "transcript", used["gemini"]),
+	"gemini telemetry_sources.telemetry":  reports("partial", "telemetry", source{"gemini", gemini.Telemetry, []string{`{"attributes":{"session.id":"s","event.name":"gemini_cli.user_prompt","prompt_id":"s########0"}}`}}),
+	"gemini telemetry_sources.stream":     reports("partial", "stream", source{"gemini", gemini.Stream, []string{`{"type":"init","session_id":"s","model":"gemini-2.5-pro"}`}}),
+	"gemini telemetry_sources.log":        reports("partial", "log", source{"gemini", gemini.Logs, []string{`[{"sessionId":"s","messageId":0,"type":"user","message":"hi"}]`}}),
+	"gemini telemetry_sources.terminal":   reports("partial", "terminal", source{"gemini", gemini.OSC, []string{"✦  Working… (project)"}}),
 }
 
 // TestEveryClaimOfV1Adapters fails for a claim without a proof in any member of a

@@ -30,10 +30,10 @@ func TestClaimsOfObservedOpencode(t *testing.T) {
 	}
 	store, bus := decode(opencode.Store(), "store/db-event.jsonl", -1), decode(opencode.Bus(), "bus/tui-session.jsonl", -1)
 	cut := decode(opencode.Store(), "store/db-event.jsonl", 20)
-	tells := func(signals []telemetry.Signal, kind telemetry.Kind) bool {
+	reports := func(signals []telemetry.Signal, kind telemetry.Kind) bool {
 		return slices.ContainsFunc(signals, func(s telemetry.Signal) bool { return s.Kind == kind })
 	}
-	both := func(kind telemetry.Kind) bool { return tells(store, kind) && tells(bus, kind) }
+	both := func(kind telemetry.Kind) bool { return reports(store, kind) && reports(bus, kind) }
 	proofs := map[lifeloop.Event]bool{
 		lifeloop.SessionStarting:         both(telemetry.SessionLive),
 		lifeloop.SessionStarted:          both(telemetry.SessionLive),
@@ -41,7 +41,7 @@ func TestClaimsOfObservedOpencode(t *testing.T) {
 		lifeloop.FrameEnded:              both(telemetry.TurnEnd),
 		lifeloop.ContextCompacted:        both(telemetry.Compacted),
 		lifeloop.ContextPressureObserved: both(telemetry.UsageSeen),
-		lifeloop.ReceiptGapDetected:      tells(cut, telemetry.Gap) && !tells(store, telemetry.Gap),
+		lifeloop.ReceiptGapDetected:      reports(cut, telemetry.Gap) && !reports(store, telemetry.Gap),
 	}
 	m, ok := Get("opencode")
 	require.True(t, ok)

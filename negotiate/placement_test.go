@@ -92,7 +92,7 @@ func TestPlacement(t *testing.T) {
 		{"nowhere, and it was required",
 			nothing, payload(1, ask(prompt, required), ask(developer, preferred)),
 			Placed{Required: true, Failure: lifeloop.PlacementUnavailable}},
-		{"nowhere, and nobody insists",
+		{"no placement, and none is required",
 			nothing, payload(1, ask(side, optional)),
 			Placed{Failure: lifeloop.PlacementUnavailable}},
 		{"a person's surface takes no payload of itself",

@@ -129,7 +129,7 @@ func TestAgainst(t *testing.T) {
 			outcome: Degraded, settled: settled("", lifeloop.Skipped, lifeloop.PayloadRejected)},
 		{name: "optional and nowhere", payload: []lifeloop.PayloadEnvelope{asking("note", side, optional)},
 			outcome: Satisfied, settled: settled("", lifeloop.Skipped, lifeloop.PlacementUnavailable)},
-		{name: "the tightest reason is told", wants: []Want{{Capability: "placement.manual_operator", Level: required}},
+		{name: "the tightest failure class wins", wants: []Want{{Capability: "placement.manual_operator", Level: required}},
 			payload: []lifeloop.PayloadEnvelope{asking("a long note", frame, required)},
 			outcome: Unsupported, settled: settled("", lifeloop.Failed, lifeloop.PayloadTooLarge), failure: lifeloop.PayloadTooLarge},
 	} {

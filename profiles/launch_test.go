@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// world is what a launch finds: the host, and the files it may read.
+// world is the host of a launch, with the files that it can read.
 type world struct {
 	adapter string
 	host    Host
@@ -52,7 +52,7 @@ func newWorld(adapter string) *world {
 //	                   prints the whole launch, but without `full` not the
 //	                   words and groups that every injection has
 //
-// Files and environment hold to the end of the story.
+// Files and environment stay until the end of the story.
 func TestLaunches(t *testing.T) {
 	datadriven.Walk(t, "testdata/launches", func(t *testing.T, path string) {
 		adapter := strings.TrimSuffix(path[strings.LastIndex(path, "/")+1:], ".txt")
@@ -92,7 +92,7 @@ func TestLaunches(t *testing.T) {
 	})
 }
 
-// words splits a command line at blanks outside of '…'.
+// words splits a command line at blanks outside '…'.
 func words(line string) []string {
 	var out []string
 	var word strings.Builder
@@ -118,8 +118,8 @@ func words(line string) []string {
 	return out
 }
 
-// render tells every field of a launch that is not zero, and the environment
-// as a difference from the host's.
+// render prints every non-zero field of a launch, and the environment as a
+// difference from the host's.
 func render(t *testing.T, l Launch, h Host, full bool) string {
 	t.Helper()
 	var b strings.Builder
@@ -179,7 +179,7 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 	if l.Evidence != ByExit {
 		fmt.Fprintf(&b, "evidence: %s\n", l.Evidence)
 	}
-	// One reason mostly holds for many capabilities: a line each reason.
+	// One reason usually applies to many capabilities: print one line per reason.
 	var reasons []string
 	lost := map[string][]string{}
 	for _, w := range l.Weak {
@@ -194,8 +194,8 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 	return b.String()
 }
 
-// withoutCodexHooks takes out the overrides that a launch has when nothing
-// stands in their way, and says in one word how many there were.
+// withoutCodexHooks replaces the overrides of an undisturbed launch by one word
+// with their number.
 func withoutCodexHooks(argv, hook []string) []string {
 	var out []string
 	hooks := 0
@@ -217,8 +217,8 @@ func withoutCodexHooks(argv, hook []string) []string {
 	return out
 }
 
-// withoutClaudeHooks takes the injected groups out of a settings file, having
-// seen that each of them is there, whole and last.
+// withoutClaudeHooks removes the injected groups from a settings file. It checks
+// that each of them is there, complete and last.
 func withoutClaudeHooks(t *testing.T, data []byte, hook []string) string {
 	t.Helper()
 	var file struct {
@@ -259,7 +259,7 @@ func TestNoCommandLine(t *testing.T) {
 	}
 }
 
-// A host that knows nothing must not make a launch impossible.
+// A launch must be possible with an empty host.
 func TestBareHost(t *testing.T) {
 	for _, adapter := range Adapters() {
 		p, _ := For(adapter)

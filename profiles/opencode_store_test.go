@@ -13,9 +13,9 @@ import (
 	"lifeloop/watchers/sqlite"
 )
 
-// The query gives every row of a recorded database, in the order of writing,
-// as an object that the decoder reads; what it tells of a session is what the
-// rows tell that were written out by another program.
+// The query returns every row of a recorded database, in the order of writing, as
+// an object that the decoder reads. The signals are those of the same rows written
+// by another program.
 func TestOpencodeStoreQuery(t *testing.T) {
 	recorded := filepath.Join("..", "telemetry", "opencode", "testdata", "store")
 	data, err := os.ReadFile(filepath.Join(recorded, "opencode.db"))

@@ -76,7 +76,7 @@ func TestLaunchesWithoutHooksListMissingClaims(t *testing.T) {
 		m, ok := manifests.Get(adapter)
 		require.True(t, ok)
 		var want []string
-		// A launch that is told the tokens in use reads what the harness writes.
+		// A launch that reports the tokens in use reads the harness's files.
 		reads := slices.Contains(m.LifecycleEvents[lifeloop.ContextPressureObserved].Modes, lifeloop.LauncherWrapper)
 		if !reads && m.ContextPressure.Support != lifeloop.Unavailable {
 			want = append(want, "context_pressure")
@@ -169,11 +169,11 @@ func TestPluginReportsAndAddsContext(t *testing.T) {
 		return path
 	}
 	patience := ""
-	run := func(exe string, env ...string) (printed string, told []string) {
+	run := func(exe string, env ...string) (printed string, calls []string) {
 		p, _ := For("opencode")
 		in, err := p.Install(false, Host{Env: []string{"HOME=" + dir}, Dir: dir, Exe: exe})
 		require.NoError(t, err)
-		log := file("told", "", 0o600)
+		log := file("calls", "", 0o600)
 		cmd := exec.Command(node, file("drive.mjs", drive, 0o600), file("plugin.mjs", strings.Replace(in.Whole, "patience = 5000", "patience = "+cmp.Or(patience, "5000"), 1), 0o600))
 		cmd.Dir = dir
 		cmd.Env = slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "TOLD=" + log}, env)
@@ -185,7 +185,7 @@ func TestPluginReportsAndAddsContext(t *testing.T) {
 	}
 
 	good := file("good", "#!/bin/sh\nprintf '%s ' \"$@\" >>\"$TOLD\"; cat >>\"$TOLD\"; echo >>\"$TOLD\"\n[ $4 = chat.message ] && echo '{\"context\":\"for you\"}'\nexit 0\n", 0o700)
-	printed, told := run(good)
+	printed, calls := run(good)
 	const part = " for you|%|s1|true|true\n"
 	var want strings.Builder
 	for _, m := range []string{"m1", "m2", "m3", "m5", "m6", "m7", "m8"} {
@@ -196,7 +196,7 @@ func TestPluginReportsAndAddsContext(t *testing.T) {
 		want.WriteString(strings.Replace(part, "%", m, 1))
 	}
 	require.Equal(t, want.String()+"m4\n", printed)
-	for i, line := range told {
+	for i, line := range calls {
 		require.NotContains(t, line, "secret")
 		words := strings.SplitN(line, " ", 5)
 		require.Equal(t, []string{"hook", "--host", "opencode"}, words[:3])
@@ -204,11 +204,11 @@ func TestPluginReportsAndAddsContext(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(words[4]), &in))
 		require.Equal(t, words[3], in["hook_event_name"])
 		require.Equal(t, "s1", in["session_id"])
-		told[i] = strings.Join([]string{words[3], in["turn_id"], in["error"]}, " ")
+		calls[i] = strings.Join([]string{words[3], in["turn_id"], in["error"]}, " ")
 	}
 	require.Equal(t, []string{"session.created  ", "chat.message m1 ", "session.idle m1 ", "chat.message m2 ", "session.idle m2 APIError",
 		"chat.message m3 ", "session.compacted m3 ", "session.idle m3 ", "chat.message m5 ", "session.idle m5 MessageAbortedError",
-		"chat.message m7 ", "session.idle m7 ", "chat.message m8 ", "session.idle m8 MessageAbortedError"}, told)
+		"chat.message m7 ", "session.idle m7 ", "chat.message m8 ", "session.idle m8 MessageAbortedError"}, calls)
 
 	// Whatever the program does, the user's message stays.
 	for _, bad := range []string{
@@ -230,7 +230,7 @@ func TestPluginReportsAndAddsContext(t *testing.T) {
 	patience = ""
 
 	// Under the wrapper it does nothing.
-	printed, told = run(good, "LIFELOOP_SOCKET=/x")
+	printed, calls = run(good, "LIFELOOP_SOCKET=/x")
 	require.Equal(t, "m1\nm2\nm3\nm5\nm6\nm7\nm8\nm4\n", printed)
-	require.Equal(t, []string{""}, told)
+	require.Equal(t, []string{""}, calls)
 }

@@ -59,17 +59,17 @@ func TestCodexTrustsInjectedHooks(t *testing.T) {
 		}
 	}
 	require.NoError(t, json.Unmarshal(data, &answer))
-	told := answer.Result.Data[0]
-	require.Empty(t, told.Warnings)
-	require.Empty(t, told.Errors)
-	require.Len(t, told.Hooks, len(codexHooks))
+	list := answer.Result.Data[0]
+	require.Empty(t, list.Warnings)
+	require.Empty(t, list.Errors)
+	require.Len(t, list.Hooks, len(codexHooks))
 
 	p, _ := For("codex")
 	hook := []string{`/opt/it's "quoted" & <odd>/lifeloop-wrap`, "hook"}
 	l, err := p.Prepare([]string{"codex"}, Host{Hook: hook})
 	require.NoError(t, err)
 	state := l.Argv[len(l.Argv)-1]
-	for i, h := range told.Hooks {
+	for i, h := range list.Hooks {
 		if h.TrustStatus != "trusted" {
 			t.Errorf("%s is %s", h.Key, h.TrustStatus)
 		}
