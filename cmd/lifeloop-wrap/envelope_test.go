@@ -15,14 +15,14 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// said is what a command said and how it ended.
-type said struct {
+// A result is the output and the exit code of a command.
+type result struct {
 	code           int
 	stdout, stderr string
 }
 
 // envelope runs `lifeloop-wrap envelope ARG…` in this process.
-func envelope(doc []byte, args ...string) said {
+func envelope(doc []byte, args ...string) result {
 	g := &globals{}
 	root := newRoot(g)
 	args = append([]string{"envelope"}, args...)
@@ -32,12 +32,11 @@ func envelope(doc []byte, args ...string) said {
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)
 	code := g.settle(root.Execute(), args, &stderr)
-	return said{code, stdout.String(), stderr.String()}
+	return result{code, stdout.String(), stderr.String()}
 }
 
-// Of every mutated document that is kept the command says what the package
-// says: 0 or 1 and nothing else, in words, in JSON, and when it writes the
-// document again.
+// For every mutated document, the command and the package agree: the exit code is
+// 0 or 1, as text, as JSON, and when the document is rewritten.
 func TestEnvelopeValidatesMutants(t *testing.T) {
 	for _, kind := range lifeloop.Kinds() {
 		t.Run(kind, func(t *testing.T) {
@@ -75,7 +74,7 @@ func TestEnvelopeValidatesMutants(t *testing.T) {
 				}
 				again := envelope(doc, "echo", kind)
 				if want == 0 && bytes.Contains(doc, []byte("1e400")) && again.code == 1 {
-					// Validity is no question of size, but RFC 8785 writes doubles only.
+					// A large number is valid, but RFC 8785 can only write doubles.
 					if !strings.Contains(again.stderr, "the "+kind+" is valid but cannot be written as canonical JSON") {
 						t.Errorf("line %d: echo: %+v", i+1, again)
 					}
@@ -86,14 +85,14 @@ func TestEnvelopeValidatesMutants(t *testing.T) {
 				}
 			}
 			if codes[0] == 0 || codes[1] == 0 {
-				t.Errorf("all documents end alike: %v", codes)
+				t.Errorf("all documents have the same exit code: %v", codes)
 			}
 		})
 	}
 }
 
-// Every example of the contract comes back through the command: canonical, and
-// without the optional members that hold nothing.
+// The command rewrites every example of the contract: canonical, and without
+// optional members that are null or empty.
 func TestEnvelopeEchoesTheContractsExamples(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "lifeloop", "testdata", "contract", "*.json"))
 	if err != nil || len(files) < len(lifeloop.Kinds()) {
@@ -106,7 +105,7 @@ func TestEnvelopeEchoesTheContractsExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := envelope(doc, "validate", kind, file); got != (said{0, "valid\n", ""}) {
+			if got := envelope(doc, "validate", kind, file); got != (result{0, "valid\n", ""}) {
 				t.Fatalf("validate: %+v", got)
 			}
 			once := envelope(doc, "echo", kind, file)
@@ -117,7 +116,7 @@ func TestEnvelopeEchoesTheContractsExamples(t *testing.T) {
 				t.Errorf("not canonical (%v): %s", err, once.stdout)
 			}
 			if twice := envelope([]byte(once.stdout), "echo", kind); twice != once {
-				t.Errorf("written, and written again:\n%+v\n%+v", once, twice)
+				t.Errorf("rewritten once and twice:\n%+v\n%+v", once, twice)
 			}
 			if got, want := substance(t, []byte(once.stdout)), substance(t, doc); !reflect.DeepEqual(got, want) {
 				t.Errorf("got  %v\nwant %v", got, want)

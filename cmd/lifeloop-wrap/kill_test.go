@@ -28,19 +28,19 @@ import (
 	"lifeloop/view"
 )
 
-// The kill matrix: one session, of three launches, hooks, two clients and a
-// fallback, in which somebody is killed with SIGKILL at one of its appends:
-// before the append, behind it and before anything is done about it, or in the
-// midst of its writing; or the disk is full there. Whoever is killed, and wherever, the session comes to
-// one terminal state (taken up by `run --resume` where the wrapper was killed),
-// leaves no process and no socket, and what it told has no hole and no double.
+// The kill matrix is one session of three launches, with hooks, two clients and a
+// fallback. At one of its appends a process is killed with SIGKILL: before the
+// append, after it and before its effects, or while it is written; or the disk is
+// full. In every case the session reaches one final state (recovered by
+// `run --resume` if the wrapper was killed), leaves no process and no socket, and
+// its events have no gap and no duplicate.
 
-var kills = flag.Int("kills", 10, "how many points of the kill matrix are tried, evenly; 0 is all (make chaos)")
+var kills = flag.Int("kills", 10, "number of points of the kill matrix to test, spread evenly; 0 for all (make chaos)")
 
-// killAt in the environment says who is killed, how, and at which append.
+// killAt in the environment names the process to kill, how, and at which append.
 const killAt = "LIFELOOP_TEST_KILL"
 
-// A killer is a ledger at one of whose appends somebody dies.
+// A killer is a ledger that kills a process at one of its appends.
 type killer struct {
 	supervisor.Ledger
 	dir         string
@@ -49,13 +49,13 @@ type killer struct {
 	harness     int // the newest harness
 }
 
-// newKiller reads what the environment says; nil where it says nothing.
+// newKiller reads killAt; it returns nil if that is not set.
 func newKiller() func(dir string, l supervisor.Ledger) supervisor.Ledger {
 	words := strings.Fields(os.Getenv(killAt))
 	if len(words) != 3 {
 		return nil
 	}
-	os.Unsetenv(killAt) // the harness and the hooks are not to do it too
+	os.Unsetenv(killAt) // the harness and the hooks must not inherit it
 	at, _ := strconv.Atoi(words[2])
 	return func(dir string, l supervisor.Ledger) supervisor.Ledger {
 		return &killer{Ledger: l, dir: dir, who: words[0], how: words[1], at: at}
@@ -91,12 +91,12 @@ func (k *killer) Append(records []ledger.Record, sync bool) ([]ledger.Entry, err
 	return entries, err
 }
 
-// kill kills whoever it is to be, if it runs.
+// kill kills the chosen process, if it runs.
 func (k *killer) kill() {
 	switch k.who {
 	case "wrapper":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {} // it comes at once
+		select {} // it arrives at once
 	case "harness":
 		if k.harness > 0 {
 			k.note(syscall.Kill(k.harness, syscall.SIGKILL) == nil)
@@ -108,14 +108,14 @@ func (k *killer) kill() {
 	}
 }
 
-// note says that somebody really died.
+// note records that a process was killed.
 func (k *killer) note(died bool) {
 	if died {
 		_ = os.WriteFile(filepath.Join(k.dir, "killed"), nil, 0o600)
 	}
 }
 
-// tear writes the first bytes of a line, and no more.
+// tear writes only the first bytes of a line.
 func (k *killer) tear() {
 	f, err := os.OpenFile(filepath.Join(k.dir, "ledger-000001.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	if err == nil {
@@ -124,8 +124,8 @@ func (k *killer) tear() {
 	}
 }
 
-// killMarked kills the programs of a name that have a word in their
-// environment and were started for this script.
+// killMarked kills the programs with a name and a word in their environment that
+// this script started.
 func killMarked(word, program string) (died bool) {
 	mark := os.Getenv(scriptMark)
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
@@ -142,7 +142,7 @@ func killMarked(word, program string) (died bool) {
 	return died
 }
 
-// matrixConfig is what the session of the matrix is configured with.
+// matrixConfig is the configuration of the session.
 const matrixConfig = `
 clients:
   - {id: once, command: [fakeclient, --client-id, once, --log, asked-once, --on, frame.opening, --payload, "kind=note,placement=pre_prompt_frame,body=remember"]}
@@ -151,15 +151,15 @@ attempts: {retry: {attempts: 1, backoff: {base_ms: 10}}, crash_loop: {launches: 
 client_drain: 3s
 `
 
-// The primary's two launches crash in the midst of a turn and behind one; the
-// fallback does the work.
+// The first profile crashes during a turn and after one; the fallback does the
+// work.
 var matrixCommand = []string{"claude", "-p", "--launches", "count",
 	"--script-json", `{"start":{}}{"hook":"UserPromptSubmit"}{"exit":3}`,
 	"--script-json", `{"start":{}}{"turn":{"prompt":"p","answer":"a","used":6000}}{"exit":4}`}
 
 const matrixFallback = `claude -p --script-json '{"start":{}}{"turn":{"prompt":"q","answer":"b","used":7000,"tool":"true"}}{"end":"other"}'`
 
-// A matrix is a place to run the session in.
+// A matrix is a folder to run the session in.
 type matrix struct {
 	t          *testing.T
 	dir, state string
@@ -186,7 +186,7 @@ func (m *matrix) folder() store.Folder { return store.Open(m.state).Folder(matri
 
 func (m *matrix) sessionDir() string { return string(m.folder()) }
 
-// run runs the product and says what came of it.
+// run runs lifeloop-wrap and returns its output.
 func (m *matrix) run(kill string, args ...string) (out string, err error) {
 	cmd := exec.Command("lifeloop-wrap", append([]string{"--config", "c.yaml"}, args...)...)
 	cmd.Dir, cmd.Env = m.dir, m.env
@@ -197,13 +197,13 @@ func (m *matrix) run(kill string, args ...string) (out string, err error) {
 	return string(text), err
 }
 
-// live runs the whole session, taking it up as often as its wrapper died.
+// live runs the whole session and recovers it after each death of its wrapper.
 func (m *matrix) live(kill string) (wrappers int) {
 	args := append([]string{"run", "--session-id", matrixSession, "--fallback", matrixFallback, "--"}, matrixCommand...)
 	out, _ := m.run(kill, args...)
 	for wrappers = 1; ; wrappers++ {
 		if !m.there() {
-			return wrappers // it died before there was a session, and left nothing
+			return wrappers // it died before it created a session
 		}
 		if m.status().Ended() {
 			return wrappers
@@ -213,7 +213,7 @@ func (m *matrix) live(kill string) (wrappers int) {
 	}
 }
 
-// there says whether the session has come to be.
+// there reports whether the session was created.
 func (m *matrix) there() bool {
 	_, err := os.Stat(filepath.Join(m.sessionDir(), "ledger-000001.jsonl"))
 	return err == nil
@@ -234,7 +234,7 @@ func (m *matrix) entries() (all []kernel.Entry) {
 	return all
 }
 
-// holds holds the whole session against what is promised of it.
+// holds checks the promises about a whole session.
 func (m *matrix) holds() {
 	t := m.t
 	report, err := ledger.Verify(m.sessionDir())
@@ -250,9 +250,9 @@ func (m *matrix) holds() {
 	sequence, numbers, id := map[int]int64{}, map[int]int{}, ""
 	launches, ended := map[string]int{}, map[string]int{}
 	for _, e := range entries {
-		require.Zero(t, ends, "something behind the end: %s", e.Fact.Kind())
+		require.Zero(t, ends, "a fact after the end: %s", e.Fact.Kind())
 		for _, msg := range hcp.Apply(e) {
-			require.Equal(t, lastHCP+1, msg.Payload.Sequence, "HCP has a hole, or a double")
+			require.Equal(t, lastHCP+1, msg.Payload.Sequence, "HCP has a gap or a duplicate")
 			lastHCP = msg.Payload.Sequence
 			if msg.Payload.Type == "session_closed" {
 				closed++
@@ -278,11 +278,11 @@ func (m *matrix) holds() {
 			receipts[f.Receipt.ClientID+" "+f.Receipt.EventID]++
 			n := numbers[f.Scope]
 			sequence[n]++
-			require.Equal(t, sequence[n], *f.Receipt.Sequence, "receipts of a harness session have a hole, or a double")
+			require.Equal(t, sequence[n], *f.Receipt.Sequence, "receipts of a harness session have a gap or a duplicate")
 		case kernel.HarnessSessionOpened:
 			numbers[f.Scope] = f.Scope
 			if f.Scope > 1 && id == "" {
-				numbers[f.Scope] = numbers[f.Scope-1] // what never learned an id is one
+				numbers[f.Scope] = numbers[f.Scope-1] // scopes without an id count as one
 			}
 			id = f.ID
 		case kernel.Bound:
@@ -295,21 +295,20 @@ func (m *matrix) holds() {
 			}
 		}
 	}
-	require.Equal(t, []int{1, 1, 1}, []int{ends, closed, starts}, "one end, told once; one beginning")
+	require.Equal(t, []int{1, 1, 1}, []int{ends, closed, starts}, "one end, reported once; one start")
 	for name, event := range events {
 		if event != lifeloop.ReceiptEmitted {
 			require.Equal(t, 1, receipts[name], "receipts of %s for %s", name, event)
 		}
 	}
-	require.Equal(t, launches, ended, "each launch is one attempt, which has one end")
+	require.Equal(t, launches, ended, "each launch is one attempt with one end")
 	m.asked()
 }
 
-// asked holds what the clients were asked against what is promised to them: no
-// call comes twice.
+// asked checks that no client was called twice for the same event.
 func (m *matrix) asked() {
 	for _, name := range []string{"asked-once", "asked-stays"} {
-		text, _ := os.ReadFile(filepath.Join(m.dir, name)) // none where nobody was asked
+		text, _ := os.ReadFile(filepath.Join(m.dir, name)) // missing if the client was never called
 		seen := map[string]bool{}
 		for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
 			var envelope struct {
@@ -318,7 +317,7 @@ func (m *matrix) asked() {
 				} `json:"request"`
 			}
 			if json.Unmarshal([]byte(line), &envelope) != nil {
-				continue // it was killed while it wrote this down
+				continue // it was killed while it wrote this line
 			}
 			require.False(m.t, seen[envelope.Request.Key], "%s was asked twice with %s", name, envelope.Request.Key)
 			seen[envelope.Request.Key] = true
@@ -331,10 +330,9 @@ func TestKillMatrix(t *testing.T) {
 	_, err := fakeclienttest.Build(bin)
 	require.NoError(t, err)
 
-	// Undisturbed, it is what it is meant to be: that is how many appends there
-	// are to die at.
+	// A run without a kill shows how many appends there are.
 	calm := newMatrix(t, bin)
-	require.Equal(t, 1, calm.live("nobody before 0"))
+	require.Equal(t, 1, calm.live("none before 0"))
 	calm.holds()
 	status := calm.status()
 	require.Equal(t, "COMPLETED", status.State)
@@ -378,6 +376,6 @@ func TestKillMatrix(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d of %d points of the kill matrix in %v; at %d of them somebody died", len(points), all, time.Since(began).Round(time.Second), died)
+	t.Logf("%d of %d points of the kill matrix in %v; at %d of them a process was killed", len(points), all, time.Since(began).Round(time.Second), died)
 	require.Positive(t, died)
 }

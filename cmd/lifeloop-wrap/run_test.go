@@ -10,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The small program is taken when it can be started, and what is no such
-// program is left alone.
+// lifeloop-hook is used only if it is an executable file.
 func TestHookWords(t *testing.T) {
 	for name, c := range map[string]struct {
 		lay   func(path string) error

@@ -31,12 +31,12 @@ import (
 // the names of the real ones. Only the scripted client is built: it shares no
 // code with the product.
 func TestMain(m *testing.M) {
-	if os.Args[0] == "/proc/self/exe" { // the product has started itself: it is the guard
+	if os.Args[0] == "/proc/self/exe" { // lifeloop-wrap has started itself as the guard
 		main()
 	}
 	standIn := func() {
 		if fakeharness.IsStandIn(os.Args[0], os.Environ()) {
-			main() // as the demonstration starts it
+			main() // as the demo starts it
 		}
 		os.Exit(fakeharness.Run(os.Args, os.Environ(), os.Stdin, os.Stdout))
 	}
@@ -45,18 +45,18 @@ func TestMain(m *testing.M) {
 			testOnlyLedger = newKiller()
 			main()
 		},
-		"lifeloop-hook": func() { os.Exit(hook.Main(os.Args[1:])) }, // all there is in its main
+		"lifeloop-hook": func() { os.Exit(hook.Main(os.Args[1:])) }, // the whole of its main
 		"fakeharness":   standIn,
 		"claude":        standIn,
 		"codex":         standIn,
 	})
 }
 
-// patience bounds every wait for something that must happen. It is generous:
-// only a test that fails ever uses it up.
+// patience bounds every wait for something that must happen. Only a failing test
+// waits that long.
 const patience = time.Minute
 
-// scriptMark in the environment is inherited by all that a script starts.
+// scriptMark in the environment is inherited by every process of a script.
 const scriptMark = "LIFELOOP_TEST_SCRIPT"
 
 func TestScripts(t *testing.T) {
@@ -82,7 +82,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
-			runtime, err := os.MkdirTemp("", "ll") // a short name: sockets have little room
+			runtime, err := os.MkdirTemp("", "ll") // a short name: socket paths are limited
 			if err != nil {
 				return err
 			}
@@ -107,7 +107,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// leavesNothing is checked after every script: no process, no socket.
+// leavesNothing checks that a script left no process and no socket.
 func leavesNothing(t testing.TB, mark, runtime string) {
 	t.Helper()
 	var left []string
@@ -116,7 +116,7 @@ func leavesNothing(t testing.TB, mark, runtime string) {
 	}
 	sockets, err := filepath.Glob(filepath.Join(runtime, "lifeloop", "*"))
 	if err != nil || len(sockets) > 0 {
-		t.Errorf("left in the sockets' folder: %v (%v)", sockets, err)
+		t.Errorf("left in the socket folder: %v (%v)", sockets, err)
 	}
 	if err := os.RemoveAll(runtime); err != nil {
 		t.Error(err)
@@ -127,7 +127,7 @@ func leavesNothing(t testing.TB, mark, runtime string) {
 func marked(mark string) (list []string) {
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, path := range environs {
-		env, err := os.ReadFile(path) // a process of another user, or one that has just ended
+		env, err := os.ReadFile(path) // fails for processes of other users and ended ones
 		if err == nil && bytes.Contains(env, []byte(scriptMark+"="+mark+"\x00")) {
 			pid := filepath.Base(filepath.Dir(path))
 			words, _ := os.ReadFile("/proc/" + pid + "/cmdline")

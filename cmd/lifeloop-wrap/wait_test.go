@@ -26,26 +26,26 @@ import (
 	hcp "lifeloop/session"
 )
 
-// A told session is a ledger that the test writes as a wrapper would.
-type toldSession struct {
+// A fakeSession is a ledger that the test writes as a wrapper would.
+type fakeSession struct {
 	t   *testing.T
 	id  string
 	dir string // of the state
 	log *ledger.Log
 }
 
-func newToldSession(t *testing.T) *toldSession {
-	s := &toldSession{t: t, id: "11111111-1111-4111-8111-111111111111", dir: t.TempDir()}
+func newFakeSession(t *testing.T) *fakeSession {
+	s := &fakeSession{t: t, id: "11111111-1111-4111-8111-111111111111", dir: t.TempDir()}
 	var err error
 	s.log, err = ledger.Create(string(store.Open(s.dir).Folder(s.id)), ledger.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.log.Close() })
-	s.tell(kernel.Began{SessionID: s.id, AdapterID: "generic", Program: "true"},
+	s.record(kernel.Began{SessionID: s.id, AdapterID: "generic", Program: "true"},
 		kernel.SessionMoved{From: hcp.None, To: hcp.Pending, Reason: "start"}, kernel.SessionMoved{From: hcp.Pending, To: hcp.Running, Reason: "approved"})
 	return s
 }
 
-func (s *toldSession) tell(facts ...kernel.Fact) {
+func (s *fakeSession) record(facts ...kernel.Fact) {
 	var records []ledger.Record
 	for _, f := range facts {
 		kind, body, err := kernel.Encode(f)
@@ -56,8 +56,8 @@ func (s *toldSession) tell(facts ...kernel.Fact) {
 	require.NoError(s.t, err)
 }
 
-// wait starts `wait` and returns once it waits; told gives its first line.
-func (s *toldSession) wait(word string) (told func() string) {
+// wait starts `wait` and returns when it waits; line returns its first line.
+func (s *fakeSession) wait(word string) (line func() string) {
 	cmd := exec.Command("lifeloop-wrap", "wait", s.id, "--for", word, "--json")
 	cmd.Env = append(os.Environ(), "LIFELOOP_STATE_DIR="+s.dir, "XDG_CONFIG_HOME="+s.dir, "GORACE=atexit_sleep_ms=0")
 	cmd.Dir, cmd.Stderr = s.dir, os.Stderr
@@ -66,7 +66,7 @@ func (s *toldSession) wait(word string) (told func() string) {
 	require.NoError(s.t, cmd.Start())
 	if !eventually(func() bool { return watches(cmd.Process.Pid) }) {
 		_ = cmd.Process.Kill()
-		s.t.Fatal("wait watches nothing")
+		s.t.Fatal("wait watches no file")
 	}
 	return func() string {
 		line, err := bufio.NewReader(out).ReadString('\n')
@@ -76,7 +76,7 @@ func (s *toldSession) wait(word string) (told func() string) {
 	}
 }
 
-// watches says whether a process has an inotify watch.
+// watches reports whether a process has an inotify watch.
 func watches(pid int) bool {
 	infos, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
 	return slices.ContainsFunc(infos, func(path string) bool {
@@ -88,35 +88,35 @@ func watches(pid int) bool {
 // wait prints the fact that it waited for, and says that it is new. The log shows
 // the times from the fact to its line; they depend on what else the machine does.
 func TestWaitReturnsWithTheFact(t *testing.T) {
-	s := newToldSession(t)
+	s := newFakeSession(t)
 	var took []time.Duration
 	for range 9 {
-		s.tell(kernel.ActivityMoved{To: "working", Source: "hook"})
-		told := s.wait("needs_input")
+		s.record(kernel.ActivityMoved{To: "working", Source: "hook"})
+		line := s.wait("needs_input")
 		began := time.Now()
-		s.tell(kernel.ActivityMoved{To: "needs_input", Source: "hook", Detail: "Notification"})
-		line := told()
+		s.record(kernel.ActivityMoved{To: "needs_input", Source: "hook", Detail: "Notification"})
+		text := line()
 		took = append(took, time.Since(began))
-		require.Contains(t, line, `"fact":{"to":"needs_input","source":"hook","detail":"Notification"}`)
-		require.Contains(t, line, `"already":false`)
+		require.Contains(t, text, `"fact":{"to":"needs_input","source":"hook","detail":"Notification"}`)
+		require.Contains(t, text, `"already":false`)
 	}
 	slices.Sort(took)
 	t.Logf("from the fact to the line: %s", took)
 }
 
-// What comes and goes in the same moment was there all the same.
+// A state that lasts only a moment ends the wait all the same.
 func TestWaitMissesNothing(t *testing.T) {
-	s := newToldSession(t)
-	told := s.wait("PAUSED")
+	s := newFakeSession(t)
+	line := s.wait("PAUSED")
 	for range 200 {
-		s.tell(kernel.ActivitySeen{Output: 1})
+		s.record(kernel.ActivitySeen{Output: 1})
 	}
-	s.tell(kernel.SessionMoved{From: hcp.Running, To: hcp.Paused, Reason: "paused"}, kernel.SessionMoved{From: hcp.Paused, To: hcp.Running, Reason: "resumed"})
-	require.Contains(t, told(), `"reason":"paused"`)
+	s.record(kernel.SessionMoved{From: hcp.Running, To: hcp.Paused, Reason: "paused"}, kernel.SessionMoved{From: hcp.Paused, To: hcp.Running, Reason: "resumed"})
+	require.Contains(t, line(), `"reason":"paused"`)
 }
 
-// Every word of the help is one that is known, and means what it says.
-func TestWaitKnowsItsWords(t *testing.T) {
+// Every value of --for is in the help and has its meaning.
+func TestWaitValuesAreDocumented(t *testing.T) {
 	words := awaitedWords()
 	for _, word := range words {
 		a, err := awaitedBy(strings.ToUpper(word))
@@ -135,7 +135,7 @@ func TestWaitKnowsItsWords(t *testing.T) {
 	require.Len(t, words, 1+len(hcp.States())+len(kernel.Activities())+len(lifeloop.Events()))
 	seen := map[string]bool{}
 	for _, w := range words {
-		require.False(t, seen[strings.ToLower(w)], "%s could be either", w)
+		require.False(t, seen[strings.ToLower(w)], "%s is ambiguous", w)
 		seen[strings.ToLower(w)] = true
 	}
 	help := waitCmd(&globals{}).Long
