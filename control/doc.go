@@ -25,7 +25,7 @@
 // "ok" means that the answer was written completely to a harness that still
 // read it. The op "tell" is a hook without an answer; its peer may close at once.
 // The op "do" is a command of a user or a client, named by "event". It gets an
-// answer even if the session ends meanwhile, and needs no ok. An invalid request
+// answer even if the session is ending, and needs no ok. An invalid request
 // is answered with {"error":"…"}⏎. Older and newer programs understand each
 // other: unknown members are ignored, an unknown op is an error.
 package control

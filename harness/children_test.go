@@ -159,7 +159,7 @@ func TestTheSecondChildHasTheCurrentSize(t *testing.T) {
 	require.NoError(t, pty.Setsize(d.master, &pty.Winsize{Rows: 20, Cols: 40}))
 	c := begin(t, as("size"), term, &recorder{})
 	d.key(t, "?\r")
-	eventually(t, "it has the size that changed while nobody was there", func() bool { return strings.Contains(d.text(), "size 20 40") })
+	eventually(t, "it has the size that changed between the children", func() bool { return strings.Contains(d.text(), "size 20 40") })
 	require.NoError(t, pty.Setsize(d.master, &pty.Winsize{Rows: 21, Cols: 41}))
 	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGWINCH))
 	eventually(t, "the pty has the new size", func() bool {

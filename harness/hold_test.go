@@ -103,10 +103,10 @@ func TestAHoldDoesNotStopTheWrapper(t *testing.T) {
 	}
 	for round := 1; round <= 3; round++ {
 		require.NoError(t, unix.Kill(wrapper, unix.SIGUSR1))
-		eventually(t, "the harness stands still", func() bool { return len(reports()["held"]) == round })
+		eventually(t, "the harness is stopped", func() bool { return len(reports()["held"]) == round })
 		require.Equal(t, "T", state(harness))
 		require.NoError(t, unix.Kill(wrapper, unix.SIGUSR2))
-		eventually(t, "the harness goes on", func() bool { return len(reports()["freed"]) == round && state(harness) != "T" })
+		eventually(t, "the harness runs again", func() bool { return len(reports()["freed"]) == round && state(harness) != "T" })
 		require.NotEqual(t, "T", state(wrapper))
 	}
 	require.Empty(t, reports()["stopped"], "the shell has seen its job stop")

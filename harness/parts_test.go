@@ -119,10 +119,10 @@ func wrapper() int {
 
 // holds stops and frees the tree at signals from the test.
 func holds(c *Child) {
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGUSR1, syscall.SIGUSR2)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)
 	go func() {
-		for sig := range told {
+		for sig := range signals {
 			if sig == syscall.SIGUSR1 && c.Hold() == nil {
 				report("held", 1)
 			}

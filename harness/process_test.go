@@ -525,9 +525,9 @@ func TestAPauseIsNotAStop(t *testing.T) {
 	c := begin(t, as("stopper"), term, e)
 	d.shows(t, "ready")
 	require.NoError(t, c.Signal(syscall.SIGSTOP))
-	eventually(t, "the stop is told", func() bool { return len(e.snapshot().stops) == 1 })
+	eventually(t, "the stop is reported", func() bool { return len(e.snapshot().stops) == 1 })
 	require.NoError(t, c.Signal(syscall.SIGCONT))
-	eventually(t, "the continuation is told", func() bool { return e.snapshot().conts == 1 })
+	eventually(t, "the continuation is reported", func() bool { return e.snapshot().conts == 1 })
 	require.NoError(t, c.Type([]byte("q")))
 	exit := c.Wait()
 	if exit.Code != 5 {

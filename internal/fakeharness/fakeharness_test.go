@@ -26,7 +26,7 @@ import (
 	"lifeloop/profiles"
 )
 
-// The test binary is the fake harness too, when told by whose name to run.
+// The test binary is also the fake harness, under the name in the environment.
 func TestMain(m *testing.M) {
 	if name := os.Getenv("FAKEHARNESS_TEST_AS"); name != "" {
 		args := append([]string{name}, os.Args[1:]...)
@@ -164,7 +164,7 @@ func TestClaudeDemo(t *testing.T) {
 	require.Empty(t, left, "a graceful exit removes the registry file")
 }
 
-// TestCodexDemo gives the program the arguments that our own profile prepares.
+// TestCodexDemo gives the program the arguments that the profile prepares.
 func TestCodexDemo(t *testing.T) {
 	p := newPlace(t)
 	profile, ok := profiles.For("codex")
@@ -200,8 +200,8 @@ func TestCodexDemo(t *testing.T) {
 	}))
 }
 
-// TestPreparedClaude gives the program the settings that our own profile
-// prepares, beside hooks that the user has.
+// TestPreparedClaude gives the program the settings that the profile
+// prepares, in addition to the hooks of the user.
 func TestPreparedClaude(t *testing.T) {
 	p := newPlace(t)
 	require.NoError(t, os.MkdirAll(filepath.Join(p.home, ".claude"), 0o700))
@@ -258,7 +258,7 @@ func decoded(t *testing.T, adapter, path string) []string {
 }
 
 // TestHooksMayRefuse: a blocked prompt, a denied tool, a blocked compaction,
-// and a Stop that makes the model go on.
+// and a Stop hook that makes the model continue.
 func TestHooksMayRefuse(t *testing.T) {
 	for _, tc := range []struct {
 		name, answer, script string
@@ -309,7 +309,7 @@ func TestUntrustedHooksDoNotRun(t *testing.T) {
 		{"another digest", []string{"-c", state("sha256:00")}, false},
 		{"a later state takes the place of the first", []string{"-c", state(right), "-c", state("sha256:00")}, false},
 		{"the right digest", []string{"-c", state(right)}, true},
-		{"told not to care", []string{"--dangerously-bypass-hook-trust"}, true},
+		{"trust is bypassed", []string{"--dangerously-bypass-hook-trust"}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			os.Remove(p.hookLog)
@@ -361,7 +361,7 @@ func TestEnds(t *testing.T) {
 		{name: "claude HUP", as: "claude", script: ready + `{"sleep_ms":60000}`, send: unix.SIGHUP, code: 129, farewell: "SessionEnd:other"},
 		{name: "claude INT while a tool runs", as: "claude", script: ready + `{"tool_child":{"cmd":["sleep","1"],"setsid":true}}{"sleep_ms":60000}`, send: unix.SIGINT, farewell: "SessionEnd:other"},
 		{name: "codex TERM", as: "codex", script: ready + `{"sleep_ms":60000}`, send: unix.SIGTERM, killed: unix.SIGTERM},
-		{name: "deaf to TERM", as: "claude", script: `{"ignore":["TERM","HUP"]}` + ready + `{"sleep_ms":300}{"exit":3}`, send: unix.SIGTERM, code: 3},
+		{name: "TERM ignored", as: "claude", script: `{"ignore":["TERM","HUP"]}` + ready + `{"sleep_ms":300}{"exit":3}`, send: unix.SIGTERM, code: 3},
 		{name: "a tool TERM", as: "tool", script: `{"print":"READY"}{"sleep_ms":60000}`, send: unix.SIGTERM, killed: unix.SIGTERM},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -379,7 +379,7 @@ func TestEnds(t *testing.T) {
 			}
 			for text.Scan() {
 				if text.Text() == "never" {
-					t.Error("steps go on after exit")
+					t.Error("a step ran after exit")
 				}
 			}
 			status := waited(t, cmd)

@@ -37,7 +37,7 @@ func process(t *testing.T, socket string, args ...string) *exec.Cmd {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self, args...)
-	// A race-built program sleeps a second before it exits, unless told not to.
+	// By default a program with the race detector sleeps a second before it exits.
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", runHook+"=1", "LIFELOOP_SOCKET="+socket)
 	cmd.WaitDelay = time.Hour
 	return cmd

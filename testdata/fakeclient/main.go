@@ -1,6 +1,6 @@
 // Command fakeclient is a scripted callback client: it reads one dispatch
-// envelope on stdin and behaves as its flags say. It shares no code with the
-// program it tests, as no real client would.
+// envelope on stdin and behaves as its flags say. Like a real client it shares no
+// code with the program.
 //
 //	fakeclient --log asked.jsonl --on frame.opening \
 //	  --payload 'kind=note,placement=pre_prompt_frame,requirement=required,body=hello, world'
@@ -8,12 +8,12 @@
 // A payload is a list of key=value, separated by commas; a piece without a
 // known key belongs to the value before it. placement may be repeated, each
 // followed by its requirement. Keys: id kind format encoding body placement
-// requirement expires key size digest; size and digest override what is
-// computed ("digest=none" leaves it out).
+// requirement expires key size digest; size and digest override the computed
+// values ("digest=none" omits it).
 //
-// Order of deeds: fork, read, log, stderr, delay, then the answer or one of
-// the ways not to give one. With --persistent all but the fork is done for
-// every line of stdin until that ends, and the answer is a line too:
+// Its steps are: fork, read, log, stderr, delay, then the answer or a failure.
+// With --persistent it repeats all but the fork for every line of stdin, and the
+// answer is a line too:
 //
 //	fakeclient --persistent --after 3 --crash
 //
@@ -76,22 +76,22 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) 
 	f.BoolVar(&s.crash, "crash", false, "die by SIGKILL instead of answering")
 	f.BoolVar(&s.badJSON, "bad-json", false, "answer half a document")
 	f.IntVar(&s.oversize, "oversize", 0, "pad the answer with spaces to `N` bytes")
-	f.BoolVar(&s.babble, "babble", false, "print without end")
+	f.BoolVar(&s.babble, "babble", false, "print endless output")
 	f.BoolVar(&s.ignoreStdin, "ignore-stdin", false, "do not read stdin")
 	f.DurationVar(&s.forkLinger, "fork-linger", 0, "leave a process behind that holds stdout for this long")
-	f.StringVar(&s.log, "log", "", "append the envelope to this `file`, a line each")
+	f.StringVar(&s.log, "log", "", "append the envelope to this `file` as one line")
 	f.BoolVar(&s.echo, "echo", false, "answer with the envelope itself, byte for byte")
 	f.StringVar(&s.stderr, "stderr", "", "print this on stderr")
 	f.IntVar(&s.stderrSize, "stderr-size", 0, "print `N` bytes on stderr before that")
-	f.BoolVar(&s.nameIt, "name-event", false, "say the event's id as a warning")
+	f.BoolVar(&s.nameIt, "name-event", false, "return the event's id as a warning")
 	f.BoolVar(&s.persistent, "persistent", false, "answer each line of stdin with a line")
-	f.IntVar(&s.after, "after", 0, "with --persistent: answer the first `N` well and at once, whatever the other flags say")
+	f.IntVar(&s.after, "after", 0, "with --persistent: answer the first `N` successfully and at once, despite other flags")
 	f.IntVar(&s.exitAfter, "exit-after", 0, "with --persistent: exit after `N` answers")
 	f.BoolVar(&s.stay, "stay", false, "with --persistent: do not exit when stdin ends")
-	f.BoolVar(&s.twice, "twice", false, "with --persistent: give each answer twice")
-	f.DurationVar(&s.linger, "linger", 0, "only sleep: what fork-linger leaves behind")
+	f.BoolVar(&s.twice, "twice", false, "with --persistent: print each answer twice")
+	f.DurationVar(&s.linger, "linger", 0, "only sleep, as the process that fork-linger leaves behind")
 	if err := f.Parse(args); err != nil {
-		return 2, nil // flag has said why
+		return 2, nil // flag has printed the error
 	}
 	if f.NArg() > 0 {
 		return 2, fmt.Errorf("unexpected argument %q", f.Arg(0))
@@ -168,7 +168,7 @@ func (s script) actInLines(stdin io.Reader, stdout, stderr io.Writer) (int, erro
 	}
 }
 
-// serve does what is done for one envelope.
+// serve handles one envelope.
 func (s script) serve(envelope []byte, stdout, stderr io.Writer) (int, error) {
 	if !s.ignoreStdin {
 		if err := s.record(envelope); err != nil {
@@ -180,7 +180,7 @@ func (s script) serve(envelope []byte, stdout, stderr io.Writer) (int, error) {
 
 	switch {
 	case s.crash:
-		// Any other signal the Go runtime would turn into an exit code.
+		// The Go runtime turns other signals into an exit code.
 		return 1, errors.Join(syscall.Kill(os.Getpid(), syscall.SIGKILL), errors.New("survived SIGKILL"))
 	case s.babble:
 		for {
@@ -206,7 +206,7 @@ func (s script) serve(envelope []byte, stdout, stderr io.Writer) (int, error) {
 	return s.exit, err
 }
 
-// record appends in one write, so that concurrent clients may share a log.
+// record appends with one write, so that concurrent clients can share a log.
 func (s script) record(envelope []byte) error {
 	if s.log == "" {
 		return nil
@@ -336,7 +336,7 @@ func (s script) payload(spec, id string) (map[string]any, error) {
 
 const payloadKeys = " id kind format encoding body placement requirement expires key size digest "
 
-// split returns nil when the first piece has no known key.
+// split returns nil if the first piece has no known key.
 func split(spec string) (pairs [][2]string) {
 	for piece := range strings.SplitSeq(spec, ",") {
 		key, value, ok := strings.Cut(piece, "=")
@@ -352,14 +352,14 @@ func split(spec string) (pairs [][2]string) {
 	return pairs
 }
 
-// A list is a flag that may be given several times.
+// A list is a flag that can be repeated.
 type list []string
 
 func (l *list) String() string { return strings.Join(*l, " ") }
 
 func (l *list) Set(v string) error { *l = append(*l, v); return nil }
 
-// matches says whether event is in the list; the empty list holds them all.
+// matches reports whether event is in the list; the empty list matches all.
 func (l list) matches(event string) bool {
 	for _, want := range l {
 		prefix, wild := strings.CutSuffix(want, "*")

@@ -1,5 +1,5 @@
-// Package fakeclienttest builds the scripted callback client for tests that
-// run it, and reads what it was asked. It is for tests only.
+// Package fakeclienttest builds the scripted callback client and reads the
+// envelopes that it received. It is for tests only.
 //
 //	client, err := fakeclienttest.Build(t.TempDir())
 //	// run client with --log asked.jsonl
@@ -28,7 +28,7 @@ func Build(dir string) (string, error) {
 	return path, nil
 }
 
-// A Request is the part of a logged envelope that most tests ask for.
+// A Request is the part of a logged envelope that most tests need.
 type Request struct {
 	SchemaVersion string `json:"schema_version"`
 	Request       struct {
@@ -39,8 +39,8 @@ type Request struct {
 	Payloads []json.RawMessage `json:"payloads"`
 }
 
-// Asked reads a log that fakeclient kept, in order. A log that does not exist
-// is an empty one: nobody asked.
+// Asked returns the entries of a log of fakeclient, in order. A missing log is
+// empty: the client was not called.
 func Asked(t testing.TB, log string) []Request {
 	t.Helper()
 	f, err := os.Open(log)
