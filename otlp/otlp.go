@@ -247,7 +247,7 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 	}
 	if req.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		refuse(http.StatusMethodNotAllowed, "only POST is answered")
+		refuse(http.StatusMethodNotAllowed, "only POST is allowed")
 		return
 	}
 	if !isJSON && kind != "application/x-protobuf" {
@@ -258,17 +258,17 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
-			r.cfg.Lost(Loss{Signal: signal, Why: "a body is larger than is taken"})
+			r.cfg.Lost(Loss{Signal: signal, Why: "the body is larger than MaxBody"})
 			refuse(http.StatusRequestEntityTooLarge, "the body is too large")
 			return
 		}
-		refuse(http.StatusBadRequest, "the body did not come whole")
+		refuse(http.StatusBadRequest, "the body is incomplete")
 		return
 	}
 	// The user's own telemetry has priority: a request is forwarded even if it
 	// cannot be decompressed here.
 	if _, ok := r.cfg.Upstream[signal]; ok && !r.outbound.push(passed{signal, req.Header, raw}, int64(len(raw))) {
-		r.cfg.Lost(Loss{Signal: signal, Upstream: true, Why: "too much waits to be passed on"})
+		r.cfg.Lost(Loss{Signal: signal, Upstream: true, Why: "the queue for forwarding is full"})
 	}
 	data, code, why := unpack(raw, req.Header.Get("Content-Encoding"), r.cfg.MaxBody)
 	if code != 0 {
@@ -277,7 +277,7 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if !r.inbound.push(Body{signal, isJSON, data}, int64(len(data))) {
-		r.cfg.Lost(Loss{Signal: signal, Why: "too much waits to be read"})
+		r.cfg.Lost(Loss{Signal: signal, Why: "the queue for delivery is full"})
 	}
 	answer(w, isJSON, http.StatusOK, "")
 }
@@ -289,7 +289,7 @@ func unpack(raw []byte, encoding string, limit int64) (data []byte, code int, wh
 		return raw, 0, ""
 	case "gzip":
 	default:
-		return nil, http.StatusUnsupportedMediaType, "the body is packed in a way that is not understood"
+		return nil, http.StatusUnsupportedMediaType, "the content encoding is not supported"
 	}
 	zipped, err := gzip.NewReader(bytes.NewReader(raw))
 	if err != nil {
@@ -300,7 +300,7 @@ func unpack(raw []byte, encoding string, limit int64) (data []byte, code int, wh
 	case err != nil:
 		return nil, http.StatusBadRequest, "the body is not gzip"
 	case int64(len(data)) > limit:
-		return nil, http.StatusRequestEntityTooLarge, "the body is too large unpacked"
+		return nil, http.StatusRequestEntityTooLarge, "the decompressed body is too large"
 	}
 	return data, 0, ""
 }

@@ -141,11 +141,11 @@ func TestRefusedRequests(t *testing.T) {
 		{"another signal", "/secret/v1/profiles", asJSON, "", nil, 404, `{"message":"no such address"}`},
 		{"neither format", "/secret/v1/logs", "text/plain", "", nil, 415, "\x12\x3fthe body is neither application/json nor application/x-protobuf"},
 		{"no format", "/secret/v1/logs", "", "", nil, 415, "\x12\x3fthe body is neither application/json nor application/x-protobuf"},
-		{"another packing", "/secret/v1/logs", asJSON, "zstd", nil, 415, `{"message":"the body is packed in a way that is not understood"}`},
+		{"another packing", "/secret/v1/logs", asJSON, "zstd", nil, 415, `{"message":"the content encoding is not supported"}`},
 		{"no gzip", "/secret/v1/logs", asProto, "gzip", []byte("plain"), 400, "\x12\x14the body is not gzip"},
 		{"torn gzip", "/secret/v1/logs", asJSON, "gzip", zip(t, []byte("whole"))[:15], 400, `{"message":"the body is not gzip"}`},
 		{"too large", "/secret/v1/logs", asJSON, "", large, 413, `{"message":"the body is too large"}`},
-		{"too large unpacked", "/secret/v1/logs", asJSON, "gzip", zip(t, large), 413, `{"message":"the body is too large unpacked"}`},
+		{"too large unpacked", "/secret/v1/logs", asJSON, "gzip", zip(t, large), 413, `{"message":"the decompressed body is too large"}`},
 	} {
 		code, kind, answer := w.post(c.path, c.kind, c.encoding, c.body)
 		require.Equal(t, c.code, code, c.name)
@@ -205,7 +205,7 @@ func TestRequestsAreForwardedUnchanged(t *testing.T) {
 	require.NotContains(t, seen[0].header, "Transfer-Encoding")
 	require.Equal(t, asProto, seen[1].header.Get("Content-Type"))
 	require.Len(t, w.bodies, 3)
-	require.Equal(t, []Loss{{Signal: Logs, Why: "the body is packed in a way that is not understood"}}, w.losses)
+	require.Equal(t, []Loss{{Signal: Logs, Why: "the content encoding is not supported"}}, w.losses)
 }
 
 // The harness gets its answer whether or not the user's own telemetry takes the
@@ -265,7 +265,7 @@ func TestSlowUpstream(t *testing.T) {
 	for _, l := range w.losses {
 		require.True(t, l.Upstream, l)
 		upstreams++
-		if l.Why == "too much waits to be passed on" {
+		if l.Why == "the queue for forwarding is full" {
 			late++
 		}
 	}
@@ -289,7 +289,7 @@ func TestSlowReader(t *testing.T) {
 	close(release)
 	w.end()
 	require.Len(t, taken, 3, "what waited was delivered at the end")
-	require.Equal(t, []Loss{{Signal: Logs, Why: "too much waits to be read"}, {Signal: Logs, Why: "too much waits to be read"}}, w.losses)
+	require.Equal(t, []Loss{{Signal: Logs, Why: "the queue for delivery is full"}, {Signal: Logs, Why: "the queue for delivery is full"}}, w.losses)
 }
 
 func TestManyAtOnce(t *testing.T) {

@@ -159,6 +159,31 @@ func (c *HookCall) Fill(slot string) { c.Slot, c.Capacity = slot, hookCapacity }
 // Add adds a signal.
 func (c *HookCall) Add(s Signal) { c.Signals = append(c.Signals, s) }
 
+// AddMain adds the signals of the main chain's hooks that Claude Code and Codex
+// have in common, and sets the slot.
+func (c *HookCall) AddMain(in HookInput) {
+	switch c.Event {
+	case "SessionStart":
+		c.Fill(SlotSession)
+		if in.Cause != "compact" { // the same session continues with a rewritten context
+			c.Add(in.SessionLive())
+		}
+	case "SessionEnd":
+		c.Add(in.SessionGone())
+	case "UserPromptSubmit":
+		c.Fill(SlotFrame)
+		c.Add(in.Submitted())
+	case "Stop":
+		c.Add(in.Ended(TurnStop, Completed))
+	case "PreCompact":
+		c.Add(in.Compacting())
+	case "PostCompact":
+		c.Add(in.Compacted())
+	default:
+		c.Add(in.Signal(Alive, ""))
+	}
+}
+
 // The placement classes that a hook's answer can fill, as manifests name them.
 const (
 	SlotSession = "pre_session"

@@ -1,8 +1,6 @@
 package telemetry
 
-import (
-	"strings"
-)
+import "strings"
 
 // OneMillion is the suffix by which Claude Code marks a model with a window of a
 // million tokens.

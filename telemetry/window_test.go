@@ -1,8 +1,6 @@
 package telemetry
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestModelWindow(t *testing.T) {
 	for _, c := range []struct {

@@ -37,11 +37,19 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 			return call, nil
 		}
 	}
-	if in.Agent != "" {
+	switch {
+	case in.Agent != "":
 		call.Add(in.Signal(telemetry.Alive, in.AgentType))
-		return call, nil
+	case event == "StopFailure":
+		s := in.Signal(telemetry.TurnStop, in.Failure)
+		s.Outcome, s.Error = telemetry.Failed, errorKind(in.Failure)
+		call.Add(s)
+	case event == "SessionEnd":
+		in.Turn = "" // its prompt_id is that of `/exit` or `/clear`, which is no turn
+		call.AddMain(in)
+	default:
+		call.AddMain(in)
 	}
-	decodeMain(&call, in)
 	return call, nil
 }
 
@@ -67,36 +75,6 @@ func decodeTool(call *telemetry.HookCall, in telemetry.HookInput) {
 			kind = telemetry.NeedsInput
 		}
 		call.Add(in.Signal(kind, in.Notice))
-	}
-}
-
-// decodeMain reads the hooks of the main chain.
-func decodeMain(call *telemetry.HookCall, in telemetry.HookInput) {
-	switch call.Event {
-	case "SessionStart":
-		call.Fill(telemetry.SlotSession)
-		if in.Cause != "compact" { // the same session continues with a rewritten context
-			call.Add(in.SessionLive())
-		}
-	case "SessionEnd":
-		s := in.SessionGone()
-		s.Turn = "" // its prompt_id is that of `/exit` or `/clear`, which is no turn
-		call.Add(s)
-	case "UserPromptSubmit":
-		call.Fill(telemetry.SlotFrame)
-		call.Add(in.Submitted()) // after --fork-session this names the new file first
-	case "Stop":
-		call.Add(in.Ended(telemetry.TurnStop, telemetry.Completed))
-	case "StopFailure":
-		s := in.Signal(telemetry.TurnStop, in.Failure)
-		s.Outcome, s.Error = telemetry.Failed, errorKind(in.Failure)
-		call.Add(s)
-	case "PreCompact":
-		call.Add(in.Compacting())
-	case "PostCompact":
-		call.Add(in.Compacted())
-	default:
-		call.Add(in.Signal(telemetry.Alive, ""))
 	}
 }
 

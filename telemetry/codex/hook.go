@@ -39,37 +39,12 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 			s.Path = in.Path
 		}
 		call.Add(s)
+	case event == "Interrupt":
+		call.Add(in.Ended(telemetry.TurnEnd, telemetry.Interrupted))
 	default:
-		decodeMain(&call, in)
+		call.AddMain(in) // text typed into a running turn is a prompt too, with the turn's own id
 	}
 	return call, nil
-}
-
-// decodeMain reads the hooks of the main chain.
-func decodeMain(call *telemetry.HookCall, in telemetry.HookInput) {
-	switch call.Event {
-	case "SessionStart":
-		call.Fill(telemetry.SlotSession)
-		if in.Cause != "compact" { // the same session continues with a rewritten context
-			call.Add(in.SessionLive())
-		}
-	case "SessionEnd":
-		call.Add(in.SessionGone())
-	case "UserPromptSubmit":
-		// Text typed into a running turn runs this hook too, with the turn's own id.
-		call.Fill(telemetry.SlotFrame)
-		call.Add(in.Submitted())
-	case "Stop":
-		call.Add(in.Ended(telemetry.TurnStop, telemetry.Completed))
-	case "Interrupt":
-		call.Add(in.Ended(telemetry.TurnEnd, telemetry.Interrupted))
-	case "PreCompact":
-		call.Add(in.Compacting())
-	case "PostCompact":
-		call.Add(in.Compacted())
-	default:
-		call.Add(in.Signal(telemetry.Alive, ""))
-	}
 }
 
 // contextEvents are the hooks whose reply has a member for context.

@@ -1,8 +1,6 @@
 package opencode
 
-import (
-	"lifeloop/telemetry"
-)
+import "lifeloop/telemetry"
 
 // Hooks is the dialect of our own plugin for OpenCode. The plugin uses the
 // members of other harnesses' hooks and OpenCode's names of events. A turn has
