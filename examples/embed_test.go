@@ -35,5 +35,5 @@ func TestEmbed(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"session.started", "session.ended", "session.started", "session.ended"}, events)
-	require.Equal(t, []string{"attempt: 1", "error: it ended with exit 3, retry true", "attempt: 2", "complete: retries 1"}, callbacks)
+	require.Equal(t, []string{"attempt: 1", "error: the harness exited with code 3, retry true", "attempt: 2", "complete: retries 1"}, callbacks)
 }

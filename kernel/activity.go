@@ -188,7 +188,7 @@ func (a *activity) next(k *Kernel) time.Time {
 
 func (a *activity) wake(s *step) {
 	if s.due(a.next(s.Kernel)) {
-		a.own(s, wedged, "it claims to work; no sign of life from any source for "+s.cfg.WedgedAfter.String()+", and no tool in flight")
+		a.own(s, wedged, "the harness reports work, but no source showed a sign of life for "+s.cfg.WedgedAfter.String()+", and no tool is in flight")
 	}
 }
 

@@ -210,7 +210,7 @@ func (a *attempts) launched(s *step, in Launched) {
 		s.cfg.Setup = *in.Setup
 		s.pressure.use(in.Setup.Synth)
 		if id := in.Setup.HarnessSession; id != "" && s.scopes.current().ID == "" {
-			s.scopes.bind(s, id, "launch: the harness was told to use it")
+			s.scopes.bind(s, id, "launch: the harness was given this id")
 		}
 		s.health.weaken(s)
 	}

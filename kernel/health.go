@@ -180,7 +180,7 @@ func (h *health) restart(s *step) {
 func (h *health) hookCalled(s *step) {
 	h.stopExpecting()
 	if s.support(hooksCapability) == lifeloop.Unavailable {
-		h.degrade(s, hooksCapability, lifeloop.Unavailable, s.claimed(hooksCapability), "a hook was heard")
+		h.degrade(s, hooksCapability, lifeloop.Unavailable, s.claimed(hooksCapability), "the harness called a hook")
 	}
 }
 
@@ -189,9 +189,9 @@ func (h *health) prompted(s *step, source string, byHook bool) {
 	claimed, now := s.claimed(hooksCapability), s.support(hooksCapability)
 	switch {
 	case !byHook && s.cfg.Hooks && now == claimed:
-		h.degrade(s, hooksCapability, now, lifeloop.Partial, "a prompt was seen in the "+source+" and its hook was not heard")
+		h.degrade(s, hooksCapability, now, lifeloop.Partial, "a prompt appeared in the "+source+", but its hook was not called")
 	case byHook && now == lifeloop.Partial:
-		h.degrade(s, hooksCapability, now, claimed, "a prompt's hook was heard again")
+		h.degrade(s, hooksCapability, now, claimed, "the hook of a prompt was called again")
 	}
 }
 
@@ -212,7 +212,7 @@ func (h *health) wake(s *step) {
 	h.stopExpecting()
 	if s.attempts.alive() {
 		h.degrade(s, hooksCapability, s.support(hooksCapability), lifeloop.Unavailable,
-			"no hook heard "+s.cfg.HookPatience.String()+" after the launch: a dialog may be open, or hooks are turned off")
+			"no hook was called within "+s.cfg.HookPatience.String()+" of the launch: a dialog may be open, or hooks are turned off")
 	}
 }
 
@@ -276,13 +276,13 @@ func (h *health) troubled(s *step, in SourceTrouble) {
 	case "polling":
 		h.sourceSupport(s, in.Source, lifeloop.Partial, "the "+in.Source+" is polled, because its changes cannot be watched")
 	case "deleted":
-		h.sourceSupport(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" is not there any more")
+		h.sourceSupport(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" was deleted")
 	case "stale":
-		h.sourceSupport(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" was left behind by a process that is gone")
+		h.sourceSupport(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" belongs to a process that has ended")
 	case "unreadable":
 		h.sourceSupport(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" cannot be read")
 	case "recovered":
-		h.sourceSupport(s, in.Source, s.claimed(telemetryCapability(in.Source)), "the "+in.Source+" can be read again as it should")
+		h.sourceSupport(s, in.Source, s.claimed(telemetryCapability(in.Source)), "the "+in.Source+" can be read normally again")
 	}
 }
 
@@ -293,7 +293,7 @@ const silentTurns = 2
 func (h *health) spoke(s *step, source string) {
 	h.soft.spoken[source] = true
 	if h.soft.silent[source] >= silentTurns {
-		h.sourceSupport(s, source, s.claimed(telemetryCapability(source)), "the "+source+" tells again")
+		h.sourceSupport(s, source, s.claimed(telemetryCapability(source)), "the "+source+" reports turns again")
 	}
 	delete(h.soft.silent, source)
 }
@@ -307,7 +307,7 @@ func (h *health) turnEnded(s *step) {
 		}
 		h.soft.silent[source]++
 		if h.soft.silent[source] == silentTurns {
-			h.sourceSupport(s, source, lifeloop.Unavailable, "the "+source+" was silent in two turns that others told of")
+			h.sourceSupport(s, source, lifeloop.Unavailable, "the "+source+" did not report two turns that other sources reported")
 		}
 	}
 	clear(h.soft.spoken)

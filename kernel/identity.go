@@ -109,7 +109,7 @@ func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 		s.replace(sig, "resume", sig.Cause)
 	case sig.Session == "" || hs.ID == sig.Session:
 	case !hs.Started:
-		s.scopes.bind(s, sig.Session, sig.Source+" tells another id than the launch gave: "+sig.Detail)
+		s.scopes.bind(s, sig.Session, sig.Source+" reports another id than the launch: "+sig.Detail)
 	default:
 		s.replace(sig, endBy(sig.Cause), sig.Cause)
 	}
@@ -194,7 +194,7 @@ func (s *step) identify(sig telemetry.Signal, h *hook) bool {
 	case hs.Cause == "fork" || !s.turns.any():
 		// The start of a fork still carries the id of its origin; the first
 		// prompt carries its own.
-		s.scopes.bind(s, sig.Session, "hook tells another id before the first frame: "+sig.Detail)
+		s.scopes.bind(s, sig.Session, "hook reports another id before the first frame: "+sig.Detail)
 		return true
 	default:
 		s.replace(sig, "replaced", "unknown")

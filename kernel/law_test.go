@@ -1079,7 +1079,7 @@ var depth = []string{
 	"frame inside another", "reply ", "reply state_conflict", "reply invalid_request",
 	"event context.pressure_observed", "event context.compacted", "event capability.degraded", "event supervisor.tick", "event receipt.emitted", "event receipt.gap_detected",
 	"receipt observed", "receipt delivered", "receipt skipped", "receipt degraded", "receipt failed", "receipt client_busy", "receipt queue_full",
-	"settled delivered ", "settled skipped expired", "settled failed the hook was gone before the answer was written",
+	"settled delivered ", "settled skipped expired", "settled failed the hook ended before the answer was written",
 	"settled failed no acceptable placement",
 	"hcp session_created", "hcp state_changed", "hcp progress", "hcp log", "hcp warning", "hcp error", "hcp session_closed",
 }

@@ -51,13 +51,13 @@ func (s *step) frameRefusal(in FrameRequested) (lifeloop.FailureClass, string) {
 	f := s.turns.frame(in.Frame)
 	switch hs := s.scopes.current(); {
 	case s.session.ledgerLost():
-		return lifeloop.InternalError, "the ledger is lost, and nothing is acted on any more"
+		return lifeloop.InternalError, "the ledger is lost, so commands are refused"
 	case hs == nil || !hs.Started || hs.Ending || s.attempts.exit() != nil:
 		return lifeloop.StateConflict, "no harness session is live"
 	case in.Open && f.ID != "":
-		return lifeloop.StateConflict, fmt.Sprintf("frame %s is open already", in.Frame)
+		return lifeloop.StateConflict, fmt.Sprintf("frame %s is already open", in.Frame)
 	case in.Open && s.turns.past(in.Frame):
-		return lifeloop.StateConflict, fmt.Sprintf("frame %s was closed; an id is used once", in.Frame)
+		return lifeloop.StateConflict, fmt.Sprintf("frame %s was closed; a frame id can be used only once", in.Frame)
 	case in.Open && in.Parent != "" && s.turns.frame(in.Parent).ID == "":
 		return lifeloop.StateConflict, fmt.Sprintf("parent frame %s is not open", in.Parent)
 	case in.Open:

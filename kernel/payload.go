@@ -158,7 +158,7 @@ func (l *slots) replay(s *step, k *call, i int) bool {
 	case first.Status == lifeloop.Delivered:
 		f.Status, f.Placement, f.Why = lifeloop.Delivered, first.Placement, "replayed"
 	default:
-		f.Status, f.Why = lifeloop.Skipped, "the same payload waits for a slot already"
+		f.Status, f.Why = lifeloop.Skipped, "the same payload already waits for a slot"
 	}
 	s.record(f)
 	return true
@@ -330,7 +330,7 @@ func (s *step) weakPlacements(k *call) []lifeloop.Degradation {
 		}
 		out = append(out, lifeloop.Degradation{Event: lifeloop.CapabilityDegraded, Capability: "placement." + string(p.Class),
 			PreviousSupport: lifeloop.Native, CurrentSupport: p.Support, ObservedAtEpochS: s.now.Unix(),
-			Evidence: "the slot that took the payload is " + string(p.Support), RetryClass: lifeloop.DegradedCapability.DefaultRetry()})
+			Evidence: "the support of the slot is " + string(p.Support), RetryClass: lifeloop.DegradedCapability.DefaultRetry()})
 	}
 	return out
 }

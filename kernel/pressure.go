@@ -78,9 +78,9 @@ func (s *step) observePressure(o synth.Pressure) {
 	claimed, now := s.claimed(pressureCapability), s.support(pressureCapability)
 	switch {
 	case o.Window == 0 && now == claimed:
-		s.health.degrade(s, pressureCapability, now, lifeloop.Partial, "the context window is not known, so the level is not either")
+		s.health.degrade(s, pressureCapability, now, lifeloop.Partial, "the context window is unknown, and so is the level")
 	case o.Window > 0 && now != claimed:
-		s.health.degrade(s, pressureCapability, now, claimed, "the context window is known now, from "+o.WindowSource)
+		s.health.degrade(s, pressureCapability, now, claimed, "the context window is now known, from "+o.WindowSource)
 	}
 	s.emit(emission{event: lifeloop.ContextPressureObserved, frame: s.turns.topFrame(), evidence: by(o.Signal), data: pressureData(o, false)})
 }
@@ -96,7 +96,7 @@ func (s *step) observeCompaction(o synth.Compaction) {
 	ev := by(o.Signals...)
 	if o.Inferred {
 		data["inferred"] = true
-		ev = append(ev, own("nobody told it: the context fell to less than half between two calls of the model")...)
+		ev = append(ev, own("inferred: the context shrank to less than half between two model calls")...)
 	}
 	s.turns.compacted(s, o.Signals)
 	s.emit(emission{event: lifeloop.ContextCompacted, frame: s.turns.topFrame(), evidence: ev, data: data})

@@ -299,9 +299,9 @@ func (r *recovery) follow(s *step) {
 	if broken := s.attempts.broken(); s.cfg.Policy.Continuation && r.hard.Checkpoint != "" {
 		switch {
 		case broken != "": // a continuation would continue what broke it
-			r.drop(s, "what would be gone on with broke guardrail "+broken)
+			r.drop(s, "the checkpoint leads to what broke guardrail "+broken)
 		case n.Recovery == attempt.Fallback && !r.continues(s, n.Next):
-			r.drop(s, fmt.Sprintf("profile %s cannot go on from a checkpoint of %s", s.profileName(n.Next), s.profileName(r.hard.CheckpointBy)))
+			r.drop(s, fmt.Sprintf("profile %s cannot continue a checkpoint of profile %s", s.profileName(n.Next), s.profileName(r.hard.CheckpointBy)))
 		}
 	}
 	if n.Retry != nil && !s.session.pausedByCommand() && n.Retry.DelayMS >= longWait.Milliseconds() && s.session.is(session.Running) {

@@ -78,7 +78,7 @@ func (s *step) endRecoveredScope(lost bool) {
 	if !hs.Starting { // power failed between two facts of one turn
 		s.emit(emission{event: lifeloop.SessionStarting, evidence: own("launch"), data: map[string]any{"cause": hs.Cause}})
 	}
-	reason, why := supervisorLost, "the wrapper died, and nobody saw how the harness ended"
+	reason, why := supervisorLost, "the wrapper died, and how the harness ended is unknown"
 	if !lost && s.attempts.exit() != nil {
 		reason = s.attempts.endReason()
 		why = "process: " + reason
@@ -116,7 +116,7 @@ func (s *step) attemptLost() {
 	e, spent := s.attempts.exit(), s.recovery.spent()
 	s.record(AttemptEnded{AttemptRef: s.recovery.current(s, s.attempts.run()),
 		Cause: attempt.Unknown, Detail: supervisorLost, Evidence: "the wrapper died", Failure: lifeloop.TransportError,
-		Code: e.Code, Signal: e.Signal, Recovery: attempt.Retry, Reason: "the wrapper died, and nobody saw how the harness ended",
+		Code: e.Code, Signal: e.Signal, Recovery: attempt.Retry, Reason: "the wrapper died, and how the harness ended is unknown",
 		Retry: &RetryPlan{Number: spent.Retries() + 1, Of: s.cfg.Policy.Attempts, Wait: attempt.WaitRestart, At: s.now.UTC()},
 		Next:  spent.Profile})
 }

@@ -495,7 +495,7 @@ func (r *router) failOpen(s *step) {
 		for i, p := range k.Answer.Payloads {
 			if k.Settled[i] == nil {
 				s.record(PayloadSettled{Call: k.ID, Index: i, Placement: p.First, Status: lifeloop.Failed, Failure: lifeloop.PayloadRejected,
-					Why: "the wrapper died with it in its memory"})
+					Why: "the payload was lost when the wrapper died"})
 			}
 		}
 		r.close(s, k)

@@ -286,5 +286,5 @@ func (c *scopes) refuse(s *step, sig telemetry.Signal) {
 	}
 	c.soft.refused[sig.Session] = true
 	s.record(BindRefused{Scope: c.hard.Scope, ID: sig.Session,
-		Reason: sig.Source + ": " + sig.Detail + " is of another session, and no hook or launch says that this one went on as that"})
+		Reason: sig.Source + ": " + sig.Detail + " belongs to another session, and no hook or launch links the two"})
 }

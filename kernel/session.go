@@ -26,7 +26,7 @@ type sessionMachine struct {
 		Refused    lifeloop.FailureClass
 		RefusedWhy string
 		Paused     bool      // by a command
-		End        time.Time // when the session's time is over; zero without a limit
+		End        time.Time // when the session ran out of time; zero without a limit
 		TimedOut   Timer     // the session's own timer that fired
 	}
 	soft struct {
@@ -255,13 +255,13 @@ func (m *sessionMachine) pause(s *step, in PauseAsked) {
 func (m *sessionMachine) pauseRefusal(s *step) string {
 	switch {
 	case m.hard.Paused:
-		return "the session is paused already"
+		return "the session is already paused"
 	case m.soft.ledgerLost:
-		return "the ledger is lost, and nothing is acted on any more"
+		return "the ledger is lost, so commands are refused"
 	case !m.active():
 		return "the session is " + string(m.hard.State)
 	case s.cfg.Observing, s.cfg.OneHook:
-		return "what is only observed cannot be paused"
+		return "a session that is only observed cannot be paused"
 	case s.attempts.alive() && s.ending.stopping():
 		return "the harness is being ended"
 	case s.attempts.alive(), s.recovery.planned() != nil:
@@ -309,9 +309,9 @@ func (m *sessionMachine) resumeRefusal(s *step) string {
 	case !m.active():
 		return "the session is " + string(m.hard.State)
 	case m.is(session.Paused) && !at.IsZero():
-		return "nobody paused the session: it waits for its next attempt until " + at.Format(time.RFC3339)
+		return "no command paused the session: it waits for its next attempt until " + at.Format(time.RFC3339)
 	}
-	return "nobody paused the session"
+	return "no command paused the session"
 }
 
 // unpause continues a paused harness that is about to be ended: a stopped
@@ -325,7 +325,7 @@ func (m *sessionMachine) unpause(s *step, why string) {
 }
 
 // beingEnded is the reason of a resumption that only serves to end the harness.
-const beingEnded = "it is being ended"
+const beingEnded = "the harness is being ended"
 
 // stopped follows a signal that stopped the harness.
 func (m *sessionMachine) stopped(s *step, in ChildStopped) {
@@ -358,7 +358,7 @@ func (s *step) restartDeadlines() {
 
 // renew refuses a renewal: this version has none.
 func (s *step) renew(in RenewAsked) {
-	s.refuseCommand("renew", in.Ask, in.Reason, lifeloop.CapabilityUnsupported, "this version renews no session")
+	s.refuseCommand("renew", in.Ask, in.Reason, lifeloop.CapabilityUnsupported, "this version cannot renew a session")
 }
 
 // refuseCommand records and answers a command that is not carried out.

@@ -287,7 +287,7 @@ func (l *slots) over(s *step, h *hook, delivered bool) {
 			l.settle(s, p, lifeloop.Delivered, "", "")
 		} else {
 			p.hook = ""
-			l.settle(s, p, lifeloop.Failed, lifeloop.PayloadRejected, "the hook was gone before the answer was written")
+			l.settle(s, p, lifeloop.Failed, lifeloop.PayloadRejected, "the hook ended before the answer was written")
 		}
 	}
 	delete(l.soft.hooks, h.id)

@@ -31,7 +31,7 @@ func (a *attempts) judge(s *step) verdict {
 	var v verdict
 	switch {
 	case s.ending.signal() != 0:
-		return fail(attempt.Aborted, "", "it was asked to end by "+signalName(s.ending.signal()))
+		return fail(attempt.Aborted, "", "an abort was requested with "+signalName(s.ending.signal()))
 	case s.session.timeout() != "":
 		return fail(attempt.Timeout, string(s.session.timeout()), "the session's own timer")
 	case a.soft.stopWhy == attempt.Timeout:
@@ -49,7 +49,7 @@ func (a *attempts) judge(s *step) verdict {
 	case e.Signal == sigINT:
 		return fail(attempt.Aborted, "", a.endReason()) // not by the wrapper: at its terminal, or by another process
 	case a.soft.turn == telemetry.Interrupted && e.Signal == 0:
-		return fail(attempt.Aborted, "", "the last turn interrupted, "+a.endReason())
+		return fail(attempt.Aborted, "", "the last turn was interrupted, "+a.endReason())
 	case a.soft.failure != nil:
 		v = fail(a.soft.failure.Cause, a.soft.failure.Code, a.soft.failure.Source)
 		v.withLimit(a.soft.failure, s.now)
@@ -109,7 +109,7 @@ func (a *attempts) checkRules(s *step, v verdict) verdict {
 		return verdict{Failure: attempt.Failure{Cause: attempt.Guardrail, Final: !rule.Recoverable}, detail: rule.ID, evidence: "rule " + rule.ID}
 	}
 	if v.Cause == "" && s.cfg.Policy.ZeroOutput && !a.soft.did && !a.soft.watch.Printed() {
-		return verdict{Failure: attempt.Failure{Cause: attempt.ZeroOutput}, evidence: "nothing was printed, and no turn and no tool was seen"}
+		return verdict{Failure: attempt.Failure{Cause: attempt.ZeroOutput}, evidence: "no output, no turn and no tool was seen"}
 	}
 	return v
 }
@@ -143,39 +143,39 @@ func sentence(c attempt.Cause, detail string, e *Exited) string {
 	case attempt.Timeout:
 		switch Timer(detail) {
 		case TimerInitial:
-			return "no sign of life came in time"
+			return "the harness showed no sign of life in time"
 		case TimerInter:
-			return "nothing was heard for too long"
+			return "the harness showed no sign of life for too long"
 		case TimerTool:
 			return "a tool took too long"
 		case timerIdle:
-			return "nothing happened for too long"
+			return "the session was idle for too long"
 		}
-		return "the session's time is over"
+		return "the session ran out of time"
 	case attempt.Guardrail:
 		return "guardrail " + detail + " was broken"
 	case attempt.Drift:
-		return "the same thing came over and over"
+		return "the harness repeated itself"
 	case attempt.ZeroOutput:
-		return "it ended well and had said nothing"
+		return "the harness succeeded without any output"
 	case attempt.Aborted:
-		return "it was asked to end"
+		return "the run was aborted"
 	case attempt.Network:
 		return "the network failed" + inWords(detail)
 	case attempt.RateLimit:
-		return "a rate limit was met"
+		return "the harness reached a rate limit"
 	case attempt.ServerError:
 		return "the model's server failed"
 	case attempt.Fatal:
-		return "it cannot be mended by another try" + inWords(detail)
+		return "another attempt cannot succeed" + inWords(detail)
 	}
-	how := "it failed"
+	how := "the harness failed"
 	switch {
 	case e == nil:
 	case e.Signal != 0:
-		how = signalName(e.Signal) + " ended it"
+		how = signalName(e.Signal) + " ended the harness"
 	default:
-		how = "it ended with exit " + strconv.Itoa(e.Code)
+		how = "the harness exited with code " + strconv.Itoa(e.Code)
 	}
 	return how
 }

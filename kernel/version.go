@@ -69,7 +69,7 @@ func (h *health) version(s *step, sig telemetry.Signal) {
 	for i, capability := range f.Unproven {
 		if before[i].Stronger(lifeloop.Partial) {
 			h.degrade(s, capability, before[i], lifeloop.Partial, s.cfg.Manifest.DisplayName+" "+sig.Version+
-				" is not a version that this was tested with ("+strings.Join(s.cfg.Tested, ", ")+"), and it was not seen of it yet")
+				" is not a tested version (tested: "+strings.Join(s.cfg.Tested, ", ")+"), and this capability was not seen yet")
 		}
 	}
 }
@@ -101,5 +101,5 @@ func (h *health) prove(s *step, e emission) {
 		}
 	}
 	h.degrade(s, capability, s.support(capability), negotiate.Support(s.manifest(), capability),
-		"seen in this session, told by the "+ev.Source+": "+ev.Detail)
+		"seen in this session, reported by the "+ev.Source+": "+ev.Detail)
 }

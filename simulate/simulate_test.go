@@ -95,10 +95,10 @@ func TestKilledNamesItsSignal(t *testing.T) {
 		}
 		require.Equal(t, number, ended.Signal, name)
 		if name == "SIGINT" { // the user pressed Ctrl-C
-			require.Equal(t, "it was asked to end", ended.Reason)
+			require.Equal(t, "the run was aborted", ended.Reason)
 			continue
 		}
-		require.Equal(t, name+" ended it", ended.Reason)
+		require.Equal(t, name+" ended the harness", ended.Reason)
 	}
 	_, stops := kernel.FatalSignals()["SIGSTOP"]
 	require.False(t, stops, "SIGSTOP does not end a process")

@@ -47,13 +47,13 @@ func TestCommands(t *testing.T) {
 			r.hook("Start", "")
 			for _, c := range []struct{ name, input, want string }{
 				{"frame", `{"do":"open","frame_id":"f1"}`, "done"},
-				{"frame", `{"do":"open","frame_id":"f1"}`, "state_conflict: frame f1 is open already"},
+				{"frame", `{"do":"open","frame_id":"f1"}`, "state_conflict: frame f1 is already open"},
 				{"frame", `{"do":"turn"}`, "invalid_request: not a frame command"},
 				{"frame", ``, "invalid_request: not a frame command"},
-				{"renew", `{"reason":"full"}`, "capability_unsupported: this version renews no session"},
-				{"resume", ``, "state_conflict: nobody paused the session"},
+				{"renew", `{"reason":"full"}`, "capability_unsupported: this version cannot renew a session"},
+				{"resume", ``, "state_conflict: no command paused the session"},
 				{"pause", `{"reason":"lunch"}`, "done"},
-				{"pause", ``, "state_conflict: the session is paused already"},
+				{"pause", ``, "state_conflict: the session is already paused"},
 				{"resume", ``, "done"},
 				{"pause", `[]`, "invalid_request: not a pause command"},
 				{"pause", `{"reason":"a\nb"}`, "invalid_request: the reason must be one line without control characters"},
@@ -103,7 +103,7 @@ func TestCommandsAtTheEnd(t *testing.T) {
 		result, err := r.run()
 		require.NoError(t, err)
 		require.Equal(t, kernel.Result{State: session.Completed}, result)
-		require.Greater(t, answers["state_conflict: nobody paused the session"], 5)
+		require.Greater(t, answers["state_conflict: no command paused the session"], 5)
 		require.Len(t, answers, 2, "%v", answers)
 	})
 }

@@ -229,7 +229,7 @@ func (l *L0) moved(f kernel.SessionMoved) {
 	case f.To == session.Completed:
 		l.completed(kernel.AttemptEnded{})
 	case l.aborted:
-		l.failed(kernel.AttemptEnded{Cause: attempt.Aborted, Reason: "it was asked to end", Recovery: attempt.Halt, AttemptRef: kernel.AttemptRef{Attempt: 1}})
+		l.failed(kernel.AttemptEnded{Cause: attempt.Aborted, Reason: "the run was aborted", Recovery: attempt.Halt, AttemptRef: kernel.AttemptRef{Attempt: 1}})
 	default:
 		l.failed(kernel.AttemptEnded{Cause: attempt.Unknown, Reason: f.Reason, Recovery: attempt.Halt, AttemptRef: kernel.AttemptRef{Attempt: 1}})
 	}

@@ -139,14 +139,14 @@ func TestL0ToolTexts(t *testing.T) {
 	called := kernel.ToolCalled{Tool: "c1", Name: "search", Args: &telemetry.Sized{Digest: "sha256:aa", Size: 7}}
 	returned := kernel.ToolReturned{Tool: "c1", Name: "search", Result: &telemetry.Sized{Digest: "sha256:bb", Size: 9}}
 	denied := kernel.ToolReturned{Tool: "c1", Error: "EXECUTION_ERROR"}
-	failed := kernel.AttemptEnded{AttemptRef: kernel.AttemptRef{Run: "run_1"}, Cause: attempt.Unknown, Recovery: attempt.Halt, Reason: "it ended with exit 1"}
+	failed := kernel.AttemptEnded{AttemptRef: kernel.AttemptRef{Run: "run_1"}, Cause: attempt.Unknown, Recovery: attempt.Halt, Reason: "the harness exited with code 1"}
 
 	l := newL0(t, kernel.Began{})
 	require.JSONEq(t, `{"digest":"sha256:aa","byte_size":7}`, asJSON(t, l.only("TOOL_REQUESTED", called).Field("arguments")))
 	require.JSONEq(t, `{"digest":"sha256:bb","byte_size":9}`, asJSON(t, l.only("TOOL_RESULT", returned).Field("result")))
 	require.Equal(t, "the tool failed", l.only("TOOL_ERROR", denied).Field("error"))
 	require.Nil(t, l.only("TOOL_REQUESTED", kernel.ToolCalled{Tool: "c2"}).Field("arguments"), "the ledger has no arguments")
-	require.Equal(t, "it ended with exit 1", l.only("ERROR", failed).Field("error"))
+	require.Equal(t, "the harness exited with code 1", l.only("ERROR", failed).Field("error"))
 
 	l = newL0(t, kernel.Began{})
 	l.Tool = func(call string) (args, result any, ok bool) {
@@ -195,15 +195,15 @@ func TestL0Time(t *testing.T) {
 func TestL0PolicyAndState(t *testing.T) {
 	l := newL0(t, kernel.Began{Budget: &kernel.Budget{Attempts: 2, MaxRetries: 6, Profiles: []string{"a", "b"}}})
 	l.apply(kernel.Launching{Attempt: 1, Name: "a", Adapter: "generic"})
-	e := l.only("ERROR", kernel.AttemptEnded{AttemptRef: kernel.AttemptRef{Attempt: 1, Name: "a"}, Cause: attempt.Model, Recovery: attempt.Retry, Reason: "it ended with exit 1",
+	e := l.only("ERROR", kernel.AttemptEnded{AttemptRef: kernel.AttemptRef{Attempt: 1, Name: "a"}, Cause: attempt.Model, Recovery: attempt.Retry, Reason: "the harness exited with code 1",
 		Retry: &kernel.RetryPlan{Number: 1, Of: 2, Counted: true, DelayMS: 10}})
 	require.Equal(t, `{"retryEnabled":true,"fallbackEnabled":true,"maxRetries":6,"maxFallbacks":1,"attempt":1,"fallbackIndex":0}`, asJSON(t, e.Field("policy")))
 	l.apply(kernel.Launching{Attempt: 2, Name: "a"}, kernel.CheckpointSaved{Checkpoint: "T1", Units: 3})
 	up := l.only("RETRY_GIVE_UP", kernel.AttemptEnded{AttemptRef: kernel.AttemptRef{Attempt: 2, Name: "a"}, Cause: attempt.Model, Recovery: attempt.Fallback, Next: 1, GaveUp: true,
-		Reason: "it ended with exit 1", Skipped: []string{"x: not installed"}})
-	require.Equal(t, []any{1, 2, "it ended with exit 1"}, []any{up.Field("attempt"), up.Field("maxAttempts"), up.Field("lastError")})
+		Reason: "the harness exited with code 1", Skipped: []string{"x: not installed"}})
+	require.Equal(t, []any{1, 2, "the harness exited with code 1"}, []any{up.Field("attempt"), up.Field("maxAttempts"), up.Field("lastError")})
 	start := l.only("FALLBACK_START", kernel.Launching{Attempt: 1, Profile: 1, Name: "b", Checkpoint: "T1", CheckpointUnits: 3})
-	require.Equal(t, "it ended with exit 1; skipped: x: not installed", start.Field("reason"))
+	require.Equal(t, "the harness exited with code 1; skipped: x: not installed", start.Field("reason"))
 	l.apply(kernel.RulesChecked{Phase: "pre", Rules: []attempt.RuleResult{{ID: "w", Severity: attempt.Warning, Recoverable: true}}})
 	events := l.apply(kernel.AttemptEnded{AttemptRef: kernel.AttemptRef{Attempt: 1, Profile: 1, Name: "b"}, AttemptCost: kernel.AttemptCost{Units: 4, Bytes: 40, DurationMS: 9}})
 	require.Equal(t, `{"tokenCount":4,"contentLength":40,"checkpoint":"T1","modelRetryCount":1,"networkRetryCount":0,"fallbackIndex":1,`+
