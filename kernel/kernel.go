@@ -34,8 +34,8 @@ import (
 
 // Kernel is the state of one wrapped session.
 type Kernel struct {
-	cfg Config
-	now time.Time // of the newest step
+	cfg  Config
+	step step // the newest one; here, so that a step allocates nothing
 
 	session  sessionMachine
 	scopes   scopes
@@ -88,13 +88,13 @@ func (k *Kernel) Step(now time.Time, in Input) Turn {
 	if k.State().Terminal() {
 		return Turn{} // inputs that were still queued change nothing
 	}
-	k.now = now
-	s := step{Kernel: k}
-	in.handle(&s)
+	k.step = step{Kernel: k, now: now}
+	s := &k.step
+	in.handle(s)
 	for _, m := range k.machines() {
-		m.wake(&s)
+		m.wake(s)
 	}
-	k.router.pump(&s)
+	k.router.pump(s)
 	s.finish()
 	return s.turn
 }
@@ -122,6 +122,7 @@ func sooner(a, b time.Time) time.Time {
 // decisions of the same step see it; do queues an effect.
 type step struct {
 	*Kernel
+	now        time.Time
 	turn       Turn
 	invocation string // shared by all events of this step; empty before the first
 }
@@ -138,9 +139,9 @@ func (s *step) do(e Effect) { s.turn.Effects = append(s.turn.Effects, e) }
 // due says whether a time has come; the zero time never does.
 func (s *step) due(at time.Time) bool { return !at.IsZero() && !s.now.Before(at) }
 
-// newInvocation is the id that every event of one step shares, because one step
+// invocationID is the id that every event of one step shares, because one step
 // is one event from outside.
-func (s *step) newInvocation() string {
+func (s *step) invocationID() string {
 	if s.invocation == "" {
 		s.invocation = s.cfg.NewID("inv_")
 	}

@@ -322,7 +322,7 @@ func (r *recovery) next(k *Kernel) time.Time {
 		return time.Time{}
 	}
 	if n.Retry == nil {
-		return k.now // a fallback does not wait
+		return k.step.now // a fallback does not wait
 	}
 	return n.Retry.At
 }

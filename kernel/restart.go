@@ -48,7 +48,7 @@ func (s *step) recover(in Restarted) {
 	if s.session.is(session.Running) {
 		s.session.move(s, session.Paused, supervisorLost)
 	}
-	if s.session.pausedByCommand() { // whoever recovers it resumes it; its wait was paused until now
+	if s.session.pausedByCommand() { // a recovery resumes it; until now its wait was paused
 		f := ResumeRequested{Reason: supervisorLost}
 		if at := s.recovery.retryAt(); !at.IsZero() {
 			at = at.Add(s.now.Sub(s.session.lastReplayed())).UTC()

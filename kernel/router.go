@@ -207,7 +207,7 @@ func (s *step) emit(e emission) []CallRef {
 	if e.frame != "" {
 		r.FrameContext = frameContext(e.frame, cmp.Or(e.parent, s.turns.frame(e.frame).Parent))
 	}
-	f := Observed{Record: r, Invocation: s.newInvocation(), Scope: e.scope, Calls: []CallRef{}, Degradation: e.degradation}
+	f := Observed{Record: r, Invocation: s.invocationID(), Scope: e.scope, Calls: []CallRef{}, Degradation: e.degradation}
 	for i := range s.cfg.Clients {
 		if c := &s.cfg.Clients[i]; (c.Events[e.event] || c.requires(e.degradation)) && !s.session.ledgerLost() {
 			f.Calls = append(f.Calls, CallRef{Call: s.cfg.NewID("call_"), Client: c.ID, IdempotencyKey: s.cfg.NewID("idem_")})

@@ -98,7 +98,7 @@ func (s *step) refuse(why string, class lifeloop.FailureClass) {
 		clients = []Client{{ID: SelfClient}}
 	}
 	for _, c := range clients {
-		s.router.receipt(s, &call{Client: c.ID, Event: lifeloop.SessionStarting, EventID: s.cfg.NewID("evt_"), Invocation: s.newInvocation(),
+		s.router.receipt(s, &call{Client: c.ID, Event: lifeloop.SessionStarting, EventID: s.cfg.NewID("evt_"), Invocation: s.invocationID(),
 			Mode: lifeloop.LauncherWrapper, Scope: 1}, outcome{status: lifeloop.Failed, failure: class, warnings: []string{why}})
 	}
 	s.session.move(s, session.Rejected, why)
