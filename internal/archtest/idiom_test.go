@@ -1,0 +1,99 @@
+package archtest
+
+import (
+	"go/ast"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// idiom are words that readers had to translate. Programs emit, report, receive
+// and read; a sentence names its actor.
+var idiom = regexp.MustCompile(`(?i)\b(told|tells|teller|heard|hears|deaf|lame|whoever|whyever|nobody|somebody|(?:gone|goes|went) on|of which)\b`)
+
+// spelled are the names of stored formats, which keep their words.
+var spelled = regexp.MustCompile(`hook_heard|version_told|told_in|json:"told"|^told$`)
+
+// idiomLeft are the files and folders that are not rewritten yet. Add none.
+var idiomLeft = words(`ARCHITECTURE.md cmd/lifeloop-wrap docs docs/contract kernel manifests otlp profiles simulate supervisor telemetry telemetry/opencode`)
+
+// left reports whether a file is in idiomLeft.
+func left(name string) bool {
+	return slices.Contains(idiomLeft, name) || slices.Contains(idiomLeft, path.Dir(name))
+}
+
+// idiomIn are the idiom's words in a text.
+func idiomIn(text string) []string {
+	return idiom.FindAllString(spelled.ReplaceAllString(text, ""), -1)
+}
+
+// plainEnglish checks the names, comments and string literals of one file.
+func plainEnglish(f file) (broken []string) {
+	find := func(n ast.Node, text string) {
+		for _, word := range idiomIn(text) {
+			broken = append(broken, f.at(n, "%q: say it in plain English", word))
+		}
+	}
+	for _, group := range f.syntax.Comments {
+		for _, comment := range group.List {
+			find(comment, comment.Text)
+		}
+	}
+	literals(f, find)
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			find(id, parted(id.Name))
+		}
+		return true
+	})
+	return broken
+}
+
+func TestPlainEnglish(t *testing.T) {
+	for _, f := range everyFile(t) {
+		if f.path == "internal/archtest/idiom_test.go" || left(f.path) {
+			continue // this file lists the words
+		}
+		for _, line := range plainEnglish(f) {
+			t.Error(line)
+		}
+	}
+	root := filepath.Join("..", "..")
+	if err := filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || len(d.Name()) > 2 && strings.HasPrefix(d.Name(), ".")):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(at, ".md") || left(filepath.ToSlash(strings.TrimPrefix(at, root+"/"))):
+			return nil
+		}
+		text, err := os.ReadFile(at)
+		for i, line := range strings.Split(string(text), "\n") {
+			for _, word := range idiomIn(line) {
+				t.Errorf("%s:%d: %q: say it in plain English", at, i+1, word)
+			}
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestIdiomIsFound(t *testing.T) {
+	for _, c := range []struct{ source, want string }{
+		{"// It is told twice.\nvar a = 1", "told"},
+		{`const a = "nobody is there"`, "nobody"},
+		{`func toldTwice() {}`, "told"},
+		{"// The session\n// goes on.\nvar a = 1", "goes on"},
+		{`const a = "hook_heard"`, ""},
+		{`const a = "it is reported"`, ""},
+	} {
+		expect(t, c.source, plainEnglish(plant(t, "kernel/x.go", "package p\n"+c.source+"\n")), c.want)
+	}
+}

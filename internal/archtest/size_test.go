@@ -1,0 +1,47 @@
+package archtest
+
+import (
+	"go/ast"
+	"strings"
+	"testing"
+)
+
+const (
+	longestFunction = 80 // lines
+	widestStruct    = 15 // fields, in package kernel
+)
+
+// sizes checks the length of a file's functions, and the width of the kernel's
+// structs.
+func sizes(f file) (broken []string) {
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			if lines := f.fset.Position(n.End()).Line - f.fset.Position(n.Pos()).Line + 1; lines > longestFunction {
+				broken = append(broken, f.at(n, "%s has %d lines, and may have %d: split it", n.Name.Name, lines, longestFunction))
+			}
+		case *ast.TypeSpec:
+			if s, ok := n.Type.(*ast.StructType); ok && f.pkg == "kernel" && !f.isTest() && s.Fields.NumFields() > widestStruct {
+				broken = append(broken, f.at(n, "%s has %d fields, and may have %d: split it", n.Name.Name, s.Fields.NumFields(), widestStruct))
+			}
+		}
+		return true
+	})
+	return broken
+}
+
+func TestSizes(t *testing.T) {
+	for _, f := range everyFile(t) {
+		for _, line := range sizes(f) {
+			t.Error(line)
+		}
+	}
+}
+
+func TestSizesAreFound(t *testing.T) {
+	long := "func f() {" + strings.Repeat("\n", longestFunction) + "}"
+	wide := "type t struct {" + strings.Repeat("a, b, c, d int\n", 4) + "}"
+	expect(t, "a long function", sizes(plant(t, "view/x_test.go", "package p\n"+long+"\n")), "f has 81 lines")
+	expect(t, "a wide struct", sizes(plant(t, "kernel/x.go", "package p\n"+wide+"\n")), "t has 16 fields")
+	expect(t, "a wide struct elsewhere", sizes(plant(t, "view/x.go", "package p\n"+wide+"\n")), "")
+}
