@@ -145,6 +145,11 @@ func (p *Policy) Reads() bool {
 	return len(p.Rules) > 0 || p.Repeat > 0 || p.ZeroOutput || p.Continuation && p.CheckpointEvery > 0
 }
 
+// Relaunches reports whether a second launch is possible.
+func (p *Policy) Relaunches() bool {
+	return p.MaxRetries > 0 || len(p.Profiles) > 1 || p.OnLimit == LimitWait
+}
+
 // Spent is how much of its budgets a session has used.
 type Spent struct {
 	Profile   int // index of the current profile

@@ -109,7 +109,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		}
 	}
 	h := &supervisor.Harness{Terminal: l.terminal, Log: l.session.log,
-		Spec: harness.Spec{Argv: launch.Argv, Env: launch.Env, OSC: launch.OSC, Text: l.policy.Reads(), SameInput: relaunches(l.policy)}}
+		Spec: harness.Spec{Argv: launch.Argv, Env: launch.Env, OSC: launch.OSC, Text: l.policy.Reads(), SameInput: l.policy.Relaunches()}}
 	if launch.OSCDecoder != nil {
 		h.OSC = launch.OSCDecoder()
 	}
@@ -227,4 +227,20 @@ func hookWords(exe string) []string {
 		}
 	}
 	return []string{exe, "hook"}
+}
+
+// activityFiles are the files of --activity. They need not exist yet.
+func activityFiles(paths []string) ([]profiles.Source, error) {
+	var out []profiles.Source
+	for _, p := range paths {
+		if p == "" {
+			return nil, usage("--activity: the path is empty")
+		}
+		abs, err := filepath.Abs(p)
+		if err != nil {
+			return nil, refused(lifeloop.InternalError, "find the working directory: %v", err)
+		}
+		out = append(out, profiles.Activity(abs))
+	}
+	return out, nil
 }

@@ -59,11 +59,6 @@ func ways(cfg config.Config, adapter string, argv []string) ([]way, error) {
 	return out, nil
 }
 
-// relaunches reports whether a second launch is possible.
-func relaunches(p attempt.Policy) bool {
-	return p.MaxRetries > 0 || len(p.Profiles) > 1 || p.OnLimit == attempt.LimitWait
-}
-
 // ends is what the end of a launch means. The user's meaning of an exit code
 // overrides the profile's.
 func ends(a policy.Attempts, p profiles.Profile, l profiles.Launch) kernel.Ends {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"lifeloop/internal/config"
 	"lifeloop/internal/store"
 	"lifeloop/lifeloop"
-	"lifeloop/profiles"
 	"lifeloop/supervisor"
 )
 
@@ -210,7 +208,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	ports.Clients = clients.byID
 
 	result, err := supervisor.Run(context.Background(), k, ports, supervisor.Options{
-		Grace: s.cfg.Attempts.Timeouts.AbortGrace, KeepGoing: s.cfg.OnLedgerError == "continue", Restart: recovered, Relaunch: relaunches(l.policy), Log: s.log})
+		Grace: s.cfg.Attempts.Timeouts.AbortGrace, KeepGoing: s.cfg.OnLedgerError == "continue", Restart: recovered, Relaunch: l.policy.Relaunches(), Log: s.log})
 	l.terminal.Restore()
 	if err != nil {
 		return 0, refused(lifeloop.InternalError, "session %s: %v", s.id, err).
@@ -227,22 +225,6 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 // testOnlyLedger wraps the ledger of a session, for tests that kill a process at
 // one of its appends.
 var testOnlyLedger func(dir string, l supervisor.Ledger) supervisor.Ledger
-
-// activityFiles are the files of --activity. They need not exist yet.
-func activityFiles(paths []string) ([]profiles.Source, error) {
-	var out []profiles.Source
-	for _, p := range paths {
-		if p == "" {
-			return nil, usage("--activity: the path is empty")
-		}
-		abs, err := filepath.Abs(p)
-		if err != nil {
-			return nil, refused(lifeloop.InternalError, "find the working directory: %v", err)
-		}
-		out = append(out, profiles.Activity(abs))
-	}
-	return out, nil
-}
 
 // unsupported refuses settings that this version does not implement: ignoring
 // them would promise them.
