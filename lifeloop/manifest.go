@@ -61,8 +61,6 @@ func Placements() []Placement {
 	return []Placement{PreSession, PreFrameLeading, PreFrameTrailing, ToolResult, ManualOperator}
 }
 
-func (Placement) all() []Placement { return Placements() }
-
 // Valid reports whether p is one of the contract's manifest placement classes.
 func (p Placement) Valid() bool { return slices.Contains(Placements(), p) }
 

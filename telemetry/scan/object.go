@@ -11,7 +11,7 @@ import "time"
 type Field struct {
 	key  string
 	form form
-	to   any // a pointer; a func([]byte) of formFunc and formEach, a []Field of formIn
+	to   any // a pointer; a func([]byte) of formFunc, a []Field of formIn
 }
 
 type form uint8
@@ -28,7 +28,6 @@ const (
 	formMilli
 	formSeconds
 	formFunc
-	formEach
 	formIn
 )
 
@@ -64,9 +63,6 @@ func Seconds(key string, to *time.Time) Field { return Field{key: key, form: for
 
 // Func calls f with the value.
 func Func(key string, f func(val []byte)) Field { return Field{key: key, form: formFunc, to: f} }
-
-// Each calls f with each element of an array.
-func Each(key string, f func(val []byte)) Field { return Field{key: key, form: formEach, to: f} }
 
 // In reads members of an object within the object.
 func In(key string, fields ...Field) Field { return Field{key: key, form: formIn, to: fields} }
@@ -135,12 +131,6 @@ func (f *Field) set(val []byte) {
 		*f.to.(*time.Time) = SecondsOf(val)
 	case formFunc:
 		f.to.(func([]byte))(val)
-	case formEach:
-		each := f.to.(func([]byte))
-		Elements(val, func(val []byte) bool {
-			each(val)
-			return true
-		})
 	case formIn:
 		Object(val, f.to.([]Field)...)
 	}

@@ -18,7 +18,9 @@ func TestObject(t *testing.T) {
 		"at":"2026-11-21T08:00:00Z","milli":1500,"seconds":2.5,"in":{"y":1,"name":"inner"},"each":["a","b"],"func":null,"has":0,"name":"the last"} `)
 	ok := Object(b, Func("func", func(val []byte) { called = IsNull(val) }), Raw("raw", &raw), Name("name", &name), Word("word", &word), Path("path", &path),
 		Count("count", &count), True("yes", &yes), Has("has", &has), Has("none", &hasNot), Time("at", &at), Milli("milli", &milli), Seconds("seconds", &seconds),
-		In("in", Name("name", &inner)), Each("each", func(val []byte) { list = append(list, NameOf(val)) }))
+		In("in", Name("name", &inner)), Func("each", func(val []byte) {
+			Elements(val, func(val []byte) bool { list = append(list, NameOf(val)); return true })
+		}))
 	require.True(t, ok)
 	require.True(t, has)
 	require.False(t, hasNot)
@@ -42,7 +44,9 @@ func TestObjectDoesNotAllocate(t *testing.T) {
 		var raw []byte
 		var count, sum int64
 		var yes bool
-		Object(b, Raw("raw", &raw), True("yes", &yes), In("in", Count("count", &count)), Each("each", func(val []byte) { sum += CountOf(val) }))
+		Object(b, Raw("raw", &raw), True("yes", &yes), In("in", Count("count", &count)), Func("each", func(val []byte) {
+			Elements(val, func(val []byte) bool { sum += CountOf(val); return true })
+		}))
 		if string(raw) != `"x"` || count != 3 || !yes || sum != 3 {
 			panic("wrong values")
 		}
