@@ -3,6 +3,7 @@ package hosts
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -176,21 +177,20 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-func TestEscapesInKeys(t *testing.T) {
+func TestUnescape(t *testing.T) {
 	for in, want := range map[string]string{
 		`plain`: "plain", `\b\t\n\f\r\e\"\\`: "\b\t\n\f\r\x1b\"\\", `\u00e9\U0001F600\x41`: "é😀A",
 	} {
-		found, flaw := scan(`"` + in + `" = 1`)
-		if flaw != nil || !reflect.DeepEqual(found[0].path, []string{want}) {
-			t.Errorf("%s: %v, %v", in, found, flaw)
+		if got, ok := unescape(in); !ok || got != want {
+			t.Errorf("%s: %q, %v", in, got, ok)
 		}
 	}
 	for _, in := range []string{`\q`, `\`, `\u12`, `\ud800`, `\x1`, `\U0011FFFF`} {
-		if found, flaw := scan(`"` + in + `" = 1`); flaw == nil {
-			t.Errorf("%s was read as %v", in, found)
+		if got, ok := unescape(in); ok {
+			t.Errorf("%s was read as %q", in, got)
 		}
 	}
-	if got, want := basic("\x7f\"\\\n\u2028<"), `"\u007f\"\\\n\u2028<"`; got != want {
-		t.Errorf("spelled %s, want %s", got, want)
+	if got := basic("\x7f\"\\\n\u2028<"); !slices.Contains([]string{`"\u007f\"\\\n\u2028<"`}, got) {
+		t.Errorf("spelled %s", got)
 	}
 }

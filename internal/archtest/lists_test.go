@@ -8,7 +8,7 @@ import "regexp"
 var layers = [][]string{
 	{"canon", "internal/nearest", "internal/vt", "internal/durable", "internal/hook", "telemetry/scan"},
 	{"lifeloop", "session", "telemetry", "telemetry/otlplog", "ledger", "internal/document"},
-	{"internal/document/yaml", "attempt", "manifests", "negotiate", "gate", "renewal", "synth",
+	{"internal/document/yaml", "internal/signaltext", "attempt", "manifests", "negotiate", "gate", "renewal", "synth",
 		"telemetry/claude", "telemetry/codex", "telemetry/gemini", "telemetry/opencode", "telemetry/openclaw", "telemetry/hermes"},
 	{"profiles", "attempt/policy", "internal/inspect"},
 	{"kernel"},
@@ -25,7 +25,7 @@ var outside = []string{"internal/archtest", "internal/contracttest", "e2e", "e2e
 	"telemetry/telemetrytest", "testdata/fakeharness", "testdata/fakeclient", "testdata/fakeclient/fakeclienttest", "examples/thread-sync", "examples/embed"}
 
 // pure packages have no side effects: the same arguments give the same results.
-var pure = []string{"canon", "internal/nearest", "internal/vt", "internal/document", "lifeloop", "session", "telemetry", "telemetry/scan", "telemetry/otlplog",
+var pure = []string{"canon", "internal/nearest", "internal/vt", "internal/document", "internal/signaltext", "lifeloop", "session", "telemetry", "telemetry/scan", "telemetry/otlplog",
 	"telemetry/claude", "telemetry/codex", "telemetry/gemini", "telemetry/opencode", "telemetry/openclaw", "telemetry/hermes", "attempt", "attempt/policy", "manifests", "negotiate", "gate", "renewal",
 	"synth", "profiles", "kernel", "view", "evidence", "simulate"}
 
@@ -48,12 +48,11 @@ var worldly = map[string][]string{
 // replaced in one place. Only tests may import a library that is not listed.
 var libraries = map[string][]string{
 	"github.com/creack/pty":                         {"harness"},
-	"github.com/pelletier/go-toml":                  {"hosts"},
 	"github.com/rogpeppe/go-internal":               {"hosts"},
 	"github.com/tailscale/hujson":                   {"hosts"},
 	"github.com/fsnotify":                           {"ledger", "watchers"},
 	"github.com/goccy/go-yaml":                      {"internal/document/yaml"},
-	"github.com/google/uuid":                        {"cmd/lifeloop-wrap", "internal/store"},
+	"github.com/google/uuid":                        {"cmd/lifeloop-wrap", "internal/store", "internal/fakeharness"},
 	"github.com/rs/zerolog":                         {"supervisor", "cmd/lifeloop-wrap"},
 	"github.com/spf13/cobra":                        {"cmd/lifeloop-wrap"},
 	"github.com/spf13/pflag":                        {"cmd/lifeloop-wrap"},

@@ -4,8 +4,6 @@ package fakeharness
 
 import (
 	"cmp"
-	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -16,6 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,21 +30,14 @@ type claude struct {
 	window, used          int64
 	calls                 int // model calls, for their ids
 	status                string
-	over                  bool // the session's end was reported
+	over                  bool // SessionEnd was reported
 }
 
 func newClaude(h *harness) *claude {
-	c := &claude{h: h, session: h.args.sessionID, model: "claude-sonnet-4-5", window: 200_000}
-	if h.args.resume != "" {
-		c.session = h.args.resume
+	return &claude{
+		h: h, session: cmp.Or(h.args.resume, h.args.sessionID, uuid.NewString()),
+		model: cmp.Or(h.args.model, "claude-sonnet-4-5"), window: 200_000,
 	}
-	if c.session == "" {
-		c.session = newID(false)
-	}
-	if h.args.model != "" {
-		c.model = h.args.model
-	}
-	return c
 }
 
 func (c *claude) entrypoint() string {
@@ -75,8 +67,8 @@ func (c *claude) transcript() string {
 	return filepath.Join(c.h.home("CLAUDE_CONFIG_DIR", ".claude"), "projects", slug, c.session+".jsonl")
 }
 
-func (c *claude) base(event string) map[string]any {
-	m := map[string]any{
+func (c *claude) base(event string) object {
+	m := object{
 		"session_id": c.session, "transcript_path": c.transcript(), "cwd": c.h.dir, "hook_event_name": event,
 	}
 	if c.prompt != "" {
@@ -90,11 +82,10 @@ func (c *claude) base(event string) map[string]any {
 	return m
 }
 
-// forgetful reports whether no records are written, as inside another session of
-// Claude Code.
+// forgetful reports whether nothing is written, as inside another session of its kind.
 func (c *claude) forgetful() bool { return c.h.env["CLAUDE_CODE_CHILD_SESSION"] != "" }
 
-func (c *claude) start(s startStep) error {
+func (c *claude) start(s startStep) {
 	c.model = cmp.Or(s.Model, c.model)
 	c.window = cmp.Or(s.Window, c.window)
 	source := cmp.Or(s.Source, "startup")
@@ -104,310 +95,219 @@ func (c *claude) start(s startStep) error {
 	c.over = false
 	if !c.h.args.print {
 		c.h.term.raw()
-		if err := c.h.term.write([]byte("\x1b[?2004h\x1b[?1004h\x1b]0;✳ fake harness\x07")); err != nil {
-			return err
-		}
-		if err := c.h.term.line("fake Claude Code " + claudeVersion + " · " + c.model); err != nil {
-			return err
-		}
+		c.h.write("\x1b[?2004h\x1b[?1004h\x1b]0;✳ fake harness\x07")
+		c.h.line("fake Claude Code " + claudeVersion + " · " + c.model)
 	}
-	more := map[string]any{"source": source}
+	more := object{"source": source}
 	if source == "startup" {
 		more["model"] = c.model
 	}
-	if _, err := c.h.hook("SessionStart", more); err != nil {
-		return err
-	}
-	if err := c.registry(map[string]any{"status": "idle"}); err != nil {
-		return err
-	}
-	return c.statusline(nil)
+	c.h.hook("SessionStart", more)
+	c.registry(object{"status": "idle"})
+	c.statusline(nil)
 }
 
-func (c *claude) turn(t turnStep) error {
+func (c *claude) turn(t turnStep) {
 	began := time.Now()
-	c.prompt, c.last = cmp.Or(t.PromptID, newID(false)), t.Prompt
+	c.prompt, c.last = cmp.Or(t.PromptID, uuid.NewString()), t.Prompt
 	if t.Records {
-		return c.turnRecords(t, began)
+		c.userRecord(t.Prompt)
+		c.answerRecord(t, object{"type": "text", "text": t.Answer}, "end_turn")
+		c.durationRecord(began)
+		return
 	}
-	if err := c.registry(map[string]any{"status": "busy"}); err != nil {
-		return err
-	}
-	if err := c.say("❯ " + t.Prompt); err != nil {
-		return err
-	}
-	asked, err := c.h.hook("UserPromptSubmit", map[string]any{"prompt": t.Prompt})
-	if err != nil {
-		return err
-	}
+	c.registry(object{"status": "busy"})
+	c.h.line("❯ " + t.Prompt)
+	asked := c.h.hook("UserPromptSubmit", object{"prompt": t.Prompt})
 	if asked.blocked {
-		if err := c.record(map[string]any{"type": "system", "subtype": "informational", "content": "prompt blocked by a hook", "level": "warning", "isMeta": false}); err != nil {
-			return err
-		}
-		return c.registry(map[string]any{"status": "idle"})
+		c.record(object{"type": "system", "subtype": "informational", "content": "prompt blocked by a hook", "level": "warning", "isMeta": false})
+		c.registry(object{"status": "idle"})
+		return
 	}
-	if err := c.userRecord(t.Prompt); err != nil {
-		return err
-	}
+	c.userRecord(t.Prompt)
 	for _, text := range asked.context {
-		if err := c.record(map[string]any{"type": "attachment", "attachment": map[string]any{"type": "hook_additional_context", "content": []string{text}, "hookName": "UserPromptSubmit", "hookEvent": "UserPromptSubmit"}}); err != nil {
-			return err
-		}
+		c.record(object{"type": "attachment", "attachment": object{"type": "hook_additional_context", "content": []string{text}, "hookName": "UserPromptSubmit", "hookEvent": "UserPromptSubmit"}})
 	}
 	if t.Tool != "" {
-		if err := c.tool(t); err != nil {
-			return err
-		}
+		c.tool(t)
 	}
-	if err := c.h.pause(time.Duration(t.MS) * time.Millisecond); err != nil {
-		return err
-	}
+	c.h.pause(time.Duration(t.MS) * time.Millisecond)
 	if t.Fail != "" {
-		return c.failed(t, began)
+		c.failed(t, began)
+		return
 	}
-	if err := c.answerRecord(t, []any{map[string]any{"type": "text", "text": t.Answer}}, "end_turn"); err != nil {
-		return err
-	}
-	if err := c.say("● " + t.Answer); err != nil {
-		return err
-	}
-	if err := c.statusline(nil); err != nil {
-		return err
-	}
-	if err := c.stop(t); err != nil {
-		return err
-	}
-	return c.turnOver(began)
+	c.answerRecord(t, object{"type": "text", "text": t.Answer}, "end_turn")
+	c.h.line("● " + t.Answer)
+	c.statusline(nil)
+	c.stop(t)
+	c.turnOver(began)
 }
 
-// stop runs the Stop hooks; a block makes the model answer once more.
-func (c *claude) stop(t turnStep) error {
-	more := map[string]any{"stop_hook_active": false, "last_assistant_message": t.Answer, "background_tasks": []any{}, "session_crons": []any{}}
-	said, err := c.h.hook("Stop", more)
-	if err != nil || !said.blocked {
-		return err
+// stop runs the Stop hooks; if one blocks, the model answers once more.
+func (c *claude) stop(t turnStep) {
+	more := object{"stop_hook_active": false, "last_assistant_message": t.Answer, "background_tasks": []any{}, "session_crons": []any{}}
+	asked := c.h.hook("Stop", more)
+	if !asked.blocked {
+		return
 	}
-	if err := c.record(map[string]any{"type": "user", "isMeta": true, "promptId": c.prompt, "message": map[string]any{"role": "user", "content": "Stop hook feedback:\n" + said.reason}}); err != nil {
-		return err
-	}
-	if err := c.answerRecord(t, []any{map[string]any{"type": "text", "text": t.Answer}}, "end_turn"); err != nil {
-		return err
-	}
+	c.record(object{"type": "user", "isMeta": true, "promptId": c.prompt, "message": object{"role": "user", "content": "Stop hook feedback:\n" + asked.reason}})
+	c.answerRecord(t, object{"type": "text", "text": t.Answer}, "end_turn")
 	more["stop_hook_active"] = true
-	_, err = c.h.hook("Stop", more)
-	return err
+	c.h.hook("Stop", more)
 }
 
-func (c *claude) failed(t turnStep, began time.Time) error {
+func (c *claude) failed(t turnStep, began time.Time) {
 	message := "API Error: " + t.Fail
-	rec := map[string]any{
+	c.record(object{
 		"type": "assistant", "isApiErrorMessage": true, "error": t.Fail,
-		"message": map[string]any{
-			"id": newID(false), "type": "message", "role": "assistant", "model": "<synthetic>", "stop_reason": "stop_sequence",
-			"content": []any{map[string]any{"type": "text", "text": message}},
-			"usage":   map[string]any{"input_tokens": 0, "output_tokens": 0, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0},
+		"message": object{
+			"id": uuid.NewString(), "type": "message", "role": "assistant", "model": "<synthetic>", "stop_reason": "stop_sequence",
+			"content": []any{object{"type": "text", "text": message}},
+			"usage":   object{"input_tokens": 0, "output_tokens": 0, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0},
 		},
-	}
-	if err := c.record(rec); err != nil {
-		return err
-	}
-	if err := c.say(message); err != nil {
-		return err
-	}
-	if _, err := c.h.hook("StopFailure", map[string]any{"error": t.Fail, "last_assistant_message": message}); err != nil {
-		return err
-	}
-	return c.turnOver(began)
+	})
+	c.h.line(message)
+	c.h.hook("StopFailure", object{"error": t.Fail, "last_assistant_message": message})
+	c.turnOver(began)
 }
 
-func (c *claude) turnOver(began time.Time) error {
+func (c *claude) turnOver(began time.Time) {
 	if !c.h.args.print {
-		if err := c.record(map[string]any{"type": "system", "subtype": "turn_duration", "durationMs": time.Since(began).Milliseconds(), "messageCount": 2, "isMeta": false}); err != nil {
-			return err
-		}
+		c.durationRecord(began)
 	}
-	return c.registry(map[string]any{"status": "idle"})
+	c.registry(object{"status": "idle"})
 }
 
-func (c *claude) turnRecords(t turnStep, began time.Time) error {
-	if err := c.userRecord(t.Prompt); err != nil {
-		return err
-	}
-	if err := c.answerRecord(t, []any{map[string]any{"type": "text", "text": t.Answer}}, "end_turn"); err != nil {
-		return err
-	}
-	return c.record(map[string]any{"type": "system", "subtype": "turn_duration", "durationMs": time.Since(began).Milliseconds(), "messageCount": 2, "isMeta": false})
+func (c *claude) durationRecord(began time.Time) {
+	c.record(object{"type": "system", "subtype": "turn_duration", "durationMs": time.Since(began).Milliseconds(), "messageCount": 2, "isMeta": false})
 }
 
-func (c *claude) userRecord(prompt string) error {
+func (c *claude) userRecord(prompt string) {
 	source := "typed"
 	if c.h.args.print {
 		source = "sdk"
 	}
-	return c.record(map[string]any{
-		"type": "user", "promptId": c.prompt, "message": map[string]any{"role": "user", "content": prompt},
-		"permissionMode": "default", "origin": map[string]any{"kind": "human"}, "promptSource": source,
+	c.record(object{
+		"type": "user", "promptId": c.prompt, "message": object{"role": "user", "content": prompt},
+		"permissionMode": "default", "origin": object{"kind": "human"}, "promptSource": source,
 	})
 }
 
-// tool runs a command of the model with its hooks, and records the call and its
-// result.
-func (c *claude) tool(t turnStep) error {
+// tool runs a command for the model, with its hooks and the records of its call and result.
+func (c *claude) tool(t turnStep) {
 	id := fmt.Sprintf("toolu_fake_%d", c.calls+1)
-	input := map[string]any{"command": t.Tool, "description": "run it"}
-	use := map[string]any{"type": "tool_use", "id": id, "name": "Bash", "input": input}
-	if err := c.answerRecord(t, []any{use}, "tool_use"); err != nil {
-		return err
-	}
-	members := map[string]any{"tool_name": "Bash", "tool_input": input, "tool_use_id": id}
-	asked, err := c.h.hook("PreToolUse", members)
-	if err != nil {
-		return err
-	}
+	input := object{"command": t.Tool, "description": "run it"}
+	c.answerRecord(t, object{"type": "tool_use", "id": id, "name": "Bash", "input": input}, "tool_use")
+	members := object{"tool_name": "Bash", "tool_input": input, "tool_use_id": id}
+	asked := c.h.hook("PreToolUse", members)
 	result, failed := asked.reason, true
 	if !asked.blocked {
 		began := time.Now()
-		result, failed, err = c.h.shell(t.Tool)
-		if err != nil {
-			return err
-		}
+		result, failed = c.h.shell(t.Tool)
 		members["duration_ms"] = time.Since(began).Milliseconds()
-		members["tool_response"] = map[string]any{"stdout": result, "stderr": "", "interrupted": false, "isImage": false}
-		if _, err := c.h.hook("PostToolUse", members); err != nil {
-			return err
-		}
+		members["tool_response"] = object{"stdout": result, "stderr": "", "interrupted": false, "isImage": false}
+		c.h.hook("PostToolUse", members)
 	}
-	return c.record(map[string]any{
+	c.record(object{
 		"type": "user", "promptId": c.prompt,
-		"message": map[string]any{"role": "user", "content": []any{map[string]any{"tool_use_id": id, "type": "tool_result", "content": result, "is_error": failed}}},
+		"message": object{"role": "user", "content": []any{object{"tool_use_id": id, "type": "tool_result", "content": result, "is_error": failed}}},
 	})
 }
 
-// answerRecord is one model call's answer, with the usage of the turn.
-func (c *claude) answerRecord(t turnStep, content []any, stop string) error {
+// answerRecord writes one model call's answer, with the usage that the turn reports.
+func (c *claude) answerRecord(t turnStep, content object, stop string) {
 	c.calls++
 	c.used = cmp.Or(t.tokens(), c.used)
 	usage := c.usage()
 	for member, n := range t.Usage {
 		usage[member] = n
 	}
-	return c.record(map[string]any{
+	c.record(object{
 		"type": "assistant", "requestId": fmt.Sprintf("req_fake_%d", c.calls),
-		"message": map[string]any{
+		"message": object{
 			"id": fmt.Sprintf("msg_%s_%d", c.session[:min(8, len(c.session))], c.calls), "type": "message", "role": "assistant",
-			"model": strings.TrimSuffix(c.model, "[1m]"), "content": content, "stop_reason": stop, "stop_sequence": nil, "usage": usage,
+			"model": strings.TrimSuffix(c.model, "[1m]"), "content": []any{content}, "stop_reason": stop, "stop_sequence": nil, "usage": usage,
 		},
 	})
 }
 
 // usage splits the tokens in use as a cached conversation does.
-func (c *claude) usage() map[string]any {
-	return map[string]any{
+func (c *claude) usage() object {
+	return object{
 		"input_tokens": c.used % 1000, "cache_creation_input_tokens": 0, "cache_read_input_tokens": c.used - c.used%1000,
 		"output_tokens": 100, "service_tier": "standard",
 	}
 }
 
-func (c *claude) compact(s compactStep) error {
+func (c *claude) compact(s compactStep) {
 	trigger, before := cmp.Or(s.Trigger, "auto"), c.used
-	asked, err := c.h.hook("PreCompact", map[string]any{"trigger": trigger, "custom_instructions": nil})
-	if err != nil {
-		return err
-	}
+	asked := c.h.hook("PreCompact", object{"trigger": trigger, "custom_instructions": nil})
 	if asked.blocked {
-		return c.say("Compaction blocked by PreCompact hook")
+		c.h.line("Compaction blocked by PreCompact hook")
+		return
 	}
 	// The compactor is a sub-agent without a type.
-	if _, err := c.h.hook("SubagentStop", map[string]any{"agent_id": "afake", "agent_type": "", "stop_hook_active": false, "last_assistant_message": "<summary>what happened so far</summary>"}); err != nil {
-		return err
-	}
-	if _, err := c.h.hook("SessionStart", map[string]any{"source": "compact", "model": c.model}); err != nil {
-		return err
-	}
+	c.h.hook("SubagentStop", object{"agent_id": "afake", "agent_type": "", "stop_hook_active": false, "last_assistant_message": "<summary>what happened so far</summary>"})
+	c.h.hook("SessionStart", object{"source": "compact", "model": c.model})
 	parent := c.parent
 	c.parent, c.used = "", cmp.Or(s.After, 9_000)
-	if err := c.record(map[string]any{
+	c.record(object{
 		"logicalParentUuid": parent, "type": "system", "subtype": "compact_boundary", "content": "Conversation compacted", "isMeta": false, "level": "info",
-		"compactMetadata": map[string]any{"trigger": trigger, "preTokens": before, "postTokens": c.used, "durationMs": 71},
-	}); err != nil {
-		return err
-	}
-	if err := c.record(map[string]any{
-		"type": "user", "promptId": cmp.Or(c.prompt, newID(false)), "isCompactSummary": true, "isVisibleInTranscriptOnly": true,
-		"message": map[string]any{"role": "user", "content": "This session is being continued from a previous conversation. Summary: what happened so far."},
-	}); err != nil {
-		return err
-	}
-	if _, err := c.h.hook("PostCompact", map[string]any{"trigger": trigger, "compact_summary": "what happened so far"}); err != nil {
-		return err
-	}
-	if err := c.say("Conversation compacted"); err != nil {
-		return err
-	}
-	// Until the next answer the status line shows 0 tokens.
-	used := c.used
+		"compactMetadata": object{"trigger": trigger, "preTokens": before, "postTokens": c.used, "durationMs": 71},
+	})
+	c.record(object{
+		"type": "user", "promptId": cmp.Or(c.prompt, uuid.NewString()), "isCompactSummary": true, "isVisibleInTranscriptOnly": true,
+		"message": object{"role": "user", "content": "This session is being continued from a previous conversation. Summary: what happened so far."},
+	})
+	c.h.hook("PostCompact", object{"trigger": trigger, "compact_summary": "what happened so far"})
+	c.h.line("Conversation compacted")
+	// Until the next answer the status line shows 0, not the tokens left.
+	left := c.used
 	c.used = 0
-	defer func() { c.used = used }()
-	return c.statusline(nil)
+	c.statusline(nil)
+	c.used = left
 }
 
-func (c *claude) clear() error {
-	if _, err := c.h.hook("SessionEnd", map[string]any{"reason": "clear"}); err != nil {
-		return err
-	}
-	c.session, c.prompt, c.parent, c.used = newID(false), "", "", 0
-	if _, err := c.h.hook("SessionStart", map[string]any{"source": "clear"}); err != nil {
-		return err
-	}
-	if err := c.say("(cleared)"); err != nil {
-		return err
-	}
-	if err := c.registry(map[string]any{"status": "idle"}); err != nil {
-		return err
-	}
-	return c.statusline(nil)
+func (c *claude) clear() {
+	c.h.hook("SessionEnd", object{"reason": "clear"})
+	c.session, c.prompt, c.parent, c.used = uuid.NewString(), "", "", 0
+	c.h.hook("SessionStart", object{"source": "clear"})
+	c.h.line("(cleared)")
+	c.registry(object{"status": "idle"})
+	c.statusline(nil)
 }
 
-func (c *claude) end(reason string) error {
+func (c *claude) end(reason string) {
 	if c.over {
-		return nil
+		return
 	}
 	c.over = true
-	if _, err := c.h.hook("SessionEnd", map[string]any{"reason": cmp.Or(reason, "prompt_input_exit")}); err != nil {
-		return err
-	}
+	c.h.hook("SessionEnd", object{"reason": cmp.Or(reason, "prompt_input_exit")})
 	if _, err := os.Stat(c.transcript()); err == nil {
-		if err := c.record(map[string]any{"type": "last-prompt", "lastPrompt": c.last, "leafUuid": c.parent}); err != nil {
-			return err
-		}
+		c.record(object{"type": "last-prompt", "lastPrompt": c.last, "leafUuid": c.parent})
 	}
-	if err := os.Remove(c.registryPath()); err != nil && !os.IsNotExist(err) {
-		return err
+	if err := os.Remove(c.registryPath()); !os.IsNotExist(err) {
+		must(err)
 	}
 	if c.h.args.print {
-		return nil
+		return
 	}
-	// The terminal may have hung up, which is no failure.
-	_ = c.h.term.write([]byte("\x1b[?1004l\x1b[?2004l\x1b[?25h\x1b]0;\x07"))
+	// After a hangup these writes fail, which is no failure of the script.
+	_ = c.h.term.write("\x1b[?1004l\x1b[?2004l\x1b[?25h\x1b]0;\x07")
 	_ = c.h.term.line("Resume this session with: claude --resume " + c.session)
 	c.h.term.restore()
-	return nil
 }
 
-// say prints text for the user.
-func (c *claude) say(text string) error { return c.h.term.line(text) }
-
 // record appends one record and adds the usual members that it lacks.
-func (c *claude) record(given map[string]any) error {
+func (c *claude) record(given object) {
 	if c.forgetful() {
-		return nil
+		return
 	}
-	path := c.transcript()
-	rec := map[string]any{"sessionId": c.session}
+	rec := object{"sessionId": c.session}
 	switch given["type"] {
 	case "user", "assistant", "system", "attachment":
-		id := newID(false)
-		maps.Copy(rec, map[string]any{
+		id := uuid.NewString()
+		maps.Copy(rec, object{
 			"uuid": id, "parentUuid": nil, "isSidechain": false, "timestamp": now(), "userType": "external",
 			"entrypoint": c.entrypoint(), "cwd": c.h.dir, "version": claudeVersion, "gitBranch": "HEAD",
 		})
@@ -417,8 +317,8 @@ func (c *claude) record(given map[string]any) error {
 		c.parent = id
 	}
 	maps.Copy(rec, given)
-	return appendLines(path, rec, map[string]any{"type": "mode", "mode": "normal", "sessionId": c.session},
-		map[string]any{"type": "permission-mode", "permissionMode": "default", "sessionId": c.session})
+	appendLines(c.transcript(), rec, object{"type": "mode", "mode": "normal", "sessionId": c.session},
+		object{"type": "permission-mode", "permissionMode": "default", "sessionId": c.session})
 }
 
 func (c *claude) registryPath() string {
@@ -426,12 +326,12 @@ func (c *claude) registryPath() string {
 }
 
 // registry rewrites the file with the state of this process.
-func (c *claude) registry(given map[string]any) error {
+func (c *claude) registry(given object) {
 	if c.forgetful() {
-		return nil
+		return
 	}
 	ms := time.Now().UnixMilli()
-	reg := map[string]any{
+	reg := object{
 		"pid": os.Getpid(), "sessionId": c.session, "cwd": c.h.dir, "startedAt": c.h.began.UnixMilli(), "procStart": procStart(),
 		"version": claudeVersion, "peerProtocol": 1, "kind": "interactive", "entrypoint": c.entrypoint(),
 		"name": "fake", "nameSource": "derived", "updatedAt": ms, "statusUpdatedAt": ms,
@@ -446,92 +346,52 @@ func (c *claude) registry(given map[string]any) error {
 	if c.h.args.print {
 		delete(reg, "status")
 	}
-	data, err := json.Marshal(reg)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(c.registryPath()), 0o700); err != nil {
-		return err
-	}
-	return os.WriteFile(c.registryPath(), data, 0o600)
+	must(os.MkdirAll(filepath.Dir(c.registryPath()), 0o700))
+	must(os.WriteFile(c.registryPath(), marshal(reg), 0o600))
 }
 
 // statusline runs the status line's command; print mode has none.
-func (c *claude) statusline(given map[string]any) error {
+func (c *claude) statusline(given object) {
 	if c.h.hooks.statusline == "" || c.h.args.print {
-		return nil
+		return
 	}
 	in := c.base("")
 	delete(in, "hook_event_name")
 	delete(in, "permission_mode")
-	window := map[string]any{"total_input_tokens": c.used, "total_output_tokens": 0, "context_window_size": c.window,
+	window := object{"total_input_tokens": c.used, "total_output_tokens": 0, "context_window_size": c.window,
 		"current_usage": nil, "used_percentage": nil, "remaining_percentage": nil}
 	if c.calls > 0 {
 		percent := int(math.Round(100 * float64(c.used) / float64(max(1, c.window))))
 		window["current_usage"], window["used_percentage"], window["remaining_percentage"] = c.usage(), percent, 100-percent
 	}
-	maps.Copy(in, map[string]any{
-		"model": map[string]any{"id": c.model, "display_name": c.model}, "version": claudeVersion, "context_window": window,
-		"workspace":           map[string]any{"current_dir": c.h.dir, "project_dir": c.h.dir, "added_dirs": []any{}},
-		"cost":                map[string]any{"total_cost_usd": 0.0075 * float64(c.calls), "total_duration_ms": time.Since(c.h.began).Milliseconds()},
-		"exceeds_200k_tokens": c.used > 200_000, "fast_mode": false, "thinking": map[string]any{"enabled": true},
+	maps.Copy(in, object{
+		"model": object{"id": c.model, "display_name": c.model}, "version": claudeVersion, "context_window": window,
+		"workspace":           object{"current_dir": c.h.dir, "project_dir": c.h.dir, "added_dirs": []any{}},
+		"cost":                object{"total_cost_usd": 0.0075 * float64(c.calls), "total_duration_ms": time.Since(c.h.began).Milliseconds()},
+		"exceeds_200k_tokens": c.used > 200_000, "fast_mode": false, "thinking": object{"enabled": true},
 	})
 	maps.Copy(in, given)
-	data, err := json.Marshal(in)
-	if err != nil {
-		return err
-	}
-	c.h.run(c.h.hooks.statusline, data, 5*time.Second)
-	return nil
+	c.h.run(c.h.hooks.statusline, marshal(in), 5*time.Second)
 }
 
 // appendLines appends rec to the file at path; head comes first in a new file.
-func appendLines(path string, rec map[string]any, head ...map[string]any) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	lines := []map[string]any{rec}
+func appendLines(path string, rec object, head ...object) {
+	must(os.MkdirAll(filepath.Dir(path), 0o700))
+	lines := []object{rec}
 	if _, err := os.Stat(path); os.IsNotExist(err) {
 		lines = append(head, rec)
 	}
 	var out []byte
 	for _, l := range lines {
-		data, err := json.Marshal(l)
-		if err != nil {
-			return err
-		}
-		out = append(append(out, data...), '\n')
+		out = append(append(out, marshal(l)...), '\n')
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err := f.Write(out); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
+	f := got(os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))
+	got(f.Write(out))
+	must(f.Close())
 }
 
 // now is the time in the format of both programs.
 func now() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000Z") }
-
-// newID returns a random UUID, or one that begins with the time.
-func newID(timed bool) string {
-	var b [16]byte
-	rand.Read(b[:])
-	version := byte(4)
-	if timed {
-		version = 7
-		ms := uint64(time.Now().UnixMilli())
-		for i := range 6 {
-			b[i] = byte(ms >> (40 - 8*i))
-		}
-	}
-	b[6] = b[6]&0x0f | version<<4
-	b[8] = b[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
 
 // procStart is field 22 of /proc/self/stat: the start of this process in ticks.
 func procStart() string {

@@ -13,13 +13,14 @@
 //	args := []string{"claude", "--story", "claude-demo"}
 //	code := fakeharness.Run(args, os.Environ(), os.Stdin, os.Stdout)
 //
-// A script is JSON Lines, one [Step] per line. It is selected by --script FILE,
+// A script is JSON Lines, one step per line. It is selected by --script FILE,
 // --script-json TEXT or --story NAME, or by the environment variables
 // FAKEHARNESS_SCRIPT, FAKEHARNESS_SCRIPT_JSON and FAKEHARNESS_STORY. If there are
 // several, each launch runs the next one; --launches FILE counts the launches.
 package fakeharness
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -60,6 +61,23 @@ type exitCode int
 
 func (c exitCode) Error() string { return "exit " + strconv.Itoa(int(c)) }
 
+// stop carries the error that ends the script from any depth of a step to
+// [harness.play]: nothing in between can handle one.
+type stop struct{ error }
+
+// must ends the script if err is not nil.
+func must(err error) {
+	if err != nil {
+		panic(stop{err})
+	}
+}
+
+// got ends the script if err is not nil, and returns v otherwise.
+func got[T any](v T, err error) T {
+	must(err)
+	return v
+}
+
 // A harness is one run of the program.
 type harness struct {
 	args  arguments
@@ -68,29 +86,30 @@ type harness struct {
 	term  *terminal
 	hooks hooks
 	kind  dialect  // claude or codex; nil under another name
-	given []string // additional context from hooks, oldest first
-	speed float64
+	given []string // additional context that hooks returned, oldest first
 	began time.Time
 }
 
 // A dialect is the records, hooks and terminal output of one kind of harness.
 type dialect interface {
-	start(startStep) error
-	turn(turnStep) error
-	compact(compactStep) error
-	clear() error
-	end(reason string) error
-	// base returns the members of the stdin of every hook of the event.
-	base(event string) map[string]any
-	record(map[string]any) error
-	statusline(map[string]any) error
-	registry(map[string]any) error
+	start(startStep)
+	turn(turnStep)
+	compact(compactStep)
+	clear()
+	end(reason string)
+	// base returns the members that every hook of the event reads on stdin.
+	base(event string) object
+	record(object)
+	statusline(object)
+	registry(object)
 	// fatal reports whether a signal ends the program gracefully, and its exit code.
 	fatal(sig os.Signal) (code int, graceful bool)
 }
 
-func prepare(args, env []string, stdin, stdout *os.File) (*harness, []Step, error) {
-	h := &harness{env: map[string]string{}, speed: 1, began: time.Now()}
+type object = map[string]any
+
+func prepare(args, env []string, stdin, stdout *os.File) (*harness, []step, error) {
+	h := &harness{env: map[string]string{}, began: time.Now()}
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
 		h.env[name] = value
@@ -101,9 +120,6 @@ func prepare(args, env []string, stdin, stdout *os.File) (*harness, []Step, erro
 	}
 	if h.dir, err = os.Getwd(); err != nil {
 		return nil, nil, err
-	}
-	if h.args.speed > 0 {
-		h.speed = h.args.speed
 	}
 	steps, err := h.script()
 	if err != nil {
@@ -130,29 +146,31 @@ func prepare(args, env []string, stdin, stdout *os.File) (*harness, []Step, erro
 	return h, steps, nil
 }
 
-// arguments is the command line: the flags of fakeharness, and those that it
-// knows of the program whose name it has.
+// arguments is the command line: our own flags, and those flags of claude and
+// codex that change what the stand-in does.
 type arguments struct {
 	name     string // claude, codex or neither
 	scripts  []source
 	launches string
 	speed    float64
 
-	sessionID, resume, settings string
-	configs                     []string // codex -c
-	bypassTrust, print          bool
-	model, prompt               string
+	sessionID, resume, settings, model string
+	configs                            []string // codex -c
+	bypassTrust, print                 bool
 }
 
 // A source names a script.
 type source struct{ how, what string }
 
-// valueFlags are flags of the two programs with a value, which is ignored.
+// valueFlags are the flags that take a value.
 var valueFlags = []string{
+	"--script", "--script-json", "--story", "--launches", "--as", "--speed",
+	"--session-id", "--resume", "--settings", "--model", "-m", "-c", "--config",
+	// Flags of the two programs that change nothing here.
 	"--permission-mode", "--append-system-prompt", "--append-system-prompt-file", "--output-format",
 	"--input-format", "--name", "--add-dir", "--mcp-config", "--fallback-model", "--max-turns", "-a",
 	"--ask-for-approval", "-s", "--sandbox", "--profile", "-C", "--cd", "--enable", "--disable",
-	"-p", // codex's profile; claude's -p is taken before
+	"-p", // codex's profile; claude's -p is --print
 }
 
 func parseArguments(args []string, env map[string]string) (arguments, error) {
@@ -162,71 +180,49 @@ func parseArguments(args []string, env map[string]string) (arguments, error) {
 	}
 	a.name = filepath.Base(args[0])
 	for words := args[1:]; len(words) > 0; {
-		word := words[0]
+		flag, value, inline := words[0], "", false
 		words = words[1:]
-		if !strings.HasPrefix(word, "-") || word == "-" {
-			if a.prompt == "" && word != "exec" && word != "resume" {
-				a.prompt = word
-			}
+		if strings.HasPrefix(flag, "--") {
+			flag, value, inline = strings.Cut(flag, "=")
+		}
+		switch {
+		case flag == "-p" && a.name != "codex" || flag == "--print":
+			a.print = true
 			continue
-		}
-		flag, value, inline := word, "", false
-		if strings.HasPrefix(word, "--") {
-			flag, value, inline = strings.Cut(word, "=")
-		}
-		set := a.setter(flag)
-		if set == nil {
+		case flag == "--dangerously-bypass-hook-trust":
+			a.bypassTrust = true
 			continue
-		}
-		if !inline {
-			if len(words) == 0 {
-				return a, fmt.Errorf("%s needs a value", flag)
-			}
+		case !slices.Contains(valueFlags, flag) || flag == "-c" && a.name == "claude":
+			continue // a prompt, or a flag without effect here
+		case !inline && len(words) == 0:
+			return a, fmt.Errorf("%s needs a value", flag)
+		case !inline:
 			value, words = words[0], words[1:]
 		}
-		if err := set(value); err != nil {
-			return a, err
+		switch flag {
+		case "--script", "--script-json", "--story":
+			a.scripts = append(a.scripts, source{flag[2:], value})
+		case "--launches":
+			a.launches = value
+		case "--as":
+			a.name = value
+		case "--speed":
+			if err := a.setSpeed(flag, value); err != nil {
+				return a, err
+			}
+		case "--session-id":
+			a.sessionID = value
+		case "--resume":
+			a.resume = value
+		case "--settings":
+			a.settings = value // the last one counts, as in the real program
+		case "--model", "-m":
+			a.model = value
+		case "-c", "--config":
+			a.configs = append(a.configs, value)
 		}
 	}
 	return a, a.readEnvironment(env)
-}
-
-// setter returns the function that stores a flag's value. For a flag without a
-// value it sets the flag and returns nil.
-func (a *arguments) setter(flag string) func(value string) error {
-	into := func(to *string) func(string) error {
-		return func(v string) error { *to = v; return nil }
-	}
-	switch {
-	case flag == "--script" || flag == "--script-json" || flag == "--story":
-		return func(v string) error {
-			a.scripts = append(a.scripts, source{strings.TrimPrefix(flag, "--"), v})
-			return nil
-		}
-	case flag == "--launches":
-		return into(&a.launches)
-	case flag == "--as":
-		return into(&a.name)
-	case flag == "--speed":
-		return func(v string) error { return a.setSpeed(flag, v) }
-	case flag == "--session-id":
-		return into(&a.sessionID)
-	case flag == "--resume":
-		return into(&a.resume)
-	case flag == "--settings":
-		return into(&a.settings) // the last one counts, as in the real program
-	case flag == "--model" || flag == "-m":
-		return into(&a.model)
-	case flag == "-c" && a.name != "claude" || flag == "--config":
-		return func(v string) error { a.configs = append(a.configs, v); return nil }
-	case flag == "-p" && a.name != "codex" || flag == "--print":
-		a.print = true
-	case flag == "--dangerously-bypass-hook-trust":
-		a.bypassTrust = true
-	case slices.Contains(valueFlags, flag):
-		return func(string) error { return nil }
-	}
-	return nil
 }
 
 func (a *arguments) setSpeed(name, value string) (err error) {
@@ -246,17 +242,15 @@ func (a *arguments) readEnvironment(env map[string]string) error {
 			}
 		}
 	}
-	if a.launches == "" {
-		a.launches = env["FAKEHARNESS_LAUNCHES"]
+	a.launches = cmp.Or(a.launches, env["FAKEHARNESS_LAUNCHES"])
+	if a.speed > 0 {
+		return nil
 	}
-	if v := env[speedVariable]; v != "" && a.speed == 0 {
-		return a.setSpeed(speedVariable, v)
-	}
-	return nil
+	return a.setSpeed(speedVariable, cmp.Or(env[speedVariable], "1"))
 }
 
 // script reads the script of this launch.
-func (h *harness) script() ([]Step, error) {
+func (h *harness) script() ([]step, error) {
 	scripts := h.args.scripts
 	if len(scripts) == 0 {
 		return nil, errors.New("no script: give --script FILE, --script-json TEXT or --story NAME")

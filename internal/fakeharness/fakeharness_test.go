@@ -486,7 +486,7 @@ func TestRefused(t *testing.T) {
 	for _, tc := range []struct{ script, want string }{
 		{`{"prnt":"x"}`, `unknown field "prnt"`},
 		{`{}`, "a step has one action; this one has 0"},
-		{`{"print":"x","exit":1}`, "a step has one action; this one has 2: print, exit"},
+		{`{"print":"x","exit":1}`, "a step has one action; this one has 2: exit, print"},
 		{`{"kill_self":"NOSUCH"}`, `unknown signal "NOSUCH"`},
 		{`{"ignore":["NOSUCH"]}`, `unknown signal "NOSUCH"`},
 		{`{"orphan":{}}`, "a child needs a cmd"},
@@ -507,12 +507,17 @@ func TestRefused(t *testing.T) {
 }
 
 func TestStoriesParse(t *testing.T) {
-	require.Contains(t, Stories(), "claude-demo")
-	for _, name := range Stories() {
+	files, err := stories.ReadDir("stories")
+	require.NoError(t, err)
+	var names []string
+	for _, f := range files {
+		name := strings.TrimSuffix(f.Name(), ".jsonl")
+		names = append(names, name)
 		if _, err := story(name); err != nil {
 			t.Error(err)
 		}
 	}
+	require.Contains(t, names, DemoStory)
 }
 
 // A screen is a harness in a terminal.
@@ -674,17 +679,20 @@ func TestTOML(t *testing.T) {
 		{`{"a.b" = { x = 'raw \n' } , y-z=[1, -2_000,], t=true, f = false}`, `{"a.b":{"x":"raw \\n"},"f":false,"t":true,"y-z":[1,-2000]}`},
 		{`[]`, `[]`},
 		{`{}`, `{}`},
-		{``, `error: no value: ""`},
-		{`[1 2]`, `error: expected , or ] before "2]"`},
-		{`{a 1}`, `error: expected = before "1}"`},
-		{`{=1}`, `error: no key: "=1}"`},
-		{`"open`, `error: a string without an end`},
-		{`"\q"`, `error: no escape: \q"`},
-		{`1 2`, `error: unexpected "2"`},
+		{``, `error: unexpected end of JSON input`},
+		{`[1 2]`, `error: invalid character '2' after array element`},
+		{`[,]`, `error: invalid character ',' looking for beginning of value`},
+		{`{a 1}`, `error: no value: "a"`},
+		{`{=1}`, `error: invalid character ':' looking for beginning of object key string`},
+		{`{"a":1}`, `error: no value: ":1}"`},
+		{`null`, `error: no value: "null"`},
+		{`"open`, `error: no value: "\"open"`},
+		{`"\q"`, `error: invalid string "\q"`},
+		{`1 2`, `error: invalid character '2' after top-level value`},
 	} {
-		v, err := parseTOML(tc.text)
+		var v any
 		got := ""
-		if err != nil {
+		if err := decodeTOML(tc.text, &v); err != nil {
 			got = "error: " + err.Error()
 		} else {
 			data, err := json.Marshal(v)
@@ -707,11 +715,6 @@ func FuzzArguments(f *testing.F) {
 		if err == nil {
 			_, _ = codexHooks(a.configs, a.bypassTrust)
 		}
-		steps, err := parseScript("s", strings.NewReader(script))
-		for _, s := range steps {
-			if err == nil && s.check() != nil {
-				t.Fatalf("an unchecked step: %+v", s)
-			}
-		}
+		_, _ = parseScript("s", strings.NewReader(script))
 	})
 }

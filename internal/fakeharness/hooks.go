@@ -4,6 +4,7 @@ package fakeharness
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,7 +19,7 @@ import (
 	"time"
 )
 
-// hooks are the configured commands by event, and that of the status line.
+// hooks are the configured commands, by event, and that of the status line.
 type hooks struct {
 	on         map[string][]hookCommand
 	statusline string
@@ -47,17 +48,14 @@ func (h *hooks) add(event string, groups []group) {
 			if c.Type != "command" {
 				continue
 			}
-			seconds := c.Timeout
-			if seconds == 0 {
-				seconds = 600
-			}
-			h.on[event] = append(h.on[event], hookCommand{g.Matcher, c.Command, time.Duration(seconds) * time.Second})
+			h.on[event] = append(h.on[event], hookCommand{g.Matcher, c.Command, time.Duration(cmp.Or(c.Timeout, 600)) * time.Second})
 		}
 	}
 }
 
 // claudeHooks reads the layers of settings that exist: the user's, the
-// project's, and those of --settings. Hooks add up; the last status line counts.
+// project's, and those of --settings. The hooks of all layers run; the last
+// status line is used.
 func claudeHooks(h *harness) (hooks, error) {
 	out := hooks{on: map[string][]hookCommand{}}
 	var layers [][]byte
@@ -115,7 +113,7 @@ func (h *harness) home(variable, below string) string {
 	return filepath.Join(h.env["HOME"], below)
 }
 
-// An answer combines the answers of one event's hooks.
+// An answer is what the hooks of one event returned.
 type answer struct {
 	context []string
 	blocked bool
@@ -123,14 +121,11 @@ type answer struct {
 }
 
 // hook runs the hooks of event, one after another, with the usual members and
-// more on stdin, and saves the additional context of their answers.
-func (h *harness) hook(event string, more map[string]any) (answer, error) {
-	stdin := h.kind.base(event)
+// more on stdin, and records the additional context they return.
+func (h *harness) hook(event string, more object) answer {
+	stdin := h.dialect().base(event)
 	maps.Copy(stdin, more)
-	data, err := json.Marshal(stdin)
-	if err != nil {
-		return answer{}, err
-	}
+	data := marshal(stdin)
 	var all answer
 	for _, c := range h.hooks.on[event] {
 		if !c.matches(stdin) {
@@ -144,11 +139,14 @@ func (h *harness) hook(event string, more map[string]any) (answer, error) {
 		}
 	}
 	h.given = append(h.given, all.context...)
-	return all, nil
+	return all
 }
 
-// matches compares the matcher with the variant of the event.
-func (c hookCommand) matches(stdin map[string]any) bool {
+// marshal encodes v, which holds nothing that JSON cannot.
+func marshal(v any) []byte { return got(json.Marshal(v)) }
+
+// matches compares the matcher with the event's variant.
+func (c hookCommand) matches(stdin object) bool {
 	if c.matcher == "" || c.matcher == "*" {
 		return true
 	}
@@ -164,8 +162,8 @@ func (c hookCommand) matches(stdin map[string]any) bool {
 	return true
 }
 
-// run runs one command as both programs do: in a shell, in a new session, with
-// JSON on stdin. The output of a command that times out is dropped.
+// run runs one command as both programs do: by the shell, in a session of its
+// own, with JSON on stdin. The output of a command that times out is dropped.
 func (h *harness) run(command string, stdin []byte, timeout time.Duration) ([]byte, int) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -228,13 +226,10 @@ func readAnswer(event string, out []byte, code int) answer {
 		}
 		return answer{}
 	}
-	a := answer{reason: output.Reason}
+	a := answer{reason: cmp.Or(output.Reason, output.Specific.Reason)}
 	if output.Specific.Context != "" {
 		a.context = []string{output.Specific.Context}
 	}
 	a.blocked = output.Decision == "block" || output.Specific.Permission == "deny" || output.Continue != nil && !*output.Continue
-	if a.reason == "" {
-		a.reason = output.Specific.Reason
-	}
 	return a
 }

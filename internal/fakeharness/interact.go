@@ -12,41 +12,33 @@ import (
 	"syscall"
 )
 
-// interact reads prompts from the keyboard until /exit, /quit, Ctrl-D or two
-// Ctrl-C. Enter is a carriage return; a bracketed paste is always text. /clear and
-// /compact are commands.
-func (h *harness) interact(s interactStep) error {
+// interact takes prompts from the keyboard until /exit, /quit, Ctrl-D or two
+// Ctrl-C. Enter is a carriage return; a bracketed paste is text, whatever bytes
+// it holds.
+func (h *harness) interact(s interactStep) {
+	kind := h.dialect()
 	h.term.raw()
 	var k keys
 	turns := 0
 	for {
-		b, sig, err := h.term.wait(true, -1)
+		b, err := h.read()
 		if errors.Is(err, io.EOF) {
-			return h.kind.end("other")
+			kind.end("other")
+			return
 		}
-		if err != nil {
-			return err
-		}
-		if sig != nil {
-			if err := h.signalled(sig); err != nil {
-				return err
-			}
-			continue
-		}
-		if _, claude := h.kind.(*claude); claude {
-			err = h.term.write([]byte(printable(b)))
-		}
-		if err != nil {
-			return err
+		must(err)
+		if _, claude := kind.(*claude); claude {
+			h.write(printable(b))
 		}
 		for _, line := range k.feed(b) {
 			switch line {
 			case "/exit", "/quit":
-				return h.kind.end("prompt_input_exit")
+				kind.end("prompt_input_exit")
+				return
 			case "/clear", "/new":
-				err = h.kind.clear()
+				kind.clear()
 			case "/compact":
-				err = h.kind.compact(compactStep{Trigger: "manual"})
+				kind.compact(compactStep{Trigger: "manual"})
 			case "":
 			default:
 				t := turnStep{Prompt: line, Answer: cmp.Or(s.Answer, "Done."), MS: s.MS}
@@ -54,16 +46,13 @@ func (h *harness) interact(s interactStep) error {
 					t.Used = s.Used[min(turns, len(s.Used)-1)]
 				}
 				turns++
-				err = h.kind.turn(t)
-			}
-			if err != nil {
-				return err
+				kind.turn(t)
 			}
 		}
 	}
 }
 
-// keys assembles the bytes of a keyboard into lines.
+// keys collects the bytes of a keyboard into lines.
 type keys struct {
 	line, seen string
 	paste      bool
@@ -76,7 +65,7 @@ const (
 )
 
 // feed returns the lines that Enter completed. Ctrl-C clears the line; on an
-// empty line a second one means /exit, as does Ctrl-D.
+// empty line a second one is /exit, as is Ctrl-D.
 func (k *keys) feed(b []byte) []string {
 	var lines []string
 	k.seen += string(b)
@@ -133,15 +122,15 @@ func printable(b []byte) string {
 	}, string(b))
 }
 
-// shell runs a model's command in a new session and returns its output.
-func (h *harness) shell(command string) (out string, failed bool, err error) {
+// shell runs a model's command in a session of its own and returns its output.
+func (h *harness) shell(command string) (out string, failed bool) {
 	cmd := exec.Command("/bin/sh", "-c", command)
 	cmd.Env = h.hookEnv()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	data, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		return "", false, fmt.Errorf("run %q: %w", command, err)
+		must(fmt.Errorf("run %q: %w", command, err))
 	}
-	return strings.TrimSuffix(string(data), "\n"), err != nil, nil
+	return strings.TrimSuffix(string(data), "\n"), err != nil
 }

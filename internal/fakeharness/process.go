@@ -3,6 +3,7 @@
 package fakeharness
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,24 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// child starts a process and, unless it lingers, waits for it. A signal that ends
-// the harness leaves the process behind, as in the real programs.
-func (h *harness) child(c childStep) error {
-	cmd := exec.Command(c.Cmd[0], c.Cmd[1:]...)
-	if c.TTY {
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = h.term.in, h.term.out, h.term.out
-	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: c.Setsid}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
+// child starts a process and, unless it lingers, waits for it. A harness that a
+// signal ends meanwhile leaves it running, as the real ones do.
+func (h *harness) child(c childStep) {
+	cmd := h.command(c, c.Cmd, c.Setsid)
+	must(cmd.Start())
 	if c.PIDFile != "" {
-		if err := os.WriteFile(c.PIDFile, []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
-			return err
-		}
+		must(os.WriteFile(c.PIDFile, []byte(strconv.Itoa(cmd.Process.Pid)), 0o600))
 	}
 	if c.Linger {
-		return cmd.Process.Release()
+		must(cmd.Process.Release())
+		return
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -39,44 +33,40 @@ func (h *harness) child(c childStep) error {
 	}()
 	for {
 		_, sig, err := h.term.wait(false, -1)
-		if err != nil {
-			return err
-		}
+		must(err)
 		select {
 		case <-ended:
 			if sig != unix.SIGCHLD {
-				return h.signalled(sig)
+				h.signalled(sig)
 			}
-			return nil
+			return
 		default:
-		}
-		if err := h.signalled(sig); err != nil {
-			return err
+			h.signalled(sig)
 		}
 	}
 }
 
-// orphan starts a process in a new session whose parent ends at once.
-func (h *harness) orphan(c childStep) error {
-	file := c.PIDFile
-	if file == "" {
-		file = os.DevNull
+// orphan starts a process in a session of its own whose parent ends at once.
+func (h *harness) orphan(c childStep) {
+	cmd := h.command(c, append([]string{"/bin/sh", "-c", `"$@" & echo $! >"$0"`, cmp.Or(c.PIDFile, os.DevNull)}, c.Cmd...), true)
+	if err := cmd.Run(); err != nil {
+		must(fmt.Errorf("orphan: %w", err))
 	}
-	cmd := exec.Command("/bin/sh", append([]string{"-c", `"$@" & echo $! >"$0"`, file}, c.Cmd...)...)
+}
+
+func (h *harness) command(c childStep, argv []string, setsid bool) *exec.Cmd {
+	cmd := exec.Command(argv[0], argv[1:]...)
 	if c.TTY {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = h.term.in, h.term.out, h.term.out
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("orphan: %w", err)
-	}
-	return nil
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: setsid}
+	return cmd
 }
 
-// killSelf dies by sig. The Go runtime turns some signals into an exit code, so
-// the process becomes a shell, which does not.
-func killSelf(sig syscall.Signal) error {
+// killSelf ends the process by sig. The Go runtime would turn some signals into
+// an exit code, so the process becomes a shell, which does not.
+func killSelf(sig syscall.Signal) {
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) // leave no core file
 	err := unix.Exec("/bin/sh", []string{"sh", "-c", fmt.Sprintf("kill -%d $$; exec sleep 5", sig)}, os.Environ())
-	return fmt.Errorf("die by %s: %w", sig, err)
+	must(fmt.Errorf("die by %s: %w", sig, err))
 }

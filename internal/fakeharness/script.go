@@ -4,58 +4,104 @@ package fakeharness
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os/signal"
-	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// A Step is one line of a script: an object with one action and its parameters.
-type Step struct {
-	// Actions of any program.
-	Print     *string    `json:"print,omitempty"`      // a line of text
-	Raw       *string    `json:"raw,omitempty"`        // bytes as they are
-	SleepMS   *int       `json:"sleep_ms,omitempty"`   // signals are handled during the sleep
-	Ignore    []string   `json:"ignore,omitempty"`     // signals, from here on
-	ToolChild *childStep `json:"tool_child,omitempty"` // a child process
-	Orphan    *childStep `json:"orphan,omitempty"`     // a process whose parent has ended, in its own session
-	Exit      *int       `json:"exit,omitempty"`       // without the records of an end
-	KillSelf  *string    `json:"kill_self,omitempty"`  // die by this signal
+// A step runs one object of a script: a verb with its value, and its params.
+type step func(*harness)
 
-	// Actions on its terminal.
-	OSC            *string `json:"osc,omitempty"`              // an OSC sequence, without ESC ] and ST
-	RawMode        *bool   `json:"raw_mode,omitempty"`         // a line printed after it shows that keys can be typed
-	WaitKey        *string `json:"wait_key,omitempty"`         // read, in raw mode, until this text came
-	EchoUntil      *string `json:"echo_until,omitempty"`       // write back every byte until this text came
-	Winsize        *bool   `json:"winsize,omitempty"`          // print `winsize ROWS COLS`
-	WinsizeOnWinch *int    `json:"winsize_on_winch,omitempty"` // print it again at each of so many changes
-	RecordOut      *string `json:"record_out,omitempty"`       // copy all output to this file too
-	Replay         *string `json:"replay,omitempty"`           // write a file's bytes in raw mode
+// params are the members that accompany some verbs.
+type params struct {
+	Stdin   object `json:"stdin"`            // hook: members on stdin besides the usual ones
+	Changes int    `json:"winsize_on_winch"` // winsize: print again at each of so many changes
+}
 
-	// Actions of a harness.
-	Start    *startStep    `json:"start,omitempty"`
-	Turn     *turnStep     `json:"turn,omitempty"`
-	Compact  *compactStep  `json:"compact,omitempty"`
-	Clear    *bool         `json:"clear,omitempty"`
-	End      *string       `json:"end,omitempty"`      // with the reason
-	Interact *interactStep `json:"interact,omitempty"` // take prompts and slash commands from the keyboard
+// A verb decodes its value into a step.
+type verb func(value json.RawMessage, p params) (step, error)
 
-	// Parts of these, for single tests.
-	Hook        *string        `json:"hook,omitempty"`         // run the hooks of this event
-	Stdin       map[string]any `json:"stdin,omitempty"`        // additional members of the hooks' stdin
-	Statusline  map[string]any `json:"statusline,omitempty"`   // run the status line, with these members changed
-	Transcript  map[string]any `json:"transcript,omitempty"`   // append a record with the usual members added
-	Registry    map[string]any `json:"registry,omitempty"`     // rewrite the registry file, with these members changed
-	ShowContext *bool          `json:"show_context,omitempty"` // print the additional context from hooks
+// verbs are what a step may do. They are made once, when a script is read: the
+// wrapper links this package, and initialization costs each of its starts.
+var verbs = sync.OnceValue(func() map[string]verb {
+	return map[string]verb{
+		// Actions of any program.
+		"print":      do((*harness).line),  // a line of text
+		"raw":        do((*harness).write), // bytes as they are
+		"sleep_ms":   do(func(h *harness, ms int) { h.pause(time.Duration(ms) * time.Millisecond) }),
+		"ignore":     do((*harness).ignore), // signals, from here on
+		"tool_child": do((*harness).child),  // a child process
+		"orphan":     do((*harness).orphan), // a process whose parent has ended, in its own session
+		"exit":       do(func(_ *harness, code exitCode) { must(code) }),
+		"kill_self":  do(func(_ *harness, s sig) { killSelf(syscall.Signal(s)) }),
+
+		// Actions on its terminal.
+		"osc":        do(func(h *harness, text string) { h.write("\x1b]" + text + "\x1b\\") }),
+		"raw_mode":   do((*harness).rawMode), // a line printed after it shows that keys can be typed
+		"wait_key":   do(func(h *harness, key string) { h.waitKey(key, false) }),
+		"echo_until": do(func(h *harness, key string) { h.waitKey(key, true) }), // write back every byte until this text came
+		"winsize":    doWith((*harness).winsize),                                // print `winsize ROWS COLS`
+		"record_out": do((*harness).recordOut),                                  // copy all output to this file too
+		"replay":     do((*harness).replay),                                     // a file's bytes, in raw mode
+
+		// Actions of a harness.
+		"start":    act(dialect.start),
+		"turn":     act(dialect.turn),
+		"compact":  act(dialect.compact),
+		"clear":    act(func(d dialect, _ bool) { d.clear() }),
+		"end":      act(dialect.end), // with the reason
+		"interact": do((*harness).interact),
+
+		// Parts of these, for single tests.
+		"hook":         doWith(func(h *harness, event string, p params) { h.hook(event, p.Stdin) }),
+		"statusline":   act(dialect.statusline), // run the status line, with these members changed
+		"transcript":   act(dialect.record),     // append a record, the usual members filled in
+		"registry":     act(dialect.registry),   // rewrite the registry file, with these members changed
+		"show_context": do((*harness).showContext),
+	}
+})
+
+func do[T any](run func(*harness, T)) verb {
+	return doWith(func(h *harness, value T, _ params) { run(h, value) })
+}
+
+// act is the verb of a dialect: only a harness called claude or codex has it.
+func act[T any](run func(dialect, T)) verb {
+	return do(func(h *harness, value T) { run(h.dialect(), value) })
+}
+
+func doWith[T any](run func(*harness, T, params)) verb {
+	return func(text json.RawMessage, p params) (step, error) {
+		var value T
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.DisallowUnknownFields()
+		err := dec.Decode(&value)
+		return func(h *harness) { run(h, value, p) }, err
+	}
+}
+
+// sig is a signal whose name may begin with SIG.
+type sig syscall.Signal
+
+func (s *sig) UnmarshalText(name []byte) error {
+	*s = sig(unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(string(name)), "SIG")))
+	if *s == 0 {
+		return fmt.Errorf("unknown signal %q", name)
+	}
+	return nil
 }
 
 type startStep struct {
@@ -70,16 +116,16 @@ type turnStep struct {
 	Answer   string `json:"answer"`
 	PromptID string `json:"prompt_id"` // of the turn; random by default
 	Used     int64  `json:"used"`      // tokens in the context afterwards
-	// Usage replaces Used with the members that the program itself reports.
+	// Usage replaces Used: the members as the program itself reports them.
 	Usage map[string]int64 `json:"usage"`
 	Tool  string           `json:"tool"` // a command that the model runs first
 	Fail  string           `json:"fail"` // the turn fails with this kind of error
 	MS    int              `json:"ms"`   // thinking time in milliseconds
-	// Records writes the records only: no hooks, status line and screen.
+	// Records writes the records only: no hooks, status line or screen.
 	Records bool `json:"records"`
 }
 
-// tokens returns the tokens in the context after the turn, or 0 if unknown.
+// tokens returns the tokens in the context after the turn; 0 if not given.
 func (t turnStep) tokens() int64 {
 	if total, ok := t.Usage["total_tokens"]; ok { // codex
 		return total
@@ -105,13 +151,23 @@ type childStep struct {
 	Cmd     []string `json:"cmd"`
 	Setsid  bool     `json:"setsid"`   // in a session of its own
 	Linger  bool     `json:"linger"`   // do not wait for it
-	TTY     bool     `json:"tty"`      // it inherits stdin and stdout
+	TTY     bool     `json:"tty"`      // it gets our stdin and stdout
 	PIDFile string   `json:"pid_file"` // where its process id is written
 }
 
-// parseScript reads JSON Lines; empty lines and lines that begin with # are ignored.
-func parseScript(name string, r io.Reader) ([]Step, error) {
-	var steps []Step
+func (c *childStep) UnmarshalJSON(text []byte) error {
+	type plain childStep // without this method
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode((*plain)(c)); err != nil || len(c.Cmd) > 0 {
+		return err
+	}
+	return errors.New("a child needs a cmd")
+}
+
+// parseScript reads JSON Lines; empty lines and lines that begin with # are skipped.
+func parseScript(name string, r io.Reader) ([]step, error) {
+	var steps []step
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
 	for n := 1; lines.Scan(); n++ {
@@ -119,17 +175,11 @@ func parseScript(name string, r io.Reader) ([]Step, error) {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		dec := json.NewDecoder(strings.NewReader(line))
-		dec.DisallowUnknownFields()
-		// A line may contain several objects, so that a script fits into one argument.
-		for {
-			var s Step
-			err := dec.Decode(&s)
+		// A line may hold more than one object, so that a script fits into one argument.
+		for dec := json.NewDecoder(strings.NewReader(line)); ; {
+			s, err := parseStep(dec)
 			if errors.Is(err, io.EOF) {
 				break
-			}
-			if err == nil {
-				err = s.check()
 			}
 			if err != nil {
 				return nil, fmt.Errorf("%s:%d: %w", name, n, err)
@@ -140,154 +190,89 @@ func parseScript(name string, r io.Reader) ([]Step, error) {
 	return steps, lines.Err()
 }
 
-// check returns an error for a step without an action or with two.
-func (s Step) check() error {
-	var verbs []string
-	v := reflect.ValueOf(s)
-	for i := range v.NumField() {
-		word, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		if !v.Field(i).IsZero() && word != "stdin" && word != "winsize_on_winch" {
-			verbs = append(verbs, word)
-		}
+// parseStep rejects an object without exactly one verb.
+func parseStep(dec *json.Decoder) (step, error) {
+	var text json.RawMessage
+	if err := dec.Decode(&text); err != nil {
+		return nil, err
 	}
-	if len(verbs) == 0 && s.WinsizeOnWinch != nil {
-		return nil
+	var p params
+	var members map[string]json.RawMessage
+	if err := cmp.Or(json.Unmarshal(text, &members), json.Unmarshal(text, &p)); err != nil {
+		return nil, err
 	}
-	if len(verbs) != 1 {
-		return fmt.Errorf("a step has one action; this one has %d: %s", len(verbs), strings.Join(verbs, ", "))
+	delete(members, "stdin")
+	delete(members, "winsize_on_winch")
+	names := slices.Sorted(maps.Keys(members))
+	if len(names) != 1 {
+		return nil, fmt.Errorf("a step has one action; this one has %d: %s", len(names), strings.Join(names, ", "))
 	}
-	for _, name := range append(slices.Clone(s.Ignore), deref(s.KillSelf)) {
-		if name != "" && signum(name) == 0 {
-			return fmt.Errorf("unknown signal %q", name)
-		}
+	decode, ok := verbs()[names[0]]
+	if !ok {
+		return nil, fmt.Errorf("unknown field %q", names[0])
 	}
-	for _, c := range []*childStep{s.ToolChild, s.Orphan} {
-		if c != nil && len(c.Cmd) == 0 {
-			return errors.New("a child needs a cmd")
-		}
-	}
-	return nil
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-func signum(name string) syscall.Signal {
-	return unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG"))
+	return decode(members[names[0]], p)
 }
 
 //go:embed stories/*.jsonl
 var stories embed.FS
 
-// Stories lists the built-in scripts.
-func Stories() []string {
-	var names []string
-	entries, _ := stories.ReadDir("stories") // embedded: it is there
-	for _, e := range entries {
-		names = append(names, strings.TrimSuffix(e.Name(), ".jsonl"))
-	}
-	return names
-}
-
-func story(name string) ([]Step, error) {
+func story(name string) ([]step, error) {
 	f, err := stories.Open("stories/" + name + ".jsonl")
 	if err != nil {
-		return nil, fmt.Errorf("unknown story %q: use one of %s", name, strings.Join(Stories(), ", "))
+		entries, _ := stories.ReadDir("stories") // embedded, so it cannot fail
+		var names []string
+		for _, e := range entries {
+			names = append(names, strings.TrimSuffix(e.Name(), ".jsonl"))
+		}
+		return nil, fmt.Errorf("unknown story %q: use one of %s", name, strings.Join(names, ", "))
 	}
 	defer f.Close()
 	return parseScript(name, f)
 }
 
-// play executes the steps until one of them ends the program.
-func (h *harness) play(steps []Step) error {
-	for _, s := range steps {
-		if err := h.pause(0); err != nil {
-			return err
+// play runs one step after another until one ends the script.
+func (h *harness) play(steps []step) (err error) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case stop:
+			err = v.error
+		default:
+			panic(v)
 		}
-		if err := h.do(s); err != nil {
-			return err
-		}
+	}()
+	for _, run := range steps {
+		h.pause(0)
+		run(h)
 	}
 	return nil
 }
 
-func (h *harness) do(s Step) error {
-	switch {
-	case s.Print != nil:
-		return h.term.line(*s.Print)
-	case s.Raw != nil:
-		return h.term.write([]byte(*s.Raw))
-	case s.SleepMS != nil:
-		return h.pause(time.Duration(*s.SleepMS) * time.Millisecond)
-	case s.Ignore != nil:
-		for _, name := range s.Ignore {
-			signal.Ignore(signum(name))
-		}
-		return nil
-	case s.ToolChild != nil:
-		return h.child(*s.ToolChild)
-	case s.Orphan != nil:
-		return h.orphan(*s.Orphan)
-	case s.Exit != nil:
-		return exitCode(*s.Exit)
-	case s.KillSelf != nil:
-		return killSelf(signum(*s.KillSelf))
-	case s.OSC != nil:
-		return h.term.write([]byte("\x1b]" + *s.OSC + "\x1b\\"))
-	case s.RawMode != nil:
-		if *s.RawMode {
-			h.term.raw()
-		} else {
-			h.term.restore()
-		}
-		return nil
-	case s.WaitKey != nil:
-		return h.waitKey(*s.WaitKey, false)
-	case s.EchoUntil != nil:
-		return h.waitKey(*s.EchoUntil, true)
-	case s.Winsize != nil || s.WinsizeOnWinch != nil:
-		return h.winsize(s.Winsize != nil, s.WinsizeOnWinch)
-	case s.RecordOut != nil:
-		return h.term.record(*s.RecordOut)
-	case s.Replay != nil:
-		return h.term.replay(*s.Replay)
-	case s.ShowContext != nil:
-		for _, text := range h.given {
-			if err := h.term.line("context: " + text); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+func (h *harness) dialect() dialect {
 	if h.kind == nil {
-		return errors.New("only claude and codex have this step: use --as")
+		must(errors.New("only claude and codex have this step: use --as"))
 	}
-	switch {
-	case s.Start != nil:
-		return h.kind.start(*s.Start)
-	case s.Turn != nil:
-		return h.kind.turn(*s.Turn)
-	case s.Compact != nil:
-		return h.kind.compact(*s.Compact)
-	case s.Clear != nil:
-		return h.kind.clear()
-	case s.End != nil:
-		return h.kind.end(*s.End)
-	case s.Interact != nil:
-		return h.interact(*s.Interact)
-	case s.Hook != nil:
-		_, err := h.hook(*s.Hook, s.Stdin)
-		return err
-	case s.Statusline != nil:
-		return h.kind.statusline(s.Statusline)
-	case s.Registry != nil:
-		return h.kind.registry(s.Registry)
-	case s.Transcript != nil:
-		return h.kind.record(s.Transcript)
+	return h.kind
+}
+
+func (h *harness) ignore(sigs []sig) {
+	for _, s := range sigs {
+		signal.Ignore(syscall.Signal(s))
 	}
-	return nil
+}
+
+func (h *harness) rawMode(on bool) {
+	if on {
+		h.term.raw()
+	} else {
+		h.term.restore()
+	}
+}
+
+// showContext prints the additional context that hooks returned.
+func (h *harness) showContext(bool) {
+	for _, text := range h.given {
+		h.line("context: " + text)
+	}
 }

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/term"
 )
 
-// A terminal is stdin and stdout, terminals or not. Signals arrive through a
-// pipe, so that one poll(2) waits for keys, time and signals, and no goroutine is
-// between a key and its echo.
+// A terminal is our stdin and stdout, terminals or not. Signals arrive through
+// it as well, by a pipe, so that one poll(2) waits for keys, time and signals
+// and no goroutine delays the echo of a key.
 type terminal struct {
 	in, out  *os.File
 	copy     *os.File // record_out
@@ -51,8 +51,8 @@ func (t *terminal) wake(sig unix.Signal) {
 	_, _ = t.wakeW.Write([]byte{byte(sig)}) // fails only after close
 }
 
-// catch passes the signals that end a harness to wait. Signals that were ignored
-// at the start stay ignored.
+// catch receives the signals that end a harness instead of dying of them. A
+// signal that was ignored from the start stays ignored.
 func (t *terminal) catch() {
 	for _, sig := range []os.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP} {
 		if !signal.Ignored(sig) {
@@ -79,13 +79,13 @@ func (t *terminal) restore() {
 	}
 }
 
-func (t *terminal) write(b []byte) error {
+func (t *terminal) write(text string) error {
 	if t.copy != nil {
-		if _, err := t.copy.Write(b); err != nil {
+		if _, err := t.copy.WriteString(text); err != nil {
 			return err
 		}
 	}
-	_, err := t.out.Write(b)
+	_, err := t.out.WriteString(text)
 	return err
 }
 
@@ -96,26 +96,7 @@ func (t *terminal) line(text string) error {
 	if t.saved != nil {
 		end = "\r\n"
 	}
-	return t.write([]byte(strings.ReplaceAll(text, "\n", end) + end))
-}
-
-func (t *terminal) record(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	t.copy = f
-	return nil
-}
-
-func (t *terminal) replay(path string) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	t.raw()
-	defer t.cooked()
-	return t.write(data)
+	return t.write(strings.ReplaceAll(text, "\n", end) + end)
 }
 
 // raw puts the terminal into raw mode, if it is one; each raw needs a cooked.
@@ -140,17 +121,8 @@ func (t *terminal) cooked() {
 	t.saved = nil
 }
 
-// size prints the rows and columns.
-func (t *terminal) size() error {
-	cols, rows, err := term.GetSize(int(t.out.Fd()))
-	if err != nil {
-		return t.line("winsize none")
-	}
-	return t.line(fmt.Sprintf("winsize %d %d", rows, cols))
-}
-
-// wait waits for keys, if wanted, for a signal, or until d has passed (without
-// limit if d is negative). It returns keys or a signal, or neither after d.
+// wait waits for a signal, for d to pass (for ever if d is negative), or for
+// keys, if wanted. It returns what arrived; nothing when d has passed.
 func (t *terminal) wait(keys bool, d time.Duration) ([]byte, os.Signal, error) {
 	until := time.Now().Add(d)
 	for {
@@ -189,95 +161,98 @@ func (t *terminal) wait(keys bool, d time.Duration) ([]byte, os.Signal, error) {
 	}
 }
 
-// pause waits for d at the script's speed, and handles signals.
-func (h *harness) pause(d time.Duration) error {
-	until := time.Now().Add(time.Duration(float64(d) / h.speed))
+func (h *harness) write(text string) { must(h.term.write(text)) }
+
+func (h *harness) line(text string) { must(h.term.line(text)) }
+
+// pause waits for d, scaled by the speed, and serves signals meanwhile.
+func (h *harness) pause(d time.Duration) {
+	until := time.Now().Add(time.Duration(float64(d) / h.args.speed))
 	for {
 		_, sig, err := h.term.wait(false, max(0, time.Until(until)))
-		if err != nil {
-			return err
-		}
+		must(err)
 		if sig == nil {
-			return nil
+			return
 		}
-		if err := h.signalled(sig); err != nil {
-			return err
-		}
+		h.signalled(sig)
 	}
 }
 
-// signalled handles a signal that ends a harness.
-func (h *harness) signalled(sig os.Signal) error {
+// read waits for keys and serves signals meanwhile.
+func (h *harness) read() ([]byte, error) {
+	for {
+		b, sig, err := h.term.wait(true, -1)
+		if sig == nil {
+			return b, err
+		}
+		h.signalled(sig)
+	}
+}
+
+// signalled is what a harness does when a signal asks it to end.
+func (h *harness) signalled(sig os.Signal) {
 	if h.kind == nil || sig == unix.SIGWINCH {
-		return nil
+		return
 	}
 	code, graceful := h.kind.fatal(sig)
 	if !graceful {
-		return killSelf(sig.(unix.Signal))
+		killSelf(sig.(unix.Signal))
 	}
-	if err := h.kind.end("other"); err != nil {
-		return err
-	}
-	return exitCode(code)
+	h.kind.end("other")
+	must(exitCode(code))
 }
 
-// waitKey reads until key came. With echo it writes back all that it reads.
-func (h *harness) waitKey(key string, echo bool) error {
+// waitKey reads until key arrived, and writes all keys back if echo is set.
+func (h *harness) waitKey(key string, echo bool) {
 	h.term.raw()
 	defer h.term.cooked()
 	seen := ""
-	for {
-		b, sig, err := h.term.wait(true, -1)
+	for !strings.Contains(seen, key) {
+		seen = seen[max(0, len(seen)-len(key)):]
+		b, err := h.read()
 		if err != nil {
-			return fmt.Errorf("wait for key %q: %w", key, err)
-		}
-		if sig != nil {
-			if err := h.signalled(sig); err != nil {
-				return err
-			}
-			continue
+			must(fmt.Errorf("wait for key %q: %w", key, err))
 		}
 		if echo {
-			if err := h.term.write(b); err != nil {
-				return err
-			}
+			h.write(string(b))
 		}
 		seen += string(b)
-		if strings.Contains(seen, key) {
-			return nil
-		}
-		seen = seen[max(0, len(seen)-len(key)):]
 	}
 }
 
-func (h *harness) winsize(now bool, changes *int) error {
-	if changes != nil {
-		// Notify before the first print: its reader may resize at once.
+func (h *harness) recordOut(path string) {
+	h.term.copy = got(os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600))
+}
+
+func (h *harness) replay(path string) {
+	data := got(os.ReadFile(path))
+	h.term.raw()
+	defer h.term.cooked()
+	h.write(string(data))
+}
+
+// winsize prints the rows and columns, and again at each of so many changes.
+func (h *harness) winsize(_ bool, p params) {
+	size := func() {
+		if cols, rows, err := term.GetSize(int(h.term.out.Fd())); err != nil {
+			h.line("winsize none")
+		} else {
+			h.line(fmt.Sprintf("winsize %d %d", rows, cols))
+		}
+	}
+	if p.Changes > 0 {
+		// Before the first print: its reader may resize the terminal at once.
 		signal.Notify(h.term.signals, unix.SIGWINCH)
 	}
-	if now {
-		if err := h.term.size(); err != nil {
-			return err
-		}
-	}
-	if changes == nil {
-		return nil
-	}
-	for n := 0; n < *changes; {
+	size()
+	for p.Changes > 0 {
 		_, sig, err := h.term.wait(false, -1)
-		if err != nil {
-			return err
-		}
-		if sig != unix.SIGWINCH {
-			if err := h.signalled(sig); err != nil {
-				return err
-			}
-			continue
-		}
-		n++
-		if err := h.term.size(); err != nil {
-			return err
+		must(err)
+		if sig == unix.SIGWINCH {
+			p.Changes--
+			size()
+		} else {
+			h.signalled(sig)
 		}
 	}
-	return nil
 }
