@@ -3,7 +3,6 @@ package hosts
 import (
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -177,20 +176,21 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-func TestUnescape(t *testing.T) {
+func TestEscapesInKeys(t *testing.T) {
 	for in, want := range map[string]string{
 		`plain`: "plain", `\b\t\n\f\r\e\"\\`: "\b\t\n\f\r\x1b\"\\", `\u00e9\U0001F600\x41`: "é😀A",
 	} {
-		if got, ok := unescape(in); !ok || got != want {
-			t.Errorf("%s: %q, %v", in, got, ok)
+		found, flaw := scan(`"` + in + `" = 1`)
+		if flaw != nil || !reflect.DeepEqual(found[0].path, []string{want}) {
+			t.Errorf("%s: %v, %v", in, found, flaw)
 		}
 	}
 	for _, in := range []string{`\q`, `\`, `\u12`, `\ud800`, `\x1`, `\U0011FFFF`} {
-		if got, ok := unescape(in); ok {
-			t.Errorf("%s was read as %q", in, got)
+		if found, flaw := scan(`"` + in + `" = 1`); flaw == nil {
+			t.Errorf("%s was read as %v", in, found)
 		}
 	}
-	if got := basic("\x7f\"\\\n\u2028<"); !slices.Contains([]string{`"\u007f\"\\\n\u2028<"`}, got) {
-		t.Errorf("spelled %s", got)
+	if got, want := basic("\x7f\"\\\n\u2028<"), `"\u007f\"\\\n\u2028<"`; got != want {
+		t.Errorf("spelled %s, want %s", got, want)
 	}
 }

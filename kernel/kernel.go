@@ -110,7 +110,7 @@ func (k *Kernel) Deadline() (at time.Time, ok bool) {
 	return at, !at.IsZero()
 }
 
-// sooner is the earlier of two times of which either may be zero, for never.
+// sooner is the earlier of two times; a zero time means never.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

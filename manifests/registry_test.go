@@ -66,7 +66,7 @@ func TestConformance(t *testing.T) {
 	want := map[string]string{
 		"claude": V1, "codex": V1,
 		"gemini": V1, "opencode": Pre, "openclaw": Pre, "hermes": Pre,
-		Generic: None, "nobody": None,
+		Generic: None, "unknown": None,
 	}
 	for id, level := range want {
 		if got := Conformance(id); got != level {
@@ -76,7 +76,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestUnknownAdapter(t *testing.T) {
-	for _, id := range []string{"", "nobody", "../registry", "claude.json"} {
+	for _, id := range []string{"", "unknown", "../registry", "claude.json"} {
 		if m, ok := Get(id); ok || m.AdapterID != "" || Raw(id) != nil {
 			t.Errorf("Get(%q) found a manifest", id)
 		}

@@ -270,7 +270,7 @@ func TestSlowUpstream(t *testing.T) {
 		}
 	}
 	require.Equal(t, 3, late)
-	require.GreaterOrEqual(t, upstreams, 4, "and those that hung are told, too")
+	require.GreaterOrEqual(t, upstreams, 4, "hanging upstreams are called too")
 }
 
 // A slow reader does not delay the harness. What does not fit is lost.

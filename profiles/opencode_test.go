@@ -176,7 +176,7 @@ func TestPluginReportsAndAddsContext(t *testing.T) {
 		log := file("calls", "", 0o600)
 		cmd := exec.Command(node, file("drive.mjs", drive, 0o600), file("plugin.mjs", strings.Replace(in.Whole, "patience = 5000", "patience = "+cmp.Or(patience, "5000"), 1), 0o600))
 		cmd.Dir = dir
-		cmd.Env = slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "TOLD=" + log}, env)
+		cmd.Env = slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "CALLS_LOG=" + log}, env)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		data, err := os.ReadFile(log)
@@ -184,7 +184,7 @@ func TestPluginReportsAndAddsContext(t *testing.T) {
 		return string(out), strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	}
 
-	good := file("good", "#!/bin/sh\nprintf '%s ' \"$@\" >>\"$TOLD\"; cat >>\"$TOLD\"; echo >>\"$TOLD\"\n[ $4 = chat.message ] && echo '{\"context\":\"for you\"}'\nexit 0\n", 0o700)
+	good := file("good", "#!/bin/sh\nprintf '%s ' \"$@\" >>\"$CALLS_LOG\"; cat >>\"$CALLS_LOG\"; echo >>\"$CALLS_LOG\"\n[ $4 = chat.message ] && echo '{\"context\":\"for you\"}'\nexit 0\n", 0o700)
 	printed, calls := run(good)
 	const part = " for you|%|s1|true|true\n"
 	var want strings.Builder

@@ -33,7 +33,7 @@ func (c *Calls) News(session, id, request string, output int64) bool {
 	return true
 }
 
-// callKey is the FNV-1a hash of the three names, none of which contains a zero
+// callKey is the FNV-1a hash of the three names. None of them contains a zero
 // byte. In a million calls, two share a key once in some tens of millions of
 // sessions.
 func callKey(names ...string) uint64 {

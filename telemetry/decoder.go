@@ -20,7 +20,7 @@ type Tally struct {
 const (
 	// Malformed is the type of what is no record of the format.
 	Malformed = "malformed"
-	// MaxTypes bounds the types that a Tally tells apart.
+	// MaxTypes bounds the types that a Tally counts separately.
 	MaxTypes = 64
 
 	otherTypes = "other" // all types after the first MaxTypes

@@ -27,7 +27,7 @@ type launcher struct {
 	policy        attempt.Policy
 	activity      []profiles.Source
 	noHooks, otlp bool
-	force         bool // accept a timeout even if silence cannot be told from waiting
+	force         bool // accept a timeout even if silence cannot be distinguished from waiting
 
 	first   *supervisor.Plan // prepared before the kernel existed
 	exports *supervisor.Exports

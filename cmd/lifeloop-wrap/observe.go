@@ -293,7 +293,7 @@ func (o *observer) listener(w io.Writer) supervisor.Listener {
 	}
 }
 
-// note tells the user why events may be missing.
+// note prints why events may be missing.
 func (o *observer) note(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.HarnessSessionOpened:

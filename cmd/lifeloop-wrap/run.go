@@ -119,7 +119,7 @@ func (f *runFlags) define(fl *pflag.FlagSet) {
 	} {
 		durationFlag(fl, new(time.Duration), d.name, d.value, d.text)
 	}
-	fl.BoolVar(&f.force, "force", false, "accept --timeout-inter even if silence cannot be told from waiting for the user")
+	fl.BoolVar(&f.force, "force", false, "accept --timeout-inter even if silence cannot be distinguished from waiting for the user")
 }
 
 // check finds what is wrong with the flags before anything is started.

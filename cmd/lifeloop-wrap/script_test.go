@@ -97,7 +97,7 @@ func TestScripts(t *testing.T) {
 				"CONTRACT": contract,
 				"S":        "11111111-1111-4111-8111-111111111111",
 				"PATH":     bin + ":" + env.Getenv("PATH"),
-				"GORACE":   "atexit_sleep_ms=0", // a race-built program sleeps a second before it exits, unless told not to
+				"GORACE":   "atexit_sleep_ms=0", // a race-built program sleeps a second before it exits, unless this is set
 			} {
 				env.Setenv(name, value)
 			}

@@ -48,6 +48,7 @@ var worldly = map[string][]string{
 // replaced in one place. Only tests may import a library that is not listed.
 var libraries = map[string][]string{
 	"github.com/creack/pty":                         {"harness"},
+	"github.com/pelletier/go-toml":                  {"hosts"},
 	"github.com/rogpeppe/go-internal":               {"hosts"},
 	"github.com/tailscale/hujson":                   {"hosts"},
 	"github.com/fsnotify":                           {"ledger", "watchers"},

