@@ -18,35 +18,23 @@ const receipt = `{"adapter_id":"generic","at_epoch_s":1763716440,"client_id":"no
 
 // appends compares one durable ledger entry with a write and a sync of the same
 // number of bytes.
-func appends(b *bench) ([]row, error) {
-	dir := filepath.Join(b.dir, "ledger")
-	log, err := ledger.Create(dir, ledger.Options{})
-	if err != nil {
-		return nil, err
-	}
+func appends(b *bench) []row {
+	log := got(ledger.Create(filepath.Join(b.dir, "ledger"), ledger.Options{}))
 	defer log.Close()
-	raw, err := os.OpenFile(b.program("raw"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, err
-	}
+	raw := got(os.OpenFile(b.program("raw"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600))
 	defer raw.Close()
 	records := []ledger.Record{{Kind: "receipt_issued", At: time.Unix(1763716440, 0), Body: []byte(receipt)}}
 	line := []byte(strings.Repeat("x", len(receipt)+240) + "\n") // the length of an entry without its body
 
-	var p pairs
-	for range b.rounds * 50 {
+	t := inTurn(b.rounds*50, func(int) time.Duration {
 		began := time.Now()
-		if _, err := raw.Write(line); err != nil {
-			return nil, err
-		}
-		if err := unix.Fdatasync(int(raw.Fd())); err != nil {
-			return nil, err
-		}
-		between := time.Now()
-		if _, err := log.Append(records, true); err != nil {
-			return nil, err
-		}
-		p.add(between.Sub(began), time.Since(between))
-	}
-	return []row{p.ratioRow("append one durable entry / write and fdatasync").atMost(1.1, &p)}, nil
+		got(raw.Write(line))
+		must(unix.Fdatasync(int(raw.Fd())))
+		return time.Since(began)
+	}, func(int) time.Duration {
+		began := time.Now()
+		got(log.Append(records, true))
+		return time.Since(began)
+	})
+	return []row{t.pairs(0, 1).ratioRow("append one durable entry / write and fdatasync").atMost(1.1)}
 }

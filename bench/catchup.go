@@ -31,32 +31,22 @@ type walked struct {
 
 // catchup compares the processor time to decode a long transcript (type, ids, time
 // and usage of each record) with the time to find its lines, on one thread.
-func catchup(b *bench) (rows []row, err error) {
+func catchup(b *bench) (rows []row) {
 	for _, h := range []struct {
 		decoder string
 		write   func(*historian)
 	}{{"claude-transcript", (*historian).claude}, {"codex-rollout", (*historian).codex}} {
 		path := b.program(h.decoder)
-		want, err := writeHistory(path, h.write)
-		if err != nil {
-			return nil, err
-		}
+		want := writeHistory(path, h.write)
 		var p pairs
 		var most int64
 		for range max(5, b.rounds/2) {
-			floor, err := b.walk("lines", path)
-			if err != nil {
-				return nil, err
-			}
-			ours, err := b.walk(h.decoder, path)
-			if err != nil {
-				return nil, err
-			}
+			floor, ours := b.walk("lines", path), b.walk(h.decoder, path)
 			want.Lines = floor.Lines
 			if got := (walked{Lines: ours.Lines, Usages: ours.Usages, Output: ours.Output}); got != want {
-				return nil, fmt.Errorf("%s: read %+v, want %+v", h.decoder, got, want)
+				must(fmt.Errorf("%s: read %+v, want %+v", h.decoder, got, want))
 			}
-			p.add(floor.Took, ours.Took)
+			p.floor, p.ours = append(p.floor, floor.Took), append(p.ours, ours.Took)
 			most = max(most, ours.RSS)
 		}
 		_ = os.Remove(path)
@@ -65,58 +55,38 @@ func catchup(b *bench) (rows []row, err error) {
 			row{what: "… peak resident memory", floor: "-", ours: fmt.Sprintf("%.1f MiB", float64(most)/1024), ratio: "-", spread: "-",
 				target: fmt.Sprintf("≤ %d MiB", roomy>>10), missed: most > roomy})
 	}
-	return rows, nil
+	return rows
 }
 
 // beside measures how much a catch-up delays the keyboard. It takes the slowest
 // tenth of the keys through a process that is otherwise idle, catches up at low
 // priority as the watcher does, or catches up on an ordinary goroutine.
-func beside(b *bench) ([]row, error) {
+func beside(b *bench) []row {
 	path := b.program("history")
-	if _, err := writeHistory(path, (*historian).claude); err != nil {
-		return nil, err
-	}
+	writeHistory(path, (*historian).claude)
 	defer os.Remove(path)
 	const decoder = "claude-transcript"
-	argvs := [][]string{{"idle"}, {"idle"}, {"aside", decoder, path}, {"beside", decoder, path}}
-	against := make([]pairs, len(argvs))
-	for range max(5, b.rounds/2) {
-		slow := make([]time.Duration, len(argvs))
-		for _, which := range rand.Perm(len(argvs)) {
-			var err error
-			if slow[which], err = b.slowKeys(argvs[which]); err != nil {
-				return nil, err
-			}
-		}
-		for i := range against {
-			against[i].add(slow[0], slow[i])
-		}
+	through := func(args ...string) func(int) time.Duration {
+		return func(int) time.Duration { return b.slowKeys(args) }
 	}
-	limit := max(1.3, at(against[1].ratios(), 0.75))
+	t := inTurn(max(5, b.rounds/2), through("idle"), through("idle"), through("aside", decoder, path), through("beside", decoder, path))
+	limit := max(1.3, at(t.pairs(0, 1).ratios(), 0.75))
 	return []row{
-		against[1].ratioRow("p90 of a key through an idle process / itself"),
-		against[2].ratioRow("p90 of a key during a catch-up / through an idle process").atMost(limit, &against[2]),
-		against[3].ratioRow("… during a catch-up on an ordinary goroutine"),
-	}, nil
+		t.pairs(0, 1).ratioRow("p90 of a key through an idle process / itself"),
+		t.pairs(0, 2).ratioRow("p90 of a key during a catch-up / through an idle process").atMost(limit),
+		t.pairs(0, 3).ratioRow("… during a catch-up on an ordinary goroutine"),
+	}
 }
 
 // slowKeys starts bench/walk, sends keys through it one by one, and returns the 90th
 // percentile of their times.
-func (b *bench) slowKeys(args []string) (time.Duration, error) {
+func (b *bench) slowKeys(args []string) time.Duration {
 	cmd := b.command(append([]string{b.program("walk")}, args...)...)
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return 0, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return 0, err
-	}
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
+	in, out := got(cmd.StdinPipe()), got(cmd.StdoutPipe())
+	must(cmd.Start())
 	var took []time.Duration
+	var err error
 	key := []byte("x")
 	for range 10 * keys {
 		time.Sleep(time.Millisecond) // faster than any typist
@@ -130,19 +100,18 @@ func (b *bench) slowKeys(args []string) (time.Duration, error) {
 		took = append(took, time.Since(began))
 	}
 	_ = in.Close()
-	if err := errors.Join(err, cmd.Wait()); err != nil {
-		return 0, err
-	}
+	must(errors.Join(err, cmd.Wait()))
 	slices.Sort(took)
-	return at(took, 0.9), nil
+	return at(took, 0.9)
 }
 
-func (b *bench) walk(what, path string) (w walked, err error) {
+func (b *bench) walk(what, path string) (w walked) {
 	out, err := b.command(b.program("walk"), what, path).Output()
 	if err != nil {
-		return w, fmt.Errorf("walk %s: %w", what, err)
+		must(fmt.Errorf("walk %s: %w", what, err))
 	}
-	return w, json.Unmarshal(out, &w)
+	must(json.Unmarshal(out, &w))
+	return w
 }
 
 // A historian writes the turns of an invented session.
@@ -156,26 +125,17 @@ type historian struct {
 
 // writeHistory writes turns up to the size of history, and returns what they
 // contain.
-func writeHistory(path string, write func(*historian)) (w walked, err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return w, err
-	}
+func writeHistory(path string, write func(*historian)) walked {
+	f := got(os.Create(path))
 	defer f.Close()
 	// A constant seed: the same history each time.
 	h := &historian{Rand: rand.New(rand.NewPCG(1, 2)), out: bufio.NewWriterSize(f, 1<<20)}
 	for size := int64(0); size < history; h.turn++ {
 		write(h)
-		if err := h.out.Flush(); err != nil {
-			return w, err
-		}
-		info, err := f.Stat()
-		if err != nil {
-			return w, err
-		}
-		size = info.Size()
+		must(h.out.Flush())
+		size = got(f.Stat()).Size()
 	}
-	return h.wrote, nil
+	return h.wrote
 }
 
 // call draws the output tokens of another model call.

@@ -13,41 +13,28 @@ import (
 
 // exit measures the time from the program's exit to the wrapper's exit, also when the
 // program leaves a child that holds the terminal open.
-func exit(b *bench) ([]row, error) {
+func exit(b *bench) []row {
 	// The program holds a pipe open, the child does not: the end of the pipe marks
 	// the program's exit to the microsecond.
 	const (
 		plain  = `exec 3>"$0"; echo ready`
 		linger = `exec 3>"$0"; sleep 5 3>&- & echo ready`
 	)
-	var floor, lingering pairs
-	for range b.rounds {
-		loop, err := b.exitTime([]string{b.program("floor")}, plain)
-		if err != nil {
-			return nil, err
-		}
-		alone, err := b.exitTime(b.below(), plain)
-		if err != nil {
-			return nil, err
-		}
-		child, err := b.exitTime(b.below(), linger)
-		if err != nil {
-			return nil, err
-		}
-		floor.add(loop, alone)
-		lingering.add(alone, child)
+	after := func(script string, wrapper ...string) func(int) time.Duration {
+		return func(int) time.Duration { return b.exitTime(wrapper, script) }
 	}
+	t := inTurn(b.rounds, after(plain, b.program("floor")), after(plain, b.below()...), after(linger, b.below()...))
 	return []row{
-		floor.extraRow("from the program's exit to the wrapper's − to that of a minimal pty loop"),
-		lingering.extraRow("… with a lingering child − without").within(5*time.Millisecond, &lingering),
-	}, nil
+		t.pairs(0, 1).extraRow("from the program's exit to the wrapper's − to that of a minimal pty loop"),
+		t.pairs(1, 2).extraRow("… with a lingering child − without").within(5 * time.Millisecond),
+	}
 }
 
-func (b *bench) exitTime(wrapper []string, script string) (time.Duration, error) {
+func (b *bench) exitTime(wrapper []string, script string) time.Duration {
 	fifo := b.program("fifo")
 	_ = os.Remove(fifo)
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
-		return 0, fmt.Errorf("make a pipe at %s: %w", fifo, err)
+		must(fmt.Errorf("make a pipe at %s: %w", fifo, err))
 	}
 	gone := make(chan time.Time, 1)
 	go func() {
@@ -60,13 +47,6 @@ func (b *bench) exitTime(wrapper []string, script string) (time.Duration, error)
 		_, _ = io.Copy(io.Discard, r)
 		gone <- time.Now()
 	}()
-	s, err := open(b.command(append(wrapper, "sh", "-c", script, fifo)...))
-	if err != nil {
-		return 0, err
-	}
-	ended, err := s.close()
-	if err != nil {
-		return 0, err
-	}
-	return ended.Sub(<-gone), nil
+	ended := open(b.command(append(wrapper, "sh", "-c", script, fifo)...)).close()
+	return ended.Sub(<-gone)
 }

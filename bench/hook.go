@@ -5,9 +5,7 @@ package main
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"time"
@@ -17,11 +15,8 @@ import (
 
 // hook measures the process that a harness waits for at every turn: the small
 // program, and the large one that replaces it where it is missing.
-func hook(b *bench) (rows []row, err error) {
-	door, err := control.Listen(filepath.Join(b.dir, "hook.sock"))
-	if err != nil {
-		return nil, err
-	}
+func hook(b *bench) []row {
+	door := got(control.Listen(filepath.Join(b.dir, "hook.sock")))
 	ctx, cancel := context.WithCancel(context.Background())
 	answers := make(answering, 1)
 	var serving sync.WaitGroup
@@ -30,71 +25,44 @@ func hook(b *bench) (rows []row, err error) {
 	defer cancel()
 
 	input := filepath.Join(b.dir, "hook.json")
-	if err := os.WriteFile(input, []byte(`{"hook_event_name":"UserPromptSubmit","prompt":"x"}`), 0o600); err != nil {
-		return nil, err
-	}
+	must(os.WriteFile(input, []byte(`{"hook_event_name":"UserPromptSubmit","prompt":"x"}`), 0o600))
 	const event = "UserPromptSubmit"
 	empty, small := b.program("empty"), filepath.Join(filepath.Dir(b.wrap), "lifeloop-hook")
-	programs := []struct {
-		argv   []string
-		socket string
-	}{
-		{[]string{empty}, ""},
-		{[]string{empty}, ""},
-		{[]string{small, event}, door.Path()},
-		{[]string{small, event}, ""},
-		{[]string{b.wrap, "hook", event}, door.Path()},
-		{[]string{b.wrap, "hook", event}, ""},
-	}
-	against := make([]pairs, len(programs)) // the first program is the floor
-	for range b.rounds * 8 {
-		times := make([]time.Duration, len(programs))
-		// The order is random: a program leaves traces in the processor's caches,
-		// so a fixed order would favour one of them.
-		for _, which := range rand.Perm(len(programs)) {
-			cmd := b.command(programs[which].argv...)
-			cmd.Env = append(cmd.Env, "LIFELOOP_SOCKET="+programs[which].socket)
-			if times[which], err = tookWith(cmd, input); err != nil {
-				return nil, err
-			}
-			if programs[which].socket == "" {
-				continue
+	call := func(socket string, argv ...string) func(int) time.Duration {
+		return func(int) time.Duration {
+			cmd := b.command(argv...)
+			cmd.Env = append(cmd.Env, "LIFELOOP_SOCKET="+socket)
+			stdin := got(os.Open(input))
+			defer stdin.Close()
+			cmd.Stdin = stdin
+			spent := took(cmd)
+			if socket == "" {
+				return spent
 			}
 			// The hook exits before the server reads its last message. Waiting here
 			// keeps that out of the next program's time.
 			select {
 			case delivered := <-answers:
 				if !delivered {
-					return nil, errors.New("a hook did not read its answer")
+					must(errors.New("a hook did not read its answer"))
 				}
 			case <-time.After(patience):
-				return nil, errors.New("a hook did not call")
+				must(errors.New("a hook did not call"))
 			}
-		}
-		for i := range programs {
-			against[i].add(times[0], times[i])
+			return spent
 		}
 	}
+	t := inTurn(b.rounds*8, call("", empty), call("", empty), call(door.Path(), small, event), call("", small, event),
+		call(door.Path(), b.wrap, "hook", event), call("", b.wrap, "hook", event))
 	return []row{
-		against[1].ratioRow("an empty Go program / itself"),
-		against[3].ratioRow("hook, without a session / an empty Go program").atMost(1.3, &against[3]),
+		t.pairs(0, 1).ratioRow("an empty Go program / itself"),
+		t.pairs(0, 3).ratioRow("hook, without a session / an empty Go program").atMost(1.3),
 		// No target: here two processes wake each other, which takes time whatever
 		// the program does.
-		against[2].ratioRow("hook, answered / an empty Go program"),
-		against[5].ratioRow("lifeloop-wrap hook, without a session / an empty Go program"),
-		against[4].ratioRow("lifeloop-wrap hook, answered / an empty Go program"),
-	}, nil
-}
-
-// tookWith is took with a file for stdin.
-func tookWith(cmd *exec.Cmd, input string) (time.Duration, error) {
-	stdin, err := os.Open(input)
-	if err != nil {
-		return 0, err
+		t.pairs(0, 2).ratioRow("hook, answered / an empty Go program"),
+		t.pairs(0, 5).ratioRow("lifeloop-wrap hook, without a session / an empty Go program"),
+		t.pairs(0, 4).ratioRow("lifeloop-wrap hook, answered / an empty Go program"),
 	}
-	defer stdin.Close()
-	cmd.Stdin = stdin
-	return took(cmd)
 }
 
 // answering answers every hook with a payload of ordinary size, and reports whether

@@ -29,6 +29,7 @@ type row struct {
 	what        string
 	floor, ours string // medians
 	ratio       string // ours to the floor, or their difference
+	median      float64
 	spread      string // the middle half of the pairs: quartiles
 	target      string
 	missed      bool
@@ -43,7 +44,7 @@ type bench struct {
 
 var measurements = []struct {
 	name string
-	run  func(*bench) ([]row, error)
+	run  func(*bench) []row
 }{
 	{"echo", echo},
 	{"hook", hook},
@@ -94,7 +95,7 @@ func run() (missed bool, err error) {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "%s…\n", m.name)
-		rows, err := m.run(b)
+		rows, err := b.measure(m.run)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", m.name, err))
 		}
@@ -107,4 +108,35 @@ func run() (missed bool, err error) {
 		}
 	}
 	return missed, errors.Join(append(errs, table.Flush())...)
+}
+
+// measure runs a measurement until its end or its first error.
+func (b *bench) measure(run func(*bench) []row) (rows []row, err error) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case failure:
+			err = v.error
+		default:
+			panic(v)
+		}
+	}()
+	return run(b), nil
+}
+
+// failure carries the error that ends a measurement to measure: nothing in between
+// can handle one.
+type failure struct{ error }
+
+// must ends the measurement if err is not nil.
+func must(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// got ends the measurement if err is not nil, and returns v otherwise.
+func got[T any](v T, err error) T {
+	must(err)
+	return v
 }

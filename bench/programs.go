@@ -57,11 +57,8 @@ type screen struct {
 	tty *os.File
 }
 
-func open(cmd *exec.Cmd) (*screen, error) {
-	blocking, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 120})
-	if err != nil {
-		return nil, err
-	}
+func open(cmd *exec.Cmd) *screen {
+	blocking := got(pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 120}))
 	defer blocking.Close()
 	// The file from pty is in blocking mode and has no deadlines.
 	fd, err := unix.FcntlInt(blocking.Fd(), unix.F_DUPFD_CLOEXEC, 0)
@@ -70,60 +67,57 @@ func open(cmd *exec.Cmd) (*screen, error) {
 	}
 	if err != nil {
 		_ = cmd.Process.Kill()
-		return nil, errors.Join(err, cmd.Wait())
+		must(errors.Join(err, cmd.Wait()))
 	}
 	s := &screen{cmd, os.NewFile(uintptr(fd), "screen")}
-	return s, s.tty.SetReadDeadline(time.Now().Add(patience))
+	must(s.tty.SetReadDeadline(time.Now().Add(patience)))
+	return s
 }
 
 // until reads until text has appeared on the screen.
-func (s *screen) until(text string) error {
+func (s *screen) until(text string) {
 	var seen []byte
 	buf := make([]byte, 4096)
 	for !bytes.Contains(seen, []byte(text)) {
 		n, err := s.tty.Read(buf)
 		seen = append(seen, buf[:n]...)
 		if err != nil {
-			return fmt.Errorf("wait for %q, after %q: %w", text, seen, err)
+			must(fmt.Errorf("wait for %q, after %q: %w", text, seen, err))
 		}
 	}
-	return nil
 }
 
 // settle discards the output until there is no more.
-func (s *screen) settle() error {
+func (s *screen) settle() {
 	defer s.tty.SetReadDeadline(time.Now().Add(patience))
 	buf := make([]byte, 4096)
 	for {
-		if err := s.tty.SetReadDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
-			return err
-		}
+		must(s.tty.SetReadDeadline(time.Now().Add(20 * time.Millisecond)))
 		_, err := s.tty.Read(buf)
 		if os.IsTimeout(err) {
-			return nil
+			return
 		}
-		if err != nil {
-			return err
-		}
+		must(err)
 	}
 }
 
 // close reads to the end and returns the time at which the program ended. An exit
 // code other than 0 is an error.
-func (s *screen) close() (ended time.Time, err error) {
+func (s *screen) close() (ended time.Time) {
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
 		_, _ = io.Copy(io.Discard, s.tty) // EIO at the end
 	}()
 	watchdog := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
-	err = s.cmd.Wait()
+	err := s.cmd.Wait()
 	ended = time.Now()
 	watchdog.Stop()
 	// Another process may hold the terminal open after the program ended.
 	_ = s.tty.SetReadDeadline(time.Now())
 	<-drained
-	return ended, errors.Join(err, s.tty.Close())
+	must(errors.Join(err, s.tty.Close()))
+	return ended
 }
 
 // kill ends a program that is no longer needed.
@@ -134,13 +128,11 @@ func (s *screen) kill() {
 }
 
 // took runs cmd without a terminal and returns the time from start to end.
-func took(cmd *exec.Cmd) (time.Duration, error) {
+func took(cmd *exec.Cmd) time.Duration {
 	began := time.Now()
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
+	must(cmd.Start())
 	watchdog := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	defer watchdog.Stop()
-	err := cmd.Wait()
-	return time.Since(began), err
+	must(cmd.Wait())
+	return time.Since(began)
 }

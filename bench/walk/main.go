@@ -29,7 +29,7 @@ import (
 	"lifeloop/watchers"
 )
 
-// Result is what walk prints as JSON.
+// result is what walk prints as JSON.
 type result struct {
 	Took   time.Duration `json:"took"` // processor time
 	Lines  int           `json:"lines"`
@@ -39,77 +39,82 @@ type result struct {
 }
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	switch args := os.Args[1:]; {
+	case len(args) == 3 && args[0] == "beside":
+		pass(func() {
+			d := newDecoder(args[1])
+			split(args[2], func(line []byte) { d.Decode(line) })
+		})
+	case len(args) == 3 && args[0] == "aside":
+		pass(func() { live(newDecoder(args[1]), args[2]) })
+	case len(args) == 1 && args[0] == "idle":
+		pass(nil)
+	case len(args) == 2:
+		measure(args[0], args[1])
+	default:
+		check(errors.New("usage: walk DECODER|lines FILE, walk beside|aside DECODER FILE, or walk idle"))
+	}
+}
+
+func check(err error) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "walk:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string) error {
-	switch {
-	case len(args) == 3 && args[0] == "beside":
-		return pass(args[2], func() error { return new(result).plain(args[1], args[2]) })
-	case len(args) == 3 && args[0] == "aside":
-		return pass(args[2], func() error { return live(args[1], args[2]) })
-	case len(args) == 1 && args[0] == "idle":
-		return pass("", nil)
-	case len(args) != 2:
-		return errors.New("usage: walk DECODER|lines FILE, walk beside|aside DECODER FILE, or walk idle")
-	}
+func measure(decoder, path string) {
 	runtime.GOMAXPROCS(1)
 	var r result
-	read := func() error { return r.split(args[1]) }
-	if args[0] != "lines" {
-		d, err := newDecoder(args[0])
-		if err != nil {
-			return err
-		}
-		read = func() error { return r.follow(args[1], d) }
+	read := func() { split(path, func([]byte) { r.Lines++ }) }
+	if decoder != "lines" {
+		d := newDecoder(decoder)
+		read = func() { r.follow(path, d) }
 	}
-	began, err := busy()
-	if err != nil {
-		return err
-	}
-	if err := read(); err != nil {
-		return err
-	}
-	ended, err := busy()
-	if err != nil {
-		return err
-	}
-	r.Took = ended - began
+	began := busy()
+	read()
+	r.Took = busy() - began
 	// Getrusage would include the process that started this one.
 	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return err
-	}
+	check(err)
 	_, peak, _ := strings.Cut(string(status), "VmHWM:")
 	if _, err := fmt.Sscan(peak, &r.RSS); err != nil {
-		return fmt.Errorf("read VmHWM: %w", err)
+		check(fmt.Errorf("read VmHWM: %w", err))
 	}
-	return json.NewEncoder(os.Stdout).Encode(r)
+	check(json.NewEncoder(os.Stdout).Encode(r))
 }
 
-func newDecoder(name string) (telemetry.Decoder, error) {
+func newDecoder(name string) telemetry.Decoder {
 	switch name {
 	case "claude-transcript":
-		return claude.Transcript(), nil
+		return claude.Transcript()
 	case "codex-rollout":
-		return codex.Rollout(), nil
+		return codex.Rollout()
 	}
-	return nil, fmt.Errorf("no decoder is named %q: use claude-transcript or codex-rollout", name)
+	check(fmt.Errorf("no decoder is named %q: use claude-transcript or codex-rollout", name))
+	return nil
 }
 
 // busy returns the processor time of all threads of this process.
-func busy() (time.Duration, error) {
+func busy() time.Duration {
 	var now unix.Timespec
-	err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &now)
-	return time.Duration(now.Nano()), err
+	check(unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &now))
+	return time.Duration(now.Nano())
+}
+
+// watch reads the file with the watcher until ctx ends and the file is read.
+func watch(ctx context.Context, path string, deliver func(watchers.Line)) {
+	w, err := watchers.New(watchers.Config{Deliver: deliver})
+	check(err)
+	w.Add(watchers.Spec{Source: "bench", Path: path})
+	check(w.Run(ctx))
 }
 
 // follow reads the file as the wrapper does.
-func (r *result) follow(path string, d telemetry.Decoder) error {
-	w, err := watchers.New(watchers.Config{Deliver: func(l watchers.Line) {
+func (r *result) follow(path string, d telemetry.Decoder) {
+	over, cancel := context.WithCancel(context.Background())
+	cancel() // read to the present end only
+	watch(over, path, func(l watchers.Line) {
 		r.Lines++
 		for _, s := range d.Decode(l.Text) {
 			if s.Usage != nil && s.Usage.ID != "" {
@@ -117,25 +122,29 @@ func (r *result) follow(path string, d telemetry.Decoder) error {
 				r.Output += s.Usage.Output
 			}
 		}
-	}})
-	if err != nil {
-		return err
-	}
-	w.Add(watchers.Spec{Source: "bench", Path: path})
-	over, cancel := context.WithCancel(context.Background())
-	cancel() // read to the present end only
-	return w.Run(over)
+	})
+}
+
+// live follows the file as in a session, up to its end.
+func live(d telemetry.Decoder, path string) {
+	info, err := os.Stat(path)
+	check(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	watch(ctx, path, func(l watchers.Line) {
+		d.Decode(l.Text)
+		if l.Pos.Offset == info.Size() {
+			cancel()
+		}
+	})
 }
 
 // pass copies stdin to stdout while work runs again and again.
-func pass(path string, work func() error) error {
+func pass(work func()) {
 	if work != nil {
 		go func() {
 			for {
-				if err := work(); err != nil {
-					fmt.Fprintln(os.Stderr, "walk:", path, err)
-					os.Exit(1)
-				}
+				work()
 			}
 		}()
 	}
@@ -143,76 +152,32 @@ func pass(path string, work func() error) error {
 	for {
 		n, err := os.Stdin.Read(buf)
 		if err == io.EOF {
-			return nil
+			return
 		}
-		if err == nil {
-			_, err = os.Stdout.Write(buf[:n])
-		}
-		if err != nil {
-			return err
-		}
+		check(err)
+		_, err = os.Stdout.Write(buf[:n])
+		check(err)
 	}
 }
 
-// live follows the file as in a session, up to its end.
-func live(decoder, path string) error {
-	d, err := newDecoder(decoder)
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	w, err := watchers.New(watchers.Config{Deliver: func(l watchers.Line) {
-		d.Decode(l.Text)
-		if l.Pos.Offset == info.Size() {
-			cancel()
-		}
-	}})
-	if err != nil {
-		return err
-	}
-	w.Add(watchers.Spec{Source: "bench", Path: path})
-	return w.Run(ctx)
-}
-
-// plain does the same work at normal priority.
-func (r *result) plain(decoder, path string) error {
-	d, err := newDecoder(decoder)
-	if err != nil {
-		return err
-	}
-	return r.splitTo(path, func(line []byte) { d.Decode(line) })
-}
-
-// split only finds the lines of the file.
-func (r *result) split(path string) error { return r.splitTo(path, func([]byte) {}) }
-
-func (r *result) splitTo(path string, emit func([]byte)) error {
+// split finds the lines of the file and passes them to emit.
+func split(path string, emit func(line []byte)) {
 	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
+	check(err)
 	defer f.Close()
 	buf := make([]byte, 128<<10)
 	for rest := 0; ; {
 		n, err := f.Read(buf[rest:])
 		if err == io.EOF {
-			return nil
+			return
 		}
-		if err != nil {
-			return err
-		}
+		check(err)
 		b := buf[:rest+n]
 		for {
 			i := bytes.IndexByte(b, '\n')
 			if i < 0 {
 				break
 			}
-			r.Lines++
 			emit(b[:i])
 			b = b[i+1:]
 		}
