@@ -30,7 +30,7 @@ func claudeProfile() Profile {
 		Quit: sigTERM,
 		// With -p, and only if a turn has not stopped: Ctrl-C.
 		ExitCodes:  map[int]attempt.Cause{0: attempt.Aborted},
-		Resume:     resumeClaude,
+		resume:     resumeClaude,
 		anySession: anyUUID,
 
 		places:  claudePlaces,
@@ -77,7 +77,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 	if err != nil {
 		return Launch{}, err
 	}
-	line := parseClaude(argv[1:])
+	line, _ := parseClaude(argv[1:])
 	if claudePlain(argv[1:], line, h) {
 		l.Plain = true
 		return l, nil
@@ -138,7 +138,7 @@ func (l *Launch) claudeSession(line claudeLine, args []string, h Host) (ours, us
 		l.SessionID = h.NewID
 		return nil, line.with(args, "--session-id", h.NewID)
 	case line.has("--session-id"):
-		l.SessionID = line.values["--session-id"]
+		l.SessionID = line.last("--session-id")
 	case h.Resume != "":
 		l.SessionID = h.Resume
 	case line.has("--resume", "--continue", "--from-pr", "--teleport", "--cloud", "--remote", "--sdk-url"):
@@ -265,7 +265,7 @@ func claudeSettings(line claudeLine, dir string, h Host, env map[string]string) 
 
 	var out injectedSettings
 	hooks := claudeHooks(h.Hook)
-	if line.has("--print") && line.values["--output-format"] == "stream-json" {
+	if line.has("--print") && line.last("--output-format") == "stream-json" {
 		// The stream would begin with the result of a SessionStart hook. Programs
 		// that read the stream expect `init` first.
 		delete(hooks, "SessionStart")

@@ -49,74 +49,32 @@ var claudeFirst = []string{
 
 // claudeLine is a command line as Claude Code parses it.
 type claudeLine struct {
-	values  map[string]string // of the options seen, by name; a flag's is empty
-	command string            // the subcommand, if it is one
-	given                     // the places of all values
-}
-
-func (l claudeLine) has(names ...string) bool {
-	return slices.ContainsFunc(names, func(n string) bool { _, ok := l.values[n]; return ok })
+	commandLine
+	command string // the subcommand, if it is one
 }
 
 // parseClaude parses like Claude Code (commander, with positional options). The
 // first operand that names a command ends the options.
-func parseClaude(args []string) claudeLine {
-	l := claudeLine{values: map[string]string{}, given: given{}}
-	commands := claudeCommands
-	if slices.Contains(args, "-p") || slices.Contains(args, "--print") {
-		commands = nil
+func parseClaude(args []string) (l claudeLine, sure bool) {
+	l.commandLine, sure = parse(args, claudeOptions(), false)
+	first := slices.IndexFunc(l.commandLine, func(p part) bool { return p.name == "" })
+	if first >= 0 && slices.Contains(claudeCommands, l.commandLine[first].value) && !slices.Contains(args, "-p") && !slices.Contains(args, "--print") {
+		l.command = l.commandLine[first].value
+		l.commandLine = l.commandLine[:first]
 	}
-	options := claudeOptions()
-	operands := 0
-	open := false // a variadic option takes the next word
-	for i := 0; i < len(args); i++ {
-		arg := args[i]
-		if arg == "--" {
-			if operands == 0 && i+1 < len(args) && slices.Contains(commands, args[i+1]) {
-				l.command = args[i+1]
-			}
-			return l
-		}
-		if !looksLikeOption(arg) {
-			if open {
-				continue
-			}
-			if operands == 0 && slices.Contains(commands, arg) {
-				l.command = arg
-				return l
-			}
-			operands++
-			continue
-		}
-
-		opt, val, attached, ok := lookup(options, arg, l.values)
-		open = ok && opt.arity == variadic
-		if !ok {
-			continue
-		}
-		if !attached && i+1 < len(args) && opt.takes(args[i+1]) {
-			i++
-			val = args[i]
-		}
-		l.values[opt.name] = val
-		l.given[opt.name] = append(l.given[opt.name], place{i, attached})
-	}
-	return l
+	return l, sure
 }
 
 // resumeClaude continues a session of Claude Code. Claude Code finds a session
 // only in the folder where it began, so a launch that chooses another folder
 // cannot be resumed.
-func resumeClaude(argv []string, session string, terminal bool) ([]string, bool) {
-	if len(argv) == 0 || Infer(argv[0]) != "claude" || sessionUUID(session) == "" {
-		return nil, false
-	}
-	l, ok := parts(argv[1:], claudeOptions(), false)
-	if !ok || claudePlain(argv[1:], parseClaude(argv[1:]), Host{}) || l.has(claudeElsewhere...) {
+func resumeClaude(args []string, session string, terminal bool) ([]string, bool) {
+	l, sure := parseClaude(args)
+	if !sure || sessionUUID(session) == "" || claudePlain(args, l, Host{}) || l.has(claudeElsewhere...) {
 		return nil, false
 	}
 	// Standard input can be read only once.
-	if in, _ := l.find("--input-format"); in.value == "stream-json" {
+	if l.last("--input-format") == "stream-json" {
 		return nil, false
 	}
 	prompt := l.operands()
@@ -126,8 +84,8 @@ func resumeClaude(argv []string, session string, terminal bool) ([]string, bool)
 	case len(prompt) == 0:
 		return nil, false
 	}
-	l = l.without("--resume", "--continue", "--fork-session", "--session-id")
-	return slices.Concat(argv[:1], []string{"--resume", session}, l.words(prompt...)), true
+	rest := l.without("--resume", "--continue", "--fork-session", "--session-id")
+	return slices.Concat([]string{"--resume", session}, rest.words(prompt...)), true
 }
 
 // claudeElsewhere are options of sessions that belong to another folder, are not

@@ -79,7 +79,7 @@ func chain(theirs json.RawMessage, hook []string) (json.RawMessage, bool) {
 // flagSettings reads the value of --settings: a path, or JSON. Of several, Claude
 // Code uses the last.
 func flagSettings(line claudeLine, h Host) (settings, string) {
-	text := line.values["--settings"]
+	text := line.last("--settings")
 	if text == "" {
 		return nil, ""
 	}
@@ -142,7 +142,7 @@ func tiedToFolder(s settings) bool {
 func fileSettings(line claudeLine, dir string, h Host) []settings {
 	wanted := func(string) bool { return true }
 	if line.has("--setting-sources") {
-		list := strings.Split(line.values["--setting-sources"], ",")
+		list := strings.Split(line.last("--setting-sources"), ",")
 		wanted = func(source string) bool {
 			return slices.ContainsFunc(list, func(s string) bool { return strings.TrimSpace(s) == source })
 		}

@@ -32,7 +32,7 @@ func codexProfile() Profile {
 		Quit: sigINT,
 		// A command line that it rejects.
 		ExitCodes:  map[int]attempt.Cause{2: attempt.Fatal},
-		Resume:     resumeCodex,
+		resume:     resumeCodex,
 		anySession: anyUUID,
 
 		places:  codexPlaces,
@@ -75,7 +75,7 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 	if err != nil {
 		return Launch{}, err
 	}
-	line := parseCodex(argv[1:])
+	line, _ := parseCodex(argv[1:])
 	if codexPlain(line) {
 		l.Plain = true
 		return l, nil
@@ -146,7 +146,7 @@ func codexCause(line codexLine) string {
 	switch {
 	case verb != "resume" && verb != "fork":
 		return ""
-	case line.operands == 0 && !line.has("--last"):
+	case line.others == 0 && !line.has("--last"):
 		return "unknown" // the list that it shows can also start a new session
 	}
 	return verb
@@ -234,7 +234,7 @@ func codexHooksOff(line codexLine, h Host) bool {
 		return false
 	}
 	files := []string{filepath.Join(dir, "config.toml")}
-	if name := line.seen["--profile"]; name != "" {
+	if name := line.last("--profile"); name != "" {
 		files = append([]string{filepath.Join(dir, name+".config.toml")}, files...)
 	}
 	for _, path := range files {

@@ -30,51 +30,32 @@ var codexCommands = []string{
 
 // codexLine is a command line as Codex parses it.
 type codexLine struct {
-	seen    map[string]string // options by name, with the last value
-	configs []override        // -c, in order
-	toggles map[string]bool   // features, by --enable and --disable
-	command string            // "", "exec", "review", "resume", "fork", or another subcommand
-	sub     string            // exec's own: "", "resume", "fork", "review", "help"
-
-	operands int // prompts and ids
+	commandLine
+	configs []override      // -c, in order
+	toggles map[string]bool // features, by --enable and --disable
+	command string          // "", "exec", "review", "resume", "fork", or another subcommand
+	sub     string          // exec's own: "", "resume", "fork", "review", "help"
+	others  int             // prompts and ids
 }
 
 // An override is one `-c key=value`.
 type override struct{ key, value string }
 
-func (l codexLine) has(name string) bool { _, ok := l.seen[name]; return ok }
-
-func parseCodex(args []string) codexLine {
-	l := codexLine{seen: map[string]string{}, toggles: map[string]bool{}}
-	options := codexOptions()
-	open := false
-	for i := 0; i < len(args); i++ {
-		arg := args[i]
-		if arg == "--" {
-			break
+func parseCodex(args []string) (l codexLine, sure bool) {
+	l.toggles = map[string]bool{}
+	l.commandLine, sure = parse(args, codexOptions(), false)
+	for _, p := range l.commandLine {
+		switch {
+		case p.name != "":
+			l.option(p.name, p.value)
+		case !p.literal:
+			l.operand(p.value)
 		}
-		if !looksLikeOption(arg) {
-			if !open {
-				l.operand(arg)
-			}
-			continue
-		}
-		opt, val, attached, ok := lookup(options, arg, l.seen)
-		open = ok && opt.arity == variadic && !attached
-		if !ok {
-			continue
-		}
-		if (opt.arity == value || opt.arity == variadic) && !attached && i+1 < len(args) {
-			i++
-			val = args[i]
-		}
-		l.option(opt.name, strings.TrimPrefix(val, "="))
 	}
-	return l
+	return l, sure
 }
 
 func (l *codexLine) option(name, val string) {
-	l.seen[name] = val
 	switch name {
 	case "--config":
 		key, v, _ := strings.Cut(val, "=")
@@ -100,19 +81,16 @@ func (l *codexLine) operand(arg string) {
 	case l.command == "exec" && l.sub == "" && slices.Contains([]string{"resume", "fork", "review", "help"}, arg):
 		l.sub = arg
 	default:
-		l.operands++
+		l.others++
 	}
 }
 
 // resumeCodex continues a session of Codex. Options come before the word resume,
 // where Codex accepts all of them.
-func resumeCodex(argv []string, session string, _ bool) ([]string, bool) {
-	if len(argv) == 0 || Infer(argv[0]) != "codex" || sessionUUID(session) == "" {
-		return nil, false
-	}
-	l, ok := parts(argv[1:], codexOptions(), false)
-	line := parseCodex(argv[1:])
-	if !ok || codexPlain(line) || l.has("--ephemeral", "--image", "--remote", "--worktree") {
+func resumeCodex(args []string, session string, _ bool) ([]string, bool) {
+	line, sure := parseCodex(args)
+	l := line.commandLine
+	if !sure || sessionUUID(session) == "" || codexPlain(line) || l.has("--ephemeral", "--image", "--remote", "--worktree") {
 		return nil, false
 	}
 	operands := l.operands()
@@ -126,7 +104,7 @@ func resumeCodex(argv []string, session string, _ bool) ([]string, bool) {
 	drop := []string{"--all", "--include-non-interactive", "--last"}
 	switch line.command {
 	case "", "resume", "fork":
-		return slices.Concat(argv[:1], l.without(drop...).words(), []string{"resume", session}), true
+		return slices.Concat(l.without(drop...).words(), []string{"resume", session}), true
 	case "exec":
 	default:
 		return nil, false
@@ -146,6 +124,6 @@ func resumeCodex(argv []string, session string, _ bool) ([]string, bool) {
 		return nil, false // its prompt came from standard input
 	}
 	at := slices.IndexFunc(l, func(p part) bool { return p.name == "" })
-	return slices.Concat(argv[:1], l[:at].without(drop...).words(), []string{"exec"}, l[at:].without(drop...).words(),
+	return slices.Concat(l[:at].without(drop...).words(), []string{"exec"}, l[at:].without(drop...).words(),
 		[]string{"resume", session}, commandLine{}.words(operands...)), true
 }

@@ -22,7 +22,7 @@ func codexExport(line codexLine, h Host) (override string, x Export, reason stri
 	var files []string
 	if dir := h.home("CODEX_HOME", ".codex"); dir != "" && !line.has("--ignore-user-config") {
 		files = append(files, filepath.Join(dir, "config.toml"))
-		if name := line.seen["--profile"]; name != "" {
+		if name := line.last("--profile"); name != "" {
 			files = append(files, filepath.Join(dir, name+".config.toml"))
 		}
 	}

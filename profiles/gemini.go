@@ -26,7 +26,7 @@ func geminiProfile() Profile {
 	p.Prepare = prepareGemini
 	p.Quit = sigTERM // it then exits with 0 in any state
 	p.ExitCodes = geminiExitCodes()
-	p.Resume, p.anySession = resumeGemini, anyUUID
+	p.resume, p.anySession = resumeGemini, anyUUID
 	p.Install = installGemini
 	return p
 }
@@ -47,8 +47,8 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	if err != nil {
 		return l, err
 	}
-	line := parseGemini(argv[1:])
-	if line.command != "" || line.has("--help", "--version", "--list-extensions", "--list-sessions", "--delete-session") {
+	line, command, _ := parseGemini(argv[1:])
+	if command != "" || line.has("--help", "--version", "--list-extensions", "--list-sessions", "--delete-session") {
 		l.Plain, l.Weak = true, nil
 		return l, nil
 	}
@@ -64,9 +64,9 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 		// Gemini CLI starts no session with an id that exists.
 		l.Argv, l.SessionID = slices.Concat(argv[:1], line.with(argv[1:], "--session-id", h.NewID)), h.NewID
 	case line.has("--session-id"):
-		l.SessionID = line.values["--session-id"]
+		l.SessionID = line.last("--session-id")
 	case line.has("--resume"):
-		l.SessionID = sessionUUID(line.values["--resume"]) // any other value is a number or "latest"
+		l.SessionID = sessionUUID(line.last("--resume")) // any other value is a number or "latest"
 	case line.has("--session-file", "--acp", "--experimental-acp"):
 		// It gets its id elsewhere.
 	case h.NewID != "" && !h.NoHooks:

@@ -163,21 +163,21 @@ func TestParseClaudeKeepsTheMeaning(t *testing.T) {
 			w.args = append(w.args, command, "--version", "--settings", "x")
 		}
 
-		l := parseClaude(w.args)
+		l, _ := parseClaude(w.args)
 		if l.command != command {
 			t.Fatalf("%q: subcommand %q, want %q", w.args, l.command, command)
 		}
 		var at []int
-		for _, g := range l.given["--settings"] {
-			at = append(at, g.at)
+		for _, p := range l.commandLine {
+			switch {
+			case p.name == "--settings":
+				at = append(at, p.at)
+			case p.name != "" && !w.seen[p.name]:
+				t.Fatalf("%q: found %s, which was not given", w.args, p.name)
+			}
 		}
 		if !slices.Equal(at, w.settingsAt) {
 			t.Fatalf("%q: --settings at %v, want %v", w.args, at, w.settingsAt)
-		}
-		for name := range l.values {
-			if name != "--settings" && !w.seen[name] {
-				t.Fatalf("%q: found %s, which was not given", w.args, name)
-			}
 		}
 		for name := range w.seen {
 			if !l.has(name) {

@@ -40,7 +40,7 @@ func opencodeProfile() Profile {
 	// The terminal exits with 0 on INT or TERM. `run` is killed by both and reports
 	// no end.
 	p.Quit = sigTERM
-	p.Resume, p.anySession = resumeOpencode, "ses_0"
+	p.resume, p.anySession = resumeOpencode, "ses_0"
 	return p
 }
 

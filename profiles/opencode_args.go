@@ -31,14 +31,11 @@ var opencodeCommands = []string{
 }
 
 // resumeOpencode continues a session of OpenCode.
-func resumeOpencode(argv []string, session string, _ bool) ([]string, bool) {
-	if len(argv) == 0 || Infer(argv[0]) != "opencode" || !opencodeSession(session) {
-		return nil, false
-	}
-	run := slices.Contains(argv[1:], "run")
-	l, ok := parts(argv[1:], opencodeOptions(run), true)
+func resumeOpencode(args []string, session string, _ bool) ([]string, bool) {
+	run := slices.Contains(args, "run")
+	l, sure := parse(args, opencodeOptions(run), true)
 	operands := l.operands()
-	if !ok || l.ambiguous() || l.has("--help", "--version", "--attach", "--interactive") {
+	if !sure || !opencodeSession(session) || l.ambiguous() || l.has("--help", "--version", "--attach", "--interactive") {
 		return nil, false
 	}
 	on := []string{"--session", session}
@@ -48,12 +45,12 @@ func resumeOpencode(argv []string, session string, _ bool) ([]string, bool) {
 		if len(operands) > 1 || len(operands) == 1 && slices.Contains(opencodeCommands, operands[0]) {
 			return nil, false
 		}
-		return slices.Concat(argv[:1], on, l.without(drop...).words(operands...)), true
+		return slices.Concat(on, l.without(drop...).words(operands...)), true
 	}
 	if len(operands) == 0 || operands[0] != "run" || len(operands) == 1 && !l.has("--command") {
 		return nil, false // its message came from standard input
 	}
-	return slices.Concat(argv[:1], []string{"run"}, on, l.without(drop...).words(operands[1:]...)), true
+	return slices.Concat([]string{"run"}, on, l.without(drop...).words(operands[1:]...)), true
 }
 
 // opencodeSession reports whether a word is a session id.

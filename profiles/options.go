@@ -38,67 +38,143 @@ func optionTable(lists map[arity]string) map[string]option {
 	return table
 }
 
-// given has the places of values by the option's name.
-type given map[string][]place
-
-// A place is the place of one value.
-type place struct {
-	at       int  // the index of its word
-	attached bool // in one word with the option
+// A part is an option with its values, or an operand.
+type part struct {
+	option   // zero for an operand
+	words    []string
+	value    string // the last value, or the operand
+	at       int    // the index of the last word
+	attached bool   // the value is in one word with the option
+	literal  bool   // an operand after "--"
 }
 
-// with returns the command line with another value for each use of an option. No
-// word is removed, since a variadic option before it could then take the words
-// after it.
-func (g given) with(args []string, name, value string) []string {
-	out := slices.Clone(args)
-	for _, p := range g[name] {
-		out[p.at] = value
-		if p.attached {
-			out[p.at] = name + "=" + value
+// A commandLine is the arguments of a program, in parts.
+type commandLine []part
+
+// parse parses arguments like commander and clap, or like yargs, for which no
+// word that looks like an option is a value. An option that is not in the table
+// is taken for a flag. At worst, its value then counts as an operand. sure is
+// false if there is such an option, one that lacks its value, or one in a form
+// that parsers read in several ways.
+func parse(args []string, table map[string]option, yargs bool) (l commandLine, sure bool) {
+	sure = true
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			for i++; i < len(args); i++ {
+				l = append(l, part{words: args[i : i+1], value: args[i], at: i, literal: true})
+			}
+			break
 		}
+		if !looksLikeOption(arg) {
+			l = append(l, part{words: args[i : i+1], value: arg, at: i})
+			continue
+		}
+		if !yargs { // split flags in one word, such as -cp
+			for len(arg) > 2 && arg[1] != '-' && table[arg[:2]].name != "" && table[arg[:2]].arity == flag {
+				if _, whole := table[arg]; whole { // -d2e is one option
+					break
+				}
+				l = append(l, part{option: table[arg[:2]], words: []string{arg[:2]}, at: i})
+				arg = "-" + arg[2:]
+			}
+		}
+		p := part{words: []string{arg}, at: i}
+		var known bool
+		if p.option, p.value, p.attached, known = lookup(table, arg, yargs); !known {
+			p.name, sure = arg, false
+		}
+		n := p.values(args[i+1:], yargs)
+		switch {
+		case p.attached:
+			sure = sure && p.arity != flag && (!yargs || strings.HasPrefix(arg, "--"))
+		case n > 0:
+			i += n
+			p.words, p.value, p.at = append(p.words, args[i+1-n:i+1]...), args[i], i
+		case p.arity == value || p.arity == variadic:
+			sure = false
+		}
+		l = append(l, p)
 	}
-	return out
+	return l, sure
 }
 
 // looksLikeOption is the test of the harnesses' parsers. A single dash is an
 // operand.
 func looksLikeOption(arg string) bool { return len(arg) > 1 && arg[0] == '-' }
 
-// takes reports whether an option takes the next word as its value.
-func (o option) takes(next string) bool {
-	switch o.arity {
-	case value, variadic:
-		return true
-	case optional:
-		return !looksLikeOption(next)
+// lookup returns the option of one argument, with the value attached to it:
+// `--name=value` or `-nvalue`.
+func lookup(table map[string]option, arg string, yargs bool) (o option, val string, attached, known bool) {
+	if o, known = table[arg]; known {
+		return o, "", false, true
 	}
-	return false
+	if yargs || strings.HasPrefix(arg, "--") {
+		name, val, cut := strings.Cut(arg, "=")
+		if o, known = table[name]; known && cut && (yargs || o.arity != flag) {
+			return o, val, true, true
+		}
+	} else if o, known = table[arg[:2]]; known && o.arity != flag {
+		return o, strings.TrimPrefix(arg[2:], "="), true, true
+	}
+	return option{}, "", false, false
 }
 
-// lookup returns the option of one argument, with the value attached to it:
-// `--name=value` or `-nvalue`. `-cp` is two flags; all but the last are added to
-// seen.
-func lookup(table map[string]option, arg string, seen map[string]string) (opt option, val string, attached, ok bool) {
-	if opt, ok = table[arg]; ok {
-		return opt, "", false, true
+// values returns how many of the next words are values of the option.
+func (o option) values(next []string, yargs bool) int {
+	n := 0
+	if len(next) > 0 && (!looksLikeOption(next[0]) || !yargs && o.arity != optional) && o.arity != flag {
+		n = 1
 	}
-	if strings.HasPrefix(arg, "--") {
-		name, val, cut := strings.Cut(arg, "=")
-		opt, ok = table[name]
-		return opt, val, true, ok && cut && opt.arity != flag
+	for o.arity == variadic && 0 < n && n < len(next) && !looksLikeOption(next[n]) {
+		n++
 	}
-	for len(arg) > 2 {
-		opt, ok = table[arg[:2]]
-		if !ok {
-			return option{}, "", false, false
+	return n
+}
+
+// find returns the last option of that name.
+func (l commandLine) find(name string) (part, bool) {
+	for _, p := range slices.Backward(l) {
+		if p.name == name {
+			return p, true
 		}
-		if opt.arity != flag {
-			return opt, arg[2:], true, true
-		}
-		seen[opt.name] = ""
-		arg = "-" + arg[2:]
 	}
-	opt, ok = table[arg]
-	return opt, "", false, ok
+	return part{}, false
+}
+
+// last returns the value of the last option of that name, empty if there is none.
+func (l commandLine) last(name string) string {
+	p, _ := l.find(name)
+	return p.value
+}
+
+func (l commandLine) has(names ...string) bool {
+	return slices.ContainsFunc(l, func(p part) bool { return slices.Contains(names, p.name) })
+}
+
+// operands returns the words that belong to no option.
+func (l commandLine) operands() (words []string) {
+	for _, p := range l {
+		if p.name == "" {
+			words = append(words, p.value)
+		}
+	}
+	return words
+}
+
+// with returns the arguments that were parsed, with another value for each use of
+// an option. No word is removed, since a variadic option before it could then
+// take the words after it.
+func (l commandLine) with(args []string, name, value string) []string {
+	out := slices.Clone(args)
+	for _, p := range l {
+		switch {
+		case p.name != name:
+		case p.attached:
+			out[p.at] = name + "=" + value
+		case len(p.words) > 1:
+			out[p.at] = value
+		}
+	}
+	return out
 }

@@ -189,12 +189,8 @@ type Profile struct {
 	Quit int
 	// ExitCodes maps exit codes to causes. Any other code is a plain failure.
 	ExitCodes map[int]attempt.Cause
-	// Resume returns the command line that continues exactly this harness session,
-	// never the newest one; terminal is as in Host.Terminal. Arguments that select
-	// another session are removed. A prompt is removed if the user will continue in
-	// the terminal. It stays if the harness answers it and exits. Resume returns
-	// false if the command line cannot be resumed with certainty; nil means never.
-	Resume func(argv []string, session string, terminal bool) ([]string, bool)
+	// resume is Resume without the program; nil if no command line can be resumed.
+	resume func(args []string, session string, terminal bool) ([]string, bool)
 	// anySession is an example of its session ids.
 	anySession string
 }

@@ -1,7 +1,9 @@
 package profiles
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -37,7 +39,7 @@ func (p Profile) resuming() Profile {
 	p.Prepare = func(argv []string, h Host) (Launch, error) {
 		on := argv
 		if h.Resume != "" {
-			again, ok := p.resume(argv, h.Resume, h.Terminal)
+			again, ok := p.Resume(argv, h.Resume, h.Terminal)
 			if !ok {
 				return Launch{}, fmt.Errorf("prepare launch: adapter %s cannot continue session %s with this command line", p.Adapter, h.Resume)
 			}
@@ -50,9 +52,7 @@ func (p Profile) resuming() Profile {
 		if h.Resume != "" {
 			l.SessionID, l.Cause = h.Resume, "resume"
 		}
-		if l.Evidence == "" {
-			l.Evidence = ByExit
-		}
+		l.Evidence = cmp.Or(l.Evidence, ByExit)
 		l.Resumes = p.Resumes(argv, h.Terminal)
 		return l, nil
 	}
@@ -62,15 +62,21 @@ func (p Profile) resuming() Profile {
 // Resumes reports whether a command line can be changed to continue a harness
 // session by its id.
 func (p Profile) Resumes(argv []string, terminal bool) bool {
-	_, ok := p.resume(argv, p.anySession, terminal)
+	_, ok := p.Resume(argv, p.anySession, terminal)
 	return ok
 }
 
-func (p Profile) resume(argv []string, session string, terminal bool) ([]string, bool) {
-	if p.Resume == nil {
+// Resume returns the command line that continues exactly this harness session,
+// never the newest one; terminal is as in Host.Terminal. Arguments that select
+// another session are removed. A prompt is removed if the user will continue in
+// the terminal. It stays if the harness answers it and exits. Resume returns
+// false if the command line cannot be resumed with certainty.
+func (p Profile) Resume(argv []string, session string, terminal bool) ([]string, bool) {
+	if p.resume == nil || len(argv) == 0 || Infer(argv[0]) != p.Adapter {
 		return nil, false
 	}
-	return p.Resume(argv, session, terminal)
+	args, ok := p.resume(argv[1:], session, terminal)
+	return slices.Concat(argv[:1], args), ok
 }
 
 // Adapters lists the ids of all adapters, "generic" last.

@@ -185,7 +185,7 @@ func testResume(t *testing.T, adapter, id string, argv []string, want string) {
 func TestResumeRequiresAnID(t *testing.T) {
 	for _, adapter := range Adapters() {
 		p, _ := For(adapter)
-		if p.Resume == nil {
+		if p.resume == nil {
 			continue
 		}
 		for _, session := range []string{"", "latest", "--last", "5", "my session", "ses_", "ses_a b", thisSession[:35], thisSession + "0"} {
@@ -217,7 +217,7 @@ func FuzzResume(f *testing.F) {
 		argv := strings.Split(line, "\x00")
 		for _, adapter := range Adapters() {
 			p, _ := For(adapter)
-			if p.Resume == nil {
+			if p.resume == nil {
 				continue
 			}
 			got, ok := p.Resume(argv, p.anySession, terminal)
