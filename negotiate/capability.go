@@ -1,6 +1,7 @@
 package negotiate
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -13,25 +14,37 @@ const (
 	telemetryPrefix = "telemetry."
 )
 
-// fixed are the capabilities that are neither an event, a placement class nor
-// a telemetry source, in the order in which they are listed.
-var fixed = []struct {
-	name string
-	have func(lifeloop.Manifest) lifeloop.Support
-}{
-	{"context_pressure", func(m lifeloop.Manifest) lifeloop.Support { return m.ContextPressure.Support }},
-	{"receipts.native", func(m lifeloop.Manifest) lifeloop.Support { return yes(m.Receipts.Native) }},
-	{"receipts.receipt_ledger", func(m lifeloop.Manifest) lifeloop.Support { return m.Receipts.ReceiptLedger }},
-	{"session_identity.harness_session_id", func(m lifeloop.Manifest) lifeloop.Support { return part(m.SessionIdentity).HarnessSessionID }},
-	{"session_identity.harness_run_id", func(m lifeloop.Manifest) lifeloop.Support { return part(m.SessionIdentity).HarnessRunID }},
-	{"session_identity.harness_task_id", func(m lifeloop.Manifest) lifeloop.Support { return part(m.SessionIdentity).HarnessTaskID }},
-	{"session_rename", func(m lifeloop.Manifest) lifeloop.Support { return part(m.SessionRename).Support }},
-	{"approval_surface", func(m lifeloop.Manifest) lifeloop.Support { return part(m.ApprovalSurface).Support }},
-	{"renewal.reset.native", func(m lifeloop.Manifest) lifeloop.Support { return part(m.Renewal).Reset.Native }},
-	{"renewal.reset.wrapper_mediated", func(m lifeloop.Manifest) lifeloop.Support { return part(m.Renewal).Reset.WrapperMediated }},
-	{"renewal.reset.manual", func(m lifeloop.Manifest) lifeloop.Support { return part(m.Renewal).Reset.Manual }},
-	{"renewal.continuation.observation", func(m lifeloop.Manifest) lifeloop.Support { return part(m.Renewal).Continuation.Observation }},
-	{"renewal.continuation.payload_delivery", func(m lifeloop.Manifest) lifeloop.Support { return part(m.Renewal).Continuation.PayloadDelivery }},
+// A fixedClaim is a capability that is neither an event, a placement class nor a
+// telemetry source.
+type fixedClaim struct {
+	name    string
+	support *lifeloop.Support
+}
+
+// fixed lists the fixed claims in their order. They point into m, or to an empty
+// claim if m lacks that part.
+func fixed(m *lifeloop.Manifest) []fixedClaim {
+	native := lifeloop.Unavailable
+	if m.Receipts.Native {
+		native = lifeloop.Native
+	}
+	ids := cmp.Or(m.SessionIdentity, &lifeloop.IdentityClaims{})
+	renewal := cmp.Or(m.Renewal, &lifeloop.RenewalClaims{})
+	return []fixedClaim{
+		{"context_pressure", &m.ContextPressure.Support},
+		{"receipts.native", &native},
+		{"receipts.receipt_ledger", &m.Receipts.ReceiptLedger},
+		{"session_identity.harness_session_id", &ids.HarnessSessionID},
+		{"session_identity.harness_run_id", &ids.HarnessRunID},
+		{"session_identity.harness_task_id", &ids.HarnessTaskID},
+		{"session_rename", &cmp.Or(m.SessionRename, &lifeloop.Claim{}).Support},
+		{"approval_surface", &cmp.Or(m.ApprovalSurface, &lifeloop.Claim{}).Support},
+		{"renewal.reset.native", &renewal.Reset.Native},
+		{"renewal.reset.wrapper_mediated", &renewal.Reset.WrapperMediated},
+		{"renewal.reset.manual", &renewal.Reset.Manual},
+		{"renewal.continuation.observation", &renewal.Continuation.Observation},
+		{"renewal.continuation.payload_delivery", &renewal.Continuation.PayloadDelivery},
+	}
 }
 
 // Support returns what the manifest claims for a capability: an event name,
@@ -56,9 +69,9 @@ func claimed(m lifeloop.Manifest, capability string) lifeloop.Support {
 		}
 		return m.TelemetrySources[i].Support
 	}
-	for _, f := range fixed {
+	for _, f := range fixed(&m) {
 		if f.name == capability {
-			return f.have(m)
+			return *f.support
 		}
 	}
 	return m.LifecycleEvents[lifeloop.Event(capability)].Support
@@ -83,28 +96,11 @@ func Names(m lifeloop.Manifest) []string {
 	for _, p := range lifeloop.Placements() {
 		names = append(names, placementPrefix+string(p))
 	}
-	for _, f := range fixed {
+	for _, f := range fixed(&m) {
 		names = append(names, f.name)
 	}
 	for _, s := range m.TelemetrySources {
 		names = append(names, telemetryPrefix+s.Name)
 	}
 	return names
-}
-
-// part returns an optional part of a manifest, or the zero value, which claims
-// nothing.
-func part[T any](p *T) T {
-	if p == nil {
-		var none T
-		return none
-	}
-	return *p
-}
-
-func yes(b bool) lifeloop.Support {
-	if b {
-		return lifeloop.Native
-	}
-	return lifeloop.Unavailable
 }

@@ -38,36 +38,21 @@ func Weaken(m lifeloop.Manifest, capability string, to lifeloop.Support) lifeloo
 		m.LifecycleEvents[lifeloop.Event(capability)] = claim
 		return m
 	}
-	switch capability {
-	case "context_pressure":
-		m.ContextPressure.Support = to
-	case "receipts.receipt_ledger":
-		m.Receipts.ReceiptLedger = to
-	case "approval_surface":
-		m.ApprovalSurface = weakerClaim(m.ApprovalSurface, to)
-	case "session_rename":
-		m.SessionRename = weakerClaim(m.SessionRename, to)
+	if strings.HasPrefix(capability, "renewal.") {
+		return m
 	}
-	if name, ok := strings.CutPrefix(capability, "session_identity."); ok && m.SessionIdentity != nil {
-		ids := *m.SessionIdentity
-		switch name {
-		case "harness_session_id":
-			ids.HarnessSessionID = to
-		case "harness_run_id":
-			ids.HarnessRunID = to
-		case "harness_task_id":
-			ids.HarnessTaskID = to
+	m.SessionIdentity, m.SessionRename, m.ApprovalSurface = clone(m.SessionIdentity), clone(m.SessionRename), clone(m.ApprovalSurface)
+	for _, f := range fixed(&m) {
+		if f.name == capability {
+			*f.support = to
 		}
-		m.SessionIdentity = &ids
 	}
 	return m
 }
 
-func weakerClaim(c *lifeloop.Claim, to lifeloop.Support) *lifeloop.Claim {
-	if c == nil {
+func clone[T any](p *T) *T {
+	if p == nil {
 		return nil
 	}
-	weaker := *c
-	weaker.Support = to
-	return &weaker
+	return new(*p)
 }

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -12,6 +11,7 @@ import (
 	"lifeloop/internal/document"
 	"lifeloop/internal/nearest"
 	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
 )
 
 // The words that closed settings accept.
@@ -162,31 +162,10 @@ func (c checker) requires(path string, requires []Require) error {
 
 // checkCapability rejects names that no manifest can claim (DECISIONS L16).
 func checkCapability(name string) error {
-	if source, ok := strings.CutPrefix(name, "telemetry."); ok && source != "" {
+	if negotiate.Known(name) {
 		return nil
 	}
-	known := capabilities()
-	if slices.Contains(known, name) {
-		return nil
-	}
-	return fmt.Errorf("unknown capability %q%s", name, nearest.Hint(name, known))
-}
-
-func capabilities() []string {
-	var out []string
-	for _, e := range lifeloop.Events() {
-		out = append(out, string(e))
-	}
-	for _, p := range []lifeloop.Placement{lifeloop.PreSession, lifeloop.PreFrameLeading, lifeloop.PreFrameTrailing, lifeloop.ToolResult, lifeloop.ManualOperator} {
-		out = append(out, "placement."+string(p))
-	}
-	return append(out,
-		"context_pressure", "receipts.native", "receipts.receipt_ledger",
-		"session_identity.harness_session_id", "session_identity.harness_run_id", "session_identity.harness_task_id",
-		"session_rename", "approval_surface",
-		"renewal.reset.native", "renewal.reset.wrapper_mediated", "renewal.reset.manual",
-		"renewal.continuation.observation", "renewal.continuation.payload_delivery",
-	)
+	return fmt.Errorf("unknown capability %q%s", name, nearest.Hint(name, negotiate.Names(lifeloop.Manifest{})))
 }
 
 func (c checker) attempts(a policy.Attempts) error {

@@ -20,6 +20,7 @@ import (
 	"lifeloop/attempt/policy"
 	"lifeloop/internal/document"
 	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
 )
 
 // world is a small file system and environment.
@@ -242,7 +243,7 @@ func TestSchemaKeys(t *testing.T) {
 	var fresh map[string]any
 	require.NoError(t, json.Unmarshal(Schema(), &fresh))
 	text := string(Schema())
-	for _, words := range [][]string{logLevels, ledgerWords, levels, append(slices.Clone(supports), ""), capabilities(), policy.Enum("on_limit"),
+	for _, words := range [][]string{logLevels, ledgerWords, levels, append(slices.Clone(supports), ""), negotiate.Names(lifeloop.Manifest{}), policy.Enum("on_limit"),
 		policy.Enum("retry.backoff.kind"), policy.Enum("retry.backoff.jitter"), policy.Enum("retry.retry_on"), policy.Enum("guardrails.on"), policy.Enum("guardrails.severity"), policy.Enum("exit_codes")} {
 		if !hasEnum(fresh, words) {
 			t.Errorf("no enum of the schema is %v", words)
