@@ -20,102 +20,59 @@ import (
 // meaning explains a capability. A telemetry source is what its
 // adapter calls it.
 func meaning(capability string) string {
-	switch capability {
-	case "session.starting":
-		return "a harness session is about to start, attach or resume"
-	case "session.started":
-		return "a harness session is live"
-	case "frame.opening":
-		return "a prompt or turn is about to begin and can receive payloads"
-	case "frame.opened":
-		return "a prompt or turn has begun"
-	case "context.pressure_observed":
-		return "how full the model's context is"
-	case "context.compacted":
-		return "the harness has rewritten its context"
-	case "frame.ending":
-		return "a turn is about to end"
-	case "frame.ended":
-		return "a turn has ended, failed or been abandoned"
-	case "session.ending":
-		return "a harness session is about to end"
-	case "session.ended":
-		return "a harness session has ended or been abandoned"
-	case "supervisor.tick":
-		return "a periodic report about a running session"
-	case "capability.degraded":
-		return "a capability became weaker or stronger in a session"
-	case "receipt.emitted":
-		return "a receipt was recorded"
-	case "receipt.gap_detected":
-		return "expected receipts are missing"
-	case "placement.pre_session":
-		return "a payload is placed before any frame opens"
-	case "placement.pre_frame_leading":
-		return "a payload is placed before the prompt of a turn"
-	case "placement.pre_frame_trailing":
-		return "a payload is placed after the prompt and before the model runs"
-	case "placement.tool_result":
-		return "a payload is placed in a tool's result"
-	case "placement.manual_operator":
-		return "the user places a payload"
-	case "context_pressure":
-		return "the use of the model's context can be measured"
-	case "receipts.native":
-		return "the harness writes receipts itself"
-	case "receipts.receipt_ledger":
-		return "receipts are recorded, in order and without duplicates"
-	case "session_identity.harness_session_id":
-		return "the harness's id of its session is known"
-	case "session_identity.harness_run_id":
-		return "each launch of the process has an id"
-	case "session_identity.harness_task_id":
-		return "the task that the session serves has an id"
-	case "session_rename":
-		return "a session can be renamed"
-	case "approval_surface":
-		return "questions to the user are reported"
-	case "renewal.reset.native":
-		return "the harness can reset its session"
-	case "renewal.reset.wrapper_mediated":
-		return "the wrapper can reset the session"
-	case "renewal.reset.manual":
-		return "the user can reset the session"
-	case "renewal.continuation.observation":
-		return "continuation after a reset can be proven"
-	case "renewal.continuation.payload_delivery":
-		return "payloads are carried across a reset"
-	}
-	return ""
+	return map[string]string{
+		"session.starting":                      "a harness session is about to start, attach or resume",
+		"session.started":                       "a harness session is live",
+		"frame.opening":                         "a prompt or turn is about to begin and can receive payloads",
+		"frame.opened":                          "a prompt or turn has begun",
+		"context.pressure_observed":             "how full the model's context is",
+		"context.compacted":                     "the harness has rewritten its context",
+		"frame.ending":                          "a turn is about to end",
+		"frame.ended":                           "a turn has ended, failed or been abandoned",
+		"session.ending":                        "a harness session is about to end",
+		"session.ended":                         "a harness session has ended or been abandoned",
+		"supervisor.tick":                       "a periodic report about a running session",
+		"capability.degraded":                   "a capability became weaker or stronger in a session",
+		"receipt.emitted":                       "a receipt was recorded",
+		"receipt.gap_detected":                  "expected receipts are missing",
+		"placement.pre_session":                 "a payload is placed before any frame opens",
+		"placement.pre_frame_leading":           "a payload is placed before the prompt of a turn",
+		"placement.pre_frame_trailing":          "a payload is placed after the prompt and before the model runs",
+		"placement.tool_result":                 "a payload is placed in a tool's result",
+		"placement.manual_operator":             "the user places a payload",
+		"context_pressure":                      "the use of the model's context can be measured",
+		"receipts.native":                       "the harness writes receipts itself",
+		"receipts.receipt_ledger":               "receipts are recorded, in order and without duplicates",
+		"session_identity.harness_session_id":   "the harness's id of its session is known",
+		"session_identity.harness_run_id":       "each launch of the process has an id",
+		"session_identity.harness_task_id":      "the task that the session serves has an id",
+		"session_rename":                        "a session can be renamed",
+		"approval_surface":                      "questions to the user are reported",
+		"renewal.reset.native":                  "the harness can reset its session",
+		"renewal.reset.wrapper_mediated":        "the wrapper can reset the session",
+		"renewal.reset.manual":                  "the user can reset the session",
+		"renewal.continuation.observation":      "continuation after a reset can be proven",
+		"renewal.continuation.payload_delivery": "payloads are carried across a reset",
+	}[capability]
 }
 
 func supportMeaning(s lifeloop.Support) string {
-	switch s {
-	case lifeloop.Native:
-		return "provided by the harness"
-	case lifeloop.Synthesized:
-		return "derived from another stable signal"
-	case lifeloop.Manual:
-		return "the user must act"
-	case lifeloop.Partial:
-		return "incomplete; clients must accept that explicitly"
-	case lifeloop.Unavailable:
-		return "not available"
-	}
-	return ""
+	return map[lifeloop.Support]string{
+		lifeloop.Native:      "provided by the harness",
+		lifeloop.Synthesized: "derived from another stable signal",
+		lifeloop.Manual:      "the user must act",
+		lifeloop.Partial:     "incomplete; clients must accept that explicitly",
+		lifeloop.Unavailable: "not available",
+	}[s]
 }
 
 // ConformanceMeaning explains a level of conformance.
 func ConformanceMeaning(level string) string {
-	switch level {
-	case manifests.V1:
-		return "a test proves each claim"
-	case manifests.Pre:
-		return "the claims are not yet tested end to end"
-	case manifests.None:
-		return "not for a specific harness: works with any program"
-	}
-	return ""
+	return map[string]string{
+		manifests.V1:   "a test proves each claim",
+		manifests.Pre:  "the claims are not yet tested end to end",
+		manifests.None: "not for a specific harness: works with any program",
+	}[level]
 }
 
 // notBy begins the caveat that names the modes without an event.
