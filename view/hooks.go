@@ -47,33 +47,33 @@ func L0Callbacks(e L0Event) []L0Callback {
 		return c
 	}
 	switch e.Type {
-	case l0SessionStart, l0AttemptStart:
+	case "SESSION_START", "ATTEMPT_START":
 		return []L0Callback{call("onStart", "attempt", "isRetry", "isFallback")}
-	case l0FallbackStart:
+	case "FALLBACK_START":
 		to, _ := e.Field("toIndex").(int)
 		return []L0Callback{{"onStart", []any{1, false, true}}, {"onFallback", []any{to - 1, e.Field("reason")}}}
-	case l0Complete:
+	case "COMPLETE":
 		return []L0Callback{call("onComplete", "state")}
-	case l0Error:
+	case "ERROR":
 		words, _ := e.Field("error").(string)
 		code, _ := e.Field("errorCode").(string)
 		strategy := e.Field("recoveryStrategy")
 		return []L0Callback{{"onError", []any{L0Error{words, code}, strategy == "retry", strategy == "fallback"}}}
-	case l0RuleResult:
+	case "GUARDRAIL_RULE_RESULT":
 		return []L0Callback{call("onViolation", "violation")}
-	case l0RetryAttempt:
+	case "RETRY_ATTEMPT":
 		return []L0Callback{call("onRetry", "attempt", "reason")}
-	case l0ResumeStart:
+	case "RESUME_START":
 		return []L0Callback{call("onResume", "checkpoint", "tokenCount")}
-	case l0CheckpointSaved:
+	case "CHECKPOINT_SAVED":
 		return []L0Callback{call("onCheckpoint", "checkpoint", "tokenCount")}
-	case l0TimeoutTriggered:
+	case "TIMEOUT_TRIGGERED":
 		return []L0Callback{call("onTimeout", "timeoutType", "elapsedMs")}
-	case l0AbortCompleted:
+	case "ABORT_COMPLETED":
 		return []L0Callback{call("onAbort", "tokenCount", "contentLength")}
-	case l0DriftResult:
+	case "DRIFT_CHECK_RESULT":
 		return []L0Callback{call("onDrift", "types", "confidence")}
-	case l0ToolRequested:
+	case "TOOL_REQUESTED":
 		return []L0Callback{call("onToolCall", "toolName", "toolCallId", "arguments")}
 	}
 	return nil

@@ -15,57 +15,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// The names of L0's events. They are written in this package and nowhere else.
-const (
-	l0SessionStart = "SESSION_START"
-	l0StreamInit   = "STREAM_INIT"
-	l0StreamReady  = "STREAM_READY"
-	l0Complete     = "COMPLETE"
-	l0Error        = "ERROR"
-	l0NetworkError = "NETWORK_ERROR"
-
-	l0AbortRequested = "ABORT_REQUESTED"
-	l0AbortCompleted = "ABORT_COMPLETED"
-
-	l0AdapterWrapStart = "ADAPTER_WRAP_START"
-	l0AdapterDetected  = "ADAPTER_DETECTED"
-	l0AdapterWrapEnd   = "ADAPTER_WRAP_END"
-
-	l0TimeoutStart     = "TIMEOUT_START"
-	l0TimeoutReset     = "TIMEOUT_RESET"
-	l0TimeoutTriggered = "TIMEOUT_TRIGGERED"
-
-	l0RetryStart   = "RETRY_START"
-	l0RetryAttempt = "RETRY_ATTEMPT"
-	l0AttemptStart = "ATTEMPT_START"
-	l0RetryEnd     = "RETRY_END"
-	l0RetryGiveUp  = "RETRY_GIVE_UP"
-
-	l0FallbackStart    = "FALLBACK_START"
-	l0FallbackSelected = "FALLBACK_MODEL_SELECTED"
-	l0FallbackEnd      = "FALLBACK_END"
-
-	l0ContinuationStart = "CONTINUATION_START"
-	l0CheckpointSaved   = "CHECKPOINT_SAVED"
-	l0ResumeStart       = "RESUME_START"
-
-	l0PhaseStart = "GUARDRAIL_PHASE_START"
-	l0PhaseEnd   = "GUARDRAIL_PHASE_END"
-	l0RuleStart  = "GUARDRAIL_RULE_START"
-	l0RuleEnd    = "GUARDRAIL_RULE_END"
-	l0RuleResult = "GUARDRAIL_RULE_RESULT"
-
-	l0DriftResult = "DRIFT_CHECK_RESULT"
-
-	l0ToolRequested = "TOOL_REQUESTED"
-	l0ToolStart     = "TOOL_START"
-	l0ToolResult    = "TOOL_RESULT"
-	l0ToolError     = "TOOL_ERROR"
-	l0ToolCompleted = "TOOL_COMPLETED"
-)
-
 // An L0Event is one event of the L0 lifecycle. As JSON, its own fields follow
-// the envelope's, in the order of Fields.
+// the envelope's, in the order of Fields. The names of L0 are written in this
+// package and nowhere else.
 type L0Event struct {
 	Type     string
 	TS       int64             // Unix milliseconds; never decreases within a session
@@ -224,7 +176,7 @@ func (l *L0) moved(f kernel.SessionMoved) {
 	switch {
 	case f.To == session.Pending && l.seq == 0:
 		l.open = true
-		l.emit(l0SessionStart, "attempt", 1, "isRetry", false, "isFallback", false)
+		l.emit("SESSION_START", "attempt", 1, "isRetry", false, "isFallback", false)
 	case !l.open || !f.To.Terminal():
 	case f.To == session.Completed:
 		l.completed(kernel.AttemptEnded{})
@@ -243,9 +195,9 @@ func (l *L0) emitOther(f kernel.Fact) {
 		l.launching(f)
 	case kernel.Running:
 		adapter := cmp.Or(l.attempt.Adapter, l.began.AdapterID)
-		l.emit(l0AdapterDetected, "adapterId", adapter)
-		l.emit(l0AdapterWrapEnd, "adapterId", adapter)
-		l.emit(l0StreamReady)
+		l.emit("ADAPTER_DETECTED", "adapterId", adapter)
+		l.emit("ADAPTER_WRAP_END", "adapterId", adapter)
+		l.emit("STREAM_READY")
 	case kernel.Exited:
 		l.attempt.notStarted = f.NotStarted
 	case kernel.TimerSet:
@@ -255,10 +207,10 @@ func (l *L0) emitOther(f kernel.Fact) {
 	case kernel.RulesChecked:
 		l.rulesChecked(f)
 	case kernel.DriftSeen:
-		l.emit(l0DriftResult, "detected", true, "types", slices.Clone(f.Types), "confidence", f.Confidence)
+		l.emit("DRIFT_CHECK_RESULT", "detected", true, "types", slices.Clone(f.Types), "confidence", f.Confidence)
 	case kernel.CheckpointSaved:
 		l.checkpoint = f.Checkpoint
-		l.emit(l0CheckpointSaved, "checkpoint", f.Checkpoint, "tokenCount", f.Units)
+		l.emit("CHECKPOINT_SAVED", "checkpoint", f.Checkpoint, "tokenCount", f.Units)
 	case kernel.CheckpointDropped:
 		l.checkpoint = ""
 	case kernel.ToolCalled:
@@ -266,14 +218,14 @@ func (l *L0) emitOther(f kernel.Fact) {
 		if !known {
 			args = sized(f.Args)
 		}
-		l.emit(l0ToolRequested, "toolName", f.Name, "toolCallId", f.Tool, "arguments", args)
-		l.emit(l0ToolStart, "toolCallId", f.Tool, "toolName", f.Name)
+		l.emit("TOOL_REQUESTED", "toolName", f.Name, "toolCallId", f.Tool, "arguments", args)
+		l.emit("TOOL_START", "toolCallId", f.Tool, "toolName", f.Name)
 	case kernel.ToolReturned:
 		l.toolReturned(f)
 	case kernel.AbortRequested:
 		if !l.aborted {
 			l.aborted = true
-			l.emit(l0AbortRequested, "source", "user")
+			l.emit("ABORT_REQUESTED", "source", "user")
 		}
 	case kernel.AttemptEnded:
 		l.attemptEnded(f)
@@ -300,35 +252,35 @@ func (l *L0) launching(f kernel.Launching) {
 	case l.launches == 0:
 	case f.Profile != before.Profile:
 		l.retries.profile = 0
-		l.emit(l0FallbackStart, "fromIndex", before.Profile, "toIndex", f.Profile, "reason", l.why)
-		l.emit(l0FallbackSelected, "index", f.Profile)
+		l.emit("FALLBACK_START", "fromIndex", before.Profile, "toIndex", f.Profile, "reason", l.why)
+		l.emit("FALLBACK_MODEL_SELECTED", "index", f.Profile)
 	case f.Attempt != before.Attempt:
-		l.emit(l0AttemptStart, "attempt", f.Attempt, "isRetry", true, "isFallback", f.Profile > 0)
+		l.emit("ATTEMPT_START", "attempt", f.Attempt, "isRetry", true, "isFallback", f.Profile > 0)
 	}
 	l.launches++
 	l.attempt = l0Attempt{Launching: f, broken: map[string]attempt.RuleResult{}}
 	if f.Checkpoint != "" {
-		l.emit(l0ContinuationStart, "checkpoint", f.Checkpoint, "tokenCount", f.CheckpointUnits)
-		l.emit(l0ResumeStart, "checkpoint", f.Checkpoint, "tokenCount", f.CheckpointUnits)
+		l.emit("CONTINUATION_START", "checkpoint", f.Checkpoint, "tokenCount", f.CheckpointUnits)
+		l.emit("RESUME_START", "checkpoint", f.Checkpoint, "tokenCount", f.CheckpointUnits)
 	}
-	l.emit(l0StreamInit)
-	l.emit(l0AdapterWrapStart, "streamType", "process")
+	l.emit("STREAM_INIT")
+	l.emit("ADAPTER_WRAP_START", "streamType", "process")
 }
 
 // timerSet emits the start of a timer: the initial one at the launch, the inter
 // one as its first reset, at the first sign of life.
 func (l *L0) timerSet(f kernel.TimerSet) {
 	if f.Timer == kernel.TimerInter {
-		l.emit(l0TimeoutReset, "timeoutType", string(f.Timer), "configuredMs", f.AfterMS, "tokenIndex", 0)
+		l.emit("TIMEOUT_RESET", "timeoutType", string(f.Timer), "configuredMs", f.AfterMS, "tokenIndex", 0)
 		return
 	}
-	l.emit(l0TimeoutStart, "timeoutType", string(f.Timer), "configuredMs", f.AfterMS)
+	l.emit("TIMEOUT_START", "timeoutType", string(f.Timer), "configuredMs", f.AfterMS)
 }
 
 // timedOut emits a fired timer. A tool that timed out has failed; a later
 // result is ignored.
 func (l *L0) timedOut(f kernel.TimedOut) {
-	l.emit(l0TimeoutTriggered, "timeoutType", string(f.Timer), "elapsedMs", f.ElapsedMS)
+	l.emit("TIMEOUT_TRIGGERED", "timeoutType", string(f.Timer), "elapsedMs", f.ElapsedMS)
 	if f.Tool == "" {
 		return
 	}
@@ -355,8 +307,8 @@ func (l *L0) toolReturned(f kernel.ToolReturned) {
 	if !known {
 		result = sized(f.Result)
 	}
-	l.emit(l0ToolResult, "toolCallId", f.Tool, "result", result, "durationMs", f.DurationMS)
-	l.emit(l0ToolCompleted, "toolCallId", f.Tool, "status", "success")
+	l.emit("TOOL_RESULT", "toolCallId", f.Tool, "result", result, "durationMs", f.DurationMS)
+	l.emit("TOOL_COMPLETED", "toolCallId", f.Tool, "status", "success")
 }
 
 func (l *L0) toolFailed(call, kind string, ms int64, words string) {
@@ -369,8 +321,8 @@ func (l *L0) toolFailed(call, kind string, ms int64, words string) {
 	case telemetry.ToolRefused:
 		sentence = "the call was refused"
 	}
-	l.emit(l0ToolError, "toolCallId", call, "error", cmp.Or(words, sentence), "errorType", kind, "durationMs", ms)
-	l.emit(l0ToolCompleted, "toolCallId", call, "status", "error")
+	l.emit("TOOL_ERROR", "toolCallId", call, "error", cmp.Or(words, sentence), "errorType", kind, "durationMs", ms)
+	l.emit("TOOL_COMPLETED", "toolCallId", call, "status", "error")
 }
 
 // shown asks Tool, if there is one.
@@ -393,12 +345,12 @@ func sized(s *telemetry.Sized) any {
 // violations. Its durations are 0, since a phase is one instant of the session.
 func (l *L0) rulesChecked(f kernel.RulesChecked) {
 	violations := []L0Violation{}
-	l.emit(l0PhaseStart, "phase", f.Phase, "ruleCount", len(f.Rules), "tokenCount", f.Units)
+	l.emit("GUARDRAIL_PHASE_START", "phase", f.Phase, "ruleCount", len(f.Rules), "tokenCount", f.Units)
 	for i, r := range f.Rules {
 		l.rules++
 		id := fmt.Sprintf("rule-%d", l.rules)
-		l.emit(l0RuleStart, "index", i, "ruleId", r.ID, "callbackId", id)
-		l.emit(l0RuleEnd, "index", i, "ruleId", r.ID, "passed", r.Passed, "callbackId", id, "durationMs", 0)
+		l.emit("GUARDRAIL_RULE_START", "index", i, "ruleId", r.ID, "callbackId", id)
+		l.emit("GUARDRAIL_RULE_END", "index", i, "ruleId", r.ID, "passed", r.Passed, "callbackId", id, "durationMs", 0)
 		if r.Passed {
 			continue
 		}
@@ -408,9 +360,9 @@ func (l *L0) rulesChecked(f kernel.RulesChecked) {
 		violations = append(violations, L0Violation{Rule: r.ID, Message: "rule " + r.ID + " was broken", Severity: string(r.Severity), Recoverable: r.Recoverable})
 	}
 	l.attempt.violations = append(l.attempt.violations, violations...)
-	l.emit(l0PhaseEnd, "phase", f.Phase, "passed", len(violations) == 0, "violations", violations, "durationMs", 0)
+	l.emit("GUARDRAIL_PHASE_END", "phase", f.Phase, "passed", len(violations) == 0, "violations", violations, "durationMs", 0)
 	for i, v := range violations {
-		l.emit(l0RuleResult, "index", i, "ruleId", v.Rule, "passed", false, "violation", v)
+		l.emit("GUARDRAIL_RULE_RESULT", "index", i, "ruleId", v.Rule, "passed", false, "violation", v)
 	}
 }
 
@@ -434,12 +386,12 @@ func (l *L0) attemptEnded(f kernel.AttemptEnded) {
 			l.retries.uncounted++
 		}
 		kind := failureType(f.Cause)
-		l.emit(l0RetryStart, "attempt", r.Number, "maxAttempts", r.Of, "reason", f.Reason)
-		l.emit(l0RetryAttempt, "attempt", r.Number, "maxAttempts", r.Of, "reason", f.Reason, "delayMs", r.DelayMS, "countsTowardLimit", r.Counted,
+		l.emit("RETRY_START", "attempt", r.Number, "maxAttempts", r.Of, "reason", f.Reason)
+		l.emit("RETRY_ATTEMPT", "attempt", r.Number, "maxAttempts", r.Of, "reason", f.Reason, "delayMs", r.DelayMS, "countsTowardLimit", r.Counted,
 			"isNetwork", kind == "network", "isModelIssue", kind == "model" || kind == "zero_output")
 	}
 	if f.GaveUp {
-		l.emit(l0RetryGiveUp, "attempt", l.retries.profile, "maxAttempts", l.budget().Attempts, "reason", "no retries of "+f.Name+" are left",
+		l.emit("RETRY_GIVE_UP", "attempt", l.retries.profile, "maxAttempts", l.budget().Attempts, "reason", "no retries of "+f.Name+" are left",
 			"lastError", l.sentence(f))
 	}
 }
@@ -449,12 +401,12 @@ func (l *L0) completed(f kernel.AttemptEnded) {
 	l.open = false
 	state := L0State{TokenCount: f.Units, ContentLength: f.Bytes, Checkpoint: l.checkpoint, ModelRetryCount: l.retries.counted, NetworkRetryCount: l.retries.uncounted,
 		FallbackIndex: f.Profile, Violations: append([]L0Violation{}, l.attempt.violations...), Completed: true, Resumed: l.attempt.Checkpoint != ""}
-	l.emit(l0Complete, "tokenCount", f.Units, "contentLength", f.Bytes, "durationMs", f.DurationMS, "state", state)
+	l.emit("COMPLETE", "tokenCount", f.Units, "contentLength", f.Bytes, "durationMs", f.DurationMS, "state", state)
 	if n := l.retries.counted + l.retries.uncounted; n > 0 {
-		l.emit(l0RetryEnd, "attempt", n, "success", true)
+		l.emit("RETRY_END", "attempt", n, "success", true)
 	}
 	if f.Profile > 0 {
-		l.emit(l0FallbackEnd, "index", f.Profile, "success", true)
+		l.emit("FALLBACK_END", "index", f.Profile, "success", true)
 	}
 }
 
@@ -464,18 +416,18 @@ func (l *L0) failed(f kernel.AttemptEnded) {
 		l.open = false
 	}
 	if f.Cause == attempt.Aborted {
-		l.emit(l0AbortCompleted, "tokenCount", f.Units, "contentLength", f.Bytes)
+		l.emit("ABORT_COMPLETED", "tokenCount", f.Units, "contentLength", f.Bytes)
 	}
 	words := l.sentence(f)
 	if f.Cause == attempt.Network { // the only cause with this event (DECISIONS Z14)
-		l.emit(l0NetworkError, "error", words, "code", cmp.Or(f.Detail, "network"), "retryable", true)
+		l.emit("NETWORK_ERROR", "error", words, "code", cmp.Or(f.Detail, "network"), "retryable", true)
 	}
 	b := l.budget()
 	fields := []any{"error", words}
 	if code := l.errorCode(f); code != "" {
 		fields = append(fields, "errorCode", code)
 	}
-	l.emit(l0Error, append(fields, "failureType", failureType(f.Cause), "recoveryStrategy", string(f.Recovery),
+	l.emit("ERROR", append(fields, "failureType", failureType(f.Cause), "recoveryStrategy", string(f.Recovery),
 		"policy", l0Policy{RetryEnabled: b.MaxRetries > 0, FallbackEnabled: len(b.Profiles) > 1, MaxRetries: b.MaxRetries,
 			MaxFallbacks: max(len(b.Profiles)-1, 0), Attempt: f.Attempt, FallbackIndex: f.Profile})...)
 }
@@ -543,7 +495,7 @@ func (l *L0) errorCode(f kernel.AttemptEnded) string {
 	case l.attempt.notStarted:
 		return "INVALID_STREAM"
 	case f.Cause == attempt.Network:
-		return l0NetworkError
+		return "NETWORK_ERROR"
 	}
 	return ""
 }
