@@ -1,28 +1,12 @@
 package view
 
-import (
-	"bytes"
-	"encoding/json"
-	"reflect"
-)
+import "reflect"
 
 // An L0Callback is one call of an L0 callback: its name and its arguments,
 // {"callback":"onStart","args":[1,false,false]} as JSON.
 type L0Callback struct {
-	Name string
-	Args []any
-}
-
-// MarshalJSON writes the callback as one object.
-func (c L0Callback) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(struct {
-		Name string `json:"callback"`
-		Args []any  `json:"args"`
-	}{c.Name, c.Args})
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+	Name string `json:"callback"`
+	Args []any  `json:"args"`
 }
 
 // An L0Error is why an attempt failed: the argument of onError. As JSON it is
