@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -12,42 +13,28 @@ import (
 
 // Encode writes the envelope with its body, verbatim as a JSON string.
 func (p PayloadEnvelope) Encode() ([]byte, error) {
-	w, err := p.wire()
+	payloads, err := revealed([]PayloadEnvelope{p})
 	if err != nil {
 		return nil, err
 	}
-	return marshal(w)
+	return marshal(payloads[0])
 }
 
 // Encode writes the one document that a client reads, on one line and without
 // a line end.
-func (d DispatchEnvelope) Encode() ([]byte, error) {
-	payloads, err := wirePayloads(d.Payloads)
-	if err != nil {
+func (d DispatchEnvelope) Encode() (_ []byte, err error) {
+	if d.Payloads, err = revealed(d.Payloads); err != nil {
 		return nil, err
 	}
-	return marshal(struct {
-		SchemaVersion string          `json:"schema_version"`
-		Request       CallbackRequest `json:"request"`
-		Payloads      []wirePayload   `json:"payloads,omitempty"`
-	}{d.SchemaVersion, d.Request, payloads})
+	return marshal(d)
 }
 
 // Encode writes the answer with the bodies of its payloads.
-func (r CallbackResponse) Encode() ([]byte, error) {
-	payloads, err := wirePayloads(r.ClientPayloads)
-	if err != nil {
+func (r CallbackResponse) Encode() (_ []byte, err error) {
+	if r.ClientPayloads, err = revealed(r.ClientPayloads); err != nil {
 		return nil, err
 	}
-	return marshal(struct {
-		SchemaVersion  string        `json:"schema_version,omitempty"`
-		Status         Status        `json:"status"`
-		ClientPayloads []wirePayload `json:"client_payloads,omitempty"`
-		ReceiptRefs    []string      `json:"receipt_refs,omitempty"`
-		Warnings       []string      `json:"warnings,omitempty"`
-		FailureClass   *FailureClass `json:"failure_class,omitempty"`
-		RetryClass     *RetryClass   `json:"retry_class,omitempty"`
-	}{r.SchemaVersion, r.Status, payloads, r.ReceiptRefs, r.Warnings, r.FailureClass, r.RetryClass})
+	return marshal(r)
 }
 
 // RenderPayloads renders the transport envelope for a harness that has a
@@ -76,57 +63,27 @@ func RenderPayloads(ps []PayloadEnvelope) Opaque {
 	doc, _ := marshal(struct {
 		Payloads []rendered `json:"payloads"`
 	}{payloads})
-	return Opaque{doc}
+	return Opaque{b: doc}
 }
 
-// wirePayload is PayloadEnvelope, member for member, with the body revealed.
-type wirePayload struct {
-	SchemaVersion        int                   `json:"schema_version"`
-	PayloadID            string                `json:"payload_id"`
-	ClientID             string                `json:"client_id"`
-	PayloadKind          string                `json:"payload_kind"`
-	Format               string                `json:"format"`
-	ContentEncoding      string                `json:"content_encoding"`
-	Body                 *string               `json:"body"`
-	BodyRef              *string               `json:"body_ref"`
-	ByteSize             int64                 `json:"byte_size"`
-	ContentDigest        *string               `json:"content_digest,omitempty"`
-	AcceptablePlacements []AcceptablePlacement `json:"acceptable_placements"`
-	IdempotencyKey       *string               `json:"idempotency_key,omitempty"`
-	ExpiresAtEpochS      *int64                `json:"expires_at_epoch_s"`
-	Redaction            string                `json:"redaction"`
-	Metadata             map[string]any        `json:"metadata"`
-}
-
-func (p PayloadEnvelope) wire() (wirePayload, error) {
-	w := wirePayload{
-		p.SchemaVersion, p.PayloadID, p.ClientID, p.PayloadKind, p.Format, p.ContentEncoding,
-		nil, p.BodyRef, p.ByteSize, p.ContentDigest, filled(p.AcceptablePlacements),
-		p.IdempotencyKey, p.ExpiresAtEpochS, p.Redaction, filledMap(p.Metadata),
-	}
-	if p.Body == nil {
-		return w, nil
-	}
-	body := p.Body.Reveal()
-	// encoding/json would replace bytes that are not UTF-8 with U+FFFD, and the
-	// client would read another body.
-	if !utf8.ValidString(body) {
-		return w, fmt.Errorf("encode payload %s: its body is not UTF-8; send it as base64", show(p.PayloadID))
-	}
-	w.Body = &body
-	return w, nil
-}
-
-func wirePayloads(ps []PayloadEnvelope) ([]wirePayload, error) {
-	wired := make([]wirePayload, len(ps))
-	for i, p := range ps {
-		w, err := p.wire()
-		if err != nil {
-			return nil, err
+// revealed returns copies of payloads that marshal with their bodies, and with
+// every member that the contract requires.
+func revealed(ps []PayloadEnvelope) ([]PayloadEnvelope, error) {
+	ps = slices.Clone(ps)
+	for i := range ps {
+		p := &ps[i]
+		p.AcceptablePlacements, p.Metadata = filled(p.AcceptablePlacements), filledMap(p.Metadata)
+		if p.Body == nil {
+			continue
 		}
-		wired[i] = w
+		// encoding/json would replace bytes that are not UTF-8 with U+FFFD, and the
+		// client would read another body.
+		if !utf8.Valid(p.Body.b) {
+			return nil, fmt.Errorf("encode payload %s: its body is not UTF-8; send it as base64", show(p.PayloadID))
+		}
+		p.Body = &Opaque{b: p.Body.b, revealed: true}
 	}
-	return wired, nil
+	return ps, nil
 }
 
 // MarshalJSON writes an empty list as [] and never as null.

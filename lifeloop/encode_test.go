@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -139,17 +138,6 @@ func TestDispatchWithoutPayloads(t *testing.T) {
 	require.NotContains(t, string(doc), `"payloads"`)
 	require.Contains(t, string(doc), `"payload_refs":[]`)
 	require.NotContains(t, string(doc), "\n")
-}
-
-// wirePayload has the same fields as PayloadEnvelope.
-func TestWirePayloadHasEveryMember(t *testing.T) {
-	a, b := reflect.TypeFor[PayloadEnvelope](), reflect.TypeFor[wirePayload]()
-	require.Equal(t, a.NumField(), b.NumField())
-	for i := range a.NumField() {
-		if a.Field(i).Name != b.Field(i).Name || a.Field(i).Tag.Get("json") != b.Field(i).Tag.Get("json") {
-			t.Errorf("%s %s is %s %s on the wire", a.Field(i).Name, a.Field(i).Tag, b.Field(i).Name, b.Field(i).Tag)
-		}
-	}
 }
 
 func drawID(t *rapid.T, name string) string {

@@ -8,11 +8,14 @@ import (
 
 // Opaque is a payload body. It is never parsed and does not print itself. Only
 // [Opaque.Reveal] returns the bytes, so every use can be found.
-type Opaque struct{ b []byte }
+type Opaque struct {
+	b        []byte
+	revealed bool // marshals as the body; set only on copies within an Encode
+}
 
 // NewOpaque wraps a body. The bytes are the envelope's body string as the
 // client wrote it (for base64 payloads still encoded).
-func NewOpaque(body string) Opaque { return Opaque{[]byte(body)} }
+func NewOpaque(body string) Opaque { return Opaque{b: []byte(body)} }
 
 // Reveal returns the body. Callers deliver it and store no copy.
 func (o Opaque) Reveal() string { return string(o.b) }
@@ -32,7 +35,12 @@ func (o Opaque) GoString() string { return o.String() }
 
 // MarshalJSON writes the redacted form; [PayloadEnvelope.Encode] and
 // [DispatchEnvelope.Encode] are the ways a body leaves the program.
-func (o Opaque) MarshalJSON() ([]byte, error) { return json.Marshal(o.String()) }
+func (o Opaque) MarshalJSON() ([]byte, error) {
+	if o.revealed {
+		return marshal(string(o.b))
+	}
+	return marshal(o.String())
+}
 
 // UnmarshalJSON reads a JSON string verbatim.
 func (o *Opaque) UnmarshalJSON(b []byte) error {
