@@ -45,7 +45,7 @@ func (s *step) requestFrame(in FrameRequested) {
 
 // frameRefusal says why a request is refused; it is empty for a good one.
 func (s *step) frameRefusal(in FrameRequested) (lifeloop.FailureClass, string) {
-	if err := frameContext(in.Frame, in.Parent).Validate(); err != nil {
+	if err := lifeloop.Validate(*frameContext(in.Frame, in.Parent)); err != nil {
 		return lifeloop.InvalidRequest, err.Error()
 	}
 	f := s.turns.frame(in.Frame)

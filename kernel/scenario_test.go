@@ -385,13 +385,13 @@ func checkTurn(t require.TestingT, turn kernel.Turn) {
 	// Every receipt is one that the contract allows.
 	for _, f := range turn.Facts {
 		if r, ok := f.(kernel.ReceiptIssued); ok {
-			require.NoError(t, r.Receipt.Validate(), "%+v", r.Receipt)
+			require.NoError(t, lifeloop.Validate(r.Receipt), "%+v", r.Receipt)
 		}
 	}
 	// Every envelope that leaves is one that the contract allows.
 	for _, e := range turn.Effects {
 		if d, ok := e.(kernel.Dispatch); ok {
-			require.NoError(t, d.Envelope.Validate())
+			require.NoError(t, lifeloop.Validate(d.Envelope))
 		}
 	}
 }

@@ -24,13 +24,13 @@ const (
 	InternalError        FailureClass = "internal_error"
 )
 
-// all lists every failure class, in the contract's order.
-func (FailureClass) all() []FailureClass {
-	return []FailureClass{
+// words lists every failure class, in the contract's order.
+func (FailureClass) words() []string {
+	return texts(
 		AdapterUnavailable, CapabilityUnsupported, DegradedCapability, PlacementUnavailable,
 		PayloadTooLarge, PayloadRejected, IdentityUnavailable, TransportError, Timeout,
 		OperatorRequired, StateConflict, InvalidRequest, InternalError,
-	}
+	)
 }
 
 // A RetryClass says what must change before the same request may be repeated.
@@ -45,22 +45,22 @@ const (
 	DoNotRetry            RetryClass = "do_not_retry"
 )
 
-// all lists every retry class, loosest first (DECISIONS L11).
-func (RetryClass) all() []RetryClass {
-	return []RetryClass{SafeRetry, RetryAfterReread, RetryAfterReconfigure, RetryAfterOperator, DoNotRetry}
+// words lists every retry class, loosest first (DECISIONS L11).
+func (RetryClass) words() []string {
+	return texts(SafeRetry, RetryAfterReread, RetryAfterReconfigure, RetryAfterOperator, DoNotRetry)
 }
 
 // Valid reports whether c is one of the contract's failure classes.
-func (c FailureClass) Valid() bool { return slices.Contains(c.all(), c) }
+func (c FailureClass) Valid() bool { return slices.Contains(c.words(), string(c)) }
 
 // Valid reports whether c is one of the contract's retry classes.
-func (c RetryClass) Valid() bool { return slices.Contains(c.all(), c) }
+func (c RetryClass) Valid() bool { return slices.Contains(c.words(), string(c)) }
 
 // Tighter reports whether c asks for more than d before a retry. "Adapters may
 // tighten retry posture for known unsafe operations, but they must not loosen
 // it."
 func (c RetryClass) Tighter(d RetryClass) bool {
-	return slices.Index(c.all(), c) > slices.Index(c.all(), d)
+	return slices.Index(c.words(), string(c)) > slices.Index(c.words(), string(d))
 }
 
 // DefaultRetry is the contract's failure-to-retry table: a class for every valid

@@ -467,13 +467,13 @@ func TestResponseVersion(t *testing.T) {
 // A response may name a tighter retry class than the default of its failure
 // class, never a looser one. Without a retry class it has the default.
 func TestRetryMayOnlyTighten(t *testing.T) {
-	for _, class := range FailureClass("").all() {
+	for _, class := range all[FailureClass]() {
 		if got := (CallbackResponse{FailureClass: &class}).Retry(); got != class.DefaultRetry() {
 			t.Errorf("%s alone: %s, want %s", class, got, class.DefaultRetry())
 		}
-		for i, retry := range RetryClass("").all() {
+		for i, retry := range all[RetryClass]() {
 			r := CallbackResponse{Status: Failed, FailureClass: &class, RetryClass: &retry}
-			allowed := i >= slices.Index(RetryClass("").all(), class.DefaultRetry())
+			allowed := i >= slices.Index(all[RetryClass](), class.DefaultRetry())
 			if err := r.Validate(Version); (err == nil) != allowed {
 				t.Errorf("%s with %s: %v", class, retry, err)
 			}
@@ -500,7 +500,7 @@ func TestDefaultRetryIsTheContractsTable(t *testing.T) {
 		"invalid_request":        "do_not_retry",
 		"internal_error":         "retry_after_reread",
 	}
-	require.Len(t, FailureClass("").all(), len(want))
+	require.Len(t, all[FailureClass](), len(want))
 	for class, retry := range want {
 		if got := class.DefaultRetry(); got != retry {
 			t.Errorf("%s: %s, want %s", class, got, retry)
@@ -520,16 +520,27 @@ func TestVocabulary(t *testing.T) {
 		"session.starting", "session.started", "frame.opening", "frame.opened", "context.pressure_observed",
 		"context.compacted", "frame.ending", "frame.ended", "session.ending", "session.ended",
 		"supervisor.tick", "capability.degraded", "receipt.emitted", "receipt.gap_detected")
-	check("modes", words(t, IntegrationMode("").all()), "manual_skill", "launcher_wrapper", "native_hook", "reference_adapter", "telemetry_only")
-	check("roles", words(t, Role("").all()), "primary_worker", "worker", "supervisor", "observer")
+	check("modes", words(t, all[IntegrationMode]()), "manual_skill", "launcher_wrapper", "native_hook", "reference_adapter", "telemetry_only")
+	check("roles", Role("").words(), "primary_worker", "worker", "supervisor", "observer")
 	check("supports", words(t, Supports()), "native", "synthesized", "manual", "partial", "unavailable")
 	check("classes", words(t, Placements()), "pre_session", "pre_frame_leading", "pre_frame_trailing", "tool_result", "manual_operator")
 	check("placements", words(t, PayloadPlacements()), "developer_equivalent_frame", "pre_prompt_frame", "side_channel_context", "receipt_only")
 	check("levels", words(t, Requirements()), "required", "preferred", "optional")
-	check("statuses", words(t, Status("").all()), "observed", "delivered", "skipped", "degraded", "failed")
-	check("frames", words(t, FrameClass("").all()), "top_level", "subcall")
-	check("retries", words(t, RetryClass("").all()), "safe_retry", "retry_after_reread", "retry_after_reconfigure", "retry_after_operator", "do_not_retry")
-	require.Len(t, words(t, FailureClass("").all()), 13)
+	check("statuses", Status("").words(), "observed", "delivered", "skipped", "degraded", "failed")
+	check("frames", FrameClass("").words(), "top_level", "subcall")
+	check("retries", words(t, all[RetryClass]()), "safe_retry", "retry_after_reread", "retry_after_reconfigure", "retry_after_operator", "do_not_retry")
+	require.Len(t, words(t, all[FailureClass]()), 13)
+}
+
+// all lists a closed set as its own type.
+func all[E interface {
+	~string
+	words() []string
+}]() (list []E) {
+	for _, w := range E("").words() {
+		list = append(list, E(w))
+	}
+	return list
 }
 
 // words checks that each word of a closed set is valid and that other words are
@@ -555,8 +566,8 @@ func words[E interface {
 }
 
 func TestOrders(t *testing.T) {
-	for i, a := range RetryClass("").all() {
-		for j, b := range RetryClass("").all() {
+	for i, a := range all[RetryClass]() {
+		for j, b := range all[RetryClass]() {
 			if a.Tighter(b) != (i > j) {
 				t.Errorf("%s tighter than %s: %v", a, b, a.Tighter(b))
 			}

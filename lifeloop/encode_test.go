@@ -184,7 +184,7 @@ func drawPayload(t *rapid.T) PayloadEnvelope {
 func TestPayloadRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPayload(t)
-		require.NoError(t, p.Validate())
+		require.NoError(t, Validate(p))
 		doc, err := p.Encode()
 		require.NoError(t, err)
 		back, err := Parse[PayloadEnvelope](doc)
@@ -201,7 +201,7 @@ func TestDispatchEnvelopeRoundTrip(t *testing.T) {
 			EventID:         drawID(t, "event_id"),
 			AdapterID:       drawID(t, "adapter_id"),
 			AdapterVersion:  "1",
-			IntegrationMode: rapid.SampledFrom(IntegrationMode("").all()).Draw(t, "mode"),
+			IntegrationMode: rapid.SampledFrom(all[IntegrationMode]()).Draw(t, "mode"),
 			InvocationID:    drawID(t, "invocation_id"),
 			Sequence:        maybe(t, "sequence", rapid.Int64Min(0).Draw(t, "sequence")),
 			IdempotencyKey:  maybe(t, "key", drawID(t, "key")),
@@ -213,7 +213,7 @@ func TestDispatchEnvelopeRoundTrip(t *testing.T) {
 			d.Payloads = append(d.Payloads, p)
 			d.Request.PayloadRefs = append(d.Request.PayloadRefs, PayloadRef{PayloadID: p.PayloadID, PayloadKind: p.PayloadKind, ContentDigest: p.ContentDigest, ByteSize: &p.ByteSize})
 		}
-		require.NoError(t, d.Validate())
+		require.NoError(t, Validate(d))
 		doc, err := d.Encode()
 		require.NoError(t, err)
 		back, err := Parse[DispatchEnvelope](doc)

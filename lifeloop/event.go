@@ -37,7 +37,7 @@ func Events() []Event {
 	}
 }
 
-func (Event) all() []Event { return Events() }
+func (Event) words() []string { return texts(Events()...) }
 
 // Valid reports whether e is one of the contract's events.
 func (e Event) Valid() bool { return slices.Contains(Events(), e) }
@@ -60,9 +60,9 @@ const (
 	TelemetryOnly    IntegrationMode = "telemetry_only"
 )
 
-func (IntegrationMode) all() []IntegrationMode {
-	return []IntegrationMode{ManualSkill, LauncherWrapper, NativeHook, ReferenceAdapter, TelemetryOnly}
+func (IntegrationMode) words() []string {
+	return texts(ManualSkill, LauncherWrapper, NativeHook, ReferenceAdapter, TelemetryOnly)
 }
 
 // Valid reports whether m is one of the contract's integration modes.
-func (m IntegrationMode) Valid() bool { return slices.Contains(m.all(), m) }
+func (m IntegrationMode) Valid() bool { return slices.Contains(m.words(), string(m)) }

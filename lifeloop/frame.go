@@ -1,7 +1,5 @@
 package lifeloop
 
-import "slices"
-
 // A FrameClass says where a frame is in the session's frame tree.
 type FrameClass string
 
@@ -10,17 +8,14 @@ const (
 	Subcall  FrameClass = "subcall"
 )
 
-func (FrameClass) all() []FrameClass { return []FrameClass{TopLevel, Subcall} }
-
-// Valid reports whether c is one of the contract's frame classes.
-func (c FrameClass) Valid() bool { return slices.Contains(c.all(), c) }
+func (FrameClass) words() []string { return texts(TopLevel, Subcall) }
 
 // A FrameContext names the frame an event belongs to. "frame_class = subcall
 // requires parent_frame_id; top_level forbids it."
 type FrameContext struct {
-	FrameID       string     `json:"frame_id"`
+	FrameID       string     `json:"frame_id" wire:"id"`
 	FrameClass    FrameClass `json:"frame_class"`
-	ParentFrameID *string    `json:"parent_frame_id,omitempty"`
+	ParentFrameID *string    `json:"parent_frame_id,omitempty" wire:"id"`
 }
 
 // An EventRecord is one emitted lifecycle event. `observe` and `events --as

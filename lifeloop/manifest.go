@@ -17,7 +17,7 @@ const (
 // Supports lists the support states, strongest first.
 func Supports() []Support { return []Support{Native, Synthesized, Manual, Partial, Unavailable} }
 
-func (Support) all() []Support { return Supports() }
+func (Support) words() []string { return texts(Supports()...) }
 
 // Valid reports whether s is one of the contract's support states.
 func (s Support) Valid() bool { return slices.Contains(Supports(), s) }
@@ -39,10 +39,7 @@ func (s Support) strength() int {
 // supervisor or observer.
 type Role string
 
-func (Role) all() []Role { return []Role{"primary_worker", "worker", "supervisor", "observer"} }
-
-// Valid reports whether r is one of the contract's adapter roles.
-func (r Role) Valid() bool { return slices.Contains(r.all(), r) }
+func (Role) words() []string { return []string{"primary_worker", "worker", "supervisor", "observer"} }
 
 // A Placement is a manifest placement class: where in the lifecycle an
 // adapter accepts a payload.
@@ -89,15 +86,12 @@ const (
 	SeenAsUser      SeenAs = "user"
 )
 
-func (SeenAs) all() []SeenAs { return []SeenAs{SeenAsDeveloper, SeenAsSystem, SeenAsUser} }
-
-// Valid reports whether s is one of the three voices.
-func (s SeenAs) Valid() bool { return slices.Contains(s.all(), s) }
+func (SeenAs) words() []string { return texts(SeenAsDeveloper, SeenAsSystem, SeenAsUser) }
 
 // A Claim is a support state with its evidence in words.
 type Claim struct {
 	Support  Support `json:"support"`
-	Evidence string  `json:"evidence,omitempty"`
+	Evidence string  `json:"evidence,omitempty" wire:"evidence"`
 }
 
 // ReceiptClaims says which receipts an adapter makes and whether they are
@@ -126,24 +120,24 @@ type RenewalClaims struct {
 		Observation     Support `json:"observation"`
 		PayloadDelivery Support `json:"payload_delivery"`
 	} `json:"continuation"`
-	Profiles []string `json:"profiles,omitempty"`
-	Evidence string   `json:"evidence,omitempty"`
+	Profiles []string `json:"profiles,omitempty" wire:"id"`
+	Evidence string   `json:"evidence,omitempty" wire:"evidence"`
 }
 
 // A TelemetrySource describes one source an adapter exposes (DECISIONS L15).
 type TelemetrySource struct {
-	Name    string  `json:"name"`
-	Kind    string  `json:"kind"`
+	Name    string  `json:"name" wire:"id"`
+	Kind    string  `json:"kind" wire:"id"`
 	Path    string  `json:"path,omitempty"`
 	Support Support `json:"support"`
 }
 
 // A Manifest is an adapter's honest report of lifecycle behaviour.
 type Manifest struct {
-	ContractVersion   string                       `json:"contract_version"`
-	AdapterID         string                       `json:"adapter_id"`
-	AdapterVersion    string                       `json:"adapter_version"`
-	DisplayName       string                       `json:"display_name"`
+	ContractVersion   string                       `json:"contract_version" wire:"version"`
+	AdapterID         string                       `json:"adapter_id" wire:"id"`
+	AdapterVersion    string                       `json:"adapter_version" wire:"id"`
+	DisplayName       string                       `json:"display_name" wire:"id"`
 	Role              Role                         `json:"role"`
 	IntegrationModes  []IntegrationMode            `json:"integration_modes"`
 	LifecycleEvents   map[Event]EventClaim         `json:"lifecycle_events"`

@@ -14,7 +14,7 @@ const (
 // Requirements lists the requirement levels, strictest first.
 func Requirements() []Requirement { return []Requirement{Required, Preferred, Optional} }
 
-func (Requirement) all() []Requirement { return Requirements() }
+func (Requirement) words() []string { return texts(Requirements()...) }
 
 // Valid reports whether r is one of the contract's requirement levels.
 func (r Requirement) Valid() bool { return slices.Contains(Requirements(), r) }
@@ -34,7 +34,7 @@ func PayloadPlacements() []PayloadPlacement {
 	return []PayloadPlacement{DeveloperEquivalentFrame, PrePromptFrame, SideChannelContext, ReceiptOnly}
 }
 
-func (PayloadPlacement) all() []PayloadPlacement { return PayloadPlacements() }
+func (PayloadPlacement) words() []string { return texts(PayloadPlacements()...) }
 
 // Valid reports whether p is one of the contract's payload placements.
 func (p PayloadPlacement) Valid() bool { return slices.Contains(PayloadPlacements(), p) }
@@ -48,26 +48,25 @@ type AcceptablePlacement struct {
 // A PayloadEnvelope is client-owned data to be placed at a lifecycle moment
 // (DECISIONS L13). Lifeloop handles transport and placement only.
 type PayloadEnvelope struct {
-	SchemaVersion        int                   `json:"schema_version"`
-	PayloadID            string                `json:"payload_id"`
-	ClientID             string                `json:"client_id"`
-	PayloadKind          string                `json:"payload_kind"`
-	Format               string                `json:"format"`
+	SchemaVersion        int                   `json:"schema_version" wire:"version"`
+	PayloadID            string                `json:"payload_id" wire:"id"`
+	ClientID             string                `json:"client_id" wire:"id"`
+	PayloadKind          string                `json:"payload_kind" wire:"id"`
+	Format               string                `json:"format" wire:"id"`
 	ContentEncoding      string                `json:"content_encoding"`
 	Body                 *Opaque               `json:"body" wire:"optional"`
 	BodyRef              *string               `json:"body_ref" wire:"optional"`
-	ByteSize             int64                 `json:"byte_size"`
-	ContentDigest        *string               `json:"content_digest,omitempty"`
+	ByteSize             int64                 `json:"byte_size" wire:"size"`
+	ContentDigest        *string               `json:"content_digest,omitempty" wire:"digest"`
 	AcceptablePlacements []AcceptablePlacement `json:"acceptable_placements"`
-	IdempotencyKey       *string               `json:"idempotency_key,omitempty"`
+	IdempotencyKey       *string               `json:"idempotency_key,omitempty" wire:"id"`
 	ExpiresAtEpochS      *int64                `json:"expires_at_epoch_s" wire:"optional"`
-	Redaction            string                `json:"redaction"`
+	Redaction            string                `json:"redaction" wire:"text"`
 	Metadata             map[string]any        `json:"metadata"`
 }
 
 // Expired reports whether the payload must no longer be delivered at epoch. An
-// expired document is still valid, so [PayloadEnvelope.Validate] does not check
-// it.
+// expired document is still valid, so [Validate] does not check it.
 func (p PayloadEnvelope) Expired(epoch int64) bool {
 	return p.ExpiresAtEpochS != nil && epoch >= *p.ExpiresAtEpochS
 }

@@ -1,7 +1,5 @@
 package lifeloop
 
-import "slices"
-
 // A Status is the outcome a receipt, or a client's answer, reports.
 type Status string
 
@@ -13,53 +11,50 @@ const (
 	Failed    Status = "failed"
 )
 
-func (Status) all() []Status { return []Status{Observed, Delivered, Skipped, Degraded, Failed} }
-
-// Valid reports whether s is one of the contract's receipt statuses.
-func (s Status) Valid() bool { return slices.Contains(s.all(), s) }
+func (Status) words() []string { return texts(Observed, Delivered, Skipped, Degraded, Failed) }
 
 // A PayloadReceipt says where one payload went.
 type PayloadReceipt struct {
-	PayloadID     string           `json:"payload_id"`
-	PayloadKind   string           `json:"payload_kind"`
+	PayloadID     string           `json:"payload_id" wire:"id"`
+	PayloadKind   string           `json:"payload_kind" wire:"id"`
 	Placement     PayloadPlacement `json:"placement"`
 	Status        Status           `json:"status"`
-	ByteSize      int64            `json:"byte_size"`
-	ContentDigest *string          `json:"content_digest,omitempty"` // only when the payload carried one
+	ByteSize      int64            `json:"byte_size" wire:"size"`
+	ContentDigest *string          `json:"content_digest,omitempty" wire:"digest"` // only when the payload carried one
 }
 
 // A Degradation is a capability whose support changed during the session.
 // CurrentSupport may be the stronger one: a recovery is reported too (DECISIONS
 // L8).
 type Degradation struct {
-	Event            Event      `json:"event"` // always capability.degraded
-	Capability       string     `json:"capability"`
+	Event            Event      `json:"event" wire:"own"` // always capability.degraded
+	Capability       string     `json:"capability" wire:"id"`
 	PreviousSupport  Support    `json:"previous_support"`
 	CurrentSupport   Support    `json:"current_support"`
-	ObservedAtEpochS int64      `json:"observed_at_epoch_s"`
-	Evidence         string     `json:"evidence"`
+	ObservedAtEpochS int64      `json:"observed_at_epoch_s" wire:"size"`
+	Evidence         string     `json:"evidence" wire:"evidence"`
 	RetryClass       RetryClass `json:"retry_class"`
 }
 
 // A Receipt is bounded evidence of one lifecycle operation. Required nullable
 // members are pointers without omitempty: the key is always written.
 type Receipt struct {
-	SchemaVersion          int              `json:"schema_version"`
-	ReceiptID              string           `json:"receipt_id"`
-	IdempotencyKey         *string          `json:"idempotency_key"`
-	ClientID               string           `json:"client_id"`
-	AdapterID              string           `json:"adapter_id"`
-	InvocationID           string           `json:"invocation_id"`
+	SchemaVersion          int              `json:"schema_version" wire:"version"`
+	ReceiptID              string           `json:"receipt_id" wire:"id"`
+	IdempotencyKey         *string          `json:"idempotency_key" wire:"id"`
+	ClientID               string           `json:"client_id" wire:"id"`
+	AdapterID              string           `json:"adapter_id" wire:"id"`
+	InvocationID           string           `json:"invocation_id" wire:"id"`
 	Event                  Event            `json:"event"`
-	EventID                string           `json:"event_id"`
-	Sequence               *int64           `json:"sequence"`
-	ParentReceiptID        *string          `json:"parent_receipt_id"`
+	EventID                string           `json:"event_id" wire:"id"`
+	Sequence               *int64           `json:"sequence" wire:"size"`
+	ParentReceiptID        *string          `json:"parent_receipt_id" wire:"id"`
 	IntegrationMode        IntegrationMode  `json:"integration_mode"`
 	Status                 Status           `json:"status"`
-	AtEpochS               int64            `json:"at_epoch_s"`
-	HarnessSessionID       *string          `json:"harness_session_id"`
-	HarnessRunID           *string          `json:"harness_run_id"`
-	HarnessTaskID          *string          `json:"harness_task_id"`
+	AtEpochS               int64            `json:"at_epoch_s" wire:"size"`
+	HarnessSessionID       *string          `json:"harness_session_id" wire:"id"`
+	HarnessRunID           *string          `json:"harness_run_id" wire:"id"`
+	HarnessTaskID          *string          `json:"harness_task_id" wire:"id"`
 	PayloadReceipts        []PayloadReceipt `json:"payload_receipts"`
 	TelemetrySummary       map[string]any   `json:"telemetry_summary"`
 	CapabilityDegradations []Degradation    `json:"capability_degradations"`

@@ -433,7 +433,7 @@ var proofs = map[string]proof{
 	"receipts.lifeloop_synthesized": {"true", func(t *testing.T, id string) bool {
 		r := begin(t, id, nil)
 		for _, receipt := range r.receipts() {
-			require.NoError(t, receipt.Validate())
+			require.NoError(t, lifeloop.Validate(receipt))
 		}
 		return len(r.receipts()) > 0
 	}},
