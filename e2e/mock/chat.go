@@ -8,7 +8,7 @@ import (
 )
 
 // chat is OpenAI's chat completions.
-type chat struct{}
+type chat struct{ noCacheWrite }
 
 func (chat) read(path string, body []byte) (request, bool) {
 	var in struct {
@@ -48,17 +48,8 @@ func (chat) read(path string, body []byte) (request, bool) {
 	return r, true
 }
 
-func (chat) fit(u Usage) Usage {
-	u.CacheWrite = 0
-	return u
-}
-
 func (chat) refuse(r Reply) any {
-	text := r.Message
-	if text == "" {
-		text = fmt.Sprintf("%d, by script", r.Error)
-	}
-	return map[string]any{"error": map[string]any{"message": text, "type": "mock_error", "code": r.Error}}
+	return map[string]any{"error": map[string]any{"message": r.message(), "type": "mock_error", "code": r.Error}}
 }
 
 func (chat) head(a *answer, object string) map[string]any {

@@ -1,6 +1,7 @@
 package mock
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -8,7 +9,7 @@ import (
 )
 
 // generation is the Gemini API's content generation.
-type generation struct{}
+type generation struct{ noCacheWrite }
 
 type content struct {
 	Role  string `json:"role"`
@@ -70,21 +71,9 @@ func (generation) read(path string, body []byte) (request, bool) {
 	return r, true
 }
 
-func (generation) fit(u Usage) Usage {
-	u.CacheWrite = 0
-	return u
-}
-
 func (generation) refuse(r Reply) any {
 	word := map[int]string{400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE"}[r.Error]
-	if word == "" {
-		word = "INTERNAL"
-	}
-	text := r.Message
-	if text == "" {
-		text = fmt.Sprintf("%d, by script", r.Error)
-	}
-	return map[string]any{"error": map[string]any{"code": r.Error, "message": text, "status": word}}
+	return map[string]any{"error": map[string]any{"code": r.Error, "message": r.message(), "status": cmp.Or(word, "INTERNAL")}}
 }
 
 func (generation) usage(u Usage) map[string]any {

@@ -1,6 +1,7 @@
 package mock
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -82,14 +83,7 @@ func (messages) fit(u Usage) Usage {
 func (messages) refuse(r Reply) any {
 	kind := map[int]string{400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
 		429: "rate_limit_error", 529: "overloaded_error"}[r.Error]
-	if kind == "" {
-		kind = "api_error"
-	}
-	text := r.Message
-	if text == "" {
-		text = fmt.Sprintf("%d, by script", r.Error)
-	}
-	return map[string]any{"type": "error", "error": map[string]any{"type": kind, "message": text}, "request_id": "req_mock"}
+	return map[string]any{"type": "error", "error": map[string]any{"type": cmp.Or(kind, "api_error"), "message": r.message()}, "request_id": "req_mock"}
 }
 
 func (messages) usage(u Usage) map[string]any {

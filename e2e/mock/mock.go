@@ -15,7 +15,9 @@
 package mock
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -87,6 +89,9 @@ func Runs(command string) Reply { return Reply{Text: "let me see", Tool: command
 // Fails returns a reply with an HTTP status.
 func Fails(status int) Reply { return Reply{Error: status} }
 
+// message returns the text of an Error.
+func (r Reply) message() string { return cmp.Or(r.Message, fmt.Sprintf("%d, by script", r.Error)) }
+
 // Using returns the reply with this many input tokens, none of them cached.
 func (r Reply) Using(input int64) Reply {
 	r.Usage = &Usage{Input: input, Output: 20}
@@ -121,11 +126,7 @@ var mark = regexp.MustCompile(`\(p\d+\)`)
 
 // Mark returns the last mark in a text, or "" if it has none.
 func Mark(text string) string {
-	marks := mark.FindAllString(text, -1)
-	if len(marks) == 0 {
-		return ""
-	}
-	return marks[len(marks)-1]
+	return last(mark.FindAllString(text, -1))
 }
 
 // AgentMark is the mark in the prompt of a sub-agent.
@@ -135,22 +136,12 @@ const AgentMark = "(agent)"
 type Server struct {
 	mu     sync.Mutex // guards the fields below
 	script []Reply
-	// compactions are the answers to requests for a summary, in order. After the
-	// last one the answer is a plain summary.
-	compactions []Reply
-	calls       []*Call
+	calls  []*Call
 }
 
 // New returns a server that answers the requests of the conversation with these
 // replies in order, and then with "ok".
 func New(script ...Reply) *Server { return &Server{script: script} }
-
-// Compactions sets the answers to requests for a summary.
-func (s *Server) Compactions(replies ...Reply) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.compactions = replies
-}
 
 // Calls returns all calls so far.
 func (s *Server) Calls() []Call {
@@ -240,9 +231,12 @@ func (s *Server) take(path string, req request, known bool, body []byte) (*Call,
 	var reply Reply
 	switch c.Kind {
 	case Main, Agent:
-		reply, s.script = next(s.script, Says("ok"))
+		reply = Says("ok")
+		if len(s.script) > 0 {
+			reply, s.script = s.script[0], s.script[1:]
+		}
 	case Compaction:
-		reply, s.compactions = next(s.compactions, Says(summary))
+		reply = Says(summary)
 	case Title:
 		reply = Says("Mock title")
 	}
@@ -262,13 +256,6 @@ func (s *Server) take(path string, req request, known bool, body []byte) (*Call,
 const summary = "<analysis>mock</analysis>\n<summary>MOCK SUMMARY</summary>\n" +
 	"<state_snapshot><overall_goal>mock</overall_goal><key_knowledge>mock</key_knowledge></state_snapshot>"
 
-func next(queue []Reply, otherwise Reply) (Reply, []Reply) {
-	if len(queue) == 0 {
-		return otherwise, nil
-	}
-	return queue[0], queue[1:]
-}
-
 // unique returns the usage of the nth call of a kind. No other call has it, and no
 // sum of a few calls equals another call's usage. A call outside the conversation,
 // which may come at any time, does not change the usages of the conversation.
@@ -287,11 +274,13 @@ type request struct {
 	form   string   // the MIME type that the answer must have, if any
 }
 
-func (r request) lastUser() string {
-	if len(r.user) == 0 {
+func (r request) lastUser() string { return last(r.user) }
+
+func last(texts []string) string {
+	if len(texts) == 0 {
 		return ""
 	}
-	return r.user[len(r.user)-1]
+	return texts[len(texts)-1]
 }
 
 // A format is one wire format.
@@ -306,6 +295,14 @@ type format interface {
 	// a.first after the first words.
 	whole(a *answer)
 	pieces(a *answer)
+}
+
+// noCacheWrite is embedded by the formats that do not report written tokens of a cache.
+type noCacheWrite struct{}
+
+func (noCacheWrite) fit(u Usage) Usage {
+	u.CacheWrite = 0
+	return u
 }
 
 func formatOf(path string) format {

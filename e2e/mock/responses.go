@@ -1,6 +1,7 @@
 package mock
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -8,7 +9,7 @@ import (
 )
 
 // responses is OpenAI's Responses API.
-type responses struct{}
+type responses struct{ noCacheWrite }
 
 func (responses) read(path string, body []byte) (request, bool) {
 	var in struct {
@@ -33,10 +34,7 @@ func (responses) read(path string, body []byte) (request, bool) {
 		}
 	}
 	for _, t := range in.Tools {
-		if t.Name == "" {
-			t.Name = t.Type
-		}
-		r.tools = append(r.tools, t.Name)
+		r.tools = append(r.tools, cmp.Or(t.Name, t.Type))
 	}
 	switch last := r.lastUser(); {
 	case strings.Contains(last, "Generate a concise, single-line task title"):
@@ -45,11 +43,6 @@ func (responses) read(path string, body []byte) (request, bool) {
 		r.kind = Compaction
 	}
 	return r, true
-}
-
-func (responses) fit(u Usage) Usage {
-	u.CacheWrite = 0
-	return u
 }
 
 func (responses) refuse(r Reply) any {
@@ -65,10 +58,7 @@ func (responses) refuse(r Reply) any {
 	if r.Limit > 0 {
 		kind, code, text = "usage_limit_reached", "", "The usage limit has been reached"
 	}
-	if r.Message != "" {
-		text = r.Message
-	}
-	return map[string]any{"error": map[string]any{"type": kind, "code": code, "message": text, "param": nil}}
+	return map[string]any{"error": map[string]any{"type": kind, "code": code, "message": cmp.Or(r.Message, text), "param": nil}}
 }
 
 // whole is for clients that do not stream; the harness always does.
