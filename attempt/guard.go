@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"lifeloop/internal/vt"
 )
@@ -115,8 +114,8 @@ func (w *Watch) Text(b []byte, whole bool) []Finding {
 		rest, clean = piece, after
 		w.line = append(w.line, piece...)
 		w.printed = w.printed || visible(piece)
-		if f, ok := w.checkLine(); ok {
-			found = append(found, f)
+		if results, broke := w.match(OnOutput, w.line); broke {
+			found = append(found, Finding{Rules: results})
 		}
 		switch {
 		case ended:
@@ -136,26 +135,24 @@ func (w *Watch) Text(b []byte, whole bool) []Finding {
 	return found
 }
 
-// checkLine matches the line so far against the output rules. A broken rule is
-// reported once.
-func (w *Watch) checkLine() (Finding, bool) {
-	var f Finding
-	found := false
+// match matches text against the rules of one kind. A broken rule is reported once;
+// broke means that one broke now.
+func (w *Watch) match(on RuleOn, text []byte) (results []RuleResult, broke bool) {
 	for _, r := range w.rules {
-		if r.On != OnOutput {
+		if r.On != on {
 			continue
 		}
 		result := RuleResult{ID: r.ID, Passed: true, Severity: r.Severity, Recoverable: r.Recoverable}
-		if !w.broken[r.ID] && r.Pattern.Match(w.line) {
-			w.broken[r.ID], found = true, true
+		if !w.broken[r.ID] && r.Pattern.Match(text) {
+			w.broken[r.ID], broke = true, true
 			result.Passed = false
 		}
-		f.Rules = append(f.Rules, result)
+		results = append(results, result)
 		if !result.Passed && r.Severity == Grave {
 			break // fatal stops later rules
 		}
 	}
-	return f, found
+	return results, broke
 }
 
 // checkDrift counts how often the same line or call comes in a row.
@@ -187,21 +184,8 @@ func (w *Watch) Tool(name, arguments string) bool {
 // End matches the whole text against the exit rules. The result is empty if there
 // are none.
 func (w *Watch) End() []RuleResult {
-	var out []RuleResult
-	for _, r := range w.rules {
-		if r.On != OnExit {
-			continue
-		}
-		result := RuleResult{ID: r.ID, Passed: !r.Pattern.Match(w.text), Severity: r.Severity, Recoverable: r.Recoverable}
-		if !result.Passed {
-			w.broken[r.ID] = true
-		}
-		out = append(out, result)
-		if !result.Passed && r.Severity == Grave {
-			break
-		}
-	}
-	return out
+	results, _ := w.match(OnExit, w.text)
+	return results
 }
 
 // Broken returns the most severe broken rule: the first that stops the attempt, else
@@ -222,14 +206,7 @@ func (w *Watch) Broken() (r Rule, ok bool) {
 }
 
 func visible(b []byte) bool {
-	for len(b) > 0 {
-		c, n := utf8.DecodeRune(b)
-		if unicode.IsGraphic(c) && !unicode.IsSpace(c) {
-			return true
-		}
-		b = b[n:]
-	}
-	return false
+	return bytes.ContainsFunc(b, func(c rune) bool { return unicode.IsGraphic(c) && !unicode.IsSpace(c) })
 }
 
 // A stripper removes control sequences and control characters from a stream that

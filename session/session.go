@@ -12,7 +12,10 @@
 //	if err := session.Check(session.Pending, session.Running); err != nil { … }
 package session
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A State is a lifecycle state of one session, as HCP L2 writes it.
 type State string
@@ -56,10 +59,8 @@ func (s State) Terminal() bool { return len(moves(s)) == 0 }
 
 // Check returns an error unless from → to is a legal move.
 func Check(from, to State) error {
-	for _, ok := range moves(from) {
-		if ok == to {
-			return nil
-		}
+	if slices.Contains(moves(from), to) {
+		return nil
 	}
 	return fmt.Errorf("session: no move from %q to %q", from, to)
 }
