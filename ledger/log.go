@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -275,10 +276,7 @@ func (l *Log) Close() error {
 		return l.brokenError()
 	}
 	l.broken = fs.ErrClosed
-	if rerr := l.release(); err == nil {
-		err = rerr
-	}
-	if err != nil {
+	if err = cmp.Or(err, l.release()); err != nil {
 		return fmt.Errorf("close ledger %s: %w", l.dir, err)
 	}
 	return nil
@@ -312,16 +310,12 @@ func (l *Log) acquireExisting() error {
 
 // release closes the file and unlocks the folder, if they were acquired.
 func (l *Log) release() error {
-	var err error
+	var closed, unlocked error
 	if l.file != nil {
-		err = l.file.Close()
-		l.file = nil
+		closed, l.file = l.file.Close(), nil
 	}
 	if l.lock != nil {
-		if uerr := l.lock.Unlock(); err == nil {
-			err = uerr
-		}
-		l.lock = nil
+		unlocked, l.lock = l.lock.Unlock(), nil
 	}
-	return err
+	return cmp.Or(closed, unlocked)
 }

@@ -37,6 +37,47 @@ func segments(dir string) ([]int, error) {
 // Locked reports whether a writer has the ledger in dir open. It creates no file.
 func Locked(dir string) bool { return durable.Locked(filepath.Join(dir, lockName)) }
 
+// AwaitWriter returns when no process has the ledger in dir open for writing, after
+// its session ended or its writer died. It cannot be interrupted.
+func AwaitWriter(dir string) error { return durable.AwaitUnlock(filepath.Join(dir, lockName)) }
+
+// Hold locks dir against writers until release is called. If a writer has it open,
+// the error is *durable.LockedError.
+func Hold(dir string) (release func(), err error) {
+	lock, err := durable.Lock(filepath.Join(dir, lockName))
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = lock.Unlock() }, nil
+}
+
+// Settle makes the present entries of the ledger in dir durable. A reader that
+// passes entries on calls it first: entries can be read before their writer syncs
+// them, and a crash of the machine could remove what was passed on. It changes
+// nothing and waits for no lock.
+//
+// It syncs the last segment only: a writer syncs a segment before it creates the
+// next.
+func Settle(dir string) error {
+	if err := settle(dir); err != nil {
+		return fmt.Errorf("settle ledger %s: %w", dir, err)
+	}
+	return nil
+}
+
+func settle(dir string) error {
+	all, err := segments(dir)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	f, err := os.Open(segmentPath(dir, all[len(all)-1]))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return durable.Datasync(f)
+}
+
 // A segmentFile is the segment being written. Tests replace it by one that fails.
 type segmentFile interface {
 	Write([]byte) (int, error)
