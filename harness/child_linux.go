@@ -30,13 +30,12 @@ type Child struct {
 
 // childFiles are the wrapper's ends of the child's files.
 type childFiles struct {
-	ptmx    *os.File   // master of the pty, or nil
-	slave   *os.File   // open so that a child may close and reopen its terminal
-	input   *os.File   // the child's stdin: ptmx or a pipe; nil if it has the wrapper's stdin
-	stdin   *os.File   // pipe that replaces the wrapper's stdin, or nil
-	typing  sync.Mutex // serialises writes to input
-	sources []*source  // the child's output
-	wakeup  *os.File   // eventfd that interrupts the input pump
+	ptmx    *os.File  // master of the pty, or nil
+	slave   *os.File  // open so that a child may close and reopen its terminal
+	input   *os.File  // the child's stdin: ptmx or a pipe; nil if it has the wrapper's stdin
+	stdin   *os.File  // pipe that replaces the wrapper's stdin, or nil
+	sources []*source // the child's output
+	wakeup  *os.File  // eventfd that interrupts the input pump
 }
 
 // pauses are the stops of the child.
@@ -522,12 +521,6 @@ func (c *Child) KillTree() error {
 	return nil
 }
 
-// Own registers a process of the wrapper itself: see Terminal.Own.
-func (c *Child) Own(pid int) { c.terminal.Own(pid) }
-
-// Disown undoes Own after the process has ended.
-func (c *Child) Disown(pid int) { c.terminal.Disown(pid) }
-
 // Wait returns how the harness ended, after all its output has reached the
 // user. It does not wait for the descendants of the harness.
 func (c *Child) Wait() Exit {
@@ -537,23 +530,6 @@ func (c *Child) Wait() Exit {
 
 // Gone is closed when no process of the harness's tree is left.
 func (c *Child) Gone() <-chan struct{} { return c.gone }
-
-// Type writes b as if the user had typed it, and never splits the user's input.
-// It blocks while the child does not read.
-func (c *Child) Type(b []byte) error {
-	c.typing.Lock()
-	defer c.typing.Unlock()
-	if c.ended.Load() {
-		return os.ErrProcessDone
-	}
-	if c.input == nil {
-		return fmt.Errorf("type to %d: its stdin is no terminal", c.pid)
-	}
-	if _, err := c.input.Write(b); err != nil {
-		return fmt.Errorf("type to %d: %w", c.pid, err)
-	}
-	return nil
-}
 
 // follow handles the guard's messages until the guard has ended.
 func (c *Child) follow() {

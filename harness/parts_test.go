@@ -106,7 +106,7 @@ func wrapper() int {
 		if err != nil {
 			return 125
 		}
-		c.Own(p.Pid)
+		term.Own(p.Pid)
 		report("own", p.Pid)
 	}
 	if os.Getenv("HOLD") != "" {

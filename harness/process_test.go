@@ -439,7 +439,7 @@ func TestTheGuardIsKilled(t *testing.T) {
 	group := exec.Command("sleep", "300")
 	group.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	require.NoError(t, group.Start())
-	c.Own(group.Process.Pid)
+	term.Own(group.Process.Pid)
 	defer func() {
 		for _, cmd := range []*exec.Cmd{other, group} {
 			cmd.Process.Kill()
@@ -528,7 +528,7 @@ func TestAPauseIsNotAStop(t *testing.T) {
 	eventually(t, "the stop is reported", func() bool { return len(e.snapshot().stops) == 1 })
 	require.NoError(t, c.Signal(syscall.SIGCONT))
 	eventually(t, "the continuation is reported", func() bool { return e.snapshot().conts == 1 })
-	require.NoError(t, c.Type([]byte("q")))
+	d.key(t, "q")
 	exit := c.Wait()
 	if exit.Code != 5 {
 		t.Errorf("got %+v", exit)
@@ -538,9 +538,6 @@ func TestAPauseIsNotAStop(t *testing.T) {
 	}
 	if err := c.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("signal after the end: %v", err)
-	}
-	if err := c.Type([]byte("q")); !errors.Is(err, os.ErrProcessDone) {
-		t.Errorf("typing after the end: %v", err)
 	}
 }
 
@@ -828,9 +825,9 @@ func TestTheFirstByteIsReportedAtOnce(t *testing.T) {
 	c := begin(t, as("pulse"), term, e)
 	eventually(t, "the first byte is reported", func() bool { return len(e.snapshot().totals) == 1 })
 	for range 50 {
-		require.NoError(t, c.Type([]byte("x\n")))
+		d.key(t, "x\n")
 	}
-	require.NoError(t, c.Type([]byte{4}))
+	d.key(t, "\x04")
 	c.Wait()
 	if got, limit := len(e.snapshot().totals), 3+int(time.Since(began)/time.Second); got > limit {
 		t.Errorf("Output was called %d times, want at most %d", got, limit)

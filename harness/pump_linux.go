@@ -271,9 +271,7 @@ func (c *Child) pumpInput() {
 			t.typedAhead = buf[:n]
 		}
 		lastByte = t.typedAhead[len(t.typedAhead)-1]
-		c.typing.Lock()
 		n, err := c.input.Write(t.typedAhead)
-		c.typing.Unlock()
 		t.typedAhead = t.typedAhead[n:]
 		if err != nil {
 			return
@@ -356,8 +354,6 @@ func (t *Terminal) takeUnread() []byte {
 // endInput passes the end of stdin to the child. A pty has no end; if the child
 // reads lines, it gets the end-of-file key.
 func (c *Child) endInput(lastByte byte) {
-	c.typing.Lock()
-	defer c.typing.Unlock()
 	if c.input != c.ptmx {
 		c.input.Close()
 		return
