@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"time"
 )
@@ -20,10 +19,6 @@ type Doer interface {
 
 // Do sends a command to the session behind socket and returns its answer.
 func Do(socket, name string, input []byte, deadline time.Time) ([]byte, error) {
-	line, err := json.Marshal(request{Op: opDo, Event: name, Bytes: len(input)})
-	if err != nil {
-		return nil, err
-	}
 	conn, err := net.DialTimeout("unix", socket, time.Until(deadline))
 	if err != nil {
 		return nil, err
@@ -32,11 +27,11 @@ func Do(socket, name string, input []byte, deadline time.Time) ([]byte, error) {
 	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
-	if _, err := conn.Write(append(append(line, '\n'), input...)); err != nil {
+	if err := send(conn, request{Op: opDo, Event: name, Bytes: len(input)}, input); err != nil {
 		return nil, fmt.Errorf("send the command: %w", err)
 	}
 	in := bufio.NewReaderSize(conn, maxLine)
-	line, err = readLine(in)
+	line, err := readLine(in)
 	if err != nil {
 		return nil, fmt.Errorf("read the answer: %w", err)
 	}
@@ -47,11 +42,8 @@ func Do(socket, name string, input []byte, deadline time.Time) ([]byte, error) {
 	if r.Error != "" {
 		return nil, errors.New(r.Error)
 	}
-	if r.Bytes < 0 || r.Bytes > MaxBody {
-		return nil, fmt.Errorf("read the answer: %d bytes are announced", r.Bytes)
-	}
-	answer := make([]byte, r.Bytes)
-	if _, err := io.ReadFull(in, answer); err != nil {
+	answer, err := readBody(in, r.Bytes)
+	if err != nil {
 		return nil, fmt.Errorf("read the answer: %w", err)
 	}
 	return answer, nil

@@ -2,7 +2,6 @@ package control
 
 import (
 	"bufio"
-	"encoding/json"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -43,15 +42,7 @@ func (c *HookCall) Answer(out []byte) (delivered bool) {
 	if !fits {
 		out = nil // end the peer's wait
 	}
-	message, err := json.Marshal(reply{Bytes: len(out)})
-	if err != nil {
-		return false
-	}
-	message = append(append(message, '\n'), out...)
-	if c.conn.SetDeadline(time.Now().Add(replyTime)) != nil {
-		return false
-	}
-	if _, err := c.conn.Write(message); err != nil {
+	if c.conn.SetDeadline(time.Now().Add(replyTime)) != nil || send(c.conn, reply{Bytes: len(out)}, out) != nil {
 		return false
 	}
 	select {

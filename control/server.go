@@ -69,11 +69,8 @@ func lockDir(dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
+	for err = unix.EINTR; err == unix.EINTR; {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
-		if err != unix.EINTR {
-			break
-		}
 	}
 	if err != nil {
 		f.Close()
@@ -205,7 +202,9 @@ func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
 
 	if req.Op == opDo {
 		if stay() { // conn stays open: Do ends with ctx, and its answer is sent
-			send(conn, doer.Do(ctx, req.Event, body))
+			answer := doer.Do(ctx, req.Event, body)
+			_ = conn.SetWriteDeadline(time.Now().Add(replyTime))
+			_ = send(conn, reply{Bytes: len(answer)}, answer) // the peer may be gone
 		}
 		return
 	}
@@ -221,23 +220,18 @@ func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
 	listening.Wait()
 }
 
-// send sends the answer to a command. The peer may be gone: errors are ignored.
-func send(conn *net.UnixConn, body []byte) {
-	line, err := json.Marshal(reply{Bytes: len(body)})
-	if err != nil || conn.SetWriteDeadline(time.Now().Add(replyTime)) != nil {
-		return
+// send writes a request or a reply and the body that it announces, in one Write.
+func send(conn net.Conn, head any, body []byte) error {
+	line, err := json.Marshal(head)
+	if err != nil {
+		return err
 	}
-	_, _ = conn.Write(append(append(line, '\n'), body...))
+	_, err = conn.Write(append(append(line, '\n'), body...))
+	return err
 }
 
 // refuse sends an error. The peer may be gone: errors of sending are ignored.
-func refuse(conn *net.UnixConn, why string) {
-	line, err := json.Marshal(reply{Error: why})
-	if err != nil {
-		return
-	}
-	_, _ = conn.Write(append(line, '\n'))
-}
+func refuse(conn *net.UnixConn, why string) { _ = send(conn, reply{Error: why}, nil) }
 
 // readLine returns one line, which must fit into r's buffer. It is valid until
 // the next read.
