@@ -355,7 +355,7 @@ func (c *Child) launch(spec Spec, path string, theirs [3]*os.File) error {
 	}
 	defer description.Close()
 	rights := unix.UnixRights(fdOf(description), fdOf(theirs[0]), fdOf(theirs[1]), fdOf(theirs[2]))
-	if err := unix.Sendmsg(fdOf(c.guard.socket), message{kind: msgLaunch}.encode(), rights, nil, unix.MSG_NOSIGNAL); err != nil {
+	if err := unix.Sendmsg(fdOf(c.guard.socket), packet(msgLaunch), rights, nil, unix.MSG_NOSIGNAL); err != nil {
 		return wrapperError("start %s: send it to the guard: %w", spec.Argv[0], err)
 	}
 	var buf [messageSize]byte
@@ -390,14 +390,22 @@ func Installed(program string, env []string) error {
 	if err != nil {
 		return err
 	}
-	var stat unix.Stat_t
-	if err := unix.Stat(path, &stat); err != nil {
-		return startError(program, syscall.ENOENT)
-	}
-	if stat.Mode&unix.S_IFMT != unix.S_IFREG || unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS) != nil {
-		return startError(program, syscall.EACCES)
+	if errno := executable(path); errno != 0 {
+		return startError(program, errno)
 	}
 	return nil
+}
+
+// executable returns ENOENT or EACCES if execve could not start the file.
+func executable(path string) syscall.Errno {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return syscall.ENOENT
+	case !info.Mode().IsRegular() || unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS) != nil:
+		return syscall.EACCES
+	}
+	return 0
 }
 
 // lookPath finds the program as execvp does, with the child's PATH and working
@@ -425,14 +433,12 @@ func lookPath(name, dir string, env []string) (string, error) {
 		if !filepath.IsAbs(found) && dir != "" {
 			seen = dir + "/" + found
 		}
-		var stat unix.Stat_t
-		if err := unix.Stat(seen, &stat); err != nil {
-			continue
-		}
-		if stat.Mode&unix.S_IFMT == unix.S_IFREG && unix.Faccessat(unix.AT_FDCWD, seen, unix.X_OK, unix.AT_EACCESS) == nil {
+		switch executable(seen) {
+		case 0:
 			return found, nil
+		case syscall.EACCES:
+			refused = syscall.EACCES
 		}
-		refused = syscall.EACCES
 	}
 	return "", startError(name, refused)
 }
@@ -471,14 +477,19 @@ func (t *Terminal) dropGuard(g *guardProcess, argv []string) {
 	if len(t.owned) > 0 {
 		_ = t.prepare(argv)
 	}
-	delete(t.guards, g)
-	if t.guard == g {
-		t.guard = nil
-	}
+	t.forget(g)
 	t.disownAll(g)
 	t.mu.Unlock()
 	g.socket.Close()
 	g.wait()
+}
+
+// forget removes a guard that ends. Callers hold mu.
+func (t *Terminal) forget(g *guardProcess) {
+	delete(t.guards, g)
+	if t.guard == g {
+		t.guard = nil
+	}
 }
 
 func (c *Child) closeFiles() {
@@ -566,13 +577,9 @@ func (c *Child) follow() {
 	if !c.ended.Load() {
 		c.end(c.endWithoutGuard())
 	}
-	t := c.terminal
-	t.mu.Lock()
-	delete(t.guards, c.guard)
-	if t.guard == c.guard {
-		t.guard = nil
-	}
-	t.mu.Unlock()
+	c.terminal.mu.Lock()
+	c.terminal.forget(c.guard)
+	c.terminal.mu.Unlock()
 }
 
 func (c *Child) end(exit Exit) {

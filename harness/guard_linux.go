@@ -97,7 +97,11 @@ func (g *guard) run() int {
 		// detected some 10 ms late.
 		go g.listen()
 		if err := g.start(files); err != nil {
-			g.send(msgBegun, 0, uint64(startErrno(err)))
+			errno, known := errors.AsType[syscall.Errno](err)
+			if !known {
+				errno = syscall.EINVAL
+			}
+			g.send(msgBegun, 0, uint64(errno))
 			g.empty = true
 		} else {
 			g.send(msgBegun, uint64(g.pid), 0)
@@ -225,14 +229,6 @@ func isText(path string) bool {
 	n, _ := io.ReadFull(f, head)
 	line, _, _ := bytes.Cut(head[:n], []byte("\n"))
 	return bytes.IndexByte(line, 0) < 0
-}
-
-func startErrno(err error) syscall.Errno {
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
-		return errno
-	}
-	return syscall.EINVAL
 }
 
 // listen passes the wrapper's messages to run until the wrapper has ended.
@@ -378,10 +374,8 @@ func (g *guard) tree() []proc { return descendants(allProcs(), os.Getpid(), nil)
 
 // send sends a message. Errors are ignored: the wrapper may have ended.
 func (g *guard) send(kind byte, args ...uint64) {
-	m := message{kind: kind}
-	copy(m.args[:], args)
 	for {
-		err := unix.Send(g.socket, m.encode(), unix.MSG_NOSIGNAL)
+		err := unix.Send(g.socket, packet(kind, args...), unix.MSG_NOSIGNAL)
 		if !errors.Is(err, unix.EINTR) {
 			return
 		}

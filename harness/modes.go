@@ -77,11 +77,8 @@ func (t *tracker) scan(p []byte) (changed bool) {
 		switch {
 		case seq == nil:
 		case seq.Kind == vt.Control:
-			switch seq.Final {
-			case 'H', 'K', 'J', 'C': // the most frequent: positions and erasures
-			case 'm':
-				changed = seq.Marker != 0 && t.control(seq) || changed
-			default:
+			// Most are colours, positions and erasures, which change no mode.
+			if f := seq.Final; seq.Marker != 0 || f != 'm' && f != 'H' && f != 'K' && f != 'J' && f != 'C' {
 				changed = t.control(seq) || changed
 			}
 		case seq.Kind == vt.Command:
@@ -233,13 +230,11 @@ func (k *keyboard) top() *int {
 // setOtherKeys performs CSI > 4 ; n m.
 func (t *tracker) setOtherKeys(body []byte) bool {
 	resource, value, _ := bytes.Cut(body, []byte{';'})
-	switch {
-	case len(body) == 0: // resets all of them
-		return assign(&t.modes.otherKeys, "")
-	case number(resource, 0) != 4:
+	if len(body) > 0 && number(resource, 0) != 4 { // an empty body resets all resources
 		return false
-	case number(value, 0) == 0:
-		return assign(&t.modes.otherKeys, "")
+	}
+	if number(value, 0) == 0 {
+		value = nil
 	}
 	return assign(&t.modes.otherKeys, string(value))
 }

@@ -29,15 +29,11 @@ func longAgo() time.Time { return time.Unix(1, 0) }
 // run starts the goroutines of a child and one that waits for them.
 func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 	var pumps, others sync.WaitGroup
-	quiet, typed := make(chan struct{}), make(chan struct{})
+	quiet := make(chan struct{})
 	for _, s := range c.sources {
 		pumps.Go(func() { c.pump(s) })
 	}
-	pumped := make(chan struct{})
-	go func() {
-		pumps.Wait()
-		close(pumped)
-	}()
+	pumped := after(&pumps)
 	var inputs sync.WaitGroup
 	if c.input != nil {
 		inputs.Go(c.pumpInput)
@@ -45,10 +41,7 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 	if c.stdin != nil {
 		inputs.Go(c.pumpStdin)
 	}
-	go func() {
-		inputs.Wait()
-		close(typed)
-	}()
+	typed := after(&inputs)
 	others.Go(func() { c.report(quiet) })
 	if c.tap != nil {
 		others.Go(func() { c.read(quiet) })
@@ -88,6 +81,16 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 	}()
 }
 
+// after returns a channel that is closed when all of wg have returned.
+func after(wg *sync.WaitGroup) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	return done
+}
+
 // pump copies one stream to the user. It waits only for the two ends of the
 // stream.
 func (c *Child) pump(s *source) {
@@ -115,10 +118,7 @@ func (c *Child) pump(s *source) {
 			if !c.drain(s, to, buf) || over {
 				return
 			}
-			select {
-			case s.caughtUp <- struct{}{}:
-			default:
-			}
+			nudge(s.caughtUp)
 		default:
 			return
 		}
@@ -180,10 +180,10 @@ func (c *Child) pass(s *source, to int, b []byte) bool {
 	if s.tracker != nil && len(s.tracker.texts) > 0 {
 		c.queueTexts(s.tracker.texts)
 		s.tracker.texts = s.tracker.texts[:0]
-		c.nudge()
+		nudge(c.wake)
 	}
 	if c.armed.Load() && c.armed.CompareAndSwap(true, false) {
-		c.nudge()
+		nudge(c.wake)
 	}
 	return true
 }
@@ -202,9 +202,10 @@ func (c *Child) queueTexts(texts []oscText) {
 	}
 }
 
-func (c *Child) nudge() {
+// nudge wakes the reader of a channel with a buffer of 1.
+func nudge(wake chan<- struct{}) {
 	select {
-	case c.wake <- struct{}{}:
+	case wake <- struct{}{}:
 	default:
 	}
 }
@@ -244,7 +245,7 @@ func (c *Child) report(quiet <-chan struct{}) {
 		}
 		c.armed.Store(true)
 		if c.total.Load() != reported && c.armed.CompareAndSwap(true, false) {
-			c.nudge() // output came after the load above and before armed was set
+			nudge(c.wake) // output came after the load above and before armed was set
 		}
 	}
 }

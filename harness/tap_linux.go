@@ -50,10 +50,7 @@ func (t *tap) put(s *source, b []byte) {
 		}
 	}
 	t.mu.Unlock()
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
+	nudge(t.wake)
 }
 
 func (t *tap) append(b []byte) {

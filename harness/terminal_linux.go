@@ -534,10 +534,8 @@ func (g *guardProcess) own(o owned) {
 
 // send sends a message. It returns an error if the guard has ended.
 func (g *guardProcess) send(kind byte, args ...uint64) error {
-	m := message{kind: kind}
-	copy(m.args[:], args)
 	g.socket.SetWriteDeadline(time.Now().Add(time.Second))
-	_, err := g.socket.Write(m.encode())
+	_, err := g.socket.Write(packet(kind, args...))
 	return err
 }
 

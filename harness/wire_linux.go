@@ -1,12 +1,15 @@
 package harness
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -43,11 +46,12 @@ type message struct {
 
 const messageSize = 1 + 4*8
 
-func (m message) encode() []byte {
-	b := make([]byte, 1, messageSize)
-	b[0] = m.kind
-	for _, a := range m.args {
-		b = binary.NativeEndian.AppendUint64(b, a)
+// packet encodes a message. Numbers that are not given are 0.
+func packet(kind byte, args ...uint64) []byte {
+	b := make([]byte, messageSize)
+	b[0] = kind
+	for i, a := range args {
+		binary.NativeEndian.PutUint64(b[1+8*i:], a)
 	}
 	return b
 }
@@ -77,19 +81,13 @@ type launch struct {
 // file writes l to an anonymous file.
 func (l launch) file() (*os.File, error) {
 	head := []string{l.path, l.dir, strconv.Itoa(l.terminalFD), strconv.FormatBool(l.ignoreHUP), strconv.FormatBool(l.ignoreINT), strconv.Itoa(len(l.argv))}
-	var b bytes.Buffer
-	for _, part := range [][]string{head, l.argv, l.env} {
-		for _, s := range part {
-			b.WriteString(s)
-			b.WriteByte(0)
-		}
-	}
+	text := strings.Join(slices.Concat(head, l.argv, l.env), "\x00") + "\x00"
 	fd, err := unix.MemfdCreate("lifeloop-launch", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("create launch description: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), "launch description")
-	if _, err := f.WriteAt(b.Bytes(), 0); err != nil {
+	if _, err := f.WriteString(text); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("write launch description: %w", err)
 	}
@@ -99,26 +97,17 @@ func (l launch) file() (*os.File, error) {
 var errLaunch = errors.New("malformed launch description")
 
 func readLaunch(f *os.File) (launch, error) {
-	info, err := f.Stat()
+	raw, err := io.ReadAll(io.NewSectionReader(f, 0, math.MaxInt64))
 	if err != nil {
-		return launch{}, err
-	}
-	raw := make([]byte, info.Size())
-	if _, err := f.ReadAt(raw, 0); err != nil {
 		return launch{}, err
 	}
 	return parseLaunch(raw)
 }
 
 func parseLaunch(raw []byte) (launch, error) {
-	if len(raw) == 0 || raw[len(raw)-1] != 0 {
-		return launch{}, errLaunch
-	}
-	var parts []string
-	for s := range bytes.SplitSeq(raw[:len(raw)-1], []byte{0}) {
-		parts = append(parts, string(s))
-	}
-	if len(parts) < 6 {
+	text, ok := strings.CutSuffix(string(raw), "\x00")
+	parts := strings.Split(text, "\x00")
+	if !ok || len(parts) < 6 {
 		return launch{}, errLaunch
 	}
 	l := launch{path: parts[0], dir: parts[1]}
