@@ -3,6 +3,7 @@
 package durable
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -59,13 +60,13 @@ func Lock(path string) (*FileLock, error) {
 
 func lockExclusive(f *os.File) error {
 	for deadline := time.Now().Add(probeWait); ; {
-		err := flock(f, unix.LOCK_EX)
+		err := flock(f, unix.LOCK_EX|unix.LOCK_NB)
 		if err != unix.EWOULDBLOCK {
 			return err
 		}
 		// If a shared lock is available, there is no owner: only probes hold the
 		// file, for a moment.
-		if err := flock(f, unix.LOCK_SH); err != nil {
+		if err := flock(f, unix.LOCK_SH|unix.LOCK_NB); err != nil {
 			return err
 		}
 		if err := flock(f, unix.LOCK_UN); err != nil {
@@ -79,7 +80,7 @@ func lockExclusive(f *os.File) error {
 
 func flock(f *os.File, how int) error {
 	for {
-		if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != unix.EINTR {
+		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {
 			return err
 		}
 	}
@@ -110,14 +111,7 @@ func (l *FileLock) Unlock() error {
 	// The file is emptied before the release, so that no process reads our id later.
 	// The release is explicit, because a child between fork and exec may hold a copy
 	// of the descriptor.
-	err := l.f.Truncate(0)
-	if uerr := flock(l.f, unix.LOCK_UN); err == nil {
-		err = uerr
-	}
-	if cerr := l.f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
+	if err := cmp.Or(l.f.Truncate(0), flock(l.f, unix.LOCK_UN), l.f.Close()); err != nil {
 		return fmt.Errorf("unlock %s: %w", l.f.Name(), err)
 	}
 	return nil
@@ -132,5 +126,20 @@ func Locked(path string) bool {
 		return false
 	}
 	defer f.Close()
-	return flock(f, unix.LOCK_SH) == unix.EWOULDBLOCK
+	return flock(f, unix.LOCK_SH|unix.LOCK_NB) == unix.EWOULDBLOCK
+}
+
+// AwaitUnlock returns when the exclusive lock at path is free, or when the file does
+// not exist. It cannot be interrupted: a caller that may stop waiting calls it on a
+// goroutine of its own, which ends with the process.
+func AwaitUnlock(path string) error {
+	f, err := os.Open(path)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return flock(f, unix.LOCK_SH)
 }

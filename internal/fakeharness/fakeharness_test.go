@@ -417,7 +417,7 @@ func waited(t *testing.T, cmd *exec.Cmd) syscall.WaitStatus {
 	return cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 
-// TestRecordsAlone: a turn as the transcript has it, and a record of one's own.
+// TestRecordsAlone: a turn as the transcript has it, and a record from the script.
 func TestRecordsAlone(t *testing.T) {
 	p := newPlace(t)
 	script := `{"turn":{"records":true,"prompt_id":"p-1","prompt":"p","answer":"a","usage":{"input_tokens":7,"cache_read_input_tokens":1000,"cache_creation_input_tokens":30,"output_tokens":5}}}
@@ -429,7 +429,7 @@ func TestRecordsAlone(t *testing.T) {
 	require.Equal(t, []string{"prompt", "usage 1037", "turn_end"}, decoded(t, "claude", path))
 	all := lines(t, path)
 	if last := all[len(all)-1]; !strings.Contains(last, `"durationMs":9`) || !strings.Contains(last, `"isSidechain":true`) || !strings.Contains(last, `"uuid"`) {
-		t.Errorf("the record of one's own: %s", last)
+		t.Errorf("the record from the script: %s", last)
 	}
 }
 
