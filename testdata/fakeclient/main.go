@@ -53,96 +53,82 @@ type script struct {
 }
 
 func main() {
-	code, err := run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "fakeclient:", err)
-	}
-	os.Exit(code)
-}
-
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	var s script
-	f := flag.NewFlagSet("fakeclient", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.StringVar(&s.clientID, "client-id", cmp.Or(os.Getenv("LIFELOOP_CLIENT_ID"), "fakeclient"), "client_id of the payloads")
-	f.StringVar(&s.status, "status", "observed", "the answer's status")
-	f.StringVar(&s.failureClass, "failure-class", "", "the answer's failure_class (internal_error with status failed)")
-	f.StringVar(&s.retryClass, "retry-class", "", "the answer's retry_class")
-	f.Var(&s.warnings, "warning", "a warning in the answer (repeatable)")
-	f.Var(&s.payloads, "payload", "a payload in the answer (repeatable)")
-	f.Var(&s.on, "on", "send payloads for this event only; a trailing * matches the rest (repeatable)")
-	f.DurationVar(&s.delay, "delay", 0, "wait before the answer")
-	f.IntVar(&s.exit, "exit", 0, "exit code, after the answer")
-	f.BoolVar(&s.crash, "crash", false, "die by SIGKILL instead of answering")
-	f.BoolVar(&s.badJSON, "bad-json", false, "answer half a document")
-	f.IntVar(&s.oversize, "oversize", 0, "pad the answer with spaces to `N` bytes")
-	f.BoolVar(&s.babble, "babble", false, "print endless output")
-	f.BoolVar(&s.ignoreStdin, "ignore-stdin", false, "do not read stdin")
-	f.DurationVar(&s.forkLinger, "fork-linger", 0, "leave a process behind that holds stdout for this long")
-	f.StringVar(&s.log, "log", "", "append the envelope to this `file` as one line")
-	f.BoolVar(&s.echo, "echo", false, "answer with the envelope itself, byte for byte")
-	f.StringVar(&s.stderr, "stderr", "", "print this on stderr")
-	f.IntVar(&s.stderrSize, "stderr-size", 0, "print `N` bytes on stderr before that")
-	f.BoolVar(&s.nameIt, "name-event", false, "return the event's id as a warning")
-	f.BoolVar(&s.persistent, "persistent", false, "answer each line of stdin with a line")
-	f.IntVar(&s.after, "after", 0, "with --persistent: answer the first `N` successfully and at once, despite other flags")
-	f.IntVar(&s.exitAfter, "exit-after", 0, "with --persistent: exit after `N` answers")
-	f.BoolVar(&s.stay, "stay", false, "with --persistent: do not exit when stdin ends")
-	f.BoolVar(&s.twice, "twice", false, "with --persistent: print each answer twice")
-	f.DurationVar(&s.linger, "linger", 0, "only sleep, as the process that fork-linger leaves behind")
-	if err := f.Parse(args); err != nil {
-		return 2, nil // flag has printed the error
-	}
-	if f.NArg() > 0 {
-		return 2, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	flag.StringVar(&s.clientID, "client-id", cmp.Or(os.Getenv("LIFELOOP_CLIENT_ID"), "fakeclient"), "client_id of the payloads")
+	flag.StringVar(&s.status, "status", "observed", "the answer's status")
+	flag.StringVar(&s.failureClass, "failure-class", "", "the answer's failure_class (internal_error with status failed)")
+	flag.StringVar(&s.retryClass, "retry-class", "", "the answer's retry_class")
+	flag.Var(&s.warnings, "warning", "a warning in the answer (repeatable)")
+	flag.Var(&s.payloads, "payload", "a payload in the answer (repeatable)")
+	flag.Var(&s.on, "on", "send payloads for this event only; a trailing * matches the rest (repeatable)")
+	flag.DurationVar(&s.delay, "delay", 0, "wait before the answer")
+	flag.IntVar(&s.exit, "exit", 0, "exit code, after the answer")
+	flag.BoolVar(&s.crash, "crash", false, "die by SIGKILL instead of answering")
+	flag.BoolVar(&s.badJSON, "bad-json", false, "answer half a document")
+	flag.IntVar(&s.oversize, "oversize", 0, "pad the answer with spaces to `N` bytes")
+	flag.BoolVar(&s.babble, "babble", false, "print endless output")
+	flag.BoolVar(&s.ignoreStdin, "ignore-stdin", false, "do not read stdin")
+	flag.DurationVar(&s.forkLinger, "fork-linger", 0, "leave a process behind that holds stdout for this long")
+	flag.StringVar(&s.log, "log", "", "append the envelope to this `file` as one line")
+	flag.BoolVar(&s.echo, "echo", false, "answer with the envelope itself, byte for byte")
+	flag.StringVar(&s.stderr, "stderr", "", "print this on stderr")
+	flag.IntVar(&s.stderrSize, "stderr-size", 0, "print `N` bytes on stderr before that")
+	flag.BoolVar(&s.nameIt, "name-event", false, "return the event's id as a warning")
+	flag.BoolVar(&s.persistent, "persistent", false, "answer each line of stdin with a line")
+	flag.IntVar(&s.after, "after", 0, "with --persistent: answer the first `N` successfully and at once, despite other flags")
+	flag.IntVar(&s.exitAfter, "exit-after", 0, "with --persistent: exit after `N` answers")
+	flag.BoolVar(&s.stay, "stay", false, "with --persistent: do not exit when stdin ends")
+	flag.BoolVar(&s.twice, "twice", false, "with --persistent: print each answer twice")
+	flag.DurationVar(&s.linger, "linger", 0, "only sleep, as the process that fork-linger leaves behind")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "fakeclient: unexpected argument %q\n", flag.Arg(0))
+		os.Exit(2)
 	}
 	if s.linger > 0 {
 		time.Sleep(s.linger)
-		return 0, nil
+		return
 	}
-	return s.act(stdin, stdout, stderr)
-}
-
-func (s script) act(stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	if s.forkLinger > 0 {
 		self, err := os.Executable()
-		if err != nil {
-			return 1, err
-		}
+		check(err)
 		left := exec.Command(self, "--linger", s.forkLinger.String())
-		left.Stdout = stdout
-		if err := left.Start(); err != nil {
-			return 1, err
-		}
+		left.Stdout = os.Stdout
+		check(left.Start())
 	}
-
-	if s.persistent {
-		return s.actInLines(stdin, stdout, stderr)
+	switch {
+	case s.persistent:
+		s.serveLines()
+	case s.ignoreStdin:
+		s.serve(nil, os.Stdout)
+	default:
+		envelope, err := io.ReadAll(os.Stdin)
+		check(err)
+		s.serve(envelope, os.Stdout)
 	}
-	var envelope []byte
-	if !s.ignoreStdin {
-		var err error
-		if envelope, err = io.ReadAll(stdin); err != nil {
-			return 1, err
-		}
-	}
-	return s.serve(envelope, stdout, stderr)
+	os.Exit(s.exit)
 }
 
-func (s script) actInLines(stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "fakeclient:", err)
+		os.Exit(1)
+	}
+}
+
+// serveLines handles one envelope per line of stdin.
+func (s script) serveLines() {
 	good := script{clientID: s.clientID, status: "observed", nameIt: s.nameIt, log: s.log}
-	lines := bufio.NewReader(stdin)
+	lines := bufio.NewReader(os.Stdin)
 	for n := 1; ; n++ {
 		envelope, err := lines.ReadBytes('\n')
 		if err == io.EOF && len(envelope) == 0 {
 			for s.stay {
 				time.Sleep(time.Hour)
 			}
-			return s.exit, nil
+			return
 		}
-		if err != nil {
-			return 1, err // half a line too
-		}
+		check(err) // half a line too
 		does := s
 		if n <= s.after {
 			does = good
@@ -150,78 +136,63 @@ func (s script) actInLines(stdin io.Reader, stdout, stderr io.Writer) (int, erro
 		var line bytes.Buffer
 		out := io.Writer(&line)
 		if does.babble {
-			out = stdout
+			out = os.Stdout
 		}
-		if code, err := does.serve(bytes.TrimSuffix(envelope, []byte("\n")), out, stderr); err != nil {
-			return code, err
-		}
+		does.serve(bytes.TrimSuffix(envelope, []byte("\n")), out)
 		line.WriteByte('\n')
 		if does.twice {
 			line = *bytes.NewBuffer(bytes.Repeat(line.Bytes(), 2))
 		}
-		if _, err := stdout.Write(line.Bytes()); err != nil {
-			return 1, err
-		}
+		_, err = os.Stdout.Write(line.Bytes())
+		check(err)
 		if n == s.exitAfter {
-			return s.exit, nil
+			return
 		}
 	}
 }
 
 // serve handles one envelope.
-func (s script) serve(envelope []byte, stdout, stderr io.Writer) (int, error) {
-	if !s.ignoreStdin {
-		if err := s.record(envelope); err != nil {
-			return 1, err
-		}
+func (s script) serve(envelope []byte, stdout io.Writer) {
+	if !s.ignoreStdin && s.log != "" {
+		s.record(envelope)
 	}
-	fmt.Fprint(stderr, strings.Repeat("x", s.stderrSize), s.stderr)
+	fmt.Fprint(os.Stderr, strings.Repeat("x", s.stderrSize), s.stderr)
 	time.Sleep(s.delay)
 
+	answer := envelope
 	switch {
 	case s.crash:
 		// The Go runtime turns other signals into an exit code.
-		return 1, errors.Join(syscall.Kill(os.Getpid(), syscall.SIGKILL), errors.New("survived SIGKILL"))
+		check(errors.Join(syscall.Kill(os.Getpid(), syscall.SIGKILL), errors.New("survived SIGKILL")))
 	case s.babble:
 		for {
-			if _, err := stdout.Write(bytes.Repeat([]byte("blah "), 1000)); err != nil {
-				return 1, err
-			}
+			_, err := stdout.Write(bytes.Repeat([]byte("blah "), 1000))
+			check(err)
 		}
-	case s.echo:
-		_, err := stdout.Write(envelope)
-		return s.exit, err
+	case !s.echo:
+		answer = s.answer(envelope)
+		if s.badJSON {
+			answer = answer[:len(answer)/2]
+		}
+		if n := s.oversize - len(answer); n > 0 {
+			answer = append(answer, bytes.Repeat([]byte(" "), n)...)
+		}
 	}
-	answer, err := s.answer(envelope)
-	if err != nil {
-		return 1, err
-	}
-	if s.badJSON {
-		answer = answer[:len(answer)/2]
-	}
-	if n := s.oversize - len(answer); n > 0 {
-		answer = append(answer, bytes.Repeat([]byte(" "), n)...)
-	}
-	_, err = stdout.Write(answer)
-	return s.exit, err
+	_, err := stdout.Write(answer)
+	check(err)
 }
 
 // record appends with one write, so that concurrent clients can share a log.
-func (s script) record(envelope []byte) error {
-	if s.log == "" {
-		return nil
-	}
+func (s script) record(envelope []byte) {
 	var line bytes.Buffer
 	if err := json.Compact(&line, envelope); err != nil {
-		return fmt.Errorf("the envelope is not JSON: %w", err)
+		check(fmt.Errorf("the envelope is not JSON: %w", err))
 	}
 	line.WriteByte('\n')
 	f, err := os.OpenFile(s.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
+	check(err)
 	_, err = f.Write(line.Bytes())
-	return errors.Join(err, f.Close())
+	check(errors.Join(err, f.Close()))
 }
 
 type answer struct {
@@ -233,7 +204,7 @@ type answer struct {
 	RetryClass     string           `json:"retry_class,omitempty"`
 }
 
-func (s script) answer(envelope []byte) ([]byte, error) {
+func (s script) answer(envelope []byte) []byte {
 	var asked struct {
 		SchemaVersion string `json:"schema_version"`
 		Request       struct {
@@ -243,7 +214,7 @@ func (s script) answer(envelope []byte) ([]byte, error) {
 	}
 	if len(envelope) > 0 {
 		if err := json.Unmarshal(envelope, &asked); err != nil {
-			return nil, fmt.Errorf("read the envelope: %w", err)
+			check(fmt.Errorf("read the envelope: %w", err))
 		}
 	}
 	a := answer{
@@ -262,11 +233,13 @@ func (s script) answer(envelope []byte) ([]byte, error) {
 		}
 		p, err := s.payload(spec, fmt.Sprintf("pl_%s_%d", asked.Request.EventID, i+1))
 		if err != nil {
-			return nil, fmt.Errorf("payload %q: %w", spec, err)
+			check(fmt.Errorf("payload %q: %w", spec, err))
 		}
 		a.ClientPayloads = append(a.ClientPayloads, p)
 	}
-	return json.Marshal(a)
+	text, err := json.Marshal(a)
+	check(err)
+	return text
 }
 
 func (s script) payload(spec, id string) (map[string]any, error) {
