@@ -32,8 +32,8 @@ func claudeProfile() Profile {
 		ExitCodes:  map[int]attempt.Cause{0: attempt.Aborted},
 		resume:     resumeClaude,
 		anySession: anyUUID,
+		sessions:   stored{"CLAUDE_CONFIG_DIR", ".claude", Place{Dir: "projects", Pattern: "*/*.jsonl", Whose: byRecords(claudeOwner)}},
 
-		places:  claudePlaces,
 		Prepare: prepareClaude,
 		Install: installClaude,
 	}
@@ -315,20 +315,10 @@ func truthy(s string) bool {
 	return slices.Contains([]string{"1", "true", "yes", "on"}, strings.ToLower(strings.TrimSpace(s)))
 }
 
-func claudePlaces(h Host, transcript Source) []Place {
-	dir := h.home("CLAUDE_CONFIG_DIR", ".claude")
-	if dir == "" {
-		return nil
-	}
-	type record struct {
-		SessionID string `json:"sessionId"`
-		Cwd       string `json:"cwd"`
-	}
-	return []Place{{Source: transcript, Dir: filepath.Join(dir, "projects"), Pattern: "*/*.jsonl",
-		Whose: byRecords(func(r record, dir string) (session string, here, done bool) {
-			// The first lines are housekeeping.
-			return r.SessionID, r.Cwd == dir, r.SessionID != "" && r.Cwd != ""
-		})}}
+// claudeOwner reads the session from a transcript, whose first lines are
+// housekeeping.
+func claudeOwner(r struct{ SessionID, Cwd string }, dir string) (session string, here, done bool) {
+	return r.SessionID, r.Cwd == dir, r.SessionID != "" && r.Cwd != ""
 }
 
 func installClaude(project bool, h Host) (Installation, error) {

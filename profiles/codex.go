@@ -34,8 +34,8 @@ func codexProfile() Profile {
 		ExitCodes:  map[int]attempt.Cause{2: attempt.Fatal},
 		resume:     resumeCodex,
 		anySession: anyUUID,
+		sessions:   stored{"CODEX_HOME", ".codex", Place{Dir: "sessions", Pattern: "*/*/*/rollout-*.jsonl", Whose: byRecords(codexOwner)}},
 
-		places:  codexPlaces,
 		Prepare: prepareCodex,
 		Install: installCodex,
 	}
@@ -308,25 +308,15 @@ func effectiveTimeout(snake string, seconds int) int {
 	return min(seconds, 3)
 }
 
-func codexPlaces(h Host, rollout Source) []Place {
-	dir := h.home("CODEX_HOME", ".codex")
-	if dir == "" {
-		return nil
+// codexOwner reads the session from the first record of a rollout.
+func codexOwner(r struct {
+	Type    string
+	Payload struct{ ID, Cwd string }
+}, dir string) (session string, here, done bool) {
+	if r.Type != "session_meta" {
+		return "", false, true
 	}
-	type record struct {
-		Type    string `json:"type"`
-		Payload struct {
-			ID  string `json:"id"`
-			Cwd string `json:"cwd"`
-		} `json:"payload"`
-	}
-	return []Place{{Source: rollout, Dir: filepath.Join(dir, "sessions"), Pattern: "*/*/*/rollout-*.jsonl",
-		Whose: byRecords(func(r record, dir string) (session string, here, done bool) {
-			if r.Type != "session_meta" {
-				return "", false, true // a rollout begins with it
-			}
-			return r.Payload.ID, r.Payload.Cwd == dir, true
-		})}}
+	return r.Payload.ID, r.Payload.Cwd == dir, true
 }
 
 func installCodex(project bool, h Host) (Installation, error) {

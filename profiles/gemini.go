@@ -15,7 +15,7 @@ import (
 func geminiProfile() Profile {
 	p := plain("gemini", "gemini")
 	p.Tested = []string{"0.61.0"}
-	p.places = geminiPlaces
+	p.sessions = stored{"GEMINI_CLI_HOME", ".", Place{Dir: ".gemini/tmp", Pattern: "*/chats/session-*.jsonl", Whose: byRecords(geminiOwner)}}
 	p.Hooks = gemini.Hooks{}
 	p.Transcript = Source{Name: "transcript", Decoder: gemini.Chat}
 	p.Kinds = []Source{
@@ -142,21 +142,11 @@ func installGemini(project bool, h Host) (Installation, error) {
 	return installation("gemini", filepath.Join(dir, ".gemini", "settings.json"), project, slices.Clone(geminiHooks), h)
 }
 
-func geminiPlaces(h Host, chat Source) []Place {
-	home := h.home("GEMINI_CLI_HOME", ".")
-	if home == "" {
-		return nil
+// geminiOwner reads the session from the first record of a chat, which has the
+// digest of the folder's path.
+func geminiOwner(r struct{ SessionID, ProjectHash, Kind string }, dir string) (session string, here, done bool) {
+	if r.Kind != "main" {
+		return "", false, true
 	}
-	type record struct {
-		SessionID   string `json:"sessionId"`
-		ProjectHash string `json:"projectHash"`
-		Kind        string `json:"kind"`
-	}
-	return []Place{{Source: chat, Dir: filepath.Join(home, ".gemini", "tmp"), Pattern: "*/chats/session-*.jsonl",
-		Whose: byRecords(func(r record, dir string) (session string, here, done bool) {
-			if r.Kind != "main" {
-				return "", false, true
-			}
-			return r.SessionID, r.ProjectHash == digest(dir), true // of the folder's path
-		})}}
+	return r.SessionID, r.ProjectHash == digest(dir), true
 }

@@ -9,7 +9,7 @@ import "lifeloop/telemetry/hermes"
 // Its database is ~/.hermes/state.db (HERMES_HOME/state.db).
 func hermesProfile() Profile {
 	p := plain("hermes", "hermes")
-	p.places = hermesPlaces
+	p.sessions = stored{"HERMES_HOME", ".hermes", Place{Pattern: "state.db", Sessions: hermesStored}}
 	p.Hooks = hermes.Hooks{}
 	p.Transcript = Source{Name: "messages", Decoder: hermes.Store, Form: Rows, Query: hermesMessages}
 	p.Kinds = []Source{{Name: "sessions", Decoder: hermes.Store, Form: Rows, Query: hermesSessions}}
@@ -47,12 +47,5 @@ const hermesSessions = `SELECT CAST(1000 * max(s.started_at, coalesce(s.last_act
 	json_object('table', 'sessions', 'session_id', s.id, 'session', ` + hermesOwner + `)
 	FROM sessions s LEFT JOIN sessions p ON p.id = s.parent_session_id WHERE n > ?1 ORDER BY n`
 
-func hermesPlaces(h Host, messages Source) []Place {
-	dir := h.home("HERMES_HOME", ".hermes")
-	if dir == "" {
-		return nil
-	}
-	return []Place{{Source: messages, Dir: dir, Pattern: "state.db", Sessions: `SELECT CAST(1000 * max(started_at,
-		coalesce(last_activity_at, 0), coalesce(ended_at, 0)) AS INTEGER) AS n, json_object('id', id, 'dir', cwd)
-		FROM sessions WHERE n > ?1 ORDER BY n`}}
-}
+const hermesStored = `SELECT CAST(1000 * max(started_at, coalesce(last_activity_at, 0), coalesce(ended_at, 0)) AS INTEGER) AS n,
+	json_object('id', id, 'dir', cwd) FROM sessions WHERE n > ?1 ORDER BY n`

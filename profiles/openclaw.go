@@ -12,7 +12,7 @@ import "lifeloop/telemetry/openclaw"
 func openclawProfile() Profile {
 	p := plain("openclaw", "openclaw")
 	p.Tested = []string{"2026.9.6"}
-	p.places = openclawPlaces
+	p.sessions = stored{"OPENCLAW_STATE_DIR", ".openclaw", Place{Pattern: "agents/*/agent/openclaw-agent.sqlite", Sessions: openclawSessions}}
 	// A prompt is reported with the row that names its run, and is older than it.
 	p.Transcript = Source{Name: "transcript", Decoder: openclaw.Transcript, Form: Rows, Query: openclawTranscript, Unordered: true}
 	p.Kinds = []Source{
@@ -43,6 +43,11 @@ const (
 	openclawNodes = `SELECT updated_at, '{"session_key":' || json_quote(session_key) || ',"current_session_id":' ||
 		json_quote(current_session_id) || ',"updated_at":' || updated_at || ',"entry":' || entry_json || '}'
 		FROM session_nodes WHERE updated_at > ?1 ORDER BY updated_at`
+	// The working directory is in the first row of a transcript.
+	openclawSessions = `SELECT n.updated_at, json_object('id', n.current_session_id,
+		'dir', (SELECT json_extract(t.event_json, '$.cwd') FROM transcript_events t
+			WHERE t.session_id = n.current_session_id AND json_extract(t.event_json, '$.type') = 'session' ORDER BY t.seq LIMIT 1))
+		FROM session_nodes n WHERE n.updated_at > ?1 ORDER BY n.updated_at`
 )
 
 // observedOnly is the reason why a launch reports no turns of a harness that can
@@ -57,16 +62,4 @@ func observedCapabilities(sources ...string) []string {
 		lacks = append(lacks, "telemetry."+s)
 	}
 	return lacks
-}
-
-func openclawPlaces(h Host, transcript Source) []Place {
-	dir := h.home("OPENCLAW_STATE_DIR", ".openclaw")
-	if dir == "" {
-		return nil
-	}
-	// The working directory is in the first row of a transcript.
-	return []Place{{Source: transcript, Dir: dir, Pattern: "agents/*/agent/openclaw-agent.sqlite", Sessions: `SELECT n.updated_at,
-		json_object('id', n.current_session_id, 'dir', (SELECT json_extract(t.event_json, '$.cwd') FROM transcript_events t
-			WHERE t.session_id = n.current_session_id AND json_extract(t.event_json, '$.type') = 'session' ORDER BY t.seq LIMIT 1))
-		FROM session_nodes n WHERE n.updated_at > ?1 ORDER BY n.updated_at`}}
 }

@@ -20,7 +20,7 @@ import (
 func opencodeProfile() Profile {
 	p := plain("opencode", "opencode")
 	p.Tested = []string{"1.18.33"}
-	p.places = opencodePlaces
+	p.sessions = stored{"XDG_DATA_HOME", filepath.Join(".local", "share"), Place{Dir: "opencode", Pattern: "opencode.db", Sessions: opencodeSessions}}
 	p.Hooks = opencode.Hooks{}
 	p.Transcript = Source{Name: "store", Decoder: opencode.Store, Form: Rows, Query: opencodeEvents}
 	p.Kinds = []Source{
@@ -49,6 +49,9 @@ func opencodeProfile() Profile {
 // would cost more than all later work on them.
 const opencodeEvents = `SELECT rowid, '{"id":"' || id || '","aggregate_id":"' || aggregate_id || '","seq":' || seq ||
 	',"type":"' || type || '","data":' || data || '}' FROM event WHERE rowid > ?1 ORDER BY rowid`
+
+const opencodeSessions = `SELECT time_updated, json_object('id', id, 'dir', directory)
+	FROM session WHERE time_updated > ?1 AND parent_id IS NULL ORDER BY time_updated`
 
 //go:embed opencode.js
 var opencodePlugin []byte
@@ -85,13 +88,4 @@ func oursWhole(mark string) func(text string) bool {
 		head, body, found := strings.Cut(text, "\n")
 		return found && head == mark+digest(body)
 	}
-}
-
-func opencodePlaces(h Host, store Source) []Place {
-	dir := h.home("XDG_DATA_HOME", filepath.Join(".local", "share"))
-	if dir == "" {
-		return nil
-	}
-	return []Place{{Source: store, Dir: filepath.Join(dir, "opencode"), Pattern: "opencode.db", Sessions: `SELECT time_updated,
-		json_object('id', id, 'dir', directory) FROM session WHERE time_updated > ?1 AND parent_id IS NULL ORDER BY time_updated`}}
 }

@@ -3,6 +3,7 @@ package profiles
 import (
 	"bytes"
 	"encoding/json"
+	"path/filepath"
 )
 
 // A Place is where a harness stores its sessions: files below a folder, one per
@@ -21,13 +22,23 @@ type Place struct {
 	Sessions string
 }
 
+// stored is where a harness stores its sessions: in place.Dir below the folder
+// that the variable names, or below that one in HOME.
+type stored struct {
+	variable, below string
+	place           Place
+}
+
 // Places returns where this adapter's sessions are for the user of Host, nil if
 // that is not known.
 func (p Profile) Places(h Host) []Place {
-	if p.places == nil {
+	dir := h.home(p.sessions.variable, p.sessions.below)
+	if p.sessions.variable == "" || dir == "" {
 		return nil
 	}
-	return p.places(h, p.Transcript)
+	place := p.sessions.place
+	place.Source, place.Dir = p.Transcript, filepath.Join(dir, place.Dir)
+	return []Place{place}
 }
 
 // byRecords returns a Place.Whose for files of JSON lines. It passes whole lines

@@ -174,9 +174,8 @@ type Profile struct {
 	Transcript Source
 	// Kinds are the other sources that `observe --source NAME` can read. They have
 	// no Path. Recorded hook calls are not listed.
-	Kinds []Source
-	// places returns the places of its sessions; nil if they are not known.
-	places func(h Host, transcript Source) []Place
+	Kinds    []Source
+	sessions stored // zero if their place is not known
 	// Prepare turns the user's command line into a launch. It accepts every
 	// command line that the harness accepts.
 	Prepare func(argv []string, h Host) (Launch, error)
