@@ -54,22 +54,19 @@ var claudeScrub = []string{
 	"CLAUDE_CODE_EXECPATH",      // the outer session's program
 }
 
-// claudeTimeouts are the hooks to inject, with the seconds that the harness waits
-// for each. SessionEnd delays the exit, so it gets less time.
-var claudeTimeouts = []struct {
-	event   string
-	seconds int
-}{
-	{"SessionStart", 5},
-	{"SessionEnd", 2},
-	{"UserPromptSubmit", 5},
-	{"Stop", 5},
-	{"StopFailure", 5},
-	{"PreCompact", 5},
-	{"PostCompact", 5},
-	{"PostToolUse", 5},
-	{"PermissionRequest", 5},
-	{"Notification", 5},
+// claudeHooks are the hooks to inject, with timeouts in seconds. SessionEnd delays
+// the exit, so it gets less time.
+var claudeHooks = []InstalledHook{
+	{Event: "SessionStart", Timeout: 5},
+	{Event: "SessionEnd", Timeout: 2},
+	{Event: "UserPromptSubmit", Timeout: 5},
+	{Event: "Stop", Timeout: 5},
+	{Event: "StopFailure", Timeout: 5},
+	{Event: "PreCompact", Timeout: 5},
+	{Event: "PostCompact", Timeout: 5},
+	{Event: "PostToolUse", Timeout: 5},
+	{Event: "PermissionRequest", Timeout: 5},
+	{Event: "Notification", Timeout: 5},
 }
 
 func prepareClaude(argv []string, h Host) (Launch, error) {
@@ -264,7 +261,7 @@ func claudeSettings(line claudeLine, dir string, h Host, env map[string]string) 
 	}
 
 	var out injectedSettings
-	hooks := claudeHooks(h.Hook)
+	hooks := claudeGroups(h.Hook)
 	if line.has("--print") && line.last("--output-format") == "stream-json" {
 		// The stream would begin with the result of a SessionStart hook. Programs
 		// that read the stream expect `init` first.
@@ -322,15 +319,11 @@ func claudeOwner(r struct{ SessionID, Cwd string }, dir string) (session string,
 }
 
 func installClaude(project bool, h Host) (Installation, error) {
-	var hooks []InstalledHook
-	for _, t := range claudeTimeouts {
-		hooks = append(hooks, InstalledHook{Event: t.event, Timeout: t.seconds})
-	}
 	dir := filepath.Join(h.Dir, ".claude")
 	if !project {
 		if dir = h.home("CLAUDE_CONFIG_DIR", ".claude"); dir == "" {
 			return Installation{}, errNoHome
 		}
 	}
-	return installation("claude", filepath.Join(dir, "settings.json"), project, hooks, h)
+	return installation("claude", filepath.Join(dir, "settings.json"), project, claudeHooks, h)
 }

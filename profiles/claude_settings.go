@@ -25,12 +25,12 @@ type hookGroup struct {
 	Hooks []hookCall `json:"hooks"`
 }
 
-// claudeHooks returns the hooks to inject: one group per event, which matches
+// claudeGroups returns the hooks to inject: one group per event, which matches
 // everything.
-func claudeHooks(hook []string) map[string]hookGroup {
+func claudeGroups(hook []string) map[string]hookGroup {
 	hooks := map[string]hookGroup{}
-	for _, t := range claudeTimeouts {
-		hooks[t.event] = hookGroup{[]hookCall{{"command", hookCommand(hook, t.event), t.seconds}}}
+	for _, c := range claudeHooks {
+		hooks[c.Event] = hookGroup{[]hookCall{{"command", hookCommand(hook, c.Event), c.Timeout}}}
 	}
 	return hooks
 }

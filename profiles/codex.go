@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,7 +52,6 @@ var codexScrub = []string{
 // A codexHook is one hook to inject.
 type codexHook struct {
 	event   string // the name for -c and in the hook's input
-	snake   string // the name in records of trust
 	seconds int
 	feeds   []string // the capabilities that need it
 }
@@ -59,15 +59,15 @@ type codexHook struct {
 // codexHooks are the hooks of a launch. SessionEnd and Interrupt delay the exit,
 // so they get less time. Codex limits them to 3 s.
 var codexHooks = []codexHook{
-	{"SessionStart", "session_start", 5, []string{"placement.pre_session"}},
-	{"SessionEnd", "session_end", 2, []string{"telemetry.hooks"}},
-	{"UserPromptSubmit", "user_prompt_submit", 5, []string{"frame.opening", "placement.pre_frame_trailing"}},
-	{"PreCompact", "pre_compact", 5, []string{"telemetry.hooks"}},
-	{"PostCompact", "post_compact", 5, []string{"telemetry.hooks"}},
-	{"PostToolUse", "post_tool_use", 5, []string{"placement.tool_result"}},
-	{"PermissionRequest", "permission_request", 5, []string{"approval_surface"}},
-	{"Stop", "stop", 5, []string{"frame.ending"}},
-	{"Interrupt", "interrupt", 2, []string{"telemetry.hooks"}},
+	{"SessionStart", 5, []string{"placement.pre_session"}},
+	{"SessionEnd", 2, []string{"telemetry.hooks"}},
+	{"UserPromptSubmit", 5, []string{"frame.opening", "placement.pre_frame_trailing"}},
+	{"PreCompact", 5, []string{"telemetry.hooks"}},
+	{"PostCompact", 5, []string{"telemetry.hooks"}},
+	{"PostToolUse", 5, []string{"placement.tool_result"}},
+	{"PermissionRequest", 5, []string{"approval_surface"}},
+	{"Stop", 5, []string{"frame.ending"}},
+	{"Interrupt", 2, []string{"telemetry.hooks"}},
 }
 
 func prepareCodex(argv []string, h Host) (Launch, error) {
@@ -125,8 +125,8 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 		ours = append(ours, "-c", fmt.Sprintf("hooks.%s=[{hooks=[{type=\"command\",command=%s,timeout=%d}]}]",
 			hook.event, tomlString(command), hook.seconds))
 		state = append(state, fmt.Sprintf("%s={trusted_hash=%s}",
-			tomlString(codexTrustKey("/<session-flags>/config.toml", hook.snake, 0, 0)),
-			tomlString(trustHash(hook.snake, command, hook.seconds))))
+			tomlString(codexTrustKey("/<session-flags>/config.toml", codexSnake(hook.event), 0, 0)),
+			tomlString(trustHash(codexSnake(hook.event), command, hook.seconds))))
 	}
 	l.Hooks = len(state) > 0
 	if l.Hooks {
@@ -229,15 +229,7 @@ func codexHooksOff(line codexLine, h Host) bool {
 			break
 		}
 	}
-	dir := h.home("CODEX_HOME", ".codex")
-	if dir == "" || line.has("--ignore-user-config") {
-		return false
-	}
-	files := []string{filepath.Join(dir, "config.toml")}
-	if name := line.last("--profile"); name != "" {
-		files = append([]string{filepath.Join(dir, name+".config.toml")}, files...)
-	}
-	for _, path := range files {
+	for _, path := range slices.Backward(codexConfigs(line, h)) {
 		data, _ := h.read(path)
 		if off, said := featureOff(string(data)); said {
 			return off
@@ -246,29 +238,56 @@ func codexHooksOff(line codexLine, h Host) bool {
 	return false
 }
 
-// featureOff reads features.hooks from a TOML file, in its three usual forms. It
-// is not a TOML parser. If it misses the setting, the session reports that the
-// expected hooks did not come.
+// codexConfigs lists the user's configuration files, the weakest first.
+func codexConfigs(line codexLine, h Host) []string {
+	dir := h.home("CODEX_HOME", ".codex")
+	if dir == "" || line.has("--ignore-user-config") {
+		return nil
+	}
+	files := []string{filepath.Join(dir, "config.toml")}
+	if name := line.last("--profile"); name != "" {
+		files = append(files, filepath.Join(dir, name+".config.toml"))
+	}
+	return files
+}
+
+// tomlPairs lists the whole keys of a TOML file, each with the text of its value
+// on the same line, and the names of tables without a value. It is not a TOML
+// parser.
+func tomlPairs(text string) iter.Seq2[string, string] {
+	return func(yield func(key, val string) bool) {
+		table := ""
+		for line := range strings.Lines(text) {
+			line = strings.TrimSpace(line)
+			key, val, isPair := strings.Cut(line, "=")
+			switch {
+			case strings.HasPrefix(line, "["):
+				table, _, _ = strings.Cut(line, "#")
+				table = strings.Trim(table, "[] \t")
+				key, val = table, ""
+			case !isPair || strings.HasPrefix(line, "#"):
+				continue
+			default:
+				key = strings.NewReplacer(`"`, "", " ", "").Replace(strings.TrimSpace(key))
+				if table != "" {
+					key = table + "." + key
+				}
+			}
+			if !yield(key, strings.TrimSpace(val)) {
+				return
+			}
+		}
+	}
+}
+
+// featureOff reads features.hooks from a TOML file, in its three usual forms. If
+// it misses the setting, the session reports that the expected hooks did not come.
 func featureOff(text string) (off, said bool) {
-	table := ""
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "[") {
-			table = strings.Trim(strings.TrimSpace(strings.SplitN(line, "#", 2)[0]), "[] \t")
-			continue
-		}
-		key, val, ok := strings.Cut(line, "=")
-		if !ok {
-			continue
-		}
-		key = strings.ReplaceAll(strings.TrimSpace(key), `"`, "")
-		if table != "" {
-			key = table + "." + key
-		}
-		switch key {
-		case "features.hooks":
-			return strings.HasPrefix(strings.TrimSpace(val), "false"), true
-		case "features":
+	for key, val := range tomlPairs(text) {
+		switch {
+		case key == "features.hooks" && val != "":
+			return strings.HasPrefix(val, "false"), true
+		case key == "features":
 			if off, said := inlineHooksOff(val); said {
 				return off, true
 			}

@@ -19,16 +19,8 @@ func codexExport(line codexLine, h Host) (override string, x Export, reason stri
 	}
 	ours := h.OTLP + "/v1/logs"
 	table := "endpoint=" + tomlString(ours) + `,protocol="json"`
-	var files []string
-	if dir := h.home("CODEX_HOME", ".codex"); dir != "" && !line.has("--ignore-user-config") {
-		files = append(files, filepath.Join(dir, "config.toml"))
-		if name := line.last("--profile"); name != "" {
-			files = append(files, filepath.Join(dir, name+".config.toml"))
-		}
-	}
-	files = append(files, filepath.Join(h.Dir, ".codex", "config.toml"))
 	found := 0
-	for _, path := range files {
+	for _, path := range append(codexConfigs(line, h), filepath.Join(h.Dir, ".codex", "config.toml")) {
 		data, _ := h.read(path)
 		theirs, said, ok := codexExporter(string(data))
 		if !said {
@@ -97,44 +89,22 @@ func codexHTTP() *regexp.Regexp {
 
 // codexExporter reads the exporter of log events from a TOML file: the inside of
 // its otlp-http table, or "" for none. said is false if the file has no such
-// setting. ok is false for a form that is not supported; this is not a TOML
-// parser.
+// setting. ok is false for a form that is not supported.
 func codexExporter(text string) (table string, said, ok bool) {
-	section := ""
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "[") {
-			section = strings.Trim(strings.TrimSpace(strings.SplitN(line, "#", 2)[0]), "[] \t")
-			if strings.HasPrefix(section, "otel.exporter") {
+	for key, val := range tomlPairs(text) {
+		switch {
+		case key == "otel.exporter" && val == `"none"`:
+			return "", true, true
+		case key == "otel.exporter":
+			m := codexHTTP().FindStringSubmatch(val)
+			if m == nil || strings.Contains(m[1], "tls") || strings.ContainsAny(m[1], "#'") ||
+				len(codexEndpoint().FindAllString(m[1], -1)) != 1 {
 				return "", true, false
 			}
-			continue
-		}
-		key, val, isPair := strings.Cut(line, "=")
-		if !isPair || strings.HasPrefix(line, "#") {
-			continue
-		}
-		key = strings.ReplaceAll(strings.ReplaceAll(strings.TrimSpace(key), `"`, ""), " ", "")
-		if section != "" {
-			key = section + "." + key
-		}
-		switch {
-		case key == "otel.exporter":
-		case key == "otel", strings.HasPrefix(key, "otel.exporter."):
-			return "", true, false
-		default:
-			continue
-		}
-		val = strings.TrimSpace(val)
-		if val == `"none"` {
-			return "", true, true
-		}
-		m := codexHTTP().FindStringSubmatch(val)
-		if m == nil || strings.Contains(m[1], "tls") || strings.ContainsAny(m[1], "#'") ||
-			len(codexEndpoint().FindAllString(m[1], -1)) != 1 {
+			return m[1], true, true
+		case key == "otel" && val != "", strings.HasPrefix(key, "otel.exporter."):
 			return "", true, false
 		}
-		return m[1], true, true
 	}
 	return "", false, false
 }

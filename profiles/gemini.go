@@ -139,7 +139,7 @@ func installGemini(project bool, h Host) (Installation, error) {
 			return Installation{}, errNoHome
 		}
 	}
-	return installation("gemini", filepath.Join(dir, ".gemini", "settings.json"), project, slices.Clone(geminiHooks), h)
+	return installation("gemini", filepath.Join(dir, ".gemini", "settings.json"), project, geminiHooks, h)
 }
 
 // geminiOwner reads the session from the first record of a chat, which has the

@@ -57,6 +57,7 @@ func installation(adapter, path string, project bool, hooks []InstalledHook, h H
 	if !utf8.ValidString(h.Exe) || !utf8.ValidString(path) {
 		return Installation{}, errors.New("a path that is not UTF-8 cannot be written into settings")
 	}
+	hooks = slices.Clone(hooks)
 	for i := range hooks {
 		hooks[i].Command = quote(h.Exe) + " hook --host " + adapter + " " + hooks[i].Event
 	}

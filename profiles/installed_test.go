@@ -72,7 +72,7 @@ func TestInstalledHooksAreThoseOfALaunch(t *testing.T) {
 	p, _ := For("claude")
 	in, err := p.Install(false, h)
 	require.NoError(t, err)
-	launch := claudeHooks([]string{"/opt/lifeloop-wrap", "hook"})
+	launch := claudeGroups([]string{"/opt/lifeloop-wrap", "hook"})
 	require.Len(t, in.Hooks, len(launch))
 	for _, hook := range in.Hooks {
 		if got := launch[hook.Event].Hooks; len(got) != 1 || got[0].Timeout != hook.Timeout {
@@ -84,13 +84,13 @@ func TestInstalledHooksAreThoseOfALaunch(t *testing.T) {
 	require.NoError(t, err)
 	for i, hook := range codexHooks {
 		got := in.Hooks[i]
-		if got.Event != hook.event || got.Timeout != hook.seconds || codexSnake(hook.event) != hook.snake {
+		if got.Event != hook.event || got.Timeout != hook.seconds {
 			t.Errorf("%+v: a launch has %+v", got, hook)
 		}
-		if key := in.Trust.Key(hook.event, 2, 1); key != "/home/dev/.codex/hooks.json:"+hook.snake+":2:1" || !strings.HasPrefix(key, in.Trust.Prefix) {
+		if key := in.Trust.Key(hook.event, 2, 1); key != "/home/dev/.codex/hooks.json:"+codexSnake(hook.event)+":2:1" || !strings.HasPrefix(key, in.Trust.Prefix) {
 			t.Errorf("its key is %s", key)
 		}
-		if value := in.Trust.Value(got); value != trustHash(hook.snake, got.Command, hook.seconds) {
+		if value := in.Trust.Value(got); value != trustHash(codexSnake(hook.event), got.Command, hook.seconds) {
 			t.Errorf("its hash is %s", value)
 		}
 	}

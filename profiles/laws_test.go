@@ -17,7 +17,7 @@ import (
 
 // mergeHooks keeps all hooks of the user's in their order and changes nothing else.
 func TestMergeKeepsTheUsersHooks(t *testing.T) {
-	injected := claudeHooks([]string{"/opt/ll", "hook"})
+	injected := claudeGroups([]string{"/opt/ll", "hook"})
 	events := append(slices.Collect(maps.Keys(injected)), "Setup", "PreToolUse", "some new event")
 	slices.Sort(events)
 	group := rapid.Custom(func(t *rapid.T) json.RawMessage {

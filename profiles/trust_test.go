@@ -78,7 +78,7 @@ func TestCodexTrustsInjectedHooks(t *testing.T) {
 		}
 		snake := strings.Split(h.Key, ":")[1]
 		for _, ours := range codexHooks {
-			if ours.snake == snake && h.Command != hookCommand(hook, ours.event) {
+			if codexSnake(ours.event) == snake && h.Command != hookCommand(hook, ours.event) {
 				t.Errorf("hook %d: Codex read %s, we meant %s", i, h.Command, hookCommand(hook, ours.event))
 			}
 		}
