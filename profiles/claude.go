@@ -150,15 +150,16 @@ func (l *Launch) claudeSession(line claudeLine, args []string, h Host) (ours, us
 // claudeInjection returns the settings to inject, or the reason why there are
 // none. If the host receives telemetry it also arranges the export.
 func (l *Launch) claudeInjection(line claudeLine, dir string, h Host) (s injectedSettings, reason string) {
-	s, reason = claudeSettings(line, dir, h, nil)
+	theirs := readSettings(line, dir, h)
+	s, reason = claudeSettings(line, theirs, h, nil)
 	if h.OTLP == "" {
 		return s, reason
 	}
-	env, export, apart := claudeTelemetry(line, dir, reason == "", h)
+	env, export, apart := claudeExport(theirs, reason == "", h)
 	if apart == "" && reason == "" {
 		// A settings file of the user's may set the same variables.
 		var with injectedSettings
-		if with, apart = claudeSettings(line, dir, h, env); apart == "" {
+		if with, apart = claudeSettings(line, theirs, h, env); apart == "" {
 			s = with
 		}
 	}
@@ -233,7 +234,7 @@ type injectedSettings struct {
 
 // claudeSettings returns the settings file that replaces the user's --settings,
 // or the reason for not injecting one. The file sets the variables in env.
-func claudeSettings(line claudeLine, dir string, h Host, env map[string]string) (injectedSettings, string) {
+func claudeSettings(line claudeLine, theirs userSettings, h Host, env map[string]string) (injectedSettings, string) {
 	switch {
 	case h.NoHooks:
 		return injectedSettings{}, "the user asked for no hooks"
@@ -245,18 +246,13 @@ func claudeSettings(line claudeLine, dir string, h Host, env map[string]string) 
 		return injectedSettings{}, "there is no program for hooks to call"
 	case !utf8.ValidString(hookCommand(h.Hook, "")):
 		return injectedSettings{}, "this program's path is not UTF-8 and cannot be written into settings"
+	case theirs.flaw != "":
+		return injectedSettings{}, theirs.flaw
 	}
-	user, reason := flagSettings(line, h)
-	if reason != "" {
-		return injectedSettings{}, reason
-	}
-
-	managed := managedSettings(h)
-	layers := slices.Concat(managed, []settings{user}, fileSettings(line, dir, h))
-	if off, _ := first(layers, "disableAllHooks"); string(off) == "true" {
+	if off, _ := first(theirs.layers, "disableAllHooks"); string(off) == "true" {
 		return injectedSettings{}, "the user's settings set disableAllHooks"
 	}
-	if only, _ := first(managed, "allowManagedHooksOnly"); string(only) == "true" {
+	if only, _ := first(theirs.managed, "allowManagedHooksOnly"); string(only) == "true" {
 		return injectedSettings{}, "the machine's managed settings allow only their own hooks"
 	}
 
@@ -268,7 +264,7 @@ func claudeSettings(line claudeLine, dir string, h Host, env map[string]string) 
 		delete(hooks, "SessionStart")
 		out.weak = append(out.weak, Weakness{"placement.pre_session", "a SessionStart hook would show in the stream-json output"})
 	}
-	merged, err := mergeHooks(user, hooks)
+	merged, err := mergeHooks(theirs.flag, hooks)
 	if err != nil {
 		return injectedSettings{}, "the file given with --settings cannot be merged: " + err.Error()
 	}
@@ -278,7 +274,7 @@ func claudeSettings(line claudeLine, dir string, h Host, env map[string]string) 
 		}
 	}
 	if h.Terminal && !line.has("--print", "--init-only") {
-		ours, reason := statusline(managed, layers, h.Hook)
+		ours, reason := statusline(theirs, h.Hook)
 		if reason == "" {
 			merged["statusLine"] = ours
 			out.statusline = true
@@ -293,11 +289,11 @@ func claudeSettings(line claudeLine, dir string, h Host, env map[string]string) 
 // statusline returns a status line that runs ours and then the user's, or the
 // reason for having none. If the user has none, none is added: even a status
 // line without output removes the hint about shortcuts from the screen.
-func statusline(managed, layers []settings, hook []string) (json.RawMessage, string) {
-	if _, locked := first(managed, "statusLine"); locked {
+func statusline(user userSettings, hook []string) (json.RawMessage, string) {
+	if _, locked := first(user.managed, "statusLine"); locked {
 		return nil, "the machine's managed settings set the status line"
 	}
-	theirs, ok := first(layers, "statusLine")
+	theirs, ok := first(user.layers, "statusLine")
 	if !ok {
 		return nil, "the user has no status line, and one of ours would change the screen"
 	}

@@ -19,10 +19,19 @@ const exportCapability = "telemetry.otlp"
 // user's format and with the user's headers.
 //
 // A variable in a settings file overrides the environment. If a settings file of
-// the user's sets one of these variables, our settings file must set it too.
-func claudeExport(layers, managed []settings, file bool, h Host) (env map[string]string, x Export, reason string) {
+// the user's sets one of these variables, our settings file must set it too; file
+// is true if there will be one.
+func claudeExport(user userSettings, file bool, h Host) (env map[string]string, x Export, reason string) {
+	if user.flaw != "" {
+		return nil, x, user.flaw
+	}
 	const logs, all = "OTEL_EXPORTER_OTLP_LOGS_", "OTEL_EXPORTER_OTLP_"
-	theirs := func(name string) string { return settingsEnv(layers, name, h.getenv(name)) }
+	theirs := func(name string) string {
+		if v, set := lookupEnv(user.layers, name); set {
+			return v
+		}
+		return h.getenv(name)
+	}
 	either := func(name string) string {
 		if v := theirs(logs + name); v != "" {
 			return v
@@ -66,10 +75,10 @@ func claudeExport(layers, managed []settings, file bool, h Host) (env map[string
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		if v, set := lookupEnv(managed, name); set && v != env[name] {
+		if v, set := lookupEnv(user.managed, name); set && v != env[name] {
 			return nil, Export{}, "the machine's managed settings set " + name
 		}
-		if _, set := lookupEnv(layers, name); set && !file {
+		if _, set := lookupEnv(user.layers, name); set && !file {
 			return nil, Export{}, "a settings file sets " + name + ", and no settings are injected that could override it"
 		}
 	}
@@ -77,27 +86,7 @@ func claudeExport(layers, managed []settings, file bool, h Host) (env map[string
 	return env, x, ""
 }
 
-// claudeTelemetry reads what the user exports and returns what claudeExport does.
-// file is true if a settings file of ours is injected.
-func claudeTelemetry(line claudeLine, dir string, file bool, h Host) (env map[string]string, x Export, reason string) {
-	user, reason := flagSettings(line, h)
-	if reason != "" {
-		return nil, x, reason
-	}
-	managed := managedSettings(h)
-	layers := slices.Concat(managed, []settings{user}, fileSettings(line, dir, h))
-	return claudeExport(layers, managed, file, h)
-}
-
-// settingsEnv returns a variable as Claude Code sees it: from the strongest layer
-// that sets it, otherwise from the environment.
-func settingsEnv(layers []settings, name, environment string) string {
-	if v, set := lookupEnv(layers, name); set {
-		return v
-	}
-	return environment
-}
-
+// lookupEnv returns a variable from the strongest layer that sets it.
 func lookupEnv(layers []settings, name string) (string, bool) {
 	for _, s := range layers {
 		var env map[string]any

@@ -76,6 +76,21 @@ func chain(theirs json.RawMessage, hook []string) (json.RawMessage, bool) {
 	return encode(members), true
 }
 
+// userSettings are the settings that a launch finds.
+type userSettings struct {
+	flag    settings // those of --settings
+	flaw    string   // the reason why those cannot be replaced by ours
+	managed []settings
+	layers  []settings // all, the strongest first
+}
+
+func readSettings(line claudeLine, dir string, h Host) (u userSettings) {
+	u.flag, u.flaw = flagSettings(line, h)
+	u.managed = managedSettings(h)
+	u.layers = slices.Concat(u.managed, []settings{u.flag}, fileSettings(line, dir, h))
+	return u
+}
+
 // flagSettings reads the value of --settings: a path, or JSON. Of several, Claude
 // Code uses the last.
 func flagSettings(line claudeLine, h Host) (settings, string) {
