@@ -34,7 +34,7 @@ func flawAt(text string, at int, format string, args ...any) *Flaw {
 }
 
 // notUTF8 returns a flaw at the first byte that is not UTF-8, or nil.
-func notUTF8(text string) *Flaw {
+func notUTF8(text string) error {
 	for i, r := range text {
 		if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd") {
 			return flawAt(text, i, "invalid UTF-8")
@@ -46,9 +46,9 @@ func notUTF8(text string) *Flaw {
 // parse reads one JSON value. encoding/json decides what is valid: hujson alone
 // also accepts comments and trailing commas. Offsets in the value are those of
 // text, and it packs to the bytes of text.
-func parse(text string) (hujson.Value, *Flaw) {
-	if flaw := notUTF8(text); flaw != nil {
-		return hujson.Value{}, flaw
+func parse(text string) (hujson.Value, error) {
+	if err := notUTF8(text); err != nil {
+		return hujson.Value{}, err
 	}
 	data := []byte(text)
 	if strings.HasPrefix(text, byteOrderMark) {

@@ -43,10 +43,10 @@ type document struct {
 	lines   bool // the root has several lines
 }
 
-func open(text string) (*document, *Flaw) {
-	root, flaw := parse(text)
-	if flaw != nil {
-		return nil, flaw
+func open(text string) (*document, error) {
+	root, err := parse(text)
+	if err != nil {
+		return nil, err
 	}
 	if kind(root) != '{' {
 		return nil, flawAt(text, root.StartOffset, "settings must be a JSON object")
@@ -121,10 +121,10 @@ func (d *document) ours(ours func(string) bool) []handler {
 // strip removes our handlers, and each container that held nothing else: their
 // group, their event, the member hooks. Containers in before are restored to
 // what they were.
-func strip(settings string, ours func(string) bool, before earlier) (string, *Flaw) {
-	d, flaw := open(settings)
-	if flaw != nil {
-		return "", flaw
+func strip(settings string, ours func(string) bool, before earlier) (string, error) {
+	d, err := open(settings)
+	if err != nil {
+		return "", err
 	}
 	events := d.events()
 	if len(events) == 0 {
@@ -204,9 +204,9 @@ func (d *document) value(compact, indent string, lines bool) hujson.ValueTrimmed
 		}
 		text = strings.ReplaceAll(b.String(), "\n", d.newline)
 	}
-	v, flaw := parse(text)
-	if flaw != nil {
-		panic("hosts: " + flaw.Error())
+	v, err := parse(text)
+	if err != nil {
+		panic("hosts: " + err.Error())
 	}
 	return v.Value
 }
@@ -223,10 +223,10 @@ func groupOf(h profiles.InstalledHook) string {
 
 // insert adds hooks to a text that has none of ours. It returns what strip
 // needs to restore the text.
-func insert(settings string, hooks []profiles.InstalledHook) (string, earlier, *Flaw) {
-	d, flaw := open(settings)
-	if flaw != nil {
-		return "", nil, flaw
+func insert(settings string, hooks []profiles.InstalledHook) (string, earlier, error) {
+	d, err := open(settings)
+	if err != nil {
+		return "", nil, err
 	}
 	before := earlier{}
 	if d.hooks == nil || kind(d.hooks.Value) == 'n' {

@@ -28,33 +28,30 @@ func edited(text *string, in profiles.Installation) bool {
 	return text != nil && in.Mark != "" && strings.HasPrefix(*text, in.Mark) && !in.Ours(*text)
 }
 
-func editedFlaw(in profiles.Installation) error {
-	return &Flaw{Path: in.Path, Line: 1, Column: 1, Text: "this file was installed by lifeloop-wrap and changed since; remove it by hand"}
+// errEdited returns the flaw of such a file.
+func errEdited(in profiles.Installation) error {
+	return inFile(flawAt("", 0, "this file was installed by lifeloop-wrap and changed since; remove it by hand"), in.Path)
 }
 
-func applyingWhole(in profiles.Installation, w world) (plan, error) {
-	if edited(w.settings.text, in) {
-		return plan{}, editedFlaw(in)
+func applyingWhole(in profiles.Installation, w world) (p plan, err error) {
+	text := w.settings.text
+	switch state := inspectWhole(text, in); {
+	case edited(text, in):
+		return p, errEdited(in)
+	case state == NotInstalled && text != nil:
+		return p, inFile(flawAt("", 0, "this file was not installed by lifeloop-wrap, which needs its name"), in.Path)
+	case state != Installed:
+		p.origin = origin{Path: in.Path, Settings: note{Absent: true}, Folders: w.origin.Folders}
+		p.move(w.settings, &in.Whole, in.Shared)
 	}
-	switch inspectWhole(w.settings.text, in) {
-	case Installed:
-		return plan{}, nil
-	case NotInstalled:
-		if w.settings.text != nil {
-			return plan{}, &Flaw{Path: in.Path, Line: 1, Column: 1, Text: "this file was not installed by lifeloop-wrap, which needs its name"}
-		}
-	}
-	p := plan{origin: origin{Path: in.Path, Settings: note{Absent: true}, Folders: w.origin.Folders}}
-	p.move(w.settings, &in.Whole, in.Shared)
 	return p, nil
 }
 
-func removingWhole(in profiles.Installation, w world) (plan, error) {
-	var p plan
-	if edited(w.settings.text, in) {
-		return p, editedFlaw(in)
-	}
-	if inspectWhole(w.settings.text, in) != NotInstalled {
+func removingWhole(in profiles.Installation, w world) (p plan, err error) {
+	switch {
+	case edited(w.settings.text, in):
+		return p, errEdited(in)
+	case inspectWhole(w.settings.text, in) != NotInstalled:
 		p.move(w.settings, nil, in.Shared)
 	}
 	return p, nil

@@ -45,14 +45,9 @@ func wanted(in profiles.Installation, h handler) (profiles.InstalledHook, bool) 
 	return w, h.plain && h.command == w.Command && h.timeout == strconv.Itoa(w.Timeout)
 }
 
-func number(s string) (int, bool) {
-	n, err := strconv.Atoi(s)
-	return n, err == nil
-}
-
 // inspect compares a settings file with what should be in it. A text of nil
 // means that there is no file.
-func inspect(settings, trust *string, in profiles.Installation) (Report, *Flaw) {
+func inspect(settings, trust *string, in profiles.Installation) (Report, error) {
 	r := Report{State: NotInstalled, Missing: []string{}, Differing: []string{}}
 	if in.Whole != "" {
 		r.State = inspectWhole(settings, in)
@@ -61,9 +56,9 @@ func inspect(settings, trust *string, in profiles.Installation) (Report, *Flaw) 
 	if settings == nil {
 		return r, nil
 	}
-	d, flaw := open(*settings)
-	if flaw != nil {
-		return r, flaw
+	d, err := open(*settings)
+	if err != nil {
+		return r, err
 	}
 	ours := d.ours(in.Ours)
 	if len(ours) == 0 {
@@ -87,10 +82,9 @@ func inspect(settings, trust *string, in profiles.Installation) (Report, *Flaw) 
 			text = *trust
 		}
 		list := consents(d, in)
-		given, flaw := consentGiven(text, in.Trust, list)
-		if flaw != nil {
-			flaw.Path = in.Trust.Path
-			return r, flaw
+		given, err := consentGiven(text, in.Trust, list)
+		if err != nil {
+			return r, inFile(err, in.Trust.Path)
 		}
 		for i, c := range list {
 			if !given[i] {
@@ -119,20 +113,20 @@ func withHooks(settings *string, in profiles.Installation, before note) (string,
 	base := emptySettings
 	now := note{Absent: true}
 	if settings != nil {
-		stripped, flaw := strip(*settings, in.Ours, before.Was)
-		if flaw != nil {
-			return "", now, flaw
+		stripped, err := strip(*settings, in.Ours, before.Was)
+		if err != nil {
+			return "", now, err
 		}
 		now.Absent = before.Absent && nothing(stripped)
 		base = stripped
 	}
-	out, remembered, flaw := insert(base, in.Hooks)
-	if flaw != nil {
-		return "", now, flaw
+	out, remembered, err := insert(base, in.Hooks)
+	if err != nil {
+		return "", now, err
 	}
 	now.Was = remembered
-	back, flaw := strip(out, in.Ours, now.Was)
-	if flaw != nil || back != base {
+	back, err := strip(out, in.Ours, now.Was)
+	if err != nil || back != base {
 		return "", now, fmt.Errorf("hooks added to %s could not be removed again; the file was not changed", in.Path)
 	}
 	return out, now, nil
@@ -140,10 +134,10 @@ func withHooks(settings *string, in profiles.Installation, before note) (string,
 
 // withoutHooks returns a settings text without our hooks, nil if nothing is
 // left of a file that we created.
-func withoutHooks(settings string, in profiles.Installation, before note) (*string, *Flaw) {
-	out, flaw := strip(settings, in.Ours, before.Was)
-	if flaw != nil {
-		return nil, flaw
+func withoutHooks(settings string, in profiles.Installation, before note) (*string, error) {
+	out, err := strip(settings, in.Ours, before.Was)
+	if err != nil {
+		return nil, err
 	}
 	if before.Absent && nothing(out) {
 		return nil, nil
@@ -153,9 +147,9 @@ func withoutHooks(settings string, in profiles.Installation, before note) (*stri
 
 // nothing reports whether a settings text is an object without members.
 func nothing(text string) bool {
-	root, flaw := parse(text)
+	root, err := parse(text)
 	list, _ := children(root)
-	return flaw == nil && kind(root) == '{' && len(list) == 0
+	return err == nil && kind(root) == '{' && len(list) == 0
 }
 
 // withTrust returns the text of the trust file for new settings. Consents that
@@ -166,17 +160,17 @@ func withTrust(trust, earlier *string, settings string, in profiles.Installation
 	if trust != nil {
 		text = *trust
 	}
-	d, flaw := open(settings)
-	if flaw != nil {
-		return "", now, flaw
+	d, err := open(settings)
+	if err != nil {
+		return "", now, err
 	}
 	list := consents(d, in)
 	for _, c := range list {
 		now.Values = append(now.Values, c.value)
 	}
-	given, flaw := consentGiven(text, in.Trust, list)
-	if flaw != nil {
-		return "", now, flaw
+	given, err := consentGiven(text, in.Trust, list)
+	if err != nil {
+		return "", now, err
 	}
 	if !slices.Contains(given, false) {
 		now.Absent, now.Replaced = before.Absent, before.Replaced
@@ -184,21 +178,21 @@ func withTrust(trust, earlier *string, settings string, in profiles.Installation
 	}
 	// Consents to the new hooks that exist already count as ours too: the user
 	// may have given them, or the state folder with our note was lost.
-	base, flaw := withdraw(text, in.Trust, slices.Concat(now.Values, before.Values, earlierValues(earlier, in)), before.Replaced)
-	if flaw != nil {
-		return "", now, flaw
+	base, err := withdraw(text, in.Trust, slices.Concat(now.Values, before.Values, earlierValues(earlier, in)), before.Replaced)
+	if err != nil {
+		return "", now, err
 	}
 	if trust != nil {
 		now.Absent = before.Absent && strings.TrimSpace(base) == ""
 	}
-	out, replaced, flaw := consentTo(base, in.Trust, list)
-	if flaw != nil {
-		return "", now, flaw
+	out, replaced, err := consentTo(base, in.Trust, list)
+	if err != nil {
+		return "", now, err
 	}
 	now.Replaced = replaced
-	back, flaw := withdraw(out, in.Trust, now.Values, replaced)
+	back, err := withdraw(out, in.Trust, now.Values, replaced)
 	given, cause := consentGiven(out, in.Trust, list)
-	if flaw != nil || cause != nil || back != base || slices.Contains(given, false) {
+	if err != nil || cause != nil || back != base || slices.Contains(given, false) {
 		return "", now, fmt.Errorf("records added to %s could not be removed again; the file was not changed", in.Trust.Path)
 	}
 	return out, now, nil
@@ -206,10 +200,10 @@ func withTrust(trust, earlier *string, settings string, in profiles.Installation
 
 // withoutTrust returns the trust file's text without our records, nil if
 // nothing is left of a file that we created.
-func withoutTrust(trust string, settings *string, in profiles.Installation, before note) (*string, *Flaw) {
-	out, flaw := withdraw(trust, in.Trust, slices.Concat(before.Values, earlierValues(settings, in)), before.Replaced)
-	if flaw != nil {
-		return nil, flaw
+func withoutTrust(trust string, settings *string, in profiles.Installation, before note) (*string, error) {
+	out, err := withdraw(trust, in.Trust, slices.Concat(before.Values, earlierValues(settings, in)), before.Replaced)
+	if err != nil {
+		return nil, err
 	}
 	if before.Absent && strings.TrimSpace(out) == "" {
 		return nil, nil
@@ -222,8 +216,8 @@ func earlierValues(settings *string, in profiles.Installation) []string {
 	if settings == nil {
 		return nil
 	}
-	d, flaw := open(*settings)
-	if flaw != nil {
+	d, err := open(*settings)
+	if err != nil {
 		return nil
 	}
 	return values(d, in)

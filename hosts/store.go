@@ -74,7 +74,7 @@ func (s *Store) look(in profiles.Installation) (w world, err error) {
 	}
 	// The note about the settings is valid while they have hooks of ours. Once
 	// the user has removed the hooks by hand, the file is the user's.
-	if r, flaw := inspect(w.settings.text, nil, in); flaw == nil && r.State == NotInstalled {
+	if r, err := inspect(w.settings.text, nil, in); err == nil && r.State == NotInstalled {
 		w.origin.Settings = note{}
 	}
 	return w, nil
@@ -95,23 +95,16 @@ func (s *Store) Status(in profiles.Installation) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	r, flaw := inspect(w.settings.text, w.trust.text, in)
-	if flaw != nil {
-		return r, named(flaw, in.Path)
-	}
-	return r, nil
+	r, err := inspect(w.settings.text, w.trust.text, in)
+	return r, inFile(err, in.Path)
 }
 
-// named sets the path of a flaw that has none. It returns a nil error for a
-// nil flaw.
-func named(flaw *Flaw, path string) error {
-	if flaw == nil {
-		return nil
-	}
-	if flaw.Path == "" {
+// inFile sets the path of a [*Flaw] that has none.
+func inFile(err error, path string) error {
+	if flaw := (*Flaw)(nil); errors.As(err, &flaw) && flaw.Path == "" {
 		flaw.Path = path
 	}
-	return flaw
+	return err
 }
 
 // Apply adds our hooks, or updates them. If they are up to date it touches no
@@ -149,9 +142,9 @@ func applying(in profiles.Installation, w world) (plan, error) {
 	if in.Whole != "" {
 		return applyingWhole(in, w)
 	}
-	r, flaw := inspect(w.settings.text, w.trust.text, in)
-	if flaw != nil || r.State == Installed {
-		return plan{}, named(flaw, in.Path)
+	r, err := inspect(w.settings.text, w.trust.text, in)
+	if err != nil || r.State == Installed {
+		return plan{}, inFile(err, in.Path)
 	}
 	settings, remembered, err := withHooks(w.settings.text, in, w.origin.Settings)
 	if err != nil {
@@ -178,29 +171,20 @@ func removing(in profiles.Installation, w world) (plan, error) {
 	}
 	var p plan
 	if w.settings.text != nil {
-		settings, flaw := withoutHooks(*w.settings.text, in, w.origin.Settings)
-		if flaw != nil {
-			return plan{}, named(flaw, in.Path)
+		settings, err := withoutHooks(*w.settings.text, in, w.origin.Settings)
+		if err != nil {
+			return plan{}, inFile(err, in.Path)
 		}
 		p.move(w.settings, settings, in.Shared)
 	}
 	if in.Trust != nil && w.trust.text != nil {
-		trust, flaw := withoutTrust(*w.trust.text, w.settings.text, in, w.origin.Trust)
-		if flaw != nil {
-			return plan{}, named(flaw, in.Trust.Path)
+		trust, err := withoutTrust(*w.trust.text, w.settings.text, in, w.origin.Trust)
+		if err != nil {
+			return plan{}, inFile(err, in.Trust.Path)
 		}
 		p.move(w.trust, trust, false)
 	}
 	return p, nil
-}
-
-// inFile is like named for an error that may be a flaw.
-func inFile(err error, path string) error {
-	var flaw *Flaw
-	if errors.As(err, &flaw) {
-		return named(flaw, path)
-	}
-	return err
 }
 
 func (s *Store) edit(in profiles.Installation, dry bool, plan func(profiles.Installation, world) (plan, error)) ([]Change, error) {

@@ -18,9 +18,9 @@ type statement struct {
 }
 
 // scan splits a TOML file into statements.
-func scan(text string) ([]statement, *Flaw) {
-	if flaw := notUTF8(text); flaw != nil {
-		return nil, flaw
+func scan(text string) ([]statement, error) {
+	if err := notUTF8(text); err != nil {
+		return nil, err
 	}
 	data := []byte(text)
 	begin := len(text) - len(strings.TrimPrefix(text, byteOrderMark))

@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"lifeloop/profiles"
@@ -29,7 +30,7 @@ func consents(d *document, in profiles.Installation) []consent {
 func values(d *document, in profiles.Installation) []string {
 	var list []string
 	for _, h := range d.ours(in.Ours) {
-		if timeout, ok := number(h.timeout); ok {
+		if timeout, err := strconv.Atoi(h.timeout); err == nil {
 			list = append(list, in.Trust.Value(profiles.InstalledHook{Event: h.event, Command: h.command, Timeout: timeout}))
 		}
 	}
@@ -74,7 +75,9 @@ func find(found []statement, t *profiles.Trust, key string) record {
 func (r record) holds(text string, found []statement, value string) bool {
 	switch {
 	case r.pair >= 0:
-		return is(text, found[r.pair], value)
+		at := found[r.pair].value
+		got := text[at[0]:at[1]]
+		return got == basic(value) || got == "'"+value+"'"
 	case r.inline >= 0:
 		at := found[r.inline].value
 		return strings.Contains(text[at[0]:at[1]], basic(value))
@@ -82,16 +85,11 @@ func (r record) holds(text string, found []statement, value string) bool {
 	return false
 }
 
-func is(text string, st statement, value string) bool {
-	got := text[st.value[0]:st.value[1]]
-	return got == basic(value) || got == "'"+value+"'"
-}
-
 // consentGiven reports for each hook whether its consent is recorded.
-func consentGiven(text string, t *profiles.Trust, list []consent) (given []bool, flaw *Flaw) {
-	found, flaw := scan(text)
-	if flaw != nil {
-		return nil, flaw
+func consentGiven(text string, t *profiles.Trust, list []consent) (given []bool, err error) {
+	found, err := scan(text)
+	if err != nil {
+		return nil, err
 	}
 	for _, c := range list {
 		given = append(given, find(found, t, c.key).holds(text, found, c.value))
@@ -102,13 +100,13 @@ func consentGiven(text string, t *profiles.Trust, list []consent) (given []bool,
 // consentTo records consent. A place that we need may hold a consent to a hook
 // that no longer exists; replaced has these values by key. It has the empty
 // string for a table that had no such value.
-func consentTo(text string, t *profiles.Trust, list []consent) (out string, replaced map[string]string, flaw *Flaw) {
-	found, flaw := scan(text)
-	if flaw != nil {
-		return "", nil, flaw
+func consentTo(text string, t *profiles.Trust, list []consent) (out string, replaced map[string]string, err error) {
+	found, err := scan(text)
+	if err != nil {
+		return "", nil, err
 	}
-	if flaw := closed(text, found, t.Table); flaw != nil {
-		return "", nil, flaw
+	if err := closed(text, found, t.Table); err != nil {
+		return "", nil, err
 	}
 	var edits []edit
 	var tables strings.Builder
@@ -155,7 +153,7 @@ func consentTo(text string, t *profiles.Trust, list []consent) (out string, repl
 }
 
 // closed returns a flaw if no tables can be added below a table.
-func closed(text string, found []statement, table []string) *Flaw {
+func closed(text string, found []statement, table []string) error {
 	for _, st := range found {
 		n := len(st.path)
 		switch {
@@ -171,12 +169,12 @@ func closed(text string, found []statement, table []string) *Flaw {
 
 // withdraw is the inverse of consentTo. It removes every record of a hook in
 // this settings file that consents to one of the values.
-func withdraw(text string, t *profiles.Trust, values []string, replaced map[string]string) (string, *Flaw) {
+func withdraw(text string, t *profiles.Trust, values []string, replaced map[string]string) (string, error) {
 	done := map[string]bool{} // each key once, since a restored value may look like ours
 	for {
-		found, flaw := scan(text)
-		if flaw != nil {
-			return "", flaw
+		found, err := scan(text)
+		if err != nil {
+			return "", err
 		}
 		key, e := oneRecord(text, found, t, values, replaced, done)
 		if key == "" {
