@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/attempt"
-	"lifeloop/internal/signaltext"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/session"
@@ -227,16 +226,16 @@ func (w *world) integer(text string) int {
 // number is the first argument of a command.
 func (w *world) number(d *datadriven.TestData) int { return w.integer(d.CmdArgs[0].Key) }
 
-// signals parses the words of a signal or of a hook; see package signaltext.
+// signals parses the words of a signal or of a hook; see parseSignals.
 func (w *world) signals(source string, args []datadriven.CmdArg) []telemetry.Signal {
-	var words []signaltext.Word
+	var words []word
 	for _, a := range args {
 		if slices.Contains([]string{"slot", "wait", "capacity"}, a.Key) { // of the hook itself
 			continue
 		}
-		words = append(words, signaltext.Word{Key: a.Key, Value: strings.Join(a.Vals, "")})
+		words = append(words, word{a.Key, strings.Join(a.Vals, "")})
 	}
-	signals, err := signaltext.Parse(telemetry.Signal{Source: source, Detail: "r"}, w.now, words)
+	signals, err := parseSignals(telemetry.Signal{Source: source, Detail: "r"}, w.now, words)
 	require.NoError(w.t, err)
 	return signals
 }

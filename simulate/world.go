@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"lifeloop/attempt/policy"
 	"lifeloop/internal/document"
 	"lifeloop/internal/nearest"
-	"lifeloop/internal/signaltext"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
@@ -341,20 +339,8 @@ func (s *step) readSignal(v document.Value, path string) error {
 	if err := checkMembers(v, path, text.Kind); err != nil {
 		return err
 	}
-	words, err := text.words(path, given)
-	if err != nil {
+	if err := s.fillSignal(text, path, given); err != nil {
 		return err
-	}
-	signals, err := signaltext.Parse(telemetry.Signal{Source: source, Detail: path}, Start(), words)
-	if err != nil {
-		return fault(path, "%v", err)
-	}
-	s.signal = signals[0]
-	switch text.Kind {
-	case "tool_result":
-		s.text = text.Error
-	case "error":
-		s.cause, s.text = attempt.Cause(text.ErrorKind), text.Message
 	}
 	if given("arguments") {
 		s.in = text.Arguments.JSON()
@@ -370,47 +356,48 @@ func (s *step) readSignal(v document.Value, path string) error {
 	return nil
 }
 
-// words are the words of package signaltext for the signal.
-func (t *signalText) words(path string, given func(string) bool) (words []signaltext.Word, err error) {
-	add := func(key, value string) { words = append(words, signaltext.Word{Key: key, Value: value}) }
-	switch t.Kind {
+// fillSignal sets what the signal's kind needs.
+func (s *step) fillSignal(text signalText, path string, given func(string) bool) error {
+	sig := &s.signal
+	*sig = telemetry.Signal{Source: source, Detail: path}
+	switch text.Kind {
 	case "usage":
-		add("usage", strconv.FormatInt(t.Tokens, 10))
+		sig.Kind, sig.Usage = telemetry.UsageSeen, &telemetry.Usage{Used: text.Tokens}
 		if given("window_tokens") {
-			add("window", fmt.Sprintf("%d:reported", t.Window))
+			sig.Window, sig.WindowSource = text.Window, "reported"
 		}
 	case "frame_opened":
-		add("prompt", t.Frame)
+		sig.Kind, sig.Turn = telemetry.Prompt, text.Frame
 	case "frame_ended":
-		add("end", t.Frame)
-		add("outcome", t.Outcome)
-		err = policy.Word(path+".outcome", t.Outcome, append(texts(telemetry.Completed, telemetry.Failed, telemetry.Interrupted), "abandoned"))
+		sig.Kind, sig.Turn, sig.Outcome = telemetry.TurnEnd, text.Frame, telemetry.Outcome(text.Outcome)
+		return policy.Word(path+".outcome", text.Outcome, append(texts(telemetry.Completed, telemetry.Failed, telemetry.Interrupted), "abandoned"))
 	case "compacted":
-		add("compacted", "record:"+t.Trigger)
-		err = policy.Word(path+".trigger", t.Trigger, []string{"auto", "manual", "reactive", "unknown"})
+		sig.Kind, sig.Compaction = telemetry.Compacted, &telemetry.Compaction{Half: "record", Trigger: text.Trigger}
+		return policy.Word(path+".trigger", text.Trigger, []string{"auto", "manual", "reactive", "unknown"})
 	case "tool_call":
-		add("tool", t.ID)
-		add("name", t.Name)
+		sig.Kind, sig.Tool, sig.ToolName = telemetry.ToolStart, text.ID, text.Name
 	case "tool_result":
-		add("tool-end", t.ID)
+		sig.Kind, sig.Tool, s.text = telemetry.ToolEnd, text.ID, text.Error
 		if given("error") {
-			add("tool-error", telemetry.ToolFailed)
+			sig.ToolError = telemetry.ToolFailed
 			if given("result") {
-				err = fault(path, "a tool_result has a result or an error, found both")
+				return fault(path, "a tool_result has a result or an error, found both")
 			}
 		}
 	case "needs_input":
-		add("needs", "")
+		sig.Kind = telemetry.NeedsInput
 	case "error":
-		add("fault", "")
 		if given("error") {
-			t.ErrorKind = t.Error
+			text.ErrorKind = text.Error
 		}
-		err = policy.Word(path+".error", t.ErrorKind, stepCauses())
-	default: // limit, alive
-		add(t.Kind, "")
+		sig.Kind, s.cause, s.text = telemetry.Fault, attempt.Cause(text.ErrorKind), text.Message
+		return policy.Word(path+".error", text.ErrorKind, stepCauses())
+	case "limit":
+		sig.Kind = telemetry.LimitWait
+	case "alive":
+		sig.Kind = telemetry.Alive
 	}
-	return words, err
+	return nil
 }
 
 // checkMembers checks that a signal of this kind has what it needs and nothing

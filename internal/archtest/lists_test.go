@@ -8,7 +8,7 @@ import "regexp"
 var layers = [][]string{
 	{"canon", "internal/nearest", "internal/vt", "internal/durable", "internal/hook", "telemetry/scan"},
 	{"lifeloop", "session", "telemetry", "telemetry/otlplog", "ledger", "internal/document"},
-	{"internal/document/yaml", "internal/signaltext", "attempt", "manifests", "negotiate", "gate", "renewal", "synth",
+	{"internal/document/yaml", "attempt", "manifests", "negotiate", "gate", "renewal", "synth",
 		"telemetry/claude", "telemetry/codex", "telemetry/gemini", "telemetry/opencode", "telemetry/openclaw", "telemetry/hermes"},
 	{"profiles", "attempt/policy", "internal/inspect"},
 	{"kernel"},
@@ -25,7 +25,7 @@ var outside = []string{"internal/archtest", "internal/contracttest", "e2e", "e2e
 	"telemetry/telemetrytest", "testdata/fakeharness", "testdata/fakeclient", "testdata/fakeclient/fakeclienttest", "examples/thread-sync", "examples/embed"}
 
 // pure packages have no side effects: the same arguments give the same results.
-var pure = []string{"canon", "internal/nearest", "internal/vt", "internal/document", "internal/signaltext", "lifeloop", "session", "telemetry", "telemetry/scan", "telemetry/otlplog",
+var pure = []string{"canon", "internal/nearest", "internal/vt", "internal/document", "lifeloop", "session", "telemetry", "telemetry/scan", "telemetry/otlplog",
 	"telemetry/claude", "telemetry/codex", "telemetry/gemini", "telemetry/opencode", "telemetry/openclaw", "telemetry/hermes", "attempt", "attempt/policy", "manifests", "negotiate", "gate", "renewal",
 	"synth", "profiles", "kernel", "view", "evidence", "simulate"}
 
