@@ -15,7 +15,7 @@
 package synth
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"time"
 
@@ -99,19 +99,7 @@ type window struct {
 
 // rank orders the sources of a window; the best has the most.
 func rank(source string) int {
-	switch source {
-	case "statusline":
-		return 5
-	case "reported":
-		return 4
-	case "suffix":
-		return 3
-	case "seen":
-		return 2
-	case "table":
-		return 1
-	}
-	return 0
+	return slices.Index([]string{"table", "seen", "suffix", "reported", "statusline"}, source) + 1
 }
 
 // State is the fold of one harness session's signals.
@@ -139,18 +127,8 @@ type State struct {
 
 // New returns the state before the first signal.
 func New(cfg Config) *State {
-	if cfg.Moderate == 0 {
-		cfg.Moderate = 0.50
-	}
-	if cfg.High == 0 {
-		cfg.High = 0.75
-	}
-	if cfg.Critical == 0 {
-		cfg.Critical = 0.90
-	}
-	if cfg.Hysteresis == 0 {
-		cfg.Hysteresis = 0.03
-	}
+	cfg.Moderate, cfg.High, cfg.Critical = cmp.Or(cfg.Moderate, 0.50), cmp.Or(cfg.High, 0.75), cmp.Or(cfg.Critical, 0.90)
+	cfg.Hysteresis = cmp.Or(cfg.Hysteresis, 0.03)
 	return &State{cfg: cfg, halves: map[string]int{}}
 }
 
@@ -436,9 +414,4 @@ func (s *State) settle() []Observation {
 		c.Trigger = "unknown"
 	}
 	return []Observation{c}
-}
-
-// String is for test output.
-func (p Pressure) String() string {
-	return fmt.Sprintf("pressure %q %d/%d (%s)", p.Level, p.Used, p.Window, p.WindowSource)
 }

@@ -52,7 +52,7 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 		w.s.Reset()
 	case "now":
 		p, stale, ok := w.s.Now()
-		return fmt.Sprintf("%v stale=%t known=%t\n", p, stale, ok)
+		return fmt.Sprintf("%v stale=%t known=%t\n", pressureText(p), stale, ok)
 	default:
 		sig := w.signal(t, d)
 		observed = append(w.s.Before(sig), w.s.See(sig, w.now)...)
@@ -153,10 +153,14 @@ func parseCompaction(t *testing.T, s string) *telemetry.Compaction {
 	return c
 }
 
+func pressureText(p synth.Pressure) string {
+	return fmt.Sprintf("pressure %q %d/%d (%s)", p.Level, p.Used, p.Window, p.WindowSource)
+}
+
 func format(o synth.Observation) string {
 	switch o := o.(type) {
 	case synth.Pressure:
-		return o.String() + "\n"
+		return pressureText(o) + "\n"
 	case synth.Compaction:
 		line := "compaction " + o.Trigger
 		for _, n := range []*int64{o.Before, o.After} {

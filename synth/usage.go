@@ -14,12 +14,7 @@ type Calls struct {
 }
 
 func (c *Calls) add(u telemetry.Usage, sign int64) {
-	c.Calls += sign
-	c.Input += sign * u.Input
-	c.CacheRead += sign * u.CacheRead
-	c.CacheWrite += sign * u.CacheWrite
-	c.Output += sign * u.Output
-	c.Reasoning += sign * u.Reasoning
+	c.plus(Calls{sign, sign * u.Input, sign * u.CacheRead, sign * u.CacheWrite, sign * u.Output, sign * u.Reasoning})
 }
 
 func (c *Calls) plus(d Calls) {

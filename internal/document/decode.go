@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,16 +31,14 @@ type Defaulter interface{ SetDefaults() }
 // path is the path of v for errors. note, if not nil, is called with the path
 // of each value that was read, except for structs and maps.
 func Decode(v Value, into any, path string, note func(path string, v Value)) error {
-	d := decoder{note}
 	if note == nil {
-		d.note = func(string, Value) {}
+		note = func(string, Value) {}
 	}
-	return d.decode(v, reflect.ValueOf(into).Elem(), path, false)
+	return decoder(note).decode(v, reflect.ValueOf(into).Elem(), path, false)
 }
 
-type decoder struct {
-	note func(path string, v Value)
-}
+// A decoder is called with the path of each value that was read.
+type decoder func(path string, v Value)
 
 func isDuration(to reflect.Value) bool { return to.Type() == reflect.TypeFor[time.Duration]() }
 
@@ -60,7 +59,7 @@ func (d decoder) decode(v Value, to reflect.Value, path string, ms bool) error {
 	case reflect.Map:
 		return d.dict(v, to, path)
 	}
-	d.note(path, v)
+	d(path, v)
 	if to.Kind() == reflect.Slice {
 		return d.list(v, to, path)
 	}
@@ -71,16 +70,21 @@ func (d decoder) structure(v Value, to reflect.Value, path string) error {
 	if v.Kind != Mapping {
 		return v.expected(path, "a mapping")
 	}
+	fields := Fields(to.Type())
 	for _, m := range v.Members {
-		f, ok := fieldByKey(to.Type(), m.Name)
-		if !ok {
+		i := slices.IndexFunc(fields, func(f Field) bool { return f.Key == m.Name })
+		if i < 0 {
+			var known []string
+			for _, f := range fields {
+				known = append(known, f.Key)
+			}
 			in := ""
 			if path != "" {
 				in = " in " + path
 			}
-			return &Error{Line: m.Line, Column: m.Column,
-				What: fmt.Sprintf("unknown key %q%s%s", m.Name, in, nearest.Hint(m.Name, keys(to.Type())))}
+			return &Error{Line: m.Line, Column: m.Column, What: fmt.Sprintf("unknown key %q%s%s", m.Name, in, nearest.Hint(m.Name, known))}
 		}
+		f := fields[i]
 		if err := d.decode(m.Value, to.FieldByIndex(f.Index), Join(path, m.Name), f.MS); err != nil {
 			return err
 		}
@@ -98,7 +102,7 @@ func (d decoder) list(v Value, to reflect.Value, path string) error {
 		if e, ok := out.Index(i).Addr().Interface().(Defaulter); ok {
 			e.SetDefaults()
 		}
-		d.note(at, item)
+		d(at, item)
 		if err := d.decode(item, out.Index(i), at, false); err != nil {
 			return err
 		}
@@ -127,7 +131,7 @@ func (d decoder) dict(v Value, to reflect.Value, path string) error {
 }
 
 func scalar(v Value, to reflect.Value, path string, ms bool) error {
-	want, kind := Expected(to, ms), Number
+	want, kind := expected(to, ms), Number
 	switch {
 	case to.Kind() == reflect.String, isDuration(to) && !ms && v.Text != "0":
 		kind = String
@@ -159,7 +163,7 @@ func (v Value) expected(path, want string) error {
 // SetText sets a scalar from the text of a variable or a flag. A duration is
 // written with its unit, also where the document has milliseconds.
 func SetText(to reflect.Value, text string, ms bool) error {
-	wrong := fmt.Errorf("expected %s, found %q", Expected(to, false), text)
+	wrong := fmt.Errorf("expected %s, found %q", expected(to, false), text)
 	switch {
 	case isDuration(to):
 		d, err := time.ParseDuration(text)
@@ -193,8 +197,8 @@ func SetText(to reflect.Value, text string, ms bool) error {
 	return nil
 }
 
-// Expected describes in words what a scalar holds.
-func Expected(to reflect.Value, ms bool) string {
+// expected describes in words what a scalar holds.
+func expected(to reflect.Value, ms bool) string {
 	switch {
 	case isDuration(to) && ms:
 		return "whole milliseconds"
@@ -229,21 +233,4 @@ func Fields(t reflect.Type) []Field {
 		}
 	}
 	return out
-}
-
-func fieldByKey(t reflect.Type, key string) (Field, bool) {
-	for _, f := range Fields(t) {
-		if f.Key == key {
-			return f, true
-		}
-	}
-	return Field{}, false
-}
-
-func keys(t reflect.Type) []string {
-	var list []string
-	for _, f := range Fields(t) {
-		list = append(list, f.Key)
-	}
-	return list
 }
