@@ -69,8 +69,7 @@ const (
 // acts lists the keys of a step. It is a function so that program start does
 // not build the list.
 func acts() []string {
-	return []string{string(wait), string(output), string(signal), string(checkpoint), string(fail), string(exit), string(killed),
-		string(startFails), string(hang), string(ignoreTerm)}
+	return policy.Words(wait, output, signal, checkpoint, fail, exit, killed, startFails, hang, ignoreTerm)
 }
 
 type control struct {
@@ -174,7 +173,7 @@ func (w *World) plan(v document.Value) error {
 // stepCauses are the causes that a step can name. The others are what the
 // policy itself finds.
 func stepCauses() []string {
-	return texts(attempt.Model, attempt.Network, attempt.RateLimit, attempt.ServerError, attempt.Fatal, attempt.Unknown)
+	return policy.Words(attempt.Model, attempt.Network, attempt.RateLimit, attempt.ServerError, attempt.Fatal, attempt.Unknown)
 }
 
 // launches reads the scripts of one profile.
@@ -370,7 +369,7 @@ func (s *step) fillSignal(text signalText, path string, given func(string) bool)
 		sig.Kind, sig.Turn = telemetry.Prompt, text.Frame
 	case "frame_ended":
 		sig.Kind, sig.Turn, sig.Outcome = telemetry.TurnEnd, text.Frame, telemetry.Outcome(text.Outcome)
-		return policy.Word(path+".outcome", text.Outcome, append(texts(telemetry.Completed, telemetry.Failed, telemetry.Interrupted), "abandoned"))
+		return policy.Word(path+".outcome", text.Outcome, append(policy.Words(telemetry.Completed, telemetry.Failed, telemetry.Interrupted), "abandoned"))
 	case "compacted":
 		sig.Kind, sig.Compaction = telemetry.Compacted, &telemetry.Compaction{Half: "record", Trigger: text.Trigger}
 		return policy.Word(path+".trigger", text.Trigger, []string{"auto", "manual", "reactive", "unknown"})
@@ -443,12 +442,4 @@ func (w *World) addControl(v document.Value, path string) error {
 	}
 	w.control = append(w.control, control{text.At, text.Do})
 	return policy.Word(path+".do", text.Do, words)
-}
-
-func texts[S ~string](words ...S) []string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = string(w)
-	}
-	return out
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -161,7 +162,9 @@ func (h *HCP) emitOther(f kernel.Fact) {
 		}
 		h.progress("launching", message)
 	case kernel.Exited:
-		h.left(f)
+		if f.Leftover > 0 {
+			h.warn("leftover_processes", fmt.Sprintf("processes outlived the harness and are being terminated: %d", f.Leftover), map[string]any{"count": f.Leftover})
+		}
 	case kernel.AttemptEnded:
 		h.attemptEnded(f)
 	case kernel.CheckpointSaved:
@@ -195,11 +198,7 @@ func (h *HCP) emitOther(f kernel.Fact) {
 		}
 		h.log("info", fmt.Sprintf("signal %d %s", f.Signal, to), map[string]any{"signal": f.Signal, "rung": f.Rung, "tree": f.Tree})
 	case kernel.ActivitySeen:
-		source := f.Source
-		if source == "" {
-			source = "terminal"
-		}
-		h.progress("alive", "sign of life, source: "+source)
+		h.progress("alive", "sign of life, source: "+cmp.Or(f.Source, "terminal"))
 	case kernel.ActivityMoved:
 		h.progress("activity", f.To+", reported by the "+f.Source)
 	case kernel.SourceTroubled:
@@ -293,13 +292,6 @@ func hcpErrorCode(f kernel.AttemptEnded) string {
 		return "internal_error"
 	}
 	return "execution_error"
-}
-
-// left emits processes that outlived the harness.
-func (h *HCP) left(f kernel.Exited) {
-	if f.Leftover > 0 {
-		h.warn("leftover_processes", fmt.Sprintf("processes outlived the harness and are being terminated: %d", f.Leftover), map[string]any{"count": f.Leftover})
-	}
 }
 
 // observe emits lifecycle events. A tick has its event as a sign of life, and

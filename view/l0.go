@@ -312,16 +312,8 @@ func (l *L0) toolReturned(f kernel.ToolReturned) {
 }
 
 func (l *L0) toolFailed(call, kind string, ms int64, words string) {
-	sentence := "the tool failed"
-	switch kind {
-	case toolTimeout:
-		sentence = "the tool timed out"
-	case telemetry.ToolNotFound:
-		sentence = "there is no such tool"
-	case telemetry.ToolRefused:
-		sentence = "the call was refused"
-	}
-	l.emit("TOOL_ERROR", "toolCallId", call, "error", cmp.Or(words, sentence), "errorType", kind, "durationMs", ms)
+	sentence := map[string]string{toolTimeout: "the tool timed out", telemetry.ToolNotFound: "there is no such tool", telemetry.ToolRefused: "the call was refused"}[kind]
+	l.emit("TOOL_ERROR", "toolCallId", call, "error", cmp.Or(words, sentence, "the tool failed"), "errorType", kind, "durationMs", ms)
 	l.emit("TOOL_COMPLETED", "toolCallId", call, "status", "error")
 }
 

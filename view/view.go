@@ -226,12 +226,8 @@ func (s *Status) observe(f kernel.Observed) {
 	case lifeloop.ContextCompacted:
 		// The figure is from before the compaction until the next request.
 		if s.Context != nil {
-			stale := map[string]any{}
-			for k, v := range s.Context {
-				stale[k] = v
-			}
-			stale["stale"] = true
-			s.Context = stale
+			s.Context = maps.Clone(s.Context)
+			s.Context["stale"] = true
 		}
 	}
 	if d := f.Degradation; d != nil {

@@ -12,6 +12,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -107,24 +108,25 @@ func Default() Attempts {
 func Enum(path string) []string {
 	switch path {
 	case "retry.retry_on":
-		return words(attempt.Causes()...)
+		return Words(attempt.Causes()...)
 	case "retry.backoff.kind":
-		return words(attempt.Exponential, attempt.Linear, attempt.Fixed)
+		return Words(attempt.Exponential, attempt.Linear, attempt.Fixed)
 	case "retry.backoff.jitter":
-		return words(attempt.NoJitter, attempt.FullJitter, attempt.FixedJitter)
+		return Words(attempt.NoJitter, attempt.FullJitter, attempt.FixedJitter)
 	case "guardrails.on":
-		return words(attempt.OnOutput, attempt.OnExit)
+		return Words(attempt.OnOutput, attempt.OnExit)
 	case "guardrails.severity":
-		return words(attempt.Warning, attempt.Error, attempt.Grave)
+		return Words(attempt.Warning, attempt.Error, attempt.Grave)
 	case "exit_codes":
-		return words(attempt.Model, attempt.Network, attempt.Timeout, attempt.RateLimit, attempt.ServerError, attempt.Fatal, attempt.Unknown)
+		return Words(attempt.Model, attempt.Network, attempt.Timeout, attempt.RateLimit, attempt.ServerError, attempt.Fatal, attempt.Unknown)
 	case "on_limit": // beside the policy
-		return append([]string{"off"}, words(attempt.LimitWait, attempt.LimitFallback, attempt.LimitExit)...)
+		return append([]string{"off"}, Words(attempt.LimitWait, attempt.LimitFallback, attempt.LimitExit)...)
 	}
 	return nil
 }
 
-func words[S ~string](list ...S) []string {
+// Words are the words of a closed setting as strings.
+func Words[S ~string](list ...S) []string {
 	out := make([]string, len(list))
 	for i, s := range list {
 		out[i] = string(s)
@@ -151,19 +153,11 @@ func (a Attempts) Check(path string) error {
 		}
 	}
 	b := a.Retry.Backoff
-	if err := c.word("retry.backoff.kind", string(b.Kind), "retry.backoff.kind"); err != nil {
-		return err
+	err := cmp.Or(c.word("retry.backoff.kind", string(b.Kind), "retry.backoff.kind"), c.word("retry.backoff.jitter", string(b.Jitter), "retry.backoff.jitter"))
+	if err == nil && b.Max != 0 && b.Max < b.Base {
+		err = c.fault("retry.backoff.max_ms", "%s is below the base, %s", b.Max, b.Base)
 	}
-	if err := c.word("retry.backoff.jitter", string(b.Jitter), "retry.backoff.jitter"); err != nil {
-		return err
-	}
-	if b.Max != 0 && b.Max < b.Base {
-		return c.fault("retry.backoff.max_ms", "%s is below the base, %s", b.Max, b.Base)
-	}
-	if err := c.guardrails(a.Guardrails); err != nil {
-		return err
-	}
-	return c.exitCodes(a)
+	return cmp.Or(err, c.guardrails(a.Guardrails), c.exitCodes(a))
 }
 
 // Word checks that the value at path is one of the known words.
@@ -194,10 +188,7 @@ func (c checker) guardrails(rules []Guardrail) error {
 		if slices.ContainsFunc(rules[:i], func(h Guardrail) bool { return h.ID == g.ID }) {
 			return c.fault(at+".id", "a second guardrail %q; ids are unique", g.ID)
 		}
-		if err := c.word(at+".on", string(g.On), "guardrails.on"); err != nil {
-			return err
-		}
-		if err := c.word(at+".severity", string(g.Severity), "guardrails.severity"); err != nil {
+		if err := cmp.Or(c.word(at+".on", string(g.On), "guardrails.on"), c.word(at+".severity", string(g.Severity), "guardrails.severity")); err != nil {
 			return err
 		}
 		if g.Pattern == "" {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,8 +19,8 @@ import (
 var (
 	logLevels   = []string{"trace", "debug", "info", "warn", "error", "off"}
 	ledgerWords = []string{"stop", "continue"}
-	levels      = []string{string(lifeloop.Required), string(lifeloop.Preferred), string(lifeloop.Optional)}
-	supports    = []string{string(lifeloop.Native), string(lifeloop.Synthesized), string(lifeloop.Manual), string(lifeloop.Partial)}
+	levels      = policy.Words(lifeloop.Required, lifeloop.Preferred, lifeloop.Optional)
+	supports    = policy.Words(lifeloop.Native, lifeloop.Synthesized, lifeloop.Manual, lifeloop.Partial)
 )
 
 // ownID is the client id of the wrapper itself.
@@ -47,21 +48,15 @@ func (c checker) place(err error) error {
 // check checks the merged configuration for rules that types cannot express.
 func check(cfg Config, origins Origins) error {
 	c := checker{origins}
-	rules := []func() error{
-		func() error { return c.word("log_level", cfg.LogLevel, logLevels) },
-		func() error { return c.word("on_ledger_error", cfg.OnLedgerError, ledgerWords) },
-		func() error { return c.word("on_limit", cfg.OnLimit, policy.Enum("on_limit")) },
-		func() error { return c.pressure(cfg.Pressure) },
-		func() error { return c.requires("requires", cfg.Requires) },
-		func() error { return c.clients(cfg.Clients) },
-		func() error { return c.attempts(cfg.Attempts) },
-	}
-	for _, rule := range rules {
-		if err := rule(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(
+		c.word("log_level", cfg.LogLevel, logLevels),
+		c.word("on_ledger_error", cfg.OnLedgerError, ledgerWords),
+		c.word("on_limit", cfg.OnLimit, policy.Enum("on_limit")),
+		c.pressure(cfg.Pressure),
+		c.requires("requires", cfg.Requires),
+		c.clients(cfg.Clients),
+		c.attempts(cfg.Attempts),
+	)
 }
 
 func (c checker) pressure(p Pressure) error {
@@ -90,10 +85,7 @@ func (c checker) clients(clients []Client) error {
 		if err := checkID(cl.ID); err != nil {
 			return c.refuse(at+".id", "%v", err)
 		}
-		if err := c.word(at+".mode", cl.Mode, []string{Oneshot, Persistent}); err != nil {
-			return err
-		}
-		if err := c.command(at+".command", cl.Command); err != nil {
+		if err := cmp.Or(c.word(at+".mode", cl.Mode, []string{Oneshot, Persistent}), c.command(at+".command", cl.Command)); err != nil {
 			return err
 		}
 		if len(cl.Events) == 0 {
@@ -150,10 +142,7 @@ func (c checker) requires(path string, requires []Require) error {
 		if err := c.word(at+".level", string(r.Level), levels); err != nil {
 			return err
 		}
-		if r.Support == "" {
-			continue
-		}
-		if err := c.word(at+".support", string(r.Support), supports); err != nil {
+		if err := c.word(at+".support", string(r.Support), supports); r.Support != "" && err != nil {
 			return err
 		}
 	}
@@ -171,13 +160,10 @@ func checkCapability(name string) error {
 func (c checker) attempts(a policy.Attempts) error {
 	for i, p := range a.Profiles {
 		at := fmt.Sprintf("attempts.profiles[%d].command", i)
-		if i == 0 && len(p.Command) > 0 {
+		switch err := c.command(at, p.Command); {
+		case i == 0 && len(p.Command) > 0:
 			return c.refuse(at, "the first profile runs the command line's own command; fallbacks come after it")
-		}
-		if i == 0 {
-			continue
-		}
-		if err := c.command(at, p.Command); err != nil {
+		case i > 0 && err != nil:
 			return err
 		}
 	}

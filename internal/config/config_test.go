@@ -377,15 +377,15 @@ func TestHasFlag(t *testing.T) {
 	if HasFlag("pty") {
 		t.Error("--pty sets no part of the configuration")
 	}
-	for _, f := range scalarFlags {
+	for flag, path := range scalarFlags() {
 		found := false
 		cfg := Default()
 		require.NoError(t, scalars(reflect.ValueOf(&cfg).Elem(), "", func(at string, _ reflect.Value, _ bool) error {
-			found = found || at == f.path
+			found = found || at == path
 			return nil
 		}))
 		if !found {
-			t.Errorf("--%s sets %s, which does not exist", f.flag, f.path)
+			t.Errorf("--%s sets %s, which does not exist", flag, path)
 		}
 	}
 }

@@ -80,44 +80,34 @@ type source struct {
 }
 
 // files reads the files to merge, first to last.
-func (o Options) files() ([]source, error) {
+func (o Options) files() (files []source, err error) {
 	if o.File != "" {
-		path := o.absolute(o.File)
-		data, err := o.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("read config: %w", err)
-		}
-		return []source{{path, data}}, nil
+		return o.read(o.absolute(o.File))
 	}
-	var out []source
 	if dir := o.xdg("XDG_CONFIG_HOME", ".config"); dir != "" {
-		if err := o.readInto(&out, filepath.Join(dir, "lifeloop", "config.yaml")); err != nil {
+		if files, err = o.read(filepath.Join(dir, "lifeloop", "config.yaml")); err != nil {
 			return nil, err
 		}
 	}
 	for dir := filepath.Clean(o.WorkDir); filepath.IsAbs(dir); dir = filepath.Dir(dir) {
-		found := len(out)
-		if err := o.readInto(&out, filepath.Join(dir, ProjectFile)); err != nil {
-			return nil, err
-		}
-		if len(out) > found || dir == filepath.Dir(dir) {
-			break
+		project, err := o.read(filepath.Join(dir, ProjectFile))
+		if err != nil || len(project) > 0 || dir == filepath.Dir(dir) {
+			return append(files, project...), err
 		}
 	}
-	return out, nil
+	return files, nil
 }
 
-// readInto adds the file at path, if there is one.
-func (o Options) readInto(out *[]source, path string) error {
+// read reads the file at path. Only the file that --config names must exist.
+func (o Options) read(path string) ([]source, error) {
 	data, err := o.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if o.File == "" && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("read config: %w", err)
+		return nil, fmt.Errorf("read config: %w", err)
 	}
-	*out = append(*out, source{path, data})
-	return nil
+	return []source{{path, data}}, nil
 }
 
 func (o Options) mergeFile(cfg *Config, origins Origins, f source) error {
@@ -184,10 +174,8 @@ func mergeClients(cfg *Config, origins Origins, added []Client, from Origins) {
 // client replaces an earlier one.
 func unique(clients []Client, origins Origins) error {
 	for i, c := range clients {
-		for j := range i {
-			if clients[j].ID == c.ID {
-				return fmt.Errorf("%s: clients[%d].id: a second client %q; ids are unique (the first: %s)", origins.Of(fmt.Sprintf("clients[%d].id", i)), i, c.ID, origins.Of(fmt.Sprintf("clients[%d].id", j)))
-			}
+		if j := slices.IndexFunc(clients[:i], func(d Client) bool { return d.ID == c.ID }); j >= 0 {
+			return fmt.Errorf("%s: clients[%d].id: a second client %q; ids are unique (the first: %s)", origins.Of(fmt.Sprintf("clients[%d].id", i)), i, c.ID, origins.Of(fmt.Sprintf("clients[%d].id", j)))
 		}
 	}
 	return nil
@@ -240,54 +228,37 @@ func scalars(v reflect.Value, path string, f func(path string, v reflect.Value, 
 }
 
 // scalarFlags names the value that each plain flag sets.
-var scalarFlags = []struct{ flag, path string }{
-	{"state-dir", "state_dir"},
-	{"log-level", "log_level"},
-	{"log-file", "log_file"},
-	{"client-drain", "client_drain"},
-	{"subagent-frames", "subagent_frames"},
-	{"on-ledger-error", "on_ledger_error"},
-	{"on-limit", "on_limit"},
-	{"retries", "attempts.retry.attempts"},
-	{"max-retries", "attempts.retry.max_retries"},
-	{"timeout-initial", "attempts.timeouts_ms.initial"},
-	{"timeout-inter", "attempts.timeouts_ms.inter"},
-	{"timeout-tool", "attempts.timeouts_ms.tool"},
-	{"max-duration", "attempts.timeouts_ms.session"},
-	{"idle-timeout", "attempts.timeouts_ms.idle"},
-	{"abort-grace", "attempts.timeouts_ms.abort_grace"},
-}
-
-func scalarPath(flag string) string {
-	for _, f := range scalarFlags {
-		if f.flag == flag {
-			return f.path
-		}
+func scalarFlags() map[string]string {
+	return map[string]string{
+		"state-dir":       "state_dir",
+		"log-level":       "log_level",
+		"log-file":        "log_file",
+		"client-drain":    "client_drain",
+		"subagent-frames": "subagent_frames",
+		"on-ledger-error": "on_ledger_error",
+		"on-limit":        "on_limit",
+		"retries":         "attempts.retry.attempts",
+		"max-retries":     "attempts.retry.max_retries",
+		"timeout-initial": "attempts.timeouts_ms.initial",
+		"timeout-inter":   "attempts.timeouts_ms.inter",
+		"timeout-tool":    "attempts.timeouts_ms.tool",
+		"max-duration":    "attempts.timeouts_ms.session",
+		"idle-timeout":    "attempts.timeouts_ms.idle",
+		"abort-grace":     "attempts.timeouts_ms.abort_grace",
 	}
-	return ""
 }
 
 // listFlag returns the parser of a flag with a format of its own, or nil.
 func listFlag(name string) func(*Config, Origins, []string) error {
-	switch name {
-	case "client":
-		return clientFlag
-	case "require":
-		return requireFlag
-	case "fallback":
-		return fallbackFlag
-	case "meta":
-		return metaFlag
-	case "backoff":
-		return backoffFlag
-	}
-	return nil
+	return map[string]func(*Config, Origins, []string) error{
+		"client": clientFlag, "require": requireFlag, "fallback": fallbackFlag, "meta": metaFlag, "backoff": backoffFlag,
+	}[name]
 }
 
 // HasFlag reports whether the flag (without dashes) sets a part of the
 // configuration, and may be in [Options.Flags].
 func HasFlag(name string) bool {
-	return scalarPath(name) != "" || listFlag(name) != nil
+	return scalarFlags()[name] != "" || listFlag(name) != nil
 }
 
 func (o Options) mergeFlags(cfg *Config, origins Origins) error {
@@ -322,7 +293,7 @@ func (o Options) mergeFlags(cfg *Config, origins Origins) error {
 }
 
 func setScalar(cfg *Config, given Origins, name, text string) error {
-	target := scalarPath(name)
+	target := scalarFlags()[name]
 	return scalars(reflect.ValueOf(cfg).Elem(), "", func(path string, v reflect.Value, ms bool) error {
 		if path != target {
 			return nil

@@ -144,8 +144,6 @@ func text(value any) string {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(value); err != nil {
-		return fmt.Sprintf("%q", fmt.Sprint(value))
-	}
+	_ = enc.Encode(value) // what plain returns has a JSON form
 	return strings.TrimSuffix(out.String(), "\n")
 }
