@@ -36,24 +36,24 @@ import (
 // needs its own process: steps change signal dispositions, and one replaces the
 // process.
 func Run(args, env []string, stdin, stdout *os.File) int {
-	h, steps, err := prepare(args, env, stdin, stdout)
-	if err != nil {
+	h := &harness{env: map[string]string{}, began: time.Now()}
+	var steps []step
+	if err := try(func() { steps = h.prepare(args, env, stdin, stdout) }); err != nil {
 		fmt.Fprintln(os.Stderr, "fakeharness:", err)
 		return 2
 	}
 	defer h.term.close()
-	err = h.play(steps)
+	err := try(func() { h.play(steps) })
 	var code exitCode
-	switch {
-	case err == nil:
-		h.term.restore()
-		return 0
-	case errors.As(err, &code):
+	if errors.As(err, &code) {
 		return int(code) // a crash does not restore the terminal
 	}
 	h.term.restore()
-	fmt.Fprintln(os.Stderr, "fakeharness:", err)
-	return 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "fakeharness:", err)
+		return 1
+	}
+	return 0
 }
 
 // exitCode ends the script.
@@ -61,18 +61,32 @@ type exitCode int
 
 func (c exitCode) Error() string { return "exit " + strconv.Itoa(int(c)) }
 
-// stop carries the error that ends the script from any depth of a step to
-// [harness.play]: nothing in between can handle one.
+// stop carries an error from any depth to try: nothing in between can handle one.
 type stop struct{ error }
 
-// must ends the script if err is not nil.
+// try runs f until its end or its first error.
+func try(f func()) (err error) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case stop:
+			err = v.error
+		default:
+			panic(v)
+		}
+	}()
+	f()
+	return nil
+}
+
+// must ends try if err is not nil.
 func must(err error) {
 	if err != nil {
 		panic(stop{err})
 	}
 }
 
-// got ends the script if err is not nil, and returns v otherwise.
+// got ends try if err is not nil, and returns v otherwise.
 func got[T any](v T, err error) T {
 	must(err)
 	return v
@@ -108,42 +122,25 @@ type dialect interface {
 
 type object = map[string]any
 
-func prepare(args, env []string, stdin, stdout *os.File) (*harness, []step, error) {
-	h := &harness{env: map[string]string{}, began: time.Now()}
+func (h *harness) prepare(args, env []string, stdin, stdout *os.File) []step {
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
 		h.env[name] = value
 	}
-	var err error
-	if h.args, err = parseArguments(args, h.env); err != nil {
-		return nil, nil, err
-	}
-	if h.dir, err = os.Getwd(); err != nil {
-		return nil, nil, err
-	}
-	steps, err := h.script()
-	if err != nil {
-		return nil, nil, err
-	}
-	if h.term, err = openTerminal(stdin, stdout); err != nil {
-		return nil, nil, err
-	}
+	h.args = got(parseArguments(args, h.env))
+	h.dir = got(os.Getwd())
+	steps := h.script()
 	switch h.args.name {
 	case "claude":
-		h.hooks, err = claudeHooks(h)
-		h.kind = newClaude(h)
+		h.hooks, h.kind = claudeHooks(h), newClaude(h)
 	case "codex":
-		h.hooks, err = codexHooks(h.args.configs, h.args.bypassTrust)
-		h.kind = newCodex(h)
+		h.hooks, h.kind = got(codexHooks(h.args.configs, h.args.bypassTrust)), newCodex(h)
 	}
-	if err != nil {
-		h.term.close()
-		return nil, nil, err
-	}
+	h.term = openTerminal(stdin, stdout)
 	if h.kind != nil {
 		h.term.catch()
 	}
-	return h, steps, nil
+	return steps
 }
 
 // arguments is the command line: our own flags, and those flags of claude and
@@ -250,44 +247,32 @@ func (a *arguments) readEnvironment(env map[string]string) error {
 }
 
 // script reads the script of this launch.
-func (h *harness) script() ([]step, error) {
+func (h *harness) script() []step {
 	scripts := h.args.scripts
 	if len(scripts) == 0 {
-		return nil, errors.New("no script: give --script FILE, --script-json TEXT or --story NAME")
+		must(errors.New("no script: give --script FILE, --script-json TEXT or --story NAME"))
 	}
 	n := 0
 	if h.args.launches != "" {
-		var err error
-		if n, err = countLaunch(h.args.launches); err != nil {
-			return nil, err
-		}
+		n = countLaunch(h.args.launches)
 	}
 	s := scripts[min(n, len(scripts)-1)]
 	switch s.how {
 	case "story":
-		return story(s.what)
+		return got(story(s.what))
 	case "script-json":
-		return parseScript("script", strings.NewReader(s.what))
+		return got(parseScript("script", strings.NewReader(s.what)))
 	}
-	f, err := os.Open(s.what)
-	if err != nil {
-		return nil, err
-	}
+	f := got(os.Open(s.what))
 	defer f.Close()
-	return parseScript(s.what, f)
+	return got(parseScript(s.what, f))
 }
 
 // countLaunch adds a byte to the file and returns how many were there.
-func countLaunch(path string) (int, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return 0, err
-	}
+func countLaunch(path string) int {
+	f := got(os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))
 	defer f.Close()
-	at, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return 0, err
-	}
-	_, err = f.WriteString(".")
-	return int(at), err
+	at := got(f.Seek(0, io.SeekEnd))
+	got(f.WriteString("."))
+	return int(at)
 }

@@ -56,7 +56,7 @@ func (h *hooks) add(event string, groups []group) {
 // claudeHooks reads the layers of settings that exist: the user's, the
 // project's, and those of --settings. The hooks of all layers run; the last
 // status line is used.
-func claudeHooks(h *harness) (hooks, error) {
+func claudeHooks(h *harness) hooks {
 	out := hooks{on: map[string][]hookCommand{}}
 	var layers [][]byte
 	for _, path := range []string{
@@ -73,7 +73,7 @@ func claudeHooks(h *harness) (hooks, error) {
 	} else if given != "" {
 		data, err := os.ReadFile(given)
 		if err != nil {
-			return hooks{}, fmt.Errorf("--settings: %w", err)
+			must(fmt.Errorf("--settings: %w", err))
 		}
 		layers = append(layers, data)
 	}
@@ -87,7 +87,7 @@ func claudeHooks(h *harness) (hooks, error) {
 			DisableAllHooks *bool `json:"disableAllHooks"`
 		}
 		if err := json.Unmarshal(data, &s); err != nil {
-			return hooks{}, fmt.Errorf("settings: %w", err)
+			must(fmt.Errorf("settings: %w", err))
 		}
 		for event, groups := range s.Hooks {
 			out.add(event, groups)
@@ -100,9 +100,9 @@ func claudeHooks(h *harness) (hooks, error) {
 		}
 	}
 	if off {
-		return hooks{on: map[string][]hookCommand{}}, nil
+		return hooks{}
 	}
-	return out, nil
+	return out
 }
 
 // home is the folder that variable names, or the one below HOME.

@@ -232,21 +232,11 @@ func story(name string) ([]step, error) {
 }
 
 // play runs one step after another until one ends the script.
-func (h *harness) play(steps []step) (err error) {
-	defer func() {
-		switch v := recover().(type) {
-		case nil:
-		case stop:
-			err = v.error
-		default:
-			panic(v)
-		}
-	}()
+func (h *harness) play(steps []step) {
 	for _, run := range steps {
 		h.pause(0)
 		run(h)
 	}
-	return nil
 }
 
 func (h *harness) dialect() dialect {

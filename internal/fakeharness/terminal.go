@@ -29,11 +29,9 @@ type terminal struct {
 	saved    *term.State
 }
 
-func openTerminal(in, out *os.File) (*terminal, error) {
+func openTerminal(in, out *os.File) *terminal {
 	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
+	must(err)
 	t := &terminal{in: in, out: out, signals: make(chan os.Signal, 16), wakeR: r, wakeW: w, arrived: make(chan struct{})}
 	go func() {
 		defer close(t.arrived)
@@ -43,7 +41,7 @@ func openTerminal(in, out *os.File) (*terminal, error) {
 			}
 		}
 	}()
-	return t, nil
+	return t
 }
 
 // wake makes wait return sig.
