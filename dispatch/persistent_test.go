@@ -501,7 +501,7 @@ func TestAClientOutlivesTheThreadsOfItsCalls(t *testing.T) {
 func TestTheDocumentedClient(t *testing.T) {
 	text, err := os.ReadFile("../docs/writing-a-client.md")
 	require.NoError(t, err)
-	_, section, found := strings.Cut(string(text), "\n## A client that stays\n")
+	_, section, found := strings.Cut(string(text), "\n## A persistent client\n")
 	_, section, found2 := strings.Cut(section, "```sh\n")
 	script, _, found3 := strings.Cut(section, "```")
 	require.True(t, found && found2 && found3, "there is no such section with a script")
