@@ -70,14 +70,6 @@ type (
 	}
 )
 
-func (ActivitySeen) Kind() string      { return "activity_seen" }
-func (ActivityMoved) Kind() string     { return "activity_moved" }
-func (ActivityConfirmed) Kind() string { return "activity_confirmed" }
-
-func (ActivitySeen) durable() bool      { return false }
-func (ActivityMoved) durable() bool     { return false }
-func (ActivityConfirmed) durable() bool { return false }
-
 func (ActivitySeen) apply(*Kernel)      {}
 func (ActivityMoved) apply(*Kernel)     {}
 func (ActivityConfirmed) apply(*Kernel) {}

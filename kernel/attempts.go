@@ -116,20 +116,6 @@ type (
 	}
 )
 
-func (Launching) Kind() string    { return "launching" }
-func (Running) Kind() string      { return "running" }
-func (Exited) Kind() string       { return "exited" }
-func (RulesChecked) Kind() string { return "rules_held" }
-func (DriftSeen) Kind() string    { return "drift_seen" }
-func (LimitMet) Kind() string     { return "limit_met" }
-
-func (Launching) durable() bool    { return true }
-func (Running) durable() bool      { return false }
-func (Exited) durable() bool       { return true }
-func (RulesChecked) durable() bool { return true }
-func (DriftSeen) durable() bool    { return true }
-func (LimitMet) durable() bool     { return true }
-
 func (f Launching) apply(k *Kernel) {
 	h := &k.attempts.hard
 	h.Run, h.Number, h.Exit, h.Broke = f.Run, h.Number+1, nil, ""

@@ -32,12 +32,6 @@ type (
 	}
 )
 
-func (UsageCounted) Kind() string   { return "usage_counted" }
-func (UnknownCounted) Kind() string { return "unknown_counted" }
-
-func (UsageCounted) durable() bool   { return false }
-func (UnknownCounted) durable() bool { return false }
-
 func (f UsageCounted) apply(k *Kernel) { k.books.hard.Usage = f.Usage }
 func (UnknownCounted) apply(*Kernel)   {}
 

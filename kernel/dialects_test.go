@@ -182,7 +182,7 @@ func TestDialects(t *testing.T) {
 // sideBySide is one fact, what clients receive of it, and its events in L0 and
 // HCP.
 func sideBySide(f kernel.Fact, l0 []view.L0Event, hcp []view.HCPMessage) string {
-	fact, event := f.Kind(), ""
+	fact, event := kernel.Kind(f), ""
 	if m, ok := f.(kernel.SessionMoved); ok {
 		fact = fmt.Sprintf("%s → %s", m.From, m.To)
 	}

@@ -55,16 +55,6 @@ type (
 	}
 )
 
-func (AbortRequested) Kind() string { return "abort_requested" }
-func (StopSent) Kind() string       { return "stop_sent" }
-func (StopResult) Kind() string     { return "stop_took" }
-func (DrainBegan) Kind() string     { return "drain_began" }
-
-func (AbortRequested) durable() bool { return true }
-func (StopSent) durable() bool       { return true }
-func (StopResult) durable() bool     { return false }
-func (DrainBegan) durable() bool     { return true }
-
 func (StopSent) apply(*Kernel)   {}
 func (StopResult) apply(*Kernel) {}
 func (DrainBegan) apply(*Kernel) {}

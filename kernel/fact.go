@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"time"
+
+	"lifeloop/lifeloop"
 )
 
 // A Fact is something that became true. Facts are the only data that the
@@ -12,47 +14,83 @@ import (
 // names, sizes, digests, numbers and times; never text of the session
 // (DECISIONS F1).
 //
-// To add a fact, write its type with these methods beside the machine that it
-// changes, add its zero value to registry, and give it a place in the views.
+// To add a fact, write its type beside the machine that it changes, add it to
+// registry and to durable, and give it a place in the views.
 type Fact interface {
-	// Kind is the name of the fact in the ledger.
-	Kind() string
-	// durable says that the fact must be on the disk before any effect of its
-	// turn: a receipt, a move, an effect with a consequence (DECISIONS F3).
-	durable() bool
 	// apply changes the hard state. It is the only way to change it.
 	apply(k *Kernel)
 }
 
-// registry is the closed set of facts. Their kinds are part of the format of
-// the ledger and keep their spelling, whatever the Go types are called.
-var registry = []Fact{
-	Began{}, Negotiated{}, Weakened{}, SessionMoved{},
-	Launching{}, Running{}, Exited{},
-	HarnessSessionOpened{}, FrameAdopted{}, Bound{},
-	Observed{}, Dispatched{}, Answered{}, Placing{}, PayloadSettled{}, CallOver{}, HookAnswered{}, ReceiptIssued{},
-	CommandReceived{}, AbortRequested{}, StopSent{},
-	ActivitySeen{}, ActivityMoved{}, ActivityConfirmed{},
-	BindRefused{}, VersionSeen{}, UsageCounted{}, UnknownCounted{}, SourceNamed{}, SourceRead{}, SourceTroubled{},
-	TimerSet{}, DeadlineSet{}, TimedOut{}, RulesChecked{}, DriftSeen{}, ToolCalled{}, ToolReturned{},
-	CheckpointSaved{}, CheckpointDropped{}, LimitMet{}, AttemptEnded{},
-	PauseRequested{}, ResumeRequested{}, PausedAgain{}, Resumed{}, StopResult{}, DrainBegan{},
+// registry is the closed set of facts, each with its kind, which is its name in
+// the ledger: kinds keep their spelling, whatever the Go types are called.
+var registry = []struct {
+	kind string
+	zero Fact
+}{
+	{"began", Began{}}, {"negotiated", Negotiated{}}, {"weakened", Weakened{}}, {"session_moved", SessionMoved{}},
+	{"launching", Launching{}}, {"running", Running{}}, {"exited", Exited{}},
+	{"harness_session_opened", HarnessSessionOpened{}}, {"bound", Bound{}}, {"bind_refused", BindRefused{}}, {"frame_adopted", FrameAdopted{}},
+	{"observed", Observed{}}, {"dispatched", Dispatched{}}, {"answered", Answered{}}, {"call_over", CallOver{}},
+	{"receipt_issued", ReceiptIssued{}}, {"hook_heard", HookAnswered{}}, {"placing", Placing{}}, {"payload_settled", PayloadSettled{}},
+	{"asked", CommandReceived{}}, {"pause_requested", PauseRequested{}}, {"resume_requested", ResumeRequested{}},
+	{"held_again", PausedAgain{}}, {"resumed", Resumed{}},
+	{"abort_requested", AbortRequested{}}, {"stop_sent", StopSent{}}, {"stop_took", StopResult{}}, {"drain_began", DrainBegan{}},
+	{"activity_seen", ActivitySeen{}}, {"activity_moved", ActivityMoved{}}, {"activity_confirmed", ActivityConfirmed{}},
+	{"version_told", VersionSeen{}}, {"usage_counted", UsageCounted{}}, {"unknown_counted", UnknownCounted{}},
+	{"source_named", SourceNamed{}}, {"source_read", SourceRead{}}, {"source_troubled", SourceTroubled{}},
+	{"timer_set", TimerSet{}}, {"deadline_set", DeadlineSet{}}, {"timed_out", TimedOut{}},
+	{"rules_held", RulesChecked{}}, {"drift_seen", DriftSeen{}}, {"limit_met", LimitMet{}},
+	{"tool_called", ToolCalled{}}, {"tool_returned", ToolReturned{}},
+	{"checkpoint_saved", CheckpointSaved{}}, {"checkpoint_dropped", CheckpointDropped{}}, {"attempt_ended", AttemptEnded{}},
 }
+
+// durable says that a fact must be on the disk before any effect of its turn: a
+// receipt, a move, an effect with a consequence (DECISIONS F3).
+func durable(f Fact) bool {
+	switch f := f.(type) {
+	case Observed:
+		return f.Record.Event != lifeloop.SupervisorTick
+	case HookAnswered:
+		return f.Payloads > 0
+	case Dispatched, Answered, PayloadSettled, CallOver: // until its receipt a call has promised nothing
+		return false
+	case Negotiated, Weakened, Running, HarnessSessionOpened, FrameAdopted, Bound, BindRefused, CommandReceived, StopResult,
+		ActivitySeen, ActivityMoved, ActivityConfirmed, VersionSeen, UsageCounted, UnknownCounted,
+		SourceNamed, SourceRead, SourceTroubled, TimerSet, ToolCalled, ToolReturned:
+		return false
+	case Began, SessionMoved, Launching, Exited, Placing, ReceiptIssued, AbortRequested, StopSent, DeadlineSet, TimedOut,
+		RulesChecked, DriftSeen, LimitMet, CheckpointSaved, CheckpointDropped, AttemptEnded,
+		PauseRequested, ResumeRequested, PausedAgain, Resumed, DrainBegan:
+		return true
+	}
+	panic(fmt.Sprintf("kernel: %T is not known to be durable or not", f))
+}
+
+var kinds = func() map[reflect.Type]string {
+	kinds := map[reflect.Type]string{}
+	for _, r := range registry {
+		kinds[reflect.TypeOf(r.zero)] = r.kind
+	}
+	return kinds
+}()
+
+// Kind is the name of a fact in the ledger.
+func Kind(f Fact) string { return kinds[reflect.TypeOf(f)] }
 
 // Encode renders a fact for the ledger.
 func Encode(f Fact) (kind string, body json.RawMessage, err error) {
 	body, err = json.Marshal(f)
-	return f.Kind(), body, err
+	return Kind(f), body, err
 }
 
 // Decode reads a fact back. An unknown kind is an error: a ledger of a newer
 // version is not half understood.
 func Decode(kind string, body json.RawMessage) (Fact, error) {
-	for _, zero := range registry {
-		if zero.Kind() != kind {
+	for _, r := range registry {
+		if r.kind != kind {
 			continue
 		}
-		v := reflect.New(reflect.TypeOf(zero))
+		v := reflect.New(reflect.TypeOf(r.zero))
 		if err := json.Unmarshal(body, v.Interface()); err != nil {
 			return nil, fmt.Errorf("fact %q: %w", kind, err)
 		}

@@ -69,16 +69,6 @@ type Position struct {
 	Offset int64  `json:"offset"`
 }
 
-func (Weakened) Kind() string       { return "weakened" }
-func (SourceNamed) Kind() string    { return "source_named" }
-func (SourceRead) Kind() string     { return "source_read" }
-func (SourceTroubled) Kind() string { return "source_troubled" }
-
-func (Weakened) durable() bool       { return false }
-func (SourceNamed) durable() bool    { return false }
-func (SourceRead) durable() bool     { return false }
-func (SourceTroubled) durable() bool { return false }
-
 func (f Weakened) apply(k *Kernel)   { k.health.hard.Weak[f.Capability] = true }
 func (SourceNamed) apply(*Kernel)    {}
 func (SourceRead) apply(*Kernel)     {}

@@ -131,7 +131,7 @@ func (s *step) record(f Fact) {
 	s.session.recorded(s.now)
 	f.apply(s.Kernel)
 	s.turn.Facts = append(s.turn.Facts, f)
-	s.turn.Sync = s.turn.Sync || f.durable()
+	s.turn.Sync = s.turn.Sync || durable(f)
 }
 
 func (s *step) do(e Effect) { s.turn.Effects = append(s.turn.Effects, e) }

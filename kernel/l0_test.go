@@ -258,15 +258,15 @@ func TestEveryFactHasItsPlaceInL0(t *testing.T) {
 		l.Apply(kernel.Entry{Fact: kernel.Began{SessionID: "sess"}})
 		require.Len(t, l.Apply(kernel.Entry{Fact: kernel.SessionMoved{To: session.Pending}}), 1)
 		if len(l.Apply(kernel.Entry{Fact: f})) == 0 {
-			silent[f.Kind()] = true
+			silent[kernel.Kind(f)] = true
 		}
 		l.Apply(kernel.Entry{Fact: kernel.SessionMoved{From: session.Running, To: session.Failed}})
 		require.Empty(t, l.Apply(kernel.Entry{Fact: f}), "%T after the end", f)
 	}
 	var emit []string
 	for _, f := range kernel.Registry() {
-		if !silent[f.Kind()] {
-			emit = append(emit, f.Kind())
+		if !silent[kernel.Kind(f)] {
+			emit = append(emit, kernel.Kind(f))
 		}
 	}
 	require.Equal(t, strings.Fields("launching running abort_requested timer_set timed_out rules_held drift_seen tool_called tool_returned checkpoint_saved attempt_ended"), emit)

@@ -200,7 +200,7 @@ func (j *judge) deadline() {
 }
 
 func (j *judge) fact(f kernel.Fact) {
-	j.reach["fact "+f.Kind()]++
+	j.reach["fact "+kernel.Kind(f)]++
 	switch f := f.(type) {
 	case kernel.SessionMoved:
 		require.NoError(j.t, session.Check(f.From, f.To))

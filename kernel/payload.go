@@ -72,9 +72,6 @@ type (
 	}
 )
 
-func (PayloadSettled) Kind() string  { return "payload_settled" }
-func (PayloadSettled) durable() bool { return false }
-
 func (f PayloadSettled) apply(k *Kernel) {
 	c := k.router.settled(f)
 	if c == nil {

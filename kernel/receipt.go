@@ -14,9 +14,6 @@ type ReceiptIssued struct {
 	Scope   int              `json:"scope"`
 }
 
-func (ReceiptIssued) Kind() string  { return "receipt_issued" }
-func (ReceiptIssued) durable() bool { return true }
-
 func (f ReceiptIssued) apply(k *Kernel) {
 	h, r := &k.router.hard, f.Receipt
 	if r.Sequence != nil {

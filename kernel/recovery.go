@@ -98,14 +98,6 @@ type (
 	}
 )
 
-func (AttemptEnded) Kind() string      { return "attempt_ended" }
-func (CheckpointSaved) Kind() string   { return "checkpoint_saved" }
-func (CheckpointDropped) Kind() string { return "checkpoint_dropped" }
-
-func (AttemptEnded) durable() bool      { return true }
-func (CheckpointSaved) durable() bool   { return true }
-func (CheckpointDropped) durable() bool { return true }
-
 func (f CheckpointSaved) apply(k *Kernel) {
 	h := &k.recovery.hard
 	h.Checkpoint, h.CheckpointUnits, h.CheckpointBy = f.Checkpoint, f.Units, h.Spent.Profile

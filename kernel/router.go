@@ -92,17 +92,6 @@ type (
 	}
 )
 
-func (Observed) Kind() string   { return "observed" }
-func (Dispatched) Kind() string { return "dispatched" }
-func (Answered) Kind() string   { return "answered" }
-func (CallOver) Kind() string   { return "call_over" }
-
-// Until its receipt a call has promised nothing, so its steps are not durable.
-func (f Observed) durable() bool { return f.Record.Event != lifeloop.SupervisorTick }
-func (Dispatched) durable() bool { return false }
-func (Answered) durable() bool   { return false }
-func (CallOver) durable() bool   { return false }
-
 func (f Observed) apply(k *Kernel) {
 	k.scopes.observed(f)
 	k.turns.observed(f)

@@ -449,7 +449,7 @@ func factLine(f kernel.Fact) string {
 	case kernel.SessionMoved:
 		return fmt.Sprintf("session %s → %s (%s)", f.From, f.To, f.Reason)
 	}
-	return f.Kind() + " " + js(f)
+	return kernel.Kind(f) + " " + js(f)
 }
 
 // effectLine is one effect on one line.

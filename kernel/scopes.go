@@ -70,14 +70,6 @@ type (
 	}
 )
 
-func (HarnessSessionOpened) Kind() string { return "harness_session_opened" }
-func (Bound) Kind() string                { return "bound" }
-func (BindRefused) Kind() string          { return "bind_refused" }
-
-func (HarnessSessionOpened) durable() bool { return false }
-func (Bound) durable() bool                { return false }
-func (BindRefused) durable() bool          { return false }
-
 func (f HarnessSessionOpened) apply(k *Kernel) {
 	h := &k.scopes.hard
 	numbers := f.Scope

@@ -101,24 +101,6 @@ type (
 	}
 )
 
-func (Began) Kind() string           { return "began" }
-func (SessionMoved) Kind() string    { return "session_moved" }
-func (DeadlineSet) Kind() string     { return "deadline_set" }
-func (CommandReceived) Kind() string { return "asked" }
-func (PauseRequested) Kind() string  { return "pause_requested" }
-func (ResumeRequested) Kind() string { return "resume_requested" }
-func (PausedAgain) Kind() string     { return "held_again" }
-func (Resumed) Kind() string         { return "resumed" }
-
-func (Began) durable() bool           { return true }
-func (SessionMoved) durable() bool    { return true }
-func (DeadlineSet) durable() bool     { return true }
-func (CommandReceived) durable() bool { return false }
-func (PauseRequested) durable() bool  { return true }
-func (ResumeRequested) durable() bool { return true }
-func (PausedAgain) durable() bool     { return true }
-func (Resumed) durable() bool         { return true }
-
 func (f Began) apply(k *Kernel)        { k.session.hard.Began = f }
 func (f DeadlineSet) apply(k *Kernel)  { k.session.hard.End = f.At }
 func (CommandReceived) apply(*Kernel)  {}

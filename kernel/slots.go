@@ -73,12 +73,6 @@ type (
 	}
 )
 
-func (HookAnswered) Kind() string { return "hook_heard" }
-func (Placing) Kind() string      { return "placing" }
-
-func (f HookAnswered) durable() bool { return f.Payloads > 0 }
-func (Placing) durable() bool        { return true }
-
 func (HookAnswered) apply(*Kernel) {}
 func (Placing) apply(*Kernel)      {}
 

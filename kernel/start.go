@@ -20,8 +20,6 @@ type Negotiated struct {
 	Have       string `json:"have"`
 }
 
-func (Negotiated) Kind() string  { return "negotiated" }
-func (Negotiated) durable() bool { return false }
 func (Negotiated) apply(*Kernel) {}
 
 func (s *step) start() {

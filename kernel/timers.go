@@ -35,12 +35,6 @@ type (
 	}
 )
 
-func (TimerSet) Kind() string { return "timer_set" }
-func (TimedOut) Kind() string { return "timed_out" }
-
-func (TimerSet) durable() bool { return false }
-func (TimedOut) durable() bool { return true }
-
 func (TimerSet) apply(*Kernel)     {}
 func (f TimedOut) apply(k *Kernel) { k.session.timedOut(f.Timer) }
 

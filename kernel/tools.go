@@ -43,12 +43,6 @@ type (
 	}
 )
 
-func (ToolCalled) Kind() string   { return "tool_called" }
-func (ToolReturned) Kind() string { return "tool_returned" }
-
-func (ToolCalled) durable() bool   { return false }
-func (ToolReturned) durable() bool { return false }
-
 func (ToolCalled) apply(*Kernel)   {}
 func (ToolReturned) apply(*Kernel) {}
 

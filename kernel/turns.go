@@ -79,9 +79,6 @@ type FrameAdopted struct {
 	Turn  string `json:"turn"`
 }
 
-func (FrameAdopted) Kind() string  { return "frame_adopted" }
-func (FrameAdopted) durable() bool { return false }
-
 func (f FrameAdopted) apply(k *Kernel) {
 	t := &k.turns
 	if fr := t.frame(f.Frame); fr.ID == f.Frame {

@@ -23,9 +23,6 @@ type VersionSeen struct {
 	Unproven []string `json:"unproven,omitempty"` // capabilities
 }
 
-func (VersionSeen) Kind() string  { return "version_told" }
-func (VersionSeen) durable() bool { return false }
-
 func (f VersionSeen) apply(k *Kernel) {
 	h := &k.health.hard
 	h.Versions = append(h.Versions, f.Version)

@@ -129,7 +129,7 @@ func fact(e kernel.Entry) []string {
 	case kernel.Observed:
 		return event(e)
 	}
-	return []string{e.Fact.Kind() + " " + text(e.Fact)}
+	return []string{kernel.Kind(e.Fact) + " " + text(e.Fact)}
 }
 
 func event(e kernel.Entry) []string {

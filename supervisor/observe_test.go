@@ -91,7 +91,7 @@ func TestObserveWritesNoPosition(t *testing.T) {
 		k.Step(at, kernel.Start{})
 		turn := k.Step(at, kernel.SignalsSeen{Position: &kernel.Position{Path: "/f", Offset: 7},
 			Signals: []telemetry.Signal{{Kind: telemetry.Prompt, Source: "transcript", Session: "S1", Turn: "p1"}}})
-		written := slices.ContainsFunc(turn.Facts, func(f kernel.Fact) bool { return f.Kind() == "source_read" })
+		written := slices.ContainsFunc(turn.Facts, func(f kernel.Fact) bool { return kernel.Kind(f) == "source_read" })
 		require.Equal(t, !observing, written)
 	}
 }

@@ -56,7 +56,7 @@ func TestStatusOfARecordedSession(t *testing.T) {
 			e := rest[0]
 			rest = rest[1:]
 			status.Apply(e)
-			seen[e.Fact.Kind()]++
+			seen[kernel.Kind(e.Fact)]++
 			if r, ok := view.Event(e.Fact); ok {
 				seen[string(r.Event)]++
 			}
@@ -188,7 +188,7 @@ func TestStatusOfAttempts(t *testing.T) {
 		m := members(t, &s)
 		got := fmt.Sprintf("%s of %s, %s (%s), held %s, retry at %s", m["attempt"], m["profile"], m["state"], m["state_reason"], m["held"], m["retry_at"])
 		if got != strings.ReplaceAll(want, "'", `"`) {
-			t.Errorf("after %s:\n%s, want\n%s", facts[len(facts)-1].Kind(), got, want)
+			t.Errorf("after %s:\n%s, want\n%s", kernel.Kind(facts[len(facts)-1]), got, want)
 		}
 	}
 	wait := kernel.AttemptEnded{Recovery: "retry", Retry: &kernel.RetryPlan{At: at}}

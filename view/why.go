@@ -109,7 +109,7 @@ func readText(f kernel.SourceRead) string {
 }
 
 func link(e kernel.Entry, text string) Link {
-	kind := e.Fact.Kind()
+	kind := kernel.Kind(e.Fact)
 	if o, ok := e.Fact.(kernel.Observed); ok {
 		kind = string(o.Record.Event)
 	}

@@ -107,7 +107,7 @@ func rendering(as string, callbacks bool, l0 *view.L0) (renderer, error) {
 		}, nil
 	case "facts":
 		return func(e kernel.Entry) []line {
-			return []line{{e.Seq, map[string]any{"seq": e.Seq, "at": e.At, "kind": e.Fact.Kind(), "fact": e.Fact}}}
+			return []line{{e.Seq, map[string]any{"seq": e.Seq, "at": e.At, "kind": kernel.Kind(e.Fact), "fact": e.Fact}}}
 		}, nil
 	case "hcp":
 		var hcp view.HCP

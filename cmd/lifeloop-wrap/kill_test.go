@@ -81,7 +81,7 @@ func (k *killer) Append(records []ledger.Record, sync bool) ([]ledger.Entry, err
 	entries, err := k.Ledger.Append(records, sync)
 	for _, r := range records {
 		var f kernel.Running
-		if r.Kind == f.Kind() && json.Unmarshal(r.Body, &f) == nil {
+		if r.Kind == kernel.Kind(f) && json.Unmarshal(r.Body, &f) == nil {
 			k.harness = f.PID
 		}
 	}
@@ -250,7 +250,7 @@ func (m *matrix) holds() {
 	sequence, numbers, id := map[int]int64{}, map[int]int{}, ""
 	launches, ended := map[string]int{}, map[string]int{}
 	for _, e := range entries {
-		require.Zero(t, ends, "a fact after the end: %s", e.Fact.Kind())
+		require.Zero(t, ends, "a fact after the end: %s", kernel.Kind(e.Fact))
 		for _, msg := range hcp.Apply(e) {
 			require.Equal(t, lastHCP+1, msg.Payload.Sequence, "HCP has a gap or a duplicate")
 			lastHCP = msg.Payload.Sequence

@@ -133,7 +133,7 @@ type outcome struct {
 }
 
 func (m outcome) by(e kernel.Entry) outcome {
-	kind := e.Fact.Kind()
+	kind := kernel.Kind(e.Fact)
 	m.Seq, m.At, m.Kind, m.Fact = &e.Seq, &e.At, &kind, e.Fact
 	return m
 }
