@@ -7,9 +7,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// activity is what the harness seems to be doing. A single source may be wrong
-// or late, so an activity is uncertain until another kind of source reports
-// the same.
+// activity is what the harness seems to be doing, with the tools that it calls
+// (tools.go). A single source may be wrong or late, so an activity is uncertain
+// until another kind of source reports the same.
 //
 //	starting ──► working ◄──► idle, needs_input, limit_wait ──► stopped
 //	                │ ▲                                            ▲
@@ -25,6 +25,9 @@ type activity struct {
 		asked  time.Time            // when it last began to need input
 		freed  time.Time            // when it last stopped to need input
 		signAt map[string]time.Time // of the last ActivitySeen of each source
+		flying map[string]toolCall  // tools in flight, by the id of the call
+		past   map[string]bool      // calls that are over
+		pastIn []string             // the same, oldest first
 	}
 }
 
@@ -82,7 +85,7 @@ func (f ActivityMoved) Uncertain() bool { return !certain(f.To) }
 func certain(what string) bool { return what == stopped }
 
 func newActivity() (a activity) {
-	a.soft.signAt = map[string]time.Time{}
+	a.soft.signAt, a.soft.flying, a.soft.past = map[string]time.Time{}, map[string]toolCall{}, map[string]bool{}
 	return a
 }
 
@@ -90,16 +93,11 @@ func (a *activity) is(what string) bool   { return a.soft.what == what }
 func (a *activity) current() string       { return a.soft.what }
 func (a *activity) uncertain() bool       { return len(a.soft.by) < 2 && !certain(a.soft.what) }
 func (a *activity) limitEnds() time.Time  { return a.soft.until }
-func (a *activity) inputGiven() time.Time { return a.soft.freed }
+func (a *activity) toolRuns() bool        { return len(a.soft.flying) > 0 }
 func (a *activity) restart(now time.Time) { a.soft.sign = now }
 
 // launching forgets the launch before.
-func (a *activity) launching() {
-	signs := a.soft.signAt
-	clear(signs)
-	*a = activity{}
-	a.soft.signAt = signs
-}
+func (a *activity) launching() { *a = newActivity() }
 
 // signal folds the activity that a signal reports. A record of work from
 // before the harness needed input may be written later; it does not mean that
@@ -172,16 +170,14 @@ func (a *activity) output(s *step, in OutputSeen) {
 // claims work, or a reason for the silence is known: a tool runs, input is
 // needed, a limit is waited for, or the session is paused.
 func (a *activity) next(k *Kernel) time.Time {
-	if k.session.is(session.Paused) || !a.is(working) || k.tools.any() || len(a.soft.by) == 1 && a.soft.by[wrapperSource] {
+	if k.session.is(session.Paused) || !a.is(working) || a.toolRuns() || len(a.soft.by) == 1 && a.soft.by[wrapperSource] {
 		return time.Time{}
 	}
 	return a.soft.sign.Add(k.cfg.WedgedAfter)
 }
 
 func (a *activity) wake(s *step) {
-	if s.due(a.next(s.Kernel)) {
-		a.own(s, wedged, "the harness reports work, but no source showed a sign of life for "+s.cfg.WedgedAfter.String()+", and no tool is in flight")
-	}
+	a.own(s, wedged, "the harness reports work, but no source showed a sign of life for "+s.cfg.WedgedAfter.String()+", and no tool is in flight")
 }
 
 // signEvery is how often a sign of life is recorded without ticks.

@@ -196,9 +196,6 @@ func (h *health) next(k *Kernel) (at time.Time) {
 // wake reports that the injected hooks are not called: a dialog is open, or
 // a setting of the user or an administrator turned them off.
 func (h *health) wake(s *step) {
-	if !s.due(h.next(s.Kernel)) {
-		return
-	}
 	h.stopExpecting()
 	if s.attempts.alive() {
 		h.degrade(s, hooksCapability, s.support(hooksCapability), lifeloop.Unavailable,

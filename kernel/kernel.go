@@ -16,9 +16,9 @@
 // turn has an effect without a fact.
 //
 // A [Kernel] is a set of machines, each in the file of its name: session,
-// scopes (with identity.go), turns (nested.go), pressure, books, activity,
-// health (version.go), router (receipt.go), slots (payload.go), attempts
-// (timers.go, verdict.go), tools, recovery, ending. A machine owns its state:
+// scopes (with identity.go), turns (nested.go), pressure, books, activity
+// (tools.go), health (version.go), router (receipt.go), slots (payload.go),
+// attempts (timers.go, verdict.go), recovery, ending. A machine owns its state:
 // only its own methods select its fields. Its hard part is the fold of the
 // facts and survives a crash; its soft part is lost on purpose. Facts stand
 // beside the machine that they change. start.go and restart.go begin a session
@@ -47,13 +47,12 @@ type Kernel struct {
 	router   router
 	slots    slots
 	attempts attempts
-	tools    tools
 	recovery recovery
 	ending   ending
 }
 
-// A machine with timers says when it must wake next, zero for never, and does
-// what is due.
+// A machine with timers says when it must wake next, zero for never, and then
+// does what is due.
 type machine interface {
 	next(k *Kernel) time.Time
 	wake(s *step)
@@ -79,7 +78,7 @@ func New(cfg Config) *Kernel {
 		cfg.MaxQueue = 64
 	}
 	return &Kernel{cfg: cfg, scopes: newScopes(), turns: newTurns(), pressure: newPressure(cfg.Synth), activity: newActivity(),
-		health: newHealth(), router: newRouter(), slots: newSlots(), tools: newTools()}
+		health: newHealth(), router: newRouter(), slots: newSlots()}
 }
 
 // Step advances the kernel by one input. Whatever the input was, every machine
@@ -92,7 +91,9 @@ func (k *Kernel) Step(now time.Time, in Input) Turn {
 	s := &k.step
 	in.handle(s)
 	for _, m := range k.machines() {
-		m.wake(s)
+		if s.due(m.next(k)) {
+			m.wake(s)
+		}
 	}
 	k.router.pump(s)
 	s.finish()

@@ -212,7 +212,6 @@ func (r *recovery) relaunch(s *step) {
 	cause := n.launchCause()
 	l := r.launching(s, cause, n.Next, number)
 	s.activity.launching()
-	s.tools.launching()
 	s.scopes.launching()
 	s.turns.launching()
 	s.ending.launching()
@@ -321,9 +320,6 @@ func (r *recovery) next(k *Kernel) time.Time {
 
 // wake begins the planned attempt once its wait is over.
 func (r *recovery) wake(s *step) {
-	if !s.due(r.next(s.Kernel)) {
-		return
-	}
 	if s.session.is(session.Paused) {
 		s.session.move(s, session.Running, string(r.hard.Next.Recovery))
 	}

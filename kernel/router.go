@@ -505,9 +505,6 @@ func (r *router) stopTicks() { r.soft.tickDue = time.Time{} }
 func (r *router) next(*Kernel) time.Time { return r.soft.tickDue }
 
 func (r *router) wake(s *step) {
-	if !s.due(r.soft.tickDue) {
-		return
-	}
 	r.stopTicks()
 	if !s.attempts.alive() {
 		return

@@ -255,12 +255,7 @@ func (c *scopes) stopWaiting(s *step) {
 func (c *scopes) launching() { c.soft.gone, c.soft.goneDue = nil, time.Time{} }
 
 func (c *scopes) next(*Kernel) time.Time { return c.soft.goneDue }
-
-func (c *scopes) wake(s *step) {
-	if s.due(c.soft.goneDue) {
-		c.stopWaiting(s)
-	}
-}
+func (c *scopes) wake(s *step)           { c.stopWaiting(s) }
 
 func (c *scopes) bind(s *step, id, reason string) {
 	s.record(Bound{Scope: c.hard.Scope, ID: id, Was: c.current().ID, Reason: reason})

@@ -185,10 +185,7 @@ func (m *sessionMachine) next(k *Kernel) time.Time {
 
 // wake ends the session when its own time is over, whatever it is doing.
 func (m *sessionMachine) wake(s *step) {
-	at, which := m.timer(s.Kernel)
-	if !s.due(at) {
-		return
-	}
+	_, which := m.timer(s.Kernel)
 	elapsed := s.now.Sub(m.hard.End.Add(-s.cfg.Policy.Session))
 	if which == timerIdle {
 		elapsed = s.now.Sub(m.soft.eventAt)
@@ -271,7 +268,7 @@ func (m *sessionMachine) resume(s *step, in ResumeAsked) {
 	}
 	s.record(f)
 	s.attempts.shift(pause, s.now)
-	s.tools.shift(pause, s.now)
+	s.activity.shift(pause, s.now)
 	m.soft.pausedAt = time.Time{}
 	s.restartDeadlines()
 	if s.attempts.alive() {

@@ -209,9 +209,6 @@ func (l *slots) next(*Kernel) (at time.Time) {
 }
 
 func (l *slots) wake(s *step) {
-	if len(l.soft.hooks) == 0 && len(l.soft.waiting) == 0 {
-		return
-	}
 	for _, h := range l.unanswered() {
 		l.skipBusy(s, h)
 	}

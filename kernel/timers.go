@@ -51,19 +51,15 @@ func (a *attempts) timer(k *Kernel) (at time.Time, which Timer) {
 		}
 	}
 	asked := k.activity.is(needsInput)
-	if _, oldest, any := k.tools.oldest(); p.Tool > 0 && any && !asked {
-		began := oldest.began
-		if given := k.activity.inputGiven(); began.Before(given) {
-			began = given // the user let it begin
-		}
-		soonest(began.Add(p.Tool), TimerTool)
+	if p.Tool > 0 && !asked && k.activity.toolRuns() {
+		soonest(k.activity.toolBegan().Add(p.Tool), TimerTool)
 	}
 	switch limit := k.activity.limitEnds(); {
 	case a.soft.lived.IsZero():
 		if p.Initial > 0 {
 			soonest(a.soft.quiet.Add(p.Initial), TimerInitial)
 		}
-	case k.tools.any(), asked, k.activity.is(idling) && k.cfg.Interactive, p.Inter == 0:
+	case k.activity.toolRuns(), asked, k.activity.is(idling) && k.cfg.Interactive, p.Inter == 0:
 	case k.activity.is(limitWait) && limit.After(a.soft.quiet):
 		soonest(limit.Add(p.Inter), TimerInter)
 	default:
@@ -79,13 +75,10 @@ func (a *attempts) next(k *Kernel) time.Time {
 
 // wake ends an attempt whose time is over.
 func (a *attempts) wake(s *step) {
-	at, which := a.timer(s.Kernel)
-	if !s.due(at) {
-		return
-	}
+	_, which := a.timer(s.Kernel)
 	f := TimedOut{Timer: which, ElapsedMS: s.now.Sub(a.soft.quiet).Milliseconds()}
 	if which == TimerTool {
-		id, call, _ := s.tools.oldest()
+		id, call := s.activity.oldest()
 		f.Tool, f.ElapsedMS = id, s.now.Sub(call.began).Milliseconds()
 	}
 	s.record(f)

@@ -7,20 +7,13 @@ import (
 	"lifeloop/telemetry"
 )
 
-// tools are the harness's own calls of tools. Silence is normal while one is in
-// flight. Several sources report each call, so the ids of calls that are over
-// are kept as well:
+// This file follows the harness's own calls of tools. Several sources report
+// each call, so the ids of calls that are over are kept as well:
 //
 //	tool start ──► in flight ──► past
 //	tool end ────────────────────▲
-type tools struct {
-	soft struct {
-		flying map[string]toolCall
-		past   map[string]bool
-		pastIn []string // oldest first
-	}
-}
 
+// A toolCall is one in flight.
 type toolCall struct {
 	name  string
 	began time.Time
@@ -50,82 +43,81 @@ func (ToolReturned) apply(*Kernel) {}
 // calls that are over: sources report the same turn at about one time.
 const maxTools = 1000
 
-func newTools() (t tools) {
-	t.soft.flying, t.soft.past = map[string]toolCall{}, map[string]bool{}
-	return t
-}
-
-func (t *tools) any() bool { return len(t.soft.flying) > 0 }
-
-// launching forgets the launch before.
-func (t *tools) launching() { *t = newTools() }
-
 // shift moves the timers of the calls in flight on by the length of a pause.
-func (t *tools) shift(pause time.Duration, now time.Time) {
-	for id, call := range t.soft.flying {
+func (a *activity) shift(pause time.Duration, now time.Time) {
+	for id, call := range a.soft.flying {
 		call.began = shifted(call.began, pause, now)
-		t.soft.flying[id] = call
+		a.soft.flying[id] = call
 	}
 }
 
-// signal folds a signal of the current harness session.
-func (t *tools) signal(s *step, sig telemetry.Signal) {
+// tool folds what a signal of the current harness session says of tools.
+func (a *activity) tool(s *step, sig telemetry.Signal) {
 	switch sig.Kind {
 	case telemetry.ToolStart:
-		t.called(s, sig)
+		a.called(s, sig)
 	case telemetry.ToolEnd:
-		t.returned(s, sig)
+		a.returned(s, sig)
 	case telemetry.Prompt, telemetry.TurnEnd, telemetry.SessionLive, telemetry.SessionGone:
-		clear(t.soft.flying)
+		clear(a.soft.flying)
 	case telemetry.UsageSeen:
 		// The model answered, so the harness does not wait for a limit any more.
-		if s.activity.is(limitWait) || s.activity.is(wedged) {
-			s.activity.signal(s, working, sig)
+		if a.is(limitWait) || a.is(wedged) {
+			a.signal(s, working, sig)
 		}
 	}
 }
 
-func (t *tools) called(s *step, sig telemetry.Signal) {
+func (a *activity) called(s *step, sig telemetry.Signal) {
 	s.attempts.worked()
-	if _, known := t.soft.flying[sig.Tool]; known || sig.Tool == "" || t.soft.past[sig.Tool] || len(t.soft.flying) >= maxTools {
+	if _, known := a.soft.flying[sig.Tool]; known || sig.Tool == "" || a.soft.past[sig.Tool] || len(a.soft.flying) >= maxTools {
 		return
 	}
-	t.soft.flying[sig.Tool] = toolCall{name: sig.ToolName, began: s.now}
+	a.soft.flying[sig.Tool] = toolCall{name: sig.ToolName, began: s.now}
 	s.record(ToolCalled{Tool: sig.Tool, Name: sig.ToolName, Args: sig.Args})
 	s.attempts.tool(s, sig.ToolName, sig.Args)
 }
 
 // returned records a result, once, and also one whose call was missed.
-func (t *tools) returned(s *step, sig telemetry.Signal) {
+func (a *activity) returned(s *step, sig telemetry.Signal) {
 	s.attempts.worked()
-	if sig.Tool == "" || t.soft.past[sig.Tool] {
+	if sig.Tool == "" || a.soft.past[sig.Tool] {
 		return
 	}
-	call, known := t.soft.flying[sig.Tool]
+	call, known := a.soft.flying[sig.Tool]
 	f := ToolReturned{Tool: sig.Tool, Name: cmp.Or(sig.ToolName, call.name), Result: sig.Result, Error: sig.ToolError}
 	if known {
 		f.DurationMS = s.now.Sub(call.began).Milliseconds()
 	}
-	delete(t.soft.flying, sig.Tool)
-	t.remember(sig.Tool)
+	delete(a.soft.flying, sig.Tool)
+	a.remember(sig.Tool)
 	s.record(f)
 }
 
-func (t *tools) remember(id string) {
-	t.soft.past[id] = true
-	t.soft.pastIn = append(t.soft.pastIn, id)
-	if len(t.soft.pastIn) > maxTools {
-		delete(t.soft.past, t.soft.pastIn[0])
-		t.soft.pastIn = t.soft.pastIn[1:]
+func (a *activity) remember(id string) {
+	a.soft.past[id] = true
+	a.soft.pastIn = append(a.soft.pastIn, id)
+	if len(a.soft.pastIn) > maxTools {
+		delete(a.soft.past, a.soft.pastIn[0])
+		a.soft.pastIn = a.soft.pastIn[1:]
 	}
 }
 
+// toolBegan is when the oldest call in flight began, or the user let it begin.
+func (a *activity) toolBegan() time.Time {
+	_, call := a.oldest()
+	if call.began.Before(a.soft.freed) {
+		return a.soft.freed
+	}
+	return call.began
+}
+
 // oldest is the call that has been in flight for longest.
-func (t *tools) oldest() (id string, oldest toolCall, any bool) {
-	for tool, call := range t.soft.flying {
-		if !any || call.began.Before(oldest.began) || call.began.Equal(oldest.began) && tool < id {
-			id, oldest, any = tool, call, true
+func (a *activity) oldest() (id string, oldest toolCall) {
+	for tool, call := range a.soft.flying {
+		if id == "" || call.began.Before(oldest.began) || call.began.Equal(oldest.began) && tool < id {
+			id, oldest = tool, call
 		}
 	}
-	return id, oldest, any
+	return id, oldest
 }

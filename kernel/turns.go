@@ -223,7 +223,7 @@ func (t *turns) signal(s *step, sig telemetry.Signal, h *hook) {
 		s.scopes.start(s, s.likelyCause(), by(sig), nil) // no better evidence will come
 	}
 	t.provesOpen(s, sig)
-	s.tools.signal(s, sig)
+	s.activity.tool(s, sig)
 	switch sig.Kind {
 	case telemetry.Prompt:
 		t.opening(s, sig, h)
@@ -430,7 +430,7 @@ func (t *turns) next(*Kernel) (at time.Time) {
 
 // wake ends a turn that did not say why it is idle.
 func (t *turns) wake(s *step) {
-	if f := t.top(); f != nil && s.due(t.next(s.Kernel)) {
+	if f := t.top(); f != nil {
 		t.endIdle(s, f.ID)
 	}
 }
