@@ -383,28 +383,9 @@ func (a *attempts) signal(s *step, sig telemetry.Signal) {
 // failed keeps the cause of a reported error. An error without a known cause
 // says no more than the exit code will.
 func (a *attempts) failed(s *step, sig telemetry.Signal, kind telemetry.ErrorKind) {
-	if c := causeOf(kind); c != "" {
+	if c := errorKinds[kind].cause; c != "" {
 		a.failureSeen(s, FailureSeen{Cause: c, Until: sig.Until, Source: sig.Source})
 	}
-}
-
-// causeOf is the cause of a typed error: fatal where the same command line will
-// fail again, and empty where none is known.
-func causeOf(e telemetry.ErrorKind) attempt.Cause {
-	switch e {
-	case telemetry.ErrRateLimit, telemetry.ErrQuota:
-		return attempt.RateLimit
-	case telemetry.ErrServer:
-		return attempt.ServerError
-	case telemetry.ErrNetwork:
-		return attempt.Network
-	case telemetry.ErrAuth, telemetry.ErrBilling, telemetry.ErrInvalidRequest:
-		return attempt.Fatal
-	case telemetry.ErrContextFull: // by the conversation, not by the command line
-		return attempt.Model
-	case "", telemetry.ErrUnknown:
-	}
-	return ""
 }
 
 // stop ends the attempt; the harness first receives its own quit signal.

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"slices"
 	"time"
 
 	"lifeloop/attempt"
@@ -25,15 +26,9 @@ type Client struct {
 // whatever it subscribed to: "Lifeloop must not silently downgrade a required
 // capability".
 func (c *Client) requires(d *lifeloop.Degradation) bool {
-	if d == nil {
-		return false
-	}
-	for _, w := range c.Wants {
-		if w.Capability == d.Capability && w.Level == lifeloop.Required {
-			return true
-		}
-	}
-	return false
+	return d != nil && slices.ContainsFunc(c.Wants, func(w negotiate.Want) bool {
+		return w.Capability == d.Capability && w.Level == lifeloop.Required
+	})
 }
 
 // Config is fixed for the life of a Kernel.
@@ -64,6 +59,14 @@ type Config struct {
 
 	Began Began // the first fact of this run
 	NewID func(prefix string) string
+}
+
+// receivers are the clients that get receipts; without clients, the wrapper.
+func (c *Config) receivers() []Client {
+	if len(c.Clients) == 0 {
+		return []Client{{ID: SelfClient}}
+	}
+	return c.Clients
 }
 
 // Limits are the bounds that no option changes. The zero value of each means

@@ -230,21 +230,19 @@ func (e *ending) drainOver(s *step) {
 
 // finish moves the session to its terminal state once nothing is open. It is
 // the last fact of every session.
-func (s *step) finish() {
-	if !s.ending.draining() || s.router.open() || s.slots.open() || s.State().Terminal() {
+func (e *ending) finish(s *step) {
+	if !e.soft.draining || s.router.open() || s.slots.open() || s.State().Terminal() {
 		return
 	}
 	switch {
 	case s.session.is(session.Aborting):
-		s.session.move(s, session.Aborted, s.ending.why())
+		s.session.move(s, session.Aborted, e.hard.Why)
 	case s.attempts.completed(), s.cfg.Observing, s.cfg.OneHook:
 		s.end(session.Completed)
 	default:
 		s.end(session.Failed)
 	}
 }
-
-func (e *ending) why() string { return e.hard.Why }
 
 // end moves to a terminal state by way of RUNNING, if the session was paused
 // when its harness ended.
@@ -273,7 +271,7 @@ func (s *step) ledgerLost() {
 	}
 	s.health.degrade(s, "receipts.receipt_ledger", s.cfg.Manifest.Receipts.ReceiptLedger, lifeloop.Unavailable, "the ledger refused a write")
 	s.router.failQueued(s, why)
-	s.slots.giveUpWaiting(s, why)
+	s.slots.giveUpIf(s, why, func(*parcel) bool { return true })
 	s.slots.answerAll(s)
 	if s.recovery.planned() != nil { // there is no next launch to wait for
 		s.recovery.giveUp(s, attempt.Fatal, why)

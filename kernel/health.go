@@ -112,26 +112,19 @@ func (h *health) weaken(s *step) {
 
 // claimed is the support that this launch began with, or partial until an
 // untested version has proven it.
-func (s *step) claimed(capability string) lifeloop.Support {
-	if s.health.unproven(capability) {
+func (h *health) claimed(s *step, capability string) lifeloop.Support {
+	if h.hard.Unproven[capability] {
 		return lifeloop.Partial
 	}
 	return negotiate.Support(s.manifest(), capability)
 }
 
 // support is what is left of it now.
-func (s *step) support(capability string) lifeloop.Support {
-	if now, changed := s.health.changed(capability); changed {
+func (h *health) support(s *step, capability string) lifeloop.Support {
+	if now, changed := h.hard.Support[capability]; changed {
 		return now
 	}
-	return s.claimed(capability)
-}
-
-func (h *health) unproven(capability string) bool { return h.hard.Unproven[capability] }
-
-func (h *health) changed(capability string) (lifeloop.Support, bool) {
-	now, ok := h.hard.Support[capability]
-	return now, ok
+	return h.claimed(s, capability)
 }
 
 // degrade emits capability.degraded, in either direction.
@@ -169,14 +162,14 @@ func (h *health) restart(s *step) {
 // lost.
 func (h *health) hookCalled(s *step) {
 	h.stopExpecting()
-	if s.support(hooksCapability) == lifeloop.Unavailable {
-		h.degrade(s, hooksCapability, lifeloop.Unavailable, s.claimed(hooksCapability), "the harness called a hook")
+	if h.support(s, hooksCapability) == lifeloop.Unavailable {
+		h.degrade(s, hooksCapability, lifeloop.Unavailable, h.claimed(s, hooksCapability), "the harness called a hook")
 	}
 }
 
 // prompted checks that the prompt of a launch with hooks came by its hook.
 func (h *health) prompted(s *step, source string, byHook bool) {
-	claimed, now := s.claimed(hooksCapability), s.support(hooksCapability)
+	claimed, now := h.claimed(s, hooksCapability), h.support(s, hooksCapability)
 	switch {
 	case !byHook && s.cfg.Hooks && now == claimed:
 		h.degrade(s, hooksCapability, now, lifeloop.Partial, "a prompt appeared in the "+source+", but its hook was not called")
@@ -198,7 +191,7 @@ func (h *health) next(k *Kernel) (at time.Time) {
 func (h *health) wake(s *step) {
 	h.stopExpecting()
 	if s.attempts.alive() {
-		h.degrade(s, hooksCapability, s.support(hooksCapability), lifeloop.Unavailable,
+		h.degrade(s, hooksCapability, h.support(s, hooksCapability), lifeloop.Unavailable,
 			"no hook was called within "+s.cfg.HookPatience.String()+" of the launch: a dialog may be open, or hooks are turned off")
 	}
 }
@@ -209,10 +202,10 @@ func telemetryCapability(source string) string { return "telemetry." + source }
 // sourceSupport reports that a source is worth more or less than before.
 func (h *health) sourceSupport(s *step, source string, to lifeloop.Support, why string) {
 	name := telemetryCapability(source)
-	if s.scopes.number() == 0 || s.ending.draining() || s.attempts.exit() != nil || s.claimed(name) == lifeloop.Unavailable {
+	if s.scopes.number() == 0 || s.ending.draining() || s.attempts.exit() != nil || h.claimed(s, name) == lifeloop.Unavailable {
 		return
 	}
-	h.degrade(s, name, s.support(name), to, why)
+	h.degrade(s, name, h.support(s, name), to, why)
 }
 
 // named begins to watch a file that a hook named.
@@ -269,7 +262,7 @@ func (h *health) troubled(s *step, in SourceTrouble) {
 	case "unreadable":
 		h.sourceSupport(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" cannot be read")
 	case "recovered":
-		h.sourceSupport(s, in.Source, s.claimed(telemetryCapability(in.Source)), "the "+in.Source+" can be read normally again")
+		h.sourceSupport(s, in.Source, h.claimed(s, telemetryCapability(in.Source)), "the "+in.Source+" can be read normally again")
 	}
 }
 
@@ -280,7 +273,7 @@ const silentTurns = 2
 func (h *health) spoke(s *step, source string) {
 	h.soft.spoken[source] = true
 	if h.soft.silent[source] >= silentTurns {
-		h.sourceSupport(s, source, s.claimed(telemetryCapability(source)), "the "+source+" reports turns again")
+		h.sourceSupport(s, source, h.claimed(s, telemetryCapability(source)), "the "+source+" reports turns again")
 	}
 	delete(h.soft.silent, source)
 }

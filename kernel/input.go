@@ -105,17 +105,9 @@ type (
 	// Restarted asks to recover a session whose wrapper died. It is the first
 	// input of a kernel that replayed the ledger. PID is the new wrapper's.
 	Restarted struct{ PID int }
-	// SourceTrouble says that a watched file cannot be read as expected.
-	SourceTrouble struct {
-		Source string
-		What   string
-	}
-	// UnknownSeen counts, by type, the records of a source so far that its
-	// decoder does not know.
-	UnknownSeen struct {
-		Source string
-		Types  map[string]int
-	}
+	// SourceTrouble and UnknownSeen say what their facts record.
+	SourceTrouble SourceTroubled
+	UnknownSeen   UnknownCounted
 	// FrameRequested asks to open or close a frame of a client's own.
 	FrameRequested struct {
 		Ask     string // our id of the command

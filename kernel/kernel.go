@@ -26,6 +26,7 @@
 package kernel
 
 import (
+	"cmp"
 	"time"
 
 	"lifeloop/lifeloop"
@@ -68,15 +69,9 @@ func (k *Kernel) machines() [12]machine {
 
 // New returns a kernel before its first input.
 func New(cfg Config) *Kernel {
-	if cfg.HookPatience == 0 {
-		cfg.HookPatience = 10 * time.Second
-	}
-	if cfg.WedgedAfter == 0 {
-		cfg.WedgedAfter = 5 * time.Minute
-	}
-	if cfg.MaxQueue == 0 {
-		cfg.MaxQueue = 64
-	}
+	cfg.HookPatience = cmp.Or(cfg.HookPatience, 10*time.Second)
+	cfg.WedgedAfter = cmp.Or(cfg.WedgedAfter, 5*time.Minute)
+	cfg.MaxQueue = cmp.Or(cfg.MaxQueue, 64)
 	return &Kernel{cfg: cfg, scopes: newScopes(), turns: newTurns(), pressure: newPressure(cfg.Synth), activity: newActivity(),
 		health: newHealth(), router: newRouter(), slots: newSlots()}
 }
@@ -96,7 +91,7 @@ func (k *Kernel) Step(now time.Time, in Input) Turn {
 		}
 	}
 	k.router.pump(s)
-	s.finish()
+	k.ending.finish(s)
 	return s.turn
 }
 

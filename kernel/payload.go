@@ -3,7 +3,6 @@ package kernel
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"lifeloop/canon"
 	"lifeloop/lifeloop"
@@ -222,8 +221,8 @@ func (l *slots) fill(s *step, h *hook) {
 		if p.hook != "" || p.scope != s.scopes.number() {
 			continue
 		}
-		choice, ok := p.choice(lifeloop.Placement(h.call.Slot))
-		if !ok {
+		choice := slices.IndexFunc(p.choices, func(c negotiate.Candidate) bool { return c.Class == lifeloop.Placement(h.call.Slot) })
+		if choice < 0 {
 			continue
 		}
 		try := append(h.envelopes[:len(h.envelopes):len(h.envelopes)], p.payload)
@@ -231,19 +230,9 @@ func (l *slots) fill(s *step, h *hook) {
 			continue // the next slot may have room
 		}
 		h.envelopes = try
-		p.hook, p.chosen = h.id, choice
+		p.hook, p.chosen = h.id, p.choices[choice]
 		h.parcels = append(h.parcels, p)
 	}
-}
-
-// choice is the client's first candidate that the slot satisfies.
-func (p *parcel) choice(slot lifeloop.Placement) (negotiate.Candidate, bool) {
-	for _, c := range p.choices {
-		if c.Class == slot {
-			return c, true
-		}
-	}
-	return negotiate.Candidate{}, false
 }
 
 // settle records what became of a waiting payload and issues the receipt of
@@ -280,15 +269,6 @@ func (l *slots) giveUp(s *step, p *parcel, why string) {
 // over.
 func (l *slots) giveUpScope(s *step, scope int, why string) {
 	l.giveUpIf(s, why, func(p *parcel) bool { return p.scope == scope })
-}
-
-// giveUpWaiting ends the wait of every payload.
-func (l *slots) giveUpWaiting(s *step, why string) {
-	l.giveUpIf(s, why, func(*parcel) bool { return true })
-}
-
-func (l *slots) expire(s *step) {
-	l.giveUpIf(s, "expired", func(p *parcel) bool { return p.expires != nil && s.due(time.Unix(*p.expires, 0)) })
 }
 
 func (l *slots) giveUpIf(s *step, why string, which func(*parcel) bool) {

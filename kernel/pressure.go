@@ -75,7 +75,7 @@ func (p *pressure) emit(s *step, observations []synth.Observation) {
 }
 
 func (s *step) observePressure(o synth.Pressure) {
-	claimed, now := s.claimed(pressureCapability), s.support(pressureCapability)
+	claimed, now := s.health.claimed(s, pressureCapability), s.health.support(s, pressureCapability)
 	switch {
 	case o.Window == 0 && now == claimed:
 		s.health.degrade(s, pressureCapability, now, lifeloop.Partial, "the context window is unknown, and so is the level")

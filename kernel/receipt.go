@@ -40,17 +40,10 @@ type outcome struct {
 // warn adds a warning to the next receipt of a client, or of every client
 // where it names none.
 func (r *router) warn(s *step, client, why string) {
-	ids := []string{client}
-	if client == "" && len(s.cfg.Clients) == 0 {
-		ids[0] = SelfClient
-	} else if client == "" {
-		ids = ids[:0]
-		for _, c := range s.cfg.Clients {
-			ids = append(ids, c.ID)
+	for _, c := range s.cfg.receivers() {
+		if client == "" || client == c.ID {
+			r.soft.warnings[c.ID] = append(r.soft.warnings[c.ID], why)
 		}
-	}
-	for _, id := range ids {
-		r.soft.warnings[id] = append(r.soft.warnings[id], why)
 	}
 }
 

@@ -183,7 +183,7 @@ func (c *scopes) start(s *step, cause string, ev []lifeloop.Evidence, h *hook) {
 		return
 	}
 	cause = cmp.Or(cause, hs.Cause, "unknown")
-	s.slots.inside(s, h, s.emit(emission{event: lifeloop.SessionStarted, evidence: ev, data: map[string]any{"cause": cause}}))
+	s.slots.inside(s, h, s.emit(emission{event: lifeloop.SessionStarted, evidence: ev, data: map[string]any{"cause": cause}}), "")
 	s.health.earlyTroubles(s)
 	if len(ev) > 0 && s.activity.is(starting) {
 		s.activity.set(s, idling, ev[0].Source, ev[0].Detail, time.Time{})

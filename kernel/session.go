@@ -70,6 +70,12 @@ type (
 		Timer Timer     `json:"timer"`
 		At    time.Time `json:"at"`
 	}
+	// TimedOut records that a timer fired. The harness is then stopped.
+	TimedOut struct {
+		Timer     Timer  `json:"timer"`
+		ElapsedMS int64  `json:"elapsed_ms"`
+		Tool      string `json:"tool,omitempty"` // the call that took too long
+	}
 	// CommandReceived records a command of the session socket that changed
 	// nothing else, or its refusal.
 	CommandReceived struct {
@@ -116,6 +122,12 @@ func (f SessionMoved) apply(k *Kernel) {
 	}
 }
 
+func (f TimedOut) apply(k *Kernel) {
+	if f.Timer == timerSession || f.Timer == timerIdle {
+		k.session.hard.TimedOut = f.Timer
+	}
+}
+
 func (f ResumeRequested) apply(k *Kernel) {
 	k.session.hard.Paused = false
 	k.recovery.postponed(f.RetryAt)
@@ -134,13 +146,6 @@ func (m *sessionMachine) pausedByCommand() bool { return m.hard.Paused }
 // pausedBySignal says that a signal stopped the harness, and no command did.
 func (m *sessionMachine) pausedBySignal(k *Kernel) bool {
 	return m.is(session.Paused) && k.attempts.alive() && !m.hard.Paused
-}
-
-// timedOut folds a timer that fired.
-func (m *sessionMachine) timedOut(t Timer) {
-	if t == timerSession || t == timerIdle {
-		m.hard.TimedOut = t
-	}
 }
 
 // timeout is the session's own timer that fired; empty while none did.

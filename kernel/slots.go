@@ -83,9 +83,6 @@ func newSlots() (l slots) {
 
 func (l *slots) open() bool { return len(l.soft.hooks) > 0 }
 
-// opensFrame opens a frame when the hook is over.
-func (h *hook) opensFrame(id string) { h.opens = id }
-
 // unanswered are the hooks without an answer, oldest first. An answer to one of
 // them may close others, so each caller looks at answered again.
 func (l *slots) unanswered() []*hook {
@@ -146,9 +143,14 @@ func (s *step) adopt(call telemetry.HookCall) {
 const busyPatience = time.Second
 
 // inside makes a hook with a slot wait for the calls of one of its events, which
-// overtake the queues of their clients.
-func (l *slots) inside(s *step, h *hook, calls []CallRef) {
-	if h == nil || h.call.Slot == "" {
+// overtake the queues of their clients. When the hook is over, it opens a frame,
+// if one is given.
+func (l *slots) inside(s *step, h *hook, calls []CallRef, frame string) {
+	if h == nil {
+		return
+	}
+	h.opens = cmp.Or(frame, h.opens)
+	if h.call.Slot == "" {
 		return
 	}
 	for _, c := range calls {
@@ -217,7 +219,7 @@ func (l *slots) wake(s *step) {
 			l.answer(s, h)
 		}
 	}
-	l.expire(s)
+	l.giveUpIf(s, "expired", func(p *parcel) bool { return p.expires != nil && s.due(time.Unix(*p.expires, 0)) })
 }
 
 // skipBusy skips the clients that were not free in time, and answers a hook

@@ -91,11 +91,7 @@ func (s *step) negotiate() (why string, class lifeloop.FailureClass) {
 func (s *step) refuse(why string, class lifeloop.FailureClass) {
 	s.record(HarnessSessionOpened{Scope: 1, ID: s.cfg.HarnessSession, Cause: s.startCause()})
 	s.activity.own(s, stopped, "refused")
-	clients := s.cfg.Clients
-	if len(clients) == 0 {
-		clients = []Client{{ID: SelfClient}}
-	}
-	for _, c := range clients {
+	for _, c := range s.cfg.receivers() {
 		s.router.receipt(s, &call{Client: c.ID, Event: lifeloop.SessionStarting, EventID: s.cfg.NewID("evt_"), Invocation: s.invocationID(),
 			Mode: lifeloop.LauncherWrapper, Scope: 1}, outcome{status: lifeloop.Failed, failure: class, warnings: []string{why}})
 	}

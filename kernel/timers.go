@@ -20,23 +20,14 @@ const (
 	timerIdle    Timer = "idle"    // without any fact or sign of life
 )
 
-type (
-	// TimerSet records that a timer of the attempt was armed for the first time
-	// in this launch.
-	TimerSet struct {
-		Timer   Timer `json:"timer"`
-		AfterMS int64 `json:"after_ms"`
-	}
-	// TimedOut records that a timer fired. The harness is then stopped.
-	TimedOut struct {
-		Timer     Timer  `json:"timer"`
-		ElapsedMS int64  `json:"elapsed_ms"`
-		Tool      string `json:"tool,omitempty"` // the call that took too long
-	}
-)
+// TimerSet records that a timer of the attempt was armed for the first time in
+// this launch.
+type TimerSet struct {
+	Timer   Timer `json:"timer"`
+	AfterMS int64 `json:"after_ms"`
+}
 
-func (TimerSet) apply(*Kernel)     {}
-func (f TimedOut) apply(k *Kernel) { k.session.timedOut(f.Timer) }
+func (TimerSet) apply(*Kernel) {}
 
 // timer is the timer of the attempt that fires next, and when. A timer does
 // not run while a known reason for the silence lasts (DECISIONS Z6).

@@ -370,8 +370,7 @@ func (t *turns) opening(s *step, sig telemetry.Signal, h *hook) {
 	}
 	calls := s.emit(emission{event: lifeloop.FrameOpening, frame: id, evidence: ev, data: map[string]any{"turn": sig.Turn}})
 	if h != nil {
-		h.opensFrame(id)
-		s.slots.inside(s, h, calls)
+		s.slots.inside(s, h, calls, id)
 		return
 	}
 	s.openFrame(id, ev)
@@ -528,16 +527,8 @@ func (t *turns) compacted(s *step, sigs []telemetry.Signal) {
 
 // class is the contract's class of a typed error; a message is never read.
 func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
-	switch e {
-	case telemetry.ErrRateLimit, telemetry.ErrServer, telemetry.ErrNetwork:
-		return lifeloop.TransportError
-	case telemetry.ErrAuth, telemetry.ErrQuota, telemetry.ErrBilling:
-		return lifeloop.OperatorRequired
-	case telemetry.ErrInvalidRequest, telemetry.ErrContextFull:
-		return lifeloop.InvalidRequest
+	if c := errorKinds[e].class; c != "" || o != telemetry.Failed {
+		return c
 	}
-	if o == telemetry.Failed {
-		return lifeloop.TransportError
-	}
-	return ""
+	return lifeloop.TransportError
 }

@@ -69,16 +69,16 @@ func (v *verdict) withLimit(f *FailureSeen, now time.Time) {
 }
 
 func notStarted(e *Exited) verdict {
-	switch e.Code {
-	case 126:
-		return verdict{Failure: attempt.Failure{Cause: attempt.Fatal}, detail: "not_executable", evidence: "not started"}
-	case 127:
-		return verdict{Failure: attempt.Failure{Cause: attempt.Fatal}, detail: "not_found", evidence: "not started"}
+	v := verdict{Failure: attempt.Failure{Cause: attempt.Fatal}, detail: "not_prepared", evidence: "not started"}
+	switch {
+	case e.Code == 126:
+		v.detail = "not_executable"
+	case e.Code == 127:
+		v.detail = "not_found"
+	case e.Transient:
+		v.Cause, v.detail = attempt.Network, "transport"
 	}
-	if e.Transient {
-		return verdict{Failure: attempt.Failure{Cause: attempt.Network}, detail: "transport", evidence: "not started"}
-	}
-	return verdict{Failure: attempt.Failure{Cause: attempt.Fatal}, detail: "not_prepared", evidence: "not started"}
+	return v
 }
 
 // succeeded says whether the harness ended with success, and by what evidence.
@@ -114,22 +114,37 @@ func (a *attempts) checkRules(s *step, v verdict) verdict {
 	return v
 }
 
+// errorKinds are the typed errors of a harness: the cause of an attempt that ends
+// with one, which is fatal where the same command line will fail again, and the
+// class of a turn. The others are unknown and have neither.
+var errorKinds = map[telemetry.ErrorKind]struct {
+	cause attempt.Cause
+	class lifeloop.FailureClass
+}{
+	telemetry.ErrRateLimit:      {attempt.RateLimit, lifeloop.TransportError},
+	telemetry.ErrQuota:          {attempt.RateLimit, lifeloop.OperatorRequired},
+	telemetry.ErrServer:         {attempt.ServerError, lifeloop.TransportError},
+	telemetry.ErrNetwork:        {attempt.Network, lifeloop.TransportError},
+	telemetry.ErrAuth:           {attempt.Fatal, lifeloop.OperatorRequired},
+	telemetry.ErrBilling:        {attempt.Fatal, lifeloop.OperatorRequired},
+	telemetry.ErrInvalidRequest: {attempt.Fatal, lifeloop.InvalidRequest},
+	telemetry.ErrContextFull:    {attempt.Model, lifeloop.InvalidRequest}, // by the conversation, not by the command line
+}
+
 // failureClass is the class of a cause in receipts.
 func failureClass(c attempt.Cause, notStarted bool) lifeloop.FailureClass {
 	switch c {
 	case attempt.Timeout:
 		return lifeloop.Timeout
-	case attempt.Network, attempt.RateLimit, attempt.ServerError:
-		if notStarted {
+	case attempt.Network, attempt.RateLimit, attempt.ServerError, attempt.Fatal:
+		switch {
+		case notStarted:
 			return lifeloop.AdapterUnavailable
+		case c == attempt.Fatal:
+			return lifeloop.OperatorRequired
 		}
 		return lifeloop.TransportError
 	case attempt.Guardrail, attempt.Drift:
-		return lifeloop.OperatorRequired
-	case attempt.Fatal:
-		if notStarted {
-			return lifeloop.AdapterUnavailable
-		}
 		return lifeloop.OperatorRequired
 	case attempt.Aborted:
 		return "" // it was requested
@@ -137,52 +152,40 @@ func failureClass(c attempt.Cause, notStarted bool) lifeloop.FailureClass {
 	return lifeloop.InternalError
 }
 
+var (
+	sentences = map[attempt.Cause]string{
+		attempt.Drift:       "the harness repeated itself",
+		attempt.ZeroOutput:  "the harness succeeded without any output",
+		attempt.Aborted:     "the run was aborted",
+		attempt.RateLimit:   "the harness reached a rate limit",
+		attempt.ServerError: "the model's server failed",
+		attempt.Timeout:     "the session ran out of time",
+		attempt.Network:     "the network failed",
+		attempt.Fatal:       "another attempt cannot succeed",
+	}
+	timeouts = map[Timer]string{
+		TimerInitial: "the harness showed no sign of life in time",
+		TimerInter:   "the harness showed no sign of life for too long",
+		TimerTool:    "a tool took too long",
+		timerIdle:    "the session was idle for too long",
+	}
+)
+
 // sentence says why an attempt failed.
 func sentence(c attempt.Cause, detail string, e *Exited) string {
-	switch c {
-	case attempt.Timeout:
-		switch Timer(detail) {
-		case TimerInitial:
-			return "the harness showed no sign of life in time"
-		case TimerInter:
-			return "the harness showed no sign of life for too long"
-		case TimerTool:
-			return "a tool took too long"
-		case timerIdle:
-			return "the session was idle for too long"
-		}
-		return "the session ran out of time"
-	case attempt.Guardrail:
+	switch text := sentences[c]; {
+	case c == attempt.Guardrail:
 		return "guardrail " + detail + " was broken"
-	case attempt.Drift:
-		return "the harness repeated itself"
-	case attempt.ZeroOutput:
-		return "the harness succeeded without any output"
-	case attempt.Aborted:
-		return "the run was aborted"
-	case attempt.Network:
-		return "the network failed" + inWords(detail)
-	case attempt.RateLimit:
-		return "the harness reached a rate limit"
-	case attempt.ServerError:
-		return "the model's server failed"
-	case attempt.Fatal:
-		return "another attempt cannot succeed" + inWords(detail)
-	}
-	how := "the harness failed"
-	switch {
+	case c == attempt.Timeout:
+		return cmp.Or(timeouts[Timer(detail)], text)
+	case detail != "" && (c == attempt.Network || c == attempt.Fatal):
+		return text + ": " + detail
+	case text != "":
+		return text
 	case e == nil:
+		return "the harness failed"
 	case e.Signal != 0:
-		how = signalName(e.Signal) + " ended the harness"
-	default:
-		how = "the harness exited with code " + strconv.Itoa(e.Code)
+		return signalName(e.Signal) + " ended the harness"
 	}
-	return how
-}
-
-func inWords(detail string) string {
-	if detail == "" {
-		return ""
-	}
-	return ": " + detail
+	return "the harness exited with code " + strconv.Itoa(e.Code)
 }

@@ -58,7 +58,7 @@ func (h *health) version(s *step, sig telemetry.Signal) {
 		for _, event := range dialect {
 			if negotiate.Support(s.manifest(), string(event)).Stronger(lifeloop.Manual) {
 				f.Unproven = append(f.Unproven, string(event))
-				before = append(before, s.support(string(event)))
+				before = append(before, h.support(s, string(event)))
 			}
 		}
 	}
@@ -97,6 +97,6 @@ func (h *health) prove(s *step, e emission) {
 			return
 		}
 	}
-	h.degrade(s, capability, s.support(capability), negotiate.Support(s.manifest(), capability),
+	h.degrade(s, capability, h.support(s, capability), negotiate.Support(s.manifest(), capability),
 		"seen in this session, reported by the "+ev.Source+": "+ev.Detail)
 }
