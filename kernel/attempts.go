@@ -383,7 +383,7 @@ func (a *attempts) signal(s *step, sig telemetry.Signal) {
 // failed keeps the cause of a reported error. An error without a known cause
 // says no more than the exit code will.
 func (a *attempts) failed(s *step, sig telemetry.Signal, kind telemetry.ErrorKind) {
-	if c := errorKinds[kind].cause; c != "" {
+	if c, _ := consequences(kind); c != "" {
 		a.failureSeen(s, FailureSeen{Cause: c, Until: sig.Until, Source: sig.Source})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"lifeloop/lifeloop"
@@ -23,10 +24,7 @@ type Fact interface {
 
 // registry is the closed set of facts, each with its kind, which is its name in
 // the ledger: kinds keep their spelling, whatever the Go types are called.
-var registry = []struct {
-	kind string
-	zero Fact
-}{
+var registry = []registered{
 	{"began", Began{}}, {"negotiated", Negotiated{}}, {"weakened", Weakened{}}, {"session_moved", SessionMoved{}},
 	{"launching", Launching{}}, {"running", Running{}}, {"exited", Exited{}},
 	{"harness_session_opened", HarnessSessionOpened{}}, {"bound", Bound{}}, {"bind_refused", BindRefused{}}, {"frame_adopted", FrameAdopted{}},
@@ -66,16 +64,16 @@ func durable(f Fact) bool {
 	panic(fmt.Sprintf("kernel: %T is not known to be durable or not", f))
 }
 
-var kinds = func() map[reflect.Type]string {
-	kinds := map[reflect.Type]string{}
-	for _, r := range registry {
-		kinds[reflect.TypeOf(r.zero)] = r.kind
-	}
-	return kinds
-}()
-
 // Kind is the name of a fact in the ledger.
-func Kind(f Fact) string { return kinds[reflect.TypeOf(f)] }
+func Kind(f Fact) string {
+	i := slices.IndexFunc(registry, func(r registered) bool { return reflect.TypeOf(r.zero) == reflect.TypeOf(f) })
+	return registry[i].kind
+}
+
+type registered struct {
+	kind string
+	zero Fact
+}
 
 // Encode renders a fact for the ledger.
 func Encode(f Fact) (kind string, body json.RawMessage, err error) {

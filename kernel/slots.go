@@ -83,16 +83,14 @@ func newSlots() (l slots) {
 
 func (l *slots) open() bool { return len(l.soft.hooks) > 0 }
 
-// unanswered are the hooks without an answer, oldest first. An answer to one of
-// them may close others, so each caller looks at answered again.
-func (l *slots) unanswered() []*hook {
-	var open []*hook
-	for _, id := range l.soft.order {
-		if h := l.soft.hooks[id]; !h.answered {
-			open = append(open, h)
+// unanswered yields the hooks without an answer, oldest first. An answer to one of
+// them may end others, which are then left out.
+func (l *slots) unanswered(yield func(*hook) bool) {
+	for _, id := range l.soft.order { // over replaces the slice
+		if h := l.soft.hooks[id]; h != nil && !h.answered && !yield(h) {
+			return
 		}
 	}
-	return open
 }
 
 func (l *slots) called(s *step, in HookCalled) {
@@ -179,8 +177,8 @@ func (l *slots) dispatched(call string) {
 
 // returned answers the hooks that waited for this call last.
 func (l *slots) returned(s *step, call string) {
-	for _, h := range l.unanswered() {
-		if _, waits := h.waitsFor[call]; h.answered || !waits {
+	for h := range l.unanswered {
+		if _, waits := h.waitsFor[call]; !waits {
 			continue
 		}
 		delete(h.waitsFor, call)
@@ -211,11 +209,11 @@ func (l *slots) next(*Kernel) (at time.Time) {
 }
 
 func (l *slots) wake(s *step) {
-	for _, h := range l.unanswered() {
+	for h := range l.unanswered {
 		l.skipBusy(s, h)
 	}
-	for _, h := range l.unanswered() {
-		if !h.answered && s.due(h.deadline) {
+	for h := range l.unanswered {
+		if s.due(h.deadline) {
 			l.answer(s, h)
 		}
 	}
@@ -225,9 +223,6 @@ func (l *slots) wake(s *step) {
 // skipBusy skips the clients that were not free in time, and answers a hook
 // that waits for no other.
 func (l *slots) skipBusy(s *step, h *hook) {
-	if h.answered {
-		return
-	}
 	for _, call := range slices.Sorted(maps.Keys(h.waitsFor)) {
 		if s.due(h.waitsFor[call]) {
 			delete(h.waitsFor, call)
@@ -292,10 +287,8 @@ func (l *slots) over(s *step, h *hook, delivered bool) {
 
 // answerAll answers the hooks that wait: there is nothing left to wait for.
 func (l *slots) answerAll(s *step) {
-	for _, h := range l.unanswered() {
-		if !h.answered {
-			l.answer(s, h)
-		}
+	for h := range l.unanswered {
+		l.answer(s, h)
 	}
 }
 

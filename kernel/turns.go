@@ -527,7 +527,7 @@ func (t *turns) compacted(s *step, sigs []telemetry.Signal) {
 
 // class is the contract's class of a typed error; a message is never read.
 func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
-	if c := errorKinds[e].class; c != "" || o != telemetry.Failed {
+	if _, c := consequences(e); c != "" || o != telemetry.Failed {
 		return c
 	}
 	return lifeloop.TransportError

@@ -3,6 +3,7 @@ package kernel
 import (
 	"cmp"
 	"strconv"
+	"strings"
 	"time"
 
 	"lifeloop/attempt"
@@ -114,21 +115,28 @@ func (a *attempts) checkRules(s *step, v verdict) verdict {
 	return v
 }
 
-// errorKinds are the typed errors of a harness: the cause of an attempt that ends
-// with one, which is fatal where the same command line will fail again, and the
-// class of a turn. The others are unknown and have neither.
-var errorKinds = map[telemetry.ErrorKind]struct {
-	cause attempt.Cause
-	class lifeloop.FailureClass
-}{
-	telemetry.ErrRateLimit:      {attempt.RateLimit, lifeloop.TransportError},
-	telemetry.ErrQuota:          {attempt.RateLimit, lifeloop.OperatorRequired},
-	telemetry.ErrServer:         {attempt.ServerError, lifeloop.TransportError},
-	telemetry.ErrNetwork:        {attempt.Network, lifeloop.TransportError},
-	telemetry.ErrAuth:           {attempt.Fatal, lifeloop.OperatorRequired},
-	telemetry.ErrBilling:        {attempt.Fatal, lifeloop.OperatorRequired},
-	telemetry.ErrInvalidRequest: {attempt.Fatal, lifeloop.InvalidRequest},
-	telemetry.ErrContextFull:    {attempt.Model, lifeloop.InvalidRequest}, // by the conversation, not by the command line
+// consequences of a typed error of a harness are the cause of an attempt that ends
+// with it, and the class of its turn. The cause is fatal where the same command
+// line will fail again. An unknown error has neither.
+func consequences(e telemetry.ErrorKind) (attempt.Cause, lifeloop.FailureClass) {
+	switch e {
+	case telemetry.ErrRateLimit:
+		return attempt.RateLimit, lifeloop.TransportError
+	case telemetry.ErrQuota:
+		return attempt.RateLimit, lifeloop.OperatorRequired
+	case telemetry.ErrServer:
+		return attempt.ServerError, lifeloop.TransportError
+	case telemetry.ErrNetwork:
+		return attempt.Network, lifeloop.TransportError
+	case telemetry.ErrAuth, telemetry.ErrBilling:
+		return attempt.Fatal, lifeloop.OperatorRequired
+	case telemetry.ErrInvalidRequest:
+		return attempt.Fatal, lifeloop.InvalidRequest
+	case telemetry.ErrContextFull: // by the conversation, not by the command line
+		return attempt.Model, lifeloop.InvalidRequest
+	case "", telemetry.ErrUnknown:
+	}
+	return "", ""
 }
 
 // failureClass is the class of a cause in receipts.
@@ -152,36 +160,39 @@ func failureClass(c attempt.Cause, notStarted bool) lifeloop.FailureClass {
 	return lifeloop.InternalError
 }
 
-var (
-	sentences = map[attempt.Cause]string{
-		attempt.Drift:       "the harness repeated itself",
-		attempt.ZeroOutput:  "the harness succeeded without any output",
-		attempt.Aborted:     "the run was aborted",
-		attempt.RateLimit:   "the harness reached a rate limit",
-		attempt.ServerError: "the model's server failed",
-		attempt.Timeout:     "the session ran out of time",
-		attempt.Network:     "the network failed",
-		attempt.Fatal:       "another attempt cannot succeed",
-	}
-	timeouts = map[Timer]string{
-		TimerInitial: "the harness showed no sign of life in time",
-		TimerInter:   "the harness showed no sign of life for too long",
-		TimerTool:    "a tool took too long",
-		timerIdle:    "the session was idle for too long",
-	}
-)
-
 // sentence says why an attempt failed.
 func sentence(c attempt.Cause, detail string, e *Exited) string {
-	switch text := sentences[c]; {
-	case c == attempt.Guardrail:
+	switch c {
+	case attempt.Timeout:
+		switch Timer(detail) {
+		case TimerInitial:
+			return "the harness showed no sign of life in time"
+		case TimerInter:
+			return "the harness showed no sign of life for too long"
+		case TimerTool:
+			return "a tool took too long"
+		case timerIdle:
+			return "the session was idle for too long"
+		}
+		return "the session ran out of time"
+	case attempt.Guardrail:
 		return "guardrail " + detail + " was broken"
-	case c == attempt.Timeout:
-		return cmp.Or(timeouts[Timer(detail)], text)
-	case detail != "" && (c == attempt.Network || c == attempt.Fatal):
-		return text + ": " + detail
-	case text != "":
-		return text
+	case attempt.Drift:
+		return "the harness repeated itself"
+	case attempt.ZeroOutput:
+		return "the harness succeeded without any output"
+	case attempt.Aborted:
+		return "the run was aborted"
+	case attempt.Network:
+		return strings.TrimSuffix("the network failed: "+detail, ": ")
+	case attempt.RateLimit:
+		return "the harness reached a rate limit"
+	case attempt.ServerError:
+		return "the model's server failed"
+	case attempt.Fatal:
+		return strings.TrimSuffix("another attempt cannot succeed: "+detail, ": ")
+	}
+	switch {
 	case e == nil:
 		return "the harness failed"
 	case e.Signal != 0:
