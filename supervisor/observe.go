@@ -91,12 +91,10 @@ func (o *observation) step(in kernel.Input) {
 	if o.ended {
 		return
 	}
-	if o.err = o.observing.step(time.Now(), in); o.err != nil {
-		o.end()
-		return
-	}
-	if _, done := o.k.Done(); done {
-		o.end()
+	o.err = o.observing.step(time.Now(), in)
+	if _, done := o.k.Done(); done || o.err != nil {
+		o.ended = true
+		close(o.over)
 		return
 	}
 	if at, ok := o.k.Deadline(); ok {
@@ -104,9 +102,4 @@ func (o *observation) step(in kernel.Input) {
 	} else {
 		o.timer.Stop()
 	}
-}
-
-func (o *observation) end() {
-	o.ended = true
-	close(o.over)
 }

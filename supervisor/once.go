@@ -166,20 +166,19 @@ const lookahead = 256
 
 func (h *head) advance() error {
 	h.in = nil
-	for h.unordered && !h.ended && len(h.ahead) < lookahead {
+	if !h.unordered {
+		seen, err := h.read()
+		if err == nil && !h.ended {
+			h.set(seen)
+		}
+		return err
+	}
+	for !h.ended && len(h.ahead) < lookahead {
 		seen, err := h.read()
 		if err != nil {
 			return err
 		}
 		h.ahead = append(h.ahead, seen.Signals...)
-	}
-	if !h.unordered {
-		seen, err := h.read()
-		if err != nil || h.ended {
-			return err
-		}
-		h.set(seen)
-		return nil
 	}
 	if len(h.ahead) == 0 {
 		return nil

@@ -10,7 +10,6 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/otlp"
 	"lifeloop/profiles"
-	"lifeloop/telemetry"
 )
 
 // Exports is the source that receives the telemetry a harness exports. It passes
@@ -18,8 +17,7 @@ import (
 type Exports struct {
 	receiver *otlp.Receiver
 	log      zerolog.Logger
-	decoder  telemetry.Decoder // owned by the receiver's delivering goroutine, with reported
-	reported int               // the number of unknown records in the last report
+	decoder  *decoder // owned by the receiver's delivering goroutine
 	post     func(kernel.Input)
 
 	mu     sync.Mutex // guards what follows: several goroutines lose bodies
@@ -49,7 +47,7 @@ func (e *Exports) Close() { _ = e.receiver.Close() }
 // Prepared configures the decoder and the user's own endpoint. It must precede
 // Run.
 func (e *Exports) Prepared(x profiles.Export) error {
-	e.decoder = x.Decoder()
+	e.decoder = &decoder{Decoder: x.Decoder(), source: exported}
 	if x.Chain == "" {
 		return nil
 	}
@@ -60,9 +58,7 @@ func (e *Exports) Prepared(x profiles.Export) error {
 func (e *Exports) Run(ctx context.Context, post func(kernel.Input)) error {
 	e.post = post
 	err := e.receiver.Run(ctx)
-	if e.decoder.Missed() > e.reported {
-		e.post(kernel.UnknownSeen{Source: exported, Types: e.decoder.Unknown()})
-	}
+	e.decoder.unknown(e.post, true)
 	e.reportLosses()
 	return err
 }
@@ -72,10 +68,7 @@ func (e *Exports) deliver(b otlp.Body) {
 		if signals := e.decoder.Decode(b.Data); len(signals) > 0 {
 			e.post(kernel.SignalsSeen{Signals: signals})
 		}
-		if n := e.decoder.Missed(); n > 0 && n >= 2*e.reported {
-			e.reported = n
-			e.post(kernel.UnknownSeen{Source: exported, Types: e.decoder.Unknown()})
-		}
+		e.decoder.unknown(e.post, false)
 	}
 	e.reportLosses()
 }

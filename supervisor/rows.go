@@ -51,6 +51,7 @@ func (f *Files) addDatabase(s profiles.Source) error {
 	d := f.databases[s.Path]
 	if d == nil {
 		d = &database{files: f, path: s.Path, changed: make(chan struct{}, 1)}
+		f.each = append(f.each, d)
 		for _, log := range logs {
 			f.databases[s.Path+log] = d
 		}
@@ -122,9 +123,7 @@ func (d *database) finish() {
 		time.Sleep(settle)
 	}
 	for _, t := range d.tables {
-		if t.Decoder != nil && t.Missed() > t.reported {
-			d.files.post(kernel.UnknownSeen{Source: t.source, Types: t.Unknown()})
-		}
+		t.unknown(d.files.post, true)
 	}
 }
 
@@ -137,7 +136,7 @@ func (d *database) read() (busy bool) {
 		switch {
 		case err == nil || errors.Is(err, sqlite.ErrNotYet):
 			if t.trouble {
-				d.files.reportTrouble(t.source, string(watchers.Recovered), nil)
+				d.files.reportTrouble(t.source, watchers.Recovered, nil)
 			}
 			t.failed, t.trouble = time.Time{}, false
 		case errors.Is(err, sqlite.ErrBusy):
@@ -148,21 +147,14 @@ func (d *database) read() (busy bool) {
 			busy = true
 		case !t.trouble:
 			t.trouble = true
-			d.files.reportTrouble(t.source, string(watchers.Unreadable), err)
+			d.files.reportTrouble(t.source, watchers.Unreadable, err)
 		}
 	}
 	return busy
 }
 
 func (d *database) take(t *table, at sqlite.Cursor, record []byte) {
-	signals := t.decoder.read(record)
-	if t.missed() {
-		d.files.post(kernel.UnknownSeen{Source: t.source, Types: t.Unknown()})
-	}
-	if len(signals) > 0 {
-		d.files.post(kernel.SignalsSeen{Signals: signals,
-			Position: &kernel.Position{Path: d.path, Dev: at.Dev, Ino: at.Ino, Offset: at.Row}})
-	}
+	t.decoder.take(d.files.post, record, &kernel.Position{Path: d.path, Dev: at.Dev, Ino: at.Ino, Offset: at.Row})
 }
 
 // recorded yields what the database holds now. It waits up to lastLook for a
@@ -181,8 +173,6 @@ func (d *database) recorded(yield func(kernel.Input, error) bool) error {
 	if err != nil && more {
 		return fmt.Errorf("read %s: %w", d.path, err)
 	}
-	if t.Missed() > t.reported {
-		d.files.post(kernel.UnknownSeen{Source: t.source, Types: t.Unknown()})
-	}
+	t.unknown(d.files.post, true)
 	return nil
 }

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 
-	"lifeloop/kernel"
 	"lifeloop/profiles"
 	"lifeloop/watchers"
 	"lifeloop/watchers/sse"
@@ -31,27 +30,15 @@ func (f *Files) addServer(s profiles.Source) error {
 
 // follow reads the server's events until ctx ends.
 func (s *server) follow(ctx context.Context) {
-	err := s.stream.Run(ctx, s.take, func(t sse.Trouble) {
-		what := string(t.What)
+	err := s.stream.Run(ctx, func(event []byte) { s.take(s.files.post, event, nil) }, func(t sse.Trouble) {
+		what := watchers.TroubleKind(t.What)
 		if t.What == sse.Gone {
-			what = string(watchers.Deleted) // the server no longer answers
+			what = watchers.Deleted // the server no longer answers
 		}
 		s.files.reportTrouble(s.source, what, t.Err)
 	})
 	if err != nil && ctx.Err() == nil {
-		s.files.reportTrouble(s.source, string(watchers.Unreadable), err)
+		s.files.reportTrouble(s.source, watchers.Unreadable, err)
 	}
-	if s.Decoder != nil && s.Missed() > s.reported {
-		s.files.post(kernel.UnknownSeen{Source: s.source, Types: s.Unknown()})
-	}
-}
-
-func (s *server) take(event []byte) {
-	signals := s.read(event)
-	if s.missed() {
-		s.files.post(kernel.UnknownSeen{Source: s.source, Types: s.Unknown()})
-	}
-	if len(signals) > 0 {
-		s.files.post(kernel.SignalsSeen{Signals: signals})
-	}
+	s.unknown(s.files.post, true)
 }

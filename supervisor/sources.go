@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"errors"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -41,7 +40,8 @@ type Files struct {
 	Log    zerolog.Logger
 
 	watcher   *watchers.Watcher
-	databases map[string]*database // by the path of each file of theirs
+	each      []*database
+	databases map[string]*database // the same, by the path of each of their files
 	servers   []*server
 	post      func(kernel.Input)
 	decoders  map[string]*decoder // by source and path; owned by the watcher's goroutine
@@ -53,31 +53,29 @@ func NewFiles(f Files) (*Files, error) {
 	f.decoders, f.databases = map[string]*decoder{}, map[string]*database{}
 	files := &f
 	for _, s := range f.Fixed {
-		if err := files.fix(s); err != nil {
+		var err error
+		switch s.Form {
+		case profiles.Rows:
+			err = files.addDatabase(s)
+		case profiles.Events:
+			err = files.addServer(s)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	var err error
-	files.watcher, err = watchers.New(watchers.Config{Deliver: files.deliver, Trouble: files.trouble})
+	files.watcher, err = watchers.New(watchers.Config{Deliver: files.deliver, Trouble: func(t watchers.Trouble) {
+		files.reportTrouble(t.Source, t.What, t.Err)
+	}})
 	return files, err
-}
-
-// fix prepares a source that is not a file.
-func (f *Files) fix(s profiles.Source) error {
-	switch s.Form {
-	case profiles.Rows:
-		return f.addDatabase(s)
-	case profiles.Events:
-		return f.addServer(s)
-	}
-	return nil
 }
 
 // Run follows the sources until ctx ends, and then each once more to its end.
 func (f *Files) Run(ctx context.Context, post func(kernel.Input)) error {
 	f.post = post
 	var wg sync.WaitGroup
-	for _, d := range f.each() {
+	for _, d := range f.each {
 		wg.Go(d.follow)
 	}
 	for _, s := range f.servers {
@@ -85,12 +83,11 @@ func (f *Files) Run(ctx context.Context, post func(kernel.Input)) error {
 	}
 	err := f.watcher.Run(ctx)
 	for _, d := range f.decoders {
-		if d.Decoder != nil && d.Missed() > d.reported {
-			d.reported = d.Missed()
+		if d.missed(true) {
 			f.reportUnknown(d.source)
 		}
 	}
-	for _, d := range f.each() {
+	for _, d := range f.each {
 		close(d.changed)
 	}
 	wg.Wait()
@@ -123,10 +120,11 @@ func (f *Files) Watch(path string) {
 // follow starts following a file, or the files of a pattern, and the files of
 // Beside.
 func (f *Files) follow(s profiles.Source, atEnd bool) {
-	f.watcher.Add(watchers.Spec{Source: s.Name, Form: form(s.Form), AtEnd: atEnd, Path: s.Path, Pattern: s.Pattern})
+	spec := watchers.Spec{Source: s.Name, Form: form(s.Form), AtEnd: atEnd, Path: s.Path, Pattern: s.Pattern}
+	f.watcher.Add(spec)
 	if s.Beside != "" && s.Pattern == "" {
-		f.watcher.Add(watchers.Spec{Source: s.Name, Form: form(s.Form), AtEnd: atEnd,
-			Path: strings.TrimSuffix(s.Path, filepath.Ext(s.Path)), Pattern: s.Beside})
+		spec.Path, spec.Pattern = strings.TrimSuffix(s.Path, filepath.Ext(s.Path)), s.Beside
+		f.watcher.Add(spec)
 	}
 }
 
@@ -162,7 +160,7 @@ func (f *Files) deliver(l watchers.Line) {
 		return
 	}
 	signals := d.read(l.Text)
-	if d.missed() {
+	if d.missed(false) {
 		f.reportUnknown(d.source)
 	}
 	if f.stale(d, signals) {
@@ -183,13 +181,10 @@ func (f *Files) stale(d *decoder, signals []telemetry.Signal) bool {
 	}
 	if !d.stale {
 		d.stale = true
-		f.reportTrouble(d.source, staleSource, nil)
+		f.reportTrouble(d.source, "stale", nil) // its writer has ended
 	}
 	return true
 }
-
-// staleSource is the trouble of a file whose writer has ended.
-const staleSource = "stale"
 
 // reportUnknown posts the unknown records of all files of one source.
 func (f *Files) reportUnknown(source string) {
@@ -205,13 +200,9 @@ func (f *Files) reportUnknown(source string) {
 	f.post(kernel.UnknownSeen{Source: source, Types: types})
 }
 
-func (f *Files) trouble(t watchers.Trouble) {
-	f.reportTrouble(t.Source, string(t.What), t.Err)
-}
-
-func (f *Files) reportTrouble(source, what string, err error) {
-	f.Log.Warn().Str("source", source).Str("what", what).Err(err).Msg("follow a source")
-	f.post(kernel.SourceTrouble{Source: source, What: what})
+func (f *Files) reportTrouble(source string, what watchers.TroubleKind, err error) {
+	f.Log.Warn().Str("source", source).Str("what", string(what)).Err(err).Msg("follow a source")
+	f.post(kernel.SourceTrouble{Source: source, What: string(what)})
 }
 
 // A decoder decodes one file, database or server. Its Decoder is nil where the
@@ -234,17 +225,18 @@ func (f *Files) decoderOf(source string) *decoder {
 }
 
 func (f *Files) newDecoder(s profiles.Source) *decoder {
+	d := &decoder{source: s.Name}
 	if s.Decoder == nil {
-		return &decoder{source: s.Name}
+		return d
 	}
-	d := s.Decoder()
+	d.Decoder = s.Decoder()
 	if !f.Since.IsZero() {
-		telemetry.Digesting(d)
+		telemetry.Digesting(d.Decoder)
 	}
-	if s.Form == profiles.Stamp { // its past was skipped, and its time may come from the clock of another machine
-		return &decoder{Decoder: d, source: s.Name}
+	if s.Form != profiles.Stamp { // its past was skipped, and its time may come from the clock of another machine
+		d.since = f.Since
 	}
-	return &decoder{Decoder: d, source: s.Name, since: f.Since}
+	return d
 }
 
 // read decodes a record and drops signals from before since.
@@ -256,26 +248,31 @@ func (d *decoder) read(record []byte) []telemetry.Signal {
 	return slices.DeleteFunc(signals, func(s telemetry.Signal) bool { return !s.At.IsZero() && s.At.Before(d.since) })
 }
 
-// missed reports whether the number of unknown records has doubled since the last
-// report, so that a file full of them makes few facts.
-func (d *decoder) missed() bool {
-	n := d.Missed()
-	if n == 0 || n < 2*d.reported {
+// missed reports whether to report the number of unknown records. At the end that
+// is when it has changed since the last report, and before when it has doubled, so
+// that a file full of them makes few facts.
+func (d *decoder) missed(atEnd bool) bool {
+	if d.Decoder == nil || d.Missed() <= d.reported || !atEnd && d.Missed() < 2*d.reported {
 		return false
 	}
-	d.reported = n
+	d.reported = d.Missed()
 	return true
 }
 
-// each returns every database once.
-func (f *Files) each() []*database {
-	var out []*database
-	for _, path := range slices.Sorted(maps.Keys(f.databases)) {
-		if d := f.databases[path]; !slices.Contains(out, d) {
-			out = append(out, d)
-		}
+// unknown posts the number of unknown records, if it is to be reported.
+func (d *decoder) unknown(post func(kernel.Input), atEnd bool) {
+	if d.missed(atEnd) {
+		post(kernel.UnknownSeen{Source: d.source, Types: d.Unknown()})
 	}
-	return out
+}
+
+// take decodes a record and posts what it reports.
+func (d *decoder) take(post func(kernel.Input), record []byte, at *kernel.Position) {
+	signals := d.read(record)
+	d.unknown(post, false)
+	if len(signals) > 0 {
+		post(kernel.SignalsSeen{Signals: signals, Position: at})
+	}
 }
 
 // errNoPath means that a database source was given no path.

@@ -12,6 +12,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -162,12 +163,7 @@ type posted struct {
 // returned and all its processes have ended. The end of ctx ends the session as
 // SIGTERM does. The error wraps ErrLedger.
 func Run(ctx context.Context, k *kernel.Kernel, p Ports, o Options) (kernel.Result, error) {
-	if o.HookTime == 0 {
-		o.HookTime = 5 * time.Second
-	}
-	if o.Grace == 0 {
-		o.Grace = 5 * time.Second
-	}
+	o.HookTime, o.Grace = cmp.Or(o.HookTime, 5*time.Second), cmp.Or(o.Grace, 5*time.Second)
 	asked := ctx.Done()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &supervisor{k: k, p: p, o: o, ctx: ctx, inbox: make(chan posted, batch), settles: make(chan chan struct{}),
@@ -366,20 +362,17 @@ const settleTime = 200 * time.Millisecond
 // settle returns when every input that its caller posted before is on the
 // ledger, but after settleTime at the latest.
 func (s *supervisor) settle() {
-	patience := time.NewTimer(settleTime)
-	defer patience.Stop()
+	ctx, cancel := context.WithTimeout(s.ctx, settleTime)
+	defer cancel()
 	w := make(chan struct{})
 	select {
 	case s.settles <- w:
-	case <-s.ctx.Done():
-		return
-	case <-patience.C:
+	case <-ctx.Done():
 		return
 	}
 	select {
 	case <-w:
-	case <-s.ctx.Done():
-	case <-patience.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -439,7 +432,6 @@ func (s *supervisor) releaseAll(effects []kernel.Effect) {
 // abandon ends a run after a failed write: TERM to the harness, then KILL, then
 // the terminal is restored. Nothing else is performed.
 func (s *supervisor) abandon(cause error) (kernel.Result, error) {
-	result := kernel.Result{Code: 125, Failure: lifeloop.InternalError}
 	s.requests.releaseHooks()
 	if child := s.child(); child != nil {
 		_ = errors.Join(child.Free(), child.Signal(syscall.SIGTERM), child.Resume())
@@ -467,10 +459,8 @@ func (s *supervisor) abandon(cause error) (kernel.Result, error) {
 		}
 	}
 	s.p.Launcher.Release()
-	if s.p.Ledger != nil {
-		_ = s.p.Ledger.Close() // releases its lock; the ledger is broken
-	}
-	return result, cause
+	_ = s.close() // releases the lock of the ledger, which is broken
+	return kernel.Result{Code: 125, Failure: lifeloop.InternalError}, cause
 }
 
 func (s *supervisor) close() error {
