@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"io"
 	"strings"
 
@@ -18,15 +19,11 @@ func configCmd(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !g.json {
-				_, err := io.WriteString(cmd.OutOrStdout(), config.Show(cfg, origins))
+			b, err := config.ShowJSON(cfg, origins)
+			if err != nil {
 				return err
 			}
-			b, err := config.ShowJSON(cfg, origins)
-			if err == nil {
-				_, err = cmd.OutOrStdout().Write(append(b, '\n'))
-			}
-			return err
+			return g.print(cmd, json.RawMessage(b), config.Show(cfg, origins))
 		},
 	}, &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema (2020-12) of a configuration", Args: cobra.NoArgs,

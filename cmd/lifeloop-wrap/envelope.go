@@ -23,44 +23,8 @@ input. KIND is one of:
 
   ` + strings.Join(lifeloop.Kinds(), "\n  "),
 	})
-	validate := &cobra.Command{
-		Use:   "validate KIND [FILE|-]",
-		Short: "Check whether a document is valid",
-		Args:  cobra.RangeArgs(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := knownKind(args[0]); err != nil {
-				return err
-			}
-			doc, err := readDocument(cmd, args, 1)
-			if err != nil {
-				return err
-			}
-			return g.verdict(cmd, args[0], doc)
-		},
-	}
-	echo := &cobra.Command{
-		Use:   "echo KIND [FILE|-]",
-		Short: "Rewrite a document as canonical JSON (RFC 8785)",
-		Args:  cobra.RangeArgs(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := knownKind(args[0]); err != nil {
-				return err
-			}
-			doc, err := readDocument(cmd, args, 1)
-			if err != nil {
-				return err
-			}
-			again, err := lifeloop.Echo(args[0], doc)
-			if err != nil {
-				return invalid(args[0], err)
-			}
-			if again, err = canon.Transform(again); err != nil { // a number that no double can hold
-				return no(lifeloop.InvalidRequest, "the %s is valid but cannot be written as canonical JSON: %v", args[0], err)
-			}
-			_, err = cmd.OutOrStdout().Write(append(again, '\n'))
-			return err
-		},
-	}
+	validate := onDocument("validate", "Check whether a document is valid", g.verdict)
+	echo := onDocument("echo", "Rewrite a document as canonical JSON (RFC 8785)", echoDocument)
 	schema := &cobra.Command{
 		Use:       "schema KIND",
 		Short:     "Print the JSON Schema (2020-12) of a kind, or of " + commonSchema,
@@ -75,9 +39,37 @@ input. KIND is one of:
 			return err
 		},
 	}
-	validate.ValidArgs, echo.ValidArgs = lifeloop.Kinds(), lifeloop.Kinds()
 	cmd.AddCommand(validate, echo, schema)
 	return cmd
+}
+
+// onDocument is a subcommand that reads a document of a kind.
+func onDocument(verb, short string, do func(cmd *cobra.Command, kind string, doc []byte) error) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " KIND [FILE|-]", Short: short, Args: cobra.RangeArgs(1, 2), ValidArgs: lifeloop.Kinds(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := knownKind(args[0]); err != nil {
+				return err
+			}
+			doc, err := readDocument(cmd, args[1:])
+			if err != nil {
+				return err
+			}
+			return do(cmd, args[0], doc)
+		},
+	}
+}
+
+func echoDocument(cmd *cobra.Command, kind string, doc []byte) error {
+	again, err := lifeloop.Echo(kind, doc)
+	if err != nil {
+		return invalid(kind, err)
+	}
+	if again, err = canon.Transform(again); err != nil { // a number that no double can hold
+		return no(lifeloop.InvalidRequest, "the %s is valid but cannot be written as canonical JSON: %v", kind, err)
+	}
+	_, err = cmd.OutOrStdout().Write(append(again, '\n'))
+	return err
 }
 
 func knownKind(kind string) error {

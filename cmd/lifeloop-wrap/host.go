@@ -198,11 +198,6 @@ func (h *host) status() error {
 	if err != nil {
 		return err
 	}
-	out := h.cmd.OutOrStdout()
-	if h.g.json {
-		return printJSON(out, map[string]any{"adapter_id": h.adapter, "scope": h.scope, "path": h.in.Path,
-			"state": r.State, "missing": r.Missing, "differing": r.Differing})
-	}
 	text := strings.ReplaceAll(r.State, "_", " ") + ": " + h.in.Path + "\n"
 	if len(r.Missing) > 0 {
 		text += "missing: " + strings.Join(r.Missing, ", ") + "\n"
@@ -210,8 +205,8 @@ func (h *host) status() error {
 	if len(r.Differing) > 0 {
 		text += "outdated: " + strings.Join(r.Differing, ", ") + "\n"
 	}
-	_, err = fmt.Fprint(out, text)
-	return err
+	return h.g.print(h.cmd, map[string]any{"adapter_id": h.adapter, "scope": h.scope, "path": h.in.Path,
+		"state": r.State, "missing": r.Missing, "differing": r.Differing}, text)
 }
 
 // hostError classifies the errors of an edit.

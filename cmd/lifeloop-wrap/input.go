@@ -14,15 +14,13 @@ import (
 // maxInput is the largest document that a command reads, in bytes.
 const maxInput = 16 << 20
 
-// readDocument reads the file that args name at i, or stdin where they name none
-// or "-".
-func readDocument(cmd *cobra.Command, args []string, i int) ([]byte, error) {
-	if i < len(args) {
-		return readInput(cmd, args[i])
-	}
-	return readInput(cmd, "-")
+// readDocument reads the first file of args. Without one, it reads standard
+// input.
+func readDocument(cmd *cobra.Command, args []string) ([]byte, error) {
+	return readInput(cmd, append(args, "-")[0])
 }
 
+// readInput reads a file, or standard input if its name is "-".
 func readInput(cmd *cobra.Command, name string) ([]byte, error) {
 	in := cmd.InOrStdin()
 	if name == "-" {

@@ -2,66 +2,44 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
+	"lifeloop/internal/store"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
 )
 
 func ledgerCmd(g *globals) *cobra.Command {
 	cmd := group(&cobra.Command{Use: "ledger", Short: "Verify or recover a session's ledger"})
-	verify := &cobra.Command{
-		Use:   "verify SESSION",
-		Short: "Check every entry and link of a ledger",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			st, id, err := g.session(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			r, err := ledger.Verify(string(st.Folder(id)))
-			if err != nil {
-				return no(lifeloop.StateConflict, "session %s: %v", id, err).
-					withHint("entries before that place are valid; it cannot be repaired, and nothing more can be appended")
-			}
-			if g.json {
-				return printJSON(cmd.OutOrStdout(), map[string]any{"ok": true, "session_id": id, "entries": r.Entries,
-					"segments": r.Segments, "last_digest": r.Last, "torn_bytes": r.TornBytes})
-			}
-			text := fmt.Sprintf("ok: %d entries in %d segment(s), last %s\n", r.Entries, r.Segments, r.Last)
-			if r.TornBytes > 0 {
-				text += fmt.Sprintf("the last line is unfinished (%d bytes): the writer died, or is writing now\n", r.TornBytes)
-			}
-			_, err = io.WriteString(cmd.OutOrStdout(), text)
-			return err
-		},
-	}
-	cut := &cobra.Command{
-		Use:   "recover SESSION",
-		Short: "Remove an unfinished last line, left by a crash",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			st, id, err := g.session(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			r, err := ledger.Recover(string(st.Folder(id)))
-			if err != nil {
-				return no(lifeloop.StateConflict, "session %s: %v", id, err)
-			}
-			if g.json {
-				return printJSON(cmd.OutOrStdout(), map[string]any{"ok": true, "session_id": id, "entries": r.Entries, "cut_bytes": r.TornBytes})
-			}
-			text := fmt.Sprintf("removed %d bytes of an unfinished line; %d entries remain\n", r.TornBytes, r.Entries)
-			if r.TornBytes == 0 {
-				text = fmt.Sprintf("nothing to recover: %d entries are valid\n", r.Entries)
-			}
-			_, err = io.WriteString(cmd.OutOrStdout(), text)
-			return err
-		},
-	}
-	cmd.AddCommand(verify, cut)
+	verify := &cobra.Command{Use: "verify SESSION", Short: "Check every entry and link of a ledger"}
+	cut := &cobra.Command{Use: "recover SESSION", Short: "Remove an unfinished last line, left by a crash"}
+	cmd.AddCommand(g.onSession(verify, g.verifyLedger), g.onSession(cut, g.recoverLedger))
 	return cmd
+}
+
+func (g *globals) verifyLedger(cmd *cobra.Command, st store.Store, id string) error {
+	r, err := ledger.Verify(string(st.Folder(id)))
+	if err != nil {
+		return no(lifeloop.StateConflict, "session %s: %v", id, err).
+			withHint("entries before that place are valid; it cannot be repaired, and nothing more can be appended")
+	}
+	text := fmt.Sprintf("ok: %d entries in %d segment(s), last %s\n", r.Entries, r.Segments, r.Last)
+	if r.TornBytes > 0 {
+		text += fmt.Sprintf("the last line is unfinished (%d bytes): the writer died, or is writing now\n", r.TornBytes)
+	}
+	return g.print(cmd, map[string]any{"ok": true, "session_id": id, "entries": r.Entries,
+		"segments": r.Segments, "last_digest": r.Last, "torn_bytes": r.TornBytes}, text)
+}
+
+func (g *globals) recoverLedger(cmd *cobra.Command, st store.Store, id string) error {
+	r, err := ledger.Recover(string(st.Folder(id)))
+	if err != nil {
+		return no(lifeloop.StateConflict, "session %s: %v", id, err)
+	}
+	text := fmt.Sprintf("removed %d bytes of an unfinished line; %d entries remain\n", r.TornBytes, r.Entries)
+	if r.TornBytes == 0 {
+		text = fmt.Sprintf("nothing to recover: %d entries are valid\n", r.Entries)
+	}
+	return g.print(cmd, map[string]any{"ok": true, "session_id": id, "entries": r.Entries, "cut_bytes": r.TornBytes}, text)
 }

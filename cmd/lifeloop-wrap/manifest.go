@@ -46,7 +46,7 @@ func manifestCmd(g *globals) *cobra.Command {
 	validate := &cobra.Command{
 		Use: "validate [FILE|-]", Short: "Check whether a manifest is valid", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			doc, err := readDocument(cmd, args, 0)
+			doc, err := readDocument(cmd, args)
 			if err != nil {
 				return err
 			}

@@ -23,7 +23,7 @@ Payloads that have expired, or whose first placement is receipt_only, are not
 eligible; standard error lists them.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := readDocument(cmd, args, 0)
+			text, err := readDocument(cmd, args)
 			if err != nil {
 				return err
 			}

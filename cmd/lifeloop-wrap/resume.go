@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"lifeloop/internal/durable"
 	"lifeloop/internal/store"
@@ -26,18 +25,8 @@ var notSaved = []string{"resume", "session-id", "state-dir", "json", "help"}
 
 // commandLineOf is what cmd was called with.
 func commandLineOf(cmd *cobra.Command, argv []string) store.CommandLine {
-	c := store.CommandLine{Argv: argv, Flags: map[string][]string{}}
-	c.Dir, _ = os.Getwd()
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		switch list, many := f.Value.(pflag.SliceValue); {
-		case slices.Contains(notSaved, f.Name):
-		case many:
-			c.Flags[f.Name] = list.GetSlice()
-		default:
-			c.Flags[f.Name] = []string{f.Value.String()}
-		}
-	})
-	return c
+	dir, _ := os.Getwd()
+	return store.CommandLine{Dir: dir, Argv: argv, Flags: givenFlags(cmd, func(name string) bool { return !slices.Contains(notSaved, name) })}
 }
 
 // recover finds the session of --resume and the command to run in it. It sets

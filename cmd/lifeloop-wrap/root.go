@@ -67,7 +67,7 @@ tamper-evident ledger.`,
 	help := group(root).RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if *printVersion {
-			return writeVersion(cmd, g.json)
+			return g.writeVersion(cmd)
 		}
 		return help(cmd, args)
 	}
@@ -120,27 +120,33 @@ func group(cmd *cobra.Command) *cobra.Command {
 func (g *globals) load(cmd *cobra.Command) (config.Config, config.Origins, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return config.Config{}, nil, &failure{code: exitNo, class: lifeloop.InternalError, text: "find the working directory: " + err.Error()}
+		return config.Config{}, nil, no(lifeloop.InternalError, "find the working directory: %v", err)
 	}
-	flags := map[string][]string{}
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if !config.HasFlag(f.Name) {
-			return
-		}
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			flags[f.Name] = list.GetSlice()
-			return
-		}
-		flags[f.Name] = []string{f.Value.String()}
-	})
-	cfg, origins, err := config.Load(config.Options{Getenv: os.Getenv, WorkDir: dir, File: g.config, Flags: flags, ReadFile: os.ReadFile})
+	cfg, origins, err := config.Load(config.Options{Getenv: os.Getenv, WorkDir: dir, File: g.config,
+		Flags: givenFlags(cmd, config.HasFlag), ReadFile: os.ReadFile})
 	if err != nil {
-		return cfg, nil, &failure{code: exitUsage, class: lifeloop.InvalidRequest, text: err.Error(), hint: configHint(cmd, err)}
+		return cfg, nil, usage("%v", err).withHint("%s", configHint(cmd, err))
 	}
 	if cfg.StateDir, err = filepath.Abs(cfg.StateDir); err != nil {
 		return cfg, nil, err
 	}
 	return cfg, origins, nil
+}
+
+// givenFlags returns the values of the flags that cmd was given, those of which
+// wanted accepts the name.
+func givenFlags(cmd *cobra.Command, wanted func(name string) bool) map[string][]string {
+	given := map[string][]string{}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !wanted(f.Name) {
+			return
+		}
+		given[f.Name] = []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			given[f.Name] = list.GetSlice()
+		}
+	})
+	return given
 }
 
 func configHint(cmd *cobra.Command, err error) string {
@@ -155,20 +161,16 @@ func configHint(cmd *cobra.Command, err error) string {
 
 // printJSON writes one object on one line.
 func printJSON(w io.Writer, v any) error {
-	if m, ok := v.(json.Marshaler); ok { // one of our own documents: its encoding is final
-		b, err := m.MarshalJSON()
-		if err != nil {
-			return err
-		}
-		_, err = w.Write(append(b, '\n'))
-		return err
-	}
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
+	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return err
+	return enc.Encode(v)
+}
+
+// print prints v as JSON with --json, otherwise text.
+func (g *globals) print(cmd *cobra.Command, v any, text string) error {
+	if g.json {
+		return printJSON(cmd.OutOrStdout(), v)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(cmd.OutOrStdout(), text)
 	return err
 }

@@ -38,6 +38,19 @@ func (g *globals) session(cmd *cobra.Command, name string) (st store.Store, id s
 	return st, "", no(lifeloop.InvalidRequest, "%v", missing).withHint("lifeloop-wrap ps --all lists the sessions")
 }
 
+// onSession makes cmd a command on one SESSION: do receives its id and store.
+func (g *globals) onSession(cmd *cobra.Command, do func(cmd *cobra.Command, st store.Store, id string) error) *cobra.Command {
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		st, id, err := g.session(cmd, args[0])
+		if err != nil {
+			return err
+		}
+		return do(cmd, st, id)
+	}
+	return cmd
+}
+
 // damaged is the error of a ledger that cannot be read to its end.
 func damaged(id string, err error) *failure {
 	return no(lifeloop.StateConflict, "session %s: %v", id, err).withHint("lifeloop-wrap ledger verify %s shows where", id)

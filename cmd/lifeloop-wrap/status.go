@@ -20,25 +20,17 @@ import (
 )
 
 func statusCmd(g *globals) *cobra.Command {
-	return &cobra.Command{
-		Use:   "status SESSION",
-		Short: "Show the state of a session",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			st, id, err := g.session(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			k := st.Read(id)
-			if k.Damage != nil {
-				return damaged(id, k.Damage)
-			}
-			if g.json {
-				return printJSON(cmd.OutOrStdout(), k.Status)
-			}
-			return printStatus(cmd.OutOrStdout(), k)
-		},
-	}
+	cmd := &cobra.Command{Use: "status SESSION", Short: "Show the state of a session"}
+	return g.onSession(cmd, func(cmd *cobra.Command, st store.Store, id string) error {
+		k := st.Read(id)
+		switch {
+		case k.Damage != nil:
+			return damaged(id, k.Damage)
+		case g.json:
+			return printJSON(cmd.OutOrStdout(), k.Status)
+		}
+		return printStatus(cmd.OutOrStdout(), k)
+	})
 }
 
 // callsText summarizes the session's model calls.

@@ -17,20 +17,17 @@ func versionCmd(g *globals) *cobra.Command {
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return writeVersion(cmd, g.json) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return g.writeVersion(cmd) },
 	}
 }
 
-func writeVersion(cmd *cobra.Command, asJSON bool) error {
+func (g *globals) writeVersion(cmd *cobra.Command) error {
 	goVersion := ""
 	if info, ok := debug.ReadBuildInfo(); ok {
 		goVersion = info.GoVersion
 	}
-	if asJSON {
-		return printJSON(cmd.OutOrStdout(), map[string]any{"version": version, "contract": lifeloop.Version, "go": goVersion})
-	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "lifeloop-wrap %s (%s, %s)\n", version, lifeloop.Version, goVersion)
-	return err
+	return g.print(cmd, map[string]any{"version": version, "contract": lifeloop.Version, "go": goVersion},
+		fmt.Sprintf("lifeloop-wrap %s (%s, %s)\n", version, lifeloop.Version, goVersion))
 }
 
 func hookCmd() *cobra.Command {
