@@ -15,45 +15,77 @@ import (
 	"lifeloop/view"
 )
 
-// A reader is a command that prints the ledger of a session in some form.
+// A reader is a command that prints a session in some form, line by line.
 type reader struct {
 	g      *globals
 	follow bool
-	from   uint64
-}
-
-// each passes every entry of a session to print; with --follow until the
-// session is over.
-func (r *reader) each(cmd *cobra.Command, session string, print func(kernel.Entry) error) error {
-	st, id, err := r.g.session(cmd, session)
-	if err != nil {
-		return err
-	}
-	entries, stop := r.entries(cmd, st.Folder(id), r.from)
-	defer stop()
-	for e, err := range entries {
-		if err != nil {
-			return damaged(id, err)
-		}
-		if err := print(e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// entries are those of a session from sequence number from on; with --follow
-// the later ones too, until a signal ends the wait.
-func (r *reader) entries(cmd *cobra.Command, f store.Folder, from uint64) (entries iter.Seq2[kernel.Entry, error], stop func()) {
-	if !r.follow {
-		return f.Facts(from), func() {}
-	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-	return f.Follow(ctx, from), stop
+	from   uint64 // least number of a line to print
 }
 
 func (r *reader) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.follow, "follow", false, "wait for more until the session ends")
+}
+
+// printedTogether is how many lines of existing entries share one sync of the
+// ledger.
+const printedTogether = 256
+
+// print prints the lines of a session; with --follow until the session is over
+// or a signal ends the wait.
+//
+// With numbered, the form counts its own events, so the ledger is read from its
+// beginning, whatever --from is. The ledger is synced before a line is printed
+// (DECISIONS F3): otherwise a crash of the machine could take an event back and
+// give its number to another one.
+func (r *reader) print(cmd *cobra.Command, session string, render renderer, numbered bool) error {
+	st, id, err := r.g.session(cmd, session)
+	if err != nil {
+		return err
+	}
+	ctx, stop := cmd.Context(), func() {}
+	if r.follow {
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	}
+	defer stop()
+	folder, next, over := st.Folder(id), r.from, false
+	if numbered {
+		next = 0
+	}
+	var waiting []line
+	flush := func() error {
+		if numbered && len(waiting) > 0 {
+			if err := ledger.Settle(string(folder)); err != nil {
+				return err
+			}
+		}
+		err := printLines(cmd.OutOrStdout(), waiting)
+		waiting = waiting[:0]
+		return err
+	}
+	read := func(entries iter.Seq2[kernel.Entry, error], atOnce int) error {
+		for e, err := range entries {
+			if err != nil {
+				return errors.Join(damaged(id, err), flush())
+			}
+			next, over = e.Seq+1, store.Final(e)
+			for _, l := range render(e) {
+				if l.number >= r.from {
+					waiting = append(waiting, l)
+				}
+			}
+			if len(waiting) >= atOnce {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+		}
+		return flush()
+	}
+	// New entries are printed at once.
+	if err := read(folder.Facts(next), printedTogether); err != nil || !r.follow || over {
+		return err
+	}
+	return read(folder.Follow(ctx, next), 1)
 }
 
 func eventsCmd(g *globals) *cobra.Command {
@@ -68,10 +100,7 @@ func eventsCmd(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if as == "hcp" || as == "l0" {
-				return r.numbered(cmd, args[0], render)
-			}
-			return r.each(cmd, args[0], func(e kernel.Entry) error { return printLines(cmd.OutOrStdout(), render(e)) })
+			return r.print(cmd, args[0], render, as == "hcp" || as == "l0")
 		},
 	}
 	r.flags(cmd)
@@ -99,12 +128,7 @@ func rendering(as string, callbacks bool, l0 *view.L0) (renderer, error) {
 	}
 	switch as {
 	case "lifeloop":
-		return func(e kernel.Entry) []line {
-			if ev, ok := view.Event(e.Fact); ok {
-				return []line{{e.Seq, ev}}
-			}
-			return nil
-		}, nil
+		return eventLines, nil
 	case "facts":
 		return func(e kernel.Entry) []line {
 			return []line{{e.Seq, map[string]any{"seq": e.Seq, "at": e.At, "kind": kernel.Kind(e.Fact), "fact": e.Fact}}}
@@ -142,77 +166,6 @@ func printLines(out io.Writer, lines []line) error {
 	return nil
 }
 
-// settledTogether is how many lines share one sync of the ledger.
-const settledTogether = 256
-
-// numbered prints a session in a form that counts its own events, so the
-// ledger is read from its beginning, whatever --from is. The ledger is synced
-// before a line is printed (DECISIONS F3): otherwise a crash of the machine
-// could take an event back and give its number to another one.
-func (r *reader) numbered(cmd *cobra.Command, session string, render renderer) error {
-	st, id, err := r.g.session(cmd, session)
-	if err != nil {
-		return err
-	}
-	p := numberedPrinter{id: id, folder: st.Folder(id), out: cmd.OutOrStdout(), from: r.from, render: render}
-	// Existing entries share syncs; new ones are printed at once.
-	err = p.print(p.folder.Facts(0), settledTogether)
-	if err == nil && r.follow && !p.over {
-		entries, stop := r.entries(cmd, p.folder, p.next)
-		defer stop()
-		err = p.print(entries, 1)
-	}
-	return err
-}
-
-// A numberedPrinter is one run of numbered.
-type numberedPrinter struct {
-	id      string
-	folder  store.Folder
-	out     io.Writer
-	from    uint64
-	render  renderer
-	next    uint64 // entry of the ledger
-	over    bool   // the session's last entry was read
-	waiting []line // lines to print after a sync
-}
-
-// print prints what the entries become, atOnce lines or more after each sync.
-func (p *numberedPrinter) print(entries iter.Seq2[kernel.Entry, error], atOnce int) error {
-	for e, err := range entries {
-		if err != nil {
-			return errors.Join(damaged(p.id, err), p.flush())
-		}
-		p.next, p.over = e.Seq+1, store.Final(e)
-		for _, l := range p.render(e) {
-			if l.number >= p.from {
-				p.waiting = append(p.waiting, l)
-			}
-		}
-		if len(p.waiting) >= atOnce {
-			if err := p.flush(); err != nil {
-				return err
-			}
-		}
-	}
-	return p.flush()
-}
-
-// flush syncs the ledger and prints the waiting lines.
-func (p *numberedPrinter) flush() error {
-	if len(p.waiting) == 0 {
-		return nil
-	}
-	if err := ledger.Settle(string(p.folder)); err != nil {
-		return err
-	}
-	if err := printLines(p.out, p.waiting); err != nil {
-		return err
-	}
-	p.waiting = p.waiting[:0]
-	return nil
-}
-
 func receiptsCmd(g *globals) *cobra.Command {
 	r := reader{g: g}
 	cmd := &cobra.Command{
@@ -220,14 +173,23 @@ func receiptsCmd(g *globals) *cobra.Command {
 		Short: "Print the receipts of a session as JSON Lines",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.each(cmd, args[0], func(e kernel.Entry) error {
-				if rc, ok := view.Receipt(e.Fact); ok {
-					return printJSON(cmd.OutOrStdout(), rc)
-				}
-				return nil
-			})
+			return r.print(cmd, args[0], receiptLines, false)
 		},
 	}
 	r.flags(cmd)
 	return cmd
+}
+
+func receiptLines(e kernel.Entry) []line {
+	if rc, ok := view.Receipt(e.Fact); ok {
+		return []line{{e.Seq, rc}}
+	}
+	return nil
+}
+
+func eventLines(e kernel.Entry) []line {
+	if ev, ok := view.Event(e.Fact); ok {
+		return []line{{e.Seq, ev}}
+	}
+	return nil
 }

@@ -2,55 +2,33 @@ package main
 
 import (
 	"encoding/json"
-	"io"
 	"os"
+	"slices"
 
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
-	"lifeloop/view"
 )
 
-// An eventsFile receives events and receipts when they are durable.
-type eventsFile struct {
-	w    io.Writer
-	file *os.File
-}
-
-func openEvents(path string) (*eventsFile, error) {
+// openEvents opens the file of --events, which stays open until the process ends.
+// It returns a function that appends a durable event or receipt; nil without
+// --events.
+func openEvents(path string) (func(kernel.Entry), error) {
+	f := os.Stderr
 	switch path {
 	case "":
-		return &eventsFile{}, nil
+		return nil, nil
 	case "-":
-		return &eventsFile{w: os.Stderr}, nil
+	default:
+		var err error
+		if f, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+			return nil, refused(lifeloop.InternalError, "open the events file: %v", err)
+		}
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, refused(lifeloop.InternalError, "open the events file: %v", err)
-	}
-	return &eventsFile{w: f, file: f}, nil
-}
-
-func (t *eventsFile) write(e kernel.Entry) {
-	if t.w == nil {
-		return
-	}
-	var v any
-	if r, ok := view.Event(e.Fact); ok {
-		v = r
-	} else if r, ok := view.Receipt(e.Fact); ok {
-		v = r
-	} else {
-		return
-	}
-	line, err := json.Marshal(v)
-	if err != nil {
-		return
-	}
-	_, _ = t.w.Write(append(line, '\n')) // a full disk must not end a session whose ledger still works
-}
-
-func (t *eventsFile) Close() {
-	if t.file != nil {
-		_ = t.file.Close()
-	}
+	return func(e kernel.Entry) {
+		for _, l := range slices.Concat(eventLines(e), receiptLines(e)) {
+			if text, err := json.Marshal(l.value); err == nil {
+				_, _ = f.Write(append(text, '\n')) // a full disk must not end a session whose ledger still works
+			}
+		}
+	}, nil
 }

@@ -173,14 +173,13 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	if f.events == "-" && terminal.Pty() {
 		return 0, usage("--events -: while a terminal is wrapped, standard error is the harness's screen").withHint("name a file")
 	}
-	tee, err := openEvents(f.events)
+	committed, err := openEvents(f.events)
 	if err != nil {
 		return 0, err
 	}
-	defer tee.Close()
 	l := &launcher{session: s, terminal: terminal, ways: launchable, newest: launchable[0], activity: activity, noHooks: f.noHooks, otlp: f.otlp, force: f.force}
 	defer l.close()
-	return s.supervise(l, argv, f.resume != "", supervisor.Ports{Launcher: l, Door: s.door, Committed: tee.write, Signals: signals})
+	return s.supervise(l, argv, f.resume != "", supervisor.Ports{Launcher: l, Door: s.door, Committed: committed, Signals: signals})
 }
 
 // supervise runs the session to its end and returns the exit code.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,14 +24,21 @@ the clients answered. EVENT_ID is an id that "lifeloop-wrap events" prints, or a
 unique end of one.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r := reader{g: g}
-			id, err := r.eventID(cmd, args[0], args[1])
+			st, session, err := g.session(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			facts := st.Folder(session).Facts(0)
+			id, err := eventID(facts, session, args[1])
 			if err != nil {
 				return err
 			}
 			why := view.NewWhy(id)
-			if err := r.each(cmd, args[0], func(e kernel.Entry) error { why.Apply(e); return nil }); err != nil {
-				return err
+			for e, err := range facts {
+				if err != nil {
+					return damaged(session, err)
+				}
+				why.Apply(e)
 			}
 			if g.json {
 				return printJSON(cmd.OutOrStdout(), why)
@@ -40,22 +49,19 @@ unique end of one.`,
 }
 
 // eventID resolves EVENT_ID: an id, or a unique end of one.
-func (r *reader) eventID(cmd *cobra.Command, session, name string) (string, error) {
+func eventID(facts iter.Seq2[kernel.Entry, error], session, name string) (string, error) {
 	var found []string
-	err := r.each(cmd, session, func(e kernel.Entry) error {
+	for e, err := range facts {
+		if err != nil {
+			return "", damaged(session, err)
+		}
 		o, ok := view.Event(e.Fact)
-		switch {
-		case !ok || name == "" || len(o.EventID) < len(name):
-		case o.EventID == name:
-			found = []string{name}
-			return errFound
-		case o.EventID[len(o.EventID)-len(name):] == name:
+		if ok && o.EventID == name {
+			return name, nil
+		}
+		if ok && name != "" && strings.HasSuffix(o.EventID, name) {
 			found = append(found, o.EventID)
 		}
-		return nil
-	})
-	if err != nil && err != errFound {
-		return "", err
 	}
 	switch len(found) {
 	case 1:
@@ -65,9 +71,6 @@ func (r *reader) eventID(cmd *cobra.Command, session, name string) (string, erro
 	}
 	return "", usage("%s is the end of %d event ids", name, len(found)).withHint("one of them is %s", found[0])
 }
-
-// errFound ends a search.
-var errFound = fmt.Errorf("found")
 
 func printWhy(w io.Writer, why *view.Why) error {
 	e := why.Event
