@@ -37,10 +37,10 @@ late event and for each line that is not an envelope.`,
 		Example: `  lifeloop-wrap events last --as hcp --follow | lifeloop-wrap hcp consume --state seen.json`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if window < 0 {
+			switch {
+			case window < 0:
 				return usage("--window must be 0 or more")
-			}
-			if hold < 0 {
+			case hold < 0:
 				return usage("--window-time must be 0 or more")
 			}
 			c := consumption{HCPConsumer: view.NewHCPConsumer(window, hold), file: state, json: g.json,
@@ -76,8 +76,7 @@ type consumption struct {
 // restore reads the state and locks its file.
 func (c *consumption) restore() (release func(), err error) {
 	lock, err := durable.Lock(c.file + ".lock")
-	var locked *durable.LockedError
-	if errors.As(err, &locked) {
+	if locked, ok := errors.AsType[*durable.LockedError](err); ok {
 		return nil, no(lifeloop.StateConflict, "%s is in use by process %d", c.file, locked.PID)
 	}
 	if err != nil {
@@ -114,47 +113,31 @@ func (c *consumption) run(in io.Reader) error {
 	const atMost = 256
 	lines := make(chan inputLine, 64)
 	go readLines(in, lines) // ends with the input or with the process
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
 	for {
-		var next inputLine
-		more := true
-		select {
-		case next, more = <-lines:
-		default:
+		var due <-chan time.Time
+		if len(lines) == 0 || c.pending >= atMost {
 			if err := c.processed(); err != nil {
 				return err
 			}
-			var due <-chan time.Time
 			if at, ok := c.Deadline(); ok {
-				timer.Reset(time.Until(at))
-				due = timer.C
-			}
-			select {
-			case next, more = <-lines:
-			case <-due:
-				if err := c.hand(c.Wake(time.Now())); err != nil {
-					return err
-				}
-				continue
+				due = time.After(time.Until(at))
 			}
 		}
-		if !more {
-			break
+		var err error
+		select {
+		case <-due:
+			err = c.hand(c.Wake(time.Now()))
+		case next, more := <-lines:
+			if more {
+				err = c.see(next)
+			} else if err = c.hand(c.End()); err == nil {
+				return c.processed()
+			}
 		}
-		if err := c.see(next); err != nil {
+		if err != nil {
 			return err
 		}
-		if c.pending >= atMost {
-			if err := c.processed(); err != nil {
-				return err
-			}
-		}
 	}
-	if err := c.hand(c.End()); err != nil {
-		return err
-	}
-	return c.processed()
 }
 
 // errLong is the error of a line that exceeds longestLine.
@@ -169,36 +152,28 @@ func readLines(in io.Reader, lines chan<- inputLine) {
 	defer close(lines)
 	r := bufio.NewReaderSize(in, 64<<10)
 	for {
-		var line []byte
-		long := false
-		for {
-			part, err := r.ReadSlice('\n')
-			if long = long || len(line)+len(part) > longestLine; long {
-				line = nil
-			} else {
-				line = append(line, part...)
+		var next inputLine
+		part, err := r.ReadSlice('\n')
+		for ; ; part, err = r.ReadSlice('\n') {
+			if next.err == nil && len(next.text)+len(part) > longestLine {
+				next = inputLine{err: errLong}
 			}
-			if err == nil {
+			if next.err == nil {
+				next.text = append(next.text, part...)
+			}
+			if err != bufio.ErrBufferFull {
 				break
 			}
-			if err == bufio.ErrBufferFull {
-				continue
-			}
-			if long {
-				lines <- inputLine{err: errLong}
-			} else if len(line) > 0 {
-				lines <- inputLine{text: line}
-			}
+		}
+		if next.err != nil || len(next.text) > 0 {
+			lines <- next
+		}
+		if err != nil {
 			if err != io.EOF {
 				lines <- inputLine{err: err}
 			}
 			return
 		}
-		if long {
-			lines <- inputLine{err: errLong}
-			continue
-		}
-		lines <- inputLine{text: line}
 	}
 }
 
@@ -265,11 +240,9 @@ func (c *consumption) processed() error {
 	if err := c.out.Flush(); err != nil {
 		return err
 	}
-	if c.pending == 0 {
-		return nil
-	}
+	printed := c.pending > 0
 	c.pending = 0
-	if c.file == "" {
+	if !printed || c.file == "" {
 		return nil
 	}
 	return c.keep()
