@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,8 +15,6 @@ import (
 
 	"lifeloop/internal/fakeharness"
 	"lifeloop/internal/store"
-	"lifeloop/kernel"
-	"lifeloop/ledger"
 	"lifeloop/lifeloop"
 	"lifeloop/view"
 )
@@ -41,7 +40,7 @@ func demoCmd(g *globals) *cobra.Command {
 				return err
 			}
 			defer os.RemoveAll(dir)
-			return demo(cmd.OutOrStdout(), dir, fast)
+			return demo(cmd, dir, fast)
 		},
 	}
 	cmd.Flags().BoolVar(&fast, "fast", false, "skip the pauses")
@@ -50,7 +49,8 @@ func demoCmd(g *globals) *cobra.Command {
 
 // demo runs the session below dir and prints its events and receipts. It fails if
 // anything that it promises to show did not happen.
-func demo(out io.Writer, dir string, fast bool) error {
+func demo(cmd *cobra.Command, dir string, fast bool) error {
+	out := cmd.OutOrStdout()
 	exe, err := os.Executable()
 	if err != nil {
 		return err
@@ -83,31 +83,33 @@ func demo(out io.Writer, dir string, fast bool) error {
 	if err != nil {
 		return err
 	}
-	return printDemo(out, st.Folder(id))
+	return printDemo(cmd, st, id)
 }
 
-func printDemo(out io.Writer, folder store.Folder) error {
-	var frames, compactions, delivered, receipts int
-	var levels []string
-	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+func printDemo(cmd *cobra.Command, st store.Store, id string) error {
+	out := cmd.OutOrStdout()
+	var text strings.Builder
+	events, receipts := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0), tabwriter.NewWriter(&text, 0, 4, 2, ' ', 0)
+	shown := map[string]int{} // by event, and by status of a payload
 	number := map[string]int{}
+	all := 0
 	fmt.Fprintf(out, "\n$ lifeloop-wrap events last      (what the client received)\n")
-	for e, err := range folder.Facts(0) {
+	for e, err := range st.Folder(id).Facts(0) {
 		if err != nil {
 			return err
 		}
 		if r, ok := view.Receipt(e.Fact); ok {
-			receipts++
+			all++
 			for _, p := range r.PayloadReceipts {
-				if p.Status == lifeloop.Delivered {
-					delivered++
-				}
+				shown[string(p.Status)]++
+				fmt.Fprintf(receipts, "#%d\t%s\t%s\t%s\t%s\t%d bytes\n", *r.Sequence, r.Event, p.PayloadKind, p.Placement, p.Status, p.ByteSize)
 			}
 		}
 		r, ok := view.Event(e.Fact)
 		if !ok {
 			continue
 		}
+		shown[string(r.Event)]++
 		frame := ""
 		if r.FrameContext != nil {
 			if number[r.FrameContext.FrameID] == 0 {
@@ -115,33 +117,18 @@ func printDemo(out io.Writer, folder store.Folder) error {
 			}
 			frame = fmt.Sprint("frame ", number[r.FrameContext.FrameID])
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\tby %s\n", r.At[11:23], r.Event, frame, demoDetail(r), r.Evidence[0].Source)
-		switch r.Event {
-		case lifeloop.FrameEnded:
-			frames++
-		case lifeloop.ContextCompacted:
-			compactions++
-		case lifeloop.ContextPressureObserved:
-			level, _ := r.Data["level"].(string)
-			levels = append(levels, level)
-		}
+		fmt.Fprintf(events, "%s\t%s\t%s\t%s\tby %s\n", r.At[11:23], r.Event, frame, demoDetail(r), r.Evidence[0].Source)
 	}
-	if err := tw.Flush(); err != nil {
+	if err := errors.Join(events.Flush(), receipts.Flush()); err != nil {
 		return err
 	}
-
-	fmt.Fprintf(out, "\n$ lifeloop-wrap receipts last      (%d in all; those with a payload)\n", receipts)
-	if err := demoReceipts(out, folder); err != nil {
+	fmt.Fprintf(out, "\n$ lifeloop-wrap receipts last      (%d in all; those with a payload)\n%s", all, &text)
+	fmt.Fprintf(out, "\n$ lifeloop-wrap ledger verify last\n")
+	if err := (&globals{}).verifyLedger(cmd, st, id); err != nil {
 		return err
 	}
-	report, err := ledger.Verify(string(folder))
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "\n$ lifeloop-wrap ledger verify last\nok: %d entries in %d segment(s), last %s\n", report.Entries, report.Segments, report.Last)
-	if frames < 2 || compactions != 1 || delivered == 0 || len(levels) < 2 {
-		return fmt.Errorf("the demo showed %d frames, %d compactions, %d delivered payloads and the levels %v: some are missing",
-			frames, compactions, delivered, levels)
+	if shown["frame.ended"] < 2 || shown["context.compacted"] != 1 || shown["delivered"] == 0 || shown["context.pressure_observed"] < 2 {
+		return fmt.Errorf("some of the demo is missing; it showed %v", shown)
 	}
 	return nil
 }
@@ -161,23 +148,6 @@ func demoDetail(r lifeloop.EventRecord) string {
 		return fmt.Sprint(r.Data["reason"])
 	}
 	return ""
-}
-
-func demoReceipts(out io.Writer, folder store.Folder) error {
-	tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	for e, err := range folder.Facts(0) {
-		if err != nil {
-			return err
-		}
-		f, ok := e.Fact.(kernel.ReceiptIssued)
-		if !ok || len(f.Receipt.PayloadReceipts) == 0 {
-			continue
-		}
-		for _, p := range f.Receipt.PayloadReceipts {
-			fmt.Fprintf(tw, "#%d\t%s\t%s\t%s\t%s\t%d bytes\n", *f.Receipt.Sequence, f.Receipt.Event, p.PayloadKind, p.Placement, p.Status, p.ByteSize)
-		}
-	}
-	return tw.Flush()
 }
 
 // demoClientMain is a whole client: it reads an event from stdin and answers
