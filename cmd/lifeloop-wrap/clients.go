@@ -78,7 +78,7 @@ func fileName(id string) string {
 func wants(rs []config.Require) []negotiate.Want {
 	var out []negotiate.Want
 	for _, r := range rs {
-		out = append(out, negotiate.Want{Capability: r.Capability, Level: r.Level, Support: r.Support, AcceptPartial: r.AcceptPartial})
+		out = append(out, negotiate.Want(r))
 	}
 	return out
 }

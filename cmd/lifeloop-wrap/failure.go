@@ -53,8 +53,7 @@ func refused(class lifeloop.FailureClass, format string, args ...any) *failure {
 // ofRun turns an error from before the run into one of run, unless it is an
 // error of usage.
 func ofRun(err error) error {
-	var f *failure
-	if errors.As(err, &f) && f.code == exitUsage {
+	if f, ok := errors.AsType[*failure](err); ok && f.code == exitUsage {
 		return err
 	}
 	return refused(lifeloop.InternalError, "%v", err)
@@ -70,13 +69,12 @@ func (g *globals) settle(err error, args []string, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
-	var code exitCode
-	if errors.As(err, &code) {
+	if code, ok := errors.AsType[exitCode](err); ok {
 		return int(code)
 	}
-	var f *failure
-	if !errors.As(err, &f) {
-		f = &failure{code: exitUsage, class: lifeloop.InvalidRequest, text: err.Error(), hint: "lifeloop-wrap --help lists the commands"}
+	f, ok := errors.AsType[*failure](err)
+	if !ok {
+		f = usage("%v", err).withHint("lifeloop-wrap --help lists the commands")
 	}
 	report(stderr, f, g.json || jsonAsked(args))
 	return f.code
@@ -114,8 +112,7 @@ func classifyErrors(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			err := check(cmd, args)
-			var f *failure
-			if err == nil || errors.As(err, &f) {
+			if _, ok := errors.AsType[*failure](err); err == nil || ok {
 				return err
 			}
 			return argumentError(cmd, args, err)
@@ -124,9 +121,8 @@ func classifyErrors(cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			err := run(cmd, args)
-			var f *failure
-			var code exitCode
-			if err == nil || errors.As(err, &f) || errors.As(err, &code) {
+			_, classified := errors.AsType[*failure](err)
+			if _, code := errors.AsType[exitCode](err); err == nil || classified || code {
 				return err
 			}
 			return no(lifeloop.InternalError, "%v", err)

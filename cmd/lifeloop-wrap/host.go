@@ -211,12 +211,10 @@ func (h *host) status() error {
 
 // hostError classifies the errors of an edit.
 func hostError(err error) error {
-	var flaw *hosts.Flaw
-	var conflict *hosts.ConflictError
-	switch {
-	case errors.As(err, &flaw):
+	if _, ok := errors.AsType[*hosts.Flaw](err); ok {
 		return no(lifeloop.OperatorRequired, "%v", err).withHint("nothing was changed; correct the file and try again")
-	case errors.As(err, &conflict):
+	}
+	if _, ok := errors.AsType[*hosts.ConflictError](err); ok {
 		return no(lifeloop.StateConflict, "%v", err).withHint("quit the harness and try again")
 	}
 	return err

@@ -16,7 +16,6 @@ import (
 	"lifeloop/manifests"
 	"lifeloop/profiles"
 	"lifeloop/supervisor"
-	"lifeloop/synth"
 )
 
 // A hook that `host apply` installed runs without a wrapper: one call observes,
@@ -64,8 +63,7 @@ func hostHook(adapter, event string, stdin io.Reader, stdout *os.File) int {
 	id := uuid.NewString()
 	k := kernel.New(kernel.Config{
 		Session: id, OneHook: true, Wants: wants(cfg.Requires), Clients: kernelClients(cfg.Clients),
-		Setup: kernel.Setup{Manifest: manifest, Synth: synth.Config{Moderate: cfg.Pressure.Moderate, High: cfg.Pressure.High, Critical: cfg.Pressure.Critical,
-			Hysteresis: cfg.Pressure.Hysteresis}},
+		Setup:       kernel.Setup{Manifest: manifest, Synth: synthConfig(cfg, profiles.Launch{})},
 		ClientDrain: time.Until(deadline), NewID: func(prefix string) string { return prefix + uuid.NewString() },
 	})
 	// A persistent client starts with its first call and ends with this hook.

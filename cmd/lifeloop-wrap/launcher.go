@@ -34,24 +34,17 @@ type launcher struct {
 	newest  way
 }
 
-// begin prepares the session's first launch and returns its properties for the
-// kernel.
-func (l *launcher) begin(e kernel.Launch) (kernel.Setup, error) {
-	plan, err := l.plan(e)
-	l.first = &plan
-	return plan.Setup, err
-}
-
 // kernel returns the kernel of a new or a recovered session.
 func (s *session) kernel(l *launcher, argv []string, resumed bool) (*kernel.Kernel, error) {
 	if resumed {
 		return s.replay(l, argv)
 	}
-	setup, err := l.begin(kernel.Launch{Number: 1})
+	plan, err := l.plan(kernel.Launch{Number: 1})
 	if err != nil {
 		return nil, err
 	}
-	cfg := s.kernelConfig(l, setup, argv)
+	l.first = &plan
+	cfg := s.kernelConfig(l, plan.Setup, argv)
 	if s.ledger != nil {
 		if cfg.Began.TokenDigest, err = s.folder.IssueToken(); err != nil {
 			return nil, refused(lifeloop.InternalError, "store the session's token: %v", err)

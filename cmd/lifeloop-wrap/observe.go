@@ -208,11 +208,10 @@ func holdsHookCalls(path string) bool {
 	if err != nil {
 		return false // reading it will report the error
 	}
+	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		f.Close()
 		return false
 	}
-	defer f.Close()
 	line, _ := bufio.NewReaderSize(f, 1<<20).ReadSlice('\n')
 	var call struct {
 		Stdin struct {
@@ -307,25 +306,17 @@ func (o *observer) note(f kernel.Fact) {
 
 // troubleText describes what is wrong with a source.
 func troubleText(what string) string {
-	switch what {
-	case "polling":
-		return "it cannot be watched and is polled once a second"
-	case "truncated", "replaced":
-		return "it was " + what + " and is read from its start"
-	case "deleted":
-		return "it does not exist any more or does not answer"
-	case "unreadable":
-		return "it cannot be read, or has another format"
-	case "stale":
-		return "it belongs to a process that has ended"
-	case "line_too_long":
-		return "a record of more than 64 MiB is skipped"
-	case "broken":
-		return "an incomplete record is skipped"
-	case "recovered":
-		return "it can be read again"
-	}
-	return what
+	return cmp.Or(map[string]string{
+		"polling":       "it cannot be watched and is polled once a second",
+		"truncated":     "it was truncated and is read from its start",
+		"replaced":      "it was replaced and is read from its start",
+		"deleted":       "it does not exist any more or does not answer",
+		"unreadable":    "it cannot be read, or has another format",
+		"stale":         "it belongs to a process that has ended",
+		"line_too_long": "a record of more than 64 MiB is skipped",
+		"broken":        "an incomplete record is skipped",
+		"recovered":     "it can be read again",
+	}[what], what)
 }
 
 // noSessionError is the error of sources that hold no session, or not the one

@@ -27,9 +27,7 @@ func (o *observer) find(kind string, note io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("find the working folder: %w", err)
 	}
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real // harnesses record the real path
-	}
+	dir = realPath(dir) // harnesses record it
 	places := o.profile.Places(profiles.Host{Env: os.Environ(), Dir: dir})
 	if len(places) == 0 {
 		return usage("observe: the place of the sessions of adapter %s is unknown", o.profile.Adapter).withHint("name a PATH")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -59,7 +60,7 @@ func psCmd(g *globals) *cobra.Command {
 			fmt.Fprintln(tw, "SESSION\tSTARTED\tLIVENESS\tSTATE\tACTIVITY\tLAUNCH\tADAPTER\tCONTEXT\tRECEIPTS\tFOLDER")
 			for _, k := range list {
 				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", short(k.SessionID), k.StartedAt.Local().Format("01-02 15:04:05"),
-					k.Liveness, stateText(k.Status), activityText(k.Status), shortLaunch(k.Status), orDash(k.AdapterID), contextText(k.Context), k.Receipts, orDash(k.WorkDir))
+					k.Liveness, stateText(k.Status), activityText(k.Status), shortLaunch(k.Status), cmp.Or(k.AdapterID, "-"), contextText(k.Context), k.Receipts, cmp.Or(k.WorkDir, "-"))
 			}
 			return tw.Flush()
 		},
@@ -84,7 +85,7 @@ func warnDamaged(w io.Writer, k store.Session, asJSON bool) {
 // stateText is the session's state and, while it is paused or waits, why and
 // until when.
 func stateText(s view.Status) string {
-	text := orDash(s.State)
+	text := cmp.Or(s.State, "-")
 	if s.State == string(hcp.Paused) {
 		text += " (" + cut(s.StateReason, 30) + ")"
 	}
@@ -95,7 +96,7 @@ func stateText(s view.Status) string {
 }
 
 func activityText(s view.Status) string {
-	text := orDash(s.Activity)
+	text := cmp.Or(s.Activity, "-")
 	if s.Until != nil {
 		text += " until " + s.Until.Local().Format(time.TimeOnly)
 	}
@@ -123,13 +124,6 @@ func short(id string) string {
 		return id[:13]
 	}
 	return id
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }
 
 func contextText(c map[string]any) string {

@@ -26,16 +26,18 @@ func (g *globals) session(cmd *cobra.Command, name string) (st store.Store, id s
 		return st, "", err
 	}
 	id, err = st.Find(name)
-	var missing *store.NotFoundError
-	switch {
-	case !errors.As(err, &missing):
+	missing, ok := errors.AsType[*store.NotFoundError](err)
+	if !ok {
 		return st, id, err
-	case missing.Matches > 1:
-		return st, "", no(lifeloop.InvalidRequest, "%v", missing).withHint("type more of the id; lifeloop-wrap ps --all lists them")
-	case missing.Known == 0:
-		return st, "", no(lifeloop.InvalidRequest, "%v", missing).withHint("start one: lifeloop-wrap run -- claude")
 	}
-	return st, "", no(lifeloop.InvalidRequest, "%v", missing).withHint("lifeloop-wrap ps --all lists the sessions")
+	hint := "lifeloop-wrap ps --all lists the sessions"
+	switch {
+	case missing.Matches > 1:
+		hint = "type more of the id; lifeloop-wrap ps --all lists them"
+	case missing.Known == 0:
+		hint = "start one: lifeloop-wrap run -- claude"
+	}
+	return st, "", no(lifeloop.InvalidRequest, "%v", missing).withHint("%s", hint)
 }
 
 // onSession makes cmd a command on one SESSION: do receives its id and store.

@@ -144,21 +144,22 @@ func (m outcome) by(e kernel.Entry) outcome {
 func (a awaited) await(ctx context.Context, folder store.Folder, id string) (outcome, error) {
 	m := outcome{SessionID: id, For: a.word}
 	next := uint64(1)
-	var made kernel.Entry // the entry since which the state or activity holds
+	holds := false        // the state or activity
+	var made kernel.Entry // since which it holds
 	k := store.Session{Folder: folder}
 	// see folds an entry and reports whether it ends the wait.
 	see := func(e kernel.Entry) bool {
-		held := a.holds != nil && a.holds(&k.Status)
 		k.Apply(e)
 		next = e.Seq + 1
-		if a.holds != nil && a.holds(&k.Status) && !held {
-			made = e
-		}
 		if a.event != "" {
 			r, ok := view.Event(e.Fact)
 			return ok && r.Event == a.event
 		}
-		return a.holds(&k.Status)
+		held := holds
+		if holds = a.holds(&k.Status); holds && !held {
+			made = e
+		}
+		return holds
 	}
 	// Existing entries are folded first: only the present state counts.
 	for e, err := range folder.Facts(0) {
@@ -168,7 +169,7 @@ func (a awaited) await(ctx context.Context, folder store.Folder, id string) (out
 		see(e)
 	}
 	k.SessionID = id
-	if a.holds != nil && a.holds(&k.Status) {
+	if holds {
 		m.Already = true
 		return m.by(made), nil
 	}
