@@ -86,13 +86,12 @@ type Capability struct {
 
 // Examine examines the adapters, then the recorded sessions and the machine.
 func Examine(c Config) *Report {
-	e := &examiner{config: c, Report: &Report{Version: c.Version, Adapters: []Adapter{}, Problems: []Finding{}, Notes: []Finding{}}}
-	recorded, err := e.recorded(store.Open(c.StateDir))
-	if err != nil {
+	e := &examiner{config: c, recordings: map[string]*recordings{}, Report: &Report{Version: c.Version, Adapters: []Adapter{}, Problems: []Finding{}, Notes: []Finding{}}}
+	if err := e.recorded(store.Open(c.StateDir)); err != nil {
 		e.problem("machine", fmt.Sprintf("the recorded sessions cannot be read: %v", err), "ls -ld "+quoted(c.StateDir))
 	}
 	for _, p := range c.Adapters {
-		e.adapter(p, recorded[p.Adapter])
+		e.adapter(p)
 	}
 	e.machine()
 	e.OK = len(e.Problems) == 0
@@ -101,7 +100,8 @@ func Examine(c Config) *Report {
 
 // An examiner is one run of Examine.
 type examiner struct {
-	config Config
+	config     Config
+	recordings map[string]*recordings // by adapter
 	*Report
 }
 
@@ -114,7 +114,7 @@ func (e *examiner) note(about, what, more string) {
 }
 
 // adapter examines one harness.
-func (e *examiner) adapter(p profiles.Profile, r *recordings) {
+func (e *examiner) adapter(p profiles.Profile) {
 	m, _ := manifests.Get(p.Adapter)
 	a := Adapter{AdapterID: p.Adapter, DisplayName: m.DisplayName, Conformance: manifests.Conformance(p.Adapter),
 		Tested: append([]string{}, p.Tested...), Hooks: []InstalledHooks{}}
@@ -124,9 +124,9 @@ func (e *examiner) adapter(p profiles.Profile, r *recordings) {
 	}
 	a.Launch = e.launch(p, a.Program)
 	a.Sessions = e.harnessSessions(p)
-	a.Recorded = e.recordedOf(p.Adapter, r)
+	a.Recorded = e.recordedOf(p.Adapter)
 	for _, c := range inspect.Manifest(m).Claims {
-		one := Capability{Claim: c, ReportedIn: r.reportedIn(c.Capability)}
+		one := Capability{Claim: c, ReportedIn: e.of(p.Adapter).reported[c.Capability]}
 		if i := slices.IndexFunc(a.Launch.Lacks, func(l Lack) bool { return l.Capability == c.Capability }); i >= 0 {
 			one.LaunchLacks = a.Launch.Lacks[i].Reason
 		}
@@ -175,12 +175,10 @@ func (e *examiner) program(a *Adapter, p profiles.Profile) {
 
 // lookPath returns the absolute path of the first program that PATH holds.
 func lookPath(programs []string) (string, error) {
-	err := error(exec.ErrNotFound)
 	for _, name := range programs {
-		var path string
-		if path, err = exec.LookPath(name); err == nil {
+		if path, err := exec.LookPath(name); err == nil {
 			return filepath.Abs(path)
 		}
 	}
-	return "", err
+	return "", exec.ErrNotFound
 }

@@ -171,21 +171,18 @@ func (e *examiner) machine() {
 // writable returns why a folder cannot be written to, or nil. If the folder does
 // not exist, its nearest existing parent is checked, and nothing is created.
 func writable(dir string) error {
-	for {
-		info, err := os.Stat(dir)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir:
-			dir = filepath.Dir(dir)
-			continue
-		case err != nil:
-			return err
-		case !info.IsDir():
-			return fmt.Errorf("%s is not a folder", dir)
-		}
-		const canWrite = 2 | 1 // W_OK and X_OK
-		if err := syscall.Access(dir, canWrite); err != nil {
-			return fmt.Errorf("%s: %w", dir, err)
-		}
-		return nil
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir:
+		return writable(filepath.Dir(dir))
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a folder", dir)
 	}
+	const canWrite = 2 | 1 // W_OK and X_OK
+	if err := syscall.Access(dir, canWrite); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	return nil
 }

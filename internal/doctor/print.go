@@ -88,27 +88,21 @@ func (a *Adapter) print(p *page) {
 	p.line("  recorded", fmt.Sprintf("%s, %d live, %d lost", counted(k.Sessions, "session"), k.Live, len(k.Lost)))
 	p.line("  claims", "conformance "+a.Conformance+": "+inspect.ConformanceMeaning(a.Conformance))
 	for _, support := range lifeloop.Supports() {
-		claims := a.bySupport(support)
-		if support == lifeloop.Unavailable {
-			var names []string
-			for _, c := range claims {
-				names = append(names, c.Capability)
+		var unavailable []string
+		for _, c := range a.Capabilities {
+			switch {
+			case c.Support != support:
+			case support == lifeloop.Unavailable:
+				unavailable = append(unavailable, c.Capability)
+			default:
+				p.wrap("    "+c.Capability+" is "+string(support)+": ", "      ", c.evidence())
 			}
-			if len(names) > 0 {
-				p.wrap("    "+string(support)+": ", "      ", strings.Join(names, ", "))
-			}
-			continue
 		}
-		for _, c := range claims {
-			p.wrap("    "+c.Capability+" is "+string(support)+": ", "      ", c.evidence())
+		if len(unavailable) > 0 {
+			p.wrap("    "+string(support)+": ", "      ", strings.Join(unavailable, ", "))
 		}
 	}
 	p.WriteByte('\n')
-}
-
-// bySupport lists the capabilities with a given support.
-func (a *Adapter) bySupport(support lifeloop.Support) []Capability {
-	return slices.DeleteFunc(slices.Clone(a.Capabilities), func(c Capability) bool { return c.Support != support })
 }
 
 // text summarizes the sessions of the working folder.

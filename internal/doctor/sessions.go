@@ -40,12 +40,14 @@ type recordings struct {
 	withUnknown string         // the newest session with an unknown record
 }
 
-// reportedIn is the number of sessions in which the harness reported an event.
-func (r *recordings) reportedIn(event string) int {
+// of returns what the sessions of an adapter show.
+func (e *examiner) of(adapter string) *recordings {
+	r := e.recordings[adapter]
 	if r == nil {
-		return 0
+		r = &recordings{reported: map[string]int{}, Recorded: Recorded{Lost: []string{}, Degraded: []Degraded{}, UnknownRecords: map[string]map[string]int{}}}
+		e.recordings[adapter] = r
 	}
-	return r.reported[event]
+	return r
 }
 
 // signs are the facts of one session that matter here.
@@ -63,33 +65,28 @@ func (s signs) see(e kernel.Entry) {
 		s.reported[string(o.Record.Event)] = true
 	}
 	if g := o.Degradation; g != nil {
-		first, before := s.changes[g.Capability]
+		change, before := s.changes[g.Capability]
 		if !before {
-			first[0] = *g
+			change[0] = *g
 		}
-		s.changes[g.Capability] = [2]lifeloop.Degradation{first[0], *g}
+		change[1] = *g
+		s.changes[g.Capability] = change
 	}
 }
 
-// recorded reads every session once. It returns what they show by adapter, and
-// reports damaged ledgers.
-func (e *examiner) recorded(st store.Store) (map[string]*recordings, error) {
+// recorded reads every session once, and reports damaged ledgers.
+func (e *examiner) recorded(st store.Store) error {
 	e.Machine.Damaged = []string{}
 	seen := map[string]signs{}
 	all, err := st.Scan(func(id string, entry kernel.Entry) {
-		if _, known := seen[id]; !known {
+		if seen[id].reported == nil {
 			seen[id] = signs{reported: map[string]bool{}, changes: map[string][2]lifeloop.Degradation{}}
 		}
 		seen[id].see(entry)
 	})
 	e.Machine.Sessions = len(all)
-	byAdapter := map[string]*recordings{}
 	for _, s := range all {
-		r := byAdapter[s.AdapterID]
-		if r == nil {
-			r = &recordings{Recorded: noneRecorded(), reported: map[string]int{}}
-			byAdapter[s.AdapterID] = r
-		}
+		r := e.of(s.AdapterID)
 		r.Sessions++
 		switch {
 		case s.Damage != nil: // how it ended is unknown
@@ -111,11 +108,7 @@ func (e *examiner) recorded(st store.Store) (map[string]*recordings, error) {
 			}
 		}
 	}
-	return byAdapter, err
-}
-
-func noneRecorded() Recorded {
-	return Recorded{Lost: []string{}, Degraded: []Degraded{}, UnknownRecords: map[string]map[string]int{}}
+	return err
 }
 
 func (r *recordings) addUnknown(session string, records map[string]map[string]int) {
@@ -142,10 +135,8 @@ func (r *recordings) addDegraded(capability string, last lifeloop.Degradation, s
 }
 
 // recordedOf reports what the recorded sessions of one adapter show.
-func (e *examiner) recordedOf(adapter string, r *recordings) Recorded {
-	if r == nil {
-		return noneRecorded()
-	}
+func (e *examiner) recordedOf(adapter string) Recorded {
+	r := e.of(adapter)
 	slices.SortFunc(r.Degraded, func(a, b Degraded) int { return cmp.Compare(a.Capability, b.Capability) })
 	if n := len(r.Lost); n > 0 {
 		e.problem(adapter, fmt.Sprintf("the wrapper of %s died, outcome unknown; the last is %s", counted(n, "session"), r.Lost[n-1]),
