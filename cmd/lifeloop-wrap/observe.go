@@ -329,13 +329,11 @@ func (o *observer) noSessionError() error {
 	for _, s := range o.sources {
 		paths = append(paths, s.Path)
 	}
-	where := strings.Join(paths, ", ")
+	text, hint := o.manifest.DisplayName+" session", "--usage counts the unknown records"
 	if o.session != "" {
-		return no(lifeloop.AdapterUnavailable, "observe: %s: no session %s", where, o.session).
-			withHint("with a PATH, --session needs the whole id")
+		text, hint = "session "+o.session, "with a PATH, --session needs the whole id"
 	}
-	return no(lifeloop.AdapterUnavailable, "observe: %s: no %s session", where, o.manifest.DisplayName).
-		withHint("--usage counts the unknown records")
+	return no(lifeloop.AdapterUnavailable, "observe: %s: no %s", strings.Join(paths, ", "), text).withHint("%s", hint)
 }
 
 // printUsage prints the sum of the session's model calls.

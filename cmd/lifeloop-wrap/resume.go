@@ -38,36 +38,32 @@ func (f *runFlags) recover(g *globals, cmd *cobra.Command, argv []string) (st st
 	if cmd.Flags().Changed("meta") {
 		return st, nil, usage("--resume excludes --meta").withHint("the labels of a session are fixed at its start")
 	}
-	st, id, err := g.session(cmd, f.resume)
-	if err != nil {
-		return st, nil, err
+	st, f.resume, err = g.session(cmd, f.resume)
+	if err == nil {
+		err = recoverable(st.Read(f.resume))
 	}
-	f.resume = id
-	if err := recoverable(st.Read(id)); err != nil {
-		return st, nil, err
+	if err == nil {
+		words, err = recall(cmd, st.Folder(f.resume), argv)
 	}
-	words, err = recall(cmd, st.Folder(id), argv)
 	return st, words, err
 }
 
 // recall sets the saved flags of a session on cmd and returns its command. A
 // flag or a command that was given now replaces the saved one.
 func recall(cmd *cobra.Command, folder store.Folder, argv []string) ([]string, error) {
+	const name = "name it: lifeloop-wrap run --resume SESSION -- CMD"
 	c, err := folder.Command()
 	switch {
 	case err == nil:
 	case len(argv) > 0:
 		return argv, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, usage("--resume: the command of this session is not stored").
-			withHint("name it: lifeloop-wrap run --resume SESSION -- CMD")
+		return nil, usage("--resume: the command of this session is not stored").withHint(name)
 	default:
-		return nil, usage("--resume: read the command of the session: %v", err).
-			withHint("name it: lifeloop-wrap run --resume SESSION -- CMD")
+		return nil, usage("--resume: read the command of the session: %v", err).withHint(name)
 	}
 	for name, values := range c.Flags {
-		f := cmd.Flags().Lookup(name)
-		if f == nil || f.Changed {
+		if f := cmd.Flags().Lookup(name); f == nil || f.Changed {
 			continue
 		}
 		for _, v := range values {
@@ -111,11 +107,10 @@ func (s *session) reopen() error {
 		return refused(lifeloop.StateConflict, "%v", err).withHint("try again in a few seconds")
 	}
 	opened, _, err := ledger.Open(string(s.folder), ledger.Options{})
-	var locked *durable.LockedError
-	switch {
-	case errors.As(err, &locked):
+	if _, locked := errors.AsType[*durable.LockedError](err); locked {
 		return refused(lifeloop.StateConflict, "session %s is live", s.id)
-	case err != nil:
+	}
+	if err != nil {
 		return refused(lifeloop.InternalError, "open the ledger of session %s: %v", s.id, err).
 			withHint("lifeloop-wrap ledger verify %s shows where", s.id)
 	}

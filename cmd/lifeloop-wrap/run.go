@@ -132,8 +132,10 @@ func (f runFlags) check(cfg config.Config, program string) error {
 		return usage("--session-id %s: not a UUID in lower case with hyphens", f.sessionID)
 	case program == "":
 		return usage("run: the name of the program is empty")
+	case cfg.SubagentFrames: // ignoring it would promise it
+		return usage("subagent_frames is not supported by this version").withHint("remove it from the configuration")
 	}
-	return unsupported(cfg)
+	return nil
 }
 
 // run wires one session together, drives it to its end, and returns the exit
@@ -224,12 +226,3 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 // testOnlyLedger wraps the ledger of a session, for tests that kill a process at
 // one of its appends.
 var testOnlyLedger func(dir string, l supervisor.Ledger) supervisor.Ledger
-
-// unsupported refuses settings that this version does not implement: ignoring
-// them would promise them.
-func unsupported(cfg config.Config) error {
-	if cfg.SubagentFrames {
-		return usage("subagent_frames is not supported by this version").withHint("remove it from the configuration")
-	}
-	return nil
-}
