@@ -25,32 +25,26 @@ func (s *session) startable(t *harness.Terminal) (clientPrograms, error) {
 	})
 }
 
-// clientPrograms are the configured clients. Each starts with its first call.
-type clientPrograms struct {
-	byID       map[string]supervisor.Client
-	persistent []*dispatch.Persistent
-}
+// clientPrograms are the configured clients by id. Each starts with its first
+// call.
+type clientPrograms map[string]supervisor.Client
 
-// newClientPrograms makes them; around returns the caller's part of a client's
-// configuration.
+// newClientPrograms takes the caller's part of a client's configuration from
+// around.
 func newClientPrograms(clients []config.Client, around func(id string) dispatch.Config) (clientPrograms, error) {
-	out := clientPrograms{byID: map[string]supervisor.Client{}}
+	out := clientPrograms{}
 	for _, c := range clients {
 		cfg := around(c.ID)
 		cfg.ID, cfg.Command, cfg.Timeout = c.ID, c.Command, c.Timeout
+		var err error
 		if c.Mode == config.Persistent {
-			p, err := dispatch.NewPersistent(cfg)
-			if err != nil {
-				return out, usage("%v", err)
-			}
-			out.byID[c.ID], out.persistent = p, append(out.persistent, p)
-			continue
+			out[c.ID], err = dispatch.NewPersistent(cfg)
+		} else {
+			out[c.ID], err = dispatch.NewOneshot(cfg)
 		}
-		one, err := dispatch.NewOneshot(cfg)
 		if err != nil {
-			return out, usage("%v", err)
+			return nil, usage("%v", err)
 		}
-		out.byID[c.ID] = one
 	}
 	return out, nil
 }
@@ -59,8 +53,10 @@ func newClientPrograms(clients []config.Client, around func(id string) dispatch.
 // longer than one.
 func (c clientPrograms) close() {
 	var wg sync.WaitGroup
-	for _, p := range c.persistent {
-		wg.Go(p.Close)
+	for _, client := range c {
+		if p, ok := client.(*dispatch.Persistent); ok {
+			wg.Go(p.Close)
+		}
 	}
 	wg.Wait()
 }

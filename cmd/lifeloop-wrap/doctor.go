@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
@@ -51,16 +49,12 @@ func (g *globals) examine(cmd *cobra.Command, args []string) (*doctor.Report, er
 	if len(chosen) == 0 {
 		return nil, noAdapter(args[0])
 	}
-	exe, err := os.Executable()
+	host, err := surroundings()
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
+	host.RunDir, host.Socket, host.SessionID, host.NewID = "/nonexistent/run", "/nonexistent/door", uuid.Nil.String(), uuid.Nil.String()
+	host.Terminal, host.Real = true, realPath
 	return doctor.Examine(doctor.Config{Version: version, StateDir: cfg.StateDir, Adapters: chosen, Named: len(args) > 0,
-		Host: profiles.Host{Env: os.Environ(), Dir: realPath(dir), Exe: exe, Hook: hookWords(exe), RunDir: "/nonexistent/run", Socket: "/nonexistent/door",
-			SessionID: uuid.Nil.String(), NewID: uuid.Nil.String(), Terminal: true, ReadFile: os.ReadFile, Real: realPath},
-		Installed: installation, Settings: hostStore(cfg.StateDir)}), nil
+		Host: host, Installed: installation, Settings: hostStore(cfg.StateDir)}), nil
 }

@@ -112,6 +112,23 @@ func installation(profile profiles.Profile, project bool) (profiles.Installation
 	return in, nil
 }
 
+// surroundings are what a profile may read of this process. The folder is the real
+// path, after which harnesses name folders.
+func surroundings() (profiles.Host, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return profiles.Host{}, fmt.Errorf("find this program: %w", err)
+	}
+	dir, err := os.Getwd()
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return profiles.Host{}, fmt.Errorf("find the working directory: %w", err)
+	}
+	return profiles.Host{Env: os.Environ(), Dir: dir, Exe: exe, Hook: hookWords(exe), ReadFile: os.ReadFile}, nil
+}
+
 // realPath resolves the symbolic links of a path that exists.
 func realPath(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {

@@ -76,7 +76,7 @@ func hostHook(adapter, event string, stdin io.Reader, stdout *os.File) int {
 	defer clients.close()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	_ = supervisor.OneHook(ctx, k, supervisor.Ports{Clients: clients.byID}, call, deadline, profile.Answer, func(answer []byte) bool {
+	_ = supervisor.OneHook(ctx, k, supervisor.Ports{Clients: clients}, call, deadline, profile.Answer, func(answer []byte) bool {
 		if len(answer) == 0 {
 			return true
 		}

@@ -50,11 +50,10 @@ func readBounded(in io.Reader) ([]byte, error) {
 
 // problemsOf lists what is wrong with a document, each with its path.
 func problemsOf(err error) []lifeloop.Problem {
-	var invalid *lifeloop.ValidationError
-	switch {
-	case err == nil:
+	if err == nil {
 		return []lifeloop.Problem{}
-	case errors.As(err, &invalid):
+	}
+	if invalid, ok := errors.AsType[*lifeloop.ValidationError](err); ok {
 		return invalid.Problems
 	}
 	return []lifeloop.Problem{{Path: "$", Message: err.Error()}}
@@ -65,17 +64,15 @@ func (g *globals) verdict(cmd *cobra.Command, kind string, doc []byte) error {
 	_, err := lifeloop.Echo(kind, doc)
 	valid, ignored := err == nil, lifeloop.Unknown(kind, doc)
 	if g.json {
-		if err := printJSON(cmd.OutOrStdout(), struct {
+		printed := printJSON(cmd.OutOrStdout(), struct {
 			Valid    bool               `json:"valid"`
 			Errors   []lifeloop.Problem `json:"errors"`
 			Warnings []lifeloop.Problem `json:"warnings"`
-		}{valid, problemsOf(err), append([]lifeloop.Problem{}, ignored...)}); err != nil {
-			return err
+		}{valid, problemsOf(err), append([]lifeloop.Problem{}, ignored...)})
+		if printed == nil && !valid {
+			return exitCode(exitNo)
 		}
-		if valid {
-			return nil
-		}
-		return exitCode(exitNo)
+		return printed
 	}
 	warn(cmd.ErrOrStderr(), ignored)
 	if valid {

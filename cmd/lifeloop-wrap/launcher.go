@@ -122,35 +122,19 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 
 // ask asks the profile how to launch. It changes nothing.
 func (l *launcher) ask(w way, e kernel.Launch, otlp string) (profiles.Launch, error) {
-	host, err := l.host()
+	host, err := surroundings()
 	if err != nil {
-		return profiles.Launch{}, err
+		return profiles.Launch{}, refused(lifeloop.InternalError, "%v", err)
 	}
+	s := l.session
+	host.RunDir, host.Socket, host.SessionID, host.NewID = string(s.folder), s.door.Path(), s.id, uuid.NewString()
+	host.Terminal, host.NoHooks = l.terminal.Pty(), l.noHooks
 	host.OTLP, host.Number, host.Resume = otlp, e.Number, e.Resume
 	launch, err := w.profile.Prepare(w.argv, host)
 	if err != nil {
 		return launch, refused(lifeloop.AdapterUnavailable, "prepare %s: %v", w.profile.Adapter, err)
 	}
 	return launch, nil
-}
-
-// host is the environment that a profile may read.
-func (l *launcher) host() (profiles.Host, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return profiles.Host{}, refused(lifeloop.InternalError, "find this program: %v", err)
-	}
-	// Harnesses name folders after the real path of their working directory.
-	dir, err := os.Getwd()
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
-	}
-	if err != nil {
-		return profiles.Host{}, refused(lifeloop.InternalError, "find the working directory: %v", err)
-	}
-	s := l.session
-	return profiles.Host{Env: os.Environ(), Dir: dir, Exe: exe, Hook: hookWords(exe), RunDir: string(s.folder), Socket: s.door.Path(),
-		SessionID: s.id, NewID: uuid.NewString(), Terminal: l.terminal.Pty(), NoHooks: l.noHooks, ReadFile: os.ReadFile}, nil
 }
 
 // sources are what is read during a launch. Older records are not news.

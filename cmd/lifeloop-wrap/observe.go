@@ -144,12 +144,9 @@ func (o *observer) read(kind string, paths []string, await bool) error {
 
 // sameSource reports whether two sources read the same file.
 func sameSource(a, b profiles.Source) bool {
-	if a.Name != b.Name || a.Path == b.Path {
-		return a.Name == b.Name
-	}
 	one, err1 := os.Stat(a.Path)
 	other, err2 := os.Stat(b.Path)
-	return err1 == nil && err2 == nil && os.SameFile(one, other)
+	return a.Name == b.Name && (a.Path == b.Path || err1 == nil && err2 == nil && os.SameFile(one, other))
 }
 
 // createLedger creates the ledger of --ledger.

@@ -206,7 +206,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 		return 0, err
 	}
 	defer clients.close() // after the terminal is restored, before its guard ends
-	ports.Clients = clients.byID
+	ports.Clients = clients
 
 	result, err := supervisor.Run(context.Background(), k, ports, supervisor.Options{
 		Grace: s.cfg.Attempts.Timeouts.AbortGrace, KeepGoing: s.cfg.OnLedgerError == "continue", Restart: recovered, Relaunch: l.policy.Relaunches(), Log: s.log})
