@@ -133,8 +133,8 @@ func (g *globals) load(cmd *cobra.Command) (config.Config, config.Origins, error
 	return cfg, origins, nil
 }
 
-// givenFlags returns the values of the flags that cmd was given, those of which
-// wanted accepts the name.
+// givenFlags returns the values of the flags that cmd was given and whose name
+// wanted accepts.
 func givenFlags(cmd *cobra.Command, wanted func(name string) bool) map[string][]string {
 	given := map[string][]string{}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
