@@ -302,8 +302,8 @@ func (d *appServer) tokens(m message) []telemetry.Signal {
 	var total, last tokens
 	var window int64
 	scan.Object(m.usage,
-		scan.Func("total", func(val []byte) { total = readCamelTokens(val) }),
-		scan.Func("last", func(val []byte) { last = readCamelTokens(val) }), scan.Count("modelContextWindow", &window))
+		scan.Func("total", func(val []byte) { total = readTokens(val) }),
+		scan.Func("last", func(val []byte) { last = readTokens(val) }), scan.Count("modelContextWindow", &window))
 	t := d.of(m.thread)
 	s := d.signal(m, telemetry.UsageSeen)
 	s.Model = t.model

@@ -20,18 +20,24 @@ type tokens struct{ input, cached, written, output, reasoning, total int64 }
 
 func readTokens(val []byte) tokens {
 	var t tokens
-	scan.Object(val,
-		scan.Count("input_tokens", &t.input), scan.Count("cached_input_tokens", &t.cached), scan.Count("cache_write_input_tokens", &t.written),
-		scan.Count("output_tokens", &t.output), scan.Count("reasoning_output_tokens", &t.reasoning), scan.Count("total_tokens", &t.total))
-	return t
-}
-
-// readCamelTokens reads the app-server's spelling.
-func readCamelTokens(val []byte) tokens {
-	var t tokens
-	scan.Object(val,
-		scan.Count("inputTokens", &t.input), scan.Count("cachedInputTokens", &t.cached), scan.Count("cacheWriteInputTokens", &t.written),
-		scan.Count("outputTokens", &t.output), scan.Count("reasoningOutputTokens", &t.reasoning), scan.Count("totalTokens", &t.total))
+	// Rollouts have several counts per call, so there is no table of fields here.
+	scan.Members(val, func(key, val []byte) bool {
+		switch string(key) {
+		case "input_tokens", "inputTokens":
+			t.input = scan.CountOf(val)
+		case "cached_input_tokens", "cachedInputTokens":
+			t.cached = scan.CountOf(val)
+		case "cache_write_input_tokens", "cacheWriteInputTokens":
+			t.written = scan.CountOf(val)
+		case "output_tokens", "outputTokens":
+			t.output = scan.CountOf(val)
+		case "reasoning_output_tokens", "reasoningOutputTokens":
+			t.reasoning = scan.CountOf(val)
+		case "total_tokens", "totalTokens":
+			t.total = scan.CountOf(val)
+		}
+		return true
+	})
 	return t
 }
 

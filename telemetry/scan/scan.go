@@ -22,8 +22,8 @@ import (
 // of the object b, until f returns false. It reports whether b is an object, as
 // far as it was walked.
 //
-// It has a loop of its own beside Walk's: with Walk, a catch-up over a Codex
-// rollout takes some 7 % longer.
+// It has a loop of its own beside Walk's: with a second callback per member, a
+// catch-up over a Codex rollout takes 1.4 % more instructions.
 func Members(b []byte, f func(key, val []byte) bool) bool {
 	i := Space(b, 0)
 	if i >= len(b) || b[i] != '{' {
@@ -203,7 +203,7 @@ func Elements(b []byte, f func(val []byte) bool) bool {
 
 // Space returns the index of the first byte from b[i] on that is no white space.
 func Space(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
+	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
 		i++
 	}
 	return i
@@ -219,11 +219,11 @@ func skipString(b []byte, i int) int {
 		start := i
 		i += n
 		// The quote is escaped when an odd number of backslashes precedes it.
-		slashes := 0
-		for j := i - 1; j >= start && b[j] == '\\'; j-- {
-			slashes++
+		j := i
+		for j > start && b[j-1] == '\\' {
+			j--
 		}
-		if slashes%2 == 0 {
+		if (i-j)&1 == 0 {
 			return i + 1
 		}
 	}
@@ -249,22 +249,23 @@ func skipValue(b []byte, i int) int {
 		}
 		return i
 	}
-	depth := 0
-	for i < len(b) {
-		switch b[i] {
-		case '"':
+	for depth := 0; i < len(b); {
+		c := b[i]
+		if c == '"' {
 			if i = skipString(b, i); i < 0 {
 				return -1
 			}
 			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth == 0 {
-				return i + 1
-			}
 		}
 		i++
+		switch c | 0x20 { // '[' and '{' differ in this bit, and so do ']' and '}'
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
 	}
 	return -1
 }
@@ -371,9 +372,11 @@ const MostCounted = 1 << 50
 
 // CountOf returns the JSON number val if it can be a number of tokens, else 0.
 func CountOf(val []byte) int64 {
-	n, err := strconv.ParseInt(string(val), 10, 64)
-	if err != nil || n < 0 || n > MostCounted {
-		return 0
+	n := int64(0)
+	for _, c := range val {
+		if n = 10*n + int64(c-'0'); c < '0' || c > '9' || n > MostCounted {
+			return 0
+		}
 	}
 	return n
 }
