@@ -42,8 +42,8 @@ type Config struct {
 	Hysteresis float64
 }
 
-// secondWitness is how long a compaction waits for its second report.
-const secondWitness = 500 * time.Millisecond
+// secondReport is how long a compaction waits for its second report.
+const secondReport = 500 * time.Millisecond
 
 // A Level is a level of context pressure.
 type Level string
@@ -383,7 +383,7 @@ func (s *State) compacted(sig telemetry.Signal, now time.Time) []Observation {
 		trigger = s.trigger
 	}
 	s.pending = &Compaction{Trigger: trigger, Before: before, After: c.After, Signals: []telemetry.Signal{sig}}
-	s.due = now.Add(secondWitness)
+	s.due = now.Add(secondReport)
 	// After a compaction the next sample is reported at any level.
 	s.reported, s.stale = false, true
 	s.held = nil

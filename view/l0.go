@@ -317,7 +317,7 @@ func (l *L0) toolFailed(call, kind string, ms int64, words string) {
 	l.emit("TOOL_COMPLETED", "toolCallId", call, "status", "error")
 }
 
-// shown asks Tool, if there is one.
+// shown returns what Tool returns; ok is false without it.
 func (l *L0) shown(call string) (args, result any, ok bool) {
 	if l.Tool == nil {
 		return nil, nil, false

@@ -226,7 +226,7 @@ func (c checker) exitCodes(a Attempts) error {
 	return nil
 }
 
-// Policy is what a, which passed Check, comes to with these profiles. onLimit
+// Policy returns the policy for these profiles. a must have passed Check; onLimit
 // is one of Enum("on_limit").
 func (a Attempts) Policy(profiles []attempt.Profile, onLimit string) attempt.Policy {
 	p := attempt.Policy{Profiles: profiles,
