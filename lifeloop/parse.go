@@ -224,16 +224,13 @@ func halfSurrogate(data []byte) bool {
 // does not fit.
 func (l *list) fill(v reflect.Value, from any, at path) {
 	t := v.Type()
-	if t == reflect.TypeFor[Opaque]() {
+	switch kind := t.Kind(); {
+	case t == reflect.TypeFor[Opaque]():
 		if s, ok := from.(string); ok {
 			v.Set(reflect.ValueOf(NewOpaque(s)))
 			return
 		}
-		l.add(at, "expected a string, got %s", kindOf(from))
-		return
-	}
-	switch t.Kind() {
-	case reflect.Pointer:
+	case kind == reflect.Pointer:
 		if from == nil {
 			return
 		}
@@ -245,17 +242,17 @@ func (l *list) fill(v reflect.Value, from any, at path) {
 			v.Set(value)
 		}
 		return
-	case reflect.Struct:
+	case kind == reflect.Struct:
 		if members, ok := from.(map[string]any); ok {
 			l.fillStruct(v, members, at)
 			return
 		}
-	case reflect.Map:
+	case kind == reflect.Map:
 		if members, ok := from.(map[string]any); ok {
 			l.fillMap(v, members, at)
 			return
 		}
-	case reflect.Slice:
+	case kind == reflect.Slice:
 		if items, ok := from.([]any); ok {
 			v.Set(reflect.MakeSlice(t, len(items), len(items)))
 			for i, item := range items {
@@ -263,17 +260,17 @@ func (l *list) fill(v reflect.Value, from any, at path) {
 			}
 			return
 		}
-	case reflect.String:
+	case kind == reflect.String:
 		if s, ok := from.(string); ok {
 			v.SetString(s)
 			return
 		}
-	case reflect.Bool:
+	case kind == reflect.Bool:
 		if b, ok := from.(bool); ok {
 			v.SetBool(b)
 			return
 		}
-	case reflect.Int, reflect.Int64:
+	case kind == reflect.Int || kind == reflect.Int64:
 		if n, ok := integer(from); ok {
 			v.SetInt(n)
 			return

@@ -95,10 +95,8 @@ func (r Request) settle(p lifeloop.PayloadEnvelope, placed Placed) (Settlement, 
 // payloadLevel is the requirement level of a payload without a required
 // placement.
 func payloadLevel(p lifeloop.PayloadEnvelope) lifeloop.Requirement {
-	for _, a := range p.AcceptablePlacements {
-		if a.Requirement != lifeloop.Optional {
-			return lifeloop.Preferred
-		}
+	if slices.ContainsFunc(p.AcceptablePlacements, func(a lifeloop.AcceptablePlacement) bool { return a.Requirement != lifeloop.Optional }) {
+		return lifeloop.Preferred
 	}
 	return lifeloop.Optional
 }
