@@ -17,46 +17,33 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "reader:", err)
-		os.Exit(1)
-	}
-}
-
-func run(args []string) error {
+	args := os.Args[1:]
 	once := len(args) > 0 && args[0] == "-once"
 	if once {
 		args = args[1:]
 	}
 	if len(args) != 1 {
-		return errors.New("usage: reader [-once] FILE")
+		check(errors.New("usage: reader [-once] FILE"))
 	}
 	f, err := os.Open(args[0])
-	if err != nil {
-		return err
-	}
-	defer f.Close()
+	check(err)
 	if once {
-		if _, err := f.Seek(0, io.SeekEnd); err != nil {
-			return err
-		}
+		_, err := f.Seek(0, io.SeekEnd)
+		check(err)
 	}
 	n, err := fsnotify.NewWatcher()
-	if err != nil {
-		return err
-	}
-	defer n.Close()
-	if err := n.Add(filepath.Dir(args[0])); err != nil {
-		return err
-	}
+	check(err)
+	check(n.Add(filepath.Dir(args[0])))
 	buf, rest := make([]byte, 128<<10), 0
 	for range n.Events {
 		for {
 			m, err := f.Read(buf[rest:])
 			b := buf[:rest+m]
 			if end := bytes.LastIndexByte(b, '\n') + 1; end > 0 {
-				if _, err := os.Stdout.Write(b[:end]); err != nil || once {
-					return err
+				_, err := os.Stdout.Write(b[:end])
+				check(err)
+				if once {
+					return
 				}
 				rest = copy(buf, b[end:])
 			} else {
@@ -65,10 +52,14 @@ func run(args []string) error {
 			if err == io.EOF {
 				break
 			}
-			if err != nil {
-				return err
-			}
+			check(err)
 		}
 	}
-	return nil
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "reader:", err)
+		os.Exit(1)
+	}
 }

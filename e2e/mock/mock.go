@@ -387,18 +387,14 @@ func (a *answer) event(name string, data any) {
 	if a.stopped {
 		return
 	}
-	var text strings.Builder
 	if name != "" {
-		text.WriteString("event: " + name + "\n")
+		fmt.Fprintf(a.w, "event: %s\n", name)
 	}
-	text.WriteString("data: ")
-	if raw, ok := data.(string); ok {
-		text.WriteString(raw)
-	} else {
-		text.Write(encode(data))
+	text, raw := data.(string)
+	if !raw {
+		text = string(encode(data))
 	}
-	text.WriteString("\n\n")
-	_, _ = io.WriteString(a.w, text.String())
+	fmt.Fprintf(a.w, "data: %s\n\n", text)
 	a.w.(http.Flusher).Flush()
 }
 

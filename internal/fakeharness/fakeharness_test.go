@@ -351,15 +351,15 @@ func TestEnds(t *testing.T) {
 		send             syscall.Signal
 		code             int
 		killed           syscall.Signal
-		farewell         string // the last hook; empty: none after the turn
+		lastHook         string // empty: no hook after the turn
 	}{
 		{name: "steps run out", as: "tool", script: `{"print":"READY"}`},
 		{name: "exit", as: "tool", script: `{"print":"READY"}{"exit":7}{"print":"never"}`, code: 7},
 		{name: "crash", as: "tool", script: `{"print":"READY"}{"kill_self":"SEGV"}`, killed: unix.SIGSEGV},
 		{name: "kill", as: "claude", script: ready + `{"kill_self":"KILL"}`, killed: unix.SIGKILL},
-		{name: "claude TERM", as: "claude", script: ready + `{"sleep_ms":60000}`, send: unix.SIGTERM, code: 143, farewell: "SessionEnd:other"},
-		{name: "claude HUP", as: "claude", script: ready + `{"sleep_ms":60000}`, send: unix.SIGHUP, code: 129, farewell: "SessionEnd:other"},
-		{name: "claude INT while a tool runs", as: "claude", script: ready + `{"tool_child":{"cmd":["sleep","1"],"setsid":true}}{"sleep_ms":60000}`, send: unix.SIGINT, farewell: "SessionEnd:other"},
+		{name: "claude TERM", as: "claude", script: ready + `{"sleep_ms":60000}`, send: unix.SIGTERM, code: 143, lastHook: "SessionEnd:other"},
+		{name: "claude HUP", as: "claude", script: ready + `{"sleep_ms":60000}`, send: unix.SIGHUP, code: 129, lastHook: "SessionEnd:other"},
+		{name: "claude INT while a tool runs", as: "claude", script: ready + `{"tool_child":{"cmd":["sleep","1"],"setsid":true}}{"sleep_ms":60000}`, send: unix.SIGINT, lastHook: "SessionEnd:other"},
 		{name: "codex TERM", as: "codex", script: ready + `{"sleep_ms":60000}`, send: unix.SIGTERM, killed: unix.SIGTERM},
 		{name: "TERM ignored", as: "claude", script: `{"ignore":["TERM","HUP"]}` + ready + `{"sleep_ms":300}{"exit":3}`, send: unix.SIGTERM, code: 3},
 		{name: "a tool TERM", as: "tool", script: `{"print":"READY"}{"sleep_ms":60000}`, send: unix.SIGTERM, killed: unix.SIGTERM},
@@ -395,12 +395,12 @@ func TestEnds(t *testing.T) {
 			}
 			names, _ := p.calls(t)
 			last := names[len(names)-1]
-			if ended := strings.HasPrefix(last, "SessionEnd"); ended != (tc.farewell != "") || ended && last != tc.farewell {
-				t.Errorf("the last hook is %s, want %q", last, tc.farewell)
+			if ended := strings.HasPrefix(last, "SessionEnd"); ended != (tc.lastHook != "") || ended && last != tc.lastHook {
+				t.Errorf("the last hook is %s, want %q", last, tc.lastHook)
 			}
 			left, err := filepath.Glob(filepath.Join(p.home, ".claude/sessions/*"))
 			require.NoError(t, err)
-			if stale := len(left) > 0; stale == (tc.farewell != "") {
+			if stale := len(left) > 0; stale == (tc.lastHook != "") {
 				t.Errorf("registry files left: %v", left)
 			}
 		})
