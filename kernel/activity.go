@@ -23,7 +23,7 @@ type activity struct {
 		until  time.Time            // of a limit_wait, if known
 		sign   time.Time            // of life, the last one from any source
 		asked  time.Time            // when it last began to need input
-		freed  time.Time            // when it last stopped to need input
+		freed  time.Time            // when it last stopped needing input
 		signAt map[string]time.Time // of the last ActivitySeen of each source
 		flying map[string]toolCall  // tools in flight, by the id of the call
 		past   map[string]bool      // calls that are over
@@ -96,7 +96,7 @@ func (a *activity) limitEnds() time.Time  { return a.soft.until }
 func (a *activity) toolRuns() bool        { return len(a.soft.flying) > 0 }
 func (a *activity) restart(now time.Time) { a.soft.sign = now }
 
-// launching forgets the launch before.
+// launching forgets the previous launch.
 func (a *activity) launching() { *a = newActivity() }
 
 // signal folds the activity that a signal reports. A record of work from

@@ -33,7 +33,7 @@ type attempts struct {
 		attempting
 		launchedAt time.Time // older records are of another process
 		launchWhy  string    // why the harness could not be started
-		between    bool      // the launch before is over, and the next not recorded
+		between    bool      // the previous launch is over, and the next not recorded
 	}
 }
 
@@ -136,7 +136,6 @@ func (f RulesChecked) apply(k *Kernel) {
 	}
 }
 
-// ended folds how the newest attempt ended.
 func (a *attempts) ended(f *AttemptEnded) { a.hard.Last = f }
 
 func (a *attempts) run() string         { return a.hard.Run }
@@ -146,7 +145,6 @@ func (a *attempts) last() *AttemptEnded { return a.hard.Last }
 func (a *attempts) broken() string      { return a.hard.Broke }
 func (a *attempts) launchError() string { return a.soft.launchWhy }
 
-// completed says that the newest attempt completed.
 func (a *attempts) completed() bool { return a.hard.Last != nil && a.hard.Last.Cause == "" }
 
 // limited says that a rate limit ended the newest attempt.
@@ -168,11 +166,9 @@ func (a *attempts) id() *string {
 	if a.hard.Run == "" || a.soft.between {
 		return nil
 	}
-	run := a.hard.Run
-	return &run
+	return new(a.hard.Run)
 }
 
-// launch begins an attempt.
 func (a *attempts) launch(s *step, l Launching, id, cause string) {
 	a.soft.between, a.soft.launchedAt, a.soft.launchWhy = true, s.now, ""
 	a.soft.attempting = attempting{watch: attempt.NewWatch(&s.cfg.Policy)}
@@ -184,7 +180,7 @@ func (a *attempts) launch(s *step, l Launching, id, cause string) {
 	s.do(Launch{Run: l.Run, Number: a.hard.Number, Profile: l.Profile, Resume: l.Checkpoint})
 }
 
-// recovered is the attempt of the wrapper before. What the harness wrote was in
+// recovered is the attempt of the previous wrapper. What the harness wrote was in
 // memory only, so rules that need all of it do not apply.
 func (a *attempts) recovered() {
 	a.soft.attempting = attempting{watch: attempt.NewWatch(&attempt.Policy{}), did: true}
@@ -255,7 +251,6 @@ func (a *attempts) sign(s *step) {
 	}
 }
 
-// output folds what the harness wrote.
 func (a *attempts) output(s *step, in OutputSeen) {
 	a.soft.bytes = in.Total
 	if a.soft.watch == nil {
@@ -308,7 +303,6 @@ func (a *attempts) tool(s *step, name string, args *telemetry.Sized) {
 	}
 }
 
-// turnEnded notes the outcome of the last turn.
 func (a *attempts) turnEnded(o telemetry.Outcome) { a.soft.turn = o }
 
 // checkpoint notes that a continuation from here became possible.
@@ -341,8 +335,7 @@ func (a *attempts) limitMet(s *step, in FailureSeen) {
 	a.soft.limited = true
 	f := LimitMet{Action: action, Source: in.Source}
 	if !in.Until.IsZero() {
-		until := in.Until.UTC()
-		f.Until = &until
+		f.Until = new(in.Until.UTC())
 	}
 	s.record(f)
 	if action != attempt.LimitWait && a.hard.Alive {

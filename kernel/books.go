@@ -45,7 +45,6 @@ func (b *books) count(s *step, sig telemetry.Signal) {
 	}
 }
 
-// save records the sum, if it changed.
 func (b *books) save(s *step) {
 	if b.soft.changed {
 		b.soft.changed, b.soft.savedAt = false, s.now
@@ -53,7 +52,7 @@ func (b *books) save(s *step) {
 	}
 }
 
-// recovered continues the sum of the wrapper before.
+// recovered continues the sum of the previous wrapper.
 func (b *books) recovered() { b.soft.base = b.hard.Usage }
 
 // next is due during a long tool call too, so that its usage is on the books

@@ -77,7 +77,7 @@ func (e *ending) draining() bool     { return e.soft.draining }
 // drainTime is how long the drain still lasts.
 func (e *ending) drainTime(now time.Time) time.Duration { return e.soft.drainDue.Sub(now) }
 
-// launching forgets how the launch before was ended.
+// launching forgets how the previous launch was ended.
 func (e *ending) launching() { e.soft.rung, e.soft.first = 0, 0 }
 
 func (e *ending) next(*Kernel) time.Time { return sooner(e.soft.stopDue, e.soft.drainDue) }

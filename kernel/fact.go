@@ -81,8 +81,8 @@ func Encode(f Fact) (kind string, body json.RawMessage, err error) {
 	return Kind(f), body, err
 }
 
-// Decode reads a fact back. An unknown kind is an error: a ledger of a newer
-// version is not half understood.
+// Decode reads a fact back. An unknown kind is an error: it is from a newer
+// version, whose ledger must not be read in part.
 func Decode(kind string, body json.RawMessage) (Fact, error) {
 	for _, r := range registry {
 		if r.kind != kind {

@@ -93,14 +93,14 @@ func (h *health) observed(d *lifeloop.Degradation) {
 	}
 }
 
-// launching forgets what the sources of the launch before reported.
+// launching forgets what the sources of the previous launch reported.
 func (h *health) launching() {
 	clear(h.soft.watched)
 	clear(h.soft.spoken)
 	clear(h.soft.silent)
 }
 
-// weaken records what this launch cannot have and no launch before it lacked.
+// weaken records what this launch cannot have and no earlier launch lacked.
 // It was known before anything was promised, so it is no degradation.
 func (h *health) weaken(s *step) {
 	for _, w := range s.cfg.Weak {

@@ -20,7 +20,6 @@ func (k *Kernel) Foreign(sig telemetry.Signal) bool {
 		sig.Source == storeSource && sig.Session != "" && sig.Session != k.cfg.HarnessSession
 }
 
-// signals folds the signals of one telemetry record.
 func (s *step) signals(in SignalsSeen) {
 	before := len(s.turn.Facts)
 	for _, sig := range in.Signals {
@@ -126,7 +125,7 @@ func endBy(cause string) string {
 }
 
 // resumedElsewhere says, to an observer, that another process resumed the
-// session during a turn: the one before is gone, and could not report it.
+// session during a turn: the previous process has ended, and could not report it.
 func (s *step) resumedElsewhere(sig telemetry.Signal) bool {
 	hs, f := s.scopes.current(), s.turns.top()
 	return s.cfg.Observing && sig.Source == "hook" && sig.Cause == "resume" && sig.Session == hs.ID && hs.Started && f != nil && !f.Ending

@@ -36,7 +36,7 @@ import (
 // Kernel is the state of one wrapped session.
 type Kernel struct {
 	cfg  Config
-	step step // the newest one; here, so that a step allocates nothing
+	step step // the newest one; a field, so that a step allocates nothing
 
 	session  sessionMachine
 	scopes   scopes

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"cmp"
+
 	"lifeloop/lifeloop"
 	"lifeloop/session"
 )
@@ -84,12 +86,10 @@ func (r *router) document(s *step, k *call, o outcome) lifeloop.Receipt {
 		CapabilityDegradations: []lifeloop.Degradation{}, Warnings: append([]string{}, o.warnings...),
 	}
 	if k.Idempotency != "" {
-		key := k.Idempotency
-		doc.IdempotencyKey = &key
+		doc.IdempotencyKey = new(k.Idempotency)
 	}
 	if hs := s.scopes.of(k.Scope); s.cfg.Ledger && !s.session.ledgerLost() && hs != nil {
-		n := s.scopes.nextReceipt(hs)
-		doc.Sequence = &n
+		doc.Sequence = new(s.scopes.nextReceipt(hs))
 	}
 	if p := r.hard.Parents[k.Client+"\x00"+k.Invocation]; p != "" {
 		doc.ParentReceiptID = &p
@@ -102,9 +102,7 @@ func (r *router) document(s *step, k *call, o outcome) lifeloop.Receipt {
 	}
 	doc.CapabilityDegradations = append(doc.CapabilityDegradations, s.weakPlacements(k)...)
 	if o.failure != "" {
-		if o.retry == "" {
-			o.retry = o.failure.DefaultRetry()
-		}
+		o.retry = cmp.Or(o.retry, o.failure.DefaultRetry())
 		doc.FailureClass = &o.failure
 	}
 	if o.retry != "" {

@@ -129,7 +129,6 @@ func (f AttemptEnded) apply(k *Kernel) {
 	}
 }
 
-// launched folds the launch that was planned.
 func (r *recovery) launched(f Launching) {
 	h := &r.hard
 	h.Next = nil
@@ -190,7 +189,6 @@ func (s *step) budget() *Budget {
 	return b
 }
 
-// launch begins the first attempt.
 func (r *recovery) launch(s *step) {
 	s.attempts.launch(s, r.launching(s, "first", r.hard.Spent.Profile, r.hard.Spent.Launches+1), s.cfg.HarnessSession, s.startCause())
 }
@@ -200,7 +198,7 @@ func (r *recovery) launching(s *step, cause string, profile, number int) Launchi
 		Name: s.profileName(profile), Adapter: s.cfg.Manifest.AdapterID}
 }
 
-// relaunch begins the planned attempt. What was only true of the launch before
+// relaunch begins the planned attempt. What was only true of the previous launch
 // is forgotten.
 func (r *recovery) relaunch(s *step) {
 	n := r.hard.Next

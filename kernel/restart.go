@@ -51,8 +51,7 @@ func (s *step) recover(in Restarted) {
 	if s.session.pausedByCommand() { // a recovery resumes it; until now its wait was paused
 		f := ResumeRequested{Reason: supervisorLost}
 		if at := s.recovery.retryAt(); !at.IsZero() {
-			at = at.Add(s.now.Sub(s.session.lastReplayed())).UTC()
-			f.RetryAt = &at
+			f.RetryAt = new(at.Add(s.now.Sub(s.session.lastReplayed())).UTC())
 		}
 		s.record(f)
 	}

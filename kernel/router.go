@@ -3,6 +3,7 @@ package kernel
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -330,13 +331,12 @@ func (r *router) dispatch(s *step, c *Client, k *call) {
 }
 
 func (s *step) request(k *call) lifeloop.CallbackRequest {
-	key := k.Idempotency
 	return lifeloop.CallbackRequest{
 		SchemaVersion: lifeloop.Version, Event: k.Event, EventID: k.EventID,
 		AdapterID: s.cfg.Manifest.AdapterID, AdapterVersion: s.cfg.Manifest.AdapterVersion,
 		HarnessSessionID: s.scopes.id(k.Scope), HarnessRunID: s.attempts.id(), HarnessTaskID: s.task(),
 		IntegrationMode: k.Mode, InvocationID: k.Invocation, PayloadRefs: []lifeloop.PayloadRef{},
-		FrameContext: k.Frame, EventData: k.Data, IdempotencyKey: &key,
+		FrameContext: k.Frame, EventData: k.Data, IdempotencyKey: new(k.Idempotency),
 	}
 }
 
@@ -345,8 +345,7 @@ func (s *step) task() *string {
 	if s.cfg.OneHook {
 		return nil
 	}
-	t := s.cfg.Session
-	return &t
+	return new(s.cfg.Session)
 }
 
 // returned folds the outcome of one dispatch. A late answer to a call that was
@@ -467,12 +466,7 @@ func (r *router) giveUp(s *step) {
 // failOpen gives the calls that a wrapper left open when it died the receipt
 // that is true of them: it is unknown whether their clients were called.
 func (r *router) failOpen(s *step) {
-	open := make([]*call, 0, len(r.hard.Calls))
-	for _, k := range r.hard.Calls {
-		open = append(open, k)
-	}
-	slices.SortFunc(open, func(a, b *call) int { return cmp.Compare(a.N, b.N) })
-	for _, k := range open {
+	for _, k := range slices.SortedFunc(maps.Values(r.hard.Calls), func(a, b *call) int { return cmp.Compare(a.N, b.N) }) {
 		if k.Answer == nil {
 			why := "the wrapper died before the client's answer was recorded"
 			if !k.Dispatched {

@@ -89,7 +89,6 @@ func newScopes() (c scopes) {
 	return c
 }
 
-// observed folds an event of a harness session.
 func (c *scopes) observed(f Observed) {
 	hs := c.hard.Sessions[f.Scope]
 	switch f.Record.Event {
@@ -107,12 +106,10 @@ func (c *scopes) observed(f Observed) {
 	}
 }
 
-// receipt folds the number of a receipt.
 func (c *scopes) receipt(scope int, sequence int64) {
 	c.hard.Sessions[c.hard.Sessions[scope].Numbers].Receipts = sequence
 }
 
-// nextReceipt is the number of the next receipt of a scope.
 func (c *scopes) nextReceipt(hs *harnessSession) int64 {
 	return c.hard.Sessions[hs.Numbers].Receipts + 1
 }
@@ -124,13 +121,11 @@ func (c *scopes) current() *harnessSession     { return c.hard.Sessions[c.hard.S
 // id is the id of a scope for a document; nil while it is unknown.
 func (c *scopes) id(scope int) *string {
 	if hs := c.hard.Sessions[scope]; hs != nil && hs.ID != "" {
-		id := hs.ID
-		return &id
+		return new(hs.ID)
 	}
 	return nil
 }
 
-// known says whether a scope has this id.
 func (c *scopes) known(id string) bool {
 	for _, hs := range c.hard.Sessions {
 		if hs.ID == id {
@@ -165,7 +160,6 @@ func (c *scopes) prompted() string {
 	return ""
 }
 
-// open begins the next scope.
 func (c *scopes) open(s *step, id, cause string, ev []lifeloop.Evidence) {
 	cause = cmp.Or(cause, "unknown")
 	s.record(HarnessSessionOpened{Scope: c.hard.Scope + 1, ID: id, Cause: cause})
@@ -251,7 +245,7 @@ func (c *scopes) stopWaiting(s *step) {
 	}
 }
 
-// launching forgets a reported end: it was of the launch before.
+// launching forgets a reported end: it was of the previous launch.
 func (c *scopes) launching() { c.soft.gone, c.soft.goneDue = nil, time.Time{} }
 
 func (c *scopes) next(*Kernel) time.Time { return c.soft.goneDue }

@@ -268,8 +268,7 @@ func (m *sessionMachine) resume(s *step, in ResumeAsked) {
 		pause = s.now.Sub(m.soft.pausedAt)
 	}
 	if at := s.recovery.retryAt(); !at.IsZero() {
-		at = at.Add(pause)
-		f.RetryAt = &at
+		f.RetryAt = new(at.Add(pause))
 	}
 	s.record(f)
 	s.attempts.shift(pause, s.now)

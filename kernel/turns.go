@@ -101,7 +101,6 @@ func newTurns() (t turns) {
 	return t
 }
 
-// observed folds an event of a frame.
 func (t *turns) observed(f Observed) {
 	r := f.Record
 	switch r.Event {
@@ -185,7 +184,7 @@ func (t *turns) frameOf(turn string) *frame {
 
 // frameFor is the open frame that a stop or an end is about. Without a turn
 // that is the open frame, unless the record is older than it: the end of the
-// turn before may be written after the next prompt was sent.
+// previous turn may be written after the next prompt was sent.
 func (t *turns) frameFor(sig telemetry.Signal) *frame {
 	if sig.Turn != "" {
 		return t.frameOf(sig.Turn)
@@ -201,7 +200,7 @@ func (t *turns) past(name string) bool          { return t.hard.Past[name] }
 func (t *turns) any() bool                      { return len(t.hard.Frames) > 0 || len(t.hard.Past) > 0 }
 func (t *turns) prompted(before time.Time) bool { return before.After(t.soft.prompt.at) }
 
-// launching forgets the turn of the launch before.
+// launching forgets the turn of the previous launch.
 func (t *turns) launching() {
 	t.soft.prompt.sources, t.soft.prompt.named = nil, false
 	t.soft.state, t.soft.answered, t.soft.idleAt = turnNone, false, time.Time{}
@@ -308,8 +307,8 @@ func (t *turns) late(sig telemetry.Signal) bool {
 // two has no name for the turn. Each source reports each prompt once, in order.
 // So this one is the prompt of the open frame, if its model has not stopped,
 // and a past one, if the newest prompt is later. A name is given to the frame.
-// A prompt without a name, in a turn that stopped and is said to continue, is
-// the one that continues it.
+// A prompt without a name continues a stopped turn, if a source has reported that
+// the turn continues.
 func (t *turns) repeated(s *step, sig telemetry.Signal) bool {
 	if sig.Kind != telemetry.Prompt {
 		return false
@@ -346,7 +345,7 @@ func (s *step) likelyCause() string {
 
 // opening begins the frame of a prompt.
 func (t *turns) opening(s *step, sig telemetry.Signal, h *hook) {
-	s.scopes.stopWaiting(s) // the turn before is over
+	s.scopes.stopWaiting(s) // the previous turn is over
 	if s.scopes.current().Ending {
 		return
 	}

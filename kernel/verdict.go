@@ -11,9 +11,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file says how an attempt ended, once its harness has exited and all of
-// its output was read: by what evidence, and in which words for people and for
-// clients.
+// This file decides how an attempt ended, once its harness has exited and all of
+// its output was read. It also words the result for the user and for clients.
 
 // A verdict is how an attempt ended, and by what evidence.
 type verdict struct {
@@ -23,7 +22,6 @@ type verdict struct {
 	until    time.Time // when a rate limit is lifted; zero if unknown
 }
 
-// judge says how the attempt ended.
 func (a *attempts) judge(s *step) verdict {
 	e := a.hard.Exit
 	fail := func(c attempt.Cause, detail, evidence string) verdict {
