@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -47,21 +48,20 @@ type Config struct {
 	// Path precedes `/v1/logs` in the address. Every program on this machine
 	// can reach a port; only one that knows the path is received.
 	Path string
-	// Upstream is where each signal is forwarded to; a signal without an entry
-	// is not forwarded. See also [Receiver.PassOn].
-	Upstream map[Signal]Target
 	// MaxBody is the largest body, in bytes, as received and decompressed: 8
 	// MiB.
 	MaxBody int64
 	// MaxWaiting is how many bytes may wait for delivery, and as many for
 	// forwarding: 32 MiB.
 	MaxWaiting int64
-	// Patience is the time-out of one request to Upstream: 5 s.
-	Patience time.Duration
-	// Rest is the time-out for all requests that still wait for Upstream when
-	// Run ends: 1 s.
-	Rest time.Duration
 }
+
+const (
+	forwardTime = 5 * time.Second // time-out of one forwarded request
+	// restTime is the time-out for all requests that still wait to be forwarded
+	// when Run ends.
+	restTime = time.Second
+)
 
 // A Target is where a signal is forwarded to.
 type Target struct {
@@ -87,13 +87,14 @@ type Loss struct {
 // A Receiver listens from New on, and answers while Run runs.
 type Receiver struct {
 	cfg      Config
+	upstream map[Signal]Target
 	listener net.Listener
 	client   *http.Client
 	inbound  *queue[Body]
 	outbound *queue[passed]
 }
 
-// passed is a received request on its way to Upstream.
+// passed is a received request that is to be forwarded.
 type passed struct {
 	signal Signal
 	header http.Header
@@ -118,14 +119,8 @@ func New(cfg Config) (*Receiver, error) {
 	if cfg.MaxWaiting == 0 {
 		cfg.MaxWaiting = 32 << 20
 	}
-	if cfg.Patience == 0 {
-		cfg.Patience = 5 * time.Second
-	}
-	if cfg.Rest == 0 {
-		cfg.Rest = time.Second
-	}
-	if err := checkTargets(cfg.Upstream); err != nil {
-		return nil, err
+	if cfg.Path != "" {
+		cfg.Path = "/" + cfg.Path
 	}
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -134,7 +129,7 @@ func New(cfg Config) (*Receiver, error) {
 	return &Receiver{
 		cfg: cfg, listener: listener,
 		client: &http.Client{
-			Timeout:       cfg.Patience,
+			Timeout:       forwardTime,
 			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableCompression: true, MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
@@ -143,14 +138,10 @@ func New(cfg Config) (*Receiver, error) {
 	}, nil
 }
 
-// PassOn sets Config.Upstream for a caller that learns it after New. Call it
-// before Run.
+// PassOn sets where each signal is forwarded to. A signal without an entry is not
+// forwarded. Call it before Run.
 func (r *Receiver) PassOn(upstream map[Signal]Target) error {
-	r.cfg.Upstream = upstream
-	return checkTargets(upstream)
-}
-
-func checkTargets(upstream map[Signal]Target) error {
+	r.upstream = upstream
 	for signal, to := range upstream {
 		u, err := url.Parse(to.URL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -163,7 +154,7 @@ func checkTargets(upstream map[Signal]Target) error {
 
 // Endpoint is the base address for an exporter, which puts `/v1/logs` behind it.
 func (r *Receiver) Endpoint() string {
-	return strings.TrimSuffix("http://"+r.listener.Addr().String()+"/"+r.cfg.Path, "/")
+	return "http://" + r.listener.Addr().String() + r.cfg.Path
 }
 
 // Close closes the port of a receiver that does not run.
@@ -212,7 +203,7 @@ func (r *Receiver) Run(ctx context.Context) error {
 	r.inbound.close()
 	r.outbound.close()
 	serving.Wait()
-	late := time.AfterFunc(r.cfg.Rest, cut)
+	late := time.AfterFunc(restTime, cut)
 	passing.Wait()
 	late.Stop()
 	r.client.CloseIdleConnections()
@@ -225,23 +216,9 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 	isJSON := kind == "application/json"
 	refuse := func(code int, why string) { answer(w, isJSON, code, why) }
 
-	path := strings.TrimPrefix(req.URL.Path, "/")
-	if r.cfg.Path != "" {
-		var ok bool
-		if path, ok = strings.CutPrefix(path, r.cfg.Path+"/"); !ok {
-			refuse(http.StatusNotFound, "no such address")
-			return
-		}
-	}
-	var signal Signal
-	switch path {
-	case "v1/logs":
-		signal = Logs
-	case "v1/metrics":
-		signal = Metrics
-	case "v1/traces":
-		signal = Traces
-	default:
+	name, ok := strings.CutPrefix(req.URL.Path, r.cfg.Path+"/v1/")
+	signal := Signal(name)
+	if !ok || signal != Logs && signal != Metrics && signal != Traces {
 		refuse(http.StatusNotFound, "no such address")
 		return
 	}
@@ -256,8 +233,7 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, req.Body, r.cfg.MaxBody))
 	if err != nil {
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
+		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 			r.cfg.Lost(Loss{Signal: signal, Why: "the body is larger than MaxBody"})
 			refuse(http.StatusRequestEntityTooLarge, "the body is too large")
 			return
@@ -267,7 +243,7 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 	}
 	// The user's own telemetry has priority: a request is forwarded even if it
 	// cannot be decompressed here.
-	if _, ok := r.cfg.Upstream[signal]; ok && !r.outbound.push(passed{signal, req.Header, raw}, int64(len(raw))) {
+	if _, ok := r.upstream[signal]; ok && !r.outbound.push(passed{signal, req.Header, raw}, int64(len(raw))) {
 		r.cfg.Lost(Loss{Signal: signal, Upstream: true, Why: "the queue for forwarding is full"})
 	}
 	data, code, why := unpack(raw, req.Header.Get("Content-Encoding"), r.cfg.MaxBody)
@@ -332,15 +308,13 @@ var hopByHop = [...]string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Pr
 // pass forwards one request unchanged, once: a retry would delay the exporter's
 // answer.
 func (r *Receiver) pass(ctx context.Context, p passed) {
-	to := r.cfg.Upstream[p.signal]
+	to := r.upstream[p.signal]
 	err := func() error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.URL, bytes.NewReader(p.raw))
 		if err != nil {
 			return errors.New("its address is invalid")
 		}
-		for key, values := range p.header {
-			req.Header[key] = values
-		}
+		maps.Copy(req.Header, p.header)
 		for _, key := range hopByHop {
 			req.Header.Del(key)
 		}
