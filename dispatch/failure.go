@@ -97,7 +97,7 @@ func (cfg *Config) killed(sig syscall.Signal) *Failure {
 
 func (cfg *Config) cannotStart(err error) *Failure {
 	why := "cannot start"
-	var errno syscall.Errno
+	errno, isErrno := errors.AsType[syscall.Errno](err)
 	switch {
 	case cfg.dirMissing():
 		why = "working directory not found"
@@ -105,7 +105,7 @@ func (cfg *Config) cannotStart(err error) *Failure {
 		why = "not found"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, exec.ErrDot), errors.Is(err, syscall.ENOEXEC):
 		why = "not executable"
-	case errors.As(err, &errno):
+	case isErrno:
 		why = "cannot start: " + errno.Error()
 	}
 	return cfg.fail(lifeloop.TransportError, why, err)

@@ -25,12 +25,11 @@ type Func func(ctx context.Context, env lifeloop.DispatchEnvelope) (lifeloop.Cal
 func (f Func) Call(ctx context.Context, env []byte) (Answer, error) {
 	began := time.Now()
 	body, failure := f.answer(ctx, env)
-	a := Answer{Body: body, Duration: time.Since(began)}
-	if failure != nil {
+	a, err := result(began, body, failure)
+	if err != nil {
 		a.ExitCode = -1 // there is no process
-		return a, failure
 	}
-	return a, nil
+	return a, err
 }
 
 func (f Func) answer(ctx context.Context, env []byte) ([]byte, *Failure) {
@@ -51,11 +50,11 @@ func (f Func) answer(ctx context.Context, env []byte) ([]byte, *Failure) {
 		return nil, unnamed.canceled(ctx)
 	}
 
-	var own *Failure
+	own, _ := errors.AsType[*Failure](r.err)
 	switch {
 	case r.panicked:
 		return nil, unnamed.fail(lifeloop.InternalError, "the client panicked", nil)
-	case errors.As(r.err, &own) && own != nil:
+	case own != nil:
 		return nil, own
 	case r.err != nil && ctx.Err() != nil:
 		return nil, unnamed.canceled(ctx) // most likely f returned because of it

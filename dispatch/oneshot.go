@@ -145,7 +145,7 @@ type Answer struct {
 func (o *Oneshot) Call(ctx context.Context, env []byte) (Answer, error) {
 	began := time.Now()
 	if ctx.Err() != nil {
-		return Answer{ExitCode: -1}, o.cfg.canceled(ctx)
+		return result(began, nil, o.cfg.canceled(ctx))
 	}
 	// The kernel sends the parent-death signal when the thread that started
 	// the client ends. Locking the thread keeps other goroutines from locking
@@ -154,7 +154,7 @@ func (o *Oneshot) Call(ctx context.Context, env []byte) (Answer, error) {
 	defer runtime.UnlockOSThread()
 	c, err := o.cfg.start(env, false)
 	if err != nil {
-		return Answer{ExitCode: -1, Duration: time.Since(began)}, o.cfg.cannotStart(err)
+		return result(began, nil, o.cfg.cannotStart(err))
 	}
 	if o.cfg.Started != nil {
 		o.cfg.Started(c.pid)
@@ -165,12 +165,15 @@ func (o *Oneshot) Call(ctx context.Context, env []byte) (Answer, error) {
 		o.cfg.Ended(c.pid)
 	}
 	o.cfg.saveStderr(c)
+	return result(began, c.answer, o.cfg.failure(ctx, c, end, status, waitErr))
+}
 
-	a := Answer{ExitCode: -1, Duration: time.Since(began)}
-	if f := o.cfg.failure(ctx, c, end, status, waitErr); f != nil {
-		a.ExitCode = f.ExitCode
+// result returns the body of a call that began then, or its failure.
+func result(began time.Time, body []byte, f *Failure) (Answer, error) {
+	a := Answer{Body: body, Duration: time.Since(began)}
+	if f != nil {
+		a.Body, a.ExitCode = nil, f.ExitCode
 		return a, f
 	}
-	a.ExitCode, a.Body = 0, c.answer
 	return a, nil
 }

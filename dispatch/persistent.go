@@ -51,12 +51,7 @@ func (p *Persistent) Call(ctx context.Context, env []byte) (Answer, error) {
 	began := time.Now()
 	deadline := began.Add(p.cfg.Timeout)
 	body, f := p.inTurn(ctx, deadline, env)
-	a := Answer{Body: body, Duration: time.Since(began)}
-	if f != nil {
-		a.ExitCode = f.ExitCode
-		return a, f
-	}
-	return a, nil
+	return result(began, body, f)
 }
 
 func (p *Persistent) inTurn(ctx context.Context, deadline time.Time, env []byte) ([]byte, *Failure) {
