@@ -218,8 +218,12 @@ func (c *process) idle() bool {
 		{Fd: int32(c.stdout), Events: unix.POLLIN},
 		{Fd: int32(c.pidfd), Events: unix.POLLIN},
 	}
-	n, err := unix.Poll(fds[:], 0)
-	return n == 0 && err == nil
+	for {
+		// The runtime's own signals can interrupt even a poll that does not wait.
+		if n, err := unix.Poll(fds[:], 0); err != unix.EINTR {
+			return n == 0 && err == nil
+		}
+	}
 }
 
 // shutDown closes the client's stdin and waits up to CloseGrace for its exit.
