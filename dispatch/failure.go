@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,10 +87,7 @@ func (cfg *Config) failure(ctx context.Context, c *process, e end, status syscal
 }
 
 func (cfg *Config) killed(sig syscall.Signal) *Failure {
-	name := unix.SignalName(sig)
-	if name == "" {
-		name = fmt.Sprintf("signal %d", int(sig))
-	}
+	name := cmp.Or(unix.SignalName(sig), fmt.Sprintf("signal %d", int(sig)))
 	f := cfg.fail(lifeloop.TransportError, "killed by "+name, nil)
 	f.Signal = sig
 	return f

@@ -18,6 +18,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,12 +91,8 @@ func (c Config) complete() (Config, error) {
 	if c.Env == nil {
 		c.Env = os.Environ()
 	}
-	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
-	}
-	if c.MaxAnswer == 0 {
-		c.MaxAnswer = DefaultMaxAnswer
-	}
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.MaxAnswer = cmp.Or(c.MaxAnswer, DefaultMaxAnswer)
 	return c, nil
 }
 

@@ -13,6 +13,7 @@ package otlp
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -113,12 +114,8 @@ func New(cfg Config) (*Receiver, error) {
 	if cfg.Lost == nil {
 		cfg.Lost = func(Loss) {}
 	}
-	if cfg.MaxBody == 0 {
-		cfg.MaxBody = 8 << 20
-	}
-	if cfg.MaxWaiting == 0 {
-		cfg.MaxWaiting = 32 << 20
-	}
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, 8<<20)
+	cfg.MaxWaiting = cmp.Or(cfg.MaxWaiting, 32<<20)
 	if cfg.Path != "" {
 		cfg.Path = "/" + cfg.Path
 	}
