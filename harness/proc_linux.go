@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -112,15 +113,8 @@ func descendants(procs []proc, root int, leaveOut func(proc) bool) []proc {
 	return found
 }
 
-func alive(procs []proc) []proc {
-	var live []proc
-	for _, p := range procs {
-		if !p.dead() {
-			live = append(live, p)
-		}
-	}
-	return live
-}
+// alive removes the dead from procs.
+func alive(procs []proc) []proc { return slices.DeleteFunc(procs, proc.dead) }
 
 // kill signals p if its pid still is the same process. With a pidfd nothing can
 // happen between the check and the signal; without one there is a gap of

@@ -465,12 +465,9 @@ func (c *Child) undo() {
 // suspend restores the terminal and saves the modes for resume.
 func (t *Terminal) suspend() {
 	t.mu.Lock()
-	m := t.modes
+	t.shelved = t.modes
 	t.mu.Unlock()
 	t.Restore()
-	t.mu.Lock()
-	t.shelved = m
-	t.mu.Unlock()
 }
 
 // resume sets the attributes again if a child has the terminal, and the modes
