@@ -17,6 +17,7 @@ package profiles
 
 import (
 	"fmt"
+	"slices"
 
 	"lifeloop/attempt"
 	"lifeloop/telemetry"
@@ -77,6 +78,16 @@ type Launch struct {
 	Resumes bool
 	// Evidence is what shows that the launch succeeded.
 	Evidence Evidence
+}
+
+// ReportsWaiting says whether a launch has a source that reports that the harness
+// waits for the user.
+func (p Profile) ReportsWaiting(l Launch) bool {
+	reports := func(decoder func() telemetry.Decoder) bool {
+		return decoder != nil && telemetry.ReportsWaiting(decoder())
+	}
+	return l.Hooks && telemetry.ReportsWaiting(p.Hooks) || reports(l.OSCDecoder) ||
+		slices.ContainsFunc(l.Sources, func(s Source) bool { return reports(s.Decoder) })
 }
 
 // An Export is telemetry that a harness sends to us.

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"iter"
+	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -12,6 +15,7 @@ import (
 	"lifeloop/internal/store"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
+	"lifeloop/lifeloop"
 	"lifeloop/view"
 )
 
@@ -105,9 +109,13 @@ func eventsCmd(g *globals) *cobra.Command {
 	}
 	r.flags(cmd)
 	cmd.Flags().Uint64Var(&r.from, "from", 0, "first sequence number `SEQ` to print; with --as hcp and l0, that form's own")
-	cmd.Flags().StringVar(&as, "as", as, "`FORM` of the events: lifeloop, hcp, l0 or facts")
-	cmd.Flags().BoolVar(&callbacks, "callbacks", false, "with --as l0, print each event's callbacks after it")
+	formFlags(cmd, &as, &callbacks)
 	return cmd
+}
+
+func formFlags(cmd *cobra.Command, as *string, callbacks *bool) {
+	cmd.Flags().StringVar(as, "as", *as, "`FORM` of the events: lifeloop, hcp, l0 or facts")
+	cmd.Flags().BoolVar(callbacks, "callbacks", false, "with --as l0, print each event's callbacks after it")
 }
 
 // A line is one line of output and its number: that of the ledger's entry, or
@@ -192,4 +200,28 @@ func eventLines(e kernel.Entry) []line {
 		return []line{{e.Seq, ev}}
 	}
 	return nil
+}
+
+// openEvents opens the file of --events, which stays open until the process ends.
+// It returns a function that appends a durable event or receipt; nil without
+// --events.
+func openEvents(path string) (func(kernel.Entry), error) {
+	f := os.Stderr
+	switch path {
+	case "":
+		return nil, nil
+	case "-":
+	default:
+		var err error
+		if f, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+			return nil, refused(lifeloop.InternalError, "open the events file: %v", err)
+		}
+	}
+	return func(e kernel.Entry) {
+		for _, l := range slices.Concat(eventLines(e), receiptLines(e)) {
+			if text, err := json.Marshal(l.value); err == nil {
+				_, _ = f.Write(append(text, '\n')) // a full disk must not end a session whose ledger still works
+			}
+		}
+	}, nil
 }

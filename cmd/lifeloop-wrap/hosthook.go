@@ -13,7 +13,6 @@ import (
 	"lifeloop/dispatch"
 	"lifeloop/internal/config"
 	"lifeloop/kernel"
-	"lifeloop/manifests"
 	"lifeloop/profiles"
 	"lifeloop/supervisor"
 )
@@ -43,9 +42,8 @@ func hostHook(adapter, event string, stdin io.Reader, stdout *os.File) int {
 	if err != nil || os.Getenv("LIFELOOP_SOCKET") != "" {
 		return 0
 	}
-	profile, ok := profiles.For(adapter)
-	manifest, known := manifests.Get(adapter)
-	if !ok || !known || profile.Hooks == nil {
+	profile, manifest, ok := adapterOf(adapter)
+	if !ok || profile.Hooks == nil {
 		return 0
 	}
 	call, err := profile.DecodeHook(event, input)

@@ -10,6 +10,7 @@ import (
 	"lifeloop/internal/nearest"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
+	"lifeloop/profiles"
 )
 
 func manifestCmd(g *globals) *cobra.Command {
@@ -69,6 +70,13 @@ func manifestCmd(g *globals) *cobra.Command {
 	}
 	cmd.AddCommand(list, show, explain, validate)
 	return cmd
+}
+
+// adapterOf returns the profile and the manifest of an adapter.
+func adapterOf(id string) (p profiles.Profile, m lifeloop.Manifest, ok bool) {
+	p, ok = profiles.For(id)
+	m, known := manifests.Get(id)
+	return p, m, ok && known
 }
 
 func noAdapter(id string) *failure {

@@ -58,15 +58,15 @@ times come from the records, so the same files give the same lines.`,
 			if f.once && f.follow {
 				return usage("--once excludes --follow")
 			}
-			o, err := newObserver(f.adapter)
+			o, err := newObserver(f)
 			if err != nil {
 				return err
 			}
-			o.out, o.notes, o.session, o.total = cmd.OutOrStdout(), cmd.ErrOrStderr(), f.session, f.usage
+			o.out, o.notes = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			if len(paths) == 0 {
-				err = o.find(f.source, cmd.ErrOrStderr())
+				err = o.find()
 			} else {
-				err = o.read(f.source, paths, f.follow)
+				err = o.read(paths)
 			}
 			if err != nil {
 				return err
@@ -79,9 +79,9 @@ times come from the records, so the same files give the same lines.`,
 				defer closeLog()
 			}
 			if f.once {
-				return o.once()
+				return o.readOnce()
 			}
-			return o.follow(f.fromStart)
+			return o.readOn()
 		},
 	}
 	fl := cmd.Flags()
@@ -98,6 +98,7 @@ times come from the records, so the same files give the same lines.`,
 
 // An observer reads the records of one session and prints its events.
 type observer struct {
+	flags    observeFlags
 	profile  profiles.Profile
 	manifest lifeloop.Manifest
 	sources  []profiles.Source
@@ -105,33 +106,32 @@ type observer struct {
 	out      io.Writer
 	notes    io.Writer // for the user
 	found    bool      // a session was found
-	total    bool      // print the usage too
 	status   view.Status
 	id       string            // of the session of this observer
 	log      supervisor.Ledger // nil without --ledger
 }
 
-func newObserver(adapter string) (*observer, error) {
-	if adapter == "" {
-		return nil, usage("observe needs --adapter").withHint("lifeloop-wrap manifest list lists the adapters")
+func newObserver(f observeFlags) (*observer, error) {
+	const hint = "lifeloop-wrap manifest list lists the adapters"
+	if f.adapter == "" {
+		return nil, usage("observe needs --adapter").withHint(hint)
 	}
-	profile, ok := profiles.For(adapter)
-	manifest, known := manifests.Get(adapter)
-	if !ok || !known {
-		return nil, usage("--adapter %q: no such adapter%s", adapter, nearest.Hint(adapter, manifests.IDs())).withHint("lifeloop-wrap manifest list lists the adapters")
+	profile, manifest, ok := adapterOf(f.adapter)
+	if !ok {
+		return nil, usage("--adapter %q: no such adapter%s", f.adapter, nearest.Hint(f.adapter, manifests.IDs())).withHint(hint)
 	}
-	return &observer{profile: profile, manifest: manifest, id: uuid.NewString()}, nil
+	return &observer{flags: f, session: f.session, profile: profile, manifest: manifest, id: uuid.NewString()}, nil
 }
 
 // read adds the sources at the paths. A file that does not exist is an error,
 // unless it is awaited.
-func (o *observer) read(kind string, paths []string, await bool) error {
+func (o *observer) read(paths []string) error {
 	for _, path := range paths {
-		s, err := o.source(kind, path)
+		s, err := o.source(o.flags.source, path)
 		if err != nil {
 			return err
 		}
-		if _, err := os.Stat(s.Path); s.Form != profiles.Events && !await && errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(s.Path); s.Form != profiles.Events && !o.flags.follow && errors.Is(err, fs.ErrNotExist) {
 			return no(lifeloop.AdapterUnavailable, "observe: %s does not exist", path).withHint("--follow waits for it")
 		}
 		if slices.ContainsFunc(o.sources, func(other profiles.Source) bool { return sameSource(s, other) }) {
@@ -237,8 +237,8 @@ func (o *observer) kernel(repeatable bool) *kernel.Kernel {
 			AdapterVersion: o.manifest.AdapterVersion, WorkDir: dir, Version: version, PID: os.Getpid(), Clients: []string{}, Policy: "none"}})
 }
 
-// once prints the events of the existing records.
-func (o *observer) once() error {
+// readOnce prints the events of the existing records.
+func (o *observer) readOnce() error {
 	for _, s := range o.sources {
 		if s.Form == profiles.Events {
 			return usage("--once: %s is a server, whose events have no end", s.Path).withHint("leave --once out")
@@ -255,9 +255,9 @@ func (o *observer) once() error {
 	return cmp.Or(err, out.Flush())
 }
 
-// follow prints events until a signal ends it.
-func (o *observer) follow(fromStart bool) error {
-	files, err := supervisor.NewFiles(supervisor.Files{Fixed: o.sources, Named: o.profile.Transcript, AtEnd: !fromStart, Getenv: os.Getenv,
+// readOn prints events until a signal ends it.
+func (o *observer) readOn() error {
+	files, err := supervisor.NewFiles(supervisor.Files{Fixed: o.sources, Named: o.profile.Transcript, AtEnd: !o.flags.fromStart, Getenv: os.Getenv,
 		Runs: func(p telemetry.Process) bool { return harness.Runs(p.PID, p.Start) }})
 	if err != nil {
 		return no(lifeloop.AdapterUnavailable, "observe: %v", err)
@@ -275,7 +275,7 @@ func (o *observer) follow(fromStart bool) error {
 func (o *observer) listener(w io.Writer) supervisor.Listener {
 	return func(entries []kernel.Entry) error {
 		for _, e := range entries {
-			if o.total {
+			if o.flags.usage {
 				o.status.Apply(e)
 			}
 			o.note(e.Fact)
@@ -335,7 +335,7 @@ func (o *observer) noSessionError() error {
 
 // printUsage prints the sum of the session's model calls.
 func (o *observer) printUsage(w io.Writer) error {
-	if !o.total {
+	if !o.flags.usage {
 		return nil
 	}
 	return printJSON(w, map[string]any{"usage": o.status.Usage, "turns": o.status.Turns, "unknown_records": o.status.UnknownRecords})

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,8 +18,8 @@ const recent = 2 * time.Minute
 
 // find chooses the newest session of this folder, or the one that --session names.
 // If two changed recently, the user must choose.
-func (o *observer) find(kind string, note io.Writer) error {
-	if kind != "" && kind != o.profile.Transcript.Name {
+func (o *observer) find() error {
+	if kind := o.flags.source; kind != "" && kind != o.profile.Transcript.Name {
 		return usage("--source %s needs a PATH", kind)
 	}
 	dir, err := os.Getwd()
@@ -58,7 +57,7 @@ func (o *observer) find(kind string, note io.Writer) error {
 	chosen := fit[0]
 	o.sources, o.session = []profiles.Source{chosen.Source}, chosen.Session
 	if len(fit) > 1 {
-		fmt.Fprintf(note, "lifeloop-wrap: observing session %s, the newest of %d in %s; --session chooses another\n", chosen.Session, len(fit), dir)
+		fmt.Fprintf(o.notes, "lifeloop-wrap: observing session %s, the newest of %d in %s; --session chooses another\n", chosen.Session, len(fit), dir)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"lifeloop/attempt"
 	"lifeloop/attempt/policy"
@@ -13,10 +12,8 @@ import (
 	"lifeloop/internal/config"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
-	"lifeloop/manifests"
 	"lifeloop/negotiate"
 	"lifeloop/profiles"
-	"lifeloop/telemetry"
 )
 
 // This file checks how a run may launch, from the configuration's attempts block
@@ -48,10 +45,8 @@ func ways(cfg config.Config, adapter string, argv []string) ([]way, error) {
 			}
 		}
 		id = cmp.Or(id, profiles.Infer(w.argv[0]))
-		var ok, known bool
-		w.profile, ok = profiles.For(id)
-		w.manifest, known = manifests.Get(id)
-		if !ok || !known {
+		var ok bool
+		if w.profile, w.manifest, ok = adapterOf(id); !ok {
 			return nil, usage("%s %s: no such adapter", where, id).withHint("lifeloop-wrap manifest list lists the adapters")
 		}
 		out = append(out, w)
@@ -93,7 +88,7 @@ func (l *launcher) check() ([]attempt.Profile, error) {
 			p.Missing = cmp.Or(notInstalled(w.argv[0]), l.unmet(w, launch))
 			p.AcceptsContinuation = w.continues && launch.Resumes
 		}
-		if p.Missing == "" && mustReport && !reportsWaiting(w, launch) {
+		if p.Missing == "" && mustReport && !w.profile.ReportsWaiting(launch) {
 			return nil, usage("--timeout-inter: in a terminal, nothing reports that %s waits for the user", p.Name).
 				withHint("the timeout would end it while it waits; use --timeout-initial or --max-duration, or add --force")
 		}
@@ -114,16 +109,6 @@ func notInstalled(program string) string {
 		return "its program cannot be executed"
 	}
 	return "its program is not installed"
-}
-
-// reportsWaiting says whether a launch has a source that reports that the harness
-// waits for the user.
-func reportsWaiting(w way, launch profiles.Launch) bool {
-	reports := func(decoder func() telemetry.Decoder) bool {
-		return decoder != nil && telemetry.ReportsWaiting(decoder())
-	}
-	return launch.Hooks && telemetry.ReportsWaiting(w.profile.Hooks) || reports(launch.OSCDecoder) ||
-		slices.ContainsFunc(launch.Sources, func(s profiles.Source) bool { return reports(s.Decoder) })
 }
 
 // unmet names a required capability that a way to launch lacks, or is "".

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -173,4 +175,32 @@ func (g *globals) print(cmd *cobra.Command, v any, text string) error {
 	}
 	_, err := io.WriteString(cmd.OutOrStdout(), text)
 	return err
+}
+
+// version is the program's own version; a release build sets it with -ldflags.
+var version = "0.1.0-dev"
+
+func versionCmd(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return g.writeVersion(cmd) },
+	}
+}
+
+func (g *globals) writeVersion(cmd *cobra.Command) error {
+	goVersion := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		goVersion = info.GoVersion
+	}
+	return g.print(cmd, map[string]any{"version": version, "contract": lifeloop.Version, "go": goVersion},
+		fmt.Sprintf("lifeloop-wrap %s (%s, %s)\n", version, lifeloop.Version, goVersion))
+}
+
+func hookCmd() *cobra.Command {
+	// main serves it before the command tree is built; here it is only
+	// documented.
+	return &cobra.Command{Use: "hook EVENT", Short: "Serve one hook call of a harness (injected hooks run this)", DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error { return nil }}
 }

@@ -65,8 +65,7 @@ what it waits for.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&as, "as", as, "`FORM` of the events: lifeloop, hcp, l0 or facts")
-	cmd.Flags().BoolVar(&callbacks, "callbacks", false, "with --as l0, print each event's callbacks after it")
+	formFlags(cmd, &as, &callbacks)
 	return cmd
 }
 
