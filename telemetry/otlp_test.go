@@ -2,6 +2,8 @@ package telemetry_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -71,7 +73,7 @@ func TestOTLPEncodingsAgree(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(r, "bodies") {
 			resource := telemetrytest.Pairs("service.name", "x", "service.version", "1.2.3")
 			logs := rapid.SliceOfN(rapid.Custom(drawLog), 0, 5).Draw(r, "logs")
-			plain, loose, proto := telemetrytest.EncodeJSON(r, resource, logs, false), telemetrytest.EncodeJSON(r, resource, logs, true), telemetrytest.EncodeProto(resource, logs)
+			plain, loose, proto := encodeJSON(r, resource, logs, false), encodeJSON(r, resource, logs, true), telemetrytest.EncodeProto(resource, logs)
 			for i := range decoders {
 				want := telemetrytest.Lines(decoders[i][0].Decode(plain))
 				signals += len(want)
@@ -88,7 +90,7 @@ func TestOTLPEncodingsAgree(t *testing.T) {
 // A torn body gives no signal and is counted.
 func TestTornOTLP(t *testing.T) {
 	logs := []telemetrytest.Log{{At: 1795247131309000000, Body: "claude_code.user_prompt", Attrs: telemetrytest.Pairs("session.id", "s", "prompt.id", "p")}}
-	for name, body := range map[string][]byte{"json": telemetrytest.EncodeJSON(t, nil, logs, false), "protobuf": telemetrytest.EncodeProto(nil, logs)} {
+	for name, body := range map[string][]byte{"json": encodeJSON(t, nil, logs, false), "protobuf": telemetrytest.EncodeProto(nil, logs)} {
 		d := newDecoder(t, "claude-otlp")
 		require.Len(t, d.Decode(body), 1, name)
 		torn := 0
@@ -147,7 +149,7 @@ func FuzzOTLP(f *testing.F) {
 			for _, s := range append(first, d.Decode(body)...) {
 				telemetrytest.CheckSignal(t, s)
 			}
-			for _, b := range [][]byte{telemetrytest.EncodeJSON(t, nil, logs, false), telemetrytest.EncodeProto(nil, logs)} {
+			for _, b := range [][]byte{encodeJSON(t, nil, logs, false), telemetrytest.EncodeProto(nil, logs)} {
 				for _, s := range d.Decode(b) {
 					telemetrytest.CheckSignal(t, s)
 					if !bytes.ContainsRune(body, '⟦') && strings.Contains(telemetrytest.Line(s), "⟦") {
@@ -162,4 +164,44 @@ func FuzzOTLP(f *testing.F) {
 			}
 		}
 	})
+}
+
+// encodeJSON writes the body of telemetrytest.EncodeProto as OTLP/JSON; loose writes numbers as some
+// exporters do, and in an order of their own.
+func encodeJSON(t require.TestingT, resource []telemetrytest.Pair, logs []telemetrytest.Log, loose bool) []byte {
+	number := func(n int64) any {
+		if loose {
+			return n
+		}
+		return fmt.Sprint(n)
+	}
+	value := func(v any) map[string]any {
+		switch v := v.(type) {
+		case string:
+			return map[string]any{"stringValue": v}
+		case int64:
+			return map[string]any{"intValue": number(v)}
+		case float64:
+			return map[string]any{"doubleValue": v}
+		default:
+			return map[string]any{"boolValue": v}
+		}
+	}
+	pairs := func(in []telemetrytest.Pair) []any {
+		out := []any{}
+		for _, p := range in {
+			out = append(out, map[string]any{"key": p.Key, "value": value(p.Val)})
+		}
+		return out
+	}
+	records := []any{}
+	for _, l := range logs {
+		records = append(records, map[string]any{"timeUnixNano": number(l.At), "observedTimeUnixNano": number(l.Observed),
+			"body": value(l.Body), "attributes": pairs(l.Attrs), "severityText": "INFO", "traceId": "00ff", "flags": 1})
+	}
+	out, err := json.Marshal(map[string]any{"resourceLogs": []any{map[string]any{
+		"resource": map[string]any{"attributes": pairs(resource), "droppedAttributesCount": 0}, "schemaUrl": "u",
+		"scopeLogs": []any{map[string]any{"scope": map[string]any{"name": "n"}, "logRecords": records}}}}})
+	require.NoError(t, err)
+	return out
 }

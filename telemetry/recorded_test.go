@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +36,7 @@ func TestRecordedFiles(t *testing.T) {
 						fmt.Fprintf(&b, "%d %s\n", i+1, telemetrytest.Line(s))
 					}
 				}
-				b.WriteString(telemetrytest.UnknownLines(d.Unknown()))
+				b.WriteString(unknownLines(d.Unknown()))
 				golden(t, c.name, base, b.String())
 			})
 		}
@@ -59,7 +61,7 @@ func TestRecordedOTLP(t *testing.T) {
 					fmt.Fprintf(&b, "%s %s\n", strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), telemetrytest.Line(s))
 				}
 			}
-			b.WriteString(telemetrytest.UnknownLines(d.Unknown()))
+			b.WriteString(unknownLines(d.Unknown()))
 			golden(t, c.decoder, c.name, b.String())
 		})
 	}
@@ -210,4 +212,13 @@ func TestReportsWaiting(t *testing.T) {
 			t.Errorf("%s: got %t, want %t", name, got, want)
 		}
 	}
+}
+
+// unknownLines writes the counts of unknown records, one type per line.
+func unknownLines(seen map[string]int) string {
+	var b strings.Builder
+	for _, kind := range slices.Sorted(maps.Keys(seen)) {
+		fmt.Fprintf(&b, "unknown %s %d\n", kind, seen[kind])
+	}
+	return b.String()
 }

@@ -34,7 +34,7 @@ type source struct {
 // names one that is missing here.
 var sources = []source{
 	{"claude-osc", claude.OSC, "", nil, sameFor("✳ TEXT", "⠂ TEXT")},
-	{"claude-otlp", claude.OTLP, "otlp/*.json", telemetrytest.Whole, replacing(muffleOTLP)},
+	{"claude-otlp", claude.OTLP, "otlp/*.json", whole, replacing(muffleOTLP)},
 	{"claude-registry", claude.Registry, "sessions/*.json", telemetrytest.Records, replacing(muffle)},
 	{"claude-statusline", claude.Statusline, "statusline/*.json*", telemetrytest.Records, replacing(muffle)},
 	{"claude-stream", claude.Stream, "stream/*.json*", telemetrytest.Records, replacing(muffle)},
@@ -44,16 +44,16 @@ var sources = []source{
 	{"codex-history", codex.History, "history/*.jsonl", telemetrytest.Records, replacing(muffle)},
 	{"codex-notify", codex.Notify, "notify/*.json", telemetrytest.Records, replacing(muffle)},
 	{"codex-osc", codex.OSC, "", nil, sameFor("state=blocked:app=codex:kind=TEXT", "state=idle:app=codex:note=TEXT")},
-	{"codex-otlp", codex.OTLP, "otlp/*.json", telemetrytest.Whole, replacing(muffleOTLP)},
+	{"codex-otlp", codex.OTLP, "otlp/*.json", whole, replacing(muffleOTLP)},
 	{"codex-rollout", codex.Rollout, "rollouts/*.jsonl", telemetrytest.Records, replacing(muffle)},
 	{"file", telemetry.File, "", nil, sameFor("TEXT")},
 	{"gemini-chat", gemini.Chat, "chats/*.jsonl", telemetrytest.Records, notFound},
-	{"gemini-logs", gemini.Logs, "logs/*.json", telemetrytest.Whole, notFound},
+	{"gemini-logs", gemini.Logs, "logs/*.json", whole, notFound},
 	{"gemini-osc", gemini.OSC, "titles/*.txt", telemetrytest.Records, notFound},
 	{"gemini-stream", gemini.Stream, "stream/*.jsonl", telemetrytest.Records, notFound},
 	{"gemini-telemetry", gemini.Telemetry, "telemetry/*.log", telemetrytest.Values, notFound},
 	{"hermes-store", hermes.Store, "[ms]e*.jsonl", telemetrytest.Records, notFound},
-	{"openclaw-agent", openclaw.Agent, "agent-local-json-output.json", telemetrytest.Whole, replacing(muffleOpenclaw)},
+	{"openclaw-agent", openclaw.Agent, "agent-local-json-output.json", whole, replacing(muffleOpenclaw)},
 	{"openclaw-node", openclaw.Node, "session_nodes.jsonl", telemetrytest.Records, replacing(muffleOpenclaw)},
 	{"openclaw-plugin", openclaw.Plugin, "plugin-hook-log.jsonl", telemetrytest.Records, replacing(muffleOpenclaw)},
 	{"openclaw-run", openclaw.Run, "trajectory_runtime_events.jsonl", telemetrytest.Records, replacing(muffleOpenclaw)},
@@ -148,4 +148,13 @@ func read(t testing.TB, file string) []byte {
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
 	return data
+}
+
+// whole returns the recording of a file that is rewritten at each change, as one
+// record.
+func whole(t testing.TB, file string) [][]byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return [][]byte{data}
 }

@@ -13,6 +13,9 @@ import (
 	"lifeloop/telemetry/telemetrytest"
 )
 
+// canary replaces a session's text. No name or id can contain it.
+const canary = "CANARY⟦text of the session⟧"
+
 // A textLaw checks that no text of a source's sessions is in its signals. It
 // returns how many texts it looked at.
 type textLaw func(t *testing.T, s source) int
@@ -66,7 +69,7 @@ func sameFor(templates ...string) textLaw {
 			fill := func(text string) []string {
 				return telemetrytest.Lines(s.new().Decode([]byte(strings.ReplaceAll(template, "TEXT", text))))
 			}
-			require.Equal(t, fill("a title"), fill(telemetrytest.Canary), template)
+			require.Equal(t, fill("a title"), fill(canary), template)
 			replaced++
 		}
 		return replaced
@@ -164,7 +167,7 @@ func muffleText(v any, text bool) any {
 		}
 	case string:
 		if text {
-			return telemetrytest.Canary
+			return canary
 		}
 	}
 	return v
@@ -184,7 +187,7 @@ func muffleOpenclaw(v any, _ string) any {
 	case map[string]any:
 		for key, val := range v {
 			if _, isString := val.(string); isString && !openclawNames[key] {
-				v[key] = telemetrytest.Canary
+				v[key] = canary
 				continue
 			}
 			v[key] = muffleOpenclaw(val, "")
@@ -192,7 +195,7 @@ func muffleOpenclaw(v any, _ string) any {
 	case []any:
 		for i := range v {
 			if _, isString := v[i].(string); isString {
-				v[i] = telemetrytest.Canary
+				v[i] = canary
 				continue
 			}
 			v[i] = muffleOpenclaw(v[i], "")
@@ -224,7 +227,7 @@ func muffleOTLP(v any, key string) any {
 				key = member
 			}
 			if s, ok := val.(string); ok && member == "stringValue" && !otlpNames[key] && !strings.HasPrefix(s, "claude_code.") {
-				v[member] = telemetrytest.Canary
+				v[member] = canary
 				continue
 			}
 			v[member] = muffleOTLP(val, key)
@@ -248,7 +251,7 @@ func TestHooksReportNoText(t *testing.T) {
 			m := muffled(t, stdin, muffle)
 			// `error` is a word in StopFailure and a tool's output elsewhere.
 			if strings.Contains(file, "PostToolUseFailure") {
-				m = bytes.Replace(m, []byte(`"error":"`), []byte(`"error":"`+telemetrytest.Canary), 1)
+				m = bytes.Replace(m, []byte(`"error":"`), []byte(`"error":"`+canary), 1)
 			}
 			replaced += bytes.Count(m, []byte("CANARY"))
 			got, want := decodeRecordedHook(t, decoder, m), decodeRecordedHook(t, decoder, stdin)

@@ -1,15 +1,12 @@
 package telemetrytest
 
 import (
-	"encoding/json"
-	"fmt"
 	"math"
 
-	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A Log is one log record, for both encodings.
+// A Log is one log record, for every encoding.
 type Log struct {
 	At, Observed int64
 	Body         string
@@ -31,47 +28,7 @@ func Pairs(keysAndValues ...any) []Pair {
 	return out
 }
 
-// EncodeJSON writes a body as OTLP/JSON; loose writes numbers as some
-// exporters do, and in an order of their own.
-func EncodeJSON(t require.TestingT, resource []Pair, logs []Log, loose bool) []byte {
-	number := func(n int64) any {
-		if loose {
-			return n
-		}
-		return fmt.Sprint(n)
-	}
-	value := func(v any) map[string]any {
-		switch v := v.(type) {
-		case string:
-			return map[string]any{"stringValue": v}
-		case int64:
-			return map[string]any{"intValue": number(v)}
-		case float64:
-			return map[string]any{"doubleValue": v}
-		default:
-			return map[string]any{"boolValue": v}
-		}
-	}
-	pairs := func(in []Pair) []any {
-		out := []any{}
-		for _, p := range in {
-			out = append(out, map[string]any{"key": p.Key, "value": value(p.Val)})
-		}
-		return out
-	}
-	records := []any{}
-	for _, l := range logs {
-		records = append(records, map[string]any{"timeUnixNano": number(l.At), "observedTimeUnixNano": number(l.Observed),
-			"body": value(l.Body), "attributes": pairs(l.Attrs), "severityText": "INFO", "traceId": "00ff", "flags": 1})
-	}
-	out, err := json.Marshal(map[string]any{"resourceLogs": []any{map[string]any{
-		"resource": map[string]any{"attributes": pairs(resource), "droppedAttributesCount": 0}, "schemaUrl": "u",
-		"scopeLogs": []any{map[string]any{"scope": map[string]any{"name": "n"}, "logRecords": records}}}}})
-	require.NoError(t, err)
-	return out
-}
-
-// EncodeProto writes the same body as protobuf.
+// EncodeProto writes the body of a request for logs as protobuf.
 func EncodeProto(resource []Pair, logs []Log) []byte {
 	var scope []byte
 	for _, l := range logs {

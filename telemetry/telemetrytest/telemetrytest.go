@@ -9,10 +9,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -22,9 +20,6 @@ import (
 	"lifeloop/telemetry"
 	"lifeloop/telemetry/scan"
 )
-
-// Canary replaces a session's text. No name or id can contain it.
-const Canary = "CANARY⟦text of the session⟧"
 
 // Lines writes each signal as Line does.
 func Lines(signals []telemetry.Signal) []string {
@@ -148,15 +143,6 @@ func Values(t testing.TB, file string) [][]byte {
 	}
 }
 
-// Whole returns the recording of a file that is rewritten at each change, as one
-// record.
-func Whole(t testing.TB, file string) [][]byte {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	require.NoError(t, err)
-	return [][]byte{data}
-}
-
 var update = flag.Bool("update", false, "write the golden signal lists; compare the diff with what the harness did")
 
 // Line writes a signal on one line: its kind, then what is set, in the order
@@ -241,15 +227,6 @@ func shortSized(s *telemetry.Sized) string {
 		return ""
 	}
 	return fmt.Sprintf("%d/%s", s.Size, strings.TrimPrefix(s.Digest, "sha256:")[:8])
-}
-
-// UnknownLines writes the counts of unknown records, one type per line.
-func UnknownLines(seen map[string]int) string {
-	var b strings.Builder
-	for _, kind := range slices.Sorted(maps.Keys(seen)) {
-		fmt.Fprintf(&b, "unknown %s %d\n", kind, seen[kind])
-	}
-	return b.String()
 }
 
 // Golden compares got with a golden list, or writes the list with -update.
