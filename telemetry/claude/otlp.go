@@ -39,14 +39,9 @@ type pendingPrompt struct {
 func OTLP() telemetry.Decoder { return new(otlp) }
 
 func (d *otlp) Decode(record []byte) []telemetry.Signal {
-	records, ok := otlplog.Read(record, "claude_code.")
+	out, ok := otlplog.Read(record, "claude_code.", d.event)
 	if !ok {
 		d.Miss(telemetry.Malformed)
-		return nil
-	}
-	var out []telemetry.Signal
-	for i := range records {
-		out = append(out, d.event(&records[i])...)
 	}
 	return out
 }
@@ -194,14 +189,16 @@ func (d *otlp) compaction(r *otlplog.Record, s telemetry.Signal) telemetry.Signa
 		return s
 	}
 	s.Kind = telemetry.Compacted
-	s.Compaction = &telemetry.Compaction{Half: "telemetry", Trigger: telemetry.TriggerOf(r.Attrs.Get("trigger").Word())}
-	if v := r.Attrs.Get("pre_tokens"); v.IsSet() {
-		n := v.Count()
-		s.Compaction.Before = &n
-	}
-	if v := r.Attrs.Get("post_tokens"); v.IsSet() {
-		n := v.Count()
-		s.Compaction.After = &n
-	}
+	s.Compaction = &telemetry.Compaction{Half: "telemetry", Trigger: telemetry.TriggerOf(r.Attrs.Get("trigger").Word()),
+		Before: known(r.Attrs.Get("pre_tokens")), After: known(r.Attrs.Get("post_tokens"))}
 	return s
+}
+
+// known is the number v; nil if there is no value.
+func known(v otlplog.Value) *int64 {
+	if !v.IsSet() {
+		return nil
+	}
+	n := v.Count()
+	return &n
 }

@@ -24,14 +24,9 @@ type otlp struct {
 func OTLP() telemetry.Decoder { return new(otlp) }
 
 func (d *otlp) Decode(record []byte) []telemetry.Signal {
-	records, ok := otlplog.Read(record, "codex.")
+	out, ok := otlplog.Read(record, "codex.", d.event)
 	if !ok {
 		d.Miss(telemetry.Malformed)
-		return nil
-	}
-	var out []telemetry.Signal
-	for i := range records {
-		out = append(out, d.event(&records[i])...)
 	}
 	return out
 }

@@ -3,8 +3,10 @@
 // as sums and spans what the logs report event by event. In protobuf the three
 // look alike: the receiver knows them by the address, and passes on logs only.
 //
-//	records, ok := otlplog.Read(body, "codex.")
-//	id := records[0].Attrs.Get("conversation.id").Name()
+//	signals, ok := otlplog.Read(body, "codex.", func(r *otlplog.Record) []telemetry.Signal {
+//		id := r.Attrs.Get("conversation.id").Name()
+//		…
+//	})
 package otlplog
 
 import (
@@ -103,10 +105,11 @@ func (v Value) Count() int64 {
 	return 0
 }
 
-// Read returns the records of a request's body, without the prefix of their
-// events' names. It reports whether the body is one, whole: a torn body has no
-// records.
-func Read(body []byte, prefix string) (records []Record, ok bool) {
+// Read calls event with each record of a request's body, without the prefix of
+// its event's name, and returns the signals. It reports whether the body is one,
+// whole: nothing is read of a torn body.
+func Read[S any](body []byte, prefix string, event func(*Record) []S) (signals []S, ok bool) {
+	var records []Record
 	start := scan.Space(body, 0)
 	switch {
 	case len(body) == 0:
@@ -126,8 +129,9 @@ func Read(body []byte, prefix string) (records []Record, ok bool) {
 			r.Event = e
 		}
 		r.Event = strings.TrimPrefix(r.Event, prefix)
+		signals = append(signals, event(r)...)
 	}
-	return records, true
+	return signals, true
 }
 
 // nano returns the time of n nanoseconds since 1970, or the zero time.
