@@ -1,6 +1,7 @@
 package openclaw
 
 import (
+	"cmp"
 	"time"
 
 	"lifeloop/telemetry"
@@ -47,10 +48,7 @@ func (d *node) Decode(record []byte) []telemetry.Signal {
 		s.used = 0 // from before a compaction, a reset or a change of the model
 	}
 	before := d.rows[key]
-	if d.rows == nil || len(d.rows) >= mostRuns {
-		d.rows = make(map[string]state)
-	}
-	d.rows[key] = s
+	remember(&d.rows, key, s)
 	return d.changes(before, s, at, ended)
 }
 
@@ -84,10 +82,7 @@ func (d *node) changes(before, s state, at, ended time.Time) []telemetry.Signal 
 		return out // it names no run, so no run is known to have ended
 	}
 	end := signal(telemetry.TurnEnd)
-	end.Turn = s.run
-	if !ended.IsZero() {
-		end.At = ended
-	}
+	end.Turn, end.At = s.run, cmp.Or(ended, at)
 	switch {
 	case s.status == "":
 		return out

@@ -7,6 +7,8 @@
 package openclaw
 
 import (
+	"cmp"
+
 	"lifeloop/telemetry"
 	"lifeloop/telemetry/scan"
 )
@@ -14,6 +16,14 @@ import (
 // mostRuns bounds how many sessions and runs a decoder remembers. A store holds
 // those of years; only the newest still change.
 const mostRuns = 4096
+
+// remember sets m[key], and forgets the others when there are too many.
+func remember[V any](m *map[string]V, key string, val V) {
+	if *m == nil || len(*m) >= mostRuns {
+		*m = make(map[string]V)
+	}
+	(*m)[key] = val
+}
 
 // byUser reports whether a run with this trigger answers a prompt of the user:
 // `openclaw agent`, a terminal and a channel write user or manual. A heartbeat,
@@ -98,9 +108,6 @@ func callsOf(messages []byte, run string) []message {
 // run: the id of a response alone may be repeated.
 func (m message) call(run, fallback string) *telemetry.Usage {
 	u := *m.usage
-	u.ID, u.Request = m.response, run
-	if u.ID == "" {
-		u.ID = fallback
-	}
+	u.ID, u.Request = cmp.Or(m.response, fallback), run
 	return &u
 }

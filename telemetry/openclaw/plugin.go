@@ -66,10 +66,7 @@ func (c call) signal(kind telemetry.Kind) telemetry.Signal {
 
 func (d *plugin) hook(c call) []telemetry.Signal {
 	if c.run != "" && !byUser(c.trigger) {
-		if d.beside == nil || len(d.beside) >= mostRuns {
-			d.beside = make(map[string]string)
-		}
-		d.beside[c.run] = c.trigger
+		remember(&d.beside, c.run, c.trigger)
 	}
 	trigger, beside := d.beside[c.run]
 	if run, _, side := strings.Cut(c.run, ":compaction:"); side {
@@ -146,10 +143,7 @@ func (d *plugin) sessionStart(c call) []telemetry.Signal {
 func (d *plugin) sessionEnd(c call) []telemetry.Signal {
 	reason, next := scan.MemberOf(c.event, "reason", scan.WordOf), scan.MemberOf(c.event, "nextSessionId", scan.NameOf)
 	if next != "" {
-		if d.ended == nil || len(d.ended) >= mostRuns {
-			d.ended = make(map[string]string)
-		}
-		d.ended[c.session] = reason
+		remember(&d.ended, c.session, reason)
 		if next == c.session {
 			return nil
 		}

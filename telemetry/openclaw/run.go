@@ -48,10 +48,7 @@ func (d *run) event(e event) []telemetry.Signal {
 	trigger, begun := d.triggers[e.run]
 	if e.kind == "session.started" {
 		trigger, begun = scan.MemberOf(e.data, "trigger", scan.WordOf), true
-		if d.triggers == nil || len(d.triggers) >= mostRuns {
-			d.triggers = make(map[string]string)
-		}
-		d.triggers[e.run] = trigger
+		remember(&d.triggers, e.run, trigger)
 	}
 	// The first event of a run names its trigger. A run that is read from its
 	// middle is work, and no prompt.

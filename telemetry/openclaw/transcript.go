@@ -1,6 +1,7 @@
 package openclaw
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -126,11 +127,8 @@ func (d *transcript) session(id string) *session {
 	if s := d.sessions[id]; s != nil {
 		return s
 	}
-	if d.sessions == nil || len(d.sessions) >= mostRuns {
-		d.sessions = make(map[string]*session)
-	}
 	s := new(session)
-	d.sessions[id] = s
+	remember(&d.sessions, id, s)
 	return s
 }
 
@@ -190,9 +188,7 @@ func (s *session) asked(r row, m message) []telemetry.Signal {
 		s.trigger = "" // a run without a name is over with the next prompt
 	}
 	p := r.signal(telemetry.Prompt)
-	if p.Turn = strings.TrimSuffix(m.key, ":user"); p.Turn == "" {
-		p.Turn = r.id
-	}
+	p.Turn = cmp.Or(strings.TrimSuffix(m.key, ":user"), r.id)
 	s.held = &p
 	return append(out, r.signal(telemetry.Working))
 }
@@ -231,10 +227,7 @@ func (s *session) answered(r row, m message, d *telemetry.Digests) []telemetry.S
 	}
 	out := s.named(m.run)
 	beside := s.isBeside(m.run)
-	turn := m.run
-	if turn == "" {
-		turn = s.run
-	}
+	turn := cmp.Or(m.run, s.run)
 	if m.usage != nil {
 		u := r.signal(telemetry.UsageSeen)
 		u.Turn, u.Model, u.Usage = turn, m.model, m.call(m.run, r.id)
