@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -49,9 +50,7 @@ func (d *registry) Decode(record []byte) []telemetry.Signal {
 		d.Miss(telemetry.Malformed)
 		return nil
 	}
-	if s.At.IsZero() {
-		s.At = updated
-	}
+	s.At = cmp.Or(s.At, updated)
 	if process.PID > 0 {
 		s.Process = &process
 	}

@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -89,12 +90,8 @@ func (d *stream) Decode(record []byte) []telemetry.Signal {
 
 // signal starts a signal of the line.
 func (r streamLine) signal(kind telemetry.Kind, detail string) telemetry.Signal {
-	s := telemetry.Signal{Kind: kind, Source: "stream", Detail: detail, At: scan.TimeOf(r.at), Session: scan.NameOf(r.session)}
-	if s.Detail == "" {
-		s.Detail = scan.NameOf(r.uuid)
-	}
-	s.Agent = scan.NameOf(r.parent) // the call of the Agent tool that runs the sub-agent
-	return s
+	return telemetry.Signal{Kind: kind, Source: "stream", Detail: cmp.Or(detail, scan.NameOf(r.uuid)), At: scan.TimeOf(r.at),
+		Session: scan.NameOf(r.session), Agent: scan.NameOf(r.parent)} // the agent is the call of the Agent tool that runs it
 }
 
 // prompt reports the prompt that is being answered, once. A compaction calls
@@ -297,10 +294,7 @@ func (d *stream) end(r streamLine) []telemetry.Signal {
 	case d.interrupted:
 		end.Outcome = telemetry.Interrupted
 	case r.isError || string(r.subtype) != `"success"`:
-		end.Outcome, end.Error = telemetry.Failed, d.failure
-		if end.Error == "" {
-			end.Error = telemetry.ErrUnknown
-		}
+		end.Outcome, end.Error = telemetry.Failed, cmp.Or(d.failure, telemetry.ErrUnknown)
 		if code := scan.CountOf(r.code); end.Error == telemetry.ErrUnknown && code > 0 {
 			end.Error = telemetry.HTTPError(code)
 		}
@@ -317,10 +311,7 @@ func (d *stream) end(r streamLine) []telemetry.Signal {
 // cost reports what the turn cost, what was spent beside it, and the window
 // that the result has.
 func (d *stream) cost(r streamLine, turn telemetry.Usage, models []model) (out []telemetry.Signal) {
-	model := d.model
-	if model == "" {
-		model = d.answeredBy
-	}
+	model := cmp.Or(d.model, d.answeredBy)
 	var spent telemetry.Usage
 	var window int64
 	for _, m := range models {

@@ -1,6 +1,8 @@
 package codex
 
 import (
+	"cmp"
+
 	"lifeloop/telemetry"
 	"lifeloop/telemetry/scan"
 )
@@ -104,9 +106,7 @@ func (c call) report(signal func(telemetry.Kind) telemetry.Signal, started bool,
 		kind = telemetry.ToolStart
 	}
 	s := signal(kind)
-	if s.Tool, s.ToolName = c.id, scan.WordOf(c.tool); s.ToolName == "" {
-		s.ToolName = scan.WordOf(c.kind)
-	}
+	s.Tool, s.ToolName = c.id, cmp.Or(scan.WordOf(c.tool), scan.WordOf(c.kind))
 	if started {
 		s.Args = d.Sized(c.args)
 	} else {

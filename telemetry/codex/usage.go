@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -48,12 +49,8 @@ func (t tokens) call() bool { return t.input > 0 || t.output > 0 }
 
 // usage makes the parts exclusive.
 func (t tokens) usage() *telemetry.Usage {
-	used := t.total
-	if used == 0 {
-		used = t.input + t.output
-	}
 	return &telemetry.Usage{
-		Used:       used,
+		Used:       cmp.Or(t.total, t.input+t.output),
 		Input:      max(t.input-t.cached-t.written, 0),
 		CacheRead:  min(t.cached, t.input),
 		CacheWrite: min(t.written, max(t.input-t.cached, 0)),
@@ -159,23 +156,15 @@ func (l *limitState) see(limits []byte, at time.Time) bool {
 	}
 	was := *l
 	*l = limitState{}
-	scan.Object(limits,
-		scan.Func("primary", func(val []byte) {
-			if full, until := readWindow(val, at); full {
-				l.reached = true
-				if until.After(l.until) {
-					l.until = until
-				}
+	window := func(val []byte) {
+		if full, until := readWindow(val, at); full {
+			l.reached = true
+			if until.After(l.until) {
+				l.until = until
 			}
-		}),
-		scan.Func("secondary", func(val []byte) {
-			if full, until := readWindow(val, at); full {
-				l.reached = true
-				if until.After(l.until) {
-					l.until = until
-				}
-			}
-		}),
+		}
+	}
+	scan.Object(limits, scan.Func("primary", window), scan.Func("secondary", window),
 		scan.Func("rate_limit_reached_type", func(val []byte) { l.reached = l.reached || scan.WordOf(val) != "" }),
 		scan.Func("rateLimitReachedType", func(val []byte) { l.reached = l.reached || scan.WordOf(val) != "" }),
 		scan.Func("spend_control_reached", func(val []byte) { l.reached = l.reached || scan.IsTrue(val) }),
@@ -186,15 +175,11 @@ func (l *limitState) see(limits []byte, at time.Time) bool {
 // readWindow reads one window of a rate limit. Older versions give the seconds
 // until its end, counted from the record's own time.
 func readWindow(val []byte, at time.Time) (full bool, until time.Time) {
-	scan.Object(val,
-		scan.Func("used_percent", func(val []byte) {
-			percent, err := strconv.ParseFloat(string(val), 64)
-			full = err == nil && percent >= 100
-		}),
-		scan.Func("usedPercent", func(val []byte) {
-			percent, err := strconv.ParseFloat(string(val), 64)
-			full = err == nil && percent >= 100
-		}),
+	percent := func(val []byte) {
+		n, err := strconv.ParseFloat(string(val), 64)
+		full = err == nil && n >= 100
+	}
+	scan.Object(val, scan.Func("used_percent", percent), scan.Func("usedPercent", percent),
 		scan.Seconds("resets_at", &until), scan.Seconds("resetsAt", &until),
 		scan.Func("resets_in_seconds", func(val []byte) {
 			if n := scan.CountOf(val); n > 0 && n < 1<<32 && !at.IsZero() && until.IsZero() {

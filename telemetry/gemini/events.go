@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -224,9 +225,7 @@ func (d *telemetryLog) beside(s telemetry.Signal, e event) telemetry.Signal {
 	case "utility_compressor", "utility_state_snapshot_processor":
 		s.Side = "compaction"
 	default:
-		if s.Side = strings.TrimPrefix(e.role, "utility_"); s.Side == "" {
-			s.Side = "unknown"
-		}
+		s.Side = cmp.Or(strings.TrimPrefix(e.role, "utility_"), "unknown")
 	}
 	return s
 }

@@ -7,6 +7,7 @@
 package hermes
 
 import (
+	"cmp"
 	"fmt"
 
 	"lifeloop/telemetry"
@@ -83,9 +84,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		// compaction.
 		in.usage.ID = in.request
 		s := sign(telemetry.UsageSeen)
-		if s.Side = in.task; s.Side == "" {
-			s.Side = "auxiliary"
-		}
+		s.Side = cmp.Or(in.task, "auxiliary")
 		call.Add(in.used(s))
 	default:
 		call.Add(sign(telemetry.Alive))
@@ -160,9 +159,7 @@ func readUsage(val []byte) telemetry.Usage {
 		scan.Count("input_tokens", &u.Input), scan.Count("output_tokens", &u.Output), scan.Count("cache_read_tokens", &u.CacheRead),
 		scan.Count("cache_write_tokens", &u.CacheWrite), scan.Count("reasoning_tokens", &u.Reasoning),
 		scan.Count("prompt_tokens", &prompt))
-	if u.Used = u.Input + u.CacheRead + u.CacheWrite; u.Used == 0 {
-		u.Used = prompt
-	}
+	u.Used = cmp.Or(u.Input+u.CacheRead+u.CacheWrite, prompt)
 	return u
 }
 
