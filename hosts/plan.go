@@ -211,8 +211,9 @@ func withoutTrust(trust string, settings *string, in profiles.Installation, befo
 	return &out, nil
 }
 
-// earlierValues are the consents for all our hooks in settings, which may be nil.
-func earlierValues(settings *string, in profiles.Installation) []string {
+// earlierValues lists the consents for all our hooks in settings, including those
+// of other versions. There are none if settings is nil or cannot be parsed.
+func earlierValues(settings *string, in profiles.Installation) (list []string) {
 	if settings == nil {
 		return nil
 	}
@@ -220,5 +221,10 @@ func earlierValues(settings *string, in profiles.Installation) []string {
 	if err != nil {
 		return nil
 	}
-	return values(d, in)
+	for _, h := range d.ours(in.Ours) {
+		if timeout, err := strconv.Atoi(h.timeout); err == nil {
+			list = append(list, in.Trust.Value(profiles.InstalledHook{Event: h.event, Command: h.command, Timeout: timeout}))
+		}
+	}
+	return list
 }

@@ -2,7 +2,6 @@ package hosts
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"lifeloop/profiles"
@@ -20,18 +19,6 @@ func consents(d *document, in profiles.Installation) []consent {
 		want, ok := wanted(in, h)
 		if key := in.Trust.Key(h.event, h.group, h.nth); ok && key != "" {
 			list = append(list, consent{h.event, key, in.Trust.Value(want)})
-		}
-	}
-	return list
-}
-
-// values lists the consents for all our hooks in a settings file, including
-// those of other versions.
-func values(d *document, in profiles.Installation) []string {
-	var list []string
-	for _, h := range d.ours(in.Ours) {
-		if timeout, err := strconv.Atoi(h.timeout); err == nil {
-			list = append(list, in.Trust.Value(profiles.InstalledHook{Event: h.event, Command: h.command, Timeout: timeout}))
 		}
 	}
 	return list
