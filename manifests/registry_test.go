@@ -170,12 +170,3 @@ func TestTelemetryOnlyClaimsWhatFilesTell(t *testing.T) {
 		t.Errorf("%d adapters can be observed; want Claude Code, Codex and any program", observed)
 	}
 }
-
-func TestEveryEmbeddedManifestIsListed(t *testing.T) {
-	entries, err := files.ReadDir(".")
-	require.NoError(t, err)
-	require.Len(t, entries, len(shipped))
-	for _, e := range entries {
-		require.Contains(t, IDs(), strings.TrimSuffix(e.Name(), ".json"))
-	}
-}

@@ -203,11 +203,7 @@ func claudeAgentsView(args []string, h Host) bool {
 			return false
 		}
 	}
-	path := filepath.Join(h.getenv("HOME"), ".claude.json")
-	if dir := h.getenv("CLAUDE_CONFIG_DIR"); dir != "" {
-		path = filepath.Join(h.abs(dir), ".claude.json")
-	}
-	data, _ := h.read(path)
+	data, _ := h.read(filepath.Join(h.home("CLAUDE_CONFIG_DIR", "."), ".claude.json"))
 	var config struct {
 		AgentsView bool `json:"defaultToAgentsView"`
 	}
@@ -218,7 +214,7 @@ func claudeAgentsView(args []string, h Host) bool {
 // for each character that is not an ASCII letter or digit.
 func claudeSlug(dir string) string {
 	return strings.Map(func(r rune) rune {
-		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
+		if alphanumeric(r) {
 			return r
 		}
 		return '-'
@@ -265,13 +261,11 @@ func claudeSettings(line claudeLine, theirs userSettings, h Host, env map[string
 		out.weak = append(out.weak, Weakness{"placement.pre_session", "a SessionStart hook would show in the stream-json output"})
 	}
 	merged, err := mergeHooks(theirs.flag, hooks)
+	if err == nil && len(env) > 0 {
+		err = mergeEnv(merged, env)
+	}
 	if err != nil {
 		return injectedSettings{}, "the file given with --settings cannot be merged: " + err.Error()
-	}
-	if len(env) > 0 {
-		if err := mergeEnv(merged, env); err != nil {
-			return injectedSettings{}, "the file given with --settings cannot be merged: " + err.Error()
-		}
 	}
 	if h.Terminal && !line.has("--print", "--init-only") {
 		ours, reason := statusline(theirs, h.Hook)

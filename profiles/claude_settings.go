@@ -155,17 +155,15 @@ func tiedToFolder(s settings) bool {
 
 // fileSettings reads the user's settings files, the strongest first.
 func fileSettings(line claudeLine, dir string, h Host) []settings {
-	wanted := func(string) bool { return true }
-	if line.has("--setting-sources") {
-		list := strings.Split(line.last("--setting-sources"), ",")
-		wanted = func(source string) bool {
-			return slices.ContainsFunc(list, func(s string) bool { return strings.TrimSpace(s) == source })
-		}
+	sources := "local,project,user"
+	if p, set := line.find("--setting-sources"); set {
+		sources = p.value
 	}
 	var layers []settings
 	add := func(source, path string) {
 		data, _ := h.read(path)
-		if s, ok := parseSettings(data); ok && wanted(source) {
+		wanted := slices.ContainsFunc(strings.Split(sources, ","), func(s string) bool { return strings.TrimSpace(s) == source })
+		if s, ok := parseSettings(data); ok && wanted {
 			layers = append(layers, s)
 		}
 	}

@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"path/filepath"
@@ -315,16 +316,10 @@ func trustHash(snake, command string, seconds int) string {
 // effectiveTimeout is the timeout that Codex uses for a configured one, in
 // seconds; 0 means none is configured.
 func effectiveTimeout(snake string, seconds int) int {
-	if snake != "session_end" && snake != "interrupt" {
-		if seconds == 0 {
-			return 600
-		}
-		return seconds
+	if snake == "session_end" || snake == "interrupt" {
+		return min(cmp.Or(seconds, 1), 3)
 	}
-	if seconds == 0 {
-		return 1
-	}
-	return min(seconds, 3)
+	return cmp.Or(seconds, 600)
 }
 
 // codexOwner reads the session from the first record of a rollout.

@@ -3,6 +3,7 @@ package profiles
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"lifeloop/attempt"
 	"lifeloop/telemetry/gemini"
@@ -13,22 +14,25 @@ import (
 // administrator's settings. Hooks come from `host apply`. A launch gets the id of
 // its session, which determines the end of the chat file's name.
 func geminiProfile() Profile {
-	p := plain("gemini", "gemini")
-	p.Tested = []string{"0.61.0"}
-	p.sessions = stored{"GEMINI_CLI_HOME", ".", Place{Dir: ".gemini/tmp", Pattern: "*/chats/session-*.jsonl", Whose: byRecords(geminiOwner)}}
-	p.Hooks = gemini.Hooks{}
-	p.Transcript = Source{Name: "transcript", Decoder: gemini.Chat}
-	p.Kinds = []Source{
-		{Name: "telemetry", Decoder: gemini.Telemetry, Form: Values},
-		{Name: "stream", Decoder: gemini.Stream},
-		{Name: "log", Decoder: gemini.Logs, Form: Whole},
+	return Profile{
+		Adapter:    "gemini",
+		Programs:   []string{"gemini"},
+		Tested:     []string{"0.61.0"},
+		sessions:   stored{"GEMINI_CLI_HOME", ".", Place{Dir: ".gemini/tmp", Pattern: "*/chats/session-*.jsonl", Whose: byRecords(geminiOwner)}},
+		Hooks:      gemini.Hooks{},
+		Transcript: Source{Name: "transcript", Decoder: gemini.Chat},
+		Kinds: []Source{
+			{Name: "telemetry", Decoder: gemini.Telemetry, Form: Values},
+			{Name: "stream", Decoder: gemini.Stream},
+			{Name: "log", Decoder: gemini.Logs, Form: Whole},
+		},
+		Prepare:    prepareGemini,
+		Quit:       sigTERM, // it then exits with 0 in any state
+		ExitCodes:  geminiExitCodes(),
+		resume:     resumeGemini,
+		anySession: anyUUID,
+		Install:    installGemini,
 	}
-	p.Prepare = prepareGemini
-	p.Quit = sigTERM // it then exits with 0 in any state
-	p.ExitCodes = geminiExitCodes()
-	p.resume, p.anySession = resumeGemini, anyUUID
-	p.Install = installGemini
-	return p
 }
 
 // geminiWithoutHooks are the capabilities that need hooks.
@@ -111,12 +115,8 @@ func geminiExitCodes() map[int]attempt.Cause {
 // chatName is the end of a chat file's name: the beginning of the session id. It
 // is empty for an id that Gemini CLI rejects.
 func chatName(id string) string {
-	for _, r := range id {
-		switch {
-		case r >= '0' && r <= '9', r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r == '-':
-		default:
-			return ""
-		}
+	if strings.ContainsFunc(id, func(r rune) bool { return r != '-' && !alphanumeric(r) }) {
+		return ""
 	}
 	return id[:min(8, len(id))]
 }

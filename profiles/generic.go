@@ -5,9 +5,11 @@ import "lifeloop/telemetry"
 // genericProfile is the profile of an unknown program. Its output cannot be decoded. If
 // the user names a file that it writes, a change of the file is a sign of life.
 func genericProfile() Profile {
-	p := plain(Generic)
-	p.Transcript = Activity("")
-	return p
+	return Profile{
+		Adapter:    Generic,
+		Transcript: Activity(""),
+		Prepare:    func(argv []string, h Host) (Launch, error) { return start(argv, h, nil) },
+	}
 }
 
 // Activity is the source of an activity file.

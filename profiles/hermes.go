@@ -8,15 +8,17 @@ import "lifeloop/telemetry/hermes"
 //
 // Its database is ~/.hermes/state.db (HERMES_HOME/state.db).
 func hermesProfile() Profile {
-	p := plain("hermes", "hermes")
-	p.sessions = stored{"HERMES_HOME", ".hermes", Place{Pattern: "state.db", Sessions: hermesStored}}
-	p.Hooks = hermes.Hooks{}
-	p.Transcript = Source{Name: "messages", Decoder: hermes.Store, Form: Rows, Query: hermesMessages}
-	p.Kinds = []Source{{Name: "sessions", Decoder: hermes.Store, Form: Rows, Query: hermesSessions}}
-	p.Prepare = func(argv []string, h Host) (Launch, error) {
-		return withoutHooks(argv, h, observedOnly, observedCapabilities("messages", "sessions", "hooks")...)
+	return Profile{
+		Adapter:    "hermes",
+		Programs:   []string{"hermes"},
+		sessions:   stored{"HERMES_HOME", ".hermes", Place{Pattern: "state.db", Sessions: hermesStored}},
+		Hooks:      hermes.Hooks{},
+		Transcript: Source{Name: "messages", Decoder: hermes.Store, Form: Rows, Query: hermesMessages},
+		Kinds:      []Source{{Name: "sessions", Decoder: hermes.Store, Form: Rows, Query: hermesSessions}},
+		Prepare: func(argv []string, h Host) (Launch, error) {
+			return withoutHooks(argv, h, observedOnly, observedCapabilities("messages", "sessions", "hooks")...)
+		},
 	}
-	return p
 }
 
 // hermesOwner is a session's row without its text. The markers in model_config

@@ -34,11 +34,9 @@ func environ(h Host, scrub []string) []string {
 	var env []string
 	for _, kv := range h.Env {
 		name, _, _ := strings.Cut(kv, "=")
-		switch {
-		case name == "LIFELOOP_SESSION_ID", name == "LIFELOOP_SOCKET", slices.Contains(scrub, name):
-			continue
+		if name != "LIFELOOP_SESSION_ID" && name != "LIFELOOP_SOCKET" && !slices.Contains(scrub, name) {
+			env = append(env, kv)
 		}
-		env = append(env, kv)
 	}
 	if h.SessionID != "" {
 		env = append(env, "LIFELOOP_SESSION_ID="+h.SessionID)

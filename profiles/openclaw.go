@@ -10,22 +10,24 @@ import "lifeloop/telemetry/openclaw"
 // agents/AGENT/agent/openclaw-agent.sqlite below ~/.openclaw (OPENCLAW_STATE_DIR;
 // ~/.openclaw-NAME with --profile NAME).
 func openclawProfile() Profile {
-	p := plain("openclaw", "openclaw")
-	p.Tested = []string{"2026.9.6"}
-	p.sessions = stored{"OPENCLAW_STATE_DIR", ".openclaw", Place{Pattern: "agents/*/agent/openclaw-agent.sqlite", Sessions: openclawSessions}}
-	// A prompt is reported with the row that names its run, and is older than it.
-	p.Transcript = Source{Name: "transcript", Decoder: openclaw.Transcript, Form: Rows, Query: openclawTranscript, Unordered: true}
-	p.Kinds = []Source{
-		{Name: "runs", Decoder: openclaw.Run, Form: Rows, Query: openclawRuns},
-		{Name: "sessions", Decoder: openclaw.Node, Form: Rows, Query: openclawNodes},
-		{Name: "plugin", Decoder: openclaw.Plugin},
-		{Name: "agent", Decoder: openclaw.Agent, Form: Whole},
+	return Profile{
+		Adapter:  "openclaw",
+		Programs: []string{"openclaw"},
+		Tested:   []string{"2026.9.6"},
+		sessions: stored{"OPENCLAW_STATE_DIR", ".openclaw", Place{Pattern: "agents/*/agent/openclaw-agent.sqlite", Sessions: openclawSessions}},
+		// A prompt is reported with the row that names its run, and is older than it.
+		Transcript: Source{Name: "transcript", Decoder: openclaw.Transcript, Form: Rows, Query: openclawTranscript, Unordered: true},
+		Kinds: []Source{
+			{Name: "runs", Decoder: openclaw.Run, Form: Rows, Query: openclawRuns},
+			{Name: "sessions", Decoder: openclaw.Node, Form: Rows, Query: openclawNodes},
+			{Name: "plugin", Decoder: openclaw.Plugin},
+			{Name: "agent", Decoder: openclaw.Agent, Form: Whole},
+		},
+		Quit: sigTERM, // its terminal and its gateway then exit with 0
+		Prepare: func(argv []string, h Host) (Launch, error) {
+			return withoutHooks(argv, h, observedOnly, observedCapabilities("transcript", "runs", "sessions", "plugin", "agent")...)
+		},
 	}
-	p.Quit = sigTERM // its terminal and its gateway then exit with 0
-	p.Prepare = func(argv []string, h Host) (Launch, error) {
-		return withoutHooks(argv, h, observedOnly, observedCapabilities("transcript", "runs", "sessions", "plugin", "agent")...)
-	}
-	return p
 }
 
 // The rows of transcripts and runs are appended with growing rowids, for all

@@ -18,30 +18,33 @@ import (
 // choose it. Hooks come from the plugin that `host apply` installs. The form of
 // their answers is our own.
 func opencodeProfile() Profile {
-	p := plain("opencode", "opencode")
-	p.Tested = []string{"1.18.33"}
-	p.sessions = stored{"XDG_DATA_HOME", filepath.Join(".local", "share"), Place{Dir: "opencode", Pattern: "opencode.db", Sessions: opencodeSessions}}
-	p.Hooks = opencode.Hooks{}
-	p.Transcript = Source{Name: "store", Decoder: opencode.Store, Form: Rows, Query: opencodeEvents}
-	p.Kinds = []Source{
-		{Name: "rows", Decoder: opencode.Store}, // the same rows as lines
-		{Name: "bus", Decoder: opencode.Bus, Form: Events},
-		{Name: "events", Decoder: opencode.Bus}, // the same events as lines, such as a plugin writes
-		{Name: "stream", Decoder: opencode.Run, Blind: true},
+	return Profile{
+		Adapter:    "opencode",
+		Programs:   []string{"opencode"},
+		Tested:     []string{"1.18.33"},
+		sessions:   stored{"XDG_DATA_HOME", filepath.Join(".local", "share"), Place{Dir: "opencode", Pattern: "opencode.db", Sessions: opencodeSessions}},
+		Hooks:      opencode.Hooks{},
+		Transcript: Source{Name: "store", Decoder: opencode.Store, Form: Rows, Query: opencodeEvents},
+		Kinds: []Source{
+			{Name: "rows", Decoder: opencode.Store}, // the same rows as lines
+			{Name: "bus", Decoder: opencode.Bus, Form: Events},
+			{Name: "events", Decoder: opencode.Bus}, // the same events as lines, such as a plugin writes
+			{Name: "stream", Decoder: opencode.Run, Blind: true},
+		},
+		Prepare: func(argv []string, h Host) (Launch, error) {
+			l, err := withoutHooks(argv, h, "OpenCode accepts no plugin for one launch, and an installed plugin does nothing under the wrapper",
+				"frame.opening", "frame.opened", "frame.ending", "frame.ended", "context.compacted", "placement.pre_frame_trailing", "telemetry.hooks")
+			l.lack("all OpenCode processes of this user share one store, which does not show the sessions of this launch",
+				"context.pressure_observed", "context_pressure", "receipt.gap_detected", "telemetry.store", "telemetry.bus", "telemetry.stream")
+			return l, err
+		},
+		Install: installOpencode,
+		// The terminal exits with 0 on INT or TERM. `run` is killed by both and reports
+		// no end.
+		Quit:       sigTERM,
+		resume:     resumeOpencode,
+		anySession: "ses_0",
 	}
-	p.Prepare = func(argv []string, h Host) (Launch, error) {
-		l, err := withoutHooks(argv, h, "OpenCode accepts no plugin for one launch, and an installed plugin does nothing under the wrapper",
-			"frame.opening", "frame.opened", "frame.ending", "frame.ended", "context.compacted", "placement.pre_frame_trailing", "telemetry.hooks")
-		l.lack("all OpenCode processes of this user share one store, which does not show the sessions of this launch",
-			"context.pressure_observed", "context_pressure", "receipt.gap_detected", "telemetry.store", "telemetry.bus", "telemetry.stream")
-		return l, err
-	}
-	p.Install = installOpencode
-	// The terminal exits with 0 on INT or TERM. `run` is killed by both and reports
-	// no end.
-	p.Quit = sigTERM
-	p.resume, p.anySession = resumeOpencode, "ses_0"
-	return p
 }
 
 // opencodeEvents selects the events in OpenCode's database in the order of

@@ -96,22 +96,9 @@ func Infer(program string) string {
 		base = base[:n]
 	}
 	for _, p := range profiles() {
-		for _, name := range p.Programs {
-			if base == name {
-				return p.Adapter
-			}
+		if slices.Contains(p.Programs, base) {
+			return p.Adapter
 		}
 	}
 	return Generic
-}
-
-// plain is a profile that only adds to the environment.
-func plain(adapter string, programs ...string) Profile {
-	return Profile{
-		Adapter:  adapter,
-		Programs: programs,
-		Prepare: func(argv []string, h Host) (Launch, error) {
-			return start(argv, h, nil)
-		},
-	}
 }

@@ -13,9 +13,14 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// alphanumeric reports whether r is an ASCII letter or digit.
+func alphanumeric(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+}
+
 // word splits the leading letters, digits and underscores off s.
 func word(s string) (word, rest string) {
-	rest = strings.TrimLeft(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+	rest = strings.TrimLeftFunc(s, func(r rune) bool { return r == '_' || alphanumeric(r) })
 	return s[:len(s)-len(rest)], rest
 }
 
