@@ -214,17 +214,6 @@ func sift(v hujson.Value, drop func(*child) bool) (all bool) {
 	return false
 }
 
-// encode is compact JSON without HTML escaping.
-func encode(v any) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil { // strings and numbers always encode
-		return ""
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
 // An edit replaces text[from:to].
 type edit struct {
 	from, to int

@@ -182,7 +182,7 @@ func (d *document) put(v hujson.Value, added ...addition) {
 	for _, a := range added {
 		m := child{Value: hujson.Value{Value: d.value(a.value, indent, lines)}}
 		if a.name != "" {
-			m.Name.Value = hujson.Literal(encode(a.name))
+			m.Name.Value = hujson.String(a.name)
 		}
 		if a.name != "" && lines {
 			m.Value.BeforeExtra = hujson.Extra(" ")
@@ -218,7 +218,7 @@ func (d *document) instead(m *child, value string) {
 
 // groupOf is the list of groups with one hook.
 func groupOf(h profiles.InstalledHook) string {
-	return fmt.Sprintf(`{"hooks":[{"type":"command","command":%s,"timeout":%d}]}`, encode(h.Command), h.Timeout)
+	return fmt.Sprintf(`{"hooks":[{"type":"command","command":%s,"timeout":%d}]}`, string(hujson.String(h.Command)), h.Timeout)
 }
 
 // insert adds hooks to a text that has none of ours. It returns what strip
@@ -232,7 +232,7 @@ func insert(settings string, hooks []profiles.InstalledHook) (string, earlier, e
 	if d.hooks == nil || kind(d.hooks.Value) == 'n' {
 		whole := make([]string, 0, len(hooks))
 		for _, h := range hooks {
-			whole = append(whole, encode(h.Event)+":["+groupOf(h)+"]")
+			whole = append(whole, string(hujson.String(h.Event))+":["+groupOf(h)+"]")
 		}
 		value := "{" + strings.Join(whole, ",") + "}"
 		if d.hooks == nil {

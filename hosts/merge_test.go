@@ -398,3 +398,8 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func encode(s string) string {
+	text, _ := json.Marshal(s) // a string always encodes
+	return string(text)
+}

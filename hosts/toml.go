@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
+	"github.com/tailscale/hujson"
 )
 
 // A statement is a table's header or a key with its value in a TOML file.
@@ -63,5 +64,5 @@ func end(n *unstable.Node) int { return int(n.Raw.Offset + n.Raw.Length) }
 
 // basic spells a string for TOML.
 func basic(s string) string {
-	return strings.ReplaceAll(encode(s), "\x7f", `\u007f`)
+	return strings.ReplaceAll(string(hujson.String(s)), "\x7f", `\u007f`)
 }

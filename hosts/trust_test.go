@@ -190,7 +190,7 @@ func TestEscapesInKeys(t *testing.T) {
 			t.Errorf("%s was read as %v", in, found)
 		}
 	}
-	if got, want := basic("\x7f\"\\\n\u2028<"), `"\u007f\"\\\n\u2028<"`; got != want {
+	if got, want := basic("\x7f\"\\\n\u2028<"), "\"\\u007f\\\"\\\\\\n\u2028<\""; got != want {
 		t.Errorf("spelled %s, want %s", got, want)
 	}
 }

@@ -340,8 +340,8 @@ func installCodex(project bool, h Host) (Installation, error) {
 	}
 	// Codex identifies a hook by its file's path. It resolves symbolic links in
 	// CODEX_HOME, but not in the default path.
-	if h.getenv("CODEX_HOME") != "" {
-		home = h.real(home)
+	if h.getenv("CODEX_HOME") != "" && h.Real != nil {
+		home = h.Real(home)
 	}
 	dir := home
 	if project {

@@ -103,14 +103,6 @@ func unquote(s string) (text, rest string, ok bool) {
 	}
 }
 
-// real resolves symbolic links if the host can.
-func (h Host) real(path string) string {
-	if h.Real == nil {
-		return path
-	}
-	return h.Real(path)
-}
-
 // repository returns Dir or the nearest folder above it with a git repository or
 // working tree. Without one it returns Dir.
 func (h Host) repository() string {
