@@ -155,16 +155,16 @@ func (l *Launch) claudeInjection(line claudeLine, dir string, h Host) (s injecte
 	if h.OTLP == "" {
 		return s, reason
 	}
-	env, export, apart := claudeExport(theirs, reason == "", h)
-	if apart == "" && reason == "" {
+	env, export, noExport := claudeExport(theirs, reason == "", h)
+	if noExport == "" && reason == "" {
 		// A settings file of the user's may set the same variables.
 		var with injectedSettings
-		if with, apart = claudeSettings(line, theirs, h, env); apart == "" {
+		if with, noExport = claudeSettings(line, theirs, h, env); noExport == "" {
 			s = with
 		}
 	}
-	if apart != "" {
-		l.lack(apart, exportCapability)
+	if noExport != "" {
+		l.lack(noExport, exportCapability)
 		return s, reason
 	}
 	l.export(export, env)

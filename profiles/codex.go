@@ -95,12 +95,12 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 	}
 
 	if h.OTLP != "" {
-		override, export, apart := codexExport(line, h)
-		if apart == "" {
+		override, export, noExport := codexExport(line, h)
+		if noExport == "" {
 			ours = append(ours, "-c", override)
 			l.export(export, nil)
 		} else {
-			l.lack(apart, exportCapability)
+			l.lack(noExport, exportCapability)
 		}
 	}
 
@@ -194,8 +194,8 @@ func (l codexLine) overrides(key string) bool {
 
 // inlineHooksOff reads the member hooks of the inline table features, such as
 // `{hooks = false}`. If it occurs twice, off wins: a session notices too late that
-// expected hooks do not come. said is false if the member is missing.
-func inlineHooksOff(table string) (off, said bool) {
+// expected hooks do not come. set is false if the member is missing.
+func inlineHooksOff(table string) (off, set bool) {
 	for _, member := range strings.FieldsFunc(table, func(r rune) bool { return r == '{' || r == ',' }) {
 		key, val, _ := strings.Cut(member, "=")
 		key = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(key), `"`), `"`)
@@ -206,17 +206,17 @@ func inlineHooksOff(table string) (off, said bool) {
 		case "false":
 			return true, true
 		case "true":
-			said = true
+			set = true
 		}
 	}
-	return false, said
+	return false, set
 }
 
 // codexHooksOff reports whether the feature is off. --enable and --disable
 // override every -c, the last -c overrides the profile, and the profile overrides
 // the configuration.
 func codexHooksOff(line codexLine, h Host) bool {
-	if on, said := line.toggles["hooks"]; said {
+	if on, set := line.toggles["hooks"]; set {
 		return !on
 	}
 	for _, o := range slices.Backward(line.configs) {
@@ -224,7 +224,7 @@ func codexHooksOff(line codexLine, h Host) bool {
 			return o.value == "false"
 		}
 		if o.key == "features" { // the whole table, which replaces the options before it
-			if off, said := inlineHooksOff(o.value); said {
+			if off, set := inlineHooksOff(o.value); set {
 				return off
 			}
 			break
@@ -232,7 +232,7 @@ func codexHooksOff(line codexLine, h Host) bool {
 	}
 	for _, path := range slices.Backward(codexConfigs(line, h)) {
 		data, _ := h.read(path)
-		if off, said := featureOff(string(data)); said {
+		if off, set := featureOff(string(data)); set {
 			return off
 		}
 	}
@@ -283,13 +283,13 @@ func tomlPairs(text string) iter.Seq2[string, string] {
 
 // featureOff reads features.hooks from a TOML file, in its three usual forms. If
 // it misses the setting, the session reports that the expected hooks did not come.
-func featureOff(text string) (off, said bool) {
+func featureOff(text string) (off, set bool) {
 	for key, val := range tomlPairs(text) {
 		switch {
 		case key == "features.hooks" && val != "":
 			return strings.HasPrefix(val, "false"), true
 		case key == "features":
-			if off, said := inlineHooksOff(val); said {
+			if off, set := inlineHooksOff(val); set {
 				return off, true
 			}
 		}

@@ -61,7 +61,7 @@ func (l *codexLine) option(name, val string) {
 		key, v, _ := strings.Cut(val, "=")
 		l.configs = append(l.configs, override{strings.TrimSpace(key), strings.TrimSpace(v)})
 	case "--enable":
-		if _, said := l.toggles[val]; !said { // --disable wins in any order
+		if _, set := l.toggles[val]; !set { // --disable wins in any order
 			l.toggles[val] = true
 		}
 	case "--disable":

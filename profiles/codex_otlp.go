@@ -22,8 +22,8 @@ func codexExport(line codexLine, h Host) (override string, x Export, reason stri
 	found := 0
 	for _, path := range append(codexConfigs(line, h), filepath.Join(h.Dir, ".codex", "config.toml")) {
 		data, _ := h.read(path)
-		theirs, said, ok := codexExporter(string(data))
-		if !said {
+		theirs, set, ok := codexExporter(string(data))
+		if !set {
 			continue
 		}
 		if found++; !ok || found > 1 {
@@ -88,9 +88,9 @@ func codexHTTP() *regexp.Regexp {
 }
 
 // codexExporter reads the exporter of log events from a TOML file: the inside of
-// its otlp-http table, or "" for none. said is false if the file has no such
+// its otlp-http table, or "" for none. set is false if the file has no such
 // setting. ok is false for a form that is not supported.
-func codexExporter(text string) (table string, said, ok bool) {
+func codexExporter(text string) (table string, set, ok bool) {
 	for key, val := range tomlPairs(text) {
 		switch {
 		case key == "otel.exporter" && val == `"none"`:

@@ -33,10 +33,10 @@ func TestHandWrittenPatterns(t *testing.T) {
 		if got, want := relativeRule(s), m != nil && m[1] != "Bash"; got != want {
 			t.Fatalf("%q is a relative rule: %v, want %v", s, got, want)
 		}
-		gotOff, gotSaid := inlineHooksOff(s)
+		gotOff, gotSet := inlineHooksOff(s)
 		wantOff := off.MatchString(s)
-		if wantSaid := wantOff || on.MatchString(s); gotOff != wantOff || gotSaid != wantSaid {
-			t.Fatalf("%q: off %v, said %v; want %v, %v", s, gotOff, gotSaid, wantOff, wantSaid)
+		if wantSet := wantOff || on.MatchString(s); gotOff != wantOff || gotSet != wantSet {
+			t.Fatalf("%q: off %v, set %v; want %v, %v", s, gotOff, gotSet, wantOff, wantSet)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
