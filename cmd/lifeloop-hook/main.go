@@ -1,7 +1,7 @@
-// Lifeloop-hook is `lifeloop-wrap hook` as a program of its own, with nothing
-// else in it: harnesses start it at every turn and wait for it, and what a
-// program links is paid for at each start. The wrapper has its hooks call it
-// when it lies beside lifeloop-wrap.
+// Lifeloop-hook is `lifeloop-wrap hook` as a separate program with nothing else
+// in it. Harnesses start it at every turn and wait for it, and each linked package
+// makes that start slower. Injected hooks call it if it is in the same folder as
+// lifeloop-wrap.
 //
 //	lifeloop-hook EVENT [--then CMD]
 package main

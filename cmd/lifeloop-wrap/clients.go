@@ -15,9 +15,9 @@ import (
 	"lifeloop/supervisor"
 )
 
-// startable makes a subprocess client of each configured one. The guard learns of
-// every process and ends those that outlive the wrapper.
-func (s *session) startable(t *harness.Terminal) (clientPrograms, error) {
+// clients returns the configured clients. The guard ends their processes if they
+// outlive the wrapper.
+func (s *session) clients(t *harness.Terminal) (clientPrograms, error) {
 	return newClientPrograms(s.cfg.Clients, func(id string) dispatch.Config {
 		return dispatch.Config{
 			Env:        append(os.Environ(), "LIFELOOP_SESSION_ID="+s.id, "LIFELOOP_CLIENT_ID="+id),

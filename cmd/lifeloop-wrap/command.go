@@ -89,13 +89,13 @@ func controlCmds(g *globals) []*cobra.Command {
 					return usage("%s: --reason: %v", name, err)
 				}
 				id, err := g.command(cmd, args[0], name, w)
-				if err != nil || !g.json {
+				if err != nil {
 					return err
 				}
-				return printJSON(cmd.OutOrStdout(), struct {
+				return g.print(cmd, struct {
 					SessionID string `json:"session_id"`
 					Command   string `json:"command"`
-				}{id, name})
+				}{id, name}, "")
 			},
 		}
 		cmd.Flags().StringVar(&w.Reason, "reason", "", "`TEXT` to record as the reason, one line")

@@ -173,10 +173,10 @@ func demoClientMain(stdin io.Reader, stdout io.Writer) int {
 		}}
 	}
 	out, err := answer.Encode()
-	if err != nil {
-		return 1
+	if err == nil {
+		_, err = stdout.Write(append(out, '\n'))
 	}
-	if _, err := stdout.Write(append(out, '\n')); err != nil {
+	if err != nil {
 		return 1
 	}
 	return 0

@@ -87,7 +87,7 @@ func (c *consumption) restore() (release func(), err error) {
 	doc, err := os.ReadFile(c.file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = c.keep() // fail before anything is processed
+		err = c.save() // fail before anything is processed
 	case err == nil:
 		if err = c.Restore(doc); err != nil {
 			err = no(lifeloop.StateConflict, "%s: %v", c.file, err).withHint("another --state FILE processes all events again")
@@ -126,11 +126,11 @@ func (c *consumption) run(in io.Reader) error {
 		var err error
 		select {
 		case <-due:
-			err = c.hand(c.Wake(time.Now()))
+			err = c.print(c.Wake(time.Now()))
 		case next, more := <-lines:
 			if more {
-				err = c.see(next)
-			} else if err = c.hand(c.End()); err == nil {
+				err = c.consume(next)
+			} else if err = c.print(c.End()); err == nil {
 				return c.processed()
 			}
 		}
@@ -143,7 +143,7 @@ func (c *consumption) run(in io.Reader) error {
 // errLong is the error of a line that exceeds longestLine.
 var errLong = errors.New("it is longer than 16 MiB")
 
-// longestLine is the largest line that is kept in memory.
+// longestLine is the longest line that is accepted, in bytes.
 const longestLine = 16 << 20
 
 // readLines sends each line. A line that is too long is dropped and reported. A
@@ -177,9 +177,9 @@ func readLines(in io.Reader, lines chan<- inputLine) {
 	}
 }
 
-func (c *consumption) see(in inputLine) error {
+func (c *consumption) consume(in inputLine) error {
 	now := time.Now()
-	if err := c.hand(c.Wake(now)); err != nil {
+	if err := c.print(c.Wake(now)); err != nil {
 		return err
 	}
 	if in.err != nil && in.err != errLong {
@@ -198,11 +198,11 @@ func (c *consumption) see(in inputLine) error {
 		return c.warn(map[string]any{"warning": "not_an_envelope", "line": c.line, "why": err.Error()},
 			fmt.Sprintf("not an envelope: line %d: %v", c.line, err))
 	}
-	return c.hand(c.See(now, e))
+	return c.print(c.See(now, e))
 }
 
-// hand prints events and warnings.
-func (c *consumption) hand(out []view.HCPOutcome) error {
+// print prints events and warnings.
+func (c *consumption) print(out []view.HCPOutcome) error {
 	for _, o := range out {
 		c.pending++
 		if n := o.Warning; n != nil {
@@ -245,10 +245,10 @@ func (c *consumption) processed() error {
 	if !printed || c.file == "" {
 		return nil
 	}
-	return c.keep()
+	return c.save()
 }
 
-func (c *consumption) keep() error {
+func (c *consumption) save() error {
 	doc, err := c.State()
 	if err != nil {
 		return err

@@ -23,14 +23,10 @@ func hostCmd(g *globals) *cobra.Command {
 removes them. It changes no other byte of a settings file, and does not touch a
 file that it cannot parse.`,
 	})
-	apply := g.hostVerb("apply", "Install the hooks", func(h *host) error {
-		return h.edit(h.store.Apply)
-	})
-	remove := g.hostVerb("remove", "Remove the hooks", func(h *host) error {
-		return h.edit(h.store.Remove)
-	})
-	status := g.hostVerb("status", "Show whether the hooks are installed", (*host).status)
-	cmd.AddCommand(apply, remove, status)
+	cmd.AddCommand(
+		g.hostVerb("apply", "Install the hooks", func(h *host) error { return h.edit(h.store.Apply) }),
+		g.hostVerb("remove", "Remove the hooks", func(h *host) error { return h.edit(h.store.Remove) }),
+		g.hostVerb("status", "Show whether the hooks are installed", (*host).status))
 	return cmd
 }
 

@@ -88,18 +88,16 @@ func hostHook(adapter, event string, stdin io.Reader, stdout *os.File) int {
 // readInTime is readBounded with a deadline: a harness may keep the other end
 // open. The process then exits, which ends the reading.
 func readInTime(r io.Reader, deadline time.Time) ([]byte, error) {
-	type result struct {
-		doc []byte
-		err error
-	}
-	done := make(chan result, 1)
+	var doc []byte
+	var err error
+	done := make(chan struct{})
 	go func() {
-		doc, err := readBounded(r)
-		done <- result{doc, err}
+		doc, err = readBounded(r)
+		close(done)
 	}()
 	select {
-	case got := <-done:
-		return got.doc, got.err
+	case <-done:
+		return doc, err
 	case <-time.After(time.Until(deadline)):
 		return nil, os.ErrDeadlineExceeded
 	}

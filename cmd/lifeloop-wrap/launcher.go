@@ -137,7 +137,7 @@ func (l *launcher) ask(w way, e kernel.Launch, otlp string) (profiles.Launch, er
 	return launch, nil
 }
 
-// sources are what is read during a launch. Older records are not news.
+// sources are what is read during a launch. Older records are ignored.
 func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, error) {
 	files, err := supervisor.NewFiles(supervisor.Files{Fixed: slices.Concat(launch.Sources, l.activity), Named: w.profile.Transcript,
 		Since: time.Now().Truncate(time.Millisecond), Log: l.session.log})

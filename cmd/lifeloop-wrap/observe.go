@@ -32,7 +32,6 @@ import (
 	"lifeloop/view"
 )
 
-// observeFlags are the flags of observe.
 type observeFlags struct {
 	adapter, source, session                string
 	once, follow, fromStart, usage, keepLog bool
@@ -149,7 +148,6 @@ func sameSource(a, b profiles.Source) bool {
 	return a.Name == b.Name && (a.Path == b.Path || err1 == nil && err2 == nil && os.SameFile(one, other))
 }
 
-// createLedger creates the ledger of --ledger.
 func (o *observer) createLedger(g *globals, cmd *cobra.Command) (func(), error) {
 	cfg, _, err := g.load(cmd)
 	if err != nil {

@@ -201,7 +201,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 			ports.Ledger = testOnlyLedger(string(s.folder), s.ledger)
 		}
 	}
-	clients, err := s.startable(l.terminal)
+	clients, err := s.clients(l.terminal)
 	if err != nil {
 		return 0, err
 	}
