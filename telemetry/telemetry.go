@@ -140,6 +140,13 @@ type Signal struct {
 	Missing *[2]uint64 `json:"missing,omitempty"`
 }
 
+// ReportWindow sets the context window that the source reported, if it did.
+func (s *Signal) ReportWindow(tokens int64) {
+	if tokens > 0 {
+		s.Window, s.WindowSource = tokens, "reported"
+	}
+}
+
 // Sized stands for a text that is not stored: its digest ("sha256:" and 64 hex digits)
 // and its length in bytes.
 type Sized struct {

@@ -342,9 +342,7 @@ func (d *stream) cost(r streamLine, turn telemetry.Usage, models []model) (out [
 		}
 		turn.ID = scan.NameOf(r.uuid)
 		s.Usage, s.Model = &turn, model
-		if window > 0 {
-			s.Window, s.WindowSource = window, "reported"
-		}
+		s.ReportWindow(window)
 		out = append(out, s)
 	} else if window > 0 {
 		s := r.signal(telemetry.WindowSeen, "")

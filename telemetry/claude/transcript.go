@@ -2,6 +2,7 @@ package claude
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"time"
 
@@ -198,10 +199,7 @@ func (d *transcript) unseen(r transcriptRecord) string {
 // context, prompts and errors are not the session's. The cost of its model
 // calls and its running tools are reported as the sub-agent's.
 func (d *transcript) subAgent(r transcriptRecord) []telemetry.Signal {
-	agent := r.agent
-	if agent == "" {
-		agent = "sidechain" // a version whose sub-agents have no id
-	}
+	agent := cmp.Or(r.agent, "sidechain") // a version whose sub-agents have no id
 	if agent != d.agent {
 		d.agent, d.agentTurn = agent, ""
 	}

@@ -307,9 +307,7 @@ func (d *appServer) tokens(m message) []telemetry.Signal {
 	t := d.of(m.thread)
 	s := d.signal(m, telemetry.UsageSeen)
 	s.Model = t.model
-	if window > 0 {
-		s.Window, s.WindowSource = window, "reported"
-	}
+	s.ReportWindow(window)
 	if added := t.total.step(total, last, t.ours); added.call() {
 		s.Usage = added.usage()
 		s.Usage.ID, s.Usage.Request, s.Usage.Used = total.key(), m.turn, last.total

@@ -331,19 +331,12 @@ func (d *rollout) called(r rolloutRecord, u *telemetry.Usage) []telemetry.Signal
 	d.answered, d.rewrote, d.used = false, false, u.Used
 	s := d.signal(r, telemetry.UsageSeen)
 	s.Model, s.Usage = d.model, u
-	s.Window, s.WindowSource = d.reported()
+	s.ReportWindow(d.window)
 	if !answered {
 		d.held = &s
 		return nil
 	}
 	return []telemetry.Signal{s}
-}
-
-func (d *rollout) reported() (int64, string) {
-	if d.window == 0 {
-		return 0, ""
-	}
-	return d.window, "reported"
 }
 
 // compacted reports a compaction and the call that made it. Within the turn of
@@ -412,7 +405,7 @@ func (d *rollout) event(r rolloutRecord) []telemetry.Signal {
 		}
 		s := d.ofTurn(r, telemetry.Working)
 		if s.Agent == d.agent { // a review's window is not the main chain's
-			s.Window, s.WindowSource = d.reported()
+			s.ReportWindow(d.window)
 		}
 		return append(out, s)
 	case `"item_completed"`:
@@ -564,7 +557,7 @@ func (d *rollout) tokenCount(r rolloutRecord, info []byte) []telemetry.Signal {
 	case last.total == 0:
 		return nil
 	case last.total == d.used && d.held != nil:
-		d.held.Window, d.held.WindowSource = d.reported()
+		d.held.ReportWindow(d.window)
 		return nil // it is still held: `compacted` may follow
 	case last.total == d.used && sameWindow:
 		return nil
@@ -574,7 +567,7 @@ func (d *rollout) tokenCount(r rolloutRecord, info []byte) []telemetry.Signal {
 	s := d.signal(r, telemetry.UsageSeen)
 	s.Model = d.model
 	s.Usage = &telemetry.Usage{Used: last.total, Estimate: d.rewrote}
-	s.Window, s.WindowSource = d.reported()
+	s.ReportWindow(d.window)
 	d.rewrote = false
 	return append(out, s)
 }

@@ -52,7 +52,9 @@ type chatRecord struct {
 }
 
 // Chat returns a decoder of chat file lines.
-func Chat() telemetry.Decoder { return new(chat) }
+func Chat() telemetry.Decoder {
+	return &chat{seen: map[string]bool{}, counted: map[string]int64{}, tools: map[string]bool{}}
+}
 
 func (d *chat) Decode(record []byte) []telemetry.Signal {
 	var r chatRecord
@@ -144,7 +146,7 @@ func (d *chat) replaced(history []byte, at time.Time) []telemetry.Signal {
 		if r.id == "" || r.kind != "user" || d.seen[r.id] {
 			return true
 		}
-		d.remember(r.id)
+		d.seen[r.id] = true
 		// In a file that is read from its middle, only the time shows a new
 		// one.
 		if has(r.content, "<state_snapshot>") && (d.header || at.Sub(r.at) < time.Second) {
@@ -171,13 +173,6 @@ func (d *chat) replaced(history []byte, at time.Time) []telemetry.Signal {
 	return nil
 }
 
-func (d *chat) remember(id string) {
-	if d.seen == nil {
-		d.seen = map[string]bool{}
-	}
-	d.seen[id] = true
-}
-
 func (d *chat) message(r chatRecord) []telemetry.Signal {
 	switch r.kind {
 	case "user":
@@ -188,7 +183,7 @@ func (d *chat) message(r chatRecord) []telemetry.Signal {
 		if d.seen[r.id] {
 			return nil // the file is read again, and another turn is open now
 		}
-		d.remember(r.id)
+		d.seen[r.id] = true
 		if r.kind == "error" {
 			return d.end(r, telemetry.Failed)
 		}
@@ -254,7 +249,7 @@ func (d *chat) user(r chatRecord) []telemetry.Signal {
 	if d.seen[r.id] {
 		return nil
 	}
-	d.remember(r.id)
+	d.seen[r.id] = true
 	u := readUser(r.content)
 	switch {
 	case u.context:
@@ -342,9 +337,6 @@ func (d *chat) model(r chatRecord) []telemetry.Signal {
 		if c.id == "" || d.tools[c.id] {
 			continue
 		}
-		if d.tools == nil {
-			d.tools = map[string]bool{}
-		}
 		d.tools[c.id] = true
 		if d.turn == "" && d.agent == "" {
 			continue // it was cancelled with its turn, whose end was reported first
@@ -379,9 +371,6 @@ func (d *chat) usage(r chatRecord) (telemetry.Signal, bool) {
 	before, known := d.counted[r.id]
 	if u.Used == 0 || known && u.Output <= before {
 		return telemetry.Signal{}, false
-	}
-	if d.counted == nil {
-		d.counted = map[string]int64{}
 	}
 	d.counted[r.id] = u.Output
 	s := d.signal(telemetry.UsageSeen, r.id, r.at)

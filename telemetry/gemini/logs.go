@@ -18,7 +18,7 @@ type logs struct {
 }
 
 // Logs returns a decoder of logs.json.
-func Logs() telemetry.Decoder { return new(logs) }
+func Logs() telemetry.Decoder { return &logs{next: map[string]int64{}} }
 
 func (d *logs) Decode(record []byte) []telemetry.Signal {
 	var out []telemetry.Signal
@@ -49,9 +49,6 @@ func (d *logs) entry(val []byte) (telemetry.Signal, bool) {
 	n := scan.CountOf(number)
 	if n < d.next[s.Session] {
 		return s, false
-	}
-	if d.next == nil {
-		d.next = map[string]int64{}
 	}
 	d.next[s.Session] = n + 1
 	s.Detail = "typed"

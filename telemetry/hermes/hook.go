@@ -170,8 +170,8 @@ func (in *input) used(s telemetry.Signal) telemetry.Signal {
 		return s
 	}
 	s.Model, s.Usage = in.model, &in.usage
-	if in.window > 0 && s.Side == "" {
-		s.Window, s.WindowSource = in.window, "reported"
+	if s.Side == "" {
+		s.ReportWindow(in.window)
 	}
 	return s
 }

@@ -71,9 +71,7 @@ func (r *result) signals() []telemetry.Signal {
 		u := signal(telemetry.UsageSeen)
 		u.Model, u.Usage = r.model, r.usage
 		u.Usage.Request = r.run
-		if r.window > 0 {
-			u.Window, u.WindowSource = r.window, "reported"
-		}
+		u.ReportWindow(r.window)
 		out = append(out, u)
 	}
 	end := signal(telemetry.TurnEnd)

@@ -61,9 +61,7 @@ func (d *node) changes(before, s state, at, ended time.Time) []telemetry.Signal 
 	case s.used > 0 && (s.used != before.used || s.run != before.run || s.window != before.window):
 		u := signal(telemetry.UsageSeen)
 		u.Turn, u.Model, u.Usage = s.run, s.model, &telemetry.Usage{Request: s.run, Used: s.used}
-		if s.window > 0 {
-			u.Window, u.WindowSource = s.window, "reported"
-		}
+		u.ReportWindow(s.window)
 		out = append(out, u)
 	case s.window > 0 && s.window != before.window:
 		w := signal(telemetry.WindowSeen)

@@ -186,8 +186,8 @@ func (d *plugin) usage(c call, m message, side string) telemetry.Signal {
 	d.call = c.run + " " + m.response
 	s := c.signal(telemetry.UsageSeen)
 	s.Model, s.Side, s.Usage = m.model, side, m.call(c.run, "")
-	if d.window > 0 && side == "" {
-		s.Window, s.WindowSource = d.window, "reported"
+	if side == "" {
+		s.ReportWindow(d.window)
 	}
 	return s
 }

@@ -266,19 +266,7 @@ func toolCalls(r row, turn string, content []byte, d *telemetry.Digests) []telem
 	scan.Elements(content, func(val []byte) bool {
 		var kind, args []byte
 		var id, tool string
-		scan.Members(val, func(key, val []byte) bool {
-			switch string(key) {
-			case "type":
-				kind = val
-			case "id":
-				id = scan.NameOf(val)
-			case "name":
-				tool = scan.WordOf(val)
-			case "arguments":
-				args = val
-			}
-			return len(kind) == 0 || string(kind) == `"toolCall"`
-		})
+		scan.Object(val, scan.Raw("type", &kind), scan.Name("id", &id), scan.Word("name", &tool), scan.Raw("arguments", &args))
 		if string(kind) == `"toolCall"` && id != "" {
 			start := r.signal(telemetry.ToolStart)
 			start.Turn, start.Tool, start.ToolName, start.Args = turn, id, tool, d.Sized(args)

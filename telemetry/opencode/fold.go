@@ -83,7 +83,7 @@ func (d *fold) session(id string) *session {
 		}
 		d.sessions = kept
 	}
-	s = &session{id: id}
+	s = &session{id: id, calls: map[string]bool{}}
 	d.sessions[id] = s
 	return s
 }
@@ -420,17 +420,15 @@ func (d *fold) usage(s *session, m messageInfo) {
 	if m.sum() == 0 {
 		return
 	}
-	sig := telemetry.Signal{Kind: telemetry.UsageSeen, Turn: m.turn, Model: modelName(m.provider, m.model), Usage: &telemetry.Usage{
-		ID: m.id, Used: cmp.Or(m.total, m.sum()), Input: m.input, CacheRead: m.cacheR, CacheWrite: m.cacheW,
-		Output: m.output + m.reasoning, Reasoning: m.reasoning}}
+	sig := telemetry.Signal{Kind: telemetry.UsageSeen, Turn: m.turn, Model: modelName(m.provider, m.model), Usage: m.usage(m.id)}
 	switch {
 	case m.summary || m.mode == "compaction" || m.agent == "compaction":
 		sig.Side = "compaction"
 	case m.mode == "title" || m.agent == "title":
 		sig.Side = "title"
 	}
-	if s.window > 0 && sig.Side == "" {
-		sig.Window, sig.WindowSource = s.window, "reported"
+	if sig.Side == "" {
+		sig.ReportWindow(s.window)
 	}
 	d.emit(s, sig, m.id)
 }
@@ -472,9 +470,6 @@ func (d *fold) tool(s *session, call, tool string, state []byte) {
 		begun, known := s.calls[call]
 		if call == "" || begun {
 			return
-		}
-		if s.calls == nil {
-			s.calls = map[string]bool{}
 		}
 		if string(c.status) == `"pending"` { // the model is still writing its arguments
 			if s.calls[call] = false; known {

@@ -1,6 +1,7 @@
 package opencode
 
 import (
+	"cmp"
 	"time"
 
 	"lifeloop/telemetry"
@@ -53,6 +54,12 @@ func (m *messageInfo) readTokens(tokens []byte) {
 
 func (m *messageInfo) sum() int64 {
 	return m.input + m.output + m.reasoning + m.cacheR + m.cacheW
+}
+
+// usage is the call of these tokens.
+func (m *messageInfo) usage(id string) *telemetry.Usage {
+	return &telemetry.Usage{ID: id, Used: cmp.Or(m.total, m.sum()), Input: m.input, CacheRead: m.cacheR, CacheWrite: m.cacheW,
+		Output: m.output + m.reasoning, Reasoning: m.reasoning}
 }
 
 // toolCall is the state of a tool call.

@@ -60,8 +60,7 @@ func (d *run) Decode(record []byte) []telemetry.Signal {
 	case `"step_finish"`:
 		if m.sum() > 0 && message != d.last {
 			d.last = message
-			emit(telemetry.Signal{Kind: telemetry.UsageSeen, Usage: &telemetry.Usage{ID: message, Used: cmp.Or(m.total, m.sum()), Input: m.input, CacheRead: m.cacheR,
-				CacheWrite: m.cacheW, Output: m.output + m.reasoning, Reasoning: m.reasoning}})
+			emit(telemetry.Signal{Kind: telemetry.UsageSeen, Usage: m.usage(message)})
 		}
 		if reason != "tool-calls" {
 			emit(telemetry.Signal{Kind: telemetry.TurnStop, Outcome: telemetry.Completed})
