@@ -118,9 +118,7 @@ func Decoded(t *testing.T, newDecoder func() telemetry.Decoder, records ...strin
 	d := newDecoder()
 	out := []string{}
 	for _, r := range records {
-		for _, s := range d.Decode([]byte(r)) {
-			out = append(out, Line(s))
-		}
+		out = append(out, Lines(d.Decode([]byte(r)))...)
 	}
 	return out
 }
