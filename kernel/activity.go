@@ -73,9 +73,12 @@ type (
 	}
 )
 
-func (ActivitySeen) apply(*Kernel)      {}
-func (ActivityMoved) apply(*Kernel)     {}
-func (ActivityConfirmed) apply(*Kernel) {}
+func (ActivitySeen) key() (string, bool)      { return "activity_seen", false }
+func (ActivitySeen) apply(*Kernel)            {}
+func (ActivityMoved) key() (string, bool)     { return "activity_moved", false }
+func (ActivityMoved) apply(*Kernel)           {}
+func (ActivityConfirmed) key() (string, bool) { return "activity_confirmed", false }
+func (ActivityConfirmed) apply(*Kernel)       {}
 
 // Uncertain says whether the new activity still needs a second witness.
 func (f ActivityMoved) Uncertain() bool { return !certain(f.To) }

@@ -116,17 +116,23 @@ type (
 	}
 )
 
+func (Launching) key() (string, bool) { return "launching", true }
 func (f Launching) apply(k *Kernel) {
 	h := &k.attempts.hard
 	h.Run, h.Number, h.Exit, h.Broke = f.Run, h.Number+1, nil, ""
 	k.recovery.launched(f)
 }
 
-func (Running) apply(k *Kernel)    { k.attempts.hard.Alive = true }
-func (f Exited) apply(k *Kernel)   { k.attempts.hard.Alive, k.attempts.hard.Exit = false, &f }
-func (DriftSeen) apply(*Kernel)    {}
-func (f LimitMet) apply(k *Kernel) { k.attempts.hard.Limit = &f }
+func (Running) key() (string, bool)   { return "running", false }
+func (Running) apply(k *Kernel)       { k.attempts.hard.Alive = true }
+func (Exited) key() (string, bool)    { return "exited", true }
+func (f Exited) apply(k *Kernel)      { k.attempts.hard.Alive, k.attempts.hard.Exit = false, &f }
+func (DriftSeen) key() (string, bool) { return "drift_seen", true }
+func (DriftSeen) apply(*Kernel)       {}
+func (LimitMet) key() (string, bool)  { return "limit_met", true }
+func (f LimitMet) apply(k *Kernel)    { k.attempts.hard.Limit = &f }
 
+func (RulesChecked) key() (string, bool) { return "rules_held", true }
 func (f RulesChecked) apply(k *Kernel) {
 	h := &k.attempts.hard
 	for _, r := range f.Rules {

@@ -32,8 +32,10 @@ type (
 	}
 )
 
-func (f UsageCounted) apply(k *Kernel) { k.books.hard.Usage = f.Usage }
-func (UnknownCounted) apply(*Kernel)   {}
+func (UsageCounted) key() (string, bool)   { return "usage_counted", false }
+func (f UsageCounted) apply(k *Kernel)     { k.books.hard.Usage = f.Usage }
+func (UnknownCounted) key() (string, bool) { return "unknown_counted", false }
+func (UnknownCounted) apply(*Kernel)       {}
 
 // saveEvery bounds how often a position or a sum is recorded for its own sake.
 const saveEvery = time.Second

@@ -55,11 +55,15 @@ type (
 	}
 )
 
-func (StopSent) apply(*Kernel)   {}
-func (StopResult) apply(*Kernel) {}
-func (DrainBegan) apply(*Kernel) {}
+func (StopSent) key() (string, bool)   { return "stop_sent", true }
+func (StopSent) apply(*Kernel)         {}
+func (StopResult) key() (string, bool) { return "stop_took", false }
+func (StopResult) apply(*Kernel)       {}
+func (DrainBegan) key() (string, bool) { return "drain_began", true }
+func (DrainBegan) apply(*Kernel)       {}
 
 // An abort decides the exit code only if something is left to end.
+func (AbortRequested) key() (string, bool) { return "abort_requested", true }
 func (f AbortRequested) apply(k *Kernel) {
 	h := &k.ending.hard
 	h.Requested = true

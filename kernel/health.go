@@ -69,10 +69,14 @@ type Position struct {
 	Offset int64  `json:"offset"`
 }
 
-func (f Weakened) apply(k *Kernel)   { k.health.hard.Weak[f.Capability] = true }
-func (SourceNamed) apply(*Kernel)    {}
-func (SourceRead) apply(*Kernel)     {}
-func (SourceTroubled) apply(*Kernel) {}
+func (Weakened) key() (string, bool)       { return "weakened", false }
+func (f Weakened) apply(k *Kernel)         { k.health.hard.Weak[f.Capability] = true }
+func (SourceNamed) key() (string, bool)    { return "source_named", false }
+func (SourceNamed) apply(*Kernel)          {}
+func (SourceRead) key() (string, bool)     { return "source_read", false }
+func (SourceRead) apply(*Kernel)           {}
+func (SourceTroubled) key() (string, bool) { return "source_troubled", false }
+func (SourceTroubled) apply(*Kernel)       {}
 
 func newHealth() (h health) {
 	h.hard.Support, h.hard.Unproven, h.hard.Weak = map[string]lifeloop.Support{}, map[string]bool{}, map[string]bool{}

@@ -127,7 +127,8 @@ func (s *step) record(f Fact) {
 	s.session.recorded(s.now)
 	f.apply(s.Kernel)
 	s.turn.Facts = append(s.turn.Facts, f)
-	s.turn.Sync = s.turn.Sync || durable(f)
+	_, durable := f.key()
+	s.turn.Sync = s.turn.Sync || durable
 }
 
 func (s *step) do(e Effect) { s.turn.Effects = append(s.turn.Effects, e) }

@@ -71,6 +71,7 @@ type (
 	}
 )
 
+func (PayloadSettled) key() (string, bool) { return "payload_settled", false }
 func (f PayloadSettled) apply(k *Kernel) {
 	c := k.router.settled(f)
 	if c == nil {

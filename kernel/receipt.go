@@ -16,6 +16,7 @@ type ReceiptIssued struct {
 	Scope   int              `json:"scope"`
 }
 
+func (ReceiptIssued) key() (string, bool) { return "receipt_issued", true }
 func (f ReceiptIssued) apply(k *Kernel) {
 	h, r := &k.router.hard, f.Receipt
 	if r.Sequence != nil {

@@ -98,16 +98,19 @@ type (
 	}
 )
 
+func (CheckpointSaved) key() (string, bool) { return "checkpoint_saved", true }
 func (f CheckpointSaved) apply(k *Kernel) {
 	h := &k.recovery.hard
 	h.Checkpoint, h.CheckpointUnits, h.CheckpointBy = f.Checkpoint, f.Units, h.Spent.Profile
 }
 
+func (CheckpointDropped) key() (string, bool) { return "checkpoint_dropped", true }
 func (CheckpointDropped) apply(k *Kernel) {
 	h := &k.recovery.hard
 	h.Checkpoint, h.CheckpointUnits, h.CheckpointBy = "", 0, 0
 }
 
+func (AttemptEnded) key() (string, bool) { return "attempt_ended", true }
 func (f AttemptEnded) apply(k *Kernel) {
 	k.attempts.ended(&f)
 	h := &k.recovery.hard

@@ -93,6 +93,7 @@ type (
 	}
 )
 
+func (f Observed) key() (string, bool) { return "observed", f.Record.Event != lifeloop.SupervisorTick }
 func (f Observed) apply(k *Kernel) {
 	k.scopes.observed(f)
 	k.turns.observed(f)
@@ -114,12 +115,14 @@ func (f Observed) apply(k *Kernel) {
 	}
 }
 
+func (Dispatched) key() (string, bool) { return "dispatched", false }
 func (f Dispatched) apply(k *Kernel) {
 	if c := k.router.hard.Calls[f.Call]; c != nil {
 		c.Dispatched = true
 	}
 }
 
+func (Answered) key() (string, bool) { return "answered", false }
 func (f Answered) apply(k *Kernel) {
 	if c := k.router.hard.Calls[f.Call]; c != nil {
 		c.Answer = &f
@@ -130,7 +133,8 @@ func (f Answered) apply(k *Kernel) {
 	}
 }
 
-func (f CallOver) apply(k *Kernel) { delete(k.router.hard.Calls, f.Call) }
+func (CallOver) key() (string, bool) { return "call_over", false }
+func (f CallOver) apply(k *Kernel)   { delete(k.router.hard.Calls, f.Call) }
 
 // ByClient says that a client opened the frame of this event.
 func (f Observed) ByClient() bool {

@@ -70,6 +70,7 @@ type (
 	}
 )
 
+func (HarnessSessionOpened) key() (string, bool) { return "harness_session_opened", false }
 func (f HarnessSessionOpened) apply(k *Kernel) {
 	h := &k.scopes.hard
 	numbers := f.Scope
@@ -81,8 +82,10 @@ func (f HarnessSessionOpened) apply(k *Kernel) {
 	k.pressure.fold("")
 }
 
-func (f Bound) apply(k *Kernel)   { k.scopes.hard.Sessions[f.Scope].ID = f.ID }
-func (BindRefused) apply(*Kernel) {}
+func (Bound) key() (string, bool)       { return "bound", false }
+func (f Bound) apply(k *Kernel)         { k.scopes.hard.Sessions[f.Scope].ID = f.ID }
+func (BindRefused) key() (string, bool) { return "bind_refused", false }
+func (BindRefused) apply(*Kernel)       {}
 
 func newScopes() (c scopes) {
 	c.hard.Sessions, c.soft.refused = map[int]*harnessSession{}, map[string]bool{}

@@ -107,13 +107,20 @@ type (
 	}
 )
 
-func (f Began) apply(k *Kernel)        { k.session.hard.Began = f }
-func (f DeadlineSet) apply(k *Kernel)  { k.session.hard.End = f.At }
-func (CommandReceived) apply(*Kernel)  {}
-func (PauseRequested) apply(k *Kernel) { k.session.hard.Paused = true }
-func (PausedAgain) apply(*Kernel)      {}
-func (f Resumed) apply(k *Kernel)      { k.session.hard.Began.PID = f.PID }
+func (Began) key() (string, bool)           { return "began", true }
+func (f Began) apply(k *Kernel)             { k.session.hard.Began = f }
+func (DeadlineSet) key() (string, bool)     { return "deadline_set", true }
+func (f DeadlineSet) apply(k *Kernel)       { k.session.hard.End = f.At }
+func (CommandReceived) key() (string, bool) { return "asked", false }
+func (CommandReceived) apply(*Kernel)       {}
+func (PauseRequested) key() (string, bool)  { return "pause_requested", true }
+func (PauseRequested) apply(k *Kernel)      { k.session.hard.Paused = true }
+func (PausedAgain) key() (string, bool)     { return "held_again", true }
+func (PausedAgain) apply(*Kernel)           {}
+func (Resumed) key() (string, bool)         { return "resumed", true }
+func (f Resumed) apply(k *Kernel)           { k.session.hard.Began.PID = f.PID }
 
+func (SessionMoved) key() (string, bool) { return "session_moved", true }
 func (f SessionMoved) apply(k *Kernel) {
 	h := &k.session.hard
 	h.State = f.To
@@ -122,12 +129,14 @@ func (f SessionMoved) apply(k *Kernel) {
 	}
 }
 
+func (TimedOut) key() (string, bool) { return "timed_out", true }
 func (f TimedOut) apply(k *Kernel) {
 	if f.Timer == timerSession || f.Timer == timerIdle {
 		k.session.hard.TimedOut = f.Timer
 	}
 }
 
+func (ResumeRequested) key() (string, bool) { return "resume_requested", true }
 func (f ResumeRequested) apply(k *Kernel) {
 	k.session.hard.Paused = false
 	k.recovery.postponed(f.RetryAt)

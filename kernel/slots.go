@@ -73,8 +73,10 @@ type (
 	}
 )
 
-func (HookAnswered) apply(*Kernel) {}
-func (Placing) apply(*Kernel)      {}
+func (f HookAnswered) key() (string, bool) { return "hook_heard", f.Payloads > 0 }
+func (HookAnswered) apply(*Kernel)         {}
+func (Placing) key() (string, bool)        { return "placing", true }
+func (Placing) apply(*Kernel)              {}
 
 func newSlots() (l slots) {
 	l.hard.Keys, l.soft.hooks = map[string]*keyed{}, map[string]*hook{}

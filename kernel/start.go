@@ -20,7 +20,8 @@ type Negotiated struct {
 	Have       string `json:"have"`
 }
 
-func (Negotiated) apply(*Kernel) {}
+func (Negotiated) key() (string, bool) { return "negotiated", false }
+func (Negotiated) apply(*Kernel)       {}
 
 func (s *step) start() {
 	began := s.cfg.Began

@@ -27,7 +27,8 @@ type TimerSet struct {
 	AfterMS int64 `json:"after_ms"`
 }
 
-func (TimerSet) apply(*Kernel) {}
+func (TimerSet) key() (string, bool) { return "timer_set", false }
+func (TimerSet) apply(*Kernel)       {}
 
 // timer is the timer of the attempt that fires next, and when. A timer does
 // not run while a known reason for the silence lasts (DECISIONS Z6).

@@ -36,8 +36,10 @@ type (
 	}
 )
 
-func (ToolCalled) apply(*Kernel)   {}
-func (ToolReturned) apply(*Kernel) {}
+func (ToolCalled) key() (string, bool)   { return "tool_called", false }
+func (ToolCalled) apply(*Kernel)         {}
+func (ToolReturned) key() (string, bool) { return "tool_returned", false }
+func (ToolReturned) apply(*Kernel)       {}
 
 // maxTools bounds the calls in flight, which are far fewer, and the memory of
 // calls that are over: sources report the same turn at about one time.

@@ -79,6 +79,7 @@ type FrameAdopted struct {
 	Turn  string `json:"turn"`
 }
 
+func (FrameAdopted) key() (string, bool) { return "frame_adopted", false }
 func (f FrameAdopted) apply(k *Kernel) {
 	t := &k.turns
 	if fr := t.frame(f.Frame); fr.ID == f.Frame {

@@ -23,6 +23,7 @@ type VersionSeen struct {
 	Unproven []string `json:"unproven,omitempty"` // capabilities
 }
 
+func (VersionSeen) key() (string, bool) { return "version_told", false }
 func (f VersionSeen) apply(k *Kernel) {
 	h := &k.health.hard
 	h.Versions = append(h.Versions, f.Version)

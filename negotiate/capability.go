@@ -69,12 +69,10 @@ func claimed(m lifeloop.Manifest, capability string) lifeloop.Support {
 		}
 		return m.TelemetrySources[i].Support
 	}
-	for _, f := range fixed(&m) {
-		if f.name == capability {
-			return *f.support
-		}
+	if claim, ok := m.LifecycleEvents[lifeloop.Event(capability)]; ok {
+		return claim.Support
 	}
-	return m.LifecycleEvents[lifeloop.Event(capability)].Support
+	return fixedSupport(m, capability)
 }
 
 // Known reports whether a capability has this name. A telemetry source may have
@@ -84,6 +82,17 @@ func Known(capability string) bool {
 		return name != ""
 	}
 	return slices.Contains(Names(lifeloop.Manifest{}), capability)
+}
+
+// fixedSupport is apart from claimed so that the common lookup of an event does
+// not allocate.
+func fixedSupport(m lifeloop.Manifest, capability string) (have lifeloop.Support) {
+	for _, f := range fixed(&m) {
+		if f.name == capability {
+			have = *f.support
+		}
+	}
+	return have
 }
 
 // Names lists every capability: the events, the placement classes, the fixed
