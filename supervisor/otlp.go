@@ -12,8 +12,9 @@ import (
 	"lifeloop/profiles"
 )
 
-// Exports is the source that receives the telemetry a harness exports. It passes
-// on to the user's own endpoint what the user exports.
+// Exports is the source that receives the telemetry that a harness exports. Where
+// the user had configured the harness to export to an endpoint, it forwards the
+// telemetry to that endpoint too.
 type Exports struct {
 	receiver *otlp.Receiver
 	log      zerolog.Logger

@@ -197,7 +197,8 @@ func prepareExports(e *supervisor.Exports, l *profiles.Launch, adapter string) e
 // unknown members and refuses unknown operations, and a refused hook fails open.
 func hookWords(exe string) []string {
 	small := filepath.Join(filepath.Dir(exe), "lifeloop-hook")
-	// A symbolic link may lead to any program. (The system resolved those of exe.)
+	// A symbolic link is not used: it may point to some other program. The operating
+	// system has already resolved the links of exe.
 	if info, err := os.Lstat(small); err == nil && info.Mode().IsRegular() {
 		if _, err := exec.LookPath(small); err == nil { // it is executable
 			return []string{small}

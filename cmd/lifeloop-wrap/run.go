@@ -91,7 +91,7 @@ func (f *runFlags) define(fl *pflag.FlagSet) {
 	fl.StringArray("require", nil, "capability that must be available, as `CAP=LEVEL[:partial]` (repeatable)")
 	fl.StringArray("meta", nil, "label of the session, as `K=V`; stored and reported, never interpreted (repeatable)")
 	fl.StringVar(&f.sessionID, "session-id", "", "`UUID` for the session (default random)")
-	fl.StringVar(&f.resume, "resume", "", "lost `SESSION` to recover, with the command that it ran")
+	fl.StringVar(&f.resume, "resume", "", "`SESSION` to recover after its wrapper died; runs its stored command unless CMD is given")
 	fl.StringVar(&f.events, "events", "", "`FILE` to append events and receipts to, as JSON Lines; - for stderr")
 	fl.StringVar(&f.pty, "pty", "auto", "`WHEN` to give CMD a terminal: auto, always or never")
 	fl.StringArrayVar(&f.activity, "activity", nil, "`PATH` of a file whose changes show that CMD is alive (repeatable)")

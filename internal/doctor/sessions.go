@@ -139,7 +139,7 @@ func (e *examiner) recordedOf(adapter string) Recorded {
 	r := e.of(adapter)
 	slices.SortFunc(r.Degraded, func(a, b Degraded) int { return cmp.Compare(a.Capability, b.Capability) })
 	if n := len(r.Lost); n > 0 {
-		e.problem(adapter, fmt.Sprintf("the wrapper of %s died, outcome unknown; the last is %s", counted(n, "session"), r.Lost[n-1]),
+		e.problem(adapter, fmt.Sprintf("%s lost: the wrapper died, outcome unknown; the newest is %s", counted(n, "session"), r.Lost[n-1]),
 			"lifeloop-wrap run --resume "+r.Lost[n-1])
 	}
 	if text := UnknownRecords(r.UnknownRecords); text != "" {

@@ -279,7 +279,8 @@ func (c *codex) compact(s compactStep) {
 	c.tokenCount(tokens(c.used))
 	c.line("compacted", object{"message": "what happened so far", "replacement_history": []any{}, "window_number": 2})
 	c.used = cmp.Or(s.After, 6_401)
-	// The tokens left are an estimate: only the total is reported.
+	// After a compaction Codex estimates how many tokens are still in the context,
+	// and reports that total without its parts.
 	estimate := tokens(0)
 	estimate["total_tokens"] = c.used
 	c.tokenCount(estimate)

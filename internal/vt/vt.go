@@ -217,7 +217,7 @@ func (p *Parser) controlled(b byte) {
 		p.end(Control)
 	case b >= '<' && b <= '?':
 		if len(p.body) > 0 || p.seq.Marker != 0 {
-			p.drop = true // a marker comes first: terminals ignore the rest
+			p.drop = true // a marker may only be the first byte; terminals ignore such a sequence
 		}
 		p.seq.Marker = b
 	case b >= '0' && b <= ';':
