@@ -174,7 +174,7 @@ func TestLaunchedAgain(t *testing.T) {
 			starts("S? S2", "startup"), frame("S2 F2", "completed"), pressure("low", "S2 F2"), ends("S2", "prompt_input_exit")), rec.events)
 		rec.checkReceipts(t, everyStory)
 		w.compareL0(`SESSION_START (launch) ERROR RETRY_START RETRY_ATTEMPT ATTEMPT_START (launch) COMPLETE RETRY_END`)
-		if failed := w.l0()[6]; failed != (move{"ERROR", "SIGKILL ended it", "model", "retry", 0}) {
+		if failed := w.l0()[6]; failed != (move{"ERROR", "SIGKILL ended the harness", "model", "retry", 0}) {
 			t.Errorf("as L0: %+v", failed)
 		}
 		w.compareHCP("created RUNNING", "error execution_error recoverable", "RUNNING COMPLETED exit 0", "closed COMPLETED")
