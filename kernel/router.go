@@ -62,12 +62,12 @@ type (
 		Record     lifeloop.EventRecord `json:"record"`
 		Invocation string               `json:"invocation"`
 		Scope      int                  `json:"scope"`
-		Calls      []CallRef            `json:"calls"`
+		Calls      []callRef            `json:"calls"`
 		// Degradation is set on capability.degraded.
 		Degradation *lifeloop.Degradation `json:"degradation,omitempty"`
 	}
-	// A CallRef names the call of one client for an event.
-	CallRef struct {
+	// callRef names the call of one client for an event.
+	callRef struct {
 		Call           string `json:"call"`
 		Client         string `json:"client"`
 		IdempotencyKey string `json:"idempotency_key"`
@@ -182,7 +182,7 @@ type emission struct {
 
 // emit makes an event true and queues it for its clients. It returns the calls
 // that it made.
-func (s *step) emit(e emission) []CallRef {
+func (s *step) emit(e emission) []callRef {
 	if e.scope == 0 {
 		e.scope = s.scopes.number()
 	}
@@ -201,10 +201,10 @@ func (s *step) emit(e emission) []CallRef {
 	if e.frame != "" {
 		r.FrameContext = frameContext(e.frame, cmp.Or(e.parent, s.turns.frame(e.frame).Parent))
 	}
-	f := Observed{Record: r, Invocation: s.invocationID(), Scope: e.scope, Calls: []CallRef{}, Degradation: e.degradation}
+	f := Observed{Record: r, Invocation: s.invocationID(), Scope: e.scope, Calls: []callRef{}, Degradation: e.degradation}
 	for i := range s.cfg.Clients {
 		if c := &s.cfg.Clients[i]; (c.Events[e.event] || c.requires(e.degradation)) && !s.session.ledgerLost() {
-			f.Calls = append(f.Calls, CallRef{Call: s.cfg.NewID("call_"), Client: c.ID, IdempotencyKey: s.cfg.NewID("idem_")})
+			f.Calls = append(f.Calls, callRef{Call: s.cfg.NewID("call_"), Client: c.ID, IdempotencyKey: s.cfg.NewID("idem_")})
 		}
 	}
 	s.record(f)
@@ -249,7 +249,7 @@ func by(sigs ...telemetry.Signal) []lifeloop.Evidence {
 // enqueue adds a call to its client's queue and keeps the queue within its
 // bound: the oldest call that is neither session.* nor frame.* is skipped, ticks
 // and pressure before the rest (DECISIONS L18).
-func (r *router) enqueue(s *step, ref CallRef) {
+func (r *router) enqueue(s *step, ref callRef) {
 	q := append(r.soft.queue[ref.Client], ref.Call)
 	r.soft.queue[ref.Client] = q
 	if len(q) <= s.cfg.MaxQueue {

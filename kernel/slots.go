@@ -61,10 +61,10 @@ type (
 		Event string      `json:"event"`
 		Slot  string      `json:"slot"`
 		Bytes int         `json:"bytes"` // of the whole transport envelope
-		Items []PlacedRef `json:"items"`
+		Items []placedRef `json:"items"`
 	}
-	// A PlacedRef is one payload in a slot.
-	PlacedRef struct {
+	// placedRef is one payload in a slot.
+	placedRef struct {
 		Call      string                    `json:"call"`
 		Index     int                       `json:"index"`
 		PayloadID string                    `json:"payload_id"`
@@ -145,7 +145,7 @@ const busyPatience = time.Second
 // inside makes a hook with a slot wait for the calls of one of its events, which
 // overtake the queues of their clients. When the hook is over, it opens a frame,
 // if one is given.
-func (l *slots) inside(s *step, h *hook, calls []CallRef, frame string) {
+func (l *slots) inside(s *step, h *hook, calls []callRef, frame string) {
 	if h == nil {
 		return
 	}
@@ -250,7 +250,7 @@ func (l *slots) answer(s *step, h *hook) {
 	context := lifeloop.RenderPayloads(h.envelopes)
 	f := Placing{Hook: h.id, Event: h.call.Event, Slot: h.call.Slot, Bytes: context.Len()}
 	for _, p := range h.parcels {
-		f.Items = append(f.Items, PlacedRef{Call: p.call, Index: p.index, PayloadID: p.payload.PayloadID,
+		f.Items = append(f.Items, placedRef{Call: p.call, Index: p.index, PayloadID: p.payload.PayloadID,
 			Placement: p.chosen.Payload, Support: p.chosen.Support})
 	}
 	s.record(f)

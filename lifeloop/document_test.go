@@ -525,7 +525,7 @@ func TestVocabulary(t *testing.T) {
 	check("supports", words(t, Supports()), "native", "synthesized", "manual", "partial", "unavailable")
 	check("classes", words(t, Placements()), "pre_session", "pre_frame_leading", "pre_frame_trailing", "tool_result", "manual_operator")
 	check("placements", words(t, PayloadPlacements()), "developer_equivalent_frame", "pre_prompt_frame", "side_channel_context", "receipt_only")
-	check("levels", words(t, Requirements()), "required", "preferred", "optional")
+	check("levels", words(t, requirements()), "required", "preferred", "optional")
 	check("statuses", Status("").words(), "observed", "delivered", "skipped", "degraded", "failed")
 	check("frames", FrameClass("").words(), "top_level", "subcall")
 	check("retries", words(t, all[RetryClass]()), "safe_retry", "retry_after_reread", "retry_after_reconfigure", "retry_after_operator", "do_not_retry")

@@ -160,7 +160,7 @@ func drawPayload(t *rapid.T) PayloadEnvelope {
 		Metadata:        map[string]any{"trace": drawID(t, "trace"), "n": json.Number("12345678901234567890")},
 	}
 	for _, placement := range rapid.Permutation(PayloadPlacements()).Draw(t, "placements")[:rapid.IntRange(1, 4).Draw(t, "count")] {
-		p.AcceptablePlacements = append(p.AcceptablePlacements, AcceptablePlacement{placement, rapid.SampledFrom(Requirements()).Draw(t, "requirement")})
+		p.AcceptablePlacements = append(p.AcceptablePlacements, AcceptablePlacement{placement, rapid.SampledFrom(requirements()).Draw(t, "requirement")})
 	}
 	raw := []byte(rapid.String().Draw(t, "body"))
 	text := string(raw)

@@ -11,13 +11,13 @@ const (
 	Optional  Requirement = "optional"
 )
 
-// Requirements lists the requirement levels, strictest first.
-func Requirements() []Requirement { return []Requirement{Required, Preferred, Optional} }
+// requirements lists the requirement levels, strictest first.
+func requirements() []Requirement { return []Requirement{Required, Preferred, Optional} }
 
-func (Requirement) words() []string { return texts(Requirements()...) }
+func (Requirement) words() []string { return texts(requirements()...) }
 
 // Valid reports whether r is one of the contract's requirement levels.
-func (r Requirement) Valid() bool { return slices.Contains(Requirements(), r) }
+func (r Requirement) Valid() bool { return slices.Contains(requirements(), r) }
 
 // A PayloadPlacement is where a client asks a payload to land.
 type PayloadPlacement string

@@ -59,7 +59,7 @@ func TestEveryCombination(t *testing.T) {
 	}
 	seen := map[[2]any]bool{}
 	for _, c := range cells {
-		for _, level := range lifeloop.Requirements() {
+		for _, level := range requirements() {
 			for _, named := range append(lifeloop.Supports(), "") {
 				if (named == native) != c.native {
 					continue
@@ -229,4 +229,9 @@ func TestStrongerClaimsNeverHurt(t *testing.T) {
 			best = got
 		}
 	}
+}
+
+// requirements lists the contract's requirement levels.
+func requirements() []lifeloop.Requirement {
+	return []lifeloop.Requirement{lifeloop.Required, lifeloop.Preferred, lifeloop.Optional}
 }

@@ -132,7 +132,7 @@ func TestPlacementIsTotal(t *testing.T) {
 		}
 		var acceptable []lifeloop.AcceptablePlacement
 		for _, p := range rapid.Permutation(lifeloop.PayloadPlacements()).Draw(t, "order")[:rapid.IntRange(0, 4).Draw(t, "count")] {
-			acceptable = append(acceptable, ask(p, rapid.SampledFrom(lifeloop.Requirements()).Draw(t, "requirement")))
+			acceptable = append(acceptable, ask(p, rapid.SampledFrom(requirements()).Draw(t, "requirement")))
 		}
 		p := payload(rapid.IntRange(0, 200).Draw(t, "size"), acceptable...)
 		placed := Placement(lifeloop.Manifest{Placement: claims}, p)

@@ -42,7 +42,7 @@ func TestCounts(t *testing.T) {
 			t.Errorf("%s and %s counts as %s, want %s", c.level, c.came, got, want)
 		}
 	}
-	if want := (len(lifeloop.Requirements()) + 1) * len(Outcomes()); len(cells) != want {
+	if want := (len(requirements()) + 1) * len(Outcomes()); len(cells) != want {
 		t.Errorf("the table has %d cells of %d", len(cells), want)
 	}
 }
@@ -147,7 +147,7 @@ func TestAgainst(t *testing.T) {
 // For any request the outcome and the failure agree as documented for Against,
 // and a larger request never gets a better answer.
 func TestAgainstIsTotal(t *testing.T) {
-	levels := append(lifeloop.Requirements(), "mandatory")
+	levels := append(requirements(), "mandatory")
 	rapid.Check(t, func(t *rapid.T) {
 		m := threeSlots()
 		var r Request
@@ -163,7 +163,7 @@ func TestAgainstIsTotal(t *testing.T) {
 				var alternatives []any
 				for range rapid.IntRange(0, 3).Draw(t, "alternatives") {
 					alternatives = append(alternatives, rapid.SampledFrom(lifeloop.PayloadPlacements()).Draw(t, "placement"),
-						rapid.SampledFrom(lifeloop.Requirements()).Draw(t, "requirement"))
+						rapid.SampledFrom(requirements()).Draw(t, "requirement"))
 				}
 				p := asking(rapid.StringN(0, 12, 12).Draw(t, "body"), alternatives...)
 				if rapid.Bool().Draw(t, "expires") {
