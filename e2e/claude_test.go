@@ -70,10 +70,18 @@ func claudeRegistry() registry {
 	return out
 }
 
-// claudeReady waits for the prompt.
+// claudeReady waits for the prompt. Claude Code calls the SessionStart hook beside
+// it; a signal or key before that call is answered cancels the call. So a wrapped run
+// waits for the call's event too.
 func claudeReady(r *run) {
 	r.t.Helper()
 	r.await("Claude Code to be ready", func() bool { return claudeRegistry().Status == "idle" })
+	if r.wrapped {
+		r.await("the SessionStart hook", func() bool {
+			text, _ := os.ReadFile(r.path("events.jsonl"))
+			return strings.Contains(string(text), `"session.started"`)
+		})
+	}
 }
 
 // transcripts counts the transcript lines that hold text.

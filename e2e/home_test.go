@@ -91,8 +91,12 @@ func measured(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, value := range v {
-			if key == "lastSessionMetrics" { // durations of frames and hooks
+			switch key {
+			case "lastSessionMetrics": // durations of frames and hooks
 				v[key] = "measured"
+				continue
+			case "tipsHistory", "tipLifetimeShownCounts": // a tip needs an idle moment
+				delete(v, key)
 				continue
 			}
 			if _, isNumber := value.(float64); isNumber && measurement.MatchString(key) {
