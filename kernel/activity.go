@@ -11,14 +11,18 @@ import (
 // (tools.go). A single source may be wrong or late, so an activity is uncertain
 // until another kind of source reports the same.
 //
-//	starting ──► working ◄──► idle, needs_input, limit_wait ──► stopped
-//	                │ ▲                                            ▲
-//	     no sign of life  any sign of work                         │
-//	                ▼ │                                            │
-//	              wedged ──────────────────────────────────────────┘
+//	starting ──► ready ──► working ◄──► idle, needs_input, limit_wait ──► stopped
+//	                          │ ▲                                            ▲
+//	               no sign of life  any sign of work                         │
+//	                          ▼ │                                            │
+//	                        wedged ──────────────────────────────────────────┘
+//
+// A harness that waits for its first prompt is ready. It is idle only after it
+// was busy, so that idle always means the end of some work.
 type activity struct {
 	soft struct {
 		what   string
+		busy   bool                 // some work was seen in this launch
 		by     map[string]bool      // the sources that report it
 		until  time.Time            // of a limit_wait, if known
 		sign   time.Time            // of life, the last one from any source
@@ -34,6 +38,7 @@ type activity struct {
 // The activities, as `status` shows them.
 const (
 	starting   = "starting"
+	ready      = "ready"
 	working    = "working"
 	needsInput = "needs_input"
 	idling     = "idle"
@@ -44,7 +49,7 @@ const (
 
 // Activities lists every activity.
 func Activities() []string {
-	return []string{starting, working, needsInput, idling, limitWait, wedged, stopped}
+	return []string{starting, ready, working, needsInput, idling, limitWait, wedged, stopped}
 }
 
 // wrapperSource is the source of what the wrapper itself knows of the process.
@@ -94,6 +99,7 @@ func newActivity() (a activity) {
 
 func (a *activity) is(what string) bool   { return a.soft.what == what }
 func (a *activity) current() string       { return a.soft.what }
+func (a *activity) atPrompt() bool        { return a.is(idling) || a.is(ready) }
 func (a *activity) uncertain() bool       { return len(a.soft.by) < 2 && !certain(a.soft.what) }
 func (a *activity) limitEnds() time.Time  { return a.soft.until }
 func (a *activity) toolRuns() bool        { return len(a.soft.flying) > 0 }
@@ -113,6 +119,9 @@ func (a *activity) signal(s *step, what string, sig telemetry.Signal) {
 		a.soft.asked = sig.At
 	case a.is(needsInput) && !sig.At.IsZero() && sig.At.Before(a.soft.asked):
 		return
+	}
+	if what == idling && sig.Kind == telemetry.Idle && !a.soft.busy {
+		what = ready
 	}
 	a.set(s, what, sig.Source, sig.Detail, sig.Until)
 }
@@ -135,6 +144,7 @@ func (a *activity) set(s *step, what, source, detail string, until time.Time) {
 	if a.is(needsInput) {
 		a.soft.freed = s.now
 	}
+	a.soft.busy = a.soft.busy || what != starting && what != ready
 	a.soft.what, a.soft.until, a.soft.by = what, until, map[string]bool{source: true}
 	moved := ActivityMoved{To: what, Source: source, Detail: detail}
 	if !until.IsZero() {

@@ -182,9 +182,6 @@ func (c *scopes) start(s *step, cause string, ev []lifeloop.Evidence, h *hook) {
 	cause = cmp.Or(cause, hs.Cause, "unknown")
 	s.slots.inside(s, h, s.emit(emission{event: lifeloop.SessionStarted, evidence: ev, data: map[string]any{"cause": cause}}), "")
 	s.health.earlyTroubles(s)
-	if len(ev) > 0 && s.activity.is(starting) {
-		s.activity.set(s, idling, ev[0].Source, ev[0].Detail, time.Time{})
-	}
 }
 
 // endScope ends the current harness session and everything that is open in it.

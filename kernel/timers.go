@@ -51,7 +51,7 @@ func (a *attempts) timer(k *Kernel) (at time.Time, which Timer) {
 		if p.Initial > 0 {
 			soonest(a.soft.quiet.Add(p.Initial), TimerInitial)
 		}
-	case k.activity.toolRuns(), asked, k.activity.is(idling) && k.cfg.Interactive, p.Inter == 0:
+	case k.activity.toolRuns(), asked, k.activity.atPrompt() && k.cfg.Interactive, p.Inter == 0:
 	case k.activity.is(limitWait) && limit.After(a.soft.quiet):
 		soonest(limit.Add(p.Inter), TimerInter)
 	default:

@@ -468,7 +468,7 @@ const story = `
 0s    append: running
 10ms  call notes session.starting
 10ms  append sync: answered receipt_issued
-1s    append sync: session.started activity_moved hook_heard dispatched
+1s    append sync: session.started hook_heard dispatched
 1s    answer Start ""
 1.01s call notes session.started
 1.01s append sync: answered receipt_issued
