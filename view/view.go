@@ -73,6 +73,7 @@ type Status struct {
 	RiskLevel      string                    `json:"risk_level"` // of HCP L2
 	Events         int                       `json:"events"`
 	Receipts       int                       `json:"receipts"`
+	Clients        []ClientCalls             `json:"clients"`  // what became of their calls
 	Evidence       []lifeloop.Evidence       `json:"evidence"` // for the activity
 	LastSign       *Sign                     `json:"last_sign,omitempty"`
 
@@ -81,6 +82,7 @@ type Status struct {
 	terminal bool
 	weak     map[string]bool // capabilities that a launch did not have
 	retryAt  *time.Time      // RetryAt, also while the session is paused
+	calls    Clients
 }
 
 // A Sign is the last recorded sign of life: output, or a change of an activity
@@ -110,6 +112,8 @@ func (s *Status) Lose() {
 // Apply folds one fact.
 func (s *Status) Apply(e kernel.Entry) {
 	s.last = e.At
+	s.calls.Apply(e)
+	s.Clients = s.calls.All()
 	switch f := e.Fact.(type) {
 	case kernel.Began:
 		s.SessionID, s.AdapterID, s.Program, s.WorkDir = f.SessionID, f.AdapterID, f.Program, f.WorkDir

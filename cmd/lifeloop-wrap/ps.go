@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -57,10 +58,10 @@ func psCmd(g *globals) *cobra.Command {
 				return nil
 			}
 			tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(tw, "SESSION\tSTARTED\tLIVENESS\tSTATE\tACTIVITY\tLAUNCH\tADAPTER\tCONTEXT\tRECEIPTS\tFOLDER")
+			fmt.Fprintln(tw, "SESSION\tSTARTED\tLIVENESS\tSTATE\tACTIVITY\tLAUNCH\tADAPTER\tCONTEXT\tRECEIPTS\tCLIENTS\tFOLDER")
 			for _, k := range list {
-				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", short(k.SessionID), k.StartedAt.Local().Format("01-02 15:04:05"),
-					k.Liveness, stateText(k.Status), activityText(k.Status), shortLaunch(k.Status), cmp.Or(k.AdapterID, "-"), contextText(k.Context), k.Receipts, cmp.Or(k.WorkDir, "-"))
+				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", short(k.SessionID), k.StartedAt.Local().Format("01-02 15:04:05"),
+					k.Liveness, stateText(k.Status), activityText(k.Status), shortLaunch(k.Status), cmp.Or(k.AdapterID, "-"), contextText(k.Context), k.Receipts, clientsText(k.Clients), cmp.Or(k.WorkDir, "-"))
 			}
 			return tw.Flush()
 		},
@@ -109,6 +110,24 @@ func shortLaunch(s view.Status) string {
 		return "-"
 	}
 	return fmt.Sprintf("#%d, %s", s.Attempt, s.Profile)
+}
+
+// clientsText names the clients with failed calls; without one, it counts the
+// clients that were called.
+func clientsText(clients []view.ClientCalls) string {
+	var failing []string
+	for _, c := range clients {
+		if c.Failed > 0 {
+			failing = append(failing, fmt.Sprintf("%s failed %d of %d", c.ClientID, c.Failed, c.Calls))
+		}
+	}
+	switch {
+	case len(failing) > 0:
+		return cut(strings.Join(failing, ", "), 40)
+	case len(clients) > 0:
+		return fmt.Sprintf("%d ok", len(clients))
+	}
+	return "-"
 }
 
 // cut shortens a text that a user wrote.

@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -15,8 +17,10 @@ import (
 	"lifeloop/harness"
 	"lifeloop/internal/config"
 	"lifeloop/internal/store"
+	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/supervisor"
+	"lifeloop/view"
 )
 
 // runFlags are the flags of run that the configuration does not have.
@@ -26,6 +30,7 @@ type runFlags struct {
 	line                            store.CommandLine
 	activity                        []string
 	noHooks, noLedger, otlp, force  bool
+	json                            bool
 }
 
 func runCmd(g *globals) *cobra.Command {
@@ -72,7 +77,7 @@ The exit code is that of the last launch, or:
 				return ofRun(err)
 			}
 			cfg.StateDir = cmp.Or(stateDir, cfg.StateDir)
-			f.line = commandLineOf(cmd, args)
+			f.line, f.json = commandLineOf(cmd, args), g.json
 			code, err := run(cfg, f, args)
 			if err != nil {
 				return err
@@ -181,7 +186,32 @@ func run(cfg config.Config, f runFlags, argv []string) (int, error) {
 	}
 	l := &launcher{session: s, terminal: terminal, ways: launchable, newest: launchable[0], activity: activity, noHooks: f.noHooks, otlp: f.otlp, force: f.force}
 	defer l.close()
-	return s.supervise(l, argv, f.resume != "", supervisor.Ports{Launcher: l, Door: s.door, Committed: committed, Signals: signals})
+	var calls view.Clients
+	ports := supervisor.Ports{Launcher: l, Door: s.door, Signals: signals, Committed: func(e kernel.Entry) {
+		calls.Apply(e)
+		if committed != nil {
+			committed(e)
+		}
+	}}
+	code, err := s.supervise(l, argv, f.resume != "", ports)
+	terminal.Restore() // supervise did, unless it failed before the launch
+	warnFailing(os.Stderr, calls.Failing(), f.json)
+	return code, err
+}
+
+// warnFailing reports the clients with failed calls, after the terminal was
+// restored: no byte of ours is on the harness's screen.
+func warnFailing(w io.Writer, clients []view.ClientCalls, asJSON bool) {
+	for _, c := range clients {
+		if asJSON {
+			_ = printJSON(w, struct {
+				Warning string `json:"warning"`
+				view.ClientCalls
+			}{"client_failed", c})
+			continue
+		}
+		fmt.Fprintf(w, "lifeloop-wrap: client %s: %s\n", c.ClientID, c.Text())
+	}
 }
 
 // supervise runs the session to its end and returns the exit code.

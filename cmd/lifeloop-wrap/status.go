@@ -162,6 +162,11 @@ func printStatus(w io.Writer, k store.Session) error {
 		line("unknown records", n)
 	}
 	line("recorded", fmt.Sprintf("%d events, %d receipts (%d failed)", k.Events, k.Receipts, failed))
+	name := "clients"
+	for _, c := range k.Clients {
+		line(name, c.ClientID+": "+c.Text())
+		name = ""
+	}
 	list("meta", k.Meta)
 	line("folder", k.WorkDir)
 	line("stored in", string(k.Folder))

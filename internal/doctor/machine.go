@@ -143,6 +143,8 @@ type Machine struct {
 	StateDir string            `json:"state_dir"`
 	Sessions int               `json:"sessions"` // recorded, of all adapters
 	Damaged  []string          `json:"damaged"`  // ids of sessions whose ledger is damaged
+	// Clients are all that a session called; those of the newest session come first.
+	Clients []ClientCalls `json:"clients"`
 }
 
 func (e *examiner) machine() {

@@ -10,6 +10,7 @@ import (
 	"lifeloop/internal/store"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
+	"lifeloop/view"
 )
 
 // Recorded is what the recorded sessions of one adapter show.
@@ -85,6 +86,7 @@ func (e *examiner) recorded(st store.Store) error {
 		seen[id].see(entry)
 	})
 	e.Machine.Sessions = len(all)
+	e.clients(all)
 	for _, s := range all {
 		r := e.of(s.AdapterID)
 		r.Sessions++
@@ -109,6 +111,31 @@ func (e *examiner) recorded(st store.Store) error {
 		}
 	}
 	return err
+}
+
+// ClientCalls is what became of a client's calls in the newest session that
+// called it.
+type ClientCalls struct {
+	SessionID string `json:"session_id"`
+	view.ClientCalls
+}
+
+// clients reports the clients whose newest session has a failed call.
+func (e *examiner) clients(sessions []store.Session) {
+	all := []ClientCalls{}
+	for _, s := range slices.Backward(sessions) { // the newest first
+		for _, c := range s.Clients {
+			if !slices.ContainsFunc(all, func(one ClientCalls) bool { return one.ClientID == c.ClientID }) {
+				all = append(all, ClientCalls{s.SessionID, c})
+			}
+		}
+	}
+	for _, c := range all {
+		if c.Failed > 0 {
+			e.note("machine", fmt.Sprintf("client %s, newest session: %s", c.ClientID, c.Text()), "lifeloop-wrap receipts "+c.SessionID)
+		}
+	}
+	e.Machine.Clients = all
 }
 
 func (r *recordings) addUnknown(session string, records map[string]map[string]int) {

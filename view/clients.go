@@ -1,0 +1,146 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+)
+
+// ClientCalls is what became of the calls of one client, in the form of
+// `status --json`.
+type ClientCalls struct {
+	ClientID string `json:"client_id"`
+	Calls    int    `json:"calls"` // that are over
+	Failed   int    `json:"failed"`
+	// LastFailure is the newest failed call; null if none failed.
+	LastFailure *ClientFailure `json:"last_failure"`
+}
+
+// A ClientFailure is one failed call. Reason holds words of this program, never
+// text that the client printed.
+type ClientFailure struct {
+	Event        lifeloop.Event        `json:"event"`
+	At           time.Time             `json:"at"`
+	FailureClass lifeloop.FailureClass `json:"failure_class"`
+	Reason       string                `json:"reason"`
+}
+
+// Text is the sentence that a person reads about the client.
+func (c ClientCalls) Text() string {
+	if c.LastFailure == nil {
+		return fmt.Sprintf("%d of %d calls failed", c.Failed, c.Calls)
+	}
+	return fmt.Sprintf("%d of %d calls failed; the last, %s: %s", c.Failed, c.Calls, c.LastFailure.Event, c.LastFailure.Reason)
+}
+
+// Clients folds what became of each client's calls. Its zero value is ready for
+// use.
+//
+// A call has failed if the client did not answer it, answered with failed, or
+// sent a payload that failed although it was required. A call that was never made
+// counts only if the client's own time was over. A session that was refused, and
+// a wrapper that died, are no failure of a client.
+type Clients struct {
+	all  []ClientCalls // by id
+	open map[string]*openCall
+}
+
+// An openCall is a call that is not over.
+type openCall struct {
+	client   string
+	event    lifeloop.Event
+	answered bool
+	failure  ClientFailure // so far
+}
+
+// All lists the clients with a call that is over, by id.
+func (c *Clients) All() []ClientCalls {
+	if c.all == nil {
+		return []ClientCalls{}
+	}
+	return c.all
+}
+
+// Failing lists the clients with a failed call, by id.
+func (c *Clients) Failing() []ClientCalls {
+	return slices.DeleteFunc(slices.Clone(c.all), func(one ClientCalls) bool { return one.Failed == 0 })
+}
+
+// Apply folds one fact.
+func (c *Clients) Apply(e kernel.Entry) {
+	switch f := e.Fact.(type) {
+	case kernel.Observed:
+		for _, ref := range f.Calls {
+			if c.open == nil {
+				c.open = map[string]*openCall{}
+			}
+			c.open[ref.Call] = &openCall{client: ref.Client, event: f.Record.Event}
+		}
+	case kernel.Answered:
+		if k := c.open[f.Call]; k != nil {
+			k.answer(f)
+		}
+	case kernel.PayloadSettled:
+		if k := c.open[f.Call]; k != nil && f.Failure != "" {
+			k.failure.Reason = cmp.Or(f.Why, classText(f.Failure))
+		}
+	case kernel.ReceiptIssued:
+		c.over(f.Call, f.Receipt.FailureClass, e.At)
+	case kernel.CallOver:
+		c.over(f.Call, nil, e.At)
+	}
+}
+
+// answer notes what a call returned.
+func (k *openCall) answer(f kernel.Answered) {
+	k.answered = true
+	switch {
+	case f.Failure == "":
+	case f.Status == lifeloop.Failed:
+		k.failure = ClientFailure{FailureClass: f.Failure, Reason: "the client answered with " + classText(f.Failure)}
+	default:
+		k.failure = ClientFailure{FailureClass: f.Failure, Reason: classText(f.Failure)}
+		if len(f.Warnings) > 0 {
+			k.failure.Reason = f.Warnings[0]
+		}
+	}
+}
+
+// over ends a call with the failure class of its receipt.
+func (c *Clients) over(call string, class *lifeloop.FailureClass, at time.Time) {
+	k := c.open[call]
+	if k == nil {
+		return
+	}
+	delete(c.open, call)
+	i := slices.IndexFunc(c.all, func(one ClientCalls) bool { return one.ClientID >= k.client })
+	switch {
+	case i < 0:
+		i = len(c.all)
+		c.all = append(c.all, ClientCalls{ClientID: k.client})
+	case c.all[i].ClientID != k.client:
+		c.all = slices.Insert(c.all, i, ClientCalls{ClientID: k.client})
+	}
+	one := &c.all[i]
+	one.Calls++
+	f := k.failure
+	switch {
+	case class != nil && k.answered, class != nil && *class == lifeloop.Timeout:
+		f.FailureClass = *class
+	case class != nil, f.FailureClass == "":
+		return
+	}
+	f.Event, f.At, f.Reason = k.event, at, cmp.Or(f.Reason, classText(f.FailureClass))
+	one.Failed++
+	one.LastFailure = &f
+}
+
+// classText is a failure class in words.
+func classText(class lifeloop.FailureClass) string {
+	return strings.ReplaceAll(string(class), "_", " ")
+}
