@@ -33,7 +33,7 @@ type attempts struct {
 		attempting
 		launchedAt time.Time // older records are of another process
 		launchWhy  string    // why the harness could not be started
-		between    bool      // the previous launch is over, and the next not recorded
+		next       string    // harness_run_id of the launch that is not recorded yet
 	}
 }
 
@@ -166,23 +166,23 @@ func (a *attempts) exitsByLimit() bool {
 // launchedAfter says that a time was before the launch was decided.
 func (a *attempts) launchedAfter(t time.Time) bool { return t.Before(a.soft.launchedAt) }
 
-// id is the launch as documents name it. Events between two launches belong to
-// none.
+// id is the launch as documents name it; nil before the first. The start of a
+// harness session belongs to the launch that follows it.
 func (a *attempts) id() *string {
-	if a.hard.Run == "" || a.soft.between {
-		return nil
+	if run := cmp.Or(a.soft.next, a.hard.Run); run != "" {
+		return &run
 	}
-	return new(a.hard.Run)
+	return nil
 }
 
 func (a *attempts) launch(s *step, l Launching, id, cause string) {
-	a.soft.between, a.soft.launchedAt, a.soft.launchWhy = true, s.now, ""
+	a.soft.next, a.soft.launchedAt, a.soft.launchWhy = l.Run, s.now, ""
 	a.soft.attempting = attempting{watch: attempt.NewWatch(&s.cfg.Policy)}
 	s.activity.own(s, starting, "launch")
 	s.scopes.open(s, id, cause, own("launch"))
 	s.health.weaken(s)
 	s.record(l)
-	a.soft.between = false
+	a.soft.next = ""
 	s.do(Launch{Run: l.Run, Number: a.hard.Number, Profile: l.Profile, Resume: l.Checkpoint})
 }
 

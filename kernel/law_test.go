@@ -72,7 +72,20 @@ type eventAccount struct {
 	parent   map[string]string
 	sequence map[int]int64
 	numbers  map[int]int // scope → the one that numbers its receipts
+	identityAccount
 }
+
+// An identityAccount says where each event was observed.
+type identityAccount struct {
+	now      identity
+	ids      map[int]string      // scope → id
+	of       map[string]identity // event id → where it was observed
+	starting []string            // events of a launch that is not recorded yet
+	claimed  map[string]identity // event id → what the documents of this turn say
+}
+
+// An identity is what a request and its receipts say about their origin.
+type identity struct{ adapter, run, session string }
 
 type callAccount struct {
 	receivers map[string]string         // event id → the clients that are called, sorted, joined
@@ -106,7 +119,9 @@ func newJudge(t require.TestingT, cfg kernel.Config, now time.Time) *judge {
 	return &judge{t: t, cfg: cfg, k: kernel.New(cfg), shadow: kernel.New(cfg), now: now, reach: map[string]int{},
 		launchAccount: launchAccount{closed: map[string]int{}},
 		eventAccount: eventAccount{sessions: map[int][]lifeloop.Event{}, frames: map[string][]lifeloop.Event{}, parent: map[string]string{},
-			sequence: map[int]int64{}, numbers: map[int]int{}},
+			sequence: map[int]int64{}, numbers: map[int]int{},
+			identityAccount: identityAccount{now: identity{adapter: cfg.Manifest.AdapterID}, ids: map[int]string{},
+				of: map[string]identity{}, claimed: map[string]identity{}}},
 		callAccount: callAccount{receivers: map[string]string{}, receipts: map[string]map[string]int{}, issued: map[string]lifeloop.Receipt{},
 			calls: map[string]string{}, inFrame: map[string]frameCall{}, received: map[string]int{}, flying: map[string]string{},
 			payloads: map[string]int{}, asked: map[string]*asked{}}}
@@ -143,6 +158,7 @@ func (j *judge) step(in kernel.Input) kernel.Turn {
 	for _, e := range turn.Effects {
 		j.effect(e)
 	}
+	j.identities()
 	require.False(j.t, j.suspended && !j.paused, "the harness is stopped and the session is not paused")
 	require.Empty(j.t, j.asking, "a command is answered in its step")
 	j.deadline()
@@ -216,14 +232,15 @@ func (j *judge) fact(f kernel.Fact) {
 				j.numbers[f.Scope] = j.numbers[j.scope] // what never learned an id is one
 			}
 		}
-		j.scope, j.id = f.Scope, f.ID
+		j.scope, j.id, j.ids[f.Scope] = f.Scope, f.ID, f.ID
 		j.reach[fmt.Sprint("scope ", min(f.Scope, 3))]++
 	case kernel.Bound:
 		require.Equal(j.t, j.scope, f.Scope)
 		require.NotEqual(j.t, f.Was, f.ID)
-		j.id = f.ID
+		j.id, j.ids[f.Scope] = f.ID, f.ID
 	case kernel.Observed:
 		j.observed(f)
+		j.locate(f)
 	case kernel.Dispatched:
 		require.Contains(j.t, j.calls, f.Call, "dispatched once, and before its receipt")
 		delete(j.calls, f.Call)
@@ -267,8 +284,68 @@ func (j *judge) fact(f kernel.Fact) {
 	}
 }
 
+// locate notes where an event is observed. The launch that begins a harness
+// session is recorded after its session.starting.
+func (j *judge) locate(f kernel.Observed) {
+	at := j.identityAccount.now
+	at.session = j.ids[f.Scope]
+	j.of[f.Record.EventID] = at
+	if f.Record.Event == lifeloop.SessionStarting && f.Record.Evidence[0].Detail == "launch" {
+		j.starting = []string{f.Record.EventID}
+	} else if len(j.starting) > 0 {
+		j.starting = append(j.starting, f.Record.EventID)
+	}
+}
+
+// located gives the events of a launch its identity.
+func (j *judge) located(f kernel.Launching) {
+	a := &j.identityAccount
+	a.now = identity{adapter: j.cfg.Manifest.AdapterID, run: f.Run}
+	if f.Profile < len(j.cfg.Manifests) {
+		a.now.adapter = j.cfg.Manifests[f.Profile].AdapterID
+	}
+	require.Equal(j.t, a.now.adapter, f.Adapter)
+	for _, id := range a.starting {
+		a.of[id] = identity{a.now.adapter, a.now.run, a.of[id].session}
+	}
+	a.starting = nil
+}
+
+// claim notes the identity that a document of an event carries.
+func (j *judge) claim(event, adapter string, run, scope *string) {
+	said := identity{adapter: adapter}
+	if run != nil {
+		said.run = *run
+	}
+	if scope != nil {
+		said.session = *scope
+	}
+	if before, twice := j.claimed[event]; twice {
+		require.Equal(j.t, before, said, "documents of %s", event)
+	}
+	j.claimed[event] = said
+}
+
+// identities checks that the documents of a turn carry the identity of the
+// launch and the harness session in which their events were observed.
+func (j *judge) identities() {
+	for event, said := range j.claimed {
+		if was, observed := j.of[event]; observed { // a session that is refused has no events
+			require.Equal(j.t, was, said, "the identity of %s", event)
+			if was.run != j.identityAccount.now.run {
+				j.reach["document of an earlier launch"]++
+			}
+			if was.adapter != j.identityAccount.now.adapter {
+				j.reach["document of another adapter"]++
+			}
+		}
+	}
+	clear(j.claimed)
+}
+
 // launching checks the number of an attempt against what ended before it.
 func (j *judge) launching(f kernel.Launching) {
+	j.located(f)
 	n := j.spent.next
 	j.spent.run, j.spent.next = f.Run, nil
 	if n == nil {
@@ -412,6 +489,7 @@ func (j *judge) observed(f kernel.Observed) {
 
 func (j *judge) receipt(f kernel.ReceiptIssued) {
 	r := f.Receipt
+	j.claim(r.EventID, r.AdapterID, r.HarnessRunID, r.HarnessSessionID)
 	j.reach["receipt "+string(r.Status)]++
 	for _, w := range r.Warnings {
 		if w == "client_busy" || w == "queue_full" {
@@ -465,6 +543,8 @@ func (j *judge) effect(e kernel.Effect) {
 		require.Positive(j.t, e.Timeout)
 		require.NotContains(j.t, j.flying, e.Client, "one call in flight per client")
 		j.flying[e.Client] = e.Call
+		r := e.Envelope.Request
+		j.claim(r.EventID, r.AdapterID, r.HarnessRunID, r.HarnessSessionID)
 	case kernel.Reply:
 		require.Equal(j.t, j.asking, e.Ask)
 		j.asking = ""
@@ -621,8 +701,13 @@ func drawConfig(r *rapid.T) kernel.Config {
 	if chance(r, "policy", 2) {
 		cfg.Policy = drawPolicy(r)
 		cfg.Resumes, cfg.Quit = chance(r, "resumes", 2), pick(r, "quit", 0, 2)
-		for range cfg.Policy.Profiles {
-			cfg.Manifests = append(cfg.Manifests, cfg.Manifest)
+		for i := range cfg.Policy.Profiles {
+			m := cfg.Manifest
+			if i > 0 && !chance(r, "same adapter", 3) {
+				m.AdapterID = fmt.Sprint("fake", i)
+			}
+			cfg.Policy.Profiles[i].Adapter = m.AdapterID
+			cfg.Manifests = append(cfg.Manifests, m)
 		}
 	}
 	if cfg.Observing {
@@ -1080,7 +1165,7 @@ var depth = []string{
 	"event context.pressure_observed", "event context.compacted", "event capability.degraded", "event supervisor.tick", "event receipt.emitted", "event receipt.gap_detected",
 	"receipt observed", "receipt delivered", "receipt skipped", "receipt degraded", "receipt failed", "receipt client_busy", "receipt queue_full",
 	"settled delivered ", "settled skipped expired", "settled failed the hook ended before the answer was written",
-	"settled failed no acceptable placement",
+	"settled failed no acceptable placement", "document of an earlier launch",
 	"hcp session_created", "hcp state_changed", "hcp progress", "hcp log", "hcp warning", "hcp error", "hcp session_closed",
 }
 
@@ -1095,6 +1180,7 @@ var deep = []string{
 	"attempt rate_limit fallback",
 	"fact checkpoint_dropped",
 	"attempt zero_output halt",
+	"document of another adapter",
 }
 
 // many is how many worlds a run must play to be required to reach deep: make

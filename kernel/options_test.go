@@ -34,8 +34,12 @@ func (w *world) configure(d *datadriven.TestData) {
 			w.policy(&cfg, a)
 		}
 	}
-	for range cfg.Policy.Profiles {
-		cfg.Manifests = append(cfg.Manifests, cfg.Manifest)
+	for i, profile := range cfg.Policy.Profiles {
+		m := cfg.Manifest
+		if i > 0 && !profile.AcceptsContinuation { // a fallback to another adapter
+			m.AdapterID = profile.Name
+		}
+		cfg.Manifests = append(cfg.Manifests, m)
 	}
 	for _, id := range p.clients {
 		c := kernel.Client{ID: id, Events: map[lifeloop.Event]bool{}, Timeout: p.timeout, Wants: p.wants[id]}

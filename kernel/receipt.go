@@ -80,9 +80,9 @@ func (r *router) receipt(s *step, k *call, o outcome) {
 
 func (r *router) document(s *step, k *call, o outcome) lifeloop.Receipt {
 	doc := lifeloop.Receipt{
-		SchemaVersion: 1, ReceiptID: s.cfg.NewID("lfr_"), ClientID: k.Client, AdapterID: s.cfg.Manifest.AdapterID,
+		SchemaVersion: 1, ReceiptID: s.cfg.NewID("lfr_"), ClientID: k.Client, AdapterID: k.Adapter,
 		InvocationID: k.Invocation, Event: k.Event, EventID: k.EventID, IntegrationMode: k.Mode, Status: o.status,
-		HarnessSessionID: s.scopes.id(k.Scope), HarnessRunID: s.attempts.id(), HarnessTaskID: s.task(),
+		HarnessSessionID: k.Session, HarnessRunID: k.Run, HarnessTaskID: s.task(),
 		AtEpochS: s.now.Unix(), PayloadReceipts: payloadReceipts(k), TelemetrySummary: map[string]any{},
 		CapabilityDegradations: []lifeloop.Degradation{}, Warnings: append([]string{}, o.warnings...),
 	}
@@ -95,8 +95,8 @@ func (r *router) document(s *step, k *call, o outcome) lifeloop.Receipt {
 	if p := r.hard.Parents[k.Client+"\x00"+k.Invocation]; p != "" {
 		doc.ParentReceiptID = &p
 	}
-	if level := s.pressure.level(); level != "" {
-		doc.TelemetrySummary["context_pressure"] = level
+	if k.Pressure != "" {
+		doc.TelemetrySummary["context_pressure"] = k.Pressure
 	}
 	if k.Degradation != nil {
 		doc.CapabilityDegradations = append(doc.CapabilityDegradations, *k.Degradation)

@@ -38,16 +38,26 @@ type router struct {
 type call struct {
 	ID, Client, Idempotency string
 	N                       int // in the order in which calls were made
-	Event                   lifeloop.Event
-	EventID, Invocation     string
-	Mode                    lifeloop.IntegrationMode
-	Frame                   *lifeloop.FrameContext
-	Data                    map[string]any
-	Scope                   int
-	Dispatched              bool
-	Answer                  *Answered
-	Settled                 []*PayloadSettled // by payload index; nil while it waits
-	Degradation             *lifeloop.Degradation
+	origin
+	Dispatched bool
+	Answer     *Answered
+	Settled    []*PayloadSettled // by payload index; nil while it waits
+}
+
+// An origin is what the request and the receipt of a call say about its event.
+// It is fixed when the event is observed: a client may answer when another
+// harness session, or another launch, has begun (DECISIONS L2).
+type origin struct {
+	Event               lifeloop.Event
+	EventID, Invocation string
+	Mode                lifeloop.IntegrationMode
+	Frame               *lifeloop.FrameContext
+	Data                map[string]any
+	Scope               int
+	Degradation         *lifeloop.Degradation
+	Adapter, Version    string
+	Run, Session        *string // nil while unknown
+	Pressure            string  // the level of the context's pressure
 }
 
 // A flight is the dispatch that a client is busy with.
@@ -62,7 +72,11 @@ type (
 		Record     lifeloop.EventRecord `json:"record"`
 		Invocation string               `json:"invocation"`
 		Scope      int                  `json:"scope"`
-		Calls      []callRef            `json:"calls"`
+		// Run is the launch in which it was observed, and AdapterVersion that of
+		// its adapter.
+		Run            *string   `json:"harness_run_id,omitempty"`
+		AdapterVersion string    `json:"adapter_version,omitempty"`
+		Calls          []callRef `json:"calls"`
 		// Degradation is set on capability.degraded.
 		Degradation *lifeloop.Degradation `json:"degradation,omitempty"`
 	}
@@ -109,10 +123,15 @@ func (f Observed) apply(k *Kernel) {
 	h := &k.router.hard
 	for _, c := range f.Calls {
 		h.Made++
-		h.Calls[c.Call] = &call{ID: c.Call, N: h.Made, Client: c.Client, Idempotency: c.IdempotencyKey, Event: f.Record.Event,
-			EventID: f.Record.EventID, Invocation: f.Invocation, Mode: f.Record.IntegrationMode, Frame: f.Record.FrameContext,
-			Data: f.Record.Data, Scope: f.Scope, Degradation: f.Degradation}
+		h.Calls[c.Call] = &call{ID: c.Call, N: h.Made, Client: c.Client, Idempotency: c.IdempotencyKey, origin: f.origin(k)}
 	}
+}
+
+func (f Observed) origin(k *Kernel) origin {
+	r := f.Record
+	return origin{Event: r.Event, EventID: r.EventID, Invocation: f.Invocation, Mode: r.IntegrationMode, Frame: r.FrameContext,
+		Data: r.Data, Scope: f.Scope, Degradation: f.Degradation, Adapter: r.AdapterID, Version: f.AdapterVersion,
+		Run: f.Run, Session: r.HarnessSessionID, Pressure: k.pressure.level()}
 }
 
 func (Dispatched) key() (string, bool) { return "dispatched", false }
@@ -201,7 +220,8 @@ func (s *step) emit(e emission) []callRef {
 	if e.frame != "" {
 		r.FrameContext = frameContext(e.frame, cmp.Or(e.parent, s.turns.frame(e.frame).Parent))
 	}
-	f := Observed{Record: r, Invocation: s.invocationID(), Scope: e.scope, Calls: []callRef{}, Degradation: e.degradation}
+	f := Observed{Record: r, Invocation: s.invocationID(), Scope: e.scope, Run: s.attempts.id(), AdapterVersion: s.cfg.Manifest.AdapterVersion,
+		Calls: []callRef{}, Degradation: e.degradation}
 	for i := range s.cfg.Clients {
 		if c := &s.cfg.Clients[i]; (c.Events[e.event] || c.requires(e.degradation)) && !s.session.ledgerLost() {
 			f.Calls = append(f.Calls, callRef{Call: s.cfg.NewID("call_"), Client: c.ID, IdempotencyKey: s.cfg.NewID("idem_")})
@@ -214,8 +234,7 @@ func (s *step) emit(e emission) []callRef {
 	// Without any client the wrapper itself is the client, and has observed the
 	// event. An observer without a ledger issues no receipts.
 	if len(s.cfg.Clients) == 0 && (s.cfg.Ledger || !s.cfg.Observing) && e.event != lifeloop.ReceiptEmitted && e.event != lifeloop.SupervisorTick {
-		s.router.receipt(s, &call{Client: SelfClient, Event: e.event, EventID: r.EventID, Invocation: f.Invocation,
-			Mode: e.mode, Scope: e.scope, Degradation: e.degradation}, outcome{status: lifeloop.Observed})
+		s.router.receipt(s, &call{Client: SelfClient, origin: f.origin(s.Kernel)}, outcome{status: lifeloop.Observed})
 	}
 	s.health.prove(s, e)
 	return f.Calls
@@ -337,8 +356,8 @@ func (r *router) dispatch(s *step, c *Client, k *call) {
 func (s *step) request(k *call) lifeloop.CallbackRequest {
 	return lifeloop.CallbackRequest{
 		SchemaVersion: lifeloop.Version, Event: k.Event, EventID: k.EventID,
-		AdapterID: s.cfg.Manifest.AdapterID, AdapterVersion: s.cfg.Manifest.AdapterVersion,
-		HarnessSessionID: s.scopes.id(k.Scope), HarnessRunID: s.attempts.id(), HarnessTaskID: s.task(),
+		AdapterID: k.Adapter, AdapterVersion: k.Version,
+		HarnessSessionID: k.Session, HarnessRunID: k.Run, HarnessTaskID: s.task(),
 		IntegrationMode: k.Mode, InvocationID: k.Invocation, PayloadRefs: []lifeloop.PayloadRef{},
 		FrameContext: k.Frame, EventData: k.Data, IdempotencyKey: new(k.Idempotency),
 	}

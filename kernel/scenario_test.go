@@ -110,6 +110,11 @@ var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
 		w.words(d.CmdArgs, map[string]func(string){"id": func(id string) { // of a launch that is not the first
 			setup := w.cfg.Setup
 			setup.HarnessSession = id
+			for _, e := range w.entries {
+				if l, ok := e.Fact.(kernel.Launching); ok && l.Profile < len(w.cfg.Manifests) {
+					setup.Manifest = w.cfg.Manifests[l.Profile]
+				}
+			}
 			in.Setup = &setup
 		}})
 		return in

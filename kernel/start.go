@@ -93,8 +93,8 @@ func (s *step) refuse(why string, class lifeloop.FailureClass) {
 	s.record(HarnessSessionOpened{Scope: 1, ID: s.cfg.HarnessSession, Cause: s.startCause()})
 	s.activity.own(s, stopped, "refused")
 	for _, c := range s.cfg.receivers() {
-		s.router.receipt(s, &call{Client: c.ID, Event: lifeloop.SessionStarting, EventID: s.cfg.NewID("evt_"), Invocation: s.invocationID(),
-			Mode: lifeloop.LauncherWrapper, Scope: 1}, outcome{status: lifeloop.Failed, failure: class, warnings: []string{why}})
+		s.router.receipt(s, &call{Client: c.ID, origin: origin{Event: lifeloop.SessionStarting, EventID: s.cfg.NewID("evt_"),
+			Invocation: s.invocationID(), Mode: lifeloop.LauncherWrapper, Scope: 1, Adapter: s.cfg.Manifest.AdapterID, Session: s.scopes.id(1)}}, outcome{status: lifeloop.Failed, failure: class, warnings: []string{why}})
 	}
 	s.session.move(s, session.Rejected, why)
 }

@@ -1,0 +1,88 @@
+package kernel_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+)
+
+// play plays the lines of a scenario, without their outputs.
+func (w *world) play(lines ...string) {
+	w.t.Helper()
+	for _, line := range lines {
+		cmd, args, err := datadriven.ParseLine(line)
+		require.NoError(w.t, err)
+		w.command(&datadriven.TestData{Cmd: cmd, CmdArgs: args})
+	}
+}
+
+// requested and receipted list what went to clients, and what was recorded, with
+// the identity that each document carries.
+func (w *world) requested() (out []string) {
+	for _, e := range w.seen {
+		if d, ok := e.(kernel.Dispatch); ok {
+			r := d.Envelope.Request
+			out = append(out, fmt.Sprintln(r.Event, r.AdapterID, text(r.HarnessRunID), text(r.HarnessSessionID)))
+		}
+	}
+	return out
+}
+
+func (w *world) receipted() (out []string) {
+	for _, e := range w.entries {
+		if f, ok := e.Fact.(kernel.ReceiptIssued); ok {
+			r := f.Receipt
+			out = append(out, fmt.Sprintln(r.Event, r.AdapterID, text(r.HarnessRunID), text(r.HarnessSessionID)))
+		}
+	}
+	return out
+}
+
+func text(s *string) string {
+	if s == nil {
+		return "-"
+	}
+	return *s
+}
+
+// TestIdentityIsFixedWhenObserved lets a client answer the first event of one
+// launch when the next launch, of another adapter, has its own harness session.
+func TestIdentityIsFixedWhenObserved(t *testing.T) {
+	w := &world{t: t, now: start}
+	w.play("run id=S1 clients=(notes) timeout=30s retries=0 fallback=(spare)", "launched", "signal transcript in=S1 prompt=p1",
+		"exit code=1", "drained", "launched id=S2", "signal transcript in=S2 prompt=p2")
+	require.Len(t, w.requested(), 1, "the client is still at work on its first call")
+	for i := range 11 {
+		w.play(fmt.Sprintf("answer call_%d", i+1))
+	}
+	want := []string{
+		"session.starting fake run_1 S1\n", "session.started fake run_1 S1\n", "frame.opening fake run_1 S1\n", "frame.opened fake run_1 S1\n",
+		"frame.ending fake run_1 S1\n", "frame.ended fake run_1 S1\n", "session.ending fake run_1 S1\n", "session.ended fake run_1 S1\n",
+		"session.starting spare run_2 -\n", "session.started spare run_2 S2\n", "frame.opening spare run_2 S2\n",
+	}
+	require.Equal(t, want, w.requested()[:11])
+	require.Equal(t, want, w.receipted())
+}
+
+// TestIdentityOfAnIdThatIsLearnedLate: a document carries the id that was known
+// when its event was observed, whenever its client answers.
+func TestIdentityOfAnIdThatIsLearnedLate(t *testing.T) {
+	w := &world{t: t, now: start}
+	w.play("run hooks clients=(notes)", "launched", "hook SessionStart slot=pre_session live=S1 cause=startup", "answer call_1", "answer call_2")
+	want := []string{"session.starting fake run_1 -\n", "session.started fake run_1 S1\n"}
+	require.Equal(t, want, w.requested())
+	require.Equal(t, want, w.receipted())
+}
+
+// TestIdentityAfterACrash: the receipts that a recovery issues belong to the
+// launch of their events, which need not be the one that was lost.
+func TestIdentityAfterACrash(t *testing.T) {
+	w := &world{t: t, now: start}
+	w.play("run id=S1 clients=(notes) timeout=30s retries=0 fallback=(spare)", "launched", "exit code=1", "drained", "launched id=S2", "crash")
+	require.Equal(t, []string{"session.starting fake run_1 S1\n", "session.ending fake run_1 S1\n", "session.ended fake run_1 S1\n",
+		"session.starting spare run_2 -\n"}, w.receipted())
+}
