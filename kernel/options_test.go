@@ -146,7 +146,8 @@ func (w *world) clientOption(p *plan, a datadriven.CmdArg) bool {
 	case "requires":
 		client, rest, _ := strings.Cut(a.Vals[0], ":")
 		name, level, _ := strings.Cut(rest, "=")
-		p.wants[client] = append(p.wants[client], negotiate.Want{Capability: name, Level: lifeloop.Requirement(level)})
+		level, support, _ := strings.Cut(level, "/")
+		p.wants[client] = append(p.wants[client], negotiate.Want{Capability: name, Level: lifeloop.Requirement(level), Support: lifeloop.Support(support)})
 	default:
 		return false
 	}

@@ -25,7 +25,7 @@ import (
 // one input; the output is the whole turn. Rewrite with
 // go test ./kernel -rewrite, and read the diff.
 //
-//	run hooks id=S1 clients=(notes,audit) [requires=notes:frame.opening=required] [manifest=pre_session:unavailable]
+//	run hooks id=S1 clients=(notes,audit) [requires=notes:frame.opening=required[/native]] [manifest=pre_session:unavailable]
 //	hook SessionStart slot=pre_session wait=4s live=S1 cause=startup | prompt=p1 | stop=p1 …   (signals as below)
 //	signal transcript in=ID live=… prompt=… working idle needs alive cleared turn=TURN stop=TURN end=TURN outcome=… error=… usage=N id=… window=N:src compacting compacted=half:trigger:before:after gone=ID reason=… tool=ID tool-end=ID limit=SECONDS ago=1s side=WHAT
 //	trouble SOURCE WHAT · unknown SOURCE TYPE=N

@@ -75,6 +75,9 @@ func (s *step) negotiate() (why string, class lifeloop.FailureClass) {
 			}
 			class = r.Failure
 			why = fmt.Sprintf("required capability %s is %s", r.Want.Capability, r.Have)
+			if class == lifeloop.InvalidRequest {
+				why = r.Want.Validate().Error()
+			}
 			if client != "" {
 				why = fmt.Sprintf("client %s: %s", client, why)
 			}

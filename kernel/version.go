@@ -57,7 +57,7 @@ func (h *health) version(s *step, sig telemetry.Signal) {
 	var before []lifeloop.Support // of each unproven capability
 	if len(s.cfg.Tested) > 0 && !slices.Contains(s.cfg.Tested, sig.Version) {
 		for _, event := range dialect {
-			if negotiate.Support(s.manifest(), string(event)).Stronger(lifeloop.Manual) {
+			if negotiate.Support(s.manifest(), string(event)).Stronger(lifeloop.Partial) {
 				f.Unproven = append(f.Unproven, string(event))
 				before = append(before, h.support(s, string(event)))
 			}

@@ -239,7 +239,7 @@ var degradationFlaws = []flaw{
 	{"degradation", "capability", `""`, "capability: expected a non-empty string"},
 	{"degradation", "current_support", `"native"`, "current_support: expected another support state"},
 	{"degradation", "previous_support", `"partial"`, ""},
-	{"degradation", "current_support", `"inferred"`, "current_support: expected one of native, synthesized, manual, partial, unavailable"},
+	{"degradation", "current_support", `"inferred"`, "current_support: expected one of native, synthesized, partial, manual, unavailable"},
 	{"degradation", "evidence", `""`, "evidence: expected a non-empty string"},
 	{"degradation", "retry_class", `null`, "retry_class: expected a string, got null"},
 }
@@ -522,7 +522,7 @@ func TestVocabulary(t *testing.T) {
 		"supervisor.tick", "capability.degraded", "receipt.emitted", "receipt.gap_detected")
 	check("modes", words(t, all[IntegrationMode]()), "manual_skill", "launcher_wrapper", "native_hook", "reference_adapter", "telemetry_only")
 	check("roles", Role("").words(), "primary_worker", "worker", "supervisor", "observer")
-	check("supports", words(t, Supports()), "native", "synthesized", "manual", "partial", "unavailable")
+	check("supports", words(t, Supports()), "native", "synthesized", "partial", "manual", "unavailable")
 	check("classes", words(t, Placements()), "pre_session", "pre_frame_leading", "pre_frame_trailing", "tool_result", "manual_operator")
 	check("placements", words(t, PayloadPlacements()), "developer_equivalent_frame", "pre_prompt_frame", "side_channel_context", "receipt_only")
 	check("levels", words(t, requirements()), "required", "preferred", "optional")

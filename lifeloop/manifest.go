@@ -9,13 +9,13 @@ type Support string
 const (
 	Native      Support = "native"
 	Synthesized Support = "synthesized"
-	Manual      Support = "manual"
 	Partial     Support = "partial"
+	Manual      Support = "manual"
 	Unavailable Support = "unavailable"
 )
 
-// Supports lists the support states, strongest first.
-func Supports() []Support { return []Support{Native, Synthesized, Manual, Partial, Unavailable} }
+// Supports lists the support states, strongest first (DECISIONS L5).
+func Supports() []Support { return []Support{Native, Synthesized, Partial, Manual, Unavailable} }
 
 func (Support) words() []string { return texts(Supports()...) }
 

@@ -16,6 +16,7 @@ package negotiate
 
 import (
 	"fmt"
+	"slices"
 
 	"lifeloop/lifeloop"
 )
@@ -24,10 +25,11 @@ import (
 type Want struct {
 	Capability string               `json:"capability"` // by name, see [Support]
 	Level      lifeloop.Requirement `json:"level"`
-	// Support is the weakest acceptable support. If it is empty, the contract's rule
-	// applies: synthesized is as good as native.
+	// Support is the weakest support that satisfies the want: native or synthesized.
+	// If it is empty, synthesized does.
 	Support lifeloop.Support `json:"support,omitempty"`
-	// AcceptPartial is true if the client explicitly accepts partial support.
+	// AcceptPartial is true if everything at least as strong as partial satisfies
+	// the want, whatever Support says.
 	AcceptPartial bool `json:"accept_partial,omitempty"`
 }
 
@@ -39,10 +41,16 @@ func (w Want) Validate() error {
 		return fmt.Errorf("capability %q: unknown name; use an event name, placement.<class>, context_pressure, receipts.…, session_identity.…, renewal.… or telemetry.<source>", w.Capability)
 	case !w.Level.Valid():
 		return fmt.Errorf("capability %s: level %q: want required, preferred or optional", w.Capability, w.Level)
-	case w.Support != "" && !w.Support.Valid():
-		return fmt.Errorf("capability %s: support %q: want native, synthesized, manual or partial", w.Capability, w.Support)
+	case !slices.Contains(Nameable(), w.Support):
+		return fmt.Errorf("capability %s: support %q: want native, synthesized or no member support; accept_partial accepts partial support", w.Capability, w.Support)
 	}
 	return nil
+}
+
+// Nameable lists the values of [Want.Support]. Weaker support is never requested:
+// accept_partial accepts it, and manual support always requires an operator.
+func Nameable() []lifeloop.Support {
+	return []lifeloop.Support{"", lifeloop.Synthesized, lifeloop.Native}
 }
 
 // An Outcome is the result of negotiating one want.
@@ -65,14 +73,17 @@ type Result struct {
 	Outcome Outcome          `json:"outcome"`
 	Have    lifeloop.Support `json:"have"` // what the manifest claims
 	// Failure is set if the want rejects the operation: a required capability is not
-	// satisfied.
+	// satisfied, or the want is an invalid request.
 	Failure lifeloop.FailureClass `json:"failure_class,omitempty"`
 	// Warning is set for a preferred capability that is not satisfied.
 	Warning string `json:"warning,omitempty"`
 }
 
-// Capabilities returns the result of each want, in order.
-func Capabilities(m lifeloop.Manifest, wants []Want) []Result {
+// Capabilities returns the result of each want, in order. profiles are the host
+// integration profiles that are requested: a claim that needs another one does
+// not hold.
+func Capabilities(m lifeloop.Manifest, wants []Want, profiles ...string) []Result {
+	m = within(m, profiles)
 	results := make([]Result, len(wants))
 	for i, w := range wants {
 		results[i] = capability(w, Support(m, w.Capability))
@@ -80,8 +91,22 @@ func Capabilities(m lifeloop.Manifest, wants []Want) []Result {
 	return results
 }
 
+// within is the manifest without the claims that need a profile which is not
+// requested. The contract knows one such claim: renewal.
+func within(m lifeloop.Manifest, profiles []string) lifeloop.Manifest {
+	scoped := m.Renewal != nil && len(m.Renewal.Profiles) > 0
+	if scoped && !slices.ContainsFunc(m.Renewal.Profiles, func(id string) bool { return slices.Contains(profiles, id) }) {
+		m.Renewal = nil
+	}
+	return m
+}
+
 func capability(w Want, have lifeloop.Support) Result {
 	r := Result{Want: w, Have: have, Outcome: outcome(w, have)}
+	if !slices.Contains(Nameable(), w.Support) {
+		r.Outcome, r.Failure = Unsupported, lifeloop.InvalidRequest
+		return r
+	}
 	if r.Outcome == Satisfied {
 		return r
 	}
@@ -101,27 +126,26 @@ func capability(w Want, have lifeloop.Support) Result {
 	return r
 }
 
+// outcome never gets worse with stronger support (DECISIONS L5).
 func outcome(w Want, have lifeloop.Support) Outcome {
-	switch have {
-	case lifeloop.Native:
-		return Satisfied
-	case lifeloop.Synthesized:
-		if w.Support == lifeloop.Native {
-			return Degraded
-		}
-		return Satisfied
-	case lifeloop.Manual:
-		return RequiresOperator
-	case lifeloop.Partial:
+	least := lifeloop.Synthesized
+	switch {
+	case w.AcceptPartial:
 		// "Clients must explicitly accept partial support before Lifeloop
 		// treats it as satisfied; otherwise it degrades."
-		if w.AcceptPartial {
-			return Satisfied
-		}
-		return Degraded
-	default:
-		return Unsupported
+		least = lifeloop.Partial
+	case w.Support == lifeloop.Native:
+		least = lifeloop.Native
 	}
+	switch {
+	case have == least, have.Stronger(least):
+		return Satisfied
+	case have.Stronger(lifeloop.Manual):
+		return Degraded
+	case have == lifeloop.Manual:
+		return RequiresOperator
+	}
+	return Unsupported
 }
 
 // Refused reports whether a required want is not satisfied, and the failure class

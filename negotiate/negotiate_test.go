@@ -1,7 +1,6 @@
 package negotiate
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,8 +21,8 @@ func claiming(s lifeloop.Support) lifeloop.Manifest {
 }
 
 // TestEveryCombination checks each combination of claimed support, level, named
-// support and accepted partial support. The named support makes a difference
-// only if it is native.
+// support and accepted partial support. To name synthesized is the same as to name
+// nothing.
 func TestEveryCombination(t *testing.T) {
 	const (
 		no       = lifeloop.CapabilityUnsupported
@@ -43,7 +42,7 @@ func TestEveryCombination(t *testing.T) {
 		{synthesized, false, false, Satisfied, ""},
 		{synthesized, false, true, Satisfied, ""},
 		{synthesized, true, false, Degraded, no},
-		{synthesized, true, true, Degraded, no},
+		{synthesized, true, true, Satisfied, ""},
 		{manual, false, false, RequiresOperator, operator},
 		{manual, false, true, RequiresOperator, operator},
 		{manual, true, false, RequiresOperator, operator},
@@ -60,7 +59,7 @@ func TestEveryCombination(t *testing.T) {
 	seen := map[[2]any]bool{}
 	for _, c := range cells {
 		for _, level := range requirements() {
-			for _, named := range append(lifeloop.Supports(), "") {
+			for _, named := range Nameable() {
 				if (named == native) != c.native {
 					continue
 				}
@@ -77,7 +76,7 @@ func TestEveryCombination(t *testing.T) {
 			}
 		}
 	}
-	if want := 3 * 6 * 2 * 5; len(seen) != want {
+	if want := 3 * 3 * 2 * 5; len(seen) != want {
 		t.Errorf("the table covers %d cells of %d", len(seen), want)
 	}
 }
@@ -100,6 +99,7 @@ func TestRefused(t *testing.T) {
 			{Capability: "session.ended", Level: required},
 		}, lifeloop.CapabilityUnsupported, true},
 		{"an unknown name", []Want{{Capability: "telepathy", Level: required}}, lifeloop.CapabilityUnsupported, true},
+		{"a support that cannot be named", []Want{{Capability: "session.started", Level: optional, Support: manual}}, lifeloop.InvalidRequest, true},
 		{"an unknown level counts as required", []Want{{Capability: "session.ended", Level: "mandatory"}}, lifeloop.CapabilityUnsupported, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -132,6 +132,32 @@ func full() lifeloop.Manifest {
 	m.Renewal.Continuation.Observation = partial
 	m.Renewal.Continuation.PayloadDelivery = synthesized
 	return m
+}
+
+// A claim for a host integration profile holds only where that profile is
+// requested.
+func TestProfiles(t *testing.T) {
+	m := full()
+	m.Renewal.Profiles = []string{"handoff", "mirror"}
+	wants := []Want{{Capability: "renewal.reset.native", Level: required}, {Capability: "session.started", Level: required}}
+	for _, c := range []struct {
+		profiles []string
+		have     lifeloop.Support
+		outcome  Outcome
+	}{
+		{nil, unavailable, Unsupported},
+		{[]string{"other", ""}, unavailable, Unsupported},
+		{[]string{"other", "mirror"}, native, Satisfied},
+	} {
+		a := Request{Capabilities: wants, Profiles: c.profiles}.Against(m, 0)
+		require.Equal(t, c.have, a.Capabilities[0].Have, "%q", c.profiles)
+		require.Equal(t, c.outcome, a.Outcome, "%q", c.profiles)
+		require.Equal(t, Satisfied, a.Capabilities[1].Outcome)
+	}
+	require.Equal(t, native, Support(m, "renewal.reset.native"), "the manifest itself is unchanged")
+
+	m.Renewal.Profiles = nil // independent of profiles
+	require.Equal(t, Satisfied, Capabilities(m, wants)[0].Outcome)
 }
 
 func TestSupportByName(t *testing.T) {
@@ -202,7 +228,11 @@ func TestWantsAreChecked(t *testing.T) {
 		{Want{Capability: "telemetry.anything", Level: optional, Support: native, AcceptPartial: true}, ""},
 		{Want{Capability: "frame.opened.", Level: required}, `capability "frame.opened.": unknown name`},
 		{Want{Capability: "frame.opening"}, `level "": want required, preferred or optional`},
-		{Want{Capability: "frame.opening", Level: required, Support: "good"}, `support "good"`},
+		{Want{Capability: "frame.opening", Level: required, Support: synthesized}, ""},
+		{Want{Capability: "frame.opening", Level: required, Support: "good"}, `support "good": want native, synthesized or no member support`},
+		{Want{Capability: "frame.opening", Level: required, Support: partial}, `accept_partial accepts partial support`},
+		{Want{Capability: "frame.opening", Level: required, Support: manual}, `support "manual"`},
+		{Want{Capability: "frame.opening", Level: required, Support: unavailable, AcceptPartial: true}, `support "unavailable"`},
 	} {
 		err := c.want.Validate()
 		if c.err == "" {
@@ -210,24 +240,6 @@ func TestWantsAreChecked(t *testing.T) {
 			continue
 		}
 		require.ErrorContains(t, err, c.err)
-	}
-}
-
-// More support never makes an outcome worse. The only exception is a want that
-// accepts partial support. Manual support is not compared, since it is not a
-// weaker degree of another support.
-func TestStrongerClaimsNeverHurt(t *testing.T) {
-	rank := func(o Outcome) int { return slices.Index(Outcomes(), o) }
-	for _, named := range append(lifeloop.Supports(), "") {
-		best := Satisfied
-		for _, have := range []lifeloop.Support{native, synthesized, partial, unavailable} {
-			w := Want{Capability: "frame.opening", Level: required, Support: named}
-			got := Capabilities(claiming(have), []Want{w})[0].Outcome
-			if rank(got) < rank(best) {
-				t.Errorf("naming %q: %s is %s, though something stronger is %s", named, have, got, best)
-			}
-			best = got
-		}
 	}
 }
 

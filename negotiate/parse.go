@@ -16,13 +16,14 @@ import (
 // maxProblems bounds how many problems of a list are reported.
 const maxProblems = 100
 
-// ParseRequest reads a request: a JSON object with the members capabilities and
-// payloads. An unknown member is an error: a misspelt one would ask for nothing
+// ParseRequest reads a request: a JSON object with the members capabilities,
+// payloads and profiles. An unknown member is an error: a misspelt one would ask for nothing
 // and be satisfied. The error is a *lifeloop.ValidationError.
 func ParseRequest(text []byte) (Request, error) {
 	var parts struct {
 		Capabilities []json.RawMessage `json:"capabilities"`
 		Payloads     []json.RawMessage `json:"payloads"`
+		Profiles     []string          `json:"profiles"`
 	}
 	var r Request
 	if err := decodeStrictly(text, &parts); err != nil {
@@ -43,6 +44,7 @@ func ParseRequest(text []byte) (Request, error) {
 		}
 		r.Capabilities = append(r.Capabilities, want)
 	}
+	r.Profiles = parts.Profiles
 	r.Payloads, problems = payloads("payloads", parts.Payloads, problems)
 	return r, invalid(problems)
 }

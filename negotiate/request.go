@@ -10,6 +10,9 @@ import (
 type Request struct {
 	Capabilities []Want
 	Payloads     []lifeloop.PayloadEnvelope
+	// Profiles are the host integration profiles that the client requests. A claim
+	// that needs one holds only with it.
+	Profiles []string
 }
 
 // An Answer is the result of a request, by want and by payload.
@@ -45,13 +48,16 @@ type Settlement struct {
 //   - a preferred want that is not satisfied counts as degraded: the operation
 //     continues, with a warning;
 //   - an optional want that is not satisfied does not count;
-//   - a payload whose slot has only partial support counts as degraded, unless
-//     a want for that placement class accepts partial support.
+//   - a payload that can be placed counts with the alternatives up to the one that
+//     is chosen, each by its level and as degraded at most: one that is passed over,
+//     and a slot with only partial support, unless a want for that placement class
+//     accepts partial support.
 //
+// Stronger support never makes the outcome worse, nor rejects an operation.
 // A rejected operation therefore never has the outcome satisfied, and an
 // operation with the outcome unsupported or requires_operator is always rejected.
 func (r Request) Against(m lifeloop.Manifest, epoch int64) Answer {
-	a := Answer{Outcome: Satisfied, Capabilities: Capabilities(m, r.Capabilities), Placements: make([]Settlement, len(r.Payloads))}
+	a := Answer{Outcome: Satisfied, Capabilities: Capabilities(m, r.Capabilities, r.Profiles...), Placements: make([]Settlement, len(r.Payloads))}
 	a.Failure, _ = Refused(a.Capabilities)
 	for _, c := range a.Capabilities {
 		a.Outcome = worse(a.Outcome, counts(c.Want.Level, c.Outcome))
@@ -82,14 +88,27 @@ func (r Request) settle(p lifeloop.PayloadEnvelope, placed Placed) (Settlement, 
 		return s, counts(payloadLevel(p), Unsupported)
 	case len(placed.Candidates) == 0:
 		s.Placement = lifeloop.ReceiptOnly
-		return s, Satisfied
+	default:
+		s.Placement = placed.Candidates[0].Payload
 	}
-	first := placed.Candidates[0]
-	s.Placement = first.Payload
-	if first.Support == lifeloop.Partial && !r.acceptsPartial(first.Class) {
-		return s, Degraded
+	outcome := Satisfied
+	for _, a := range p.AcceptablePlacements {
+		if !r.satisfies(placed, a.Placement) {
+			outcome = worse(outcome, counts(a.Requirement, Degraded))
+		}
+		if a.Placement == s.Placement {
+			break // later alternatives do not count
+		}
 	}
-	return s, Satisfied
+	return s, outcome
+}
+
+// satisfies reports whether one of the slots that provide the placement has the
+// support that the request accepts.
+func (r Request) satisfies(placed Placed, p lifeloop.PayloadPlacement) bool {
+	return p == lifeloop.ReceiptOnly || slices.ContainsFunc(placed.Candidates, func(c Candidate) bool {
+		return c.Payload == p && (c.Support.Stronger(lifeloop.Partial) || r.acceptsPartial(c.Class))
+	})
 }
 
 // payloadLevel is the requirement level of a payload without a required

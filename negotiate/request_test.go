@@ -108,12 +108,16 @@ func TestAgainst(t *testing.T) {
 
 		{name: "a slot for it", payload: []lifeloop.PayloadEnvelope{asking("note", frame, required)},
 			outcome: Satisfied, settled: settled(frame, lifeloop.Delivered, "")},
-		{name: "the second choice", payload: []lifeloop.PayloadEnvelope{asking("note", side, preferred, frame, required)},
+		{name: "the second choice", payload: []lifeloop.PayloadEnvelope{asking("note", side, optional, frame, required)},
 			outcome: Satisfied, settled: settled(frame, lifeloop.Delivered, "")},
+		{name: "the second choice where the first was preferred", payload: []lifeloop.PayloadEnvelope{asking("note", side, preferred, frame, required)},
+			outcome: Degraded, settled: settled(frame, lifeloop.Delivered, "")},
 		{name: "too large for the first choice", payload: []lifeloop.PayloadEnvelope{asking("a long note", frame, required, receipt, optional)},
-			outcome: Satisfied, settled: settled(receipt, lifeloop.Delivered, "")},
+			outcome: Degraded, settled: settled(receipt, lifeloop.Delivered, "")},
 		{name: "a partial slot", payload: []lifeloop.PayloadEnvelope{asking("note", prompt, required)},
 			outcome: Degraded, settled: settled(prompt, lifeloop.Delivered, "")},
+		{name: "a partial slot that is optional", payload: []lifeloop.PayloadEnvelope{asking("note", prompt, optional)},
+			outcome: Satisfied, settled: settled(prompt, lifeloop.Delivered, "")},
 		{name: "a partial slot that is accepted", payload: []lifeloop.PayloadEnvelope{asking("note", prompt, required)},
 			wants:   []Want{{Capability: "placement.pre_frame_trailing", Level: preferred, AcceptPartial: true}},
 			outcome: Satisfied, settled: settled(prompt, lifeloop.Delivered, "")},
@@ -139,7 +143,7 @@ func TestAgainst(t *testing.T) {
 			if want.Placements == nil {
 				want.Placements = []Settlement{}
 			}
-			require.Equal(t, want, Request{c.wants, c.payload}.Against(m, now))
+			require.Equal(t, want, Request{Capabilities: c.wants, Payloads: c.payload}.Against(m, now))
 		})
 	}
 }

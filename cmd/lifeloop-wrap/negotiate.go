@@ -17,12 +17,14 @@ func negotiateCmd() *cobra.Command {
 		Short: "Check requirements against a manifest",
 		Long: `negotiate reads one JSON object,
 
-  {"capabilities":[{"capability","level","support"?,"accept_partial"?}],"payloads":[PayloadEnvelope…]}
+  {"capabilities":[{"capability","level","support"?,"accept_partial"?}],
+   "payloads":[PayloadEnvelope…],"profiles":["NAME"…]}
 
 and prints the result for each capability and each payload, and the overall
 outcome: the worst of what is required. A missing preferred capability makes it
-degraded at most; an optional one does not count. Nothing is dispatched. The exit
-code is 1 if something required is not satisfied.`,
+degraded at most; an optional one does not count. support is native or synthesized.
+A claim that needs a host integration profile holds only if profiles names it.
+Nothing is dispatched. The exit code is 1 if something required is not satisfied.`,
 		Example: `  echo '{"capabilities":[{"capability":"frame.opening","level":"required"}]}' | lifeloop-wrap negotiate --adapter generic`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -20,7 +20,7 @@ var (
 	logLevels   = []string{"trace", "debug", "info", "warn", "error", "off"}
 	ledgerWords = []string{"stop", "continue"}
 	levels      = policy.Words(lifeloop.Required, lifeloop.Preferred, lifeloop.Optional)
-	supports    = policy.Words(lifeloop.Native, lifeloop.Synthesized, lifeloop.Manual, lifeloop.Partial)
+	supports    = policy.Words(lifeloop.Native, lifeloop.Synthesized)
 )
 
 // ownID is the client id of the wrapper itself.

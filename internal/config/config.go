@@ -72,7 +72,7 @@ type Client struct {
 type Require struct {
 	Capability    string               `yaml:"capability"`
 	Level         lifeloop.Requirement `yaml:"level"`
-	Support       lifeloop.Support     `yaml:"support"` // the weakest that is accepted; empty: any
+	Support       lifeloop.Support     `yaml:"support"` // the weakest that is accepted; empty: synthesized
 	AcceptPartial bool                 `yaml:"accept_partial"`
 }
 
