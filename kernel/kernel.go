@@ -90,6 +90,7 @@ func (k *Kernel) Step(now time.Time, in Input) Turn {
 			m.wake(s)
 		}
 	}
+	k.slots.review(s)
 	k.router.pump(s)
 	k.ending.finish(s)
 	return s.turn

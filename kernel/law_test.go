@@ -37,6 +37,7 @@ type judge struct {
 	launchAccount
 	eventAccount
 	callAccount
+	frameAccount
 	hcp   hcpJudge
 	l0    l0Judge
 	reach map[string]int // what this world reached, to test the generator
@@ -111,6 +112,9 @@ type spent struct {
 type asked struct {
 	capacity          int
 	deadline          time.Time
+	session           string
+	opened            string // the harness's frame whose prompt it is
+	foreign           bool   // it is of another session
 	answers, recorded int
 	gone              bool
 }
@@ -124,7 +128,8 @@ func newJudge(t require.TestingT, cfg kernel.Config, now time.Time) *judge {
 				of: map[string]identity{}, claimed: map[string]identity{}}},
 		callAccount: callAccount{receivers: map[string]string{}, receipts: map[string]map[string]int{}, issued: map[string]lifeloop.Receipt{},
 			calls: map[string]string{}, inFrame: map[string]frameCall{}, received: map[string]int{}, flying: map[string]string{},
-			payloads: map[string]int{}, asked: map[string]*asked{}}}
+			payloads: map[string]int{}, asked: map[string]*asked{}},
+		frameAccount: frameAccount{owners: map[string]owner{}, ordinal: map[string]int{}, placed: map[string]bool{}, about: map[string]*lifeloop.FrameContext{}}}
 }
 
 // step gives one input to the kernel and checks the turn against the laws.
@@ -138,6 +143,10 @@ func (j *judge) step(in kernel.Input) kernel.Turn {
 		return turn
 	}
 	must := false
+	call, hooked := in.(kernel.HookCalled)
+	if hooked {
+		j.asked[call.Hook].opened = opened(turn)
+	}
 	for _, f := range turn.Facts {
 		require.False(j.t, j.over, "a fact after the terminal state: %s", factLine(f))
 		j.fact(f)
@@ -154,6 +163,10 @@ func (j *judge) step(in kernel.Input) kernel.Turn {
 		checkReplay(j.t, j.k, j.shadow)
 	}
 	checkTurn(j.t, turn)
+	if hooked {
+		j.asked[call.Hook].foreign = j.foreign(call.Call.Session)
+	}
+	j.outlived()
 	require.True(j.t, turn.Sync || !must, "on the disk before any effect")
 	for _, e := range turn.Effects {
 		j.effect(e)
@@ -169,7 +182,7 @@ func (j *judge) step(in kernel.Input) kernel.Turn {
 func (j *judge) input(in kernel.Input) {
 	switch in := in.(type) {
 	case kernel.HookCalled:
-		j.asked[in.Hook] = &asked{capacity: in.Call.Capacity, deadline: in.Deadline}
+		j.asked[in.Hook] = &asked{capacity: in.Call.Capacity, deadline: in.Deadline, session: in.Call.Session}
 	case kernel.HookClosed:
 		if a := j.asked[in.Hook]; a != nil && a.answers == 0 {
 			a.gone = true
@@ -249,14 +262,15 @@ func (j *judge) fact(f kernel.Fact) {
 			j.received[c.receiver] = c.event
 		}
 	case kernel.Answered:
-		for i := range f.Payloads {
-			j.payloads[fmt.Sprint(f.Call, "#", i)] = 0
-		}
+		j.answered(f)
+	case kernel.Placing:
+		j.placing(f)
 	case kernel.PayloadSettled:
 		key := fmt.Sprint(f.Call, "#", f.Index)
 		require.Contains(j.t, j.payloads, key)
 		j.payloads[key]++
 		require.Equal(j.t, 1, j.payloads[key], "payload %s is settled twice", key)
+		require.False(j.t, j.owners[f.Call].failed && f.Status != lifeloop.Skipped, "a failed answer places payload %s", key)
 		j.reach["settled "+string(f.Status)+" "+f.Why]++
 	case kernel.HookAnswered:
 		a := j.asked[f.Hook]
@@ -471,6 +485,7 @@ func (j *judge) observed(f kernel.Observed) {
 			receivers = append(receivers, c.ID)
 		}
 	}
+	j.owns(f)
 	var calls []string
 	for _, c := range f.Calls {
 		calls = append(calls, c.Client)
@@ -511,6 +526,7 @@ func (j *judge) receipt(f kernel.ReceiptIssued) {
 	}
 	require.NotContains(j.t, j.issued, r.ReceiptID, "a receipt's id is its own")
 	j.issued[r.ReceiptID] = r
+	require.Equal(j.t, j.about[r.EventID], f.Frame, "a receipt names the frame of its event")
 	delete(j.calls, f.Call)
 	if f.Call == "" && j.receivers[r.EventID] == "" {
 		return // of a session that was refused
@@ -574,6 +590,7 @@ func (j *judge) crash() {
 	}
 	j.running, j.due, j.suspended, j.asking = false, false, false, ""
 	clear(j.flying)
+	clear(j.placed)
 	maps.DeleteFunc(j.asked, func(_ string, a *asked) bool { return a.recorded == 0 || !a.gone && a.answers == 0 })
 	j.reach["crash"]++
 }
@@ -912,11 +929,15 @@ func (w *fate) drawAnswer(call, client string) kernel.Returned {
 		body := lifeloop.NewOpaque(text)
 		p := lifeloop.PayloadEnvelope{SchemaVersion: 1, PayloadID: fmt.Sprint("pay_", i+1), ClientID: client, PayloadKind: "note",
 			Format: "text", ContentEncoding: "utf8", Body: &body, ByteSize: int64(len(text)), Redaction: "none", Metadata: map[string]any{}}
-		for _, place := range pick(w.r, "placements",
+		places := pick(w.r, "placements",
 			[]lifeloop.PayloadPlacement{lifeloop.PrePromptFrame}, []lifeloop.PayloadPlacement{lifeloop.DeveloperEquivalentFrame},
 			[]lifeloop.PayloadPlacement{lifeloop.SideChannelContext}, []lifeloop.PayloadPlacement{lifeloop.ReceiptOnly},
 			[]lifeloop.PayloadPlacement{lifeloop.SideChannelContext, lifeloop.PrePromptFrame},
-			[]lifeloop.PayloadPlacement{lifeloop.PrePromptFrame, lifeloop.ReceiptOnly}) {
+			[]lifeloop.PayloadPlacement{lifeloop.PrePromptFrame, lifeloop.ReceiptOnly})
+		if w.owners[call].next() && chance(w.r, "for the next prompt", 2) {
+			places = []lifeloop.PayloadPlacement{lifeloop.PrePromptFrame}
+		}
+		for _, place := range places {
 			p.AcceptablePlacements = append(p.AcceptablePlacements, lifeloop.AcceptablePlacement{Placement: place,
 				Requirement: pick(w.r, "requirement", lifeloop.Required, lifeloop.Preferred)})
 		}
@@ -1166,6 +1187,8 @@ var depth = []string{
 	"receipt observed", "receipt delivered", "receipt skipped", "receipt degraded", "receipt failed", "receipt client_busy", "receipt queue_full",
 	"settled delivered ", "settled skipped expired", "settled failed the hook ended before the answer was written",
 	"settled failed no acceptable placement", "document of an earlier launch",
+	"settled skipped its frame ended", "settled failed its frame ended",
+	"settled skipped the next prompt has passed", "settled failed its placements have passed", "settled skipped the answer is failed",
 	"hcp session_created", "hcp state_changed", "hcp progress", "hcp log", "hcp warning", "hcp error", "hcp session_closed",
 }
 
@@ -1179,6 +1202,7 @@ var deep = []string{
 	"attempt network retry",
 	"attempt rate_limit fallback",
 	"fact checkpoint_dropped",
+	"placed before the next prompt",
 	"attempt zero_output halt",
 	"document of another adapter",
 }

@@ -10,8 +10,9 @@ import (
 )
 
 // This file takes a payload from a client's answer to the slot that carries it
-// to the model (DECISIONS L6, L13, L19). Bodies exist in soft state only: a
-// crash loses them, and a receipt reports that.
+// to the model (DECISIONS L6, L13, L19; place.go says which slots it can still
+// reach). Bodies exist in soft state only: a crash loses them, and a receipt
+// reports that.
 
 const (
 	maxWaiting      = 64      // payloads waiting per client
@@ -24,8 +25,10 @@ type parcel struct {
 	index   int
 	client  string
 	scope   int
+	frame   string // of the event that it answers; empty: it belongs to the harness session
+	after   int    // prompts before that event, where its pre_prompt_frame is the next prompt; else -1
 	payload lifeloop.PayloadEnvelope
-	choices []negotiate.Candidate
+	choices []negotiate.Candidate // in the client's order
 	// receiptOnly says that the client accepts receipt_only when no slot opens.
 	receiptOnly bool
 	required    bool
@@ -161,12 +164,17 @@ func (l *slots) replay(s *step, k *call, i int) bool {
 	return true
 }
 
-// accept takes one payload of an answer: it is settled at once, or waits.
+// accept takes one payload of an answer: it is settled at once, or waits. An
+// answer that failed places nothing.
 func (l *slots) accept(s *step, k *call, i int, p lifeloop.PayloadEnvelope) {
+	fact := k.Answer.Payloads[i]
+	if k.Answer.Status == lifeloop.Failed {
+		s.record(PayloadSettled{Call: k.ID, Index: i, Placement: fact.First, Status: lifeloop.Skipped, Why: "the answer is failed"})
+		return
+	}
 	if l.replay(s, k, i) {
 		return
 	}
-	fact := k.Answer.Payloads[i]
 	placed := negotiate.Placement(s.manifest(), p)
 	if class, why := l.refusal(s, k, p, placed); why != "" {
 		st := lifeloop.Skipped
@@ -180,12 +188,15 @@ func (l *slots) accept(s *step, k *call, i int, p lifeloop.PayloadEnvelope) {
 		s.record(PayloadSettled{Call: k.ID, Index: i, Placement: lifeloop.ReceiptOnly, Status: lifeloop.Delivered})
 		return
 	}
-	// It waits for the first placement that can be satisfied at all, even
-	// where the slot of a later one is open (DECISIONS L19).
-	first := placed.Candidates[0].Payload
-	choices := slices.DeleteFunc(placed.Candidates, func(c negotiate.Candidate) bool { return c.Payload != first })
-	l.soft.waiting = append(l.soft.waiting, &parcel{call: k.ID, index: i, client: k.Client, scope: k.Scope, payload: p,
-		choices: choices, receiptOnly: placed.ReceiptOnly, required: fact.Required, expires: p.ExpiresAtEpochS})
+	w := &parcel{call: k.ID, index: i, client: k.Client, scope: k.Scope, after: -1, payload: p, choices: placed.Candidates,
+		receiptOnly: placed.ReceiptOnly, required: fact.Required, expires: p.ExpiresAtEpochS}
+	if k.Frame != nil {
+		w.frame = k.Frame.FrameID
+	}
+	if k.Event == lifeloop.FrameEnding || k.Event == lifeloop.FrameEnded {
+		w.after = k.Prompts
+	}
+	l.soft.waiting = append(l.soft.waiting, w)
 }
 
 // refusal says why a payload cannot wait; it is empty if it can.
@@ -219,19 +230,16 @@ func (l *slots) refusal(s *step, k *call, p lifeloop.PayloadEnvelope, placed neg
 // hook carries and that fit into it.
 func (l *slots) fill(s *step, h *hook) {
 	for _, p := range l.soft.waiting {
-		if p.hook != "" || p.scope != s.scopes.number() {
-			continue
-		}
-		choice := slices.IndexFunc(p.choices, func(c negotiate.Candidate) bool { return c.Class == lifeloop.Placement(h.call.Slot) })
-		if choice < 0 {
+		choice, ok := l.choose(s, p, h)
+		if !ok {
 			continue
 		}
 		try := append(h.envelopes[:len(h.envelopes):len(h.envelopes)], p.payload)
 		if h.call.Capacity > 0 && lifeloop.RenderPayloads(try).Len() > h.call.Capacity {
-			continue // the next slot may have room
+			continue // a smaller one may fit
 		}
 		h.envelopes = try
-		p.hook, p.chosen = h.id, p.choices[choice]
+		p.hook, p.chosen = h.id, choice
 		h.parcels = append(h.parcels, p)
 	}
 }
@@ -253,14 +261,15 @@ func (l *slots) settle(s *step, p *parcel, st lifeloop.Status, class lifeloop.Fa
 	}
 }
 
-// giveUp ends the wait of a payload that found no slot.
-func (l *slots) giveUp(s *step, p *parcel, why string) {
+// giveUp ends the wait of a payload that found no slot. class is the failure of
+// a required one.
+func (l *slots) giveUp(s *step, p *parcel, class lifeloop.FailureClass, why string) {
 	switch {
 	case p.receiptOnly:
 		p.chosen = negotiate.Candidate{Payload: lifeloop.ReceiptOnly}
 		l.settle(s, p, lifeloop.Delivered, "", why)
 	case p.required:
-		l.settle(s, p, lifeloop.Failed, lifeloop.PayloadRejected, why)
+		l.settle(s, p, lifeloop.Failed, class, why)
 	default:
 		l.settle(s, p, lifeloop.Skipped, "", why)
 	}
@@ -275,7 +284,7 @@ func (l *slots) giveUpScope(s *step, scope int, why string) {
 func (l *slots) giveUpIf(s *step, why string, which func(*parcel) bool) {
 	for _, p := range l.soft.waiting { // settle replaces the slice
 		if p.hook == "" && which(p) {
-			l.giveUp(s, p, why)
+			l.giveUp(s, p, lifeloop.PayloadRejected, why)
 		}
 	}
 }

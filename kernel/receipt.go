@@ -14,6 +14,8 @@ type ReceiptIssued struct {
 	Receipt lifeloop.Receipt `json:"receipt"`
 	Call    string           `json:"call,omitempty"`
 	Scope   int              `json:"scope"`
+	// Frame is that of the event. The contract's receipt has no member for it.
+	Frame *lifeloop.FrameContext `json:"frame_context,omitempty"`
 }
 
 func (ReceiptIssued) key() (string, bool) { return "receipt_issued", true }
@@ -65,7 +67,7 @@ func (r *router) receipt(s *step, k *call, o outcome) {
 		}
 	}
 	doc := r.document(s, k, o)
-	s.record(ReceiptIssued{Receipt: doc, Call: k.ID, Scope: k.Scope})
+	s.record(ReceiptIssued{Receipt: doc, Call: k.ID, Scope: k.Scope, Frame: k.Frame})
 	if s.session.is(session.Pending) {
 		return // a session that is refused has no events (DECISIONS H5)
 	}

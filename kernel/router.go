@@ -58,6 +58,7 @@ type origin struct {
 	Adapter, Version    string
 	Run, Session        *string // nil while unknown
 	Pressure            string  // the level of the context's pressure
+	Prompts             int     // frames of the harness so far
 }
 
 // A flight is the dispatch that a client is busy with.
@@ -131,7 +132,7 @@ func (f Observed) origin(k *Kernel) origin {
 	r := f.Record
 	return origin{Event: r.Event, EventID: r.EventID, Invocation: f.Invocation, Mode: r.IntegrationMode, Frame: r.FrameContext,
 		Data: r.Data, Scope: f.Scope, Degradation: f.Degradation, Adapter: r.AdapterID, Version: f.AdapterVersion,
-		Run: f.Run, Session: r.HarnessSessionID, Pressure: k.pressure.level()}
+		Run: f.Run, Session: r.HarnessSessionID, Pressure: k.pressure.level(), Prompts: k.turns.prompts()}
 }
 
 func (Dispatched) key() (string, bool) { return "dispatched", false }

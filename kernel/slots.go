@@ -28,6 +28,9 @@ type slots struct {
 		hooks   map[string]*hook
 		order   []string  // ids of hooks, oldest first
 		waiting []*parcel // payloads, oldest first
+		// begun is the newest harness session whose first slot, pre_session, has
+		// passed.
+		begun int
 	}
 }
 
@@ -36,6 +39,7 @@ type hook struct {
 	id       string
 	call     telemetry.HookCall
 	deadline time.Time
+	scope    int // whose model reads its answer; 0 for another session's
 	// waitsFor are its calls that have not returned, each with the time by which
 	// its client must be free; zero once the call has begun.
 	waitsFor  map[string]time.Time
@@ -60,7 +64,8 @@ type (
 		Hook  string      `json:"hook"`
 		Event string      `json:"event"`
 		Slot  string      `json:"slot"`
-		Bytes int         `json:"bytes"` // of the whole transport envelope
+		Frame string      `json:"frame,omitempty"` // of the harness; none at the start of its session
+		Bytes int         `json:"bytes"`           // of the whole transport envelope
 		Items []placedRef `json:"items"`
 	}
 	// placedRef is one payload in a slot.
@@ -112,6 +117,7 @@ func (l *slots) called(s *step, in HookCalled) {
 	for _, sig := range in.Call.Signals {
 		s.signal(sig, h)
 	}
+	l.locate(s, h)
 	maps.DeleteFunc(h.waitsFor, func(call string, _ time.Time) bool { return s.router.call(call) == nil })
 	if h.call.Slot == "" || len(h.waitsFor) == 0 {
 		l.answer(s, h)
@@ -238,9 +244,12 @@ func (l *slots) skipBusy(s *step, h *hook) {
 
 // answer answers a hook with the payloads that fit its slot by now.
 func (l *slots) answer(s *step, h *hook) {
-	h.answered = true
 	if h.call.Slot != "" && s.attempts.exit() == nil && !s.session.ledgerLost() {
 		l.fill(s, h)
+	}
+	h.answered = true
+	if h.call.Slot == telemetry.SlotSession {
+		l.soft.begun = max(l.soft.begun, h.scope)
 	}
 	if len(h.parcels) == 0 {
 		s.do(HookAnswer{Hook: h.id, Event: h.call.Event})
@@ -248,7 +257,7 @@ func (l *slots) answer(s *step, h *hook) {
 		return
 	}
 	context := lifeloop.RenderPayloads(h.envelopes)
-	f := Placing{Hook: h.id, Event: h.call.Event, Slot: h.call.Slot, Bytes: context.Len()}
+	f := Placing{Hook: h.id, Event: h.call.Event, Slot: h.call.Slot, Frame: l.frameOf(s, h), Bytes: context.Len()}
 	for _, p := range h.parcels {
 		f.Items = append(f.Items, placedRef{Call: p.call, Index: p.index, PayloadID: p.payload.PayloadID,
 			Placement: p.chosen.Payload, Support: p.chosen.Support})

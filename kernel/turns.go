@@ -31,6 +31,8 @@ type turns struct {
 		Frames []frame         // open, outermost first
 		Past   map[string]bool // names of closed turns and frames, the newest 10,000
 		PastIn []string
+		// Prompts counts the harness's frames.
+		Prompts int
 	}
 	soft struct {
 		prompt   prompt
@@ -112,6 +114,9 @@ func (t *turns) observed(f Observed) {
 			fr.Parent = *p
 		}
 		t.hard.Frames = append(t.hard.Frames, fr)
+		if !fr.Client {
+			t.hard.Prompts++
+		}
 	case lifeloop.FrameOpened:
 		t.frame(r.FrameContext.FrameID).Opened = true
 	case lifeloop.FrameEnding:
@@ -197,6 +202,8 @@ func (t *turns) frameFor(sig telemetry.Signal) *frame {
 	return f
 }
 
+func (t *turns) isOpen(id string) bool          { return t.frame(id).ID == id }
+func (t *turns) prompts() int                   { return t.hard.Prompts }
 func (t *turns) past(name string) bool          { return t.hard.Past[name] }
 func (t *turns) any() bool                      { return len(t.hard.Frames) > 0 || len(t.hard.Past) > 0 }
 func (t *turns) prompted(before time.Time) bool { return before.After(t.soft.prompt.at) }

@@ -11,7 +11,9 @@ package view
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
+	"slices"
 	"time"
 
 	"lifeloop/kernel"
@@ -26,10 +28,27 @@ func Event(f kernel.Fact) (lifeloop.EventRecord, bool) {
 	return o.Record, ok
 }
 
+// A ReceiptRecord is a receipt as readers get it: the contract's members, and the
+// frame of its event.
+type ReceiptRecord struct {
+	lifeloop.Receipt
+	FrameContext *lifeloop.FrameContext
+}
+
+// MarshalJSON writes frame_context as one more member, if there is a frame.
+func (r ReceiptRecord) MarshalJSON() ([]byte, error) {
+	receipt, err := json.Marshal(r.Receipt)
+	if err != nil || r.FrameContext == nil {
+		return receipt, err
+	}
+	frame, err := json.Marshal(r.FrameContext)
+	return slices.Concat(receipt[:len(receipt)-1], []byte(`,"frame_context":`), frame, []byte("}")), err
+}
+
 // Receipt returns the receipt that a fact holds, if it holds one.
-func Receipt(f kernel.Fact) (lifeloop.Receipt, bool) {
+func Receipt(f kernel.Fact) (ReceiptRecord, bool) {
 	r, ok := f.(kernel.ReceiptIssued)
-	return r.Receipt, ok
+	return ReceiptRecord{r.Receipt, r.Frame}, ok
 }
 
 // Status is the state of a session, in the form of `status --json`. Its zero

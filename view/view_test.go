@@ -102,7 +102,7 @@ func TestStatusCounts(t *testing.T) {
 		}
 		if r, ok := view.Receipt(e.Fact); ok {
 			receipts++
-			require.NoError(t, lifeloop.Validate(r))
+			require.NoError(t, lifeloop.Validate(r.Receipt))
 			if r.Sequence == nil || *r.Sequence != int64(receipts) {
 				t.Errorf("receipt %d has the number %v", receipts, r.Sequence)
 			}

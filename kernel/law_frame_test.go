@@ -1,0 +1,121 @@
+package kernel_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+)
+
+// This file is the judge's law "no payload outside its frame" (DECISIONS L19). It
+// counts frames and hooks by the facts alone.
+
+type frameAccount struct {
+	owners  map[string]owner                  // call → what its payloads belong to
+	prompts int                               // frames of the harness so far
+	ordinal map[string]int                    // frame of the harness → its number
+	placed  map[string]bool                   // call#index → it is in the answer of a hook
+	about   map[string]*lifeloop.FrameContext // event id → its frame
+}
+
+// An owner is the event that a call is about.
+type owner struct {
+	event   lifeloop.Event
+	frame   string
+	scope   int
+	prompts int
+	failed  bool // the answer
+}
+
+// next says that the payload of a client's answer may name the next prompt.
+func (o owner) next() bool { return o.event == lifeloop.FrameEnding || o.event == lifeloop.FrameEnded }
+
+// owns notes what the payloads of an event's calls belong to.
+func (j *judge) owns(f kernel.Observed) {
+	o := owner{event: f.Record.Event, scope: f.Scope}
+	if f.Record.FrameContext != nil {
+		o.frame = f.Record.FrameContext.FrameID
+	}
+	if f.Record.Event == lifeloop.FrameOpening && !f.ByClient() {
+		j.prompts++
+		j.ordinal[o.frame] = j.prompts
+	}
+	o.prompts = j.prompts
+	j.about[f.Record.EventID] = f.Record.FrameContext
+	for _, c := range f.Calls {
+		j.owners[c.Call] = o
+	}
+}
+
+func (j *judge) answered(f kernel.Answered) {
+	o := j.owners[f.Call]
+	o.failed = f.Status == lifeloop.Failed
+	j.owners[f.Call] = o
+	for i := range f.Payloads {
+		j.payloads[fmt.Sprint(f.Call, "#", i)] = 0
+	}
+}
+
+// foreign says that an id is not that of the open harness session.
+func (j *judge) foreign(session string) bool { return session != "" && j.id != "" && session != j.id }
+
+// opened is the newest frame of the harness that a turn opened.
+func opened(turn kernel.Turn) (frame string) {
+	for _, f := range turn.Facts {
+		if o, ok := f.(kernel.Observed); ok && o.Record.Event == lifeloop.FrameOpening && !o.ByClient() {
+			frame = o.Record.FrameContext.FrameID
+		}
+	}
+	return frame
+}
+
+// placing checks that a hook takes only payloads that belong to its frame or to
+// its harness session.
+func (j *judge) placing(f kernel.Placing) {
+	a := j.asked[f.Hook]
+	require.False(j.t, a.foreign, "hook %s is of another session", f.Hook)
+	for _, item := range f.Items {
+		o := j.owners[item.Call]
+		what := fmt.Sprintf("payload %d of %s, which answers %s of frame %q", item.Index, item.Call, o.event, o.frame)
+		require.False(j.t, o.failed, "%s is placed, and the answer is failed", what)
+		require.Equal(j.t, j.scope, o.scope, "%s is placed in another harness session", what)
+		j.placed[fmt.Sprint(item.Call, "#", item.Index)] = true
+		if o.frame == "" {
+			continue
+		}
+		switch f.Slot {
+		case "tool_result":
+			require.Contains(j.t, j.open, o.frame, "%s is placed after it", what)
+		case "pre_frame_trailing":
+			prompt := a.opened
+			require.Equal(j.t, prompt, f.Frame)
+			following := o.next() && item.Placement == lifeloop.PrePromptFrame && j.ordinal[prompt] == o.prompts+1
+			require.True(j.t, prompt == o.frame || following, "%s is placed before the prompt of %s", what, prompt)
+			if following {
+				j.reach["placed before the next prompt"]++
+			}
+		default:
+			j.t.Errorf("%s is placed at the start of a session", what)
+		}
+	}
+}
+
+// outlived checks that no payload waits longer than the frame that it belongs to,
+// or the prompt after it.
+func (j *judge) outlived() {
+	for key, settled := range j.payloads {
+		call, _, _ := strings.Cut(key, "#")
+		o := j.owners[call]
+		if settled > 0 || j.placed[key] || j.over {
+			continue
+		}
+		require.NotContains(j.t, j.sessions[o.scope], lifeloop.SessionEnded, "payload %s outlives its harness session", key)
+		if o.frame != "" && !slices.Contains(j.open, o.frame) {
+			require.True(j.t, o.next() && j.prompts <= o.prompts+1, "payload %s outlives frame %s", key, o.frame)
+		}
+	}
+}

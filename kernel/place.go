@@ -1,0 +1,153 @@
+package kernel
+
+import (
+	"slices"
+
+	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
+	"lifeloop/telemetry"
+)
+
+// This file says which slots a waiting payload can still reach (DECISIONS L19).
+// A payload belongs to the frame of the event that it answers. Without a frame it
+// belongs to the harness session. Its slots, in the order of a session:
+//
+//	              pre_session   its prompt   tool results   the next prompt
+//	session.*          ●            ●              ●               ●
+//	frame.opening                   ●              ●
+//	frame.opened                                   ●
+//	frame.ending                                   ●               ●
+//	frame.ended                                                    ●
+//
+// Each is passed for good. What can reach none of its placements is settled in
+// the same step.
+
+// locate notes which harness session a hook belongs to, and that the start of
+// the session has passed where a later slot opens.
+func (l *slots) locate(s *step, h *hook) {
+	hs := s.scopes.current()
+	if hs == nil || h.call.Session != "" && hs.ID != "" && h.call.Session != hs.ID {
+		return // another harness that was started below this one
+	}
+	h.scope = s.scopes.number()
+	if h.call.Slot != "" && h.call.Slot != telemetry.SlotSession {
+		l.soft.begun = max(l.soft.begun, h.scope)
+	}
+}
+
+// frameOf is the frame whose model reads the answer of a hook.
+func (l *slots) frameOf(s *step, h *hook) string {
+	switch {
+	case h.opens != "":
+		return h.opens
+	case h.call.Slot == telemetry.SlotSession:
+		return ""
+	}
+	return s.turns.topFrame()
+}
+
+// asking is the open frame whose prompt has a hook without an answer.
+func (l *slots) asking(s *step, frame string) bool {
+	for h := range l.unanswered {
+		if frame != "" && h.opens == frame {
+			return s.turns.isOpen(frame)
+		}
+	}
+	return false
+}
+
+// reachable says whether a slot of this candidate can still take a payload.
+func (l *slots) reachable(s *step, p *parcel, c negotiate.Candidate) bool {
+	if s.cfg.OneHook { // there is no later hook
+		return slices.ContainsFunc(l.soft.order, func(id string) bool {
+			h := l.soft.hooks[id]
+			return !h.answered && h.call.Slot == string(c.Class)
+		})
+	}
+	session := p.frame == ""
+	switch c.Class {
+	case lifeloop.PreSession:
+		return session && l.soft.begun < p.scope
+	case lifeloop.ToolResult:
+		return session || s.turns.isOpen(p.frame)
+	}
+	return session || l.asking(s, p.frame) || c.Payload == lifeloop.PrePromptFrame && l.nextPrompt(s, p)
+}
+
+// nextPrompt says whether the prompt after the event of a payload is to come, or
+// is the one whose hook waits.
+func (l *slots) nextPrompt(s *step, p *parcel) bool {
+	if p.after < 0 {
+		return false
+	}
+	later := s.turns.prompts() - p.after
+	return later == 0 || later == 1 && l.asking(s, s.turns.topFrame())
+}
+
+// choose is the candidate of a payload that a hook carries: one of the first
+// placement that can still be reached, even where a later one is open.
+func (l *slots) choose(s *step, p *parcel, h *hook) (none negotiate.Candidate, ok bool) {
+	if p.hook != "" || h.scope == 0 || p.scope != h.scope {
+		return none, false
+	}
+	var first lifeloop.PayloadPlacement
+	for _, c := range p.choices {
+		if first != "" && c.Payload != first {
+			break
+		}
+		if !l.reachable(s, p, c) {
+			continue
+		}
+		first = c.Payload
+		if string(c.Class) == h.call.Slot && l.within(s, p, h) {
+			return c, true
+		}
+	}
+	return none, false
+}
+
+// within says whether a hook belongs to the frame of a payload, or is the prompt
+// that its event names.
+func (l *slots) within(s *step, p *parcel, h *hook) bool {
+	switch {
+	case p.frame == "":
+		return true
+	case h.call.Slot == telemetry.SlotTool: // of an earlier or later turn?
+		f := s.turns.top()
+		return f == nil || f.Turn == "" || h.call.Turn == "" || f.Turn == h.call.Turn
+	}
+	return h.opens != "" && (h.opens == p.frame || h.opens == s.turns.topFrame() && l.nextPrompt(s, p))
+}
+
+// review settles the payloads that can reach none of their placements any more.
+func (l *slots) review(s *step) {
+	for _, p := range l.soft.waiting { // settle replaces the slice
+		if p.hook != "" || slices.ContainsFunc(p.choices, func(c negotiate.Candidate) bool { return l.reachable(s, p, c) }) {
+			continue
+		}
+		next := p.after >= 0 && slices.ContainsFunc(p.choices, func(c negotiate.Candidate) bool { return c.Payload == lifeloop.PrePromptFrame })
+		switch {
+		case next:
+			l.giveUp(s, p, lifeloop.PayloadRejected, "the next prompt has passed")
+		case p.frame != "" && !s.turns.isOpen(p.frame):
+			l.giveUp(s, p, lifeloop.PayloadRejected, "its frame ended")
+		default:
+			l.giveUp(s, p, lifeloop.PlacementUnavailable, "its placements have passed")
+		}
+	}
+}
+
+// lost settles the payloads whose last placement is of a class that this launch
+// lost.
+func (l *slots) lost(s *step, class lifeloop.Placement, why string) {
+	for _, p := range l.soft.waiting {
+		if p.hook != "" {
+			continue
+		}
+		had := len(p.choices)
+		p.choices = slices.DeleteFunc(slices.Clone(p.choices), func(c negotiate.Candidate) bool { return c.Class == class })
+		if had > 0 && len(p.choices) == 0 {
+			l.giveUp(s, p, lifeloop.PlacementUnavailable, why)
+		}
+	}
+}
