@@ -59,12 +59,13 @@ type output struct {
 
 // ending is how far the end of the child has come.
 type ending struct {
-	ended     atomic.Bool   // set before endCh is closed
-	endCh     chan struct{} // closed when the harness has ended
-	exit      Exit          // written before endCh is closed
-	done      chan struct{} // closed when its output has reached the user too
-	gone      chan struct{} // closed when no process of its tree is left
-	over      chan struct{} // closed when its guard has ended
+	ended     atomic.Bool               // set before endCh is closed
+	interrupt atomic.Pointer[time.Time] // when the interrupt key was passed on last
+	endCh     chan struct{}             // closed when the harness has ended
+	exit      Exit                      // written before endCh is closed
+	done      chan struct{}             // closed when its output has reached the user too
+	gone      chan struct{}             // closed when no process of its tree is left
+	over      chan struct{}             // closed when its guard has ended
 	abandon   sync.Once
 	abandoned chan struct{} // closed by Abandon
 }
@@ -583,6 +584,8 @@ func (c *Child) follow() {
 }
 
 func (c *Child) end(exit Exit) {
+	at := c.interrupt.Load()
+	exit.Interrupted = at != nil && time.Since(*at) < interruptPatience
 	c.exit = exit
 	c.ended.Store(true)
 	close(c.endCh)

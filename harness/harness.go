@@ -107,6 +107,9 @@ type Exit struct {
 	// example a full disk. A closed reader is no such error: the harness gets it
 	// itself.
 	OutputLost error
+	// Interrupted means that the user typed the interrupt key at most 10 s before
+	// the end.
+	Interrupted bool
 }
 
 // A Process identifies one process of this machine. The system reuses numbers,

@@ -958,3 +958,27 @@ func TestRuns(t *testing.T) {
 	require.NoError(t, child.Wait())
 	require.False(t, Runs(pid, 0))
 }
+
+// A death by SIGINT is the user's choice if the interrupt key was typed shortly
+// before, and the program's own otherwise.
+func TestTheInterruptKeyIsNoted(t *testing.T) {
+	for name, c := range map[string]struct {
+		script, keys string
+		want         bool
+	}{
+		"by the terminal":            {`printf ready; exec sleep 300`, "\x03", true},
+		"by a program that reads it": {`stty raw; printf ready; head -c 1 >/dev/null; stty sane; kill -INT $$`, "\x03", true},
+		"another interrupt key":      {`stty intr X; printf ready; exec sleep 300`, "X", true},
+		"by itself":                  {`printf ready; read -r line; kill -INT $$`, "x\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			child := begin(t, sh(c.script), d.terminal(t), &recorder{})
+			d.shows(t, "ready")
+			d.key(t, c.keys)
+			exit := child.Wait()
+			require.Equal(t, syscall.SIGINT, exit.Signal)
+			require.Equal(t, c.want, exit.Interrupted)
+		})
+	}
+}

@@ -272,11 +272,32 @@ func (c *Child) pumpInput() {
 			t.typedAhead = buf[:n]
 		}
 		lastByte = t.typedAhead[len(t.typedAhead)-1]
+		c.noteInterrupt(t.typedAhead)
 		n, err := c.input.Write(t.typedAhead)
 		t.typedAhead = t.typedAhead[n:]
 		if err != nil {
 			return
 		}
+	}
+}
+
+// interruptPatience is how long a harness may take to end after the interrupt
+// key, for the key to count as the reason of its end.
+const interruptPatience = 10 * time.Second
+
+// noteInterrupt notes the time at which keys hold the interrupt key. Whether
+// the terminal makes a signal of it or the harness reads it, the harness may end
+// by SIGINT, and that is then the user's choice.
+func (c *Child) noteInterrupt(keys []byte) {
+	if c.input != c.ptmx {
+		return
+	}
+	key := byte('c' & 0x1f)
+	if attrs, err := getTermios(c.ptmx); err == nil && attrs.Cc[unix.VINTR] != 0 {
+		key = attrs.Cc[unix.VINTR]
+	}
+	if bytes.IndexByte(keys, key) >= 0 || bytes.Contains(keys, []byte("\x1b[99;5")) { // the key in the kitty protocol
+		c.interrupt.Store(new(time.Now()))
 	}
 }
 

@@ -89,6 +89,8 @@ type (
 		// OutputLost says that some output could not be written to its
 		// destination.
 		OutputLost bool `json:"output_lost,omitempty"`
+		// Interrupted says that the user typed the interrupt key shortly before.
+		Interrupted bool `json:"interrupted,omitempty"`
 		// NotStarted says that there was no process.
 		NotStarted bool `json:"not_started,omitempty"`
 		// Transient says that a later launch may succeed.
@@ -230,7 +232,7 @@ func (a *attempts) launchFailed(s *step, in LaunchFailed) {
 func (a *attempts) exited(s *step, in ChildExited) {
 	s.health.stopExpecting()
 	s.router.stopTicks()
-	s.record(Exited{Run: a.hard.Run, Code: in.Code, Signal: in.Signal, Leftover: in.Leftover, Lost: in.Lost, OutputLost: in.OutputLost})
+	s.record(Exited{Run: a.hard.Run, Code: in.Code, Signal: in.Signal, Leftover: in.Leftover, Lost: in.Lost, OutputLost: in.OutputLost, Interrupted: in.Interrupted})
 	s.ending.exited(s, in.Leftover)
 	s.activity.own(s, stopped, a.endReason())
 	s.do(Release{})

@@ -84,6 +84,8 @@ type (
 		// OutputLost says that some output could not be written to its
 		// destination.
 		OutputLost bool
+		// Interrupted says that the user typed the interrupt key shortly before.
+		Interrupted bool
 	}
 	// SourcesDrained says that every watched file was read to its end after
 	// the harness exited.

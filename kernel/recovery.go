@@ -253,7 +253,7 @@ func (r *recovery) continues(s *step, profile int) bool {
 // plan fills in what follows a failure.
 func (r *recovery) plan(s *step, f *AttemptEnded, v verdict) {
 	e := s.attempts.exit()
-	f.Failure = failureClass(v.Cause, e != nil && e.NotStarted)
+	f.Failure = failureClass(v.Cause, e)
 	f.Reason = sentence(v.Cause, v.detail, e)
 	spent := r.hard.Spent
 	spent.Short = f.Short
@@ -274,7 +274,7 @@ func (r *recovery) plan(s *step, f *AttemptEnded, v verdict) {
 // giveUp records the end of a session that waits for its next attempt.
 func (r *recovery) giveUp(s *step, cause attempt.Cause, detail string) {
 	f := AttemptEnded{AttemptRef: r.current(s, ""), Cause: cause, Detail: detail, Evidence: "no attempt was under way",
-		Failure: failureClass(cause, false), Recovery: attempt.Halt, Reason: sentence(cause, detail, nil)}
+		Failure: failureClass(cause, nil), Recovery: attempt.Halt, Reason: sentence(cause, detail, nil)}
 	f.Next = f.Profile
 	s.record(f)
 	r.follow(s)

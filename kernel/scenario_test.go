@@ -34,7 +34,7 @@ import (
 //	run … retries=2 max-retries=6 backoff=fixed:1s[:MAX] on=(model,…) fallback=(a,b) [missing=b] takes=a initial=2s inter=5s tool=1s session=1m idle=30s continuation every=3 rule=ID:on:severity:recoverable:REGEXP drift=3 zero-output on-limit=wait loop=3:10s:1m quit=2 by-turn success=(0,2) code=75:network
 //	output 100 ["text"] · fail model [code=ECONNRESET] [until=30s] · checkpoint T1 · launched [id=S2] · pause [ask] · resume · renew · stop-it
 //	crash [kept=N]
-//	wait 2s · exit code=0 signal=9 leftover=1 · drained · abort 15 · stopped 19 · continued · launched · launch-failed 127 · output 100
+//	wait 2s · exit code=0 signal=9 leftover=1 lost key · drained · abort 15 · stopped 19 · continued · launched · launch-failed 127 · output 100
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		w := &world{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
@@ -144,6 +144,8 @@ var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
 			"code":     func(v string) { in.Code = w.integer(v) },
 			"signal":   func(v string) { in.Signal = w.integer(v) },
 			"leftover": func(v string) { in.Leftover = w.integer(v) },
+			"lost":     func(string) { in.Lost = true },
+			"key":      func(string) { in.Interrupted = true },
 		})
 		return in
 	},

@@ -45,8 +45,8 @@ func (a *attempts) judge(s *step) verdict {
 	case e.Lost, e.OutputLost && e.Code == 0 && e.Signal == 0:
 		return fail(attempt.Fatal, a.endReason(), a.endReason())
 	case a.succeeded(s, &v):
-	case e.Signal == sigINT:
-		return fail(attempt.Aborted, "", a.endReason()) // not by the wrapper: at its terminal, or by another process
+	case e.Signal == sigINT && e.Interrupted:
+		return fail(attempt.Aborted, "", a.endReason()+" after the interrupt key") // any other SIGINT is how a program failed
 	case a.soft.turn == telemetry.Interrupted && e.Signal == 0:
 		return fail(attempt.Aborted, "", "the last turn was interrupted, "+a.endReason())
 	case a.soft.failure != nil:
@@ -138,14 +138,17 @@ func consequences(e telemetry.ErrorKind) (attempt.Cause, lifeloop.FailureClass) 
 }
 
 // failureClass is the class of a cause in receipts.
-func failureClass(c attempt.Cause, notStarted bool) lifeloop.FailureClass {
+// e is nil where no launch had ended.
+func failureClass(c attempt.Cause, e *Exited) lifeloop.FailureClass {
 	switch c {
 	case attempt.Timeout:
 		return lifeloop.Timeout
 	case attempt.Network, attempt.RateLimit, attempt.ServerError, attempt.Fatal:
 		switch {
-		case notStarted:
+		case e != nil && e.NotStarted:
 			return lifeloop.AdapterUnavailable
+		case c == attempt.Fatal && e != nil && (e.Lost || e.OutputLost): // on our side
+			return lifeloop.InternalError
 		case c == attempt.Fatal:
 			return lifeloop.OperatorRequired
 		}
@@ -188,6 +191,12 @@ func sentence(c attempt.Cause, detail string, e *Exited) string {
 	case attempt.ServerError:
 		return "the model's server failed"
 	case attempt.Fatal:
+		switch {
+		case e != nil && e.Lost:
+			return "the guard of the harness was killed"
+		case e != nil && e.OutputLost:
+			return "some output of the harness could not be written"
+		}
 		return strings.TrimSuffix("another attempt cannot succeed: "+detail, ": ")
 	}
 	switch {

@@ -58,7 +58,8 @@ func (r running) KillTree() error {
 
 func (r running) Wait() kernel.ChildExited {
 	e := r.Child.Wait()
-	in := kernel.ChildExited{Code: e.Code, Signal: int(e.Signal), Leftover: e.Leftover, Lost: e.GuardLost, OutputLost: e.OutputLost != nil}
+	in := kernel.ChildExited{Code: e.Code, Signal: int(e.Signal), Leftover: e.Leftover, Lost: e.GuardLost, OutputLost: e.OutputLost != nil,
+		Interrupted: e.Interrupted}
 	if in.Signal != 0 {
 		in.Code = 0
 	}

@@ -288,7 +288,7 @@ func hcpErrorCode(f kernel.AttemptEnded) string {
 		return "resource_unavailable"
 	case f.Cause == attempt.Unknown && f.Failure == lifeloop.TransportError: // the wrapper died
 		return "internal_error"
-	case f.Cause == attempt.Fatal && f.Code == 0 && f.Signal == 0: // the guard, or its report, was lost
+	case f.Cause == attempt.Fatal && (f.Failure == lifeloop.InternalError || f.Detail == "guard lost"): // the latter is of older ledgers
 		return "internal_error"
 	}
 	return "execution_error"
