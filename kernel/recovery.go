@@ -217,14 +217,12 @@ func (r *recovery) relaunch(s *step) {
 	s.turns.launching()
 	s.ending.launching()
 	s.health.launching()
-	if r.continues(s, l.Profile) {
-		l.Checkpoint, l.CheckpointUnits = r.hard.Checkpoint, r.hard.CheckpointUnits
-	} else if cause == causeRestart && s.cfg.Resumes {
-		l.Checkpoint = s.scopes.prompted()
-	}
 	start := "startup"
-	if l.Checkpoint != "" {
+	if l.Checkpoint = r.continuation(s, l.Profile, cause == causeRestart); l.Checkpoint != "" {
 		start = "resume"
+	}
+	if l.Checkpoint == r.hard.Checkpoint {
+		l.CheckpointUnits = r.hard.CheckpointUnits
 	}
 	s.attempts.launch(s, l, l.Checkpoint, start)
 }
@@ -235,6 +233,19 @@ func (f *AttemptEnded) launchCause() string {
 		return causeRestart
 	}
 	return string(f.Recovery)
+}
+
+// continuation is what the launch of a profile continues; empty for a fresh
+// start. A restart continues the harness session even where the policy saves no
+// checkpoint.
+func (r *recovery) continuation(s *step, profile int, restart bool) string {
+	switch {
+	case r.continues(s, profile):
+		return r.hard.Checkpoint
+	case restart && s.cfg.Resumes:
+		return s.scopes.prompted()
+	}
+	return ""
 }
 
 // continues says whether the launch of a profile can take the checkpoint. It

@@ -16,7 +16,8 @@ const (
 	// supervisorLost and recovered are the reasons of the moves that a recovery
 	// makes (DECISIONS H3).
 	supervisorLost = "supervisor_lost"
-	recovered      = "recovered_from_checkpoint"
+	recovered      = "recovered"
+	fromCheckpoint = "recovered_from_checkpoint"
 	causeRestart   = "restart"
 )
 
@@ -61,10 +62,14 @@ func (s *step) recover(in Restarted) {
 		s.record(Exited{Run: s.attempts.run(), Unseen: true})
 	}
 	s.endRecoveredScope(lost)
-	if s.session.is(session.Paused) {
-		s.session.move(s, session.Running, recovered)
+	again := lost && s.attemptOpen() && s.ending.signal() == 0 && s.session.timeout() == ""
+	if again {
+		s.recovery.saveContinuation(s)
 	}
-	s.followRecovered(lost)
+	if s.session.is(session.Paused) {
+		s.session.move(s, session.Running, s.recovery.reason(s, again))
+	}
+	s.followRecovered(again)
 }
 
 // endRecoveredScope ends the harness session that was open when the wrapper
@@ -85,33 +90,60 @@ func (s *step) endRecoveredScope(lost bool) {
 	s.endScope(reason, own(why))
 }
 
-// followRecovered continues where the wrapper died.
-func (s *step) followRecovered(lost bool) {
-	run, last, next := s.attempts.run(), s.attempts.last(), s.recovery.planned()
+// attemptOpen says that the end of the newest attempt was not recorded.
+func (s *step) attemptOpen() bool {
+	run, last := s.attempts.run(), s.attempts.last()
+	return run != "" && (last == nil || last.Run != run && s.recovery.planned() == nil && last.Recovery != attempt.Halt)
+}
+
+// followRecovered continues where the wrapper died; again says that the lost
+// attempt is repeated.
+func (s *step) followRecovered(again bool) {
 	switch {
-	case run != "" && (last == nil || last.Run != run && next == nil && last.Recovery != attempt.Halt):
+	case s.attemptOpen():
 		s.attempts.recovered()
-		if lost && s.ending.signal() == 0 && s.session.timeout() == "" {
+		if again {
 			s.attemptLost()
 			return
 		}
 		s.attempts.over(s)
-	case run == "" && last == nil:
+	case s.attempts.run() == "" && s.attempts.last() == nil:
 		s.recovery.launch(s)
-	case next == nil:
+	case s.recovery.planned() == nil:
 		s.ending.drain(s)
 	default:
 		s.recovery.follow(s)
 	}
 }
 
+// saveContinuation saves the harness session of the lost attempt, even where
+// the policy saves no checkpoint: the recovery continues it.
+func (r *recovery) saveContinuation(s *step) {
+	if id := s.scopes.prompted(); s.cfg.Resumes && id != "" && id != r.checkpoint() {
+		s.record(CheckpointSaved{Checkpoint: id})
+	}
+}
+
+// reason is that of the move with which a recovery continues the session. It
+// names a checkpoint only if the next launch continues one (DECISIONS H3).
+func (r *recovery) reason(s *step, again bool) string {
+	profile, n := r.hard.Spent.Profile, r.hard.Next
+	switch {
+	case n != nil:
+		profile, again = n.Next, n.launchCause() == causeRestart
+	case !again:
+		return recovered
+	}
+	if s.attempts.broken() == "" && r.continuation(s, profile, again) != "" {
+		return fromCheckpoint
+	}
+	return recovered
+}
+
 // attemptLost records the attempt that was under way when the wrapper died. It
 // is repeated, for that is what a recovery is asked for, and counts toward no
 // budget.
 func (s *step) attemptLost() {
-	if id := s.scopes.prompted(); s.cfg.Resumes && id != "" && id != s.recovery.checkpoint() {
-		s.record(CheckpointSaved{Checkpoint: id}) // even where the policy saves none
-	}
 	e, spent := s.attempts.exit(), s.recovery.spent()
 	s.record(AttemptEnded{AttemptRef: s.recovery.current(s, s.attempts.run()),
 		Cause: attempt.Unknown, Detail: supervisorLost, Evidence: "the wrapper died", Failure: lifeloop.TransportError,
