@@ -68,7 +68,8 @@ func defaults() kernel.Config {
 		Setup: kernel.Setup{Manifest: lifeloop.Manifest{
 			AdapterID: "fake", AdapterVersion: "0.1.0",
 			LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{}, ContextPressure: lifeloop.Claim{Support: lifeloop.Native},
-			Receipts: lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
+			Receipts:        lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
+			SessionIdentity: &lifeloop.IdentityClaims{HarnessSessionID: lifeloop.Native, HarnessRunID: lifeloop.Synthesized, HarnessTaskID: lifeloop.Synthesized},
 			Placement: map[lifeloop.Placement]lifeloop.PlacementClaim{
 				lifeloop.PreSession: place, lifeloop.PreFrameTrailing: {Support: lifeloop.Partial, MaxBytes: &limit}, lifeloop.ToolResult: place},
 		}},
@@ -104,6 +105,9 @@ func (w *world) launchOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 		cfg.Cause = a.Vals[0]
 	case "lacks":
 		cfg.Manifest.LifecycleEvents[lifeloop.Event(a.Vals[0])] = lifeloop.EventClaim{Support: lifeloop.Unavailable}
+	case "manifest":
+		class, support, _ := strings.Cut(a.Vals[0], ":")
+		cfg.Manifest.Placement[lifeloop.Placement(class)] = lifeloop.PlacementClaim{Support: lifeloop.Support(support)}
 	case "weak":
 		cfg.Weak = append(cfg.Weak, kernel.Weakened{Capability: a.Vals[0], Reason: "the user turned it off"})
 	case "quit":

@@ -246,7 +246,7 @@ func (s *step) modeOf(ev []lifeloop.Evidence) lifeloop.IntegrationMode {
 	switch {
 	case s.cfg.Observing:
 		return lifeloop.TelemetryOnly
-	case len(ev) > 0 && (ev[0].Source == "hook" || ev[0].Source == "statusline"):
+	case s.cfg.OneHook, len(ev) > 0 && (ev[0].Source == "hook" || ev[0].Source == "statusline"):
 		return lifeloop.NativeHook
 	}
 	return lifeloop.LauncherWrapper

@@ -327,7 +327,11 @@ func (w *world) step(in kernel.Input) string {
 		fmt.Fprintf(&b, "wake in %s\n", at.Sub(w.now))
 	}
 	if r, done := w.k.Done(); done {
-		fmt.Fprintf(&b, "done %s exit %d\n", r.State, r.Code)
+		fmt.Fprintf(&b, "done %s exit %d", r.State, r.Code)
+		if r.State == session.Rejected {
+			fmt.Fprintf(&b, " %s", r.Failure)
+		}
+		b.WriteString("\n")
 	}
 	if b.Len() == 0 {
 		return "nothing"

@@ -64,6 +64,8 @@ type (
 		From   session.State `json:"from"`
 		To     session.State `json:"to"`
 		Reason string        `json:"reason"`
+		// Failure is why a session was refused, if a requirement refused it.
+		Failure lifeloop.FailureClass `json:"failure_class,omitempty"`
 	}
 	// DeadlineSet records an instant that outlives a crash: the session's end.
 	DeadlineSet struct {
@@ -125,7 +127,7 @@ func (f SessionMoved) apply(k *Kernel) {
 	h := &k.session.hard
 	h.State = f.To
 	if f.To == session.Rejected {
-		h.Refused, h.RefusedWhy = lifeloop.CapabilityUnsupported, f.Reason
+		h.Refused, h.RefusedWhy = cmp.Or(f.Failure, lifeloop.CapabilityUnsupported), f.Reason
 	}
 }
 
@@ -174,7 +176,12 @@ func (m *sessionMachine) move(s *step, to session.State, reason string) {
 	if err := session.Check(m.hard.State, to); err != nil {
 		panic("kernel: " + err.Error()) // a bug here, never a fault of the world
 	}
-	s.record(SessionMoved{m.hard.State, to, reason})
+	s.record(SessionMoved{From: m.hard.State, To: to, Reason: reason})
+}
+
+// reject ends a session that was refused before it began.
+func (m *sessionMachine) reject(s *step, why string, class lifeloop.FailureClass) {
+	s.record(SessionMoved{From: m.hard.State, To: session.Rejected, Reason: why, Failure: class})
 }
 
 // timer is the session's own timer that fires next, and when. A pause stops

@@ -97,14 +97,18 @@ func (s *step) refuse(why string, class lifeloop.FailureClass) {
 	s.activity.own(s, stopped, "refused")
 	for _, c := range s.cfg.receivers() {
 		s.router.receipt(s, &call{Client: c.ID, origin: origin{Event: lifeloop.SessionStarting, EventID: s.cfg.NewID("evt_"),
-			Invocation: s.invocationID(), Mode: lifeloop.LauncherWrapper, Scope: 1, Adapter: s.cfg.Manifest.AdapterID, Session: s.scopes.id(1)}}, outcome{status: lifeloop.Failed, failure: class, warnings: []string{why}})
+			Invocation: s.invocationID(), Mode: s.modeOf(nil), Scope: 1, Adapter: s.cfg.Manifest.AdapterID, Session: s.scopes.id(1)}}, outcome{status: lifeloop.Failed, failure: class, warnings: []string{why}})
 	}
-	s.session.move(s, session.Rejected, why)
+	s.session.reject(s, why, class)
 }
 
-// manifest is the adapter's manifest without what this launch cannot have.
+// manifest is the adapter's manifest without what this launch, or the only call
+// of a hook, cannot have.
 func (s *step) manifest() lifeloop.Manifest {
 	m := s.cfg.Manifest
+	if s.cfg.OneHook {
+		m = negotiate.OneCall(m)
+	}
 	for _, w := range s.cfg.Weak {
 		m = negotiate.Weaken(m, w.Capability, lifeloop.Unavailable)
 	}

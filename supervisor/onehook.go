@@ -12,12 +12,15 @@ import (
 // harness. It calls the clients, passes the answer to write, and returns when the
 // clients have answered, at the deadline at the latest.
 //
-// write is called once, with nil for an empty answer. It reports whether the
+// A session that is refused calls no client and does not call write; the result
+// says why.
+//
+// write is called at most once, with nil for an empty answer. It reports whether the
 // answer was written completely, and must not block beyond the deadline. render
 // encodes a client's payload for the harness. Only the ports Clients and
 // Committed are used.
 func OneHook(ctx context.Context, k *kernel.Kernel, p Ports, call telemetry.HookCall, deadline time.Time,
-	render func(event, context string) []byte, write func([]byte) bool) error {
+	render func(event, context string) []byte, write func([]byte) bool) (kernel.Result, error) {
 	over, stop := context.WithDeadline(ctx, deadline)
 	defer stop()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -41,6 +44,5 @@ func OneHook(ctx context.Context, k *kernel.Kernel, p Ports, call telemetry.Hook
 		case <-ctx.Done():
 		}
 	})
-	_, err := s.loop(over.Done())
-	return err
+	return s.loop(over.Done())
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -21,7 +22,9 @@ import (
 // dispatches and answers. "Negotiation happens inside the existing synchronous
 // command invocation." It stores nothing and claims nothing durable.
 //
-// It fails open: after any error it prints nothing and exits 0. Below a wrapper,
+// It fails open: after any error its answer is empty and it exits 0. A required
+// capability that one call cannot give is one sentence on stderr, which the
+// harnesses do not show. Below a wrapper,
 // which injects its own hooks, it does nothing.
 
 // hostHookTime is the time limit of installed hooks, less that of a start.
@@ -35,7 +38,7 @@ func isHostHook(args []string) (adapter, event string, ok bool) {
 	return args[1], args[2], true
 }
 
-func hostHook(adapter, event string, stdin io.Reader, stdout *os.File) int {
+func hostHook(adapter, event string, stdin io.Reader, stdout *os.File, stderr io.Writer) int {
 	deadline := time.Now().Add(hostHookTime)
 	// Always read: a harness may not expect that its hook closes the pipe.
 	input, err := readInTime(stdin, deadline)
@@ -74,7 +77,7 @@ func hostHook(adapter, event string, stdin io.Reader, stdout *os.File) int {
 	defer clients.close()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	_ = supervisor.OneHook(ctx, k, supervisor.Ports{Clients: clients}, call, deadline, profile.Answer, func(answer []byte) bool {
+	result, _ := supervisor.OneHook(ctx, k, supervisor.Ports{Clients: clients}, call, deadline, profile.Answer, func(answer []byte) bool {
 		if len(answer) == 0 {
 			return true
 		}
@@ -82,6 +85,9 @@ func hostHook(adapter, event string, stdin io.Reader, stdout *os.File) int {
 		n, err := stdout.Write(answer)
 		return err == nil && n == len(answer)
 	}) // fails open
+	if result.Failure != "" {
+		fmt.Fprintf(stderr, "lifeloop-wrap: %s in a single hook call (%s)\n", result.Why, result.Failure)
+	}
 	return 0
 }
 

@@ -27,7 +27,7 @@ func main() {
 			os.Exit(harness.GuardMain())
 		case "hook":
 			if adapter, event, ok := isHostHook(os.Args[2:]); ok {
-				os.Exit(hostHook(adapter, event, os.Stdin, os.Stdout))
+				os.Exit(hostHook(adapter, event, os.Stdin, os.Stdout, os.Stderr))
 			}
 			os.Exit(hook.Main(os.Args[2:]))
 		case demoClient:
