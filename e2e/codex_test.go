@@ -223,7 +223,8 @@ func codexContexts() stories {
 				codexSends(r, "/quit")
 			},
 			emits: sequence(starts("S?", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "context.compacted S1"),
-				"context.compacted S1 manual", frame("S1 F2", "completed"), pressure("low", "S1 F2"), ends("S1", "other")),
+				"context.compacted S1 manual", "~ context.pressure_observed S1 low between context.compacted S1 and session.ended S1",
+				frame("S1 F2", "completed"), ends("S1", "other")),
 		},
 		"auto-compaction before a turn": {
 			// Codex compacts at 90 % of 100000; it reports 95000 as its window.
@@ -231,7 +232,8 @@ func codexContexts() stories {
 			replies: []mock.Reply{mock.Says("noted").Using(92_000), mock.Says("still here")},
 			script:  codexTurns("read a lot", "continue"),
 			emits: sequence(starts("S?", "startup"), frame("S1 F1", "completed"), pressure("critical", "S1 F1", "frame.opening F2"),
-				"context.compacted S1 auto", frame("S1 F2", "completed"), pressure("low", "S1 F2"), ends("S1", "other")),
+				"context.compacted S1 auto", "~ context.pressure_observed S1 low between context.compacted S1 and session.ended S1",
+				frame("S1 F2", "completed"), ends("S1", "other")),
 		},
 	}
 }

@@ -201,6 +201,7 @@ func (s *step) sourcesDrained() {
 		return
 	}
 	s.books.save(s)
+	s.pressure.save(s)
 	if s.cfg.Observing || s.cfg.OneHook {
 		s.pressure.flush(s) // open frames stay open: their end was not seen
 		s.slots.giveUpScope(s, s.scopes.number(), "no slot is left")

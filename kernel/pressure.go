@@ -12,11 +12,34 @@ import (
 // observations; this machine emits them as events:
 //
 //	signals ──► synth ──► pressure   ──► context.pressure_observed, when the level changes
-//	                 └──► compaction ──► context.compacted, once for all its witnesses
+//	                 ├──► compaction ──► context.compacted, once for all its sources
+//	                 └──► figure     ──► context_measured, at once at the end of a turn,
+//	                                     else once a second
 type pressure struct {
 	hard struct{ Level string } // the last one that was emitted
-	soft struct{ synth *synth.State }
+	soft struct {
+		synth   *synth.State
+		saved   ContextMeasured // recorded last
+		savedAt time.Time
+	}
 }
+
+// ContextMeasured records what is known of the context now, also between two
+// levels. Tokens is null while nothing is known: a session has just begun.
+type ContextMeasured struct {
+	Tokens       *int64      `json:"tokens_used"`
+	Window       int64       `json:"window_tokens,omitempty"` // 0: unknown
+	WindowSource string      `json:"window_source,omitempty"`
+	Level        synth.Level `json:"level,omitempty"`
+	// Stale marks a figure from before a compaction, Estimate one that the harness
+	// computed after it.
+	Stale    bool      `json:"stale,omitempty"`
+	Estimate bool      `json:"estimate,omitempty"`
+	At       time.Time `json:"at,omitzero"` // when it was measured
+}
+
+func (ContextMeasured) key() (string, bool) { return "context_measured", false }
+func (ContextMeasured) apply(*Kernel)       {}
 
 const pressureCapability = "context_pressure"
 
@@ -30,12 +53,42 @@ func (p *pressure) fold(level string)    { p.hard.Level = level }
 func (p *pressure) use(cfg synth.Config) { p.soft.synth.Use(cfg) }
 
 // newScope begins with an empty context, or with that of a resumed session.
-func (p *pressure) newScope(resumed bool) {
+func (p *pressure) newScope(s *step, resumed bool) {
 	if resumed {
 		p.soft.synth.Resume()
-		return
+	} else {
+		p.soft.synth.Reset()
 	}
-	p.soft.synth.Reset()
+	p.save(s)
+}
+
+// figure is the newest figure as it is recorded.
+func (p *pressure) figure() (m ContextMeasured) {
+	now, ok := p.soft.synth.Now()
+	if !ok {
+		return m
+	}
+	return ContextMeasured{Tokens: &now.Used, Window: now.Window, WindowSource: now.WindowSource, Level: now.Level,
+		Stale: now.Stale, Estimate: now.Estimate, At: now.At}
+}
+
+// changed reports whether the newest figure says something new. The same tokens
+// measured again do not.
+func (p *pressure) changed() bool {
+	now, saved := p.figure(), p.soft.saved
+	if (now.Tokens == nil) != (saved.Tokens == nil) || now.Tokens != nil && *now.Tokens != *saved.Tokens {
+		return true
+	}
+	now.Tokens, now.At, saved.Tokens, saved.At = nil, time.Time{}, nil, time.Time{}
+	return now != saved
+}
+
+// save records the newest figure if it changed.
+func (p *pressure) save(s *step) {
+	if p.changed() {
+		p.soft.saved, p.soft.savedAt = p.figure(), s.now
+		s.record(p.soft.saved)
+	}
 }
 
 // before emits what a signal proves to have happened before it: a compaction,
@@ -46,19 +99,31 @@ func (p *pressure) see(s *step, sig telemetry.Signal) { p.emit(s, p.soft.synth.S
 
 func (p *pressure) flush(s *step) { p.emit(s, p.soft.synth.Flush()) }
 
-func (p *pressure) wake(s *step) { p.emit(s, p.soft.synth.Wake(s.now)) }
+func (p *pressure) wake(s *step) {
+	p.emit(s, p.soft.synth.Wake(s.now))
+	if s.due(p.nextSave()) {
+		p.save(s)
+	}
+}
 
 func (p *pressure) next(*Kernel) (at time.Time) {
 	if due, pending := p.soft.synth.Deadline(); pending {
 		at = due
+	}
+	return sooner(at, p.nextSave())
+}
+
+func (p *pressure) nextSave() (at time.Time) {
+	if p.changed() {
+		at = p.soft.savedAt.Add(saveEvery)
 	}
 	return at
 }
 
 // tick is the pressure for supervisor.tick; nil while it is unknown.
 func (p *pressure) tick() map[string]any {
-	if now, stale, ok := p.soft.synth.Now(); ok {
-		return pressureData(now, stale)
+	if now, ok := p.soft.synth.Now(); ok {
+		return pressureData(now.Pressure, now.Stale)
 	}
 	return nil
 }
@@ -105,6 +170,9 @@ func (s *step) observeCompaction(o synth.Compaction) {
 func pressureData(p synth.Pressure, stale bool) map[string]any {
 	data := map[string]any{"level": nil, "tokens_used": p.Used, "window_tokens": nil, "window_source": p.WindowSource,
 		"fraction": nil, "stale": stale}
+	if p.Estimate {
+		data["estimate"] = true
+	}
 	if f, ok := p.Fraction(); ok {
 		// Four digits are enough for any window, and give the same line wherever
 		// the fraction is computed.

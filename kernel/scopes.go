@@ -167,7 +167,7 @@ func (c *scopes) open(s *step, id, cause string, ev []lifeloop.Evidence) {
 	cause = cmp.Or(cause, "unknown")
 	s.record(HarnessSessionOpened{Scope: c.hard.Scope + 1, ID: id, Cause: cause})
 	if before := c.hard.Sessions[c.hard.Scope-1]; before != nil {
-		s.pressure.newScope(before.ID == id && id != "" && cause != "clear")
+		s.pressure.newScope(s, before.ID == id && id != "" && cause != "clear")
 	}
 	s.emit(emission{event: lifeloop.SessionStarting, evidence: ev, data: map[string]any{"cause": cause}})
 }

@@ -464,6 +464,7 @@ func (t *turns) endFrame(s *step, id, outcome string, failure lifeloop.FailureCl
 	if !client {
 		s.health.turnEnded(s)
 		s.books.save(s)
+		s.pressure.save(s)
 		s.scopes.stopWaiting(s)
 	}
 }

@@ -20,6 +20,7 @@ func codexProfile() Profile {
 		Adapter:    "codex",
 		Programs:   []string{"codex"},
 		Tested:     []string{"0.169.0"},
+		Estimates:  true,
 		Hooks:      codex.Hooks{},
 		Transcript: Source{Name: "rollout", Decoder: codex.Rollout},
 		Kinds: []Source{

@@ -180,7 +180,10 @@ type Profile struct {
 	// sources spell them. Versions in between were not run, and harnesses change
 	// their output from version to version.
 	Tested []string
-	Hooks  telemetry.Dialect // nil without hooks
+	// Estimates is true if the harness writes its own estimate of the context after
+	// a compaction.
+	Estimates bool
+	Hooks     telemetry.Dialect // nil without hooks
 	// Transcript is the form of a file that a signal names by its Path.
 	Transcript Source
 	// Kinds are the other sources that `observe --source NAME` can read. They have

@@ -211,8 +211,10 @@ func observe(t *testing.T, adapter string, kinds []string, session string) strin
 func eventsOf(t *testing.T, adapter string, sources []profiles.Source, session string) string {
 	manifest, ok := manifests.Get(adapter)
 	require.True(t, ok)
+	profile, _ := profiles.For(adapter)
 	n := map[string]int{}
-	k := kernel.New(kernel.Config{Session: "observed", Observing: true, Setup: kernel.Setup{Manifest: manifest, HarnessSession: session}, NewID: func(prefix string) string {
+	setup := kernel.Setup{Manifest: manifest, HarnessSession: session, Synth: synth.Config{Estimates: profile.Estimates}}
+	k := kernel.New(kernel.Config{Session: "observed", Observing: true, Setup: setup, NewID: func(prefix string) string {
 		n[prefix]++
 		return fmt.Sprint(prefix, n[prefix])
 	}})

@@ -30,6 +30,9 @@ type Config struct {
 	// Statusline is true if the harness will report its window itself. A usage
 	// with an unknown window then waits for it.
 	Statusline bool
+	// Estimates is true if the harness writes its own estimate of the context after
+	// a compaction. The compaction then waits for it too.
+	Estimates bool
 	// Infer is true if no source reports compactions. A context that falls to less
 	// than half between two calls is then reported as a compaction, marked as
 	// inferred.
@@ -40,9 +43,14 @@ type Config struct {
 	// Hysteresis is how far below a bound the fraction must fall before the lower
 	// level is reported: 0.03.
 	Hysteresis float64
+	// Windows are the context windows, in tokens, that the user configured, by the
+	// model's name or a part of it that ends before "-", "@" or "[". They win over
+	// every other source.
+	Windows map[string]int64
 }
 
-// secondReport is how long a compaction waits for its second report.
+// secondReport is how long a compaction waits for its second report, and for the
+// harness's estimate.
 const secondReport = 500 * time.Millisecond
 
 // A Level is a level of context pressure.
@@ -65,7 +73,10 @@ type Pressure struct {
 	Used         int64
 	Window       int64 // 0 if unknown
 	WindowSource string
-	Signal       telemetry.Signal // the signal that reported it
+	// Estimate is true for a figure that the harness computed after a compaction,
+	// before the next model call measured it.
+	Estimate bool
+	Signal   telemetry.Signal // the signal that reported it
 }
 
 // Fraction is the part of the window in use, at most 1; ok is false while the
@@ -99,7 +110,7 @@ type window struct {
 
 // rank orders the sources of a window; the best has the most.
 func rank(source string) int {
-	return slices.Index([]string{"table", "seen", "suffix", "reported", "statusline"}, source) + 1
+	return slices.Index([]string{"table", "seen", "suffix", "reported", "statusline", "configured"}, source) + 1
 }
 
 // State is the fold of one harness session's signals.
@@ -109,6 +120,8 @@ type State struct {
 	window   window
 	lastUsed int64
 	haveUsed bool
+	lastAt   time.Time         // of lastUsed
+	estimate bool              // lastUsed is the harness's estimate
 	held     *telemetry.Signal // a usage that waits for the window
 	level    Level
 	reported bool // level is the level reported last
@@ -118,11 +131,13 @@ type State struct {
 	trigger    string // of that compaction, if its start had one
 
 	// halves counts the compactions that each source reported in this session,
-	// settled those that are finished. pending waits for its second report until due.
-	halves  map[string]int
-	settled int
-	pending *Compaction
-	due     time.Time
+	// settled those that are finished. pending waits until due for its second report
+	// and for the estimate.
+	halves    map[string]int
+	settled   int
+	pending   *Compaction
+	estimated *telemetry.Signal // of pending
+	due       time.Time
 }
 
 // New returns the state before the first signal.
@@ -146,22 +161,30 @@ func (s *State) Reset() {
 // Resume continues the same harness session in another process. The last figure
 // is kept and will be reported again.
 func (s *State) Resume() {
-	w, used, have, stale := s.window, s.lastUsed, s.haveUsed, s.stale
+	was := *s
 	s.Reset()
-	s.window, s.lastUsed, s.haveUsed, s.stale = w, used, have, stale
+	s.window, s.lastUsed, s.lastAt, s.haveUsed, s.stale, s.estimate = was.window, was.lastUsed, was.lastAt, was.haveUsed, was.stale, was.estimate
 }
 
-// Now returns the newest figure; ok is false before the first one. stale is true
-// for a figure from before a compaction.
-func (s *State) Now() (p Pressure, stale, ok bool) {
+// A Figure is what is known of the context now.
+type Figure struct {
+	Pressure
+	At time.Time // when the figure was measured
+	// Stale is true for a figure from before a compaction or a cleared context.
+	Stale bool
+}
+
+// Now returns the newest figure; ok is false before the first one.
+func (s *State) Now() (f Figure, ok bool) {
+	f.Window, f.WindowSource = s.window.tokens, s.window.source
 	if !s.haveUsed {
-		return Pressure{Window: s.window.tokens, WindowSource: s.window.source}, false, false
+		return f, false
 	}
-	p = Pressure{Used: s.lastUsed, Window: s.window.tokens, WindowSource: s.window.source}
-	if f, known := p.Fraction(); known {
-		p.Level = s.cfg.level(f)
+	f.Used, f.Estimate, f.At, f.Stale = s.lastUsed, s.estimate, s.lastAt, s.stale
+	if fraction, known := f.Fraction(); known {
+		f.Level = s.cfg.level(fraction)
 	}
-	return p, s.stale, true
+	return f, true
 }
 
 // See folds one signal and returns what to report. It ignores sub-agents and side
@@ -182,7 +205,7 @@ func (s *State) See(sig telemetry.Signal, now time.Time) []Observation {
 			s.compacting = time.Time{}
 		}
 		if sig.Usage != nil && sig.Usage.Used > 0 && s.compacting.IsZero() {
-			out = append(out, s.usage(sig)...)
+			out = append(out, s.usage(sig, now)...)
 		}
 	case telemetry.Compacting:
 		if s.compacting = sig.At; s.compacting.IsZero() {
@@ -259,17 +282,34 @@ func (s *State) learn(w window) []Observation {
 	return s.sample(sig)
 }
 
-func (s *State) usage(sig telemetry.Signal) []Observation {
+func (s *State) usage(sig telemetry.Signal, now time.Time) []Observation {
 	if u := sig.Usage; u.Used == 0 && u.Input+u.CacheRead+u.CacheWrite+u.Output > 0 {
 		return nil // the cost of a call, not the size of the context
 	}
 	fell := s.fell(sig)
-	s.lastUsed, s.haveUsed, s.stale = sig.Usage.Used, true, sig.Usage.Estimate
-	if sig.Usage.Estimate {
-		return nil // the harness's estimate after a compaction is stored, not reported
+	s.lastUsed, s.haveUsed, s.stale, s.estimate = sig.Usage.Used, true, false, sig.Usage.Estimate
+	if s.lastAt = now; !sig.At.IsZero() && sig.At.Before(now) {
+		s.lastAt = sig.At
 	}
 	if fell != nil {
 		s.reported = false
+	}
+	s.findWindow(sig)
+	switch {
+	case sig.Usage.Estimate && s.pending != nil:
+		s.estimated, s.pending.After = &sig, &sig.Usage.Used
+		return s.complete()
+	case s.window.tokens == 0 && s.cfg.Statusline:
+		s.held = &sig
+		return fell
+	}
+	return append(fell, s.sample(sig)...)
+}
+
+// findWindow learns the window from the model's name and from the tokens in use.
+func (s *State) findWindow(sig telemetry.Signal) {
+	if tokens := telemetry.WindowOf(s.cfg.Windows, sig.Model); tokens > 0 {
+		s.window = window{tokens, "configured", rank("configured")}
 	}
 	if tokens, source := telemetry.ModelWindow(sig.Model); tokens > 0 && rank(source) > s.window.rank {
 		s.window = window{tokens, source, rank(source)}
@@ -282,11 +322,6 @@ func (s *State) usage(sig telemetry.Signal) []Observation {
 	if tokens := telemetry.SeenWindow(sig.Model, sig.Usage.Used); tokens > 0 && s.window.rank < rank("seen") {
 		s.window = window{tokens, "seen", rank("seen")}
 	}
-	if s.window.tokens == 0 && s.cfg.Statusline {
-		s.held = &sig
-		return fell
-	}
-	return append(fell, s.sample(sig)...)
 }
 
 // worthInferring is the smallest context, in tokens, from which a compaction is
@@ -295,7 +330,7 @@ const worthInferring = 20_000
 
 // fell infers a compaction from the context of one call to that of the next.
 func (s *State) fell(sig telemetry.Signal) []Observation {
-	if !s.cfg.Infer || !s.haveUsed || s.stale || sig.Usage.Estimate || s.lastUsed < worthInferring || sig.Usage.Used >= s.lastUsed/2 {
+	if !s.cfg.Infer || !s.haveUsed || s.stale || s.estimate || sig.Usage.Estimate || s.lastUsed < worthInferring || sig.Usage.Used >= s.lastUsed/2 {
 		return nil
 	}
 	before := s.lastUsed
@@ -304,7 +339,8 @@ func (s *State) fell(sig telemetry.Signal) []Observation {
 
 // sample reports a figure if its level differs from the one reported last.
 func (s *State) sample(sig telemetry.Signal) []Observation {
-	p := Pressure{Used: sig.Usage.Used, Window: s.window.tokens, WindowSource: s.window.source, Signal: sig}
+	p := Pressure{Used: sig.Usage.Used, Window: s.window.tokens, WindowSource: s.window.source,
+		Estimate: sig.Usage.Estimate, Signal: sig}
 	f, known := p.Fraction()
 	if !known {
 		if s.reported && s.level == Unknown {
@@ -369,12 +405,12 @@ func (s *State) compacted(sig telemetry.Signal, now time.Time) []Observation {
 		return nil // the other source reported it already
 	case s.pending != nil && n == s.settled+1:
 		s.pending.merge(*c, sig)
-		return s.settle()
+		return s.complete()
 	case s.pending != nil:
 		out = s.settle() // another compaction, before the second report of the first
 	}
 	before := c.Before
-	if before == nil && s.haveUsed && !s.stale {
+	if before == nil && s.haveUsed && !s.stale && !s.estimate {
 		used := s.lastUsed
 		before = &used
 	}
@@ -387,10 +423,15 @@ func (s *State) compacted(sig telemetry.Signal, now time.Time) []Observation {
 	// After a compaction the next sample is reported at any level.
 	s.reported, s.stale = false, true
 	s.held = nil
-	if !s.cfg.Hooks {
-		return append(out, s.settle()...)
+	return append(out, s.complete()...)
+}
+
+// complete settles the pending compaction if nothing more is expected of it.
+func (s *State) complete() []Observation {
+	if s.cfg.Hooks && len(s.pending.Signals) < 2 || s.cfg.Estimates && s.pending.After == nil {
+		return nil
 	}
-	return out
+	return s.settle()
 }
 
 func (c *Compaction) merge(with telemetry.Compaction, sig telemetry.Signal) {
@@ -406,12 +447,17 @@ func (c *Compaction) merge(with telemetry.Compaction, sig telemetry.Signal) {
 	c.Signals = append(c.Signals, sig)
 }
 
+// settle reports the pending compaction, and then its estimate as the pressure.
 func (s *State) settle() []Observation {
-	c := *s.pending
-	s.pending = nil
+	c, estimated := *s.pending, s.estimated
+	s.pending, s.estimated = nil, nil
 	s.settled++
 	if c.Trigger == "" {
 		c.Trigger = "unknown"
 	}
-	return []Observation{c}
+	out := []Observation{c}
+	if estimated != nil {
+		out = append(out, s.sample(*estimated)...)
+	}
+	return out
 }

@@ -20,7 +20,7 @@ import (
 // of time; the output is what is reported. Rewrite with
 // go test ./synth -rewrite, and read the diff.
 //
-//	new [hooks] [statusline] [infer] [moderate=0.4] [hysteresis=0.1]
+//	new [hooks] [estimates] [statusline] [infer] [window=NAME:TOKENS] [moderate=0.4] [hysteresis=0.1]
 //	usage 160000 [of=200000:reported] [model=NAME] [estimate] [agent] [at=-2s]
 //	window 200000:statusline · compacting · compacted half[:trigger[:before[:after]]] [agent] · prompt · stop · end · idle · fault
 //	wait 500ms · flush · reset · now
@@ -51,8 +51,8 @@ func (w *world) command(t *testing.T, d *datadriven.TestData) string {
 	case "reset":
 		w.s.Reset()
 	case "now":
-		p, stale, ok := w.s.Now()
-		return fmt.Sprintf("%v stale=%t known=%t\n", pressureText(p), stale, ok)
+		now, ok := w.s.Now()
+		return fmt.Sprintf("%v stale=%t known=%t\n", pressureText(now.Pressure), now.Stale, ok)
 	default:
 		sig := w.signal(t, d)
 		observed = append(w.s.Before(sig), w.s.See(sig, w.now)...)
@@ -77,6 +77,11 @@ func config(t *testing.T, d *datadriven.TestData) (cfg synth.Config) {
 			cfg.Hooks = true
 		case "infer":
 			cfg.Infer = true
+		case "estimates":
+			cfg.Estimates = true
+		case "window": // NAME:TOKENS
+			name, tokens, _ := strings.Cut(a.Vals[0], ":")
+			cfg.Windows = map[string]int64{name: int64(number(t, tokens))}
 		case "statusline":
 			cfg.Statusline = true
 		case "moderate":
@@ -154,7 +159,11 @@ func parseCompaction(t *testing.T, s string) *telemetry.Compaction {
 }
 
 func pressureText(p synth.Pressure) string {
-	return fmt.Sprintf("pressure %q %d/%d (%s)", p.Level, p.Used, p.Window, p.WindowSource)
+	text := fmt.Sprintf("pressure %q %d/%d (%s)", p.Level, p.Used, p.Window, p.WindowSource)
+	if p.Estimate {
+		text += " estimate"
+	}
+	return text
 }
 
 func format(o synth.Observation) string {
@@ -311,10 +320,10 @@ func TestCostWithoutContextIsIgnored(t *testing.T) {
 	}
 	require.Len(t, seen(telemetry.Usage{Used: 800}), 1)
 	require.Empty(t, seen(telemetry.Usage{Input: 30, Output: 5}))
-	p, stale, ok := s.Now()
+	now, ok := s.Now()
 	require.True(t, ok)
-	require.False(t, stale)
-	require.Equal(t, int64(800), p.Used)
+	require.False(t, now.Stale)
+	require.Equal(t, int64(800), now.Used)
 }
 
 // TestAnotherConfiguration removes the status line that the launch before had: a

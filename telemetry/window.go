@@ -16,6 +16,10 @@ var modelWindows = []struct {
 	{"claude-sonnet-4-5", 200_000},
 	{"claude-sonnet-4-6", 200_000},
 	{"claude-opus-4-6", 200_000},
+	{"claude-opus-5-5", 1_000_000},
+	{"claude-sonnet-5", 1_000_000},
+	{"claude-fable-5", 1_000_000},
+	{"claude-mythos-5", 1_000_000},
 	// Gemini CLI uses one window for all of Gemini's models.
 	{"gemini", 1_048_576},
 	{"gemma-4", 256_000},
@@ -50,11 +54,29 @@ func ModelWindow(model string) (tokens int64, source string) {
 		return 1_000_000, "suffix"
 	}
 	for _, w := range modelWindows {
-		rest, ok := strings.CutPrefix(model, w.prefix)
-		// claude-sonnet-4-50 would be another model; -20250929 is a release of this one.
-		if ok && (rest == "" || rest[0] == '-' || rest[0] == '@') {
+		if isModel(model, w.prefix) {
 			return w.tokens, "table"
 		}
 	}
 	return 0, ""
+}
+
+// isModel reports whether a model has this name, or is a release or a variant of
+// it: claude-sonnet-4-5-20250929 is one of claude-sonnet-4-5; claude-sonnet-4-50
+// would be another model.
+func isModel(model, name string) bool {
+	rest, ok := strings.CutPrefix(model, name)
+	return ok && (rest == "" || strings.ContainsRune("-@[", rune(rest[0])))
+}
+
+// WindowOf returns the window of a model in a table by the models' names. The
+// longest name that fits wins. It returns 0 where none fits.
+func WindowOf(windows map[string]int64, model string) (tokens int64) {
+	longest := ""
+	for name, n := range windows {
+		if isModel(model, name) && len(name) > len(longest) {
+			longest, tokens = name, n
+		}
+	}
+	return tokens
 }

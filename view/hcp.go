@@ -207,7 +207,7 @@ func (h *HCP) emitOther(f kernel.Fact) {
 	case kernel.TimerSet, kernel.DeadlineSet, kernel.ToolCalled, kernel.ToolReturned, kernel.PauseRequested, kernel.ResumeRequested, kernel.PausedAgain, kernel.Resumed,
 		kernel.Negotiated, kernel.Running, kernel.HarnessSessionOpened, kernel.FrameAdopted, kernel.Bound, kernel.BindRefused,
 		kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookAnswered, kernel.CommandReceived,
-		kernel.AbortRequested, kernel.ActivityConfirmed, kernel.UsageCounted, kernel.UnknownCounted, kernel.SourceNamed,
+		kernel.AbortRequested, kernel.ActivityConfirmed, kernel.UsageCounted, kernel.ContextMeasured, kernel.UnknownCounted, kernel.SourceNamed,
 		kernel.SourceRead, kernel.VersionSeen, kernel.DrainBegan:
 	default:
 		panic(fmt.Sprintf("view: HCP does not know %T", f))

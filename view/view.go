@@ -67,8 +67,8 @@ type Status struct {
 	Attempt          int                         `json:"attempt"` // of the profile, from 1
 	Profile          string                      `json:"profile"`
 	HarnessSessionID *string                     `json:"harness_session_id"`
-	PID              *int                        `json:"pid"` // of the harness; null while none runs
-	Context          map[string]any              `json:"context"`
+	PID              *int                        `json:"pid"`     // of the harness; null while none runs
+	Context          *Context                    `json:"context"` // null while nothing is known
 	Capabilities     map[string]lifeloop.Support `json:"capabilities"`
 	Since            time.Time                   `json:"since"` // when the activity began
 	// Uncertain says that only one source reports the activity.
@@ -102,6 +102,47 @@ type Status struct {
 	weak     map[string]bool // capabilities that a launch did not have
 	retryAt  *time.Time      // RetryAt, also while the session is paused
 	calls    Clients
+}
+
+// Context is the newest figure of the harness's context, from its main chain.
+type Context struct {
+	Tokens       int64        `json:"tokens_used"`
+	Window       *int64       `json:"window_tokens"` // null if unknown, and so are fraction and level
+	WindowSource string       `json:"window_source"`
+	Fraction     *float64     `json:"fraction"` // of the window, from 0 to 1
+	Level        *synth.Level `json:"level"`
+	// Stale marks a figure from before a compaction, Estimate one that the harness
+	// computed after it.
+	Stale    bool      `json:"stale"`
+	Estimate bool      `json:"estimate"`
+	At       time.Time `json:"at"` // when it was measured
+}
+
+// measured is the context as it was recorded, or nil.
+func measured(f kernel.ContextMeasured) *Context {
+	if f.Tokens == nil {
+		return nil
+	}
+	c := &Context{Tokens: *f.Tokens, WindowSource: f.WindowSource, Stale: f.Stale, Estimate: f.Estimate, At: f.At}
+	if fraction, ok := (synth.Pressure{Used: c.Tokens, Window: f.Window}).Fraction(); ok {
+		fraction = float64(int64(fraction*10_000)) / 10_000 // as in context.pressure_observed
+		c.Window, c.Fraction, c.Level = &f.Window, &fraction, &f.Level
+	}
+	return c
+}
+
+// observedContext reads an event's data. Ledgers of earlier versions have no
+// other figure.
+func observedContext(data map[string]any, at time.Time) *Context {
+	text, err := json.Marshal(data)
+	if err != nil {
+		return nil
+	}
+	c := &Context{At: at}
+	if json.Unmarshal(text, c) != nil {
+		return nil
+	}
+	return c
 }
 
 // A Sign is the last recorded sign of life: output, or a change of an activity
@@ -185,7 +226,7 @@ func (s *Status) Apply(e kernel.Entry) {
 		s.session(f.ID)
 	case kernel.Observed:
 		s.Events++
-		s.observe(f)
+		s.observe(f, e.At)
 	case kernel.ActivityMoved:
 		s.active(f.To, f.Source, f.Detail, e.At)
 		s.Uncertain, s.Until = f.Uncertain(), f.Until
@@ -194,6 +235,8 @@ func (s *Status) Apply(e kernel.Entry) {
 		s.Evidence = append(s.Evidence, lifeloop.Evidence{Source: f.Source, Detail: f.Detail})
 	case kernel.VersionSeen:
 		s.HarnessVersion = &f.Version
+	case kernel.ContextMeasured:
+		s.Context = measured(f)
 	case kernel.UsageCounted:
 		s.Usage = f.Usage
 	case kernel.UnknownCounted:
@@ -238,19 +281,20 @@ func (s *Status) claims(adapter string) {
 	claim("receipts.receipt_ledger", m.Receipts.ReceiptLedger)
 }
 
-func (s *Status) observe(f kernel.Observed) {
+func (s *Status) observe(f kernel.Observed, at time.Time) {
 	switch f.Record.Event {
 	case lifeloop.FrameOpening:
 		if !f.ByClient() {
 			s.Turns++
 		}
 	case lifeloop.ContextPressureObserved:
-		s.Context = f.Record.Data
+		s.Context = observedContext(f.Record.Data, at)
 	case lifeloop.ContextCompacted:
 		// The figure is from before the compaction until the next request.
 		if s.Context != nil {
-			s.Context = maps.Clone(s.Context)
-			s.Context["stale"] = true
+			stale := *s.Context
+			stale.Stale = true
+			s.Context = &stale
 		}
 	}
 	if d := f.Degradation; d != nil {

@@ -215,14 +215,34 @@ func TestStatusOfAttempts(t *testing.T) {
 	}
 }
 
-// TestStaleCopiesTheFigure: folding a compaction does not change the event with
-// the figure.
-func TestStaleCopiesTheFigure(t *testing.T) {
-	figure := map[string]any{"tokens_used": 1.0, "stale": false}
+// TestContextNow: the context is the newest figure, also between two levels, and
+// null in a new harness session.
+func TestContextNow(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	figure := map[string]any{"tokens_used": 120_000.0, "window_tokens": 200_000.0, "window_source": "statusline", "fraction": 0.6, "level": "moderate", "stale": false}
+	tokens := func(n int64) *int64 { return &n }
 	var s view.Status
-	s.Apply(kernel.Entry{Fact: kernel.Observed{Record: lifeloop.EventRecord{Event: lifeloop.ContextPressureObserved, Data: figure}}})
-	s.Apply(kernel.Entry{Fact: kernel.Observed{Record: lifeloop.EventRecord{Event: lifeloop.ContextCompacted}}})
-	if s.Context["stale"] != true || s.Context["tokens_used"] != 1.0 || figure["stale"] != false {
-		t.Errorf("status %v, event %v", s.Context, figure)
+	then := func(want string, facts ...kernel.Fact) {
+		t.Helper()
+		for _, f := range facts {
+			s.Apply(kernel.Entry{At: at, Fact: f})
+		}
+		got, err := json.Marshal(s.Context)
+		if err != nil || string(got) != want {
+			t.Errorf("context %s (%v), want %s", got, err, want)
+		}
+	}
+	then(`null`)
+	then(`{"tokens_used":120000,"window_tokens":200000,"window_source":"statusline","fraction":0.6,"level":"moderate","stale":false,"estimate":false,"at":"2026-01-02T03:04:05Z"}`,
+		kernel.Observed{Record: lifeloop.EventRecord{Event: lifeloop.ContextPressureObserved, Data: figure}})
+	then(`{"tokens_used":125000,"window_tokens":200000,"window_source":"statusline","fraction":0.625,"level":"moderate","stale":false,"estimate":false,"at":"2026-01-02T03:04:06Z"}`,
+		kernel.ContextMeasured{Tokens: tokens(125_000), Window: 200_000, WindowSource: "statusline", Level: "moderate", At: at.Add(time.Second)})
+	then(`{"tokens_used":125000,"window_tokens":200000,"window_source":"statusline","fraction":0.625,"level":"moderate","stale":true,"estimate":false,"at":"2026-01-02T03:04:06Z"}`,
+		kernel.Observed{Record: lifeloop.EventRecord{Event: lifeloop.ContextCompacted}})
+	then(`{"tokens_used":6066,"window_tokens":null,"window_source":"","fraction":null,"level":null,"stale":false,"estimate":true,"at":"2026-01-02T03:04:07Z"}`,
+		kernel.ContextMeasured{Tokens: tokens(6066), Estimate: true, At: at.Add(2 * time.Second)})
+	then(`null`, kernel.ContextMeasured{})
+	if figure["stale"] != false {
+		t.Errorf("the event was changed: %v", figure)
 	}
 }

@@ -64,7 +64,7 @@ func hostHook(adapter, event string, stdin io.Reader, stdout *os.File, stderr io
 	id := uuid.NewString()
 	k := kernel.New(kernel.Config{
 		Session: id, OneHook: true, Wants: wants(cfg.Requires), Clients: kernelClients(cfg.Clients),
-		Setup:       kernel.Setup{Manifest: manifest, Synth: synthConfig(cfg, profiles.Launch{})},
+		Setup:       kernel.Setup{Manifest: manifest, Synth: synthConfig(cfg, profiles.Profile{}, profiles.Launch{})},
 		ClientDrain: time.Until(deadline), NewID: func(prefix string) string { return prefix + uuid.NewString() },
 	})
 	// A persistent client starts with its first call and ends with this hook.

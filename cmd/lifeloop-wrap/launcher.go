@@ -153,7 +153,7 @@ func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, e
 // setup describes a launch to the kernel.
 func (l *launcher) setup(w way, launch profiles.Launch) kernel.Setup {
 	s := kernel.Setup{Manifest: w.manifest, Hooks: launch.Hooks, HarnessSession: launch.SessionID, Cause: launch.Cause,
-		NoTelemetry: launch.Plain || !launch.Hooks && len(launch.Sources) == 0 && launch.OSCDecoder == nil, Synth: synthConfig(l.session.cfg, launch),
+		NoTelemetry: launch.Plain || !launch.Hooks && len(launch.Sources) == 0 && launch.OSCDecoder == nil, Synth: synthConfig(l.session.cfg, w.profile, launch),
 		Tested: w.profile.Tested, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Interactive: l.terminal.Pty()}
 	if launch.Hooks && w.profile.Transcript.Decoder != nil {
 		s.Expected = []string{w.profile.Transcript.Name} // a hook names it
@@ -167,8 +167,12 @@ func (l *launcher) setup(w way, launch profiles.Launch) kernel.Setup {
 	return s
 }
 
-func synthConfig(cfg config.Config, l profiles.Launch) synth.Config {
-	return synth.Config{Hooks: l.Hooks, Statusline: l.Statusline, Moderate: cfg.Pressure.Moderate, High: cfg.Pressure.High,
+func synthConfig(cfg config.Config, p profiles.Profile, l profiles.Launch) synth.Config {
+	windows := map[string]int64{}
+	for _, w := range cfg.Windows {
+		windows[w.Model] = int64(w.Tokens)
+	}
+	return synth.Config{Hooks: l.Hooks, Statusline: l.Statusline, Estimates: p.Estimates, Windows: windows, Moderate: cfg.Pressure.Moderate, High: cfg.Pressure.High,
 		Critical: cfg.Pressure.Critical, Hysteresis: cfg.Pressure.Hysteresis}
 }
 

@@ -230,7 +230,7 @@ func (o *observer) kernel(repeatable bool) *kernel.Kernel {
 	dir, _ := os.Getwd() // only recorded
 	blind := !slices.ContainsFunc(o.sources, func(s profiles.Source) bool { return !s.Blind })
 	return kernel.New(kernel.Config{Session: o.id, Observing: true,
-		Setup:  kernel.Setup{Manifest: o.manifest, HarnessSession: o.session, Tested: o.profile.Tested, Synth: synth.Config{Infer: blind}},
+		Setup:  kernel.Setup{Manifest: o.manifest, HarnessSession: o.session, Tested: o.profile.Tested, Synth: synth.Config{Infer: blind, Estimates: o.profile.Estimates}},
 		Ledger: o.log != nil, NewID: newID, Began: kernel.Began{SessionID: o.id, AdapterID: o.manifest.AdapterID,
 			AdapterVersion: o.manifest.AdapterVersion, WorkDir: dir, Version: version, PID: os.Getpid(), Clients: []string{}, Policy: "none"}})
 }

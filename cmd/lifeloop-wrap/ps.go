@@ -61,7 +61,7 @@ func psCmd(g *globals) *cobra.Command {
 			fmt.Fprintln(tw, "SESSION\tSTARTED\tLIVENESS\tSTATE\tACTIVITY\tLAUNCH\tADAPTER\tCONTEXT\tRECEIPTS\tCLIENTS\tFOLDER")
 			for _, k := range list {
 				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", short(k.SessionID), k.StartedAt.Local().Format("01-02 15:04:05"),
-					k.Liveness, stateText(k.Status), activityText(k.Status), shortLaunch(k.Status), cmp.Or(k.AdapterID, "-"), contextText(k.Context), k.Receipts, clientsText(k.Clients), cmp.Or(k.WorkDir, "-"))
+					k.Liveness, stateText(k.Status), activityText(k.Status), shortLaunch(k.Status), cmp.Or(k.AdapterID, "-"), contextText(k.Context, nowIfLive(k)), k.Receipts, clientsText(k.Clients), cmp.Or(k.WorkDir, "-"))
 			}
 			return tw.Flush()
 		},
@@ -145,14 +145,61 @@ func short(id string) string {
 	return id
 }
 
-func contextText(c map[string]any) string {
-	f, ok := c["fraction"].(float64)
-	if !ok {
+// nowIfLive is the time that an age is measured against: none for a session that
+// ended.
+func nowIfLive(k store.Session) (now time.Time) {
+	if k.Liveness == store.Live {
+		now = time.Now()
+	}
+	return now
+}
+
+// contextText is the context now: "61% of 200k", or its tokens where the window is
+// unknown. now is when an active session is shown; zero leaves the age out.
+func contextText(c *view.Context, now time.Time) string {
+	if c == nil {
 		return "-"
 	}
-	text := fmt.Sprintf("%.0f%%", f*100)
-	if stale, _ := c["stale"].(bool); stale {
-		text += " (stale)"
+	text := tokenText(c.Tokens) + " tokens"
+	if c.Fraction != nil {
+		text = fmt.Sprintf("%.0f%% of %s", *c.Fraction*100, tokenText(*c.Window))
+	}
+	var notes []string
+	if c.Estimate {
+		notes = append(notes, "estimate")
+	}
+	if c.Stale {
+		notes = append(notes, "stale")
+	}
+	if age := now.Sub(c.At); !now.IsZero() && age >= time.Second {
+		notes = append(notes, ageText(age)+" ago")
+	}
+	if len(notes) > 0 {
+		text += " (" + strings.Join(notes, ", ") + ")"
 	}
 	return text
+}
+
+// tokenText rounds a number of tokens: 950, 122k, 1M.
+func tokenText(n int64) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprint(n)
+	case n < 1_000_000:
+		return fmt.Sprintf("%dk", (n+500)/1000)
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/1e6), ".0") + "M"
+}
+
+// ageText is a duration in its largest unit: 12s, 5m, 3h, 2d.
+func ageText(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }

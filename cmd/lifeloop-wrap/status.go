@@ -110,6 +110,19 @@ func activityDetail(k store.Session) string {
 	return text
 }
 
+// contextDetail is the context with its exact numbers.
+func contextDetail(k store.Session) string {
+	text := contextText(k.Context, nowIfLive(k))
+	switch c := k.Context; {
+	case c == nil:
+		return text
+	case c.Window == nil:
+		return fmt.Sprintf("%s, %d in use, window unknown", text, c.Tokens)
+	default:
+		return fmt.Sprintf("%s, %d of %d tokens (window from %s)", text, c.Tokens, *c.Window, c.WindowSource)
+	}
+}
+
 // failedReceipts counts the receipts with status failed.
 func failedReceipts(f store.Folder) (n int, err error) {
 	for e, err := range f.Facts(0) {
@@ -156,7 +169,7 @@ func printStatus(w io.Writer, k store.Session) error {
 	if k.PID != nil {
 		line("pid", fmt.Sprint(*k.PID))
 	}
-	line("context", contextText(k.Context))
+	line("context", contextDetail(k))
 	line("model calls", callsText(k.Status))
 	if n := doctor.UnknownRecords(k.UnknownRecords); n != "" {
 		line("unknown records", n)

@@ -53,6 +53,7 @@ func check(cfg Config, origins Origins) error {
 		c.word("on_ledger_error", cfg.OnLedgerError, ledgerWords),
 		c.word("on_limit", cfg.OnLimit, policy.Enum("on_limit")),
 		c.pressure(cfg.Pressure),
+		c.windows(cfg.Windows),
 		c.requires("requires", cfg.Requires),
 		c.clients(cfg.Clients),
 		c.attempts(cfg.Attempts),
@@ -75,6 +76,23 @@ func (c checker) pressure(p Pressure) error {
 	}
 	if !(p.Hysteresis >= 0 && p.Hysteresis < p.Moderate) {
 		return c.refuse("pressure.hysteresis", "expected 0 or more and less than moderate, found %v", p.Hysteresis)
+	}
+	return nil
+}
+
+func (c checker) windows(windows []Window) error {
+	seen := map[string]bool{}
+	for i, w := range windows {
+		at := fmt.Sprintf("windows[%d]", i)
+		switch {
+		case w.Model == "":
+			return c.refuse(at+".model", "expected the name of a model, found an empty one")
+		case seen[w.Model]:
+			return c.refuse(at+".model", "%q is listed twice", w.Model)
+		case w.Tokens <= 0:
+			return c.refuse(at+".tokens", "expected a number of tokens above 0, found %d", w.Tokens)
+		}
+		seen[w.Model] = true
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ type Config struct {
 	ClientDrain    time.Duration   `yaml:"client_drain"`
 	Tick           time.Duration   `yaml:"tick"` // 0: no supervisor.tick
 	Pressure       Pressure        `yaml:"pressure"`
+	Windows        []Window        `yaml:"windows"` // they win over every other source
 	SubagentFrames bool            `yaml:"subagent_frames"`
 	OnLedgerError  string          `yaml:"on_ledger_error"` // stop|continue
 	OnLimit        string          `yaml:"on_limit"`        // off|wait|fallback|exit
@@ -46,6 +47,13 @@ type Pressure struct {
 	High       float64 `yaml:"high"`
 	Critical   float64 `yaml:"critical"`
 	Hysteresis float64 `yaml:"hysteresis"`
+}
+
+// A Window is the context window of a model, in tokens. Model is its name, or the
+// part of its name before a "-", "@" or "[".
+type Window struct {
+	Model  string `yaml:"model"`
+	Tokens int    `yaml:"tokens"`
 }
 
 // The modes of a [Client].
