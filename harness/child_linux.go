@@ -49,6 +49,8 @@ type pauses struct {
 // output is what the pumps report.
 type output struct {
 	total   atomic.Int64          // bytes of output
+	began   time.Time             // of the child
+	last    atomic.Int64          // when output was last read, in ns after began; 0 before the first
 	lost    atomic.Pointer[error] // error of writing output
 	armed   atomic.Bool           // the next output wakes report
 	wake    chan struct{}
@@ -143,7 +145,7 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 	}
 	c := &Child{
 		terminal: t, guard: guard, sink: sink,
-		output: output{wake: make(chan struct{}, 1)},
+		output: output{wake: make(chan struct{}, 1), began: time.Now()},
 		ending: ending{endCh: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}), over: make(chan struct{}), abandoned: make(chan struct{})},
 	}
 	c.armed.Store(true)
@@ -538,6 +540,22 @@ func (c *Child) KillTree() error {
 func (c *Child) Wait() Exit {
 	<-c.done
 	return c.exit
+}
+
+// LastOutput returns when output of the child was last read. It is now if some
+// waits to be read, even for a reader that has stalled, and zero if there was
+// none.
+func (c *Child) LastOutput() time.Time {
+	for _, s := range c.sources {
+		if s.waits() {
+			return time.Now()
+		}
+	}
+	last := c.last.Load()
+	if last == 0 {
+		return time.Time{}
+	}
+	return c.began.Add(time.Duration(last))
 }
 
 // Gone is closed when no process of the harness's tree is left.

@@ -65,6 +65,8 @@ func abandoned(t *testing.T, open func(*testing.T) (ours, theirs *os.File), mode
 		}
 		return held > 0 && time.Since(since) > 200*time.Millisecond
 	})
+	begin := time.Now()
+	eventually(t, "output that waits for a stalled reader is seen", func() bool { return c.LastOutput().After(begin) })
 	require.NoError(t, c.KillTree())
 	ended := make(chan Exit, 1)
 	go func() { ended <- c.Wait() }()

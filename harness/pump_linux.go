@@ -160,9 +160,24 @@ func (c *Child) drain(s *source, to int, buf []byte) (more bool) {
 	return more
 }
 
+// waits reports whether output waits to be read.
+func (s *source) waits() (yes bool) {
+	conn, err := s.file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	conn.Control(func(fd uintptr) {
+		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(ready, 0)
+		yes = err == nil && n > 0 && ready[0].Revents&unix.POLLIN != 0
+	})
+	return yes
+}
+
 // pass writes b to the user, then counts it. Only the modes come before the
 // write: the guard must know them if the wrapper dies right after it.
 func (c *Child) pass(s *source, to int, b []byte) bool {
+	c.last.Store(int64(time.Since(c.began)))
 	if s.tracker != nil && s.tracker.scan(b) && c.terminal.onTTY {
 		c.terminal.setModes(s.tracker.modes)
 	}

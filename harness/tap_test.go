@@ -53,6 +53,34 @@ func TestAnIncompleteLineIsReported(t *testing.T) {
 	require.Equal(t, "half\n", string(e.snapshot().text))
 }
 
+// The time of the last output is that of its reading, and does not change while
+// the child is silent.
+func TestLastOutput(t *testing.T) {
+	for _, mode := range []Mode{Always, Never} {
+		t.Run(string(mode), func(t *testing.T) {
+			stdin, keys, err := pipe(false) // stdin blocks, as the child expects
+			require.NoError(t, err)
+			defer stdin.Close()
+			defer keys.Close()
+			term, stdout, _ := onFiles(t, mode, stdin)
+			c := begin(t, sh(`while read line; do printf x; done`), term, &recorder{})
+			require.Zero(t, c.LastOutput())
+			var last time.Time
+			for n := range 3 {
+				asked := time.Now()
+				_, err := keys.WriteString("\n")
+				require.NoError(t, err)
+				eventually(t, "the output is there", func() bool { return len(stdout()) == n+1 && c.LastOutput().After(last) })
+				last = c.LastOutput()
+				require.False(t, last.Before(asked))
+				require.Equal(t, last, c.LastOutput(), "silence changes nothing")
+			}
+			require.NoError(t, c.KillTree())
+			c.Wait()
+		})
+	}
+}
+
 // Lines of two streams are not mixed, in whatever pieces they were written.
 func TestTwoStreamsOfLines(t *testing.T) {
 	term, _, _ := onFiles(t, Never, nil)

@@ -25,6 +25,7 @@ type activity struct {
 		busy   bool                 // some work was seen in this launch
 		by     map[string]bool      // the sources that report it
 		until  time.Time            // of a limit_wait, if known
+		lifted time.Time            // the same on the clock of the steps
 		sign   time.Time            // of life, the last one from any source
 		asked  time.Time            // when it last began to need input
 		freed  time.Time            // when it last stopped needing input
@@ -101,7 +102,7 @@ func (a *activity) is(what string) bool   { return a.soft.what == what }
 func (a *activity) current() string       { return a.soft.what }
 func (a *activity) atPrompt() bool        { return a.is(idling) || a.is(ready) }
 func (a *activity) uncertain() bool       { return len(a.soft.by) < 2 && !certain(a.soft.what) }
-func (a *activity) limitEnds() time.Time  { return a.soft.until }
+func (a *activity) limitEnds() time.Time  { return a.soft.lifted }
 func (a *activity) toolRuns() bool        { return len(a.soft.flying) > 0 }
 func (a *activity) restart(now time.Time) { a.soft.sign = now }
 
@@ -146,9 +147,10 @@ func (a *activity) set(s *step, what, source, detail string, until time.Time) {
 	}
 	a.soft.busy = a.soft.busy || what != starting && what != ready
 	a.soft.what, a.soft.until, a.soft.by = what, until, map[string]bool{source: true}
+	a.soft.lifted = time.Time{}
 	moved := ActivityMoved{To: what, Source: source, Detail: detail}
 	if !until.IsZero() {
-		moved.Until = &until
+		moved.Until, a.soft.lifted = &until, s.timerAt(until)
 	}
 	s.record(moved)
 }
@@ -162,7 +164,19 @@ func (a *activity) own(s *step, what, detail string) {
 func (a *activity) alive(s *step) {
 	a.soft.sign = s.now
 	s.session.recorded(s.now)
-	s.attempts.sign(s)
+	s.attempts.sign(s, s.now)
+}
+
+// lives notes a sign of life that is older than the step.
+func (a *activity) lives(s *step, at time.Time) {
+	if !s.attempts.alive() {
+		return
+	}
+	if at.After(a.soft.sign) {
+		a.soft.sign = at
+	}
+	s.session.lives(at)
+	s.attempts.sign(s, at)
 }
 
 // output folds that the harness wrote to its terminal. That is a sign of life

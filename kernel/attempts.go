@@ -165,8 +165,11 @@ func (a *attempts) exitsByLimit() bool {
 	return a.limited() && a.hard.Limit.Action == attempt.LimitExit
 }
 
-// launchedAfter says that a time was before the launch was decided.
-func (a *attempts) launchedAfter(t time.Time) bool { return t.Before(a.soft.launchedAt) }
+// launchedAfter says that the time of a record was before the launch was decided.
+// Records have the machine's clock as it is set now.
+func (a *attempts) launchedAfter(t, now time.Time) bool {
+	return t.Before(now.Add(-now.Sub(a.soft.launchedAt)).Round(0))
+}
 
 // id is the launch as documents name it; nil before the first. The start of a
 // harness session belongs to the launch that follows it.
@@ -248,12 +251,14 @@ func (a *attempts) shift(pause time.Duration, now time.Time) {
 }
 
 // sign notes a sign of life, from whatever source.
-func (a *attempts) sign(s *step) {
-	a.soft.quiet = s.now
+func (a *attempts) sign(s *step, at time.Time) {
+	if at.After(a.soft.quiet) {
+		a.soft.quiet = at
+	}
 	if !a.soft.lived.IsZero() || !a.hard.Alive {
 		return
 	}
-	a.soft.lived = s.now
+	a.soft.lived = at
 	if after := s.cfg.Policy.Inter; after > 0 {
 		s.record(TimerSet{Timer: TimerInter, AfterMS: after.Milliseconds()})
 	}

@@ -75,6 +75,9 @@ type Limits struct {
 	WedgedAfter  time.Duration // of silence while the harness works; 0 is 5 min
 	HookPatience time.Duration // from the launch to the first hook; 0 is 10 s
 	MaxQueue     int           // dispatches waiting per client; 0 is 64
+	// SignDelay is how much later than the harness shows it a sign of life may
+	// reach the kernel. A silence ends an attempt that much later; 0 is none.
+	SignDelay time.Duration
 }
 
 // A Setup describes one launch: which harness, and which of its signals the

@@ -38,6 +38,9 @@ type (
 		Text  []byte
 		Whole bool
 	}
+	// SignOfLife says that the harness lived at At, which is not after the step:
+	// its output was read then, and the OutputSeen of it follows later.
+	SignOfLife struct{ At time.Time }
 	// FailureSeen reports, by a typed cause, why this attempt is about to fail.
 	// It counts when the attempt has ended, and not before.
 	FailureSeen struct {
@@ -129,6 +132,7 @@ func (Start) handle(s *step)             { s.start() }
 func (in Launched) handle(s *step)       { s.attempts.launched(s, in) }
 func (in LaunchFailed) handle(s *step)   { s.attempts.launchFailed(s, in) }
 func (in OutputSeen) handle(s *step)     { s.activity.output(s, in) }
+func (in SignOfLife) handle(s *step)     { s.activity.lives(s, in.At) }
 func (in FailureSeen) handle(s *step)    { s.attempts.failureSeen(s, in) }
 func (in CheckpointSeen) handle(s *step) { s.attempts.checkpoint(s, in.Checkpoint) }
 func (in SignalsSeen) handle(s *step)    { s.signals(in) }

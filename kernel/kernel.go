@@ -10,6 +10,11 @@
 //	append(turn.Facts); sync if turn.Sync; perform(turn.Effects)
 //	// call Step with Wake at k.Deadline(); stop when k.Done()
 //
+// The times of the steps never go back. Where they have a monotonic reading, as
+// those of time.Now, no timer of this process depends on how the machine's
+// clock is set. Instants in facts have none, because another process may read
+// them.
+//
 // The kernel starts no goroutine, reads no clock, holds no lock, opens no file
 // and logs nothing. The same inputs give the same turns, byte for byte, and
 // applying the recorded facts to a fresh kernel gives the same hard state. No
@@ -136,6 +141,16 @@ func (s *step) do(e Effect) { s.turn.Effects = append(s.turn.Effects, e) }
 
 // due says whether a time has come; the zero time never does.
 func (s *step) due(at time.Time) bool { return !at.IsZero() && !s.now.Before(at) }
+
+// timerAt is an instant of a fact or a record on the clock of the steps. Such
+// an instant names a time of day. A timer counts from now instead, because the
+// machine's clock may be set before it is due.
+func (s *step) timerAt(instant time.Time) time.Time {
+	if instant.IsZero() {
+		return instant
+	}
+	return s.now.Add(instant.Sub(s.now))
+}
 
 // invocationID is the id that every event of one step shares, because one step
 // is one event from outside.

@@ -1059,6 +1059,9 @@ func (w *fate) output() {
 		return
 	}
 	in := kernel.OutputSeen{}
+	if chance(w.r, "read earlier", 4) {
+		w.feed(kernel.SignOfLife{At: w.now.Add(-pick(w.r, "ago", 0, time.Millisecond, time.Minute))})
+	}
 	if w.cfg.Policy.Reads() {
 		in.Text = []byte(pick(w.r, "text", "working\n", "working\n", "working\n", "bad\n", "bad\n", "\x1b[2J"))
 		in.Whole = chance(w.r, "whole", 3)

@@ -28,6 +28,9 @@ type recovery struct {
 		CheckpointUnits int64
 		CheckpointBy    int
 	}
+	soft struct {
+		due time.Time // when the next retry begins, on the clock of the steps
+	}
 }
 
 type (
@@ -157,9 +160,16 @@ func (r *recovery) checkpoint() string     { return r.hard.Checkpoint }
 // retryAt is when the next attempt begins; zero while no retry is planned.
 func (r *recovery) retryAt() (at time.Time) {
 	if n := r.hard.Next; n != nil && n.Retry != nil {
-		at = n.Retry.At
+		at = r.soft.due
 	}
 	return at
+}
+
+// arm sets the timer of the next retry to the time that its fact names.
+func (r *recovery) arm(s *step) {
+	if n := r.hard.Next; n != nil && n.Retry != nil {
+		r.soft.due = s.timerAt(n.Retry.At)
+	}
 }
 
 // current names the attempt that ended, or that was waited for.
@@ -299,6 +309,7 @@ func (r *recovery) follow(s *step) {
 		s.ending.drain(s)
 		return
 	}
+	r.arm(s)
 	if broken := s.attempts.broken(); s.cfg.Policy.Continuation && r.hard.Checkpoint != "" {
 		switch {
 		case broken != "": // a continuation would continue what broke it
@@ -327,7 +338,7 @@ func (r *recovery) next(k *Kernel) time.Time {
 	if n.Retry == nil {
 		return k.step.now // a fallback does not wait
 	}
-	return n.Retry.At
+	return r.soft.due
 }
 
 // wake begins the planned attempt once its wait is over.

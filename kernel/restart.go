@@ -38,6 +38,8 @@ func (s *step) recover(in Restarted) {
 		return
 	}
 	s.record(Resumed{PID: in.PID, LastAt: s.session.lastReplayed().UTC(), Budget: s.budget()})
+	s.session.arm(s)
+	s.recovery.arm(s)
 	s.books.recovered()
 	if i := s.recovery.spent().Profile; i > 0 && i < len(s.cfg.Manifests) {
 		s.cfg.Manifest = s.cfg.Manifests[i]
@@ -55,6 +57,7 @@ func (s *step) recover(in Restarted) {
 			f.RetryAt = new(at.Add(s.now.Sub(s.session.lastReplayed())).UTC())
 		}
 		s.record(f)
+		s.recovery.arm(s)
 	}
 	s.router.failOpen(s)
 	lost := s.attempts.run() != "" && s.attempts.exit() == nil
@@ -150,4 +153,5 @@ func (s *step) attemptLost() {
 		Code: e.Code, Signal: e.Signal, Recovery: attempt.Retry, Reason: "the wrapper died, and how the harness ended is unknown",
 		Retry: &RetryPlan{Number: spent.Retries() + 1, Of: s.cfg.Policy.Attempts, Wait: attempt.WaitRestart, At: s.now.UTC()},
 		Next:  spent.Profile})
+	s.recovery.arm(s)
 }

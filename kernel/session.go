@@ -32,6 +32,7 @@ type sessionMachine struct {
 	soft struct {
 		pausedAt   time.Time // zero while no command paused it
 		eventAt    time.Time // of the newest fact or sign of life
+		end        time.Time // hard.End on the clock of the steps
 		ledgerLost bool      // from then on the kernel causes nothing any more
 		replayedTo time.Time // the time of the last replayed fact
 	}
@@ -169,8 +170,16 @@ func (m *sessionMachine) refusal() (lifeloop.FailureClass, string) {
 func (m *sessionMachine) ledgerLost() bool        { return m.soft.ledgerLost }
 func (m *sessionMachine) loseLedger()             { m.soft.ledgerLost = true }
 func (m *sessionMachine) recorded(at time.Time)   { m.soft.eventAt = at }
+func (m *sessionMachine) arm(s *step)             { m.soft.end = s.timerAt(m.hard.End) }
 func (m *sessionMachine) replayed(at time.Time)   { m.soft.replayedTo = at }
 func (m *sessionMachine) lastReplayed() time.Time { return m.soft.replayedTo }
+
+// lives notes a sign of life that is older than the step.
+func (m *sessionMachine) lives(at time.Time) {
+	if at.After(m.soft.eventAt) {
+		m.soft.eventAt = at
+	}
+}
 
 func (m *sessionMachine) move(s *step, to session.State, reason string) {
 	if err := session.Check(m.hard.State, to); err != nil {
@@ -190,9 +199,9 @@ func (m *sessionMachine) timer(k *Kernel) (at time.Time, which Timer) {
 	if !m.active() || m.hard.TimedOut != "" || k.ending.draining() || k.cfg.Observing || k.cfg.OneHook {
 		return at, ""
 	}
-	at, which = m.hard.End, timerSession
+	at, which = m.soft.end, timerSession
 	if p := k.cfg.Policy; p.Idle > 0 && !m.hard.Paused {
-		if t := m.soft.eventAt.Add(p.Idle); at.IsZero() || t.Before(at) {
+		if t := m.soft.eventAt.Add(p.Idle + k.cfg.SignDelay); at.IsZero() || t.Before(at) {
 			at, which = t, timerIdle
 		}
 	}
@@ -207,7 +216,7 @@ func (m *sessionMachine) next(k *Kernel) time.Time {
 // wake ends the session when its own time is over, whatever it is doing.
 func (m *sessionMachine) wake(s *step) {
 	_, which := m.timer(s.Kernel)
-	elapsed := s.now.Sub(m.hard.End.Add(-s.cfg.Policy.Session))
+	elapsed := s.now.Sub(m.soft.end.Add(-s.cfg.Policy.Session))
 	if which == timerIdle {
 		elapsed = s.now.Sub(m.soft.eventAt)
 	}
@@ -284,9 +293,10 @@ func (m *sessionMachine) resume(s *step, in ResumeAsked) {
 		pause = s.now.Sub(m.soft.pausedAt)
 	}
 	if at := s.recovery.retryAt(); !at.IsZero() {
-		f.RetryAt = new(at.Add(pause))
+		f.RetryAt = new(s.now.Add(at.Sub(s.now) + pause).UTC())
 	}
 	s.record(f)
+	s.recovery.arm(s)
 	s.attempts.shift(pause, s.now)
 	s.activity.shift(pause, s.now)
 	m.soft.pausedAt = time.Time{}

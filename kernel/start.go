@@ -53,6 +53,7 @@ func (s *step) begin() {
 	}
 	if d := s.cfg.Policy.Session; d > 0 {
 		s.record(DeadlineSet{Timer: timerSession, At: s.now.Add(d).UTC()})
+		s.session.arm(s)
 	}
 	s.recovery.launch(s)
 }

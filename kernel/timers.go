@@ -49,13 +49,13 @@ func (a *attempts) timer(k *Kernel) (at time.Time, which Timer) {
 	switch limit := k.activity.limitEnds(); {
 	case a.soft.lived.IsZero():
 		if p.Initial > 0 {
-			soonest(a.soft.quiet.Add(p.Initial), TimerInitial)
+			soonest(a.soft.quiet.Add(p.Initial+k.cfg.SignDelay), TimerInitial)
 		}
 	case k.activity.toolRuns(), asked, k.activity.atPrompt() && k.cfg.Interactive, p.Inter == 0:
 	case k.activity.is(limitWait) && limit.After(a.soft.quiet):
-		soonest(limit.Add(p.Inter), TimerInter)
+		soonest(limit.Add(p.Inter+k.cfg.SignDelay), TimerInter)
 	default:
-		soonest(a.soft.quiet.Add(p.Inter), TimerInter)
+		soonest(a.soft.quiet.Add(p.Inter+k.cfg.SignDelay), TimerInter)
 	}
 	return at, which
 }

@@ -50,7 +50,7 @@ func (h *health) version(s *step, sig telemetry.Signal) {
 		len(h.hard.Versions) == maxVersions || slices.Contains(h.hard.Versions, sig.Version) {
 		return
 	}
-	if !sig.At.IsZero() && s.attempts.launchedAfter(sig.At) {
+	if !sig.At.IsZero() && s.attempts.launchedAfter(sig.At, s.now) {
 		return // of the program that began the session, which this one resumes
 	}
 	f := VersionSeen{Version: sig.Version, Source: sig.Source, Detail: sig.Detail}

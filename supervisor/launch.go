@@ -17,6 +17,7 @@ type launched struct {
 	gone    <-chan struct{}    // closed when no process of its tree is left
 	stop    context.CancelFunc // ends its sources
 	drained chan struct{}      // closed when its sources were read to their end
+	runs    bool               // owned by the loop; the kernel knows that the harness runs
 	left    bool               // owned by the loop; a process outlived the harness
 	over    bool               // owned by the loop; its further inputs are dropped
 }

@@ -29,15 +29,15 @@ func (o *observing) step(now time.Time, in kernel.Input) error {
 	if len(turn.Facts) == 0 {
 		return nil
 	}
-	if o.log != nil {
-		if err := appendTo(o.log, now, turn.Facts, turn.Sync); err != nil {
-			return fmt.Errorf("%w: %w", ErrLedger, err)
-		}
-	}
 	entries := make([]kernel.Entry, len(turn.Facts))
 	for i, f := range turn.Facts {
 		o.seq++
 		entries[i] = kernel.Entry{Seq: o.seq, At: now, Fact: f}
+	}
+	if o.log != nil {
+		if err := appendTo(o.log, entries, turn.Sync); err != nil {
+			return fmt.Errorf("%w: %w", ErrLedger, err)
+		}
 	}
 	return o.listen(entries)
 }

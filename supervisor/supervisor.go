@@ -44,6 +44,7 @@ type Child interface {
 	Signal(sig syscall.Signal) error // to its process group
 	KillTree() error                 // kills all descendants of the guard
 	Wait() kernel.ChildExited        // returns when it has exited and its output is drained
+	LastOutput() time.Time           // when output was last read, now if some waits, zero before the first
 	Resume() error                   // continues a stopped group, so that it handles signals
 	Gone() <-chan struct{}           // closed when no process of its tree is left
 	Hold() error                     // stops all descendants of the guard
@@ -121,6 +122,10 @@ type Options struct {
 	Log      zerolog.Logger
 }
 
+// SignDelay is how late a sign of life may reach the kernel: a file is read soon
+// after it was written, not at the same time.
+const SignDelay = 100 * time.Millisecond
+
 const (
 	hookMargin = 500 * time.Millisecond
 	// batch bounds the inputs that one write and one sync commit.
@@ -138,7 +143,8 @@ type supervisor struct {
 	k   *kernel.Kernel
 	p   Ports
 	o   Options
-	seq uint64 // of the last committed fact
+	seq uint64    // of the last committed fact
+	now time.Time // of the newest step; it never goes back
 
 	inbox   chan posted
 	results []kernel.Input     // of effects performed on the loop; they precede the inbox
@@ -156,6 +162,7 @@ type supervisor struct {
 // that input from a finished launch is dropped. 0 is the number of no launch.
 type posted struct {
 	of int
+	at time.Time // when it was posted; zero for an input that had to wait for room in the inbox
 	kernel.Input
 }
 
@@ -237,9 +244,14 @@ func number(sig os.Signal) int {
 	return int(syscall.SIGTERM)
 }
 
-// gather adds the waiting inputs, so that one write commits all of them.
+// gather adds the waiting inputs, so that one write commits all of them. A Wake
+// comes after them: what they report may be why a timer must not fire.
 func (s *supervisor) gather(first posted) []posted {
-	inputs := []posted{first}
+	inputs := make([]posted, 0, 8)
+	_, wake := first.Input.(kernel.Wake)
+	if !wake {
+		inputs = append(inputs, first)
+	}
 	for _, in := range s.results {
 		inputs = append(inputs, posted{Input: in})
 	}
@@ -248,27 +260,54 @@ func (s *supervisor) gather(first posted) []posted {
 		select {
 		case in := <-s.inbox:
 			inputs = append(inputs, in)
+			continue
 		default:
-			return inputs
+		}
+		if wake {
+			inputs = append(inputs, first)
+		}
+		break
+	}
+	for i := range inputs {
+		if inputs[i].at.IsZero() {
+			inputs[i].at = time.Now()
 		}
 	}
 	return inputs
 }
 
-// turn steps the inputs, commits their facts with one write, and only then
-// performs their effects.
+// outputSeen adds a sign of life before inputs that may include the end of a
+// silence: output is reported at most once a second.
+func (s *supervisor) outputSeen(inputs []posted) []posted {
+	l := s.current.Load()
+	if l == nil || l.child == nil || !l.runs {
+		return inputs
+	}
+	if at, ok := s.k.Deadline(); !ok || inputs[len(inputs)-1].at.Before(at) {
+		return inputs
+	}
+	at := l.child.LastOutput()
+	if at.IsZero() {
+		return inputs
+	}
+	return append([]posted{{at: s.now, Input: kernel.SignOfLife{At: at}}}, inputs...)
+}
+
+// turn steps the inputs, each at the time when it was posted, commits their facts
+// with one write, and only then performs their effects.
 func (s *supervisor) turn(inputs []posted) error {
-	now := time.Now()
-	var facts []kernel.Fact
+	var entries []kernel.Entry
 	var effects []kernel.Effect
 	durable := false
-	for _, p := range inputs {
+	for _, p := range s.outputSeen(inputs) {
 		if s.late(p) {
 			continue
 		}
 		switch in := p.Input.(type) {
 		case kernel.Returned:
 			delete(s.cancel, in.Call)
+		case kernel.Launched:
+			s.current.Load().runs = true
 		case kernel.ChildExited:
 			l := s.current.Load()
 			l.child, l.left = nil, in.Leftover > 0 || in.Lost
@@ -277,10 +316,10 @@ func (s *supervisor) turn(inputs []posted) error {
 				l.over = true
 			}
 		}
-		t := s.k.Step(now, p.Input)
-		facts, effects, durable = append(facts, t.Facts...), append(effects, t.Effects...), durable || t.Sync
+		t := s.step(p)
+		entries, effects, durable = s.date(entries, t.Facts), append(effects, t.Effects...), durable || t.Sync
 	}
-	if err := s.commit(now, facts, durable); err != nil {
+	if err := s.commit(entries, durable); err != nil {
 		// No effect of this turn is performed, but every waiting caller is released.
 		s.releaseAll(effects)
 		if !s.o.KeepGoing {
@@ -289,8 +328,8 @@ func (s *supervisor) turn(inputs []posted) error {
 		s.o.Log.Error().Err(err).Msg("the ledger is lost; continuing without it")
 		_ = s.p.Ledger.Close() // releases its lock; the ledger is broken
 		s.p.Ledger = nil
-		t := s.k.Step(now, kernel.LedgerLost{})
-		_ = s.commit(now, t.Facts, false) // without a ledger only Committed gets them
+		t := s.step(posted{at: time.Now(), Input: kernel.LedgerLost{}})
+		_ = s.commit(s.date(nil, t.Facts), false) // without a ledger only Committed gets them
 		s.releaseAll(t.Effects)
 		return nil
 	}
@@ -298,6 +337,23 @@ func (s *supervisor) turn(inputs []posted) error {
 		s.perform(e)
 	}
 	return nil
+}
+
+// step steps the kernel at the time of the input. Time never goes back: an input
+// that was posted before the last one that was stepped has its time.
+func (s *supervisor) step(p posted) kernel.Turn {
+	if p.at.After(s.now) {
+		s.now = p.at
+	}
+	return s.k.Step(s.now, p.Input)
+}
+
+// date adds the facts of the newest step. Their numbers are those of commit.
+func (s *supervisor) date(entries []kernel.Entry, facts []kernel.Fact) []kernel.Entry {
+	for _, f := range facts {
+		entries = append(entries, kernel.Entry{At: s.now, Fact: f})
+	}
+	return entries
 }
 
 // late reports whether an input belongs to a finished launch. A hook call among
@@ -312,33 +368,33 @@ func (s *supervisor) late(p posted) bool {
 	return true
 }
 
-func (s *supervisor) commit(now time.Time, facts []kernel.Fact, durable bool) error {
-	if len(facts) == 0 {
+func (s *supervisor) commit(entries []kernel.Entry, durable bool) error {
+	if len(entries) == 0 {
 		return nil
 	}
 	if s.p.Ledger != nil {
-		if err := appendTo(s.p.Ledger, now, facts, durable); err != nil {
+		if err := appendTo(s.p.Ledger, entries, durable); err != nil {
 			return err
 		}
 	}
-	for _, f := range facts {
+	for _, e := range entries {
 		s.seq++
-		if s.p.Committed != nil {
-			s.p.Committed(kernel.Entry{Seq: s.seq, At: now, Fact: f})
+		if e.Seq = s.seq; s.p.Committed != nil {
+			s.p.Committed(e)
 		}
 	}
 	return nil
 }
 
-// appendTo writes the facts of one moment.
-func appendTo(l Ledger, now time.Time, facts []kernel.Fact, durable bool) error {
-	records := make([]ledger.Record, len(facts))
-	for i, f := range facts {
-		kind, body, err := kernel.Encode(f)
+// appendTo writes the facts of entries with one write.
+func appendTo(l Ledger, entries []kernel.Entry, durable bool) error {
+	records := make([]ledger.Record, len(entries))
+	for i, e := range entries {
+		kind, body, err := kernel.Encode(e.Fact)
 		if err != nil {
 			return err
 		}
-		records[i] = ledger.Record{Kind: kind, At: now, Body: body}
+		records[i] = ledger.Record{Kind: kind, At: e.At, Body: body}
 	}
 	_, err := l.Append(records, durable)
 	return err
@@ -348,10 +404,19 @@ func appendTo(l Ledger, now time.Time, facts []kernel.Fact, durable bool) error 
 // pump must not call it.
 func (s *supervisor) post(in kernel.Input) { s.postOf(0, in) }
 
-// postOf posts an input from a launch.
+// postOf posts an input from a launch. An input that has to wait gets the time at
+// which the loop takes it: meanwhile its source reads nothing, so the silence of
+// the harness is not known to have begun.
 func (s *supervisor) postOf(launch int, in kernel.Input) {
+	p := posted{of: launch, at: time.Now(), Input: in}
 	select {
-	case s.inbox <- posted{launch, in}:
+	case s.inbox <- p:
+		return
+	default:
+	}
+	p.at = time.Time{}
+	select {
+	case s.inbox <- p:
 	case <-s.ctx.Done():
 	}
 }

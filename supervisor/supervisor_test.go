@@ -44,6 +44,8 @@ type rig struct {
 	options     Options
 	noTelemetry bool // the process itself is the sign of life
 	policy      attempt.Policy
+	limits      kernel.Limits
+	committed   func(kernel.Entry)
 }
 
 func newRig(t *testing.T) *rig {
@@ -93,7 +95,7 @@ func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
 	native := lifeloop.EventClaim{Support: lifeloop.Native, Modes: []lifeloop.IntegrationMode{lifeloop.NativeHook}}
 	limit := int64(8192)
 	n := map[string]int{}
-	cfg := kernel.Config{Session: "sess", Ledger: true, Policy: r.policy,
+	cfg := kernel.Config{Session: "sess", Ledger: true, Policy: r.policy, Limits: r.limits,
 		ClientDrain: 5 * time.Second, AbortGrace: 5 * time.Second,
 		NewID: func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
 		Began: kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
@@ -116,7 +118,7 @@ func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
 		cfg.Clients = append(cfg.Clients, c)
 	}
 	r.launcher.setup = cfg.Setup
-	return Run(ctx, kernel.New(cfg), Ports{Ledger: &r.ledger, Launcher: &r.launcher, Clients: clients, Door: &r.door, Signals: r.signals}, r.options)
+	return Run(ctx, kernel.New(cfg), Ports{Ledger: &r.ledger, Launcher: &r.launcher, Clients: clients, Door: &r.door, Signals: r.signals, Committed: r.committed}, r.options)
 }
 
 // decodeHook knows two hooks: a prompt, whose input is the turn, and a stop.
@@ -247,6 +249,7 @@ type fakeChild struct {
 	exit   chan kernel.ChildExited // its end; the first one counts
 	gone   chan struct{}           // closed when its tree has ended
 	ignore bool                    // it ignores signals
+	output func() time.Time        // when its output was last read; nil for never
 }
 
 func newChild(r *rig, n int) *fakeChild {
@@ -276,6 +279,12 @@ func (c *fakeChild) KillTree() error {
 	return nil
 }
 func (c *fakeChild) Resume() error { return nil }
+func (c *fakeChild) LastOutput() time.Time {
+	if c.output == nil {
+		return time.Time{}
+	}
+	return c.output()
+}
 func (c *fakeChild) Wait() kernel.ChildExited {
 	e := <-c.exit
 	c.launcher.over.Wait()

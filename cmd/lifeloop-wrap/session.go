@@ -18,6 +18,7 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
+	"lifeloop/supervisor"
 )
 
 // A session holds the files and the socket of one run.
@@ -129,7 +130,8 @@ func (s *session) kernelConfig(l *launcher, first kernel.Setup, argv []string) k
 	c := kernel.Config{
 		Session: s.id, Wants: wants(s.cfg.Requires), Ledger: s.ledger != nil, Setup: first, Policy: l.policy,
 		Tick: s.cfg.Tick, ClientDrain: s.cfg.ClientDrain, AbortGrace: s.cfg.Attempts.Timeouts.AbortGrace,
-		NewID: func(prefix string) string { return prefix + uuid.NewString() },
+		Limits: kernel.Limits{SignDelay: supervisor.SignDelay},
+		NewID:  func(prefix string) string { return prefix + uuid.NewString() },
 		Began: kernel.Began{SessionID: s.id, AdapterID: first.Manifest.AdapterID, AdapterVersion: first.Manifest.AdapterVersion,
 			Program: filepath.Base(argv[0]), Args: len(argv) - 1, ArgsDigest: "sha256:" + hex.EncodeToString(digest[:]),
 			WorkDir: dir, Version: version, PID: os.Getpid(), PTY: l.terminal.Pty(), Clients: []string{}, Policy: "none",

@@ -1,0 +1,130 @@
+package supervisor
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/attempt"
+	"lifeloop/kernel"
+	"lifeloop/session"
+)
+
+// Output is reported once a second, and its end restarts no timer. A harness that
+// writes more often than its time-outs allow is not ended.
+func TestOutputBetweenTwoReportsIsASignOfLife(t *testing.T) {
+	for name, timeouts := range map[string]attempt.Timeouts{
+		"initial": {Initial: 100 * time.Millisecond}, "inter": {Inter: 100 * time.Millisecond}, "idle": {Idle: 100 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.policy.Timeouts = timeouts
+				child := r.launcher.child
+				child.output = func() time.Time { return r.began.Add(time.Since(r.began).Truncate(90 * time.Millisecond)) }
+				r.launcher.play = func(post func(kernel.Input)) {
+					for range 5 {
+						time.Sleep(time.Second)
+						post(kernel.OutputSeen{Total: int64(time.Since(r.began))})
+					}
+					child.output = func() time.Time { return time.Now() }
+					child.end(kernel.ChildExited{})
+				}
+				result, err := r.run()
+				require.NoError(t, err)
+				require.Equal(t, session.Completed, result.State)
+				require.Empty(t, r.lines("signal", "kill"))
+			})
+		})
+	}
+}
+
+// A sign of life counts from the time at which it was read, however long the loop
+// was busy then. Which of two ready channels a select receives from is random, so
+// each case is run several times.
+func TestSignsThatWaitForABusyLoop(t *testing.T) {
+	for name, stall := range map[string]time.Duration{
+		"the inbox holds them": time.Second,
+		"the inbox is full":    batch * 90 * time.Millisecond * 3 / 2,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 10 {
+				synctest.Test(t, func(t *testing.T) {
+					r := newRig(t)
+					r.policy.Inter = 100 * time.Millisecond
+					stalls := 0
+					r.ledger.slow = func(n int) {
+						if stalls++; stalls%3 == 0 { // the others take no time
+							time.Sleep(stall)
+						}
+					}
+					r.launcher.play = func(post func(kernel.Input)) {
+						for i := range 500 {
+							post(kernel.OutputSeen{Total: int64(i)})
+							post(kernel.UnknownSeen{Source: "transcript", Types: map[string]int{"x": 1}})
+							time.Sleep(90 * time.Millisecond)
+						}
+						r.launcher.child.end(kernel.ChildExited{})
+					}
+					result, err := r.run()
+					require.NoError(t, err)
+					require.Equal(t, session.Completed, result.State)
+					require.Empty(t, r.lines("signal", "kill"))
+				})
+			}
+		})
+	}
+}
+
+// A silent harness is ended when its limit and the delay of its signs are over.
+func TestASilentHarnessIsEndedInTime(t *testing.T) {
+	const limit = 100 * time.Millisecond
+	for name, timeouts := range map[string]attempt.Timeouts{
+		"initial": {Initial: limit}, "inter": {Inter: limit}, "idle": {Idle: limit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.policy.Timeouts, r.limits.SignDelay = timeouts, SignDelay
+				r.launcher.play = func(post func(kernel.Input)) {
+					if name != "initial" {
+						post(kernel.OutputSeen{Total: 1})
+						r.launcher.child.output = func() time.Time { return r.began }
+					}
+				}
+				_, err := r.run()
+				require.NoError(t, err)
+				require.Equal(t, []string{"200ms signal 15"}, r.lines("signal", "kill"))
+			})
+		})
+	}
+}
+
+// Each fact has the time of the input that it follows from, although one write
+// commits the facts of many.
+func TestAFactHasTheTimeOfItsInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		var at []time.Duration
+		r.committed = func(e kernel.Entry) {
+			if f, ok := e.Fact.(kernel.UnknownCounted); ok && f.Source == "transcript" {
+				at = append(at, e.At.Sub(r.began))
+			}
+		}
+		r.ledger.slow = func(int) { time.Sleep(time.Second) }
+		r.launcher.play = func(post func(kernel.Input)) {
+			time.Sleep(10 * time.Second)
+			for range 4 {
+				post(kernel.UnknownSeen{Source: "transcript", Types: map[string]int{"x": 1}})
+				time.Sleep(100 * time.Millisecond)
+			}
+			r.launcher.child.end(kernel.ChildExited{})
+		}
+		_, err := r.run()
+		require.NoError(t, err)
+		const s, ms = time.Second, time.Millisecond
+		require.Equal(t, []time.Duration{11 * s, 11*s + 100*ms, 11*s + 200*ms, 11*s + 300*ms}, at)
+	})
+}
