@@ -69,12 +69,14 @@ func (c *Config) receivers() []Client {
 	return c.Clients
 }
 
-// Limits are the bounds that no option changes. The zero value of each means
-// its default.
+// Limits are bounds. The zero value of each means its default.
 type Limits struct {
-	WedgedAfter  time.Duration // of silence while the harness works; 0 is 5 min
-	HookPatience time.Duration // from the launch to the first hook; 0 is 10 s
-	MaxQueue     int           // dispatches waiting per client; 0 is 64
+	WedgedAfter time.Duration // of silence while the harness works; 0 is 5 min
+	FirstHook   time.Duration // from the launch to the first hook; 0 is 10 s
+	// ClientPatience is how long a hook waits for the earlier calls of its
+	// clients; 0 is 1 s, and a negative one is no time.
+	ClientPatience time.Duration
+	MaxQueue       int // dispatches waiting per client; 0 is 64
 	// SignDelay is how much later than the harness shows it a sign of life may
 	// reach the kernel. A silence ends an attempt that much later; 0 is none.
 	SignDelay time.Duration

@@ -151,7 +151,7 @@ func (h *health) degrade(s *step, capability string, from, to lifeloop.Support, 
 const hooksCapability = string(lifeloop.FrameOpening)
 
 // expectHook begins the wait for the first hook of a launch.
-func (h *health) expectHook(s *step) { h.soft.hookDue = s.now.Add(s.cfg.HookPatience) }
+func (h *health) expectHook(s *step) { h.soft.hookDue = s.now.Add(s.cfg.FirstHook) }
 
 func (h *health) stopExpecting() { h.soft.hookDue = time.Time{} }
 
@@ -196,7 +196,7 @@ func (h *health) wake(s *step) {
 	h.stopExpecting()
 	if s.attempts.alive() {
 		h.degrade(s, hooksCapability, h.support(s, hooksCapability), lifeloop.Unavailable,
-			"no hook was called within "+s.cfg.HookPatience.String()+" of the launch: a dialog may be open, or hooks are turned off")
+			"no hook was called within "+s.cfg.FirstHook.String()+" of the launch: a dialog may be open, or hooks are turned off")
 	}
 }
 

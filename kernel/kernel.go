@@ -74,7 +74,8 @@ func (k *Kernel) machines() [12]machine {
 
 // New returns a kernel before its first input.
 func New(cfg Config) *Kernel {
-	cfg.HookPatience = cmp.Or(cfg.HookPatience, 10*time.Second)
+	cfg.FirstHook = cmp.Or(cfg.FirstHook, 10*time.Second)
+	cfg.ClientPatience = cmp.Or(cfg.ClientPatience, time.Second)
 	cfg.WedgedAfter = cmp.Or(cfg.WedgedAfter, 5*time.Minute)
 	cfg.MaxQueue = cmp.Or(cfg.MaxQueue, 64)
 	return &Kernel{cfg: cfg, scopes: newScopes(), turns: newTurns(), pressure: newPressure(cfg.Synth), activity: newActivity(),

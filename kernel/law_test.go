@@ -93,11 +93,25 @@ type callAccount struct {
 	receipts  map[string]map[string]int // event id → client → receipts
 	issued    map[string]lifeloop.Receipt
 	calls     map[string]string // call → client, until it is dispatched
-	inFrame   map[string]frameCall
-	received  map[string]int    // of a client and frame: the last event's place in frameOrder
-	flying    map[string]string // client → call
-	payloads  map[string]int    // call#index → how often it was settled
-	asked     map[string]*asked // hooks
+	orderAccount
+	flying   map[string]string // client → call
+	payloads map[string]int    // call#index → how often it was settled
+	asked    map[string]*asked // hooks
+}
+
+// An orderAccount is the order of the events that each client receives.
+type orderAccount struct {
+	made     map[string]madeCall
+	received map[string]int      // client → the place of the newest call it received
+	owed     map[string][]string // client → calls whose receipts are still to come, in order
+	drainDue time.Time           // the end of the clients' time
+	hurry    bool                // this step is an abort, or the recovery of a crash
+}
+
+// A madeCall is one call: its place in the order of observation, and its event.
+type madeCall struct {
+	place int
+	event lifeloop.Event
 }
 
 // spent is what the attempts have used up, by our own count.
@@ -127,8 +141,9 @@ func newJudge(t require.TestingT, cfg kernel.Config, now time.Time) *judge {
 			identityAccount: identityAccount{now: identity{adapter: cfg.Manifest.AdapterID}, ids: map[int]string{},
 				of: map[string]identity{}, claimed: map[string]identity{}}},
 		callAccount: callAccount{receivers: map[string]string{}, receipts: map[string]map[string]int{}, issued: map[string]lifeloop.Receipt{},
-			calls: map[string]string{}, inFrame: map[string]frameCall{}, received: map[string]int{}, flying: map[string]string{},
-			payloads: map[string]int{}, asked: map[string]*asked{}},
+			calls: map[string]string{}, flying: map[string]string{},
+			orderAccount: orderAccount{made: map[string]madeCall{}, received: map[string]int{}, owed: map[string][]string{}},
+			payloads:     map[string]int{}, asked: map[string]*asked{}},
 		frameAccount: frameAccount{owners: map[string]owner{}, ordinal: map[string]int{}, placed: map[string]bool{}, about: map[string]*lifeloop.FrameContext{}}}
 }
 
@@ -180,7 +195,10 @@ func (j *judge) step(in kernel.Input) kernel.Turn {
 
 // input notes what an input means for the account.
 func (j *judge) input(in kernel.Input) {
+	j.hurry = false
 	switch in := in.(type) {
+	case kernel.Restarted:
+		j.hurry = true
 	case kernel.HookCalled:
 		j.asked[in.Hook] = &asked{capacity: in.Call.Capacity, deadline: in.Deadline, session: in.Call.Session}
 	case kernel.HookClosed:
@@ -198,7 +216,7 @@ func (j *judge) input(in kernel.Input) {
 	case kernel.RenewAsked:
 		j.asking = in.Ask
 	case kernel.AbortAsked:
-		j.asking, j.aborted = in.Ask, true
+		j.asking, j.aborted, j.hurry = in.Ask, true, true
 	case kernel.SourcesDrained:
 		j.due = false
 	case kernel.Returned:
@@ -257,10 +275,9 @@ func (j *judge) fact(f kernel.Fact) {
 	case kernel.Dispatched:
 		require.Contains(j.t, j.calls, f.Call, "dispatched once, and before its receipt")
 		delete(j.calls, f.Call)
-		if c, ok := j.inFrame[f.Call]; ok {
-			require.LessOrEqual(j.t, j.received[c.receiver], c.event, "%s receives a frame's events out of order", c.receiver)
-			j.received[c.receiver] = c.event
-		}
+		place := j.made[f.Call].place
+		require.Less(j.t, j.received[f.Client], place, "%s receives %s out of order", f.Client, f.Call)
+		j.received[f.Client] = place
 	case kernel.Answered:
 		j.answered(f)
 	case kernel.Placing:
@@ -283,6 +300,8 @@ func (j *judge) fact(f kernel.Fact) {
 		j.launching(f)
 	case kernel.Exited:
 		j.running, j.suspended = false, false
+	case kernel.DrainBegan:
+		j.drainDue = f.Until
 	case kernel.PauseRequested:
 		j.paused = true
 	case kernel.ResumeRequested:
@@ -421,13 +440,6 @@ func (j *judge) attemptEnded(f kernel.AttemptEnded) {
 
 var frameOrder = []lifeloop.Event{lifeloop.FrameOpening, lifeloop.FrameOpened, lifeloop.FrameEnding, lifeloop.FrameEnded}
 
-// A frameCall is the call of a frame's event: which client and frame, and the
-// event's place in frameOrder.
-type frameCall struct {
-	receiver string
-	event    int
-}
-
 func (j *judge) observed(f kernel.Observed) {
 	r := f.Record
 	j.reach["event "+string(r.Event)]++
@@ -453,9 +465,6 @@ func (j *judge) observed(f kernel.Observed) {
 		require.Less(j.t, len(before), len(frameOrder), "frame %s is over", id)
 		require.Equal(j.t, frameOrder[len(before)], r.Event, "frame %s had %v", id, before)
 		j.frames[id] = append(before, r.Event)
-		for _, c := range f.Calls {
-			j.inFrame[c.Call] = frameCall{c.Client + " " + id, len(before)}
-		}
 		switch r.Event {
 		case lifeloop.FrameOpening:
 			require.NotContains(j.t, j.open, id)
@@ -490,6 +499,10 @@ func (j *judge) observed(f kernel.Observed) {
 	for _, c := range f.Calls {
 		calls = append(calls, c.Client)
 		j.calls[c.Call] = c.Client
+		j.made[c.Call] = madeCall{len(j.made) + 1, r.Event}
+		if r.Event != lifeloop.ReceiptEmitted {
+			j.owed[c.Client] = append(j.owed[c.Client], c.Call)
+		}
 	}
 	require.Equal(j.t, receivers, calls, "the clients that subscribed to %s are called once each", r.Event)
 	if r.Event == lifeloop.ReceiptEmitted {
@@ -507,10 +520,11 @@ func (j *judge) receipt(f kernel.ReceiptIssued) {
 	j.claim(r.EventID, r.AdapterID, r.HarnessRunID, r.HarnessSessionID)
 	j.reach["receipt "+string(r.Status)]++
 	for _, w := range r.Warnings {
-		if w == "client_busy" || w == "queue_full" {
+		if w == "queue_full" {
 			j.reach["receipt "+w]++
 		}
 	}
+	j.inOrder(f)
 	if j.cfg.Ledger && !j.ledgerLost {
 		require.NotNil(j.t, r.Sequence)
 		n := j.numbers[f.Scope]
@@ -536,6 +550,24 @@ func (j *judge) receipt(f kernel.ReceiptIssued) {
 	}
 	j.receipts[r.EventID][r.ClientID]++
 	require.Equal(j.t, 1, j.receipts[r.EventID][r.ClientID], "one receipt per event and client")
+}
+
+// inOrder checks that the receipts of a client follow the order of observation,
+// and that no event of a session or a frame was dropped. Without its ledger, in a
+// crash and at the end of their time, clients lose what they were not given.
+func (j *judge) inOrder(f kernel.ReceiptIssued) {
+	if f.Call == "" {
+		return // of the wrapper as its own client
+	}
+	owed := j.owed[f.Receipt.ClientID]
+	require.NotEmpty(j.t, owed)
+	require.Equal(j.t, owed[0], f.Call, "a receipt before those of earlier events")
+	j.owed[f.Receipt.ClientID] = owed[1:]
+	event := j.made[f.Call].event
+	if _, waits := j.calls[f.Call]; waits && (event.Session() || event.Frame()) {
+		over := !j.drainDue.IsZero() && !j.now.Before(j.drainDue)
+		require.True(j.t, over || j.hurry || j.ledgerLost, "%s is dropped", event)
+	}
 }
 
 func (j *judge) effect(e kernel.Effect) {
@@ -692,7 +724,7 @@ func drawConfig(r *rapid.T) kernel.Config {
 	n := map[string]int{}
 	cfg := kernel.Config{
 		Session: "sess", Ledger: !chance(r, "no ledger", 5), ClientDrain: pick(r, "drain", time.Second, 5*time.Second),
-		AbortGrace: 5 * time.Second, Limits: kernel.Limits{HookPatience: pick(r, "patience", 0, 2*time.Second), MaxQueue: pick(r, "max queue", 0, 1, 2, 3)},
+		AbortGrace: 5 * time.Second, Limits: kernel.Limits{FirstHook: pick(r, "first hook", 0, 2*time.Second), ClientPatience: pick(r, "patience", 0, 0, -1, 300*time.Millisecond, 10*time.Second), MaxQueue: pick(r, "max queue", 0, 1, 2, 3)},
 		Observing: chance(r, "observing", 10),
 		Tick:      pick(r, "tick", 0, 30*time.Second),
 		NewID:     func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
@@ -1187,7 +1219,7 @@ var depth = []string{
 	"fact bound", "fact placing", "fact source_read", "fact drain_began", "fact weakened", "fact call_over",
 	"frame inside another", "reply ", "reply state_conflict", "reply invalid_request",
 	"event context.pressure_observed", "event context.compacted", "event capability.degraded", "event supervisor.tick", "event receipt.emitted", "event receipt.gap_detected",
-	"receipt observed", "receipt delivered", "receipt skipped", "receipt degraded", "receipt failed", "receipt client_busy", "receipt queue_full",
+	"receipt observed", "receipt delivered", "receipt skipped", "receipt degraded", "receipt failed", "receipt queue_full",
 	"settled delivered ", "settled skipped expired", "settled failed the hook ended before the answer was written",
 	"settled failed no acceptable placement", "document of an earlier launch",
 	"settled skipped its frame ended", "settled failed its frame ended",

@@ -145,6 +145,8 @@ func (w *world) clientOption(p *plan, a datadriven.CmdArg) bool {
 		p.cfg.Tick = w.duration(a.Vals[0])
 	case "timeout":
 		p.timeout = w.duration(a.Vals[0])
+	case "patience":
+		p.cfg.ClientPatience = w.duration(a.Vals[0])
 	case "queue":
 		p.cfg.MaxQueue = w.integer(a.Vals[0])
 	case "requires":

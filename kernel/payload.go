@@ -281,6 +281,10 @@ func (l *slots) giveUpScope(s *step, scope int, why string) {
 	l.giveUpIf(s, why, func(p *parcel) bool { return p.scope == scope })
 }
 
+func (l *slots) giveUpCall(s *step, call, why string) {
+	l.giveUpIf(s, why, func(p *parcel) bool { return p.call == call })
+}
+
 func (l *slots) giveUpIf(s *step, why string, which func(*parcel) bool) {
 	for _, p := range l.soft.waiting { // settle replaces the slice
 		if p.hook == "" && which(p) {

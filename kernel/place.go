@@ -56,6 +56,17 @@ func (l *slots) asking(s *step, frame string) bool {
 	return false
 }
 
+// starts says that a hook of the start of a harness session waits for its
+// answer.
+func (l *slots) starts(scope int) bool {
+	for h := range l.unanswered {
+		if h.scope == scope && h.call.Slot == telemetry.SlotSession {
+			return true
+		}
+	}
+	return false
+}
+
 // reachable says whether a slot of this candidate can still take a payload.
 func (l *slots) reachable(s *step, p *parcel, c negotiate.Candidate) bool {
 	if s.cfg.OneHook { // there is no later hook
@@ -67,7 +78,7 @@ func (l *slots) reachable(s *step, p *parcel, c negotiate.Candidate) bool {
 	session := p.frame == ""
 	switch c.Class {
 	case lifeloop.PreSession:
-		return session && l.soft.begun < p.scope
+		return session && (l.soft.begun < p.scope || l.starts(p.scope))
 	case lifeloop.ToolResult:
 		return session || s.turns.isOpen(p.frame)
 	}

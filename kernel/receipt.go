@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"cmp"
+	"slices"
 
 	"lifeloop/lifeloop"
 	"lifeloop/session"
@@ -24,7 +25,10 @@ func (f ReceiptIssued) apply(k *Kernel) {
 	if r.Sequence != nil {
 		k.scopes.receipt(f.Scope, *r.Sequence)
 	}
-	delete(h.Calls, f.Call)
+	if c := h.Calls[f.Call]; c != nil {
+		h.Open[c.Client] = slices.DeleteFunc(h.Open[c.Client], func(id string) bool { return id == f.Call })
+		delete(h.Calls, f.Call)
+	}
 	// A parent is needed only while its step may issue more receipts to the
 	// same client.
 	key := r.ClientID + "\x00" + r.InvocationID
@@ -54,11 +58,6 @@ func (r *router) warn(s *step, client, why string) {
 
 // receipt issues the one receipt of a call.
 func (r *router) receipt(s *step, k *call, o outcome) {
-	if k.Event == lifeloop.ReceiptEmitted {
-		// "receipt.emitted" never makes a receipt of its own.
-		s.record(CallOver{k.ID})
-		return
-	}
 	if more := r.soft.warnings[k.Client]; len(more) > 0 {
 		delete(r.soft.warnings, k.Client)
 		o.warnings = append(append([]string(nil), o.warnings...), more...)

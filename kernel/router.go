@@ -11,24 +11,28 @@ import (
 	"lifeloop/telemetry"
 )
 
-// router carries each event to the clients that subscribed to it, in order and
-// one at a time per client. Each call ends in one receipt (DECISIONS L4):
+// router carries each event to the clients that subscribed to it, in the order
+// of observation and one at a time per client. Each call ends in one receipt
+// (DECISIONS L4). The receipts of a client are in the same order, so a call
+// that is over waits for those before it:
 //
-//	emit ──► observed ──► queued ──► dispatched ──► answered ──► receipt_issued
+//	emit ──► observed ──► queued ──► dispatched ──► answered ──► over ──► receipt_issued
 //	                         │           │             └─ waits for the slots of its payloads
 //	                         │           └─ failed: time-out, no answer
-//	                         └─ skipped: queue_full, client_busy
+//	                         └─ skipped: queue_full
 //
 // receipt.emitted makes no receipt; call_over ends its call.
 type router struct {
 	hard struct {
-		Calls   map[string]*call  // without a receipt so far
-		Made    int               // calls so far
-		Parents map[string]string // the newest receipt by client and invocation
+		Calls   map[string]*call    // without a receipt so far
+		Open    map[string][]string // those that make one, by client, in order
+		Made    int                 // calls so far
+		Parents map[string]string   // the newest receipt by client and invocation
 	}
 	soft struct {
 		queue    map[string][]string // calls by client
-		flying   map[string]flight   // by client
+		flying   map[string]string   // the call that a client is busy with
+		over     map[string]outcome  // of calls whose receipt waits for an earlier one
 		warnings map[string][]string // for the next receipt of a client
 		tickDue  time.Time
 	}
@@ -59,12 +63,6 @@ type origin struct {
 	Run, Session        *string // nil while unknown
 	Pressure            string  // the level of the context's pressure
 	Prompts             int     // frames of the harness so far
-}
-
-// A flight is the dispatch that a client is busy with.
-type flight struct {
-	call  string
-	began time.Time
 }
 
 type (
@@ -125,6 +123,9 @@ func (f Observed) apply(k *Kernel) {
 	for _, c := range f.Calls {
 		h.Made++
 		h.Calls[c.Call] = &call{ID: c.Call, N: h.Made, Client: c.Client, Idempotency: c.IdempotencyKey, origin: f.origin(k)}
+		if f.Record.Event != lifeloop.ReceiptEmitted {
+			h.Open[c.Client] = append(h.Open[c.Client], c.Call)
+		}
 	}
 }
 
@@ -170,8 +171,9 @@ func byHarness(evidence []lifeloop.Evidence) bool {
 }
 
 func newRouter() (r router) {
-	r.hard.Calls, r.hard.Parents = map[string]*call{}, map[string]string{}
-	r.soft.queue, r.soft.flying, r.soft.warnings = map[string][]string{}, map[string]flight{}, map[string][]string{}
+	r.hard.Calls, r.hard.Open, r.hard.Parents = map[string]*call{}, map[string][]string{}, map[string]string{}
+	r.soft.queue, r.soft.flying = map[string][]string{}, map[string]string{}
+	r.soft.over, r.soft.warnings = map[string]outcome{}, map[string][]string{}
 	return r
 }
 
@@ -229,9 +231,7 @@ func (s *step) emit(e emission) []callRef {
 		}
 	}
 	s.record(f)
-	for _, c := range f.Calls {
-		s.router.enqueue(s, c)
-	}
+	s.router.enqueue(s, f.Calls)
 	// Without any client the wrapper itself is the client, and has observed the
 	// event. An observer without a ledger issues no receipts.
 	if len(s.cfg.Clients) == 0 && (s.cfg.Ledger || !s.cfg.Observing) && e.event != lifeloop.ReceiptEmitted && e.event != lifeloop.SupervisorTick {
@@ -266,64 +266,42 @@ func by(sigs ...telemetry.Signal) []lifeloop.Evidence {
 	return out
 }
 
-// enqueue adds a call to its client's queue and keeps the queue within its
-// bound: the oldest call that is neither session.* nor frame.* is skipped, ticks
-// and pressure before the rest (DECISIONS L18).
-func (r *router) enqueue(s *step, ref callRef) {
-	q := append(r.soft.queue[ref.Client], ref.Call)
-	r.soft.queue[ref.Client] = q
-	if len(q) <= s.cfg.MaxQueue {
-		return
+// enqueue adds the calls of an event to the queues of their clients, and then
+// keeps each queue within its bound. The newest tick or level of pressure
+// replaces older ones, and what receipt.emitted reports is on the ledger. No
+// other event is ever skipped (DECISIONS L18).
+func (r *router) enqueue(s *step, calls []callRef) {
+	for _, c := range calls {
+		r.soft.queue[c.Client] = append(r.soft.queue[c.Client], c.Call)
 	}
-	pick := -1
-	for i, id := range q {
-		ev := r.hard.Calls[id].Event
-		if ev == lifeloop.SupervisorTick || ev == lifeloop.ContextPressureObserved {
-			pick = i
-			break
+	for _, c := range calls {
+		if q := r.soft.queue[c.Client]; len(q) > s.cfg.MaxQueue {
+			i := slices.IndexFunc(q, func(id string) bool { return coalesces(r.hard.Calls[id].Event) })
+			if i < 0 {
+				i = slices.IndexFunc(q, func(id string) bool { return r.hard.Calls[id].Event == lifeloop.ReceiptEmitted })
+			}
+			if i >= 0 {
+				r.skip(s, q[i], "queue_full")
+			}
 		}
-		if pick < 0 && !ev.Session() && !ev.Frame() {
-			pick = i
-		}
 	}
-	if pick >= 0 { // else there are only events that are never skipped
-		r.skip(s, q[pick], "queue_full")
-	}
+}
+
+// coalesces says that a later event of its kind makes an event obsolete.
+func coalesces(e lifeloop.Event) bool {
+	return e == lifeloop.SupervisorTick || e == lifeloop.ContextPressureObserved
 }
 
 // skip ends a call that its client did not get.
 func (r *router) skip(s *step, id, why string) {
 	c := r.hard.Calls[id]
 	r.soft.queue[c.Client] = slices.DeleteFunc(r.soft.queue[c.Client], func(queued string) bool { return queued == id })
-	r.receipt(s, c, outcome{status: lifeloop.Skipped, warnings: []string{why}})
+	r.end(s, c, outcome{status: lifeloop.Skipped, warnings: []string{why}})
 }
 
-// busySince is when the call began that a client is busy with; zero for a free
-// client.
-func (r *router) busySince(client string) time.Time { return r.soft.flying[client].began }
-
-// overtake moves the calls of this step to the front of a client's queue and
-// returns how many it moved. The waiting calls of the same frames move with
-// them: a client receives the events of one frame in order, and the end of one
-// frame before the opening of the next.
-func (r *router) overtake(s *step, client string) int {
-	queue := r.soft.queue[client]
-	frames := map[string]bool{}
-	for _, id := range queue {
-		if k := r.hard.Calls[id]; k.Invocation == s.invocation && k.Frame != nil {
-			frames[k.Frame.FrameID] = true
-		}
-	}
-	front, rest := []string{}, []string{}
-	for _, id := range queue {
-		if k := r.hard.Calls[id]; k.Invocation == s.invocation || k.Frame != nil && frames[k.Frame.FrameID] {
-			front = append(front, id)
-		} else {
-			rest = append(rest, id)
-		}
-	}
-	r.soft.queue[client] = append(front, rest...)
-	return len(front)
+// free says that a call is the next one of a client that is not busy.
+func (r *router) free(c callRef) bool {
+	return r.soft.flying[c.Client] == "" && r.soft.queue[c.Client][0] == c.Call
 }
 
 // pump dispatches the next call of each client that is free.
@@ -349,7 +327,7 @@ func (r *router) dispatch(s *step, c *Client, k *call) {
 	}
 	s.record(Dispatched{Call: k.ID, Client: c.ID})
 	s.slots.dispatched(k.ID)
-	r.soft.flying[c.ID] = flight{k.ID, s.now}
+	r.soft.flying[c.ID] = k.ID
 	s.do(Dispatch{Call: k.ID, Client: c.ID, Timeout: timeout, Envelope: lifeloop.DispatchEnvelope{
 		SchemaVersion: lifeloop.Version, Request: s.request(k)}})
 }
@@ -379,7 +357,7 @@ func (r *router) returned(s *step, in Returned) {
 	if !ok || !k.Dispatched || k.Answer != nil {
 		return
 	}
-	if r.soft.flying[k.Client].call == in.Call {
+	if r.soft.flying[k.Client] == in.Call {
 		delete(r.soft.flying, k.Client)
 	}
 	defer s.slots.returned(s, in.Call)
@@ -389,7 +367,7 @@ func (r *router) returned(s *step, in Returned) {
 			failed.warnings = []string{in.Why}
 		}
 		s.record(Answered{Call: in.Call, Failure: failed.failure, Warnings: failed.warnings})
-		r.receipt(s, k, failed)
+		r.end(s, k, failed)
 		return
 	}
 	s.record(answerOf(k, in.Response))
@@ -418,14 +396,13 @@ func answerOf(k *call, r *lifeloop.CallbackResponse) Answered {
 	return a
 }
 
-// close issues the receipt of an answered call, once none of its payloads
-// waits any more.
+// close ends an answered call, once none of its payloads waits any more.
 func (r *router) close(s *step, k *call) {
 	if r.hard.Calls[k.ID] == nil || k.Answer == nil {
 		return
 	}
 	a := k.Answer
-	o := outcome{status: a.Status, failure: a.Failure, retry: a.Retry, warnings: slices.Clone(a.Warnings)}
+	o := outcome{status: cmp.Or(a.Status, lifeloop.Failed), failure: a.Failure, retry: a.Retry, warnings: slices.Clone(a.Warnings)}
 	delivered, missed := 0, 0
 	for i, p := range k.Settled {
 		switch {
@@ -449,7 +426,32 @@ func (r *router) close(s *step, k *call) {
 	case delivered > 0:
 		o.status = lifeloop.Delivered
 	}
-	r.receipt(s, k, o)
+	r.end(s, k, o)
+}
+
+// maxOpen is how many calls of a client may wait for the payload of an earlier
+// one, which is then given up.
+const maxOpen = 1000
+
+// end ends a call, and issues the receipts that waited for it alone.
+func (r *router) end(s *step, k *call, o outcome) {
+	if k.Event == lifeloop.ReceiptEmitted {
+		// "receipt.emitted" never makes a receipt of its own.
+		s.record(CallOver{k.ID})
+		return
+	}
+	r.soft.over[k.ID] = o
+	for open := r.hard.Open[k.Client]; len(open) > 0; open = r.hard.Open[k.Client] {
+		o, over := r.soft.over[open[0]]
+		if !over {
+			if len(open) > maxOpen {
+				s.slots.giveUpCall(s, open[0], "too many receipts wait for this payload")
+			}
+			return
+		}
+		delete(r.soft.over, open[0])
+		r.receipt(s, r.hard.Calls[open[0]], o)
+	}
 }
 
 // failQueued ends the calls that are still queued.
@@ -464,7 +466,7 @@ func (r *router) fail(s *step, client string, class lifeloop.FailureClass, why s
 	r.soft.queue[client] = nil
 	for _, id := range q {
 		if k := r.hard.Calls[id]; k != nil {
-			r.receipt(s, k, outcome{status: lifeloop.Failed, failure: class, warnings: []string{why}})
+			r.end(s, k, outcome{status: lifeloop.Failed, failure: class, warnings: []string{why}})
 		}
 	}
 }
@@ -472,12 +474,12 @@ func (r *router) fail(s *step, client string, class lifeloop.FailureClass, why s
 // giveUp ends every call: the clients had their time.
 func (r *router) giveUp(s *step) {
 	for _, c := range s.cfg.Clients {
-		if f, busy := r.soft.flying[c.ID]; busy {
+		if id, busy := r.soft.flying[c.ID]; busy {
 			delete(r.soft.flying, c.ID)
-			s.do(Cancel{f.call})
-			if k := r.hard.Calls[f.call]; k != nil {
-				s.record(Answered{Call: f.call, Failure: lifeloop.Timeout})
-				r.receipt(s, k, outcome{status: lifeloop.Failed, failure: lifeloop.Timeout, warnings: []string{"the session ended before the client answered"}})
+			s.do(Cancel{id})
+			if k := r.hard.Calls[id]; k != nil {
+				s.record(Answered{Call: id, Failure: lifeloop.Timeout})
+				r.end(s, k, outcome{status: lifeloop.Failed, failure: lifeloop.Timeout, warnings: []string{"the session ended before the client answered"}})
 			}
 		}
 		r.fail(s, c.ID, lifeloop.Timeout, "the session ended before the client was free")
@@ -496,7 +498,7 @@ func (r *router) failOpen(s *step) {
 			if !k.Dispatched {
 				why = "the wrapper died before the client was called"
 			}
-			r.receipt(s, k, outcome{status: lifeloop.Failed, failure: lifeloop.TransportError, warnings: []string{why}})
+			r.end(s, k, outcome{status: lifeloop.Failed, failure: lifeloop.TransportError, warnings: []string{why}})
 			continue
 		}
 		for i, p := range k.Answer.Payloads {

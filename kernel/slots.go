@@ -40,9 +40,10 @@ type hook struct {
 	call     telemetry.HookCall
 	deadline time.Time
 	scope    int // whose model reads its answer; 0 for another session's
-	// waitsFor are its calls that have not returned, each with the time by which
-	// its client must be free; zero once the call has begun.
+	// waitsFor are its calls that have not returned. Each waits for the earlier
+	// calls of its client until that time; zero once it has begun.
 	waitsFor  map[string]time.Time
+	patience  time.Time // the end of those waits
 	answered  bool
 	envelopes []lifeloop.PayloadEnvelope
 	parcels   []*parcel
@@ -103,7 +104,7 @@ func (l *slots) unanswered(yield func(*hook) bool) {
 func (l *slots) called(s *step, in HookCalled) {
 	s.activity.alive(s)
 	s.health.spoke(s, "hook")
-	h := &hook{id: in.Hook, call: in.Call, deadline: in.Deadline, waitsFor: map[string]time.Time{}}
+	h := &hook{id: in.Hook, call: in.Call, deadline: in.Deadline, patience: s.now.Add(s.cfg.ClientPatience), waitsFor: map[string]time.Time{}}
 	l.soft.hooks[h.id] = h
 	l.soft.order = append(l.soft.order, h.id)
 	if s.attempts.exit() != nil || s.session.ledgerLost() {
@@ -144,13 +145,9 @@ func (s *step) adopt(call telemetry.HookCall) {
 	}
 }
 
-// busyPatience is how long a call may last before a hook stops waiting for its
-// client to be free.
-const busyPatience = time.Second
-
-// inside makes a hook with a slot wait for the calls of one of its events, which
-// overtake the queues of their clients. When the hook is over, it opens a frame,
-// if one is given.
+// inside makes a hook with a slot wait for the calls of one of its events. They
+// take their turn in the queues of their clients. When the hook is over, it opens
+// a frame, if one is given.
 func (l *slots) inside(s *step, h *hook, calls []callRef, frame string) {
 	if h == nil {
 		return
@@ -160,17 +157,10 @@ func (l *slots) inside(s *step, h *hook, calls []callRef, frame string) {
 		return
 	}
 	for _, c := range calls {
-		var free time.Time
-		if busy := s.router.busySince(c.Client); !busy.IsZero() {
-			if free = busy.Add(busyPatience); !s.now.Before(free) {
-				s.router.skip(s, c.Call, "client_busy")
-				continue
-			}
+		h.waitsFor[c.Call] = h.patience
+		if s.router.free(c) {
+			h.waitsFor[c.Call] = time.Time{}
 		}
-		if n := s.router.overtake(s, c.Client); n > 1 && free.IsZero() {
-			free = s.now.Add(busyPatience) // it is free, but has earlier calls to take
-		}
-		h.waitsFor[c.Call] = free
 	}
 }
 
@@ -218,7 +208,7 @@ func (l *slots) next(*Kernel) (at time.Time) {
 
 func (l *slots) wake(s *step) {
 	for h := range l.unanswered {
-		l.skipBusy(s, h)
+		l.leaveBusy(s, h)
 	}
 	for h := range l.unanswered {
 		if s.due(h.deadline) {
@@ -228,15 +218,10 @@ func (l *slots) wake(s *step) {
 	l.giveUpIf(s, "expired", func(p *parcel) bool { return p.expires != nil && s.due(time.Unix(*p.expires, 0)) })
 }
 
-// skipBusy skips the clients that were not free in time, and answers a hook
-// that waits for no other.
-func (l *slots) skipBusy(s *step, h *hook) {
-	for _, call := range slices.Sorted(maps.Keys(h.waitsFor)) {
-		if s.due(h.waitsFor[call]) {
-			delete(h.waitsFor, call)
-			s.router.skip(s, call, "client_busy")
-		}
-	}
+// leaveBusy stops waiting for clients that are still busy with earlier events. Their
+// calls stay in order; they have lost this slot.
+func (l *slots) leaveBusy(s *step, h *hook) {
+	maps.DeleteFunc(h.waitsFor, func(_ string, turn time.Time) bool { return s.due(turn) })
 	if len(h.waitsFor) == 0 {
 		l.answer(s, h)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -65,6 +66,7 @@ func hostHook(adapter, event string, stdin io.Reader, stdout *os.File, stderr io
 	k := kernel.New(kernel.Config{
 		Session: id, OneHook: true, Wants: wants(cfg.Requires), Clients: kernelClients(cfg.Clients),
 		Setup:       kernel.Setup{Manifest: manifest, Synth: synthConfig(cfg, profiles.Profile{}, profiles.Launch{})},
+		Limits:      kernel.Limits{ClientPatience: cmp.Or(cfg.HookPatience, -1)},
 		ClientDrain: time.Until(deadline), NewID: func(prefix string) string { return prefix + uuid.NewString() },
 	})
 	// A persistent client starts with its first call and ends with this hook.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -130,7 +131,7 @@ func (s *session) kernelConfig(l *launcher, first kernel.Setup, argv []string) k
 	c := kernel.Config{
 		Session: s.id, Wants: wants(s.cfg.Requires), Ledger: s.ledger != nil, Setup: first, Policy: l.policy,
 		Tick: s.cfg.Tick, ClientDrain: s.cfg.ClientDrain, AbortGrace: s.cfg.Attempts.Timeouts.AbortGrace,
-		Limits: kernel.Limits{SignDelay: supervisor.SignDelay},
+		Limits: kernel.Limits{SignDelay: supervisor.SignDelay, ClientPatience: cmp.Or(s.cfg.HookPatience, -1)},
 		NewID:  func(prefix string) string { return prefix + uuid.NewString() },
 		Began: kernel.Began{SessionID: s.id, AdapterID: first.Manifest.AdapterID, AdapterVersion: first.Manifest.AdapterVersion,
 			Program: filepath.Base(argv[0]), Args: len(argv) - 1, ArgsDigest: "sha256:" + hex.EncodeToString(digest[:]),

@@ -28,6 +28,7 @@ type Config struct {
 	LogLevel       string          `yaml:"log_level"`
 	LogFile        string          `yaml:"log_file"` // empty: no log
 	ClientDrain    time.Duration   `yaml:"client_drain"`
+	HookPatience   time.Duration   `yaml:"hook_patience"`
 	Tick           time.Duration   `yaml:"tick"` // 0: no supervisor.tick
 	Pressure       Pressure        `yaml:"pressure"`
 	Windows        []Window        `yaml:"windows"` // they win over every other source
@@ -90,6 +91,7 @@ func Default() Config {
 	return Config{
 		LogLevel:      "info",
 		ClientDrain:   5 * time.Second,
+		HookPatience:  time.Second,
 		Tick:          30 * time.Second,
 		Pressure:      Pressure{Moderate: 0.50, High: 0.75, Critical: 0.90, Hysteresis: 0.03},
 		OnLedgerError: "stop",
