@@ -103,6 +103,10 @@ func (w *world) launchOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 		cfg.HarnessSession = a.Vals[0]
 	case "cause":
 		cfg.Cause = a.Vals[0]
+	case "seen-as": // how the model sees the start of a session
+		claim := cfg.Manifest.Placement[lifeloop.PreSession]
+		claim.SeenAs = lifeloop.SeenAs(a.Vals[0])
+		cfg.Manifest.Placement[lifeloop.PreSession] = claim
 	case "lacks":
 		cfg.Manifest.LifecycleEvents[lifeloop.Event(a.Vals[0])] = lifeloop.EventClaim{Support: lifeloop.Unavailable}
 	case "manifest":

@@ -319,9 +319,13 @@ func (s *step) weakPlacements(k *call) []lifeloop.Degradation {
 		if p == nil || p.Status != lifeloop.Delivered || p.Support == "" || p.Support == lifeloop.Native {
 			continue
 		}
-		out = append(out, lifeloop.Degradation{Event: lifeloop.CapabilityDegraded, Capability: "placement." + string(p.Class),
+		name, why := string(p.Class), "the support of the slot is "+string(p.Support)
+		if s.manifest().Placement[p.Class].Support.Stronger(p.Support) { // the slot is as claimed, its voice is not
+			name, why = string(p.Placement), "the model sees the text of "+name+" as the user's"
+		}
+		out = append(out, lifeloop.Degradation{Event: lifeloop.CapabilityDegraded, Capability: "placement." + name,
 			PreviousSupport: lifeloop.Native, CurrentSupport: p.Support, ObservedAtEpochS: s.now.Unix(),
-			Evidence: "the support of the slot is " + string(p.Support), RetryClass: lifeloop.DegradedCapability.DefaultRetry()})
+			Evidence: why, RetryClass: lifeloop.DegradedCapability.DefaultRetry()})
 	}
 	return out
 }

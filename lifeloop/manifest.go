@@ -74,7 +74,8 @@ type PlacementClaim struct {
 	// SeenAs says how the model sees text that is placed here. It is our
 	// addition to the contract's claim, and decides which class is a
 	// developer_equivalent_frame (DECISIONS L6).
-	SeenAs SeenAs `json:"seen_as,omitempty"`
+	SeenAs   SeenAs `json:"seen_as,omitempty"`
+	Evidence string `json:"evidence,omitempty" wire:"evidence"`
 }
 
 // A SeenAs is the voice in which placed text reaches the model.

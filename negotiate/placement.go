@@ -46,14 +46,20 @@ func classes(p lifeloop.PayloadPlacement) []lifeloop.Placement {
 	return nil
 }
 
-// gives reports whether a class with this claim provides the payload placement. A
-// class after pre_session replaces a developer frame only if the model sees its
-// content as developer or system text.
-func gives(claim lifeloop.PlacementClaim, class lifeloop.Placement, asked lifeloop.PayloadPlacement) bool {
-	if asked != lifeloop.DeveloperEquivalentFrame || class == lifeloop.PreSession {
-		return true
+// gives returns the support of a class with this claim for the payload placement.
+// A developer frame is text that the model sees as the developer's or the system's.
+// The start of a session is a partial one if the model sees it as the user's, any
+// other class is none.
+func gives(claim lifeloop.PlacementClaim, class lifeloop.Placement, asked lifeloop.PayloadPlacement) lifeloop.Support {
+	switch {
+	case asked != lifeloop.DeveloperEquivalentFrame, claim.SeenAs == lifeloop.SeenAsDeveloper, claim.SeenAs == lifeloop.SeenAsSystem:
+		return claim.Support
+	case class != lifeloop.PreSession:
+		return lifeloop.Unavailable
+	case claim.SeenAs == lifeloop.SeenAsUser && places(claim.Support):
+		return lifeloop.Partial
 	}
-	return claim.SeenAs == lifeloop.SeenAsDeveloper || claim.SeenAs == lifeloop.SeenAsSystem
+	return claim.Support
 }
 
 // Placement returns all ways in which the manifest can place the payload. Partial
@@ -74,12 +80,13 @@ func Placement(m lifeloop.Manifest, p lifeloop.PayloadEnvelope) Placed {
 		}
 		for _, class := range classes(a.Placement) {
 			claim := m.Placement[class]
+			support := gives(claim, class, a.Placement)
 			switch {
-			case !gives(claim, class, a.Placement) || !places(claim.Support):
+			case !places(support):
 			case claim.MaxBytes != nil && size > *claim.MaxBytes:
 				tooLarge = true
 			default:
-				placed.Candidates = append(placed.Candidates, Candidate{a.Placement, class, claim.Support})
+				placed.Candidates = append(placed.Candidates, Candidate{a.Placement, class, support})
 			}
 		}
 	}

@@ -62,9 +62,9 @@ func TestPlacement(t *testing.T) {
 		{"a developer frame, where every hook speaks as the developer",
 			asDeveloper, payload(100, ask(developer, required)),
 			Placed{Required: true, Candidates: []Candidate{{developer, session, native}, {developer, trailing, native}, {developer, tool, native}}}},
-		{"a developer frame, where only the session's start will do",
+		{"a developer frame, where the session's start is the user's text",
 			asUser, payload(100, ask(developer, preferred)),
-			Placed{Candidates: []Candidate{{developer, session, native}}}},
+			Placed{Candidates: []Candidate{{developer, session, partial}}}},
 		{"before the prompt: the leading edge first, the trailing one else",
 			slots{leading: slot(synthesized, ""), trailing: slot(native, "")}, payload(1, ask(prompt, required)),
 			Placed{Required: true, Candidates: []Candidate{{prompt, leading, synthesized}, {prompt, trailing, native}}}},
@@ -149,7 +149,11 @@ func TestPlacementIsTotal(t *testing.T) {
 				t.Fatalf("%s is not in the client's order %v", c.Payload, acceptable)
 			}
 			claim := claims[c.Class]
-			if claim.Support != c.Support || c.Support == manual || c.Support == unavailable || int64(p.Body.Len()) > *claim.MaxBytes {
+			want := claim.Support
+			if c.Payload == developer && claim.SeenAs == lifeloop.SeenAsUser { // the start of a session
+				want = partial
+			}
+			if want != c.Support || c.Support == manual || c.Support == unavailable || int64(p.Body.Len()) > *claim.MaxBytes {
 				t.Fatalf("%+v is not what the manifest claims: %+v", c, claim)
 			}
 		}

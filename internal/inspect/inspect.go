@@ -159,6 +159,7 @@ func inspectClaim(m lifeloop.Manifest, name string) Claim {
 		if claim.MaxBytes != nil {
 			caveat("at most %d bytes", *claim.MaxBytes)
 		}
+		c.Evidence = claim.Evidence
 		if claim.SeenAs != "" {
 			caveat("the model sees it as %s text", claim.SeenAs)
 		}
