@@ -242,6 +242,8 @@ func (e *ending) finish(s *step) {
 	switch {
 	case s.session.is(session.Aborting):
 		s.session.move(s, session.Aborted, e.hard.Why)
+	case s.cfg.Observing && s.turns.unfinished(s.attempts.lastTurn()) != "":
+		s.session.move(s, session.Failed, s.turns.unfinished(s.attempts.lastTurn()))
 	case s.attempts.completed(), s.cfg.Observing, s.cfg.OneHook:
 		s.end(session.Completed)
 	default:
