@@ -254,11 +254,14 @@ func (e *ending) finish(s *step) {
 // end moves to a terminal state by way of RUNNING, if the session was paused
 // when its harness ended.
 func (s *step) end(to session.State) {
-	if s.session.is(session.Paused) {
-		s.session.move(s, session.Running, "the stopped harness ended")
+	why, left := s.attempts.failure(), "the stopped harness ended"
+	if s.session.closing() && to == session.Failed {
+		why, left = supervisorLost, supervisorLost
 	}
-	why := s.attempts.failure()
-	if t := s.session.timeout(); t != "" {
+	if s.session.is(session.Paused) {
+		s.session.move(s, session.Running, left)
+	}
+	if t := s.session.timeout(); t != "" && !s.session.closing() {
 		why = timeoutReason(t)
 	}
 	s.session.move(s, to, why)

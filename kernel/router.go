@@ -461,6 +461,15 @@ func (r *router) failQueued(s *step, why string) {
 	}
 }
 
+// failAll ends the queued calls, also those of receipt.emitted that this makes.
+func (r *router) failAll(s *step, class lifeloop.FailureClass, why string) {
+	for range 2 {
+		for _, c := range s.cfg.Clients {
+			r.fail(s, c.ID, class, why)
+		}
+	}
+}
+
 func (r *router) fail(s *step, client string, class lifeloop.FailureClass, why string) {
 	q := r.soft.queue[client]
 	r.soft.queue[client] = nil
