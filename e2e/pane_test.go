@@ -25,22 +25,32 @@ func TestScreen(t *testing.T) {
 	for name, s := range map[string]struct {
 		story
 		turn, quit func(p *pane)
+		shows      string // after the turn
 	}{
 		"claude": {
 			story: story{harness: claude, argv: claudeArgs("--allowedTools", "Bash"), replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("It says hi.")}},
 			turn: func(p *pane) {
 				p.await("Claude Code to be ready", func() bool { return claudeRegistry().Status == "idle" })
-				p.tmux("send-keys", "-t", "e2e", "-l", "run it")
+				p.claudeTurn("run it", 1)
+			},
+			quit:  claudeExits,
+			shows: "It says hi.",
+		},
+		"claude after a compaction": {
+			story: story{harness: claude, argv: claudeArgs()},
+			turn: func(p *pane) {
+				p.await("Claude Code to be ready", func() bool { return claudeRegistry().Status == "idle" })
+				p.claudeTurn("hello", 1)
+				p.claudeTurn("hello again", 2)
+				p.tmux("send-keys", "-t", "e2e", "-l", "/compact")
+				p.picture("/compact")
 				p.tmux("send-keys", "-t", "e2e", "Enter")
-				p.await("the turn", func() bool {
-					return p.transcripts(claudeTurnOver) == 1 && claudeRegistry().Status == "idle"
+				p.await("the compaction", func() bool {
+					return p.transcripts(claudeCompacted) == 1 && claudeRegistry().Status == "idle"
 				})
 			},
-			quit: func(p *pane) {
-				p.tmux("send-keys", "-t", "e2e", "-l", "/exit")
-				p.picture("Exit the CLI") // the menu of commands
-				p.tmux("send-keys", "-t", "e2e", "Enter")
-			},
+			quit:  claudeExits,
+			shows: "Compacted",
 		},
 		"codex": {
 			// Without the first flag Codex shows a warning that it runs without its
@@ -49,11 +59,18 @@ func TestScreen(t *testing.T) {
 			turn: func(p *pane) {
 				p.await("the turn", func() bool { return p.turnsOver() == 1 })
 			},
-			quit: func(p *pane) {
-				p.tmux("set-buffer", "/quit")
-				p.tmux("paste-buffer", "-p", "-t", "e2e")
-				p.tmux("send-keys", "-t", "e2e", "Enter")
+			shows: "It says hi.",
+			quit:  func(p *pane) { p.codexSends("/quit") },
+		},
+		"codex after a compaction": {
+			story: story{harness: codex, argv: codexArgs("--no-daemon", "run it"), replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("It says hi.")}},
+			turn: func(p *pane) {
+				p.await("the turn", func() bool { return p.turnsOver() == 1 })
+				p.codexSends("/compact")
+				p.await("the compaction", func() bool { return p.turnsOver() == 2 })
 			},
+			shows: "ontext compacted",
+			quit:  func(p *pane) { p.codexSends("/quit") },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +82,7 @@ func TestScreen(t *testing.T) {
 				take := func(wrapped bool) pictures {
 					p := newPane(t, s.story, wrapped)
 					s.turn(p)
-					turn := p.picture("It says hi.")
+					turn := p.picture(s.shows)
 					s.quit(p)
 					return pictures{turn, p.picture("<the shell: 0>")}
 				}
@@ -79,6 +96,30 @@ func TestScreen(t *testing.T) {
 			})
 		})
 	}
+}
+
+// claudeTurn sends a prompt and waits until that many turns are over.
+func (p *pane) claudeTurn(prompt string, turns int) {
+	p.t.Helper()
+	p.tmux("send-keys", "-t", "e2e", "-l", prompt)
+	p.tmux("send-keys", "-t", "e2e", "Enter")
+	p.await("the turn of "+prompt, func() bool {
+		return p.transcripts(claudeTurnOver) == turns && claudeRegistry().Status == "idle"
+	})
+}
+
+func claudeExits(p *pane) {
+	p.t.Helper()
+	p.tmux("send-keys", "-t", "e2e", "-l", "/exit")
+	p.picture("Exit the CLI") // the menu of commands
+	p.tmux("send-keys", "-t", "e2e", "Enter")
+}
+
+func (p *pane) codexSends(line string) {
+	p.t.Helper()
+	p.tmux("set-buffer", line)
+	p.tmux("paste-buffer", "-p", "-t", "e2e")
+	p.tmux("send-keys", "-t", "e2e", "Enter")
 }
 
 // A pane is a harness in a terminal whose screen can be captured.

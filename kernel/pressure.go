@@ -95,7 +95,13 @@ func (p *pressure) save(s *step) {
 // before the next prompt in the context that it left.
 func (p *pressure) before(s *step, sig telemetry.Signal) { p.emit(s, p.soft.synth.Before(sig)) }
 
-func (p *pressure) see(s *step, sig telemetry.Signal) { p.emit(s, p.soft.synth.See(sig, s.now)) }
+func (p *pressure) see(s *step, sig telemetry.Signal) {
+	if c := sig.Compaction; c != nil && c.InTurn != "" && sig.Turn != "" && s.turns.frameOf(sig.Turn) != nil {
+		inTurn := *c
+		inTurn.Trigger, sig.Compaction = c.InTurn, &inTurn
+	}
+	p.emit(s, p.soft.synth.See(sig, s.now))
+}
 
 func (p *pressure) flush(s *step) { p.emit(s, p.soft.synth.Flush()) }
 

@@ -149,13 +149,14 @@ func parseCall(u *telemetry.Usage, text string) (err error) {
 	return errors.Join(err, wrong)
 }
 
-// parseCompaction parses HALF:TRIGGER[:BEFORE[:AFTER]].
+// parseCompaction parses HALF:TRIGGER[/INTURN][:BEFORE[:AFTER]].
 func parseCompaction(text string) (*telemetry.Compaction, error) {
 	parts := strings.Split(text, ":")
 	if len(parts) < 2 {
 		return nil, fmt.Errorf("compacted: want HALF:TRIGGER, found %q", text)
 	}
-	c := &telemetry.Compaction{Half: parts[0], Trigger: parts[1]}
+	c := &telemetry.Compaction{Half: parts[0]}
+	c.Trigger, c.InTurn, _ = strings.Cut(parts[1], "/")
 	for i, to := range []**int64{&c.Before, &c.After} {
 		if len(parts) > 2+i {
 			n, err := parseNumber(parts[2+i])

@@ -76,7 +76,7 @@ func TestEventClaimsOfV1Adapters(t *testing.T) {
 		{lifeloop.FrameOpening, hook("claude", "UserPromptSubmit", `,"prompt_id":"p1"`), telemetry.Prompt},
 		{lifeloop.FrameOpened, transcript(claudePrompt), telemetry.Prompt},
 		{lifeloop.ContextPressureObserved, transcript(claudePrompt, claudeAnswer), telemetry.UsageSeen},
-		{lifeloop.ContextCompacted, hook("claude", "PostCompact", `,"trigger":"auto"`), telemetry.Compacted},
+		{lifeloop.ContextCompacted, hook("claude", "SessionStart", `,"source":"compact"`), telemetry.Compacted},
 		{lifeloop.FrameEnding, hook("claude", "Stop", `,"prompt_id":"p1"`), telemetry.TurnStop},
 		{lifeloop.FrameEnded, transcript(claudePrompt, claudeAnswer, `{"type":"system","subtype":"turn_duration","uuid":"d1","sessionId":"s","durationMs":5}`), telemetry.TurnEnd},
 		{lifeloop.SessionEnding, hook("claude", "SessionEnd", `,"reason":"clear"`), telemetry.SessionGone},

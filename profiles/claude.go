@@ -55,15 +55,15 @@ var claudeScrub = []string{
 }
 
 // claudeHooks are the hooks to inject, with timeouts in seconds. SessionEnd delays
-// the exit, so it gets less time.
+// the exit, so it gets less time. PreCompact and PostCompact are left out: after
+// `/compact` Claude Code shows a line for each. SessionStart reports the compaction
+// too.
 var claudeHooks = []InstalledHook{
 	{Event: "SessionStart", Timeout: 5},
 	{Event: "SessionEnd", Timeout: 2},
 	{Event: "UserPromptSubmit", Timeout: 5},
 	{Event: "Stop", Timeout: 5},
 	{Event: "StopFailure", Timeout: 5},
-	{Event: "PreCompact", Timeout: 5},
-	{Event: "PostCompact", Timeout: 5},
 	{Event: "PostToolUse", Timeout: 5},
 	{Event: "PermissionRequest", Timeout: 5},
 	{Event: "Notification", Timeout: 5},

@@ -49,9 +49,12 @@ type Config struct {
 	Windows map[string]int64
 }
 
-// secondReport is how long a compaction waits for its second report, and for the
-// harness's estimate.
-const secondReport = 500 * time.Millisecond
+// A compaction waits this long for its second report and for the harness's
+// estimate. A report without a trigger waits longer, since the other one has it.
+const (
+	secondReport  = 500 * time.Millisecond
+	triggerReport = 2 * time.Second
+)
 
 // A Level is a level of context pressure.
 type Level string
@@ -418,8 +421,12 @@ func (s *State) compacted(sig telemetry.Signal, now time.Time) []Observation {
 	if (trigger == "" || trigger == "unknown") && began {
 		trigger = s.trigger
 	}
+	unknown := trigger == "" || trigger == "unknown"
 	s.pending = &Compaction{Trigger: trigger, Before: before, After: c.After, Signals: []telemetry.Signal{sig}}
 	s.due = now.Add(secondReport)
+	if unknown && s.cfg.Hooks {
+		s.due = now.Add(triggerReport)
+	}
 	// After a compaction the next sample is reported at any level.
 	s.reported, s.stale = false, true
 	s.held = nil

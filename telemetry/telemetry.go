@@ -189,13 +189,16 @@ type Process struct {
 
 // Compaction is what a source knows of a finished compaction.
 type Compaction struct {
-	// Half is the kind of source: "hook", "record", or "telemetry" where the harness
-	// writes or exports telemetry too. Sources that report the same compaction
-	// report one compaction.
+	// Half is the kind of source: "hook", "start" (the hook of the session that
+	// continues), "record", or "telemetry" where the harness writes or exports
+	// telemetry too. Sources that report the same compaction report one compaction.
 	Half    string `json:"half"`
 	Trigger string `json:"trigger"` // auto|manual|reactive|unknown
-	Before  *int64 `json:"before,omitempty"`
-	After   *int64 `json:"after,omitempty"`
+	// InTurn is the trigger if the signal's Turn is the running turn. Otherwise
+	// Trigger is.
+	InTurn string `json:"in_turn,omitempty"`
+	Before *int64 `json:"before,omitempty"`
+	After  *int64 `json:"after,omitempty"`
 }
 
 // A Decoder turns records of one source, in order, into signals. It may

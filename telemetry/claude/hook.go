@@ -50,6 +50,13 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 	default:
 		call.AddMain(in)
 	}
+	if event == "SessionStart" && in.Cause == "compact" && in.Agent == "" {
+		// It is called after each compaction. A compaction within a turn is an automatic
+		// one. The trigger of the others is in the transcript.
+		s := in.Signal(telemetry.Compacted, in.Cause)
+		s.Compaction = &telemetry.Compaction{Half: "start", Trigger: "unknown", InTurn: "auto"}
+		call.Add(s)
+	}
 	return call, nil
 }
 

@@ -190,6 +190,7 @@ func Line(s telemetry.Signal) string {
 	}
 	if c := s.Compaction; c != nil {
 		put("half", c.Half)
+		put("in_turn", c.InTurn)
 		put("trigger", c.Trigger)
 		if c.Before != nil {
 			fmt.Fprintf(&b, " before=%d", *c.Before)
