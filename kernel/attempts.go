@@ -123,6 +123,7 @@ func (f Launching) apply(k *Kernel) {
 	h := &k.attempts.hard
 	h.Run, h.Number, h.Exit, h.Broke = f.Run, h.Number+1, nil, ""
 	k.recovery.launched(f)
+	k.health.launched()
 }
 
 func (Running) key() (string, bool)   { return "running", false }
@@ -185,7 +186,6 @@ func (a *attempts) launch(s *step, l Launching, id, cause string) {
 	a.soft.attempting = attempting{watch: attempt.NewWatch(&s.cfg.Policy)}
 	s.activity.own(s, starting, "launch")
 	s.scopes.open(s, id, cause, own("launch"))
-	s.health.weaken(s)
 	s.record(l)
 	a.soft.next = ""
 	s.do(Launch{Run: l.Run, Number: a.hard.Number, Profile: l.Profile, Resume: l.Checkpoint})
@@ -205,15 +205,14 @@ func (a *attempts) launched(s *step, in Launched) {
 		if id := in.Setup.HarnessSession; id != "" && s.scopes.current().ID == "" {
 			s.scopes.bind(s, id, "launch: the harness was given this id")
 		}
-		s.health.weaken(s)
 	}
+	s.health.weaken(s)
+	s.health.relaunched(s)
 	a.restartSilence(s.now)
 	if after := s.cfg.Policy.Initial; after > 0 {
 		s.record(TimerSet{Timer: TimerInitial, AfterMS: after.Milliseconds()})
 	}
-	if s.cfg.Hooks {
-		s.health.expectHook(s)
-	}
+	s.health.began(s)
 	s.router.startTicks(s)
 	if s.cfg.NoTelemetry {
 		s.scopes.start(s, "", own("the process runs"), nil)
@@ -317,7 +316,6 @@ func (a *attempts) tool(s *step, name string, args *telemetry.Sized) {
 }
 
 func (a *attempts) turnEnded(o telemetry.Outcome) { a.soft.turn = o }
-func (a *attempts) lastTurn() telemetry.Outcome   { return a.soft.turn }
 
 // checkpoint notes that a continuation from here became possible.
 func (a *attempts) checkpoint(s *step, id string) {

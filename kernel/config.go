@@ -97,6 +97,12 @@ type Setup struct {
 	Cause string
 	// Hooks says that hooks were injected and that calls of them are expected.
 	Hooks bool
+	// HookAtPrompt says that the harness calls its first hook with the first
+	// prompt, and none before.
+	HookAtPrompt bool
+	// Rests says which capabilities rest on which of the sources of this launch.
+	// One source is enough.
+	Rests map[string][]string
 	// Expected are the sources that report every turn, so that their silence
 	// is a degradation.
 	Expected []string

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"lifeloop/attempt"
-	"lifeloop/lifeloop"
 	"lifeloop/session"
 )
 
@@ -242,8 +241,6 @@ func (e *ending) finish(s *step) {
 	switch {
 	case s.session.is(session.Aborting):
 		s.session.move(s, session.Aborted, e.hard.Why)
-	case s.cfg.Observing && s.turns.unfinished(s.attempts.lastTurn()) != "":
-		s.session.move(s, session.Failed, s.turns.unfinished(s.attempts.lastTurn()))
 	case s.attempts.completed(), s.cfg.Observing, s.cfg.OneHook:
 		s.end(session.Completed)
 	default:
@@ -254,14 +251,11 @@ func (e *ending) finish(s *step) {
 // end moves to a terminal state by way of RUNNING, if the session was paused
 // when its harness ended.
 func (s *step) end(to session.State) {
-	why, left := s.attempts.failure(), "the stopped harness ended"
-	if s.session.closing() && to == session.Failed {
-		why, left = supervisorLost, supervisorLost
-	}
 	if s.session.is(session.Paused) {
-		s.session.move(s, session.Running, left)
+		s.session.move(s, session.Running, "the stopped harness ended")
 	}
-	if t := s.session.timeout(); t != "" && !s.session.closing() {
+	why := s.attempts.failure()
+	if t := s.session.timeout(); t != "" {
 		why = timeoutReason(t)
 	}
 	s.session.move(s, to, why)
@@ -279,7 +273,7 @@ func (s *step) ledgerLost() {
 	if waiting {
 		s.session.move(s, session.Running, why)
 	}
-	s.health.degrade(s, "receipts.receipt_ledger", s.cfg.Manifest.Receipts.ReceiptLedger, lifeloop.Unavailable, "the ledger refused a write")
+	s.health.assess(s, "the ledger refused a write")
 	s.router.failQueued(s, why)
 	s.slots.giveUpIf(s, why, func(*parcel) bool { return true })
 	s.slots.answerAll(s)

@@ -35,7 +35,7 @@ var registry = []Fact{
 	PausedAgain{}, Resumed{},
 	AbortRequested{}, StopSent{}, StopResult{}, DrainBegan{},
 	ActivitySeen{}, ActivityMoved{}, ActivityConfirmed{},
-	VersionSeen{}, UsageCounted{}, ContextMeasured{}, UnknownCounted{},
+	VersionSeen{}, CapabilityProven{}, UsageCounted{}, ContextMeasured{}, UnknownCounted{},
 	SourceNamed{}, SourceRead{}, SourceTroubled{},
 	TimerSet{}, DeadlineSet{}, TimedOut{},
 	RulesChecked{}, DriftSeen{}, LimitMet{},

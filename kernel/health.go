@@ -1,6 +1,9 @@
 package kernel
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"lifeloop/lifeloop"
@@ -9,30 +12,47 @@ import (
 	"lifeloop/telemetry"
 )
 
-// health is what the capabilities of this launch are worth now: hooks that are
-// not called, sources that are silent or cannot be read, versions that were not
-// tested (version.go). Each change is one capability.degraded, and so is the
-// recovery:
+// health is what the capabilities of this launch are worth now. A capability
+// rests on sources (Setup.Rests); what weakens it is one of
 //
-//	         no call in time, silence, trouble, unknown version
-//	claimed ────────────────────────────────────────────────────► weaker
-//	        ◄──────────────────────────────────────────────────── or unavailable
-//	         a call, a record, recovered, seen in this session
+//	a source that is lost: silent, deleted, hooks that are not called
+//	a version that was not tested, until the capability is seen (version.go)
+//	a prompt without its hook; an unknown context window; a lost ledger
+//
+// Whatever changed, assess compares all capabilities with what was last
+// reported, and announces the difference in one turn:
+//
+//	claimed ──► weaker or unavailable ──► claimed again
+//
+// Support and proof belong to a launch: the next one begins with its manifest.
 type health struct {
 	hard struct {
-		Support  map[string]lifeloop.Support // of capabilities that changed
-		Versions []string                    // reported by the harness
-		Unproven map[string]bool             // capabilities not yet seen of an untested version
-		Weak     map[string]bool             // capabilities that were never there
+		Support   map[string]lifeloop.Support // as reported, of capabilities that changed
+		Agreed    map[string]lifeloop.Support // as negotiated last, by client and capability
+		Versions  []string                    // reported by the harness of this launch
+		Announced []string                    // untested versions, with their adapters, of the whole session
+		Unproven  map[string]bool             // capabilities not yet seen of an untested version
+		Proven    int                         // capabilities that were unproven and are not any more
+		Weak      map[string]bool             // capabilities that were never there
 	}
 	soft struct {
 		hookDue time.Time            // when the first hook must have been called; zero after it
-		spoken  map[string]bool      // sources that reported something in this turn
-		silent  map[string]int       // turns that an expected source did not report
+		reports                      // of the sources of this launch
 		early   []SourceTrouble      // from before the session
 		watched map[string]bool      // files that signals named
 		readAt  map[string]time.Time // when the position of a source was recorded last
 	}
+}
+
+// reports are what was seen of the sources of a launch.
+type reports struct {
+	worth    map[string]lifeloop.Support // of a lost or a late source
+	hooked   bool                        // a hook was called
+	missed   bool                        // the hook of the newest prompt was not called
+	noWindow bool                        // the context window is unknown
+	reported map[string]bool             // sources that reported something in this launch
+	spoken   map[string]bool             // the same, in this turn
+	silent   map[string]int              // turns that an expected source did not report
 }
 
 type (
@@ -79,33 +99,38 @@ func (SourceTroubled) key() (string, bool) { return "source_troubled", false }
 func (SourceTroubled) apply(*Kernel)       {}
 
 func newHealth() (h health) {
-	h.hard.Support, h.hard.Unproven, h.hard.Weak = map[string]lifeloop.Support{}, map[string]bool{}, map[string]bool{}
-	h.soft.spoken, h.soft.silent = map[string]bool{}, map[string]int{}
-	h.soft.watched, h.soft.readAt = map[string]bool{}, map[string]time.Time{}
+	h.hard.Agreed = map[string]lifeloop.Support{}
+	h.launched()
+	h.launching()
+	h.soft.readAt = map[string]time.Time{}
 	return h
 }
 
-// observed folds a degradation. Stronger support than partial proves a
-// capability.
-func (h *health) observed(d *lifeloop.Degradation) {
-	if d == nil {
-		return
-	}
-	h.hard.Support[d.Capability] = d.CurrentSupport
-	if d.CurrentSupport.Stronger(lifeloop.Partial) {
-		delete(h.hard.Unproven, d.Capability)
-	}
+// launched folds that a launch begins.
+func (h *health) launched() {
+	h.hard.Support, h.hard.Unproven, h.hard.Weak = map[string]lifeloop.Support{}, map[string]bool{}, map[string]bool{}
+	h.hard.Versions, h.hard.Proven = nil, 0
 }
 
 // launching forgets what the sources of the previous launch reported.
 func (h *health) launching() {
-	clear(h.soft.watched)
-	clear(h.soft.spoken)
-	clear(h.soft.silent)
+	h.soft.watched = map[string]bool{}
+	h.soft.reports = reports{worth: map[string]lifeloop.Support{}, reported: map[string]bool{}, spoken: map[string]bool{}, silent: map[string]int{}}
 }
 
-// weaken records what this launch cannot have and no earlier launch lacked.
-// It was known before anything was promised, so it is no degradation.
+// observed folds a degradation and the others that it names.
+func (h *health) observed(d *lifeloop.Degradation, also []SupportChange) {
+	if d == nil {
+		return
+	}
+	h.hard.Support[d.Capability] = d.CurrentSupport
+	for _, c := range also {
+		h.hard.Support[c.Capability] = c.CurrentSupport
+	}
+}
+
+// weaken records what this launch cannot have. It was known before anything was
+// promised, so it is no degradation.
 func (h *health) weaken(s *step) {
 	for _, w := range s.cfg.Weak {
 		if !h.hard.Weak[w.Capability] {
@@ -114,16 +139,12 @@ func (h *health) weaken(s *step) {
 	}
 }
 
-// claimed is the support that this launch began with, or partial until an
-// untested version has proven it.
+// claimed is the support that this launch began with.
 func (h *health) claimed(s *step, capability string) lifeloop.Support {
-	if h.hard.Unproven[capability] {
-		return lifeloop.Partial
-	}
-	return negotiate.Support(s.manifest(), capability)
+	return negotiate.Support(s.claims(), capability)
 }
 
-// support is what is left of it now.
+// support is what was last reported of a capability.
 func (h *health) support(s *step, capability string) lifeloop.Support {
 	if now, changed := h.hard.Support[capability]; changed {
 		return now
@@ -131,24 +152,93 @@ func (h *health) support(s *step, capability string) lifeloop.Support {
 	return h.claimed(s, capability)
 }
 
-// degrade emits capability.degraded, in either direction.
-func (h *health) degrade(s *step, capability string, from, to lifeloop.Support, evidence string) {
-	if from == to {
-		return
+// worth is what a capability is worth now, for all reasons that are known.
+func (h *health) worth(s *step, claims lifeloop.Manifest, capability string) lifeloop.Support {
+	now := h.proven(s, claims, capability)
+	if h.hard.Unproven[capability] && now.Stronger(lifeloop.Partial) {
+		return lifeloop.Partial
 	}
-	retry := lifeloop.RetryAfterReconfigure
-	if to.Stronger(from) {
-		retry = lifeloop.SafeRetry // it is back: nothing has to change first
-	}
-	d := &lifeloop.Degradation{Event: lifeloop.CapabilityDegraded, Capability: capability, PreviousSupport: from,
-		CurrentSupport: to, ObservedAtEpochS: s.now.Unix(), Evidence: evidence, RetryClass: retry}
-	s.emit(emission{event: lifeloop.CapabilityDegraded, evidence: own(evidence), degradation: d, data: map[string]any{
-		"capability": capability, "previous_support": string(from), "current_support": string(to),
-		"observed_at_epoch_s": d.ObservedAtEpochS, "evidence": evidence, "retry_class": string(d.RetryClass)}})
+	return now
 }
 
-// hooksCapability is the one that needs hooks most.
-const hooksCapability = string(lifeloop.FrameOpening)
+// proven is what a capability is worth if it was seen.
+func (h *health) proven(s *step, claims lifeloop.Manifest, capability string) lifeloop.Support {
+	now := negotiate.Support(claims, capability)
+	limit := func(to lifeloop.Support) {
+		if now.Stronger(to) {
+			now = to
+		}
+	}
+	on := s.cfg.Rests[capability]
+	if source, is := strings.CutPrefix(capability, telemetryPrefix); is {
+		if worth, changed := h.soft.worth[source]; changed {
+			limit(worth)
+		}
+		on = []string{source}
+	}
+	if capability == string(lifeloop.SessionStarted) && s.scopes.begun() || capability == identityCapability && s.scopes.identified() {
+		on = nil // what is known is not lost
+	}
+	lost := func(source string) bool { return h.soft.worth[source] == lifeloop.Unavailable }
+	switch {
+	case len(on) > 0 && !slices.ContainsFunc(on, func(source string) bool { return !lost(source) }):
+		limit(lifeloop.Unavailable)
+	case h.soft.missed && len(on) == 1 && on[0] == hooksSource,
+		h.soft.noWindow && capability == pressureCapability:
+		limit(lifeloop.Partial)
+	}
+	if capability == ledgerCapability && s.session.ledgerLost() {
+		limit(lifeloop.Unavailable)
+	}
+	return now
+}
+
+// manifest is what the adapter supports now.
+func (h *health) manifest(s *step) lifeloop.Manifest {
+	m := s.claims()
+	for _, name := range slices.Sorted(maps.Keys(h.hard.Support)) {
+		m = negotiate.Weaken(m, name, h.hard.Support[name])
+	}
+	return m
+}
+
+// placing is what it can place now: a hook that was not called once takes
+// nothing from the slot of one that is called.
+func (h *health) placing(s *step) lifeloop.Manifest {
+	m := s.claims()
+	for _, class := range lifeloop.Placements() {
+		if name := "placement." + string(class); h.hard.Support[name] == lifeloop.Unavailable {
+			m = negotiate.Weaken(m, name, lifeloop.Unavailable)
+		}
+	}
+	return m
+}
+
+// The names of what this machine treats by name.
+const (
+	hooksSource      = "hooks"
+	statuslineSource = "statusline"
+	telemetryPrefix  = "telemetry."
+
+	identityCapability = "session_identity.harness_session_id"
+	ledgerCapability   = "receipts.receipt_ledger"
+)
+
+// sourceName is the name under which the manifest lists the source of a signal.
+func sourceName(source string) string {
+	if source == "hook" {
+		return hooksSource
+	}
+	return source
+}
+
+// began waits for the first hook of a launch, unless it comes with the first
+// prompt: then the wait begins with a sign of a turn.
+func (h *health) began(s *step) {
+	if s.cfg.Hooks && !s.cfg.HookAtPrompt {
+		h.expectHook(s)
+	}
+}
 
 // expectHook begins the wait for the first hook of a launch.
 func (h *health) expectHook(s *step) { h.soft.hookDue = s.now.Add(s.cfg.FirstHook) }
@@ -162,23 +252,53 @@ func (h *health) restart(s *step) {
 	}
 }
 
-// hookCalled ends the wait, and reports the recovery if hooks were thought
-// lost.
+// worked notes a sign of a turn: the hook of its prompt is due, if none was
+// called in this launch.
+func (h *health) worked(s *step, source string) {
+	if s.cfg.Hooks && s.cfg.HookAtPrompt && source != "hook" && !h.soft.hooked && h.soft.hookDue.IsZero() && h.soft.worth[hooksSource] == "" {
+		h.expectHook(s)
+	}
+}
+
+// hookCalled ends the wait. If hooks were thought lost, they are back, and the
+// files that only they name are read.
 func (h *health) hookCalled(s *step) {
 	h.stopExpecting()
-	if h.support(s, hooksCapability) == lifeloop.Unavailable {
-		h.degrade(s, hooksCapability, lifeloop.Unavailable, h.claimed(s, hooksCapability), "the harness called a hook")
+	h.soft.hooked = true
+	if h.soft.worth[hooksSource] != lifeloop.Unavailable {
+		return
 	}
+	delete(h.soft.worth, hooksSource)
+	for _, source := range s.cfg.Expected {
+		if !h.soft.reported[source] {
+			delete(h.soft.worth, source)
+		}
+	}
+	h.assess(s, "the harness called a hook")
 }
 
 // prompted checks that the prompt of a launch with hooks came by its hook.
 func (h *health) prompted(s *step, source string, byHook bool) {
-	claimed, now := h.claimed(s, hooksCapability), h.support(s, hooksCapability)
 	switch {
-	case !byHook && s.cfg.Hooks && now == claimed:
-		h.degrade(s, hooksCapability, now, lifeloop.Partial, "a prompt appeared in the "+source+", but its hook was not called")
-	case byHook && now == lifeloop.Partial:
-		h.degrade(s, hooksCapability, now, claimed, "the hook of a prompt was called again")
+	case !byHook && s.cfg.Hooks:
+		h.soft.missed = true
+		h.assess(s, "a prompt appeared in the "+source+", but its hook was not called")
+	case byHook:
+		h.soft.missed = false
+		h.assess(s, "the hook of a prompt was called again")
+	}
+}
+
+// window notes whether the context window is known. Without it the level is
+// unknown.
+func (h *health) window(s *step, known bool, source string) {
+	why := "the context window is unknown, and so is the level"
+	if known {
+		why = "the context window is now known, from " + source
+	}
+	if h.soft.noWindow == known {
+		h.soft.noWindow = !known
+		h.assess(s, why)
 	}
 }
 
@@ -191,25 +311,42 @@ func (h *health) next(k *Kernel) (at time.Time) {
 }
 
 // wake reports that the injected hooks are not called: a dialog is open, or
-// a setting of the user or an administrator turned them off.
+// a setting of the user or an administrator turned them off. The files that only
+// hooks name are not read then.
 func (h *health) wake(s *step) {
 	h.stopExpecting()
-	if s.attempts.alive() {
-		h.degrade(s, hooksCapability, h.support(s, hooksCapability), lifeloop.Unavailable,
-			"no hook was called within "+s.cfg.FirstHook.String()+" of the launch: a dialog may be open, or hooks are turned off")
-	}
-}
-
-// telemetryCapability is the name under which a source is claimed.
-func telemetryCapability(source string) string { return "telemetry." + source }
-
-// sourceSupport reports that a source is worth more or less than before.
-func (h *health) sourceSupport(s *step, source string, to lifeloop.Support, why string) {
-	name := telemetryCapability(source)
-	if s.scopes.number() == 0 || s.ending.draining() || s.attempts.exit() != nil || h.claimed(s, name) == lifeloop.Unavailable {
+	if !s.attempts.alive() {
 		return
 	}
-	h.degrade(s, name, h.support(s, name), to, why)
+	h.soft.worth[hooksSource] = lifeloop.Unavailable
+	for _, source := range s.cfg.Expected {
+		if !h.soft.reported[source] {
+			h.soft.worth[source] = lifeloop.Unavailable
+		}
+	}
+	since := "of the launch"
+	if s.cfg.HookAtPrompt {
+		since = "of the first prompt"
+	}
+	h.assess(s, "no hook was called within "+s.cfg.FirstHook.String()+" "+since+": a dialog may be open, or hooks are turned off")
+}
+
+// sourceWorth notes what a source is worth from now on; empty means what was
+// claimed.
+func (h *health) sourceWorth(s *step, source string, to lifeloop.Support, why string) {
+	name := sourceName(source)
+	if s.scopes.number() == 0 || s.ending.draining() || s.attempts.exit() != nil || h.claimed(s, telemetryPrefix+name) == lifeloop.Unavailable {
+		return
+	}
+	if to == "" {
+		delete(h.soft.worth, name)
+	} else {
+		h.soft.worth[name] = to
+	}
+	h.assess(s, why)
+	if name == statuslineSource {
+		s.pressure.expectWindow(s, to == "")
+	}
 }
 
 // named begins to watch a file that a hook named.
@@ -258,15 +395,15 @@ func (h *health) earlyTroubles(s *step) {
 func (h *health) troubled(s *step, in SourceTrouble) {
 	switch in.What {
 	case "polling":
-		h.sourceSupport(s, in.Source, lifeloop.Partial, "the "+in.Source+" is polled, because its changes cannot be watched")
+		h.sourceWorth(s, in.Source, lifeloop.Partial, "the "+in.Source+" is polled, because its changes cannot be watched")
 	case "deleted":
-		h.sourceSupport(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" was deleted")
+		h.sourceWorth(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" was deleted")
 	case "stale":
-		h.sourceSupport(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" belongs to a process that has ended")
+		h.sourceWorth(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" belongs to a process that has ended")
 	case "unreadable":
-		h.sourceSupport(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" cannot be read")
+		h.sourceWorth(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" cannot be read")
 	case "recovered":
-		h.sourceSupport(s, in.Source, h.claimed(s, telemetryCapability(in.Source)), "the "+in.Source+" can be read normally again")
+		h.sourceWorth(s, in.Source, "", "the "+in.Source+" can be read normally again")
 	}
 }
 
@@ -275,9 +412,9 @@ const silentTurns = 2
 
 // spoke notes that a source reported something in this turn.
 func (h *health) spoke(s *step, source string) {
-	h.soft.spoken[source] = true
+	h.soft.spoken[source], h.soft.reported[source] = true, true
 	if h.soft.silent[source] >= silentTurns {
-		h.sourceSupport(s, source, h.claimed(s, telemetryCapability(source)), "the "+source+" reports turns again")
+		h.sourceWorth(s, source, "", "the "+source+" reports turns again")
 	}
 	delete(h.soft.silent, source)
 }
@@ -291,7 +428,7 @@ func (h *health) turnEnded(s *step) {
 		}
 		h.soft.silent[source]++
 		if h.soft.silent[source] == silentTurns {
-			h.sourceSupport(s, source, lifeloop.Unavailable, "the "+source+" did not report two turns that other sources reported")
+			h.sourceWorth(s, source, lifeloop.Unavailable, "the "+source+" did not report two turns that other sources reported")
 		}
 	}
 	clear(h.soft.spoken)

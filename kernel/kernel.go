@@ -22,9 +22,9 @@
 //
 // A [Kernel] is a set of machines, each in the file of its name: session,
 // scopes (with identity.go), turns (nested.go), pressure, books, activity
-// (tools.go), health (version.go), router (receipt.go), slots (payload.go),
-// attempts (timers.go, verdict.go), recovery, ending. A machine owns its state:
-// only its own methods select its fields. Its hard part is the fold of the
+// (tools.go), health (degrade.go, version.go), router (receipt.go), slots
+// (payload.go), attempts (timers.go, verdict.go), recovery, ending. A machine
+// owns its state: only its own methods select its fields. Its hard part is the fold of the
 // facts and survives a crash; its soft part is lost on purpose. Facts stand
 // beside the machine that they change. start.go and restart.go begin a session
 // and recover one; input.go lists what goes in and out.

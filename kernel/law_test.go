@@ -19,6 +19,7 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
+	"lifeloop/profiles"
 	"lifeloop/session"
 	"lifeloop/synth"
 	"lifeloop/telemetry"
@@ -735,6 +736,14 @@ func drawConfig(r *rapid.T) kernel.Config {
 				ContextPressure: lifeloop.Claim{Support: drawSupport(r, "context pressure")},
 				Receipts:        lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
 				Placement:       map[lifeloop.Placement]lifeloop.PlacementClaim{}}},
+	}
+	cfg.Rests = profiles.RestsOf("claude").Reading("hooks", "transcript", "registry")
+	for _, source := range []string{"hooks", "transcript"} {
+		cfg.Manifest.TelemetrySources = append(cfg.Manifest.TelemetrySources, lifeloop.TelemetrySource{Name: source, Support: drawSupport(r, "claim "+source)})
+	}
+	cfg.HookAtPrompt = chance(r, "first hook with the first prompt", 4)
+	if chance(r, "expected", 2) {
+		cfg.Expected = []string{"transcript"}
 	}
 	cfg.Synth = synth.Config{Hooks: cfg.Hooks, Statusline: chance(r, "statusline", 2)}
 	for _, e := range lifeloop.Events() {

@@ -14,6 +14,7 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
+	"lifeloop/profiles"
 )
 
 // A plan is what the words of `run` describe.
@@ -85,10 +86,20 @@ func (w *world) launchOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 	switch a.Key {
 	case "hooks":
 		cfg.Hooks, cfg.Synth.Hooks = true, true
+		read(cfg, "hooks")
+	case "identity": // the harness chooses its id, and reports it
+		cfg.Manifest.SessionIdentity = &lifeloop.IdentityClaims{HarnessSessionID: lifeloop.Native}
+		cfg.Rests["session_identity.harness_session_id"] = []string{"hooks"}
+	case "at-prompt":
+		cfg.HookAtPrompt = true
+	case "statusline":
+		cfg.Synth.Statusline = true
+		cfg.Expected = append(cfg.Expected, a.Key)
+		read(cfg, a.Key)
 	case "expected":
 		cfg.Expected = a.Vals
 		for _, name := range a.Vals {
-			cfg.Manifest.TelemetrySources = append(cfg.Manifest.TelemetrySources, lifeloop.TelemetrySource{Name: name, Kind: "jsonl", Support: lifeloop.Native})
+			read(cfg, name)
 		}
 	case "aborted": // see command
 	case "deaf":
@@ -134,6 +145,16 @@ func (w *world) launchOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 		return false
 	}
 	return true
+}
+
+// read adds a source that the launch reads.
+func read(cfg *kernel.Config, source string) {
+	cfg.Manifest.TelemetrySources = append(cfg.Manifest.TelemetrySources, lifeloop.TelemetrySource{Name: source, Kind: "jsonl", Support: lifeloop.Native})
+	names := []string{"registry", "transcript"}
+	for _, s := range cfg.Manifest.TelemetrySources {
+		names = append(names, s.Name)
+	}
+	cfg.Rests = profiles.RestsOf("claude").Reading(names...)
 }
 
 // clientOption reads one word about the clients.

@@ -175,7 +175,7 @@ func (l *slots) accept(s *step, k *call, i int, p lifeloop.PayloadEnvelope) {
 	if l.replay(s, k, i) {
 		return
 	}
-	placed := negotiate.Placement(s.manifest(), p)
+	placed := negotiate.Placement(s.health.placing(s), p)
 	if class, why := l.refusal(s, k, p, placed); why != "" {
 		st := lifeloop.Skipped
 		if fact.Required {
@@ -311,8 +311,8 @@ func payloadReceipts(k *call) []lifeloop.PayloadReceipt {
 }
 
 // weakPlacements are the degradations of a receipt whose payloads were
-// delivered through slots with less than native support, one for each kind of
-// slot. The payload is `delivered` in any case.
+// delivered through slots with less than native support. The payload is
+// `delivered` in any case.
 func (s *step) weakPlacements(k *call) []lifeloop.Degradation {
 	var out []lifeloop.Degradation
 	for _, p := range k.Settled {
@@ -320,14 +320,10 @@ func (s *step) weakPlacements(k *call) []lifeloop.Degradation {
 			continue
 		}
 		name, why := string(p.Class), "the support of the slot is "+string(p.Support)
-		if s.manifest().Placement[p.Class].Support.Stronger(p.Support) { // the slot is as claimed, its voice is not
+		if s.claims().Placement[p.Class].Support.Stronger(p.Support) { // the slot is as claimed, its voice is not
 			name, why = string(p.Placement), "the model sees the text of "+name+" as the user's"
 		}
-		name = "placement." + name
-		if slices.ContainsFunc(out, func(d lifeloop.Degradation) bool { return d.Capability == name }) {
-			continue
-		}
-		out = append(out, lifeloop.Degradation{Event: lifeloop.CapabilityDegraded, Capability: name,
+		out = append(out, lifeloop.Degradation{Event: lifeloop.CapabilityDegraded, Capability: "placement." + name,
 			PreviousSupport: lifeloop.Native, CurrentSupport: p.Support, ObservedAtEpochS: s.now.Unix(),
 			Evidence: why, RetryClass: lifeloop.DegradedCapability.DefaultRetry()})
 	}

@@ -158,7 +158,7 @@ func (l *slots) lost(s *step, class lifeloop.Placement, why string) {
 		had := len(p.choices)
 		p.choices = slices.DeleteFunc(slices.Clone(p.choices), func(c negotiate.Candidate) bool { return c.Class == class })
 		if had > 0 && len(p.choices) == 0 {
-			l.giveUp(s, p, lifeloop.PlacementUnavailable, why)
+			l.giveUp(s, p, lifeloop.DegradedCapability, why)
 		}
 	}
 }

@@ -91,6 +91,20 @@ func (p *pressure) save(s *step) {
 	}
 }
 
+// forget begins without a window: another harness may have another one.
+func (p *pressure) forget(cfg synth.Config) { p.soft.synth = synth.New(cfg) }
+
+// expectWindow says whether the status line, which reports the window, is there.
+// A figure that waits for it is reported without.
+func (p *pressure) expectWindow(s *step, expected bool) {
+	cfg := s.cfg.Synth
+	cfg.Statusline = cfg.Statusline && expected
+	p.use(cfg)
+	if !expected {
+		p.emit(s, p.soft.synth.Release())
+	}
+}
+
 // before emits what a signal proves to have happened before it: a compaction,
 // before the next prompt in the context that it left.
 func (p *pressure) before(s *step, sig telemetry.Signal) { p.emit(s, p.soft.synth.Before(sig)) }
@@ -146,13 +160,7 @@ func (p *pressure) emit(s *step, observations []synth.Observation) {
 }
 
 func (s *step) observePressure(o synth.Pressure) {
-	claimed, now := s.health.claimed(s, pressureCapability), s.health.support(s, pressureCapability)
-	switch {
-	case o.Window == 0 && now == claimed:
-		s.health.degrade(s, pressureCapability, now, lifeloop.Partial, "the context window is unknown, and so is the level")
-	case o.Window > 0 && now != claimed:
-		s.health.degrade(s, pressureCapability, now, claimed, "the context window is now known, from "+o.WindowSource)
-	}
+	s.health.window(s, o.Window > 0, o.WindowSource)
 	s.emit(emission{event: lifeloop.ContextPressureObserved, frame: s.turns.topFrame(), evidence: by(o.Signal), data: pressureData(o, false)})
 }
 

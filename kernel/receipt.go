@@ -51,7 +51,7 @@ type outcome struct {
 func (r *router) warn(s *step, client, why string) {
 	for _, c := range s.cfg.receivers() {
 		if client == "" || client == c.ID {
-			r.soft.warnings[c.ID] = bounded(append(r.soft.warnings[c.ID], why))
+			r.soft.warnings[c.ID] = append(r.soft.warnings[c.ID], why)
 		}
 	}
 }
@@ -62,6 +62,12 @@ func (r *router) receipt(s *step, k *call, o outcome) {
 		delete(r.soft.warnings, k.Client)
 		o.warnings = append(append([]string(nil), o.warnings...), more...)
 		if o.status == lifeloop.Observed || o.status == lifeloop.Delivered {
+			o.status = lifeloop.Degraded
+		}
+	}
+	if class := s.unmet(k); class != "" && o.failure == "" { // "must not silently downgrade a required capability"
+		o.failure = class
+		if o.status != lifeloop.Skipped {
 			o.status = lifeloop.Degraded
 		}
 	}
@@ -85,7 +91,7 @@ func (r *router) document(s *step, k *call, o outcome) lifeloop.Receipt {
 		InvocationID: k.Invocation, Event: k.Event, EventID: k.EventID, IntegrationMode: k.Mode, Status: o.status,
 		HarnessSessionID: k.Session, HarnessRunID: k.Run, HarnessTaskID: s.task(),
 		AtEpochS: s.now.Unix(), PayloadReceipts: payloadReceipts(k), TelemetrySummary: map[string]any{},
-		CapabilityDegradations: []lifeloop.Degradation{}, Warnings: append([]string{}, bounded(o.warnings)...),
+		CapabilityDegradations: []lifeloop.Degradation{}, Warnings: append([]string{}, o.warnings...),
 	}
 	if k.Idempotency != "" {
 		doc.IdempotencyKey = new(k.Idempotency)
@@ -99,9 +105,7 @@ func (r *router) document(s *step, k *call, o outcome) lifeloop.Receipt {
 	if k.Pressure != "" {
 		doc.TelemetrySummary["context_pressure"] = k.Pressure
 	}
-	if k.Degradation != nil {
-		doc.CapabilityDegradations = append(doc.CapabilityDegradations, *k.Degradation)
-	}
+	doc.CapabilityDegradations = append(doc.CapabilityDegradations, k.degradations()...)
 	doc.CapabilityDegradations = append(doc.CapabilityDegradations, s.weakPlacements(k)...)
 	if o.failure != "" {
 		o.retry = cmp.Or(o.retry, o.failure.DefaultRetry())

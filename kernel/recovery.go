@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -22,7 +21,6 @@ import (
 type recovery struct {
 	hard struct {
 		Spent attempt.Spent
-		Name  string        // of the profile that was launched last
 		Next  *AttemptEnded // what the next launch follows, while it waits
 		// Checkpoint is what the next launch may continue, and CheckpointBy the
 		// profile that made it.
@@ -139,7 +137,7 @@ func (f AttemptEnded) apply(k *Kernel) {
 
 func (r *recovery) launched(f Launching) {
 	h := &r.hard
-	h.Next, h.Name = nil, f.Name
+	h.Next = nil
 	if f.Profile != h.Spent.Profile {
 		h.Spent = attempt.Spent{Profile: f.Profile, Total: h.Spent.Total}
 	}
@@ -177,7 +175,7 @@ func (r *recovery) arm(s *step) {
 // current names the attempt that ended, or that was waited for.
 func (r *recovery) current(s *step, run string) AttemptRef {
 	p := r.hard.Spent
-	return AttemptRef{Run: run, Attempt: p.Launches, Profile: p.Profile, Name: cmp.Or(r.hard.Name, s.profileName(p.Profile))}
+	return AttemptRef{Run: run, Attempt: p.Launches, Profile: p.Profile, Name: s.profileName(p.Profile)}
 }
 
 func (s *step) profileName(i int) string {
@@ -220,7 +218,8 @@ func (r *recovery) relaunch(s *step) {
 	number := r.hard.Spent.Launches + 1
 	if n.Next != r.hard.Spent.Profile {
 		number = 1
-		s.cfg.Manifest = s.cfg.Manifests[n.Next]
+		s.cfg.Manifest, s.cfg.Weak = s.cfg.Manifests[n.Next], nil
+		s.pressure.forget(s.cfg.Synth)
 	}
 	cause := n.launchCause()
 	l := r.launching(s, cause, n.Next, number)

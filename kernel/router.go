@@ -59,6 +59,7 @@ type origin struct {
 	Data                map[string]any
 	Scope               int
 	Degradation         *lifeloop.Degradation
+	Also                []SupportChange
 	Adapter, Version    string
 	Run, Session        *string // nil while unknown
 	Pressure            string  // the level of the context's pressure
@@ -78,6 +79,8 @@ type (
 		Calls          []callRef `json:"calls"`
 		// Degradation is set on capability.degraded.
 		Degradation *lifeloop.Degradation `json:"degradation,omitempty"`
+		// Also are the other capabilities that it names.
+		Also []SupportChange `json:"also,omitempty"`
 	}
 	// callRef names the call of one client for an event.
 	callRef struct {
@@ -117,7 +120,7 @@ func (f Observed) apply(k *Kernel) {
 	case lifeloop.ContextCompacted:
 		k.pressure.fold("")
 	case lifeloop.CapabilityDegraded:
-		k.health.observed(f.Degradation)
+		k.health.observed(f.Degradation, f.Also)
 	}
 	h := &k.router.hard
 	for _, c := range f.Calls {
@@ -132,7 +135,7 @@ func (f Observed) apply(k *Kernel) {
 func (f Observed) origin(k *Kernel) origin {
 	r := f.Record
 	return origin{Event: r.Event, EventID: r.EventID, Invocation: f.Invocation, Mode: r.IntegrationMode, Frame: r.FrameContext,
-		Data: r.Data, Scope: f.Scope, Degradation: f.Degradation, Adapter: r.AdapterID, Version: f.AdapterVersion,
+		Data: r.Data, Scope: f.Scope, Degradation: f.Degradation, Also: f.Also, Adapter: r.AdapterID, Version: f.AdapterVersion,
 		Run: f.Run, Session: r.HarnessSessionID, Pressure: k.pressure.level(), Prompts: k.turns.prompts()}
 }
 
@@ -200,6 +203,7 @@ type emission struct {
 	evidence    []lifeloop.Evidence
 	mode        lifeloop.IntegrationMode // empty: read off the evidence
 	degradation *lifeloop.Degradation
+	also        []SupportChange
 }
 
 // emit makes an event true and queues it for its clients. It returns the calls
@@ -224,7 +228,7 @@ func (s *step) emit(e emission) []callRef {
 		r.FrameContext = frameContext(e.frame, cmp.Or(e.parent, s.turns.frame(e.frame).Parent))
 	}
 	f := Observed{Record: r, Invocation: s.invocationID(), Scope: e.scope, Run: s.attempts.id(), AdapterVersion: s.cfg.Manifest.AdapterVersion,
-		Calls: []callRef{}, Degradation: e.degradation}
+		Calls: []callRef{}, Degradation: e.degradation, Also: e.also}
 	for i := range s.cfg.Clients {
 		if c := &s.cfg.Clients[i]; (c.Events[e.event] || c.requires(e.degradation)) && !s.session.ledgerLost() {
 			f.Calls = append(f.Calls, callRef{Call: s.cfg.NewID("call_"), Client: c.ID, IdempotencyKey: s.cfg.NewID("idem_")})
@@ -361,15 +365,10 @@ func (r *router) returned(s *step, in Returned) {
 		delete(r.soft.flying, k.Client)
 	}
 	defer s.slots.returned(s, in.Call)
-	if in.Response != nil && in.Failure == "" {
-		if in.Why = overLimit(in.Response); in.Why != "" {
-			in.Failure = lifeloop.InvalidRequest
-		}
-	}
 	if in.Failure != "" || in.Response == nil {
 		failed := outcome{status: lifeloop.Failed, failure: cmp.Or(in.Failure, lifeloop.InternalError)}
 		if in.Why != "" {
-			failed.warnings = bounded([]string{in.Why})
+			failed.warnings = []string{in.Why}
 		}
 		s.record(Answered{Call: in.Call, Failure: failed.failure, Warnings: failed.warnings})
 		r.end(s, k, failed)
@@ -398,7 +397,6 @@ func answerOf(k *call, r *lifeloop.CallbackResponse) Answered {
 			a.Warnings = append(a.Warnings, fmt.Sprintf("payload %s: client_id is %q, configured is %q", p.PayloadID, p.ClientID, k.Client))
 		}
 	}
-	a.Warnings = bounded(a.Warnings)
 	return a
 }
 
@@ -464,15 +462,6 @@ func (r *router) end(s *step, k *call, o outcome) {
 func (r *router) failQueued(s *step, why string) {
 	for _, c := range s.cfg.Clients {
 		r.fail(s, c.ID, lifeloop.InternalError, why)
-	}
-}
-
-// failAll ends the queued calls, also those of receipt.emitted that this makes.
-func (r *router) failAll(s *step, class lifeloop.FailureClass, why string) {
-	for range 2 {
-		for _, c := range s.cfg.Clients {
-			r.fail(s, c.ID, class, why)
-		}
 	}
 }
 

@@ -129,6 +129,11 @@ func (c *scopes) id(scope int) *string {
 	return nil
 }
 
+// begun says that the current harness session has started, and identified that
+// its id is known.
+func (c *scopes) begun() bool      { return c.current() != nil && c.current().Started }
+func (c *scopes) identified() bool { return c.current() != nil && c.current().ID != "" }
+
 func (c *scopes) known(id string) bool {
 	for _, hs := range c.hard.Sessions {
 		if hs.ID == id {
@@ -166,9 +171,6 @@ func (c *scopes) prompted() string {
 func (c *scopes) open(s *step, id, cause string, ev []lifeloop.Evidence) {
 	cause = cmp.Or(cause, "unknown")
 	s.record(HarnessSessionOpened{Scope: c.hard.Scope + 1, ID: id, Cause: cause})
-	if s.cfg.Observing {
-		s.attempts.turnEnded("") // the last turn was of another harness session
-	}
 	if before := c.hard.Sessions[c.hard.Scope-1]; before != nil {
 		s.pressure.newScope(s, before.ID == id && id != "" && cause != "clear")
 	}

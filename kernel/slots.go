@@ -103,7 +103,10 @@ func (l *slots) unanswered(yield func(*hook) bool) {
 
 func (l *slots) called(s *step, in HookCalled) {
 	s.activity.alive(s)
-	s.health.spoke(s, "hook")
+	hooked := called(in.Call)
+	if hooked {
+		s.health.spoke(s, "hook")
+	}
 	h := &hook{id: in.Hook, call: in.Call, deadline: in.Deadline, patience: s.now.Add(s.cfg.ClientPatience), waitsFor: map[string]time.Time{}}
 	l.soft.hooks[h.id] = h
 	l.soft.order = append(l.soft.order, h.id)
@@ -111,7 +114,9 @@ func (l *slots) called(s *step, in HookCalled) {
 		l.answer(s, h)
 		return
 	}
-	s.health.hookCalled(s)
+	if hooked {
+		s.health.hookCalled(s)
+	}
 	if s.cfg.OneHook && s.scopes.number() == 0 {
 		s.adopt(in.Call)
 	}
@@ -123,6 +128,12 @@ func (l *slots) called(s *step, in HookCalled) {
 	if h.call.Slot == "" || len(h.waitsFor) == 0 {
 		l.answer(s, h)
 	}
+}
+
+// called says that a hook was called, and not the status line, which comes by
+// the same way.
+func called(call telemetry.HookCall) bool {
+	return !slices.ContainsFunc(call.Signals, func(sig telemetry.Signal) bool { return sig.Source == statuslineSource })
 }
 
 // adopt takes as given what must have happened before the only hook of a

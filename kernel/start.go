@@ -21,7 +21,11 @@ type Negotiated struct {
 }
 
 func (Negotiated) key() (string, bool) { return "negotiated", false }
-func (Negotiated) apply(*Kernel)       {}
+func (f Negotiated) apply(k *Kernel)   { k.health.agreed(f) }
+
+func negotiatedOf(client string, r negotiate.Result) Negotiated {
+	return Negotiated{Client: client, Capability: r.Want.Capability, Level: string(r.Want.Level), Outcome: string(r.Outcome), Have: string(r.Have)}
+}
 
 func (s *step) start() {
 	began := s.cfg.Began
@@ -65,9 +69,8 @@ func (s *step) startCause() string { return cmp.Or(s.cfg.Cause, "startup") }
 // refusal ends the session before anything happened.
 func (s *step) negotiate() (why string, class lifeloop.FailureClass) {
 	evaluate := func(client string, wants []negotiate.Want) {
-		for _, r := range negotiate.Capabilities(s.manifest(), wants) {
-			s.record(Negotiated{Client: client, Capability: r.Want.Capability, Level: string(r.Want.Level),
-				Outcome: string(r.Outcome), Have: string(r.Have)})
+		for _, r := range negotiate.Capabilities(s.claims(), wants) {
+			s.record(negotiatedOf(client, r))
 			if r.Warning != "" {
 				s.router.warn(s, client, r.Warning)
 			}
@@ -103,9 +106,9 @@ func (s *step) refuse(why string, class lifeloop.FailureClass) {
 	s.session.reject(s, why, class)
 }
 
-// manifest is the adapter's manifest without what this launch, or the only call
-// of a hook, cannot have.
-func (s *step) manifest() lifeloop.Manifest {
+// claims is the adapter's manifest without what this launch, or the only call of
+// a hook, cannot have.
+func (s *step) claims() lifeloop.Manifest {
 	m := s.cfg.Manifest
 	if s.cfg.OneHook {
 		m = negotiate.OneCall(m)

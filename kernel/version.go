@@ -5,31 +5,60 @@ import (
 	"strings"
 
 	"lifeloop/lifeloop"
-	"lifeloop/negotiate"
 	"lifeloop/telemetry"
 )
 
 // This file compares the harness's version with those that the claims were
 // tested with (DECISIONS L8). An untested version may write its records
 // otherwise, so capabilities that rest on records are only partial until they
-// are seen in this session. Nothing is negotiated again.
+// are seen in this launch. That is one fact, and one event of the session.
 
-// VersionSeen records the harness's version, and what is unproven of one that
-// was not tested.
-type VersionSeen struct {
-	Version  string   `json:"version"`
-	Source   string   `json:"source"`
-	Detail   string   `json:"detail,omitempty"`
-	Unproven []string `json:"unproven,omitempty"` // capabilities
-}
+type (
+	// VersionSeen records the harness's version, and what is unproven of one that
+	// was not tested.
+	VersionSeen struct {
+		Version  string   `json:"version"`
+		Source   string   `json:"source"`
+		Detail   string   `json:"detail,omitempty"`
+		Adapter  string   `json:"adapter_id,omitempty"`
+		Unproven []string `json:"unproven,omitempty"` // capabilities
+	}
+	// CapabilityProven records that the harness itself caused the event of an
+	// unproven capability, which is worth what was claimed again. Proven counts
+	// such capabilities of this launch, and Unproven those that are left.
+	CapabilityProven struct {
+		Capability string           `json:"capability"`
+		Support    lifeloop.Support `json:"support"`
+		Source     string           `json:"source"`
+		Detail     string           `json:"detail,omitempty"`
+		Proven     int              `json:"proven"`
+		Unproven   int              `json:"unproven"`
+	}
+)
 
 func (VersionSeen) key() (string, bool) { return "version_told", false }
 func (f VersionSeen) apply(k *Kernel) {
 	h := &k.health.hard
 	h.Versions = append(h.Versions, f.Version)
+	if len(f.Unproven) > 0 && !slices.Contains(h.Announced, f.name()) {
+		h.Announced = append(h.Announced, f.name())
+	}
 	for _, c := range f.Unproven {
 		h.Unproven[c] = true
+		if now, changed := h.Support[c]; !changed || now.Stronger(lifeloop.Partial) {
+			h.Support[c] = lifeloop.Partial
+		}
 	}
+}
+
+// name is the version with its adapter.
+func (f VersionSeen) name() string { return f.Adapter + " " + f.Version }
+
+func (CapabilityProven) key() (string, bool) { return "capability_proven", false }
+func (f CapabilityProven) apply(k *Kernel) {
+	h := &k.health.hard
+	delete(h.Unproven, f.Capability)
+	h.Support[f.Capability], h.Proven = f.Support, f.Proven
 }
 
 // dialect are the capabilities that rest on how a harness writes its records
@@ -39,12 +68,12 @@ var dialect = []lifeloop.Event{
 	lifeloop.FrameOpening, lifeloop.FrameOpened, lifeloop.ContextPressureObserved, lifeloop.ContextCompacted, lifeloop.FrameEnded,
 }
 
-// maxVersions bounds how many versions one run considers: one is usual.
+// maxVersions bounds how many versions one launch considers: one is usual.
 const maxVersions = 8
 
 // version considers the version that a source reports of the current harness
-// session, each only once, so that sources which contradict each other do not
-// change it back and forth.
+// session, each only once in a launch, so that sources which contradict each
+// other do not change it back and forth.
 func (h *health) version(s *step, sig telemetry.Signal) {
 	if sig.Version == "" || sig.Session != "" && sig.Session != s.scopes.current().ID ||
 		len(h.hard.Versions) == maxVersions || slices.Contains(h.hard.Versions, sig.Version) {
@@ -53,51 +82,58 @@ func (h *health) version(s *step, sig telemetry.Signal) {
 	if !sig.At.IsZero() && s.attempts.launchedAfter(sig.At, s.now) {
 		return // of the program that began the session, which this one resumes
 	}
-	f := VersionSeen{Version: sig.Version, Source: sig.Source, Detail: sig.Detail}
-	var before []lifeloop.Support // of each unproven capability
+	f := VersionSeen{Version: sig.Version, Source: sig.Source, Detail: sig.Detail, Adapter: s.cfg.Manifest.AdapterID}
+	var weaker []SupportChange
 	if len(s.cfg.Tested) > 0 && !slices.Contains(s.cfg.Tested, sig.Version) {
 		for _, event := range dialect {
-			if negotiate.Support(s.manifest(), string(event)).Stronger(lifeloop.Partial) {
-				f.Unproven = append(f.Unproven, string(event))
-				before = append(before, h.support(s, string(event)))
+			capability := string(event)
+			if h.hard.Unproven[capability] || !h.claimed(s, capability).Stronger(lifeloop.Partial) {
+				continue
+			}
+			f.Unproven = append(f.Unproven, capability)
+			if now := h.support(s, capability); now.Stronger(lifeloop.Partial) {
+				weaker = append(weaker, SupportChange{capability, now, lifeloop.Partial})
 			}
 		}
 	}
+	known := slices.Contains(h.hard.Announced, f.name())
 	s.record(f)
-	for i, capability := range f.Unproven {
-		if before[i].Stronger(lifeloop.Partial) {
-			h.degrade(s, capability, before[i], lifeloop.Partial, s.cfg.Manifest.DisplayName+" "+sig.Version+
-				" is not a tested version (tested: "+strings.Join(s.cfg.Tested, ", ")+"), and this capability was not seen yet")
-		}
+	if known { // the session knows: only who negotiated a capability is called again
+		weaker = slices.DeleteFunc(weaker, func(c SupportChange) bool { return !s.negotiated(c.Capability) })
+	}
+	h.announce(s, weaker, s.cfg.Manifest.DisplayName+" "+sig.Version+
+		" is not a tested version (tested: "+strings.Join(s.cfg.Tested, ", ")+"): partial until seen in this session")
+}
+
+// prove records that a capability is what was claimed, once the harness itself
+// has caused its event. Only who negotiated it is called: the others are counted.
+func (h *health) prove(s *step, e emission) {
+	capability := string(e.event)
+	if !h.hard.Unproven[capability] || !proves(s, e) {
+		return
+	}
+	ev, before, now := e.evidence[0], h.support(s, capability), h.proven(s, s.claims(), capability)
+	s.record(CapabilityProven{Capability: capability, Support: now, Source: ev.Source, Detail: ev.Detail,
+		Proven: h.hard.Proven + 1, Unproven: len(h.hard.Unproven) - 1})
+	if now != before && s.negotiated(capability) {
+		h.announce(s, []SupportChange{{capability, before, now}}, "seen in this session, reported by the "+ev.Source+": "+ev.Detail)
 	}
 }
 
-// prove reports that a capability is what was claimed, once the harness itself
-// has caused its event.
-func (h *health) prove(s *step, e emission) {
-	capability := string(e.event)
-	if !h.hard.Unproven[capability] || !byHarness(e.evidence) {
-		return
+// proves says whether an event proves its own capability.
+func proves(s *step, e emission) bool {
+	if !byHarness(e.evidence) {
+		return false
 	}
-	ev := e.evidence[0]
 	switch e.event {
-	case lifeloop.FrameOpening:
-		if s.cfg.Hooks && ev.Source != "hook" {
-			return // a payload needs the hook, which was not called
-		}
-	case lifeloop.FrameEnded:
-		if e.data["outcome"] == "abandoned" {
-			return // a later event ended the frame
-		}
+	case lifeloop.FrameOpening: // a payload needs the hook
+		return !s.cfg.Hooks || e.evidence[0].Source == "hook"
+	case lifeloop.FrameEnded: // a later event may have ended the frame
+		return e.data["outcome"] != "abandoned"
 	case lifeloop.ContextPressureObserved:
-		if e.data["window_tokens"] == nil {
-			return
-		}
+		return e.data["window_tokens"] != nil
 	case lifeloop.ContextCompacted:
-		if e.data["inferred"] == true {
-			return
-		}
+		return e.data["inferred"] != true
 	}
-	h.degrade(s, capability, h.support(s, capability), negotiate.Support(s.manifest(), capability),
-		"seen in this session, reported by the "+ev.Source+": "+ev.Detail)
+	return true
 }

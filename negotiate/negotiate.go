@@ -17,6 +17,7 @@ package negotiate
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"lifeloop/lifeloop"
 )
@@ -86,7 +87,7 @@ func Capabilities(m lifeloop.Manifest, wants []Want, profiles ...string) []Resul
 	m = within(m, profiles)
 	results := make([]Result, len(wants))
 	for i, w := range wants {
-		results[i] = capability(w, Support(m, w.Capability))
+		results[i] = Evaluate(w, Support(m, w.Capability))
 	}
 	return results
 }
@@ -101,7 +102,8 @@ func within(m lifeloop.Manifest, profiles []string) lifeloop.Manifest {
 	return m
 }
 
-func capability(w Want, have lifeloop.Support) Result {
+// Evaluate returns the result of a want, given the support of its capability.
+func Evaluate(w Want, have lifeloop.Support) Result {
 	r := Result{Want: w, Have: have, Outcome: outcome(w, have)}
 	if !slices.Contains(Nameable(), w.Support) {
 		r.Outcome, r.Failure = Unsupported, lifeloop.InvalidRequest
@@ -118,9 +120,13 @@ func capability(w Want, have lifeloop.Support) Result {
 	default:
 		// An unknown level counts as required: the user notices a rejected operation,
 		// but not a capability that is silently missing.
-		r.Failure = lifeloop.CapabilityUnsupported
-		if r.Outcome == RequiresOperator {
+		switch {
+		case r.Outcome == RequiresOperator:
 			r.Failure = lifeloop.OperatorRequired
+		case strings.HasPrefix(w.Capability, "session_identity."):
+			r.Failure = lifeloop.IdentityUnavailable
+		default:
+			r.Failure = lifeloop.CapabilityUnsupported
 		}
 	}
 	return r

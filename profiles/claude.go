@@ -96,8 +96,11 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 
 	settings, reason := l.claudeInjection(line, dir, h)
 	if reason != "" {
-		l.lack(reason, hookCapabilities...)
-		l.lack(reason, "session.ending")
+		read := []string{"terminal", "transcript"}
+		if dir != "" {
+			read = append(read, "registry")
+		}
+		l.lackSources("claude", reason, []string{"hooks", "statusline"}, read...)
 		l.Argv = slices.Concat(argv[:1], ours, user)
 		// Hooks would report the path of the transcript. Without them the path
 		// follows from the rule by which Claude Code names it.
@@ -106,7 +109,10 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 				Name: "transcript", Decoder: claude.Transcript, Unordered: true, Beside: "subagents/agent-*.jsonl",
 				Path: filepath.Join(dir, "projects", claudeSlug(h.Dir), l.SessionID+".jsonl"),
 			})
+			return l, nil
 		}
+		l.lackSources("claude", "the session id is not known before the launch, and no hook names the transcript", []string{"transcript"},
+			slices.DeleteFunc(read, func(s string) bool { return s == "transcript" })...)
 		return l, nil
 	}
 
@@ -116,6 +122,10 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		ours = append(ours, "--settings", path)
 	}
 	l.Hooks = true
+	// A list of sessions starts none, and a stream of prompts may begin late. In
+	// print mode with a stream as output no SessionStart hook is injected.
+	choosing := line.has("--resume", "--from-pr") && line.last("--resume") == "" && line.last("--from-pr") == "" && !line.has("--print")
+	l.HookAtPrompt = choosing || line.last("--input-format") == "stream-json"
 	if line.has("--print") || !h.Terminal {
 		l.Evidence = ByLastTurn // its Stop hook reports every turn that was not interrupted
 	}
@@ -267,7 +277,9 @@ func claudeSettings(line claudeLine, theirs userSettings, h Host, env map[string
 	if err != nil {
 		return injectedSettings{}, "the file given with --settings cannot be merged: " + err.Error()
 	}
-	if h.Terminal && !line.has("--print", "--init-only") {
+	if !h.Terminal || line.has("--print", "--init-only") {
+		out.weak = append(out.weak, Weakness{"telemetry.statusline", "only a terminal session has a status line"})
+	} else {
 		ours, reason := statusline(theirs, h.Hook)
 		if reason == "" {
 			merged["statusLine"] = ours

@@ -108,12 +108,11 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 	if reason := codexHookless(line, h); reason != "" {
 		// Hooks would report the path of the rollout, which has the id and every
 		// turn. Only the terminal is left.
-		l.lack(reason, hookCapabilities...)
-		l.lack(reason, "telemetry.rollout", "session_identity.harness_session_id", "frame.opened", "frame.ended",
-			"context.pressure_observed", "context_pressure", "context.compacted", "receipt.gap_detected")
+		read := []string{"terminal"}
 		if line.command == "exec" || line.command == "review" {
-			l.lack(reason, "session.started") // they have no terminal that reports it
+			read = nil // they have no terminal that reports a state
 		}
+		l.lackSources("codex", reason, []string{"hooks", "rollout"}, read...)
 		l.Argv = slices.Concat(argv[:1], ours, argv[1:])
 		return l, nil
 	}
@@ -130,12 +129,30 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 			tomlString(codexTrustKey("/<session-flags>/config.toml", codexSnake(hook.event), 0, 0)),
 			tomlString(trustHash(codexSnake(hook.event), command, hook.seconds))))
 	}
-	l.Hooks = len(state) > 0
+	l.Hooks, l.HookAtPrompt = len(state) > 0, !line.prompts()
 	if l.Hooks {
 		ours = append(ours, "-c", "hooks.state={"+strings.Join(state, ",")+"}")
 	}
 	l.Argv = slices.Concat(argv[:1], ours, argv[1:])
 	return l, nil
+}
+
+// prompts reports whether the command line itself begins a turn, without a
+// terminal. Codex calls its first hook with the first prompt, which otherwise the
+// user types, or standard input holds.
+func (l codexLine) prompts() bool {
+	named := 1 // the id of a thread
+	if l.sub == "" || l.has("--last") {
+		named = 0
+	}
+	switch {
+	case l.command == "review", l.sub == "review":
+		return true
+	case l.command != "exec" || l.others <= named:
+		return false
+	}
+	words := l.operands()
+	return words[len(words)-1] != "-"
 }
 
 // codexCause returns the cause of the session. For a continued session in the

@@ -35,22 +35,13 @@ func geminiProfile() Profile {
 	}
 }
 
-// geminiWithoutHooks are the capabilities that need hooks.
-var geminiWithoutHooks = []string{
-	"frame.opening", "frame.ending", "placement.pre_session", "placement.pre_frame_trailing", "telemetry.hooks",
-}
-
-// geminiWithoutChat are the capabilities that, without hooks, need the chat file.
-var geminiWithoutChat = []string{
-	"frame.opened", "frame.ended", "context.pressure_observed", "context_pressure", "context.compacted",
-	"session_identity.harness_session_id", "telemetry.transcript",
-}
-
 func prepareGemini(argv []string, h Host) (Launch, error) {
-	l, err := withoutHooks(argv, h, "Gemini CLI accepts no hooks for one launch, and installed hooks do nothing under the wrapper", geminiWithoutHooks...)
+	l, err := start(argv, h, nil)
 	if err != nil {
 		return l, err
 	}
+	l.lackSources("gemini", "Gemini CLI accepts no hooks for one launch, and installed hooks do nothing under the wrapper",
+		[]string{"hooks"}, "transcript", "terminal")
 	line, command, _ := parseGemini(argv[1:])
 	if command != "" || line.has("--help", "--version", "--list-extensions", "--list-sessions", "--delete-session") {
 		l.Plain, l.Weak = true, nil
@@ -86,10 +77,11 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 		return l, nil
 	}
 	const reason = "the session id is not known before the launch, so the chat file cannot be found"
-	l.lack(reason, geminiWithoutChat...)
-	if !h.Terminal {
-		l.lack(reason, "session.started") // there is no title that reports it either
+	var read []string
+	if h.Terminal {
+		read = []string{"terminal"} // its title reports a start
 	}
+	l.lackSources("gemini", reason, []string{"transcript"}, read...)
 	return l, nil
 }
 

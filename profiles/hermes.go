@@ -16,7 +16,9 @@ func hermesProfile() Profile {
 		Transcript: Source{Name: "messages", Decoder: hermes.Store, Form: Rows, Query: hermesMessages},
 		Kinds:      []Source{{Name: "sessions", Decoder: hermes.Store, Form: Rows, Query: hermesSessions}},
 		Prepare: func(argv []string, h Host) (Launch, error) {
-			return withoutHooks(argv, h, observedOnly, observedCapabilities("messages", "sessions", "hooks")...)
+			l, err := start(argv, h, nil)
+			l.lackSources("hermes", observedOnly, []string{"messages", "sessions", "hooks"})
+			return l, err
 		},
 	}
 }

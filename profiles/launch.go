@@ -97,17 +97,6 @@ func (h Host) home(variable, below string) string {
 	return ""
 }
 
-// hookCapabilities are the capabilities that need hooks.
-var hookCapabilities = []string{
-	"telemetry.hooks",
-	"frame.opening",
-	"frame.ending",
-	"placement.pre_session",
-	"placement.pre_frame_trailing",
-	"placement.tool_result",
-	"approval_surface",
-}
-
 // lack records capabilities that the launch cannot have, for one reason.
 func (l *Launch) lack(reason string, capabilities ...string) {
 	for _, c := range capabilities {
@@ -115,10 +104,20 @@ func (l *Launch) lack(reason string, capabilities ...string) {
 	}
 }
 
-// withoutHooks is start for a harness that takes no hooks for one launch. The
-// capabilities that need them are recorded as missing.
-func withoutHooks(argv []string, h Host, reason string, capabilities ...string) (Launch, error) {
-	l, err := start(argv, h, nil)
-	l.lack(reason, capabilities...)
-	return l, err
+// lackSources records that sources are not read, and what rests on them. read
+// are the sources that are left.
+func (l *Launch) lackSources(adapter, reason string, lost []string, read ...string) {
+	for _, source := range lost {
+		l.lackOnce(reason, telemetryPrefix+source)
+	}
+	l.lackOnce(reason, RestsOf(adapter).Without(read...)...)
+}
+
+// lackOnce is lack for capabilities that may be missing for another reason too.
+func (l *Launch) lackOnce(reason string, capabilities ...string) {
+	for _, c := range capabilities {
+		if !slices.ContainsFunc(l.Weak, func(w Weakness) bool { return w.Capability == c }) {
+			l.lack(reason, c)
+		}
+	}
 }

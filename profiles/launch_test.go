@@ -171,7 +171,7 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 	for _, f := range []struct {
 		name string
 		on   bool
-	}{{"hooks", l.Hooks}, {"statusline", l.Statusline}, {"plain", l.Plain}} {
+	}{{"hooks", l.Hooks}, {"statusline", l.Statusline}, {"first hook with the first prompt", l.HookAtPrompt}, {"plain", l.Plain}} {
 		if f.on {
 			fmt.Fprintln(&b, f.name)
 		}

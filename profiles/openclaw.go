@@ -25,7 +25,9 @@ func openclawProfile() Profile {
 		},
 		Quit: sigTERM, // its terminal and its gateway then exit with 0
 		Prepare: func(argv []string, h Host) (Launch, error) {
-			return withoutHooks(argv, h, observedOnly, observedCapabilities("transcript", "runs", "sessions", "plugin", "agent")...)
+			l, err := start(argv, h, nil)
+			l.lackSources("openclaw", observedOnly, []string{"transcript", "runs", "sessions", "plugin", "agent"})
+			return l, err
 		},
 	}
 }
@@ -55,13 +57,3 @@ const (
 // observedOnly is the reason why a launch reports no turns of a harness that can
 // only be observed.
 const observedOnly = "only the command observe reads its session store"
-
-// observedCapabilities are the capabilities that a launch of such a harness
-// lacks, with those of its sources.
-func observedCapabilities(sources ...string) []string {
-	lacks := []string{"session_identity.harness_session_id", "frame.opened", "context.pressure_observed", "context_pressure", "context.compacted", "frame.ended"}
-	for _, s := range sources {
-		lacks = append(lacks, "telemetry."+s)
-	}
-	return lacks
-}

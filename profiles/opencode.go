@@ -32,10 +32,11 @@ func opencodeProfile() Profile {
 			{Name: "stream", Decoder: opencode.Run, Blind: true},
 		},
 		Prepare: func(argv []string, h Host) (Launch, error) {
-			l, err := withoutHooks(argv, h, "OpenCode accepts no plugin for one launch, and an installed plugin does nothing under the wrapper",
-				"frame.opening", "frame.opened", "frame.ending", "frame.ended", "context.compacted", "placement.pre_frame_trailing", "telemetry.hooks")
-			l.lack("all OpenCode processes of this user share one store, which does not show the sessions of this launch",
-				"context.pressure_observed", "context_pressure", "receipt.gap_detected", "telemetry.store", "telemetry.bus", "telemetry.stream")
+			l, err := start(argv, h, nil)
+			l.lackSources("opencode", "OpenCode accepts no plugin for one launch, and an installed plugin does nothing under the wrapper",
+				[]string{"hooks"}, "store", "bus", "stream")
+			l.lackSources("opencode", "all OpenCode processes of this user share one store, which does not show the sessions of this launch",
+				[]string{"store", "bus", "stream"})
 			return l, err
 		},
 		Install: installOpencode,

@@ -79,7 +79,7 @@ func TestLaunchesWithoutHooksListMissingClaims(t *testing.T) {
 		// A launch that reports the tokens in use reads the harness's files.
 		reads := slices.Contains(m.LifecycleEvents[lifeloop.ContextPressureObserved].Modes, lifeloop.LauncherWrapper)
 		if !reads && m.ContextPressure.Support != lifeloop.Unavailable {
-			want = append(want, "context_pressure")
+			want = append(want, "context_pressure", "session_identity.harness_session_id") // no source of a launch has them
 		}
 		for _, s := range m.TelemetrySources {
 			if s.Kind == "hook" || !reads && s.Kind != "terminal" {

@@ -63,6 +63,8 @@ type Launch struct {
 	Cause string
 	// Hooks is true if hooks were injected and calls are expected.
 	Hooks bool
+	// HookAtPrompt is true if the first of them is called with the first prompt.
+	HookAtPrompt bool
 	// Statusline is true if the harness will report its window size itself, so
 	// that a usage without a window can wait for it.
 	Statusline bool
@@ -78,6 +80,27 @@ type Launch struct {
 	Resumes bool
 	// Evidence is what shows that the launch succeeded.
 	Evidence Evidence
+}
+
+// Reads lists the sources of a launch, by their names in the manifest.
+func (p Profile) Reads(l Launch) []string {
+	var names []string
+	if l.Hooks {
+		names = append(names, "hooks")
+		if p.Transcript.Decoder != nil { // a hook names it
+			names = append(names, p.Transcript.Name)
+		}
+	}
+	if l.Statusline {
+		names = append(names, "statusline")
+	}
+	if l.OSCDecoder != nil {
+		names = append(names, "terminal")
+	}
+	for _, s := range l.Sources {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 // ReportsWaiting says whether a launch has a source that reports that the harness

@@ -263,12 +263,17 @@ func (s *State) Flush() []Observation {
 	if s.pending != nil {
 		out = s.settle()
 	}
-	if s.held != nil {
-		sig := *s.held
-		s.held = nil
-		out = append(out, s.sample(sig)...)
+	return append(out, s.Release()...)
+}
+
+// Release returns the usage that waits for the window: it will not come.
+func (s *State) Release() []Observation {
+	if s.held == nil {
+		return nil
 	}
-	return out
+	sig := *s.held
+	s.held = nil
+	return s.sample(sig)
 }
 
 // learn records a window, unless the known one has a source of higher rank.
@@ -277,12 +282,7 @@ func (s *State) learn(w window) []Observation {
 		return nil
 	}
 	s.window = w
-	if s.held == nil {
-		return nil
-	}
-	sig := *s.held
-	s.held = nil
-	return s.sample(sig)
+	return s.Release()
 }
 
 func (s *State) usage(sig telemetry.Signal, now time.Time) []Observation {

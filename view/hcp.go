@@ -208,7 +208,7 @@ func (h *HCP) emitOther(f kernel.Fact) {
 		kernel.Negotiated, kernel.Running, kernel.HarnessSessionOpened, kernel.FrameAdopted, kernel.Bound, kernel.BindRefused,
 		kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookAnswered, kernel.CommandReceived,
 		kernel.AbortRequested, kernel.ActivityConfirmed, kernel.UsageCounted, kernel.ContextMeasured, kernel.UnknownCounted, kernel.SourceNamed,
-		kernel.SourceRead, kernel.VersionSeen, kernel.DrainBegan:
+		kernel.SourceRead, kernel.VersionSeen, kernel.CapabilityProven, kernel.DrainBegan:
 	default:
 		panic(fmt.Sprintf("view: HCP does not know %T", f))
 	}
@@ -310,7 +310,11 @@ func (h *HCP) observe(f kernel.Observed) {
 	case lifeloop.CapabilityDegraded:
 		message := "a capability changed"
 		if d := f.Degradation; d != nil {
-			message = fmt.Sprintf("%s is %s, no longer %s: %s", d.Capability, d.CurrentSupport, d.PreviousSupport, d.Evidence)
+			name := d.Capability
+			if n := len(f.Also); n > 0 {
+				name += fmt.Sprintf(" (with %d more)", n)
+			}
+			message = fmt.Sprintf("%s is %s, no longer %s: %s", name, d.CurrentSupport, d.PreviousSupport, d.Evidence)
 		}
 		h.warn(event, message, r.Data)
 	case lifeloop.ReceiptGapDetected:

@@ -14,11 +14,13 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
+	"lifeloop/negotiate"
 	"lifeloop/synth"
 )
 
@@ -99,6 +101,7 @@ type Status struct {
 	last     time.Time // of the last fact
 	wrapper  int
 	terminal bool
+	launched bool            // at least once
 	weak     map[string]bool // capabilities that a launch did not have
 	retryAt  *time.Time      // RetryAt, also while the session is paused
 	calls    Clients
@@ -194,11 +197,7 @@ func (s *Status) Apply(e kernel.Entry) {
 	case kernel.SessionMoved:
 		s.State, s.StateReason, s.terminal, s.UpdatedAt = string(f.To), f.Reason, f.To.Terminal(), e.At
 	case kernel.Launching:
-		s.Attempt, s.Profile, s.retryAt, s.RetryAt = max(f.Attempt, 1), cmp.Or(f.Name, s.Profile), nil, nil
-		if f.Adapter != "" && f.Adapter != s.AdapterID { // a fallback to another harness
-			s.AdapterID = f.Adapter
-			s.claims(f.Adapter)
-		}
+		s.launching(f)
 	case kernel.Resumed:
 		s.wrapper = f.PID
 	case kernel.Running:
@@ -234,7 +233,9 @@ func (s *Status) Apply(e kernel.Entry) {
 		s.Uncertain = false
 		s.Evidence = append(s.Evidence, lifeloop.Evidence{Source: f.Source, Detail: f.Detail})
 	case kernel.VersionSeen:
-		s.HarnessVersion = &f.Version
+		s.version(f)
+	case kernel.CapabilityProven:
+		s.capability(f.Capability, f.Support)
 	case kernel.ContextMeasured:
 		s.Context = measured(f)
 	case kernel.UsageCounted:
@@ -248,6 +249,27 @@ func (s *Status) Apply(e kernel.Entry) {
 		s.LastSign = &Sign{Source: cmp.Or(f.Source, "terminal"), At: e.At}
 	case kernel.ReceiptIssued:
 		s.Receipts++
+	}
+}
+
+// launching begins with the claims of the launch's own adapter: support belongs
+// to a launch. An older ledger has what the first one lacks before it.
+func (s *Status) launching(f kernel.Launching) {
+	s.Attempt, s.Profile, s.retryAt, s.RetryAt = max(f.Attempt, 1), cmp.Or(f.Name, s.Profile), nil, nil
+	if s.launched {
+		s.AdapterID, s.weak, s.Capabilities, s.HarnessVersion = cmp.Or(f.Adapter, s.AdapterID), nil, nil, nil
+		s.claims(s.AdapterID)
+	}
+	s.launched = true
+}
+
+// version folds what an untested version leaves unproven.
+func (s *Status) version(f kernel.VersionSeen) {
+	s.HarnessVersion = &f.Version
+	for _, name := range f.Unproven {
+		if s.Capabilities[name].Stronger(lifeloop.Partial) {
+			s.capability(name, lifeloop.Partial)
+		}
 	}
 }
 
@@ -271,14 +293,12 @@ func (s *Status) claims(adapter string) {
 			s.capability(name, support)
 		}
 	}
-	for name, c := range m.LifecycleEvents {
-		claim(string(name), c.Support)
+	for _, name := range negotiate.Names(m) {
+		support := negotiate.Support(m, name)
+		if support != lifeloop.Unavailable || lifeloop.Event(name).Valid() || strings.HasPrefix(name, "placement.") {
+			claim(name, support)
+		}
 	}
-	for name, c := range m.Placement {
-		claim("placement."+string(name), c.Support)
-	}
-	claim("context_pressure", m.ContextPressure.Support)
-	claim("receipts.receipt_ledger", m.Receipts.ReceiptLedger)
 }
 
 func (s *Status) observe(f kernel.Observed, at time.Time) {
@@ -299,6 +319,9 @@ func (s *Status) observe(f kernel.Observed, at time.Time) {
 	}
 	if d := f.Degradation; d != nil {
 		s.capability(d.Capability, d.CurrentSupport)
+	}
+	for _, c := range f.Also {
+		s.capability(c.Capability, c.CurrentSupport)
 	}
 }
 

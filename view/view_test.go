@@ -200,8 +200,12 @@ func TestStatusOfAttempts(t *testing.T) {
 	then(`1 of 'main', 'PAUSED' ('backoff'), held false, retry at '2026-01-02T04:04:05Z'`, kernel.ResumeRequested{RetryAt: &later})
 	then(`2 of 'main', 'RUNNING' ('retry'), held false, retry at null`,
 		kernel.SessionMoved{From: session.Paused, To: session.Running, Reason: "retry"}, kernel.Launching{Attempt: 2, Name: "main", Adapter: "claude"})
-	if s.Capabilities["frame.opening"] != lifeloop.Native || s.Capabilities["frame.opened"] != lifeloop.Unavailable {
-		t.Errorf("Claude Code's capabilities: %v", s.Capabilities)
+	if s.Capabilities["frame.opening"] != lifeloop.Native || s.Capabilities["frame.opened"] != lifeloop.Synthesized {
+		t.Errorf("a second launch begins with its manifest, and has %v", s.Capabilities)
+	}
+	s.Apply(kernel.Entry{At: at, Fact: kernel.Weakened{Capability: "frame.opened"}})
+	if s.Capabilities["frame.opened"] != lifeloop.Unavailable {
+		t.Errorf("what the second launch lacks: %v", s.Capabilities)
 	}
 	then(`1 of 'other', 'RUNNING' ('retry'), held false, retry at null`, kernel.AttemptEnded{Recovery: "fallback", Next: 1},
 		kernel.Launching{Attempt: 1, Profile: 1, Name: "other", Adapter: "generic"})

@@ -155,8 +155,12 @@ func (l *launcher) setup(w way, launch profiles.Launch) kernel.Setup {
 	s := kernel.Setup{Manifest: w.manifest, Hooks: launch.Hooks, HarnessSession: launch.SessionID, Cause: launch.Cause,
 		NoTelemetry: launch.Plain || !launch.Hooks && len(launch.Sources) == 0 && launch.OSCDecoder == nil, Synth: synthConfig(l.session.cfg, w.profile, launch),
 		Tested: w.profile.Tested, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Interactive: l.terminal.Pty()}
+	s.HookAtPrompt, s.Rests = launch.HookAtPrompt, profiles.RestsOf(w.profile.Adapter).Reading(w.profile.Reads(launch)...)
 	if launch.Hooks && w.profile.Transcript.Decoder != nil {
 		s.Expected = []string{w.profile.Transcript.Name} // a hook names it
+	}
+	if launch.Statusline {
+		s.Expected = append(s.Expected, "statusline")
 	}
 	if l.session.ledger == nil {
 		s.Weak = append(s.Weak, kernel.Weakened{Capability: "receipts.receipt_ledger", Reason: "the user asked for no ledger"})

@@ -54,25 +54,42 @@ func (e *examiner) of(adapter string) *recordings {
 // signs are the facts of one session that matter here.
 type signs struct {
 	reported map[string]bool
-	changes  map[string][2]lifeloop.Degradation // the first and the last of each capability
+	changes  map[string]change // of its newest launch, by capability
+}
+
+// A change is what a capability was worth before its first change, what it is
+// worth after the last one, and why.
+type change struct {
+	before, now lifeloop.Support
+	evidence    string
 }
 
 func (s signs) see(e kernel.Entry) {
-	o, ok := e.Fact.(kernel.Observed)
-	if !ok {
-		return
-	}
-	if o.ByHarness() {
-		s.reported[string(o.Record.Event)] = true
-	}
-	if g := o.Degradation; g != nil {
-		change, before := s.changes[g.Capability]
-		if !before {
-			change[0] = *g
+	switch f := e.Fact.(type) {
+	case kernel.Launching:
+		clear(s.changes) // support belongs to a launch
+	case kernel.CapabilityProven:
+		s.change(f.Capability, lifeloop.Partial, f.Support, f.Source)
+	case kernel.Observed:
+		if f.ByHarness() {
+			s.reported[string(f.Record.Event)] = true
 		}
-		change[1] = *g
-		s.changes[g.Capability] = change
+		if d := f.Degradation; d != nil {
+			s.change(d.Capability, d.PreviousSupport, d.CurrentSupport, d.Evidence)
+			for _, c := range f.Also {
+				s.change(c.Capability, c.PreviousSupport, c.CurrentSupport, d.Evidence)
+			}
+		}
 	}
+}
+
+func (s signs) change(capability string, before, now lifeloop.Support, evidence string) {
+	c, changed := s.changes[capability]
+	if !changed {
+		c.before = before
+	}
+	c.now, c.evidence = now, evidence
+	s.changes[capability] = c
 }
 
 // recorded reads every session once, and reports damaged ledgers.
@@ -81,7 +98,7 @@ func (e *examiner) recorded(st store.Store) error {
 	seen := map[string]signs{}
 	all, err := st.Scan(func(id string, entry kernel.Entry) {
 		if seen[id].reported == nil {
-			seen[id] = signs{reported: map[string]bool{}, changes: map[string][2]lifeloop.Degradation{}}
+			seen[id] = signs{reported: map[string]bool{}, changes: map[string]change{}}
 		}
 		seen[id].see(entry)
 	})
@@ -105,8 +122,8 @@ func (e *examiner) recorded(st store.Store) error {
 			r.reported[event]++
 		}
 		for capability, change := range seen[s.SessionID].changes {
-			if change[0].PreviousSupport.Stronger(change[1].CurrentSupport) {
-				r.addDegraded(capability, change[1], s.SessionID)
+			if change.before.Stronger(change.now) {
+				r.addDegraded(capability, change, s.SessionID)
 			}
 		}
 	}
@@ -150,7 +167,7 @@ func (r *recordings) addUnknown(session string, records map[string]map[string]in
 	}
 }
 
-func (r *recordings) addDegraded(capability string, last lifeloop.Degradation, session string) {
+func (r *recordings) addDegraded(capability string, last change, session string) {
 	i := slices.IndexFunc(r.Degraded, func(d Degraded) bool { return d.Capability == capability })
 	if i < 0 {
 		i = len(r.Degraded)
@@ -158,7 +175,7 @@ func (r *recordings) addDegraded(capability string, last lifeloop.Degradation, s
 	}
 	d := &r.Degraded[i]
 	d.Sessions++
-	d.Support, d.Newest, d.Evidence = last.CurrentSupport, session, last.Evidence
+	d.Support, d.Newest, d.Evidence = last.now, session, last.evidence
 }
 
 // recordedOf reports what the recorded sessions of one adapter show.
@@ -172,11 +189,33 @@ func (e *examiner) recordedOf(adapter string) Recorded {
 	if text := UnknownRecords(r.UnknownRecords); text != "" {
 		e.note(adapter, "unknown records: "+text, "lifeloop-wrap status "+r.withUnknown)
 	}
-	for _, d := range r.Degraded {
-		e.note(adapter, fmt.Sprintf("%s was %s at the end of %s: %s", d.Capability, d.Support, counted(d.Sessions, "recorded session"), d.Evidence),
-			"lifeloop-wrap events "+d.Newest)
-	}
+	e.degraded(adapter, r.Degraded)
 	return r.Recorded
+}
+
+// degraded sums up in one note what was weaker at the end of sessions. What has
+// one reason is named once.
+func (e *examiner) degraded(adapter string, all []Degraded) {
+	var parts []string
+	newest, sessions := "", 0
+	for i, d := range all {
+		if slices.ContainsFunc(all[:i], func(before Degraded) bool { return before.Evidence == d.Evidence }) {
+			continue
+		}
+		var names []string
+		for _, other := range all[i:] {
+			if other.Evidence == d.Evidence {
+				names = append(names, other.Capability+" was "+string(other.Support))
+			}
+		}
+		parts = append(parts, strings.Join(names, ", ")+": "+d.Evidence)
+		if newest = d.Newest; d.Sessions > sessions {
+			sessions = d.Sessions
+		}
+	}
+	if len(parts) > 0 {
+		e.note(adapter, fmt.Sprintf("at the end of %s %s", counted(sessions, "recorded session"), strings.Join(parts, "; ")), "lifeloop-wrap events "+newest)
+	}
 }
 
 // UnknownRecords lists the number of unknown records by source and type.

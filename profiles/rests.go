@@ -1,0 +1,148 @@
+package profiles
+
+import (
+	"maps"
+	"slices"
+)
+
+// This file says which capabilities rest on which sources. It is the only place:
+// what a launch lacks without a source, and what a session loses with one, follow
+// from it.
+
+// telemetryPrefix is the prefix of the capability that a source itself is.
+const telemetryPrefix = "telemetry."
+
+// Rests names, for each capability, the sources that it rests on, as the
+// manifest's telemetry_sources name them. One of them is enough. A capability
+// that is not listed rests on the wrapper.
+type Rests map[string][]string
+
+// RestsOf returns what rests on the sources of an adapter. Everything that the
+// generic one claims rests on the process.
+func RestsOf(adapter string) Rests {
+	switch adapter {
+	case "claude":
+		return claudeRests()
+	case "codex":
+		return codexRests()
+	case "gemini":
+		return geminiRests()
+	case "hermes":
+		return hermesRests()
+	case "openclaw":
+		return openclawRests()
+	case "opencode":
+		return opencodeRests()
+	}
+	return Rests{}
+}
+
+func claudeRests() Rests {
+	return Rests{
+		"session.started":                     {"hooks", "registry", "transcript"},
+		"frame.opening":                       {"hooks"},
+		"frame.opened":                        {"hooks", "transcript"},
+		"context.pressure_observed":           {"transcript", "statusline"},
+		"context.compacted":                   {"hooks", "transcript"},
+		"frame.ending":                        {"hooks"},
+		"frame.ended":                         {"hooks", "transcript"},
+		"session.ending":                      {"hooks"},
+		"placement.pre_session":               {"hooks"},
+		"placement.pre_frame_trailing":        {"hooks"},
+		"placement.tool_result":               {"hooks"},
+		"context_pressure":                    {"transcript", "statusline"},
+		"session_identity.harness_session_id": {"hooks", "registry", "transcript"},
+		"approval_surface":                    {"hooks"},
+	}
+}
+
+func codexRests() Rests {
+	return Rests{
+		"session.started":                     {"hooks", "rollout", "terminal", "exec", "app-server"},
+		"frame.opening":                       {"hooks"},
+		"frame.opened":                        {"hooks", "rollout", "exec", "app-server"},
+		"context.pressure_observed":           {"rollout", "app-server"},
+		"context.compacted":                   {"hooks", "rollout", "app-server"},
+		"frame.ending":                        {"hooks"},
+		"frame.ended":                         {"hooks", "rollout", "exec", "app-server"},
+		"receipt.gap_detected":                {"rollout"},
+		"placement.pre_session":               {"hooks"},
+		"placement.pre_frame_trailing":        {"hooks"},
+		"placement.tool_result":               {"hooks"},
+		"context_pressure":                    {"rollout", "app-server"},
+		"session_identity.harness_session_id": {"hooks", "rollout", "exec", "app-server", "notify", "history"},
+		"approval_surface":                    {"hooks"},
+	}
+}
+
+func geminiRests() Rests {
+	return Rests{
+		"session.started":                     {"hooks", "transcript", "telemetry", "stream", "log", "terminal"},
+		"frame.opening":                       {"hooks"},
+		"frame.opened":                        {"hooks", "transcript", "telemetry", "stream"},
+		"context.pressure_observed":           {"transcript", "telemetry"},
+		"context.compacted":                   {"transcript", "telemetry"},
+		"frame.ending":                        {"hooks"},
+		"frame.ended":                         {"hooks", "transcript", "telemetry", "stream"},
+		"placement.pre_session":               {"hooks"},
+		"placement.pre_frame_trailing":        {"hooks"},
+		"context_pressure":                    {"transcript", "telemetry"},
+		"session_identity.harness_session_id": {"hooks", "transcript", "telemetry", "stream", "log"},
+	}
+}
+
+func hermesRests() Rests {
+	return Rests{
+		"frame.opened":                        {"messages", "hooks"},
+		"context.pressure_observed":           {"messages", "sessions", "hooks"},
+		"context.compacted":                   {"messages", "sessions"},
+		"frame.ended":                         {"messages", "hooks"},
+		"context_pressure":                    {"messages", "sessions", "hooks"},
+		"session_identity.harness_session_id": {"messages", "sessions", "hooks"},
+	}
+}
+
+func openclawRests() Rests {
+	return Rests{
+		"frame.opened":                        {"transcript", "runs", "plugin", "agent"},
+		"context.pressure_observed":           {"transcript", "runs", "sessions", "plugin", "agent"},
+		"context.compacted":                   {"transcript", "plugin"},
+		"frame.ended":                         {"transcript", "runs", "sessions", "plugin", "agent"},
+		"context_pressure":                    {"transcript", "runs", "sessions", "plugin", "agent"},
+		"session_identity.harness_session_id": {"transcript", "runs", "sessions", "plugin", "agent"},
+	}
+}
+
+func opencodeRests() Rests {
+	return Rests{
+		"frame.opening":                       {"hooks"},
+		"frame.opened":                        {"hooks", "store", "bus", "stream"},
+		"context.pressure_observed":           {"store", "bus", "stream"},
+		"context.compacted":                   {"hooks", "store", "bus"},
+		"frame.ending":                        {"hooks"},
+		"frame.ended":                         {"hooks", "store", "bus"},
+		"receipt.gap_detected":                {"store"},
+		"placement.pre_frame_trailing":        {"hooks"},
+		"context_pressure":                    {"store", "bus", "stream"},
+		"session_identity.harness_session_id": {"hooks", "store", "bus", "stream"},
+	}
+}
+
+// Reading is what rests on the sources that one launch, or one observer, reads.
+func (r Rests) Reading(sources ...string) Rests {
+	out := Rests{}
+	for capability, on := range r {
+		read := slices.DeleteFunc(slices.Clone(on), func(s string) bool { return !slices.Contains(sources, s) })
+		if len(read) > 0 {
+			out[capability] = read
+		}
+	}
+	return out
+}
+
+// Without lists the capabilities that have no source among those that are read,
+// in the order of their names.
+func (r Rests) Without(read ...string) []string {
+	left := r.Reading(read...)
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(r)), func(capability string) bool { return left[capability] != nil })
+}

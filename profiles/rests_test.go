@@ -1,0 +1,91 @@
+package profiles
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"lifeloop/lifeloop"
+	"lifeloop/manifests"
+	"lifeloop/negotiate"
+)
+
+// ours are the capabilities that the wrapper or the process itself provides,
+// whatever the sources report.
+var ours = []string{"session.starting", "session.ended", "supervisor.tick", "capability.degraded", "receipt.emitted",
+	"receipts.receipt_ledger", "session_identity.harness_run_id", "session_identity.harness_task_id"}
+
+// TestEveryClaimRestsOnSomething compares the table with every manifest: each
+// claim rests on sources of that manifest, or on the wrapper.
+func TestEveryClaimRestsOnSomething(t *testing.T) {
+	for _, id := range manifests.IDs() {
+		m, _ := manifests.Get(id)
+		table := RestsOf(id)
+		for _, name := range negotiate.Names(m) {
+			claimed := negotiate.Support(m, name) != lifeloop.Unavailable
+			on := table[name]
+			switch {
+			case strings.HasPrefix(name, telemetryPrefix):
+			case !claimed && len(on) > 0:
+				t.Errorf("%s: %s is unavailable, and rests on %v", id, name, on)
+			case claimed && len(on) == 0 && !slices.Contains(ours, name) && !byProcess(m, name):
+				t.Errorf("%s: %s is claimed, and rests on nothing", id, name)
+			}
+			for _, source := range on {
+				if negotiate.Support(m, telemetryPrefix+source) == lifeloop.Unavailable {
+					t.Errorf("%s: %s rests on %s, which is no source of the manifest", id, name, source)
+				}
+			}
+		}
+		for capability := range table {
+			if !negotiate.Known(capability) {
+				t.Errorf("%s: the table lists %s, which is no capability", id, capability)
+			}
+		}
+	}
+}
+
+// byProcess says that the wrapper emits an event from the harness's process,
+// without any source.
+func byProcess(m lifeloop.Manifest, name string) bool {
+	modes := m.LifecycleEvents[lifeloop.Event(name)].Modes
+	return strings.HasPrefix(name, "session.") && slices.Contains(modes, lifeloop.LauncherWrapper)
+}
+
+// TestModesAgreeWithSources: an event that only hooks report rests on nothing
+// else, and an event that files report rests on a file too.
+func TestModesAgreeWithSources(t *testing.T) {
+	for _, id := range manifests.IDs() {
+		m, _ := manifests.Get(id)
+		for event, claim := range m.LifecycleEvents {
+			on := RestsOf(id)[string(event)]
+			if len(on) == 0 {
+				continue
+			}
+			hooksOnly := slices.Equal(on, []string{"hooks"})
+			if native := slices.Equal(claim.Modes, []lifeloop.IntegrationMode{lifeloop.NativeHook}); native != hooksOnly && event.Frame() {
+				t.Errorf("%s: %s has the modes %v, and rests on %v", id, event, claim.Modes, on)
+			}
+			if slices.Contains(claim.Modes, lifeloop.TelemetryOnly) && hooksOnly {
+				t.Errorf("%s: %s can be observed from files, and rests on hooks alone", id, event)
+			}
+		}
+	}
+}
+
+func TestWithoutAndReading(t *testing.T) {
+	table := RestsOf("claude")
+	if got := table.Without("registry", "transcript", "statusline"); !slices.Contains(got, "placement.tool_result") || slices.Contains(got, "frame.ended") {
+		t.Errorf("without hooks: %v", got)
+	}
+	if got := table.Without("registry"); !slices.Contains(got, "context_pressure") || slices.Contains(got, "session.started") {
+		t.Errorf("with the registry alone: %v", got)
+	}
+	read := table.Reading("transcript")
+	if on := read["context_pressure"]; !slices.Equal(on, []string{"transcript"}) || read["frame.opening"] != nil {
+		t.Errorf("reading the transcript: %v", read)
+	}
+	if on := RestsOf("claude")["context_pressure"]; len(on) != 2 {
+		t.Errorf("Reading changed the table: %v", on)
+	}
+}
