@@ -4,8 +4,10 @@ package e2e
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -76,6 +78,62 @@ func TestPayloads(t *testing.T) {
 	}
 }
 
+// One client answers when the prompt's hook is over, another names the next prompt.
+var (
+	latePayload = client{id: "late", events: "frame.opening", placement: "pre_prompt_frame", body: "CANARY-LATE", delay: 6 * time.Second}
+	nextPayload = client{id: "next", events: "frame.ending", placement: "pre_prompt_frame", body: "CANARY-NEXT"}
+)
+
+// TestLatePayload: a payload that misses its prompt never reaches a later one,
+// unless its answer named that one.
+func TestLatePayload(t *testing.T) {
+	twice := func(ready func(*run), turn func(*run, string), leave func(*run)) func(*run) {
+		return func(r *run) {
+			ready(r)
+			turn(r, "the first")
+			r.await("the late answer", func() bool {
+				text, _ := os.ReadFile(r.path("events.jsonl"))
+				return strings.Contains(string(text), `"client_id":"late"`)
+			})
+			turn(r, "the second")
+			leave(r)
+		}
+	}
+	for name, s := range map[string]story{
+		"claude": {harness: claude, tty: true, argv: claudeArgs(),
+			script: twice(claudeReady, claudeTurn, func(r *run) { r.types("/exit\r") })},
+		"codex": {harness: codex, tty: true, argv: codexArgs(),
+			script: twice(codexReady, codexTurn, func(r *run) { codexSends(r, "/quit") })},
+	} {
+		s.clients = []client{latePayload, nextPayload}
+		s.replies = []mock.Reply{mock.Says("one"), mock.Says("two")}
+		t.Run(name, func(t *testing.T) {
+			alone(t, s.harness, func(t *testing.T) { s.checkLate(t, s.perform(t, true)) })
+		})
+	}
+}
+
+func (s story) checkLate(t *testing.T, p performance) {
+	t.Helper()
+	asked := p.run.questions()
+	require.Len(t, asked, 2)
+	for i, body := range asked {
+		require.NotContains(t, body, latePayload.body, "request %d", i)
+		require.Equal(t, i, strings.Count(body, nextPayload.body), "request %d", i)
+	}
+	p.record.checkDelivered(t, nextPayload)
+	for _, r := range p.record.receipts {
+		if r.ClientID == latePayload.id {
+			require.Equal(t, "degraded", r.Status)
+			require.Equal(t, "skipped", r.Payloads[0].Status)
+			require.NotNil(t, r.Frame, "the receipt of a frame's event names the frame")
+		}
+	}
+	if t.Failed() {
+		t.Log(p.run.scene())
+	}
+}
+
 // questions are the request bodies of the main conversation, in order.
 func (w *world) questions() []string {
 	var out []string
@@ -101,4 +159,40 @@ func (rec record) checkDelivered(t *testing.T, c client) {
 		return
 	}
 	t.Errorf("%s has no receipt", c.id)
+}
+
+// TestSeenAs: the model determines the voice of Claude Code's SessionStart context.
+// The manifest claims the weaker one (DECISIONS L6).
+func TestSeenAs(t *testing.T) {
+	for model, role := range map[string]string{"claude-sonnet-4-5": "user", "claude-opus-4-8": "system"} {
+		s := story{
+			harness: claude, argv: []string{"claude", "--model", model, "-p", "hello"},
+			replies: []mock.Reply{mock.Says("done")}, clients: []client{sessionPayload},
+		}
+		t.Run(model, func(t *testing.T) {
+			alone(t, s.harness, func(t *testing.T) {
+				p := s.perform(t, true)
+				require.Equal(t, []string{role}, rolesOf(t, p.run.questions()[0], sessionPayload.body))
+				p.record.checkDelivered(t, sessionPayload)
+			})
+		})
+	}
+}
+
+// rolesOf are the roles of the messages of a request that hold text.
+func rolesOf(t *testing.T, body, text string) (roles []string) {
+	t.Helper()
+	var request struct {
+		Messages []struct {
+			Role    string          `json:"role"`
+			Content json.RawMessage `json:"content"`
+		} `json:"messages"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(body), &request))
+	for _, m := range request.Messages {
+		if strings.Contains(string(m.Content), text) {
+			roles = append(roles, m.Role)
+		}
+	}
+	return roles
 }

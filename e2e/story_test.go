@@ -65,6 +65,7 @@ type story struct {
 type client struct {
 	id, events      string
 	placement, body string
+	delay           time.Duration // before each answer
 }
 
 // everyStory are clients of every story: one for all events and one for few.
@@ -79,9 +80,14 @@ func (w *world) config(s story) string {
 		if c.placement != "" {
 			command = append(command, "--payload", "kind=note,placement="+c.placement+",requirement=preferred,body="+c.body)
 		}
+		timeout := ""
+		if c.delay > 0 {
+			command = append(command, "--delay", c.delay.String())
+			timeout = ", timeout: 1m"
+		}
 		quoted, err := json.Marshal(command) // JSON is YAML
 		require.NoError(w.t, err)
-		fmt.Fprintf(&text, "  - {id: %s, events: [%q], command: %s}\n", c.id, c.events, quoted)
+		fmt.Fprintf(&text, "  - {id: %s, events: [%q], command: %s%s}\n", c.id, c.events, quoted, timeout)
 	}
 	path := w.path("config.yaml")
 	require.NoError(w.t, os.WriteFile(path, []byte(text.String()), 0o600))
@@ -200,6 +206,9 @@ type receipt struct {
 		Placement string `json:"placement"`
 		Status    string `json:"status"`
 	} `json:"payload_receipts"`
+	Frame *struct {
+		ID string `json:"frame_id"`
+	} `json:"frame_context"`
 	Degradations []json.RawMessage `json:"capability_degradations"`
 	Warnings     []string          `json:"warnings"`
 }

@@ -316,6 +316,7 @@ func (a *attempts) tool(s *step, name string, args *telemetry.Sized) {
 }
 
 func (a *attempts) turnEnded(o telemetry.Outcome) { a.soft.turn = o }
+func (a *attempts) lastTurn() telemetry.Outcome   { return a.soft.turn }
 
 // checkpoint notes that a continuation from here became possible.
 func (a *attempts) checkpoint(s *step, id string) {

@@ -241,6 +241,8 @@ func (e *ending) finish(s *step) {
 	switch {
 	case s.session.is(session.Aborting):
 		s.session.move(s, session.Aborted, e.hard.Why)
+	case s.cfg.Observing && s.turns.unfinished(s.attempts.lastTurn()) != "":
+		s.session.move(s, session.Failed, s.turns.unfinished(s.attempts.lastTurn()))
 	case s.attempts.completed(), s.cfg.Observing, s.cfg.OneHook:
 		s.end(session.Completed)
 	default:
@@ -251,11 +253,14 @@ func (e *ending) finish(s *step) {
 // end moves to a terminal state by way of RUNNING, if the session was paused
 // when its harness ended.
 func (s *step) end(to session.State) {
-	if s.session.is(session.Paused) {
-		s.session.move(s, session.Running, "the stopped harness ended")
+	why, left := s.attempts.failure(), "the stopped harness ended"
+	if s.session.closing() && to == session.Failed {
+		why, left = supervisorLost, supervisorLost
 	}
-	why := s.attempts.failure()
-	if t := s.session.timeout(); t != "" {
+	if s.session.is(session.Paused) {
+		s.session.move(s, session.Running, left)
+	}
+	if t := s.session.timeout(); t != "" && !s.session.closing() {
 		why = timeoutReason(t)
 	}
 	s.session.move(s, to, why)

@@ -110,6 +110,10 @@ type (
 	// Restarted asks to recover a session whose wrapper died. It is the first
 	// input of a kernel that replayed the ledger. PID is the new wrapper's.
 	Restarted struct{ PID int }
+	// CloseAsked asks to close a session whose wrapper died, without launching or
+	// calling anything. It is the only input of a kernel that replayed the
+	// ledger.
+	CloseAsked struct{ Reason string }
 	// SourceTrouble and UnknownSeen say what their facts record.
 	SourceTrouble SourceTroubled
 	UnknownSeen   UnknownCounted
@@ -148,6 +152,7 @@ func (in PauseAsked) handle(s *step)     { s.session.pause(s, in) }
 func (in ResumeAsked) handle(s *step)    { s.session.resume(s, in) }
 func (in RenewAsked) handle(s *step)     { s.renew(in) }
 func (in Restarted) handle(s *step)      { s.recover(in) }
+func (in CloseAsked) handle(s *step)     { s.closeLost(in) }
 func (in SourceTrouble) handle(s *step)  { s.health.trouble(s, in) }
 func (in UnknownSeen) handle(s *step)    { s.record(UnknownCounted(in)) }
 func (in FrameRequested) handle(s *step) { s.requestFrame(in) }

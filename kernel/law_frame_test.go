@@ -113,7 +113,7 @@ func (j *judge) outlived() {
 		if settled > 0 || j.placed[key] || j.over {
 			continue
 		}
-		require.NotContains(j.t, j.sessions[o.scope], lifeloop.SessionEnded, "payload %s outlives its harness session", key)
+		require.NotContains(j.t, j.sessions[o.scope], lifeloop.SessionEnding, "payload %s outlives its harness session", key)
 		if o.frame != "" && !slices.Contains(j.open, o.frame) {
 			require.True(j.t, o.next() && j.prompts <= o.prompts+1, "payload %s outlives frame %s", key, o.frame)
 		}

@@ -311,8 +311,8 @@ func payloadReceipts(k *call) []lifeloop.PayloadReceipt {
 }
 
 // weakPlacements are the degradations of a receipt whose payloads were
-// delivered through slots with less than native support. The payload is
-// `delivered` in any case.
+// delivered through slots with less than native support, one for each kind of
+// slot. The payload is `delivered` in any case.
 func (s *step) weakPlacements(k *call) []lifeloop.Degradation {
 	var out []lifeloop.Degradation
 	for _, p := range k.Settled {
@@ -323,7 +323,11 @@ func (s *step) weakPlacements(k *call) []lifeloop.Degradation {
 		if s.claims().Placement[p.Class].Support.Stronger(p.Support) { // the slot is as claimed, its voice is not
 			name, why = string(p.Placement), "the model sees the text of "+name+" as the user's"
 		}
-		out = append(out, lifeloop.Degradation{Event: lifeloop.CapabilityDegraded, Capability: "placement." + name,
+		name = "placement." + name
+		if slices.ContainsFunc(out, func(d lifeloop.Degradation) bool { return d.Capability == name }) {
+			continue
+		}
+		out = append(out, lifeloop.Degradation{Event: lifeloop.CapabilityDegraded, Capability: name,
 			PreviousSupport: lifeloop.Native, CurrentSupport: p.Support, ObservedAtEpochS: s.now.Unix(),
 			Evidence: why, RetryClass: lifeloop.DegradedCapability.DefaultRetry()})
 	}

@@ -75,6 +75,9 @@ func (l *slots) reachable(s *step, p *parcel, c negotiate.Candidate) bool {
 			return !h.answered && h.call.Slot == string(c.Class)
 		})
 	}
+	if s.scopes.of(p.scope).Ending { // no prompt and no tool call follows
+		return false
+	}
 	session := p.frame == ""
 	switch c.Class {
 	case lifeloop.PreSession:
@@ -138,6 +141,8 @@ func (l *slots) review(s *step) {
 		}
 		next := p.after >= 0 && slices.ContainsFunc(p.choices, func(c negotiate.Candidate) bool { return c.Payload == lifeloop.PrePromptFrame })
 		switch {
+		case s.scopes.of(p.scope).Ending:
+			l.giveUp(s, p, lifeloop.PayloadRejected, "the harness session ended")
 		case next:
 			l.giveUp(s, p, lifeloop.PayloadRejected, "the next prompt has passed")
 		case p.frame != "" && !s.turns.isOpen(p.frame):

@@ -51,7 +51,7 @@ type outcome struct {
 func (r *router) warn(s *step, client, why string) {
 	for _, c := range s.cfg.receivers() {
 		if client == "" || client == c.ID {
-			r.soft.warnings[c.ID] = append(r.soft.warnings[c.ID], why)
+			r.soft.warnings[c.ID] = bounded(append(r.soft.warnings[c.ID], why))
 		}
 	}
 }
@@ -91,7 +91,7 @@ func (r *router) document(s *step, k *call, o outcome) lifeloop.Receipt {
 		InvocationID: k.Invocation, Event: k.Event, EventID: k.EventID, IntegrationMode: k.Mode, Status: o.status,
 		HarnessSessionID: k.Session, HarnessRunID: k.Run, HarnessTaskID: s.task(),
 		AtEpochS: s.now.Unix(), PayloadReceipts: payloadReceipts(k), TelemetrySummary: map[string]any{},
-		CapabilityDegradations: []lifeloop.Degradation{}, Warnings: append([]string{}, o.warnings...),
+		CapabilityDegradations: []lifeloop.Degradation{}, Warnings: append([]string{}, bounded(o.warnings)...),
 	}
 	if k.Idempotency != "" {
 		doc.IdempotencyKey = new(k.Idempotency)

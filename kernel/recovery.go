@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 type recovery struct {
 	hard struct {
 		Spent attempt.Spent
+		Name  string        // of the profile that was launched last
 		Next  *AttemptEnded // what the next launch follows, while it waits
 		// Checkpoint is what the next launch may continue, and CheckpointBy the
 		// profile that made it.
@@ -137,7 +139,7 @@ func (f AttemptEnded) apply(k *Kernel) {
 
 func (r *recovery) launched(f Launching) {
 	h := &r.hard
-	h.Next = nil
+	h.Next, h.Name = nil, f.Name
 	if f.Profile != h.Spent.Profile {
 		h.Spent = attempt.Spent{Profile: f.Profile, Total: h.Spent.Total}
 	}
@@ -175,7 +177,7 @@ func (r *recovery) arm(s *step) {
 // current names the attempt that ended, or that was waited for.
 func (r *recovery) current(s *step, run string) AttemptRef {
 	p := r.hard.Spent
-	return AttemptRef{Run: run, Attempt: p.Launches, Profile: p.Profile, Name: s.profileName(p.Profile)}
+	return AttemptRef{Run: run, Attempt: p.Launches, Profile: p.Profile, Name: cmp.Or(r.hard.Name, s.profileName(p.Profile))}
 }
 
 func (s *step) profileName(i int) string {

@@ -155,3 +155,46 @@ func (s *step) attemptLost() {
 		Next:  spent.Profile})
 	s.recovery.arm(s)
 }
+
+// closeLost ends a session whose wrapper died. Nothing is launched and no
+// client is called; what was open is closed with the class that is true of it
+// (DECISIONS H8).
+func (s *step) closeLost(in CloseAsked) {
+	if !s.session.began() {
+		return
+	}
+	s.record(CommandReceived{What: "abort", Reason: in.Reason})
+	s.session.closeLost()
+	if s.session.is(session.None) {
+		s.session.move(s, session.Pending, "start")
+	}
+	if s.session.is(session.Pending) {
+		s.session.move(s, session.Rejected, supervisorLost)
+		return
+	}
+	s.router.failOpen(s)
+	lost := s.attempts.run() != "" && s.attempts.exit() == nil
+	if lost {
+		s.record(Exited{Run: s.attempts.run(), Unseen: true})
+	}
+	s.endRecoveredScope(lost)
+	if open := s.attemptOpen(); open || s.recovery.planned() != nil {
+		s.recovery.abandon(s, open)
+	}
+	s.router.failAll(s, lifeloop.TransportError, "the wrapper died, and the session was closed without calling a client")
+	s.ending.drain(s)
+}
+
+// abandon records the end of the attempt that was open, or that was planned.
+func (r *recovery) abandon(s *step, open bool) {
+	f := AttemptEnded{AttemptRef: r.current(s, ""), Cause: attempt.Unknown, Detail: supervisorLost, Evidence: "the wrapper died",
+		Failure: lifeloop.TransportError, Recovery: attempt.Halt, Reason: "the wrapper died, and the session was closed"}
+	if open {
+		f.Run, f.Code, f.Signal = s.attempts.run(), s.attempts.exit().Code, s.attempts.exit().Signal
+	}
+	if s.ending.signal() != 0 {
+		f.Cause, f.Failure, f.Reason = attempt.Aborted, "", sentence(attempt.Aborted, "", nil)
+	}
+	f.Next = f.Profile
+	s.record(f)
+}

@@ -10,6 +10,7 @@ import (
 
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
+	"lifeloop/session"
 )
 
 // TestEveryPrefixRecovers cuts the ledger of every scenario after each of its
@@ -23,6 +24,7 @@ func TestEveryPrefixRecovers(t *testing.T) {
 			for n := range len(w.entries) + 1 {
 				points++
 				recoverAt(t, w, n)
+				closeAt(t, w, n)
 			}
 		}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -91,6 +93,40 @@ func recoverAt(t *testing.T, w *world, n int) {
 			step(kernel.Wake{})
 		}
 	}
+	checkReceipts(t, entries, n)
+}
+
+// closeAt closes a world from its first n entries: the same turn ends it,
+// nothing is started, and HCP's last event says so.
+func closeAt(t *testing.T, w *world, n int) {
+	if n == 0 || w.cfg.Observing || w.cfg.OneHook {
+		return
+	}
+	entries := w.entries[:n:n]
+	k := kernel.Replay(w.cfg, ledgered(t, entries))
+	if k.State().Terminal() {
+		return
+	}
+	now := w.now.Add(time.Minute)
+	turn := k.Step(now, kernel.CloseAsked{})
+	require.Empty(t, turn.Effects, "closed after %d entries", n)
+	_, done := k.Done()
+	require.True(t, done, "closed after %d entries, it does not end", n)
+	l0, hcp := &l0Judge{}, &hcpJudge{}
+	for _, f := range turn.Facts {
+		entries = append(entries, kernel.Entry{Seq: uint64(len(entries) + 1), At: now, Fact: f})
+	}
+	for _, e := range entries {
+		l0.fact(t, e, e)
+		hcp.fact(t, e, e)
+	}
+	l0.ended(t, map[string]int{})
+	hcp.ended(t, k.State() == session.Rejected, map[string]int{})
+	checkReceipts(t, entries, n)
+}
+
+// checkReceipts checks that every call of a client has exactly one receipt.
+func checkReceipts(t *testing.T, entries []kernel.Entry, n int) {
 	receipted := map[string]bool{}
 	for _, e := range entries {
 		if r, ok := e.Fact.(kernel.ReceiptIssued); ok {

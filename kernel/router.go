@@ -365,10 +365,15 @@ func (r *router) returned(s *step, in Returned) {
 		delete(r.soft.flying, k.Client)
 	}
 	defer s.slots.returned(s, in.Call)
+	if in.Response != nil && in.Failure == "" {
+		if in.Why = overLimit(in.Response); in.Why != "" {
+			in.Failure = lifeloop.InvalidRequest
+		}
+	}
 	if in.Failure != "" || in.Response == nil {
 		failed := outcome{status: lifeloop.Failed, failure: cmp.Or(in.Failure, lifeloop.InternalError)}
 		if in.Why != "" {
-			failed.warnings = []string{in.Why}
+			failed.warnings = bounded([]string{in.Why})
 		}
 		s.record(Answered{Call: in.Call, Failure: failed.failure, Warnings: failed.warnings})
 		r.end(s, k, failed)
@@ -397,6 +402,7 @@ func answerOf(k *call, r *lifeloop.CallbackResponse) Answered {
 			a.Warnings = append(a.Warnings, fmt.Sprintf("payload %s: client_id is %q, configured is %q", p.PayloadID, p.ClientID, k.Client))
 		}
 	}
+	a.Warnings = bounded(a.Warnings)
 	return a
 }
 
@@ -462,6 +468,15 @@ func (r *router) end(s *step, k *call, o outcome) {
 func (r *router) failQueued(s *step, why string) {
 	for _, c := range s.cfg.Clients {
 		r.fail(s, c.ID, lifeloop.InternalError, why)
+	}
+}
+
+// failAll ends the queued calls, also those of receipt.emitted that this makes.
+func (r *router) failAll(s *step, class lifeloop.FailureClass, why string) {
+	for range 2 {
+		for _, c := range s.cfg.Clients {
+			r.fail(s, c.ID, class, why)
+		}
 	}
 }
 

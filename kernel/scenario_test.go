@@ -33,7 +33,7 @@ import (
 //	written HOOK | gone HOOK
 //	run … retries=2 max-retries=6 backoff=fixed:1s[:MAX] on=(model,…) fallback=(a,b) [missing=b] takes=a initial=2s inter=5s tool=1s session=1m idle=30s continuation every=3 rule=ID:on:severity:recoverable:REGEXP drift=3 zero-output on-limit=wait loop=3:10s:1m quit=2 by-turn success=(0,2) code=75:network
 //	output 100 ["text"] · fail model [code=ECONNRESET] [until=30s] · checkpoint T1 · launched [id=S2] · pause [ask] · resume · renew · stop-it
-//	crash [kept=N]
+//	crash [kept=N] · close
 //	wait 2s · exit code=0 signal=9 leftover=1 lost key · drained · abort 15 · stopped 19 · continued · launched · launch-failed 127 · output 100
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -74,6 +74,10 @@ func (w *world) command(d *datadriven.TestData) string {
 		w.k, w.l0, w.hcp = kernel.Replay(w.cfg, ledgered(w.t, w.entries)), &l0Judge{}, &hcpJudge{}
 		w.judge(w.entries)
 		return w.step(kernel.Restarted{PID: 99})
+	case "close": // the wrapper died, and the session is closed
+		w.k, w.l0, w.hcp = kernel.Replay(w.cfg, ledgered(w.t, w.entries)), &l0Judge{}, &hcpJudge{}
+		w.judge(w.entries)
+		return w.step(kernel.CloseAsked{Reason: strings.TrimSpace(d.Input)})
 	case "wait":
 		w.now = w.now.Add(w.duration(d.CmdArgs[0].Key))
 		return w.step(kernel.Wake{})

@@ -171,6 +171,9 @@ func (c *scopes) prompted() string {
 func (c *scopes) open(s *step, id, cause string, ev []lifeloop.Evidence) {
 	cause = cmp.Or(cause, "unknown")
 	s.record(HarnessSessionOpened{Scope: c.hard.Scope + 1, ID: id, Cause: cause})
+	if s.cfg.Observing {
+		s.attempts.turnEnded("") // the last turn was of another harness session
+	}
 	if before := c.hard.Sessions[c.hard.Scope-1]; before != nil {
 		s.pressure.newScope(s, before.ID == id && id != "" && cause != "clear")
 	}

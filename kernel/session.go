@@ -35,6 +35,7 @@ type sessionMachine struct {
 		end        time.Time // hard.End on the clock of the steps
 		ledgerLost bool      // from then on the kernel causes nothing any more
 		replayedTo time.Time // the time of the last replayed fact
+		closing    bool      // its wrapper died, and it is closed
 	}
 }
 
@@ -169,6 +170,8 @@ func (m *sessionMachine) refusal() (lifeloop.FailureClass, string) {
 
 func (m *sessionMachine) ledgerLost() bool        { return m.soft.ledgerLost }
 func (m *sessionMachine) loseLedger()             { m.soft.ledgerLost = true }
+func (m *sessionMachine) closeLost()              { m.soft.closing = true }
+func (m *sessionMachine) closing() bool           { return m.soft.closing }
 func (m *sessionMachine) recorded(at time.Time)   { m.soft.eventAt = at }
 func (m *sessionMachine) arm(s *step)             { m.soft.end = s.timerAt(m.hard.End) }
 func (m *sessionMachine) replayed(at time.Time)   { m.soft.replayedTo = at }

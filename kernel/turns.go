@@ -202,8 +202,30 @@ func (t *turns) frameFor(sig telemetry.Signal) *frame {
 	return f
 }
 
-func (t *turns) isOpen(id string) bool          { return t.frame(id).ID == id }
-func (t *turns) prompts() int                   { return t.hard.Prompts }
+func (t *turns) isOpen(id string) bool { return t.frame(id).ID == id }
+func (t *turns) prompts() int          { return t.hard.Prompts }
+
+// unfinished says what its last turn lacks for an observed session to be
+// complete; empty if it lacks nothing. An interruption is the user's choice.
+func (t *turns) unfinished(last telemetry.Outcome) string {
+	if f := t.top(); f != nil {
+		last = telemetry.Outcome(f.Outcome)
+		if !f.Ending && !t.soft.answered {
+			return "the last turn did not end"
+		}
+	}
+	switch last {
+	case telemetry.Failed:
+		return "the last turn failed"
+	case abandoned:
+		return "the last turn was abandoned"
+	}
+	return ""
+}
+
+// abandoned is the outcome of a frame whose end nothing reported.
+const abandoned = "abandoned"
+
 func (t *turns) past(name string) bool          { return t.hard.Past[name] }
 func (t *turns) any() bool                      { return len(t.hard.Frames) > 0 || len(t.hard.Past) > 0 }
 func (t *turns) prompted(before time.Time) bool { return before.After(t.soft.prompt.at) }
@@ -518,7 +540,7 @@ func (t *turns) close(s *step, id string, ev []lifeloop.Evidence) {
 	case !f.Client && t.soft.answered && s.unharmed():
 		t.endFrame(s, id, string(telemetry.Completed), "", ev)
 	default:
-		t.endFrame(s, id, "abandoned", "", ev)
+		t.endFrame(s, id, abandoned, "", ev)
 	}
 }
 

@@ -400,6 +400,23 @@ func appendTo(l Ledger, entries []kernel.Entry, durable bool) error {
 	return err
 }
 
+// CloseLost records the end of a session whose wrapper died. k replayed its
+// ledger. It has no effect to perform.
+func CloseLost(k *kernel.Kernel, l Ledger, now time.Time, reason string) error {
+	turn := k.Step(now, kernel.CloseAsked{Reason: reason})
+	if len(turn.Facts) == 0 {
+		return errors.New("its ledger is empty")
+	}
+	entries := make([]kernel.Entry, len(turn.Facts))
+	for i, f := range turn.Facts {
+		entries[i] = kernel.Entry{At: now, Fact: f}
+	}
+	if err := appendTo(l, entries, true); err != nil {
+		return fmt.Errorf("%w: %w", ErrLedger, err)
+	}
+	return nil
+}
+
 // post sends an input to the loop. It blocks while the loop is busy, so the byte
 // pump must not call it.
 func (s *supervisor) post(in kernel.Input) { s.postOf(0, in) }

@@ -28,6 +28,9 @@ func (g *globals) command(cmd *cobra.Command, name, command string, what any) (s
 	}
 	folder := st.Folder(id)
 	if !folder.Live() {
+		if k := st.Read(id); !k.Ended() {
+			return "", &lostSession{notLive(k), st, id}
+		}
 		return "", notLive(st.Read(id))
 	}
 	input, err := json.Marshal(what)
@@ -61,8 +64,17 @@ func notLive(k store.Session) *failure {
 		return no(lifeloop.StateConflict, "session %s has ended: %s", k.SessionID, k.Ending()).withHint("lifeloop-wrap ps lists the live sessions")
 	}
 	return no(lifeloop.StateConflict, "session %s is lost: its wrapper died, outcome unknown", k.SessionID).
-		withHint("to continue it: lifeloop-wrap run --resume %s", k.SessionID)
+		withHint("to continue it: lifeloop-wrap run --resume %s; to close it: lifeloop-wrap abort %s", k.SessionID, k.SessionID)
 }
+
+// A lostSession is the error of a command to a session whose wrapper died.
+type lostSession struct {
+	*failure
+	st store.Store
+	id string
+}
+
+func (l *lostSession) Unwrap() error { return l.failure }
 
 // unanswered is the error of a command that got no answer. A wrapper that
 // closes the connection is about to end.
@@ -89,6 +101,9 @@ func controlCmds(g *globals) []*cobra.Command {
 					return usage("%s: --reason: %v", name, err)
 				}
 				id, err := g.command(cmd, args[0], name, w)
+				if lost, is := errors.AsType[*lostSession](err); is && name == supervisor.CommandAbort {
+					id, err = lost.id, g.closeLost(cmd, lost, w.Reason)
+				}
 				if err != nil {
 					return err
 				}
@@ -101,11 +116,13 @@ func controlCmds(g *globals) []*cobra.Command {
 		cmd.Flags().StringVar(&w.Reason, "reason", "", "`TEXT` to record as the reason, one line")
 		return cmd
 	}
-	abort := request(supervisor.CommandAbort, "End a live session and all its processes",
+	abort := request(supervisor.CommandAbort, "End a session and all its processes",
 		`abort ends a live session. It returns as soon as the session accepts it. The
 harness then receives its own quit signal, then TERM, and all its processes
 receive KILL after the grace period. Nothing more is launched. A second abort
-skips the rest of the grace period. To wait for the end:
+skips the rest of the grace period. A lost session, whose wrapper died, is closed
+as FAILED, supervisor_lost: nothing is started and no client is called. To wait
+for the end:
 
   lifeloop-wrap abort SESSION && lifeloop-wrap wait SESSION --for ended`)
 	abort.Aliases = []string{"stop"}

@@ -1,0 +1,86 @@
+package kernel
+
+import (
+	"fmt"
+	"strings"
+
+	"lifeloop/lifeloop"
+)
+
+// This file bounds what one answer of a client adds to the ledger: 256 KiB in
+// all its facts, and 64 KiB in its receipt (DECISIONS L21). Lengths are those of JSON text, where a control character takes six bytes.
+
+const (
+	maxWarnings    = 32       // of one receipt
+	keptWarnings   = 7        // of those, the last ones: they are the wrapper's own
+	maxWarning     = 1024     // bytes of each
+	maxPayloads    = 64       // of one answer
+	maxPayloadText = 12 << 10 // bytes of the ids, kinds and keys of its payloads
+)
+
+const dropped = "further warnings were dropped: a receipt has at most 32"
+
+// overLimit says what of an answer is over its limit, and the limit; it is empty
+// if nothing is.
+func overLimit(r *lifeloop.CallbackResponse) string {
+	if n := len(r.ClientPayloads); n > maxPayloads {
+		return fmt.Sprintf("the answer has %d payloads: at most %d are accepted", n, maxPayloads)
+	}
+	text := 0
+	for _, p := range r.ClientPayloads {
+		text += jsonLength(p.PayloadID) + jsonLength(p.PayloadKind)
+		if p.IdempotencyKey != nil {
+			text += jsonLength(*p.IdempotencyKey)
+		}
+	}
+	if text > maxPayloadText {
+		return fmt.Sprintf("the ids, kinds and idempotency keys of the answer's payloads have %d bytes: at most %d are accepted", text, maxPayloadText)
+	}
+	return ""
+}
+
+// bounded cuts long warnings, and drops some of too many. The list is not changed.
+func bounded(warnings []string) []string {
+	var out []string
+	for i, w := range warnings {
+		switch n := len(warnings); {
+		case n <= maxWarnings, i < maxWarnings-keptWarnings-1, i >= n-keptWarnings:
+			out = append(out, cut(w))
+		case i == maxWarnings-keptWarnings-1:
+			out = append(out, dropped)
+		}
+	}
+	return out
+}
+
+// cut ends a warning that is too long with an ellipsis.
+func cut(s string) string {
+	const ellipsis = "…"
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if jsonLength(s) <= maxWarning {
+		return s
+	}
+	length := len(ellipsis)
+	for i, c := range s {
+		if length += jsonLength(string(c)); length > maxWarning {
+			return s[:i] + ellipsis
+		}
+	}
+	return s
+}
+
+// jsonLength is the length of a string as JSON text, without its quotes.
+func jsonLength(s string) int {
+	n := len(s)
+	for _, c := range s {
+		switch {
+		case strings.ContainsRune("\"\\\b\f\n\r\t", c):
+			n++
+		case c < ' ':
+			n += 5
+		case c == '\u2028' || c == '\u2029':
+			n += 3
+		}
+	}
+	return n
+}
