@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -17,6 +18,17 @@ const (
 	HCPWindowTime = 2 * time.Second // for each of them
 )
 
+// The bounds of an HCPConsumer's memory and state.
+const (
+	hcpSessions  = 4096     // open sessions; then the one that was seen least recently is forgotten
+	hcpClosed    = 1024     // closed sessions, whose repeats are still dropped
+	hcpGaps      = 64       // gaps of one session; a late event of an older gap is dropped as a repeat
+	hcpHeld      = 4096     // events that wait, of all sessions
+	hcpHeldBytes = 64 << 20 // the same, in bytes
+	hcpJump      = 1 << 16  // a larger jump needs a second event next to it
+	hcpNear      = 64       // how near that one is
+)
+
 // An HCPConsumer is the caller's side of HCP L2. It accepts events of any
 // number of sessions in any order, with repeats, and delivers each once and in
 // the order of its session.
@@ -27,6 +39,11 @@ const (
 // An event at or below the last number is a repeat and is dropped. If a gap has
 // passed over it, it is late: it is reported and not delivered, because that
 // would break the order.
+//
+// A number far beyond the last one is accepted only with a second event near
+// it. Alone it is reported as implausible and dropped, so that one absurd number
+// does not make all later events late. After session_closed a session delivers
+// nothing more. All of its memory is bounded.
 //
 // It has no clock and no files. The caller passes the time, calls Wake at its
 // Deadline, and stores its state after the events are processed:
@@ -42,6 +59,10 @@ type HCPConsumer struct {
 	hold     time.Duration
 	sessions map[string]*hcpSession
 	waiting  map[string]*hcpSession // sessions with held events
+	seen     uint64                 // events so far, to order the sessions by their last one
+	held     int                    // events that wait
+	bytes    int                    // of their lines
+	closed   int                    // closed sessions
 }
 
 // hcpSession is the state of one session; its exported members survive a
@@ -50,7 +71,10 @@ type hcpSession struct {
 	Last    uint64      `json:"last_processed_sequence"`
 	Skipped [][2]uint64 `json:"skipped,omitempty"` // first and last number of each gap
 	Late    uint64      `json:"late,omitempty"`    // events that arrived after a gap had passed over them
+	Closed  bool        `json:"closed,omitempty"`  // session_closed was delivered
+	Seen    uint64      `json:"seen,omitempty"`    // orders the sessions by their last event
 
+	far  uint64 // the implausible number that was dropped last
 	held map[uint64]heldEvent
 }
 
@@ -68,7 +92,7 @@ type HCPOutcome struct {
 // An HCPNotice is a warning of the consumer itself. From and To are the first
 // and the last number it is about.
 type HCPNotice struct {
-	Warning   string `json:"warning"` // gap or late
+	Warning   string `json:"warning"` // gap, late, implausible, closed or forgotten
 	SessionID string `json:"session_id"`
 	From      uint64 `json:"from"`
 	To        uint64 `json:"to"`
@@ -82,29 +106,96 @@ func NewHCPConsumer(window int, hold time.Duration) *HCPConsumer {
 
 // See accepts one event.
 func (c *HCPConsumer) See(now time.Time, e HCPEnvelope) []HCPOutcome {
+	var out []HCPOutcome
 	s := c.sessions[e.SessionID]
 	if s == nil {
 		s = &hcpSession{held: map[uint64]heldEvent{}}
-		c.sessions[e.SessionID] = s
+		out = c.add(e.SessionID, s)
 	}
-	var out []HCPOutcome
-	if e.Sequence <= s.Last {
+	c.touch(s)
+	switch _, repeat := s.held[e.Sequence]; {
+	case e.Sequence <= s.Last:
 		if s.skipped(e.Sequence) {
 			s.Late++
-			out = append(out, HCPOutcome{Warning: &HCPNotice{"late", e.SessionID, e.Sequence, e.Sequence}})
+			out = append(out, notice("late", e, e.Sequence))
 		}
 		return out
-	}
-	if _, repeat := s.held[e.Sequence]; repeat {
-		return nil
+	case s.Closed:
+		return append(out, notice("closed", e, e.Sequence))
+	case repeat:
+		return out
 	}
 	s.held[e.Sequence] = heldEvent{e, now}
+	c.held, c.bytes = c.held+1, c.bytes+len(e.Line)
 	c.waiting[e.SessionID] = s
-	out = s.inOrder(out)
+	out = c.inOrder(s, out)
 	for len(s.held) > c.window {
-		out = s.inOrder(s.overtake(out))
+		out = c.inOrder(s, c.overtake(s, out))
+	}
+	for c.held > hcpHeld || c.bytes > hcpHeldBytes {
+		oldest := c.longest()
+		out = c.inOrder(oldest, c.overtake(oldest, out))
 	}
 	return c.expired(now, e.SessionID, out)
+}
+
+// notice is a warning about the numbers from one to that of an event.
+func notice(warning string, e HCPEnvelope, from uint64) HCPOutcome {
+	return HCPOutcome{Warning: &HCPNotice{warning, e.SessionID, from, e.Sequence}}
+}
+
+// add adds a session, and forgets another one where there are too many. What a
+// forgotten session holds is delivered first.
+func (c *HCPConsumer) add(id string, s *hcpSession) (out []HCPOutcome) {
+	c.sessions[id] = s
+	c.touch(s)
+	if s.Closed {
+		c.closed++
+	}
+	if c.closed > hcpClosed {
+		id, _ := c.oldest(true)
+		c.closed--
+		delete(c.sessions, id)
+	}
+	if len(c.sessions)-c.closed > hcpSessions {
+		id, old := c.oldest(false)
+		for len(old.held) > 0 {
+			out = c.inOrder(old, c.overtake(old, out))
+		}
+		out = append(out, HCPOutcome{Warning: &HCPNotice{"forgotten", id, old.Last, old.Last}})
+		if old.Closed {
+			c.closed--
+		}
+		delete(c.waiting, id)
+		delete(c.sessions, id)
+	}
+	return out
+}
+
+// oldest is the open or closed session that was seen least recently.
+func (c *HCPConsumer) oldest(closed bool) (id string, oldest *hcpSession) {
+	for name, s := range c.sessions {
+		if s.Closed == closed && (oldest == nil || s.Seen < oldest.Seen) {
+			id, oldest = name, s
+		}
+	}
+	return id, oldest
+}
+
+// touch makes a session the one that was seen last.
+func (c *HCPConsumer) touch(s *hcpSession) {
+	c.seen++
+	s.Seen = c.seen
+}
+
+// longest is the session whose events have been held longest.
+func (c *HCPConsumer) longest() (oldest *hcpSession) {
+	for _, s := range c.waiting {
+		if len(s.held) > 0 && (oldest == nil || s.due(0).Before(oldest.due(0))) {
+			oldest = s
+		}
+	}
+	return oldest
 }
 
 // Deadline is when the next event has been held long enough, if one is held.
@@ -132,7 +223,7 @@ func (c *HCPConsumer) End() []HCPOutcome {
 	for _, id := range slices.Sorted(maps.Keys(c.waiting)) {
 		s := c.waiting[id]
 		for len(s.held) > 0 {
-			out = s.inOrder(s.overtake(out))
+			out = c.inOrder(s, c.overtake(s, out))
 		}
 		delete(c.waiting, id)
 	}
@@ -142,7 +233,7 @@ func (c *HCPConsumer) End() []HCPOutcome {
 func (c *HCPConsumer) expired(now time.Time, id string, out []HCPOutcome) []HCPOutcome {
 	s := c.waiting[id]
 	for len(s.held) > 0 && !now.Before(s.due(c.hold)) {
-		out = s.inOrder(s.overtake(out))
+		out = c.inOrder(s, c.overtake(s, out))
 	}
 	if len(s.held) == 0 {
 		delete(c.waiting, id)
@@ -162,33 +253,71 @@ func (s *hcpSession) due(hold time.Duration) (at time.Time) {
 }
 
 // inOrder delivers held events as long as the next number is among them.
-func (s *hcpSession) inOrder(out []HCPOutcome) []HCPOutcome {
+func (c *HCPConsumer) inOrder(s *hcpSession, out []HCPOutcome) []HCPOutcome {
 	for {
 		h, ok := s.held[s.Last+1]
 		if !ok {
 			return out
 		}
-		out = s.deliver(h, out)
+		out = c.deliver(s, h, out)
 	}
 }
 
 // overtake delivers the lowest held event and reports the gap before it.
 // Without an earlier event of the session, it is unknown whether any is
-// missing.
-func (s *hcpSession) overtake(out []HCPOutcome) []HCPOutcome {
+// missing. An implausible number is dropped instead.
+func (c *HCPConsumer) overtake(s *hcpSession, out []HCPOutcome) []HCPOutcome {
 	lowest := slices.Min(slices.Collect(maps.Keys(s.held)))
 	h := s.held[lowest]
-	if s.Last > 0 {
+	switch {
+	case !s.plausible(lowest):
+		s.far = lowest
+		c.drop(s, h)
+		return append(out, notice("implausible", h.HCPEnvelope, lowest))
+	case s.Last > 0:
 		s.Skipped = append(s.Skipped, [2]uint64{s.Last + 1, lowest - 1})
+		s.Skipped = s.Skipped[max(len(s.Skipped)-hcpGaps, 0):]
 		out = append(out, HCPOutcome{Warning: &HCPNotice{"gap", h.SessionID, s.Last + 1, lowest - 1}})
 	}
-	return s.deliver(h, out)
+	return c.deliver(s, h, out)
 }
 
-func (s *hcpSession) deliver(h heldEvent, out []HCPOutcome) []HCPOutcome {
+// plausible reports whether a number is near the last one, or near another event
+// of the session.
+func (s *hcpSession) plausible(n uint64) bool {
+	near := func(m uint64) bool { return m != n && max(m, n)-min(m, n) <= hcpNear }
+	if n-s.Last <= hcpJump || s.far != 0 && near(s.far) {
+		return true
+	}
+	for m := range s.held {
+		if near(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// deliver delivers a held event. What a session holds beyond its end is dropped.
+func (c *HCPConsumer) deliver(s *hcpSession, h heldEvent, out []HCPOutcome) []HCPOutcome {
+	c.drop(s, h)
+	s.Last, s.far = h.Sequence, 0
+	out = append(out, HCPOutcome{Event: &h.HCPEnvelope})
+	if h.EventType != hcpSessionClosed {
+		return out
+	}
+	s.Closed = true
+	c.closed++
+	for _, n := range slices.Sorted(maps.Keys(s.held)) {
+		out = append(out, notice("closed", s.held[n].HCPEnvelope, n))
+		c.drop(s, s.held[n])
+	}
+	return out
+}
+
+// drop removes a held event.
+func (c *HCPConsumer) drop(s *hcpSession, h heldEvent) {
 	delete(s.held, h.Sequence)
-	s.Last = h.Sequence
-	return append(out, HCPOutcome{Event: &h.HCPEnvelope})
+	c.held, c.bytes = c.held-1, c.bytes-len(h.Line)
 }
 
 // skipped reports whether a gap passed over n. Gaps are in ascending order.
@@ -237,7 +366,12 @@ func (c *HCPConsumer) Restore(doc []byte) error {
 			after = gap[1] + 1
 		}
 		s.held = map[uint64]heldEvent{}
-		c.sessions[id] = s
+		s.Skipped = s.Skipped[max(len(s.Skipped)-hcpGaps, 0):]
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(stored.Sessions), func(a, b string) int {
+		return cmp.Or(cmp.Compare(stored.Sessions[a].Seen, stored.Sessions[b].Seen), cmp.Compare(a, b))
+	}) {
+		c.add(id, stored.Sessions[id]) // of an older version, a state may be larger
 	}
 	return nil
 }

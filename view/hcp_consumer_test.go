@@ -90,6 +90,82 @@ func TestHCPConsumer(t *testing.T) {
 
 // TestHCPConsumerState: a restarted consumer knows delivered and skipped
 // numbers. Held events must come again.
+// TestHCPConsumerBounds checks that one absurd number does no harm, that a closed
+// session stays closed, and that the state is bounded.
+func TestHCPConsumerBounds(t *testing.T) {
+	const far = 1<<53 - 1
+	absurd := envelope(t, "a", far)
+	c := view.NewHCPConsumer(view.HCPWindow, view.HCPWindowTime)
+	require.Equal(t, "a1", describe(c.See(epoch, envelope(t, "a", 1))))
+	require.Empty(t, c.See(epoch, absurd))
+	require.Equal(t, "a2", describe(c.See(epoch, envelope(t, "a", 2))))
+	require.Equal(t, fmt.Sprintf("implausible a%d", far), describe(c.Wake(epoch.Add(view.HCPWindowTime))))
+	require.Equal(t, "a3", describe(c.See(epoch, envelope(t, "a", 3))), "the session continues")
+	require.Empty(t, c.See(epoch, absurd), "the same number again proves nothing")
+	require.Equal(t, fmt.Sprintf("implausible a%d", far), describe(c.End()))
+	require.Equal(t, fmt.Sprintf("implausible b%d", far), describe(append(c.See(epoch, envelope(t, "b", far)), c.End()...)), "nor as the first event")
+	require.Equal(t, "b1", describe(append(c.See(epoch, envelope(t, "b", 1)), c.End()...)))
+
+	require.Empty(t, c.See(epoch, envelope(t, "a", 100_000)))
+	require.Empty(t, c.See(epoch, envelope(t, "a", 100_001)))
+	require.Equal(t, "gap a4-99999, a100000, a100001", describe(c.End()), "two events next to each other prove a jump")
+
+	closed := envelope(t, "a", 100_002)
+	closed.EventType = "session_closed"
+	require.Equal(t, "a100002", describe(c.See(epoch, closed)))
+	require.Empty(t, c.See(epoch, closed), "a repeat")
+	require.Equal(t, "closed a100003", describe(c.See(epoch, envelope(t, "a", 100_003))))
+
+	for i := range uint64(200) { // ever more gaps
+		c.See(epoch, envelope(t, "gaps", 2*i+1))
+		c.End()
+	}
+	first, last := envelope(t, "s", 1), envelope(t, "s", 2)
+	last.EventType = "session_closed"
+	for n := range 6_000 { // ever more sessions
+		first.SessionID, last.SessionID = fmt.Sprint("open", n), fmt.Sprint("closed", n)
+		c.See(epoch, first)
+		c.See(epoch, last)
+		c.End()
+	}
+	c.See(epoch, envelope(t, "gaps", 1))
+	var state struct {
+		Sessions map[string]struct {
+			Skipped [][2]uint64
+			Closed  bool
+		}
+	}
+	doc, err := c.State()
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(doc, &state))
+	count := map[bool]int{}
+	for _, s := range state.Sessions {
+		count[s.Closed]++
+		require.LessOrEqual(t, len(s.Skipped), 64)
+	}
+	require.LessOrEqual(t, count[false], 4096)
+	require.LessOrEqual(t, count[true], 1025)
+	require.NoError(t, view.NewHCPConsumer(0, 0).Restore(doc))
+}
+
+// TestHCPConsumerHeld checks that the events that wait are bounded over all
+// sessions.
+func TestHCPConsumerHeld(t *testing.T) {
+	c := view.NewHCPConsumer(view.HCPWindow, view.HCPWindowTime)
+	in, out := 0, 0
+	for n := range 200 {
+		for i := range uint64(40) {
+			in++
+			for _, o := range c.See(epoch, envelope(t, fmt.Sprint("s", n), 2+2*i)) {
+				if o.Event != nil {
+					out++
+				}
+			}
+		}
+	}
+	require.LessOrEqual(t, in-out, 4096)
+}
+
 func TestHCPConsumerState(t *testing.T) {
 	first := view.NewHCPConsumer(64, view.HCPWindowTime)
 	for _, n := range []uint64{1, 4} {
@@ -101,7 +177,7 @@ func TestHCPConsumerState(t *testing.T) {
 	first.See(epoch, envelope(t, "b", 9)) // held: b has no state yet
 	state, err := first.State()
 	require.NoError(t, err)
-	require.JSONEq(t, `{"sessions":{"a":{"last_processed_sequence":4,"skipped":[[2,3]],"late":1}}}`, string(state))
+	require.JSONEq(t, `{"sessions":{"a":{"last_processed_sequence":4,"skipped":[[2,3]],"late":1,"seen":5}}}`, string(state))
 
 	second := view.NewHCPConsumer(64, view.HCPWindowTime)
 	require.NoError(t, second.Restore(state))

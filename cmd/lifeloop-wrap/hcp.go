@@ -211,8 +211,15 @@ func (c *consumption) print(out []view.HCPOutcome) error {
 				numbers = fmt.Sprintf("%d to %d", n.From, n.To)
 			}
 			text := fmt.Sprintf("gap: session %s: missing %s", n.SessionID, numbers)
-			if n.Warning == "late" {
+			switch n.Warning {
+			case "late":
 				text = fmt.Sprintf("late: session %s: %s arrived after its gap was reported; dropped", n.SessionID, numbers)
+			case "implausible":
+				text = fmt.Sprintf("implausible: session %s: no event near %s; dropped", n.SessionID, numbers)
+			case "closed":
+				text = fmt.Sprintf("closed: session %s: %s arrived after the end of the session; dropped", n.SessionID, numbers)
+			case "forgotten":
+				text = fmt.Sprintf("forgotten: session %s: too many open sessions; its last number was %s", n.SessionID, numbers)
 			}
 			if err := c.warn(n, text); err != nil {
 				return err
