@@ -2,8 +2,10 @@ package attempt
 
 import (
 	"bytes"
+	"iter"
 	"regexp"
 	"strings"
+	"time"
 	"unicode"
 
 	"lifeloop/internal/vt"
@@ -22,7 +24,7 @@ type Rule struct {
 type RuleOn string
 
 const (
-	OnOutput RuleOn = "output" // each line, also while it is incomplete
+	OnOutput RuleOn = "output" // each line, also one whose end does not come
 	OnExit   RuleOn = "exit"   // the whole text, after the attempt ended
 )
 
@@ -50,10 +52,11 @@ type RuleResult struct {
 	Recoverable bool     `json:"recoverable"`
 }
 
-// A Finding is what a [Watch] found in the output: the results of the rules, one of
-// which is broken, or drift.
+// A Finding is what a [Watch] found in one line of the output, or in its part
+// that came so far.
 type Finding struct {
-	Rules []RuleResult
+	Units int64        // lines so far, with this one if it is complete
+	Rules []RuleResult // the results of all rules, if one broke for the first time
 	Drift bool
 }
 
@@ -63,24 +66,43 @@ const (
 	textLimit = 4 << 20  // last bytes of the text that exit rules see
 )
 
-// Watch checks the output of one attempt. It holds the text in memory only, and
+// Watch checks the output of one attempt by lines, so that nothing depends on the
+// pieces in which it came. A lone carriage return ends a line too, which counts
+// for rules and drift, but not as a unit. Watch holds the text in memory only, and
 // reports only which rule matched.
 type Watch struct {
 	rules  []Rule
 	repeat int
 
-	strip  stripper
-	line   []byte // since the last newline
-	broken map[string]bool
-	keep   bool // exit rules need the text
-	text   []byte
+	streams []*stream
+	broken  map[string]bool
+	output  bool // there are output rules
+	keep    bool // exit rules need the text
+	text    []byte
 
-	last    string // the last line or call, normalised
-	row     int    // how often in a row
+	calls   series
 	drifted bool
 	printed bool
 
 	units int64
+}
+
+// A stream is one file that a harness writes to. Its lines do not mix with those
+// of another.
+type stream struct {
+	strip    stripper
+	line     []byte    // since its last end of a line
+	examined int       // bytes of line that rules have seen
+	since    time.Time // when the first of the others came
+	kept     int       // bytes of line that are in the text
+	counted  bool      // line is a unit already
+	series   series
+}
+
+// A series counts how often the same line or call came in a row.
+type series struct {
+	last string
+	row  int
 }
 
 // NewWatch returns a watch for one attempt under policy p.
@@ -88,117 +110,242 @@ func NewWatch(p *Policy) *Watch {
 	w := &Watch{rules: p.Rules, repeat: p.Repeat, broken: map[string]bool{}}
 	for _, r := range p.Rules {
 		w.keep = w.keep || r.On == OnExit
+		w.output = w.output || r.On == OnOutput
 	}
 	return w
 }
 
-// Printed reports whether the output had a visible character.
+// Printed reports whether the lines so far had a visible character.
 func (w *Watch) Printed() bool { return w.printed }
 
 // Units returns the number of lines so far, and of pieces passed as whole.
 func (w *Watch) Units() int64 { return w.units }
 
-// Text checks the next output. Whole means that b is one complete piece, with or
-// without a newline at its end.
-func (w *Watch) Text(b []byte, whole bool) []Finding {
-	var found []Finding
-	clean := w.strip.clean(b)
-	if w.keep {
-		if w.text = append(w.text, clean...); len(w.text) > 2*textLimit { // moves the rest only once per textLimit
-			w.text = append(w.text[:0], w.text[len(w.text)-textLimit:]...)
+// Oldest returns since when a part of a line waits for the rest, zero if none does.
+// The caller calls Examine if the rest does not come soon.
+func (w *Watch) Oldest() (at time.Time) {
+	for _, s := range w.streams {
+		if w.output && s.examined < len(s.line) && (at.IsZero() || s.since.Before(at)) {
+			at = s.since
 		}
 	}
-	var rest []byte // the part of an incomplete line
-	for len(clean) > 0 {
-		piece, after, ended := bytes.Cut(clean, []byte{'\n'})
-		rest, clean = piece, after
-		w.line = append(w.line, piece...)
-		w.printed = w.printed || visible(piece)
-		if results, broke := w.match(OnOutput, w.line); broke {
-			found = append(found, Finding{Rules: results})
-		}
-		switch {
-		case ended:
-			if !whole {
-				w.units++
-			}
-			found = w.checkDrift(found, string(w.line))
-			w.line, rest = w.line[:0], nil
-		case len(w.line) > lineLimit:
-			w.line = append(w.line[:0], w.line[len(w.line)-lineLimit/2:]...)
-		}
-	}
-	if whole {
-		w.units++
-		found = w.checkDrift(found, string(rest))
-	}
-	return found
+	return at
 }
 
-// match matches text against the rules of one kind. A broken rule is reported once;
-// broke means that one broke now.
-func (w *Watch) match(on RuleOn, text []byte) (results []RuleResult, broke bool) {
+// Skip counts lines that were not passed to Text.
+func (w *Watch) Skip(lines int64) { w.units += lines }
+
+// Text checks the next output of a stream, which came at the given time. It yields
+// each line that it completes, and what it found in a piece. Whole means that b is
+// one complete piece, with or without a newline at its end.
+func (w *Watch) Text(at time.Time, stream int, b []byte, whole bool) iter.Seq[Finding] {
+	return func(yield func(Finding) bool) {
+		s := w.stream(stream)
+		if whole {
+			w.units++
+		}
+		begin := len(s.line) // where this piece begins in the incomplete line
+		for clean := s.strip.clean(b); len(clean) > 0; {
+			part := clean
+			end := bytes.IndexByte(clean, '\n')
+			if end >= 0 {
+				part = clean[:end]
+			}
+			if cr := bytes.IndexByte(part, '\r'); cr >= 0 {
+				part, end = part[:cr], cr
+			}
+			for len(part) > 0 {
+				if len(s.line) == lineLimit {
+					if f := w.examine(s); f.Rules != nil && !yield(f) {
+						return
+					}
+					w.cut(s)
+				}
+				if s.examined == len(s.line) {
+					s.since = at
+				}
+				n := min(len(part), lineLimit-len(s.line))
+				s.line, part = append(s.line, part[:n]...), part[n:]
+			}
+			if end < 0 {
+				break
+			}
+			if clean[end] == '\n' && !whole {
+				w.units++
+			}
+			clean, begin = clean[end+1:], 0
+			if f := w.complete(s, true); !yield(f) {
+				return
+			}
+		}
+		if whole {
+			w.printed = w.printed || visible(s.line)
+			f := w.examine(s)
+			f.Drift = w.drifts(&s.series, string(s.line[min(begin, len(s.line)):]))
+			yield(f)
+		}
+		s.counted = whole
+	}
+}
+
+// Examine checks the incomplete lines that wait since the given time or longer. It
+// yields those in which it found something.
+func (w *Watch) Examine(since time.Time) iter.Seq[Finding] {
+	return func(yield func(Finding) bool) {
+		for _, s := range w.streams {
+			if s.since.After(since) {
+				continue
+			}
+			if f := w.examine(s); f.Rules != nil && !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+// Close checks the last lines, which have no end: no output follows.
+func (w *Watch) Close() iter.Seq[Finding] {
+	return func(yield func(Finding) bool) {
+		for _, s := range w.streams {
+			if len(s.line) == 0 {
+				continue
+			}
+			if s.counted {
+				w.keepLine(s, "")
+				continue
+			}
+			w.units++
+			if !yield(w.complete(s, false)) {
+				return
+			}
+		}
+	}
+}
+
+func (w *Watch) stream(i int) *stream {
+	for len(w.streams) <= i {
+		w.streams = append(w.streams, &stream{})
+	}
+	return w.streams[i]
+}
+
+// examine matches the line of s, if rules have not seen all of it.
+func (w *Watch) examine(s *stream) (f Finding) {
+	if f.Units = w.units; w.output && s.examined < len(s.line) {
+		s.examined = len(s.line)
+		f.Rules = w.match(OnOutput, s.line)
+	}
+	return f
+}
+
+// complete ends the line of s.
+func (w *Watch) complete(s *stream, newline bool) Finding {
+	f := w.examine(s)
+	f.Drift = w.drifts(&s.series, string(s.line))
+	end := ""
+	if newline {
+		end = "\n"
+	}
+	w.keepLine(s, end)
+	s.line, s.examined, s.kept, s.counted = s.line[:0], 0, 0, false
+	return f
+}
+
+// cut keeps the second half of a line that is too long, so that rules see every
+// part of it with what surrounds it.
+func (w *Watch) cut(s *stream) {
+	w.keepLine(s, "")
+	s.line = append(s.line[:0], s.line[len(s.line)-lineLimit/2:]...)
+	s.examined, s.kept = len(s.line), len(s.line)
+}
+
+// keepLine adds what is new of a line, or of its cut part, to the text.
+func (w *Watch) keepLine(s *stream, end string) {
+	w.printed = w.printed || visible(s.line)
+	if !w.keep {
+		return
+	}
+	w.text = append(append(w.text, s.line[s.kept:]...), end...)
+	s.kept = len(s.line)
+	if len(w.text) > 2*textLimit { // moves the rest only once per textLimit
+		w.text = append(w.text[:0], w.text[len(w.text)-textLimit:]...)
+	}
+}
+
+// match matches text against the rules of one kind. The result is empty unless a
+// rule broke that was not broken before. A rule has passed only if the text does
+// not break it.
+func (w *Watch) match(on RuleOn, text []byte) []RuleResult {
+	var results []RuleResult
+	broke := false
 	for _, r := range w.rules {
 		if r.On != on {
 			continue
 		}
-		result := RuleResult{ID: r.ID, Passed: true, Severity: r.Severity, Recoverable: r.Recoverable}
-		if !w.broken[r.ID] && r.Pattern.Match(text) {
-			w.broken[r.ID], broke = true, true
-			result.Passed = false
+		passed := !r.Pattern.Match(text)
+		results = append(results, RuleResult{ID: r.ID, Passed: passed, Severity: r.Severity, Recoverable: r.Recoverable})
+		if passed {
+			continue
 		}
-		results = append(results, result)
-		if !result.Passed && r.Severity == Grave {
+		broke = broke || !w.broken[r.ID]
+		w.broken[r.ID] = true
+		if r.Severity == Grave {
 			break // fatal stops later rules
 		}
 	}
-	return results, broke
+	if !broke && on == OnOutput {
+		return nil
+	}
+	return results
 }
 
-// checkDrift counts how often the same line or call comes in a row.
-func (w *Watch) checkDrift(found []Finding, what string) []Finding {
+// drifts reports whether a line or call is the one too many in its series. That is
+// reported once.
+func (w *Watch) drifts(s *series, what string) bool {
+	if w.repeat == 0 || w.drifted {
+		return false
+	}
 	if len(what) > loopLimit {
-		w.last, w.row = "", 0
-		return found
+		*s = series{}
+		return false
 	}
-	what = strings.Join(strings.Fields(what), " ")
-	if what == "" || w.repeat == 0 || w.drifted {
-		return found
+	if what = strings.Join(strings.Fields(what), " "); what == "" {
+		return false
 	}
-	if what != w.last {
-		w.last, w.row = what, 0
+	if what != s.last {
+		*s = series{last: what}
 	}
-	if w.row++; w.row >= w.repeat {
-		w.drifted = true
-		return append(found, Finding{Drift: true})
-	}
-	return found
+	s.row++
+	w.drifted = s.row >= w.repeat
+	return w.drifted
 }
 
 // Tool checks a tool call, given its name and the digest of its arguments. It reports
 // whether the call is drift.
 func (w *Watch) Tool(name, arguments string) bool {
-	return len(w.checkDrift(nil, "tool\x00"+name+"\x00"+arguments)) > 0
+	return w.drifts(&w.calls, name+"\x00"+arguments)
 }
 
 // End matches the whole text against the exit rules. The result is empty if there
 // are none.
 func (w *Watch) End() []RuleResult {
-	results, _ := w.match(OnExit, w.text)
-	return results
+	return w.match(OnExit, w.text[max(0, len(w.text)-textLimit):])
 }
 
-// Broken returns the most severe broken rule: the first that stops the attempt, else
-// the first that fails it. Ok is false if there is none.
+// Broken returns the most severe broken rule: one that stops the attempt before one
+// that fails it, and a fatal one before others. Ok is false if there is none.
 func (w *Watch) Broken() (r Rule, ok bool) {
+	rank := func(r Rule) (n int) {
+		if r.Stops() {
+			n += 2
+		}
+		if r.Severity == Grave {
+			n++
+		}
+		return n
+	}
 	for _, rule := range w.rules {
-		if !w.broken[rule.ID] || !rule.Fails() {
-			continue
-		}
-		if rule.Stops() {
-			return rule, true
-		}
-		if !ok {
+		if w.broken[rule.ID] && rule.Fails() && (!ok || rank(rule) > rank(r)) {
 			r, ok = rule, true
 		}
 	}
@@ -210,8 +357,8 @@ func visible(b []byte) bool {
 }
 
 // A stripper removes control sequences and control characters from a stream that
-// comes in pieces. A lone carriage return starts the line again, so it counts as a
-// newline.
+// comes in pieces. A carriage return before a newline is part of it; a lone one
+// starts the line again.
 type stripper struct {
 	parser vt.Parser
 	cr     bool // the last byte was a carriage return
@@ -226,10 +373,11 @@ func (s *stripper) clean(b []byte) []byte {
 		for _, c := range text {
 			if s.cr {
 				s.cr = false
-				out = append(out, '\n')
 				if c == '\n' {
+					out = append(out, '\n')
 					continue
 				}
+				out = append(out, '\r')
 			}
 			switch {
 			case c == '\r':
@@ -240,7 +388,7 @@ func (s *stripper) clean(b []byte) []byte {
 		}
 		if s.cr && seq != nil {
 			s.cr = false
-			out = append(out, '\n')
+			out = append(out, '\r')
 		}
 	}
 	return out

@@ -1,10 +1,11 @@
 package attempt
 
 import (
-	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -14,6 +15,16 @@ func rule(id string, on RuleOn, pattern string, severity Severity, recoverable b
 	return Rule{ID: id, On: on, Pattern: regexp.MustCompile(pattern), Severity: severity, Recoverable: recoverable}
 }
 
+// text passes output of the only stream at one time, and returns what was found.
+func text(w *Watch, b string, whole bool) (found []Finding) {
+	for f := range w.Text(time.Time{}, 0, []byte(b), whole) {
+		if f.Rules != nil || f.Drift {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
 func TestRulesSeePartialLines(t *testing.T) {
 	w := NewWatch(&Policy{Checks: Checks{Rules: []Rule{
 		rule("mild", OnOutput, "damn", Warning, true),
@@ -21,18 +32,18 @@ func TestRulesSeePartialLines(t *testing.T) {
 		rule("late", OnOutput, "never checked after a fatal one", Error, true),
 		rule("whole", OnExit, "(?s)begin.*end", Error, true),
 	}}})
-	require.Empty(t, w.Text([]byte("begin\nda"), false))
-	require.Equal(t, []Finding{{Rules: []RuleResult{
+	require.Empty(t, text(w, "begin\nda", false))
+	require.Equal(t, []Finding{{Units: 2, Rules: []RuleResult{
 		{ID: "mild", Severity: Warning, Recoverable: true},
 		{ID: "key", Passed: true, Severity: Grave},
 		{ID: "late", Passed: true, Severity: Error, Recoverable: true},
-	}}}, w.Text([]byte("mn\ndamn again\n"), false), "a line may come in pieces, and a broken rule is reported once")
+	}}}, text(w, "mn\ndamn again\n", false), "a line may come in pieces, and a broken rule is reported once")
 	_, broken := w.Broken()
 	require.False(t, broken, "a warning does not fail the attempt")
 
-	require.Empty(t, w.Text([]byte("sk-12 \nxsk-34\n"), false), "an anchored pattern sees one line")
-	found := w.Text([]byte("\x1b[1msk-\x1b[0m56\r\nend\n"), false)
-	require.Equal(t, []Finding{{Rules: []RuleResult{
+	require.Empty(t, text(w, "sk-12 \nxsk-34\n", false), "an anchored pattern sees one line")
+	found := text(w, "\x1b[1msk-\x1b[0m56\r\nend\n", false)
+	require.Equal(t, []Finding{{Units: 6, Rules: []RuleResult{
 		{ID: "mild", Passed: true, Severity: Warning, Recoverable: true},
 		{ID: "key", Severity: Grave},
 	}}}, found, "colours are not text, and fatal stops later rules")
@@ -44,13 +55,13 @@ func TestRulesSeePartialLines(t *testing.T) {
 
 func TestDriftIsRepetition(t *testing.T) {
 	w := NewWatch(&Policy{Checks: Checks{Repeat: 3}})
-	require.Empty(t, w.Text([]byte("again\n  again \n\nother\nagain\nagain\n"), false), "empty lines are ignored, other lines end the series")
-	require.Equal(t, []Finding{{Drift: true}}, w.Text([]byte("\x1b[2Kagain\n"), false), "spaces and colours are ignored")
-	require.Empty(t, w.Text([]byte("again\nagain\n"), false), "drift is reported once")
+	require.Empty(t, text(w, "again\n  again \n\nother\nagain\nagain\n", false), "empty lines are ignored, other lines end the series")
+	require.Equal(t, []Finding{{Units: 7, Drift: true}}, text(w, "\x1b[2Kagain\n", false), "spaces and colours are ignored")
+	require.Empty(t, text(w, "again\nagain\n", false), "drift is reported once")
 
 	w = NewWatch(&Policy{Checks: Checks{Repeat: 2}})
 	piece := strings.Repeat("x", 64<<10) + "\n" // the pieces of an endless line are alike
-	require.Empty(t, w.Text([]byte(piece+piece+piece), false))
+	require.Empty(t, text(w, piece+piece+piece, false))
 
 	w = NewWatch(&Policy{Checks: Checks{Repeat: 2}})
 	require.False(t, w.Tool("Bash", "sha256:1"))
@@ -58,62 +69,111 @@ func TestDriftIsRepetition(t *testing.T) {
 	require.True(t, w.Tool("Bash", "sha256:2"), "the same call with the same arguments")
 
 	w = NewWatch(&Policy{Checks: Checks{Repeat: 2}})
-	require.Empty(t, w.Text([]byte("spin"), true))
-	require.Equal(t, []Finding{{Drift: true}}, w.Text([]byte("spin"), true), "a whole piece needs no newline")
+	require.Empty(t, text(w, "spin", true))
+	require.Equal(t, []Finding{{Units: 2, Drift: true}}, text(w, "spin", true), "a whole piece needs no newline")
 	require.Equal(t, int64(2), w.Units())
 }
 
 func TestPrinted(t *testing.T) {
-	for text, want := range map[string]bool{
+	for output, want := range map[string]bool{
 		"": false, " \t\r\n": false, "\x1b[?25l\x1b[2J\x1b]0;title\x07\x1b(B": false, "\x1bP1$r0m\x1b\\": false, "\x00\x07\x7f": false, " ": false,
 		"x": true, "\x1b[31mx": true, "·": true, "\x1b]0;t\x1b\\y": true,
 	} {
 		w := NewWatch(&Policy{Checks: Checks{ZeroOutput: true}})
-		w.Text([]byte(text), false)
-		require.Equal(t, want, w.Printed(), "%q", text)
+		text(w, output, false)
+		for range w.Close() {
+		}
+		require.Equal(t, want, w.Printed(), "%q", output)
 	}
 }
 
-// TestPiecesMakeNoDifference checks that the findings do not depend on how the text
-// is cut.
+// Each line of an output of several streams is checked alone, and the last one needs
+// no end.
+func TestStreamsDoNotMix(t *testing.T) {
+	w := NewWatch(&Policy{Checks: Checks{Repeat: 2, Rules: []Rule{rule("key", OnOutput, "^sk-1$", Error, true), rule("whole", OnExit, "sk-\nout", Error, true)}}})
+	var units []int64
+	see := func(stream int, b string) {
+		for f := range w.Text(time.Time{}, stream, []byte(b), false) {
+			require.Empty(t, f.Rules)
+			require.False(t, f.Drift)
+			units = append(units, f.Units)
+		}
+	}
+	see(0, "out")
+	see(1, "sk-")
+	see(0, "put\nsk-")
+	see(1, "\n1\n")
+	see(0, "\nout")
+	require.Equal(t, []int64{1, 2, 3, 4}, units)
+	for f := range w.Close() {
+		units = append(units, f.Units)
+	}
+	require.Equal(t, []int64{1, 2, 3, 4, 5}, units)
+	require.False(t, w.End()[0].Passed)
+}
+
+// Part of a line waits for the rest, until its time is over.
+func TestPartOfALine(t *testing.T) {
+	at := func(ms int) time.Time { return time.UnixMilli(int64(1_000_000 + ms)) }
+	w := NewWatch(&Policy{Checks: Checks{Rules: []Rule{rule("prompt", OnOutput, "Password:$", Error, true)}}})
+	see := func(ms, stream int, b string) {
+		for range w.Text(at(ms), stream, []byte(b), false) {
+		}
+	}
+	examined := func(ms int) (found []Finding) { return slices.Collect(w.Examine(at(ms))) }
+	see(0, 0, "Pass")
+	see(100, 0, "word:")
+	see(150, 1, "x")
+	require.Equal(t, at(0), w.Oldest())
+	require.Empty(t, examined(-1))
+	require.Len(t, examined(0), 1)
+	require.Equal(t, at(150), w.Oldest(), "that of the other stream")
+	see(200, 1, "\ny")
+	require.Equal(t, at(200), w.Oldest(), "each line has its own time")
+	require.Empty(t, examined(200))
+	require.Zero(t, w.Oldest())
+}
+
+// TestPiecesMakeNoDifference checks that no result depends on how the text is cut.
 func TestPiecesMakeNoDifference(t *testing.T) {
-	policy := &Policy{Checks: Checks{Repeat: 3, Rules: []Rule{rule("a", OnOutput, "ab+c", Warning, true), rule("b", OnExit, `a\nb`, Error, true)}}}
+	policy := &Policy{Checks: Checks{Repeat: 3, Rules: []Rule{rule("a", OnOutput, "ab+c", Warning, true), rule("c", OnOutput, "^b", Error, true),
+		rule("b", OnExit, `a\nb`, Error, true), rule("f", OnOutput, `ca`, Grave, false), rule("d", OnOutput, `c$`, Error, true)}}}
+	long := strings.Repeat("yb", lineLimit/3)
+	parts := []string{"a", "b", "c", "\n", "\r\n", "\r", "\x1b[1m", "\x1b]2;x\x07", " ", "é", "\u00a0", long}
 	rapid.Check(t, func(r *rapid.T) {
-		text := []byte(strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{"a", "b", "c", "\n", "\r\n", "\r", "\x1b[1m", "\x1b]2;x\x07", " ", "é"})).Draw(r, "text"), ""))
-		whole, pieces := NewWatch(policy), NewWatch(policy)
-		drift := func(fs []Finding) (n int) {
-			for _, f := range fs {
-				if f.Drift {
-					n++
+		output := strings.Join(rapid.SliceOf(rapid.SampledFrom(parts)).Draw(r, "text"), "")
+		check := func(cut func(n int) int) (results []any) {
+			w := NewWatch(policy)
+			add := func(f Finding) { results = append(results, f) }
+			for rest := output; len(rest) > 0; {
+				n := cut(len(rest))
+				for f := range w.Text(time.Time{}, 0, []byte(rest[:n]), false) {
+					add(f)
 				}
+				rest = rest[n:]
 			}
-			return n
+			for f := range w.Close() {
+				add(f)
+			}
+			return append(results, w.End(), w.broken, w.Units(), w.Printed(), w.text)
 		}
-		a := drift(whole.Text(text, false))
-		b := 0
-		for rest := text; len(rest) > 0; {
-			n := rapid.IntRange(1, len(rest)).Draw(r, "cut")
-			b += drift(pieces.Text(rest[:n], false))
-			rest = rest[n:]
-		}
-		require.Equal(r, a, b)
-		require.Equal(r, whole.End(), pieces.End())
-		require.Equal(r, whole.broken, pieces.broken)
-		require.Equal(r, whole.Units(), pieces.Units())
-		require.Equal(r, whole.Printed(), pieces.Printed())
+		whole := check(func(n int) int { return n })
+		require.Equal(r, whole, check(func(n int) int { return rapid.IntRange(1, n).Draw(r, "cut") }))
 	})
 }
 
 func TestALongTextIsBounded(t *testing.T) {
 	w := NewWatch(&Policy{Checks: Checks{Rules: []Rule{rule("end", OnExit, `z$`, Error, true), rule("far", OnExit, "^A", Error, true), rule("line", OnOutput, "needle", Error, true)}}})
-	w.Text([]byte("A"), false)
-	chunk := bytes.Repeat([]byte("y"), 1<<20)
+	text(w, "A", false)
+	chunk := strings.Repeat("y", 1<<20)
 	for range 12 {
-		w.Text(chunk, false)
+		text(w, chunk, false)
 	}
-	w.Text([]byte("needlez"), false)
+	text(w, "needlez", false)
+	for range w.Close() {
+	}
 	require.LessOrEqual(t, len(w.text), 2*textLimit+1<<20)
-	require.LessOrEqual(t, len(w.line), 2<<20)
+	require.LessOrEqual(t, cap(w.streams[0].line), 2*lineLimit)
 	require.Equal(t, []bool{false, true}, []bool{w.End()[0].Passed, w.End()[1].Passed}, "exit rules see the last bytes")
 	require.True(t, w.broken["line"])
 }

@@ -49,6 +49,7 @@ type pauses struct {
 // output is what the pumps report.
 type output struct {
 	total   atomic.Int64          // bytes of output
+	lines   atomic.Int64          // ends of lines, where no tap reads them
 	began   time.Time             // of the child
 	last    atomic.Int64          // when output was last read, in ns after began; 0 before the first
 	lost    atomic.Pointer[error] // error of writing output
@@ -78,8 +79,9 @@ type source struct {
 	to       *os.File
 	tracker  *tracker // of a pty, or nil
 	caughtUp chan struct{}
-	closed   bool   // the reader of the output has closed; owned by its pump
-	line     []byte // incomplete line; guarded by the tap's mutex
+	stream   int         // its number among the child's
+	closed   bool        // the reader of the output has closed; owned by its pump
+	partial  atomic.Bool // its last line has no end
 }
 
 // Start starts a child and the goroutines that serve it. The terminal must have
@@ -165,7 +167,7 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 		return nil, wrapperError("start %s: %w", spec.Argv[0], err)
 	}
 	if spec.Text {
-		c.tap = newTap(len(c.sources))
+		c.tap = newTap()
 	}
 	winch := make(chan os.Signal, 1)
 	cont := make(chan os.Signal, 1)
@@ -199,7 +201,7 @@ func (c *Child) connect(spec Spec) (theirs [3]*os.File, err error) {
 		if c.ptmx, c.slave, err = openPty(t); err != nil {
 			return theirs, err
 		}
-		c.sources = append(c.sources, newSource(c.ptmx, t.screen, &tracker{wanted: spec.OSC}))
+		c.addSource(c.ptmx, t.screen, &tracker{wanted: spec.OSC})
 	}
 	onPty := func(i int) bool { return t.pty && (t.mode == Always || t.isTTY[i]) }
 	if onPty(0) {
@@ -232,7 +234,7 @@ func (c *Child) connect(spec Spec) (theirs [3]*os.File, err error) {
 		if theirs[i], ours, err = pipe(true); err != nil {
 			return theirs, err
 		}
-		c.sources = append(c.sources, newSource(ours, t.outer[i], nil))
+		c.addSource(ours, t.outer[i], nil)
 	}
 	return theirs, nil
 }
@@ -252,8 +254,8 @@ func (c *Child) sameInput(theirs **os.File) (err error) {
 	return err
 }
 
-func newSource(file, to *os.File, tr *tracker) *source {
-	return &source{file: file, to: to, tracker: tr, caughtUp: make(chan struct{}, 1)}
+func (c *Child) addSource(file, to *os.File, tr *tracker) {
+	c.sources = append(c.sources, &source{file: file, to: to, tracker: tr, stream: len(c.sources), caughtUp: make(chan struct{}, 1)})
 }
 
 // newPty opens a pty whose master supports deadlines and whose slave blocks.

@@ -71,17 +71,18 @@ type Spec struct {
 // goroutines of this package, sometimes from two at once, but never from a byte
 // pump. They must not block for long.
 type Sink interface {
-	// Output reports how many bytes the child has written so far: at its first
-	// output, then at most once a second while it writes, and at the end if the
-	// number has changed. It is not called if Spec.Text is set.
-	Output(total int64)
-	// Text passes the child's output in order, and how many bytes it has written
-	// so far; all of it before Wait returns. The Sink may retain b. b is empty if
-	// the new bytes begin a line that is not complete.
-	Text(b []byte, total int64)
-	// TextLost reports the number of bytes that were dropped because the Sink was
-	// too slow.
-	TextLost(bytes int64)
+	// Output reports how many bytes and lines the child has written so far: at its
+	// first output, then at most once a second while it writes, and at the end if
+	// a number has changed. At the end a last line counts that has no end. It is
+	// not called if Spec.Text is set.
+	Output(total, lines int64)
+	// Text passes the child's output in the order in which it was read, and how
+	// many bytes it has written so far; all of it before Wait returns. Streams
+	// count from 0. The Sink may retain b.
+	Text(stream int, b []byte, total int64)
+	// TextLost reports how many bytes, and ends of lines among them, were dropped
+	// because the Sink was too slow.
+	TextLost(bytes, lines int64)
 	// OSC passes the text of an operating system command in Spec.OSC. A text of
 	// more than 4 KiB is dropped.
 	OSC(number int, text string)

@@ -54,30 +54,34 @@ type recorder struct {
 	stops  []syscall.Signal
 	conts  int
 	text   []byte
-	lost   int64
-	slow   func() // what reading waits for
+	// Of the streams; a child has three at most.
+	streams [3][]byte
+	lines   int64 // written, or lost where the text is read
+	lost    int64
+	slow    func() // what reading waits for
 }
 
-func (e *recorder) Output(total int64) {
+func (e *recorder) Output(total, lines int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.totals = append(e.totals, total)
+	e.totals, e.lines = append(e.totals, total), lines
 }
 
-func (e *recorder) Text(b []byte, total int64) {
+func (e *recorder) Text(stream int, b []byte, total int64) {
 	if e.slow != nil {
 		e.slow()
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.text = append(e.text, b...)
+	e.streams[stream] = append(e.streams[stream], b...)
 	e.totals = append(e.totals, total)
 }
 
-func (e *recorder) TextLost(n int64) {
+func (e *recorder) TextLost(n, lines int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.lost += n
+	e.lost, e.lines = e.lost+n, e.lines+lines
 }
 
 func (e *recorder) OSC(n int, text string) {
@@ -101,7 +105,7 @@ func (e *recorder) Continued() {
 func (e *recorder) snapshot() recorder {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return recorder{totals: e.totals, texts: e.texts, stops: e.stops, conts: e.conts, text: e.text, lost: e.lost}
+	return recorder{totals: e.totals, texts: e.texts, stops: e.stops, conts: e.conts, text: e.text, streams: e.streams, lines: e.lines, lost: e.lost}
 }
 
 // patience limits the wait for something that must happen, also on a busy machine.

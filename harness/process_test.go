@@ -636,7 +636,9 @@ func TestLastOutputThatCannotBeWritten(t *testing.T) {
 	require.NoError(t, err)
 	_, err = theirs.WriteString("hi")
 	require.NoError(t, err)
-	c, s := &Child{}, newSource(ours, full, nil)
+	c := &Child{}
+	c.addSource(ours, full, nil)
+	s := c.sources[0]
 	require.NoError(t, ours.SetReadDeadline(time.Unix(1, 0))) // as at the child's end
 	done := make(chan struct{})
 	go func() { c.pump(s); close(done) }()

@@ -65,9 +65,6 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 		case <-time.After(inputPatience):
 		}
 		stopSignals()
-		if c.tap != nil {
-			c.tap.end(c.sources)
-		}
 		close(quiet)
 		others.Wait()
 		if err := c.lost.Load(); err != nil {
@@ -190,7 +187,10 @@ func (c *Child) pass(s *source, to int, b []byte) bool {
 	}
 	c.total.Add(int64(len(b)))
 	if c.tap != nil {
-		c.tap.put(s, b)
+		c.tap.put(s.stream, b)
+	} else {
+		c.lines.Add(int64(bytes.Count(b, []byte{'\n'})))
+		s.partial.Store(b[len(b)-1] != '\n')
 	}
 	if s.tracker != nil && len(s.tracker.texts) > 0 {
 		c.queueTexts(s.tracker.texts)
@@ -229,9 +229,9 @@ func nudge(wake chan<- struct{}) {
 // the sink.
 func (c *Child) report(quiet <-chan struct{}) {
 	var (
-		reported int64
-		next     <-chan time.Time // when output may be reported again
-		last     bool
+		reported, reportedLines int64
+		next                    <-chan time.Time // when output may be reported again
+		last                    bool
 	)
 	for !last {
 		select {
@@ -251,9 +251,12 @@ func (c *Child) report(quiet <-chan struct{}) {
 		if next != nil && !last {
 			continue
 		}
-		if total := c.total.Load(); total != reported {
-			if reported = total; c.tap == nil { // else read reports it
-				c.sink.Output(total)
+		if last {
+			c.countPartialLines()
+		}
+		if total, lines := c.total.Load(), c.lines.Load(); total != reported || lines != reportedLines && last {
+			if reported, reportedLines = total, lines; c.tap == nil { // else read reports it
+				c.sink.Output(total, lines)
 			}
 			next = time.After(time.Second)
 			continue
@@ -261,6 +264,15 @@ func (c *Child) report(quiet <-chan struct{}) {
 		c.armed.Store(true)
 		if c.total.Load() != reported && c.armed.CompareAndSwap(true, false) {
 			nudge(c.wake) // output came after the load above and before armed was set
+		}
+	}
+}
+
+// countPartialLines counts the last lines that have no end.
+func (c *Child) countPartialLines() {
+	for _, s := range c.sources {
+		if s.partial.Load() {
+			c.lines.Add(1)
 		}
 	}
 }

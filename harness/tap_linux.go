@@ -9,111 +9,131 @@ const (
 	// tapSize is the limit of bytes that wait for the sink. The sink may be
 	// processing as many.
 	tapSize = 1 << 20
-	// tapLine is the limit of a line that waits for its end, if there are two
-	// streams.
-	tapLine = 64 << 10
 	// tapPiece is the most that a sink gets at once.
 	tapPiece = 64 << 10
 )
 
-// A tap queues a child's output for the sink. The pumps never wait: if the sink
-// is too slow, the oldest bytes are dropped up to the end of a line, and the sink
-// gets their number.
-//
-// One stream is passed on as it comes. Two streams are passed on in whole lines,
-// so that no line mixes them.
+// A tap queues a child's output for the sink, in the order in which it was read.
+// The pumps never wait: if the sink is too slow, the oldest bytes of a stream are
+// dropped up to the end of a line, and the sink gets their number.
 type tap struct {
 	wake chan struct{} // buffered, 1: there is something to take
 
 	mu      sync.Mutex // guards the fields below; held for a copy at most
-	waiting []byte
-	lost    int64
-	lines   bool // there are two streams
+	waiting []segment
+	size    int // of all that waits
+	lost    loss
+	gaps    map[int]int // streams that lost bytes right before what comes next, and how many without a line's end
 }
 
-func newTap(streams int) *tap { return &tap{wake: make(chan struct{}, 1), lines: streams > 1} }
+// A segment is output of one stream that came without any of another between.
+type segment struct {
+	stream int
+	text   []byte
+}
 
-// put adds the next bytes of one stream. The stream's pump calls it.
-func (t *tap) put(s *source, b []byte) {
+// A loss is what a slow sink did not get.
+type loss struct{ bytes, lines int64 }
+
+func newTap() *tap { return &tap{wake: make(chan struct{}, 1), gaps: map[int]int{}} }
+
+// put adds the next bytes of a stream. The stream's pump calls it.
+func (t *tap) put(stream int, b []byte) {
 	t.mu.Lock()
-	if !t.lines {
-		t.append(b)
-	} else {
-		s.line = append(s.line, b...)
-		if end := bytes.LastIndexByte(s.line, '\n') + 1; end > 0 {
-			t.append(s.line[:end])
-			s.line = append(s.line[:0], s.line[end:]...)
-		}
-		if len(s.line) > tapLine {
-			t.append(append(s.line, '\n'))
-			s.line = s.line[:0]
-		}
+	t.append(segment{stream, b})
+	for t.size > tapSize { // half of it is dropped, so that most calls move nothing
+		t.drop(t.size - tapSize/2)
 	}
 	t.mu.Unlock()
 	nudge(t.wake)
 }
 
-func (t *tap) append(b []byte) {
-	t.waiting = append(t.waiting, b...)
-	if len(t.waiting) <= tapSize {
+func (t *tap) append(s segment) {
+	if s = t.mend(s); len(s.text) == 0 {
 		return
 	}
-	drop := len(t.waiting) - tapSize/2 // half of it, so that most calls move nothing
-	if end := bytes.IndexByte(t.waiting[drop:], '\n'); end >= 0 {
-		drop += end
+	t.size += len(s.text)
+	if n := len(t.waiting); n > 0 && t.waiting[n-1].stream == s.stream {
+		t.waiting[n-1].text = append(t.waiting[n-1].text, s.text...)
+		return
 	}
-	t.lost += int64(drop)
-	t.waiting = append(t.waiting[:0], t.waiting[drop:]...)
+	t.waiting = append(t.waiting, segment{s.stream, bytes.Clone(s.text)})
 }
 
-// take returns all that waits, and how many bytes were dropped before it.
-func (t *tap) take() (text []byte, lost int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	text, lost = t.waiting, t.lost
-	t.waiting, t.lost = nil, 0
-	if lost > 0 && (len(text) == 0 || text[0] != '\n') {
-		// The bytes before and after the gap do not form a line.
-		text = append([]byte{'\n'}, text...)
-	}
-	return text, lost
-}
-
-// end passes on the incomplete lines: no stream writes any more.
-func (t *tap) end(sources []*source) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, s := range sources {
-		if len(s.line) > 0 {
-			t.append(append(s.line, '\n'))
-			s.line = nil
+// drop drops the oldest n bytes, and what follows them in their lines.
+func (t *tap) drop(n int) {
+	old := t.waiting
+	t.waiting, t.size = nil, 0
+	for _, s := range old {
+		if cut := min(n, len(s.text)); cut > 0 {
+			t.lose(s.text[:cut])
+			n -= cut
+			s.text = s.text[cut:]
+			t.gaps[s.stream] = 0
+		}
+		if len(s.text) > 0 {
+			t.append(s)
 		}
 	}
 }
 
+// mend begins a stream after a gap with an end of a line, because the bytes before
+// and after the gap do not form one. It waits for it up to tapPiece bytes.
+func (t *tap) mend(s segment) segment {
+	lost, gap := t.gaps[s.stream]
+	if !gap {
+		return s
+	}
+	switch end := bytes.IndexByte(s.text, '\n'); {
+	case end >= 0:
+		t.lose(s.text[:end])
+		s.text = s.text[end:]
+	case lost+len(s.text) <= tapPiece:
+		t.lose(s.text)
+		t.gaps[s.stream] += len(s.text)
+		s.text = nil
+		return s
+	default:
+		s.text = append([]byte{'\n'}, s.text...)
+	}
+	delete(t.gaps, s.stream)
+	return s
+}
+
+func (t *tap) lose(b []byte) {
+	t.lost.bytes += int64(len(b))
+	t.lost.lines += int64(bytes.Count(b, []byte{'\n'}))
+}
+
+// take returns all that waits, and what was dropped before it.
+func (t *tap) take() (text []segment, lost loss) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text, lost = t.waiting, t.lost
+	t.waiting, t.size, t.lost = nil, 0, loss{}
+	return text, lost
+}
+
 // read passes the child's output to the sink, so that no pump waits for the
-// sink. It reports incomplete lines that wait by an empty text.
+// sink.
 func (c *Child) read(quiet <-chan struct{}) {
-	reported := int64(0)
 	for last := false; !last; {
 		select {
 		case <-c.tap.wake:
 		case <-quiet:
 			last = true
 		}
-		text, lost := c.tap.take()
-		if lost > 0 {
-			c.sink.TextLost(lost)
+		segments, lost := c.tap.take()
+		if lost.bytes > 0 {
+			c.sink.TextLost(lost.bytes, lost.lines)
 		}
 		total := c.total.Load()
-		if len(text) == 0 && total != reported {
-			c.sink.Text(text, total)
+		for _, s := range segments {
+			for text := s.text; len(text) > 0; {
+				n := min(len(text), tapPiece)
+				c.sink.Text(s.stream, text[:n:n], total)
+				text = text[n:]
+			}
 		}
-		for len(text) > 0 {
-			n := min(len(text), tapPiece)
-			c.sink.Text(text[:n:n], total)
-			text = text[n:]
-		}
-		reported = total
 	}
 }

@@ -29,11 +29,7 @@ func TestAllTextReachesTheSink(t *testing.T) {
 			term, stdout, _ := onFiles(t, mode, nil)
 			exit, e := run(t, reading(write), term)
 			require.Equal(t, Exit{}, exit)
-			want := stdout()
-			if mode == Never { // stderr is another stream, so each line waits for its end
-				want = append(want, '\n')
-			}
-			require.Equal(t, string(want), string(e.snapshot().text))
+			require.Equal(t, string(stdout()), string(e.snapshot().text))
 			totals := e.snapshot().totals
 			require.Equal(t, int64(len(stdout())), totals[len(totals)-1])
 			require.Zero(t, e.snapshot().lost)
@@ -41,67 +37,39 @@ func TestAllTextReachesTheSink(t *testing.T) {
 	}
 }
 
-// The first output is reported at once, even if its line is not complete.
-func TestAnIncompleteLineIsReported(t *testing.T) {
+// Output is passed on before its line is complete.
+func TestPartOfALineIsPassedOn(t *testing.T) {
 	term, _, _ := onFiles(t, Never, nil)
 	e := &recorder{}
 	c := begin(t, reading(`printf half; exec sleep 300`), term, e)
-	eventually(t, "the output is reported", func() bool { h := e.snapshot(); return len(h.totals) > 0 && h.totals[0] == 4 })
-	require.Empty(t, e.snapshot().text)
+	eventually(t, "the text is passed on", func() bool { return string(e.snapshot().text) == "half" })
 	require.NoError(t, c.KillTree())
 	c.Wait()
-	require.Equal(t, "half\n", string(e.snapshot().text))
+	require.Equal(t, "half", string(e.snapshot().text))
 }
 
-// The time of the last output is that of its reading, and does not change while
-// the child is silent.
-func TestLastOutput(t *testing.T) {
-	for _, mode := range []Mode{Always, Never} {
-		t.Run(string(mode), func(t *testing.T) {
-			stdin, keys, err := pipe(false) // stdin blocks, as the child expects
-			require.NoError(t, err)
-			defer stdin.Close()
-			defer keys.Close()
-			term, stdout, _ := onFiles(t, mode, stdin)
-			c := begin(t, sh(`while read line; do printf x; done`), term, &recorder{})
-			require.Zero(t, c.LastOutput())
-			var last time.Time
-			for n := range 3 {
-				asked := time.Now()
-				_, err := keys.WriteString("\n")
-				require.NoError(t, err)
-				eventually(t, "the output is there", func() bool { return len(stdout()) == n+1 && c.LastOutput().After(last) })
-				last = c.LastOutput()
-				require.False(t, last.Before(asked))
-				require.Equal(t, last, c.LastOutput(), "silence changes nothing")
-			}
-			require.NoError(t, c.KillTree())
-			c.Wait()
-		})
-	}
-}
-
-// Lines of two streams are not mixed, in whatever pieces they were written.
-func TestTwoStreamsOfLines(t *testing.T) {
-	term, _, _ := onFiles(t, Never, nil)
+// Two streams are not mixed, in whatever pieces they were written.
+func TestTwoStreams(t *testing.T) {
+	term, stdout, stderr := onFiles(t, Never, nil)
 	_, e := run(t, reading(`for i in 1 2 3 4 5 6 7 8; do printf 'out'; printf 'err' >&2; sleep 0.01; printf "put $i\n"; printf "or $i\n" >&2; done`), term)
-	lines := strings.Split(strings.TrimSuffix(string(e.snapshot().text), "\n"), "\n")
-	require.Len(t, lines, 16)
-	seen := map[string]int{}
-	for _, line := range lines {
-		seen[line]++
-	}
-	for i := 1; i <= 8; i++ {
-		require.Equal(t, 1, seen[fmt.Sprint("output ", i)], "%q", lines)
-		require.Equal(t, 1, seen[fmt.Sprint("error ", i)], "%q", lines)
-	}
-	// If both are one stream, it is passed on without waiting for lines.
+	require.Equal(t, string(stdout()), string(e.snapshot().streams[0]))
+	require.Equal(t, string(stderr()), string(e.snapshot().streams[1]))
+	// If both are one stream, there is one order.
 	d := newDesk(t)
 	term, err := OpenTerminal(d.slave, d.slave, d.slave, Auto)
 	require.NoError(t, err)
 	t.Cleanup(term.Close)
 	_, e = run(t, reading(`printf 'out'; printf 'err' >&2`), term)
-	require.Equal(t, "outerr", string(e.snapshot().text))
+	require.Equal(t, "outerr", string(e.snapshot().streams[0]))
+}
+
+// Lines are counted where no text is read, and a last line needs no end.
+func TestLinesAreCounted(t *testing.T) {
+	for script, want := range map[string]int64{`:`: 0, `echo a; echo b`: 2, `echo a; printf b`: 2, `echo a; echo b >&2; printf c`: 3, `printf a; printf b >&2`: 2} {
+		term, _, _ := onFiles(t, Never, nil)
+		_, e := run(t, sh(script), term)
+		require.Equal(t, want, e.snapshot().lines, script)
+	}
 }
 
 // A slow sink does not delay the screen. It gets the newest output and the number
@@ -132,26 +100,44 @@ func TestASlowSinkLosesTheOldestText(t *testing.T) {
 	}
 }
 
-func TestATapOfLongLines(t *testing.T) {
-	tap, s := newTap(2), &source{}
-	tap.put(s, bytes.Repeat([]byte("x"), tapLine))
-	text, _ := tap.take()
-	require.Empty(t, text, "the line may continue")
-	tap.put(s, []byte("y"))
-	text, _ = tap.take()
-	require.Equal(t, tapLine+2, len(text))
-	require.True(t, bytes.HasSuffix(text, []byte("xy\n")))
-	tap.put(s, []byte("z"))
-	tap.end([]*source{s})
-	text, lost := tap.take()
-	require.Equal(t, "z\n", string(text))
-	require.Zero(t, lost)
-	one := newTap(1)
+// What a tap drops of a stream ends with a line, so that no line is passed on that
+// was not written.
+func TestATapDropsLines(t *testing.T) {
+	one := newTap()
 	for range 3 { // without any end of a line
-		one.put(s, bytes.Repeat([]byte("x"), tapSize/2))
+		one.put(0, bytes.Repeat([]byte("x"), tapSize/2))
 	}
-	text, lost = one.take()
-	require.Equal(t, int64(tapSize*3/2), lost+int64(len(text)-1))
+	segments, lost := one.take()
+	require.Equal(t, 1, len(segments))
+	require.Equal(t, int64(tapSize*3/2), lost.bytes+int64(len(segments[0].text)-1))
+	require.Equal(t, byte('\n'), segments[0].text[0])
+	require.Zero(t, lost.lines)
+
+	two, text := newTap(), [2][]byte{}
+	for i := range 100_000 {
+		for stream := range text {
+			line := fmt.Appendf(nil, "stream %d line %d\n", stream, i)
+			text[stream] = append(text[stream], line...)
+			two.put(stream, line[:5])
+			two.put(1-stream, nil)
+			two.put(stream, line[5:])
+		}
+	}
+	segments, lost = two.take()
+	var got [2][]byte
+	total := 0
+	for _, s := range segments {
+		got[s.stream] = append(got[s.stream], s.text...)
+		total += len(s.text)
+	}
+	require.Positive(t, lost.bytes)
+	require.Equal(t, len(text[0])+len(text[1]), total+int(lost.bytes))
+	for stream := range text {
+		require.True(t, bytes.HasSuffix(text[stream], got[stream]))
+		require.Equal(t, byte('\n'), got[stream][0])
+	}
+	lines := bytes.Count(got[0], []byte{'\n'}) + bytes.Count(got[1], []byte{'\n'})
+	require.Equal(t, 200_000, lines+int(lost.lines))
 }
 
 // Without Spec.Text no output is queued.

@@ -52,7 +52,6 @@ type attempting struct {
 
 	stopWhy attempt.Cause // why it is being stopped; empty while it is not
 	detail  string
-	final   bool
 }
 
 type (
@@ -236,6 +235,9 @@ func (a *attempts) exited(s *step, in ChildExited) {
 	s.router.stopTicks()
 	s.record(Exited{Run: a.hard.Run, Code: in.Code, Signal: in.Signal, Leftover: in.Leftover, Lost: in.Lost, OutputLost: in.OutputLost, Interrupted: in.Interrupted})
 	s.ending.exited(s, in.Leftover)
+	if a.soft.watch != nil {
+		a.examineRest(s)
+	}
 	s.activity.own(s, stopped, a.endReason())
 	s.do(Release{})
 	s.do(DrainSources{})
@@ -269,39 +271,56 @@ func (a *attempts) output(s *step, in OutputSeen) {
 		return // the harness was not launched
 	}
 	if in.Text == nil {
-		a.soft.units++
-	} else {
-		for _, f := range a.soft.watch.Text(in.Text, in.Whole) {
-			a.found(s, f)
-		}
-		a.soft.units = a.soft.watch.Units()
+		a.soft.units = in.Lines
+		return
 	}
-	every, from := s.cfg.Policy.CheckpointEvery, s.recovery.checkpoint()
-	if s.cfg.Policy.Continuation && from != "" && every > 0 && a.soft.units-a.soft.saved >= every && a.soft.stopWhy == "" {
-		a.soft.saved = a.soft.units
-		s.record(CheckpointSaved{Checkpoint: from, Units: a.soft.units})
+	a.soft.watch.Skip(in.Skipped)
+	for f := range a.soft.watch.Text(s.now, in.Stream, in.Text, in.Whole) {
+		a.found(s, f)
 	}
 }
 
-// found acts on what was seen in the output. A loop ends the attempt at once,
-// and so does a rule that no later output can satisfy.
+// partialTime is how long the part of a line waits for the rest, before rules see
+// it alone (DECISIONS A1).
+const partialTime = 200 * time.Millisecond
+
+// examine lets rules see the part of a line whose rest does not come.
+func (a *attempts) examine(s *step) {
+	for f := range a.soft.watch.Examine(s.now.Add(-partialTime)) {
+		a.found(s, f)
+	}
+}
+
+// examineRest lets rules see the last line of a harness that has ended.
+func (a *attempts) examineRest(s *step) {
+	for f := range a.soft.watch.Close() {
+		a.found(s, f)
+	}
+}
+
+// found acts on what was seen in one line. A loop ends the attempt at once, and so
+// does a rule that no later output can satisfy. What the harness writes until it
+// has ended is examined too: it may have come in the same piece.
 func (a *attempts) found(s *step, f attempt.Finding) {
-	if a.soft.stopWhy != "" {
-		return
+	a.soft.units = f.Units
+	if f.Rules != nil {
+		s.record(RulesChecked{Phase: "pre", Units: f.Units, Rules: f.Rules})
+		if rule, ok := a.soft.watch.Broken(); ok && rule.Stops() {
+			a.stop(s, attempt.Guardrail, "")
+		}
 	}
 	if f.Drift {
 		a.drifted(s)
-		return
 	}
-	s.record(RulesChecked{Phase: "pre", Units: a.soft.watch.Units(), Rules: f.Rules})
-	if rule, ok := a.soft.watch.Broken(); ok && rule.Stops() {
-		a.soft.final = true
-		a.stop(s, attempt.Guardrail, rule.ID)
+	every, from := s.cfg.Policy.CheckpointEvery, s.recovery.checkpoint()
+	if s.cfg.Policy.Continuation && a.hard.Alive && from != "" && every > 0 && f.Units-a.soft.saved >= every && a.soft.stopWhy == "" {
+		a.soft.saved = f.Units
+		s.record(CheckpointSaved{Checkpoint: from, Units: f.Units})
 	}
 }
 
 func (a *attempts) drifted(s *step) {
-	s.record(DriftSeen{Types: []string{"repetition"}, Confidence: 1, Units: a.soft.watch.Units()})
+	s.record(DriftSeen{Types: []string{"repetition"}, Confidence: 1, Units: a.soft.units})
 	a.stop(s, attempt.Drift, "")
 }
 
@@ -394,8 +413,12 @@ func (a *attempts) failed(s *step, sig telemetry.Signal, kind telemetry.ErrorKin
 	}
 }
 
-// stop ends the attempt; the harness first receives its own quit signal.
+// stop ends the attempt, unless it is being ended; the harness first receives its
+// own quit signal.
 func (a *attempts) stop(s *step, why attempt.Cause, detail string) {
+	if a.soft.stopWhy != "" {
+		return
+	}
 	a.soft.stopWhy, a.soft.detail = why, detail
 	if s.session.pausedByCommand() { // output of before the pause was read only now
 		s.session.unpause(s, beingEnded)

@@ -30,13 +30,17 @@ type (
 		// Transient says that a later launch may succeed.
 		Transient bool
 	}
-	// OutputSeen says that this launch has written Total bytes so far. Text is
-	// the output since the last OutputSeen, where the policy reads it. Whole
-	// says that Text is complete and does not continue the last one.
+	// OutputSeen says that this launch has written Total bytes so far. Where the
+	// policy reads the output, Text is what came next in Stream, after Skipped
+	// lines that were lost; else Lines is how many lines came so far. Whole says
+	// that Text is complete and does not continue the last one.
 	OutputSeen struct {
-		Total int64
-		Text  []byte
-		Whole bool
+		Total   int64
+		Lines   int64
+		Text    []byte
+		Stream  int
+		Skipped int64
+		Whole   bool
 	}
 	// SignOfLife says that the harness lived at At, which is not after the step:
 	// its output was read then, and the OutputSeen of it follows later.

@@ -32,7 +32,7 @@ import (
 //	answer CALL [status=observed] [payload=placement:kind:body[:required]] [fail=timeout]
 //	written HOOK | gone HOOK
 //	run … retries=2 max-retries=6 backoff=fixed:1s[:MAX] on=(model,…) fallback=(a,b) [missing=b] takes=a initial=2s inter=5s tool=1s session=1m idle=30s continuation every=3 rule=ID:on:severity:recoverable:REGEXP drift=3 zero-output on-limit=wait loop=3:10s:1m quit=2 by-turn success=(0,2) code=75:network
-//	output 100 ["text"] · fail model [code=ECONNRESET] [until=30s] · checkpoint T1 · launched [id=S2] · pause [ask] · resume · renew · stop-it
+//	output 100 [lines=N] [stream=N] ["text"] · fail model [code=ECONNRESET] [until=30s] · checkpoint T1 · launched [id=S2] · pause [ask] · resume · renew · stop-it
 //	crash [kept=N] · close
 //	wait 2s · exit code=0 signal=9 leftover=1 lost key · drained · abort 15 · stopped 19 · continued · launched · launch-failed 127 · output 100
 func TestScenarios(t *testing.T) {
@@ -126,6 +126,10 @@ var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
 	"launch-failed": func(w *world, d *datadriven.TestData) kernel.Input { return kernel.LaunchFailed{Code: w.number(d)} },
 	"output": func(w *world, d *datadriven.TestData) kernel.Input {
 		in := kernel.OutputSeen{Total: int64(w.number(d))}
+		w.words(d.CmdArgs[1:], map[string]func(string){
+			"lines":  func(v string) { in.Lines = int64(w.integer(v)) },
+			"stream": func(v string) { in.Stream = w.integer(v) },
+		})
 		if d.Input != "" {
 			in.Text = []byte(strings.NewReplacer(`\e`, "\x1b", `\n`, "\n").Replace(d.Input))
 		}

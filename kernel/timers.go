@@ -62,12 +62,26 @@ func (a *attempts) timer(k *Kernel) (at time.Time, which Timer) {
 
 func (a *attempts) next(k *Kernel) time.Time {
 	at, _ := a.timer(k)
-	return at
+	return sooner(at, a.examination())
+}
+
+// examination is when rules see the part of a line that came so far.
+func (a *attempts) examination() time.Time {
+	if a.soft.watch == nil || a.soft.watch.Oldest().IsZero() {
+		return time.Time{}
+	}
+	return a.soft.watch.Oldest().Add(partialTime)
 }
 
 // wake ends an attempt whose time is over.
 func (a *attempts) wake(s *step) {
-	_, which := a.timer(s.Kernel)
+	if s.due(a.examination()) {
+		a.examine(s)
+	}
+	at, which := a.timer(s.Kernel)
+	if !s.due(at) {
+		return
+	}
 	f := TimedOut{Timer: which, ElapsedMS: s.now.Sub(a.soft.quiet).Milliseconds()}
 	if which == TimerTool {
 		id, call := s.activity.oldest()

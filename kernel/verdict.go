@@ -37,7 +37,10 @@ func (a *attempts) judge(s *step) verdict {
 		return fail(a.soft.stopWhy, a.soft.detail, "the timer "+a.soft.detail)
 	case a.soft.stopWhy != "":
 		v = fail(a.soft.stopWhy, a.soft.detail, "stopped for "+string(a.soft.stopWhy))
-		v.Final = a.soft.final
+		if rule, broken := a.soft.watch.Broken(); broken && rule.Stops() { // the gravest of all that it wrote
+			v = fail(attempt.Guardrail, rule.ID, v.evidence)
+			v.Final = true
+		}
 		v.withLimit(a.soft.failure, s.now)
 		return v
 	case e.NotStarted:

@@ -71,28 +71,31 @@ type sink struct {
 	post   func(kernel.Input)
 	settle func()
 	log    zerolog.Logger
-	lost   int64      // bytes that were not read; owned by the reading goroutine
-	mu     sync.Mutex // guards what follows, which two goroutines may use
-	osc    telemetry.Decoder
-	last   []telemetry.Signal // the last signals, posted at this time
-	at     time.Time
+	// Owned by the reading goroutine: bytes that were not read, and their lines
+	// that were not posted.
+	lost, skipped int64
+	mu            sync.Mutex // guards what follows, which two goroutines may use
+	osc           telemetry.Decoder
+	last          []telemetry.Signal // the last signals, posted at this time
+	at            time.Time
 }
 
 // sameAgain is the time within which repeated signals are dropped: a title with
 // a spinner is set many times a second.
 const sameAgain = time.Second
 
-func (s *sink) Output(total int64) { s.post(kernel.OutputSeen{Total: total}) }
+func (s *sink) Output(total, lines int64) {
+	s.post(kernel.OutputSeen{Total: total, Lines: lines})
+}
 
-func (s *sink) Text(b []byte, total int64) {
-	if b == nil {
-		b = []byte{} // nil would mean that the text is not read
-	}
-	s.post(kernel.OutputSeen{Total: total, Text: b})
+func (s *sink) Text(stream int, b []byte, total int64) {
+	s.post(kernel.OutputSeen{Total: total, Stream: stream, Text: b, Skipped: s.skipped})
+	s.skipped = 0
 }
 
 // TextLost reports lost output once: the guardrails did not check it.
-func (s *sink) TextLost(bytes int64) {
+func (s *sink) TextLost(bytes, lines int64) {
+	s.skipped += lines
 	if s.lost == 0 {
 		s.post(kernel.SourceTrouble{Source: "terminal", What: "overflow"})
 	}

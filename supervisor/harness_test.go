@@ -36,20 +36,21 @@ func TestRepeatedTerminalSignals(t *testing.T) {
 	})
 }
 
-// Output that is read is posted with its text, even an empty one: without a text
-// it would count as not read. Lost output is reported once.
+// Output that is read is posted with its text and stream. Lost output is reported
+// once, and its lines count.
 func TestTextIsPosted(t *testing.T) {
 	var posted []kernel.Input
 	s := &sink{post: func(in kernel.Input) { posted = append(posted, in) }}
-	s.Text(nil, 4)
-	s.Text([]byte("half a line\n"), 12)
-	s.TextLost(100)
-	s.TextLost(100)
+	s.Text(1, []byte("half a line"), 11)
+	s.TextLost(100, 2)
+	s.TextLost(100, 1)
+	s.Text(0, []byte("\n"), 212)
+	s.Text(0, []byte("x"), 213)
 	require.Equal(t, []kernel.Input{
-		kernel.OutputSeen{Total: 4, Text: []byte{}},
-		kernel.OutputSeen{Total: 12, Text: []byte("half a line\n")},
+		kernel.OutputSeen{Total: 11, Stream: 1, Text: []byte("half a line")},
 		kernel.SourceTrouble{Source: "terminal", What: "overflow"},
+		kernel.OutputSeen{Total: 212, Text: []byte("\n"), Skipped: 3},
+		kernel.OutputSeen{Total: 213, Text: []byte("x")},
 	}, posted)
-	require.NotNil(t, posted[0].(kernel.OutputSeen).Text)
 	require.Equal(t, int64(200), s.lost)
 }
