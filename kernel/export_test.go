@@ -5,7 +5,7 @@ import "encoding/json"
 // Hard is the hard state in the form in which it survives: as JSON.
 func Hard(k *Kernel) []byte {
 	b, err := json.Marshal([]any{k.session.hard, k.scopes.hard, k.turns.hard, k.pressure.hard, k.books.hard, k.health.hard,
-		k.router.hard, k.slots.hard, k.attempts.hard, k.recovery.hard, k.ending.hard})
+		k.router.hard, k.attempts.hard, k.recovery.hard, k.ending.hard})
 	if err != nil {
 		panic(err)
 	}

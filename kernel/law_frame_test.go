@@ -29,6 +29,7 @@ type owner struct {
 	scope   int
 	prompts int
 	failed  bool // the answer
+	repeats bool // the answer repeats the delivery of an earlier one
 }
 
 // next says that the payload of a client's answer may name the next prompt.
@@ -54,7 +55,11 @@ func (j *judge) owns(f kernel.Observed) {
 func (j *judge) answered(f kernel.Answered) {
 	o := j.owners[f.Call]
 	o.failed = f.Status == lifeloop.Failed
+	o.repeats = f.Replays != ""
 	j.owners[f.Call] = o
+	if o.repeats { // its payloads are those of another call
+		return
+	}
 	for i := range f.Payloads {
 		j.payloads[fmt.Sprint(f.Call, "#", i)] = 0
 	}
@@ -82,6 +87,7 @@ func (j *judge) placing(f kernel.Placing) {
 		o := j.owners[item.Call]
 		what := fmt.Sprintf("payload %d of %s, which answers %s of frame %q", item.Index, item.Call, o.event, o.frame)
 		require.False(j.t, o.failed, "%s is placed, and the answer is failed", what)
+		require.False(j.t, o.repeats, "%s is placed again", what)
 		require.Equal(j.t, j.scope, o.scope, "%s is placed in another harness session", what)
 		j.placed[fmt.Sprint(item.Call, "#", item.Index)] = true
 		if o.frame == "" {

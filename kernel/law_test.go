@@ -74,6 +74,8 @@ type eventAccount struct {
 	parent   map[string]string
 	sequence map[int]int64
 	numbers  map[int]int // scope → the one that numbers its receipts
+	// idNumbers is that scope for each id.
+	idNumbers map[string]int
 	identityAccount
 }
 
@@ -82,6 +84,7 @@ type identityAccount struct {
 	now      identity
 	ids      map[int]string      // scope → id
 	of       map[string]identity // event id → where it was observed
+	scopeOf  map[string]int      // event id → scope
 	starting []string            // events of a launch that is not recorded yet
 	claimed  map[string]identity // event id → what the documents of this turn say
 }
@@ -93,6 +96,7 @@ type callAccount struct {
 	receivers map[string]string         // event id → the clients that are called, sorted, joined
 	receipts  map[string]map[string]int // event id → client → receipts
 	issued    map[string]lifeloop.Receipt
+	numbered  map[string]bool   // harness session and sequence
 	calls     map[string]string // call → client, until it is dispatched
 	orderAccount
 	flying   map[string]string // client → call
@@ -112,7 +116,9 @@ type orderAccount struct {
 // A madeCall is one call: its place in the order of observation, and its event.
 type madeCall struct {
 	place int
+	scope int
 	event lifeloop.Event
+	id    string // of the event
 }
 
 // spent is what the attempts have used up, by our own count.
@@ -138,10 +144,10 @@ func newJudge(t require.TestingT, cfg kernel.Config, now time.Time) *judge {
 	return &judge{t: t, cfg: cfg, k: kernel.New(cfg), shadow: kernel.New(cfg), now: now, reach: map[string]int{},
 		launchAccount: launchAccount{closed: map[string]int{}},
 		eventAccount: eventAccount{sessions: map[int][]lifeloop.Event{}, frames: map[string][]lifeloop.Event{}, parent: map[string]string{},
-			sequence: map[int]int64{}, numbers: map[int]int{},
+			sequence: map[int]int64{}, numbers: map[int]int{}, idNumbers: map[string]int{},
 			identityAccount: identityAccount{now: identity{adapter: cfg.Manifest.AdapterID}, ids: map[int]string{},
-				of: map[string]identity{}, claimed: map[string]identity{}}},
-		callAccount: callAccount{receivers: map[string]string{}, receipts: map[string]map[string]int{}, issued: map[string]lifeloop.Receipt{},
+				of: map[string]identity{}, scopeOf: map[string]int{}, claimed: map[string]identity{}}},
+		callAccount: callAccount{receivers: map[string]string{}, receipts: map[string]map[string]int{}, issued: map[string]lifeloop.Receipt{}, numbered: map[string]bool{},
 			calls: map[string]string{}, flying: map[string]string{},
 			orderAccount: orderAccount{made: map[string]madeCall{}, received: map[string]int{}, owed: map[string][]string{}},
 			payloads:     map[string]int{}, asked: map[string]*asked{}},
@@ -264,12 +270,14 @@ func (j *judge) fact(f kernel.Fact) {
 				j.numbers[f.Scope] = j.numbers[j.scope] // what never learned an id is one
 			}
 		}
+		j.sameNumbers(f.Scope, f.ID)
 		j.scope, j.id, j.ids[f.Scope] = f.Scope, f.ID, f.ID
 		j.reach[fmt.Sprint("scope ", min(f.Scope, 3))]++
 	case kernel.Bound:
 		require.Equal(j.t, j.scope, f.Scope)
 		require.NotEqual(j.t, f.Was, f.ID)
 		j.id, j.ids[f.Scope] = f.ID, f.ID
+		j.sameNumbers(f.Scope, f.ID)
 	case kernel.Observed:
 		j.observed(f)
 		j.locate(f)
@@ -323,7 +331,11 @@ func (j *judge) fact(f kernel.Fact) {
 func (j *judge) locate(f kernel.Observed) {
 	at := j.identityAccount.now
 	at.session = j.ids[f.Scope]
-	j.of[f.Record.EventID] = at
+	if about, ok := f.Record.Data["receipt_id"].(string); ok && f.Record.Event == lifeloop.ReceiptEmitted {
+		r := j.issued[about] // it belongs where its receipt does
+		at = identityOf(r.AdapterID, r.HarnessRunID, r.HarnessSessionID)
+	}
+	j.of[f.Record.EventID], j.scopeOf[f.Record.EventID] = at, f.Scope
 	if f.Record.Event == lifeloop.SessionStarting && f.Record.Evidence[0].Detail == "launch" {
 		j.starting = []string{f.Record.EventID}
 	} else if len(j.starting) > 0 {
@@ -345,15 +357,20 @@ func (j *judge) located(f kernel.Launching) {
 	a.starting = nil
 }
 
-// claim notes the identity that a document of an event carries.
-func (j *judge) claim(event, adapter string, run, scope *string) {
-	said := identity{adapter: adapter}
+func identityOf(adapter string, run, scope *string) identity {
+	id := identity{adapter: adapter}
 	if run != nil {
-		said.run = *run
+		id.run = *run
 	}
 	if scope != nil {
-		said.session = *scope
+		id.session = *scope
 	}
+	return id
+}
+
+// claim notes the identity that a document of an event carries.
+func (j *judge) claim(event, adapter string, run, scope *string) {
+	said := identityOf(adapter, run, scope)
 	if before, twice := j.claimed[event]; twice {
 		require.Equal(j.t, before, said, "documents of %s", event)
 	}
@@ -375,6 +392,15 @@ func (j *judge) identities() {
 		}
 	}
 	clear(j.claimed)
+}
+
+// sameNumbers notes that the receipts of one id have one sequence.
+func (j *judge) sameNumbers(scope int, id string) {
+	if n, known := j.idNumbers[id]; known && id != "" {
+		j.reach["sequence continued"]++
+		j.numbers[scope] = n
+	}
+	j.idNumbers[id] = j.numbers[scope]
 }
 
 // launching checks the number of an attempt against what ended before it.
@@ -500,7 +526,7 @@ func (j *judge) observed(f kernel.Observed) {
 	for _, c := range f.Calls {
 		calls = append(calls, c.Client)
 		j.calls[c.Call] = c.Client
-		j.made[c.Call] = madeCall{len(j.made) + 1, r.Event}
+		j.made[c.Call] = madeCall{len(j.made) + 1, f.Scope, r.Event, r.EventID}
 		if r.Event != lifeloop.ReceiptEmitted {
 			j.owed[c.Client] = append(j.owed[c.Client], c.Call)
 		}
@@ -526,11 +552,20 @@ func (j *judge) receipt(f kernel.ReceiptIssued) {
 		}
 	}
 	j.inOrder(f)
+	if f.Replay {
+		j.replayed(f)
+		return
+	}
 	if j.cfg.Ledger && !j.ledgerLost {
 		require.NotNil(j.t, r.Sequence)
 		n := j.numbers[f.Scope]
 		j.sequence[n]++
 		require.Equal(j.t, j.sequence[n], *r.Sequence, "dense from 1")
+		if r.HarnessSessionID != nil {
+			key := fmt.Sprint(*r.HarnessSessionID, " #", *r.Sequence)
+			require.False(j.t, j.numbered[key], "two receipts %s", key)
+			j.numbered[key] = true
+		}
 	} else {
 		require.Nil(j.t, r.Sequence, "a receipt has a number without a ledger")
 	}
@@ -546,11 +581,29 @@ func (j *judge) receipt(f kernel.ReceiptIssued) {
 	if f.Call == "" && j.receivers[r.EventID] == "" {
 		return // of a session that was refused
 	}
-	if j.receipts[r.EventID] == nil {
-		j.receipts[r.EventID] = map[string]int{}
+	j.credit(r.EventID, r.ClientID)
+}
+
+// replayed checks a receipt that is issued again: it is the first one of the
+// same client, unchanged, and of the same harness session.
+func (j *judge) replayed(f kernel.ReceiptIssued) {
+	first, known := j.issued[f.Receipt.ReceiptID]
+	require.True(j.t, known, "a replay of no receipt")
+	require.Equal(j.t, first, f.Receipt)
+	call := j.made[f.Call]
+	require.Equal(j.t, call.scope, j.scopeOf[first.EventID], "a replay across harness sessions")
+	delete(j.calls, f.Call)
+	j.reach["receipt replayed"]++
+	j.credit(call.id, first.ClientID)
+}
+
+// credit counts the one receipt of a client for an event.
+func (j *judge) credit(event, client string) {
+	if j.receipts[event] == nil {
+		j.receipts[event] = map[string]int{}
 	}
-	j.receipts[r.EventID][r.ClientID]++
-	require.Equal(j.t, 1, j.receipts[r.EventID][r.ClientID], "one receipt per event and client")
+	j.receipts[event][client]++
+	require.Equal(j.t, 1, j.receipts[event][client], "one receipt per event and client")
 }
 
 // inOrder checks that the receipts of a client follow the order of observation,
@@ -672,7 +725,8 @@ type fate struct {
 	calm    int // how rarely something unexpected happens
 	hooks   int
 	turns   int
-	old     []string // calls that were in flight once
+	old     []string                                // calls that were in flight once
+	sent    map[string][][]lifeloop.PayloadEnvelope // payloads with keys, by client
 	alive   bool
 	pending bool // the launch is under way
 	bytes   int64
@@ -965,7 +1019,14 @@ func (w *fate) drawAnswer(call, client string) kernel.Returned {
 		class := pick(w.r, "class", lifeloop.StateConflict, lifeloop.Timeout)
 		r.FailureClass = &class
 	}
+	again, keyed := w.drawAgain(client), chance(w.r, "with keys", 2)
+	if again != nil {
+		r.ClientPayloads = again
+	}
 	for i := range pick(w.r, "payloads", 0, 0, 1, 1, 2, 3) {
+		if again != nil {
+			break
+		}
 		text := strings.Repeat("x", pick(w.r, "size", 1, 10, 100, 9000))
 		body := lifeloop.NewOpaque(text)
 		p := lifeloop.PayloadEnvelope{SchemaVersion: 1, PayloadID: fmt.Sprint("pay_", i+1), ClientID: client, PayloadKind: "note",
@@ -986,11 +1047,35 @@ func (w *fate) drawAnswer(call, client string) kernel.Returned {
 			at := w.now.Unix() + pick(w.r, "in seconds", int64(-1), 0, 1, 3)
 			p.ExpiresAtEpochS = &at
 		}
+		if keyed && !chance(w.r, "without a key", 8) {
+			key := pick(w.r, "key", "k1", fmt.Sprint("k", len(w.old), "-", i), fmt.Sprint("k", len(w.old), "-", i))
+			p.IdempotencyKey = &key
+		}
 		r.ClientPayloads = append(r.ClientPayloads, p)
+	}
+	if len(r.ClientPayloads) > 0 && again == nil && keyed {
+		w.sent[client] = append(w.sent[client], r.ClientPayloads)
 	}
 	require.NoError(w.t, r.Validate(lifeloop.Version), "the generator draws valid answers")
 	in.Response = r
 	return in
+}
+
+// drawAgain draws the payloads of an earlier answer, or nothing. They may differ
+// under the same keys.
+func (w *fate) drawAgain(client string) []lifeloop.PayloadEnvelope {
+	sent := w.sent[client]
+	if len(sent) == 0 || !chance(w.r, "again", 3) {
+		return nil
+	}
+	again := slices.Clone(pick(w.r, "which", sent[len(sent)-1], pick(w.r, "older", sent...)))
+	if chance(w.r, "not quite", 4) {
+		again[0].PayloadKind = "other"
+	}
+	if chance(w.r, "one of them", 6) {
+		again = again[:1]
+	}
+	return again
 }
 
 // act draws the next input.
@@ -1230,7 +1315,7 @@ var depth = []string{
 	"event context.pressure_observed", "event context.compacted", "event capability.degraded", "event supervisor.tick", "event receipt.emitted", "event receipt.gap_detected",
 	"receipt observed", "receipt delivered", "receipt skipped", "receipt degraded", "receipt failed", "receipt queue_full",
 	"settled delivered ", "settled skipped expired", "settled failed the hook ended before the answer was written",
-	"settled failed no acceptable placement", "document of an earlier launch",
+	"settled failed no acceptable placement", "document of an earlier launch", "receipt replayed", "settled failed duplicate_id_conflict", "sequence continued",
 	"settled skipped its frame ended", "settled failed its frame ended",
 	"settled skipped the next prompt has passed", "settled failed its placements have passed", "settled skipped the answer is failed",
 	"hcp session_created", "hcp state_changed", "hcp progress", "hcp log", "hcp warning", "hcp error", "hcp session_closed",
@@ -1258,7 +1343,7 @@ const many = 10_000
 // play draws one world, plays it to its end, and returns what it reached.
 func play(r *rapid.T) map[string]int {
 	cfg := drawConfig(r)
-	w := &fate{judge: newJudge(r, cfg, start), r: r, calm: pick(r, "calm", 3, 20, 20, 200)}
+	w := &fate{judge: newJudge(r, cfg, start), r: r, sent: map[string][][]lifeloop.PayloadEnvelope{}, calm: pick(r, "calm", 3, 20, 20, 200)}
 	defer func() { r.Logf("%v", w) }() // rapid prints only the log of a failing world
 	if chance(r, "aborted early", 40) {
 		w.feed(kernel.AbortAsked{Signal: 15})

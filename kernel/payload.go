@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"slices"
-	"strings"
 
 	"lifeloop/canon"
 	"lifeloop/lifeloop"
@@ -37,15 +36,6 @@ type parcel struct {
 	chosen      negotiate.Candidate
 }
 
-// keyed is the first payload with an idempotency key.
-type keyed struct {
-	Content   canon.Digest
-	Call      string
-	Index     int
-	Status    lifeloop.Status // empty while it waits for a slot
-	Placement lifeloop.PayloadPlacement
-}
-
 type (
 	// A PayloadFact is what the ledger may hold of a payload: never its body.
 	PayloadFact struct {
@@ -76,42 +66,8 @@ type (
 
 func (PayloadSettled) key() (string, bool) { return "payload_settled", false }
 func (f PayloadSettled) apply(k *Kernel) {
-	c := k.router.settled(f)
-	if c == nil {
-		return
-	}
-	first := k.slots.keyOf(c.Client, c.Answer.Payloads[f.Index].Key)
-	if first != nil && first.Call == f.Call && first.Index == f.Index {
-		first.Status, first.Placement = f.Status, f.Placement
-	}
+	k.router.settled(f)
 }
-
-// answered folds the first use of an idempotency key. A payload that was not
-// delivered may be sent again with its key.
-func (l *slots) answered(c *call, i int, p PayloadFact) {
-	first := l.keyOf(c.Client, p.Key)
-	if p.Key == nil || first != nil && (first.Status == "" || first.Status == lifeloop.Delivered) {
-		return
-	}
-	name := keyName(c.Client, *p.Key)
-	if first == nil {
-		l.hard.KeysIn = append(l.hard.KeysIn, name)
-	}
-	l.hard.Keys[name] = &keyed{Content: p.Content, Call: c.ID, Index: i}
-	if len(l.hard.KeysIn) > pastLimit {
-		delete(l.hard.Keys, l.hard.KeysIn[0])
-		l.hard.KeysIn = l.hard.KeysIn[1:]
-	}
-}
-
-func (l *slots) keyOf(client string, key *string) *keyed {
-	if key == nil {
-		return nil
-	}
-	return l.hard.Keys[keyName(client, *key)]
-}
-
-func keyName(client, key string) string { return client + "\x00" + key }
 
 func payloadFact(p lifeloop.PayloadEnvelope) PayloadFact {
 	f := PayloadFact{ID: p.PayloadID, PayloadKind: p.PayloadKind, Size: p.ByteSize, Digest: p.ContentDigest}
@@ -127,43 +83,6 @@ func payloadFact(p lifeloop.PayloadEnvelope) PayloadFact {
 	return f
 }
 
-// contentOf is the digest by which two uses of one idempotency key are the
-// same request or two different ones.
-func contentOf(p lifeloop.PayloadEnvelope) canon.Digest {
-	parts := []string{p.PayloadKind, p.Format, p.ContentEncoding, p.Redaction}
-	for _, a := range p.AcceptablePlacements {
-		parts = append(parts, string(a.Placement), string(a.Requirement))
-	}
-	if p.BodyRef != nil {
-		parts = append(parts, "ref", *p.BodyRef)
-	}
-	if p.Body != nil {
-		parts = append(parts, "body", p.Body.Reveal())
-	}
-	return canon.Sum([]byte(strings.Join(parts, "\x00")))
-}
-
-// replay settles a payload whose idempotency key was used before (DECISIONS
-// L7): the same content is not delivered twice, other content is a conflict.
-func (l *slots) replay(s *step, k *call, i int) bool {
-	fact := k.Answer.Payloads[i]
-	first := l.keyOf(k.Client, fact.Key)
-	if first == nil || first.Call == k.ID && first.Index == i {
-		return false
-	}
-	f := PayloadSettled{Call: k.ID, Index: i, Placement: fact.First}
-	switch {
-	case first.Content != fact.Content:
-		f.Status, f.Failure, f.Why = lifeloop.Failed, lifeloop.StateConflict, "duplicate_id_conflict"
-	case first.Status == lifeloop.Delivered:
-		f.Status, f.Placement, f.Why = lifeloop.Delivered, first.Placement, "replayed"
-	default:
-		f.Status, f.Why = lifeloop.Skipped, "the same payload already waits for a slot"
-	}
-	s.record(f)
-	return true
-}
-
 // accept takes one payload of an answer: it is settled at once, or waits. An
 // answer that failed places nothing.
 func (l *slots) accept(s *step, k *call, i int, p lifeloop.PayloadEnvelope) {
@@ -172,7 +91,7 @@ func (l *slots) accept(s *step, k *call, i int, p lifeloop.PayloadEnvelope) {
 		s.record(PayloadSettled{Call: k.ID, Index: i, Placement: fact.First, Status: lifeloop.Skipped, Why: "the answer is failed"})
 		return
 	}
-	if l.replay(s, k, i) {
+	if s.router.settleKeyed(s, k, i) {
 		return
 	}
 	placed := negotiate.Placement(s.health.placing(s), p)

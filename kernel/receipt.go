@@ -17,17 +17,26 @@ type ReceiptIssued struct {
 	Scope   int              `json:"scope"`
 	// Frame is that of the event. The contract's receipt has no member for it.
 	Frame *lifeloop.FrameContext `json:"frame_context,omitempty"`
+	// Replay says that the call repeated the delivery of an earlier one, whose
+	// receipt this is.
+	Replay bool `json:"replay,omitempty"`
 }
 
 func (ReceiptIssued) key() (string, bool) { return "receipt_issued", true }
 func (f ReceiptIssued) apply(k *Kernel) {
 	h, r := &k.router.hard, f.Receipt
-	if r.Sequence != nil {
-		k.scopes.receipt(f.Scope, *r.Sequence)
-	}
 	if c := h.Calls[f.Call]; c != nil {
+		for _, u := range c.Uses {
+			u.Receipt = &f
+		}
 		h.Open[c.Client] = slices.DeleteFunc(h.Open[c.Client], func(id string) bool { return id == f.Call })
 		delete(h.Calls, f.Call)
+	}
+	if f.Replay {
+		return
+	}
+	if r.Sequence != nil {
+		k.scopes.receipt(f.Scope, *r.Sequence)
 	}
 	// A parent is needed only while its step may issue more receipts to the
 	// same client.
@@ -73,15 +82,21 @@ func (r *router) receipt(s *step, k *call, o outcome) {
 	}
 	doc := r.document(s, k, o)
 	s.record(ReceiptIssued{Receipt: doc, Call: k.ID, Scope: k.Scope, Frame: k.Frame})
+	r.announce(s, k, doc)
+}
+
+// announce emits receipt.emitted, which belongs to the launch and the harness
+// session of its receipt.
+func (r *router) announce(s *step, k *call, doc lifeloop.Receipt) {
 	if s.session.is(session.Pending) {
 		return // a session that is refused has no events (DECISIONS H5)
 	}
-	for _, c := range s.cfg.Clients {
-		if c.Events[lifeloop.ReceiptEmitted] {
-			s.emit(emission{event: lifeloop.ReceiptEmitted, scope: k.Scope, mode: k.Mode, evidence: own("receipt"),
-				data: map[string]any{"receipt_id": doc.ReceiptID, "client_id": doc.ClientID, "event": string(doc.Event), "status": string(doc.Status)}})
-			break
+	if slices.ContainsFunc(s.cfg.Clients, func(c Client) bool { return c.Events[lifeloop.ReceiptEmitted] }) {
+		data := map[string]any{"receipt_id": doc.ReceiptID, "client_id": doc.ClientID, "event": string(doc.Event), "status": string(doc.Status)}
+		if k.First != nil {
+			data["replay"] = true
 		}
+		s.emit(emission{event: lifeloop.ReceiptEmitted, scope: k.Scope, mode: k.Mode, evidence: own("receipt"), data: data, about: &k.origin})
 	}
 }
 
@@ -93,8 +108,8 @@ func (r *router) document(s *step, k *call, o outcome) lifeloop.Receipt {
 		AtEpochS: s.now.Unix(), PayloadReceipts: payloadReceipts(k), TelemetrySummary: map[string]any{},
 		CapabilityDegradations: []lifeloop.Degradation{}, Warnings: append([]string{}, bounded(o.warnings)...),
 	}
-	if k.Idempotency != "" {
-		doc.IdempotencyKey = new(k.Idempotency)
+	if key := k.key(); key != "" {
+		doc.IdempotencyKey = &key
 	}
 	if hs := s.scopes.of(k.Scope); s.cfg.Ledger && !s.session.ledgerLost() && hs != nil {
 		doc.Sequence = new(s.scopes.nextReceipt(hs))

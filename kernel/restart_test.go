@@ -127,10 +127,18 @@ func closeAt(t *testing.T, w *world, n int) {
 
 // checkReceipts checks that every call of a client has exactly one receipt.
 func checkReceipts(t *testing.T, entries []kernel.Entry, n int) {
-	receipted := map[string]bool{}
+	receipted, about := map[string]bool{}, map[string]string{} // call → its event
 	for _, e := range entries {
+		if o, ok := e.Fact.(kernel.Observed); ok {
+			for _, c := range o.Calls {
+				about[c.Call] = o.Record.EventID
+			}
+		}
 		if r, ok := e.Fact.(kernel.ReceiptIssued); ok {
 			key := r.Receipt.ClientID + " " + r.Receipt.EventID
+			if r.Replay {
+				key = r.Receipt.ClientID + " " + about[r.Call]
+			}
 			require.False(t, receipted[key], "after %d entries: two receipts of one event", n)
 			receipted[key] = true
 		}

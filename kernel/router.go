@@ -28,6 +28,8 @@ type router struct {
 		Open    map[string][]string // those that make one, by client, in order
 		Made    int                 // calls so far
 		Parents map[string]string   // the newest receipt by client and invocation
+		Keys    map[string]*keyed   // by scope, client and idempotency key, the newest 10,000
+		KeysIn  []string
 	}
 	soft struct {
 		queue    map[string][]string // calls by client
@@ -46,6 +48,8 @@ type call struct {
 	Dispatched bool
 	Answer     *Answered
 	Settled    []*PayloadSettled // by payload index; nil while it waits
+	Uses       []*keyed          // the keys that its payloads used first
+	First      *keyed            // set if its answer repeats that delivery
 }
 
 // An origin is what the request and the receipt of a call say about its event.
@@ -101,6 +105,9 @@ type (
 		Retry    lifeloop.RetryClass   `json:"retry,omitempty"`
 		Warnings []string              `json:"warnings,omitempty"`
 		Payloads []PayloadFact         `json:"payloads,omitempty"`
+		// Replays is the call whose delivery this answer repeats; empty if it
+		// repeats none.
+		Replays string `json:"replays,omitempty"`
 	}
 	// CallOver records the end of a call that makes no receipt: that of
 	// receipt.emitted.
@@ -151,8 +158,13 @@ func (f Answered) apply(k *Kernel) {
 	if c := k.router.hard.Calls[f.Call]; c != nil {
 		c.Answer = &f
 		c.Settled = make([]*PayloadSettled, len(f.Payloads))
-		for i, p := range f.Payloads {
-			k.slots.answered(c, i, p)
+		switch {
+		case f.Replays != "":
+			c.First = k.router.keyOf(c, f.Payloads[0].Key)
+		case f.Status != lifeloop.Failed: // which places nothing
+			for i := range f.Payloads {
+				k.router.use(c, i)
+			}
 		}
 	}
 }
@@ -174,7 +186,8 @@ func byHarness(evidence []lifeloop.Evidence) bool {
 }
 
 func newRouter() (r router) {
-	r.hard.Calls, r.hard.Open, r.hard.Parents = map[string]*call{}, map[string][]string{}, map[string]string{}
+	r.hard.Calls, r.hard.Open = map[string]*call{}, map[string][]string{}
+	r.hard.Parents, r.hard.Keys = map[string]string{}, map[string]*keyed{}
 	r.soft.queue, r.soft.flying = map[string][]string{}, map[string]string{}
 	r.soft.over, r.soft.warnings = map[string]outcome{}, map[string][]string{}
 	return r
@@ -183,14 +196,18 @@ func newRouter() (r router) {
 func (r *router) call(id string) *call { return r.hard.Calls[id] }
 func (r *router) open() bool           { return len(r.hard.Calls) > 0 }
 
-// settled folds what became of a payload, and returns its call.
-func (r *router) settled(f PayloadSettled) *call {
+// settled folds what became of a payload.
+func (r *router) settled(f PayloadSettled) {
 	c := r.hard.Calls[f.Call]
 	if c == nil || f.Index >= len(c.Settled) {
-		return nil
+		return
 	}
 	c.Settled[f.Index] = &f
-	return c
+	for _, u := range c.Uses {
+		if u.Index == f.Index {
+			u.Status, u.Placement = f.Status, f.Placement
+		}
+	}
 }
 
 // An emission is one event about to be emitted.
@@ -204,6 +221,7 @@ type emission struct {
 	mode        lifeloop.IntegrationMode // empty: read off the evidence
 	degradation *lifeloop.Degradation
 	also        []SupportChange
+	about       *origin // where it belongs, if not to the current launch
 }
 
 // emit makes an event true and queues it for its clients. It returns the calls
@@ -229,6 +247,9 @@ func (s *step) emit(e emission) []callRef {
 	}
 	f := Observed{Record: r, Invocation: s.invocationID(), Scope: e.scope, Run: s.attempts.id(), AdapterVersion: s.cfg.Manifest.AdapterVersion,
 		Calls: []callRef{}, Degradation: e.degradation, Also: e.also}
+	if o := e.about; o != nil {
+		f.Record.AdapterID, f.Record.HarnessSessionID, f.Run, f.AdapterVersion = o.Adapter, o.Session, o.Run, o.Version
+	}
 	for i := range s.cfg.Clients {
 		if c := &s.cfg.Clients[i]; (c.Events[e.event] || c.requires(e.degradation)) && !s.session.ledgerLost() {
 			f.Calls = append(f.Calls, callRef{Call: s.cfg.NewID("call_"), Client: c.ID, IdempotencyKey: s.cfg.NewID("idem_")})
@@ -379,9 +400,13 @@ func (r *router) returned(s *step, in Returned) {
 		r.end(s, k, failed)
 		return
 	}
-	s.record(answerOf(k, in.Response))
-	for i, p := range in.Response.ClientPayloads {
-		s.slots.accept(s, k, i, p)
+	a := answerOf(k, in.Response)
+	a.Replays = r.repeats(k, a)
+	s.record(a)
+	if a.Replays == "" {
+		for i, p := range in.Response.ClientPayloads {
+			s.slots.accept(s, k, i, p)
+		}
 	}
 	r.close(s, k)
 }
@@ -409,6 +434,10 @@ func answerOf(k *call, r *lifeloop.CallbackResponse) Answered {
 // close ends an answered call, once none of its payloads waits any more.
 func (r *router) close(s *step, k *call) {
 	if r.hard.Calls[k.ID] == nil || k.Answer == nil {
+		return
+	}
+	if k.First != nil {
+		r.end(s, k, outcome{})
 		return
 	}
 	a := k.Answer
@@ -460,7 +489,11 @@ func (r *router) end(s *step, k *call, o outcome) {
 			return
 		}
 		delete(r.soft.over, open[0])
-		r.receipt(s, r.hard.Calls[open[0]], o)
+		if c := r.hard.Calls[open[0]]; c.First != nil {
+			r.again(s, c)
+		} else {
+			r.receipt(s, c, o)
+		}
 	}
 }
 
@@ -521,7 +554,7 @@ func (r *router) failOpen(s *step) {
 			continue
 		}
 		for i, p := range k.Answer.Payloads {
-			if k.Settled[i] == nil {
+			if k.Settled[i] == nil && k.First == nil {
 				s.record(PayloadSettled{Call: k.ID, Index: i, Placement: p.First, Status: lifeloop.Failed, Failure: lifeloop.PayloadRejected,
 					Why: "the payload was lost when the wrapper died"})
 			}

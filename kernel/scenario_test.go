@@ -456,6 +456,12 @@ func factLine(f kernel.Fact) string {
 		if r.FailureClass != nil {
 			line += fmt.Sprintf(" %s/%s", *r.FailureClass, *r.RetryClass)
 		}
+		if key := r.IdempotencyKey; key != nil && !strings.HasPrefix(*key, "idem_") {
+			line += " key " + *key
+		}
+		if f.Replay {
+			line += " again for " + f.Call
+		}
 		for _, p := range r.PayloadReceipts {
 			line += fmt.Sprintf(" [%s %s %s]", p.PayloadID, p.Placement, p.Status)
 		}

@@ -20,6 +20,7 @@ type scopes struct {
 	hard struct {
 		Scope    int // the current one
 		Sessions map[int]*harnessSession
+		Numbers  map[string]int // the scope that numbers the receipts of an id
 	}
 	soft struct {
 		refused map[string]bool   // ids of other sessions that sources named
@@ -38,9 +39,9 @@ type harnessSession struct {
 	Ended    bool
 	Prompted bool  // it had a prompt
 	Receipts int64 // issued, where this scope numbers them
-	// Numbers is the scope that numbers this one's receipts: its own, or the
-	// first of several in a row without an id, which count as one (DECISIONS
-	// L2).
+	// Numbers is the scope that numbers this one's receipts: the first with its
+	// id, or of several in a row without an id, which count as one (DECISIONS
+	// L2). A harness session may be resumed, and cleared in place.
 	Numbers int
 }
 
@@ -78,18 +79,32 @@ func (f HarnessSessionOpened) apply(k *Kernel) {
 		numbers = before.Numbers
 	}
 	h.Scope = f.Scope
-	h.Sessions[f.Scope] = &harnessSession{ID: f.ID, Numbers: numbers, Cause: f.Cause, Starting: f.Adopted, Started: f.Adopted}
+	h.Sessions[f.Scope] = &harnessSession{Numbers: numbers, Cause: f.Cause, Starting: f.Adopted, Started: f.Adopted}
+	k.scopes.name(f.Scope, f.ID)
 	k.pressure.fold("")
 }
 
 func (Bound) key() (string, bool)       { return "bound", false }
-func (f Bound) apply(k *Kernel)         { k.scopes.hard.Sessions[f.Scope].ID = f.ID }
+func (f Bound) apply(k *Kernel)         { k.scopes.name(f.Scope, f.ID) }
 func (BindRefused) key() (string, bool) { return "bind_refused", false }
 func (BindRefused) apply(*Kernel)       {}
 
 func newScopes() (c scopes) {
-	c.hard.Sessions, c.soft.refused = map[int]*harnessSession{}, map[string]bool{}
+	c.hard.Sessions, c.hard.Numbers, c.soft.refused = map[int]*harnessSession{}, map[string]int{}, map[string]bool{}
 	return c
+}
+
+// name gives a scope its id. The receipts of an id have one sequence.
+func (c *scopes) name(scope int, id string) {
+	hs := c.hard.Sessions[scope]
+	hs.ID = id
+	if id == "" {
+		return
+	}
+	if first, known := c.hard.Numbers[id]; known {
+		hs.Numbers = first
+	}
+	c.hard.Numbers[id] = hs.Numbers
 }
 
 func (c *scopes) observed(f Observed) {
@@ -110,7 +125,8 @@ func (c *scopes) observed(f Observed) {
 }
 
 func (c *scopes) receipt(scope int, sequence int64) {
-	c.hard.Sessions[c.hard.Sessions[scope].Numbers].Receipts = sequence
+	first := c.hard.Sessions[c.hard.Sessions[scope].Numbers]
+	first.Receipts = max(first.Receipts, sequence) // in older ledgers each scope numbered its own
 }
 
 func (c *scopes) nextReceipt(hs *harnessSession) int64 {

@@ -20,10 +20,6 @@ import (
 //	   │          │ calls returned, deadline
 //	   └──────────┴──► answered empty
 type slots struct {
-	hard struct {
-		Keys   map[string]*keyed // payloads by client and idempotency key, the newest 10,000
-		KeysIn []string
-	}
 	soft struct {
 		hooks   map[string]*hook
 		order   []string  // ids of hooks, oldest first
@@ -85,7 +81,7 @@ func (Placing) key() (string, bool)        { return "placing", true }
 func (Placing) apply(*Kernel)              {}
 
 func newSlots() (l slots) {
-	l.hard.Keys, l.soft.hooks = map[string]*keyed{}, map[string]*hook{}
+	l.soft.hooks = map[string]*hook{}
 	return l
 }
 

@@ -190,7 +190,7 @@ func (h *HCP) emitOther(f kernel.Fact) {
 	case kernel.Observed:
 		h.observe(f)
 	case kernel.ReceiptIssued:
-		h.receipt(f.Receipt)
+		h.receipt(f.Receipt, f.Replay)
 	case kernel.StopSent:
 		to := "to the harness's process group"
 		if f.Tree {
@@ -350,8 +350,8 @@ func pressureText(data map[string]any) string {
 }
 
 // receipt emits the receipt of a client, or of the wrapper in its place.
-func (h *HCP) receipt(r lifeloop.Receipt) {
-	level := "info"
+func (h *HCP) receipt(r lifeloop.Receipt, replay bool) {
+	level, how := "info", ""
 	details := map[string]any{"receipt_id": r.ReceiptID, "client_id": r.ClientID, "event": string(r.Event), "event_id": r.EventID, "status": string(r.Status)}
 	switch r.Status {
 	case lifeloop.Failed:
@@ -362,5 +362,8 @@ func (h *HCP) receipt(r lifeloop.Receipt) {
 	if r.FailureClass != nil {
 		details["failure_class"] = string(*r.FailureClass)
 	}
-	h.log(level, fmt.Sprintf("receipt of %s for %s: %s", r.ClientID, r.Event, r.Status), details)
+	if replay {
+		level, how, details["replay"] = "info", ", returned again", true
+	}
+	h.log(level, fmt.Sprintf("receipt of %s for %s: %s%s", r.ClientID, r.Event, r.Status, how), details)
 }

@@ -30,27 +30,32 @@ func Event(f kernel.Fact) (lifeloop.EventRecord, bool) {
 	return o.Record, ok
 }
 
-// A ReceiptRecord is a receipt as readers get it: the contract's members, and the
-// frame of its event.
+// A ReceiptRecord is a receipt as readers get it: the contract's members, the
+// frame of its event, and whether it was issued again for a repeated delivery.
 type ReceiptRecord struct {
 	lifeloop.Receipt
 	FrameContext *lifeloop.FrameContext
+	Replay       bool
 }
 
-// MarshalJSON writes frame_context as one more member, if there is a frame.
+// MarshalJSON writes frame_context and replay as further members, if they say
+// something.
 func (r ReceiptRecord) MarshalJSON() ([]byte, error) {
 	receipt, err := json.Marshal(r.Receipt)
-	if err != nil || r.FrameContext == nil {
+	if err != nil || r.FrameContext == nil && !r.Replay {
 		return receipt, err
 	}
-	frame, err := json.Marshal(r.FrameContext)
-	return slices.Concat(receipt[:len(receipt)-1], []byte(`,"frame_context":`), frame, []byte("}")), err
+	more, err := json.Marshal(struct {
+		FrameContext *lifeloop.FrameContext `json:"frame_context,omitempty"`
+		Replay       bool                   `json:"replay,omitempty"`
+	}{r.FrameContext, r.Replay})
+	return slices.Concat(receipt[:len(receipt)-1], []byte(","), more[1:]), err
 }
 
 // Receipt returns the receipt that a fact holds, if it holds one.
 func Receipt(f kernel.Fact) (ReceiptRecord, bool) {
 	r, ok := f.(kernel.ReceiptIssued)
-	return ReceiptRecord{r.Receipt, r.Frame}, ok
+	return ReceiptRecord{r.Receipt, r.Frame, r.Replay}, ok
 }
 
 // Status is the state of a session, in the form of `status --json`. Its zero
@@ -248,6 +253,13 @@ func (s *Status) Apply(e kernel.Entry) {
 	case kernel.ActivitySeen:
 		s.LastSign = &Sign{Source: cmp.Or(f.Source, "terminal"), At: e.At}
 	case kernel.ReceiptIssued:
+		s.issued(f)
+	}
+}
+
+// issued counts a receipt once.
+func (s *Status) issued(f kernel.ReceiptIssued) {
+	if !f.Replay {
 		s.Receipts++
 	}
 }

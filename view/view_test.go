@@ -77,9 +77,9 @@ func TestStatusOfARecordedSession(t *testing.T) {
 }
 
 // members are the members of the JSON object, each as its text.
-func members(t *testing.T, s *view.Status) map[string]string {
+func members(t *testing.T, v any) map[string]string {
 	t.Helper()
-	doc, err := json.Marshal(s)
+	doc, err := json.Marshal(v)
 	require.NoError(t, err)
 	var raw map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(doc, &raw))
@@ -249,4 +249,25 @@ func TestContextNow(t *testing.T) {
 	if figure["stale"] != false {
 		t.Errorf("the event was changed: %v", figure)
 	}
+}
+
+// TestReplayedReceipts: a receipt that is issued again is printed again and
+// marked, and it is counted once.
+func TestReplayedReceipts(t *testing.T) {
+	first := kernel.ReceiptIssued{Receipt: lifeloop.Receipt{ReceiptID: "lfr_1", ClientID: "notes", Event: lifeloop.FrameOpening}, Call: "call_1",
+		Frame: &lifeloop.FrameContext{FrameID: "p1", FrameClass: lifeloop.TopLevel}}
+	again := first
+	again.Call, again.Replay = "call_2", true
+	var status view.Status
+	var lines []map[string]string
+	for i, f := range []kernel.Fact{first, again} {
+		status.Apply(kernel.Entry{Seq: uint64(i + 1), Fact: f})
+		r, _ := view.Receipt(f)
+		lines = append(lines, members(t, r))
+	}
+	require.Equal(t, 1, status.Receipts)
+	require.NotContains(t, lines[0], "replay")
+	require.Equal(t, "true", lines[1]["replay"])
+	delete(lines[1], "replay")
+	require.Equal(t, lines[0], lines[1])
 }

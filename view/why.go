@@ -179,8 +179,11 @@ func (w *Why) after(e kernel.Entry) {
 			w.Clients = append(w.Clients, link(e, fmt.Sprintf("payload %d: %s in %s", f.Index+1, f.Status, f.Placement)))
 		}
 	case kernel.ReceiptIssued:
-		if f.Receipt.EventID == w.id { // a receipt without a client belongs to no call
-			w.Clients = append(w.Clients, link(e, fmt.Sprintf("receipt %s of %s: %s", f.Receipt.ReceiptID, f.Receipt.ClientID, f.Receipt.Status)))
+		text := fmt.Sprintf("receipt %s of %s: %s", f.Receipt.ReceiptID, f.Receipt.ClientID, f.Receipt.Status)
+		if _, mine := w.calls[f.Call]; f.Replay && mine {
+			w.Clients = append(w.Clients, link(e, text+", returned again: the answer repeats that delivery"))
+		} else if !f.Replay && f.Receipt.EventID == w.id { // a receipt without a client belongs to no call
+			w.Clients = append(w.Clients, link(e, text))
 		}
 	}
 }

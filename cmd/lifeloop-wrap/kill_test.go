@@ -249,6 +249,13 @@ func (m *matrix) holds() {
 	receipts, events := map[string]int{}, map[string]lifeloop.Event{}
 	sequence, numbers, id := map[int]int64{}, map[int]int{}, ""
 	launches, ended := map[string]int{}, map[string]int{}
+	first := map[string]int{} // harness session → the scope that numbers its receipts
+	named := func(scope int, id string) {
+		if n, known := first[id]; known && id != "" {
+			numbers[scope] = n
+		}
+		first[id] = numbers[scope]
+	}
 	for _, e := range entries {
 		require.Zero(t, ends, "a fact after the end: %s", kernel.Kind(e.Fact))
 		for _, msg := range hcp.Apply(e) {
@@ -285,8 +292,10 @@ func (m *matrix) holds() {
 				numbers[f.Scope] = numbers[f.Scope-1] // scopes without an id count as one
 			}
 			id = f.ID
+			named(f.Scope, f.ID)
 		case kernel.Bound:
 			id = f.ID
+			named(f.Scope, f.ID)
 		case kernel.Launching:
 			launches[f.Run]++
 		case kernel.AttemptEnded:

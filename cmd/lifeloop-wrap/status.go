@@ -129,7 +129,7 @@ func failedReceipts(f store.Folder) (n int, err error) {
 		if err != nil {
 			return n, err
 		}
-		if r, ok := view.Receipt(e.Fact); ok && r.Status == lifeloop.Failed {
+		if r, ok := view.Receipt(e.Fact); ok && !r.Replay && r.Status == lifeloop.Failed {
 			n++
 		}
 	}

@@ -1,0 +1,145 @@
+package kernel
+
+import (
+	"fmt"
+	"strings"
+
+	"lifeloop/canon"
+	"lifeloop/lifeloop"
+)
+
+// This file is the index of idempotency keys (DECISIONS L7). A key is a client's
+// own name for one delivery. It is valid in the harness session in which it was
+// used: when that context is gone, so is what was delivered into it. A harness
+// session belongs to one launch, and so to one adapter.
+
+// keyed is the payload that used an idempotency key first.
+type keyed struct {
+	Content   canon.Digest
+	Call      string
+	Index     int             // of the payload in its answer
+	Of        int             // payloads in that answer; 0 where it makes no receipt
+	Status    lifeloop.Status // empty while it waits for a slot
+	Placement lifeloop.PayloadPlacement
+	Receipt   *ReceiptIssued // of its call
+}
+
+// protects says that a payload was delivered, or will be. One that was not may
+// be sent again with its key.
+func (u *keyed) protects() bool { return u.Status == "" || u.Status == lifeloop.Delivered }
+
+// keyOf is the first use of a key in the harness session of a call.
+func (r *router) keyOf(c *call, key *string) *keyed {
+	if key == nil {
+		return nil
+	}
+	return r.hard.Keys[keyName(c, *key)]
+}
+
+func keyName(c *call, key string) string { return fmt.Sprint(c.Scope, "\x00", c.Client, "\x00", key) }
+
+// use folds the use of a key, unless it was used for other content, or the same
+// content is protected.
+func (r *router) use(c *call, i int) {
+	p, h := c.Answer.Payloads[i], &r.hard
+	first := r.keyOf(c, p.Key)
+	if p.Key == nil || first != nil && (first.Content != p.Content || first.protects()) {
+		return
+	}
+	name := keyName(c, *p.Key)
+	if first == nil {
+		h.KeysIn = append(h.KeysIn, name)
+	}
+	h.Keys[name] = &keyed{Content: p.Content, Call: c.ID, Index: i}
+	if c.Event != lifeloop.ReceiptEmitted {
+		h.Keys[name].Of = len(c.Answer.Payloads)
+	}
+	c.Uses = append(c.Uses, h.Keys[name])
+	if len(h.KeysIn) > pastLimit {
+		delete(h.Keys, h.KeysIn[0])
+		h.KeysIn = h.KeysIn[1:]
+	}
+}
+
+// repeats is the call whose delivery an answer asks for again: each payload has
+// the key and the content that it had there. It is empty for any other answer.
+func (r *router) repeats(c *call, a Answered) (first string) {
+	if a.Status == lifeloop.Failed || c.Event == lifeloop.ReceiptEmitted { // which place nothing, or make no receipt
+		return ""
+	}
+	for i, p := range a.Payloads {
+		u := r.keyOf(c, p.Key)
+		if u == nil || u.Content != p.Content || !u.protects() || u.Index != i || u.Of != len(a.Payloads) || i > 0 && u.Call != first {
+			return ""
+		}
+		first = u.Call
+	}
+	return first
+}
+
+// again ends a call that repeated a delivery: the first receipt is its receipt,
+// and its payloads are those of the first call.
+func (r *router) again(s *step, c *call) {
+	first := c.First.Receipt
+	s.record(ReceiptIssued{Receipt: first.Receipt, Call: c.ID, Scope: c.Scope, Frame: first.Frame, Replay: true})
+	r.announce(s, c, first.Receipt)
+}
+
+// settleKeyed settles a payload whose key was used before, in an answer that
+// sends something else too. Nothing is placed twice, and other content is a
+// conflict.
+func (r *router) settleKeyed(s *step, c *call, i int) bool {
+	fact := c.Answer.Payloads[i]
+	first := r.keyOf(c, fact.Key)
+	if first == nil || first.Call == c.ID && first.Index == i {
+		return false
+	}
+	f := PayloadSettled{Call: c.ID, Index: i, Placement: fact.First}
+	switch {
+	case first.Content != fact.Content:
+		f.Status, f.Failure, f.Why = lifeloop.Failed, lifeloop.StateConflict, "duplicate_id_conflict"
+	case first.Status == lifeloop.Delivered:
+		f.Status, f.Placement, f.Why = lifeloop.Delivered, first.Placement, "replayed"
+	default:
+		f.Status, f.Why = lifeloop.Skipped, "the same payload already waits for a slot"
+	}
+	s.record(f)
+	return true
+}
+
+// key is the idempotency key of a call's receipt: the client's own, if all
+// payloads of its answer that have one share it.
+func (c *call) key() string {
+	own := ""
+	if c.Answer != nil {
+		for _, p := range c.Answer.Payloads {
+			switch {
+			case p.Key == nil:
+			case own != "" && own != *p.Key:
+				return c.Idempotency
+			default:
+				own = *p.Key
+			}
+		}
+	}
+	if own == "" {
+		own = c.Idempotency
+	}
+	return own
+}
+
+// contentOf is the digest by which two uses of one idempotency key are the
+// same request or two different ones.
+func contentOf(p lifeloop.PayloadEnvelope) canon.Digest {
+	parts := []string{p.PayloadKind, p.Format, p.ContentEncoding, p.Redaction}
+	for _, a := range p.AcceptablePlacements {
+		parts = append(parts, string(a.Placement), string(a.Requirement))
+	}
+	if p.BodyRef != nil {
+		parts = append(parts, "ref", *p.BodyRef)
+	}
+	if p.Body != nil {
+		parts = append(parts, "body", p.Body.Reveal())
+	}
+	return canon.Sum([]byte(strings.Join(parts, "\x00")))
+}
