@@ -76,11 +76,15 @@ type Limits struct {
 	// ClientPatience is how long a hook waits for the earlier calls of its
 	// clients; 0 is 1 s, and a negative one is no time.
 	ClientPatience time.Duration
-	MaxQueue       int // dispatches waiting per client; 0 is 64
+	MaxQueue       int // dispatches waiting per client; 0 is 64, and observerQueue for an observer
 	// SignDelay is how much later than the harness shows it a sign of life may
 	// reach the kernel. A silence ends an attempt that much later; 0 is none.
 	SignDelay time.Duration
 }
+
+// observerQueue bounds the memory of an observer. No client waits in a hook there,
+// so a slow one loses nothing below it.
+const observerQueue = 100_000
 
 // A Setup describes one launch: which harness, and which of its signals the
 // kernel can expect.

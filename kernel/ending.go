@@ -107,7 +107,7 @@ func (e *ending) abort(s *step, in AbortAsked) {
 	if in.Ask != "" {
 		s.do(Reply{Ask: in.Ask})
 	}
-	if s.cfg.OneHook { // its time is up
+	if s.cfg.OneHook || s.cfg.Observing { // its time is up
 		s.sourcesDrained()
 		e.drainOver(s)
 		return

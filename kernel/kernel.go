@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
 	"lifeloop/session"
 )
 
@@ -77,6 +78,9 @@ func New(cfg Config) *Kernel {
 	cfg.FirstHook = cmp.Or(cfg.FirstHook, 10*time.Second)
 	cfg.ClientPatience = cmp.Or(cfg.ClientPatience, time.Second)
 	cfg.WedgedAfter = cmp.Or(cfg.WedgedAfter, 5*time.Minute)
+	if cfg.Observing { // it may read the past of a file faster than any client answers
+		cfg.MaxQueue, cfg.Manifest = cmp.Or(cfg.MaxQueue, observerQueue), negotiate.Observed(cfg.Manifest)
+	}
 	cfg.MaxQueue = cmp.Or(cfg.MaxQueue, 64)
 	return &Kernel{cfg: cfg, scopes: newScopes(), turns: newTurns(), pressure: newPressure(cfg.Synth), activity: newActivity(),
 		health: newHealth(), router: newRouter(), slots: newSlots()}

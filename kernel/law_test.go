@@ -801,7 +801,7 @@ func drawConfig(r *rapid.T) kernel.Config {
 	}
 	cfg.Synth = synth.Config{Hooks: cfg.Hooks, Statusline: chance(r, "statusline", 2)}
 	for _, e := range lifeloop.Events() {
-		cfg.Manifest.LifecycleEvents[e] = lifeloop.EventClaim{Support: drawSupport(r, "claim "+string(e)), Modes: []lifeloop.IntegrationMode{lifeloop.NativeHook}}
+		cfg.Manifest.LifecycleEvents[e] = lifeloop.EventClaim{Support: drawSupport(r, "claim "+string(e)), Modes: []lifeloop.IntegrationMode{lifeloop.NativeHook, lifeloop.TelemetryOnly}}
 	}
 	for _, p := range lifeloop.Placements() {
 		limit := pick(r, "limit", int64(64), 8192)
@@ -824,8 +824,7 @@ func drawConfig(r *rapid.T) kernel.Config {
 	}
 	if cfg.Observing {
 		cfg.Policy = attempt.Policy{}
-		cfg.Hooks, cfg.Synth.Hooks, cfg.NoTelemetry, cfg.Ledger, cfg.HarnessSession = false, false, false, false, ""
-		return cfg
+		cfg.Hooks, cfg.Synth.Hooks, cfg.NoTelemetry, cfg.HarnessSession, cfg.Weak = false, false, false, "", nil
 	}
 	for i := range roll(r, "clients", 4) {
 		c := kernel.Client{ID: fmt.Sprint("client", i+1), Events: map[lifeloop.Event]bool{}, Timeout: pick(r, "timeout", time.Second, 30*time.Second)}
@@ -1090,10 +1089,9 @@ func (w *fate) act() {
 		w.feed(kernel.SourcesDrained{})
 		return
 	}
-	what := []string{"signal", "signal", "signal", "wake", "wake", "trouble"}
+	what := []string{"signal", "signal", "signal", "wake", "wake", "trouble", "answer", "answer", "answer", "answer", "answer", "answer"}
 	if !w.cfg.Observing {
-		what = append(what, "hook", "hook", "hook", "hook", "answer", "answer", "answer", "answer", "answer", "answer", "close", "close", "close",
-			"output", "frame", "frame")
+		what = append(what, "hook", "hook", "hook", "hook", "close", "close", "close", "output", "frame", "frame")
 		if w.cfg.Policy.On != nil { // one was drawn
 			what = append(what, "output", "output", "output", "failure", "failure", "checkpoint", "exit", "exit", "command")
 		}

@@ -110,6 +110,14 @@ func (w *world) launchOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 		cfg.OneHook, cfg.Ledger = true, false
 	case "observing":
 		cfg.Observing, cfg.Ledger, cfg.Began.Program = true, false, ""
+		for e, claim := range cfg.Manifest.LifecycleEvents { // what the wrapper learns from a launch or a hook alone is not claimed
+			if !slices.Contains([]lifeloop.Event{lifeloop.FrameOpening, lifeloop.FrameEnding, lifeloop.SessionEnding, lifeloop.SessionEnded, lifeloop.SupervisorTick}, e) {
+				claim.Modes = append(claim.Modes, lifeloop.TelemetryOnly)
+				cfg.Manifest.LifecycleEvents[e] = claim
+			}
+		}
+	case "ledger": // of an observer
+		cfg.Ledger = true
 	case "id":
 		cfg.HarnessSession = a.Vals[0]
 	case "cause":

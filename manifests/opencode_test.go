@@ -42,6 +42,8 @@ func TestClaimsOfObservedOpencode(t *testing.T) {
 		lifeloop.ContextCompacted:        both(telemetry.Compacted),
 		lifeloop.ContextPressureObserved: both(telemetry.UsageSeen),
 		lifeloop.ReceiptGapDetected:      reports(cut, telemetry.Gap) && !reports(store, telemetry.Gap),
+		lifeloop.CapabilityDegraded:      true, // the wrapper's own, in every mode
+		lifeloop.ReceiptEmitted:          true,
 	}
 	m, ok := Get("opencode")
 	require.True(t, ok)

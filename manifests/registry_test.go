@@ -145,8 +145,8 @@ func readsFiles(m lifeloop.Manifest) bool {
 // In the mode telemetry_only the files of a harness are read and nothing is passed
 // to it. What only a launcher knows is not claimed in this mode.
 func TestTelemetryOnlyClaimsWhatFilesTell(t *testing.T) {
-	onlyOurs := []lifeloop.Event{lifeloop.FrameOpening, lifeloop.FrameEnding, lifeloop.SessionEnding, lifeloop.SessionEnded,
-		lifeloop.SupervisorTick, lifeloop.CapabilityDegraded, lifeloop.ReceiptEmitted}
+	launchers := []lifeloop.Event{lifeloop.FrameOpening, lifeloop.FrameEnding, lifeloop.SessionEnding, lifeloop.SessionEnded, lifeloop.SupervisorTick}
+	ours := []lifeloop.Event{lifeloop.CapabilityDegraded, lifeloop.ReceiptEmitted} // about our own work, which is the same in every mode
 	observed := 0
 	for _, id := range IDs() {
 		m, _ := Get(id)
@@ -161,8 +161,12 @@ func TestTelemetryOnlyClaimsWhatFilesTell(t *testing.T) {
 			t.Errorf("%s: claims telemetry_only: %v; has files to observe: %v", id, claims, files)
 		}
 		for e, claim := range m.LifecycleEvents {
-			if Conformance(id) != Pre && slices.Contains(onlyOurs, e) && slices.Contains(claim.Modes, lifeloop.TelemetryOnly) {
+			claimed := slices.Contains(claim.Modes, lifeloop.TelemetryOnly)
+			if Conformance(id) != Pre && slices.Contains(launchers, e) && claimed {
 				t.Errorf("%s: claims %s for a session that is only observed", id, e)
+			}
+			if slices.Contains(ours, e) && claimed != claims {
+				t.Errorf("%s: claims %s for a session that is only observed: %v", id, e, claimed)
 			}
 		}
 	}

@@ -10,11 +10,7 @@ import (
 )
 
 func (s *supervisor) dispatch(e kernel.Dispatch) {
-	client, ok := s.p.Clients[e.Client]
-	if !ok {
-		s.results = append(s.results, kernel.Returned{Call: e.Call, Failure: lifeloop.InternalError, Why: "no such client"})
-		return
-	}
+	client := s.p.Clients[e.Client]
 	ctx, cancel := context.WithTimeout(s.ctx, e.Timeout)
 	s.cancel[e.Call] = cancel
 	s.wg.Go(func() {
@@ -24,10 +20,13 @@ func (s *supervisor) dispatch(e kernel.Dispatch) {
 }
 
 // call makes one dispatch and decodes its answer. A panic of the client is a
-// failure of this call alone.
+// failure of this call alone. client is nil where the configuration lacks it.
 func call(ctx context.Context, client Client, e kernel.Dispatch) (in kernel.Returned) {
 	failed := func(class lifeloop.FailureClass, why string) kernel.Returned {
 		return kernel.Returned{Call: e.Call, Failure: class, Why: why}
+	}
+	if client == nil {
+		return failed(lifeloop.InternalError, "no such client")
 	}
 	defer func() {
 		if recover() != nil {

@@ -4,28 +4,105 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
 	"lifeloop/kernel"
 )
 
-// A Listener receives the facts of an observed session, those of one turn of the
-// kernel per call.
+// A Listener receives the facts of an observed session, in their order, after they
+// were written.
 type Listener func(entries []kernel.Entry) error
 
-// An observing steps a kernel that has no launcher and no clients, so there is
-// no effect to perform.
-type observing struct {
-	k      *kernel.Kernel
-	log    Ledger // nil without a ledger
-	listen Listener
-	seq    uint64
+// Observe follows the sources of a session that another program launched, with the
+// loop of Run and no harness. Of the ports it uses Ledger, Clients and Signals.
+//
+// The first signal, or the end of ctx, ends the reading: each source is read once
+// more to its end, and then the clients have their last period. A second signal
+// ends that too. An error of listen ends the observation in the same way. The error
+// is the first one of the ledger, of listen or of the sources.
+func Observe(ctx context.Context, k *kernel.Kernel, sources Sources, p Ports, o Options, listen Listener) (kernel.Result, error) {
+	asked, signals, again := ctx.Done(), p.Signals, make(chan os.Signal, 1)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	reading, stop := context.WithCancel(ctx)
+	p.Launcher, p.Signals = nothing{}, again
+	var refused, failed error // of listen, on the loop; of the sources, until they end
+	p.Committed = func(e kernel.Entry) {
+		if refused != nil {
+			return
+		}
+		if refused = listen([]kernel.Entry{e}); refused != nil {
+			stop()
+		}
+	}
+	s := newSupervisor(ctx, k, p, o)
+	s.wg.Go(func() {
+		failed = sources.Run(reading, s.post)
+		s.post(kernel.SourcesDrained{})
+	})
+	s.wg.Go(func() {
+		for first := true; ; first = false {
+			select {
+			case sig := <-signals:
+				if !first {
+					again <- sig
+					return // one is enough
+				}
+			case <-asked:
+				asked = nil
+			case <-ctx.Done():
+				return
+			}
+			stop()
+		}
+	})
+	result, err := s.loop(nil)
+	cancel()
+	s.wg.Wait()
+	for _, e := range []error{err, refused, failed} {
+		if e != nil {
+			return result, e
+		}
+	}
+	return result, nil
 }
 
-// step feeds one input, writes the facts and passes them to the listener.
+// nothing is the Launcher of a run that launches nothing.
+type nothing struct{}
+
+func (nothing) Prepare(kernel.Launch) (Plan, error) {
+	panic("supervisor: an observer launches nothing")
+}
+func (nothing) Release() {}
+
+// An observing steps a kernel that has no launcher by a clock of its own. It calls
+// the clients itself: the calls of one turn at the same time, and nothing is read
+// until they have answered. So no client can be too slow, and the order of the
+// facts does not depend on it.
+type observing struct {
+	ctx     context.Context // owned by Once: its end fails the calls
+	k       *kernel.Kernel
+	log     Ledger // nil without a ledger
+	clients map[string]Client
+	listen  Listener
+	seq     uint64
+}
+
+// step feeds one input and what follows from it.
 func (o *observing) step(now time.Time, in kernel.Input) error {
-	turn := o.k.Step(now, in)
+	for inputs := []kernel.Input{in}; len(inputs) > 0; inputs = inputs[1:] {
+		turn := o.k.Step(now, inputs[0])
+		if err := o.commit(now, turn); err != nil {
+			return err
+		}
+		inputs = append(inputs, o.perform(turn.Effects)...)
+	}
+	return nil
+}
+
+// commit writes the facts of a turn and passes them to the listener.
+func (o *observing) commit(now time.Time, turn kernel.Turn) error {
 	if len(turn.Facts) == 0 {
 		return nil
 	}
@@ -42,64 +119,22 @@ func (o *observing) step(now time.Time, in kernel.Input) error {
 	return o.listen(entries)
 }
 
-// Observe follows the sources of a session that another program launched. log
-// may be nil. It returns after a signal, or with the first error of the sources,
-// the ledger or listen.
-//
-// It needs no loop and no inbox: each source steps the kernel itself, one at a
-// time. An event is therefore emitted before its source reads the next record.
-func Observe(k *kernel.Kernel, sources Sources, signals <-chan os.Signal, log Ledger, listen Listener) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	o := &observation{observing: observing{k: k, log: log, listen: listen}, timer: time.NewTimer(time.Hour), over: make(chan struct{})}
-	defer o.timer.Stop()
-	o.step(kernel.Start{})
-	ended := make(chan error, 1)
-	go func() { ended <- sources.Run(ctx, o.step) }()
-	for over := o.over; ; {
-		select {
-		case err := <-ended:
-			o.step(kernel.SourcesDrained{})
-			if o.err != nil {
-				return o.err
-			}
-			return err
-		case <-over:
-			over = nil
-			cancel() // further inputs of the sources are dropped
-		case <-signals:
-			cancel() // the sources read once more to their end
-		case <-o.timer.C:
+// perform makes the dispatches of one turn and returns their outcomes, in the order
+// of the dispatches. An observer has no other effect.
+func (o *observing) perform(effects []kernel.Effect) []kernel.Input {
+	returned := make([]kernel.Input, len(effects))
+	var wg sync.WaitGroup
+	for i, e := range effects {
+		d, ok := e.(kernel.Dispatch)
+		if !ok {
+			continue
 		}
-		o.step(kernel.Wake{})
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(o.ctx, d.Timeout)
+			defer cancel()
+			returned[i] = call(ctx, o.clients[d.Client], d)
+		})
 	}
-}
-
-// An observation is the kernel of Observe, stepped by one goroutine at a time.
-type observation struct {
-	mu sync.Mutex // guards all below, for the goroutines of the sources and of Observe
-	observing
-	timer *time.Timer
-	err   error // of the ledger or the listener
-	over  chan struct{}
-	ended bool // over is closed and no input is stepped any more
-}
-
-func (o *observation) step(in kernel.Input) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.ended {
-		return
-	}
-	o.err = o.observing.step(time.Now(), in)
-	if _, done := o.k.Done(); done || o.err != nil {
-		o.ended = true
-		close(o.over)
-		return
-	}
-	if at, ok := o.k.Deadline(); ok {
-		o.timer.Reset(time.Until(at))
-	} else {
-		o.timer.Stop()
-	}
+	wg.Wait()
+	return slices.DeleteFunc(returned, func(in kernel.Input) bool { return in == nil })
 }

@@ -63,7 +63,7 @@ func TestObserve(t *testing.T) {
 				signals := make(chan os.Signal, 1)
 				time.AfterFunc(time.Minute, func() { signals <- syscall.SIGINT })
 				var got []lifeloop.Event
-				err := Observe(observer(), tt.sources, signals, nil, each(func(e kernel.Entry) error {
+				_, err := Observe(t.Context(), observer(), tt.sources, Ports{Signals: signals}, Options{}, each(func(e kernel.Entry) error {
 					o, ok := e.Fact.(kernel.Observed)
 					switch {
 					case !ok:

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,10 +22,35 @@ import (
 // none; records of several sources are ordered by time.
 //
 // A store may hold several sessions one after another. Those in front of the
-// requested one are skipped. log may be nil. The error is the first one of
-// reading, of the ledger or of listen.
-func Once(k *kernel.Kernel, sources []profiles.Source, log Ledger, listen Listener) error {
-	o := once{observing: observing{k: k, log: log, listen: listen}}
+// requested one are skipped. Of the ports it uses Ledger, Clients and Signals: a
+// signal, or the end of ctx, ends the reading and the calls under way. The error is
+// the first one of reading, of the ledger or of listen.
+func Once(ctx context.Context, k *kernel.Kernel, sources []profiles.Source, p Ports, listen Listener) error {
+	var wg sync.WaitGroup
+	defer wg.Wait() // after stop
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	wg.Go(func() {
+		select {
+		case <-p.Signals:
+			stop()
+		case <-ctx.Done():
+		}
+	})
+	o := once{observing: observing{ctx: ctx, k: k, log: p.Ledger, clients: p.Clients, listen: listen}}
+	if err := o.read(sources); err != nil {
+		return err
+	}
+	if p.Ledger != nil {
+		if err := p.Ledger.Close(); err != nil {
+			return fmt.Errorf("%w: %w", ErrLedger, err)
+		}
+	}
+	return nil
+}
+
+// read takes the records of all sources, and then what they leave behind.
+func (o *once) read(sources []profiles.Source) error {
 	var heads []*head
 	for _, s := range sources {
 		h := &head{unordered: s.Unordered}
@@ -38,7 +64,7 @@ func Once(k *kernel.Kernel, sources []profiles.Source, log Ledger, listen Listen
 		}
 		heads = append(heads, h)
 	}
-	for h, foreign := earliest(heads, k.Foreign); h != nil; h, foreign = earliest(heads, k.Foreign) {
+	for h, foreign := earliest(heads, o.k.Foreign); h != nil && o.ctx.Err() == nil; h, foreign = earliest(heads, o.k.Foreign) {
 		if foreign {
 			h.at = h.before
 		} else if err := o.take(h); err != nil {

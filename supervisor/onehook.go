@@ -24,8 +24,7 @@ func OneHook(ctx context.Context, k *kernel.Kernel, p Ports, call telemetry.Hook
 	over, stop := context.WithDeadline(ctx, deadline)
 	defer stop()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &supervisor{k: k, p: Ports{Clients: p.Clients, Committed: p.Committed}, ctx: ctx,
-		inbox: make(chan posted, batch), cancel: map[string]context.CancelFunc{}, requests: newRequests()}
+	s := newSupervisor(ctx, k, Ports{Clients: p.Clients, Committed: p.Committed}, Options{})
 	defer s.wg.Wait()
 	defer cancel()
 

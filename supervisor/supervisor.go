@@ -170,11 +170,9 @@ type posted struct {
 // returned and all its processes have ended. The end of ctx ends the session as
 // SIGTERM does. The error wraps ErrLedger.
 func Run(ctx context.Context, k *kernel.Kernel, p Ports, o Options) (kernel.Result, error) {
-	o.HookTime, o.Grace = cmp.Or(o.HookTime, 5*time.Second), cmp.Or(o.Grace, 5*time.Second)
 	asked := ctx.Done()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &supervisor{k: k, p: p, o: o, ctx: ctx, inbox: make(chan posted, batch), settles: make(chan chan struct{}),
-		cancel: map[string]context.CancelFunc{}, requests: newRequests()}
+	s := newSupervisor(ctx, k, p, o)
 	panicking := true // until the loop has returned
 	defer func() {
 		if !panicking { // a panic ends this process at once, and then the guard ends the harness
@@ -193,6 +191,13 @@ func Run(ctx context.Context, k *kernel.Kernel, p Ports, o Options) (kernel.Resu
 	result, err := s.loop(asked)
 	panicking = false
 	return result, err
+}
+
+// newSupervisor returns a run whose goroutines end with ctx.
+func newSupervisor(ctx context.Context, k *kernel.Kernel, p Ports, o Options) *supervisor {
+	o.HookTime, o.Grace = cmp.Or(o.HookTime, 5*time.Second), cmp.Or(o.Grace, 5*time.Second)
+	return &supervisor{k: k, p: p, o: o, ctx: ctx, inbox: make(chan posted, batch), settles: make(chan chan struct{}),
+		cancel: map[string]context.CancelFunc{}, requests: newRequests()}
 }
 
 func (s *supervisor) loop(asked <-chan struct{}) (kernel.Result, error) {

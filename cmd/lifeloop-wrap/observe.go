@@ -9,16 +9,16 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"lifeloop/harness"
+	"lifeloop/internal/config"
 	"lifeloop/internal/nearest"
 	"lifeloop/internal/store"
 	"lifeloop/kernel"
@@ -27,8 +27,6 @@ import (
 	"lifeloop/manifests"
 	"lifeloop/profiles"
 	"lifeloop/supervisor"
-	"lifeloop/synth"
-	"lifeloop/telemetry"
 	"lifeloop/view"
 )
 
@@ -42,16 +40,18 @@ func observeCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "observe --adapter ID [PATH…]",
 		Short: "Print the events of a session that runs without the wrapper",
-		Long: `observe reads the sources of a session and prints its lifecycle events as JSON
-Lines. It launches nothing and answers no hook: its integration mode is
-telemetry_only, and without --ledger it stores nothing. Several PATHs are sources
-of one session. Without a PATH, observe finds the newest session of this folder
-in the adapter's usual places. For the adapter generic, PATHs are activity files:
-the session starts when one changes, and their content is not read. With --once,
-times come from the records, so the same files give the same lines.`,
+		Long: `observe reads the sources of a session, prints its lifecycle events as JSON Lines
+and calls the configured clients. It launches nothing and answers no hook: its
+integration mode is telemetry_only, no payload can be placed, and without --ledger
+it stores nothing. Several PATHs are sources of one session. Without a PATH,
+observe finds the newest session of this folder in the adapter's usual places. For
+the adapter generic, PATHs are activity files: the session starts when one
+changes, and their content is not read. With --once, times come from the records,
+so the same files give the same lines.`,
 		Example: `  lifeloop-wrap observe --adapter claude
   lifeloop-wrap observe --adapter claude --once --usage ~/.claude/projects/-src/5f0c….jsonl
   lifeloop-wrap observe --adapter codex --once rollout-….jsonl hooks=calls.jsonl
+  lifeloop-wrap observe --adapter claude --client notes=./notes-client
   lifeloop-wrap observe --adapter opencode bus=http://127.0.0.1:4096/event`,
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			if f.once && f.follow {
@@ -62,6 +62,9 @@ times come from the records, so the same files give the same lines.`,
 				return err
 			}
 			o.out, o.notes = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if o.cfg, _, err = g.load(cmd); err != nil {
+				return err
+			}
 			if len(paths) == 0 {
 				err = o.find()
 			} else {
@@ -70,17 +73,7 @@ times come from the records, so the same files give the same lines.`,
 			if err != nil {
 				return err
 			}
-			if f.keepLog {
-				closeLog, err := o.createLedger(g, cmd)
-				if err != nil {
-					return err
-				}
-				defer closeLog()
-			}
-			if f.once {
-				return o.readOnce()
-			}
-			return o.readOn()
+			return o.observe()
 		},
 	}
 	fl := cmd.Flags()
@@ -92,12 +85,17 @@ times come from the records, so the same files give the same lines.`,
 	fl.BoolVar(&f.fromStart, "from-start", false, "print the events of existing records too")
 	fl.BoolVar(&f.usage, "usage", false, "print the sum of the model calls after the events")
 	fl.BoolVar(&f.keepLog, "ledger", false, "store a ledger, as run does")
+	// The configuration reads these flags by name.
+	fl.StringArray("client", nil, "client for every event, as `ID=CMDLINE` (repeatable)")
+	fl.StringArray("require", nil, "capability that must be available, as `CAP=LEVEL[:partial]` (repeatable)")
+	durationFlag(fl, new(time.Duration), "client-drain", 5*time.Second, "time for clients after the last record")
 	return cmd
 }
 
 // An observer reads the records of one session and prints its events.
 type observer struct {
 	flags    observeFlags
+	cfg      config.Config
 	profile  profiles.Profile
 	manifest lifeloop.Manifest
 	sources  []profiles.Source
@@ -106,8 +104,9 @@ type observer struct {
 	notes    io.Writer // for the user
 	found    bool      // a session was found
 	status   view.Status
-	id       string            // of the session of this observer
-	log      supervisor.Ledger // nil without --ledger
+	id       string       // of the session of this observer
+	folder   store.Folder // of its files; empty without --ledger
+	ledger   *ledger.Log  // nil without --ledger
 }
 
 func newObserver(f observeFlags) (*observer, error) {
@@ -146,21 +145,6 @@ func sameSource(a, b profiles.Source) bool {
 	one, err1 := os.Stat(a.Path)
 	other, err2 := os.Stat(b.Path)
 	return a.Name == b.Name && (a.Path == b.Path || err1 == nil && err2 == nil && os.SameFile(one, other))
-}
-
-func (o *observer) createLedger(g *globals, cmd *cobra.Command) (func(), error) {
-	cfg, _, err := g.load(cmd)
-	if err != nil {
-		return nil, err
-	}
-	dir := string(store.Open(cfg.StateDir).Folder(o.id))
-	log, err := ledger.Create(dir, ledger.Options{})
-	if err != nil {
-		return nil, no(lifeloop.InternalError, "create a ledger in %s: %v", dir, err).withHint("--state-dir chooses another folder")
-	}
-	o.log = log
-	fmt.Fprintf(o.notes, "lifeloop-wrap: recording session %s\n", o.id)
-	return func() { _ = log.Close() }, nil // each append has reported its error
 }
 
 // source is the source at a PATH: of the kind that KIND=PATH or --source names, or
@@ -214,59 +198,6 @@ func holdsHookCalls(path string) bool {
 		} `json:"stdin"`
 	}
 	return json.Unmarshal(line, &call) == nil && call.Stdin.Event != ""
-}
-
-// kernel returns the kernel of an observer. A repeatable one numbers its ids, so
-// that the same files give the same lines.
-func (o *observer) kernel(repeatable bool) *kernel.Kernel {
-	newID := func(prefix string) string { return prefix + uuid.NewString() }
-	if repeatable && o.log == nil {
-		n := map[string]int{}
-		newID = func(prefix string) string {
-			n[prefix]++
-			return fmt.Sprintf("%s%06d", prefix, n[prefix])
-		}
-	}
-	dir, _ := os.Getwd() // only recorded
-	blind := !slices.ContainsFunc(o.sources, func(s profiles.Source) bool { return !s.Blind })
-	return kernel.New(kernel.Config{Session: o.id, Observing: true,
-		Setup:  kernel.Setup{Manifest: o.manifest, HarnessSession: o.session, Tested: o.profile.Tested, Synth: synth.Config{Infer: blind, Estimates: o.profile.Estimates}},
-		Ledger: o.log != nil, NewID: newID, Began: kernel.Began{SessionID: o.id, AdapterID: o.manifest.AdapterID,
-			AdapterVersion: o.manifest.AdapterVersion, WorkDir: dir, Version: version, PID: os.Getpid(), Clients: []string{}, Policy: "none"}})
-}
-
-// readOnce prints the events of the existing records.
-func (o *observer) readOnce() error {
-	for _, s := range o.sources {
-		if s.Form == profiles.Events {
-			return usage("--once: %s is a server, whose events have no end", s.Path).withHint("leave --once out")
-		}
-	}
-	out := bufio.NewWriter(o.out)
-	err := supervisor.Once(o.kernel(true), o.sources, o.log, o.listener(out))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, supervisor.ErrNotReadable) {
-		err = no(lifeloop.AdapterUnavailable, "observe: %v", err)
-	}
-	if err == nil {
-		err = errors.Join(o.printUsage(out), o.noSessionError())
-	}
-	return cmp.Or(err, out.Flush())
-}
-
-// readOn prints events until a signal ends it.
-func (o *observer) readOn() error {
-	files, err := supervisor.NewFiles(supervisor.Files{Fixed: o.sources, Named: o.profile.Transcript, AtEnd: !o.flags.fromStart, Getenv: os.Getenv,
-		Runs: func(p telemetry.Process) bool { return harness.Runs(p.PID, p.Start) }})
-	if err != nil {
-		return no(lifeloop.AdapterUnavailable, "observe: %v", err)
-	}
-	files.Launched(0)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	if err := supervisor.Observe(o.kernel(false), files, signals, o.log, o.listener(o.out)); err != nil {
-		return err
-	}
-	return o.printUsage(o.out)
 }
 
 // listener prints the events of the entries that it receives.
