@@ -15,7 +15,7 @@ var layers = [][]string{
 	{"view", "evidence"},
 	{"simulate", "dispatch", "vault", "watchers", "watchers/sqlite", "watchers/sse", "harness", "control", "hosts", "otlp", "internal/config", "internal/fakeharness"},
 	{"supervisor", "internal/store"},
-	{"internal/doctor"},
+	{"internal/doctor", "internal/conformance"},
 	{"cmd/lifeloop-wrap", "cmd/lifeloop-hook"},
 }
 

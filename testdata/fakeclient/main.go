@@ -7,7 +7,7 @@
 //
 // A payload is a list of key=value, separated by commas; a piece without a
 // known key belongs to the value before it. placement may be repeated, each
-// followed by its requirement. Keys: id kind format encoding body placement
+// followed by its requirement. Keys: id kind format encoding body ref placement
 // requirement expires key size digest; size and digest override the computed
 // values ("digest=none" omits it).
 //
@@ -48,8 +48,10 @@ type script struct {
 	crash, badJSON, babble     bool
 	ignoreStdin, echo, nameIt  bool
 	persistent, twice, stay    bool
+	strict, vary, lag          bool
 	after, exitAfter           int
-	log, stderr                string
+	log, stderr, fixed         string
+	last                       string // id of the event before
 }
 
 func main() {
@@ -77,7 +79,11 @@ func main() {
 	flag.BoolVar(&s.persistent, "persistent", false, "answer each line of stdin with a line")
 	flag.IntVar(&s.after, "after", 0, "with --persistent: answer the first `N` successfully and at once, despite other flags")
 	flag.IntVar(&s.exitAfter, "exit-after", 0, "with --persistent: exit after `N` answers")
-	flag.BoolVar(&s.stay, "stay", false, "with --persistent: do not exit when stdin ends")
+	flag.BoolVar(&s.stay, "stay", false, "do not exit: after the answer, or with --persistent when stdin ends")
+	flag.StringVar(&s.fixed, "answer", "", "answer with this text")
+	flag.BoolVar(&s.strict, "strict", false, "exit with 1 at a member that is not of the contract")
+	flag.BoolVar(&s.vary, "vary", false, "the event's id is the body of each payload")
+	flag.BoolVar(&s.lag, "lag", false, "with --persistent: return the id of the event before as a warning")
 	flag.BoolVar(&s.twice, "twice", false, "with --persistent: print each answer twice")
 	flag.DurationVar(&s.linger, "linger", 0, "only sleep, as the process that fork-linger leaves behind")
 	flag.Parse()
@@ -105,6 +111,9 @@ func main() {
 		envelope, err := io.ReadAll(os.Stdin)
 		check(err)
 		s.serve(envelope, os.Stdout)
+	}
+	for s.stay && !s.persistent {
+		time.Sleep(time.Hour)
 	}
 	os.Exit(s.exit)
 }
@@ -139,6 +148,13 @@ func (s script) serveLines() {
 			out = os.Stdout
 		}
 		does.serve(bytes.TrimSuffix(envelope, []byte("\n")), out)
+		var asked struct {
+			Request struct {
+				EventID string `json:"event_id"`
+			}
+		}
+		check(json.Unmarshal(envelope, &asked))
+		s.last = asked.Request.EventID
 		line.WriteByte('\n')
 		if does.twice {
 			line = *bytes.NewBuffer(bytes.Repeat(line.Bytes(), 2))
@@ -169,6 +185,8 @@ func (s script) serve(envelope []byte, stdout io.Writer) {
 			_, err := stdout.Write(bytes.Repeat([]byte("blah "), 1000))
 			check(err)
 		}
+	case s.fixed != "":
+		answer = []byte(s.fixed)
 	case !s.echo:
 		answer = s.answer(envelope)
 		if s.badJSON {
@@ -195,6 +213,33 @@ func (s script) record(envelope []byte) {
 	check(errors.Join(err, f.Close()))
 }
 
+// known refuses a member that the contract does not have.
+func known(envelope []byte) error {
+	var doc struct {
+		SchemaVersion json.RawMessage `json:"schema_version"`
+		Payloads      json.RawMessage `json:"payloads"`
+		Request       struct {
+			SchemaVersion    json.RawMessage `json:"schema_version"`
+			Event            json.RawMessage `json:"event"`
+			EventID          json.RawMessage `json:"event_id"`
+			AdapterID        json.RawMessage `json:"adapter_id"`
+			AdapterVersion   json.RawMessage `json:"adapter_version"`
+			IntegrationMode  json.RawMessage `json:"integration_mode"`
+			InvocationID     json.RawMessage `json:"invocation_id"`
+			HarnessSessionID json.RawMessage `json:"harness_session_id"`
+			HarnessRunID     json.RawMessage `json:"harness_run_id"`
+			HarnessTaskID    json.RawMessage `json:"harness_task_id"`
+			FrameContext     json.RawMessage `json:"frame_context"`
+			PayloadRefs      json.RawMessage `json:"payload_refs"`
+			IdempotencyKey   json.RawMessage `json:"idempotency_key"`
+			EventData        json.RawMessage `json:"event_data"`
+		} `json:"request"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(envelope))
+	dec.DisallowUnknownFields()
+	return dec.Decode(&doc)
+}
+
 type answer struct {
 	SchemaVersion  string           `json:"schema_version,omitempty"`
 	Status         string           `json:"status"`
@@ -212,6 +257,9 @@ func (s script) answer(envelope []byte) []byte {
 			EventID string `json:"event_id"`
 		} `json:"request"`
 	}
+	if s.strict {
+		check(known(envelope))
+	}
 	if len(envelope) > 0 {
 		if err := json.Unmarshal(envelope, &asked); err != nil {
 			check(fmt.Errorf("read the envelope: %w", err))
@@ -224,12 +272,18 @@ func (s script) answer(envelope []byte) []byte {
 	if a.Status == "failed" && a.FailureClass == "" {
 		a.FailureClass = "internal_error"
 	}
+	if s.lag {
+		a.Warnings = append(a.Warnings, s.last)
+	}
 	if s.nameIt {
 		a.Warnings = append(a.Warnings, asked.Request.EventID)
 	}
 	for i, spec := range s.payloads {
 		if !s.on.matches(asked.Request.Event) {
 			break
+		}
+		if s.vary {
+			spec += ",body=" + asked.Request.EventID
 		}
 		p, err := s.payload(spec, fmt.Sprintf("pl_%s_%d", asked.Request.EventID, i+1))
 		if err != nil {
@@ -283,6 +337,9 @@ func (s script) payload(spec, id string) (map[string]any, error) {
 	if fields["encoding"] == "base64" {
 		p["body"] = base64.StdEncoding.EncodeToString([]byte(body))
 	}
+	if ref, ok := fields["ref"]; ok {
+		p["body_ref"] = ref
+	}
 	if key, ok := fields["key"]; ok {
 		p["idempotency_key"] = key
 	}
@@ -307,7 +364,7 @@ func (s script) payload(spec, id string) (map[string]any, error) {
 	return p, nil
 }
 
-const payloadKeys = " id kind format encoding body placement requirement expires key size digest "
+const payloadKeys = " id kind format encoding body ref placement requirement expires key size digest "
 
 // split returns nil if the first piece has no known key.
 func split(spec string) (pairs [][2]string) {

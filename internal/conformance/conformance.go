@@ -1,0 +1,182 @@
+// Package conformance tests a client program against the contract, for the
+// client's author. It sends the client one document of each event, with the
+// faults that a session would not forgive in mind, and then drives
+// sessions: the real loop, kernel and dispatch, below a scripted harness.
+//
+// It has no rules of its own about payloads and receipts: what a session makes of
+// an answer is what the kernel makes of it.
+//
+//	report, err := conformance.Run(ctx, conformance.Config{Command: words, ClientID: "notes", AdapterID: id})
+//	err = report.Print(os.Stdout)
+package conformance
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"time"
+
+	"lifeloop/dispatch"
+	"lifeloop/lifeloop"
+	"lifeloop/manifests"
+)
+
+// A Config says what to test and how.
+type Config struct {
+	Command   []string      // the client's program and its arguments, run without a shell
+	ClientID  string        // passed to it
+	AdapterID string        // whose manifest the sessions have
+	Mode      string        // Oneshot, Persistent, or "" for each that the client supports
+	Timeout   time.Duration // of one call; 0 is that of a session
+}
+
+// The modes of a client, as the configuration names them.
+const (
+	Oneshot    = "oneshot"
+	Persistent = "persistent"
+)
+
+// A Report is what the client did, in the form of `client test --json`.
+type Report struct {
+	OK         bool        `json:"ok"` // there is no violation
+	AdapterID  string      `json:"adapter_id"`
+	Command    []string    `json:"command"`
+	Modes      []Mode      `json:"modes"`
+	Calls      []Call      `json:"calls"`
+	Violations []Violation `json:"violations"`
+	Notes      []string    `json:"notes"`
+}
+
+// A Mode is one way to run the client.
+type Mode struct {
+	Mode   string `json:"mode"`
+	Tested bool   `json:"tested"`
+	Why    string `json:"why,omitempty"` // it was not tested
+}
+
+// A Call is one event sent to the client.
+type Call struct {
+	Mode  string         `json:"mode"`
+	Step  string         `json:"step"` // what the kit was doing
+	Event lifeloop.Event `json:"event"`
+	// EventID is that of the document; several calls may have the same.
+	EventID    string `json:"event_id"`
+	DurationMS int64  `json:"duration_ms"`
+	// Answer is what the client printed if that is JSON, and null otherwise.
+	Answer json.RawMessage `json:"answer"`
+	// Failure is why there is no valid answer; empty if there is one.
+	Failure string `json:"failure,omitempty"`
+	// Receipt is what a session recorded; null outside of a session and for
+	// receipt.emitted, which makes none.
+	Receipt *lifeloop.Receipt `json:"receipt"`
+}
+
+// A Violation is a sentence of the contract that the client broke.
+type Violation struct {
+	Rule     string         `json:"rule"`
+	Mode     string         `json:"mode"`
+	Step     string         `json:"step"`            // the first of them
+	Event    lifeloop.Event `json:"event,omitempty"` // in that step
+	Found    string         `json:"found"`
+	Times    int            `json:"times"`
+	Sentence string         `json:"sentence"`
+	Document string         `json:"document"`
+	// Stderr is the end of what the client printed there in that step.
+	Stderr string `json:"stderr,omitempty"`
+}
+
+// A kit is one test of one client.
+type kit struct {
+	cfg      Config
+	manifest lifeloop.Manifest
+	timeouts map[string]int // of calls, by mode
+	mark     string         // an environment variable that all processes of the client inherit
+	*Report
+}
+
+// Run tests a client. The error is that of the machine or the configuration,
+// such as a program that does not exist, and never a violation.
+func Run(ctx context.Context, c Config) (*Report, error) {
+	c.Timeout = cmp.Or(c.Timeout, dispatch.DefaultTimeout)
+	manifest, ok := manifests.Get(c.AdapterID)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("no adapter has the id %s", c.AdapterID)
+	case len(c.Command) == 0:
+		return nil, errors.New("no command to test")
+	}
+	if _, err := exec.LookPath(c.Command[0]); err != nil {
+		return nil, fmt.Errorf("find the client: %w", err)
+	}
+	k := &kit{cfg: c, manifest: manifest, mark: newMark(), timeouts: map[string]int{}, Report: &Report{AdapterID: c.AdapterID, Command: c.Command,
+		Modes: []Mode{}, Calls: []Call{}, Violations: []Violation{}, Notes: []string{}}}
+	if err := k.choose(ctx); err != nil {
+		return nil, err
+	}
+	for _, m := range k.Modes {
+		if !m.Tested {
+			continue
+		}
+		if err := k.test(ctx, m.Mode); err != nil {
+			return nil, err
+		}
+	}
+	k.OK = len(k.Violations) == 0
+	return k.Report, ctx.Err()
+}
+
+// test sends the client every document in one mode, and then runs a session.
+func (k *kit) test(ctx context.Context, mode string) error {
+	send := k.sendOneshot
+	if mode == Persistent {
+		send = k.sendPersistent
+	}
+	if err := send(ctx, documents()); err != nil {
+		return err
+	}
+	for _, subscribed := range []func(lifeloop.Event) bool{ofHarness, ofWrapper} {
+		if k.givenUp(mode) {
+			break
+		}
+		if err := k.session(ctx, mode, subscribed); err != nil {
+			return err
+		}
+	}
+	if k.givenUp(mode) {
+		k.Notes = append(k.Notes, mode+": the client was not sent all events, because it did not answer in time again and again")
+	}
+	return nil
+}
+
+// maxTimeouts ends the test of a mode: a client that answers nothing would take
+// its time-out for every event.
+const maxTimeouts = 3
+
+func (k *kit) givenUp(mode string) bool { return k.timeouts[mode] >= maxTimeouts }
+
+// violate records a violation; a repeated one is counted.
+func (k *kit) violate(mode, step string, event lifeloop.Event, r rule, stderr []byte, found string, args ...any) {
+	for i := range k.Violations {
+		if v := &k.Violations[i]; v.Rule == r.id && v.Mode == mode {
+			v.Times++
+			return
+		}
+	}
+	k.Violations = append(k.Violations, Violation{Rule: r.id, Mode: mode, Step: step, Event: event, Found: fmt.Sprintf(found, args...),
+		Times: 1, Sentence: r.sentence, Document: r.document, Stderr: lastWords(stderr)})
+}
+
+// violated reports whether one of the rules was broken in a mode.
+func (k *kit) violated(mode string, rules ...rule) bool {
+	for _, v := range k.Violations {
+		for _, r := range rules {
+			if v.Rule == r.id && v.Mode == mode {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,268 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"lifeloop/dispatch"
+)
+
+// This file runs the client outside of a session. Package dispatch reports what a
+// receipt needs. An author needs more: what the client had printed, whether it
+// was still alive, and which processes it left behind.
+
+// maxErrors bounds the standard error that is read.
+const maxErrors = 64 << 10
+
+// A process is one process of the client.
+type process struct {
+	cmd    *exec.Cmd
+	mark   string
+	stdin  *os.File
+	stdout *capture
+	stderr *capture
+	exited chan struct{} // closed when it was reaped
+}
+
+// start starts the client in a process group of its own, until ctx ends.
+func (k *kit) start(ctx context.Context) (*process, error) {
+	p := &process{cmd: exec.CommandContext(ctx, k.cfg.Command[0], k.cfg.Command[1:]...), mark: k.mark, exited: make(chan struct{})}
+	p.cmd.Cancel = func() error { return syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
+	p.cmd.Env = append(os.Environ(), k.mark, "LIFELOOP_SESSION_ID="+sampleSession, "LIFELOOP_CLIENT_ID="+k.cfg.ClientID)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var theirs [3]*os.File
+	defer func() {
+		for _, f := range theirs {
+			f.Close() // a nil file returns an error
+		}
+	}()
+	in, stdin, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	theirs[0], p.stdin = in, stdin
+	for i, most := range []int{dispatch.DefaultMaxAnswer + 1, maxErrors} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		theirs[i+1] = w
+		c := &capture{from: r, most: most, news: make(chan struct{}, 1), over: make(chan struct{})}
+		go c.read()
+		if i == 0 {
+			p.stdout = c
+		} else {
+			p.stderr = c
+		}
+	}
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = theirs[0], theirs[1], theirs[2]
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the client: %w", err)
+	}
+	go func() {
+		_ = p.cmd.Wait() // the state says how it ended
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+// write sends text without waiting for the client to read it.
+func (p *process) write(text []byte) {
+	go func() { _, _ = p.stdin.Write(text) }() // a client need not read
+}
+
+// writeAll sends text and then the end of stdin.
+func (p *process) writeAll(text []byte) {
+	go func() {
+		_, _ = p.stdin.Write(text)
+		p.stdin.Close()
+	}()
+}
+
+// ended waits for the client's exit until the deadline.
+func (p *process) ended(deadline time.Time) bool {
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+		return true
+	case <-timer.C:
+	}
+	select {
+	case <-p.exited: // at the same moment
+		return true
+	default:
+		return false
+	}
+}
+
+// status is how it ended, in the words of a receipt; empty for exit code 0.
+func (p *process) status() string {
+	switch s := p.cmd.ProcessState.Sys().(syscall.WaitStatus); {
+	case s.Signaled():
+		return "killed by " + s.Signal().String()
+	case s.ExitStatus() != 0:
+		return fmt.Sprintf("exit status %d", s.ExitStatus())
+	}
+	return ""
+}
+
+// goodbyeTime is how long a process of the client may take to end after the
+// client itself did.
+const goodbyeTime = 100 * time.Millisecond
+
+// close ends the client and everything that it started. It returns the commands of
+// the processes that outlived it.
+func (p *process) close() (left []string) {
+	p.stdin.Close()
+	select {
+	case <-p.exited:
+		if pids, _ := marked(p.mark); len(pids) > 0 {
+			time.Sleep(goodbyeTime)
+		}
+	default: // not reaped yet, so the group is its own
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		<-p.exited
+	}
+	pids, names := marked(p.mark)
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	for _, c := range []*capture{p.stdout, p.stderr} {
+		c.close()
+	}
+	return names
+}
+
+// newMark is a variable that only the client and its processes have.
+func newMark() string { return "LIFELOOP_CLIENT_TEST=" + rand.Text() }
+
+// marked lists the running processes that have the mark in their environment. It
+// finds none where there is no /proc.
+func marked(mark string) (pids []int, names []string) {
+	paths, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range paths {
+		env, err := os.ReadFile(path) // fails for processes of other users and ended ones
+		if err != nil || !bytes.Contains(env, []byte(mark+"\x00")) {
+			continue
+		}
+		dir := filepath.Dir(path)
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && pid != os.Getpid() {
+			words, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+			pids, names = append(pids, pid), append(names, strings.TrimSpace(strings.ReplaceAll(string(words), "\x00", " ")))
+		}
+	}
+	return pids, names
+}
+
+// A capture holds what a client printed to one stream.
+type capture struct {
+	from *os.File
+	most int
+	news chan struct{} // holds a token when text was added
+	over chan struct{} // closed at the end of the stream
+
+	mu   sync.Mutex // guards text
+	text []byte
+}
+
+func (c *capture) read() {
+	defer close(c.over)
+	buf := make([]byte, 8<<10)
+	for {
+		n, err := c.from.Read(buf)
+		c.mu.Lock()
+		c.text = append(c.text, buf[:min(n, c.most-len(c.text))]...)
+		full := len(c.text) == c.most
+		c.mu.Unlock()
+		select {
+		case c.news <- struct{}{}:
+		default:
+		}
+		if full {
+			_, err = io.Copy(io.Discard, c.from)
+		}
+		if err != nil || full {
+			return
+		}
+	}
+}
+
+// close waits for the end of the stream. A process with another environment may
+// still hold it open; then the rest is not read.
+func (c *capture) close() {
+	select {
+	case <-c.over:
+	case <-time.After(goodbyeTime):
+	}
+	c.from.Close()
+	<-c.over
+}
+
+// all is the text so far.
+func (c *capture) all() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return bytes.Clone(c.text)
+}
+
+// full reports whether more was printed than is read.
+func (c *capture) full() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.text) == c.most
+}
+
+// line takes the first whole line, without its newline.
+func (c *capture) line() ([]byte, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	line, rest, whole := bytes.Cut(c.text, []byte("\n"))
+	if !whole {
+		return nil, false
+	}
+	line = bytes.Clone(line)
+	c.text = rest
+	return line, true
+}
+
+// nextLine waits for a line until the deadline or the client's end.
+func (p *process) nextLine(deadline time.Time) ([]byte, bool) {
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	for {
+		if line, ok := p.stdout.line(); ok {
+			return line, true
+		}
+		if p.stdout.full() {
+			return nil, false
+		}
+		select {
+		case <-p.stdout.news:
+		case <-p.stdout.over:
+			return p.stdout.line()
+		case <-timer.C:
+			return nil, false
+		}
+	}
+}
+
+// asJSON is text as a member of a report; null if it is no JSON.
+func asJSON(text []byte) json.RawMessage {
+	if text = bytes.TrimSpace(text); json.Valid(text) && len(text) > 0 {
+		return json.RawMessage(text)
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"lifeloop/lifeloop"
+)
+
+// A rule is a sentence that a client can break. The sentence stands as it is in
+// the document.
+type rule struct{ id, sentence, document string }
+
+const (
+	guide    = "docs/writing-a-client.md"
+	contract = "docs/contract/lifeloop.md" // quotes the contract
+)
+
+var (
+	noAnswer    = rule{"no_answer", "limit of one call, from its start to your exit, or to the end of your line", guide}
+	staysAlive  = rule{"stays_alive", "it reads one JSON document on stdin, prints one on stdout, and exits with 0", guide}
+	exitStatus  = rule{"exit_status", "it reads one JSON document on stdin, prints one on stdout, and exits with 0", guide}
+	endedEarly  = rule{"ended_early", "If you exit before an answer is complete, that event has failed", guide}
+	notJSON     = rule{"not_json", "clients deserialize this single document from stdin and return a `CallbackResponse` on stdout", contract}
+	tooLarge    = rule{"too_large", "At most 1 MiB of stdout is read.", guide}
+	badMember   = rule{"schema", "The program enforces what the schemas say", guide}
+	badVersion  = rule{"schema_version", "may be left out; if given, the request's", guide}
+	badFailure  = rule{"failure_class", "required with `failed`, absent or null otherwise", guide}
+	looseRetry  = rule{"retry_class", "a looser one makes the answer invalid", guide}
+	bodyAndRef  = rule{"body_and_ref", "`body` and `body_ref` are mutually exclusive.", contract}
+	sizeDigest  = rule{"size_and_digest", "Lifeloop validates size, digest, encoding", contract}
+	badPlace    = rule{"placement", "at least one `{placement, requirement}`, in your order, each placement once", guide}
+	extraOutput = rule{"extra_output", "Print the answer without line breaks, then a newline, and flush it", guide}
+	wrongOrder  = rule{"order", "Each envelope is one line on stdin, each answer one line on stdout, in order", guide}
+	leftBehind  = rule{"leaves_processes", "So leave no background work.", guide}
+	staysAtEnd  = rule{"stays_at_end", "Then you have 250 ms to finish; after that your group is killed.", guide}
+	unknownName = rule{"unknown_members", "Ignore unknown members.", guide}
+	keyReused   = rule{"idempotency_key", "Reusing an `idempotency_key` with different content is a `duplicate_id_conflict`", contract}
+)
+
+// A broken is one rule that an answer breaks.
+type broken struct {
+	rule
+	found string
+}
+
+// judge says which rules an answer breaks. The contract's own validation
+// decides; this names its rule.
+func judge(body []byte, version string) (breaks []broken) {
+	if text := bytes.TrimSpace(body); len(text) == 0 {
+		return []broken{{notJSON, "it printed nothing"}}
+	} else if text[0] != '{' || !json.Valid(text) {
+		return []broken{{notJSON, "it printed " + shown(text)}}
+	}
+	answer, err := lifeloop.ParseCallbackResponse(body)
+	if err == nil {
+		err = answer.Validate(version)
+	}
+	var invalid *lifeloop.ValidationError
+	if !errors.As(err, &invalid) {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, p := range invalid.Problems {
+		if r := ruleOf(p.Path); !seen[r.id] {
+			seen[r.id] = true
+			breaks = append(breaks, broken{r, p.Path + ": " + p.Message})
+		}
+	}
+	return breaks
+}
+
+// ruleOf is the rule about a member of an answer.
+func ruleOf(path string) rule {
+	name := path[strings.LastIndexByte(path, '.')+1:]
+	switch {
+	case strings.Contains(path, "acceptable_placements"):
+		return badPlace
+	case path == "schema_version":
+		return badVersion
+	case name == "failure_class":
+		return badFailure
+	case name == "retry_class":
+		return looseRetry
+	case name == "body_ref":
+		return bodyAndRef
+	case name == "byte_size", name == "content_digest", name == "content_encoding", name == "body":
+		return sizeDigest
+	}
+	return badMember
+}
+
+// shown is the beginning of a text that is not JSON.
+func shown(text []byte) string {
+	const most = 60
+	if len(text) > most {
+		return strings.ToValidUTF8(string(text[:most]), "") + "…"
+	}
+	return strings.ToValidUTF8(string(text), "")
+}
+
+// lastWords is the end of a client's standard error.
+func lastWords(text []byte) string {
+	const most = 1 << 10
+	text = bytes.TrimSpace(text)
+	return strings.ToValidUTF8(string(text[max(0, len(text)-most):]), "")
+}

@@ -1,0 +1,328 @@
+package conformance
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"lifeloop/attempt"
+	"lifeloop/control"
+	"lifeloop/dispatch"
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/supervisor"
+	"lifeloop/telemetry"
+)
+
+// This file runs a session with the client: the real loop, kernel, socket and
+// dispatch. Only the harness is scripted. Nothing is stored.
+
+// tick is the time between two supervisor.tick of the session that has them.
+const tick = 300 * time.Millisecond
+
+// The events of the wrapper itself have a session of their own: each receipt of
+// the other one would be one more call.
+func ofWrapper(e lifeloop.Event) bool {
+	return e == lifeloop.SupervisorTick || e == lifeloop.ReceiptEmitted || e.Session()
+}
+func ofHarness(e lifeloop.Event) bool {
+	return e != lifeloop.SupervisorTick && e != lifeloop.ReceiptEmitted
+}
+
+// session runs the story of the events that the client subscribed to.
+func (k *kit) session(ctx context.Context, mode string, subscribed func(lifeloop.Event) bool) error {
+	id := newID("")
+	path, err := control.SocketPath(id)
+	if err != nil {
+		return err
+	}
+	door, err := control.Listen(path)
+	if err != nil {
+		return err
+	}
+	defer door.Close()
+	client, err := k.client(mode, id)
+	if err != nil {
+		return err
+	}
+	defer client.close()
+
+	s := &world{kit: k, mode: mode, socket: path, client: client, events: map[lifeloop.Event]int{},
+		open: map[string]bool{}, calls: map[string]int{}, step: "the start", changed: make(chan struct{}), stopped: ctx.Done(), subscribed: map[lifeloop.Event]bool{}}
+	for _, e := range lifeloop.Events() {
+		s.subscribed[e] = subscribed(e)
+	}
+	client.world = s
+	_, err = supervisor.Run(ctx, kernel.New(s.config(id)), supervisor.Ports{Launcher: s, Door: door, Committed: s.committed,
+		Clients: map[string]supervisor.Client{k.cfg.ClientID: client}}, supervisor.Options{Relaunch: true})
+	if err != nil {
+		return fmt.Errorf("run a session: %w", err)
+	}
+	s.judge()
+	return s.incomplete
+}
+
+// client is the client as a session calls it.
+func (k *kit) client(mode, session string) (*recorded, error) {
+	cfg := dispatch.Config{ID: k.cfg.ClientID, Command: k.cfg.Command, Timeout: k.cfg.Timeout,
+		Env: append(os.Environ(), k.mark, "LIFELOOP_SESSION_ID="+session, "LIFELOOP_CLIENT_ID="+k.cfg.ClientID)}
+	if mode == Persistent {
+		p, err := dispatch.NewPersistent(cfg)
+		return &recorded{Client: p, close: p.Close}, err
+	}
+	o, err := dispatch.NewOneshot(cfg)
+	return &recorded{Client: o, close: func() {}}, err
+}
+
+// recorded notes every call of the client.
+type recorded struct {
+	supervisor.Client
+	close func()
+	world *world
+}
+
+// notCalled is the failure of a call that is not made.
+const notCalled = "not called: it timed out before"
+
+func (r *recorded) Call(ctx context.Context, text []byte) (dispatch.Answer, error) {
+	envelope, err := lifeloop.Parse[lifeloop.DispatchEnvelope](text)
+	if err != nil {
+		return dispatch.Answer{}, err
+	}
+	if r.world.givenUp(r.world.mode) {
+		return dispatch.Answer{}, &dispatch.Failure{Class: lifeloop.Timeout, Why: notCalled}
+	}
+	answer, err := r.Client.Call(ctx, text)
+	failed, _ := errors.AsType[*dispatch.Failure](err)
+	r.world.called(envelope, answer, failed)
+	return answer, err
+}
+
+// newID returns a new id.
+func newID(prefix string) string { return prefix + rand.Text() }
+
+// config is the kernel's: one client with every event, and one retry.
+func (s *world) config(id string) kernel.Config {
+	return kernel.Config{
+		Session: id, Ledger: true, Setup: s.setup(), Tick: tick, ClientDrain: s.patience(), AbortGrace: time.Second,
+		Clients:   []kernel.Client{{ID: s.cfg.ClientID, Events: s.subscribed, Timeout: s.cfg.Timeout}},
+		Policy:    attempt.Policy{Retries: attempt.Retries{Attempts: 1, MaxRetries: 1, On: map[attempt.Cause]bool{attempt.Model: true}}},
+		Manifests: []lifeloop.Manifest{s.manifest},
+		Began:     kernel.Began{SessionID: id, AdapterID: s.manifest.AdapterID, AdapterVersion: s.manifest.AdapterVersion, Clients: []string{s.cfg.ClientID}, Policy: "none"},
+		NewID:     newID,
+	}
+}
+
+// setup describes a launch. The version that the harness reports is not among the
+// tested ones, so that capability.degraded occurs.
+func (s *world) setup() kernel.Setup {
+	return kernel.Setup{Manifest: s.manifest, Hooks: true, Tested: []string{"1.0.0"}}
+}
+
+// patience bounds every wait for the session. It is only reached if something is
+// broken.
+func (s *world) patience() time.Duration { return time.Minute + 10*s.cfg.Timeout }
+
+// A world is the scripted harness of one session, and what the session recorded.
+type world struct {
+	*kit
+	mode       string
+	socket     string
+	client     *recorded
+	subscribed map[lifeloop.Event]bool
+	incomplete error           // why the story was cut short
+	stopped    <-chan struct{} // closed when the test is to end
+	over       sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	step    string
+	changed chan struct{} // closed and replaced at each change
+	events  map[lifeloop.Event]int
+	open    map[string]bool // calls without an answer
+	calls   map[string]int  // index in Report.Calls, by event
+	faults  []fault
+	refused []lifeloop.Receipt // with a key that was used before
+}
+
+// A fault is a failed call of the session.
+type fault struct {
+	step  string
+	event lifeloop.Event
+	why   *dispatch.Failure
+	rules []broken
+}
+
+// called notes a call and its answer.
+func (s *world) called(e lifeloop.DispatchEnvelope, a dispatch.Answer, failed *dispatch.Failure) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := Call{Mode: s.mode, Step: s.step, Event: e.Request.Event, EventID: e.Request.EventID, DurationMS: a.Duration.Milliseconds()}
+	f := fault{step: s.step, event: c.Event, why: failed}
+	if failed != nil {
+		c.Failure = failed.Why
+		if failed.Class == lifeloop.Timeout {
+			s.timeouts[s.mode]++
+		}
+	} else {
+		c.Answer, f.rules = asJSON(a.Body), judge(a.Body, e.Request.SchemaVersion)
+		for _, b := range f.rules {
+			c.Failure = b.found
+		}
+	}
+	if c.Failure != "" {
+		s.faults = append(s.faults, f)
+	}
+	s.calls[c.EventID] = len(s.Calls)
+	s.Calls = append(s.Calls, c)
+}
+
+// committed follows the facts of the session, on its loop.
+func (s *world) committed(e kernel.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch f := e.Fact.(type) {
+	case kernel.Observed:
+		s.events[f.Record.Event]++
+		for _, c := range f.Calls {
+			s.open[c.Call] = true
+		}
+	case kernel.Answered:
+		delete(s.open, f.Call)
+	case kernel.CallOver:
+		delete(s.open, f.Call)
+	case kernel.ReceiptIssued:
+		delete(s.open, f.Call)
+		i, known := s.calls[f.Receipt.EventID]
+		if !known { // it was not called: skipped, or out of time
+			i = len(s.Calls)
+			s.Calls = append(s.Calls, Call{Mode: s.mode, Step: s.step, Event: f.Receipt.Event, EventID: f.Receipt.EventID, Failure: "not called"})
+		}
+		s.Calls[i].Receipt = &f.Receipt
+		if c := f.Receipt.FailureClass; c != nil && *c == lifeloop.StateConflict {
+			s.refused = append(s.refused, f.Receipt)
+		}
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// await waits until a condition of the record holds.
+func (s *world) await(what string, holds func() bool) bool {
+	timer := time.NewTimer(s.patience())
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		ok, changed := holds(), s.changed
+		s.mu.Unlock()
+		if ok {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-s.stopped:
+			return false
+		case <-timer.C:
+			s.incomplete = errors.Join(s.incomplete, fmt.Errorf("the session did not get to %s", what))
+			return false
+		}
+	}
+}
+
+// judge turns what the session recorded into violations. A failure that the
+// documents showed already is not reported again.
+func (s *world) judge() {
+	for _, f := range s.faults {
+		for _, b := range f.rules {
+			s.violate(s.mode, f.step, f.event, b.rule, nil, "%s", b.found)
+		}
+		if f.why == nil || f.why.Why == notCalled {
+			continue
+		}
+		r := exitStatus
+		switch {
+		case f.why.Class == lifeloop.Timeout && s.violated(s.mode, staysAlive):
+			r = staysAlive
+		case f.why.Class == lifeloop.Timeout:
+			r = noAnswer
+		case f.why.Class == lifeloop.InvalidRequest:
+			r = tooLarge
+		case s.mode == Persistent:
+			r = endedEarly
+		}
+		s.violate(s.mode, f.step, f.event, r, nil, "%s", f.why.Why)
+	}
+	for _, r := range s.refused {
+		c := s.Calls[s.calls[r.EventID]]
+		var said struct{ Status lifeloop.Status }
+		if json.Unmarshal(c.Answer, &said) == nil && said.Status != lifeloop.Failed {
+			s.violate(s.mode, c.Step, r.Event, keyReused, nil, "%v", r.Warnings)
+		}
+	}
+}
+
+// ---- the harness
+
+// Prepare prepares a launch.
+func (s *world) Prepare(e kernel.Launch) (supervisor.Plan, error) {
+	return supervisor.Plan{Setup: s.setup(), DecodeHook: decodeHook, Answer: func(_, text string) []byte { return []byte(text) },
+		Start: func(post func(kernel.Input), _ func()) (supervisor.Child, error) {
+			c := &child{exit: make(chan kernel.ChildExited, 1), gone: make(chan struct{})}
+			close(c.gone)
+			play := s.firstLaunch
+			switch {
+			case s.subscribed[lifeloop.SupervisorTick]:
+				play = s.shortLaunch
+			case e.Number > 1:
+				play = s.secondLaunch
+			}
+			s.over.Go(func() { c.end(play(post)) })
+			c.wait = s.over.Wait
+			return c, nil
+		}}, nil
+}
+
+// Release has no terminal to restore.
+func (s *world) Release() {}
+
+// decodeHook is the other side of hook: the kit speaks a dialect of its own.
+func decodeHook(_ string, input []byte) (call telemetry.HookCall, err error) {
+	err = json.Unmarshal(input, &call)
+	return call, err
+}
+
+// A child is the process of the scripted harness, which does not exist.
+type child struct {
+	exit chan kernel.ChildExited
+	gone chan struct{}
+	wait func()
+}
+
+func (c *child) end(e kernel.ChildExited) {
+	select {
+	case c.exit <- e:
+	default: // it was ended by a signal
+	}
+}
+
+func (c *child) PID() int { return os.Getpid() }
+func (c *child) Signal(sig syscall.Signal) error {
+	c.end(kernel.ChildExited{Signal: int(sig)})
+	return nil
+}
+func (c *child) KillTree() error { return c.Signal(syscall.SIGKILL) }
+func (c *child) Wait() kernel.ChildExited {
+	e := <-c.exit
+	c.wait()
+	return e
+}
+func (c *child) LastOutput() time.Time { return time.Time{} } // it prints nothing
+func (c *child) Resume() error         { return nil }
+func (c *child) Hold() error           { return nil }
+func (c *child) Free() error           { return nil }
+func (c *child) Gone() <-chan struct{} { return c.gone }
