@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"lifeloop/dispatch"
+	"lifeloop/internal/conformance"
+	"lifeloop/lifeloop"
+	"lifeloop/manifests"
+)
+
+func clientCmd(g *globals) *cobra.Command {
+	cmd := group(&cobra.Command{Use: "client", Short: "Test a client program against the contract"})
+	c := conformance.Config{}
+	test := &cobra.Command{
+		Use:   "test [flags] -- CMD [ARG…]",
+		Short: "Send a client every event and report what it does wrong",
+		Long: `test runs CMD as a client. It first sends one document of each event, one of them
+twice, and one with members that no version has. Then it runs a session with a
+scripted harness: prompts, a compaction, /clear, a payload's slot that is lost, a
+crash and the retry after it. It does both in each mode that the client supports,
+oneshot and persistent. No ledger is written.
+
+The report has the client's answer to each event, the receipt of each event of the
+session, and each violation with the sentence of the contract. The exit code is 1
+if there is a violation.`,
+		Example: `  lifeloop-wrap client test -- ./notes.py
+  lifeloop-wrap client test --mode persistent --json -- ./notes-client --project .`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("client test needs a command").withHint("lifeloop-wrap client test -- ./notes.py, for example")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case c.Timeout <= 0:
+				return usage("--timeout must be more than 0")
+			case c.Mode != "" && c.Mode != conformance.Oneshot && c.Mode != conformance.Persistent:
+				return usage("--mode %s: want oneshot or persistent", c.Mode)
+			}
+			if _, ok := manifests.Get(c.AdapterID); !ok {
+				return usage("--adapter %s: no such adapter", c.AdapterID).withHint("lifeloop-wrap manifest list shows the adapters")
+			}
+			c.Command = args
+			// A signal to this process also ends the client and all that it started.
+			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+			defer stop()
+			report, err := conformance.Run(ctx, c)
+			switch {
+			case errors.Is(err, exec.ErrNotFound), errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.EACCES):
+				return no(lifeloop.TransportError, "%v", err)
+			case ctx.Err() != nil:
+				return no(lifeloop.Timeout, "the test was interrupted")
+			case err != nil:
+				return no(lifeloop.InternalError, "%v", err)
+			case g.json:
+				err = printJSON(cmd.OutOrStdout(), report)
+			default:
+				err = report.Print(cmd.OutOrStdout())
+			}
+			if err == nil && !report.OK {
+				err = exitCode(exitNo)
+			}
+			return err
+		},
+	}
+	fl := test.Flags()
+	fl.SetInterspersed(false) // what follows CMD belongs to CMD
+	fl.StringVar(&c.AdapterID, "adapter", manifests.IDs()[0], "`ID` of the adapter whose manifest the session has")
+	fl.StringVar(&c.ClientID, "client-id", "client", "`ID` of the client, passed to it in LIFELOOP_CLIENT_ID")
+	fl.StringVar(&c.Mode, "mode", "", "oneshot or persistent (default: each that the client supports)")
+	durationFlag(fl, &c.Timeout, "timeout", dispatch.DefaultTimeout, "time limit of one call")
+	cmd.AddCommand(test)
+	return cmd
+}
