@@ -383,10 +383,12 @@ func (rec record) checkReceipts(t *testing.T, clients []client) {
 	t.Helper()
 	type key struct{ client, event, session string }
 	want := map[key]int{}
-	unnamed := map[string]bool{} // events from before the session id was known
-	for _, e := range rec.events {
+	named := "" // events from before the session id was known belong to that session
+	of := map[string]string{}
+	for _, e := range slices.Backward(rec.events) {
 		session := deref(e.HarnessSessionID)
-		unnamed[e.EventID] = session == ""
+		named = cmp.Or(session, named)
+		of[e.EventID] = named
 		for _, c := range clients {
 			if c.subscribed(e.Event) {
 				want[key{c.id, e.EventID + " " + e.Event, session}]++
@@ -397,17 +399,9 @@ func (rec record) checkReceipts(t *testing.T, clients []client) {
 	next := map[string]int{}
 	last := ""
 	for _, r := range rec.receipts {
-		session := deref(r.HarnessSessionID)
-		about := session
-		if unnamed[r.EventID] { // its receipt may wait for a payload's slot until the id is known
-			about = ""
-		}
-		got[key{r.ClientID, r.EventID + " " + r.Event, about}]++
-		// Events from before the session id was known belong to that session.
-		if next[session] == 0 && next[""] > 0 {
-			next[session], next[""] = next[""], 0
-		}
-		// So do events of a session whose id changed.
+		got[key{r.ClientID, r.EventID + " " + r.Event, deref(r.HarnessSessionID)}]++
+		session := of[r.EventID]
+		// A session whose id changed continues its numbers.
 		if next[session] == 0 && r.Event != "session.starting" {
 			next[session] = next[last]
 		}
