@@ -13,7 +13,8 @@ import (
 //
 //	quit or the abort's own signal ──► TERM ──► KILL to the whole tree
 //
-// A second abort skips to KILL. After the last launch the clients have a drain
+// Another abort skips to KILL, but not within repeatTime of the first: what sends
+// one signal often sends several. After the last launch the clients have a drain
 // period to answer; then the session moves to its terminal state.
 type ending struct {
 	hard struct {
@@ -23,6 +24,7 @@ type ending struct {
 	}
 	soft struct {
 		early    *AbortAsked // requested before the session began
+		aborted  time.Time   // when the last abort had an effect
 		rung     int         // sent so far
 		first    int         // the signal of the first rung
 		stopDue  time.Time   // of the next rung
@@ -95,6 +97,9 @@ func (e *ending) wake(s *step) {
 	}
 }
 
+// repeatTime is how long another abort is the same one (DECISIONS A2).
+const repeatTime = 2 * time.Second
+
 // abort begins to end the harness with the signal that the wrapper received,
 // for without the wrapper the harness would have received it.
 func (e *ending) abort(s *step, in AbortAsked) {
@@ -102,7 +107,15 @@ func (e *ending) abort(s *step, in AbortAsked) {
 		e.soft.early = &in
 		return
 	}
+	if !e.soft.aborted.IsZero() && s.now.Before(e.soft.aborted.Add(repeatTime)) {
+		if in.Ask != "" {
+			s.record(CommandReceived{What: "abort", Reason: in.Reason})
+			s.do(Reply{Ask: in.Ask})
+		}
+		return
+	}
 	again := e.hard.Signal != 0
+	e.soft.aborted = s.now
 	s.record(AbortRequested{Signal: in.Signal, Reason: in.Reason})
 	if in.Ask != "" {
 		s.do(Reply{Ask: in.Ask})

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,8 +62,12 @@ func TestCommands(t *testing.T) {
 				{"quit", ``, `invalid_request: unknown command "quit"`},
 				{"abort", `{"reason":"enough"}`, "done"},
 				{"pause", ``, "state_conflict: the session is ABORTING"},
+				{"abort", ``, "done"}, // the same one
 				{"abort", ``, "done"}, // it skips the grace
 			} {
+				if c.name == "abort" && c.input == "" {
+					time.Sleep(time.Second)
+				}
 				if got := r.do(c.name, c.input); got != c.want {
 					t.Errorf("%s %s: answer %q, want %q", c.name, c.input, got, c.want)
 				}
@@ -75,7 +80,7 @@ func TestCommands(t *testing.T) {
 		result, err := r.run()
 		require.NoError(t, err)
 		require.Equal(t, kernel.Result{State: session.Aborted, Code: 137}, result)
-		require.Equal(t, []string{"1s    hold", "1s    free", "1s    signal 15", "1s    kill"}, r.lines("hold", "free", "signal", "kill"))
+		require.Equal(t, []string{"1s    hold", "1s    free", "1s    signal 15", "3s    kill"}, r.lines("hold", "free", "signal", "kill"))
 		require.Equal(t, "state_conflict: the session has ended", late)
 		require.Contains(t, r.ledger.facts, kernel.Fact(kernel.SessionMoved{From: session.Running, To: session.Aborting, Reason: "enough"}))
 	})
@@ -108,6 +113,39 @@ func TestCommandsAtTheEnd(t *testing.T) {
 	})
 }
 
+// Any number of aborts at about one time are one: each is answered, and the harness
+// has its whole grace.
+func TestParallelAborts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.launcher.child.ignore = true
+		r.launcher.play = func(func(kernel.Input)) {
+			time.Sleep(time.Second)
+			r.hook("Start", "")
+			for i := range 10 {
+				r.door.calls.Go(func() {
+					time.Sleep(time.Duration(i) * 199 * time.Millisecond)
+					if got := r.do("abort", ""); got != "done" {
+						t.Errorf("answer %q", got)
+					}
+				})
+			}
+			time.Sleep(time.Second)
+			r.signals <- syscall.SIGTERM
+		}
+		_, err := r.run()
+		require.NoError(t, err)
+		require.Equal(t, []string{"1s    signal 15", "6s    kill"}, r.lines("signal", "kill"))
+		aborts := 0
+		for _, f := range r.ledger.facts {
+			if _, ok := f.(kernel.AbortRequested); ok {
+				aborts++
+			}
+		}
+		require.Equal(t, 1, aborts)
+	})
+}
+
 // A command whose facts cannot be written is answered with internal_error, and so
 // is every later one.
 func TestCommandsWithoutALedger(t *testing.T) {
@@ -125,13 +163,14 @@ func TestCommandsWithoutALedger(t *testing.T) {
 					first = r.do("renew", "")
 					then = r.do("frame", `{"do":"open","frame_id":"f1"}`)
 					last = r.do("abort", "")
+					time.Sleep(2 * time.Second)
 					r.do("abort", "")
 				}
 				began := time.Now()
 				result, err := r.run()
 				require.Equal(t, "internal_error: the ledger refused a write", first)
 				require.Contains(t, then, "internal_error: the ledger ")
-				require.Less(t, time.Since(began), 2*time.Second, "the second abort skips the grace")
+				require.Less(t, time.Since(began), 4*time.Second, "the second abort skips the grace")
 				if keep {
 					require.NoError(t, err)
 					require.Equal(t, "done", last)

@@ -617,7 +617,8 @@ func TestSignals(t *testing.T) {
 	}{
 		{"it obeys the first signal", false, 0, []string{"1s    signal 2"}, 130},
 		{"it ignores signals", true, 0, []string{"1s    signal 2", "3.5s  signal 15", "6s    kill"}, 137},
-		{"a second signal skips the wait", true, 100 * time.Millisecond, []string{"1s    signal 2", "1.1s  kill"}, 137},
+		{"a second signal soon after is the same one", true, 1900 * time.Millisecond, []string{"1s    signal 2", "3.5s  signal 15", "6s    kill"}, 137},
+		{"a later one skips the wait", true, 2 * time.Second, []string{"1s    signal 2", "3s    kill"}, 137},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
