@@ -332,6 +332,21 @@ func (w *Watch) End() []RuleResult {
 	return w.match(OnExit, w.text[max(0, len(w.text)-textLimit):])
 }
 
+// Clean returns the results of the output rules if none of them was broken, which
+// is reported nowhere else. Otherwise it is empty.
+func (w *Watch) Clean() (results []RuleResult) {
+	for _, r := range w.rules {
+		if r.On != OnOutput {
+			continue
+		}
+		if w.broken[r.ID] {
+			return nil
+		}
+		results = append(results, RuleResult{ID: r.ID, Passed: true, Severity: r.Severity, Recoverable: r.Recoverable})
+	}
+	return results
+}
+
 // Broken returns the most severe broken rule: one that stops the attempt before one
 // that fails it, and a fatal one before others. Ok is false if there is none.
 func (w *Watch) Broken() (r Rule, ok bool) {

@@ -53,6 +53,17 @@ func TestRulesSeePartialLines(t *testing.T) {
 	require.Equal(t, []RuleResult{{ID: "whole", Severity: Error, Recoverable: true}}, w.End())
 }
 
+// TestCleanOutput checks that rules which nothing broke have results, too.
+func TestCleanOutput(t *testing.T) {
+	p := &Policy{Checks: Checks{Rules: []Rule{rule("a", OnOutput, "x", Warning, true), rule("b", OnExit, "y", Error, true), rule("c", OnOutput, "z", Error, false)}}}
+	w := NewWatch(p)
+	text(w, "fine\n", false)
+	require.Equal(t, []RuleResult{{ID: "a", Passed: true, Severity: Warning, Recoverable: true}, {ID: "c", Passed: true, Severity: Error}}, w.Clean())
+	text(w, "x\n", false)
+	require.Empty(t, w.Clean(), "the violation was reported with the results of the other rules")
+	require.Empty(t, NewWatch(&Policy{}).Clean())
+}
+
 func TestDriftIsRepetition(t *testing.T) {
 	w := NewWatch(&Policy{Checks: Checks{Repeat: 3}})
 	require.Empty(t, text(w, "again\n  again \n\nother\nagain\nagain\n", false), "empty lines are ignored, other lines end the series")

@@ -95,8 +95,8 @@ type (
 		// Transient says that a later launch may succeed.
 		Transient bool `json:"passing,omitempty"`
 	}
-	// RulesChecked records the results of guardrails in one phase: pre while the
-	// harness runs, post after it has ended.
+	// RulesChecked records the results of guardrails in one phase: pre of the
+	// lines, when one broke a rule or at the end if none did, post of the whole.
 	RulesChecked struct {
 		Phase string               `json:"phase"`
 		Units int64                `json:"units"`

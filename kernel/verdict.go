@@ -104,6 +104,9 @@ func (a *attempts) checkRules(s *step, v verdict) verdict {
 	if v.Cause != "" && a.soft.bytes == 0 {
 		return v
 	}
+	if rules := a.soft.watch.Clean(); len(rules) > 0 {
+		s.record(RulesChecked{Phase: "pre", Units: a.soft.units, Rules: rules})
+	}
 	if rules := a.soft.watch.End(); len(rules) > 0 {
 		s.record(RulesChecked{Phase: "post", Units: a.soft.units, Rules: rules})
 	}
