@@ -153,7 +153,7 @@ func TestGemini(t *testing.T) {
 			script: geminiTurns(),
 			// The chat file is deleted at the end, because it is empty. Whether it is
 			// read before is chance.
-			emits: sequence(starts("S1", "startup"), ends("S1", "exit 0"), "? capability.degraded S1 telemetry.transcript unavailable"),
+			emits: sequence(starts("S1", "startup"), ends("S1", "exit 0"), "? capability.degraded S1 frame.opened unavailable"),
 		},
 		"tool turn": {
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
@@ -195,7 +195,7 @@ func TestGeminiPrint(t *testing.T) {
 			exit:    1,
 			// The chat file is deleted at the end, because it has no answer.
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), ends("S1", "exit 1"),
-				"? capability.degraded S1 telemetry.transcript unavailable"),
+				"? capability.degraded S1 frame.opened unavailable"),
 		},
 	}.play(t, story{harness: gemini, argv: geminiArgs("-p", "hello (p1)")})
 }

@@ -54,7 +54,7 @@ type story struct {
 	//
 	// A line that begins with ? may be missing:
 	//
-	//	? capability.degraded S1 telemetry.transcript unavailable
+	//	? capability.degraded S1 frame.opened unavailable
 	emits string
 	// and checks the wrapped run further.
 	and func(t *testing.T, r *run, rec record)

@@ -520,6 +520,10 @@ func (j *judge) observed(f kernel.Observed) {
 		if (c.Events[r.Event] || lost) && !j.ledgerLost {
 			receivers = append(receivers, c.ID)
 		}
+		for _, also := range f.Also { // what a client asked for has its own event
+			require.False(j.t, slices.ContainsFunc(c.Wants, func(w negotiate.Want) bool { return w.Capability == also.Capability }), "%+v", f)
+			require.Equal(j.t, f.Degradation.PreviousSupport.Stronger(f.Degradation.CurrentSupport), also.PreviousSupport.Stronger(also.CurrentSupport), "%+v", f)
+		}
 	}
 	j.owns(f)
 	var calls []string

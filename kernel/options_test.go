@@ -25,6 +25,7 @@ type plan struct {
 	only    []string // events that clients subscribe to, instead of the usual ones
 	wants   map[string][]negotiate.Want
 	timeout time.Duration
+	without string // a capability that fallbacks to another adapter lack
 }
 
 func (w *world) configure(d *datadriven.TestData) {
@@ -39,6 +40,7 @@ func (w *world) configure(d *datadriven.TestData) {
 		m := cfg.Manifest
 		if i > 0 && !profile.AcceptsContinuation { // a fallback to another adapter
 			m.AdapterID = profile.Name
+			m = negotiate.Weaken(m, p.without, lifeloop.Unavailable)
 		}
 		cfg.Manifests = append(cfg.Manifests, m)
 	}
@@ -180,6 +182,8 @@ func (w *world) clientOption(p *plan, a datadriven.CmdArg) bool {
 		p.timeout = w.duration(a.Vals[0])
 	case "patience":
 		p.cfg.ClientPatience = w.duration(a.Vals[0])
+	case "fallback-lacks":
+		p.without = a.Vals[0]
 	case "queue":
 		p.cfg.MaxQueue = w.integer(a.Vals[0])
 	case "requires":

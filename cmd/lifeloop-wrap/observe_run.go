@@ -100,10 +100,15 @@ func (o *observer) kernelConfig() kernel.Config {
 		}
 	}
 	dir, _ := os.Getwd() // only recorded
+	var read []string
+	for _, s := range o.sources {
+		read = append(read, s.Name)
+	}
 	pressure := synthConfig(o.cfg, o.profile, profiles.Launch{})
 	pressure.Infer = !slices.ContainsFunc(o.sources, func(s profiles.Source) bool { return !s.Blind })
 	cfg := kernel.Config{Session: o.id, Observing: true, Clients: kernelClients(o.cfg.Clients), Wants: wants(o.cfg.Requires),
-		Setup:  kernel.Setup{Manifest: o.manifest, HarnessSession: o.session, Tested: o.profile.Tested, Synth: pressure},
+		Setup: kernel.Setup{Manifest: o.manifest, HarnessSession: o.session, Tested: o.profile.Tested, Synth: pressure,
+			Rests: profiles.RestsOf(o.profile.Adapter).Reading(read...)},
 		Ledger: o.ledger != nil, ClientDrain: o.cfg.ClientDrain, NewID: newID, Began: kernel.Began{SessionID: o.id, AdapterID: o.manifest.AdapterID,
 			AdapterVersion: o.manifest.AdapterVersion, WorkDir: dir, Version: version, PID: os.Getpid(), Clients: []string{}, Policy: "none"}}
 	if o.ledger == nil {
