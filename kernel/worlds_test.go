@@ -22,8 +22,8 @@ import (
 
 // The worlds of TestLaws give a kernel any input. These behave as harnesses do:
 // a policy and a script for every launch, drawn as the JSON that `simulate`
-// reads, so that a world which breaks a law can be played again by hand. They
-// are here because the judge is.
+// reads, so that a world which breaks a law can be played again by hand; and
+// clients and crashes beside them (stage). They are here because the judge is.
 
 var manyWorlds = flag.Int("worlds", 400, "how many random worlds to simulate")
 
@@ -171,13 +171,14 @@ func playWorld(r *rapid.T) map[string]int {
 	require.NoError(r, err)
 	w, err := simulate.Parse(tree)
 	require.NoError(r, err, "the generator draws valid worlds")
+	clients := drawClients(r)
 	config := func() kernel.Config {
-		cfg := w.Config()
+		cfg := clients.config(w.Config())
 		cfg.Session, cfg.Began.SessionID = "sess", "sess" // as the judge knows it
 		return cfg
 	}
 	j := newJudge(r, config(), simulate.Start())
-	result := w.RunOn(overseen{j})
+	result := w.RunOn(&stage{mortal: overseen{j}, drawnClients: clients})
 	require.Equal(r, len(result.Launches), j.launched)
 	require.Equal(r, result.Stuck, !result.State.Terminal())
 	l0 := &l0Judge{}
@@ -192,7 +193,8 @@ func playWorld(r *rapid.T) map[string]int {
 		l0.ended(r, j.reach)
 	}
 	// Without the judge it is the same session.
-	again := w.RunOn(kernel.New(config()))
+	cfg := config()
+	again := w.RunOn(&stage{mortal: &bare{Kernel: kernel.New(cfg), cfg: cfg}, drawnClients: clients})
 	require.Equal(r, len(result.Entries), len(again.Entries))
 	require.Equal(r, []any{result.Launches, result.State, result.Code, result.Why}, []any{again.Launches, again.State, again.Code, again.Why})
 	for _, e := range result.Entries {
@@ -250,7 +252,8 @@ var (
 	often = []string{"stuck", "many launches", "continued", "effect Suspend", "effect Continue", "reply capability_unsupported", "reply state_conflict",
 		"state REJECTED", "state PAUSED", "state ABORTED", "state COMPLETED", "state FAILED", "launch for retry", "launch for fallback",
 		"timed out initial", "timed out inter", "frame completed", "frame failed", "frame abandoned", "fact checkpoint_saved", "fact limit_met",
-		"attempt guardrail retry", "attempt guardrail halt", "attempt zero_output retry", "attempt abort halt", "attempt fatal fallback"}
+		"attempt guardrail retry", "attempt guardrail halt", "attempt zero_output retry", "attempt abort halt", "attempt fatal fallback",
+		"crash", "launch for restart", "receipt queue_full", "receipt replayed", "document of an earlier launch", "document of another adapter"}
 	seldom = []string{"timed out tool", "timed out session", "timed out idle", "fact checkpoint_dropped", "frame interrupted",
 		"attempt drift retry", "attempt rate_limit retry", "attempt unknown halt"}
 )

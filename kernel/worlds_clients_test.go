@@ -1,0 +1,160 @@
+package kernel_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/simulate"
+)
+
+// A simulation has no clients, and its wrapper does not die. A stage adds both
+// around the kernel, from what was drawn before, so that a world can be played
+// twice.
+type stage struct {
+	mortal
+	drawnClients
+	due   []reply // of clients that are busy, the earliest first
+	calls int
+	wakes int
+	lost  bool // the harness was lost with its wrapper
+}
+
+// drawnClients says how the clients of a world behave.
+type drawnClients struct {
+	clients []kernel.Client
+	queue   int             // MaxQueue
+	after   []time.Duration // how long the calls take, in turn
+	answers []string        // what they return, in turn
+	dies    int             // the wake-up from which on the wrapper may die; 0 is none
+}
+
+// A mortal is a core whose wrapper can die: then another one replays its ledger.
+type mortal interface {
+	simulate.Core
+	crash()
+}
+
+type reply struct {
+	at time.Time
+	in kernel.Returned
+}
+
+// bare is a kernel with its ledger, and nothing that watches it.
+type bare struct {
+	*kernel.Kernel
+	cfg     kernel.Config
+	entries []kernel.Entry
+}
+
+func (b *bare) Step(now time.Time, in kernel.Input) kernel.Turn {
+	turn := b.Kernel.Step(now, in)
+	for _, f := range turn.Facts {
+		b.entries = append(b.entries, kernel.Entry{Seq: uint64(len(b.entries) + 1), At: now, Fact: f})
+	}
+	return turn
+}
+
+func (b *bare) crash() { b.Kernel = kernel.Replay(b.cfg, slices.Values(b.entries)) }
+
+func drawClients(r *rapid.T) (d drawnClients) {
+	for i := range pick(r, "clients", 0, 1, 2) {
+		c := kernel.Client{ID: fmt.Sprint("client", i+1), Events: map[lifeloop.Event]bool{}, Timeout: pick(r, "timeout", 5*time.Second, 20*time.Millisecond)}
+		for _, e := range lifeloop.Events() {
+			c.Events[e] = e != lifeloop.ReceiptEmitted || chance(r, "receipts", 4)
+		}
+		d.clients = append(d.clients, c)
+	}
+	d.queue = pick(r, "queue", 0, 1, 4)
+	for range 5 {
+		d.after = append(d.after, pick(r, "after", 0, 0, time.Millisecond, 3*time.Millisecond, 50*time.Millisecond, 4*time.Second, time.Minute))
+		d.answers = append(d.answers, pick(r, "answer", "observed", "observed", "payload", "failure"))
+	}
+	d.dies = pick(r, "dies", 0, 0, 1, 2, 3, 5)
+	return d
+}
+
+// config adds the clients to a configuration.
+func (d drawnClients) config(cfg kernel.Config) kernel.Config {
+	cfg.Clients, cfg.MaxQueue = d.clients, d.queue
+	return cfg
+}
+
+// Step delivers what clients returned by now, and then the input.
+func (s *stage) Step(now time.Time, in kernel.Input) (all kernel.Turn) {
+	step := func(in kernel.Input) {
+		turn := s.mortal.Step(now, in)
+		all.Facts, all.Effects = append(all.Facts, turn.Facts...), append(all.Effects, turn.Effects...)
+		all.Sync = all.Sync || turn.Sync
+		for _, e := range turn.Effects {
+			s.perform(now, e)
+		}
+	}
+	for len(s.due) > 0 && !s.due[0].at.After(now) {
+		first := s.due[0].in
+		s.due = s.due[1:]
+		step(first)
+	}
+	switch in.(type) {
+	case kernel.Wake:
+		s.wakes++
+		// Without a decision in this step: its effects would be performed after
+		// the death of the wrapper.
+		if _, over := s.Done(); s.dies > 0 && s.wakes >= s.dies && len(all.Facts) == 0 && !over {
+			s.crash()
+			s.due, s.lost, s.dies = nil, true, 0
+			in = kernel.Restarted{PID: 2}
+		}
+	case kernel.OutputSeen, kernel.SignalsSeen, kernel.FailureSeen, kernel.CheckpointSeen, kernel.ChildExited:
+		if s.lost {
+			return all // the guard has ended it
+		}
+	}
+	step(in)
+	return all
+}
+
+func (s *stage) Deadline() (at time.Time, ok bool) {
+	at, ok = s.mortal.Deadline()
+	if len(s.due) > 0 && (!ok || s.due[0].at.Before(at)) {
+		return s.due[0].at, true
+	}
+	return at, ok
+}
+
+func (s *stage) perform(now time.Time, e kernel.Effect) {
+	switch e := e.(type) {
+	case kernel.Launch:
+		s.lost = false
+	case kernel.Cancel:
+		s.due = slices.DeleteFunc(s.due, func(r reply) bool { return r.in.Call == e.Call })
+	case kernel.Dispatch:
+		s.calls++
+		r := reply{now.Add(s.after[s.calls%len(s.after)]), answer(s.answers[s.calls%len(s.answers)], e)}
+		if late := now.Add(e.Timeout); r.at.After(late) {
+			r = reply{late, kernel.Returned{Call: e.Call, Failure: lifeloop.Timeout}}
+		}
+		s.due = append(s.due, r)
+		slices.SortStableFunc(s.due, func(a, b reply) int { return a.at.Compare(b.at) })
+	}
+}
+
+// answer is what a client returns. Its payload is always the same, with the same
+// key.
+func answer(kind string, e kernel.Dispatch) kernel.Returned {
+	in := kernel.Returned{Call: e.Call, Response: &lifeloop.CallbackResponse{Status: lifeloop.Observed}}
+	switch kind {
+	case "failure":
+		return kernel.Returned{Call: e.Call, Failure: lifeloop.TransportError}
+	case "payload":
+		p := payload(e.Client, 1, []string{"receipt_only", "note", "text"})
+		key := "k1"
+		p.IdempotencyKey = &key
+		in.Response.ClientPayloads = []lifeloop.PayloadEnvelope{p}
+	}
+	return in
+}
