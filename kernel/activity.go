@@ -222,3 +222,5 @@ func (a *activity) sign(s *step, f ActivitySeen) {
 	a.soft.signAt[f.Source] = s.now
 	s.record(f)
 }
+
+func (a *activity) recall(past *activity) { a.soft = past.soft }

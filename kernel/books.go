@@ -18,6 +18,8 @@ type books struct {
 		base    synth.Usage // counted before the wrapper was restarted
 		changed bool        // since it was recorded last
 		savedAt time.Time
+		// recalled says that the meter has counted what it had before a restart.
+		recalled bool
 	}
 }
 
@@ -54,8 +56,14 @@ func (b *books) save(s *step) {
 	}
 }
 
-// recovered continues the sum of the previous wrapper.
-func (b *books) recovered() { b.soft.base = b.hard.Usage }
+// recovered continues the sum of the previous wrapper. What the meter has recalled
+// of it is not counted twice.
+func (b *books) recovered() {
+	b.soft.base = b.hard.Usage
+	if b.soft.recalled {
+		b.soft.base = b.hard.Usage.Less(b.soft.meter.Total())
+	}
+}
 
 // next is due during a long tool call too, so that its usage is on the books
 // before it ends.
@@ -67,3 +75,9 @@ func (b *books) next(*Kernel) (at time.Time) {
 }
 
 func (b *books) wake(s *step) { b.save(s) }
+
+// recall takes over the meter. Calls of records that could not be read again stay
+// in the base.
+func (b *books) recall(past *books) {
+	b.soft.meter, b.soft.changed, b.soft.savedAt, b.soft.recalled = past.soft.meter, past.soft.changed, past.soft.savedAt, true
+}

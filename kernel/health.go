@@ -67,10 +67,15 @@ type (
 		Path string `json:"path"`
 		By   string `json:"by"`
 	}
-	// SourceRead records how far a telemetry source was read.
+	// SourceRead records how far a telemetry source was read. An observer with a
+	// ledger records it for each record with signals, and resumes there.
 	SourceRead struct {
 		Source string `json:"source"`
 		Position
+		// Start says that its reading began here.
+		Start bool `json:"start,omitempty"`
+		// Newest is the time of the newest signal of the record, by its own clock.
+		Newest time.Time `json:"newest,omitzero"`
 	}
 	// SourceTroubled records that a source cannot be read as expected.
 	SourceTroubled struct {
@@ -400,6 +405,8 @@ func (h *health) troubled(s *step, in SourceTrouble) {
 		h.sourceWorth(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" was deleted")
 	case "stale":
 		h.sourceWorth(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" belongs to a process that has ended")
+	case "missed":
+		h.sourceWorth(s, in.Source, lifeloop.Partial, "records of the "+in.Source+" may be missing: it was replaced, truncated or deleted while no observer read it")
 	case "unreadable":
 		h.sourceWorth(s, in.Source, lifeloop.Unavailable, "the "+in.Source+" cannot be read")
 	case "recovered":
@@ -433,3 +440,5 @@ func (h *health) turnEnded(s *step) {
 	}
 	clear(h.soft.spoken)
 }
+
+func (h *health) recall(past *health) { h.soft = past.soft }

@@ -25,7 +25,17 @@ func (s *step) signals(in SignalsSeen) {
 	for _, sig := range in.Signals {
 		s.signal(sig, nil)
 	}
-	if in.Position != nil && len(in.Signals) > 0 && !s.cfg.Observing { // no observer continues from a position
+	switch {
+	case in.Position == nil || s.cfg.Observing && !s.cfg.Ledger:
+	case s.cfg.Observing: // it resumes exactly here, and repeats what it read until then
+		f := SourceRead{Source: in.Source, Position: *in.Position, Start: len(in.Signals) == 0}
+		for _, sig := range in.Signals {
+			if sig.At.After(f.Newest) {
+				f.Newest = sig.At
+			}
+		}
+		s.record(f)
+	case len(in.Signals) > 0:
 		s.health.read(s, in.Signals[0].Source, *in.Position, len(s.turn.Facts) > before)
 	}
 }

@@ -60,6 +60,9 @@ type (
 	SignalsSeen struct {
 		Signals  []telemetry.Signal
 		Position *Position // how far the source was read; nil for sources without one
+		// Source is the source that Position is of. Without Signals, an observer
+		// begins to read it there.
+		Source string
 	}
 	// HookCalled says that the harness called a hook and waits for the answer
 	// until Deadline.

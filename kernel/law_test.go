@@ -1094,6 +1094,9 @@ func (w *fate) act() {
 		return
 	}
 	what := []string{"signal", "signal", "signal", "wake", "wake", "trouble", "answer", "answer", "answer", "answer", "answer", "answer"}
+	if w.cfg.Observing && chance(r, "crash", w.calm) {
+		what = []string{"crash"}
+	}
 	if !w.cfg.Observing {
 		what = append(what, "hook", "hook", "hook", "hook", "close", "close", "close", "output", "frame", "frame")
 		if w.cfg.Policy.On != nil { // one was drawn
@@ -1155,6 +1158,7 @@ var acts = map[string]func(*fate){
 	},
 	"command": (*fate).command,
 	"rare":    (*fate).rare,
+	"crash":   (*fate).crash,
 }
 
 func (w *fate) signal() {
@@ -1217,7 +1221,7 @@ func (w *fate) command() {
 
 // crash kills the wrapper, and another one recovers the session.
 func (w *fate) crash() {
-	if w.over || w.ledgerLost || w.cfg.Observing || !w.cfg.Ledger {
+	if w.over || w.ledgerLost || !w.cfg.Ledger {
 		return
 	}
 	w.judge.crash()

@@ -194,3 +194,5 @@ func pressureData(p synth.Pressure, stale bool) map[string]any {
 	}
 	return data
 }
+
+func (p *pressure) recall(past *pressure) { p.soft = past.soft }

@@ -2,6 +2,8 @@ package kernel
 
 import (
 	"iter"
+	"strconv"
+	"time"
 
 	"lifeloop/attempt"
 	"lifeloop/lifeloop"
@@ -50,6 +52,10 @@ func (s *step) recover(in Restarted) {
 	}
 	if s.session.is(session.Running) {
 		s.session.move(s, session.Paused, supervisorLost)
+	}
+	if s.cfg.Observing {
+		s.recoverObserved()
+		return
 	}
 	if s.session.pausedByCommand() { // a recovery resumes it; until now its wait was paused
 		f := ResumeRequested{Reason: supervisorLost}
@@ -198,3 +204,50 @@ func (r *recovery) abandon(s *step, open bool) {
 	f.Next = f.Profile
 	s.record(f)
 }
+
+// recoverObserved continues an observation. The harness did not depend on it, so
+// its session and its frame stay open. What the records before the crash left in
+// memory is given back by [Kernel.Recall].
+func (s *step) recoverObserved() {
+	s.router.failOpen(s)
+	why := own("the observer died between two events of one record")
+	if hs := s.scopes.current(); hs != nil && !hs.Ended {
+		if !hs.Starting {
+			s.emit(emission{event: lifeloop.SessionStarting, evidence: why, data: map[string]any{"cause": hs.Cause}})
+		}
+		s.scopes.start(s, hs.Cause, why, nil)
+	}
+	if f := s.turns.top(); f != nil {
+		s.openFrame(f.ID, why)
+	}
+	if s.session.is(session.Paused) {
+		s.session.move(s, session.Running, recovered)
+	}
+}
+
+// Rehearsal returns a kernel that takes the records which k, an observer's kernel
+// that replayed its ledger, has read. It calls no client and stores nothing.
+func (k *Kernel) Rehearsal() *Kernel {
+	cfg, n := k.cfg, 0
+	cfg.Clients, cfg.Wants, cfg.Ledger = nil, nil, false
+	cfg.NewID = func(prefix string) string {
+		n++
+		return prefix + strconv.Itoa(n)
+	}
+	return New(cfg)
+}
+
+// Recall gives k the soft state of a kernel that took the same records at the same
+// times, before the first input of k. So the next record is folded as if the
+// observer had never died.
+func (k *Kernel) Recall(past *Kernel) {
+	k.scopes.recall(&past.scopes)
+	k.turns.recall(&past.turns)
+	k.pressure.recall(&past.pressure)
+	k.activity.recall(&past.activity)
+	k.books.recall(&past.books)
+	k.health.recall(&past.health)
+}
+
+// LastReplayed is the time of the last fact that was replayed.
+func (k *Kernel) LastReplayed() time.Time { return k.session.lastReplayed() }

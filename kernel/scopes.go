@@ -293,3 +293,5 @@ func (c *scopes) refuse(s *step, sig telemetry.Signal) {
 	s.record(BindRefused{Scope: c.hard.Scope, ID: sig.Session,
 		Reason: sig.Source + ": " + sig.Detail + " belongs to another session, and no hook or launch links the two"})
 }
+
+func (c *scopes) recall(past *scopes) { c.soft = past.soft }

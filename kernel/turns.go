@@ -566,3 +566,12 @@ func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
 	}
 	return lifeloop.TransportError
 }
+
+// recall takes over the state of the turn, if the same frame is open.
+func (t *turns) recall(past *turns) {
+	t.soft = past.soft
+	f, was := t.top(), past.top()
+	if f == nil || was == nil || f.Turn != was.Turn || f.Ending != was.Ending {
+		t.soft.state, t.soft.answered, t.soft.idleAt = turnNone, false, time.Time{}
+	}
+}

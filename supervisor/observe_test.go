@@ -83,15 +83,17 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// A position is written only where a later run can use it: no observer can.
-func TestObserveWritesNoPosition(t *testing.T) {
-	for _, observing := range []bool{true, false} {
-		k := kernel.New(kernel.Config{Session: "sess", Observing: observing, NewID: func(p string) string { return p }})
+// An observer resumes at the positions of its ledger; without one it writes none.
+func TestObserverWritesEachPosition(t *testing.T) {
+	for _, ledger := range []bool{true, false} {
+		k := kernel.New(kernel.Config{Session: "sess", Observing: true, Ledger: ledger, NewID: func(p string) string { return p }})
 		at := time.Unix(1, 0)
 		k.Step(at, kernel.Start{})
-		turn := k.Step(at, kernel.SignalsSeen{Position: &kernel.Position{Path: "/f", Offset: 7},
-			Signals: []telemetry.Signal{{Kind: telemetry.Prompt, Source: "transcript", Session: "S1", Turn: "p1"}}})
-		written := slices.ContainsFunc(turn.Facts, func(f kernel.Fact) bool { return kernel.Kind(f) == "source_read" })
-		require.Equal(t, !observing, written)
+		for offset := range int64(3) { // also of records without news
+			turn := k.Step(at, kernel.SignalsSeen{Position: &kernel.Position{Path: "/f", Offset: offset},
+				Signals: []telemetry.Signal{{Kind: telemetry.Prompt, Source: "transcript", Session: "S1", Turn: "p1"}}})
+			written := slices.ContainsFunc(turn.Facts, func(f kernel.Fact) bool { return kernel.Kind(f) == "source_read" })
+			require.Equal(t, ledger, written)
+		}
 	}
 }

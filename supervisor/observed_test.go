@@ -220,7 +220,7 @@ func eventsOf(t *testing.T, adapter string, sources []profiles.Source, session s
 	}})
 	var b strings.Builder
 	var status view.Status
-	require.NoError(t, Once(t.Context(), k, sources, Ports{}, each(func(e kernel.Entry) error {
+	require.NoError(t, Once(t.Context(), k, sources, nil, Ports{}, each(func(e kernel.Entry) error {
 		status.Apply(e)
 		b.WriteString(eventLine(t, e))
 		return nil

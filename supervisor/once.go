@@ -14,6 +14,7 @@ import (
 	"lifeloop/kernel"
 	"lifeloop/profiles"
 	"lifeloop/telemetry"
+	"lifeloop/watchers"
 )
 
 // Once reads what the sources of one session hold now, each from its start to
@@ -25,7 +26,10 @@ import (
 // requested one are skipped. Of the ports it uses Ledger, Clients and Signals: a
 // signal, or the end of ctx, ends the reading and the calls under way. The error is
 // the first one of reading, of the ledger or of listen.
-func Once(ctx context.Context, k *kernel.Kernel, sources []profiles.Source, p Ports, listen Listener) error {
+//
+// To resume a killed observation, k has replayed its ledger and past has the
+// SourceRead facts of that. The records that were read are not observed again.
+func Once(ctx context.Context, k *kernel.Kernel, sources []profiles.Source, past []kernel.Entry, p Ports, listen Listener) error {
 	var wg sync.WaitGroup
 	defer wg.Wait() // after stop
 	ctx, stop := context.WithCancel(ctx)
@@ -38,7 +42,10 @@ func Once(ctx context.Context, k *kernel.Kernel, sources []profiles.Source, p Po
 		}
 	})
 	o := once{observing: observing{ctx: ctx, k: k, log: p.Ledger, clients: p.Clients, listen: listen}}
-	if err := o.read(sources); err != nil {
+	if len(past) > 0 || !k.LastReplayed().IsZero() {
+		o.second = k.Rehearsal()
+	}
+	if err := o.read(sources, readSources(past)); err != nil {
 		return err
 	}
 	if p.Ledger != nil {
@@ -50,10 +57,15 @@ func Once(ctx context.Context, k *kernel.Kernel, sources []profiles.Source, p Po
 }
 
 // read takes the records of all sources, and then what they leave behind.
-func (o *once) read(sources []profiles.Source) error {
+func (o *once) read(sources []profiles.Source, past []*readSource) error {
 	var heads []*head
 	for _, s := range sources {
-		h := &head{unordered: s.Unordered}
+		h := &head{source: s.Name, unordered: s.Unordered}
+		if h.past = find(past, s.Name, s.Path); h.past != nil {
+			// That of a source without an order counts signals: it is no place in the file.
+			last := watchers.Position(h.past.last)
+			h.past.missed = s.Unordered && !last.SameFile() || !s.Unordered && last.Changed() != ""
+		}
 		h.next, h.stop = iter.Pull2(recorded(s))
 		defer h.stop()
 		if err := h.advance(); err != nil {
@@ -74,14 +86,17 @@ func (o *once) read(sources []profiles.Source) error {
 			return err
 		}
 	}
-	var rest []kernel.Input
-	if !o.started {
-		rest = append(rest, kernel.Start{})
+	if err := o.begin(o.clock); err != nil {
+		return err
 	}
+	var rest []kernel.Input
 	for _, u := range unknown(heads) {
 		rest = append(rest, u)
 	}
 	for _, h := range heads {
+		if h.past != nil && h.past.missed {
+			rest = append(rest, kernel.SourceTrouble{Source: h.source, What: "missed"})
+		}
 		for _, t := range h.troubles {
 			rest = append(rest, t)
 		}
@@ -136,22 +151,57 @@ type once struct {
 	observing
 	clock   time.Time
 	started bool
+	// second takes the records that a killed observation has read; nil for a new
+	// one, and from the first other record on.
+	second *kernel.Kernel
+	taken  bool // second took one
 }
 
 func (o *once) step(in kernel.Input) error { return o.observing.step(o.clock, in) }
 
 // take steps the input of a source at its time. The first one starts the session.
 func (o *once) take(h *head) error {
-	if !o.started {
-		o.clock, o.started = h.at, true
-		if err := o.step(kernel.Start{}); err != nil {
-			return err
-		}
+	if h.known() {
+		o.rehearse(h)
+		return nil
+	}
+	if err := o.begin(h.at); err != nil {
+		return err
 	}
 	if err := o.until(h.at); err != nil {
 		return err
 	}
-	return o.step(h.in)
+	return o.step(h.fresh())
+}
+
+// begin starts the session, or continues one that was killed.
+func (o *once) begin(at time.Time) error {
+	switch {
+	case o.started:
+		return nil
+	case o.second == nil:
+		o.clock, o.started = at, true
+		return o.step(kernel.Start{})
+	}
+	o.clock, o.started = o.k.LastReplayed(), true
+	if o.taken {
+		wakeUntil(o.second, o.clock.Add(1)) // what was due then was done
+		o.k.Recall(o.second)
+	}
+	return o.step(kernel.Restarted{PID: os.Getpid()})
+}
+
+// rehearse lets the second kernel take what was observed before.
+func (o *once) rehearse(h *head) {
+	if o.started {
+		return // the file of another source has grown
+	}
+	if !o.taken {
+		o.taken = true
+		o.second.Step(h.at, kernel.Start{})
+	}
+	wakeUntil(o.second, h.at)
+	o.second.Step(h.at, h.in)
 }
 
 // until advances the clock to at, and wakes the kernel at each deadline before.
@@ -178,8 +228,13 @@ type head struct {
 
 	before time.Time // the time of the input before in
 
+	source string
+	past   *readSource // how far it was read before; nil for a new one
+
 	// Of an unordered source, the earliest of the next lookahead signals is next.
 	unordered bool
+	file      kernel.Position
+	count     int64
 	ahead     []telemetry.Signal
 	ended     bool
 
@@ -205,6 +260,9 @@ func (h *head) advance() error {
 			return err
 		}
 		h.ahead = append(h.ahead, seen.Signals...)
+		if seen.Position != nil {
+			h.file = *seen.Position
+		}
 	}
 	if len(h.ahead) == 0 {
 		return nil
@@ -215,9 +273,29 @@ func (h *head) advance() error {
 			first = i
 		}
 	}
-	h.set(kernel.SignalsSeen{Signals: []telemetry.Signal{h.ahead[first]}})
+	// The order is that of the times, so a position counts signals.
+	h.count++
+	at := h.file
+	at.Prefix, at.Offset = "", h.count
+	h.set(kernel.SignalsSeen{Source: h.source, Signals: []telemetry.Signal{h.ahead[first]}, Position: &at})
 	h.ahead = slices.Delete(h.ahead, first, first+1)
 	return nil
+}
+
+// known reports whether the input was observed before a kill.
+func (h *head) known() bool {
+	in, ok := h.in.(kernel.SignalsSeen)
+	return ok && h.past != nil && !h.past.missed && in.Position != nil && in.Position.Offset <= h.past.last.Offset
+}
+
+// fresh is the input without the signals that another file under the same path had.
+func (h *head) fresh() kernel.Input {
+	in, ok := h.in.(kernel.SignalsSeen)
+	if !ok || h.past == nil || !h.past.missed {
+		return h.in
+	}
+	in.Signals = slices.DeleteFunc(slices.Clone(in.Signals), func(s telemetry.Signal) bool { return !s.At.IsZero() && !s.At.After(h.past.newest) })
+	return in
 }
 
 func (h *head) set(in kernel.SignalsSeen) {

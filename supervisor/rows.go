@@ -97,6 +97,11 @@ const (
 func (d *database) follow() {
 	var again <-chan time.Time
 	wait := settle
+	for _, t := range d.tables {
+		if d.files.Positions && d.files.past == nil {
+			d.files.post(kernel.SignalsSeen{Source: t.source, Position: &kernel.Position{Path: d.path, Dev: t.at.Dev, Ino: t.at.Ino, Offset: t.at.Row}})
+		}
+	}
 	for {
 		select {
 		case _, more := <-d.changed:

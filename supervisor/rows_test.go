@@ -99,7 +99,7 @@ func TestThePastOfADatabase(t *testing.T) {
 	manifest, _ := manifests.Get("generic")
 	sources := func() (out []string) {
 		k := kernel.New(kernel.Config{Session: "s", Setup: kernel.Setup{Manifest: manifest}, Observing: true, NewID: func(p string) string { return p }})
-		require.NoError(t, Once(t.Context(), k, []profiles.Source{rowsAt(path)}, Ports{}, each(func(e kernel.Entry) error {
+		require.NoError(t, Once(t.Context(), k, []profiles.Source{rowsAt(path)}, nil, Ports{}, each(func(e kernel.Entry) error {
 			if m, ok := e.Fact.(kernel.ActivityMoved); ok {
 				out = append(out, m.To)
 			}

@@ -37,7 +37,10 @@ type Files struct {
 	Runs func(telemetry.Process) bool
 	// Getenv returns the password of a server; nil returns none.
 	Getenv func(name string) string
-	Log    zerolog.Logger
+	// Positions posts the position at which the reading of each file begins, and
+	// records carry theirs: an observer with a ledger resumes there.
+	Positions bool
+	Log       zerolog.Logger
 
 	watcher   *watchers.Watcher
 	each      []*database
@@ -45,6 +48,8 @@ type Files struct {
 	servers   []*server
 	post      func(kernel.Input)
 	decoders  map[string]*decoder // by source and path; owned by the watcher's goroutine
+	past      []*readSource       // of an observation that is resumed
+	missed    []string            // sources that it cannot read completely
 }
 
 // NewFiles checks that every source can be read. It reads only the last position
@@ -65,15 +70,24 @@ func NewFiles(f Files) (*Files, error) {
 		}
 	}
 	var err error
-	files.watcher, err = watchers.New(watchers.Config{Deliver: files.deliver, Trouble: func(t watchers.Trouble) {
+	cfg := watchers.Config{Deliver: files.deliver, Trouble: func(t watchers.Trouble) {
 		files.reportTrouble(t.Source, t.What, t.Err)
-	}})
+	}}
+	if f.Positions {
+		cfg.Placed = func(source string, at watchers.Position) {
+			files.post(kernel.SignalsSeen{Source: source, Position: new(kernel.Position(at))})
+		}
+	}
+	files.watcher, err = watchers.New(cfg)
 	return files, err
 }
 
 // Run follows the sources until ctx ends, and then each once more to its end.
 func (f *Files) Run(ctx context.Context, post func(kernel.Input)) error {
 	f.post = post
+	for _, source := range f.missed {
+		f.reportTrouble(source, "missed", nil)
+	}
 	var wg sync.WaitGroup
 	for _, d := range f.each {
 		wg.Go(d.follow)
@@ -120,10 +134,13 @@ func (f *Files) Watch(path string) {
 // follow starts following a file, or the files of a pattern, and the files of
 // Beside.
 func (f *Files) follow(s profiles.Source, atEnd bool) {
-	spec := watchers.Spec{Source: s.Name, Form: form(s.Form), AtEnd: atEnd, Path: s.Path, Pattern: s.Pattern}
-	f.watcher.Add(spec)
+	specs := []watchers.Spec{{Source: s.Name, Form: form(s.Form), AtEnd: atEnd, Path: s.Path, Pattern: s.Pattern}}
 	if s.Beside != "" && s.Pattern == "" {
-		spec.Path, spec.Pattern = strings.TrimSuffix(s.Path, filepath.Ext(s.Path)), s.Beside
+		specs = append(specs, specs[0])
+		specs[1].Path, specs[1].Pattern = strings.TrimSuffix(s.Path, filepath.Ext(s.Path)), s.Beside
+	}
+	for _, spec := range specs {
+		f.resumed(&spec)
 		f.watcher.Add(spec)
 	}
 }
@@ -167,8 +184,7 @@ func (f *Files) deliver(l watchers.Line) {
 		return
 	}
 	if len(signals) > 0 {
-		f.post(kernel.SignalsSeen{Signals: signals, Position: &kernel.Position{
-			Path: l.Pos.Path, Dev: l.Pos.Dev, Ino: l.Pos.Ino, Prefix: l.Pos.Prefix, Offset: l.Pos.Offset}})
+		f.post(kernel.SignalsSeen{Signals: signals, Source: l.Source, Position: new(kernel.Position(l.Pos))})
 	}
 }
 
@@ -216,12 +232,20 @@ type decoder struct {
 }
 
 func (f *Files) decoderOf(source string) *decoder {
-	for _, s := range append([]profiles.Source{f.Named}, f.Fixed...) {
-		if s.Name == source {
-			return f.newDecoder(s)
-		}
+	if s := f.source(source); s.Name != "" {
+		return f.newDecoder(s)
 	}
 	return &decoder{source: source}
+}
+
+// source is the first source of a name, or an empty one.
+func (f *Files) source(name string) profiles.Source {
+	for _, s := range append([]profiles.Source{f.Named}, f.Fixed...) {
+		if s.Name == name {
+			return s
+		}
+	}
+	return profiles.Source{}
 }
 
 func (f *Files) newDecoder(s profiles.Source) *decoder {
@@ -271,7 +295,7 @@ func (d *decoder) take(post func(kernel.Input), record []byte, at *kernel.Positi
 	signals := d.read(record)
 	d.unknown(post, false)
 	if len(signals) > 0 {
-		post(kernel.SignalsSeen{Signals: signals, Position: at})
+		post(kernel.SignalsSeen{Signals: signals, Source: d.source, Position: at})
 	}
 }
 

@@ -42,6 +42,19 @@ func (u Usage) Plus(v Usage) Usage {
 	return u
 }
 
+// Less returns what u has more than v, and no part below zero.
+func (u Usage) Less(v Usage) Usage {
+	u.Main.less(v.Main)
+	u.Agents.less(v.Agents)
+	u.Side.less(v.Side)
+	return u
+}
+
+func (c *Calls) less(d Calls) {
+	*c = Calls{max(0, c.Calls-d.Calls), max(0, c.Input-d.Input), max(0, c.CacheRead-d.CacheRead), max(0, c.CacheWrite-d.CacheWrite),
+		max(0, c.Output-d.Output), max(0, c.Reasoning-d.Reasoning)}
+}
+
 // A Meter adds up model calls. Each call counts once: records with the same
 // session, id and request are one call, and the record with the most output
 // counts. Several sources report the same call under names that cannot be

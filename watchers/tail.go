@@ -143,7 +143,10 @@ func (w *Watcher) readPath(t *tail) (bool, error) {
 		w.unreadable(t, err)
 		return false, err
 	case t.file == nil:
-		t.placed = t.placed || t.From == nil // no file exists now, so AtEnd skips nothing
+		if !t.placed && t.From == nil { // no file exists now, so AtEnd skips nothing
+			t.placed = true
+			w.placed(t)
+		}
 	default:
 		w.read(t, true)
 		if !t.away {
@@ -248,6 +251,9 @@ func (w *Watcher) place(t *tail) {
 	if err != nil {
 		return // reading fails too, and reports it
 	}
+	if t.From == nil {
+		defer w.placed(t)
+	}
 	switch from := t.From; {
 	case from == nil && t.AtEnd && t.Form == Values:
 		t.quiet = info.Size() // only a scan from the start finds the end of the last whole value
@@ -255,18 +261,71 @@ func (w *Watcher) place(t *tail) {
 		t.off = w.lastLine(t.file, info.Size())
 		t.head = w.readHead(t, min(t.off, headSize))
 	case from == nil || from.Offset <= 0:
-	case t.id != identity{from.Dev, from.Ino}:
-		w.report(t, Replaced, nil)
-	case info.Size() < from.Offset:
-		w.report(t, Truncated, nil)
 	default:
 		head := w.readHead(t, min(from.Offset, headSize))
-		if digest(head) != from.Prefix {
-			w.report(t, Replaced, nil)
+		if what := from.changed(t.id, info.Size(), head); what != "" {
+			w.report(t, what, nil)
 			return
 		}
 		t.off, t.head, t.prefix = from.Offset, head, from.Prefix
 	}
+}
+
+// placed reports where the reading of a file begins.
+func (w *Watcher) placed(t *tail) {
+	if w.cfg.Placed != nil && t.Form != Whole && t.Form != Stamp {
+		w.cfg.Placed(t.Source, t.pos())
+	}
+}
+
+// changed says how a file is no longer the one of the position; empty if it is.
+func (p Position) changed(id identity, size int64, head []byte) TroubleKind {
+	switch {
+	case id != identity{p.Dev, p.Ino}:
+		return Replaced
+	case size < p.Offset:
+		return Truncated
+	case digest(head) != p.Prefix:
+		return Replaced
+	}
+	return ""
+}
+
+// SameFile reports whether the path of a stored position still leads to its file,
+// whatever that holds now.
+func (p Position) SameFile() bool {
+	file, id, err := open(p.Path)
+	if err != nil {
+		return false
+	}
+	file.Close() // it was open for reading only
+	return id == identity{p.Dev, p.Ino}
+}
+
+// Changed says what happened to the file of a stored position since: Deleted,
+// Unreadable, Truncated or Replaced; empty if reading can resume there.
+func (p Position) Changed() TroubleKind {
+	file, id, err := open(p.Path)
+	if missing(err) && p.Ino == 0 {
+		return "" // it does not exist yet
+	}
+	if missing(err) {
+		return Deleted
+	}
+	if err != nil {
+		return Unreadable
+	}
+	defer file.Close()
+	if p.Offset <= 0 {
+		return ""
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return Unreadable
+	}
+	head := make([]byte, min(p.Offset, headSize))
+	n, _ := file.ReadAt(head, 0) // an error shortens the head, which then differs
+	return p.changed(id, info.Size(), head[:n])
 }
 
 // readHead returns up to n first bytes of the open file, in memory of their own.

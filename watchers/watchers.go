@@ -136,8 +136,12 @@ type Trouble struct {
 // goroutine of Run, or on one that it waits for, one at a time. While one runs,
 // nothing is read.
 type Config struct {
-	Deliver   func(Line)    // required
-	Trouble   func(Trouble) // may be nil
+	Deliver func(Line)    // required
+	Trouble func(Trouble) // may be nil
+	// Placed, if not nil, gets the position at which the reading of a file begins
+	// that had none, once for each file, before its first line. That of a file
+	// which does not exist yet has no inode.
+	Placed    func(source string, at Position)
 	PollEvery time.Duration // for files that cannot be watched; default 1 s
 	MaxLine   int           // longest line, value or Whole content to deliver, in bytes; default 64 MiB
 }

@@ -31,14 +31,14 @@ import (
 )
 
 type observeFlags struct {
-	adapter, source, session                string
+	adapter, source, session, resume        string
 	once, follow, fromStart, usage, keepLog bool
 }
 
 func observeCmd(g *globals) *cobra.Command {
 	var f observeFlags
 	cmd := &cobra.Command{
-		Use:   "observe --adapter ID [PATH…]",
+		Use:   "observe --adapter ID [PATH…] | observe --resume SESSION",
 		Short: "Print the events of a session that runs without the wrapper",
 		Long: `observe reads the sources of a session, prints its lifecycle events as JSON Lines
 and calls the configured clients. It launches nothing and answers no hook: its
@@ -54,6 +54,13 @@ so the same files give the same lines.`,
   lifeloop-wrap observe --adapter claude --client notes=./notes-client
   lifeloop-wrap observe --adapter opencode bus=http://127.0.0.1:4096/event`,
 		RunE: func(cmd *cobra.Command, paths []string) error {
+			stateDir := ""
+			if f.resume != "" {
+				var err error
+				if paths, stateDir, err = f.recover(g, cmd, paths); err != nil {
+					return err
+				}
+			}
 			if f.once && f.follow {
 				return usage("--once excludes --follow")
 			}
@@ -65,6 +72,7 @@ so the same files give the same lines.`,
 			if o.cfg, _, err = g.load(cmd); err != nil {
 				return err
 			}
+			o.cfg.StateDir = cmp.Or(stateDir, o.cfg.StateDir)
 			if len(paths) == 0 {
 				err = o.find()
 			} else {
@@ -73,7 +81,7 @@ so the same files give the same lines.`,
 			if err != nil {
 				return err
 			}
-			return o.observe()
+			return o.observe(cmd)
 		},
 	}
 	fl := cmd.Flags()
@@ -85,6 +93,7 @@ so the same files give the same lines.`,
 	fl.BoolVar(&f.fromStart, "from-start", false, "print the events of existing records too")
 	fl.BoolVar(&f.usage, "usage", false, "print the sum of the model calls after the events")
 	fl.BoolVar(&f.keepLog, "ledger", false, "store a ledger, as run does")
+	fl.StringVar(&f.resume, "resume", "", "`SESSION` to continue after its observer died; its sources are read on from where it stopped")
 	// The configuration reads these flags by name.
 	fl.StringArray("client", nil, "client for every event, as `ID=CMDLINE` (repeatable)")
 	fl.StringArray("require", nil, "capability that must be available, as `CAP=LEVEL[:partial]` (repeatable)")
@@ -118,7 +127,7 @@ func newObserver(f observeFlags) (*observer, error) {
 	if !ok {
 		return nil, usage("--adapter %q: no such adapter%s", f.adapter, nearest.Hint(f.adapter, manifests.IDs())).withHint(hint)
 	}
-	return &observer{flags: f, session: f.session, profile: profile, manifest: manifest, id: uuid.NewString()}, nil
+	return &observer{flags: f, session: f.session, profile: profile, manifest: manifest, id: cmp.Or(f.resume, uuid.NewString())}, nil
 }
 
 // read adds the sources at the paths. A file that does not exist is an error,
@@ -129,7 +138,7 @@ func (o *observer) read(paths []string) error {
 		if err != nil {
 			return err
 		}
-		if _, err := os.Stat(s.Path); s.Form != profiles.Events && !o.flags.follow && errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(s.Path); s.Form != profiles.Events && !o.flags.follow && o.flags.resume == "" && errors.Is(err, fs.ErrNotExist) {
 			return no(lifeloop.AdapterUnavailable, "observe: %s does not exist", path).withHint("--follow waits for it")
 		}
 		if slices.ContainsFunc(o.sources, func(other profiles.Source) bool { return sameSource(s, other) }) {
@@ -235,6 +244,7 @@ func troubleText(what string) string {
 	return cmp.Or(map[string]string{
 		"polling":       "it cannot be watched and is polled once a second",
 		"truncated":     "it was truncated and is read from its start",
+		"missed":        "it was replaced, truncated or deleted while it was not observed; records may be missing",
 		"replaced":      "it was replaced and is read from its start",
 		"deleted":       "it does not exist any more or does not answer",
 		"unreadable":    "it cannot be read, or has another format",

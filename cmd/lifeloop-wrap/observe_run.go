@@ -13,9 +13,11 @@ import (
 	"syscall"
 
 	"github.com/google/uuid"
+	"github.com/spf13/cobra"
 
 	"lifeloop/dispatch"
 	"lifeloop/harness"
+	"lifeloop/internal/durable"
 	"lifeloop/internal/store"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
@@ -27,16 +29,17 @@ import (
 
 // observe reads the sources that were found, to their present end or until a
 // signal, and calls the clients.
-func (o *observer) observe() error {
+func (o *observer) observe(cmd *cobra.Command) error {
 	for _, s := range o.sources {
 		if o.flags.once && s.Form == profiles.Events {
 			return usage("--once: %s is a server, whose events have no end", s.Path).withHint("leave --once out")
 		}
 	}
-	if o.flags.keepLog {
-		if err := o.createLedger(); err != nil {
-			return err
-		}
+	past, err := o.openLedger(cmd)
+	if err != nil {
+		return err
+	}
+	if o.ledger != nil {
 		defer o.ledger.Close() // each append has reported its error
 	}
 	clients, err := o.clients()
@@ -51,12 +54,19 @@ func (o *observer) observe() error {
 	ports := supervisor.Ports{Clients: clients, Signals: signals}
 	if o.ledger != nil {
 		ports.Ledger = o.ledger
+		if testOnlyLedger != nil {
+			ports.Ledger = testOnlyLedger(string(o.folder), o.ledger)
+		}
 	}
-	k := kernel.New(o.kernelConfig())
+	k := kernel.Replay(o.kernelConfig(), slices.Values(past))
+	reads := o.reads(past)
 	if o.flags.once {
-		err = o.readOnce(k, ports)
+		err = o.readOnce(k, reads, ports)
 	} else {
-		err = o.readOn(k, ports)
+		err = o.readOn(k, reads, ports)
+	}
+	if err == nil && o.ledger != nil {
+		o.folder.Forget()
 	}
 	if result, done := k.Done(); err == nil && done && result.Failure != "" {
 		return no(result.Failure, "observe: %s", result.Why).
@@ -65,15 +75,95 @@ func (o *observer) observe() error {
 	return err
 }
 
-func (o *observer) createLedger() error {
-	o.folder = store.Open(o.cfg.StateDir).Folder(o.id)
-	log, err := ledger.Create(string(o.folder), ledger.Options{})
-	if err != nil {
-		return no(lifeloop.InternalError, "create a ledger in %s: %v", o.folder, err).withHint("--state-dir chooses another folder")
+// openLedger opens the ledger, if one is wanted, and returns its facts. Beside a new
+// one it saves what resuming needs.
+func (o *observer) openLedger(cmd *cobra.Command) (past []kernel.Entry, err error) {
+	switch {
+	case !o.flags.keepLog:
+		return nil, nil
+	case o.flags.resume != "":
+		return o.reopen()
 	}
-	o.ledger = log
+	o.folder = store.Open(o.cfg.StateDir).Folder(o.id)
+	if o.ledger, err = ledger.Create(string(o.folder), ledger.Options{}); err != nil {
+		return nil, no(lifeloop.InternalError, "create a ledger in %s: %v", o.folder, err).withHint("--state-dir chooses another folder")
+	}
+	var sources []string
+	for _, s := range o.sources {
+		sources = append(sources, s.Name+"="+s.Path)
+	}
+	line := commandLineOf(cmd, sources)
+	if o.session != "" {
+		line.Flags["session"] = []string{o.session}
+	}
+	delete(line.Flags, "source")
+	o.folder.SaveCommand(line)
 	fmt.Fprintf(o.notes, "lifeloop-wrap: recording session %s\n", o.id)
-	return nil
+	return nil, nil
+}
+
+// reopen opens the ledger of an observation that was killed.
+func (o *observer) reopen() (past []kernel.Entry, err error) {
+	o.folder = store.Open(o.cfg.StateDir).Folder(o.id)
+	o.ledger, _, err = ledger.Open(string(o.folder), ledger.Options{})
+	if _, locked := errors.AsType[*durable.LockedError](err); locked {
+		return nil, no(lifeloop.StateConflict, "session %s is live", o.id)
+	}
+	if err != nil {
+		return nil, no(lifeloop.InternalError, "open the ledger of session %s: %v", o.id, err).
+			withHint("lifeloop-wrap ledger verify %s shows where", o.id)
+	}
+	for e, err := range o.folder.Facts(0) {
+		if err != nil {
+			return nil, no(lifeloop.InternalError, "read the ledger of session %s: %v", o.id, err)
+		}
+		past = append(past, e)
+	}
+	fmt.Fprintf(o.notes, "lifeloop-wrap: resuming session %s\n", o.id)
+	return past, nil
+}
+
+// reads are the facts of a killed observation that say how far it read. What it
+// observed counts toward --usage.
+func (o *observer) reads(past []kernel.Entry) (reads []kernel.Entry) {
+	for _, e := range past {
+		o.status.Apply(e)
+		switch e.Fact.(type) {
+		case kernel.SourceRead:
+			reads = append(reads, e)
+		case kernel.HarnessSessionOpened:
+			o.found = true
+		}
+	}
+	return reads
+}
+
+// recover finds the session of --resume, sets its saved flags, enters its folder
+// and returns its sources.
+func (f *observeFlags) recover(g *globals, cmd *cobra.Command, paths []string) (sources []string, stateDir string, err error) {
+	if len(paths) > 0 {
+		return nil, "", usage("--resume excludes PATHs: the sources of the session are stored")
+	}
+	st, id, err := g.session(cmd, f.resume)
+	if err != nil {
+		return nil, "", err
+	}
+	known := st.Read(id)
+	if err := recoverable(known); err != nil {
+		if refusal, ok := errors.AsType[*failure](err); ok {
+			refusal.code = exitNo
+		}
+		return nil, "", err
+	}
+	if known.Program != "" {
+		return nil, "", usage("--resume: session %s was not observed", id).withHint("lifeloop-wrap run --resume %s", id)
+	}
+	c, err := st.Folder(id).Command()
+	if err != nil {
+		return nil, "", usage("--resume: read the sources of session %s: %v", id, err)
+	}
+	f.resume = id
+	return c.Argv, st.StateDir(), setSaved(cmd, c)
 }
 
 // clients returns the configured clients. What a client writes to its stderr is
@@ -121,9 +211,9 @@ func (o *observer) kernelConfig() kernel.Config {
 }
 
 // readOnce prints the events of the existing records.
-func (o *observer) readOnce(k *kernel.Kernel, ports supervisor.Ports) error {
+func (o *observer) readOnce(k *kernel.Kernel, past []kernel.Entry, ports supervisor.Ports) error {
 	out := bufio.NewWriter(o.out)
-	err := supervisor.Once(context.Background(), k, o.sources, ports, o.listener(out))
+	err := supervisor.Once(context.Background(), k, o.sources, past, ports, o.listener(out))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, supervisor.ErrNotReadable) {
 		err = no(lifeloop.AdapterUnavailable, "observe: %v", err)
 	}
@@ -137,14 +227,17 @@ func (o *observer) readOnce(k *kernel.Kernel, ports supervisor.Ports) error {
 }
 
 // readOn prints events until a signal ends it.
-func (o *observer) readOn(k *kernel.Kernel, ports supervisor.Ports) error {
-	files, err := supervisor.NewFiles(supervisor.Files{Fixed: o.sources, Named: o.profile.Transcript, AtEnd: !o.flags.fromStart, Getenv: os.Getenv,
+func (o *observer) readOn(k *kernel.Kernel, past []kernel.Entry, ports supervisor.Ports) error {
+	files, err := supervisor.NewFiles(supervisor.Files{Fixed: o.sources, Named: o.profile.Transcript, AtEnd: !o.flags.fromStart, Getenv: os.Getenv, Positions: o.ledger != nil,
 		Runs: func(p telemetry.Process) bool { return harness.Runs(p.PID, p.Start) }})
 	if err != nil {
 		return no(lifeloop.AdapterUnavailable, "observe: %v", err)
 	}
+	options := supervisor.Options{KeepGoing: o.cfg.OnLedgerError == "continue", Restart: o.flags.resume != ""}
+	if options.Restart {
+		files.Resume(k, past)
+	}
 	files.Launched(0)
-	options := supervisor.Options{KeepGoing: o.cfg.OnLedgerError == "continue"}
 	if _, err := supervisor.Observe(context.Background(), k, files, ports, options, o.listener(o.out)); err != nil {
 		return err
 	}

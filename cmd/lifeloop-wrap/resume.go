@@ -40,7 +40,10 @@ func (f *runFlags) recover(g *globals, cmd *cobra.Command, argv []string) (st st
 	}
 	st, f.resume, err = g.session(cmd, f.resume)
 	if err == nil {
-		err = recoverable(st.Read(f.resume))
+		known := st.Read(f.resume)
+		if err = recoverable(known); err == nil && known.Program == "" && known.Events > 0 {
+			err = usage("--resume: session %s was observed", f.resume).withHint("lifeloop-wrap observe --resume %s", f.resume)
+		}
 	}
 	if err == nil {
 		words, err = recall(cmd, st.Folder(f.resume), argv)
@@ -62,24 +65,33 @@ func recall(cmd *cobra.Command, folder store.Folder, argv []string) ([]string, e
 	default:
 		return nil, usage("--resume: read the command of the session: %v", err).withHint(name)
 	}
+	if err := setSaved(cmd, c); err != nil {
+		return nil, err
+	}
+	if len(argv) > 0 {
+		return argv, nil
+	}
+	return c.Argv, nil
+}
+
+// setSaved sets the saved flags of a session that were not given now, and enters
+// its folder.
+func setSaved(cmd *cobra.Command, c store.CommandLine) error {
 	for name, values := range c.Flags {
 		if f := cmd.Flags().Lookup(name); f == nil || f.Changed {
 			continue
 		}
 		for _, v := range values {
 			if err := cmd.Flags().Set(name, v); err != nil {
-				return nil, usage("--resume: saved flag --%s %s: %v", name, v, err)
+				return usage("--resume: saved flag --%s %s: %v", name, v, err)
 			}
 		}
 	}
 	if err := os.Chdir(c.Dir); err != nil {
-		return nil, refused(lifeloop.InternalError, "--resume: enter the folder of the session: %v", err).
+		return refused(lifeloop.InternalError, "--resume: enter the folder of the session: %v", err).
 			withHint("harnesses store their sessions by folder, so it must exist")
 	}
-	if len(argv) > 0 {
-		return argv, nil
-	}
-	return c.Argv, nil
+	return nil
 }
 
 // recoverable refuses every session but a lost one with a whole ledger.

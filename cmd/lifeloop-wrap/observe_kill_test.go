@@ -1,0 +1,240 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/internal/store"
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/synth"
+	"lifeloop/testdata/fakeclient/fakeclienttest"
+)
+
+// An observer is killed with SIGKILL at one of its appends, while a client is
+// called, and resumed. Its events, its usage and its receipts are those of an
+// observer that was never killed.
+
+// transcript has the lines of some turns. Each model call is in two lines, and one
+// turn ends with a compaction.
+func transcript(turns int) (lines []string) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	add := func(format string, args ...any) {
+		at = at.Add(time.Second)
+		const rest = `"uuid":"u%d","timestamp":"%s","userType":"external","entrypoint":"cli","cwd":"/","sessionId":"s1","version":"2.1.197","isSidechain":false}`
+		lines = append(lines, fmt.Sprintf("{"+format+","+rest, append(args, len(lines), at.Format("2006-01-02T15:04:05.000Z"))...))
+	}
+	for n := range turns {
+		add(`"promptId":"p%d","type":"user","message":{"role":"user","content":"hello"},"permissionMode":"default","origin":{"kind":"human"},"promptSource":"typed"`, n)
+		for part := range 2 {
+			add(`"type":"assistant","requestId":"r%d","message":{"id":"m%d","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"part %d"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":%d,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":5}}`,
+				n, n, part, 40_000*(n+1))
+		}
+		add(`"type":"system","subtype":"turn_duration","durationMs":1000,"messageCount":2,"isMeta":false`)
+		if n == 1 {
+			add(`"type":"system","subtype":"compact_boundary","content":"compacted","compactMetadata":{"trigger":"auto","preTokens":80000,"postTokens":9000}`)
+		}
+	}
+	return lines
+}
+
+// An observed is what an observation recorded.
+type observed struct {
+	events   []string // without ids and times of our own
+	usage    synth.Usage
+	receipts map[string]int // by client and event id
+}
+
+// observer runs an observer of t.jsonl in a matrix, and returns its session.
+func (m *matrix) observer(kill string, args ...string) *exec.Cmd {
+	cmd := exec.Command("lifeloop-wrap", append([]string{"--config", "c.yaml", "observe"}, args...)...)
+	cmd.Dir, cmd.Env = m.dir, append(m.env, killAt+"="+kill)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// only is the folder of the one session of a matrix; false if there is none.
+func (m *matrix) only() (store.Folder, bool) {
+	found, err := filepath.Glob(filepath.Join(m.state, "sessions", "*", "ledger-000001.jsonl"))
+	require.NoError(m.t, err)
+	if len(found) == 0 {
+		return "", false
+	}
+	return store.Folder(filepath.Dir(found[0])), true
+}
+
+// recorded checks the receipts of the session and returns what it observed.
+func (m *matrix) recorded() (o observed) {
+	folder, ok := m.only()
+	require.True(m.t, ok)
+	o.receipts = map[string]int{}
+	calls, sequence := map[string]lifeloop.Event{}, map[int]int64{}
+	for e, err := range folder.Facts(0) {
+		require.NoError(m.t, err)
+		switch f := e.Fact.(type) {
+		case kernel.Observed:
+			data, err := json.Marshal([]any{f.Record.Event, f.Record.FrameContext, f.Record.Evidence, f.Record.Data, f.Record.HarnessSessionID})
+			require.NoError(m.t, err)
+			o.events = append(o.events, string(data))
+			for _, c := range f.Calls {
+				calls[c.Client+" "+f.Record.EventID] = f.Record.Event
+			}
+		case kernel.UsageCounted:
+			o.usage = f.Usage
+		case kernel.ReceiptIssued:
+			o.receipts[f.Receipt.ClientID+" "+f.Receipt.EventID]++
+			sequence[f.Scope]++
+			require.Equal(m.t, sequence[f.Scope], *f.Receipt.Sequence, "receipts have a gap or a duplicate")
+		}
+	}
+	for name, event := range calls {
+		if event != lifeloop.ReceiptEmitted {
+			require.Equal(m.t, 1, o.receipts[name], "receipts of %s for %s", name, event)
+		}
+	}
+	return o
+}
+
+// awaits returns when the session has an event for the n-th time.
+func (m *matrix) awaits(event lifeloop.Event, n int) {
+	for ; ; time.Sleep(time.Millisecond) { // until an observer follows, there is nothing to wait for
+		folder, ok := m.only()
+		if !ok {
+			continue
+		}
+		seen := 0
+		for e, err := range folder.Follow(context.Background(), 0) {
+			require.NoError(m.t, err)
+			if o, is := e.Fact.(kernel.Observed); is && o.Record.Event == event {
+				if seen++; seen == n {
+					return
+				}
+			}
+		}
+	}
+}
+
+const observedTurns = 4
+
+func newObserved(t *testing.T, bin string, lines []string) *matrix {
+	m := newMatrix(t, bin)
+	config := `clients: [{id: once, command: [fakeclient, --client-id, once, --log, asked-once, --payload, "kind=note,placement=pre_prompt_frame,body=remember"]}]`
+	require.NoError(t, os.WriteFile(filepath.Join(m.dir, "c.yaml"), []byte(config), 0o600))
+	m.grow(lines)
+	return m
+}
+
+// grow appends lines to the transcript.
+func (m *matrix) grow(lines []string) {
+	f, err := os.OpenFile(filepath.Join(m.dir, "t.jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	require.NoError(m.t, err)
+	_, err = f.WriteString(strings.Join(lines, "\n") + "\n")
+	require.NoError(m.t, err)
+	require.NoError(m.t, f.Close())
+}
+
+// TestObserverIsKilled kills an observer with --once.
+func TestObserverIsKilled(t *testing.T) {
+	bin := t.TempDir()
+	_, err := fakeclienttest.Build(bin)
+	require.NoError(t, err)
+	lines := transcript(observedTurns)
+	once := []string{"--adapter", "claude", "--once", "--ledger", "t.jsonl"}
+	calm := newObserved(t, bin, lines)
+	require.NoError(t, calm.observer("", once...).Run())
+	want := calm.recorded()
+	require.Len(t, want.events, 2+4*observedTurns+4, "%s", strings.Join(want.events, "\n"))
+
+	for i := range 9 {
+		at := 3 + 4*i
+		kill := fmt.Sprintf("wrapper %s %d", []string{"before", "after", "torn"}[i%3], at)
+		t.Run(strings.ReplaceAll(kill, " ", "-"), func(t *testing.T) {
+			m := newObserved(t, bin, lines)
+			require.Error(t, m.observer(kill, once...).Run(), "it was killed")
+			require.NoError(t, m.observer("", "--resume", "last").Run())
+			got := m.recorded()
+			require.Equal(t, want.events, got.events)
+			require.Equal(t, want.usage, got.usage)
+			m.asked()
+		})
+	}
+}
+
+// TestFollowerIsKilled kills an observer that follows a growing file.
+func TestFollowerIsKilled(t *testing.T) {
+	bin := t.TempDir()
+	_, err := fakeclienttest.Build(bin)
+	require.NoError(t, err)
+	lines := transcript(observedTurns)
+	follow := []string{"--adapter", "claude", "--from-start", "--ledger", "t.jsonl"}
+	finish := func(m *matrix, cmd *exec.Cmd) observed {
+		m.awaits(lifeloop.FrameEnded, observedTurns)
+		require.NoError(m.t, cmd.Process.Signal(syscall.SIGINT))
+		require.NoError(m.t, cmd.Wait())
+		return m.recorded()
+	}
+	calm := newObserved(t, bin, lines)
+	cmd := calm.observer("", follow...)
+	require.NoError(t, cmd.Start())
+	want := finish(calm, cmd)
+
+	for i, cut := range []int{1, 2, 3, 6, 9, 10, 12} {
+		t.Run(fmt.Sprint("at-line-", cut), func(t *testing.T) {
+			m := newObserved(t, bin, lines[:cut])
+			kill := fmt.Sprintf("wrapper %s %d", []string{"after", "before", "torn"}[i%3], 4+i)
+			cmd := m.observer(kill, follow...)
+			require.NoError(t, cmd.Start())
+			require.Error(t, cmd.Wait(), "it was killed")
+			m.grow(lines[cut:])
+			cmd = m.observer("", "--resume", "last")
+			require.NoError(t, cmd.Start())
+			got := finish(m, cmd)
+			require.Equal(t, want.events, got.events)
+			require.Equal(t, want.usage, got.usage)
+			m.asked()
+		})
+	}
+}
+
+// TestReplacedWhileItWasNotObserved reports that records may be missing, and
+// observes no turn twice.
+func TestReplacedWhileItWasNotObserved(t *testing.T) {
+	bin := t.TempDir()
+	_, err := fakeclienttest.Build(bin)
+	require.NoError(t, err)
+	lines := transcript(observedTurns)
+	m := newObserved(t, bin, lines[:8])
+	require.Error(t, m.observer("wrapper before 12", "--adapter", "claude", "--once", "--ledger", "t.jsonl").Run())
+	path := filepath.Join(m.dir, "t.jsonl")
+	require.NoError(t, os.WriteFile(path+".new", []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	require.NoError(t, os.Rename(path+".new", path))
+	require.NoError(t, m.observer("", "--resume", "last").Run())
+	folder, _ := m.only()
+	missed, opened := 0, map[string]int{}
+	for e, err := range folder.Facts(0) {
+		require.NoError(t, err)
+		switch f := e.Fact.(type) {
+		case kernel.SourceTroubled:
+			require.Equal(t, "missed", f.What)
+			missed++
+		case kernel.Observed:
+			if f.Record.Event == lifeloop.FrameOpened {
+				opened[f.Record.FrameContext.FrameID]++
+			}
+		}
+	}
+	require.Equal(t, 1, missed)
+	require.Equal(t, map[string]int{"p0": 1, "p1": 1, "p2": 1, "p3": 1}, opened)
+}
