@@ -17,6 +17,7 @@ import (
 	"lifeloop/attempt"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
+	"lifeloop/lifeloop/lifelooptest"
 	"lifeloop/session"
 	"lifeloop/telemetry"
 )
@@ -404,18 +405,28 @@ func checkTurn(t require.TestingT, turn kernel.Turn) {
 	if len(turn.Effects) > 0 {
 		require.NotEmpty(t, turn.Facts, "an effect without a fact")
 	}
-	// Every receipt is one that the contract allows.
+	// Every document is valid, by its schema and by the rules beyond it.
 	for _, f := range turn.Facts {
-		if r, ok := f.(kernel.ReceiptIssued); ok {
-			require.NoError(t, lifeloop.Validate(r.Receipt), "%+v", r.Receipt)
+		switch f := f.(type) {
+		case kernel.ReceiptIssued:
+			checkDocument(t, "lifecycle_receipt", f.Receipt)
+		case kernel.Observed:
+			checkDocument(t, lifelooptest.EventRecord, f.Record)
 		}
 	}
-	// Every envelope that leaves is one that the contract allows.
 	for _, e := range turn.Effects {
 		if d, ok := e.(kernel.Dispatch); ok {
-			require.NoError(t, lifeloop.Validate(d.Envelope))
+			doc, err := d.Envelope.Encode()
+			require.NoError(t, err)
+			require.NoError(t, lifelooptest.Check("dispatch_envelope", doc))
 		}
 	}
+}
+
+func checkDocument(t require.TestingT, kind string, document any) {
+	doc, err := json.Marshal(document)
+	require.NoError(t, err)
+	require.NoError(t, lifelooptest.Check(kind, doc))
 }
 
 // factLine is one fact on one line, with what a reader looks for first.

@@ -241,6 +241,7 @@ var degradationFlaws = []flaw{
 	{"degradation", "previous_support", `"partial"`, ""},
 	{"degradation", "current_support", `"inferred"`, "current_support: expected one of native, synthesized, partial, manual, unavailable"},
 	{"degradation", "evidence", `""`, "evidence: expected a non-empty string"},
+	{"degradation", "evidence", `"reported by the transcript: 0199a213-81c0-7800-8aa1-bbab2a035a53"`, ""},
 	{"degradation", "retry_class", `null`, "retry_class: expected a string, got null"},
 }
 
@@ -260,6 +261,7 @@ var manifestFlaws = []flaw{
 	{"adapter_manifest", "placement.pre_session.max_bytes", `0`, "placement.pre_session.max_bytes: expected a positive integer"},
 	{"adapter_manifest", "placement.pre_session.seen_as", `"ghost"`, "placement.pre_session.seen_as: expected one of developer, system, user"},
 	{"adapter_manifest", "context_pressure", ``, "context_pressure: missing: expected an object"},
+	{"adapter_manifest", "known_degradations", `[{"event":"capability.degraded","capability":"context_pressure","previous_support":"native","current_support":"partial","observed_at_epoch_s":0,"evidence":"token q7f3k9x2m5v8b1n4c6z0l3j5h7g9d2s4","retry_class":"safe_retry"}]`, "known_degradations[0].evidence: expected words"},
 	{"adapter_manifest", "context_pressure.evidence", `"token q7f3k9x2m5v8b1n4c6z0l3j5h7g9d2s4"`, "context_pressure.evidence: expected words"},
 	{"adapter_manifest", "receipts.receipt_ledger", `true`, "receipts.receipt_ledger: expected a string, got true"},
 	{"adapter_manifest", "receipts.native", `"no"`, "receipts.native: expected true or false"},

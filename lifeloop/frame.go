@@ -21,15 +21,15 @@ type FrameContext struct {
 // An EventRecord is one emitted lifecycle event. `observe` and `events --as
 // lifeloop` print one per line.
 type EventRecord struct {
-	SchemaVersion    string          `json:"schema_version"`
+	SchemaVersion    string          `json:"schema_version" wire:"version"`
 	Event            Event           `json:"event"`
-	EventID          string          `json:"event_id"`
-	AdapterID        string          `json:"adapter_id"`
+	EventID          string          `json:"event_id" wire:"id"`
+	AdapterID        string          `json:"adapter_id" wire:"id"`
 	IntegrationMode  IntegrationMode `json:"integration_mode"`
-	HarnessSessionID *string         `json:"harness_session_id"`
+	HarnessSessionID *string         `json:"harness_session_id" wire:"id"`
 	FrameContext     *FrameContext   `json:"frame_context,omitempty"`
-	AtEpochS         int64           `json:"at_epoch_s"`
-	At               string          `json:"at"` // RFC 3339 with milliseconds, UTC
+	AtEpochS         int64           `json:"at_epoch_s" wire:"size"`
+	At               string          `json:"at" wire:"text"` // RFC 3339 with milliseconds, UTC
 	Evidence         []Evidence      `json:"evidence"`
 	Data             map[string]any  `json:"data"`
 }
@@ -38,6 +38,6 @@ type EventRecord struct {
 // reported the event: a record id, a hook name, an ordinal. It never holds text
 // of the session.
 type Evidence struct {
-	Source string `json:"source"`
+	Source string `json:"source" wire:"id"`
 	Detail string `json:"detail"`
 }

@@ -25,10 +25,10 @@ import (
 // an optional member, a pointer a nullable one. Other wire tags say what a
 // string or a number must be; "own" leaves that to the struct's check method.
 
-// A document is one of the JSON documents of the contract.
+// A document is one of the JSON documents of the contract, or an [EventRecord].
 type document interface {
 	CallbackRequest | CallbackResponse | DispatchEnvelope | PayloadEnvelope |
-		Receipt | Manifest | FrameContext | Degradation
+		Receipt | Manifest | FrameContext | Degradation | EventRecord
 }
 
 // Parse reads one document and validates it. The error, when there is one, is

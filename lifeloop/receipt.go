@@ -32,7 +32,7 @@ type Degradation struct {
 	PreviousSupport  Support    `json:"previous_support"`
 	CurrentSupport   Support    `json:"current_support"`
 	ObservedAtEpochS int64      `json:"observed_at_epoch_s" wire:"size"`
-	Evidence         string     `json:"evidence" wire:"evidence"`
+	Evidence         string     `json:"evidence" wire:"text"` // may name a record or a transcript by its id
 	RetryClass       RetryClass `json:"retry_class"`
 }
 

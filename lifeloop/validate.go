@@ -212,6 +212,16 @@ func (f FrameContext) check(l *list, at path) {
 	}
 }
 
+// An event names its sources, and one of a frame names the frame.
+func (r EventRecord) check(l *list, at path) {
+	if r.FrameContext == nil && r.Event.Frame() {
+		l.add(at.member("frame_context"), "expected a frame context, because the event is %s", show(string(r.Event)))
+	}
+	if len(r.Evidence) == 0 {
+		l.add(at.member("evidence"), "expected at least one source")
+	}
+}
+
 // ---- payloads
 
 // Size, digest, encoding and placements are checked here (DECISIONS L13), expiry
@@ -317,6 +327,9 @@ func (d Degradation) check(l *list, at path) {
 // ---- manifests (DECISIONS L15)
 
 func (m Manifest) check(l *list, at path) {
+	for i, d := range m.KnownDegradations {
+		l.evidence(at.member("known_degradations").index(i).member("evidence"), d.Evidence)
+	}
 	m.checkModes(l, at.member("integration_modes"))
 	m.checkEvents(l, at.member("lifecycle_events"))
 	m.checkPlacements(l, at.member("placement"))
