@@ -11,6 +11,8 @@ build: # build the static binaries bin/lifeloop-wrap and bin/lifeloop-hook
 
 test: lint # all tests that need no network, with the race detector if there is a C compiler
 	scripts/test.sh $(TESTFLAGS) ./...
+	go test -tags lifeloopdebug $(TESTFLAGS) ./supervisor # documents are checked at run time
+	go test -tags lifeloopdebug $(TESTFLAGS) -run 'TestScripts/(run|host_hook|observe)_' ./cmd/lifeloop-wrap
 
 race: # all tests with the race detector; an error if it cannot run
 	go test -race $(TESTFLAGS) ./...

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/e2e/mock"
+	"lifeloop/lifeloop/lifelooptest"
 )
 
 // A story is one scripted session and its expected events.
@@ -240,6 +241,7 @@ func (w *world) recorded() record {
 	file, err := os.ReadFile(w.path("events.jsonl"))
 	require.NoError(w.t, err)
 	for line := range strings.Lines(string(file)) {
+		require.NoError(w.t, lifelooptest.Line([]byte(line)))
 		if strings.Contains(line, `"receipt_id"`) {
 			fileReceipts = append(fileReceipts, line)
 		} else {

@@ -199,9 +199,9 @@ func (a *attempts) recovered() {
 func (a *attempts) launched(s *step, in Launched) {
 	s.record(Running{Run: a.hard.Run, PID: in.PID})
 	if in.Setup != nil {
-		s.cfg.Setup = *in.Setup
+		s.cfg.Setup = in.Setup.valid()
 		s.pressure.use(in.Setup.Synth)
-		if id := in.Setup.HarnessSession; id != "" && s.scopes.current().ID == "" {
+		if id := s.cfg.HarnessSession; id != "" && s.scopes.current().ID == "" {
 			s.scopes.bind(s, id, "launch: the harness was given this id")
 		}
 	}

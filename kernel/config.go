@@ -131,6 +131,15 @@ type Setup struct {
 	Interactive bool
 }
 
+// valid is the setup without a harness session that no document can name: a
+// command line may give any text as an id.
+func (l Setup) valid() Setup {
+	if !lifeloop.ValidID(l.HarnessSession) {
+		l.HarnessSession = ""
+	}
+	return l
+}
+
 // Ends says what the end of a harness means, beyond the usual exit codes. The
 // zero value is a program that succeeds with exit code 0.
 type Ends struct {

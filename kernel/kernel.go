@@ -82,6 +82,7 @@ func New(cfg Config) *Kernel {
 		cfg.MaxQueue, cfg.Manifest = cmp.Or(cfg.MaxQueue, observerQueue), negotiate.Observed(cfg.Manifest)
 	}
 	cfg.MaxQueue = cmp.Or(cfg.MaxQueue, 64)
+	cfg.Setup = cfg.Setup.valid()
 	return &Kernel{cfg: cfg, scopes: newScopes(), turns: newTurns(), pressure: newPressure(cfg.Synth), activity: newActivity(),
 		health: newHealth(), router: newRouter(), slots: newSlots()}
 }

@@ -118,6 +118,13 @@ func (l *list) id(at path, s string) {
 	}
 }
 
+// ValidID reports whether s can be an identifier on the wire (DECISIONS L12).
+func ValidID(s string) bool {
+	var l list
+	l.id("", s)
+	return l.err() == nil
+}
+
 // sum is the digest that s spells.
 func sum(s string) ([]byte, bool) {
 	digits, tagged := strings.CutPrefix(s, "sha256:")

@@ -49,6 +49,9 @@ func (s *supervisor) launch(e kernel.Launch) {
 	}
 	l.child, l.gone = child, child.Gone()
 	in := kernel.Launched{PID: child.PID()}
+	if m := l.plan.Setup.Manifest; m.AdapterID != "" {
+		checkManifest(m)
+	}
 	if e.Number > 1 || s.o.Restart {
 		in.Setup = &l.plan.Setup
 	}

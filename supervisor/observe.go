@@ -93,6 +93,7 @@ type observing struct {
 func (o *observing) step(now time.Time, in kernel.Input) error {
 	for inputs := []kernel.Input{in}; len(inputs) > 0; inputs = inputs[1:] {
 		turn := o.k.Step(now, inputs[0])
+		checkDocuments(turn)
 		if err := o.commit(now, turn); err != nil {
 			return err
 		}

@@ -350,7 +350,9 @@ func (s *supervisor) step(p posted) kernel.Turn {
 	if p.at.After(s.now) {
 		s.now = p.at
 	}
-	return s.k.Step(s.now, p.Input)
+	turn := s.k.Step(s.now, p.Input)
+	checkDocuments(turn)
+	return turn
 }
 
 // date adds the facts of the newest step. Their numbers are those of commit.

@@ -99,7 +99,9 @@ func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
 		ClientDrain: 5 * time.Second, AbortGrace: 5 * time.Second,
 		NewID: func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
 		Began: kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
-		Setup: kernel.Setup{Hooks: true, HarnessSession: "S1", NoTelemetry: r.noTelemetry, Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0", LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
+		Setup: kernel.Setup{Hooks: true, HarnessSession: "S1", NoTelemetry: r.noTelemetry, Manifest: lifeloop.Manifest{
+			ContractVersion: lifeloop.Version, AdapterID: "fake", AdapterVersion: "0.1.0", DisplayName: "Fake", Role: "worker",
+			IntegrationModes: []lifeloop.IntegrationMode{lifeloop.NativeHook}, ContextPressure: lifeloop.Claim{Support: lifeloop.Native}, LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
 			Receipts: lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
 			Placement: map[lifeloop.Placement]lifeloop.PlacementClaim{
 				lifeloop.PreFrameTrailing: {Support: lifeloop.Native, MaxBytes: &limit}}}}}

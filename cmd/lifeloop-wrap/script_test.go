@@ -23,6 +23,7 @@ import (
 
 	"lifeloop/internal/fakeharness"
 	"lifeloop/internal/hook"
+	"lifeloop/lifeloop/lifelooptest"
 	"lifeloop/testdata/fakeclient/fakeclienttest"
 )
 
@@ -101,7 +102,10 @@ func TestScripts(t *testing.T) {
 			} {
 				env.Setenv(name, value)
 			}
-			env.Defer(func() { leavesNothing(env.T().(testing.TB), mark, runtime) })
+			env.Defer(func() {
+				leavesNothing(env.T().(testing.TB), mark, runtime)
+				documentsAreValid(env.T().(testing.TB), env.WorkDir)
+			})
 			return nil
 		},
 	})
@@ -121,6 +125,24 @@ func leavesNothing(t testing.TB, mark, runtime string) {
 	if err := os.RemoveAll(runtime); err != nil {
 		t.Error(err)
 	}
+}
+
+// documentsAreValid checks each event, receipt and request that a script left on a
+// ledger or in the log of a client.
+func documentsAreValid(t testing.TB, dir string) {
+	t.Helper()
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || filepath.Ext(path) != ".jsonl" {
+			return nil // a script may have removed it, or made it unreadable
+		}
+		text, _ := os.ReadFile(path)
+		for line := range bytes.Lines(text) {
+			if err := lifelooptest.Line(line); err != nil {
+				t.Errorf("%s: %v", filepath.Base(path), err)
+			}
+		}
+		return nil
+	})
 }
 
 // marked lists the processes that a script started.

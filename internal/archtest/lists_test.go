@@ -8,7 +8,7 @@ import "regexp"
 var layers = [][]string{
 	{"canon", "internal/nearest", "internal/vt", "internal/durable", "internal/hook", "telemetry/scan"},
 	{"lifeloop", "session", "telemetry", "telemetry/otlplog", "ledger", "internal/document"},
-	{"internal/document/yaml", "attempt", "manifests", "negotiate", "gate", "renewal", "synth",
+	{"lifeloop/lifelooptest", "internal/document/yaml", "attempt", "manifests", "negotiate", "gate", "renewal", "synth",
 		"telemetry/claude", "telemetry/codex", "telemetry/gemini", "telemetry/opencode", "telemetry/openclaw", "telemetry/hermes"},
 	{"profiles", "attempt/policy", "internal/inspect"},
 	{"kernel"},
@@ -60,6 +60,7 @@ var libraries = map[string][]string{
 	"golang.org/x/sys":                              {"internal/durable", "internal/hook", "internal/fakeharness", "dispatch", "watchers", "watchers/sqlite", "harness", "control"},
 	"golang.org/x/term":                             {"harness", "internal/fakeharness", "cmd/lifeloop-wrap"},
 	"google.golang.org/protobuf/encoding/protowire": {"telemetry/otlplog"},
+	"github.com/santhosh-tekuri/jsonschema":         {"lifeloop/lifelooptest"},
 	"modernc.org/sqlite":                            {"watchers/sqlite"},
 }
 

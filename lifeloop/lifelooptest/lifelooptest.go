@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 
@@ -77,32 +76,35 @@ func Check(kind string, doc []byte) error {
 	return nil
 }
 
-// Facts checks the events and receipts among the entries of a ledger, given as
-// JSON Lines, and returns how many documents it checked.
-func Facts(entries io.Reader) (checked int, err error) {
-	for dec := json.NewDecoder(entries); ; checked++ {
-		var entry struct {
-			Body struct {
-				Receipt json.RawMessage `json:"receipt"`
-				Record  json.RawMessage `json:"record"`
-			} `json:"body"`
-		}
-		if err := dec.Decode(&entry); err != nil {
-			if err == io.EOF {
-				return checked, nil
-			}
-			return checked, err
-		}
-		switch {
-		case entry.Body.Receipt != nil:
-			err = Check("lifecycle_receipt", entry.Body.Receipt)
-		case entry.Body.Record != nil:
-			err = Check(EventRecord, entry.Body.Record)
-		default:
-			checked--
-		}
-		if err != nil {
-			return checked, err
-		}
+// Line checks the document in a line of JSON that a program of ours wrote: an entry
+// of a ledger, a line of `events` or `receipts`, or an envelope that a client
+// stored. A line with no such document is valid.
+func Line(line []byte) error {
+	var in struct {
+		Body struct {
+			Receipt json.RawMessage `json:"receipt"`
+			Record  json.RawMessage `json:"record"`
+		} `json:"body"`
+		Prev    string          `json:"prev"`
+		Receipt string          `json:"receipt_id"`
+		EventID string          `json:"event_id"`
+		Data    json.RawMessage `json:"data"`
+		Request json.RawMessage `json:"request"`
 	}
+	if json.Unmarshal(line, &in) != nil {
+		return nil
+	}
+	switch {
+	case in.Prev != "" && in.Body.Receipt != nil:
+		return Check("lifecycle_receipt", in.Body.Receipt)
+	case in.Prev != "" && in.Body.Record != nil:
+		return Check(EventRecord, in.Body.Record)
+	case in.Receipt != "":
+		return Check("lifecycle_receipt", line)
+	case in.EventID != "" && in.Data != nil:
+		return Check(EventRecord, line)
+	case in.Request != nil:
+		return Check("callback_request", in.Request)
+	}
+	return nil
 }

@@ -50,11 +50,15 @@ func TestFlawsOfAnEvent(t *testing.T) {
 	}
 }
 
-func TestFacts(t *testing.T) {
-	good := `{"at":"x","body":{"record":` + event + `},"kind":"observed","seq":1}` + "\n" + `{"body":{"record":{"none":1}},"kind":"x"}`
-	n, err := Facts(strings.NewReader(strings.Split(good, "\n")[0] + "\n" + `{"body":{"pid":1},"kind":"running"}`))
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
-	_, err = Facts(strings.NewReader(good))
-	require.Error(t, err)
+func TestLine(t *testing.T) {
+	broken := strings.Replace(event, `"evt_1"`, `"evt_\u0001"`, 1)
+	for line, valid := range map[string]bool{
+		event: true, broken: false, `{"body":{"record":` + event + `},"prev":"x"}`: true, `{"body":{"record":` + broken + `},"prev":"x"}`: false,
+		`{"body":{"receipt":{}},"prev":"x"}`: false, `{"body":{"pid":1},"prev":"x"}`: true, `{"receipt_id":"r"}`: false,
+		`{"request":{}}`: false, `{"else":1}`: true, `no json`: true,
+	} {
+		if err := Line([]byte(line)); (err == nil) != valid {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
 }

@@ -1,0 +1,45 @@
+//go:build lifeloopdebug
+
+package supervisor
+
+import (
+	"encoding/json"
+
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/lifeloop/lifelooptest"
+)
+
+// checkDocuments panics if a turn holds an invalid document: that is a bug of this
+// program. Only a build with the tag lifeloopdebug checks it.
+func checkDocuments(turn kernel.Turn) {
+	for _, f := range turn.Facts {
+		switch f := f.(type) {
+		case kernel.ReceiptIssued:
+			checkDocument("lifecycle_receipt", f.Receipt)
+		case kernel.Observed:
+			checkDocument(lifelooptest.EventRecord, f.Record)
+		}
+	}
+	for _, e := range turn.Effects {
+		if d, ok := e.(kernel.Dispatch); ok {
+			doc, err := d.Envelope.Encode()
+			mustBeValid(err)
+			mustBeValid(lifelooptest.Check("dispatch_envelope", doc))
+		}
+	}
+}
+
+func checkManifest(m lifeloop.Manifest) { checkDocument("adapter_manifest", m) }
+
+func checkDocument(kind string, document any) {
+	doc, err := json.Marshal(document)
+	mustBeValid(err)
+	mustBeValid(lifelooptest.Check(kind, doc))
+}
+
+func mustBeValid(err error) {
+	if err != nil {
+		panic("supervisor: an invalid document: " + err.Error())
+	}
+}

@@ -1,0 +1,25 @@
+//go:build lifeloopdebug
+
+package supervisor
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+)
+
+// A debug build stops at an invalid document.
+func TestAnInvalidDocumentPanics(t *testing.T) {
+	for _, turn := range []kernel.Turn{
+		{Facts: []kernel.Fact{kernel.ReceiptIssued{}}},
+		{Facts: []kernel.Fact{kernel.Observed{}}},
+		{Effects: []kernel.Effect{kernel.Dispatch{}}},
+	} {
+		require.Panics(t, func() { checkDocuments(turn) })
+	}
+	require.Panics(t, func() { checkManifest(lifeloop.Manifest{}) })
+	require.NotPanics(t, func() { checkDocuments(kernel.Turn{}) })
+}
