@@ -529,6 +529,18 @@ func (c *Child) Signal(sig syscall.Signal) error {
 	return nil
 }
 
+// Stop sends a signal that asks the harness's process group to end. Processes that
+// outlive the harness have until the end of the grace period to clean up.
+func (c *Child) Stop(sig syscall.Signal, grace time.Duration) error {
+	if c.ended.Load() {
+		return os.ErrProcessDone
+	}
+	if c.guard.send(msgStop, uint64(sig), uint64(grace.Milliseconds())) == nil {
+		return nil
+	}
+	return c.Signal(sig)
+}
+
 // KillTree kills the harness and all its descendants at once.
 func (c *Child) KillTree() error {
 	if err := c.guard.send(msgKill); err != nil {

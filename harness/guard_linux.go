@@ -75,6 +75,9 @@ type guard struct {
 	owned    []owned
 	empty    bool      // no process of the harness is left
 	orphaned bool      // the wrapper has ended
+	ended    bool      // the harness was reaped
+	termed   bool      // the harness's group got SIGTERM
+	graceEnd time.Time // until when a tree that is being ended may clean up
 	killAt   time.Time // time of the next SIGKILL; zero if nothing is to be killed
 	pause    time.Duration
 }
@@ -294,10 +297,14 @@ func (g *guard) report(w waited) {
 	case w.status.Continued():
 		g.send(msgCont)
 	case w.alone:
+		g.ended = true
 		g.send(msgEnded, uint64(w.status), 0)
 	default:
+		g.ended = true
 		left := alive(g.tree())
-		terminate(left)
+		terminate(slices.DeleteFunc(slices.Clone(left), func(p proc) bool {
+			return g.termed && p.pgrp == g.pid // it is cleaning up; another SIGTERM could end that
+		}))
 		g.end()
 		g.send(msgEnded, uint64(w.status), uint64(len(left)))
 	}
@@ -311,6 +318,8 @@ func (g *guard) execute(m message) {
 		g.owned = append(g.owned, owned{pid: int(m.args[0]), pgrp: int(m.args[1]), session: int(m.args[2]), start: m.args[3]})
 	case msgDisown:
 		g.disown(int(m.args[0]))
+	case msgStop:
+		g.stop(unix.Signal(m.args[0]), time.Duration(m.args[1])*time.Millisecond)
 	case msgKill:
 		g.killAt = time.Now()
 		g.killRound()
@@ -341,10 +350,25 @@ func (g *guard) forgetEnded(procs []proc) {
 	g.owned = slices.DeleteFunc(g.owned, func(o owned) bool { return len(alive(o.members(procs))) == 0 })
 }
 
-// end schedules SIGKILL, unless it is scheduled.
+// stop signals the harness's group. Its tree has the grace period from then on,
+// also what of it outlives the harness.
+func (g *guard) stop(sig unix.Signal, grace time.Duration) {
+	g.graceEnd = time.Now().Add(grace)
+	if !g.ended && g.pid > 0 {
+		g.termed = g.termed || sig == unix.SIGTERM
+		unix.Kill(-g.pid, sig)
+	}
+}
+
+// end schedules SIGKILL, unless it is scheduled. A grace period is never shorter
+// than termGrace for processes that got SIGTERM only now.
 func (g *guard) end() {
-	if g.killAt.IsZero() {
-		g.killAt = time.Now().Add(termGrace)
+	if !g.killAt.IsZero() {
+		return
+	}
+	g.killAt = time.Now().Add(termGrace)
+	if g.graceEnd.After(g.killAt) && !g.orphaned {
+		g.killAt = g.graceEnd
 	}
 }
 

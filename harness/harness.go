@@ -100,7 +100,8 @@ type Exit struct {
 	// Signal is the signal that killed it, or 0.
 	Signal syscall.Signal
 	// Leftover is the number of descendants that were alive when it ended. They
-	// get SIGTERM at once and SIGKILL a second later.
+	// get SIGTERM at once and SIGKILL a second later, or at the end of the grace
+	// period of Child.Stop if that is later.
 	Leftover int
 	// GuardLost means that the guard died first and the wrapper ended the tree.
 	GuardLost bool

@@ -66,9 +66,11 @@ func (*Terminal) Disown(int)             { panic(errSystem) }
 func (*Child) PID() int                    { panic(errSystem) }
 func (*Child) Signal(syscall.Signal) error { panic(errSystem) }
 func (*Child) KillTree() error             { panic(errSystem) }
-func (*Child) Wait() Exit                  { panic(errSystem) }
-func (*Child) LastOutput() time.Time       { panic(errSystem) }
-func (*Child) Gone() <-chan struct{}       { panic(errSystem) }
-func (*Child) Hold() error                 { panic(errSystem) }
-func (*Child) Free() error                 { panic(errSystem) }
-func (*Child) Abandon()                    { panic(errSystem) }
+
+func (*Child) Stop(syscall.Signal, time.Duration) error { panic(errSystem) }
+func (*Child) Wait() Exit                               { panic(errSystem) }
+func (*Child) LastOutput() time.Time                    { panic(errSystem) }
+func (*Child) Gone() <-chan struct{}                    { panic(errSystem) }
+func (*Child) Hold() error                              { panic(errSystem) }
+func (*Child) Free() error                              { panic(errSystem) }
+func (*Child) Abandon()                                 { panic(errSystem) }

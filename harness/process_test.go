@@ -984,3 +984,25 @@ func TestTheInterruptKeyIsNoted(t *testing.T) {
 		})
 	}
 }
+
+// The grace period of Stop is for the whole tree: a process that outlives the harness
+// and cleans up within it is not killed, and its cleanup gets no second SIGTERM.
+func TestGraceIsForTheWholeTree(t *testing.T) {
+	for name, start := range map[string]string{"in the harness's group": "", "in a session of its own": "setsid "} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			term, _, _ := onFiles(t, Never, nil)
+			// The pipes close with the harness, so the shell must not write to them.
+			spec := sh(start + `sh -c 'trap "sleep 1 && echo clean >clean; exit" TERM; echo >ready; while :; do sleep 0.05; done' 2>/dev/null & wait`)
+			spec.Dir = dir
+			c := begin(t, spec, term, &recorder{})
+			there := func(name string) bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }
+			eventually(t, "the other process is ready", func() bool { return there("ready") })
+			require.NoError(t, c.Stop(unix.SIGTERM, time.Minute))
+			require.Equal(t, unix.SIGTERM, c.Wait().Signal)
+			<-c.Gone()
+			require.True(t, there("clean"))
+		})
+	}
+}

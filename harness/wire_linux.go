@@ -23,7 +23,9 @@ import (
 //	O pid pgrp session start   own          S signal          stopped
 //	D pid        disown                     C                 continued
 //	K            kill the tree now          E status leftover ended
-//	                                        Z                 the tree is empty
+//	T signal ms  signal the harness's group Z                 the tree is empty
+//	             and kill its tree ms later,
+//	             if the harness ends itself
 //
 // The description of a launch is too long for a packet and is sent as a file:
 // strings terminated by NUL, which no argument contains.
@@ -32,6 +34,7 @@ const (
 	msgOwn     = 'O'
 	msgDisown  = 'D'
 	msgKill    = 'K'
+	msgStop    = 'T'
 	msgBegun   = 'B'
 	msgStopped = 'S'
 	msgCont    = 'C'

@@ -28,6 +28,7 @@ type ending struct {
 		rung     int         // sent so far
 		first    int         // the signal of the first rung
 		stopDue  time.Time   // of the next rung
+		killAt   time.Time   // the end of the grace period, for the whole tree
 		drainDue time.Time
 		draining bool
 	}
@@ -189,7 +190,14 @@ func (e *ending) noEffect(s *step) {
 func (e *ending) send(s *step, signal int, tree bool) {
 	e.soft.rung++
 	s.record(StopSent{Rung: e.soft.rung, Signal: signal, Tree: tree})
-	s.do(Stop{Signal: signal, Tree: tree})
+	if e.soft.rung == 1 {
+		e.soft.killAt = s.now.Add(s.cfg.AbortGrace)
+	}
+	stop := Stop{Signal: signal, Tree: tree}
+	if !tree {
+		stop.Grace = max(e.soft.killAt.Sub(s.now), 0)
+	}
+	s.do(stop)
 	e.soft.stopDue = time.Time{}
 }
 

@@ -180,10 +180,11 @@ type (
 		Resume  string
 	}
 	// Stop sends Signal to the harness's process group; Tree sends it to every
-	// process below the wrapper.
+	// process below the wrapper. Grace is how long the tree still has to clean up.
 	Stop struct {
 		Signal int
 		Tree   bool
+		Grace  time.Duration
 	}
 	// Suspend stops every process below the wrapper; Continue lets them run
 	// again.

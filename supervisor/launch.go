@@ -19,7 +19,9 @@ type launched struct {
 	drained chan struct{}      // closed when its sources were read to their end
 	runs    bool               // owned by the loop; the kernel knows that the harness runs
 	left    bool               // owned by the loop; a process outlived the harness
-	over    bool               // owned by the loop; its further inputs are dropped
+	// graceEnd is owned by the loop: until then processes of its tree may clean up.
+	graceEnd time.Time
+	over     bool // owned by the loop; its further inputs are dropped
 }
 
 // temporary reports whether a launch failed because the machine was short of
@@ -93,10 +95,10 @@ func (s *supervisor) follow(l *launched) {
 // first until the whole tree has ended: two launches that write the same files
 // could not be distinguished.
 func (s *supervisor) drain(l *launched) {
-	left := l.left
+	left, wait := l.left, max(time.Until(l.graceEnd), 0)+treeTime
 	s.wg.Go(func() {
 		if s.o.Relaunch || left {
-			patience := time.NewTimer(treeTime)
+			patience := time.NewTimer(wait)
 			defer patience.Stop()
 			select {
 			case <-l.gone:
@@ -144,7 +146,8 @@ func (s *supervisor) stop(e kernel.Stop) {
 	if e.Tree {
 		err = child.KillTree()
 	} else {
-		err = errors.Join(child.Signal(syscall.Signal(e.Signal)), child.Resume())
+		s.current.Load().graceEnd = time.Now().Add(e.Grace)
+		err = errors.Join(child.Stop(syscall.Signal(e.Signal), e.Grace), child.Resume())
 	}
 	if err != nil {
 		s.o.Log.Warn().Err(err).Int("signal", e.Signal).Bool("tree", e.Tree).Msg("stop the harness")

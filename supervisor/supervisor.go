@@ -43,12 +43,14 @@ type Child interface {
 	PID() int
 	Signal(sig syscall.Signal) error // to its process group
 	KillTree() error                 // kills all descendants of the guard
-	Wait() kernel.ChildExited        // returns when it has exited and its output is drained
-	LastOutput() time.Time           // when output was last read, now if some waits, zero before the first
-	Resume() error                   // continues a stopped group, so that it handles signals
-	Gone() <-chan struct{}           // closed when no process of its tree is left
-	Hold() error                     // stops all descendants of the guard
-	Free() error                     // continues the processes that Hold stopped
+	// Stop asks its process group to end; what outlives it has the grace period.
+	Stop(sig syscall.Signal, grace time.Duration) error
+	Wait() kernel.ChildExited // returns when it has exited and its output is drained
+	LastOutput() time.Time    // when output was last read, now if some waits, zero before the first
+	Resume() error            // continues a stopped group, so that it handles signals
+	Gone() <-chan struct{}    // closed when no process of its tree is left
+	Hold() error              // stops all descendants of the guard
+	Free() error              // continues the processes that Hold stopped
 }
 
 // A Launcher prepares launches, one after another.

@@ -275,6 +275,7 @@ func (c *fakeChild) Signal(sig syscall.Signal) error {
 	}
 	return nil
 }
+func (c *fakeChild) Stop(sig syscall.Signal, _ time.Duration) error { return c.Signal(sig) }
 func (c *fakeChild) KillTree() error {
 	c.note("kill")
 	c.end(kernel.ChildExited{Signal: 9})

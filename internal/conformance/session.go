@@ -315,7 +315,8 @@ func (c *child) Signal(sig syscall.Signal) error {
 	c.end(kernel.ChildExited{Signal: int(sig)})
 	return nil
 }
-func (c *child) KillTree() error { return c.Signal(syscall.SIGKILL) }
+func (c *child) Stop(sig syscall.Signal, _ time.Duration) error { return c.Signal(sig) }
+func (c *child) KillTree() error                                { return c.Signal(syscall.SIGKILL) }
 func (c *child) Wait() kernel.ChildExited {
 	e := <-c.exit
 	c.wait()
