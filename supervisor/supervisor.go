@@ -257,7 +257,7 @@ func (s *supervisor) gather(first posted) []posted {
 	inputs := make([]posted, 0, 8)
 	_, wake := first.Input.(kernel.Wake)
 	if !wake {
-		inputs = append(inputs, first)
+		inputs = s.add(inputs, first)
 	}
 	for _, in := range s.results {
 		inputs = append(inputs, posted{Input: in})
@@ -266,7 +266,7 @@ func (s *supervisor) gather(first posted) []posted {
 	for len(inputs) < batch {
 		select {
 		case in := <-s.inbox:
-			inputs = append(inputs, in)
+			inputs = s.add(inputs, in)
 			continue
 		default:
 		}
@@ -281,6 +281,16 @@ func (s *supervisor) gather(first posted) []posted {
 		}
 	}
 	return inputs
+}
+
+// add adds an input. If its source had to wait for the loop, it may have more to
+// report, so no silence is known.
+func (s *supervisor) add(inputs []posted, in posted) []posted {
+	if in.of > 0 && in.at.IsZero() {
+		in.at = time.Now()
+		inputs = append(inputs, posted{of: in.of, at: s.now, Input: kernel.SignOfLife{At: in.at}})
+	}
+	return append(inputs, in)
 }
 
 // outputSeen adds a sign of life before inputs that may include the end of a
