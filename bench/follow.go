@@ -57,7 +57,7 @@ type follower struct {
 	events, first int
 }
 
-// follower starts a program on a file of its own.
+// follower starts a program that follows a new file, and waits until it watches it.
 func (b *bench) follower(name string, argv func(path string) []string) *follower {
 	path := filepath.Join(b.program(name+"-dir"), "transcript.jsonl")
 	must(os.Mkdir(filepath.Dir(path), 0o700))

@@ -41,7 +41,7 @@ func (b *bench) command(argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// below returns the command line that runs argv below lifeloop-wrap.
+// below returns the command line that runs argv under lifeloop-wrap.
 func (b *bench) below(argv ...string) []string {
 	return append([]string{b.wrap, "run", "--"}, argv...)
 }

@@ -35,7 +35,7 @@ func tempDir(parent string) (string, error) {
 	}
 	dir, err := os.MkdirTemp(parent, name+"-") // 0700
 	if err != nil {
-		return "", fmt.Errorf("create a private folder for sockets (set XDG_RUNTIME_DIR to a folder of yours): %w", err)
+		return "", fmt.Errorf("create a private folder for sockets (set XDG_RUNTIME_DIR to a folder that you own): %w", err)
 	}
 	return dir, nil
 }

@@ -38,8 +38,8 @@ const (
 	MaxStderr = 4 << 10
 )
 
-// A Config says how to run one client. The zero value of a field but ID and
-// Command means its default.
+// A Config says how to run one client. ID and Command are required; the zero
+// value of any other field means its default.
 type Config struct {
 	// ID is the client's id in receipts.
 	ID string

@@ -23,7 +23,9 @@ type tap struct {
 	waiting []segment
 	size    int // of all that waits
 	lost    loss
-	gaps    map[int]int // streams that lost bytes right before what comes next, and how many without a line's end
+	// gaps has each stream whose next bytes follow dropped ones, with the number of
+	// bytes that were dropped since then in search of a line's end; see mend.
+	gaps map[int]int
 }
 
 // A segment is output of one stream that came without any of another between.

@@ -101,8 +101,8 @@ type (
 	// PausedAgain records that the harness ran although the session is paused,
 	// and is stopped once more.
 	PausedAgain struct{}
-	// Resumed records that another wrapper recovered the session after its
-	// first one died, at LastAt or later.
+	// Resumed records that another wrapper recovered the session. LastAt is the
+	// time of the last fact before; the earlier wrapper died then or later.
 	Resumed struct {
 		PID    int       `json:"pid"`
 		LastAt time.Time `json:"last_at"`

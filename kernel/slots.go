@@ -295,7 +295,7 @@ func (l *slots) answerAll(s *step) {
 	}
 }
 
-// closeAll ends the hooks that are not over: the time of the session is.
+// closeAll ends the hooks that are still open when the clients' time is over.
 func (l *slots) closeAll(s *step) {
 	for _, id := range slices.Clone(l.soft.order) {
 		l.closed(s, HookClosed{Hook: id})

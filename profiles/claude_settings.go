@@ -114,7 +114,7 @@ func flagSettings(line claudeLine, h Host) (settings, string) {
 	case !ok:
 		return nil, "the file given with --settings is not a JSON object"
 	case tiedToFolder(s):
-		return nil, "the file given with --settings has rules relative to its own folder, so it cannot be moved"
+		return nil, "the file given with --settings has rules relative to its own folder, so a copy elsewhere would have another meaning"
 	}
 	return s, ""
 }

@@ -2,9 +2,9 @@ package profiles
 
 import "lifeloop/telemetry/openclaw"
 
-// openclawProfile is the profile of OpenClaw, as observed with 2026.9.6. A launch is not
-// changed: its sessions belong to a store and not to a process, and a plugin would
-// have to be added to the user's configuration.
+// openclawProfile is the profile of OpenClaw, as observed with version 2026.9.6. We
+// run its command line unchanged: its sessions belong to a store and not to a
+// process, and only a plugin in the user's configuration could call our hooks.
 //
 // There is one SQLite database per agent,
 // agents/AGENT/agent/openclaw-agent.sqlite below ~/.openclaw (OPENCLAW_STATE_DIR;

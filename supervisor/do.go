@@ -14,8 +14,8 @@ import (
 
 // The names of the commands that a session accepts at its door.
 const (
-	CommandFrame  = "frame" // with a FrameCommand
-	CommandPause  = "pause" // with a SessionCommand, as all others
+	CommandFrame  = "frame" // its input is a FrameCommand
+	CommandPause  = "pause" // its input is a SessionCommand, like that of the commands below
 	CommandResume = "resume"
 	CommandAbort  = "abort"
 	CommandRenew  = "renew"

@@ -18,7 +18,7 @@ type database struct {
 	files   *Files
 	path    string
 	tables  []*table
-	changed chan struct{} // has room for one; there may be new rows
+	changed chan struct{} // buffered, 1: there may be new rows
 }
 
 // A table is the result of one query. All but its name is owned by the database's

@@ -70,7 +70,7 @@ type HCPConsumer struct {
 type hcpSession struct {
 	Last    uint64      `json:"last_processed_sequence"`
 	Skipped [][2]uint64 `json:"skipped,omitempty"` // first and last number of each gap
-	Late    uint64      `json:"late,omitempty"`    // events that arrived after a gap had passed over them
+	Late    uint64      `json:"late,omitempty"`    // events that arrived after they were reported as missing
 	Closed  bool        `json:"closed,omitempty"`  // session_closed was delivered
 	Seen    uint64      `json:"seen,omitempty"`    // orders the sessions by their last event
 
@@ -344,8 +344,9 @@ func (c *HCPConsumer) State() ([]byte, error) {
 	return append(doc, '\n'), err
 }
 
-// Restore sets the state, before the first event. A state that contradicts
-// itself is an error: without it, events would be processed twice.
+// Restore sets the state. It must be called before the first event. It rejects a
+// state that contradicts itself; it does not ignore it, because a consumer that
+// starts without its state processes events twice.
 func (c *HCPConsumer) Restore(doc []byte) error {
 	var stored hcpState
 	if err := json.Unmarshal(doc, &stored); err != nil {

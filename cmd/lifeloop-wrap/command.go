@@ -127,7 +127,7 @@ for the end:
   lifeloop-wrap abort SESSION && lifeloop-wrap wait SESSION --for ended`)
 	abort.Aliases = []string{"stop"}
 	return []*cobra.Command{
-		request(supervisor.CommandPause, "Pause a live session until resume",
+		request(supervisor.CommandPause, "Pause a live session until it is resumed",
 			`pause stops the harness and all its processes. The timeouts of the attempt, a
 wait for the next attempt and the idle time stop too; the session's maximum
 duration does not. It returns when the pause is on the ledger.`),

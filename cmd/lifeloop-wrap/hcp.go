@@ -90,7 +90,7 @@ func (c *consumption) restore() (release func(), err error) {
 		err = c.save() // fail before anything is processed
 	case err == nil:
 		if err = c.Restore(doc); err != nil {
-			err = no(lifeloop.StateConflict, "%s: %v", c.file, err).withHint("another --state FILE processes all events again")
+			err = no(lifeloop.StateConflict, "%s: %v", c.file, err).withHint("with another --state FILE, all events are processed again")
 		}
 	}
 	if err != nil {
@@ -107,8 +107,8 @@ type inputLine struct {
 }
 
 // run consumes the input to its end. It records printed events as processed
-// before it waits for more, and after every atMost events. A crash before that
-// repeats them.
+// before it waits for more, and after every atMost events. Events that a crash
+// kept from being recorded are printed again by the next run.
 func (c *consumption) run(in io.Reader) error {
 	const atMost = 256
 	lines := make(chan inputLine, 64)

@@ -108,8 +108,8 @@ func installation(profile profiles.Profile, project bool) (profiles.Installation
 	return in, nil
 }
 
-// surroundings are what a profile may read of this process. The folder is the real
-// path, after which harnesses name folders.
+// surroundings are what a profile may read of this process. The working directory
+// is without symbolic links, because harnesses name folders after its real path.
 func surroundings() (profiles.Host, error) {
 	exe, err := os.Executable()
 	if err != nil {

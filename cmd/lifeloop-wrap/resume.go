@@ -102,7 +102,7 @@ func recoverable(k store.Session) error {
 			withHint("lifeloop-wrap status %s shows it; lifeloop-wrap abort %s ends it", k.SessionID, k.SessionID)
 	case k.Liveness == store.Ended:
 		return refused(lifeloop.StateConflict, "session %s has ended, %s", k.SessionID, k.State).
-			withHint("only a lost session can be recovered; run without --resume starts a new one")
+			withHint("only a lost session can be recovered; to start a new one, run without --resume")
 	case k.Damage != nil:
 		return refused(lifeloop.InternalError, "session %s: %v", k.SessionID, k.Damage).
 			withHint("lifeloop-wrap ledger verify %s shows where; a damaged ledger cannot be continued", k.SessionID)

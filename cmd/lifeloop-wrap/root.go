@@ -23,7 +23,7 @@ import (
 type globals struct {
 	config, stateDir, logLevel, logFile string
 	json                                bool
-	// misused is what was wrong with a command line that asks for help.
+	// misused is the error of a command line that asks for help on an unknown command.
 	misused error
 }
 

@@ -20,8 +20,8 @@ func whyCmd(g *globals) *cobra.Command {
 		Short: "Show the evidence of an event",
 		Long: `why prints the evidence of one event: its sources, how its harness session was
 identified, the earlier events of its frame, how far each file was read, and what
-the clients answered. EVENT_ID is an id that "lifeloop-wrap events" prints, or a
-unique end of one.`,
+the clients answered. EVENT_ID is an id that "lifeloop-wrap events" prints, or
+enough of its last characters to tell it from all others.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			st, session, err := g.session(cmd, args[0])
@@ -48,7 +48,7 @@ unique end of one.`,
 	}
 }
 
-// eventID resolves EVENT_ID: an id, or a unique end of one.
+// eventID resolves EVENT_ID: an id, or the last characters of exactly one.
 func eventID(facts iter.Seq2[kernel.Entry, error], session, name string) (string, error) {
 	var found []string
 	for e, err := range facts {

@@ -208,7 +208,7 @@ func envName(path string) string {
 	return "LIFELOOP_" + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
-// scalars calls f for every scalar of v outside lists and mappings of free keys.
+// scalars calls f for every scalar in v, except those in lists and maps.
 func scalars(v reflect.Value, path string, f func(path string, v reflect.Value, ms bool) error) error {
 	for _, fl := range document.Fields(v.Type()) {
 		member, at := v.FieldByIndex(fl.Index), document.Join(path, fl.Key)

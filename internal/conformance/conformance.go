@@ -30,7 +30,7 @@ type Config struct {
 	ClientID  string        // passed to it
 	AdapterID string        // whose manifest the sessions have
 	Mode      string        // Oneshot, Persistent, or "" for each that the client supports
-	Timeout   time.Duration // of one call; 0 is that of a session
+	Timeout   time.Duration // of one call; 0: as in a session
 }
 
 // The modes of a client, as the configuration names them.

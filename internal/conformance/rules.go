@@ -26,7 +26,7 @@ var (
 	notJSON     = rule{"not_json", "clients deserialize this single document from stdin and return a `CallbackResponse` on stdout", contract}
 	tooLarge    = rule{"too_large", "At most 1 MiB of stdout is read.", guide}
 	badMember   = rule{"schema", "The program enforces what the schemas say", guide}
-	badVersion  = rule{"schema_version", "may be left out; if given, the request's", guide}
+	badVersion  = rule{"schema_version", "may be left out; if given, it is that of the request", guide}
 	badFailure  = rule{"failure_class", "required with `failed`, absent or null otherwise", guide}
 	looseRetry  = rule{"retry_class", "a looser one makes the answer invalid", guide}
 	bodyAndRef  = rule{"body_and_ref", "`body` and `body_ref` are mutually exclusive.", contract}

@@ -120,8 +120,8 @@ type answer struct {
 	reason  string
 }
 
-// hook runs the hooks of event, one after another, with the usual members and
-// more on stdin, and records the additional context they return.
+// hook runs the hooks of event, one after another. Their stdin has the usual
+// members and those of more. It records the additional context they return.
 func (h *harness) hook(event string, more object) answer {
 	stdin := h.dialect().base(event)
 	maps.Copy(stdin, more)

@@ -54,9 +54,9 @@ func (d *otlp) event(r *otlplog.Record) []telemetry.Signal {
 	return append(d.live(r, s), d.report(r, s)...)
 }
 
-// live reports the session of the first event. It reports another session if
-// its first event continues the sequence, which belongs to the process:
-// `/clear` does so. A process that runs inside the session begins at 0.
+// live reports the session of the first event, and each later session of the same
+// process. A process numbers its events: a session after `/clear` continues the
+// numbers, while those of another process, started inside the session, begin at 0.
 func (d *otlp) live(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 	n := r.Attrs.Get("event.sequence").Count()
 	from := d.session

@@ -331,9 +331,10 @@ func (d *transcript) release() (out []telemetry.Signal) {
 	return out
 }
 
-// end reports a stop or an end of the open turn, or holds it if none is open;
-// after is the record that must be read first. A record older than the open
-// turn belongs to the turn before, and was written late.
+// end reports that the open turn stopped or ended. If no turn is open, it holds
+// the signal until the next turn begins and the record whose uuid is after, if
+// any, was read. A signal older than the open turn belongs to the turn before,
+// and was written late.
 func (d *transcript) end(s telemetry.Signal, after string) []telemetry.Signal {
 	if d.open && s.At.Before(d.since) && !s.At.IsZero() {
 		s.Turn = d.last

@@ -68,8 +68,8 @@ func Func(key string, f func(val []byte)) Field { return Field{key: key, form: f
 func In(key string, fields ...Field) Field { return Field{key: key, form: formIn, to: fields} }
 
 // Object reads the fields of the object b and steps over its other members. It
-// reports whether b is an object to its end. If not, the members before the fault
-// have been read. Of members with the same key the last one counts.
+// reports whether b is one complete object. If not, the members before the fault
+// have been read. If several members have the same key, the last one counts.
 func Object(b []byte, fields ...Field) bool {
 	next := 0
 	return Members(b, func(key, val []byte) bool {

@@ -43,7 +43,7 @@ func CheckSignal(t *testing.T, s telemetry.Signal) {
 		t.Fatalf("no source: %s", Line(s))
 	}
 	if (s.Kind == telemetry.UsageSeen) != (s.Usage != nil) || s.Kind != telemetry.Compacting && (s.Kind == telemetry.Compacted) != (s.Compaction != nil) {
-		t.Fatalf("kind and content differ: %s", Line(s))
+		t.Fatalf("the kind does not fit the content: %s", Line(s))
 	}
 	if u := s.Usage; u != nil && min(u.Used, u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning) < 0 || s.Window < 0 || (s.Window > 0) != (s.WindowSource != "") {
 		t.Fatalf("numbers: %s", Line(s))
@@ -54,7 +54,7 @@ func CheckSignal(t *testing.T, s telemetry.Signal) {
 		t.Fatalf("unknown error of a tool: %s", Line(s))
 	}
 	if s.Kind != telemetry.ToolStart && s.Args != nil || s.Kind != telemetry.ToolEnd && (s.Result != nil || s.ToolError != "") {
-		t.Fatalf("kind and content differ: %s", Line(s))
+		t.Fatalf("the kind does not fit the content: %s", Line(s))
 	}
 	for _, text := range []*telemetry.Sized{s.Args, s.Result} {
 		if text != nil && (len(text.Digest) != len("sha256:")+64 || text.Size <= 0) {
