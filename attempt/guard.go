@@ -274,7 +274,7 @@ func (w *Watch) keepLine(s *stream, end string) {
 
 // match matches text against the rules of one kind. The result is empty unless a
 // rule broke that was not broken before. A rule has passed only if the text does
-// not break it.
+// not break it. A fatal rule hides no other one, which may have to end the attempt.
 func (w *Watch) match(on RuleOn, text []byte) []RuleResult {
 	var results []RuleResult
 	broke := false
@@ -289,9 +289,6 @@ func (w *Watch) match(on RuleOn, text []byte) []RuleResult {
 		}
 		broke = broke || !w.broken[r.ID]
 		w.broken[r.ID] = true
-		if r.Severity == Grave {
-			break // fatal stops later rules
-		}
 	}
 	if !broke && on == OnOutput {
 		return nil

@@ -29,7 +29,7 @@ func TestRulesSeePartialLines(t *testing.T) {
 	w := NewWatch(&Policy{Checks: Checks{Rules: []Rule{
 		rule("mild", OnOutput, "damn", Warning, true),
 		rule("key", OnOutput, `^sk-\d+$`, Grave, false),
-		rule("late", OnOutput, "never checked after a fatal one", Error, true),
+		rule("late", OnOutput, "not in this text", Error, true),
 		rule("whole", OnExit, "(?s)begin.*end", Error, true),
 	}}})
 	require.Empty(t, text(w, "begin\nda", false))
@@ -46,11 +46,24 @@ func TestRulesSeePartialLines(t *testing.T) {
 	require.Equal(t, []Finding{{Units: 6, Rules: []RuleResult{
 		{ID: "mild", Passed: true, Severity: Warning, Recoverable: true},
 		{ID: "key", Severity: Grave},
-	}}}, found, "colours are not text, and fatal stops later rules")
+		{ID: "late", Passed: true, Severity: Error, Recoverable: true},
+	}}}, found, "colours are not text")
 	r, broken := w.Broken()
 	require.True(t, broken && r.Stops())
 	require.Equal(t, "key", r.ID)
 	require.Equal(t, []RuleResult{{ID: "whole", Severity: Error, Recoverable: true}}, w.End())
+}
+
+// TestAFatalRuleHidesNoOther: every rule that a line breaks is reported, so one
+// that ends the attempt is not missed behind a fatal one that can be retried.
+func TestAFatalRuleHidesNoOther(t *testing.T) {
+	w := NewWatch(&Policy{Checks: Checks{Rules: []Rule{rule("worst", OnOutput, "X", Grave, true), rule("stops", OnOutput, "Y", Error, false),
+		rule("first", OnExit, "X", Grave, true), rule("second", OnExit, "Y", Error, true)}}})
+	require.Equal(t, []Finding{{Units: 1, Rules: []RuleResult{{ID: "worst", Severity: Grave, Recoverable: true}, {ID: "stops", Severity: Error}}}}, text(w, "X Y\n", false))
+	r, broken := w.Broken()
+	require.True(t, broken && r.Stops())
+	require.Equal(t, "stops", r.ID)
+	require.Equal(t, []RuleResult{{ID: "first", Severity: Grave, Recoverable: true}, {ID: "second", Severity: Error, Recoverable: true}}, w.End())
 }
 
 // TestCleanOutput checks that rules which nothing broke have results, too.
