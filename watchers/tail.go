@@ -507,7 +507,8 @@ func (w *Watcher) same(t *tail, n int64) bool {
 	return false
 }
 
-// split delivers the lines of b, which begins at the position.
+// split delivers the whole lines of b, the bytes of the file from t.off on, and
+// moves t.off behind them.
 func (w *Watcher) split(t *tail, b []byte) {
 	for {
 		i := bytes.IndexByte(b, '\n')
