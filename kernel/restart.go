@@ -66,10 +66,7 @@ func (s *step) recover(in Restarted) {
 		s.recovery.arm(s)
 	}
 	s.router.failOpen(s)
-	lost := s.attempts.run() != "" && s.attempts.exit() == nil
-	if lost {
-		s.record(Exited{Run: s.attempts.run(), Unseen: true})
-	}
+	lost := s.exitUnseen()
 	s.endRecoveredScope(lost)
 	again := lost && s.attemptOpen() && s.ending.signal() == 0 && s.session.timeout() == ""
 	if again {
@@ -79,6 +76,17 @@ func (s *step) recover(in Restarted) {
 		s.session.move(s, session.Running, s.recovery.reason(s, again))
 	}
 	s.followRecovered(again)
+}
+
+// exitUnseen records the end of the harness that ran when the wrapper died, and
+// reports whether there was one.
+func (s *step) exitUnseen() bool {
+	if s.attempts.run() == "" || s.attempts.exit() != nil {
+		return false
+	}
+	s.record(Exited{Run: s.attempts.run(), Unseen: true})
+	s.activity.own(s, stopped, supervisorLost)
+	return true
 }
 
 // endRecoveredScope ends the harness session that was open when the wrapper
@@ -179,11 +187,7 @@ func (s *step) closeLost(in CloseAsked) {
 		return
 	}
 	s.router.failOpen(s)
-	lost := s.attempts.run() != "" && s.attempts.exit() == nil
-	if lost {
-		s.record(Exited{Run: s.attempts.run(), Unseen: true})
-	}
-	s.endRecoveredScope(lost)
+	s.endRecoveredScope(s.exitUnseen())
 	if open := s.attemptOpen(); open || s.recovery.planned() != nil {
 		s.recovery.abandon(s, open)
 	}
