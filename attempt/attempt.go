@@ -64,6 +64,9 @@ type Retries struct {
 	Backoff    Backoff
 	Loop       CrashLoop
 	OnLimit    OnLimit
+	// Decide is how long a program may take to refuse a retry or to choose its
+	// delay; 0: none is asked.
+	Decide time.Duration
 }
 
 // Timeouts are the timers of an attempt and of the session; 0 is off.

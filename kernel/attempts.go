@@ -446,11 +446,13 @@ func (a *attempts) over(s *step) {
 	if loop := s.cfg.Policy.Loop; loop.Launches > 0 && s.now.Sub(a.soft.launchedAt) < loop.Within {
 		f.Short = s.recovery.spent().Short + 1
 	}
+	refused := f
 	if v.Cause != "" {
 		s.recovery.plan(s, &f, v)
+		v.Final = true
+		s.recovery.plan(s, &refused, v)
 	}
-	s.record(f)
-	s.recovery.follow(s)
+	s.recovery.conclude(s, f, refused)
 }
 
 // unharmed says that the harness was not ended by others, as far as it has

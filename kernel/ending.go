@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lifeloop/attempt"
+	"lifeloop/lifeloop"
 	"lifeloop/session"
 )
 
@@ -115,6 +116,7 @@ func (e *ending) abort(s *step, in AbortAsked) {
 		}
 		return
 	}
+	s.recovery.settle(s, lifeloop.StateConflict, "the run is aborted")
 	again := e.hard.Signal != 0
 	e.soft.aborted = s.now
 	s.record(AbortRequested{Signal: in.Signal, Reason: in.Reason})
@@ -217,7 +219,7 @@ func (e *ending) exited(s *step, leftover int) {
 // sourcesDrained ends the launch, or the observation: no source has more to
 // report.
 func (s *step) sourcesDrained() {
-	if s.ending.draining() || s.recovery.planned() != nil {
+	if s.ending.draining() || s.recovery.planned() != nil || s.recovery.asking() {
 		return
 	}
 	s.books.save(s)
@@ -303,6 +305,7 @@ func (s *step) ledgerLost() {
 	s.router.failQueued(s, why)
 	s.slots.giveUpIf(s, why, func(*parcel) bool { return true })
 	s.slots.answerAll(s)
+	s.recovery.settle(s, lifeloop.InternalError, why)
 	if s.recovery.planned() != nil { // there is no next launch to wait for
 		s.recovery.giveUp(s, attempt.Fatal, why)
 	}

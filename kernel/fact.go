@@ -41,6 +41,7 @@ var registry = []Fact{
 	RulesChecked{}, DriftSeen{}, LimitMet{},
 	ToolCalled{}, ToolReturned{},
 	CheckpointSaved{}, CheckpointDropped{}, AttemptEnded{},
+	RetryAsked{}, RetryAnswered{},
 }
 
 // Kind is the name of a fact in the ledger.

@@ -29,6 +29,9 @@ var l0Fields = map[string]string{
 	"NETWORK_ERROR":           "error code retryable",
 	"ERROR":                   "error [errorCode] failureType recoveryStrategy policy",
 	"RETRY_START":             "attempt maxAttempts reason",
+	"RETRY_FN_START":          "attempt category defaultShouldRetry",
+	"RETRY_FN_RESULT":         "attempt category userResult finalShouldRetry durationMs",
+	"RETRY_FN_ERROR":          "attempt category error finalShouldRetry durationMs",
 	"RETRY_ATTEMPT":           "attempt maxAttempts reason delayMs countsTowardLimit isNetwork isModelIssue",
 	"ATTEMPT_START":           "attempt isRetry isFallback",
 	"RETRY_END":               "attempt success",
@@ -269,5 +272,5 @@ func TestEveryFactHasItsPlaceInL0(t *testing.T) {
 			emit = append(emit, kernel.Kind(f))
 		}
 	}
-	require.Equal(t, strings.Fields("launching running abort_requested timer_set timed_out rules_held drift_seen tool_called tool_returned checkpoint_saved attempt_ended"), emit)
+	require.Equal(t, strings.Fields("launching running abort_requested timer_set timed_out rules_held drift_seen tool_called tool_returned checkpoint_saved attempt_ended retry_answered"), emit)
 }

@@ -212,6 +212,8 @@ func (w *world) policy(cfg *kernel.Config, a datadriven.CmdArg) {
 			p.On = attempt.DefaultOn()
 		}
 		p.Backoff.Kind = attempt.Fixed
+	case "decide":
+		p.Decide = w.duration(val)
 	case "max-retries":
 		p.MaxRetries = w.integer(val)
 	case "backoff":

@@ -23,6 +23,7 @@ type recovery struct {
 	hard struct {
 		Spent attempt.Spent
 		Name  string        // of the profile that was launched last
+		Asked *RetryAsked   // the open question of retry.decide
 		Next  *AttemptEnded // what the next launch follows, while it waits
 		// Checkpoint is what the next launch may continue, and CheckpointBy the
 		// profile that made it.
@@ -119,7 +120,7 @@ func (AttemptEnded) key() (string, bool) { return "attempt_ended", true }
 func (f AttemptEnded) apply(k *Kernel) {
 	k.attempts.ended(&f)
 	h := &k.recovery.hard
-	h.Next, h.Spent.Short = nil, f.Short
+	h.Asked, h.Next, h.Spent.Short = nil, nil, f.Short
 	switch f.Recovery {
 	case attempt.Retry:
 		h.Next = &f
@@ -335,6 +336,9 @@ func (r *recovery) drop(s *step, why string) {
 
 func (r *recovery) next(k *Kernel) time.Time {
 	n := r.hard.Next
+	if q := r.hard.Asked; q != nil && !k.State().Terminal() {
+		return q.Until
+	}
 	if n == nil || k.session.pausedByCommand() || k.State().Terminal() {
 		return time.Time{}
 	}
@@ -346,6 +350,11 @@ func (r *recovery) next(k *Kernel) time.Time {
 
 // wake begins the planned attempt once its wait is over.
 func (r *recovery) wake(s *step) {
+	if r.hard.Asked != nil {
+		r.settle(s, lifeloop.Timeout, "the program did not answer in time")
+		r.follow(s)
+		return
+	}
 	if s.session.is(session.Paused) {
 		s.session.move(s, session.Running, string(r.hard.Next.Recovery))
 	}

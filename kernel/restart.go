@@ -68,6 +68,7 @@ func (s *step) recover(in Restarted) {
 	s.router.failOpen(s)
 	lost := s.exitUnseen()
 	s.endRecoveredScope(lost)
+	s.recovery.settleLost(s)
 	again := lost && s.attemptOpen() && s.ending.signal() == 0 && s.session.timeout() == ""
 	if again {
 		s.recovery.saveContinuation(s)
@@ -188,6 +189,7 @@ func (s *step) closeLost(in CloseAsked) {
 	}
 	s.router.failOpen(s)
 	s.endRecoveredScope(s.exitUnseen())
+	s.recovery.settleLost(s)
 	if open := s.attemptOpen(); open || s.recovery.planned() != nil {
 		s.recovery.abandon(s, open)
 	}

@@ -34,7 +34,7 @@ import (
 //	written HOOK | gone HOOK
 //	run … retries=2 max-retries=6 backoff=fixed:1s[:MAX] on=(model,…) fallback=(a,b) [missing=b] takes=a initial=2s inter=5s tool=1s session=1m idle=30s continuation every=3 rule=ID:on:severity:recoverable:REGEXP drift=3 zero-output on-limit=wait loop=3:10s:1m quit=2 by-turn success=(0,2) code=75:network
 //	output 100 [lines=N] [stream=N] ["text"] · fail model [code=ECONNRESET] [until=30s] · checkpoint T1 · launched [id=S2] · pause [ask] · resume · renew · stop-it
-//	crash [kept=N] · close
+//	decided ASK yes|no [delay=D] [fail=CLASS] · crash [kept=N] · close
 //	wait 2s · exit code=0 signal=9 leftover=1 lost key · drained · abort 15 · stopped 19 · continued · launched · launch-failed 127 · output 100
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -155,6 +155,14 @@ var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
 			"leftover": func(v string) { in.Leftover = w.integer(v) },
 			"lost":     func(string) { in.Lost = true },
 			"key":      func(string) { in.Interrupted = true },
+		})
+		return in
+	},
+	"decided": func(w *world, d *datadriven.TestData) kernel.Input {
+		in := kernel.Decided{Ask: d.CmdArgs[0].Key, Retry: d.CmdArgs[1].Key == "yes"}
+		w.words(d.CmdArgs[2:], map[string]func(string){
+			"delay": func(v string) { in.DelayMS = new(w.duration(v).Milliseconds()) },
+			"fail":  func(v string) { in.Failure, in.Why = lifeloop.FailureClass(v), "said so" },
 		})
 		return in
 	},

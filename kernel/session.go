@@ -223,6 +223,7 @@ func (m *sessionMachine) wake(s *step) {
 	if which == timerIdle {
 		elapsed = s.now.Sub(m.soft.eventAt)
 	}
+	s.recovery.settle(s, lifeloop.Timeout, "the session's time is over")
 	s.record(TimedOut{Timer: which, ElapsedMS: elapsed.Milliseconds()})
 	if m.is(session.Paused) {
 		m.move(s, session.Running, timeoutReason(which))
@@ -276,7 +277,7 @@ func (m *sessionMachine) pauseRefusal(s *step) string {
 		return "a session that is only observed cannot be paused"
 	case s.attempts.alive() && s.ending.stopping():
 		return "the harness is being ended"
-	case s.attempts.alive(), s.recovery.planned() != nil:
+	case s.attempts.alive(), s.recovery.planned() != nil, s.recovery.asking():
 		return ""
 	case s.attempts.exit() == nil:
 		return "the harness is being started"

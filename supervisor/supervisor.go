@@ -100,8 +100,10 @@ type Ports struct {
 	Ledger   Ledger
 	Launcher Launcher
 	Clients  map[string]Client
-	Door     Door
-	Signals  <-chan os.Signal
+	// Decider is the program of the policy's retry.decide; nil without one.
+	Decider Client
+	Door    Door
+	Signals <-chan os.Signal
 	// Committed is called on the loop with every fact after it was written.
 	Committed func(kernel.Entry)
 }
@@ -492,6 +494,8 @@ func (s *supervisor) perform(e kernel.Effect) {
 		}
 	case kernel.Dispatch:
 		s.dispatch(e)
+	case kernel.Decide:
+		s.decide(e)
 	case kernel.Cancel:
 		if cancel := s.cancel[e.Call]; cancel != nil {
 			cancel()

@@ -167,6 +167,10 @@ func (h *HCP) emitOther(f kernel.Fact) {
 		}
 	case kernel.AttemptEnded:
 		h.attemptEnded(f)
+	case kernel.RetryAnswered:
+		if f.Failure != "" {
+			h.warn("retry_decide_failed", "the program that decides about retries failed: "+f.Why, map[string]any{"failure_class": string(f.Failure)})
+		}
 	case kernel.CheckpointSaved:
 		h.checkpoint(f)
 	case kernel.CheckpointDropped:
@@ -204,7 +208,7 @@ func (h *HCP) emitOther(f kernel.Fact) {
 	case kernel.SourceTroubled:
 		h.warn("source_troubled", "source "+f.Source+": "+f.What, map[string]any{"source": f.Source, "what": f.What})
 	case kernel.Began, kernel.SessionMoved: // emitted above
-	case kernel.TimerSet, kernel.DeadlineSet, kernel.ToolCalled, kernel.ToolReturned, kernel.PauseRequested, kernel.ResumeRequested, kernel.PausedAgain, kernel.Resumed,
+	case kernel.RetryAsked, kernel.TimerSet, kernel.DeadlineSet, kernel.ToolCalled, kernel.ToolReturned, kernel.PauseRequested, kernel.ResumeRequested, kernel.PausedAgain, kernel.Resumed,
 		kernel.Negotiated, kernel.Running, kernel.HarnessSessionOpened, kernel.FrameAdopted, kernel.Bound, kernel.BindRefused,
 		kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookAnswered, kernel.CommandReceived,
 		kernel.AbortRequested, kernel.ActivityConfirmed, kernel.UsageCounted, kernel.ContextMeasured, kernel.UnknownCounted, kernel.SourceNamed,

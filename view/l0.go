@@ -127,6 +127,7 @@ type L0 struct {
 	why        string // how the previous attempt ended
 	rules      int    // checked so far
 	checkpoint string
+	asked      kernel.RetryAsked
 }
 
 // An l0Attempt is the newest attempt.
@@ -229,6 +230,12 @@ func (l *L0) emitOther(f kernel.Fact) {
 		}
 	case kernel.AttemptEnded:
 		l.attemptEnded(f)
+	case kernel.RetryAsked:
+		if l.asked = f; f.Planned.Retry != nil {
+			l.emit("RETRY_FN_START", "attempt", f.Planned.Retry.Number-1, "category", failureType(f.Planned.Cause), "defaultShouldRetry", true)
+		}
+	case kernel.RetryAnswered:
+		l.retryAnswered(f)
 	case kernel.Began, kernel.SessionMoved: // emitted above
 	case kernel.Resumed:
 		l.began.Budget = f.Budget
@@ -387,6 +394,21 @@ func (l *L0) attemptEnded(f kernel.AttemptEnded) {
 		l.emit("RETRY_GIVE_UP", "attempt", l.retries.profile, "maxAttempts", l.budget().Attempts, "reason", "no retries of "+f.Name+" are left",
 			"lastError", l.sentence(f))
 	}
+}
+
+// retryAnswered emits the answer of the program that is asked about a retry. If
+// it failed, the policy's own rule holds.
+func (l *L0) retryAnswered(f kernel.RetryAnswered) {
+	number := 0
+	if plan := l.asked.Planned.Retry; plan != nil {
+		number = plan.Number - 1
+	}
+	category := failureType(l.asked.Planned.Cause)
+	if f.Failure != "" {
+		l.emit("RETRY_FN_ERROR", "attempt", number, "category", category, "error", cmp.Or(f.Why, string(f.Failure)), "finalShouldRetry", f.Retry, "durationMs", f.DurationMS)
+		return
+	}
+	l.emit("RETRY_FN_RESULT", "attempt", number, "category", category, "userResult", f.Retry, "finalShouldRetry", f.Retry, "durationMs", f.DurationMS)
 }
 
 // completed emits the end of a session that completed.

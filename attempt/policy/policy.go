@@ -61,6 +61,28 @@ type Retry struct {
 	MaxRetries int             `yaml:"max_retries"` // retries of every kind in one session, or [Unset]
 	RetryOn    []string        `yaml:"retry_on"`    // causes; nil: [attempt.DefaultOn]
 	Backoff    attempt.Backoff `yaml:"backoff"`
+	Decide     Decide          `yaml:"decide"`
+}
+
+// Decide is a program that may refuse a retry or choose its delay. It reads a
+// question on stdin and writes the answer to stdout.
+type Decide struct {
+	Command []string      `yaml:"command"`
+	Timeout time.Duration `yaml:"timeout_ms,ms"` // 0: [DefaultDecideTimeout]
+}
+
+// DefaultDecideTimeout is the time of that program; maxDecideTimeout bounds it.
+const (
+	DefaultDecideTimeout = 2 * time.Second
+	maxDecideTimeout     = time.Minute
+)
+
+// wait is how long the program may take; 0 without one.
+func (d Decide) wait() time.Duration {
+	if len(d.Command) == 0 {
+		return 0
+	}
+	return cmp.Or(d.Timeout, DefaultDecideTimeout)
 }
 
 // Unset is a number that was not given, where 0 has a meaning of its own.
@@ -157,6 +179,13 @@ func (a Attempts) Check(path string) error {
 	if err == nil && b.Max != 0 && b.Max < b.Base {
 		err = c.fault("retry.backoff.max_ms", "%s is below the base, %s", b.Max, b.Base)
 	}
+	switch d := a.Retry.Decide; {
+	case err != nil:
+	case len(d.Command) == 0 && d.Timeout != 0, len(d.Command) > 0 && d.Command[0] == "":
+		err = c.fault("retry.decide.command", "name the program")
+	case d.Timeout > maxDecideTimeout:
+		err = c.fault("retry.decide.timeout_ms", "%s is above the limit, %s", d.Timeout, maxDecideTimeout)
+	}
 	return cmp.Or(err, c.guardrails(a.Guardrails), c.exitCodes(a))
 }
 
@@ -230,7 +259,7 @@ func (c checker) exitCodes(a Attempts) error {
 // is one of Enum("on_limit").
 func (a Attempts) Policy(profiles []attempt.Profile, onLimit string) attempt.Policy {
 	p := attempt.Policy{Profiles: profiles,
-		Retries:  attempt.Retries{Attempts: a.Retry.Attempts, MaxRetries: a.Retry.MaxRetries, On: attempt.DefaultOn(), Backoff: a.Retry.Backoff, Loop: a.CrashLoop},
+		Retries:  attempt.Retries{Attempts: a.Retry.Attempts, MaxRetries: a.Retry.MaxRetries, On: attempt.DefaultOn(), Backoff: a.Retry.Backoff, Loop: a.CrashLoop, Decide: a.Retry.Decide.wait()},
 		Timeouts: a.Timeouts.Timeouts, Continuation: a.Continuation, CheckpointEvery: a.CheckpointEvery,
 		Checks: attempt.Checks{Repeat: a.Drift.Repeat, ZeroOutput: a.ZeroOutput}}
 	if p.MaxRetries == Unset {

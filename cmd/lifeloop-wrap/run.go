@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"lifeloop/dispatch"
 	"lifeloop/harness"
 	"lifeloop/internal/config"
 	"lifeloop/internal/store"
@@ -237,6 +238,12 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	}
 	defer clients.close() // after the terminal is restored, before its guard ends
 	ports.Clients = clients
+	if d := s.cfg.Attempts.Retry.Decide; len(d.Command) > 0 {
+		if ports.Decider, err = dispatch.NewOneshot(dispatch.Config{ID: "retry.decide", Command: d.Command, MaxAnswer: 64 << 10,
+			Timeout: l.policy.Decide, Env: append(os.Environ(), "LIFELOOP_SESSION_ID="+s.id), Started: l.terminal.Own, Ended: l.terminal.Disown}); err != nil {
+			return 0, usage("%v", err)
+		}
+	}
 
 	result, err := supervisor.Run(context.Background(), k, ports, supervisor.Options{
 		Grace: s.cfg.Attempts.Timeouts.AbortGrace, KeepGoing: s.cfg.OnLedgerError == "continue", Restart: recovered, Relaunch: l.policy.Relaunches(), Log: s.log})

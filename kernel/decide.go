@@ -1,0 +1,138 @@
+package kernel
+
+import (
+	"time"
+
+	"lifeloop/attempt"
+	"lifeloop/lifeloop"
+)
+
+// This file asks the program of the policy about a retry: `retry.decide`. It may
+// refuse a retry or choose its delay, and nothing else. If it fails or is late,
+// the policy's own rule holds. After a crash the question is answered by the
+// rule too, for the program may have had an effect.
+
+type (
+	// RetryAsked records that the program is asked, and what each answer leads to.
+	RetryAsked struct {
+		Ask     string       `json:"ask"`
+		Until   time.Time    `json:"until"`
+		Planned AttemptEnded `json:"planned"` // by the rule
+		Refused AttemptEnded `json:"refused"` // if the program refuses the retry
+	}
+	// RetryAnswered records the answer. With a failure the rule holds.
+	RetryAnswered struct {
+		Ask        string                `json:"ask"`
+		Retry      bool                  `json:"retry"`
+		DelayMS    *int64                `json:"delay_ms,omitempty"`
+		Failure    lifeloop.FailureClass `json:"failure,omitempty"`
+		Why        string                `json:"why,omitempty"`
+		DurationMS int64                 `json:"duration_ms"`
+	}
+	// Decided carries the program's answer: Retry and DelayMS, or a Failure with a
+	// short reason in Why.
+	Decided struct {
+		Ask     string
+		Retry   bool
+		DelayMS *int64 // nil: the delay of the rule
+		Failure lifeloop.FailureClass
+		Why     string
+	}
+	// Decide asks the program of the policy.
+	Decide struct {
+		Ask      string
+		Timeout  time.Duration
+		Question RetryQuestion
+	}
+	// A RetryQuestion is the document that the program reads.
+	RetryQuestion struct {
+		SessionID    string                `json:"session_id"`
+		Profile      string                `json:"profile"`
+		Attempt      int                   `json:"attempt"` // retries of the profile so far
+		Total        int                   `json:"total_retries"`
+		Cause        attempt.Cause         `json:"cause"`
+		Detail       string                `json:"detail"`
+		FailureClass lifeloop.FailureClass `json:"failure_class"`
+		Reason       string                `json:"reason"`
+		Code         int                   `json:"code"`
+		Signal       int                   `json:"signal"`
+		DefaultRetry bool                  `json:"default_retry"`
+		DefaultDelay int64                 `json:"default_delay_ms"`
+	}
+)
+
+func (in Decided) handle(s *step) { s.recovery.decided(s, in) }
+func (Decide) isEffect()          {}
+
+func (RetryAsked) key() (string, bool)    { return "retry_asked", true }
+func (f RetryAsked) apply(k *Kernel)      { k.recovery.hard.Asked = &f }
+func (RetryAnswered) key() (string, bool) { return "retry_answered", true }
+func (RetryAnswered) apply(*Kernel)       {}
+
+// longestDelay bounds the delay that a program chooses.
+const longestDelay = 24 * time.Hour
+
+func (r *recovery) asking() bool { return r.hard.Asked != nil }
+
+// conclude records the end of an attempt and what follows, once it is known.
+// A wait for a limit is the harness's own and is not asked about.
+func (r *recovery) conclude(s *step, f, refused AttemptEnded) {
+	timeout := s.cfg.Policy.Decide
+	if f.Retry == nil || f.Retry.Wait == attempt.WaitLimit || timeout <= 0 {
+		s.record(f)
+		r.follow(s)
+		return
+	}
+	ask := s.cfg.NewID("ask_")
+	s.record(RetryAsked{Ask: ask, Until: s.now.Add(timeout).UTC(), Planned: f, Refused: refused})
+	s.do(Decide{Ask: ask, Timeout: timeout, Question: RetryQuestion{SessionID: s.cfg.Session, Profile: f.Name, Attempt: f.Retry.Number - 1,
+		Total: r.hard.Spent.Total, Cause: f.Cause, Detail: f.Detail, FailureClass: f.Failure, Reason: f.Reason, Code: f.Code, Signal: f.Signal,
+		DefaultRetry: true, DefaultDelay: f.Retry.DelayMS}})
+}
+
+// decided follows the program's answer. A late answer is dropped.
+func (r *recovery) decided(s *step, in Decided) {
+	if r.hard.Asked == nil || r.hard.Asked.Ask != in.Ask {
+		return
+	}
+	r.answer(s, RetryAnswered{Ask: in.Ask, Retry: in.Retry, DelayMS: in.DelayMS, Failure: in.Failure, Why: in.Why})
+	r.follow(s)
+}
+
+// settle answers an open question by the policy's own rule.
+func (r *recovery) settle(s *step, class lifeloop.FailureClass, why string) {
+	if q := r.hard.Asked; q != nil {
+		s.do(Cancel{q.Ask})
+		r.answer(s, RetryAnswered{Ask: q.Ask, Failure: class, Why: why})
+	}
+}
+
+// settleLost does so after a crash: the program may have had an effect.
+func (r *recovery) settleLost(s *step) {
+	if q := r.hard.Asked; q != nil {
+		r.answer(s, RetryAnswered{Ask: q.Ask, Failure: lifeloop.TransportError, Why: "the wrapper died before the answer was recorded"})
+	}
+}
+
+// answer records the answer and the end of the attempt.
+func (r *recovery) answer(s *step, a RetryAnswered) {
+	q := r.hard.Asked
+	f := q.Planned
+	a.DurationMS = max(s.now.Sub(q.Until.Add(-s.cfg.Policy.Decide)).Milliseconds(), 0)
+	switch {
+	case a.Failure != "":
+		a.Retry, a.DelayMS = true, nil
+	case !a.Retry:
+		f = q.Refused
+	}
+	if f.Retry != nil {
+		plan := *f.Retry
+		if a.DelayMS != nil {
+			plan.DelayMS = min(max(*a.DelayMS, 0), longestDelay.Milliseconds())
+		}
+		plan.At = s.now.Add(time.Duration(plan.DelayMS) * time.Millisecond).UTC()
+		f.Retry = &plan
+	}
+	s.record(a)
+	s.record(f)
+}
