@@ -61,7 +61,9 @@ func (b *books) save(s *step) {
 func (b *books) recovered() {
 	b.soft.base = b.hard.Usage
 	if b.soft.recalled {
-		b.soft.base = b.hard.Usage.Less(b.soft.meter.Total())
+		total := b.soft.meter.Total()
+		b.soft.base = b.hard.Usage.Less(total)
+		b.soft.changed = b.soft.base.Plus(total) != b.hard.Usage // the last sum was not recorded
 	}
 }
 

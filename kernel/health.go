@@ -76,6 +76,13 @@ type (
 		Start bool `json:"start,omitempty"`
 		// Newest is the time of the newest signal of the record, by its own clock.
 		Newest time.Time `json:"newest,omitzero"`
+		// Taken is the number of signals observed of a source without an order, by
+		// their times, and Digest that of them. Offset is then further ahead.
+		Taken  int64  `json:"taken,omitempty"`
+		Digest string `json:"digest,omitempty"`
+		// Facts is how many facts of the record follow. Without all of them the
+		// record counts as unread.
+		Facts int `json:"facts,omitempty"`
 	}
 	// SourceTroubled records that a source cannot be read as expected.
 	SourceTroubled struct {
@@ -92,6 +99,8 @@ type Position struct {
 	Ino    uint64 `json:"ino"`
 	Prefix string `json:"prefix"`
 	Offset int64  `json:"offset"`
+	// Last is the digest of the last bytes before Offset, after their number.
+	Last string `json:"last,omitempty"`
 }
 
 func (Weakened) key() (string, bool)       { return "weakened", false }

@@ -28,13 +28,16 @@ func (s *step) signals(in SignalsSeen) {
 	switch {
 	case in.Position == nil || s.cfg.Observing && !s.cfg.Ledger:
 	case s.cfg.Observing: // it resumes exactly here, and repeats what it read until then
-		f := SourceRead{Source: in.Source, Position: *in.Position, Start: len(in.Signals) == 0}
+		f := SourceRead{Source: in.Source, Position: *in.Position, Start: len(in.Signals) == 0,
+			Taken: in.Taken, Digest: in.Digest, Facts: len(s.turn.Facts) - before}
 		for _, sig := range in.Signals {
 			if sig.At.After(f.Newest) {
 				f.Newest = sig.At
 			}
 		}
-		s.record(f)
+		s.record(f) // in front, so that a torn turn is recognized
+		copy(s.turn.Facts[before+1:], s.turn.Facts[before:])
+		s.turn.Facts[before] = f
 	case len(in.Signals) > 0:
 		s.health.read(s, in.Signals[0].Source, *in.Position, len(s.turn.Facts) > before)
 	}

@@ -63,6 +63,9 @@ type (
 		// Source is the source that Position is of. Without Signals, an observer
 		// begins to read it there.
 		Source string
+		// Taken and Digest are those of [SourceRead].
+		Taken  int64
+		Digest string
 	}
 	// HookCalled says that the harness called a hook and waits for the answer
 	// until Deadline.

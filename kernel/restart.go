@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"iter"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,8 +29,7 @@ const (
 func Replay(cfg Config, entries iter.Seq[Entry]) *Kernel {
 	k := New(cfg)
 	for e := range entries {
-		e.Fact.apply(k)
-		k.session.replayed(e.At)
+		k.Fold(e)
 	}
 	return k
 }
@@ -253,6 +253,29 @@ func (k *Kernel) Recall(past *Kernel) {
 	k.activity.recall(&past.activity)
 	k.books.recall(&past.books)
 	k.health.recall(&past.health)
+}
+
+// Redo takes a record once more whose facts were only partly written to the ledger:
+// past is a kernel that took the records before it, and entries are the facts before
+// its own. It returns a kernel after the record, the facts, and the new ids in them.
+func (k *Kernel) Redo(entries []Entry, past *Kernel, at time.Time, in SignalsSeen) (again *Kernel, facts []Fact, ids []string) {
+	cfg := k.cfg
+	cfg.NewID = func(prefix string) string {
+		id := k.cfg.NewID(prefix)
+		ids = append(ids, id)
+		return id
+	}
+	again = Replay(cfg, slices.Values(entries))
+	again.Recall(past)
+	again.step = step{Kernel: again, now: at}
+	in.handle(&again.step) // no timer: what is due comes after the recovery
+	return again, again.step.turn.Facts, ids
+}
+
+// Fold adds a fact that completes the ledger to a kernel that replayed it.
+func (k *Kernel) Fold(e Entry) {
+	e.Fact.apply(k)
+	k.session.replayed(e.At)
 }
 
 // LastReplayed is the time of the last fact that was replayed.

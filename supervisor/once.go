@@ -2,6 +2,9 @@ package supervisor
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -15,6 +18,7 @@ import (
 	"lifeloop/profiles"
 	"lifeloop/telemetry"
 	"lifeloop/watchers"
+	"lifeloop/watchers/sqlite"
 )
 
 // Once reads what the sources of one session hold now, each from its start to
@@ -27,8 +31,9 @@ import (
 // signal, or the end of ctx, ends the reading and the calls under way. The error is
 // the first one of reading, of the ledger or of listen.
 //
-// To resume a killed observation, k has replayed its ledger and past has the
-// SourceRead facts of that. The records that were read are not observed again.
+// To resume a killed observation, k has replayed past, the facts of its ledger. The
+// records that were read are not observed again, and one whose facts were only
+// partly written is completed on the ledger.
 func Once(ctx context.Context, k *kernel.Kernel, sources []profiles.Source, past []kernel.Entry, p Ports, listen Listener) error {
 	var wg sync.WaitGroup
 	defer wg.Wait() // after stop
@@ -42,8 +47,8 @@ func Once(ctx context.Context, k *kernel.Kernel, sources []profiles.Source, past
 		}
 	})
 	o := once{observing: observing{ctx: ctx, k: k, log: p.Ledger, clients: p.Clients, listen: listen}}
-	if len(past) > 0 || !k.LastReplayed().IsZero() {
-		o.second = k.Rehearsal()
+	if len(past) > 0 {
+		o.second, o.past, o.torn = k.Rehearsal(), past, tornAt(past)
 	}
 	if err := o.read(sources, readSources(past)); err != nil {
 		return err
@@ -60,13 +65,10 @@ func Once(ctx context.Context, k *kernel.Kernel, sources []profiles.Source, past
 func (o *once) read(sources []profiles.Source, past []*readSource) error {
 	var heads []*head
 	for _, s := range sources {
-		h := &head{source: s.Name, unordered: s.Unordered}
-		if h.past = find(past, s.Name, s.Path); h.past != nil {
-			// That of a source without an order counts signals: it is no place in the file.
-			last := watchers.Position(h.past.last)
-			h.past.missed = s.Unordered && !last.SameFile() || !s.Unordered && last.Changed() != ""
+		h, err := newHead(s, past, o.log != nil)
+		if err != nil {
+			return err
 		}
-		h.next, h.stop = iter.Pull2(recorded(s))
 		defer h.stop()
 		if err := h.advance(); err != nil {
 			return err
@@ -79,14 +81,14 @@ func (o *once) read(sources []profiles.Source, past []*readSource) error {
 	for h, foreign := earliest(heads, o.k.Foreign); h != nil && o.ctx.Err() == nil; h, foreign = earliest(heads, o.k.Foreign) {
 		if foreign {
 			h.at = h.before
-		} else if err := o.take(h); err != nil {
+		} else if err := o.take(h, heads); err != nil {
 			return err
 		}
 		if err := h.advance(); err != nil {
 			return err
 		}
 	}
-	if err := o.begin(o.clock); err != nil {
+	if err := o.begin(o.clock, heads); err != nil {
 		return err
 	}
 	var rest []kernel.Input
@@ -94,9 +96,6 @@ func (o *once) read(sources []profiles.Source, past []*readSource) error {
 		rest = append(rest, u)
 	}
 	for _, h := range heads {
-		if h.past != nil && h.past.missed {
-			rest = append(rest, kernel.SourceTrouble{Source: h.source, What: "missed"})
-		}
 		for _, t := range h.troubles {
 			rest = append(rest, t)
 		}
@@ -113,7 +112,7 @@ func (o *once) read(sources []profiles.Source, past []*readSource) error {
 // its first record that has one. Without any it is 1970, which is recognizably
 // unknown and does not depend on the file's own times.
 func began(s profiles.Source) time.Time {
-	for in, err := range recorded(s) {
+	for in, err := range recorded(s, false) {
 		if err != nil {
 			break
 		}
@@ -155,27 +154,32 @@ type once struct {
 	// one, and from the first other record on.
 	second *kernel.Kernel
 	taken  bool // second took one
+	past   []kernel.Entry
+	torn   int // the record of past that is to be completed; -1 for none
 }
 
 func (o *once) step(in kernel.Input) error { return o.observing.step(o.clock, in) }
 
 // take steps the input of a source at its time. The first one starts the session.
-func (o *once) take(h *head) error {
-	if h.known() {
+func (o *once) take(h *head, heads []*head) error {
+	if h.known {
 		o.rehearse(h)
 		return nil
 	}
-	if err := o.begin(h.at); err != nil {
-		return err
+	if err := o.begin(h.at, heads); err != nil || h.known {
+		return err // known now: it was completed
 	}
 	if err := o.until(h.at); err != nil {
 		return err
 	}
-	return o.step(h.fresh())
+	if in, ok := h.fresh(); ok {
+		return o.step(in)
+	}
+	return nil
 }
 
 // begin starts the session, or continues one that was killed.
-func (o *once) begin(at time.Time) error {
+func (o *once) begin(at time.Time, heads []*head) error {
 	switch {
 	case o.started:
 		return nil
@@ -184,22 +188,61 @@ func (o *once) begin(at time.Time) error {
 		return o.step(kernel.Start{})
 	}
 	o.clock, o.started = o.k.LastReplayed(), true
-	if o.taken {
+	if o.torn >= 0 {
+		if err := o.complete(heads); err != nil {
+			return err
+		}
+	} else if o.taken {
 		wakeUntil(o.second, o.clock.Add(1)) // what was due then was done
+	}
+	if o.taken {
 		o.k.Recall(o.second)
 	}
-	return o.step(kernel.Restarted{PID: os.Getpid()})
+	if err := o.step(kernel.Restarted{PID: os.Getpid()}); err != nil {
+		return err
+	}
+	for _, h := range heads {
+		if err := h.reportMissed(o.step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// complete finishes the record that was torn, if a source has it next.
+func (o *once) complete(heads []*head) error {
+	f := o.past[o.torn].Fact.(kernel.SourceRead)
+	for _, h := range heads {
+		in, ok := h.in.(kernel.SignalsSeen)
+		if !ok || h.known || in.Source != f.Source || in.Position == nil || in.Position.Path != f.Path ||
+			in.Taken != f.Taken || in.Digest != f.Digest || f.Taken == 0 && *in.Position != f.Position {
+			continue
+		}
+		o.first(o.past[0].At)
+		wakeUntil(o.second, o.past[o.torn].At)
+		again, err := complete(o.k, o.second, o.past, o.torn, in.Signals, o.log, o.listen)
+		if again != nil {
+			o.second, h.known = again, true
+		}
+		return err
+	}
+	return nil
+}
+
+// first starts the second kernel.
+func (o *once) first(at time.Time) {
+	if !o.taken {
+		o.taken = true
+		o.second.Step(at, kernel.Start{})
+	}
 }
 
 // rehearse lets the second kernel take what was observed before.
 func (o *once) rehearse(h *head) {
-	if o.started {
-		return // the file of another source has grown
+	if r := find(h.past, h.source.Name, h.place.Path); r != nil && r.taken == 0 && h.place.Offset <= r.first.Offset {
+		return // from before the observation
 	}
-	if !o.taken {
-		o.taken = true
-		o.second.Step(h.at, kernel.Start{})
-	}
+	o.first(h.at)
 	wakeUntil(o.second, h.at)
 	o.second.Step(h.at, h.in)
 }
@@ -228,29 +271,108 @@ type head struct {
 
 	before time.Time // the time of the input before in
 
-	source string
-	past   *readSource // how far it was read before; nil for a new one
+	source profiles.Source
+	past   []*readSource   // how far its files were read before
+	known  bool            // in was observed before
+	place  kernel.Position // where in was read
 
 	// Of an unordered source, the earliest of the next lookahead signals is next.
 	unordered bool
 	file      kernel.Position
 	count     int64
-	ahead     []telemetry.Signal
+	sums      bool // digest is wanted
+	digest    string
+	ahead     []ahead
 	ended     bool
 
 	unknown  kernel.UnknownSeen // the last count, which includes the earlier ones
 	troubles []kernel.SourceTrouble
 }
 
+// ahead is a signal of a source without an order, and where it was read.
+type ahead struct {
+	telemetry.Signal
+	at kernel.Position
+}
+
+// newHead opens a source. With a ledger, positions can be stored.
+func newHead(s profiles.Source, past []*readSource, ledger bool) (*head, error) {
+	h := &head{source: s, unordered: s.Unordered, sums: ledger}
+	for _, r := range past {
+		if r.name == s.Name {
+			r.missed = changed(s, r)
+			h.past = append(h.past, r)
+		}
+	}
+	if r := find(past, s.Name, s.Path); r != nil && r.taken > 0 {
+		same, err := sameSignals(s, r)
+		if err != nil {
+			return nil, err
+		}
+		r.missed = r.missed || !same
+	}
+	for _, r := range h.past {
+		r.drop()
+	}
+	h.next, h.stop = iter.Pull2(recorded(s, ledger))
+	return h, nil
+}
+
+// changed reports whether reading cannot resume where a file was read last.
+func changed(s profiles.Source, r *readSource) bool {
+	switch s.Form {
+	case profiles.Whole, profiles.Stamp:
+		return false // only their newest content counts
+	case profiles.Rows:
+		tail, err := sqlite.Open(s.Path, s.Query)
+		return err == nil && rowsChanged(tail, r.last)
+	}
+	return watchers.Position(r.last).Changed() != ""
+}
+
+// sameSignals reports whether a source still begins with the signals that were
+// taken of it.
+func sameSignals(s profiles.Source, r *readSource) (bool, error) {
+	h := &head{source: s, unordered: true, sums: true}
+	h.next, h.stop = iter.Pull2(recorded(s, true))
+	defer h.stop()
+	for h.count < r.taken {
+		if err := h.advance(); err != nil || h.in == nil {
+			return false, err
+		}
+	}
+	return h.digest == r.digest, nil
+}
+
+// reportMissed reports each file that may lack records, and begins at its start.
+func (h *head) reportMissed(step func(kernel.Input) error) error {
+	for _, r := range h.past {
+		if !r.missed {
+			continue
+		}
+		for _, in := range []kernel.Input{kernel.SourceTrouble{Source: r.name, What: "missed"},
+			kernel.SignalsSeen{Source: r.name, Position: &kernel.Position{Path: r.path}}} {
+			if err := step(in); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // lookahead is larger than the number of records a harness writes at once.
 const lookahead = 256
 
 func (h *head) advance() error {
-	h.in = nil
+	h.in, h.known = nil, false
 	if !h.unordered {
 		seen, err := h.read()
 		if err == nil && !h.ended {
 			h.set(seen)
+			if h.place = (kernel.Position{}); seen.Position != nil {
+				h.place = *seen.Position
+			}
+			h.known = h.isKnown(h.place)
 		}
 		return err
 	}
@@ -259,9 +381,15 @@ func (h *head) advance() error {
 		if err != nil {
 			return err
 		}
-		h.ahead = append(h.ahead, seen.Signals...)
+		var at kernel.Position
 		if seen.Position != nil {
-			h.file = *seen.Position
+			at = *seen.Position
+		}
+		if at.Path == h.source.Path {
+			h.file = at
+		}
+		for _, sig := range seen.Signals {
+			h.ahead = append(h.ahead, ahead{sig, at})
 		}
 	}
 	if len(h.ahead) == 0 {
@@ -273,29 +401,54 @@ func (h *head) advance() error {
 			first = i
 		}
 	}
-	// The order is that of the times, so a position counts signals.
-	h.count++
-	at := h.file
-	at.Prefix, at.Offset = "", h.count
-	h.set(kernel.SignalsSeen{Source: h.source, Signals: []telemetry.Signal{h.ahead[first]}, Position: &at})
+	// The order is that of the times, so signals are counted.
+	next := h.ahead[first]
 	h.ahead = slices.Delete(h.ahead, first, first+1)
+	h.count++
+	if h.sums {
+		data, err := json.Marshal(next.Signal)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(append([]byte(h.digest), data...))
+		h.digest = hex.EncodeToString(sum[:16])
+	}
+	file := h.file
+	file.Path = h.source.Path
+	h.set(kernel.SignalsSeen{Source: h.source.Name, Signals: []telemetry.Signal{next.Signal}, Position: &file, Taken: h.count, Digest: h.digest})
+	h.known = h.isKnown(next.at)
+	h.place = next.at
 	return nil
 }
 
-// known reports whether the input was observed before a kill.
-func (h *head) known() bool {
-	in, ok := h.in.(kernel.SignalsSeen)
-	return ok && h.past != nil && !h.past.missed && in.Position != nil && in.Position.Offset <= h.past.last.Offset
+// isKnown reports whether the next input was observed before a kill.
+func (h *head) isKnown(at kernel.Position) bool {
+	if r := find(h.past, h.source.Name, h.source.Path); h.unordered && r != nil && r.taken > 0 {
+		return !r.missed && h.count <= r.taken
+	}
+	r := find(h.past, h.source.Name, at.Path)
+	switch {
+	case r == nil || r.missed:
+		return false
+	case h.source.Form == profiles.Whole || h.source.Form == profiles.Stamp:
+		return at.Prefix == r.last.Prefix
+	}
+	return at.Offset <= r.last.Offset
 }
 
-// fresh is the input without the signals that another file under the same path had.
-func (h *head) fresh() kernel.Input {
+// fresh is the next input without the signals that were observed under another
+// content of their file, or before the observation began; false if none is left.
+func (h *head) fresh() (kernel.Input, bool) {
 	in, ok := h.in.(kernel.SignalsSeen)
-	if !ok || h.past == nil || !h.past.missed {
-		return h.in
+	r := find(h.past, h.source.Name, h.place.Path)
+	if main := find(h.past, h.source.Name, h.source.Path); r == nil && main != nil && main.taken > 0 {
+		r = main
 	}
-	in.Signals = slices.DeleteFunc(slices.Clone(in.Signals), func(s telemetry.Signal) bool { return !s.At.IsZero() && !s.At.After(h.past.newest) })
-	return in
+	if !ok || r == nil || r.floor.IsZero() {
+		return h.in, true
+	}
+	in.Signals = slices.DeleteFunc(slices.Clone(in.Signals), func(s telemetry.Signal) bool { return !s.At.IsZero() && !s.At.After(r.floor) })
+	return in, len(in.Signals) > 0
 }
 
 func (h *head) set(in kernel.SignalsSeen) {
@@ -329,7 +482,8 @@ func (h *head) read() (kernel.SignalsSeen, error) {
 }
 
 // earliest returns the source with the next input. An input of another session
-// comes first, whatever its time, because it is skipped.
+// comes first, whatever its time, because it is skipped; then what was observed
+// before a kill.
 func earliest(heads []*head, isForeign func(telemetry.Signal) bool) (best *head, foreign bool) {
 	for _, h := range heads {
 		if h.in == nil {
@@ -338,22 +492,23 @@ func earliest(heads []*head, isForeign func(telemetry.Signal) bool) (best *head,
 		if in, ok := h.in.(kernel.SignalsSeen); ok && !slices.ContainsFunc(in.Signals, func(s telemetry.Signal) bool { return !isForeign(s) }) {
 			return h, true
 		}
-		if best == nil || h.at.Before(best.at) {
+		if best == nil || h.known && !best.known || h.known == best.known && h.at.Before(best.at) {
 			best = h
 		}
 	}
 	return best, false
 }
 
-// recorded yields the inputs of a source from its start to its present end.
-func recorded(s profiles.Source) iter.Seq2[kernel.Input, error] {
+// recorded yields the inputs of a source from its start to its present end. ends
+// adds the digests of their ends to the positions.
+func recorded(s profiles.Source, ends bool) iter.Seq2[kernel.Input, error] {
 	return func(yield func(kernel.Input, error) bool) {
 		err := readable(s.Path)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		files, err := NewFiles(Files{Fixed: []profiles.Source{s}})
+		files, err := NewFiles(Files{Fixed: []profiles.Source{s}, ends: ends})
 		if err != nil {
 			yield(nil, err)
 			return

@@ -2,6 +2,10 @@ package supervisor
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"lifeloop/kernel"
@@ -20,7 +24,11 @@ import (
 type readSource struct {
 	name, path  string
 	first, last kernel.Position // the reading began at first
+	taken       int64           // of a source that was read in the order of times
+	digest      string          // of the signals that were taken
 	newest      time.Time       // of its signals, by their own clock
+	floor       time.Time       // records up to then were observed under another content of the file
+	begin       int             // the fact with which this content of the file begins
 	missed      bool            // it is not the same file any more
 	records     []recalled
 }
@@ -31,28 +39,60 @@ type recalled struct {
 	signals []telemetry.Signal
 }
 
-// readSources lists what was read, by the SourceRead facts of an observation.
+// readSources lists what was read, by the facts of an observation.
 func readSources(past []kernel.Entry) []*readSource {
 	var all []*readSource
-	for _, e := range past {
-		f := e.Fact.(kernel.SourceRead)
+	for i, e := range past {
+		f, ok := e.Fact.(kernel.SourceRead)
+		if !ok || !whole(past, i) {
+			continue
+		}
 		r := find(all, f.Source, f.Path)
 		if r == nil {
-			r = &readSource{name: f.Source, path: f.Path}
+			r = &readSource{name: f.Source, path: f.Path, begin: i}
 			all = append(all, r)
+		} else if f.Start { // it was missed
+			r.floor = r.newest
 		}
 		switch again := f.Ino != r.last.Ino && r.last.Ino != 0 || f.Offset < r.last.Offset; {
 		case f.Start:
-			r.first = f.Position
+			r.first, r.begin = f.Position, i
+			if f.Offset > 0 { // what it held then was not to be observed
+				r.newest = later(r.newest, e.At)
+			}
 		case again, r.first.Path == "": // it was replaced or truncated meanwhile, and read from its start
-			r.first = kernel.Position{Path: f.Path, Dev: f.Dev, Ino: f.Ino}
+			r.first, r.begin = kernel.Position{Path: f.Path, Dev: f.Dev, Ino: f.Ino}, i
 		}
-		r.last = f.Position
-		if f.Newest.After(r.newest) {
-			r.newest = f.Newest
-		}
+		r.last, r.taken, r.digest = f.Position, f.Taken, f.Digest
+		r.newest = later(r.newest, f.Newest)
 	}
 	return all
+}
+
+// whole reports whether the facts of a record are all on the ledger.
+func whole(past []kernel.Entry, i int) bool {
+	rest := past[i+1:]
+	n := past[i].Fact.(kernel.SourceRead).Facts
+	return n <= len(rest) && !slices.ContainsFunc(rest[:n], func(e kernel.Entry) bool {
+		_, resumed := e.Fact.(kernel.Resumed)
+		return resumed
+	})
+}
+
+// tornAt is the last record, if its facts are only partly on the ledger; else -1.
+func tornAt(past []kernel.Entry) int {
+	for i := len(past) - 1; i >= 0; i-- {
+		switch past[i].Fact.(type) {
+		case kernel.Resumed:
+			return -1
+		case kernel.SourceRead:
+			if whole(past, i) {
+				return -1
+			}
+			return i
+		}
+	}
+	return -1
 }
 
 func find(all []*readSource, name, path string) *readSource {
@@ -64,22 +104,40 @@ func find(all []*readSource, name, path string) *readSource {
 	return nil
 }
 
-// Resume prepares to continue where a killed observer stopped. k has replayed its
-// ledger, and past has the SourceRead facts of that. It must be called before
-// Launched.
+// drop sets the time up to which records of a file were observed before its content
+// was replaced.
+func (r *readSource) drop() time.Time {
+	if r.missed {
+		r.floor = later(r.floor, r.newest)
+	}
+	return r.floor
+}
+
+// Resume prepares to continue where a killed observer stopped. k has replayed past,
+// the facts of its ledger. It must be called before Launched. A record whose facts
+// were only partly written is completed on the ledger.
 //
 // A file that was replaced, truncated or deleted meanwhile is read from its start.
 // It is reported as missed, and records up to the newest one that was read are
 // dropped, if they have a time. A server's events of the meantime are missed too.
-func (f *Files) Resume(k *kernel.Kernel, past []kernel.Entry) {
+func (f *Files) Resume(k *kernel.Kernel, past []kernel.Entry, log Ledger, listen Listener) error {
 	f.past = readSources(past)
+	var torn kernel.SourceRead
+	i := tornAt(past)
+	if i >= 0 {
+		torn = past[i].Fact.(kernel.SourceRead)
+	}
 	for _, r := range f.past {
+		next := r.last.Offset // up to where it is decoded
+		if i >= 0 && torn.Source == r.name && torn.Path == r.path && torn.Taken == 0 {
+			next = torn.Offset
+		}
 		switch s := f.source(r.name); s.Form {
 		case profiles.Rows:
-			f.recallRows(r)
+			f.recallRows(r, next)
 		case profiles.Whole, profiles.Stamp: // only their newest content counts
 		default:
-			f.recallFile(r, s)
+			f.recallFile(r, s, next)
 		}
 		if r.missed {
 			f.missed = append(f.missed, r.name)
@@ -88,28 +146,145 @@ func (f *Files) Resume(k *kernel.Kernel, past []kernel.Entry) {
 	for _, s := range f.servers {
 		f.missed = append(f.missed, s.source)
 	}
-	rehearse(k, f.past, past)
+	if len(past) == 0 {
+		return nil
+	}
+	second := rehearse(k, f.past, past)
+	if i >= 0 {
+		if r := find(f.past, torn.Source, torn.Path); r != nil && len(r.records) == 1 {
+			again, err := complete(k, second, past, i, r.records[0].signals, log, listen)
+			if err != nil {
+				return err
+			}
+			if again != nil {
+				second, r.last = again, torn.Position
+				f.placeRows(r)
+			}
+		}
+	}
+	k.Recall(second)
+	return nil
 }
 
 // rehearse lets a second kernel take what was read, each record at the time at
-// which it was read, and gives its soft state to k.
-func rehearse(k *kernel.Kernel, sources []*readSource, past []kernel.Entry) {
-	if len(past) == 0 {
-		return
-	}
+// which it was read.
+func rehearse(k *kernel.Kernel, sources []*readSource, past []kernel.Entry) *kernel.Kernel {
 	second := k.Rehearsal()
 	second.Step(past[0].At, kernel.Start{})
-	for _, e := range past {
-		f := e.Fact.(kernel.SourceRead)
+	for i, e := range past {
+		f, ok := e.Fact.(kernel.SourceRead)
+		if !ok || !whole(past, i) {
+			continue
+		}
 		r := find(sources, f.Source, f.Path)
-		for len(r.records) > 0 && r.records[0].end <= f.Offset {
+		for i >= r.begin && len(r.records) > 0 && r.records[0].end <= f.Offset {
 			wakeUntil(second, e.At)
 			second.Step(e.At, kernel.SignalsSeen{Signals: r.records[0].signals})
 			r.records = r.records[1:]
 		}
 	}
-	wakeUntil(second, k.LastReplayed().Add(1)) // what was due then was done
-	k.Recall(second)
+	until := k.LastReplayed()
+	if i := tornAt(past); i > 0 {
+		until = past[i-1].At
+	}
+	wakeUntil(second, until.Add(1)) // what was due then was done
+	return second
+}
+
+// complete writes the missing facts of the record at past[i]. It returns a kernel
+// that took the record, or nil if the record is not the same any more.
+func complete(k, second *kernel.Kernel, past []kernel.Entry, i int, signals []telemetry.Signal, log Ledger, listen Listener) (*kernel.Kernel, error) {
+	f := past[i].Fact.(kernel.SourceRead)
+	again, facts, ids := k.Redo(past[:i], second, past[i].At, kernel.SignalsSeen{
+		Signals: signals, Source: f.Source, Position: &f.Position, Taken: f.Taken, Digest: f.Digest})
+	facts, ok := missing(past[i:], facts, ids)
+	if !ok {
+		return nil, nil
+	}
+	rest := make([]kernel.Entry, len(facts))
+	for n, fact := range facts {
+		rest[n] = kernel.Entry{Seq: past[len(past)-1].Seq + uint64(n) + 1, At: past[i].At, Fact: fact}
+	}
+	if err := appendTo(log, rest, true); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrLedger, err)
+	}
+	for _, e := range rest {
+		k.Fold(e)
+	}
+	return again, listen(rest)
+}
+
+// missing returns the facts that are not on the ledger yet, with the ids that it
+// has; false if the others differ.
+func missing(torn []kernel.Entry, facts []kernel.Fact, ids []string) (rest []kernel.Fact, ok bool) {
+	if len(facts) < len(torn) {
+		return nil, false
+	}
+	named := map[string]string{}
+	for _, id := range ids {
+		named[id] = ""
+	}
+	for i, e := range torn {
+		kind, was, err1 := tree(e.Fact)
+		other, now, err2 := tree(facts[i])
+		if err1 != nil || err2 != nil || kind != other || !alike(named, was, now) {
+			return nil, false
+		}
+	}
+	var pairs []string
+	for id, was := range named {
+		if was != "" {
+			pairs = append(pairs, id, was)
+		}
+	}
+	rename := strings.NewReplacer(pairs...)
+	for _, f := range facts[len(torn):] {
+		kind, body, err := kernel.Encode(f)
+		if err == nil {
+			f, err = kernel.Decode(kind, []byte(rename.Replace(string(body))))
+		}
+		if err != nil {
+			return nil, false
+		}
+		rest = append(rest, f)
+	}
+	return rest, true
+}
+
+func tree(f kernel.Fact) (kind string, v any, err error) {
+	kind, body, err := kernel.Encode(f)
+	if err == nil {
+		err = json.Unmarshal(body, &v)
+	}
+	return kind, v, err
+}
+
+// alike compares two values and notes the id that a new one had before.
+func alike(named map[string]string, was, now any) bool {
+	switch now := now.(type) {
+	case map[string]any:
+		was, ok := was.(map[string]any)
+		if !ok || len(was) != len(now) {
+			return false
+		}
+		for name, v := range now {
+			if w, ok := was[name]; !ok || !alike(named, w, v) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		was, ok := was.([]any)
+		return ok && slices.EqualFunc(was, now, func(w, v any) bool { return alike(named, w, v) })
+	case string:
+		was, ok := was.(string)
+		if id, isID := named[now]; isID && ok {
+			named[now] = was
+			return id == "" || id == was
+		}
+		return ok && was == now
+	}
+	return was == now
 }
 
 // wakeUntil wakes a kernel without effects at each of its deadlines before a time.
@@ -120,17 +295,24 @@ func wakeUntil(k *kernel.Kernel, at time.Time) {
 }
 
 // recallFile decodes the records of a file that were read.
-func (f *Files) recallFile(r *readSource, s profiles.Source) {
+func (f *Files) recallFile(r *readSource, s profiles.Source, until int64) {
 	first, last := watchers.Position(r.first), watchers.Position(r.last)
 	key := r.name + "\x00" + r.path
 	d := f.decoderOf(r.name)
 	f.decoders[key] = d
-	if r.missed = last.Changed() != ""; r.missed {
-		d.since = later(d.since, r.newest.Add(1))
+	// In the order of times, a record may be read before an earlier one is observed.
+	r.missed = last.Changed() != "" || r.taken > 0
+	if floor := r.drop(); !floor.IsZero() {
+		d.since = later(d.since, floor.Add(1))
+		if r.taken > 0 {
+			f.floors[r.name] = d.since
+		}
+	}
+	if r.missed {
 		return
 	}
 	w, err := watchers.New(watchers.Config{Deliver: func(l watchers.Line) {
-		if l.Pos.Offset > r.last.Offset || d.Decoder == nil {
+		if l.Pos.Offset > until || d.Decoder == nil {
 			return
 		}
 		if signals := d.read(l.Text); len(signals) > 0 {
@@ -147,7 +329,7 @@ func (f *Files) recallFile(r *readSource, s profiles.Source) {
 }
 
 // recallRows decodes the rows of a query that were read.
-func (f *Files) recallRows(r *readSource) {
+func (f *Files) recallRows(r *readSource, until int64) {
 	d := f.databases[r.path]
 	if d == nil {
 		return
@@ -157,22 +339,44 @@ func (f *Files) recallRows(r *readSource) {
 			continue
 		}
 		at := func(p kernel.Position) sqlite.Cursor { return sqlite.Cursor{Dev: p.Dev, Ino: p.Ino, Row: p.Offset} }
-		now, err := t.tail.Last()
-		if err == nil && r.last.Ino != 0 && (now.Dev != r.last.Dev || now.Ino != r.last.Ino || now.Row < r.last.Offset) {
-			r.missed, t.at = true, sqlite.Cursor{}
-			t.since = later(t.since, r.newest.Add(1))
+		r.missed = rowsChanged(t.tail, r.last) || r.taken > 0
+		if floor := r.drop(); !floor.IsZero() {
+			t.since = later(t.since, floor.Add(1))
+		}
+		if r.missed {
+			t.at = sqlite.Cursor{}
 			return
 		}
 		_, _ = t.tail.Next(at(r.first), func(at sqlite.Cursor, record []byte) {
-			if at.Row > r.last.Offset {
+			if at.Row > until {
 				return
 			}
 			if signals := t.read(record); len(signals) > 0 {
 				r.records = append(r.records, recalled{at.Row, signals})
 			}
 		}) // an error is reported when it is read on
-		t.at = at(r.last)
 	}
+	f.placeRows(r)
+}
+
+// placeRows lets a query continue after the last row that was read.
+func (f *Files) placeRows(r *readSource) {
+	d := f.databases[r.path]
+	if d == nil {
+		return
+	}
+	for _, t := range d.tables {
+		if t.source == r.name && !r.missed {
+			t.at, t.resumed = sqlite.Cursor{Dev: r.last.Dev, Ino: r.last.Ino, Row: r.last.Offset}, true
+		}
+	}
+}
+
+// rowsChanged reports whether a database is another one than that of a position,
+// or lost rows.
+func rowsChanged(tail *sqlite.Tail, last kernel.Position) bool {
+	now, err := tail.Last()
+	return err == nil && last.Ino != 0 && (now.Dev != last.Dev || now.Ino != last.Ino || now.Row < last.Offset)
 }
 
 func later(a, b time.Time) time.Time {

@@ -29,6 +29,7 @@ type table struct {
 	at      sqlite.Cursor
 	failed  time.Time // when reading first failed; zero while it succeeds
 	trouble bool      // the failure was reported
+	resumed bool      // a stored position is that of at
 }
 
 // logs are the suffixes of the files of a database, which the watcher watches.
@@ -98,7 +99,7 @@ func (d *database) follow() {
 	var again <-chan time.Time
 	wait := settle
 	for _, t := range d.tables {
-		if d.files.Positions && d.files.past == nil {
+		if d.files.Positions && !t.resumed {
 			d.files.post(kernel.SignalsSeen{Source: t.source, Position: &kernel.Position{Path: d.path, Dev: t.at.Dev, Ino: t.at.Ino, Offset: t.at.Row}})
 		}
 	}

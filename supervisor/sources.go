@@ -47,15 +47,17 @@ type Files struct {
 	databases map[string]*database // the same, by the path of each of their files
 	servers   []*server
 	post      func(kernel.Input)
-	decoders  map[string]*decoder // by source and path; owned by the watcher's goroutine
-	past      []*readSource       // of an observation that is resumed
-	missed    []string            // sources that it cannot read completely
+	decoders  map[string]*decoder  // by source and path; owned by the watcher's goroutine
+	past      []*readSource        // of an observation that is resumed
+	missed    []string             // sources that it cannot read completely
+	floors    map[string]time.Time // earlier signals of all files of a source were observed
+	ends      bool                 // positions have digests of their ends
 }
 
 // NewFiles checks that every source can be read. It reads only the last position
 // of those databases whose present content is to be skipped.
 func NewFiles(f Files) (*Files, error) {
-	f.decoders, f.databases = map[string]*decoder{}, map[string]*database{}
+	f.decoders, f.databases, f.floors = map[string]*decoder{}, map[string]*database{}, map[string]time.Time{}
 	files := &f
 	for _, s := range f.Fixed {
 		var err error
@@ -73,6 +75,7 @@ func NewFiles(f Files) (*Files, error) {
 	cfg := watchers.Config{Deliver: files.deliver, Trouble: func(t watchers.Trouble) {
 		files.reportTrouble(t.Source, t.What, t.Err)
 	}}
+	cfg.Ends = f.ends || f.Positions
 	if f.Positions {
 		cfg.Placed = func(source string, at watchers.Position) {
 			files.post(kernel.SignalsSeen{Source: source, Position: new(kernel.Position(at))})
@@ -233,7 +236,9 @@ type decoder struct {
 
 func (f *Files) decoderOf(source string) *decoder {
 	if s := f.source(source); s.Name != "" {
-		return f.newDecoder(s)
+		d := f.newDecoder(s)
+		d.since = later(d.since, f.floors[source])
+		return d
 	}
 	return &decoder{source: source}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -56,6 +57,7 @@ type reading struct {
 	pending int64  // bytes after off known to contain no newline
 	tooLong bool   // LineTooLong was reported for the line at off
 	head    []byte // the file's first min(headSize, off) bytes
+	end     string // Position.Last
 	prefix  string // digest of head, empty if not computed yet; of a Whole file, of the last content; of a Stamp file, the time
 }
 
@@ -85,14 +87,14 @@ func (t *tail) close() {
 func (t *tail) restart() {
 	t.off, t.pending, t.tooLong = 0, 0, false
 	t.lost, t.quiet = false, 0
-	t.head, t.prefix = t.head[:0], ""
+	t.head, t.prefix, t.end = t.head[:0], "", ""
 }
 
 func (t *tail) pos() Position {
 	if t.prefix == "" && len(t.head) > 0 {
 		t.prefix = digest(t.head)
 	}
-	return Position{Path: t.Path, Dev: t.id.dev, Ino: t.id.ino, Prefix: t.prefix, Offset: t.off}
+	return Position{Path: t.Path, Dev: t.id.dev, Ino: t.id.ino, Prefix: t.prefix, Offset: t.off, Last: t.end}
 }
 
 // digest returns the number of bytes and half of their SHA-256. It distinguishes
@@ -260,14 +262,15 @@ func (w *Watcher) place(t *tail) {
 	case from == nil && t.AtEnd:
 		t.off = w.lastLine(t.file, info.Size())
 		t.head = w.readHead(t, min(t.off, headSize))
+		w.ends(t, readEnd(t.file, t.off, min(t.off, headSize)))
 	case from == nil || from.Offset <= 0:
 	default:
 		head := w.readHead(t, min(from.Offset, headSize))
-		if what := from.changed(t.id, info.Size(), head); what != "" {
+		if what := from.changed(t.file, t.id, info.Size(), head); what != "" {
 			w.report(t, what, nil)
 			return
 		}
-		t.off, t.head, t.prefix = from.Offset, head, from.Prefix
+		t.off, t.head, t.prefix, t.end = from.Offset, head, from.Prefix, from.Last
 	}
 }
 
@@ -278,8 +281,22 @@ func (w *Watcher) placed(t *tail) {
 	}
 }
 
+// ends notes the last bytes before the position.
+func (w *Watcher) ends(t *tail, b []byte) {
+	if w.cfg.Ends {
+		t.end = digest(b[max(0, len(b)-headSize):])
+	}
+}
+
+// readEnd returns the n bytes before an offset, or fewer after an error.
+func readEnd(file *os.File, off, n int64) []byte {
+	b := make([]byte, n)
+	got, _ := file.ReadAt(b, off-n)
+	return b[:got]
+}
+
 // changed says how a file is no longer the one of the position; empty if it is.
-func (p Position) changed(id identity, size int64, head []byte) TroubleKind {
+func (p Position) changed(file *os.File, id identity, size int64, head []byte) TroubleKind {
 	switch {
 	case id != identity{p.Dev, p.Ino}:
 		return Replaced
@@ -288,18 +305,12 @@ func (p Position) changed(id identity, size int64, head []byte) TroubleKind {
 	case digest(head) != p.Prefix:
 		return Replaced
 	}
-	return ""
-}
-
-// SameFile reports whether the path of a stored position still leads to its file,
-// whatever that holds now.
-func (p Position) SameFile() bool {
-	file, id, err := open(p.Path)
-	if err != nil {
-		return false
+	count, _, _ := strings.Cut(p.Last, ":")
+	n, err := strconv.ParseInt(count, 10, 64)
+	if err == nil && (n < 0 || n > min(p.Offset, headSize) || digest(readEnd(file, p.Offset, n)) != p.Last) {
+		return Replaced
 	}
-	file.Close() // it was open for reading only
-	return id == identity{p.Dev, p.Ino}
+	return ""
 }
 
 // Changed says what happened to the file of a stored position since: Deleted,
@@ -325,7 +336,7 @@ func (p Position) Changed() TroubleKind {
 	}
 	head := make([]byte, min(p.Offset, headSize))
 	n, _ := file.ReadAt(head, 0) // an error shortens the head, which then differs
-	return p.changed(id, info.Size(), head[:n])
+	return p.changed(file, id, info.Size(), head[:n])
 }
 
 // readHead returns up to n first bytes of the open file, in memory of their own.
@@ -524,6 +535,7 @@ func (w *Watcher) split(t *tail, b []byte) {
 			t.off += int64(i) + 1
 		} else {
 			t.off += int64(i) + 1
+			w.ends(t, b[:i+1])
 			w.cfg.Deliver(Line{Source: t.Source, Path: t.Path, Text: b[:i:i], Pos: t.pos()})
 		}
 		t.tooLong = false

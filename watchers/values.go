@@ -254,6 +254,7 @@ func (w *Watcher) splitValues(t *tail, b []byte) {
 		}
 		w.advance(t, b[:size])
 		if wanted {
+			w.ends(t, b[:size])
 			w.cfg.Deliver(Line{Source: t.Source, Path: t.Path, Text: text, Pos: t.pos()})
 		}
 		t.tooLong = false

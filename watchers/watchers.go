@@ -65,6 +65,9 @@ type Position struct {
 	Prefix string
 	// Offset is the end of the last line or value that was delivered, in bytes.
 	Offset int64
+	// Last is the digest of the last bytes before Offset, at most 1024 of the last
+	// line or value, after their number. It is empty without Config.Ends.
+	Last string
 }
 
 // Spec selects one file, or all files whose paths match a pattern.
@@ -141,7 +144,10 @@ type Config struct {
 	// Placed, if not nil, gets the position at which the reading of a file begins
 	// that had none, once for each file, before its first line. That of a file
 	// which does not exist yet has no inode.
-	Placed    func(source string, at Position)
+	Placed func(source string, at Position)
+	// Ends adds Last to the positions, so that a file that was rewritten in place
+	// is not mistaken for one that grew.
+	Ends      bool
 	PollEvery time.Duration // for files that cannot be watched; default 1 s
 	MaxLine   int           // longest line, value or Whole content to deliver, in bytes; default 64 MiB
 }

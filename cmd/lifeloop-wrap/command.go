@@ -64,7 +64,7 @@ func notLive(k store.Session) *failure {
 		return no(lifeloop.StateConflict, "session %s has ended: %s", k.SessionID, k.Ending()).withHint("lifeloop-wrap ps lists the live sessions")
 	}
 	return no(lifeloop.StateConflict, "session %s is lost: its wrapper died, outcome unknown", k.SessionID).
-		withHint("to continue it: lifeloop-wrap run --resume %s; to close it: lifeloop-wrap abort %s", k.SessionID, k.SessionID)
+		withHint("to continue it: lifeloop-wrap %s; to close it: lifeloop-wrap abort %s", k.ResumeCommand(), k.SessionID)
 }
 
 // A lostSession is the error of a command to a session whose wrapper died.

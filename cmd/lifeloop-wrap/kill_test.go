@@ -38,6 +38,7 @@ import (
 var kills = flag.Int("kills", 10, "number of points of the kill matrix to test, spread evenly; 0 for all (make chaos)")
 
 // killAt in the environment names the process to kill, how, and at which append.
+// torn3 writes three whole facts of it and a part of the fourth.
 const killAt = "LIFELOOP_TEST_KILL"
 
 // A killer is a ledger that kills a process at one of its appends.
@@ -67,7 +68,10 @@ func (k *killer) Append(records []ledger.Record, sync bool) ([]ledger.Entry, err
 	if k.appends == k.at && k.how == "before" {
 		k.kill()
 	}
-	if k.appends == k.at && k.how == "torn" {
+	if whole, torn := strings.CutPrefix(k.how, "torn"); torn && k.appends == k.at {
+		if n, _ := strconv.Atoi(whole); n > 0 && len(records) > 1 {
+			_, _ = k.Ledger.Append(records[:min(n, len(records)-1)], true)
+		}
 		k.tear()
 		k.kill()
 	}

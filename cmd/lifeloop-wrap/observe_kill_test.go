@@ -3,7 +3,7 @@
 package main
 
 import (
-	"context"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -65,6 +65,17 @@ func (m *matrix) observer(kill string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// An announced passes on what an observer writes to its stderr.
+type announced struct{ session chan struct{} } // closed when the observer has its ledger
+
+func (a *announced) Write(b []byte) (int, error) {
+	if a.session != nil && bytes.Contains(b, []byte("session")) {
+		close(a.session)
+		a.session = nil
+	}
+	return os.Stderr.Write(b)
+}
+
 // only is the folder of the one session of a matrix; false if there is none.
 func (m *matrix) only() (store.Folder, bool) {
 	found, err := filepath.Glob(filepath.Join(m.state, "sessions", "*", "ledger-000001.jsonl"))
@@ -107,23 +118,25 @@ func (m *matrix) recorded() (o observed) {
 	return o
 }
 
-// awaits returns when the session has an event for the n-th time.
-func (m *matrix) awaits(event lifeloop.Event, n int) {
-	for ; ; time.Sleep(time.Millisecond) { // until an observer follows, there is nothing to wait for
-		folder, ok := m.only()
-		if !ok {
-			continue
-		}
-		seen := 0
-		for e, err := range folder.Follow(context.Background(), 0) {
-			require.NoError(m.t, err)
-			if o, is := e.Fact.(kernel.Observed); is && o.Record.Event == event {
-				if seen++; seen == n {
-					return
-				}
+// until starts an observer and returns when its session has an event for the n-th
+// time.
+func (m *matrix) until(cmd *exec.Cmd, event lifeloop.Event, n int) {
+	session := make(chan struct{})
+	cmd.Stderr = &announced{session}
+	require.NoError(m.t, cmd.Start())
+	<-session
+	folder, ok := m.only()
+	require.True(m.t, ok)
+	seen := 0
+	for e, err := range folder.Follow(m.t.Context(), 0) {
+		require.NoError(m.t, err)
+		if o, is := e.Fact.(kernel.Observed); is && o.Record.Event == event {
+			if seen++; seen == n {
+				return
 			}
 		}
 	}
+	require.Fail(m.t, "the observer ended", "%s was observed %d times", event, seen)
 }
 
 const observedTurns = 4
@@ -157,9 +170,9 @@ func TestObserverIsKilled(t *testing.T) {
 	want := calm.recorded()
 	require.Len(t, want.events, 2+4*observedTurns+4, "%s", strings.Join(want.events, "\n"))
 
-	for i := range 9 {
-		at := 3 + 4*i
-		kill := fmt.Sprintf("wrapper %s %d", []string{"before", "after", "torn"}[i%3], at)
+	for i := range 12 {
+		at := 3 + 3*i
+		kill := fmt.Sprintf("wrapper %s %d", []string{"before", "torn1", "after", "torn2", "torn", "torn3"}[i%6], at)
 		t.Run(strings.ReplaceAll(kill, " ", "-"), func(t *testing.T) {
 			m := newObserved(t, bin, lines)
 			require.Error(t, m.observer(kill, once...).Run(), "it was killed")
@@ -180,27 +193,21 @@ func TestFollowerIsKilled(t *testing.T) {
 	lines := transcript(observedTurns)
 	follow := []string{"--adapter", "claude", "--from-start", "--ledger", "t.jsonl"}
 	finish := func(m *matrix, cmd *exec.Cmd) observed {
-		m.awaits(lifeloop.FrameEnded, observedTurns)
+		m.until(cmd, lifeloop.FrameEnded, observedTurns)
 		require.NoError(m.t, cmd.Process.Signal(syscall.SIGINT))
 		require.NoError(m.t, cmd.Wait())
 		return m.recorded()
 	}
 	calm := newObserved(t, bin, lines)
-	cmd := calm.observer("", follow...)
-	require.NoError(t, cmd.Start())
-	want := finish(calm, cmd)
+	want := finish(calm, calm.observer("", follow...))
 
 	for i, cut := range []int{1, 2, 3, 6, 9, 10, 12} {
 		t.Run(fmt.Sprint("at-line-", cut), func(t *testing.T) {
 			m := newObserved(t, bin, lines[:cut])
-			kill := fmt.Sprintf("wrapper %s %d", []string{"after", "before", "torn"}[i%3], 4+i)
-			cmd := m.observer(kill, follow...)
-			require.NoError(t, cmd.Start())
-			require.Error(t, cmd.Wait(), "it was killed")
+			kill := fmt.Sprintf("wrapper %s %d", []string{"after", "torn1", "torn2", "before", "torn", "torn3", "torn1"}[i], 4+i)
+			require.Error(t, m.observer(kill, follow...).Run(), "it was killed")
 			m.grow(lines[cut:])
-			cmd = m.observer("", "--resume", "last")
-			require.NoError(t, cmd.Start())
-			got := finish(m, cmd)
+			got := finish(m, m.observer("", "--resume", "last"))
 			require.Equal(t, want.events, got.events)
 			require.Equal(t, want.usage, got.usage)
 			m.asked()

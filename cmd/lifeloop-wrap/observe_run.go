@@ -59,11 +59,11 @@ func (o *observer) observe(cmd *cobra.Command) error {
 		}
 	}
 	k := kernel.Replay(o.kernelConfig(), slices.Values(past))
-	reads := o.reads(past)
+	o.recall(past)
 	if o.flags.once {
-		err = o.readOnce(k, reads, ports)
+		err = o.readOnce(k, past, ports)
 	} else {
-		err = o.readOn(k, reads, ports)
+		err = o.readOn(k, past, ports)
 	}
 	if err == nil && o.ledger != nil {
 		o.folder.Forget()
@@ -123,19 +123,14 @@ func (o *observer) reopen() (past []kernel.Entry, err error) {
 	return past, nil
 }
 
-// reads are the facts of a killed observation that say how far it read. What it
-// observed counts toward --usage.
-func (o *observer) reads(past []kernel.Entry) (reads []kernel.Entry) {
+// recall counts what a killed observation observed toward --usage.
+func (o *observer) recall(past []kernel.Entry) {
 	for _, e := range past {
 		o.status.Apply(e)
-		switch e.Fact.(type) {
-		case kernel.SourceRead:
-			reads = append(reads, e)
-		case kernel.HarnessSessionOpened:
+		if _, ok := e.Fact.(kernel.HarnessSessionOpened); ok {
 			o.found = true
 		}
 	}
-	return reads
 }
 
 // recover finds the session of --resume, sets its saved flags, enters its folder
@@ -161,6 +156,10 @@ func (f *observeFlags) recover(g *globals, cmd *cobra.Command, paths []string) (
 	c, err := st.Folder(id).Command()
 	if err != nil {
 		return nil, "", usage("--resume: read the sources of session %s: %v", id, err)
+	}
+	if cmd.Flags().Changed("once") || cmd.Flags().Changed("follow") { // the two exclude each other
+		delete(c.Flags, "once")
+		delete(c.Flags, "follow")
 	}
 	f.resume = id
 	return c.Argv, st.StateDir(), setSaved(cmd, c)
@@ -235,7 +234,9 @@ func (o *observer) readOn(k *kernel.Kernel, past []kernel.Entry, ports superviso
 	}
 	options := supervisor.Options{KeepGoing: o.cfg.OnLedgerError == "continue", Restart: o.flags.resume != ""}
 	if options.Restart {
-		files.Resume(k, past)
+		if err := files.Resume(k, past, ports.Ledger, o.listener(o.out)); err != nil {
+			return err
+		}
 	}
 	files.Launched(0)
 	if _, err := supervisor.Observe(context.Background(), k, files, ports, options, o.listener(o.out)); err != nil {

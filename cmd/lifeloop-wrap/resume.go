@@ -41,8 +41,8 @@ func (f *runFlags) recover(g *globals, cmd *cobra.Command, argv []string) (st st
 	st, f.resume, err = g.session(cmd, f.resume)
 	if err == nil {
 		known := st.Read(f.resume)
-		if err = recoverable(known); err == nil && known.Program == "" && known.Events > 0 {
-			err = usage("--resume: session %s was observed", f.resume).withHint("lifeloop-wrap observe --resume %s", f.resume)
+		if err = recoverable(known); err == nil && known.Observed() {
+			err = usage("--resume: session %s was observed", f.resume).withHint("lifeloop-wrap %s", known.ResumeCommand())
 		}
 	}
 	if err == nil {

@@ -88,7 +88,7 @@ func taken(k store.Session) *failure {
 		return refused(lifeloop.StateConflict, "session %s already exists and has ended: %s", k.SessionID, k.Ending()).withHint(another)
 	}
 	return refused(lifeloop.StateConflict, "session %s already exists and is lost: its wrapper died", k.SessionID).
-		withHint("to continue it: lifeloop-wrap run --resume %s; for a new session %s", k.SessionID, another)
+		withHint("to continue it: lifeloop-wrap %s; for a new session %s", k.ResumeCommand(), another)
 }
 
 func (s *session) openLog() error {

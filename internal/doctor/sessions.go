@@ -39,6 +39,7 @@ type recordings struct {
 	Recorded
 	reported    map[string]int // number of sessions by event that the harness reported
 	withUnknown string         // the newest session with an unknown record
+	resume      string         // the command that continues the newest lost session
 }
 
 // of returns what the sessions of an adapter show.
@@ -115,7 +116,7 @@ func (e *examiner) recorded(st store.Store) error {
 		case s.Liveness == store.Live:
 			r.Live++
 		case s.Liveness == store.Lost:
-			r.Lost = append(r.Lost, s.SessionID)
+			r.Lost, r.resume = append(r.Lost, s.SessionID), s.ResumeCommand()
 		}
 		r.addUnknown(s.SessionID, s.UnknownRecords)
 		for event := range seen[s.SessionID].reported {
@@ -184,7 +185,7 @@ func (e *examiner) recordedOf(adapter string) Recorded {
 	slices.SortFunc(r.Degraded, func(a, b Degraded) int { return cmp.Compare(a.Capability, b.Capability) })
 	if n := len(r.Lost); n > 0 {
 		e.problem(adapter, fmt.Sprintf("%s lost: the wrapper died, outcome unknown; the newest is %s", counted(n, "session"), r.Lost[n-1]),
-			"lifeloop-wrap run --resume "+r.Lost[n-1])
+			"lifeloop-wrap "+r.resume)
 	}
 	if text := UnknownRecords(r.UnknownRecords); text != "" {
 		e.note(adapter, "unknown records: "+text, "lifeloop-wrap status "+r.withUnknown)

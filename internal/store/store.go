@@ -54,6 +54,17 @@ type Session struct {
 	Damage error
 }
 
+// Observed reports whether the session had no harness of its own.
+func (k Session) Observed() bool { return k.Program == "" && k.Events > 0 }
+
+// ResumeCommand is the command that continues a lost session.
+func (k Session) ResumeCommand() string {
+	if k.Observed() {
+		return "observe --resume " + k.SessionID
+	}
+	return "run --resume " + k.SessionID
+}
+
 // Ending returns the final state of a session and its reason.
 func (s Session) Ending() string {
 	if s.StateReason == "" {

@@ -1,0 +1,230 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/ledger"
+	"lifeloop/lifeloop"
+	"lifeloop/manifests"
+	"lifeloop/profiles"
+	"lifeloop/synth"
+)
+
+// A memory is a ledger in memory.
+type memory struct {
+	t       *testing.T
+	entries []kernel.Entry
+}
+
+func (m *memory) Append(records []ledger.Record, _ bool) ([]ledger.Entry, error) {
+	for _, r := range records {
+		f, err := kernel.Decode(r.Kind, r.Body)
+		require.NoError(m.t, err)
+		m.entries = append(m.entries, kernel.Entry{Seq: uint64(len(m.entries) + 1), At: r.At.Round(0), Fact: f})
+	}
+	return make([]ledger.Entry, len(records)), nil
+}
+
+func (*memory) Close() error { return nil }
+
+// An observation is observed as often as it is killed.
+type observation struct {
+	t       *testing.T
+	adapter string
+	session string
+	sources []profiles.Source
+	follow  bool
+	ids     int
+}
+
+// observation describes the observation of sources, as KIND=PATH.
+func newObservation(t *testing.T, adapter, session string, follow bool, sources ...string) *observation {
+	o := &observation{t: t, adapter: adapter, session: session, follow: follow}
+	profile, _ := profiles.For(adapter)
+	for _, s := range sources {
+		kind, path, _ := strings.Cut(s, "=")
+		i := slices.IndexFunc(profile.Observable(), func(s profiles.Source) bool { return s.Name == kind })
+		require.GreaterOrEqual(t, i, 0, "%s has no source %s", adapter, kind)
+		source := profile.Observable()[i]
+		var err error
+		source.Path, err = filepath.Abs(path)
+		require.NoError(t, err)
+		o.sources = append(o.sources, source)
+	}
+	return o
+}
+
+// observe observes all that the sources hold, after the facts of a killed observer.
+func (o *observation) observe(past []kernel.Entry) []kernel.Entry {
+	manifest, ok := manifests.Get(o.adapter)
+	require.True(o.t, ok)
+	profile, _ := profiles.For(o.adapter)
+	k := kernel.Replay(kernel.Config{Session: "observed", Observing: true, Ledger: true, Began: kernel.Began{SessionID: "observed", AdapterID: o.adapter, Clients: []string{}},
+		Setup: kernel.Setup{Manifest: manifest, HarnessSession: o.session, Synth: synth.Config{Estimates: profile.Estimates}},
+		NewID: func(prefix string) string { o.ids++; return fmt.Sprintf("%snew%d", prefix, o.ids) }}, slices.Values(past))
+	log := &memory{t: o.t, entries: slices.Clone(past)}
+	listen := each(func(kernel.Entry) error { return nil })
+	if !o.follow {
+		require.NoError(o.t, Once(o.t.Context(), k, o.sources, past, Ports{Ledger: log}, listen))
+		return log.entries
+	}
+	files, err := NewFiles(Files{Fixed: o.sources, Named: profile.Transcript, Positions: true})
+	require.NoError(o.t, err)
+	if len(past) > 0 {
+		require.NoError(o.t, files.Resume(k, past, log, listen))
+	}
+	files.Launched(0)
+	over, cancel := context.WithCancel(o.t.Context())
+	cancel() // what the sources hold now is read all the same
+	_, err = Observe(over, k, files, Ports{Ledger: log}, Options{Restart: len(past) > 0}, listen)
+	require.NoError(o.t, err)
+	return log.entries
+}
+
+// chronicle lists the events, with the frames in the order of their appearance, and
+// the usage.
+func chronicle(t *testing.T, entries []kernel.Entry) (events []string, usage synth.Usage) {
+	frames := map[string]int{}
+	for _, e := range entries {
+		switch f := e.Fact.(type) {
+		case kernel.UsageCounted:
+			usage = f.Usage
+		case kernel.Observed:
+			data := maps.Clone(f.Record.Data)
+			if f.Record.Event == lifeloop.ContextCompacted {
+				delete(data, "tokens_after") // it is waited for only a second, also by a dead observer
+			}
+			text, err := json.Marshal(data)
+			require.NoError(t, err)
+			line := fmt.Sprintf("%s %s", f.Record.Event, text)
+			if c := f.Record.FrameContext; c != nil {
+				if frames[c.FrameID] == 0 {
+					frames[c.FrameID] = len(frames) + 1
+				}
+				line += fmt.Sprint(" frame ", frames[c.FrameID])
+			}
+			events = append(events, line)
+		}
+	}
+	return events, usage
+}
+
+// TestEveryPrefixOfAnObservationResumes kills an observer between each two of its
+// facts, so also between those of one record. It neither repeats nor loses an
+// event.
+func TestEveryPrefixOfAnObservationResumes(t *testing.T) {
+	const claude, codex = "../telemetry/claude/testdata/transcripts/", "../telemetry/codex/testdata/"
+	for _, follow := range []bool{false, true} {
+		for _, c := range []struct {
+			adapter, session string
+			sources          []string
+		}{
+			{"claude", "", []string{"transcript=" + claude + "auto_compact.jsonl"}},
+			{"claude", "", []string{"transcript=" + claude + "tool_turn.jsonl", "hooks=" + claude + "tool_turn.hooks.jsonl"}},
+			{"codex", "", []string{"rollout=" + codex + "rollouts/manual-compact.tui.jsonl"}},
+			{"opencode", "", []string{"store=../telemetry/opencode/testdata/store/opencode.db"}},
+		} {
+			t.Run(fmt.Sprint(c.adapter, len(c.sources), "-follow-", follow), func(t *testing.T) {
+				o := newObservation(t, c.adapter, c.session, follow, c.sources...)
+				calm := o.observe(nil)
+				want, usage := chronicle(t, calm)
+				require.GreaterOrEqual(t, len(want), 4)
+				for n := 1; n < len(calm); n++ {
+					got, used := chronicle(t, o.observe(calm[:n:n]))
+					require.Equal(t, want, got, "killed after entry %d, %s", n, kernel.Kind(calm[n-1].Fact))
+					require.Equal(t, usage, used, "killed after entry %d", n)
+				}
+			})
+		}
+	}
+}
+
+// TestRewrittenWhileItWasNotObserved changes a file in place: it is reported, no
+// turn is observed twice, and new records are observed.
+func TestRewrittenWhileItWasNotObserved(t *testing.T) {
+	lines := claudeTurns(6)
+	read := lines[:8]
+	for name, now := range map[string][]string{
+		"shorter":   lines[4:12],
+		"truncated": lines[:3],
+		"longer":    slices.Concat(lines[:1], lines[2:]),
+		"same":      lines,
+	} {
+		for _, follow := range []bool{false, true} {
+			for _, twice := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, "-follow-", follow, "-twice-", twice), func(t *testing.T) {
+					path := filepath.Join(t.TempDir(), "t.jsonl")
+					write := func(lines []string) {
+						require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+					}
+					write(read)
+					o := newObservation(t, "claude", "", follow, "transcript="+path)
+					past := killed(o.observe(nil))
+					write(now)
+					past = o.observe(past)
+					if twice {
+						past = o.observe(killed(past))
+					}
+					missed, opened := 0, map[string]int{}
+					for _, e := range past {
+						switch f := e.Fact.(type) {
+						case kernel.SourceTroubled:
+							missed++
+						case kernel.Observed:
+							if f.Record.Event == lifeloop.FrameOpened {
+								opened[f.Record.FrameContext.FrameID]++
+							}
+						}
+					}
+					for frame, n := range opened {
+						require.Equal(t, 1, n, frame)
+					}
+					if name == "same" {
+						require.Zero(t, missed)
+						require.Len(t, opened, 6)
+						return
+					}
+					require.Equal(t, 1, missed)
+					if name == "longer" {
+						require.Len(t, opened, 6)
+					}
+				})
+			}
+		}
+	}
+}
+
+// claudeTurns are the lines of a transcript: of each turn a prompt, an answer and
+// the end.
+func claudeTurns(turns int) (lines []string) {
+	for n := range 3 * turns {
+		record := fmt.Sprintf([]string{
+			`"promptId":"p%d","type":"user","message":{"role":"user","content":"hello"},"permissionMode":"default","origin":{"kind":"human"},"promptSource":"typed"`,
+			`"type":"assistant","requestId":"r%d","message":{"id":"m","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"yes"}],"stop_reason":"end_turn","usage":{"input_tokens":10,"output_tokens":5}}`,
+			`"type":"system","subtype":"turn_duration","durationMs":1000,"messageCount":%d,"isMeta":false`,
+		}[n%3], n/3)
+		lines = append(lines, fmt.Sprintf(`{%s,"uuid":"u%d","timestamp":"2026-01-01T00:00:%02d.000Z","userType":"external","entrypoint":"cli","cwd":"/","sessionId":"s1","version":"2.1.197","isSidechain":false}`, record, n, n))
+	}
+	return lines
+}
+
+// killed are the facts up to the last record that was read.
+func killed(entries []kernel.Entry) []kernel.Entry {
+	for i := len(entries) - 1; i >= 0; i-- {
+		if f, ok := entries[i].Fact.(kernel.SourceRead); ok {
+			return entries[: i+1+f.Facts : i+1+f.Facts]
+		}
+	}
+	return nil
+}
