@@ -107,7 +107,8 @@ func (s *supervisor) hook(ctx context.Context, event string, input []byte, repor
 		s.postOf(l.number, kernel.SignalsSeen{Signals: decoded.Signals})
 		return
 	}
-	id := s.requests.newID("hook_")
+	// The number of the launch is unique in the session, whichever wrapper runs it.
+	id := s.requests.newID("hook_" + strconv.Itoa(l.number) + "_")
 	answered, done := await(&s.requests, s.requests.hooks, id)
 	defer done()
 	s.postOf(l.number, kernel.HookCalled{Hook: id, Call: decoded, Deadline: time.Now().Add(s.o.HookTime - hookMargin)})
