@@ -133,6 +133,7 @@ func TestEveryPrefixOfAnObservationResumes(t *testing.T) {
 			{"claude", "", []string{"transcript=" + claude + "auto_compact.jsonl"}},
 			{"claude", "", []string{"transcript=" + claude + "tool_turn.jsonl", "hooks=" + claude + "tool_turn.hooks.jsonl"}},
 			{"codex", "", []string{"rollout=" + codex + "rollouts/manual-compact.tui.jsonl"}},
+			{"gemini", "", []string{"hooks=../telemetry/gemini/testdata/hooks/sequence-interactive.jsonl"}}, // prompts without names
 			{"opencode", "", []string{"store=../telemetry/opencode/testdata/store/opencode.db"}},
 		} {
 			t.Run(fmt.Sprint(c.adapter, len(c.sources), "-follow-", follow), func(t *testing.T) {
@@ -150,6 +151,28 @@ func TestEveryPrefixOfAnObservationResumes(t *testing.T) {
 	}
 }
 
+// TestResumedInTheOtherMode follows what was begun with one mode in the other: no
+// turn is observed twice, and none is lost without a report.
+func TestResumedInTheOtherMode(t *testing.T) {
+	for _, follow := range []bool{false, true} {
+		t.Run(fmt.Sprint("follow-", follow), func(t *testing.T) {
+			path, lines := filepath.Join(t.TempDir(), "t.jsonl"), claudeTurns(6)
+			require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines[:8], "\n")+"\n"), 0o600))
+			o := newObservation(t, "claude", "", !follow, "transcript="+path)
+			past := killed(o.observe(nil))
+			require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+			o.follow = follow
+			events, _ := chronicle(t, o.observe(past))
+			for frame := range 6 {
+				require.Len(t, slices.DeleteFunc(slices.Clone(events), func(e string) bool {
+					return e != fmt.Sprint("frame.opened {} frame ", frame+1)
+				}), 1)
+			}
+			require.False(t, slices.ContainsFunc(events, func(e string) bool { return strings.Contains(e, "frame 7") }))
+		})
+	}
+}
+
 // TestRewrittenWhileItWasNotObserved changes a file in place: it is reported, no
 // turn is observed twice, and new records are observed.
 func TestRewrittenWhileItWasNotObserved(t *testing.T) {
@@ -158,7 +181,7 @@ func TestRewrittenWhileItWasNotObserved(t *testing.T) {
 	for name, now := range map[string][]string{
 		"shorter":   lines[4:12],
 		"truncated": lines[:3],
-		"longer":    slices.Concat(lines[:1], lines[2:]),
+		"longer":    slices.Concat(lines[:6], lines[7:]), // its first 1024 bytes are the same
 		"same":      lines,
 	} {
 		for _, follow := range []bool{false, true} {
