@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,6 +70,8 @@ type ending struct {
 	done      chan struct{}             // closed when its output has reached the user too
 	gone      chan struct{}             // closed when no process of its tree is left
 	over      chan struct{}             // closed when its guard has ended
+	killedMu  sync.Mutex                // guards killed; held for an append at most
+	killed    Killed
 	abandon   sync.Once
 	abandoned chan struct{} // closed by Abandon
 }
@@ -575,6 +578,23 @@ func (c *Child) LastOutput() time.Time {
 // Gone is closed when no process of the harness's tree is left.
 func (c *Child) Gone() <-chan struct{} { return c.gone }
 
+// Killed returns the processes of the tree that were killed so far. No other
+// follows once Gone is closed.
+func (c *Child) Killed() Killed {
+	c.killedMu.Lock()
+	defer c.killedMu.Unlock()
+	return Killed{Processes: slices.Clone(c.killed.Processes), More: c.killed.More}
+}
+
+// note adds killed processes; total is how many there are so far.
+func (c *Child) note(total int, killed ...KilledProcess) {
+	c.killedMu.Lock()
+	defer c.killedMu.Unlock()
+	k := &c.killed
+	k.Processes = append(k.Processes, killed[:min(len(killed), maxKilled-len(k.Processes))]...)
+	k.More = max(k.More, total-len(k.Processes))
+}
+
 // follow handles the guard's messages until the guard has ended.
 func (c *Child) follow() {
 	defer close(c.over)
@@ -597,11 +617,15 @@ func (c *Child) follow() {
 			if !c.outdated(false) {
 				c.sink.Continued()
 			}
+		case msgKilled:
+			c.note(0, KilledProcess{PID: int(m.args[0]), Name: nameOf(m.args[1], m.args[2])})
 		case msgEnded:
+			c.note(int(m.args[2]))
 			exit := exitOf(unix.WaitStatus(m.args[0]))
 			exit.Leftover = int(m.args[1])
 			c.end(exit)
 		case msgEmpty:
+			c.note(int(m.args[0]))
 			empty()
 		}
 	}
@@ -652,7 +676,7 @@ func (c *Child) endWithoutGuard() Exit {
 		o, known := t.owned[p.pid]
 		return known && o.start == p.start || p.session == self.session
 	}
-	begin := time.Now()
+	begin, kills := time.Now(), kills{}
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		tree := descendants(allProcs(), self.pid, leaveOut)
 		for _, p := range tree {
@@ -675,7 +699,8 @@ func (c *Child) endWithoutGuard() Exit {
 			exit.Leftover = max(len(live)-1, 0)
 			terminate(live)
 		case age > termGrace:
-			killAll(live)
+			added := kills.add(live)
+			c.note(len(kills), added...)
 		}
 		time.Sleep(pause)
 	}

@@ -41,7 +41,7 @@ var guardIgnores = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, 
 func GuardMain() int {
 	// The harness gets a signal when the thread that started it ends.
 	runtime.LockOSThread()
-	g := &guard{socket: guardSocket, asked: make(chan message), waited: make(chan waited)}
+	g := &guard{socket: guardSocket, asked: make(chan message), waited: make(chan waited), kills: kills{}}
 	for _, fd := range []int{guardSocket, guardPage, guardScreen} {
 		unix.CloseOnExec(fd)
 	}
@@ -80,6 +80,7 @@ type guard struct {
 	graceEnd time.Time // until when a tree that is being ended may clean up
 	killAt   time.Time // time of the next SIGKILL; zero if nothing is to be killed
 	pause    time.Duration
+	kills    kills // of the harness's tree
 }
 
 // waited is a result of wait4 for the harness.
@@ -127,7 +128,7 @@ func (g *guard) run() int {
 		case w, ok := <-g.waited:
 			if !ok {
 				g.waited, g.empty = nil, true
-				g.send(msgEmpty)
+				g.send(msgEmpty, uint64(len(g.kills)))
 				continue
 			}
 			g.report(w)
@@ -298,7 +299,7 @@ func (g *guard) report(w waited) {
 		g.send(msgCont)
 	case w.alone:
 		g.ended = true
-		g.send(msgEnded, uint64(w.status), 0)
+		g.send(msgEnded, uint64(w.status), 0, uint64(len(g.kills)))
 	default:
 		g.ended = true
 		left := alive(g.tree())
@@ -306,7 +307,7 @@ func (g *guard) report(w waited) {
 			return g.termed && p.pgrp == g.pid // it is cleaning up; another SIGTERM could end that
 		}))
 		g.end()
-		g.send(msgEnded, uint64(w.status), uint64(len(left)))
+		g.send(msgEnded, uint64(w.status), uint64(len(left)), uint64(len(g.kills)))
 	}
 }
 
@@ -378,7 +379,7 @@ func (g *guard) end() {
 func (g *guard) killRound() {
 	procs := allProcs()
 	if !g.empty {
-		killAll(alive(descendants(procs, os.Getpid(), nil)))
+		g.kill(alive(descendants(procs, os.Getpid(), nil)))
 	}
 	if g.orphaned {
 		for _, o := range g.owned {
@@ -392,6 +393,17 @@ func (g *guard) killRound() {
 	}
 	g.pause = min(max(2*g.pause, 10*time.Millisecond), time.Second)
 	g.killAt = time.Now().Add(g.pause)
+}
+
+// kill kills processes of the harness's tree and reports the first of them.
+func (g *guard) kill(procs []proc) {
+	sent := len(g.kills)
+	for _, p := range g.kills.add(procs) {
+		if sent++; sent <= maxKilled {
+			first, second := nameWords(p.Name)
+			g.send(msgKilled, uint64(p.PID), first, second)
+		}
+	}
 }
 
 func (g *guard) tree() []proc { return descendants(allProcs(), os.Getpid(), nil) }

@@ -114,6 +114,21 @@ type Exit struct {
 	Interrupted bool
 }
 
+// Killed names the processes of a child's tree that got SIGKILL from us.
+type Killed struct {
+	Processes []KilledProcess // the first maxKilled of them
+	More      int             // the number of the others
+}
+
+// A KilledProcess has the name that the system has for it, of at most 15 bytes.
+type KilledProcess struct {
+	PID  int
+	Name string
+}
+
+// maxKilled is how many killed processes of a child are named.
+const maxKilled = 32
+
 // A Process identifies one process of this machine. The system reuses numbers,
 // but not the pair of number and start time, in clock ticks since boot.
 type Process struct {

@@ -71,6 +71,7 @@ func (*Child) Stop(syscall.Signal, time.Duration) error { panic(errSystem) }
 func (*Child) Wait() Exit                               { panic(errSystem) }
 func (*Child) LastOutput() time.Time                    { panic(errSystem) }
 func (*Child) Gone() <-chan struct{}                    { panic(errSystem) }
+func (*Child) Killed() Killed                           { panic(errSystem) }
 func (*Child) Hold() error                              { panic(errSystem) }
 func (*Child) Free() error                              { panic(errSystem) }
 func (*Child) Abandon()                                 { panic(errSystem) }

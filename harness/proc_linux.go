@@ -6,6 +6,9 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -152,6 +155,36 @@ func killAll(procs []proc) {
 	for _, p := range procs {
 		p.kill(unix.SIGKILL)
 	}
+}
+
+// readName returns the name of a process. The process may have chosen it, so what
+// cannot be printed is replaced.
+func readName(pid int) string {
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	if err != nil {
+		return "?"
+	}
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, strings.TrimSuffix(string(raw), "\n"))
+}
+
+// kills are the processes that got SIGKILL, by pid with their start times.
+type kills map[int]uint64
+
+// add kills procs and returns those that it had not killed before.
+func (k kills) add(procs []proc) (added []KilledProcess) {
+	for _, p := range procs {
+		name := readName(p.pid) // before the end makes it unreadable
+		if p.kill(unix.SIGKILL) == nil && k[p.pid] != p.start {
+			k[p.pid] = p.start
+			added = append(added, KilledProcess{PID: p.pid, Name: name})
+		}
+	}
+	return added
 }
 
 // An owned process is one that the wrapper started for itself. It may lead a

@@ -340,6 +340,13 @@ func TestKillTree(t *testing.T) {
 			t.Errorf("process %d is still there", pid)
 		}
 	}
+	var named []int
+	for _, p := range c.Killed().Processes {
+		named = append(named, p.PID)
+		require.Contains(t, []string{"sh", "dash", "bash", "sleep"}, p.Name)
+	}
+	require.ElementsMatch(t, tree, named)
+	require.Zero(t, c.Killed().More)
 	term.Close()
 	<-c.over
 }
@@ -1003,6 +1010,34 @@ func TestGraceIsForTheWholeTree(t *testing.T) {
 			require.Equal(t, unix.SIGTERM, c.Wait().Signal)
 			<-c.Gone()
 			require.True(t, there("clean"))
+			require.Empty(t, c.Killed())
 		})
 	}
+}
+
+// Of many processes that outlive the harness and ignore SIGTERM the first are named,
+// and the others counted.
+func TestKilledProcessesAreNamed(t *testing.T) {
+	term, stdout, _ := onFiles(t, Never, nil)
+	c := begin(t, sh(`trap '' TERM; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34; do sleep 300 & done; echo ready`), term, &recorder{})
+	require.Equal(t, 34, c.Wait().Leftover, "%s", stdout())
+	<-c.Gone()
+	killed := c.Killed()
+	require.Len(t, killed.Processes, maxKilled)
+	require.Equal(t, KilledProcess{PID: killed.Processes[0].PID, Name: "sleep"}, killed.Processes[0])
+	require.Equal(t, 2, killed.More)
+}
+
+// A process chooses its own name.
+func TestNamesOfProcesses(t *testing.T) {
+	first, second := nameWords("fifteen letters")
+	require.Equal(t, "fifteen letters", nameOf(first, second))
+	dir := t.TempDir()
+	odd := filepath.Join(dir, "a\x1b\nb")
+	require.NoError(t, os.Symlink("/bin/sleep", odd))
+	cmd := exec.Command(odd, "300")
+	require.NoError(t, cmd.Start())
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	require.Equal(t, "a??b", readName(cmd.Process.Pid))
 }

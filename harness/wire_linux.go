@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -22,10 +23,12 @@ import (
 //	L            launch; carries 4 files    B pid errno       begun, or the errno
 //	O pid pgrp session start   own          S signal          stopped
 //	D pid        disown                     C                 continued
-//	K            kill the tree now          E status leftover ended
-//	T signal ms  signal the harness's group Z                 the tree is empty
-//	             and kill its tree ms later,
-//	             if the harness ends itself
+//	K            kill the tree now          X pid name        got SIGKILL
+//	T signal ms  signal the harness's group E status leftover killed
+//	             and kill its tree ms later,                  ended
+//	             if the harness ends itself Z killed          the tree is empty
+//
+// killed is how many processes got SIGKILL so far; the first maxKilled are named.
 //
 // The description of a launch is too long for a packet and is sent as a file:
 // strings terminated by NUL, which no argument contains.
@@ -38,6 +41,7 @@ const (
 	msgBegun   = 'B'
 	msgStopped = 'S'
 	msgCont    = 'C'
+	msgKilled  = 'X'
 	msgEnded   = 'E'
 	msgEmpty   = 'Z'
 )
@@ -68,6 +72,19 @@ func decode(b []byte) (message, error) {
 		m.args[i] = binary.NativeEndian.Uint64(b[1+8*i:])
 	}
 	return m, nil
+}
+
+// nameWords encodes the name of a process as numbers of a packet. The system
+// limits a name to 15 bytes.
+func nameWords(name string) (first, second uint64) {
+	var b [16]byte
+	copy(b[:], name)
+	return binary.NativeEndian.Uint64(b[:8]), binary.NativeEndian.Uint64(b[8:])
+}
+
+func nameOf(first, second uint64) string {
+	b := binary.NativeEndian.AppendUint64(binary.NativeEndian.AppendUint64(nil, first), second)
+	return string(bytes.TrimRight(b, "\x00"))
 }
 
 // A launch describes what the guard starts.

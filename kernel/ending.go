@@ -52,6 +52,19 @@ type (
 		Rung   int    `json:"rung"`
 		Effect string `json:"effect"` // ended, partly where some processes outlived the harness, or none
 	}
+	// ProcessesKilled names processes of a launch that did not end by themselves and
+	// got KILL. More is the number of those without a name here.
+	ProcessesKilled struct {
+		Run       string    `json:"run"`
+		Processes []Process `json:"processes"`
+		More      int       `json:"more,omitempty"`
+	}
+	// A Process is one process with the name that the system has for it, which is no
+	// text of its command line.
+	Process struct {
+		PID  int    `json:"pid"`
+		Name string `json:"name"`
+	}
 	// DrainBegan records that the harness ended and clients have until Until.
 	DrainBegan struct {
 		Until time.Time `json:"until"`
@@ -62,6 +75,10 @@ func (StopSent) key() (string, bool)   { return "stop_sent", true }
 func (StopSent) apply(*Kernel)         {}
 func (StopResult) key() (string, bool) { return "stop_took", false }
 func (StopResult) apply(*Kernel)       {}
+
+func (ProcessesKilled) key() (string, bool) { return "killed", true }
+func (ProcessesKilled) apply(*Kernel)       {}
+
 func (DrainBegan) key() (string, bool) { return "drain_began", true }
 func (DrainBegan) apply(*Kernel)       {}
 
@@ -214,6 +231,14 @@ func (e *ending) exited(s *step, leftover int) {
 		effect = "partly" // the guard ends the others
 	}
 	s.record(StopResult{Rung: e.soft.rung, Effect: effect})
+}
+
+// sourcesDrained records what was killed, before the end of its attempt.
+func (e *ending) sourcesDrained(s *step, in SourcesDrained) {
+	if len(in.Killed) > 0 && !e.soft.draining {
+		s.record(ProcessesKilled{Run: s.attempts.run(), Processes: in.Killed, More: in.More})
+	}
+	s.sourcesDrained()
 }
 
 // sourcesDrained ends the launch, or the observation: no source has more to

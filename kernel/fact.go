@@ -33,7 +33,7 @@ var registry = []Fact{
 	ReceiptIssued{}, HookAnswered{}, Placing{}, PayloadSettled{},
 	CommandReceived{}, PauseRequested{}, ResumeRequested{},
 	PausedAgain{}, Resumed{},
-	AbortRequested{}, StopSent{}, StopResult{}, DrainBegan{},
+	AbortRequested{}, StopSent{}, StopResult{}, ProcessesKilled{}, DrainBegan{},
 	ActivitySeen{}, ActivityMoved{}, ActivityConfirmed{},
 	VersionSeen{}, CapabilityProven{}, UsageCounted{}, ContextMeasured{}, UnknownCounted{},
 	SourceNamed{}, SourceRead{}, SourceTroubled{},

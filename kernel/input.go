@@ -101,8 +101,12 @@ type (
 		Interrupted bool
 	}
 	// SourcesDrained says that every watched file was read to its end after
-	// the harness exited.
-	SourcesDrained struct{}
+	// the harness exited. Killed names the first processes of its tree that were
+	// killed; More is the number of the others.
+	SourcesDrained struct {
+		Killed []Process
+		More   int
+	}
 	// ChildStopped and ChildContinued report job control.
 	ChildStopped   struct{ Signal int }
 	ChildContinued struct{}
@@ -154,7 +158,7 @@ func (in HookCalled) handle(s *step)     { s.slots.called(s, in) }
 func (in HookClosed) handle(s *step)     { s.slots.closed(s, in) }
 func (in Returned) handle(s *step)       { s.router.returned(s, in) }
 func (in ChildExited) handle(s *step)    { s.attempts.exited(s, in) }
-func (SourcesDrained) handle(s *step)    { s.sourcesDrained() }
+func (in SourcesDrained) handle(s *step) { s.ending.sourcesDrained(s, in) }
 func (in ChildStopped) handle(s *step)   { s.session.stopped(s, in) }
 func (ChildContinued) handle(s *step)    { s.session.continued(s) }
 func (in AbortAsked) handle(s *step)     { s.ending.abort(s, in) }

@@ -166,7 +166,20 @@ var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
 		})
 		return in
 	},
-	"drained":     func(*world, *datadriven.TestData) kernel.Input { return kernel.SourcesDrained{} },
+	"drained": func(w *world, d *datadriven.TestData) kernel.Input { // drained [killed=(NAME,…)] [more=N]
+		in := kernel.SourcesDrained{}
+		for _, a := range d.CmdArgs {
+			switch a.Key {
+			case "killed":
+				for i, name := range a.Vals {
+					in.Killed = append(in.Killed, kernel.Process{PID: 5001 + i, Name: name})
+				}
+			case "more":
+				in.More = w.integer(a.Vals[0])
+			}
+		}
+		return in
+	},
 	"stopped":     func(w *world, d *datadriven.TestData) kernel.Input { return kernel.ChildStopped{Signal: w.number(d)} },
 	"continued":   func(*world, *datadriven.TestData) kernel.Input { return kernel.ChildContinued{} },
 	"ledger-lost": func(*world, *datadriven.TestData) kernel.Input { return kernel.LedgerLost{} },

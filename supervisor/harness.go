@@ -56,6 +56,14 @@ func (r running) KillTree() error {
 	return r.Child.KillTree()
 }
 
+func (r running) Killed() (named []kernel.Process, more int) {
+	killed := r.Child.Killed()
+	for _, p := range killed.Processes {
+		named = append(named, kernel.Process(p))
+	}
+	return named, killed.More
+}
+
 func (r running) Wait() kernel.ChildExited {
 	e := r.Child.Wait()
 	in := kernel.ChildExited{Code: e.Code, Signal: int(e.Signal), Leftover: e.Leftover, Lost: e.GuardLost, OutputLost: e.OutputLost != nil,

@@ -14,7 +14,7 @@ type launched struct {
 	number  int
 	plan    Plan
 	child   Child              // owned by the loop; nil unless the harness runs
-	gone    <-chan struct{}    // closed when no process of its tree is left
+	started Child              // the same, also after its end
 	stop    context.CancelFunc // ends its sources
 	drained chan struct{}      // closed when its sources were read to their end
 	runs    bool               // owned by the loop; the kernel knows that the harness runs
@@ -49,7 +49,7 @@ func (s *supervisor) launch(e kernel.Launch) {
 		s.results = append(s.results, kernel.LaunchFailed{Code: code, Why: err.Error(), Transient: temporary(err)})
 		return
 	}
-	l.child, l.gone = child, child.Gone()
+	l.child, l.started = child, child
 	in := kernel.Launched{PID: child.PID()}
 	if m := l.plan.Setup.Manifest; m.AdapterID != "" {
 		checkManifest(m)
@@ -95,13 +95,14 @@ func (s *supervisor) follow(l *launched) {
 // first until the whole tree has ended: two launches that write the same files
 // could not be distinguished.
 func (s *supervisor) drain(l *launched) {
+	child := l.started
 	left, wait := l.left, max(time.Until(l.graceEnd), 0)+treeTime
 	s.wg.Go(func() {
 		if s.o.Relaunch || left {
 			patience := time.NewTimer(wait)
 			defer patience.Stop()
 			select {
-			case <-l.gone:
+			case <-child.Gone():
 			case <-patience.C:
 				s.o.Log.Warn().Int("launch", l.number).Msg("a process of the harness's tree cannot be killed")
 			case <-s.ctx.Done():
@@ -109,7 +110,8 @@ func (s *supervisor) drain(l *launched) {
 		}
 		l.stop()
 		<-l.drained
-		s.postOf(l.number, kernel.SourcesDrained{})
+		killed, more := child.Killed()
+		s.postOf(l.number, kernel.SourcesDrained{Killed: killed, More: more})
 	})
 }
 

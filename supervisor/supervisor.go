@@ -49,8 +49,11 @@ type Child interface {
 	LastOutput() time.Time    // when output was last read, now if some waits, zero before the first
 	Resume() error            // continues a stopped group, so that it handles signals
 	Gone() <-chan struct{}    // closed when no process of its tree is left
-	Hold() error              // stops all descendants of the guard
-	Free() error              // continues the processes that Hold stopped
+	// Killed names the first processes of its tree that were killed so far, and
+	// counts the others.
+	Killed() (named []kernel.Process, more int)
+	Hold() error // stops all descendants of the guard
+	Free() error // continues the processes that Hold stopped
 }
 
 // A Launcher prepares launches, one after another.

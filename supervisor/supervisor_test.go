@@ -251,6 +251,7 @@ type fakeChild struct {
 	exit   chan kernel.ChildExited // its end; the first one counts
 	gone   chan struct{}           // closed when its tree has ended
 	ignore bool                    // it ignores signals
+	killed []kernel.Process        // of its tree
 	output func() time.Time        // when its output was last read; nil for never
 }
 
@@ -276,6 +277,7 @@ func (c *fakeChild) Signal(sig syscall.Signal) error {
 	return nil
 }
 func (c *fakeChild) Stop(sig syscall.Signal, _ time.Duration) error { return c.Signal(sig) }
+func (c *fakeChild) Killed() ([]kernel.Process, int)                { return c.killed, 0 }
 func (c *fakeChild) KillTree() error {
 	c.note("kill")
 	c.end(kernel.ChildExited{Signal: 9})

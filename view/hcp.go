@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"lifeloop/attempt"
@@ -67,6 +68,7 @@ type HCP struct {
 	emitted uint64
 	at      time.Time       // of the current fact
 	killed  bool            // the cleanup of an abort was cut short by KILL
+	names   string          // of the processes that were killed, where they are known
 	saved   map[string]bool // checkpoints that were emitted
 	out     []HCPMessage
 }
@@ -81,8 +83,14 @@ func (h *HCP) Apply(e kernel.Entry) []HCPMessage {
 		h.moved(f)
 	case kernel.StopSent:
 		h.killed = h.killed || f.Tree
+	case kernel.Exited: // it may have ended just before KILL
+		h.killed = h.killed && (f.Signal == sigKILL || f.Leftover > 0 || f.Lost)
+	case kernel.ProcessesKilled:
+		h.killed, h.names = true, ": "+processNames(f)
 	case kernel.AttemptEnded:
-		h.killed = h.killed && f.Cause == attempt.Aborted // an earlier attempt's end
+		if f.Cause != attempt.Aborted { // an earlier attempt's end
+			h.killed, h.names = false, ""
+		}
 	}
 	if h.emitted > 0 && !h.state.Terminal() {
 		h.emitOther(e.Fact)
@@ -131,11 +139,26 @@ func (h *HCP) moved(f kernel.SessionMoved) {
 		if f.To.Terminal() {
 			reason := f.Reason
 			if f.To == session.Aborted && h.killed {
-				reason += "; cleanup incomplete, remaining processes were killed"
+				reason += "; cleanup incomplete, remaining processes were killed" + h.names
 			}
 			h.emit(hcpSessionClosed, map[string]any{"final_state": string(f.To), "reason": reason})
 		}
 	}
+}
+
+// sigKILL is the signal that no process can ignore.
+const sigKILL = 9
+
+// processNames is a list for people, such as "sleep (4711), node (4712)".
+func processNames(f kernel.ProcessesKilled) string {
+	var names []string
+	for _, p := range f.Processes {
+		names = append(names, fmt.Sprintf("%s (%d)", p.Name, p.PID))
+	}
+	if f.More > 0 {
+		names = append(names, fmt.Sprintf("and %d more", f.More))
+	}
+	return strings.Join(names, ", ")
 }
 
 // riskLevel is a session's risk level. No gate assesses it yet: an observed
@@ -165,6 +188,8 @@ func (h *HCP) emitOther(f kernel.Fact) {
 		if f.Leftover > 0 {
 			h.warn("leftover_processes", fmt.Sprintf("processes outlived the harness and are being terminated: %d", f.Leftover), map[string]any{"count": f.Leftover})
 		}
+	case kernel.ProcessesKilled:
+		h.warn("processes_killed", "processes did not end by themselves and were killed: "+processNames(f), map[string]any{"processes": f.Processes, "more": f.More})
 	case kernel.AttemptEnded:
 		h.attemptEnded(f)
 	case kernel.RetryAnswered:

@@ -133,6 +133,7 @@ func TestHCPCheckpoints(t *testing.T) {
 // processes, and ignores kills of earlier attempts.
 func TestHCPCleanup(t *testing.T) {
 	killed := kernel.StopSent{Rung: 3, Signal: 9, Tree: true}
+	named := kernel.ProcessesKilled{Processes: []kernel.Process{{PID: 7, Name: "sleep"}, {PID: 8, Name: "node"}}, More: 2}
 	aborted := kernel.AttemptEnded{Cause: attempt.Aborted, Recovery: attempt.Halt}
 	for _, c := range []struct {
 		name  string
@@ -141,7 +142,11 @@ func TestHCPCleanup(t *testing.T) {
 	}{
 		{"nothing was killed", []kernel.Fact{kernel.StopSent{Rung: 1, Signal: 15}, aborted}, "SIGTERM"},
 		{"processes were killed", []kernel.Fact{killed, aborted}, "SIGTERM; cleanup incomplete, remaining processes were killed"},
-		{"an earlier attempt was killed", []kernel.Fact{killed, kernel.AttemptEnded{Cause: attempt.Timeout, Recovery: attempt.Fallback}, aborted}, "SIGTERM"},
+		{"they are named", []kernel.Fact{killed, kernel.Exited{Signal: 9}, named, aborted}, "SIGTERM; cleanup incomplete, remaining processes were killed: sleep (7), node (8), and 2 more"},
+		{"the guard killed what outlived the harness", []kernel.Fact{kernel.Exited{Signal: 15, Leftover: 1}, named, aborted},
+			"SIGTERM; cleanup incomplete, remaining processes were killed: sleep (7), node (8), and 2 more"},
+		{"the harness ended before it could be killed", []kernel.Fact{killed, kernel.Exited{Signal: 15}, aborted}, "SIGTERM"},
+		{"an earlier attempt was killed", []kernel.Fact{killed, named, kernel.AttemptEnded{Cause: attempt.Timeout, Recovery: attempt.Fallback}, aborted}, "SIGTERM"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			hcp := running(t)

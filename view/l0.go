@@ -239,7 +239,7 @@ func (l *L0) emitOther(f kernel.Fact) {
 	case kernel.Began, kernel.SessionMoved: // emitted above
 	case kernel.Resumed:
 		l.began.Budget = f.Budget
-	case kernel.DeadlineSet, kernel.LimitMet, kernel.PauseRequested, kernel.ResumeRequested, kernel.PausedAgain, kernel.StopSent, kernel.StopResult,
+	case kernel.DeadlineSet, kernel.LimitMet, kernel.PauseRequested, kernel.ResumeRequested, kernel.PausedAgain, kernel.StopSent, kernel.StopResult, kernel.ProcessesKilled,
 		kernel.Negotiated, kernel.Weakened, kernel.HarnessSessionOpened, kernel.FrameAdopted, kernel.Bound, kernel.BindRefused,
 		kernel.Observed, kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookAnswered,
 		kernel.ReceiptIssued, kernel.CommandReceived, kernel.ActivitySeen, kernel.ActivityMoved, kernel.ActivityConfirmed, kernel.VersionSeen,

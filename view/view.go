@@ -87,6 +87,8 @@ type Status struct {
 	// RetryAt is when the next attempt starts; null if none is planned, or the
 	// session is paused.
 	RetryAt *time.Time `json:"retry_at"`
+	// Killed names the processes of the last launch that had to be killed.
+	Killed []kernel.Process `json:"killed,omitempty"`
 	// Usage is the sum of the session's model calls. Turns counts the harness's
 	// own frames.
 	Usage synth.Usage `json:"usage"`
@@ -208,7 +210,9 @@ func (s *Status) Apply(e kernel.Entry) {
 	case kernel.Running:
 		s.PID = &f.PID
 	case kernel.Exited:
-		s.PID = nil
+		s.PID, s.Killed = nil, nil
+	case kernel.ProcessesKilled:
+		s.Killed = f.Processes
 	case kernel.AttemptEnded:
 		s.retryAt = nil
 		if f.Retry != nil {

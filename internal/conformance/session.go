@@ -322,8 +322,9 @@ func (c *child) Wait() kernel.ChildExited {
 	c.wait()
 	return e
 }
-func (c *child) LastOutput() time.Time { return time.Time{} } // it prints nothing
-func (c *child) Resume() error         { return nil }
-func (c *child) Hold() error           { return nil }
-func (c *child) Free() error           { return nil }
-func (c *child) Gone() <-chan struct{} { return c.gone }
+func (c *child) LastOutput() time.Time           { return time.Time{} } // it prints nothing
+func (c *child) Resume() error                   { return nil }
+func (c *child) Hold() error                     { return nil }
+func (c *child) Free() error                     { return nil }
+func (c *child) Gone() <-chan struct{}           { return c.gone }
+func (c *child) Killed() ([]kernel.Process, int) { return nil, 0 }
