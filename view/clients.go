@@ -130,8 +130,10 @@ func (c *Clients) over(call string, class *lifeloop.FailureClass, at time.Time) 
 	one.Calls++
 	f := k.failure
 	switch {
-	case class != nil && k.answered, class != nil && *class == lifeloop.Timeout:
+	case class != nil && k.answered:
 		f.FailureClass = *class
+	case class != nil && *class == lifeloop.Timeout:
+		f.FailureClass, f.Reason = *class, "the session ended before the client was free"
 	case class != nil, f.FailureClass == "":
 		return
 	}

@@ -31,7 +31,7 @@ func TestClientCalls(t *testing.T) {
 		{"a payload without words", append(answered(lifeloop.Observed, ""), kernel.PayloadSettled{Call: "c", Failure: lifeloop.PayloadTooLarge}),
 			lifeloop.PayloadTooLarge, "payload too large"},
 		{"a preferred payload", append(answered(lifeloop.Observed, ""), kernel.PayloadSettled{Call: "c", Failure: lifeloop.PayloadRejected}), "", ""},
-		{"never free in time", nil, lifeloop.Timeout, "timeout"},
+		{"never free in time", nil, lifeloop.Timeout, "the session ended before the client was free"},
 		{"the wrapper died", []kernel.Fact{kernel.Dispatched{Call: "c", Client: "notes"}}, lifeloop.TransportError, ""},
 		{"refused", nil, lifeloop.CapabilityUnsupported, ""},
 		{"skipped", nil, "", ""},
