@@ -68,7 +68,9 @@ type ending struct {
 	endCh     chan struct{}             // closed when the harness has ended
 	exit      Exit                      // written before endCh is closed
 	done      chan struct{}             // closed when its output has reached the user too
-	gone      chan struct{}             // closed when no process of its tree is left
+	empty     chan struct{}             // closed when no process of its tree is left
+	rested    chan struct{}             // closed when what they wrote has reached the user too
+	gone      chan struct{}             // closed after both
 	over      chan struct{}             // closed when its guard has ended
 	killedMu  sync.Mutex                // guards killed; held for an append at most
 	killed    Killed
@@ -151,7 +153,7 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 	c := &Child{
 		terminal: t, guard: guard, sink: sink,
 		output: output{wake: make(chan struct{}, 1), began: time.Now()},
-		ending: ending{endCh: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}), over: make(chan struct{}), abandoned: make(chan struct{})},
+		ending: ending{endCh: make(chan struct{}), done: make(chan struct{}), empty: make(chan struct{}), rested: make(chan struct{}), gone: make(chan struct{}), over: make(chan struct{}), abandoned: make(chan struct{})},
 	}
 	c.armed.Store(true)
 	var theirs [3]*os.File
@@ -500,9 +502,11 @@ func (t *Terminal) forget(g *guardProcess) {
 	}
 }
 
-func (c *Child) closeFiles() {
+func (c *Child) closeFiles(except ...*source) {
 	for _, s := range c.sources {
-		s.file.Close()
+		if !slices.Contains(except, s) {
+			s.file.Close()
+		}
 	}
 	for _, f := range []*os.File{c.ptmx, c.slave, c.input, c.stdin, c.wakeup} {
 		if f != nil {
@@ -598,7 +602,14 @@ func (c *Child) note(total int, killed ...KilledProcess) {
 // follow handles the guard's messages until the guard has ended.
 func (c *Child) follow() {
 	defer close(c.over)
-	empty := sync.OnceFunc(func() { close(c.gone) })
+	empty := sync.OnceFunc(func() {
+		close(c.empty)
+		select {
+		case <-c.rested:
+		case <-time.After(drainTime): // the reader of the output has stalled
+		}
+		close(c.gone)
+	})
 	defer empty()
 	var buf [messageSize]byte
 	for {

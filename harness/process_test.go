@@ -999,9 +999,9 @@ func TestGraceIsForTheWholeTree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			term, _, _ := onFiles(t, Never, nil)
-			// The pipes close with the harness, so the shell must not write to them.
-			spec := sh(start + `sh -c 'trap "sleep 1 && echo clean >clean; exit" TERM; echo >ready; while :; do sleep 0.05; done' 2>/dev/null & wait`)
+			term, stdout, _ := onFiles(t, Never, nil)
+			// What it writes meanwhile reaches the user.
+			spec := sh(start + `sh -c 'trap "echo cleaning; sleep 1 && echo clean >clean; echo done; exit" TERM; echo >ready; while :; do sleep 0.05; done' 2>/dev/null & wait`)
 			spec.Dir = dir
 			c := begin(t, spec, term, &recorder{})
 			there := func(name string) bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }
@@ -1011,6 +1011,7 @@ func TestGraceIsForTheWholeTree(t *testing.T) {
 			<-c.Gone()
 			require.True(t, there("clean"))
 			require.Empty(t, c.Killed())
+			require.Equal(t, "cleaning\ndone\n", string(stdout()))
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 const (
 	drainTime  = time.Second
 	drainBytes = 2 << 20
+	restTime   = 100 * time.Millisecond // for its last bytes, when no process is left
 )
 
 // inputPatience limits the wait for the input pump. The pump hangs in a read if
@@ -72,10 +73,51 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 		}
 		c.undo()
 		c.takeBack()
-		c.closeFiles()
+		rest := c.rest(pumped)
+		c.closeFiles(rest...)
 		c.terminal.giveBack()
 		close(c.done)
+		c.passRest(rest)
+		close(c.rested)
 	}()
+}
+
+// rest returns the pipes that processes may write to that outlived the harness.
+func (c *Child) rest(pumped <-chan struct{}) (rest []*source) {
+	select {
+	case <-pumped:
+	default: // a pump still has its pipe
+		return nil
+	}
+	for _, s := range c.sources {
+		if c.exit.Leftover > 0 && s.tracker == nil && !s.closed {
+			rest = append(rest, s)
+		}
+	}
+	return rest
+}
+
+// passRest copies what processes write to pipes that outlived the harness, until
+// none is left: a closed pipe would end their cleanup with SIGPIPE.
+func (c *Child) passRest(rest []*source) {
+	var pumps sync.WaitGroup
+	for _, s := range rest {
+		pumps.Go(func() {
+			defer s.file.Close()
+			buf := make([]byte, 64<<10)
+			for {
+				n, err := s.file.Read(buf)
+				if werr := writeAll(fdOf(s.to), buf[:n]); err != nil || werr != nil {
+					return
+				}
+			}
+		})
+	}
+	<-c.empty
+	for _, s := range rest { // other programs may have the pipe
+		s.file.SetReadDeadline(time.Now().Add(restTime))
+	}
+	pumps.Wait()
 }
 
 // after returns a channel that is closed when all of wg have returned.
