@@ -327,6 +327,15 @@ func TestKillTree(t *testing.T) {
 	eventually(t, "the orphan runs", func() bool { return bytes.HasSuffix(stdout(), []byte("\n")) })
 	orphan, err := strconv.Atoi(strings.TrimSpace(string(stdout())))
 	require.NoError(t, err)
+	eventually(t, "three shells, each with its sleep, run", func() bool {
+		sleeping := 0
+		for _, pid := range treeOf(c.guard.pid) {
+			if readName(pid) == "sleep" {
+				sleeping++
+			}
+		}
+		return sleeping == 3 && len(treeOf(c.guard.pid)) == 6
+	})
 	tree := treeOf(c.guard.pid)
 	require.Contains(t, tree, orphan)
 	require.NoError(t, c.KillTree())
