@@ -41,7 +41,7 @@ var guardIgnores = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, 
 func GuardMain() int {
 	// The harness gets a signal when the thread that started it ends.
 	runtime.LockOSThread()
-	g := &guard{socket: guardSocket, asked: make(chan message), waited: make(chan waited), kills: kills{}}
+	g := &guard{socket: guardSocket, asked: make(chan message), waited: make(chan waited), kills: kills{}, notified: map[int]uint64{}}
 	for _, fd := range []int{guardSocket, guardPage, guardScreen} {
 		unix.CloseOnExec(fd)
 	}
@@ -73,12 +73,14 @@ type guard struct {
 
 	pid      int // of the harness
 	owned    []owned
-	empty    bool      // no process of the harness is left
-	orphaned bool      // the wrapper has ended
-	ended    bool      // the harness was reaped
-	termed   bool      // the harness's group got SIGTERM
-	graceEnd time.Time // until when a tree that is being ended may clean up
-	killAt   time.Time // time of the next SIGKILL; zero if nothing is to be killed
+	empty    bool           // no process of the harness is left
+	orphaned bool           // the wrapper has ended
+	ended    bool           // the harness was reaped
+	termed   bool           // the harness's group got SIGTERM
+	notified map[int]uint64 // processes of other groups that got SIGTERM, with their start times
+	termAt   time.Time      // when the other groups of the tree get SIGTERM; zero if never
+	graceEnd time.Time      // until when a tree that is being ended may clean up
+	killAt   time.Time      // time of the next SIGKILL; zero if nothing is to be killed
 	pause    time.Duration
 	kills    kills // of the harness's tree
 }
@@ -114,8 +116,8 @@ func (g *guard) run() int {
 	}
 	for !g.finished() {
 		var alarm <-chan time.Time
-		if !g.killAt.IsZero() {
-			alarm = time.After(time.Until(g.killAt))
+		if at := g.due(); !at.IsZero() {
+			alarm = time.After(time.Until(at))
 		}
 		select {
 		case m, ok := <-g.asked:
@@ -133,7 +135,11 @@ func (g *guard) run() int {
 			}
 			g.report(w)
 		case <-alarm:
-			g.killRound()
+			if at := g.termAt; !at.IsZero() && !time.Now().Before(at) {
+				g.termRound()
+			} else {
+				g.killRound()
+			}
 		}
 	}
 	return 0
@@ -303,9 +309,7 @@ func (g *guard) report(w waited) {
 	default:
 		g.ended = true
 		left := alive(g.tree())
-		terminate(slices.DeleteFunc(slices.Clone(left), func(p proc) bool {
-			return g.termed && p.pgrp == g.pid // it is cleaning up; another SIGTERM could end that
-		}))
+		g.termRound()
 		g.end()
 		g.send(msgEnded, uint64(w.status), uint64(len(left)), uint64(len(g.kills)))
 	}
@@ -322,7 +326,7 @@ func (g *guard) execute(m message) {
 	case msgStop:
 		g.stop(unix.Signal(m.args[0]), time.Duration(m.args[1])*time.Millisecond)
 	case msgKill:
-		g.killAt = time.Now()
+		g.termAt, g.killAt = time.Time{}, time.Now()
 		g.killRound()
 	}
 }
@@ -333,7 +337,7 @@ func (g *guard) disown(pid int) {
 
 // wrapperEnded restores the terminal and ends the remaining processes.
 func (g *guard) wrapperEnded() {
-	g.orphaned = true
+	g.orphaned, g.termAt = true, time.Time{}
 	g.restoreTerminal()
 	procs := allProcs()
 	if !g.empty {
@@ -352,13 +356,43 @@ func (g *guard) forgetEnded(procs []proc) {
 }
 
 // stop signals the harness's group. Its tree has the grace period from then on,
-// also what of it outlives the harness.
+// also what of it outlives the harness. SIGTERM is for the whole tree: if it is the
+// first signal, the harness has half of the grace to end the other groups itself.
 func (g *guard) stop(sig unix.Signal, grace time.Duration) {
+	if sig == unix.SIGTERM && !g.ended && g.termAt.IsZero() {
+		g.termAt = time.Now()
+		if g.graceEnd.IsZero() {
+			g.termAt = g.termAt.Add(grace / 2)
+		}
+	}
 	g.graceEnd = time.Now().Add(grace)
 	if !g.ended && g.pid > 0 {
 		g.termed = g.termed || sig == unix.SIGTERM
 		unix.Kill(-g.pid, sig)
 	}
+}
+
+// termRound sends SIGTERM to the processes of the tree that did not get it yet. The
+// others and what they start are cleaning up; another SIGTERM could end that.
+func (g *guard) termRound() {
+	g.termAt = time.Time{}
+	tree := alive(descendants(allProcs(), os.Getpid(), func(p proc) bool {
+		start, known := g.notified[p.pid]
+		return known && start == p.start
+	}))
+	tree = slices.DeleteFunc(tree, func(p proc) bool { return g.termed && p.pgrp == g.pid })
+	for _, p := range tree {
+		g.notified[p.pid] = p.start
+	}
+	terminate(tree)
+}
+
+// due is when the next round is due; zero if none is.
+func (g *guard) due() time.Time {
+	if g.termAt.IsZero() || !g.killAt.IsZero() && g.killAt.Before(g.termAt) {
+		return g.killAt
+	}
+	return g.termAt
 }
 
 // end schedules SIGKILL, unless it is scheduled. A grace period is never shorter

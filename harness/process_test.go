@@ -1025,6 +1025,39 @@ func TestGraceIsForTheWholeTree(t *testing.T) {
 	}
 }
 
+// While the harness ignores SIGTERM, processes in other groups get it at half of the
+// grace period, or with a SIGTERM that is not the first signal; and each only once,
+// even if the harness ends while they clean up.
+func TestOtherGroupsGetTermBeforeKill(t *testing.T) {
+	for name, first := range map[string]unix.Signal{"TERM": unix.SIGTERM, "INT, then TERM": unix.SIGINT} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			term, _, _ := onFiles(t, Never, nil)
+			spec := sh(`setsid sh -c 'trap "echo >begun; sleep 1 && echo clean >clean; exit" TERM; echo >ready; while :; do sleep 0.05; done' 2>/dev/null &
+				trap '' TERM INT; echo >ignoring; while [ ! -e begun ]; do sleep 0.05; done`)
+			spec.Dir = dir
+			c := begin(t, spec, term, &recorder{})
+			there := func(name string) bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }
+			eventually(t, "both are ready", func() bool { return there("ready") && there("ignoring") })
+			since, grace := time.Now(), time.Minute
+			if first == unix.SIGTERM {
+				grace = 3 * time.Second
+			}
+			require.NoError(t, c.Stop(first, grace))
+			if first != unix.SIGTERM {
+				require.NoError(t, c.Stop(unix.SIGTERM, grace))
+			}
+			require.Zero(t, c.Wait().Code)
+			if first == unix.SIGTERM {
+				require.GreaterOrEqual(t, time.Since(since), grace/2)
+			}
+			<-c.Gone()
+			require.True(t, there("clean"))
+		})
+	}
+}
+
 // Of many processes that outlive the harness and ignore SIGTERM the first are named,
 // and the others counted.
 func TestKilledProcessesAreNamed(t *testing.T) {
