@@ -23,13 +23,13 @@ func TestOutputBetweenTwoReportsIsASignOfLife(t *testing.T) {
 				r := newRig(t)
 				r.policy.Timeouts = timeouts
 				child := r.launcher.child
-				child.output = func() time.Time { return r.began.Add(time.Since(r.began).Truncate(90 * time.Millisecond)) }
+				child.outputs(func() time.Time { return r.began.Add(time.Since(r.began).Truncate(90 * time.Millisecond)) })
 				r.launcher.play = func(post func(kernel.Input)) {
 					for range 5 {
 						time.Sleep(time.Second)
 						post(kernel.OutputSeen{Total: int64(time.Since(r.began))})
 					}
-					child.output = func() time.Time { return time.Now() }
+					child.outputs(time.Now)
 					child.end(kernel.ChildExited{})
 				}
 				result, err := r.run()
@@ -90,8 +90,8 @@ func TestASilentHarnessIsEndedInTime(t *testing.T) {
 				r.policy.Timeouts, r.limits.SignDelay = timeouts, SignDelay
 				r.launcher.play = func(post func(kernel.Input)) {
 					if name != "initial" {
+						r.launcher.child.outputs(func() time.Time { return r.began })
 						post(kernel.OutputSeen{Total: 1})
-						r.launcher.child.output = func() time.Time { return r.began }
 					}
 				}
 				_, err := r.run()

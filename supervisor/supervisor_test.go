@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -247,12 +248,12 @@ func (l *fakeLauncher) Release() { l.note("release") }
 
 type fakeChild struct {
 	*rig
-	n      int                     // of its launch
-	exit   chan kernel.ChildExited // its end; the first one counts
-	gone   chan struct{}           // closed when its tree has ended
-	ignore bool                    // it ignores signals
-	killed []kernel.Process        // of its tree
-	output func() time.Time        // when its output was last read; nil for never
+	n      int                              // of its launch
+	exit   chan kernel.ChildExited          // its end; the first one counts
+	gone   chan struct{}                    // closed when its tree has ended
+	ignore bool                             // it ignores signals
+	killed []kernel.Process                 // of its tree
+	output atomic.Pointer[func() time.Time] // what LastOutput returns
 }
 
 func newChild(r *rig, n int) *fakeChild {
@@ -285,11 +286,13 @@ func (c *fakeChild) KillTree() error {
 }
 func (c *fakeChild) Resume() error { return nil }
 func (c *fakeChild) LastOutput() time.Time {
-	if c.output == nil {
-		return time.Time{}
+	if at := c.output.Load(); at != nil {
+		return (*at)()
 	}
-	return c.output()
+	return time.Time{}
 }
+
+func (c *fakeChild) outputs(at func() time.Time) { c.output.Store(&at) }
 func (c *fakeChild) Wait() kernel.ChildExited {
 	e := <-c.exit
 	c.launcher.over.Wait()
