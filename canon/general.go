@@ -134,8 +134,8 @@ func (g *general) space() {
 	}
 }
 
-// byte returns the next byte, or 0 at the end. A 0 in the text is an error at the
-// same places as the end.
+// byte returns the next byte, or 0 at the end. A 0 in the text is an error wherever
+// the end would be one.
 func (g *general) byte() byte {
 	if g.at >= len(g.src) {
 		return 0

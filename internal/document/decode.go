@@ -13,7 +13,7 @@ import (
 	"lifeloop/internal/nearest"
 )
 
-// Every number has a bound, so that sums of a few stay in range.
+// Every number has a bound, so that the sum of a few numbers does not overflow.
 const (
 	maxCount = math.MaxInt32
 	maxMS    = 10 * 365 * 24 * int64(time.Hour/time.Millisecond)
@@ -21,6 +21,10 @@ const (
 
 // A Defaulter is an entry of a list that does not begin as its zero value.
 type Defaulter interface{ SetDefaults() }
+
+// A Worded list may also be written as a single word. SetWord reports whether it
+// accepts the word.
+type Worded interface{ SetWord(word string) bool }
 
 // Decode reads v into the struct that into points to. Members that v does not
 // give keep their value; a list replaces the old one, and the keys of a map are
@@ -61,6 +65,9 @@ func (d decoder) decode(v Value, to reflect.Value, path string, ms bool) error {
 	}
 	d(path, v)
 	if to.Kind() == reflect.Slice {
+		if list, ok := to.Addr().Interface().(Worded); ok && v.Kind == String && list.SetWord(v.Text) {
+			return nil
+		}
 		return d.list(v, to, path)
 	}
 	return scalar(v, to, path, ms)

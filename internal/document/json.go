@@ -32,7 +32,7 @@ type jsonReader struct {
 	line, lineOffset int
 }
 
-// here is a value at the position of the next token.
+// here returns an empty value with the position of the next token.
 func (r *jsonReader) here() Value {
 	at := int(r.dec.InputOffset())
 	for at < len(r.data)-1 && bytes.IndexByte([]byte(" \t\r\n,:"), r.data[at]) >= 0 {

@@ -12,7 +12,21 @@ import (
 // WriteFile replaces the content of the file at path. After a crash during the call
 // the file holds either the old content or all of data. After it returns nil, data
 // is durable.
-func WriteFile(path string, data []byte, perm fs.FileMode) (err error) {
+func WriteFile(path string, data []byte, perm fs.FileMode) error {
+	if err := replace(path, data, perm, (*os.File).Sync); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// Cache replaces the content of the file at path like WriteFile, but does not sync
+// it. After a crash of the machine the file may hold neither the old content nor
+// data. It is for content that its readers check and can compute again.
+func Cache(path string, data []byte, perm fs.FileMode) error {
+	return replace(path, data, perm, func(*os.File) error { return nil })
+}
+
+func replace(path string, data []byte, perm fs.FileMode, sync func(*os.File) error) (err error) {
 	dir, name := filepath.Split(path)
 	if dir == "" {
 		dir = "."
@@ -36,16 +50,13 @@ func WriteFile(path string, data []byte, perm fs.FileMode) (err error) {
 	}
 	// Data first, then the name: if the rename reached the disk before the data, a
 	// crash would leave an empty file.
-	if err := f.Sync(); err != nil {
+	if err := sync(f); err != nil {
 		return err
 	}
 	if err := f.Close(); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return SyncDir(dir)
+	return os.Rename(f.Name(), path)
 }
 
 // SyncDir makes the names in dir durable: files created, renamed or removed there.

@@ -4,8 +4,10 @@ package durable
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -22,7 +24,7 @@ type FileLock struct{ f *os.File }
 // A LockedError means that another owner holds a lock.
 type LockedError struct {
 	Path string
-	PID  int // of the owner; 0 if the file does not contain it
+	PID  int // the process id of the owner; 0 if the file does not contain it
 }
 
 func (e *LockedError) Error() string {
@@ -40,9 +42,9 @@ const probeWait = time.Second
 // creates the file (0600) if it does not exist. It does not wait: if another owner
 // holds the lock, the error is *LockedError.
 func Lock(path string) (*FileLock, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := Open(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+		return nil, fmt.Errorf("lock: %w", err)
 	}
 	if err := lockExclusive(f); err != nil {
 		defer f.Close()
@@ -64,8 +66,8 @@ func lockExclusive(f *os.File) error {
 		if err != unix.EWOULDBLOCK {
 			return err
 		}
-		// If a shared lock is available, there is no owner: only probes hold the
-		// file, for a moment.
+		// If a shared lock is available, there is no owner: the file is only held by
+		// probes, for a moment.
 		if err := flock(f, unix.LOCK_SH|unix.LOCK_NB); err != nil {
 			return err
 		}
@@ -121,7 +123,7 @@ func (l *FileLock) Unlock() error {
 // shared lock and releases it at once, so it does not disturb others. If it cannot
 // open the file, it returns false.
 func Locked(path string) bool {
-	f, err := os.Open(path)
+	f, err := Open(path, os.O_RDONLY, 0)
 	if err != nil {
 		return false
 	}
@@ -133,8 +135,8 @@ func Locked(path string) bool {
 // not exist. It cannot be interrupted: a caller that may stop waiting calls it on a
 // goroutine of its own, which ends with the process.
 func AwaitUnlock(path string) error {
-	f, err := os.Open(path)
-	if os.IsNotExist(err) {
+	f, err := Open(path, os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {

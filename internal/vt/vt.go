@@ -37,6 +37,9 @@ type Sequence struct {
 
 	// Body holds the parameters of a Control or the text of a Command.
 	Body []byte
+	// Copied means that Body is the parser's own, for a sequence that was cut in two for
+	// example. Otherwise it is part of the input of Next.
+	Copied bool
 }
 
 const (
@@ -44,13 +47,26 @@ const (
 	maxText       = 4096 // bytes in the body of a Command
 )
 
+// C1 says which bytes are the controls U+0080 to U+009F. Each control has the same
+// meaning as ESC and one other byte.
+type C1 uint8
+
+const (
+	C1None C1 = iota
+	C1UTF8    // encoded as UTF-8, as xterm reads them in its UTF-8 mode
+	C1Raw     // the byte 0x9b alone, for CSI: other bytes are more likely letters
+)
+
 // A Parser follows one stream. Its zero value is ready for use. It allocates
 // only to hold a sequence that is cut in two, and reuses that space.
 type Parser struct {
+	C1 C1 // may change between two calls of Next; a control in a string is part of that
+
 	state state
+	half  bool     // the text has ended with the first byte of a C1 control
 	drop  bool     // the sequence in progress is malformed or too long
-	seq   Sequence // in progress, then the one that Next returned
-	body  []byte   // of a sequence that is cut in two
+	seq   Sequence // the sequence in progress, then the one that Next returned
+	body  []byte   // the body of a sequence that is cut in two
 }
 
 type state uint8
@@ -78,6 +94,17 @@ const (
 func (p *Parser) Next(b []byte) (text []byte, seq *Sequence, rest []byte) {
 	if p.state == ground {
 		i := bytes.IndexByte(b, esc)
+		if p.C1 != C1None {
+			if at, after, final := p.findC1(b, i); final != 0 {
+				p.begin(escape)
+				p.escaped(final)
+				text, b = b[:at], b[after:]
+				if p.state == ground {
+					return text, &p.seq, b // without a body
+				}
+				return p.rest(text, b)
+			}
+		}
 		if i < 0 {
 			return b, nil, nil
 		}
@@ -97,7 +124,7 @@ func (p *Parser) Next(b []byte) (text []byte, seq *Sequence, rest []byte) {
 					break
 				}
 				seq = &p.seq
-				seq.Kind, seq.Marker, seq.Inter, seq.Final, seq.Body = Control, marker, 0, c, b[start:i]
+				seq.Kind, seq.Marker, seq.Inter, seq.Final, seq.Copied, seq.Body = Control, marker, 0, c, false, b[start:i]
 				return text, seq, b[i+1:]
 			}
 		} else if n := p.uncutCommand(b); n > 0 {
@@ -105,6 +132,11 @@ func (p *Parser) Next(b []byte) (text []byte, seq *Sequence, rest []byte) {
 		}
 		p.begin(escape)
 	}
+	return p.rest(text, b)
+}
+
+// rest takes b up to the end of the sequence that has begun.
+func (p *Parser) rest(text, b []byte) ([]byte, *Sequence, []byte) {
 	for len(b) > 0 {
 		if p.state == content {
 			i := bytes.IndexAny(b, "\x1b\x18\x1a")
@@ -121,10 +153,52 @@ func (p *Parser) Next(b []byte) (text []byte, seq *Sequence, rest []byte) {
 		if p.drop {
 			return text, nil, b
 		}
-		p.seq.Body = p.body
+		p.seq.Body, p.seq.Copied = p.body, true
 		return text, &p.seq, b
 	}
 	return text, nil, nil
+}
+
+// Half reports whether the text so far ends with the first byte of what may be a C1
+// control in UTF-8.
+func (p *Parser) Half() bool { return p.half }
+
+// findC1 finds a C1 control in b before esc, the position of an ESC or negative. It
+// returns where the control begins and ends, and the byte that follows ESC in its other
+// form, or 0 if there is none.
+func (p *Parser) findC1(b []byte, esc int) (at, after int, final byte) {
+	const first, csi = 0xc2, 0x9b
+	text := b
+	if esc >= 0 {
+		text = b[:esc]
+	}
+	if p.C1 == C1Raw {
+		if at = bytes.IndexByte(text, csi); at >= 0 {
+			return at, at + 1, csi - 0x40
+		}
+		return 0, 0, 0
+	}
+	if p.half && len(b) > 0 {
+		p.half = false
+		if c := b[0]; c >= 0x80 && c <= 0x9f {
+			return 0, 1, c - 0x40
+		}
+	}
+	for at = 0; at < len(text); at++ {
+		i := bytes.IndexByte(text[at:], first)
+		if i < 0 {
+			break
+		}
+		at += i
+		if at+1 == len(text) {
+			p.half = esc < 0
+			break
+		}
+		if c := text[at+1]; c >= 0x80 && c <= 0x9f {
+			return at, at + 2, c - 0x40
+		}
+	}
+	return 0, 0, 0
 }
 
 // uncutCommand recognises a Command that lies in b as a whole, without its ESC,

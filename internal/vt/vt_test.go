@@ -81,7 +81,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// checkCuts holds for any stream: a cut changes neither the text nor the
+// checkCuts checks that a cut of a stream changes neither the text nor the
 // sequences.
 func checkCuts(t interface{ Fatalf(string, ...any) }, sent string, cut int) {
 	whole := parse(sent)
@@ -152,5 +152,35 @@ func BenchmarkNext(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// C1 controls mean the same as ESC and a letter where the caller says so, wherever
+// the stream is cut. Otherwise the same bytes are text.
+func TestC1(t *testing.T) {
+	for _, c := range []struct {
+		c1         C1
+		sent, want string
+	}{
+		{C1None, "a\u009b4hb", ""},
+		{C1UTF8, "a\u009b4hb\u009d0;t\x07\u0090q\x1b\\\u0084", "4h|0;t||D"},
+		{C1UTF8, "\u00a0\x1b[1mÂ\u009b2m ✛⠛", "1m|2m"},
+		{C1Raw, "a\x9b4h\x9d0;t\x07\x1b[1m", "4h|1m"},
+	} {
+		for cut := range len(c.sent) + 1 {
+			p := Parser{C1: c.c1}
+			var got []string
+			for _, b := range [][]byte{[]byte(c.sent[:cut]), []byte(c.sent[cut:])} {
+				for len(b) > 0 {
+					var seq *Sequence
+					if _, seq, b = p.Next(b); seq != nil {
+						got = append(got, string(seq.Body)+strings.Trim(string(seq.Final), "\x00"))
+					}
+				}
+			}
+			if got := strings.Join(got, "|"); got != c.want {
+				t.Errorf("%q, cut at %d: got %q, want %q", c.sent, cut, got, c.want)
+			}
+		}
 	}
 }

@@ -86,8 +86,8 @@ func Read(members []Member, fields ...Field) {
 	}
 }
 
-// read sets the fields of this key and returns the index behind the last one,
-// where the search for the next key begins: a harness writes its members in one
+// read sets the field of this key and returns the index after it. The search for
+// the next key begins there, since a harness always writes its members in the same
 // order.
 func read(fields []Field, next int, key, val []byte) int {
 	for n := range fields {

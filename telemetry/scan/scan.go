@@ -18,12 +18,12 @@ import (
 	"unicode/utf8"
 )
 
-// Members calls f with the key, between its quotes, and the value of each member
-// of the object b, until f returns false. It reports whether b is an object, as
-// far as it was walked.
+// Members calls f with the key, without its quotes, and the value of each member of
+// the object b, until f returns false. It reports whether b is an object, as far as
+// it was walked.
 //
-// It has a loop of its own beside Walk's: with a second callback per member, a
-// catch-up over a Codex rollout takes 1.4 % more instructions.
+// Members does not call Walk but has its own loop. A second callback per member
+// would cost 1.4 % more instructions when a Codex rollout is read from its start.
 func Members(b []byte, f func(key, val []byte) bool) bool {
 	i := Space(b, 0)
 	if i >= len(b) || b[i] != '{' {
@@ -170,7 +170,7 @@ func Take(b []byte, i int) ([]byte, int) {
 	return b[i:end], end
 }
 
-// A Member is one member of an object: its key, between its quotes, and its value.
+// A Member is one member of an object: its key, without its quotes, and its value.
 type Member struct{ Key, Val []byte }
 
 // Gather appends the members of the object that begins at b[i] to list, for a

@@ -1,7 +1,7 @@
 // Package yaml parses one YAML document into a [document.Value]. JSON is parsed
 // as JSON, so that tabs and repeated keys mean what they mean there.
 //
-// It refuses brackets that nest too deep, a second document, and a key that is
+// It refuses lists and mappings that nest too deep, a second document, and a key that is
 // not a plain word or a number.
 //
 //	doc, err := yaml.Parse(data)
@@ -9,6 +9,7 @@
 package yaml
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,8 +22,8 @@ import (
 	"lifeloop/internal/document"
 )
 
-// maxDepth bounds how deep brackets nest: the parser's time grows with the
-// square of the depth, and a project's file is not trusted.
+// maxDepth bounds how deep lists and mappings nest, by brackets and by
+// indentation: the parser's time grows with the square of the depth.
 const maxDepth = 100
 
 // Parse parses data. A text with no value in it is [document.Null] without a position.
@@ -33,7 +34,10 @@ func Parse(data []byte) (root document.Value, err error) {
 	if depth(data) > maxDepth {
 		return root, &document.Error{What: fmt.Sprintf("brackets nest deeper than %d", maxDepth)}
 	}
-	// The parser is a library, and its input may be anything.
+	if line := tooDeep(data); line > 0 {
+		return root, &document.Error{Line: line, Column: 1, What: fmt.Sprintf("lists and mappings nest deeper than %d", maxDepth)}
+	}
+	// The parser is a library that may panic on some inputs.
 	defer func() {
 		if p := recover(); p != nil {
 			root, err = document.Value{}, &document.Error{What: fmt.Sprintf("not YAML: %v", p)}
@@ -78,6 +82,38 @@ func depth(data []byte) int {
 		}
 	}
 	return most
+}
+
+// tooDeep returns the first line that is nested too deep by its indentation, or 0.
+// A line is enclosed by the lines above it with less indentation, and by each
+// "- ", "? " and ": " before its content. Lines of multi-line strings count too.
+func tooDeep(data []byte) int {
+	var columns []int // columns of the enclosing lines, each larger than the one before
+	number := 0
+	for line := range bytes.Lines(data) {
+		number++
+		line = bytes.TrimRight(line, " \t\r\n")
+		at := 0
+		for ; at < len(line); at++ {
+			if line[at] == ' ' || line[at] == '\t' {
+				continue
+			}
+			if line[at] == '#' {
+				break
+			}
+			for len(columns) > 0 && columns[len(columns)-1] >= at {
+				columns = columns[:len(columns)-1]
+			}
+			if columns = append(columns, at); len(columns) > maxDepth {
+				return number
+			}
+			nests := bytes.IndexByte([]byte("-?:"), line[at]) >= 0 && (at+1 == len(line) || line[at+1] == ' ' || line[at+1] == '\t')
+			if !nests {
+				break
+			}
+		}
+	}
+	return 0
 }
 
 // position is an empty value at the place of n.

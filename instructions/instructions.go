@@ -1,0 +1,132 @@
+// Package instructions serves the URL that a harness reads before each request to
+// its model. The harness waits for the answer, which becomes a part of that request.
+//
+// The URL goes to the model, so it cannot contain a secret. Instead the server reads
+// from the system which process has the other end of a connection, and answers only
+// a given program's process. Any other request is answered with an empty text, and
+// is counted. It interprets nothing, and stores nothing.
+//
+//	s, err := instructions.Listen()
+//	launch the harness with s.URL() in its instructions
+//	err = s.Serve(ctx, pid, func(ctx context.Context, r *instructions.Reading) { r.Answer(text) })
+package instructions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// path is the path of the URL. The model sees it.
+const path = "/instructions"
+
+// A Server listens from Listen on, and answers while Serve runs.
+type Server struct {
+	listener net.Listener
+
+	mu     sync.Mutex // guards what follows
+	reader int        // the process that reads; 0 before its first reading
+}
+
+// Listen opens a port of the loopback interface. If Serve is never called, call
+// Close. It fails where the system does not show the process of a connection.
+func Listen() (*Server, error) {
+	if err := checkSystem(); err != nil {
+		return nil, fmt.Errorf("serve instructions: %w", err)
+	}
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("serve instructions: %w", err)
+	}
+	return &Server{listener: listener}, nil
+}
+
+// URL is the address to read.
+func (s *Server) URL() string { return "http://" + s.listener.Addr().String() + path }
+
+// Close closes the port. Serve closes it too.
+func (s *Server) Close() { _ = s.listener.Close() }
+
+// A Reading is one reading of the URL by the harness, which waits.
+type Reading struct {
+	w         http.ResponseWriter
+	ctx       context.Context
+	answered  bool
+	delivered bool
+}
+
+// Gone is closed when the harness stopped reading.
+func (r *Reading) Gone() <-chan struct{} { return r.ctx.Done() }
+
+// Answer sends the text and reports whether it was written while the harness still
+// read. Only the first call has an effect.
+func (r *Reading) Answer(text []byte) (delivered bool) {
+	if r.answered {
+		return r.delivered
+	}
+	r.answered = true
+	r.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	r.w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	r.w.Header().Set("Cache-Control", "no-store")
+	_, err := r.w.Write(text)
+	if err == nil {
+		err = http.NewResponseController(r.w).Flush()
+	}
+	r.delivered = err == nil && r.ctx.Err() == nil
+	return r.delivered
+}
+
+// Serve calls handle for each reading by the process pid or by a process that it
+// started first, until ctx ends. If handle returns without an answer, the answer is
+// empty. foreign is called for the reading of any other process.
+func (s *Server) Serve(ctx context.Context, pid int, handle func(ctx context.Context, r *Reading), foreign func()) error {
+	server := &http.Server{
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       time.Minute,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+			reading := &Reading{w: w, ctx: request.Context()}
+			switch {
+			case request.Method != http.MethodGet || request.URL.Path != path:
+				http.NotFound(w, request)
+				return
+			case !s.accepts(pid, request.RemoteAddr):
+				foreign()
+			default:
+				handle(request.Context(), reading)
+			}
+			reading.Answer(nil)
+		}),
+	}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	err := server.Serve(s.listener)
+	if ctx.Err() != nil || errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve instructions: %w", err)
+}
+
+// accepts reports whether the process at the other end of a connection may read: the
+// harness, or the process below it that read first. Later ones are tools of the
+// harness, such as another harness.
+func (s *Server) accepts(pid int, remote string) bool {
+	theirs, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return false
+	}
+	ours := s.listener.Addr().(*net.TCPAddr).AddrPort()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reader != 0 {
+		return owns(s.reader, theirs, ours)
+	}
+	s.reader = owner(pid, theirs, ours)
+	return s.reader != 0
+}

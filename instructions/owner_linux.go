@@ -1,0 +1,94 @@
+package instructions
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func checkSystem() error {
+	_, err := os.Stat("/proc/net/tcp")
+	return err
+}
+
+// owner is the process, among pid and those below it, that has the connection from
+// one address to another; 0 if none has it.
+func owner(pid int, from, to netip.AddrPort) int {
+	socket := socketOf(from, to)
+	if socket == "" {
+		return 0
+	}
+	for next := []int{pid}; len(next) > 0; {
+		var below []int
+		for _, p := range next {
+			if holds(p, socket) {
+				return p
+			}
+			below = append(below, children(p)...)
+		}
+		next = below
+	}
+	return 0
+}
+
+// owns reports whether a process has the connection.
+func owns(pid int, from, to netip.AddrPort) bool {
+	socket := socketOf(from, to)
+	return socket != "" && holds(pid, socket)
+}
+
+// socketOf is the connection's socket as /proc/PID/fd shows it. It is empty if there
+// is no such connection of the current user.
+func socketOf(from, to netip.AddrPort) string {
+	table, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		return ""
+	}
+	ends := []string{inTable(from), inTable(to)}
+	for line := range strings.Lines(string(table)) {
+		// sl local_address rem_address st queues timer retransmits uid timeout inode
+		f := strings.Fields(line)
+		if len(f) > 9 && slices.Equal(f[1:3], ends) && f[7] == strconv.Itoa(os.Geteuid()) {
+			return "socket:[" + f[9] + "]"
+		}
+	}
+	return ""
+}
+
+// inTable is an IPv4 address as /proc/net/tcp writes it: in hexadecimal, the address
+// as a number of this machine.
+func inTable(a netip.AddrPort) string {
+	ip := a.Addr().Unmap().As4()
+	return fmt.Sprintf("%08X:%04X", binary.NativeEndian.Uint32(ip[:]), a.Port())
+}
+
+// holds reports whether a process has a socket.
+func holds(pid int, socket string) bool {
+	dir := fmt.Sprintf("/proc/%d/fd/", pid)
+	fds, err := os.ReadDir(dir)
+	if err != nil {
+		return false // it has ended
+	}
+	return slices.ContainsFunc(fds, func(fd os.DirEntry) bool {
+		target, err := os.Readlink(dir + fd.Name())
+		return err == nil && target == socket
+	})
+}
+
+// children are the processes that a process started.
+func children(pid int) (out []int) {
+	tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, task := range tasks {
+		list, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, task.Name()))
+		for word := range strings.FieldsSeq(string(list)) {
+			if child, err := strconv.Atoi(word); err == nil {
+				out = append(out, child)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,166 @@
+//go:build unix
+
+package durable
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Private creates dir and its missing parents, and returns an error unless no other
+// user can read or replace it:
+//
+//   - dir belongs to the current user and has mode 0700;
+//   - each folder above it, and each symbolic link on the way, belongs to the
+//     current user or to root;
+//   - none of these folders can be written by others, unless it is sticky, as /tmp
+//     is.
+//
+// So the user's own symbolic link may lead to dir. A parent may be writable by
+// root's group and by the user's own private group. In a user namespace, an owner
+// without a number counts as root, because that owner is outside the namespace.
+//
+// The check begins at the root. No other user can change a folder that was checked,
+// so the result still holds when the caller uses dir.
+func Private(dir string) error {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	resolved, err := resolve(path)
+	if err == nil {
+		if err := Mkdir(resolved); err != nil {
+			return err
+		}
+		// A new folder is checked too: some file systems have no modes.
+		err = ours(resolved)
+	}
+	if err != nil {
+		return fmt.Errorf("folder %s is not private: %w", dir, err)
+	}
+	return nil
+}
+
+// resolve follows the symbolic links of path and checks every folder and link on the
+// way. The last elements need not exist.
+func resolve(path string) (string, error) {
+	const maxLinks = 40 // the limit of the Linux kernel
+	links, at, rest := 0, "/", path
+	for rest != "" {
+		if err := parent(at); err != nil {
+			return "", err
+		}
+		var name string
+		name, rest, _ = strings.Cut(rest, "/")
+		next := filepath.Join(at, name) // of "..": the folder above
+		info, err := os.Lstat(next)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return filepath.Join(next, rest), nil
+		case err != nil:
+			return "", err
+		case info.Mode()&fs.ModeSymlink == 0:
+			at = next
+			continue
+		}
+		if uid := uidOf(info); !trusted(uid) {
+			return "", fmt.Errorf("the link %s belongs to %s, who can change it (choose another folder, or: sudo chown -h %d '%s')",
+				next, userName(uid), os.Geteuid(), next)
+		}
+		if links++; links > maxLinks {
+			return "", fmt.Errorf("%s leads through more than %d links", path, maxLinks)
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return "", err
+		}
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		rest = target + "/" + rest
+	}
+	return at, nil
+}
+
+// parent checks a folder above a private one.
+func parent(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	uid, mode := uidOf(info), info.Mode()
+	others := mode.Perm()&0o002 != 0
+	group := mode.Perm()&0o020 != 0
+	switch {
+	case !trusted(uid):
+		return fmt.Errorf("%s belongs to %s, who can replace what is in it (choose another folder, or: sudo chown %d '%s')", dir, userName(uid), os.Geteuid(), dir)
+	case mode&fs.ModeSticky != 0:
+	case others:
+		return fmt.Errorf("every user can write %s, which has mode %04o (choose another folder, or: chmod o-w '%s')", dir, mode.Perm(), dir)
+	case group && !privateGroup(gidOf(info)):
+		return fmt.Errorf("the users of group %d can write %s, which has mode %04o (choose another folder, or: chmod g-w '%s')", gidOf(info), dir, mode.Perm(), dir)
+	}
+	return nil
+}
+
+// ours checks the private folder itself.
+func ours(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	switch uid := uidOf(info); {
+	case uid != os.Geteuid():
+		return fmt.Errorf("%s belongs to %s (choose another folder, or: sudo chown %d '%s')", dir, userName(uid), os.Geteuid(), dir)
+	case info.Mode().Perm() != 0o700:
+		return fmt.Errorf("%s has mode %04o and must have 0700 (chmod 700 '%s')", dir, info.Mode().Perm(), dir)
+	}
+	return nil
+}
+
+func uidOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
+func gidOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Gid) }
+
+// trusted reports whether a folder or link with this owner is safe. The owner must
+// be the current user, root, or a user outside our namespace.
+func trusted(uid int) bool {
+	return uid == os.Geteuid() || uid == 0 || uid == noNumber && inUserNamespace()
+}
+
+// noNumber is what the system shows for an owner without a number in a namespace.
+const noNumber = 65534
+
+// inUserNamespace reports whether some users of the machine have no number here.
+func inUserNamespace() bool {
+	numbers, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && !bytes.Equal(bytes.Join(bytes.Fields(numbers), []byte(" ")), []byte("0 0 4294967295"))
+}
+
+// privateGroup reports whether a group has no other member: that of root, or that
+// of the current user with the user's own name.
+func privateGroup(gid int) bool {
+	if gid == 0 {
+		return true
+	}
+	me, err := user.Current()
+	if err != nil || me.Gid != strconv.Itoa(gid) {
+		return false
+	}
+	group, err := user.LookupGroupId(me.Gid)
+	return err == nil && group.Name == me.Username
+}
+
+func userName(uid int) string {
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return "user " + u.Username
+	}
+	return fmt.Sprintf("user %d", uid)
+}

@@ -1,0 +1,68 @@
+// Package minimum ends a program at its start if it may open too few files or has
+// too little address space. A program imports it for that effect; it has no names.
+//
+//	import _ "lifeloop/internal/minimum"
+//
+// The runtime ends a program that cannot create its poller, or cannot get memory,
+// with a trace and exit code 2, and some packages open a file while they are initialized. So a check in
+// main comes too late. Packages are initialized in the order of their import
+// paths, each after its own imports. This package imports nothing but syscall, and
+// so comes before package os and everything that opens a file. It must import
+// nothing else.
+package minimum
+
+import "syscall"
+
+// files is how many files a session needs: the standard ones, those of the runtime,
+// the terminal, the guard, the ledger, the socket, and some for a client.
+const files = 32
+
+// space is the least address space in bytes. The runtime reserves most of it: with
+// less than about 740 MiB, or 1.3 GiB in a program with cgo, it ends the program
+// before this package is initialized.
+const space = 900 << 20
+
+// refused is the exit code of a wrapper that refuses to run.
+const refused = 125
+
+func init() {
+	// Package os will raise the soft limit of files to the hard one. But the guard
+	// starts with the soft limit, and some of its files are already open then.
+	require(syscall.RLIMIT_NOFILE, files, "lifeloop-wrap: this process may open too few files at once: it needs 32\n"+
+		"hint: ulimit -n shows the limit; ulimit -n 1024 raises it\n")
+	require(syscall.RLIMIT_AS, space, "lifeloop-wrap: this process has too little address space: it needs 900 MiB\n"+
+		"hint: ulimit -v shows the limit; ulimit -v unlimited removes it\n")
+}
+
+// require ends the program with a message if a limit is below least.
+func require(resource int, least uint64, message string) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(resource, &limit); err != nil || limit.Cur >= least {
+		return
+	}
+	if isHook() {
+		syscall.Exit(0) // a hook that fails must not stop its harness
+	}
+	_, _ = syscall.Write(syscall.Stderr, []byte(message))
+	syscall.Exit(refused)
+}
+
+// isHook reports whether the first argument is hook. The arguments are not yet in
+// os.Args.
+func isHook() bool {
+	fd, err := syscall.Open("/proc/self/cmdline", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	var line [4096]byte
+	n, _ := syscall.Read(fd, line[:])
+	const word = "hook\x00"
+	for i := range line[:max(n, 0)] {
+		if line[i] == 0 { // the end of the program's name
+			rest := line[i+1 : n]
+			return len(rest) >= len(word) && string(rest[:len(word)]) == word
+		}
+	}
+	return false
+}

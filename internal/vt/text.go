@@ -1,0 +1,124 @@
+package vt
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Plain is s as part of a line on a terminal. A character that could move the
+// cursor, end the line or reorder the text is written as its escape in Go's
+// syntax: \n, \u001b, \u202e. A byte that is not UTF-8 is written as \x9b. All other
+// text is unchanged.
+//
+// Text that comes from outside is printed with it: names of folders and files,
+// labels, ids, what a harness or a client reported, and errors about them.
+func Plain(s string) string {
+	if !strings.ContainsFunc(s, acts) && utf8.ValidString(s) {
+		return s
+	}
+	var out strings.Builder
+	for i, r := range s {
+		switch {
+		case r == '\n':
+			out.WriteString(`\n`)
+		case r == '\r':
+			out.WriteString(`\r`)
+		case r == '\t':
+			out.WriteString(`\t`)
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
+			fmt.Fprintf(&out, `\x%02x`, s[i])
+		case acts(r):
+			fmt.Fprintf(&out, `\u%04x`, r)
+		default:
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
+}
+
+// acts reports whether a terminal may act on r instead of showing it: the control
+// characters C0 and C1, DEL, separators of lines, and controls of the direction of
+// text.
+func acts(r rune) bool {
+	switch {
+	case r < 0x20, r >= 0x7f && r <= 0x9f:
+		return true
+	case r == 0x061c, r == 0x200e, r == 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+		return true
+	}
+	return false
+}
+
+// Word is s as one word of a shell's command line.
+func Word(s string) string {
+	const safe = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-"
+	switch plain := Plain(s); {
+	case s != "" && strings.Trim(s, safe) == "":
+		return s
+	case plain != s:
+		return "$'" + Plain(strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s)) + "'"
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// A Filter writes text and JSON so that a terminal acts on nothing in it but the
+// ends of lines and tabs. It writes other such characters as \u009b, which is the
+// same string in JSON, and U+FFFD for what is not UTF-8.
+type Filter struct {
+	to      io.Writer
+	out     []byte
+	pending []byte // the beginning of a character whose rest was not written yet
+}
+
+// NewFilter returns a Filter that writes to w.
+func NewFilter(w io.Writer) *Filter { return &Filter{to: w} }
+
+// Unfiltered returns the writer below.
+func (f *Filter) Unfiltered() io.Writer { return f.to }
+
+// Write writes the whole characters of p. It keeps the beginning of another one
+// for the next call.
+func (f *Filter) Write(p []byte) (int, error) {
+	b := p
+	if len(f.pending) > 0 {
+		b = append(f.pending, p...)
+		f.pending = nil
+	}
+	f.out = f.out[:0]
+	for len(b) > 0 {
+		run := 0 // most bytes are copied as they are
+		for run < len(b) && (b[run] >= ' ' && b[run] < 0x7f || b[run] == '\n') {
+			run++
+		}
+		f.out, b = append(f.out, b[:run]...), b[run:]
+		r, size := utf8.DecodeRune(b)
+		switch {
+		case len(b) == 0:
+		case r == utf8.RuneError && !utf8.FullRune(b):
+			f.pending = append([]byte(nil), b...)
+			size = len(b)
+		case acts(r) && r != '\n' && r != '\t':
+			f.out = fmt.Appendf(f.out, `\u%04x`, r)
+		default:
+			f.out = utf8.AppendRune(f.out, r)
+		}
+		b = b[size:]
+	}
+	if _, err := f.to.Write(f.out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Close writes what is left of an incomplete character. It does not close the
+// writer below.
+func (f *Filter) Close() error {
+	if len(f.pending) == 0 {
+		return nil
+	}
+	f.pending = nil
+	_, err := f.to.Write([]byte("\uFFFD"))
+	return err
+}

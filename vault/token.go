@@ -1,0 +1,45 @@
+package vault
+
+import (
+	"fmt"
+	"io"
+
+	"lifeloop/canon"
+)
+
+// A Token is a client's continuation token or a harness's hand-over note. It never
+// prints itself: fmt, encoding/json and a logger write only its size.
+//
+// The text is behind a pointer, because fmt prints the content of an unexported
+// field without calling its methods.
+type Token struct{ text *string }
+
+// NewToken wraps a text that a client or a harness issued.
+func NewToken(text string) Token { return Token{&text} }
+
+// Reveal returns the text. Callers deliver it and store no copy.
+func (t Token) Reveal() string {
+	if t.text == nil {
+		return ""
+	}
+	return *t.text
+}
+
+// Len is the size in bytes.
+func (t Token) Len() int { return len(t.Reveal()) }
+
+// Digest names the token where its text must not appear.
+func (t Token) Digest() canon.Digest { return canon.Sum([]byte(t.Reveal())) }
+
+// String is the redacted form.
+func (t Token) String() string { return fmt.Sprintf("[token of %d bytes]", t.Len()) }
+
+// GoString is String.
+func (t Token) GoString() string { return t.String() }
+
+// Format writes String for every verb: fmt would apply a verb that strings do not
+// have to the fields.
+func (t Token) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, t.String()) }
+
+// MarshalText writes the redacted form, also into JSON.
+func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }

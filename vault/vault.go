@@ -1,0 +1,391 @@
+// Package vault stores a continuation between the end of one harness session and
+// the start of the next: a client's token or a harness's hand-over note, in a file
+// of mode 0600 in a folder of mode 0700.
+//
+// A token is bound to a renewal, a client, an adapter, a working directory and the
+// harness session that ends, and may have an expiry. It is given out once: the vault
+// records durably that it was consumed, and only then returns it. After a crash in
+// between the token is lost and never given out again.
+//
+// It has no clock and no logger, and it interprets no token. Nothing but [Vault.Take]
+// returns a text, and no error quotes one. It encrypts nothing: the user's own
+// programs can read the files of the user.
+//
+//	v := vault.At(folder)
+//	ticket, err := v.Put(vault.Binding{Renewal: "r1", Client: "notes", Adapter: id, Dir: dir, HarnessSession: old}, token, expires, now)
+//	// ticket.Digest may go into a fact; later, also in another process:
+//	token, err := v.Take(ticket, now)
+//	var refused *vault.RefusedError
+//	if errors.As(err, &refused) && refused.Why == vault.Consumed { … }
+package vault
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"lifeloop/canon"
+	"lifeloop/internal/durable"
+)
+
+// MaxToken is the size of the largest token in bytes.
+const MaxToken = 1 << 20
+
+// A Binding is what a token belongs to. A token is only given out for the binding
+// with which it was stored.
+type Binding struct {
+	Renewal        string `json:"renewal"`
+	Client         string `json:"client"`
+	Adapter        string `json:"adapter"`
+	Dir            string `json:"dir"`             // the working directory
+	HarnessSession string `json:"harness_session"` // the one that the renewal ends
+}
+
+// A Ticket names a stored token. It holds no part of the text.
+type Ticket struct {
+	Binding
+	Digest  canon.Digest `json:"digest"`
+	Bytes   int          `json:"bytes"`
+	Stored  int64        `json:"stored_at_epoch_s"`
+	Expires int64        `json:"expires_at_epoch_s,omitempty"` // 0: never
+}
+
+// key is the file name of a ticket without its ending. A token that a client issues
+// again for another renewal has another key.
+func (t Ticket) key() (string, error) {
+	text, err := canon.Marshal(struct {
+		Binding
+		Digest canon.Digest `json:"digest"`
+	}{t.Binding, t.Digest})
+	if err != nil {
+		return "", fmt.Errorf("name a token: %w", err)
+	}
+	return strings.TrimPrefix(string(canon.Sum(text)), "sha256:"), nil
+}
+
+// expired reports whether the token may no longer be given out at now.
+func (t Ticket) expired(now time.Time) bool { return t.Expires != 0 && now.Unix() >= t.Expires }
+
+// A Reason says why a token is not given out.
+type Reason string
+
+const (
+	Missing   Reason = "missing"   // never stored with this binding, or its record was removed
+	Consumed  Reason = "consumed"  // given out before, perhaps to a process that then crashed
+	Expired   Reason = "expired"   // its time passed before it was consumed
+	Discarded Reason = "discarded" // its renewal was rolled back
+	Damaged   Reason = "damaged"   // the file is not what was stored
+)
+
+// A RefusedError means that the vault does not give out a token.
+type RefusedError struct {
+	Why    Reason
+	Digest canon.Digest
+}
+
+func (e *RefusedError) Error() string {
+	how := map[Reason]string{
+		Missing:   "is not in the vault for this client, adapter, folder and harness session",
+		Consumed:  "was already consumed; a token is given out once",
+		Expired:   "has expired",
+		Discarded: "was discarded when its renewal was rolled back",
+		Damaged:   "cannot be read back as it was stored; its file was changed",
+	}[e.Why]
+	return fmt.Sprintf("the continuation %s %s", e.Digest, how)
+}
+
+// The endings of the vault's files. The record of an end is created exclusively, so
+// only one of several callers can end a token, and it is never held again.
+const (
+	heldEnd = ".held" // JSON of a deposit
+	overEnd = ".over" // JSON of an ending; a crash can leave an unfinished one
+)
+
+// A deposit is the content of a held file.
+type deposit struct {
+	Ticket
+	Token string `json:"token"`
+}
+
+// An ending records what became of a token.
+type ending struct {
+	Ticket
+	Why Reason `json:"why"`
+	At  int64  `json:"at_epoch_s"`
+}
+
+// A Vault is a folder of tokens. Several processes may use it at the same time.
+type Vault struct {
+	dir string
+	// testOnlyStep is called between the steps of a change.
+	testOnlyStep func(step string)
+}
+
+// At returns the vault in dir. The first Put creates the folder.
+func At(dir string) *Vault { return &Vault{dir: dir, testOnlyStep: func(string) {}} }
+
+// Put stores a token durably. expires is an instant in seconds since 1970, or 0. A
+// token that was stored with this binding before, and has not been taken, is stored
+// again; one that was taken is refused.
+func (v *Vault) Put(b Binding, token Token, expires int64, now time.Time) (Ticket, error) {
+	t := Ticket{Binding: b, Digest: token.Digest(), Bytes: token.Len(), Stored: now.Unix(), Expires: expires}
+	switch {
+	case token.Len() == 0:
+		return t, errors.New("store a continuation: it is empty")
+	case token.Len() > MaxToken:
+		return t, fmt.Errorf("store a continuation: it has %d bytes, and at most %d are stored", token.Len(), MaxToken)
+	case !utf8.ValidString(token.Reveal()):
+		return t, errors.New("store a continuation: it is not UTF-8")
+	case t.expired(now):
+		return t, &RefusedError{Expired, t.Digest}
+	}
+	key, err := t.key()
+	if err != nil {
+		return t, err
+	}
+	if err := durable.Private(v.dir); err != nil {
+		return t, fmt.Errorf("store a continuation: %w", err)
+	}
+	if why, over := v.over(key); over {
+		return t, &RefusedError{why, t.Digest}
+	}
+	text, err := json.Marshal(deposit{t, token.Reveal()})
+	if err != nil {
+		return t, fmt.Errorf("store a continuation: %w", err)
+	}
+	// Sweep of another process may remove the temporary file before it has its name.
+	for range 3 {
+		if err = durable.WriteFile(v.path(key, heldEnd), text, 0o600); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	if err != nil {
+		return t, fmt.Errorf("store a continuation: %w", err)
+	}
+	if why, over := v.over(key); over { // taken by another caller meanwhile
+		return t, errors.Join(&RefusedError{why, t.Digest}, v.remove(key, heldEnd))
+	}
+	return t, nil
+}
+
+func (v *Vault) path(key, end string) string { return filepath.Join(v.dir, key+end) }
+
+// Take gives out a token, once. When it returns nil, the record that the token was
+// consumed is durable. Every refusal is a [*RefusedError]; with any other error the
+// token may be consumed, and it is not given out.
+func (v *Vault) Take(t Ticket, now time.Time) (Token, error) {
+	key, d, err := v.find(t)
+	if err != nil {
+		return Token{}, err
+	}
+	why := Consumed
+	if d.expired(now) {
+		why = Expired
+	}
+	if err := v.end(key, d, why, now); err != nil {
+		return Token{}, err
+	}
+	if why != Consumed {
+		return Token{}, &RefusedError{why, t.Digest}
+	}
+	return NewToken(d.Token), nil
+}
+
+// Discard removes a token that will not be delivered. It is a [*RefusedError] if
+// the token is not held.
+func (v *Vault) Discard(t Ticket, now time.Time) error {
+	key, d, err := v.find(t)
+	if err != nil {
+		return err
+	}
+	return v.end(key, d, Discarded, now)
+}
+
+// find reads the token of a ticket.
+func (v *Vault) find(t Ticket) (key string, d deposit, err error) {
+	if key, err = t.key(); err != nil {
+		return key, d, err
+	}
+	d, err = v.read(key)
+	if why, over := v.over(key); over || errors.Is(err, fs.ErrNotExist) {
+		return key, d, &RefusedError{why, t.Digest}
+	}
+	if err != nil {
+		return key, d, err
+	}
+	if have := canon.Sum([]byte(d.Token)); have != t.Digest || d.Binding != t.Binding || d.Digest != t.Digest {
+		return key, d, &RefusedError{Damaged, t.Digest}
+	}
+	return key, d, nil
+}
+
+// read reads a held file. Its error never quotes the content.
+func (v *Vault) read(key string) (d deposit, err error) {
+	text, err := durable.ReadFile(v.path(key, heldEnd))
+	if err == nil && json.Unmarshal(text, &d) != nil {
+		err = fmt.Errorf("read the continuation in %s: not what the vault writes (remove the file)", v.path(key, heldEnd))
+	}
+	return d, err
+}
+
+// over returns how the token of this key ended: missing if there is no record. A
+// record that a crash left unfinished counts as consumed.
+func (v *Vault) over(key string) (why Reason, over bool) {
+	e, err := v.ending(key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Missing, false
+	}
+	return e.Why, true
+}
+
+// ending reads the record of a token that is over. An unfinished one has no time.
+func (v *Vault) ending(key string) (ending, error) {
+	text, err := durable.ReadFile(v.path(key, overEnd))
+	if err != nil {
+		return ending{Why: Consumed}, err
+	}
+	e := ending{}
+	if json.Unmarshal(text, &e) != nil || e.Why == "" {
+		return ending{Why: Consumed}, nil
+	}
+	return e, nil
+}
+
+// end records that a token is over, and then erases its text. The record is created
+// exclusively, which decides between several callers, and it is durable before the
+// text is used: a crash at any later time finds a token that is over.
+func (v *Vault) end(key string, d deposit, why Reason, now time.Time) error {
+	text, err := json.Marshal(ending{d.Ticket, why, now.Unix()})
+	if err != nil {
+		return fmt.Errorf("end a continuation: %w", err)
+	}
+	v.testOnlyStep("read")
+	switch err := v.record(v.path(key, overEnd), text); {
+	case errors.Is(err, fs.ErrExist):
+		was, _ := v.over(key)
+		return &RefusedError{was, d.Digest}
+	case err != nil:
+		return fmt.Errorf("end a continuation: %w", err)
+	}
+	v.testOnlyStep("recorded")
+	if err := v.remove(key, heldEnd); err != nil {
+		return fmt.Errorf("erase a continuation: %w", err)
+	}
+	v.testOnlyStep("erased")
+	return nil
+}
+
+// record creates a file that must not exist and makes it durable.
+func (v *Vault) record(path string, text []byte) error {
+	f, err := durable.Open(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	v.testOnlyStep("created")
+	_, err = f.Write(text)
+	return cmp.Or(err, f.Sync(), f.Close(), durable.SyncDir(v.dir))
+}
+
+// remove removes a file durably. A file that does not exist is no error.
+func (v *Vault) remove(key, end string) error {
+	if err := os.Remove(v.path(key, end)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return durable.SyncDir(v.dir)
+}
+
+// Held lists the tokens that match and can be taken at now, the oldest first: for a
+// process that did not store them.
+func (v *Vault) Held(match func(Binding) bool, now time.Time) ([]Ticket, error) {
+	var found []Ticket
+	err := v.each(heldEnd, func(key string) error {
+		d, err := v.read(key)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // another process has taken it
+		}
+		if err == nil && match(d.Binding) && !d.expired(now) {
+			found = append(found, d.Ticket)
+		}
+		return err
+	})
+	slices.SortStableFunc(found, func(a, b Ticket) int { return int(a.Stored - b.Stored) })
+	return found, err
+}
+
+// Sweep completes what a crash interrupted: it erases the text of ended and expired
+// tokens and of writes that were never finished, and forgets what ended before the
+// instant keep, which is at least a day ago: until then the client cannot store the
+// same token again. It may run beside other callers.
+func (v *Vault) Sweep(now, keep time.Time) error {
+	err := v.each(heldEnd, func(key string) error {
+		if d, err := v.read(key); err == nil && d.expired(now) {
+			return v.end(key, d, Expired, now)
+		}
+		return nil
+	})
+	return errors.Join(err, v.each(overEnd, func(key string) error {
+		err := v.remove(key, heldEnd) // before the record: the token must stay over
+		if e, read := v.ending(key); err == nil && read == nil && e.At != 0 && e.At < keep.Unix() {
+			err = v.remove(key, overEnd)
+		}
+		return err
+	}), v.removeParts())
+}
+
+// each calls f with the key of every file that has this ending.
+func (v *Vault) each(end string, f func(key string) error) error {
+	names, err := v.names()
+	for _, name := range names {
+		if key, ok := strings.CutSuffix(name, end); ok && !strings.HasPrefix(name, ".") {
+			err = errors.Join(err, f(key))
+		}
+	}
+	return err
+}
+
+// removeParts removes the temporary files of interrupted writes.
+func (v *Vault) removeParts() error {
+	names, err := v.names()
+	for _, name := range names {
+		if strings.HasPrefix(name, ".") {
+			if gone := os.Remove(filepath.Join(v.dir, name)); !errors.Is(gone, fs.ErrNotExist) {
+				err = errors.Join(err, gone)
+			}
+		}
+	}
+	return err
+}
+
+func (v *Vault) names() (names []string, err error) {
+	entries, err := os.ReadDir(v.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+// File writes a token that was taken into a file of mode 0600, for a program that
+// reads it there. The caller removes the file; after a crash Sweep does.
+func (v *Vault) File(token Token) (path string, err error) {
+	f, err := os.CreateTemp(v.dir, ".given-*")
+	if err != nil {
+		return "", fmt.Errorf("write a continuation for a program: %w", err)
+	}
+	_, err = f.WriteString(token.Reveal())
+	if err = cmp.Or(err, f.Close()); err != nil {
+		_ = os.Remove(f.Name())
+		return "", fmt.Errorf("write a continuation for a program: %w", err)
+	}
+	return f.Name(), nil
+}
