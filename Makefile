@@ -1,18 +1,16 @@
 # The tasks of this repository. A target is a few lines; longer ones call a script
-# in scripts/. All but e2e need only Go and git.
+# in scripts/. All but the e2e tasks need only Go and git.
 
 # ./... does not match the two programs in testdata.
 PACKAGES := ./... ./testdata/fakeharness ./testdata/fakeclient/...
 
-.PHONY: build test race lint fmt cover fuzz chaos bench demo e2e
+.PHONY: build test race lint fmt cover fuzz chaos vuln bench soak demo e2e e2e-newest
 
 build: # build the static binaries bin/lifeloop-wrap and bin/lifeloop-hook
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
 
 test: lint # all tests that need no network, with the race detector if there is a C compiler
-	scripts/test.sh $(TESTFLAGS) ./...
-	go test -tags lifeloopdebug $(TESTFLAGS) ./supervisor # documents are checked at run time
-	go test -tags lifeloopdebug $(TESTFLAGS) -run 'TestScripts/(run|host_hook|observe)_' ./cmd/lifeloop-wrap
+	scripts/test.sh $(TESTFLAGS)
 
 race: # all tests with the race detector; an error if it cannot run
 	go test -race $(TESTFLAGS) ./...
@@ -32,15 +30,23 @@ cover: # write cover.out and print the total
 fuzz: # run every fuzz target for FUZZTIME (default 10s); use FUZZTIME=2m after a change to a format
 	scripts/fuzz.sh $(FUZZTIME)
 
-chaos: # check WORLDS random worlds against every law, and kill a process at every append of a session
-	go test -count=1 -v -timeout 2h -run TestWorlds ./kernel -worlds $(or $(WORLDS),100000)
-	go test -count=1 -v -timeout 1h -run TestKillMatrix ./cmd/lifeloop-wrap -kills 0
+chaos: # WORLDS random worlds, a kill at every append, the fault matrix; prints what was tried and lost
+	@scripts/chaos.sh $(WORLDS)
+
+vuln: # search known vulnerabilities; says so where their database cannot be reached
+	@scripts/vuln.sh $(PACKAGES)
 
 bench: build # measure ratios to floors of the same run
 	go run ./bench -wrap bin/lifeloop-wrap $(BENCHFLAGS)
+
+soak: build # run turns at 30 a second for SOAK (default 10m); an error if the wrapper's memory grows
+	go run ./bench/soak -wrap bin/lifeloop-wrap -for $(or $(SOAK),10m)
 
 demo: build
 	bin/lifeloop-wrap demo
 
 e2e: # run real harnesses from .harnesses against scripted models; prints what is missing
 	go test -tags e2e -count=1 -v -timeout 20m ./e2e
+
+e2e-newest: # run the same stories with the newest published versions; prints which hold
+	scripts/newest.sh

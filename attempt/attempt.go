@@ -65,7 +65,7 @@ type Retries struct {
 	Loop       CrashLoop
 	OnLimit    OnLimit
 	// Decide is how long a program may take to refuse a retry or to choose its
-	// delay; 0: none is asked.
+	// delay; 0: no program is asked.
 	Decide time.Duration
 }
 
@@ -240,7 +240,7 @@ func (p *Policy) After(s Spent, f Failure, seed string) Next {
 		}
 		if p.Loop.Launches > 0 && s.Short >= p.Loop.Launches && p.Loop.Quarantine > next.Delay {
 			next.Delay = p.Loop.Quarantine
-			if !waits { // a wait for the limit needs no budget, and keeps its name
+			if !waits { // a wait for the limit needs no budget, and stays WaitLimit
 				next.Wait = WaitQuarantine
 			}
 		}

@@ -24,7 +24,7 @@ type Rule struct {
 type RuleOn string
 
 const (
-	OnOutput RuleOn = "output" // each line, also one whose end does not come
+	OnOutput RuleOn = "output" // each line, also a last one without a newline
 	OnExit   RuleOn = "exit"   // the whole text, after the attempt ended
 )
 
@@ -52,8 +52,8 @@ type RuleResult struct {
 	Recoverable bool     `json:"recoverable"`
 }
 
-// A Finding is what a [Watch] found in one line of the output, or in its part
-// that came so far.
+// A Finding is what a [Watch] found in one line of the output, or in the part of a
+// line that came so far.
 type Finding struct {
 	Units int64        // lines so far, with this one if it is complete
 	Rules []RuleResult // the results of all rules, if one broke for the first time
@@ -93,7 +93,7 @@ type stream struct {
 	strip    stripper
 	line     []byte    // since its last end of a line
 	examined int       // bytes of line that rules have seen
-	since    time.Time // when the first of the others came
+	since    time.Time // when the first byte after those came
 	kept     int       // bytes of line that are in the text
 	counted  bool      // line is a unit already
 	series   series
@@ -121,8 +121,8 @@ func (w *Watch) Printed() bool { return w.printed }
 // Units returns the number of lines so far, and of pieces passed as whole.
 func (w *Watch) Units() int64 { return w.units }
 
-// Oldest returns since when a part of a line waits for the rest, zero if none does.
-// The caller calls Examine if the rest does not come soon.
+// Oldest returns when the oldest incomplete line began to wait for its rest, zero
+// if none waits. The caller calls Examine if the rest does not come soon.
 func (w *Watch) Oldest() (at time.Time) {
 	for _, s := range w.streams {
 		if w.output && s.examined < len(s.line) && (at.IsZero() || s.since.Before(at)) {
@@ -188,8 +188,8 @@ func (w *Watch) Text(at time.Time, stream int, b []byte, whole bool) iter.Seq[Fi
 	}
 }
 
-// Examine checks the incomplete lines that wait since the given time or longer. It
-// yields those in which it found something.
+// Examine checks the incomplete lines that have waited since the given time or
+// longer. It yields those in which it found something.
 func (w *Watch) Examine(since time.Time) iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		for _, s := range w.streams {
@@ -274,7 +274,8 @@ func (w *Watch) keepLine(s *stream, end string) {
 
 // match matches text against the rules of one kind. The result is empty unless a
 // rule broke that was not broken before. A rule has passed only if the text does
-// not break it. A fatal rule hides no other one, which may have to end the attempt.
+// not break it. All rules are matched even after a fatal one, because another one
+// may have to end the attempt.
 func (w *Watch) match(on RuleOn, text []byte) []RuleResult {
 	var results []RuleResult
 	broke := false
@@ -296,8 +297,8 @@ func (w *Watch) match(on RuleOn, text []byte) []RuleResult {
 	return results
 }
 
-// drifts reports whether a line or call is the one too many in its series. That is
-// reported once.
+// drifts reports whether a line or call repeats the ones before it too often. It
+// reports true only once.
 func (w *Watch) drifts(s *series, what string) bool {
 	if w.repeat == 0 || w.drifted {
 		return false
@@ -329,8 +330,8 @@ func (w *Watch) End() []RuleResult {
 	return w.match(OnExit, w.text[max(0, len(w.text)-textLimit):])
 }
 
-// Clean returns the results of the output rules if none of them was broken, which
-// is reported nowhere else. Otherwise it is empty.
+// Clean returns the results of the output rules if none of them was broken; those
+// results are reported nowhere else. Otherwise it is empty.
 func (w *Watch) Clean() (results []RuleResult) {
 	for _, r := range w.rules {
 		if r.On != OnOutput {
@@ -369,8 +370,8 @@ func visible(b []byte) bool {
 }
 
 // A stripper removes control sequences and control characters from a stream that
-// comes in pieces. A carriage return before a newline is part of it; a lone one
-// starts the line again.
+// comes in pieces. A carriage return before a newline is removed as part of the
+// newline; a lone one is kept.
 type stripper struct {
 	parser vt.Parser
 	cr     bool // the last byte was a carriage return

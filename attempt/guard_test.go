@@ -15,7 +15,8 @@ func rule(id string, on RuleOn, pattern string, severity Severity, recoverable b
 	return Rule{ID: id, On: on, Pattern: regexp.MustCompile(pattern), Severity: severity, Recoverable: recoverable}
 }
 
-// text passes output of the only stream at one time, and returns what was found.
+// text passes b as output of a single stream, all at one time, and returns the
+// findings.
 func text(w *Watch, b string, whole bool) (found []Finding) {
 	for f := range w.Text(time.Time{}, 0, []byte(b), whole) {
 		if f.Rules != nil || f.Drift {
@@ -84,7 +85,7 @@ func TestDriftIsRepetition(t *testing.T) {
 	require.Empty(t, text(w, "again\nagain\n", false), "drift is reported once")
 
 	w = NewWatch(&Policy{Checks: Checks{Repeat: 2}})
-	piece := strings.Repeat("x", 64<<10) + "\n" // the pieces of an endless line are alike
+	piece := strings.Repeat("x", 64<<10) + "\n" // an endless line gives equal pieces
 	require.Empty(t, text(w, piece+piece+piece, false))
 
 	w = NewWatch(&Policy{Checks: Checks{Repeat: 2}})
@@ -111,8 +112,8 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// Each line of an output of several streams is checked alone, and the last one needs
-// no end.
+// The lines of each stream are checked separately, and the last line needs no
+// newline.
 func TestStreamsDoNotMix(t *testing.T) {
 	w := NewWatch(&Policy{Checks: Checks{Repeat: 2, Rules: []Rule{rule("key", OnOutput, "^sk-1$", Error, true), rule("whole", OnExit, "sk-\nout", Error, true)}}})
 	var units []int64
@@ -136,7 +137,7 @@ func TestStreamsDoNotMix(t *testing.T) {
 	require.False(t, w.End()[0].Passed)
 }
 
-// Part of a line waits for the rest, until its time is over.
+// An incomplete line waits for its rest, until the time for that is over.
 func TestPartOfALine(t *testing.T) {
 	at := func(ms int) time.Time { return time.UnixMilli(int64(1_000_000 + ms)) }
 	w := NewWatch(&Policy{Checks: Checks{Rules: []Rule{rule("prompt", OnOutput, "Password:$", Error, true)}}})

@@ -58,9 +58,10 @@ func catchup(b *bench) (rows []row) {
 	return rows
 }
 
-// beside measures how much a catch-up delays the keyboard. It takes the slowest
-// tenth of the keys through a process that is otherwise idle, catches up at low
-// priority as the watcher does, or catches up on an ordinary goroutine.
+// beside measures how much a catch-up delays the keyboard. It compares the 90th
+// percentile of the keys' times through three processes: one that is otherwise
+// idle, one that catches up at low priority as the watcher does, and one that
+// catches up on an ordinary goroutine.
 func beside(b *bench) []row {
 	path := b.program("history")
 	writeHistory(path, (*historian).claude)
@@ -119,7 +120,7 @@ type historian struct {
 	*rand.Rand
 	out     *bufio.Writer
 	turn    int
-	ordinal int // of the next Codex record
+	ordinal int // number of the next Codex record
 	wrote   walked
 }
 

@@ -10,9 +10,10 @@ import (
 // keys is the number of keys per round and program.
 const keys = 60
 
-// echo measures the time of a key to the program and back to the screen. A client
-// must not slow it, so the same program is measured with a client that sleeps. It is
-// also compared with itself, which shows the noise.
+// echo measures the time from a key press until the program's echo is on the
+// screen. A client must not slow this down, so the same program is measured with a
+// client that sleeps. The program is also compared with itself, which shows the
+// noise.
 func echo(b *bench) []row {
 	inner := b.faked(`{"print":"ready"}{"echo_until":"q"}`)
 	sleeper := append([]string{b.wrap, "run", "--client", "sleeper=sleep 30", "--client-drain", "1ms", "--"}, inner...)

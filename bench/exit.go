@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exit measures the time from the program's exit to the wrapper's exit, also when the
-// program leaves a child that holds the terminal open.
+// exit measures the time from the program's exit to the wrapper's exit, with and
+// without a child of the program that holds the terminal open.
 func exit(b *bench) []row {
 	// The program holds a pipe open, the child does not: the end of the pipe marks
 	// the program's exit to the microsecond.
@@ -39,7 +39,7 @@ func (b *bench) exitTime(wrapper []string, script string) time.Duration {
 	gone := make(chan time.Time, 1)
 	go func() {
 		defer close(gone)
-		r, err := os.Open(fifo) // waits for the program
+		r, err := os.Open(fifo) // blocks until the program opens the pipe
 		if err != nil {
 			return
 		}

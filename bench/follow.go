@@ -52,12 +52,13 @@ type follower struct {
 	cmd  *exec.Cmd
 	file *os.File
 	out  *bufio.Reader
-	// events is the number of output lines per record, and first that of the first
-	// record.
+	// events is the number of output lines per record. first is the number of output
+	// lines for the first record.
 	events, first int
 }
 
-// follower starts a program that follows a new file, and waits until it watches it.
+// follower starts a program that follows a new file, and waits until the program
+// watches the file.
 func (b *bench) follower(name string, argv func(path string) []string) *follower {
 	path := filepath.Join(b.program(name+"-dir"), "transcript.jsonl")
 	must(os.Mkdir(filepath.Dir(path), 0o700))

@@ -13,8 +13,8 @@ import (
 	"lifeloop/control"
 )
 
-// hook measures the process that a harness waits for at every turn: the small
-// program, and the large one that replaces it where it is missing.
+// hook measures the process that a harness waits for at every turn: lifeloop-hook,
+// and `lifeloop-wrap hook`, which replaces it where lifeloop-hook is missing.
 func hook(b *bench) []row {
 	door := got(control.Listen(filepath.Join(b.dir, "hook.sock")))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -26,6 +26,9 @@ func hook(b *bench) []row {
 
 	input := filepath.Join(b.dir, "hook.json")
 	must(os.WriteFile(input, []byte(`{"hook_event_name":"UserPromptSubmit","prompt":"x"}`), 0o600))
+	keyFile := filepath.Join(b.dir, "hook.key")
+	must(os.WriteFile(keyFile, []byte("4D7G2Q6XK3ZB5M7TNVWYPCJHRA"), 0o600))
+	key := "--key=" + keyFile
 	const event = "UserPromptSubmit"
 	empty, small := b.program("empty"), filepath.Join(filepath.Dir(b.wrap), "lifeloop-hook")
 	call := func(socket string, argv ...string) func(int) time.Duration {
@@ -52,8 +55,8 @@ func hook(b *bench) []row {
 			return spent
 		}
 	}
-	t := inTurn(b.rounds*8, call("", empty), call("", empty), call(door.Path(), small, event), call("", small, event),
-		call(door.Path(), b.wrap, "hook", event), call("", b.wrap, "hook", event))
+	t := inTurn(b.rounds*8, call("", empty), call("", empty), call(door.Path(), small, key, event), call("", small, key, event),
+		call(door.Path(), b.wrap, "hook", key, event), call("", b.wrap, "hook", key, event))
 	return []row{
 		t.pairs(0, 1).ratioRow("an empty Go program / itself"),
 		t.pairs(0, 3).ratioRow("hook, without a session / an empty Go program").atMost(1.3),

@@ -56,6 +56,9 @@ var measurements = []struct {
 	{"beside", beside},
 	{"follow", follow},
 	{"wait", wait},
+	{"past", past},
+	{"long", long},
+	{"memory", memory},
 }
 
 func main() {
@@ -124,8 +127,8 @@ func (b *bench) measure(run func(*bench) []row) (rows []row, err error) {
 	return run(b), nil
 }
 
-// failure carries the error that ends a measurement to measure: nothing in between
-// can handle one.
+// failure carries an error to measure, which then ends the measurement. No function
+// on the way can handle the error.
 type failure struct{ error }
 
 // must ends the measurement if err is not nil.

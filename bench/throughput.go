@@ -11,7 +11,7 @@ import (
 
 const volume = 64 << 20
 
-// throughput measures the time of 64 MiB from the program to the screen.
+// throughput measures how long 64 MiB take from the program to the screen.
 func throughput(b *bench) []row {
 	path := b.program("volume")
 	sum := writeScreenful(path)

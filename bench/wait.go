@@ -54,8 +54,8 @@ func wait(b *bench) []row {
 	}
 }
 
-// waited measures the time from the news to the exit of a program that waits for
-// it.
+// waited starts cmd, calls news when cmd waits, and returns the time from that
+// call to the exit of cmd.
 func (b *bench) waited(cmd *exec.Cmd, news func()) time.Duration {
 	cmd.Stderr = os.Stderr
 	must(cmd.Start())

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,14 +114,14 @@ func TestAHookIsAnswered(t *testing.T) {
 	for _, size := range []int{0, 1, 5000, 1 << 20, MaxBody - 64} {
 		input := strings.Repeat("ü", size/2) + strings.Repeat("\x00", size%2)
 		var out bytes.Buffer
-		require.NoError(t, hook.Call(s.Path(), "SessionStart", []byte(input), &out, later()))
+		require.NoError(t, hook.Call(s.Path(), "k", "SessionStart", []byte(input), &out, later()))
 		if want := "SessionStart: " + input; out.String() != want {
 			t.Errorf("size %d: %d bytes came back, want %d", size, out.Len(), len(want))
 		}
 	}
 	for _, event := range []string{"Stop", `with "quotes" \ and <angles>`, "über\n\x00\x7f\u2028", strings.Repeat("e", maxEvent)} {
 		var out bytes.Buffer
-		require.NoError(t, hook.Call(s.Path(), event, []byte("in"), &out, later()))
+		require.NoError(t, hook.Call(s.Path(), "k", event, []byte("in"), &out, later()))
 		require.Equal(t, event+": in", out.String())
 	}
 }
@@ -129,7 +130,7 @@ func TestDeliveredMeansWrittenWhole(t *testing.T) {
 	// Each case is a peer; delivered is what Answer must return.
 	ask := func(out io.Writer) func(*testing.T, *Server) {
 		return func(_ *testing.T, s *Server) {
-			_ = hook.Call(s.Path(), "Stop", []byte("in"), out, later())
+			_ = hook.Call(s.Path(), "k", "Stop", []byte("in"), out, later())
 		}
 	}
 	raw := func(after string) func(*testing.T, *Server) {
@@ -222,7 +223,7 @@ func TestOnlyTheFirstAnswerCounts(t *testing.T) {
 		delivered <- []bool{call.Answer([]byte("first")), call.Answer([]byte("second"))}
 	}))
 	var out bytes.Buffer
-	require.NoError(t, hook.Call(s.Path(), "Stop", []byte(""), &out, later()))
+	require.NoError(t, hook.Call(s.Path(), "k", "Stop", []byte(""), &out, later()))
 	require.Equal(t, []bool{true, false}, within(t, delivered))
 	if out.String() != "first" {
 		t.Errorf("printed %q", out.String())
@@ -232,7 +233,7 @@ func TestOnlyTheFirstAnswerCounts(t *testing.T) {
 func TestAHandlerThatDoesNotAnswer(t *testing.T) {
 	s := open(t, handler(func(context.Context, *HookCall) {}))
 	var out bytes.Buffer
-	require.NoError(t, hook.Call(s.Path(), "Stop", []byte(""), &out, later()))
+	require.NoError(t, hook.Call(s.Path(), "k", "Stop", []byte(""), &out, later()))
 	if out.Len() != 0 {
 		t.Errorf("printed %q, want nothing", out.String())
 	}
@@ -257,7 +258,7 @@ func TestAnAnswerFromAnotherGoroutine(t *testing.T) {
 		}
 	}))
 	var out bytes.Buffer
-	require.NoError(t, hook.Call(s.Path(), "Stop", []byte(""), &out, later()))
+	require.NoError(t, hook.Call(s.Path(), "k", "Stop", []byte(""), &out, later()))
 	if !within(t, delivered) || out.String() != "from the loop" {
 		t.Errorf("printed %q", out.String())
 	}
@@ -268,7 +269,7 @@ func TestAnAnswerTooLargeIsNotSent(t *testing.T) {
 	delivered := make(chan bool, 1)
 	s := open(t, handler(func(_ context.Context, call *HookCall) { delivered <- call.Answer(make([]byte, MaxBody+1)) }))
 	var out bytes.Buffer
-	require.NoError(t, hook.Call(s.Path(), "Stop", []byte(""), &out, later()))
+	require.NoError(t, hook.Call(s.Path(), "k", "Stop", []byte(""), &out, later()))
 	if within(t, delivered) || out.Len() != 0 {
 		t.Errorf("delivered %d bytes", out.Len())
 	}
@@ -280,7 +281,7 @@ func TestNotifyDoesNotWait(t *testing.T) {
 		<-call.Gone()
 		received <- call
 	}))
-	require.NoError(t, hook.Notify(s.Path(), "StatusLine", []byte("{}"), later()))
+	require.NoError(t, hook.Notify(s.Path(), "k", "StatusLine", []byte("{}"), later()))
 	call := within(t, received)
 	if call.Event != "StatusLine" || string(call.Input) != "{}" || !call.OneWay {
 		t.Errorf("received %+v", call)
@@ -289,21 +290,28 @@ func TestNotifyDoesNotWait(t *testing.T) {
 		t.Error("delivered to a one-way call")
 	}
 
-	// A server that does not accept receives it too: it waits in the queue.
+	// A call to a server that does not accept succeeds too: it waits in the queue.
 	idle, err := Listen(filepath.Join(shortDir(t), "s.sock"))
 	require.NoError(t, err)
 	defer idle.Close()
-	require.NoError(t, hook.Notify(idle.Path(), "StatusLine", []byte("{}"), later()))
+	require.NoError(t, hook.Notify(idle.Path(), "k", "StatusLine", []byte("{}"), later()))
 }
 
 func TestManyHooksAtOnce(t *testing.T) {
-	const n = 100
-	// No call is answered before all are open: they wait at the same time.
-	var all sync.WaitGroup
-	all.Add(n)
+	const n = 3 * maxPeers
+	// No call is answered before the room is full, so its calls wait at the same time.
+	// The other calls wait for a place, and none is lost.
+	var inside atomic.Int32
+	full := make(chan struct{})
+	var once sync.Once
 	s := open(t, handler(func(ctx context.Context, call *HookCall) {
-		all.Done()
-		all.Wait()
+		if now := inside.Add(1); now == maxPeers {
+			once.Do(func() { close(full) })
+		} else if now > maxPeers {
+			t.Errorf("%d calls at the same time", now)
+		}
+		<-full
+		inside.Add(-1) // before the answer, which frees the place
 		echo(ctx, call)
 	}))
 	errs := make(chan error, n)
@@ -311,7 +319,7 @@ func TestManyHooksAtOnce(t *testing.T) {
 		go func() {
 			var out bytes.Buffer
 			input := strings.Repeat("x", 1000*i)
-			err := hook.Call(s.Path(), "Stop", []byte(input), &out, later())
+			err := hook.Call(s.Path(), "k", "Stop", []byte(input), &out, later())
 			if err == nil && out.String() != "Stop: "+input {
 				err = fmt.Errorf("hook %d got %d bytes", i, out.Len())
 			}
@@ -323,6 +331,79 @@ func TestManyHooksAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// closed reports whether the server has closed a connection without an answer.
+func closed(t *testing.T, conn *net.UnixConn) bool {
+	t.Helper()
+	require.NoError(t, conn.SetReadDeadline(time.Now()))
+	_, err := conn.Read(make([]byte, 1))
+	return !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// Silent peers cannot keep the others out: the oldest one loses its place.
+func TestTheOldestIdlePeerMakesRoom(t *testing.T) {
+	s := open(t, echo)
+	var silent []*net.UnixConn
+	for range maxPeers {
+		silent = append(silent, dialRaw(t, s))
+	}
+	for n := range 2 {
+		var out bytes.Buffer
+		require.NoError(t, hook.Call(s.Path(), "k", "Stop", []byte("in"), &out, later()))
+		require.Equal(t, "Stop: in", out.String())
+		silent = append(silent, dialRaw(t, s)) // the peer takes the free place again
+		_, err := silent[n].Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF, "the oldest one has lost its place")
+	}
+	for _, conn := range silent[2:] {
+		require.False(t, closed(t, conn))
+	}
+}
+
+// The requests of all peers together are bounded.
+func TestPeersHoldLimitedMemory(t *testing.T) {
+	over := make(chan struct{})
+	held := make(chan int, 8)
+	s := open(t, handler(func(ctx context.Context, call *HookCall) {
+		if call.Event == "Hold" {
+			held <- len(call.Input)
+			<-over
+		}
+		echo(ctx, call)
+	}))
+	// Two peers send most of the largest request and stop.
+	var idle []*net.UnixConn
+	most := append([]byte(`{"op":"hook","event":"Stop","bytes":16777216}`+"\n"), make([]byte, MaxBody-1<<10)...)
+	for range 2 {
+		conn := dialRaw(t, s)
+		_, err := conn.Write(most)
+		require.NoError(t, err)
+		idle = append(idle, conn)
+	}
+	var answers sync.WaitGroup
+	hold := func(size int) {
+		answers.Go(func() {
+			_ = hook.Call(s.Path(), "k", "Hold", make([]byte, size), io.Discard, later())
+		})
+		require.Equal(t, size, within(t, held))
+	}
+	hold(15 << 20)
+	_, err := idle[0].Read(make([]byte, 1))
+	require.Error(t, err, "the oldest idle one has lost its place")
+	hold(15 << 20)
+	_, err = idle[1].Read(make([]byte, 1))
+	require.Error(t, err, "and so has the other")
+
+	// Peers that wait for an answer keep their places.
+	err = hook.Call(s.Path(), "k", "Stop", make([]byte, 4<<20), io.Discard, later())
+	require.Error(t, err)
+	var out bytes.Buffer
+	require.NoError(t, hook.Call(s.Path(), "k", "Stop", []byte("small"), &out, later()))
+	require.Equal(t, "Stop: small", out.String())
+	close(over)
+	answers.Wait()
+	require.NoError(t, hook.Call(s.Path(), "k", "Stop", make([]byte, 15<<20), io.Discard, later()), "the memory is free again")
 }
 
 func TestInvalidRequestsAreRefused(t *testing.T) {
@@ -382,8 +463,8 @@ func TestCloseEndsAllConnections(t *testing.T) {
 	}()
 	asked := make(chan error, 1)
 	var out bytes.Buffer
-	go func() { asked <- hook.Call(s.Path(), "Stop", []byte(""), &out, later()) }()
-	silent := dialRaw(t, s) // it sends no request
+	go func() { asked <- hook.Call(s.Path(), "k", "Stop", []byte(""), &out, later()) }()
+	silent := dialRaw(t, s) // this peer sends no request
 	within(t, entered)
 
 	require.NoError(t, s.Close())
@@ -400,7 +481,7 @@ func TestCloseEndsAllConnections(t *testing.T) {
 
 func TestCallErrors(t *testing.T) {
 	dir := shortDir(t)
-	idle, err := Listen(filepath.Join(dir, "idle.sock")) // it never accepts
+	idle, err := Listen(filepath.Join(dir, "idle.sock")) // this server never accepts
 	require.NoError(t, err)
 	defer idle.Close()
 	cases := []struct {
@@ -416,7 +497,7 @@ func TestCallErrors(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			err := hook.Call(c.socket, "Stop", c.input, &out, time.Now().Add(50*time.Millisecond))
+			err := hook.Call(c.socket, "k", "Stop", c.input, &out, time.Now().Add(50*time.Millisecond))
 			if err == nil || !strings.Contains(err.Error(), c.want) || out.Len() != 0 {
 				t.Errorf("error %v, printed %q; want %q and nothing", err, out.String(), c.want)
 			}
@@ -553,30 +634,97 @@ func requirePrivate(t *testing.T, dir string) {
 	require.Equal(t, os.ModeDir|0o700, info.Mode())
 }
 
+// Without a runtime folder, nothing stays in the temporary folder: the last session
+// that ends removes the folder, and the next session removes what a killed one left.
+func TestTheTemporaryFolderIsRemoved(t *testing.T) {
+	tmp := shortDir(t)
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("TMPDIR", tmp)
+	empty := func() bool {
+		entries, err := os.ReadDir(tmp)
+		require.NoError(t, err)
+		return len(entries) == 0
+	}
+	usual := filepath.Join(tmp, tempName())
+	for _, dir := range []string{usual, usual + "-1"} { // killed processes left them
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "a.sock"), Net: "unix"})
+		require.NoError(t, err)
+		stale.SetUnlinkOnClose(false)
+		require.NoError(t, stale.Close())
+	}
+	first, err := Open("first")
+	require.NoError(t, err)
+	require.NoDirExists(t, usual+"-1")
+	second, err := Open("second")
+	require.NoError(t, err)
+	require.NoError(t, first.Close())
+	require.FileExists(t, second.Path())
+	require.NoError(t, second.Close())
+	require.True(t, empty())
+	_, err = CheckSocketDir()
+	require.NoError(t, err)
+	require.True(t, empty())
+
+	// A session that begins while another one ends still has its folder.
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for n := range 50 {
+				s, err := Open(fmt.Sprintf("s%d-%d", i, n))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if conn, err := net.Dial("unix", s.Path()); err != nil {
+					t.Error(err)
+				} else {
+					conn.Close()
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.True(t, empty())
+
+	// A folder that others can write is not used, and the error names it.
+	require.NoError(t, os.Chmod(tmp, 0o777))
+	_, err = tempDir(tmp)
+	require.ErrorContains(t, err, "set XDG_RUNTIME_DIR to a folder that you own")
+	require.ErrorContains(t, err, "every user can write "+tmp+", which has mode 0777 (choose another folder, or: chmod o-w '"+tmp+"')")
+	require.True(t, empty())
+}
+
 // doer is a Doer made of a function. It ignores hooks.
-type doer func(ctx context.Context, name string, input []byte) []byte
+type doer func(ctx context.Context, c Command) []byte
 
 func (doer) Hook(context.Context, *HookCall) {}
 
-func (d doer) Do(ctx context.Context, name string, input []byte) []byte { return d(ctx, name, input) }
+func (d doer) Do(ctx context.Context, c Command) []byte { return d(ctx, c) }
 
 func TestACommandIsAnswered(t *testing.T) {
-	s := open(t, doer(func(_ context.Context, name string, input []byte) []byte {
-		return fmt.Appendf(nil, "%s: %s", name, input)
+	s := open(t, doer(func(_ context.Context, c Command) []byte {
+		if c.PID != os.Getpid() || c.Token != "token" {
+			return fmt.Appendf(nil, "process %d, token %s", c.PID, c.Token)
+		}
+		return fmt.Appendf(nil, "%s: %s", c.Name, c.Input)
 	}))
 	for _, size := range []int{0, 1, 5000, MaxBody - 64} {
 		input := bytes.Repeat([]byte("x"), size)
-		out, err := Do(s.Path(), "pause", input, later())
+		out, err := Do(s.Path(), Command{Name: "pause", Input: input, Token: "token"}, later())
 		require.NoError(t, err)
 		require.Equal(t, "pause: "+string(input), string(out))
 	}
-	_, err := Do(s.Path(), "", nil, later())
+	_, err := Do(s.Path(), Command{Name: "", Input: nil, Token: "token"}, later())
 	require.ErrorContains(t, err, "event name of 0 bytes")
-	_, err = Do(s.Path(), "pause", make([]byte, MaxBody+1), later())
+	_, err = Do(s.Path(), Command{Name: "pause", Input: make([]byte, MaxBody+1), Token: "token"}, later())
 	require.Error(t, err)
-	_, err = Do(open(t, echo).Path(), "pause", nil, later())
+	_, err = Do(open(t, echo).Path(), Command{Name: "pause", Input: nil, Token: "token"}, later())
 	require.ErrorContains(t, err, `unknown op "do"`)
-	_, err = Do(filepath.Join(shortDir(t), "s.sock"), "pause", nil, later())
+	_, err = Do(filepath.Join(shortDir(t), "s.sock"), Command{Name: "pause", Input: nil, Token: "token"}, later())
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
@@ -589,7 +737,7 @@ func TestACommandIsAnsweredAtTheEnd(t *testing.T) {
 	asked := make(chan bool, peers)
 	served := make(chan error, 1)
 	go func() {
-		served <- s.Serve(ctx, doer(func(ctx context.Context, _ string, _ []byte) []byte {
+		served <- s.Serve(ctx, doer(func(ctx context.Context, _ Command) []byte {
 			asked <- true
 			<-ctx.Done()
 			return []byte("it has ended")
@@ -598,7 +746,7 @@ func TestACommandIsAnsweredAtTheEnd(t *testing.T) {
 	answers := make(chan string, peers)
 	for range peers {
 		go func() {
-			out, err := Do(s.Path(), "pause", nil, later())
+			out, err := Do(s.Path(), Command{Name: "pause", Input: nil, Token: "token"}, later())
 			answers <- fmt.Sprint(string(out), err)
 		}()
 	}
@@ -670,7 +818,7 @@ func FuzzPeer(f *testing.F) {
 		_ = conn.CloseWrite()
 		_, _ = io.Copy(io.Discard, conn)
 		var out bytes.Buffer
-		require.NoError(t, hook.Call(s.Path(), "Stop", []byte("in"), &out, later()))
+		require.NoError(t, hook.Call(s.Path(), "k", "Stop", []byte("in"), &out, later()))
 		require.Equal(t, "Stop: in", out.String())
 	})
 }

@@ -7,19 +7,49 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"time"
 )
 
-// A Doer is a Handler that also executes commands. Do is called in the
-// connection's own goroutine and may block. When ctx ends, with the server, Do
-// must return; its answer is still sent.
+// A Command is one command of a user or a client.
+type Command struct {
+	Name  string
+	Input []byte
+	// Token is the session's, if the peer sent one.
+	Token string
+	// PID is the process that connected. The server sets it. 0 means that the process
+	// has no pid in the server's pid namespace.
+	PID int
+}
+
+// A Doer is a Handler that also executes commands. Do is called in the connection's
+// own goroutine and may block. ctx ends with the server. Then Do must return, and its
+// answer is still sent.
 type Doer interface {
-	Do(ctx context.Context, name string, input []byte) (answer []byte)
+	Do(ctx context.Context, c Command) (answer []byte)
+}
+
+// dial connects to a server of the current user.
+func dial(socket string, deadline time.Time) (*net.UnixConn, error) {
+	conn, err := net.DialTimeout("unix", socket, time.Until(deadline))
+	if err != nil {
+		return nil, err
+	}
+	peer := conn.(*net.UnixConn)
+	_, uid, err := peerOf(peer)
+	if err == nil && uid != os.Geteuid() {
+		err = fmt.Errorf("%s: the server belongs to user %d; remove the socket", socket, uid)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return peer, nil
 }
 
 // Do sends a command to the session behind socket and returns its answer.
-func Do(socket, name string, input []byte, deadline time.Time) ([]byte, error) {
-	conn, err := net.DialTimeout("unix", socket, time.Until(deadline))
+func Do(socket string, c Command, deadline time.Time) ([]byte, error) {
+	conn, err := dial(socket, deadline)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +57,7 @@ func Do(socket, name string, input []byte, deadline time.Time) ([]byte, error) {
 	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
-	if err := send(conn, request{Op: opDo, Event: name, Bytes: len(input)}, input); err != nil {
+	if err := send(conn, request{Op: opDo, Key: c.Token, Event: c.Name, Bytes: len(c.Input)}, c.Input); err != nil {
 		return nil, fmt.Errorf("send the command: %w", err)
 	}
 	in := bufio.NewReaderSize(conn, maxLine)

@@ -5,8 +5,7 @@
 // It refuses peers of other users, opens no TCP port, has no state between
 // connections, and does not interpret a hook's input.
 //
-//	path, err := control.SocketPath(sessionID)
-//	server, err := control.Listen(path)
+//	server, err := control.Open(sessionID)
 //	err = server.Serve(ctx, handler) // handler.Hook(ctx, call): call.Answer(out)
 //
 // # Protocol
@@ -14,7 +13,10 @@
 // A connection carries one exchange. The peer sends a line of JSON and, right
 // after its newline, as many raw bytes as the line announces:
 //
-//	{"op":"hook","event":"SessionStart","bytes":1234}⏎ …1234 bytes…
+//	{"op":"hook","key":"4D7G…","event":"SessionStart","bytes":1234}⏎ …1234 bytes…
+//
+// "key" shows that the launch itself injected the hook; of a command, it is the
+// session's token, if the peer has it.
 //
 // The answer has the same form, and "bytes" is its first member. The peer prints
 // it, acknowledges it, and closes the connection:
@@ -22,12 +24,13 @@
 //	{"bytes":56}⏎ …56 bytes…
 //	ok⏎
 //
-// "ok" means that the answer was written completely to a harness that still
-// read it. The op "tell" is a hook without an answer; its peer may close at once.
-// The op "do" is a command of a user or a client, named by "event". It gets an
-// answer even if the session is ending, and needs no ok. An invalid request
-// is answered with {"error":"…"}⏎. Older and newer programs understand each
-// other: unknown members are ignored, an unknown op is an error.
+// "ok" means that the answer was written completely to a harness that still read
+// it. An empty answer needs no ok. The op "tell" is a hook without an answer; its
+// peer may close at once. The op "do" is a command of a user or a client, named by
+// "event". It gets an answer even if the session is ending, and needs no ok. After
+// the op "stream" the peer sends lines until it closes, and gets no answer. An
+// invalid request is answered with {"error":"…"}⏎. Older and newer programs
+// understand each other: unknown members are ignored, an unknown op is an error.
 package control
 
 import (
@@ -40,7 +43,8 @@ const (
 	// MaxBody is the largest size in bytes of a hook's input and of an answer.
 	MaxBody = hook.MaxBody
 
-	opDo = "do"
+	opDo     = "do"
+	opStream = "stream"
 
 	maxLine     = 4 << 10
 	maxEvent    = 256              // bytes of an event's name
@@ -51,6 +55,7 @@ const (
 // A request is the first line of a peer.
 type request struct {
 	Op    string `json:"op"`
+	Key   string `json:"key,omitempty"`
 	Event string `json:"event,omitempty"`
 	Bytes int    `json:"bytes"`
 }

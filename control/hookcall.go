@@ -10,12 +10,18 @@ import (
 	"lifeloop/internal/hook"
 )
 
-// A HookCall is one hook that waits for its answer.
-type HookCall struct {
+// A Hook is what a hook sent.
+type Hook struct {
+	Key   string // the secret of the launch that injected the hook; other processes may send anything
 	Event string
 	Input []byte // what the harness gave the hook on stdin, unchanged
 	// OneWay means that the peer wants no answer and may have closed already.
 	OneWay bool
+}
+
+// A HookCall is one hook that waits for its answer.
+type HookCall struct {
+	Hook
 
 	conn  *net.UnixConn
 	gone  chan struct{} // closed by listen
@@ -28,10 +34,10 @@ type HookCall struct {
 // Gone is closed if the peer closes before it has acknowledged an answer.
 func (c *HookCall) Gone() <-chan struct{} { return c.gone }
 
-// Answer sends out and reports whether the peer wrote it completely to a
-// harness that still read it. It waits at most 2 s for the acknowledgement. Only
-// the first answer is sent, from any goroutine; later ones, and answers of more
-// than [MaxBody] bytes, are not delivered.
+// Answer sends out and reports whether the peer wrote it completely to a harness that
+// still read it. It waits at most 2 s for the acknowledgement; an empty answer has no
+// acknowledgement. Only the first answer is sent, from any goroutine; later answers,
+// and those of more than [MaxBody] bytes, are not delivered.
 func (c *HookCall) Answer(out []byte) (delivered bool) {
 	c.turn.Lock()
 	defer c.turn.Unlock()
@@ -45,10 +51,13 @@ func (c *HookCall) Answer(out []byte) (delivered bool) {
 	if c.conn.SetDeadline(time.Now().Add(replyTime)) != nil || send(c.conn, reply{Bytes: len(out)}, out) != nil {
 		return false
 	}
+	if len(out) == 0 {
+		return fits
+	}
 	select {
 	case <-c.acked:
 		return fits
-	case <-c.gone: // also if the deadline ends listen's read
+	case <-c.gone: // the peer closed, or the deadline ended listen's read
 		return false
 	}
 }

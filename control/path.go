@@ -8,52 +8,131 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"lifeloop/internal/durable"
 )
 
 // maxPath is below the 108 bytes of a Unix socket address.
 const maxPath = 100
 
 // SocketDir returns the folder for sockets and creates it if it is missing:
-// $XDG_RUNTIME_DIR/lifeloop, or lifeloop-UID in the temporary folder. It is a
-// directory of the current user with mode 0700. If the name is taken by
-// something else, each call creates a new folder.
+// $XDG_RUNTIME_DIR/lifeloop, or lifeloop-UID in the temporary folder, or lifeloop-UID
+// with a suffix if that name is taken. No other user can use or replace it
+// ([durable.Private]).
 func SocketDir() (string, error) {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		if dir = filepath.Join(dir, "lifeloop"); makePrivate(dir) == nil {
 			return dir, nil
 		}
 	}
-	return tempDir(os.TempDir())
+	dir, err := tempDir(os.TempDir())
+	if err != nil && os.TempDir() != "/tmp" {
+		if dir, err := tempDir("/tmp"); err == nil {
+			return dir, nil
+		}
+	}
+	return dir, err
+}
+
+// CheckSocketDir is SocketDir, but leaves no new folder in the temporary folder.
+func CheckSocketDir() (string, error) {
+	dir, err := SocketDir()
+	if err == nil {
+		tidy(dir)
+	}
+	return dir, err
 }
 
 func tempDir(parent string) (string, error) {
-	name := fmt.Sprintf("lifeloop-%d", os.Geteuid())
-	dir := filepath.Join(parent, name)
-	if makePrivate(dir) == nil {
-		return dir, nil
+	usual := filepath.Join(parent, tempName())
+	err := makePrivate(usual)
+	if err == nil {
+		return usual, nil
 	}
-	dir, err := os.MkdirTemp(parent, name+"-") // 0700
-	if err != nil {
-		return "", fmt.Errorf("create a private folder for sockets (set XDG_RUNTIME_DIR to a folder that you own): %w", err)
+	mine, _ := filepath.Glob(usual + "-*") // of an earlier session
+	for _, dir := range mine {
+		if makePrivate(dir) == nil {
+			return dir, nil
+		}
 	}
-	return dir, nil
+	dir, mkErr := os.MkdirTemp(parent, tempName()+"-") // 0700
+	if mkErr == nil {
+		if err = makePrivate(dir); err == nil {
+			return dir, nil
+		}
+		tidy(dir)
+	}
+	return "", fmt.Errorf("create a folder for sockets (set XDG_RUNTIME_DIR to a folder that you own): %w", err)
 }
 
-// makePrivate creates dir if it is missing and checks that it is private.
+func tempName() string { return fmt.Sprintf("lifeloop-%d", os.Geteuid()) }
+
+// makePrivate creates dir in a folder that exists, and checks that it is private.
 func makePrivate(dir string) error {
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	created := os.Mkdir(dir, 0o700)
+	if created != nil && !errors.Is(created, fs.ErrExist) {
+		return created
 	}
-	info, err := os.Lstat(dir) // another user could have made a link
+	// A link would be safe as well, but would put the sockets beside other files.
+	info, err := os.Lstat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a folder", dir)
+	}
+	if err == nil {
+		err = durable.Private(dir)
+	}
+	if err != nil && created == nil {
+		tidy(dir)
+	}
+	return err
+}
+
+// tidy removes a folder of ours in the temporary folder, and what killed processes
+// have left in it, if no session uses it. Other folders stay.
+func tidy(dir string) {
+	if !strings.HasPrefix(filepath.Base(dir), tempName()) {
+		return
+	}
+	unlock, err := lockDir(dir)
 	if err != nil {
-		return err
+		return
 	}
-	owner := info.Sys().(*syscall.Stat_t).Uid
-	if !info.IsDir() || info.Mode().Perm() != 0o700 || int(owner) != os.Geteuid() {
-		return fmt.Errorf("%s is not a directory of the current user with mode 0700", dir)
+	defer unlock()
+	sweep(dir)
+	_ = os.Remove(dir) // only an empty folder can be removed
+}
+
+// tidyTemp removes what killed sessions have left in the temporary folder.
+func tidyTemp() {
+	usual := filepath.Join(os.TempDir(), tempName())
+	left, _ := filepath.Glob(usual + "-*")
+	for _, dir := range append(left, usual) {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && durable.Private(dir) == nil {
+			tidy(dir)
+		}
 	}
-	return nil
+}
+
+// Open creates the socket of a session, in [SocketDir].
+func Open(sessionID string) (*Server, error) {
+	tidyTemp()
+	for {
+		path, err := SocketPath(sessionID)
+		if err != nil {
+			return nil, err
+		}
+		s, err := Listen(path)
+		if !errors.Is(err, errRemoved) {
+			return s, err
+		}
+	}
+}
+
+// RemoveSocket removes the socket of a killed session, and its folder if that is in
+// the temporary folder and empty.
+func RemoveSocket(path string) {
+	_ = os.Remove(path)
+	tidy(filepath.Dir(path))
 }
 
 // SocketPath returns the path of the session's socket, in [SocketDir]. A session

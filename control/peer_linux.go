@@ -9,11 +9,12 @@ import (
 // checkSystem returns nil where the user of a peer can be read.
 func checkSystem() error { return nil }
 
-// peerUID returns the user id that the peer had when it connected.
-func peerUID(conn *net.UnixConn) (int, error) {
+// peerOf returns the process that connected, or that listens, and its user at that
+// time.
+func peerOf(conn *net.UnixConn) (pid, uid int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	var cred *unix.Ucred
 	var credErr error
@@ -21,10 +22,10 @@ func peerUID(conn *net.UnixConn) (int, error) {
 		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if credErr != nil {
-		return 0, credErr
+		return 0, 0, credErr
 	}
-	return int(cred.Uid), nil
+	return int(cred.Pid), int(cred.Uid), nil
 }

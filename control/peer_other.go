@@ -14,4 +14,4 @@ func checkSystem() error {
 	return fmt.Errorf("the user of a peer cannot be checked on %s", runtime.GOOS)
 }
 
-func peerUID(*net.UnixConn) (int, error) { return 0, checkSystem() }
+func peerOf(*net.UnixConn) (pid, uid int, err error) { return 0, 0, checkSystem() }

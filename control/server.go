@@ -55,7 +55,7 @@ func Listen(path string) (*Server, error) {
 	sweep(filepath.Dir(path))
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
-		return nil, err // it names the path
+		return nil, err // the error names the path
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
 		ln.Close()
@@ -64,8 +64,15 @@ func Listen(path string) (*Server, error) {
 	return &Server{ln}, nil
 }
 
+// errRemoved says that the folder was removed with the last socket of another
+// session.
+var errRemoved = errors.New("the folder was removed")
+
 func lockDir(dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errRemoved
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +82,14 @@ func lockDir(dir string) (unlock func(), err error) {
 	if err != nil {
 		f.Close()
 		return nil, os.NewSyscallError("flock", err)
+	}
+	locked, err := f.Stat()
+	if now, statErr := os.Stat(dir); err == nil && (statErr != nil || !os.SameFile(locked, now)) {
+		err = errRemoved
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
 	}
 	return func() { f.Close() }, nil
 }
@@ -114,16 +129,20 @@ func sweep(dir string) {
 // Path is the socket's path, the value of LIFELOOP_SOCKET for the harness.
 func (s *Server) Path() string { return s.ln.Addr().String() }
 
-// Close removes the socket and makes Serve return. Closing again has no effect.
+// Close removes the socket, and its folder if that is in the temporary folder and
+// empty. Serve then returns. Closing again has no effect.
 func (s *Server) Close() error {
-	if err := s.ln.Close(); !errors.Is(err, net.ErrClosed) {
-		return err
+	err := s.ln.Close()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
 	}
-	return nil
+	tidy(filepath.Dir(s.Path()))
+	return err
 }
 
-// Serve accepts peers, one goroutine each, until ctx ends or the server is
-// closed. It then closes all connections, waits for their goroutines, and
+// Serve accepts peers, at most 64 at a time with one goroutine each, until ctx ends
+// or the server is closed. While all 64 wait for their answers, the next peer waits
+// too. At the end Serve closes all connections, waits for their goroutines, and
 // returns nil, or else the listener's error.
 func (s *Server) Serve(ctx context.Context, h Handler) error {
 	var peers sync.WaitGroup
@@ -136,14 +155,15 @@ func (s *Server) Serve(ctx context.Context, h Handler) error {
 		s.Close()
 	})
 
+	inside := newRoom()
 	for {
 		conn, err := s.ln.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
 			return nil
 		}
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED) {
-			// Temporary errors of this process or of the peer, which waits in
-			// the queue meanwhile.
+			// Temporary errors of this process or of the peer. Peers wait in the
+			// queue meanwhile.
 			select {
 			case <-ctx.Done():
 			case <-time.After(10 * time.Millisecond):
@@ -153,14 +173,22 @@ func (s *Server) Serve(ctx context.Context, h Handler) error {
 		if err != nil {
 			return fmt.Errorf("accept on %s: %w", s.Path(), err)
 		}
-		peers.Go(func() { serveConn(ctx, conn, h) })
+		p := inside.enter(ctx, conn)
+		if p == nil {
+			conn.Close()
+			return nil
+		}
+		peers.Go(func() {
+			defer p.leave()
+			serveConn(ctx, p, h)
+		})
 	}
 }
 
-// serveConn handles one connection and owns it.
-func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
-	defer conn.Close()
-	if uid, err := peerUID(conn); err != nil || uid != os.Geteuid() {
+// serveConn handles one connection. Its caller closes it.
+func serveConn(ctx context.Context, conn *peer, h Handler) {
+	pid, uid, err := peerOf(conn.UnixConn)
+	if err != nil || uid != os.Geteuid() {
 		return
 	}
 	// The end of the context closes conn, which ends every read and write here.
@@ -181,8 +209,9 @@ func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
 		return
 	}
 	doer, isDoer := h.(Doer)
+	follower, isFollower := h.(Follower)
 	switch {
-	case req.Op == hook.OpCall, req.Op == hook.OpNotify, req.Op == opDo && isDoer:
+	case req.Op == hook.OpCall, req.Op == hook.OpNotify, req.Op == opDo && isDoer, req.Op == opStream && isFollower:
 	default:
 		refuse(conn, fmt.Sprintf("unknown op %q", req.Op))
 		return
@@ -199,18 +228,23 @@ func serveConn(ctx context.Context, conn *net.UnixConn, h Handler) {
 	if conn.SetDeadline(time.Time{}) != nil {
 		return
 	}
+	conn.complete()
 
+	if req.Op == opStream {
+		follower.Follow(ctx, Stream{Key: req.Key, Event: req.Event, PID: pid, Records: records(in, conn.UnixConn)})
+		return
+	}
 	if req.Op == opDo {
 		if stay() { // conn stays open: Do ends with ctx, and its answer is sent
-			answer := doer.Do(ctx, req.Event, body)
+			answer := doer.Do(ctx, Command{Name: req.Event, Input: body, Token: req.Key, PID: pid})
 			_ = conn.SetWriteDeadline(time.Now().Add(replyTime))
 			_ = send(conn, reply{Bytes: len(answer)}, answer) // the peer may be gone
 		}
 		return
 	}
 	call := &HookCall{
-		Event: req.Event, Input: body, OneWay: req.Op == hook.OpNotify,
-		conn: conn, gone: make(chan struct{}), acked: make(chan struct{}),
+		Hook: Hook{Key: req.Key, Event: req.Event, Input: body, OneWay: req.Op == hook.OpNotify},
+		conn: conn.UnixConn, gone: make(chan struct{}), acked: make(chan struct{}),
 	}
 	var listening sync.WaitGroup
 	listening.Go(func() { call.listen(in) })
@@ -231,7 +265,7 @@ func send(conn net.Conn, head any, body []byte) error {
 }
 
 // refuse sends an error. The peer may be gone: errors of sending are ignored.
-func refuse(conn *net.UnixConn, why string) { _ = send(conn, reply{Error: why}, nil) }
+func refuse(conn net.Conn, why string) { _ = send(conn, reply{Error: why}, nil) }
 
 // readLine returns one line, which must fit into r's buffer. It is valid until
 // the next read.

@@ -313,8 +313,8 @@ func (c callCase) check(t *testing.T) {
 	}
 }
 
-// A process that the client leaves behind holds stdout for an hour. Waiting for
-// it would end the test binary.
+// A process that the client leaves behind holds stdout for an hour. If the call waited
+// for it, the test binary would time out.
 func TestALeftoverProcessDoesNotDelayTheAnswer(t *testing.T) {
 	w := &world{t: t}
 	_, err := w.call(context.Background(), Config{Timeout: time.Hour, Command: []string{fake, "--fork-linger", "1h"}}, []byte(envelope))
@@ -454,7 +454,7 @@ func TestAClientDiesWithItsCaller(t *testing.T) {
 				t.Errorf("client %d is not running", client)
 			}
 			require.NoError(t, caller.Process.Kill())
-			_ = caller.Wait() // it was killed
+			_ = caller.Wait() // the caller was killed
 			eventually(t, func() bool { return !alive(t, client) }, "the client outlived its caller")
 		})
 	}

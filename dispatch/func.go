@@ -57,7 +57,7 @@ func (f Func) answer(ctx context.Context, env []byte) ([]byte, *Failure) {
 	case own != nil:
 		return nil, own
 	case r.err != nil && ctx.Err() != nil:
-		return nil, unnamed.canceled(ctx) // most likely f returned because of it
+		return nil, unnamed.canceled(ctx) // f probably returned because ctx ended
 	case r.err != nil:
 		return nil, unnamed.fail(lifeloop.InternalError, "the client returned an error", r.err)
 	}
@@ -75,7 +75,7 @@ func (f Func) answer(ctx context.Context, env []byte) ([]byte, *Failure) {
 type returned struct {
 	response lifeloop.CallbackResponse
 	err      error
-	panicked bool // or ended its goroutine
+	panicked bool // the function panicked or ended its goroutine
 }
 
 func (f Func) run(ctx context.Context, env lifeloop.DispatchEnvelope, done chan<- returned) {

@@ -119,7 +119,7 @@ func TestFuncThatReturnsLate(t *testing.T) {
 		if env.Request.EventID == "slow" {
 			defer close(over)
 			close(entered)
-			<-release // it ignores its context
+			<-release // the function ignores its context
 		}
 		return lifeloop.CallbackResponse{Status: lifeloop.Observed, Warnings: []string{env.Request.EventID}}, nil
 	})

@@ -7,8 +7,9 @@
 // It refuses to validate an answer, to use a shell, and to retry. It leaves
 // nothing running: a program gets its own process group, and the whole group is
 // killed when the call returns or the persistent client is closed or replaced.
-// (A process that moved to another group or session is not killed.) An error
-// never quotes what a client printed.
+// (A process that moved to another group or session continues to run. If the caller
+// is a subreaper, it becomes the parent of that process.) An error never quotes what a
+// client printed.
 //
 //	notes, err := dispatch.NewOneshot(dispatch.Config{ID: "notes", Command: []string{"/usr/bin/notes-client"}})
 //	answer, err := notes.Call(ctx, envelope)
@@ -26,7 +27,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"lifeloop/internal/environ"
 )
 
 const (
@@ -48,8 +52,9 @@ type Config struct {
 	Command []string
 	// Dir is the working directory; "" is the caller's.
 	Dir string
-	// Env is the client's environment, "KEY=value" each; nil is the caller's
-	// environment at the time of New.
+	// Env is the client's environment, "KEY=value" each. nil means the part of the
+	// caller's environment, at the time of New, that every client inherits; see
+	// package environ.
 	Env []string
 	// Timeout limits one call, from its start to the client's exit or, for a
 	// [Persistent] client, to the end of its line. The context may end it earlier.
@@ -63,8 +68,15 @@ type Config struct {
 	StderrFile string
 	// Started is called with the client's pid, which is also its process group,
 	// right after the start. Ended is called with the same pid once the client
-	// is reaped and its group killed. Both run on the calling goroutine.
+	// is reaped and its group killed. Both run during a call or Close.
 	Started, Ended func(pid int)
+	// Forks, if it is not nil, is held from the start of a process until Started has
+	// returned, and from its reaping until Ended has returned. Code that reaps orphans
+	// in this process holds it too, so that it never mistakes a client for an orphan.
+	Forks sync.Locker
+	// Cgroup is the folder of the control group to start a client in; nil means the
+	// caller's group.
+	Cgroup *os.File
 }
 
 // A Oneshot is a client that is started for each call. It is immutable and safe
@@ -89,11 +101,22 @@ func (c Config) complete() (Config, error) {
 	c.Command = slices.Clone(c.Command)
 	c.Env = slices.Clone(c.Env)
 	if c.Env == nil {
-		c.Env = os.Environ()
+		c.Env = environ.Spec{}.Of(os.Environ())
+	}
+	c.Started, c.Ended = orNothing(c.Started), orNothing(c.Ended)
+	if c.Forks == nil {
+		c.Forks = new(sync.Mutex)
 	}
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.MaxAnswer = cmp.Or(c.MaxAnswer, DefaultMaxAnswer)
 	return c, nil
+}
+
+func orNothing(f func(pid int)) func(pid int) {
+	if f == nil {
+		return func(int) {}
+	}
+	return f
 }
 
 func (c Config) validate() error {
@@ -153,14 +176,8 @@ func (o *Oneshot) Call(ctx context.Context, env []byte) (Answer, error) {
 	if err != nil {
 		return result(began, nil, o.cfg.cannotStart(err))
 	}
-	if o.cfg.Started != nil {
-		o.cfg.Started(c.pid)
-	}
 	end := c.exchange(ctx, began.Add(o.cfg.Timeout), o.cfg.MaxAnswer)
-	status, waitErr := c.finish()
-	if o.cfg.Ended != nil {
-		o.cfg.Ended(c.pid)
-	}
+	status, waitErr := o.cfg.finish(c)
 	o.cfg.saveStderr(c)
 	return result(began, c.answer, o.cfg.failure(ctx, c, end, status, waitErr))
 }

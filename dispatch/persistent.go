@@ -111,7 +111,7 @@ func (p *Persistent) call(ctx context.Context, deadline time.Time, line []byte) 
 		return nil, f
 	}
 	body, extra, _ := bytes.Cut(c.answer, newline)
-	// The caller judges the answer. An invalid one only means here that the
+	// The caller validates the answer. Here an invalid answer only means that the
 	// client may be a line ahead.
 	if _, err := lifeloop.ParseCallbackResponse(body); err != nil || len(extra) > 0 || len(c.unsent) > 0 || c.stdin < 0 {
 		_, _ = p.end()
@@ -140,21 +140,15 @@ func (p *Persistent) start(line []byte) (err error) {
 		p.release()
 		return err
 	}
-	if p.cfg.Started != nil {
-		p.cfg.Started(p.client.pid)
-	}
 	return nil
 }
 
 // end kills the client with its group and reaps it.
 func (p *Persistent) end() (syscall.WaitStatus, error) {
 	c := p.client
-	status, err := c.finish()
+	status, err := p.cfg.finish(c)
 	p.client = nil
 	p.release()
-	if p.cfg.Ended != nil {
-		p.cfg.Ended(c.pid)
-	}
 	p.cfg.saveStderr(c)
 	return status, err
 }

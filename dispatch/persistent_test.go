@@ -273,7 +273,7 @@ func TestAClientKilledBetweenCallsIsReplaced(t *testing.T) {
 	for i := range 3 {
 		s.answers("a")
 		require.NoError(t, unix.Kill(s.started[i], unix.SIGKILL))
-		// A call before its last thread is gone would fail.
+		// A call would fail before the last thread of the killed client has ended.
 		eventually(t, func() bool { return !s.client.idle() }, "the client is still idle after SIGKILL")
 	}
 	s.answers("b")
@@ -424,7 +424,7 @@ func TestStderrOfAPersistentClient(t *testing.T) {
 		require.NoError(t, err)
 		return string(b)
 	}
-	for range 2 { // what the first call did not read yet, the second does
+	for range 2 { // the second call reads what the first one did not read yet
 		_, err := s.ask(context.Background(), "x")
 		require.NoError(t, err)
 	}

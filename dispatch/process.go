@@ -31,7 +31,7 @@ const (
 	blindPoll = 2 * time.Millisecond
 )
 
-// testOnlyNoPidfd makes every call behave as on such a kernel.
+// testOnlyNoPidfd makes every call behave as on a kernel without pidfds.
 var testOnlyNoPidfd bool
 
 // An end is the reason why an exchange with a client ended.
@@ -43,8 +43,8 @@ const (
 	canceled                // the context ended
 	tooLarge                // its answer is too large
 	pollFailed              // poll returned an error
-	answered                // it ended a line; line mode only
-	closedStdout            // it closed its stdout and still runs; line mode only
+	answered                // the client ended a line; line mode only
+	closedStdout            // the client closed its stdout and still runs; line mode only
 )
 
 // A process is one running client. A descriptor that is not open is -1, which
@@ -104,9 +104,12 @@ func (cfg *Config) start(input []byte, inLines bool) (_ *process, err error) {
 	}
 	c.send()
 
+	cfg.Forks.Lock()
+	defer cfg.Forks.Unlock()
 	if c.pid, c.pidfd, err = cfg.fork(path, theirs); err != nil {
 		return nil, err
 	}
+	cfg.Started(c.pid)
 	if testOnlyNoPidfd {
 		closeFD(&c.pidfd)
 	}
@@ -123,7 +126,7 @@ func (c *process) exchange(ctx context.Context, deadline time.Time, maxAnswer in
 	}
 	defer release()
 
-	exit := c.pidfd // -1, as is done, once the exit was detected
+	exit := c.pidfd // exit and done become -1 once the exit was detected
 	blind := c.pidfd < 0
 	ended, outClosed := false, false
 	for {
@@ -150,7 +153,7 @@ func (c *process) exchange(ctx context.Context, deadline time.Time, maxAnswer in
 		if !ended && (fds[3].Revents != 0 || blind && hasExited(c.pid)) {
 			ended, outClosed, overdue = true, false, false
 			exit, done = -1, -1
-			closeFD(&c.stdin) // for processes that inherited the other end
+			closeFD(&c.stdin) // processes that inherited the other end get the end of the input
 			deadline = time.Now().Add(lingerGrace)
 		}
 		if fds[0].Revents != 0 && !ended {
@@ -174,7 +177,7 @@ func (c *process) exchange(ctx context.Context, deadline time.Time, maxAnswer in
 			return tooLarge
 		}
 		if c.inLines && c.stdout < 0 && !ended && !outClosed {
-			outClosed = true // most likely it is about to exit: wait for its status
+			outClosed = true // the client is probably about to exit: wait for its status
 			if soon := time.Now().Add(lingerGrace); soon.Before(deadline) {
 				deadline, overdue = soon, false
 			}
@@ -285,10 +288,14 @@ func (c *process) read(fd *int, take func([]byte) bool) {
 
 // finish kills the whole group, then reaps the client. The order matters: until
 // the client is reaped, its pid and so the group's id belong to no other process.
-func (c *process) finish() (syscall.WaitStatus, error) {
+func (cfg *Config) finish(c *process) (syscall.WaitStatus, error) {
 	defer c.closeAll()
 	_ = unix.Kill(-c.pid, unix.SIGKILL)
-	_ = unix.Kill(c.pid, unix.SIGKILL) // it may have left the group
+	_ = unix.Kill(c.pid, unix.SIGKILL) // the client may have left the group
+	awaitExit(c.pid)
+	cfg.Forks.Lock()
+	defer cfg.Forks.Unlock()
+	defer cfg.Ended(c.pid)
 	for {
 		var status syscall.WaitStatus
 		_, err := syscall.Wait4(c.pid, &status, 0, nil)
@@ -320,7 +327,7 @@ func doneFD(ctx context.Context) (fd int, release func(), err error) {
 	})
 	return fd, func() {
 		if !stop() {
-			<-written // else it might write to another file with this number
+			<-written // otherwise the write might reach another file with this number
 		}
 		_ = unix.Close(fd)
 	}, nil

@@ -12,11 +12,15 @@ import (
 // The pidfd is -1 on a kernel that has none.
 func (cfg *Config) fork(path string, files [3]int) (pid, pidfd int, err error) {
 	pidfd = -1
+	sys := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd}
+	if cfg.Cgroup != nil {
+		sys.UseCgroupFD, sys.CgroupFD = true, int(cfg.Cgroup.Fd())
+	}
 	pid, err = syscall.ForkExec(path, cfg.Command, &syscall.ProcAttr{
 		Dir:   cfg.Dir,
 		Env:   cfg.Env,
 		Files: []uintptr{uintptr(files[0]), uintptr(files[1]), uintptr(files[2])},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd},
+		Sys:   sys,
 	})
 	return pid, pidfd, err
 }
@@ -26,6 +30,12 @@ func hasExited(pid int) bool {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 	return err == unix.ECHILD || err == nil && info.Signo != 0
+}
+
+// awaitExit waits until a child has ended, without reaping it.
+func awaitExit(pid int) {
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
 }
 
 // newEvent returns a descriptor that is readable once 8 bytes are written to it.

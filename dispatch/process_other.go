@@ -17,3 +17,4 @@ func (cfg *Config) fork(string, [3]int) (pid, pidfd int, err error) { return -1,
 func newEvent() (int, error)                                        { return -1, errSystem }
 func pipe() (r, w int, err error)                                   { return -1, -1, errSystem }
 func hasExited(int) bool                                            { return true }
+func awaitExit(int)                                                 {}

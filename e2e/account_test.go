@@ -16,24 +16,29 @@ import (
 	"lifeloop/e2e/mock"
 )
 
-// An account story is played once, wrapped. Its reported usage must then equal the
-// records of the model server: the turns with their outcomes, and the calls of each
-// chain with all token counts.
+// An account is a story that is played once, wrapped. Its reported usage must then
+// equal the records of the model server: the turns with their outcomes, and the
+// calls of each chain with all token counts.
 type account struct {
 	story
-	// read are the PATHs of the sessions, one each, in the order of their starts.
+	// read returns the PATHs to observe, a list for each session, in the order of
+	// their starts.
 	read func(w *world) [][]string
 	// reported are the kinds of calls outside the main chain that those paths
 	// contain. docs/harnesses lists the others.
 	reported []mock.Kind
-	// unread are those of them that the wrapper does not read during the run.
+	// unread are those of the reported kinds that the wrapper does not read during
+	// the run.
 	unread []mock.Kind
-	// endless says that those paths do not contain the end of a completed turn. It
-	// stays open, or is abandoned when the session is continued.
+	// endless says that those paths do not contain the end of a completed turn. The
+	// turn's frame stays open, or is abandoned when the session is continued.
 	endless bool
 	// silent says that the wrapper does not read all sessions of this story, so its
 	// status does not include all.
 	silent bool
+	// notices is how many turns Claude Code opens itself, since 2.1.330: one for each
+	// background agent that has ended.
+	notices int
 }
 
 // A bill is the sum of several calls, as in `status --json`.
@@ -54,13 +59,13 @@ func (b books) plus(c books) books {
 	return books{b.Main.plus(c.Main), b.Agents.plus(c.Agents), b.Side.plus(c.Side), slices.Concat(b.Turns, c.Turns)}
 }
 
-// given are the books of the model server. Of the calls outside the main chain it
-// includes the given kinds.
+// given returns the books of the model server. Of the calls outside the main chain
+// they include the given kinds.
 func (w *world) given(since int, kinds []mock.Kind) (b books) {
 	calls := w.model.Calls()[since:]
 	for _, c := range calls {
-		if !c.Whole {
-			continue // rejected or cut short: no harness counts it
+		if !c.Whole && !(c.Gone && w.harness.name == claude.name && claude.since("2.1.330")) {
+			continue // rejected or cut short: the others do not count it
 		}
 		one := bill{1, c.Given}
 		switch {
@@ -87,6 +92,7 @@ type summary struct {
 		Side   bill `json:"side"`
 	} `json:"usage"`
 	Turns   int                       `json:"turns"`
+	Other   int                       `json:"turns_other"`
 	Unknown map[string]map[string]int `json:"unknown_records"`
 }
 
@@ -105,8 +111,8 @@ func (w *world) observed(paths []string) books {
 	require.NoError(w.t, json.Unmarshal([]byte(out[cut:]), &last), out)
 	b := last.books()
 	b.Turns = outcomes(lines[event](w.t, out[:cut]))
-	if last.Turns != len(b.Turns) {
-		w.t.Errorf("observe %v: %d turns, but %d frames", paths, last.Turns, len(b.Turns))
+	if last.Turns+last.Other != len(b.Turns) {
+		w.t.Errorf("observe %v: %d and %d turns, but %d frames", paths, last.Turns, last.Other, len(b.Turns))
 	}
 	if len(last.Unknown) > 0 {
 		w.t.Errorf("observe %v: unknown records: %v", paths, last.Unknown)
@@ -158,7 +164,12 @@ func (a account) play(t *testing.T) {
 	for _, paths := range a.read(w) {
 		got = got.plus(w.observed(paths))
 	}
+	var notices []string
+	if claude.since("2.1.330") {
+		notices = slices.Repeat([]string{"completed"}, a.notices)
+	}
 	want := w.given(0, a.reported)
+	want.Turns = append(want.Turns, notices...)
 	for i, outcome := range got.Turns {
 		if a.endless && i < len(want.Turns) && want.Turns[i] == "completed" && (outcome == "open" || outcome == "abandoned") {
 			got.Turns[i] = "completed"
@@ -169,14 +180,15 @@ func (a account) play(t *testing.T) {
 	if !a.silent {
 		live := slices.DeleteFunc(slices.Clone(a.reported), func(k mock.Kind) bool { return slices.Contains(a.unread, k) })
 		want = w.given(before, live)
+		want.Turns = append(want.Turns, notices...)
 		out, err := w.tool("--json", "status", "last")
 		require.NoError(t, err)
 		var status summary
 		require.NoError(t, json.Unmarshal([]byte(out), &status), out)
 		reported := status.books()
 		reported.Turns = outcomes(w.recorded().events)
-		if status.Turns != len(reported.Turns) {
-			t.Errorf("status: %d turns, but %d frames", status.Turns, len(reported.Turns))
+		if status.Turns+status.Other != len(reported.Turns) || status.Other != len(notices) {
+			t.Errorf("status: %d and %d turns, but %d frames, %d of them of notices", status.Turns, status.Other, len(reported.Turns), len(notices))
 		}
 		require.Equal(t, want, reported, "status")
 	}

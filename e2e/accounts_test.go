@@ -47,6 +47,7 @@ func TestClaudeAccounts(t *testing.T) {
 	tool, sub, again, resumed := printed, printed, printed, printed
 	tool.replies = []mock.Reply{mock.Runs("echo one"), mock.Runs("echo two"), mock.Says("done")}
 	sub.replies = []mock.Reply{agent("Agent", map[string]any{"subagent_type": "general-purpose"}), mock.Runs("echo hi"), mock.Says("seen"), mock.Says("done")}
+	sub.notices = 1
 	again.replies = []mock.Reply{mock.Fails(529), mock.Fails(500), mock.Says("better")}
 	again.env = []string{"CLAUDE_CODE_MAX_RETRIES=5"}
 	resumed.earlier = [][]string{claudeArgs("-p", "one (p1)")}
@@ -57,7 +58,7 @@ func TestClaudeAccounts(t *testing.T) {
 		"print: a sub-agent":        sub,
 		"print: errors that pass":   again,
 		"print: an earlier session": resumed,
-		"tools, and an error": tty([]mock.Reply{mock.Runs("echo hi"), mock.Says("done"), mock.Fails(500), mock.Says("better")}, func(r *run) {
+		"tools, and an error": tty([]mock.Reply{mock.Runs("echo hi"), mock.Says("done"), mock.Fails(400), mock.Says("better")}, func(r *run) {
 			claudeTurn(r, "run it (p1)")
 			claudeTurn(r, "again (p2)")
 			claudeTurn(r, "and again (p3)")
@@ -160,7 +161,7 @@ func TestCodexAccounts(t *testing.T) {
 
 func TestGeminiAccounts(t *testing.T) {
 	chats := each(gemini.records)
-	// Its own telemetry has the calls outside the conversation.
+	// Gemini CLI's own telemetry has the calls outside the conversation.
 	withTelemetry := func(w *world) [][]string {
 		files := inOrder(w.t, gemini.records)
 		require.Len(w.t, files, 1)
@@ -244,20 +245,20 @@ func (w *world) chats(text string) bool {
 func TestOpencodeAccounts(t *testing.T) {
 	store := func(w *world) [][]string { return [][]string{{filepath.Join(home, w.harness.records)}} }
 	tty := func(replies []mock.Reply, script func(r *run)) account {
-		return account{read: store, reported: []mock.Kind{mock.Compaction}, silent: true, story: story{harness: opencode, tty: true, argv: opencodeArgs(), replies: replies,
+		return account{read: store, reported: []mock.Kind{mock.Compaction}, story: story{harness: opencode, tty: true, argv: opencodeArgs(), replies: replies,
 			script: func(r *run) {
 				opencodeReady(r)
 				script(r)
 				opencodeQuits(r)
 			}}}
 	}
-	printed := account{read: store, reported: []mock.Kind{mock.Compaction}, silent: true, story: story{harness: opencode, argv: []string{"opencode", "run", "look-(p1)"}}}
+	printed := account{read: store, reported: []mock.Kind{mock.Compaction}, story: story{harness: opencode, argv: []string{"opencode", "run", "look-(p1)"}}}
 	tool, again, resumed := printed, printed, printed
 	tool.replies = []mock.Reply{mock.Runs("echo one"), mock.Runs("echo two"), mock.Says("done")}
 	again.replies = []mock.Reply{mock.Fails(503), mock.Says("better")}
 	resumed.earlier = [][]string{{"opencode", "run", "one-(p1)"}}
 	resumed.argv = []string{"opencode", "run", "-c", "two-(p2)"}
-	resumed.endless = true // in the store only the next run marks the end of a run
+	resumed.endless = true // the store marks the end of a run only with the next run
 
 	playAccounts(t, map[string]account{
 		"run: tools":                tool,

@@ -261,7 +261,7 @@ func codexEnds() stories {
 			emits:   sequence(starts("S?", "startup"), frame("S1 F1", "interrupted"), pressure("low", "S1 F1"), ends("S1", "other")),
 		},
 		"SIGTERM to the harness while a tool runs": {
-			replies: []mock.Reply{mock.Runs("sh -c 'sleep 300; true'")},
+			replies: []mock.Reply{mock.Runs(endless)},
 			script:  codexDuringTool(func(r *run) { r.signals(theHarness, syscall.SIGTERM) }),
 			exit:    143,
 			emits:   sequence(starts("S?", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "SIGTERM")),
@@ -276,7 +276,7 @@ func codexEnds() stories {
 			emits: sequence(starts("S?", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "SIGTERM")),
 		},
 		"SIGKILL of the harness while a tool runs": {
-			replies: []mock.Reply{mock.Runs("sh -c 'sleep 300; true'")},
+			replies: []mock.Reply{mock.Runs(endless)},
 			script:  codexDuringTool(func(r *run) { r.signals(theHarness, syscall.SIGKILL) }),
 			exit:    137,
 			emits:   sequence(starts("S?", "startup"), frame("S1 F1", "abandoned"), pressure("low", "S1 F1"), ends("S1", "SIGKILL")),
@@ -285,7 +285,7 @@ func codexEnds() stories {
 }
 
 func TestCodexExec(t *testing.T) {
-	tool := []mock.Reply{mock.Runs("sh -c 'sleep 300; true'")}
+	tool := []mock.Reply{mock.Runs(endless)}
 	stories{
 		"simple turn": {
 			emits: sequence(starts("S? S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "other")),

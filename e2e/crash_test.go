@@ -20,7 +20,7 @@ func TestWrapperKilled(t *testing.T) {
 	for name, s := range map[string]story{
 		"claude": {
 			harness: claude, tty: true, argv: claudeArgs("--allowedTools", "Bash"),
-			replies: []mock.Reply{mock.Runs("sleep 300")},
+			replies: []mock.Reply{mock.Runs(endless)},
 			script: func(r *run) {
 				claudeReady(r)
 				r.types("run it\r")
@@ -28,11 +28,11 @@ func TestWrapperKilled(t *testing.T) {
 		},
 		"claude -p": {
 			harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "run it"),
-			replies: []mock.Reply{mock.Runs("sleep 300")},
+			replies: []mock.Reply{mock.Runs(endless)},
 		},
 		"codex": {
 			harness: codex, tty: true, argv: codexArgs(),
-			replies: []mock.Reply{mock.Runs("sh -c 'sleep 300; true'")},
+			replies: []mock.Reply{mock.Runs(endless)},
 			script: func(r *run) {
 				codexReady(r)
 				codexSends(r, "run it")
@@ -40,7 +40,16 @@ func TestWrapperKilled(t *testing.T) {
 		},
 		"codex exec": {
 			harness: codex, argv: codexExec("run it"),
-			replies: []mock.Reply{mock.Runs("sh -c 'sleep 300; true'")},
+			replies: []mock.Reply{mock.Runs(endless)},
+		},
+		"opencode": {
+			harness: opencode, tty: true, argv: opencodeArgs(),
+			replies: []mock.Reply{mock.Runs("sleep 300")},
+			script:  opencodeDuringTool(func(*run) {}),
+		},
+		"opencode run": {
+			harness: opencode, argv: []string{"opencode", "run", "hello-(p1)"},
+			replies: []mock.Reply{mock.Runs("sleep 300")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) { alone(t, s.harness, s.isKilled) })
@@ -64,7 +73,7 @@ func (s story) isKilled(t *testing.T) {
 
 	stay := 0
 	if r.tty != nil {
-		stay = 1 // the shell, which has the terminal
+		stay = 1 // the shell stays, since it has the terminal
 	}
 	if !poll(2*time.Second, func() bool { return len(others()) == stay }) {
 		t.Errorf("2 s later there are still\n  %s", strings.Join(others(), "\n  "))

@@ -153,13 +153,26 @@ func TestGemini(t *testing.T) {
 			script: geminiTurns(),
 			// The chat file is deleted at the end, because it is empty. Whether it is
 			// read before is chance.
-			emits: sequence(starts("S1", "startup"), ends("S1", "exit 0"), "? capability.degraded S1 frame.opened unavailable"),
+			emits: sequence(starts("S1", "startup"), ends("S1", "exit"), "? capability.degraded S1 context.pressure_observed unavailable"),
 		},
 		"tool turn": {
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
 			script:  geminiTurns("run it (p1)", "thanks (p2)"),
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1", "frame.opening F2"),
-				frame("S1 F2", "completed"), ends("S1", "exit 0")),
+				frame("S1 F2", "completed"), ends("S1", "exit")),
+		},
+		"a cleared context": {
+			replies: []mock.Reply{mock.Says("one"), mock.Says("two")},
+			script: func(r *run) {
+				geminiReady(r)
+				geminiTurn(r, "hello (p1)")
+				before := strings.Count(r.shown(), "\x1b[3J")
+				sendsPatiently(r, "/clear", func() bool { return strings.Count(r.shown(), "\x1b[3J") > before })
+				geminiTurn(r, "again (p2)")
+				geminiQuits(r)
+			},
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "clear"),
+				starts("S2", "clear"), frame("S2 F2", "completed"), pressure("low", "S2 F2"), ends("S2", "exit")),
 		},
 		"Esc while the model answers": {
 			replies: []mock.Reply{hanging(), mock.Says("back")},
@@ -170,9 +183,30 @@ func TestGemini(t *testing.T) {
 				geminiQuits(r)
 			},
 			emits: sequence(starts("S1", "startup"), frame("S1 F1", "interrupted"), frame("S1 F2", "completed"), pressure("low", "S1 F2"),
-				ends("S1", "exit 0")),
+				ends("S1", "exit")),
 		},
 	}.play(t, story{harness: gemini, argv: geminiArgs(), tty: true})
+}
+
+// TestGeminiPayloads follows payloads to the model, once each.
+func TestGeminiPayloads(t *testing.T) {
+	emits := sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit"))
+	clients := []client{sessionPayload, promptPayload}
+	for name, s := range (stories{
+		"terminal": {tty: true, argv: geminiArgs(), script: geminiTurns("hello (p1)")},
+		"-p":       {argv: geminiArgs("-p", "hello (p1)")},
+	}) {
+		s.harness, s.clients, s.replies, s.emits = gemini, clients, []mock.Reply{mock.Says("done")}, emits
+		s.and = func(t *testing.T, r *run, rec record) {
+			asked := r.questions()
+			require.Len(t, asked, 1)
+			for _, c := range clients {
+				require.Equal(t, 1, strings.Count(asked[0], c.body), c.body)
+				rec.checkDelivered(t, c)
+			}
+		}
+		t.Run(name, s.play)
+	}
 }
 
 // geminiInterrupted sends a prompt and presses Esc once the answer has begun.
@@ -188,14 +222,14 @@ func TestGeminiPrint(t *testing.T) {
 	stories{
 		"tool turn": {
 			replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("done")},
-			emits:   sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit 0")),
+			emits:   sequence(starts("S1", "startup"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "exit")),
 		},
 		"API error": {
 			replies: []mock.Reply{mock.Fails(400)},
 			exit:    1,
 			// The chat file is deleted at the end, because it has no answer.
-			emits: sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), ends("S1", "exit 1"),
-				"? capability.degraded S1 frame.opened unavailable"),
+			emits: sequence(starts("S1", "startup"), frame("S1 F1", "abandoned"), ends("S1", "exit"),
+				"? capability.degraded S1 context.pressure_observed unavailable"),
 		},
 	}.play(t, story{harness: gemini, argv: geminiArgs("-p", "hello (p1)")})
 }

@@ -50,17 +50,18 @@ func homeTree(t *testing.T) tree {
 // every file of the project.
 func isConfiguration(name string) bool {
 	base := filepath.Base(name)
-	return name == "/.claude.json" || strings.HasPrefix(name, "/project/") || strings.HasPrefix(base, "settings") ||
+	return name == "/.claude.json" || strings.HasPrefix(name, "/project/") || strings.HasPrefix(name, "/.config/") || strings.HasPrefix(base, "settings") ||
 		strings.HasPrefix(base, "hooks") || strings.HasSuffix(base, ".toml")
 }
 
 var (
 	uuids   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	records = regexp.MustCompile(`\bses_\w{26}\b`) // OpenCode's sessions
 	stamps  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d([.-]\d+Z)?`)
 	numbers = regexp.MustCompile(`\d{9,}`)
 	digests = regexp.MustCompile(`[0-9a-f]{64}`)
 	days    = regexp.MustCompile(`/\d{4}/\d\d/\d\d/`)
-	process = regexp.MustCompile(`/sessions/\d+\.json`)
+	process = regexp.MustCompile(`/sessions/\d+\.`)
 	chats   = regexp.MustCompile(`/session-\d{4}-\d\d-\d\dT\d\d-\d\d-[0-9a-f]{8}\.jsonl`)
 	random  = regexp.MustCompile(`(/codex-arg0|/snapshot-bash-\d+-|/plugins-clone-)\w{6}`)
 )
@@ -69,9 +70,10 @@ func blank(s string) string {
 	s = chats.ReplaceAllString(s, "/session-TIME-ID.jsonl")
 	s = random.ReplaceAllString(s, "${1}RANDOM")
 	s = uuids.ReplaceAllString(s, "ID")
+	s = records.ReplaceAllString(s, "ID")
 	s = stamps.ReplaceAllString(s, "TIME")
 	s = days.ReplaceAllString(s, "/DAY/")
-	s = process.ReplaceAllString(s, "/sessions/PID.json")
+	s = process.ReplaceAllString(s, "/sessions/PID.")
 	s = digests.ReplaceAllString(s, "DIGEST")
 	return numbers.ReplaceAllString(s, "N")
 }
@@ -116,18 +118,18 @@ var measurement = regexp.MustCompile(`^lastFps|Duration|_ms_|(Time|Timestamp|At|
 
 // eitherWay are files that a harness may or may not write.
 var eitherWay = regexp.MustCompile(strings.Join([]string{
-	// Claude Code creates it for programs that may set variables: its tools and
-	// every SessionStart hook, including ours. It stays empty.
+	// Claude Code creates these for programs that may set variables: its tools and
+	// every SessionStart hook, including ours. They stay empty.
 	`^/\.claude/session-env(/ID)?$`,
-	// It sometimes creates the transcript of a session without prompts.
+	// Claude Code sometimes creates the transcript of a session without prompts.
 	`^/\.claude/projects(/-home-dev-project(/ID\.jsonl)?)?$`,
-	// So does Codex, which also probes its environment at its start.
+	// Codex does so too, and also probes its environment at its start.
 	`^/\.codex/(\.tmp/.*|shell_snapshots(/ID\.[\w.-]+)?|sessions(/\d+)*(/DAY/rollout-TIME-ID\.jsonl)?|thread_history_\d+\.sqlite)$`,
-	// Its databases remove these when they are closed in time.
+	// Codex's databases remove these files when they are closed in time.
 	`^/\.codex/\w+\.sqlite-(shm|wal)$`,
 	// The lock of a conversation, such as the one about the title.
 	`^/\.codex/thread-writer-locks/ID\.lock$`,
-	// Claude Code writes it some time after its first start.
+	// Claude Code writes these some time after its first start.
 	`^/\.local`,
 	// Codex asks the model for a title during the turn, and stores it if the answer
 	// comes before the end.

@@ -1,12 +1,13 @@
 #!/bin/sh
-# install-harnesses.sh DIR
-# Installs the harness versions of the end-to-end tests in DIR/node_modules, with
-# their programs in DIR/node_modules/.bin. If one cannot be installed, that is
+# install-harnesses.sh DIR [latest]
+# Installs the harness versions of the end-to-end tests, or the newest published
+# ones, in DIR/node_modules, with their programs in DIR/node_modules/.bin. If one cannot be installed, that is
 # reported, the others are installed, and the exit code is 1. A stamp file for each
 # makes a second call quick. Outside DIR only npm's cache changes. Only the two
 # install scripts below are run.
 set -eu
-dir=${1:?usage: install-harnesses.sh DIR}
+dir=${1:?usage: install-harnesses.sh DIR [latest]}
+newest=${2:-}
 mkdir -p "$dir"
 cd "$dir"
 home=$(mktemp -d)
@@ -39,6 +40,13 @@ for pin in \
   "codex @openai/codex 0.169.0" \
   "gemini @google/gemini-cli 0.61.0" \
   "opencode opencode-ai 1.18.33 postinstall.mjs"; do
+  if [ -n "$newest" ]; then
+    # shellcheck disable=SC2086
+    set -- $pin
+    if version=$(npm view --loglevel=error "$2" version); then
+      pin="$1 $2 $version ${4:-}"
+    fi
+  fi
   # A pin is split into words on purpose.
   # shellcheck disable=SC2086
   if ! install $pin; then

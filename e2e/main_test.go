@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/mod/semver"
 )
 
 // Variables of the program inside a world.
@@ -20,19 +22,31 @@ const (
 	insideVar   = "LIFELOOP_E2E_INSIDE" // set inside the world of one test
 	programsVar = "LIFELOOP_E2E_PROGRAMS"
 	sourceVar   = "LIFELOOP_E2E_SOURCE"
+	versionsVar = "LIFELOOP_E2E_VERSIONS" // the versions that run: NAME=VERSION, separated by commas
 )
+
+// newestVar asks for the newest published version of each harness, in place of the
+// pinned one.
+const newestVar = "E2E_NEWEST"
+
+var newest = os.Getenv(newestVar) != ""
 
 // The test rig, as TestMain found it.
 var (
-	programs string               // folder of lifeloop-wrap, lifeloop-hook and fakeclient
-	source   string               // this folder
-	missing  error                // why no test can run on this machine
-	absent   = map[string]error{} // why the stories of a harness cannot run, by its name
+	programs string                // folder of lifeloop-wrap, lifeloop-hook and fakeclient
+	source   string                // this folder
+	missing  error                 // why no test can run on this machine
+	absent   = map[string]error{}  // why the stories of a harness cannot run, by its name
+	running  = map[string]string{} // the version of each harness that runs, by its name
 )
 
 func TestMain(m *testing.M) {
 	if os.Getenv(insideVar) != "" {
 		programs, source = os.Getenv(programsVar), os.Getenv(sourceVar)
+		for one := range strings.SplitSeq(os.Getenv(versionsVar), ",") {
+			name, version, _ := strings.Cut(one, "=")
+			running[name] = version
+		}
 		os.Exit(m.Run())
 	}
 	os.Exit(outside(m))
@@ -77,7 +91,15 @@ func harnesses() string {
 	if dir := os.Getenv("HARNESSES_DIR"); dir != "" {
 		return dir
 	}
+	if newest {
+		return filepath.Join(filepath.Dir(source), ".harnesses-newest")
+	}
 	return filepath.Join(filepath.Dir(source), ".harnesses")
+}
+
+// since reports whether the harness that runs has this version or a later one.
+func (k kind) since(version string) bool {
+	return semver.Compare("v"+running[k.name], "v"+version) >= 0
 }
 
 func prerequisites() error {
@@ -91,10 +113,14 @@ func prerequisites() error {
 			err, strings.TrimSpace(string(out)))
 	}
 	if os.Getenv("HARNESSES_DIR") == "" {
-		install := exec.Command(filepath.Join(source, "install-harnesses.sh"), harnesses())
+		args := []string{harnesses()}
+		if newest {
+			args = append(args, "latest")
+		}
+		install := exec.Command(filepath.Join(source, "install-harnesses.sh"), args...)
 		install.Stdout, install.Stderr = os.Stderr, os.Stderr
 		if err := install.Run(); err != nil {
-			fmt.Fprintln(os.Stderr, "e2e: install-harnesses.sh:", err) // those that are installed are used
+			fmt.Fprintln(os.Stderr, "e2e: install-harnesses.sh:", err) // the installed ones are used
 		}
 	}
 	return nil
@@ -115,9 +141,12 @@ func installed(k kind) error {
 	if err != nil {
 		return fmt.Errorf("%s does not start: %w", k.name, err)
 	}
-	if !slices.Contains(strings.Fields(string(out)), k.version) {
+	words := strings.Fields(string(out))
+	at := slices.IndexFunc(words, func(w string) bool { return semver.IsValid("v" + w) })
+	if at < 0 || !newest && words[at] != k.version {
 		return fmt.Errorf("%s has version %q; the stories need %s", k.name, strings.TrimSpace(string(out)), k.version)
 	}
+	running[k.name] = words[at]
 	return nil
 }
 
@@ -135,8 +164,8 @@ func isolated(ctx context.Context, home string, env []string, argv ...string) *e
 	return cmd
 }
 
-// alone plays a test in its own world. Outside it starts this program again inside
-// a new world, for this test only; inside it plays.
+// alone plays a test in its own world. Outside a world, it starts this program
+// again inside a new one, for this test only. Inside, it plays the test.
 func alone(t *testing.T, k kind, play func(t *testing.T)) {
 	if os.Getenv(insideVar) != "" {
 		play(t)
@@ -156,7 +185,12 @@ func alone(t *testing.T, k kind, play func(t *testing.T)) {
 		t.Fatal(err)
 	}
 	pattern := "^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$"
-	cmd := isolated(ctx, t.TempDir(), []string{insideVar + "=1", programsVar + "=" + programs, sourceVar + "=" + source},
+	var versions []string
+	for name, version := range running {
+		versions = append(versions, name+"="+version)
+	}
+	cmd := isolated(ctx, t.TempDir(), []string{insideVar + "=1", programsVar + "=" + programs, sourceVar + "=" + source,
+		versionsVar + "=" + strings.Join(versions, ",")},
 		self, "-test.run", pattern, "-test.v", "-test.timeout", "590s")
 	out, err := cmd.CombinedOutput()
 	text := strings.TrimSpace(string(out))

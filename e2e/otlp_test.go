@@ -42,7 +42,9 @@ func TestExportedTelemetry(t *testing.T) {
 					want[chain] = want[chain].Plus(c.Given)
 					calls[chain]++
 				}
-				require.Positive(t, calls["side"], "a title was made")
+				if !claude.since("2.1.330") { // which makes no title here
+					require.Positive(t, calls["side"], "a title was made")
+				}
 				out, err := r.tool("status", "last", "--json")
 				require.NoError(t, err)
 				var status struct {

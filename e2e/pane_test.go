@@ -19,14 +19,17 @@ import (
 	"lifeloop/e2e/mock"
 )
 
+// A screenStory is one turn, with what the screen shows after it.
+type screenStory struct {
+	story
+	turn, quit func(p *pane)
+	shows      string
+}
+
 // TestScreen compares the screens of a bare and a wrapped run in a real terminal:
 // every cell with its colours, the cursor, the title and the modes.
 func TestScreen(t *testing.T) {
-	for name, s := range map[string]struct {
-		story
-		turn, quit func(p *pane)
-		shows      string // after the turn
-	}{
+	for name, s := range map[string]screenStory{
 		"claude": {
 			story: story{harness: claude, argv: claudeArgs("--allowedTools", "Bash"), replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("It says hi.")}},
 			turn: func(p *pane) {
@@ -72,6 +75,7 @@ func TestScreen(t *testing.T) {
 			shows: "ontext compacted",
 			quit:  func(p *pane) { p.codexSends("/quit") },
 		},
+		"opencode": opencodeScreen(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			alone(t, s.harness, func(t *testing.T) {
@@ -98,6 +102,26 @@ func TestScreen(t *testing.T) {
 	}
 }
 
+// opencodeScreen is a turn of OpenCode, with a tool.
+func opencodeScreen() screenStory {
+	return screenStory{
+		story: story{harness: opencode, argv: opencodeArgs(), replies: []mock.Reply{mock.Runs("echo hi"), mock.Says("It says hi.")}},
+		turn: func(p *pane) {
+			p.picture("anything…") // of the empty prompt; each word has a colour
+			p.tmux("send-keys", "-t", "e2e", "-l", "run it (p1)")
+			p.picture("(p1)")
+			p.tmux("send-keys", "-t", "e2e", "Enter")
+			p.await("the turn", func() bool { return p.modelAsked() == 2 && p.modelRests() && opencodeIdle() })
+		},
+		shows: "hi.",
+		quit: func(p *pane) {
+			p.tmux("send-keys", "-t", "e2e", "-l", "/exit")
+			p.picture("/exit")
+			p.tmux("send-keys", "-t", "e2e", "Enter")
+		},
+	}
+}
+
 // claudeTurn sends a prompt and waits until that many turns are over.
 func (p *pane) claudeTurn(prompt string, turns int) {
 	p.t.Helper()
@@ -111,7 +135,7 @@ func (p *pane) claudeTurn(prompt string, turns int) {
 func claudeExits(p *pane) {
 	p.t.Helper()
 	p.tmux("send-keys", "-t", "e2e", "-l", "/exit")
-	p.picture("Exit the CLI") // the menu of commands
+	p.picture("the CLI") // the menu of commands
 	p.tmux("send-keys", "-t", "e2e", "Enter")
 }
 
@@ -119,6 +143,7 @@ func (p *pane) codexSends(line string) {
 	p.t.Helper()
 	p.tmux("set-buffer", line)
 	p.tmux("paste-buffer", "-p", "-t", "e2e")
+	p.picture(line) // an Enter right after a paste counts as part of it
 	p.tmux("send-keys", "-t", "e2e", "Enter")
 }
 
@@ -128,7 +153,7 @@ type pane struct{ *world }
 func newPane(t *testing.T, s story, wrapped bool) *pane {
 	t.Helper()
 	p := &pane{newWorld(t, s)}
-	// Without this Claude Code shows a hint about it at some time.
+	// Without focus events Claude Code shows a hint about them at some time.
 	require.NoError(t, os.WriteFile(p.path("tmux.conf"), []byte("set -g focus-events on\n"), 0o600))
 	cmd := exec.Command("tmux", append([]string{"-S", p.path("tmux"), "-f", p.path("tmux.conf"), "new-session", "-d", "-s", "e2e",
 		"-x", "100", "-y", "30", "/bin/sh", "-c", shell, "sh"}, p.command(s, wrapped)...)...)
@@ -167,7 +192,7 @@ func (p *pane) picture(text string) string {
 }
 
 // musing is the random word with which a harness shows the duration of a turn.
-var musing = regexp.MustCompile(`(✻(?:\{[^}]*\}| )*)\p{L}+ for \d+s|Worked for \S+ • \d\d:\d\d`)
+var musing = regexp.MustCompile(`(✻(?:\{[^}]*\}| )*)\p{L}+ for \d+s|Worked for \S+ • \d\d:\d\d|▣[^\n]*`)
 
 // titleColour differs between threads of Codex.
 var titleColour = regexp.MustCompile(`\{[^}]*\}Mock title`)

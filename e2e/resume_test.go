@@ -15,9 +15,18 @@ import (
 	"lifeloop/profiles"
 )
 
-// resumedTurn are the events of one more turn of an earlier session. The wrapper did
-// not choose its id, so the first event has none.
+// resumedTurn are the events of one more turn of an earlier session. The wrapper
+// did not choose the session's id, so the first event has no id.
 var resumedTurn = sequence(starts("S? S1", "resume"), frame("S1 F1", "completed"), pressure("low", "S1 F1"), ends("S1", "other"))
+
+// forkedTurn is resumedTurn in a fork. Until 2.1.330 Claude Code starts with the
+// earlier session.
+func forkedTurn() string {
+	if claude.since("2.1.330") {
+		return strings.Replace(resumedTurn, "S1 resume", "S1 fork", 1)
+	}
+	return strings.Replace(strings.ReplaceAll(resumedTurn, "S1", "S2"), "S2 resume", "S1 resume", 1)
+}
 
 // sameSession checks that every event has the earlier session's id.
 func sameSession(t *testing.T, r *run, rec record) {
@@ -45,7 +54,9 @@ func forked(t *testing.T, r *run, rec record) {
 		case "session.starting":
 			want = ""
 		case "session.started":
-			want = r.earlier // the fork has no id before its first prompt
+			if !claude.since("2.1.330") {
+				want = r.earlier // the fork has no id before its first prompt
+			}
 		case pressureObserved:
 			// Only the fork's own transcript contains the usage.
 			if len(e.Evidence) != 1 || e.Evidence[0].Source != "transcript" {
@@ -116,7 +127,7 @@ func TestResumed(t *testing.T) {
 		},
 		"claude -p --resume --fork-session": {
 			harness: claude, earlier: claudeBefore, argv: claudeArgs("-p", "--resume", earlierID, "--fork-session", "two"),
-			emits: strings.Replace(strings.ReplaceAll(resumedTurn, "S1", "S2"), "S2 resume", "S1 resume", 1), and: forked,
+			emits: forkedTurn(), and: forked,
 		},
 		"codex exec resume": {
 			harness: codex, earlier: codexBefore, argv: codexExecResume("--last", "two"),
@@ -125,10 +136,10 @@ func TestResumed(t *testing.T) {
 		"codex resume": {
 			harness: codex, earlier: codexBefore, tty: true, argv: append(codexArgs("resume"), earlierID),
 			script: codexTurns("two"),
-			// Its terminal is ready before a hook knows the session id.
+			// Codex's terminal is ready before a hook knows the session id.
 			emits: strings.Replace(resumedTurn, "S1 resume", "S? resume", 1), and: sameSession,
 		},
-		// As a later launch of the same session continues it.
+		// A command line with which a later launch continues the same session.
 		"claude -p, by its profile": {
 			harness: claude, earlier: claudeBefore, argv: continued(t, claudeArgs("-p", "--allowedTools", "Bash", "--session-id", "0f0f", "two")),
 			emits: resumedTurn, and: sameSession,

@@ -83,8 +83,8 @@ func modesLeft(shown string) []string {
 	if pushed > 0 {
 		left["kitty keyboard"] = true
 	}
-	// Its initial value depends on the terminal, so the wrapper cannot restore it.
-	// OpenCode leaves it on, also in a bare run.
+	// The initial value of this mode depends on the terminal, so the wrapper cannot
+	// restore it. OpenCode leaves it on, also in a bare run.
 	delete(left, "?2027")
 	return slices.Sorted(maps.Keys(left))
 }

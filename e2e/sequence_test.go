@@ -30,8 +30,8 @@ func frame(id, outcome string, within ...string) string {
 	return sequence("frame.opening "+id, "frame.opened "+id, sequence(within...), "frame.ending "+id+" "+outcome, "frame.ended "+id+" "+outcome)
 }
 
-// pressure is the context pressure observed at some time after a frame opened
-// and before another event, which is the end of the session if none is named.
+// pressure is a context pressure that is observed at some time after a frame opened
+// and before another event. Without a named event, that is the end of the session.
 func pressure(level, frame string, before ...string) string {
 	session, id, _ := strings.Cut(frame, " ")
 	next := "session.ended " + session

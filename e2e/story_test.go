@@ -104,7 +104,7 @@ func (c client) subscribed(event string) bool {
 // stories are stories by name that share most fields.
 type stories map[string]story
 
-// merged is all stories of several tables.
+// merged returns all stories of several tables.
 func merged(tables ...stories) stories {
 	all := stories{}
 	for _, table := range tables {
@@ -385,7 +385,7 @@ func (rec record) checkReceipts(t *testing.T, clients []client) {
 	t.Helper()
 	type key struct{ client, event, session string }
 	want := map[key]int{}
-	named := "" // events from before the session id was known belong to that session
+	named := "" // events from before the session id was known belong to the session named next
 	of := map[string]string{}
 	for _, e := range slices.Backward(rec.events) {
 		session := deref(e.HarnessSessionID)

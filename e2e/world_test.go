@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lifeloop/e2e/mock"
+	"lifeloop/watchers/sqlite"
 )
 
 const (
@@ -112,9 +113,20 @@ func (w *world) sessions() []string {
 	slices.SortFunc(files, func(a, b string) int { return written(b).Compare(written(a)) })
 	ids := make([]string, len(files))
 	for i, f := range files {
-		ids[i] = uuids.FindString(filepath.Base(f))
+		if ids[i] = uuids.FindString(filepath.Base(f)); w.harness.records == opencode.records {
+			ids[i] = w.stored(f)
+		}
 	}
 	return ids
+}
+
+// stored is the id of the only session in OpenCode's database.
+func (w *world) stored(path string) (id string) {
+	tail, err := sqlite.Open(path, `SELECT rowid, id FROM session WHERE rowid > ?1 ORDER BY rowid`)
+	require.NoError(w.t, err)
+	_, err = tail.Next(sqlite.Cursor{}, func(_ sqlite.Cursor, record []byte) { id = string(record) })
+	require.NoError(w.t, err)
+	return id
 }
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
@@ -168,7 +180,7 @@ func emptyFolder(t *testing.T, dir string) {
 	}
 }
 
-// await polls until it is true, and fails after patience.
+// await polls until is returns true, and fails after patience.
 func (w *world) await(what string, is func() bool) {
 	w.t.Helper()
 	if !poll(patience, is) {
@@ -176,7 +188,7 @@ func (w *world) await(what string, is func() bool) {
 	}
 }
 
-// poll reports whether is became true in time.
+// poll reports whether is returned true before the limit.
 func poll(limit time.Duration, is func() bool) bool {
 	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
 		if is() {
@@ -195,8 +207,8 @@ type run struct {
 	cmd     *exec.Cmd
 	ended   chan struct{}
 
-	// Of a run with a terminal. A shell runs in it and starts the rest, because a
-	// terminal is hung up when its first process ends.
+	// These are set for a run with a terminal. A shell runs in it and starts the
+	// other programs, because a terminal is hung up when its first process ends.
 	tty           *os.File      // the user's side
 	before, after *unix.Termios // its attributes: at the start, and after the harness
 
@@ -305,7 +317,7 @@ func (r *run) types(keys string) {
 type target string
 
 const (
-	whatWasStarted target = "what was started" // the harness bare, else the wrapper
+	whatWasStarted target = "what was started" // the harness of a bare run, the wrapper of a wrapped run
 	theHarness     target = "the harness"
 )
 
@@ -332,7 +344,8 @@ func harnessPID() int {
 	for _, p := range others() {
 		pid, _, _ := strings.Cut(p, " ")
 		exe, _ := os.Readlink("/proc/" + pid + "/exe")
-		if strings.Contains(exe, "/node_modules/@anthropic-ai/") || strings.Contains(exe, "/node_modules/@openai/") {
+		if strings.Contains(exe, "/node_modules/@anthropic-ai/") || strings.Contains(exe, "/node_modules/@openai/") ||
+			strings.Contains(exe, "/node_modules/opencode-ai/") {
 			n, _ := strconv.Atoi(pid)
 			return n
 		}
@@ -347,8 +360,8 @@ func (r *run) shown() string {
 	return string(r.screen)
 }
 
-// await polls until it is true, and fails after patience. It fails with a description of the scene when that
-// takes too long, or when the harness ends.
+// await polls until is returns true. It fails with a description of the scene if
+// that takes longer than patience, or if the harness ends first.
 func (r *run) await(what string, is func() bool) {
 	r.t.Helper()
 	seen := false // once is enough: a process that execs has no command line for a moment
@@ -384,7 +397,7 @@ func (r *run) leaves() int {
 	r.t.Helper()
 	if !poll(patience, r.over) {
 		scene := r.scene()
-		if r.wrapped { // a Go program prints its goroutines then
+		if r.wrapped { // on this signal a Go program prints its goroutines
 			send(r.t, r.started(), syscall.SIGABRT)
 			poll(time.Second, r.over)
 			scene += r.shown() + r.stderr.String()

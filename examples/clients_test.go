@@ -51,6 +51,7 @@ func (w *world) playThrough(client map[string]any) (took map[lifeloop.Event]int,
 	config, err := json.Marshal(map[string]any{"clients": []any{client}})
 	require.NoError(w.t, err)
 	require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, ".lifeloop.yaml"), config, 0o600))
+	w.run("trust")
 	w.run("run", "--client-drain", "2m", "--", harness)
 	took, statuses = map[lifeloop.Event]int{}, map[string]int{}
 	for _, r := range w.receipts() {
@@ -231,13 +232,14 @@ func TestPayloadConsumer(t *testing.T) {
 
 	require.Equal(t, answered(lifeloop.Skipped, "payload pay_1 is repeat 1 and was counted only"), hand(text))
 	require.Equal(t, 3, acts())
-	n-- // the same dispatch once more: no repeat of the signal
+	n-- // repeats the same dispatch, which is not a repeat of the signal
 	require.Equal(t, answered(lifeloop.Observed, "handled before"), hand(text))
 	require.Equal(t, answered(lifeloop.Delivered), hand(text))
 	require.Equal(t, 4, acts())
 }
 
-// Below a wrapped harness it receives events, and no client's payloads.
+// Below a wrapped harness the payload consumer receives events, but no payloads of
+// clients.
 func TestPayloadConsumerBelowAHarness(t *testing.T) {
 	need(t, "python3")
 	w := newWorld(t)

@@ -61,9 +61,8 @@ func TestExamplesKeepTheContract(t *testing.T) {
 	sync, err := threadSync()
 	require.NoError(t, err)
 	dir := t.TempDir()
-	t.Setenv("EVENT_LOG", filepath.Join(dir, "log"))
 	for name, command := range map[string][]string{
-		"log.sh":           {example(t, "log.sh")},
+		"log.sh":           {"env", "EVENT_LOG=" + filepath.Join(dir, "log"), example(t, "log.sh")},
 		"notes.py":         {example(t, "notes.py")},
 		"thread-sync":      {sync, "--state", filepath.Join(dir, "threads.jsonl")},
 		"payload-consumer": {example(t, "payload-consumer/consumer.py"), filepath.Join(dir, "inbox")},

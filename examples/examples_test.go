@@ -54,12 +54,12 @@ type world struct {
 	env  []string
 }
 
-func newWorld(t *testing.T, env ...string) *world {
+func newWorld(t *testing.T) *world {
 	t.Helper()
 	wrap, err := built()
 	require.NoError(t, err, "build lifeloop-wrap")
 	dir := t.TempDir()
-	return &world{t, wrap, dir, append(os.Environ(), append(env, "XDG_CONFIG_HOME="+dir, "XDG_STATE_HOME="+dir, "XDG_RUNTIME_DIR="+dir)...)}
+	return &world{t, wrap, dir, append(os.Environ(), "XDG_CONFIG_HOME="+dir, "XDG_STATE_HOME="+dir, "XDG_RUNTIME_DIR="+dir)}
 }
 
 // run runs the program and returns its standard output.
@@ -142,11 +142,12 @@ func playNotes(t *testing.T) (delivered int) {
 	require.NoError(t, os.Symlink(w.wrap, harness))
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "NOTES.md"), []byte(note), 0o600))
 
-	// It subscribes to nothing else, so that it is free when a prompt comes.
+	// The client subscribes to nothing else, so that it is free when a prompt comes.
 	config, err := json.Marshal(map[string]any{"clients": []any{map[string]any{
 		"id": "notes", "command": []string{example(t, "notes.py")}, "events": []string{"frame.opening"}}}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, ".lifeloop.yaml"), config, 0o600))
+	w.run("trust")
 
 	screen := w.run("run", "--", harness)
 
@@ -173,8 +174,8 @@ func playNotes(t *testing.T) (delivered int) {
 // Every event is stored completely and in order.
 func TestLog(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "events.jsonl")
-	w := newWorld(t, "EVENT_LOG="+log)
-	w.run("run", "--client-drain", "2m", "--client", "log='"+example(t, "log.sh")+"'", "--", "true")
+	w := newWorld(t)
+	w.run("run", "--client-drain", "2m", "--client", "log=env 'EVENT_LOG="+log+"' '"+example(t, "log.sh")+"'", "--", "true")
 
 	stored, err := os.ReadFile(log)
 	require.NoError(t, err)
@@ -224,7 +225,7 @@ func TestVerifyLedger(t *testing.T) {
 	}
 }
 
-// The documents show the examples as they are.
+// The documents print the examples unchanged.
 func TestDocumentsPrintTheExamples(t *testing.T) {
 	for doc, names := range map[string][]string{
 		"../README.md":                {"notes.py"},
@@ -246,6 +247,7 @@ var (
 	testName = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`)
 	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z]\w+)\(`)
 	link     = regexp.MustCompile(`\]\(([^):#]+)\)`)
+	fenced   = regexp.MustCompile("(?ms)^```.*?^```")
 )
 
 // Every test that a document names exists, and so does every file that it links
@@ -279,7 +281,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 				t.Errorf("%s names %s, and there is no such test", path, name)
 			}
 		}
-		for _, m := range link.FindAllSubmatch(text, -1) {
+		for _, m := range link.FindAllSubmatch(fenced.ReplaceAll(text, nil), -1) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(path), string(m[1]))); err != nil {
 				t.Errorf("%s links to %s: %v", path, m[1], err)
 			}

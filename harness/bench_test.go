@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What the guard costs: true by itself, true in a pty under a fresh guard, and
-// under one that was started ahead.
+// BenchmarkTrue measures what the guard costs. It runs true by itself, in a pty under
+// a new guard, and under a guard that was started in advance.
 func BenchmarkTrue(b *testing.B) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

@@ -3,7 +3,6 @@ package harness
 import (
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +24,7 @@ type Child struct {
 	pid      int
 	childFiles
 	pauses
+	ground
 	output
 	ending
 }
@@ -50,7 +50,7 @@ type pauses struct {
 // output is what the pumps report.
 type output struct {
 	total   atomic.Int64          // bytes of output
-	lines   atomic.Int64          // ends of lines, where no tap reads them
+	lines   atomic.Int64          // ends of lines; counted only without a tap
 	began   time.Time             // of the child
 	last    atomic.Int64          // when output was last read, in ns after began; 0 before the first
 	lost    atomic.Pointer[error] // error of writing output
@@ -65,12 +65,13 @@ type output struct {
 type ending struct {
 	ended     atomic.Bool               // set before endCh is closed
 	interrupt atomic.Pointer[time.Time] // when the interrupt key was passed on last
+	bySignal  atomic.Int32              // the signal that the pty made of a key, or 0
 	endCh     chan struct{}             // closed when the harness has ended
 	exit      Exit                      // written before endCh is closed
-	done      chan struct{}             // closed when its output has reached the user too
+	done      chan struct{}             // closed when the harness's output has reached the user too
 	empty     chan struct{}             // closed when no process of its tree is left
-	rested    chan struct{}             // closed when what they wrote has reached the user too
-	gone      chan struct{}             // closed after both
+	rested    chan struct{}             // closed when the output of its whole tree has reached the user too
+	gone      chan struct{}             // closed after empty and rested, or drainTime after empty
 	over      chan struct{}             // closed when its guard has ended
 	killedMu  sync.Mutex                // guards killed; held for an append at most
 	killed    Killed
@@ -83,7 +84,10 @@ type source struct {
 	file     *os.File
 	to       *os.File
 	tracker  *tracker // of a pty, or nil
+	modes    modes    // modes and look as the tracker last reported them; owned by the source's pump
+	look     bool
 	caughtUp chan struct{}
+	onTTY    bool        // to is a terminal
 	stream   int         // its number among the child's
 	closed   bool        // the reader of the output has closed; owned by its pump
 	partial  atomic.Bool // its last line has no end
@@ -143,8 +147,8 @@ func (t *Terminal) giveBack() {
 
 func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error) {
 	// If the guard dies, the harness's tree gets this process as its parent.
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, wrapperError("become the parent of orphans: %w", err)
+	if err := subreaper(); err != nil {
+		return nil, err
 	}
 	guard, err := t.changeGuard(spec.Guard)
 	if err != nil {
@@ -174,23 +178,19 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 	if spec.Text {
 		c.tap = newTap()
 	}
-	winch := make(chan os.Signal, 1)
-	cont := make(chan os.Signal, 1)
+	signals := catch(t.pty) // before the size is read first, so that no change is missed
 	if t.pty {
-		// Notify before the size is read first, so that no change is missed.
-		signal.Notify(winch, syscall.SIGWINCH)
-		signal.Notify(cont, syscall.SIGCONT)
 		c.resize()
 		if err := t.enter(); err != nil {
+			signals.stop()
 			return nil, wrapperError("start %s: %w", spec.Argv[0], err)
 		}
 	}
-	stopSignals := func() { signal.Stop(winch); signal.Stop(cont) }
 	if err := c.launch(spec, path, theirs); err != nil {
-		stopSignals()
+		signals.stop()
 		return nil, err
 	}
-	c.run(winch, cont, stopSignals)
+	c.run(signals)
 	return c, nil
 }
 
@@ -206,14 +206,17 @@ func (c *Child) connect(spec Spec) (theirs [3]*os.File, err error) {
 		if c.ptmx, c.slave, err = openPty(t); err != nil {
 			return theirs, err
 		}
-		c.addSource(c.ptmx, t.screen, &tracker{wanted: spec.OSC})
+		if attrs, err := getTermios(c.slave); err == nil {
+			c.fresh = *attrs
+		}
+		c.addSource(c.ptmx, t.screen, &tracker{wanted: spec.OSC, raw: !t.inUTF8(spec.Env)})
 	}
 	onPty := func(i int) bool { return t.pty && (t.mode == Always || t.isTTY[i]) }
 	if onPty(0) {
 		theirs[0], c.input = c.slave, c.ptmx
 	} else if !t.isTTY[0] {
-		// The child gets the wrapper's stdin itself, so that a later program can
-		// read what it does not. Keys go to its terminal.
+		// The child gets the wrapper's stdin itself, so that a later program can read
+		// what the child does not read. Keys go to the child's terminal.
 		theirs[0] = t.outer[0]
 		if t.typed {
 			c.input = c.ptmx
@@ -244,6 +247,23 @@ func (c *Child) connect(spec Spec) (theirs [3]*os.File, err error) {
 	return theirs, nil
 }
 
+// inUTF8 reports whether the terminal is in UTF-8, as far as its attributes or the
+// environment say so.
+func (t *Terminal) inUTF8(env []string) bool {
+	if t.attrs != nil && t.saved.Iflag&unix.IUTF8 != 0 {
+		return true
+	}
+	for _, name := range []string{"LC_ALL=", "LC_CTYPE=", "LANG="} {
+		for _, kv := range env {
+			if value, ok := strings.CutPrefix(kv, name); ok && value != "" {
+				value = strings.ToLower(value)
+				return strings.Contains(value, "utf-8") || strings.Contains(value, "utf8")
+			}
+		}
+	}
+	return false
+}
+
 // sameInput gives the child the input of stdin from the beginning, as the first
 // child had it.
 func (c *Child) sameInput(theirs **os.File) (err error) {
@@ -260,7 +280,8 @@ func (c *Child) sameInput(theirs **os.File) (err error) {
 }
 
 func (c *Child) addSource(file, to *os.File, tr *tracker) {
-	c.sources = append(c.sources, &source{file: file, to: to, tracker: tr, stream: len(c.sources), caughtUp: make(chan struct{}, 1)})
+	_, err := getTermios(to)
+	c.sources = append(c.sources, &source{file: file, to: to, tracker: tr, onTTY: err == nil, stream: len(c.sources), caughtUp: make(chan struct{}, 1)})
 }
 
 // newPty opens a pty whose master supports deadlines and whose slave blocks.
@@ -331,8 +352,8 @@ func sameFile(a, b *os.File) bool {
 	if !infoA.Mode().IsRegular() {
 		return true
 	}
-	// Two open files have two positions. If the kernel cannot compare them, 2>&1
-	// is more likely.
+	// Two open files have two positions. If the kernel cannot compare the files, they
+	// count as the same, because 2>&1 is more likely.
 	const kcmpFile = 0
 	r, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(os.Getpid()), uintptr(os.Getpid()), kcmpFile, uintptr(fdOf(a)), uintptr(fdOf(b)), 0)
 	return errno != 0 || r == 0
@@ -340,7 +361,7 @@ func sameFile(a, b *os.File) bool {
 
 // launch sends the guard a description of the child and waits for the answer.
 func (c *Child) launch(spec Spec, path string, theirs [3]*os.File) error {
-	l := launch{path: path, dir: spec.Dir, argv: spec.Argv, env: spec.Env, terminalFD: -1, ignoreHUP: c.terminal.ignoreHUP, ignoreINT: c.terminal.ignoreINT}
+	l := launch{path: path, dir: spec.Dir, argv: spec.Argv, env: spec.Env, terminalFD: -1, ignored: startedIgnoring()}
 	if spec.Dir != "" {
 		if info, err := os.Stat(spec.Dir); err != nil {
 			return wrapperError("start %s: %w", spec.Argv[0], err)
@@ -381,16 +402,29 @@ func (c *Child) launch(spec Spec, path string, theirs [3]*os.File) error {
 		return startError(spec.Argv[0], syscall.Errno(m.args[1]))
 	}
 	c.pid = int(m.args[0])
+	c.terminal.setChild(c.pid)
 	return nil
 }
 
-// startError turns an errno of execve into the exit code of a shell.
+// setChild names the harness that runs; 0 is none.
+func (t *Terminal) setChild(pid int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.child = pid
+}
+
+// startError turns an errno of fork or execve into the exit code of a shell. An error
+// of a machine that lacks a resource says nothing about the program.
 func startError(name string, errno syscall.Errno) *StartError {
-	code := 126
-	if errno == syscall.ENOENT {
-		code = 127
+	switch errno {
+	case syscall.ENOENT:
+		return &StartError{Code: 127, Err: fmt.Errorf("start %s: %w", name, errno)}
+	case syscall.EAGAIN:
+		return wrapperError("start %s: the user has too many processes (see ulimit -u): %w", name, errno)
+	case syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE:
+		return wrapperError("start %s: %w", name, errno)
 	}
-	return &StartError{Code: code, Err: fmt.Errorf("start %s: %w", name, errno)}
+	return &StartError{Code: 126, Err: fmt.Errorf("start %s: %w", name, errno)}
 }
 
 // Installed checks the file of a program, without starting it. It returns nil or
@@ -471,8 +505,8 @@ func (t *Terminal) changeGuard(argv []string) (*guardProcess, error) {
 	return t.guard, nil
 }
 
-// disownAll makes a guard leave the wrapper's own processes alone when it ends:
-// another guard has them. Callers hold mu.
+// disownAll makes a guard leave the wrapper's own processes alone when it ends,
+// because another guard is responsible for them. Callers hold mu.
 func (t *Terminal) disownAll(g *guardProcess) {
 	for pid := range t.owned {
 		g.send(msgDisown, uint64(pid))
@@ -539,13 +573,19 @@ func (c *Child) Signal(sig syscall.Signal) error {
 // Stop sends a signal that asks the harness's process group to end. Processes that
 // outlive the harness have until the end of the grace period to clean up.
 func (c *Child) Stop(sig syscall.Signal, grace time.Duration) error {
+	c.stopping.Store(true)
+	c.moved.ring()
 	if c.ended.Load() {
 		return os.ErrProcessDone
 	}
-	if c.guard.send(msgStop, uint64(sig), uint64(grace.Milliseconds())) == nil {
-		return nil
+	err := c.guard.send(msgStop, uint64(sig), uint64(grace.Milliseconds()))
+	if err != nil {
+		err = c.Signal(sig)
 	}
-	return c.Signal(sig)
+	if c.frozen.Swap(false) {
+		unix.Kill(-c.pid, unix.SIGCONT)
+	}
+	return err
 }
 
 // KillTree kills the harness and all its descendants at once.
@@ -563,9 +603,9 @@ func (c *Child) Wait() Exit {
 	return c.exit
 }
 
-// LastOutput returns when output of the child was last read. It is now if some
-// waits to be read, even for a reader that has stalled, and zero if there was
-// none.
+// LastOutput returns when output of the child was last read. If output waits to be
+// read, also because the reader has stalled, it returns the present time. It returns
+// zero if there was no output.
 func (c *Child) LastOutput() time.Time {
 	for _, s := range c.sources {
 		if s.waits() {
@@ -594,7 +634,11 @@ func (c *Child) Killed() Killed {
 func (c *Child) note(total int, killed ...KilledProcess) {
 	c.killedMu.Lock()
 	defer c.killedMu.Unlock()
-	k := &c.killed
+	c.killed.add(killed, total)
+}
+
+// add adds killed processes; total is how many there are so far.
+func (k *Killed) add(killed []KilledProcess, total int) {
 	k.Processes = append(k.Processes, killed[:min(len(killed), maxKilled-len(k.Processes))]...)
 	k.More = max(k.More, total-len(k.Processes))
 }
@@ -653,6 +697,10 @@ func (c *Child) follow() {
 func (c *Child) end(exit Exit) {
 	at := c.interrupt.Load()
 	exit.Interrupted = at != nil && time.Since(*at) < interruptPatience
+	c.terminal.setChild(0) // the harness's status is known
+	c.terminal.mu.Lock()
+	c.terminal.byKey = exit.Signal != 0 && exit.Signal == syscall.Signal(c.bySignal.Load())
+	c.terminal.mu.Unlock()
 	c.exit = exit
 	c.ended.Store(true)
 	close(c.endCh)
@@ -679,13 +727,8 @@ func (c *Child) endWithoutGuard() Exit {
 	leaveOut := func(p proc) bool {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		for g := range t.guards {
-			if p.pid == g.pid {
-				return true
-			}
-		}
 		o, known := t.owned[p.pid]
-		return known && o.start == p.start || p.session == self.session
+		return t.isGuard(p.pid) || known && o.start == p.start || p.session == self.session
 	}
 	begin, kills := time.Now(), kills{}
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -704,7 +747,7 @@ func (c *Child) endWithoutGuard() Exit {
 		live := alive(tree)
 		age := time.Since(begin)
 		switch {
-		case len(live) == 0 || age > 3*termGrace:
+		case len(live) == 0 && !t.strangers(self.session) || age > 3*termGrace:
 			return exit
 		case pause == 2*time.Millisecond:
 			exit.Leftover = max(len(live)-1, 0)

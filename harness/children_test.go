@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// One child after another in one terminal: what a wrapper does that tries again.
+// These tests run one child after another in one terminal, like a wrapper that retries.
 
 func init() { parts["between"] = between }
 
-// between is a wrapper whose first child has ended and whose second is not
-// there yet: between WHAT. It reports and waits to be killed.
+// between is a wrapper whose first child has ended and whose second one was not
+// started yet: between WHAT. It reports and waits to be killed.
 func between() int {
 	term, err := OpenTerminal(os.Stdin, os.Stdout, os.Stderr, Auto)
 	if err != nil {
@@ -86,8 +86,8 @@ func TestTheWrapperIsKilledBetweenChildren(t *testing.T) {
 	}
 }
 
-// What a child has left of the terminal is undone before the next one finds it,
-// and what the next one does is undone again.
+// What a child has changed in the terminal is undone before the next child starts, and
+// the changes of the next child are undone too.
 func TestEachChildFindsTheTerminalAsTheFirst(t *testing.T) {
 	d := newDesk(t)
 	before := d.attrs(t)
@@ -191,7 +191,7 @@ func TestGoneCoversTheWholeTree(t *testing.T) {
 	run(t, sh("exit 0"), term)
 }
 
-// A child whose reader was given up does not give up that of the next.
+// Abandoning the reader of one child does not abandon the reader of the next child.
 func TestAbandonAffectsOneChild(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
@@ -221,8 +221,8 @@ func TestAbandonAffectsOneChild(t *testing.T) {
 	require.Equal(t, Exit{}, second.Wait())
 }
 
-// What the wrapper has started for itself outlives the children and their
-// guards, as long as it lives itself.
+// Processes that the wrapper has started for itself outlive the children and their
+// guards, as long as the wrapper lives.
 func TestOwnedProcessesOutliveAGuard(t *testing.T) {
 	term, _, _ := onFiles(t, Never, nil)
 	own := exec.Command("sleep", "300")

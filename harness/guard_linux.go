@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,10 +22,19 @@ const (
 	guardSocket = 3 + iota
 	guardPage
 	guardScreen
+	guardLifeline // only with a containment
 )
 
 // termGrace is the time between SIGTERM and SIGKILL.
 const termGrace = time.Second
+
+// markVariable is in the environment of the programs that one wrapper calls, and of
+// its guards under another name, with a value that no other wrapper has. A session's id
+// does not suffice: the user can give the same id to sessions of two state folders.
+const (
+	markVariable      = "LIFELOOP_WRAPPER"
+	guardMarkVariable = "LIFELOOP_GUARD_OF"
+)
 
 // guardIgnores are the signals that neither end nor stop a guard.
 var guardIgnores = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT,
@@ -39,10 +49,14 @@ var guardIgnores = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, 
 // Ctrl-Z. The guard exits when the wrapper has ended and no process of the
 // harness is left.
 func GuardMain() int {
+	if os.Args[len(os.Args)-1] == wardenWord {
+		return wardenMain()
+	}
 	// The harness gets a signal when the thread that started it ends.
 	runtime.LockOSThread()
-	g := &guard{socket: guardSocket, asked: make(chan message), waited: make(chan waited), kills: kills{}, notified: map[int]uint64{}}
-	for _, fd := range []int{guardSocket, guardPage, guardScreen} {
+	g := &guard{socket: guardSocket, asked: make(chan message), waited: make(chan waited), kills: kills{}, missed: map[int]bool{}, notified: map[int]uint64{},
+		mark: []byte("\x00" + markVariable + "=" + os.Getenv(guardMarkVariable) + "\x00")}
+	for _, fd := range []int{guardSocket, guardPage, guardScreen, guardLifeline} {
 		unix.CloseOnExec(fd)
 	}
 	var err error
@@ -51,6 +65,7 @@ func GuardMain() int {
 		return 125
 	}
 	unix.Close(guardPage)
+	reserveThreads()
 	// The harness would inherit SIG_IGN but not a handler. A signal that was
 	// ignored before stays ignored for the harness too.
 	for _, sig := range guardIgnores {
@@ -64,6 +79,26 @@ func GuardMain() int {
 	return g.run()
 }
 
+// reserveThreads creates the threads that the guard will need. The runtime ends the
+// program when it cannot create one, without a reason that the wrapper could report;
+// here nothing was launched yet.
+func reserveThreads() {
+	const needed = 3 // for listen, for reap, and one that runs meanwhile
+	var ready sync.WaitGroup
+	release := make(chan struct{})
+	for range needed {
+		ready.Add(1)
+		go func() {
+			runtime.LockOSThread() // so that the next one needs another thread
+			defer runtime.UnlockOSThread()
+			ready.Done()
+			<-release
+		}()
+	}
+	ready.Wait()
+	close(release)
+}
+
 // A guard's fields belong to its main goroutine.
 type guard struct {
 	socket int
@@ -73,6 +108,8 @@ type guard struct {
 
 	pid      int // of the harness
 	owned    []owned
+	mark     []byte         // the variable that names the wrapper, in the environment of its clients
+	missed   map[int]bool   // owned processes that the last look did not find
 	empty    bool           // no process of the harness is left
 	orphaned bool           // the wrapper has ended
 	ended    bool           // the harness was reaped
@@ -88,7 +125,7 @@ type guard struct {
 // waited is a result of wait4 for the harness.
 type waited struct {
 	status unix.WaitStatus
-	alone  bool // it ended and no other process was left
+	alone  bool // the harness ended and no other process was left
 }
 
 func (g *guard) run() int {
@@ -192,12 +229,7 @@ func (g *guard) start(fds []int) error {
 			unix.Close(fd)
 		}
 	}()
-	if l.ignoreHUP {
-		signal.Ignore(syscall.SIGHUP)
-	}
-	if l.ignoreINT {
-		signal.Ignore(syscall.SIGINT)
-	}
+	l.ignored.ignore()
 	attr := &syscall.ProcAttr{
 		Dir:   l.dir,
 		Env:   l.env,
@@ -308,10 +340,12 @@ func (g *guard) report(w waited) {
 		g.send(msgEnded, uint64(w.status), 0, uint64(len(g.kills)))
 	default:
 		g.ended = true
-		left := alive(g.tree())
+		// A process that is just being started may not be found, but at least one is
+		// left.
+		left := max(len(alive(g.tree())), 1)
 		g.termRound()
 		g.end()
-		g.send(msgEnded, uint64(w.status), uint64(len(left)), uint64(len(g.kills)))
+		g.send(msgEnded, uint64(w.status), uint64(left), uint64(len(g.kills)))
 	}
 }
 
@@ -343,21 +377,48 @@ func (g *guard) wrapperEnded() {
 	if !g.empty {
 		terminate(alive(descendants(procs, os.Getpid(), nil)))
 	}
+	g.findMarked(procs)
 	g.forgetEnded(procs)
+	if len(g.owned) > 0 {
+		procs = allProcs()
+		g.forgetEnded(procs)
+	}
 	for _, o := range g.owned {
 		terminate(alive(o.members(procs)))
 	}
 	g.end()
 }
 
-// forgetEnded removes the owned processes that have ended.
-func (g *guard) forgetEnded(procs []proc) {
-	g.owned = slices.DeleteFunc(g.owned, func(o owned) bool { return len(alive(o.members(procs))) == 0 })
+// findMarked adds to the owned processes those that have the mark of this wrapper's
+// clients in their environment. A client ends with its wrapper; a process that it had
+// moved to another session has no other trace.
+func (g *guard) findMarked(procs []proc) {
+	for _, p := range alive(slices.Clone(procs)) {
+		if slices.ContainsFunc(g.owned, func(o owned) bool { return o.pid == p.pid }) {
+			continue
+		}
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
+		if err == nil && bytes.Contains(append([]byte{0}, env...), g.mark) {
+			g.owned = append(g.owned, owned{pid: p.pid, pgrp: p.pgrp, session: p.session, start: p.start})
+		}
+	}
 }
 
-// stop signals the harness's group. Its tree has the grace period from then on,
-// also what of it outlives the harness. SIGTERM is for the whole tree: if it is the
-// first signal, the harness has half of the grace to end the other groups itself.
+// forgetEnded removes the owned processes that have ended. They are no children of the
+// guard, so only /proc shows whether they live. Two looks in a row must find nothing,
+// because one look may miss a process that is just being started.
+func (g *guard) forgetEnded(procs []proc) {
+	g.owned = slices.DeleteFunc(g.owned, func(o owned) bool {
+		missed := g.missed[o.pid]
+		g.missed[o.pid] = len(alive(o.members(procs))) == 0
+		return missed && g.missed[o.pid]
+	})
+}
+
+// stop signals the harness's group. The grace period that begins then is for the whole
+// tree, including processes that outlive the harness. SIGTERM is for the whole tree
+// too: if it is the first signal, the harness has half of the grace period to end the
+// other groups itself.
 func (g *guard) stop(sig unix.Signal, grace time.Duration) {
 	if sig == unix.SIGTERM && !g.ended && g.termAt.IsZero() {
 		g.termAt = time.Now()
@@ -373,7 +434,8 @@ func (g *guard) stop(sig unix.Signal, grace time.Duration) {
 }
 
 // termRound sends SIGTERM to the processes of the tree that did not get it yet. The
-// others and what they start are cleaning up; another SIGTERM could end that.
+// other processes, and those that they start, are cleaning up; another SIGTERM could
+// end the cleanup.
 func (g *guard) termRound() {
 	g.termAt = time.Time{}
 	tree := alive(descendants(allProcs(), os.Getpid(), func(p proc) bool {
@@ -416,6 +478,7 @@ func (g *guard) killRound() {
 		g.kill(alive(descendants(procs, os.Getpid(), nil)))
 	}
 	if g.orphaned {
+		g.findMarked(procs)
 		for _, o := range g.owned {
 			killAll(alive(o.members(procs)))
 		}
@@ -465,6 +528,9 @@ func (g *guard) restoreTerminal() {
 	if own, err := unix.Open("/proc/self/fd/"+strconv.Itoa(guardScreen), unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
 		fd = own
 		defer unix.Close(own)
+	}
+	if g.page.look.Load() {
+		w.modes += resetLook
 	}
 	writeBounded(fd, []byte(w.modes), 300*time.Millisecond)
 	if !w.hasAttrs {

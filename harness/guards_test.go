@@ -3,6 +3,9 @@
 package harness
 
 import (
+	"os"
+	"os/exec"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,4 +37,32 @@ func TestGuardsListsEveryGuard(t *testing.T) {
 		return true
 	})
 	require.False(t, Runs(waiting[0].PID, waiting[0].Start+1), "another process of the same number is none")
+}
+
+// Below finds the tree of a harness, orphans included, and nothing else: neither a
+// client of the wrapper nor the wrapper itself.
+func TestBelowFindsTheHarnessTree(t *testing.T) {
+	t.Parallel()
+	term, _, _ := onFiles(t, Never, nil)
+	own := exec.Command("sleep", "300")
+	require.NoError(t, own.Start())
+	term.Own(own.Process.Pid)
+	c := begin(t, sh("(sleep 301 &) ; exec sleep 302"), term, &recorder{})
+	var tree []proc
+	eventually(t, "the orphan runs", func() bool {
+		tree = alive(descendants(allProcs(), term.Guards()[0].PID, nil))
+		return len(tree) == 2 && slices.ContainsFunc(tree, func(p proc) bool { return p.pid != c.PID() && p.ppid != c.PID() && readName(p.pid) == "sleep" })
+	})
+	for _, p := range tree {
+		require.True(t, term.Below(p.pid), "process %d of %v", p.pid, tree)
+	}
+	for _, pid := range []int{own.Process.Pid, os.Getpid(), os.Getppid(), 1} {
+		require.False(t, term.Below(pid), "process %d", pid)
+	}
+	require.NoError(t, own.Process.Kill())
+	_ = own.Wait()
+	require.True(t, term.Below(own.Process.Pid), "a process that has ended")
+	require.NoError(t, c.KillTree())
+	c.Wait()
+	term.Close()
 }

@@ -72,13 +72,13 @@ type Spec struct {
 // pump. They must not block for long.
 type Sink interface {
 	// Output reports how many bytes and lines the child has written so far: at its
-	// first output, then at most once a second while it writes, and at the end if
-	// a number has changed. At the end a last line counts that has no end. It is
+	// first output, then at most once a second while it writes, and at the end if a
+	// number has changed. At the end, an unfinished last line counts too. Output is
 	// not called if Spec.Text is set.
 	Output(total, lines int64)
-	// Text passes the child's output in the order in which it was read, and how
-	// many bytes it has written so far; all of it before Wait returns. Streams
-	// count from 0. The Sink may retain b.
+	// Text passes the child's output in the order in which it was read, all of it
+	// before Wait returns. total is how many bytes the child has written so far.
+	// Streams count from 0. The Sink may retain b.
 	Text(stream int, b []byte, total int64)
 	// TextLost reports how many bytes, and ends of lines among them, were dropped
 	// because the Sink was too slow.
@@ -106,8 +106,8 @@ type Exit struct {
 	// GuardLost means that the guard died first and the wrapper ended the tree.
 	GuardLost bool
 	// OutputLost is the error that prevented writing some of its output, for
-	// example a full disk. A closed reader is no such error: the harness gets it
-	// itself.
+	// example a full disk. The error of a closed reader is not reported here, because
+	// the harness gets it itself.
 	OutputLost error
 	// Interrupted means that the user typed the interrupt key at most 10 s before
 	// the end.

@@ -5,7 +5,9 @@ package harness
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -48,18 +50,44 @@ func GuardMain() int {
 	return 125
 }
 
+// TaskRoom reports no limit: no harness is started here.
+func TaskRoom() (room int, limited bool) { return 0, false }
+
+// RemoveEmptyGroups does nothing.
+func RemoveEmptyGroups() {}
+
+// Containable returns an error.
+func Containable() (string, error) { return "", errSystem }
+
 // Runs reports false: no process of a wrapper can run here.
 func Runs(pid int, start uint64) bool { return false }
+
+// Die does nothing: no harness can have died here.
+func Die(sig syscall.Signal, group bool) {}
+
+// Reset returns an error.
+func Reset(tty *os.File) error { return fmt.Errorf("reset the terminal: %w", errSystem) }
+
+// Notify is signal.Notify.
+func Notify(c chan<- os.Signal, signals ...os.Signal) { signal.Notify(c, signals...) }
 
 // No Terminal exists, so none of its methods is ever called.
 
 func (*Terminal) Pty() bool              { panic(errSystem) }
 func (*Terminal) Prepare([]string) error { panic(errSystem) }
 func (*Terminal) Guards() []Process      { panic(errSystem) }
+func (*Terminal) Below(int) bool         { panic(errSystem) }
 func (*Terminal) Restore()               { panic(errSystem) }
 func (*Terminal) Close()                 { panic(errSystem) }
+func (*Terminal) EndedByKey() bool       { panic(errSystem) }
 func (*Terminal) Own(int)                { panic(errSystem) }
+func (*Terminal) Mark() string           { panic(errSystem) }
 func (*Terminal) Disown(int)             { panic(errSystem) }
+func (*Terminal) Adopt() error           { panic(errSystem) }
+func (*Terminal) Forks() sync.Locker     { panic(errSystem) }
+func (*Terminal) Contain([]string) error { panic(errSystem) }
+func (*Terminal) Cgroup() *os.File       { panic(errSystem) }
+func (*Terminal) EndOrphans() Killed     { panic(errSystem) }
 
 // No Child exists either.
 

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hold waits until the processes that it signalled have stopped, because one of
-// them may be starting another. These are its limits.
+// These limit the wait of Hold. It waits until the processes that it signalled have
+// stopped, because one of them may be starting another.
 const (
 	holdTime = 500 * time.Millisecond
 	// A process blocked in the kernel counts as stopped. A parent in vfork waits

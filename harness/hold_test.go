@@ -141,7 +141,7 @@ func TestTheWrapperIsKilledWhileItHolds(t *testing.T) {
 		}
 		return true
 	})
-	d.shows(t, "\x1b[?2004l\x1b[?25h\x1b[<1u\x1b[?1049l")
+	d.shows(t, "\x1b[?2004l\x1b[?25h\x1b[<1u\x1b[?1049l\x1b]112\x1b\\\x1b[0m")
 }
 
 // After Free, the processes of a tree that was on hold can handle SIGTERM.

@@ -18,6 +18,19 @@ type tracker struct {
 	wanted []int     // numbers of the operating system commands to collect
 	texts  []oscText // collected; the owner empties it
 	modes  modes
+	raw    bool // the terminal is not in UTF-8
+
+	look     look
+	saved    savedCursor
+	rendered []span // the parameters for look.render, as spans of the input of scan; empty after scan
+}
+
+type span struct{ from, to int }
+
+// savedCursor is what ESC 7 saves beside the position.
+type savedCursor struct {
+	look     look
+	charsets charsets
 }
 
 type oscText struct {
@@ -25,16 +38,47 @@ type oscText struct {
 	text   string
 }
 
-// modes is what a program has set in a terminal and what must be undone.
+// modes is what a program has set in a terminal and what must be undone. The look,
+// which changes with every word, is kept separately.
 type modes struct {
-	flipped     uint64      // bit i: privateModes[i] differs from its default
+	flipped     uint64      // bit i: switches[i] differs from its default
 	alternate   int         // number of the mode that switched to the alternate screen, or 0
 	keyboard    [2]keyboard // of the main and the alternate screen
-	otherKeys   string      // parameter of modifyOtherKeys, or ""
+	keys        [8]string   // by resource: parameter of modifyOtherKeys and its like, or ""
 	keypad      bool        // application keypad
 	region      string      // parameters of the scroll region, or ""
 	cursorStyle string      // parameter of the cursor style, or ""
+	charsets    charsets
+	progress    bool   // a progress bar is shown
+	colours     uint32 // bit n: the colour of command n is changed; 4 is the palette
 }
+
+// charsets are the designated character sets and the one in use.
+type charsets struct {
+	sets [4]byte // final byte for G0 to G3; 0 is ASCII
+	left byte    // which of them is in GL
+	side byte    // which of them is in GR; 0 is G2, the default
+}
+
+// never is the part of m that no program leaves on purpose. The rest, a palette for
+// example, is undone only after a death by signal.
+func (m *modes) never() modes {
+	rest := *m
+	rest.flipped, rest.charsets, rest.progress, rest.colours = 0, charsets{}, false, 0
+	for i, p := range switches {
+		if !p.late {
+			rest.flipped |= m.flipped & (1 << i)
+		}
+	}
+	for i := range rest.keys {
+		if i != modifyOtherKeys {
+			rest.keys[i] = ""
+		}
+	}
+	return rest
+}
+
+const modifyOtherKeys = 4 // its resource
 
 // keyboard is the kitty keyboard protocol of one screen: terminals keep one
 // stack for the main and one for the alternate screen.
@@ -46,73 +90,194 @@ type keyboard struct {
 
 const maxPushes = 16
 
-// privateModes lists the DEC private modes that a program can leave behind,
-// with their default state.
-var privateModes = [...]struct {
-	number int
-	on     bool
+// switches lists the modes that a program can leave behind, with their default
+// state: DEC private modes and a few of ECMA-48. The late ones are undone only after a
+// death by signal. docs/promises.md shows them.
+var switches = [...]struct {
+	number         int
+	ansi, on, late bool
 }{
 	{number: 2026},                                                              // synchronised output: first, so that the others take effect
 	{number: 9}, {number: 1000}, {number: 1001}, {number: 1002}, {number: 1003}, // mouse
 	{number: 1004},                                                                 // focus reports
 	{number: 1005}, {number: 1006}, {number: 1007}, {number: 1015}, {number: 1016}, // mouse encodings, alternate scroll
-	{number: 2004},         // bracketed paste
-	{number: 2031},         // colour scheme reports
-	{number: 2048},         // in-band resize reports
-	{number: 9001},         // win32 input
-	{number: 1},            // application cursor keys
-	{number: 66},           // application keypad, by number
-	{number: 5},            // reverse video
-	{number: 6},            // origin
-	{number: 69},           // left and right margins
-	{number: 7, on: true},  // wrap around
-	{number: 25, on: true}, // cursor visible
+	{number: 2004},                       // bracketed paste
+	{number: 2031},                       // colour scheme reports
+	{number: 2048},                       // in-band resize reports
+	{number: 9001},                       // win32 input
+	{number: 1},                          // application cursor keys
+	{number: 66},                         // application keypad, by number
+	{number: 5},                          // reverse video
+	{number: 6},                          // origin
+	{number: 69},                         // left and right margins
+	{number: 7, on: true},                // wrap around
+	{number: 25, on: true},               // cursor visible
+	{number: 8, on: true, late: true},    // autorepeat
+	{number: 67, late: true},             // backspace key sends BS
+	{number: 2, ansi: true, late: true},  // keyboard locked
+	{number: 4, ansi: true, late: true},  // insert
+	{number: 20, ansi: true, late: true}, // line feed is a new line
 }
+
+const (
+	shiftOut = 0x0e
+	shiftIn  = 0x0f
+	c2       = 0xc2 // the first byte of C1 controls in UTF-8
+)
 
 // scan follows p and reports whether the modes may have changed.
 func (t *tracker) scan(p []byte) (changed bool) {
+	// C1 controls and shifts are rare. The text is searched for C1 controls only if p
+	// may have one, and for shifts only while a character set is not ASCII: before, a
+	// shift has no visible effect.
+	switch {
+	case t.raw:
+		t.parser.C1 = vt.C1Raw
+	case bytes.IndexByte(p, c2) >= 0, t.parser.Half():
+		t.parser.C1 = vt.C1UTF8
+	default:
+		t.parser.C1 = vt.C1None
+	}
+	shifts, all := t.modes.charsets != charsets{}, p
 	for len(p) > 0 {
+		var text []byte
 		var seq *vt.Sequence
-		_, seq, p = t.parser.Next(p)
+		text, seq, p = t.parser.Next(p)
+		if shifts {
+			changed = t.shift(text) || changed
+		}
 		switch {
 		case seq == nil:
 		case seq.Kind == vt.Control:
-			// Most are colours, positions and erasures, which change no mode.
-			if f := seq.Final; seq.Marker != 0 || f != 'm' && f != 'H' && f != 'K' && f != 'J' && f != 'C' {
+			// Most sequences set a look or a position or erase, and change no mode.
+			switch f := seq.Final; {
+			case seq.Marker != 0:
+				changed = t.control(seq) || changed
+			case f == 'm' && seq.Inter == 0:
+				// Only what follows the last reset counts.
+				switch b := seq.Body; {
+				case len(b) == 0 || len(b) == 1 && b[0] == '0':
+					t.look, t.rendered = 0, t.rendered[:0]
+				case seq.Copied:
+					t.render(all)
+					t.look.render(b)
+				default:
+					end := len(all) - len(p) - 1
+					t.rendered = append(t.rendered, span{end - len(b), end})
+				}
+			case f != 'H' && f != 'K' && f != 'J' && f != 'C':
 				changed = t.control(seq) || changed
 			}
 		case seq.Kind == vt.Command:
-			t.collect(seq.Body)
+			changed = t.command(seq.Body) || changed
 		case seq.Kind == vt.Escape:
+			t.render(all)
 			changed = t.escape(seq) || changed
+			shifts = t.modes.charsets != charsets{}
+		}
+	}
+	t.render(all)
+	return changed
+}
+
+// render applies the parameters in p that scan has collected since the last reset.
+func (t *tracker) render(p []byte) {
+	for _, body := range t.rendered {
+		t.look.render(p[body.from:body.to])
+	}
+	t.rendered = t.rendered[:0]
+}
+
+// shift follows the control characters that select G0 or G1.
+func (t *tracker) shift(text []byte) (changed bool) {
+	for _, b := range text {
+		if b == shiftOut || b == shiftIn {
+			changed = assign(&t.modes.charsets.left, shiftIn-b) || changed
 		}
 	}
 	return changed
 }
 
 func (t *tracker) escape(seq *vt.Sequence) bool {
-	switch {
-	case seq.Inter != 0:
-	case seq.Final == '=':
+	sets := &t.modes.charsets
+	switch seq.Inter {
+	case 0:
+	case '(', ')', '*', '+':
+		return assign(&sets.sets[seq.Inter-'('], designated(seq.Final))
+	case '-', '.', '/':
+		return assign(&sets.sets[seq.Inter-'-'+1], seq.Final)
+	default:
+		return false
+	}
+	switch seq.Final {
+	case '=':
 		return assign(&t.modes.keypad, true)
-	case seq.Final == '>':
+	case '>':
 		return assign(&t.modes.keypad, false)
-	case seq.Final == 'c':
-		return assign(&t.modes, modes{})
+	case '7':
+		t.saved = savedCursor{t.look, *sets}
+	case '8':
+		t.look = t.saved.look
+		return assign(sets, t.saved.charsets)
+	case 'n', 'o': // locking shifts
+		return assign(&sets.left, seq.Final-'n'+2)
+	case '~', '|':
+		return assign(&sets.side, '~'-seq.Final+1)
+	case '}':
+		return assign(&sets.side, 0)
+	case 'c':
+		t.look, t.saved = 0, savedCursor{}
+		// Terminals differ in whether it resets colours.
+		return assign(&t.modes, modes{progress: t.modes.progress, colours: t.modes.colours})
 	}
 	return false
 }
 
-// collect appends the text of an operating system command to texts if its
-// number is wanted.
-func (t *tracker) collect(body []byte) {
-	if len(t.wanted) == 0 {
-		return
+func designated(final byte) byte {
+	if final == 'B' {
+		return 0
 	}
-	head, rest, _ := bytes.Cut(body, []byte{';'})
-	if n, err := strconv.Atoi(string(head)); err == nil && slices.Contains(t.wanted, n) {
+	return final
+}
+
+// command follows an operating system command. It appends its text to texts if its
+// number is wanted.
+func (t *tracker) command(body []byte) (changed bool) {
+	n, i := 0, 0
+	for ; i < len(body) && i < 5 && body[i]-'0' <= 9; i++ {
+		n = 10*n + int(body[i]-'0')
+	}
+	if i == 0 || i < len(body) && body[i] != ';' {
+		return false
+	}
+	rest := body[min(i+1, len(body)):]
+	if slices.Contains(t.wanted, n) {
 		t.texts = append(t.texts, oscText{n, string(rest)})
 	}
+	colours := t.modes.colours
+	switch {
+	case n < 4 || n > 119:
+	case n == 9:
+		if state, ok := bytes.CutPrefix(rest, []byte("4;")); ok {
+			return assign(&t.modes.progress, number(bytes.SplitN(state, []byte{';'}, 2)[0], 0) != 0)
+		}
+	case n == 4 || n == 5: // pairs of an index and a colour
+		for i, spec := range bytes.Split(rest, []byte{';'}) {
+			if i%2 == 1 && string(spec) != "?" {
+				colours |= 1 << n
+			}
+		}
+	case n >= 10 && n <= 19: // one colour, and those of the numbers after it
+		for spec := range bytes.SplitSeq(rest, []byte{';'}) {
+			if n <= 19 && len(spec) > 0 && string(spec) != "?" {
+				colours |= 1 << n
+			}
+			n++
+		}
+	case n >= 104 && len(rest) == 0:
+		colours &^= 1 << (n - 100)
+	}
+	return assign(&t.modes.colours, colours)
 }
 
 func (t *tracker) control(seq *vt.Sequence) bool {
@@ -124,10 +289,16 @@ func (t *tracker) control(seq *vt.Sequence) bool {
 			changed = t.setPrivate(number(field, 0), seq.Final == 'h') || changed
 		}
 		return changed
+	case form{0, 0, 'h'}, form{0, 0, 'l'}:
+		changed := false
+		for field := range bytes.SplitSeq(seq.Body, []byte{';'}) {
+			changed = t.setSwitch(number(field, 0), true, seq.Final == 'h') || changed
+		}
+		return changed
 	case form{'>', 0, 'u'}, form{'<', 0, 'u'}, form{'=', 0, 'u'}:
 		return t.setKeyboard(seq)
-	case form{'>', 0, 'm'}:
-		return t.setOtherKeys(seq.Body)
+	case form{'>', 0, 'm'}, form{'>', 0, 'n'}:
+		return t.setKeys(seq)
 	case form{0, 0, 'r'}:
 		region := string(seq.Body)
 		if strings.Trim(region, ";0") == "" {
@@ -141,6 +312,7 @@ func (t *tracker) control(seq *vt.Sequence) bool {
 		}
 		return assign(&t.modes.cursorStyle, style)
 	case form{0, '!', 'p'}:
+		t.rendered = t.rendered[:0]
 		return t.softReset()
 	}
 	return false
@@ -151,14 +323,18 @@ func (t *tracker) setPrivate(n int, on bool) bool {
 	case 47, 1047, 1049:
 		if !on {
 			n = 0
-			t.modes.keyboard[1] = keyboard{} // it ends with its screen
+			t.modes.keyboard[1] = keyboard{} // the keyboard protocol ends with its screen
 		} else if t.modes.alternate != 0 {
 			return false
 		}
 		return assign(&t.modes.alternate, n)
 	}
-	for i, m := range privateModes {
-		if m.number != n {
+	return t.setSwitch(n, false, on)
+}
+
+func (t *tracker) setSwitch(n int, ansi, on bool) bool {
+	for i, m := range switches {
+		if m.number != n || m.ansi != ansi {
 			continue
 		}
 		flipped := t.modes.flipped &^ (1 << i)
@@ -227,44 +403,62 @@ func (k *keyboard) top() *int {
 	return &k.flags[k.depth-1]
 }
 
-// setOtherKeys performs CSI > 4 ; n m.
-func (t *tracker) setOtherKeys(body []byte) bool {
-	resource, value, _ := bytes.Cut(body, []byte{';'})
-	if len(body) > 0 && number(resource, 0) != 4 { // an empty body resets all resources
-		return false
+// setKeys performs CSI > resource ; n m, and CSI > resource n, which disables it.
+func (t *tracker) setKeys(seq *vt.Sequence) bool {
+	resource, value, _ := bytes.Cut(seq.Body, []byte{';'})
+	if seq.Final == 'n' {
+		return t.setKey(number(resource, 2), "-")
+	}
+	if len(seq.Body) == 0 {
+		return assign(&t.modes.keys, [8]string{})
 	}
 	if number(value, 0) == 0 {
 		value = nil
 	}
-	return assign(&t.modes.otherKeys, string(value))
+	return t.setKey(number(resource, 0), string(value))
+}
+
+func (t *tracker) setKey(resource int, value string) bool {
+	if resource < 0 || resource >= len(t.modes.keys) {
+		return false
+	}
+	return assign(&t.modes.keys[resource], value)
 }
 
 // softReset performs DECSTR, which leaves the mouse, paste mode, the keyboard
 // protocol and the screen alone.
 func (t *tracker) softReset() bool {
 	m := t.modes
-	for i, p := range privateModes {
+	for i, p := range switches {
 		switch p.number {
-		case 1, 6, 7, 25, 66:
+		case 1, 2, 4, 6, 7, 25, 66:
 			m.flipped &^= 1 << i
 		}
 	}
-	m.keypad, m.region, m.cursorStyle = false, "", ""
+	m.keypad, m.region, m.cursorStyle, m.charsets = false, "", "", charsets{}
+	t.look, t.saved = 0, savedCursor{}
 	return assign(&t.modes, m)
 }
 
-// undo returns the sequences that reset all modes, or "" if none is set.
-func (m *modes) undo() string {
+// undo returns the sequences that reset the modes that no program leaves on purpose, or
+// all of them if a signal ended it; or "" if none is set.
+func (m *modes) undo(ended bool) string {
+	if !ended {
+		kept := m.never()
+		return kept.undo(true)
+	}
 	if *m == (modes{}) {
 		return ""
 	}
 	var b strings.Builder
 	for set := m.flipped; set != 0; set &= set - 1 {
-		p := privateModes[bits.TrailingZeros64(set)]
-		writePrivate(&b, p.number, p.on)
+		p := switches[bits.TrailingZeros64(set)]
+		writeSwitch(&b, p.number, p.ansi, p.on)
 	}
-	if m.otherKeys != "" {
-		b.WriteString("\x1b[>4m")
+	for resource, value := range m.keys {
+		if value != "" {
+			b.WriteString("\x1b[>" + strconv.Itoa(resource) + "m")
+		}
 	}
 	if m.keypad {
 		b.WriteString("\x1b>")
@@ -273,26 +467,77 @@ func (m *modes) undo() string {
 		b.WriteString("\x1b[0 q")
 	}
 	if m.region != "" {
-		// Setting the region moves the cursor, so its position is saved around it.
+		// Setting the region moves the cursor, so the position is saved and restored.
 		b.WriteString("\x1b7\x1b[r\x1b8")
 	}
 	m.keyboard[1].undo(&b)
 	if m.alternate != 0 {
-		writePrivate(&b, m.alternate, false)
+		writeSwitch(&b, m.alternate, false, false)
 	}
 	m.keyboard[0].undo(&b)
+	m.charsets.undo(&b)
+	m.undoCommands(&b)
 	return b.String()
 }
 
-// redo returns the sequences that set the modes again after undo.
+// everything is modes in which all that can be reset is changed, except alternate
+// scroll, which is on by default in some terminals.
+func everything() modes {
+	m := modes{alternate: 1049, keypad: true, region: "1", cursorStyle: "1", progress: true, charsets: charsets{left: 1, side: 1}}
+	for i, p := range switches {
+		if p.number != 1007 {
+			m.flipped |= 1 << i
+		}
+	}
+	m.keyboard[0] = keyboard{base: 1, depth: maxPushes}
+	for i := range m.keys {
+		m.keys[i] = "1"
+	}
+	for i := range m.charsets.sets {
+		m.charsets.sets[i] = '0'
+	}
+	for n := 10; n <= 19; n++ {
+		m.colours |= 1 << n
+	}
+	m.colours |= 1<<4 | 1<<5
+	return m
+}
+
+func (c charsets) undo(b *strings.Builder) {
+	for i, set := range c.sets {
+		if set != 0 {
+			b.WriteString("\x1b" + string("()*+"[i]) + "B")
+		}
+	}
+	if c.left != 0 {
+		b.WriteByte(shiftIn)
+	}
+	if c.side != 0 {
+		b.WriteString("\x1b}")
+	}
+}
+
+func (m *modes) undoCommands(b *strings.Builder) {
+	if m.progress {
+		b.WriteString("\x1b]9;4;0\x1b\\")
+	}
+	for set := m.colours; set != 0; set &= set - 1 {
+		b.WriteString("\x1b]" + strconv.Itoa(100+bits.TrailingZeros32(set)) + "\x1b\\")
+	}
+}
+
+// redo returns the sequences that set the modes again after undo(false).
 func (m *modes) redo() string {
+	if kept := m.never(); *m != kept {
+		return kept.redo()
+	}
 	if *m == (modes{}) {
 		return ""
 	}
 	var b strings.Builder
 	m.keyboard[0].redo(&b)
 	if m.alternate != 0 {
-		writePrivate(&b, m.alternate, true)
+		writeSwitch(&b, m.alternate, false, true)
 	}
 	m.keyboard[1].redo(&b)
 	if m.region != "" {
@@ -304,12 +549,16 @@ func (m *modes) redo() string {
 	if m.keypad {
 		b.WriteString("\x1b=")
 	}
-	if m.otherKeys != "" {
-		b.WriteString("\x1b[>4;" + m.otherKeys + "m")
+	switch value := m.keys[modifyOtherKeys]; value {
+	case "":
+	case "-":
+		b.WriteString("\x1b[>4n")
+	default:
+		b.WriteString("\x1b[>4;" + value + "m")
 	}
 	for set := m.flipped; set != 0; set &= set - 1 {
-		p := privateModes[bits.TrailingZeros64(set)]
-		writePrivate(&b, p.number, !p.on)
+		p := switches[bits.TrailingZeros64(set)]
+		writeSwitch(&b, p.number, p.ansi, !p.on)
 	}
 	return b.String()
 }
@@ -332,8 +581,12 @@ func (k *keyboard) redo(b *strings.Builder) {
 	}
 }
 
-func writePrivate(b *strings.Builder, n int, on bool) {
-	b.WriteString("\x1b[?" + strconv.Itoa(n))
+func writeSwitch(b *strings.Builder, n int, ansi, on bool) {
+	b.WriteString("\x1b[")
+	if !ansi {
+		b.WriteByte('?')
+	}
+	b.WriteString(strconv.Itoa(n))
 	if on {
 		b.WriteByte('h')
 	} else {

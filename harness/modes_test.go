@@ -1,10 +1,12 @@
 package harness
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -61,7 +63,7 @@ func TestUndo(t *testing.T) {
 			"\x1b[?2026l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[?1049l\x1b[<1u"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := scanned(c.sent).modes.undo(); got != c.want {
+			if got := scanned(c.sent).modes.undo(false); got != c.want {
 				t.Errorf("after %q\n got %q\nwant %q", c.sent, got, c.want)
 			}
 		})
@@ -100,14 +102,136 @@ func TestOperatingSystemCommands(t *testing.T) {
 	}
 }
 
+// What a program that exits may leave on purpose is undone after a death by signal.
+func TestUndoAfterASignal(t *testing.T) {
+	for _, c := range []struct{ name, sent, want string }{
+		{"bracketed paste and insert mode", "\x1b[?2004h\x1b[4h", "\x1b[?2004l\x1b[4l"},
+		{"several modes of ECMA-48 in one", "\x1b[2;4;20h", "\x1b[2l\x1b[4l\x1b[20l"},
+		{"insert mode and back", "\x1b[4h\x1b[4l", ""},
+		{"no autorepeat, another backspace", "\x1b[?8l\x1b[?67h", "\x1b[?8h\x1b[?67l"},
+		{"modifyCursorKeys", "\x1b[>1;2m", "\x1b[>1m"},
+		{"every key option and back", "\x1b[>1;2m\x1b[>4;1m\x1b[>m", ""},
+		{"a disabled key option", "\x1b[>1n", "\x1b[>1m"},
+		{"line drawing", "\x1b(0", "\x1b(B"},
+		{"line drawing in G1, and shifted", "\x1b)0\x0elqqk", "\x1b)B\x0f"},
+		{"shifted and back", "\x1b)0a\x0eb\x0fc\x1b)B", ""},
+		{"a shift in a title is text", "\x1b]0;\x0e\x07", ""},
+		{"locking shifts", "\x1bo\x1b~", "\x0f\x1b}"},
+		{"ESC 8 restores the character set", "\x1b7\x1b(0\x1b8", ""},
+		{"a progress bar", "\x1b]9;4;1;50\x07", "\x1b]9;4;0\x1b\\"},
+		{"a progress bar that ended", "\x1b]9;4;3\x07\x1b]9;4;0\x1b\\", ""},
+		{"a notification", "\x1b]9;done\x07", ""},
+		{"the cursor's colour", "\x1b]12;red\x07", "\x1b]112\x1b\\"},
+		{"the palette and three colours", "\x1b]4;1;red\x07\x1b]10;#fff;#000;#f00\x07", "\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b]112\x1b\\"},
+		{"queries of colours", "\x1b]4;1;?\x07\x1b]11;?\x1b\\\x1b]10;?;?\x07", ""},
+		{"colours that were reset", "\x1b]4;1;red;2;blue\x07\x1b]104\x07\x1b]12;red\x07\x1b]112\x07", ""},
+		{"one colour of the palette that was reset", "\x1b]4;1;red\x07\x1b]104;2\x07", "\x1b]104\x1b\\"},
+		{"a full reset", "\x1b[4h\x1b(0\x0e\x1b[>1;2mx\x1bc", ""},
+		{"a soft reset", "\x1b[4h\x1b(0\x0ex\x1b[!p", ""},
+		{"C1 controls in UTF-8", "\u009b?2004h\u009d12;red\x07\u009b4h", "\x1b[?2004l\x1b[4l\x1b]112\x1b\\"},
+		{"letters with the bytes of C1 controls", "\u00a04h ✛?2004h ⠛4h", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := scanned(c.sent).modes.undo(true); got != c.want {
+				t.Errorf("after %q\n got %q\nwant %q", c.sent, got, c.want)
+			}
+		})
+	}
+	raw := &tracker{raw: true}
+	raw.scan([]byte("\x9b?25l\xc2\x9b?2004h"))
+	require.Equal(t, "\x1b[?2004l\x1b[?25h", raw.modes.undo(true), "a terminal that is not in UTF-8")
+}
+
+// The table in docs/promises.md is true and complete.
+func TestPromisedModes(t *testing.T) {
+	doc, err := os.ReadFile("../docs/promises.md")
+	require.NoError(t, err)
+	bytesOf := strings.NewReplacer("ESC", "\x1b", "CSI", "\x1b[", "OSC ", "\x1b]", "SP", "!space!", "ST", "\x1b\\", "SO", "\x0e", "SI", "\x0f")
+	plain := func(cell string) string {
+		return strings.ReplaceAll(strings.ReplaceAll(bytesOf.Replace(strings.Trim(cell, "` ")), " ", ""), "!space!", " ")
+	}
+	var seen modes
+	rows, looks := 0, 0
+	for line := range strings.Lines(string(doc)) {
+		cells := strings.Split(strings.TrimSpace(line), "|")
+		if len(cells) != 6 || !strings.HasPrefix(cells[2], " `") {
+			continue
+		}
+		rows++
+		set, undo := plain(cells[2]), plain(cells[3])
+		got := scanned(set)
+		if got.look != 0 {
+			looks++
+			require.Equal(t, resetLook, undo)
+			continue
+		}
+		require.Equal(t, undo, got.modes.undo(true), line)
+		require.Equal(t, strings.Contains(cells[4], "always"), got.modes.undo(false) != "", line)
+		seen = union(seen, got.modes)
+	}
+	require.Positive(t, rows)
+	require.Equal(t, 1, looks)
+	all := everything()
+	for i, p := range switches {
+		if p.number == 1007 {
+			all.flipped |= 1 << i
+		}
+	}
+	require.Equal(t, union(all, modes{}), seen, "each mode has its row")
+}
+
+// union has a 1 wherever a or b has anything.
+func union(a, b modes) modes {
+	u := modes{flipped: a.flipped | b.flipped, colours: a.colours | b.colours, keypad: a.keypad || b.keypad, progress: a.progress || b.progress}
+	for _, m := range []modes{a, b} {
+		if m.alternate != 0 {
+			u.alternate = 1
+		}
+		for i, k := range m.keys {
+			if k != "" {
+				u.keys[i] = "1"
+			}
+		}
+		u.region, u.cursorStyle = max(u.region, m.region[:min(1, len(m.region))]), max(u.cursorStyle, m.cursorStyle[:min(1, len(m.cursorStyle))])
+		for i, c := range m.charsets.sets {
+			u.charsets.sets[i] = max(u.charsets.sets[i], min(c, 1))
+		}
+		u.charsets.left, u.charsets.side = max(u.charsets.left, min(m.charsets.left, 1)), max(u.charsets.side, min(m.charsets.side, 1))
+		u.keyboard[0].base, u.keyboard[0].depth = max(u.keyboard[0].base, min(m.keyboard[0].base, 1)), max(u.keyboard[0].depth, min(m.keyboard[0].depth, 1))
+	}
+	for _, at := range []*string{&u.region, &u.cursorStyle} {
+		if *at != "" {
+			*at = "1"
+		}
+	}
+	return u
+}
+
+func TestLook(t *testing.T) {
+	for sent, changed := range map[string]bool{
+		"\x1b[31mred": true, "\x1b[31mred\x1b[39m": false, "\x1b[1;4;38;5;12mx\x1b[0m": false, "\x1b[1;4;38;5;12mx\x1b[22;24m": true,
+		"\x1b[38;2;1;22;39m": true, "\x1b[38;2;1;22;39;39m": false, "\x1b[38:2::1:2:39;39m": false, "\x1b[48;5;7;49;58;5;1;59m": false,
+		"\x1b[4:3mx": true, "\x1b[4:3mx\x1b[4:0m": false, "\x1b[7m\x1b[27m\x1b[9m\x1b[29m\x1b[3m\x1b[23m\x1b[53m\x1b[55m": false,
+		"\x1b[2m": true, "\x1b[2m\x1b[22m": false, "\x1b[1;m": false, "\x1b[0;91m": true, "\x1b[>4;2m\x1b[?4m": false,
+		"\x1b7\x1b[1m\x1b8": false, "\x1b[1m\x1b7\x1b[0m\x1b8": true, "\x1b[1m\x1bc": false, "\x1b[1m\x1b[!p": false, "\x1b[38m": true, "\x1b[38;5m": true,
+		"\x1b[107m": true, "\x1b[40;49m": false, "\x1b[5m\x1b[25m\x1b[8m\x1b[28m": false,
+	} {
+		if got := scanned(sent).look != 0; got != changed {
+			t.Errorf("after %q the look is %b", sent, scanned(sent).look)
+		}
+	}
+}
+
 // pieces are what random terminal output is made of.
 var pieces = []string{
 	"\x1b", "[", "]", "?", ">", "<", "=", "!", ";", " ", "h", "l", "u", "m", "r", "p", "q", "c", "P", "\\", "\x07", "\x18", "\n", "text",
 	"1", "25", "47", "1049", "1047", "2004", "1006", "7", "4", "\x1b[", "\x1b[?", "\x1b[>", "\x1b]7501;", "\x1b]0;⠂ ", "\x1b]2;", "é", "\x1b\\",
 	"\x1b[?1049h", "\x1b[?1049l", "\x1b[?25l", "\x1b[?2004;1006h", "\x1b[>5u", "\x1b[=3;2u", "\x1b[<2u", "\x1b[>4;1m", "\x1b[2;9r", "\x1b[4 q", "\x1b=", "\x1bc", "\x1b[!p",
+	"\x1b[4h", "\x1b[2;20h", "\x1b[?8l", "\x1b[>1;2m", "\x1b[>1n", "\x1b(0", "\x1b)0", "\x0e", "\x0f", "\x1bn", "\x1b}", "\x1b|", "\x1b7", "\x1b8",
+	"\x1b]9;4;1;3\x07", "\x1b]12;red\x07", "\x1b]4;1;red\x07", "\x1b]104\x07", "\x1b]10;a;b\x07", "\u009b", "\xc2", "\x9b", "\x1b[38;5;1m", "\x1b[0m", "\x1b[1;39m",
 }
 
-// checkLaws holds for any output, cut at any place.
+// checkLaws checks the laws that hold for any output, cut at any place.
 func checkLaws(t interface{ Fatalf(string, ...any) }, sent string, cut int) {
 	whole := scanned(sent)
 	split := &tracker{wanted: wanted}
@@ -115,13 +239,13 @@ func checkLaws(t interface{ Fatalf(string, ...any) }, sent string, cut int) {
 	if split.scan([]byte(sent[cut:])) {
 		changed = true
 	}
-	if split.modes != whole.modes || !slices.Equal(split.texts, whole.texts) {
+	if split.modes != whole.modes || split.look != whole.look || !slices.Equal(split.texts, whole.texts) {
 		t.Fatalf("cut at %d, %q reads differently:\n%+v\n%+v", cut, sent, split, whole)
 	}
 	if !changed && whole.modes != (modes{}) {
 		t.Fatalf("%q changed modes unannounced: %+v", sent, whole.modes)
 	}
-	undo := whole.modes.undo()
+	undo := whole.modes.undo(true)
 	if (undo == "") != (whole.modes == modes{}) {
 		t.Fatalf("%q: modes %+v, undo %q", sent, whole.modes, undo)
 	}
@@ -129,11 +253,13 @@ func checkLaws(t interface{ Fatalf(string, ...any) }, sent string, cut int) {
 	if after.scan([]byte(undo)); after.modes != (modes{}) {
 		t.Fatalf("%q: undo %q leaves %+v", sent, undo, after.modes)
 	}
-	again := scanned(whole.modes.redo())
+	again := &tracker{modes: whole.modes}
+	again.scan([]byte(whole.modes.undo(false)))
+	again.scan([]byte(whole.modes.redo()))
 	if again.modes != whole.modes {
-		t.Fatalf("%q: redo %q brings %+v, not %+v", sent, whole.modes.redo(), again.modes, whole.modes)
+		t.Fatalf("%q: undo %q and redo %q bring %+v, not %+v", sent, whole.modes.undo(false), whole.modes.redo(), again.modes, whole.modes)
 	}
-	if len(whole.modes.undo()) > 1024 {
+	if len(undo) > 1024 {
 		t.Fatalf("an undo string of %d bytes", len(undo))
 	}
 }
@@ -160,7 +286,7 @@ func BenchmarkScan(b *testing.B) {
 	for name, chunk := range map[string]string{
 		"plain": strings.Repeat("x", 4095),
 		"tui":   strings.Repeat("\x1b[38;5;12mword\x1b[0m and \x1b[12;40Hmore ", 120)[:4095],
-		// A title with every redraw is more than any of them sends.
+		// A title with every redraw is more than any harness sends.
 		"titles": strings.Repeat("\x1b]0;⠂ A title of a session\x07"+strings.Repeat("\x1b[38;5;12mword\x1b[0m and \x1b[12;40Hmore ", 30), 4)[:4095],
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -41,8 +41,8 @@ func TestAStalledReaderIsAbandoned(t *testing.T) {
 // abandons the reader. It returns false if all output did fit.
 func abandoned(t *testing.T, open func(*testing.T) (ours, theirs *os.File), mode Mode) bool {
 	reader, stdout := open(t)
-	// The abandoned pump uses the number of stdout. The number must not be reused
-	// before the pump has got its error.
+	// The abandoned pump uses the descriptor number of stdout. The number must not be
+	// reused before the pump has got its error.
 	defer func() {
 		require.NoError(t, reader.Close())
 		eventually(t, "the abandoned pump is over", func() bool { return !pumping() })

@@ -16,6 +16,7 @@ import (
 // same program, so the layout is the compiler's.
 type page struct {
 	valid atomic.Uint32 // index of the valid slot
+	look  atomic.Bool   // text would not appear in the default look
 	slots [2]struct {
 		guard       uint32
 		saved, ours unix.Termios

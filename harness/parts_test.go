@@ -5,10 +5,12 @@ package harness
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,6 +29,12 @@ func init() {
 	parts["stopper"] = stopper
 	parts["shell"] = shell
 	parts["pulse"] = pulse
+	parts["die"] = die
+	parts["headless"] = headless
+	parts["starved"] = starved
+	if os.Getenv("HARNESS_TEST_PART") == "headless" {
+		runtime.LockOSThread() // the main goroutine keeps the first thread
+	}
 }
 
 // screenful is n bytes that look like a full-screen program's output.
@@ -182,14 +190,14 @@ func messy() int {
 		}
 		report("child", p.Pid)
 	}
-	os.Stdout.WriteString("\x1b[?1049h\x1b[>7u\x1b[?2004h\x1b[?25lmess")
+	os.Stdout.WriteString("\x1b[?1049h\x1b[>7u\x1b[?2004h\x1b[?25l\x1b]12;red\x07\x1b[31mmess")
 	for {
 		time.Sleep(time.Hour)
 	}
 }
 
-// stopper stops itself by the kill that Ctrl-Z means when it reads z, and
-// ends when it reads q.
+// stopper stops its process group with the signal of Ctrl-Z when it reads z, and ends
+// when it reads q.
 func stopper() int {
 	attrs, _ := unix.IoctlGetTermios(0, unix.TCGETS)
 	makeRaw(attrs)
@@ -220,8 +228,9 @@ func stopper() int {
 }
 
 // shell is the part of a shell that matters for job control: it runs a wrapper
-// in a foreground group, takes the terminal when that stops, and continues it
-// at a line on its pipe: shell PART ARGS...
+// in a foreground group, takes the terminal when the wrapper stops, and continues the
+// wrapper at a line on its pipe: shell PART ARGS... With BLIND it does not notice a
+// stop, as a script does not.
 func shell() int {
 	signal.Ignore(syscall.SIGTTOU, syscall.SIGTTIN, syscall.SIGTSTP)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP) // else the job would inherit that it is ignored
@@ -234,10 +243,14 @@ func shell() int {
 	if err != nil {
 		return 125
 	}
-	orders := bufio.NewReader(os.NewFile(3, "orders"))
+	orders, options := bufio.NewReader(os.NewFile(3, "orders")), unix.WUNTRACED
+	if os.Getenv("BLIND") != "" {
+		options = 0
+	}
+	report("job", job.Pid)
 	for {
 		var status unix.WaitStatus
-		if _, err := unix.Wait4(job.Pid, &status, unix.WUNTRACED, nil); err != nil {
+		if _, err := unix.Wait4(job.Pid, &status, options, nil); err != nil {
 			if err == unix.EINTR {
 				continue
 			}
@@ -266,4 +279,59 @@ func pulse() int {
 			return 0
 		}
 	}
+}
+
+// headless ends its first thread and lives on in another one. It then prints its
+// number.
+func headless() int {
+	signal.Ignore(syscall.SIGTERM)
+	go func() {
+		for p, err := readProc(os.Getpid()); err != nil || p.state != 'Z'; p, err = readProc(os.Getpid()) {
+			time.Sleep(time.Millisecond)
+		}
+		fmt.Println(os.Getpid())
+		time.Sleep(time.Hour)
+	}()
+	syscall.Syscall(unix.SYS_EXIT, 0, 0, 0)
+	return 1
+}
+
+// starved wraps a program although its guard may start no process, and prints the
+// error.
+func starved() int {
+	term, err := OpenTerminal(os.Stdin, os.Stdout, os.Stderr, Never)
+	if err == nil {
+		err = term.Prepare(nil)
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer term.Close()
+	for g := range term.guards {
+		g.send(msgDisown, 0)
+		for unread := 1; unread > 0 && err == nil; time.Sleep(time.Millisecond) { // until it waits for a launch
+			unread, err = unix.IoctlGetInt(fdOf(g.socket), unix.SIOCOUTQ)
+		}
+		err = unix.Prlimit(g.pid, unix.RLIMIT_NPROC, &unix.Rlimit{}, nil)
+	}
+	if err == nil {
+		_, err = Start(sh("exit 0"), term, &recorder{})
+	}
+	fmt.Println(err)
+	if refused, ok := errors.AsType[*StartError](err); ok {
+		return refused.Code
+	}
+	return 1
+}
+
+// die ends by the signal with this number: die N. It allows a core file.
+func die() int {
+	n, _ := strconv.Atoi(os.Args[1])
+	var limit unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_CORE, &limit)
+	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: limit.Max, Max: limit.Max})
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM)
+	Die(syscall.Signal(n), false)
+	return 1
 }

@@ -18,6 +18,7 @@ import (
 type proc struct {
 	pid, ppid, pgrp, session int
 	state                    byte
+	threads                  int
 	start                    uint64 // in clock ticks since boot
 }
 
@@ -58,19 +59,22 @@ func parseStat(pid int, line []byte) (proc, error) {
 		return proc{}, errStat
 	}
 	p := proc{pid: pid, state: fields[0][0]}
-	var err1, err2, err3, err4 error
+	var err1, err2, err3, err4, err5 error
 	p.ppid, err1 = strconv.Atoi(string(fields[1]))
 	p.pgrp, err2 = strconv.Atoi(string(fields[2]))
 	p.session, err3 = strconv.Atoi(string(fields[3]))
-	p.start, err4 = strconv.ParseUint(string(fields[19]), 10, 64)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	p.threads, err4 = strconv.Atoi(string(fields[17]))
+	p.start, err5 = strconv.ParseUint(string(fields[19]), 10, 64)
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return proc{}, errStat
 	}
 	return p, nil
 }
 
-// dead reports whether the process only waits to be reaped.
-func (p proc) dead() bool { return p.state == 'Z' || p.state == 'X' }
+// dead reports whether the process only waits to be reaped. The state is that of
+// its first thread; a process whose first thread has exited lives as long as
+// another one does.
+func (p proc) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.threads <= 1 }
 
 // allProcs reads every visible process.
 func allProcs() []proc {
@@ -187,26 +191,28 @@ func (k kills) add(procs []proc) (added []KilledProcess) {
 	return added
 }
 
-// An owned process is one that the wrapper started for itself. It may lead a
-// process group.
+// An owned process is one that the wrapper started for itself, or adopted. It may
+// lead a process group.
 type owned struct {
 	pid, pgrp, session int
 	start              uint64
+	adopted            bool // a client left it behind
 }
 
-// members returns those of procs that belong to o: the registered process and,
-// if it led a group, that group. A reused pid matches nothing.
+// members returns those of procs that belong to o: the registered process with its
+// descendants and, if it led a group, that group. A reused pid matches nothing.
 func (o owned) members(procs []proc) []proc {
 	var found []proc
 	for _, p := range procs {
-		if p.pid == o.pid && p.start != o.start {
+		switch {
+		case p.pid == o.pid && p.start != o.start:
 			return nil
-		}
-		registered := p.pid == o.pid
-		inGroup := o.pgrp == o.pid && p.pgrp == o.pgrp && p.session == o.session && p.start >= o.start
-		if registered || inGroup {
+		case p.pid == o.pid:
+			found = append(append(found, p), descendants(procs, o.pid, nil)...)
+		case o.pgrp == o.pid && p.pgrp == o.pgrp && p.session == o.session && p.start >= o.start:
 			found = append(found, p)
 		}
 	}
-	return found
+	slices.SortFunc(found, func(a, b proc) int { return a.pid - b.pid })
+	return slices.CompactFunc(found, func(a, b proc) bool { return a.pid == b.pid })
 }

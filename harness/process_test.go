@@ -108,7 +108,7 @@ func TestBytesAreUntouched(t *testing.T) {
 	exit := begin(t, as("paint", strconv.Itoa(len(want))), term, e).Wait()
 	require.Equal(t, Exit{}, exit)
 	// The picture may end with modes that are set: their undo follows.
-	undo := scanned(string(want)).modes.undo()
+	undo := scanned(string(want)).modes.undo(false)
 	eventually(t, "the terminal has all of it", func() bool { return d.size() >= len(want)+len(undo) })
 	term.Restore()
 	got := d.text()
@@ -156,6 +156,36 @@ func TestModesAChildLeavesAreUndone(t *testing.T) {
 	}
 	if after := d.attrs(t); !sameTermios(&after, &before) {
 		t.Errorf("terminal attributes were %+v and are %+v", before, after)
+	}
+}
+
+func TestDieLeavesNoCore(t *testing.T) {
+	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGSEGV, unix.SIGABRT, unix.SIGPIPE, unix.SIGUSR1, unix.SIGKILL, 40} {
+		spec := as("die", strconv.Itoa(int(sig)))
+		cmd := exec.Command(spec.Argv[0], spec.Argv[1:]...)
+		cmd.Env, cmd.Dir = spec.Env, t.TempDir()
+		printed, _ := cmd.CombinedOutput()
+		status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+		require.True(t, status.Signaled(), "%v", sig)
+		require.Equal(t, sig, status.Signal())
+		require.False(t, status.CoreDump(), "%v", sig)
+		require.Empty(t, string(printed), "%v", sig)
+	}
+}
+
+// A program that exits by itself may leave a colour on purpose.
+func TestALookIsUndoneAfterASignal(t *testing.T) {
+	const left = "\x1b[?25l\x1b[4h\x1b(0\x1b]9;4;1;50\x07\x1b[1;31mtext"
+	for end, undo := range map[string]string{
+		"exit 1":        "\x1b[?25h",
+		"kill -TERM $$": "\x1b[?25h\x1b[4l\x1b(B\x1b]9;4;0\x1b\\\x1b[0m",
+	} {
+		d := newDesk(t)
+		term := d.terminal(t)
+		run(t, sh(`printf '\033[?25l\033[4h\033(0\033]9;4;1;50\007\033[1;31mtext'; `+end), term)
+		term.Close()
+		eventually(t, "the undo was seen", func() bool { return len(d.text()) >= len(left+undo) })
+		require.Equal(t, left+undo, d.text(), end)
 	}
 }
 
@@ -225,7 +255,7 @@ func TestNotFoundAndNotExecutable(t *testing.T) {
 			if after := d.attrs(t); !sameTermios(&after, &before) {
 				t.Errorf("the terminal was left changed")
 			}
-			// The terminal is as good as new.
+			// The terminal is in its initial state.
 			exit, _ := run(t, Spec{Argv: []string{script}}, term)
 			if exit.Code != 3 {
 				t.Errorf("a script without an interpreter line: %+v", exit)
@@ -284,7 +314,8 @@ func TestLingeringChild(t *testing.T) {
 	}
 }
 
-// guardEmpty dismisses the guard; it ends when the tree has.
+// guardEmpty dismisses the guard, which ends when the tree has ended. The channel is
+// closed then.
 func (c *Child) guardEmpty(t *testing.T) <-chan struct{} {
 	t.Helper()
 	c.terminal.Close()
@@ -321,8 +352,9 @@ func TestOrphansInTheirOwnSessionEnd(t *testing.T) {
 
 func TestKillTree(t *testing.T) {
 	term, stdout, _ := onFiles(t, Never, nil)
-	// In its own group; in another session; and there too, but of a parent that
-	// has ended, so that nothing of it points to the harness any more.
+	// One process is in the harness's group, one in another session. The third one is
+	// in another session too, and its parent has ended, so that nothing links it to
+	// the harness any more.
 	c := begin(t, sh(`trap '' TERM; setsid sh -c "trap '' TERM; sleep 300; true" & (setsid sh -c "trap '' TERM; echo \$\$; sleep 300; true" &) ; sleep 300; true`), term, &recorder{})
 	eventually(t, "the orphan runs", func() bool { return bytes.HasSuffix(stdout(), []byte("\n")) })
 	orphan, err := strconv.Atoi(strings.TrimSpace(string(stdout())))
@@ -413,7 +445,7 @@ func TestTheWrapperIsKilled(t *testing.T) {
 	require.NoError(t, cmd.Process.Kill())
 	killed := time.Now()
 	cmd.Wait()
-	d.shows(t, "\x1b[?2004l\x1b[?25h\x1b[<1u\x1b[?1049l")
+	d.shows(t, "\x1b[?2004l\x1b[?25h\x1b[<1u\x1b[?1049l\x1b]112\x1b\\\x1b[0m")
 	t.Logf("modes undone after %v", time.Since(killed))
 	eventually(t, "nothing is left", func() bool {
 		for _, pid := range pids {
@@ -479,11 +511,11 @@ func TestTheGuardIsKilled(t *testing.T) {
 	if after := d.attrs(t); !sameTermios(&after, &before) {
 		t.Errorf("terminal attributes were %+v and are %+v", before, after)
 	}
-	d.shows(t, "\x1b[?2004l\x1b[?25h\x1b[<1u\x1b[?1049l")
+	d.shows(t, "\x1b[?2004l\x1b[?25h\x1b[<1u\x1b[?1049l\x1b]112\x1b\\\x1b[0m")
 }
 
-// Ctrl-Z in a harness, under a shell with job control: the wrapper stops with
-// the terminal restored, and fg brings both back.
+// Ctrl-Z in a harness, under a shell with job control: the wrapper stops with the
+// terminal restored, and fg continues both.
 func TestStopAndContinue(t *testing.T) {
 	d := newDesk(t)
 	before := d.attrs(t)
@@ -518,6 +550,23 @@ func TestStopAndContinue(t *testing.T) {
 	if now := d.attrs(t); !sameTermios(&now, &before) {
 		t.Errorf("left %+v, not %+v", now, before)
 	}
+}
+
+// A SIGCONT may come at any time after a SIGTSTP: both harness and wrapper run then.
+func TestContinuedWhileItStops(t *testing.T) {
+	d := newDesk(t)
+	cmd, reports := startWrapper(t, d, []string{"BLIND=yes"}, nil, "shell", "pulse")
+	d.shows(t, ".")
+	wrapper := reports()["job"][0]
+	for round := 1; round <= 60; round++ {
+		require.NoError(t, syscall.Kill(wrapper, syscall.SIGTSTP))
+		time.Sleep(time.Duration(round%20) * time.Millisecond / 2)
+		require.NoError(t, syscall.Kill(wrapper, syscall.SIGCONT))
+		d.key(t, "\r")
+		eventually(t, "the harness and the wrapper run", func() bool { return strings.Count(d.text(), ".") == round+1 })
+	}
+	d.key(t, "\x04")
+	require.NoError(t, cmd.Wait())
 }
 
 // Without job control a key must not stop a harness for good.
@@ -596,7 +645,7 @@ func TestPipesAreIdentical(t *testing.T) {
 	}
 }
 
-// A stdin that is a pipe is the child's own, and the person still types.
+// A stdin that is a pipe is given to the child itself, and the user can still type.
 func TestKeysAndAPipe(t *testing.T) {
 	d := newDesk(t)
 	before := d.attrs(t)
@@ -757,7 +806,7 @@ func TestTheReaderHasClosed(t *testing.T) {
 	}
 }
 
-// What is typed while no child runs is the next child's.
+// Keys that are typed while no child runs reach the next child.
 func TestKeysBetweenChildren(t *testing.T) {
 	d := newDesk(t)
 	attrs := d.attrs(t)
@@ -852,15 +901,6 @@ func TestTheFirstByteIsReportedAtOnce(t *testing.T) {
 	}
 }
 
-func TestIgnoredSignalsStayIgnored(t *testing.T) {
-	term, stdout, _ := onFiles(t, Never, nil)
-	term.ignoreHUP = true
-	exit, _ := run(t, sh("kill -HUP $$; echo alive; kill -QUIT $$"), term)
-	if string(stdout()) != "alive\n" || exit.Signal != syscall.SIGQUIT {
-		t.Errorf("got %q, %+v", stdout(), exit)
-	}
-}
-
 func TestPrepareStartsTheGuard(t *testing.T) {
 	term, _, _ := onFiles(t, Never, nil)
 	require.NoError(t, term.Prepare(nil))
@@ -880,7 +920,7 @@ func TestStat(t *testing.T) {
 	}
 	got, err := parseStat(7, []byte("7 (a) b (c)) S 1 2 3 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 99 0"))
 	require.NoError(t, err)
-	if want := (proc{pid: 7, ppid: 1, pgrp: 2, session: 3, state: 'S', start: 99}); got != want {
+	if want := (proc{pid: 7, ppid: 1, pgrp: 2, session: 3, state: 'S', threads: 1, start: 99}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	for _, bad := range []string{"", "7 (x", "7 (x) S 1", "7 (x) S a 2 3 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 99 0"} {
@@ -890,7 +930,7 @@ func TestStat(t *testing.T) {
 	}
 }
 
-// A number that has come to mean another process is left alone.
+// A pid that now belongs to another process is not signalled.
 func TestOwnedIsChecked(t *testing.T) {
 	o := owned{pid: 10, pgrp: 10, session: 5, start: 100}
 	member := proc{pid: 11, pgrp: 10, session: 5, start: 120}
@@ -947,14 +987,14 @@ func TestPage(t *testing.T) {
 }
 
 func TestLaunchDescription(t *testing.T) {
-	want := launch{path: "/bin/x", dir: "", argv: []string{"x", "", "a\xff\n"}, env: []string{"A=b", "C="}, terminalFD: -1, ignoreHUP: true}
+	want := launch{path: "/bin/x", dir: "", argv: []string{"x", "", "a\xff\n"}, env: []string{"A=b", "C="}, terminalFD: -1, ignored: setOf(syscall.SIGHUP)}
 	f, err := want.file()
 	require.NoError(t, err)
 	defer f.Close()
 	got, err := readLaunch(f)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
-	for _, bad := range []string{"", "x", "\x00", "p\x00d\x00-1\x00true\x00false\x009\x00a\x00", "p\x00d\x00-1\x00maybe\x00false\x001\x00a\x00"} {
+	for _, bad := range []string{"", "x", "\x00", "p\x00d\x00-1\x001\x009\x00a\x00", "p\x00d\x00-1\x00maybe\x001\x00a\x00"} {
 		if _, err := parseLaunch([]byte(bad)); err == nil {
 			t.Errorf("%q was read", bad)
 		}
@@ -970,7 +1010,7 @@ func TestRuns(t *testing.T) {
 	child := exec.Command("true")
 	require.NoError(t, child.Start())
 	pid := child.Process.Pid
-	for end := time.Now().Add(patience); Runs(pid, 0); time.Sleep(time.Millisecond) { // it ends and waits to be reaped
+	for end := time.Now().Add(patience); Runs(pid, 0); time.Sleep(time.Millisecond) { // the process ends and waits to be reaped
 		require.True(t, time.Now().Before(end))
 	}
 	require.NoError(t, child.Wait())
@@ -1058,8 +1098,8 @@ func TestOtherGroupsGetTermBeforeKill(t *testing.T) {
 	}
 }
 
-// Of many processes that outlive the harness and ignore SIGTERM the first are named,
-// and the others counted.
+// If many processes outlive the harness and ignore SIGTERM, the first ones are named
+// and the others are counted.
 func TestKilledProcessesAreNamed(t *testing.T) {
 	term, stdout, _ := onFiles(t, Never, nil)
 	c := begin(t, sh(`trap '' TERM; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34; do sleep 300 & done; echo ready`), term, &recorder{})
@@ -1071,7 +1111,7 @@ func TestKilledProcessesAreNamed(t *testing.T) {
 	require.Equal(t, 2, killed.More)
 }
 
-// A process chooses its own name.
+// A process chooses its own name, so what cannot be printed is replaced.
 func TestNamesOfProcesses(t *testing.T) {
 	first, second := nameWords("fifteen letters")
 	require.Equal(t, "fifteen letters", nameOf(first, second))

@@ -2,8 +2,10 @@ package harness
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"os"
+	"os/signal"
 	"sync"
 	"syscall"
 	"time"
@@ -11,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// After the harness has ended, a descendant may write on. Its output is read
+// After the harness has ended, a descendant may continue to write. Its output is read
 // until both limits are reached.
 const (
 	drainTime  = time.Second
@@ -28,7 +30,7 @@ const inputPatience = 200 * time.Millisecond
 func longAgo() time.Time { return time.Unix(1, 0) }
 
 // run starts the goroutines of a child and one that waits for them.
-func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
+func (c *Child) run(signals caught) {
 	var pumps, others sync.WaitGroup
 	quiet := make(chan struct{})
 	for _, s := range c.sources {
@@ -47,7 +49,7 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 	if c.tap != nil {
 		others.Go(func() { c.read(quiet) })
 	}
-	others.Go(func() { c.handleSignals(winch, cont, quiet) })
+	others.Go(func() { c.handleSignals(signals, quiet) })
 	go c.follow()
 	go func() {
 		<-c.endCh
@@ -65,7 +67,7 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 		case <-typed:
 		case <-time.After(inputPatience):
 		}
-		stopSignals()
+		signals.stop()
 		close(quiet)
 		others.Wait()
 		if err := c.lost.Load(); err != nil {
@@ -82,7 +84,7 @@ func (c *Child) run(winch, cont chan os.Signal, stopSignals func()) {
 	}()
 }
 
-// rest returns the pipes that processes may write to that outlived the harness.
+// rest returns the pipes to which processes that outlived the harness may still write.
 func (c *Child) rest(pumped <-chan struct{}) (rest []*source) {
 	select {
 	case <-pumped:
@@ -97,8 +99,8 @@ func (c *Child) rest(pumped <-chan struct{}) (rest []*source) {
 	return rest
 }
 
-// passRest copies what processes write to pipes that outlived the harness, until
-// none is left: a closed pipe would end their cleanup with SIGPIPE.
+// passRest copies what the processes that outlived the harness write to pipes, until
+// none of them is left: a closed pipe would end their cleanup with SIGPIPE.
 func (c *Child) passRest(rest []*source) {
 	var pumps sync.WaitGroup
 	for _, s := range rest {
@@ -114,7 +116,7 @@ func (c *Child) passRest(rest []*source) {
 		})
 	}
 	<-c.empty
-	for _, s := range rest { // other programs may have the pipe
+	for _, s := range rest { // programs outside the tree may hold the pipe open
 		s.file.SetReadDeadline(time.Now().Add(restTime))
 	}
 	pumps.Wait()
@@ -136,8 +138,9 @@ func (c *Child) pump(s *source) {
 	to := fdOf(s.to)
 	buf := make([]byte, 64<<10)
 	defer func() {
-		// If the user's end is closed, close this one, so that the child gets the
-		// same error. Not earlier: a file that is being drained cannot be closed.
+		// If the user's end is closed, close the child's end too, so that the child
+		// gets the same error. An earlier close is not possible: a file that is being
+		// drained cannot be closed.
 		if s.closed {
 			s.file.Close()
 		}
@@ -165,8 +168,8 @@ func (c *Child) pump(s *source) {
 }
 
 // drain copies what is there without waiting for more. The read returns all that
-// the writer wrote before its death, so an empty read is the end. Waiting for the
-// error after the last writer would mean waiting for every background process.
+// the writer wrote before its death, so an empty read is the end. Waiting for the read
+// error after the last writer's exit would mean waiting for every background process.
 func (c *Child) drain(s *source, to int, buf []byte) (more bool) {
 	conn, err := s.file.SyscallConn()
 	if err != nil {
@@ -217,10 +220,14 @@ func (s *source) waits() (yes bool) {
 // write: the guard must know them if the wrapper dies right after it.
 func (c *Child) pass(s *source, to int, b []byte) bool {
 	c.last.Store(int64(time.Since(c.began)))
-	if s.tracker != nil && s.tracker.scan(b) && c.terminal.onTTY {
-		c.terminal.setModes(s.tracker.modes)
+	out := b
+	if s.onTTY && (c.terminal.inBackground() || c.terminal.behind.Load()) {
+		out = c.ashore(s, b)
 	}
-	if err := writeAll(to, b); err != nil && s.tracker == nil {
+	if s.tracker != nil {
+		c.track(s, b)
+	}
+	if err := writeAll(to, out); err != nil && s.tracker == nil {
 		if !errors.Is(err, unix.EPIPE) {
 			c.lost.CompareAndSwap(nil, &err)
 		}
@@ -243,6 +250,22 @@ func (c *Child) pass(s *source, to int, b []byte) bool {
 		nudge(c.wake)
 	}
 	return true
+}
+
+// track follows the modes in b.
+func (c *Child) track(s *source, b []byte) {
+	changed := s.tracker.scan(b)
+	if !c.terminal.onTTY {
+		return
+	}
+	if m := &s.tracker.modes; changed && *m != s.modes { // programs set and reset modes with each picture
+		s.modes = *m
+		c.terminal.setModes(*m)
+	}
+	if look := s.tracker.look != 0; look != s.look {
+		s.look = look
+		c.terminal.setLook(look)
+	}
 }
 
 // maxTexts limits the texts that wait for a slow sink.
@@ -325,12 +348,15 @@ func (c *Child) pumpInput() {
 	t := c.terminal
 	t.reading.Lock()
 	defer t.reading.Unlock()
+	if t.typed {
+		defer blockTTIN()()
+	}
 	from, buf := fdOf(t.keys), make([]byte, 16<<10)
 	var lastByte byte = '\n'
 	t.typedAhead = append(t.takeUnread(), t.typedAhead...)
 	for !c.ended.Load() {
 		if len(t.typedAhead) == 0 {
-			n, ok := c.await(from, buf)
+			n, ok := c.await(from, buf, t.typed)
 			if !ok {
 				return
 			}
@@ -356,39 +382,53 @@ const interruptPatience = 10 * time.Second
 
 // noteInterrupt notes the time at which keys hold the interrupt key. Whether
 // the terminal makes a signal of it or the harness reads it, the harness may end
-// by SIGINT, and that is then the user's choice.
+// by SIGINT, and that is then the user's choice. It also notes which signal the
+// pty makes of a key.
 func (c *Child) noteInterrupt(keys []byte) {
 	if c.input != c.ptmx {
 		return
 	}
-	key := byte('c' & 0x1f)
-	if attrs, err := getTermios(c.ptmx); err == nil && attrs.Cc[unix.VINTR] != 0 {
-		key = attrs.Cc[unix.VINTR]
+	key, quit, signals := byte('c'&0x1f), byte(0), false
+	if attrs, err := getTermios(c.ptmx); err == nil {
+		key, quit = cmp.Or(attrs.Cc[unix.VINTR], key), attrs.Cc[unix.VQUIT]
+		signals = attrs.Lflag&unix.ISIG != 0
 	}
-	if bytes.IndexByte(keys, key) >= 0 || bytes.Contains(keys, []byte("\x1b[99;5")) { // the key in the kitty protocol
+	typed := bytes.IndexByte(keys, key) >= 0
+	switch {
+	case signals && typed:
+		c.bySignal.Store(int32(syscall.SIGINT))
+	case signals && quit != 0 && bytes.IndexByte(keys, quit) >= 0:
+		c.bySignal.Store(int32(syscall.SIGQUIT))
+	}
+	if typed || bytes.Contains(keys, []byte("\x1b[99;5")) { // the key in the kitty protocol
 		c.interrupt.Store(new(time.Now()))
 	}
 }
 
 // await reads from one of the wrapper's files for the child; n is 0 at the end
 // of the file. It waits with poll, so that it can be interrupted without having
-// read anything: ok is then false.
-func (c *Child) await(from int, buf []byte) (n int, ok bool) {
+// read anything: ok is then false. A keyboard is not read in the background.
+func (c *Child) await(from int, buf []byte, keyboard bool) (n int, ok bool) {
 	ready := []unix.PollFd{{Fd: int32(from), Events: unix.POLLIN}, {Fd: int32(fdOf(c.wakeup)), Events: unix.POLLIN}}
 	for !c.ended.Load() {
+		if keyboard && !c.atFront() {
+			continue
+		}
 		_, err := unix.Poll(ready, -1)
 		switch {
 		case errors.Is(err, unix.EINTR): // ready has old values
 			continue
 		case err != nil, ready[1].Revents != 0:
 			return 0, false
-		case ready[0].Revents == 0:
+		case ready[0].Revents == 0, keyboard && c.terminal.inBackground():
 			continue
 		}
 		n, err := unix.Read(from, buf)
 		switch {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
 			continue
+		case err != nil && keyboard && c.terminal.inBackground():
+			continue // the wrapper moved to the background just now
 		case err != nil:
 			return 0, true
 		}
@@ -449,7 +489,7 @@ func (c *Child) endInput(lastByte byte) {
 		c.input.Close()
 		return
 	}
-	if c.terminal.typed {
+	if c.terminal.typed && !startedIgnoring().has(syscall.SIGHUP) {
 		return // the terminal has hung up: the child gets SIGHUP
 	}
 	attrs, err := getTermios(c.ptmx)
@@ -468,15 +508,50 @@ func (c *Child) interruptInput() {
 	c.wakeup.Write(one[:])
 }
 
-// handleSignals handles changes of the outer terminal's size and the wrapper's
-// own continuation.
-func (c *Child) handleSignals(winch, cont <-chan os.Signal, quiet <-chan struct{}) {
+// caught are signals to the wrapper. Each kind has its own channel, so that many of
+// one kind do not displace another.
+type caught struct{ winch, cont, tstp chan os.Signal }
+
+func catch(pty bool) caught {
+	s := caught{make(chan os.Signal, 1), make(chan os.Signal, 1), make(chan os.Signal, 1)}
+	signal.Notify(s.cont, syscall.SIGCONT)
+	if pty {
+		signal.Notify(s.winch, syscall.SIGWINCH)
+	}
+	Notify(s.tstp, syscall.SIGTSTP)
+	return s
+}
+
+func (s caught) stop() {
+	signal.Stop(s.winch)
+	signal.Stop(s.cont)
+	signal.Stop(s.tstp)
+}
+
+// handleSignals handles changes of the outer terminal's size, the wrapper's own
+// continuation, and a request to stop.
+func (c *Child) handleSignals(signals caught, quiet <-chan struct{}) {
+	defer func() { c.passed.take().end() }()
+	continued := time.Time{} // when SIGCONT was last handled
 	for {
 		select {
-		case <-winch:
+		case <-signals.winch:
 			c.resize()
-		case <-cont:
+		case <-signals.cont:
+			c.continueAfterStop()
 			c.resume()
+			continued = time.Now()
+		case <-signals.tstp:
+			// The harness decides, as without the wrapper. The kernel discards the
+			// signal if no shell could continue the job.
+			if !underShell() {
+				continue
+			}
+			c.passed.set(watchCont()).end()
+			unix.Kill(-c.pid, syscall.SIGTSTP)
+			if len(signals.cont) > 0 || time.Since(continued) < together {
+				c.continueAfterStop()
+			}
 		case <-quiet:
 			return
 		}
@@ -494,83 +569,65 @@ func (c *Child) resize() {
 // it would without the wrapper. Without such a shell, the kernel does not let a
 // key stop a program; the wrapper has the same effect by continuing it.
 func (c *Child) stopped(sig syscall.Signal) {
-	if c.outdated(true) {
+	passed, yes := c.matchStop()
+	if !yes {
 		return
 	}
+	since := passed
+	if since == nil {
+		since = watchCont()
+	}
+	defer since.end()
 	c.sink.Stopped(sig)
 	switch {
-	case c.paused.Load():
-	case c.terminal.pty && c.terminal.canSuspend():
-		c.suspend()
+	case c.paused.Load(), c.stopping.Load():
+	case c.frozen.Load() && !c.parked.Swap(true):
+		c.suspend(syscall.SIGTTOU, since)
+	case c.parked.Load() && sig == syscall.SIGSTOP: // by freeze
+	case passed != nil, c.terminal.pty && c.terminal.canSuspend():
+		c.suspend(sig, since)
 	case sig != syscall.SIGSTOP:
 		unix.Kill(-c.pid, syscall.SIGCONT)
 	}
 }
 
-// suspend restores the terminal and stops the wrapper's process group, as the
-// key would have done.
-func (c *Child) suspend() {
-	s := c.sources[0] // the pty
-	select {
-	case <-s.caughtUp: // from an earlier request
-	default:
-	}
-	s.file.SetReadDeadline(longAgo())
-	select {
-	case <-s.caughtUp: // the last output comes before the undo
-	case <-time.After(termGrace / 2):
+// suspend restores the terminal and stops the wrapper's process group by the signal
+// that has stopped the harness. If since has seen a SIGCONT, it continues the harness
+// instead.
+func (c *Child) suspend(sig syscall.Signal, since *contWatch) {
+	if !c.frozen.Load() { // else its pump waits
+		s := c.sources[0] // the pty
+		select {
+		case <-s.caughtUp: // from an earlier request
+		default:
+		}
+		s.file.SetReadDeadline(longAgo())
+		select {
+		case <-s.caughtUp: // the last output comes before the undo
+		case <-time.After(termGrace / 2):
+		}
 	}
 	c.asleep.Store(true)
 	c.terminal.suspend()
-	// Stop the whole group: in a script or a pipeline the shell waits for all of
-	// it.
-	unix.Kill(0, syscall.SIGSTOP)
-}
-
-// resume takes the terminal again after suspend or another stop of the wrapper.
-func (c *Child) resume() {
-	asleep := c.asleep.Swap(false)
-	c.terminal.resume(asleep)
-	c.resize()
-	if asleep {
-		unix.Kill(-c.pid, syscall.SIGCONT)
-		unix.Kill(-c.pid, syscall.SIGWINCH) // makes it draw the screen again
-	}
+	c.stopJob(sig, since)
 }
 
 // undo resets the terminal modes that this child has changed, so that the next
 // child finds the terminal as the first one did.
 func (c *Child) undo() {
 	t := c.terminal
-	t.mu.Lock()
-	undo := t.modes.undo()
-	t.mu.Unlock()
-	if undo == "" {
-		return
+	if t.inBackground() {
+		t.leave()
+	} else if t.behind.Load() {
+		t.surface()
 	}
-	undoOn(t.screen, undo)
+	t.mu.Lock()
+	undo := t.undoString(c.exit.Signal != 0)
+	t.shelved, t.undone = modes{}, false
+	t.mu.Unlock()
+	if undo != "" {
+		undoOn(t.screen, undo)
+	}
 	t.setModes(modes{})
-}
-
-// suspend restores the terminal and saves the modes for resume.
-func (t *Terminal) suspend() {
-	t.mu.Lock()
-	t.shelved = t.modes
-	t.mu.Unlock()
-	t.Restore()
-}
-
-// resume sets the attributes again if a child has the terminal, and the modes
-// that suspend has saved if redo is true.
-func (t *Terminal) resume(redo bool) {
-	if t.enter() != nil || !redo {
-		return
-	}
-	t.mu.Lock()
-	m := t.shelved
-	t.mu.Unlock()
-	t.setModes(m)
-	if s := m.redo(); s != "" {
-		undoOn(t.screen, s)
-	}
+	t.setLook(false)
 }

@@ -19,9 +19,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden lists of recorded terminals anew; read the diff against what the harness really did")
 
-// TestRecordedTerminals feeds what a harness really sent to its terminal, in
-// the pieces in which it came, through the scanner of the pump, and what that
-// collects to the decoder. The lists were read line by line.
+// TestRecordedTerminals feeds recorded output of harnesses, in its original pieces, to
+// the scanner of the pump, and the texts that the scanner collects to the decoder.
+// Every line of the lists was reviewed.
 func TestRecordedTerminals(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -55,7 +55,7 @@ func TestRecordedTerminals(t *testing.T) {
 				}
 				require.Equal(t, raw, sent, "the pieces are the whole")
 				require.Empty(t, d.Unknown())
-				fmt.Fprintf(&b, "left behind: %q\n", scan.modes.undo())
+				fmt.Fprintf(&b, "left behind: %q\n", scan.modes.undo(false))
 
 				golden := filepath.Join("testdata", "terminals", c.name, name+".txt")
 				if *update {
@@ -66,7 +66,7 @@ func TestRecordedTerminals(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, string(want), b.String(), golden)
 
-				// However the reads cut it, the same is collected.
+				// However the reads cut the output, the same texts are collected.
 				whole, bytewise := &tracker{wanted: scan.wanted}, &tracker{wanted: scan.wanted}
 				whole.scan(raw)
 				for i := range raw {

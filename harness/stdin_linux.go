@@ -26,7 +26,7 @@ type feed struct {
 	over  bool // the input is longer than maxSaved
 }
 
-// newFeed returns nil for a terminal or a device, which each child gets itself.
+// newFeed returns nil for a terminal or a device, which each child inherits.
 func newFeed(f *os.File) *feed {
 	info, err := f.Stat()
 	switch {
@@ -80,7 +80,7 @@ func (c *Child) pumpStdin() {
 			c.stdin.Close()
 			return
 		}
-		n, ok := c.await(from, buf)
+		n, ok := c.await(from, buf, false)
 		if !ok {
 			return
 		}

@@ -23,12 +23,12 @@ type tap struct {
 	waiting []segment
 	size    int // of all that waits
 	lost    loss
-	// gaps has each stream whose next bytes follow dropped ones, with the number of
-	// bytes that were dropped since then in search of a line's end; see mend.
+	// gaps has each stream whose next bytes follow dropped ones. The value is the
+	// number of bytes that mend has dropped since then in search of a line's end.
 	gaps map[int]int
 }
 
-// A segment is output of one stream that came without any of another between.
+// A segment is output of one stream that no output of another stream interrupted.
 type segment struct {
 	stream int
 	text   []byte
@@ -62,7 +62,7 @@ func (t *tap) append(s segment) {
 	t.waiting = append(t.waiting, segment{s.stream, bytes.Clone(s.text)})
 }
 
-// drop drops the oldest n bytes, and what follows them in their lines.
+// drop drops the oldest n bytes, and the rest of the lines that they cut.
 func (t *tap) drop(n int) {
 	old := t.waiting
 	t.waiting, t.size = nil, 0
@@ -79,8 +79,9 @@ func (t *tap) drop(n int) {
 	}
 }
 
-// mend begins a stream after a gap with an end of a line, because the bytes before
-// and after the gap do not form one. It waits for it up to tapPiece bytes.
+// mend makes a stream continue after a gap with the end of a line, because the bytes
+// before and after the gap do not form a line. It drops up to tapPiece bytes in search
+// of a line's end, and then inserts one.
 func (t *tap) mend(s segment) segment {
 	lost, gap := t.gaps[s.stream]
 	if !gap {

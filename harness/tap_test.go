@@ -54,7 +54,7 @@ func TestTwoStreams(t *testing.T) {
 	_, e := run(t, reading(`for i in 1 2 3 4 5 6 7 8; do printf 'out'; printf 'err' >&2; sleep 0.01; printf "put $i\n"; printf "or $i\n" >&2; done`), term)
 	require.Equal(t, string(stdout()), string(e.snapshot().streams[0]))
 	require.Equal(t, string(stderr()), string(e.snapshot().streams[1]))
-	// If both are one stream, there is one order.
+	// If stdout and stderr are one stream, their common order is kept.
 	d := newDesk(t)
 	term, err := OpenTerminal(d.slave, d.slave, d.slave, Auto)
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestASlowSinkLosesTheOldestText(t *testing.T) {
 	}
 }
 
-// What a tap drops of a stream ends with a line, so that no line is passed on that
+// What a tap drops from a stream ends with a line, so that it passes on no line that
 // was not written.
 func TestATapDropsLines(t *testing.T) {
 	one := newTap()

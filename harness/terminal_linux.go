@@ -1,12 +1,13 @@
 package harness
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,10 +21,12 @@ type Terminal struct {
 	outside
 	stdin *feed // input of children with SameInput, or nil; owned by Start
 
-	mu sync.Mutex // guards the next three; never held while writing to a terminal
+	mu sync.Mutex // guards the next four; never held while writing to a terminal
 	attributes
 	guarding
+	adoption
 	unread []byte // keys that the last child had not read when it ended
+	byKey  bool   // the last child died of a signal that the pty made of a key
 
 	reading    sync.Mutex // held by the one goroutine that reads stdin
 	typedAhead []byte     // read by it but not written to a child; guarded by reading
@@ -43,44 +46,48 @@ type outside struct {
 	tty      *os.File // keyboard opened by the wrapper, or nil
 	opened   *os.File // screen opened by the wrapper, or nil
 	pageFile *os.File
-
-	ignoreHUP, ignoreINT bool // the wrapper was started with the signal ignored
+	job      int    // descriptor of the controlling terminal, if it is among outer, or -1
+	mark     string // no other wrapper has it
 }
 
 // attributes are the state of the outer terminal.
 type attributes struct {
 	saved   unix.Termios
 	ours    unix.Termios
-	changed bool  // the attributes are ours, not saved
-	modes   modes // set by a child's output
-	shelved modes // saved by suspend
+	changed bool        // the attributes are ours, not saved
+	modes   modes       // set by a child's output
+	look    bool        // text would appear in a look that a child's output has set
+	shelved modes       // saved by suspend or leave
+	undone  bool        // shelved was undone
+	behind  atomic.Bool // another process group had the terminal at the last check
 }
 
 // guarding is what ends with the wrapper.
 type guarding struct {
-	page   *page
-	guard  *guardProcess          // of the child
-	warm   *guardProcess          // for the next child
-	guards map[*guardProcess]bool // all running guards
-	owned  map[int]owned
-	busy   bool // a child is running
-	closed bool
+	page      *page
+	guard     *guardProcess          // of the child
+	warm      *guardProcess          // for the next child
+	guards    map[*guardProcess]bool // all running guards
+	owned     map[int]owned
+	contained *containment // nil without Contain
+	child     int          // the running harness; it becomes a child of this process if its guard dies
+	busy      bool         // a child is running
+	closed    bool
 }
 
 // OpenTerminal inspects the three files of this process, normally os.Stdin,
-// os.Stdout and os.Stderr. It does not change them. Call it before signal.Notify
-// for SIGHUP and SIGINT, so that a child under nohup inherits that they are
-// ignored.
+// os.Stdout and os.Stderr. It does not change them. Call it before signal.Notify:
+// the harness inherits which signals are ignored.
 func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) {
 	t := &Terminal{
 		outside: outside{
-			outer:     [3]*os.File{stdin, stdout, stderr},
-			mode:      mode,
-			ignoreHUP: signal.Ignored(syscall.SIGHUP),
-			ignoreINT: signal.Ignored(syscall.SIGINT),
+			outer: [3]*os.File{stdin, stdout, stderr},
+			mode:  mode,
+			mark:  rand.Text(),
 		},
 		guarding: guarding{guards: make(map[*guardProcess]bool), owned: make(map[int]owned)},
 	}
+	go startedIgnoring() // Start needs it
 	for i, f := range t.outer {
 		if f == nil {
 			return nil, errors.New("open terminal: stdin, stdout and stderr must be open")
@@ -97,6 +104,7 @@ func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) 
 	default:
 		return nil, fmt.Errorf("open terminal: unknown mode %q: use auto, always or never", mode)
 	}
+	t.findJob()
 	t.findKeys()
 	if t.pty {
 		if err := t.findScreen(); err != nil {
@@ -205,12 +213,51 @@ func (t *Terminal) Guards() []Process {
 	return all
 }
 
+// Below reports whether a process belongs to the tree of a harness: it runs below one
+// of the guards, which also adopt orphans. The result is true for a process that has
+// ended.
+func (t *Terminal) Below(pid int) bool {
+	guards, wrapper := t.Guards(), os.Getpid()
+	at, err := readProc(pid)
+	if err != nil {
+		return true
+	}
+	for {
+		switch {
+		case slices.ContainsFunc(guards, func(g Process) bool { return g.PID == at.pid }):
+			return true
+		case at.pid == wrapper, at.ppid == 0:
+			return false
+		}
+		above, err := readProc(at.ppid)
+		if err == nil {
+			at = above
+			continue
+		}
+		// Either the parent has ended and at now has another parent, or the parent is
+		// of another user and cannot be read. No process of ours is above such a parent.
+		again, err := readProc(at.pid)
+		switch {
+		case err != nil:
+			return true
+		case again.ppid == at.ppid:
+			return false
+		}
+		at = again
+	}
+}
+
 // Restore undoes the modes that a child has left and resets the attributes. It
 // may be called at any time, from any goroutine and more than once. It writes
-// nothing if there is nothing to undo.
+// nothing if there is nothing to undo, or if another job has the terminal.
 func (t *Terminal) Restore() {
+	if t.inBackground() {
+		t.leave()
+		return
+	}
 	t.mu.Lock()
-	undo, changed, saved := t.modes.undo(), t.changed, t.saved
+	// A child that still runs when the terminal is closed is ended by a signal.
+	undo, changed, saved := t.undoString(t.closed && t.busy), t.changed, t.saved
 	t.mu.Unlock()
 	if undo != "" {
 		undoOn(t.screen, undo)
@@ -218,24 +265,37 @@ func (t *Terminal) Restore() {
 	if changed {
 		setTermios(t.attrs, &saved)
 	}
-	// Published only now: if the wrapper is killed before, the guard does it
-	// again.
+	// Published only now: if the wrapper is killed before, the guard restores the
+	// terminal again.
 	t.mu.Lock()
 	t.modes, t.changed = modes{}, false
 	t.publish()
 	t.mu.Unlock()
 }
 
+// EndedByKey reports whether the last child died of a signal that its terminal made
+// of a key, such as Ctrl-C. Without the wrapper every process of the foreground
+// group would have got that signal.
+func (t *Terminal) EndedByKey() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byKey
+}
+
 // Close restores the terminal and dismisses the guards. A child that still runs
 // is ended with its descendants.
 func (t *Terminal) Close() {
-	t.Restore()
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
+	closed := t.closed
+	t.closed = true
+	t.mu.Unlock()
+	t.Restore()
+	if closed {
 		return
 	}
-	t.closed = true
+	t.endAdoption()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.warm != nil {
 		go t.warm.wait() // dismiss makes it exit
 	}
@@ -258,28 +318,46 @@ func (t *Terminal) closeFiles() {
 	if t.pageFile != nil {
 		t.pageFile.Close()
 	}
+	if t.contained != nil {
+		t.contained.close()
+	}
 }
+
+// Mark is a variable, NAME=value, for the environment of every program that this
+// process registers with Own. If this process is killed, the guard uses it to find what
+// such a program has moved to another session.
+func (t *Terminal) Mark() string { return markVariable + "=" + t.mark }
 
 // Own registers a process of the wrapper itself, with its process group if it
 // leads one. The guard ends it if the wrapper dies.
 func (t *Terminal) Own(pid int) {
-	p, err := readProc(pid)
-	if err != nil {
-		return // it has already ended
-	}
-	o := owned{pid: pid, pgrp: p.pgrp, session: p.session, start: p.start}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.owned[pid] = o
-	for g := range t.guards {
-		g.own(o)
-	}
+	t.register(pid, false)
 }
 
 // Disown undoes Own after the process has ended.
 func (t *Terminal) Disown(pid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.unregister(pid)
+}
+
+// register makes the guards end a process if the wrapper dies. Callers hold mu.
+func (t *Terminal) register(pid int, adopted bool) {
+	p, err := readProc(pid)
+	if err != nil {
+		return // the process has already ended
+	}
+	o := owned{pid: pid, pgrp: p.pgrp, session: p.session, start: p.start, adopted: adopted}
+	t.owned[pid] = o
+	for g := range t.guards {
+		g.own(o)
+	}
+}
+
+// unregister undoes register. Callers hold mu.
+func (t *Terminal) unregister(pid int) {
 	delete(t.owned, pid)
 	for g := range t.guards {
 		g.send(msgDisown, uint64(pid))
@@ -291,7 +369,7 @@ func (t *Terminal) publish() {
 	if t.page == nil {
 		return
 	}
-	w := word{saved: t.saved, ours: t.ours, hasAttrs: t.changed, modes: t.modes.undo()}
+	w := word{saved: t.saved, ours: t.ours, hasAttrs: t.changed, modes: t.modes.undo(true)}
 	if t.guard != nil && (t.changed || w.modes != "") {
 		w.guard = uint32(t.guard.pid)
 	}
@@ -302,9 +380,34 @@ func (t *Terminal) publish() {
 // them are written.
 func (t *Terminal) setModes(m modes) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.behind.Load() {
+		t.shelved = m
+		return
+	}
 	t.modes = m
 	t.publish()
-	t.mu.Unlock()
+}
+
+// setLook records whether text would not appear in the default look. That changes
+// often, so it has its own place in the page.
+func (t *Terminal) setLook(changed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.look = changed
+	if t.page != nil {
+		t.page.look.Store(changed)
+	}
+}
+
+// undoString returns what restores the terminal; ended means that a signal ended the
+// child. Callers hold mu.
+func (t *Terminal) undoString(ended bool) string {
+	undo := t.modes.undo(ended)
+	if ended && t.look {
+		undo += resetLook
+	}
+	return undo
 }
 
 // enter sets the attributes for a child on a pty: the pty now does the input and
@@ -313,14 +416,13 @@ func (t *Terminal) enter() error {
 	if t.attrs == nil {
 		return nil
 	}
-	if !inForeground(t.attrs) {
-		// The kernel stops a background job that changes the terminal. SIGCONT
-		// comes when the job becomes the foreground job.
+	if t.inBackground() {
+		t.leave() // the kernel stops a background job that changes the terminal
 		return nil
 	}
 	now, err := getTermios(t.attrs)
 	if errors.Is(err, unix.EIO) {
-		return nil // it has hung up, which SIGHUP reports
+		return nil // the terminal has hung up, which SIGHUP reports
 	}
 	if err != nil {
 		return fmt.Errorf("read terminal attributes: %w", err)
@@ -353,14 +455,6 @@ func (t *Terminal) enter() error {
 	return nil
 }
 
-// inForeground reports whether the wrapper can change the terminal's attributes
-// without being stopped: it is in the foreground, or this is not its controlling
-// terminal.
-func inForeground(tty *os.File) bool {
-	group, err := unix.IoctlGetInt(fdOf(tty), unix.TIOCGPGRP)
-	return err != nil || group == unix.Getpgrp()
-}
-
 // childTermios returns the initial attributes of a child's pty, or nil for the
 // kernel's defaults.
 func (t *Terminal) childTermios() *unix.Termios {
@@ -373,6 +467,9 @@ func (t *Terminal) childTermios() *unix.Termios {
 	if !t.changed {
 		if now, err := getTermios(t.attrs); err == nil {
 			saved = *now
+		}
+		if t.inBackground() { // the attributes may be those of a shell's line editor
+			makeSane(&saved)
 		}
 	}
 	return &saved
@@ -391,32 +488,6 @@ func (t *Terminal) size() unix.Winsize {
 	return unix.Winsize{Row: 24, Col: 80}
 }
 
-// canSuspend reports whether a shell with job control takes over when this
-// process stops: an ancestor in the same session and in another process group.
-func (t *Terminal) canSuspend() bool {
-	if !t.typed || signal.Ignored(syscall.SIGTSTP) {
-		return false
-	}
-	self, err := readProc(os.Getpid())
-	if err != nil {
-		return false
-	}
-	if session, err := unix.IoctlGetInt(fdOf(t.keys), unix.TIOCGSID); err != nil || session != self.session {
-		return false // not the controlling terminal: no shell waits for this process
-	}
-	for p := self; p.ppid > 0; {
-		parent, err := readProc(p.ppid)
-		if err != nil || parent.session != self.session {
-			return false
-		}
-		if parent.pgrp != self.pgrp {
-			return true
-		}
-		p = parent
-	}
-	return false
-}
-
 // makeRaw is cfmakeraw(3).
 func makeRaw(t *unix.Termios) {
 	t.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
@@ -424,6 +495,18 @@ func makeRaw(t *unix.Termios) {
 	t.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
 	t.Cflag &^= unix.CSIZE | unix.PARENB
 	t.Cflag |= unix.CS8
+	t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0
+}
+
+// makeSane sets the flags that stty sane sets. It does not change the keys.
+func makeSane(t *unix.Termios) {
+	t.Iflag &^= unix.IGNBRK | unix.INLCR | unix.IGNCR | unix.IXOFF | unix.IUCLC | unix.IXANY
+	t.Iflag |= unix.BRKINT | unix.ICRNL | unix.IMAXBEL | unix.IXON
+	t.Oflag &^= unix.OLCUC | unix.OCRNL | unix.ONOCR | unix.ONLRET | unix.OFILL | unix.OFDEL | unix.NLDLY | unix.CRDLY | unix.TABDLY | unix.BSDLY | unix.VTDLY | unix.FFDLY
+	t.Oflag |= unix.OPOST | unix.ONLCR
+	t.Cflag |= unix.CREAD
+	t.Lflag &^= unix.ECHONL | unix.NOFLSH | unix.TOSTOP | unix.ECHOPRT | unix.XCASE | unix.EXTPROC | unix.FLUSHO
+	t.Lflag |= unix.ISIG | unix.ICANON | unix.IEXTEN | unix.ECHO | unix.ECHOE | unix.ECHOK | unix.ECHOCTL | unix.ECHOKE
 	t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0
 }
 
@@ -488,7 +571,10 @@ func (t *Terminal) prepare(argv []string) error {
 		screen = t.screen
 	}
 	raw := []*os.File{null, null, null, theirs, t.pageFile, screen}
-	pid, err := startGuard(argv, raw)
+	if t.contained != nil {
+		raw = append(raw, t.contained.lifeline)
+	}
+	pid, err := startGuard(argv, append(guardEnv[:len(guardEnv):len(guardEnv)], guardMarkVariable+"="+t.mark), raw, t.Cgroup())
 	if err != nil {
 		ours.Close()
 		return fmt.Errorf("start the guard %s: %w", argv[0], err)
@@ -501,19 +587,19 @@ func (t *Terminal) prepare(argv []string) error {
 	return nil
 }
 
-// startGuard starts a process in a new session. The harness's environment comes
-// later, with the launch.
-func startGuard(argv []string, files []*os.File) (pid int, err error) {
+// startGuard starts a process in a new session, and in a control group unless it is
+// nil. The harness's environment comes later, with the launch.
+func startGuard(argv, env []string, files []*os.File, cgroup *os.File) (pid int, err error) {
 	fds := make([]uintptr, len(files))
 	for i, f := range files {
 		fds[i] = uintptr(fdOf(f)) // os.StartProcess would make the user's terminal blocking
 	}
+	sys := &syscall.SysProcAttr{Setsid: true}
+	if cgroup != nil {
+		sys.UseCgroupFD, sys.CgroupFD = true, fdOf(cgroup)
+	}
 	// Package os would start another process to test the kernel's features.
-	return syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{
-		Env:   guardEnv,
-		Files: fds,
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
+	return syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: env, Files: fds, Sys: sys})
 }
 
 // wait reaps the guard once it has ended.

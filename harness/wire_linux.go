@@ -93,14 +93,13 @@ type launch struct {
 	dir        string
 	argv       []string
 	env        []string
-	terminalFD int  // which of 0, 1, 2 is the pty, or -1
-	ignoreHUP  bool // the wrapper was started with SIGHUP ignored, as under nohup
-	ignoreINT  bool // the wrapper was started with SIGINT ignored, as in a script's background
+	terminalFD int    // which of 0, 1, 2 is the pty, or -1
+	ignored    sigset // the wrapper was started with these signals ignored, as under nohup
 }
 
 // file writes l to an anonymous file.
 func (l launch) file() (*os.File, error) {
-	head := []string{l.path, l.dir, strconv.Itoa(l.terminalFD), strconv.FormatBool(l.ignoreHUP), strconv.FormatBool(l.ignoreINT), strconv.Itoa(len(l.argv))}
+	head := []string{l.path, l.dir, strconv.Itoa(l.terminalFD), strconv.FormatUint(uint64(l.ignored), 16), strconv.Itoa(len(l.argv))}
 	text := strings.Join(slices.Concat(head, l.argv, l.env), "\x00") + "\x00"
 	fd, err := unix.MemfdCreate("lifeloop-launch", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -127,18 +126,19 @@ func readLaunch(f *os.File) (launch, error) {
 func parseLaunch(raw []byte) (launch, error) {
 	text, ok := strings.CutSuffix(string(raw), "\x00")
 	parts := strings.Split(text, "\x00")
-	if !ok || len(parts) < 6 {
+	if !ok || len(parts) < 5 {
 		return launch{}, errLaunch
 	}
 	l := launch{path: parts[0], dir: parts[1]}
 	var argc int
-	var err1, err2, err3, err4 error
+	var ignored uint64
+	var err1, err2, err3 error
 	l.terminalFD, err1 = strconv.Atoi(parts[2])
-	l.ignoreHUP, err2 = strconv.ParseBool(parts[3])
-	l.ignoreINT, err3 = strconv.ParseBool(parts[4])
-	argc, err4 = strconv.Atoi(parts[5])
-	rest := parts[6:]
-	if errors.Join(err1, err2, err3, err4) != nil || argc < 1 || argc > len(rest) {
+	ignored, err2 = strconv.ParseUint(parts[3], 16, 64)
+	argc, err3 = strconv.Atoi(parts[4])
+	l.ignored = sigset(ignored)
+	rest := parts[5:]
+	if errors.Join(err1, err2, err3) != nil || argc < 1 || argc > len(rest) {
 		return launch{}, errLaunch
 	}
 	l.argv, l.env = rest[:argc], rest[argc:]

@@ -60,7 +60,7 @@ func read(path string) (file, error) {
 		if !info.Mode().IsRegular() || info.Size() > tooLarge {
 			return f, fmt.Errorf("read %s: not a settings file", path)
 		}
-		data, err := os.ReadFile(f.target)
+		data, err := durable.ReadFile(f.target)
 		if err != nil {
 			return f, fmt.Errorf("read %s: %w", path, err)
 		}

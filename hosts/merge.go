@@ -30,7 +30,7 @@ type handler struct {
 	group, nth int // in the event's list, and in its group
 	command    string
 	timeout    string // as written, empty if there is none
-	plain      bool   // it and its group have exactly the members that groupOf writes
+	plain      bool   // the hook and its group have exactly the members that groupOf writes
 }
 
 // document is a parsed settings file.
@@ -81,7 +81,7 @@ func (d *document) events() []*child {
 	return events
 }
 
-// handlers is the list of handlers in a group, no value if it has none.
+// handlers returns the list of handlers in a group, or no value if the group has none.
 func handlers(group *child) hujson.Value {
 	m, twice := lookup(group.Value, hooksName)
 	if m == nil || twice || kind(m.Value) != '[' {
@@ -163,7 +163,7 @@ func restore(m *child, was string) bool {
 // An addition is compact JSON to be added, with a name for an object.
 type addition struct{ name, value string }
 
-// put adds children behind the last one, in the style of that one. In an empty
+// put adds children behind the last child, in the style of that child. In an empty
 // container the space between its brackets stays behind the new children.
 func (d *document) put(v hujson.Value, added ...addition) {
 	list, after := children(v)
@@ -193,8 +193,8 @@ func (d *document) put(v hujson.Value, added ...addition) {
 	setChildren(v, list)
 }
 
-// value parses compact JSON of ours. With lines it is first spread over lines,
-// the later ones behind indent.
+// value parses compact JSON of ours. If lines is set, the JSON is first spread over
+// several lines; all but the first begin with indent.
 func (d *document) value(compact, indent string, lines bool) hujson.ValueTrimmed {
 	text := compact
 	if lines {

@@ -365,7 +365,7 @@ func TestEditsInBetween(t *testing.T) {
 			}
 			return change(text, edits)
 		}
-		if nothing(text) { // our member is then the first, and an edit before it is another edit
+		if nothing(text) { // our member is then the first one, and an edit before it has another result
 			return
 		}
 		want := edited(text)

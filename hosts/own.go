@@ -9,7 +9,7 @@ import (
 // This file installs whole files of ours. They have a name of their own in a
 // folder that a harness reads.
 
-// inspectWhole compares such a file with what it should be.
+// inspectWhole compares a whole file of ours with what it should be.
 func inspectWhole(text *string, in profiles.Installation) string {
 	switch {
 	case edited(text, in):
@@ -28,7 +28,7 @@ func edited(text *string, in profiles.Installation) bool {
 	return text != nil && in.Mark != "" && strings.HasPrefix(*text, in.Mark) && !in.Ours(*text)
 }
 
-// errEdited returns the flaw of such a file.
+// errEdited returns the flaw of a file of ours that the user has changed.
 func errEdited(in profiles.Installation) error {
 	return inFile(flawAt("", 0, "this file was installed by lifeloop-wrap and changed since; remove it by hand"), in.Path)
 }

@@ -34,8 +34,8 @@ type note struct {
 	Replaced map[string]string `json:"replaced,omitempty"` // records that we wrote over or into
 }
 
-// wanted is the hook of this version for the event of a hook in a file, and
-// whether the two are equal.
+// wanted returns the hook that this version writes for the event of h, and whether h
+// is equal to it.
 func wanted(in profiles.Installation, h handler) (profiles.InstalledHook, bool) {
 	i := slices.IndexFunc(in.Hooks, func(w profiles.InstalledHook) bool { return w.Event == h.event })
 	if i < 0 {

@@ -226,7 +226,7 @@ func (p plan) changes() []Change {
 
 // lock excludes the other processes that use this folder.
 func (s *Store) lock() (unlock func(), err error) {
-	if err := durable.Mkdir(s.dir); err != nil {
+	if err := durable.Private(s.dir); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(s.dir, "lock")

@@ -84,9 +84,9 @@ func consentGiven(text string, t *profiles.Trust, list []consent) (given []bool,
 	return given, nil
 }
 
-// consentTo records consent. A place that we need may hold a consent to a hook
-// that no longer exists; replaced has these values by key. It has the empty
-// string for a table that had no such value.
+// consentTo records consent. A record that we need may hold the consent to a hook
+// that no longer exists; replaced has these old values by key. For a table without a
+// value it has the empty string.
 func consentTo(text string, t *profiles.Trust, list []consent) (out string, replaced map[string]string, err error) {
 	found, err := scan(text)
 	if err != nil {
@@ -172,7 +172,8 @@ func withdraw(text string, t *profiles.Trust, values []string, replaced map[stri
 	}
 }
 
-// oneRecord returns the key of the first such record and the edit that removes it.
+// oneRecord returns the key of the first record that withdraw has to remove, and the
+// edit that removes it.
 func oneRecord(text string, found []statement, t *profiles.Trust, values []string, replaced map[string]string, done map[string]bool) (string, edit) {
 	for _, st := range found {
 		n := len(t.Table)
@@ -200,8 +201,8 @@ func oneRecord(text string, found []statement, t *profiles.Trust, values []strin
 	return "", edit{}
 }
 
-// wholeLines removes lines, and for a table the empty line before it. If the
-// file has no final line end, the rest has none either.
+// wholeLines removes lines, and for a table the empty line before it. If the file had
+// no final line end, the remaining text has none either.
 func wholeLines(from, to int, text string, table bool) edit {
 	back := func() {
 		from = len(strings.TrimSuffix(strings.TrimSuffix(text[:from], "\n"), "\r"))

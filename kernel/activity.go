@@ -24,15 +24,15 @@ type activity struct {
 		what   string
 		busy   bool                 // some work was seen in this launch
 		by     map[string]bool      // the sources that report it
-		until  time.Time            // of a limit_wait, if known
-		lifted time.Time            // the same on the clock of the steps
-		sign   time.Time            // of life, the last one from any source
+		until  time.Time            // the end of a limit_wait, if known
+		lifted time.Time            // until, on the clock of the steps
+		sign   time.Time            // the last sign of life from any source
 		asked  time.Time            // when it last began to need input
 		freed  time.Time            // when it last stopped needing input
-		signAt map[string]time.Time // of the last ActivitySeen of each source
+		signAt map[string]time.Time // when the last ActivitySeen of each source was recorded
 		flying map[string]toolCall  // tools in flight, by the id of the call
 		past   map[string]bool      // calls that are over
-		pastIn []string             // the same, oldest first
+		pastIn []string             // the ids in past, oldest first
 	}
 }
 
@@ -57,13 +57,15 @@ func Activities() []string {
 const wrapperSource = "wrapper"
 
 type (
-	// ActivitySeen is a sign of life, coalesced.
+	// ActivitySeen records a sign of life. Frequent signs of one source are
+	// recorded as one.
 	ActivitySeen struct {
 		Output int64  `json:"output,omitempty"` // bytes written by the harness so far
-		Source string `json:"source,omitempty"` // of a sign other than output
+		Source string `json:"source,omitempty"` // the source of a sign other than output
 	}
-	// ActivityMoved records an activity by its first source. It is uncertain
-	// until ActivityConfirmed, except for the end of a process.
+	// ActivityMoved records a new activity, as its first source reports it. The
+	// activity is uncertain until ActivityConfirmed, except for the end of a
+	// process.
 	ActivityMoved struct {
 		To     string `json:"to"`
 		Source string `json:"source"`
@@ -86,11 +88,11 @@ func (ActivityMoved) apply(*Kernel)           {}
 func (ActivityConfirmed) key() (string, bool) { return "activity_confirmed", false }
 func (ActivityConfirmed) apply(*Kernel)       {}
 
-// Uncertain says whether the new activity still needs a second witness.
+// Uncertain reports whether the new activity still needs a second source.
 func (f ActivityMoved) Uncertain() bool { return !certain(f.To) }
 
-// certain says that an activity needs no second witness: the system itself
-// reports that a process ended.
+// certain reports whether an activity needs no second source: the operating system
+// itself reports that a process ended.
 func certain(what string) bool { return what == stopped }
 
 func newActivity() (a activity) {
@@ -109,9 +111,9 @@ func (a *activity) restart(now time.Time) { a.soft.sign = now }
 // launching forgets the previous launch.
 func (a *activity) launching() { *a = newActivity() }
 
-// signal folds the activity that a signal reports. A record of work from
-// before the harness needed input may be written later; it does not mean that
-// the input was given.
+// signal applies the activity that a signal reports. A record of work that is older
+// than the request for input may be written after it. Such a record does not mean
+// that the input was given.
 func (a *activity) signal(s *step, what string, sig telemetry.Signal) {
 	switch {
 	case what == needsInput && sig.At.IsZero():
@@ -130,7 +132,7 @@ func (a *activity) signal(s *step, what string, sig telemetry.Signal) {
 // set records an activity when it is new, or when a second source reports it.
 func (a *activity) set(s *step, what, source, detail string, until time.Time) {
 	if a.is(stopped) {
-		return // a record of a harness that ended was read late
+		return // a late record of a harness that has ended
 	}
 	if a.is(what) && until.Equal(a.soft.until) {
 		if a.soft.by[source] {
@@ -167,7 +169,7 @@ func (a *activity) alive(s *step) {
 	s.attempts.sign(s, s.now)
 }
 
-// lives notes a sign of life that is older than the step.
+// lives notes a sign of life that came before this step.
 func (a *activity) lives(s *step, at time.Time) {
 	if !s.attempts.alive() {
 		return
@@ -179,8 +181,8 @@ func (a *activity) lives(s *step, at time.Time) {
 	s.attempts.sign(s, at)
 }
 
-// output folds that the harness wrote to its terminal. That is a sign of life
-// and a second witness of starting and working; it ends wedged.
+// output handles that the harness wrote to its terminal. Output is a sign of life.
+// It is also a second source for starting and working, and it ends wedged.
 func (a *activity) output(s *step, in OutputSeen) {
 	a.alive(s)
 	a.sign(s, ActivitySeen{Output: in.Total})
@@ -193,8 +195,8 @@ func (a *activity) output(s *step, in OutputSeen) {
 	}
 }
 
-// next is when silence becomes wedged. It does not while the wrapper alone
-// claims work, or a reason for the silence is known: a tool runs, input is
+// next is when silence counts as wedged. It never does while only the wrapper
+// reports work, or while a reason for the silence is known: a tool runs, input is
 // needed, a limit is waited for, or the session is paused.
 func (a *activity) next(k *Kernel) time.Time {
 	if k.session.is(session.Paused) || !a.is(working) || a.toolRuns() || len(a.soft.by) == 1 && a.soft.by[wrapperSource] {
@@ -207,10 +209,11 @@ func (a *activity) wake(s *step) {
 	a.own(s, wedged, "the harness reports work, but no source showed a sign of life for "+s.cfg.WedgedAfter.String()+", and no tool is in flight")
 }
 
-// signEvery is how often a sign of life is recorded without ticks.
+// signEvery is how often a sign of life of a source is recorded if there are no
+// ticks.
 const signEvery = 30 * time.Second
 
-// sign records a sign of life of each source at most once a tick.
+// sign records a sign of life, at most one per source and tick.
 func (a *activity) sign(s *step, f ActivitySeen) {
 	every := s.cfg.Tick
 	if every == 0 {

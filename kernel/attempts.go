@@ -11,10 +11,10 @@ import (
 	"lifeloop/telemetry"
 )
 
-// attempts are the launches of the harness, one at a time, and what is seen of
-// the one under way. timers.go ends one that takes too long, verdict.go says
-// how it ended, and the recovery machine what follows. The rules themselves are
-// in package attempt.
+// attempts are the launches of the harness, one at a time, with what was observed
+// of the current one. timers.go ends an attempt that takes too long, and verdict.go
+// decides how an attempt ended. The recovery machine decides what follows, by the
+// rules of package attempt.
 //
 //	launching ──► running ──► exited ──► sources drained ──► attempt_ended
 //	     │           └── stop: time-out, guardrail, drift, limit ──▲
@@ -31,13 +31,13 @@ type attempts struct {
 	}
 	soft struct {
 		attempting
-		launchedAt time.Time // older records are of another process
+		launchedAt time.Time // when it was decided; older records are of another process
 		launchWhy  string    // why the harness could not be started
-		next       string    // harness_run_id of the launch that is not recorded yet
+		next       string    // harness_run_id of a launch whose fact is not recorded yet
 	}
 }
 
-// attempting is what is seen of the attempt that is under way.
+// attempting is what was observed of the current attempt.
 type attempting struct {
 	watch   *attempt.Watch
 	units   int64
@@ -47,11 +47,30 @@ type attempting struct {
 	quiet   time.Time         // its last sign of life
 	failure *FailureSeen      // why it is about to fail, if reported
 	turn    telemetry.Outcome // of the last turn; empty if unknown
+	closed  time.Time         // when that turn ended, or the failure was reported
 	did     bool              // a turn or a tool was seen in it
-	limited bool              // a rate limit was acted on
+	limited bool              // the policy's action for a rate limit was taken
 
 	stopWhy attempt.Cause // why it is being stopped; empty while it is not
 	detail  string
+	earlier earlierCost
+}
+
+// An earlierCost is what the earlier launches of the same attempt wrote, and when the
+// first of them showed its first sign of life.
+type earlierCost struct {
+	units, bytes int64
+	lived        time.Time
+}
+
+// renewed continues the attempt with its next launch. Its timers begin anew. What it
+// wrote so far counts, and so do the rules that it broke.
+func (a attempting) renewed() attempting {
+	first := a.earlier.lived
+	if first.IsZero() {
+		first = a.lived
+	}
+	return attempting{watch: a.watch, units: a.units, bytes: a.bytes, saved: a.saved, did: a.did, earlier: earlierCost{a.units, a.bytes, first}}
 }
 
 type (
@@ -59,15 +78,15 @@ type (
 	// attempt that is.
 	Launching struct {
 		Run   string `json:"run"`   // harness_run_id
-		Cause string `json:"cause"` // first, retry, fallback or restart
+		Cause string `json:"cause"` // first, retry, fallback, restart or renewal
 		// Attempt counts the launches of the profile from 1, Profile is its index
 		// and Name its name.
 		Attempt int    `json:"attempt"`
 		Profile int    `json:"profile"`
 		Name    string `json:"name"`
 		Adapter string `json:"adapter_id"`
-		// Checkpoint is what this launch continues, with the units that had been
-		// counted when it was saved; empty for a fresh start.
+		// Checkpoint is what this launch continues; empty for a fresh start.
+		// CheckpointUnits is how many units had been counted when it was saved.
 		Checkpoint      string `json:"checkpoint,omitempty"`
 		CheckpointUnits int64  `json:"checkpoint_units,omitempty"`
 	}
@@ -75,6 +94,12 @@ type (
 	Running struct {
 		Run string `json:"run"`
 		PID int    `json:"pid"`
+		// Hooks says what needed the hooks that were injected. It is empty if none
+		// were, or if this harness always gets hooks.
+		Hooks string `json:"hooks,omitempty"`
+		// Containment is what ends the launch if wrapper and guard are killed
+		// together: cgroup, or empty for nothing.
+		Containment string `json:"containment,omitempty"`
 	}
 	// Exited records how a launch ended.
 	Exited struct {
@@ -95,8 +120,9 @@ type (
 		// Transient says that a later launch may succeed.
 		Transient bool `json:"passing,omitempty"`
 	}
-	// RulesChecked records the results of guardrails in one phase: pre of the
-	// lines, when one broke a rule or at the end if none did, post of the whole.
+	// RulesChecked records the results of guardrails in one phase. Phase pre is
+	// about single lines: it is recorded when a line breaks a rule, or at the end
+	// if none did. Phase post is about the whole output.
 	RulesChecked struct {
 		Phase string               `json:"phase"`
 		Units int64                `json:"units"`
@@ -120,8 +146,12 @@ type (
 func (Launching) key() (string, bool) { return "launching", true }
 func (f Launching) apply(k *Kernel) {
 	h := &k.attempts.hard
-	h.Run, h.Number, h.Exit, h.Broke = f.Run, h.Number+1, nil, ""
+	h.Run, h.Number, h.Exit = f.Run, h.Number+1, nil
+	if f.Cause != causeRenewal { // a renewal continues the attempt
+		h.Broke = ""
+	}
 	k.recovery.launched(f)
+	k.renewals.launching(f)
 	k.health.launched()
 }
 
@@ -153,26 +183,31 @@ func (a *attempts) last() *AttemptEnded { return a.hard.Last }
 func (a *attempts) broken() string      { return a.hard.Broke }
 func (a *attempts) launchError() string { return a.soft.launchWhy }
 
+// stopped reports whether the attempt is being ended for a reason of its own.
+func (a *attempts) stopped() bool { return a.soft.stopWhy != "" }
+
 func (a *attempts) completed() bool { return a.hard.Last != nil && a.hard.Last.Cause == "" }
 
-// limited says that a rate limit ended the newest attempt.
+// limited reports whether a rate limit ended the newest attempt.
 func (a *attempts) limited() bool {
 	return a.hard.Limit != nil && a.hard.Last != nil && a.hard.Last.Cause == attempt.RateLimit
 }
 
-// exitsByLimit says that a rate limit ended it, and the owner chose to exit.
+// exitsByLimit reports whether a rate limit ended the newest attempt, and the owner
+// chose to exit in that case.
 func (a *attempts) exitsByLimit() bool {
 	return a.limited() && a.hard.Limit.Action == attempt.LimitExit
 }
 
-// launchedAfter says that the time of a record was before the launch was decided.
-// Records have the machine's clock as it is set now.
+// launchedAfter reports whether the launch was decided after t, the time of a
+// record. Records carry the time of day, so the time of the launch is converted to
+// the machine's clock as it is set now.
 func (a *attempts) launchedAfter(t, now time.Time) bool {
 	return t.Before(now.Add(-now.Sub(a.soft.launchedAt)).Round(0))
 }
 
-// id is the launch as documents name it; nil before the first. The start of a
-// harness session belongs to the launch that follows it.
+// id is the harness_run_id for documents; nil before the first launch. The start of
+// a harness session belongs to the launch that is recorded after it.
 func (a *attempts) id() *string {
 	if run := cmp.Or(a.soft.next, a.hard.Run); run != "" {
 		return &run
@@ -182,22 +217,26 @@ func (a *attempts) id() *string {
 
 func (a *attempts) launch(s *step, l Launching, id, cause string) {
 	a.soft.next, a.soft.launchedAt, a.soft.launchWhy = l.Run, s.now, ""
-	a.soft.attempting = attempting{watch: attempt.NewWatch(&s.cfg.Policy)}
+	if a.soft.attempting = a.soft.attempting.renewed(); l.Cause != causeRenewal || a.soft.watch == nil {
+		a.soft.attempting = attempting{watch: attempt.NewWatch(&s.cfg.Policy)}
+	}
 	s.activity.own(s, starting, "launch")
-	s.scopes.open(s, id, cause, own("launch"))
+	s.scopes.open(s, id, cause, own("launch"), nil)
 	s.record(l)
 	a.soft.next = ""
-	s.do(Launch{Run: l.Run, Number: a.hard.Number, Profile: l.Profile, Resume: l.Checkpoint})
+	s.do(Launch{Run: l.Run, Number: a.hard.Number, Profile: l.Profile, Resume: l.Checkpoint,
+		Fresh: l.Cause == causeRenewal && l.Checkpoint == ""})
 }
 
-// recovered is the attempt of the previous wrapper. What the harness wrote was in
-// memory only, so rules that need all of it do not apply.
+// recovered begins with the attempt of the wrapper that died. The output of the
+// harness was only in the memory of that wrapper, so the rules about output do not
+// apply.
 func (a *attempts) recovered() {
 	a.soft.attempting = attempting{watch: attempt.NewWatch(&attempt.Policy{}), did: true}
 }
 
 func (a *attempts) launched(s *step, in Launched) {
-	s.record(Running{Run: a.hard.Run, PID: in.PID})
+	s.record(Running{Run: a.hard.Run, PID: in.PID, Hooks: s.cfg.HooksFor, Containment: in.Containment})
 	if in.Setup != nil {
 		s.cfg.Setup = in.Setup.valid()
 		s.pressure.use(in.Setup.Synth)
@@ -217,7 +256,8 @@ func (a *attempts) launched(s *step, in Launched) {
 		s.scopes.start(s, "", own("the process runs"), nil)
 		s.activity.own(s, working, "the process runs")
 	}
-	if signal := s.ending.signal(); signal != 0 { // requested before there was a process
+	s.renewals.launched(s)
+	if signal := s.ending.signal(); signal != 0 { // the abort was requested before there was a process
 		s.ending.stop(s, signal)
 	}
 }
@@ -266,12 +306,12 @@ func (a *attempts) sign(s *step, at time.Time) {
 }
 
 func (a *attempts) output(s *step, in OutputSeen) {
-	a.soft.bytes = in.Total
+	a.soft.bytes = a.soft.earlier.bytes + in.Total
 	if a.soft.watch == nil {
 		return // the harness was not launched
 	}
 	if in.Text == nil {
-		a.soft.units = in.Lines
+		a.soft.units = a.soft.earlier.units + in.Lines
 		return
 	}
 	a.soft.watch.Skip(in.Skipped)
@@ -280,27 +320,27 @@ func (a *attempts) output(s *step, in OutputSeen) {
 	}
 }
 
-// partialTime is how long the part of a line waits for the rest, before rules see
-// it alone (DECISIONS A1).
+// partialTime is how long an incomplete line waits for its rest, before the rules
+// are checked against it (DECISIONS A1).
 const partialTime = 200 * time.Millisecond
 
-// examine lets rules see the part of a line whose rest does not come.
+// examine checks the rules against lines whose rest did not come in time.
 func (a *attempts) examine(s *step) {
 	for f := range a.soft.watch.Examine(s.now.Add(-partialTime)) {
 		a.found(s, f)
 	}
 }
 
-// examineRest lets rules see the last line of a harness that has ended.
+// examineRest checks the rules against the last line of a harness that has ended.
 func (a *attempts) examineRest(s *step) {
 	for f := range a.soft.watch.Close() {
 		a.found(s, f)
 	}
 }
 
-// found acts on what was seen in one line. A loop ends the attempt at once, and so
-// does a rule that no later output can satisfy. What the harness writes until it
-// has ended is examined too: it may have come in the same piece.
+// found acts on what was found in one line. Drift ends the attempt at once, and so
+// does a broken rule that is unrecoverable. What the harness writes until it has
+// ended is checked too, because it may have come in the same piece.
 func (a *attempts) found(s *step, f attempt.Finding) {
 	a.soft.units = f.Units
 	if f.Rules != nil {
@@ -337,19 +377,24 @@ func (a *attempts) tool(s *step, name string, args *telemetry.Sized) {
 func (a *attempts) turnEnded(o telemetry.Outcome) { a.soft.turn = o }
 func (a *attempts) lastTurn() telemetry.Outcome   { return a.soft.turn }
 
-// checkpoint notes that a continuation from here became possible.
+// unjudged reports whether the harness runs, or what it wrote is still being read.
+func (a *attempts) unjudged(s *step) bool {
+	return a.hard.Alive || a.hard.Exit != nil && !s.recovery.between() && !s.ending.draining() && !s.renewals.between()
+}
+
+// checkpoint records that a later launch can continue from id.
 func (a *attempts) checkpoint(s *step, id string) {
-	if !s.cfg.Policy.Continuation || id == "" || !a.hard.Alive || id == s.recovery.checkpoint() {
+	if !s.cfg.Policy.Continuation || id == "" || !a.unjudged(s) || id == s.recovery.checkpoint() {
 		return
 	}
 	a.soft.saved = a.soft.units
 	s.record(CheckpointSaved{Checkpoint: id, Units: a.soft.units})
 }
 
-// failureSeen keeps why the attempt is about to fail. A rate limit may be
-// acted on at once.
+// failureSeen keeps why the attempt is about to fail. The action for a rate limit
+// may be taken at once.
 func (a *attempts) failureSeen(s *step, in FailureSeen) {
-	if !a.hard.Alive {
+	if !a.unjudged(s) {
 		return
 	}
 	a.soft.failure = &in
@@ -375,25 +420,29 @@ func (a *attempts) limitMet(s *step, in FailureSeen) {
 	}
 }
 
-// signal folds what a signal means for the attempt.
+// signal applies what a signal means for the attempt.
 func (a *attempts) signal(s *step, sig telemetry.Signal) {
 	if a.soft.watch == nil {
 		return
 	}
 	switch sig.Kind {
 	case telemetry.Prompt:
-		a.soft.did, a.soft.turn, a.soft.failure = true, "", nil
+		a.soft.did = true
+		if !a.late(sig) {
+			a.soft.turn, a.soft.failure = "", nil
+		}
 		if s.cfg.Resumes { // before the first prompt there is nothing to continue
 			a.checkpoint(s, s.scopes.current().ID)
 		}
 	case telemetry.UsageSeen:
-		if a.soft.stopWhy == "" {
-			a.soft.failure = nil // the model answered after all
+		if a.soft.stopWhy == "" && a.answers(sig) {
+			a.soft.failure, a.soft.limited = nil, false // the model answered after all
 		}
 	case telemetry.TurnStop, telemetry.TurnEnd:
 		a.soft.did = true
 		if sig.Kind == telemetry.TurnEnd {
 			a.soft.turn = sig.Outcome
+			a.close(s, sig)
 		}
 		if sig.Outcome == telemetry.Failed {
 			a.failed(s, sig, sig.Error)
@@ -405,22 +454,48 @@ func (a *attempts) signal(s *step, sig telemetry.Signal) {
 	}
 }
 
-// failed keeps the cause of a reported error. An error without a known cause
-// says no more than the exit code will.
+// failed keeps the cause of a reported error. An error without a known cause is
+// dropped, because the exit code will say as much.
 func (a *attempts) failed(s *step, sig telemetry.Signal, kind telemetry.ErrorKind) {
 	if c, _ := consequences(kind); c != "" {
 		a.failureSeen(s, FailureSeen{Cause: c, Until: sig.Until, Source: sig.Source})
+		a.close(s, sig)
 	}
 }
 
-// stop ends the attempt, unless it is being ended; the harness first receives its
-// own quit signal.
+// close notes when a failure was reported or a turn ended: at the time of its
+// record, or now if the record has none.
+func (a *attempts) close(s *step, sig telemetry.Signal) {
+	at := sig.At
+	if at.IsZero() {
+		at = s.now
+	}
+	if at.After(a.soft.closed) {
+		a.soft.closed = at
+	}
+}
+
+// answers reports whether a usage belongs to a model call after the failure. A
+// status line repeats an older usage, and an estimate belongs to no call.
+func (a *attempts) answers(sig telemetry.Signal) bool {
+	return !a.late(sig) && sig.Source != statuslineSource && !sig.Usage.Estimate
+}
+
+// late reports whether a record was written before the last turn ended or the
+// failure was reported. It may be read later, because a hook can report both before
+// the file is read.
+func (a *attempts) late(sig telemetry.Signal) bool {
+	return !sig.At.IsZero() && sig.At.Before(a.soft.closed)
+}
+
+// stop ends the attempt, unless it is already being ended. The harness first
+// receives its own quit signal.
 func (a *attempts) stop(s *step, why attempt.Cause, detail string) {
 	if a.soft.stopWhy != "" {
 		return
 	}
 	a.soft.stopWhy, a.soft.detail = why, detail
-	if s.session.pausedByCommand() { // output of before the pause was read only now
+	if s.session.pausedByCommand() { // output from before the pause was read only now
 		s.session.unpause(s, beingEnded)
 		if s.session.is(session.Paused) {
 			s.session.move(s, session.Running, beingEnded)
@@ -433,6 +508,7 @@ func (a *attempts) stop(s *step, why attempt.Cause, detail string) {
 
 // over records how the attempt ended and what follows.
 func (a *attempts) over(s *step) {
+	s.renewals.conclude(s, "the attempt ended")
 	e, v := a.hard.Exit, a.judge(s)
 	if v.Cause == attempt.RateLimit {
 		a.limitMet(s, FailureSeen{Cause: v.Cause, Until: v.until, Source: v.evidence})
@@ -440,10 +516,14 @@ func (a *attempts) over(s *step) {
 	f := AttemptEnded{AttemptRef: s.recovery.current(s, a.hard.Run), Cause: v.Cause, Detail: v.detail, Evidence: v.evidence,
 		Code: e.Code, Signal: e.Signal, AttemptCost: AttemptCost{Units: a.soft.units, Bytes: a.soft.bytes}}
 	f.Next = f.Profile
-	if !a.soft.lived.IsZero() {
-		f.DurationMS = s.now.Sub(a.soft.lived).Milliseconds()
+	renewed := !a.soft.earlier.lived.IsZero()
+	if since := a.soft.lived; renewed || !since.IsZero() {
+		if renewed {
+			since = a.soft.earlier.lived
+		}
+		f.DurationMS = s.now.Sub(since).Milliseconds()
 	}
-	if loop := s.cfg.Policy.Loop; loop.Launches > 0 && s.now.Sub(a.soft.launchedAt) < loop.Within {
+	if loop := s.cfg.Policy.Loop; loop.Launches > 0 && !renewed && s.now.Sub(a.soft.launchedAt) < loop.Within {
 		f.Short = s.recovery.spent().Short + 1
 	}
 	refused := f
@@ -455,15 +535,15 @@ func (a *attempts) over(s *step) {
 	s.recovery.conclude(s, f, refused)
 }
 
-// unharmed says that the harness was not ended by others, as far as it has
-// ended.
+// unharmed reports whether the harness still runs or exited with 0 by itself, and
+// no abort was requested with a signal.
 func (s *step) unharmed() bool {
 	e := s.attempts.exit()
 	return s.ending.signal() == 0 && (e == nil || e.Code == 0 && e.Signal == 0 && !e.Lost && !e.Unseen)
 }
 
-// failure is the reason of a session whose last attempt failed: what failed it,
-// or how the harness ended.
+// failure is the reason of a session whose last attempt failed: the cause, or how
+// the harness ended.
 func (a *attempts) failure() string {
 	last, e := a.hard.Last, a.hard.Exit
 	switch {
@@ -480,8 +560,8 @@ func (a *attempts) failure() string {
 	return a.endReason()
 }
 
-// endReason is the reason of session.ended where the harness gives none: how
-// its process ended.
+// endReason is the reason of session.ended if the harness reports none: how its
+// process ended.
 func (a *attempts) endReason() string {
 	switch e := a.hard.Exit; {
 	case e == nil:

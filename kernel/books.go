@@ -7,8 +7,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// books add up the model calls of the session. A change is recorded at once at
-// the end of a turn and of the session, else once a second:
+// books hold the sum of the session's model calls. A changed sum is recorded at
+// once at the end of a turn and of the session, and otherwise once a second:
 //
 //	usage signals ──► meter ──► usage_counted
 type books struct {
@@ -16,9 +16,10 @@ type books struct {
 	soft struct {
 		meter   synth.Meter
 		base    synth.Usage // counted before the wrapper was restarted
-		changed bool        // since it was recorded last
+		changed bool        // the sum changed since it was recorded last
 		savedAt time.Time
-		// recalled says that the meter has counted what it had before a restart.
+		// recalled says that the meter was restored after a restart, with its
+		// counts from before.
 		recalled bool
 	}
 }
@@ -39,10 +40,11 @@ func (f UsageCounted) apply(k *Kernel)     { k.books.hard.Usage = f.Usage }
 func (UnknownCounted) key() (string, bool) { return "unknown_counted", false }
 func (UnknownCounted) apply(*Kernel)       {}
 
-// saveEvery bounds how often a position or a sum is recorded for its own sake.
+// saveEvery is the shortest time between two facts that record only a position or a
+// sum.
 const saveEvery = time.Second
 
-// count adds a model call, if it was made for a session of this run.
+// count adds a model call, if it was made for a harness session of this run.
 func (b *books) count(s *step, sig telemetry.Signal) {
 	if sig.Kind == telemetry.UsageSeen && (sig.Session == "" || s.scopes.known(sig.Session)) && b.soft.meter.See(sig) {
 		b.soft.changed = true
@@ -56,8 +58,8 @@ func (b *books) save(s *step) {
 	}
 }
 
-// recovered continues the sum of the previous wrapper. What the meter has recalled
-// of it is not counted twice.
+// recovered continues the sum of the previous wrapper. Calls that the recalled
+// meter contains are not counted twice.
 func (b *books) recovered() {
 	b.soft.base = b.hard.Usage
 	if b.soft.recalled {
@@ -67,8 +69,8 @@ func (b *books) recovered() {
 	}
 }
 
-// next is due during a long tool call too, so that its usage is on the books
-// before it ends.
+// next is when a changed sum is recorded. It comes during a long tool call too, so
+// that the usage is recorded before the call ends.
 func (b *books) next(*Kernel) (at time.Time) {
 	if b.soft.changed {
 		at = b.soft.savedAt.Add(saveEvery)

@@ -7,12 +7,13 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// This file bounds what one answer of a client adds to the ledger: 256 KiB in
-// all its facts, and 64 KiB in its receipt (DECISIONS L21). Lengths are those of JSON text, where a control character takes six bytes.
+// This file bounds what one answer of a client adds to the ledger: 256 KiB in all
+// its facts, and 64 KiB in its receipt (DECISIONS L21). Lengths are those of JSON
+// text, where a control character takes six bytes.
 
 const (
 	maxWarnings    = 32       // of one receipt
-	keptWarnings   = 7        // of those, the last ones: they are the wrapper's own
+	keptWarnings   = 7        // of those, how many of the last ones: they are the wrapper's own
 	maxWarning     = 1024     // bytes of each
 	maxPayloads    = 64       // of one answer
 	maxPayloadText = 12 << 10 // bytes of the ids, kinds and keys of its payloads
@@ -20,8 +21,8 @@ const (
 
 const dropped = "further warnings were dropped: a receipt has at most 32"
 
-// overLimit says what of an answer is over its limit, and the limit; it is empty
-// if nothing is.
+// overLimit describes the limit that an answer exceeds; it is empty if the answer
+// exceeds none.
 func overLimit(r *lifeloop.CallbackResponse) string {
 	if n := len(r.ClientPayloads); n > maxPayloads {
 		return fmt.Sprintf("the answer has %d payloads: at most %d are accepted", n, maxPayloads)
@@ -39,7 +40,8 @@ func overLimit(r *lifeloop.CallbackResponse) string {
 	return ""
 }
 
-// bounded cuts long warnings, and drops some of too many. The list is not changed.
+// bounded returns the warnings with long ones cut, and without some of too many.
+// The argument is not changed.
 func bounded(warnings []string) []string {
 	var out []string
 	for i, w := range warnings {
@@ -53,7 +55,7 @@ func bounded(warnings []string) []string {
 	return out
 }
 
-// cut ends a warning that is too long with an ellipsis.
+// cut shortens a warning that is too long, and ends it with an ellipsis.
 func cut(s string) string {
 	const ellipsis = "…"
 	s = strings.ToValidUTF8(s, "\uFFFD")

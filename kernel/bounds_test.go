@@ -16,9 +16,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// answered is a session whose first call got this answer, whose prompt opened the
-// slot of its payloads, and which then ended. It returns the facts since the
-// answer.
+// answered plays a session whose first call gets the answer r, while a hook with a
+// slot waits for it, and which then ends. It returns the facts since the answer.
 func answered(t *testing.T, r *lifeloop.CallbackResponse) []kernel.Entry {
 	w := &world{t: t, now: start, cfg: defaults(), l0: &l0Judge{}, hcp: &hcpJudge{}}
 	w.cfg.Clients = []kernel.Client{{ID: "notes", Events: map[lifeloop.Event]bool{lifeloop.SessionStarted: true, lifeloop.ReceiptEmitted: true}}}
@@ -46,7 +45,7 @@ func receiptOf(t *testing.T, facts []kernel.Entry) lifeloop.Receipt {
 	return lifeloop.Receipt{}
 }
 
-// crowd is payloads whose ids, kinds and keys have n bytes each.
+// crowd returns payloads whose ids, kinds and keys have n bytes each.
 func crowd(count, n int) (out []lifeloop.PayloadEnvelope) {
 	digest := "sha256:" + strings.Repeat("0", 64)
 	for i := range count {
@@ -113,7 +112,7 @@ func TestWarningsAreCut(t *testing.T) {
 	require.Equal(t, "last", got[31])
 }
 
-// An answer over a limit is failed as a whole: none of its payloads is placed.
+// An answer over a limit fails as a whole: none of its payloads is placed.
 func TestAnAnswerOverItsLimitIsFailed(t *testing.T) {
 	for why, payloads := range map[string][]lifeloop.PayloadEnvelope{
 		"the answer has 65 payloads: at most 64 are accepted":                                                       crowd(65, 4),
@@ -129,4 +128,51 @@ func TestAnAnswerOverItsLimitIsFailed(t *testing.T) {
 			require.NotEqual(t, "placing", kernel.Kind(e.Fact))
 		}
 	}
+}
+
+// At most 1,000 receipts of a client wait for the payload of an earlier call. If
+// there are more, that payload is given up, and all receipts follow in their order.
+func TestReceiptsDoNotWaitForever(t *testing.T) {
+	cfg := defaults()
+	cfg.Hooks, cfg.HarnessSession = true, "S1"
+	cfg.Clients = []kernel.Client{{ID: "notes", Timeout: time.Second,
+		Events: map[lifeloop.Event]bool{lifeloop.SessionStarted: true, lifeloop.FrameOpening: true, lifeloop.FrameEnded: true}}}
+	k := kernel.New(cfg)
+	var events []string // in the order of their receipts
+	calls, given := 0, 0
+	var step func(in kernel.Input)
+	step = func(in kernel.Input) {
+		turn := k.Step(start, in)
+		for _, f := range turn.Facts {
+			switch f := f.(type) {
+			case kernel.ReceiptIssued:
+				events = append(events, f.Receipt.EventID)
+			case kernel.PayloadSettled:
+				given = calls
+				require.Equal(t, "too many receipts wait for this payload", f.Why)
+				require.Empty(t, events, "a receipt overtook the first one")
+			}
+		}
+		for _, e := range turn.Effects {
+			if d, ok := e.(kernel.Dispatch); ok {
+				calls++
+				answer := &lifeloop.CallbackResponse{Status: lifeloop.Observed}
+				if calls == 1 {
+					answer.ClientPayloads = []lifeloop.PayloadEnvelope{payload("notes", 1, []string{"pre_prompt_frame", "note", "text"})}
+				}
+				step(kernel.Returned{Call: d.Call, Response: answer})
+			}
+		}
+	}
+	step(kernel.Start{})
+	step(kernel.Launched{PID: 1})
+	step(kernel.HookCalled{Hook: "h1", Deadline: start.Add(time.Minute), Call: telemetry.HookCall{Event: "SessionStart", Session: "S1",
+		Signals: []telemetry.Signal{{Kind: telemetry.SessionLive, Source: "hook", Detail: "SessionStart", Session: "S1", Cause: "startup"}}}})
+	for i := 0; given == 0 && i < 600; i++ {
+		frame := fmt.Sprint("c", i)
+		step(kernel.FrameRequested{Ask: "a", Open: true, Frame: frame})
+		step(kernel.FrameRequested{Ask: "a", Frame: frame})
+	}
+	require.Equal(t, 1001, given)
+	require.Len(t, events, 1001)
 }

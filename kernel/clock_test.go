@@ -42,9 +42,9 @@ func TestASetClockChangesNoTimer(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		policy attempt.Policy
-		before func(c *machineClock, step func(kernel.Input)) // up to the moment at which the clock is set
-		wait   time.Duration                                  // from then on
-		want   kernel.Fact                                    // only then
+		before func(c *machineClock, step func(kernel.Input)) // makes the steps before the clock is set
+		wait   time.Duration                                  // from setting the clock until the timer fires
+		want   kernel.Fact                                    // what the timer records, and nothing before it
 	}{
 		{"the first sign", attempt.Policy{Timeouts: attempt.Timeouts{Initial: time.Minute}}, nil, time.Minute, kernel.TimedOut{}},
 		{"silence", attempt.Policy{Timeouts: attempt.Timeouts{Inter: time.Minute}},
@@ -52,6 +52,11 @@ func TestASetClockChangesNoTimer(t *testing.T) {
 		{"an idle session", attempt.Policy{Timeouts: attempt.Timeouts{Idle: time.Minute}}, nil, time.Minute, kernel.TimedOut{}},
 		{"the session's time", attempt.Policy{Timeouts: attempt.Timeouts{Session: time.Minute}}, nil, time.Minute, kernel.TimedOut{}},
 		{"a retry", attempt.Policy{Retries: attempt.Retries{Attempts: 1, MaxRetries: 1, On: on, Backoff: attempt.Backoff{Kind: attempt.Fixed, Base: time.Minute}}},
+			func(_ *machineClock, step func(kernel.Input)) {
+				step(kernel.ChildExited{Code: 1})
+				step(kernel.SourcesDrained{})
+			}, time.Minute, kernel.Launching{}},
+		{"a program that decides", attempt.Policy{Retries: attempt.Retries{Attempts: 1, MaxRetries: 1, On: on, Decide: time.Minute}},
 			func(_ *machineClock, step func(kernel.Input)) {
 				step(kernel.ChildExited{Code: 1})
 				step(kernel.SourcesDrained{})

@@ -1,12 +1,14 @@
 package kernel
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"lifeloop/attempt"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
+	"lifeloop/renewal"
 	"lifeloop/synth"
 )
 
@@ -20,11 +22,14 @@ type Client struct {
 	Events  map[lifeloop.Event]bool // what it subscribed to
 	Wants   []negotiate.Want
 	Timeout time.Duration // of one dispatch
+	// Program says that the client is a process of the wrapper, which may leave
+	// others behind.
+	Program bool
 }
 
-// requires says that a client required what d is about. It is called about d
-// whatever it subscribed to: "Lifeloop must not silently downgrade a required
-// capability".
+// requires reports whether the client required the capability of d. Such a client
+// is called about d even if it did not subscribe to the event: "Lifeloop must not
+// silently downgrade a required capability".
 func (c *Client) requires(d *lifeloop.Degradation) bool {
 	return d != nil && slices.ContainsFunc(c.Wants, func(w negotiate.Want) bool {
 		return w.Capability == d.Capability && w.Level == lifeloop.Required
@@ -38,11 +43,13 @@ type Config struct {
 	Wants   []negotiate.Want // what the wrapper's owner requires
 	// Setup describes the first launch. Later launches bring their own.
 	Setup
-	// Policy says how attempts are supervised. Its profiles may be left out of
-	// a policy without fallbacks.
+	// Policy says how attempts are supervised. A policy without fallbacks may list
+	// no profiles.
 	Policy attempt.Policy
 	// Manifests are those of the policy's profiles, by index.
 	Manifests []lifeloop.Manifest
+
+	Renewing
 
 	// Observing says that the harness was not launched: mode telemetry_only.
 	Observing bool
@@ -52,16 +59,30 @@ type Config struct {
 	// Ledger says that facts are stored, so that receipts may be numbered.
 	Ledger bool
 
-	Tick        time.Duration // between two supervisor.tick, for clients that name it; 0 is off
+	Tick        time.Duration // between two supervisor.tick, for clients that subscribe to it by name; 0 is off
 	ClientDrain time.Duration // how long clients have after the harness ended
-	AbortGrace  time.Duration // from the first signal to KILL
 	Limits
 
 	Began Began // the first fact of this run
 	NewID func(prefix string) string
 }
 
-// receivers are the clients that get receipts; without clients, the wrapper.
+// Renewing says whether and how the session may be renewed.
+type Renewing struct {
+	Renewals []renewal.Rules // the active profiles
+	Stores   bool            // a vault holds their tokens
+}
+
+// profiles are the active profiles, as manifests name them.
+func (c *Config) profiles() (names []string) {
+	for _, r := range c.Renewals {
+		names = append(names, cmp.Or(r.Claims, r.Profile))
+	}
+	return names
+}
+
+// receivers are the clients that get receipts; if there are none, the wrapper
+// itself.
 func (c *Config) receivers() []Client {
 	if len(c.Clients) == 0 {
 		return []Client{{ID: SelfClient}}
@@ -71,19 +92,26 @@ func (c *Config) receivers() []Client {
 
 // Limits are bounds. The zero value of each means its default.
 type Limits struct {
-	WedgedAfter time.Duration // of silence while the harness works; 0 is 5 min
+	AbortGrace  time.Duration // from the first signal to KILL; 0 is none
+	WedgedAfter time.Duration // the silence after which a working harness is wedged; 0 is 5 min
 	FirstHook   time.Duration // from the launch to the first hook; 0 is 10 s
-	// ClientPatience is how long a hook waits for the earlier calls of its
-	// clients; 0 is 1 s, and a negative one is no time.
+	// ClientPatience is how long a hook waits for the earlier calls of its clients;
+	// 0 is 1 s, a negative value means no waiting.
 	ClientPatience time.Duration
-	MaxQueue       int // dispatches waiting per client; 0 is 64, and observerQueue for an observer
-	// SignDelay is how much later than the harness shows it a sign of life may
-	// reach the kernel. A silence ends an attempt that much later; 0 is none.
+	// MaxQueue is how many calls may wait for a client before one of its waiting
+	// ticks and levels of pressure is replaced; 0 is 64.
+	MaxQueue int
+	// MaxCalls is how many calls may wait before no more are made; 0 is 1,000. For
+	// an observer the default of both is observerQueue.
+	MaxCalls int
+	// SignDelay is how late a sign of life of the harness may reach the kernel. A
+	// time-out for silence fires later by the same time; 0 is no delay.
 	SignDelay time.Duration
 }
 
-// observerQueue bounds the memory of an observer. No client waits in a hook there,
-// so a slow one loses nothing below it.
+// observerQueue is the default of MaxQueue and MaxCalls for an observer, and bounds
+// its memory. No hook waits for its clients, so a slow client loses nothing until
+// its queue is that long.
 const observerQueue = 100_000
 
 // A Setup describes one launch: which harness, and which of its signals the
@@ -99,13 +127,9 @@ type Setup struct {
 	// Cause is why the harness session begins, according to the command line;
 	// empty is startup. A signal that names a cause overrides it.
 	Cause string
-	// Hooks says that hooks were injected and that calls of them are expected.
-	Hooks bool
-	// HookAtPrompt says that the harness calls its first hook with the first
-	// prompt, and none before.
-	HookAtPrompt bool
-	// Rests says which capabilities rest on which of the sources of this launch.
-	// One source is enough.
+	Injected
+	// Rests lists, by capability, the sources of this launch that the capability
+	// rests on. One of them is enough.
 	Rests map[string][]string
 	// Expected are the sources that report every turn, so that their silence
 	// is a degradation.
@@ -113,8 +137,8 @@ type Setup struct {
 	// NoTelemetry says that no telemetry of this harness is understood: the
 	// running process is then the only sign of a live session.
 	NoTelemetry bool
-	// Tested are the versions of the harness that its claims were tested with;
-	// empty where none was, and then versions are not checked.
+	// Tested are the versions of the harness that its claims were tested with; if
+	// it is empty, versions are not checked.
 	Tested []string
 	// Weak lists capabilities that this launch cannot have, with the reason.
 	Weak []Weakened
@@ -126,13 +150,26 @@ type Setup struct {
 	Ends Ends
 	// Resumes says that the harness can continue a harness session by its id.
 	Resumes bool
+	// Renews says that the harness can be launched fresh, without its first prompt.
+	Renews bool
 	// Interactive says that a user talks with the harness: when it is idle, it
 	// waits for the user.
 	Interactive bool
 }
 
-// valid is the setup without a harness session that no document can name: a
-// command line may give any text as an id.
+// Injected says which hooks a launch has.
+type Injected struct {
+	// Hooks says that hooks were injected and that calls of them are expected.
+	Hooks bool
+	// HookAtPrompt says that the harness calls its first hook with the first
+	// prompt, and none before.
+	HookAtPrompt bool
+	// HooksFor says what needed the hooks; empty if this harness always gets hooks.
+	HooksFor string
+}
+
+// valid is the setup without its harness session, if documents cannot hold that id:
+// a command line may give any text as an id.
 func (l Setup) valid() Setup {
 	if !lifeloop.ValidID(l.HarnessSession) {
 		l.HarnessSession = ""
@@ -145,7 +182,8 @@ func (l Setup) valid() Setup {
 type Ends struct {
 	Success map[int]bool          // exit codes of a completed attempt; nil is 0 alone
 	Codes   map[int]attempt.Cause // exit codes with a cause of their own
-	// ByTurn says that the harness also exits with success when it is cut
-	// short: if the outcome of its last turn is known, it must be completed.
+	// ByTurn says that the harness exits with success even if it was cut short. The
+	// attempt is then completed only if its last turn is, as far as the outcome of
+	// that turn is known.
 	ByTurn bool
 }

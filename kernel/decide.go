@@ -5,12 +5,13 @@ import (
 
 	"lifeloop/attempt"
 	"lifeloop/lifeloop"
+	"lifeloop/session"
 )
 
-// This file asks the program of the policy about a retry: `retry.decide`. It may
-// refuse a retry or choose its delay, and nothing else. If it fails or is late,
-// the policy's own rule holds. After a crash the question is answered by the
-// rule too, for the program may have had an effect.
+// This file asks the policy's program, `retry.decide`, about a retry. The program
+// may refuse the retry or choose its delay, and nothing else. If it fails or is
+// late, the policy's own rule applies. The rule also applies after a crash of the
+// wrapper: the program is not asked again, because it may have had an effect.
 
 type (
 	// RetryAsked records that the program is asked, and what each answer leads to.
@@ -20,7 +21,8 @@ type (
 		Planned AttemptEnded `json:"planned"` // by the rule
 		Refused AttemptEnded `json:"refused"` // if the program refuses the retry
 	}
-	// RetryAnswered records the answer. With a failure the rule holds.
+	// RetryAnswered records the answer. If Failure is set, the policy's own rule
+	// applies.
 	RetryAnswered struct {
 		Ask        string                `json:"ask"`
 		Retry      bool                  `json:"retry"`
@@ -72,18 +74,20 @@ func (RetryAnswered) apply(*Kernel)       {}
 // longestDelay bounds the delay that a program chooses.
 const longestDelay = 24 * time.Hour
 
-func (r *recovery) asking() bool { return r.hard.Asked != nil }
-
-// conclude records the end of an attempt and what follows, once it is known.
-// A wait for a limit is the harness's own and is not asked about.
+// conclude records the end of an attempt and what follows, once it is known. The
+// program is not asked about a wait for a limit, because the limit decides.
 func (r *recovery) conclude(s *step, f, refused AttemptEnded) {
 	timeout := s.cfg.Policy.Decide
+	if f.Cause == attempt.Aborted && s.session.active() { // by the user, at the harness's own terminal
+		s.session.move(s, session.Aborting, s.attempts.endReason())
+	}
 	if f.Retry == nil || f.Retry.Wait == attempt.WaitLimit || timeout <= 0 {
 		s.record(f)
 		r.follow(s)
 		return
 	}
 	ask := s.cfg.NewID("ask_")
+	r.soft.asked = s.now
 	s.record(RetryAsked{Ask: ask, Until: s.now.Add(timeout).UTC(), Planned: f, Refused: refused})
 	s.do(Decide{Ask: ask, Timeout: timeout, Question: RetryQuestion{SessionID: s.cfg.Session, Profile: f.Name, Attempt: f.Retry.Number - 1,
 		Total: r.hard.Spent.Total, Cause: f.Cause, Detail: f.Detail, FailureClass: f.Failure, Reason: f.Reason, Code: f.Code, Signal: f.Signal,
@@ -107,7 +111,8 @@ func (r *recovery) settle(s *step, class lifeloop.FailureClass, why string) {
 	}
 }
 
-// settleLost does so after a crash: the program may have had an effect.
+// settleLost does the same after a crash. The program is not asked again, because
+// it may have had an effect.
 func (r *recovery) settleLost(s *step) {
 	if q := r.hard.Asked; q != nil {
 		r.answer(s, RetryAnswered{Ask: q.Ask, Failure: lifeloop.TransportError, Why: "the wrapper died before the answer was recorded"})
@@ -118,7 +123,11 @@ func (r *recovery) settleLost(s *step) {
 func (r *recovery) answer(s *step, a RetryAnswered) {
 	q := r.hard.Asked
 	f := q.Planned
-	a.DurationMS = max(s.now.Sub(q.Until.Add(-s.cfg.Policy.Decide)).Milliseconds(), 0)
+	asked := r.soft.asked
+	if asked.IsZero() { // asked by the wrapper that died
+		asked = q.Until.Add(-s.cfg.Policy.Decide)
+	}
+	a.DurationMS, r.soft.asked = max(s.now.Sub(asked).Milliseconds(), 0), time.Time{}
 	switch {
 	case a.Failure != "":
 		a.Retry, a.DelayMS = true, nil

@@ -9,11 +9,11 @@ import (
 	"lifeloop/negotiate"
 )
 
-// This file announces a change of support (DECISIONS L8): one event for what no
-// client negotiated, one for each capability that a client did, and what
-// follows for clients and payloads.
+// This file announces changes of support (DECISIONS L8), and handles what follows
+// for clients and payloads. Each capability that a client negotiated has an event
+// of its own; all others share one event.
 
-// A SupportChange is what a capability was worth, and is worth now.
+// A SupportChange is the previous and the current support of a capability.
 type SupportChange struct {
 	Capability      string           `json:"capability"`
 	PreviousSupport lifeloop.Support `json:"previous_support"`
@@ -22,8 +22,8 @@ type SupportChange struct {
 
 func (c SupportChange) weaker() bool { return c.PreviousSupport.Stronger(c.CurrentSupport) }
 
-// assess compares what every capability is worth with what was last reported,
-// and announces what changed.
+// assess compares the current support of every capability with what was last
+// reported, and announces the changes.
 func (h *health) assess(s *step, evidence string) {
 	var weaker, stronger []SupportChange
 	claims := s.claims()
@@ -92,8 +92,8 @@ func (s *step) degrade(c SupportChange, also []SupportChange, evidence string) {
 	s.emit(emission{event: lifeloop.CapabilityDegraded, evidence: own(evidence), degradation: d, also: also, data: data})
 }
 
-// degradations are those of a capability.degraded: its own, and the others that
-// it names.
+// degradations are what a call about capability.degraded reports: the event's own
+// degradation, and the others that it names.
 func (k *call) degradations() []lifeloop.Degradation {
 	if k.Degradation == nil {
 		return nil
@@ -107,7 +107,7 @@ func (k *call) degradations() []lifeloop.Degradation {
 	return all
 }
 
-// negotiated says that a client, or the owner, asked for a capability.
+// negotiated reports whether a client, or the owner, asked for a capability.
 func (s *step) negotiated(capability string) bool {
 	asked := func(wants []negotiate.Want) bool {
 		return slices.ContainsFunc(wants, func(w negotiate.Want) bool { return w.Capability == capability })
@@ -115,10 +115,10 @@ func (s *step) negotiated(capability string) bool {
 	return asked(s.cfg.Wants) || slices.ContainsFunc(s.cfg.Clients, func(c Client) bool { return asked(c.Wants) })
 }
 
-// renegotiate evaluates again what the owner and the clients asked for, and
-// records each result that changed. What is preferred or optional and became
-// weaker is a warning in the client's next receipt; what is required has an
-// event and a receipt.
+// renegotiate evaluates again what the owner and the clients asked for, and records
+// each result that changed. A preferred or optional capability that became weaker
+// causes a warning in the client's next receipt. A required one has an event and a
+// receipt of its own.
 func (h *health) renegotiate(s *step, evidence string) {
 	now := h.manifest(s)
 	evaluate := func(client string, wants []negotiate.Want) {
@@ -161,16 +161,15 @@ func (h *health) relaunched(s *step) {
 	h.renegotiate(s, why)
 }
 
-// agreed folds the result of a negotiation.
+// agreed applies the result of a negotiation.
 func (h *health) agreed(f Negotiated) {
 	h.hard.Agreed[agreement(f.Client, f.Capability)] = lifeloop.Support(f.Have)
 }
 
 func agreement(client, capability string) string { return client + "\x00" + capability }
 
-// unmet is the failure class of a receipt about a capability that its client
-// required and that is weaker now; empty if the client required none of them, or
-// what is left is enough.
+// unmet is the failure class of a receipt about weaker capabilities, if one of them
+// is now weaker than its client requires; else empty.
 func (s *step) unmet(k *call) lifeloop.FailureClass {
 	i := slices.IndexFunc(s.cfg.Clients, func(c Client) bool { return c.ID == k.Client })
 	if i < 0 {

@@ -18,12 +18,13 @@ import (
 	"lifeloop/view"
 )
 
-// The views are folds over the kernel's facts, so the worlds that test the
-// kernel test them too. These tests are here because the worlds are.
+// The views are computed from the kernel's facts, so the worlds that test the
+// kernel test the views too. These tests are in this package because the worlds
+// are.
 
 // An hcpJudge checks what view.HCP emits about one session against HCP L2.
 type hcpJudge struct {
-	live, read view.HCP       // of the facts, and of what the ledger returns
+	live, read view.HCP       // computed from the facts, and from what the ledger returns
 	entries    []kernel.Entry // as the ledger returns them
 	state      string
 	last       uint64
@@ -49,7 +50,7 @@ var hcpData = map[string][]string{
 	"session_closed":     {"final_state", "reason"},
 }
 
-// fact folds one fact, live and as the ledger returns it.
+// fact checks the events of one fact, live and as the ledger returns it.
 func (j *hcpJudge) fact(t require.TestingT, live, read kernel.Entry) {
 	messages, again := j.live.Apply(live), j.read.Apply(read)
 	require.Equal(t, envelopes(t, messages), envelopes(t, again), "the same live and read back")

@@ -10,8 +10,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// A command line may name any text as the session to use. What no document can
-// name is no id: the documents are valid without it.
+// A command line may give any text as a session id. An id that no document can hold
+// counts as unknown: the documents are valid without it.
 func TestAnUnusableSessionIDIsUnknown(t *testing.T) {
 	for _, id := range []string{strings.Repeat("x", 257), "two\nlines", "\xff"} {
 		w := &world{t: t, now: start, cfg: defaults(), l0: &l0Judge{}, hcp: &hcpJudge{}}

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"lifeloop/attempt"
@@ -14,26 +15,37 @@ import (
 //
 //	quit or the abort's own signal ──► TERM ──► KILL to the whole tree
 //
-// Another abort skips to KILL, but not within repeatTime of the first: what sends
-// one signal often sends several. After the last launch the clients have a drain
-// period to answer; then the session moves to its terminal state.
+// A second abort sends KILL at once, unless it comes within repeatTime of the
+// first: a program that sends one signal often sends several. After the last launch
+// the clients have a drain period to answer. Then the processes that clients left
+// behind are ended, and the session moves to its terminal state.
 type ending struct {
 	hard struct {
 		Requested bool // an abort was requested
-		Signal    int  // of the abort; 0 if it came after the end
+		Signal    int  // of the abort; 0 if it came after the harness ended
 		Why       string
 	}
 	soft struct {
 		early    *AbortAsked // requested before the session began
 		aborted  time.Time   // when the last abort had an effect
-		rung     int         // sent so far
+		rung     int         // how many rungs were sent so far
 		first    int         // the signal of the first rung
-		stopDue  time.Time   // of the next rung
+		stopDue  time.Time   // when the next rung is due
 		killAt   time.Time   // the end of the grace period, for the whole tree
 		drainDue time.Time
 		draining bool
+		clients  clientsEnd
 	}
 }
+
+// clientsEnd says whether the clients' processes run, are being ended, or are gone.
+type clientsEnd int
+
+const (
+	clientsRun clientsEnd = iota
+	clientsEnding
+	clientsGone
+)
 
 type (
 	// AbortRequested records that the wrapper was asked to end.
@@ -50,17 +62,19 @@ type (
 	// StopResult records the effect of a rung.
 	StopResult struct {
 		Rung   int    `json:"rung"`
-		Effect string `json:"effect"` // ended, partly where some processes outlived the harness, or none
+		Effect string `json:"effect"` // ended; partly, if some processes outlived the harness; or none
 	}
-	// ProcessesKilled names processes of a launch that did not end by themselves and
-	// got KILL. More is the number of those without a name here.
+	// ProcessesKilled names processes of a launch that did not end by themselves
+	// and got KILL. More is the number of killed processes that are not listed.
+	// Clients says that clients left them behind.
 	ProcessesKilled struct {
 		Run       string    `json:"run"`
+		Clients   bool      `json:"clients,omitempty"`
 		Processes []Process `json:"processes"`
 		More      int       `json:"more,omitempty"`
 	}
-	// A Process is one process with the name that the system has for it, which is no
-	// text of its command line.
+	// A Process is one process. Name is the system's name for it, and no text of
+	// its command line.
 	Process struct {
 		PID  int    `json:"pid"`
 		Name string `json:"name"`
@@ -82,12 +96,13 @@ func (ProcessesKilled) apply(*Kernel)       {}
 func (DrainBegan) key() (string, bool) { return "drain_began", true }
 func (DrainBegan) apply(*Kernel)       {}
 
-// An abort decides the exit code only if something is left to end.
+// An abort decides the exit code only if there is a harness or a planned launch to
+// end.
 func (AbortRequested) key() (string, bool) { return "abort_requested", true }
 func (f AbortRequested) apply(k *Kernel) {
 	h := &k.ending.hard
 	h.Requested = true
-	if h.Signal == 0 && (k.attempts.exit() == nil || k.recovery.planned() != nil) {
+	if h.Signal == 0 && (k.attempts.exit() == nil || k.recovery.planned() != nil || k.renewals.between()) {
 		h.Signal, h.Why = f.Signal, cmp.Or(f.Reason, signalName(f.Signal))
 	}
 }
@@ -116,11 +131,12 @@ func (e *ending) wake(s *step) {
 	}
 }
 
-// repeatTime is how long another abort is the same one (DECISIONS A2).
+// repeatTime is how long after an abort another one counts as its repetition
+// (DECISIONS A2).
 const repeatTime = 2 * time.Second
 
 // abort begins to end the harness with the signal that the wrapper received,
-// for without the wrapper the harness would have received it.
+// because without the wrapper the harness would have received it.
 func (e *ending) abort(s *step, in AbortAsked) {
 	if s.session.is(session.None) {
 		e.soft.early = &in
@@ -140,7 +156,7 @@ func (e *ending) abort(s *step, in AbortAsked) {
 	if in.Ask != "" {
 		s.do(Reply{Ask: in.Ask})
 	}
-	if s.cfg.OneHook || s.cfg.Observing { // its time is up
+	if s.cfg.OneHook || s.cfg.Observing { // it launched no harness
 		s.sourcesDrained()
 		e.drainOver(s)
 		return
@@ -150,9 +166,10 @@ func (e *ending) abort(s *step, in AbortAsked) {
 		e.send(s, sigKILL, true)
 	}
 	if e.soft.draining {
-		e.drainOver(s) // only clients are being waited for
+		e.drainOver(s) // the session only waits for clients
 	}
-	if again || s.attempts.exit() != nil && s.recovery.planned() == nil {
+	renewing := s.renewals.between()
+	if again || s.attempts.exit() != nil && s.recovery.planned() == nil && !renewing {
 		return
 	}
 	if s.session.active() {
@@ -164,6 +181,8 @@ func (e *ending) abort(s *step, in AbortAsked) {
 	switch {
 	case s.recovery.planned() != nil:
 		s.recovery.giveUp(s, attempt.Aborted, "")
+	case renewing:
+		s.renewals.abandon(s, "the run was aborted")
 	case !s.attempts.alive():
 	case in.Ask != "":
 		e.stop(s, cmp.Or(s.cfg.Quit, in.Signal))
@@ -233,7 +252,8 @@ func (e *ending) exited(s *step, leftover int) {
 	s.record(StopResult{Rung: e.soft.rung, Effect: effect})
 }
 
-// sourcesDrained records what was killed, before the end of its attempt.
+// sourcesDrained records which processes were killed, before it records the end of
+// their attempt.
 func (e *ending) sourcesDrained(s *step, in SourcesDrained) {
 	if len(in.Killed) > 0 && !e.soft.draining {
 		s.record(ProcessesKilled{Run: s.attempts.run(), Processes: in.Killed, More: in.More})
@@ -241,10 +261,18 @@ func (e *ending) sourcesDrained(s *step, in SourcesDrained) {
 	s.sourcesDrained()
 }
 
+// clientsEnded records the processes that clients left behind and that were killed.
+func (e *ending) clientsEnded(s *step, in ClientsEnded) {
+	if len(in.Killed) > 0 {
+		s.record(ProcessesKilled{Run: s.attempts.run(), Clients: true, Processes: in.Killed, More: in.More})
+	}
+	e.soft.clients = clientsGone
+}
+
 // sourcesDrained ends the launch, or the observation: no source has more to
 // report.
 func (s *step) sourcesDrained() {
-	if s.ending.draining() || s.recovery.planned() != nil || s.recovery.asking() {
+	if s.ending.draining() || s.recovery.between() || s.renewals.between() {
 		return
 	}
 	s.books.save(s)
@@ -258,11 +286,14 @@ func (s *step) sourcesDrained() {
 	if why := s.attempts.endReason(); !s.scopes.current().Ended {
 		s.endScope(why, own("process: "+why))
 	}
-	s.attempts.over(s)
+	if !s.renewals.drained(s) {
+		s.attempts.over(s)
+	}
 }
 
 // drain gives the clients a last period to answer.
 func (e *ending) drain(s *step) {
+	s.renewals.conclude(s, "the session ended")
 	e.soft.draining = true
 	e.soft.drainDue = s.now.Add(s.cfg.ClientDrain)
 	if s.router.open() {
@@ -280,15 +311,25 @@ func (e *ending) drainOver(s *step) {
 	s.router.giveUp(s)
 }
 
-// finish moves the session to its terminal state once nothing is open. It is
+// finish moves the session to its terminal state once nothing is open. That move is
 // the last fact of every session.
 func (e *ending) finish(s *step) {
 	if !e.soft.draining || s.router.open() || s.slots.open() || s.State().Terminal() {
 		return
 	}
+	programs := slices.ContainsFunc(s.cfg.Clients, func(c Client) bool { return c.Program })
+	switch {
+	case !programs || s.session.closing(): // the clients ended with their wrapper
+	case e.soft.clients == clientsRun:
+		e.soft.clients = clientsEnding
+		s.do(EndClients{})
+		return
+	case e.soft.clients == clientsEnding:
+		return
+	}
 	switch {
 	case s.session.is(session.Aborting):
-		s.session.move(s, session.Aborted, e.hard.Why)
+		s.session.move(s, session.Aborted, cmp.Or(e.hard.Why, s.attempts.endReason()))
 	case s.cfg.Observing && s.turns.unfinished(s.attempts.lastTurn()) != "":
 		s.session.move(s, session.Failed, s.turns.unfinished(s.attempts.lastTurn()))
 	case s.attempts.completed(), s.cfg.Observing, s.cfg.OneHook:
@@ -298,17 +339,20 @@ func (e *ending) finish(s *step) {
 	}
 }
 
-// end moves to a terminal state by way of RUNNING, if the session was paused
-// when its harness ended.
+// end moves to a terminal state. A session that was paused when its harness ended
+// moves to RUNNING first.
 func (s *step) end(to session.State) {
 	why, left := s.attempts.failure(), "the stopped harness ended"
-	if s.session.closing() && to == session.Failed {
-		why, left = supervisorLost, supervisorLost
+	if s.session.closing() {
+		left = supervisorLost
+		if last := s.attempts.last(); to == session.Failed && (last == nil || last.Detail == supervisorLost) {
+			why = supervisorLost
+		}
 	}
 	if s.session.is(session.Paused) {
 		s.session.move(s, session.Running, left)
 	}
-	if t := s.session.timeout(); t != "" && !s.session.closing() {
+	if t := s.session.timeout(); t != "" {
 		why = timeoutReason(t)
 	}
 	s.session.move(s, to, why)
@@ -331,7 +375,12 @@ func (s *step) ledgerLost() {
 	s.slots.giveUpIf(s, why, func(*parcel) bool { return true })
 	s.slots.answerAll(s)
 	s.recovery.settle(s, lifeloop.InternalError, why)
-	if s.recovery.planned() != nil { // there is no next launch to wait for
+	switch {
+	case s.recovery.planned() != nil: // there is no next launch to wait for
 		s.recovery.giveUp(s, attempt.Fatal, why)
+	case s.renewals.between():
+		s.renewals.abandon(s, why)
+	default:
+		s.renewals.conclude(s, why)
 	}
 }

@@ -16,8 +16,8 @@ import (
 // changes, add its zero value to registry, and give it a place in the views.
 type Fact interface {
 	// key returns the fact's kind, which is its name in the ledger, and whether it
-	// is durable: whether it must be on the disk before any effect of its turn, as
-	// a receipt, a move or an effect with a consequence must (DECISIONS F3).
+	// is durable. A durable fact must be on the disk before any effect of its turn.
+	// Receipts, moves and effects with a consequence are durable (DECISIONS F3).
 	key() (kind string, durable bool)
 	// apply changes the hard state. It is the only way to change it.
 	apply(k *Kernel)
@@ -42,6 +42,7 @@ var registry = []Fact{
 	ToolCalled{}, ToolReturned{},
 	CheckpointSaved{}, CheckpointDropped{}, AttemptEnded{},
 	RetryAsked{}, RetryAnswered{},
+	RenewalMoved{}, RenewalCalled{}, RenewalMeasured{},
 }
 
 // Kind is the name of a fact in the ledger.

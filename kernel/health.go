@@ -12,8 +12,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// health is what the capabilities of this launch are worth now. A capability
-// rests on sources (Setup.Rests); what weakens it is one of
+// health is the current support of this launch's capabilities. A capability rests
+// on sources (Setup.Rests), and is weakened by one of
 //
 //	a source that is lost: silent, deleted, hooks that are not called
 //	a version that was not tested, until the capability is seen (version.go)
@@ -24,34 +24,35 @@ import (
 //
 //	claimed ──► weaker or unavailable ──► claimed again
 //
-// Support and proof belong to a launch: the next one begins with its manifest.
+// Support and proof belong to one launch: the next launch begins with its own
+// manifest.
 type health struct {
 	hard struct {
-		Support   map[string]lifeloop.Support // as reported, of capabilities that changed
+		Support   map[string]lifeloop.Support // as last reported, of capabilities that changed
 		Agreed    map[string]lifeloop.Support // as negotiated last, by client and capability
 		Versions  []string                    // reported by the harness of this launch
-		Announced []string                    // untested versions, with their adapters, of the whole session
+		Announced []string                    // untested versions announced in this session, with their adapters
 		Unproven  map[string]bool             // capabilities not yet seen of an untested version
 		Proven    int                         // capabilities that were unproven and are not any more
-		Weak      map[string]bool             // capabilities that were never there
+		Weak      map[string]bool             // capabilities that this launch lacks from its start
 	}
 	soft struct {
 		hookDue time.Time            // when the first hook must have been called; zero after it
 		reports                      // of the sources of this launch
-		early   []SourceTrouble      // from before the session
+		early   []SourceTrouble      // troubles from before the first harness session
 		watched map[string]bool      // files that signals named
 		readAt  map[string]time.Time // when the position of a source was recorded last
 	}
 }
 
-// reports are what was seen of the sources of a launch.
+// reports are what was observed of the sources of a launch.
 type reports struct {
-	worth    map[string]lifeloop.Support // of a lost or a late source
+	worth    map[string]lifeloop.Support // support of sources that are weaker than claimed
 	hooked   bool                        // a hook was called
 	missed   bool                        // the hook of the newest prompt was not called
 	noWindow bool                        // the context window is unknown
 	reported map[string]bool             // sources that reported something in this launch
-	spoken   map[string]bool             // the same, in this turn
+	spoken   map[string]bool             // sources that reported something in this turn
 	silent   map[string]int              // turns that an expected source did not report
 }
 
@@ -72,16 +73,17 @@ type (
 	SourceRead struct {
 		Source string `json:"source"`
 		Position
-		// Start says that its reading began here.
+		// Start says that reading of the source began here.
 		Start bool `json:"start,omitempty"`
 		// Newest is the time of the newest signal of the record, by its own clock.
 		Newest time.Time `json:"newest,omitzero"`
-		// Taken is the number of signals observed of a source without an order, by
-		// their times, and Digest that of them. Offset is then further ahead.
+		// Taken and Digest are set for a source whose records have no order, and
+		// whose signals are ordered by their times. Taken is the number of signals
+		// observed so far, and Digest their digest. Offset is then further ahead.
 		Taken  int64  `json:"taken,omitempty"`
 		Digest string `json:"digest,omitempty"`
-		// Facts is how many facts of the record follow. Without all of them the
-		// record counts as unread.
+		// Facts is how many facts of the record follow. If one of them is missing,
+		// the record counts as unread.
 		Facts int `json:"facts,omitempty"`
 	}
 	// SourceTroubled records that a source cannot be read as expected.
@@ -99,7 +101,7 @@ type Position struct {
 	Ino    uint64 `json:"ino"`
 	Prefix string `json:"prefix"`
 	Offset int64  `json:"offset"`
-	// Last is the digest of the last bytes before Offset, after their number.
+	// Last is the number of some bytes right before Offset, and then their digest.
 	Last string `json:"last,omitempty"`
 }
 
@@ -120,7 +122,7 @@ func newHealth() (h health) {
 	return h
 }
 
-// launched folds that a launch begins.
+// launched resets the hard state that belongs to one launch.
 func (h *health) launched() {
 	h.hard.Support, h.hard.Unproven, h.hard.Weak = map[string]lifeloop.Support{}, map[string]bool{}, map[string]bool{}
 	h.hard.Versions, h.hard.Proven = nil, 0
@@ -132,7 +134,7 @@ func (h *health) launching() {
 	h.soft.reports = reports{worth: map[string]lifeloop.Support{}, reported: map[string]bool{}, spoken: map[string]bool{}, silent: map[string]int{}}
 }
 
-// observed folds a degradation and the others that it names.
+// observed applies a degradation and the others that its event names.
 func (h *health) observed(d *lifeloop.Degradation, also []SupportChange) {
 	if d == nil {
 		return
@@ -143,8 +145,8 @@ func (h *health) observed(d *lifeloop.Degradation, also []SupportChange) {
 	}
 }
 
-// weaken records what this launch cannot have. It was known before anything was
-// promised, so it is no degradation.
+// weaken records the capabilities that this launch lacks. That was known before
+// anything was promised, so it is no degradation.
 func (h *health) weaken(s *step) {
 	for _, w := range s.cfg.Weak {
 		if !h.hard.Weak[w.Capability] {
@@ -158,7 +160,7 @@ func (h *health) claimed(s *step, capability string) lifeloop.Support {
 	return negotiate.Support(s.claims(), capability)
 }
 
-// support is what was last reported of a capability.
+// support is the support of a capability as it was last reported.
 func (h *health) support(s *step, capability string) lifeloop.Support {
 	if now, changed := h.hard.Support[capability]; changed {
 		return now
@@ -166,7 +168,7 @@ func (h *health) support(s *step, capability string) lifeloop.Support {
 	return h.claimed(s, capability)
 }
 
-// worth is what a capability is worth now, for all reasons that are known.
+// worth is the support that a capability has now, for all reasons that are known.
 func (h *health) worth(s *step, claims lifeloop.Manifest, capability string) lifeloop.Support {
 	now := h.proven(s, claims, capability)
 	if h.hard.Unproven[capability] && now.Stronger(lifeloop.Partial) {
@@ -175,7 +177,7 @@ func (h *health) worth(s *step, claims lifeloop.Manifest, capability string) lif
 	return now
 }
 
-// proven is what a capability is worth if it was seen.
+// proven is the support that a capability has once it was seen in this launch.
 func (h *health) proven(s *step, claims lifeloop.Manifest, capability string) lifeloop.Support {
 	now := negotiate.Support(claims, capability)
 	limit := func(to lifeloop.Support) {
@@ -191,7 +193,7 @@ func (h *health) proven(s *step, claims lifeloop.Manifest, capability string) li
 		on = []string{source}
 	}
 	if capability == string(lifeloop.SessionStarted) && s.scopes.begun() || capability == identityCapability && s.scopes.identified() {
-		on = nil // what is known is not lost
+		on = nil // what is already known is not lost with its source
 	}
 	lost := func(source string) bool { return h.soft.worth[source] == lifeloop.Unavailable }
 	switch {
@@ -216,8 +218,8 @@ func (h *health) manifest(s *step) lifeloop.Manifest {
 	return m
 }
 
-// placing is what it can place now: a hook that was not called once takes
-// nothing from the slot of one that is called.
+// placing is the manifest for placements. A placement that is only weaker keeps its
+// claim: if one hook was not called, the next one still has its slot.
 func (h *health) placing(s *step) lifeloop.Manifest {
 	m := s.claims()
 	for _, class := range lifeloop.Placements() {
@@ -228,7 +230,7 @@ func (h *health) placing(s *step) lifeloop.Manifest {
 	return m
 }
 
-// The names of what this machine treats by name.
+// The names of the sources and capabilities that need special treatment.
 const (
 	hooksSource      = "hooks"
 	statuslineSource = "statusline"
@@ -246,8 +248,8 @@ func sourceName(source string) string {
 	return source
 }
 
-// began waits for the first hook of a launch, unless it comes with the first
-// prompt: then the wait begins with a sign of a turn.
+// began waits for the first hook of a launch. If that hook comes with the first
+// prompt, the wait begins later, with the first sign of a turn.
 func (h *health) began(s *step) {
 	if s.cfg.Hooks && !s.cfg.HookAtPrompt {
 		h.expectHook(s)
@@ -259,23 +261,23 @@ func (h *health) expectHook(s *step) { h.soft.hookDue = s.now.Add(s.cfg.FirstHoo
 
 func (h *health) stopExpecting() { h.soft.hookDue = time.Time{} }
 
-// restart begins that wait again, if it lasts.
+// restart begins the wait for the first hook again, if it is not over.
 func (h *health) restart(s *step) {
 	if !h.soft.hookDue.IsZero() {
 		h.expectHook(s)
 	}
 }
 
-// worked notes a sign of a turn: the hook of its prompt is due, if none was
-// called in this launch.
+// worked notes a sign of a turn. If hooks come with prompts and none was called in
+// this launch, the wait for the first hook begins.
 func (h *health) worked(s *step, source string) {
 	if s.cfg.Hooks && s.cfg.HookAtPrompt && source != "hook" && !h.soft.hooked && h.soft.hookDue.IsZero() && h.soft.worth[hooksSource] == "" {
 		h.expectHook(s)
 	}
 }
 
-// hookCalled ends the wait. If hooks were thought lost, they are back, and the
-// files that only they name are read.
+// hookCalled ends the wait for the first hook. Hooks that counted as lost are
+// available again, and the files that only hooks name are read.
 func (h *health) hookCalled(s *step) {
 	h.stopExpecting()
 	h.soft.hooked = true
@@ -291,7 +293,7 @@ func (h *health) hookCalled(s *step) {
 	h.assess(s, "the harness called a hook")
 }
 
-// prompted checks that the prompt of a launch with hooks came by its hook.
+// prompted checks that a prompt was reported by its hook, if the launch has hooks.
 func (h *health) prompted(s *step, source string, byHook bool) {
 	switch {
 	case !byHook && s.cfg.Hooks:
@@ -316,7 +318,8 @@ func (h *health) window(s *step, known bool, source string) {
 	}
 }
 
-// next is the end of the wait for the first hook: a paused harness calls none.
+// next is the end of the wait for the first hook. It is zero while the session is
+// paused, because a paused harness calls no hook.
 func (h *health) next(k *Kernel) (at time.Time) {
 	if !k.session.is(session.Paused) {
 		at = h.soft.hookDue
@@ -324,9 +327,9 @@ func (h *health) next(k *Kernel) (at time.Time) {
 	return at
 }
 
-// wake reports that the injected hooks are not called: a dialog is open, or
-// a setting of the user or an administrator turned them off. The files that only
-// hooks name are not read then.
+// wake reports that the injected hooks are not called. Either a dialog is open, or
+// a setting of the user or an administrator turned the hooks off. The files that
+// only hooks name are not read then.
 func (h *health) wake(s *step) {
 	h.stopExpecting()
 	if !s.attempts.alive() {
@@ -345,7 +348,7 @@ func (h *health) wake(s *step) {
 	h.assess(s, "no hook was called within "+s.cfg.FirstHook.String()+" "+since+": a dialog may be open, or hooks are turned off")
 }
 
-// sourceWorth notes what a source is worth from now on; empty means what was
+// sourceWorth sets the support of a source from now on; empty means what was
 // claimed.
 func (h *health) sourceWorth(s *step, source string, to lifeloop.Support, why string) {
 	name := sourceName(source)
@@ -373,9 +376,9 @@ func (h *health) named(s *step, sig telemetry.Signal) {
 	s.do(Watch{sig.Path})
 }
 
-// read records how far a source was read. The position is recorded with the
-// facts of its record; alone it is recorded at most once a second, so that a
-// source with many records does not fill the ledger.
+// read records how far a source was read. The position is recorded with the facts
+// of its record; without other facts it is recorded at most once a second, so that
+// a source with many records does not fill the ledger.
 func (h *health) read(s *step, source string, to Position, news bool) {
 	if !news && s.now.Sub(h.soft.readAt[source]) < saveEvery {
 		return
@@ -384,8 +387,8 @@ func (h *health) read(s *step, source string, to Position, news bool) {
 	s.record(SourceRead{Source: source, Position: to})
 }
 
-// trouble records that a source cannot be read as expected, and reports what
-// that takes away, as soon as there is a session.
+// trouble records that a source cannot be read as expected. It degrades the source,
+// as soon as there is a harness session.
 func (h *health) trouble(s *step, in SourceTrouble) {
 	s.record(SourceTroubled(in))
 	if s.scopes.number() == 0 {
@@ -404,8 +407,8 @@ func (h *health) earlyTroubles(s *step) {
 	}
 }
 
-// troubled degrades a source. One that was truncated or replaced is read from
-// its start, so nothing is lost.
+// troubled degrades a source. A source that was truncated or replaced is not
+// degraded: it is read from its start, so nothing is lost.
 func (h *health) troubled(s *step, in SourceTrouble) {
 	switch in.What {
 	case "polling":
@@ -423,7 +426,8 @@ func (h *health) troubled(s *step, in SourceTrouble) {
 	}
 }
 
-// silentTurns is how many turns an expected source may miss.
+// silentTurns is how many turns in a row an expected source must miss to count as
+// lost.
 const silentTurns = 2
 
 // spoke notes that a source reported something in this turn.

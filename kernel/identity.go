@@ -6,15 +6,23 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file decides which harness session a signal belongs to. A hook or the
-// launch proves it; a file that was only found, and never named by the
-// harness, binds nothing.
+// This file decides which harness session a signal belongs to. A hook, a plugin of
+// ours or the launch proves that. A file that was only found, and that the harness never named, proves
+// nothing.
 
-// storeSource is what decoders call a database of many sessions.
-const storeSource = "store"
+// storeSource is what decoders call a database of many sessions, and pluginSource a
+// plugin of ours that runs in the harness and sends its events.
+const (
+	storeSource  = "store"
+	pluginSource = "plugin"
+)
 
-// Foreign reports whether a signal is of another session of a store than the
-// one to observe, which has not appeared yet. It causes nothing.
+// injected reports whether a source was injected into the launch, so that its
+// signals prove which session the harness has.
+func injected(source string) bool { return source == "hook" || source == pluginSource }
+
+// Foreign reports whether a signal belongs to another session of a store, while the
+// session to observe has not appeared yet. Such a signal causes nothing.
 func (k *Kernel) Foreign(sig telemetry.Signal) bool {
 	return k.scopes.number() == 0 && k.cfg.Observing && k.cfg.HarnessSession != "" &&
 		sig.Source == storeSource && sig.Session != "" && sig.Session != k.cfg.HarnessSession
@@ -27,7 +35,7 @@ func (s *step) signals(in SignalsSeen) {
 	}
 	switch {
 	case in.Position == nil || s.cfg.Observing && !s.cfg.Ledger:
-	case s.cfg.Observing: // it resumes exactly here, and repeats what it read until then
+	case s.cfg.Observing: // a recovery resumes exactly here, after it has read the records before again
 		f := SourceRead{Source: in.Source, Position: *in.Position, Start: len(in.Signals) == 0,
 			Taken: in.Taken, Digest: in.Digest, Facts: len(s.turn.Facts) - before}
 		for _, sig := range in.Signals {
@@ -35,7 +43,7 @@ func (s *step) signals(in SignalsSeen) {
 				f.Newest = sig.At
 			}
 		}
-		s.record(f) // in front, so that a torn turn is recognized
+		s.record(f) // before the facts of the record, so that a partly written turn is detected
 		copy(s.turn.Facts[before+1:], s.turn.Facts[before:])
 		s.turn.Facts[before] = f
 	case len(in.Signals) > 0:
@@ -43,10 +51,10 @@ func (s *step) signals(in SignalsSeen) {
 	}
 }
 
-// signal folds one signal. h is the hook that carried it, if one did.
+// signal applies one signal. h is the hook that carried it, or nil.
 func (s *step) signal(sig telemetry.Signal, h *hook) {
-	if s.ending.draining() || s.recovery.planned() != nil {
-		return // the session or the attempt has ended
+	if s.ending.draining() || s.recovery.between() || s.renewals.between() {
+		return // the session or the attempt has ended, or the next launch is prepared
 	}
 	if s.scopes.number() == 0 && !s.discover(sig) {
 		return
@@ -55,7 +63,7 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 	s.health.spoke(s, sig.Source)
 	if sig.Agent != "" || sig.Side != "" {
 		s.books.count(s, sig)
-		return // a sub-agent works inside a tool call of the main chain, and a side call beside it
+		return // only usage counts: a sub-agent runs inside a tool call of the harness, a side call beside its turn
 	}
 	if sig.Path != "" && h != nil {
 		s.health.named(s, sig)
@@ -77,7 +85,7 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 		s.turns.signal(s, sig, h)
 	}
 	s.health.version(s, sig)
-	if !s.scopes.current().Ended { // later records of its file carry no news
+	if !s.scopes.current().Ended { // records after the end carry nothing new
 		s.pressure.see(s, sig)
 	}
 }
@@ -92,38 +100,38 @@ func (s *step) discover(sig telemetry.Signal) bool {
 		return false
 	}
 	cause := cmp.Or(sig.Cause, "unknown")
-	s.scopes.open(s, sig.Session, cause, by(sig))
+	s.scopes.open(s, sig.Session, cause, by(sig), nil)
 	s.scopes.start(s, cause, by(sig), nil)
 	return true
 }
 
 // replace ends the current harness session and begins the one of a signal.
-func (s *step) replace(sig telemetry.Signal, reason, cause string) {
+func (s *step) replace(sig telemetry.Signal, reason, cause string, h *hook) {
 	s.endScope(reason, by(sig))
-	s.scopes.open(s, sig.Session, cause, by(sig))
+	s.scopes.open(s, sig.Session, cause, by(sig), h)
 }
 
 func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 	hs := s.scopes.current()
 	switch {
-	case sig.Source != "hook" && s.scopes.ended(sig.Session):
+	case !injected(sig.Source) && s.scopes.ended(sig.Session):
 		return // the file of a session that ended was read late
 	case s.elsewhere(sig):
 		s.scopes.refuse(s, sig)
 		return
 	case hs.Ended:
-		s.scopes.open(s, sig.Session, sig.Cause, by(sig))
+		s.scopes.open(s, sig.Session, sig.Cause, by(sig), h)
 	case hs.ID == "" && sig.Session != "":
 		s.scopes.bind(s, sig.Session, sig.Source+": "+sig.Detail)
 	case s.cleared(sig):
-		s.replace(sig, endBy(sig.Cause), sig.Cause)
+		s.replace(sig, endBy(sig.Cause), sig.Cause, h)
 	case s.resumedElsewhere(sig):
-		s.replace(sig, "resume", sig.Cause)
+		s.replace(sig, "resume", sig.Cause, h)
 	case sig.Session == "" || hs.ID == sig.Session:
 	case !hs.Started:
 		s.scopes.bind(s, sig.Session, sig.Source+" reports another id than the launch: "+sig.Detail)
 	default:
-		s.replace(sig, endBy(sig.Cause), sig.Cause)
+		s.replace(sig, endBy(sig.Cause), sig.Cause, h)
 	}
 	s.scopes.start(s, sig.Cause, by(sig), h)
 }
@@ -137,16 +145,18 @@ func endBy(cause string) string {
 	return "replaced"
 }
 
-// resumedElsewhere says, to an observer, that another process resumed the
-// session during a turn: the previous process has ended, and could not report it.
+// resumedElsewhere reports whether an observer sees that another process resumed
+// the session during a turn. The previous process has then ended without reporting
+// it.
 func (s *step) resumedElsewhere(sig telemetry.Signal) bool {
 	hs, f := s.scopes.current(), s.turns.top()
 	return s.cfg.Observing && sig.Source == "hook" && sig.Cause == "resume" && sig.Session == hs.ID && hs.Started && f != nil && !f.Ending
 }
 
-// elsewhere says that a session begins in a store which all processes of the
-// harness share, and may belong to any of them. A store alone binds only the
-// session to observe, and then a session that continues it.
+// elsewhere reports whether a signal begins another session in a store. All
+// processes of the harness share the store, so the session may belong to any of
+// them. A store alone binds only the session to observe, and later a session that
+// continues it.
 func (s *step) elsewhere(sig telemetry.Signal) bool {
 	id := s.scopes.current().ID
 	switch {
@@ -158,8 +168,8 @@ func (s *step) elsewhere(sig telemetry.Signal) bool {
 	return sig.From != id
 }
 
-// cleared says that the current session starts empty and keeps its id. Several
-// sources may report it, one of them late: a session without a prompt has
+// cleared reports whether the current session starts empty and keeps its id.
+// Several sources may report it, one of them late: a session without a prompt has
 // nothing to clear, and a report older than the newest prompt is a repetition.
 func (s *step) cleared(sig telemetry.Signal) bool {
 	hs := s.scopes.current()
@@ -167,29 +177,31 @@ func (s *step) cleared(sig telemetry.Signal) bool {
 		(sig.At.IsZero() || s.turns.prompted(sig.At))
 }
 
-// revive begins an observed session again that ended and calls a hook: another
-// process resumed it, whose SessionStart may come after a compaction.
+// revive begins an observed session again, if the session ended and then calls a
+// hook: another process resumed it. The SessionStart of that process may come after
+// a compaction.
 func (s *step) revive(sig telemetry.Signal) {
 	hs := s.scopes.current()
 	if !s.cfg.Observing || !hs.Ended || sig.Source != "hook" || sig.Session == "" || sig.Session != hs.ID {
 		return
 	}
 	if sig.Kind == telemetry.Compacting || sig.Kind == telemetry.Prompt {
-		s.scopes.open(s, sig.Session, "resume", by(sig))
+		s.scopes.open(s, sig.Session, "resume", by(sig), nil)
 		s.scopes.start(s, "resume", by(sig), nil)
 	}
 }
 
-// identify says whether a signal belongs to the current harness session, after
-// following the harness to a new one where a hook proves it.
+// identify reports whether a signal belongs to the current harness session. If a
+// hook proves that the harness has a new session, that one becomes the current one
+// first.
 func (s *step) identify(sig telemetry.Signal, h *hook) bool {
 	hs := s.scopes.current()
 	if sig.Session == "" || sig.Session == hs.ID {
 		return true
 	}
-	if h == nil && sig.Source != "hook" { // a recorded hook proves as much as a called one
-		// A file may belong to another session; only a session without an id
-		// takes its id from the file that the harness named.
+	if h == nil && !injected(sig.Source) { // a hook that was recorded proves as much as one that was called
+		// A file may belong to another session. Only an observed session without an
+		// id takes the id of the file.
 		if hs.ID == "" && !hs.Ended && s.cfg.Observing {
 			s.scopes.bind(s, sig.Session, sig.Source+": "+sig.Detail)
 			return true
@@ -199,7 +211,7 @@ func (s *step) identify(sig telemetry.Signal, h *hook) bool {
 	}
 	switch {
 	case hs.Ended:
-		s.scopes.open(s, sig.Session, "unknown", by(sig))
+		s.scopes.open(s, sig.Session, "unknown", by(sig), h)
 	case hs.ID == "":
 		s.scopes.bind(s, sig.Session, "hook: "+sig.Detail)
 		return true
@@ -209,7 +221,7 @@ func (s *step) identify(sig telemetry.Signal, h *hook) bool {
 		s.scopes.bind(s, sig.Session, "hook reports another id before the first frame: "+sig.Detail)
 		return true
 	default:
-		s.replace(sig, "replaced", "unknown")
+		s.replace(sig, "replaced", "unknown", h)
 	}
 	s.scopes.start(s, "unknown", by(sig), nil)
 	return true

@@ -20,8 +20,8 @@ func (w *world) play(lines ...string) {
 	}
 }
 
-// requested and receipted list what went to clients, and what was recorded, with
-// the identity that each document carries.
+// requested lists the requests that went to clients, and receipted the receipts
+// that were recorded, with the identity in each document.
 func (w *world) requested() (out []string) {
 	for _, e := range w.seen {
 		if d, ok := e.(kernel.Dispatch); ok {
@@ -50,7 +50,8 @@ func text(s *string) string {
 }
 
 // TestIdentityIsFixedWhenObserved lets a client answer the first event of one
-// launch when the next launch, of another adapter, has its own harness session.
+// launch only when the next launch, of another adapter, has a harness session of
+// its own.
 func TestIdentityIsFixedWhenObserved(t *testing.T) {
 	w := &world{t: t, now: start}
 	w.play("run id=S1 clients=(notes) timeout=30s retries=0 fallback=(spare)", "launched", "signal transcript in=S1 prompt=p1",
@@ -78,8 +79,8 @@ func TestIdentityOfAnIdThatIsLearnedLate(t *testing.T) {
 	require.Equal(t, want, w.receipted())
 }
 
-// TestIdentityAfterACrash: the receipts that a recovery issues belong to the
-// launch of their events, which need not be the one that was lost.
+// TestIdentityAfterACrash: the receipts that a recovery issues belong to the launch
+// of their events, which may be an earlier launch than the one that was lost.
 func TestIdentityAfterACrash(t *testing.T) {
 	w := &world{t: t, now: start}
 	w.play("run id=S1 clients=(notes) timeout=30s retries=0 fallback=(spare)", "launched", "exit code=1", "drained", "launched id=S2", "crash")

@@ -15,12 +15,13 @@ type Input interface{ handle(s *step) }
 type (
 	// Start asks for the session to begin.
 	Start struct{}
-	// Launched says that the harness runs. Setup describes this launch; nil
-	// where Config does, for the first launch of a session that was not
-	// recovered.
+	// Launched says that the harness runs. Setup describes this launch. It is nil
+	// for the first launch of a session that was not recovered, which Config
+	// describes.
 	Launched struct {
-		PID   int
-		Setup *Setup
+		PID         int
+		Containment string
+		Setup       *Setup
 	}
 	// LaunchFailed says that the harness could not be started. Code is the exit
 	// code of a shell: 126 not executable, 127 not found, 125 other.
@@ -30,10 +31,11 @@ type (
 		// Transient says that a later launch may succeed.
 		Transient bool
 	}
-	// OutputSeen says that this launch has written Total bytes so far. Where the
-	// policy reads the output, Text is what came next in Stream, after Skipped
-	// lines that were lost; else Lines is how many lines came so far. Whole says
-	// that Text is complete and does not continue the last one.
+	// OutputSeen says that this launch has written Total bytes so far. If the
+	// policy reads the output, Text is the next output of Stream, and follows
+	// Skipped lines that were lost. Otherwise Lines is the number of lines so far.
+	// Whole says that Text is one complete piece, which does not continue the piece
+	// before it.
 	OutputSeen struct {
 		Total   int64
 		Lines   int64
@@ -42,28 +44,28 @@ type (
 		Skipped int64
 		Whole   bool
 	}
-	// SignOfLife says that the harness lived at At, which is not after the step:
-	// its output was read then, and the OutputSeen of it follows later.
+	// SignOfLife says that output of the harness was read at At, which is not after
+	// the time of the step. The OutputSeen of that output follows later.
 	SignOfLife struct{ At time.Time }
-	// FailureSeen reports, by a typed cause, why this attempt is about to fail.
-	// It counts when the attempt has ended, and not before.
+	// FailureSeen reports, by a typed cause, why this attempt is about to fail. The
+	// failure counts only when the attempt has ended.
 	FailureSeen struct {
 		Cause  attempt.Cause
-		Code   string    // of a network error, where it has one
+		Code   string    // of a network error, if it has one
 		Until  time.Time // when a limit is lifted; zero if unknown
 		Source string
 	}
-	// CheckpointSeen says that a continuation from here became possible.
+	// CheckpointSeen says that a later launch can continue from a checkpoint.
 	// Checkpoint is its id, never its text.
 	CheckpointSeen struct{ Checkpoint string }
 	// SignalsSeen carries the decoded signals of one telemetry record.
 	SignalsSeen struct {
 		Signals  []telemetry.Signal
 		Position *Position // how far the source was read; nil for sources without one
-		// Source is the source that Position is of. Without Signals, an observer
-		// begins to read it there.
+		// Source is the source to which Position belongs. If there are no Signals,
+		// an observer begins to read the source there.
 		Source string
-		// Taken and Digest are those of [SourceRead].
+		// Taken and Digest are as in [SourceRead].
 		Taken  int64
 		Digest string
 	}
@@ -87,6 +89,9 @@ type (
 		Response *lifeloop.CallbackResponse
 		Failure  lifeloop.FailureClass
 		Why      string
+		// Renew is the renewal profile by whose terms the answer asks for a renewal;
+		// empty if it asks for none.
+		Renew string
 	}
 	// ChildExited says that the harness ended and its terminal was drained.
 	ChildExited struct {
@@ -107,6 +112,12 @@ type (
 		Killed []Process
 		More   int
 	}
+	// ClientsEnded says that no process of a client is left. Killed and More are
+	// those that clients left behind and that were killed.
+	ClientsEnded struct {
+		Killed []Process
+		More   int
+	}
 	// ChildStopped and ChildContinued report job control.
 	ChildStopped   struct{ Signal int }
 	ChildContinued struct{}
@@ -117,10 +128,11 @@ type (
 		Ask    string
 		Reason string
 	}
-	// PauseAsked, ResumeAsked and RenewAsked are commands of the session socket.
+	// PauseAsked, ResumeAsked and RenewAsked are commands of the session socket. If
+	// Profile is empty, a renewal uses the first active one.
 	PauseAsked  struct{ Ask, Reason string }
 	ResumeAsked struct{ Ask, Reason string }
-	RenewAsked  struct{ Ask, Reason string }
+	RenewAsked  struct{ Ask, Reason, Profile string }
 	// Restarted asks to recover a session whose wrapper died. It is the first
 	// input of a kernel that replayed the ledger. PID is the new wrapper's.
 	Restarted struct{ PID int }
@@ -128,7 +140,7 @@ type (
 	// calling anything. It is the only input of a kernel that replayed the
 	// ledger.
 	CloseAsked struct{ Reason string }
-	// SourceTrouble and UnknownSeen say what their facts record.
+	// SourceTrouble and UnknownSeen carry what the facts of the same form record.
 	SourceTrouble SourceTroubled
 	UnknownSeen   UnknownCounted
 	// FrameRequested asks to open or close a frame of a client's own.
@@ -159,12 +171,13 @@ func (in HookClosed) handle(s *step)     { s.slots.closed(s, in) }
 func (in Returned) handle(s *step)       { s.router.returned(s, in) }
 func (in ChildExited) handle(s *step)    { s.attempts.exited(s, in) }
 func (in SourcesDrained) handle(s *step) { s.ending.sourcesDrained(s, in) }
+func (in ClientsEnded) handle(s *step)   { s.ending.clientsEnded(s, in) }
 func (in ChildStopped) handle(s *step)   { s.session.stopped(s, in) }
 func (ChildContinued) handle(s *step)    { s.session.continued(s) }
 func (in AbortAsked) handle(s *step)     { s.ending.abort(s, in) }
 func (in PauseAsked) handle(s *step)     { s.session.pause(s, in) }
 func (in ResumeAsked) handle(s *step)    { s.session.resume(s, in) }
-func (in RenewAsked) handle(s *step)     { s.renew(in) }
+func (in RenewAsked) handle(s *step)     { s.renewals.commanded(s, in) }
 func (in Restarted) handle(s *step)      { s.recover(in) }
 func (in CloseAsked) handle(s *step)     { s.closeLost(in) }
 func (in SourceTrouble) handle(s *step)  { s.health.trouble(s, in) }
@@ -179,12 +192,14 @@ type Effect interface{ isEffect() }
 type (
 	// Launch starts the harness of a profile. Number counts the launches of the
 	// session from 1. Resume is the id of the harness session to continue;
-	// empty for a fresh start.
+	// empty for a fresh start. Fresh says that the start is that of a renewal: it
+	// continues no session, and repeats no prompt of the command line.
 	Launch struct {
 		Run     string
 		Number  int
 		Profile int
 		Resume  string
+		Fresh   bool
 	}
 	// Stop sends Signal to the harness's process group; Tree sends it to every
 	// process below the wrapper. Grace is how long the tree still has to clean up.
@@ -216,16 +231,19 @@ type (
 		Context lifeloop.Opaque
 	}
 	// Reply answers a command of the session socket; Failure is empty when it
-	// was done.
+	// was done. Renewal is the id of the renewal that it began.
 	Reply struct {
 		Ask     string
 		Failure lifeloop.FailureClass
 		Why     string
+		Renewal string
 	}
 	// Release gives the terminal back: the harness has ended.
 	Release struct{}
 	// DrainSources reads every watched file to its end once more.
 	DrainSources struct{}
+	// EndClients ends the persistent clients and what clients left behind.
+	EndClients struct{}
 )
 
 func (Launch) isEffect()       {}
@@ -239,6 +257,7 @@ func (HookAnswer) isEffect()   {}
 func (Reply) isEffect()        {}
 func (Release) isEffect()      {}
 func (DrainSources) isEffect() {}
+func (EndClients) isEffect()   {}
 
 // A Turn is the result of one Step.
 type Turn struct {

@@ -1,33 +1,33 @@
 // Package kernel decides what happens in a session, without doing any of it.
 //
-// [Kernel.Step] takes one [Input] and a clock reading and returns a [Turn]:
-// the facts that became true and the effects that must now be performed. The
-// shell appends the facts to the ledger first and performs the effects second;
-// the results of effects come back as further inputs.
+// [Kernel.Step] takes one [Input] and a clock reading and returns a [Turn]: the
+// facts that became true and the effects that must now be performed. The caller
+// appends the facts to the ledger first and performs the effects second; the
+// results of effects come back as further inputs.
 //
 //	k := kernel.New(cfg)
 //	turn := k.Step(now, kernel.Start{})
 //	append(turn.Facts); sync if turn.Sync; perform(turn.Effects)
 //	// call Step with Wake at k.Deadline(); stop when k.Done()
 //
-// The times of the steps never go back. Where they have a monotonic reading, as
-// those of time.Now, no timer of this process depends on how the machine's
-// clock is set. Instants in facts have none, because another process may read
-// them.
+// The clock readings of the steps never go back. If they are monotonic, as those of
+// time.Now are, setting the machine's clock moves no timer of this process. Times
+// in facts have no monotonic reading, because another process may read them.
 //
 // The kernel starts no goroutine, reads no clock, holds no lock, opens no file
 // and logs nothing. The same inputs give the same turns, byte for byte, and
 // applying the recorded facts to a fresh kernel gives the same hard state. No
 // turn has an effect without a fact.
 //
-// A [Kernel] is a set of machines, each in the file of its name: session,
-// scopes (with identity.go), turns (nested.go), pressure, books, activity
-// (tools.go), health (degrade.go, version.go), router (receipt.go), slots
-// (payload.go), attempts (timers.go, verdict.go), recovery, ending. A machine
-// owns its state: only its own methods select its fields. Its hard part is the fold of the
-// facts and survives a crash; its soft part is lost on purpose. Facts stand
-// beside the machine that they change. start.go and restart.go begin a session
-// and recover one; input.go lists what goes in and out.
+// A [Kernel] is a set of machines, each in the file of its name: session, scopes
+// (with identity.go), turns (nested.go), pressure, books, activity (tools.go),
+// health (degrade.go, version.go), router (receipt.go), slots (payload.go),
+// attempts (timers.go, verdict.go), recovery, renewals, ending. A machine owns its state:
+// only its own methods access its fields. The hard part of the state is computed
+// from the facts and survives a crash; the soft part is lost in a crash, on
+// purpose. Each fact is declared in a file of the machine that it changes. start.go
+// and restart.go begin a session and recover one; input.go lists what goes in and
+// out.
 package kernel
 
 import (
@@ -42,7 +42,7 @@ import (
 // Kernel is the state of one wrapped session.
 type Kernel struct {
 	cfg  Config
-	step step // the newest one; a field, so that a step allocates nothing
+	step step // the newest step; a field, so that Step allocates no memory for it
 
 	session  sessionMachine
 	scopes   scopes
@@ -55,40 +55,42 @@ type Kernel struct {
 	slots    slots
 	attempts attempts
 	recovery recovery
+	renewals renewals
 	ending   ending
 }
 
-// A machine with timers says when it must wake next, zero for never, and then
-// does what is due.
+// A machine, as far as its timers matter: next returns when it must wake, and the
+// zero time means never; wake does what is due.
 type machine interface {
 	next(k *Kernel) time.Time
 	wake(s *step)
 }
 
-// machines are those with timers, in the order in which they wake. Attempts,
-// the session and its recovery come first, for they may continue a session
-// that is paused.
-func (k *Kernel) machines() [12]machine {
-	return [...]machine{&k.attempts, &k.session, &k.recovery, &k.health, &k.scopes, &k.turns,
+// machines returns the machines that have timers, in the order in which they wake.
+// Attempts, the session, its recovery and its renewals come first, because they may
+// continue a paused session.
+func (k *Kernel) machines() [13]machine {
+	return [...]machine{&k.attempts, &k.session, &k.recovery, &k.renewals, &k.health, &k.scopes, &k.turns,
 		&k.pressure, &k.activity, &k.books, &k.slots, &k.router, &k.ending}
 }
 
-// New returns a kernel before its first input.
+// New returns a kernel that has received no input.
 func New(cfg Config) *Kernel {
 	cfg.FirstHook = cmp.Or(cfg.FirstHook, 10*time.Second)
 	cfg.ClientPatience = cmp.Or(cfg.ClientPatience, time.Second)
 	cfg.WedgedAfter = cmp.Or(cfg.WedgedAfter, 5*time.Minute)
-	if cfg.Observing { // it may read the past of a file faster than any client answers
-		cfg.MaxQueue, cfg.Manifest = cmp.Or(cfg.MaxQueue, observerQueue), negotiate.Observed(cfg.Manifest)
+	if cfg.Observing { // an observer may read old records faster than its clients answer
+		cfg.MaxQueue, cfg.MaxCalls = cmp.Or(cfg.MaxQueue, observerQueue), cmp.Or(cfg.MaxCalls, observerQueue)
+		cfg.Manifest = negotiate.Observed(cfg.Manifest)
 	}
-	cfg.MaxQueue = cmp.Or(cfg.MaxQueue, 64)
+	cfg.MaxQueue, cfg.MaxCalls = cmp.Or(cfg.MaxQueue, 64), cmp.Or(cfg.MaxCalls, 1000)
 	cfg.Setup = cfg.Setup.valid()
 	return &Kernel{cfg: cfg, scopes: newScopes(), turns: newTurns(), pressure: newPressure(cfg.Synth), activity: newActivity(),
 		health: newHealth(), router: newRouter(), slots: newSlots()}
 }
 
-// Step advances the kernel by one input. Whatever the input was, every machine
-// then does what is due, so a timer that raced with an input changes nothing.
+// Step advances the kernel by one input. After each input, every machine does what
+// is due, so it does not matter whether an input or a Wake comes first.
 func (k *Kernel) Step(now time.Time, in Input) Turn {
 	if k.State().Terminal() {
 		return Turn{} // inputs that were still queued change nothing
@@ -101,6 +103,7 @@ func (k *Kernel) Step(now time.Time, in Input) Turn {
 			m.wake(s)
 		}
 	}
+	k.renewals.review(s)
 	k.slots.review(s)
 	k.router.pump(s)
 	k.ending.finish(s)
@@ -126,8 +129,8 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// A step is one Step in progress. record makes a fact true at once, so later
-// decisions of the same step see it; do queues an effect.
+// A step is a call of Step in progress. record applies a fact at once, so that
+// later decisions of the same step see it. do queues an effect.
 type step struct {
 	*Kernel
 	now        time.Time
@@ -145,12 +148,12 @@ func (s *step) record(f Fact) {
 
 func (s *step) do(e Effect) { s.turn.Effects = append(s.turn.Effects, e) }
 
-// due says whether a time has come; the zero time never does.
+// due reports whether a time has come; the zero time never comes.
 func (s *step) due(at time.Time) bool { return !at.IsZero() && !s.now.Before(at) }
 
-// timerAt is an instant of a fact or a record on the clock of the steps. Such
-// an instant names a time of day. A timer counts from now instead, because the
-// machine's clock may be set before it is due.
+// timerAt converts the time of day in a fact or a record to the clock of the steps.
+// A timer for the result counts from now, so that it fires after the right duration
+// even if the machine's clock is set before.
 func (s *step) timerAt(instant time.Time) time.Time {
 	if instant.IsZero() {
 		return instant
@@ -174,16 +177,18 @@ func (k *Kernel) State() session.State { return k.session.state() }
 type Result struct {
 	State   session.State
 	Code    int                   // the code to exit with
-	Failure lifeloop.FailureClass // set when it was refused or failed before the harness ran
+	Signal  int                   // the signal that ended the last launch, if Code follows from it
+	Failure lifeloop.FailureClass // set if the session was refused, or the wrapper and not the harness failed
 	Why     string                // a sentence for the user, when Failure is set
 }
 
-// Done reports whether nothing more can happen, and how it ended.
+// Done reports whether nothing more can happen, and how the session ended.
 func (k *Kernel) Done() (Result, bool) {
 	if !k.State().Terminal() || k.State() == session.None {
 		return Result{}, false
 	}
-	r := Result{State: k.State(), Code: k.exitCode()}
+	r := Result{State: k.State()}
+	r.Code, r.Signal = k.exitStatus()
 	r.Failure, r.Why = k.session.refusal()
 	if e := k.attempts.exit(); e != nil && e.NotStarted {
 		r.Failure, r.Why = lifeloop.AdapterUnavailable, k.attempts.launchError()
@@ -195,31 +200,32 @@ func (k *Kernel) Done() (Result, bool) {
 	return r, true
 }
 
-// exitCode is the wrapper's exit code (CLI.md, run). Without a policy `run`
-// only records: a harness that exits with success is then taken at its word,
-// whatever else was seen.
-func (k *Kernel) exitCode() int {
+// exitStatus is the wrapper's exit code (CLI.md, run), and the signal that ended
+// its last launch, if the code follows from that signal. Without a policy `run`
+// only records: a harness that exits with success then counts as successful,
+// whatever else was observed.
+func (k *Kernel) exitStatus() (code, signal int) {
 	e, by := k.attempts.exit(), k.ending.signal()
 	acts := k.cfg.Policy.Acts() || k.cfg.Ends.Success != nil
 	switch {
 	case k.session.timeout() != "":
-		return 124
+		return 124, 0
 	case k.attempts.exitsByLimit():
-		return 75
+		return 75, 0
 	case (e == nil || e.Unseen) && by != 0:
-		return 128 + by
+		return 128 + by, 0
 	case e == nil, e.Lost, e.Unseen: // nil: refused, or nothing was launched
-		return 125
+		return 125, 0
 	case e.NotStarted:
-		return e.Code
+		return e.Code, 0
 	case e.Signal != 0:
-		return 128 + e.Signal
+		return 128 + e.Signal, e.Signal
 	case e.Code == 0 && by != 0:
-		return 128 + by
+		return 128 + by, 0
 	case e.Code == 0 && e.OutputLost:
-		return 125
-	case e.Code == 0 && k.State() == session.Failed && acts:
-		return 1
+		return 125, 0
+	case e.Code == 0 && k.State() != session.Completed && acts:
+		return 1, 0
 	}
-	return e.Code
+	return e.Code, 0
 }

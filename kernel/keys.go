@@ -9,23 +9,26 @@ import (
 )
 
 // This file is the index of idempotency keys (DECISIONS L7). A key is a client's
-// own name for one delivery. It is valid in the harness session in which it was
-// used: when that context is gone, so is what was delivered into it. A harness
-// session belongs to one launch, and so to one adapter.
+// own name for one delivery. It is valid only in the harness session in which it
+// was used: what was delivered is lost with the context of that session. A harness
+// session belongs to one launch, and so to one adapter. In it, the newest maxKeys
+// keys of each client are known.
+
+const maxKeys = 1000
 
 // keyed is the payload that used an idempotency key first.
 type keyed struct {
 	Content   canon.Digest
 	Call      string
 	Index     int             // of the payload in its answer
-	Of        int             // payloads in that answer; 0 where it makes no receipt
+	Of        int             // payloads in that answer; 0 if its call makes no receipt
 	Status    lifeloop.Status // empty while it waits for a slot
 	Placement lifeloop.PayloadPlacement
 	Receipt   *ReceiptIssued // of its call
 }
 
-// protects says that a payload was delivered, or will be. One that was not may
-// be sent again with its key.
+// protects reports whether the payload was delivered or still waits. A payload that
+// was not delivered may be sent again with its key.
 func (u *keyed) protects() bool { return u.Status == "" || u.Status == lifeloop.Delivered }
 
 // keyOf is the first use of a key in the harness session of a call.
@@ -38,8 +41,8 @@ func (r *router) keyOf(c *call, key *string) *keyed {
 
 func keyName(c *call, key string) string { return fmt.Sprint(c.Scope, "\x00", c.Client, "\x00", key) }
 
-// use folds the use of a key, unless it was used for other content, or the same
-// content is protected.
+// use notes the first use of a payload's key. It does nothing if the key was used
+// for other content, or by a payload that is protected.
 func (r *router) use(c *call, i int) {
 	p, h := c.Answer.Payloads[i], &r.hard
 	first := r.keyOf(c, p.Key)
@@ -48,23 +51,28 @@ func (r *router) use(c *call, i int) {
 	}
 	name := keyName(c, *p.Key)
 	if first == nil {
-		h.KeysIn = append(h.KeysIn, name)
+		h.KeysIn[c.Client] = append(h.KeysIn[c.Client], name)
 	}
 	h.Keys[name] = &keyed{Content: p.Content, Call: c.ID, Index: i}
 	if c.Event != lifeloop.ReceiptEmitted {
 		h.Keys[name].Of = len(c.Answer.Payloads)
 	}
 	c.Uses = append(c.Uses, h.Keys[name])
-	if len(h.KeysIn) > pastLimit {
-		delete(h.Keys, h.KeysIn[0])
-		h.KeysIn = h.KeysIn[1:]
+	if in := h.KeysIn[c.Client]; len(in) > maxKeys {
+		delete(h.Keys, in[0])
+		h.KeysIn[c.Client] = in[1:]
 	}
 }
 
-// repeats is the call whose delivery an answer asks for again: each payload has
-// the key and the content that it had there. It is empty for any other answer.
+// forgetKeys removes the keys of earlier harness sessions when another one begins,
+// because they are not valid any more.
+func (r *router) forgetKeys() { clear(r.hard.Keys); clear(r.hard.KeysIn) }
+
+// repeats is the call whose delivery an answer asks for again: each payload has the
+// same key and the same content as in the answer to that call. It is empty for any
+// other answer.
 func (r *router) repeats(c *call, a Answered) (first string) {
-	if a.Status == lifeloop.Failed || c.Event == lifeloop.ReceiptEmitted { // which place nothing, or make no receipt
+	if a.Status == lifeloop.Failed || c.Event == lifeloop.ReceiptEmitted { // a failed answer places nothing, and receipt.emitted makes no receipt
 		return ""
 	}
 	for i, p := range a.Payloads {
@@ -77,17 +85,17 @@ func (r *router) repeats(c *call, a Answered) (first string) {
 	return first
 }
 
-// again ends a call that repeated a delivery: the first receipt is its receipt,
-// and its payloads are those of the first call.
+// again ends a call that repeated a delivery, by issuing the receipt of the first
+// call again. Its payloads are those of the first call.
 func (r *router) again(s *step, c *call) {
 	first := c.First.Receipt
 	s.record(ReceiptIssued{Receipt: first.Receipt, Call: c.ID, Scope: c.Scope, Frame: first.Frame, Replay: true})
 	r.announce(s, c, first.Receipt)
 }
 
-// settleKeyed settles a payload whose key was used before, in an answer that
-// sends something else too. Nothing is placed twice, and other content is a
-// conflict.
+// settleKeyed settles a payload whose key was used before, in an answer that is not
+// a plain repetition. It reports whether it did. Nothing is placed twice, and other
+// content is a conflict.
 func (r *router) settleKeyed(s *step, c *call, i int) bool {
 	fact := c.Answer.Payloads[i]
 	first := r.keyOf(c, fact.Key)
@@ -107,8 +115,8 @@ func (r *router) settleKeyed(s *step, c *call, i int) bool {
 	return true
 }
 
-// key is the idempotency key of a call's receipt: the client's own, if all
-// payloads of its answer that have one share it.
+// key is the idempotency key of a call's receipt. It is the client's own key, if
+// all payloads of the answer that have a key have the same one.
 func (c *call) key() string {
 	own := ""
 	if c.Answer != nil {
@@ -128,8 +136,8 @@ func (c *call) key() string {
 	return own
 }
 
-// contentOf is the digest by which two uses of one idempotency key are the
-// same request or two different ones.
+// contentOf is the digest of a payload's content. Two uses of one idempotency key
+// are the same request if their digests are equal.
 func contentOf(p lifeloop.PayloadEnvelope) canon.Digest {
 	parts := []string{p.PayloadKind, p.Format, p.ContentEncoding, p.Redaction}
 	for _, a := range p.AcceptablePlacements {

@@ -66,8 +66,8 @@ func l0Depth() (words []string) {
 	return words
 }
 
-// l0After are the events that may come right before one, apart from events of
-// tools, which may come at any time.
+// l0After lists the events that may come right before an event, apart from events
+// of tools, which may come at any time.
 var l0After = map[string][]string{
 	"ADAPTER_WRAP_START":      {"STREAM_INIT"},
 	"ADAPTER_WRAP_END":        {"ADAPTER_DETECTED"},
@@ -100,17 +100,18 @@ type l0Judge struct {
 	last     string // the newest event that is no tool's
 	strategy string // of the newest ERROR
 	aborted  bool
-	results  int // violations without their result so far
+	renewing bool // the newest fact is a launch of a renewal
+	results  int  // violations without their result so far
 	types    map[string]int
 
 	hooks  view.Hooks
-	called []string // the hooks, for the newest event
+	called []string // the hooks that were called for the newest event
 	l0Counts
 }
 
 type l0Counts struct{ starts, launches, attempts int }
 
-// fact folds one fact, live and as the ledger returns it.
+// fact checks the events of one fact, live and as the ledger returns it.
 func (j *l0Judge) fact(t require.TestingT, live, read kernel.Entry) {
 	events := j.live.Apply(live)
 	lines := l0Lines(t, events)
@@ -121,9 +122,13 @@ func (j *l0Judge) fact(t require.TestingT, live, read kernel.Entry) {
 		j.types = map[string]int{}
 		j.listen()
 	}
-	switch read.Fact.(type) {
+	l, _ := read.Fact.(kernel.Launching)
+	j.renewing = l.Cause == "renewal"
+	switch f := read.Fact.(type) {
 	case kernel.Launching:
-		j.launches++
+		if f.Cause != "renewal" { // within an attempt
+			j.launches++
+		}
 	case kernel.AttemptEnded:
 		j.attempts++
 	}
@@ -152,7 +157,8 @@ func (j *l0Judge) event(t require.TestingT, e view.L0Event, at int64) {
 	require.Equal(t, e.Type == "SESSION_START", e.Seq == 1, "SESSION_START is the first event and no other")
 	ended := j.types["COMPLETE"] > 0 && e.Type != "COMPLETE" || j.strategy == "halt" && e.Type != "ERROR"
 	require.True(t, !ended || slices.Contains([]string{"RETRY_END", "FALLBACK_END", "RETRY_GIVE_UP"}, e.Type), "%s after the end", e.Type)
-	if before, one := l0After[e.Type]; one {
+	renewing := j.renewing && (e.Type == "CONTINUATION_START" || e.Type == "STREAM_INIT") // within an attempt
+	if before, one := l0After[e.Type]; one && !renewing {
 		require.Contains(t, before, j.last, "what comes right before %s", e.Type)
 	}
 	switch e.Type {

@@ -28,11 +28,11 @@ type owner struct {
 	frame   string
 	scope   int
 	prompts int
-	failed  bool // the answer
+	failed  bool // the answer failed
 	repeats bool // the answer repeats the delivery of an earlier one
 }
 
-// next says that the payload of a client's answer may name the next prompt.
+// next reports whether a payload of the answer may be placed with the next prompt.
 func (o owner) next() bool { return o.event == lifeloop.FrameEnding || o.event == lifeloop.FrameEnded }
 
 // owns notes what the payloads of an event's calls belong to.
@@ -65,7 +65,7 @@ func (j *judge) answered(f kernel.Answered) {
 	}
 }
 
-// foreign says that an id is not that of the open harness session.
+// foreign reports whether an id is not the id of the open harness session.
 func (j *judge) foreign(session string) bool { return session != "" && j.id != "" && session != j.id }
 
 // opened is the newest frame of the harness that a turn opened.

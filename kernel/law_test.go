@@ -39,6 +39,8 @@ type judge struct {
 	eventAccount
 	callAccount
 	frameAccount
+	skipAccount
+	renewalAccount
 	hcp   hcpJudge
 	l0    l0Judge
 	reach map[string]int // what this world reached, to test the generator
@@ -63,6 +65,14 @@ type launchAccount struct {
 	crashed   int  // launches that were under way when the wrapper died
 	spent     spent
 	closed    map[string]int // launch → how often its attempt ended
+	questionAccount
+}
+
+// A questionAccount is what the program of the policy was asked, and answered.
+type questionAccount struct {
+	question  *kernel.RetryAsked
+	answer    *kernel.RetryAnswered // of that question, until the attempt ends
+	questions []string              // their ids
 }
 
 type eventAccount struct {
@@ -74,7 +84,7 @@ type eventAccount struct {
 	parent   map[string]string
 	sequence map[int]int64
 	numbers  map[int]int // scope → the one that numbers its receipts
-	// idNumbers is that scope for each id.
+	// idNumbers has, for each id, the scope that numbers its receipts.
 	idNumbers map[string]int
 	identityAccount
 }
@@ -121,7 +131,7 @@ type madeCall struct {
 	id    string // of the event
 }
 
-// spent is what the attempts have used up, by our own count.
+// spent is what the attempts have used up, by the judge's own count.
 type spent struct {
 	profile, attempt, counted, total int
 	limits                           int // retries that waited for a limit to be lifted
@@ -134,8 +144,8 @@ type asked struct {
 	capacity          int
 	deadline          time.Time
 	session           string
-	opened            string // the harness's frame whose prompt it is
-	foreign           bool   // it is of another session
+	opened            string // the harness's frame whose prompt the hook belongs to
+	foreign           bool   // the hook is of another session
 	answers, recorded int
 	gone              bool
 }
@@ -151,7 +161,9 @@ func newJudge(t require.TestingT, cfg kernel.Config, now time.Time) *judge {
 			calls: map[string]string{}, flying: map[string]string{},
 			orderAccount: orderAccount{made: map[string]madeCall{}, received: map[string]int{}, owed: map[string][]string{}},
 			payloads:     map[string]int{}, asked: map[string]*asked{}},
-		frameAccount: frameAccount{owners: map[string]owner{}, ordinal: map[string]int{}, placed: map[string]bool{}, about: map[string]*lifeloop.FrameContext{}}}
+		renewalAccount: newRenewalAccount(),
+		skipAccount:    skipAccount{newest: map[string][]string{}, before: map[string][]string{}},
+		frameAccount:   frameAccount{owners: map[string]owner{}, ordinal: map[string]int{}, placed: map[string]bool{}, about: map[string]*lifeloop.FrameContext{}}}
 }
 
 // step gives one input to the kernel and checks the turn against the laws.
@@ -170,7 +182,9 @@ func (j *judge) step(in kernel.Input) kernel.Turn {
 		j.asked[call.Hook].opened = opened(turn)
 	}
 	for _, f := range turn.Facts {
-		require.False(j.t, j.over, "a fact after the terminal state: %s", factLine(f))
+		if j.over {
+			require.Fail(j.t, "a fact after the terminal state", factLine(f))
+		}
 		j.fact(f)
 		back := decoded(j.t, f)
 		kernel.Apply(j.shadow, back)
@@ -266,8 +280,8 @@ func (j *judge) fact(f kernel.Fact) {
 		j.numbers[f.Scope] = f.Scope
 		if j.scope > 0 {
 			require.Contains(j.t, j.sessions[j.scope], lifeloop.SessionEnded, "one harness session at a time")
-			if j.id == "" {
-				j.numbers[f.Scope] = j.numbers[j.scope] // what never learned an id is one
+			if j.id == "" && f.ID == "" {
+				j.numbers[f.Scope] = j.numbers[j.scope] // scopes in a row without an id count as one
 			}
 		}
 		j.sameNumbers(f.Scope, f.ID)
@@ -315,7 +329,15 @@ func (j *judge) fact(f kernel.Fact) {
 		j.paused = true
 	case kernel.ResumeRequested:
 		j.paused = false
+	case kernel.RenewalMoved, kernel.RenewalCalled:
+		j.renewalFact(f)
+	case kernel.RetryAsked:
+		require.Nil(j.t, j.question, "two questions at once")
+		j.question, j.questions = &f, append(j.questions, f.Ask)
+	case kernel.RetryAnswered:
+		j.decision(f)
 	case kernel.AttemptEnded:
+		j.decided(f)
 		j.attemptEnded(f)
 	case kernel.TimedOut:
 		if f.Timer != "session" && f.Timer != "idle" {
@@ -332,7 +354,7 @@ func (j *judge) locate(f kernel.Observed) {
 	at := j.identityAccount.now
 	at.session = j.ids[f.Scope]
 	if about, ok := f.Record.Data["receipt_id"].(string); ok && f.Record.Event == lifeloop.ReceiptEmitted {
-		r := j.issued[about] // it belongs where its receipt does
+		r := j.issued[about] // it belongs to the launch and the session of its receipt
 		at = identityOf(r.AdapterID, r.HarnessRunID, r.HarnessSessionID)
 	}
 	j.of[f.Record.EventID], j.scopeOf[f.Record.EventID] = at, f.Scope
@@ -343,7 +365,7 @@ func (j *judge) locate(f kernel.Observed) {
 	}
 }
 
-// located gives the events of a launch its identity.
+// located gives the identity of a launch to the events that came before its fact.
 func (j *judge) located(f kernel.Launching) {
 	a := &j.identityAccount
 	a.now = identity{adapter: j.cfg.Manifest.AdapterID, run: f.Run}
@@ -406,12 +428,17 @@ func (j *judge) sameNumbers(scope int, id string) {
 // launching checks the number of an attempt against what ended before it.
 func (j *judge) launching(f kernel.Launching) {
 	j.located(f)
+	require.Nil(j.t, j.question, "a launch before the question about it is answered")
 	n := j.spent.next
-	j.spent.run, j.spent.next = f.Run, nil
-	if n == nil {
+	j.spent.run, j.spent.next, j.fresh = f.Run, nil, false
+	switch {
+	case f.Cause == "renewal":
+		require.Nil(j.t, n, "a renewal of an attempt that has ended")
+		j.renewing(f)
+	case n == nil:
 		require.Equal(j.t, "first", f.Cause)
 		j.spent.attempt = 1
-	} else {
+	default:
 		require.False(j.t, j.aborted, "a launch after an abort")
 		if n.Retry != nil {
 			require.Equal(j.t, j.spent.profile, f.Profile)
@@ -425,6 +452,40 @@ func (j *judge) launching(f kernel.Launching) {
 	require.Equal(j.t, []int{j.spent.profile, j.spent.attempt}, []int{f.Profile, f.Attempt})
 	require.False(j.t, j.paused, "a launch in a paused session")
 	j.reach["launch for "+f.Cause]++
+}
+
+// decision checks that a question is answered once.
+func (j *judge) decision(f kernel.RetryAnswered) {
+	require.NotNil(j.t, j.question)
+	require.Nil(j.t, j.answer, "a question is answered twice")
+	require.Equal(j.t, j.question.Ask, f.Ask)
+	j.answer = &f
+	j.reach[strings.TrimSpace(fmt.Sprint("answered ", f.Retry, " ", f.Failure))]++
+}
+
+// decided checks the end of an attempt against the answer of the policy's program,
+// which may refuse the retry or choose its delay. Without an answer the policy's
+// own rule applies.
+func (j *judge) decided(f kernel.AttemptEnded) {
+	q, a := j.question, j.answer
+	j.question, j.answer = nil, nil
+	if q == nil {
+		return
+	}
+	require.NotNil(j.t, a, "an attempt ends before the question about it is answered")
+	require.Equal(j.t, q.Planned.AttemptRef, f.AttemptRef)
+	if !a.Retry {
+		require.Equal(j.t, q.Refused, f)
+		return
+	}
+	delay := q.Planned.Retry.DelayMS
+	if a.DelayMS != nil && a.Failure == "" {
+		delay = min(*a.DelayMS, (24 * time.Hour).Milliseconds())
+	}
+	want := *q.Planned.Retry
+	want.DelayMS, want.At = delay, j.now.Add(time.Duration(delay)*time.Millisecond).UTC()
+	require.Equal(j.t, want, *f.Retry)
+	require.Equal(j.t, attempt.Retry, f.Recovery)
 }
 
 func (j *judge) attemptEnded(f kernel.AttemptEnded) {
@@ -526,7 +587,8 @@ func (j *judge) observed(f kernel.Observed) {
 		}
 	}
 	j.owns(f)
-	var calls []string
+	j.skips(f)
+	calls := slices.Clone(f.Skipped)
 	for _, c := range f.Calls {
 		calls = append(calls, c.Client)
 		j.calls[c.Call] = c.Client
@@ -535,10 +597,11 @@ func (j *judge) observed(f kernel.Observed) {
 			j.owed[c.Client] = append(j.owed[c.Client], c.Call)
 		}
 	}
-	require.Equal(j.t, receivers, calls, "the clients that subscribed to %s are called once each", r.Event)
 	if r.Event == lifeloop.ReceiptEmitted {
-		return // it makes no receipt of its own
+		require.Subset(j.t, receivers, calls)
+		return // receipt.emitted makes no receipt of its own, and a client that is behind does not receive it
 	}
+	require.ElementsMatch(j.t, receivers, calls, "the clients that subscribed to %s are called once each, or skipped", r.Event)
 	if len(j.cfg.Clients) == 0 && (j.cfg.Ledger || !j.cfg.Observing) && r.Event != lifeloop.SupervisorTick {
 		receivers = []string{kernel.SelfClient}
 	}
@@ -550,11 +613,6 @@ func (j *judge) receipt(f kernel.ReceiptIssued) {
 	r := f.Receipt
 	j.claim(r.EventID, r.AdapterID, r.HarnessRunID, r.HarnessSessionID)
 	j.reach["receipt "+string(r.Status)]++
-	for _, w := range r.Warnings {
-		if w == "queue_full" {
-			j.reach["receipt "+w]++
-		}
-	}
 	j.inOrder(f)
 	if f.Replay {
 		j.replayed(f)
@@ -563,6 +621,12 @@ func (j *judge) receipt(f kernel.ReceiptIssued) {
 	if j.cfg.Ledger && !j.ledgerLost {
 		require.NotNil(j.t, r.Sequence)
 		n := j.numbers[f.Scope]
+		if id := r.HarnessSessionID; id != nil {
+			n = j.idNumbers[*id] // the scope may have another id by now
+			if n != j.numbers[f.Scope] {
+				j.reach["number of an earlier id"]++
+			}
+		}
 		j.sequence[n]++
 		require.Equal(j.t, j.sequence[n], *r.Sequence, "dense from 1")
 		if r.HarnessSessionID != nil {
@@ -576,20 +640,42 @@ func (j *judge) receipt(f kernel.ReceiptIssued) {
 	if r.ParentReceiptID != nil {
 		parent, known := j.issued[*r.ParentReceiptID]
 		require.True(j.t, known, "a parent comes first")
-		require.Equal(j.t, []string{r.ClientID, r.InvocationID}, []string{parent.ClientID, parent.InvocationID})
+		if f.Renewal == "" { // the receipts of a renewal are linked across invocations
+			require.Equal(j.t, []string{r.ClientID, r.InvocationID}, []string{parent.ClientID, parent.InvocationID})
+		}
 	}
 	require.NotContains(j.t, j.issued, r.ReceiptID, "a receipt's id is its own")
 	j.issued[r.ReceiptID] = r
 	require.Equal(j.t, j.about[r.EventID], f.Frame, "a receipt names the frame of its event")
+	j.linked(f)
+	j.transitions(r)
 	delete(j.calls, f.Call)
+	if f.Skipped != nil {
+		j.skipped(f)
+		return
+	}
 	if f.Call == "" && j.receivers[r.EventID] == "" {
 		return // of a session that was refused
 	}
 	j.credit(r.EventID, r.ClientID)
 }
 
-// replayed checks a receipt that is issued again: it is the first one of the
-// same client, unchanged, and of the same harness session.
+// transitions checks that a receipt lists what changed, each capability once.
+func (j *judge) transitions(r lifeloop.Receipt) {
+	named := map[string]bool{}
+	for _, d := range r.CapabilityDegradations {
+		require.False(j.t, named[d.Capability], "%s is listed twice", d.Capability)
+		require.NotEqual(j.t, d.PreviousSupport, d.CurrentSupport, "%s did not change", d.Capability)
+		named[d.Capability] = true
+		if d.Capability == "placement."+string(lifeloop.DeveloperEquivalentFrame) {
+			require.Equal(j.t, j.cfg.Manifest.Placement[lifeloop.PreSession].Support, d.PreviousSupport, "the slot is as claimed")
+			j.reach["another voice"]++
+		}
+	}
+}
+
+// replayed checks a receipt that is issued again: it is unchanged, and of the same
+// client and the same harness session.
 func (j *judge) replayed(f kernel.ReceiptIssued) {
 	first, known := j.issued[f.Receipt.ReceiptID]
 	require.True(j.t, known, "a replay of no receipt")
@@ -601,7 +687,7 @@ func (j *judge) replayed(f kernel.ReceiptIssued) {
 	j.credit(call.id, first.ClientID)
 }
 
-// credit counts the one receipt of a client for an event.
+// credit counts the receipts of a client for an event: there is only one.
 func (j *judge) credit(event, client string) {
 	if j.receipts[event] == nil {
 		j.receipts[event] = map[string]int{}
@@ -610,12 +696,12 @@ func (j *judge) credit(event, client string) {
 	require.Equal(j.t, 1, j.receipts[event][client], "one receipt per event and client")
 }
 
-// inOrder checks that the receipts of a client follow the order of observation,
-// and that no event of a session or a frame was dropped. Without its ledger, in a
-// crash and at the end of their time, clients lose what they were not given.
+// inOrder checks that the receipts of a client follow the order of observation, and
+// that no event of a session or a frame was dropped. Clients may miss events only
+// when the ledger is lost, after a crash, and at the end of their time.
 func (j *judge) inOrder(f kernel.ReceiptIssued) {
 	if f.Call == "" {
-		return // of the wrapper as its own client
+		return // a receipt of the wrapper as its own client, or of skipped events
 	}
 	owed := j.owed[f.Receipt.ClientID]
 	require.NotEmpty(j.t, owed)
@@ -631,8 +717,11 @@ func (j *judge) inOrder(f kernel.ReceiptIssued) {
 func (j *judge) effect(e kernel.Effect) {
 	j.reach[strings.Replace(fmt.Sprintf("%T", e), "kernel.", "effect ", 1)]++
 	switch e := e.(type) {
+	case kernel.PrepareRenewal, kernel.ContinueRenewal, kernel.DiscardToken:
+		j.renewalEffect(e)
 	case kernel.Launch:
 		j.launched++
+		require.Equal(j.t, e.Fresh, j.fresh, "a fresh start is that of a renewal")
 		require.False(j.t, j.running || j.due, "one harness at a time, and read to its end")
 		require.Equal(j.t, j.launched, e.Number)
 		j.running = true
@@ -644,6 +733,8 @@ func (j *judge) effect(e kernel.Effect) {
 	case kernel.DrainSources:
 		j.drains++
 		j.due = true
+	case kernel.EndClients:
+		require.Empty(j.t, j.flying, "a client is ended while it is called")
 	case kernel.Dispatch:
 		require.False(j.t, j.ledgerLost, "a client is called although the ledger is lost")
 		require.Positive(j.t, e.Timeout)
@@ -679,6 +770,7 @@ func (j *judge) crash() {
 		j.crashed++
 	}
 	j.running, j.due, j.suspended, j.asking = false, false, false, ""
+	j.forget()
 	clear(j.flying)
 	clear(j.placed)
 	maps.DeleteFunc(j.asked, func(_ string, a *asked) bool { return a.recorded == 0 || !a.gone && a.answers == 0 })
@@ -700,12 +792,13 @@ func (j *judge) ended() {
 		require.Positive(j.t, j.launched)
 		require.Equal(j.t, j.launched-j.crashed, j.released, "the terminal is given back once for each launch")
 		require.Nil(j.t, j.spent.next, "a next attempt is planned after the end")
-		require.Len(j.t, j.closed, j.launched, "each attempt has its end")
+		require.Len(j.t, j.closed, j.launched-j.renewals, "each attempt has its end")
 		require.Empty(j.t, j.open, "frames are left open")
 		for scope := 1; scope <= j.scope; scope++ {
 			require.Contains(j.t, j.sessions[scope], lifeloop.SessionEnded, "scope %d", scope)
 		}
 	}
+	j.renewalsEnded()
 	for event, clients := range j.receivers {
 		require.Equal(j.t, clients, strings.Join(slices.Sorted(maps.Keys(j.receipts[event])), " "), "receipts of %s", event)
 	}
@@ -756,8 +849,9 @@ func (w *fate) String() string {
 	return b.String()
 }
 
-// roll draws one of n alike. rapid likes small numbers, which is right for
-// sizes and wrong for odds; 0 stays what it shrinks to.
+// roll draws one of n numbers with equal probability. rapid prefers small numbers,
+// which is right for sizes and wrong for probabilities. A failing world still
+// shrinks to 0.
 func roll(r *rapid.T, label string, n int) int {
 	x := rapid.Uint16().Draw(r, label)
 	return int(uint64(x) * 0x9E3779B97F4A7C15 >> 40 % uint64(n))
@@ -783,12 +877,12 @@ func drawConfig(r *rapid.T) kernel.Config {
 	n := map[string]int{}
 	cfg := kernel.Config{
 		Session: "sess", Ledger: !chance(r, "no ledger", 5), ClientDrain: pick(r, "drain", time.Second, 5*time.Second),
-		AbortGrace: 5 * time.Second, Limits: kernel.Limits{FirstHook: pick(r, "first hook", 0, 2*time.Second), ClientPatience: pick(r, "patience", 0, 0, -1, 300*time.Millisecond, 10*time.Second), MaxQueue: pick(r, "max queue", 0, 1, 2, 3)},
+		Limits:    kernel.Limits{AbortGrace: 5 * time.Second, FirstHook: pick(r, "first hook", 0, 2*time.Second), ClientPatience: pick(r, "patience", 0, 0, -1, 300*time.Millisecond, 10*time.Second), MaxQueue: pick(r, "max queue", 0, 1, 2, 3), MaxCalls: pick(r, "max calls", 0, 0, 2, 5)},
 		Observing: chance(r, "observing", 10),
 		Tick:      pick(r, "tick", 0, 30*time.Second),
 		NewID:     func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
 		Began:     kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
-		Setup: kernel.Setup{Hooks: !chance(r, "no hooks", 4), NoTelemetry: chance(r, "no telemetry", 8),
+		Setup: kernel.Setup{Injected: kernel.Injected{Hooks: !chance(r, "no hooks", 4)}, NoTelemetry: chance(r, "no telemetry", 8),
 			HarnessSession: pick(r, "id", "S1", "S1", ""), Tested: pick(r, "tested", nil, []string{"1"}, []string{"1", "2"}),
 			Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0", LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
 				ContextPressure: lifeloop.Claim{Support: drawSupport(r, "context pressure")},
@@ -809,7 +903,8 @@ func drawConfig(r *rapid.T) kernel.Config {
 	}
 	for _, p := range lifeloop.Placements() {
 		limit := pick(r, "limit", int64(64), 8192)
-		cfg.Manifest.Placement[p] = lifeloop.PlacementClaim{Support: drawSupport(r, "claim "+string(p)), MaxBytes: &limit}
+		cfg.Manifest.Placement[p] = lifeloop.PlacementClaim{Support: drawSupport(r, "claim "+string(p)), MaxBytes: &limit,
+			SeenAs: pick(r, "seen as", "", lifeloop.SeenAsUser, lifeloop.SeenAsDeveloper)}
 	}
 	if chance(r, "weak", 4) {
 		cfg.Weak = []kernel.Weakened{{Capability: string(lifeloop.FrameOpening), Reason: "the user turned it off"}, {Capability: "placement.pre_session"}}
@@ -826,8 +921,9 @@ func drawConfig(r *rapid.T) kernel.Config {
 			cfg.Manifests = append(cfg.Manifests, m)
 		}
 	}
+	drawRenewals(r, &cfg)
 	if cfg.Observing {
-		cfg.Policy = attempt.Policy{}
+		cfg.Policy, cfg.Renewals = attempt.Policy{}, nil
 		cfg.Hooks, cfg.Synth.Hooks, cfg.NoTelemetry, cfg.HarnessSession, cfg.Weak = false, false, false, "", nil
 	}
 	for i := range roll(r, "clients", 4) {
@@ -859,6 +955,7 @@ func drawPolicy(r *rapid.T) attempt.Policy {
 		Profiles: []attempt.Profile{{Name: "one"}}, Continuation: chance(r, "continuation", 2), CheckpointEvery: 2,
 		Checks: attempt.Checks{Repeat: pick(r, "repeat", 0, 2), ZeroOutput: chance(r, "zero output", 3)}}
 	p.On[attempt.Unknown] = chance(r, "on unknown", 2)
+	p.Decide = pick(r, "decide", 0, 0, 0, 2*time.Second)
 	for i := range pick(r, "fallbacks", 0, 1, 2) {
 		p.Profiles = append(p.Profiles, attempt.Profile{Name: fmt.Sprint("spare", i), AcceptsContinuation: chance(r, "accepts", 2),
 			Missing: pick(r, "missing", "", "", "not found")})
@@ -880,7 +977,7 @@ func drawSupport(r *rapid.T, label string) lifeloop.Support {
 	return pick(r, label, lifeloop.Synthesized, lifeloop.Partial, lifeloop.Manual, lifeloop.Unavailable)
 }
 
-// drawSession is mostly the session that is open, else another one.
+// drawSession draws a session, mostly the one that is open.
 func (w *fate) drawSession() string {
 	if !chance(w.r, "another session", w.calm) {
 		return w.id
@@ -888,13 +985,13 @@ func (w *fate) drawSession() string {
 	return pick(w.r, "session", "", "S1", "S2", "S3")
 }
 
-// drawTurn is mostly the newest turn, else an older one or none.
+// drawTurn draws a turn: mostly the newest one, else an older one or none.
 func (w *fate) drawTurn() string {
 	newest := fmt.Sprint("p", w.turns)
 	return pick(w.r, "turn", newest, newest, newest, fmt.Sprint("p", max(1, w.turns-1)), "")
 }
 
-// drawEnding is mostly the frame that is open.
+// drawEnding draws the frame that ends, mostly the one that is open.
 func (w *fate) drawEnding() string {
 	if len(w.open) > 0 && !chance(w.r, "another turn", 3) {
 		return w.open[len(w.open)-1]
@@ -1064,8 +1161,8 @@ func (w *fate) drawAnswer(call, client string) kernel.Returned {
 	return in
 }
 
-// drawAgain draws the payloads of an earlier answer, or nothing. They may differ
-// under the same keys.
+// drawAgain draws the payloads of an earlier answer, or nothing. Their content may
+// differ under the same keys.
 func (w *fate) drawAgain(client string) []lifeloop.PayloadEnvelope {
 	sent := w.sent[client]
 	if len(sent) == 0 || !chance(w.r, "again", 3) {
@@ -1081,6 +1178,19 @@ func (w *fate) drawAgain(client string) []lifeloop.PayloadEnvelope {
 	return again
 }
 
+// drawDecision draws what the program answers, mostly to its newest question.
+func (w *fate) drawDecision() kernel.Decided {
+	newest := w.questions[len(w.questions)-1]
+	in := kernel.Decided{Ask: pick(w.r, "question", newest, newest, newest, w.questions[0]), Retry: !chance(w.r, "refused", 3)}
+	switch {
+	case chance(w.r, "no decision", 4):
+		in.Failure, in.Why = lifeloop.TransportError, "said so"
+	case chance(w.r, "a delay", 2):
+		in.DelayMS = new(pick(w.r, "delay", int64(0), 1, 7000, 1<<40))
+	}
+	return in
+}
+
 // act draws the next input.
 func (w *fate) act() {
 	r := w.r
@@ -1093,14 +1203,26 @@ func (w *fate) act() {
 		w.feed(kernel.SourcesDrained{})
 		return
 	}
+	if len(w.cfg.Renewals) > 0 && !chance(r, "something else", 3) && w.advance() {
+		return
+	}
 	what := []string{"signal", "signal", "signal", "wake", "wake", "trouble", "answer", "answer", "answer", "answer", "answer", "answer"}
 	if w.cfg.Observing && chance(r, "crash", w.calm) {
 		what = []string{"crash"}
 	}
 	if !w.cfg.Observing {
 		what = append(what, "hook", "hook", "hook", "hook", "close", "close", "close", "output", "frame", "frame")
-		if w.cfg.Policy.On != nil { // one was drawn
+		if w.cfg.Policy.On != nil { // a policy was drawn
 			what = append(what, "output", "output", "output", "failure", "failure", "checkpoint", "exit", "exit", "command")
+		}
+		if len(w.questions) > 0 {
+			what = append(what, "decision")
+		}
+		if len(w.cfg.Renewals) > 0 {
+			what = append(what, "renewal", "renewal", "renewal")
+		}
+		if w.question != nil && chance(r, "it decides", 3) {
+			what = []string{"decision"}
 		}
 		if chance(r, "rare", w.calm) {
 			what = []string{"rare", "stale answer"}
@@ -1109,7 +1231,8 @@ func (w *fate) act() {
 	acts[pick(r, "what", what...)](w)
 }
 
-// start ends the launch that is under way.
+// start decides the launch that is under way: the harness runs, or the launch
+// fails.
 func (w *fate) start() {
 	w.pending = false
 	if chance(w.r, "launch fails", 30) {
@@ -1136,11 +1259,17 @@ var acts = map[string]func(*fate){
 		client := pick(w.r, "client", slices.Sorted(maps.Keys(w.flying))...)
 		call := w.flying[client]
 		w.old = append(w.old, call)
-		w.feed(w.drawAnswer(call, client))
+		in := w.drawAnswer(call, client)
+		if len(w.cfg.Renewals) > 0 && chance(w.r, "asks for a renewal", 6) {
+			in.Renew = pick(w.r, "profile", "p1", "p1", "p2")
+		}
+		w.feed(in)
 	},
+	"decision":     func(w *fate) { w.feed(w.drawDecision()) },
 	"stale answer": func(w *fate) { w.feed(w.drawAnswer(pick(w.r, "call", append(w.old, "call_none")...), "client1")) },
 	"close": func(w *fate) {
-		// A hook with an answer reports its delivery; one without may leave.
+		// A hook with an answer may report its delivery. A hook without an answer
+		// may only end.
 		id := fmt.Sprint("h", pick(w.r, "which", w.hooks, w.hooks, max(0, w.hooks-1), w.hooks/2))
 		w.feed(kernel.HookClosed{Hook: id, Delivered: !chance(w.r, "not delivered", 3) && w.asked[id] != nil && w.asked[id].answers > 0})
 	},
@@ -1157,6 +1286,7 @@ var acts = map[string]func(*fate){
 		}
 	},
 	"command": (*fate).command,
+	"renewal": (*fate).renews,
 	"rare":    (*fate).rare,
 	"crash":   (*fate).crash,
 }
@@ -1211,7 +1341,7 @@ func (w *fate) command() {
 	case "resume":
 		w.feed(kernel.ResumeAsked{Ask: "a1"})
 	case "renew":
-		w.feed(kernel.RenewAsked{Ask: "a1"})
+		w.feed(kernel.RenewAsked{Ask: "a1", Profile: pick(w.r, "profile", "", "p1", "p2")})
 	case "abort":
 		if chance(w.r, "really", 4) {
 			w.feed(kernel.AbortAsked{Ask: "a1", Signal: 15, Reason: "enough"})
@@ -1289,6 +1419,8 @@ func (w *fate) finish() {
 			w.exit()
 		case w.due:
 			w.feed(kernel.SourcesDrained{})
+		case w.judge.command != nil && chance(w.r, "the command ends", 2):
+			w.feed(w.drawRenewal())
 		case w.paused:
 			w.feed(kernel.ResumeAsked{Ask: "a1"})
 		default:
@@ -1319,15 +1451,18 @@ var depth = []string{
 	"fact bound", "fact placing", "fact source_read", "fact drain_began", "fact weakened", "fact call_over",
 	"frame inside another", "reply ", "reply state_conflict", "reply invalid_request",
 	"event context.pressure_observed", "event context.compacted", "event capability.degraded", "event supervisor.tick", "event receipt.emitted", "event receipt.gap_detected",
-	"receipt observed", "receipt delivered", "receipt skipped", "receipt degraded", "receipt failed", "receipt queue_full",
+	"receipt observed", "receipt delivered", "receipt skipped", "receipt degraded", "receipt failed", "receipt of skipped events", "receipt of several skipped events",
 	"settled delivered ", "settled skipped expired", "settled failed the hook ended before the answer was written",
 	"settled failed no acceptable placement", "document of an earlier launch", "receipt replayed", "settled failed duplicate_id_conflict", "sequence continued",
 	"settled skipped its frame ended", "settled failed its frame ended",
 	"settled skipped the next prompt has passed", "settled failed its placements have passed", "settled skipped the answer is failed",
+	"renewal refused", "renewal delivered", "renewal rolled_back", "renewal failed", "launch for renewal", "returned to the old session",
+	"renewal capability_unsupported", "renewal operator_required", "renewal payload_rejected", "renewal timeout", "renewal state_conflict",
 	"hcp session_created", "hcp state_changed", "hcp progress", "hcp log", "hcp warning", "hcp error", "hcp session_closed",
 }
 
-// deep is what one world in a hundred or fewer reaches: many worlds must.
+// deep is what one world in a hundred or fewer reaches. Only a run of many worlds
+// must reach it.
 var deep = []string{
 	"attempt rate_limit retry",
 	"attempt guardrail retry",
@@ -1340,10 +1475,12 @@ var deep = []string{
 	"placed before the next prompt",
 	"attempt zero_output halt",
 	"document of another adapter",
+	"renewal capability_degraded", "renewal finished after a crash",
+	"answered true", "answered false", "answered true transport_error", "answered true timeout",
 }
 
-// many is how many worlds a run must play to be required to reach deep: make
-// chaos plays them.
+// many is the number of worlds from which on a run must reach deep. make chaos
+// plays that many.
 const many = 10_000
 
 // play draws one world, plays it to its end, and returns what it reached.

@@ -101,8 +101,8 @@ func trespasses(t *testing.T, files []*ast.File) (found []string) {
 	return found
 }
 
-// belongs says whether a function is one of the machine's own: a method of it
-// or of its records, the constructor, or the apply of a fact in its files.
+// belongs reports whether a function is one of the machine's own: a method of it or
+// of its records, the constructor, or the apply of a fact in its files.
 func (e *estate) belongs(fn *ast.FuncDecl, file, machine string) bool {
 	if fn.Recv == nil {
 		return strings.EqualFold(fn.Name.Name, "new"+machine)
@@ -192,7 +192,7 @@ func (e *estate) record(of types.Type, machine string) {
 	}
 }
 
-// nothing imports an empty package of every name.
+// nothing is an importer that returns an empty package for every path.
 type nothing struct{}
 
 func (nothing) Import(p string) (*types.Package, error) {

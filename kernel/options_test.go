@@ -19,20 +19,21 @@ import (
 
 // A plan is what the words of `run` describe.
 type plan struct {
-	cfg     *kernel.Config
-	clients []string
-	named   []string // events that every client names besides the usual ones
-	only    []string // events that clients subscribe to, instead of the usual ones
-	wants   map[string][]negotiate.Want
-	timeout time.Duration
-	without string // a capability that fallbacks to another adapter lack
+	cfg      *kernel.Config
+	clients  []string
+	named    []string // events that every client names besides the usual ones
+	only     []string // events that clients subscribe to, instead of the usual ones
+	wants    map[string][]negotiate.Want
+	timeout  time.Duration
+	programs bool   // the clients are processes
+	without  string // a capability that fallbacks to another adapter lack
 }
 
 func (w *world) configure(d *datadriven.TestData) {
 	cfg := defaults()
 	p := plan{cfg: &cfg, wants: map[string][]negotiate.Want{}, timeout: 5 * time.Second}
 	for _, a := range d.CmdArgs {
-		if !w.launchOption(&cfg, a) && !w.clientOption(&p, a) {
+		if !w.launchOption(&cfg, a) && !w.clientOption(&p, a) && !w.renewalOption(&cfg, a) {
 			w.policy(&cfg, a)
 		}
 	}
@@ -45,7 +46,7 @@ func (w *world) configure(d *datadriven.TestData) {
 		cfg.Manifests = append(cfg.Manifests, m)
 	}
 	for _, id := range p.clients {
-		c := kernel.Client{ID: id, Events: map[lifeloop.Event]bool{}, Timeout: p.timeout, Wants: p.wants[id]}
+		c := kernel.Client{ID: id, Events: map[lifeloop.Event]bool{}, Timeout: p.timeout, Wants: p.wants[id], Program: p.programs}
 		for _, e := range lifeloop.Events() {
 			c.Events[e] = e != lifeloop.ReceiptEmitted && e != lifeloop.SupervisorTick || slices.Contains(p.named, string(e))
 			if p.only != nil {
@@ -59,13 +60,14 @@ func (w *world) configure(d *datadriven.TestData) {
 	w.l0, w.hcp = &l0Judge{}, &hcpJudge{}
 }
 
-// defaults are a harness that supports everything, and no clients.
+// defaults is the configuration of a harness that supports everything, without
+// clients.
 func defaults() kernel.Config {
 	n := map[string]int{}
 	limit := int64(8192)
 	place := lifeloop.PlacementClaim{Support: lifeloop.Native, MaxBytes: &limit}
 	cfg := kernel.Config{
-		Session: "sess", Ledger: true, ClientDrain: 5 * time.Second, AbortGrace: 5 * time.Second,
+		Session: "sess", Ledger: true, ClientDrain: 5 * time.Second, Limits: kernel.Limits{AbortGrace: 5 * time.Second},
 		NewID: func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
 		Began: kernel.Began{SessionID: "sess", AdapterID: "fake", Program: "fake", Clients: []string{}},
 		Setup: kernel.Setup{Manifest: lifeloop.Manifest{
@@ -112,13 +114,13 @@ func (w *world) launchOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 		cfg.OneHook, cfg.Ledger = true, false
 	case "observing":
 		cfg.Observing, cfg.Ledger, cfg.Began.Program = true, false, ""
-		for e, claim := range cfg.Manifest.LifecycleEvents { // what the wrapper learns from a launch or a hook alone is not claimed
+		for e, claim := range cfg.Manifest.LifecycleEvents { // an observer does not claim events that only a launch or a hook reports
 			if !slices.Contains([]lifeloop.Event{lifeloop.FrameOpening, lifeloop.FrameEnding, lifeloop.SessionEnding, lifeloop.SessionEnded, lifeloop.SupervisorTick}, e) {
 				claim.Modes = append(claim.Modes, lifeloop.TelemetryOnly)
 				cfg.Manifest.LifecycleEvents[e] = claim
 			}
 		}
-	case "ledger": // of an observer
+	case "ledger": // an observer with a ledger
 		cfg.Ledger = true
 	case "id":
 		cfg.HarnessSession = a.Vals[0]
@@ -172,6 +174,8 @@ func (w *world) clientOption(p *plan, a datadriven.CmdArg) bool {
 	switch a.Key {
 	case "clients":
 		p.clients = a.Vals
+	case "programs":
+		p.programs = true
 	case "only":
 		p.only = a.Vals
 	case "named":
@@ -186,6 +190,8 @@ func (w *world) clientOption(p *plan, a datadriven.CmdArg) bool {
 		p.without = a.Vals[0]
 	case "queue":
 		p.cfg.MaxQueue = w.integer(a.Vals[0])
+	case "calls":
+		p.cfg.MaxCalls = w.integer(a.Vals[0])
 	case "requires":
 		client, rest, _ := strings.Cut(a.Vals[0], ":")
 		name, level, _ := strings.Cut(rest, "=")

@@ -24,16 +24,17 @@ type parcel struct {
 	index   int
 	client  string
 	scope   int
-	frame   string // of the event that it answers; empty: it belongs to the harness session
-	after   int    // prompts before that event, where its pre_prompt_frame is the next prompt; else -1
+	frame   string // of the event that it answers; empty if it belongs to the harness session
+	after   int    // prompts before that event, if pre_prompt_frame means the prompt after it; else -1
 	payload lifeloop.PayloadEnvelope
 	choices []negotiate.Candidate // in the client's order
 	// receiptOnly says that the client accepts receipt_only when no slot opens.
 	receiptOnly bool
 	required    bool
 	expires     *int64
-	hook        string // set while it is in that hook's answer
+	hook        string // the hook whose answer holds it; empty while it waits
 	chosen      negotiate.Candidate
+	claimed     lifeloop.Support // what its launch claims of the chosen slot
 }
 
 type (
@@ -45,7 +46,7 @@ type (
 		Digest      *string `json:"content_digest,omitempty"`
 		Required    bool    `json:"required,omitempty"`
 		// Key is the client's idempotency key, and Content the digest of what it
-		// was used for; both only when there is a key.
+		// was used for. Both are set only if there is a key.
 		Key     *string      `json:"idempotency_key,omitempty"`
 		Content canon.Digest `json:"content,omitempty"`
 		// First is the placement that a receipt names when the payload is given up.
@@ -58,9 +59,11 @@ type (
 		Placement lifeloop.PayloadPlacement `json:"placement"`
 		Status    lifeloop.Status           `json:"status"`
 		Class     lifeloop.Placement        `json:"class,omitempty"`   // the slot that took it
-		Support   lifeloop.Support          `json:"support,omitempty"` // of that slot
-		Failure   lifeloop.FailureClass     `json:"failure,omitempty"`
-		Why       string                    `json:"why,omitempty"`
+		Support   lifeloop.Support          `json:"support,omitempty"` // of that slot, for the placement
+		// Claimed is what the launch claims of the slot, if Support is weaker.
+		Claimed lifeloop.Support      `json:"claimed,omitempty"`
+		Failure lifeloop.FailureClass `json:"failure,omitempty"`
+		Why     string                `json:"why,omitempty"`
 	}
 )
 
@@ -95,16 +98,20 @@ func (l *slots) accept(s *step, k *call, i int, p lifeloop.PayloadEnvelope) {
 		return
 	}
 	placed := negotiate.Placement(s.health.placing(s), p)
-	if class, why := l.refusal(s, k, p, placed); why != "" {
+	class, why := l.refusal(s, k, p, placed)
+	switch {
+	case p.Expired(s.now.Unix()):
+		class, why = lifeloop.PayloadRejected, expired
+	case placed.ReceiptOnly && (why != "" || len(placed.Candidates) == 0): // it needs no slot
+		s.record(PayloadSettled{Call: k.ID, Index: i, Placement: lifeloop.ReceiptOnly, Status: lifeloop.Delivered, Why: why})
+		return
+	}
+	if why != "" {
 		st := lifeloop.Skipped
 		if fact.Required {
 			st = lifeloop.Failed
 		}
 		s.record(PayloadSettled{Call: k.ID, Index: i, Placement: fact.First, Status: st, Failure: class, Why: why})
-		return
-	}
-	if len(placed.Candidates) == 0 { // receipt_only needs no slot
-		s.record(PayloadSettled{Call: k.ID, Index: i, Placement: lifeloop.ReceiptOnly, Status: lifeloop.Delivered})
 		return
 	}
 	w := &parcel{call: k.ID, index: i, client: k.Client, scope: k.Scope, after: -1, payload: p, choices: placed.Candidates,
@@ -118,20 +125,24 @@ func (l *slots) accept(s *step, k *call, i int, p lifeloop.PayloadEnvelope) {
 	l.soft.waiting = append(l.soft.waiting, w)
 }
 
-// refusal says why a payload cannot wait; it is empty if it can.
+// expired is the reason for giving up a payload that may not be delivered any more,
+// not even as receipt_only.
+const expired = "expired"
+
+// refusal says why a payload cannot wait for a slot; it is empty if it can. A
+// payload of a harness session that is over is refused without a look at the claims
+// of a later launch.
 func (l *slots) refusal(s *step, k *call, p lifeloop.PayloadEnvelope, placed negotiate.Placed) (lifeloop.FailureClass, string) {
+	hs := s.scopes.of(k.Scope)
 	switch {
-	case p.Expired(s.now.Unix()):
-		return lifeloop.PayloadRejected, "expired"
+	case !s.cfg.Observing && (hs == nil || hs.Ended || s.attempts.exit() != nil):
+		return lifeloop.PayloadRejected, "the harness session is over"
 	case placed.Failure != "":
 		return placed.Failure, "no acceptable placement"
 	case len(placed.Candidates) == 0:
 		return "", ""
 	case s.session.ledgerLost():
 		return lifeloop.PayloadRejected, "the ledger is lost"
-	}
-	if hs := s.scopes.of(k.Scope); hs == nil || hs.Ended || s.attempts.exit() != nil {
-		return lifeloop.PayloadRejected, "the harness session is over"
 	}
 	n, bytes := 1, size(p)
 	for _, w := range l.soft.waiting {
@@ -158,7 +169,7 @@ func (l *slots) fill(s *step, h *hook) {
 			continue // a smaller one may fit
 		}
 		h.envelopes = try
-		p.hook, p.chosen = h.id, choice
+		p.hook, p.chosen, p.claimed = h.id, choice, s.claims().Placement[choice.Class].Support
 		h.parcels = append(h.parcels, p)
 	}
 }
@@ -170,13 +181,21 @@ func (l *slots) settle(s *step, p *parcel, st lifeloop.Status, class lifeloop.Fa
 	k := s.router.call(p.call)
 	if st == lifeloop.Delivered {
 		f.Placement, f.Class, f.Support = p.chosen.Payload, p.chosen.Class, p.chosen.Support
+		if p.claimed.Stronger(f.Support) {
+			f.Claimed = p.claimed
+		}
 	} else if k != nil {
 		f.Placement = k.Answer.Payloads[p.index].First
+	} else {
+		f.Placement = p.payload.AcceptablePlacements[0].Placement // of a renewal
 	}
 	l.soft.waiting = slices.DeleteFunc(slices.Clone(l.soft.waiting), func(w *parcel) bool { return w == p })
 	s.record(f)
 	if k != nil {
 		s.router.close(s, k)
+	}
+	if s.renewals.staged(p.call) {
+		s.renewals.settled(s, p, st, class, why)
 	}
 }
 
@@ -184,7 +203,7 @@ func (l *slots) settle(s *step, p *parcel, st lifeloop.Status, class lifeloop.Fa
 // a required one.
 func (l *slots) giveUp(s *step, p *parcel, class lifeloop.FailureClass, why string) {
 	switch {
-	case p.receiptOnly:
+	case p.receiptOnly && why != expired:
 		p.chosen = negotiate.Candidate{Payload: lifeloop.ReceiptOnly}
 		l.settle(s, p, lifeloop.Delivered, "", why)
 	case p.required:
@@ -229,26 +248,23 @@ func payloadReceipts(k *call) []lifeloop.PayloadReceipt {
 	return out
 }
 
-// weakPlacements are the degradations of a receipt whose payloads were
-// delivered through slots with less than native support, one for each kind of
-// slot. The payload is `delivered` in any case.
-func (s *step) weakPlacements(k *call) []lifeloop.Degradation {
+// weakVoices are the degradations of a receipt because of its payloads' slots. A
+// payload counts if it was delivered with weaker support than its launch claims:
+// the model sees the text as the user's. A slot that is weak by its claim is no
+// degradation.
+func (s *step) weakVoices(k *call) []lifeloop.Degradation {
 	var out []lifeloop.Degradation
 	for _, p := range k.Settled {
-		if p == nil || p.Status != lifeloop.Delivered || p.Support == "" || p.Support == lifeloop.Native {
+		if p == nil || p.Claimed == "" {
 			continue
 		}
-		name, why := string(p.Class), "the support of the slot is "+string(p.Support)
-		if s.claims().Placement[p.Class].Support.Stronger(p.Support) { // the slot is as claimed, its voice is not
-			name, why = string(p.Placement), "the model sees the text of "+name+" as the user's"
-		}
-		name = "placement." + name
+		name := "placement." + string(p.Placement)
 		if slices.ContainsFunc(out, func(d lifeloop.Degradation) bool { return d.Capability == name }) {
 			continue
 		}
 		out = append(out, lifeloop.Degradation{Event: lifeloop.CapabilityDegraded, Capability: name,
-			PreviousSupport: lifeloop.Native, CurrentSupport: p.Support, ObservedAtEpochS: s.now.Unix(),
-			Evidence: why, RetryClass: lifeloop.DegradedCapability.DefaultRetry()})
+			PreviousSupport: p.Claimed, CurrentSupport: p.Support, ObservedAtEpochS: s.now.Unix(),
+			Evidence: "the model sees the text of " + string(p.Placement) + " as the user's", RetryClass: lifeloop.DegradedCapability.DefaultRetry()})
 	}
 	return out
 }

@@ -19,11 +19,11 @@ import (
 //	frame.ending                                   ●               ●
 //	frame.ended                                                    ●
 //
-// Each is passed for good. What can reach none of its placements is settled in
-// the same step.
+// A slot that has passed does not come again. A payload that can reach none of its
+// placements is settled in the same step.
 
-// locate notes which harness session a hook belongs to, and that the start of
-// the session has passed where a later slot opens.
+// locate notes which harness session a hook belongs to. If the hook has a later
+// slot, it also notes that the first slot of that session, pre_session, has passed.
 func (l *slots) locate(s *step, h *hook) {
 	hs := s.scopes.current()
 	if hs == nil || h.call.Session != "" && hs.ID != "" && h.call.Session != hs.ID {
@@ -46,7 +46,8 @@ func (l *slots) frameOf(s *step, h *hook) string {
 	return s.turns.topFrame()
 }
 
-// asking is the open frame whose prompt has a hook without an answer.
+// asking reports whether a frame is open and the hook of its prompt has no answer
+// yet.
 func (l *slots) asking(s *step, frame string) bool {
 	for h := range l.unanswered {
 		if frame != "" && h.opens == frame {
@@ -56,7 +57,7 @@ func (l *slots) asking(s *step, frame string) bool {
 	return false
 }
 
-// starts says that a hook of the start of a harness session waits for its
+// starts reports whether a hook for the start of a harness session waits for its
 // answer.
 func (l *slots) starts(scope int) bool {
 	for h := range l.unanswered {
@@ -67,7 +68,7 @@ func (l *slots) starts(scope int) bool {
 	return false
 }
 
-// reachable says whether a slot of this candidate can still take a payload.
+// reachable reports whether a slot of this candidate can still take a payload.
 func (l *slots) reachable(s *step, p *parcel, c negotiate.Candidate) bool {
 	if s.cfg.OneHook { // there is no later hook
 		return slices.ContainsFunc(l.soft.order, func(id string) bool {
@@ -88,8 +89,8 @@ func (l *slots) reachable(s *step, p *parcel, c negotiate.Candidate) bool {
 	return session || l.asking(s, p.frame) || c.Payload == lifeloop.PrePromptFrame && l.nextPrompt(s, p)
 }
 
-// nextPrompt says whether the prompt after the event of a payload is to come, or
-// is the one whose hook waits.
+// nextPrompt reports whether the prompt after the event of a payload has not come
+// yet, or its hook still waits for an answer.
 func (l *slots) nextPrompt(s *step, p *parcel) bool {
 	if p.after < 0 {
 		return false
@@ -98,8 +99,9 @@ func (l *slots) nextPrompt(s *step, p *parcel) bool {
 	return later == 0 || later == 1 && l.asking(s, s.turns.topFrame())
 }
 
-// choose is the candidate of a payload that a hook carries: one of the first
-// placement that can still be reached, even where a later one is open.
+// choose is the candidate of a payload that a hook's slot can carry. A payload
+// waits for the first of its placements that it can still reach, even if a slot of
+// a later placement is open.
 func (l *slots) choose(s *step, p *parcel, h *hook) (none negotiate.Candidate, ok bool) {
 	if p.hook != "" || h.scope == 0 || p.scope != h.scope {
 		return none, false
@@ -120,8 +122,8 @@ func (l *slots) choose(s *step, p *parcel, h *hook) (none negotiate.Candidate, o
 	return none, false
 }
 
-// within says whether a hook belongs to the frame of a payload, or is the prompt
-// that its event names.
+// within reports whether a hook belongs to the frame of a payload, or to the next
+// prompt if the payload waits for that.
 func (l *slots) within(s *step, p *parcel, h *hook) bool {
 	switch {
 	case p.frame == "":
@@ -153,8 +155,8 @@ func (l *slots) review(s *step) {
 	}
 }
 
-// lost settles the payloads whose last placement is of a class that this launch
-// lost.
+// lost removes a class of placements that this launch lost from the waiting
+// payloads, and settles those that have no other.
 func (l *slots) lost(s *step, class lifeloop.Placement, why string) {
 	for _, p := range l.soft.waiting {
 		if p.hook != "" {

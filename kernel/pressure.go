@@ -16,7 +16,7 @@ import (
 //	                 └──► figure     ──► context_measured, at once at the end of a turn,
 //	                                     else once a second
 type pressure struct {
-	hard struct{ Level string } // the last one that was emitted
+	hard struct{ Level string } // the last level that was emitted
 	soft struct {
 		synth   *synth.State
 		saved   ContextMeasured // recorded last
@@ -24,8 +24,9 @@ type pressure struct {
 	}
 }
 
-// ContextMeasured records what is known of the context now, also between two
-// levels. Tokens is null while nothing is known: a session has just begun.
+// ContextMeasured records what is known of the context now, even if the level did
+// not change. Tokens is null while nothing is known, as when a session has just
+// begun.
 type ContextMeasured struct {
 	Tokens       *int64      `json:"tokens_used"`
 	Window       int64       `json:"window_tokens,omitempty"` // 0: unknown
@@ -72,8 +73,8 @@ func (p *pressure) figure() (m ContextMeasured) {
 		Stale: now.Stale, Estimate: now.Estimate, At: now.At}
 }
 
-// changed reports whether the newest figure says something new. The same tokens
-// measured again do not.
+// changed reports whether the newest figure is new. The same tokens measured again
+// are not.
 func (p *pressure) changed() bool {
 	now, saved := p.figure(), p.soft.saved
 	if (now.Tokens == nil) != (saved.Tokens == nil) || now.Tokens != nil && *now.Tokens != *saved.Tokens {
@@ -88,14 +89,18 @@ func (p *pressure) save(s *step) {
 	if p.changed() {
 		p.soft.saved, p.soft.savedAt = p.figure(), s.now
 		s.record(p.soft.saved)
+		if m := p.soft.saved; m.Tokens != nil && !m.Stale {
+			s.renewals.measured(s, *m.Tokens)
+		}
 	}
 }
 
-// forget begins without a window: another harness may have another one.
+// forget starts again without a known window, because another harness may have
+// another window.
 func (p *pressure) forget(cfg synth.Config) { p.soft.synth = synth.New(cfg) }
 
-// expectWindow says whether the status line, which reports the window, is there.
-// A figure that waits for it is reported without.
+// expectWindow sets whether a status line is expected to report the window. If none
+// is, a figure that waits for the window is reported without it.
 func (p *pressure) expectWindow(s *step, expected bool) {
 	cfg := s.cfg.Synth
 	cfg.Statusline = cfg.Statusline && expected
@@ -105,8 +110,8 @@ func (p *pressure) expectWindow(s *step, expected bool) {
 	}
 }
 
-// before emits what a signal proves to have happened before it: a compaction,
-// before the next prompt in the context that it left.
+// before emits a compaction that must have happened before a signal. The compaction
+// is emitted before the next prompt, whose context it shortened.
 func (p *pressure) before(s *step, sig telemetry.Signal) { p.emit(s, p.soft.synth.Before(sig)) }
 
 func (p *pressure) see(s *step, sig telemetry.Signal) {
@@ -162,6 +167,7 @@ func (p *pressure) emit(s *step, observations []synth.Observation) {
 func (s *step) observePressure(o synth.Pressure) {
 	s.health.window(s, o.Window > 0, o.WindowSource)
 	s.emit(emission{event: lifeloop.ContextPressureObserved, frame: s.turns.topFrame(), evidence: by(o.Signal), data: pressureData(o, false)})
+	s.renewals.pressed(s, string(o.Level))
 }
 
 func (s *step) observeCompaction(o synth.Compaction) {

@@ -15,11 +15,19 @@ type ReceiptIssued struct {
 	Receipt lifeloop.Receipt `json:"receipt"`
 	Call    string           `json:"call,omitempty"`
 	Scope   int              `json:"scope"`
-	// Frame is that of the event. The contract's receipt has no member for it.
+	// Frame is the frame of the event. The contract's receipt has no member for it.
 	Frame *lifeloop.FrameContext `json:"frame_context,omitempty"`
 	// Replay says that the call repeated the delivery of an earlier one, whose
 	// receipt this is.
 	Replay bool `json:"replay,omitempty"`
+	// Skipped is set on the receipt of a run of events that the client did not
+	// receive. The receipt's other members are those of the last event. Before is
+	// the call that the run precedes; empty if no call has followed the run.
+	Skipped *SkippedRun `json:"skipped,omitempty"`
+	Before  string      `json:"before,omitempty"`
+	// Renewal is set on a receipt for a step of a renewal. Its parent is the receipt
+	// of the step before.
+	Renewal string `json:"renewal,omitempty"`
 }
 
 func (ReceiptIssued) key() (string, bool) { return "receipt_issued", true }
@@ -29,34 +37,39 @@ func (f ReceiptIssued) apply(k *Kernel) {
 		for _, u := range c.Uses {
 			u.Receipt = &f
 		}
-		h.Open[c.Client] = slices.DeleteFunc(h.Open[c.Client], func(id string) bool { return id == f.Call })
-		delete(h.Calls, f.Call)
+		k.router.forget(c)
+	}
+	if f.Skipped != nil {
+		k.router.skipIssued(f)
 	}
 	if f.Replay {
 		return
 	}
+	k.renewals.issued(f)
 	if r.Sequence != nil {
-		k.scopes.receipt(f.Scope, *r.Sequence)
+		k.scopes.receipt(f.Scope, r.HarnessSessionID, *r.Sequence)
 	}
-	// A parent is needed only while its step may issue more receipts to the
-	// same client.
-	key := r.ClientID + "\x00" + r.InvocationID
-	h.Parents[key] = r.ReceiptID
-	if len(h.Parents) > 4*pastLimit {
-		h.Parents = map[string]string{key: r.ReceiptID}
-	}
+	k.router.issued(r.ClientID, parent{r.InvocationID, r.ReceiptID})
 }
+
+// issued notes the newest receipt of a client.
+func (r *router) issued(client string, p parent) { r.hard.Parents[client] = p }
+
+// A parent is the newest receipt of a client. It is the parent of the next receipt
+// if both belong to the same invocation, because receipts have the order of their
+// events.
+type parent struct{ Invocation, Receipt string }
 
 // An outcome is how a call ended.
 type outcome struct {
 	status   lifeloop.Status
 	failure  lifeloop.FailureClass
-	retry    lifeloop.RetryClass // empty: that of the failure
+	retry    lifeloop.RetryClass // empty: the default of the failure class
 	warnings []string
 }
 
-// warn adds a warning to the next receipt of a client, or of every client
-// where it names none.
+// warn adds a warning to the next receipt of a client, or of every client if client
+// is empty.
 func (r *router) warn(s *step, client, why string) {
 	for _, c := range s.cfg.receivers() {
 		if client == "" || client == c.ID {
@@ -86,7 +99,8 @@ func (r *router) receipt(s *step, k *call, o outcome) {
 }
 
 // announce emits receipt.emitted, which belongs to the launch and the harness
-// session of its receipt.
+// session of its receipt. A receipt that is issued again keeps its launch and its
+// harness session, even if the id of that session was learned later.
 func (r *router) announce(s *step, k *call, doc lifeloop.Receipt) {
 	if s.session.is(session.Pending) {
 		return // a session that is refused has no events (DECISIONS H5)
@@ -96,7 +110,12 @@ func (r *router) announce(s *step, k *call, doc lifeloop.Receipt) {
 		if k.First != nil {
 			data["replay"] = true
 		}
-		s.emit(emission{event: lifeloop.ReceiptEmitted, scope: k.Scope, mode: k.Mode, evidence: own("receipt"), data: data, about: &k.origin})
+		if k.Skips != nil { // doc is the receipt of a run
+			data["skipped"] = k.Skips.Events
+		}
+		about := k.origin
+		about.Session = doc.HarnessSessionID
+		s.emit(emission{event: lifeloop.ReceiptEmitted, scope: k.Scope, mode: k.Mode, evidence: own("receipt"), data: data, about: &about})
 	}
 }
 
@@ -111,17 +130,17 @@ func (r *router) document(s *step, k *call, o outcome) lifeloop.Receipt {
 	if key := k.key(); key != "" {
 		doc.IdempotencyKey = &key
 	}
-	if hs := s.scopes.of(k.Scope); s.cfg.Ledger && !s.session.ledgerLost() && hs != nil {
-		doc.Sequence = new(s.scopes.nextReceipt(hs))
+	if s.cfg.Ledger && !s.session.ledgerLost() && s.scopes.of(k.Scope) != nil {
+		doc.Sequence = new(s.scopes.nextReceipt(k.Scope, k.Session))
 	}
-	if p := r.hard.Parents[k.Client+"\x00"+k.Invocation]; p != "" {
-		doc.ParentReceiptID = &p
+	if p := r.hard.Parents[k.Client]; p.Receipt != "" && p.Invocation == k.Invocation {
+		doc.ParentReceiptID = &p.Receipt
 	}
 	if k.Pressure != "" {
 		doc.TelemetrySummary["context_pressure"] = k.Pressure
 	}
 	doc.CapabilityDegradations = append(doc.CapabilityDegradations, k.degradations()...)
-	doc.CapabilityDegradations = append(doc.CapabilityDegradations, s.weakPlacements(k)...)
+	doc.CapabilityDegradations = append(doc.CapabilityDegradations, s.weakVoices(k)...)
 	if o.failure != "" {
 		o.retry = cmp.Or(o.retry, o.failure.DefaultRetry())
 		doc.FailureClass = &o.failure

@@ -22,9 +22,9 @@ import (
 type recovery struct {
 	hard struct {
 		Spent attempt.Spent
-		Name  string        // of the profile that was launched last
+		Name  string        // name of the profile that was launched last
 		Asked *RetryAsked   // the open question of retry.decide
-		Next  *AttemptEnded // what the next launch follows, while it waits
+		Next  *AttemptEnded // the attempt that the next launch follows, while that launch waits
 		// Checkpoint is what the next launch may continue, and CheckpointBy the
 		// profile that made it.
 		Checkpoint      string
@@ -32,7 +32,8 @@ type recovery struct {
 		CheckpointBy    int
 	}
 	soft struct {
-		due time.Time // when the next retry begins, on the clock of the steps
+		due   time.Time // when the next retry begins, on the clock of the steps
+		asked time.Time // when the open question was asked, on the same clock
 	}
 }
 
@@ -46,7 +47,8 @@ type (
 		// error.
 		Detail  string                `json:"detail,omitempty"`
 		Failure lifeloop.FailureClass `json:"failure_class,omitempty"`
-		// Evidence is what says that it completed or failed, beside the raw exit.
+		// Evidence is what shows that the attempt completed or failed, beside the
+		// raw exit.
 		Evidence string `json:"evidence"`
 		Code     int    `json:"code"`
 		Signal   int    `json:"signal"`
@@ -55,7 +57,7 @@ type (
 		Reason   string           `json:"reason,omitempty"` // a sentence for people
 		Retry    *RetryPlan       `json:"retry,omitempty"`
 		// Next is the profile that is launched next, and Skipped are those that
-		// cannot be.
+		// cannot be launched.
 		Next    int      `json:"next"`
 		Skipped []string `json:"skipped,omitempty"`
 		GaveUp  bool     `json:"gave_up,omitempty"`
@@ -63,7 +65,7 @@ type (
 	}
 	// An AttemptRef names an attempt.
 	AttemptRef struct {
-		Run     string `json:"run"` // empty where none was under way
+		Run     string `json:"run"` // empty if no launch was under way
 		Attempt int    `json:"attempt"`
 		Profile int    `json:"profile"`
 		Name    string `json:"name"`
@@ -91,9 +93,9 @@ type (
 		Wait    attempt.Wait `json:"wait"`
 		At      time.Time    `json:"at"`
 	}
-	// CheckpointSaved records that a continuation from here is possible, and
-	// CheckpointDropped that it is not: the next profile cannot take it, or it
-	// leads to what broke a guardrail.
+	// CheckpointSaved records that a later launch can continue from a checkpoint,
+	// and CheckpointDropped that none will: the next profile cannot use the
+	// checkpoint, or it leads to what broke a guardrail.
 	CheckpointSaved struct {
 		Checkpoint string `json:"checkpoint"`
 		Units      int64  `json:"units"`
@@ -147,7 +149,7 @@ func (r *recovery) launched(f Launching) {
 	h.Spent.Launches = f.Attempt
 }
 
-// postponed folds a new time of the next attempt.
+// postponed sets a new time for the next attempt.
 func (r *recovery) postponed(to *time.Time) {
 	if n := r.hard.Next; to != nil && n != nil && n.Retry != nil {
 		next, retry := *n, *n.Retry
@@ -158,7 +160,11 @@ func (r *recovery) postponed(to *time.Time) {
 
 func (r *recovery) spent() attempt.Spent   { return r.hard.Spent }
 func (r *recovery) planned() *AttemptEnded { return r.hard.Next }
-func (r *recovery) checkpoint() string     { return r.hard.Checkpoint }
+
+// between reports whether an attempt has ended, and another one follows or may
+// follow.
+func (r *recovery) between() bool      { return r.hard.Next != nil || r.hard.Asked != nil }
+func (r *recovery) checkpoint() string { return r.hard.Checkpoint }
 
 // retryAt is when the next attempt begins; zero while no retry is planned.
 func (r *recovery) retryAt() (at time.Time) {
@@ -175,7 +181,7 @@ func (r *recovery) arm(s *step) {
 	}
 }
 
-// current names the attempt that ended, or that was waited for.
+// current names the newest attempt; run is empty if no launch is under way.
 func (r *recovery) current(s *step, run string) AttemptRef {
 	p := r.hard.Spent
 	return AttemptRef{Run: run, Attempt: p.Launches, Profile: p.Profile, Name: cmp.Or(r.hard.Name, s.profileName(p.Profile))}
@@ -241,6 +247,23 @@ func (r *recovery) relaunch(s *step) {
 	s.attempts.launch(s, l, l.Checkpoint, start)
 }
 
+// renew launches the harness again within the same attempt: fresh, or with the harness
+// session old.
+func (r *recovery) renew(s *step, old string) {
+	s.activity.launching()
+	s.scopes.launching()
+	s.turns.launching()
+	s.ending.launching()
+	s.health.launching()
+	l := r.launching(s, causeRenewal, r.hard.Spent.Profile, r.hard.Spent.Launches)
+	l.Checkpoint = old
+	start := causeRenewal
+	if old != "" {
+		start = "resume"
+	}
+	s.attempts.launch(s, l, old, start)
+}
+
 // launchCause is the cause of the launch that follows an attempt.
 func (f *AttemptEnded) launchCause() string {
 	if f.Retry != nil && f.Retry.Wait == attempt.WaitRestart {
@@ -262,8 +285,8 @@ func (r *recovery) continuation(s *step, profile int, restart bool) string {
 	return ""
 }
 
-// continues says whether the launch of a profile can take the checkpoint. It
-// is a harness session, so another adapter cannot use it.
+// continues reports whether the launch of a profile can take the checkpoint. A
+// checkpoint is a harness session, so another adapter cannot use it.
 func (r *recovery) continues(s *step, profile int) bool {
 	p, by := s.cfg.Policy, r.hard.CheckpointBy
 	if !p.Continuation || r.hard.Checkpoint == "" {
@@ -305,8 +328,8 @@ func (r *recovery) giveUp(s *step, cause attempt.Cause, detail string) {
 	r.follow(s)
 }
 
-// follow begins what the end of an attempt asks for. The launch itself is due
-// in wake.
+// follow begins what the end of an attempt has decided. The next launch itself
+// begins in wake.
 func (r *recovery) follow(s *step) {
 	n := r.hard.Next
 	if n == nil {
@@ -314,9 +337,10 @@ func (r *recovery) follow(s *step) {
 		return
 	}
 	r.arm(s)
+	s.session.planned(s.now)
 	if broken := s.attempts.broken(); s.cfg.Policy.Continuation && r.hard.Checkpoint != "" {
 		switch {
-		case broken != "": // a continuation would continue what broke it
+		case broken != "": // a continuation would continue what broke the rule
 			r.drop(s, "the checkpoint leads to what broke guardrail "+broken)
 		case n.Recovery == attempt.Fallback && !r.continues(s, n.Next):
 			r.drop(s, fmt.Sprintf("profile %s cannot continue a checkpoint of profile %s", s.profileName(n.Next), s.profileName(r.hard.CheckpointBy)))
@@ -327,8 +351,8 @@ func (r *recovery) follow(s *step) {
 	}
 }
 
-// drop gives up the continuation: the next launch is a fresh start, and its
-// clients are warned (DECISIONS Z9).
+// drop gives up the continuation: the next launch is a fresh start, and the clients
+// are warned (DECISIONS Z9).
 func (r *recovery) drop(s *step, why string) {
 	s.record(CheckpointDropped{Checkpoint: r.hard.Checkpoint, Reason: why})
 	s.router.warn(s, "", why)
@@ -336,8 +360,8 @@ func (r *recovery) drop(s *step, why string) {
 
 func (r *recovery) next(k *Kernel) time.Time {
 	n := r.hard.Next
-	if q := r.hard.Asked; q != nil && !k.State().Terminal() {
-		return q.Until
+	if r.hard.Asked != nil && !r.soft.asked.IsZero() && !k.State().Terminal() {
+		return r.soft.asked.Add(k.cfg.Policy.Decide)
 	}
 	if n == nil || k.session.pausedByCommand() || k.State().Terminal() {
 		return time.Time{}
@@ -353,7 +377,9 @@ func (r *recovery) wake(s *step) {
 	if r.hard.Asked != nil {
 		r.settle(s, lifeloop.Timeout, "the program did not answer in time")
 		r.follow(s)
-		return
+		if !s.due(r.next(s.Kernel)) {
+			return
+		}
 	}
 	if s.session.is(session.Paused) {
 		s.session.move(s, session.Running, string(r.hard.Next.Recovery))

@@ -12,7 +12,7 @@ import (
 )
 
 // This file recovers a session whose wrapper died. Its state is the fold of the
-// ledger. What was open is closed with the class that is true of it, and an
+// ledger. What was open is closed with the failure class that describes it, and an
 // action that may have had an effect is not repeated (DECISIONS, Crashes).
 
 const (
@@ -24,7 +24,7 @@ const (
 	causeRestart   = "restart"
 )
 
-// Replay returns a kernel in the state that the facts of a ledger leave. Its
+// Replay returns a kernel in the state to which the facts of a ledger lead. Its
 // first input is [Restarted].
 func Replay(cfg Config, entries iter.Seq[Entry]) *Kernel {
 	k := New(cfg)
@@ -57,19 +57,19 @@ func (s *step) recover(in Restarted) {
 		s.recoverObserved()
 		return
 	}
-	if s.session.pausedByCommand() { // a recovery resumes it; until now its wait was paused
-		f := ResumeRequested{Reason: supervisorLost}
-		if at := s.recovery.retryAt(); !at.IsZero() {
-			f.RetryAt = new(at.Add(s.now.Sub(s.session.lastReplayed())).UTC())
-		}
-		s.record(f)
-		s.recovery.arm(s)
+	if s.session.pausedByCommand() { // a recovery ends the pause, which delays the next attempt until now
+		s.session.resumeWait(s, supervisorLost)
 	}
 	s.router.failOpen(s)
 	lost := s.exitUnseen()
 	s.endRecoveredScope(lost)
 	s.recovery.settleLost(s)
-	again := lost && s.attemptOpen() && s.ending.signal() == 0 && s.session.timeout() == ""
+	continues := s.ending.signal() == 0 && s.session.timeout() == ""
+	done, renewing := s.renewals.recover(s, continues)
+	if done {
+		return
+	}
+	again := (lost || renewing) && s.attemptOpen() && continues
 	if again {
 		s.recovery.saveContinuation(s)
 	}
@@ -108,7 +108,7 @@ func (s *step) endRecoveredScope(lost bool) {
 	s.endScope(reason, own(why))
 }
 
-// attemptOpen says that the end of the newest attempt was not recorded.
+// attemptOpen reports whether the end of the newest attempt was not recorded.
 func (s *step) attemptOpen() bool {
 	run, last := s.attempts.run(), s.attempts.last()
 	return run != "" && (last == nil || last.Run != run && s.recovery.planned() == nil && last.Recovery != attempt.Halt)
@@ -142,7 +142,7 @@ func (r *recovery) saveContinuation(s *step) {
 	}
 }
 
-// reason is that of the move with which a recovery continues the session. It
+// reason is the reason of the move with which a recovery continues the session. It
 // names a checkpoint only if the next launch continues one (DECISIONS H3).
 func (r *recovery) reason(s *step, again bool) string {
 	profile, n := r.hard.Spent.Profile, r.hard.Next
@@ -158,9 +158,9 @@ func (r *recovery) reason(s *step, again bool) string {
 	return recovered
 }
 
-// attemptLost records the attempt that was under way when the wrapper died. It
-// is repeated, for that is what a recovery is asked for, and counts toward no
-// budget.
+// attemptLost records the attempt that was under way when the wrapper died. The
+// attempt is repeated, because that is the purpose of a recovery, and the retry
+// counts toward no budget.
 func (s *step) attemptLost() {
 	e, spent := s.attempts.exit(), s.recovery.spent()
 	s.record(AttemptEnded{AttemptRef: s.recovery.current(s, s.attempts.run()),
@@ -171,8 +171,8 @@ func (s *step) attemptLost() {
 	s.recovery.arm(s)
 }
 
-// closeLost ends a session whose wrapper died. Nothing is launched and no
-// client is called; what was open is closed with the class that is true of it
+// closeLost ends a session whose wrapper died. Nothing is launched and no client is
+// called; what was open is closed with the failure class that describes it
 // (DECISIONS H8).
 func (s *step) closeLost(in CloseAsked) {
 	if !s.session.began() {
@@ -190,6 +190,7 @@ func (s *step) closeLost(in CloseAsked) {
 	s.router.failOpen(s)
 	s.endRecoveredScope(s.exitUnseen())
 	s.recovery.settleLost(s)
+	s.renewals.conclude(s, "the wrapper died")
 	if open := s.attemptOpen(); open || s.recovery.planned() != nil {
 		s.recovery.abandon(s, open)
 	}
@@ -204,16 +205,19 @@ func (r *recovery) abandon(s *step, open bool) {
 	if open {
 		f.Run, f.Code, f.Signal = s.attempts.run(), s.attempts.exit().Code, s.attempts.exit().Signal
 	}
-	if s.ending.signal() != 0 {
+	switch t := s.session.timeout(); {
+	case s.ending.signal() != 0:
 		f.Cause, f.Failure, f.Reason = attempt.Aborted, "", sentence(attempt.Aborted, "", nil)
+	case t != "":
+		f.Cause, f.Detail, f.Failure, f.Reason = attempt.Timeout, string(t), lifeloop.Timeout, sentence(attempt.Timeout, string(t), nil)
 	}
 	f.Next = f.Profile
 	s.record(f)
 }
 
-// recoverObserved continues an observation. The harness did not depend on it, so
-// its session and its frame stay open. What the records before the crash left in
-// memory is given back by [Kernel.Recall].
+// recoverObserved continues an observation. The harness did not depend on the
+// observer, so its session and its frame stay open. [Kernel.Recall] restores what
+// was in memory from the records before the crash.
 func (s *step) recoverObserved() {
 	s.router.failOpen(s)
 	why := own("the observer died between two events of one record")
@@ -231,8 +235,9 @@ func (s *step) recoverObserved() {
 	}
 }
 
-// Rehearsal returns a kernel that takes the records which k, an observer's kernel
-// that replayed its ledger, has read. It calls no client and stores nothing.
+// Rehearsal returns a kernel that can be given again the records that an observer
+// read before it died. k is the kernel that replayed that observer's ledger. The
+// returned kernel calls no client and stores nothing.
 func (k *Kernel) Rehearsal() *Kernel {
 	cfg, n := k.cfg, 0
 	cfg.Clients, cfg.Wants, cfg.Ledger = nil, nil, false
@@ -243,9 +248,9 @@ func (k *Kernel) Rehearsal() *Kernel {
 	return New(cfg)
 }
 
-// Recall gives k the soft state of a kernel that took the same records at the same
-// times, before the first input of k. So the next record is folded as if the
-// observer had never died.
+// Recall gives k, before its first input, the soft state of past, a kernel that was
+// given the same records at the same times. The next record is then handled as if
+// the observer had never died.
 func (k *Kernel) Recall(past *Kernel) {
 	k.scopes.recall(&past.scopes)
 	k.turns.recall(&past.turns)
@@ -255,9 +260,10 @@ func (k *Kernel) Recall(past *Kernel) {
 	k.health.recall(&past.health)
 }
 
-// Redo takes a record once more whose facts were only partly written to the ledger:
-// past is a kernel that took the records before it, and entries are the facts before
-// its own. It returns a kernel after the record, the facts, and the new ids in them.
+// Redo handles once more a record whose facts were only partly written to the
+// ledger. past is a kernel that was given the records before it, and entries are
+// the facts before those of the record. Redo returns a kernel in the state after
+// the record, the facts, and the new ids in them.
 func (k *Kernel) Redo(entries []Entry, past *Kernel, at time.Time, in SignalsSeen) (again *Kernel, facts []Fact, ids []string) {
 	cfg := k.cfg
 	cfg.NewID = func(prefix string) string {
@@ -268,14 +274,14 @@ func (k *Kernel) Redo(entries []Entry, past *Kernel, at time.Time, in SignalsSee
 	again = Replay(cfg, slices.Values(entries))
 	again.Recall(past)
 	again.step = step{Kernel: again, now: at}
-	in.handle(&again.step) // no timer: what is due comes after the recovery
+	in.handle(&again.step) // no machine wakes: what is due is done after the recovery
 	return again, again.step.turn.Facts, ids
 }
 
-// Fold adds a fact that completes the ledger to a kernel that replayed it.
+// Fold applies one more fact of the ledger to a kernel that replays it.
 func (k *Kernel) Fold(e Entry) {
 	e.Fact.apply(k)
-	k.session.replayed(e.At)
+	k.session.replayed(e)
 }
 
 // LastReplayed is the time of the last fact that was replayed.

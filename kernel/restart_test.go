@@ -53,7 +53,7 @@ func recoverAt(t *testing.T, w *world, n int) {
 		return
 	}
 	now := w.now.Add(time.Minute)
-	alive, pending, drained := false, false, false
+	alive, pending, drained, ending := false, false, false, false
 	step := func(in kernel.Input) {
 		turn := k.Step(now, in)
 		for _, f := range turn.Facts {
@@ -66,6 +66,8 @@ func recoverAt(t *testing.T, w *world, n int) {
 				pending = true
 			case kernel.DrainSources:
 				drained = true
+			case kernel.EndClients:
+				ending = true
 			}
 		}
 	}
@@ -88,6 +90,9 @@ func recoverAt(t *testing.T, w *world, n int) {
 		case drained:
 			drained = false
 			step(kernel.SourcesDrained{})
+		case ending:
+			ending = false
+			step(kernel.ClientsEnded{})
 		default:
 			require.True(t, ok, "recovered after %d entries, it has no deadline", n)
 			if at.After(now) {
@@ -99,8 +104,9 @@ func recoverAt(t *testing.T, w *world, n int) {
 	checkReceipts(t, entries, n)
 }
 
-// closeAt closes a world from its first n entries: the same turn ends it,
-// nothing is started, and HCP's last event says so.
+// closeAt closes a world from its first n entries. It checks that the same turn
+// ends the session, that nothing is started, and that HCP's last event reports the
+// end.
 func closeAt(t *testing.T, w *world, n int) {
 	if n == 0 || w.cfg.Observing || w.cfg.OneHook {
 		return
@@ -128,24 +134,35 @@ func closeAt(t *testing.T, w *world, n int) {
 	checkReceipts(t, entries, n)
 }
 
-// checkReceipts checks that every call of a client has exactly one receipt.
+// checkReceipts checks that every call of a client has exactly one receipt, and
+// that every event which a client did not receive is in one.
 func checkReceipts(t *testing.T, entries []kernel.Entry, n int) {
 	receipted, about := map[string]bool{}, map[string]string{} // call → its event
+	runs := skipAccount{newest: map[string][]string{}, before: map[string][]string{}}
 	for _, e := range entries {
 		if o, ok := e.Fact.(kernel.Observed); ok {
 			for _, c := range o.Calls {
 				about[c.Call] = o.Record.EventID
 			}
+			runs.note(o, about)
 		}
 		if r, ok := e.Fact.(kernel.ReceiptIssued); ok {
-			key := r.Receipt.ClientID + " " + r.Receipt.EventID
-			if r.Replay {
-				key = r.Receipt.ClientID + " " + about[r.Call]
+			events := []string{r.Receipt.EventID}
+			switch {
+			case r.Replay:
+				events = []string{about[r.Call]}
+			case r.Skipped != nil:
+				events = runs.take(r)
+				require.Len(t, events, r.Skipped.Events, "after %d entries", n)
 			}
-			require.False(t, receipted[key], "after %d entries: two receipts of one event", n)
-			receipted[key] = true
+			for _, event := range events {
+				key := r.Receipt.ClientID + " " + event
+				require.False(t, receipted[key], "after %d entries: two receipts of one event", n)
+				receipted[key] = true
+			}
 		}
 	}
+	require.Empty(t, runs.newest, "after %d entries: skipped events without a receipt", n)
 	for _, e := range entries {
 		o, ok := e.Fact.(kernel.Observed)
 		if !ok || o.Record.Event == lifeloop.ReceiptEmitted {

@@ -11,30 +11,32 @@ import (
 	"lifeloop/telemetry"
 )
 
-// router carries each event to the clients that subscribed to it, in the order
-// of observation and one at a time per client. Each call ends in one receipt
-// (DECISIONS L4). The receipts of a client are in the same order, so a call
-// that is over waits for those before it:
+// router carries each event to the clients that subscribed to it, in the order of
+// observation and one at a time per client. Each call ends in one receipt
+// (DECISIONS L4). The receipts of a client are issued in the same order, so a call
+// that is over waits for the calls before it:
 //
 //	emit ──► observed ──► queued ──► dispatched ──► answered ──► over ──► receipt_issued
 //	                         │           │             └─ waits for the slots of its payloads
 //	                         │           └─ failed: time-out, no answer
-//	                         └─ skipped: queue_full
+//	                         └─ replaced (skips.go)
 //
 // receipt.emitted makes no receipt; call_over ends its call.
 type router struct {
 	hard struct {
-		Calls   map[string]*call    // without a receipt so far
-		Open    map[string][]string // those that make one, by client, in order
+		Calls   map[string]*call    // calls without a receipt so far
+		Open    map[string][]string // calls that will make a receipt, by client, in order
 		Made    int                 // calls so far
-		Parents map[string]string   // the newest receipt by client and invocation
-		Keys    map[string]*keyed   // by scope, client and idempotency key, the newest 10,000
-		KeysIn  []string
+		Parents map[string]parent   // by client
+		Keys    map[string]*keyed   // by scope, client and idempotency key
+		KeysIn  map[string][]string // the same by client, oldest first
+		Skipped map[string]*skips   // runs of skipped events that no call has ended, by client
 	}
 	soft struct {
 		queue    map[string][]string // calls by client
+		behind   map[string]bool     // clients that are not called until their queue is shorter
 		flying   map[string]string   // the call that a client is busy with
-		over     map[string]outcome  // of calls whose receipt waits for an earlier one
+		over     map[string]outcome  // outcomes of calls whose receipts wait for an earlier one
 		warnings map[string][]string // for the next receipt of a client
 		tickDue  time.Time
 	}
@@ -49,7 +51,8 @@ type call struct {
 	Answer     *Answered
 	Settled    []*PayloadSettled // by payload index; nil while it waits
 	Uses       []*keyed          // the keys that its payloads used first
-	First      *keyed            // set if its answer repeats that delivery
+	First      *keyed            // the first delivery, if the answer repeats one
+	Skips      *skips            // the events that were skipped right before it
 }
 
 // An origin is what the request and the receipt of a call say about its event.
@@ -76,11 +79,14 @@ type (
 		Record     lifeloop.EventRecord `json:"record"`
 		Invocation string               `json:"invocation"`
 		Scope      int                  `json:"scope"`
-		// Run is the launch in which it was observed, and AdapterVersion that of
-		// its adapter.
+		// Run is the launch in which it was observed, and AdapterVersion the
+		// version of that launch's adapter.
 		Run            *string   `json:"harness_run_id,omitempty"`
 		AdapterVersion string    `json:"adapter_version,omitempty"`
 		Calls          []callRef `json:"calls"`
+		// Skipped are the clients that are not called, because too many calls wait
+		// for them.
+		Skipped []string `json:"skipped,omitempty"`
 		// Degradation is set on capability.degraded.
 		Degradation *lifeloop.Degradation `json:"degradation,omitempty"`
 		// Also are the other capabilities that it names.
@@ -91,8 +97,10 @@ type (
 		Call           string `json:"call"`
 		Client         string `json:"client"`
 		IdempotencyKey string `json:"idempotency_key"`
+		// Replaces is the waiting call that this one makes obsolete.
+		Replaces string `json:"replaces,omitempty"`
 	}
-	// Dispatched records that a call is handed to its client.
+	// Dispatched records that a call is sent to its client.
 	Dispatched struct {
 		Call   string `json:"call"`
 		Client string `json:"client"`
@@ -109,7 +117,7 @@ type (
 		// repeats none.
 		Replays string `json:"replays,omitempty"`
 	}
-	// CallOver records the end of a call that makes no receipt: that of
+	// CallOver records the end of a call that makes no receipt: a call about
 	// receipt.emitted.
 	CallOver struct {
 		Call string `json:"call"`
@@ -130,9 +138,13 @@ func (f Observed) apply(k *Kernel) {
 		k.health.observed(f.Degradation, f.Also)
 	}
 	h := &k.router.hard
+	for _, client := range f.Skipped {
+		k.router.skip(client, f.origin(k))
+	}
 	for _, c := range f.Calls {
 		h.Made++
 		h.Calls[c.Call] = &call{ID: c.Call, N: h.Made, Client: c.Client, Idempotency: c.IdempotencyKey, origin: f.origin(k)}
+		k.router.replace(h.Calls[c.Call], c.Replaces)
 		if f.Record.Event != lifeloop.ReceiptEmitted {
 			h.Open[c.Client] = append(h.Open[c.Client], c.Call)
 		}
@@ -161,7 +173,7 @@ func (f Answered) apply(k *Kernel) {
 		switch {
 		case f.Replays != "":
 			c.First = k.router.keyOf(c, f.Payloads[0].Key)
-		case f.Status != lifeloop.Failed: // which places nothing
+		case f.Status != lifeloop.Failed: // a failed answer places nothing
 			for i := range f.Payloads {
 				k.router.use(c, i)
 			}
@@ -172,13 +184,13 @@ func (f Answered) apply(k *Kernel) {
 func (CallOver) key() (string, bool) { return "call_over", false }
 func (f CallOver) apply(k *Kernel)   { delete(k.router.hard.Calls, f.Call) }
 
-// ByClient says that a client opened the frame of this event.
+// ByClient reports whether a client opened the frame of this event.
 func (f Observed) ByClient() bool {
 	return len(f.Record.Evidence) > 0 && f.Record.Evidence[0].Source == clientSource
 }
 
-// ByHarness says that the harness itself caused this event, by whatever source,
-// and not the wrapper or a client.
+// ByHarness reports whether the harness itself caused this event, and not the
+// wrapper or a client, whichever source reported it.
 func (f Observed) ByHarness() bool { return byHarness(f.Record.Evidence) }
 
 func byHarness(evidence []lifeloop.Evidence) bool {
@@ -187,16 +199,24 @@ func byHarness(evidence []lifeloop.Evidence) bool {
 
 func newRouter() (r router) {
 	r.hard.Calls, r.hard.Open = map[string]*call{}, map[string][]string{}
-	r.hard.Parents, r.hard.Keys = map[string]string{}, map[string]*keyed{}
+	r.hard.Parents, r.hard.Keys = map[string]parent{}, map[string]*keyed{}
+	r.hard.KeysIn, r.hard.Skipped = map[string][]string{}, map[string]*skips{}
+	r.soft.behind = map[string]bool{}
 	r.soft.queue, r.soft.flying = map[string][]string{}, map[string]string{}
 	r.soft.over, r.soft.warnings = map[string]outcome{}, map[string][]string{}
 	return r
 }
 
 func (r *router) call(id string) *call { return r.hard.Calls[id] }
-func (r *router) open() bool           { return len(r.hard.Calls) > 0 }
+func (r *router) open() bool           { return len(r.hard.Calls)+len(r.hard.Skipped) > 0 }
 
-// settled folds what became of a payload.
+// forget removes a call that is over.
+func (r *router) forget(c *call) {
+	r.hard.Open[c.Client] = slices.DeleteFunc(r.hard.Open[c.Client], func(id string) bool { return id == c.ID })
+	delete(r.hard.Calls, c.ID)
+}
+
+// settled notes what became of a payload.
 func (r *router) settled(f PayloadSettled) {
 	c := r.hard.Calls[f.Call]
 	if c == nil || f.Index >= len(c.Settled) {
@@ -218,14 +238,14 @@ type emission struct {
 	parent      string // of a frame that opens; else it is looked up
 	data        map[string]any
 	evidence    []lifeloop.Evidence
-	mode        lifeloop.IntegrationMode // empty: read off the evidence
+	mode        lifeloop.IntegrationMode // empty: derived from the evidence
 	degradation *lifeloop.Degradation
 	also        []SupportChange
-	about       *origin // where it belongs, if not to the current launch
+	about       *origin // its origin, if that is not the current launch
 }
 
-// emit makes an event true and queues it for its clients. It returns the calls
-// that it made.
+// emit records an event and queues it for its clients. It returns the calls to
+// them.
 func (s *step) emit(e emission) []callRef {
 	if e.scope == 0 {
 		e.scope = s.scopes.number()
@@ -251,8 +271,14 @@ func (s *step) emit(e emission) []callRef {
 		f.Record.AdapterID, f.Record.HarnessSessionID, f.Run, f.AdapterVersion = o.Adapter, o.Session, o.Run, o.Version
 	}
 	for i := range s.cfg.Clients {
-		if c := &s.cfg.Clients[i]; (c.Events[e.event] || c.requires(e.degradation)) && !s.session.ledgerLost() {
-			f.Calls = append(f.Calls, callRef{Call: s.cfg.NewID("call_"), Client: c.ID, IdempotencyKey: s.cfg.NewID("idem_")})
+		c := &s.cfg.Clients[i]
+		switch {
+		case s.session.ledgerLost(), !c.Events[e.event] && !c.requires(e.degradation):
+		case !s.router.behind(s, c.ID, e.event):
+			f.Calls = append(f.Calls, callRef{Call: s.cfg.NewID("call_"), Client: c.ID, IdempotencyKey: s.cfg.NewID("idem_"),
+				Replaces: s.router.obsolete(s, c.ID, e.event)})
+		case e.event != lifeloop.ReceiptEmitted: // a call about receipt.emitted makes no receipt
+			f.Skipped = append(f.Skipped, c.ID)
 		}
 	}
 	s.record(f)
@@ -266,12 +292,12 @@ func (s *step) emit(e emission) []callRef {
 	return f.Calls
 }
 
-// modeOf is how an event was learned, according to its evidence.
+// modeOf is how an event was observed, according to its evidence.
 func (s *step) modeOf(ev []lifeloop.Evidence) lifeloop.IntegrationMode {
 	switch {
 	case s.cfg.Observing:
 		return lifeloop.TelemetryOnly
-	case s.cfg.OneHook, len(ev) > 0 && (ev[0].Source == "hook" || ev[0].Source == "statusline"):
+	case s.cfg.OneHook, len(ev) > 0 && (injected(ev[0].Source) || ev[0].Source == statuslineSource):
 		return lifeloop.NativeHook
 	}
 	return lifeloop.LauncherWrapper
@@ -282,7 +308,7 @@ func own(detail string) []lifeloop.Evidence {
 	return []lifeloop.Evidence{{Source: wrapperSource, Detail: detail}}
 }
 
-// by is the evidence that signals are.
+// by returns signals as evidence.
 func by(sigs ...telemetry.Signal) []lifeloop.Evidence {
 	out := make([]lifeloop.Evidence, len(sigs))
 	for i, sig := range sigs {
@@ -291,40 +317,31 @@ func by(sigs ...telemetry.Signal) []lifeloop.Evidence {
 	return out
 }
 
-// enqueue adds the calls of an event to the queues of their clients, and then
-// keeps each queue within its bound. The newest tick or level of pressure
-// replaces older ones, and what receipt.emitted reports is on the ledger. No
-// other event is ever skipped (DECISIONS L18).
+// enqueue adds the calls of an event to the queues of their clients, without the
+// calls that they replace. The oldest receipt.emitted in a long queue is left out,
+// because its receipt is on the ledger.
 func (r *router) enqueue(s *step, calls []callRef) {
 	for _, c := range calls {
-		r.soft.queue[c.Client] = append(r.soft.queue[c.Client], c.Call)
+		r.soft.queue[c.Client] = append(r.without(c.Client, c.Replaces), c.Call)
 	}
 	for _, c := range calls {
-		if q := r.soft.queue[c.Client]; len(q) > s.cfg.MaxQueue {
-			i := slices.IndexFunc(q, func(id string) bool { return coalesces(r.hard.Calls[id].Event) })
-			if i < 0 {
-				i = slices.IndexFunc(q, func(id string) bool { return r.hard.Calls[id].Event == lifeloop.ReceiptEmitted })
-			}
-			if i >= 0 {
-				r.skip(s, q[i], "queue_full")
-			}
+		q := r.soft.queue[c.Client]
+		i := slices.IndexFunc(q, func(id string) bool { return r.hard.Calls[id].Event == lifeloop.ReceiptEmitted })
+		if len(q) > s.cfg.MaxQueue && i >= 0 {
+			oldest := r.hard.Calls[q[i]]
+			r.soft.queue[c.Client] = r.without(c.Client, oldest.ID)
+			r.end(s, oldest, outcome{})
 		}
 	}
 }
 
-// coalesces says that a later event of its kind makes an event obsolete.
-func coalesces(e lifeloop.Event) bool {
-	return e == lifeloop.SupervisorTick || e == lifeloop.ContextPressureObserved
+// without is the queue of a client without one call.
+func (r *router) without(client, call string) []string {
+	return slices.DeleteFunc(r.soft.queue[client], func(queued string) bool { return queued == call })
 }
 
-// skip ends a call that its client did not get.
-func (r *router) skip(s *step, id, why string) {
-	c := r.hard.Calls[id]
-	r.soft.queue[c.Client] = slices.DeleteFunc(r.soft.queue[c.Client], func(queued string) bool { return queued == id })
-	r.end(s, c, outcome{status: lifeloop.Skipped, warnings: []string{why}})
-}
-
-// free says that a call is the next one of a client that is not busy.
+// free reports whether a call is the next one of its client, and the client is not
+// busy.
 func (r *router) free(c callRef) bool {
 	return r.soft.flying[c.Client] == "" && r.soft.queue[c.Client][0] == c.Call
 }
@@ -367,7 +384,7 @@ func (s *step) request(k *call) lifeloop.CallbackRequest {
 	}
 }
 
-// task is the session as documents name it; nil where one hook is all there is.
+// task is the session as documents name it; nil if one hook call is the only input.
 func (s *step) task() *string {
 	if s.cfg.OneHook {
 		return nil
@@ -375,7 +392,7 @@ func (s *step) task() *string {
 	return new(s.cfg.Session)
 }
 
-// returned folds the outcome of one dispatch. A late answer to a call that was
+// returned applies the outcome of one dispatch. A late answer to a call that was
 // given up is dropped.
 func (r *router) returned(s *step, in Returned) {
 	k, ok := r.hard.Calls[in.Call]
@@ -409,6 +426,9 @@ func (r *router) returned(s *step, in Returned) {
 		}
 	}
 	r.close(s, k)
+	if in.Renew != "" {
+		s.renewals.wanted(s, k, in.Renew)
+	}
 }
 
 func answerOf(k *call, r *lifeloop.CallbackResponse) Answered {
@@ -422,8 +442,8 @@ func answerOf(k *call, r *lifeloop.CallbackResponse) Answered {
 	for _, p := range r.ClientPayloads {
 		a.Payloads = append(a.Payloads, payloadFact(p))
 		if p.ClientID != k.Client {
-			// A client may use a name of its own; receipts name it as its owner
-			// configured it, and report the difference.
+			// A client may use another id in its payloads. Receipts use the
+			// configured id, and report the difference.
 			a.Warnings = append(a.Warnings, fmt.Sprintf("payload %s: client_id is %q, configured is %q", p.PayloadID, p.ClientID, k.Client))
 		}
 	}
@@ -469,17 +489,16 @@ func (r *router) close(s *step, k *call) {
 }
 
 // maxOpen is how many calls of a client may wait for the payload of an earlier
-// one, which is then given up.
+// call. If there are more, that payload is given up.
 const maxOpen = 1000
 
-// end ends a call, and issues the receipts that waited for it alone.
+// end ends a call, and issues the receipts that waited only for that call.
 func (r *router) end(s *step, k *call, o outcome) {
-	if k.Event == lifeloop.ReceiptEmitted {
-		// "receipt.emitted" never makes a receipt of its own.
+	if k.Event == lifeloop.ReceiptEmitted { // a call about receipt.emitted makes no receipt
 		s.record(CallOver{k.ID})
-		return
+	} else {
+		r.soft.over[k.ID] = o
 	}
-	r.soft.over[k.ID] = o
 	for open := r.hard.Open[k.Client]; len(open) > 0; open = r.hard.Open[k.Client] {
 		o, over := r.soft.over[open[0]]
 		if !over {
@@ -489,12 +508,15 @@ func (r *router) end(s *step, k *call, o outcome) {
 			return
 		}
 		delete(r.soft.over, open[0])
-		if c := r.hard.Calls[open[0]]; c.First != nil {
+		c := r.hard.Calls[open[0]]
+		r.skipReceipt(s, c.Client, c)
+		if c.First != nil {
 			r.again(s, c)
 		} else {
 			r.receipt(s, c, o)
 		}
 	}
+	r.skipReceipt(s, k.Client, nil)
 }
 
 // failQueued ends the calls that are still queued.
@@ -504,7 +526,8 @@ func (r *router) failQueued(s *step, why string) {
 	}
 }
 
-// failAll ends the queued calls, also those of receipt.emitted that this makes.
+// failAll ends the queued calls. The second round ends the calls about
+// receipt.emitted that the first one makes.
 func (r *router) failAll(s *step, class lifeloop.FailureClass, why string) {
 	for range 2 {
 		for _, c := range s.cfg.Clients {
@@ -523,7 +546,7 @@ func (r *router) fail(s *step, client string, class lifeloop.FailureClass, why s
 	}
 }
 
-// giveUp ends every call: the clients had their time.
+// giveUp ends every call, because the clients' time is over.
 func (r *router) giveUp(s *step) {
 	for _, c := range s.cfg.Clients {
 		if id, busy := r.soft.flying[c.ID]; busy {
@@ -536,13 +559,14 @@ func (r *router) giveUp(s *step) {
 		}
 		r.fail(s, c.ID, lifeloop.Timeout, "the session ended before the client was free")
 	}
-	for _, c := range s.cfg.Clients { // what receipt.emitted queued meanwhile
+	for _, c := range s.cfg.Clients { // the calls about receipt.emitted that were queued meanwhile
 		r.fail(s, c.ID, lifeloop.Timeout, "the session ended")
 	}
 }
 
-// failOpen gives the calls that a wrapper left open when it died the receipt
-// that is true of them: it is unknown whether their clients were called.
+// failOpen ends the calls that were open when a wrapper died. Their receipts say
+// what is known: whether the client was called or had answered, and which payloads
+// were lost.
 func (r *router) failOpen(s *step) {
 	for _, k := range slices.SortedFunc(maps.Values(r.hard.Calls), func(a, b *call) int { return cmp.Compare(a.N, b.N) }) {
 		if k.Answer == nil {
@@ -560,6 +584,9 @@ func (r *router) failOpen(s *step) {
 			}
 		}
 		r.close(s, k)
+	}
+	for _, client := range slices.Sorted(maps.Keys(r.hard.Skipped)) {
+		r.skipReceipt(s, client, nil)
 	}
 }
 

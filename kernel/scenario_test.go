@@ -2,6 +2,7 @@ package kernel_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -34,6 +35,8 @@ import (
 //	written HOOK | gone HOOK
 //	run … retries=2 max-retries=6 backoff=fixed:1s[:MAX] on=(model,…) fallback=(a,b) [missing=b] takes=a initial=2s inter=5s tool=1s session=1m idle=30s continuation every=3 rule=ID:on:severity:recoverable:REGEXP drift=3 zero-output on-limit=wait loop=3:10s:1m quit=2 by-turn success=(0,2) code=75:network
 //	output 100 [lines=N] [stream=N] ["text"] · fail model [code=ECONNRESET] [until=30s] · checkpoint T1 · launched [id=S2] · pause [ask] · resume · renew · stop-it
+//	run … profile=NAME[:CLIENT] [at=LEVEL] [cut] [no-store] [prints] [renewal=SUPPORT] [manual] [max=N] · renew [PROFILE] · answer CALL renew=PROFILE
+//	prepared RENEWAL TOKEN [expires=D] [fail=CLASS] · resumes-with RENEWAL TEXT [fail=CLASS] (TEXT may be a size)
 //	decided ASK yes|no [delay=D] [fail=CLASS] · crash [kept=N] · close
 //	wait 2s · exit code=0 signal=9 leftover=1 lost key · drained · abort 15 · stopped 19 · continued · launched · launch-failed 127 · output 100
 func TestScenarios(t *testing.T) {
@@ -180,6 +183,15 @@ var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
 		}
 		return in
 	},
+	"clients-ended": func(_ *world, d *datadriven.TestData) kernel.Input { // clients-ended [killed=(NAME,…)]
+		in := kernel.ClientsEnded{}
+		for _, a := range d.CmdArgs {
+			for i, name := range a.Vals {
+				in.Killed = append(in.Killed, kernel.Process{PID: 6001 + i, Name: name})
+			}
+		}
+		return in
+	},
 	"stopped":     func(w *world, d *datadriven.TestData) kernel.Input { return kernel.ChildStopped{Signal: w.number(d)} },
 	"continued":   func(*world, *datadriven.TestData) kernel.Input { return kernel.ChildContinued{} },
 	"ledger-lost": func(*world, *datadriven.TestData) kernel.Input { return kernel.LedgerLost{} },
@@ -194,7 +206,9 @@ var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
 	"resume": func(w *world, d *datadriven.TestData) kernel.Input {
 		return kernel.ResumeAsked{Ask: w.ask(), Reason: strings.TrimSpace(d.Input)}
 	},
-	"renew": func(w *world, _ *datadriven.TestData) kernel.Input { return kernel.RenewAsked{Ask: w.ask()} },
+	"renew":        (*world).renew,
+	"prepared":     (*world).prepared,
+	"resumes-with": (*world).continued,
 	"frame": func(w *world, d *datadriven.TestData) kernel.Input { // frame open|close ID [parent=P] [outcome=O]
 		in := kernel.FrameRequested{Ask: w.ask(), Open: d.CmdArgs[0].Key == "open", Frame: d.CmdArgs[1].Key}
 		w.words(d.CmdArgs[2:], map[string]func(string){
@@ -231,7 +245,7 @@ func (w *world) hook(d *datadriven.TestData) kernel.Input {
 	return kernel.HookCalled{Hook: fmt.Sprint("h", w.hooks), Call: call, Deadline: w.now.Add(wait)}
 }
 
-// words hands the value of each argument to its function.
+// words calls the function of each argument with its value.
 func (w *world) words(args []datadriven.CmdArg, set map[string]func(string)) {
 	for _, a := range args {
 		require.NotNil(w.t, set[a.Key], "unknown word %q", a.Key)
@@ -271,7 +285,7 @@ func (w *world) number(d *datadriven.TestData) int { return w.integer(d.CmdArgs[
 func (w *world) signals(source string, args []datadriven.CmdArg) []telemetry.Signal {
 	var words []word
 	for _, a := range args {
-		if slices.Contains([]string{"slot", "wait", "capacity"}, a.Key) { // of the hook itself
+		if slices.Contains([]string{"slot", "wait", "capacity"}, a.Key) { // these describe the hook itself
 			continue
 		}
 		words = append(words, word{a.Key, strings.Join(a.Vals, "")})
@@ -301,7 +315,8 @@ func (w *world) answer(d *datadriven.TestData) kernel.Input {
 		"payload": func(v string) {
 			r.ClientPayloads = append(r.ClientPayloads, payload(client, len(r.ClientPayloads)+1, strings.Split(v, ":")))
 		},
-		"key": func(v string) { last().IdempotencyKey = &v },
+		"renew": func(v string) { in.Renew = v },
+		"key":   func(v string) { last().IdempotencyKey = &v },
 		"expires": func(v string) {
 			at := w.now.Unix() + int64(w.integer(v))
 			last().ExpiresAtEpochS = &at
@@ -313,7 +328,8 @@ func (w *world) answer(d *datadriven.TestData) kernel.Input {
 	return in
 }
 
-// payload is placements:kind:body[:required]; a number as body is its size.
+// payload parses placements:kind:body[:required]. If body is a number, it is the
+// size of the body.
 func payload(client string, n int, p []string) lifeloop.PayloadEnvelope {
 	level := lifeloop.Preferred
 	if len(p) > 3 {
@@ -373,7 +389,7 @@ func (w *world) step(in kernel.Input) string {
 	return b.String()
 }
 
-// judge lets the views read what was recorded.
+// judge lets the views of L0 and HCP read what was recorded.
 func (w *world) judge(entries []kernel.Entry) {
 	for _, e := range entries {
 		read := e
@@ -383,15 +399,15 @@ func (w *world) judge(entries []kernel.Entry) {
 	}
 }
 
-// checkLaws holds after every single input of a scenario. The random worlds of
-// TestLaws are held to more, and to the same.
+// checkLaws checks the laws that hold after every single input of a scenario. The
+// random worlds of TestLaws are checked for these and for more.
 func checkLaws(t *testing.T, cfg kernel.Config, k *kernel.Kernel, entries []kernel.Entry, turn kernel.Turn) {
 	// Replay: folding what the ledger holds gives the kernel's hard state.
 	checkReplay(t, k, kernel.Replay(cfg, ledgered(t, entries)))
 	checkTurn(t, turn)
 }
 
-// ledgered is what a ledger that was given the entries gives back.
+// ledgered returns the entries as a ledger returns them, encoded and decoded.
 func ledgered(t require.TestingT, entries []kernel.Entry) iter.Seq[kernel.Entry] {
 	return func(yield func(kernel.Entry) bool) {
 		for _, e := range entries {
@@ -403,7 +419,7 @@ func ledgered(t require.TestingT, entries []kernel.Entry) iter.Seq[kernel.Entry]
 	}
 }
 
-// decoded is a fact as the ledger gives it back.
+// decoded is a fact as the ledger returns it.
 func decoded(t require.TestingT, f kernel.Fact) kernel.Fact {
 	kind, body, err := kernel.Encode(f)
 	require.NoError(t, err)
@@ -420,9 +436,9 @@ func checkReplay(t require.TestingT, k, replayed *kernel.Kernel) {
 	}
 }
 
-// checkTurn holds one turn against what the contract asks of any.
+// checkTurn checks one turn against what the contract requires of every turn.
 func checkTurn(t require.TestingT, turn kernel.Turn) {
-	// Account: nothing is done without a fact.
+	// No effect without a fact.
 	if len(turn.Effects) > 0 {
 		require.NotEmpty(t, turn.Facts, "an effect without a fact")
 	}
@@ -473,7 +489,14 @@ func factLine(f kernel.Fact) string {
 			line += " by " + e.Source + ":" + e.Detail
 		}
 		for _, c := range f.Calls {
-			line += " →" + c.Client + "(" + c.Call + ")"
+			line += " →" + c.Client + "(" + c.Call
+			if c.Replaces != "" {
+				line += " for " + c.Replaces
+			}
+			line += ")"
+		}
+		for _, client := range f.Skipped {
+			line += " skips " + client
 		}
 		return line
 	case kernel.ReceiptIssued:
@@ -493,6 +516,9 @@ func factLine(f kernel.Fact) string {
 		}
 		if f.Replay {
 			line += " again for " + f.Call
+		}
+		if s := f.Skipped; s != nil {
+			line += fmt.Sprintf(" %d events from %s to %s before %s", s.Events, s.First, s.Last, cmp.Or(f.Before, "the end"))
 		}
 		for _, p := range r.PayloadReceipts {
 			line += fmt.Sprintf(" [%s %s %s]", p.PayloadID, p.Placement, p.Status)
@@ -522,6 +548,22 @@ func effectLine(e kernel.Effect) string {
 		return "do hold {}"
 	case kernel.Continue:
 		return "do free {}"
+	case kernel.Launch:
+		line := fmt.Sprintf("do launch {Run:%s Number:%d Profile:%d Resume:%s}", e.Run, e.Number, e.Profile, e.Resume)
+		if e.Fresh {
+			line += " fresh"
+		}
+		return line
+	case kernel.Reply:
+		line := fmt.Sprintf("do reply {Ask:%s Failure:%s Why:%s}", e.Ask, e.Failure, e.Why)
+		if e.Renewal != "" {
+			line += " " + e.Renewal
+		}
+		return line
+	case kernel.ContinueRenewal:
+		return fmt.Sprintf("do continue %s with %s within %s", e.Renewal, e.Digest, e.Timeout)
+	case kernel.PrepareRenewal:
+		return fmt.Sprintf("do prepare %s by %s to leave %s within %s", e.Renewal, e.Profile, e.Session, e.Timeout)
 	case kernel.HookAnswer:
 		return fmt.Sprintf("do answer %s %s %s", e.Hook, e.Event, e.Context.Reveal())
 	}

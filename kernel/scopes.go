@@ -14,17 +14,17 @@ import (
 //	opened ──► starting ──► started ──► ending ──► ended
 //	              └────────────────────────┘
 //
-// Its id may be unknown at first; every bind and every change of it is a fact
-// with its reason. identity.go decides which scope a signal belongs to.
+// The id of a scope may be unknown at first. A fact records when it becomes known
+// or changes, with the reason. identity.go decides which scope a signal belongs to.
 type scopes struct {
 	hard struct {
-		Scope    int // the current one
+		Scope    int // number of the current scope
 		Sessions map[int]*harnessSession
 		Numbers  map[string]int // the scope that numbers the receipts of an id
 	}
 	soft struct {
 		refused map[string]bool   // ids of other sessions that sources named
-		gone    *telemetry.Signal // reported the end of a session whose turn has not ended
+		gone    *telemetry.Signal // the report of the end of a session whose turn has not ended
 		goneDue time.Time
 	}
 }
@@ -38,10 +38,11 @@ type harnessSession struct {
 	Reason   string // of session.ending
 	Ended    bool
 	Prompted bool  // it had a prompt
-	Receipts int64 // issued, where this scope numbers them
-	// Numbers is the scope that numbers this one's receipts: the first with its
-	// id, or of several in a row without an id, which count as one (DECISIONS
-	// L2). A harness session may be resumed, and cleared in place.
+	Receipts int64 // issued so far, if this scope numbers them
+	// Numbers is the scope that numbers the receipts of this one: the first scope
+	// with the same id (DECISIONS L2). Several scopes in a row without an id count
+	// as one. An id has several scopes if its harness session is resumed, or
+	// cleared in place.
 	Numbers int
 }
 
@@ -52,7 +53,8 @@ type (
 		Scope int    `json:"scope"`
 		ID    string `json:"id"`
 		Cause string `json:"cause"`
-		// Adopted says that it was live before the wrapper came.
+		// Adopted says that the harness session was live before the wrapper
+		// observed it.
 		Adopted bool `json:"adopted,omitempty"`
 	}
 	// Bound records that a scope's id became known or changed, and why.
@@ -75,13 +77,14 @@ func (HarnessSessionOpened) key() (string, bool) { return "harness_session_opene
 func (f HarnessSessionOpened) apply(k *Kernel) {
 	h := &k.scopes.hard
 	numbers := f.Scope
-	if before := h.Sessions[f.Scope-1]; before != nil && before.ID == "" {
+	if before := h.Sessions[f.Scope-1]; before != nil && before.ID == "" && f.ID == "" {
 		numbers = before.Numbers
 	}
 	h.Scope = f.Scope
 	h.Sessions[f.Scope] = &harnessSession{Numbers: numbers, Cause: f.Cause, Starting: f.Adopted, Started: f.Adopted}
 	k.scopes.name(f.Scope, f.ID)
 	k.pressure.fold("")
+	k.router.forgetKeys()
 }
 
 func (Bound) key() (string, bool)       { return "bound", false }
@@ -94,7 +97,7 @@ func newScopes() (c scopes) {
 	return c
 }
 
-// name gives a scope its id. The receipts of an id have one sequence.
+// name gives a scope its id. All receipts of one id share one sequence.
 func (c *scopes) name(scope int, id string) {
 	hs := c.hard.Sessions[scope]
 	hs.ID = id
@@ -124,13 +127,22 @@ func (c *scopes) observed(f Observed) {
 	}
 }
 
-func (c *scopes) receipt(scope int, sequence int64) {
-	first := c.hard.Sessions[c.hard.Sessions[scope].Numbers]
+// numbering is the scope that numbers a receipt. For a receipt with an id it is the
+// scope of that id, because the receipt's own scope may have another id by now.
+func (c *scopes) numbering(scope int, id *string) *harnessSession {
+	if id != nil && c.hard.Numbers[*id] != 0 {
+		return c.hard.Sessions[c.hard.Numbers[*id]]
+	}
+	return c.hard.Sessions[c.hard.Sessions[scope].Numbers]
+}
+
+func (c *scopes) receipt(scope int, id *string, sequence int64) {
+	first := c.numbering(scope, id)
 	first.Receipts = max(first.Receipts, sequence) // in older ledgers each scope numbered its own
 }
 
-func (c *scopes) nextReceipt(hs *harnessSession) int64 {
-	return c.hard.Sessions[hs.Numbers].Receipts + 1
+func (c *scopes) nextReceipt(scope int, id *string) int64 {
+	return c.numbering(scope, id).Receipts + 1
 }
 
 func (c *scopes) number() int                  { return c.hard.Scope }
@@ -145,8 +157,8 @@ func (c *scopes) id(scope int) *string {
 	return nil
 }
 
-// begun says that the current harness session has started, and identified that
-// its id is known.
+// begun reports whether the current harness session has started, and identified
+// whether its id is known.
 func (c *scopes) begun() bool      { return c.current() != nil && c.current().Started }
 func (c *scopes) identified() bool { return c.current() != nil && c.current().ID != "" }
 
@@ -159,8 +171,8 @@ func (c *scopes) known(id string) bool {
 	return false
 }
 
-// ended says whether a harness session of this id has ended and was not
-// started again.
+// ended reports whether a harness session of this id has ended and was not started
+// again.
 func (c *scopes) ended(id string) bool {
 	if hs := c.current(); hs.ID == id && !hs.Ended {
 		return false
@@ -184,7 +196,8 @@ func (c *scopes) prompted() string {
 	return ""
 }
 
-func (c *scopes) open(s *step, id, cause string, ev []lifeloop.Evidence) {
+// open begins a scope. h is the hook that reports it, or nil.
+func (c *scopes) open(s *step, id, cause string, ev []lifeloop.Evidence, h *hook) {
 	cause = cmp.Or(cause, "unknown")
 	s.record(HarnessSessionOpened{Scope: c.hard.Scope + 1, ID: id, Cause: cause})
 	if s.cfg.Observing {
@@ -193,19 +206,23 @@ func (c *scopes) open(s *step, id, cause string, ev []lifeloop.Evidence) {
 	if before := c.hard.Sessions[c.hard.Scope-1]; before != nil {
 		s.pressure.newScope(s, before.ID == id && id != "" && cause != "clear")
 	}
-	s.emit(emission{event: lifeloop.SessionStarting, evidence: ev, data: map[string]any{"cause": cause}})
+	s.slots.inside(s, h, s.emit(emission{event: lifeloop.SessionStarting, evidence: ev, data: map[string]any{"cause": cause}}), "")
 }
 
-// start emits session.started once. If the signal names no cause, it is the
-// cause of the scope.
+// start emits session.started once. If cause is empty, the event has the cause of
+// the scope.
 func (c *scopes) start(s *step, cause string, ev []lifeloop.Evidence, h *hook) {
 	hs := c.current()
 	if hs.Started || hs.Ending {
 		return
 	}
 	cause = cmp.Or(cause, hs.Cause, "unknown")
+	if hs.Cause == causeRenewal { // the harness does not know why it was started
+		cause = causeRenewal
+	}
 	s.slots.inside(s, h, s.emit(emission{event: lifeloop.SessionStarted, evidence: ev, data: map[string]any{"cause": cause}}), "")
 	s.health.earlyTroubles(s)
+	s.renewals.live(s)
 }
 
 // endScope ends the current harness session and everything that is open in it.
@@ -227,10 +244,10 @@ func (c *scopes) end(s *step, reason string, ev []lifeloop.Evidence) {
 	}
 }
 
-// lastRecords is how long the end of a session waits for that of its turn.
+// lastRecords is how long the end of a session waits for the end of its turn.
 const lastRecords = time.Second
 
-// gone ends the session as far as the harness reports it: the process may still
+// gone handles the harness's report that its session ends. The process may still
 // write, so session.ended waits for its exit, unless the harness continues with
 // another session.
 func (c *scopes) gone(s *step, sig telemetry.Signal) {
@@ -247,7 +264,7 @@ func (c *scopes) gone(s *step, sig telemetry.Signal) {
 		s.endScope(sig.Reason, by(sig))
 		return
 	}
-	// The hook may be faster than the record of how the last turn ended.
+	// The hook may come before the record of how the last turn ended.
 	if f := s.turns.top(); f != nil && !f.Ending && s.attempts.exit() == nil {
 		c.soft.gone, c.soft.goneDue = &sig, s.now.Add(lastRecords)
 		return

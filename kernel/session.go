@@ -30,17 +30,17 @@ type sessionMachine struct {
 		TimedOut   Timer     // the session's own timer that fired
 	}
 	soft struct {
-		pausedAt   time.Time // zero while no command paused it
-		eventAt    time.Time // of the newest fact or sign of life
+		pausedAt   time.Time // when the pause by a command began, or began to delay a retry; zero without a pause
+		eventAt    time.Time // time of the newest fact or sign of life
 		end        time.Time // hard.End on the clock of the steps
-		ledgerLost bool      // from then on the kernel causes nothing any more
+		ledgerLost bool      // the ledger is lost, so the kernel causes nothing any more
 		replayedTo time.Time // the time of the last replayed fact
-		closing    bool      // its wrapper died, and it is closed
+		closing    bool      // the wrapper died, and the session is being closed
 	}
 }
 
 type (
-	// Began is the first fact of every session: what this run is.
+	// Began is the first fact of every session. It describes this run.
 	Began struct {
 		SessionID      string   `json:"session_id"`
 		AdapterID      string   `json:"adapter_id"`
@@ -54,11 +54,12 @@ type (
 		PTY            bool     `json:"pty"`
 		Clients        []string `json:"clients"`
 		Policy         string   `json:"policy"` // "none" without one (DECISIONS G2)
-		// TokenDigest is of the session's token; empty where none was issued.
+		// TokenDigest is the digest of the session's token; empty if none was
+		// issued.
 		TokenDigest string `json:"session_token_digest,omitempty"`
 		// Budget bounds the attempts; nil where there is only one.
 		Budget *Budget `json:"budget,omitempty"`
-		// Meta is the owner's description of the session, passed on unread.
+		// Meta is the owner's description of the session, which is not interpreted.
 		Meta map[string]string `json:"meta,omitempty"`
 	}
 	// SessionMoved records a move of the session machine.
@@ -66,10 +67,10 @@ type (
 		From   session.State `json:"from"`
 		To     session.State `json:"to"`
 		Reason string        `json:"reason"`
-		// Failure is why a session was refused, if a requirement refused it.
+		// Failure is the class of an unmet requirement, if one refused the session.
 		Failure lifeloop.FailureClass `json:"failure_class,omitempty"`
 	}
-	// DeadlineSet records an instant that outlives a crash: the session's end.
+	// DeadlineSet records a time that must survive a crash: the session's end.
 	DeadlineSet struct {
 		Timer Timer     `json:"timer"`
 		At    time.Time `json:"at"`
@@ -80,8 +81,8 @@ type (
 		ElapsedMS int64  `json:"elapsed_ms"`
 		Tool      string `json:"tool,omitempty"` // the call that took too long
 	}
-	// CommandReceived records a command of the session socket that changed
-	// nothing else, or its refusal.
+	// CommandReceived records a command of the session socket that no other fact
+	// records, or its refusal.
 	CommandReceived struct {
 		What    string                `json:"what"`
 		Reason  string                `json:"reason,omitempty"` // given with the command
@@ -102,7 +103,7 @@ type (
 	// and is stopped once more.
 	PausedAgain struct{}
 	// Resumed records that another wrapper recovered the session. LastAt is the
-	// time of the last fact before; the earlier wrapper died then or later.
+	// time of the last fact before that; the earlier wrapper died then or later.
 	Resumed struct {
 		PID    int       `json:"pid"`
 		LastAt time.Time `json:"last_at"`
@@ -150,15 +151,16 @@ func (m *sessionMachine) state() session.State     { return m.hard.State }
 func (m *sessionMachine) is(st session.State) bool { return m.hard.State == st }
 func (m *sessionMachine) active() bool             { return m.is(session.Running) || m.is(session.Paused) }
 
-// began says whether the first fact was recorded.
+// began reports whether the first fact was recorded.
 func (m *sessionMachine) began() bool { return m.hard.Began.SessionID != "" }
 
-// pausedByCommand says that a command paused the session and none resumed it.
+// pausedByCommand reports whether a command paused the session and none resumed it.
 func (m *sessionMachine) pausedByCommand() bool { return m.hard.Paused }
 
-// pausedBySignal says that a signal stopped the harness, and no command did.
+// pausedBySignal reports whether a signal stopped the harness, and no command or
+// renewal paused the session.
 func (m *sessionMachine) pausedBySignal(k *Kernel) bool {
-	return m.is(session.Paused) && k.attempts.alive() && !m.hard.Paused
+	return m.is(session.Paused) && k.attempts.alive() && !m.hard.Paused && !k.renewals.pausing(k)
 }
 
 // timeout is the session's own timer that fired; empty while none did.
@@ -174,10 +176,38 @@ func (m *sessionMachine) closeLost()              { m.soft.closing = true }
 func (m *sessionMachine) closing() bool           { return m.soft.closing }
 func (m *sessionMachine) recorded(at time.Time)   { m.soft.eventAt = at }
 func (m *sessionMachine) arm(s *step)             { m.soft.end = s.timerAt(m.hard.End) }
-func (m *sessionMachine) replayed(at time.Time)   { m.soft.replayedTo = at }
 func (m *sessionMachine) lastReplayed() time.Time { return m.soft.replayedTo }
 
-// lives notes a sign of life that is older than the step.
+// replayed notes the time of a fact of the ledger.
+func (m *sessionMachine) replayed(e Entry) {
+	m.soft.replayedTo = e.At
+	switch e.Fact.(type) {
+	case PauseRequested:
+		m.soft.pausedAt = e.At
+	case ResumeRequested:
+		m.soft.pausedAt = time.Time{}
+	case AttemptEnded:
+		m.planned(e.At)
+	}
+}
+
+// planned notes that an attempt ended. A pause that is under way delays the next
+// attempt only from here on.
+func (m *sessionMachine) planned(now time.Time) {
+	if !m.soft.pausedAt.IsZero() {
+		m.soft.pausedAt = now
+	}
+}
+
+// pausedFor is how long a pause by a command has delayed the session so far.
+func (m *sessionMachine) pausedFor(now time.Time) (d time.Duration) {
+	if !m.soft.pausedAt.IsZero() {
+		d = now.Sub(m.soft.pausedAt)
+	}
+	return d
+}
+
+// lives notes a sign of life that came before this step.
 func (m *sessionMachine) lives(at time.Time) {
 	if at.After(m.soft.eventAt) {
 		m.soft.eventAt = at
@@ -186,7 +216,7 @@ func (m *sessionMachine) lives(at time.Time) {
 
 func (m *sessionMachine) move(s *step, to session.State, reason string) {
 	if err := session.Check(m.hard.State, to); err != nil {
-		panic("kernel: " + err.Error()) // a bug here, never a fault of the world
+		panic("kernel: " + err.Error()) // a bug of this package, whatever the input was
 	}
 	s.record(SessionMoved{From: m.hard.State, To: to, Reason: reason})
 }
@@ -236,6 +266,8 @@ func (m *sessionMachine) wake(s *step) {
 		s.attempts.stop(s, attempt.Timeout, string(which))
 	case s.recovery.planned() != nil:
 		s.recovery.giveUp(s, attempt.Timeout, string(which))
+	case s.renewals.between():
+		s.renewals.abandon(s, "the session's time is over")
 	}
 }
 
@@ -275,9 +307,11 @@ func (m *sessionMachine) pauseRefusal(s *step) string {
 		return "the session is " + string(m.hard.State)
 	case s.cfg.Observing, s.cfg.OneHook:
 		return "a session that is only observed cannot be paused"
+	case s.renewals.pausing(s.Kernel):
+		return "the session is being renewed"
 	case s.attempts.alive() && s.ending.stopping():
 		return "the harness is being ended"
-	case s.attempts.alive(), s.recovery.planned() != nil, s.recovery.asking():
+	case s.attempts.alive(), s.recovery.between():
 		return ""
 	case s.attempts.exit() == nil:
 		return "the harness is being started"
@@ -285,25 +319,16 @@ func (m *sessionMachine) pauseRefusal(s *step) string {
 	return "the harness has ended"
 }
 
-// resume continues what pause stopped, or a signal did.
+// resume continues a session that a command or a signal paused.
 func (m *sessionMachine) resume(s *step, in ResumeAsked) {
 	if why := m.resumeRefusal(s); why != "" {
 		s.refuseCommand("resume", in.Ask, in.Reason, lifeloop.StateConflict, why)
 		return
 	}
-	f := ResumeRequested{Reason: in.Reason}
-	var pause time.Duration
-	if !m.soft.pausedAt.IsZero() {
-		pause = s.now.Sub(m.soft.pausedAt)
-	}
-	if at := s.recovery.retryAt(); !at.IsZero() {
-		f.RetryAt = new(s.now.Add(at.Sub(s.now) + pause).UTC())
-	}
-	s.record(f)
-	s.recovery.arm(s)
+	pause := m.pausedFor(s.now)
+	m.resumeWait(s, in.Reason)
 	s.attempts.shift(pause, s.now)
 	s.activity.shift(pause, s.now)
-	m.soft.pausedAt = time.Time{}
 	s.restartDeadlines()
 	if s.attempts.alive() {
 		s.do(Continue{})
@@ -315,20 +340,34 @@ func (m *sessionMachine) resume(s *step, in ResumeAsked) {
 	s.do(Reply{Ask: in.Ask})
 }
 
+// resumeWait records the end of a pause, and delays the next attempt by the length
+// of the pause.
+func (m *sessionMachine) resumeWait(s *step, reason string) {
+	f := ResumeRequested{Reason: reason}
+	if at := s.recovery.retryAt(); !at.IsZero() {
+		f.RetryAt = new(s.now.Add(at.Sub(s.now) + m.pausedFor(s.now)).UTC())
+	}
+	s.record(f)
+	s.recovery.arm(s)
+	m.soft.pausedAt = time.Time{}
+}
+
 func (m *sessionMachine) resumeRefusal(s *step) string {
 	switch at := s.recovery.retryAt(); {
 	case m.hard.Paused, m.pausedBySignal(s.Kernel):
 		return ""
 	case !m.active():
 		return "the session is " + string(m.hard.State)
+	case s.renewals.pausing(s.Kernel):
+		return "no command paused the session: it is being renewed"
 	case m.is(session.Paused) && !at.IsZero():
 		return "no command paused the session: it waits for its next attempt until " + at.Format(time.RFC3339)
 	}
 	return "no command paused the session"
 }
 
-// unpause continues a paused harness that is about to be ended: a stopped
-// process receives no signal but KILL.
+// unpause continues a paused harness that is about to be ended, because a stopped
+// process handles no signal but KILL.
 func (m *sessionMachine) unpause(s *step, why string) {
 	s.record(ResumeRequested{Reason: why})
 	m.soft.pausedAt = time.Time{}
@@ -337,19 +376,19 @@ func (m *sessionMachine) unpause(s *step, why string) {
 	}
 }
 
-// beingEnded is the reason of a resumption that only serves to end the harness.
+// beingEnded is the reason for resuming a harness only to end it.
 const beingEnded = "the harness is being ended"
 
-// stopped follows a signal that stopped the harness.
+// stopped handles a signal that stopped the harness.
 func (m *sessionMachine) stopped(s *step, in ChildStopped) {
 	if m.is(session.Running) {
 		m.move(s, session.Paused, "stopped by "+signalName(in.Signal))
 	}
 }
 
-// continued follows a signal that continued the harness. If a command paused
-// the session, only a command may resume it, so the harness is stopped once
-// more. A late report of an earlier signal does no harm.
+// continued handles a signal that continued the harness. If a command paused the
+// session, only a command may resume it, so the harness is stopped once more. A
+// late report of an earlier signal does no harm.
 func (m *sessionMachine) continued(s *step) {
 	switch {
 	case m.pausedBySignal(s.Kernel):
@@ -367,11 +406,7 @@ func (m *sessionMachine) continued(s *step) {
 func (s *step) restartDeadlines() {
 	s.activity.restart(s.now)
 	s.health.restart(s)
-}
-
-// renew refuses a renewal: this version has none.
-func (s *step) renew(in RenewAsked) {
-	s.refuseCommand("renew", in.Ask, in.Reason, lifeloop.CapabilityUnsupported, "this version cannot renew a session")
+	s.renewals.restart(s.now)
 }
 
 // refuseCommand records and answers a command that is not carried out.
@@ -380,8 +415,8 @@ func (s *step) refuseCommand(what, ask, reason string, class lifeloop.FailureCla
 	s.do(Reply{Ask: ask, Failure: class, Why: why})
 }
 
-// shifted moves a time on by the length of a pause, but not beyond now: it may
-// have been reported during the pause.
+// shifted moves a time on by the length of a pause, but not beyond now, because the
+// time may be within the pause.
 func shifted(t time.Time, pause time.Duration, now time.Time) time.Time {
 	if t = t.Add(pause); t.After(now) {
 		return now

@@ -17,7 +17,7 @@ var signalNames = [...]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL
 func FatalSignals() map[string]int {
 	all := map[string]int{}
 	for n, name := range signalNames {
-		if name != "" && (n < 19 || n > 22) { // those stop it
+		if name != "" && (n < 19 || n > 22) { // the signals from 19 to 22 stop a process
 			all[name] = n
 		}
 	}

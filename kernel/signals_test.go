@@ -31,7 +31,7 @@ func parseSignals(base telemetry.Signal, now time.Time, words []word) ([]telemet
 		}
 		sig := base
 		begins, err := beginSignal(&sig, w, now)
-		if w.key == "window" && len(out) > 0 { // of a usage
+		if w.key == "window" && len(out) > 0 { // the window of a usage, not a new signal
 			begins = false
 		}
 		switch {
@@ -102,7 +102,7 @@ func beginSignal(s *telemetry.Signal, w word, now time.Time) (bool, error) {
 
 // setField sets a field of the signal before w.
 func setField(s *telemetry.Signal, w word, now time.Time) error {
-	text := map[string]*string{"path": &s.Path, "cause": &s.Cause, "version": &s.Version, "from": &s.From, "reason": &s.Reason, "turn": &s.Turn,
+	text := map[string]*string{"path": &s.Path, "cause": &s.Cause, "version": &s.Version, "from": &s.From, "origin": &s.Origin, "reason": &s.Reason, "turn": &s.Turn,
 		"outcome": (*string)(&s.Outcome), "error": (*string)(&s.Error), "name": &s.ToolName, "tool-error": &s.ToolError, "agent": &s.Agent, "side": &s.Side}
 	if field, ok := text[w.key]; ok {
 		*field = w.value

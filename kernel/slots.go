@@ -35,9 +35,10 @@ type hook struct {
 	id       string
 	call     telemetry.HookCall
 	deadline time.Time
-	scope    int // whose model reads its answer; 0 for another session's
-	// waitsFor are its calls that have not returned. Each waits for the earlier
-	// calls of its client until that time; zero once it has begun.
+	scope    int // the scope whose model reads the answer; 0 for a hook of another session
+	// waitsFor are the calls that the hook waits for. The time is until when a call
+	// may wait for earlier calls of its client; it is zero once the client is free
+	// for the call.
 	waitsFor  map[string]time.Time
 	patience  time.Time // the end of those waits
 	answered  bool
@@ -56,12 +57,12 @@ type (
 		Payloads  int    `json:"payloads"`
 		Delivered bool   `json:"delivered"`
 	}
-	// Placing records that payloads are about to be given to a hook's slot.
+	// Placing records that payloads are about to be written into a hook's slot.
 	Placing struct {
 		Hook  string      `json:"hook"`
 		Event string      `json:"event"`
 		Slot  string      `json:"slot"`
-		Frame string      `json:"frame,omitempty"` // of the harness; none at the start of its session
+		Frame string      `json:"frame,omitempty"` // of the harness; empty at the start of its session
 		Bytes int         `json:"bytes"`           // of the whole transport envelope
 		Items []placedRef `json:"items"`
 	}
@@ -126,14 +127,14 @@ func (l *slots) called(s *step, in HookCalled) {
 	}
 }
 
-// called says that a hook was called, and not the status line, which comes by
-// the same way.
+// called reports whether a call is from a hook, and not from the status line, which
+// arrives in the same way.
 func called(call telemetry.HookCall) bool {
 	return !slices.ContainsFunc(call.Signals, func(sig telemetry.Signal) bool { return sig.Source == statuslineSource })
 }
 
-// adopt takes as given what must have happened before the only hook of a
-// session. What the hook itself reports is emitted, and nothing else.
+// adopt records what must have happened before the only hook of a session, without
+// events for it. Events are emitted only for what the hook itself reports.
 func (s *step) adopt(call telemetry.HookCall) {
 	began := HarnessSessionOpened{Scope: 1, ID: call.Session, Cause: "unknown", Adopted: true}
 	for _, sig := range call.Signals {
@@ -152,9 +153,9 @@ func (s *step) adopt(call telemetry.HookCall) {
 	}
 }
 
-// inside makes a hook with a slot wait for the calls of one of its events. They
-// take their turn in the queues of their clients. When the hook is over, it opens
-// a frame, if one is given.
+// inside makes a hook with a slot wait for the calls of one of its events. The
+// calls keep their places in the queues of their clients. If a frame is given, it
+// is opened when the hook is over.
 func (l *slots) inside(s *step, h *hook, calls []callRef, frame string) {
 	if h == nil {
 		return
@@ -171,7 +172,8 @@ func (l *slots) inside(s *step, h *hook, calls []callRef, frame string) {
 	}
 }
 
-// dispatched lets the hooks that wait for a call wait until their deadlines.
+// dispatched lets the hooks that wait for this call wait for its answer until their
+// deadlines.
 func (l *slots) dispatched(call string) {
 	for _, h := range l.soft.hooks {
 		if _, waits := h.waitsFor[call]; waits {
@@ -180,7 +182,7 @@ func (l *slots) dispatched(call string) {
 	}
 }
 
-// returned answers the hooks that waited for this call last.
+// returned answers the hooks that now wait for no other call.
 func (l *slots) returned(s *step, call string) {
 	for h := range l.unanswered {
 		if _, waits := h.waitsFor[call]; !waits {
@@ -193,8 +195,8 @@ func (l *slots) returned(s *step, call string) {
 	}
 }
 
-// next is the earliest deadline of a hook, of a client that must be free for
-// it, and of a waiting payload.
+// next is the earliest of these times: the deadline of a hook, the end of its wait
+// for a busy client, and the expiry of a waiting payload.
 func (l *slots) next(*Kernel) (at time.Time) {
 	for _, h := range l.soft.hooks {
 		if h.answered {
@@ -206,7 +208,7 @@ func (l *slots) next(*Kernel) (at time.Time) {
 		}
 	}
 	for _, p := range l.soft.waiting {
-		if p.expires != nil && p.hook == "" { // in an answer it cannot be taken back
+		if p.expires != nil && p.hook == "" { // a payload in an answer cannot be withdrawn
 			at = sooner(at, time.Unix(*p.expires, 0))
 		}
 	}
@@ -222,11 +224,11 @@ func (l *slots) wake(s *step) {
 			l.answer(s, h)
 		}
 	}
-	l.giveUpIf(s, "expired", func(p *parcel) bool { return p.expires != nil && s.due(time.Unix(*p.expires, 0)) })
+	l.giveUpIf(s, expired, func(p *parcel) bool { return p.expires != nil && s.due(time.Unix(*p.expires, 0)) })
 }
 
-// leaveBusy stops waiting for clients that are still busy with earlier events. Their
-// calls stay in order; they have lost this slot.
+// leaveBusy stops waiting for clients that are still busy with earlier events. The
+// calls stay in order in their queues, but miss this slot.
 func (l *slots) leaveBusy(s *step, h *hook) {
 	maps.DeleteFunc(h.waitsFor, func(_ string, turn time.Time) bool { return s.due(turn) })
 	if len(h.waitsFor) == 0 {
@@ -234,7 +236,7 @@ func (l *slots) leaveBusy(s *step, h *hook) {
 	}
 }
 
-// answer answers a hook with the payloads that fit its slot by now.
+// answer answers a hook with the waiting payloads that fit its slot.
 func (l *slots) answer(s *step, h *hook) {
 	if h.call.Slot != "" && s.attempts.exit() == nil && !s.session.ledgerLost() {
 		l.fill(s, h)
@@ -258,13 +260,13 @@ func (l *slots) answer(s *step, h *hook) {
 	s.do(HookAnswer{Hook: h.id, Event: h.call.Event, Context: context})
 }
 
-// closed folds how a hook ended. An empty answer ended its hook already.
+// closed handles the end of a hook. A hook with an empty answer has ended already.
 func (l *slots) closed(s *step, in HookClosed) {
 	h := l.soft.hooks[in.Hook]
 	if h == nil {
 		return
 	}
-	delivered := in.Delivered && h.answered // else the harness left before the answer
+	delivered := in.Delivered && h.answered // else the harness ended the hook before the answer
 	h.answered = true
 	l.over(s, h, delivered)
 }

@@ -106,10 +106,13 @@ func (s *step) refuse(why string, class lifeloop.FailureClass) {
 	s.session.reject(s, why, class)
 }
 
-// claims is the adapter's manifest without what this launch, or the only call of
-// a hook, cannot have.
+// claims is the adapter's manifest without the capabilities that this launch lacks,
+// that a single hook call cannot have, or that need a profile which is not active.
 func (s *step) claims() lifeloop.Manifest {
 	m := s.cfg.Manifest
+	if m.Renewal != nil {
+		m = negotiate.Within(m, s.cfg.profiles()...)
+	}
 	if s.cfg.OneHook {
 		m = negotiate.OneCall(m)
 	}

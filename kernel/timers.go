@@ -65,7 +65,7 @@ func (a *attempts) next(k *Kernel) time.Time {
 	return sooner(at, a.examination())
 }
 
-// examination is when rules see the part of a line that came so far.
+// examination is when the rules are checked against an incomplete line.
 func (a *attempts) examination() time.Time {
 	if a.soft.watch == nil || a.soft.watch.Oldest().IsZero() {
 		return time.Time{}

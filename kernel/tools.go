@@ -13,14 +13,14 @@ import (
 //	tool start ──► in flight ──► past
 //	tool end ────────────────────▲
 
-// A toolCall is one in flight.
+// A toolCall is a call in flight.
 type toolCall struct {
 	name  string
 	began time.Time
 }
 
 type (
-	// ToolCalled and ToolReturned record the harness's own call of a tool: its
+	// ToolCalled and ToolReturned record the harness's own call of a tool: the
 	// name, and only digest and size of arguments and result (DECISIONS F1).
 	ToolCalled struct {
 		Tool string           `json:"tool"` // the call's id
@@ -41,8 +41,9 @@ func (ToolCalled) apply(*Kernel)         {}
 func (ToolReturned) key() (string, bool) { return "tool_returned", false }
 func (ToolReturned) apply(*Kernel)       {}
 
-// maxTools bounds the calls in flight, which are far fewer, and the memory of
-// calls that are over: sources report the same turn at about one time.
+// maxTools bounds the calls in flight, which are far fewer, and the memory of calls
+// that are over. It is enough because sources report the same turn at about the
+// same time.
 const maxTools = 1000
 
 // shift moves the timers of the calls in flight on by the length of a pause.
@@ -53,7 +54,7 @@ func (a *activity) shift(pause time.Duration, now time.Time) {
 	}
 }
 
-// tool folds what a signal of the current harness session says of tools.
+// tool handles what a signal of the current harness session says about tools.
 func (a *activity) tool(s *step, sig telemetry.Signal) {
 	switch sig.Kind {
 	case telemetry.ToolStart:
@@ -64,7 +65,7 @@ func (a *activity) tool(s *step, sig telemetry.Signal) {
 		clear(a.soft.flying)
 	case telemetry.UsageSeen:
 		// The model answered, so the harness does not wait for a limit any more.
-		if a.is(limitWait) || a.is(wedged) {
+		if a.is(limitWait) && s.attempts.answers(sig) || a.is(wedged) {
 			a.signal(s, working, sig)
 		}
 	}
@@ -80,7 +81,7 @@ func (a *activity) called(s *step, sig telemetry.Signal) {
 	s.attempts.tool(s, sig.ToolName, sig.Args)
 }
 
-// returned records a result, once, and also one whose call was missed.
+// returned records the result of a call once, even if the call itself was missed.
 func (a *activity) returned(s *step, sig telemetry.Signal) {
 	s.attempts.worked()
 	if sig.Tool == "" || a.soft.past[sig.Tool] {
@@ -105,7 +106,8 @@ func (a *activity) remember(id string) {
 	}
 }
 
-// toolBegan is when the oldest call in flight began, or the user let it begin.
+// toolBegan is when the oldest call in flight began, or when the harness last
+// stopped needing input, if that is later.
 func (a *activity) toolBegan() time.Time {
 	_, call := a.oldest()
 	if call.began.Before(a.soft.freed) {

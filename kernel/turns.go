@@ -9,9 +9,9 @@ import (
 	"lifeloop/telemetry"
 )
 
-// turns are the frames: one for each prompt of the user, whichever source
-// reports it first (DECISIONS, Stories), and those that clients open below them
-// (nested.go). At most one frame of the harness is open. Its events are
+// turns are the frames: one for each prompt, whichever source reports it first
+// (DECISIONS, Stories), and those that clients open below them (nested.go). A prompt
+// that the harness makes itself opens a frame too (DECISIONS, L22). At most one frame of the harness is open. Its events are
 //
 //	frame.opening ──► frame.opened ──► frame.ending ──► frame.ended
 //
@@ -29,7 +29,7 @@ import (
 type turns struct {
 	hard struct {
 		Frames []frame         // open, outermost first
-		Past   map[string]bool // names of closed turns and frames, the newest 10,000
+		Past   map[string]bool // names of closed turns and frames, the newest maxPast
 		PastIn []string
 		// Prompts counts the harness's frames.
 		Prompts int
@@ -60,12 +60,13 @@ type prompt struct {
 	opened  time.Time // when its frame was opened
 	at      time.Time // when it was made, by the clock of its source
 	sources []string  // that reported it
-	named   bool      // one of them has a name for the turn
+	named   bool      // one of the sources has a name for the turn
 }
 
 type frame struct {
 	ID      string
 	Turn    string
+	Origin  string // empty if the user began it
 	Parent  string // empty for a top-level frame
 	Client  bool   // opened by a client
 	Opened  bool   // frame.opened was emitted
@@ -74,8 +75,8 @@ type frame struct {
 	Failure lifeloop.FailureClass
 }
 
-// FrameAdopted begins a frame that was open before the wrapper came, or gives
-// an open one the harness's name for its turn.
+// FrameAdopted begins a frame that was open before the wrapper observed it, or
+// gives an open frame the harness's name for its turn.
 type FrameAdopted struct {
 	Frame string `json:"frame"`
 	Turn  string `json:"turn"`
@@ -92,11 +93,14 @@ func (f FrameAdopted) apply(k *Kernel) {
 }
 
 const (
-	// idleSettles is how long an idle harness whose turn has not stopped is given
-	// to say why, before the turn counts as interrupted.
+	// idleSettles is how long a harness may be idle in a turn that has not stopped,
+	// before the turn counts as interrupted. A source may report the real reason in
+	// this time.
 	idleSettles = time.Second
-	// pastLimit bounds the memory of names that are used once.
-	pastLimit = 10_000
+	// maxPast bounds the memory of names that may be used only once. That is
+	// enough, because a source that repeats a prompt is not hundreds of turns
+	// behind the others.
+	maxPast = 1000
 )
 
 func newTurns() (t turns) {
@@ -108,8 +112,9 @@ func (t *turns) observed(f Observed) {
 	r := f.Record
 	switch r.Event {
 	case lifeloop.FrameOpening:
-		turn, _ := r.Data["turn"].(string)
-		fr := frame{ID: r.FrameContext.FrameID, Turn: turn, Client: f.ByClient()}
+		fr := frame{ID: r.FrameContext.FrameID, Client: f.ByClient()}
+		fr.Turn, _ = r.Data["turn"].(string)
+		fr.Origin, _ = r.Data["origin"].(string)
 		if p := r.FrameContext.ParentFrameID; p != nil {
 			fr.Parent = *p
 		}
@@ -146,7 +151,7 @@ func (t *turns) remember(name string) {
 	}
 	h.Past[name] = true
 	h.PastIn = append(h.PastIn, name)
-	if len(h.PastIn) > pastLimit {
+	if len(h.PastIn) > maxPast {
 		delete(h.Past, h.PastIn[0])
 		h.PastIn = h.PastIn[1:]
 	}
@@ -188,9 +193,10 @@ func (t *turns) frameOf(turn string) *frame {
 	return nil
 }
 
-// frameFor is the open frame that a stop or an end is about. Without a turn
-// that is the open frame, unless the record is older than it: the end of the
-// previous turn may be written after the next prompt was sent.
+// frameFor is the open frame that a stop or an end is about. A signal without a
+// turn is about the harness's open frame, unless the record is older than that
+// frame. The end of the previous turn may be written after the next prompt was
+// sent.
 func (t *turns) frameFor(sig telemetry.Signal) *frame {
 	if sig.Turn != "" {
 		return t.frameOf(sig.Turn)
@@ -205,8 +211,9 @@ func (t *turns) frameFor(sig telemetry.Signal) *frame {
 func (t *turns) isOpen(id string) bool { return t.frame(id).ID == id }
 func (t *turns) prompts() int          { return t.hard.Prompts }
 
-// unfinished says what its last turn lacks for an observed session to be
-// complete; empty if it lacks nothing. An interruption is the user's choice.
+// unfinished says why the last turn of an observed session is not complete; it is
+// empty if the turn is complete. An interrupted turn is complete, because the user
+// chose to interrupt it.
 func (t *turns) unfinished(last telemetry.Outcome) string {
 	if f := t.top(); f != nil {
 		last = telemetry.Outcome(f.Outcome)
@@ -236,7 +243,7 @@ func (t *turns) launching() {
 	t.soft.state, t.soft.answered, t.soft.idleAt = turnNone, false, time.Time{}
 }
 
-// signal folds a signal of the current harness session.
+// signal applies a signal of the current harness session.
 func (t *turns) signal(s *step, sig telemetry.Signal, h *hook) {
 	if sig.Kind == telemetry.Alive && sig.Session == "" {
 		s.activity.sign(s, ActivitySeen{Source: sig.Source})
@@ -303,7 +310,7 @@ func (t *turns) notIdle() {
 	}
 }
 
-// gap reports a hole in the harness's own sequence, and fills nothing in:
+// gap reports a gap in the harness's own sequence numbers, and does not fill it:
 // "Lifeloop does not silently reconstruct lost receipts."
 func (t *turns) gap(s *step, sig telemetry.Signal) {
 	if sig.Missing == nil {
@@ -313,8 +320,8 @@ func (t *turns) gap(s *step, sig telemetry.Signal) {
 		"source": sig.Source, "missing_from": sig.Missing[0], "missing_to": sig.Missing[1]}})
 }
 
-// provesOpen opens a frame when the model works in it before its hook was seen
-// to end: the hook's process may be slower than the model.
+// provesOpen opens a frame if the model already works in it, although its hook was
+// not seen to end. The hook's process may be slower than the model.
 func (t *turns) provesOpen(s *step, sig telemetry.Signal) {
 	switch sig.Kind {
 	case telemetry.UsageSeen, telemetry.ToolStart, telemetry.ToolEnd:
@@ -324,9 +331,9 @@ func (t *turns) provesOpen(s *step, sig telemetry.Signal) {
 	}
 }
 
-// late says that a record is about the past: a prompt that has its frame (the
-// transcript repeats the hook, and steering repeats the turn), or work from
-// before the harness became idle, which was written after it.
+// late reports whether a record is about the past. A prompt is about the past if it
+// already has a frame: the transcript repeats the hook, and steering repeats the
+// turn. Work is about the past if it is older than the newest idle state.
 func (t *turns) late(sig telemetry.Signal) bool {
 	switch sig.Kind {
 	case telemetry.Prompt:
@@ -337,12 +344,12 @@ func (t *turns) late(sig telemetry.Signal) bool {
 	return false
 }
 
-// repeated says that another source has reported this prompt, and one of the
-// two has no name for the turn. Each source reports each prompt once, in order.
-// So this one is the prompt of the open frame, if its model has not stopped,
-// and a past one, if the newest prompt is later. A name is given to the frame.
-// A prompt without a name continues a stopped turn, if a source has reported that
-// the turn continues.
+// repeated reports whether another source has already reported this prompt, where
+// one of the two has no name for the turn. Each source reports each prompt once, in
+// order. So the prompt is that of the open frame, if its model has not stopped, or
+// a past one, if the newest prompt is later. The open frame receives the name. A
+// prompt without a name continues a stopped turn, if a source has reported that the
+// turn continues.
 func (t *turns) repeated(s *step, sig telemetry.Signal) bool {
 	if sig.Kind != telemetry.Prompt {
 		return false
@@ -399,9 +406,13 @@ func (t *turns) opening(s *step, sig telemetry.Signal, h *hook) {
 	}
 	t.soft.answered, t.soft.state = false, turnAsked
 	if s.activity.is(working) {
-		t.soft.state = turnWorking // reported before the hook of the prompt
+		t.soft.state = turnWorking // the work was reported before the hook of the prompt
 	}
-	calls := s.emit(emission{event: lifeloop.FrameOpening, frame: id, evidence: ev, data: map[string]any{"turn": sig.Turn}})
+	data := map[string]any{"turn": sig.Turn}
+	if sig.Origin != "" {
+		data["origin"] = sig.Origin
+	}
+	calls := s.emit(emission{event: lifeloop.FrameOpening, frame: id, evidence: ev, data: data})
 	if h != nil {
 		s.slots.inside(s, h, calls, id)
 		return
@@ -460,21 +471,21 @@ func (t *turns) next(*Kernel) (at time.Time) {
 	return at
 }
 
-// wake ends a turn that did not say why it is idle.
+// wake ends a turn that stayed idle without a reported reason.
 func (t *turns) wake(s *step) {
 	if f := t.top(); f != nil {
 		t.endIdle(s, f.ID)
 	}
 }
 
-// endIdle ends a turn that was idle without having stopped: interrupted, unless
-// the harness reports an interruption otherwise.
+// endIdle ends a turn that was idle without having stopped. Its outcome is
+// interrupted, unless the idle signal names another one.
 func (t *turns) endIdle(s *step, id string) {
 	t.endFrame(s, id, string(cmp.Or(t.soft.idleBy.Outcome, telemetry.Interrupted)), "", by(t.soft.idleBy))
 }
 
-// endFrame emits frame.ended, and before it what was not emitted yet, on the
-// same evidence.
+// endFrame emits frame.ended, and before it those events of the frame that were not
+// emitted yet, with the same evidence.
 func (t *turns) endFrame(s *step, id, outcome string, failure lifeloop.FailureClass, ev []lifeloop.Evidence) {
 	t.closeInner(s, id, ev)
 	client := t.frame(id).Client
@@ -486,7 +497,7 @@ func (t *turns) endFrame(s *step, id, outcome string, failure lifeloop.FailureCl
 	if !t.frame(id).Ending {
 		s.frameEnding(id, outcome, failure, ev)
 	}
-	s.emit(emission{event: lifeloop.FrameEnded, frame: id, evidence: ev, data: outcomeData(outcome, failure)})
+	s.emit(emission{event: lifeloop.FrameEnded, frame: id, evidence: ev, data: t.frame(id).data(outcome, failure)})
 	if !client {
 		s.health.turnEnded(s)
 		s.books.save(s)
@@ -498,17 +509,24 @@ func (t *turns) endFrame(s *step, id, outcome string, failure lifeloop.FailureCl
 // openFrame emits frame.opened once.
 func (s *step) openFrame(id string, ev []lifeloop.Evidence) {
 	if f := s.turns.frame(id); f.ID == id && !f.Opened {
-		s.emit(emission{event: lifeloop.FrameOpened, frame: id, evidence: ev})
+		s.emit(emission{event: lifeloop.FrameOpened, frame: id, evidence: ev, data: f.data("", "")})
 	}
 }
 
 func (s *step) frameEnding(id, outcome string, failure lifeloop.FailureClass, ev []lifeloop.Evidence) {
 	s.openFrame(id, ev)
-	s.emit(emission{event: lifeloop.FrameEnding, frame: id, evidence: ev, data: outcomeData(outcome, failure)})
+	s.emit(emission{event: lifeloop.FrameEnding, frame: id, evidence: ev, data: s.turns.frame(id).data(outcome, failure)})
 }
 
-func outcomeData(outcome string, failure lifeloop.FailureClass) map[string]any {
+// data is the data of the frame's events after the first.
+func (f *frame) data(outcome string, failure lifeloop.FailureClass) map[string]any {
+	if f.Origin == "" && outcome == "" && failure == "" {
+		return nil
+	}
 	data := map[string]any{}
+	if f.Origin != "" {
+		data["origin"] = f.Origin
+	}
 	if outcome != "" {
 		data["outcome"] = outcome
 	}
@@ -526,10 +544,10 @@ func (t *turns) closeAll(s *step, ev []lifeloop.Evidence) {
 	}
 }
 
-// close ends a frame whose end no source reported. If its model stopped, it
-// has that outcome; if the harness went idle, that of endIdle. It completed if
-// its newest model call was an answer and the harness was not ended. Otherwise
-// it was abandoned.
+// close ends a frame whose end no source reported. A frame whose model stopped with
+// an outcome has that outcome. A frame whose harness is idle has the outcome of
+// endIdle. A frame is completed if its newest model call was an answer and nothing
+// else ended the harness. Otherwise it is abandoned.
 func (t *turns) close(s *step, id string, ev []lifeloop.Evidence) {
 	f := t.frame(id)
 	switch {
@@ -544,8 +562,8 @@ func (t *turns) close(s *step, id string, ev []lifeloop.Evidence) {
 	}
 }
 
-// compacted ends a frame that had stopped, if the compaction is of another
-// turn: that turn could not have begun in it.
+// compacted ends a frame that had stopped, if the compaction belongs to another
+// turn: that turn cannot have begun while the frame was open.
 func (t *turns) compacted(s *step, sigs []telemetry.Signal) {
 	f := t.top()
 	if f == nil || !f.Ending {
@@ -559,7 +577,8 @@ func (t *turns) compacted(s *step, sigs []telemetry.Signal) {
 	}
 }
 
-// class is the contract's class of a typed error; a message is never read.
+// class is the contract's failure class of a typed error. Error messages are never
+// read.
 func class(e telemetry.ErrorKind, o telemetry.Outcome) lifeloop.FailureClass {
 	if _, c := consequences(e); c != "" || o != telemetry.Failed {
 		return c

@@ -37,7 +37,7 @@ func (a *attempts) judge(s *step) verdict {
 		return fail(a.soft.stopWhy, a.soft.detail, "the timer "+a.soft.detail)
 	case a.soft.stopWhy != "":
 		v = fail(a.soft.stopWhy, a.soft.detail, "stopped for "+string(a.soft.stopWhy))
-		if rule, broken := a.soft.watch.Broken(); broken && rule.Stops() { // the gravest of all that it wrote
+		if rule, broken := a.soft.watch.Broken(); broken && rule.Stops() { // the most severe rule that the output broke
 			v = fail(attempt.Guardrail, rule.ID, v.evidence)
 			v.Final = true
 		}
@@ -48,8 +48,8 @@ func (a *attempts) judge(s *step) verdict {
 	case e.Lost, e.OutputLost && e.Code == 0 && e.Signal == 0:
 		return fail(attempt.Fatal, a.endReason(), a.endReason())
 	case a.succeeded(s, &v):
-	case e.Signal == sigINT && e.Interrupted:
-		return fail(attempt.Aborted, "", a.endReason()+" after the interrupt key") // any other SIGINT is how a program failed
+	case e.Interrupted && (e.Signal == sigINT || e.Code == 128+sigINT):
+		return fail(attempt.Aborted, "", a.endReason()+" after the interrupt key") // any other SIGINT counts as a failure of the program
 	case a.soft.turn == telemetry.Interrupted && e.Signal == 0:
 		return fail(attempt.Aborted, "", "the last turn was interrupted, "+a.endReason())
 	case a.soft.failure != nil:
@@ -83,14 +83,14 @@ func notStarted(e *Exited) verdict {
 	return v
 }
 
-// succeeded says whether the harness ended with success, and by what evidence.
+// succeeded reports whether the harness ended with success, and by what evidence.
 func (a *attempts) succeeded(s *step, v *verdict) bool {
 	e, ends, turn := a.hard.Exit, s.cfg.Ends, a.soft.turn
 	v.evidence = a.endReason()
 	switch {
 	case e.Signal != 0, ends.Success == nil && e.Code != 0, ends.Success != nil && !ends.Success[e.Code]:
 		return false
-	case ends.ByTurn && turn != "" && !s.session.ledgerLost(): // after that not every turn was seen
+	case ends.ByTurn && turn != "" && !s.session.ledgerLost(): // once the ledger is lost, turns may have been missed
 		v.evidence = "the last turn " + string(turn) + ", exit " + strconv.Itoa(e.Code)
 		return turn == telemetry.Completed
 	}
@@ -98,8 +98,8 @@ func (a *attempts) succeeded(s *step, v *verdict) bool {
 }
 
 // checkRules checks the rules that wait for the end of the attempt, unless it
-// failed before it wrote anything. A rule that no other attempt can satisfy is
-// graver than how the attempt ended.
+// failed before it wrote anything. A broken rule that is unrecoverable takes
+// precedence over how the attempt ended.
 func (a *attempts) checkRules(s *step, v verdict) verdict {
 	if v.Cause != "" && a.soft.bytes == 0 {
 		return v
@@ -136,15 +136,15 @@ func consequences(e telemetry.ErrorKind) (attempt.Cause, lifeloop.FailureClass) 
 		return attempt.Fatal, lifeloop.OperatorRequired
 	case telemetry.ErrInvalidRequest:
 		return attempt.Fatal, lifeloop.InvalidRequest
-	case telemetry.ErrContextFull: // by the conversation, not by the command line
+	case telemetry.ErrContextFull: // the conversation fills it, not the command line
 		return attempt.Model, lifeloop.InvalidRequest
 	case "", telemetry.ErrUnknown:
 	}
 	return "", ""
 }
 
-// failureClass is the class of a cause in receipts.
-// e is nil where no launch had ended.
+// failureClass is the class of a cause in receipts. e is nil if no launch has
+// ended.
 func failureClass(c attempt.Cause, e *Exited) lifeloop.FailureClass {
 	switch c {
 	case attempt.Timeout:
@@ -153,7 +153,7 @@ func failureClass(c attempt.Cause, e *Exited) lifeloop.FailureClass {
 		switch {
 		case e != nil && e.NotStarted:
 			return lifeloop.AdapterUnavailable
-		case c == attempt.Fatal && e != nil && (e.Lost || e.OutputLost): // on our side
+		case c == attempt.Fatal && e != nil && (e.Lost || e.OutputLost): // the wrapper's side failed
 			return lifeloop.InternalError
 		case c == attempt.Fatal:
 			return lifeloop.OperatorRequired

@@ -8,10 +8,10 @@ import (
 	"lifeloop/telemetry"
 )
 
-// This file compares the harness's version with those that the claims were
-// tested with (DECISIONS L8). An untested version may write its records
-// otherwise, so capabilities that rest on records are only partial until they
-// are seen in this launch. That is one fact, and one event of the session.
+// This file compares the harness's version with those that the claims were tested
+// with (DECISIONS L8). An untested version may write its records differently, so
+// capabilities that rest on records are only partial until they are seen in this
+// launch. One fact records this, and one event of the session reports it.
 
 type (
 	// VersionSeen records the harness's version, and what is unproven of one that
@@ -24,8 +24,8 @@ type (
 		Unproven []string `json:"unproven,omitempty"` // capabilities
 	}
 	// CapabilityProven records that the harness itself caused the event of an
-	// unproven capability, which is worth what was claimed again. Proven counts
-	// such capabilities of this launch, and Unproven those that are left.
+	// unproven capability, which then has its claimed support again. Proven counts
+	// such capabilities of this launch, and Unproven those that are still unproven.
 	CapabilityProven struct {
 		Capability string           `json:"capability"`
 		Support    lifeloop.Support `json:"support"`
@@ -61,9 +61,9 @@ func (f CapabilityProven) apply(k *Kernel) {
 	h.Support[f.Capability], h.Proven = f.Support, f.Proven
 }
 
-// dialect are the capabilities that rest on how a harness writes its records
-// or calls its hooks, and that clients need most. Each is an event, and that
-// event by the harness proves it.
+// dialect are the capabilities that rest on how a harness writes its records or
+// calls its hooks, and that clients need most. Each is an event, and is proven when
+// the harness causes that event.
 var dialect = []lifeloop.Event{
 	lifeloop.FrameOpening, lifeloop.FrameOpened, lifeloop.ContextPressureObserved, lifeloop.ContextCompacted, lifeloop.FrameEnded,
 }
@@ -71,16 +71,16 @@ var dialect = []lifeloop.Event{
 // maxVersions bounds how many versions one launch considers: one is usual.
 const maxVersions = 8
 
-// version considers the version that a source reports of the current harness
-// session, each only once in a launch, so that sources which contradict each
-// other do not change it back and forth.
+// version handles the version that a source reports of the current harness session.
+// Each version is considered only once in a launch, so that sources which
+// contradict each other do not change the support back and forth.
 func (h *health) version(s *step, sig telemetry.Signal) {
 	if sig.Version == "" || sig.Session != "" && sig.Session != s.scopes.current().ID ||
 		len(h.hard.Versions) == maxVersions || slices.Contains(h.hard.Versions, sig.Version) {
 		return
 	}
 	if !sig.At.IsZero() && s.attempts.launchedAfter(sig.At, s.now) {
-		return // of the program that began the session, which this one resumes
+		return // the version of the program that began the session, which this launch resumes
 	}
 	f := VersionSeen{Version: sig.Version, Source: sig.Source, Detail: sig.Detail, Adapter: s.cfg.Manifest.AdapterID}
 	var weaker []SupportChange
@@ -98,15 +98,16 @@ func (h *health) version(s *step, sig telemetry.Signal) {
 	}
 	known := slices.Contains(h.hard.Announced, f.name())
 	s.record(f)
-	if known { // the session knows: only who negotiated a capability is called again
+	if known { // already announced: only negotiated capabilities have an event again
 		weaker = slices.DeleteFunc(weaker, func(c SupportChange) bool { return !s.negotiated(c.Capability) })
 	}
 	h.announce(s, weaker, s.cfg.Manifest.DisplayName+" "+sig.Version+
 		" is not a tested version (tested: "+strings.Join(s.cfg.Tested, ", ")+"): partial until seen in this session")
 }
 
-// prove records that a capability is what was claimed, once the harness itself
-// has caused its event. Only who negotiated it is called: the others are counted.
+// prove records that a capability has its claimed support, once the harness itself
+// has caused its event. Only a negotiated capability has an event for that; the
+// others are counted.
 func (h *health) prove(s *step, e emission) {
 	capability := string(e.event)
 	if !h.hard.Unproven[capability] || !proves(s, e) {
@@ -120,13 +121,13 @@ func (h *health) prove(s *step, e emission) {
 	}
 }
 
-// proves says whether an event proves its own capability.
+// proves reports whether an event proves its own capability.
 func proves(s *step, e emission) bool {
 	if !byHarness(e.evidence) {
 		return false
 	}
 	switch e.event {
-	case lifeloop.FrameOpening: // a payload needs the hook
+	case lifeloop.FrameOpening: // only its hook proves it, because payloads need the hook
 		return !s.cfg.Hooks || e.evidence[0].Source == "hook"
 	case lifeloop.FrameEnded: // a later event may have ended the frame
 		return e.data["outcome"] != "abandoned"

@@ -13,13 +13,14 @@ import (
 )
 
 // A simulation has no clients, and its wrapper does not die. A stage adds both
-// around the kernel, from what was drawn before, so that a world can be played
-// twice.
+// around the kernel. It uses values that were drawn before, so that a world can be
+// played twice.
 type stage struct {
 	mortal
 	drawnClients
-	due   []reply // of clients that are busy, the earliest first
+	due   []reply // replies of programs that are busy, the earliest first
 	calls int
+	asks  int
 	wakes int
 	lost  bool // the harness was lost with its wrapper
 }
@@ -27,24 +28,28 @@ type stage struct {
 // drawnClients says how the clients of a world behave.
 type drawnClients struct {
 	clients []kernel.Client
-	queue   int             // MaxQueue
-	after   []time.Duration // how long the calls take, in turn
-	answers []string        // what they return, in turn
-	dies    int             // the wake-up from which on the wrapper may die; 0 is none
+	queue   int              // MaxQueue
+	calls   int              // MaxCalls
+	after   []time.Duration  // how long the calls take, in turn
+	answers []string         // what they return, in turn
+	dies    int              // the wake-up from which on the wrapper may die; 0 is none
+	decides []kernel.Decided // what the program of the policy answers, in turn
 }
 
-// A mortal is a core whose wrapper can die: then another one replays its ledger.
+// A mortal is a core whose wrapper can die. Then another wrapper replays its
+// ledger.
 type mortal interface {
 	simulate.Core
 	crash()
 }
 
 type reply struct {
-	at time.Time
-	in kernel.Returned
+	at   time.Time
+	call string // or question
+	in   kernel.Input
 }
 
-// bare is a kernel with its ledger, and nothing that watches it.
+// bare is a kernel with its ledger, without a judge.
 type bare struct {
 	*kernel.Kernel
 	cfg     kernel.Config
@@ -61,6 +66,36 @@ func (b *bare) Step(now time.Time, in kernel.Input) kernel.Turn {
 
 func (b *bare) crash() { b.Kernel = kernel.Replay(b.cfg, slices.Values(b.entries)) }
 
+// clocked is a bare kernel on a machine whose time of day is set, while its
+// monotonic clock elapses.
+type clocked struct {
+	bare
+	clock machineClock
+	sets  []time.Duration // the clock is set by these, one after each few steps
+	steps int
+}
+
+func (c *clocked) Step(now time.Time, in kernel.Input) kernel.Turn {
+	if c.clock.began.IsZero() {
+		c.clock.began = time.Now()
+	}
+	c.clock.elapsed = now.Sub(simulate.Start())
+	if c.steps++; len(c.sets) > 0 {
+		c.clock.set += c.sets[c.steps/4%len(c.sets)]
+		now = c.clock.now()
+	}
+	return c.bare.Step(now, in)
+}
+
+// Deadline returns the kernel's deadline on the clock of the simulation.
+func (c *clocked) Deadline() (time.Time, bool) {
+	at, ok := c.bare.Deadline()
+	if ok && len(c.sets) > 0 {
+		at = simulate.Start().Add(at.Sub(c.clock.began))
+	}
+	return at, ok
+}
+
 func drawClients(r *rapid.T) (d drawnClients) {
 	for i := range pick(r, "clients", 0, 1, 2) {
 		c := kernel.Client{ID: fmt.Sprint("client", i+1), Events: map[lifeloop.Event]bool{}, Timeout: pick(r, "timeout", 5*time.Second, 20*time.Millisecond)}
@@ -69,18 +104,28 @@ func drawClients(r *rapid.T) (d drawnClients) {
 		}
 		d.clients = append(d.clients, c)
 	}
-	d.queue = pick(r, "queue", 0, 1, 4)
+	d.queue, d.calls = pick(r, "queue", 0, 1, 4), pick(r, "max calls", 0, 0, 3)
 	for range 5 {
 		d.after = append(d.after, pick(r, "after", 0, 0, time.Millisecond, 3*time.Millisecond, 50*time.Millisecond, 4*time.Second, time.Minute))
 		d.answers = append(d.answers, pick(r, "answer", "observed", "observed", "payload", "failure"))
 	}
 	d.dies = pick(r, "dies", 0, 0, 1, 2, 3, 5)
+	for range 3 {
+		a := kernel.Decided{Retry: !chance(r, "refused", 3)}
+		if chance(r, "no decision", 4) {
+			a.Failure = lifeloop.TransportError
+		}
+		if chance(r, "a delay", 2) {
+			a.DelayMS = new(pick(r, "chosen delay", int64(0), 1, 3, 7000, 1<<40))
+		}
+		d.decides = append(d.decides, a)
+	}
 	return d
 }
 
 // config adds the clients to a configuration.
 func (d drawnClients) config(cfg kernel.Config) kernel.Config {
-	cfg.Clients, cfg.MaxQueue = d.clients, d.queue
+	cfg.Clients, cfg.MaxQueue, cfg.MaxCalls = d.clients, d.queue, d.calls
 	return cfg
 }
 
@@ -102,8 +147,8 @@ func (s *stage) Step(now time.Time, in kernel.Input) (all kernel.Turn) {
 	switch in.(type) {
 	case kernel.Wake:
 		s.wakes++
-		// Without a decision in this step: its effects would be performed after
-		// the death of the wrapper.
+		// The wrapper dies only in a step without facts, because the effects of
+		// other steps would be performed after its death.
 		if _, over := s.Done(); s.dies > 0 && s.wakes >= s.dies && len(all.Facts) == 0 && !over {
 			s.crash()
 			s.due, s.lost, s.dies = nil, true, 0
@@ -111,7 +156,7 @@ func (s *stage) Step(now time.Time, in kernel.Input) (all kernel.Turn) {
 		}
 	case kernel.OutputSeen, kernel.SignalsSeen, kernel.FailureSeen, kernel.CheckpointSeen, kernel.ChildExited:
 		if s.lost {
-			return all // the guard has ended it
+			return all // the guard has ended the harness
 		}
 	}
 	step(in)
@@ -131,16 +176,27 @@ func (s *stage) perform(now time.Time, e kernel.Effect) {
 	case kernel.Launch:
 		s.lost = false
 	case kernel.Cancel:
-		s.due = slices.DeleteFunc(s.due, func(r reply) bool { return r.in.Call == e.Call })
+		s.due = slices.DeleteFunc(s.due, func(r reply) bool { return r.call == e.Call })
 	case kernel.Dispatch:
 		s.calls++
-		r := reply{now.Add(s.after[s.calls%len(s.after)]), answer(s.answers[s.calls%len(s.answers)], e)}
-		if late := now.Add(e.Timeout); r.at.After(late) {
-			r = reply{late, kernel.Returned{Call: e.Call, Failure: lifeloop.Timeout}}
-		}
-		s.due = append(s.due, r)
-		slices.SortStableFunc(s.due, func(a, b reply) int { return a.at.Compare(b.at) })
+		s.returns(now, e.Timeout, e.Call, answer(s.answers[s.calls%len(s.answers)], e), kernel.Returned{Call: e.Call, Failure: lifeloop.Timeout})
+	case kernel.Decide:
+		s.asks++
+		in := s.decides[s.asks%len(s.decides)]
+		in.Ask = e.Ask
+		s.calls++
+		s.returns(now, e.Timeout, e.Ask, in, kernel.Decided{Ask: e.Ask, Failure: lifeloop.Timeout})
 	}
+}
+
+// returns plans the answer to a call, or its time-out.
+func (s *stage) returns(now time.Time, timeout time.Duration, call string, in, late kernel.Input) {
+	r := reply{now.Add(s.after[s.calls%len(s.after)]), call, in}
+	if end := now.Add(timeout); r.at.After(end) {
+		r = reply{end, call, late}
+	}
+	s.due = append(s.due, r)
+	slices.SortStableFunc(s.due, func(a, b reply) int { return a.at.Compare(b.at) })
 }
 
 // answer is what a client returns. Its payload is always the same, with the same

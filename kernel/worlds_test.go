@@ -20,10 +20,11 @@ import (
 	"lifeloop/simulate"
 )
 
-// The worlds of TestLaws give a kernel any input. These behave as harnesses do:
-// a policy and a script for every launch, drawn as the JSON that `simulate`
-// reads, so that a world which breaks a law can be played again by hand; and
-// clients and crashes beside them (stage). They are here because the judge is.
+// The worlds of TestLaws give a kernel any input. The worlds of this file behave as
+// harnesses do. A policy and a script for every launch are drawn as the JSON that
+// `simulate` reads, so that a world which breaks a law can be played again by hand.
+// A stage adds clients and crashes. The worlds are in this package because the
+// judge is.
 
 var manyWorlds = flag.Int("worlds", 400, "how many random worlds to simulate")
 
@@ -42,7 +43,7 @@ func (o overseen) Done() (kernel.Result, bool) { return o.k.Done() }
 type object = map[string]any
 
 // drawWorld draws a plan, what each launch does, and the commands. Numbers are
-// small and few, so that events meet in one millisecond.
+// small and few, so that events often fall into the same millisecond.
 func drawWorld(r *rapid.T) []byte {
 	plan := object{}
 	names := []string{"a", "b", "c"}[:pick(r, "profiles", 1, 1, 2, 3)]
@@ -57,6 +58,9 @@ func drawWorld(r *rapid.T) []byte {
 			"max_ms": pick(r, "longest", 0, 6000, 10000), "jitter": pick(r, "jitter", "none", "none", "full", "fixed")}}
 		if chance(r, "max retries", 2) {
 			retry["max_retries"] = pick(r, "max retries", 0, 1, 3, 6)
+		}
+		if chance(r, "decide", 3) {
+			retry["decide"] = object{"command": []string{"decide"}, "timeout_ms": pick(r, "time to decide", 2, 50, 5000)}
 		}
 		if chance(r, "retry on", 4) {
 			retry["retry_on"] = pick(r, "retry on", []string{}, []string{"model", "unknown"}, []string{"network", "timeout", "rate_limit", "drift", "zero_output"})
@@ -163,6 +167,11 @@ func drawStep(r *rapid.T) object {
 	return object{"signal": sig}
 }
 
+// plain is a test without the method Helper. A world makes some thousand checks,
+// and each call of Helper walks the stack. All these calls would take a tenth of
+// the time.
+type plain struct{ require.TestingT }
+
 // playWorld plays one world before the judge, and returns what it reached.
 func playWorld(r *rapid.T) map[string]int {
 	doc := drawWorld(r)
@@ -171,30 +180,34 @@ func playWorld(r *rapid.T) map[string]int {
 	require.NoError(r, err)
 	w, err := simulate.Parse(tree)
 	require.NoError(r, err, "the generator draws valid worlds")
-	clients := drawClients(r)
+	clients, sets := drawClients(r), []time.Duration(nil)
+	// A set clock changes times of day: the end of a limit, and after a crash the
+	// times in the facts, from which timers count.
+	if clients.dies == 0 && !strings.Contains(string(doc), "resets_at_ms") {
+		for range 3 {
+			sets = append(sets, pick(r, "set", 0, time.Hour, -time.Hour, 24*time.Hour, -30*time.Millisecond))
+		}
+	}
 	config := func() kernel.Config {
 		cfg := clients.config(w.Config())
-		cfg.Session, cfg.Began.SessionID = "sess", "sess" // as the judge knows it
+		cfg.Session, cfg.Began.SessionID = "sess", "sess" // the id that the judge expects
 		return cfg
 	}
-	j := newJudge(r, config(), simulate.Start())
+	j := newJudge(plain{r}, config(), simulate.Start())
 	result := w.RunOn(&stage{mortal: overseen{j}, drawnClients: clients})
 	require.Equal(r, len(result.Launches), j.launched)
 	require.Equal(r, result.Stuck, !result.State.Terminal())
-	l0 := &l0Judge{}
-	for _, e := range result.Entries {
-		l0.fact(r, e, e)
-	}
+	require.Len(r, j.l0.entries, len(result.Entries), "the judge saw every fact")
 	if result.Stuck {
 		require.True(r, strings.Contains(string(doc), `"hang"`) || strings.Contains(string(doc), `"pause"`), "it is stuck without a reason: %s", result.Why)
 		j.reach["stuck"]++
 	} else {
 		j.ended()
-		l0.ended(r, j.reach)
 	}
-	// Without the judge it is the same session.
+	// Played without the judge, and on a machine whose clock is set meanwhile, the
+	// session is the same.
 	cfg := config()
-	again := w.RunOn(&stage{mortal: &bare{Kernel: kernel.New(cfg), cfg: cfg}, drawnClients: clients})
+	again := w.RunOn(&stage{mortal: &clocked{bare: bare{Kernel: kernel.New(cfg), cfg: cfg}, sets: sets}, drawnClients: clients})
 	require.Equal(r, len(result.Entries), len(again.Entries))
 	require.Equal(r, []any{result.Launches, result.State, result.Code, result.Why}, []any{again.Launches, again.State, again.Code, again.Why})
 	for _, e := range result.Entries {
@@ -247,13 +260,14 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// often is what one world in a hundred reaches, and seldom one in a thousand.
+// often is what one world in a hundred reaches, and seldom is what one world in a
+// thousand reaches.
 var (
 	often = []string{"stuck", "many launches", "continued", "effect Suspend", "effect Continue", "reply capability_unsupported", "reply state_conflict",
 		"state REJECTED", "state PAUSED", "state ABORTED", "state COMPLETED", "state FAILED", "launch for retry", "launch for fallback",
 		"timed out initial", "timed out inter", "frame completed", "frame failed", "frame abandoned", "fact checkpoint_saved", "fact limit_met",
 		"attempt guardrail retry", "attempt guardrail halt", "attempt zero_output retry", "attempt abort halt", "attempt fatal fallback",
-		"crash", "launch for restart", "receipt queue_full", "receipt replayed", "document of an earlier launch", "document of another adapter"}
+		"answered true", "answered false", "answered true timeout", "crash", "launch for restart", "receipt replayed", "document of an earlier launch", "document of another adapter"}
 	seldom = []string{"timed out tool", "timed out session", "timed out idle", "fact checkpoint_dropped", "frame interrupted",
 		"attempt drift retry", "attempt rate_limit retry", "attempt unknown halt"}
 )

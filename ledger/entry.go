@@ -119,18 +119,12 @@ func appendEntry(buf []byte, after link, r Record) ([]byte, Entry, error) {
 
 // parse reads a line without its LF and checks what one line can prove: its form
 // and its digest. It returns an entry, which shares no memory with the line, or why
-// the line is none.
+// the line is not an entry.
 func parse(line []byte) (e Entry, why string) {
-	// Backward, because the lengths at the end are known, and the body may contain
-	// anything.
+	// Parse backward, because the lengths at the end are known, and the body may
+	// contain anything.
 	rest := backward{line: line}
-	rest.word("}")
-	seqText := rest.while(isDigit)
-	rest.word(seqPiece)
-	prev := rest.take(canon.DigestLen)
-	rest.word(prevPiece)
-	kind := rest.while(isKindByte)
-	rest.word(kindPiece)
+	end := rest.lineEnd()
 	tail := line[len(rest.line):]
 	rest.word(`",`)
 	digest := rest.take(canon.DigestLen)
@@ -153,23 +147,23 @@ func parse(line []byte) (e Entry, why string) {
 	if err != nil || at.UTC().Format(timeLayout) != string(stamp) {
 		return Entry{}, fmt.Sprintf("at is %q, not a UTC time with nine digits", stamp)
 	}
-	seq, err := strconv.ParseUint(string(seqText), 10, 64)
-	if err != nil || seq == 0 || seqText[0] == '0' {
-		return Entry{}, fmt.Sprintf("seq is %.30q, not a positive number", seqText)
+	seq, err := strconv.ParseUint(string(end.seq), 10, 64)
+	if err != nil || seq == 0 || end.seq[0] == '0' {
+		return Entry{}, fmt.Sprintf("seq is %.30q, not a positive number", end.seq)
 	}
-	if !canon.Digest(prev).Valid() {
+	if !canon.Digest(end.prev).Valid() {
 		return Entry{}, "prev is not a digest"
 	}
-	if !validKind(string(kind)) {
-		return Entry{}, fmt.Sprintf("kind %.80q is not 1 to %d of A-Z a-z 0-9 . _ -", kind, maxKind)
+	if !validKind(string(end.kind)) {
+		return Entry{}, fmt.Sprintf("kind %.80q is not 1 to %d of A-Z a-z 0-9 . _ -", end.kind, maxKind)
 	}
 	if !canon.Is(body) || body[0] != '{' {
 		return Entry{}, "the body is not a canonical JSON object"
 	}
 	return Entry{
 		Seq:    seq,
-		Record: Record{Kind: string(kind), At: at, Body: bytes.Clone(body)},
-		Prev:   canon.Digest(prev),
+		Record: Record{Kind: string(end.kind), At: at, Body: bytes.Clone(body)},
+		Prev:   canon.Digest(end.prev),
 		Digest: canon.Digest(digest),
 	}, ""
 }
@@ -194,6 +188,20 @@ func (l link) follows(e Entry) (why string) {
 type backward struct {
 	line []byte
 	bad  bool
+}
+
+// A lineEnd is what follows the digest of a line.
+type lineEnd struct{ kind, prev, seq []byte }
+
+func (b *backward) lineEnd() (t lineEnd) {
+	b.word("}")
+	t.seq = b.while(isDigit)
+	b.word(seqPiece)
+	t.prev = b.take(canon.DigestLen)
+	b.word(prevPiece)
+	t.kind = b.while(isKindByte)
+	b.word(kindPiece)
+	return t
 }
 
 func (b *backward) word(s string) {

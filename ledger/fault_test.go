@@ -90,7 +90,7 @@ func (f *badFile) Close() error {
 }
 
 // TestFaultsInPairs checks that the log writes nothing after a failure, and that a
-// new Open finds all acknowledged entries. It may also find the others, whole.
+// new Open finds all acknowledged entries. It may also find others, but only whole ones.
 func TestFaultsInPairs(t *testing.T) {
 	const acknowledged = 3
 	for _, c := range []struct {

@@ -146,7 +146,7 @@ func TestFollowReportsDamage(t *testing.T) {
 	}
 	// A follower reports a segment that is gone.
 	w := newWalker(dir)
-	w.startAt(8)
+	w.seek(8)
 	require.Equal(t, 2, w.segment)
 	require.NoError(t, os.Remove(segmentPath(dir, 2)))
 	var corrupt *CorruptError
@@ -200,8 +200,8 @@ func TestWaitIgnoresOtherFiles(t *testing.T) {
 	}
 }
 
-// TestSettle checks that Settle neither disturbs a writer nor changes a byte. No
-// ledger is no error; no folder is one.
+// TestSettle checks that Settle neither disturbs a writer nor changes a byte. A missing
+// ledger is no error; a missing folder is one.
 func TestSettle(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, Settle(dir))

@@ -126,7 +126,7 @@ func (l *Log) reopen() (Recovery, error) {
 }
 
 // Recover cuts an unfinished last line off the ledger in dir, like Open, and leaves
-// the ledger closed. It does not change any other damage: the *[CorruptError] names
+// the ledger closed. It does not repair any other damage: the *[CorruptError] names
 // the place and the last intact entry, and Read still yields the intact entries.
 func Recover(dir string) (Recovery, error) {
 	l := &Log{dir: dir}
@@ -155,7 +155,7 @@ func recoverTail(dir string) (*walker, Recovery, error) {
 }
 
 func truncate(path string, size int64) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	f, err := durable.Open(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -296,7 +296,8 @@ func (l *Log) acquire() (err error) {
 	return err
 }
 
-// acquireExisting creates no lock in a folder without a ledger.
+// acquireExisting locks the folder. Without a ledger it returns an error and creates
+// no lock.
 func (l *Log) acquireExisting() error {
 	there, err := segments(l.dir)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"lifeloop/canon"
+	"lifeloop/internal/durable"
 )
 
 // Read yields the entries of the ledger in dir, in order, each checked. It may run
@@ -68,7 +69,7 @@ func Verify(dir string) (Report, error) {
 // for the rest of an unfinished last line; damage is a *[CorruptError]. The folder
 // must exist, the ledger need not exist yet.
 //
-// Segments before the one with seq are neither read nor checked.
+// The entries before seq are neither read nor checked, as in ReadFrom.
 func Follow(ctx context.Context, dir string, seq uint64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		// The watch starts before the first look, so that each later write makes
@@ -80,7 +81,7 @@ func Follow(ctx context.Context, dir string, seq uint64) iter.Seq2[Entry, error]
 		}
 		defer news.close()
 		w := newWalker(dir)
-		w.startAt(seq)
+		w.seek(seq)
 		err = w.run(
 			func() bool { return news.wait(ctx) },
 			func(e Entry) bool { return ctx.Err() == nil && (e.Seq < seq || yield(e, nil)) },
@@ -97,6 +98,7 @@ type walker struct {
 	dir string
 
 	segment int   // its number
+	skipped int64 // where reading of the segment began
 	line    int   // lines of the segment that were read
 	offset  int64 // where the next line begins
 	last    link
@@ -115,13 +117,13 @@ func newWalker(dir string) *walker {
 // errStop ends a pass because yield returned false.
 var errStop = errors.New("stop")
 
-// run yields all entries. At the end it calls wait, which returns true when there
-// may be more; a nil wait means that there are none.
+// run yields all entries. At the end it calls wait, which returns true when there may
+// be more entries; with a nil wait, run returns at the end.
 func (w *walker) run(wait func() bool, yield func(Entry) bool) error {
 	retried := false
 	for {
-		// The list is read first: a segment that another one follows in the list
-		// was complete then.
+		// The list is read first: every segment in it except the last was complete
+		// at that time.
 		all, err := segments(w.dir)
 		if err != nil {
 			return err
@@ -160,7 +162,7 @@ func (w *walker) run(wait func() bool, yield func(Entry) bool) error {
 			if w.line == 0 {
 				return w.corruptSegment("the segment is empty, yet another follows")
 			}
-			w.segment, w.line, w.offset = w.segment+1, 0, 0
+			w.segment, w.skipped, w.line, w.offset = w.segment+1, 0, 0, 0
 			continue
 		}
 		if wait == nil && w.torn > 0 {
@@ -176,7 +178,7 @@ func (w *walker) run(wait func() bool, yield func(Entry) bool) error {
 // file. It stores no part of an unfinished line: a writer that recovers from a crash
 // may replace it.
 func (w *walker) pass(yield func(Entry) bool) error {
-	f, err := os.Open(segmentPath(w.dir, w.segment))
+	f, err := durable.Open(segmentPath(w.dir, w.segment), os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -230,8 +232,8 @@ func (w *walker) next() ([]byte, error) {
 	}
 }
 
-// end checks the bytes after the last LF. A crash leaves less than an entry. A whole
-// entry and one byte more is an entry whose LF was changed.
+// end checks the bytes after the last LF. After a crash they are less than an entry. A
+// whole entry and one byte more is an entry whose LF was changed.
 func (w *walker) end(rest []byte) error {
 	w.torn = int64(len(rest))
 	if len(rest) == 0 {
@@ -243,27 +245,8 @@ func (w *walker) end(rest []byte) error {
 	return nil
 }
 
-// startAt moves to the last segment that begins at or before seq. If it cannot find
-// that segment, it stays at the beginning, and run reports why.
-func (w *walker) startAt(seq uint64) {
-	all, err := segments(w.dir)
-	if err != nil {
-		return
-	}
-	for _, n := range slices.Backward(all) {
-		probe := newWalker(w.dir)
-		probe.segment, probe.adrift = n, true
-		var first uint64
-		err := probe.pass(func(e Entry) bool { first = e.Seq; return false })
-		if err == errStop && first <= seq && n > 1 {
-			w.segment, w.adrift = n, true
-			return
-		}
-	}
-}
-
 func (w *walker) corruptLine(why string) error {
-	return &CorruptError{Segment: segmentName(w.segment), Line: w.line + 1, Offset: w.offset, Why: why, Readable: w.last.seq}
+	return &CorruptError{Segment: segmentName(w.segment), Line: w.linesBefore() + w.line + 1, Offset: w.offset, Why: why, Readable: w.last.seq}
 }
 
 func (w *walker) corruptSegment(why string) error {
@@ -271,8 +254,8 @@ func (w *walker) corruptSegment(why string) error {
 }
 
 // A look without an event costs a few microseconds. Some file systems do not report
-// changes by other machines, so recheck looks in any case. If the system has no
-// watch left, poll replaces the events.
+// changes by other machines, so there is a look after recheck even without an event.
+// If the system has no watch left, there is a look after every poll.
 const (
 	recheck = 2 * time.Second
 	poll    = 100 * time.Millisecond

@@ -70,7 +70,7 @@ func settle(dir string) error {
 	if err != nil || len(all) == 0 {
 		return err
 	}
-	f, err := os.Open(segmentPath(dir, all[len(all)-1]))
+	f, err := durable.Open(segmentPath(dir, all[len(all)-1]), os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ type diskFile struct{ *os.File }
 func (f diskFile) Datasync() error { return durable.Datasync(f.File) }
 
 func openSegment(path string, flag int) (segmentFile, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|flag, 0o600)
+	f, err := durable.Open(path, os.O_WRONLY|os.O_APPEND|flag, 0o600)
 	if err != nil {
 		return nil, err
 	}

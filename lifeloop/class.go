@@ -2,8 +2,8 @@ package lifeloop
 
 import "slices"
 
-// A FailureClass says what went wrong. "Clients must not text-parse adapter
-// errors for retry posture": they read this.
+// A FailureClass says what went wrong. "Clients must not text-parse adapter errors
+// for retry posture": they read the class instead.
 type FailureClass string
 
 const (

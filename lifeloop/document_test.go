@@ -36,8 +36,8 @@ func TestContractExamplesRoundTrip(t *testing.T) {
 	}
 }
 
-// withoutEmptyOptionals drops what may as well be left out: null and [] in
-// optional members. Those are the only differences an echo may show.
+// withoutEmptyOptionals removes null and [] from optional members, where they mean
+// the same as no member. An echo may differ from its input in nothing else.
 func withoutEmptyOptionals(t *testing.T, kind string, doc []byte) string {
 	t.Helper()
 	optional := map[string][]string{
@@ -204,7 +204,7 @@ var dispatchFlaws = []flaw{
 	{"dispatch_envelope", "payloads.0.byte_size", `1`, "payloads[0].byte_size: expected 21"},
 	{"dispatch_envelope", "payloads", ``, ""},
 	{"dispatch_envelope", "payloads", `[]`, ""},
-	{"dispatch_envelope", "request.payload_refs", `[]`, ""}, // not compared with payloads here
+	{"dispatch_envelope", "request.payload_refs", `[]`, ""}, // the refs are not compared with the payloads here
 }
 
 // DECISIONS L2, L14
@@ -273,7 +273,7 @@ var manifestFlaws = []flaw{
 	{"adapter_manifest", "approval_surface", `{}`, "approval_surface.support: missing"},
 	{"adapter_manifest", "telemetry_sources", `[{"name":"x","kind":"jsonl","support":"native"}]`, ""},
 	{"adapter_manifest", "telemetry_sources", `[{"name":"x","support":"native"}]`, "telemetry_sources[0].kind: missing"},
-	{"adapter_manifest", "known_degradations", `[{}]`, "known_degradations[0].event: missing"}, // and its other members
+	{"adapter_manifest", "known_degradations", `[{}]`, "known_degradations[0].event: missing"}, // and the same for the other members of the entry
 }
 
 // DECISIONS L11; TestParseCallbackResponse has more
@@ -534,7 +534,7 @@ func TestVocabulary(t *testing.T) {
 	require.Len(t, words(t, all[FailureClass]()), 13)
 }
 
-// all lists a closed set as its own type.
+// all lists the words of a closed set in the set's own type.
 func all[E interface {
 	~string
 	words() []string

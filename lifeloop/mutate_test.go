@@ -194,7 +194,7 @@ type mutation struct {
 	text func(m *mutator, doc string) string
 }
 
-// at is a mutation of one value.
+// at returns a mutation of one value.
 func at(name string, want func(slot) bool, change func(m *mutator, s slot)) mutation {
 	return mutation{name: name, tree: func(m *mutator, root *node) bool {
 		s, ok := m.slot(root, want)

@@ -17,7 +17,7 @@ import (
 type rule struct {
 	id    string
 	says  string
-	never bool // no schema could express it; a schema expresses part of the others
+	never bool // no schema could express it; of any other rule, a schema expresses a part
 }
 
 // beyondSchemas are the rules of schema/README.md, in its order. In all else

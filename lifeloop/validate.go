@@ -125,7 +125,7 @@ func ValidID(s string) bool {
 	return l.err() == nil
 }
 
-// sum is the digest that s spells.
+// sum returns the digest that s encodes.
 func sum(s string) ([]byte, bool) {
 	digits, tagged := strings.CutPrefix(s, "sha256:")
 	sum, err := hex.DecodeString(digits)
@@ -219,7 +219,7 @@ func (f FrameContext) check(l *list, at path) {
 	}
 }
 
-// An event names its sources, and one of a frame names the frame.
+// An event names its sources, and a frame event names its frame.
 func (r EventRecord) check(l *list, at path) {
 	if r.FrameContext == nil && r.Event.Frame() {
 		l.add(at.member("frame_context"), "expected a frame context, because the event is %s", show(string(r.Event)))

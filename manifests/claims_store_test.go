@@ -70,7 +70,8 @@ func TestEventClaimsOfObservedAdapters(t *testing.T) {
 			case !slices.Contains(ours, e) && !proven[id+" "+string(e)]:
 				t.Errorf("%s claims %s %s, but no row shows a decoder for it", id, claim.Support, e)
 			}
-			// A launch reads none of its files, so only observing has these events.
+			// A launch reads none of the harness's files, so only `observe` has
+			// these events.
 			if !slices.Contains(ours, e) && e != lifeloop.SessionStarted && claim.Support != lifeloop.Unavailable &&
 				!slices.Equal(claim.Modes, []lifeloop.IntegrationMode{lifeloop.TelemetryOnly}) {
 				t.Errorf("%s claims %s in the modes %v", id, e, claim.Modes)

@@ -3,6 +3,7 @@ package manifests
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 	"lifeloop/profiles"
+	"lifeloop/renewal"
+	"lifeloop/renewal/profile"
 	"lifeloop/telemetry"
 	"lifeloop/telemetry/claude"
 	"lifeloop/telemetry/codex"
@@ -215,7 +218,7 @@ func begin(t *testing.T, id string, change func(*kernel.Config)) *run {
 	m, ok := Get(id)
 	require.True(t, ok)
 	n := 0
-	cfg := kernel.Config{Session: "sess", Setup: kernel.Setup{Manifest: m, NoTelemetry: true}, Ledger: true, ClientDrain: time.Second, AbortGrace: time.Second,
+	cfg := kernel.Config{Session: "sess", Setup: kernel.Setup{Manifest: m, NoTelemetry: true}, Ledger: true, ClientDrain: time.Second, Limits: kernel.Limits{AbortGrace: time.Second},
 		NewID: func(prefix string) string { n++; return fmt.Sprint(prefix, n) },
 		Began: kernel.Began{SessionID: "sess", AdapterID: id, Program: id}}
 	if change != nil {
@@ -268,7 +271,7 @@ func client(t *testing.T, id string, outcome func(call string) kernel.Returned) 
 var failures = map[lifeloop.FailureClass]func(t *testing.T, id string) lifeloop.FailureClass{
 	lifeloop.PlacementUnavailable: func(t *testing.T, id string) lifeloop.FailureClass {
 		m, _ := Get(id)
-		m.Placement = map[lifeloop.Placement]lifeloop.PlacementClaim{lifeloop.PreFrameLeading: m.Placement[lifeloop.PreFrameLeading]}
+		m.Placement = map[lifeloop.Placement]lifeloop.PlacementClaim{lifeloop.ManualOperator: m.Placement[lifeloop.ManualOperator]}
 		return negotiate.Placement(m, payload(lifeloop.PrePromptFrame, 10)).Failure
 	},
 	lifeloop.PayloadTooLarge: func(t *testing.T, id string) lifeloop.FailureClass {
@@ -341,6 +344,40 @@ func hooked(t *testing.T, id string) *run {
 	return r
 }
 
+// renewed renews a session by a profile, with the adapter's own hook at the start of
+// each harness session, and returns the states of the renewal.
+func renewed(t *testing.T, id, name string) (states []renewal.State) {
+	t.Helper()
+	r := begin(t, id, func(c *kernel.Config) {
+		c.Hooks, c.NoTelemetry, c.Renews, c.Stores = true, false, true, true
+		c.Renewals = []renewal.Rules{{Profile: name, Client: "notes", Paths: []renewal.Path{renewal.Relaunch}, Cut: true}}
+	})
+	r.step(kernel.Launched{PID: 4242})
+	r.hook("SessionStart", `{"session_id":"s","hook_event_name":"SessionStart","source":"startup"}`)
+	r.step(kernel.RenewAsked{Ask: "a1"})
+	ids := map[string]bool{}
+	for _, f := range r.facts {
+		if moved, ok := f.(kernel.RenewalMoved); ok {
+			ids[moved.Renewal] = true
+		}
+	}
+	require.Len(t, ids, 1)
+	renewing := slices.Collect(maps.Keys(ids))[0]
+	r.step(kernel.RenewalPrepared{Renewal: renewing, Digest: "sha256:1"})
+	r.step(kernel.ChildExited{})
+	r.step(kernel.SourcesDrained{})
+	r.step(kernel.RenewalContinued{Renewal: renewing, Text: lifeloop.NewOpaque("continue"), Digest: "sha256:" + strings.Repeat("0", 64)})
+	r.step(kernel.Launched{PID: 4243})
+	r.hook("SessionStart", `{"session_id":"s2","hook_event_name":"SessionStart","source":"startup"}`)
+	r.step(kernel.HookClosed{Hook: "SessionStart", Delivered: true})
+	for _, f := range r.facts {
+		if moved, ok := f.(kernel.RenewalMoved); ok {
+			states = append(states, moved.To)
+		}
+	}
+	return states
+}
+
 func (r *run) hook(event, stdin string) {
 	r.t.Helper()
 	call := hookCall(r.t, r.last().AdapterID, event, stdin)
@@ -404,6 +441,18 @@ func seenAs(role lifeloop.SeenAs, event string) proof {
 	}}
 }
 
+// cleared reports whether a session that the user cleared is a new one, with its own
+// id.
+func cleared(t *testing.T, id string) bool {
+	r := hooked(t, id)
+	r.hook("SessionStart", `{"session_id":"s2","hook_event_name":"SessionStart","source":"clear"}`)
+	opened := slices.ContainsFunc(r.facts, func(f kernel.Fact) bool {
+		o, ok := f.(kernel.HarnessSessionOpened)
+		return ok && o.Scope == 2 && o.ID == "s2"
+	})
+	return opened && is(r.last().HarnessSessionID, "s2")
+}
+
 func is(id *string, want string) bool { return id != nil && *id == want }
 
 // proofs are the proofs of all claims except events, placements and failure modes.
@@ -448,6 +497,13 @@ var proofs = map[string]proof{
 		return len(kept.receipts()) > 1 && unkept.last().Sequence == nil
 	}},
 
+	"renewal.reset.wrapper_mediated": {"synthesized", func(t *testing.T, id string) bool {
+		p, _ := profiles.For(id)
+		fresh, ok := p.Fresh([]string{id, "the prompt"}, true)
+		_, again := p.Fresh(map[string][]string{"claude": {"claude", "-p", "the prompt"}, "codex": {"codex", "exec", "the prompt"}}[id], true)
+		return ok && !slices.Contains(fresh, "the prompt") && !again && slices.Contains(renewed(t, id, "handoff"), renewal.Delivered) && slices.Contains(renewed(t, id, "another"), renewal.Refused)
+	}},
+
 	"session_identity.harness_session_id": {"native", func(t *testing.T, id string) bool { return is(hooked(t, id).last().HarnessSessionID, "s") }},
 	"gemini session_identity.harness_session_id": {"partial", func(t *testing.T, id string) bool {
 		// Only hooks report a session that /clear begins.
@@ -455,6 +511,18 @@ var proofs = map[string]proof{
 	}},
 	"session_identity.harness_run_id":  {"synthesized", func(t *testing.T, id string) bool { return hooked(t, id).last().HarnessRunID != nil }},
 	"session_identity.harness_task_id": {"synthesized", func(t *testing.T, id string) bool { return is(hooked(t, id).last().HarnessTaskID, "sess") }},
+
+	// The user resets; the hook of the new harness session reports it, and its answer
+	// carries the continuation.
+	"renewal.reset.manual":                  {"manual", cleared},
+	"renewal.continuation.observation":      {"native", cleared},
+	"renewal.continuation.payload_delivery": {"synthesized", func(t *testing.T, id string) bool { return seenAs("", "SessionStart").holds(t, id) && cleared(t, id) }},
+	"renewal.profiles": {"listed", func(t *testing.T, id string) bool {
+		m, _ := Get(id)
+		return !slices.ContainsFunc(m.Renewal.Profiles, func(name string) bool {
+			return !slices.ContainsFunc(profile.Builtin(), func(p profile.Profile) bool { return p.Name == name })
+		})
+	}},
 
 	"approval_surface": {"partial", func(t *testing.T, id string) bool {
 		r := hooked(t, id)
@@ -504,6 +572,9 @@ func TestEveryClaimOfV1Adapters(t *testing.T) {
 			top, rest, _ := strings.Cut(claim, ".")
 			if top == "lifecycle_events" || top == "failure_modes" || top == "placement" && !strings.Contains(rest, ".seen_as") {
 				continue // tests of their own
+			}
+			if strings.HasPrefix(claim, "renewal.profiles.") {
+				claim = "renewal.profiles"
 			}
 			name := id + " " + claim
 			p, ok := proofs[name]

@@ -62,5 +62,5 @@ func TestClaimsOfObservedOpencode(t *testing.T) {
 	for _, s := range m.TelemetrySources {
 		names = append(names, s.Name)
 	}
-	require.Equal(t, []string{"hooks", "store", "bus", "stream", "activity"}, names)
+	require.Equal(t, []string{"hooks", "plugin", "log", "store", "bus", "stream", "activity"}, names)
 }

@@ -143,7 +143,7 @@ func readsFiles(m lifeloop.Manifest) bool {
 }
 
 // In the mode telemetry_only the files of a harness are read and nothing is passed
-// to it. What only a launcher knows is not claimed in this mode.
+// to the harness. What only a launcher knows is not claimed in this mode.
 func TestTelemetryOnlyClaimsWhatFilesTell(t *testing.T) {
 	launchers := []lifeloop.Event{lifeloop.FrameOpening, lifeloop.FrameEnding, lifeloop.SessionEnding, lifeloop.SessionEnded, lifeloop.SupervisorTick}
 	ours := []lifeloop.Event{lifeloop.CapabilityDegraded, lifeloop.ReceiptEmitted} // about our own work, which is the same in every mode

@@ -12,6 +12,12 @@ import (
 const (
 	placementPrefix = "placement."
 	telemetryPrefix = "telemetry."
+	payloadDelivery = "renewal.continuation.payload_delivery"
+
+	// ContinuationStore is the wrapper's own capability to keep a continuation between
+	// two harness sessions. No manifest has a member for it: the wrapper keeps one
+	// where the adapter can carry it across the reset, and without the store it cannot.
+	ContinuationStore = "continuation_store"
 )
 
 // A fixedClaim is a capability that is neither an event, a placement class nor a
@@ -30,6 +36,10 @@ func fixed(m *lifeloop.Manifest) []fixedClaim {
 	}
 	ids := cmp.Or(m.SessionIdentity, &lifeloop.IdentityClaims{})
 	renewal := cmp.Or(m.Renewal, &lifeloop.RenewalClaims{})
+	store := lifeloop.Unavailable
+	if d := renewal.Continuation.PayloadDelivery; d.Stronger(lifeloop.Manual) {
+		store = lifeloop.Synthesized
+	}
 	return []fixedClaim{
 		{"context_pressure", &m.ContextPressure.Support},
 		{"receipts.native", &native},
@@ -43,7 +53,8 @@ func fixed(m *lifeloop.Manifest) []fixedClaim {
 		{"renewal.reset.wrapper_mediated", &renewal.Reset.WrapperMediated},
 		{"renewal.reset.manual", &renewal.Reset.Manual},
 		{"renewal.continuation.observation", &renewal.Continuation.Observation},
-		{"renewal.continuation.payload_delivery", &renewal.Continuation.PayloadDelivery},
+		{payloadDelivery, &renewal.Continuation.PayloadDelivery},
+		{ContinuationStore, &store},
 	}
 }
 
@@ -84,7 +95,7 @@ func Known(capability string) bool {
 	return slices.Contains(Names(lifeloop.Manifest{}), capability)
 }
 
-// fixedSupport is apart from claimed so that the common lookup of an event does
+// fixedSupport is a function of its own so that the common lookup of an event does
 // not allocate.
 func fixedSupport(m lifeloop.Manifest, capability string) (have lifeloop.Support) {
 	for _, f := range fixed(&m) {

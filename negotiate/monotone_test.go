@@ -18,7 +18,7 @@ func TestStrongerSupportNeverHurts(t *testing.T) {
 		was := r.Against(m, 1)
 		for _, name := range drawn() {
 			for _, to := range lifeloop.Supports()[:slices.Index(lifeloop.Supports(), Support(m, name))] {
-				noWorse(t, name+" "+string(to), was, r.Against(with(m, name, to), 1))
+				noWorse(t, name+" "+string(to), was, r.Against(Weaken(m, name, to), 1))
 			}
 		}
 	})
@@ -42,19 +42,6 @@ func noWorse(t *rapid.T, change string, was, is Answer) {
 			t.Errorf("%s: payload %d: %s became %s", change, i, before, p.Status)
 		}
 	}
-}
-
-// with is [Weaken] in the other direction, and also for renewal.
-func with(m lifeloop.Manifest, name string, to lifeloop.Support) lifeloop.Manifest {
-	if m.Renewal != nil {
-		m.Renewal = new(*m.Renewal)
-		for _, f := range fixed(&m) {
-			if f.name == name {
-				*f.support = to
-			}
-		}
-	}
-	return Weaken(m, name, to)
 }
 
 // drawClaims is a manifest with any support for every capability.

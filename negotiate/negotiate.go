@@ -39,7 +39,7 @@ type Want struct {
 func (w Want) Validate() error {
 	switch {
 	case !Known(w.Capability):
-		return fmt.Errorf("capability %q: unknown name; use an event name, placement.<class>, context_pressure, receipts.…, session_identity.…, renewal.… or telemetry.<source>", w.Capability)
+		return fmt.Errorf("capability %q: unknown name; use an event name, placement.<class>, context_pressure, receipts.…, session_identity.…, renewal.…, continuation_store or telemetry.<source>", w.Capability)
 	case !w.Level.Valid():
 		return fmt.Errorf("capability %s: level %q: want required, preferred or optional", w.Capability, w.Level)
 	case !slices.Contains(Nameable(), w.Support):
@@ -84,7 +84,7 @@ type Result struct {
 // integration profiles that are requested: a claim that needs another one does
 // not hold.
 func Capabilities(m lifeloop.Manifest, wants []Want, profiles ...string) []Result {
-	m = within(m, profiles)
+	m = Within(m, profiles...)
 	results := make([]Result, len(wants))
 	for i, w := range wants {
 		results[i] = Evaluate(w, Support(m, w.Capability))
@@ -92,9 +92,9 @@ func Capabilities(m lifeloop.Manifest, wants []Want, profiles ...string) []Resul
 	return results
 }
 
-// within is the manifest without the claims that need a profile which is not
-// requested. The contract knows one such claim: renewal.
-func within(m lifeloop.Manifest, profiles []string) lifeloop.Manifest {
+// Within is the manifest without the claims that need a profile which is not
+// active. The contract knows one such claim: renewal.
+func Within(m lifeloop.Manifest, profiles ...string) lifeloop.Manifest {
 	scoped := m.Renewal != nil && len(m.Renewal.Profiles) > 0
 	if scoped && !slices.ContainsFunc(m.Renewal.Profiles, func(id string) bool { return slices.Contains(profiles, id) }) {
 		m.Renewal = nil

@@ -160,6 +160,24 @@ func TestProfiles(t *testing.T) {
 	require.Equal(t, Satisfied, Capabilities(m, wants)[0].Outcome)
 }
 
+// A continuation is stored only for an adapter that can carry it across a reset, with
+// an active profile. Without the store none is carried.
+func TestContinuationStore(t *testing.T) {
+	m := full()
+	m.Renewal.Profiles = []string{"handoff"}
+	want := []Want{{Capability: ContinuationStore, Level: required}}
+	require.Equal(t, lifeloop.CapabilityUnsupported, Capabilities(m, want)[0].Failure)
+	require.Equal(t, Satisfied, Capabilities(m, want, "handoff")[0].Outcome)
+
+	none := Weaken(m, ContinuationStore, unavailable)
+	require.Equal(t, unavailable, Support(none, payloadDelivery))
+	require.Equal(t, lifeloop.CapabilityUnsupported, Capabilities(none, want, "handoff")[0].Failure)
+	require.Equal(t, synthesized, Support(m, payloadDelivery), "the manifest itself is unchanged")
+	require.Equal(t, lifeloop.Manifest{}, Weaken(lifeloop.Manifest{}, ContinuationStore, unavailable))
+	m.Renewal.Continuation.PayloadDelivery = manual
+	require.Equal(t, unavailable, Support(m, ContinuationStore))
+}
+
 func TestSupportByName(t *testing.T) {
 	for name, want := range map[string]lifeloop.Support{
 		"session.started":                       native,
@@ -179,6 +197,7 @@ func TestSupportByName(t *testing.T) {
 		"renewal.reset.manual":                  manual,
 		"renewal.continuation.observation":      partial,
 		"renewal.continuation.payload_delivery": synthesized,
+		"continuation_store":                    synthesized,
 		"telemetry.hooks":                       native,
 		"telemetry.rollout":                     partial,
 		"telemetry.statusline":                  unavailable,
@@ -198,7 +217,7 @@ func TestSupportByName(t *testing.T) {
 
 func TestNamesAreKnown(t *testing.T) {
 	names := Names(full())
-	require.Len(t, names, 14+5+13+2)
+	require.Len(t, names, 14+5+14+2)
 	seen := map[string]bool{}
 	for _, n := range names {
 		if seen[n] {

@@ -9,8 +9,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// Of an observed harness no placement and no control is left, and each other claim
-// is as strong as in the manifest or unavailable.
+// Observed leaves no placement and no control. Each other claim is as strong as in
+// the manifest, or unavailable.
 func TestObserved(t *testing.T) {
 	both := []lifeloop.IntegrationMode{lifeloop.NativeHook, lifeloop.TelemetryOnly}
 	m := lifeloop.Manifest{

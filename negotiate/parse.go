@@ -151,9 +151,9 @@ func mismatch(err error) string {
 	return text
 }
 
-// Excluded returns why a payload is not for a harness's slot, or "". The first
-// placement receipt_only is always satisfiable, so no later one is ever chosen,
-// and the contract says of it: "No prompt injection".
+// Excluded returns why a payload must not fill a slot of the harness, or "" if it
+// may. If its first placement is receipt_only, no later placement is ever chosen.
+// The contract says of receipt_only: "No prompt injection".
 func Excluded(p lifeloop.PayloadEnvelope, epoch int64) string {
 	switch {
 	case p.Expired(epoch):

@@ -16,8 +16,8 @@ type Candidate struct {
 
 // Placed is where a payload can be placed.
 type Placed struct {
-	// Candidates are in the client's order. The payload goes to the first whose
-	// slot is open.
+	// Candidates are in the client's order. The payload goes to the first candidate
+	// whose slot is open.
 	Candidates []Candidate `json:"candidates,omitempty"`
 	// ReceiptOnly is true if the client accepts receipt_only after the candidates.
 	// It needs no slot.
@@ -46,10 +46,10 @@ func classes(p lifeloop.PayloadPlacement) []lifeloop.Placement {
 	return nil
 }
 
-// gives returns the support of a class with this claim for the payload placement.
-// A developer frame is text that the model sees as the developer's or the system's.
-// The start of a session is a partial one if the model sees it as the user's, any
-// other class is none.
+// gives returns the support of a class with this claim for the payload placement. A
+// developer frame is text that the model sees as the developer's or the system's.
+// If the model sees the text as the user's, the start of a session gives partial
+// support, and any other class gives none.
 func gives(claim lifeloop.PlacementClaim, class lifeloop.Placement, asked lifeloop.PayloadPlacement) lifeloop.Support {
 	switch {
 	case asked != lifeloop.DeveloperEquivalentFrame, claim.SeenAs == lifeloop.SeenAsDeveloper, claim.SeenAs == lifeloop.SeenAsSystem:
@@ -63,8 +63,7 @@ func gives(claim lifeloop.PlacementClaim, class lifeloop.Placement, asked lifelo
 }
 
 // Placement returns all ways in which the manifest can place the payload. Partial
-// support is one, and the receipt has the weaker support. Manual support is not,
-// since no user inserts payloads.
+// support is such a way. Manual support is not, since no user inserts payloads.
 func Placement(m lifeloop.Manifest, p lifeloop.PayloadEnvelope) Placed {
 	placed := Placed{
 		Required: slices.ContainsFunc(p.AcceptablePlacements, func(a lifeloop.AcceptablePlacement) bool {
@@ -74,7 +73,8 @@ func Placement(m lifeloop.Manifest, p lifeloop.PayloadEnvelope) Placed {
 	size, tooLarge := carried(p), false
 	for _, a := range p.AcceptablePlacements {
 		if a.Placement == lifeloop.ReceiptOnly {
-			// It can always be satisfied, so later placements are never chosen.
+			// receipt_only can always be satisfied, so later placements are never
+			// chosen.
 			placed.ReceiptOnly = true
 			break
 		}

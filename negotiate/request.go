@@ -48,10 +48,9 @@ type Settlement struct {
 //   - a preferred want that is not satisfied counts as degraded: the operation
 //     continues, with a warning;
 //   - an optional want that is not satisfied does not count;
-//   - a payload that can be placed counts with the alternatives up to the one that
-//     is chosen, each by its level and as degraded at most: one that is passed over,
-//     and a slot with only partial support, unless a want for that placement class
-//     accepts partial support.
+//   - of a payload that can be placed, each alternative that is passed over counts
+//     by its level, as degraded at most. So does a chosen slot with only partial
+//     support, unless a want for that placement class accepts partial support.
 //
 // Stronger support never makes the outcome worse, nor rejects an operation.
 // A rejected operation therefore never has the outcome satisfied, and an

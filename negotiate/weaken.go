@@ -10,7 +10,7 @@ import (
 
 // Weaken returns the manifest with a weaker claim for one capability, which a
 // launch lacks or a session has lost. It does not change its argument. An unknown
-// name changes nothing, nor does renewal, which no launch removes.
+// name changes nothing. Without [ContinuationStore] no continuation is delivered.
 func Weaken(m lifeloop.Manifest, capability string, to lifeloop.Support) lifeloop.Manifest {
 	if class, ok := strings.CutPrefix(capability, placementPrefix); ok {
 		if claim, ok := m.Placement[lifeloop.Placement(class)]; ok {
@@ -38,9 +38,10 @@ func Weaken(m lifeloop.Manifest, capability string, to lifeloop.Support) lifeloo
 		m.LifecycleEvents[lifeloop.Event(capability)] = claim
 		return m
 	}
-	if strings.HasPrefix(capability, "renewal.") {
-		return m
+	if capability == ContinuationStore {
+		capability = payloadDelivery
 	}
+	m.Renewal = clone(m.Renewal)
 	m.SessionIdentity, m.SessionRename, m.ApprovalSurface = clone(m.SessionIdentity), clone(m.SessionRename), clone(m.ApprovalSurface)
 	for _, f := range fixed(&m) {
 		if f.name == capability {

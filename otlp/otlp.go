@@ -2,9 +2,9 @@
 // a harness exports, body by body in order, and forwards each request unchanged
 // to the receiver of the user's own telemetry.
 //
-// It reads no body. It never delays the harness: it answers a request once it has
-// read it, however slow the next receivers are. What does not fit into its bounded
-// queues is dropped, counted and reported.
+// It does not interpret the bodies. It never delays the harness: it answers a request
+// as soon as it has read the request, however slow the next receivers are. What does
+// not fit into its bounded queues is dropped, counted and reported.
 //
 //	r, err := otlp.New(otlp.Config{Deliver: deliver, Path: secret})
 //	launch the harness with its exporter at r.Endpoint()
@@ -46,14 +46,14 @@ type Config struct {
 	// Lost is called for each body that is dropped, possibly from several
 	// goroutines.
 	Lost func(Loss)
-	// Path precedes `/v1/logs` in the address. Every program on this machine
-	// can reach a port; only one that knows the path is received.
+	// Path precedes `/v1/logs` in the address. Every program on this machine can
+	// reach the port; only requests with the path are accepted.
 	Path string
-	// MaxBody is the largest body, in bytes, as received and decompressed: 8
-	// MiB.
+	// MaxBody is the largest body, in bytes, as received and decompressed; the
+	// default is 8 MiB.
 	MaxBody int64
 	// MaxWaiting is how many bytes may wait for delivery, and as many for
-	// forwarding: 32 MiB.
+	// forwarding; the default is 32 MiB.
 	MaxWaiting int64
 }
 
@@ -71,7 +71,7 @@ type Target struct {
 	Header map[string]string
 }
 
-// A Body is that of one request, decompressed.
+// A Body is the body of one request, decompressed.
 type Body struct {
 	Signal Signal
 	JSON   bool // else protobuf
@@ -81,7 +81,7 @@ type Body struct {
 // A Loss is a body that did not reach its destination.
 type Loss struct {
 	Signal   Signal
-	Upstream bool // it was not forwarded; else it was not delivered
+	Upstream bool // the body was not forwarded; else it was not delivered
 	Why      string
 }
 
@@ -157,8 +157,8 @@ func (r *Receiver) Endpoint() string {
 // Close closes the port of a receiver that does not run.
 func (r *Receiver) Close() error { return r.listener.Close() }
 
-// Run answers until ctx ends. Then it accepts no more requests, delivers the
-// received ones, forwards what Rest allows, and returns.
+// Run answers until ctx ends. Then it accepts no more requests, delivers the received
+// ones, forwards waiting ones for at most restTime, and returns.
 func (r *Receiver) Run(ctx context.Context) error {
 	var requests sync.WaitGroup
 	server := &http.Server{
@@ -193,7 +193,7 @@ func (r *Receiver) Run(ctx context.Context) error {
 	<-ctx.Done()
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	if server.Shutdown(last) != nil {
-		server.Close() // an exporter that does not finish its request
+		server.Close() // an exporter does not finish its request
 	}
 	stop()
 	requests.Wait()
@@ -302,8 +302,8 @@ func answer(w http.ResponseWriter, isJSON bool, code int, why string) {
 var hopByHop = [...]string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Host"}
 
-// pass forwards one request unchanged, once: a retry would delay the exporter's
-// answer.
+// pass forwards one request unchanged, once: a retry would delay the requests that
+// wait behind it.
 func (r *Receiver) pass(ctx context.Context, p passed) {
 	to := r.upstream[p.signal]
 	err := func() error {

@@ -166,7 +166,8 @@ func TestRefusedRequests(t *testing.T) {
 	require.Len(t, w.losses, 5, "telemetry that could not be read is reported")
 }
 
-// The user's own telemetry gets the same requests as without us.
+// The receiver of the user's own telemetry gets the same requests as without the
+// wrapper.
 func TestRequestsAreForwardedUnchanged(t *testing.T) {
 	type got struct {
 		path, query string
@@ -189,9 +190,9 @@ func TestRequestsAreForwardedUnchanged(t *testing.T) {
 		body                 []byte
 	}{
 		{"/secret/v1/logs", asJSON, "gzip", zipped},
-		{"/secret/v1/metrics", asJSON, "", []byte(`{}`)}, // goes no further
+		{"/secret/v1/metrics", asJSON, "", []byte(`{}`)}, // has no target, so it is not forwarded
 		{"/secret/v1/logs", asProto, "", []byte{0x0a, 0x00}},
-		{"/secret/v1/logs", asProto, "zstd", []byte("theirs")}, // not understood here, and theirs all the same
+		{"/secret/v1/logs", asProto, "zstd", []byte("theirs")}, // cannot be decompressed here, but is forwarded
 	} {
 		code, _, _ := w.post(c.path, c.kind, c.encoding, c.body)
 		require.Contains(t, []int{200, 415}, code)
@@ -212,8 +213,8 @@ func TestRequestsAreForwardedUnchanged(t *testing.T) {
 	require.Equal(t, []Loss{{Signal: Logs, Why: "the content encoding is not supported"}}, w.losses)
 }
 
-// The harness gets its answer whether or not the user's own telemetry takes the
-// request.
+// The harness gets its answer whether or not the receiver of the user's own telemetry
+// accepts the request.
 func TestFailingUpstream(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
@@ -277,7 +278,7 @@ func TestSlowUpstream(t *testing.T) {
 	require.GreaterOrEqual(t, upstreams, 4, "hanging upstreams are called too")
 }
 
-// A slow reader does not delay the harness. What does not fit is lost.
+// A slow reader does not delay the harness. What does not fit into the queue is lost.
 func TestSlowReader(t *testing.T) {
 	taken, release := make(chan struct{}, 10), make(chan struct{})
 	w := start(t, Config{MaxWaiting: 3 * 1300, Deliver: func(Body) { taken <- struct{}{}; <-release }})

@@ -11,12 +11,12 @@ import (
 	"lifeloop/telemetry/claude"
 )
 
-// claudeProfile is the profile of Claude Code, as observed with 2.1.197.
+// claudeProfile is the profile of Claude Code, as observed with the tested versions.
 func claudeProfile() Profile {
 	return Profile{
 		Adapter:    "claude",
 		Programs:   []string{"claude"},
-		Tested:     []string{"2.1.197"},
+		Tested:     []string{"2.1.197", "2.1.330"},
 		Hooks:      claude.Hooks{},
 		Transcript: Source{Name: "transcript", Decoder: claude.Transcript, Unordered: true, Beside: "subagents/agent-*.jsonl"},
 		Kinds: []Source{
@@ -25,12 +25,14 @@ func claudeProfile() Profile {
 			{Name: "stream", Decoder: claude.Stream, Form: Values},
 			{Name: "otlp", Decoder: claude.OTLP, Form: Values},
 		},
-		// INT also ends it cleanly in a terminal (exit code 0). With -p it skips the
-		// SessionEnd hook, and it may be ignored.
+		// INT also ends Claude Code cleanly in a terminal (exit code 0). With -p,
+		// INT skips the SessionEnd hook and may be ignored.
 		Quit: sigTERM,
-		// With -p, and only if a turn has not stopped: Ctrl-C.
+		// With -p, an exit code of 0 means Ctrl-C if a turn has not stopped.
 		ExitCodes:  map[int]attempt.Cause{0: attempt.Aborted},
 		resume:     resumeClaude,
+		ask:        askClaude,
+		prints:     func(args []string) bool { l, _ := parseClaude(args); return l.has("--print") },
 		anySession: anyUUID,
 		sessions:   stored{"CLAUDE_CONFIG_DIR", ".claude", Place{Dir: "projects", Pattern: "*/*.jsonl", Whose: byRecords(claudeOwner)}},
 
@@ -40,8 +42,8 @@ func claudeProfile() Profile {
 }
 
 // claudeScrub are variables that Claude Code sets for its tools and hooks. The
-// wrapper may run below one of these. Passed on, the variables would make the new
-// session a part of the outer one.
+// wrapper may itself run below a Claude Code. If a launch inherited these
+// variables, the new session would become a part of the outer one.
 var claudeScrub = []string{
 	"CLAUDE_CODE_CHILD_SESSION", // with it no transcript and no registry file is written
 	"CLAUDECODE",                // "you run below Claude Code"
@@ -52,6 +54,13 @@ var claudeScrub = []string{
 	"CLAUDE_ENV_FILE",           // a file that the outer session reads
 	"CLAUDE_EFFORT",             // the outer turn's effort
 	"CLAUDE_CODE_EXECPATH",      // the outer session's program
+
+	// Since 2.1.330. With the token a process can speak to the outer session.
+	"CLAUDE_CODE_MESSAGING_SOCKET",
+	"CLAUDE_CODE_MESSAGING_TOKEN",
+	"CLAUDE_CODE_CHILD_NOTES_DIR",
+	"CLAUDE_CODE_SESSION_ATTENDED",
+	"CLAUDE_PID",
 }
 
 // claudeHooks are the hooks to inject, with timeouts in seconds. SessionEnd delays
@@ -102,8 +111,8 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		}
 		l.lackSources("claude", reason, []string{"hooks", "statusline"}, read...)
 		l.Argv = slices.Concat(argv[:1], ours, user)
-		// Hooks would report the path of the transcript. Without them the path
-		// follows from the rule by which Claude Code names it.
+		// Hooks would report the path of the transcript. Without hooks, the path is
+		// computed as Claude Code computes it.
 		if dir != "" && l.SessionID != "" {
 			l.Sources = append(l.Sources, Source{
 				Name: "transcript", Decoder: claude.Transcript, Unordered: true, Beside: "subagents/agent-*.jsonl",
@@ -122,12 +131,13 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 		ours = append(ours, "--settings", path)
 	}
 	l.Hooks = true
-	// A list of sessions starts none, and a stream of prompts may begin late. In
-	// print mode with a stream as output no SessionStart hook is injected.
+	// While the user chooses from a list, no session has started. A stream of
+	// prompts may begin late. In print mode with a stream as output no SessionStart
+	// hook is injected.
 	choosing := line.has("--resume", "--from-pr") && line.last("--resume") == "" && line.last("--from-pr") == "" && !line.has("--print")
 	l.HookAtPrompt = choosing || line.last("--input-format") == "stream-json"
 	if line.has("--print") || !h.Terminal {
-		l.Evidence = ByLastTurn // its Stop hook reports every turn that was not interrupted
+		l.Evidence = ByLastTurn // the Stop hook reports every turn that was not interrupted
 	}
 	l.Statusline = settings.statusline
 	l.Weak = append(l.Weak, settings.weak...)
@@ -136,8 +146,8 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 	return l, nil
 }
 
-// claudeSession decides the id of the harness session. It returns the arguments
-// to add, and the user's arguments with another id where theirs is taken.
+// claudeSession decides the id of the harness session. It returns the arguments to
+// add, and the user's arguments, with another id if their id is taken.
 func (l *Launch) claudeSession(line claudeLine, args []string, h Host) (ours, user []string) {
 	switch {
 	case line.has("--session-id") && h.again() && h.NewID != "":
@@ -149,7 +159,7 @@ func (l *Launch) claudeSession(line claudeLine, args []string, h Host) (ours, us
 	case h.Resume != "":
 		l.SessionID = h.Resume
 	case line.has("--resume", "--continue", "--from-pr", "--teleport", "--cloud", "--remote", "--sdk-url"):
-		// The session has an id already, or gets it elsewhere.
+		// The session has an id already, or gets one that we cannot choose.
 	case h.NewID != "":
 		l.SessionID = h.NewID
 		return []string{"--session-id", h.NewID}, args
@@ -242,7 +252,7 @@ type injectedSettings struct {
 // or the reason for not injecting one. The file sets the variables in env.
 func claudeSettings(line claudeLine, theirs userSettings, h Host, env map[string]string) (injectedSettings, string) {
 	switch {
-	case h.NoHooks:
+	case h.Hooks == Never:
 		return injectedSettings{}, "the user asked for no hooks"
 	case line.has("--bare") || truthy(h.getenv("CLAUDE_CODE_SIMPLE")):
 		return injectedSettings{}, "bare mode runs no hooks"
@@ -314,8 +324,8 @@ func truthy(s string) bool {
 	return slices.Contains([]string{"1", "true", "yes", "on"}, strings.ToLower(strings.TrimSpace(s)))
 }
 
-// claudeOwner reads the session from a transcript, whose first lines are
-// housekeeping.
+// claudeOwner reads the session and its folder from a line of a transcript. The
+// first lines may lack both.
 func claudeOwner(r struct{ SessionID, Cwd string }, dir string) (session string, here, done bool) {
 	return r.SessionID, r.Cwd == dir, r.SessionID != "" && r.Cwd != ""
 }
@@ -327,5 +337,5 @@ func installClaude(project bool, h Host) (Installation, error) {
 			return Installation{}, errNoHome
 		}
 	}
-	return installation("claude", filepath.Join(dir, "settings.json"), project, claudeHooks, h)
+	return installation("claude", filepath.Join(dir, "settings.json"), project, claudeHooks, 1, h)
 }

@@ -88,8 +88,19 @@ func resumeClaude(args []string, session string, terminal bool) ([]string, bool)
 	return slices.Concat([]string{"--resume", session}, rest.words(prompt...)), true
 }
 
+// askClaude continues a copy of the session, so that question and answer are in
+// neither the transcript nor the context of the session itself.
+func askClaude(args []string, session string) ([]string, bool) {
+	l, _ := parseClaude(args)
+	words, ok := resumeClaude(args, session, true)
+	if !ok || l.has("--print") {
+		return nil, false
+	}
+	return slices.Concat([]string{"--print", "--fork-session"}, words), true
+}
+
 // claudeElsewhere are options of sessions that belong to another folder, are not
-// stored, or do not continue at their end.
+// stored, or are not continued from their end.
 var claudeElsewhere = []string{
 	"--cloud", "--from-pr", "--init-only", "--no-session-persistence", "--remote", "--remote-control", "--rc", "--resume-session-at",
 	"--rewind-files", "--sdk-url", "--teleport", "--worktree",

@@ -40,7 +40,7 @@ func claudeExport(user userSettings, file bool, h Host) (env map[string]string, 
 	}
 	on := truthy(theirs("CLAUDE_CODE_ENABLE_TELEMETRY"))
 	exporters := strings.FieldsFunc(theirs("OTEL_LOGS_EXPORTER"), func(r rune) bool { return r == ',' || r == ' ' })
-	protocol := either("PROTOCOL") // without one nothing is exported
+	protocol := either("PROTOCOL") // without a protocol nothing is exported
 	env = map[string]string{logs + "ENDPOINT": h.OTLP + "/v1/logs"}
 
 	if on && slices.Contains(exporters, "otlp") && protocol != "" {
@@ -62,7 +62,7 @@ func claudeExport(user userSettings, file bool, h Host) (env map[string]string, 
 		}
 	} else {
 		if !on {
-			// Telemetry enabled for us alone exports log events only.
+			// Telemetry that only we enabled exports log events and nothing else.
 			env["CLAUDE_CODE_ENABLE_TELEMETRY"] = "1"
 			env["OTEL_METRICS_EXPORTER"], env["OTEL_TRACES_EXPORTER"] = "none", "none"
 			exporters = nil

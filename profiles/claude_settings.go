@@ -1,64 +1,20 @@
 package profiles
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 )
-
-// settings is one layer of Claude Code's settings. Members that we do not read
-// keep every byte.
-type settings map[string]json.RawMessage
-
-type hookCall struct {
-	Type    string `json:"type"`
-	Command string `json:"command"`
-	Timeout int    `json:"timeout"`
-}
-
-type hookGroup struct {
-	Hooks []hookCall `json:"hooks"`
-}
 
 // claudeGroups returns the hooks to inject: one group per event, which matches
 // everything.
 func claudeGroups(hook []string) map[string]hookGroup {
 	hooks := map[string]hookGroup{}
 	for _, c := range claudeHooks {
-		hooks[c.Event] = hookGroup{[]hookCall{{"command", hookCommand(hook, c.Event), c.Timeout}}}
+		hooks[c.Event] = hookGroup{Hooks: []hookCall{{Type: "command", Command: hookCommand(hook, c.Event), Timeout: c.Timeout}}}
 	}
 	return hooks
-}
-
-// mergeHooks appends one group per event to the user's own groups. It changes
-// nothing else.
-func mergeHooks(user settings, ours map[string]hookGroup) (settings, error) {
-	merged := maps.Clone(user)
-	if merged == nil {
-		merged = settings{}
-	}
-	hooks := map[string]json.RawMessage{}
-	if raw, ok := user["hooks"]; ok {
-		if !isObject(raw) || json.Unmarshal(raw, &hooks) != nil {
-			return nil, errors.New("its hooks are not an object")
-		}
-	}
-	for _, event := range slices.Sorted(maps.Keys(ours)) {
-		var groups []json.RawMessage
-		if raw, ok := hooks[event]; ok {
-			if json.Unmarshal(raw, &groups) != nil || groups == nil {
-				return nil, fmt.Errorf("its hooks for %s are not a list", event)
-			}
-		}
-		hooks[event] = encode(append(groups, encode(ours[event])))
-	}
-	merged["hooks"] = encode(hooks)
-	return merged, nil
 }
 
 // chain changes the command of the user's status line to run ours first and then
@@ -125,7 +81,7 @@ func flagSettings(line claudeLine, h Host) (settings, string) {
 // would protect another folder and leave the first one readable.
 func relativeRule(rule string) bool {
 	tool, path := word(rule)
-	if tool == "" || tool == "Bash" { // whose rules are commands, not paths
+	if tool == "" || tool == "Bash" { // rules of Bash are commands, not paths
 		return false
 	}
 	path, ok := strings.CutPrefix(path, "(/")
@@ -185,28 +141,4 @@ func managedSettings(h Host) []settings {
 		}
 	}
 	return nil
-}
-
-// first returns a member's value from the strongest layer that has it.
-func first(layers []settings, member string) (json.RawMessage, bool) {
-	for _, s := range layers {
-		if raw, ok := s[member]; ok {
-			return raw, true
-		}
-	}
-	return nil, false
-}
-
-func parseSettings(data []byte) (settings, bool) {
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	var s settings
-	if !isObject(data) || json.Unmarshal(data, &s) != nil {
-		return nil, false
-	}
-	return s, true
-}
-
-func isObject(data []byte) bool {
-	data = bytes.TrimSpace(data)
-	return len(data) > 0 && data[0] == '{'
 }

@@ -33,9 +33,10 @@ func codexProfile() Profile {
 		// exec then ends its turn and calls its hooks. TERM kills exec at once. In a
 		// terminal both signals kill it at once.
 		Quit: sigINT,
-		// A command line that it rejects.
+		// Codex rejects its command line with exit code 2.
 		ExitCodes:  map[int]attempt.Cause{2: attempt.Fatal},
 		resume:     resumeCodex,
+		prints:     func(args []string) bool { l, _ := parseCodex(args); return l.command == "exec" },
 		anySession: anyUUID,
 		sessions:   stored{"CODEX_HOME", ".codex", Place{Dir: "sessions", Pattern: "*/*/*/rollout-*.jsonl", Whose: byRecords(codexOwner)}},
 
@@ -110,7 +111,7 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 		// turn. Only the terminal is left.
 		read := []string{"terminal"}
 		if line.command == "exec" || line.command == "review" {
-			read = nil // they have no terminal that reports a state
+			read = nil // these have no terminal that reports a state
 		}
 		l.lackSources("codex", reason, []string{"hooks", "rollout"}, read...)
 		l.Argv = slices.Concat(argv[:1], ours, argv[1:])
@@ -138,8 +139,8 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 }
 
 // prompts reports whether the command line itself begins a turn, without a
-// terminal. Codex calls its first hook with the first prompt, which otherwise the
-// user types, or standard input holds.
+// terminal. Codex calls its first hook with the first prompt. Otherwise the user
+// types that prompt, or standard input holds it.
 func (l codexLine) prompts() bool {
 	named := 1 // the id of a thread
 	if l.sub == "" || l.has("--last") {
@@ -155,8 +156,8 @@ func (l codexLine) prompts() bool {
 	return words[len(words)-1] != "-"
 }
 
-// codexCause returns the cause of the session. For a continued session in the
-// terminal no other source has it before the first prompt.
+// codexCause returns the cause of the session. Before the first prompt, no other
+// source has the cause of a session that is continued in the terminal.
 func codexCause(line codexLine) string {
 	verb := line.command
 	if verb == "exec" {
@@ -182,7 +183,7 @@ func codexPlain(line codexLine) bool {
 // codexHookless returns the reason why no hook of ours can run, or "".
 func codexHookless(line codexLine, h Host) string {
 	switch {
-	case h.NoHooks:
+	case h.Hooks == Never:
 		return "the user asked for no hooks"
 	case line.has("--remote"):
 		return "the session runs in the app server given with --remote, which accepts no hooks from a launch"
@@ -211,8 +212,9 @@ func (l codexLine) overrides(key string) bool {
 }
 
 // inlineHooksOff reads the member hooks of the inline table features, such as
-// `{hooks = false}`. If it occurs twice, off wins: a session notices too late that
-// expected hooks do not come. set is false if the member is missing.
+// `{hooks = false}`. If the member occurs twice, off wins, because a session
+// notices too late that expected hooks do not come. set is false if the member is
+// missing.
 func inlineHooksOff(table string) (off, set bool) {
 	for _, member := range strings.FieldsFunc(table, func(r rune) bool { return r == '{' || r == ',' }) {
 		key, val, _ := strings.Cut(member, "=")
@@ -371,7 +373,7 @@ func installCodex(project bool, h Host) (Installation, error) {
 	for _, hook := range codexHooks {
 		hooks = append(hooks, InstalledHook{Event: hook.event, Timeout: hook.seconds})
 	}
-	in, err := installation("codex", path, project, hooks, h)
+	in, err := installation("codex", path, project, hooks, 1, h)
 	in.Trust = &Trust{
 		Path: filepath.Join(home, "config.toml"), Table: []string{"hooks", "state"}, Member: "trusted_hash", Prefix: path + ":",
 		Key: func(event string, group, handler int) string {

@@ -95,7 +95,8 @@ func resumeCodex(args []string, session string, _ bool) ([]string, bool) {
 	}
 	operands := l.operands()
 	if line.command != "" {
-		// A subcommand after a prompt is also valid, but it is not resumed.
+		// A subcommand after a prompt is also valid, but such a command line is not
+		// resumed.
 		if len(operands) == 0 || operands[0] != line.command && operands[0] != "e" {
 			return nil, false
 		}
@@ -112,7 +113,7 @@ func resumeCodex(args []string, session string, _ bool) ([]string, bool) {
 	switch line.sub {
 	case "":
 	case "resume", "fork":
-		named := 2 // its own name, and an id
+		named := 2 // the subcommand's own name, and an id
 		if l.has("--last") {
 			named = 1
 		}
@@ -121,7 +122,7 @@ func resumeCodex(args []string, session string, _ bool) ([]string, bool) {
 		return nil, false
 	}
 	if len(operands) != 1 || operands[0] == "-" {
-		return nil, false // its prompt came from standard input
+		return nil, false // the prompt came from standard input
 	}
 	at := slices.IndexFunc(l, func(p part) bool { return p.name == "" })
 	return slices.Concat(l[:at].without(drop...).words(), []string{"exec"}, l[at:].without(drop...).words(),

@@ -56,8 +56,8 @@ func codexEndpoint() *regexp.Regexp {
 	return regexp.MustCompile(`(?:^|[,{\s])endpoint\s*=\s*"([^"\\]+)"`)
 }
 
-// codexHeaders matches the headers after the first member. As the first member
-// they are not supported.
+// codexHeaders matches headers that follow another member. Headers as the first
+// member are not supported.
 func codexHeaders() *regexp.Regexp {
 	return regexp.MustCompile(`,\s*headers\s*=\s*\{([^{}]*)\}`)
 }

@@ -9,10 +9,9 @@ import (
 	"lifeloop/telemetry/gemini"
 )
 
-// geminiProfile is the profile of Gemini CLI, as observed with 0.61.0. A launch gets no
-// hooks: the only way to inject them for one launch would replace the
-// administrator's settings. Hooks come from `host apply`. A launch gets the id of
-// its session, which determines the end of the chat file's name.
+// geminiProfile is the profile of Gemini CLI, as observed with 0.61.0. A launch gets
+// hooks if something needs them. It gets the id of its session, which determines
+// the end of the chat file's name.
 func geminiProfile() Profile {
 	return Profile{
 		Adapter:    "gemini",
@@ -26,10 +25,15 @@ func geminiProfile() Profile {
 			{Name: "stream", Decoder: gemini.Stream},
 			{Name: "log", Decoder: gemini.Logs, Form: Whole},
 		},
-		Prepare:    prepareGemini,
-		Quit:       sigTERM, // it then exits with 0 in any state
-		ExitCodes:  geminiExitCodes(),
-		resume:     resumeGemini,
+		Prepare:   prepareGemini,
+		Quit:      sigTERM, // it then exits with 0 in any state
+		ExitCodes: geminiExitCodes(),
+		resume:    resumeGemini,
+		prints: func(args []string) bool {
+			l, _, _ := parseGemini(args)
+			_, headless := l.find("--prompt")
+			return headless
+		},
 		anySession: anyUUID,
 		Install:    installGemini,
 	}
@@ -40,11 +44,9 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	if err != nil {
 		return l, err
 	}
-	l.lackSources("gemini", "Gemini CLI accepts no hooks for one launch, and installed hooks do nothing under the wrapper",
-		[]string{"hooks"}, "transcript", "terminal")
 	line, command, _ := parseGemini(argv[1:])
 	if command != "" || line.has("--help", "--version", "--list-extensions", "--list-sessions", "--delete-session") {
-		l.Plain, l.Weak = true, nil
+		l.Plain = true
 		return l, nil
 	}
 	l.OSC, l.OSCDecoder = []int{0}, gemini.OSC
@@ -56,32 +58,37 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 	}
 	switch {
 	case line.has("--session-id") && h.again() && h.NewID != "":
-		// Gemini CLI starts no session with an id that exists.
+		// Gemini CLI does not start a session with the id of an existing one.
 		l.Argv, l.SessionID = slices.Concat(argv[:1], line.with(argv[1:], "--session-id", h.NewID)), h.NewID
 	case line.has("--session-id"):
 		l.SessionID = line.last("--session-id")
 	case line.has("--resume"):
 		l.SessionID = sessionUUID(line.last("--resume")) // any other value is a number or "latest"
 	case line.has("--session-file", "--acp", "--experimental-acp"):
-		// It gets its id elsewhere.
-	case h.NewID != "" && !h.NoHooks:
+		// The session gets an id that we cannot choose.
+	case h.NewID != "" && h.Hooks != Never:
 		l.SessionID = h.NewID
 		l.Argv = slices.Concat(argv[:1], []string{"--session-id", h.NewID}, argv[1:])
 	}
+	reason := l.injectGemini(line, h)
+	if l.Hooks, l.HooksShow = reason == "", reason == ""; l.Hooks {
+		return l, nil // the hooks name the chat file
+	}
+	l.lackSources("gemini", reason, []string{"hooks"}, "transcript", "terminal")
 	home := h.home("GEMINI_CLI_HOME", ".")
 	if end := chatName(l.SessionID); end != "" && home != "" {
-		// The folder in between has a name for the project, from a list that the first
-		// start in the project writes. A cleared context may continue in a second file.
+		// The folder between tmp and chats is named after the project. Its name
+		// comes from a list that the first start in the project writes. A cleared
+		// context may continue in a second file.
 		l.Sources = append(l.Sources, Source{Name: "transcript", Decoder: gemini.Chat,
 			Path: filepath.Join(home, ".gemini", "tmp"), Pattern: "*/chats/session-*-" + end + ".jsonl"})
 		return l, nil
 	}
-	const reason = "the session id is not known before the launch, so the chat file cannot be found"
 	var read []string
 	if h.Terminal {
 		read = []string{"terminal"} // its title reports a start
 	}
-	l.lackSources("gemini", reason, []string{"transcript"}, read...)
+	l.lackSources("gemini", "the session id is not known before the launch, so the chat file cannot be found", []string{"transcript"}, read...)
 	return l, nil
 }
 
@@ -114,9 +121,9 @@ func chatName(id string) string {
 }
 
 // geminiHooks are the hooks that `host apply` installs, with timeouts in
-// milliseconds. Without the wrapper, hooks of tools and dialogs make no event for
-// a client. The other hooks run for every model request, or for every piece of
-// an answer.
+// milliseconds. Without the wrapper, hooks of tools and dialogs would lead to no
+// event for a client. The other hooks run for every model request, or for every
+// piece of an answer.
 var geminiHooks = []InstalledHook{
 	{Event: "SessionStart", Timeout: 5000},
 	{Event: "SessionEnd", Timeout: 2000},
@@ -131,7 +138,7 @@ func installGemini(project bool, h Host) (Installation, error) {
 			return Installation{}, errNoHome
 		}
 	}
-	return installation("gemini", filepath.Join(dir, ".gemini", "settings.json"), project, geminiHooks, h)
+	return installation("gemini", filepath.Join(dir, ".gemini", "settings.json"), project, geminiHooks, 1000, h)
 }
 
 // geminiOwner reads the session from the first record of a chat, which has the

@@ -20,7 +20,7 @@ type Installation struct {
 	Hooks []InstalledHook
 	// Whole is the text of a file of our own, empty if there are hooks.
 	Whole string
-	// Mark is the beginning of such a file, also after the user edited it.
+	// Mark is the beginning of such a file. It stays when the user edits the rest.
 	Mark string
 	// Ours recognises a command of ours, or the text of a file of ours, by its
 	// form, whatever version wrote it.
@@ -51,15 +51,26 @@ type Trust struct {
 
 var errNoHome = errors.New("cannot locate the harness's settings: HOME is not set")
 
+// renewalSeconds is how much longer an installed hook may take if it runs the
+// programs of an integration profile.
+const renewalSeconds = 30
+
 // installation returns what all harnesses have in common. It fills in the
-// commands of hooks.
-func installation(adapter, path string, project bool, hooks []InstalledHook, h Host) (Installation, error) {
+// commands of hooks. A second has so many units of their timeouts.
+func installation(adapter, path string, project bool, hooks []InstalledHook, second int, h Host) (Installation, error) {
 	if !utf8.ValidString(h.Exe) || !utf8.ValidString(path) {
 		return Installation{}, errors.New("a path that is not UTF-8 cannot be written into settings")
 	}
 	hooks = slices.Clone(hooks)
+	flag := ""
+	if h.Profile != "" {
+		flag = "--profile " + h.Profile + " "
+	}
 	for i := range hooks {
-		hooks[i].Command = quote(h.Exe) + " hook --host " + adapter + " " + hooks[i].Event
+		hooks[i].Command = quote(h.Exe) + " hook --host " + adapter + " " + flag + hooks[i].Event
+		if h.Profile != "" && hooks[i].Timeout >= 5*second { // a shorter one delays the end of the harness
+			hooks[i].Timeout += renewalSeconds * second
+		}
 	}
 	return Installation{Path: path, Shared: project, Hooks: hooks, Ours: func(command string) bool {
 		exe, ok := hostCommand(adapter, command)

@@ -22,13 +22,17 @@ func start(argv []string, h Host, scrub []string) (Launch, error) {
 func (l *Launch) export(x Export, env map[string]string) {
 	l.Export = x
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		l.Env = slices.DeleteFunc(l.Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
-		l.Env = append(l.Env, name+"="+env[name])
+		l.setenv(name, env[name])
 	}
 }
 
+// setenv sets a variable of the launch.
+func (l *Launch) setenv(name, value string) {
+	l.Env = append(slices.DeleteFunc(l.Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") }), name+"="+value)
+}
+
 // environ returns the wrapper's environment without the names in scrub, with the
-// variables of this session. A wrapper around this one has set its own. They are
+// variables of this session. An outer wrapper may have set its own. These are
 // replaced, or the hooks of the inner harness would call the outer session.
 func environ(h Host, scrub []string) []string {
 	var env []string
@@ -68,7 +72,7 @@ func (h Host) getenv(name string) string {
 	return ""
 }
 
-// read is ReadFile, or reads nothing if that is nil.
+// read calls ReadFile. Without a ReadFile, it finds no file.
 func (h Host) read(path string) ([]byte, bool) {
 	if h.ReadFile == nil || path == "" {
 		return nil, false
@@ -104,8 +108,8 @@ func (l *Launch) lack(reason string, capabilities ...string) {
 	}
 }
 
-// lackSources records that sources are not read, and what rests on them. read
-// are the sources that are left.
+// lackSources records that the lost sources are not read, and the capabilities that
+// rest on none of the sources in read, which are still read.
 func (l *Launch) lackSources(adapter, reason string, lost []string, read ...string) {
 	for _, source := range lost {
 		l.lackOnce(reason, telemetryPrefix+source)
@@ -113,7 +117,8 @@ func (l *Launch) lackSources(adapter, reason string, lost []string, read ...stri
 	l.lackOnce(reason, RestsOf(adapter).Without(read...)...)
 }
 
-// lackOnce is lack for capabilities that may be missing for another reason too.
+// lackOnce is like lack, but skips capabilities that are already recorded as
+// missing.
 func (l *Launch) lackOnce(reason string, capabilities ...string) {
 	for _, c := range capabilities {
 		if !slices.ContainsFunc(l.Weak, func(w Weakness) bool { return w.Capability == c }) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,13 +27,16 @@ type world struct {
 func newWorld(adapter string) *world {
 	w := &world{adapter: adapter, files: map[string]string{}}
 	w.host = Host{
-		Env:       []string{"HOME=/home/dev", "PATH=/bin"},
-		Dir:       "/home/dev/project",
-		Hook:      []string{"/opt/ll", "hook"},
-		RunDir:    "/run/ll",
-		Socket:    "/run/ll/door",
-		SessionID: "ll-1",
-		NewID:     "NEW-ID",
+		Env:    []string{"HOME=/home/dev", "PATH=/bin"},
+		Dir:    "/home/dev/project",
+		Hook:   []string{"/opt/ll", "hook"},
+		RunDir: "/run/ll",
+		Socket: "/run/ll/door",
+		Key:    "/run/ll/key",
+
+		Instructions: "http://127.0.0.1:4712/instructions",
+		SessionID:    "ll-1",
+		NewID:        "NEW-ID",
 		ReadFile: func(path string) ([]byte, error) {
 			if data, ok := w.files[path]; ok {
 				return []byte(data), nil
@@ -45,9 +49,9 @@ func newWorld(adapter string) *world {
 
 // TestLaunches runs the stories in testdata. Commands:
 //
-//	file /a/path       the input is what lies there
+//	file /a/path       the input is the content of that file
 //	env                the input is more environment
-//	prepare [terminal] [no-hooks] [otlp] [full] [number=N] [resume=ID]
+//	prepare [terminal] [hooks=always|never] [needs=WHAT] [root] [otlp] [full] [number=N] [resume=ID]
 //	                   the input is a command line, a word a line or in '…';
 //	                   prints the whole launch, but without `full` not the
 //	                   words and groups that every injection has
@@ -68,7 +72,12 @@ func TestLaunches(t *testing.T) {
 				return ""
 			case "prepare":
 				h := w.host
-				h.Terminal, h.NoHooks = d.HasArg("terminal"), d.HasArg("no-hooks")
+				h.Terminal = d.HasArg("terminal")
+				d.MaybeScanArgs(t, "hooks", (*string)(&h.Hooks))
+				d.MaybeScanArgs(t, "needs", &h.Needs)
+				if d.HasArg("root") {
+					h.Guarded = func(string) bool { return true }
+				}
 				if d.HasArg("otlp") {
 					h.OTLP = "http://127.0.0.1:4711/secret"
 				}
@@ -144,11 +153,10 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 		}
 	}
 	for _, f := range l.Files {
-		data := string(f.Data)
-		if !full {
-			data = withoutClaudeHooks(t, f.Data, h.Hook)
-		}
-		fmt.Fprintf(&b, "file: %s %s\n", f.Path, strings.TrimSpace(data))
+		fmt.Fprintf(&b, "file: %s %s\n", f.Path, strings.TrimSpace(shown(t, f, h, full)))
+	}
+	for _, f := range l.Overlay.Folders {
+		fmt.Fprintf(&b, "overlay: %s links to %s, files %v, dirs %v, ours %v\n", filepath.Join(l.Overlay.Root, f.Path), f.Real, f.Files, f.Dirs, f.Ours)
 	}
 	for _, s := range l.Sources {
 		fmt.Fprintf(&b, "source: %s %s %s whole=%t\n", s.Name, decoderName(s.Decoder), strings.TrimSuffix(s.Path+" "+s.Pattern, " "), s.Form == Whole)
@@ -162,6 +170,9 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 			fmt.Fprintf(&b, "export: with %s: %s\n", name, l.Export.Headers[name])
 		}
 	}
+	if l.Requests != nil {
+		fmt.Fprintf(&b, "requests: %s\n", decoderName(func() telemetry.Decoder { return l.Requests() }))
+	}
 	if l.SessionID != "" {
 		fmt.Fprintf(&b, "session: %s\n", l.SessionID)
 	}
@@ -171,7 +182,7 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 	for _, f := range []struct {
 		name string
 		on   bool
-	}{{"hooks", l.Hooks}, {"statusline", l.Statusline}, {"first hook with the first prompt", l.HookAtPrompt}, {"plain", l.Plain}} {
+	}{{"hooks", l.Hooks}, {"plugin", l.Plugin}, {"statusline", l.Statusline}, {"first hook with the first prompt", l.HookAtPrompt}, {"plain", l.Plain}} {
 		if f.on {
 			fmt.Fprintln(&b, f.name)
 		}
@@ -192,6 +203,20 @@ func render(t *testing.T, l Launch, h Host, full bool) string {
 		fmt.Fprintf(&b, "weak: %s: %s\n", strings.Join(lost[r], " "), r)
 	}
 	return b.String()
+}
+
+// shown is the content of a file. Unless full is set, the part that every launch has is
+// checked and shortened.
+func shown(t *testing.T, f File, h Host, full bool) string {
+	t.Helper()
+	switch {
+	case full:
+	case strings.Contains(f.Path, "claude"):
+		return withoutClaudeHooks(t, f.Data, h.Hook)
+	case strings.HasSuffix(f.Path, ".js"):
+		return withoutPlugin(t, string(f.Data), h)
+	}
+	return string(f.Data)
 }
 
 // withoutCodexHooks replaces the overrides of an undisturbed launch by one word
@@ -246,6 +271,17 @@ func withoutClaudeHooks(t *testing.T, data []byte, hook []string) string {
 		members["hooks"] = encode(file.Hooks)
 	}
 	return fmt.Sprintf("<%d hooks> + ", n) + string(encode(members))
+}
+
+// withoutPlugin checks that a plugin names the socket and the key, and prints whether
+// it is for a running server.
+func withoutPlugin(t *testing.T, text string, h Host) string {
+	t.Helper()
+	require.Contains(t, text, "const socket = "+string(encode(h.Socket))+"\n")
+	require.Contains(t, text, "const keyFile = "+string(encode(h.Key))+"\n")
+	_, rest, _ := strings.Cut(text, "const attached = ")
+	attached, _, _ := strings.Cut(rest, " ===")
+	return "<plugin, attached " + attached + ">"
 }
 
 func TestNoCommandLine(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// mergeHooks keeps all hooks of the user's in their order and changes nothing else.
+// mergeHooks keeps all of the user's hooks in their order and changes nothing else.
 func TestMergeKeepsTheUsersHooks(t *testing.T) {
 	injected := claudeGroups([]string{"/opt/ll", "hook"})
 	events := append(slices.Collect(maps.Keys(injected)), "Setup", "PreToolUse", "some new event")
@@ -91,7 +91,7 @@ type lineWriter struct {
 func newLineWriter() lineWriter {
 	w := lineWriter{options: claudeOptions(), byArity: map[arity][]string{}}
 	w.word = rapid.StringMatching(`[a-z]{1,6}( [a-z]{1,4})?`).Filter(func(s string) bool { return !slices.Contains(claudeCommands, s) })
-	// What follows an option that takes a value, whatever it looks like.
+	// anything can follow an option that takes a value, whatever it looks like.
 	w.anything = rapid.OneOf(w.word, rapid.SampledFrom([]string{"--settings", "--version", "-h", "mcp", "--session-id", "-"}))
 	for name, o := range w.options {
 		if o.name == "--settings" || o.name == "--help" || o.name == "--version" || o.name == "--print" {
@@ -262,7 +262,7 @@ func TestLaterLaunchSharesNothing(t *testing.T) {
 			first, second := prepare(1, "FIRST"), prepare(2, "SECOND")
 			require.Equal(t, fmt.Sprintf("%+v", prepare(0, "FIRST")), fmt.Sprintf("%+v", first), "no number is the first")
 			if strings.Contains(line, "FIRST") && first.SessionID != "FIRST" {
-				continue // it takes no such option
+				continue // this harness has no option for the session id
 			}
 			said := slices.Concat(second.Argv, second.Env, []string{second.SessionID, second.Export.Chain})
 			for i, f := range second.Files {

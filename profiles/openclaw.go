@@ -15,7 +15,8 @@ func openclawProfile() Profile {
 		Programs: []string{"openclaw"},
 		Tested:   []string{"2026.9.6"},
 		sessions: stored{"OPENCLAW_STATE_DIR", ".openclaw", Place{Pattern: "agents/*/agent/openclaw-agent.sqlite", Sessions: openclawSessions}},
-		// A prompt is reported with the row that names its run, and is older than it.
+		// Unordered, because a prompt is reported only with the later row that
+		// names its run.
 		Transcript: Source{Name: "transcript", Decoder: openclaw.Transcript, Form: Rows, Query: openclawTranscript, Unordered: true},
 		Kinds: []Source{
 			{Name: "runs", Decoder: openclaw.Run, Form: Rows, Query: openclawRuns},

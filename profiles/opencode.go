@@ -7,16 +7,17 @@ import (
 	"encoding/hex"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"lifeloop/telemetry/opencode"
 )
 
-// opencodeProfile is the profile of OpenCode, as observed with 1.18.33. A launch is not
-// changed: a plugin makes the start wait for a package registry, so the user must
-// choose it. Hooks come from the plugin that `host apply` installs. The form of
-// their answers is our own.
+// opencodeProfile is the profile of OpenCode, as observed with 1.18.33. A launch gets
+// a URL in its instructions and a plugin of the terminal interface (opencode_launch.go).
+// `host apply` installs a server plugin, whose hooks and answers have a form of our
+// own. A launch gets none, since it makes the start wait for a package registry.
 func opencodeProfile() Profile {
 	return Profile{
 		Adapter:    "opencode",
@@ -26,24 +27,19 @@ func opencodeProfile() Profile {
 		Hooks:      opencode.Hooks{},
 		Transcript: Source{Name: "store", Decoder: opencode.Store, Form: Rows, Query: opencodeEvents},
 		Kinds: []Source{
-			{Name: "rows", Decoder: opencode.Store}, // the same rows as lines
+			{Name: "rows", Decoder: opencode.Store}, // the same rows, one per line
 			{Name: "bus", Decoder: opencode.Bus, Form: Events},
-			{Name: "events", Decoder: opencode.Bus}, // the same events as lines, such as a plugin writes
+			{Name: "events", Decoder: opencode.Bus}, // the same events, one per line, as a plugin writes them
 			{Name: "stream", Decoder: opencode.Run, Blind: true},
 		},
-		Prepare: func(argv []string, h Host) (Launch, error) {
-			l, err := start(argv, h, nil)
-			l.lackSources("opencode", "OpenCode accepts no plugin for one launch, and an installed plugin does nothing under the wrapper",
-				[]string{"hooks"}, "store", "bus", "stream")
-			l.lackSources("opencode", "all OpenCode processes of this user share one store, which does not show the sessions of this launch",
-				[]string{"store", "bus", "stream"})
-			return l, err
-		},
+		Prepare: prepareOpencode,
+		Asks:    true,
 		Install: installOpencode,
-		// The terminal exits with 0 on INT or TERM. `run` is killed by both and reports
-		// no end.
+		// In a terminal, OpenCode exits with 0 on INT or TERM. Both kill `opencode
+		// run`, which then reports no end.
 		Quit:       sigTERM,
 		resume:     resumeOpencode,
+		prints:     func(args []string) bool { return slices.Contains(args, "run") },
 		anySession: "ses_0",
 	}
 }
@@ -60,8 +56,8 @@ const opencodeSessions = `SELECT time_updated, json_object('id', id, 'dir', dire
 //go:embed opencode.js
 var opencodePlugin []byte
 
-// The first line of our plugin ends with the digest of the rest. A file is ours
-// as long as nothing has changed it.
+// The first line of our plugin ends with the digest of the rest. A file counts as
+// ours if its digest shows no change.
 const opencodeMark = "// by `lifeloop-wrap host apply opencode`, sha256 "
 
 func installOpencode(project bool, h Host) (Installation, error) {
@@ -86,7 +82,8 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// oursWhole recognises a whole file by its mark and its digest.
+// oursWhole returns a function that recognises a whole file of ours by its mark and
+// its digest.
 func oursWhole(mark string) func(text string) bool {
 	return func(text string) bool {
 		head, body, found := strings.Cut(text, "\n")

@@ -3,6 +3,7 @@ package profiles
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,34 +71,34 @@ func TestPluginIsRecognised(t *testing.T) {
 	}
 }
 
-// A launch lists exactly the claims of its manifest that it lacks.
+// A launch without hooks lists exactly the claims of its manifest that it lacks.
 func TestLaunchesWithoutHooksListMissingClaims(t *testing.T) {
-	for _, adapter := range []string{"gemini", "opencode"} {
+	for adapter, reads := range map[string]bool{"gemini": true, "opencode": false} { // whether it reads the harness's files
 		m, ok := manifests.Get(adapter)
 		require.True(t, ok)
-		var want []string
-		// A launch that reports the tokens in use reads the harness's files.
-		reads := slices.Contains(m.LifecycleEvents[lifeloop.ContextPressureObserved].Modes, lifeloop.LauncherWrapper)
-		if !reads && m.ContextPressure.Support != lifeloop.Unavailable {
-			want = append(want, "context_pressure", "session_identity.harness_session_id") // no source of a launch has them
-		}
+		want := map[string]bool{}
 		for _, s := range m.TelemetrySources {
 			if s.Kind == "hook" || !reads && s.Kind != "terminal" {
-				want = append(want, "telemetry."+s.Name)
+				want["telemetry."+s.Name] = true
 			}
 		}
 		for e, claim := range m.LifecycleEvents {
 			if claim.Support != lifeloop.Unavailable && !slices.Contains(claim.Modes, lifeloop.LauncherWrapper) {
-				want = append(want, string(e))
+				want[string(e)] = true
 			}
 		}
 		for p, claim := range m.Placement {
 			if claim.Support != lifeloop.Unavailable {
-				want = append(want, "placement."+string(p))
+				want["placement."+string(p)] = true
 			}
 		}
 		if m.ApprovalSurface.Support != lifeloop.Unavailable {
-			want = append(want, "approval_surface")
+			want["approval_surface"] = true
+		}
+		if !reads {
+			for capability := range RestsOf(adapter) {
+				want[capability] = true
+			}
 		}
 		p, _ := For(adapter)
 		l, err := p.Prepare([]string{adapter}, Host{Env: []string{"HOME=/h"}, Dir: "/d", NewID: "NEW-ID"})
@@ -106,7 +107,7 @@ func TestLaunchesWithoutHooksListMissingClaims(t *testing.T) {
 		for _, w := range l.Weak {
 			got = append(got, w.Capability)
 		}
-		require.ElementsMatch(t, want, got, adapter)
+		require.ElementsMatch(t, slices.Collect(maps.Keys(want)), got, adapter)
 	}
 }
 
@@ -229,7 +230,7 @@ func TestPluginReportsAndAddsContext(t *testing.T) {
 	}
 	patience = ""
 
-	// Under the wrapper it does nothing.
+	// Under the wrapper the plugin does nothing.
 	printed, calls = run(good, "LIFELOOP_SOCKET=/x")
 	require.Equal(t, "m1\nm2\nm3\nm5\nm6\nm7\nm8\nm4\n", printed)
 	require.Equal(t, []string{""}, calls)

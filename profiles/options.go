@@ -1,4 +1,4 @@
-// This file is the part of parsing command lines that harnesses have in common.
+// This file is the part of command line parsing that all harnesses share.
 
 package profiles
 
@@ -51,11 +51,11 @@ type part struct {
 // A commandLine is the arguments of a program, in parts.
 type commandLine []part
 
-// parse parses arguments like commander and clap, or like yargs, for which no
-// word that looks like an option is a value. An option that is not in the table
-// is taken for a flag. At worst, its value then counts as an operand. sure is
-// false if there is such an option, one that lacks its value, or one in a form
-// that parsers read in several ways.
+// parse parses arguments like commander and clap. With yargs, it parses like yargs,
+// where a word that looks like an option is never a value. An option that is not in
+// the table is taken for a flag. At worst, its value then counts as an operand.
+// sure is false if there is an unknown option, an option that lacks its value, or
+// an option in a form that parsers read in several ways.
 func parse(args []string, table map[string]option, yargs bool) (l commandLine, sure bool) {
 	sure = true
 	for i := 0; i < len(args); i++ {

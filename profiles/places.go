@@ -22,8 +22,8 @@ type Place struct {
 	Sessions string
 }
 
-// stored is where a harness stores its sessions: in place.Dir below the folder
-// that the variable names, or below that one in HOME.
+// stored is where a harness stores its sessions: in place.Dir below the folder that
+// the variable names. Without the variable it is the folder below in HOME.
 type stored struct {
 	variable, below string
 	place           Place

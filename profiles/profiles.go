@@ -3,8 +3,8 @@
 // form of a hook's answer. It is data and pure functions. It writes nothing, and
 // reads files only through [Host].
 //
-// A launch changes nothing of the user's. It gets arguments, environment and
-// files of our own, for that launch alone.
+// A launch changes nothing that belongs to the user. The arguments, environment and
+// files that are added are for that launch alone.
 //
 // All parts of one harness are in files of its name: its [Profile] and launch in
 // claude.go, its command line in claude_args.go, and so on. Files of other names
@@ -25,25 +25,40 @@ import (
 
 // Host is what a profile knows of the system while it prepares a launch.
 type Host struct {
-	Env       []string // the wrapper's own environment
-	Dir       string   // working directory of the launch, absolute
-	Exe       string   // absolute path of this program
-	Hook      []string // the hook command without its last word, the event; the first word is an absolute path
-	RunDir    string   // absolute; a 0700 folder of ours for Launch.Files
-	Socket    string   // the session's socket, LIFELOOP_SOCKET for the harness and its children
-	SessionID string   // the wrapper's session id (LIFELOOP_SESSION_ID)
-	NewID     string   // a new UUID for the harness to use as its session id
-	Terminal  bool     // the harness will have a terminal
-	NoHooks   bool     // the user asked that no hooks be injected
-	OTLP      string   // base URL of our receiver for exported telemetry; empty: ask for no export
-	ReadFile  func(path string) ([]byte, error)
-	Real      func(path string) string // resolves symbolic links; nil: paths stay as they are
+	Env    []string // the wrapper's own environment
+	Dir    string   // working directory of the launch, absolute
+	Exe    string   // absolute path of this program
+	Hook   []string // the hook command without its last word, the event; the first word is an absolute path
+	RunDir string   // absolute; a 0700 folder of ours for Launch.Files
+	Socket string   // the session's socket, LIFELOOP_SOCKET for the harness and its children
+	Key    string   // absolute path of the file with the key of the launch
+	// Instructions is a URL of ours, for a harness that reads one before each request
+	// (Profile.Asks). It is empty if there is none.
+	Instructions string
+	SessionID    string // the wrapper's session id (LIFELOOP_SESSION_ID)
+	NewID        string // a new UUID for the harness to use as its session id
+	Terminal     bool   // the harness will have a terminal
+	Hooks        Injection
+	// Needs says what needs hooks: a client, a policy or a requirement. It is empty
+	// if the session has no use for what only hooks can give.
+	Needs string
+	// Guarded reports whether a path and all folders above it belong to root and
+	// are writable by root alone. If it is nil, no path is guarded.
+	Guarded  func(path string) bool
+	OTLP     string // base URL of our receiver for exported telemetry; empty: ask for no export
+	ReadFile func(path string) ([]byte, error)
+	Real     func(path string) string // resolves symbolic links; nil: paths stay as they are
 	// Number counts the launches of one session from 1; 0 means 1. A later launch
 	// finds the files of the earlier ones, and their harness session id is taken.
 	Number int
 	// Resume is the id of the harness session to continue, from an earlier launch
-	// of this command line. Empty: what the command line says.
+	// of this command line. If it is empty, the command line decides.
 	Resume string
+	// Fresh asks for a new harness session for a renewal: the command line's own
+	// session and its prompt are not used again.
+	Fresh bool
+	// Profile is the integration profile that installed hooks serve; empty: none.
+	Profile string
 }
 
 // A Launch is a prepared start of a harness.
@@ -63,13 +78,22 @@ type Launch struct {
 	Cause string
 	// Hooks is true if hooks were injected and calls are expected.
 	Hooks bool
-	// HookAtPrompt is true if the first of them is called with the first prompt.
+	// HooksShow is true if these hooks are visible, so injecting them was a choice.
+	HooksShow bool
+	// Plugin is true if a plugin of ours was injected that streams events.
+	Plugin bool
+	// Requests makes the decoder of that stream and of the readings of
+	// Host.Instructions; nil without either.
+	Requests func() telemetry.Requests
+	// HookAtPrompt is true if the first hook is called with the first prompt.
 	HookAtPrompt bool
-	// Statusline is true if the harness will report its window size itself, so
-	// that a usage without a window can wait for it.
+	// Statusline is true if the harness will report its window size itself, so that
+	// a usage without a window can wait for that report.
 	Statusline bool
 	// Export is the telemetry that the harness exports to Host.OTLP.
 	Export Export
+	// Overlay replaces the user's home for this launch, if it has a Root.
+	Overlay Overlay
 	// Weak lists capabilities that this launch cannot have, with the reason.
 	Weak []Weakness
 	// Plain is true if the command line starts no session (`--version`, a login).
@@ -87,9 +111,12 @@ func (p Profile) Reads(l Launch) []string {
 	var names []string
 	if l.Hooks {
 		names = append(names, "hooks")
-		if p.Transcript.Decoder != nil { // a hook names it
+		if p.NamesTranscript() {
 			names = append(names, p.Transcript.Name)
 		}
+	}
+	if l.Plugin {
+		names = append(names, "plugin")
 	}
 	if l.Statusline {
 		names = append(names, "statusline")
@@ -103,6 +130,12 @@ func (p Profile) Reads(l Launch) []string {
 	return names
 }
 
+// NamesTranscript reports whether the hooks of a launch name a transcript, which is
+// then read. A database is not named.
+func (p Profile) NamesTranscript() bool {
+	return p.Transcript.Decoder != nil && p.Transcript.Form != Rows
+}
+
 // ReportsWaiting says whether a launch has a source that reports that the harness
 // waits for the user.
 func (p Profile) ReportsWaiting(l Launch) bool {
@@ -110,6 +143,7 @@ func (p Profile) ReportsWaiting(l Launch) bool {
 		return decoder != nil && telemetry.ReportsWaiting(decoder())
 	}
 	return l.Hooks && telemetry.ReportsWaiting(p.Hooks) || reports(l.OSCDecoder) ||
+		l.Plugin && telemetry.ReportsWaiting(l.Requests()) ||
 		slices.ContainsFunc(l.Sources, func(s Source) bool { return reports(s.Decoder) })
 }
 
@@ -119,6 +153,40 @@ type Export struct {
 	Chain   string                   // the user's own endpoint, to which all is forwarded; empty if there is none
 	// Headers are added to forwarded requests.
 	Headers map[string]string
+}
+
+// Injection is the user's choice of whether a launch injects hooks.
+type Injection string
+
+const (
+	// Auto injects hooks where they cannot be seen, and where something needs them.
+	Auto   Injection = "auto"
+	Always Injection = "always"
+	Never  Injection = "never"
+)
+
+// An Overlay is a folder that replaces the user's home for one launch. It has a
+// link to each entry of the home, beside files of ours.
+type Overlay struct {
+	Root    string          `json:"root"`    // absolute; it must not exist yet
+	Folders []OverlayFolder `json:"folders"` // the first is Root itself; a folder comes before those below it
+	// Merge are names of JSON files whose objects are merged: a member that only
+	// the overlay has is added to the real file.
+	Merge []string `json:"merge,omitempty"`
+}
+
+// An OverlayFolder is a folder whose entries are links to those of another.
+type OverlayFolder struct {
+	Path string `json:"path"` // relative to Root
+	Real string `json:"real"` // absolute; it may be missing
+	// Files are names that are linked although they do not exist yet, so that the
+	// program creates them in Real. Dirs are folders that the program creates in
+	// Real at its start. They are created before, because a link to a folder needs
+	// an existing folder.
+	Files []string `json:"files,omitempty"`
+	Dirs  []string `json:"dirs,omitempty"`
+	// Ours are names that are neither linked nor moved to Real.
+	Ours []string `json:"ours,omitempty"`
 }
 
 // A Weakness is a capability that a launch lacks, with the reason.
@@ -134,9 +202,9 @@ type File struct {
 type Source struct {
 	Name    string                   // the source's name in evidence: "transcript", "registry", "rollout"
 	Decoder func() telemetry.Decoder // nil: its records are not decoded
-	Path    string                   // absolute; "{pid}" stands for the harness's process id; empty if a signal has the path
-	// Pattern, if not empty, makes Path a folder. It selects the files below whose
-	// relative path matches, element by element as in filepath.Match. It must
+	Path    string                   // absolute; "{pid}" is replaced by the harness's process id; empty if a signal has the path
+	// Pattern, if not empty, makes Path a folder. It selects the files below Path
+	// whose relative path matches, element by element as in filepath.Match. It must
 	// contain the session's id, since other files there belong to other sessions.
 	Pattern string
 	Form    Form // how it grows, and what one record is
@@ -148,8 +216,8 @@ type Source struct {
 	User, Password string
 	// Blind is true if the source reports context use but no compactions.
 	Blind bool
-	// Unordered is true if records written together may be in any order. Their
-	// times give the right one.
+	// Unordered is true if records written together may be in any order. The times
+	// of the records give the right order.
 	Unordered bool
 	// Query asks for the records of a Rows source; see [Rows].
 	Query string
@@ -213,6 +281,8 @@ type Profile struct {
 	// no Path. Recorded hook calls are not listed.
 	Kinds    []Source
 	sessions stored // zero if their place is not known
+	// Asks is true if its launches may use Host.Instructions.
+	Asks bool
 	// Prepare turns the user's command line into a launch. It accepts every
 	// command line that the harness accepts.
 	Prepare func(argv []string, h Host) (Launch, error)
@@ -225,8 +295,13 @@ type Profile struct {
 	Quit int
 	// ExitCodes maps exit codes to causes. Any other code is a plain failure.
 	ExitCodes map[int]attempt.Cause
+	// prints reports whether a command line, without the program, answers its prompt
+	// and exits; nil if resume is.
+	prints func(args []string) bool
 	// resume is Resume without the program; nil if no command line can be resumed.
 	resume func(args []string, session string, terminal bool) ([]string, bool)
+	// ask is Ask without the program; nil if there is no way.
+	ask func(args []string, session string) ([]string, bool)
 	// anySession is an example of its session ids.
 	anySession string
 }

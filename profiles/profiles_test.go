@@ -17,7 +17,7 @@ func TestInfer(t *testing.T) {
 		{"/usr/local/bin/claude", "claude"},
 		{"./codex", "codex"},
 		{`C:\Tools\codex.exe`, "codex"},
-		{`C:\Tools\Claude.EXE`, "generic"}, // names are the harness's own, in its spelling
+		{`C:\Tools\Claude.EXE`, "generic"}, // program names are compared exactly, including case
 		{"claude.EXE", "claude"},
 		{"gemini", "gemini"},
 		{"opencode.exe", "opencode"},
@@ -92,7 +92,7 @@ func TestAnswer(t *testing.T) {
 		{"claude", "UserPromptSubmit", text, `{"hookSpecificOutput":{"hookEventName":"UserPromptSubmit",` + said},
 		{"claude", "SessionStart", text, `{"hookSpecificOutput":{"hookEventName":"SessionStart",` + said},
 		{"claude", "PostToolBatch", text, `{"hookSpecificOutput":{"hookEventName":"PostToolBatch",` + said},
-		{"claude", "Stop", text, ""}, // it would make the model go on
+		{"claude", "Stop", text, ""}, // context here would make the model continue
 		{"claude", "SessionEnd", text, ""},
 		{"claude", "Statusline", text, ""},
 		{"claude", "SessionStart", "", ""},
@@ -103,7 +103,7 @@ func TestAnswer(t *testing.T) {
 		{"gemini", "SessionStart", text, `{"hookSpecificOutput":{"hookEventName":"SessionStart",` + said},
 		{"gemini", "BeforeAgent", text, `{"hookSpecificOutput":{"hookEventName":"BeforeAgent",` + said},
 		{"gemini", "AfterTool", text, `{"hookSpecificOutput":{"hookEventName":"AfterTool",` + said},
-		{"gemini", "AfterAgent", text, ""}, // it has no place there
+		{"gemini", "AfterAgent", text, ""}, // this hook cannot pass context to the model
 		{"gemini", "BeforeAgent", "", ""},
 		{"opencode", "chat.message", text, `{"context":"a <b> & \"c\"\nd"}`},
 		{"opencode", "chat.message", "", ""},

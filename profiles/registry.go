@@ -45,6 +45,13 @@ func (p Profile) resuming() Profile {
 			}
 			on = again
 		}
+		if h.Fresh {
+			again, ok := p.Fresh(argv, h.Terminal)
+			if !ok {
+				return Launch{}, fmt.Errorf("prepare launch: adapter %s cannot begin a fresh session with this command line", p.Adapter)
+			}
+			on = again
+		}
 		l, err := prepare(on, h)
 		if err != nil {
 			return l, err
@@ -67,16 +74,45 @@ func (p Profile) Resumes(argv []string, terminal bool) bool {
 }
 
 // Resume returns the command line that continues exactly this harness session,
-// never the newest one; terminal is as in Host.Terminal. Arguments that select
-// another session are removed. A prompt is removed if the user will continue in
-// the terminal. It stays if the harness answers it and exits. Resume returns
-// false if the command line cannot be resumed with certainty.
+// never just the newest one; terminal is as in Host.Terminal. Arguments that select
+// another session are removed. A prompt is removed if the user will continue in the
+// terminal. It stays if the harness answers it and exits. Resume returns false if
+// the command line cannot be resumed with certainty.
 func (p Profile) Resume(argv []string, session string, terminal bool) ([]string, bool) {
 	if p.resume == nil || len(argv) == 0 || Infer(argv[0]) != p.Adapter {
 		return nil, false
 	}
 	args, ok := p.resume(argv[1:], session, terminal)
 	return slices.Concat(argv[:1], args), ok
+}
+
+// Ask returns the command line that answers one question with the context of a
+// harness session. The question is its standard input, the answer its output. The
+// session itself does not change, and may be open in a terminal. Ask returns false if
+// the harness has no such way, or the command line does not allow it.
+func (p Profile) Ask(argv []string, session string) ([]string, bool) {
+	if p.ask == nil || len(argv) == 0 || Infer(argv[0]) != p.Adapter {
+		return nil, false
+	}
+	args, ok := p.ask(argv[1:], session)
+	return slices.Concat(argv[:1], args), ok
+}
+
+// Fresh returns the command line that begins a new harness session in a terminal,
+// without the prompt of argv. It returns false for a command line that answers its
+// prompt and exits, because the prompt would be repeated, and where Resume returns
+// false.
+func (p Profile) Fresh(argv []string, terminal bool) ([]string, bool) {
+	words, ok := p.Resume(argv, p.anySession, terminal)
+	if !ok || !terminal || p.prints == nil || p.prints(argv[1:]) {
+		return nil, false
+	}
+	for i := 1; i < len(words); i++ {
+		if words[i] == p.anySession && slices.Contains([]string{"--resume", "resume", "--session"}, words[i-1]) {
+			return slices.Concat(words[:i-1], words[i+1:]), true
+		}
+	}
+	return nil, false
 }
 
 // Adapters lists the ids of all adapters, "generic" last.

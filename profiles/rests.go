@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// This file says which capabilities rest on which sources. It is the only place:
-// what a launch lacks without a source, and what a session loses with one, follow
-// from it.
+// This file lists which capabilities rest on which sources. It is the only such
+// list: what a launch lacks without a source, and what a session loses when a
+// source is lost, follow from it.
 
-// telemetryPrefix is the prefix of the capability that a source itself is.
+// telemetryPrefix begins the names of the capabilities that mean a source itself.
 const telemetryPrefix = "telemetry."
 
 // Rests names, for each capability, the sources that it rests on, as the
@@ -17,8 +17,8 @@ const telemetryPrefix = "telemetry."
 // that is not listed rests on the wrapper.
 type Rests map[string][]string
 
-// RestsOf returns what rests on the sources of an adapter. Everything that the
-// generic one claims rests on the process.
+// RestsOf returns the capabilities that rest on the sources of an adapter.
+// Everything that the generic adapter claims rests on the process.
 func RestsOf(adapter string) Rests {
 	switch adapter {
 	case "claude":
@@ -39,39 +39,43 @@ func RestsOf(adapter string) Rests {
 
 func claudeRests() Rests {
 	return Rests{
-		"session.started":                     {"hooks", "registry", "transcript"},
-		"frame.opening":                       {"hooks"},
-		"frame.opened":                        {"hooks", "transcript"},
-		"context.pressure_observed":           {"transcript", "statusline"},
-		"context.compacted":                   {"hooks", "transcript"},
-		"frame.ending":                        {"hooks"},
-		"frame.ended":                         {"hooks", "transcript"},
-		"session.ending":                      {"hooks"},
-		"placement.pre_session":               {"hooks"},
-		"placement.pre_frame_trailing":        {"hooks"},
-		"placement.tool_result":               {"hooks"},
-		"context_pressure":                    {"transcript", "statusline"},
-		"session_identity.harness_session_id": {"hooks", "registry", "transcript"},
-		"approval_surface":                    {"hooks"},
+		"session.started":                       {"hooks", "registry", "transcript"},
+		"frame.opening":                         {"hooks"},
+		"frame.opened":                          {"hooks", "transcript"},
+		"context.pressure_observed":             {"transcript", "statusline"},
+		"context.compacted":                     {"hooks", "transcript"},
+		"frame.ending":                          {"hooks"},
+		"frame.ended":                           {"hooks", "transcript"},
+		"session.ending":                        {"hooks"},
+		"placement.pre_session":                 {"hooks"},
+		"placement.pre_frame_trailing":          {"hooks"},
+		"placement.tool_result":                 {"hooks"},
+		"context_pressure":                      {"transcript", "statusline"},
+		"session_identity.harness_session_id":   {"hooks", "registry", "transcript"},
+		"approval_surface":                      {"hooks"},
+		"renewal.continuation.observation":      {"hooks"},
+		"renewal.continuation.payload_delivery": {"hooks"},
 	}
 }
 
 func codexRests() Rests {
 	return Rests{
-		"session.started":                     {"hooks", "rollout", "terminal", "exec", "app-server"},
-		"frame.opening":                       {"hooks"},
-		"frame.opened":                        {"hooks", "rollout", "exec", "app-server"},
-		"context.pressure_observed":           {"rollout", "app-server"},
-		"context.compacted":                   {"hooks", "rollout", "app-server"},
-		"frame.ending":                        {"hooks"},
-		"frame.ended":                         {"hooks", "rollout", "exec", "app-server"},
-		"receipt.gap_detected":                {"rollout"},
-		"placement.pre_session":               {"hooks"},
-		"placement.pre_frame_trailing":        {"hooks"},
-		"placement.tool_result":               {"hooks"},
-		"context_pressure":                    {"rollout", "app-server"},
-		"session_identity.harness_session_id": {"hooks", "rollout", "exec", "app-server", "notify", "history"},
-		"approval_surface":                    {"hooks"},
+		"session.started":                       {"hooks", "rollout", "terminal", "exec", "app-server"},
+		"frame.opening":                         {"hooks"},
+		"frame.opened":                          {"hooks", "rollout", "exec", "app-server"},
+		"context.pressure_observed":             {"rollout", "app-server"},
+		"context.compacted":                     {"hooks", "rollout", "app-server"},
+		"frame.ending":                          {"hooks"},
+		"frame.ended":                           {"hooks", "rollout", "exec", "app-server"},
+		"receipt.gap_detected":                  {"rollout"},
+		"placement.pre_session":                 {"hooks"},
+		"placement.pre_frame_trailing":          {"hooks"},
+		"placement.tool_result":                 {"hooks"},
+		"context_pressure":                      {"rollout", "app-server"},
+		"session_identity.harness_session_id":   {"hooks", "rollout", "exec", "app-server", "notify", "history"},
+		"approval_surface":                      {"hooks"},
+		"renewal.continuation.observation":      {"hooks"},
+		"renewal.continuation.payload_delivery": {"hooks"},
 	}
 }
 
@@ -116,19 +120,23 @@ func openclawRests() Rests {
 func opencodeRests() Rests {
 	return Rests{
 		"frame.opening":                       {"hooks"},
-		"frame.opened":                        {"hooks", "store", "bus", "stream"},
-		"context.pressure_observed":           {"store", "bus", "stream"},
-		"context.compacted":                   {"hooks", "store", "bus"},
-		"frame.ending":                        {"hooks"},
-		"frame.ended":                         {"hooks", "store", "bus"},
+		"frame.opened":                        {"hooks", "plugin", "store", "bus", "stream"},
+		"context.pressure_observed":           {"plugin", "store", "bus", "stream"},
+		"context.compacted":                   {"hooks", "plugin", "store", "bus"},
+		"frame.ending":                        {"hooks", "plugin", "store"},
+		"frame.ended":                         {"hooks", "plugin", "store", "bus"},
 		"receipt.gap_detected":                {"store"},
+		"placement.pre_session":               {"hooks"},
+		"placement.pre_frame_leading":         {"hooks"},
 		"placement.pre_frame_trailing":        {"hooks"},
-		"context_pressure":                    {"store", "bus", "stream"},
-		"session_identity.harness_session_id": {"hooks", "store", "bus", "stream"},
+		"context_pressure":                    {"plugin", "store", "bus", "stream"},
+		"session_identity.harness_session_id": {"hooks", "plugin", "log", "store", "bus", "stream"},
+		"approval_surface":                    {"plugin"},
 	}
 }
 
-// Reading is what rests on the sources that one launch, or one observer, reads.
+// Reading returns the part of r that rests on the given sources: those that one
+// launch, or one observer, reads.
 func (r Rests) Reading(sources ...string) Rests {
 	out := Rests{}
 	for capability, on := range r {
@@ -145,4 +153,9 @@ func (r Rests) Reading(sources ...string) Rests {
 func (r Rests) Without(read ...string) []string {
 	left := r.Reading(read...)
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(r)), func(capability string) bool { return left[capability] != nil })
+}
+
+// OnHooks reports whether a capability rests on hooks alone.
+func (r Rests) OnHooks(capability string) bool {
+	return slices.Equal(r[capability], []string{"hooks"})
 }

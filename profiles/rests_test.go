@@ -10,10 +10,10 @@ import (
 	"lifeloop/negotiate"
 )
 
-// ours are the capabilities that the wrapper or the process itself provides,
+// ours are the capabilities that the wrapper, the process or the user provides,
 // whatever the sources report.
 var ours = []string{"session.starting", "session.ended", "supervisor.tick", "capability.degraded", "receipt.emitted",
-	"receipts.receipt_ledger", "session_identity.harness_run_id", "session_identity.harness_task_id"}
+	"receipts.receipt_ledger", "session_identity.harness_run_id", "session_identity.harness_task_id", negotiate.ContinuationStore, "renewal.reset.manual", "renewal.reset.wrapper_mediated"}
 
 // TestEveryClaimRestsOnSomething compares the table with every manifest: each
 // claim rests on sources of that manifest, or on the wrapper.

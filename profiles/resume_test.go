@@ -11,9 +11,9 @@ import (
 
 const thisSession = "3f1c2b4a-2222-4333-8444-555555555555"
 
-// resumed pairs command lines with those that continue a session. ID stands for
-// its id, and - means that the command line cannot be resumed. Lines marked with
-// * are launched without a terminal.
+// resumed pairs command lines with those that continue a session. ID means the
+// session's id, and - means that the command line cannot be resumed. Lines marked
+// with * are launched without a terminal.
 var resumed = map[string]string{
 	"claude": `
 		claude                                         | claude --resume ID
@@ -233,7 +233,7 @@ func FuzzResume(f *testing.F) {
 				case w == p.anySession:
 					named++
 				case slices.Contains([]string{"--resume", "resume", "--session", "exec", "run", "--"}, w), slices.Contains(argv, w):
-				case len(w) == 2 && w[0] == '-' && strings.Contains(line, w[1:]): // out of several flags in one word
+				case len(w) == 2 && w[0] == '-' && strings.Contains(line, w[1:]): // w is one of several flags in one word
 				case len(w) > 2 && w[0] == '-' && strings.Contains(line, w[1:]):
 				default:
 					t.Fatalf("%q became %q: %q is a new word", argv, got, w)
@@ -247,4 +247,31 @@ func FuzzResume(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAsk: only a session in a terminal is asked, in a copy, with the user's options
+// and without the prompt.
+func TestAsk(t *testing.T) {
+	for line, want := range map[string]string{
+		"claude":                         "claude --print --fork-session --resume ID",
+		"claude fix":                     "claude --print --fork-session --resume ID",
+		"claude --model opus --continue": "claude --print --fork-session --resume ID --model opus",
+		"claude -p fix":                  "",
+		"claude --worktree w":            "",
+		"claude --some-new-option":       "",
+		"codex":                          "",
+		"true":                           "",
+	} {
+		p, _ := For("claude")
+		words, ok := p.Ask(strings.Fields(line), thisSession)
+		if got := strings.ReplaceAll(strings.Join(words, " "), thisSession, "ID"); ok != (want != "") || ok && got != want {
+			t.Errorf("%s: got %s (%t), want %s", line, got, ok, want)
+		}
+	}
+	p, _ := For("claude")
+	_, ok := p.Ask([]string{"claude"}, "not-an-id")
+	require.False(t, ok)
+	p, _ = For("codex")
+	_, ok = p.Ask([]string{"codex"}, thisSession)
+	require.False(t, ok)
 }

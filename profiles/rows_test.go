@@ -17,7 +17,7 @@ import (
 // These tests create databases with the tables of the harnesses and run the
 // queries of the profiles on them.
 
-// recorded is where a recording lies: HARNESS/FILE.
+// recorded returns the path of the recording HARNESS/FILE.
 func recorded(path string) string {
 	harness, file, _ := strings.Cut(path, "/")
 	return filepath.Join("..", "telemetry", harness, "testdata", filepath.FromSlash(file))
@@ -57,7 +57,7 @@ func query(t *testing.T, adapter, source string) string {
 	return ""
 }
 
-// A tailed is what one query gave so far.
+// A tailed is a query that is run repeatedly, with its position.
 type tailed struct {
 	t    *testing.T
 	tail *sqlite.Tail
@@ -71,7 +71,7 @@ func tail(t *testing.T, path, adapter, source string) *tailed {
 	return &tailed{t: t, tail: tl}
 }
 
-// news is what came since the last call.
+// news returns the records since the last call.
 func (r *tailed) news() []string {
 	r.t.Helper()
 	var out []string
@@ -89,7 +89,7 @@ func sameRecords(t *testing.T, want, got []string) {
 	}
 }
 
-// insertOpenclaw puts recorded rows where OpenClaw had them.
+// insertOpenclaw inserts recorded rows into OpenClaw's table.
 func insertOpenclaw(t *testing.T, db *sql.DB, table string, rows []string) {
 	t.Helper()
 	for _, row := range rows {
@@ -110,7 +110,7 @@ func insertOpenclaw(t *testing.T, db *sql.DB, table string, rows []string) {
 		switch table {
 		case "transcript_events":
 			_, err = db.Exec(`INSERT INTO transcript_events(session_id, seq, event_json, created_at) VALUES (?, ?, ?, ?)`, r.Session, r.Seq, string(r.Event), r.Created)
-		case "trajectory_runtime_events": // its own numbers begin anew with each run; the column's do not
+		case "trajectory_runtime_events": // the run's own numbers start again with each run; the column's do not
 			_, err = db.Exec(`INSERT INTO trajectory_runtime_events(session_id, seq, run_id, event_json, created_at)
 				VALUES (?1, (SELECT 1 + coalesce(max(seq), 0) FROM trajectory_runtime_events WHERE session_id = ?1), ?2, ?3, 0)`, r.Runtime, r.Run, row)
 		case "session_nodes":
@@ -147,10 +147,11 @@ func TestOpenclawSessionsAreOverwritten(t *testing.T) {
 	insertOpenclaw(t, db, "session_nodes", []string{row("1000", "running")})
 	sameRecords(t, []string{row("1000", "running")}, r.news())
 	insertOpenclaw(t, db, "session_nodes", []string{row("1001", "running"), row("1002", "done")})
-	sameRecords(t, []string{row("1002", "done")}, r.news()) // what it said between is lost
+	sameRecords(t, []string{row("1002", "done")}, r.news()) // the state in between is lost
 }
 
-// A row with a compressed event has none in the record; the decoder counts it.
+// A row with a compressed event gives a record without an event, which the decoder
+// counts.
 func TestOpenclawCompressedRows(t *testing.T) {
 	db, path := database(t, "openclaw/schema.sql")
 	const navigation = `{"version":1,"report":{"kind":"canonical"},"navigation":{},"reset":{},"model":{},"modelBytes":1,"modelWithoutCheckpointBytes":1,"withoutCustomDataBytes":1}`

@@ -41,7 +41,8 @@ func TestHandWrittenPatterns(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		check(t, text.Draw(t, "text"))
-		// The same where chance seldom comes: what the patterns are there for.
+		// The same with the texts that the patterns are meant for, which are rarely
+		// drawn by chance.
 		check(t, rapid.StringMatching(`(\{| )?x?,? ?"?hooks"? ?= ?(true|false)[ ,}x_]?`).Draw(t, "table")+text.Draw(t, "rest"))
 		check(t, rapid.StringMatching(`(Read|Bash|Edit)?\(//?[a/é]?`).Draw(t, "rule"))
 	})

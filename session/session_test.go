@@ -6,7 +6,7 @@ import (
 	"lifeloop/session"
 )
 
-// legal is the list of HCP L2, as pairs.
+// legal is the list of moves of HCP L2, as pairs of states.
 var legal = map[[2]session.State]bool{
 	{session.Pending, session.Running}:   true,
 	{session.Pending, session.Rejected}:  true,

@@ -38,7 +38,7 @@ const (
 func (w World) Config() kernel.Config {
 	n := map[string]int{}
 	c := kernel.Config{
-		Session: Session, Policy: w.policy, Setup: w.setup(0), Ledger: true, ClientDrain: clientDrain, AbortGrace: w.grace, Manifests: w.adapter,
+		Session: Session, Policy: w.policy, Setup: w.setup(0), Ledger: true, ClientDrain: clientDrain, Limits: kernel.Limits{AbortGrace: w.grace}, Manifests: w.adapter,
 		NewID: func(prefix string) string { n[prefix]++; return fmt.Sprintf("%s%06d", prefix, n[prefix]) },
 	}
 	c.Began = kernel.Began{SessionID: Session, AdapterID: c.Manifest.AdapterID, AdapterVersion: c.Manifest.AdapterVersion,
@@ -74,7 +74,7 @@ type launch struct {
 	due     time.Time     // when it happens; zero if no step is left
 	held    bool          // paused
 	left    time.Duration // until the next step, while paused
-	ignores bool          // TERM
+	ignores bool          // it ignores TERM
 	asking  bool          // it waits for the user
 	written int64
 	cause   attempt.Cause // of its failure, from the script
@@ -195,8 +195,8 @@ func (p *player) feed(in kernel.Input) kernel.Turn {
 	return turn
 }
 
-// perform performs an effect as the supervisor does. There are no sources to
-// watch, no clients, and no one to answer.
+// perform performs an effect as the supervisor does. There are no sources to watch,
+// no clients, and no hook calls to answer.
 func (p *player) perform(e kernel.Effect) {
 	l := &p.launch
 	switch e := e.(type) {
@@ -307,7 +307,7 @@ func (p *player) step() {
 	}
 }
 
-// failing is the exit code of a launch that fails.
+// failing returns the exit code of a launch that fails.
 func (w World) failing() int {
 	code := 1
 	for w.success[code] {

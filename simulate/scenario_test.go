@@ -17,11 +17,11 @@ import (
 // ./simulate -rewrite, and read the diff.
 //
 //	world      plays the world below it: launches, state, exit code, and whether it got stuck
-//	facts      what the ledger would hold of it, but for receipts and what the harness seems to do
+//	facts      what the ledger would hold of the world, except for receipts and the observed activity
 //	lifeloop   the lifecycle events
-//	hcp        the events of HCP L2, but for progress and log
-//	l0         the events of L0, but for the launch itself
-//	refused    the error that reading the world below it ends with
+//	hcp        the events of HCP L2, except for progress and log
+//	l0         the events of L0, except for those of the launch itself
+//	refused    the error from reading the world below it
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		var result simulate.Result
@@ -101,7 +101,7 @@ func l0(r simulate.Result) func(kernel.Entry) []view.L0Event {
 	}
 }
 
-// l0Lines prints them without those of the launch itself.
+// l0Lines prints the events of L0, without those of the launch itself.
 func l0Lines(r simulate.Result) func(kernel.Entry) []string {
 	apply := l0(r)
 	return func(e kernel.Entry) (lines []string) {

@@ -41,12 +41,12 @@ type step struct {
 	act  act
 	wait time.Duration
 	text string // of an output, a checkpoint's id, a failure's message
-	// Of a signal: the signal, the tool's arguments and result, and the cause
-	// of an error.
+	// These are for a signal: the signal, the tool's arguments and result, and the
+	// cause of an error.
 	signal telemetry.Signal
 	in     json.RawMessage
 	out    json.RawMessage
-	cause  attempt.Cause // of a failure too
+	cause  attempt.Cause // also of a failure
 	number int           // exit code or signal
 }
 
@@ -170,8 +170,8 @@ func (w *World) plan(v document.Value) error {
 	return nil
 }
 
-// stepCauses are the causes that a step can name. The others are what the
-// policy itself finds.
+// stepCauses are the causes that a step can name. The policy itself finds the other
+// causes.
 func stepCauses() []string {
 	return policy.Words(attempt.Model, attempt.Network, attempt.RateLimit, attempt.ServerError, attempt.Fatal, attempt.Unknown)
 }

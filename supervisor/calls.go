@@ -15,18 +15,23 @@ func (s *supervisor) dispatch(e kernel.Dispatch) {
 	s.cancel[e.Call] = cancel
 	s.wg.Go(func() {
 		defer cancel()
-		s.post(call(ctx, client, e))
+		in, body := call(ctx, client, e)
+		if s.p.Renewer != nil && in.Response != nil {
+			in.Renew = s.p.Renewer.Asks(e.Client, body)
+		}
+		s.post(in)
 	})
 }
 
-// call makes one dispatch and decodes its answer. A panic of the client is a
-// failure of this call alone. client is nil where the configuration lacks it.
-func call(ctx context.Context, client Client, e kernel.Dispatch) (in kernel.Returned) {
+// call makes one dispatch and decodes its answer, which it also returns as the client
+// wrote it. A panic of the client is a failure of this call alone. client is nil where
+// the configuration lacks it.
+func call(ctx context.Context, client Client, e kernel.Dispatch) (in kernel.Returned, body []byte) {
 	failed := func(class lifeloop.FailureClass, why string) kernel.Returned {
 		return kernel.Returned{Call: e.Call, Failure: class, Why: why}
 	}
 	if client == nil {
-		return failed(lifeloop.InternalError, "no such client")
+		return failed(lifeloop.InternalError, "no such client"), nil
 	}
 	defer func() {
 		if recover() != nil {
@@ -35,28 +40,28 @@ func call(ctx context.Context, client Client, e kernel.Dispatch) (in kernel.Retu
 	}()
 	envelope, err := e.Envelope.Encode()
 	if err != nil {
-		return failed(lifeloop.InternalError, "the envelope cannot be encoded")
+		return failed(lifeloop.InternalError, "the envelope cannot be encoded"), nil
 	}
 	answer, err := client.Call(ctx, envelope)
 	if err != nil {
 		var f *dispatch.Failure
 		if errors.As(err, &f) {
-			return failed(f.Class, f.Why)
+			return failed(f.Class, f.Why), nil
 		}
-		return failed(lifeloop.InternalError, "the client could not be called")
+		return failed(lifeloop.InternalError, "the client could not be called"), nil
 	}
 	response, err := lifeloop.ParseCallbackResponse(answer.Body)
 	if err == nil {
 		err = response.Validate(e.Envelope.Request.SchemaVersion)
 	}
 	if err != nil {
-		return failed(lifeloop.InvalidRequest, "the answer is not a valid callback response"+where(err))
+		return failed(lifeloop.InvalidRequest, "the answer is not a valid callback response"+where(err)), nil
 	}
 	// An unknown member may be a misspelt one.
 	for _, p := range lifeloop.Unknown("callback_response", answer.Body) {
 		response.Warnings = append(response.Warnings, p.Path+": "+p.Message)
 	}
-	return kernel.Returned{Call: e.Call, Response: &response}
+	return kernel.Returned{Call: e.Call, Response: &response}, answer.Body
 }
 
 // where names the first invalid member for the client's author. Its value is

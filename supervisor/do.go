@@ -2,12 +2,14 @@ package supervisor
 
 import (
 	"context"
+	"crypto/subtle"
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"syscall"
 
+	"lifeloop/control"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 )
@@ -35,14 +37,18 @@ type SessionCommand struct {
 	// Reason is the caller's own text, recorded as the reason of the session's
 	// move: one line of at most 256 bytes.
 	Reason string `json:"reason,omitempty"`
+	// Profile is the one of a renewal; empty for the first active one.
+	Profile string `json:"profile,omitempty"`
 }
 
 // maxReason bounds a reason in bytes, because every view shows it.
 const maxReason = 256
 
-// Validate checks the reason.
+// Validate checks the reason and the profile.
 func (c SessionCommand) Validate() error {
 	switch {
+	case len(c.Profile) > maxReason:
+		return fmt.Errorf("the name of the profile has %d bytes; the limit is %d", len(c.Profile), maxReason)
 	case len(c.Reason) > maxReason:
 		return fmt.Errorf("the reason has %d bytes; the limit is %d", len(c.Reason), maxReason)
 	case strings.ContainsFunc(c.Reason, func(r rune) bool { return r < ' ' || r == 0x7f }):
@@ -57,23 +63,40 @@ type CommandAnswer struct {
 	Error        string                `json:"error,omitempty"`
 	FailureClass lifeloop.FailureClass `json:"failure_class,omitempty"`
 	RetryClass   lifeloop.RetryClass   `json:"retry_class,omitempty"`
+	Renewal      string                `json:"renewal,omitempty"` // the id of the renewal that began
 }
 
 // Do serves one command, on the goroutine of its connection. Every command is
 // answered: by the kernel, after its decision is on the ledger; with
 // internal_error when that write failed; and with state_conflict when the session
 // ended first.
-func (s *supervisor) Do(ctx context.Context, name string, input []byte) []byte {
+//
+// A process of the harness's own tree needs the session's token: the model decides
+// what its tools do, and must not pause or end its own supervision by accident.
+func (s *supervisor) Do(ctx context.Context, c control.Command) []byte {
 	id := s.requests.newID("ask_")
 	var answer CommandAnswer
-	if in, err := command(id, name, input); err != nil {
+	in, err := command(id, c.Name, c.Input)
+	switch {
+	case err != nil:
 		answer = CommandAnswer{FailureClass: lifeloop.InvalidRequest, Error: err.Error()}
-	} else {
+	case !s.admits(c):
+		answer = CommandAnswer{FailureClass: lifeloop.OperatorRequired, Error: "a process below the harness needs the session's token"}
+	default:
 		answer = s.ask(ctx, id, in)
 	}
 	answer.RetryClass = answer.FailureClass.DefaultRetry()
 	out, _ := json.Marshal(answer) // strings only
 	return out
+}
+
+// admits reports whether the sender of a command may change the session. A wrong
+// token is refused wherever it comes from.
+func (s *supervisor) admits(c control.Command) bool {
+	if c.Token != "" {
+		return s.o.Token != "" && subtle.ConstantTimeCompare([]byte(c.Token), []byte(s.o.Token)) == 1
+	}
+	return s.o.Inside == nil || !s.o.Inside(c.PID)
 }
 
 // command decodes a command into an input of the kernel.
@@ -102,7 +125,7 @@ func command(id, name string, input []byte) (kernel.Input, error) {
 	case CommandAbort:
 		return kernel.AbortAsked{Signal: int(syscall.SIGTERM), Ask: id, Reason: c.Reason}, nil
 	case CommandRenew:
-		return kernel.RenewAsked{Ask: id, Reason: c.Reason}, nil
+		return kernel.RenewAsked{Ask: id, Reason: c.Reason, Profile: c.Profile}, nil
 	}
 	return nil, fmt.Errorf("unknown command %s", strconv.Quote(name))
 }
@@ -122,7 +145,7 @@ func (s *supervisor) ask(ctx context.Context, id string, in kernel.Input) Comman
 			r = kernel.Reply{Why: "the session has ended", Failure: lifeloop.StateConflict}
 		}
 	}
-	return CommandAnswer{Error: r.Why, FailureClass: r.Failure}
+	return CommandAnswer{Error: r.Why, FailureClass: r.Failure, Renewal: r.Renewal}
 }
 
 func (s *supervisor) reply(e kernel.Reply) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"lifeloop/control"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/session"
@@ -23,7 +24,7 @@ func (r *rig) do(name, input string) string {
 	defer r.door.calls.Done()
 	began := time.Now()
 	var a CommandAnswer
-	if err := json.Unmarshal(r.door.s.Do(r.door.ctx, name, []byte(input)), &a); err != nil {
+	if err := json.Unmarshal(r.door.s.Do(r.door.ctx, control.Command{Name: name, Input: []byte(input)}), &a); err != nil {
 		r.t.Errorf("%s %s: the answer cannot be decoded: %v", name, input, err)
 	}
 	if (a.FailureClass == "") != (a.Error == "") || a.RetryClass != a.FailureClass.DefaultRetry() {
@@ -51,7 +52,7 @@ func TestCommands(t *testing.T) {
 				{"frame", `{"do":"open","frame_id":"f1"}`, "state_conflict: frame f1 is already open"},
 				{"frame", `{"do":"turn"}`, "invalid_request: not a frame command"},
 				{"frame", ``, "invalid_request: not a frame command"},
-				{"renew", `{"reason":"full"}`, "capability_unsupported: this version cannot renew a session"},
+				{"renew", `{"reason":"full"}`, "capability_unsupported: no renewal profile is active (start the session with --profile NAME)"},
 				{"resume", ``, "state_conflict: no command paused the session"},
 				{"pause", `{"reason":"lunch"}`, "done"},
 				{"pause", ``, "state_conflict: the session is already paused"},
@@ -62,8 +63,8 @@ func TestCommands(t *testing.T) {
 				{"quit", ``, `invalid_request: unknown command "quit"`},
 				{"abort", `{"reason":"enough"}`, "done"},
 				{"pause", ``, "state_conflict: the session is ABORTING"},
-				{"abort", ``, "done"}, // the same one
-				{"abort", ``, "done"}, // it skips the grace
+				{"abort", ``, "done"}, // repeats the first abort
+				{"abort", ``, "done"}, // ends the grace period
 			} {
 				if c.name == "abort" && c.input == "" {
 					time.Sleep(time.Second)
@@ -79,7 +80,7 @@ func TestCommands(t *testing.T) {
 		}
 		result, err := r.run()
 		require.NoError(t, err)
-		require.Equal(t, kernel.Result{State: session.Aborted, Code: 137}, result)
+		require.Equal(t, kernel.Result{State: session.Aborted, Code: 137, Signal: 9}, result)
 		require.Equal(t, []string{"1s    hold", "1s    free", "1s    signal 15", "3s    kill"}, r.lines("hold", "free", "signal", "kill"))
 		require.Equal(t, "state_conflict: the session has ended", late)
 		require.Contains(t, r.ledger.facts, kernel.Fact(kernel.SessionMoved{From: session.Running, To: session.Aborting, Reason: "enough"}))
@@ -113,8 +114,8 @@ func TestCommandsAtTheEnd(t *testing.T) {
 	})
 }
 
-// Any number of aborts at about one time are one: each is answered, and the harness
-// has its whole grace.
+// Aborts at about the same time count as one: each is answered, and the harness keeps
+// its whole grace period.
 func TestParallelAborts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -154,7 +155,7 @@ func TestCommandsWithoutALedger(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
 				r.options.KeepGoing = keep
-				r.launcher.child.ignore = true // it ignores TERM
+				r.launcher.child.ignore = true // the harness ignores TERM
 				var first, then, last string
 				r.launcher.play = func(func(kernel.Input)) {
 					time.Sleep(time.Second)
@@ -174,7 +175,7 @@ func TestCommandsWithoutALedger(t *testing.T) {
 				if keep {
 					require.NoError(t, err)
 					require.Equal(t, "done", last)
-					require.Equal(t, kernel.Result{State: session.Aborted, Code: 137}, result)
+					require.Equal(t, kernel.Result{State: session.Aborted, Code: 137, Signal: 9}, result)
 					return
 				}
 				require.ErrorIs(t, err, ErrLedger)
@@ -204,4 +205,28 @@ func TestAPanicEndsTheRunAtOnce(t *testing.T) {
 		r.launcher.child.end(kernel.ChildExited{}) // as the guard would do
 		time.Sleep(time.Second)
 	})
+}
+
+// A command from a process of the harness's own tree needs the session's token.
+func TestCommandsFromInsideNeedTheToken(t *testing.T) {
+	const inside, outside = 7, 8
+	s := &supervisor{o: Options{Token: "secret", Inside: func(pid int) bool { return pid == inside }}}
+	for _, c := range []struct {
+		pid   int
+		token string
+		want  bool
+	}{
+		{outside, "", true}, {outside, "secret", true}, {outside, "wrong", false},
+		{inside, "", false}, {inside, "secret", true}, {inside, "wrong", false},
+	} {
+		if got := s.admits(control.Command{PID: c.pid, Token: c.token}); got != c.want {
+			t.Errorf("process %d with token %q: %v, want %v", c.pid, c.token, got, c.want)
+		}
+	}
+	s.o.Token = "" // a session without a ledger
+	for _, token := range []string{"", "secret"} {
+		if s.admits(control.Command{PID: inside, Token: token}) {
+			t.Errorf("token %q is accepted although the session has none", token)
+		}
+	}
 }

@@ -25,8 +25,8 @@ type Found struct {
 // headSize is the part of a file, in bytes, that identifies its session.
 const headSize = 256 << 10
 
-// Find lists the sessions of a working folder, the newest first. A session that
-// is found need not be running.
+// Find lists the sessions of a working folder, the newest first, whether they run or
+// have ended.
 func Find(places []profiles.Place, dir string) ([]Found, error) {
 	var found []Found
 	for _, p := range places {
@@ -51,8 +51,8 @@ func Find(places []profiles.Place, dir string) ([]Found, error) {
 	return found, nil
 }
 
-// matching lists the files below dir that match a pattern, element by element.
-// A missing or unreadable folder has none.
+// matching lists the files below dir that match a pattern, element by element. A
+// missing or unreadable folder counts as empty.
 func matching(dir, pattern string) ([]string, error) {
 	first, rest, more := strings.Cut(pattern, "/")
 	entries, err := os.ReadDir(dir)

@@ -37,7 +37,8 @@ type startError struct{ error }
 
 func (e startError) Unwrap() error { return e.error }
 
-// ExitCode is a shell's: 126 not executable, 127 not found, 125 other.
+// ExitCode is the exit code that a shell uses: 126 not executable, 127 not found, 125
+// other.
 func (e startError) ExitCode() int {
 	var s *harness.StartError
 	if errors.As(e.error, &s) {
@@ -57,7 +58,11 @@ func (r running) KillTree() error {
 }
 
 func (r running) Killed() (named []kernel.Process, more int) {
-	killed := r.Child.Killed()
+	return Named(r.Child.Killed())
+}
+
+// Named converts killed processes into the form in which the kernel records them.
+func Named(killed harness.Killed) (named []kernel.Process, more int) {
 	for _, p := range killed.Processes {
 		named = append(named, kernel.Process(p))
 	}
@@ -130,8 +135,8 @@ func (s *sink) OSC(_ int, text string) {
 
 func (s *sink) Continued() { s.post(kernel.ChildContinued{}) }
 
-// Stopped waits for the ledger, because this process may be stopped next. Its
-// session would otherwise seem to run.
+// Stopped waits for the ledger, because this process may be stopped next. Without the
+// entry the session would appear to be running.
 func (s *sink) Stopped(sig syscall.Signal) {
 	s.post(kernel.ChildStopped{Signal: int(sig)})
 	s.settle()

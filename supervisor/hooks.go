@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"crypto/subtle"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -12,8 +13,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// An answer is what a waiting hook gets. Carries says that it is not empty, so
-// that its delivery is reported.
+// An answer is what a waiting hook gets. The delivery of an answer that carries text
+// is reported.
 type answer struct {
 	event   string
 	context lifeloop.Opaque
@@ -30,7 +31,8 @@ func (a answer) render(answer func(event, context string) []byte) []byte {
 
 // requests are the hooks and commands that wait for an answer of the kernel.
 type requests struct {
-	last atomic.Uint64 // the number of the newest
+	last    atomic.Uint64 // the number of the newest
+	foreign atomic.Uint64 // hook calls of other processes
 
 	mu    sync.Mutex // guards the maps: goroutines of the door add, the loop answers
 	hooks map[string]chan answer
@@ -59,7 +61,8 @@ func await[A any](r *requests, in map[string]chan A, id string) (answered <-chan
 	}
 }
 
-// waiting is where the answer to a request goes; nil when it no longer waits.
+// waiting returns the channel for the answer to a request, or nil if the request no
+// longer waits.
 func waiting[A any](r *requests, in map[string]chan A, id string) chan<- A {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +76,7 @@ func (r *requests) releaseHooks() {
 	for _, c := range r.hooks {
 		select {
 		case c <- answer{}:
-		default: // it has an answer already
+		default: // the hook has an answer already
 		}
 	}
 }
@@ -86,24 +89,25 @@ type caller interface {
 
 // Hook serves one hook call, on the goroutine of its connection. It returns when
 // the hook is over.
-func (s *supervisor) Hook(ctx context.Context, call *control.HookCall) {
-	s.hook(ctx, call.Event, call.Input, call.OneWay, call)
-}
+func (s *supervisor) Hook(ctx context.Context, call *control.HookCall) { s.hook(ctx, call.Hook, call) }
 
-// hook serves a call; the caller of a report waits for no answer.
-func (s *supervisor) hook(ctx context.Context, event string, input []byte, report bool, call caller) {
+// hook serves a call. A hook that was not injected into the running launch gets an
+// empty answer: a process below the harness inherits the socket's address, and must
+// neither report a prompt nor receive a payload.
+func (s *supervisor) hook(ctx context.Context, h control.Hook, call caller) {
 	l := s.current.Load()
-	if l == nil {
-		call.Answer(nil) // nothing was launched yet, so the caller is not our harness
-		return
-	}
-	decoded, err := l.plan.DecodeHook(event, input)
-	if err != nil {
-		s.o.Log.Warn().Err(err).Str("event", event).Msg("decode a hook's input")
+	if l == nil || l.plan.Key == "" || subtle.ConstantTimeCompare([]byte(h.Key), []byte(l.plan.Key)) == 0 {
+		s.foreignHook(h.Event)
 		call.Answer(nil)
 		return
 	}
-	if report {
+	decoded, err := l.plan.DecodeHook(h.Event, h.Input)
+	if err != nil {
+		s.o.Log.Warn().Err(err).Str("event", h.Event).Msg("decode a hook's input")
+		call.Answer(nil)
+		return
+	}
+	if h.OneWay {
 		s.postOf(l.number, kernel.SignalsSeen{Signals: decoded.Signals})
 		return
 	}
@@ -122,6 +126,17 @@ func (s *supervisor) hook(ctx context.Context, event string, input []byte, repor
 		s.post(kernel.HookClosed{Hook: id})
 	case <-ctx.Done():
 	}
+}
+
+// foreignHook counts a call of another process. The number is recorded when it
+// reaches a power of two, so that a loop of calls cannot fill the ledger.
+func (s *supervisor) foreignHook(event string) {
+	n := s.requests.foreign.Add(1)
+	if n&(n-1) != 0 {
+		return
+	}
+	s.o.Log.Warn().Str("event", event).Uint64("so_far", n).Msg("a process that is not a hook of this launch called a hook")
+	s.post(kernel.UnknownSeen{Source: "hook", Types: map[string]int{"foreign": int(n)}})
 }
 
 func (s *supervisor) answerHook(e kernel.HookAnswer) {

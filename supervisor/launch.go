@@ -9,23 +9,26 @@ import (
 	"lifeloop/kernel"
 )
 
-// A launched is one launch. Fields change only where said.
+// A launched is one launch. After the start, only fields with an owner change.
 type launched struct {
 	number  int
 	plan    Plan
 	child   Child              // owned by the loop; nil unless the harness runs
-	started Child              // the same, also after its end
+	started Child              // the harness, also after its end
 	stop    context.CancelFunc // ends its sources
 	drained chan struct{}      // closed when its sources were read to their end
-	runs    bool               // owned by the loop; the kernel knows that the harness runs
-	left    bool               // owned by the loop; a process outlived the harness
-	// graceEnd is owned by the loop: until then processes of its tree may clean up.
+	// questions are those of a harness that asks before its requests; nil for others.
+	questions *questions
+	runs      bool // owned by the loop; the kernel has received Launched
+	left      bool // owned by the loop; a process outlived the harness
+	// graceEnd is owned by the loop. Until that time, processes of the harness's tree
+	// may clean up.
 	graceEnd time.Time
 	over     bool // owned by the loop; its further inputs are dropped
 }
 
-// temporary reports whether a launch failed because the machine was short of
-// something, so that a retry may succeed.
+// temporary reports whether a launch failed because the machine lacked a resource,
+// so that a retry may succeed.
 func temporary(err error) bool {
 	for _, short := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
 		if errors.Is(err, short) {
@@ -50,7 +53,7 @@ func (s *supervisor) launch(e kernel.Launch) {
 		return
 	}
 	l.child, l.started = child, child
-	in := kernel.Launched{PID: child.PID()}
+	in := kernel.Launched{PID: child.PID(), Containment: l.plan.Containment}
 	if m := l.plan.Setup.Manifest; m.AdapterID != "" {
 		checkManifest(m)
 	}
@@ -68,6 +71,9 @@ func (s *supervisor) start(e kernel.Launch, l *launched) (Child, error) {
 		return nil, err
 	}
 	l.plan = plan
+	if plan.Requests != nil {
+		l.questions = newQuestions(plan.Requests)
+	}
 	s.current.Store(l) // before the harness can call a hook
 	return plan.Start(func(in kernel.Input) { s.postOf(l.number, in) }, s.settle)
 }
@@ -76,6 +82,9 @@ func (s *supervisor) start(e kernel.Launch, l *launched) (Child, error) {
 func (s *supervisor) follow(l *launched) {
 	ctx, stop := context.WithCancel(s.ctx)
 	l.stop = stop
+	if l.plan.Asking != nil {
+		s.serveQuestions(ctx, l)
+	}
 	if l.plan.Sources == nil {
 		close(l.drained)
 		return
@@ -90,10 +99,10 @@ func (s *supervisor) follow(l *launched) {
 	l.plan.Sources.Launched(l.child.PID())
 }
 
-// drain reads the sources of a launch once more to their end and reports when
-// that is done. Where another launch may follow, or a process is left, it waits
-// first until the whole tree has ended: two launches that write the same files
-// could not be distinguished.
+// drain reads the sources of a launch once more to their end, and then posts
+// SourcesDrained. If another launch may follow, or a process outlived the harness, it
+// first waits until the whole tree has ended: if two launches wrote the same files,
+// their records could not be distinguished.
 func (s *supervisor) drain(l *launched) {
 	child := l.started
 	left, wait := l.left, max(time.Until(l.graceEnd), 0)+treeTime
@@ -107,6 +116,9 @@ func (s *supervisor) drain(l *launched) {
 				s.o.Log.Warn().Int("launch", l.number).Msg("a process of the harness's tree cannot be killed")
 			case <-s.ctx.Done():
 			}
+		}
+		if l.questions != nil {
+			l.questions.drained(s.ctx)
 		}
 		l.stop()
 		<-l.drained
@@ -123,7 +135,7 @@ func (s *supervisor) suspend(e kernel.Effect) {
 	}
 	do, what := child.Hold, "stop the harness's tree"
 	if _, on := e.(kernel.Continue); on {
-		do = func() error { return errors.Join(child.Free(), child.Resume()) } // Resume: another process may have stopped it
+		do = func() error { return errors.Join(child.Free(), child.Resume()) } // Resume, because another process may have stopped the harness
 		what = "continue the harness's tree"
 	}
 	if err := do(); err != nil {

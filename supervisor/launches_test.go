@@ -18,7 +18,7 @@ import (
 	"lifeloop/telemetry"
 )
 
-// retrying is a policy with n retries, ten seconds apart.
+// retrying is a policy that allows this number of retries, ten seconds apart.
 func retrying(attempts int) attempt.Policy {
 	return attempt.Policy{Retries: attempt.Retries{Attempts: attempts, MaxRetries: 6, On: attempt.DefaultOn(), Backoff: attempt.Backoff{Base: 10 * time.Second}}}
 }
@@ -206,8 +206,8 @@ func TestAPause(t *testing.T) {
 	})
 }
 
-// A stopped process handles no signal, so a paused session is continued before it
-// is ended. A pause that ends by an abort starts no launch.
+// A stopped process handles no signal, so a paused session is continued before it is
+// ended. After an abort during a pause, no launch follows.
 func TestAnEndWhilePaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -221,7 +221,7 @@ func TestAnEndWhilePaused(t *testing.T) {
 		}
 		result, err := r.run()
 		require.NoError(t, err)
-		require.Equal(t, kernel.Result{State: session.Aborted, Code: 137}, result)
+		require.Equal(t, kernel.Result{State: session.Aborted, Code: 137, Signal: 9}, result)
 		require.Equal(t, []string{"0s    launch", "1s    hold", "2s    free", "2s    signal 15", "7s    kill"}, r.lines("launch", "hold", "free", "signal", "kill"))
 	})
 }

@@ -12,8 +12,8 @@ const notifyLimit = 1024
 
 // A Notifier calls the callbacks of L0 beside a run, so that a slow callback
 // delays neither the loop nor the harness (DECISIONS Z12). The loop puts events
-// into a queue. An event that finds the queue full is dropped and counted; its
-// missing number shows where.
+// into a queue. An event that arrives while the queue is full is dropped and counted;
+// a gap in the event numbers shows where.
 //
 //	notifier := supervisor.NewNotifier(&view.Hooks{OnRetry: …}, view.L0{})
 //	wg.Go(notifier.Run)

@@ -13,8 +13,8 @@ import (
 	"lifeloop/view"
 )
 
-// A callback that takes an hour delays neither the loop nor the harness. Events
-// that find the queue full are counted, and their missing numbers show where.
+// A callback that takes an hour delays neither the loop nor the harness. Events that
+// arrive while the queue is full are counted, and gaps in the numbers show where.
 func TestSlowCallbackDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var received []uint64

@@ -19,9 +19,10 @@ type Listener func(entries []kernel.Entry) error
 // loop of Run and no harness. Of the ports it uses Ledger, Clients and Signals.
 //
 // The first signal, or the end of ctx, ends the reading: each source is read once
-// more to its end, and then the clients have their last period. A second signal
-// ends that too. An error of listen ends the observation in the same way. The error
-// is the first one of the ledger, of listen or of the sources.
+// more to its end, and then the open client calls have a last period to return. A
+// second signal ends that period too. An error of listen ends the observation in the
+// same way. The returned error is the first one of the ledger, of listen or of the
+// sources.
 func Observe(ctx context.Context, k *kernel.Kernel, sources Sources, p Ports, o Options, listen Listener) (kernel.Result, error) {
 	asked, signals, again := ctx.Done(), p.Signals, make(chan os.Signal, 1)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -47,7 +48,7 @@ func Observe(ctx context.Context, k *kernel.Kernel, sources Sources, p Ports, o 
 			case sig := <-signals:
 				if !first {
 					again <- sig
-					return // one is enough
+					return // one more signal is enough
 				}
 			case <-asked:
 				asked = nil
@@ -76,10 +77,10 @@ func (nothing) Prepare(kernel.Launch) (Plan, error) {
 }
 func (nothing) Release() {}
 
-// An observing steps a kernel that has no launcher by a clock of its own. It calls
-// the clients itself: the calls of one turn at the same time, and nothing is read
-// until they have answered. So no client can be too slow, and the order of the
-// facts does not depend on it.
+// An observing steps a kernel that has no launcher, at the times of its own clock. It
+// makes the client calls of one turn at the same time, and reads nothing until they
+// have returned. So no client can fall behind, and the order of the facts does not
+// depend on how fast the clients are.
 type observing struct {
 	ctx     context.Context // owned by Once: its end fails the calls
 	k       *kernel.Kernel
@@ -89,7 +90,7 @@ type observing struct {
 	seq     uint64
 }
 
-// step feeds one input and what follows from it.
+// step steps the kernel with one input, and then with the outcomes of its effects.
 func (o *observing) step(now time.Time, in kernel.Input) error {
 	for inputs := []kernel.Input{in}; len(inputs) > 0; inputs = inputs[1:] {
 		turn := o.k.Step(now, inputs[0])
@@ -133,7 +134,7 @@ func (o *observing) perform(effects []kernel.Effect) []kernel.Input {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(o.ctx, d.Timeout)
 			defer cancel()
-			returned[i] = call(ctx, o.clients[d.Client], d)
+			returned[i], _ = call(ctx, o.clients[d.Client], d)
 		})
 	}
 	wg.Wait()

@@ -89,7 +89,7 @@ func TestObserverWritesEachPosition(t *testing.T) {
 		k := kernel.New(kernel.Config{Session: "sess", Observing: true, Ledger: ledger, NewID: func(p string) string { return p }})
 		at := time.Unix(1, 0)
 		k.Step(at, kernel.Start{})
-		for offset := range int64(3) { // also of records without news
+		for offset := range int64(3) { // also for records that report nothing new
 			turn := k.Step(at, kernel.SignalsSeen{Position: &kernel.Position{Path: "/f", Offset: offset},
 				Signals: []telemetry.Signal{{Kind: telemetry.Prompt, Source: "transcript", Session: "S1", Turn: "p1"}}})
 			written := slices.ContainsFunc(turn.Facts, func(f kernel.Fact) bool { return kernel.Kind(f) == "source_read" })

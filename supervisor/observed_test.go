@@ -21,12 +21,12 @@ import (
 
 var update = flag.Bool("update", false, "write the golden event lists anew; read the diff against what the harness really did")
 
-// recordings lists the sources of each golden file: kind=harness/path below
-// telemetry/HARNESS/testdata. Several sources belong to one session. A "*" stands
-// for each matching file.
+// recordings lists the golden files with their sources. The source kind=HARNESS/PATH
+// is the file telemetry/HARNESS/testdata/PATH. Several sources belong to one session.
+// If a name has a "*", each matching file has a golden file of its own.
 var recordings = []struct {
 	adapter string
-	name    string // of the golden file; with a "*", that of each recording
+	name    string // of the golden file; a "*" is replaced by the recording's file name
 	sources []string
 }{
 	{"claude", "transcript/*", []string{"transcript=claude/transcripts/*.jsonl"}},
@@ -229,8 +229,8 @@ func eventsOf(t *testing.T, adapter string, sources []profiles.Source, session s
 	return b.String()
 }
 
-// callsLine sums up model calls: input tokens with those read from and written to
-// the cache, and output tokens with those of reasoning.
+// callsLine prints the sums of model calls: input tokens, those read from and written
+// to the cache, output tokens, and those of reasoning.
 func callsLine(name string, c synth.Calls) string {
 	if c.Calls == 0 {
 		return ""

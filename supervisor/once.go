@@ -31,8 +31,8 @@ import (
 // signal, or the end of ctx, ends the reading and the calls under way. The error is
 // the first one of reading, of the ledger or of listen.
 //
-// To resume a killed observation, k has replayed past, the facts of its ledger. The
-// records that were read are not observed again, and one whose facts were only
+// To resume a killed observation, k must have replayed past, the facts of its ledger.
+// The records that were read are not observed again. A record whose facts were only
 // partly written is completed on the ledger.
 func Once(ctx context.Context, k *kernel.Kernel, sources []profiles.Source, past []kernel.Entry, p Ports, listen Listener) error {
 	var wg sync.WaitGroup
@@ -61,7 +61,8 @@ func Once(ctx context.Context, k *kernel.Kernel, sources []profiles.Source, past
 	return nil
 }
 
-// read takes the records of all sources, and then what they leave behind.
+// read takes the records of all sources, and then reports their unknown records and
+// troubles.
 func (o *once) read(sources []profiles.Source, past []*readSource) error {
 	var heads []*head
 	for _, s := range sources {
@@ -108,9 +109,9 @@ func (o *once) read(sources []profiles.Source, past []*readSource) error {
 	return nil
 }
 
-// began is the start of a source whose first records have no time: the time of
-// its first record that has one. Without any it is 1970, which is recognizably
-// unknown and does not depend on the file's own times.
+// began returns the start of a source whose first records have no time: the time of
+// the first record that has one. If no record has a time, the start is in 1970: a
+// reader recognizes it as unknown, and it does not depend on the file's own times.
 func began(s profiles.Source) time.Time {
 	for in, err := range recorded(s, false) {
 		if err != nil {
@@ -150,24 +151,25 @@ type once struct {
 	observing
 	clock   time.Time
 	started bool
-	// second takes the records that a killed observation has read; nil for a new
-	// one, and from the first other record on.
+	// second takes the records that a killed observation has read. It is nil for a new
+	// observation.
 	second *kernel.Kernel
-	taken  bool // second took one
+	taken  bool // second has taken a record
 	past   []kernel.Entry
-	torn   int // the record of past that is to be completed; -1 for none
+	torn   int // index in past of the record to complete; -1 for none
 }
 
 func (o *once) step(in kernel.Input) error { return o.observing.step(o.clock, in) }
 
-// take steps the input of a source at its time. The first one starts the session.
+// take steps the kernel with the next input of a source. The first input starts the
+// session.
 func (o *once) take(h *head, heads []*head) error {
 	if h.known {
 		o.rehearse(h)
 		return nil
 	}
 	if err := o.begin(h.at, heads); err != nil || h.known {
-		return err // known now: it was completed
+		return err // if known is set now, begin has completed the record
 	}
 	if err := o.until(h.at); err != nil {
 		return err
@@ -193,7 +195,7 @@ func (o *once) begin(at time.Time, heads []*head) error {
 			return err
 		}
 	} else if o.taken {
-		wakeUntil(o.second, o.clock.Add(1)) // what was due then was done
+		wakeUntil(o.second, o.clock.Add(1)) // the killed observer did what was due by then
 	}
 	if o.taken {
 		o.k.Recall(o.second)
@@ -209,7 +211,8 @@ func (o *once) begin(at time.Time, heads []*head) error {
 	return nil
 }
 
-// complete finishes the record that was torn, if a source has it next.
+// complete writes the missing facts of the torn record, if it is the next input of a
+// source.
 func (o *once) complete(heads []*head) error {
 	f := o.past[o.torn].Fact.(kernel.SourceRead)
 	for _, h := range heads {
@@ -240,7 +243,7 @@ func (o *once) first(at time.Time) {
 // rehearse lets the second kernel take what was observed before.
 func (o *once) rehearse(h *head) {
 	if r := find(h.past, h.source.Name, h.place.Path); r != nil && r.taken == 0 && h.place.Offset <= r.first.Offset {
-		return // from before the observation
+		return // the record is from before the observation
 	}
 	o.first(h.at)
 	wakeUntil(o.second, h.at)
@@ -276,7 +279,7 @@ type head struct {
 	known  bool            // in was observed before
 	place  kernel.Position // where in was read
 
-	// Of an unordered source, the earliest of the next lookahead signals is next.
+	// For an unordered source, in is the earliest of the next lookahead signals.
 	unordered bool
 	file      kernel.Position
 	count     int64
@@ -295,7 +298,7 @@ type ahead struct {
 	at kernel.Position
 }
 
-// newHead opens a source. With a ledger, positions can be stored.
+// newHead opens a source. With a ledger, positions are stored, and so need digests.
 func newHead(s profiles.Source, past []*readSource, ledger bool) (*head, error) {
 	h := &head{source: s, unordered: s.Unordered, sums: ledger}
 	for _, r := range past {
@@ -318,7 +321,8 @@ func newHead(s profiles.Source, past []*readSource, ledger bool) (*head, error) 
 	return h, nil
 }
 
-// changed reports whether reading cannot resume where a file was read last.
+// changed reports whether a file was changed so that reading cannot resume at the last
+// position.
 func changed(s profiles.Source, r *readSource) bool {
 	switch s.Form {
 	case profiles.Whole, profiles.Stamp:
@@ -330,8 +334,8 @@ func changed(s profiles.Source, r *readSource) bool {
 	return watchers.Position(r.last).Changed() != ""
 }
 
-// sameSignals reports whether a source still begins with the signals that were
-// taken of it.
+// sameSignals reports whether a source still begins with the signals that were taken
+// from it.
 func sameSignals(s profiles.Source, r *readSource) (bool, error) {
 	h := &head{source: s, unordered: true, sums: true}
 	h.next, h.stop = iter.Pull2(recorded(s, true))
@@ -344,7 +348,8 @@ func sameSignals(s profiles.Source, r *readSource) (bool, error) {
 	return h.digest == r.digest, nil
 }
 
-// reportMissed reports each file that may lack records, and begins at its start.
+// reportMissed reports each file whose records may have been missed, and that its
+// reading begins at the start.
 func (h *head) reportMissed(step func(kernel.Input) error) error {
 	for _, r := range h.past {
 		if !r.missed {
@@ -401,7 +406,7 @@ func (h *head) advance() error {
 			first = i
 		}
 	}
-	// The order is that of the times, so signals are counted.
+	// Signals in the order of their times have no offset, so they are counted.
 	next := h.ahead[first]
 	h.ahead = slices.Delete(h.ahead, first, first+1)
 	h.count++
@@ -436,8 +441,9 @@ func (h *head) isKnown(at kernel.Position) bool {
 	return at.Offset <= r.last.Offset
 }
 
-// fresh is the next input without the signals that were observed under another
-// content of their file, or before the observation began; false if none is left.
+// fresh returns the next input without the signals that were observed in an earlier
+// content of the file, or that precede the observation. It returns false if none is
+// left.
 func (h *head) fresh() (kernel.Input, bool) {
 	in, ok := h.in.(kernel.SignalsSeen)
 	r := find(h.past, h.source.Name, h.place.Path)
@@ -482,8 +488,8 @@ func (h *head) read() (kernel.SignalsSeen, error) {
 }
 
 // earliest returns the source with the next input. An input of another session
-// comes first, whatever its time, because it is skipped; then what was observed
-// before a kill.
+// comes first, whatever its time, because it is skipped. The next in order is an input
+// that was observed before a kill.
 func earliest(heads []*head, isForeign func(telemetry.Signal) bool) (best *head, foreign bool) {
 	for _, h := range heads {
 		if h.in == nil {
@@ -499,8 +505,8 @@ func earliest(heads []*head, isForeign func(telemetry.Signal) bool) (best *head,
 	return best, false
 }
 
-// recorded yields the inputs of a source from its start to its present end. ends
-// adds the digests of their ends to the positions.
+// recorded yields the inputs of a source from its start to its present end. If ends is
+// set, each position has the digest of the bytes before it.
 func recorded(s profiles.Source, ends bool) iter.Seq2[kernel.Input, error] {
 	return func(yield func(kernel.Input, error) bool) {
 		err := readable(s.Path)
@@ -521,7 +527,7 @@ func recorded(s profiles.Source, ends bool) iter.Seq2[kernel.Input, error] {
 		}
 		files.Launched(0)
 		now, cancel := context.WithCancel(context.Background())
-		cancel() // what the source holds now is read all the same
+		cancel() // the present content of the source is still read
 		more := true
 		err = files.Run(now, func(in kernel.Input) { more = more && yield(in, nil) })
 		if err != nil && more {

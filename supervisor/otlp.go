@@ -74,8 +74,8 @@ func (e *Exports) deliver(b otlp.Body) {
 	e.reportLosses()
 }
 
-// lost counts a dropped body. The next body, or the end, reports it, because the
-// exporter waits for its answer here.
+// lost counts a dropped body. It posts nothing, because the exporter still waits for
+// its answer. The loss is reported with the next body or at the end.
 func (e *Exports) lost(l otlp.Loss) {
 	what := "lost"
 	if l.Upstream {

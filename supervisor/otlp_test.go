@@ -18,8 +18,8 @@ import (
 	"lifeloop/telemetry/claude"
 )
 
-// The harness's telemetry becomes inputs of the loop, and what the user exports is
-// passed on to the user's endpoint.
+// The harness's telemetry becomes inputs of the loop. The signals that the user had
+// exported are forwarded to the user's endpoint.
 func TestExports(t *testing.T) {
 	var mu sync.Mutex
 	var passed []string

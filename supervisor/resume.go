@@ -24,12 +24,12 @@ import (
 type readSource struct {
 	name, path  string
 	first, last kernel.Position // the reading began at first
-	taken       int64           // of a source that was read in the order of times
+	taken       int64           // number of signals taken, if they are taken in the order of their times; else 0
 	digest      string          // of the signals that were taken
-	newest      time.Time       // of its signals, by their own clock
-	floor       time.Time       // records up to then were observed under another content of the file
-	begin       int             // the fact with which this content of the file begins
-	missed      bool            // it is not the same file any more
+	newest      time.Time       // the newest time of its signals, by their own clock
+	floor       time.Time       // records up to this time were observed in an earlier content of the file
+	begin       int             // index of the fact that begins the reading of this content
+	missed      bool            // the file is no longer the same
 	records     []recalled
 }
 
@@ -39,7 +39,7 @@ type recalled struct {
 	signals []telemetry.Signal
 }
 
-// readSources lists what was read, by the facts of an observation.
+// readSources lists what was read, according to the facts of an observation.
 func readSources(past []kernel.Entry) []*readSource {
 	var all []*readSource
 	for i, e := range past {
@@ -51,16 +51,16 @@ func readSources(past []kernel.Entry) []*readSource {
 		if r == nil {
 			r = &readSource{name: f.Source, path: f.Path, begin: i}
 			all = append(all, r)
-		} else if f.Start { // it was missed
+		} else if f.Start { // it was reported as missed and is read again
 			r.floor = r.newest
 		}
 		switch again := f.Ino != r.last.Ino && r.last.Ino != 0 || f.Offset < r.last.Offset; {
 		case f.Start:
 			r.first, r.begin = f.Position, i
-			if f.Offset > 0 { // what it held then was not to be observed
+			if f.Offset > 0 { // the content up to the offset was skipped
 				r.newest = later(r.newest, e.At)
 			}
-		case again, r.first.Path == "": // it was replaced or truncated meanwhile, and read from its start
+		case again, r.first.Path == "": // the file was replaced or truncated, and read from its start
 			r.first, r.begin = kernel.Position{Path: f.Path, Dev: f.Dev, Ino: f.Ino}, i
 		}
 		r.last, r.taken, r.digest = f.Position, f.Taken, f.Digest
@@ -69,7 +69,7 @@ func readSources(past []kernel.Entry) []*readSource {
 	return all
 }
 
-// whole reports whether the facts of a record are all on the ledger.
+// whole reports whether all facts of the record at past[i] are on the ledger.
 func whole(past []kernel.Entry, i int) bool {
 	rest := past[i+1:]
 	n := past[i].Fact.(kernel.SourceRead).Facts
@@ -79,7 +79,8 @@ func whole(past []kernel.Entry, i int) bool {
 	})
 }
 
-// tornAt is the last record, if its facts are only partly on the ledger; else -1.
+// tornAt returns the index of the last record if only some of its facts are on the
+// ledger; else -1.
 func tornAt(past []kernel.Entry) int {
 	for i := len(past) - 1; i >= 0; i-- {
 		switch past[i].Fact.(type) {
@@ -104,8 +105,8 @@ func find(all []*readSource, name, path string) *readSource {
 	return nil
 }
 
-// drop sets the time up to which records of a file were observed before its content
-// was replaced.
+// drop sets and returns the floor: records up to that time were observed before the
+// content of the file was replaced.
 func (r *readSource) drop() time.Time {
 	if r.missed {
 		r.floor = later(r.floor, r.newest)
@@ -113,13 +114,14 @@ func (r *readSource) drop() time.Time {
 	return r.floor
 }
 
-// Resume prepares to continue where a killed observer stopped. k has replayed past,
-// the facts of its ledger. It must be called before Launched. A record whose facts
-// were only partly written is completed on the ledger.
+// Resume prepares to continue where a killed observer stopped. It must be called
+// before Launched. k must have replayed past, the facts of the observer's ledger. A
+// record whose facts were only partly written is completed on the ledger.
 //
-// A file that was replaced, truncated or deleted meanwhile is read from its start.
-// It is reported as missed, and records up to the newest one that was read are
-// dropped, if they have a time. A server's events of the meantime are missed too.
+// A file that was replaced, truncated or deleted meanwhile is read from its start. It
+// is reported as missed, and its records with a time are dropped up to the newest time
+// that was read. Every server is reported as missed too, because the events that it
+// sent meanwhile are lost.
 func (f *Files) Resume(k *kernel.Kernel, past []kernel.Entry, log Ledger, listen Listener) error {
 	f.past = readSources(past)
 	var torn kernel.SourceRead
@@ -128,7 +130,7 @@ func (f *Files) Resume(k *kernel.Kernel, past []kernel.Entry, log Ledger, listen
 		torn = past[i].Fact.(kernel.SourceRead)
 	}
 	for _, r := range f.past {
-		next := r.last.Offset // up to where it is decoded
+		next := r.last.Offset // the records up to this offset are decoded
 		if i >= 0 && torn.Source == r.name && torn.Path == r.path && torn.Taken == 0 {
 			next = torn.Offset
 		}
@@ -166,8 +168,8 @@ func (f *Files) Resume(k *kernel.Kernel, past []kernel.Entry, log Ledger, listen
 	return nil
 }
 
-// rehearse lets a second kernel take what was read, each record at the time at
-// which it was read.
+// rehearse returns a second kernel that has taken the records that were read, each at
+// the time when it was read.
 func rehearse(k *kernel.Kernel, sources []*readSource, past []kernel.Entry) *kernel.Kernel {
 	second := k.Rehearsal()
 	second.Step(past[0].At, kernel.Start{})
@@ -187,12 +189,12 @@ func rehearse(k *kernel.Kernel, sources []*readSource, past []kernel.Entry) *ker
 	if i := tornAt(past); i > 0 {
 		until = past[i-1].At
 	}
-	wakeUntil(second, until.Add(1)) // what was due then was done
+	wakeUntil(second, until.Add(1)) // the killed observer did what was due by then
 	return second
 }
 
 // complete writes the missing facts of the record at past[i]. It returns a kernel
-// that took the record, or nil if the record is not the same any more.
+// that took the record, or nil if the record has changed.
 func complete(k, second *kernel.Kernel, past []kernel.Entry, i int, signals []telemetry.Signal, log Ledger, listen Listener) (*kernel.Kernel, error) {
 	f := past[i].Fact.(kernel.SourceRead)
 	again, facts, ids := k.Redo(past[:i], second, past[i].At, kernel.SignalsSeen{
@@ -214,8 +216,9 @@ func complete(k, second *kernel.Kernel, past []kernel.Entry, i int, signals []te
 	return again, listen(rest)
 }
 
-// missing returns the facts that are not on the ledger yet, with the ids that it
-// has; false if the others differ.
+// missing returns those of facts that are not on the ledger yet, with the ids that the
+// ledger already uses. It returns false if the other facts differ from those on the
+// ledger.
 func missing(torn []kernel.Entry, facts []kernel.Fact, ids []string) (rest []kernel.Fact, ok bool) {
 	if len(facts) < len(torn) {
 		return nil, false
@@ -259,7 +262,8 @@ func tree(f kernel.Fact) (kind string, v any, err error) {
 	return kind, v, err
 }
 
-// alike compares two values and notes the id that a new one had before.
+// alike reports whether two values are equal except for new ids. In named it notes the
+// earlier id of each new one.
 func alike(named map[string]string, was, now any) bool {
 	switch now := now.(type) {
 	case map[string]any:
@@ -287,7 +291,8 @@ func alike(named map[string]string, was, now any) bool {
 	return was == now
 }
 
-// wakeUntil wakes a kernel without effects at each of its deadlines before a time.
+// wakeUntil wakes a kernel at each of its deadlines before a time, and drops the facts
+// and effects.
 func wakeUntil(k *kernel.Kernel, at time.Time) {
 	for due, ok := k.Deadline(); ok && due.Before(at); due, ok = k.Deadline() {
 		k.Step(due, kernel.Wake{})
@@ -300,7 +305,8 @@ func (f *Files) recallFile(r *readSource, s profiles.Source, until int64) {
 	key := r.name + "\x00" + r.path
 	d := f.decoderOf(r.name)
 	f.decoders[key] = d
-	// In the order of times, a record may be read before an earlier one is observed.
+	// If signals are taken in the order of their times, a record may be read before an
+	// earlier one is observed.
 	r.missed = last.Changed() != "" || r.taken > 0
 	if floor := r.drop(); !floor.IsZero() {
 		d.since = later(d.since, floor.Add(1))
@@ -320,11 +326,11 @@ func (f *Files) recallFile(r *readSource, s profiles.Source, until int64) {
 		}
 	}})
 	if err != nil {
-		return // only without Deliver
+		return // happens only without Deliver
 	}
 	w.Add(watchers.Spec{Source: r.name, Path: r.path, Form: form(s.Form), From: &first})
 	now, cancel := context.WithCancel(context.Background())
-	cancel() // what the file holds now is read all the same
+	cancel() // the present content of the file is still read
 	_ = w.Run(now)
 }
 
@@ -354,7 +360,7 @@ func (f *Files) recallRows(r *readSource, until int64) {
 			if signals := t.read(record); len(signals) > 0 {
 				r.records = append(r.records, recalled{at.Row, signals})
 			}
-		}) // an error is reported when it is read on
+		}) // an error is reported by the next read
 	}
 	f.placeRows(r)
 }
@@ -372,8 +378,8 @@ func (f *Files) placeRows(r *readSource) {
 	}
 }
 
-// rowsChanged reports whether a database is another one than that of a position,
-// or lost rows.
+// rowsChanged reports whether a database is not the one of the position, or has lost
+// rows.
 func rowsChanged(tail *sqlite.Tail, last kernel.Position) bool {
 	now, err := tail.Last()
 	return err == nil && last.Ino != 0 && (now.Dev != last.Dev || now.Ino != last.Ino || now.Row < last.Offset)
@@ -386,14 +392,14 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// resumed completes the Spec of a file, or of the files beside one, and adds those
-// files of a pattern that were read.
+// resumed sets where the Spec of a file resumes. For a pattern, it adds a Spec for
+// each file that was read.
 func (f *Files) resumed(spec *watchers.Spec) {
 	for _, r := range f.past {
 		if r.name != spec.Source {
 			continue
 		}
-		spec.AtEnd = false // whatever is new came later
+		spec.AtEnd = false // all that is new was written after the observation began
 		from := watchers.Position(r.last)
 		switch {
 		case spec.Pattern == "" && r.path == spec.Path && !r.missed:

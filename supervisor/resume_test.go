@@ -38,7 +38,8 @@ func (m *memory) Append(records []ledger.Record, _ bool) ([]ledger.Entry, error)
 
 func (*memory) Close() error { return nil }
 
-// An observation is observed as often as it is killed.
+// An observation describes what an observer reads, so that the observer can be killed
+// and started again.
 type observation struct {
 	t       *testing.T
 	adapter string
@@ -48,7 +49,7 @@ type observation struct {
 	ids     int
 }
 
-// observation describes the observation of sources, as KIND=PATH.
+// newObservation describes the observation of sources, each given as KIND=PATH.
 func newObservation(t *testing.T, adapter, session string, follow bool, sources ...string) *observation {
 	o := &observation{t: t, adapter: adapter, session: session, follow: follow}
 	profile, _ := profiles.For(adapter)
@@ -65,7 +66,8 @@ func newObservation(t *testing.T, adapter, session string, follow bool, sources 
 	return o
 }
 
-// observe observes all that the sources hold, after the facts of a killed observer.
+// observe observes all that the sources hold and returns the facts on the ledger. It
+// resumes after past, the facts of a killed observer.
 func (o *observation) observe(past []kernel.Entry) []kernel.Entry {
 	manifest, ok := manifests.Get(o.adapter)
 	require.True(o.t, ok)
@@ -86,7 +88,7 @@ func (o *observation) observe(past []kernel.Entry) []kernel.Entry {
 	}
 	files.Launched(0)
 	over, cancel := context.WithCancel(o.t.Context())
-	cancel() // what the sources hold now is read all the same
+	cancel() // the present content of the sources is still read
 	_, err = Observe(over, k, files, Ports{Ledger: log}, Options{Restart: len(past) > 0}, listen)
 	require.NoError(o.t, err)
 	return log.entries
@@ -103,7 +105,7 @@ func chronicle(t *testing.T, entries []kernel.Entry) (events []string, usage syn
 		case kernel.Observed:
 			data := maps.Clone(f.Record.Data)
 			if f.Record.Event == lifeloop.ContextCompacted {
-				delete(data, "tokens_after") // it is waited for only a second, also by a dead observer
+				delete(data, "tokens_after") // the kernel waits for it only a second, also while no observer runs
 			}
 			text, err := json.Marshal(data)
 			require.NoError(t, err)
@@ -151,8 +153,8 @@ func TestEveryPrefixOfAnObservationResumes(t *testing.T) {
 	}
 }
 
-// TestResumedInTheOtherMode follows what was begun with one mode in the other: no
-// turn is observed twice, and none is lost without a report.
+// TestResumedInTheOtherMode resumes an observation in another mode than the one that
+// began it: no turn is observed twice, and none is lost without a report.
 func TestResumedInTheOtherMode(t *testing.T) {
 	for _, follow := range []bool{false, true} {
 		t.Run(fmt.Sprint("follow-", follow), func(t *testing.T) {
@@ -173,8 +175,8 @@ func TestResumedInTheOtherMode(t *testing.T) {
 	}
 }
 
-// TestRewrittenWhileItWasNotObserved changes a file in place: it is reported, no
-// turn is observed twice, and new records are observed.
+// TestRewrittenWhileItWasNotObserved changes a file in place: the change is reported,
+// no turn is observed twice, and new records are observed.
 func TestRewrittenWhileItWasNotObserved(t *testing.T) {
 	lines := claudeTurns(6)
 	read := lines[:8]
@@ -228,8 +230,8 @@ func TestRewrittenWhileItWasNotObserved(t *testing.T) {
 	}
 }
 
-// claudeTurns are the lines of a transcript: of each turn a prompt, an answer and
-// the end.
+// claudeTurns returns the lines of a transcript: for each turn a prompt, an answer and
+// the end of the turn.
 func claudeTurns(turns int) (lines []string) {
 	for n := range 3 * turns {
 		record := fmt.Sprintf([]string{

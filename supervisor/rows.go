@@ -11,9 +11,10 @@ import (
 	"lifeloop/watchers/sqlite"
 )
 
-// A database is one that the harness writes, with all queries on it. The watcher
-// reports changes of its files. One goroutine reads the new rows, one query after
-// another, because SQLite's file locks do not exclude readers of one process.
+// A database is one SQLite database that the harness writes, with all queries on it.
+// The watcher reports changes of its files. One goroutine reads the new rows, one
+// query after another, because SQLite's file locks do not separate two readers in the
+// same process.
 type database struct {
 	files   *Files
 	path    string
@@ -29,7 +30,7 @@ type table struct {
 	at      sqlite.Cursor
 	failed  time.Time // when reading first failed; zero while it succeeds
 	trouble bool      // the failure was reported
-	resumed bool      // a stored position is that of at
+	resumed bool      // at is a stored position
 }
 
 // logs are the suffixes of the files of a database, which the watcher watches.
@@ -78,7 +79,7 @@ func (f *Files) watchDatabase(s profiles.Source) {
 func (d *database) wake() {
 	select {
 	case d.changed <- struct{}{}:
-	default: // it will read anyway
+	default: // a wake-up is pending
 	}
 }
 
@@ -114,7 +115,7 @@ func (d *database) follow() {
 			again, wait = time.After(settle), settle
 		case <-again:
 			again = nil
-			if d.read() { // it is locked
+			if d.read() { // the database is locked or still being created
 				wait = min(2*wait, time.Second)
 				again = time.After(wait)
 			}
@@ -163,8 +164,8 @@ func (d *database) take(t *table, at sqlite.Cursor, record []byte) {
 	t.decoder.take(d.files.post, record, &kernel.Position{Path: d.path, Dev: at.Dev, Ino: at.Ino, Offset: at.Row})
 }
 
-// recorded yields what the database holds now. It waits up to lastLook for a
-// locked one.
+// recorded yields what the database holds now. If the database is locked, recorded
+// waits up to lastLook.
 func (d *database) recorded(yield func(kernel.Input, error) bool) error {
 	more := true
 	d.files.post = func(in kernel.Input) { more = more && yield(in, nil) }

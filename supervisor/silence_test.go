@@ -12,8 +12,8 @@ import (
 	"lifeloop/session"
 )
 
-// Output is reported once a second, and its end restarts no timer. A harness that
-// writes more often than its time-outs allow is not ended.
+// Output is reported at most once a second, and the end of output restarts no timer.
+// Still, a harness that writes more often than its time-outs require is not ended.
 func TestOutputBetweenTwoReportsIsASignOfLife(t *testing.T) {
 	for name, timeouts := range map[string]attempt.Timeouts{
 		"initial": {Initial: 100 * time.Millisecond}, "inter": {Inter: 100 * time.Millisecond}, "idle": {Idle: 100 * time.Millisecond},
@@ -41,9 +41,9 @@ func TestOutputBetweenTwoReportsIsASignOfLife(t *testing.T) {
 	}
 }
 
-// A sign of life counts from the time at which it was read, however long the loop
-// was busy then. Which of two ready channels a select receives from is random, so
-// each case is run several times.
+// A sign of life has the time at which it was read, however long the loop was busy.
+// A select receives from a random one of two ready channels, so each case is run
+// several times.
 func TestSignsThatWaitForABusyLoop(t *testing.T) {
 	for name, stall := range map[string]time.Duration{
 		"the inbox holds them": time.Second,
@@ -56,7 +56,7 @@ func TestSignsThatWaitForABusyLoop(t *testing.T) {
 					r.policy.Inter = 100 * time.Millisecond
 					stalls := 0
 					r.ledger.slow = func(n int) {
-						if stalls++; stalls%3 == 0 { // the others take no time
+						if stalls++; stalls%3 == 0 { // the other appends take no time
 							time.Sleep(stall)
 						}
 					}
@@ -78,7 +78,7 @@ func TestSignsThatWaitForABusyLoop(t *testing.T) {
 	}
 }
 
-// A silent harness is ended when its limit and the delay of its signs are over.
+// A silent harness is ended when its time-out and then SignDelay have passed.
 func TestASilentHarnessIsEndedInTime(t *testing.T) {
 	const limit = 100 * time.Millisecond
 	for name, timeouts := range map[string]attempt.Timeouts{

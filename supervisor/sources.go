@@ -26,9 +26,9 @@ type Files struct {
 	// harness names itself.
 	Fixed []profiles.Source
 	Named profiles.Source
-	// Since drops earlier records, because the file of a continued session holds
-	// its whole past. Zero keeps every record; tool calls are then not digested,
-	// which would be slow for a long past.
+	// Since drops earlier records, because the file of a continued session holds its
+	// whole past. With a zero Since every record is kept, and tool calls are not
+	// digested, because that would be slow for a long past.
 	Since time.Time
 	// AtEnd skips the present content of Fixed sources.
 	AtEnd bool
@@ -37,21 +37,21 @@ type Files struct {
 	Runs func(telemetry.Process) bool
 	// Getenv returns the password of a server; nil returns none.
 	Getenv func(name string) string
-	// Positions posts the position at which the reading of each file begins, and
-	// records carry theirs: an observer with a ledger resumes there.
+	// Positions makes Run post the position at which the reading of each file begins.
+	// An observer with a ledger resumes at the positions of its records.
 	Positions bool
 	Log       zerolog.Logger
 
 	watcher   *watchers.Watcher
 	each      []*database
-	databases map[string]*database // the same, by the path of each of their files
+	databases map[string]*database // the databases, by the path of each of their files
 	servers   []*server
 	post      func(kernel.Input)
 	decoders  map[string]*decoder  // by source and path; owned by the watcher's goroutine
-	past      []*readSource        // of an observation that is resumed
-	missed    []string             // sources that it cannot read completely
-	floors    map[string]time.Time // earlier signals of all files of a source were observed
-	ends      bool                 // positions have digests of their ends
+	past      []*readSource        // what an observation had read that is now resumed
+	missed    []string             // sources that may have lost records meanwhile
+	floors    map[string]time.Time // by source: signals before this time were observed already
+	ends      bool                 // each position has the digest of the bytes before it
 }
 
 // NewFiles checks that every source can be read. It reads only the last position
@@ -191,8 +191,8 @@ func (f *Files) deliver(l watchers.Line) {
 	}
 }
 
-// stale reports whether the process that wrote a file has ended, so that the
-// file says nothing of the present.
+// stale reports whether the process that wrote a file has ended, so that the file says
+// nothing about the present.
 func (f *Files) stale(d *decoder, signals []telemetry.Signal) bool {
 	if f.Runs == nil || len(signals) == 0 || signals[0].Process == nil || f.Runs(*signals[0].Process) {
 		d.stale = false
@@ -262,7 +262,7 @@ func (f *Files) newDecoder(s profiles.Source) *decoder {
 	if !f.Since.IsZero() {
 		telemetry.Digesting(d.Decoder)
 	}
-	if s.Form != profiles.Stamp { // its past was skipped, and its time may come from the clock of another machine
+	if s.Form != profiles.Stamp { // a Stamp file's past was skipped, and its time may be that of another machine
 		d.since = f.Since
 	}
 	return d
@@ -277,9 +277,9 @@ func (d *decoder) read(record []byte) []telemetry.Signal {
 	return slices.DeleteFunc(signals, func(s telemetry.Signal) bool { return !s.At.IsZero() && s.At.Before(d.since) })
 }
 
-// missed reports whether to report the number of unknown records. At the end that
-// is when it has changed since the last report, and before when it has doubled, so
-// that a file full of them makes few facts.
+// missed reports whether to report the number of unknown records: at the end if it has
+// grown since the last report, and earlier if it has doubled. So a file full of unknown
+// records makes few facts.
 func (d *decoder) missed(atEnd bool) bool {
 	if d.Decoder == nil || d.Missed() <= d.reported || !atEnd && d.Missed() < 2*d.reported {
 		return false

@@ -117,7 +117,7 @@ func TestFilesOfALaunch(t *testing.T) {
 	require.EqualValues(t, len(entry("S2", "idle", day))+1+len(second)+1, last.Offset, "the end of its line")
 }
 
-// TestFilesAreReadToTheirEnd reads what is written just before the end.
+// TestFilesAreReadToTheirEnd reads what is written just before the run ends.
 func TestFilesAreReadToTheirEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	r := read(t, Files{Named: profiles.Source{Name: "log", Decoder: claude.Registry}})
@@ -131,8 +131,8 @@ func TestFilesAreReadToTheirEnd(t *testing.T) {
 	require.Len(t, r.posted, 51)
 }
 
-// Each change of an activity file is a sign of life; its content before the launch
-// is not. Its time is ignored, because another machine may have set it.
+// Each change of an activity file is a sign of life; its content before the launch is
+// not. The file's time is ignored, because another machine may have set it.
 func TestActivityFiles(t *testing.T) {
 	dir := t.TempDir()
 	old, path, aside, bell := filepath.Join(dir, "old"), filepath.Join(dir, "alive"), filepath.Join(dir, "aside"), filepath.Join(dir, "bell")
@@ -199,7 +199,7 @@ func TestFilesWithoutDecoder(t *testing.T) {
 	require.Empty(t, r.posted)
 }
 
-// TestTroubleIsReported names the source and its trouble.
+// TestTroubleIsReported checks that a report names the source and the trouble.
 func TestTroubleIsReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	r := read(t, Files{Named: profiles.Source{Name: "log", Decoder: claude.Registry}})
@@ -212,7 +212,7 @@ func TestTroubleIsReported(t *testing.T) {
 	r.until("registry S1 working", "trouble log truncated", "registry S1 idle")
 }
 
-// A file counts while its writer runs. Later it says nothing of the present.
+// A file is used only while its writer runs: later it says nothing about the present.
 func TestAFileWithoutItsWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "4242.json")
 	state := func(pid int, status string) string {

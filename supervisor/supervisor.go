@@ -46,7 +46,7 @@ type Child interface {
 	// Stop asks its process group to end; what outlives it has the grace period.
 	Stop(sig syscall.Signal, grace time.Duration) error
 	Wait() kernel.ChildExited // returns when it has exited and its output is drained
-	LastOutput() time.Time    // when output was last read, now if some waits, zero before the first
+	LastOutput() time.Time    // when output was last read; now if unread output waits; zero before any output
 	Resume() error            // continues a stopped group, so that it handles signals
 	Gone() <-chan struct{}    // closed when no process of its tree is left
 	// Killed names the first processes of its tree that were killed so far, and
@@ -72,11 +72,21 @@ type Plan struct {
 	// returns when every input posted before it is on the ledger. An error may
 	// be an interface{ ExitCode() int }.
 	Start func(post func(kernel.Input), settle func()) (Child, error)
+	// Containment is what ends the launch if wrapper and guard are killed together,
+	// as the fact of the launch records it.
+	Containment string
 	// Sources run from the start of the harness to its end; nil where it has none.
 	Sources Sources
+	// Key is the secret that the hooks of this launch send. If it is empty, no hooks
+	// were injected, and every hook call comes from another process.
+	Key string
 	// DecodeHook decodes a hook call, and Answer encodes its answer.
 	DecodeHook func(event string, input []byte) (telemetry.HookCall, error)
 	Answer     func(event, context string) []byte
+	// Requests decodes the events that a plugin of the launch streams, and what the
+	// harness asks; nil without either. Asking receives the questions, or is nil.
+	Requests telemetry.Requests
+	Asking   Asking
 }
 
 // A Client answers one encoded dispatch envelope.
@@ -103,8 +113,14 @@ type Ports struct {
 	Ledger   Ledger
 	Launcher Launcher
 	Clients  map[string]Client
+	// EndClients ends the clients' processes and what they left behind, and names
+	// what had to be killed. It is called after the last call of a client; nil
+	// where no client is a process.
+	EndClients func() (killed []kernel.Process, more int)
 	// Decider is the program of the policy's retry.decide; nil without one.
 	Decider Client
+	// Renewer runs the programs of profiles of renewal; nil where none is active.
+	Renewer Renewer
 	Door    Door
 	Signals <-chan os.Signal
 	// Committed is called on the loop with every fact after it was written.
@@ -123,10 +139,15 @@ type Options struct {
 	// Restart recovers a session whose wrapper died: the kernel has replayed its
 	// ledger.
 	Restart bool
-	// Relaunch says that one launch may follow another. A launch is then over
+	// Relaunch says that one launch may follow another, after a failure or for a
+	// renewal. A launch is then over
 	// only when no process of its tree is left.
 	Relaunch bool
-	Log      zerolog.Logger
+	// Inside reports whether a process is part of the harness's tree. nil: none is.
+	Inside func(pid int) bool
+	// Token is the session's; empty if it has none.
+	Token string
+	Log   zerolog.Logger
 }
 
 // SignDelay is how late a sign of life may reach the kernel: a file is read soon
@@ -137,15 +158,16 @@ const (
 	hookMargin = 500 * time.Millisecond
 	// batch bounds the inputs that one write and one sync commit.
 	batch = 64
-	// treeTime bounds the wait for the processes that outlived a harness. The
-	// guard kills them meanwhile; one that is left then cannot be killed.
+	// treeTime bounds the wait for the processes that outlived a harness. The guard
+	// kills them meanwhile; a process that is left afterwards cannot be killed.
 	treeTime = 3 * time.Second
 )
 
 // ErrLedger wraps the failed write that ended a run.
 var ErrLedger = errors.New("the ledger refused a write")
 
-// A supervisor is one run. Its fields are owned by the loop, except where said.
+// A supervisor is one run. The loop owns its fields, unless a comment names another
+// owner.
 type supervisor struct {
 	k   *kernel.Kernel
 	p   Ports
@@ -156,7 +178,7 @@ type supervisor struct {
 	inbox   chan posted
 	results []kernel.Input     // of effects performed on the loop; they precede the inbox
 	settles chan chan struct{} // channels to close at the next commit
-	waiters []chan struct{}    // those of this turn
+	waiters []chan struct{}    // the channels to close after this turn
 	ctx     context.Context
 	wg      sync.WaitGroup
 	cancel  map[string]context.CancelFunc // of running dispatches, by call
@@ -165,8 +187,8 @@ type supervisor struct {
 	requests requests
 }
 
-// A posted input carries the number of its launch, as [kernel.Launch] counts, so
-// that input from a finished launch is dropped. 0 is the number of no launch.
+// A posted input has the number of its launch, as in [kernel.Launch], so that inputs
+// from a finished launch are dropped. 0 means that it belongs to no launch.
 type posted struct {
 	of int
 	at time.Time // when it was posted; zero for an input that had to wait for room in the inbox
@@ -237,7 +259,7 @@ func (s *supervisor) loop(asked <-chan struct{}) (kernel.Result, error) {
 		select {
 		case in = <-s.inbox:
 		case w := <-s.settles:
-			// The inbox holds every input posted before; gather takes it.
+			// All inputs that were posted before are in the inbox; gather takes them.
 			s.waiters, in = append(s.waiters, w), posted{Input: kernel.Wake{}}
 		case sig := <-s.p.Signals:
 			in = posted{Input: kernel.AbortAsked{Signal: number(sig)}}
@@ -256,8 +278,8 @@ func number(sig os.Signal) int {
 	return int(syscall.SIGTERM)
 }
 
-// gather adds the waiting inputs, so that one write commits all of them. A Wake
-// comes after them: what they report may be why a timer must not fire.
+// gather adds the waiting inputs, so that one write commits all of them. A Wake comes
+// after them, because one of them may be the reason why a timer must not fire.
 func (s *supervisor) gather(first posted) []posted {
 	inputs := make([]posted, 0, 8)
 	_, wake := first.Input.(kernel.Wake)
@@ -288,8 +310,8 @@ func (s *supervisor) gather(first posted) []posted {
 	return inputs
 }
 
-// add adds an input. If its source had to wait for the loop, it may have more to
-// report, so no silence is known.
+// add adds an input. If the input's source had to wait for the loop, it may have more
+// to report. Then a sign of life comes first: the harness is not known to be silent.
 func (s *supervisor) add(inputs []posted, in posted) []posted {
 	if in.of > 0 && in.at.IsZero() {
 		in.at = time.Now()
@@ -298,8 +320,8 @@ func (s *supervisor) add(inputs []posted, in posted) []posted {
 	return append(inputs, in)
 }
 
-// outputSeen adds a sign of life before inputs that may include the end of a
-// silence: output is reported at most once a second.
+// outputSeen adds a sign of life before inputs at which a time-out for silence may
+// pass, because output is reported at most once a second.
 func (s *supervisor) outputSeen(inputs []posted) []posted {
 	l := s.current.Load()
 	if l == nil || l.child == nil || !l.runs {
@@ -328,6 +350,10 @@ func (s *supervisor) turn(inputs []posted) error {
 		switch in := p.Input.(type) {
 		case kernel.Returned:
 			delete(s.cancel, in.Call)
+		case kernel.RenewalPrepared:
+			delete(s.cancel, in.Renewal)
+		case kernel.RenewalContinued:
+			delete(s.cancel, in.Renewal)
 		case kernel.Launched:
 			s.current.Load().runs = true
 		case kernel.ChildExited:
@@ -351,7 +377,7 @@ func (s *supervisor) turn(inputs []posted) error {
 		_ = s.p.Ledger.Close() // releases its lock; the ledger is broken
 		s.p.Ledger = nil
 		t := s.step(posted{at: time.Now(), Input: kernel.LedgerLost{}})
-		_ = s.commit(s.date(nil, t.Facts), false) // without a ledger only Committed gets them
+		_ = s.commit(s.date(nil, t.Facts), false) // without a ledger, only Committed receives the facts
 		s.releaseAll(t.Effects)
 		return nil
 	}
@@ -361,8 +387,8 @@ func (s *supervisor) turn(inputs []posted) error {
 	return nil
 }
 
-// step steps the kernel at the time of the input. Time never goes back: an input
-// that was posted before the last one that was stepped has its time.
+// step steps the kernel at the time of the input. Time never goes back: an input that
+// was posted earlier than the newest step has the time of that step.
 func (s *supervisor) step(p posted) kernel.Turn {
 	if p.at.After(s.now) {
 		s.now = p.at
@@ -372,7 +398,7 @@ func (s *supervisor) step(p posted) kernel.Turn {
 	return turn
 }
 
-// date adds the facts of the newest step. Their numbers are those of commit.
+// date adds the facts of the newest step, with its time. commit numbers them.
 func (s *supervisor) date(entries []kernel.Entry, facts []kernel.Fact) []kernel.Entry {
 	for _, f := range facts {
 		entries = append(entries, kernel.Entry{At: s.now, Fact: f})
@@ -380,8 +406,8 @@ func (s *supervisor) date(entries []kernel.Entry, facts []kernel.Fact) []kernel.
 	return entries
 }
 
-// late reports whether an input belongs to a finished launch. A hook call among
-// these is answered with nothing.
+// late reports whether an input belongs to a finished launch. If it is a hook call, it
+// gets an empty answer.
 func (s *supervisor) late(p posted) bool {
 	if l := s.current.Load(); p.of == 0 || p.of == l.number && !l.over {
 		return false
@@ -424,8 +450,8 @@ func appendTo(l Ledger, entries []kernel.Entry, durable bool) error {
 	return err
 }
 
-// CloseLost records the end of a session whose wrapper died. k replayed its
-// ledger. It has no effect to perform.
+// CloseLost records the end of a session whose wrapper died. k must have replayed the
+// session's ledger. No effect is performed.
 func CloseLost(k *kernel.Kernel, l Ledger, now time.Time, reason string) error {
 	turn := k.Step(now, kernel.CloseAsked{Reason: reason})
 	if len(turn.Facts) == 0 {
@@ -446,8 +472,8 @@ func CloseLost(k *kernel.Kernel, l Ledger, now time.Time, reason string) error {
 func (s *supervisor) post(in kernel.Input) { s.postOf(0, in) }
 
 // postOf posts an input from a launch. An input that has to wait gets the time at
-// which the loop takes it: meanwhile its source reads nothing, so the silence of
-// the harness is not known to have begun.
+// which the loop takes it: meanwhile its source reads nothing, so it is not known
+// whether the harness is silent.
 func (s *supervisor) postOf(launch int, in kernel.Input) {
 	p := posted{of: launch, at: time.Now(), Input: in}
 	select {
@@ -499,6 +525,12 @@ func (s *supervisor) perform(e kernel.Effect) {
 		s.dispatch(e)
 	case kernel.Decide:
 		s.decide(e)
+	case kernel.PrepareRenewal:
+		s.prepareRenewal(e)
+	case kernel.ContinueRenewal:
+		s.continueRenewal(e)
+	case kernel.DiscardToken:
+		s.wg.Go(func() { s.discardToken(e) })
 	case kernel.Cancel:
 		if cancel := s.cancel[e.Call]; cancel != nil {
 			cancel()
@@ -511,6 +543,11 @@ func (s *supervisor) perform(e kernel.Effect) {
 		s.p.Launcher.Release()
 	case kernel.DrainSources:
 		s.drain(s.current.Load())
+	case kernel.EndClients:
+		s.wg.Go(func() {
+			killed, more := s.p.EndClients()
+			s.post(kernel.ClientsEnded{Killed: killed, More: more})
+		})
 	default:
 		panic(fmt.Sprintf("supervisor: unknown effect %T", e))
 	}
@@ -527,7 +564,7 @@ func (s *supervisor) releaseAll(effects []kernel.Effect) {
 			s.results = append(s.results, kernel.HookClosed{Hook: e.Hook})
 		case kernel.Launch:
 			s.results = append(s.results, kernel.LaunchFailed{Code: 125, Why: ErrLedger.Error()})
-		case kernel.Release, kernel.DrainSources, kernel.Stop, kernel.Cancel, kernel.Continue:
+		case kernel.Release, kernel.DrainSources, kernel.EndClients, kernel.Stop, kernel.Cancel, kernel.Continue, kernel.DiscardToken:
 			s.perform(e)
 		case kernel.Reply:
 			s.reply(kernel.Reply{Ask: e.Ask, Failure: lifeloop.InternalError, Why: ErrLedger.Error()})

@@ -96,11 +96,12 @@ func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
 	native := lifeloop.EventClaim{Support: lifeloop.Native, Modes: []lifeloop.IntegrationMode{lifeloop.NativeHook}}
 	limit := int64(8192)
 	n := map[string]int{}
+	r.limits.AbortGrace = 5 * time.Second
 	cfg := kernel.Config{Session: "sess", Ledger: true, Policy: r.policy, Limits: r.limits,
-		ClientDrain: 5 * time.Second, AbortGrace: 5 * time.Second,
-		NewID: func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
-		Began: kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
-		Setup: kernel.Setup{Hooks: true, HarnessSession: "S1", NoTelemetry: r.noTelemetry, Manifest: lifeloop.Manifest{
+		ClientDrain: 5 * time.Second,
+		NewID:       func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
+		Began:       kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
+		Setup: kernel.Setup{Injected: kernel.Injected{Hooks: true}, HarnessSession: "S1", NoTelemetry: r.noTelemetry, Manifest: lifeloop.Manifest{
 			ContractVersion: lifeloop.Version, AdapterID: "fake", AdapterVersion: "0.1.0", DisplayName: "Fake", Role: "worker",
 			IntegrationModes: []lifeloop.IntegrationMode{lifeloop.NativeHook}, ContextPressure: lifeloop.Claim{Support: lifeloop.Native}, LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
 			Receipts: lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},
@@ -123,6 +124,8 @@ func (r *rig) runContext(ctx context.Context) (kernel.Result, error) {
 	r.launcher.setup = cfg.Setup
 	return Run(ctx, kernel.New(cfg), Ports{Ledger: &r.ledger, Launcher: &r.launcher, Clients: clients, Door: &r.door, Signals: r.signals, Committed: r.committed}, r.options)
 }
+
+const hookKey = "key"
 
 // decodeHook knows two hooks: a prompt, whose input is the turn, and a stop.
 func decodeHook(event string, input []byte) (telemetry.HookCall, error) {
@@ -195,8 +198,8 @@ func (l *fakeLedger) Close() error {
 	return nil
 }
 
-// A fakeLauncher starts a harness that runs play, and for later launches those of
-// again.
+// A fakeLauncher starts harnesses: the first one runs play, and each later one the
+// next function of again.
 type fakeLauncher struct {
 	*rig
 	child  *fakeChild // the newest
@@ -204,6 +207,7 @@ type fakeLauncher struct {
 	play   func(post func(kernel.Input))
 	again  []func(post func(kernel.Input))
 	setup  kernel.Setup
+	asks   telemetry.Requests
 	unfit  map[int]error // launches that cannot be prepared
 	over   sync.WaitGroup
 	settle func()
@@ -222,7 +226,7 @@ func (l *fakeLauncher) Prepare(e kernel.Launch) (Plan, error) {
 			sources = mine
 		}
 	}
-	return Plan{Setup: l.setup, Sources: sources, DecodeHook: decodeHook,
+	return Plan{Setup: l.setup, Sources: sources, Key: hookKey, DecodeHook: decodeHook, Requests: l.asks,
 		Answer: func(_, text string) []byte { return []byte(text) },
 		Start: func(post func(kernel.Input), settle func()) (Child, error) {
 			return l.start(e.Number, play, post, settle)
@@ -251,7 +255,7 @@ type fakeChild struct {
 	n      int                              // of its launch
 	exit   chan kernel.ChildExited          // its end; the first one counts
 	gone   chan struct{}                    // closed when its tree has ended
-	ignore bool                             // it ignores signals
+	ignore bool                             // the harness ignores signals
 	killed []kernel.Process                 // of its tree
 	output atomic.Pointer[func() time.Time] // what LastOutput returns
 }
@@ -355,7 +359,7 @@ func brings(text string) func(context.Context, string) (string, error) {
 	}
 }
 
-// fakeSources posts nothing until its context ends, and then last.
+// fakeSources posts nothing until its context ends. Then it posts last.
 type fakeSources struct {
 	*rig
 	last []telemetry.Signal
@@ -402,7 +406,7 @@ type fakeCaller struct {
 	*rig
 	event   string
 	gone    chan struct{}
-	lost    bool // it closes the hook at the moment of the answer
+	lost    bool // the harness closes the hook at the moment of the answer
 	answers int
 	out     []byte
 	after   time.Duration // the duration of the hook
@@ -426,7 +430,7 @@ func (r *rig) hook(event, input string, more ...func(*fakeCaller)) *fakeCaller {
 	r.door.calls.Add(1)
 	defer r.door.calls.Done()
 	began := time.Now()
-	r.door.s.hook(r.door.ctx, event, []byte(input), false, c)
+	r.door.s.hook(r.door.ctx, control.Hook{Key: hookKey, Event: event, Input: []byte(input)}, c)
 	c.after = time.Since(began)
 	return c
 }
@@ -542,7 +546,8 @@ func TestManyInputsAreCommittedTogether(t *testing.T) {
 	})
 }
 
-// The stop of this process waits until it is on the ledger, for settleTime at most.
+// Before this process stops itself, it waits until the stop is on the ledger, for
+// settleTime at most.
 func TestAStopIsRecordedBeforeWeStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -642,7 +647,7 @@ func TestSignals(t *testing.T) {
 				}
 				result, err := r.run()
 				require.NoError(t, err)
-				require.Equal(t, kernel.Result{State: session.Aborted, Code: tt.code}, result)
+				require.Equal(t, kernel.Result{State: session.Aborted, Code: tt.code, Signal: tt.code - 128}, result)
 				require.Equal(t, tt.want, r.lines("signal", "kill"))
 			})
 		})
@@ -659,7 +664,7 @@ func TestAContextThatEnds(t *testing.T) {
 		r.launcher.play = func(func(kernel.Input)) {}
 		result, err := r.runContext(ctx)
 		require.NoError(t, err)
-		require.Equal(t, kernel.Result{State: session.Aborted, Code: 143}, result)
+		require.Equal(t, kernel.Result{State: session.Aborted, Code: 143, Signal: 15}, result)
 		require.Equal(t, []string{"1m0s  signal 15"}, r.lines("signal", "kill"))
 		require.Contains(t, r.receipts(), "notes session.ended observed", "clients still drain")
 	})
@@ -763,7 +768,7 @@ func TestHooks(t *testing.T) {
 		{"it is a report and waits for no answer", func(t *testing.T, r *rig) {
 			<-r.door.ready
 			c := &fakeCaller{rig: r, gone: make(chan struct{})}
-			r.door.s.hook(r.door.ctx, "Start", nil, true, c)
+			r.door.s.hook(r.door.ctx, control.Hook{Key: hookKey, Event: "Start", OneWay: true}, c)
 			require.Zero(t, c.answers)
 		}, nil},
 	} {
@@ -828,8 +833,8 @@ func TestEveryAppendMayFail(t *testing.T) {
 	}
 }
 
-// refuseAppend plays one run whose n-th append fails. It reports whether the run
-// had that many.
+// refuseAppend plays one run whose n-th append fails. It reports whether the run made
+// that many appends.
 func refuseAppend(t *testing.T, n int, keep bool) bool {
 	r := newRig(t)
 	r.ledger.refuse, r.options.KeepGoing = n, keep

@@ -50,7 +50,8 @@ type Config struct {
 }
 
 // A compaction waits this long for its second report and for the harness's
-// estimate. A report without a trigger waits longer, since the other one has it.
+// estimate. A report without a trigger waits longer, since the second report has
+// the trigger.
 const (
 	secondReport  = 500 * time.Millisecond
 	triggerReport = 2 * time.Second
@@ -104,14 +105,14 @@ type Compaction struct {
 func (Pressure) isObservation()   {}
 func (Compaction) isObservation() {}
 
-// A window is what is known of the context window, by rank of the source.
+// A window is the known context window, with the rank of its source.
 type window struct {
 	tokens int64
 	source string
 	rank   int
 }
 
-// rank orders the sources of a window; the best has the most.
+// rank orders the sources of a window; the best source has the highest rank.
 func rank(source string) int {
 	return slices.Index([]string{"table", "seen", "suffix", "reported", "statusline", "configured"}, source) + 1
 }
@@ -133,9 +134,9 @@ type State struct {
 	compacting time.Time
 	trigger    string // of that compaction, if its start had one
 
-	// halves counts the compactions that each source reported in this session,
-	// settled those that are finished. pending waits until due for its second report
-	// and for the estimate.
+	// halves counts the compactions that each source reported in this session, and
+	// settled counts those that are finished. pending waits until due for its
+	// second report and for the estimate.
 	halves    map[string]int
 	settled   int
 	pending   *Compaction
@@ -266,7 +267,8 @@ func (s *State) Flush() []Observation {
 	return append(out, s.Release()...)
 }
 
-// Release returns the usage that waits for the window: it will not come.
+// Release reports the usage that waits for the window, since the window will not
+// come.
 func (s *State) Release() []Observation {
 	if s.held == nil {
 		return nil
@@ -366,6 +368,9 @@ func (l Level) below(m Level) bool {
 	return slices.Index(order, l) < slices.Index(order, m)
 }
 
+// High is where the level high begins in a window, in tokens.
+func (s *State) High(window int64) int64 { return int64(s.cfg.High * float64(window)) }
+
 // bound is the lower bound of a level.
 func (c Config) bound(l Level) float64 {
 	switch l {
@@ -391,8 +396,8 @@ func (c Config) level(f float64) Level {
 	return Low
 }
 
-// compacted pairs the reports of two sources: the n-th of each are the same
-// compaction.
+// compacted pairs the reports of two sources: the n-th report of each is about the
+// same compaction.
 func (s *State) compacted(sig telemetry.Signal, now time.Time) []Observation {
 	c := sig.Compaction
 	if c == nil {

@@ -42,7 +42,8 @@ func (u Usage) Plus(v Usage) Usage {
 	return u
 }
 
-// Less returns what u has more than v, and no part below zero.
+// Less returns the difference of u and v, with 0 for each part that would be
+// negative.
 func (u Usage) Less(v Usage) Usage {
 	u.Main.less(v.Main)
 	u.Agents.less(v.Agents)
@@ -64,18 +65,19 @@ func (c *Calls) less(d Calls) {
 // The zero value is ready to use.
 type Meter struct{ books []*book }
 
-// maxCalls is how many calls of one source are stored to detect repeats. A repeat
-// of an older call counts again. Harnesses repeat a call within the same turn, or
-// copy a whole session into one with another id.
-const maxCalls = 1 << 15
+// maxCalls is how many calls of one source are stored with their usage. Harnesses
+// report that a call has grown within the same turn. A repeat of an older call is
+// ignored, as far as [telemetry.Calls] remembers it.
+const maxCalls = 256
 
 // A book has the calls that one source reported.
 type book struct {
 	source       string
 	main         map[string]*Calls // by harness session; "" if it is not named
 	agents, side Calls
-	calls        map[callName]*entry
-	order        []callName // oldest first
+	calls        map[callName]*entry // the newest maxCalls
+	order        []callName          // oldest first
+	counted      telemetry.Calls     // all calls that were counted
 }
 
 type callName struct{ session, id, request string }
@@ -118,6 +120,9 @@ func (m *Meter) See(sig telemetry.Signal) bool {
 		known.chain, known.usage = chain, *u
 		chain.add(*u, 1)
 		return true
+	}
+	if !b.counted.News(name.session, name.id, name.request, 0) {
+		return false
 	}
 	chain.add(*u, 1)
 	b.calls[name] = &entry{chain, *u}

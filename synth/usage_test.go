@@ -47,18 +47,21 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// The number of stored calls is bounded, and the oldest is dropped first.
+// The number of stored calls is bounded. Repeats of older ones are ignored, even
+// with more output.
 func TestMeterIsBounded(t *testing.T) {
 	var m Meter
-	see := func(id int) bool {
+	see := func(id int, output int64) bool {
 		return m.See(telemetry.Signal{Kind: telemetry.UsageSeen, Source: "transcript", Session: "s",
-			Usage: &telemetry.Usage{ID: fmt.Sprint(id), Input: 1}})
+			Usage: &telemetry.Usage{ID: fmt.Sprint(id), Input: 1, Output: output}})
 	}
-	for id := range maxCalls + 1 {
-		require.True(t, see(id))
+	const all = 100 * maxCalls
+	for id := range all {
+		require.True(t, see(id, 1))
 	}
-	require.False(t, see(maxCalls), "the newest is known")
-	require.False(t, see(1))
-	require.True(t, see(0), "the oldest was dropped")
+	require.False(t, see(all-1, 1), "the newest is known")
+	require.True(t, see(all-1, 2), "and has grown")
+	require.False(t, see(0, 2), "the oldest was counted")
+	require.Equal(t, Calls{Calls: all, Input: all, Output: all + 1}, m.Total().Main)
 	require.Len(t, m.books[0].calls, maxCalls)
 }

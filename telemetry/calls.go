@@ -1,19 +1,19 @@
 package telemetry
 
-// Calls remembers the reported model calls. A source repeats a call's usage on
-// each line of one answer, and in a part of a file that it writes again.
+// Calls remembers the reported model calls, or other records with an id. A source
+// repeats a call's usage on each line of one answer, and in a part of a file that it
+// writes again.
 //
 // It remembers at least the newest callsKept calls and at most twice as many, in
 // two generations: a full newer one becomes the older one, and the older one is
-// forgotten. A call that is repeated later than that is reported again; a caller that
-// needs sums keeps the ids. An entry takes about 20 bytes, so this is at most
-// some 1.5 MiB.
+// forgotten. A call that is repeated later than that is reported again. An entry
+// takes about 20 bytes, so this is at most some 1.5 MiB.
 type Calls struct{ newer, older map[uint64]int64 }
 
 const callsKept = 1 << 15
 
 // News reports whether this is the first usage of the call, or one with a larger
-// output than before. A call without an id and a request is always news.
+// output than before. A call with neither an id nor a request always counts as new.
 func (c *Calls) News(session, id, request string, output int64) bool {
 	if id == "" && request == "" {
 		return true

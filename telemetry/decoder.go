@@ -18,7 +18,7 @@ type Tally struct {
 }
 
 const (
-	// Malformed is the type of what is no record of the format.
+	// Malformed is counted for a record that is not of the format.
 	Malformed = "malformed"
 	// MaxTypes bounds the types that a Tally counts separately.
 	MaxTypes = 64
@@ -26,7 +26,7 @@ const (
 	otherTypes = "other" // all types after the first MaxTypes
 )
 
-// Miss counts a record of this type. A type that is no word counts as Malformed.
+// Miss counts a record of this type. A type that is not a word counts as Malformed.
 func (t *Tally) Miss(kind string) {
 	if t.seen == nil {
 		t.seen = make(map[string]int)
@@ -59,7 +59,7 @@ func Join(first, then []Signal) []Signal {
 // harness waits for the user.
 type Waits struct{}
 
-// ReportsWaiting marks the type for the function of this name.
+// ReportsWaiting marks the type for the function ReportsWaiting.
 func (Waits) ReportsWaiting() {}
 
 // ReportsWaiting reports whether a Decoder or a Dialect knows from its format
@@ -85,7 +85,7 @@ type Digests struct{ wanted bool }
 
 func (d *Digests) digestTools() { d.wanted = true }
 
-// Sized is SizedOf where digests are wanted, else nil.
+// Sized returns SizedOf(text) if digests are wanted, else nil.
 func (d *Digests) Sized(text []byte) *Sized {
 	if !d.wanted {
 		return nil
@@ -93,8 +93,8 @@ func (d *Digests) Sized(text []byte) *Sized {
 	return SizedOf(text)
 }
 
-// SizedOf is the digest and the size of a JSON value as its source spells it;
-// nil of an absent value and of null.
+// SizedOf returns the digest and the size of a JSON value as its source spells it.
+// It returns nil for an absent value and for null.
 func SizedOf(val []byte) *Sized {
 	if len(val) == 0 || scan.IsNull(val) {
 		return nil

@@ -19,7 +19,7 @@ func digestPart(state string) string {
 	return `{"type":"message.part.updated","properties":{"sessionID":"s","part":{"messageID":"m2","type":"tool","callID":"c","tool":"read","state":` + state + `}}}`
 }
 
-// digestCases are one call of a tool in each format that has its texts.
+// digestCases are one tool call in each format that has its arguments or result.
 var digestCases = []struct {
 	decoder      string
 	records      []string

@@ -10,17 +10,17 @@ import (
 
 // A Dialect is the format of one harness's hooks, in both directions.
 type Dialect interface {
-	// Decode reads the standard input of a hook. The event is the hook's name as
-	// it was injected; input of another hook is an error. A hook that is not known
-	// is a sign of life.
+	// Decode reads the standard input of a hook. The event is the hook's name as it
+	// was injected; input of another hook is an error. An unknown hook gives a sign
+	// of life.
 	Decode(event string, stdin []byte) (HookCall, error)
 	// Answer renders the answer that passes context to the model; nil where there
 	// is no context, or where the hook passes none.
 	Answer(event, context string) []byte
 }
 
-// A HookInput is what the hooks of several harnesses have in common. Their
-// members have nearly the same names; one that a harness lacks is absent.
+// A HookInput is what the hooks of several harnesses have in common. Their members
+// have nearly the same names. A member that a harness lacks is empty here.
 type HookInput struct {
 	event, Session, Path, Cause, model string
 	Prompt, Turn                       string // Claude Code's prompt_id, Codex's turn_id
@@ -148,9 +148,9 @@ func render(context string, answer any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// hookCapacity stays below 10,000 characters: above that, Claude Code and Codex
-// cut a hook's context or replace it by a reference to a file. It leaves room for
-// the text that they put around it. The limits of the others are not known.
+// hookCapacity stays below 10,000 characters: above that, Claude Code and Codex cut
+// a hook's context or replace it by a reference to a file. It leaves room for the
+// text that they put around it. The limits of the other harnesses are not known.
 const hookCapacity = 9500
 
 // Fill sets the slot that an answer to this hook fills.
@@ -159,7 +159,7 @@ func (c *HookCall) Fill(slot string) { c.Slot, c.Capacity = slot, hookCapacity }
 // Add adds a signal.
 func (c *HookCall) Add(s Signal) { c.Signals = append(c.Signals, s) }
 
-// AddMain adds the signals of the main chain's hooks that Claude Code and Codex
+// AddMain adds the signals of a hook of the main chain that Claude Code and Codex
 // have in common, and sets the slot.
 func (c *HookCall) AddMain(in HookInput) {
 	switch c.Event {
@@ -187,6 +187,7 @@ func (c *HookCall) AddMain(in HookInput) {
 // The placement classes that a hook's answer can fill, as manifests name them.
 const (
 	SlotSession = "pre_session"
+	SlotLeading = "pre_frame_leading"
 	SlotFrame   = "pre_frame_trailing"
 	SlotTool    = "tool_result"
 )

@@ -101,7 +101,7 @@ func FuzzHooks(f *testing.F) {
 	f.Add("session.idle", []byte(`{"session_id":"s","turn_id":"m","error":"APIError"}`), "x")
 	f.Fuzz(func(t *testing.T, event string, stdin []byte, text string) {
 		if len(event) > 100 || !scan.IsWord(event) {
-			return // events are named by us
+			return // the name of an event comes from us and is a word
 		}
 		quoted, err := json.Marshal("⟦" + text + "⟧")
 		require.NoError(t, err)

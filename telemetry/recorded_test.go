@@ -23,7 +23,7 @@ import (
 func TestRecordedFiles(t *testing.T) {
 	for _, c := range sources {
 		if strings.HasSuffix(c.name, "-otlp") {
-			continue // one session is many files: TestRecordedOTLP
+			continue // a session is in many files: TestRecordedOTLP
 		}
 		for _, file := range c.files(t) {
 			base := filepath.Base(file)
@@ -197,7 +197,7 @@ func TestEachRecordTwice(t *testing.T) {
 // TestReportsWaiting compares ReportsWaiting with the golden lists: a decoder
 // with needs_input in its list must have the mark.
 func TestReportsWaiting(t *testing.T) {
-	reports := map[string]bool{"codex-osc": true, "codex-app-server": true} // no recording holds one
+	reports := map[string]bool{"codex-osc": true, "codex-app-server": true} // no recording has a needs_input of these
 	for _, path := range files(t, "*/testdata/golden/*/*") {
 		parts := strings.Split(filepath.ToSlash(path), "/")
 		name := parts[0] + "-" + parts[3]

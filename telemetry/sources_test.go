@@ -21,7 +21,7 @@ import (
 )
 
 // A source is one format with its recordings. Its name is that of the harness's
-// folder and, behind a hyphen, that of the golden lists in it.
+// folder and, after a hyphen, that of the golden lists in it.
 type source struct {
 	name    string
 	new     func() telemetry.Decoder
@@ -99,7 +99,8 @@ func TestEveryDecoderIsListed(t *testing.T) {
 	}
 }
 
-// newDecoder returns a decoder by name; that of a dialect decodes recorded calls.
+// newDecoder returns a decoder by name. For a dialect it decodes recorded hook
+// calls.
 func newDecoder(t require.TestingT, name string) telemetry.Decoder {
 	if hooks, ok := dialects[name]; ok {
 		return telemetry.HookCalls(hooks)

@@ -28,9 +28,9 @@ const (
 	// Working: the harness reports that it works. Turn when known.
 	Working Kind = "working"
 	// Idle: the harness reports that it waits for the next prompt. Outcome is set
-	// where the harness reports every other end of a turn elsewhere: it is then how
-	// the turn ended if no other source reports it. Without an Outcome, a turn that
-	// never stopped was interrupted.
+	// where the harness reports every other end of a turn elsewhere. If no other
+	// source reports the end, the turn ended with this Outcome. Without an Outcome,
+	// a turn that never stopped was interrupted.
 	Idle Kind = "idle"
 	// NeedsInput: the harness waits for the user within a turn. Detail says for what.
 	NeedsInput Kind = "needs_input"
@@ -41,8 +41,9 @@ const (
 	// Outcome is empty where the source lacks it: the turn then completed, unless a
 	// TurnStop reported something else.
 	TurnEnd Kind = "turn_end"
-	// UsageSeen: tokens in use after a model call. Usage. Outcome is completed
-	// where the call is known to be an answer: the turn's, if it stops now.
+	// UsageSeen: tokens in use after a model call. Usage. Outcome is completed if
+	// the call is known to be an answer. It is the turn's outcome if the turn stops
+	// now.
 	UsageSeen Kind = "usage"
 	// WindowSeen: the context window became known without a usage. Window, WindowSource.
 	WindowSeen Kind = "window"
@@ -64,8 +65,8 @@ const (
 	Fault Kind = "fault"
 	// Gap: the harness's own sequence skipped the numbers in Missing.
 	Gap Kind = "gap"
-	// Alive: a sign of life only. One with the Turn that stopped reports that the
-	// turn continues, unless a prompt of the user follows.
+	// Alive: a sign of life only. If Turn is the turn that stopped, the turn
+	// continues, unless a prompt of the user follows.
 	Alive Kind = "alive"
 )
 
@@ -96,7 +97,7 @@ const (
 // A Signal is one harness-neutral event that a source reported.
 type Signal struct {
 	Kind   Kind      `json:"kind"`
-	Source string    `json:"source"`           // "hook", "transcript", "rollout", "statusline", "registry", "terminal", "file", "stream", "notify", "history", "store", "otlp", "telemetry", "log"
+	Source string    `json:"source"`           // "hook", "transcript", "rollout", "statusline", "registry", "terminal", "file", "stream", "notify", "history", "store", "otlp", "telemetry", "log", "plugin"
 	Detail string    `json:"detail,omitempty"` // where in the source: hook name, record id, ordinal
 	At     time.Time `json:"at,omitzero"`      // the record's own time; zero when it has none
 
@@ -105,7 +106,10 @@ type Signal struct {
 	Agent   string `json:"agent,omitempty"`   // set for a sub-agent's signals; empty for the main chain's
 	Side    string `json:"side,omitempty"`    // set for a call beside the main chain: its purpose ("title", "compaction")
 	Cause   string `json:"cause,omitempty"`   // session_live: startup|resume|clear|compact|fork|unknown
-	Reason  string `json:"reason,omitempty"`  // session_gone: the harness's own word
+	// Origin is what began the turn of a prompt, if it was not the user (DECISIONS
+	// L22): ByHarness, ByPeer or BySchedule.
+	Origin string `json:"origin,omitempty"`
+	Reason string `json:"reason,omitempty"` // session_gone: the harness's own word
 
 	Outcome Outcome   `json:"outcome,omitempty"`
 	Error   ErrorKind `json:"error,omitempty"`
@@ -147,7 +151,14 @@ func (s *Signal) ReportWindow(tokens int64) {
 	}
 }
 
-// Sized stands for a text that is not stored: its digest ("sha256:" and 64 hex digits)
+// The values of Signal.Origin.
+const (
+	ByHarness  = "harness"  // a notification, as of a background agent that ended
+	ByPeer     = "peer"     // a message of another session
+	BySchedule = "schedule" // a time that had come
+)
+
+// Sized describes a text that is not stored: its digest ("sha256:" and 64 hex digits)
 // and its length in bytes.
 type Sized struct {
 	Digest string `json:"digest"`
@@ -171,7 +182,8 @@ type Usage struct {
 	Input      int64 `json:"input,omitempty"`
 	CacheRead  int64 `json:"cache_read,omitempty"`
 	CacheWrite int64 `json:"cache_write,omitempty"`
-	// Output counts the call's own output tokens; the largest figure of a call counts.
+	// Output is the call's own output. If a call has several figures, the largest
+	// counts.
 	Output    int64 `json:"output,omitempty"`
 	Reasoning int64 `json:"reasoning,omitempty"`
 	// Estimate marks a figure that the harness computed after a compaction: no
@@ -191,7 +203,7 @@ type Process struct {
 type Compaction struct {
 	// Half is the kind of source: "hook", "start" (the hook of the session that
 	// continues), "record", or "telemetry" where the harness writes or exports
-	// telemetry too. Sources that report the same compaction report one compaction.
+	// telemetry too. Reports from different kinds can be about the same compaction.
 	Half    string `json:"half"`
 	Trigger string `json:"trigger"` // auto|manual|reactive|unknown
 	// InTurn is the trigger if the signal's Turn is the running turn. Otherwise

@@ -38,8 +38,7 @@ func (t tokens) plus(o tokens) tokens {
 	return tokens{t.input + o.input, t.read + o.read, t.write + o.write, t.output + o.output, t.reasoning + o.reasoning}
 }
 
-// A made is what one harness writes of a call's parts: some harnesses lack
-// some.
+// A made says which of the optional parts of a call one harness writes.
 type made struct{ write, reasoning bool }
 
 // call invents a call and adds it to its chain.
@@ -96,9 +95,9 @@ func (w *world) line(file int, record obj) {
 type format struct {
 	decoder string
 	write   func(*world)
-	again   bool // a line may come again at any place behind it; else only at once
-	order   int  // lines that are written together may stand in any order, this many
-	replace bool // a file may take the place of another under its name
+	again   bool // a line may be repeated anywhere after it; otherwise only directly after it
+	order   int  // so many lines that are written together may be in any order
+	replace bool // a file may be replaced by another one of the same name
 }
 
 func TestReportedTotalsAreTrue(t *testing.T) {
@@ -400,8 +399,9 @@ func writeCodexServer(w *world) {
 	}
 }
 
-// writeCodexExec writes the streams of several processes of one thread. The
-// usage of each turn is the thread's so far, so they are one growing call.
+// writeCodexExec writes the streams of several processes of one thread. Each turn
+// reports the usage of the whole thread so far, so together they are one growing
+// call.
 func writeCodexExec(w *world) {
 	var total tokens
 	for range 1 + w.some("processes", 3) {

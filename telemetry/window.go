@@ -62,8 +62,8 @@ func ModelWindow(model string) (tokens int64, source string) {
 }
 
 // isModel reports whether a model has this name, or is a release or a variant of
-// it: claude-sonnet-4-5-20250929 is one of claude-sonnet-4-5; claude-sonnet-4-50
-// would be another model.
+// that model. claude-sonnet-4-5-20250929 is a release of claude-sonnet-4-5;
+// claude-sonnet-4-50 would be another model.
 func isModel(model, name string) bool {
 	rest, ok := strings.CutPrefix(model, name)
 	return ok && (rest == "" || strings.ContainsRune("-@[", rune(rest[0])))

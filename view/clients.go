@@ -11,11 +11,11 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// ClientCalls is what became of the calls of one client, in the form of
-// `status --json`.
+// ClientCalls are the results of the calls of one client, in the form of `status
+// --json`.
 type ClientCalls struct {
 	ClientID string `json:"client_id"`
-	Calls    int    `json:"calls"` // that are over
+	Calls    int    `json:"calls"` // that are over, or were skipped
 	Failed   int    `json:"failed"`
 	// LastFailure is the newest failed call; null if none failed.
 	LastFailure *ClientFailure `json:"last_failure"`
@@ -30,7 +30,7 @@ type ClientFailure struct {
 	Reason       string                `json:"reason"`
 }
 
-// Text is the sentence that a person reads about the client.
+// Text describes the calls in a sentence for people.
 func (c ClientCalls) Text() string {
 	if c.LastFailure == nil {
 		return fmt.Sprintf("%d of %d calls failed", c.Failed, c.Calls)
@@ -38,13 +38,13 @@ func (c ClientCalls) Text() string {
 	return fmt.Sprintf("%d of %d calls failed; the last, %s: %s", c.Failed, c.Calls, c.LastFailure.Event, c.LastFailure.Reason)
 }
 
-// Clients folds what became of each client's calls. Its zero value is ready for
+// Clients folds the results of each client's calls. Its zero value is ready for
 // use.
 //
-// A call has failed if the client did not answer it, answered with failed, or
-// sent a payload that failed although it was required. A call that was never made
-// counts only if the client's own time was over. A session that was refused, and
-// a wrapper that died, are no failure of a client.
+// A call has failed if the client did not answer it, answered with failed, or sent
+// a payload that failed although it was required. A call that was never made counts
+// only if its receipt has the class timeout. A session that was refused, and a
+// wrapper that died, are no failure of a client.
 type Clients struct {
 	all  []ClientCalls // by id
 	open map[string]*openCall
@@ -79,6 +79,7 @@ func (c *Clients) Apply(e kernel.Entry) {
 			if c.open == nil {
 				c.open = map[string]*openCall{}
 			}
+			delete(c.open, ref.Replaces) // the receipt of the run of skipped events counts the replaced call
 			c.open[ref.Call] = &openCall{client: ref.Client, event: f.Record.Event}
 		}
 	case kernel.Answered:
@@ -90,6 +91,10 @@ func (c *Clients) Apply(e kernel.Entry) {
 			k.failure.Reason = cmp.Or(f.Why, classText(f.Failure))
 		}
 	case kernel.ReceiptIssued:
+		if f.Skipped != nil {
+			c.of(f.Receipt.ClientID).Calls += f.Skipped.Events
+			return
+		}
 		c.over(f.Call, f.Receipt.FailureClass, e.At)
 	case kernel.CallOver:
 		c.over(f.Call, nil, e.At)
@@ -118,15 +123,7 @@ func (c *Clients) over(call string, class *lifeloop.FailureClass, at time.Time) 
 		return
 	}
 	delete(c.open, call)
-	i := slices.IndexFunc(c.all, func(one ClientCalls) bool { return one.ClientID >= k.client })
-	switch {
-	case i < 0:
-		i = len(c.all)
-		c.all = append(c.all, ClientCalls{ClientID: k.client})
-	case c.all[i].ClientID != k.client:
-		c.all = slices.Insert(c.all, i, ClientCalls{ClientID: k.client})
-	}
-	one := &c.all[i]
+	one := c.of(k.client)
 	one.Calls++
 	f := k.failure
 	switch {
@@ -140,6 +137,19 @@ func (c *Clients) over(call string, class *lifeloop.FailureClass, at time.Time) 
 	f.Event, f.At, f.Reason = k.event, at, cmp.Or(f.Reason, classText(f.FailureClass))
 	one.Failed++
 	one.LastFailure = &f
+}
+
+// of returns the entry of a client, and adds it if it is missing.
+func (c *Clients) of(client string) *ClientCalls {
+	i := slices.IndexFunc(c.all, func(one ClientCalls) bool { return one.ClientID >= client })
+	switch {
+	case i < 0:
+		i = len(c.all)
+		c.all = append(c.all, ClientCalls{ClientID: client})
+	case c.all[i].ClientID != client:
+		c.all = slices.Insert(c.all, i, ClientCalls{ClientID: client})
+	}
+	return &c.all[i]
 }
 
 // classText is a failure class in words.

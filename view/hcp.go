@@ -11,6 +11,7 @@ import (
 	"lifeloop/attempt"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
+	"lifeloop/renewal"
 	"lifeloop/session"
 )
 
@@ -83,10 +84,12 @@ func (h *HCP) Apply(e kernel.Entry) []HCPMessage {
 		h.moved(f)
 	case kernel.StopSent:
 		h.killed = h.killed || f.Tree
-	case kernel.Exited: // it may have ended just before KILL
+	case kernel.Exited: // the process may have ended just before KILL
 		h.killed = h.killed && (f.Signal == sigKILL || f.Leftover > 0 || f.Lost)
 	case kernel.ProcessesKilled:
-		h.killed, h.names = true, ": "+processNames(f)
+		if !f.Clients {
+			h.killed, h.names = true, ": "+processNames(f)
+		}
 	case kernel.AttemptEnded:
 		if f.Cause != attempt.Aborted { // an earlier attempt's end
 			h.killed, h.names = false, ""
@@ -149,7 +152,7 @@ func (h *HCP) moved(f kernel.SessionMoved) {
 // sigKILL is the signal that no process can ignore.
 const sigKILL = 9
 
-// processNames is a list for people, such as "sleep (4711), node (4712)".
+// processNames lists the processes for people, such as "sleep (4711), node (4712)".
 func processNames(f kernel.ProcessesKilled) string {
 	var names []string
 	for _, p := range f.Processes {
@@ -170,10 +173,9 @@ func riskLevel(f kernel.Began) string {
 	return "R5"
 }
 
-// emitOther emits all other facts while the session lives. Facts without an
-// event are listed: the steps of a call, which its receipt covers; cursors and
-// counts, which `status` has; identity, which the events of the harness session
-// name.
+// emitOther emits all other facts while the session lives. Its cases list the facts
+// without an event, too. The receipt of a call covers its steps, `status` has
+// cursors and counts, and the events of the harness session have its identity.
 func (h *HCP) emitOther(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.Weakened:
@@ -189,7 +191,11 @@ func (h *HCP) emitOther(f kernel.Fact) {
 			h.warn("leftover_processes", fmt.Sprintf("processes outlived the harness and are being terminated: %d", f.Leftover), map[string]any{"count": f.Leftover})
 		}
 	case kernel.ProcessesKilled:
-		h.warn("processes_killed", "processes did not end by themselves and were killed: "+processNames(f), map[string]any{"processes": f.Processes, "more": f.More})
+		whose := "processes"
+		if f.Clients {
+			whose = "processes that clients left behind"
+		}
+		h.warn("processes_killed", whose+" did not end by themselves and were killed: "+processNames(f), map[string]any{"processes": f.Processes, "more": f.More})
 	case kernel.AttemptEnded:
 		h.attemptEnded(f)
 	case kernel.RetryAnswered:
@@ -197,7 +203,13 @@ func (h *HCP) emitOther(f kernel.Fact) {
 			h.warn("retry_decide_failed", "the program that decides about retries failed: "+f.Why, map[string]any{"failure_class": string(f.Failure)})
 		}
 	case kernel.CheckpointSaved:
-		h.checkpoint(f)
+		h.checkpoint(f.Checkpoint, fmt.Sprintf("after %d units", f.Units))
+	case kernel.RenewalMoved:
+		h.renewal(f)
+	case kernel.RenewalCalled:
+		h.progress("renewal", "renewal "+f.Renewal+": the "+f.Command+" command of its profile runs")
+	case kernel.RenewalMeasured:
+		h.measured(f)
 	case kernel.CheckpointDropped:
 		h.warn("checkpoint_dropped", f.Reason, map[string]any{"checkpoint_id": f.Checkpoint})
 	case kernel.TimedOut: // the error follows when the harness is gone
@@ -219,7 +231,7 @@ func (h *HCP) emitOther(f kernel.Fact) {
 	case kernel.Observed:
 		h.observe(f)
 	case kernel.ReceiptIssued:
-		h.receipt(f.Receipt, f.Replay)
+		h.receipt(f)
 	case kernel.StopSent:
 		to := "to the harness's process group"
 		if f.Tree {
@@ -265,17 +277,45 @@ func object(m map[string]any) map[string]any {
 
 // checkpoint emits a new continuation. An id is created once in its session; a
 // later point of the same id is progress.
-func (h *HCP) checkpoint(f kernel.CheckpointSaved) {
-	if h.saved[f.Checkpoint] {
-		h.progress("checkpoint", fmt.Sprintf("%s continues from here, after %d units", f.Checkpoint, f.Units))
+func (h *HCP) checkpoint(id, when string) {
+	if h.saved[id] {
+		h.progress("checkpoint", fmt.Sprintf("%s continues from here, %s", id, when))
 		return
 	}
 	if h.saved == nil {
 		h.saved = map[string]bool{}
 	}
-	h.saved[f.Checkpoint] = true
-	h.emit(hcpCheckpointCreated, map[string]any{"checkpoint_id": f.Checkpoint, "resumable": true,
-		"description": fmt.Sprintf("the session can be continued from here, after %d units", f.Units), "created_at": h.stamp()})
+	h.saved[id] = true
+	h.emit(hcpCheckpointCreated, map[string]any{"checkpoint_id": id, "resumable": true,
+		"description": "the session can be continued from here, " + when, "created_at": h.stamp()})
+}
+
+// renewal emits a step of a renewal. The digest of its token is a checkpoint: a
+// continuation became possible.
+func (h *HCP) renewal(f kernel.RenewalMoved) {
+	switch f.To {
+	case renewal.Refused, renewal.RolledBack, renewal.Failed:
+		details := map[string]any{"renewal": f.Renewal, "failure_class": string(f.Failure)}
+		if f.Broke {
+			details["breaker"] = true
+		}
+		h.warn("renewal_"+string(f.To), "renewal "+f.Renewal+": "+f.Why, details)
+	default:
+		h.progress("renewal", "renewal "+f.Renewal+": "+string(f.To))
+	}
+	if f.To == renewal.Prepared {
+		h.checkpoint(f.Digest, "by renewal "+f.Renewal)
+	}
+}
+
+// measured emits the effect of a renewal on the context.
+func (h *HCP) measured(f kernel.RenewalMeasured) {
+	message, details := fmt.Sprintf("the context has %d tokens after renewal %s", f.Tokens, f.Renewal), map[string]any{"renewal": f.Renewal, "tokens_after": f.Tokens}
+	if f.Broke {
+		h.warn("renewal_stopped", message+", which is too many; the session is not renewed again", details)
+		return
+	}
+	h.log("info", message, details)
 }
 
 // attemptEnded emits a failed attempt and what follows it. An aborted attempt
@@ -317,14 +357,14 @@ func hcpErrorCode(f kernel.AttemptEnded) string {
 		return "resource_unavailable"
 	case f.Cause == attempt.Unknown && f.Failure == lifeloop.TransportError: // the wrapper died
 		return "internal_error"
-	case f.Cause == attempt.Fatal && (f.Failure == lifeloop.InternalError || f.Detail == "guard lost"): // the latter is of older ledgers
+	case f.Cause == attempt.Fatal && (f.Failure == lifeloop.InternalError || f.Detail == "guard lost"): // only older ledgers have the detail "guard lost"
 		return "internal_error"
 	}
 	return "execution_error"
 }
 
-// observe emits lifecycle events. A tick has its event as a sign of life, and
-// receipt.emitted as its receipt.
+// observe emits lifecycle events. It skips a tick, which is emitted as a sign of
+// life, and receipt.emitted, which is emitted as its receipt.
 func (h *HCP) observe(f kernel.Observed) {
 	r := f.Record
 	event := string(r.Event)
@@ -379,8 +419,8 @@ func pressureText(data map[string]any) string {
 }
 
 // receipt emits the receipt of a client, or of the wrapper in its place.
-func (h *HCP) receipt(r lifeloop.Receipt, replay bool) {
-	level, how := "info", ""
+func (h *HCP) receipt(f kernel.ReceiptIssued) {
+	r, level, how := f.Receipt, "info", ""
 	details := map[string]any{"receipt_id": r.ReceiptID, "client_id": r.ClientID, "event": string(r.Event), "event_id": r.EventID, "status": string(r.Status)}
 	switch r.Status {
 	case lifeloop.Failed:
@@ -391,8 +431,11 @@ func (h *HCP) receipt(r lifeloop.Receipt, replay bool) {
 	if r.FailureClass != nil {
 		details["failure_class"] = string(*r.FailureClass)
 	}
-	if replay {
+	if f.Replay {
 		level, how, details["replay"] = "info", ", returned again", true
+	}
+	if s := f.Skipped; s != nil {
+		how, details["skipped"] = fmt.Sprintf(", %d events", s.Events), s.Events
 	}
 	h.log(level, fmt.Sprintf("receipt of %s for %s: %s%s", r.ClientID, r.Event, r.Status, how), details)
 }

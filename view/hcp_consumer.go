@@ -26,7 +26,7 @@ const (
 	hcpHeld      = 4096     // events that wait, of all sessions
 	hcpHeldBytes = 64 << 20 // the same, in bytes
 	hcpJump      = 1 << 16  // a larger jump needs a second event next to it
-	hcpNear      = 64       // how near that one is
+	hcpNear      = 64       // how near the second event must be
 )
 
 // An HCPConsumer is the caller's side of HCP L2. It accepts events of any
@@ -139,7 +139,7 @@ func (c *HCPConsumer) See(now time.Time, e HCPEnvelope) []HCPOutcome {
 	return c.expired(now, e.SessionID, out)
 }
 
-// notice is a warning about the numbers from one to that of an event.
+// notice returns a warning about the numbers from `from` to that of the event.
 func notice(warning string, e HCPEnvelope, from uint64) HCPOutcome {
 	return HCPOutcome{Warning: &HCPNotice{warning, e.SessionID, from, e.Sequence}}
 }
@@ -372,7 +372,7 @@ func (c *HCPConsumer) Restore(doc []byte) error {
 	for _, id := range slices.SortedFunc(maps.Keys(stored.Sessions), func(a, b string) int {
 		return cmp.Or(cmp.Compare(stored.Sessions[a].Seen, stored.Sessions[b].Seen), cmp.Compare(a, b))
 	}) {
-		c.add(id, stored.Sessions[id]) // of an older version, a state may be larger
+		c.add(id, stored.Sessions[id]) // a state of an older version may have more sessions
 	}
 	return nil
 }

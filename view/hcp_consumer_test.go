@@ -88,8 +88,6 @@ func TestHCPConsumer(t *testing.T) {
 	}
 }
 
-// TestHCPConsumerState: a restarted consumer knows delivered and skipped
-// numbers. Held events must come again.
 // TestHCPConsumerBounds checks that one absurd number does no harm, that a closed
 // session stays closed, and that the state is bounded.
 func TestHCPConsumerBounds(t *testing.T) {
@@ -166,6 +164,8 @@ func TestHCPConsumerHeld(t *testing.T) {
 	require.LessOrEqual(t, in-out, 4096)
 }
 
+// TestHCPConsumerState: a restarted consumer knows delivered and skipped
+// numbers. Held events must come again.
 func TestHCPConsumerState(t *testing.T) {
 	first := view.NewHCPConsumer(64, view.HCPWindowTime)
 	for _, n := range []uint64{1, 4} {
@@ -211,7 +211,7 @@ func TestLawHCPConsumer(t *testing.T) {
 	}
 }
 
-// An onlooker repeats what a consumer should do, for each session.
+// An onlooker computes what a consumer should do, for each session.
 type onlooker struct {
 	r        *rapid.T
 	c        *view.HCPConsumer
@@ -408,6 +408,7 @@ var envelopeCases = []struct{ name, line, err string }{
 	{"a partial result without a part", around(`"event_type":"intermediate_result","sequence":1,"data":{"result_type":"text","is_partial":true}`), "payload.data.data is missing or has the wrong type or value"},
 	{"a partial result of the wrong type", around(`"event_type":"intermediate_result","sequence":1,"data":{"result_type":"text","data":1,"is_partial":"yes"}`), "payload.data.is_partial is missing or has the wrong type or value"},
 	{"an unknown state", around(`"event_type":"session_closed","sequence":1,"data":{"final_state":"DONE","reason":"r"}`), "payload.data.final_state is missing or has the wrong type or value"},
+	{"an end that is none", around(`"event_type":"session_closed","sequence":1,"data":{"final_state":"RUNNING","reason":"r"}`), "payload.data.final_state is missing or has the wrong type or value"},
 	{"an unknown level", around(`"event_type":"log","sequence":1,"data":{"level":"loud"}`), "payload.data.level is missing or has the wrong type or value"},
 	{"a percentage in words", around(`"event_type":"progress","sequence":1,"data":{"percent":"half"}`), "payload.data.percent is missing or has the wrong type or value"},
 	{"an event type of a later version", around(`"event_type":"tool_start","sequence":1,"data":{}`), ""},

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"lifeloop/session"
 )
 
 // An HCPEnvelope is one event as it was received, with what a consumer needs to
@@ -111,6 +113,7 @@ const (
 	anything kindOf = "any"
 	aLevel   kindOf = "one of info, warn and error"
 	aState   kindOf = "a state"
+	anEnd    kindOf = "a terminal state"
 )
 
 // dataOf is L2's table of the data of each event type.
@@ -133,7 +136,7 @@ func dataOf(eventType string) map[string]kindOf {
 	case hcpCheckpointCreated:
 		return map[string]kindOf{"checkpoint_id": aText, "description": aText, "resumable": aBool, "created_at": aText}
 	case hcpSessionClosed:
-		return map[string]kindOf{"final_state": aState, "reason": aText}
+		return map[string]kindOf{"final_state": anEnd, "reason": aText}
 	}
 	return nil
 }
@@ -160,7 +163,8 @@ func (k kindOf) fits(doc json.RawMessage) bool {
 	}
 	switch v := v.(type) {
 	case string:
-		return k == aText || k == anything || k == aLevel && slices.Contains([]string{"info", "warn", "error"}, v) || k == aState && knownState(v)
+		return k == aText || k == anything || k == aLevel && slices.Contains([]string{"info", "warn", "error"}, v) || k == aState && knownState(v) ||
+			k == anEnd && knownState(v) && session.State(v).Terminal()
 	case float64:
 		return k == aNumber || k == anything
 	case bool:

@@ -74,7 +74,7 @@ func L0Callbacks(e L0Event) []L0Callback {
 //	}
 type Hooks struct {
 	OnEvent func(L0Event)
-	// OnStart is called when an attempt begins. attempt counts those of a
+	// OnStart is called when an attempt begins. attempt counts the attempts of a
 	// profile from 1.
 	OnStart    func(attempt int, isRetry, isFallback bool)
 	OnComplete func(L0State)

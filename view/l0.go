@@ -11,6 +11,7 @@ import (
 
 	"lifeloop/attempt"
 	"lifeloop/kernel"
+	"lifeloop/renewal"
 	"lifeloop/session"
 	"lifeloop/telemetry"
 )
@@ -127,6 +128,7 @@ type L0 struct {
 	why        string // how the previous attempt ended
 	rules      int    // checked so far
 	checkpoint string
+	token      string // the digest of the newest token of a renewal
 	asked      kernel.RetryAsked
 }
 
@@ -139,8 +141,8 @@ type l0Attempt struct {
 	late       map[string]bool // calls that were ended by their time-out
 }
 
-// l0Retries counts retries: of the current profile, and of the session those
-// that count toward the budget and the others.
+// l0Retries counts retries: those of the current profile, and for the whole session
+// those that count toward the budget and the others.
 type l0Retries struct{ profile, counted, uncounted int }
 
 // Apply folds one fact and returns the events that it makes.
@@ -214,6 +216,11 @@ func (l *L0) emitOther(f kernel.Fact) {
 		l.emit("CHECKPOINT_SAVED", "checkpoint", f.Checkpoint, "tokenCount", f.Units)
 	case kernel.CheckpointDropped:
 		l.checkpoint = ""
+	case kernel.RenewalMoved:
+		if f.To == renewal.Prepared {
+			l.token = f.Digest
+			l.emit("CHECKPOINT_SAVED", "checkpoint", f.Digest, "tokenCount", int64(0))
+		}
 	case kernel.ToolCalled:
 		args, _, known := l.shown(f.Tool)
 		if !known {
@@ -224,10 +231,7 @@ func (l *L0) emitOther(f kernel.Fact) {
 	case kernel.ToolReturned:
 		l.toolReturned(f)
 	case kernel.AbortRequested:
-		if !l.aborted {
-			l.aborted = true
-			l.emit("ABORT_REQUESTED", "source", "user")
-		}
+		l.abort()
 	case kernel.AttemptEnded:
 		l.attemptEnded(f)
 	case kernel.RetryAsked:
@@ -244,7 +248,7 @@ func (l *L0) emitOther(f kernel.Fact) {
 		kernel.Observed, kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookAnswered,
 		kernel.ReceiptIssued, kernel.CommandReceived, kernel.ActivitySeen, kernel.ActivityMoved, kernel.ActivityConfirmed, kernel.VersionSeen,
 		kernel.CapabilityProven, kernel.UsageCounted, kernel.ContextMeasured, kernel.UnknownCounted, kernel.SourceNamed, kernel.SourceRead,
-		kernel.SourceTroubled, kernel.DrainBegan:
+		kernel.SourceTroubled, kernel.DrainBegan, kernel.RenewalCalled, kernel.RenewalMeasured:
 	default:
 		panic(fmt.Sprintf("view: L0 does not know %T", f))
 	}
@@ -252,9 +256,12 @@ func (l *L0) emitOther(f kernel.Fact) {
 
 // launching emits the start of an attempt and its continuation. SESSION_START
 // announced the first attempt; the others are emitted after the back-off, right
-// before their launch (DECISIONS Z3). A second launch of the same attempt emits
-// no start.
+// before their launch (DECISIONS Z3). A second launch of the same attempt, as for a
+// renewal, emits no start; it resumes from the token that was prepared.
 func (l *L0) launching(f kernel.Launching) {
+	if f.Cause == "renewal" && f.Checkpoint == "" {
+		f.Checkpoint = l.token
+	}
 	before := l.attempt
 	switch {
 	case l.launches == 0:
@@ -275,8 +282,9 @@ func (l *L0) launching(f kernel.Launching) {
 	l.emit("ADAPTER_WRAP_START", "streamType", "process")
 }
 
-// timerSet emits the start of a timer: the initial one at the launch, the inter
-// one as its first reset, at the first sign of life.
+// timerSet emits the start of a timer. The initial timer starts at the launch. The
+// inter timer starts at the first sign of life, which is emitted as its first
+// reset.
 func (l *L0) timerSet(f kernel.TimerSet) {
 	if f.Timer == kernel.TimerInter {
 		l.emit("TIMEOUT_RESET", "timeoutType", string(f.Timer), "configuredMs", f.AfterMS, "tokenIndex", 0)
@@ -366,6 +374,14 @@ func (l *L0) rulesChecked(f kernel.RulesChecked) {
 	}
 }
 
+// abort emits the request of an abort, once.
+func (l *L0) abort() {
+	if !l.aborted {
+		l.aborted = true
+		l.emit("ABORT_REQUESTED", "source", "user")
+	}
+}
+
 // attemptEnded emits the end of an attempt, and the retry that follows, up to
 // the next attempt's start.
 func (l *L0) attemptEnded(f kernel.AttemptEnded) {
@@ -431,6 +447,7 @@ func (l *L0) failed(f kernel.AttemptEnded) {
 		l.open = false
 	}
 	if f.Cause == attempt.Aborted {
+		l.abort() // the abort came by the interrupt key, which no fact records
 		l.emit("ABORT_COMPLETED", "tokenCount", f.Units, "contentLength", f.Bytes)
 	}
 	words := l.sentence(f)

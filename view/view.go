@@ -21,6 +21,7 @@ import (
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
 	"lifeloop/negotiate"
+	"lifeloop/session"
 	"lifeloop/synth"
 )
 
@@ -30,32 +31,35 @@ func Event(f kernel.Fact) (lifeloop.EventRecord, bool) {
 	return o.Record, ok
 }
 
-// A ReceiptRecord is a receipt as readers get it: the contract's members, the
-// frame of its event, and whether it was issued again for a repeated delivery.
+// A ReceiptRecord is a receipt as readers get it: the contract's members, the frame
+// of its event, whether it was issued again for a repeated delivery, and the
+// skipped events that it covers.
 type ReceiptRecord struct {
 	lifeloop.Receipt
 	FrameContext *lifeloop.FrameContext
 	Replay       bool
+	Skipped      *kernel.SkippedRun
 }
 
-// MarshalJSON writes frame_context and replay as further members, if they say
-// something.
+// MarshalJSON writes frame_context, replay and skipped as further members, if they
+// are set.
 func (r ReceiptRecord) MarshalJSON() ([]byte, error) {
 	receipt, err := json.Marshal(r.Receipt)
-	if err != nil || r.FrameContext == nil && !r.Replay {
+	if err != nil || r.FrameContext == nil && !r.Replay && r.Skipped == nil {
 		return receipt, err
 	}
 	more, err := json.Marshal(struct {
 		FrameContext *lifeloop.FrameContext `json:"frame_context,omitempty"`
 		Replay       bool                   `json:"replay,omitempty"`
-	}{r.FrameContext, r.Replay})
+		Skipped      *kernel.SkippedRun     `json:"skipped,omitempty"`
+	}{r.FrameContext, r.Replay, r.Skipped})
 	return slices.Concat(receipt[:len(receipt)-1], []byte(","), more[1:]), err
 }
 
 // Receipt returns the receipt that a fact holds, if it holds one.
 func Receipt(f kernel.Fact) (ReceiptRecord, bool) {
 	r, ok := f.(kernel.ReceiptIssued)
-	return ReceiptRecord{r.Receipt, r.Frame, r.Replay}, ok
+	return ReceiptRecord{r.Receipt, r.Frame, r.Replay, r.Skipped}, ok
 }
 
 // Status is the state of a session, in the form of `status --json`. Its zero
@@ -87,12 +91,21 @@ type Status struct {
 	// RetryAt is when the next attempt starts; null if none is planned, or the
 	// session is paused.
 	RetryAt *time.Time `json:"retry_at"`
-	// Killed names the processes of the last launch that had to be killed.
+	// Containment is that of the last launch: cgroup, or absent.
+	Containment string `json:"containment,omitempty"`
+	// Killed names the processes of the last launch, and those that clients left
+	// behind, that had to be killed.
 	Killed []kernel.Process `json:"killed,omitempty"`
-	// Usage is the sum of the session's model calls. Turns counts the harness's
-	// own frames.
-	Usage synth.Usage `json:"usage"`
-	Turns int         `json:"turns"`
+	// Hooks says why the newest launch has injected hooks, or why it has none. It is
+	// empty if nothing had to be decided.
+	Hooks string `json:"hooks,omitempty"`
+	// Usage is the sum of the session's model calls. Turns counts the frames of the
+	// user's prompts, TurnsOther those that the harness opened itself.
+	Usage      synth.Usage `json:"usage"`
+	Turns      int         `json:"turns"`
+	TurnsOther int         `json:"turns_other,omitempty"`
+	// Renewals are the renewals of the session; absent if there was none.
+	Renewals *Renewals `json:"renewals,omitempty"`
 	// UnknownRecords counts the records that no decoder understood, by source
 	// and type.
 	UnknownRecords map[string]map[string]int `json:"unknown_records"`
@@ -107,7 +120,6 @@ type Status struct {
 
 	last     time.Time // of the last fact
 	wrapper  int
-	terminal bool
 	launched bool            // at least once
 	weak     map[string]bool // capabilities that a launch did not have
 	retryAt  *time.Time      // RetryAt, also while the session is paused
@@ -163,7 +175,7 @@ type Sign struct {
 }
 
 // Ended reports whether the session reached a terminal state.
-func (s *Status) Ended() bool { return s.terminal }
+func (s *Status) Ended() bool { return session.State(s.State).Terminal() }
 
 // WrapperPID is the process id of the session's wrapper.
 func (s *Status) WrapperPID() int { return s.wrapper }
@@ -186,33 +198,31 @@ func (s *Status) Apply(e kernel.Entry) {
 	s.Clients = s.calls.All()
 	switch f := e.Fact.(type) {
 	case kernel.Began:
-		s.SessionID, s.AdapterID, s.Program, s.WorkDir = f.SessionID, f.AdapterID, f.Program, f.WorkDir
-		s.Profile, s.wrapper, s.StartedAt = f.AdapterID, f.PID, e.At
-		s.RiskLevel = riskLevel(f)
-		s.Meta = map[string]string{}
-		maps.Copy(s.Meta, f.Meta)
-		s.Capabilities = map[string]lifeloop.Support{}
-		s.UnknownRecords = map[string]map[string]int{}
-		s.Evidence = []lifeloop.Evidence{}
-		s.claims(f.AdapterID)
+		s.began(f, e.At)
 	case kernel.Weakened:
 		if s.weak == nil {
 			s.weak = map[string]bool{}
 		}
 		s.weak[f.Capability] = true
+		if f.Capability == "telemetry.hooks" {
+			s.Hooks = "none: " + f.Reason
+		}
 		s.capability(f.Capability, lifeloop.Unavailable)
 	case kernel.SessionMoved:
-		s.State, s.StateReason, s.terminal, s.UpdatedAt = string(f.To), f.Reason, f.To.Terminal(), e.At
+		s.State, s.StateReason, s.UpdatedAt = string(f.To), f.Reason, e.At
 	case kernel.Launching:
 		s.launching(f)
 	case kernel.Resumed:
 		s.wrapper = f.PID
 	case kernel.Running:
-		s.PID = &f.PID
+		if f.Hooks != "" {
+			s.Hooks = "injected: " + f.Hooks
+		}
+		s.PID, s.Containment = &f.PID, f.Containment
 	case kernel.Exited:
 		s.PID, s.Killed = nil, nil
 	case kernel.ProcessesKilled:
-		s.Killed = f.Processes
+		s.Killed = append(s.Killed, f.Processes...)
 	case kernel.AttemptEnded:
 		s.retryAt = nil
 		if f.Retry != nil {
@@ -258,7 +268,22 @@ func (s *Status) Apply(e kernel.Entry) {
 		s.LastSign = &Sign{Source: cmp.Or(f.Source, "terminal"), At: e.At}
 	case kernel.ReceiptIssued:
 		s.issued(f)
+	default:
+		s.renews(e)
 	}
+}
+
+// began folds the first fact.
+func (s *Status) began(f kernel.Began, at time.Time) {
+	s.SessionID, s.AdapterID, s.Program, s.WorkDir = f.SessionID, f.AdapterID, f.Program, f.WorkDir
+	s.Profile, s.wrapper, s.StartedAt = f.AdapterID, f.PID, at
+	s.RiskLevel = riskLevel(f)
+	s.Meta = map[string]string{}
+	maps.Copy(s.Meta, f.Meta)
+	s.Capabilities = map[string]lifeloop.Support{}
+	s.UnknownRecords = map[string]map[string]int{}
+	s.Evidence = []lifeloop.Evidence{}
+	s.claims(f.AdapterID)
 }
 
 // issued counts a receipt once.
@@ -268,18 +293,21 @@ func (s *Status) issued(f kernel.ReceiptIssued) {
 	}
 }
 
-// launching begins with the claims of the launch's own adapter: support belongs
-// to a launch. An older ledger has what the first one lacks before it.
+// launching resets the claims to those of the launch's own adapter, because support
+// belongs to a launch. An older ledger has what the first launch lacks before that
+// launch.
 func (s *Status) launching(f kernel.Launching) {
 	s.Attempt, s.Profile, s.retryAt, s.RetryAt = max(f.Attempt, 1), cmp.Or(f.Name, s.Profile), nil, nil
 	if s.launched {
+		s.Hooks = ""
 		s.AdapterID, s.weak, s.Capabilities, s.HarnessVersion = cmp.Or(f.Adapter, s.AdapterID), nil, nil, nil
 		s.claims(s.AdapterID)
 	}
 	s.launched = true
 }
 
-// version folds what an untested version leaves unproven.
+// version weakens the claims that an untested version of the harness leaves
+// unproven.
 func (s *Status) version(f kernel.VersionSeen) {
 	s.HarnessVersion = &f.Version
 	for _, name := range f.Unproven {
@@ -304,6 +332,7 @@ func (s *Status) claims(adapter string) {
 	if !ok {
 		return
 	}
+	m = negotiate.Within(m) // a renewal negotiates the claims of its profile
 	claim := func(name string, support lifeloop.Support) {
 		if !s.weak[name] {
 			s.capability(name, support)
@@ -320,7 +349,11 @@ func (s *Status) claims(adapter string) {
 func (s *Status) observe(f kernel.Observed, at time.Time) {
 	switch f.Record.Event {
 	case lifeloop.FrameOpening:
-		if !f.ByClient() {
+		switch {
+		case f.ByClient():
+		case f.Record.Data["origin"] != nil:
+			s.TurnsOther++
+		default:
 			s.Turns++
 		}
 	case lifeloop.ContextPressureObserved:

@@ -1,42 +1,53 @@
 package view
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
 
+	"lifeloop/canon"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
+	"lifeloop/renewal"
 )
 
-// A Why is the chain of evidence behind one event. Apply every entry of the
-// ledger in order; [Why.Found] reports whether the event was among them.
+// A Why is the chain of evidence behind one event. Apply the other entries of the
+// ledger in order, at least those that it needs; see [Why.Needs].
 type Why struct {
-	id string
-
 	// Event is the event with its own evidence.
 	Event *lifeloop.EventRecord `json:"event"`
-	// Session is how its harness session began and how the id became known:
+	// Session is how the event's harness session began and how the id became known:
 	// each bind, rebind and refusal up to the event.
 	Session []Link `json:"session"`
-	// Frame is the earlier events of its frame with their sources.
+	// Frame is the earlier events of the event's frame with their sources.
 	Frame []Link `json:"frame"`
-	// Sources are the files and hooks behind its evidence: how each became
+	// Sources are the files and hooks behind the event's evidence: how each became
 	// known, how far it was read at the event, and its faults.
 	Sources []Link `json:"sources"`
 	// Activity is the activity at the time, with its sources.
 	Activity []Link `json:"activity"`
+	// Renewal is the newest renewal before the event, if it is about the start or the
+	// end of a harness session.
+	Renewal []Link `json:"renewal,omitempty"`
 	// Clients is the dispatch of the event: calls, answers and receipts.
 	Clients []Link `json:"told"`
 
-	scope    int
-	calls    map[string]string // of this event: call → client
-	behind   map[string]bool   // sources of its evidence whose cursor may follow it
-	sessions map[int][]Link
-	frames   map[string][]Link
-	sources  map[string]sourceLinks
-	named    []Link
-	activity []Link
+	seq   uint64 // of the event
+	scope int
+	calls map[string]string // of this event: call → client
+	// skipped are the clients that do not get the event. The value is the call that
+	// ended the run of skipped events, or "" while no call has ended it.
+	skipped map[string]string
+	// read is the entry of the newest read of each source of the evidence; behind
+	// holds the sources whose cursor was not recorded after the event yet.
+	read   map[string]uint64
+	behind map[string]bool
+
+	kinds   map[string]need   // by kind of entry
+	frame   []byte            // the id of its frame, as in the text of a line
+	calling [][]byte          // its own id and those of its calls
+	reading map[string][]byte // the names of its sources
 }
 
 // A Link is one fact of the chain.
@@ -47,27 +58,110 @@ type Link struct {
 	Text string    `json:"says"`
 }
 
-// sourceLinks are the faults of one source, and its last read.
-type sourceLinks struct {
-	troubles []Link
-	read     *Link
+// NewWhy returns the evidence of the event that an entry holds; ok is false if it
+// holds none.
+func NewWhy(e kernel.Entry) (w *Why, ok bool) {
+	f, ok := e.Fact.(kernel.Observed)
+	r := f.Record
+	w = &Why{Event: &r, Session: []Link{}, Frame: []Link{}, Sources: []Link{}, Activity: []Link{}, Clients: []Link{},
+		seq: e.Seq, scope: f.Scope, calls: map[string]string{}, skipped: map[string]string{}, read: map[string]uint64{}, behind: map[string]bool{},
+		kinds: needs(), calling: [][]byte{quoted(r.EventID)}, reading: map[string][]byte{}}
+	if r.FrameContext != nil {
+		w.frame = quoted(r.FrameContext.FrameID)
+	}
+	for _, ev := range r.Evidence {
+		w.behind[ev.Source] = true
+		w.reading[ev.Source] = quoted(ev.Source)
+	}
+	for _, c := range f.Calls {
+		w.calls[c.Call] = c.Client
+		w.calling = append(w.calling, quoted(c.Call))
+	}
+	for _, client := range f.Skipped {
+		w.skipped[client] = ""
+		w.Clients = append(w.Clients, link(e, client+" is not called, because too many calls wait for it"))
+	}
+	return w, ok
 }
 
-// NewWhy returns a Why for the event with this id.
-func NewWhy(eventID string) *Why {
-	return &Why{id: eventID, Session: []Link{}, Frame: []Link{}, Sources: []Link{}, Activity: []Link{}, Clients: []Link{},
-		calls: map[string]string{}, sessions: map[int][]Link{}, frames: map[string][]Link{}, sources: map[string]sourceLinks{}, behind: map[string]bool{}}
+// quoted is a string as it is in the text of a ledger.
+func quoted(s string) []byte {
+	text, err := canon.Marshal(s)
+	if err != nil {
+		return nil // no string that a ledger can hold
+	}
+	return text
 }
 
-// Found reports whether the event was seen.
-func (w *Why) Found() bool { return w.Event != nil }
+// A need says when an entry of some kind can be evidence.
+type need int
 
-// Apply folds one fact. Before the event it collects what may be its evidence,
-// after it the dispatch.
+const (
+	never    need = iota
+	before        // any one before the event
+	newest        // the newest one before the event
+	ofSource      // before the event the newest one of a source, and the first one after it
+	ofFrame       // before the event, if it names its frame; after it, if it ends the wait of a call
+	ofCalls       // after the event, if it names the event or one of its calls
+)
+
+func needs() map[string]need {
+	all := map[string]need{}
+	for n, facts := range map[need][]kernel.Fact{
+		before: {kernel.HarnessSessionOpened{}, kernel.Bound{}, kernel.BindRefused{}, kernel.SourceNamed{}, kernel.SourceTroubled{}, kernel.ActivityConfirmed{},
+			kernel.RenewalMoved{}, kernel.RenewalCalled{}},
+		newest: {kernel.ActivityMoved{}}, ofSource: {kernel.SourceRead{}}, ofFrame: {kernel.Observed{}},
+		ofCalls: {kernel.Dispatched{}, kernel.Answered{}, kernel.PayloadSettled{}, kernel.ReceiptIssued{}},
+	} {
+		for _, f := range facts {
+			all[kernel.Kind(f)] = n
+		}
+	}
+	return all
+}
+
+// Needs reports whether an entry can be evidence, from its number, its kind and the
+// text of its line. Of several entries before the event with the same place, only
+// the newest can be evidence. An empty place does not count as the same place.
+func (w *Why) Needs(seq uint64, kind, text []byte) (place string, needed bool) {
+	has := func(id []byte) bool { return len(id) > 0 && bytes.Contains(text, id) }
+	n := w.kinds[string(kind)]
+	switch {
+	case seq == w.seq || n == never:
+		return "", false
+	case n == ofSource:
+		for source, name := range w.reading {
+			if has(name) && (seq < w.seq || w.behind[source]) {
+				return "source " + source, true
+			}
+		}
+		return "", false
+	case seq > w.seq:
+		return "", (n == ofCalls || n == ofFrame) && (len(w.skipped) > 0 || slices.ContainsFunc(w.calling, has))
+	case n == ofFrame:
+		return "", has(w.frame)
+	case n == newest:
+		return "activity", true
+	}
+	return "", n == before
+}
+
+// Apply folds one entry.
 func (w *Why) Apply(e kernel.Entry) {
-	if w.Found() {
+	switch {
+	case e.Seq < w.seq:
+		w.before(e)
+	case e.Seq > w.seq:
 		w.after(e)
-		return
+	}
+}
+
+// before collects the evidence.
+func (w *Why) before(e kernel.Entry) {
+	session := func(scope int, text string) {
+		if scope == w.scope {
+			w.Session = append(w.Session, link(e, text))
+		}
 	}
 	switch f := e.Fact.(type) {
 	case kernel.HarnessSessionOpened:
@@ -75,32 +169,51 @@ func (w *Why) Apply(e kernel.Entry) {
 		if f.ID != "" {
 			text += ", id " + f.ID
 		}
-		w.sessions[f.Scope] = append(w.sessions[f.Scope], link(e, text))
+		session(f.Scope, text)
 	case kernel.Bound:
 		text := "id " + f.ID
 		if f.Was != "" {
 			text += ", before " + f.Was
 		}
-		w.sessions[f.Scope] = append(w.sessions[f.Scope], link(e, text+": "+f.Reason))
+		session(f.Scope, text+": "+f.Reason)
 	case kernel.BindRefused:
-		w.sessions[f.Scope] = append(w.sessions[f.Scope], link(e, "id "+f.ID+" refused: "+f.Reason))
+		session(f.Scope, "id "+f.ID+" refused: "+f.Reason)
 	case kernel.SourceNamed:
-		w.named = append(w.named, link(e, f.Path+", named by the "+f.By))
+		w.Sources = append(w.Sources, link(e, f.Path+", named by the "+f.By))
 	case kernel.SourceRead:
-		s := w.sources[f.Source]
-		l := link(e, readText(f))
-		s.read = &l
-		w.sources[f.Source] = s
+		if w.behind[f.Source] {
+			w.Sources = slices.DeleteFunc(w.Sources, func(l Link) bool { return l.Seq == w.read[f.Source] })
+			w.Sources = append(w.Sources, link(e, readText(f)))
+			w.read[f.Source] = e.Seq
+		}
 	case kernel.SourceTroubled:
-		s := w.sources[f.Source]
-		s.troubles = append(s.troubles, link(e, "source "+f.Source+": "+f.What))
-		w.sources[f.Source] = s
+		if w.behind[f.Source] {
+			w.Sources = append(w.Sources, link(e, "source "+f.Source+": "+f.What))
+		}
 	case kernel.ActivityMoved:
-		w.activity = []Link{link(e, f.To+", reported by the "+f.Source+": "+f.Detail)}
+		w.Activity = []Link{link(e, f.To+", reported by the "+f.Source+": "+f.Detail)}
+	case kernel.RenewalMoved:
+		if f.To == renewal.Asked {
+			w.Renewal = nil
+		}
+		if w.Event.Event.Session() {
+			w.Renewal = append(w.Renewal, link(e, renewalText(f)))
+		}
+	case kernel.RenewalCalled:
+		if w.Event.Event.Session() {
+			w.Renewal = append(w.Renewal, link(e, "the "+f.Command+" command runs"))
+		}
 	case kernel.ActivityConfirmed:
-		w.activity = append(w.activity, link(e, f.To+", confirmed by the "+f.Source+": "+f.Detail))
+		w.Activity = append(w.Activity, link(e, f.To+", confirmed by the "+f.Source+": "+f.Detail))
 	case kernel.Observed:
-		w.observed(e, f)
+		r := f.Record
+		switch frame := w.Event.FrameContext; {
+		case frame == nil || r.FrameContext == nil || r.FrameContext.FrameID != frame.FrameID:
+		case r.Event == lifeloop.FrameEnded:
+			w.Frame = []Link{}
+		default:
+			w.Frame = append(w.Frame, link(e, evidenceText(r.Evidence)))
+		}
 	}
 }
 
@@ -116,43 +229,36 @@ func link(e kernel.Entry, text string) Link {
 	return Link{Seq: e.Seq, At: e.At, Fact: kind, Text: text}
 }
 
-func (w *Why) observed(e kernel.Entry, f kernel.Observed) {
-	r := f.Record
-	if r.EventID != w.id {
-		if r.FrameContext != nil {
-			id := r.FrameContext.FrameID
-			w.frames[id] = append(w.frames[id], link(e, evidenceText(r.Evidence)))
-			if r.Event == lifeloop.FrameEnded {
-				delete(w.frames, id)
-			}
-		}
-		return
+// ends reports whether a receipt of the client's skipped events covers the event.
+func (w *Why) ends(client, before string) bool {
+	ended, skipped := w.skipped[client]
+	if skipped = skipped && ended == before; skipped {
+		delete(w.skipped, client)
 	}
-	w.Event, w.scope = &r, f.Scope
-	w.Session = append(w.Session, w.sessions[f.Scope]...)
-	if r.FrameContext != nil {
-		w.Frame = append(w.Frame, w.frames[r.FrameContext.FrameID]...)
-	}
-	w.Sources = append(w.Sources, w.named...)
-	for _, ev := range r.Evidence {
-		s := w.sources[ev.Source]
-		w.Sources = append(w.Sources, s.troubles...)
-		if s.read != nil {
-			w.Sources = append(w.Sources, *s.read)
-		}
-		delete(w.sources, ev.Source) // once, however often the evidence names it
-		w.behind[ev.Source] = true
-	}
-	slices.SortStableFunc(w.Sources, func(a, b Link) int { return int(int64(a.Seq) - int64(b.Seq)) })
-	w.Activity = append(w.Activity, w.activity...)
+	return skipped
+}
+
+// skips follows the run of skipped events that the event belongs to. A later call
+// replaces the call of the event, or ends the run.
+func (w *Why) skips(e kernel.Entry, f kernel.Observed) {
 	for _, c := range f.Calls {
-		w.calls[c.Call] = c.Client
+		_, mine := w.calls[c.Replaces]
+		before, skipped := w.skipped[c.Client]
+		switch {
+		case mine:
+			w.Clients = append(w.Clients, link(e, c.Client+" gets this newer event instead"))
+			w.skipped[c.Client] = c.Call
+		case skipped && (before == c.Replaces && before != "" || before == "" && f.Record.Event != lifeloop.ReceiptEmitted):
+			w.skipped[c.Client] = c.Call
+		}
 	}
 }
 
 // after collects the dispatch of the event.
 func (w *Why) after(e kernel.Entry) {
 	switch f := e.Fact.(type) {
+	case kernel.Observed:
+		w.skips(e, f)
 	case kernel.SourceRead:
 		// A cursor is recorded after the events of its record.
 		if w.behind[f.Source] {
@@ -179,10 +285,16 @@ func (w *Why) after(e kernel.Entry) {
 			w.Clients = append(w.Clients, link(e, fmt.Sprintf("payload %d: %s in %s", f.Index+1, f.Status, f.Placement)))
 		}
 	case kernel.ReceiptIssued:
+		if s := f.Skipped; s != nil {
+			if w.ends(f.Receipt.ClientID, f.Before) {
+				w.Clients = append(w.Clients, link(e, fmt.Sprintf("receipt %s of %s: skipped, with %d events in all", f.Receipt.ReceiptID, f.Receipt.ClientID, s.Events)))
+			}
+			return
+		}
 		text := fmt.Sprintf("receipt %s of %s: %s", f.Receipt.ReceiptID, f.Receipt.ClientID, f.Receipt.Status)
 		if _, mine := w.calls[f.Call]; f.Replay && mine {
 			w.Clients = append(w.Clients, link(e, text+", returned again: the answer repeats that delivery"))
-		} else if !f.Replay && f.Receipt.EventID == w.id { // a receipt without a client belongs to no call
+		} else if !f.Replay && f.Receipt.EventID == w.Event.EventID { // a receipt without a client belongs to no call
 			w.Clients = append(w.Clients, link(e, text))
 		}
 	}

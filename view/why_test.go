@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/stretchr/testify/require"
 
+	"lifeloop/kernel"
 	"lifeloop/view"
 )
 
@@ -23,19 +24,19 @@ func TestWhyOfARecordedSession(t *testing.T) {
 			_, err := fmt.Sscan(d.CmdArgs[1].Key, &n)
 			require.NoError(t, err)
 		}
-		id := ""
+		var event kernel.Entry
 		for _, e := range all {
 			if r, ok := view.Event(e.Fact); ok && string(r.Event) == d.CmdArgs[0].Key {
 				if n--; n == 0 {
-					id = r.EventID
+					event = e
 				}
 			}
 		}
-		why := view.NewWhy(id)
+		why, ok := view.NewWhy(event)
+		require.True(t, ok)
 		for _, e := range all {
 			why.Apply(e)
 		}
-		require.True(t, why.Found())
 		var b strings.Builder
 		fmt.Fprintf(&b, "%s: %s\n", why.Event.Event, why.Reasons())
 		for _, part := range []struct {
@@ -49,9 +50,6 @@ func TestWhyOfARecordedSession(t *testing.T) {
 		return b.String()
 	})
 
-	why := view.NewWhy("evt_unknown")
-	for _, e := range all {
-		why.Apply(e)
-	}
-	require.False(t, why.Found())
+	_, ok := view.NewWhy(all[0])
+	require.False(t, ok, "no event")
 }

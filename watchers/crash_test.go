@@ -69,7 +69,7 @@ func followUntilKilled(path string) error {
 }
 
 func readNotes(path string) (notes []note) {
-	content, _ := os.ReadFile(path) // it may not exist yet
+	content, _ := os.ReadFile(path) // the file may not exist yet
 	for line := range bytes.Lines(content) {
 		var n note
 		if json.Unmarshal(line, &n) == nil {

@@ -26,8 +26,8 @@ func TestLawEachLineOnce(t *testing.T) {
 	}
 }
 
-// TestLawEachValueOnce checks the same for values, written over any number of
-// lines and with any white space between them.
+// TestLawEachValueOnce checks the law of TestLawEachLineOnce for values, written over
+// any number of lines and with any white space between them.
 func TestLawEachValueOnce(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func drawLine(rt *rapid.T) (text, written string) {
 	return line, line + "\n"
 }
 
-// drawValue does the same for a value.
+// drawValue draws a value, and its bytes in the file.
 func drawValue(rt *rapid.T) (text, written string) {
 	s := rapid.StringMatching(`[ -~é\n"\\{}\[\]]{0,20}`).Draw(rt, "text")
 	if rapid.IntRange(0, 19).Draw(rt, "long") == 0 {
@@ -113,7 +113,7 @@ func eachOnce(t *testing.T, rt *rapid.T, polling bool, form Form, draw func(*rap
 				r.sync() // the law does not hold for a file that existed only between two looks
 			}
 			write(len(rest))
-			appendTo(t, path, "") // it may not exist yet
+			appendTo(t, path, "") // the file may not exist yet
 			require.NoError(t, os.Rename(path, fmt.Sprintf("%s.%d", path, rotations)))
 			if rapid.Bool().Draw(rt, "at once") {
 				appendTo(t, path, "")

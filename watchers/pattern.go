@@ -13,8 +13,8 @@ import (
 // folder and adds a tail for each matching entry. Only new entries of the folder
 // wake it.
 
-// anyEntry stands for all entries of a folder in the points of a pattern. The
-// pattern itself would not do, because a file may have that name.
+// anyEntry means all entries of a folder in the points of a pattern. The pattern
+// itself cannot have this meaning, because a file may have that name.
 const anyEntry = "*"
 
 // normal moves the leading elements of the pattern that have no wildcards into

@@ -7,9 +7,9 @@ import "runtime"
 const ahead = 1 << 20
 
 // atLowPriority runs f on a thread of its own with the lowest priority, and waits for
-// it: reading hundreds of megabytes must not delay the keyboard of the harness
-// that this process also serves. The thread ends with f, because its priority
-// may not be raised again.
+// it: reading hundreds of megabytes must not delay the keyboard of the harness, which
+// this process serves too. The thread ends with f, because its priority may not be
+// raised again.
 func atLowPriority(f func()) {
 	done := make(chan struct{})
 	go func() {

@@ -235,13 +235,13 @@ func (r *rig) script(lines string) {
 		switch word[0] {
 		case "append":
 			appendTo(r.t, path, text())
-		case "fill": // that many letters, without a newline
+		case "fill": // writes that many letters, without a newline
 			n, err2 := strconv.Atoi(rest)
 			require.NoError(r.t, err2, line)
 			appendTo(r.t, path, strings.Repeat("x", n))
-		case "overwrite": // the same inode
+		case "overwrite": // keeps the inode
 			err = os.WriteFile(path, []byte(text()), 0o600)
-		case "replace": // another inode, in one step
+		case "replace": // changes the inode, in one step
 			err = errors.Join(os.WriteFile(path+".new", []byte(text()), 0o600), os.Rename(path+".new", path))
 		case "truncate":
 			n, err2 := strconv.ParseInt(rest, 10, 64)
@@ -271,7 +271,7 @@ func (r *rig) script(lines string) {
 //	                               Add; resume starts at the last position delivered
 //	forget SOURCE PATH [pattern=P] Remove
 //	do                             the lines of the script, between two looks
-//	end                            the same, and the context ends before the next look
+//	end                            like do, but the context ends before the next look
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		for _, mode := range modes {

@@ -78,7 +78,7 @@ func newTail(s Spec) *tail {
 
 func (t *tail) close() {
 	if t.file != nil {
-		t.file.Close() // it was open for reading only
+		t.file.Close() // the file was open for reading only
 		t.file = nil
 	}
 }
@@ -98,7 +98,7 @@ func (t *tail) pos() Position {
 }
 
 // digest returns the number of bytes and half of their SHA-256. It distinguishes
-// files; it does not withstand a forger.
+// files, but does not resist forgery.
 func digest(b []byte) string {
 	sum := sha256.Sum256(b)
 	return strconv.Itoa(len(b)) + ":" + hex.EncodeToString(sum[:16])
@@ -198,8 +198,7 @@ func (t *tail) current() bool {
 	return unix.Stat(t.Path, &st) == nil && identify(&st) == t.id
 }
 
-// replace follows file from now on. It first delivers the rest of the file before
-// it.
+// replace delivers the rest of the old file, and follows file from then on.
 func (w *Watcher) replace(t *tail, file *os.File, id identity) {
 	if t.file == nil {
 		t.file, t.id = file, id
@@ -281,7 +280,7 @@ func (w *Watcher) placed(t *tail) {
 	}
 }
 
-// ends notes the last bytes before the position.
+// ends notes the digest of the last bytes before the position, if it is configured.
 func (w *Watcher) ends(t *tail, b []byte) {
 	if w.cfg.Ends {
 		t.end = digest(b[max(0, len(b)-headSize):])
@@ -295,7 +294,8 @@ func readEnd(file *os.File, off, n int64) []byte {
 	return b[:got]
 }
 
-// changed says how a file is no longer the one of the position; empty if it is.
+// changed returns how a file differs from the one of the position; empty if it is the
+// same file.
 func (p Position) changed(file *os.File, id identity, size int64, head []byte) TroubleKind {
 	switch {
 	case id != identity{p.Dev, p.Ino}:
@@ -313,12 +313,12 @@ func (p Position) changed(file *os.File, id identity, size int64, head []byte) T
 	return ""
 }
 
-// Changed says what happened to the file of a stored position since: Deleted,
+// Changed returns what happened to the file since the position was stored: Deleted,
 // Unreadable, Truncated or Replaced; empty if reading can resume there.
 func (p Position) Changed() TroubleKind {
 	file, id, err := open(p.Path)
 	if missing(err) && p.Ino == 0 {
-		return "" // it does not exist yet
+		return "" // the file did not exist then either
 	}
 	if missing(err) {
 		return Deleted

@@ -185,7 +185,7 @@ func (w *Watcher) watchDir(dir string) error {
 		if now, err := identityOf(other); err == nil && now == id {
 			return fmt.Errorf("%s is already watched as %s", dir, other)
 		}
-		w.dirGone(other) // it was renamed; the event that reports it comes later
+		w.dirGone(other) // the folder was renamed; the event that reports this comes later
 	}
 	if w.notify == nil {
 		if w.notify, err = newNotifier(); err != nil {
@@ -197,7 +197,7 @@ func (w *Watcher) watchDir(dir string) error {
 	}
 	if now, err := identityOf(dir); err != nil || now != id {
 		w.notify.remove(dir)
-		return &os.PathError{Op: "watch", Path: dir, Err: fs.ErrNotExist} // it was replaced just now
+		return &os.PathError{Op: "watch", Path: dir, Err: fs.ErrNotExist} // the folder was replaced just now
 	}
 	w.dirs[dir], w.dirOf[id] = &folder{id: id}, dir
 	return nil
@@ -266,7 +266,7 @@ func (w *Watcher) see(ev fsnotify.Event) {
 	for _, t := range w.away {
 		w.mark(t, toLook) // its file now has an unknown name, and may be the one that changed
 	}
-	// Create too: fsnotify does not report the end of a folder when the folder
+	// Create is included: fsnotify does not report the end of a folder if the folder
 	// above is watched by then, and the new folder has no watch.
 	if ev.Has(fsnotify.Create | fsnotify.Remove | fsnotify.Rename) {
 		w.dirGone(path)

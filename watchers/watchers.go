@@ -141,9 +141,9 @@ type Trouble struct {
 type Config struct {
 	Deliver func(Line)    // required
 	Trouble func(Trouble) // may be nil
-	// Placed, if not nil, gets the position at which the reading of a file begins
-	// that had none, once for each file, before its first line. That of a file
-	// which does not exist yet has no inode.
+	// Placed, if not nil, gets the position at which the reading of a file without a
+	// From begins, once for each file, before its first line. If the file does not
+	// exist yet, the position has no inode.
 	Placed func(source string, at Position)
 	// Ends adds Last to the positions, so that a file that was rewritten in place
 	// is not mistaken for one that grew.
@@ -208,7 +208,7 @@ func (w *Watcher) Add(s Spec) { w.request(request{spec: s}) }
 // Remove reads a file to its end once more and stops following it.
 func (w *Watcher) Remove(source, path string) { w.RemovePattern(source, path, "") }
 
-// RemovePattern does the same with all files that a Spec with a Pattern found.
+// RemovePattern does what Remove does, for all files that a Spec with a Pattern found.
 func (w *Watcher) RemovePattern(source, path, pattern string) {
 	w.request(request{spec: Spec{Source: source, Path: path, Pattern: pattern}, remove: true})
 }
@@ -356,7 +356,7 @@ func (w *Watcher) work() {
 		w.queue = queue[:0]
 	}
 	if len(w.buf) > chunk && len(w.queue) == 0 {
-		w.buf = nil // it had grown for a long line
+		w.buf = nil // the buffer had grown for a long line
 	}
 }
 

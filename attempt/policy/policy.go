@@ -23,6 +23,7 @@ import (
 
 	"lifeloop/attempt"
 	"lifeloop/internal/document"
+	"lifeloop/internal/environ"
 	"lifeloop/internal/nearest"
 )
 
@@ -69,9 +70,14 @@ type Retry struct {
 type Decide struct {
 	Command []string      `yaml:"command"`
 	Timeout time.Duration `yaml:"timeout_ms,ms"` // 0: [DefaultDecideTimeout]
+	environ.Spec
+
+	// Written is Command before variables were expanded; nil when none were.
+	Written []string `yaml:"-"`
 }
 
-// DefaultDecideTimeout is the time of that program; maxDecideTimeout bounds it.
+// DefaultDecideTimeout is how long a [Decide] program may take if the policy sets
+// no time; maxDecideTimeout bounds that time.
 const (
 	DefaultDecideTimeout = 2 * time.Second
 	maxDecideTimeout     = time.Minute
@@ -85,10 +91,10 @@ func (d Decide) wait() time.Duration {
 	return cmp.Or(d.Timeout, DefaultDecideTimeout)
 }
 
-// Unset is a number that was not given, where 0 has a meaning of its own.
+// Unset is the value of a number that was not given, if 0 has a meaning of its own.
 const Unset = -1
 
-// Timeouts are the timers, and what a harness has from TERM to KILL.
+// Timeouts are the timers, and the time that a harness has from TERM to KILL.
 type Timeouts struct {
 	attempt.Timeouts
 	AbortGrace time.Duration `yaml:"abort_grace,ms"` // 0: the default
@@ -141,7 +147,7 @@ func Enum(path string) []string {
 		return Words(attempt.Warning, attempt.Error, attempt.Grave)
 	case "exit_codes":
 		return Words(attempt.Model, attempt.Network, attempt.Timeout, attempt.RateLimit, attempt.ServerError, attempt.Fatal, attempt.Unknown)
-	case "on_limit": // beside the policy
+	case "on_limit": // a setting beside the policy
 		return append([]string{"off"}, Words(attempt.LimitWait, attempt.LimitFallback, attempt.LimitExit)...)
 	}
 	return nil
@@ -185,6 +191,8 @@ func (a Attempts) Check(path string) error {
 		err = c.fault("retry.decide.command", "name the program")
 	case d.Timeout > maxDecideTimeout:
 		err = c.fault("retry.decide.timeout_ms", "%s is above the limit, %s", d.Timeout, maxDecideTimeout)
+	default:
+		err = d.Spec.Check(document.Join(path, "retry.decide"))
 	}
 	return cmp.Or(err, c.guardrails(a.Guardrails), c.exitCodes(a))
 }
@@ -197,7 +205,7 @@ func Word(path, value string, known []string) error {
 	return &document.Error{Path: path, What: fmt.Sprintf("%q is not one of %s%s", value, strings.Join(known, ", "), nearest.Hint(value, known))}
 }
 
-// A checker makes errors about paths below its own.
+// A checker makes errors about settings below its own path.
 type checker string
 
 func (c checker) fault(path, format string, args ...any) error {

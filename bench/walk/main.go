@@ -7,6 +7,9 @@
 // With a first argument "beside" or "aside", it also copies stdin to stdout like a
 // wrapper, while it reads the file again and again until stdin ends. "beside" reads
 // on an ordinary goroutine, "aside" with the watcher at low priority.
+//
+// With "folders" it lists each folder in a folder and asks for its stat, with "count"
+// it counts the lines of files.
 package main
 
 import (
@@ -17,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -49,10 +53,18 @@ func main() {
 		pass(func() { live(newDecoder(args[1]), args[2]) })
 	case len(args) == 1 && args[0] == "idle":
 		pass(nil)
+	case len(args) == 2 && args[0] == "folders":
+		folders(args[1])
+	case len(args) > 1 && args[0] == "count":
+		n := 0
+		for _, path := range args[1:] {
+			split(path, func([]byte) { n++ })
+		}
+		fmt.Println(n)
 	case len(args) == 2:
 		measure(args[0], args[1])
 	default:
-		check(errors.New("usage: walk DECODER|lines FILE, walk beside|aside DECODER FILE, or walk idle"))
+		check(errors.New("usage: walk DECODER|lines FILE, walk beside|aside DECODER FILE, walk folders DIR, walk count FILE…, or walk idle"))
 	}
 }
 
@@ -60,6 +72,18 @@ func check(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "walk:", err)
 		os.Exit(1)
+	}
+}
+
+func folders(dir string) {
+	all, err := os.ReadDir(dir)
+	check(err)
+	for _, f := range all {
+		path := filepath.Join(dir, f.Name())
+		_, err := os.Stat(path)
+		check(err)
+		_, err = os.ReadDir(path)
+		check(err)
 	}
 }
 

@@ -19,9 +19,8 @@ import (
 // outlive the wrapper.
 func (s *session) clients(t *harness.Terminal) (clientPrograms, error) {
 	return newClientPrograms(s.cfg.Clients, func(id string) dispatch.Config {
-		return dispatch.Config{
-			Env:        append(os.Environ(), "LIFELOOP_SESSION_ID="+s.id, "LIFELOOP_CLIENT_ID="+id),
-			StderrFile: filepath.Join(string(s.folder), "stderr-"+fileName(id)), Started: t.Own, Ended: t.Disown}
+		return dispatch.Config{Env: []string{"LIFELOOP_SESSION_ID=" + s.id, t.Mark()},
+			StderrFile: filepath.Join(string(s.folder), "stderr-"+fileName(id)), Started: t.Own, Ended: t.Disown, Forks: t.Forks(), Cgroup: t.Cgroup()}
 	})
 }
 
@@ -29,13 +28,15 @@ func (s *session) clients(t *harness.Terminal) (clientPrograms, error) {
 // call.
 type clientPrograms map[string]supervisor.Client
 
-// newClientPrograms takes the caller's part of a client's configuration from
-// around.
+// newClientPrograms makes the programs of the configured clients. around returns
+// the part of a client's dispatch.Config that depends on the caller; its Env has
+// only the caller's own variables.
 func newClientPrograms(clients []config.Client, around func(id string) dispatch.Config) (clientPrograms, error) {
 	out := clientPrograms{}
 	for _, c := range clients {
 		cfg := around(c.ID)
 		cfg.ID, cfg.Command, cfg.Timeout = c.ID, c.Command, c.Timeout
+		cfg.Env = c.Of(os.Environ(), append(cfg.Env, "LIFELOOP_CLIENT_ID="+c.ID)...)
 		var err error
 		if c.Mode == config.Persistent {
 			out[c.ID], err = dispatch.NewPersistent(cfg)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"os"
 	"slices"
 	"time"
@@ -16,36 +15,38 @@ import (
 	"lifeloop/supervisor"
 )
 
-// This file closes a session whose wrapper died: `abort SESSION`. It appends
-// what is true of the end, and neither launches nor calls anything.
+// This file closes a session whose wrapper died: `abort SESSION`. It appends the
+// facts that end the session; it starts no harness and calls no client.
 
 // closeLost closes a lost session.
 func (g *globals) closeLost(cmd *cobra.Command, l *lostSession, reason string) error {
-	if k := l.st.Read(l.id); k.Damage != nil {
-		return no(lifeloop.InternalError, "session %s: %v", l.id, k.Damage).
+	known := l.st.Read(l.id)
+	if known.Damage != nil {
+		return no(lifeloop.InternalError, "session %s: %v", l.id, known.Damage).
 			withHint("lifeloop-wrap ledger verify %s shows where; a damaged ledger cannot be continued", l.id)
 	}
 	s := &session{id: l.id, folder: l.st.Folder(l.id)}
 	if err := s.reopen(); err != nil {
 		return err
 	}
-	defer s.ledger.Close()
-	k, err := s.lostKernel(g.savedClients(l.st.Folder(l.id)))
+	defer func() {
+		_ = s.ledger.Close() // what was appended is already synced
+		l.st.Summarize(l.id)
+	}()
+	k, err := s.lostKernel(known.AdapterID, g.savedClients(l.st.Folder(l.id)))
 	if err != nil {
 		return err
 	}
 	if err := supervisor.CloseLost(k, s.ledger, time.Now(), reason); err != nil {
 		return no(lifeloop.InternalError, "session %s: %v", s.id, err)
 	}
-	if socket, err := s.folder.Socket(); err == nil {
-		_ = os.Remove(socket) // the wrapper left it
-	}
+	s.giveBack()
 	s.folder.Forget()
 	return nil
 }
 
-// savedClients are the clients of the command line that started a session. If it
-// cannot be read any more, there are none: events then make no receipts.
+// savedClients are the clients of the command line that started a session. If that
+// command line cannot be read, there are none, and the events make no receipts.
 func (g *globals) savedClients(folder store.Folder) []config.Client {
 	from, err := os.Getwd()
 	if err != nil {
@@ -63,24 +64,28 @@ func (g *globals) savedClients(folder store.Folder) []config.Client {
 	return cfg.Clients
 }
 
-// lostKernel is the kernel of a lost session, with no launcher.
-func (s *session) lostKernel(clients []config.Client) (*kernel.Kernel, error) {
-	var entries []kernel.Entry
-	var began kernel.Began
-	adapter := ""
+// lostKernel is the kernel of a lost session, with no launcher. adapter is the
+// adapter of the session's last launch.
+func (s *session) lostKernel(adapter string, clients []config.Client) (*kernel.Kernel, error) {
+	var k *kernel.Kernel
 	for e, err := range s.folder.Facts(0) {
 		if err != nil {
 			return nil, no(lifeloop.InternalError, "read the ledger of session %s: %v", s.id, err)
 		}
-		switch f := e.Fact.(type) {
-		case kernel.Began:
-			began = f
-		case kernel.Launching:
-			adapter = f.Adapter
+		if k == nil {
+			began, _ := e.Fact.(kernel.Began) // the first fact of every session
+			k = kernel.New(s.lostConfig(adapter, began, clients))
 		}
-		entries = append(entries, e)
+		k.Fold(e)
 	}
-	_, manifest, _ := adapterOf(cmp.Or(adapter, began.AdapterID))
+	if k == nil {
+		k = kernel.New(s.lostConfig(adapter, kernel.Began{}, clients))
+	}
+	return k, nil
+}
+
+func (s *session) lostConfig(adapter string, began kernel.Began, clients []config.Client) kernel.Config {
+	_, manifest, _ := adapterOf(adapter)
 	cfg := kernel.Config{Session: s.id, Ledger: true, Setup: kernel.Setup{Manifest: manifest}, Began: began,
 		NewID: func(prefix string) string { return prefix + uuid.NewString() }}
 	for _, c := range kernelClients(clients) {
@@ -88,10 +93,10 @@ func (s *session) lostKernel(clients []config.Client) (*kernel.Kernel, error) {
 			cfg.Clients = append(cfg.Clients, c)
 		}
 	}
-	for _, id := range began.Clients { // a client that is not configured any more is subscribed to nothing
+	for _, id := range began.Clients { // a client that is no longer configured subscribes to no event
 		if !slices.ContainsFunc(cfg.Clients, func(c kernel.Client) bool { return c.ID == id }) {
 			cfg.Clients = append(cfg.Clients, kernel.Client{ID: id})
 		}
 	}
-	return kernel.Replay(cfg, slices.Values(entries)), nil
+	return cfg
 }

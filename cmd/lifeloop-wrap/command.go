@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,40 +23,80 @@ const commandTime = 10 * time.Second
 // command sends a command to a live session and waits for its answer. It
 // returns the session's id.
 func (g *globals) command(cmd *cobra.Command, name, command string, what any) (string, error) {
+	id, answer, err := g.send(cmd, name, command, what)
+	switch {
+	case err != nil:
+		return "", err
+	case answer.FailureClass == lifeloop.OperatorRequired && answer.Renewal == "":
+		return "", no(answer.FailureClass, "session %s: %s", id, answer.Error).
+			withHint("lifeloop-wrap session token %s | %s %s --%s -", id, cmd.CommandPath(), id, tokenFlag)
+	case answer.FailureClass != "":
+		return "", no(answer.FailureClass, "session %s: %s", id, answer.Error)
+	}
+	return id, nil
+}
+
+// send sends a command and returns the session's id and the answer.
+func (g *globals) send(cmd *cobra.Command, name, command string, what any) (id string, answer supervisor.CommandAnswer, err error) {
+	token, err := readToken(cmd)
+	if err != nil {
+		return "", answer, err
+	}
 	st, id, err := g.session(cmd, name)
 	if err != nil {
-		return "", err
+		return "", answer, err
 	}
 	folder := st.Folder(id)
 	if !folder.Live() {
 		if k := st.Read(id); !k.Ended() {
-			return "", &lostSession{notLive(k), st, id}
+			return "", answer, &lostSession{notLive(k), st, id}
 		}
-		return "", notLive(st.Read(id))
+		return "", answer, notLive(st.Read(id))
 	}
 	input, err := json.Marshal(what)
 	if err != nil {
-		return "", err
+		return "", answer, err
 	}
 	socket, err := folder.Socket()
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", no(lifeloop.TransportError, "session %s is still starting and accepts no commands yet", id)
+		return "", answer, no(lifeloop.TransportError, "session %s is still starting and accepts no commands yet", id)
 	}
 	if err != nil {
-		return "", no(lifeloop.TransportError, "find the socket of session %s: %v", id, err)
+		return "", answer, no(lifeloop.TransportError, "find the socket of session %s: %v", id, err)
 	}
-	out, err := control.Do(socket, command, input, time.Now().Add(commandTime))
+	out, err := control.Do(socket, control.Command{Name: command, Input: input, Token: token}, time.Now().Add(commandTime))
 	if err != nil {
-		return "", unanswered(st, id, err)
+		return "", answer, unanswered(st, id, err)
 	}
-	var answer supervisor.CommandAnswer
 	if err := json.Unmarshal(out, &answer); err != nil {
-		return "", no(lifeloop.TransportError, "session %s: invalid answer: %v", id, err)
+		return "", answer, no(lifeloop.TransportError, "session %s: invalid answer: %v", id, err)
 	}
-	if answer.FailureClass != "" {
-		return "", no(answer.FailureClass, "session %s: %s", id, answer.Error)
+	return id, answer, nil
+}
+
+const tokenFlag = "token-file"
+
+// acceptToken gives the flag for the session's token to a command that changes a
+// session. The token is no argument, which every user of the machine could read.
+func acceptToken(cmd *cobra.Command) {
+	cmd.Flags().String(tokenFlag, "", "`FILE` with the session's token, - for standard input; a process below the harness needs it")
+}
+
+// readToken returns the token that a command was given, or nothing.
+func readToken(cmd *cobra.Command) (string, error) {
+	path, err := cmd.Flags().GetString(tokenFlag)
+	if err != nil || path == "" {
+		return "", nil
 	}
-	return id, nil
+	text, err := readDocument(cmd, []string{path})
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" {
+		return "", usage("--%s %s: it is empty", tokenFlag, path).withHint("lifeloop-wrap session token SESSION prints the token")
+	}
+	return token, nil
 }
 
 // notLive is the error of a command to a session that has no wrapper.
@@ -113,6 +154,7 @@ func controlCmds(g *globals) []*cobra.Command {
 				}{id, name}, "")
 			},
 		}
+		acceptToken(cmd)
 		cmd.Flags().StringVar(&w.Reason, "reason", "", "`TEXT` to record as the reason, one line")
 		return cmd
 	}
@@ -135,9 +177,7 @@ duration does not. It returns when the pause is on the ledger.`),
 			`resume continues a session that pause or a signal stopped. A session that waits
 for its next attempt continues by itself.`),
 		abort,
-		request(supervisor.CommandRenew, "Renew a live session (not supported)",
-			`renew moves a session into a fresh context. This version supports no renewal: the
-answer is always capability_unsupported.`),
+		renewCmd(g),
 	}
 }
 
@@ -164,6 +204,7 @@ func frameCmd(g *globals) *cobra.Command {
 				return err
 			},
 		}
+		acceptToken(c)
 		c.Flags().StringVar(&f.FrameID, "frame-id", "", "`ID` of the frame")
 		return c
 	}

@@ -2,12 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"lifeloop/internal/config"
+	"lifeloop/internal/vt"
 )
 
 func configCmd(g *globals) *cobra.Command {
@@ -33,4 +35,56 @@ func configCmd(g *globals) *cobra.Command {
 		},
 	})
 	return cmd
+}
+
+// warnOf prints on stderr, before a harness has the terminal, that the project's
+// file is not used, and what others can see of the configuration.
+func (g *globals) warnOf(cmd *cobra.Command, cfg config.Config) {
+	w := cmd.ErrOrStderr()
+	if r := cfg.Ignored; r != nil && g.json {
+		_ = printJSON(w, struct {
+			Warning string `json:"warning"`
+			Path    string `json:"path"`
+			Why     string `json:"why"`
+			Hint    string `json:"hint"`
+		}{"project_file_ignored", r.Path, r.Why, g.trustHint(r)})
+	} else if r != nil {
+		fmt.Fprintf(w, "lifeloop-wrap: ignoring %s: %s\nhint: %s\n", vt.Plain(r.Path), vt.Plain(r.Why), g.trustHint(r))
+	}
+	for _, e := range cfg.Exposures() {
+		if g.json {
+			_ = printJSON(w, struct {
+				Warning  string `json:"warning"`
+				Key      string `json:"key"`
+				Variable string `json:"variable"`
+				Hint     string `json:"hint"`
+			}{"variable_in_arguments", e.Key, e.Variable, exposureHint(e)})
+			continue
+		}
+		fmt.Fprintf(w, "lifeloop-wrap: %s\nhint: %s\n", exposureText(e), exposureHint(e))
+	}
+	for _, name := range cfg.ExposedTokens() {
+		if g.json {
+			_ = printJSON(w, struct {
+				Warning string `json:"warning"`
+				Profile string `json:"profile"`
+				Hint    string `json:"hint"`
+			}{"token_in_arguments", name, tokenHint})
+			continue
+		}
+		fmt.Fprintf(w, "lifeloop-wrap: profile %s has the continuation token in the arguments of a program, which all users of this machine can see while it runs\nhint: %s\n", vt.Plain(name), tokenHint)
+	}
+}
+
+const tokenHint = "if the program can read a file, write {token_file} instead of {token} into a profile of your own"
+
+func exposureText(e config.Exposure) string {
+	return fmt.Sprintf("%s has ${env:%s} in its arguments, which all users of this machine can see", e.Key, vt.Plain(e.Variable))
+}
+
+func exposureHint(e config.Exposure) string {
+	if strings.HasPrefix(e.Key, "attempts.profiles") {
+		return "a harness has the variable in its environment"
+	}
+	return fmt.Sprintf("pass it in the environment: inherit: [%s]", vt.Plain(e.Variable))
 }

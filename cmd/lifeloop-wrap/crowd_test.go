@@ -35,15 +35,16 @@ type crowd struct {
 	home    string
 	env     []string
 	wrapper *exec.Cmd
-	printed bytes.Buffer // by the wrapper
+	printed bytes.Buffer // the output of the wrapper
 	ended   chan error
 	folder  store.Folder
 	socket  string
+	key     string // the key of the launch's hooks
 	harness string // id of the harness session
 
 	mu      sync.Mutex     // guards what follows
-	answers map[string]int // by command and answer
-	slowest time.Duration  // of the hooks
+	answers map[string]int // number of answers, by command and answer
+	slowest time.Duration  // the longest duration of a hook call
 }
 
 const (
@@ -83,6 +84,9 @@ func newCrowd(t *testing.T) *crowd {
 	c.harness = *live.HarnessSessionID
 	c.socket, err = c.folder.Socket()
 	require.NoError(t, err)
+	key, err := os.ReadFile(filepath.Join(string(c.folder), "hook-key-1"))
+	require.NoError(t, err)
+	c.key = string(key)
 	return c
 }
 
@@ -116,7 +120,7 @@ func (c *crowd) do(name string, what any) string {
 		c.t.Error(err)
 		return ""
 	}
-	out, err := control.Do(c.socket, name, input, time.Now().Add(patience))
+	out, err := control.Do(c.socket, control.Command{Name: name, Input: input}, time.Now().Add(patience))
 	var a supervisor.CommandAnswer
 	if err == nil {
 		err = json.Unmarshal(out, &a)
@@ -139,7 +143,7 @@ func (c *crowd) do(name string, what any) string {
 func (c *crowd) hook(n int) {
 	input := fmt.Sprintf(`{"hook_event_name":"PostToolUse","session_id":%q,"tool_name":"Bash","tool_use_id":"crowd_%d"}`, c.harness, n)
 	began := time.Now()
-	if err := hook.Call(c.socket, "PostToolUse", []byte(input), &bytes.Buffer{}, began.Add(patience)); err != nil {
+	if err := hook.Call(c.socket, c.key, "PostToolUse", []byte(input), &bytes.Buffer{}, began.Add(patience)); err != nil {
 		c.t.Errorf("a hook is not answered: %v", err)
 	}
 	c.mu.Lock()
@@ -180,7 +184,7 @@ func (c *crowd) client(n int) {
 		for i := range 5 {
 			c.hook(n*10 + i)
 		}
-	case 4: // commands that are refused and, for some, the program itself
+	case 4: // commands that are refused; some clients also run the program itself
 		c.do(supervisor.CommandRenew, supervisor.SessionCommand{})
 		c.do("dance", supervisor.SessionCommand{})
 		if n%20 != 4 {

@@ -63,16 +63,17 @@ func demo(cmd *cobra.Command, dir string, fast bool) error {
 	if err != nil {
 		return err
 	}
+	// The client has time to answer within the hook, on a busy machine too.
 	config := filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(config, []byte("clients:\n  - id: notes\n    command: "+string(client)+"\n    events: [\"*\"]\n"), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte("hook_patience: 4s\nclients:\n  - id: notes\n    command: "+string(client)+"\n    events: [\"*\"]\n"), 0o600); err != nil {
 		return err
 	}
 	name := filepath.Base(program)
 	fmt.Fprintf(out, "$ lifeloop-wrap run --client notes=./notes -- %s      (a scripted stand-in; no model, no network)\n\n", name)
 
 	state := filepath.Join(dir, "state")
-	run := exec.Command(exe, "--config", config, "--state-dir", state, "run", "--", program)
-	run.Dir, run.Stdin, run.Stdout, run.Stderr = dir, os.Stdin, out, os.Stderr
+	run := exec.Command(exe, "--config", config, "--state-dir", state, "run", "--client-drain", "1m", "--", program) // every receipt, on a busy machine too
+	run.Dir, run.Stdin, run.Stdout, run.Stderr = dir, os.Stdin, os.Stdout, os.Stderr
 	run.Env = append(os.Environ(), fakeharness.Environment(fakeharness.DemoStory, dir, fast)...)
 	if err := run.Run(); err != nil {
 		return fmt.Errorf("the wrapped run: %w", err)
@@ -90,7 +91,7 @@ func printDemo(cmd *cobra.Command, st store.Store, id string) error {
 	out := cmd.OutOrStdout()
 	var text strings.Builder
 	events, receipts := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0), tabwriter.NewWriter(&text, 0, 4, 2, ' ', 0)
-	shown := map[string]int{} // by event, and by status of a payload
+	shown := map[string]int{} // number of printed events by name, and of payloads by status
 	number := map[string]int{}
 	all := 0
 	fmt.Fprintf(out, "\n$ lifeloop-wrap events last      (what the client received)\n")

@@ -4,6 +4,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"lifeloop/internal/config"
 	"lifeloop/internal/doctor"
 	"lifeloop/profiles"
 )
@@ -14,7 +15,8 @@ func doctorCmd(g *globals) *cobra.Command {
 		Short: "Find problems with harnesses, sessions and this machine",
 		Long: `doctor examines each harness, its hooks, its sessions of this folder and the
 recorded sessions, then this machine. It names a command for each problem. It
-starts a harness only to ask for its version, and changes nothing.`,
+starts a harness only to ask for its version, and writes nothing but missing
+summaries of sessions.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := g.examine(cmd, args)
@@ -55,6 +57,16 @@ func (g *globals) examine(cmd *cobra.Command, args []string) (*doctor.Report, er
 	}
 	host.RunDir, host.Socket, host.SessionID, host.NewID = "/nonexistent/run", "/nonexistent/door", uuid.Nil.String(), uuid.Nil.String()
 	host.Terminal, host.Real = true, realPath
-	return doctor.Examine(doctor.Config{Version: version, StateDir: cfg.StateDir, Adapters: chosen, Named: len(args) > 0,
-		Host: host, Installed: installation, Settings: hostStore(cfg.StateDir)}), nil
+	host.Key, host.Instructions = "/nonexistent/key", "http://127.0.0.1:1/instructions" // nothing is started
+	var notes []doctor.Finding
+	if r := cfg.Ignored; r != nil {
+		notes = append(notes, doctor.Finding{About: "machine", What: r.Path + " is not used: " + r.Why, Fix: g.trustCommand(r)})
+	}
+	for _, e := range cfg.Exposures() {
+		notes = append(notes, doctor.Finding{About: "machine", What: exposureText(e), Fix: "lifeloop-wrap config show"})
+	}
+	return doctor.Examine(doctor.Config{Notes: notes, Version: version, StateDir: cfg.StateDir, Adapters: chosen, Named: len(args) > 0,
+		Retained: cfg.Retention != (config.Retention{}), Host: host, Installed: func(p profiles.Profile, project bool) (profiles.Installation, error) {
+			return installation(p, project, "")
+		}, Settings: hostStore(cfg.StateDir)}), nil
 }

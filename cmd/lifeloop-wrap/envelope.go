@@ -68,7 +68,7 @@ func echoDocument(cmd *cobra.Command, kind string, doc []byte) error {
 	if again, err = canon.Transform(again); err != nil { // a number that no double can hold
 		return no(lifeloop.InvalidRequest, "the %s is valid but cannot be written as canonical JSON: %v", kind, err)
 	}
-	_, err = cmd.OutOrStdout().Write(append(again, '\n'))
+	_, err = exact(cmd).Write(append(again, '\n'))
 	return err
 }
 

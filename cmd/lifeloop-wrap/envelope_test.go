@@ -35,8 +35,9 @@ func envelope(doc []byte, args ...string) result {
 	return result{code, stdout.String(), stderr.String()}
 }
 
-// For every mutated document, the command and the package agree: the exit code is
-// 0 or 1, as text, as JSON, and when the document is rewritten.
+// For every mutated document, the command and the package agree. The exit code is
+// 0 or 1, the same for output as text, for output as JSON and when the document is
+// rewritten.
 func TestEnvelopeValidatesMutants(t *testing.T) {
 	for _, kind := range lifeloop.Kinds() {
 		t.Run(kind, func(t *testing.T) {

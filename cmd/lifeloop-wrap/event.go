@@ -87,10 +87,12 @@ func invokeClient(cmd *cobra.Command, c config.Client, timeout time.Duration, en
 	if err != nil {
 		return answer, no(lifeloop.InvalidRequest, "%v", err)
 	}
-	cfg := dispatch.Config{ID: c.ID, Command: c.Command, Timeout: timeout, Env: append(os.Environ(), "LIFELOOP_CLIENT_ID="+c.ID)}
+	cfg := dispatch.Config{ID: c.ID, Command: c.Command, Timeout: timeout}
+	own := []string{"LIFELOOP_CLIENT_ID=" + c.ID}
 	if id := envelope.Request.HarnessTaskID; id != nil {
-		cfg.Env = append(cfg.Env, "LIFELOOP_SESSION_ID="+*id)
+		own = append(own, "LIFELOOP_SESSION_ID="+*id)
 	}
+	cfg.Env = c.Of(os.Environ(), own...)
 	if showStderr {
 		dir, err := os.MkdirTemp("", "lifeloop-")
 		if err != nil {

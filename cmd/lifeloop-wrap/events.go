@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lifeloop/internal/store"
+	"lifeloop/internal/vt"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
@@ -26,8 +27,9 @@ type reader struct {
 	from   uint64 // least number of a line to print
 }
 
-func (r *reader) flags(cmd *cobra.Command) {
+func (r *reader) flags(cmd *cobra.Command, from string) {
 	cmd.Flags().BoolVar(&r.follow, "follow", false, "wait for more until the session ends")
+	cmd.Flags().Uint64Var(&r.from, "from", 0, "first sequence number `SEQ` "+from)
 }
 
 // printedTogether is how many lines of existing entries share one sync of the
@@ -107,8 +109,7 @@ func eventsCmd(g *globals) *cobra.Command {
 			return r.print(cmd, args[0], render, as == "hcp" || as == "l0")
 		},
 	}
-	r.flags(cmd)
-	cmd.Flags().Uint64Var(&r.from, "from", 0, "first sequence number `SEQ` to print; with --as hcp and l0, that form's own")
+	r.flags(cmd, "to print; with --as hcp and l0, that form's own")
 	formFlags(cmd, &as, &callbacks)
 	return cmd
 }
@@ -184,7 +185,7 @@ func receiptsCmd(g *globals) *cobra.Command {
 			return r.print(cmd, args[0], receiptLines, false)
 		},
 	}
-	r.flags(cmd)
+	r.flags(cmd, "of the ledger to print")
 	return cmd
 }
 
@@ -217,10 +218,11 @@ func openEvents(path string) (func(kernel.Entry), error) {
 			return nil, refused(lifeloop.InternalError, "open the events file: %v", err)
 		}
 	}
+	out := vt.NewFilter(f)
 	return func(e kernel.Entry) {
 		for _, l := range slices.Concat(eventLines(e), receiptLines(e)) {
 			if text, err := json.Marshal(l.value); err == nil {
-				_, _ = f.Write(append(text, '\n')) // a full disk must not end a session whose ledger still works
+				_, _ = out.Write(append(text, '\n')) // a full disk must not end a session whose ledger still works
 			}
 		}
 	}, nil

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"lifeloop/harness"
+	"lifeloop/internal/vt"
 	"lifeloop/lifeloop"
 )
 
@@ -40,18 +43,26 @@ func (f *failure) withHint(format string, args ...any) *failure {
 	return f
 }
 
-// exitCode is an error that is only an exit code; its cause was reported.
+// exitCode is an error that is only an exit code. Its cause was already reported.
 type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprint("exit ", int(e)) }
+
+// death is the error of a run whose harness died of a signal.
+type death struct {
+	signal syscall.Signal
+	group  bool // a key ended it: the signal was for the whole foreground group
+}
+
+func (d death) Error() string { return "died of " + d.signal.String() }
 
 // refused is a failure of run with exit code 125: the wrapper failed or refused.
 func refused(class lifeloop.FailureClass, format string, args ...any) *failure {
 	return &failure{code: 125, class: class, text: fmt.Sprintf(format, args...)}
 }
 
-// ofRun turns an error from before the run into one of run, unless it is an
-// error of usage.
+// ofRun gives exit code 125 to an error that occurred before the session started.
+// It does not change an error of usage.
 func ofRun(err error) error {
 	if f, ok := errors.AsType[*failure](err); ok && f.code == exitUsage {
 		return err
@@ -64,13 +75,18 @@ func usage(format string, args ...any) *failure {
 	return &failure{code: exitUsage, class: lifeloop.InvalidRequest, text: fmt.Sprintf(format, args...)}
 }
 
-// settle reports the error of a command and returns its exit code.
+// settle reports the error of a command and returns its exit code. After the death
+// of a harness it does not return: this process dies of the same signal.
 func (g *globals) settle(err error, args []string, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
 	if code, ok := errors.AsType[exitCode](err); ok {
 		return int(code)
+	}
+	if d, ok := errors.AsType[death](err); ok {
+		harness.Die(d.signal, d.group)
+		return 128 + int(d.signal)
 	}
 	f, ok := errors.AsType[*failure](err)
 	if !ok {
@@ -99,15 +115,16 @@ func report(w io.Writer, f *failure, asJSON bool) {
 		fmt.Fprintf(w, "%s\n", line)
 		return
 	}
-	fmt.Fprintf(w, "lifeloop-wrap: %s\n", f.text)
+	fmt.Fprintf(w, "lifeloop-wrap: %s\n", vt.Plain(f.text))
 	if f.hint != "" {
-		fmt.Fprintf(w, "hint: %s\n", f.hint)
+		fmt.Fprintf(w, "hint: %s\n", vt.Plain(f.hint))
 	}
 }
 
 // classifyErrors gives exit code 1 and class internal_error to errors without a
-// class that occur while a command runs, such as an output that cannot be
-// written. The remaining ones, for settle, are those of the command line.
+// class that occur while a command runs, such as an output that cannot be written.
+// Other errors without a class are those of the command line, which settle
+// reports.
 func classifyErrors(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -122,7 +139,8 @@ func classifyErrors(cmd *cobra.Command) {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			err := run(cmd, args)
 			_, classified := errors.AsType[*failure](err)
-			if _, code := errors.AsType[exitCode](err); err == nil || classified || code {
+			_, code := errors.AsType[exitCode](err)
+			if _, died := errors.AsType[death](err); err == nil || classified || code || died {
 				return err
 			}
 			return no(lifeloop.InternalError, "%v", err)

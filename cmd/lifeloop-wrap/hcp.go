@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lifeloop/internal/durable"
+	"lifeloop/internal/vt"
 	"lifeloop/lifeloop"
 	"lifeloop/view"
 )
@@ -64,12 +65,12 @@ late event and for each line that is not an envelope.`,
 // A consumption is one run of consume.
 type consumption struct {
 	*view.HCPConsumer
-	file     string // of the state; may be empty
+	file     string // path of the state file; may be empty
 	json     bool
 	out      *bufio.Writer
 	warnings io.Writer
 
-	line    int // of the input
+	line    int // number of the newest input line
 	pending int // events printed since the state was written
 }
 
@@ -238,7 +239,7 @@ func (c *consumption) warn(v any, text string) error {
 	if c.json {
 		return printJSON(c.warnings, v)
 	}
-	_, err := fmt.Fprintf(c.warnings, "lifeloop-wrap: %s\n", text)
+	_, err := fmt.Fprintf(c.warnings, "lifeloop-wrap: %s\n", vt.Plain(text))
 	return err
 }
 

@@ -11,8 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"lifeloop/hosts"
+	"lifeloop/internal/durable"
+	"lifeloop/internal/vt"
 	"lifeloop/lifeloop"
 	"lifeloop/profiles"
+	"lifeloop/vault"
 )
 
 func hostCmd(g *globals) *cobra.Command {
@@ -25,7 +28,7 @@ file that it cannot parse.`,
 	})
 	cmd.AddCommand(
 		g.hostVerb("apply", "Install the hooks", func(h *host) error { return h.edit(h.store.Apply) }),
-		g.hostVerb("remove", "Remove the hooks", func(h *host) error { return h.edit(h.store.Remove) }),
+		g.hostVerb("remove", "Remove the hooks", (*host).remove),
 		g.hostVerb("status", "Show whether the hooks are installed", (*host).status))
 	return cmd
 }
@@ -39,6 +42,7 @@ type host struct {
 	scope   string
 	dry     bool
 	store   *hosts.Store
+	vault   *vault.Vault
 	in      profiles.Installation
 }
 
@@ -54,7 +58,7 @@ func (g *globals) hostVerb(verb, short string, do func(*host) error) *cobra.Comm
 			return hostError(do(h))
 		},
 	}
-	cmd.Flags().StringVar(&h.profile, "profile", "", "`NAME` of an integration profile (default none)")
+	cmd.Flags().StringVar(&h.profile, "profile", "", "`NAME` of a renewal profile that the hooks serve (default none)")
 	cmd.Flags().StringVar(&h.scope, "scope", "user", "settings to change: user or project")
 	cmd.Flags().BoolVar(&h.dry, "dry-run", false, "print the changes and make none")
 	return cmd
@@ -72,18 +76,21 @@ func (h *host) prepare() error {
 		return no(lifeloop.CapabilityUnsupported, "adapter %q has no hooks to install", h.adapter).
 			withHint("lifeloop-wrap run works without them")
 	}
-	if h.profile != "" {
-		return no(lifeloop.CapabilityUnsupported, "no integration profile %q for adapter %q", h.profile, h.adapter).
-			withHint("without --profile, the hooks that every session needs are installed")
-	}
 	cfg, _, err := h.g.load(h.cmd)
 	if err != nil {
 		return err
 	}
-	if h.in, err = installation(profile, h.scope == "project"); err != nil {
+	if err := checkHostProfile(cfg, h.adapter, h.profile); err != nil {
 		return err
 	}
-	h.store = hostStore(cfg.StateDir)
+	if h.in, err = installation(profile, h.scope == "project", h.profile); err != nil {
+		return err
+	}
+	if h.profile != "" && h.in.Whole != "" {
+		return no(lifeloop.CapabilityUnsupported, "no integration profile %q for adapter %q: it has a plugin and no hooks", h.profile, h.adapter).
+			withHint("lifeloop-wrap run --profile %s, for example", h.profile)
+	}
+	h.store, h.vault = hostStore(cfg.StateDir), hostVault(cfg.StateDir)
 	return nil
 }
 
@@ -91,8 +98,8 @@ func (h *host) prepare() error {
 func hostStore(stateDir string) *hosts.Store { return hosts.At(filepath.Join(stateDir, "host")) }
 
 // installation is what to install in the settings of the user, or of the project
-// in the working folder.
-func installation(profile profiles.Profile, project bool) (profiles.Installation, error) {
+// in the working folder, for an integration profile or for none.
+func installation(profile profiles.Profile, project bool, integration string) (profiles.Installation, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return profiles.Installation{}, err
@@ -101,7 +108,7 @@ func installation(profile profiles.Profile, project bool) (profiles.Installation
 	if err != nil {
 		return profiles.Installation{}, err
 	}
-	in, err := profile.Install(project, profiles.Host{Env: os.Environ(), Dir: realPath(dir), Exe: exe, ReadFile: os.ReadFile, Real: realPath})
+	in, err := profile.Install(project, profiles.Host{Env: os.Environ(), Dir: realPath(dir), Exe: exe, ReadFile: readSettings, Real: realPath, Profile: integration})
 	if err != nil {
 		return in, no(lifeloop.InvalidRequest, "%v", err)
 	}
@@ -122,8 +129,15 @@ func surroundings() (profiles.Host, error) {
 	if err != nil {
 		return profiles.Host{}, fmt.Errorf("find the working directory: %w", err)
 	}
-	return profiles.Host{Env: os.Environ(), Dir: dir, Exe: exe, Hook: hookWords(exe), ReadFile: os.ReadFile}, nil
+	return profiles.Host{Env: os.Environ(), Dir: dir, Exe: exe, Hook: hookWords(exe), ReadFile: readSettings}, nil
 }
+
+// mostSettings bounds a harness's settings file, in bytes.
+const mostSettings = 64 << 20
+
+// readSettings reads a file of a harness. The file may come with a checkout, and the
+// wrapper must not wait for it.
+func readSettings(path string) ([]byte, error) { return durable.ReadLinked(path, mostSettings) }
 
 // realPath resolves the symbolic links of a path that exists.
 func realPath(path string) string {
@@ -185,7 +199,7 @@ func (h *host) edit(edit func(profiles.Installation, bool) ([]hosts.Change, erro
 			"dry_run": h.dry, "state": report.State, "changes": list})
 	}
 	if len(changes) == 0 {
-		_, err := fmt.Fprintf(out, "nothing to do: %s is up to date\n", h.in.Path)
+		_, err := fmt.Fprintf(out, "nothing to do: %s is up to date\n", vt.Plain(h.in.Path))
 		return err
 	}
 	for _, c := range changes {
@@ -193,17 +207,26 @@ func (h *host) edit(edit func(profiles.Installation, bool) ([]hosts.Change, erro
 		case h.dry:
 			_, err = fmt.Fprint(out, c.Diff())
 		case c.After == nil:
-			_, err = fmt.Fprintf(out, "removed %s, which was empty\n", c.Path)
+			_, err = fmt.Fprintf(out, "removed %s, which was empty\n", vt.Plain(c.Path))
 		case c.Backup == "":
-			_, err = fmt.Fprintf(out, "created %s\n", c.Path)
+			_, err = fmt.Fprintf(out, "created %s\n", vt.Plain(c.Path))
 		default:
-			_, err = fmt.Fprintf(out, "changed %s; backup: %s\n", c.Path, c.Backup)
+			_, err = fmt.Fprintf(out, "changed %s; backup: %s\n", vt.Plain(c.Path), vt.Plain(c.Backup))
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// remove also removes the continuations that only these hooks would deliver.
+func (h *host) remove() error {
+	err := h.edit(h.store.Remove)
+	if err == nil && !h.dry {
+		err = discardHeld(h.vault, func(b vault.Binding) bool { return b.Adapter == h.adapter })
+	}
+	return err
 }
 
 func (h *host) status() error {

@@ -14,43 +14,67 @@ import (
 
 	"lifeloop/dispatch"
 	"lifeloop/internal/config"
+	"lifeloop/internal/trust"
+	"lifeloop/internal/vt"
 	"lifeloop/kernel"
+	"lifeloop/lifeloop"
 	"lifeloop/profiles"
 	"lifeloop/supervisor"
+	"lifeloop/telemetry"
 )
 
 // A hook that `host apply` installed runs without a wrapper: one call observes,
 // dispatches and answers. "Negotiation happens inside the existing synchronous
 // command invocation." It stores nothing and claims nothing durable.
 //
-// It fails open: after any error its answer is empty and it exits 0. A required
-// capability that one call cannot give is one sentence on stderr, which the
-// harnesses do not show. Below a wrapper,
-// which injects its own hooks, it does nothing.
+// It fails open: after any error its answer is empty and it exits 0. If one call
+// cannot give a required capability, the hook prints one sentence on stderr, which
+// the harnesses do not show. Below a wrapper, which injects its own hooks, it does
+// nothing.
 
-// hostHookTime is the time limit of installed hooks, less that of a start.
-const hostHookTime = 4500 * time.Millisecond
+// hostHookTime is the time limit of installed hooks, less the time that the
+// process takes to start.
+const (
+	hostHookTime        = 4500 * time.Millisecond
+	hostHookRenewalTime = hostHookTime + 30*time.Second // with the programs of a profile
+)
 
-// isHostHook finds `--host ADAPTER EVENT` among the arguments of hook.
-func isHostHook(args []string) (adapter, event string, ok bool) {
-	if len(args) != 3 || args[0] != "--host" {
-		return "", "", false
+// limit is the time limit of the call.
+func (h hostCall) limit() time.Duration {
+	if h.profile != "" {
+		return hostHookRenewalTime
 	}
-	return args[1], args[2], true
+	return hostHookTime
 }
 
-func hostHook(adapter, event string, stdin io.Reader, stdout *os.File, stderr io.Writer) int {
-	deadline := time.Now().Add(hostHookTime)
-	// Always read: a harness may not expect that its hook closes the pipe.
+// A hostCall is one call of an installed hook.
+type hostCall struct{ adapter, profile, event string }
+
+// isHostHook finds `--host ADAPTER [--profile NAME] EVENT` among the arguments of
+// hook.
+func isHostHook(args []string) (h hostCall, ok bool) {
+	switch {
+	case len(args) == 3 && args[0] == "--host":
+		return hostCall{adapter: args[1], event: args[2]}, true
+	case len(args) == 5 && args[0] == "--host" && args[2] == "--profile":
+		return hostCall{adapter: args[1], profile: args[3], event: args[4]}, true
+	}
+	return h, false
+}
+
+func hostHook(h hostCall, stdin io.Reader, stdout *os.File, stderr io.Writer) int {
+	deadline := time.Now().Add(h.limit())
+	// Read stdin in every case: a harness may not expect that its hook closes the
+	// pipe.
 	input, err := readInTime(stdin, deadline)
 	if err != nil || os.Getenv("LIFELOOP_SOCKET") != "" {
 		return 0
 	}
-	profile, manifest, ok := adapterOf(adapter)
+	profile, manifest, ok := adapterOf(h.adapter)
 	if !ok || profile.Hooks == nil {
 		return 0
 	}
-	call, err := profile.DecodeHook(event, input)
+	call, err := profile.DecodeHook(h.event, input)
 	if err != nil {
 		return 0
 	}
@@ -58,25 +82,47 @@ func hostHook(adapter, event string, stdin io.Reader, stdout *os.File, stderr io
 	if err != nil {
 		return 0
 	}
-	cfg, _, err := config.Load(config.Options{Getenv: os.Getenv, WorkDir: dir, ReadFile: os.ReadFile})
-	if err != nil || len(cfg.Clients) == 0 {
+	cfg, _, err := config.Load(config.Options{Getenv: os.Getenv, WorkDir: dir, ReadFile: trust.ReadFile,
+		Project: func(stateDir string) trust.File { return loadProject(dir, stateDir) }})
+	if err != nil || len(cfg.Clients) == 0 && h.profile == "" {
 		return 0
 	}
+	result, err := h.serve(cfg, profile, manifest, dir, call, deadline, stdout, stderr)
+	switch {
+	case err != nil:
+		fmt.Fprintf(stderr, "lifeloop-wrap: %s\n", vt.Plain(err.Error()))
+	case result.Failure != "":
+		fmt.Fprintf(stderr, "lifeloop-wrap: %s in a single hook call (%s)\n", vt.Plain(result.Why), result.Failure)
+	}
+	return 0
+}
+
+// serve makes the one call and writes its answer.
+func (h hostCall) serve(cfg config.Config, profile profiles.Profile, manifest lifeloop.Manifest, dir string, call telemetry.HookCall, deadline time.Time,
+	stdout *os.File, stderr io.Writer) (none kernel.Result, err error) {
 	id := uuid.NewString()
-	k := kernel.New(kernel.Config{
+	around := func(string) dispatch.Config { return dispatch.Config{Env: []string{"LIFELOOP_SESSION_ID=" + id}} }
+	// A persistent client starts with its first call and ends with this hook.
+	clients, err := newClientPrograms(cfg.Clients, around)
+	if err != nil {
+		return none, err
+	}
+	defer clients.close()
+	kc := kernel.Config{
 		Session: id, OneHook: true, Wants: wants(cfg.Requires), Clients: kernelClients(cfg.Clients),
 		Setup:       kernel.Setup{Manifest: manifest, Synth: synthConfig(cfg, profiles.Profile{}, profiles.Launch{})},
 		Limits:      kernel.Limits{ClientPatience: cmp.Or(cfg.HookPatience, -1)},
 		ClientDrain: time.Until(deadline), NewID: func(prefix string) string { return prefix + uuid.NewString() },
-	})
-	// A persistent client starts with its first call and ends with this hook.
-	clients, err := newClientPrograms(cfg.Clients, func(client string) dispatch.Config {
-		return dispatch.Config{Env: append(os.Environ(), "LIFELOOP_SESSION_ID="+id, "LIFELOOP_CLIENT_ID="+client)}
-	})
-	if err != nil {
-		return 0
 	}
-	defer clients.close()
+	if h.profile != "" {
+		kc.Limits.ClientPatience = time.Until(deadline)
+		r, err := newHostRenewal(h, cfg, manifest, dir, around, stderr)
+		if err != nil {
+			return none, err
+		}
+		kc.Clients = r.join(kc.Clients, clients)
+	}
+	k := kernel.New(kc)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	result, _ := supervisor.OneHook(ctx, k, supervisor.Ports{Clients: clients}, call, deadline, profile.Answer, func(answer []byte) bool {
@@ -87,10 +133,7 @@ func hostHook(adapter, event string, stdin io.Reader, stdout *os.File, stderr io
 		n, err := stdout.Write(answer)
 		return err == nil && n == len(answer)
 	}) // fails open
-	if result.Failure != "" {
-		fmt.Fprintf(stderr, "lifeloop-wrap: %s in a single hook call (%s)\n", result.Why, result.Failure)
-	}
-	return 0
+	return result, nil
 }
 
 // readInTime is readBounded with a deadline: a harness may keep the other end

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lifeloop/internal/vt"
 	"lifeloop/lifeloop"
 )
 
@@ -90,6 +91,6 @@ func invalid(kind string, err error) *failure {
 // warn prints what is valid but may be a mistake.
 func warn(w io.Writer, ignored []lifeloop.Problem) {
 	for _, p := range ignored {
-		fmt.Fprintf(w, "warning: %s: %s\n", p.Path, p.Message)
+		fmt.Fprintf(w, "warning: %s: %s\n", vt.Plain(p.Path), vt.Plain(p.Message))
 	}
 }

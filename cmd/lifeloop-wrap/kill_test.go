@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -37,8 +38,9 @@ import (
 
 var kills = flag.Int("kills", 10, "number of points of the kill matrix to test, spread evenly; 0 for all (make chaos)")
 
-// killAt in the environment names the process to kill, how, and at which append.
-// torn3 writes three whole facts of it and a part of the fourth.
+// killAt names an environment variable, which says which process to kill, how, and
+// at which append, by its number or as "last" for the one that ends the session.
+// torn3 writes three whole facts of that append and a part of the fourth.
 const killAt = "LIFELOOP_TEST_KILL"
 
 // A killer is a ledger that kills a process at one of its appends.
@@ -47,7 +49,8 @@ type killer struct {
 	dir         string
 	who, how    string
 	at, appends int
-	harness     int // the newest harness
+	last        bool // at is the append that ends the session
+	harness     int  // the newest harness
 }
 
 // newKiller reads killAt; it returns nil if that is not set.
@@ -59,12 +62,15 @@ func newKiller() func(dir string, l supervisor.Ledger) supervisor.Ledger {
 	os.Unsetenv(killAt) // the harness and the hooks must not inherit it
 	at, _ := strconv.Atoi(words[2])
 	return func(dir string, l supervisor.Ledger) supervisor.Ledger {
-		return &killer{Ledger: l, dir: dir, who: words[0], how: words[1], at: at}
+		return &killer{Ledger: l, dir: dir, who: words[0], how: words[1], at: at, last: words[2] == "last"}
 	}
 }
 
 func (k *killer) Append(records []ledger.Record, sync bool) ([]ledger.Entry, error) {
 	k.appends++
+	if k.last && slices.ContainsFunc(records, isFinal) {
+		k.at = k.appends
+	}
 	if k.appends == k.at && k.how == "before" {
 		k.kill()
 	}
@@ -95,12 +101,18 @@ func (k *killer) Append(records []ledger.Record, sync bool) ([]ledger.Entry, err
 	return entries, err
 }
 
+// isFinal reports whether a record is the last of its session.
+func isFinal(r ledger.Record) bool {
+	var f kernel.SessionMoved
+	return r.Kind == kernel.Kind(f) && json.Unmarshal(r.Body, &f) == nil && f.To.Terminal()
+}
+
 // kill kills the chosen process, if it runs.
 func (k *killer) kill() {
 	switch k.who {
 	case "wrapper":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {} // it arrives at once
+		select {} // SIGKILL arrives at once
 	case "harness":
 		if k.harness > 0 {
 			k.note(syscall.Kill(k.harness, syscall.SIGKILL) == nil)
@@ -241,6 +253,7 @@ func (m *matrix) entries() (all []kernel.Entry) {
 // holds checks the promises about a whole session.
 func (m *matrix) holds() {
 	t := m.t
+	summariesAgree(m.t, m.state)
 	report, err := ledger.Verify(m.sessionDir())
 	require.NoError(t, err)
 	entries := m.entries()
@@ -293,7 +306,7 @@ func (m *matrix) holds() {
 		case kernel.HarnessSessionOpened:
 			numbers[f.Scope] = f.Scope
 			if f.Scope > 1 && id == "" {
-				numbers[f.Scope] = numbers[f.Scope-1] // scopes without an id count as one
+				numbers[f.Scope] = numbers[f.Scope-1] // consecutive scopes without an id share one sequence
 			}
 			id = f.ID
 			named(f.Scope, f.ID)
@@ -359,6 +372,7 @@ func TestKillMatrix(t *testing.T) {
 	require.Equal(t, 3, launched)
 
 	var points []string
+	last := []string{"wrapper before last", "wrapper after last", "wrapper torn last", "disk full last"}
 	for at := 1; at <= len(batches); at++ {
 		for _, how := range []string{"before", "after", "torn"} {
 			points = append(points, fmt.Sprintf("wrapper %s %d", how, at))
@@ -376,19 +390,24 @@ func TestKillMatrix(t *testing.T) {
 		}
 		points = some
 	}
-	began, died := time.Now(), 0
-	for _, point := range points {
-		t.Run(strings.ReplaceAll(point, " ", "-"), func(t *testing.T) {
-			m := newMatrix(t, bin)
-			m.live(point)
-			if m.there() {
-				m.holds()
-			}
-			if _, err := os.Stat(filepath.Join(m.sessionDir(), "killed")); err == nil || strings.HasPrefix(point, "wrapper") {
-				died++
-			}
-		})
-	}
-	t.Logf("%d of %d points of the kill matrix in %v; at %d of them a process was killed", len(points), all, time.Since(began).Round(time.Second), died)
-	require.Positive(t, died)
+	points, all = append(last, points...), all+len(last)
+	began := time.Now()
+	var died atomic.Int64
+	t.Run("points", func(t *testing.T) {
+		for _, point := range points {
+			t.Run(strings.ReplaceAll(point, " ", "-"), func(t *testing.T) {
+				t.Parallel()
+				m := newMatrix(t, bin)
+				m.live(point)
+				if m.there() {
+					m.holds()
+				}
+				if _, err := os.Stat(filepath.Join(m.sessionDir(), "killed")); err == nil || strings.HasPrefix(point, "wrapper") {
+					died.Add(1)
+				}
+			})
+		}
+	})
+	t.Logf("%d of %d points of the kill matrix in %v; at %d of them a process was killed", len(points), all, time.Since(began).Round(time.Second), died.Load())
+	require.Positive(t, died.Load())
 }

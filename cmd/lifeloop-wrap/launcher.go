@@ -1,6 +1,9 @@
 package main
 
 import (
+	"cmp"
+	"crypto/rand"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,26 +14,32 @@ import (
 
 	"lifeloop/attempt"
 	"lifeloop/harness"
+	"lifeloop/instructions"
 	"lifeloop/internal/config"
+	"lifeloop/internal/overlay"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/profiles"
+	"lifeloop/renewal/profile"
 	"lifeloop/supervisor"
 	"lifeloop/synth"
 )
 
 // A launcher prepares the launches of one session, one after another.
 type launcher struct {
-	session       *session
-	terminal      *harness.Terminal
-	ways          []way // by profile
-	policy        attempt.Policy
-	activity      []profiles.Source
-	noHooks, otlp bool
-	force         bool // accept a timeout even if silence cannot be distinguished from waiting
+	session  *session
+	terminal *harness.Terminal
+	ways     []way // the ways to launch, indexed by profile
+	policy   attempt.Policy
+	profiles []profile.Profile // the active ones, by which the session may be renewed
+	activity []profiles.Source
+	hooks    profiles.Injection
+	otlp     bool
+	force    bool // accept a timeout even if silence cannot be distinguished from waiting
 
 	first   *supervisor.Plan // prepared before the kernel existed
 	exports *supervisor.Exports
+	asking  *instructions.Server
 	newest  way
 }
 
@@ -73,6 +82,9 @@ func (l *launcher) close() {
 	if l.exports != nil {
 		l.exports.Close()
 	}
+	if l.asking != nil {
+		l.asking.Close()
+	}
 }
 
 func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
@@ -87,12 +99,26 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		}
 		l.exports, endpoint = exports, exports.Endpoint()
 	}
+	l.listen(w)
 	launch, err := l.ask(w, e, endpoint)
 	if err != nil {
 		return supervisor.Plan{}, err
 	}
+	key := ""
+	if launch.Hooks || launch.Plugin {
+		// Each launch has a key of its own, so a process left from an earlier launch has
+		// no valid key.
+		key = rand.Text()
+		launch.Files = append(launch.Files, profiles.File{Path: l.keyFile(e), Data: []byte(key)})
+	}
+	if launch.Overlay.Root != "" {
+		l.session.giveBack() // the overlay of an earlier launch, whose processes have ended
+		if err := overlay.Make(launch.Overlay, l.session.folder.Overlay()); err != nil {
+			return supervisor.Plan{}, refused(lifeloop.InternalError, "prepare %s: %v", w.profile.Adapter, err)
+		}
+	}
 	for _, f := range launch.Files {
-		if err := os.WriteFile(f.Path, f.Data, 0o600); err != nil {
+		if err := writeFile(f.Path, f.Data); err != nil {
 			return supervisor.Plan{}, refused(lifeloop.InternalError, "prepare %s: %v", w.profile.Adapter, err)
 		}
 	}
@@ -102,7 +128,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		}
 	}
 	h := &supervisor.Harness{Terminal: l.terminal, Log: l.session.log,
-		Spec: harness.Spec{Argv: launch.Argv, Env: launch.Env, OSC: launch.OSC, Text: l.policy.Reads(), SameInput: l.policy.Relaunches()}}
+		Spec: harness.Spec{Argv: launch.Argv, Env: launch.Env, OSC: launch.OSC, Text: l.policy.Reads(), SameInput: l.relaunches()}}
 	if launch.OSCDecoder != nil {
 		h.OSC = launch.OSCDecoder()
 	}
@@ -116,8 +142,45 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		}
 		return h.Start(post, settle)
 	}
-	return supervisor.Plan{Setup: l.setup(w, launch), Start: start, Sources: sources, Answer: w.profile.Answer,
-		DecodeHook: w.profile.DecodeHook}, nil
+	containment := ""
+	if l.terminal.Cgroup() != nil {
+		containment = "cgroup"
+	}
+	plan := supervisor.Plan{Setup: l.setup(w, launch), Start: start, Containment: containment, Sources: sources, Key: key, Answer: w.profile.Answer,
+		DecodeHook: w.profile.DecodeHook}
+	if launch.Requests != nil {
+		plan.Requests = launch.Requests()
+	}
+	if launch.Requests != nil && launch.Hooks {
+		plan.Asking = l.asking
+	}
+	return plan, nil
+}
+
+// listen opens the port for a harness that reads instructions. Without it, the
+// launch records what it lacks.
+func (l *launcher) listen(w way) {
+	if l.asking != nil {
+		l.asking.Close()
+		l.asking = nil
+	}
+	if !w.profile.Asks || l.hooks == profiles.Never {
+		return
+	}
+	server, err := instructions.Listen()
+	if err != nil {
+		l.session.log.Warn().Err(err).Msg("open the port for instructions")
+		return
+	}
+	l.asking = server
+}
+
+// relaunches reports whether one launch may follow another.
+func (l *launcher) relaunches() bool { return l.policy.Relaunches() || len(l.profiles) > 0 }
+
+// keyFile is where the hooks of a launch find their key.
+func (l *launcher) keyFile(e kernel.Launch) string {
+	return filepath.Join(string(l.session.folder), fmt.Sprintf("hook-key-%d", e.Number))
 }
 
 // ask asks the profile how to launch. It changes nothing.
@@ -128,8 +191,14 @@ func (l *launcher) ask(w way, e kernel.Launch, otlp string) (profiles.Launch, er
 	}
 	s := l.session
 	host.RunDir, host.Socket, host.SessionID, host.NewID = string(s.folder), s.door.Path(), s.id, uuid.NewString()
-	host.Terminal, host.NoHooks = l.terminal.Pty(), l.noHooks
-	host.OTLP, host.Number, host.Resume = otlp, e.Number, e.Resume
+	host.Key = l.keyFile(e)
+	host.Hook = append(host.Hook, "--key="+host.Key)
+	if l.asking != nil {
+		host.Instructions = l.asking.URL()
+	}
+	host.Terminal, host.Hooks, host.Guarded = l.terminal.Pty(), l.hooks, guarded
+	host.Needs = needsHooks(s.cfg, w.profile.Adapter)
+	host.OTLP, host.Number, host.Resume, host.Fresh = otlp, e.Number, e.Resume, e.Fresh
 	launch, err := w.profile.Prepare(w.argv, host)
 	if err != nil {
 		return launch, refused(lifeloop.AdapterUnavailable, "prepare %s: %v", w.profile.Adapter, err)
@@ -137,7 +206,8 @@ func (l *launcher) ask(w way, e kernel.Launch, otlp string) (profiles.Launch, er
 	return launch, nil
 }
 
-// sources are what is read during a launch. Older records are ignored.
+// sources are the sources to read during a launch. Records older than the launch
+// are ignored.
 func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, error) {
 	files, err := supervisor.NewFiles(supervisor.Files{Fixed: slices.Concat(launch.Sources, l.activity), Named: w.profile.Transcript,
 		Since: time.Now().Truncate(time.Millisecond), Log: l.session.log})
@@ -152,12 +222,16 @@ func (l *launcher) sources(w way, launch profiles.Launch) (supervisor.Sources, e
 
 // setup describes a launch to the kernel.
 func (l *launcher) setup(w way, launch profiles.Launch) kernel.Setup {
-	s := kernel.Setup{Manifest: w.manifest, Hooks: launch.Hooks, HarnessSession: launch.SessionID, Cause: launch.Cause,
-		NoTelemetry: launch.Plain || !launch.Hooks && len(launch.Sources) == 0 && launch.OSCDecoder == nil, Synth: synthConfig(l.session.cfg, w.profile, launch),
-		Tested: w.profile.Tested, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Interactive: l.terminal.Pty()}
-	s.HookAtPrompt, s.Rests = launch.HookAtPrompt, profiles.RestsOf(w.profile.Adapter).Reading(w.profile.Reads(launch)...)
-	if launch.Hooks && w.profile.Transcript.Decoder != nil {
-		s.Expected = []string{w.profile.Transcript.Name} // a hook names it
+	_, renews := w.profile.Fresh(w.argv, l.terminal.Pty())
+	s := kernel.Setup{Manifest: w.manifest, Injected: kernel.Injected{Hooks: launch.Hooks, HookAtPrompt: launch.HookAtPrompt}, HarnessSession: launch.SessionID, Cause: launch.Cause,
+		NoTelemetry: launch.Plain || !launch.Hooks && !launch.Plugin && len(launch.Sources) == 0 && launch.OSCDecoder == nil, Synth: synthConfig(l.session.cfg, w.profile, launch),
+		Tested: w.profile.Tested, Quit: w.profile.Quit, Ends: ends(l.session.cfg.Attempts, w.profile, launch), Resumes: launch.Resumes, Renews: renews, Interactive: l.terminal.Pty()}
+	if launch.Hooks && launch.HooksShow {
+		s.HooksFor = cmp.Or(needsHooks(l.session.cfg, w.profile.Adapter), "the user asked for them")
+	}
+	s.Rests = profiles.RestsOf(w.profile.Adapter).Reading(w.profile.Reads(launch)...)
+	if launch.Hooks && w.profile.NamesTranscript() {
+		s.Expected = []string{w.profile.Transcript.Name} // a hook names the transcript
 	}
 	if launch.Statusline {
 		s.Expected = append(s.Expected, "statusline")

@@ -20,6 +20,9 @@ func ledgerCmd(g *globals) *cobra.Command {
 
 func (g *globals) verifyLedger(cmd *cobra.Command, st store.Store, id string) error {
 	r, err := ledger.Verify(string(st.Folder(id)))
+	if other := st.Folder(id).Check(); other != nil {
+		return damaged(id, other)
+	}
 	if err != nil {
 		return no(lifeloop.StateConflict, "session %s: %v", id, err).
 			withHint("entries before that place are valid; it cannot be repaired, and nothing more can be appended")

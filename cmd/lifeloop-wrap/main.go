@@ -16,6 +16,7 @@ import (
 	"lifeloop/harness"
 	"lifeloop/internal/fakeharness"
 	"lifeloop/internal/hook"
+	_ "lifeloop/internal/minimum" // before anything opens a file
 )
 
 func main() {
@@ -26,8 +27,8 @@ func main() {
 		case "guard":
 			os.Exit(harness.GuardMain())
 		case "hook":
-			if adapter, event, ok := isHostHook(os.Args[2:]); ok {
-				os.Exit(hostHook(adapter, event, os.Stdin, os.Stdout, os.Stderr))
+			if h, ok := isHostHook(os.Args[2:]); ok {
+				os.Exit(hostHook(h, os.Stdin, os.Stdout, os.Stderr))
 			}
 			os.Exit(hook.Main(os.Args[2:]))
 		case demoClient:

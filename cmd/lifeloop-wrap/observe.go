@@ -21,6 +21,7 @@ import (
 	"lifeloop/internal/config"
 	"lifeloop/internal/nearest"
 	"lifeloop/internal/store"
+	"lifeloop/internal/vt"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
@@ -73,6 +74,7 @@ so the same files give the same lines.`,
 				return err
 			}
 			o.cfg.StateDir = cmp.Or(stateDir, o.cfg.StateDir)
+			g.warnOf(cmd, o.cfg)
 			if len(paths) == 0 {
 				err = o.find()
 			} else {
@@ -110,12 +112,12 @@ type observer struct {
 	sources  []profiles.Source
 	session  string // id of the harness session, if only one is wanted
 	out      io.Writer
-	notes    io.Writer // for the user
-	found    bool      // a session was found
-	status   view.Status
-	id       string       // of the session of this observer
-	folder   store.Folder // of its files; empty without --ledger
-	ledger   *ledger.Log  // nil without --ledger
+	notes    io.Writer     // receives notes for the user
+	found    bool          // a session was found
+	facts    store.Session // the fold of what was observed
+	id       string        // the id of this observer's own session
+	folder   store.Folder  // the folder of the session's files; empty without --ledger
+	ledger   *ledger.Log   // nil without --ledger
 }
 
 func newObserver(f observeFlags) (*observer, error) {
@@ -213,8 +215,8 @@ func holdsHookCalls(path string) bool {
 func (o *observer) listener(w io.Writer) supervisor.Listener {
 	return func(entries []kernel.Entry) error {
 		for _, e := range entries {
-			if o.flags.usage {
-				o.status.Apply(e)
+			if o.flags.usage || o.ledger != nil {
+				o.facts.Apply(e)
 			}
 			o.note(e.Fact)
 			if r, ok := view.Event(e.Fact); ok {
@@ -233,9 +235,9 @@ func (o *observer) note(f kernel.Fact) {
 	case kernel.HarnessSessionOpened:
 		o.found = true
 	case kernel.BindRefused:
-		fmt.Fprintf(o.notes, "lifeloop-wrap: skipping session %s: %s\n", f.ID, f.Reason)
+		fmt.Fprintf(o.notes, "lifeloop-wrap: skipping session %s: %s\n", vt.Plain(f.ID), vt.Plain(f.Reason))
 	case kernel.SourceTroubled:
-		fmt.Fprintf(o.notes, "lifeloop-wrap: the %s: %s\n", f.Source, troubleText(f.What))
+		fmt.Fprintf(o.notes, "lifeloop-wrap: the %s: %s\n", vt.Plain(f.Source), vt.Plain(troubleText(f.What)))
 	}
 }
 
@@ -277,5 +279,5 @@ func (o *observer) printUsage(w io.Writer) error {
 	if !o.flags.usage {
 		return nil
 	}
-	return printJSON(w, map[string]any{"usage": o.status.Usage, "turns": o.status.Turns, "unknown_records": o.status.UnknownRecords})
+	return printJSON(w, map[string]any{"usage": o.facts.Usage, "turns": o.facts.Turns, "turns_other": o.facts.TurnsOther, "unknown_records": o.facts.UnknownRecords})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"lifeloop/internal/vt"
 	"lifeloop/lifeloop"
 	"lifeloop/profiles"
 	"lifeloop/supervisor"
@@ -57,7 +58,7 @@ func (o *observer) find() error {
 	chosen := fit[0]
 	o.sources, o.session = []profiles.Source{chosen.Source}, chosen.Session
 	if len(fit) > 1 {
-		fmt.Fprintf(o.notes, "lifeloop-wrap: observing session %s, the newest of %d in %s; --session chooses another\n", chosen.Session, len(fit), dir)
+		fmt.Fprintf(o.notes, "lifeloop-wrap: observing session %s, the newest of %d in %s; --session chooses another\n", vt.Plain(chosen.Session), len(fit), vt.Plain(dir))
 	}
 	return nil
 }

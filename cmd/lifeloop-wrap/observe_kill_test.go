@@ -54,10 +54,10 @@ func transcript(turns int) (lines []string) {
 type observed struct {
 	events   []string // without ids and times of our own
 	usage    synth.Usage
-	receipts map[string]int // by client and event id
+	receipts map[string]int // number of receipts, by client and event id
 }
 
-// observer runs an observer of t.jsonl in a matrix, and returns its session.
+// observer returns the command that runs an observer of t.jsonl in a matrix.
 func (m *matrix) observer(kill string, args ...string) *exec.Cmd {
 	cmd := exec.Command("lifeloop-wrap", append([]string{"--config", "c.yaml", "observe"}, args...)...)
 	cmd.Dir, cmd.Env = m.dir, append(m.env, killAt+"="+kill)
@@ -76,7 +76,8 @@ func (a *announced) Write(b []byte) (int, error) {
 	return os.Stderr.Write(b)
 }
 
-// only is the folder of the one session of a matrix; false if there is none.
+// only returns the folder of the one session of a matrix, or false if there is
+// none.
 func (m *matrix) only() (store.Folder, bool) {
 	found, err := filepath.Glob(filepath.Join(m.state, "sessions", "*", "ledger-000001.jsonl"))
 	require.NoError(m.t, err)
@@ -118,6 +119,14 @@ func (m *matrix) recorded() (o observed) {
 	return o
 }
 
+// same checks that an observation recorded the same as one without a kill, and
+// that its client was called once for each event.
+func (m *matrix) same(want, got observed) {
+	require.Equal(m.t, want.events, got.events)
+	require.Equal(m.t, want.usage, got.usage)
+	m.asked()
+}
+
 // until starts an observer and returns when its session has an event for the n-th
 // time.
 func (m *matrix) until(cmd *exec.Cmd, event lifeloop.Event, n int) {
@@ -141,6 +150,14 @@ func (m *matrix) until(cmd *exec.Cmd, event lifeloop.Event, n int) {
 
 const observedTurns = 4
 
+// fakeClients builds the client programs once for all observers of a test.
+func fakeClients(t *testing.T) (bin string) {
+	bin = t.TempDir()
+	_, err := fakeclienttest.Build(bin)
+	require.NoError(t, err)
+	return bin
+}
+
 func newObserved(t *testing.T, bin string, lines []string) *matrix {
 	m := newMatrix(t, bin)
 	config := `clients: [{id: once, command: [fakeclient, --client-id, once, --log, asked-once, --payload, "kind=note,placement=pre_prompt_frame,body=remember"]}]`
@@ -160,10 +177,7 @@ func (m *matrix) grow(lines []string) {
 
 // TestObserverIsKilled kills an observer with --once.
 func TestObserverIsKilled(t *testing.T) {
-	bin := t.TempDir()
-	_, err := fakeclienttest.Build(bin)
-	require.NoError(t, err)
-	lines := transcript(observedTurns)
+	bin, lines := fakeClients(t), transcript(observedTurns)
 	once := []string{"--adapter", "claude", "--once", "--ledger", "t.jsonl"}
 	calm := newObserved(t, bin, lines)
 	require.NoError(t, calm.observer("", once...).Run())
@@ -177,20 +191,14 @@ func TestObserverIsKilled(t *testing.T) {
 			m := newObserved(t, bin, lines)
 			require.Error(t, m.observer(kill, once...).Run(), "it was killed")
 			require.NoError(t, m.observer("", "--resume", "last").Run())
-			got := m.recorded()
-			require.Equal(t, want.events, got.events)
-			require.Equal(t, want.usage, got.usage)
-			m.asked()
+			m.same(want, m.recorded())
 		})
 	}
 }
 
 // TestFollowerIsKilled kills an observer that follows a growing file.
 func TestFollowerIsKilled(t *testing.T) {
-	bin := t.TempDir()
-	_, err := fakeclienttest.Build(bin)
-	require.NoError(t, err)
-	lines := transcript(observedTurns)
+	bin, lines := fakeClients(t), transcript(observedTurns)
 	follow := []string{"--adapter", "claude", "--from-start", "--ledger", "t.jsonl"}
 	finish := func(m *matrix, cmd *exec.Cmd) observed {
 		m.until(cmd, lifeloop.FrameEnded, observedTurns)
@@ -207,10 +215,7 @@ func TestFollowerIsKilled(t *testing.T) {
 			kill := fmt.Sprintf("wrapper %s %d", []string{"after", "torn1", "torn2", "before", "torn", "torn3", "torn1"}[i], 4+i)
 			require.Error(t, m.observer(kill, follow...).Run(), "it was killed")
 			m.grow(lines[cut:])
-			got := finish(m, m.observer("", "--resume", "last"))
-			require.Equal(t, want.events, got.events)
-			require.Equal(t, want.usage, got.usage)
-			m.asked()
+			m.same(want, finish(m, m.observer("", "--resume", "last")))
 		})
 	}
 }
@@ -218,10 +223,7 @@ func TestFollowerIsKilled(t *testing.T) {
 // TestReplacedWhileItWasNotObserved reports that records may be missing, and
 // observes no turn twice.
 func TestReplacedWhileItWasNotObserved(t *testing.T) {
-	bin := t.TempDir()
-	_, err := fakeclienttest.Build(bin)
-	require.NoError(t, err)
-	lines := transcript(observedTurns)
+	bin, lines := fakeClients(t), transcript(observedTurns)
 	m := newObserved(t, bin, lines[:8])
 	require.Error(t, m.observer("wrapper before 12", "--adapter", "claude", "--once", "--ledger", "t.jsonl").Run())
 	path := filepath.Join(m.dir, "t.jsonl")

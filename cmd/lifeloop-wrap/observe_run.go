@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -40,7 +39,11 @@ func (o *observer) observe(cmd *cobra.Command) error {
 		return err
 	}
 	if o.ledger != nil {
-		defer o.ledger.Close() // each append has reported its error
+		defer func() {
+			_ = o.ledger.Close() // each append has reported its error
+			o.facts.Conclude(o.id, o.folder)
+			retain(o.cfg, o.id, o.notes)
+		}()
 	}
 	clients, err := o.clients()
 	if err != nil {
@@ -48,8 +51,8 @@ func (o *observer) observe(cmd *cobra.Command) error {
 	}
 	defer clients.close()
 	signals := make(chan os.Signal, 2)
-	if !o.flags.once || len(clients) > 0 { // clients need an end in order
-		signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	if !o.flags.once || len(clients) > 0 { // with clients, a signal must end the observation in order
+		harness.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	}
 	ports := supervisor.Ports{Clients: clients, Signals: signals}
 	if o.ledger != nil {
@@ -85,7 +88,7 @@ func (o *observer) openLedger(cmd *cobra.Command) (past []kernel.Entry, err erro
 		return o.reopen()
 	}
 	o.folder = store.Open(o.cfg.StateDir).Folder(o.id)
-	if o.ledger, err = ledger.Create(string(o.folder), ledger.Options{}); err != nil {
+	if o.ledger, err = createLedger(o.folder); err != nil {
 		return nil, no(lifeloop.InternalError, "create a ledger in %s: %v", o.folder, err).withHint("--state-dir chooses another folder")
 	}
 	var sources []string
@@ -105,7 +108,9 @@ func (o *observer) openLedger(cmd *cobra.Command) (past []kernel.Entry, err erro
 // reopen opens the ledger of an observation that was killed.
 func (o *observer) reopen() (past []kernel.Entry, err error) {
 	o.folder = store.Open(o.cfg.StateDir).Folder(o.id)
-	o.ledger, _, err = ledger.Open(string(o.folder), ledger.Options{})
+	if err = o.folder.Secure(); err == nil {
+		o.ledger, _, err = ledger.Open(string(o.folder), ledger.Options{})
+	}
 	if _, locked := errors.AsType[*durable.LockedError](err); locked {
 		return nil, no(lifeloop.StateConflict, "session %s is live", o.id)
 	}
@@ -123,10 +128,11 @@ func (o *observer) reopen() (past []kernel.Entry, err error) {
 	return past, nil
 }
 
-// recall counts what a killed observation observed toward --usage.
+// recall adds the model calls of a killed observation to the sum that --usage
+// prints.
 func (o *observer) recall(past []kernel.Entry) {
 	for _, e := range past {
-		o.status.Apply(e)
+		o.facts.Apply(e)
 		if _, ok := e.Fact.(kernel.HarnessSessionOpened); ok {
 			o.found = true
 		}
@@ -169,7 +175,7 @@ func (f *observeFlags) recover(g *globals, cmd *cobra.Command, paths []string) (
 // stored beside the ledger, if there is one.
 func (o *observer) clients() (clientPrograms, error) {
 	return newClientPrograms(o.cfg.Clients, func(id string) dispatch.Config {
-		cfg := dispatch.Config{Env: append(os.Environ(), "LIFELOOP_SESSION_ID="+o.id, "LIFELOOP_CLIENT_ID="+id)}
+		cfg := dispatch.Config{Env: []string{"LIFELOOP_SESSION_ID=" + o.id}}
 		if o.folder != "" {
 			cfg.StderrFile = filepath.Join(string(o.folder), "stderr-"+fileName(id))
 		}

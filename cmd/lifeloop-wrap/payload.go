@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lifeloop/internal/vt"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
 )
@@ -34,12 +35,12 @@ eligible; standard error lists them.`,
 			var eligible []lifeloop.PayloadEnvelope
 			for _, p := range payloads {
 				if why := negotiate.Excluded(p, time.Now().Unix()); why != "" {
-					fmt.Fprintf(cmd.ErrOrStderr(), "lifeloop-wrap: skipping payload %s: %s\n", p.PayloadID, why)
+					fmt.Fprintf(cmd.ErrOrStderr(), "lifeloop-wrap: skipping payload %s: %s\n", vt.Plain(p.PayloadID), vt.Plain(why))
 					continue
 				}
 				eligible = append(eligible, p)
 			}
-			_, err = io.WriteString(cmd.OutOrStdout(), lifeloop.RenderPayloads(eligible).Reveal()+"\n")
+			_, err = io.WriteString(exact(cmd), lifeloop.RenderPayloads(eligible).Reveal()+"\n")
 			return err
 		},
 	})

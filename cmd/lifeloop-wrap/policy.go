@@ -21,11 +21,11 @@ import (
 
 // A way is one way to launch a harness: the command line's own, or a fallback.
 type way struct {
-	name      string // of its profile
+	name      string // the name of its profile
 	argv      []string
 	profile   profiles.Profile
 	manifest  lifeloop.Manifest
-	continues bool // it can continue what another one started
+	continues bool // can continue a harness session that another way started
 }
 
 // ways are the ways to launch, the command line's own first.

@@ -93,8 +93,8 @@ func terminal(ts *testscript.TestScript, neg bool, args []string) {
 	if *after != *before {
 		ts.Fatalf("the terminal's modes were %+v, and are %+v", before, after)
 	}
-	// Everything the program wrote is in the pty by now; a mark of our own
-	// behind it says when it has been read.
+	// Everything that the program wrote is now in the pty. A mark written behind it
+	// shows when all of it has been read.
 	const mark = "\x00the end\x00"
 	_, err = slave.WriteString(mark)
 	ts.Check(err)
@@ -104,7 +104,7 @@ func terminal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs("screen"), []byte(strings.TrimSuffix(s.all(), mark)), 0o600))
 }
 
-// A screen is what a terminal has shown, and how far it has been looked at.
+// A screen is what a terminal has shown, and how much of it was already searched.
 type screen struct {
 	mu   sync.Mutex // guards both
 	text bytes.Buffer

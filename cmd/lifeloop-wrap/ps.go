@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lifeloop/internal/store"
+	"lifeloop/internal/vt"
 	hcp "lifeloop/session"
 	"lifeloop/view"
 )
@@ -27,13 +27,9 @@ func psCmd(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := st.List()
+			list, total, err := st.List(func(b store.Brief) bool { return all || b.Liveness != store.Ended })
 			if err != nil {
 				return err
-			}
-			total := len(list)
-			if !all {
-				list = slices.DeleteFunc(list, func(k store.Session) bool { return k.Liveness == store.Ended })
 			}
 			for _, k := range list {
 				if k.Damage != nil {
@@ -60,14 +56,23 @@ func psCmd(g *globals) *cobra.Command {
 			tw := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 			fmt.Fprintln(tw, "SESSION\tSTARTED\tLIVENESS\tSTATE\tACTIVITY\tLAUNCH\tADAPTER\tCONTEXT\tRECEIPTS\tCLIENTS\tFOLDER")
 			for _, k := range list {
-				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", short(k.SessionID), k.StartedAt.Local().Format("01-02 15:04:05"),
-					k.Liveness, stateText(k.Status), activityText(k.Status), shortLaunch(k.Status), cmp.Or(k.AdapterID, "-"), contextText(k.Context, nowIfLive(k)), k.Receipts, clientsText(k.Clients), cmp.Or(k.WorkDir, "-"))
+				printRow(tw, k)
 			}
 			return tw.Flush()
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "list ended sessions too")
 	return cmd
+}
+
+// printRow prints the columns of one session.
+func printRow(tw io.Writer, k store.Session) {
+	cells := []string{short(k.SessionID), k.StartedAt.Local().Format("01-02 15:04:05"), k.Liveness, stateText(k.Status), activityText(k.Status), shortLaunch(k.Status),
+		cmp.Or(k.AdapterID, "-"), contextText(k.Context, nowIfLive(k)), fmt.Sprint(k.Receipts), clientsText(k.Clients), cmp.Or(k.WorkDir, "-")}
+	for i, text := range cells {
+		cells[i] = vt.Plain(text)
+	}
+	fmt.Fprintln(tw, strings.Join(cells, "\t"))
 }
 
 // warnDamaged reports a session whose ledger cannot be read to its end.
@@ -80,7 +85,7 @@ func warnDamaged(w io.Writer, k store.Session, asJSON bool) {
 		}{"damaged", k.SessionID, k.Damage.Error()})
 		return
 	}
-	fmt.Fprintf(w, "lifeloop-wrap: session %s: %v\n", short(k.SessionID), k.Damage)
+	fmt.Fprintf(w, "lifeloop-wrap: session %s: %s\n", vt.Plain(short(k.SessionID)), vt.Plain(k.Damage.Error()))
 }
 
 // stateText is the session's state and, while it is paused or waits, why and
@@ -145,8 +150,8 @@ func short(id string) string {
 	return id
 }
 
-// nowIfLive is the time that an age is measured against: none for a session that
-// ended.
+// nowIfLive is the time from which ages are computed, or the zero time for a
+// session that is not live.
 func nowIfLive(k store.Session) (now time.Time) {
 	if k.Liveness == store.Live {
 		now = time.Now()
@@ -154,8 +159,9 @@ func nowIfLive(k store.Session) (now time.Time) {
 	return now
 }
 
-// contextText is the context now: "61% of 200k", or its tokens where the window is
-// unknown. now is when an active session is shown; zero leaves the age out.
+// contextText is the current context: "61% of 200k", or its tokens where the
+// window is unknown. now is the present time for an active session; if it is zero,
+// the age is omitted.
 func contextText(c *view.Context, now time.Time) string {
 	if c == nil {
 		return "-"

@@ -118,6 +118,9 @@ func (s *session) reopen() error {
 	if err := s.folder.AwaitGuards(guardPatience); err != nil {
 		return refused(lifeloop.StateConflict, "%v", err).withHint("try again in a few seconds")
 	}
+	if err := s.folder.Secure(); err != nil {
+		return refused(lifeloop.InternalError, "%v", err)
+	}
 	opened, _, err := ledger.Open(string(s.folder), ledger.Options{})
 	if _, locked := errors.AsType[*durable.LockedError](err); locked {
 		return refused(lifeloop.StateConflict, "session %s is live", s.id)
@@ -130,38 +133,50 @@ func (s *session) reopen() error {
 	return nil
 }
 
-// replay returns the kernel of a session that is recovered. The properties of
-// its next launch are known only when that is prepared; which program it is and
-// whether it can continue a harness session follow from the command line.
+// replay returns the kernel of a session that is recovered. The properties of its
+// next launch are known only when that launch is prepared. The program, and
+// whether it can continue a harness session, follow from the command line.
+//
+// The ledger is folded while it is read, because it may be far larger than the
+// memory. If the last launch was of a fallback, the ledger is read again: a kernel
+// gets its profile before the first fact.
 func (s *session) replay(l *launcher, argv []string) (*kernel.Kernel, error) {
-	var entries []kernel.Entry
 	profile := 0
-	for e, err := range s.folder.Facts(0) {
-		if err != nil {
-			return nil, refused(lifeloop.InternalError, "read the ledger of session %s: %v", s.id, err)
+	for {
+		if profile >= len(l.ways) {
+			return nil, usage("--resume: session %s was running its fallback %d, and there are only %d now", s.id, profile, len(l.ways)-1).
+				withHint("repeat its --fallback flags, or leave them all out")
 		}
-		if f, ok := e.Fact.(kernel.Launching); ok {
-			profile = f.Profile
+		w := l.ways[profile]
+		setup := l.setup(w, profiles.Launch{})
+		setup.Resumes = w.profile.Resumes(w.argv, l.terminal.Pty())
+		cfg := s.kernelConfig(l, setup, argv)
+		k, entries, last := kernel.New(cfg), 0, 0
+		s.facts = store.Session{}
+		for e, err := range s.folder.Facts(0) {
+			if err != nil {
+				return nil, refused(lifeloop.InternalError, "read the ledger of session %s: %v", s.id, err)
+			}
+			if f, ok := e.Fact.(kernel.Launching); ok {
+				last = f.Profile
+			}
+			s.facts.Apply(e)
+			k.Fold(e)
+			entries++
 		}
-		entries = append(entries, e)
-	}
-	if profile >= len(l.ways) {
-		return nil, usage("--resume: session %s was running its fallback %d, and there are only %d now", s.id, profile, len(l.ways)-1).
-			withHint("repeat its --fallback flags, or leave them all out")
-	}
-	w := l.ways[profile]
-	setup := l.setup(w, profiles.Launch{})
-	setup.Resumes = w.profile.Resumes(w.argv, l.terminal.Pty())
-	cfg := s.kernelConfig(l, setup, argv)
-	if len(entries) == 0 { // nothing was recorded: it starts anew, with a new token
-		var err error
-		if cfg.Began.TokenDigest, err = s.folder.IssueToken(); err != nil {
-			return nil, refused(lifeloop.InternalError, "store the session's token: %v", err)
+		switch {
+		case last != profile:
+			profile = last
+		case entries == 0: // nothing was recorded: the session starts anew, with a new token
+			var err error
+			if cfg.Began.TokenDigest, err = s.folder.IssueToken(); err != nil {
+				return nil, refused(lifeloop.InternalError, "store the session's token: %v", err)
+			}
+			return kernel.New(cfg), nil
+		case k.State().Terminal():
+			return nil, refused(lifeloop.StateConflict, "session %s has ended, %s", s.id, k.State())
+		default:
+			return k, nil
 		}
 	}
-	k := kernel.Replay(cfg, slices.Values(entries))
-	if k.State().Terminal() {
-		return nil, refused(lifeloop.StateConflict, "session %s has ended, %s", s.id, k.State())
-	}
-	return k, nil
 }

@@ -14,8 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"lifeloop/internal/config"
+	"lifeloop/internal/trust"
+	"lifeloop/internal/vt"
 	"lifeloop/lifeloop"
 )
 
@@ -29,14 +32,23 @@ type globals struct {
 
 func execute(args []string) int {
 	g := &globals{}
+	// The filters escape what a terminal would act on, except line ends and tabs.
+	out, notes := vt.NewFilter(os.Stdout), vt.NewFilter(os.Stderr)
+	defer out.Close()
+	defer notes.Close()
+	if err := enough(); err != nil {
+		return g.settle(err, args, notes)
+	}
 	root := newRoot(g)
+	root.SetOut(out)
+	root.SetErr(notes)
 	// `lifeloop-wrap -- CMD…` is `lifeloop-wrap run -- CMD…`.
 	if len(args) > 0 && args[0] == "--" {
 		args = append([]string{"run"}, args...)
 	}
 	root.SetArgs(args)
 	err := root.Execute()
-	return g.settle(cmp.Or(err, g.misused), args, os.Stderr)
+	return g.settle(cmp.Or(err, g.misused), args, notes)
 }
 
 func newRoot(g *globals) *cobra.Command {
@@ -64,7 +76,7 @@ tamper-evident ledger.`,
 	pf.StringVar(&g.logFile, "log-file", "", "`FILE` to append diagnostics to (default none)")
 	pf.BoolVar(&g.json, "json", false, "print JSON")
 	root.AddCommand(runCmd(g), observeCmd(g), psCmd(g), statusCmd(g), waitCmd(g), whyCmd(g), eventsCmd(g), receiptsCmd(g),
-		frameCmd(g), ledgerCmd(g), pruneCmd(g), sessionCmd(g), hookCmd(), hostCmd(g), hcpCmd(g), manifestCmd(g), negotiateCmd(), envelopeCmd(g), eventCmd(g), clientCmd(g), payloadCmd(), configCmd(g), simulateCmd(), demoCmd(g), doctorCmd(g), versionCmd(g))
+		frameCmd(g), ledgerCmd(g), pruneCmd(g), sessionCmd(g), hookCmd(), hostCmd(g), hcpCmd(g), manifestCmd(g), negotiateCmd(), envelopeCmd(g), eventCmd(g), clientCmd(g), payloadCmd(), configCmd(g), trustCmd(g), simulateCmd(), demoCmd(g), doctorCmd(g), gateCmd(g), evidenceCmd(g), resetTTYCmd(), versionCmd(g))
 	root.AddCommand(controlCmds(g)...)
 	help := group(root).RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
@@ -120,12 +132,18 @@ func group(cmd *cobra.Command) *cobra.Command {
 
 // load merges the configuration. The flags of cmd override it.
 func (g *globals) load(cmd *cobra.Command) (config.Config, config.Origins, error) {
+	return g.loadWith(cmd, loadProject)
+}
+
+// loadWith is load with another way to find the project's file.
+func (g *globals) loadWith(cmd *cobra.Command, project func(dir, stateDir string) trust.File) (config.Config, config.Origins, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return config.Config{}, nil, no(lifeloop.InternalError, "find the working directory: %v", err)
 	}
 	cfg, origins, err := config.Load(config.Options{Getenv: os.Getenv, WorkDir: dir, File: g.config,
-		Flags: givenFlags(cmd, config.HasFlag), ReadFile: os.ReadFile})
+		Flags: givenFlags(cmd, func(name string) bool { return config.HasFlag(name) && !isOwn(cmd, name) }), ReadFile: trust.ReadFile,
+		Project: func(stateDir string) trust.File { return project(dir, stateDir) }})
 	if err != nil {
 		return cfg, nil, usage("%v", err).withHint("%s", configHint(cmd, err))
 	}
@@ -151,6 +169,15 @@ func givenFlags(cmd *cobra.Command, wanted func(name string) bool) map[string][]
 	return given
 }
 
+// own marks a flag of a command that has the name of a flag of the configuration and
+// another meaning.
+const own = "own"
+
+func isOwn(cmd *cobra.Command, name string) bool {
+	_, is := cmd.Flags().Lookup(name).Annotations[own]
+	return is
+}
+
 func configHint(cmd *cobra.Command, err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -159,6 +186,16 @@ func configHint(cmd *cobra.Command, err error) string {
 		return cmd.CommandPath() + " --help describes the flags"
 	}
 	return "lifeloop-wrap config schema prints the schema of a configuration"
+}
+
+// exact is standard output for bytes that have a canonical form, unfiltered. If
+// standard output is a terminal, it is filtered like all other output.
+func exact(cmd *cobra.Command) io.Writer {
+	out := cmd.OutOrStdout()
+	if f, filtered := out.(*vt.Filter); filtered && !term.IsTerminal(int(os.Stdout.Fd())) {
+		return f.Unfiltered()
+	}
+	return out
 }
 
 // printJSON writes one object on one line.

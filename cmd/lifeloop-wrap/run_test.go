@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -33,4 +34,20 @@ func TestHookWords(t *testing.T) {
 			require.Equal(t, want, hookWords(exe))
 		})
 	}
+}
+
+// Signals that are ignored at the start are ignored by the harness. It is the built
+// program that is tested, because go test leaves out the symbol table.
+func TestIgnoredSignalsStayIgnored(t *testing.T) {
+	wrap := filepath.Join(t.TempDir(), "lifeloop-wrap")
+	out, err := exec.Command("go", "build", "-o", wrap, ".").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	t.Setenv("LIFELOOP_STATE_DIR", filepath.Join(t.TempDir(), "state"))
+	ignoring := func(words ...string) string {
+		words = append(words, "grep", "^Sig[IB]", "/proc/self/status")
+		out, err := exec.Command("env", append([]string{"--ignore-signal=HUP,INT,QUIT,PIPE,USR1,USR2,ALRM,TERM,TSTP,TTIN,TTOU,WINCH"}, words...)...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	require.Equal(t, ignoring(), ignoring(wrap, "run", "--"))
 }

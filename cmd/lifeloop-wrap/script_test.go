@@ -21,8 +21,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 
+	"lifeloop/harness"
 	"lifeloop/internal/fakeharness"
 	"lifeloop/internal/hook"
+	"lifeloop/internal/store"
+	"lifeloop/internal/vt"
 	"lifeloop/lifeloop/lifelooptest"
 	"lifeloop/testdata/fakeclient/fakeclienttest"
 )
@@ -37,7 +40,7 @@ func TestMain(m *testing.M) {
 	}
 	standIn := func() {
 		if fakeharness.IsStandIn(os.Args[0], os.Environ()) {
-			main() // as the demo starts it
+			main() // the demo starts this program under the name of a harness
 		}
 		os.Exit(fakeharness.Run(os.Args, os.Environ(), os.Stdin, os.Stdout))
 	}
@@ -46,7 +49,8 @@ func TestMain(m *testing.M) {
 			testOnlyLedger = newKiller()
 			main()
 		},
-		"lifeloop-hook": func() { os.Exit(hook.Main(os.Args[1:])) }, // the whole of its main
+		"lifeloop-hook": func() { os.Exit(hook.Main(os.Args[1:])) }, // this is all that its main does
+		"limited":       limitedMain,
 		"fakeharness":   standIn,
 		"claude":        standIn,
 		"codex":         standIn,
@@ -79,6 +83,11 @@ func TestScripts(t *testing.T) {
 			"fact":     fact,
 			"nowhere":  nowhere,
 			"terminal": terminal,
+			"plain":    plain,
+		},
+		Condition: func(word string) (bool, error) {
+			_, err := harness.Containable()
+			return err == nil, nil
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -95,16 +104,17 @@ func TestScripts(t *testing.T) {
 			for name, value := range map[string]string{
 				"HOME": home, "XDG_RUNTIME_DIR": runtime, "LIFELOOP_STATE_DIR": filepath.Join(env.WorkDir, "state"),
 				"STATE": filepath.Join(env.WorkDir, "state", "sessions"), scriptMark: mark, "TERM": "xterm-256color",
-				"CONTRACT": contract,
-				"S":        "11111111-1111-4111-8111-111111111111",
-				"PATH":     bin + ":" + env.Getenv("PATH"),
-				"GORACE":   "atexit_sleep_ms=0", // a race-built program sleeps a second before it exits, unless this is set
+				"CONTRACT": contract, "EVIDENCE": filepath.Join(contract, "../../../evidence/testdata"),
+				"S":      "11111111-1111-4111-8111-111111111111",
+				"PATH":   bin + ":" + env.Getenv("PATH"),
+				"GORACE": "atexit_sleep_ms=0", // a race-built program sleeps a second before it exits, unless this is set
 			} {
 				env.Setenv(name, value)
 			}
 			env.Defer(func() {
 				leavesNothing(env.T().(testing.TB), mark, runtime)
 				documentsAreValid(env.T().(testing.TB), env.WorkDir)
+				summariesAgree(env.T().(testing.TB), filepath.Join(env.WorkDir, "state"))
 			})
 			return nil
 		},
@@ -145,6 +155,26 @@ func documentsAreValid(t testing.TB, dir string) {
 	})
 }
 
+// summariesAgree checks that the lists say of each session what its ledger says.
+func summariesAgree(t testing.TB, dir string) {
+	t.Helper()
+	st := store.Open(dir)
+	known, _, err := st.List(func(store.Brief) bool { return true })
+	if err != nil {
+		return // a script may have put something else there
+	}
+	for _, k := range known {
+		read := st.Read(k.SessionID)
+		for i, member := range []any{k.Status, k.Claims} {
+			got, _ := json.Marshal(member)
+			want, _ := json.Marshal([]any{read.Status, read.Claims}[i])
+			if !bytes.Equal(got, want) {
+				t.Errorf("the summary of session %s says\n%s\nand its ledger\n%s", k.SessionID, got, want)
+			}
+		}
+	}
+}
+
 // marked lists the processes that a script started.
 func marked(mark string) (list []string) {
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
@@ -181,6 +211,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	switch {
 	case errors.As(err, &exit):
 		got = exit.ExitCode()
+		if status := exit.Sys().(syscall.WaitStatus); status.Signaled() {
+			got = 128 + int(status.Signal()) // as a shell reports it
+		}
 	case err != nil:
 		ts.Fatalf("%v", err)
 	}
@@ -217,8 +250,8 @@ func signalBackground(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(cmds[0].Process.Signal(sig))
 }
 
-// gone FILE… waits until the processes whose ids the files hold have ended.
-// Before that the files themselves must come to be.
+// gone FILE… waits until the files exist and the processes whose ids they hold
+// have ended.
 func gone(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: gone pidfile...")
@@ -273,6 +306,24 @@ func fact(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if (string(got) == args[1]) == neg {
 		ts.Fatalf("%s is %s, want (%t) %s", args[0], got, !neg, args[1])
+	}
+}
+
+// plain asserts that the last output is not empty and that a terminal acts on
+// nothing in it except line ends and tabs.
+func plain(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: plain")
+	}
+	printed := ts.ReadFile("stdout") + ts.ReadFile("stderr")
+	if printed == "" {
+		ts.Fatalf("nothing was printed")
+	}
+	for line := range strings.Lines(printed) {
+		text := strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", " ")
+		if text != vt.Plain(text) {
+			ts.Fatalf("a terminal acts on %q", line)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"lifeloop/internal/config"
 	"lifeloop/internal/durable"
 	"lifeloop/internal/store"
+	"lifeloop/internal/vt"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/lifeloop"
@@ -29,6 +30,7 @@ type session struct {
 	folder store.Folder
 	temp   string // a folder to remove at the end, with --no-ledger
 	ledger *ledger.Log
+	facts  store.Session // the fold of all that was committed
 	door   *control.Server
 	log    zerolog.Logger
 	logTo  *os.File
@@ -43,12 +45,15 @@ func (s *session) open(noLedger, recovered bool) error {
 		}
 	} else if noLedger {
 		dir, err := os.MkdirTemp("", "lifeloop-")
+		s.folder, s.temp = store.Folder(dir), dir
+		if err == nil {
+			err = durable.Private(dir)
+		}
 		if err != nil {
 			return refused(lifeloop.InternalError, "make a folder for this run: %v", err)
 		}
-		s.folder, s.temp = store.Folder(dir), dir
 	} else {
-		created, err := ledger.Create(string(s.folder), ledger.Options{})
+		created, err := createLedger(s.folder)
 		var locked *durable.LockedError
 		switch {
 		case errors.Is(err, os.ErrExist), errors.As(err, &locked):
@@ -62,17 +67,28 @@ func (s *session) open(noLedger, recovered bool) error {
 	if err := s.openLog(); err != nil {
 		return err
 	}
-	path, err := control.SocketPath(s.id)
+	door, err := control.Open(s.id)
 	if err == nil {
-		s.door, err = control.Listen(path)
-	}
-	if err == nil {
-		err = s.folder.SetSocket(path)
+		s.door = door
+		err = s.folder.SetSocket(door.Path())
 	}
 	if err != nil {
 		return refused(lifeloop.InternalError, "open the session's socket: %v", err)
 	}
 	return nil
+}
+
+// createLedger creates the ledger of a new session in a folder of its own. After an
+// error it removes the folder if it is new.
+func createLedger(folder store.Folder) (created *ledger.Log, err error) {
+	_, missing := os.Lstat(string(folder))
+	if err = folder.Secure(); err == nil {
+		created, err = ledger.Create(string(folder), ledger.Options{})
+	}
+	if err != nil && missing != nil {
+		folder.Discard()
+	}
+	return created, err
 }
 
 // taken describes the session that already has a chosen id.
@@ -100,12 +116,13 @@ func (s *session) openLog() error {
 	if s.logTo, err = os.OpenFile(s.cfg.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 		return refused(lifeloop.InternalError, "open the log: %v", err)
 	}
-	s.log = zerolog.New(s.logTo).Level(level).With().Timestamp().Str("session_id", s.id).Logger()
+	s.log = zerolog.New(zerolog.SyncWriter(vt.NewFilter(s.logTo))).Level(level).With().Timestamp().Str("session_id", s.id).Logger()
 	return nil
 }
 
-// close releases what open took. The supervisor closes the ledger of a session
-// that ran; that of a session that was refused before is closed here.
+// close releases what open took. It closes the ledger of a session that was
+// refused before it ran; after a run, the supervisor has already closed the
+// ledger.
 func (s *session) close() {
 	if s.door != nil {
 		_ = s.door.Close()
@@ -114,8 +131,10 @@ func (s *session) close() {
 		seq, _ := s.ledger.Last()
 		_ = s.ledger.Close()
 		if seq == 0 {
-			_ = os.RemoveAll(string(s.folder)) // nothing happened in it
+			s.folder.Discard() // nothing happened in it
 		}
+		s.facts.Conclude(s.id, s.folder)
+		retain(s.cfg, s.id, vt.NewFilter(os.Stderr))
 	}
 	if s.logTo != nil {
 		_ = s.logTo.Close()
@@ -130,20 +149,22 @@ func (s *session) kernelConfig(l *launcher, first kernel.Setup, argv []string) k
 	digest := sha256.Sum256([]byte(strings.Join(argv[1:], "\x00")))
 	c := kernel.Config{
 		Session: s.id, Wants: wants(s.cfg.Requires), Ledger: s.ledger != nil, Setup: first, Policy: l.policy,
-		Tick: s.cfg.Tick, ClientDrain: s.cfg.ClientDrain, AbortGrace: s.cfg.Attempts.Timeouts.AbortGrace,
-		Limits: kernel.Limits{SignDelay: supervisor.SignDelay, ClientPatience: cmp.Or(s.cfg.HookPatience, -1)},
+		Tick: s.cfg.Tick, ClientDrain: s.cfg.ClientDrain,
+		Limits: kernel.Limits{AbortGrace: s.cfg.Attempts.Timeouts.AbortGrace, SignDelay: supervisor.SignDelay, ClientPatience: cmp.Or(s.cfg.HookPatience, -1)},
 		NewID:  func(prefix string) string { return prefix + uuid.NewString() },
 		Began: kernel.Began{SessionID: s.id, AdapterID: first.Manifest.AdapterID, AdapterVersion: first.Manifest.AdapterVersion,
 			Program: filepath.Base(argv[0]), Args: len(argv) - 1, ArgsDigest: "sha256:" + hex.EncodeToString(digest[:]),
 			WorkDir: dir, Version: version, PID: os.Getpid(), PTY: l.terminal.Pty(), Clients: []string{}, Policy: "none",
 			Meta: s.cfg.Attempts.Meta},
 	}
+	c.Renewing = s.renewing(l.profiles)
 	for _, w := range l.ways {
 		c.Manifests = append(c.Manifests, w.manifest)
 	}
 	c.Clients = kernelClients(s.cfg.Clients)
-	for _, cl := range c.Clients {
-		c.Began.Clients = append(c.Began.Clients, cl.ID)
+	for i := range c.Clients {
+		c.Clients[i].Program = true
+		c.Began.Clients = append(c.Began.Clients, c.Clients[i].ID)
 	}
 	return c
 }

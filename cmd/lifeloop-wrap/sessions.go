@@ -3,12 +3,17 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"lifeloop/harness"
+	"lifeloop/internal/config"
 	"lifeloop/internal/store"
+	"lifeloop/internal/vt"
 	"lifeloop/lifeloop"
 )
 
@@ -56,29 +61,42 @@ func (g *globals) onSession(cmd *cobra.Command, do func(cmd *cobra.Command, st s
 
 // damaged is the error of a ledger that cannot be read to its end.
 func damaged(id string, err error) *failure {
+	if f, ok := errors.AsType[*store.FolderError](err); ok {
+		return no(lifeloop.StateConflict, "session %s: %s", id, f.What).withHint("%s", f.Fix)
+	}
 	return no(lifeloop.StateConflict, "session %s: %v", id, err).withHint("lifeloop-wrap ledger verify %s shows where", id)
 }
 
 func pruneCmd(g *globals) *cobra.Command {
 	var older time.Duration
 	var keep int
+	var size string
 	cmd := &cobra.Command{
-		Use:   "prune [--older-than D] [--keep N]",
+		Use:   "prune [--older-than D] [--keep N] [--size S]",
 		Short: "Remove sessions that are not live",
-		Long: `prune removes ended and lost sessions: those older than D, and those beyond the
-newest N. It never removes a live one. It prints the ids of what it removes.`,
+		Long: `prune removes ended and lost sessions: those older than D, those beyond the newest
+N, and, while all sessions together take more than S, the oldest ones. It never
+removes a live one. It prints the ids of what it removes. It also removes the empty
+control groups that killed wrappers with --contain have left. The retention block of
+the configuration does the same with ended sessions whenever one ends.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			limit := store.Limit{OlderThan: -1, Keep: -1}
+			limit := store.Limit{OlderThan: -1, Keep: -1, Bytes: -1}
 			if cmd.Flags().Changed("older-than") {
 				limit.OlderThan = older
 			}
 			if cmd.Flags().Changed("keep") {
 				limit.Keep = keep
 			}
+			if cmd.Flags().Changed("size") {
+				var err error
+				if limit.Bytes, err = config.ParseSize(size); err != nil {
+					return usage("--size: %v", err)
+				}
+			}
 			switch {
-			case !cmd.Flags().Changed("older-than") && !cmd.Flags().Changed("keep"):
-				return usage("prune needs --older-than or --keep").withHint("lifeloop-wrap prune --older-than 30d")
+			case !cmd.Flags().Changed("older-than") && !cmd.Flags().Changed("keep") && !cmd.Flags().Changed("size"):
+				return usage("prune needs --older-than, --keep or --size").withHint("lifeloop-wrap prune --older-than 30d")
 			case older < 0:
 				return usage("--older-than must be 0 or more")
 			case limit.Keep < 0 && cmd.Flags().Changed("keep"):
@@ -88,15 +106,40 @@ newest N. It never removes a live one. It prints the ids of what it removes.`,
 			if err != nil {
 				return err
 			}
+			harness.RemoveEmptyGroups()
 			return st.Prune(limit, func(id string) error {
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), id)
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), vt.Plain(id))
 				return err
 			})
 		},
 	}
 	durationFlag(cmd.Flags(), &older, "older-than", 0, "least age `D` of the sessions to remove, such as 12h or 30d")
 	cmd.Flags().IntVar(&keep, "keep", 0, "number `N` of newest sessions to keep (default no limit)")
+	cmd.Flags().StringVar(&size, "size", "", "most bytes `S` of all sessions together, such as 500MB or 2GiB (default no limit)")
 	return cmd
+}
+
+// retain removes the sessions that the configuration does not keep. It is called
+// when the session with this id has ended, and never removes that one. An error is
+// only printed.
+func retain(cfg config.Config, id string, stderr io.Writer) {
+	r := cfg.Retention
+	if r == (config.Retention{}) {
+		return
+	}
+	limit := store.Limit{OlderThan: -1, Keep: -1, Bytes: -1, Ended: true, Except: id}
+	if r.Age > 0 {
+		limit.OlderThan = r.Age
+	}
+	if r.Count > 0 {
+		limit.Keep = r.Count
+	}
+	if r.Size != "" {
+		limit.Bytes, _ = config.ParseSize(r.Size) // it was checked
+	}
+	if err := store.Open(cfg.StateDir).Prune(limit, func(string) error { return nil }); err != nil {
+		fmt.Fprintf(stderr, "lifeloop-wrap: retention: %s\n", vt.Plain(strings.ReplaceAll(err.Error(), "\n", "; ")))
+	}
 }
 
 func sessionCmd(g *globals) *cobra.Command {

@@ -46,7 +46,7 @@ func TestStartingIsCheap(t *testing.T) {
 func TestStartingTheHookIsCheap(t *testing.T) {
 	const (
 		most        = 18 // packages that are initialised at all
-		mostObjects = 48 // of all together
+		mostObjects = 48 // objects of all packages together
 		mostBytes   = 4 << 10
 	)
 	packages := started(t, "lifeloop/cmd/lifeloop-hook", "Stop")

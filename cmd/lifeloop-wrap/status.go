@@ -14,6 +14,7 @@ import (
 
 	"lifeloop/internal/doctor"
 	"lifeloop/internal/store"
+	"lifeloop/internal/vt"
 	"lifeloop/lifeloop"
 	"lifeloop/synth"
 	"lifeloop/view"
@@ -29,7 +30,11 @@ func statusCmd(g *globals) *cobra.Command {
 		case g.json:
 			return printJSON(cmd.OutOrStdout(), k.Status)
 		}
-		return printStatus(cmd.OutOrStdout(), k)
+		failed, err := failedReceipts(k.Folder)
+		if err != nil {
+			return damaged(id, err)
+		}
+		return printStatus(cmd.OutOrStdout(), k, failed)
 	})
 }
 
@@ -42,6 +47,9 @@ func callsText(s view.Status) string {
 		return fmt.Sprintf("%s%d (%d tokens in, %d cached, %d out)", name, c.Calls, c.Input+c.CacheWrite, c.CacheRead, c.Output)
 	}
 	text := cmp.Or(part("", s.Usage.Main), "none seen") + fmt.Sprintf(" in %d %s", s.Turns, map[bool]string{true: "turn", false: "turns"}[s.Turns == 1])
+	if s.TurnsOther > 0 {
+		text += fmt.Sprintf(" and %d of the harness's own", s.TurnsOther)
+	}
 	for _, more := range []string{part("sub-agents ", s.Usage.Agents), part("others ", s.Usage.Side)} {
 		if more != "" {
 			text += ", " + more
@@ -136,13 +144,10 @@ func failedReceipts(f store.Folder) (n int, err error) {
 	return n, nil
 }
 
-func printStatus(w io.Writer, k store.Session) error {
-	failed, err := failedReceipts(k.Folder)
-	if err != nil {
-		return damaged(k.SessionID, err)
-	}
+// printStatus prints a session; failed is the number of its failed receipts.
+func printStatus(w io.Writer, k store.Session, failed int) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	line := func(name, value string) { fmt.Fprintf(tw, "%s\t%s\n", name, value) }
+	line := func(name, value string) { fmt.Fprintf(tw, "%s\t%s\n", name, vt.Plain(value)) }
 	list := func(name string, values map[string]string) {
 		for _, key := range slices.Sorted(maps.Keys(values)) {
 			line(name, key+": "+values[key])
@@ -170,6 +175,9 @@ func printStatus(w io.Writer, k store.Session) error {
 		line("pid", fmt.Sprint(*k.PID))
 	}
 	line("context", contextDetail(k))
+	if k.Hooks != "" {
+		line("hooks", k.Hooks)
+	}
 	line("model calls", callsText(k.Status))
 	if n := doctor.UnknownRecords(k.UnknownRecords); n != "" {
 		line("unknown records", n)
@@ -179,6 +187,12 @@ func printStatus(w io.Writer, k store.Session) error {
 	for _, c := range k.Clients {
 		line(name, c.ClientID+": "+c.Text())
 		name = ""
+	}
+	if r := k.Renewals; r != nil {
+		line("renewals", fmt.Sprintf("%d, the last one %s", r.Count, r.Last.Text()))
+		if r.Stopped != "" {
+			line("", "stopped: "+r.Stopped)
+		}
 	}
 	list("meta", k.Meta)
 	line("folder", k.WorkDir)

@@ -13,7 +13,7 @@ import (
 	"lifeloop/internal/nearest"
 )
 
-// This file words the errors of a command line.
+// This file makes the messages for errors of the command line.
 
 func unknownCommand(cmd *cobra.Command, word string) *failure {
 	var names []string
@@ -25,8 +25,8 @@ func unknownCommand(cmd *cobra.Command, word string) *failure {
 	return usage("unknown command %q%s", word, nearest.Hint(word, names)).withHint("%s --help lists the commands", cmd.CommandPath())
 }
 
-// argumentError words err for a wrong number of arguments, from the usage line
-// of the command.
+// argumentError describes a wrong number of arguments in the words of the
+// command's usage line. err is the library's own error.
 func argumentError(cmd *cobra.Command, args []string, err error) *failure {
 	_, name, _ := strings.Cut(cmd.CommandPath(), " ")
 	var required []string
@@ -49,7 +49,7 @@ func argumentError(cmd *cobra.Command, args []string, err error) *failure {
 	return usage("%s", text).withHint("usage: %s", cmd.UseLine())
 }
 
-// flagError words an error of parsing the flags of cmd.
+// flagError describes an error that occurred when the flags of cmd were parsed.
 func flagError(cmd *cobra.Command, err error) error {
 	help := cmd.CommandPath() + " --help describes the flags"
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
@@ -78,7 +78,7 @@ func durationFlag(fl *pflag.FlagSet, p *time.Duration, name string, value time.D
 	fl.Var((*duration)(p), name, text)
 }
 
-// A duration is the value of such a flag.
+// A duration is the value of a flag that durationFlag defines.
 type duration time.Duration
 
 func (d *duration) String() string {

@@ -19,7 +19,8 @@ import (
 // forEnded is the default of --for: any final state.
 const forEnded = "ended"
 
-// An awaited is what a wait is for.
+// An awaited is a value of --for: the event, state or activity that a wait ends
+// with.
 type awaited struct {
 	word  string
 	event lifeloop.Event            // the next one; empty for a state or an activity
@@ -145,7 +146,7 @@ func (a awaited) await(ctx context.Context, folder store.Folder, id string) (out
 	m := outcome{SessionID: id, For: a.word}
 	next := uint64(1)
 	holds := false        // the state or activity
-	var made kernel.Entry // since which it holds
+	var made kernel.Entry // the entry since which it holds
 	k := store.Session{Folder: folder}
 	// see folds an entry and reports whether it ends the wait.
 	see := func(e kernel.Entry) bool {

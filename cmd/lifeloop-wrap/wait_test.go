@@ -30,7 +30,7 @@ import (
 type fakeSession struct {
 	t   *testing.T
 	id  string
-	dir string // of the state
+	dir string // the state directory
 	log *ledger.Log
 }
 
@@ -104,7 +104,7 @@ func TestWaitReturnsWithTheFact(t *testing.T) {
 	t.Logf("from the fact to the line: %s", took)
 }
 
-// A state that lasts only a moment ends the wait all the same.
+// A state that lasts only a moment also ends the wait.
 func TestWaitMissesNothing(t *testing.T) {
 	s := newFakeSession(t)
 	line := s.wait("PAUSED")

@@ -2,14 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"iter"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"lifeloop/kernel"
+	"lifeloop/internal/store"
+	"lifeloop/internal/vt"
 	"lifeloop/lifeloop"
 	"lifeloop/view"
 )
@@ -28,17 +28,15 @@ enough of its last characters to tell it from all others.`,
 			if err != nil {
 				return err
 			}
-			facts := st.Folder(session).Facts(0)
-			id, err := eventID(facts, session, args[1])
-			if err != nil {
-				return err
-			}
-			why := view.NewWhy(id)
-			for e, err := range facts {
-				if err != nil {
-					return damaged(session, err)
-				}
-				why.Apply(e)
+			why, err := st.Folder(session).Why(args[1])
+			missing, none := errors.AsType[*store.NoEventError](err)
+			switch {
+			case none && missing.Matches > 1:
+				return usage("%v", missing).withHint("one of them is %s", missing.One)
+			case none:
+				return no(lifeloop.InvalidRequest, "session %s has no event %s", session, args[1]).withHint("lifeloop-wrap events %s lists them", session)
+			case err != nil:
+				return damaged(session, err)
 			}
 			if g.json {
 				return printJSON(cmd.OutOrStdout(), why)
@@ -48,48 +46,24 @@ enough of its last characters to tell it from all others.`,
 	}
 }
 
-// eventID resolves EVENT_ID: an id, or the last characters of exactly one.
-func eventID(facts iter.Seq2[kernel.Entry, error], session, name string) (string, error) {
-	var found []string
-	for e, err := range facts {
-		if err != nil {
-			return "", damaged(session, err)
-		}
-		o, ok := view.Event(e.Fact)
-		if ok && o.EventID == name {
-			return name, nil
-		}
-		if ok && name != "" && strings.HasSuffix(o.EventID, name) {
-			found = append(found, o.EventID)
-		}
-	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return "", no(lifeloop.InvalidRequest, "session %s has no event %s", session, name).withHint("lifeloop-wrap events %s lists them", session)
-	}
-	return "", usage("%s is the end of %d event ids", name, len(found)).withHint("one of them is %s", found[0])
-}
-
 func printWhy(w io.Writer, why *view.Why) error {
 	e := why.Event
-	fmt.Fprintf(w, "%s  %s, at %s\n", e.EventID, e.Event, e.At)
+	fmt.Fprintf(w, "%s  %s, at %s\n", vt.Plain(e.EventID), vt.Plain(string(e.Event)), vt.Plain(e.At))
 	if len(e.Data) > 0 {
 		data, err := json.Marshal(e.Data)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "  data     %s\n", data)
+		fmt.Fprintf(w, "  data     %s\n", vt.Plain(string(data)))
 	}
-	fmt.Fprintf(w, "  source   %s (%s)\n", why.Reasons(), e.IntegrationMode)
+	fmt.Fprintf(w, "  source   %s (%s)\n", vt.Plain(why.Reasons()), vt.Plain(string(e.IntegrationMode)))
 	chain := func(title string, links []view.Link) {
 		if len(links) == 0 {
 			return
 		}
 		fmt.Fprintf(w, "\n%s\n", title)
 		for _, l := range links {
-			fmt.Fprintf(w, "  %s  #%d %s: %s\n", l.At.Local().Format("15:04:05.000"), l.Seq, l.Fact, l.Text)
+			fmt.Fprintf(w, "  %s  #%d %s: %s\n", l.At.Local().Format("15:04:05.000"), l.Seq, vt.Plain(l.Fact), vt.Plain(l.Text))
 		}
 	}
 	chain("session", why.Session)

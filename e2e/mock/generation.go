@@ -83,7 +83,7 @@ func (generation) usage(u Usage) map[string]any {
 }
 
 // words returns the text of the answer. A request for JSON comes from the harness
-// itself; one object answers all of them.
+// itself; one object answers all such requests.
 func (generation) words(a *answer) string {
 	if a.request.form != "" {
 		return string(encode(map[string]any{"reasoning": "mock", "next_speaker": "user", "complexity_score": 10, "complexity_reasoning": "mock",
@@ -116,8 +116,8 @@ func (l generation) whole(a *answer) {
 	a.json(http.StatusOK, l.part(a, append(parts, l.tool(a)...), "STOP", true))
 }
 
-// pieces sends the last words together with the end and the usage: after an empty
-// text at the end, a harness may reject the whole answer.
+// pieces sends the last words together with the end and the usage. A harness may
+// reject the whole answer if it ends with an empty text.
 func (l generation) pieces(a *answer) {
 	words, parts := halves(l.words(a)), l.tool(a)
 	if parts == nil {

@@ -70,7 +70,7 @@ func supervise(argv []string) (int, error) {
 	l := launcher{argv, terminal, kernel.Setup{Manifest: manifest, NoTelemetry: true}}
 	result, err := supervisor.Run(ctx, kernel.New(kernel.Config{
 		Session: id, Began: kernel.Began{SessionID: id, AdapterID: manifest.AdapterID}, Setup: l.setup,
-		ClientDrain: 5 * time.Second, AbortGrace: 5 * time.Second, Limits: kernel.Limits{SignDelay: supervisor.SignDelay},
+		ClientDrain: 5 * time.Second, Limits: kernel.Limits{AbortGrace: 5 * time.Second, SignDelay: supervisor.SignDelay},
 		NewID:  func(prefix string) string { return prefix + uuid.NewString() },
 		Policy: attempt.Policy{Retries: attempt.Retries{Attempts: 1, MaxRetries: 1, On: attempt.DefaultOn()}},
 		Clients: []kernel.Client{{ID: "printer", Timeout: 5 * time.Second,

@@ -231,7 +231,7 @@ func clientBranches(f file, fixed map[string]bool) (broken []string) {
 // branches is the state of the check of one declaration.
 type branches struct {
 	file
-	fixed map[string]bool   // of all packages
+	fixed map[string]bool   // constants and variables of all packages
 	local map[string]bool   // its constants
 	holds map[string]string // local variable → the owned field it has the value of
 }

@@ -18,8 +18,8 @@ var idiom = regexp.MustCompile(`(?i)\b(told|tells|teller|heard|hears|deaf|lame|w
 // spelled are names of stored formats and of scenario commands, and a quotation.
 var spelled = regexp.MustCompile(`hook_heard|version_told|told_in|json:"told"|^told ?$|^deaf$|sources activity told|caller told by session_closed`)
 
-// fragments is a first test: each idiom holds one of them. It is much faster than
-// the expression.
+// fragments make a fast first test: each idiom contains one of them. Searching
+// them is much faster than the expression.
 var fragments = append(words("told tell hear deaf lame ever body"), "gone on", "goes on", "went on", "of which")
 
 // idiomIn are the idiom's words in a text.

@@ -1,37 +1,44 @@
 package archtest
 
-import "regexp"
+import (
+	_ "embed"
+	"regexp"
+	"strings"
+)
 
 // layers lists our packages, lowest first. A package imports only packages of
 // lower layers, and none of its own layer. Some packages do not exist yet; their
 // layer is reserved.
 var layers = [][]string{
-	{"canon", "internal/nearest", "internal/vt", "internal/durable", "internal/hook", "telemetry/scan"},
-	{"lifeloop", "session", "telemetry", "telemetry/otlplog", "ledger", "internal/document"},
-	{"lifeloop/lifelooptest", "internal/document/yaml", "attempt", "manifests", "negotiate", "gate", "renewal", "synth",
+	{"canon", "internal/nearest", "internal/vt", "internal/durable", "internal/hook", "internal/minimum", "telemetry/scan"},
+	{"lifeloop", "session", "telemetry", "telemetry/otlplog", "ledger", "internal/document", "internal/trust", "evidence/sign"},
+	{"lifeloop/lifelooptest", "internal/document/yaml", "internal/environ", "attempt", "manifests", "negotiate", "gate", "renewal", "synth",
 		"telemetry/claude", "telemetry/codex", "telemetry/gemini", "telemetry/opencode", "telemetry/openclaw", "telemetry/hermes"},
-	{"profiles", "attempt/policy", "internal/inspect"},
+	{"profiles", "attempt/policy", "renewal/profile", "internal/inspect"},
 	{"kernel"},
 	{"view", "evidence"},
-	{"simulate", "dispatch", "vault", "watchers", "watchers/sqlite", "watchers/sse", "harness", "control", "hosts", "otlp", "internal/config", "internal/fakeharness"},
-	{"supervisor", "internal/store"},
+	{"simulate", "dispatch", "vault", "watchers", "watchers/sqlite", "watchers/sse", "harness", "control", "hosts", "otlp", "instructions", "internal/config", "internal/fakeharness", "internal/overlay"},
+	{"supervisor", "renewal/programs", "internal/store"},
 	{"internal/doctor", "internal/conformance"},
 	{"cmd/lifeloop-wrap", "cmd/lifeloop-hook"},
 }
 
 // outside are packages and programs that only tests and developers use. They may
 // import any package; the product imports none of them.
-var outside = []string{"internal/archtest", "internal/contracttest", "e2e", "e2e/mock", "bench", "bench/empty", "bench/floor", "bench/walk", "bench/reader",
-	"telemetry/telemetrytest", "testdata/fakeharness", "testdata/fakeclient", "testdata/fakeclient/fakeclienttest", "examples/thread-sync", "examples/embed"}
+var outside = []string{"internal/archtest", "internal/contracttest", "e2e", "e2e/mock", "bench", "bench/empty", "bench/floor", "bench/walk", "bench/reader", "bench/soak",
+	"telemetry/telemetrytest", "internal/store/storetest", "testdata/fakeharness", "testdata/fakeclient", "testdata/fakeclient/fakeclienttest", "examples/thread-sync", "examples/embed"}
 
 // pure packages have no side effects: the same arguments give the same results.
-var pure = []string{"canon", "internal/nearest", "internal/vt", "internal/document", "lifeloop", "session", "telemetry", "telemetry/scan", "telemetry/otlplog",
-	"telemetry/claude", "telemetry/codex", "telemetry/gemini", "telemetry/opencode", "telemetry/openclaw", "telemetry/hermes", "attempt", "attempt/policy", "manifests", "negotiate", "gate", "renewal",
-	"synth", "profiles", "kernel", "view", "evidence", "simulate"}
+// The list is a file because scripts/test.sh reads it too.
+//
+//go:embed pure.txt
+var pureText string
+
+var pure = strings.Fields(pureText)
 
 // pureImports are the standard packages that a pure package may import.
-var pureImports = words(`bytes cmp crypto/ed25519 crypto/sha256 embed encoding/base64 encoding/binary encoding/hex
-	encoding/json errors fmt hash hash/crc32 io iter maps math math/bits path path/filepath
+var pureImports = words(`archive/zip bytes cmp crypto/ed25519 crypto/sha256 embed encoding/base64 encoding/binary encoding/hex
+	encoding/json errors fmt hash hash/crc32 io iter maps math math/bits net/url path path/filepath
 	reflect regexp slices sort strconv strings time unicode unicode/utf16 unicode/utf8
 	google.golang.org/protobuf/encoding/protowire`)
 
@@ -41,6 +48,7 @@ var worldly = map[string][]string{
 	"time": words("Now Since Until Sleep After AfterFunc NewTimer NewTicker Tick Local LoadLocation"),
 	"fmt":  words("Print Printf Println Scan Scanf Scanln"),
 	// These use the file system or the working directory.
+	"archive/zip":   words("OpenReader"),
 	"path/filepath": words("Abs EvalSymlinks Glob Walk WalkDir"),
 }
 
@@ -99,7 +107,8 @@ var (
 	harnesses   = words("claude codex gemini opencode openclaw hermes")
 	harnessesIn = []string{"manifests", "profiles", "telemetry", "telemetry/claude", "telemetry/codex", "telemetry/gemini", "telemetry/opencode",
 		"telemetry/openclaw", "telemetry/hermes", "internal/fakeharness"}
-	// Its help texts may mention them in sentences, but not as single words.
+	// Help texts of this package may mention harnesses in sentences, but not as single
+	// words.
 	harnessHelp = "cmd/lifeloop-wrap"
 )
 

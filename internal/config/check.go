@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -13,14 +14,17 @@ import (
 	"lifeloop/internal/nearest"
 	"lifeloop/lifeloop"
 	"lifeloop/negotiate"
+	"lifeloop/renewal/profile"
 )
 
-// The words that closed settings accept.
+// The words that settings with a closed set of values accept.
 var (
-	logLevels   = []string{"trace", "debug", "info", "warn", "error", "off"}
-	ledgerWords = []string{"stop", "continue"}
-	levels      = policy.Words(lifeloop.Required, lifeloop.Preferred, lifeloop.Optional)
-	supports    = policy.Words(lifeloop.Native, lifeloop.Synthesized)
+	logLevels     = []string{"trace", "debug", "info", "warn", "error", "off"}
+	ledgerWords   = []string{"stop", "continue"}
+	containWords  = []string{"never", "auto", "always"}
+	pressureWords = []string{"moderate", "high", "critical"}
+	levels        = policy.Words(lifeloop.Required, lifeloop.Preferred, lifeloop.Optional)
+	supports      = policy.Words(lifeloop.Native, lifeloop.Synthesized)
 )
 
 // ownID is the client id of the wrapper itself.
@@ -51,13 +55,42 @@ func check(cfg Config, origins Origins) error {
 	return cmp.Or(
 		c.word("log_level", cfg.LogLevel, logLevels),
 		c.word("on_ledger_error", cfg.OnLedgerError, ledgerWords),
+		c.word("contain", cfg.Contain, containWords),
 		c.word("on_limit", cfg.OnLimit, policy.Enum("on_limit")),
 		c.pressure(cfg.Pressure),
 		c.windows(cfg.Windows),
+		c.retention(cfg.Retention),
 		c.requires("requires", cfg.Requires),
 		c.clients(cfg.Clients),
 		c.attempts(cfg.Attempts),
+		c.profiles(cfg.Profiles),
+		c.renewal(cfg),
 	)
+}
+
+func (c checker) profiles(list []profile.Profile) error {
+	for i, p := range list {
+		if err := c.place(p.Check(fmt.Sprintf("profiles[%d]", i))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c checker) renewal(cfg Config) error {
+	for i, name := range cfg.Renewal.Profiles {
+		at := fmt.Sprintf("renewal.profiles[%d]", i)
+		if slices.Contains(cfg.Renewal.Profiles[:i], name) {
+			return c.refuse(at, "%s is given twice", name)
+		}
+		if _, err := profile.Find(cfg.Profiles, name); err != nil {
+			return c.refuse(at, "%v", err)
+		}
+	}
+	if at := cfg.Renewal.At.Pressure; at != "" {
+		return c.word("renewal.at.pressure", at, pressureWords)
+	}
+	return nil
 }
 
 func (c checker) pressure(p Pressure) error {
@@ -114,7 +147,7 @@ func (c checker) clients(clients []Client) error {
 				return c.refuse(fmt.Sprintf("%s.events[%d]", at, j), "%v", err)
 			}
 		}
-		if err := c.requires(at+".requires", cl.Requires); err != nil {
+		if err := cmp.Or(c.requires(at+".requires", cl.Requires), c.place(cl.Spec.Check(at))); err != nil {
 			return err
 		}
 		if cl.Timeout <= 0 {

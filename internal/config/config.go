@@ -8,17 +8,21 @@
 // follow YAML anchors, aliases and tags.
 //
 //	cfg, origins, err := config.Load(config.Options{
-//		Getenv: os.Getenv, ReadFile: os.ReadFile, WorkDir: dir,
+//		Getenv: os.Getenv, ReadFile: trust.ReadFile, Project: project, WorkDir: dir,
 //		Flags: map[string][]string{"client-drain": {"2s"}},
 //	})
 //	fmt.Print(config.Show(cfg, origins))
 package config
 
 import (
+	"slices"
 	"time"
 
 	"lifeloop/attempt/policy"
+	"lifeloop/internal/environ"
+	"lifeloop/internal/trust"
 	"lifeloop/lifeloop"
+	"lifeloop/renewal/profile"
 )
 
 // Config is the merged configuration. The yaml tags are the keys of the file
@@ -34,10 +38,46 @@ type Config struct {
 	Windows        []Window        `yaml:"windows"` // they win over every other source
 	SubagentFrames bool            `yaml:"subagent_frames"`
 	OnLedgerError  string          `yaml:"on_ledger_error"` // stop|continue
+	Contain        string          `yaml:"contain"`         // never|auto|always
 	OnLimit        string          `yaml:"on_limit"`        // off|wait|fallback|exit
-	Requires       []Require       `yaml:"requires"`        // of the wrapper's owner, beside those of clients
+	Retention      Retention       `yaml:"retention"`       // which ended sessions are removed
+	Requires       []Require       `yaml:"requires"`        // of the wrapper's owner, in addition to those of clients
 	Clients        []Client        `yaml:"clients"`
 	Attempts       policy.Attempts `yaml:"attempts"`
+
+	Profiles []profile.Profile `yaml:"profiles"` // in addition to, or instead of, [profile.Builtin]
+	Renewal  Renewal           `yaml:"renewal"`
+
+	Ignored *trust.Refusal // why the project's file is not used; nil if it is, or if there is none
+}
+
+// Renewal says whether and when a session is renewed. Without a profile it never is.
+type Renewal struct {
+	Profiles []string `yaml:"profiles"` // the active profiles, in order of preference
+	At       At       `yaml:"at"`
+}
+
+// At is what makes the wrapper ask for a renewal by itself, with the first active
+// profile.
+type At struct {
+	Pressure string `yaml:"pressure"` // a level of [Pressure]; empty: pressure asks for none
+}
+
+// Active returns the active profiles. The programs of a profile have the environment
+// of the configured client with its id, if there is one, and their own in addition.
+func (c Config) Active() ([]profile.Profile, error) {
+	var active []profile.Profile
+	for _, name := range c.Renewal.Profiles {
+		p, err := profile.Find(c.Profiles, name)
+		if err != nil {
+			return nil, err
+		}
+		if i := slices.IndexFunc(c.Clients, func(cl Client) bool { return cl.ID == p.Owner() }); i >= 0 {
+			p.Spec = c.Clients[i].Spec.With(p.Spec)
+		}
+		active = append(active, p)
+	}
+	return active, nil
 }
 
 // Pressure holds the lower bounds of the levels, as fractions of the effective
@@ -71,6 +111,7 @@ type Client struct {
 	Events   []string      `yaml:"events"`  // see [Match]
 	Requires []Require     `yaml:"requires"`
 	Timeout  time.Duration `yaml:"timeout"` // limit of one dispatch
+	environ.Spec
 
 	// written is Command before ${env:VAR} was expanded. Show prints it, so
 	// that a secret from the environment is not printed.
@@ -95,12 +136,14 @@ func Default() Config {
 		Tick:          30 * time.Second,
 		Pressure:      Pressure{Moderate: 0.50, High: 0.75, Critical: 0.90, Hysteresis: 0.03},
 		OnLedgerError: "stop",
+		Contain:       "never",
 		OnLimit:       "off",
 		Attempts:      policy.Default(),
 	}
 }
 
-// SetDefaults makes c a client that receives every event, one process each.
+// SetDefaults makes c a client that receives every event, each in a process of its
+// own.
 func (c *Client) SetDefaults() {
 	*c = Client{Mode: Oneshot, Events: []string{"*"}, Timeout: 5 * time.Second}
 }

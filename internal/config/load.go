@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,15 +16,14 @@ import (
 	"lifeloop/attempt/policy"
 	"lifeloop/internal/document"
 	"lifeloop/internal/document/yaml"
+	"lifeloop/internal/environ"
+	"lifeloop/internal/trust"
 	"lifeloop/lifeloop"
+	"lifeloop/renewal/profile"
 )
 
-// ProjectFile is searched in the working directory and in each directory above
-// it.
+// ProjectFile is the name of a project's file.
 const ProjectFile = ".lifeloop.yaml"
-
-// maxFile bounds a configuration file, in bytes: a project's file is not trusted.
-const maxFile = 64 << 10
 
 // Options are the sources of a configuration. Load reads nothing else.
 type Options struct {
@@ -33,14 +33,19 @@ type Options struct {
 	// Flags holds the given flags by name without dashes, each with its values
 	// in order. [HasFlag] must be true for each name.
 	Flags    map[string][]string
-	ReadFile func(string) ([]byte, error) // os.ReadFile
+	ReadFile func(string) ([]byte, error) // [trust.ReadFile]
+	// Project finds the project's file; nil: there is none. stateDir is the state
+	// folder of all other sources: a project's file must not choose the records of
+	// its own trust.
+	Project func(stateDir string) trust.File
 }
 
 // Load merges defaults, the user's file, the project's file, LIFELOOP_*
-// variables and flags. A later source overrides an earlier one.
+// variables and flags. A later source overrides an earlier one. A project's file
+// that is not trusted is not parsed, and [Config.Ignored] names it.
 //
 // A value replaces the earlier one completely, also a list. Clients are merged
-// by id: a later client replaces an earlier one with the same id, and others
+// by id, and profiles by name: a later one replaces an earlier one, and others
 // are added. Every value outside lists has a variable: its path in upper case,
 // LIFELOOP_PRESSURE_HIGH for pressure.high.
 //
@@ -49,29 +54,44 @@ type Options struct {
 // the working directory for a variable or a flag. A program without a slash is
 // searched in PATH; the words after it are not changed.
 func Load(opts Options) (Config, Origins, error) {
-	cfg, origins := Default(), Origins{}
-	files, err := opts.files()
+	files, err := opts.userFile()
 	if err != nil {
 		return Config{}, nil, err
 	}
-	for _, f := range files {
-		if err := opts.mergeFile(&cfg, origins, f); err != nil {
-			return Config{}, nil, err
+	cfg, origins, err := opts.merged(files)
+	if err == nil && opts.File == "" && opts.Project != nil {
+		switch project := opts.Project(cfg.StateDir); {
+		case project.Path == "":
+		case project.Refused != nil:
+			cfg.Ignored = project.Refused
+		default:
+			cfg, origins, err = opts.merged(append(files, source{project.Path, project.Data}))
 		}
 	}
-	if err := opts.mergeEnv(&cfg, origins); err != nil {
-		return Config{}, nil, err
+	if err == nil {
+		err = check(cfg, origins)
 	}
-	if err := opts.mergeFlags(&cfg, origins); err != nil {
-		return Config{}, nil, err
-	}
-	if err := opts.stateDir(&cfg); err != nil {
-		return Config{}, nil, err
-	}
-	if err := check(cfg, origins); err != nil {
+	if err != nil {
 		return Config{}, nil, err
 	}
 	return cfg, origins, nil
+}
+
+// merged merges the files, the variables and the flags.
+func (o Options) merged(files []source) (Config, Origins, error) {
+	cfg, origins := Default(), Origins{}
+	for _, f := range files {
+		if err := o.mergeFile(&cfg, origins, f); err != nil {
+			return Config{}, nil, err
+		}
+	}
+	if err := o.mergeEnv(&cfg, origins); err != nil {
+		return Config{}, nil, err
+	}
+	if err := o.mergeFlags(&cfg, origins); err != nil {
+		return Config{}, nil, err
+	}
+	return cfg, origins, o.stateDir(&cfg)
 }
 
 type source struct {
@@ -79,27 +99,17 @@ type source struct {
 	data []byte
 }
 
-// files reads the files to merge, first to last.
-func (o Options) files() (files []source, err error) {
-	if o.File != "" {
-		return o.read(o.absolute(o.File))
-	}
-	if dir := o.xdg("XDG_CONFIG_HOME", ".config"); dir != "" {
-		if files, err = o.read(filepath.Join(dir, "lifeloop", "config.yaml")); err != nil {
-			return nil, err
+// userFile reads the file of --config, which must exist, or else the user's own
+// file, if there is one.
+func (o Options) userFile() ([]source, error) {
+	path := o.absolute(o.File)
+	if o.File == "" {
+		dir := o.xdg("XDG_CONFIG_HOME", ".config")
+		if dir == "" {
+			return nil, nil
 		}
+		path = filepath.Join(dir, "lifeloop", "config.yaml")
 	}
-	for dir := filepath.Clean(o.WorkDir); filepath.IsAbs(dir); dir = filepath.Dir(dir) {
-		project, err := o.read(filepath.Join(dir, ProjectFile))
-		if err != nil || len(project) > 0 || dir == filepath.Dir(dir) {
-			return append(files, project...), err
-		}
-	}
-	return files, nil
-}
-
-// read reads the file at path. Only the file that --config names must exist.
-func (o Options) read(path string) ([]source, error) {
 	data, err := o.ReadFile(path)
 	if o.File == "" && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -111,19 +121,16 @@ func (o Options) read(path string) ([]source, error) {
 }
 
 func (o Options) mergeFile(cfg *Config, origins Origins, f source) error {
-	if len(f.data) > maxFile {
-		return fmt.Errorf("%s: too large for a configuration file (limit: %d KiB)", f.path, maxFile>>10)
-	}
-	// The layer is decoded over the earlier ones, so that members it does not
-	// give stay; its clients and lists are its own.
+	// The layer is decoded over the values of the earlier layers, so a member that it
+	// omits keeps its value. Its clients, profiles and lists do not include the earlier ones.
 	next, given := *cfg, Origins{}
-	next.Clients = nil
+	next.Clients, next.Profiles = nil, nil
 	root, err := yaml.Parse(f.data)
 	if err == nil && root.Line > 0 {
 		err = document.Decode(root, &next, "", func(path string, v document.Value) { given[path] = Origin{File: f.path, Line: v.Line} })
 	}
-	if fault, ok := errors.AsType[*document.Error](err); ok {
-		return errors.New(fault.In(f.path))
+	if err != nil {
+		return located(err, f.path)
 	}
 	if err := o.settle(&next, given, filepath.Dir(f.path)); err != nil {
 		return err
@@ -131,19 +138,26 @@ func (o Options) mergeFile(cfg *Config, origins Origins, f source) error {
 	return merge(cfg, origins, next, given)
 }
 
-// merge replaces cfg by next, which is cfg with the values of a layer. The
-// clients of next are the layer's own and are merged into those of cfg.
+// located puts the file and the place before the error of a document.
+func located(err error, file string) error {
+	if fault, ok := errors.AsType[*document.Error](err); ok {
+		return errors.New(fault.In(file))
+	}
+	return err
+}
+
+// merge replaces cfg by next, which is cfg with the values of a layer. The clients
+// and profiles of next are the layer's own and are merged into those of cfg.
 func merge(cfg *Config, origins Origins, next Config, given Origins) error {
-	if err := unique(next.Clients, given); err != nil {
+	if err := cmp.Or(unique("clients", next.Clients, given), unique("profiles", next.Profiles, given)); err != nil {
 		return err
 	}
-	added := next.Clients
-	next.Clients = cfg.Clients
-	mergeClients(&next, origins, added, given)
+	next.Clients = mergeEntries("clients", cfg.Clients, next.Clients, origins, given)
+	next.Profiles = mergeEntries("profiles", cfg.Profiles, next.Profiles, origins, given)
 	*cfg = next
 
 	// A list replaces the earlier one with all its entries.
-	paths := slices.DeleteFunc(slices.Sorted(maps.Keys(given)), func(p string) bool { return below(p, "clients") })
+	paths := slices.DeleteFunc(slices.Sorted(maps.Keys(given)), func(p string) bool { return below(p, "clients") || below(p, "profiles") })
 	for _, p := range paths {
 		origins.drop(p)
 	}
@@ -153,29 +167,43 @@ func merge(cfg *Config, origins Origins, next Config, given Origins) error {
 	return nil
 }
 
-// mergeClients merges the clients of a layer into those of cfg.
-func mergeClients(cfg *Config, origins Origins, added []Client, from Origins) {
-	merged := slices.Clone(cfg.Clients)
-	for i, c := range added {
-		j := slices.IndexFunc(merged, func(old Client) bool { return old.ID == c.ID })
-		if j < 0 {
-			j = len(merged)
-			merged = append(merged, c)
-		}
-		merged[j] = c
-		at := fmt.Sprintf("clients[%d]", j)
-		origins.drop(at)
-		origins.graft(from, fmt.Sprintf("clients[%d]", i), at)
+// entryID is what entries of one list are merged by, with its key and its word.
+func entryID(entry any) (key, word, id string) {
+	switch e := entry.(type) {
+	case Client:
+		return "id", "client", e.ID
+	case profile.Profile:
+		return "name", "profile", e.Name
 	}
-	cfg.Clients = merged
+	panic("config: entries without an id")
 }
 
-// unique rejects two clients with one id in one layer. Across layers, a later
-// client replaces an earlier one.
-func unique(clients []Client, origins Origins) error {
-	for i, c := range clients {
-		if j := slices.IndexFunc(clients[:i], func(d Client) bool { return d.ID == c.ID }); j >= 0 {
-			return fmt.Errorf("%s: clients[%d].id: a second client %q; ids are unique (the first: %s)", origins.Of(fmt.Sprintf("clients[%d].id", i)), i, c.ID, origins.Of(fmt.Sprintf("clients[%d].id", j)))
+// mergeEntries merges the entries of a layer into the earlier ones.
+func mergeEntries[T any](list string, earlier, added []T, origins, from Origins) []T {
+	merged := slices.Clone(earlier)
+	for i, e := range added {
+		_, _, id := entryID(e)
+		j := slices.IndexFunc(merged, func(old T) bool { _, _, was := entryID(old); return was == id })
+		if j < 0 {
+			j = len(merged)
+			merged = append(merged, e)
+		}
+		merged[j] = e
+		at := fmt.Sprintf("%s[%d]", list, j)
+		origins.drop(at)
+		origins.graft(from, fmt.Sprintf("%s[%d]", list, i), at)
+	}
+	return merged
+}
+
+// unique rejects two entries with one id in one layer. Across layers, a later entry
+// replaces an earlier one.
+func unique[T any](list string, entries []T, origins Origins) error {
+	for i, e := range entries {
+		key, word, id := entryID(e)
+		at := func(i int) string { return fmt.Sprintf("%s[%d].%s", list, i, key) }
+		if j := slices.IndexFunc(entries[:i], func(d T) bool { _, _, other := entryID(d); return other == id }); j >= 0 {
+			return fmt.Errorf("%s: %s: a second %s %q; %ss are unique (the first: %s)", origins.Of(at(i)), at(i), word, id, key, origins.Of(at(j)))
 		}
 	}
 	return nil
@@ -236,6 +264,7 @@ func scalarFlags() map[string]string {
 		"client-drain":    "client_drain",
 		"subagent-frames": "subagent_frames",
 		"on-ledger-error": "on_ledger_error",
+		"contain":         "contain",
 		"on-limit":        "on_limit",
 		"retries":         "attempts.retry.attempts",
 		"max-retries":     "attempts.retry.max_retries",
@@ -252,6 +281,7 @@ func scalarFlags() map[string]string {
 func listFlag(name string) func(*Config, Origins, []string) error {
 	return map[string]func(*Config, Origins, []string) error{
 		"client": clientFlag, "require": requireFlag, "fallback": fallbackFlag, "meta": metaFlag, "backoff": backoffFlag,
+		"profile": profileFlag,
 	}[name]
 }
 
@@ -272,7 +302,7 @@ func (o Options) mergeFlags(cfg *Config, origins Origins) error {
 			continue
 		}
 		next, given := *cfg, Origins{}
-		next.Clients = nil
+		next.Clients, next.Profiles = nil, nil
 		var err error
 		if set := listFlag(name); set != nil {
 			err = set(&next, given, values)
@@ -356,6 +386,19 @@ func fallbackFlag(cfg *Config, given Origins, values []string) error {
 	return nil
 }
 
+// profileFlag activates profiles, in addition to those that are active.
+func profileFlag(cfg *Config, given Origins, values []string) error {
+	active := slices.Clone(cfg.Renewal.Profiles)
+	for _, name := range values {
+		if !slices.Contains(active, name) {
+			given[fmt.Sprintf("renewal.profiles[%d]", len(active))] = Origin{Flag: "profile"}
+			active = append(active, name)
+		}
+	}
+	cfg.Renewal.Profiles = active
+	return nil
+}
+
 // metaFlag reads K=V.
 func metaFlag(cfg *Config, given Origins, values []string) error {
 	meta := map[string]string{}
@@ -395,7 +438,7 @@ func backoffFlag(cfg *Config, given Origins, values []string) error {
 }
 
 // settle makes the values of a layer independent of it: relative paths are
-// joined to dir, and ${env:VAR} in commands is expanded.
+// joined to dir, and ${env:VAR} in commands and variables is expanded.
 func (o Options) settle(cfg *Config, given Origins, dir string) error {
 	for path, p := range map[string]*string{"state_dir": &cfg.StateDir, "log_file": &cfg.LogFile} {
 		at, ok := given[path]
@@ -414,6 +457,21 @@ func (o Options) settle(cfg *Config, given Origins, dir string) error {
 		if err := o.settleCommand(&c.Command, &c.written, given, path, dir); err != nil {
 			return err
 		}
+		if err := o.settleEnv(&c.Spec, given, fmt.Sprintf("clients[%d].env", i)); err != nil {
+			return err
+		}
+	}
+	for i := range cfg.Profiles {
+		if err := o.settleProfile(&cfg.Profiles[i], given, fmt.Sprintf("profiles[%d]", i), dir); err != nil {
+			return err
+		}
+	}
+	d := &cfg.Attempts.Retry.Decide
+	if err := o.settleCommand(&d.Command, &d.Written, given, "attempts.retry.decide.command", dir); err != nil {
+		return err
+	}
+	if err := o.settleEnv(&d.Spec, given, "attempts.retry.decide.env"); err != nil {
+		return err
 	}
 	for i := range cfg.Attempts.Profiles {
 		p, path := &cfg.Attempts.Profiles[i], fmt.Sprintf("attempts.profiles[%d].command", i)
@@ -422,6 +480,13 @@ func (o Options) settle(cfg *Config, given Origins, dir string) error {
 		}
 	}
 	return nil
+}
+
+func (o Options) settleProfile(p *profile.Profile, given Origins, path, dir string) error {
+	return cmp.Or(
+		o.settleCommand(&p.Prepare.Command, &p.Prepare.Written, given, path+".prepare.command", dir),
+		o.settleCommand(&p.Continue.Command, &p.Continue.Written, given, path+".continue.command", dir),
+		o.settleEnv(&p.Spec, given, path+".env"))
 }
 
 func (o Options) settleCommand(command, written *[]string, given Origins, path, dir string) error {
@@ -447,6 +512,28 @@ func (o Options) settleCommand(command, written *[]string, given Origins, path, 
 		shown[0] = argv[0]
 	}
 	*command, *written = argv, shown
+	return nil
+}
+
+// settleEnv expands the values that the layer gave.
+func (o Options) settleEnv(e *environ.Spec, given Origins, path string) error {
+	if len(e.Env) == 0 {
+		return nil
+	}
+	full, written := maps.Clone(e.Env), map[string]string{}
+	maps.Copy(written, e.Written)
+	for _, name := range slices.Sorted(maps.Keys(e.Env)) {
+		at, ok := given[document.Join(path, name)]
+		if !ok {
+			continue
+		}
+		value, err := expand(e.Env[name], o.Getenv)
+		if err != nil {
+			return fmt.Errorf("%s: %s.%s: %w", at, path, name, err)
+		}
+		full[name], written[name] = value, e.Env[name]
+	}
+	e.Env, e.Written = full, written
 	return nil
 }
 

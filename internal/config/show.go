@@ -12,33 +12,45 @@ import (
 
 	"lifeloop/attempt/policy"
 	"lifeloop/internal/document"
+	"lifeloop/internal/environ"
+	"lifeloop/internal/vt"
 )
 
 // Show prints the merged configuration as YAML that Load accepts, each value
-// followed by its origin. Commands are printed before ${env:VAR} is expanded.
+// followed by its origin. Commands are printed before ${env:VAR} is expanded. A
+// project's file that is not used is a comment.
 func Show(cfg Config, origins Origins) string {
 	p := printer{origins: origins}
+	if cfg.Ignored != nil {
+		fmt.Fprintf(&p.out, "# not used: %s\n", text(cfg.Ignored.Error()))
+	}
 	p.members(reflect.ValueOf(cfg.asWritten()), "", "", "")
 	return p.out.String()
 }
 
-// ShowJSON is [Show] as JSON: {"config":{…},"origins":{"path":"origin"}}, with
-// an origin for every value that is not a default.
+// ShowJSON is [Show] as JSON: {"config":{…},"origins":{"path":"origin"},
+// "ignored":{"path","why"}|null}, with an origin for every value that is not a
+// default.
 func ShowJSON(cfg Config, origins Origins) ([]byte, error) {
 	words := map[string]string{}
 	for path, at := range origins {
 		words[path] = at.String()
 	}
-	return json.Marshal(map[string]any{"config": plain(reflect.ValueOf(cfg.asWritten()), false), "origins": words})
+	var ignored any
+	if cfg.Ignored != nil {
+		ignored = map[string]string{"path": cfg.Ignored.Path, "why": cfg.Ignored.Why}
+	}
+	return json.Marshal(map[string]any{"config": plain(reflect.ValueOf(cfg.asWritten()), false), "origins": words, "ignored": ignored})
 }
 
-// asWritten is c with the commands before expansion.
+// asWritten is c with the commands and the variables before expansion.
 func (c Config) asWritten() Config {
 	c.Clients = slices.Clone(c.Clients)
 	for i, cl := range c.Clients {
 		if cl.written != nil {
 			c.Clients[i].Command = cl.written
 		}
+		c.Clients[i].Env = cl.Spec.Written
 	}
 	c.Attempts.Profiles = slices.Clone(c.Attempts.Profiles)
 	for i, p := range c.Attempts.Profiles {
@@ -46,6 +58,22 @@ func (c Config) asWritten() Config {
 			c.Attempts.Profiles[i].Command = p.Written
 		}
 	}
+	c.Profiles = slices.Clone(c.Profiles)
+	for i := range c.Profiles {
+		p := &c.Profiles[i]
+		if p.Prepare.Written != nil {
+			p.Prepare.Command = p.Prepare.Written
+		}
+		if p.Continue.Written != nil {
+			p.Continue.Command = p.Continue.Written
+		}
+		p.Env = p.Spec.Written
+	}
+	d := &c.Attempts.Retry.Decide
+	if d.Written != nil {
+		d.Command = d.Written
+	}
+	d.Env = d.Spec.Written
 	return c
 }
 
@@ -88,14 +116,14 @@ func (p *printer) member(v reflect.Value, f document.Field, path, lead string) {
 }
 
 func (p *printer) line(lead, key string, value any, path string) {
-	fmt.Fprintf(&p.out, "%s%s: %s  # %s\n", lead, key, text(value), p.origins.Of(path))
+	fmt.Fprintf(&p.out, "%s%s: %s  # %s\n", lead, key, text(value), vt.Plain(p.origins.Of(path).String()))
 }
 
 // omitted reports whether a member is not printed: an optional word or list
 // that was not given, or a value whose absence has a meaning of its own.
 func omitted(v reflect.Value, f document.Field) bool {
 	switch f.Key {
-	case "support", "adapter", "command":
+	case "support", "adapter", "command", "env", "inherit":
 		return v.Len() == 0
 	case "max_retries":
 		return v.Int() == policy.Unset
@@ -113,6 +141,9 @@ func plain(v reflect.Value, ms bool) any {
 		return v.Int() / int64(time.Millisecond)
 	default:
 		return time.Duration(v.Int()).String()
+	}
+	if list, ok := v.Interface().(environ.Names); ok && list.Word() != "" {
+		return list.Word()
 	}
 	switch v.Kind() {
 	case reflect.Struct:
@@ -139,10 +170,11 @@ func plain(v reflect.Value, ms bool) any {
 	return v.Interface()
 }
 
-// text is a value in JSON, which is also YAML.
+// text is a value in JSON, which is also YAML, without characters that a terminal
+// acts on.
 func text(value any) string {
 	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
+	enc := json.NewEncoder(vt.NewFilter(&out))
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(value) // what plain returns has a JSON form
 	return strings.TrimSuffix(out.String(), "\n")

@@ -1,7 +1,7 @@
 // Package conformance tests a client program against the contract, for the
-// client's author. It sends the client one document of each event, with the
-// faults that a session would not forgive in mind, and then drives
-// sessions: the real loop, kernel and dispatch, below a scripted harness.
+// client's author. It sends the client one document of each event, and then more
+// documents that reveal common faults. Then it drives sessions: the real loop,
+// kernel and dispatch, below a scripted harness.
 //
 // It has no rules of its own about payloads and receipts: what a session makes of
 // an answer is what the kernel makes of it.
@@ -30,7 +30,7 @@ type Config struct {
 	ClientID  string        // passed to it
 	AdapterID string        // whose manifest the sessions have
 	Mode      string        // Oneshot, Persistent, or "" for each that the client supports
-	Timeout   time.Duration // of one call; 0: as in a session
+	Timeout   time.Duration // limit of one call; 0: as in a session
 }
 
 // The modes of a client, as the configuration names them.
@@ -54,13 +54,13 @@ type Report struct {
 type Mode struct {
 	Mode   string `json:"mode"`
 	Tested bool   `json:"tested"`
-	Why    string `json:"why,omitempty"` // it was not tested
+	Why    string `json:"why,omitempty"` // why the mode was not tested
 }
 
 // A Call is one event sent to the client.
 type Call struct {
 	Mode  string         `json:"mode"`
-	Step  string         `json:"step"` // what the kit was doing
+	Step  string         `json:"step"` // the step of the test in which the event was sent
 	Event lifeloop.Event `json:"event"`
 	// EventID is that of the document; several calls may have the same.
 	EventID    string `json:"event_id"`
@@ -78,13 +78,13 @@ type Call struct {
 type Violation struct {
 	Rule     string         `json:"rule"`
 	Mode     string         `json:"mode"`
-	Step     string         `json:"step"`            // the first of them
-	Event    lifeloop.Event `json:"event,omitempty"` // in that step
+	Step     string         `json:"step"`            // the first step in which the sentence was broken
+	Event    lifeloop.Event `json:"event,omitempty"` // the event in that step
 	Found    string         `json:"found"`
 	Times    int            `json:"times"`
 	Sentence string         `json:"sentence"`
 	Document string         `json:"document"`
-	// Stderr is the end of what the client printed there in that step.
+	// Stderr is the end of what the client printed to stderr in that step.
 	Stderr string `json:"stderr,omitempty"`
 }
 
@@ -92,7 +92,7 @@ type Violation struct {
 type kit struct {
 	cfg      Config
 	manifest lifeloop.Manifest
-	timeouts map[string]int // of calls, by mode
+	timeouts map[string]int // number of calls that timed out, by mode
 	mark     string         // an environment variable that all processes of the client inherit
 	*Report
 }

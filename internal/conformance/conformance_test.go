@@ -159,7 +159,7 @@ func TestBrokenClients(t *testing.T) {
 	}
 }
 
-// Every sentence stands in its document.
+// Every document has its sentences word for word.
 func TestSentencesAreThoseOfTheDocuments(t *testing.T) {
 	texts := map[string]string{}
 	for _, doc := range []string{guide, contract} {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"lifeloop/internal/vt"
 	"lifeloop/lifeloop"
 )
 
@@ -13,50 +14,58 @@ import (
 // then the violations.
 func (r *Report) Print(w io.Writer) error {
 	var b strings.Builder
+	line := func(format string, args ...any) { b.WriteString(vt.Plain(fmt.Sprintf(format, args...)) + "\n") }
 	for _, m := range r.Modes {
 		if !m.Tested {
-			fmt.Fprintf(&b, "%s: not tested: %s\n\n", m.Mode, m.Why)
+			line("%s: not tested: %s", m.Mode, m.Why)
+			line("")
 			continue
 		}
-		fmt.Fprintf(&b, "%s\n", m.Mode)
-		tw := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
-		step := ""
-		for _, c := range r.Calls {
-			if c.Mode != m.Mode {
-				continue
-			}
-			if c.Step == step {
-				c.Step = ""
-			} else {
-				step = c.Step
-			}
-			fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\n", c.Step, c.Event, c.answerText(), receiptText(c.Receipt))
-		}
-		_ = tw.Flush() // a strings.Builder returns no error
-		b.WriteByte('\n')
+		line("%s", m.Mode)
+		r.printCalls(&b, m.Mode)
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(&b, "note: %s\n", note)
+		line("note: %s", note)
 	}
 	for _, v := range r.Violations {
 		where := v.Mode + ", " + v.Step
 		if v.Event != "" && v.Step != string(v.Event) {
 			where += ", " + string(v.Event)
 		}
-		fmt.Fprintf(&b, "violation: %s (%s", v.Rule, where)
 		if v.Times > 1 {
-			fmt.Fprintf(&b, "; %d times", v.Times)
+			where += fmt.Sprintf("; %d times", v.Times)
 		}
-		fmt.Fprintf(&b, ")\n  found: %s\n  the contract: %s (%s)\n", v.Found, v.Sentence, v.Document)
-		for line := range strings.Lines(v.Stderr) {
-			fmt.Fprintf(&b, "  its stderr: %s\n", strings.TrimSuffix(line, "\n"))
+		line("violation: %s (%s)", v.Rule, where)
+		line("  found: %s", v.Found)
+		line("  the contract: %s (%s)", v.Sentence, v.Document)
+		for said := range strings.Lines(v.Stderr) {
+			line("  its stderr: %s", strings.TrimSuffix(said, "\n"))
 		}
 	}
 	if r.OK {
-		fmt.Fprintf(&b, "No violation in %d calls.\n", len(r.Calls))
+		line("No violation in %d calls.", len(r.Calls))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// printCalls prints the calls of one mode as a table.
+func (r *Report) printCalls(w io.Writer, mode string) {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	step := ""
+	for _, c := range r.Calls {
+		if c.Mode != mode {
+			continue
+		}
+		if c.Step == step {
+			c.Step = ""
+		} else {
+			step = c.Step
+		}
+		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\n", vt.Plain(c.Step), vt.Plain(string(c.Event)), vt.Plain(c.answerText()), vt.Plain(receiptText(c.Receipt)))
+	}
+	fmt.Fprintln(tw)
+	_ = tw.Flush() // a strings.Builder returns no error
 }
 
 // answerText is the status of an answer and the number of its payloads, or why

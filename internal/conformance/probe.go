@@ -50,7 +50,7 @@ func (k *kit) choose(ctx context.Context) error {
 	line, persistent := p.nextLine(time.Now().Add(wait))
 	p.close()
 	persistent = persistent && len(judge(line, lifeloop.Version)) == 0
-	oneshot = oneshot || !persistent // the default, for a client that does neither
+	oneshot = oneshot || !persistent // a client that supports neither mode is tested in the default mode
 	k.Modes = []Mode{{Mode: Oneshot, Tested: oneshot}, {Mode: Persistent, Tested: persistent}}
 	if !oneshot {
 		k.Modes[0].Why = "it gives a valid answer to a line only"
@@ -82,8 +82,9 @@ func (k *kit) call(mode string, d document, began time.Time, body, stderr []byte
 	return c.Failure == ""
 }
 
-// blame is the rule of a failure: that of a document with unknown members, unless
-// the client fails in the same way without them.
+// blame returns the rule that a failure breaks. For a document with unknown
+// members it is the rule about these, unless the client fails in the same way
+// without them.
 func (k *kit) blame(mode string, d document, r rule) rule {
 	if d.step == stepUnknown && !k.violated(mode, r) {
 		return unknownName
@@ -104,7 +105,7 @@ func (k *kit) sendOneshot(ctx context.Context, docs []document) error {
 		}
 		p.writeAll(d.text)
 		over := p.ended(began.Add(k.cfg.Timeout))
-		printed := p.stdout.all() // before what it left behind adds something
+		printed := p.stdout.all() // before processes that the client left behind add to the output
 		left := p.close()
 		failure, stderr := "", p.stderr.all()
 		switch {
@@ -240,9 +241,9 @@ func (c *conversation) end() {
 	}
 }
 
-// checkOrder finds a client that is an event behind. An answer need not name its
-// event; but if answers name the event before theirs, and none names its own, they
-// are the answers to that one.
+// checkOrder finds a client whose answers are one event late. An answer need not
+// name its event. But if answers name the event before theirs and none names its
+// own, each belongs to the event before.
 func (c *conversation) checkOrder() {
 	behind, own := 0, 0
 	for i, answer := range c.answers {

@@ -40,7 +40,7 @@ type process struct {
 func (k *kit) start(ctx context.Context) (*process, error) {
 	p := &process{cmd: exec.CommandContext(ctx, k.cfg.Command[0], k.cfg.Command[1:]...), mark: k.mark, exited: make(chan struct{})}
 	p.cmd.Cancel = func() error { return syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
-	p.cmd.Env = append(os.Environ(), k.mark, "LIFELOOP_SESSION_ID="+sampleSession, "LIFELOOP_CLIENT_ID="+k.cfg.ClientID)
+	p.cmd.Env = k.environment(sampleSession)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var theirs [3]*os.File
 	defer func() {
@@ -101,7 +101,7 @@ func (p *process) ended(deadline time.Time) bool {
 	case <-timer.C:
 	}
 	select {
-	case <-p.exited: // at the same moment
+	case <-p.exited: // the client exited just when the timer fired
 		return true
 	default:
 		return false
@@ -132,7 +132,7 @@ func (p *process) close() (left []string) {
 		if pids, _ := marked(p.mark); len(pids) > 0 {
 			time.Sleep(goodbyeTime)
 		}
-	default: // not reaped yet, so the group is its own
+	default: // not reaped yet, so no other process group can have this id
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		<-p.exited
 	}
@@ -200,8 +200,8 @@ func (c *capture) read() {
 	}
 }
 
-// close waits for the end of the stream. A process with another environment may
-// still hold it open; then the rest is not read.
+// close waits for the end of the stream. A process that dropped the mark from its
+// environment may still hold the stream open; then the rest is not read.
 func (c *capture) close() {
 	select {
 	case <-c.over:

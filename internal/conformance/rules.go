@@ -9,7 +9,7 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// A rule is a sentence that a client can break. The sentence stands as it is in
+// A rule is a sentence that a client can break. The sentence is word for word in
 // the document.
 type rule struct{ id, sentence, document string }
 
@@ -34,7 +34,7 @@ var (
 	badPlace    = rule{"placement", "at least one `{placement, requirement}`, in your order, each placement once", guide}
 	extraOutput = rule{"extra_output", "Print the answer without line breaks, then a newline, and flush it", guide}
 	wrongOrder  = rule{"order", "Each envelope is one line on stdin, each answer one line on stdout, in order", guide}
-	leftBehind  = rule{"leaves_processes", "So leave no background work.", guide}
+	leftBehind  = rule{"leaves_processes", "So leave no background work", guide}
 	staysAtEnd  = rule{"stays_at_end", "Then you have 250 ms to finish; after that your group is killed.", guide}
 	unknownName = rule{"unknown_members", "Ignore unknown members.", guide}
 	keyReused   = rule{"idempotency_key", "Reusing an `idempotency_key` with different content is a `duplicate_id_conflict`", contract}
@@ -46,8 +46,8 @@ type broken struct {
 	found string
 }
 
-// judge says which rules an answer breaks. The contract's own validation
-// decides; this names its rule.
+// judge returns the rules that an answer breaks. The contract's own validation
+// finds the errors; judge names the rule for each.
 func judge(body []byte, version string) (breaks []broken) {
 	if text := bytes.TrimSpace(body); len(text) == 0 {
 		return []broken{{notJSON, "it printed nothing"}}

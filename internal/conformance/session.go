@@ -14,6 +14,7 @@ import (
 	"lifeloop/attempt"
 	"lifeloop/control"
 	"lifeloop/dispatch"
+	"lifeloop/internal/environ"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
 	"lifeloop/supervisor"
@@ -26,8 +27,8 @@ import (
 // tick is the time between two supervisor.tick of the session that has them.
 const tick = 300 * time.Millisecond
 
-// The events of the wrapper itself have a session of their own: each receipt of
-// the other one would be one more call.
+// The events of the wrapper itself have a separate session: in the main session
+// each receipt would cause one more call.
 func ofWrapper(e lifeloop.Event) bool {
 	return e == lifeloop.SupervisorTick || e == lifeloop.ReceiptEmitted || e.Session()
 }
@@ -68,10 +69,15 @@ func (k *kit) session(ctx context.Context, mode string, subscribed func(lifeloop
 	return s.incomplete
 }
 
+// environment is that of a client without settings of its own.
+func (k *kit) environment(session string) []string {
+	return environ.Spec{}.Of(os.Environ(), k.mark, "LIFELOOP_SESSION_ID="+session, "LIFELOOP_CLIENT_ID="+k.cfg.ClientID)
+}
+
 // client is the client as a session calls it.
 func (k *kit) client(mode, session string) (*recorded, error) {
 	cfg := dispatch.Config{ID: k.cfg.ClientID, Command: k.cfg.Command, Timeout: k.cfg.Timeout,
-		Env: append(os.Environ(), k.mark, "LIFELOOP_SESSION_ID="+session, "LIFELOOP_CLIENT_ID="+k.cfg.ClientID)}
+		Env: k.environment(session)}
 	if mode == Persistent {
 		p, err := dispatch.NewPersistent(cfg)
 		return &recorded{Client: p, close: p.Close}, err
@@ -107,10 +113,11 @@ func (r *recorded) Call(ctx context.Context, text []byte) (dispatch.Answer, erro
 // newID returns a new id.
 func newID(prefix string) string { return prefix + rand.Text() }
 
-// config is the kernel's: one client with every event, and one retry.
+// config is the kernel's configuration: one client that receives every event, and
+// one retry.
 func (s *world) config(id string) kernel.Config {
 	return kernel.Config{
-		Session: id, Ledger: true, Setup: s.setup(), Tick: tick, ClientDrain: s.patience(), AbortGrace: time.Second,
+		Session: id, Ledger: true, Setup: s.setup(), Tick: tick, ClientDrain: s.patience(), Limits: kernel.Limits{AbortGrace: time.Second},
 		Clients:   []kernel.Client{{ID: s.cfg.ClientID, Events: s.subscribed, Timeout: s.cfg.Timeout}},
 		Policy:    attempt.Policy{Retries: attempt.Retries{Attempts: 1, MaxRetries: 1, On: map[attempt.Cause]bool{attempt.Model: true}}},
 		Manifests: []lifeloop.Manifest{s.manifest},
@@ -122,7 +129,7 @@ func (s *world) config(id string) kernel.Config {
 // setup describes a launch. The version that the harness reports is not among the
 // tested ones, so that capability.degraded occurs.
 func (s *world) setup() kernel.Setup {
-	return kernel.Setup{Manifest: s.manifest, Hooks: true, Tested: []string{"1.0.0"}}
+	return kernel.Setup{Manifest: s.manifest, Injected: kernel.Injected{Hooks: true}, Tested: []string{"1.0.0"}}
 }
 
 // patience bounds every wait for the session. It is only reached if something is
@@ -147,7 +154,7 @@ type world struct {
 	open    map[string]bool // calls without an answer
 	calls   map[string]int  // index in Report.Calls, by event
 	faults  []fault
-	refused []lifeloop.Receipt // with a key that was used before
+	refused []lifeloop.Receipt // receipts with an idempotency key that was used before
 }
 
 // A fault is a failed call of the session.
@@ -270,7 +277,7 @@ func (s *world) judge() {
 
 // Prepare prepares a launch.
 func (s *world) Prepare(e kernel.Launch) (supervisor.Plan, error) {
-	return supervisor.Plan{Setup: s.setup(), DecodeHook: decodeHook, Answer: func(_, text string) []byte { return []byte(text) },
+	return supervisor.Plan{Setup: s.setup(), Key: hookKey, DecodeHook: decodeHook, Answer: func(_, text string) []byte { return []byte(text) },
 		Start: func(post func(kernel.Input), _ func()) (supervisor.Child, error) {
 			c := &child{exit: make(chan kernel.ChildExited, 1), gone: make(chan struct{})}
 			close(c.gone)
@@ -289,6 +296,9 @@ func (s *world) Prepare(e kernel.Launch) (supervisor.Plan, error) {
 
 // Release has no terminal to restore.
 func (s *world) Release() {}
+
+// hookKey need not be secret: the kit's harness is no process.
+const hookKey = "kit"
 
 // decodeHook is the other side of hook: the kit speaks a dialect of its own.
 func decodeHook(_ string, input []byte) (call telemetry.HookCall, err error) {

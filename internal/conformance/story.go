@@ -50,8 +50,8 @@ func (s *world) signals(post func(kernel.Input), sigs ...telemetry.Signal) {
 	post(kernel.SignalsSeen{Signals: sigs})
 }
 
-// hook calls a hook and reads its answer; out refuses it in a step where the slot
-// is lost.
+// hook calls a hook and writes its answer to out. In a step where the slot is
+// lost, out refuses the answer.
 func (s *world) hook(event string, class lifeloop.Placement, out io.Writer, sig telemetry.Signal) {
 	call := telemetry.HookCall{Event: event, Session: sig.Session, Turn: sig.Turn, Capacity: 9500}
 	if s.manifest.Placement[class].Support.Stronger(lifeloop.Unavailable) {
@@ -61,7 +61,7 @@ func (s *world) hook(event string, class lifeloop.Placement, out io.Writer, sig 
 	call.Signals = []telemetry.Signal{sig}
 	input, err := json.Marshal(call)
 	if err == nil {
-		err = hook.Call(s.socket, event, input, out, time.Now().Add(s.patience()))
+		err = hook.Call(s.socket, hookKey, event, input, out, time.Now().Add(s.patience()))
 	}
 	if err != nil && !errors.Is(err, errSlotLost) {
 		s.mu.Lock()
@@ -73,7 +73,7 @@ func (s *world) hook(event string, class lifeloop.Placement, out io.Writer, sig 
 // errSlotLost is the error of a harness that no longer reads its hook.
 var errSlotLost = errors.New("the harness no longer waits")
 
-// lost is the output of such a hook.
+// lost is the output of a harness that no longer reads its hook.
 type lost struct{}
 
 func (lost) Write([]byte) (int, error) { return 0, errSlotLost }
@@ -103,7 +103,7 @@ func used(session string, tokens int64) telemetry.Signal {
 func (s *world) frame(c supervisor.FrameCommand) {
 	input, err := json.Marshal(c)
 	if err == nil {
-		_, err = control.Do(s.socket, supervisor.CommandFrame, input, time.Now().Add(s.patience()))
+		_, err = control.Do(s.socket, control.Command{Name: supervisor.CommandFrame, Input: input}, time.Now().Add(s.patience()))
 	}
 	if err != nil {
 		s.mu.Lock()
@@ -128,7 +128,7 @@ func (s *world) firstLaunch(post func(kernel.Input)) kernel.ChildExited {
 	s.done(post, firstSession, "turn-1")
 	s.until(lifeloop.FrameEnded, 1)
 
-	if s.manifest.LifecycleEvents[lifeloop.FrameOpening].Support.Stronger(lifeloop.Manual) { // else it has nothing to lose
+	if s.manifest.LifecycleEvents[lifeloop.FrameOpening].Support.Stronger(lifeloop.Manual) { // otherwise frame.opening cannot become weaker
 		s.begin("an untested version")
 		s.signals(post, telemetry.Signal{Kind: telemetry.Alive, Session: firstSession, Version: "99.0.0"})
 		s.until(lifeloop.CapabilityDegraded, 1)
@@ -191,8 +191,8 @@ func (s *world) shortLaunch(post func(kernel.Input)) kernel.ChildExited {
 	s.hook("SessionStart", lifeloop.PreSession, io.Discard, telemetry.Signal{Kind: telemetry.SessionLive, Session: firstSession, Cause: "startup"})
 	s.until(lifeloop.SessionStarted, 1)
 	s.signals(post, used(firstSession, 60000))
-	// From here on a slow client has always something to answer, so nothing waits
-	// for it.
+	// From here on a slow client always has an event to answer. So the next steps do
+	// not wait until all answers have arrived.
 	s.until(lifeloop.SupervisorTick, 1)
 	s.name("the end")
 	s.hook("SessionEnd", "", io.Discard, telemetry.Signal{Kind: telemetry.SessionGone, Session: firstSession, Reason: "prompt_input_exit"})

@@ -24,7 +24,7 @@ import (
 type block struct {
 	line int
 	lang string
-	info string // the words behind the language
+	info string // the words after the language
 	text string
 }
 
@@ -87,7 +87,7 @@ type overlay struct {
 	*testing.T
 	dir        string // for the files of the change and its outputs
 	repository string
-	files      map[string]string // by the path that each replaces
+	files      map[string]string // the changed files, by the path that each replaces
 	changed    []string          // relative to the repository
 }
 
@@ -174,7 +174,7 @@ func TestAddingAnAdapter(t *testing.T) {
 	if id := wrapped[len(wrapped)-1].HarnessSessionID; id == nil || *id != "p-71" {
 		t.Errorf("the last event of the wrapped session has harness_session_id %v, want p-71", id)
 	}
-	// vet would enter the decoder's folder, which exists in the overlay only.
+	// vet would enter the decoder's folder, which exists only in the overlay.
 	o.run(goTool, "test", "-vet=off", "-overlay", overlayFile, "-run", "^Test(Registry|Infer|SourcesAreWhole|EveryShipped|EveryFile|IDs|Unread|TelemetryOnly|Failure)", "./manifests", "./profiles")
 }
 

@@ -22,7 +22,7 @@ type row struct {
 	sentence string
 	tests    []string
 	status   string
-	why      string // behind "later: "
+	why      string // the text after "later: "
 }
 
 func rows(t *testing.T, file string) []row {

@@ -15,7 +15,7 @@ import (
 // l0Index is testdata/l0/index.json: the scenarios, and those that a process
 // supervisor cannot implement.
 type l0Index struct {
-	Names   map[string][]string `json:"names"` // by category
+	Names   map[string][]string `json:"names"` // names of scenarios, by category
 	LeftOut map[string]string   `json:"left_out"`
 }
 

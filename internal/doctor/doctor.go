@@ -1,6 +1,7 @@
 // Package doctor examines the harnesses of a machine, the recorded sessions and
 // the machine itself, and names for each problem the command that fixes it. It
-// starts a harness only to ask for its version, and it changes nothing.
+// starts a harness only to ask for its version, and it writes nothing but missing
+// summaries of sessions.
 //
 //	report := doctor.Examine(doctor.Config{Adapters: adapters, StateDir: dir, …})
 //	err := report.Print(os.Stdout, false)
@@ -19,13 +20,14 @@ import (
 	"lifeloop/hosts"
 	"lifeloop/internal/inspect"
 	"lifeloop/internal/store"
+	"lifeloop/internal/vt"
 	"lifeloop/manifests"
 	"lifeloop/profiles"
 )
 
 // A Config is what Examine looks at.
 type Config struct {
-	Version  string // of this program
+	Version  string // the version of this program
 	StateDir string
 	Adapters []profiles.Profile
 	// Named means that the user asked for these adapters: it is then a problem
@@ -36,8 +38,12 @@ type Config struct {
 	Host profiles.Host
 	// Installed returns the hooks that `host apply` would install.
 	Installed func(p profiles.Profile, project bool) (profiles.Installation, error)
+	// Retained means that the configuration limits what is recorded.
+	Retained bool
 	// Settings records which settings files were changed.
 	Settings *hosts.Store
+	// Notes were made while the configuration was read.
+	Notes []Finding
 }
 
 // A Report is what was found, in the form of `doctor --json`.
@@ -86,9 +92,9 @@ type Capability struct {
 
 // Examine examines the adapters, then the recorded sessions and the machine.
 func Examine(c Config) *Report {
-	e := &examiner{config: c, recordings: map[string]*recordings{}, Report: &Report{Version: c.Version, Adapters: []Adapter{}, Problems: []Finding{}, Notes: []Finding{}}}
+	e := &examiner{config: c, recordings: map[string]*recordings{}, Report: &Report{Version: c.Version, Adapters: []Adapter{}, Problems: []Finding{}, Notes: append([]Finding{}, c.Notes...)}}
 	if err := e.recorded(store.Open(c.StateDir)); err != nil {
-		e.problem("machine", fmt.Sprintf("the recorded sessions cannot be read: %v", err), "ls -ld "+quoted(c.StateDir))
+		e.problem("machine", fmt.Sprintf("the recorded sessions cannot be read: %v", err), "ls -ld "+vt.Word(c.StateDir))
 	}
 	for _, p := range c.Adapters {
 		e.adapter(p)

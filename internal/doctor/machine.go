@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"lifeloop/control"
+	"lifeloop/harness"
 	"lifeloop/hosts"
+	"lifeloop/internal/vt"
 	"lifeloop/profiles"
 	"lifeloop/supervisor"
 	"lifeloop/watchers"
@@ -45,7 +47,7 @@ func (e *examiner) hooks(p profiles.Profile) []InstalledHooks {
 			one.State = "unreadable"
 			fix := verb("status")
 			if in.Path != "" {
-				fix = "${EDITOR:-vi} " + quoted(in.Path)
+				fix = "${EDITOR:-vi} " + vt.Word(in.Path)
 			}
 			e.problem(p.Adapter, fmt.Sprintf("the %s settings cannot be parsed: %v", scope, err), fix)
 		case r.State == "partly":
@@ -57,9 +59,6 @@ func (e *examiner) hooks(p profiles.Profile) []InstalledHooks {
 	}
 	return list
 }
-
-// quoted quotes a path for a shell.
-func quoted(path string) string { return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'" }
 
 // A Launch is what `run` would get from this folder.
 type Launch struct {
@@ -106,14 +105,14 @@ func (e *examiner) launch(p profiles.Profile, program *string) Launch {
 // HarnessSessions are those that the harness itself stores.
 type HarnessSessions struct {
 	Places []string        `json:"places"`
-	Here   int             `json:"here"` // of the working folder
+	Here   int             `json:"here"` // number of sessions of the working folder
 	Newest *HarnessSession `json:"newest"`
 }
 
-// A HarnessSession is the newest one.
+// A HarnessSession is the newest session that a harness stores.
 type HarnessSession struct {
 	Session string    `json:"session"`
-	At      time.Time `json:"at"` // of its last change
+	At      time.Time `json:"at"` // the time of its last change
 }
 
 func (e *examiner) harnessSessions(p profiles.Profile) *HarnessSessions {
@@ -127,7 +126,7 @@ func (e *examiner) harnessSessions(p profiles.Profile) *HarnessSessions {
 	}
 	found, err := supervisor.Find(places, e.config.Host.Dir)
 	if err != nil {
-		e.problem(p.Adapter, fmt.Sprintf("its sessions cannot be read: %v", err), "ls -l "+quoted(places[0].Dir))
+		e.problem(p.Adapter, fmt.Sprintf("its sessions cannot be read: %v", err), "ls -l "+vt.Word(places[0].Dir))
 		return s
 	}
 	if s.Here = len(found); len(found) > 0 {
@@ -138,13 +137,30 @@ func (e *examiner) harnessSessions(p profiles.Profile) *HarnessSessions {
 
 // A Machine is what all harnesses here share.
 type Machine struct {
-	Inotify  map[string]string `json:"inotify"` // the limits of this machine
-	Sockets  string            `json:"sockets"` // the folder of the sessions' sockets
-	StateDir string            `json:"state_dir"`
-	Sessions int               `json:"sessions"` // recorded, of all adapters
-	Damaged  []string          `json:"damaged"`  // ids of sessions whose ledger is damaged
+	Inotify map[string]string `json:"inotify"` // the limits of this machine
+	Sockets string            `json:"sockets"` // the folder of the sessions' sockets
+	// Containment is the folder of the control group in which --contain would create
+	// one; Uncontained is why it could not.
+	Containment string   `json:"containment,omitempty"`
+	Uncontained string   `json:"uncontained,omitempty"`
+	StateDir    string   `json:"state_dir"`
+	Sessions    int      `json:"sessions"` // recorded, of all adapters
+	Bytes       int64    `json:"sessions_bytes"`
+	Damaged     []string `json:"damaged"` // ids of sessions whose ledger is damaged
 	// Clients are all that a session called; those of the newest session come first.
 	Clients []ClientCalls `json:"clients"`
+}
+
+// manyBytes is the least total size of the recorded sessions that doctor reports.
+const manyBytes = 1 << 30
+
+// sizeText is a number of bytes in a unit that gives one to four digits.
+func sizeText(bytes int64) string {
+	size, unit := float64(bytes), 0
+	for ; size >= 1024 && unit < 4; unit++ {
+		size /= 1024
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", size), ".0") + " " + []string{"bytes", "KiB", "MiB", "GiB", "TiB"}[unit]
 }
 
 func (e *examiner) machine() {
@@ -154,7 +170,12 @@ func (e *examiner) machine() {
 		e.problem("machine", fmt.Sprintf("files cannot be watched and are polled: %v (%s is %s)", err, limit, e.Machine.Inotify[limit]),
 			"sudo sysctl fs.inotify."+limit+"=65536")
 	}
-	dir, err := control.SocketDir()
+	if parent, err := harness.Containable(); err == nil {
+		e.Machine.Containment = parent
+	} else {
+		e.Machine.Uncontained = err.Error()
+	}
+	dir, err := control.CheckSocketDir()
 	wanted := os.Getenv("XDG_RUNTIME_DIR")
 	switch e.Machine.Sockets = dir; {
 	case err != nil:
@@ -163,7 +184,11 @@ func (e *examiner) machine() {
 		e.note("machine", "XDG_RUNTIME_DIR is not set; the sockets are in "+dir, "export XDG_RUNTIME_DIR=/run/user/$(id -u)")
 	case !filepath.IsAbs(wanted) || !strings.HasPrefix(dir, filepath.Clean(wanted)+"/"):
 		e.problem("machine", fmt.Sprintf("the sockets are in %s, because %s is not your folder with mode 0700", dir, filepath.Join(wanted, "lifeloop")),
-			"mkdir -p "+quoted(filepath.Join(wanted, "lifeloop"))+" && chmod 0700 "+quoted(filepath.Join(wanted, "lifeloop")))
+			"mkdir -p "+vt.Word(filepath.Join(wanted, "lifeloop"))+" && chmod 0700 "+vt.Word(filepath.Join(wanted, "lifeloop")))
+	}
+	if e.Machine.Bytes >= manyBytes && !e.config.Retained {
+		e.note("machine", fmt.Sprintf("%s take %s, and no retention is configured", counted(e.Machine.Sessions, "session"), sizeText(e.Machine.Bytes)),
+			"lifeloop-wrap prune --older-than 30d")
 	}
 	if err := writable(stateDir); err != nil {
 		e.problem("machine", fmt.Sprintf("sessions cannot be stored in %s: %v", stateDir, err), "export LIFELOOP_STATE_DIR=\"$HOME/lifeloop\"")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lifeloop/internal/inspect"
+	"lifeloop/internal/vt"
 	"lifeloop/lifeloop"
 )
 
@@ -40,7 +41,7 @@ func (r *Report) Print(w io.Writer, named bool) error {
 		}
 		for _, f := range all {
 			p.wrap("  ", "    ", f.About+": "+f.What)
-			fmt.Fprintf(p, "    %s: %s\n", last, f.Fix) // never wrapped: it is to be copied
+			fmt.Fprintf(p, "    %s: %s\n", last, vt.Plain(f.Fix)) // never wrapped: it is to be copied
 		}
 	}
 	list("Notes", "more", r.Notes)
@@ -53,7 +54,7 @@ func (r *Report) Print(w io.Writer, named bool) error {
 }
 
 func (a *Adapter) print(p *page) {
-	fmt.Fprintf(p, "%s (%s)\n", a.DisplayName, a.AdapterID)
+	fmt.Fprintf(p, "%s (%s)\n", vt.Plain(a.DisplayName), vt.Plain(a.AdapterID))
 	if a.Program == nil {
 		p.line("  program", "not in PATH")
 	} else {
@@ -140,8 +141,13 @@ func (m Machine) print(p *page) {
 		limits = append(limits, name+" "+m.Inotify[name])
 	}
 	p.line("  inotify", cmp.Or(strings.Join(limits, ", "), "limits unknown"))
+	if m.Containment != "" {
+		p.line("  contain", "--contain works, by a control group in "+m.Containment)
+	} else {
+		p.line("  contain", "--contain does not work: "+m.Uncontained)
+	}
 	p.line("  sockets", cmp.Or(m.Sockets, "none"))
-	p.line("  state", fmt.Sprintf("%s, %s, %s damaged", m.StateDir, counted(m.Sessions, "session"), counted(len(m.Damaged), "ledger")))
+	p.line("  state", fmt.Sprintf("%s, %s in %s, %s damaged", m.StateDir, counted(m.Sessions, "session"), sizeText(m.Bytes), counted(len(m.Damaged), "ledger")))
 }
 
 // A page is text that is wrapped while it is written.
@@ -156,9 +162,9 @@ func (p *page) line(name, text string) {
 // first, the others with indent.
 func (p *page) wrap(first, indent, text string) {
 	width := len([]rune(first))
-	p.WriteString(first)
+	p.WriteString(vt.Plain(first))
 	begun := false
-	for _, word := range strings.Fields(text) {
+	for _, word := range strings.Fields(vt.Plain(text)) {
 		n := len([]rune(word))
 		switch {
 		case begun && width+1+n > columns:

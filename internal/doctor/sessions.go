@@ -2,13 +2,14 @@ package doctor
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"lifeloop/internal/store"
-	"lifeloop/kernel"
+	"lifeloop/internal/vt"
 	"lifeloop/lifeloop"
 	"lifeloop/view"
 )
@@ -52,83 +53,45 @@ func (e *examiner) of(adapter string) *recordings {
 	return r
 }
 
-// signs are the facts of one session that matter here.
-type signs struct {
-	reported map[string]bool
-	changes  map[string]change // of its newest launch, by capability
-}
-
-// A change is what a capability was worth before its first change, what it is
-// worth after the last one, and why.
-type change struct {
-	before, now lifeloop.Support
-	evidence    string
-}
-
-func (s signs) see(e kernel.Entry) {
-	switch f := e.Fact.(type) {
-	case kernel.Launching:
-		clear(s.changes) // support belongs to a launch
-	case kernel.CapabilityProven:
-		s.change(f.Capability, lifeloop.Partial, f.Support, f.Source)
-	case kernel.Observed:
-		if f.ByHarness() {
-			s.reported[string(f.Record.Event)] = true
-		}
-		if d := f.Degradation; d != nil {
-			s.change(d.Capability, d.PreviousSupport, d.CurrentSupport, d.Evidence)
-			for _, c := range f.Also {
-				s.change(c.Capability, c.PreviousSupport, c.CurrentSupport, d.Evidence)
-			}
-		}
-	}
-}
-
-func (s signs) change(capability string, before, now lifeloop.Support, evidence string) {
-	c, changed := s.changes[capability]
-	if !changed {
-		c.before = before
-	}
-	c.now, c.evidence = now, evidence
-	s.changes[capability] = c
-}
-
-// recorded reads every session once, and reports damaged ledgers.
+// recorded reads what is known of every session, and reports damaged ledgers.
 func (e *examiner) recorded(st store.Store) error {
 	e.Machine.Damaged = []string{}
-	seen := map[string]signs{}
-	all, err := st.Scan(func(id string, entry kernel.Entry) {
-		if seen[id].reported == nil {
-			seen[id] = signs{reported: map[string]bool{}, changes: map[string]change{}}
-		}
-		seen[id].see(entry)
-	})
-	e.Machine.Sessions = len(all)
+	all, total, err := st.List(func(store.Brief) bool { return true })
+	e.Machine.Sessions = total
 	e.clients(all)
 	for _, s := range all {
+		e.Machine.Bytes += s.Folder.Size()
 		r := e.of(s.AdapterID)
 		r.Sessions++
 		switch {
 		case s.Damage != nil: // how it ended is unknown
 			e.Machine.Damaged = append(e.Machine.Damaged, s.SessionID)
-			e.problem("machine", fmt.Sprintf("the ledger of session %s is damaged and cannot be repaired: %v", s.SessionID, s.Damage),
-				"lifeloop-wrap ledger verify "+s.SessionID)
+			e.damaged(s)
 		case s.Liveness == store.Live:
 			r.Live++
 		case s.Liveness == store.Lost:
 			r.Lost, r.resume = append(r.Lost, s.SessionID), s.ResumeCommand()
 		}
 		r.addUnknown(s.SessionID, s.UnknownRecords)
-		for event := range seen[s.SessionID].reported {
-			r.reported[event]++
+		for event := range s.Claims.Reported {
+			r.reported[string(event)]++
 		}
-		for capability, change := range seen[s.SessionID].changes {
-			if change.before.Stronger(change.now) {
+		for capability, change := range s.Claims.Changed {
+			if change.Before.Stronger(change.Now) {
 				r.addDegraded(capability, change, s.SessionID)
 			}
 		}
 	}
 	return err
+}
+
+func (e *examiner) damaged(s store.Session) {
+	if err, ok := errors.AsType[*store.FolderError](s.Damage); ok {
+		e.problem("machine", fmt.Sprintf("session %s: %v", s.SessionID, err), "ls -l "+vt.Word(string(s.Folder)))
+		return
+	}
+	e.problem("machine", fmt.Sprintf("the ledger of session %s is damaged and cannot be repaired: %v", s.SessionID, s.Damage),
+		"lifeloop-wrap ledger verify "+s.SessionID)
 }
 
 // ClientCalls is what became of a client's calls in the newest session that
@@ -168,7 +131,7 @@ func (r *recordings) addUnknown(session string, records map[string]map[string]in
 	}
 }
 
-func (r *recordings) addDegraded(capability string, last change, session string) {
+func (r *recordings) addDegraded(capability string, last view.Change, session string) {
 	i := slices.IndexFunc(r.Degraded, func(d Degraded) bool { return d.Capability == capability })
 	if i < 0 {
 		i = len(r.Degraded)
@@ -176,7 +139,7 @@ func (r *recordings) addDegraded(capability string, last change, session string)
 	}
 	d := &r.Degraded[i]
 	d.Sessions++
-	d.Support, d.Newest, d.Evidence = last.now, session, last.evidence
+	d.Support, d.Newest, d.Evidence = last.Now, session, last.Evidence
 }
 
 // recordedOf reports what the recorded sessions of one adapter show.
@@ -194,8 +157,8 @@ func (e *examiner) recordedOf(adapter string) Recorded {
 	return r.Recorded
 }
 
-// degraded sums up in one note what was weaker at the end of sessions. What has
-// one reason is named once.
+// degraded reports in one note what was weaker at the end of sessions.
+// Capabilities with the same reason are listed together.
 func (e *examiner) degraded(adapter string, all []Degraded) {
 	var parts []string
 	newest, sessions := "", 0

@@ -82,7 +82,8 @@ func (c *claude) base(event string) object {
 	return m
 }
 
-// forgetful reports whether nothing is written, as inside another session of its kind.
+// forgetful reports whether no records are written, as inside another session of
+// Claude Code.
 func (c *claude) forgetful() bool { return c.h.env["CLAUDE_CODE_CHILD_SESSION"] != "" }
 
 func (c *claude) start(s startStep) {

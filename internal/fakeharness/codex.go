@@ -26,7 +26,7 @@ type codex struct {
 	window, used    int64
 	total           int64 // tokens of the whole thread
 	calls           int
-	source          string // of the SessionStart hooks that the next turn runs; empty when they ran
+	source          string // the source that the next turn's SessionStart hooks report; empty when they ran
 	over            bool
 }
 
@@ -60,7 +60,7 @@ func (t codexThread) rollout(home string) string {
 	return filepath.Join(home, "sessions", t.born.Format("2006/01/02"), "rollout-"+stamp+"-"+t.id+".jsonl")
 }
 
-// fatal: a signal kills the real program at once.
+// fatal returns false: a signal kills the real program at once.
 func (c *codex) fatal(os.Signal) (int, bool) { return 0, false }
 
 func (c *codex) base(event string) object {

@@ -61,7 +61,8 @@ type exitCode int
 
 func (c exitCode) Error() string { return "exit " + strconv.Itoa(int(c)) }
 
-// stop carries an error from any depth to try: nothing in between can handle one.
+// stop carries an error from any depth to try. No function on the way can
+// handle the error.
 type stop struct{ error }
 
 // try runs f until its end or its first error.

@@ -40,8 +40,8 @@ type place struct {
 	home, dir, hookLog, hook string
 }
 
-// newPlace also writes a hook program that logs its last argument and stdin,
-// and answers to an event with what is in ANSWER_<event>.
+// newPlace also writes a hook program, which logs its last argument and stdin, and
+// answers an event with the variable ANSWER_<event>.
 func newPlace(t *testing.T) place {
 	t.Helper()
 	root := t.TempDir()
@@ -117,8 +117,8 @@ func glob(t *testing.T, pattern string) string {
 
 var claudeEvents = []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "PreCompact", "PostCompact", "SessionEnd"}
 
-// TestClaudeDemo plays the built-in day and reads what it left behind with the
-// decoders that read the real program's.
+// TestClaudeDemo plays the built-in story and reads the files that it left behind
+// with the decoders for the real program's files.
 func TestClaudeDemo(t *testing.T) {
 	p := newPlace(t)
 	const id = "5e551011-0000-4000-8000-000000000001"
@@ -327,7 +327,7 @@ func TestUntrustedHooksDoNotRun(t *testing.T) {
 	}
 }
 
-// TestTrustHash holds the digest against recorded ones.
+// TestTrustHash compares the digest with recorded ones.
 func TestTrustHash(t *testing.T) {
 	const command = `/usr/local/bin/ll hook --run "42" & <x>`
 	for event, want := range map[string]string{
@@ -555,7 +555,7 @@ func newScreen(t *testing.T, cmd *exec.Cmd) *screen {
 	return s
 }
 
-// await reads until text came, and forgets what came up to its end.
+// await reads until text has arrived, and discards the output up to its end.
 func (s *screen) await(text string) {
 	s.t.Helper()
 	deadline := time.After(time.Minute)
@@ -651,8 +651,9 @@ func TestInteractive(t *testing.T) {
 	}
 }
 
-// TestKeysInPieces: however the bytes of a keyboard are cut, the same lines
-// come; but an ESC that comes alone is the key.
+// TestKeysInPieces: however the bytes of a keyboard are cut, they give the same
+// lines. The exception is a cut after an ESC, because an ESC that arrives alone is
+// the key.
 func TestKeysInPieces(t *testing.T) {
 	const typed = "one\r\x1b[200~two\rthree\x1b[201~\rfo\x7f\x7fgone\x15four\r\x03\x03"
 	want := []string{"one", "two\rthree", "four", "/exit"}

@@ -62,7 +62,7 @@ var verbs = sync.OnceValue(func() map[string]verb {
 		"turn":     act(dialect.turn),
 		"compact":  act(dialect.compact),
 		"clear":    act(func(d dialect, _ bool) { d.clear() }),
-		"end":      act(dialect.end), // with the reason
+		"end":      act(dialect.end), // end the session with this reason
 		"interact": do((*harness).interact),
 
 		// Parts of these, for single tests.
@@ -114,7 +114,7 @@ type startStep struct {
 type turnStep struct {
 	Prompt   string `json:"prompt"`
 	Answer   string `json:"answer"`
-	PromptID string `json:"prompt_id"` // of the turn; random by default
+	PromptID string `json:"prompt_id"` // the id of the turn; random by default
 	Used     int64  `json:"used"`      // tokens in the context afterwards
 	// Usage replaces Used: the members as the program itself reports them.
 	Usage map[string]int64 `json:"usage"`
@@ -149,7 +149,7 @@ type interactStep struct {
 
 type childStep struct {
 	Cmd     []string `json:"cmd"`
-	Setsid  bool     `json:"setsid"`   // in a session of its own
+	Setsid  bool     `json:"setsid"`   // start the process in a session of its own
 	Linger  bool     `json:"linger"`   // do not wait for it
 	TTY     bool     `json:"tty"`      // it gets our stdin and stdout
 	PIDFile string   `json:"pid_file"` // where its process id is written

@@ -108,7 +108,7 @@ func snake(event string) string {
 
 // decodeTOML decodes one TOML value of the kinds that overrides are made of:
 // arrays, inline tables, strings, whole numbers and booleans. It rewrites the
-// value as JSON, token by token; decoding that finds most mistakes.
+// value as JSON, token by token. Decoding that JSON finds most mistakes.
 func decodeTOML(value string, to any) error {
 	tokens := regexp.MustCompile(`^("(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_+-]+|[\]\[{}=,])\s*`)
 	var out []string

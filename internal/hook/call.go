@@ -19,12 +19,14 @@ const (
 )
 
 // Call sends a hook's input to the session behind socket and writes the answer
-// to out with one Write. If anything fails or the deadline passes, it returns an
-// error and has written nothing, unless the Write itself failed.
+// to out with one Write. The key shows that the launch itself injected the hook. If
+// anything fails or the deadline passes, Call returns an error and has written
+// nothing, unless the Write itself failed. To a server of another user it sends
+// nothing.
 //
 // The deadline limits the exchange with the session, not the write to out.
-func Call(socket, event string, input []byte, out io.Writer, deadline time.Time) error {
-	c, err := send(socket, OpCall, event, input, deadline)
+func Call(socket, key, event string, input []byte, out io.Writer, deadline time.Time) error {
+	c, err := send(socket, OpCall, key, event, input, deadline)
 	if err != nil {
 		return err
 	}
@@ -34,10 +36,11 @@ func Call(socket, event string, input []byte, out io.Writer, deadline time.Time)
 	if err != nil {
 		return &failure{"read the answer to hook " + event, err}
 	}
-	if len(answer) > 0 {
-		if _, err := out.Write(answer); err != nil {
-			return &failure{"write the answer to hook " + event, err}
-		}
+	if len(answer) == 0 {
+		return nil
+	}
+	if _, err := out.Write(answer); err != nil {
+		return &failure{"write the answer to hook " + event, err}
 	}
 	if _, err := c.Write([]byte(Ack)); err != nil {
 		return &failure{"acknowledge the answer to hook " + event, err}
@@ -47,8 +50,8 @@ func Call(socket, event string, input []byte, out io.Writer, deadline time.Time)
 
 // Notify is Call without an answer. It returns when the kernel has accepted all
 // bytes.
-func Notify(socket, event string, input []byte, deadline time.Time) error {
-	c, err := send(socket, OpNotify, event, input, deadline)
+func Notify(socket, key, event string, input []byte, deadline time.Time) error {
+	c, err := send(socket, OpNotify, key, event, input, deadline)
 	if err != nil {
 		return err
 	}
@@ -57,7 +60,7 @@ func Notify(socket, event string, input []byte, deadline time.Time) error {
 }
 
 // send connects and sends the whole request.
-func send(socket, op, event string, input []byte, deadline time.Time) (conn, error) {
+func send(socket, op, key, event string, input []byte, deadline time.Time) (conn, error) {
 	if len(input) > MaxBody {
 		return conn{}, errors.New("input of hook " + event + " is larger than " + strconv.Itoa(MaxBody) + " bytes")
 	}
@@ -65,7 +68,7 @@ func send(socket, op, event string, input []byte, deadline time.Time) (conn, err
 	if err != nil {
 		return conn{}, &failure{"connect to " + socket, err}
 	}
-	if _, err := c.Write(append(requestLine(op, event, len(input)), input...)); err != nil {
+	if _, err := c.Write(append(requestLine(op, key, event, len(input)), input...)); err != nil {
 		c.close()
 		return conn{}, &failure{"send hook " + event, err}
 	}
@@ -82,12 +85,20 @@ func (f *failure) Error() string { return f.action + ": " + f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
 // requestLine returns the first line of a request.
-func requestLine(op, event string, size int) []byte {
-	line := append(make([]byte, 0, 64), `{"op":"`...)
+func requestLine(op, key, event string, size int) []byte {
+	line := append(make([]byte, 0, 128), `{"op":"`...)
 	line = append(line, op...)
-	line = append(line, `","event":"`...)
-	for i := 0; i < len(event); i++ {
-		switch b := event[i]; {
+	line = appendText(append(line, `","key":"`...), key)
+	line = appendText(append(line, `","event":"`...), event)
+	line = append(line, `","bytes":`...)
+	line = strconv.AppendInt(line, int64(size), 10)
+	return append(line, '}', '\n')
+}
+
+// appendText appends the inside of a JSON string.
+func appendText(line []byte, text string) []byte {
+	for i := 0; i < len(text); i++ {
+		switch b := text[i]; {
 		case b == '"', b == '\\':
 			line = append(line, '\\', b)
 		case b < ' ':
@@ -97,9 +108,7 @@ func requestLine(op, event string, size int) []byte {
 			line = append(line, b)
 		}
 	}
-	line = append(line, `","bytes":`...)
-	line = strconv.AppendInt(line, int64(size), 10)
-	return append(line, '}', '\n')
+	return line
 }
 
 // replySize reads the first line of an answer, without its newline, and returns

@@ -30,24 +30,28 @@ import (
 
 const (
 	timeLimit = 10 * time.Second
-	// The user's own command draws the status line, so reporting it to the
-	// session must be quick. inputTime limits the wait for the end of the input,
-	// notifyTime the report.
+	// The user's own command, which draws the status line, starts only after the
+	// report to the session, so the report must be quick. inputTime limits the wait
+	// for the end of the input, notifyTime the report.
 	inputTime  = time.Second
 	notifyTime = 200 * time.Millisecond
 )
 
-// Main runs `lifeloop-hook EVENT [--then CMD]`, and `lifeloop-wrap hook` with
-// the same arguments. It sends stdin to the session behind LIFELOOP_SOCKET,
-// prints the answer and returns the exit code 0. With --then it only notifies
-// the session and becomes `sh -c CMD` with the same stdin; it does not return.
+// Main runs `lifeloop-hook [--key=FILE] EVENT [--then CMD]`, and `lifeloop-wrap
+// hook` with the same arguments. It sends stdin to the session behind
+// LIFELOOP_SOCKET, prints the answer and returns the exit code 0. With --then it only
+// notifies the session and becomes `sh -c CMD` with the same stdin; it does not
+// return.
+//
+// FILE holds the key of the launch. It is no argument, which every user could read,
+// and no variable, which every process below the harness would inherit.
 //
 // One deadline limits everything: 10 s or LIFELOOP_HOOK_TIMEOUT_MS.
 func Main(args []string) int {
-	event, then, hasThen := parse(args)
+	call := parse(args)
 	socket := os.Getenv("LIFELOOP_SOCKET")
-	if hasThen {
-		return becomeCommand(then, socket, event)
+	if call.hasThen {
+		return becomeCommand(call, socket)
 	}
 
 	deadline := time.Now().Add(limit(os.Getenv("LIFELOOP_HOOK_TIMEOUT_MS")))
@@ -59,28 +63,56 @@ func Main(args []string) int {
 		_, _ = io.Copy(io.Discard, stdin)
 		return 0
 	}
-	if err == nil && socket != "" && event != "" {
-		_ = Call(socket, event, input, stream{unix.Stdout, deadline}, deadline) // fails open
+	if err == nil && socket != "" && call.event != "" {
+		_ = Call(socket, readKey(call.keyFile), call.event, input, stream{unix.Stdout, deadline}, deadline) // fails open
 	}
 	return 0
 }
 
+// A command is the arguments of Main.
+type command struct {
+	keyFile, event, then string
+	hasThen              bool
+}
+
 // parse ignores what it does not know: a settings file of another version must
 // not break the harness.
-func parse(args []string) (event, then string, hasThen bool) {
+func parse(args []string) (c command) {
 	for i := 0; i < len(args); i++ {
-		value, joined := strings.CutPrefix(args[i], "--then=")
+		then, joined := strings.CutPrefix(args[i], "--then=")
+		keyFile, isKey := strings.CutPrefix(args[i], "--key=")
 		switch {
 		case joined:
-			then, hasThen = value, true
+			c.then, c.hasThen = then, true
+		case isKey:
+			c.keyFile = keyFile
 		case args[i] == "--then" && i+1 < len(args):
 			i++
-			then, hasThen = args[i], true
-		case event == "" && !strings.HasPrefix(args[i], "-"):
-			event = args[i]
+			c.then, c.hasThen = args[i], true
+		case c.event == "" && !strings.HasPrefix(args[i], "-"):
+			c.event = args[i]
 		}
 	}
-	return event, then, hasThen
+	return c
+}
+
+// readKey reads the key of a launch. Without one, the session treats the call as
+// that of a foreign process.
+func readKey(path string) string {
+	if path == "" {
+		return ""
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return ""
+	}
+	defer unix.Close(fd)
+	var key [64]byte
+	n, err := unix.Read(fd, key[:])
+	if err != nil {
+		return ""
+	}
+	return string(key[:n])
 }
 
 // limit reads a number of milliseconds; anything else means the default.
@@ -96,18 +128,18 @@ func limit(ms string) time.Duration {
 // so that output, exit code and signals are the command's own and no process is
 // left behind. The notification takes some 100 µs: it only passes bytes to the
 // kernel, even if the session does not read them.
-func becomeCommand(then, socket, event string) int {
+func becomeCommand(call command, socket string) int {
 	// The command reads the input again from memory. Without memory, the input
 	// is left unread for the command.
 	if memory, err := newMemory(); err == nil {
 		// The session gets the whole input or nothing.
 		input, err := io.ReadAll(stream{unix.Stdin, time.Now().Add(inputTime)})
-		if err == nil && socket != "" && event != "" {
-			_ = Notify(socket, event, input, time.Now().Add(notifyTime)) // fails open
+		if err == nil && socket != "" && call.event != "" {
+			_ = Notify(socket, readKey(call.keyFile), call.event, input, time.Now().Add(notifyTime)) // fails open
 		}
 		replaceStdin(memory, input)
 	}
-	err := syscall.Exec("/bin/sh", []string{"sh", "-c", then}, os.Environ())
+	err := syscall.Exec("/bin/sh", []string{"sh", "-c", call.then}, os.Environ())
 	_, _ = os.Stderr.WriteString("lifeloop-hook: run the status line command: " + err.Error() + "\n")
 	return 127
 }

@@ -204,7 +204,7 @@ func TestHookFailsOpen(t *testing.T) {
 				c.stdout = &out
 			}
 			cmd := process(t, c.socket, c.args...)
-			// Only the cases that wait reach it.
+			// Only the cases that wait reach this time-out.
 			cmd.Env = append(cmd.Env, "LIFELOOP_HOOK_TIMEOUT_MS=500")
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, &errs
 			require.NoError(t, cmd.Run(), "a hook always exits 0")

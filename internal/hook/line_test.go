@@ -18,6 +18,7 @@ import (
 type (
 	request struct {
 		Op    string `json:"op"`
+		Key   string `json:"key"`
 		Event string `json:"event"`
 		Bytes int    `json:"bytes"`
 	}
@@ -34,10 +35,11 @@ func TestLinesAreJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := request{
 			Op:    rapid.SampledFrom([]string{OpCall, OpNotify}).Draw(t, "op"),
+			Key:   event.Draw(t, "key"),
 			Event: event.Draw(t, "event"),
 			Bytes: rapid.IntRange(0, MaxBody).Draw(t, "bytes"),
 		}
-		line := requestLine(want.Op, want.Event, want.Bytes)
+		line := requestLine(want.Op, want.Key, want.Event, want.Bytes)
 		var asked request
 		if err := json.Unmarshal(line, &asked); err != nil || asked != want {
 			t.Fatalf("%q is read as %+v, %v; want %+v", line, asked, err, want)

@@ -7,24 +7,20 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	cases := []struct {
-		args  string
-		event string
-		then  string
-		has   bool
-	}{
-		{"", "", "", false},
-		{"Stop", "Stop", "", false},
-		{"--new-flag Stop later", "Stop", "", false},
-		{"StatusLine --then date", "StatusLine", "date", true},
-		{"--then date StatusLine", "StatusLine", "date", true},
-		{"--then=date", "", "date", true},
-		{"Stop --then", "Stop", "", false},
-	}
-	for _, c := range cases {
-		event, then, has := parse(strings.Fields(c.args))
-		if event != c.event || then != c.then || has != c.has {
-			t.Errorf("%q: event %q, then %q %v; want %q, %q %v", c.args, event, then, has, c.event, c.then, c.has)
+	for args, want := range map[string]command{
+		"":                                     {},
+		"Stop":                                 {event: "Stop"},
+		"--new-flag Stop later":                {event: "Stop"},
+		"StatusLine --then date":               {event: "StatusLine", then: "date", hasThen: true},
+		"--then date StatusLine":               {event: "StatusLine", then: "date", hasThen: true},
+		"--then=date":                          {then: "date", hasThen: true},
+		"Stop --then":                          {event: "Stop"},
+		"--key=/k Stop":                        {keyFile: "/k", event: "Stop"},
+		"--key=/k StatusLine --then --key=/no": {keyFile: "/k", event: "StatusLine", then: "--key=/no", hasThen: true},
+		"Stop --key":                           {event: "Stop"},
+	} {
+		if got := parse(strings.Fields(args)); got != want {
+			t.Errorf("%q: %+v, want %+v", args, got, want)
 		}
 	}
 }

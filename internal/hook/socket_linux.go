@@ -1,8 +1,10 @@
 package hook
 
 import (
+	"errors"
 	"io"
 	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,6 +35,9 @@ func dial(socket string, deadline time.Time) (conn, error) {
 	}
 	c := conn{stream{fd, deadline}}
 	if err == nil {
+		err = checkPeer(fd)
+	}
+	if err == nil {
 		return c, nil
 	}
 	c.close()
@@ -40,6 +45,19 @@ func dial(socket string, deadline time.Time) (conn, error) {
 		err = os.ErrDeadlineExceeded
 	}
 	return conn{}, err
+}
+
+// checkPeer returns an error unless the server belongs to the current user. The
+// system recorded its user when it began to listen.
+func checkPeer(fd int) error {
+	server, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return err
+	}
+	if int(server.Uid) != os.Geteuid() {
+		return errors.New("the server belongs to user " + strconv.Itoa(int(server.Uid)))
+	}
+	return nil
 }
 
 // Write sends p and waits only while the socket's buffer is full.

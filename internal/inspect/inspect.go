@@ -17,8 +17,8 @@ import (
 	"lifeloop/negotiate"
 )
 
-// meaning explains a capability. A telemetry source is what its
-// adapter calls it.
+// meaning explains a capability. It has no text for a telemetry source,
+// which is explained by its kind.
 func meaning(capability string) string {
 	return map[string]string{
 		"session.starting":                      "a harness session is about to start, attach or resume",
@@ -53,6 +53,7 @@ func meaning(capability string) string {
 		"renewal.reset.manual":                  "the user can reset the session",
 		"renewal.continuation.observation":      "continuation after a reset can be proven",
 		"renewal.continuation.payload_delivery": "payloads are carried across a reset",
+		negotiate.ContinuationStore:             "the wrapper keeps a continuation until after the reset",
 	}[capability]
 }
 
@@ -177,7 +178,7 @@ func inspectClaim(m lifeloop.Manifest, name string) Claim {
 		c.Evidence = m.SessionRename.Evidence
 	case name == "approval_surface" && m.ApprovalSurface != nil:
 		c.Evidence = m.ApprovalSurface.Evidence
-	case strings.HasPrefix(name, "renewal.") && m.Renewal != nil:
+	case (strings.HasPrefix(name, "renewal.") || name == negotiate.ContinuationStore) && m.Renewal != nil:
 		c.Evidence = m.Renewal.Evidence
 		if len(m.Renewal.Profiles) > 0 && c.Support != lifeloop.Unavailable {
 			caveat("only with the profile %s", strings.Join(m.Renewal.Profiles, " or "))

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -15,7 +16,10 @@ import (
 	"strings"
 	"time"
 
+	"lifeloop/control"
 	"lifeloop/harness"
+	"lifeloop/internal/durable"
+	"lifeloop/internal/overlay"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
 )
@@ -28,18 +32,67 @@ const (
 	socketFile  = "door"         // the path of the session's socket
 	tokenFile   = "token"        // 64 hex digits and a newline (DECISIONS H6)
 	commandFile = "command.json" // a CommandLine; removed when the session ends
+	overlayFile = "overlay.json" // the record of an overlay; removed when it is settled
 	guardsFile  = "guards.json"  // the guards that run; removed when the session ends
 )
 
 func (f Folder) file(name string) string { return filepath.Join(string(f), name) }
 
+// Size is the number of bytes in all files of the session.
+func (f Folder) Size() (total int64) {
+	_ = filepath.WalkDir(string(f), func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // another process removes it
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			total += info.Size()
+		}
+		return nil
+	})
+	return total
+}
+
+// Secure creates the session's folder and those above it up to the state
+// directory. It returns an error unless no other user can read or replace them.
+func (f Folder) Secure() error {
+	sessions := filepath.Dir(string(f))
+	for _, dir := range []string{filepath.Dir(sessions), sessions, string(f)} {
+		if err := durable.Private(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Discard removes the folder of a session that could not begin, unless another
+// process uses it.
+func (f Folder) Discard() {
+	release, err := ledger.Hold(string(f))
+	if err != nil {
+		_ = os.Remove(string(f)) // removes only an empty folder; the user may not be able to take a lock in it
+		return
+	}
+	defer release()
+	_ = os.RemoveAll(string(f))
+}
+
+// Overlay is the path of the record of a launch's overlay of the user's home.
+func (f Folder) Overlay() string { return f.file(overlayFile) }
+
+// Settle moves what a harness wrote into an overlay of the user's home to the
+// home. It returns where it put what it could not move there.
+func (f Folder) Settle() (kept []string, err error) { return overlay.Settle(f.Overlay()) }
+
 // Live reports whether a wrapper has the session's ledger open.
 func (f Folder) Live() bool { return ledger.Locked(string(f)) }
 
-// Facts yields the facts of a session from sequence number from on. It stops
-// at an unfinished last line; damage is an error.
+// Facts yields the facts of a session from sequence number from on; the ones before
+// are neither read nor checked. It stops at an unfinished last line; damage is an
+// error.
+//
+// A ledger of another session is a *[FolderError].
 func (f Folder) Facts(from uint64) iter.Seq2[kernel.Entry, error] {
-	return decode(ledger.Read(string(f)), from)
+	return f.decode(ledger.ReadFrom(string(f), from), from)
 }
 
 // Follow yields the facts of a session from sequence number from on, and waits
@@ -64,7 +117,7 @@ func (f Folder) Follow(ctx context.Context, from uint64) iter.Seq2[kernel.Entry,
 			}
 			return true
 		}
-		if forward(decode(ledger.Follow(alive, string(f), next), next)) && ctx.Err() == nil {
+		if forward(f.decode(ledger.Follow(alive, string(f), next), next)) && ctx.Err() == nil {
 			forward(f.Facts(next)) // what the wrapper wrote just before it ended
 		}
 	}
@@ -76,8 +129,14 @@ func Final(e kernel.Entry) bool {
 	return ok && m.To.Terminal()
 }
 
-func decode(entries iter.Seq2[ledger.Entry, error], from uint64) iter.Seq2[kernel.Entry, error] {
+func (f Folder) decode(entries iter.Seq2[ledger.Entry, error], from uint64) iter.Seq2[kernel.Entry, error] {
 	return func(yield func(kernel.Entry, error) bool) {
+		if from > 1 {
+			if err := f.Check(); err != nil {
+				yield(kernel.Entry{}, err)
+				return
+			}
+		}
 		for e, err := range entries {
 			switch {
 			case errors.Is(err, ledger.ErrTornTail):
@@ -89,6 +148,9 @@ func decode(entries iter.Seq2[ledger.Entry, error], from uint64) iter.Seq2[kerne
 				continue
 			}
 			fact, err := kernel.Decode(e.Kind, e.Body)
+			if err == nil && e.Seq == 1 {
+				err = f.owns(fact)
+			}
 			if !yield(kernel.Entry{Seq: e.Seq, At: e.At, Fact: fact}, err) {
 				return
 			}
@@ -96,8 +158,60 @@ func decode(entries iter.Seq2[ledger.Entry, error], from uint64) iter.Seq2[kerne
 	}
 }
 
-// WriterGone waits up to patience for the end of the session's wrapper and
-// reports whether it came.
+// A FolderError says that a folder does not hold the session of its name.
+type FolderError struct {
+	What string
+	Fix  string // what the user can do
+}
+
+func (e *FolderError) Error() string { return e.What + ": " + e.Fix }
+
+// Check returns a *FolderError if the folder holds the ledger of another session, or
+// has lost its own. It reads at most one entry; other damage is found by reading.
+func (f Folder) Check() error {
+	for e, err := range ledger.ReadFrom(string(f), 1) {
+		if err != nil {
+			return f.gone(err)
+		}
+		if fact, err := kernel.Decode(e.Kind, e.Body); err == nil {
+			return f.owns(fact)
+		}
+		break
+	}
+	return f.gone(nil)
+}
+
+// owns checks the first fact of the ledger.
+func (f Folder) owns(first kernel.Fact) error {
+	began, ok := first.(kernel.Began)
+	sessions, id := filepath.Split(string(f))
+	if !ok || !isID(id) || began.SessionID == "" || began.SessionID == id {
+		return nil
+	}
+	return &FolderError{What: fmt.Sprintf("its folder holds the ledger of session %s", began.SessionID),
+		Fix: fmt.Sprintf("move that folder back to %s, or remove %s", filepath.Join(sessions, began.SessionID), f)}
+}
+
+// gone returns a *FolderError if the ledger has no entries, as err says if it is not
+// nil, and another file shows that it had some.
+func (f Folder) gone(err error) error {
+	what, shows := "its ledger is empty", []string{summaryFile} // the token may be older than the first entry
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		what, shows = "its ledger is missing", []string{summaryFile, tokenFile}
+	case err != nil:
+		return nil
+	}
+	for _, name := range shows {
+		if _, err := os.Lstat(f.file(name)); err == nil {
+			return &FolderError{What: what, Fix: fmt.Sprintf("restore ledger-*.jsonl in %s from a copy, or remove that folder", f)}
+		}
+	}
+	return nil
+}
+
+// WriterGone waits up to patience for the end of the session's wrapper and reports
+// whether the wrapper has ended.
 func (f Folder) WriterGone(patience time.Duration) bool {
 	gone := make(chan struct{})
 	go func() {
@@ -115,13 +229,13 @@ func (f Folder) WriterGone(patience time.Duration) bool {
 // SetSocket records the path of the session's socket. It depends on the
 // wrapper's environment, so other commands cannot compute it.
 func (f Folder) SetSocket(path string) error {
-	return os.WriteFile(f.file(socketFile), []byte(path), 0o600)
+	return durable.PutFile(f.file(socketFile), []byte(path))
 }
 
 // Socket returns the path of the session's socket; fs.ErrNotExist while the
 // session is starting.
 func (f Folder) Socket() (string, error) {
-	path, err := os.ReadFile(f.file(socketFile))
+	path, err := durable.ReadFile(f.file(socketFile))
 	return string(path), err
 }
 
@@ -131,13 +245,13 @@ func (f Folder) IssueToken() (digest string, err error) {
 	_, _ = rand.Read(token) // never fails
 	digits := hex.EncodeToString(token)
 	sum := sha256.Sum256([]byte(digits))
-	return "sha256:" + hex.EncodeToString(sum[:]), os.WriteFile(f.file(tokenFile), []byte(digits+"\n"), 0o600)
+	return "sha256:" + hex.EncodeToString(sum[:]), durable.PutFile(f.file(tokenFile), []byte(digits+"\n"))
 }
 
 // Token returns the session's token: 64 hex digits. An observed session has
 // none; the error is then fs.ErrNotExist.
 func (f Folder) Token() (string, error) {
-	text, err := os.ReadFile(f.file(tokenFile))
+	text, err := durable.ReadFile(f.file(tokenFile))
 	return strings.TrimSpace(string(text)), err
 }
 
@@ -155,7 +269,7 @@ func (f Folder) SaveCommand(c CommandLine) { f.save(commandFile, c) }
 
 // Command returns the command line of a session.
 func (f Folder) Command() (c CommandLine, err error) {
-	text, err := os.ReadFile(f.file(commandFile))
+	text, err := durable.ReadFile(f.file(commandFile))
 	if err == nil {
 		err = json.Unmarshal(text, &c)
 	}
@@ -170,7 +284,7 @@ func (f Folder) SaveGuards(guards []harness.Process) { f.save(guardsFile, guards
 
 func (f Folder) save(name string, v any) {
 	if text, err := json.Marshal(v); err == nil {
-		_ = os.WriteFile(f.file(name), text, 0o600)
+		_ = durable.PutFile(f.file(name), text)
 	}
 }
 
@@ -178,7 +292,7 @@ func (f Folder) save(name string, v any) {
 // processes that it started, have ended. After patience it returns an error.
 func (f Folder) AwaitGuards(patience time.Duration) error {
 	var guards []harness.Process
-	text, err := os.ReadFile(f.file(guardsFile))
+	text, err := durable.ReadFile(f.file(guardsFile))
 	if err != nil || json.Unmarshal(text, &guards) != nil {
 		return nil // there was none, or the wrapper died while writing this file
 	}
@@ -193,8 +307,12 @@ func (f Folder) AwaitGuards(patience time.Duration) error {
 	}
 }
 
-// Forget removes the files that only a live or lost session needs.
+// Forget removes the files that only a live or lost session needs, and the socket if
+// a killed wrapper left it.
 func (f Folder) Forget() {
+	if socket, err := f.Socket(); err == nil {
+		control.RemoveSocket(socket)
+	}
 	_ = os.Remove(f.file(commandFile))
 	_ = os.Remove(f.file(guardsFile))
 }

@@ -1,7 +1,7 @@
 // Package store keeps sessions on disk: a folder for each, named by its id,
 // with the ledger and the few files that other commands need. It finds, lists,
-// follows and removes sessions. It decides nothing about what a session does,
-// and it writes no fact.
+// follows and removes sessions, and keeps a summary of each that is not live. It
+// decides nothing about what a session does, and it writes no fact.
 //
 //	st := store.Open(stateDir)
 //	id, err := st.Find("last")
@@ -9,6 +9,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,7 +22,6 @@ import (
 	"github.com/google/uuid"
 
 	"lifeloop/internal/durable"
-	"lifeloop/kernel"
 	"lifeloop/ledger"
 	"lifeloop/view"
 )
@@ -48,10 +48,13 @@ const (
 // A Session is what the ledger of one session says.
 type Session struct {
 	view.Status
+	Claims view.Claims
 	Folder Folder
 	// Damage is why the ledger cannot be read to its end, or nil. An unfinished
 	// last line is not damage: a writer may have died there.
 	Damage error
+
+	entries uint64 // that were applied
 }
 
 // Observed reports whether the session had no harness of its own.
@@ -76,7 +79,7 @@ func (s Session) Ending() string {
 // A NotFoundError says that no single session has a given name.
 type NotFoundError struct {
 	Name    string
-	Dir     string // of the store
+	Dir     string // the folder of the store
 	Known   int    // how many sessions the store holds
 	Matches int    // how many ids begin with Name: 0, or more than 1
 }
@@ -100,40 +103,97 @@ func (s Store) IDs() ([]string, error) {
 	}
 	var ids []string
 	for _, e := range entries {
-		if u, err := uuid.Parse(e.Name()); e.IsDir() && err == nil && u.String() == e.Name() {
+		if e.IsDir() && isID(e.Name()) {
 			ids = append(ids, e.Name())
 		}
 	}
 	return ids, nil
 }
 
-// List reads all sessions, the oldest first.
-func (s Store) List() ([]Session, error) { return s.Scan(func(string, kernel.Entry) {}) }
+func isID(name string) bool {
+	u, err := uuid.Parse(name)
+	return err == nil && u.String() == name
+}
 
-// Scan is like List and also calls each with every entry of every session.
-func (s Store) Scan(each func(id string, e kernel.Entry)) ([]Session, error) {
+// List returns the sessions that want accepts, the oldest first, and the number of
+// all sessions. For an ended session it reads only the summary. Sessions that
+// never began are omitted.
+func (s Store) List(want func(Brief) bool) (list []Session, total int, err error) {
+	err = s.each(false, func(b Brief, whole func() Session) {
+		total++
+		if want(b) {
+			list = append(list, whole())
+		}
+	})
+	slices.SortStableFunc(list, func(a, b Session) int { return a.StartedAt.Compare(b.StartedAt) })
+	return list, total, err
+}
+
+// Briefs lists all sessions, the oldest first.
+func (s Store) Briefs() (all []Brief, err error) { return s.briefs(false) }
+
+func (s Store) briefs(unbegun bool) (all []Brief, err error) {
+	err = s.each(unbegun, func(b Brief, _ func() Session) { all = append(all, b) })
+	slices.SortStableFunc(all, func(a, b Brief) int { return a.StartedAt.Compare(b.StartedAt) })
+	return all, err
+}
+
+// neverBegan reports whether a folder is that of a session that could not start, or
+// whose wrapper died before it recorded anything.
+func (k Session) neverBegan() bool {
+	return k.entries == 0 && k.Liveness == Lost && (k.Damage == nil || errors.Is(k.Damage, fs.ErrNotExist))
+}
+
+// each calls see with every session. Sessions that never began are included only
+// if unbegun is true. whole returns the session and may be called until see
+// returns.
+func (s Store) each(unbegun bool, see func(b Brief, whole func() Session)) error {
 	ids, err := s.IDs()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var all []Session
+	summary := summaryReader{form: form()}
 	for _, id := range ids {
-		one := s.read(id, each)
-		if one.Damage != nil {
-			if _, err := os.Stat(string(one.Folder)); errors.Is(err, fs.ErrNotExist) {
+		f := s.Folder(id)
+		if summary.read(f) {
+			see(summary.head.Brief, func() Session {
+				if k, ok := summary.session(f); ok {
+					return k
+				}
+				return s.Summarize(id)
+			})
+			continue
+		}
+		k := s.Summarize(id)
+		if k.Damage != nil {
+			if _, err := os.Stat(string(f)); errors.Is(err, fs.ErrNotExist) {
 				continue // another process removed it meanwhile
 			}
 		}
-		all = append(all, one)
+		if unbegun || !k.neverBegan() {
+			see(k.brief(), func() Session { return k })
+		}
 	}
-	slices.SortStableFunc(all, func(a, b Session) int { return a.StartedAt.Compare(b.StartedAt) })
-	return all, nil
+	return nil
 }
 
-// Read reads one session.
-func (s Store) Read(id string) Session { return s.read(id, func(string, kernel.Entry) {}) }
+// Summarize reads the ledger of one session, and leaves a summary if it has no
+// wrapper. It removes what a wrapper leaves that was killed after the end of its
+// session.
+func (s Store) Summarize(id string) Session {
+	before, err := ledger.Measure(string(s.Folder(id)))
+	k := s.Read(id)
+	if err == nil && k.Damage == nil && k.Liveness != Live && before.Fits(string(k.Folder)) {
+		k.save(before)
+		if k.Liveness == Ended && !k.Folder.Live() {
+			k.Folder.Forget()
+		}
+	}
+	return k
+}
 
-func (s Store) read(id string, each func(string, kernel.Entry)) Session {
+// Read reads the ledger of one session.
+func (s Store) Read(id string) Session {
 	k := Session{Folder: s.Folder(id)}
 	live := k.Folder.Live() // before reading: a session that ends meanwhile is ended
 	for e, err := range k.Folder.Facts(0) {
@@ -142,7 +202,11 @@ func (s Store) read(id string, each func(string, kernel.Entry)) Session {
 			break
 		}
 		k.Apply(e)
-		each(id, e)
+	}
+	if k.entries == 0 {
+		if err := k.Folder.gone(k.Damage); err != nil {
+			k.Damage = err
+		}
 	}
 	k.SessionID = id
 	if k.StartedAt.IsZero() { // its wrapper has written nothing yet, or died before it could
@@ -174,11 +238,11 @@ func (s Store) Find(name string) (string, error) {
 	}
 	missing := &NotFoundError{Name: name, Dir: s.dir, Known: len(ids)}
 	if name == "last" {
-		all, err := s.List()
+		all, err := s.Briefs()
 		if err != nil || len(all) == 0 {
 			return "", errors.Join(err, missing)
 		}
-		return all[len(all)-1].SessionID, nil
+		return all[len(all)-1].ID, nil
 	}
 	matches := slices.DeleteFunc(ids, func(id string) bool { return name == "" || !strings.HasPrefix(id, name) })
 	if len(matches) == 1 {
@@ -192,35 +256,50 @@ func (s Store) Find(name string) (string, error) {
 type Limit struct {
 	OlderThan time.Duration // since its start; negative for no limit
 	Keep      int           // how many of the newest stay; negative for no limit
+	Bytes     int64         // that all sessions together may take; negative for no limit
+	Ended     bool          // remove only ended sessions: a lost one can be recovered
+	Except    string        // id of a session that stays
 }
 
 // Prune removes sessions and calls removed with the id of each, the oldest
-// first. It also finishes removals that were interrupted.
-func (s Store) Prune(l Limit, removed func(id string) error) error {
+// first. It also finishes removals that were interrupted. A session that cannot be
+// removed is passed over, and the first such error is returned.
+func (s Store) Prune(l Limit, removed func(id string) error) (failed error) {
 	s.sweep()
-	all, err := s.List()
+	all, err := s.briefs(true)
 	if err != nil {
 		return err
+	}
+	sizes, total := map[string]int64{}, int64(0)
+	if l.Bytes >= 0 {
+		for _, k := range all {
+			sizes[k.ID] = s.Folder(k.ID).Size()
+			total += sizes[k.ID]
+		}
 	}
 	for i, k := range all {
 		old := l.OlderThan >= 0 && time.Since(k.StartedAt) > l.OlderThan
 		many := l.Keep >= 0 && i < len(all)-l.Keep
-		if k.Liveness == Live || !old && !many {
+		large := l.Bytes >= 0 && total > l.Bytes
+		stays := k.Liveness == Live || l.Ended && k.Liveness == Lost || k.ID == l.Except
+		if stays || !old && !many && !large {
 			continue
 		}
-		err := s.remove(k.SessionID)
+		err := s.remove(k.ID)
 		var locked *durable.LockedError
 		if errors.As(err, &locked) || errors.Is(err, fs.ErrNotExist) {
 			continue // a wrapper recovered it, or another process removed it
 		}
-		if err == nil {
-			err = removed(k.SessionID)
-		}
 		if err != nil {
+			failed = cmp.Or(failed, err)
+			continue
+		}
+		total -= sizes[k.ID]
+		if err := removed(k.ID); err != nil {
 			return err
 		}
 	}
-	return nil
+	return failed
 }
 
 // removing begins the name of a folder that is being removed.
@@ -236,6 +315,9 @@ func (s Store) remove(id string) error {
 		return err
 	}
 	defer release()
+	if _, err := s.Folder(id).Settle(); err != nil {
+		return err
+	}
 	hidden := string(s.Folder(removing + id))
 	if err := os.Rename(dir, hidden); err != nil {
 		return err

@@ -37,7 +37,7 @@ func appendFacts(t *testing.T, to *ledger.Log, facts ...kernel.Fact) {
 	}
 }
 
-// began makes the session named first the newest.
+// began returns times that make the session first the newest.
 func began(f kernel.Fact) time.Time {
 	if b, ok := f.(kernel.Began); ok && b.SessionID == second {
 		return time.Unix(0, 0)

@@ -7,9 +7,11 @@
 package claude
 
 import (
+	"bytes"
 	"slices"
 
 	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
 )
 
 // Hooks is the dialect of Claude Code's hooks. The status line is a command
@@ -50,9 +52,15 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 	default:
 		call.AddMain(in)
 	}
+	if event == "UserPromptSubmit" && in.Agent == "" && notification(stdin) {
+		for i := range call.Signals {
+			call.Signals[i].Origin = telemetry.ByHarness
+		}
+	}
 	if event == "SessionStart" && in.Cause == "compact" && in.Agent == "" {
-		// It is called after each compaction. A compaction within a turn is an automatic
-		// one. The trigger of the others is in the transcript.
+		// Claude Code calls this hook after each compaction. A compaction within a
+		// turn is automatic. The trigger of any other compaction is in the
+		// transcript.
 		s := in.Signal(telemetry.Compacted, in.Cause)
 		s.Compaction = &telemetry.Compaction{Half: "start", Trigger: "unknown", InTurn: "auto"}
 		call.Add(s)
@@ -60,7 +68,17 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 	return call, nil
 }
 
-// decodeTool reads the hooks that a sub-agent's calls run as well.
+// notification reports whether the prompt is Claude Code's own: a background agent
+// has ended. Only the beginning of the text shows that. A message of another session
+// has no such mark, and only the transcript shows it.
+func notification(stdin []byte) (own bool) {
+	scan.Object(stdin, scan.Func("prompt", func(val []byte) {
+		own = bytes.HasPrefix(scan.Inner(val), []byte("<task-notification>"))
+	}))
+	return own
+}
+
+// decodeTool decodes the hooks that also run for the tool calls of a sub-agent.
 func decodeTool(call *telemetry.HookCall, in telemetry.HookInput) {
 	switch call.Event {
 	case "PreToolUse":

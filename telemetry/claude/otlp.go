@@ -91,7 +91,7 @@ func (d *otlp) live(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 func (d *otlp) report(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal {
 	switch r.Event {
 	case "user_prompt":
-		out := d.release(nil) // Esc before the first byte: no model call was reported
+		out := d.release(nil) // after Esc before the first byte, no model call was reported
 		s.Kind = telemetry.Prompt
 		d.pending = &pendingPrompt{s, r.Attrs.Get("command_name").IsSet()}
 		return out
@@ -146,8 +146,9 @@ func (d *otlp) request(r *otlplog.Record, s telemetry.Signal) []telemetry.Signal
 	return append(out, s)
 }
 
-// release reports the prompt that this call or tool belongs to. A nil record is
-// the next prompt, which shows that there was one before it.
+// release reports the pending prompt if this call or tool belongs to it. A nil
+// record means that the next prompt came, which shows that the pending one was a
+// prompt.
 func (d *otlp) release(r *otlplog.Record) []telemetry.Signal {
 	p := d.pending
 	switch {
@@ -173,7 +174,7 @@ func role(r *otlplog.Record, s *telemetry.Signal) {
 	switch what := r.Attrs.Get("query_source").Word(); {
 	case what == "repl_main_thread", what == "sdk", what == "":
 	case strings.HasPrefix(what, "agent:"):
-		s.Agent = what // the source lacks its id
+		s.Agent = what // the source lacks the sub-agent's id
 	case what == "generate_session_title":
 		s.Side = "title"
 	case what == "compact":

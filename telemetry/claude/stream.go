@@ -76,12 +76,12 @@ func (d *stream) Decode(record []byte) []telemetry.Signal {
 	case `"result"`:
 		return d.end(r)
 	case `"stream_event"`:
-		// Parts of a message, which follows whole. A model that begins to
-		// answer was called.
+		// The line is a part of a message, which follows as a whole. A model that
+		// begins to answer was called.
 		return d.prompt(r)
 	case `"rate_limit_event"`:
 		return d.limited(r)
-	case `"control_request"`, `"control_response"`:
+	case `"control_request"`, `"control_response"`, `"conversation_reset"`: // after the last, init names the new session
 	default:
 		d.Miss(scan.WordOf(r.kind))
 	}
@@ -131,8 +131,8 @@ func (d *stream) system(r streamLine) []telemetry.Signal {
 		return []telemetry.Signal{s}
 	case `"thinking_tokens"`:
 		return append(d.prompt(r), r.signal(telemetry.Alive, "thinking_tokens"))
-	case `"task_started"`:
-		return []telemetry.Signal{r.signal(telemetry.Alive, "task_started")}
+	case `"task_started"`, `"task_progress"`, `"task_updated"`, `"task_notification"`, `"background_tasks_changed"`:
+		return []telemetry.Signal{r.signal(telemetry.Alive, scan.WordOf(r.subtype))}
 	case `"hook_response"`:
 		return nil
 	}
@@ -159,7 +159,7 @@ func (d *stream) init(r streamLine) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// hook reads the start of a hook of the user's, which shows where the turn is.
+// hook reads the start of one of the user's hooks, which shows how far the turn is.
 func (d *stream) hook(r streamLine) []telemetry.Signal {
 	switch string(r.event) {
 	case `"SessionStart"`:
@@ -202,7 +202,7 @@ func (d *stream) limited(r streamLine) []telemetry.Signal {
 
 func (d *stream) status(r streamLine) []telemetry.Signal {
 	switch string(r.result) {
-	case `"success"`: // the boundary follows
+	case `"success"`: // the compact_boundary follows
 		d.compacting = false
 		return nil
 	case `"failed"`:
@@ -253,8 +253,8 @@ func (d *stream) assistant(r streamLine) []telemetry.Signal {
 	return out
 }
 
-// configured is the model's name with the suffix that a message lacks, where
-// init has it.
+// configured returns the model's name with its suffix. A message lacks the suffix,
+// and init may have it.
 func (d *stream) configured(model string) string {
 	if strings.TrimSuffix(d.model, telemetry.OneMillion) == model {
 		return d.model
@@ -308,8 +308,8 @@ func (d *stream) end(r streamLine) []telemetry.Signal {
 	return append(out, end)
 }
 
-// cost reports what the turn cost, what was spent beside it, and the window
-// that the result has.
+// cost reports the cost of the turn, the cost of calls beside the turn, and the
+// window that the result has.
 func (d *stream) cost(r streamLine, turn telemetry.Usage, models []model) (out []telemetry.Signal) {
 	model := cmp.Or(d.model, d.answeredBy)
 	var spent telemetry.Usage
@@ -356,7 +356,7 @@ func (d *stream) cost(r streamLine, turn telemetry.Usage, models []model) (out [
 		if d.compacted {
 			s.Side = "compaction"
 		}
-		beside.ID, beside.Request = scan.NameOf(r.uuid), "beside" // a name apart from the turn's own call
+		beside.ID, beside.Request = scan.NameOf(r.uuid), "beside" // a name that differs from that of the turn's own call
 		s.Usage = &beside
 		out = append(out, s)
 	}

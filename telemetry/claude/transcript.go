@@ -55,6 +55,7 @@ type held struct {
 // transcriptRecord is what is read of a line. Its slices point into the line.
 type transcriptRecord struct {
 	kind, subtype, compact, origin      []byte
+	turnOrigin                          []byte
 	uuid, session, at, promptID, source []byte
 	parent                              []byte
 	failure, status, request            []byte
@@ -91,6 +92,8 @@ func (d *transcript) Decode(record []byte) []telemetry.Signal {
 			r.compact = val
 		case "origin":
 			r.origin = val
+		case "turnOrigin":
+			r.turnOrigin = val
 		case "uuid":
 			r.uuid = val
 		case "parentUuid":
@@ -184,7 +187,8 @@ func (d *transcript) note(r transcriptRecord) []telemetry.Signal {
 	return d.release()
 }
 
-// unseen is the uuid of the record that r follows, unless that was read lately.
+// unseen is the uuid of the record that r follows, or "" if that record was read
+// recently.
 func (d *transcript) unseen(r transcriptRecord) string {
 	parent := scan.NameOf(r.parent)
 	for i := range d.recent {
@@ -228,7 +232,8 @@ func (d *transcript) subAgent(r transcriptRecord) []telemetry.Signal {
 func housekeeping(kind []byte) bool {
 	switch string(kind) {
 	case `"attachment"`, `"file-history-snapshot"`, `"queue-operation"`, `"last-prompt"`, `"mode"`,
-		`"permission-mode"`, `"ai-title"`, `"custom-title"`, `"agent-name"`, `"summary"`:
+		`"permission-mode"`, `"ai-title"`, `"custom-title"`, `"agent-name"`, `"summary"`,
+		`"api-request"`, `"api-request-blob"`, `"api-request-shape"`, `"atis-latch"`, `"tools-used"`, `"cost-state"`:
 		return true
 	}
 	return false
@@ -247,9 +252,10 @@ func (d *transcript) user(r transcriptRecord) []telemetry.Signal {
 	if promptID != "" {
 		before, after = d.begin(promptID, scan.TimeOf(r.at))
 	}
-	if r.human(content) {
+	origin := r.notHuman()
+	if origin != "" || r.human(content) {
 		s := r.signal(telemetry.Prompt)
-		s.Turn = promptID
+		s.Turn, s.Origin = promptID, origin
 		out = append(out, s)
 	}
 	for _, tool := range content.ended {
@@ -271,8 +277,26 @@ func (d *transcript) user(r transcriptRecord) []telemetry.Signal {
 	return append(out, after...)
 }
 
-// human reports whether the record is a prompt that the user submitted. Records
-// that Claude Code writes in the user's name have no source, or name it.
+// notHuman is the origin of the turn that the record begins, empty if it begins
+// none or the user's. A notification that steers a running turn has an origin too,
+// but names no turn of its own.
+func (r transcriptRecord) notHuman() string {
+	if len(r.promptID) == 0 {
+		return ""
+	}
+	switch string(r.turnOrigin) {
+	case `"peer"`:
+		return telemetry.ByPeer
+	case `"scheduled"`:
+		return telemetry.BySchedule
+	case `"task_notification"`, `"auto_continuation"`, `"host_synthetic"`, `"system"`:
+		return telemetry.ByHarness
+	}
+	return ""
+}
+
+// human reports whether the record is a prompt that the user submitted. A record
+// that Claude Code writes in the user's name has no source, or another source.
 func (r transcriptRecord) human(c message) bool {
 	if r.meta || r.summary || len(c.ended) > 0 || len(r.promptID) == 0 || c.local() {
 		return false
@@ -404,8 +428,8 @@ func (d *transcript) answer(r transcriptRecord) []telemetry.Signal {
 	return out
 }
 
-// repeated reports whether the usage is the bytes of the previous line's, of
-// the same call. It then need not be read.
+// repeated reports whether the line has the same call and the same bytes of usage
+// as the previous line. The usage then need not be read.
 func (d *transcript) repeated(r transcriptRecord) bool {
 	now := [...][]byte{r.session, r.request, r.message.id, r.message.usage}
 	same := scan.Inner(r.message.id) != nil && len(r.message.id) > len(`""`)
@@ -433,7 +457,7 @@ func (d *transcript) system(r transcriptRecord) []telemetry.Signal {
 		if at := scan.TimeOf(r.at); at.IsZero() || !at.Before(d.since) {
 			d.open = false
 		}
-	case `"stop_hook_summary"`, `"informational"`:
+	case `"stop_hook_summary"`, `"informational"`, `"api_error"`: // the last is of a request that is tried again
 	default:
 		d.Miss("system/" + scan.WordOf(r.subtype))
 	}
@@ -498,8 +522,8 @@ func readMessage(val []byte) (m message) {
 	return m
 }
 
-// read reads the message at b[i]. Its role is in the record, behind the
-// message.
+// read reads the message at b[i]. The message's role is known only from the record,
+// after the message.
 func (m *message) read(b []byte, i int) int {
 	end := scan.Walk(b, i, func(key []byte, i int) int {
 		if string(key) == "content" && b[i] == '[' {

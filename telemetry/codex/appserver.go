@@ -25,9 +25,9 @@ type appServer struct {
 
 // threadState is what is remembered of one thread.
 type threadState struct {
-	root       string // the session of a sub-agent's thread
+	root       string // the root session of a sub-agent's thread
 	model      string
-	ours       bool // it began in this stream
+	ours       bool // the thread began in this stream
 	total      runningTotal
 	used       int64
 	prompted   string // the turn whose prompt was reported
@@ -197,7 +197,7 @@ func (d *appServer) started(m message, thread []byte) []telemetry.Signal {
 		s.Cause = "fork"
 	case m.at.IsZero() || created.IsZero():
 		s.Cause = "unknown"
-	case m.at.Sub(created) > time.Minute: // its time is that of its first start
+	case m.at.Sub(created) > time.Minute: // created is the time of the thread's first start
 		s.Cause = "resume"
 	default:
 		s.Cause, t.ours = "startup", true
@@ -205,7 +205,7 @@ func (d *appServer) started(m message, thread []byte) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// state reports what the thread does, by its own account.
+// state reports the state that the thread gives for itself.
 func (d *appServer) state(m message) []telemetry.Signal {
 	var kind, waits []byte
 	scan.Object(m.status,

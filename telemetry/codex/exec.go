@@ -7,8 +7,8 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// exec decodes one line of `codex exec --json`. The lines have no time and name
-// no turn; a process runs one.
+// exec decodes one line of `codex exec --json`. The lines have no time and name no
+// turn; a process runs one turn.
 //
 // The usage of a turn is that of its thread so far, including earlier processes
 // and a fork's origin. The part of this process cannot be computed from it, so
@@ -34,7 +34,7 @@ func (d *exec) Decode(record []byte) []telemetry.Signal {
 		return telemetry.Signal{Kind: k, Source: "stream", Detail: scan.WordOf(kind), Session: d.session}
 	}
 	switch string(kind) {
-	case `"thread.started"`: // a resumed thread begins the same way
+	case `"thread.started"`: // a resumed thread begins with the same line
 		s := signal(telemetry.SessionLive)
 		s.Cause = "unknown"
 		return []telemetry.Signal{s}
@@ -45,7 +45,7 @@ func (d *exec) Decode(record []byte) []telemetry.Signal {
 	case `"item.updated"`:
 		return nil
 	case `"error"`:
-		// the message alone says that it retries, and why
+		// Only the message says that Codex retries, and why.
 		s := signal(telemetry.Fault)
 		s.Error = telemetry.ErrUnknown
 		return []telemetry.Signal{s}
@@ -69,7 +69,7 @@ func (d *exec) Decode(record []byte) []telemetry.Signal {
 	return nil
 }
 
-// item reads an item of the turn: tool calls are reported.
+// item reads an item of the turn and reports tool calls.
 func (d *exec) item(signal func(telemetry.Kind) telemetry.Signal, item []byte, started bool) []telemetry.Signal {
 	call := readCall(item)
 	switch string(call.kind) {
@@ -82,8 +82,8 @@ func (d *exec) item(signal func(telemetry.Kind) telemetry.Signal, item []byte, s
 	return nil
 }
 
-// toolCall is an item of the streams of exec and the app-server: a tool call
-// with its arguments and its result, where the item has them.
+// call is an item of the streams of exec and the app-server: a tool call with its
+// arguments and its result, where the item has them.
 type call struct {
 	kind, tool, args, result, status []byte
 	id                               string

@@ -35,7 +35,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		call.Add(in.Signal(telemetry.NeedsInput, in.ToolName))
 	case in.Agent != "":
 		s := in.Signal(telemetry.Alive, in.AgentType)
-		if event == "SubagentStart" { // at its stop the path is its parent's again
+		if event == "SubagentStart" { // at the sub-agent's stop the path is the parent's
 			s.Path = in.Path
 		}
 		call.Add(s)

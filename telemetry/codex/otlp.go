@@ -15,8 +15,8 @@ import (
 type otlp struct {
 	telemetry.Tally
 	// thread is the first thread, the only one that is reported as live. Codex
-	// makes another thread for each title, which looks the same here. Its
-	// prompts have its own id.
+	// makes another thread for each title, which looks the same here. The prompts
+	// of that thread carry its own id.
 	thread string
 }
 
@@ -83,8 +83,8 @@ func (d *otlp) event(r *otlplog.Record) []telemetry.Signal {
 	return append(out, s)
 }
 
-// otlpUsage reads the figures of a completed response. OpenAI counts cached
-// tokens within the input, and Codex names the total after tools.
+// otlpUsage reads the figures of a completed response. OpenAI counts cached tokens
+// within the input. Codex reports the total as tool_token_count.
 func otlpUsage(attrs otlplog.Attrs) telemetry.Usage {
 	u := telemetry.Usage{
 		Used:       attrs.Get("tool_token_count").Count(),

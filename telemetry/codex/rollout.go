@@ -17,9 +17,9 @@ import (
 // usage is reported at once if the model is known to have answered or called a
 // tool. Otherwise it is held until the next record shows its purpose.
 //
-// A sub-agent's thread has a rollout of its own. Its signals carry the id of
-// its root session, and its own as the agent's. A review is such a thread too,
-// but it runs the user's turn: its signals about the turn are the main chain's.
+// A sub-agent's thread has a rollout of its own. Its signals carry the id of its
+// root session, and its own id as the agent's. A review is such a thread too, but
+// it runs the user's turn: its signals about the turn are the main chain's.
 type rollout struct {
 	telemetry.Tally
 	telemetry.Digests
@@ -30,7 +30,7 @@ type rollout struct {
 	ours     bool      // its thread began in this file
 	copied   time.Time // when another thread's history was copied into it
 	turn     string    // of the newest task_started
-	root     string    // the main chain's turn that it serves
+	root     string    // the main chain's turn that a review serves
 	prompted string    // the turn whose prompt was reported
 	model    string
 	window   int64
@@ -133,8 +133,8 @@ func (d *rollout) Decode(record []byte) []telemetry.Signal {
 	return out
 }
 
-// sequence follows the ordinals, from the first one that is read: a resumed
-// file is read from its middle, and a fork begins after its origin.
+// sequence checks the ordinals from the first one that is read: a resumed file is
+// read from its middle, and a fork begins after its origin.
 func (d *rollout) sequence(r rolloutRecord) []telemetry.Signal {
 	if !r.numbered {
 		d.begun = false // the next ordinal is unknown
@@ -457,8 +457,8 @@ func quiet(kind string) bool {
 	return false
 }
 
-// ended starts the end of a turn. A review ends in its main thread under the id
-// of the turn that it serves, and began under its own.
+// ended returns a signal for the end of a turn. A review begins under its own turn
+// id. In its main thread it ends under the id of the turn that it serves.
 func (d *rollout) ended(r rolloutRecord, e event, o telemetry.Outcome) telemetry.Signal {
 	s := d.ofTurn(r, telemetry.TurnEnd)
 	s.Turn, s.Outcome = e.turn, o
@@ -469,7 +469,7 @@ func (d *rollout) ended(r rolloutRecord, e event, o telemetry.Outcome) telemetry
 	return s
 }
 
-// completed reads an item_completed event. The user asked for a turn with a
+// completed reads an item_completed event. A turn that the user asked for has a
 // user's message; a turn without one is `/compact`.
 func (d *rollout) completed(r rolloutRecord, e event) []telemetry.Signal {
 	var kind, id, status []byte
@@ -558,7 +558,7 @@ func (d *rollout) tokenCount(r rolloutRecord, info []byte) []telemetry.Signal {
 		return nil
 	case last.total == d.used && d.held != nil:
 		d.held.ReportWindow(d.window)
-		return nil // it is still held: `compacted` may follow
+		return nil // the usage is still held: `compacted` may follow
 	case last.total == d.used && sameWindow:
 		return nil
 	}

@@ -140,7 +140,7 @@ func TestUsages(t *testing.T) {
 		{"a record counts, and not the total as well", []string{`{"ordinal":0,"type":"session_meta","payload":{"id":"s"}}`, answer,
 			`{"ordinal":1,"type":"token_usage_record","payload":{"thread_id":"s","session_id":"s","turn_id":"t","response_id":"r","usage":{"input_tokens":100,"cached_input_tokens":30,"cache_write_input_tokens":20,"output_tokens":10,"total_tokens":110}}}`,
 			count(5, 100, 30, 10, 100, 30, 10)},
-			[]string{"/r/110/50/30/10", "//110/0/0/0"}}, // the window was news
+			[]string{"/r/110/50/30/10", "//110/0/0/0"}}, // only the window was new
 		{"a call without an id has its number", []string{answer,
 			`{"ordinal":7,"type":"token_usage_record","payload":{"thread_id":"s","turn_id":"t","response_id":"","usage":{"input_tokens":100,"output_tokens":10}}}`},
 			[]string{"/ordinal 7/110/100/0/10"}},
@@ -279,7 +279,7 @@ var rolloutStories = []telemetrytest.Story{
 		codex(1, "event_msg", rolloutAnswered), codex(2, "token_usage_record", rolloutUsage), codex(3, "event_msg", rolloutCounted),
 	}, []string{
 		rolloutFrom(2, `usage session=S turn=T used=100 call=R request=T input=90 output=10`),
-		rolloutFrom(3, `usage session=S turn=T used=100 window=1000 by=reported`), // the window is news, and no call
+		rolloutFrom(3, `usage session=S turn=T used=100 window=1000 by=reported`), // the window is new; there was no call
 	}},
 	{"a usage without an answer waits until the next record shows that it was no compaction", []string{
 		codex(1, "event_msg", rolloutStarted), codex(2, "token_usage_record", rolloutUsage), codex(3, "event_msg", rolloutCounted),

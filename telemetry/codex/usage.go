@@ -70,11 +70,11 @@ type runningTotal struct {
 	newest tokens
 }
 
-// step returns what was added since the previous record; last is what Codex
-// gives as the newest call. The first total may include work of other threads
-// (after a resume or a fork, or in a file that is read from its middle). It
-// counts only if the thread began here and that call is all of it. A total that
-// falls begins a new count.
+// step returns what was added since the previous record; last is what Codex gives
+// as the newest call. The first total may include work of other threads (after a
+// resume or a fork, or in a file that is read from its middle). It counts only if
+// the thread began here and last is the whole total. A total that falls begins a
+// new count.
 func (t *runningTotal) step(total, last tokens, ours bool) tokens {
 	before, first := t.newest, !t.known
 	t.known, t.newest = true, total

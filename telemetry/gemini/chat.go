@@ -20,20 +20,20 @@ type chat struct {
 	telemetry.Tally
 	telemetry.Digests
 	session string
-	agent   string    // a sub-agent's own id, in its file; no record has its parent's
-	began   time.Time // by the newest header
-	header  bool      // a header was read, so every id of this file was
-	cleared bool      // a further header began later; the history after it shows what the context became
+	agent   string    // in a sub-agent's file, the sub-agent's id; no record has its parent's id
+	began   time.Time // the start time in the newest header
+	header  bool      // a header was read, so all ids of this file were read
+	cleared bool      // a further header with a later start was read; the history after it shows the new context
 	loading bool      // a history is written as messages, until `$set.messages` follows
 	first   bool      // no message of the user was read since the header
 
-	seen     map[string]bool  // ids of all messages but the model's
-	counted  map[string]int64 // by id of the message, the output that was reported
-	tools    map[string]bool  // ids of the calls that were reported
-	turn     string           // the open turn: the id of its prompt
-	answered bool             // the model's newest message in it was an answer
-	typed    uint64           // hash of what was typed for the newest prompt
-	blocked  map[uint64]bool  // hashes of what hooks returned instead of an end, since the newest prompt
+	seen     telemetry.Calls // messages except those of the model
+	counted  telemetry.Calls // messages of the model
+	tools    telemetry.Calls // the calls of tools that were reported
+	turn     string          // the open turn: the id of its prompt
+	answered bool            // the model's newest message in it was an answer
+	typed    uint64          // hash of what was typed for the newest prompt
+	blocked  map[uint64]bool // hashes of the texts with which hooks prevented an end, since the newest prompt
 }
 
 // chatRecord is one line. Its content and other members that may be text are
@@ -52,9 +52,7 @@ type chatRecord struct {
 }
 
 // Chat returns a decoder of chat file lines.
-func Chat() telemetry.Decoder {
-	return &chat{seen: map[string]bool{}, counted: map[string]int64{}, tools: map[string]bool{}}
-}
+func Chat() telemetry.Decoder { return new(chat) }
 
 func (d *chat) Decode(record []byte) []telemetry.Signal {
 	var r chatRecord
@@ -143,12 +141,11 @@ func (d *chat) replaced(history []byte, at time.Time) []telemetry.Signal {
 	scan.Elements(history, func(val []byte) bool {
 		var r chatRecord
 		r.read(val)
-		if r.id == "" || r.kind != "user" || d.seen[r.id] {
+		if r.id == "" || r.kind != "user" || !d.seen.News("", r.id, "", 0) {
 			return true
 		}
-		d.seen[r.id] = true
-		// In a file that is read from its middle, only the time shows a new
-		// one.
+		// In a file that is read from its middle, only the time shows that a
+		// summary is new.
 		if has(r.content, "<state_snapshot>") && (d.header || at.Sub(r.at) < time.Second) {
 			summary = r.id
 		}
@@ -160,8 +157,8 @@ func (d *chat) replaced(history []byte, at time.Time) []telemetry.Signal {
 	case summary != "":
 		var out []telemetry.Signal
 		if d.answered && d.blocked == nil {
-			// The user started the compaction, or it comes before the next
-			// prompt is sent: within a turn, it follows a tool's result.
+			// The user started the compaction, or it precedes the next prompt. A
+			// compaction within a turn would follow a tool's result.
 			out = d.end(chatRecord{id: summary, at: at}, telemetry.Completed)
 		}
 		s := d.signal(telemetry.Compacted, summary, at)
@@ -180,10 +177,9 @@ func (d *chat) message(r chatRecord) []telemetry.Signal {
 	case "gemini":
 		return d.model(r)
 	case "error", "info", "warning":
-		if d.seen[r.id] {
+		if !d.seen.News("", r.id, "", 0) {
 			return nil // the file is read again, and another turn is open now
 		}
-		d.seen[r.id] = true
 		if r.kind == "error" {
 			return d.end(r, telemetry.Failed)
 		}
@@ -231,8 +227,8 @@ func (d *chat) notice(r chatRecord) []telemetry.Signal {
 	return nil
 }
 
-// end ends the open turn. Without one, nothing ended: the record belongs to a
-// command, for example.
+// end ends the open turn. Without an open turn, nothing ended: the record belongs
+// to a command, for example.
 func (d *chat) end(r chatRecord, outcome telemetry.Outcome) []telemetry.Signal {
 	if d.turn == "" || d.agent != "" {
 		return nil
@@ -246,15 +242,14 @@ func (d *chat) end(r chatRecord, outcome telemetry.Outcome) []telemetry.Signal {
 }
 
 func (d *chat) user(r chatRecord) []telemetry.Signal {
-	if d.seen[r.id] {
+	if !d.seen.News("", r.id, "", 0) {
 		return nil
 	}
-	d.seen[r.id] = true
 	u := readUser(r.content)
 	switch {
 	case u.context:
-		// This part is never sent by itself. It shows that a history is written
-		// again, and all of it is old.
+		// Gemini CLI never sends this part by itself. It shows that a history is
+		// written again, and all of that history is old.
 		d.loading = true
 		return nil
 	case d.loading:
@@ -262,7 +257,7 @@ func (d *chat) user(r chatRecord) []telemetry.Signal {
 	case u.results && !u.typed:
 		d.answered = false
 		if d.turn == "" {
-			return nil // of a tool that was cancelled with its turn
+			return nil // the result of a tool that was cancelled with its turn
 		}
 		return []telemetry.Signal{d.signal(telemetry.Working, r.id, r.at)}
 	case !u.typed:
@@ -292,9 +287,9 @@ func (d *chat) user(r chatRecord) []telemetry.Signal {
 	return append(out, d.signal(telemetry.Prompt, r.id, r.at))
 }
 
-// continues reports whether a message in the user's place is not the user's,
-// but what a hook gave the model instead of an end, or a nudge of Gemini CLI's
-// own. Both continue the previous prompt and repeat its typed text.
+// continues reports whether a message in the user's place is not the user's. Such a
+// message is what a hook gave the model instead of an end, or a nudge of Gemini
+// CLI's own. Both continue the previous prompt and repeat its typed text.
 func (d *chat) continues(r chatRecord, u userParts, typed uint64, first bool) bool {
 	if d.blocked[u.text] {
 		return true
@@ -306,9 +301,8 @@ func (d *chat) continues(r chatRecord, u userParts, typed uint64, first bool) bo
 		return typed == d.typed
 	}
 	// A session whose context was cleared may continue in a file of its own,
-	// without the previous prompt. No user types that soon. The text that a
-	// user typed begins the message that was sent, unless it is a command's
-	// name.
+	// without the previous prompt. No user types that soon. A message that a user
+	// typed contains the displayed text, unless that text is a command's name.
 	shown := firstText(r.display)
 	return !d.began.IsZero() && r.at.Sub(d.began) < soonAfterStart && !bytes.HasPrefix(shown, []byte("/")) &&
 		!bytes.Contains(r.content, shown)
@@ -334,10 +328,9 @@ func (d *chat) model(r chatRecord) []telemetry.Signal {
 		out = append(out, s)
 	}
 	for _, c := range calls {
-		if c.id == "" || d.tools[c.id] {
+		if c.id == "" || !d.tools.News("", c.id, "", 0) {
 			continue
 		}
-		d.tools[c.id] = true
 		if d.turn == "" && d.agent == "" {
 			continue // it was cancelled with its turn, whose end was reported first
 		}
@@ -368,11 +361,9 @@ func readCall(val []byte) call {
 func (d *chat) usage(r chatRecord) (telemetry.Signal, bool) {
 	t := readTokens(r.tokens)
 	u := t.usage(r.id)
-	before, known := d.counted[r.id]
-	if u.Used == 0 || known && u.Output <= before {
+	if u.Used == 0 || !d.counted.News("", r.id, "", u.Output) {
 		return telemetry.Signal{}, false
 	}
-	d.counted[r.id] = u.Output
 	s := d.signal(telemetry.UsageSeen, r.id, r.at)
 	if s.Model, s.Usage = r.model, &u; d.answered && d.turn != "" {
 		s.Outcome = telemetry.Completed

@@ -14,8 +14,8 @@ import (
 // read, and of them only attributes that are names and numbers.
 //
 // None of its ids is known to a chat file or a hook: turns have other numbers
-// (`prompt_id`), and model calls have no id. A prompt therefore has no turn
-// here, and joins the frame that another source opened by its time alone.
+// (`prompt_id`), and model calls have no id. A prompt therefore has no turn here.
+// Only its time links it to the frame that another source opened.
 type telemetryLog struct {
 	telemetry.Tally
 	session  string
@@ -58,13 +58,13 @@ func (d *telemetryLog) Decode(record []byte) []telemetry.Signal {
 	newSession := e.session != "" && e.session != d.session
 	cleared := newSession && e.name == "gemini_cli.slash_command" && e.command == "clear"
 	if cleared {
-		out = d.over(e) // the user typed it, at an end of the turn
+		out = d.over(e) // the user typed /clear, after the end of a turn
 	}
 	if newSession {
 		d.session, d.answered, d.failed = e.session, false, ""
 	}
 	if cleared {
-		s := d.signal(telemetry.SessionLive, e) // the record has the id of the session that it began
+		s := d.signal(telemetry.SessionLive, e) // the record has the id of the new session
 		s.Cause = "clear"
 		return append(out, s)
 	}
@@ -136,7 +136,7 @@ func (d *telemetryLog) event(e event) []telemetry.Signal {
 		return []telemetry.Signal{s}
 	case "gemini_cli.tool_call":
 		d.answered = false
-		return []telemetry.Signal{d.signal(telemetry.Working, e)} // it is over, and has no id
+		return []telemetry.Signal{d.signal(telemetry.Working, e)} // the tool call is over and has no id
 	case "gemini_cli.agent.start", "gemini_cli.agent.finish", "gemini_cli.agent.recovery_attempt":
 		s := d.signal(telemetry.Alive, e)
 		s.Agent = e.agent
@@ -174,8 +174,8 @@ func silent(event string) bool {
 	return false
 }
 
-// over reports how the turn ended before another action of the user, where its
-// calls show it.
+// over reports how the turn before this action of the user ended, if the calls of
+// the turn show it.
 func (d *telemetryLog) over(e event) []telemetry.Signal {
 	var out []telemetry.Signal
 	end := d.signal(telemetry.TurnEnd, e)
@@ -184,7 +184,7 @@ func (d *telemetryLog) over(e event) []telemetry.Signal {
 		if end.Outcome = telemetry.Completed; d.answered {
 			out = append(out, end)
 		}
-	case telemetry.ErrRateLimit, telemetry.ErrServer, telemetry.ErrNetwork: // it was retried, and the user may have given up
+	case telemetry.ErrRateLimit, telemetry.ErrServer, telemetry.ErrNetwork: // the call was retried, and the user may have given up
 	default:
 		end.Outcome, end.Error = telemetry.Failed, d.failed
 		out = append(out, end)
@@ -205,7 +205,7 @@ func (d *telemetryLog) response(e event) []telemetry.Signal {
 	if e.role == "main" {
 		d.answered, d.failed = true, ""
 	}
-	// Only its time distinguishes one call of a prompt from the next.
+	// Only the time distinguishes one call of a prompt from the next.
 	u := e.tokens.usage(e.stampText)
 	u.Request = e.prompt
 	if u.Used == 0 {
@@ -216,7 +216,7 @@ func (d *telemetryLog) response(e event) []telemetry.Signal {
 	return []telemetry.Signal{s}
 }
 
-// beside marks what is not of the main chain.
+// beside marks a signal that is not of the main chain.
 func (d *telemetryLog) beside(s telemetry.Signal, e event) telemetry.Signal {
 	switch e.role {
 	case "main":

@@ -30,7 +30,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 			call.Fill(telemetry.SlotSession)
 		}
 		if in.Cause == "resume" {
-			in.Path = "" // a stub that is not written again; the prompt's hook names the file
+			in.Path = "" // this file is a stub that is not written again; the prompt's hook names the file
 		}
 		call.Add(in.SessionLive())
 	case "SessionEnd":
@@ -39,8 +39,8 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		call.Fill(telemetry.SlotFrame)
 		call.Add(in.Submitted())
 	case "AfterAgent":
-		// It runs after an answer, after Esc and after an API error alike, so it
-		// reports that the turn stopped and not how.
+		// AfterAgent runs after an answer, after Esc and after an API error alike,
+		// so it reports that the turn stopped and not how.
 		call.Add(in.Signal(telemetry.TurnStop, ""))
 	case "BeforeTool":
 		call.Add(in.ToolStart())
@@ -54,7 +54,8 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		}
 		call.Add(in.Signal(kind, in.Notice))
 	case "PreCompress":
-		// It runs before every request to the model, compaction or not.
+		// PreCompress runs before every request to the model, with a compaction or
+		// not.
 		call.Add(in.Signal(telemetry.Alive, in.Trigger))
 	default:
 		call.Add(in.Signal(telemetry.Alive, ""))

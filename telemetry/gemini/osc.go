@@ -32,17 +32,17 @@ func (d *osc) Decode(record []byte) []telemetry.Signal {
 		// Unless a turn was answered, Gemini CLI writes down how it ended
 		// before it shows that it is ready.
 		s.Outcome = telemetry.Completed
-		if !d.drawn { // it is set before there is a screen
+		if !d.drawn { // the first title is set before there is a screen
 			s.Kind, s.Outcome = telemetry.Alive, ""
 		}
 	case "✦", "⏲":
 		s.Kind, s.Detail = telemetry.Working, "title working"
 	case "✋":
 		s.Kind, s.Detail = telemetry.NeedsInput, "title action required"
-	case "": // the terminal is given back
+	case "": // Gemini CLI releases the terminal
 		return nil
 	default:
-		// The fixed title of users who switched the changing one off.
+		// The fixed title of users who disabled the changing one.
 		if !bytes.HasPrefix(record, []byte("Gemini CLI (")) {
 			d.Miss("title")
 		}

@@ -34,7 +34,7 @@ func FuzzHook(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, event string, stdin []byte, text string) {
 		if len(event) > 100 || !scan.IsWord(event) {
-			return // events are named by us
+			return // the name of an event comes from us and is a word
 		}
 		call, err := Hooks{}.Decode(event, stdin)
 		if err == nil && (call.Slot == "") != (call.Capacity == 0) {

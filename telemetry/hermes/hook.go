@@ -47,8 +47,8 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		s.Turn, s.Reason = "", in.reason
 		call.Add(s)
 	case "pre_llm_call":
-		// It runs once a turn, after any compaction. Its answer is put behind
-		// the prompt.
+		// pre_llm_call runs once a turn, after any compaction. Its answer is put
+		// behind the prompt.
 		if in.agent != "" {
 			call.Add(sign(telemetry.Working)) // the session asked for it, not the user
 			break
@@ -79,9 +79,8 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 	case "post_approval_response":
 		call.Add(sign(telemetry.Working))
 	case "post_auxiliary_call":
-		// A summary that was written need not be used. A compression's calls
-		// are therefore reported as their cost, and no hook reports the
-		// compaction.
+		// Hermes may not use a summary that was written. A compression's calls are
+		// therefore reported as their cost, and no hook reports the compaction.
 		in.usage.ID = in.request
 		s := sign(telemetry.UsageSeen)
 		s.Side = cmp.Or(in.task, "auxiliary")

@@ -152,7 +152,7 @@ func (d *store) row(r row) []telemetry.Signal {
 		s.gone = false // resumed
 		return out
 	}
-	// One that a compaction ended continues under another id.
+	// A session that a compaction ended continues under another id.
 	if s.gone || s.parent != "" || r.of.reason == "compression" {
 		return out
 	}

@@ -32,8 +32,8 @@ func byUser(trigger string) bool {
 	return trigger == "" || trigger == "user" || trigger == "manual"
 }
 
-// readUsage reads the usage of one call; nil of a record without a call.
-// OpenClaw counts cached tokens beside the input, and takes the size of the
+// readUsage reads the usage of one call. It returns nil for a record without a
+// call. OpenClaw counts cached tokens beside the input, and takes the size of the
 // last prompt, without its answer, for the context in use.
 func readUsage(val []byte) *telemetry.Usage {
 	var u telemetry.Usage
@@ -67,7 +67,7 @@ type message struct {
 	run, response, key, provenance string
 	provider, model                string
 	tool, toolName                 string
-	failed                         bool // the tool did
+	failed                         bool // the tool failed
 	mirrored                       bool // written by OpenClaw itself, without a call
 }
 

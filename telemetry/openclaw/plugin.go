@@ -24,7 +24,7 @@ type plugin struct {
 	last   uint64 // hash of the newest record: a record that repeats it is the same call
 }
 
-// hookCall is one call of a hook, with its event not yet read.
+// call is one call of a hook, with its event not yet read.
 type call struct {
 	hook                       string
 	at                         time.Time

@@ -14,11 +14,11 @@ import (
 type run struct {
 	telemetry.Tally
 	triggers map[string]string // of runs, by id
-	session  string            // the session that was last reported as live, with
-	version  string            // the harness's version then
+	session  string            // the session that was last reported as live
+	version  string            // the harness's version in that report
 }
 
-// runEvent is one event, with its data not yet read.
+// event is one event, with its data not yet read.
 type event struct {
 	kind, session, run, dir, model string
 	at                             time.Time
@@ -90,7 +90,7 @@ func (e event) version() (version string) {
 	return version
 }
 
-// live reports that a session is live, once until another one is.
+// live reports that a session is live, unless it was the last one reported.
 func (d *run) live(e event, version string) []telemetry.Signal {
 	if e.session == d.session && version == d.version {
 		return nil

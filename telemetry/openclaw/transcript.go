@@ -28,9 +28,9 @@ type transcript struct {
 type session struct {
 	held    *telemetry.Signal // a prompt whose run is not known yet
 	side    string            // the sender of the newest user row, if it is not the user
-	run     string            // the newest run of the user
-	beside  string            // the newest run that the user did not ask for, and
-	trigger string            // its trigger
+	run     string            // the newest run that the user asked for
+	beside  string            // the newest run that the user did not ask for
+	trigger string            // the trigger of beside
 	failed  string            // the run whose last answer was an error
 }
 
@@ -81,7 +81,7 @@ func (r *row) read(event []byte) bool {
 		scan.Func("tokensAfter", func(val []byte) { r.after = known(val) }))
 }
 
-// known is the number of tokens val; nil if it is none.
+// known returns val as a number of tokens, or nil if it is not one.
 func known(val []byte) *int64 {
 	if n := scan.CountOf(val); n > 0 {
 		return &n
@@ -209,7 +209,7 @@ func (s *session) named(run string) []telemetry.Signal {
 	s.held = nil
 	if run != "" {
 		if run == s.run {
-			return nil // typed into the running turn
+			return nil // the prompt was typed into the running turn
 		}
 		p.Turn = run
 	}

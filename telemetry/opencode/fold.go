@@ -29,10 +29,11 @@ type fold struct {
 	telemetry.Tally
 	telemetry.Digests
 	source   string
-	store    bool // there are no events of a session's state
+	store    bool // the source has no events of a session's state
 	sessions map[string]*session
 	id       string             // of the event that is read
 	now      time.Time          // and its time, as far as it is known
+	began    *session           // whose answer this event began, if the answer is of a conversation
 	signals  []telemetry.Signal // of the event that is read
 }
 
@@ -48,7 +49,7 @@ type session struct {
 	userMessageAt time.Time
 	byUser        bool // the user wrote a part of it, and it has no answer yet
 
-	compactOf string // the newest message that userMessage for a compaction
+	compactOf string // the newest userMessage that asked for a compaction
 	trigger   string // auto or manual; empty once it was compacted
 
 	turn        string         // the message that began the running turn
@@ -57,13 +58,19 @@ type session struct {
 	failure     *failureInfo
 	answer      messageInfo     // the newest of the model's messages
 	done        bool            // it is complete
+	begun       bool            // the model began to write it
 	held        bool            // store: the turn is over unless the next row continues it
 	tokens      int64           // store: the session's sum, which moves when a turn is over
 	calls       map[string]bool // the tool calls that are not over, and whether they have begun
 	lastAt      time.Time       // the newest signal's time
 
-	next  uint64 // store: the number of the next row
-	begun bool
+	next     uint64 // store: the number of the next row
+	numbered bool
+}
+
+// sent reports whether the request for the newest answer was sent, or never will be.
+func (s *session) sent() bool {
+	return s.begun || s.done || s.failure != nil || s.state == telemetry.Idle || s.state == telemetry.LimitWait
 }
 
 // maxSessions bounds what is remembered: a store holds every session.
@@ -279,7 +286,7 @@ func (d *fold) idle(s *session, detail string) {
 		d.over(s, f, detail)
 		return
 	}
-	if f != nil && f.name != "MessageAbortedError" { // of a compaction that the user started
+	if f != nil && f.name != "MessageAbortedError" { // the error of a compaction that the user started
 		d.emit(s, telemetry.Signal{Kind: telemetry.Fault, Error: f.kind()}, "session.error")
 	}
 	clear(s.calls)
@@ -307,7 +314,7 @@ func (d *fold) over(s *session, f *failureInfo, detail string) {
 	case last.finish == "error":
 		end.Outcome, end.Error = telemetry.Failed, telemetry.ErrUnknown
 	case last.finish == "", last.finish == "tool-calls":
-		// It was interrupted while it waited for a retry, or before it could
+		// The turn was interrupted while it waited for a retry, or before it could
 		// use the results of its tools, as after a permission that was refused.
 		end.Outcome = telemetry.Interrupted
 	}
@@ -371,8 +378,11 @@ func (d *fold) answers(s *session, m messageInfo) {
 			d.begin(s)
 		}
 		d.work(s, "message.updated")
-		s.answer, s.done = m, false
+		s.answer, s.done, s.begun = m, false, false
 		s.answer.turn = s.turn
+		if m.mode != "compaction" && m.agent != "compaction" {
+			d.began = s
+		}
 	}
 	if m.completed.IsZero() || s.done {
 		return
@@ -401,10 +411,10 @@ func (d *fold) compacted(s *session, half, detail string) {
 	d.emit(s, telemetry.Signal{Kind: telemetry.Compacted, Turn: s.turn, Compaction: &c}, detail)
 }
 
-// follows looks at the message that a new answer is for. A message sent while
-// the last answer was written is answered in the running turn. Any other
-// message begins a new turn, and the previous one ended with the program,
-// without an event.
+// follows looks at the message that a new answer is for. A message sent while the
+// last answer was written is answered in the running turn. Any other message begins
+// a new turn. The previous turn then ended because the program ended, without an
+// event.
 func (d *fold) follows(s *session, m messageInfo) {
 	if s.turn == "" || !s.byUser || m.parent != s.userMessage {
 		return
@@ -441,6 +451,7 @@ func (d *fold) part(s *session, part []byte) {
 	scan.Object(part,
 		scan.Name("messageID", &message), scan.Raw("type", &kind), scan.True("synthetic", &synthetic), scan.True("auto", &auto),
 		scan.Name("callID", &call), scan.Word("tool", &tool), scan.Raw("state", &state))
+	s.begun = s.begun || message != "" && message == s.answer.id
 	switch {
 	case message == "":
 		d.Miss("message.part.updated/" + scan.WordOf(kind))

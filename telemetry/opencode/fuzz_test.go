@@ -3,8 +3,27 @@ package opencode
 import (
 	"testing"
 
+	"lifeloop/telemetry"
 	"lifeloop/telemetry/telemetrytest"
 )
+
+func FuzzTerminal(f *testing.F) {
+	telemetrytest.Fuzz(f, func() telemetry.Decoder { return Terminal("", true) }, "bus/t*.jsonl",
+		`{"k":"init","t":1795247312700,"o":{"sessionID":"s","version":TEXT}}`,
+		`{"k":"event","t":1795247312720,"o":{"type":"session.created","properties":{"sessionID":"s","info":{"id":"s","title":TEXT,"time":{"created":1795247312720}}}}}`,
+		`{"k":"event","t":1795247312761,"o":{"type":"message.updated","properties":{"sessionID":"s","info":{"id":"m1","role":"user","time":{"created":1795247312761},"system":TEXT}}}}`,
+		`{"k":"event","t":1795247312762,"o":{"type":"message.part.updated","properties":{"sessionID":"s","part":{"messageID":"m1","type":"text","text":TEXT}}}}`,
+		`{"k":"event","t":1795247312782,"o":{"type":"message.updated","properties":{"sessionID":"s","info":{"id":"m2","role":"assistant","parentID":"m1","time":{"created":1795247312782}}}}}`,
+		`{"k":"event","t":1795247312783,"o":{"type":"message.part.updated","properties":{"sessionID":"s","part":{"messageID":"m2","type":"tool","tool":TEXT}}}}`)
+}
+
+func FuzzLog(f *testing.F) {
+	telemetrytest.Fuzz(f, func() telemetry.Decoder { return Log("/x", "") }, "bus/none",
+		`timestamp=2026-11-23T08:29:15.702Z level=INFO run=1 message=loading path=/x`,
+		`timestamp=2026-11-23T08:29:15.702Z level=INFO run=1 message=created id=ses_1 parentID=undefined version=TEXT`,
+		`timestamp=2026-11-23T08:29:15.702Z level=INFO run=1 message=created id=ses_TEXT`,
+		`timestamp=TEXT level=INFO run=1 message=loop session.id=ses_2 step=0`)
+}
 
 func FuzzBus(f *testing.F) {
 	telemetrytest.Fuzz(f, Bus, "bus/t*.jsonl",

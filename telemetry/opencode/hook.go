@@ -44,10 +44,13 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 
 // Answer implements telemetry.Dialect.
 func (Hooks) Answer(event, context string) []byte {
-	if event != "chat.message" {
-		return nil
+	switch event {
+	case "chat.message":
+		return telemetry.PlainOutput(context)
+	case sessionRequest, promptRequest:
+		return []byte(context) // OpenCode takes the whole answer as text
 	}
-	return telemetry.PlainOutput(context)
+	return nil
 }
 
 // errorKind reads the name of an error. An APIError may be any answer of a

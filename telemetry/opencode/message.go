@@ -56,7 +56,7 @@ func (m *messageInfo) sum() int64 {
 	return m.input + m.output + m.reasoning + m.cacheR + m.cacheW
 }
 
-// usage is the call of these tokens.
+// usage returns the tokens as the usage of one call.
 func (m *messageInfo) usage(id string) *telemetry.Usage {
 	return &telemetry.Usage{ID: id, Used: cmp.Or(m.total, m.sum()), Input: m.input, CacheRead: m.cacheR, CacheWrite: m.cacheW,
 		Output: m.output + m.reasoning, Reasoning: m.reasoning}

@@ -17,7 +17,9 @@ import (
 type store struct{ fold }
 
 // Store returns a decoder of rows of the event table.
-func Store() telemetry.Decoder {
+func Store() telemetry.Decoder { return newStore() }
+
+func newStore() *store {
 	return &store{fold{source: "store", store: true}}
 }
 
@@ -38,11 +40,11 @@ func (d *store) Decode(record []byte) []telemetry.Signal {
 	}
 	plain, found := strings.CutSuffix(kind, ".1")
 	s := d.session(session)
-	next, begun := s.next, s.begun
+	next, begun := s.next, s.numbered
 	if begun && seq < next {
 		return nil
 	}
-	s.next, s.begun = seq+1, true
+	s.next, s.numbered = seq+1, true
 	var out []telemetry.Signal
 	if begun && seq > next {
 		d.signals, d.now = nil, timeOf(id, d.now)
@@ -54,4 +56,23 @@ func (d *store) Decode(record []byte) []telemetry.Signal {
 		return out
 	}
 	return append(out, d.event(id, plain, data)...)
+}
+
+// storeOfRun decodes the store for a launch of one turn. Another source reports its
+// prompt, without a name for the turn.
+type storeOfRun struct{ *store }
+
+// StoreOfRun returns a decoder of rows of the event table, for `opencode run` with
+// [OneTurn]. It reports no session and no prompt, and its signals have no turn.
+func StoreOfRun() telemetry.Decoder { return storeOfRun{newStore()} }
+
+func (d storeOfRun) Decode(record []byte) []telemetry.Signal {
+	var out []telemetry.Signal
+	for _, s := range d.store.Decode(record) {
+		if s.Kind != telemetry.SessionLive && s.Kind != telemetry.Prompt {
+			s.Turn = ""
+			out = append(out, s)
+		}
+	}
+	return out
 }

@@ -43,7 +43,7 @@ type Value struct {
 	d      float64
 }
 
-// Get returns the value of a key, none where there is no such key.
+// Get returns the value of a key, or the zero Value if there is no such key.
 func (a Attrs) Get(key string) Value {
 	for i := range a {
 		if a[i].key == key {
@@ -105,9 +105,9 @@ func (v Value) Count() int64 {
 	return 0
 }
 
-// Read calls event with each record of a request's body, without the prefix of
-// its event's name, and returns the signals. It reports whether the body is one,
-// whole: nothing is read of a torn body.
+// Read calls event with each log record of a request's body and returns the
+// signals. It removes the prefix from the event's name. It reports whether the body
+// is a complete request; nothing is read of a torn body.
 func Read[S any](body []byte, prefix string, event func(*Record) []S) (signals []S, ok bool) {
 	var records []Record
 	start := scan.Space(body, 0)
@@ -142,7 +142,7 @@ func nano(n int64) time.Time {
 	return scan.InRange(time.Unix(0, n).UTC())
 }
 
-// at sets the record's time, or where it has none, the time it was observed.
+// at gives a record without a time of its own the time when it was observed.
 func (r *Record) at(observed time.Time) {
 	if r.At.IsZero() {
 		r.At = observed

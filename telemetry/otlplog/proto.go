@@ -42,9 +42,9 @@ func (f field) is(number protowire.Number, wire protowire.Type) bool {
 	return f.number == number && f.wire == wire
 }
 
-// fields calls accept with each field of the message b. It reports whether b is
-// a message to its end and each field was accepted. Groups, which were in use
-// before OTLP existed, are not.
+// fields calls accept with each field of the message b. It reports whether b is a
+// message to its end and each field was accepted. Groups are rejected: they fell
+// out of use before OTLP existed.
 func fields(b []byte, accept func(field) bool) bool {
 	for len(b) > 0 {
 		var f field
@@ -78,7 +78,7 @@ func isMessage(body []byte) bool {
 	return fields(body, func(field) bool { return true })
 }
 
-// each is fields for the messages that are fields of one number.
+// each calls accept with each message in the fields of this number.
 func each(b []byte, number protowire.Number, accept func(message []byte) bool) bool {
 	return fields(b, func(f field) bool { return !f.is(number, protowire.BytesType) || accept(f.val) })
 }

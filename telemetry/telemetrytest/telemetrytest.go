@@ -171,6 +171,7 @@ func Line(s telemetry.Signal) string {
 	put("turn", s.Turn)
 	put("agent", s.Agent)
 	put("side", s.Side)
+	put("origin", s.Origin)
 	put("cause", s.Cause)
 	put("reason", s.Reason)
 	put("outcome", string(s.Outcome))
@@ -220,7 +221,7 @@ func Line(s telemetry.Signal) string {
 	return b.String()
 }
 
-// shortSized is the size of a text and how its digest begins.
+// shortSized returns the size of a text and the beginning of its digest.
 func shortSized(s *telemetry.Sized) string {
 	if s == nil {
 		return ""

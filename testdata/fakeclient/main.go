@@ -137,7 +137,7 @@ func (s script) serveLines() {
 			}
 			return
 		}
-		check(err) // half a line too
+		check(err) // the end of input in the middle of a line is an error too
 		does := s
 		if n <= s.after {
 			does = good

@@ -51,8 +51,8 @@ const (
 	// limits keep the transaction to some milliseconds, and bound the memory.
 	batchRows  = 1024
 	batchBytes = 2 << 20
-	// patience is how long to wait for one lock, in milliseconds. Others hold such
-	// a lock for microseconds, or for very long.
+	// patience is how long to wait for one lock, in milliseconds. Other processes
+	// hold such a lock for microseconds, or for very long.
 	patience = 50
 	// settled is the age at which a file's modification time will show any later
 	// change: the clock of a file system may advance only every 10 ms.

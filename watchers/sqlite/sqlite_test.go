@@ -193,7 +193,7 @@ func TestRowsOfARunningWriter(t *testing.T) {
 	w.do(`COMMIT`)
 	require.Equal(t, ids(6, 6), r.next())
 
-	// The writer starts the log over, and its rows are delivered still.
+	// The writer starts the log over, and its rows are still delivered.
 	w.do(`PRAGMA wal_checkpoint(RESTART)`, oneLine(insert(7, 7, 10)))
 	require.Equal(t, ids(7, 7), r.next())
 	w.do(`PRAGMA wal_checkpoint(TRUNCATE)`)
@@ -361,8 +361,8 @@ func TestAnotherDatabaseUnderThePath(t *testing.T) {
 	require.NotEqual(t, before.Ino, r.at.Ino)
 }
 
-// TestDeletedRows checks that rows are delivered although their numbers were used
-// by deleted rows.
+// TestDeletedRows checks that rows are delivered although deleted rows had the same
+// numbers.
 func TestDeletedRows(t *testing.T) {
 	path := database(t)
 	w := startWriter(t, path)

@@ -22,7 +22,7 @@ type parser struct {
 // An event is the data between two empty lines.
 type event struct {
 	data []byte
-	some bool // it has data, possibly an empty line
+	some bool // the event has data, possibly an empty line
 	long bool // its data exceeds the limit
 }
 

@@ -205,7 +205,7 @@ func (s *Stream) connect(ctx context.Context, read func(io.Reader) error) error 
 	}
 	res, err := s.client.Do(req)
 	if err != nil {
-		var u *url.Error // it would repeat method and address
+		var u *url.Error // its text would repeat method and address
 		if errors.As(err, &u) {
 			err = u.Err
 		}

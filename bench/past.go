@@ -1,0 +1,68 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+
+	"lifeloop/internal/store"
+)
+
+// keptSessions is how many ended sessions the store of past holds.
+const keptSessions = 10_000
+
+// past compares commands on a store of many ended sessions with a walk over the
+// sessions' folders: a process that lists each folder and asks for its stat.
+func past(b *bench) []row {
+	must(b.command(b.wrap, "run", "--", "true").Run())
+	st := store.Open(b.program("state"))
+	ids := got(st.IDs())
+	b.copySession(st, ids[len(ids)-1])
+
+	process := func(argv ...string) func(int) time.Duration {
+		return func(int) time.Duration {
+			cmd := b.command(argv...)
+			began := time.Now()
+			must(cmd.Run())
+			return time.Since(began)
+		}
+	}
+	kept := b.program("past")
+	list := func(words ...string) func(int) time.Duration {
+		return process(append([]string{b.wrap, "--state-dir", kept}, words...)...)
+	}
+	t := inTurn(b.rounds, process(b.program("walk"), "folders", filepath.Join(kept, "sessions")),
+		list("ps"), list("status", "last", "--json"), list("ps", "--all"))
+	return []row{
+		t.pairs(0, 1).ratioRow("ps, 10,000 ended sessions / a walk over their folders").atMost(5),
+		t.pairs(0, 2).ratioRow("status last, 10,000 ended sessions / a walk over their folders").atMost(5),
+		t.pairs(0, 3).ratioRow("ps --all, 10,000 ended sessions / a walk over their folders"),
+	}
+}
+
+// copySession fills a new store with copies of an ended session, each with its
+// summary.
+func (b *bench) copySession(st store.Store, id string) {
+	from := string(st.Folder(id))
+	files := map[string][]byte{}
+	for _, f := range got(os.ReadDir(from)) {
+		if f.Name() != "summary" { // it fits only the ledger that it was made from
+			files[f.Name()] = got(os.ReadFile(filepath.Join(from, f.Name())))
+		}
+	}
+	session := st.Read(id)
+	to := store.Open(b.program("past"))
+	for range keptSessions {
+		id := uuid.NewString()
+		f := to.Folder(id)
+		must(os.MkdirAll(string(f), 0o700))
+		for name, text := range files {
+			must(os.WriteFile(filepath.Join(string(f), name), text, 0o600))
+		}
+		session.Conclude(id, f)
+	}
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"lifeloop/evidence/sign"
+	"lifeloop/internal/durable"
+	"lifeloop/lifeloop"
+)
+
+func evidenceCmd(g *globals) *cobra.Command {
+	cmd := group(&cobra.Command{Use: "evidence", Short: "Make and check signed evidence of sessions"})
+	key := group(&cobra.Command{Use: "key", Short: "Make keys that sign evidence"})
+	key.AddCommand(&cobra.Command{
+		Use: "new FILE", Short: "Make a key pair: FILE is private, FILE.pub is public", Args: cobra.ExactArgs(1),
+		Long: `new makes an Ed25519 key pair. FILE gets the private key, which only its owner
+can read (0600), and FILE.pub the public key. Give FILE.pub to those who verify
+evidence. Existing files are not replaced.`,
+		RunE: func(cmd *cobra.Command, args []string) error { return g.newKey(cmd, args[0]) },
+	})
+	cmd.AddCommand(key, exportCmd(g), anchorCmd(g), verifyCmd(g), inspectCmd(g), diffCmd(g))
+	return cmd
+}
+
+func (g *globals) newKey(cmd *cobra.Command, file string) error {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return no(lifeloop.InternalError, "make a key: %v", err)
+	}
+	for _, name := range []string{file, file + ".pub"} {
+		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			return no(lifeloop.InvalidRequest, "cannot make key %s: %s exists", file, name).withHint("choose another name; a key is never replaced")
+		}
+	}
+	if err := writeNew(file+".pub", sign.EncodeKey(public), 0o644); err != nil {
+		return no(lifeloop.InvalidRequest, "cannot make key: %v", err)
+	}
+	if err := writeNew(file, sign.EncodeKey(private), 0o600); err != nil {
+		_ = os.Remove(file + ".pub") // it was made above
+		return no(lifeloop.InvalidRequest, "cannot make key: %v", err)
+	}
+	id := sign.KeyID(public)
+	return g.print(cmd, map[string]any{"ok": true, "private": file, "public": file + ".pub", "key_id": id},
+		fmt.Sprintf("%s: the private key, for signing; keep it secret\n%s.pub: the public key, for verifying\nkey id %s\n", file, file, id))
+}
+
+// writeNew writes a file that must not exist, durably.
+func writeNew(name string, data []byte, perm fs.FileMode) error {
+	f, err := durable.Open(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(name) // a part of a file is no key
+		return err
+	}
+	return nil
+}

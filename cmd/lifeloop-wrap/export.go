@@ -1,0 +1,148 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"lifeloop/evidence"
+	"lifeloop/internal/durable"
+	"lifeloop/internal/store"
+	"lifeloop/kernel"
+	"lifeloop/ledger"
+	"lifeloop/lifeloop"
+)
+
+// exportation are the flags of evidence export.
+type exportation struct {
+	kind, packType, out, key string
+	raw                      bool
+}
+
+func exportCmd(g *globals) *cobra.Command {
+	var e exportation
+	cmd := g.onSession(&cobra.Command{
+		Use: "export SESSION --kind KIND --out PATH", Short: "Write the evidence of a session: runpack, pack or chain",
+		Long: `export projects the ledger of a session onto evidence that others can verify. The
+same ledger gives the same bytes. A chain is a folder: the journal, the chain, and
+a runpack for each checkpoint. Without --key nothing is signed, and a reader
+cannot know where it came from.`,
+	}, func(cmd *cobra.Command, st store.Store, id string) error { return g.export(cmd, st, id, e) })
+	f := cmd.Flags()
+	f.StringVar(&e.kind, "kind", "", "runpack, pack or chain")
+	f.StringVar(&e.packType, "pack-type", "run", "run or job")
+	f.StringVar(&e.out, "out", "", "`PATH` to write: a file, or for a chain a folder")
+	f.StringVar(&e.key, "key", "", "`FILE` with the private key that signs")
+	f.BoolVar(&e.raw, "raw", false, "also write what the digests of acts and results are of")
+	return cmd
+}
+
+func (g *globals) export(cmd *cobra.Command, st store.Store, id string, e exportation) error {
+	switch {
+	case !slices.Contains([]string{"runpack", "pack", "chain"}, e.kind):
+		return usage("--kind %s: want runpack, pack or chain", e.kind)
+	case e.packType != "run" && e.packType != "job":
+		return usage("--pack-type %s: want run or job", e.packType)
+	case e.out == "":
+		return usage("evidence export needs --out")
+	}
+	var key ed25519.PrivateKey
+	if e.key != "" {
+		var err error
+		if key, err = readPrivateKey(cmd, e.key); err != nil {
+			return err
+		}
+	}
+	x, err := readExport(st, id)
+	if err != nil {
+		return err
+	}
+	files, err := exported(x, e, key)
+	if err != nil {
+		return no(lifeloop.InternalError, "export session %s: %v", id, err)
+	}
+	written := slices.Sorted(maps.Keys(files))
+	for _, name := range written {
+		if err := durable.WriteFile(name, files[name], 0o600); err != nil {
+			return no(lifeloop.InternalError, "write evidence: %v", err)
+		}
+	}
+	text := ""
+	for _, name := range written {
+		text += name + "\n"
+	}
+	return g.print(cmd, map[string]any{"ok": true, "session_id": id, "kind": e.kind, "signed": key != nil, "files": written}, text)
+}
+
+// exported are the files of an export, by their paths.
+func exported(x *evidence.Export, e exportation, key ed25519.PrivateKey) (map[string][]byte, error) {
+	var data []byte
+	var err error
+	switch {
+	case e.kind == "chain":
+		files, err := x.Chain(key)
+		if err == nil {
+			err = durable.Mkdir(e.out)
+		}
+		placed := map[string][]byte{}
+		for name, data := range files {
+			placed[filepath.Join(e.out, name)] = data
+		}
+		return placed, err
+	case e.kind == "runpack":
+		data, err = x.Runpack(key, e.raw)
+	case e.packType == "job":
+		data, err = x.JobPack(key)
+	default:
+		data, err = x.RunPack(key, e.raw)
+	}
+	return map[string][]byte{e.out: data}, err
+}
+
+// readExport folds the ledger of a session. An unfinished last line, after a crash,
+// is left out; any other damage is an error.
+func readExport(st store.Store, id string) (*evidence.Export, error) {
+	x := evidence.NewExport()
+	for e, err := range ledger.Read(string(st.Folder(id))) {
+		if errors.Is(err, ledger.ErrTornTail) {
+			break
+		}
+		var f kernel.Fact
+		if err == nil {
+			f, err = kernel.Decode(e.Kind, e.Body)
+		}
+		if err != nil {
+			return nil, no(lifeloop.StateConflict, "session %s: %v", id, err).
+				withHint("lifeloop-wrap ledger verify %s shows what is damaged; no evidence is made of it", id)
+		}
+		x.Apply(kernel.Entry{Seq: e.Seq, At: e.At, Fact: f}, string(e.Digest))
+	}
+	return x, nil
+}
+
+func anchorCmd(g *globals) *cobra.Command {
+	return g.onSession(&cobra.Command{
+		Use: "anchor SESSION", Short: "Print the digest of the newest checkpoint, to publish it elsewhere",
+		Long: `anchor prints one line of JSON: the newest checkpoint of a session's chain, and
+its digest. Keep it where the session's producer cannot take it back: a file of
+another machine, a git note (lifeloop-wrap evidence anchor last | git notes add -F -),
+a mail. evidence verify --anchor then notices that the end of a chain was removed.`,
+	}, func(cmd *cobra.Command, st store.Store, id string) error {
+		x, err := readExport(st, id)
+		if err != nil {
+			return err
+		}
+		a, ok, err := x.Anchor()
+		if err != nil {
+			return no(lifeloop.InternalError, "%v", err)
+		}
+		if !ok {
+			return no(lifeloop.StateConflict, "session %s has no checkpoint yet", id).withHint("the first one is made when the harness runs")
+		}
+		return printJSON(cmd.OutOrStdout(), a)
+	})
+}

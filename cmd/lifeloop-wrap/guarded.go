@@ -1,0 +1,25 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// guarded reports whether a path and every folder above it belong to root and are
+// writable by root alone.
+func guarded(path string) bool {
+	for {
+		info, err := os.Lstat(path)
+		if err != nil || info.Mode()&os.ModeSymlink != 0 || info.Mode().Perm()&0o022 != 0 {
+			return false
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != 0 {
+			return false
+		}
+		if path == filepath.Dir(path) {
+			return true
+		}
+		path = filepath.Dir(path)
+	}
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"lifeloop/canon"
+	"lifeloop/dispatch"
+	"lifeloop/internal/config"
+	"lifeloop/internal/vt"
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
+	"lifeloop/renewal/profile"
+	"lifeloop/renewal/programs"
+	"lifeloop/supervisor"
+	"lifeloop/vault"
+)
+
+// A renewal without the wrapper has two hook calls, with the vault between them. In
+// one the client asks, and its continuation is prepared and stored. The user resets
+// the harness. At the start of the next harness session the other call takes the
+// continuation, and its text is in the answer. Neither call is a wrapper: a hook
+// resets nothing.
+
+// hostVault keeps the continuations of sessions without the wrapper.
+func hostVault(stateDir string) *vault.Vault {
+	return vault.At(filepath.Join(stateDir, "host", "vault"))
+}
+
+// keepEnded is how long the vault knows that a continuation is over.
+const keepEnded = 30 * 24 * time.Hour
+
+// checkHostProfile reports why the hooks of an adapter cannot serve a profile. No
+// profile needs no hooks.
+func checkHostProfile(cfg config.Config, adapter, name string) error {
+	if name == "" {
+		return nil
+	}
+	p, err := profile.Find(cfg.Profiles, name)
+	if err != nil {
+		return usage("%v", err)
+	}
+	if p.Self() {
+		return no(lifeloop.CapabilityUnsupported, "profile %s asks the harness for a note, which a hook cannot do", name).
+			withHint("lifeloop-wrap run --profile %s, for example", name)
+	}
+	_, manifest, _ := adapterOf(adapter)
+	if class, why := renewable(manifest, p); class != "" {
+		return no(class, "no integration profile %q for adapter %q: %s", name, adapter, why).
+			withHint("without --profile, the hooks that every session needs are installed")
+	}
+	return nil
+}
+
+// renewable negotiates what a renewal by hooks needs, before anything that the client
+// owns changes.
+func renewable(m lifeloop.Manifest, p profile.Profile) (class lifeloop.FailureClass, why string) {
+	wants := []negotiate.Want{
+		{Capability: "renewal.continuation.observation", Level: lifeloop.Required, AcceptPartial: true},
+		{Capability: "renewal.continuation.payload_delivery", Level: lifeloop.Required, AcceptPartial: true},
+		{Capability: negotiate.ContinuationStore, Level: lifeloop.Required},
+	}
+	for _, r := range negotiate.Capabilities(negotiate.OneCall(m, p.Name, p.Family()), wants, p.Name, p.Family()) {
+		if r.Failure != "" {
+			return r.Failure, fmt.Sprintf("required capability %s is %s", r.Want.Capability, r.Have)
+		}
+	}
+	return "", ""
+}
+
+// A hostRenewal is the renewal's part in one hook call. It takes the place of the
+// client that owns the profile, passes each event on to that client if it is
+// configured, and looks at the answers.
+type hostRenewal struct {
+	profile  profile.Profile
+	manifest lifeloop.Manifest
+	dir      string
+	vault    *vault.Vault
+	programs *programs.Programs
+	client   supervisor.Client       // nil: the owner is no configured client
+	events   map[lifeloop.Event]bool // those that the client receives
+	stderr   io.Writer
+}
+
+func newHostRenewal(h hostCall, cfg config.Config, manifest lifeloop.Manifest, dir string, around func(string) dispatch.Config, stderr io.Writer) (*hostRenewal, error) {
+	if err := checkHostProfile(cfg, h.adapter, h.profile); err != nil {
+		return nil, err
+	}
+	cfg.Renewal.Profiles = []string{h.profile}
+	active, err := cfg.Active()
+	if err != nil {
+		return nil, err
+	}
+	r := &hostRenewal{profile: active[0], manifest: manifest, dir: realPath(dir), vault: hostVault(cfg.StateDir), stderr: stderr}
+	r.programs, err = programs.New(programs.Config{Profiles: active, Vault: r.vault, Dir: r.dir, Around: around, Environ: os.Environ()})
+	return r, err
+}
+
+// join puts r in the place of its owner among the clients.
+func (r *hostRenewal) join(known []kernel.Client, clients clientPrograms) []kernel.Client {
+	owner := r.profile.Owner()
+	r.client = clients[owner]
+	clients[owner] = r
+	i := slices.IndexFunc(known, func(c kernel.Client) bool { return c.ID == owner })
+	if i < 0 {
+		known, i = append(known, kernel.Client{ID: owner, Events: map[lifeloop.Event]bool{}}), len(known)
+	}
+	r.events = maps.Clone(known[i].Events)
+	known[i].Events[r.deliversAt()] = true
+	known[i].Timeout = hostHookRenewalTime
+	return known
+}
+
+// deliversAt is the first event of a harness session whose hook accepts text, however
+// the session began.
+func (r *hostRenewal) deliversAt() lifeloop.Event {
+	if negotiate.Support(r.manifest, "placement."+string(lifeloop.PreSession)).Stronger(lifeloop.Partial) {
+		return lifeloop.SessionStarted
+	}
+	return lifeloop.FrameOpening
+}
+
+// Call passes an event on and does the renewal's part. What fails there is reported on
+// stderr and does not change the client's answer.
+func (r *hostRenewal) Call(ctx context.Context, envelope []byte) (dispatch.Answer, error) {
+	asked, err := lifeloop.Parse[lifeloop.DispatchEnvelope](envelope)
+	if err != nil {
+		return dispatch.Answer{}, err
+	}
+	answer := dispatch.Answer{}
+	if r.client != nil && r.events[asked.Request.Event] {
+		if answer, err = r.client.Call(ctx, envelope); err != nil {
+			return answer, err
+		}
+	} else if answer.Body, err = (lifeloop.CallbackResponse{Status: lifeloop.Delivered}).Encode(); err != nil {
+		return answer, err
+	}
+	if asked.Request.HarnessSessionID == nil {
+		return answer, nil // nothing could be bound to it
+	}
+	ref := programs.Ref{Profile: r.profile.Name, Client: r.profile.Owner(), Adapter: asked.Request.AdapterID, Session: *asked.Request.HarnessSessionID}
+	if r.programs.Asks(ref.Client, answer.Body) != "" {
+		r.report("prepare a renewal", r.prepare(ctx, ref))
+	}
+	if asked.Request.Event == r.deliversAt() {
+		body, err := r.deliver(ctx, ref, answer.Body)
+		if answer.Body = body; err != nil {
+			r.report("deliver a continuation", err)
+		}
+	}
+	return answer, nil
+}
+
+func (r *hostRenewal) report(what string, err error) {
+	if err != nil {
+		fmt.Fprintf(r.stderr, "lifeloop-wrap: %s: %s\n", what, vt.Plain(err.Error()))
+	}
+}
+
+// prepare stores a continuation of the harness session. It replaces an earlier one of
+// the same session, which the client prepared before.
+func (r *hostRenewal) prepare(ctx context.Context, ref programs.Ref) error {
+	if class, why := renewable(r.manifest, r.profile); class != "" {
+		return fmt.Errorf("%s (%s)", why, class)
+	}
+	now := time.Now()
+	if err := r.vault.Sweep(now, now.Add(-keepEnded)); err != nil {
+		return err
+	}
+	ref.Renewal = "host-" + uuid.NewString()
+	if _, _, err := r.programs.Prepare(ctx, ref); err != nil {
+		return err
+	}
+	return discardHeld(r.vault, func(b vault.Binding) bool {
+		return r.ours(b) && b.HarnessSession == ref.Session && b.Renewal != ref.Renewal
+	})
+}
+
+// ours reports whether a continuation belongs to the profile's client, this adapter and
+// this folder.
+func (r *hostRenewal) ours(b vault.Binding) bool {
+	return b.Client == r.profile.Owner() && b.Adapter == r.manifest.AdapterID && b.Dir == r.dir
+}
+
+// discardHeld removes the continuations that match.
+func discardHeld(v *vault.Vault, match func(vault.Binding) bool) error {
+	now := time.Now()
+	held, err := v.Held(match, now)
+	for _, t := range held {
+		var refused *vault.RefusedError
+		if gone := v.Discard(t, now); !errors.As(gone, &refused) { // refused: another process has taken it
+			err = errors.Join(err, gone)
+		}
+	}
+	return err
+}
+
+// refOf is the reference of a stored continuation.
+func refOf(ref programs.Ref, t vault.Ticket) programs.Ref {
+	ref.Renewal, ref.Session = t.Renewal, t.HarnessSession
+	return ref
+}
+
+// deliver adds the continuation of an earlier harness session to an answer. It must be
+// the only one: of two sessions in one folder the hook does not know which was reset.
+func (r *hostRenewal) deliver(ctx context.Context, ref programs.Ref, body []byte) ([]byte, error) {
+	held, err := r.vault.Held(func(b vault.Binding) bool { return r.ours(b) && b.HarnessSession != ref.Session }, time.Now())
+	switch {
+	case err != nil:
+		return body, err
+	case len(held) == 0:
+		return body, nil
+	case len(held) > 1:
+		return body, fmt.Errorf("%d harness sessions in this folder have prepared one, and it is not known which of them was reset (%s)", len(held), lifeloop.OperatorRequired)
+	}
+	response, err := lifeloop.ParseCallbackResponse(body)
+	if err != nil {
+		return body, nil // the kernel reports it
+	}
+	text, err := r.programs.Continue(ctx, refOf(ref, held[0]), string(held[0].Digest))
+	if err != nil {
+		return body, err
+	}
+	response.ClientPayloads = append(response.ClientPayloads, continuationPayload(ref.Client, text))
+	next, err := response.Encode()
+	if err != nil {
+		return body, err
+	}
+	return next, nil
+}
+
+// continuationPayload is the text of a renewal as a payload of its client.
+func continuationPayload(client string, text lifeloop.Opaque) lifeloop.PayloadEnvelope {
+	digest := string(canon.Sum([]byte(text.Reveal())))
+	return lifeloop.PayloadEnvelope{SchemaVersion: 1, PayloadID: "pay_" + uuid.NewString(), ClientID: client, PayloadKind: "continuation", Format: "text",
+		ContentEncoding: "utf8", Body: &text, ByteSize: int64(text.Len()), ContentDigest: &digest, Redaction: "none", Metadata: map[string]any{},
+		AcceptablePlacements: []lifeloop.AcceptablePlacement{
+			{Placement: lifeloop.DeveloperEquivalentFrame, Requirement: lifeloop.Preferred},
+			{Placement: lifeloop.PrePromptFrame, Requirement: lifeloop.Required}}}
+}

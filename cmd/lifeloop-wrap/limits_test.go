@@ -1,0 +1,61 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A user that may start only a few more threads gets the reason instead of a trace
+// of the runtime. The limit does not hold for root.
+func TestTooFewTasks(t *testing.T) {
+	exe, err := os.Open("/proc/self/exe")
+	require.NoError(t, err)
+	defer exe.Close()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash is missing: it sets the limit and starts a program under another name")
+	}
+	cmd := exec.Command(bash, "-c", "ulimit -u 20; exec -a lifeloop-wrap /proc/self/fd/3 run -- true")
+	cmd.ExtraFiles, cmd.Dir = []*os.File{exe}, "/"
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 54322, Gid: 54322}}
+	}
+	out, _ := cmd.CombinedOutput()
+	require.Equal(t, 125, cmd.ProcessState.ExitCode(), "%s", out)
+	require.Regexp(t, `^lifeloop-wrap: this user may start \d+ more processes and threads, and a session needs 32\nhint: `, string(out))
+}
+
+// With too little address space the program gives its reason, as long as Go's runtime
+// starts at all. A hook does not stop its harness.
+func TestTooLittleAddressSpace(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash is missing: it sets the limit")
+	}
+	program := filepath.Join(t.TempDir(), "lifeloop-wrap")
+	build := exec.Command("go", "build", "-o", program, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as the Makefile builds it
+	text, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", text)
+	for _, c := range []struct {
+		words string
+		code  int
+		want  string
+	}{
+		{"800000; exec $0 run -- true", 125, "lifeloop-wrap: this process has too little address space: it needs 900 MiB\nhint: ulimit -v shows the limit; ulimit -v unlimited removes it\n"},
+		{"800000; exec $0 hook Stop", 0, ""},
+		{"1000000; exec $0 version", 0, "lifeloop-wrap "},
+	} {
+		cmd := exec.Command(bash, "-c", "ulimit -v "+c.words, program)
+		out, _ := cmd.CombinedOutput()
+		require.Equal(t, c.code, cmd.ProcessState.ExitCode(), "%s", out)
+		require.Contains(t, string(out), c.want)
+	}
+}

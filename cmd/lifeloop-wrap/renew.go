@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lifeloop/dispatch"
+	"lifeloop/harness"
+	"lifeloop/internal/store"
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/renewal"
+	"lifeloop/renewal/profile"
+	"lifeloop/renewal/programs"
+	"lifeloop/supervisor"
+	"lifeloop/vault"
+	"lifeloop/view"
+)
+
+// This file renews sessions: the command, and what a run needs for it.
+
+func renewCmd(g *globals) *cobra.Command {
+	var w supervisor.SessionCommand
+	wait := false
+	cmd := &cobra.Command{
+		Use: "renew SESSION", Short: "Move a live session into a fresh context", Args: cobra.ExactArgs(1),
+		Long: `renew moves a session into a fresh harness session, by a profile that is active in
+it (run --profile). When the harness is at its prompt, the profile's prepare
+command runs, the harness is ended and started again, and what the continue
+command prints is delivered to the new session. It returns when the renewal is
+accepted, or with --wait when it is over. "lifeloop-wrap status SESSION" shows it.
+
+The exit code is 0 when it was accepted, with --wait when it was delivered, and 1
+when it was refused, rolled back or failed.`,
+		Example: `  lifeloop-wrap renew last --reason "the context is full"
+  lifeloop-wrap renew last --profile handoff --wait`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := w.Validate(); err != nil {
+				return usage("renew: %v", err)
+			}
+			id, answer, err := g.send(cmd, args[0], supervisor.CommandRenew, w)
+			switch {
+			case err != nil:
+				return err
+			case answer.FailureClass == lifeloop.OperatorRequired && answer.Renewal == "":
+				return no(answer.FailureClass, "session %s: %s", id, answer.Error).
+					withHint("lifeloop-wrap session token %s | %s %s --%s -", id, cmd.CommandPath(), id, tokenFlag)
+			case answer.FailureClass != "":
+				return no(answer.FailureClass, "session %s: %s", id, answer.Error)
+			}
+			said := renewed{SessionID: id, Command: supervisor.CommandRenew, Renewal: answer.Renewal}
+			if wait {
+				st, _, err := g.session(cmd, id)
+				if err != nil {
+					return err
+				}
+				if said.Last, err = awaitRenewal(cmd.Context(), st.Folder(id), id, answer.Renewal); err != nil {
+					return err
+				}
+			}
+			return g.print(cmd, said, "")
+		},
+	}
+	acceptToken(cmd)
+	cmd.Flags().StringVar(&w.Profile, "profile", "", "`NAME` of an active profile (default the first active one)")
+	_ = cmd.Flags().SetAnnotation("profile", own, nil) // the flag exists
+	cmd.Flags().StringVar(&w.Reason, "reason", "", "`TEXT` to record as the reason, one line")
+	cmd.Flags().BoolVar(&wait, "wait", false, "return when the renewal is over")
+	return cmd
+}
+
+// renewed is what renew prints.
+type renewed struct {
+	SessionID string            `json:"session_id"`
+	Command   string            `json:"command"`
+	Renewal   string            `json:"renewal"`
+	Last      *view.LastRenewal `json:"last,omitempty"` // with --wait
+}
+
+// awaitRenewal waits for the end of a renewal. It is an error if the renewal was not
+// delivered.
+func awaitRenewal(ctx context.Context, folder store.Folder, id, wanted string) (*view.LastRenewal, error) {
+	k := store.Session{Folder: folder, Status: view.Status{SessionID: id}}
+	for e, err := range folder.Follow(ctx, 0) {
+		if err != nil {
+			return nil, damaged(id, err)
+		}
+		k.Apply(e)
+		f, ok := e.Fact.(kernel.RenewalMoved)
+		if !ok || f.Renewal != wanted || !f.To.Over() {
+			continue
+		}
+		if f.To != renewal.Delivered {
+			return nil, no(f.Failure, "session %s: the renewal %s: %s", id, f.To, f.Why)
+		}
+		return k.Renewals.Last, nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return nil, notLive(k)
+}
+
+// renewing describes the active profiles to the kernel.
+func (s *session) renewing(active []profile.Profile) kernel.Renewing {
+	r := kernel.Renewing{Stores: s.ledger != nil}
+	builtin := profile.Builtin()
+	for i, p := range active {
+		rules := renewal.Rules{Profile: p.Name, Client: p.Owner(), Cut: p.Cut, Limits: renewal.Limits{Idle: p.Timeouts.Idle,
+			Prepare: p.Prepare.Timeout, Continue: p.Continue.Timeout, Observe: p.Timeouts.Reset, Session: p.Limits.Session, Max: p.Limits.Max, Window: p.Limits.Window}}
+		for _, path := range p.Paths {
+			rules.Paths = append(rules.Paths, renewal.Path(path))
+		}
+		if i == 0 {
+			rules.At = s.cfg.Renewal.At.Pressure
+		}
+		if !slices.ContainsFunc(builtin, func(b profile.Profile) bool { return b.Name == p.Name }) {
+			rules.Claims = handoff // a profile of the user's own hands over by two programs, as that one
+		}
+		r.Renewals = append(r.Renewals, rules)
+	}
+	return r
+}
+
+// handoff is the built-in profile for the user's own programs.
+const handoff = "handoff"
+
+// renewer runs the programs of the active profiles.
+type renewer struct{ *programs.Programs }
+
+func (r renewer) Prepare(ctx context.Context, of kernel.RenewalRef) (string, *time.Time, error) {
+	return r.Programs.Prepare(ctx, programs.Ref(of))
+}
+
+func (r renewer) Continue(ctx context.Context, of kernel.RenewalRef, digest string) (lifeloop.Opaque, error) {
+	return r.Programs.Continue(ctx, programs.Ref(of), digest)
+}
+
+func (r renewer) Discard(of kernel.RenewalRef, digest string) error {
+	return r.Programs.Discard(programs.Ref(of), digest)
+}
+
+// renewer returns nil if no profile is active or nothing is stored.
+func (s *session) renewer(active []profile.Profile, t *harness.Terminal) (supervisor.Renewer, error) {
+	if len(active) == 0 || s.ledger == nil {
+		return nil, nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, refused(lifeloop.InternalError, "find the working directory: %v", err)
+	}
+	held := vault.At(filepath.Join(string(s.folder), "vault"))
+	now := time.Now()
+	if err := held.Sweep(now, now.AddDate(0, 0, -1)); err != nil {
+		s.log.Warn().Err(err).Msg("sweep the vault")
+	}
+	p, err := programs.New(programs.Config{Profiles: active, Vault: held, Dir: dir, Around: func(client string) dispatch.Config {
+		return dispatch.Config{Env: []string{"LIFELOOP_SESSION_ID=" + s.id, t.Mark()}, Started: t.Own, Ended: t.Disown, Forks: t.Forks(), Cgroup: t.Cgroup()}
+	}})
+	if err != nil {
+		return nil, refused(lifeloop.InternalError, "%v", err)
+	}
+	return renewer{p}, nil
+}

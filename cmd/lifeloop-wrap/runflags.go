@@ -1,0 +1,94 @@
+package main
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/pflag"
+
+	"lifeloop/harness"
+	"lifeloop/internal/config"
+	"lifeloop/internal/store"
+	"lifeloop/profiles"
+)
+
+// runFlags are the flags of run that the configuration does not have.
+type runFlags struct {
+	adapter, sessionID, events, pty string
+	resume                          string // the session to recover; its id, once it was found
+	line                            store.CommandLine
+	activity                        []string
+	hooks                           string
+	noHooks, noLedger, otlp, force  bool
+	json                            bool
+}
+
+func (f *runFlags) define(fl *pflag.FlagSet) {
+	fl.SetInterspersed(false) // what follows CMD belongs to CMD
+	fl.StringVar(&f.adapter, "adapter", "", "`ID` of the adapter (default inferred from CMD's name)")
+	fl.StringArray("client", nil, "client for every event, as `ID=CMDLINE` (repeatable)")
+	fl.StringArray("require", nil, "capability that must be available, as `CAP=LEVEL[:partial]` (repeatable)")
+	fl.StringArray("profile", nil, "`NAME` of a profile by which the session may be renewed (repeatable)")
+	fl.StringArray("meta", nil, "label of the session, as `K=V`; stored and reported, never interpreted (repeatable)")
+	fl.StringVar(&f.sessionID, "session-id", "", "`UUID` for the session (default random)")
+	fl.StringVar(&f.resume, "resume", "", "`SESSION` to recover after its wrapper died; runs its stored command unless CMD is given")
+	fl.StringVar(&f.events, "events", "", "`FILE` to append events and receipts to, as JSON Lines; - for stderr")
+	fl.StringVar(&f.pty, "pty", "auto", "`WHEN` to give CMD a terminal: auto, always or never")
+	fl.StringArrayVar(&f.activity, "activity", nil, "`PATH` of a file whose changes show that CMD is alive (repeatable)")
+	fl.StringVar(&f.hooks, "hooks", "auto", "`WHEN` to inject hooks: always, never, or auto: where they cannot be seen or something needs them")
+	fl.BoolVar(&f.noHooks, "no-hooks", false, "inject no hooks, as --hooks never")
+	fl.BoolVar(&f.otlp, "otlp", false, "receive the harness's log events (OTLP) and forward the user's own export")
+	fl.BoolVar(&f.noLedger, "no-ledger", false, "store no ledger")
+	fl.Int("retries", 0, "number of retries `N` after failures of CMD, for each profile")
+	fl.Int("max-retries", 0, "limit `N` on all retries, whatever the cause (default: at least 6 with --retries)")
+	fl.String("backoff", "", "wait before a retry, as `KIND:BASE[:MAX]`: fixed, linear or exponential; exponential:1s:1m")
+	fl.StringArray("fallback", nil, "`CMDLINE` to run when CMD is not retried any more (repeatable)")
+	fl.String("contain", "never", "keep the session in a control group: never, auto (where the system allows it) or always")
+	fl.String("on-limit", "off", "`WHAT` to do at a rate limit: off, wait, fallback or exit")
+	// The configuration reads these flags by name.
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+		text  string
+	}{
+		{"timeout-initial", 0, "longest silence after a launch (default no limit)"},
+		{"timeout-inter", 0, "longest silence later on, except while a tool runs or the user is asked (default no limit)"},
+		{"timeout-tool", 0, "longest call of a tool (default no limit)"},
+		{"max-duration", 0, "longest session (default no limit)"},
+		{"idle-timeout", 0, "longest time without any activity (default no limit)"},
+		{"client-drain", 5 * time.Second, "time for clients after CMD ended"},
+		{"abort-grace", 5 * time.Second, "time from the first signal to KILL"},
+	} {
+		durationFlag(fl, new(time.Duration), d.name, d.value, d.text)
+	}
+	fl.BoolVar(&f.force, "force", false, "accept --timeout-inter even if silence cannot be distinguished from waiting for the user")
+}
+
+// check finds what is wrong with the flags before anything is started.
+func (f runFlags) check(cfg config.Config, program string) error {
+	u, err := uuid.Parse(f.sessionID)
+	switch mode := harness.Mode(f.pty); {
+	case mode != harness.Auto && mode != harness.Always && mode != harness.Never:
+		return usage("--pty %s: want auto, always or never", f.pty)
+	case !slices.Contains([]profiles.Injection{profiles.Auto, profiles.Always, profiles.Never}, profiles.Injection(f.hooks)):
+		return usage("--hooks %s: want auto, always or never", f.hooks)
+	case f.noHooks && f.hooks == string(profiles.Always):
+		return usage("--no-hooks and --hooks always contradict each other")
+	case f.sessionID != "" && (err != nil || u.String() != f.sessionID):
+		return usage("--session-id %s: not a UUID in lower case with hyphens", f.sessionID)
+	case program == "":
+		return usage("run: the name of the program is empty")
+	case cfg.SubagentFrames: // ignoring the setting would claim that it has an effect
+		return usage("subagent_frames is not supported by this version").withHint("remove it from the configuration")
+	}
+	return nil
+}
+
+// injection is the user's choice of hooks.
+func (f runFlags) injection() profiles.Injection {
+	if f.noHooks {
+		return profiles.Never
+	}
+	return profiles.Injection(f.hooks)
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lifeloop/evidence"
+	"lifeloop/evidence/sign"
+	"lifeloop/internal/durable"
+	"lifeloop/internal/vt"
+	"lifeloop/lifeloop"
+)
+
+// exitRefused is the exit code of a verification that failed, and of artifacts
+// that differ; a file that cannot be read as an artifact exits with
+// exitNotEvaluable. Both are the reference's.
+const exitRefused = 2
+
+// verification are the flags of evidence verify.
+type verification struct {
+	kind, key, anchor      string
+	signed, strict, compat bool
+}
+
+func verifyCmd(g *globals) *cobra.Command {
+	var v verification
+	cmd := &cobra.Command{
+		Use: "verify PATH", Short: "Verify a runpack, pack, session chain, journal or trace", Args: cobra.ExactArgs(1),
+		Long: `verify checks an artifact of evidence: digests, links, signatures, and that each
+file is what it says. It also prints what that does not prove. The exit code is 0,
+2 if the verification failed, or 6 if the file cannot be read as an artifact.
+
+A session chain or a journal names its runpacks, which are read from its folder.
+With --anchor it must contain the checkpoints that were published there.`,
+		RunE: func(cmd *cobra.Command, args []string) error { return g.verifyEvidence(cmd, args[0], v) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&v.kind, "kind", "", "runpack, pack, session_chain, session_journal or trace (default: found by the content)")
+	f.StringVar(&v.key, "public-key", "", "`FILE` with the public key of the signer")
+	f.BoolVar(&v.signed, "require-signature", false, "refuse what is not signed, also each proof record of a pack")
+	f.BoolVar(&v.strict, "strict", false, "also refuse what could mislead a reader (the default)")
+	f.BoolVar(&v.compat, "compat", false, "give the verdicts of the public reference")
+	f.StringVar(&v.anchor, "anchor", "", "`FILE` with anchors, as evidence anchor prints them")
+	cmd.MarkFlagsMutuallyExclusive("strict", "compat")
+	return cmd
+}
+
+func (g *globals) verifyEvidence(cmd *cobra.Command, path string, v verification) error {
+	data, err := readArtifact(path)
+	if err != nil {
+		return err
+	}
+	o := evidence.Options{Compat: v.compat, RequireSignature: v.signed, Beside: func(name string) ([]byte, error) {
+		if v.compat {
+			return readArtifact(name) // the reference resolves it against the working directory
+		}
+		return readArtifact(filepath.Join(filepath.Dir(path), filepath.FromSlash(name)))
+	}}
+	if v.key != "" {
+		text, err := readInput(cmd, v.key)
+		if err == nil {
+			o.PublicKey, err = sign.ParsePublic(text)
+		}
+		if err != nil {
+			return notEvaluable("public key %s: %v", v.key, err)
+		}
+	}
+	if v.anchor != "" {
+		text, err := readInput(cmd, v.anchor)
+		if err == nil {
+			o.Anchors, err = evidence.ParseAnchors(text)
+		}
+		if err != nil {
+			return notEvaluable("anchors %s: %v", v.anchor, err)
+		}
+	}
+	kind := evidence.Kind(v.kind)
+	if kind != "" && !slices.Contains(evidence.Kinds(), kind) {
+		return usage("--kind %s: want one of %v", v.kind, evidence.Kinds())
+	}
+	if kind == "" {
+		if kind = evidence.Detect(data); kind == "" {
+			return notEvaluable("%s is not an artifact of evidence", path).withHint("--kind says what it should be, and verify then says what is wrong")
+		}
+	}
+	r := evidence.Verify(kind, data, o)
+	if err := g.print(cmd, r, reportText(path, r)); err != nil {
+		return err
+	}
+	switch {
+	case r.Unreadable:
+		return exitCode(exitNotEvaluable)
+	case !r.OK:
+		return exitCode(exitRefused)
+	}
+	return nil
+}
+
+func reportText(path string, r evidence.Report) string {
+	var b strings.Builder
+	word := "ok"
+	if !r.OK {
+		word = "FAILED"
+	}
+	fmt.Fprintf(&b, "%s: %s %s (%s): %d checked, signature %s\n", word, r.Kind, vt.Plain(path), r.Mode, r.Checked, r.SignatureStatus)
+	for _, p := range r.Problems {
+		fmt.Fprintf(&b, "  %s: %s\n", p.Code, vt.Plain(p.String()))
+	}
+	if r.OK {
+		fmt.Fprintf(&b, "id %s, digest %s\n", vt.Plain(r.ID), vt.Plain(r.Digest))
+	}
+	b.WriteString("not proven:\n")
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "  %s\n", vt.Plain(n))
+	}
+	return b.String()
+}
+
+// maxArtifact is the largest file of evidence that is read.
+const maxArtifact = 256 << 20
+
+func readArtifact(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, notEvaluable("%v", err)
+	case !info.Mode().IsRegular() || info.Size() > maxArtifact:
+		return nil, notEvaluable("%s: not a regular file of at most %d MiB", path, maxArtifact>>20)
+	}
+	data, err := durable.ReadFile(path)
+	if err != nil {
+		return nil, notEvaluable("%v", err)
+	}
+	return data, nil
+}
+
+func inspectCmd(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use: "inspect PATH", Short: "Print the documents of an artifact, without checking them", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			data, err := readArtifact(args[0])
+			if err != nil {
+				return err
+			}
+			docs, err := evidence.Inspect(filepath.Base(args[0]), data)
+			if err != nil {
+				return notEvaluable("%s: %v", args[0], err)
+			}
+			var b bytes.Buffer
+			for _, d := range docs {
+				fmt.Fprintf(&b, "%s  %d bytes  sha256 %s\n", vt.Plain(d.Name), d.Bytes, d.SHA256)
+				for _, record := range d.Records {
+					b.WriteString("  ")
+					if err := json.Indent(&b, record, "  ", "  "); err != nil {
+						return no(lifeloop.InternalError, "%v", err)
+					}
+					b.WriteByte('\n')
+				}
+			}
+			return g.print(cmd, map[string]any{"kind": evidence.Detect(data), "documents": docs}, b.String())
+		},
+	}
+}
+
+func diffCmd(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use: "diff A B", Short: "List where two artifacts differ", Args: cobra.ExactArgs(2),
+		Long: "diff compares two artifacts, document by document and member by member. It\nchecks neither. The exit code is 0 if they are equal, and 2 if they differ.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := readArtifact(args[0])
+			if err != nil {
+				return err
+			}
+			b, err := readArtifact(args[1])
+			if err != nil {
+				return err
+			}
+			list, err := evidence.Diff(a, b)
+			if err != nil {
+				return notEvaluable("%v", err)
+			}
+			var text strings.Builder
+			for _, d := range list {
+				fmt.Fprintf(&text, "%s\n  - %s\n  + %s\n", vt.Plain(d.Path), vt.Plain(d.Left), vt.Plain(d.Right))
+			}
+			if err := g.print(cmd, map[string]any{"equal": len(list) == 0, "differences": list}, text.String()); err != nil || len(list) == 0 {
+				return err
+			}
+			return exitCode(exitRefused)
+		},
+	}
+}

@@ -1,0 +1,143 @@
+package evidence
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"lifeloop/evidence/sign"
+)
+
+// Limits of an archive, so that a small file cannot fill the memory.
+const (
+	maxEntries = 4096
+	maxEntry   = 100 << 20 // bytes of one entry; the reference's limit
+	maxTotal   = 256 << 20 // bytes of all entries
+)
+
+// An archive is a zip file in memory.
+type archive struct {
+	names []string // in the order of the archive
+	files map[string][]byte
+}
+
+// openArchive reads all entries of a zip file. Duplicate is the name of an entry
+// that occurs twice, if one does; its content is then undefined.
+func openArchive(data []byte, strict bool) (a archive, duplicate string, err error) {
+	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
+		return a, "", fmt.Errorf("not a zip archive: %w", err)
+	}
+	if len(z.File) > maxEntries {
+		return a, "", fmt.Errorf("the archive has %d entries; at most %d are read", len(z.File), maxEntries)
+	}
+	a.files = map[string][]byte{}
+	total := 0
+	for _, f := range z.File {
+		if _, twice := a.files[f.Name]; twice {
+			duplicate = f.Name
+		}
+		content, err := readEntry(f, min(maxEntry, maxTotal-total))
+		if err != nil {
+			return a, duplicate, fmt.Errorf("entry %q: %w", f.Name, err)
+		}
+		total += len(content)
+		a.names, a.files[f.Name] = append(a.names, f.Name), content
+	}
+	if strict && duplicate == "" {
+		err = checkLayout(data, z)
+	}
+	return a, duplicate, err
+}
+
+func readEntry(f *zip.File, limit int) ([]byte, error) {
+	if f.UncompressedSize64 > uint64(limit) {
+		return nil, fmt.Errorf("larger than the %d bytes that are read", limit)
+	}
+	in, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	// The size in the header may be wrong.
+	content, err := io.ReadAll(io.LimitReader(in, int64(limit)+1))
+	if err == nil && len(content) > limit {
+		err = fmt.Errorf("larger than the %d bytes that are read", limit)
+	}
+	return content, err
+}
+
+// checkLayout refuses an archive that other programs could read differently: names
+// that leave the folder, and bytes that belong to no entry, or to two. The entries
+// must follow each other from the first byte, then comes the directory, then its
+// end without a comment.
+func checkLayout(data []byte, z *zip.Reader) error {
+	const local, descriptor, directory, end = "PK\x03\x04", "PK\x07\x08", "PK\x01\x02", "PK\x05\x06"
+	at := int64(0)
+	for _, f := range z.File {
+		if name := f.Name; strings.HasPrefix(name, "/") || strings.Contains(name, `\`) || path.Clean(name) != strings.TrimSuffix(name, "/") ||
+			name == ".." || strings.HasPrefix(name, "../") || !utf8.ValidString(name) {
+			return fmt.Errorf("entry %q: the name is not a plain relative path", name)
+		}
+		if f.Method != zip.Store && f.Method != zip.Deflate || f.Flags&1 != 0 {
+			return fmt.Errorf("entry %q: the content is neither stored nor deflated", f.Name)
+		}
+		begin, err := f.DataOffset()
+		if err != nil || at+30 > int64(len(data)) || string(data[at:at+4]) != local {
+			return fmt.Errorf("entry %q does not follow the one before it", f.Name)
+		}
+		header := data[at:]
+		name, extra := int64(binary.LittleEndian.Uint16(header[26:])), int64(binary.LittleEndian.Uint16(header[28:]))
+		if at+30+name+extra != begin || string(header[30:30+name]) != f.Name {
+			return fmt.Errorf("entry %q has another name or place in the archive than in its directory", f.Name)
+		}
+		at = begin + int64(f.CompressedSize64)
+		if f.Flags&8 != 0 {
+			if at+16 > int64(len(data)) || string(data[at:at+4]) != descriptor {
+				return fmt.Errorf("entry %q lacks its size after the content", f.Name)
+			}
+			at += 16
+		}
+	}
+	tail := int64(len(data)) - 22
+	if tail < at || string(data[tail:tail+4]) != end || int64(binary.LittleEndian.Uint32(data[tail+16:])) != at ||
+		int64(binary.LittleEndian.Uint32(data[tail+12:])) != tail-at || len(z.File) > 0 && string(data[at:at+4]) != directory {
+		return errors.New("the archive has bytes that belong to no entry")
+	}
+	return nil
+}
+
+// open reads the archive of an artifact into a.
+func (r *Report) open(data []byte, o Options) (a archive, ok bool) {
+	a, duplicate, err := openArchive(data, !o.Compat)
+	switch {
+	case duplicate != "":
+		r.problem("duplicate_entry", duplicate, "the archive has two entries of this name")
+	case err != nil && len(a.files) == 0:
+		r.unreadable("not_an_archive", "", "%v", err)
+	case err != nil:
+		r.problem("archive", "", "%v", err)
+	default:
+		return a, true
+	}
+	return a, false
+}
+
+// declared checks one file that a manifest declares.
+func (r *Report) declared(a archive, name, digest string) {
+	content, present := a.files[name]
+	switch {
+	case !present:
+		r.problem("missing_file", name, "the manifest declares it, and the archive lacks it")
+	case sign.Sum(content) != digest:
+		r.problem("hash_mismatch", name, "the manifest declares %s, the content has %s", digest, sign.Sum(content))
+	default:
+		r.Checked++
+	}
+}

@@ -1,0 +1,174 @@
+// Package evidence writes and verifies Gait evidence: runpacks, packs, session
+// journals, chains of checkpoints, and traces. The formats are those of the public
+// reference (github.com/Clyra-AI/gait at 1c480c5).
+//
+// Verification is strict: it also refuses what the reference accepts although a
+// reader would be misled, such as an archive entry that no manifest names, or
+// inner files that are not what they say. With Options.Compat the verdicts are the
+// reference's own. Every report says what it does not prove.
+//
+// It is pure: it reads no file, makes no key and has no clock. What it is given is
+// hostile: sizes, depths and counts are bounded, and nothing is written to a path
+// that an archive names.
+//
+//	report := evidence.Verify(evidence.Detect(name, data), data, evidence.Options{PublicKey: key})
+//	if !report.OK { … report.Problems … }
+package evidence
+
+import (
+	"crypto/ed25519"
+	"fmt"
+)
+
+// A Kind is a kind of artifact.
+type Kind string
+
+const (
+	RunpackKind Kind = "runpack"
+	PackKind    Kind = "pack"
+	ChainKind   Kind = "session_chain"
+	JournalKind Kind = "session_journal"
+	TraceKind   Kind = "trace"
+)
+
+// Kinds lists the kinds of artifacts.
+func Kinds() []Kind { return []Kind{RunpackKind, PackKind, ChainKind, JournalKind, TraceKind} }
+
+// The reference's schema ids and version.
+const (
+	manifestSchema     = "gait.runpack.manifest"
+	runSchema          = "gait.runpack.run"
+	intentSchema       = "gait.runpack.intent"
+	resultSchema       = "gait.runpack.result"
+	refsSchema         = "gait.runpack.refs"
+	packManifestSchema = "gait.pack.manifest"
+	packRunSchema      = "gait.pack.run"
+	packJobSchema      = "gait.pack.job"
+	jobStateSchema     = "gait.job.runtime"
+	jobEventSchema     = "gait.job.event"
+	journalSchema      = "gait.runpack.session_journal"
+	eventSchema        = "gait.runpack.session_event"
+	checkpointSchema   = "gait.runpack.session_checkpoint"
+	chainSchema        = "gait.runpack.session_chain"
+	traceSchema        = "gait.gate.trace"
+	schemaVersion      = "1.0.0"
+)
+
+// Options say how strictly to verify and against what.
+type Options struct {
+	// Compat gives the reference's verdicts.
+	Compat bool
+	// PublicKey verifies signatures. Without it they are skipped, and the report
+	// says so.
+	PublicKey ed25519.PublicKey
+	// RequireSignature refuses an artifact without a verified signature.
+	RequireSignature bool
+	// Anchors are digests that were published earlier; a chain or a journal must
+	// contain each of them.
+	Anchors []Anchor
+	// Beside reads a file that an artifact names, such as a checkpoint's runpack. Nil
+	// means that there is none. The path is relative and stays below the artifact's
+	// folder, except with Compat.
+	Beside func(path string) ([]byte, error)
+}
+
+// Statuses of the signatures of an artifact.
+const (
+	SignatureMissing  = "missing"
+	SignatureSkipped  = "skipped" // there is one, and no key to verify it
+	SignatureVerified = "verified"
+	SignatureFailed   = "failed"
+)
+
+// A Report is the result of a verification.
+type Report struct {
+	OK   bool `json:"ok"`
+	Kind Kind `json:"kind"`
+	// Unreadable means that the file is not an artifact of the kind at all.
+	Unreadable bool   `json:"unreadable,omitempty"`
+	Mode       string `json:"mode"` // strict or compat
+	ID         string `json:"id,omitempty"`
+	Digest     string `json:"digest,omitempty"` // what names the content: manifest, pack or last checkpoint
+	LegacyType string `json:"legacy_type,omitempty"`
+
+	Checked          int    `json:"checked"` // files, checkpoints or records
+	SignatureStatus  string `json:"signature_status"`
+	SignaturesValid  int    `json:"signatures_valid"`
+	SignaturesTotal  int    `json:"signatures_total"`
+	ProofsVerified   int    `json:"proof_records_verified,omitempty"`
+	AnchorsConfirmed int    `json:"anchors_confirmed,omitempty"`
+
+	Problems []Problem `json:"problems"`
+	// Notes say what the verification does not prove.
+	Notes []string `json:"not_proven"`
+}
+
+// A Problem is one reason for a refusal.
+type Problem struct {
+	Code string `json:"code"` // a word for programs
+	At   string `json:"at,omitempty"`
+	What string `json:"what"`
+}
+
+func (p Problem) String() string {
+	if p.At == "" {
+		return p.What
+	}
+	return p.At + ": " + p.What
+}
+
+// Verify judges one artifact.
+func Verify(kind Kind, data []byte, o Options) Report {
+	r := &Report{Kind: kind, Mode: "strict", SignatureStatus: SignatureMissing, Problems: []Problem{}, Notes: []string{}}
+	if o.Compat {
+		r.Mode = "compat"
+	}
+	if o.Beside == nil {
+		o.Beside = func(path string) ([]byte, error) { return nil, fmt.Errorf("%s is not beside the artifact", path) }
+	}
+	switch kind {
+	case RunpackKind:
+		r.runpack(data, o)
+	case PackKind:
+		r.pack(data, o)
+	case ChainKind:
+		r.chain(data, o)
+	case JournalKind:
+		r.journal(data, o)
+	case TraceKind:
+		r.trace(data, o)
+	default:
+		r.unreadable("unknown_kind", "", "no artifact is of the kind %q", kind)
+	}
+	r.OK = len(r.Problems) == 0
+	r.limits(o)
+	return *r
+}
+
+func (r *Report) problem(code, at, format string, args ...any) {
+	r.Problems = append(r.Problems, Problem{code, at, fmt.Sprintf(format, args...)})
+}
+
+func (r *Report) unreadable(code, at, format string, args ...any) {
+	r.Unreadable = true
+	r.problem(code, at, format, args...)
+}
+
+func (r *Report) note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+// limits notes what no verification of this kind can show.
+func (r *Report) limits(o Options) {
+	switch {
+	case r.SignatureStatus == SignatureSkipped:
+		r.note("origin: the signature was not checked, since no public key was given; anyone could have made this")
+	case r.SignatureStatus == SignatureMissing:
+		r.note("origin: there is no signature; anyone could have made this")
+	}
+	if (r.Kind == ChainKind || r.Kind == JournalKind) && len(o.Anchors) == 0 {
+		r.note("truncation: checkpoints removed from the end are not noticed without an anchor")
+	}
+	r.note("vantage: it shows what the producer recorded, on a machine that the producer controls")
+	r.note("completeness: acts that the producer did not observe are not in it")
+}

@@ -1,0 +1,104 @@
+package evidence
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"lifeloop/canon"
+)
+
+// decodeExact decodes a JSON object into the struct that into points to, and
+// refuses what a second reader could understand differently: a member that is
+// written twice, a name in another case, a time or a number in another spelling,
+// an empty optional member. It returns the names of unknown members.
+func decodeExact(doc []byte, into any) (unknown []string, err error) {
+	text, err := canon.Transform(doc)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return nil, err
+	}
+	again, err := canon.Marshal(into)
+	if err != nil {
+		return nil, err
+	}
+	var written, read map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(text, &written), json.Unmarshal(again, &read)); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(read)) {
+		if v, present := written[name]; !present {
+			return nil, fmt.Errorf("%s is missing", name)
+		} else if !bytes.Equal(v, read[name]) {
+			return nil, fmt.Errorf("%s is not in its exact form", name)
+		}
+	}
+	known := jsonNames(into)
+	for _, name := range slices.Sorted(maps.Keys(written)) {
+		if _, ok := read[name]; ok {
+			continue
+		}
+		for _, k := range known {
+			switch {
+			case k == name:
+				return nil, fmt.Errorf("%s is empty; an empty member is left out", name)
+			case strings.EqualFold(k, name):
+				return nil, fmt.Errorf("%s: the member's name is %s", name, k)
+			}
+		}
+		unknown = append(unknown, name)
+	}
+	return unknown, nil
+}
+
+func jsonNames(v any) (names []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(v).Elem()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// decode decodes a document strictly, or as the reference does. Closed documents
+// have no unknown members.
+func decode(doc []byte, into any, closed bool, o Options) error {
+	if !o.Compat {
+		unknown, err := decodeExact(doc, into)
+		if err == nil && closed && len(unknown) > 0 {
+			err = fmt.Errorf("unknown member %s", unknown[0])
+		}
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(doc))
+	if closed {
+		dec.DisallowUnknownFields()
+	}
+	if err := dec.Decode(into); err != nil {
+		return err
+	}
+	if rest, err := dec.Token(); err == nil {
+		return fmt.Errorf("more text after the document: %v", rest)
+	}
+	return nil
+}
+
+// lines are the lines of a JSON Lines file that are not blank, each with its number
+// from 1 and without its line end.
+func lines(doc []byte, yield func(n int, line []byte) bool) {
+	n := 0
+	for line := range bytes.Lines(doc) {
+		n++
+		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+		if len(bytes.TrimSpace(line)) > 0 && !yield(n, line) {
+			return
+		}
+	}
+}

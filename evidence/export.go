@@ -1,0 +1,227 @@
+package evidence
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"lifeloop/evidence/sign"
+	"lifeloop/kernel"
+	"lifeloop/session"
+)
+
+// When a checkpoint seals the events so far, beside the launch of a harness, a
+// delivery, and the end of the session.
+const (
+	sealEvery = 64               // events
+	sealAfter = 10 * time.Minute // of the ledger's time
+)
+
+// An Export projects the ledger of one session onto evidence. It folds the entries
+// of the ledger from the first one on; the same entries give the same bytes.
+//
+// The events of its journal are the acts that this program decides on: launches
+// and renewals of the harness, and deliveries of payloads. Without a policy they
+// have no verdict, and nothing pretends that there was one (DECISIONS G2).
+//
+//	x := evidence.NewExport()
+//	for entry := range entries {
+//		x.Apply(entry.Entry, entry.Digest)
+//	}
+//	files, err := x.Chain(key)
+type Export struct {
+	began    kernel.Began
+	at, last time.Time // of the first and the last entry
+	head     ledgerHead
+	state    session.State
+	reason   string
+	ended    bool
+
+	events   []SessionEvent
+	outcomes map[string]outcome // by intent id
+	waiting  map[string]string  // intent ids, by launch or by call and index
+	seals    []seal
+	timeline []Timeline
+	receipts []Ref
+	moves    []move
+}
+
+// A ledgerHead is the last entry of a prefix of the ledger.
+type ledgerHead struct {
+	seq    uint64
+	digest string
+}
+
+// A seal is a checkpoint in the making: the events up to end, at a time, with the
+// head of the ledger there.
+type seal struct {
+	end  int64
+	at   time.Time
+	head ledgerHead
+}
+
+// An outcome is what became of an act.
+type outcome struct {
+	OK     bool   `json:"ok"`
+	Status string `json:"status"`
+	Code   int    `json:"code"`
+	Signal int    `json:"signal"`
+}
+
+type move struct {
+	at     time.Time
+	to     session.State
+	reason string
+}
+
+// NewExport returns an export that has seen no entry.
+func NewExport() *Export {
+	return &Export{outcomes: map[string]outcome{}, waiting: map[string]string{}}
+}
+
+// Apply folds one entry of the ledger; digest is the entry's own.
+func (x *Export) Apply(e kernel.Entry, digest string) {
+	if x.at.IsZero() {
+		x.at = e.At
+	}
+	if n := len(x.events); x.unsealed() > 0 && e.At.Sub(x.events[n-int(x.unsealed())].CreatedAt) >= sealAfter {
+		x.seal(x.last)
+	}
+	x.last, x.head = e.At, ledgerHead{e.Seq, strings.TrimPrefix(digest, "sha256:")}
+	switch f := e.Fact.(type) {
+	case kernel.Began:
+		x.began = f
+	case kernel.Launching:
+		tool := "harness.launch"
+		if f.Cause == "renewal" {
+			tool = "harness.renew"
+		}
+		x.act(e, 0, tool, "launch:"+f.Run)
+	case kernel.Running:
+		x.seal(e.At)
+	case kernel.Exited:
+		x.settle("launch:"+f.Run, outcome{f.Code == 0 && f.Signal == 0 && !f.Lost && !f.NotStarted, "exited", f.Code, f.Signal})
+	case kernel.Placing:
+		for i, item := range f.Items {
+			x.act(e, i, "harness.inject", payloadKey(item.Call, item.Index))
+		}
+		x.seal(e.At)
+	case kernel.PayloadSettled:
+		x.settle(payloadKey(f.Call, f.Index), outcome{OK: f.Status == "delivered", Status: string(f.Status)})
+	case kernel.SessionMoved:
+		x.state, x.reason = f.To, f.Reason
+		x.ended = session.Check(f.To, session.Running) != nil && f.To != session.Running && f.To != session.Aborting && f.To != session.Paused && f.To != session.Pending
+		x.moves = append(x.moves, move{e.At, f.To, f.Reason})
+		if x.ended {
+			x.seal(e.At)
+		}
+	case kernel.ReceiptIssued:
+		x.receipt(e, f)
+	}
+	x.happened(e)
+	if x.unsealed() >= sealEvery {
+		x.seal(e.At)
+	}
+}
+
+func payloadKey(call string, index int) string { return fmt.Sprintf("payload:%s:%d", call, index) }
+
+// act adds one event of the journal.
+func (x *Export) act(e kernel.Entry, index int, tool, key string) {
+	id := fmt.Sprintf("act_%06d_%02d", e.Seq, index)
+	x.waiting[key] = id
+	x.events = append(x.events, SessionEvent{
+		Header:    x.header(eventSchema, e.At),
+		SessionID: x.began.SessionID, RunID: x.runID(), Sequence: int64(len(x.events)) + 1,
+		IntentID: id, ToolName: tool,
+	})
+}
+
+func (x *Export) settle(key string, o outcome) {
+	if id, known := x.waiting[key]; known {
+		x.outcomes[id] = o
+	}
+}
+
+func (x *Export) unsealed() int64 {
+	if n := len(x.seals); n > 0 {
+		return int64(len(x.events)) - x.seals[n-1].end
+	}
+	return int64(len(x.events))
+}
+
+// seal makes a checkpoint, unless there is no event since the last one.
+func (x *Export) seal(at time.Time) {
+	if x.unsealed() > 0 {
+		x.seals = append(x.seals, seal{int64(len(x.events)), at, x.head})
+	}
+}
+
+// happened adds an entry to the timeline, if readers of a session's life look for it.
+func (x *Export) happened(e kernel.Entry) {
+	ref := ""
+	switch f := e.Fact.(type) {
+	case kernel.Began:
+		ref = "session:" + f.SessionID
+	case kernel.SessionMoved:
+		ref = "state:" + string(f.To)
+	case kernel.Launching:
+		ref = "launch:" + f.Run
+	case kernel.Running:
+		ref = "launch:" + f.Run
+	case kernel.Exited:
+		ref = "launch:" + f.Run
+	case kernel.HarnessSessionOpened:
+		ref = "harness_session:" + f.ID
+	case kernel.Bound:
+		ref = "harness_session:" + f.ID
+	case kernel.Observed:
+		ref = "event:" + string(f.Record.Event)
+	case kernel.Placing:
+		ref = "slot:" + f.Slot
+	case kernel.AbortRequested:
+	default:
+		return
+	}
+	x.timeline = append(x.timeline, Timeline{Event: kernel.Kind(e.Fact), TS: e.At, Ref: ref})
+}
+
+func (x *Export) receipt(e kernel.Entry, f kernel.ReceiptIssued) {
+	doc, err := json.Marshal(f.Receipt)
+	if err != nil || f.Replay {
+		return // a receipt that was issued again is there once
+	}
+	content, err := sign.Digest(json.RawMessage(doc))
+	if err != nil {
+		return
+	}
+	id := f.Receipt.ReceiptID
+	x.receipts = append(x.receipts, Ref{RefID: fmt.Sprintf("receipt_%08d", e.Seq), SourceType: "lifeloop.receipt", SourceLocator: "receipt:" + id,
+		QueryDigest: sign.Sum([]byte(id)), ContentDigest: content, RetrievedAt: e.At, RedactionMode: Reference, Immutability: "immutable"})
+}
+
+// producer names the wrapper that wrote the ledger, so that another version
+// exports the same bytes.
+func (x *Export) producer() string { return "lifeloop-wrap/" + x.began.Version }
+
+// inID reports whether an id may contain r.
+func inID(r rune) bool {
+	return r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+}
+
+// idOf returns the id of a session with an underscore for what an id may not contain.
+func idOf(id string) string {
+	return strings.Map(func(r rune) rune {
+		if inID(r) {
+			return r
+		}
+		return '_'
+	}, id)
+}
+
+func (x *Export) runID() string { return "run_" + idOf(x.began.SessionID) }
+
+func (x *Export) header(schema string, at time.Time) Header {
+	return Header{schema, schemaVersion, at.UTC(), x.producer()}
+}

@@ -1,0 +1,220 @@
+package evidence
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/ledger"
+	"lifeloop/session"
+)
+
+// recorded exports the first n entries of a recorded session, or all for 0.
+func recorded(t testing.TB, n int) *Export {
+	t.Helper()
+	x, i := NewExport(), 0
+	for e, err := range ledger.Read("../testdata/sessions/demo") {
+		require.NoError(t, err)
+		if i++; n > 0 && i > n {
+			break
+		}
+		f, err := kernel.Decode(e.Kind, e.Body)
+		require.NoError(t, err)
+		x.Apply(kernel.Entry{Seq: e.Seq, At: e.At, Fact: f}, string(e.Digest))
+	}
+	return x
+}
+
+func testKey() ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))
+}
+
+// small is a session of few entries, so that every byte of its evidence can be
+// changed.
+func small(t testing.TB) *Export {
+	t.Helper()
+	x := NewExport()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	for i, f := range []kernel.Fact{
+		kernel.Began{SessionID: "11111111-1111-4111-8111-111111111111", Version: "0.1.0"},
+		kernel.SessionMoved{From: session.None, To: session.Pending},
+		kernel.SessionMoved{From: session.Pending, To: session.Running},
+		kernel.Launching{Run: "run_1", Cause: "first"},
+		kernel.Running{Run: "run_1"},
+		kernel.Launching{Run: "run_2", Cause: "renewal"},
+		kernel.Exited{Run: "run_2", Code: 3},
+		kernel.SessionMoved{From: session.Running, To: session.Completed, Reason: "completed"},
+	} {
+		x.Apply(kernel.Entry{Seq: uint64(i + 1), At: at.Add(time.Duration(i) * time.Second), Fact: f}, fmt.Sprintf("sha256:%064d", i+1))
+	}
+	return x
+}
+
+// files are all artifacts of an export.
+func files(t testing.TB, x *Export, key ed25519.PrivateKey) map[string][]byte {
+	t.Helper()
+	all, err := x.Chain(key)
+	require.NoError(t, err)
+	for name, write := range map[string]func() ([]byte, error){
+		"runpack.zip": func() ([]byte, error) { return x.Runpack(key, false) },
+		"raw.zip":     func() ([]byte, error) { return x.Runpack(key, true) },
+		"pack.zip":    func() ([]byte, error) { return x.RunPack(key, false) },
+		"job.zip":     func() ([]byte, error) { return x.JobPack(key) },
+	} {
+		data, err := write()
+		require.NoError(t, err, name)
+		all[name] = data
+	}
+	return all
+}
+
+// verified judges one file of an export, with the others beside it.
+func verified(name string, all map[string][]byte, o Options) Report {
+	o.Beside = func(name string) ([]byte, error) {
+		if data, ok := all[name]; ok {
+			return data, nil
+		}
+		return nil, fmt.Errorf("no file %s", name)
+	}
+	return Verify(Detect(all[name]), all[name], o)
+}
+
+func TestExportsVerifyAndAreTheSameTwice(t *testing.T) {
+	key := testKey()
+	for name, make := range map[string]func(testing.TB) *Export{
+		"a recorded session": func(t testing.TB) *Export { return recorded(t, 0) },
+		"a small one":        small,
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := files(t, make(t), key)
+			require.Equal(t, all, files(t, make(t), key), "the same ledger gives the same bytes")
+			for _, file := range slices.Sorted(maps.Keys(all)) {
+				o := Options{PublicKey: key.Public().(ed25519.PublicKey), RequireSignature: file != JournalFile}
+				r := verified(file, all, o)
+				require.True(t, r.OK, "%s: %v", file, r.Problems)
+				require.Equal(t, SignatureVerified, r.SignatureStatus, file)
+				o.Compat = true
+				r = verified(file, all, o)
+				require.True(t, r.OK, "%s by the reference's rules: %v", file, r.Problems)
+			}
+		})
+	}
+}
+
+// What became of each act is in the runpack; without a policy no act has a
+// verdict.
+func TestExportOfASession(t *testing.T) {
+	x := small(t)
+	all := files(t, x, nil)
+	require.Equal(t, 2, len(x.seals))
+	require.Contains(t, string(all[JournalFile]), `"tool_name":"harness.launch"`)
+	require.Contains(t, string(all[JournalFile]), `"tool_name":"harness.renew"`)
+	require.NotContains(t, string(all[JournalFile]), `"verdict"`)
+	_, raw := entriesOf(t, all["raw.zip"])
+	require.Contains(t, string(raw[resultsFile]), `"result":{"code":0,"ok":false,"signal":0,"status":"unknown"}`)
+	require.Contains(t, string(raw[resultsFile]), `"result":{"code":3,"ok":false,"signal":0,"status":"exited"}`)
+	require.Contains(t, string(raw[manifestFile]), `"capture_mode":"raw"`)
+	_, job := entriesOf(t, all["job.zip"])
+	require.Contains(t, string(job[jobPayloadFile]), `"status":"completed"`)
+	anchor, ok, err := x.Anchor()
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, 2, anchor.Index)
+	o := Options{Anchors: []Anchor{anchor}}
+	require.Equal(t, 1, verified(ChainFile, all, o).AnchorsConfirmed)
+
+	_, ok, err = NewExport().Anchor()
+	require.NoError(t, err)
+	require.False(t, ok, "a ledger without an act has no checkpoint")
+}
+
+// Checkpoints are only ever added: those of a prefix of a ledger are the first of
+// the whole one, byte for byte.
+func TestLawAPrefixHasTheFirstCheckpoints(t *testing.T) {
+	whole, err := recorded(t, 0).Chain(testKey())
+	require.NoError(t, err)
+	var all chain
+	require.NoError(t, json.Unmarshal(whole[ChainFile], &all))
+	require.NotEmpty(t, all.Checkpoints)
+	for n := 1; ; n += 7 {
+		x := recorded(t, n)
+		part, err := x.Chain(testKey())
+		require.NoError(t, err)
+		var c chain
+		require.NoError(t, json.Unmarshal(part[ChainFile], &c))
+		require.Equal(t, all.Checkpoints[:len(c.Checkpoints)], append([]Checkpoint{}, c.Checkpoints...))
+		for _, cp := range c.Checkpoints {
+			require.Equal(t, whole[cp.RunpackPath], part[cp.RunpackPath])
+		}
+		if x.head.seq < uint64(n) {
+			break
+		}
+	}
+}
+
+// Long sessions are sealed by number and by time.
+func TestSealsWithoutALaunch(t *testing.T) {
+	x := NewExport()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	apply := func(f kernel.Fact) {
+		x.Apply(kernel.Entry{Seq: x.head.seq + 1, At: at, Fact: f}, "sha256:"+fmt.Sprintf("%064d", 1))
+	}
+	apply(kernel.Began{SessionID: "s", Version: "1"})
+	for i := range sealEvery {
+		apply(kernel.Launching{Run: fmt.Sprint(i)})
+	}
+	require.Equal(t, 1, len(x.seals))
+	apply(kernel.Launching{Run: "x"})
+	at = at.Add(sealAfter)
+	apply(kernel.PauseRequested{})
+	require.Equal(t, 2, len(x.seals))
+}
+
+// Every byte of every artifact of an export counts: changed it is refused, or, in the frame of an archive, changes no file in it.
+func TestEveryChangedByteOfAnExportIsRefused(t *testing.T) {
+	key := testKey()
+	all := files(t, small(t), key)
+	delete(all, "raw.zip") // it has the form of runpack.zip
+	o := Options{PublicKey: key.Public().(ed25519.PublicKey)}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		whole := all[name]
+		kind := Detect(whole)
+		for i, b := range whole {
+			for _, other := range []byte{b ^ 1, b ^ 0x20} {
+				if other == b^0x20 && strings.HasSuffix(name, ".zip") {
+					continue // TestEveryChangedByteInsideIsRefused has more changes of a file inside
+				}
+				all[name] = bytes.Clone(whole)
+				all[name][i] = other
+				if name[:2] == "cp" {
+					kind, o.Beside = ChainKind, func(name string) ([]byte, error) { return all[name], nil }
+					if Verify(ChainKind, all[ChainFile], o).OK && !sameFiles(whole, all[name]) {
+						t.Fatalf("%s: byte %d may be %q instead of %q", name, i, other, b)
+					}
+					continue
+				}
+				o.Beside = func(name string) ([]byte, error) { return all[name], nil }
+				if Verify(kind, all[name], o).OK && !sameFiles(whole, all[name]) {
+					t.Fatalf("%s: byte %d may be %q instead of %q", name, i, other, b)
+				}
+			}
+		}
+		all[name] = whole
+	}
+}
+
+// sameFiles reports whether two archives hold the same files.
+func sameFiles(a, b []byte) bool {
+	x, _, errX := openArchive(a, false)
+	y, _, errY := openArchive(b, false)
+	return errX == nil && errY == nil && slices.Equal(x.names, y.names) && maps.EqualFunc(x.files, y.files, bytes.Equal)
+}

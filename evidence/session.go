@@ -1,0 +1,459 @@
+package evidence
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"lifeloop/evidence/sign"
+	"lifeloop/gate"
+)
+
+// A Checkpoint seals a range of a session's events: it names the digest of the
+// runpack that holds them, and links to the checkpoint before it.
+type Checkpoint struct {
+	Header
+	SessionID            string          `json:"session_id"`
+	RunID                string          `json:"run_id"`
+	Index                int             `json:"checkpoint_index"`
+	SequenceStart        int64           `json:"sequence_start"`
+	SequenceEnd          int64           `json:"sequence_end"`
+	RunpackPath          string          `json:"runpack_path"`
+	ManifestDigest       string          `json:"manifest_digest"`
+	PrevCheckpointDigest string          `json:"prev_checkpoint_digest,omitempty"`
+	CheckpointDigest     string          `json:"checkpoint_digest"`
+	Relationship         json.RawMessage `json:"relationship,omitempty"`
+}
+
+func (c Checkpoint) digest() string {
+	return sign.Sum(fmt.Appendf(nil, "%s:%s:%d:%d:%d", c.ManifestDigest, c.PrevCheckpointDigest, c.Index, c.SequenceStart, c.SequenceEnd))
+}
+
+// A chain is the checkpoints of a session.
+type chain struct {
+	Header
+	SessionID    string          `json:"session_id"`
+	RunID        string          `json:"run_id"`
+	Checkpoints  []Checkpoint    `json:"checkpoints"`
+	Relationship json.RawMessage `json:"relationship,omitempty"`
+}
+
+// A SessionEvent is one decision of a session, or one act without a decision.
+type SessionEvent struct {
+	Header
+	SessionID              string          `json:"session_id"`
+	RunID                  string          `json:"run_id"`
+	Sequence               int64           `json:"sequence"`
+	IntentID               string          `json:"intent_id,omitempty"`
+	ToolName               string          `json:"tool_name,omitempty"`
+	IntentDigest           string          `json:"intent_digest,omitempty"`
+	PolicyDigest           string          `json:"policy_digest,omitempty"`
+	PolicyID               string          `json:"policy_id,omitempty"`
+	PolicyVersion          string          `json:"policy_version,omitempty"`
+	MatchedRuleIDs         []string        `json:"matched_rule_ids,omitempty"`
+	TraceID                string          `json:"trace_id,omitempty"`
+	TracePath              string          `json:"trace_path,omitempty"`
+	Verdict                string          `json:"verdict,omitempty"`
+	ReasonCodes            []string        `json:"reason_codes,omitempty"`
+	Violations             []string        `json:"violations,omitempty"`
+	Relationship           json.RawMessage `json:"relationship,omitempty"`
+	SafetyInvariantVersion string          `json:"safety_invariant_version,omitempty"`
+	SafetyInvariantHash    string          `json:"safety_invariant_hash,omitempty"`
+}
+
+// An Anchor is the digest of a checkpoint, published where the session's producer
+// cannot take it back.
+type Anchor struct {
+	SessionID string `json:"session_id"`
+	Index     int    `json:"checkpoint_index"`
+	Digest    string `json:"checkpoint_digest"`
+}
+
+// ParseAnchors reads anchors, one JSON object on each line.
+func ParseAnchors(doc []byte) (list []Anchor, err error) {
+	lines(doc, func(n int, line []byte) bool {
+		var a Anchor
+		if _, err = decodeExact(line, &a); err == nil && (a.SessionID == "" || a.Index < 1 || !sign.IsDigest(a.Digest)) {
+			err = fmt.Errorf("it is not an anchor")
+		}
+		if err != nil {
+			err = fmt.Errorf("line %d: %w", n, err)
+			return false
+		}
+		list = append(list, a)
+		return true
+	})
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("there is no anchor")
+	}
+	return list, err
+}
+
+func (r *Report) chain(doc []byte, o Options) {
+	var c chain
+	if err := decode(doc, &c, false, o); err != nil {
+		r.unreadable("not_a_chain", "", "%v", err)
+		return
+	}
+	r.ID = c.SessionID
+	if c.SchemaID != chainSchema || c.SchemaVersion != schemaVersion {
+		r.unreadable("schema", "", "schema %q %q; want %q %q", c.SchemaID, c.SchemaVersion, chainSchema, schemaVersion)
+		return
+	}
+	if len(c.Checkpoints) == 0 {
+		r.problem("no_checkpoints", "", "the chain has no checkpoint")
+		return
+	}
+	if !o.Compat && (c.check(chainSchema) != nil || c.SessionID == "" || c.RunID == "") {
+		r.problem("chain", "", "created_at, producer_version, session_id and run_id are required")
+	}
+	r.links(c.Checkpoints, c.SessionID, c.RunID, o)
+	for _, cp := range c.Checkpoints {
+		r.sealed(cp, c, nil, false, o)
+		r.Checked++
+	}
+	r.summarize(len(c.Checkpoints), o)
+	r.anchors(c.SessionID, c.Checkpoints, o)
+}
+
+// links checks the order and the links of checkpoints.
+func (r *Report) links(list []Checkpoint, session, run string, o Options) {
+	for i, c := range list {
+		at := fmt.Sprintf("checkpoint %d", i+1)
+		var before Checkpoint
+		if i > 0 {
+			before = list[i-1]
+		}
+		r.Digest = c.CheckpointDigest
+		if c.Index != i+1 {
+			r.problem("missing_checkpoint", at, "its index is %d", c.Index)
+			continue
+		}
+		if c.digest() != c.CheckpointDigest {
+			r.problem("checkpoint_digest", at, "checkpoint_digest is %s, the checkpoint has %s", c.CheckpointDigest, c.digest())
+		}
+		if (i > 0 || !o.Compat) && c.PrevCheckpointDigest != before.CheckpointDigest {
+			r.problem("link", at, "prev_checkpoint_digest is not the digest of the checkpoint before it")
+		}
+		if c.SequenceStart <= before.SequenceEnd || c.SequenceEnd < c.SequenceStart {
+			r.problem("sequence", at, "its range overlaps the one before it, or is empty")
+		}
+		if o.Compat {
+			continue
+		}
+		if c.SequenceStart != before.SequenceEnd+1 {
+			r.problem("sequence", at, "it begins with event %d; want %d", c.SequenceStart, before.SequenceEnd+1)
+		}
+		if err := c.check(checkpointSchema); err != nil {
+			r.problem("schema", at, "%v", err)
+		}
+		if c.SessionID != session || c.RunID != run {
+			r.problem("session_id", at, "it is of another session or run")
+		}
+	}
+}
+
+// sealed checks the runpack of a checkpoint, and that it holds the given events,
+// if they are known. If optional is set, the runpack may be absent.
+func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optional bool, o Options) {
+	at := fmt.Sprintf("checkpoint %d: %s", c.Index, c.RunpackPath)
+	if name := c.RunpackPath; !o.Compat && (name == "" || path.IsAbs(name) || strings.Contains(name, `\`) || path.Clean(name) != name || strings.HasPrefix(name, "..")) {
+		r.problem("runpack_path", at, "the path is not a plain path below the folder")
+		return
+	}
+	data, err := o.Beside(c.RunpackPath)
+	if err != nil {
+		if optional {
+			r.note("contents: events %d to %d were not compared with their runpack, which cannot be read", c.SequenceStart, c.SequenceEnd)
+			return
+		}
+		r.problem("missing_file", at, "%v", err)
+		return
+	}
+	inside := &Report{Kind: RunpackKind, SignatureStatus: SignatureMissing}
+	p := inside.runpack(data, o)
+	r.SignaturesTotal += inside.SignaturesTotal
+	if inside.SignaturesValid > 0 {
+		r.SignaturesValid++
+	}
+	if inside.SignatureStatus == SignatureSkipped {
+		r.SignatureStatus = SignatureSkipped
+	}
+	for _, problem := range inside.Problems {
+		if o.Compat && !o.RequireSignature && problem.Code == "signature" {
+			continue // the reference ignores it
+		}
+		r.problem(problem.Code, path.Join(at, problem.At), "%s", problem.What)
+	}
+	if p.manifest.ManifestDigest != c.ManifestDigest {
+		r.problem("manifest_digest", at, "it is not the runpack that the checkpoint names")
+	}
+	if !o.Compat && len(inside.Problems) == 0 {
+		r.sealedContents(at, c, head, p, events)
+	}
+}
+
+// sealedContents are the checks of a checkpoint's runpack that the reference
+// leaves out.
+func (r *Report) sealedContents(at string, c Checkpoint, head chain, p runpack, events []SessionEvent) {
+	if want := fmt.Sprintf("%s_cp_%04d", c.RunID, c.Index); p.manifest.RunID != want {
+		r.problem("run_id", at, "its run_id is %q, not %q", p.manifest.RunID, want)
+	}
+	if !p.manifest.CreatedAt.Equal(c.CreatedAt) || p.manifest.ProducerVersion != c.ProducerVersion {
+		r.problem("checkpoint", at, "created_at or producer_version differs from the checkpoint's")
+	}
+	if n := c.SequenceEnd - c.SequenceStart + 1; int64(len(p.intents)) != n || int64(len(p.results)) != n {
+		r.problem("sequence", at, "it holds %d intents and %d results for %d events", len(p.intents), len(p.results), n)
+		return
+	}
+	r.sealedHead(at, c, head, p, events)
+	if events == nil {
+		return
+	}
+	wantIntents, wantResults, err := sealEvents(events, p.manifest.RunID, p.manifest.ProducerVersion)
+	if err != nil {
+		r.problem("events", at, "%v", err)
+		return
+	}
+	for i, e := range events {
+		if !equalJSON(p.intents[i], wantIntents[i]) || !equalJSON(p.results[i], wantResults[i]) {
+			r.problem("events", at, "event %d of the journal is not the event that was sealed", e.Sequence)
+		}
+	}
+}
+
+// sealedHead checks the receipts that an export of this program adds: they cover
+// what the format leaves without a digest.
+func (r *Report) sealedHead(at string, c Checkpoint, head chain, p runpack, events []SessionEvent) {
+	for _, ref := range p.refs.Receipts {
+		if (ref.SourceType == ledgerSource || ref.SourceType == chainSource) && ref.SourceLocator != ledgerLocator(c.SessionID) {
+			r.problem("session_id", at, "its receipt %s is of another session", ref.RefID)
+		}
+		if ref.SourceType != chainSource {
+			continue
+		}
+		if want, err := chainRef(head, c.CreatedAt); err != nil || want.ContentDigest != ref.ContentDigest {
+			r.problem("head", at, "it was sealed under another head of the chain or of the journal")
+		}
+		for _, e := range events {
+			if e.ProducerVersion != c.ProducerVersion || e.SchemaVersion != schemaVersion {
+				r.problem("events", at, "event %d has another producer or version", e.Sequence)
+			}
+		}
+	}
+}
+
+func equalJSON(a, b any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+// summarize concludes the signatures of all checkpoints.
+func (r *Report) summarize(checkpoints int, o Options) {
+	switch {
+	case o.PublicKey == nil || r.SignaturesTotal == 0:
+	case r.SignaturesValid == checkpoints:
+		r.SignatureStatus = SignatureVerified
+	default:
+		r.SignatureStatus = SignatureFailed
+	}
+}
+
+// anchors checks that the published digests are in the chain.
+func (r *Report) anchors(session string, list []Checkpoint, o Options) {
+	for _, a := range o.Anchors {
+		at := fmt.Sprintf("anchor of checkpoint %d", a.Index)
+		switch {
+		case a.SessionID != session:
+			r.problem("anchor", at, "it is of session %s, this is %s", a.SessionID, session)
+		case a.Index > len(list):
+			r.problem("truncated", at, "only %d checkpoints are left: the end was removed", len(list))
+		case list[a.Index-1].CheckpointDigest != a.Digest:
+			r.problem("anchor", at, "the checkpoint has another digest: the chain was rewritten")
+		default:
+			r.AnchorsConfirmed++
+		}
+	}
+}
+
+// A journal is the events and checkpoints of a session, in JSON Lines.
+type journalRecord struct {
+	RecordType string          `json:"record_type"`
+	Header     json.RawMessage `json:"header,omitempty"`
+	Event      json.RawMessage `json:"event,omitempty"`
+	Checkpoint json.RawMessage `json:"checkpoint,omitempty"`
+}
+
+type journalHeader struct {
+	Header
+	SessionID string            `json:"session_id"`
+	RunID     string            `json:"run_id"`
+	StartedAt time.Time         `json:"started_at"`
+	Events    []json.RawMessage `json:"events"`
+}
+
+// journal is the state of reading one.
+type journal struct {
+	header      journalHeader
+	begun       bool
+	events      []SessionEvent
+	checkpoints []Checkpoint
+	last        int64 // number of the last event
+}
+
+const maxJournalLine = 8 << 20
+
+func (r *Report) journal(doc []byte, o Options) {
+	var j journal
+	lines(doc, func(n int, line []byte) bool {
+		r.Checked++
+		if err := j.read(line, o); err != nil {
+			r.problem("journal", fmt.Sprintf("line %d", n), "%v", err)
+			return false
+		}
+		return true
+	})
+	if !j.begun && len(r.Problems) == 0 {
+		r.unreadable("journal", "", "there is no header")
+	}
+	if len(r.Problems) > 0 {
+		return
+	}
+	r.ID = j.header.SessionID
+	r.links(j.checkpoints, j.header.SessionID, j.header.RunID, o)
+	if o.Compat {
+		return
+	}
+	head := chain{Header: j.header.Header, SessionID: j.header.SessionID, RunID: j.header.RunID}
+	if !j.header.StartedAt.Equal(j.header.CreatedAt) {
+		head.CreatedAt = time.Time{} // an export of this program writes one time: this is none
+	}
+	for _, c := range j.checkpoints {
+		first := slices.IndexFunc(j.events, func(e SessionEvent) bool { return e.Sequence == c.SequenceStart })
+		if last := first + int(c.SequenceEnd-c.SequenceStart); first >= 0 && last < len(j.events) {
+			r.sealed(c, head, j.events[first:last+1], true, o)
+		} else {
+			r.sealed(c, head, nil, true, o)
+		}
+	}
+	r.summarize(len(j.checkpoints), o)
+	r.anchors(j.header.SessionID, j.checkpoints, o)
+}
+
+// read adds one line.
+func (j *journal) read(line []byte, o Options) error {
+	if len(line) > maxJournalLine {
+		return fmt.Errorf("it is longer than %d bytes", maxJournalLine)
+	}
+	var rec journalRecord
+	if len(line) != len(bytes.TrimSpace(line)) && !o.Compat {
+		return errors.New("white space around the record")
+	}
+	if err := decode(line, &rec, false, o); err != nil {
+		return err
+	}
+	if rec.RecordType != "header" && !j.begun {
+		return fmt.Errorf("a record of the type %q comes before the header", rec.RecordType)
+	}
+	switch rec.RecordType {
+	case "header":
+		return j.begin(rec.Header, o)
+	case "event":
+		return j.event(rec.Event, o)
+	case "checkpoint":
+		var c Checkpoint
+		if err := decode(rec.Checkpoint, &c, false, o); err != nil {
+			return err
+		}
+		if c.SchemaID != checkpointSchema {
+			return fmt.Errorf("schema_id is %q", c.SchemaID)
+		}
+		if len(j.events) > 0 && c.SequenceEnd > j.last {
+			return fmt.Errorf("a checkpoint of event %d comes before the event", c.SequenceEnd)
+		}
+		j.last = max(j.last, c.SequenceEnd) // the events of a compacted journal are gone
+		j.checkpoints = append(j.checkpoints, c)
+		return nil
+	}
+	return fmt.Errorf("unknown record_type %q", rec.RecordType)
+}
+
+func (j *journal) begin(doc json.RawMessage, o Options) error {
+	if j.begun {
+		return fmt.Errorf("a second header")
+	}
+	if err := decode(doc, &j.header, false, o); err != nil {
+		return err
+	}
+	j.begun = true
+	if j.header.SessionID == "" || j.header.RunID == "" {
+		return fmt.Errorf("session_id and run_id are required")
+	}
+	return j.header.check(journalSchema)
+}
+
+func (j *journal) event(doc json.RawMessage, o Options) error {
+	var e SessionEvent
+	if err := decode(doc, &e, false, o); err != nil {
+		return err
+	}
+	switch {
+	case e.SchemaID != eventSchema:
+		return fmt.Errorf("schema_id is %q", e.SchemaID)
+	case e.Sequence != j.last+1:
+		return fmt.Errorf("sequence is %d; want %d", e.Sequence, j.last+1)
+	case !o.Compat && (e.SessionID != j.header.SessionID || e.RunID != j.header.RunID):
+		return fmt.Errorf("the event is of another session or run")
+	case !o.Compat && e.Verdict != "" && !gate.Verdict(e.Verdict).Valid():
+		return fmt.Errorf("verdict is %q", e.Verdict)
+	}
+	j.last = e.Sequence
+	j.events = append(j.events, e)
+	return nil
+}
+
+// The receipts in a checkpoint's runpack that tie it to the ledger, and to the head
+// of its chain.
+const (
+	ledgerSource = "lifeloop.ledger"
+	chainSource  = "lifeloop.chain"
+)
+
+func ledgerLocator(session string) string { return "session:" + session }
+
+// sealEvents makes the intents and results of a checkpoint's runpack. The formulas
+// are the reference's.
+func sealEvents(events []SessionEvent, run, producer string) (intents []Intent, results []Result, err error) {
+	for i, e := range events {
+		id := strings.TrimSpace(e.IntentID)
+		if id == "" {
+			id = fmt.Sprintf("intent_%d", i+1)
+		}
+		args := map[string]any{"session_id": e.SessionID, "sequence": e.Sequence, "trace_id": e.TraceID, "trace_path": e.TracePath}
+		digest := e.IntentDigest
+		if digest == "" {
+			if digest, err = sign.Digest(args); err != nil {
+				return nil, nil, err
+			}
+		}
+		outcome := map[string]any{"verdict": e.Verdict, "reason_codes": e.ReasonCodes, "violations": e.Violations, "trace_id": e.TraceID, "trace_path": e.TracePath}
+		resultDigest, err := sign.Digest(outcome)
+		if err != nil {
+			return nil, nil, err
+		}
+		status := "ok"
+		if v := gate.Verdict(e.Verdict); v == gate.Block || v == gate.RequireApproval {
+			status = "error"
+		}
+		in := Intent{Header{intentSchema, schemaVersion, e.CreatedAt, producer}, run, id, e.ToolName, digest, nil}
+		res := Result{Header{resultSchema, schemaVersion, e.CreatedAt, producer}, run, id, status, resultDigest, nil}
+		intents, results = append(intents, in), append(results, res)
+	}
+	return intents, results, nil
+}

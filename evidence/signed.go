@@ -1,0 +1,68 @@
+package evidence
+
+import (
+	"encoding/json"
+	"slices"
+
+	"lifeloop/canon"
+	"lifeloop/evidence/sign"
+)
+
+// signedDigest is the digest that the signatures of a manifest sign: the manifest
+// as it is written, with unknown members, without signatures.
+func signedDigest(doc []byte) (string, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(doc, &members); err != nil {
+		return "", err
+	}
+	delete(members, "signatures")
+	text, err := canon.Marshal(members)
+	return sign.Sum(text), err
+}
+
+// signatures judges the signatures of a document. One that verifies is enough, so
+// that several parties can sign. With a key, strictness refuses a document that
+// this key did not sign, and a signature of this key that fails: the signatures
+// could have been removed or replaced.
+func (r *Report) signatures(list []sign.Signature, doc []byte, o Options) {
+	r.SignaturesTotal = len(list)
+	switch {
+	case o.PublicKey == nil && o.RequireSignature:
+		r.unreadable("no_key", "", "a signature is required, and no public key was given")
+		return
+	case len(list) == 0 && (o.RequireSignature || o.PublicKey != nil && !o.Compat):
+		r.problem("signature_missing", "", "there is no signature")
+		return
+	case len(list) == 0:
+		return
+	case o.PublicKey == nil:
+		r.SignatureStatus = SignatureSkipped
+		return
+	}
+	digest, err := signedDigest(doc)
+	if err != nil {
+		r.SignatureStatus = SignatureFailed
+		r.problem("signature", "", "%v", err)
+		return
+	}
+	for _, s := range list {
+		failed := s.Verify(o.PublicKey, digest)
+		switch {
+		case failed == nil:
+			r.SignaturesValid++
+		case !o.Compat && s.KeyID == sign.KeyID(o.PublicKey):
+			r.problem("signature", "", "%v", failed)
+		}
+	}
+	if r.SignaturesValid == 0 && !hasProblem(r.Problems, "signature") {
+		r.problem("signature", "", "no signature verifies; the first: %v", list[0].Verify(o.PublicKey, digest))
+	}
+	r.SignatureStatus = SignatureVerified
+	if r.SignaturesValid == 0 || hasProblem(r.Problems, "signature") {
+		r.SignatureStatus = SignatureFailed
+	}
+}
+
+func hasProblem(list []Problem, code string) bool {
+	return slices.ContainsFunc(list, func(p Problem) bool { return p.Code == code })
+}

@@ -1,0 +1,165 @@
+package evidence
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"lifeloop/canon"
+	"lifeloop/evidence/sign"
+	"lifeloop/gate"
+)
+
+// The members of a TraceRecord that the signature covers. The verifier drops all
+// others before it computes the digest, as the reference does, which parses a
+// trace into its own type. It writes required members even if they are empty, and
+// leaves out optional ones that are empty.
+var (
+	traceRequired = []string{
+		"schema_id", "schema_version", "producer_version", "trace_id", "tool_name", "args_digest",
+		"intent_digest", "policy_digest", "verdict",
+	}
+	traceTimes    = []string{"created_at", "observed_at"} // both are always written
+	traceOptional = []string{
+		"event_id", "correlation_id", "agent_id", "agent_identity", "run_id", "workflow_id", "repo",
+		"environment", "credential_ref", "credential_source", "credential_access_type",
+		"credential_issuer", "credential_subject", "credential_owner", "credential_target_binding",
+		"credential_run_binding", "credential_job_binding", "credential_ttl_seconds",
+		"broker_credential_ref", "broker_credential_source", "broker_credential_access_type",
+		"broker_credential_issuer", "broker_request_digest", "broker_target_binding", "broker_run_binding",
+		"broker_job_binding", "approval_ref", "wrkr_inventory_ref", "agent_action_bom_ref", "policy_id",
+		"policy_version", "matched_rule_ids", "context_set_digest", "context_evidence_mode",
+		"context_ref_count", "context_source", "script", "step_count", "script_hash",
+		"composite_risk_class", "step_verdicts", "pre_approved", "pattern_id", "registry_reason",
+		"violations", "latency_ms", "approval_token_ref", "delegation_ref", "freeze_window", "sandbox",
+		"kill_switch", "mcp_trust", "relationship", "skill_provenance",
+	}
+)
+
+// traceFacts are the members that are judged.
+type traceFacts struct {
+	Header
+	ObservedAt   time.Time       `json:"observed_at"`
+	TraceID      string          `json:"trace_id"`
+	EventID      string          `json:"event_id"`
+	ToolName     string          `json:"tool_name"`
+	ArgsDigest   string          `json:"args_digest"`
+	IntentDigest string          `json:"intent_digest"`
+	PolicyDigest string          `json:"policy_digest"`
+	Verdict      gate.Verdict    `json:"verdict"`
+	Signature    *sign.Signature `json:"signature"`
+}
+
+// traceDigest is the digest that a trace's signature signs, and the names of the
+// members that it does not cover.
+func traceDigest(members map[string]json.RawMessage) (digest string, uncovered []string, err error) {
+	covered := map[string]json.RawMessage{}
+	for _, name := range traceRequired {
+		covered[name] = json.RawMessage(`""`)
+	}
+	for _, name := range traceTimes {
+		var at time.Time
+		if text, present := members[name]; present {
+			if err := json.Unmarshal(text, &at); err != nil {
+				return "", nil, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		if covered[name], err = json.Marshal(at); err != nil {
+			return "", nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		switch {
+		case name == "signature" || slices.Contains(traceTimes, name):
+		case slices.Contains(traceRequired, name):
+			covered[name] = members[name]
+		case !slices.Contains(traceOptional, name):
+			uncovered = append(uncovered, name)
+		case !isEmptyJSON(members[name]):
+			covered[name] = members[name]
+		}
+	}
+	text, err := canon.Marshal(covered)
+	return sign.Sum(text), uncovered, err
+}
+
+func isEmptyJSON(v json.RawMessage) bool {
+	return slices.Contains([]string{`""`, "[]", "0", "false", "null"}, string(bytes.TrimSpace(v)))
+}
+
+func (r *Report) trace(doc []byte, o Options) {
+	var members map[string]json.RawMessage
+	var t traceFacts
+	text, err := canon.Transform(doc)
+	if err == nil {
+		err = json.Unmarshal(text, &members)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &t)
+	}
+	if err != nil {
+		r.unreadable("not_a_trace", "", "%v", err)
+		return
+	}
+	r.ID, r.Digest = t.TraceID, t.IntentDigest
+	digest, uncovered, err := traceDigest(members)
+	if err != nil {
+		r.problem("trace", "", "%v", err)
+		return
+	}
+	if len(uncovered) > 0 {
+		r.note("members: %s are not covered by the signature", strings.Join(uncovered, ", "))
+	}
+	switch {
+	case o.PublicKey == nil:
+		r.unreadable("no_key", "", "a trace is verified by its signature, and no public key was given")
+	case t.Signature == nil:
+		r.problem("signature_missing", "", "there is no signature")
+	default:
+		r.SignaturesTotal = 1
+		r.SignatureStatus = SignatureFailed
+		if err := t.Signature.Verify(o.PublicKey, digest); err != nil {
+			r.problem("signature", "", "%v", err)
+			break
+		}
+		r.SignaturesValid, r.SignatureStatus = 1, SignatureVerified
+	}
+	r.Checked = 1
+	if !o.Compat && len(r.Problems) == 0 {
+		r.traceContents(t, members, uncovered)
+	}
+}
+
+// traceContents are the checks that the reference leaves out.
+func (r *Report) traceContents(t traceFacts, members map[string]json.RawMessage, uncovered []string) {
+	if err := t.check(traceSchema); err != nil {
+		r.problem("schema", "", "%v", err)
+	}
+	if !t.Verdict.Valid() {
+		r.problem("trace", "verdict", "%q is no verdict", t.Verdict)
+	}
+	for name, digest := range map[string]string{"args_digest": t.ArgsDigest, "intent_digest": t.IntentDigest, "policy_digest": t.PolicyDigest} {
+		if !sign.IsDigest(digest) {
+			r.problem("trace", name, "it is not a digest")
+		}
+	}
+	if id := gate.TraceID(t.PolicyDigest, t.IntentDigest, t.Verdict); id != t.TraceID {
+		r.problem("trace_id", "trace_id", "intent, policy and verdict have the id %s", id)
+	}
+	if _, present := members["observed_at"]; present && t.EventID != "" && t.EventID != gate.EventID(t.TraceID, t.ObservedAt) {
+		r.problem("event_id", "event_id", "trace and time have the id %s", gate.EventID(t.TraceID, t.ObservedAt))
+	}
+	known := slices.Concat(traceRequired, traceTimes, traceOptional, []string{"signature"})
+	for _, name := range uncovered {
+		if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
+			r.problem("trace", name, "the member's name is %s", known[i])
+		}
+	}
+	if _, err := decodeExact(members["signature"], &sign.Signature{}); err != nil {
+		r.problem("signature", "signature", "%v", err)
+	}
+}

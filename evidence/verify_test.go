@@ -1,0 +1,163 @@
+package evidence
+
+import (
+	"crypto/ed25519"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/canon"
+	"lifeloop/evidence/sign"
+)
+
+func read(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	require.NoError(t, err)
+	return data
+}
+
+func publicKey(t testing.TB, name string) ed25519.PublicKey {
+	t.Helper()
+	key, err := sign.ParsePublic(read(t, name))
+	require.NoError(t, err)
+	return key
+}
+
+// beside reads the files of a folder.
+func beside(folder string) func(string) ([]byte, error) {
+	return func(name string) ([]byte, error) { return os.ReadFile(filepath.Join("testdata", folder, name)) }
+}
+
+type fixture struct {
+	path, expected, why, stricter string
+	kind                          Kind
+	options                       Options
+}
+
+// fixtures are the rows of the table of recordings: files that the public
+// reference or another program made, and what the reference says of them.
+func fixtures(t testing.TB) (list []fixture) {
+	rows := strings.Split(strings.TrimSpace(string(read(t, "MANIFEST.tsv"))), "\n")[1:]
+	for _, line := range rows {
+		row := strings.Split(line, "\t")
+		require.Len(t, row, 7, line)
+		f := fixture{path: row[0], kind: Kind(row[1]), expected: row[2], why: row[3], stricter: row[6]}
+		if row[4] != "-" {
+			f.options.PublicKey = publicKey(t, row[4])
+		}
+		f.options.RequireSignature = row[5] == "1"
+		f.options.Beside = beside(filepath.Dir(row[0]))
+		list = append(list, f)
+	}
+	require.Equal(t, 78, len(list))
+	return list
+}
+
+func verdict(r Report) string {
+	if r.OK {
+		return "ok"
+	}
+	return "fail"
+}
+
+// TestCompatVerdicts agrees with the public reference on every recording.
+func TestCompatVerdicts(t *testing.T) {
+	for _, f := range fixtures(t) {
+		t.Run(f.path+" "+f.why, func(t *testing.T) {
+			f.options.Compat = true
+			r := Verify(f.kind, read(t, f.path), f.options)
+			require.Equal(t, f.expected, verdict(r), "%v", r.Problems)
+		})
+	}
+}
+
+// TestStrictVerdicts gives the stricter verdict where the table has one, and that
+// of the reference elsewhere.
+func TestStrictVerdicts(t *testing.T) {
+	for _, f := range fixtures(t) {
+		t.Run(f.path+" "+f.why, func(t *testing.T) {
+			want := f.expected
+			switch f.stricter {
+			case "-":
+			case "ok-unless-anchored":
+				// The third checkpoint was published before it was removed.
+				whole := Verify(f.kind, read(t, "session/ok_reference/journal_chain.json"), f.options)
+				f.options.Anchors = []Anchor{{whole.ID, 3, whole.Digest}}
+				r := Verify(f.kind, read(t, f.path), f.options)
+				require.Equal(t, "truncated", r.Problems[0].Code)
+				f.options.Anchors, want = nil, "ok"
+			case "fail-vs-runpack":
+				// Beside its runpacks the changed event is found.
+				f.options.Beside, want = beside("session/ok_reference"), "fail"
+			default:
+				want = f.stricter
+			}
+			r := Verify(f.kind, read(t, f.path), f.options)
+			require.Equal(t, want, verdict(r), "%v", r.Problems)
+			require.NotEmpty(t, r.Notes)
+			if r.OK && f.options.PublicKey != nil {
+				require.Equal(t, SignatureVerified, r.SignatureStatus)
+			}
+		})
+	}
+}
+
+func canonical(t testing.TB, doc []byte) []byte {
+	t.Helper()
+	out, err := canon.Transform(doc)
+	require.NoError(t, err)
+	return out
+}
+
+func TestAnchors(t *testing.T) {
+	chain := read(t, "session/ok_reference/journal_chain.json")
+	o := Options{Beside: beside("session/ok_reference")}
+	r := Verify(ChainKind, chain, o)
+	require.True(t, r.OK, "%v", r.Problems)
+	anchors, err := ParseAnchors([]byte(`{"session_id":"` + r.ID + `","checkpoint_index":3,"checkpoint_digest":"` + r.Digest + `"}` + "\n"))
+	require.NoError(t, err)
+	o.Anchors = anchors
+	r = Verify(ChainKind, chain, o)
+	require.True(t, r.OK)
+	require.Equal(t, 1, r.AnchorsConfirmed)
+	for _, note := range r.Notes {
+		require.NotContains(t, note, "truncation")
+	}
+	journal := Verify(JournalKind, read(t, "session/ok_reference/journal.jsonl"), o)
+	require.True(t, journal.OK, "%v", journal.Problems)
+	require.Equal(t, 1, journal.AnchorsConfirmed)
+	for _, c := range []struct {
+		anchor Anchor
+		code   string
+	}{
+		{Anchor{"other", 3, r.Digest}, "anchor"},
+		{Anchor{r.ID, 2, r.Digest}, "anchor"},
+		{Anchor{r.ID, 4, r.Digest}, "truncated"},
+	} {
+		o.Anchors = []Anchor{c.anchor}
+		require.Equal(t, []string{c.code}, codes(Verify(ChainKind, chain, o)))
+	}
+	for _, text := range []string{"", "x", `{"session_id":"s"}`, `{"session_id":"s","checkpoint_index":0,"checkpoint_digest":"` + r.Digest + `"}`} {
+		_, err := ParseAnchors([]byte(text))
+		require.Error(t, err, text)
+	}
+}
+
+// A key that is given implies a signature: it could have been removed.
+func TestAKeyDemandsASignature(t *testing.T) {
+	o := Options{PublicKey: publicKey(t, "keys/a_public.key")}
+	r := Verify(RunpackKind, read(t, "runpack/ok_reference.zip"), o)
+	require.Equal(t, []string{"signature_missing"}, codes(r))
+	o.Compat = true
+	require.True(t, Verify(RunpackKind, read(t, "runpack/ok_reference.zip"), o).OK)
+}
+
+func TestUnknownKind(t *testing.T) {
+	r := Verify("picture", nil, Options{})
+	require.True(t, r.Unreadable)
+	require.False(t, r.OK)
+}

@@ -1,0 +1,384 @@
+package evidence
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/ed25519"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"lifeloop/canon"
+	"lifeloop/evidence/sign"
+	"lifeloop/session"
+)
+
+// Names of the files that Chain writes.
+const (
+	JournalFile = "journal.jsonl"
+	ChainFile   = "journal_chain.json"
+)
+
+// epoch is the time of every entry of an archive.
+func epoch() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+// writeArchive packs files in the order of their names. They are stored, not
+// deflated: the bytes then depend on no version of a compressor.
+func writeArchive(files map[string][]byte) ([]byte, error) {
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		h := &zip.FileHeader{Name: name, Method: zip.Store, Modified: epoch()}
+		h.SetMode(0o644)
+		f, err := w.CreateHeader(h)
+		if err == nil {
+			_, err = f.Write(files[name])
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	err := w.Close()
+	return out.Bytes(), err
+}
+
+// jsonLines is one canonical record on each line.
+func jsonLines[T any](records []T) ([]byte, error) {
+	var out []byte
+	for _, r := range records {
+		line, err := canon.Marshal(r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(out, line...), '\n')
+	}
+	return out, nil
+}
+
+// A content is what a runpack is made of.
+type content struct {
+	run     Run
+	intents []Intent
+	results []Result
+	refs    Refs
+	mode    string
+}
+
+// writeRunpack writes a runpack, signed if there is a key, and returns its
+// manifest's digest.
+func writeRunpack(c content, at time.Time, key ed25519.PrivateKey) (data []byte, digest string, err error) {
+	files := map[string][]byte{}
+	if files[runFile], err = canon.Marshal(c.run); err != nil {
+		return nil, "", err
+	}
+	if files[refsFile], err = canon.Marshal(c.refs); err != nil {
+		return nil, "", err
+	}
+	if files[intentsFile], err = jsonLines(c.intents); err != nil {
+		return nil, "", err
+	}
+	if files[resultsFile], err = jsonLines(c.results); err != nil {
+		return nil, "", err
+	}
+	m := manifest{Header: Header{manifestSchema, schemaVersion, at.UTC(), c.run.ProducerVersion}, RunID: c.run.RunID, CaptureMode: c.mode}
+	for _, name := range runpackFiles {
+		m.Files = append(m.Files, manifestEntry{name, sign.Sum(files[name])})
+	}
+	if m.ManifestDigest, err = m.digest(); err != nil {
+		return nil, "", err
+	}
+	if m.Signatures, err = signManifest(m, key); err != nil {
+		return nil, "", err
+	}
+	if files[manifestFile], err = canon.Marshal(m); err != nil {
+		return nil, "", err
+	}
+	data, err = writeArchive(files)
+	return data, m.ManifestDigest, err
+}
+
+// signManifest signs a manifest that has no signature yet.
+func signManifest(unsigned any, key ed25519.PrivateKey) ([]sign.Signature, error) {
+	if key == nil {
+		return nil, nil
+	}
+	digest, err := sign.Digest(unsigned)
+	if err != nil {
+		return nil, err
+	}
+	s, err := sign.Sign(key, digest)
+	return []sign.Signature{s}, err
+}
+
+func (x *Export) refs(run string, at time.Time, list []Ref) Refs {
+	list = append([]Ref{}, list...)
+	slices.SortFunc(list, func(a, b Ref) int { return bytes.Compare([]byte(a.RefID), []byte(b.RefID)) })
+	return Refs{Header: x.header(refsSchema, at), RunID: run, Receipts: list}
+}
+
+// ledgerRef ties a runpack to the ledger: the digest of an entry covers all entries
+// before it.
+func (x *Export) ledgerRef(h ledgerHead, at time.Time) (Ref, error) {
+	query, err := sign.Digest(map[string]any{"seq": h.seq})
+	return Ref{RefID: "ledger", SourceType: ledgerSource, SourceLocator: ledgerLocator(x.began.SessionID),
+		QueryDigest: query, ContentDigest: h.digest, RetrievedAt: at.UTC(), RedactionMode: Reference, Immutability: "immutable"}, err
+}
+
+// chainRef seals the head of the chain and of the journal, which no digest of the
+// format covers.
+func chainRef(c chain, at time.Time) (Ref, error) {
+	c.Checkpoints, c.Relationship, c.SchemaID = nil, nil, chainSchema
+	digest, err := sign.Digest(c)
+	return Ref{RefID: "chain", SourceType: chainSource, SourceLocator: ledgerLocator(c.SessionID),
+		QueryDigest: sign.Sum([]byte(c.SessionID)), ContentDigest: digest, RetrievedAt: at.UTC(), RedactionMode: Reference, Immutability: "immutable"}, err
+}
+
+func (x *Export) env() Env {
+	// The ledger does not know the platform, and the same ledger must give the same
+	// bytes everywhere.
+	return Env{OS: "unknown", Arch: "unknown", Runtime: "lifeloop-wrap"}
+}
+
+// Chain writes the journal, the chain and a runpack for each checkpoint, by their
+// names.
+func (x *Export) Chain(key ed25519.PrivateKey) (map[string][]byte, error) {
+	head := chain{Header: x.header(chainSchema, x.at), SessionID: x.began.SessionID, RunID: x.runID(), Checkpoints: []Checkpoint{}}
+	files := map[string][]byte{}
+	records := []journalRecord{}
+	add := func(kind string, v any) error {
+		doc, err := canon.Marshal(v)
+		r := journalRecord{RecordType: kind}
+		switch kind {
+		case "header":
+			r.Header = doc
+		case "event":
+			r.Event = doc
+		default:
+			r.Checkpoint = doc
+		}
+		records = append(records, r)
+		return err
+	}
+	err := add("header", journalHeader{Header: x.header(journalSchema, x.at), SessionID: head.SessionID, RunID: head.RunID, StartedAt: x.at.UTC(), Events: []json.RawMessage{}})
+	if err != nil {
+		return nil, err
+	}
+	from := int64(0)
+	for i, s := range x.seals {
+		cp, data, err := x.checkpoint(head, i+1, from, s, key)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range x.events[from:s.end] {
+			if err := add("event", e); err != nil {
+				return nil, err
+			}
+		}
+		if err := add("checkpoint", cp); err != nil {
+			return nil, err
+		}
+		from = s.end
+		files[cp.RunpackPath] = data
+		head.Checkpoints = append(head.Checkpoints, cp)
+	}
+	for _, e := range x.events[from:] {
+		if err := add("event", e); err != nil {
+			return nil, err
+		}
+	}
+	if files[JournalFile], err = jsonLines(records); err != nil {
+		return nil, err
+	}
+	files[ChainFile], err = canon.Marshal(head)
+	return files, err
+}
+
+// checkpoint seals the events after from.
+func (x *Export) checkpoint(head chain, index int, from int64, s seal, key ed25519.PrivateKey) (cp Checkpoint, data []byte, err error) {
+	cp = Checkpoint{Header: x.header(checkpointSchema, s.at), SessionID: head.SessionID, RunID: head.RunID, Index: index,
+		SequenceStart: from + 1, SequenceEnd: s.end, RunpackPath: fmt.Sprintf("cp_%04d.zip", index)}
+	if index > 1 {
+		cp.PrevCheckpointDigest = head.Checkpoints[index-2].CheckpointDigest
+	}
+	run := fmt.Sprintf("%s_cp_%04d", head.RunID, index)
+	c := content{run: Run{Header: x.header(runSchema, s.at), RunID: run, Env: x.env()}, mode: Reference}
+	for _, e := range x.events[from:s.end] {
+		c.run.Timeline = append(c.run.Timeline, Timeline{Event: "session_event", TS: e.CreatedAt, Ref: e.TraceID})
+	}
+	c.run.Timeline = append(c.run.Timeline, Timeline{Event: "session_checkpoint_emitted", TS: s.at.UTC(), Ref: fmt.Sprintf("checkpoint:%d", index)})
+	if c.intents, c.results, err = sealEvents(x.events[from:s.end], run, x.producer()); err != nil {
+		return cp, nil, err
+	}
+	ledgerRef, err := x.ledgerRef(s.head, s.at)
+	if err != nil {
+		return cp, nil, err
+	}
+	sealed, err := chainRef(head, s.at)
+	if err != nil {
+		return cp, nil, err
+	}
+	c.refs = x.refs(run, s.at, []Ref{ledgerRef, sealed})
+	data, cp.ManifestDigest, err = writeRunpack(c, s.at, key)
+	cp.CheckpointDigest = cp.digest()
+	return cp, data, err
+}
+
+// Runpack writes one runpack of the whole session so far: its acts and what became
+// of them, its timeline, and references to receipts and to the ledger. With raw it
+// also holds what the digests of acts and results are of.
+func (x *Export) Runpack(key ed25519.PrivateKey, raw bool) ([]byte, error) {
+	_, data, _, err := x.runpack(key, raw)
+	return data, err
+}
+
+func (x *Export) runpack(key ed25519.PrivateKey, raw bool) (c content, data []byte, digest string, err error) {
+	run := x.runID()
+	c = content{run: Run{Header: x.header(runSchema, x.last), RunID: run, Env: x.env(), Timeline: append([]Timeline{}, x.timeline...)}, mode: Reference}
+	if raw {
+		c.mode = Raw
+	}
+	for _, e := range x.events {
+		args := map[string]any{"session_id": e.SessionID, "sequence": e.Sequence, "trace_id": e.TraceID, "trace_path": e.TracePath}
+		o, known := x.outcomes[e.IntentID]
+		if !known {
+			o = outcome{Status: "unknown"}
+		}
+		in := Intent{Header: Header{intentSchema, schemaVersion, e.CreatedAt, e.ProducerVersion}, RunID: run, IntentID: e.IntentID, ToolName: e.ToolName}
+		res := Result{Header: Header{resultSchema, schemaVersion, e.CreatedAt, e.ProducerVersion}, RunID: run, IntentID: e.IntentID, Status: "error"}
+		if o.OK {
+			res.Status = "ok"
+		}
+		if in.ArgsDigest, in.Args, err = captured(args, raw); err != nil {
+			return c, nil, "", err
+		}
+		if res.ResultDigest, res.Result, err = captured(o, raw); err != nil {
+			return c, nil, "", err
+		}
+		c.intents, c.results = append(c.intents, in), append(c.results, res)
+	}
+	ref, err := x.ledgerRef(x.head, x.last)
+	if err != nil {
+		return c, nil, "", err
+	}
+	c.refs = x.refs(run, x.last, append([]Ref{ref}, x.receipts...))
+	data, digest, err = writeRunpack(c, x.last, key)
+	return c, data, digest, err
+}
+
+// captured is the digest of a value, and with raw the value.
+func captured(v any, raw bool) (digest string, value json.RawMessage, err error) {
+	doc, err := canon.Marshal(v)
+	if raw {
+		value = doc
+	}
+	return sign.Sum(doc), value, err
+}
+
+// RunPack wraps the runpack of the session in a pack.
+func (x *Export) RunPack(key ed25519.PrivateKey, raw bool) ([]byte, error) {
+	c, data, digest, err := x.runpack(key, raw)
+	if err != nil {
+		return nil, err
+	}
+	payload, err := canon.Marshal(runPayload{SchemaID: packRunSchema, SchemaVersion: schemaVersion, CreatedAt: x.last.UTC(), RunID: c.run.RunID, CaptureMode: c.mode,
+		ManifestDigest: digest, IntentsCount: len(c.intents), ResultsCount: len(c.results), RefsCount: len(c.refs.Receipts)})
+	if err != nil {
+		return nil, err
+	}
+	return x.pack("run", c.run.RunID, map[string][]byte{runPayloadFile: payload, nestedRunpack: data}, key)
+}
+
+// jobMove returns the words of a job for a state of the session.
+func jobMove(s session.State) (status PackStatus, event string) {
+	switch s {
+	case session.Pending:
+		return JobRunning, "submitted"
+	case session.Running:
+		return JobRunning, "started"
+	case session.Paused:
+		return JobPaused, "paused"
+	case session.Aborting:
+		return JobRunning, "cancel_requested"
+	case session.Aborted:
+		return JobCancelled, "cancelled"
+	case session.Rejected:
+		return JobBlocked, "blocked"
+	case session.Completed:
+		return JobCompleted, "completed"
+	case session.Failed:
+		return JobStopped, "stopped"
+	}
+	return "", ""
+}
+
+// JobPack describes the session as a job: its states and checkpoints.
+func (x *Export) JobPack(key ed25519.PrivateKey) ([]byte, error) {
+	id := "job_" + idOf(x.began.SessionID)
+	facts := jobFacts{JobID: id, Status: string(JobRunning), StopReason: "none", StatusReasonCode: "submitted", EnvironmentFingerprint: "unknown"}
+	events := []jobEvent{}
+	for i, m := range x.moves {
+		status, event := jobMove(m.to)
+		facts.Status, facts.StatusReasonCode = string(status), m.reason
+		if x.ended {
+			facts.StopReason = x.reason
+		}
+		events = append(events, jobEvent{SchemaID: jobEventSchema, SchemaVersion: schemaVersion, CreatedAt: m.at.UTC(), JobID: id, Revision: i + 1, Type: event, ReasonCode: m.reason})
+	}
+	state := jobState{Header: x.header(jobStateSchema, x.at), UpdatedAt: x.last.UTC(), jobFacts: facts, Revision: len(events), Checkpoints: []jobCheckpoint{}}
+	for i, s := range x.seals {
+		state.Checkpoints = append(state.Checkpoints, jobCheckpoint{CheckpointID: fmt.Sprintf("cp_%04d", i+1), CreatedAt: s.at.UTC(), Type: "progress",
+			Summary: fmt.Sprintf("events up to %d are sealed", s.end), ReasonCode: "checkpoint_sealed"})
+	}
+	payload := jobPayload{SchemaID: packJobSchema, SchemaVersion: schemaVersion, CreatedAt: x.at.UTC(), jobFacts: facts, CheckpointCount: len(state.Checkpoints)}
+	files := map[string][]byte{}
+	var err error
+	if files[jobPayloadFile], err = canon.Marshal(payload); err != nil {
+		return nil, err
+	}
+	if files[jobStateFile], err = canon.Marshal(state); err != nil {
+		return nil, err
+	}
+	if files[jobEventsFile], err = jsonLines(events); err != nil {
+		return nil, err
+	}
+	return x.pack("job", id, files, key)
+}
+
+// pack writes a pack with its proof records.
+func (x *Export) pack(kind, source string, files map[string][]byte, key ed25519.PrivateKey) ([]byte, error) {
+	m := packManifest{Header: x.header(packManifestSchema, epoch()), PackType: kind, SourceRef: source}
+	var err error
+	if files[proofsFile], err = writeProofs(m, files, key); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		m.Contents = append(m.Contents, packEntry{name, sign.Sum(files[name]), entryType(name)})
+	}
+	if m.PackID, err = m.id(); err != nil {
+		return nil, err
+	}
+	if m.Signatures, err = signManifest(m, key); err != nil {
+		return nil, err
+	}
+	if files[packManifestFile], err = canon.Marshal(m); err != nil {
+		return nil, err
+	}
+	return writeArchive(files)
+}
+
+// Anchor is the newest checkpoint, to be published where the producer cannot take
+// it back. It needs no key: a checkpoint's digest does not cover signatures.
+func (x *Export) Anchor() (a Anchor, ok bool, err error) {
+	files, err := x.Chain(nil)
+	if err != nil || len(x.seals) == 0 {
+		return a, false, err
+	}
+	var c chain
+	if err := json.Unmarshal(files[ChainFile], &c); err != nil {
+		return a, false, err
+	}
+	last := c.Checkpoints[len(c.Checkpoints)-1]
+	return Anchor{SessionID: c.SessionID, Index: last.Index, Digest: last.CheckpointDigest}, true, nil
+}

@@ -1,0 +1,283 @@
+package gate
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"lifeloop/canon"
+	"lifeloop/evidence/sign"
+	"lifeloop/telemetry/scan"
+)
+
+// An Intent is a normalised IntentRequest with its digests.
+type Intent struct {
+	CreatedAt    time.Time
+	ArgsDigest   string
+	IntentDigest string
+	content
+}
+
+// content is what the intent digest covers, in the form that it covers.
+type content struct {
+	ToolName        string         `json:"tool_name"`
+	Args            map[string]any `json:"args"`
+	Targets         []Target       `json:"targets"`
+	Context         Context        `json:"context"`
+	ArgProvenance   []Provenance   `json:"arg_provenance,omitempty"`
+	SkillProvenance *Skill         `json:"skill_provenance,omitempty"`
+	Delegation      *Delegation    `json:"delegation,omitempty"`
+}
+
+// A Target is one object that an act touches.
+type Target struct {
+	Kind            string `json:"kind"`
+	Value           string `json:"value"`
+	Operation       string `json:"operation,omitempty"`
+	Sensitivity     string `json:"sensitivity,omitempty"`
+	EndpointClass   string `json:"endpoint_class,omitempty"`
+	EndpointDomain  string `json:"endpoint_domain,omitempty"`
+	Destructive     bool   `json:"destructive,omitempty"`
+	DiscoveryMethod string `json:"discovery_method,omitempty"`
+	ReadOnlyHint    bool   `json:"read_only_hint,omitempty"`
+	DestructiveHint bool   `json:"destructive_hint,omitempty"`
+	IdempotentHint  bool   `json:"idempotent_hint,omitempty"`
+	OpenWorldHint   bool   `json:"open_world_hint,omitempty"`
+}
+
+// A Provenance is where an argument came from.
+type Provenance struct {
+	ArgPath         string `json:"arg_path"`
+	Source          string `json:"source"`
+	SourceRef       string `json:"source_ref,omitempty"`
+	IntegrityDigest string `json:"integrity_digest,omitempty"`
+}
+
+// A Skill is the package that an act originates from.
+type Skill struct {
+	SkillName      string `json:"skill_name"`
+	SkillVersion   string `json:"skill_version,omitempty"`
+	Source         string `json:"source"`
+	Publisher      string `json:"publisher"`
+	Digest         string `json:"digest,omitempty"`
+	SignatureKeyID string `json:"signature_key_id,omitempty"`
+}
+
+// A Delegation is on whose behalf an act is requested. An absent time is digested
+// as the year 1, as by the reference.
+type Delegation struct {
+	RequesterIdentity string    `json:"requester_identity"`
+	ScopeClass        string    `json:"scope_class,omitempty"`
+	TokenRefs         []string  `json:"token_refs,omitempty"`
+	Chain             []Link    `json:"chain,omitempty"`
+	IssuedAt          time.Time `json:"issued_at"`
+	ExpiresAt         time.Time `json:"expires_at"`
+}
+
+// A Link is one step of a delegation.
+type Link struct {
+	DelegatorIdentity string    `json:"delegator_identity"`
+	DelegateIdentity  string    `json:"delegate_identity"`
+	ScopeClass        string    `json:"scope_class,omitempty"`
+	TokenRef          string    `json:"token_ref,omitempty"`
+	IssuedAt          time.Time `json:"issued_at"`
+	ExpiresAt         time.Time `json:"expires_at"`
+}
+
+// A Context says for whom and where an act is requested. Unknown members of the
+// request's context are ignored and not digested, as by the reference.
+type Context struct {
+	Identity                string         `json:"identity"`
+	Workspace               string         `json:"workspace"`
+	RiskClass               string         `json:"risk_class"`
+	Phase                   string         `json:"phase,omitempty"`
+	AgentID                 string         `json:"agent_id,omitempty"`
+	AgentIdentity           *AgentIdentity `json:"agent_identity,omitempty"`
+	RunID                   string         `json:"run_id,omitempty"`
+	WorkflowID              string         `json:"workflow_id,omitempty"`
+	Repo                    string         `json:"repo,omitempty"`
+	Environment             string         `json:"environment,omitempty"`
+	JobID                   string         `json:"job_id,omitempty"`
+	SessionID               string         `json:"session_id,omitempty"`
+	RequestID               string         `json:"request_id,omitempty"`
+	CredentialRef           string         `json:"credential_ref,omitempty"`
+	CredentialSource        string         `json:"credential_source,omitempty"`
+	CredentialAccessType    string         `json:"credential_access_type,omitempty"`
+	CredentialIssuer        string         `json:"credential_issuer,omitempty"`
+	CredentialSubject       string         `json:"credential_subject,omitempty"`
+	CredentialOwner         string         `json:"credential_owner,omitempty"`
+	CredentialTargetBinding string         `json:"credential_target_binding,omitempty"`
+	CredentialRunBinding    string         `json:"credential_run_binding,omitempty"`
+	CredentialJobBinding    string         `json:"credential_job_binding,omitempty"`
+	CredentialTTLSeconds    int64          `json:"credential_ttl_seconds,omitempty"`
+	ApprovalRef             string         `json:"approval_ref,omitempty"`
+	InventoryRef            string         `json:"wrkr_inventory_ref,omitempty"`
+	AgentActionBOMRef       string         `json:"agent_action_bom_ref,omitempty"`
+	AuthContext             map[string]any `json:"auth_context,omitempty"`
+	Sandbox                 *Sandbox       `json:"sandbox,omitempty"`
+	CredentialScopes        []string       `json:"credential_scopes,omitempty"`
+	EnvironmentFingerprint  string         `json:"environment_fingerprint,omitempty"`
+	ContextSetDigest        string         `json:"context_set_digest,omitempty"`
+	ContextEvidenceMode     string         `json:"context_evidence_mode,omitempty"`
+	ContextRefs             []string       `json:"context_refs,omitempty"`
+}
+
+// An AgentIdentity is what is declared of the agent. Its times are as those of a
+// [Delegation].
+type AgentIdentity struct {
+	LifecycleStates []string  `json:"lifecycle_states,omitempty"`
+	Owner           string    `json:"owner,omitempty"`
+	ManifestDigest  string    `json:"manifest_digest,omitempty"`
+	Publisher       string    `json:"publisher,omitempty"`
+	Source          string    `json:"source,omitempty"`
+	IssuedAt        time.Time `json:"issued_at"`
+	ApprovedAt      time.Time `json:"approved_at"`
+	ExpiresAt       time.Time `json:"expires_at"`
+	Revoked         bool      `json:"revoked,omitempty"`
+}
+
+// A Sandbox is what contains the act, as the producer declares it.
+type Sandbox struct {
+	NetworkMode         string   `json:"network_mode,omitempty"`
+	WritablePaths       []string `json:"writable_paths,omitempty"`
+	ReadOnlyRoots       []string `json:"read_only_roots,omitempty"`
+	EnvExposureMode     string   `json:"env_exposure_mode,omitempty"`
+	TimeoutSeconds      int64    `json:"timeout_seconds,omitempty"`
+	FilesystemIsolation string   `json:"filesystem_isolation,omitempty"`
+	UserMode            string   `json:"user_mode,omitempty"`
+	EvidenceRef         string   `json:"evidence_ref,omitempty"`
+	EvidenceDigest      string   `json:"evidence_digest,omitempty"`
+}
+
+// request is an IntentRequest as it is written.
+type request struct {
+	SchemaID        string          `json:"schema_id"`
+	SchemaVersion   string          `json:"schema_version"`
+	CreatedAt       *time.Time      `json:"created_at"`
+	ProducerVersion string          `json:"producer_version"`
+	ArgsDigest      string          `json:"args_digest"`
+	IntentDigest    string          `json:"intent_digest"`
+	ScriptHash      string          `json:"script_hash"`
+	Script          json.RawMessage `json:"script"`
+	Relationship    json.RawMessage `json:"relationship"` // not digested
+	content
+}
+
+// ParseIntent reads, checks and normalises an IntentRequest and computes its
+// digests. Unknown members are ignored, as the contract demands.
+func ParseIntent(doc []byte) (Intent, error) {
+	canonical, err := canon.Transform(doc)
+	if err != nil {
+		return Intent{}, fmt.Errorf("the intent is not JSON: %w", err)
+	}
+	var r request
+	if err := json.Unmarshal(canonical, &r); err != nil {
+		return Intent{}, fmt.Errorf("the intent is not an IntentRequest: %w", err)
+	}
+	if err := checkNames(canonical); err != nil {
+		return Intent{}, err
+	}
+	if err := r.checkHeader(); err != nil {
+		return Intent{}, err
+	}
+	in := Intent{CreatedAt: r.CreatedAt.UTC(), content: r.content}
+	if err := in.normalize(); err != nil {
+		return Intent{}, err
+	}
+	if in.ArgsDigest, err = sign.Digest(in.Args); err != nil {
+		return Intent{}, fmt.Errorf("args: %w", err)
+	}
+	if in.IntentDigest, err = sign.Digest(in.content); err != nil {
+		return Intent{}, fmt.Errorf("the intent: %w", err)
+	}
+	// The reference ignores supplied digests. A wrong one is of another intent.
+	if r.ArgsDigest != "" && r.ArgsDigest != in.ArgsDigest {
+		return Intent{}, fmt.Errorf("args_digest is not that of args, which is %s", in.ArgsDigest)
+	}
+	if r.IntentDigest != "" && r.IntentDigest != in.IntentDigest {
+		return Intent{}, fmt.Errorf("intent_digest is not that of the intent, which is %s", in.IntentDigest)
+	}
+	return in, nil
+}
+
+func (r *request) checkHeader() error {
+	switch {
+	case r.SchemaID != intentSchema:
+		return fmt.Errorf("schema_id is %q; want %q", r.SchemaID, intentSchema)
+	case r.SchemaVersion != schemaVersion:
+		return fmt.Errorf("schema_version is %q; want %q", r.SchemaVersion, schemaVersion)
+	case r.CreatedAt == nil:
+		return fmt.Errorf("created_at is missing")
+	case strings.TrimSpace(r.ProducerVersion) == "":
+		return fmt.Errorf("producer_version is missing")
+	case r.Args == nil:
+		return fmt.Errorf("args is missing; without arguments it is {}")
+	case r.Targets == nil:
+		return fmt.Errorf("targets is missing; without targets it is []")
+	case len(r.Script) > 0 || r.ScriptHash != "":
+		return fmt.Errorf("script: intents with a script are not supported; send one intent for each step")
+	}
+	return nil
+}
+
+// names returns the members of an IntentRequest, each with those of its objects.
+// checkNames uses it.
+func names() members { return memberNames(reflect.TypeFor[request]()) }
+
+type members map[string]members
+
+func memberNames(t reflect.Type) members {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() {
+		return nil
+	}
+	m := members{}
+	for _, f := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			m[name] = memberNames(f.Type)
+		}
+	}
+	return m
+}
+
+// checkNames refuses a member whose name differs from a known one only in case:
+// encoding/json would accept it, and other programs would not see it. The document
+// is known to be JSON.
+func checkNames(doc []byte) error {
+	var wrong error
+	names().value(doc, 0, "", &wrong)
+	return wrong
+}
+
+// value checks an object, or a list of objects, that begins at doc[i], and returns
+// the index after it.
+func (m members) value(doc []byte, i int, path string, wrong *error) int {
+	switch {
+	case doc[i] == '{':
+		return scan.Walk(doc, i, func(key []byte, i int) int { return m.member(doc, i, path, string(key), wrong) })
+	case doc[i] == '[' && len(m) > 0:
+		return scan.WalkElements(doc, i, func(i int) int { return m.value(doc, i, path, wrong) })
+	}
+	return scan.StepOver
+}
+
+func (m members) member(doc []byte, i int, path, name string, wrong *error) int {
+	below, known := m[name]
+	switch {
+	case known && len(below) == 0:
+		return scan.StepOver
+	case known:
+		return below.value(doc, i, path+name+".", wrong)
+	}
+	for k := range m {
+		if strings.EqualFold(k, name) {
+			*wrong = fmt.Errorf("%s%s: the member's name is %s", path, name, k)
+			return scan.Halt
+		}
+	}
+	return scan.StepOver
+}

@@ -1,0 +1,59 @@
+package gate
+
+import (
+	"crypto/ed25519"
+	"time"
+
+	"lifeloop/evidence/sign"
+)
+
+// A Trace is a TraceRecord: a decision bound to its intent and its policy. It has
+// only members that old verifiers of the format know, because a verifier drops
+// unknown members before it checks the signature. Empty members are left out, as
+// the signature demands.
+type Trace struct {
+	SchemaID        string          `json:"schema_id"`
+	SchemaVersion   string          `json:"schema_version"`
+	CreatedAt       time.Time       `json:"created_at"`  // of the decision, deterministic
+	ObservedAt      time.Time       `json:"observed_at"` // by the clock
+	ProducerVersion string          `json:"producer_version"`
+	TraceID         string          `json:"trace_id"`
+	EventID         string          `json:"event_id"` // names this emission
+	ToolName        string          `json:"tool_name"`
+	ArgsDigest      string          `json:"args_digest"`
+	IntentDigest    string          `json:"intent_digest"`
+	PolicyDigest    string          `json:"policy_digest"`
+	Verdict         Verdict         `json:"verdict"`
+	Violations      []string        `json:"violations,omitempty"`
+	SkillProvenance *Skill          `json:"skill_provenance,omitempty"`
+	Signature       *sign.Signature `json:"signature,omitempty"`
+}
+
+// Trace is the record of a decision that was made at a time of the clock.
+func (d Decision) Trace(in Intent, observed time.Time) Trace {
+	observed = observed.UTC()
+	return Trace{
+		SchemaID: traceSchema, SchemaVersion: schemaVersion,
+		CreatedAt: d.Result.CreatedAt, ObservedAt: observed, ProducerVersion: d.Result.ProducerVersion,
+		TraceID: d.TraceID, EventID: EventID(d.TraceID, observed),
+		ToolName: in.ToolName, ArgsDigest: in.ArgsDigest, IntentDigest: in.IntentDigest, PolicyDigest: d.PolicyDigest,
+		Verdict: d.Result.Verdict, Violations: d.Result.Violations, SkillProvenance: in.SkillProvenance,
+	}
+}
+
+// EventID is the event_id of a trace.
+func EventID(traceID string, observed time.Time) string {
+	return sign.Sum([]byte(traceID + ":" + observed.UTC().Format(time.RFC3339Nano)))[:24]
+}
+
+// Signed returns t with its signature.
+func (t Trace) Signed(key ed25519.PrivateKey) (Trace, error) {
+	t.Signature = nil
+	digest, err := sign.Digest(t)
+	if err != nil {
+		return t, err
+	}
+	s, err := sign.Sign(key, digest)
+	t.Signature = &s
+	return t, err
+}

@@ -1,0 +1,225 @@
+package harness
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A containment holds everything that a wrapper starts in a control group, so that
+// nothing is left when wrapper and guard are killed together. The system does not
+// end such a group by itself: a third process, the warden, waits for the end of both
+// and kills what is left in the group. It detects their end with a pipe whose other
+// end only wrapper and guards have open.
+type containment struct {
+	group    *os.File // the group's folder
+	lifeline *os.File // open in the wrapper and its guards
+	warden   int      // its process
+}
+
+// Files that are open when a warden starts.
+const (
+	wardenPipe = 3 + iota
+	wardenGroup
+)
+
+// Contain puts the guards and what they start into a control group, and prepares the
+// first guard. Clients belong there too, see Cgroup.
+func (t *Terminal) Contain(guard []string) error {
+	group, err := newGroup()
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.contained, err = contain(group, guard); err != nil {
+		group.Close()
+		os.Remove(group.Name())
+		return err
+	}
+	if err := t.prepare(guard); err != nil { // the system may refuse to start a process there
+		t.contained.close()
+		t.contained = nil
+		return err
+	}
+	return nil
+}
+
+// close makes the warden wait for the guards alone.
+func (c *containment) close() {
+	c.group.Close()
+	c.lifeline.Close()
+}
+
+// Cgroup is the folder of the control group that processes of the wrapper are to
+// start in; nil without Contain.
+func (t *Terminal) Cgroup() *os.File {
+	if t.contained == nil {
+		return nil
+	}
+	return t.contained.group
+}
+
+// Containable returns the folder in which Contain would create a group, or why it
+// could not.
+func Containable() (string, error) {
+	group, err := newGroup()
+	if err != nil {
+		return "", err
+	}
+	group.Close()
+	return filepath.Dir(group.Name()), os.Remove(group.Name())
+}
+
+// RemoveEmptyGroups removes the groups that Contain created for wrappers which no
+// longer run, if they are empty. A warden that was killed leaves one. Contain and
+// Containable do the same.
+func RemoveEmptyGroups() {
+	if parent, err := parentGroup(); err == nil {
+		removeEmptyIn(parent)
+	}
+}
+
+func removeEmptyIn(parent string) {
+	left, _ := filepath.Glob(filepath.Join(parent, groupPrefix+"[0-9]*"))
+	for _, dir := range left {
+		owner, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), groupPrefix))
+		if err != nil || owner != os.Getpid() && Runs(owner, 0) {
+			continue
+		}
+		removeEmptyIn(dir) // of wrappers that were started below that wrapper
+		_ = os.Remove(dir) // the system refuses it while the group has a process
+	}
+}
+
+// groupPrefix and the wrapper's pid are the name of a group.
+const groupPrefix = "lifeloop-"
+
+// newGroup creates a group below the one of this process.
+func newGroup() (*os.File, error) {
+	parent, err := parentGroup()
+	if err != nil {
+		return nil, err
+	}
+	removeEmptyIn(parent)
+	return newGroupIn(parent)
+}
+
+// parentGroup is the folder of this process's group.
+func parentGroup() (string, error) {
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", fmt.Errorf("find the control group of this process: %w", err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return "", fmt.Errorf("find the control groups: %w", err)
+	}
+	return groupFolder(own, mounts)
+}
+
+// groupFolder returns the folder of this process's group of version 2, from
+// /proc/self/cgroup and /proc/self/mountinfo.
+func groupFolder(own, mounts []byte) (string, error) {
+	path := ""
+	for line := range bytes.Lines(own) {
+		if rest, ok := bytes.CutPrefix(line, []byte("0::")); ok {
+			path = string(bytes.TrimSuffix(rest, []byte("\n")))
+		}
+	}
+	for line := range bytes.Lines(mounts) {
+		// id parent device root folder options [tags] - type source options
+		about, kind, _ := strings.Cut(string(line), " - ")
+		fields := strings.Fields(about)
+		if !strings.HasPrefix(kind, "cgroup2 ") || len(fields) < 5 || path == "" {
+			continue
+		}
+		if below, ok := strings.CutPrefix(path, strings.TrimSuffix(fields[3], "/")); ok && !strings.HasPrefix(below, "/..") {
+			return filepath.Join(fields[4], below), nil
+		}
+	}
+	return "", errors.New("this process is in no control group of version 2")
+}
+
+// newGroupIn creates a group in a folder and opens it.
+func newGroupIn(parent string) (*os.File, error) {
+	dir := filepath.Join(parent, groupPrefix+strconv.Itoa(os.Getpid()))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("create a control group: %w", err)
+	}
+	group, err := os.Open(dir)
+	if err == nil {
+		if _, err = os.Stat(filepath.Join(dir, "cgroup.kill")); err == nil {
+			return group, nil
+		}
+		group.Close()
+	}
+	os.Remove(dir)
+	return nil, fmt.Errorf("the control group cannot be killed as a whole (cgroup.kill is in Linux 5.14): %w", err)
+}
+
+// contain starts the warden of a group.
+func contain(group *os.File, guard []string) (*containment, error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("create a pipe: %w", err)
+	}
+	theirs, lifeline := os.NewFile(uintptr(fds[0]), "lifeline"), os.NewFile(uintptr(fds[1]), "lifeline")
+	defer theirs.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		lifeline.Close()
+		return nil, err
+	}
+	defer null.Close()
+	if len(guard) == 0 {
+		guard = defaultGuard
+	}
+	pid, err := startGuard(append(guard[:len(guard):len(guard)], wardenWord), guardEnv, []*os.File{null, null, null, theirs, group}, nil)
+	if err != nil {
+		lifeline.Close()
+		return nil, fmt.Errorf("start the warden: %w", err)
+	}
+	return &containment{group: group, lifeline: lifeline, warden: pid}, nil
+}
+
+// wardenWord is the argument that makes a guard a warden.
+const wardenWord = "warden"
+
+// wardenMain waits for the end of the wrapper and its guards, kills what is left of
+// the group, and removes it.
+func wardenMain() int {
+	signal.Ignore(guardIgnores...)
+	var b [1]byte
+	for {
+		n, err := unix.Read(wardenPipe, b[:])
+		if n == 0 && err == nil {
+			break
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return 125
+		}
+	}
+	dir, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(wardenGroup))
+	if err != nil {
+		return 125
+	}
+	// A process that cannot be killed keeps the group; the pauses grow meanwhile.
+	for pause := time.Millisecond; ; pause = min(2*pause, time.Second) {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0); errors.Is(err, os.ErrNotExist) {
+			return 0 // the group was removed
+		}
+		if os.Remove(dir) == nil {
+			return 0
+		}
+		time.Sleep(pause)
+	}
+}

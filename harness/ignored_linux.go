@@ -1,0 +1,149 @@
+package harness
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A sigset is a set of signals: bit n-1 is signal n, as in /proc.
+type sigset uint64
+
+func setOf(signals ...syscall.Signal) (s sigset) {
+	for _, sig := range signals {
+		s |= 1 << (sig - 1)
+	}
+	return s
+}
+
+func (s sigset) has(sig syscall.Signal) bool { return s&setOf(sig) != 0 }
+
+// notPassedOn are signals that a guard must not ignore: it needs SIGCHLD to wait for
+// its children, and Go's runtime needs the others.
+func notPassedOn() sigset {
+	return setOf(unix.SIGCHLD, unix.SIGURG, unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGSYS, unix.SIGPROF)
+}
+
+// ignore makes this process, and the programs that it starts, ignore s.
+func (s sigset) ignore() {
+	for sig := syscall.Signal(1); sig <= 31; sig++ {
+		if (s &^ notPassedOn()).has(sig) {
+			signal.Ignore(sig)
+		}
+	}
+}
+
+// Notify is signal.Notify without the signals that this process was started with as
+// ignored: the user chose, with nohup for example, that it does not act on them.
+func Notify(c chan<- os.Signal, signals ...os.Signal) {
+	ignored := startedIgnoring()
+	for _, sig := range signals {
+		if !ignored.has(sig.(syscall.Signal)) {
+			signal.Notify(c, sig)
+		}
+	}
+}
+
+// startedIgnoring returns the signals that were ignored when this process started.
+// The first call may take a millisecond.
+func startedIgnoring() sigset { return atStart() }
+
+var atStart = sync.OnceValue(func() sigset { return nowIgnored() | replaced() })
+
+// nowIgnored returns the signals that this process ignores. Go's runtime leaves
+// SIGHUP, SIGINT and the stop signals as it finds them.
+func nowIgnored() sigset {
+	raw, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := bytes.Cut(raw, []byte("\nSigIgn:"))
+	line, _, _ := bytes.Cut(rest, []byte{'\n'})
+	n, _ := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 64)
+	return sigset(n)
+}
+
+// replaced returns the signals for which Go's runtime has installed a handler in the
+// place of SIG_IGN, before any code of this program runs. A program that this one
+// starts would get the default action instead. The actions that the runtime found are
+// only in its own table, whose address is in the program's symbol table. Without a
+// symbol table (go build -ldflags=-s) the result is empty.
+func replaced() (found sigset) {
+	exe, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return 0
+	}
+	defer exe.Close()
+	head, err := elf.NewFile(exe)
+	if err != nil {
+		return 0
+	}
+	at, size := symbol(exe, head, "runtime.fwdSig")
+	if at == 0 {
+		return 0
+	}
+	mem, err := os.Open("/proc/self/mem")
+	if err != nil {
+		return 0
+	}
+	defer mem.Close()
+	const word = 8 // uintptr
+	table := make([]byte, min(size, 65*word))
+	if _, err := mem.ReadAt(table, int64(at+slide(head))); err != nil {
+		return 0
+	}
+	for sig := syscall.Signal(1); int(sig+1)*word <= len(table); sig++ {
+		const sigIgn = 1
+		if binary.NativeEndian.Uint64(table[sig*word:]) == sigIgn {
+			found |= setOf(sig)
+		}
+	}
+	return found
+}
+
+// symbol returns the address and the size of a variable. It maps the tables of the
+// program, because reading them would double the memory of a wrapper.
+func symbol(exe *os.File, head *elf.File, name string) (at, size uint64) {
+	symbols, names := head.Section(".symtab"), head.Section(".strtab")
+	if head.Class != elf.ELFCLASS64 || symbols == nil || names == nil {
+		return 0, 0
+	}
+	end := max(symbols.Offset+symbols.Size, names.Offset+names.Size)
+	if info, err := exe.Stat(); err != nil || int64(end) > info.Size() {
+		return 0, 0
+	}
+	file, err := unix.Mmap(fdOf(exe), 0, int(end), unix.PROT_READ, unix.MAP_PRIVATE)
+	if err != nil {
+		return 0, 0
+	}
+	defer unix.Munmap(file)
+	place := bytes.Index(file[names.Offset:][:names.Size], []byte("\x00"+name+"\x00"))
+	if place < 0 {
+		return 0, 0
+	}
+	for table := file[symbols.Offset:][:symbols.Size]; len(table) >= elf.Sym64Size; table = table[elf.Sym64Size:] {
+		if int(binary.NativeEndian.Uint32(table)) == place+1 {
+			return binary.NativeEndian.Uint64(table[8:]), binary.NativeEndian.Uint64(table[16:])
+		}
+	}
+	return 0, 0
+}
+
+// slide is how far the program was loaded from the addresses in its file.
+func slide(head *elf.File) uint64 {
+	const entryPoint = 9 // AT_ENTRY
+	raw, _ := os.ReadFile("/proc/self/auxv")
+	for ; len(raw) >= 16; raw = raw[16:] {
+		if binary.NativeEndian.Uint64(raw) == entryPoint {
+			return binary.NativeEndian.Uint64(raw[8:]) - head.Entry
+		}
+	}
+	return 0
+}

@@ -1,0 +1,239 @@
+package harness
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// adoption is the wrapper as the parent of orphans. As a subreaper it adopts what
+// its clients leave behind, in whatever session or group that is. Package os/exec and
+// the clients' calls wait for their own processes. So the reaper must not wait for
+// every child: it reaps only those that this process has not started.
+type adoption struct {
+	forks   sync.Mutex // held while a process is started and registered, or reaped and unregistered
+	changes chan os.Signal
+	stop    chan struct{} // closed to end the reaper
+	stopped chan struct{} // closed when it has ended
+}
+
+// Adopt makes this process the parent of every process that is orphaned below it,
+// until Close. It reaps those that end, and the guard ends the others if this
+// process is killed. From now on every process that this one starts must be
+// registered with Own while Forks is held. A stopped guard is continued.
+func (t *Terminal) Adopt() error {
+	if err := subreaper(); err != nil {
+		return err
+	}
+	t.changes, t.stop, t.stopped = make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
+	signal.Notify(t.changes, syscall.SIGCHLD)
+	go func() {
+		defer close(t.stopped)
+		for {
+			select {
+			case <-t.changes:
+				t.continueGuards()
+				t.reap(firstThread())
+			case <-t.stop:
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+// subreaper makes orphans children of this process.
+func subreaper() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return wrapperError("become the parent of orphans: %w", err)
+	}
+	return nil
+}
+
+// endAdoption ends the reaper.
+func (t *Terminal) endAdoption() {
+	if t.stop == nil {
+		return
+	}
+	signal.Stop(t.changes)
+	close(t.stop)
+	<-t.stopped
+	t.stop = nil
+}
+
+// Forks is held while a process of the wrapper is started and registered with Own,
+// and while it is reaped and unregistered with Disown. Between these steps it would
+// look like an orphan.
+func (t *Terminal) Forks() sync.Locker { return &t.forks }
+
+// continueGuards continues the guards that a signal has stopped: until then they
+// would neither report the harness's end nor end it.
+func (t *Terminal) continueGuards() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for g := range t.guards {
+		var info unix.Siginfo
+		if err := unix.Waitid(unix.P_PID, g.pid, &info, unix.WSTOPPED|unix.WNOHANG, nil); err == nil && info.Signo != 0 {
+			unix.Kill(g.pid, unix.SIGCONT) // a child that was not reaped keeps its pid
+		}
+	}
+}
+
+// firstThread is the thread of this process to which the system gives orphans.
+func firstThread() string { return strconv.Itoa(os.Getpid()) }
+
+// reap reaps the orphans of a thread that have ended and registers the others with
+// the guards.
+func (t *Terminal) reap(thread string) {
+	t.forks.Lock()
+	defer t.forks.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	pids := children(thread)
+	// If the guard still runs after the list was made, no process in the list belongs
+	// to the guard's tree.
+	running := t.child == 0 || t.guard != nil && runsChild(t.guard.pid)
+	for _, pid := range pids {
+		o, known := t.owned[pid]
+		if known && !o.adopted || pid == t.child || t.isGuard(pid) {
+			continue
+		}
+		got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		switch {
+		case errors.Is(err, unix.EINTR): // the next SIGCHLD leads to another attempt
+		case err != nil || got == pid:
+			if known {
+				t.unregister(pid)
+			}
+		case !known && running:
+			t.register(pid, true)
+		}
+	}
+}
+
+// runsChild reports whether a child has not ended. It stays unreaped.
+func runsChild(pid int) bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return err == nil && info.Signo == 0
+}
+
+// isGuard reports whether pid is a guard or the warden. Callers hold mu.
+func (t *Terminal) isGuard(pid int) bool {
+	if t.contained != nil && t.contained.warden == pid {
+		return true
+	}
+	for g := range t.guards {
+		if g.pid == pid {
+			return true
+		}
+	}
+	return false
+}
+
+// children lists the children of a thread of this process, also dead ones, or of
+// all threads if thread is "*". Only this process removes one from the list, by
+// reaping it; what a child leaves behind is in the list before the child can be
+// reaped. So while none is reaped, an empty list means that nothing is left.
+func children(thread string) (pids []int) {
+	threads := []string{thread}
+	if thread == "*" {
+		dir, err := os.Open("/proc/self/task")
+		if err != nil {
+			return nil
+		}
+		threads, _ = dir.Readdirnames(-1)
+		dir.Close()
+	}
+	for _, one := range threads {
+		raw, err := os.ReadFile("/proc/self/task/" + one + "/children")
+		if errors.Is(err, os.ErrNotExist) && one == firstThread() {
+			return childrenByParent() // a kernel without this file
+		}
+		for _, word := range bytes.Fields(raw) {
+			if pid, err := strconv.Atoi(string(word)); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// childrenByParent does what children does, by reading every process of the machine.
+func childrenByParent() (pids []int) {
+	for _, p := range allProcs() {
+		if p.ppid == os.Getpid() {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
+}
+
+// EndOrphans ends the processes that clients left behind: SIGTERM, and a second
+// later SIGKILL. It returns when none is left, or when one cannot be killed, and
+// names those that got SIGKILL. No client may run any more.
+func (t *Terminal) EndOrphans() Killed {
+	var killed Killed
+	kills, notified := kills{}, map[int]bool{}
+	for begin, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		t.reap("*")
+		roots := t.adopted()
+		age := time.Since(begin)
+		if len(roots) == 0 || age > 3*termGrace {
+			return killed
+		}
+		procs := allProcs()
+		for _, root := range roots {
+			tree := alive(root.members(procs))
+			if age > termGrace {
+				added := kills.add(tree)
+				killed.add(added, len(kills))
+				continue
+			}
+			for _, p := range tree {
+				if !notified[p.pid] {
+					notified[p.pid] = true
+					terminate([]proc{p})
+				}
+			}
+		}
+		time.Sleep(pause)
+	}
+}
+
+// adopted returns the living orphans.
+func (t *Terminal) adopted() (orphans []owned) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, o := range t.owned {
+		if o.adopted {
+			orphans = append(orphans, o)
+		}
+	}
+	return orphans
+}
+
+// strangers reports whether this process has a child in another session that it has
+// not started: a process of a harness whose guard has died.
+func (t *Terminal) strangers(session int) bool {
+	t.forks.Lock()
+	defer t.forks.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, pid := range children("*") {
+		if _, known := t.owned[pid]; known || t.isGuard(pid) {
+			continue
+		}
+		if p, err := readProc(pid); err == nil && p.session != session {
+			return true
+		}
+	}
+	return false
+}

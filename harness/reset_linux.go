@@ -1,0 +1,33 @@
+package harness
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Reset resets a terminal that a program has left in disorder: every mode and colour
+// that the wrapper follows, and the attributes that stty sane sets. The text on the
+// main screen stays, and so do the keys that are not disabled.
+func Reset(tty *os.File) error {
+	m := everything()
+	// Leaving the alternate screen restores the position of the cursor.
+	if _, err := tty.WriteString("\x1b7" + m.undo(true) + resetLook); err != nil {
+		return fmt.Errorf("write to the terminal: %w", err)
+	}
+	attrs, err := getTermios(tty)
+	if err != nil {
+		return fmt.Errorf("read the terminal's attributes: %w", err)
+	}
+	makeSane(attrs)
+	for key, usual := range map[int]byte{unix.VINTR: 'C' & 0x1f, unix.VQUIT: '\\' & 0x1f, unix.VERASE: 0x7f, unix.VKILL: 'U' & 0x1f, unix.VEOF: 'D' & 0x1f, unix.VSUSP: 'Z' & 0x1f} {
+		if attrs.Cc[key] == 0 {
+			attrs.Cc[key] = usual
+		}
+	}
+	if err := setTermios(tty, attrs); err != nil {
+		return fmt.Errorf("set the terminal's attributes: %w", err)
+	}
+	return nil
+}

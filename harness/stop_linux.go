@@ -1,0 +1,140 @@
+package harness
+
+import (
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// This file stops the wrapper's own job. A SIGCONT may arrive at any time between
+// the reason for the stop and the stop itself. It was sent to continue the job, so the
+// job must then not stop: nothing would continue it.
+
+// together is the time in which two signals count as sent together. Package signal
+// delivers signals of one moment by their numbers, SIGCONT before SIGTSTP. The
+// SIGCONT then counts as the later one: a job that nothing continues is worse than one
+// that was not stopped.
+const together = 5 * time.Millisecond
+
+// A contWatch sees each SIGCONT from its creation to its end.
+type contWatch struct{ signals chan os.Signal }
+
+func watchCont() *contWatch {
+	w := &contWatch{make(chan os.Signal, 1)}
+	signal.Notify(w.signals, syscall.SIGCONT)
+	return w
+}
+
+// end ends the watch, which may be nil or ended, and reports whether it has seen a
+// SIGCONT. It waits for a signal whose handler has run.
+func (w *contWatch) end() (seen bool) {
+	if w == nil {
+		return false
+	}
+	signal.Stop(w.signals)
+	return len(w.signals) > 0
+}
+
+// A passedStop is a SIGTSTP that the wrapper passed on to the harness, until the stop
+// or a SIGCONT was handled.
+type passedStop struct {
+	mu    sync.Mutex // guards since; held while the harness is matched with it
+	since *contWatch // nil if there is none
+}
+
+func (p *passedStop) set(since *contWatch) (before *contWatch) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before, p.since = p.since, since
+	return before
+}
+
+func (p *passedStop) take() *contWatch { return p.set(nil) }
+
+// matchStop reports whether the harness is stopped, and takes the SIGTSTP that was
+// passed on, if there is one.
+func (c *Child) matchStop() (passed *contWatch, stopped bool) {
+	c.passed.mu.Lock()
+	defer c.passed.mu.Unlock()
+	if c.outdated(true) {
+		return nil, false
+	}
+	passed, c.passed.since = c.passed.since, nil
+	return passed, true
+}
+
+// continueAfterStop continues the harness if it was sent a SIGTSTP whose stop was not
+// handled yet.
+func (c *Child) continueAfterStop() {
+	c.passed.mu.Lock()
+	defer c.passed.mu.Unlock()
+	if c.passed.since != nil {
+		unix.Kill(-c.pid, syscall.SIGCONT)
+		c.passed.since.end()
+		c.passed.since = nil
+	}
+}
+
+// stopGroup stops this process and its group, unless since has seen a SIGCONT. It
+// returns after the continuation.
+//
+// The stop signal first waits in the thread, which blocks it. A SIGCONT that arrives
+// from then on removes it: the kernel does that. An earlier one is found in since or,
+// if its handler has not run, among the waiting signals. SIGSTOP cannot be blocked;
+// between the look at since and that signal there is a moment without protection.
+func stopGroup(sig syscall.Signal, since *contWatch) (stopped bool) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	blocked, before := unix.Sigset_t{}, unix.Sigset_t{}
+	blocked.Val[0] = 1<<(sig-1) | 1<<(unix.SIGCONT-1)
+	if unix.PthreadSigmask(unix.SIG_BLOCK, &blocked, &before) != nil {
+		return false
+	}
+	handler := setAction(sig, kernelAction{}) // Go's handler would take the signal
+	waits := contWaits()                      // a stop signal removes it
+	if sig != unix.SIGSTOP && !waits {
+		unix.Tgkill(os.Getpid(), unix.Gettid(), sig)
+	}
+	stopped = !since.end() && !waits
+	if stopped {
+		stopOthers(sig)
+	} else {
+		unwait(sig)
+	}
+	if stopped && sig == unix.SIGSTOP {
+		unix.Kill(os.Getpid(), sig)
+	}
+	unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
+	setAction(sig, handler)
+	return stopped
+}
+
+// contWaits reports whether a SIGCONT waits for its handler. This thread blocks it.
+func contWaits() bool {
+	var set unix.Sigset_t
+	_, _, errno := unix.RawSyscall(unix.SYS_RT_SIGPENDING, uintptr(unsafe.Pointer(&set)), 8, 0)
+	return errno == 0 && set.Val[0]&(1<<(unix.SIGCONT-1)) != 0
+}
+
+// stopOthers sends a stop signal to the other processes of this process's group.
+func stopOthers(sig syscall.Signal) {
+	group := unix.Getpgrp()
+	for _, p := range allProcs() {
+		if p.pgrp == group && p.pid != os.Getpid() {
+			unix.Kill(p.pid, sig)
+		}
+	}
+}
+
+// unwait removes a signal that waits in this thread.
+func unwait(sig syscall.Signal) {
+	set, now := unix.Sigset_t{}, unix.Timespec{}
+	set.Val[0] = 1 << (sig - 1)
+	unix.RawSyscall6(unix.SYS_RT_SIGTIMEDWAIT, uintptr(unsafe.Pointer(&set)), 0, uintptr(unsafe.Pointer(&now)), 8, 0, 0)
+}

@@ -1,0 +1,262 @@
+// Package overlay makes a folder that replaces a user's home for one launch: it
+// has a link to each entry of the home, beside files of ours. Most of what a
+// program writes goes through the links. [Settle] moves the rest to the home: what
+// the program created in the overlay, and what it replaced there by renaming.
+//
+// It removes nothing in the home, and replaces a file there only if it did not
+// change meanwhile. It does not follow a link of the overlay when it removes the
+// overlay.
+//
+//	err := overlay.Make(launch.Overlay, record) // before the launch
+//	kept, err := overlay.Settle(record) // after its end, or after a crash
+package overlay
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"lifeloop/internal/durable"
+	"lifeloop/profiles"
+)
+
+// record is what Settle needs.
+type record struct {
+	profiles.Overlay
+	Made time.Time `json:"made"`
+}
+
+// Make makes an overlay. The file at path records it first, so that Settle can
+// undo an overlay that a crash left unfinished.
+func Make(o profiles.Overlay, path string) error {
+	data, err := json.Marshal(record{o, time.Now()})
+	if err != nil {
+		return fmt.Errorf("make overlay %s: %w", o.Root, err)
+	}
+	if err := durable.WriteFile(path, data, 0o600); err != nil {
+		return fmt.Errorf("make overlay: %w", err)
+	}
+	for _, f := range o.Folders {
+		if err := link(o, f); err != nil {
+			return fmt.Errorf("make overlay: %w", err)
+		}
+	}
+	return nil
+}
+
+// link makes one folder with its links.
+func link(o profiles.Overlay, f profiles.OverlayFolder) error {
+	dir := filepath.Join(o.Root, f.Path)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	for _, name := range f.Dirs {
+		if err := os.MkdirAll(filepath.Join(f.Real, name), 0o777); err != nil { // the umask applies, as if the program had created the folder
+			return err
+		}
+	}
+	entries, err := os.ReadDir(f.Real)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	names := slices.Clone(f.Files)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if own(o, f, name) {
+			continue
+		}
+		if err := os.Symlink(filepath.Join(f.Real, name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// own reports whether an entry of a folder is ours: a file of ours, or a folder of
+// the overlay.
+func own(o profiles.Overlay, f profiles.OverlayFolder, name string) bool {
+	return slices.Contains(f.Ours, name) || slices.ContainsFunc(o.Folders, func(g profiles.OverlayFolder) bool {
+		return g.Path != "." && filepath.Clean(g.Path) == filepath.Join(f.Path, name)
+	})
+}
+
+// Settle moves what a program wrote into the overlay of this record to the real
+// folders, and removes overlay and record. What it may not overwrite there is kept
+// beside the real file under another name, and returned. Without a record it does
+// nothing. It may be called again after an error or a crash.
+func Settle(path string) (kept []string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("settle overlay: %w; its files are kept", err)
+		}
+	}()
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	for _, f := range slices.Backward(r.Folders) {
+		dir := filepath.Join(r.Root, f.Path)
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return kept, err
+		}
+		for _, e := range entries {
+			if e.Type() == fs.ModeSymlink || own(r.Overlay, f, e.Name()) {
+				continue
+			}
+			if err := r.giveBack(filepath.Join(dir, e.Name()), filepath.Join(f.Real, e.Name()), &kept); err != nil {
+				return kept, err
+			}
+		}
+	}
+	if err := os.RemoveAll(r.Root); err != nil {
+		return kept, err
+	}
+	return kept, os.Remove(path)
+}
+
+// giveBack moves one entry of the overlay to its real place.
+func (r record) giveBack(from, to string, kept *[]string) error {
+	ours, err := os.Lstat(from)
+	if err != nil {
+		return err
+	}
+	theirs, err := os.Lstat(to)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return move(from, to)
+	case err != nil:
+		return err
+	case ours.IsDir() && theirs.IsDir():
+		entries, err := os.ReadDir(from)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if err := r.giveBack(filepath.Join(from, e.Name()), filepath.Join(to, e.Name()), kept); err != nil {
+				return err
+			}
+		}
+		return nil
+	case ours.Mode().IsRegular() && theirs.Mode().IsRegular():
+		return r.giveFile(from, to, theirs, kept)
+	}
+	return keep(from, to, kept)
+}
+
+// giveFile moves a file to a place that already has a file.
+func (r record) giveFile(from, to string, theirs fs.FileInfo, kept *[]string) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	real, err := os.ReadFile(to)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(r.Merge, filepath.Base(to)) {
+		if merged, ok := merge(real, data); ok {
+			return durable.WriteFile(to, merged, theirs.Mode().Perm())
+		}
+	}
+	switch {
+	case string(real) == string(data):
+		return nil
+	case theirs.ModTime().Before(r.Made):
+		return durable.WriteFile(to, data, theirs.Mode().Perm())
+	}
+	return keep(from, to, kept)
+}
+
+// keep moves an entry to a free name beside its real place.
+func keep(from, to string, kept *[]string) error {
+	for n := 1; ; n++ {
+		name := fmt.Sprintf("%s.lifeloop-%d", to, n)
+		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			*kept = append(*kept, name)
+			return move(from, name)
+		}
+	}
+}
+
+// move renames an entry, or copies it to another file system.
+func move(from, to string) error {
+	if err := durable.Mkdir(filepath.Dir(to)); err != nil {
+		return err
+	}
+	if os.Rename(from, to) == nil {
+		return durable.SyncDir(filepath.Dir(to))
+	}
+	info, err := os.Lstat(from)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() { // copied under another name first, so that a crash leaves no incomplete folder
+		half := to + ".lifeloop-part"
+		if err := os.RemoveAll(half); err != nil {
+			return err
+		}
+		if err := os.CopyFS(half, os.DirFS(from)); err != nil {
+			return err
+		}
+		return os.Rename(half, to)
+	}
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(to, data, info.Mode().Perm())
+}
+
+// merge adds the members of an object, and of the objects in it, that only the
+// overlay has.
+func merge(real, overlay []byte) ([]byte, bool) {
+	a, b := object(real), object(overlay)
+	if a == nil || b == nil {
+		return nil, false
+	}
+	add(a, b)
+	data, err := json.MarshalIndent(a, "", "  ")
+	return data, err == nil
+}
+
+// object decodes a JSON object, with its numbers as they are written.
+func object(data []byte) (o map[string]any) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if d.Decode(&o) != nil {
+		return nil
+	}
+	return o
+}
+
+func add(to, from map[string]any) {
+	for _, name := range slices.Sorted(maps.Keys(from)) {
+		theirs, has := to[name]
+		inner, nested := theirs.(map[string]any)
+		outer, both := from[name].(map[string]any)
+		switch {
+		case !has:
+			to[name] = from[name]
+		case nested && both:
+			add(inner, outer)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"time"
+
+	"lifeloop/canon"
+	"lifeloop/internal/durable"
+	"lifeloop/kernel"
+	"lifeloop/ledger"
+	"lifeloop/manifests"
+)
+
+// The file summary beside a ledger holds what the ledger says, so that lists need
+// not read the ledger. It is written when the session ends, or else by the first
+// reader that finds no wrapper. A summary is used only if it is whole and fits its
+// ledger: any program that wrote to the ledger since has changed the ledger's
+// extent. Other summaries are ignored, so the file is not synced, and an error of
+// writing it is ignored.
+//
+// It has four lines: a header, the digest of the header, the status as
+// `status --json` prints it, and the claims.
+const summaryFile = "summary"
+
+// maxSummary bounds what is read of a summary; a longer one is not written.
+const maxSummary = 256 << 10
+
+// summaryForm is the version of what view.Status and view.Claims fold. A change of
+// either needs another number, which TestSummaryForm checks.
+const summaryForm = 1
+
+// form names all that a summary depends on beside its ledger: the fold, and the
+// manifests that the capabilities of a status come from.
+func form() string {
+	text := []byte{summaryForm}
+	for _, id := range manifests.IDs() {
+		text = append(text, manifests.Raw(id)...)
+	}
+	return string(canon.Sum(text))
+}
+
+// A Brief is what a summary's first line says of a session.
+type Brief struct {
+	ID        string    `json:"session_id"`
+	StartedAt time.Time `json:"started_at"`
+	Liveness  string    `json:"liveness"`
+}
+
+type header struct {
+	Form string `json:"form"`
+	Brief
+	Ledger ledger.Extent `json:"ledger"`
+	Body   canon.Digest  `json:"body"` // the digest of the third and the fourth line
+}
+
+// Apply folds one entry.
+func (k *Session) Apply(e kernel.Entry) {
+	k.entries++
+	k.Status.Apply(e)
+	k.Claims.Apply(e)
+}
+
+func (k *Session) brief() Brief { return Brief{k.SessionID, k.StartedAt, k.Liveness} }
+
+// Conclude leaves the summary of a session that ended in this process, after its
+// ledger was closed. All its entries were applied to k.
+func (k *Session) Conclude(id string, f Folder) {
+	if x, err := ledger.Measure(string(f)); err == nil && k.Ended() {
+		k.SessionID, k.Folder, k.Liveness = id, f, Ended
+		k.save(x)
+	}
+}
+
+// save writes the summary of a ledger with this extent.
+func (k *Session) save(x ledger.Extent) {
+	if x.Seq != k.entries || x.Seq == 0 { // a session that never began gets no summary
+		return
+	}
+	status, err := json.Marshal(k.Status)
+	if err != nil {
+		return
+	}
+	claims, err := json.Marshal(k.Claims)
+	if err != nil {
+		return
+	}
+	body := bytes.Join([][]byte{status, claims, nil}, []byte("\n"))
+	first, err := json.Marshal(header{form(), k.brief(), x, canon.Sum(body)})
+	if err != nil {
+		return
+	}
+	text := bytes.Join([][]byte{first, []byte(canon.Sum(first)), body}, []byte("\n"))
+	if len(text) < maxSummary {
+		_ = durable.Cache(k.Folder.file(summaryFile), text, 0o600)
+	}
+}
+
+// A summaryReader reads the summaries of many sessions.
+type summaryReader struct {
+	form string
+	buf  [maxSummary]byte
+	// These belong to the last summary that was read.
+	head header
+	body []byte
+}
+
+// read reports whether a folder has a summary that fits.
+func (r *summaryReader) read(f Folder) bool {
+	text, _, err := durable.ReadTail(f.file(summaryFile), r.buf[:])
+	if err != nil {
+		return false
+	}
+	first, rest, _ := bytes.Cut(text, []byte("\n"))
+	seal, body, whole := bytes.Cut(rest, []byte("\n"))
+	r.head, r.body = header{}, body
+	return whole && string(seal) == string(canon.Sum(first)) && json.Unmarshal(first, &r.head) == nil &&
+		r.head.Form == r.form && r.head.ID == filepath.Base(string(f)) && r.head.Ledger.Fits(string(f)) &&
+		// A lost session may have a new wrapper that has written nothing yet.
+		(r.head.Liveness == Ended || !f.Live())
+}
+
+// session returns the session of the summary that was read, and whether its body is
+// whole.
+func (r *summaryReader) session(f Folder) (k Session, ok bool) {
+	status, claims, _ := bytes.Cut(r.body, []byte("\n"))
+	k.Folder = f
+	return k, canon.Sum(r.body) == r.head.Body && json.Unmarshal(status, &k.Status) == nil && json.Unmarshal(claims, &k.Claims) == nil
+}

@@ -1,0 +1,286 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/canon"
+	"lifeloop/internal/document/yaml"
+	"lifeloop/kernel"
+	"lifeloop/ledger"
+	"lifeloop/simulate"
+)
+
+// demo is a recorded session.
+func demo(t *testing.T) (entries []kernel.Entry) {
+	t.Helper()
+	for e, err := range Folder("../../testdata/sessions/demo").Facts(0) {
+		require.NoError(t, err)
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// goldens are recorded and simulated sessions, by name.
+func goldens(t *testing.T) map[string][]kernel.Entry {
+	t.Helper()
+	all := map[string][]kernel.Entry{"demo": demo(t)}
+	files, err := filepath.Glob("../../testdata/l0/*.json")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var of struct {
+			Scenarios []struct {
+				Name  string
+				World json.RawMessage
+			}
+		}
+		require.NoError(t, json.Unmarshal(text, &of))
+		for _, s := range of.Scenarios {
+			doc, err := yaml.Parse(s.World)
+			require.NoError(t, err)
+			world, err := simulate.Parse(doc)
+			require.NoError(t, err)
+			all[s.Name] = world.Run().Entries
+		}
+	}
+	return all
+}
+
+// record writes entries as the ledger of the session that the folder is named after.
+func record(t *testing.T, f Folder, entries []kernel.Entry) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(string(f), 0o700)) // Create would sync each new folder
+	log, err := ledger.Create(string(f), ledger.Options{})
+	require.NoError(t, err)
+	var records []ledger.Record
+	for _, e := range entries {
+		if b, ok := e.Fact.(kernel.Began); ok {
+			b.SessionID = filepath.Base(string(f))
+			e.Fact = b
+		}
+		kind, body, err := kernel.Encode(e.Fact)
+		require.NoError(t, err)
+		records = append(records, ledger.Record{Kind: kind, At: e.At, Body: body})
+	}
+	_, err = log.Append(records, false)
+	require.NoError(t, err)
+	require.NoError(t, log.Close())
+}
+
+// says is all that a list can print of a session.
+func says(t *testing.T, k Session) string {
+	t.Helper()
+	damage := ""
+	if k.Damage != nil {
+		damage = k.Damage.Error()
+	}
+	text, err := json.Marshal([]any{k.Status, k.Claims, k.Folder, damage})
+	require.NoError(t, err)
+	return string(text)
+}
+
+func listed(t *testing.T, st Store) []Session {
+	t.Helper()
+	list, total, err := st.List(func(Brief) bool { return true })
+	require.NoError(t, err)
+	require.Len(t, list, total)
+	return list
+}
+
+// kept returns a store with the demo session, and the text of its summary.
+func kept(t *testing.T) (st Store, summary string, text []byte) {
+	t.Helper()
+	st = Open(t.TempDir())
+	record(t, st.Folder(first), demo(t))
+	listed(t, st)
+	summary = st.Folder(first).file(summaryFile)
+	text, err := os.ReadFile(summary)
+	require.NoError(t, err)
+	return st, summary, text
+}
+
+// TestGoldens checks every golden session: its summary says what its ledger says, and
+// why reads enough of it.
+func TestGoldens(t *testing.T) {
+	all := goldens(t)
+	require.Greater(t, len(all), 90)
+	events := 0
+	for name, entries := range all {
+		st := Open(t.TempDir())
+		record(t, st.Folder(first), entries)
+		summarySaysWhatTheLedgerSays(t, st, name, entries)
+		events += whyReadsEnough(t, st.Folder(first), name)
+	}
+	require.Greater(t, events, 500)
+}
+
+// summarySaysWhatTheLedgerSays: the summary that the wrapper leaves, the one that the
+// first reader leaves and the ledger say the same.
+func summarySaysWhatTheLedgerSays(t *testing.T, st Store, name string, entries []kernel.Entry) {
+	t.Helper()
+	f := st.Folder(first)
+	want := says(t, st.Read(first))
+	require.Equal(t, want, says(t, listed(t, st)[0]), "%s: read by the first reader", name)
+	learned, err := os.ReadFile(f.file(summaryFile))
+	require.NoError(t, err, name)
+	require.Equal(t, want, says(t, listed(t, st)[0]), "%s: from its summary", name)
+	require.Equal(t, []byte(strings.Split(string(learned), "\n")[2]+"\n"), printed(t, st.Read(first)), name)
+
+	var wrapper Session
+	for _, e := range entries {
+		wrapper.Apply(e)
+	}
+	if !wrapper.Ended() {
+		return
+	}
+	require.NoError(t, os.Remove(f.file(summaryFile)))
+	wrapper.Conclude(first, f)
+	left, err := os.ReadFile(f.file(summaryFile))
+	require.NoError(t, err, name)
+	require.Equal(t, string(learned), string(left), "%s: left by the wrapper", name)
+	info, err := os.Stat(f.file(summaryFile))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+// printed is the line of status --json.
+func printed(t *testing.T, k Session) []byte {
+	t.Helper()
+	text, err := json.Marshal(k.Status)
+	require.NoError(t, err)
+	return append(text, '\n')
+}
+
+// TestSummaryThatDoesNotFit: whatever is in the place of a summary, and whatever
+// happened to its ledger since, the lists show what the ledger says. Then a whole
+// summary is there again.
+func TestSummaryThatDoesNotFit(t *testing.T) {
+	st, path, whole := kept(t)
+	f := st.Folder(first)
+	damage := func(n int) func() error {
+		return func() error {
+			text := bytes.Clone(whole)
+			text[n] ^= 1
+			return os.WriteFile(path, text, 0o600)
+		}
+	}
+	cases := map[string]func() error{
+		"missing":     func() error { return nil },
+		"empty":       func() error { return os.WriteFile(path, nil, 0o600) },
+		"half":        func() error { return os.WriteFile(path, whole[:len(whole)/2], 0o600) },
+		"an old form": func() error { return os.WriteFile(path, forged(t, whole, `"form":"`, `"form":"x`), 0o600) },
+		"too long": func() error {
+			return os.WriteFile(path, append(bytes.Clone(whole), make([]byte, maxSummary)...), 0o600)
+		},
+		"a pipe": func() error { return syscall.Mkfifo(path, 0o600) },
+		"a link": func() error {
+			if err := os.WriteFile(path+"-elsewhere", forged(t, whole, "COMPLETED", "FAILED---"), 0o600); err != nil {
+				return err
+			}
+			return os.Symlink(path+"-elsewhere", path)
+		},
+		"of another ledger": func() error {
+			other := st.Folder(second)
+			record(t, other, demo(t))
+			listed(t, st)
+			defer os.RemoveAll(string(other))
+			return os.Rename(other.file(summaryFile), path)
+		},
+	}
+	for n := 0; n < len(whole); n += 37 {
+		cases[fmt.Sprintf("byte %d changed", n)] = damage(n)
+	}
+	for name, put := range cases {
+		require.NoError(t, os.RemoveAll(path))
+		require.NoError(t, put(), name)
+		want := says(t, st.Read(first))
+		require.Equal(t, want, says(t, listed(t, st)[0]), name)
+		after, err := os.ReadFile(path)
+		require.NoError(t, err, name)
+		require.Equal(t, string(whole), string(after), "%s: it is whole again", name)
+	}
+
+	// Where no summary can be written, the lists still show what the ledger says.
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.MkdirAll(filepath.Join(path, "in the way"), 0o700))
+	want := says(t, st.Read(first))
+	require.Equal(t, want, says(t, listed(t, st)[0]))
+	require.NoError(t, os.RemoveAll(path))
+	listed(t, st)
+
+	// A ledger that was changed in place, at the same length, is damaged.
+	segment := filepath.Join(string(f), "ledger-000001.jsonl")
+	text, err := os.ReadFile(segment)
+	require.NoError(t, err)
+	info, err := os.Stat(segment)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(segment, bytes.Replace(text, []byte("claude"), []byte("clause"), 1), 0o600))
+	require.NoError(t, os.Chtimes(segment, time.Time{}, info.ModTime()), "its time of modification is as before")
+	require.ErrorContains(t, listed(t, st)[0].Damage, "the line was changed")
+}
+
+// forged replaces a text in a summary and its digests, as only this user's programs
+// could.
+func forged(t *testing.T, summary []byte, old, now string) []byte {
+	t.Helper()
+	lines := strings.SplitN(strings.Replace(string(summary), old, now, 1), "\n", 3)
+	var h header
+	require.NoError(t, json.Unmarshal([]byte(lines[0]), &h))
+	h.Body = canon.Sum([]byte(lines[2]))
+	head, err := json.Marshal(h)
+	require.NoError(t, err)
+	return []byte(string(head) + "\n" + string(canon.Sum(head)) + "\n" + lines[2])
+}
+
+// TestListsReadOnlySummaries: for an ended session the lists read the summary and
+// no ledger, so they show a forged summary. Read, which `status` uses, reads the
+// ledger and shows what it says.
+func TestListsReadOnlySummaries(t *testing.T) {
+	st, path, whole := kept(t)
+	require.NoError(t, os.WriteFile(path, forged(t, whole, `"state":"COMPLETED"`, `"state":"ABORTED"`), 0o600))
+	require.Equal(t, "ABORTED", listed(t, st)[0].State)
+	require.Equal(t, "COMPLETED", st.Read(first).State)
+}
+
+// TestSummaryOfALostSession: the summary of a lost session is used until the
+// session has a wrapper again, and does not fit after the session's end.
+func TestSummaryOfALostSession(t *testing.T) {
+	st := Open(t.TempDir())
+	f := st.Folder(first)
+	require.NoError(t, write(t, f, started(first)...).Close())
+	require.Equal(t, Lost, listed(t, st)[0].Liveness)
+	require.FileExists(t, f.file(summaryFile))
+	require.Equal(t, Lost, listed(t, st)[0].Liveness)
+	log, _, err := ledger.Open(string(f), ledger.Options{})
+	require.NoError(t, err)
+	require.Equal(t, Live, listed(t, st)[0].Liveness)
+	appendFacts(t, log, over())
+	require.Equal(t, Ended, listed(t, st)[0].Liveness)
+	require.NoError(t, log.Close())
+	require.Equal(t, says(t, st.Read(first)), says(t, listed(t, st)[0]))
+}
+
+// TestSummaryForm fails when the fold of a session changes. Then increment
+// summaryForm and write the new digest here, so that no summary of the old fold is
+// used.
+func TestSummaryForm(t *testing.T) {
+	var k Session
+	for _, e := range demo(t) {
+		k.Apply(e)
+	}
+	k.Capabilities = nil // from manifests, which form covers
+	text, err := json.Marshal([]any{k.Status, k.Claims})
+	require.NoError(t, err)
+	require.Equal(t, "1 sha256:dc98c0941f5aac491609982d7668131dc9e3cbcd9d1bac3f4020f06ece47f320", fmt.Sprint(summaryForm, " ", canon.Sum(text)))
+}

@@ -1,0 +1,614 @@
+package kernel
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
+	"lifeloop/renewal"
+	"lifeloop/session"
+)
+
+// renewals move the session into a fresh harness session. Package renewal has the
+// states and the rules; this machine does what they decide:
+//
+//	asked, negotiated ──► at the prompt ──► prepare command ──► prepared
+//	prepared ──► at the prompt ──► the harness is ended ──► its sources are drained
+//	         ──► the token is recorded as consumed ──► continue command
+//	         ──► launch of the same attempt, the payload waits for a slot
+//	         ──► session.started: resumed ──► the hook took the payload: delivered
+//
+// The session is PAUSED from the end of the old harness session to the start of the
+// new one. A payload is in soft state only. If the wrapper dies before the token is
+// consumed, the recovery finishes the renewal; later, the payload is lost, and the
+// recovery continues the old harness session (DECISIONS R9).
+type renewals struct {
+	hard struct {
+		renewal.Machine
+		Receipt string // the newest receipt of the renewal, the parent of the next one
+	}
+	soft struct {
+		act   renewal.Act // under way
+		since time.Time   // when it began, or when the wait for the prompt did
+	}
+}
+
+type (
+	// RenewalMoved records that a renewal reached a state.
+	RenewalMoved struct{ renewal.Move }
+	// RenewalCalled records that a command of the profile is about to run: prepare or
+	// continue. The token is consumed by the latter, whatever becomes of it.
+	RenewalCalled struct {
+		Renewal string `json:"renewal"`
+		Command string `json:"command"`
+		Digest  string `json:"digest,omitempty"` // of the token that is consumed
+		// Scope is the harness session to leave, and ID its id, if known; of prepare.
+		Scope int    `json:"scope,omitempty"`
+		ID    string `json:"harness_session_id,omitempty"`
+	}
+	// RenewalMeasured records how many tokens the context has after a renewal. Broke
+	// says that too many are left, so that no further renewal begins.
+	RenewalMeasured struct {
+		Renewal string `json:"renewal"`
+		Tokens  int64  `json:"tokens_after"`
+		Broke   bool   `json:"broke,omitempty"`
+	}
+
+	// RenewalPrepared carries the outcome of PrepareRenewal: the digest of the token,
+	// which is in the vault, or a Failure with a short reason in Why.
+	RenewalPrepared struct {
+		Renewal string
+		Digest  string
+		Expires *time.Time
+		Failure lifeloop.FailureClass
+		Why     string
+	}
+	// RenewalContinued carries the outcome of ContinueRenewal: the text for the new
+	// session and its digest, or a Failure.
+	RenewalContinued struct {
+		Renewal string
+		Text    lifeloop.Opaque
+		Digest  string
+		Failure lifeloop.FailureClass
+		Why     string
+	}
+
+	// PrepareRenewal runs the prepare command of a profile and stores the token.
+	PrepareRenewal struct {
+		RenewalRef
+		Timeout time.Duration
+	}
+	// ContinueRenewal takes the token from the vault and runs the continue command.
+	ContinueRenewal struct {
+		RenewalRef
+		Digest  string
+		Timeout time.Duration
+	}
+	// DiscardToken removes a token that will not be used.
+	DiscardToken struct {
+		RenewalRef
+		Digest string
+	}
+	// A RenewalRef says what the token of a renewal is bound to.
+	RenewalRef struct {
+		Renewal, Profile, Client, Adapter string
+		Session                           string // the harness session to leave
+	}
+)
+
+func (RenewalMoved) key() (string, bool) { return "renewal_moved", true }
+func (f RenewalMoved) apply(k *Kernel) {
+	h := &k.renewals.hard
+	if f.To == renewal.Asked {
+		h.Receipt = ""
+	}
+	h.Apply(f.Move)
+}
+
+func (RenewalCalled) key() (string, bool) { return "renewal_called", true }
+func (f RenewalCalled) apply(k *Kernel) {
+	act := renewal.Prepare
+	if f.Command == commandContinue {
+		act = renewal.Continue
+	}
+	k.renewals.hard.Called(act, f.Scope, f.ID)
+}
+
+func (RenewalMeasured) key() (string, bool) { return "renewal_measured", false }
+func (f RenewalMeasured) apply(k *Kernel)   { k.renewals.hard.Measured(f.Tokens, f.Broke) }
+
+// The commands of a profile.
+const (
+	commandPrepare  = "prepare"
+	commandContinue = "continue"
+)
+
+func (in RenewalPrepared) handle(s *step)  { s.renewals.prepared(s, in) }
+func (in RenewalContinued) handle(s *step) { s.renewals.continued(s, in) }
+
+func (PrepareRenewal) isEffect()  {}
+func (ContinueRenewal) isEffect() {}
+func (DiscardToken) isEffect()    {}
+
+// causeRenewal is the cause of a launch and of a harness session, and the reason of
+// the end of the one before it.
+const causeRenewal = "renewal"
+
+// pausing reports whether the session is PAUSED for a renewal.
+func (r *renewals) pausing(k *Kernel) bool {
+	return r.hard.State == renewal.Resetting && k.session.is(session.Paused)
+}
+
+// between reports whether the old harness session has ended for a renewal, and the
+// next launch has not begun.
+func (r *renewals) between() bool { return r.hard.Between() }
+
+// launching notes the launch of a renewal.
+func (r *renewals) launching(f Launching) {
+	if f.Cause == causeRenewal && r.hard.Between() {
+		r.hard.Called(renewal.Launch, 0, "")
+	}
+}
+
+// issued notes the newest receipt of the renewal.
+func (r *renewals) issued(f ReceiptIssued) {
+	if f.Renewal != "" {
+		r.hard.Receipt = f.Receipt.ReceiptID
+	}
+}
+
+// staged reports whether a call is the renewal's own: its payload waits for a slot.
+func (r *renewals) staged(call string) bool { return call != "" && call == r.hard.ID }
+
+// rules are those of a profile by its name; of the first one if there is no name.
+func (c *Config) rules(profile string) *renewal.Rules {
+	for i := range c.Renewals {
+		if profile == "" || c.Renewals[i].Profile == profile {
+			return &c.Renewals[i]
+		}
+	}
+	return nil
+}
+
+// rules are those of the newest renewal. A session that is recovered may lack its
+// profile.
+func (r *renewals) rules(s *step) renewal.Rules {
+	if rules := s.cfg.rules(r.hard.Profile); rules != nil {
+		return *rules
+	}
+	return renewal.Rules{Profile: r.hard.Profile}
+}
+
+func (r *renewals) ref(s *step) RenewalRef {
+	return RenewalRef{Renewal: r.hard.ID, Profile: r.hard.Profile, Client: r.rules(s).Client, Adapter: s.cfg.Manifest.AdapterID, Session: r.hard.OldID}
+}
+
+// commanded handles the command `renew`.
+func (r *renewals) commanded(s *step, in RenewAsked) {
+	rules, class, why := r.admit(s, in.Profile)
+	if class != "" {
+		s.refuseCommand("renew", in.Ask, in.Reason, class, why)
+		return
+	}
+	class, why = r.begin(s, rules, renewal.Request{By: renewal.ByUser, Reason: in.Reason})
+	s.do(Reply{Ask: in.Ask, Failure: class, Why: why, Renewal: r.hard.ID})
+}
+
+// wanted handles the answer of a client that asks for a renewal. A client may ask
+// again while a renewal is under way, and a late answer may be about a harness
+// session that was left.
+func (r *renewals) wanted(s *step, k *call, profile string) {
+	if r.hard.Open() || k.Scope != s.scopes.number() {
+		return
+	}
+	rules, class, why := r.admit(s, profile)
+	if class == "" && rules.Client != k.Client {
+		class, why = lifeloop.InvalidRequest, "profile "+profile+" belongs to another client"
+	}
+	if class != "" {
+		s.record(CommandReceived{What: "renew", Reason: "client " + k.Client + ": " + why, Failure: class})
+		return
+	}
+	r.begin(s, rules, renewal.Request{By: renewal.ByClient, ClientID: k.Client})
+}
+
+// pressed asks for a renewal at a level of pressure that a profile names. A stopped
+// breaker is not reported again.
+func (r *renewals) pressed(s *step, level string) {
+	i := slices.IndexFunc(s.cfg.Renewals, func(rules renewal.Rules) bool { return rules.Triggered(level) })
+	if i < 0 || r.hard.Open() || r.hard.Broken != "" {
+		return
+	}
+	if rules, class, _ := r.admit(s, s.cfg.Renewals[i].Profile); class == "" {
+		r.begin(s, rules, renewal.Request{By: renewal.ByTrigger})
+	}
+}
+
+// admit says why no renewal can begin now, before there is one.
+func (r *renewals) admit(s *step, profile string) (rules renewal.Rules, class lifeloop.FailureClass, why string) {
+	found := s.cfg.rules(profile)
+	switch {
+	case len(s.cfg.Renewals) == 0:
+		return rules, lifeloop.CapabilityUnsupported, "no renewal profile is active (start the session with --profile NAME)"
+	case found == nil:
+		var names []string
+		for _, p := range s.cfg.Renewals {
+			names = append(names, p.Profile)
+		}
+		return rules, lifeloop.InvalidRequest, fmt.Sprintf("profile %s is not active; active: %s", profile, strings.Join(names, ", "))
+	case r.hard.Open():
+		return rules, lifeloop.StateConflict, "renewal " + r.hard.ID + " is under way"
+	case s.session.ledgerLost():
+		return rules, lifeloop.StateConflict, "the ledger is lost, so commands are refused"
+	case !s.session.active():
+		return rules, lifeloop.StateConflict, "the session is " + string(s.State())
+	case !s.attempts.alive() || s.ending.stopping():
+		return rules, lifeloop.StateConflict, "no harness runs that is not being ended"
+	}
+	return *found, "", ""
+}
+
+// begin records a renewal, and refuses it if the limits or the capabilities do not
+// allow it. Nothing that a client owns has changed by then.
+func (r *renewals) begin(s *step, rules renewal.Rules, q renewal.Request) (lifeloop.FailureClass, string) {
+	q.Profile = rules.Profile
+	q.Before, q.Trigger = s.pressure.trigger(q.By == renewal.ByTrigger)
+	s.record(RenewalMoved{r.hard.Ask(s.cfg.NewID("rnw_"), q)})
+	class, why, broke := r.hard.Refusal(s.now, rules)
+	path := renewal.Path("")
+	if class == "" {
+		path, class, why = r.negotiate(s, rules)
+	}
+	if class != "" {
+		r.end(s, class, why, broke)
+		return class, why
+	}
+	s.record(RenewalMoved{r.hard.Agree(path)})
+	r.start(s, renewal.None)
+	return "", ""
+}
+
+// start notes that an act, or the wait for the prompt, begins.
+func (r *renewals) start(s *step, act renewal.Act) { r.soft.act, r.soft.since = act, s.now }
+
+// The capabilities that a renewal needs.
+const (
+	capObservation = "renewal.continuation.observation"
+	capDelivery    = "renewal.continuation.payload_delivery"
+	capRelaunch    = "renewal.reset.wrapper_mediated"
+	capManual      = "renewal.reset.manual"
+)
+
+// negotiate compares what a renewal needs with what is available now.
+func (r *renewals) negotiate(s *step, rules renewal.Rules) (renewal.Path, lifeloop.FailureClass, string) {
+	m := s.health.manifest(s)
+	if !s.cfg.Stores {
+		m = negotiate.Weaken(m, negotiate.ContinuationStore, lifeloop.Unavailable)
+	}
+	want := func(capability string) negotiate.Result {
+		res := negotiate.Capabilities(m, []negotiate.Want{{Capability: capability, Level: lifeloop.Required, AcceptPartial: rules.Partial}}, cmp.Or(rules.Claims, rules.Profile))[0]
+		s.record(negotiatedOf(rules.Client, res))
+		return res
+	}
+	for _, capability := range []string{capObservation, negotiate.ContinuationStore, capDelivery} {
+		if res := want(capability); res.Failure != "" {
+			return "", res.Failure, fmt.Sprintf("required capability %s is %s", capability, res.Have)
+		}
+	}
+	if class := s.health.undeliverable(s); class != "" {
+		return "", class, "this launch has no slot for the continuation"
+	}
+	if !s.cfg.Renews {
+		return "", lifeloop.CapabilityUnsupported, "this command line cannot be started again without its prompt"
+	}
+	if slices.Contains(rules.Paths, renewal.Relaunch) {
+		res := want(capRelaunch)
+		if res.Failure == "" {
+			return renewal.Relaunch, "", ""
+		}
+		if negotiate.Support(m, capManual) == lifeloop.Manual {
+			return "", lifeloop.OperatorRequired, "only a user can reset this harness"
+		}
+		return "", res.Failure, fmt.Sprintf("required capability %s is %s", capRelaunch, res.Have)
+	}
+	return "", lifeloop.CapabilityUnsupported, "the profile names no reset path that this version has"
+}
+
+// review takes the next step of a renewal that waits for the prompt.
+func (r *renewals) review(s *step) {
+	if !r.hard.Open() || r.soft.act != renewal.None || !s.attempts.alive() {
+		return
+	}
+	if r.hard.Prepares && s.scopes.number() != r.hard.Old {
+		r.end(s, lifeloop.StateConflict, "the harness has another session than the one that was prepared", false)
+		return
+	}
+	if !r.mayReset(s) {
+		return
+	}
+	switch act := r.hard.Ready(); act {
+	case renewal.Prepare:
+		hs := s.scopes.current()
+		s.record(RenewalCalled{Renewal: r.hard.ID, Command: commandPrepare, Scope: s.scopes.number(), ID: hs.ID})
+		r.start(s, act)
+		s.do(PrepareRenewal{RenewalRef: r.ref(s), Timeout: r.rules(s).Filled().Prepare})
+	case renewal.Reset:
+		r.reset(s)
+	}
+}
+
+// mayReset reports whether the harness can be ended now. A question to the user is
+// never cut. A running turn is cut only if the profile says so.
+func (r *renewals) mayReset(s *step) bool {
+	hs := s.scopes.current()
+	switch {
+	case !s.session.is(session.Running), s.ending.stopping(), s.attempts.stopped(), s.session.ledgerLost():
+		return false
+	case !hs.Started || hs.Ending, s.activity.is(needsInput):
+		return false
+	case r.rules(s).Cut:
+		return true
+	}
+	return s.activity.atPrompt() && s.turns.top() == nil
+}
+
+// prepared applies the outcome of the prepare command.
+func (r *renewals) prepared(s *step, in RenewalPrepared) {
+	if in.Renewal != r.hard.ID || r.soft.act != renewal.Prepare {
+		return
+	}
+	r.start(s, renewal.None)
+	v := r.hard.PrepareDone(in.Digest, in.Expires, in.Failure, in.Why)
+	if v.Failure != "" {
+		r.over(s, v)
+		return
+	}
+	s.record(RenewalMoved{v})
+	r.receipt(s, renewalStep{event: lifeloop.SessionEnding, scope: r.hard.Old})
+}
+
+// reset begins to end the old harness session.
+func (r *renewals) reset(s *step) {
+	if r.hard.Expired(s.now) {
+		r.end(s, lifeloop.Timeout, "the token expired before the harness was at its prompt", false)
+		return
+	}
+	s.record(RenewalMoved{r.hard.Begin(s.now)})
+	r.start(s, renewal.Reset)
+	ev := own("renewal " + r.hard.ID)
+	s.turns.closeAll(s, ev)
+	s.scopes.end(s, causeRenewal, ev)
+	s.ending.stop(s, cmp.Or(s.cfg.Quit, sigTERM))
+}
+
+// drained continues a renewal whose harness has ended and was read to its end. It
+// reports false if the end has another reason too: then the attempt is over.
+func (r *renewals) drained(s *step) bool {
+	if !r.hard.Ended() {
+		return false
+	}
+	if why := r.obstacle(s); why != "" {
+		r.end(s, lifeloop.StateConflict, why, false)
+		return false
+	}
+	r.receipt(s, renewalStep{event: lifeloop.SessionEnded, scope: r.hard.Old})
+	if s.session.is(session.Running) {
+		s.session.move(s, session.Paused, causeRenewal)
+	}
+	s.record(RenewalCalled{Renewal: r.hard.ID, Command: commandContinue, Digest: r.hard.Digest})
+	r.start(s, renewal.Continue)
+	s.do(ContinueRenewal{RenewalRef: r.ref(s), Digest: r.hard.Digest, Timeout: r.rules(s).Filled().Continue})
+	return true
+}
+
+// obstacle says why the session cannot continue after its harness ended.
+func (r *renewals) obstacle(s *step) string {
+	switch e := s.attempts.exit(); {
+	case s.ending.requested():
+		return "the session is being ended"
+	case s.session.timeout() != "":
+		return "the session ran out of time"
+	case s.session.ledgerLost():
+		return "the ledger is lost"
+	case s.attempts.stopped():
+		return "the attempt failed"
+	case e.Lost, e.OutputLost:
+		return "the harness ended with an error: " + s.attempts.endReason()
+	}
+	return ""
+}
+
+// continued applies the outcome of the continue command: the harness is started
+// with its text. Without a text the old harness session continues.
+func (r *renewals) continued(s *step, in RenewalContinued) {
+	if in.Renewal != r.hard.ID || r.soft.act != renewal.Continue {
+		return
+	}
+	r.start(s, renewal.Reset)
+	if in.Failure != "" {
+		r.lost(s, "the continue command: "+in.Why)
+		return
+	}
+	p := r.payload(s, in)
+	choices := negotiate.Placement(s.health.placing(s), p).Candidates
+	if len(choices) == 0 {
+		r.lost(s, fmt.Sprintf("no slot takes a continuation of %d bytes", p.ByteSize))
+		return
+	}
+	r.start(s, renewal.Launch)
+	s.recovery.renew(s, "")
+	s.slots.stage(s, r.hard.ID, p, choices)
+}
+
+// lost ends a renewal whose continuation is lost, and lets the old harness session
+// continue.
+func (r *renewals) lost(s *step, why string) {
+	r.end(s, lifeloop.PayloadRejected, why, false)
+	old := ""
+	if s.cfg.Resumes && s.scopes.of(r.hard.Old).Prompted {
+		old = r.hard.OldID
+	}
+	s.recovery.renew(s, old)
+}
+
+// launched continues a session that shows its next harness session only with the
+// first prompt.
+func (r *renewals) launched(s *step) {
+	if s.cfg.HookAtPrompt {
+		r.unpause(s)
+	}
+}
+
+// live notes that the new harness session has begun.
+func (r *renewals) live(s *step) {
+	if r.soft.act != renewal.Launch {
+		return
+	}
+	s.record(RenewalMoved{r.hard.Resume(s.scopes.number(), s.scopes.current().ID)})
+	r.start(s, renewal.Reset) // what follows has no time limit
+	r.receipt(s, renewalStep{event: lifeloop.SessionStarted, scope: s.scopes.number()})
+	r.unpause(s)
+}
+
+// settled applies what became of the continuation.
+func (r *renewals) settled(s *step, p *parcel, st lifeloop.Status, class lifeloop.FailureClass, why string) {
+	if !r.hard.Open() {
+		return
+	}
+	if st != lifeloop.Delivered || r.hard.State != renewal.Resumed {
+		r.end(s, lifeloop.PayloadRejected, why, false)
+		return
+	}
+	s.record(RenewalMoved{r.hard.Deliver()})
+	event := lifeloop.SessionStarted
+	if p.chosen.Class != lifeloop.PreSession {
+		event = lifeloop.FrameOpening
+	}
+	r.receipt(s, renewalStep{event: event, scope: p.scope, parcel: p})
+}
+
+// measured compares the context after a renewal with what triggered it, once.
+func (r *renewals) measured(s *step, tokens int64) {
+	if r.hard.New == 0 || r.hard.New != s.scopes.number() || r.hard.After != nil || tokens == 0 {
+		return
+	}
+	s.record(RenewalMeasured{Renewal: r.hard.ID, Tokens: tokens, Broke: r.hard.Treadmill(tokens)})
+}
+
+// end ends a renewal that cannot go on.
+func (r *renewals) end(s *step, class lifeloop.FailureClass, why string, broke bool) {
+	v := r.hard.End(class, why)
+	v.Broke = broke
+	r.over(s, v)
+}
+
+// over records the end of a renewal and undoes what is still open: a command that
+// runs, a token that was not used, a payload that waits, the pause.
+func (r *renewals) over(s *step, v renewal.Move) {
+	was, act := r.hard.State, r.soft.act
+	r.soft.act = renewal.None
+	s.record(RenewalMoved{v})
+	r.receipt(s, renewalStep{event: eventAfter(was), scope: s.scopes.number(), failure: v.Failure, why: v.Why})
+	s.slots.giveUpCall(s, r.hard.ID, v.Why)
+	if !s.session.closing() && !s.session.ledgerLost() {
+		if act == renewal.Prepare || act == renewal.Continue {
+			s.do(Cancel{r.hard.ID})
+		}
+		if r.hard.Digest != "" && !r.hard.Consumed {
+			s.do(DiscardToken{RenewalRef: r.ref(s), Digest: r.hard.Digest})
+		}
+	}
+	if was == renewal.Resetting {
+		r.unpause(s)
+	}
+}
+
+// unpause continues a session that a renewal paused.
+func (r *renewals) unpause(s *step) {
+	if s.session.is(session.Paused) && !s.session.pausedByCommand() {
+		s.session.move(s, session.Running, causeRenewal)
+		s.attempts.restartSilence(s.now)
+		s.restartDeadlines()
+	}
+}
+
+// eventAfter is the event of the receipt that follows a state.
+func eventAfter(was renewal.State) lifeloop.Event {
+	switch was {
+	case renewal.Prepared:
+		return lifeloop.SessionEnded
+	case renewal.Resetting, renewal.Resumed:
+		return lifeloop.SessionStarted
+	}
+	return lifeloop.SessionEnding
+}
+
+// conclude ends an open renewal of an attempt, or a session, that is over.
+func (r *renewals) conclude(s *step, why string) {
+	if r.hard.Open() {
+		class := lifeloop.StateConflict
+		if r.hard.Consumed {
+			class = lifeloop.PayloadRejected
+		}
+		r.end(s, class, why, false)
+	}
+}
+
+// abandon ends a session between two launches of a renewal.
+func (r *renewals) abandon(s *step, why string) {
+	r.conclude(s, why)
+	s.attempts.over(s)
+}
+
+// recover finishes a renewal after a crash of the wrapper, if its token is not
+// consumed and the session continues; done is then true. Otherwise it ends the
+// renewal; again says that the harness was ended for it, so that the old harness
+// session continues.
+func (r *renewals) recover(s *step, continues bool) (done, again bool) {
+	if !r.hard.Open() {
+		return false, false
+	}
+	again = r.hard.State == renewal.Resetting
+	if continues && r.hard.Ended() {
+		s.attempts.recovered()
+		return r.drained(s), false
+	}
+	r.conclude(s, "the wrapper died")
+	return false, again
+}
+
+func (r *renewals) next(k *Kernel) time.Time {
+	switch {
+	case !r.hard.Open(), r.soft.since.IsZero(), r.soft.act == renewal.None && k.session.pausedByCommand(), r.soft.act == renewal.Launch && k.cfg.HookAtPrompt:
+		return time.Time{}
+	}
+	if rules := k.cfg.rules(r.hard.Profile); rules != nil {
+		return rules.Deadline(r.soft.act, r.soft.since)
+	}
+	return time.Time{}
+}
+
+// wake ends an act that takes too long.
+func (r *renewals) wake(s *step) {
+	switch r.soft.act {
+	case renewal.None:
+		r.end(s, lifeloop.Timeout, "the harness was not at its prompt in time", false)
+	case renewal.Prepare:
+		r.end(s, lifeloop.Timeout, "the prepare command took too long", false)
+	case renewal.Continue:
+		r.lost(s, "the continue command took too long")
+	case renewal.Launch:
+		r.end(s, lifeloop.Timeout, "the new launch showed no harness session in time", false)
+	}
+}
+
+// restart gives the harness the full time again to reach its prompt.
+func (r *renewals) restart(now time.Time) {
+	if r.soft.act == renewal.None {
+		r.soft.since = now
+	}
+}

@@ -1,0 +1,113 @@
+package kernel
+
+import (
+	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
+)
+
+// This file issues the receipts of a renewal: prepare, reset, observation and
+// delivery. Each has the one before it as its parent, and an event id of its own.
+// One that ends otherwise has a failed receipt for the step that it did not reach
+// (DECISIONS R6, R11).
+
+// A renewalStep is what one of these receipts is about.
+type renewalStep struct {
+	event   lifeloop.Event
+	scope   int
+	failure lifeloop.FailureClass
+	why     string
+	parcel  *parcel // the delivered continuation
+}
+
+// receipt issues the receipt of a step, for the client that owns the continuation,
+// or for the wrapper if the profile names none.
+func (r *renewals) receipt(s *step, of renewalStep) {
+	client := r.rules(s).Client
+	if client == "" {
+		client = SelfClient
+	}
+	k := &call{Client: client, origin: origin{Event: of.event, EventID: s.cfg.NewID("evt_"), Invocation: s.invocationID(), Mode: s.modeOf(nil), Scope: of.scope,
+		Adapter: s.cfg.Manifest.AdapterID, Version: s.cfg.Manifest.AdapterVersion, Run: s.attempts.id(), Session: s.scopes.id(of.scope), Pressure: s.pressure.level()}}
+	doc := s.router.document(s, k, of.outcome())
+	doc.ParentReceiptID = nil
+	if parent := r.hard.Receipt; parent != "" {
+		doc.ParentReceiptID = &parent
+	}
+	if p := of.parcel; p != nil {
+		doc.PayloadReceipts = append(doc.PayloadReceipts, lifeloop.PayloadReceipt{PayloadID: p.payload.PayloadID, PayloadKind: p.payload.PayloadKind,
+			Placement: p.chosen.Payload, Status: lifeloop.Delivered, ByteSize: p.payload.ByteSize, ContentDigest: p.payload.ContentDigest})
+	}
+	doc.TelemetrySummary["renewal"] = r.hard.ID
+	if of.event == lifeloop.SessionEnded && of.failure == "" {
+		doc.TelemetrySummary["resumable"] = s.cfg.Resumes && r.hard.OldID != "" // with the harness's own command to resume harness_session_id
+	}
+	s.record(ReceiptIssued{Receipt: doc, Scope: of.scope, Renewal: r.hard.ID})
+	s.router.announce(s, k, doc)
+}
+
+func (of renewalStep) outcome() outcome {
+	switch {
+	case of.failure != "":
+		return outcome{status: lifeloop.Failed, failure: of.failure, warnings: []string{of.why}}
+	case of.parcel != nil:
+		return outcome{status: lifeloop.Delivered}
+	}
+	return outcome{status: lifeloop.Observed}
+}
+
+// payload is the continuation as one payload. Any place where the model reads it
+// before its first answer will do; the start of the session is the best.
+func (r *renewals) payload(s *step, in RenewalContinued) lifeloop.PayloadEnvelope {
+	client := r.rules(s).Client
+	if client == "" {
+		client = SelfClient
+	}
+	return lifeloop.PayloadEnvelope{SchemaVersion: 1, PayloadID: s.cfg.NewID("pay_"), ClientID: client, PayloadKind: "continuation", Format: "text",
+		ContentEncoding: "utf8", Body: &in.Text, ByteSize: int64(in.Text.Len()), ContentDigest: &in.Digest, Redaction: "none", Metadata: map[string]any{},
+		AcceptablePlacements: []lifeloop.AcceptablePlacement{
+			{Placement: lifeloop.DeveloperEquivalentFrame, Requirement: lifeloop.Required},
+			{Placement: lifeloop.PrePromptFrame, Requirement: lifeloop.Required}}}
+}
+
+// stage lets the continuation wait for a slot of the harness session that begins.
+func (l *slots) stage(s *step, renewal string, p lifeloop.PayloadEnvelope, choices []negotiate.Candidate) {
+	l.soft.waiting = append(l.soft.waiting, &parcel{call: renewal, client: p.ClientID, scope: s.scopes.number(), after: -1, payload: p,
+		choices: choices, required: true})
+}
+
+// undeliverable says why this launch has no slot for a continuation: it never had
+// one, or it lost it. It is empty if there is one.
+func (h *health) undeliverable(s *step) lifeloop.FailureClass {
+	has := func(m lifeloop.Manifest) bool {
+		for _, class := range []lifeloop.Placement{lifeloop.PreSession, lifeloop.PreFrameLeading, lifeloop.PreFrameTrailing} {
+			switch m.Placement[class].Support {
+			case lifeloop.Native, lifeloop.Synthesized, lifeloop.Partial:
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has(h.placing(s)):
+		return ""
+	case has(s.claims()):
+		return lifeloop.DegradedCapability
+	}
+	return lifeloop.CapabilityUnsupported
+}
+
+// trigger is the context that a renewal is to make smaller: its tokens now, and the
+// figure whose half must not be reached any more. That is the tokens that triggered it,
+// or where pressure begins to be high; 0 if the window is unknown.
+func (p *pressure) trigger(now bool) (tokens *int64, trigger int64) {
+	m := p.figure()
+	switch {
+	case m.Tokens == nil || m.Stale:
+		return nil, 0
+	case now:
+		trigger = *m.Tokens
+	case m.Window > 0:
+		trigger = max(*m.Tokens, p.soft.synth.High(m.Window))
+	}
+	return m.Tokens, trigger
+}

@@ -1,0 +1,90 @@
+package kernel_test
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/datadriven"
+
+	"lifeloop/canon"
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/renewal"
+)
+
+// This file has the words of the scenarios about renewal.
+
+// renewable is the claim of a harness that the wrapper can renew.
+func renewable(support lifeloop.Support) *lifeloop.RenewalClaims {
+	c := &lifeloop.RenewalClaims{}
+	c.Reset.Native, c.Reset.WrapperMediated, c.Reset.Manual = lifeloop.Unavailable, support, lifeloop.Unavailable
+	c.Continuation.Observation, c.Continuation.PayloadDelivery = lifeloop.Native, lifeloop.Native
+	return c
+}
+
+// renewalOption reads one word about the profiles of renewal.
+func (w *world) renewalOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
+	switch a.Key {
+	case "profile":
+		name, client, _ := strings.Cut(a.Vals[0], ":")
+		cfg.Renewals = append(cfg.Renewals, renewal.Rules{Profile: name, Client: client, Paths: []renewal.Path{renewal.Relaunch}})
+		cfg.Stores, cfg.Renews = true, true
+		if cfg.Manifest.Renewal == nil {
+			cfg.Manifest.Renewal = renewable(lifeloop.Synthesized)
+		}
+	case "at":
+		cfg.Renewals[0].At = a.Vals[0]
+	case "cut":
+		cfg.Renewals[0].Cut = true
+	case "max":
+		cfg.Renewals[0].Max = w.integer(a.Vals[0])
+	case "prints": // its prompt would be repeated
+		cfg.Renews = false
+	case "no-store":
+		cfg.Stores = false
+	case "renewal":
+		cfg.Manifest.Renewal = renewable(lifeloop.Support(a.Vals[0]))
+	case "manual":
+		cfg.Manifest.Renewal = renewable(lifeloop.Unavailable)
+		cfg.Manifest.Renewal.Reset.Manual = lifeloop.Manual
+	default:
+		return false
+	}
+	return true
+}
+
+func (w *world) renew(d *datadriven.TestData) kernel.Input {
+	in := kernel.RenewAsked{Ask: w.ask(), Reason: strings.TrimSpace(d.Input)}
+	for _, a := range d.CmdArgs {
+		in.Profile = a.Key
+	}
+	return in
+}
+
+func (w *world) prepared(d *datadriven.TestData) kernel.Input {
+	in := kernel.RenewalPrepared{Renewal: d.CmdArgs[0].Key, Digest: string(canon.Sum([]byte(d.CmdArgs[1].Key)))[:13]}
+	w.words(d.CmdArgs[2:], map[string]func(string){
+		"expires": func(v string) { in.Expires = new(w.now.Add(w.duration(v)).UTC()) },
+		"fail":    func(v string) { in.Failure, in.Why, in.Digest = lifeloop.FailureClass(v), "said so", "" },
+	})
+	return in
+}
+
+func (w *world) continued(d *datadriven.TestData) kernel.Input {
+	text := d.CmdArgs[1].Key
+	if n, err := strconv.Atoi(text); err == nil {
+		text = strings.Repeat("x", n)
+	}
+	in := continuation(d.CmdArgs[0].Key, text)
+	w.words(d.CmdArgs[2:], map[string]func(string){
+		"fail": func(v string) {
+			in = kernel.RenewalContinued{Renewal: in.Renewal, Failure: lifeloop.FailureClass(v), Why: "said so"}
+		},
+	})
+	return in
+}
+
+// continuation is the outcome of a continue command that printed a text.
+func continuation(id, text string) kernel.RenewalContinued {
+	return kernel.RenewalContinued{Renewal: id, Text: lifeloop.NewOpaque(text), Digest: string(canon.Sum([]byte(text)))}
+}

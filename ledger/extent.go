@@ -1,0 +1,87 @@
+package ledger
+
+import (
+	"fmt"
+	"io/fs"
+	"strconv"
+
+	"lifeloop/canon"
+	"lifeloop/internal/durable"
+)
+
+// An Extent is how far a ledger reaches, as it is known without reading it. If two
+// measurements of a ledger are equal, its entries did not change between them: every
+// write to a segment, at any place in it, sets the time of its last change.
+type Extent struct {
+	Segments int          `json:"segments"`
+	Size     int64        `json:"size"`    // of all segments, in bytes
+	Changed  int64        `json:"changed"` // the last change of any segment's file (ctime), in nanoseconds
+	Seq      uint64       `json:"seq"`     // of the last entry
+	Last     canon.Digest `json:"last"`    // the digest that the last entry claims
+}
+
+// longestTail is more bytes than a line can have from its digest to its end.
+const longestTail = 512
+
+// Measure returns the extent of the ledger in dir. It reads only the end of the last
+// segment, and checks no digest. A ledger that does not end with a whole line has no
+// extent.
+func Measure(dir string) (Extent, error) {
+	all, err := segments(dir)
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("no %s: %w", segmentName(1), fs.ErrNotExist)
+	}
+	var x Extent
+	if err == nil {
+		x, err = measure(dir, len(all))
+	}
+	if err != nil {
+		return Extent{}, fmt.Errorf("measure ledger %s: %w", dir, err)
+	}
+	return x, nil
+}
+
+// Fits reports whether the ledger in dir still has the extent x.
+func (x Extent) Fits(dir string) bool {
+	if x.Segments < 1 {
+		return false
+	}
+	if now, err := measure(dir, x.Segments); err != nil || now != x {
+		return false
+	}
+	_, err := durable.StampOf(segmentPath(dir, x.Segments+1))
+	return err != nil
+}
+
+func measure(dir string, segments int) (Extent, error) {
+	x := Extent{Segments: segments}
+	add := func(s durable.Stamp) {
+		x.Size += s.Size
+		x.Changed = max(x.Changed, s.Changed)
+	}
+	for n := range segments - 1 {
+		s, err := durable.StampOf(segmentPath(dir, n+1))
+		if err != nil {
+			return x, err
+		}
+		add(s)
+	}
+	var buf [longestTail]byte
+	end, s, err := durable.ReadTail(segmentPath(dir, segments), buf[:])
+	if err != nil {
+		return x, err
+	}
+	add(s)
+	if n := len(end); n == 0 || end[n-1] != '\n' {
+		return x, fmt.Errorf("%s: %w", segmentName(segments), ErrTornTail)
+	}
+	rest := backward{line: end[:len(end)-1]}
+	t := rest.lineEnd()
+	rest.word(`",`)
+	x.Last = canon.Digest(rest.take(canon.DigestLen))
+	rest.word(digestPiece)
+	if x.Seq, err = strconv.ParseUint(string(t.seq), 10, 64); rest.bad || err != nil {
+		return x, fmt.Errorf("%s ends with a line that is no entry", segmentName(segments))
+	}
+	return x, nil
+}

@@ -1,0 +1,148 @@
+package profiles
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// This file injects hooks into one launch of Gemini CLI. There are two ways:
+//
+//   - A file of system defaults, the weakest layer of settings. Gemini CLI accepts
+//     it only if root alone can write it, so it is for root.
+//   - An overlay of the user's home with an extension of ours. Everything but that
+//     extension is a link to the user's own files.
+//
+// Both are visible: while a hook runs and for 3 s after, the status row names it.
+// So hooks are injected only if something needs them.
+
+// geminiHookName is what the status row shows.
+const geminiHookName = "lifeloop"
+
+// geminiDefaults is the variable for the file of system defaults.
+const geminiDefaults = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
+
+// geminiLaunchHooks are the hooks of a launch, with timeouts in milliseconds.
+// Gemini CLI's other hooks run for every model request, or for every piece of an
+// answer.
+func geminiLaunchHooks() []InstalledHook {
+	return append(slices.Clone(geminiHooks), InstalledHook{Event: "BeforeTool", Timeout: 5000}, InstalledHook{Event: "AfterTool", Timeout: 5000},
+		InstalledHook{Event: "Notification", Timeout: 5000})
+}
+
+// geminiGroups returns the hooks of a launch in the form of settings.
+func geminiGroups(hook []string) map[string]hookGroup {
+	groups := map[string]hookGroup{}
+	for _, e := range geminiLaunchHooks() {
+		groups[e.Event] = hookGroup{"*", []hookCall{{"command", geminiHookName, hookCommand(hook, e.Event), e.Timeout}}}
+	}
+	return groups
+}
+
+// injectGemini injects hooks into a launch, or returns the reason for not doing so.
+func (l *Launch) injectGemini(line commandLine, h Host) (reason string) {
+	switch {
+	case h.Hooks == Never:
+		return "the user asked for no hooks"
+	case h.Hooks != Always && h.Needs == "":
+		return "nothing needs hooks, which would show on the screen; --hooks always injects them"
+	case len(h.Hook) == 0:
+		return "there is no program for hooks to call"
+	case !utf8.ValidString(hookCommand(h.Hook, "")) || !utf8.ValidString(h.RunDir):
+		return "this program's path is not UTF-8 and cannot be written into settings"
+	}
+	home := h.home("GEMINI_CLI_HOME", ".")
+	if home == "" {
+		return "HOME is not set"
+	}
+	if reason := geminiHooksOff(home, h); reason != "" {
+		return reason
+	}
+	if path := h.file("gemini-defaults", ".json"); h.Guarded != nil && h.Guarded(h.RunDir) {
+		return l.geminiDefaults(path, h)
+	}
+	return l.geminiOverlay(line, home, h)
+}
+
+// geminiHooksOff returns the setting by which the user disabled our hooks.
+func geminiHooksOff(home string, h Host) string {
+	for _, path := range []string{filepath.Join(home, ".gemini", "settings.json"), filepath.Join(h.Dir, ".gemini", "settings.json"), "/etc/gemini-cli/settings.json"} {
+		data, _ := h.read(path)
+		var s struct {
+			HooksConfig struct {
+				Enabled  *bool
+				Disabled []string
+			}
+		}
+		if json.Unmarshal(data, &s) != nil {
+			continue
+		}
+		if on := s.HooksConfig.Enabled; on != nil && !*on {
+			return "hooksConfig.enabled is false in " + path
+		}
+		if slices.Contains(s.HooksConfig.Disabled, geminiHookName) {
+			return "hooksConfig.disabled names " + geminiHookName + " in " + path
+		}
+	}
+	return ""
+}
+
+// geminiDefaults adds our hooks to the administrator's defaults, in a file that
+// this launch reads in their place.
+func (l *Launch) geminiDefaults(path string, h Host) (reason string) {
+	theirs := h.getenv(geminiDefaults)
+	if theirs == "" {
+		theirs = "/etc/gemini-cli/system-defaults.json"
+	}
+	var base settings
+	if data, ok := h.read(theirs); ok {
+		if base, ok = parseSettings(data); !ok {
+			return theirs + " is not a JSON object, so our hooks cannot be added to it"
+		}
+	}
+	merged, err := mergeHooks(base, geminiGroups(h.Hook))
+	if err != nil {
+		return theirs + " cannot be merged: " + err.Error()
+	}
+	l.Files = append(l.Files, File{path, append(encode(merged), '\n')})
+	l.setenv(geminiDefaults, path)
+	return ""
+}
+
+// geminiWritten are the files of ~/.gemini that Gemini CLI creates. Links lead to
+// them even if they do not exist yet.
+var geminiWritten = []string{"projects.json", "settings.json", "oauth_creds.json", "google_accounts.json", "installation_id",
+	"state.json", "GEMINI.md"}
+
+// geminiOverlay replaces the home of a launch by links to it, with an extension
+// of ours.
+func (l *Launch) geminiOverlay(line commandLine, home string, h Host) (reason string) {
+	if h.Dir == home {
+		return "the working directory is the home folder, which an overlay would replace"
+	}
+	if list, given := line.find("--extensions"); given && !slices.Contains(strings.Split(list.value, ","), geminiHookName) {
+		return "--extensions does not load an extension of ours"
+	}
+	if _, exists := h.read(filepath.Join(home, ".gemini/extensions", geminiHookName, "gemini-extension.json")); exists {
+		return "the user has an extension named " + geminiHookName
+	}
+	root := h.file("gemini-home", "")
+	ours := filepath.Join(root, ".gemini/extensions", geminiHookName)
+	config := filepath.Join(home, ".gemini")
+	l.Overlay = Overlay{Root: root, Merge: []string{"projects.json"}, Folders: []OverlayFolder{
+		{Path: ".", Real: home},
+		{Path: ".gemini", Real: config, Files: geminiWritten, Dirs: []string{"tmp"}},
+		{Path: ".gemini/extensions", Real: filepath.Join(config, "extensions"), Ours: []string{geminiHookName}},
+	}}
+	hooks, _ := mergeHooks(nil, geminiGroups(h.Hook)) // there is nothing to merge with, so no error
+	l.Files = append(l.Files,
+		File{filepath.Join(ours, "gemini-extension.json"), encode(map[string]string{"name": geminiHookName, "version": "0.0.1"})},
+		File{filepath.Join(ours, "hooks", "hooks.json"), encode(hooks)})
+	l.setenv("GEMINI_CLI_HOME", root)
+	if h.getenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH") == "" { // Gemini CLI replaces this file by renaming
+		l.setenv("GEMINI_CLI_TRUSTED_FOLDERS_PATH", filepath.Join(config, "trustedFolders.json"))
+	}
+	return ""
+}

@@ -1,0 +1,209 @@
+package renewal
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"lifeloop/lifeloop"
+)
+
+// A Machine is the newest renewal of a session, and what the limits need to know
+// of those before it. Its zero value is ready for use. Only Apply, Called and
+// Measured change it.
+type Machine struct {
+	Renewal
+	Count  int         // renewals that began a reset
+	Resets []time.Time // of these, when the newest began, oldest first
+	Broken string      // why the breaker stops further renewals; empty if it does not
+}
+
+// A Renewal is one renewal.
+type Renewal struct {
+	ID    string
+	State State
+	Request
+	Path    Path
+	Digest  string
+	Expires *time.Time
+	// Old and New are the scopes of the two harness sessions, counted from 1; 0
+	// while unknown. OldID and NewID are their ids.
+	Old, New     int
+	OldID, NewID string
+	// Prepares and Consumed say that the prepare command, or the continue command,
+	// was called; Launched, that the harness was started again.
+	Prepares, Consumed, Launched bool
+	After                        *int64 // tokens of the context after it
+}
+
+// maxResets bounds the resets that a machine remembers. The largest Max is smaller.
+const maxResets = 64
+
+// Open reports whether a renewal is under way.
+func (m *Machine) Open() bool { return m.State != Idle && !m.State.Over() }
+
+// Apply changes the state as a recorded move says.
+func (m *Machine) Apply(v Move) {
+	if Check(m.State, v.To) != nil {
+		return
+	}
+	switch v.To {
+	case Asked:
+		m.Renewal = Renewal{ID: v.Renewal, Request: v.Request}
+	case Negotiated:
+		m.Path = v.Path
+	case Prepared:
+		m.Digest, m.Expires = v.Digest, v.Expires
+	case Resetting:
+		m.Count++
+		m.Resets = append(m.Resets, v.At)
+		m.Resets = m.Resets[max(len(m.Resets)-maxResets, 0):]
+	case Resumed:
+		m.New, m.NewID = v.Scope, v.ID
+	}
+	if v.Broke {
+		m.Broken = v.Why
+	}
+	m.State = v.To
+}
+
+// Called notes that an act begins: the prepare command, in the harness session to
+// leave, the continue command, which consumes the token whatever becomes of it, or
+// the launch after it.
+func (m *Machine) Called(act Act, scope int, id string) {
+	switch act {
+	case Prepare:
+		m.Prepares, m.Old, m.OldID = true, scope, id
+	case Continue:
+		m.Consumed = true
+	case Launch:
+		m.Launched = true
+	}
+}
+
+// Measured notes how many tokens the context has after the renewal. If broke is
+// set, the breaker stops further renewals.
+func (m *Machine) Measured(tokens int64, broke bool) {
+	m.After = &tokens
+	if broke {
+		m.Broken = fmt.Sprintf("a renewal left %d tokens of context", tokens)
+	}
+}
+
+// Ask begins a renewal, or refuses it because of the breaker or the session's
+// limit. No renewal may be open.
+func (m *Machine) Ask(id string, r Request) Move {
+	return Move{Renewal: id, To: Asked, Request: r}
+}
+
+// Refusal says why the rules allow no further renewal; class is empty if they
+// allow it. broke says that the breaker stops further renewals from here on.
+func (m *Machine) Refusal(now time.Time, r Rules) (class lifeloop.FailureClass, why string, broke bool) {
+	l := r.Limits.Filled()
+	recent := 0
+	for _, at := range m.Resets {
+		if now.Sub(at) < l.Window {
+			recent++
+		}
+	}
+	switch {
+	case m.Broken != "":
+		return lifeloop.OperatorRequired, "renewals of this session were stopped: " + m.Broken, false
+	case recent >= min(l.Max, maxResets):
+		return lifeloop.OperatorRequired, fmt.Sprintf("%d renewals within %s", recent, l.Window), true
+	case m.Count >= l.Session:
+		return lifeloop.OperatorRequired, fmt.Sprintf("the session had %d renewals, its limit", m.Count), true
+	}
+	return "", "", false
+}
+
+// Agree records the path that was negotiated.
+func (m *Machine) Agree(path Path) Move { return Move{Renewal: m.ID, To: Negotiated, Path: path} }
+
+// Ready returns what follows while the harness is at its prompt: the prepare
+// command, and after it the reset.
+func (m *Machine) Ready() Act {
+	switch {
+	case m.State == Negotiated && !m.Prepares:
+		return Prepare
+	case m.State == Prepared:
+		return Reset
+	}
+	return None
+}
+
+// Begin records that the reset begins.
+func (m *Machine) Begin(now time.Time) Move {
+	return Move{Renewal: m.ID, To: Resetting, At: now.UTC()}
+}
+
+// PrepareDone returns what follows the prepare command. A failure refuses the
+// renewal, because nothing was reset.
+func (m *Machine) PrepareDone(digest string, expires *time.Time, class lifeloop.FailureClass, why string) Move {
+	if class != "" {
+		return Move{Renewal: m.ID, To: Refused, Failure: class, Why: "the prepare command: " + why}
+	}
+	return Move{Renewal: m.ID, To: Prepared, Digest: digest, Expires: expires}
+}
+
+// Expired reports whether the token can no longer be used.
+func (m *Machine) Expired(now time.Time) bool { return m.Expires != nil && !now.Before(*m.Expires) }
+
+// Ended reports whether the end of the harness is that of the reset. Then the
+// continue command follows.
+func (m *Machine) Ended() bool { return m.State == Resetting && !m.Consumed }
+
+// Between reports whether the old harness session has ended, and the harness is not
+// started again.
+func (m *Machine) Between() bool { return m.State == Resetting && m.Consumed && !m.Launched }
+
+// Resume records that the new harness session has begun.
+func (m *Machine) Resume(scope int, id string) Move {
+	return Move{Renewal: m.ID, To: Resumed, Scope: scope, ID: id}
+}
+
+// Deliver records that the continuation was delivered.
+func (m *Machine) Deliver() Move { return Move{Renewal: m.ID, To: Delivered} }
+
+// End returns the end of an open renewal that cannot go on. The outcome follows
+// from how far it got.
+func (m *Machine) End(class lifeloop.FailureClass, why string) Move {
+	to := Failed
+	switch {
+	case m.State == Asked, m.State == Negotiated && !m.Prepares:
+		to = Refused
+	case m.State == Negotiated, m.State == Prepared:
+		to = RolledBack
+	}
+	return Move{Renewal: m.ID, To: to, Failure: class, Why: why}
+}
+
+// Treadmill reports whether a renewal left too much: the context is not below half
+// of what triggered it. It is false while the trigger is unknown.
+func (m *Machine) Treadmill(tokens int64) bool { return m.Trigger > 0 && tokens*2 >= m.Trigger }
+
+// Deadline returns when an act that is under way, or the wait for the prompt, has
+// taken too long, if it began at since. It is zero if something else bounds it.
+func (r Rules) Deadline(act Act, since time.Time) (at time.Time) {
+	l := r.Limits.Filled()
+	switch act {
+	case None:
+		return since.Add(l.Idle)
+	case Prepare:
+		return since.Add(l.Prepare)
+	case Continue:
+		return since.Add(l.Continue)
+	case Launch:
+		return since.Add(l.Observe)
+	}
+	return at
+}
+
+// levels are the levels of pressure that can ask for a renewal, in order.
+func levels() []string { return []string{"moderate", "high", "critical"} }
+
+// Triggered reports whether a level of pressure asks for a renewal.
+func (r Rules) Triggered(level string) bool {
+	at := slices.Index(levels(), r.At)
+	return at >= 0 && slices.Index(levels(), level) >= at
+}

@@ -1,0 +1,146 @@
+package profile
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"lifeloop/internal/document"
+	"lifeloop/internal/nearest"
+)
+
+// Enum lists the words of a closed setting by its path in a profile; nil if the
+// setting is open.
+func Enum(path string) []string {
+	switch path {
+	case "paths":
+		return words(Paths())
+	case "prepare.token.from":
+		return words(Forms())
+	}
+	return nil
+}
+
+func words[S ~string](list []S) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = string(s)
+	}
+	return out
+}
+
+// Check checks what types cannot express. Its error is a [*document.Error] with a
+// path below path and without a position. A profile without a program is correct:
+// its commands may be in another layer of the configuration.
+func (p Profile) Check(path string) error {
+	c := checker(path)
+	switch {
+	case p.Name == "":
+		return c.fault("name", "a profile needs a name")
+	case !name().MatchString(p.Name):
+		return c.fault("name", "a name has only letters, digits, dots, hyphens and underscores; found %q", p.Name)
+	case strings.ContainsFunc(p.Client, unicode.IsControl):
+		return c.fault("client", "an id has no control characters")
+	case p.Self() && len(p.Prepare.Command)+len(p.Continue.Command) > 0:
+		return c.fault("note", "the harness writes the note: a profile has a note or commands, not both")
+	case len(p.Paths) == 0:
+		return c.fault("paths", "name a way to reset: %s", strings.Join(Enum("paths"), ", "))
+	case p.Threshold <= 0 || p.Threshold >= 1:
+		return c.fault("threshold", "a fraction between 0 and 1, below the harness's own trigger; found %v", p.Threshold)
+	case (p.Asks.Member == "") != (p.Asks.Value == ""):
+		return c.fault("asks", "give both member and value")
+	}
+	return cmp.Or(c.list("paths", words(p.Paths)), c.token(p.Prepare.Token), c.times(p), c.limits(p.Limits),
+		c.command("prepare.command", p.Prepare.Command, Adapter, HarnessSession),
+		c.command("continue.command", p.Continue.Command, Adapter, HarnessSession, TokenText, TokenFile),
+		p.Spec.Check(path))
+}
+
+// name is what a hook's command line can hold without quotes.
+func name() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`) }
+
+// A checker makes errors about the profile at a path.
+type checker string
+
+func (c checker) fault(path, format string, args ...any) error {
+	return &document.Error{Path: document.Join(string(c), path), What: fmt.Sprintf(format, args...)}
+}
+
+// list checks a list of words of a closed setting.
+func (c checker) list(path string, list []string) error {
+	known := Enum(path)
+	for i, word := range list {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if !slices.Contains(known, word) {
+			return c.fault(at, "%q is not one of %s%s", word, strings.Join(known, ", "), nearest.Hint(word, known))
+		}
+		if slices.Contains(list[:i], word) {
+			return c.fault(at, "%s is given twice", word)
+		}
+	}
+	return nil
+}
+
+func (c checker) token(t Token) error {
+	if len(t.From) == 0 {
+		return c.fault("prepare.token.from", "name a form: %s", strings.Join(Enum("prepare.token.from"), ", "))
+	}
+	if slices.Contains(t.From, JSON) != (t.Member != "") {
+		return c.fault("prepare.token.member", "json needs the name of a member, and no other form has one")
+	}
+	return c.list("prepare.token.from", words(t.From))
+}
+
+// times checks that each step has a limit: without one, a renewal that no longer
+// moves would never end.
+func (c checker) times(p Profile) error {
+	switch {
+	case p.Prepare.Timeout == 0:
+		return c.fault("prepare.timeout", "a time limit above 0")
+	case p.Continue.Timeout == 0:
+		return c.fault("continue.timeout", "a time limit above 0")
+	case min(p.Timeouts.Idle, p.Timeouts.Note, p.Timeouts.Reset, p.Timeouts.Delivery) == 0:
+		return c.fault("timeouts", "time limits above 0")
+	}
+	return nil
+}
+
+func (c checker) limits(l Limits) error {
+	if l.Max < 1 || l.Session < 1 || l.Window <= 0 {
+		return c.fault("limits", "max and session at least 1, window above 0")
+	}
+	return nil
+}
+
+func braced(word string) []string { return regexp.MustCompile(`\{[a-z_]+\}`).FindAllString(word, -1) }
+
+// command checks the words of a command and the names in braces. Other words in
+// braces are the program's own, unless one looks like a misspelt name.
+func (c checker) command(path string, command []string, known ...string) error {
+	if len(command) > 0 && command[0] == "" {
+		return c.fault(path+"[0]", "name the program")
+	}
+	for i, word := range command {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if strings.ContainsRune(word, 0) {
+			return c.fault(at, "a word of a command cannot contain a NUL byte")
+		}
+		for _, inside := range braced(word) {
+			inside = strings.Trim(inside, "{}")
+			switch hint := nearest.Hint(inside, known); {
+			case slices.Contains(known, inside) && i > 0:
+			case slices.Contains(names(), inside):
+				return c.fault(at, "%s has no value here", brace(inside))
+			case hint != "":
+				return c.fault(at, "unknown name %s%s", brace(inside), hint)
+			}
+		}
+	}
+	if all := strings.Join(command, "\x00"); strings.Contains(all, brace(TokenText)) && strings.Contains(all, brace(TokenFile)) {
+		return c.fault(path, "%s and %s exclude each other", brace(TokenText), brace(TokenFile))
+	}
+	return nil
+}

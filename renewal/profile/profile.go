@@ -1,0 +1,229 @@
+// Package profile describes how a harness session is renewed, as data: which client
+// may ask for it, the program that prepares it, where in the output the continuation
+// is, the program that turns the continuation into text, and the limits. A profile
+// does nothing until the user activates it.
+//
+// It runs no program, reads no file and interprets no continuation. An error never
+// quotes what a program printed.
+//
+//	p, err := profile.Find(own, "handoff")      // the user's own profiles come first
+//	if p.Asks.In(answer) { … }                   // the client's answer asks for a renewal
+//	argv := profile.Fill(p.Prepare.Command, map[string]string{profile.Adapter: id})
+//	text, expires, err := p.Prepare.Token.Read(stdout)
+package profile
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lifeloop/internal/document"
+	"lifeloop/internal/environ"
+	"lifeloop/internal/nearest"
+)
+
+// A Profile is one way to renew. The yaml tags are the keys of the configuration.
+//
+// Its continuation comes from a program (Prepare) or from the harness itself (Note).
+type Profile struct {
+	Name      string   `yaml:"name"`
+	Client    string   `yaml:"client"` // id of the client that owns the continuation; empty: the profile's name
+	Asks      Asks     `yaml:"asks"`
+	Prepare   Prepare  `yaml:"prepare"`
+	Note      Note     `yaml:"note"`
+	Continue  Continue `yaml:"continue"`
+	Paths     []Path   `yaml:"paths"`     // ways to reset, in order of preference
+	Cut       bool     `yaml:"cut"`       // a running turn may be interrupted
+	Threshold float64  `yaml:"threshold"` // where pressure triggers, as a fraction of the harness's own compaction trigger
+	Timeouts  Timeouts `yaml:"timeouts"`
+	Limits    Limits   `yaml:"limits"`
+	environ.Spec
+}
+
+// Asks is what a client's answer holds when the client asks for a renewal. Without a
+// member only the user and a trigger ask.
+type Asks struct {
+	Member string `yaml:"member"` // names of nested members, separated by dots
+	Value  string `yaml:"value"`
+}
+
+// Prepare is the program that prepares a renewal and prints the continuation.
+type Prepare struct {
+	Command  []string      `yaml:"command"`
+	Timeout  time.Duration `yaml:"timeout"`
+	Token    Token         `yaml:"token"`
+	Lifetime time.Duration `yaml:"lifetime"` // how long the continuation is valid if the output has no expiry; 0: always
+
+	// Written is Command before variables were expanded; nil when none were.
+	Written []string `yaml:"-"`
+}
+
+// Token says where in the output of [Prepare] the continuation is.
+type Token struct {
+	From    []Form `yaml:"from"`    // the first form that the output has
+	Member  string `yaml:"member"`  // with [JSON]: names of nested members, separated by dots
+	Expires string `yaml:"expires"` // with [JSON]: the member with the expiry, in seconds since 1970
+}
+
+// A Form is a form of output.
+type Form string
+
+const (
+	JSON Form = "json" // an object
+	Line Form = "line" // one line
+	Text Form = "text" // everything, without a last newline
+)
+
+// Forms lists the forms.
+func Forms() []Form { return []Form{JSON, Line, Text} }
+
+// Note is the request for a hand-over note in the harness's last turn.
+type Note struct {
+	Prompt string `yaml:"prompt"`
+}
+
+// Continue is the program that receives the continuation after the reset and prints
+// the text for the model. Without a program the continuation is that text.
+//
+// The continuation replaces {token} in an argument, or is in the file whose path
+// replaces {token_file}, or else is the program's input.
+type Continue struct {
+	Command []string      `yaml:"command"`
+	Timeout time.Duration `yaml:"timeout"`
+
+	// Written is Command before variables were expanded; nil when none were.
+	Written []string `yaml:"-"`
+}
+
+// A Path is a way to reset.
+type Path string
+
+const (
+	InPlace  Path = "in_place" // the harness process gets a fresh session
+	Relaunch Path = "relaunch" // the harness process is replaced
+)
+
+// Paths lists the ways to reset.
+func Paths() []Path { return []Path{InPlace, Relaunch} }
+
+// Timeouts bound the steps of a renewal.
+type Timeouts struct {
+	Idle     time.Duration `yaml:"idle"`     // waiting for the end of a turn and an empty input line
+	Note     time.Duration `yaml:"note"`     // the turn that writes the note
+	Reset    time.Duration `yaml:"reset"`    // from the first act until the new session is observed
+	Delivery time.Duration `yaml:"delivery"` // from the new session until the proof of delivery
+}
+
+// Limits stop a renewal that repeats itself.
+type Limits struct {
+	Max     int           `yaml:"max"`     // renewals within Window
+	Window  time.Duration `yaml:"window"`  //
+	Session int           `yaml:"session"` // renewals of one session
+}
+
+// SetDefaults makes p a profile whose programs exchange text through stdout and
+// stdin.
+func (p *Profile) SetDefaults() {
+	*p = Profile{
+		Prepare:   Prepare{Timeout: 30 * time.Second, Token: Token{From: []Form{Text}}, Lifetime: 24 * time.Hour},
+		Continue:  Continue{Timeout: 30 * time.Second},
+		Paths:     Paths(),
+		Threshold: 0.9,
+		Timeouts:  Timeouts{Idle: 10 * time.Minute, Note: 5 * time.Minute, Reset: time.Minute, Delivery: 10 * time.Minute},
+		Limits:    Limits{Max: 3, Window: 30 * time.Minute, Session: 20},
+	}
+}
+
+// Owner is the id of the client that owns the continuation.
+func (p Profile) Owner() string {
+	if p.Client == "" {
+		return p.Name
+	}
+	return p.Client
+}
+
+// Family is the built-in profile that works in the same way. What a manifest claims
+// for that one holds for the user's own too.
+func (p Profile) Family() string {
+	if p.Self() {
+		return "self-handoff"
+	}
+	return "handoff"
+}
+
+// Preparing is the time limit for the continuation to be prepared.
+func (p Profile) Preparing() time.Duration {
+	if p.Self() {
+		return p.Timeouts.Note
+	}
+	return p.Prepare.Timeout
+}
+
+// Self reports whether the harness itself writes the continuation.
+func (p Profile) Self() bool { return p.Note.Prompt != "" }
+
+// builtin holds the profile of the contract, one for two programs that the user's
+// configuration names, and one without a client.
+//
+//go:embed builtin.json
+var builtin []byte
+
+// Builtin returns the profiles that the program knows without a configuration.
+func Builtin() []Profile {
+	root, err := document.ParseJSON(builtin)
+	var file struct {
+		Profiles []Profile `yaml:"profiles"`
+	}
+	if err == nil {
+		err = document.Decode(root, &file, "", nil)
+	}
+	if err != nil {
+		panic("profile: the built-in profiles: " + err.Error()) // a test reads them
+	}
+	return file.Profiles
+}
+
+// Find returns the profile of this name, one of the user's own or else a built-in
+// one, and checks that it is complete.
+func Find(own []Profile, name string) (Profile, error) {
+	all := slices.Concat(own, Builtin())
+	i := slices.IndexFunc(all, func(p Profile) bool { return p.Name == name })
+	if i < 0 {
+		var names []string
+		for _, p := range all {
+			if !slices.Contains(names, p.Name) {
+				names = append(names, p.Name)
+			}
+		}
+		return Profile{}, fmt.Errorf("unknown profile %q%s (known: %s)", name, nearest.Hint(name, names), strings.Join(names, ", "))
+	}
+	if p := all[i]; len(p.Prepare.Command) > 0 || p.Self() {
+		return p, nil
+	}
+	return Profile{}, fmt.Errorf("profile %s has no command yet: write profiles: [{name: %s, prepare: {command: […]}}] into the configuration", name, name)
+}
+
+// A Way is how a program receives the continuation.
+type Way int
+
+const (
+	OnStdin     Way = iota
+	InFile          // in the file whose path is an argument
+	InArguments     // as an argument, which other users of the machine can see
+)
+
+// Given returns how the program receives the continuation.
+func (c Continue) Given() Way {
+	has := func(name string) bool {
+		return slices.ContainsFunc(c.Command, func(word string) bool { return strings.Contains(word, brace(name)) })
+	}
+	switch {
+	case has(TokenText):
+		return InArguments
+	case has(TokenFile):
+		return InFile
+	}
+	return OnStdin
+}

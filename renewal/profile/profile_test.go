@@ -1,0 +1,187 @@
+package profile
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"lifeloop/internal/document"
+	"lifeloop/internal/document/yaml"
+)
+
+// parse reads one profile as the configuration does.
+func parse(t *testing.T, text string) (Profile, error) {
+	t.Helper()
+	root, err := yaml.Parse([]byte("list: [{" + text + "}]"))
+	require.NoError(t, err)
+	var file struct {
+		List []Profile `yaml:"list"`
+	}
+	if err := document.Decode(root, &file, "", nil); err != nil {
+		return Profile{}, err
+	}
+	return file.List[0], file.List[0].Check("list[0]")
+}
+
+func TestBuiltinProfilesAreCorrect(t *testing.T) {
+	var names []string
+	for _, p := range Builtin() {
+		require.NoError(t, p.Check(p.Name))
+		names = append(names, p.Name)
+	}
+	require.Len(t, names, 3)
+	require.Equal(t, []string{"handoff", "self-handoff"}, names[1:])
+
+	_, err := Find(nil, "handoff")
+	require.EqualError(t, err, "profile handoff has no command yet: write profiles: [{name: handoff, prepare: {command: […]}}] into the configuration")
+	self, err := Find(nil, "self-handoff")
+	require.NoError(t, err)
+	require.True(t, self.Self())
+	require.Equal(t, "self-handoff", self.Owner())
+	_, err = Find(nil, "handof")
+	require.ErrorContains(t, err, `unknown profile "handof"; did you mean "handoff"? (known: `)
+	mine, err := Find([]Profile{{Name: "handoff", Prepare: Prepare{Command: []string{"x"}}}}, "handoff")
+	require.NoError(t, err)
+	require.Equal(t, []string{"x"}, mine.Prepare.Command)
+}
+
+// The profile of the contract runs the contract's commands, word for word.
+func TestProfileOfTheContract(t *testing.T) {
+	text, err := os.ReadFile("testdata/contract.txt")
+	require.NoError(t, err)
+	want := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && key != "#" {
+			want[key] = value
+		}
+	}
+	p, err := Find(nil, want["name"])
+	require.NoError(t, err)
+	require.Equal(t, want["client"], p.Owner())
+	require.Equal(t, want["prepare"], strings.Join(Fill(p.Prepare.Command, map[string]string{Adapter: want["adapter"]}), " "))
+	require.Equal(t, want["continue"], strings.Join(Fill(p.Continue.Command, map[string]string{TokenText: "TOKEN"}), " "))
+	require.True(t, p.Asks.In([]byte(want["asks"])))
+	require.Equal(t, InArguments, p.Continue.Given())
+	for _, other := range Builtin() {
+		require.Equal(t, other.Name == p.Name, other.Continue.Given() == InArguments, other.Name)
+	}
+}
+
+func TestAsks(t *testing.T) {
+	a := Asks{Member: "session_boundary.action", Value: "renew"}
+	for answer, want := range map[string]bool{
+		`{"session_boundary":{"action":"renew"}}`:                  true,
+		`{"status":"delivered","session_boundary":{"action":"x"}}`: false,
+		`{"session_boundary":"renew"}`:                             false,
+		`{"session_boundary":{"action":["renew"]}}`:                false,
+		`{"action":"renew"}`:                                       false,
+		`{"session_boundary":{"action":"renew"}`:                   false,
+		``:                                                         false,
+		`{"client_payloads":[{"body":"{\"session_boundary\":{\"action\":\"renew\"}}"}]}`: false,
+	} {
+		require.Equal(t, want, a.In([]byte(answer)), answer)
+	}
+	require.False(t, Asks{}.In([]byte(`{"":"renew"}`)))
+}
+
+func TestTokenInOutput(t *testing.T) {
+	object := Token{From: []Form{JSON, Line}, Member: "a.token", Expires: "until"}
+	text := Token{From: []Form{Text}}
+	for _, c := range []struct {
+		name    string
+		where   Token
+		output  string
+		text    string
+		expires int64
+		err     string
+	}{
+		{name: "an object", where: object, output: ` {"a":{"token":"T"},"until":1778100000}` + "\n", text: "T", expires: 1778100000},
+		{name: "an object without an expiry", where: object, output: `{"a":{"token":"T"}}`, text: "T"},
+		{name: "an expiry of null", where: object, output: `{"a":{"token":"T"},"until":null}`, text: "T"},
+		{name: "one line", where: object, output: "T-1\r\n", text: "T-1"},
+		{name: "two lines", where: object, output: "T\nU\n", err: "the output is not a JSON object or one line"},
+		{name: "an object without the member", where: object, output: `{"token":"SECRET"}`, err: "the output has no text in the member a.token"},
+		{name: "a member that is no text", where: object, output: `{"a":{"token":5}}`, err: "the output has no text in the member a.token"},
+		{name: "half an object", where: object, output: `{"a":{"token":"SECRET"`, err: "the output begins as a JSON object and is not one"},
+		{name: "an expiry that is no time", where: object, output: `{"a":{"token":"SECRET"},"until":"soon"}`, err: "the member until of the output is not a time in seconds since 1970"},
+		{name: "text", where: text, output: "# Note\n\nall of it\n", text: "# Note\n\nall of it"},
+		{name: "text that looks like an object", where: text, output: "{\"a\":1}\n", text: `{"a":1}`},
+		{name: "empty", where: text, output: "\n", err: "the output is empty"},
+		{name: "bytes", where: text, output: "\xff", err: "the output is not UTF-8"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, expires, err := c.where.Read([]byte(c.output))
+			if c.err != "" {
+				require.EqualError(t, err, c.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.text, got)
+			require.Equal(t, c.expires, expires)
+		})
+	}
+}
+
+// For any output, what is read is not empty and comes from the output, and an error
+// does not quote it.
+func TestReadIsTotal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		where := Token{From: rapid.SliceOfNDistinct(rapid.SampledFrom(Forms()), 1, 3, rapid.ID[Form]).Draw(t, "from"), Member: "t", Expires: "e"}
+		secret := rapid.StringMatching(`[A-Z0-9]{12}`).Draw(t, "secret")
+		output := rapid.SampledFrom([]string{"%", "{\"t\":\"%\"}", "{\"t\":\"%\"", "%\n%", "[\"%\"]", "{\"t\":\"%\",\"e\":-1}", "\xff%"}).Draw(t, "shape")
+		output = strings.ReplaceAll(output, "%", secret)
+		got, _, err := where.Read([]byte(output))
+		switch {
+		case err != nil && strings.Contains(err.Error(), secret):
+			t.Fatalf("quoted: %v", err)
+		case err == nil && !strings.Contains(got, secret):
+			t.Fatalf("read %q from %q", got, output)
+		}
+	})
+}
+
+func TestFill(t *testing.T) {
+	got := Fill([]string{"p", "--id={adapter}", "{token}", "{other}", "{adapter}{adapter}"}, map[string]string{Adapter: "{token}", TokenText: "T"})
+	require.Equal(t, []string{"p", "--id={token}", "T", "{other}", "{token}{token}"}, got)
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`name: a, prepare: {command: [x, "{adapter}"]}, continue: {command: [y, "{token_file}", "{print $1}"]}`, ""},
+		{`name: a, note: {prompt: write}`, ""},
+		{`client: a`, "list[0].name: a profile needs a name"},
+		{`name: a b`, `list[0].name: a name has only letters, digits, dots, hyphens and underscores; found "a b"`},
+		{`name: a, client: "\u0007"`, "list[0].client: an id has no control characters"},
+		{`name: a, note: {prompt: write}, prepare: {command: [x]}`, "list[0].note: the harness writes the note: a profile has a note or commands, not both"},
+		{`name: a, paths: []`, "list[0].paths: name a way to reset: in_place, relaunch"},
+		{`name: a, paths: [inplace]`, `list[0].paths[0]: "inplace" is not one of in_place, relaunch; did you mean "in_place"?`},
+		{`name: a, paths: [relaunch, relaunch]`, "list[0].paths[1]: relaunch is given twice"},
+		{`name: a, threshold: 1`, "list[0].threshold: a fraction between 0 and 1, below the harness's own trigger; found 1"},
+		{`name: a, asks: {member: x}`, "list[0].asks: give both member and value"},
+		{`name: a, prepare: {token: {from: []}}`, "list[0].prepare.token.from: name a form: json, line, text"},
+		{`name: a, prepare: {token: {from: [json]}}`, "list[0].prepare.token.member: json needs the name of a member, and no other form has one"},
+		{`name: a, prepare: {timeout: 0s}`, "list[0].prepare.timeout: a time limit above 0"},
+		{`name: a, continue: {timeout: 0s}`, "list[0].continue.timeout: a time limit above 0"},
+		{`name: a, timeouts: {reset: 0s}`, "list[0].timeouts: time limits above 0"},
+		{`name: a, limits: {max: 0}`, "list[0].limits: max and session at least 1, window above 0"},
+		{`name: a, prepare: {command: [""]}`, "list[0].prepare.command[0]: name the program"},
+		{`name: a, prepare: {command: [x, "{token}"]}`, "list[0].prepare.command[1]: {token} has no value here"},
+		{`name: a, prepare: {command: ["{adapter}"]}`, "list[0].prepare.command[0]: {adapter} has no value here"},
+		{`name: a, continue: {command: [x, "{tokn}"]}`, `list[0].continue.command[1]: unknown name {tokn}; did you mean "token"?`},
+		{`name: a, continue: {command: [x, "{token}", "{token_file}"]}`, "list[0].continue.command: {token} and {token_file} exclude each other"},
+		{`name: a, continue: {command: [x, "\0"]}`, "list[0].continue.command[1]: a word of a command cannot contain a NUL byte"},
+		{`name: a, env: {1A: x}`, "list[0].env.1A: the name of a variable has letters, digits and underscores only, and no digit first"},
+		{`name: a, propmt: x`, `line 1: unknown key "propmt" in list[0]`},
+		{`name: a, limits: {windw: 1m}`, `line 1: unknown key "windw" in list[0].limits; did you mean "window"?`},
+	} {
+		_, err := parse(t, c.text)
+		if c.want == "" {
+			require.NoError(t, err, c.text)
+			continue
+		}
+		require.EqualError(t, err, c.want, c.text)
+	}
+}

@@ -1,0 +1,242 @@
+// Package programs runs the programs of renewal profiles: one that prepares a
+// continuation, which goes from its output into the vault, and one that turns the
+// continuation into text for the model after the reset.
+//
+// It does not decide whether a session is renewed and does not deliver the text. It
+// writes no log and saves no output of a program. Its errors are [*dispatch.Failure]
+// values, and they never quote a program or a continuation.
+//
+//	r, err := programs.New(programs.Config{Profiles: active, Vault: vault.At(folder), Dir: dir, Around: around})
+//	digest, expires, err := r.Prepare(ctx, ref)      // before the reset
+//	text, err := r.Continue(ctx, ref, digest)        // after it: the continuation is consumed first
+package programs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"lifeloop/canon"
+	"lifeloop/dispatch"
+	"lifeloop/internal/environ"
+	"lifeloop/lifeloop"
+	"lifeloop/renewal/profile"
+	"lifeloop/vault"
+)
+
+// A Config is what the programs of a session need. Profiles and Vault are required.
+type Config struct {
+	Profiles []profile.Profile // the active ones
+	Vault    *vault.Vault
+	Dir      string // the session's working directory, absolute
+	// Around returns the part of a program's dispatch.Config that depends on the
+	// caller. Its Env has only the caller's own variables, and its StderrFile is not
+	// used: a program may print its continuation there. nil means the zero Config.
+	Around func(client string) dispatch.Config
+	// Ask returns the command line that asks the harness session of a renewal for a
+	// note; false if there is none. nil means there is none.
+	Ask func(r Ref) (argv []string, ok bool)
+	// Environ is the environment from which programs inherit; nil means that of this
+	// process.
+	Environ []string
+	Now     func() time.Time // nil means time.Now
+}
+
+// A Ref names one renewal and what its continuation is bound to.
+type Ref struct {
+	Renewal, Profile, Client, Adapter string
+	Session                           string // the harness session to leave
+}
+
+// Programs runs the programs of the active profiles. It is immutable, and safe for
+// concurrent use.
+type Programs struct{ cfg Config }
+
+// New checks the configuration. It starts nothing.
+func New(cfg Config) (*Programs, error) {
+	if cfg.Vault == nil {
+		return nil, errors.New("programs of renewals without a vault")
+	}
+	if !filepath.IsAbs(cfg.Dir) {
+		return nil, fmt.Errorf("programs of renewals: the working directory %q is not absolute", cfg.Dir)
+	}
+	if cfg.Around == nil {
+		cfg.Around = func(string) dispatch.Config { return dispatch.Config{} }
+	}
+	if cfg.Ask == nil {
+		cfg.Ask = func(Ref) ([]string, bool) { return nil, false }
+	}
+	if cfg.Environ == nil {
+		cfg.Environ = os.Environ()
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Programs{cfg}, nil
+}
+
+// Asks returns the name of the profile by which a client's answer asks for a renewal,
+// or "" if the answer asks for none. Only the client that owns a profile can ask.
+func (p *Programs) Asks(client string, answer []byte) string {
+	for _, f := range p.cfg.Profiles {
+		if f.Owner() == client && f.Asks.In(answer) {
+			return f.Name
+		}
+	}
+	return ""
+}
+
+// Prepare runs the prepare program, or asks the harness for a note, and stores the
+// continuation that is its output. The expiry is nil if it has none. With an error
+// nothing is stored.
+func (p *Programs) Prepare(ctx context.Context, r Ref) (digest string, expires *time.Time, err error) {
+	f, err := p.profile(r)
+	if err != nil {
+		return "", nil, err
+	}
+	what := dispatch.Config{Command: profile.Fill(f.Prepare.Command, values(r)), Timeout: f.Preparing(), MaxAnswer: vault.MaxToken}
+	if f.Self() {
+		var ok bool
+		if what.Command, ok = p.cfg.Ask(r); !ok {
+			return "", nil, failed(r, lifeloop.CapabilityUnsupported, "this command line of the harness cannot be asked for a note", nil)
+		}
+		f.Inherit = environ.Names{"*"} // it is the user's harness, and has its environment
+		what.Env = noHooks()
+	}
+	if len(what.Command) == 0 {
+		return "", nil, failed(r, lifeloop.InvalidRequest, "the profile has no prepare command", nil)
+	}
+	out, err := p.call(ctx, r, f, what, []byte(f.Note.Prompt))
+	if err != nil {
+		return "", nil, err
+	}
+	text, until, err := f.Prepare.Token.Read(out)
+	if err != nil {
+		return "", nil, failed(r, lifeloop.InvalidRequest, err.Error(), nil)
+	}
+	return p.store(r, f, text, until)
+}
+
+func (p *Programs) store(r Ref, f profile.Profile, text string, until int64) (string, *time.Time, error) {
+	now := p.cfg.Now()
+	if until == 0 && f.Prepare.Lifetime > 0 {
+		until = now.Add(f.Prepare.Lifetime).Unix()
+	}
+	ticket, err := p.cfg.Vault.Put(p.binding(r), vault.NewToken(text), until, now)
+	if refused, is := errors.AsType[*vault.RefusedError](err); is {
+		return "", nil, failed(r, lifeloop.PayloadRejected, "the continuation "+string(refused.Why), err)
+	}
+	if err != nil {
+		return "", nil, failed(r, lifeloop.InternalError, "the continuation cannot be stored", err)
+	}
+	var expires *time.Time
+	if until != 0 {
+		expires = new(time.Unix(until, 0).UTC())
+	}
+	return string(ticket.Digest), expires, nil
+}
+
+// Continue takes the continuation out of the vault, which consumes it, and returns
+// the text for the model. With an error the continuation may be lost.
+func (p *Programs) Continue(ctx context.Context, r Ref, digest string) (lifeloop.Opaque, error) {
+	f, err := p.profile(r)
+	if err != nil {
+		return lifeloop.Opaque{}, err
+	}
+	token, err := p.cfg.Vault.Take(vault.Ticket{Binding: p.binding(r), Digest: canon.Digest(digest)}, p.cfg.Now())
+	if refused, is := errors.AsType[*vault.RefusedError](err); is {
+		return lifeloop.Opaque{}, failed(r, lifeloop.PayloadRejected, "the continuation is "+string(refused.Why), err)
+	}
+	if err != nil {
+		return lifeloop.Opaque{}, failed(r, lifeloop.PayloadRejected, "the continuation cannot be read", err)
+	}
+	if len(f.Continue.Command) == 0 {
+		return lifeloop.NewOpaque(token.Reveal()), nil
+	}
+	out, err := p.expand(ctx, r, f, token)
+	if err != nil {
+		return lifeloop.Opaque{}, err
+	}
+	switch {
+	case len(bytes.TrimSpace(out)) == 0:
+		return lifeloop.Opaque{}, failed(r, lifeloop.InvalidRequest, "the output is empty", nil)
+	case !utf8.Valid(out):
+		return lifeloop.Opaque{}, failed(r, lifeloop.InvalidRequest, "the output is not UTF-8", nil)
+	}
+	return lifeloop.NewOpaque(string(out)), nil
+}
+
+// expand runs the continue program with the token where the profile puts it.
+func (p *Programs) expand(ctx context.Context, r Ref, f profile.Profile, token vault.Token) ([]byte, error) {
+	given := values(r)
+	var input []byte
+	switch f.Continue.Given() {
+	case profile.OnStdin:
+		input = []byte(token.Reveal())
+	case profile.InArguments:
+		given[profile.TokenText] = token.Reveal()
+	case profile.InFile:
+		path, err := p.cfg.Vault.File(token)
+		if err != nil {
+			return nil, failed(r, lifeloop.InternalError, "the continuation cannot be written to a file", err)
+		}
+		defer os.Remove(path)
+		given[profile.TokenFile] = path
+	}
+	return p.call(ctx, r, f, dispatch.Config{Command: profile.Fill(f.Continue.Command, given), Timeout: f.Continue.Timeout}, input)
+}
+
+// Discard removes a continuation that will not be delivered. One that is over
+// already is no error.
+func (p *Programs) Discard(r Ref, digest string) error {
+	err := p.cfg.Vault.Discard(vault.Ticket{Binding: p.binding(r), Digest: canon.Digest(digest)}, p.cfg.Now())
+	if _, over := errors.AsType[*vault.RefusedError](err); over {
+		return nil
+	}
+	return err
+}
+
+func (p *Programs) profile(r Ref) (profile.Profile, error) {
+	i := slices.IndexFunc(p.cfg.Profiles, func(f profile.Profile) bool { return f.Name == r.Profile })
+	if i < 0 {
+		return profile.Profile{}, failed(r, lifeloop.OperatorRequired, "profile "+r.Profile+" is not active", nil)
+	}
+	return p.cfg.Profiles[i], nil
+}
+
+func (p *Programs) binding(r Ref) vault.Binding {
+	return vault.Binding{Renewal: r.Renewal, Client: r.Client, Adapter: r.Adapter, Dir: p.cfg.Dir, HarnessSession: r.Session}
+}
+
+// values are the names in braces that both programs may have.
+func values(r Ref) map[string]string {
+	return map[string]string{profile.Adapter: r.Adapter, profile.HarnessSession: r.Session}
+}
+
+// noHooks keeps hooks in the user's own settings silent, as below a wrapper: a copy of
+// a harness session that answers one question is no session of the user.
+func noHooks() []string { return []string{"LIFELOOP_SOCKET=/nonexistent"} }
+
+// call runs one program of a profile.
+func (p *Programs) call(ctx context.Context, r Ref, f profile.Profile, what dispatch.Config, input []byte) ([]byte, error) {
+	cfg := p.cfg.Around(r.Client)
+	cfg.ID, cfg.Dir, cfg.StderrFile = r.Client, p.cfg.Dir, ""
+	cfg.Command, cfg.Timeout, cfg.MaxAnswer = what.Command, what.Timeout, what.MaxAnswer
+	cfg.Env = f.Of(p.cfg.Environ, append(slices.Concat(cfg.Env, what.Env), "LIFELOOP_CLIENT_ID="+r.Client, "LIFELOOP_ADAPTER_ID="+r.Adapter, "LIFELOOP_HARNESS_SESSION_ID="+r.Session)...)
+	program, err := dispatch.NewOneshot(cfg)
+	if err != nil {
+		return nil, failed(r, lifeloop.InvalidRequest, "the program cannot be started with the continuation", err)
+	}
+	answer, err := program.Call(ctx, input)
+	return answer.Body, err
+}
+
+func failed(r Ref, class lifeloop.FailureClass, why string, cause error) *dispatch.Failure {
+	return &dispatch.Failure{Client: r.Client, Class: class, Why: why, ExitCode: -1, Err: cause}
+}

@@ -1,0 +1,183 @@
+// Package renewal is the machine of one renewal: a planned move of a session into
+// a fresh harness session, with a continuation that is delivered at most once.
+//
+// A [Machine] is the fold of the [Move]s of one session. Its methods take what
+// happened and return the move that follows and the [Act] to perform. The caller
+// records the move, applies it, and then performs the act. The machine reads no
+// clock, starts nothing, and never holds a token: only its digest.
+//
+//	idle ──► asked ──► negotiated ──► prepared ──► resetting ──► resumed ──► delivered
+//	           │           │  │           │            │            │
+//	           ▼           ▼  └────┬──────┘            └─────┬──────┘
+//	        refused     refused    ▼                         ▼
+//	                          rolled_back                  failed
+//
+// Until the prepare command runs, nothing that the client owns has changed, and
+// the renewal is refused. Until the reset, the old harness session continues, and
+// the renewal is rolled back. After it, the renewal is delivered or it failed. At
+// most one renewal is under way, and each has one end.
+//
+//	record(m.Ask(id, request))              // m.Apply for each recorded move
+//	if class, why, broke := m.Refusal(now, rules); class != "" { … }
+//	record(m.Agree(renewal.Relaunch))
+//	switch m.Ready() { case renewal.Prepare: … case renewal.Reset: … }
+package renewal
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"lifeloop/lifeloop"
+)
+
+// A State is a state of a renewal.
+type State string
+
+const (
+	Idle       State = "" // no renewal so far
+	Asked      State = "asked"
+	Negotiated State = "negotiated"
+	Prepared   State = "prepared"
+	Resetting  State = "resetting"
+	Resumed    State = "resumed"
+	Delivered  State = "delivered"
+	Refused    State = "refused"
+	RolledBack State = "rolled_back"
+	Failed     State = "failed"
+)
+
+// Over reports whether a renewal in this state has ended.
+func (s State) Over() bool {
+	return s == Delivered || s == Refused || s == RolledBack || s == Failed
+}
+
+// moves returns the states that a renewal in s can move to.
+func moves(s State) []State {
+	switch s {
+	case Asked:
+		return []State{Negotiated, Refused}
+	case Negotiated:
+		return []State{Prepared, Refused, RolledBack}
+	case Prepared:
+		return []State{Resetting, RolledBack}
+	case Resetting:
+		return []State{Resumed, Failed}
+	case Resumed:
+		return []State{Delivered, Failed}
+	}
+	return []State{Asked} // of the next renewal
+}
+
+// Check returns an error unless a renewal in from can move to to.
+func Check(from, to State) error {
+	if !slices.Contains(moves(from), to) {
+		return fmt.Errorf("renewal: no move from %q to %q", from, to)
+	}
+	return nil
+}
+
+// A Path is a way to reset the harness.
+type Path string
+
+const (
+	Relaunch Path = "relaunch" // the harness ends and is started again
+	InPlace  Path = "in_place" // the harness itself begins a new session
+)
+
+// An Act is what must be done after a move was recorded.
+type Act int
+
+const (
+	None     Act = iota
+	Prepare      // run the profile's prepare command
+	Reset        // end the old harness session
+	Continue     // take the token, which is consumed by this, and run the continue command
+	Launch       // start the harness fresh, with the payload staged for it
+)
+
+// Rules are what the machine needs to know of one profile.
+type Rules struct {
+	Profile string
+	// Claims is the profile that a manifest's claim must name; empty for Profile.
+	Claims string
+	Client string // whose continuation it is, in receipts and payloads
+	Paths  []Path // in the order of preference
+	Cut    bool   // a running turn may be cut
+	// At is the pressure level that asks for a renewal; empty if none does.
+	At string
+	// Partial says that partial support satisfies what a renewal requires.
+	Partial bool
+	Limits
+}
+
+// Limits bound a renewal. The zero value of each means its default.
+type Limits struct {
+	Idle     time.Duration // the wait until the harness is at its prompt; 0 is 15 min
+	Prepare  time.Duration // of the prepare command; 0 is 30 s
+	Continue time.Duration // of the continue command; 0 is 30 s
+	Observe  time.Duration // from the new launch to its first sign of a session; 0 is 2 min
+	Session  int           // renewals of a session; 0 is 50
+	Max      int           // resets within Window; 0 is 3
+	Window   time.Duration // 0 is 30 min
+}
+
+// Filled returns the limits with their defaults.
+func (l Limits) Filled() Limits {
+	fill(&l.Idle, 15*time.Minute)
+	fill(&l.Prepare, 30*time.Second)
+	fill(&l.Continue, 30*time.Second)
+	fill(&l.Observe, 2*time.Minute)
+	fill(&l.Session, 50)
+	fill(&l.Max, 3)
+	fill(&l.Window, 30*time.Minute)
+	return l
+}
+
+func fill[T int | time.Duration](value *T, byDefault T) {
+	if *value == 0 {
+		*value = byDefault
+	}
+}
+
+// A By is what asked for a renewal.
+type By string
+
+const (
+	ByUser    By = "user"
+	ByClient  By = "client"
+	ByTrigger By = "trigger" // the profile's level of pressure
+)
+
+// A Request asks for a renewal.
+type Request struct {
+	Profile  string `json:"profile"`
+	By       By     `json:"by"`
+	ClientID string `json:"client_id,omitempty"` // of the client that asked
+	Reason   string `json:"reason,omitempty"`    // given by the user
+	// Before is how many tokens the context had, and Trigger the figure whose half it
+	// must not reach any more; nil and 0 while unknown.
+	Before  *int64 `json:"tokens_before,omitempty"`
+	Trigger int64  `json:"trigger,omitempty"`
+}
+
+// A Move records that a renewal reached a state. Which other members are set
+// depends on the state.
+type Move struct {
+	Renewal string                    `json:"renewal"`
+	To      State                     `json:"to"`
+	Request `json:"request,omitzero"` // of asked
+	Path    Path                      `json:"path,omitempty"` // of negotiated
+	// Digest identifies the token, of prepared. The token expires at Expires.
+	Digest  string     `json:"digest,omitempty"`
+	Expires *time.Time `json:"expires,omitempty"`
+	// Scope is the new harness session, of resumed, and ID its id, if known.
+	Scope int       `json:"scope,omitempty"`
+	ID    string    `json:"harness_session_id,omitempty"`
+	At    time.Time `json:"at,omitzero"` // of resetting
+	// Failure and Why are set if the renewal ended otherwise than delivered.
+	Failure lifeloop.FailureClass `json:"failure_class,omitempty"`
+	Why     string                `json:"why,omitempty"`
+	// Broke says that the breaker stops further renewals of the session.
+	Broke bool `json:"broke,omitempty"`
+}

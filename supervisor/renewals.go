@@ -1,0 +1,90 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"lifeloop/canon"
+	"lifeloop/dispatch"
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+)
+
+// A Renewer runs the programs of the active profiles of renewal, and keeps their
+// tokens. An error may be a [*dispatch.Failure].
+type Renewer interface {
+	// Asks is the profile by whose terms a client's answer asks for a renewal; empty
+	// if it asks for none.
+	Asks(client string, answer []byte) string
+	// Prepare runs the prepare command, and stores the token that it prints.
+	Prepare(ctx context.Context, r kernel.RenewalRef) (digest string, expires *time.Time, err error)
+	// Continue takes the token, which is then consumed, and runs the continue command.
+	Continue(ctx context.Context, r kernel.RenewalRef, digest string) (lifeloop.Opaque, error)
+	// Discard removes a token that will not be used.
+	Discard(r kernel.RenewalRef, digest string) error
+}
+
+// errNoRenewer is the failure of a recovered renewal whose profile is not active.
+var errNoRenewer = errors.New("no profile of renewal is active")
+
+// prepareRenewal runs a prepare command. A token that comes too late is removed.
+func (s *supervisor) prepareRenewal(e kernel.PrepareRenewal) {
+	s.renewing(e.Renewal, e.Timeout, func(ctx context.Context) kernel.Input {
+		in := kernel.RenewalPrepared{Renewal: e.Renewal}
+		err := errNoRenewer
+		if s.p.Renewer != nil {
+			in.Digest, in.Expires, err = s.p.Renewer.Prepare(ctx, e.RenewalRef)
+		}
+		if err == nil && ctx.Err() != nil {
+			s.discardToken(kernel.DiscardToken{RenewalRef: e.RenewalRef, Digest: in.Digest})
+		}
+		in.Failure, in.Why = failureOf(err)
+		return in
+	})
+}
+
+// continueRenewal runs a continue command.
+func (s *supervisor) continueRenewal(e kernel.ContinueRenewal) {
+	s.renewing(e.Renewal, e.Timeout, func(ctx context.Context) kernel.Input {
+		in := kernel.RenewalContinued{Renewal: e.Renewal}
+		err := errNoRenewer
+		if s.p.Renewer != nil {
+			in.Text, err = s.p.Renewer.Continue(ctx, e.RenewalRef, e.Digest)
+		}
+		in.Digest = string(canon.Sum([]byte(in.Text.Reveal())))
+		in.Failure, in.Why = failureOf(err)
+		return in
+	})
+}
+
+// renewing runs a command of a renewal, until it ends or is canceled.
+func (s *supervisor) renewing(id string, timeout time.Duration, run func(context.Context) kernel.Input) {
+	ctx, cancel := context.WithTimeout(s.ctx, timeout)
+	s.cancel[id] = cancel
+	s.wg.Go(func() {
+		defer cancel()
+		s.post(run(ctx))
+	})
+}
+
+// failureOf is the class and the reason of a failed command. The reason quotes
+// nothing that a program printed.
+func failureOf(err error) (lifeloop.FailureClass, string) {
+	if f, is := errors.AsType[*dispatch.Failure](err); is {
+		return f.Class, f.Why
+	}
+	if err != nil {
+		return lifeloop.InternalError, "it could not be called"
+	}
+	return "", ""
+}
+
+func (s *supervisor) discardToken(e kernel.DiscardToken) {
+	if s.p.Renewer == nil {
+		return
+	}
+	if err := s.p.Renewer.Discard(e.RenewalRef, e.Digest); err != nil {
+		s.o.Log.Warn().Err(err).Str("renewal", e.Renewal).Msg("remove a token that was not used")
+	}
+}

@@ -1,0 +1,232 @@
+package supervisor
+
+import (
+	"context"
+	"crypto/subtle"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"lifeloop/control"
+	"lifeloop/instructions"
+	"lifeloop/kernel"
+	"lifeloop/telemetry"
+	"lifeloop/watchers"
+)
+
+// This file serves a harness that asks before each request to its model. The question
+// and the events that give it a meaning arrive on different goroutines.
+
+// eventTime is how long a question waits for the events that precede it. The harness
+// sent them, but it may be busy.
+const eventTime = 2500 * time.Millisecond
+
+// pluginSource is what decoders call a stream.
+const pluginSource = "plugin"
+
+// questions orders the events and the questions of one launch.
+type questions struct {
+	mu      sync.Mutex // guards what follows, and is held while its signals are posted
+	decoder telemetry.Requests
+	changed chan struct{} // closed at the next record, and at the end of a stream
+	peer    int           // the process that streams; 0 before it connected
+	open    int           // its streams that have not ended
+	missing bool          // a question waited for a stream in vain
+	missed  int           // unknown records in the last report
+}
+
+func newQuestions(d telemetry.Requests) *questions {
+	return &questions{decoder: d, changed: make(chan struct{})}
+}
+
+// Follow reads the stream of a plugin that was injected into the running launch. A
+// program that the harness started may have inherited the plugin. Its stream is not
+// read.
+func (s *supervisor) Follow(_ context.Context, in control.Stream) {
+	l := s.current.Load()
+	if l == nil || l.plan.Key == "" || l.questions == nil || subtle.ConstantTimeCompare([]byte(in.Key), []byte(l.plan.Key)) == 0 ||
+		!l.questions.connect(in.PID) {
+		s.foreignHook(in.Event)
+		return
+	}
+	s.found(l)
+	for record := range in.Records {
+		s.streamed(l, record)
+	}
+	q := l.questions
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s.postSignals(l, q.decoder.End())
+	s.postMissed(l, true)
+	q.open--
+	q.news()
+}
+
+// connect reports whether the stream of a process is read: that of the first one.
+func (q *questions) connect(pid int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.peer == 0 {
+		q.peer = pid
+	}
+	if q.peer != pid {
+		return false
+	}
+	q.open++
+	return true
+}
+
+// found reports a stream that was missing.
+func (s *supervisor) found(l *launched) {
+	q := l.questions
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.missing {
+		q.missing = false
+		s.postOf(l.number, kernel.SourceTrouble{Source: pluginSource, What: string(watchers.Recovered)})
+	}
+}
+
+// news wakes what waits for a change. The caller holds the lock.
+func (q *questions) news() {
+	close(q.changed)
+	q.changed = make(chan struct{})
+}
+
+// drained waits until the streams of a harness that has ended were read to their end.
+func (q *questions) drained(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, eventTime)
+	defer cancel()
+	for {
+		q.mu.Lock()
+		open, changed := q.open, q.changed
+		q.mu.Unlock()
+		if open == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// streamed decodes one record.
+func (s *supervisor) streamed(l *launched, record []byte) {
+	q := l.questions
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s.postSignals(l, q.decoder.Decode(record))
+	s.postMissed(l, false)
+	q.news()
+}
+
+func (s *supervisor) postSignals(l *launched, signals []telemetry.Signal) {
+	if len(signals) > 0 {
+		s.postOf(l.number, kernel.SignalsSeen{Signals: signals})
+	}
+}
+
+// postMissed posts the number of unknown records when it has doubled, and at the end.
+func (s *supervisor) postMissed(l *launched, atEnd bool) {
+	q := l.questions
+	if n := q.decoder.Missed(); n > q.missed && (atEnd || n >= 2*q.missed) {
+		q.missed = n
+		s.postOf(l.number, kernel.UnknownSeen{Source: pluginSource, Types: q.decoder.Unknown()})
+	}
+}
+
+// A pending is a posted hook call that waits for its answer.
+type pending struct {
+	id       string
+	answered <-chan answer
+	done     func()
+}
+
+// question answers one question of the harness with the payloads of its hook calls.
+func (s *supervisor) question(ctx context.Context, l *launched, reading caller) {
+	deadline := time.Now().Add(s.o.HookTime - hookMargin)
+	calls := s.asked(ctx, l, deadline)
+	var texts []string
+	var carry []string
+	open := true
+	for _, c := range calls {
+		defer c.done()
+		if !open {
+			continue
+		}
+		select {
+		case a := <-c.answered:
+			if a.carries {
+				texts, carry = append(texts, string(a.render(l.plan.Answer))), append(carry, c.id)
+			}
+		case <-reading.Gone():
+			open = false
+		case <-ctx.Done():
+			open = false
+		}
+	}
+	delivered := open && reading.Answer([]byte(strings.Join(texts, "\n")))
+	for _, c := range calls {
+		if !open || slices.Contains(carry, c.id) {
+			s.post(kernel.HookClosed{Hook: c.id, Delivered: delivered})
+		}
+	}
+}
+
+// asked posts the hook calls of a question, when the events before it were read or
+// did not come in time.
+func (s *supervisor) asked(ctx context.Context, l *launched, deadline time.Time) (calls []pending) {
+	q := l.questions
+	late := time.NewTimer(eventTime)
+	defer late.Stop()
+	for isLate := false; ; {
+		q.mu.Lock()
+		request, ok := q.decoder.Request(isLate)
+		if ok {
+			if isLate && q.peer == 0 && !q.missing {
+				q.missing = true
+				s.postOf(l.number, kernel.SourceTrouble{Source: pluginSource, What: string(watchers.Unreadable)})
+			}
+			for _, call := range request.Calls {
+				id := s.requests.newID("hook_" + strconv.Itoa(l.number) + "_")
+				answered, done := await(&s.requests, s.requests.hooks, id)
+				calls = append(calls, pending{id, answered, done})
+				s.postOf(l.number, kernel.HookCalled{Hook: id, Call: call, Deadline: deadline})
+			}
+			s.postSignals(l, request.Then)
+			q.mu.Unlock()
+			return calls
+		}
+		changed := q.changed
+		q.mu.Unlock()
+		select {
+		case <-changed:
+		case <-late.C:
+			isLate = true
+		case <-ctx.Done():
+			isLate = true
+		}
+	}
+}
+
+// An Asking server receives the questions of one launch. *instructions.Server is one.
+type Asking interface {
+	Serve(ctx context.Context, pid int, handle func(ctx context.Context, r *instructions.Reading), foreign func()) error
+}
+
+// serveQuestions answers the questions of a launch until its sources end.
+func (s *supervisor) serveQuestions(ctx context.Context, l *launched) {
+	pid := l.child.PID()
+	s.wg.Go(func() {
+		err := l.plan.Asking.Serve(ctx, pid, func(ctx context.Context, r *instructions.Reading) { s.question(ctx, l, r) },
+			func() { s.foreignHook("instructions") })
+		if err != nil {
+			s.postOf(l.number, kernel.SourceTrouble{Source: "hooks", What: "stopped"})
+			s.o.Log.Error().Err(err).Msg("serve the harness's questions")
+		}
+	})
+}

@@ -1,0 +1,251 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/control"
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/telemetry"
+)
+
+// fakeRequests is a harness that asks. A record is a word: "prompt" precedes the
+// question about a prompt, and any other one is a sign of life, which a prompt holds
+// back.
+type fakeRequests struct {
+	telemetry.Tally
+	prompted bool
+	turns    int
+	held     []telemetry.Signal
+}
+
+func (d *fakeRequests) Decode(record []byte) []telemetry.Signal {
+	if string(record) == "prompt" {
+		d.prompted = true
+		return nil
+	}
+	d.held = append(d.held, telemetry.Signal{Kind: telemetry.Alive, Source: "plugin", Detail: string(record)})
+	if d.prompted {
+		return nil
+	}
+	return d.End()
+}
+
+func (d *fakeRequests) Request(late bool) (telemetry.Request, bool) {
+	if !d.prompted {
+		return telemetry.Request{}, late
+	}
+	d.prompted = false
+	d.turns++
+	call, _ := decodeHook("Prompt", fmt.Appendf(nil, "p%d", d.turns))
+	return telemetry.Request{Calls: []telemetry.HookCall{call}, Then: d.End()}, true
+}
+
+func (d *fakeRequests) End() []telemetry.Signal {
+	out := d.held
+	d.held = nil
+	return out
+}
+
+// asks sends one question of the harness and returns when it is over.
+func (r *rig) asks(more ...func(*fakeCaller)) *fakeCaller {
+	<-r.door.ready
+	c := &fakeCaller{rig: r, event: "question", gone: make(chan struct{})}
+	for _, f := range more {
+		f(c)
+	}
+	r.door.calls.Add(1)
+	defer r.door.calls.Done()
+	began := time.Now()
+	r.door.s.question(r.door.ctx, r.door.s.current.Load(), c)
+	c.after = time.Since(began)
+	return c
+}
+
+// streams sends the records of a plugin, until it gets the next one; closing the
+// channel ends the stream.
+func (r *rig) streams(key string, pid int) chan<- string {
+	<-r.door.ready
+	records := make(chan string)
+	r.door.calls.Go(func() {
+		r.door.s.Follow(r.door.ctx, control.Stream{Key: key, Event: "plugin", PID: pid, Records: func(yield func([]byte) bool) {
+			for {
+				select {
+				case record, more := <-records:
+					if !more || !yield([]byte(record)) {
+						return
+					}
+				case <-r.door.ctx.Done():
+					return
+				}
+			}
+		}})
+	})
+	return records
+}
+
+// asking is a rig whose harness asks.
+func asking(t *testing.T, play func(r *rig)) *rig {
+	r := newRig(t)
+	r.answers["notes"] = brings("remember")
+	r.launcher.asks = &fakeRequests{}
+	r.launcher.play = func(func(kernel.Input)) {
+		r.hook("Start", "")
+		time.Sleep(time.Second)
+		play(r)
+		r.launcher.child.end(kernel.ChildExited{})
+	}
+	_, err := r.run()
+	require.NoError(t, err)
+	return r
+}
+
+// settled are the states of the payloads that were settled.
+func (r *rig) settled() (out []string) {
+	for _, f := range r.ledger.facts {
+		if f, ok := f.(kernel.PayloadSettled); ok {
+			out = append(out, string(f.Status))
+		}
+	}
+	return out
+}
+
+// A question may come before the events that give it a meaning. It waits for them,
+// and its answer has the payload.
+func TestAQuestionWaitsForItsEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := asking(t, func(r *rig) {
+			plugin := r.streams(hookKey, 7)
+			go func() {
+				time.Sleep(time.Second)
+				plugin <- "prompt"
+			}()
+			if c := r.asks(); c.after != time.Second+10*time.Millisecond || c.answers != 1 || strings.Count(string(c.out), "remember") != 1 {
+				t.Errorf("after %v: %d answers, %q", c.after, c.answers, c.out)
+			}
+			if c := r.asks(); c.after != eventTime || c.answers != 1 || len(c.out) > 0 {
+				t.Errorf("a later request: after %v: %d answers, %q", c.after, c.answers, c.out)
+			}
+			close(plugin)
+		})
+		require.Equal(t, []string{"delivered"}, r.settled())
+	})
+}
+
+// Without its prompt a question ends in time, with an empty answer.
+func TestAHarnessStopsWaitingForAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.answers["notes"] = func(ctx context.Context, event string) (string, error) {
+			if event == string(lifeloop.FrameOpening) {
+				return asleep(time.Minute)(ctx, event)
+			}
+			return observed, nil
+		}
+		r.launcher.asks = &fakeRequests{}
+		r.launcher.play = func(func(kernel.Input)) {
+			r.hook("Start", "")
+			plugin := r.streams(hookKey, 7)
+			plugin <- "prompt"
+			if c := r.asks(); c.after != 5*time.Second-hookMargin || len(c.out) > 0 {
+				t.Errorf("after %v: %q", c.after, c.out)
+			}
+			plugin <- "prompt"
+			c := r.asks(func(c *fakeCaller) { time.AfterFunc(time.Second/2, func() { close(c.gone) }) })
+			if c.after != time.Second/2 || c.answers != 0 {
+				t.Errorf("after %v: %d answers", c.after, c.answers)
+			}
+			close(plugin)
+			r.launcher.child.end(kernel.ChildExited{})
+		}
+		_, err := r.run()
+		require.NoError(t, err)
+		require.Empty(t, r.settled())
+	})
+}
+
+// A stream without the key of the launch, or of another process than the first one,
+// is not read. The end of a stream releases what it held back.
+func TestOnlyThePluginStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := asking(t, func(r *rig) {
+			plugin := r.streams(hookKey, 7)
+			plugin <- "begins"
+			for _, foreign := range []chan<- string{r.streams("another", 7), r.streams(hookKey, 8)} {
+				synctest.Wait()
+				select {
+				case foreign <- "prompt":
+					t.Error("a foreign stream is read")
+				default:
+				}
+			}
+			plugin <- "prompt"
+			plugin <- "held"
+			close(plugin)
+			synctest.Wait()
+		})
+		var seen, foreign []string
+		for _, f := range r.ledger.facts {
+			switch f := f.(type) {
+			case kernel.ActivitySeen:
+				seen = append(seen, f.Source)
+			case kernel.UnknownCounted:
+				foreign = append(foreign, f.Source)
+			}
+		}
+		require.Contains(t, seen, "plugin")
+		require.NotEmpty(t, foreign)
+	})
+}
+
+// The end of a launch waits for what its plugin has sent.
+func TestTheStreamIsReadToItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.answers["notes"] = quick
+		r.launcher.asks = &fakeRequests{}
+		r.launcher.play = func(func(kernel.Input)) {
+			r.hook("Start", "")
+			plugin := r.streams(hookKey, 7)
+			plugin <- "begins"
+			r.launcher.child.end(kernel.ChildExited{})
+			time.Sleep(time.Second)
+			r.note("plugin ends")
+			close(plugin)
+		}
+		_, err := r.run()
+		require.NoError(t, err)
+		trace := strings.Join(r.trace, "\n")
+		require.Less(t, strings.Index(trace, "plugin ends"), strings.Index(trace, "sources read"), trace)
+	})
+}
+
+var _ control.Follower = (*supervisor)(nil)
+
+// A plugin that was not loaded is reported, and so is its return.
+func TestAPluginIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := asking(t, func(r *rig) {
+			if c := r.asks(); c.after != eventTime || len(c.out) > 0 {
+				t.Errorf("after %v: %q", c.after, c.out)
+			}
+			r.asks()
+			close(r.streams(hookKey, 7))
+			synctest.Wait()
+		})
+		var troubles []string
+		for _, f := range r.ledger.facts {
+			if f, ok := f.(kernel.SourceTroubled); ok {
+				troubles = append(troubles, f.Source+" "+f.What)
+			}
+		}
+		require.Equal(t, []string{"plugin unreadable", "plugin recovered"}, troubles)
+	})
+}

@@ -1,0 +1,272 @@
+package opencode
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/scan"
+)
+
+// This file decodes one launch of OpenCode. Before each request to its model,
+// OpenCode reads the URLs in its instructions and waits for them. That reading does
+// not show a session or a turn.
+
+// The hooks that a reading of the instructions counts as.
+const (
+	sessionRequest = "instructions.session" // before the first request of a session
+	promptRequest  = "instructions.prompt"  // before the first request of a turn
+)
+
+// requestCall is the call of one of these hooks.
+func requestCall(event, slot, session string, signals ...telemetry.Signal) telemetry.HookCall {
+	call := telemetry.HookCall{Event: event, Session: session}
+	call.Fill(slot)
+	for _, s := range signals {
+		if s.Kind == telemetry.SessionLive || s.Kind == telemetry.Prompt {
+			s.Source, s.Detail = "hook", event
+		}
+		call.Add(s)
+	}
+	return call
+}
+
+// unnamed are the calls of the first reading, if no event shows its session.
+func unnamed(cause string) telemetry.Request {
+	return telemetry.Request{Calls: []telemetry.HookCall{
+		requestCall(sessionRequest, telemetry.SlotSession, "", telemetry.Signal{Kind: telemetry.SessionLive, Cause: cause}),
+		requestCall(promptRequest, telemetry.SlotLeading, "", telemetry.Signal{Kind: telemetry.Prompt}),
+	}}
+}
+
+// oneTurn is a launch without events whose first reading is that of its only turn.
+type oneTurn struct {
+	telemetry.Tally
+	cause string
+	asked bool
+}
+
+// OneTurn returns the requests of `opencode run`, which loads no terminal plugin.
+// The cause is that of its session.
+func OneTurn(cause string) telemetry.Requests { return &oneTurn{cause: cmp.Or(cause, "startup")} }
+
+func (d *oneTurn) Decode([]byte) []telemetry.Signal {
+	d.Miss(telemetry.Malformed)
+	return nil
+}
+
+func (d *oneTurn) Request(bool) (telemetry.Request, bool) {
+	if d.asked {
+		return telemetry.Request{}, true
+	}
+	d.asked = true
+	return unnamed(d.cause), true
+}
+
+func (d *oneTurn) End() []telemetry.Signal { return nil }
+
+// terminal is a launch of the terminal interface. Our plugin in it sends the events
+// of its sessions, on a way of its own:
+//
+//	plugin        message ─ busy ─ answer begins ─────────── part ─ … ─ idle
+//	instructions                                  reading
+//
+// Each answer that begins is a step, and each reading belongs to a step. The first
+// step of a turn makes it the hook of that turn's prompt. So the prompt, and what
+// follows it, is held back until the reading, or until an event shows that the
+// request was sent without one.
+type terminal struct {
+	bus
+	cause string // of the first session, as the launch knows it
+	reads bool   // OpenCode reads our URL; else nothing is held back
+	sends bool   // the plugin sent something
+	owed  int    // readings whose step was not reported in time
+
+	known map[string]bool // sessions that were reported
+	held  []telemetry.Signal
+	since time.Time // when the first held signal was held
+	steps []step    // without a reading so far, oldest first
+}
+
+// A step is one answer of the model.
+type step struct {
+	session *session
+	turn    string // the turn that it begins; empty for a later step of a turn
+}
+
+const (
+	pluginSource = "plugin"
+	// heldFor is how long a prompt is held back at most. Between the beginning of the
+	// first answer and the reading, OpenCode loads its tools. On a busy machine that
+	// takes a minute.
+	heldFor = 5 * time.Minute
+)
+
+// Terminal returns the decoder of the terminal plugin's events. The cause is that of
+// the first session, empty for a new one. Reads says that OpenCode reads our URL.
+func Terminal(cause string, reads bool) telemetry.Requests {
+	return &terminal{bus: bus{fold: fold{source: pluginSource}}, cause: cause, reads: reads, known: map[string]bool{}}
+}
+
+func (d *terminal) Decode(record []byte) []telemetry.Signal {
+	d.sends, d.began = true, nil
+	var hook string
+	var input []byte
+	if scan.Object(record, scan.Word("k", &hook), scan.Raw("o", &input)); hook == "init" {
+		return d.init(input)
+	}
+	signals := d.introduce(d.bus.Decode(record))
+	free := !d.reads || d.owed > 0
+	d.begins(signals)
+	if len(d.held) == 0 {
+		i := slices.IndexFunc(signals, opens)
+		if free || i < 0 {
+			return signals
+		}
+		d.held, d.since = slices.Clone(signals[i:]), d.now
+		return signals[:i]
+	}
+	d.held = append(d.held, signals...)
+	if d.waits() {
+		return nil
+	}
+	return d.End()
+}
+
+// opens reports whether a signal begins a session or a turn.
+func opens(s telemetry.Signal) bool {
+	return s.Kind == telemetry.SessionLive || s.Kind == telemetry.Prompt
+}
+
+// init reads the plugin's first record: the terminal is ready. The record has the
+// session that is shown, if there is one.
+func (d *terminal) init(input []byte) []telemetry.Signal {
+	live := telemetry.Signal{Kind: telemetry.SessionLive, Source: pluginSource, Detail: "init", Cause: cmp.Or(d.cause, "startup")}
+	scan.Object(input, scan.Name("sessionID", &live.Session), scan.Word("version", &live.Version))
+	if live.Session != "" {
+		d.known[live.Session] = true
+	}
+	return []telemetry.Signal{live, {Kind: telemetry.Idle, Source: pluginSource, Detail: "init", Session: live.Session}}
+}
+
+// introduce sets the causes of sessions that begin. It reports an older session when
+// it is used for the first time.
+func (d *terminal) introduce(signals []telemetry.Signal) []telemetry.Signal {
+	var out []telemetry.Signal
+	for _, s := range signals {
+		switch {
+		case s.Kind == telemetry.SessionLive:
+			s.Cause = d.causeOf("clear") // `/new` shows only in the next prompt
+			d.known[s.Session] = true
+		case s.Agent == "" && s.Session != "" && !d.known[s.Session]:
+			out = append(out, telemetry.Signal{Kind: telemetry.SessionLive, Source: s.Source, Detail: s.Detail, At: s.At, Session: s.Session,
+				Cause: d.causeOf("resume")})
+			d.known[s.Session] = true
+		case s.Kind == telemetry.TurnEnd, s.Kind == telemetry.Idle:
+			d.owed = 0 // nothing is about to be sent
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// causeOf is the cause of a session, if it is not the first one.
+func (d *terminal) causeOf(later string) string {
+	if len(d.known) > 0 {
+		return later
+	}
+	return cmp.Or(d.cause, "startup")
+}
+
+// begins adds the step that an event began, unless its reading came before.
+func (d *terminal) begins(signals []telemetry.Signal) {
+	switch {
+	case d.began == nil || !d.reads:
+		return
+	case d.owed > 0:
+		d.owed--
+		return
+	}
+	st := step{session: d.began}
+	for _, s := range signals {
+		if s.Kind == telemetry.Prompt {
+			st.turn = s.Turn
+		}
+	}
+	d.steps = append(d.steps, st)
+}
+
+// waits reports whether the held signals still wait for a reading: of a step that
+// begins a turn, or of a new session, whose prompt is not known yet.
+func (d *terminal) waits() bool {
+	rests := slices.ContainsFunc(d.held, func(s telemetry.Signal) bool { return s.Kind == telemetry.Idle || s.Kind == telemetry.TurnEnd })
+	if rests || d.now.Sub(d.since) > heldFor {
+		return false
+	}
+	d.forget()
+	return d.prompt("") < 0 || slices.ContainsFunc(d.steps, func(st step) bool { return st.turn != "" })
+}
+
+// forget forgets the steps that need no reading any more, because their requests
+// were answered or will not be sent.
+func (d *terminal) forget() {
+	d.steps = slices.DeleteFunc(d.steps, func(st step) bool { return st.session.sent() })
+}
+
+// prompt is the index of a turn's held prompt, or of any, or -1.
+func (d *terminal) prompt(turn string) int {
+	return slices.IndexFunc(d.held, func(s telemetry.Signal) bool {
+		return s.Kind == telemetry.Prompt && (turn == "" || turn == s.Turn)
+	})
+}
+
+// End implements telemetry.Requests.
+func (d *terminal) End() []telemetry.Signal {
+	out := d.held
+	d.held = nil
+	return out
+}
+
+// Request implements telemetry.Requests.
+func (d *terminal) Request(late bool) (telemetry.Request, bool) {
+	d.forget()
+	switch {
+	case len(d.steps) > 0:
+	case !d.sends && d.owed > 0:
+		d.owed++
+		return telemetry.Request{}, true // the plugin was not loaded, so nothing will show the turn
+	case !late:
+		return telemetry.Request{}, false
+	default:
+		if d.owed++; d.sends {
+			return telemetry.Request{Then: d.End()}, true
+		}
+		return unnamed(cmp.Or(d.cause, "startup")), true
+	}
+	st := d.steps[0]
+	d.steps = d.steps[1:]
+	i := d.prompt(st.turn)
+	switch {
+	case st.turn == "" || i < 0:
+		return telemetry.Request{}, true
+	case slices.ContainsFunc(d.steps, func(other step) bool { return other.turn != "" }):
+		return telemetry.Request{Then: d.End()}, true // two sessions begin a turn, and either may be asking
+	}
+	return d.named(st, i), true
+}
+
+// named are the calls of the reading before the first request of a turn, whose
+// prompt is the held signal i.
+func (d *terminal) named(st step, i int) (out telemetry.Request) {
+	before, prompt := d.held[:i:i], d.held[i]
+	out.Then, d.held = d.held[i+1:], nil
+	if slices.ContainsFunc(before, func(s telemetry.Signal) bool { return s.Kind == telemetry.SessionLive && s.Session == st.session.id }) {
+		out.Calls = append(out.Calls, requestCall(sessionRequest, telemetry.SlotSession, st.session.id, before...))
+		before = nil
+	}
+	call := requestCall(promptRequest, telemetry.SlotLeading, st.session.id, append(before, prompt)...)
+	call.Turn = st.turn
+	out.Calls = append(out.Calls, call)
+	return out
+}

@@ -1,0 +1,56 @@
+package view
+
+import (
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+)
+
+// Claims is what one session shows about the claims of its adapter. Its zero value
+// is ready for use.
+type Claims struct {
+	// Reported holds the events that the harness itself reported.
+	Reported map[lifeloop.Event]bool `json:"reported,omitempty"`
+	// Changed holds the capabilities of the newest launch that changed.
+	Changed map[string]Change `json:"changed,omitempty"`
+}
+
+// A Change is what a capability was worth before its first change, what it is worth
+// after the last one, and why.
+type Change struct {
+	Before   lifeloop.Support `json:"before"`
+	Now      lifeloop.Support `json:"now"`
+	Evidence string           `json:"evidence"`
+}
+
+// Apply folds one fact.
+func (c *Claims) Apply(e kernel.Entry) {
+	switch f := e.Fact.(type) {
+	case kernel.Launching:
+		c.Changed = nil // support belongs to a launch
+	case kernel.CapabilityProven:
+		c.change(f.Capability, lifeloop.Partial, f.Support, f.Source)
+	case kernel.Observed:
+		if f.ByHarness() {
+			if c.Reported == nil {
+				c.Reported = map[lifeloop.Event]bool{}
+			}
+			c.Reported[f.Record.Event] = true
+		}
+		if d := f.Degradation; d != nil {
+			c.change(d.Capability, d.PreviousSupport, d.CurrentSupport, d.Evidence)
+			for _, also := range f.Also {
+				c.change(also.Capability, also.PreviousSupport, also.CurrentSupport, d.Evidence)
+			}
+		}
+	}
+}
+
+func (c *Claims) change(capability string, before, now lifeloop.Support, evidence string) {
+	if c.Changed == nil {
+		c.Changed = map[string]Change{}
+	}
+	if known, changed := c.Changed[capability]; changed {
+		before = known.Before
+	}
+	c.Changed[capability] = Change{before, now, evidence}
+}

@@ -1,0 +1,124 @@
+package view
+
+import (
+	"strings"
+	"time"
+
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/renewal"
+)
+
+// Renewals are the renewals of a session, in the form of `status --json`.
+type Renewals struct {
+	Count int          `json:"count"` // of every outcome
+	Last  *LastRenewal `json:"last"`
+	// Stopped says why the session is not renewed again; empty while it may be.
+	Stopped string `json:"stopped,omitempty"`
+}
+
+// LastRenewal is the newest renewal. Outcome is empty while it is under way, and
+// State says how far it is.
+type LastRenewal struct {
+	ID         string                `json:"renewal"`
+	At         time.Time             `json:"at"` // when it was asked for
+	Profile    string                `json:"profile"`
+	By         renewal.By            `json:"by"`
+	Path       renewal.Path          `json:"path,omitempty"`
+	State      renewal.State         `json:"state"`
+	Outcome    renewal.State         `json:"outcome,omitempty"`
+	Failure    lifeloop.FailureClass `json:"failure_class,omitempty"`
+	Why        string                `json:"why,omitempty"`
+	OldSession *string               `json:"old_harness_session_id"`
+	NewSession *string               `json:"new_harness_session_id"`
+	Before     *int64                `json:"tokens_before"`
+	After      *int64                `json:"tokens_after"`
+}
+
+// renews folds the facts of renewals.
+func (s *Status) renews(e kernel.Entry) {
+	switch f := e.Fact.(type) {
+	case kernel.RenewalMoved:
+		s.renewal(f, e.At)
+	case kernel.RenewalMeasured:
+		s.Renewals.measured(f)
+	case kernel.RenewalCalled:
+		s.Renewals.called(f)
+	}
+}
+
+// renewal folds a step of a renewal.
+func (s *Status) renewal(f kernel.RenewalMoved, at time.Time) {
+	if s.Renewals == nil {
+		s.Renewals = &Renewals{}
+	}
+	r := s.Renewals
+	if f.To == renewal.Asked || r.Last == nil {
+		r.Count++
+		r.Last = &LastRenewal{ID: f.Renewal, At: at, Profile: f.Profile, By: f.By, Before: f.Before}
+	}
+	l := *r.Last
+	l.State = f.To
+	switch {
+	case f.To == renewal.Negotiated:
+		l.Path = f.Path
+	case f.To == renewal.Resumed:
+		l.NewSession = named(f.ID)
+	case f.To.Over():
+		l.Outcome, l.Failure, l.Why = f.To, f.Failure, f.Why
+	}
+	if f.Broke {
+		r.Stopped = f.Why
+	}
+	r.Last = &l
+}
+
+// called folds a command of a profile. The harness session of the prepare command is
+// the one to leave.
+func (r *Renewals) called(f kernel.RenewalCalled) {
+	if r != nil && r.Last != nil && f.ID != "" {
+		l := *r.Last
+		l.OldSession = named(f.ID)
+		r.Last = &l
+	}
+}
+
+func (r *Renewals) measured(f kernel.RenewalMeasured) {
+	if r == nil || r.Last == nil {
+		return
+	}
+	l := *r.Last
+	l.After = &f.Tokens
+	r.Last = &l
+	if f.Broke {
+		r.Stopped = "the newest renewal left too much context"
+	}
+}
+
+func named(id string) *string {
+	if id == "" {
+		return nil
+	}
+	return &id
+}
+
+// Text is a renewal for people.
+func (l LastRenewal) Text() string {
+	text := string(l.State) + ", profile " + l.Profile
+	if l.Why != "" {
+		text += ": " + l.Why
+	}
+	return text
+}
+
+// renewalText is a step of a renewal for people.
+func renewalText(f kernel.RenewalMoved) string {
+	text := "renewal " + f.Renewal + " is " + string(f.To)
+	switch {
+	case f.To == renewal.Asked:
+		text = strings.TrimSpace("renewal " + f.Renewal + " is asked for, profile " + f.Profile + ", by the " + string(f.By) + " " + f.ClientID)
+	case f.Why != "":
+		text += ": " + f.Why
+	}
+	return text
+}
