@@ -35,8 +35,8 @@ type HookCall struct {
 func (c *HookCall) Gone() <-chan struct{} { return c.gone }
 
 // Answer sends out and reports whether the peer wrote it completely to a harness that
-// still read it. It waits at most 2 s for the acknowledgement; an empty answer has no
-// acknowledgement. Only the first answer is sent, from any goroutine; later answers,
+// still read it. It waits at most 2 s for the acknowledgement, and another second for
+// each MiB of the answer; an empty answer has no acknowledgement. Only the first answer is sent, from any goroutine; later answers,
 // and those of more than [MaxBody] bytes, are not delivered.
 func (c *HookCall) Answer(out []byte) (delivered bool) {
 	c.turn.Lock()
@@ -48,7 +48,8 @@ func (c *HookCall) Answer(out []byte) (delivered bool) {
 	if !fits {
 		out = nil // end the peer's wait
 	}
-	if c.conn.SetDeadline(time.Now().Add(replyTime)) != nil || send(c.conn, reply{Bytes: len(out)}, out) != nil {
+	limit := replyTime + time.Duration(len(out)>>20)*time.Second
+	if c.conn.SetDeadline(time.Now().Add(limit)) != nil || send(c.conn, reply{Bytes: len(out)}, out) != nil {
 		return false
 	}
 	if len(out) == 0 {

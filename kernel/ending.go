@@ -34,6 +34,7 @@ type ending struct {
 		killAt   time.Time   // the end of the grace period, for the whole tree
 		drainDue time.Time
 		draining bool
+		waits    bool // DrainBegan was recorded
 		clients  clientsEnd
 	}
 }
@@ -296,10 +297,17 @@ func (e *ending) drain(s *step) {
 	s.renewals.conclude(s, "the session ended")
 	e.soft.draining = true
 	e.soft.drainDue = s.now.Add(s.cfg.ClientDrain)
-	if s.router.open() {
+	e.wait(s)
+	s.slots.answerAll(s)
+}
+
+// wait records the drain period once a client has something to answer: often at its
+// beginning, or with an event of this step that comes later.
+func (e *ending) wait(s *step) {
+	if e.soft.draining && !e.soft.waits && s.router.open() {
+		e.soft.waits = true
 		s.record(DrainBegan{Until: e.soft.drainDue.UTC()})
 	}
-	s.slots.answerAll(s)
 }
 
 // drainOver gives up the calls that clients did not answer in time.
@@ -314,6 +322,7 @@ func (e *ending) drainOver(s *step) {
 // finish moves the session to its terminal state once nothing is open. That move is
 // the last fact of every session.
 func (e *ending) finish(s *step) {
+	e.wait(s)
 	if !e.soft.draining || s.router.open() || s.slots.open() || s.State().Terminal() {
 		return
 	}
