@@ -50,6 +50,10 @@ func opencodeProfile() Profile {
 const opencodeEvents = `SELECT rowid, '{"id":"' || id || '","aggregate_id":"' || aggregate_id || '","seq":' || seq ||
 	',"type":"' || type || '","data":' || data || '}' FROM event WHERE rowid > ?1 ORDER BY rowid`
 
+// opencodePrompted selects the sessions that got a prompt.
+const opencodePrompted = `SELECT rowid, aggregate_id FROM event
+	WHERE rowid > ?1 AND type = 'message.updated.1' AND json_extract(data, '$.info.role') = 'user' ORDER BY rowid`
+
 const opencodeSessions = `SELECT time_updated, json_object('id', id, 'dir', directory)
 	FROM session WHERE time_updated > ?1 AND parent_id IS NULL ORDER BY time_updated`
 

@@ -155,8 +155,8 @@ func (l *Launch) injectOpencodeTerminal(line commandLine, mode opencodeMode, h H
 	return "the plugin in the terminal interface reports the sessions of this launch"
 }
 
-// injectOpencodeRun injects the URL. The log shows the session of the process that
-// loaded our file, and the store its turn.
+// injectOpencodeRun injects the URL. The store shows its turn. The session is the
+// only one there that got a prompt, or the log shows it.
 func (l *Launch) injectOpencodeRun(line commandLine, h Host) (reason string) {
 	if reason := opencodeInjectable(line, h); reason != "" {
 		return reason
@@ -176,16 +176,13 @@ func (l *Launch) injectOpencodeRun(line commandLine, h Host) (reason string) {
 		l.Sources = append(l.Sources, Source{Name: "log", Path: filepath.Join(dir, "log", "opencode.log"),
 			Decoder: func() telemetry.Decoder { return opencode.Log(file, cause) }})
 	}
-	if len(l.Sources) == 0 && l.SessionID == "" {
-		return l.opencodeUnread("nothing shows which session of the store is that of this launch")
-	}
 	store := filepath.Join(dir, "opencode.db")
 	if other := h.getenv("OPENCODE_DB"); filepath.IsAbs(other) {
 		store = other
 	} else if other != "" {
 		return l.opencodeUnread("OPENCODE_DB is not an absolute path")
 	}
-	l.Sources = append(l.Sources, Source{Name: "store", Decoder: opencode.StoreOfRun, Form: Rows, Query: opencodeEvents, Path: store})
+	l.Sources = append(l.Sources, Source{Name: "store", Decoder: opencode.StoreOfRun, Form: Rows, Query: opencodeEvents, Prompted: opencodePrompted, Path: store})
 	return "`opencode run` loads no plugin of the terminal interface"
 }
 

@@ -219,8 +219,10 @@ type Source struct {
 	// Unordered is true if records written together may be in any order. The times
 	// of the records give the right order.
 	Unordered bool
-	// Query asks for the records of a Rows source; see [Rows].
-	Query string
+	// Query asks for the records of a Rows source; see [Rows]. Prompted, if not empty,
+	// is a query with the same numbers whose records are the sessions that got a
+	// prompt.
+	Query, Prompted string
 }
 
 // A Form is how a source grows, and what one record of it is.

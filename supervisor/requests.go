@@ -177,6 +177,18 @@ func (s *supervisor) question(ctx context.Context, l *launched, reading caller) 
 	}
 }
 
+// prompted returns the session that got a prompt, if the sources of a launch show it.
+func prompted(ctx context.Context, sources Sources) string {
+	ctx, cancel := context.WithTimeout(ctx, eventTime)
+	defer cancel()
+	if p, ok := sources.(interface {
+		Prompted(ctx context.Context) string
+	}); ok {
+		return p.Prompted(ctx)
+	}
+	return ""
+}
+
 // asked posts the hook calls of a question, when the events before it were read or
 // did not come in time.
 func (s *supervisor) asked(ctx context.Context, l *launched, deadline time.Time) (calls []pending) {
@@ -192,6 +204,9 @@ func (s *supervisor) asked(ctx context.Context, l *launched, deadline time.Time)
 				s.postOf(l.number, kernel.SourceTrouble{Source: pluginSource, What: string(watchers.Unreadable)})
 			}
 			for _, call := range request.Calls {
+				if call.Session == "" {
+					call.BelongsTo(prompted(ctx, l.plan.Sources))
+				}
 				id := s.requests.newID("hook_" + strconv.Itoa(l.number) + "_")
 				answered, done := await(&s.requests, s.requests.hooks, id)
 				calls = append(calls, pending{id, answered, done})

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -20,6 +21,11 @@ type database struct {
 	path    string
 	tables  []*table
 	changed chan struct{} // buffered, 1: there may be new rows
+
+	prompted *sqlite.Tail       // the sessions that got a prompt; nil if no query asks for them
+	began    sqlite.Cursor      // before the first row of the launch
+	asked    chan chan<- string // for the only session that got a prompt
+	ended    chan struct{}      // closed when nothing is read any more
 }
 
 // A table is the result of one query. All but its name is owned by the database's
@@ -52,14 +58,50 @@ func (f *Files) addDatabase(s profiles.Source) error {
 	}
 	d := f.databases[s.Path]
 	if d == nil {
-		d = &database{files: f, path: s.Path, changed: make(chan struct{}, 1)}
+		d = &database{files: f, path: s.Path, changed: make(chan struct{}, 1), asked: make(chan chan<- string), ended: make(chan struct{})}
 		f.each = append(f.each, d)
 		for _, log := range logs {
 			f.databases[s.Path+log] = d
 		}
 	}
 	d.tables = append(d.tables, t)
-	return nil
+	if s.Prompted != "" {
+		d.began = t.at
+		d.prompted, err = sqlite.Open(s.Path, s.Prompted)
+	}
+	return err
+}
+
+// Prompted returns the session that got a prompt during this launch; empty if none or
+// several did. The harness must be waiting: then its own prompt is in the database, so
+// that a session which is the only one is that of the launch.
+func (f *Files) Prompted(ctx context.Context) string {
+	for _, d := range f.each {
+		if d.prompted == nil {
+			continue
+		}
+		reply := make(chan string, 1)
+		select {
+		case d.asked <- reply:
+			return <-reply
+		case <-d.ended:
+		case <-ctx.Done():
+		}
+	}
+	return ""
+}
+
+// onlyPrompted reads which session got a prompt, if it is only one.
+func (d *database) onlyPrompted() (session string) {
+	several := false
+	_, err := d.prompted.Next(d.began, func(_ sqlite.Cursor, record []byte) {
+		several = several || session != "" && session != string(record)
+		session = string(record)
+	})
+	if err != nil || several {
+		return ""
+	}
+	return session
 }
 
 // waits reports whether a database will be readable later.
@@ -97,6 +139,7 @@ const (
 // follow reads what is new whenever the database changed, until changed is
 // closed, and then once more.
 func (d *database) follow() {
+	defer close(d.ended)
 	var again <-chan time.Time
 	wait := settle
 	for _, t := range d.tables {
@@ -113,6 +156,8 @@ func (d *database) follow() {
 			}
 			d.read()
 			again, wait = time.After(settle), settle
+		case reply := <-d.asked:
+			reply <- d.onlyPrompted()
 		case <-again:
 			again = nil
 			if d.read() { // the database is locked or still being created

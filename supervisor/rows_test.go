@@ -85,6 +85,23 @@ func TestRowsAreFollowed(t *testing.T) {
 	require.Equal(t, 1, unknown)
 }
 
+// The session of a launch is the only one that got a prompt since the launch.
+func TestTheOnlyPromptedSession(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	w := writeTo(t, path)
+	w.add("S0")
+	source := rowsAt(path)
+	source.Prompted = source.Query
+	r := read(t, Files{Fixed: []profiles.Source{source}, Since: day})
+	require.Empty(t, r.f.Prompted(t.Context()), "only before the launch")
+	w.add("S1", "S1")
+	require.Equal(t, "S1", r.f.Prompted(t.Context()))
+	w.add("S2")
+	require.Empty(t, r.f.Prompted(t.Context()), "either may be asking")
+	require.NoError(t, r.stop())
+	require.Empty(t, r.f.Prompted(t.Context()), "the sources have ended")
+}
+
 // The present rows of a database are skipped with AtEnd or Since, and read
 // otherwise.
 func TestThePastOfADatabase(t *testing.T) {

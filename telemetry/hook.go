@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -158,6 +159,14 @@ func (c *HookCall) Fill(slot string) { c.Slot, c.Capacity = slot, hookCapacity }
 
 // Add adds a signal.
 func (c *HookCall) Add(s Signal) { c.Signals = append(c.Signals, s) }
+
+// BelongsTo sets the session of a call, and of its signals, where they have none.
+func (c *HookCall) BelongsTo(session string) {
+	c.Session = cmp.Or(c.Session, session)
+	for i, s := range c.Signals {
+		c.Signals[i].Session = cmp.Or(s.Session, session)
+	}
+}
 
 // AddMain adds the signals of a hook of the main chain that Claude Code and Codex
 // have in common, and sets the slot.
