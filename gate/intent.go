@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"lifeloop/canon"
 	"lifeloop/evidence/sign"
@@ -248,9 +250,41 @@ func memberNames(t reflect.Type) members {
 // encoding/json would accept it, and other programs would not see it. The document
 // is known to be JSON.
 func checkNames(doc []byte) error {
+	if plainNames(doc, 0) {
+		return nil
+	}
 	var wrong error
 	names().value(doc, 0, "", &wrong)
 	return wrong
+}
+
+// plainNames reports whether no member's name of the value at doc[i] can differ in case
+// from a known one, which are all of small letters. Most intents are like that, and are
+// not compared with every known name. Members of args have any name.
+func plainNames(doc []byte, i int) bool {
+	plain := true
+	below := func(i int) int {
+		if plain = plainNames(doc, i); !plain {
+			return scan.Halt
+		}
+		return scan.StepOver
+	}
+	switch doc[i] {
+	case '{':
+		scan.Walk(doc, i, func(key []byte, i int) int {
+			if string(key) == "args" || string(key) == "auth_context" {
+				return scan.StepOver
+			}
+			plain = !slices.ContainsFunc(key, func(b byte) bool { return b >= utf8.RuneSelf || 'A' <= b && b <= 'Z' })
+			if !plain {
+				return scan.Halt
+			}
+			return below(i)
+		})
+	case '[':
+		scan.WalkElements(doc, i, below)
+	}
+	return plain
 }
 
 // value checks an object, or a list of objects, that begins at doc[i], and returns
