@@ -122,7 +122,7 @@ func (s *step) negotiated(capability string) bool {
 func (h *health) renegotiate(s *step, evidence string) {
 	now := h.manifest(s)
 	evaluate := func(client string, wants []negotiate.Want) {
-		for _, r := range negotiate.Capabilities(now, wants) {
+		for _, r := range negotiate.Capabilities(now, wants, s.cfg.profiles()...) {
 			before, known := h.hard.Agreed[agreement(client, r.Want.Capability)]
 			if !known || before == r.Have {
 				continue

@@ -44,6 +44,9 @@ func (w *world) renewalOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 		cfg.Stores = false
 	case "renewal":
 		cfg.Manifest.Renewal = renewable(lifeloop.Support(a.Vals[0]))
+	case "scoped": // the claim holds only with one of these profiles
+		cfg.Manifest.Renewal = renewable(lifeloop.Synthesized)
+		cfg.Manifest.Renewal.Profiles = a.Vals
 	case "manual":
 		cfg.Manifest.Renewal = renewable(lifeloop.Unavailable)
 		cfg.Manifest.Renewal.Reset.Manual = lifeloop.Manual

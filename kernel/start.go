@@ -69,7 +69,7 @@ func (s *step) startCause() string { return cmp.Or(s.cfg.Cause, "startup") }
 // refusal ends the session before anything happened.
 func (s *step) negotiate() (why string, class lifeloop.FailureClass) {
 	evaluate := func(client string, wants []negotiate.Want) {
-		for _, r := range negotiate.Capabilities(s.claims(), wants) {
+		for _, r := range negotiate.Capabilities(s.claims(), wants, s.cfg.profiles()...) {
 			s.record(negotiatedOf(client, r))
 			if r.Warning != "" {
 				s.router.warn(s, client, r.Warning)
