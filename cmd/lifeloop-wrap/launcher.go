@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,7 +41,7 @@ type launcher struct {
 	first   *supervisor.Plan // prepared before the kernel existed
 	exports *supervisor.Exports
 	asking  *instructions.Server
-	newest  way
+	newest  atomic.Pointer[way] // a renewal asks it for a note while it runs
 }
 
 // kernel returns the kernel of a new or a recovered session.
@@ -89,7 +90,7 @@ func (l *launcher) close() {
 
 func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 	w := l.ways[e.Profile]
-	l.newest = w
+	l.newest.Store(&w)
 	endpoint := ""
 	if l.otlp {
 		l.close()

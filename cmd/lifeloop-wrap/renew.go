@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"lifeloop/dispatch"
-	"lifeloop/harness"
 	"lifeloop/internal/store"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
@@ -112,23 +111,20 @@ func (s *session) renewing(active []profile.Profile) kernel.Renewing {
 	builtin := profile.Builtin()
 	for i, p := range active {
 		rules := renewal.Rules{Profile: p.Name, Client: p.Owner(), Cut: p.Cut, Limits: renewal.Limits{Idle: p.Timeouts.Idle,
-			Prepare: p.Prepare.Timeout, Continue: p.Continue.Timeout, Observe: p.Timeouts.Reset, Session: p.Limits.Session, Max: p.Limits.Max, Window: p.Limits.Window}}
+			Prepare: p.Preparing(), Continue: p.Continue.Timeout, Observe: p.Timeouts.Reset, Session: p.Limits.Session, Max: p.Limits.Max, Window: p.Limits.Window}}
 		for _, path := range p.Paths {
 			rules.Paths = append(rules.Paths, renewal.Path(path))
 		}
 		if i == 0 {
 			rules.At = s.cfg.Renewal.At.Pressure
 		}
-		if !slices.ContainsFunc(builtin, func(b profile.Profile) bool { return b.Name == p.Name }) {
-			rules.Claims = handoff // a profile of the user's own hands over by two programs, as that one
+		if !slices.ContainsFunc(builtin, func(b profile.Profile) bool { return b.Name == p.Name && b.Self() == p.Self() }) {
+			rules.Claims = p.Family() // a profile of the user's own works as that one
 		}
 		r.Renewals = append(r.Renewals, rules)
 	}
 	return r
 }
-
-// handoff is the built-in profile for the user's own programs.
-const handoff = "handoff"
 
 // renewer runs the programs of the active profiles.
 type renewer struct{ *programs.Programs }
@@ -146,7 +142,8 @@ func (r renewer) Discard(of kernel.RenewalRef, digest string) error {
 }
 
 // renewer returns nil if no profile is active or nothing is stored.
-func (s *session) renewer(active []profile.Profile, t *harness.Terminal) (supervisor.Renewer, error) {
+func (s *session) renewer(l *launcher) (supervisor.Renewer, error) {
+	active, t := l.profiles, l.terminal
 	if len(active) == 0 || s.ledger == nil {
 		return nil, nil
 	}
@@ -159,11 +156,20 @@ func (s *session) renewer(active []profile.Profile, t *harness.Terminal) (superv
 	if err := held.Sweep(now, now.AddDate(0, 0, -1)); err != nil {
 		s.log.Warn().Err(err).Msg("sweep the vault")
 	}
-	p, err := programs.New(programs.Config{Profiles: active, Vault: held, Dir: dir, Around: func(client string) dispatch.Config {
+	p, err := programs.New(programs.Config{Profiles: active, Vault: held, Dir: dir, Ask: l.askForNote, Around: func(client string) dispatch.Config {
 		return dispatch.Config{Env: []string{"LIFELOOP_SESSION_ID=" + s.id, t.Mark()}, Started: t.Own, Ended: t.Disown, Forks: t.Forks(), Cgroup: t.Cgroup()}
 	}})
 	if err != nil {
 		return nil, refused(lifeloop.InternalError, "%v", err)
 	}
 	return renewer{p}, nil
+}
+
+// askForNote is the command line that asks a copy of a harness session for a note.
+func (l *launcher) askForNote(r programs.Ref) ([]string, bool) {
+	w := l.newest.Load()
+	if w.profile.Adapter != r.Adapter {
+		return nil, false
+	}
+	return w.profile.Ask(w.argv, r.Session)
 }

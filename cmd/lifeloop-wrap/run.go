@@ -123,7 +123,7 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 	if err != nil {
 		return err
 	}
-	l := &launcher{session: s, terminal: terminal, ways: launchable, newest: launchable[0], activity: activity, hooks: f.injection(), otlp: f.otlp, force: f.force}
+	l := &launcher{session: s, terminal: terminal, ways: launchable, activity: activity, hooks: f.injection(), otlp: f.otlp, force: f.force}
 	defer l.close()
 	var calls view.Clients
 	ports := supervisor.Ports{Launcher: l, Door: s.door, Signals: signals, Committed: func(e kernel.Entry) {
@@ -170,7 +170,7 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	if l.profiles, err = s.cfg.Active(); err != nil {
 		return kernel.Result{}, usage("%v", err)
 	}
-	if ports.Renewer, err = s.renewer(l.profiles, l.terminal); err != nil {
+	if ports.Renewer, err = s.renewer(l); err != nil {
 		return kernel.Result{}, err
 	}
 	k, err := s.kernel(l, argv, recovered)
@@ -212,8 +212,9 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	s.giveBack()
 	s.folder.Forget()
 	if result.Failure != "" {
+		newest := l.newest.Load()
 		f := &failure{code: result.Code, class: result.Failure, text: result.Why}
-		return kernel.Result{}, f.withHint("%s", startHint(f, l.newest.argv[0], l.newest.manifest.AdapterID))
+		return kernel.Result{}, f.withHint("%s", startHint(f, newest.argv[0], newest.manifest.AdapterID))
 	}
 	return result, nil
 }
