@@ -1,0 +1,285 @@
+//go:build e2e && linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/e2e/mock"
+	"lifeloop/view"
+)
+
+// handsOver is the configuration of a profile whose programs compute the text of the
+// continuation, so that no file has it before. The second one looks for it on the disk
+// while it holds it.
+const handsOver = `profiles:
+  - name: handoff
+    client: notes
+    prepare: {command: [sh, -c, 'printf "CANARY-%s" $((20+21))']}
+    continue: {command: [sh, -c, 'grep -rl "CANARY-4[1]" ~ "$LIFELOOP_STATE_DIR" "$XDG_RUNTIME_DIR" >"$LIFELOOP_STATE_DIR/../later"; cat']}
+renewal: {profiles: [handoff]}
+`
+
+const handedOver = "CANARY-41"
+
+// whileHeld is a user's hook that looks for the continuation on the disk while Claude
+// Code ends for the reset.
+const whileHeld = `{"hooks":{"SessionEnd":[{"hooks":[{"type":"command","command":` +
+	`"test -e $LIFELOOP_STATE_DIR/../held || grep -rl 'CANARY-4[1]' ~ $LIFELOOP_STATE_DIR $XDG_RUNTIME_DIR >$LIFELOOP_STATE_DIR/../held"}]}]}}`
+
+// renewals is the part about renewals in `status --json`.
+func (w *world) renewals() view.Renewals {
+	w.t.Helper()
+	out, err := w.tool("--json", "status", "last")
+	require.NoError(w.t, err, out)
+	var status struct {
+		Renewals view.Renewals `json:"renewals"`
+	}
+	require.NoError(w.t, json.Unmarshal([]byte(out), &status), out)
+	return status.Renewals
+}
+
+// renewed waits for the end of a renewal, which must have delivered.
+func renewed(r *run) {
+	r.t.Helper()
+	r.await("the end of the renewal", func() bool { return r.renewals().Last.Outcome != "" })
+	if last := r.renewals().Last; last.Outcome != "delivered" {
+		r.t.Fatalf("the renewal: %+v\n%s", last, r.scene())
+	}
+}
+
+// holding are the files below these folders that hold text.
+func holding(t *testing.T, text string, dirs ...string) (found []string) {
+	t.Helper()
+	for _, dir := range dirs {
+		require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return nil // it has gone, or has no text
+			}
+			data, _ := os.ReadFile(path)
+			if strings.Contains(string(data), text) {
+				found = append(found, path)
+			}
+			return nil
+		}))
+	}
+	return found
+}
+
+// ownFiles are the files of the wrapper that hold text.
+func (w *world) ownFiles(text string) []string {
+	return holding(w.t, text, w.path("state"), w.path("run"), w.path("events.jsonl"))
+}
+
+// checkFirstRequest checks the first request after the reset: it holds the continuation
+// once, and nothing of the old session.
+func (w *world) checkFirstRequest(n int, continuation string, old ...string) {
+	w.t.Helper()
+	asked := w.questions()
+	require.Greater(w.t, len(asked), n)
+	if got := strings.Count(asked[n], continuation); got != 1 {
+		w.t.Errorf("the first request after the reset holds the continuation %d times: %s", got, asked[n])
+	}
+	for _, text := range old {
+		if strings.Contains(asked[n], text) {
+			w.t.Errorf("the first request after the reset holds %q of the old session", text)
+		}
+	}
+	for i, body := range asked[:n] {
+		if strings.Contains(body, continuation) {
+			w.t.Errorf("request %d, before the reset, holds the continuation", i)
+		}
+	}
+}
+
+// checkChain checks the four receipts of the only renewal. Each names the one before
+// it as its parent.
+func (w *world) checkChain(client string) {
+	w.t.Helper()
+	out, err := w.tool("receipts", "last")
+	require.NoError(w.t, err)
+	var events []string
+	parent := ""
+	for _, one := range lines[struct {
+		ID      string         `json:"receipt_id"`
+		Parent  *string        `json:"parent_receipt_id"`
+		Client  string         `json:"client_id"`
+		Event   string         `json:"event"`
+		Status  string         `json:"status"`
+		Summary map[string]any `json:"telemetry_summary"`
+	}](w.t, out) {
+		if one.Summary["renewal"] == nil {
+			continue
+		}
+		events = append(events, one.Event+" "+one.Status)
+		require.Equal(w.t, parent, deref(one.Parent), "the parent of %s", one.Event)
+		require.Equal(w.t, client, one.Client)
+		parent = one.ID
+	}
+	require.Equal(w.t, []string{"session.ending observed", "session.ended observed", "session.started observed", "session.started delivered"}, events)
+}
+
+// TestRenewalClaude renews Claude Code by a relaunch.
+func TestRenewalClaude(t *testing.T) {
+	s := story{
+		harness: claude, tty: true, argv: claudeArgs("the first prompt"), config: handsOver,
+		files:   map[string]string{".claude/settings.json": whileHeld},
+		replies: []mock.Reply{mock.Says("ALPHA"), mock.Says("BETA"), mock.Says("OMEGA")},
+	}
+	s.plays(t, func(w *world) {
+		r := w.start(s, true)
+		r.await("the first turn", func() bool { return r.transcripts(claudeTurnOver) == 1 && claudeRegistry().Status == "idle" })
+		claudeTurn(r, "the second prompt")
+		old := claudeRegistry()
+		w.asks("renew", "last", "--wait")
+		renewed(r)
+		r.await("the new session", func() bool { return claudeRegistry().Status == "idle" })
+		fresh := claudeRegistry()
+		require.NotEqual(t, old.PID, fresh.PID)
+		require.NotEqual(t, old.SessionID, fresh.SessionID)
+		require.Equal(t, fresh.SessionID, deref(w.renewals().Last.NewSession))
+		require.Empty(t, w.ownFiles(handedOver), "after the delivery")
+
+		r.types("go on\r") // the second session's transcript counts from here
+		r.await("the turn after the reset", func() bool {
+			return r.modelAsked() == 3 && r.transcripts(claudeTurnOver) == 3 && claudeRegistry().Status == "idle"
+		})
+		r.types("/exit\r")
+		r.leavesWith(0)
+		r.checkTerminal()
+
+		w.checkFirstRequest(2, handedOver, "the first prompt", "the second prompt", "ALPHA", "BETA")
+		w.checkChain("notes")
+		held, err := os.ReadFile(w.path("held"))
+		require.NoError(t, err)
+		require.Regexp(t, `^`+w.path("state")+`/sessions/[^/]+/vault/[0-9a-f]+\.held\n$`, string(held), "while the harness is reset")
+		later, err := os.ReadFile(w.path("later"))
+		require.NoError(t, err)
+		require.Empty(t, string(later), "while the second program holds it")
+		require.Empty(t, w.ownFiles(handedOver), "after the session")
+		records := holding(t, handedOver, home)
+		require.Len(t, records, 1, "the transcript of the new session alone: %v", records)
+		require.Contains(t, records[0], fresh.SessionID)
+		w.compareL0("SESSION_START (launch) CHECKPOINT_SAVED CONTINUATION_START RESUME_START (launch) COMPLETE")
+		if t.Failed() {
+			t.Log(r.scene())
+		}
+	})
+}
+
+// TestRenewalDialog: a renewal waits behind an open question to the user, which it does
+// not touch, and follows the answer.
+func TestRenewalDialog(t *testing.T) {
+	s := story{
+		harness: claude, tty: true, argv: claudeArgs(), config: handsOver,
+		replies: []mock.Reply{mock.Runs("touch made"), mock.Says("it is made"), mock.Says("OMEGA")},
+	}
+	s.plays(t, func(w *world) {
+		r := w.start(s, true)
+		claudeReady(r)
+		r.types("make it (p1)\r")
+		r.await("the question", func() bool { return claudeRegistry().Status == "waiting" })
+		w.asks("wait", "last", "--for", "needs_input")
+		old := claudeRegistry()
+		w.asks("renew", "last")
+		w.staysIn("needs_input", patience/30)
+		require.Equal(t, "negotiated", string(w.renewals().Last.State))
+		require.Equal(t, old, claudeRegistry(), "the question is still open")
+		require.NoFileExists(t, project+"/made")
+
+		r.types("\r") // yes
+		renewed(r)
+		require.FileExists(t, project+"/made")
+		r.await("the new session", func() bool { return claudeRegistry().Status == "idle" })
+		require.Equal(t, 2, r.modelAsked(), "the turn came to its end before the reset")
+		claudeTurn(r, "go on")
+		r.types("/exit\r")
+		r.leavesWith(0)
+		w.checkFirstRequest(2, handedOver, "make it (p1)", "it is made")
+		w.checkChain("notes")
+		if t.Failed() {
+			t.Log(r.scene())
+		}
+	})
+}
+
+// TestRenewalNote renews Claude Code with a note that a copy of its session writes.
+func TestRenewalNote(t *testing.T) {
+	s := story{
+		harness: claude, tty: true, argv: claudeArgs(), flags: []string{"--profile", "self-handoff"},
+		replies: []mock.Reply{mock.Says("ALPHA"), mock.Says("THE NOTE 41"), mock.Says("OMEGA")},
+	}
+	s.plays(t, func(w *world) {
+		r := w.start(s, true)
+		claudeReady(r)
+		claudeTurn(r, "remember the number")
+		w.asks("renew", "last", "--wait")
+		renewed(r)
+		asked := w.questions()
+		require.Len(t, asked, 2)
+		require.Contains(t, asked[1], "remember the number", "the note is written with the session's context")
+		require.Contains(t, asked[1], "Write the hand-over note")
+		r.await("the new session", func() bool { return claudeRegistry().Status == "idle" })
+		require.Empty(t, w.ownFiles("THE NOTE 41"))
+		claudeTurn(r, "go on")
+		r.types("/exit\r")
+		r.leavesWith(0)
+		w.checkFirstRequest(2, "THE NOTE 41", "remember the number", "ALPHA", "hand-over note for it now")
+		w.checkChain("self-handoff")
+		// The copy is no session of the user: it has no events.
+		starts := 0
+		for _, e := range w.recorded().events {
+			if e.Event == "session.started" {
+				starts++
+			}
+		}
+		require.Equal(t, 2, starts)
+		if t.Failed() {
+			t.Log(r.scene())
+		}
+	})
+}
+
+// TestRenewalCodex renews Codex by a relaunch. Its new session begins with the next
+// prompt.
+func TestRenewalCodex(t *testing.T) {
+	s := story{
+		harness: codex, tty: true, argv: codexArgs("the first prompt"), config: handsOver,
+		replies: []mock.Reply{mock.Says("ALPHA"), mock.Says("BETA"), mock.Says("OMEGA")},
+	}
+	s.plays(t, func(w *world) {
+		r := w.start(s, true)
+		r.await("the first turn", func() bool { return r.turnsOver() == 1 && r.codexState() != "working" })
+		codexTurn(r, "the second prompt")
+		w.asks("wait", "last", "--for", "idle")
+		old := harnessPID()
+		w.asks("renew", "last")
+		r.await("the new launch", func() bool { pid := harnessPID(); return pid != 0 && pid != old })
+		codexReady(r)
+		require.Empty(t, w.ownFiles(handedOver), "before the delivery it is in memory only")
+		codexTurn(r, "go on")
+		renewed(r)
+		codexSends(r, "/quit")
+		r.leavesWith(0)
+		r.checkTerminal()
+
+		w.checkFirstRequest(2, handedOver, "the first prompt", "the second prompt", "ALPHA", "BETA")
+		w.checkChain("notes")
+		later, err := os.ReadFile(w.path("later"))
+		require.NoError(t, err)
+		require.Empty(t, string(later), "while the second program holds it")
+		require.Empty(t, w.ownFiles(handedOver))
+		records := holding(t, handedOver, home)
+		require.True(t, slices.ContainsFunc(records, func(p string) bool { return strings.Contains(p, "/rollout-") }), "%v", records)
+		if t.Failed() {
+			t.Log(r.scene())
+		}
+	})
+}
