@@ -48,8 +48,6 @@ func (p Profile) Check(path string) error {
 		return c.fault("note", "the harness writes the note: a profile has a note or commands, not both")
 	case len(p.Paths) == 0:
 		return c.fault("paths", "name a way to reset: %s", strings.Join(Enum("paths"), ", "))
-	case p.Threshold <= 0 || p.Threshold >= 1:
-		return c.fault("threshold", "a fraction between 0 and 1, below the harness's own trigger; found %v", p.Threshold)
 	case (p.Asks.Member == "") != (p.Asks.Value == ""):
 		return c.fault("asks", "give both member and value")
 	}
@@ -102,7 +100,7 @@ func (c checker) times(p Profile) error {
 		return c.fault("prepare.timeout", "a time limit above 0")
 	case p.Continue.Timeout == 0:
 		return c.fault("continue.timeout", "a time limit above 0")
-	case min(p.Timeouts.Idle, p.Timeouts.Note, p.Timeouts.Reset, p.Timeouts.Delivery) == 0:
+	case min(p.Timeouts.Idle, p.Timeouts.Note, p.Timeouts.Reset) == 0:
 		return c.fault("timeouts", "time limits above 0")
 	}
 	return nil

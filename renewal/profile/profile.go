@@ -28,17 +28,16 @@ import (
 //
 // Its continuation comes from a program (Prepare) or from the harness itself (Note).
 type Profile struct {
-	Name      string   `yaml:"name"`
-	Client    string   `yaml:"client"` // id of the client that owns the continuation; empty: the profile's name
-	Asks      Asks     `yaml:"asks"`
-	Prepare   Prepare  `yaml:"prepare"`
-	Note      Note     `yaml:"note"`
-	Continue  Continue `yaml:"continue"`
-	Paths     []Path   `yaml:"paths"`     // ways to reset, in order of preference
-	Cut       bool     `yaml:"cut"`       // a running turn may be interrupted
-	Threshold float64  `yaml:"threshold"` // where pressure triggers, as a fraction of the harness's own compaction trigger
-	Timeouts  Timeouts `yaml:"timeouts"`
-	Limits    Limits   `yaml:"limits"`
+	Name     string   `yaml:"name"`
+	Client   string   `yaml:"client"` // id of the client that owns the continuation; empty: the profile's name
+	Asks     Asks     `yaml:"asks"`
+	Prepare  Prepare  `yaml:"prepare"`
+	Note     Note     `yaml:"note"`
+	Continue Continue `yaml:"continue"`
+	Paths    []Path   `yaml:"paths"` // ways to reset, in order of preference
+	Cut      bool     `yaml:"cut"`   // a running turn may be interrupted
+	Timeouts Timeouts `yaml:"timeouts"`
+	Limits   Limits   `yaml:"limits"`
 	environ.Spec
 }
 
@@ -110,10 +109,9 @@ func Paths() []Path { return []Path{InPlace, Relaunch} }
 
 // Timeouts bound the steps of a renewal.
 type Timeouts struct {
-	Idle     time.Duration `yaml:"idle"`     // waiting for the end of a turn and an empty input line
-	Note     time.Duration `yaml:"note"`     // the turn that writes the note
-	Reset    time.Duration `yaml:"reset"`    // from the first act until the new session is observed
-	Delivery time.Duration `yaml:"delivery"` // from the new session until the proof of delivery
+	Idle  time.Duration `yaml:"idle"`  // waiting for the end of a turn and an empty input line
+	Note  time.Duration `yaml:"note"`  // the turn that writes the note
+	Reset time.Duration `yaml:"reset"` // from the first act until the new session is observed
 }
 
 // Limits stop a renewal that repeats itself.
@@ -127,12 +125,11 @@ type Limits struct {
 // stdin.
 func (p *Profile) SetDefaults() {
 	*p = Profile{
-		Prepare:   Prepare{Timeout: 30 * time.Second, Token: Token{From: []Form{Text}}, Lifetime: 24 * time.Hour},
-		Continue:  Continue{Timeout: 30 * time.Second},
-		Paths:     Paths(),
-		Threshold: 0.9,
-		Timeouts:  Timeouts{Idle: 10 * time.Minute, Note: 5 * time.Minute, Reset: time.Minute, Delivery: 10 * time.Minute},
-		Limits:    Limits{Max: 3, Window: 30 * time.Minute, Session: 20},
+		Prepare:  Prepare{Timeout: 30 * time.Second, Token: Token{From: []Form{Text}}, Lifetime: 24 * time.Hour},
+		Continue: Continue{Timeout: 30 * time.Second},
+		Paths:    Paths(),
+		Timeouts: Timeouts{Idle: 10 * time.Minute, Note: 5 * time.Minute, Reset: time.Minute},
+		Limits:   Limits{Max: 3, Window: 30 * time.Minute, Session: 20},
 	}
 }
 

@@ -159,7 +159,6 @@ func TestCheck(t *testing.T) {
 		{`name: a, paths: []`, "list[0].paths: name a way to reset: in_place, relaunch"},
 		{`name: a, paths: [inplace]`, `list[0].paths[0]: "inplace" is not one of in_place, relaunch; did you mean "in_place"?`},
 		{`name: a, paths: [relaunch, relaunch]`, "list[0].paths[1]: relaunch is given twice"},
-		{`name: a, threshold: 1`, "list[0].threshold: a fraction between 0 and 1, below the harness's own trigger; found 1"},
 		{`name: a, asks: {member: x}`, "list[0].asks: give both member and value"},
 		{`name: a, prepare: {token: {from: []}}`, "list[0].prepare.token.from: name a form: json, line, text"},
 		{`name: a, prepare: {token: {from: [json]}}`, "list[0].prepare.token.member: json needs the name of a member, and no other form has one"},
