@@ -122,6 +122,10 @@ func (p *pressure) see(s *step, sig telemetry.Signal) {
 	p.emit(s, p.soft.synth.See(sig, s.now))
 }
 
+// extend lets a compaction wait again for its second report, which may have come
+// while the observer was dead.
+func (p *pressure) extend(s *step) { p.soft.synth.Extend(s.now) }
+
 func (p *pressure) flush(s *step) { p.emit(s, p.soft.synth.Flush()) }
 
 func (p *pressure) wake(s *step) {

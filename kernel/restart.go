@@ -220,6 +220,7 @@ func (r *recovery) abandon(s *step, open bool) {
 // was in memory from the records before the crash.
 func (s *step) recoverObserved() {
 	s.router.failOpen(s)
+	s.pressure.extend(s)
 	why := own("the observer died between two events of one record")
 	if hs := s.scopes.current(); hs != nil && !hs.Ended {
 		if !hs.Starting {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -103,11 +105,7 @@ func chronicle(t *testing.T, entries []kernel.Entry) (events []string, usage syn
 		case kernel.UsageCounted:
 			usage = f.Usage
 		case kernel.Observed:
-			data := maps.Clone(f.Record.Data)
-			if f.Record.Event == lifeloop.ContextCompacted {
-				delete(data, "tokens_after") // the kernel waits for it only a second, also while no observer runs
-			}
-			text, err := json.Marshal(data)
+			text, err := json.Marshal(f.Record.Data)
 			require.NoError(t, err)
 			line := fmt.Sprintf("%s %s", f.Record.Event, text)
 			if c := f.Record.FrameContext; c != nil {
@@ -123,8 +121,8 @@ func chronicle(t *testing.T, entries []kernel.Entry) (events []string, usage syn
 }
 
 // TestEveryPrefixOfAnObservationResumes kills an observer between each two of its
-// facts, so also between those of one record. It neither repeats nor loses an
-// event.
+// facts, so also between those of one record, and resumes an hour later. It neither
+// repeats nor loses an event, nor a part of one that was about to be reported.
 func TestEveryPrefixOfAnObservationResumes(t *testing.T) {
 	const claude, codex = "../telemetry/claude/testdata/transcripts/", "../telemetry/codex/testdata/"
 	for _, follow := range []bool{false, true} {
@@ -143,6 +141,9 @@ func TestEveryPrefixOfAnObservationResumes(t *testing.T) {
 				calm := o.observe(nil)
 				want, usage := chronicle(t, calm)
 				require.GreaterOrEqual(t, len(want), 4)
+				if follow { // else the time is that of the records
+					calm = anHourAgo(t, calm)
+				}
 				for n := 1; n < len(calm); n++ {
 					got, used := chronicle(t, o.observe(calm[:n:n]))
 					require.Equal(t, want, got, "killed after entry %d, %s", n, kernel.Kind(calm[n-1].Fact))
@@ -151,6 +152,34 @@ func TestEveryPrefixOfAnObservationResumes(t *testing.T) {
 			})
 		}
 	}
+}
+
+// anHourAgo returns the facts as if they had been recorded an hour ago.
+func anHourAgo(t *testing.T, entries []kernel.Entry) []kernel.Entry {
+	begin := entries[0].At.Add(-time.Second)
+	stamp := regexp.MustCompile(`"\d{4}-\d\d-\d\dT[0-9:.]+Z"`)
+	seconds := regexp.MustCompile(`at_epoch_s":(\d+)`)
+	out := slices.Clone(entries)
+	for i := range out {
+		kind, body, err := kernel.Encode(out[i].Fact)
+		require.NoError(t, err)
+		body = stamp.ReplaceAllFunc(body, func(quoted []byte) []byte {
+			at, err := time.Parse(`"`+time.RFC3339Nano+`"`, string(quoted))
+			if err != nil || at.Before(begin) { // the harness's own
+				return quoted
+			}
+			return append([]byte(at.Add(-time.Hour).Format(`"2006-01-02T15:04:05`)), quoted[20:]...) // its fraction as it is
+		})
+		body = seconds.ReplaceAllFunc(body, func(member []byte) []byte {
+			n, err := strconv.ParseInt(string(seconds.FindSubmatch(member)[1]), 10, 64)
+			require.NoError(t, err)
+			return fmt.Appendf(nil, `at_epoch_s":%d`, n-3600)
+		})
+		out[i].At = out[i].At.Add(-time.Hour)
+		out[i].Fact, err = kernel.Decode(kind, body)
+		require.NoError(t, err)
+	}
+	return out
 }
 
 // TestResumedInTheOtherMode resumes an observation in another mode than the one that

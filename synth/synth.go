@@ -141,6 +141,7 @@ type State struct {
 	settled   int
 	pending   *Compaction
 	estimated *telemetry.Signal // of pending
+	patience  time.Duration     // how long pending waits, until due
 	due       time.Time
 }
 
@@ -249,6 +250,14 @@ func (s *State) Before(sig telemetry.Signal) []Observation {
 
 // Deadline returns when [State.Wake] will have something to report.
 func (s *State) Deadline() (time.Time, bool) { return s.due, s.pending != nil }
+
+// Extend gives the report that a compaction waits for its whole time again, since it
+// may have come while no observer ran.
+func (s *State) Extend(now time.Time) {
+	if s.pending != nil {
+		s.due = now.Add(s.patience)
+	}
+}
 
 // Wake returns a compaction whose second report did not come in time.
 func (s *State) Wake(now time.Time) []Observation {
@@ -428,10 +437,11 @@ func (s *State) compacted(sig telemetry.Signal, now time.Time) []Observation {
 	}
 	unknown := trigger == "" || trigger == "unknown"
 	s.pending = &Compaction{Trigger: trigger, Before: before, After: c.After, Signals: []telemetry.Signal{sig}}
-	s.due = now.Add(secondReport)
+	s.patience = secondReport
 	if unknown && s.cfg.Hooks {
-		s.due = now.Add(triggerReport)
+		s.patience = triggerReport
 	}
+	s.due = now.Add(s.patience)
 	// After a compaction the next sample is reported at any level.
 	s.reported, s.stale = false, true
 	s.held = nil
