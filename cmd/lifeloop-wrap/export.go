@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lifeloop/evidence"
+	"lifeloop/evidence/page"
 	"lifeloop/internal/durable"
 	"lifeloop/internal/store"
 	"lifeloop/kernel"
@@ -26,14 +27,15 @@ type exportation struct {
 func exportCmd(g *globals) *cobra.Command {
 	var e exportation
 	cmd := g.onSession(&cobra.Command{
-		Use: "export SESSION --kind KIND --out PATH", Short: "Write the evidence of a session: runpack, pack or chain",
+		Use: "export SESSION --kind KIND --out PATH", Short: "Write the evidence of a session: runpack, pack, chain or html",
 		Long: `export projects the ledger of a session onto evidence that others can verify. The
 same ledger gives the same bytes. A chain is a folder: the journal, the chain, and
 a runpack for each checkpoint. Without --key nothing is signed, and a reader
-cannot know where it came from.`,
+cannot know where it came from. html is one page for people: turns, context,
+receipts, and what verifying the evidence shows.`,
 	}, func(cmd *cobra.Command, st store.Store, id string) error { return g.export(cmd, st, id, e) })
 	f := cmd.Flags()
-	f.StringVar(&e.kind, "kind", "", "runpack, pack or chain")
+	f.StringVar(&e.kind, "kind", "", "runpack, pack, chain or html")
 	f.StringVar(&e.packType, "pack-type", "run", "run or job")
 	f.StringVar(&e.out, "out", "", "`PATH` to write: a file, or for a chain a folder")
 	f.StringVar(&e.key, "key", "", "`FILE` with the private key that signs")
@@ -43,8 +45,8 @@ cannot know where it came from.`,
 
 func (g *globals) export(cmd *cobra.Command, st store.Store, id string, e exportation) error {
 	switch {
-	case !slices.Contains([]string{"runpack", "pack", "chain"}, e.kind):
-		return usage("--kind %s: want runpack, pack or chain", e.kind)
+	case !slices.Contains([]string{"runpack", "pack", "chain", "html"}, e.kind):
+		return usage("--kind %s: want runpack, pack, chain or html", e.kind)
 	case e.packType != "run" && e.packType != "job":
 		return usage("--pack-type %s: want run or job", e.packType)
 	case e.out == "":
@@ -57,11 +59,17 @@ func (g *globals) export(cmd *cobra.Command, st store.Store, id string, e export
 			return err
 		}
 	}
-	x, err := readExport(st, id)
+	shown := page.New()
+	x, checked, err := readExport(st, id, shown.Apply)
 	if err != nil {
 		return err
 	}
-	files, err := exported(x, e, key)
+	files := map[string][]byte{}
+	if e.kind == "html" {
+		files[e.out], err = pageOf(x, shown, checked, key)
+	} else {
+		files, err = exported(x, e, key)
+	}
 	if err != nil {
 		return no(lifeloop.InternalError, "export session %s: %v", id, err)
 	}
@@ -103,12 +111,27 @@ func exported(x *evidence.Export, e exportation, key ed25519.PrivateKey) (map[st
 	return map[string][]byte{e.out: data}, err
 }
 
-// readExport folds the ledger of a session. An unfinished last line, after a crash,
-// is left out; any other damage is an error.
-func readExport(st store.Store, id string) (*evidence.Export, error) {
-	x := evidence.NewExport()
+// pageOf is the page of a session, with the result of verifying its runpack.
+func pageOf(x *evidence.Export, shown *page.Page, checked page.Checked, key ed25519.PrivateKey) ([]byte, error) {
+	data, err := x.Runpack(key, false)
+	if err != nil {
+		return nil, err
+	}
+	var o evidence.Options
+	if key != nil {
+		o.PublicKey = key.Public().(ed25519.PublicKey)
+	}
+	checked.Report = evidence.Verify(evidence.RunpackKind, data, o)
+	return shown.HTML(checked)
+}
+
+// readExport folds the ledger of a session, also with apply unless it is nil. An
+// unfinished last line, after a crash, is left out; any other damage is an error.
+func readExport(st store.Store, id string, apply func(kernel.Entry)) (*evidence.Export, page.Checked, error) {
+	x, checked := evidence.NewExport(), page.Checked{}
 	for e, err := range ledger.Read(string(st.Folder(id))) {
 		if errors.Is(err, ledger.ErrTornTail) {
+			checked.Torn = true
 			break
 		}
 		var f kernel.Fact
@@ -116,12 +139,17 @@ func readExport(st store.Store, id string) (*evidence.Export, error) {
 			f, err = kernel.Decode(e.Kind, e.Body)
 		}
 		if err != nil {
-			return nil, no(lifeloop.StateConflict, "session %s: %v", id, err).
+			return nil, checked, no(lifeloop.StateConflict, "session %s: %v", id, err).
 				withHint("lifeloop-wrap ledger verify %s shows what is damaged; no evidence is made of it", id)
 		}
-		x.Apply(kernel.Entry{Seq: e.Seq, At: e.At, Fact: f}, string(e.Digest))
+		entry := kernel.Entry{Seq: e.Seq, At: e.At, Fact: f}
+		x.Apply(entry, string(e.Digest))
+		if apply != nil {
+			apply(entry)
+		}
+		checked.Entries, checked.Head = e.Seq, string(e.Digest)
 	}
-	return x, nil
+	return x, checked, nil
 }
 
 func anchorCmd(g *globals) *cobra.Command {
@@ -132,7 +160,7 @@ its digest. Keep it where the session's producer cannot take it back: a file of
 another machine, a git note (lifeloop-wrap evidence anchor last | git notes add -F -),
 a mail. evidence verify --anchor then notices that the end of a chain was removed.`,
 	}, func(cmd *cobra.Command, st store.Store, id string) error {
-		x, err := readExport(st, id)
+		x, _, err := readExport(st, id, nil)
 		if err != nil {
 			return err
 		}

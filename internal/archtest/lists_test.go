@@ -17,7 +17,7 @@ var layers = [][]string{
 	{"profiles", "attempt/policy", "renewal/profile", "internal/inspect"},
 	{"kernel"},
 	{"view", "evidence"},
-	{"simulate", "dispatch", "vault", "watchers", "watchers/sqlite", "watchers/sse", "harness", "control", "hosts", "otlp", "instructions", "internal/config", "internal/fakeharness", "internal/overlay"},
+	{"evidence/page", "simulate", "dispatch", "vault", "watchers", "watchers/sqlite", "watchers/sse", "harness", "control", "hosts", "otlp", "instructions", "internal/config", "internal/fakeharness", "internal/overlay"},
 	{"supervisor", "renewal/programs", "internal/store"},
 	{"internal/doctor", "internal/conformance"},
 	{"cmd/lifeloop-wrap", "cmd/lifeloop-hook"},

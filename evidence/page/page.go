@@ -1,0 +1,284 @@
+// Package page writes the life of one session as a single HTML file: its turns, how
+// full its context was, its receipts, and what verifying its evidence shows.
+//
+// The file needs nothing else: no script, no picture, no request. The same ledger
+// gives the same bytes. It shows ids, names, sizes, digests, numbers and times, as the
+// ledger does, and no text of the session. It verifies nothing: the caller
+// does.
+//
+//	p := page.New()
+//	for entry := range entries {
+//		p.Apply(entry)
+//	}
+//	html, err := p.HTML(page.Checked{Entries: n, Head: digest, Report: report})
+package page
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+
+	"lifeloop/evidence"
+	"lifeloop/internal/vt"
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/view"
+)
+
+// maxRows is how many rows of a table are shown: the first and the last ones. A
+// browser takes seconds for more.
+const maxRows = 2000
+
+// A Page folds the entries of one ledger.
+type Page struct {
+	status   view.Status
+	begun    time.Time
+	ended    time.Time
+	timeline []Row
+	turns    []*Turn
+	byFrame  map[string]*Turn
+	byEvent  map[string]*Turn
+	points   []point
+	marks    []mark
+	receipts []Receipt
+	window   int64
+}
+
+// A Row is one line of the timeline.
+type Row struct {
+	Seq  uint64
+	At   string // after the beginning
+	What string
+	Tone string // "", good, warn or bad
+}
+
+// A Turn is one frame.
+type Turn struct {
+	Number   int
+	Frame    string
+	Origin   string // who opened it
+	At       string
+	Took     string
+	Outcome  string
+	Tokens   string // of the context at its end
+	Receipts int
+	Placed   int // payloads
+
+	began, ended time.Time
+}
+
+// A Receipt is one line of the receipts.
+type Receipt struct {
+	At, Client, Event, Status, Failure, Payloads, ID, Tone string
+}
+
+// Checked is what the caller found when it verified the session.
+type Checked struct {
+	Entries uint64 // of the ledger, whose digests are one chain
+	Head    string // the digest of the last one
+	Torn    bool   // the last line is unfinished, as after a crash
+	Report  evidence.Report
+}
+
+// New returns a page of a session without entries.
+func New() *Page { return &Page{byFrame: map[string]*Turn{}, byEvent: map[string]*Turn{}} }
+
+// Apply folds one entry.
+func (p *Page) Apply(e kernel.Entry) {
+	if p.begun.IsZero() {
+		p.begun = e.At
+	}
+	p.ended = e.At
+	p.status.Apply(e)
+	switch f := e.Fact.(type) {
+	case kernel.Observed:
+		p.observed(e, f)
+	case kernel.ContextMeasured:
+		p.measured(e.At, f)
+	case kernel.ReceiptIssued:
+		p.receipt(e.At, f)
+	case kernel.Launching:
+		if f.Cause == "renewal" {
+			p.mark(e.At, "renewal")
+		}
+	}
+	if what, tone := words(e.Fact); what != "" {
+		p.timeline = append(p.timeline, Row{e.Seq, p.after(e.At), what, tone})
+	}
+}
+
+// after is a time as the page shows it.
+func (p *Page) after(at time.Time) string {
+	d := max(at.Sub(p.begun), 0).Round(time.Millisecond)
+	return fmt.Sprintf("%02d:%02d:%06.3f", int(d.Hours()), int(d.Minutes())%60, (d % time.Minute).Seconds())
+}
+
+// took is how long the session has lasted.
+func (p *Page) took() string {
+	d := p.ended.Sub(p.begun)
+	if d < time.Minute {
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// observed folds the event of a frame.
+func (p *Page) observed(e kernel.Entry, f kernel.Observed) {
+	r := f.Record
+	if r.Event == lifeloop.ContextCompacted {
+		p.mark(e.At, "compaction")
+	}
+	if r.FrameContext == nil || !r.Event.Frame() {
+		return
+	}
+	id := r.FrameContext.FrameID
+	t := p.byFrame[id]
+	if t == nil {
+		t = &Turn{Number: len(p.turns) + 1, Frame: id, At: p.after(e.At), Origin: "user", Outcome: "open", began: e.At}
+		p.byFrame[id] = t
+		p.turns = append(p.turns, t)
+	}
+	p.byEvent[r.EventID] = t
+	if origin, ok := r.Data["origin"].(string); ok {
+		t.Origin = origin
+	}
+	if r.Event != lifeloop.FrameEnded {
+		return
+	}
+	t.ended, t.Took = e.At, e.At.Sub(t.began).Round(time.Millisecond).String()
+	if outcome, ok := r.Data["outcome"].(string); ok {
+		t.Outcome = outcome
+	}
+	if class, ok := r.Data["failure_class"].(string); ok {
+		t.Outcome += ", " + class
+	}
+}
+
+// receipt adds a receipt, and counts it for its turn.
+func (p *Page) receipt(at time.Time, f kernel.ReceiptIssued) {
+	r := f.Receipt
+	line := Receipt{At: p.after(at), Client: r.ClientID, Event: string(r.Event), Status: string(r.Status), ID: r.ReceiptID}
+	switch r.Status {
+	case lifeloop.Failed:
+		line.Tone = "bad"
+	case lifeloop.Degraded, lifeloop.Skipped:
+		line.Tone = "warn"
+	case lifeloop.Delivered:
+		line.Tone = "good"
+	}
+	if r.FailureClass != nil {
+		line.Failure = string(*r.FailureClass)
+	}
+	placed := 0
+	var payloads []string
+	for _, one := range r.PayloadReceipts {
+		payloads = append(payloads, fmt.Sprintf("%s, %s: %s (%s bytes)", one.PayloadKind, one.Placement, one.Status, grouped(one.ByteSize)))
+		if one.Status == lifeloop.Delivered {
+			placed++
+		}
+	}
+	line.Payloads = strings.Join(payloads, "; ")
+	switch {
+	case f.Replay:
+		line.Status += " (again)"
+	case p.byEvent[r.EventID] != nil:
+		t := p.byEvent[r.EventID]
+		t.Receipts++
+		t.Placed += placed
+	}
+	p.receipts = append(p.receipts, line)
+}
+
+//go:embed page.html
+var source string
+
+// HTML returns the page. It fails only if its own template is broken.
+func (p *Page) HTML(c Checked) ([]byte, error) {
+	t, err := template.New("page").Funcs(template.FuncMap{"plain": vt.Plain}).Parse(source)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, p.model(c)); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// A Table is the rows that are shown of a list, and how many are left out.
+type Table[T any] struct {
+	Rows, End []T
+	Left      int
+}
+
+// shown leaves out the middle of a long list.
+func shown[T any](list []T) Table[T] {
+	if len(list) <= maxRows {
+		return Table[T]{Rows: list}
+	}
+	half := maxRows / 2
+	return Table[T]{Rows: list[:half], End: list[len(list)-half:], Left: len(list) - maxRows}
+}
+
+// A Member is a line of the head: a name and its value.
+type Member struct{ Name, Value string }
+
+// model is what the template shows.
+type model struct {
+	Title, State, Tone string
+	Head               []Member
+	Timeline           Table[Row]
+	Turns              Table[*Turn]
+	Receipts           Table[Receipt]
+	Chart              *Chart
+	Checked            Checked
+}
+
+func (p *Page) model(c Checked) model {
+	for _, t := range p.turns {
+		if !t.ended.IsZero() {
+			t.Tokens = p.tokensAt(t.ended)
+		}
+	}
+	s := p.status
+	m := model{Title: s.SessionID, State: s.State, Chart: p.chart(), Checked: c,
+		Timeline: shown(p.timeline), Turns: shown(p.turns), Receipts: shown(p.receipts)}
+	switch s.State {
+	case "COMPLETED":
+		m.Tone = "good"
+	case "FAILED", "REJECTED", "ABORTED":
+		m.Tone = "bad"
+	}
+	add := func(name, value string) {
+		if value != "" {
+			m.Head = append(m.Head, Member{name, value})
+		}
+	}
+	add("state", s.State+" ("+s.StateReason+")")
+	program := s.Program + ", adapter " + s.AdapterID
+	if s.HarnessVersion != nil {
+		program += ", version " + *s.HarnessVersion
+	}
+	add("harness", program)
+	add("folder", s.WorkDir)
+	for name, value := range sorted(s.Meta) {
+		add("meta "+name, value)
+	}
+	add("began", p.begun.UTC().Format(time.RFC3339))
+	add("took", p.took())
+	turns := fmt.Sprint(s.Turns)
+	if s.TurnsOther > 0 {
+		turns += fmt.Sprintf(", and %d that the harness opened", s.TurnsOther)
+	}
+	add("turns", turns)
+	if s.Usage.Main.Calls > 0 {
+		add("model calls", fmt.Sprintf("%d, %s tokens in, %s out", s.Usage.Main.Calls, grouped(s.Usage.Main.Input+s.Usage.Main.CacheRead+s.Usage.Main.CacheWrite), grouped(s.Usage.Main.Output)))
+	}
+	if r := s.Renewals; r != nil {
+		add("renewals", fmt.Sprint(r.Count))
+	}
+	return m
+}
