@@ -21,7 +21,7 @@ type Result struct {
 	Violations      []string  `json:"violations"`   // the same
 }
 
-// A Decision is a result with what it rests on.
+// A Decision is a result with the rule, digests and limits behind it.
 type Decision struct {
 	Result       Result
 	MatchedRule  string // empty if the default or a fail-closed check decided
@@ -55,8 +55,8 @@ func (p *Policy) Decide(in Intent, producer string) Decision {
 	return d
 }
 
-// conclude writes the result of an outcome. An approval is never given here, so
-// a verdict that requires one names what is missing.
+// conclude writes the result of an outcome. An approval is never given here, so the
+// result of require_approval names the missing approval.
 func (p *Policy) conclude(d *Decision, in Intent, o outcome, producer string) {
 	if o.verdict == RequireApproval {
 		o.add(RequireApproval, []string{"approval_token_missing"}, []string{"approval_not_granted"})
@@ -71,8 +71,8 @@ func TraceID(policy, intent string, v Verdict) string {
 	return sign.Sum([]byte(policy + ":" + intent + ":" + string(v)))[:24]
 }
 
-// failClosed blocks an intent of a listed risk class that lacks what the policy
-// needs to judge it.
+// failClosed blocks an intent of a listed risk class if it lacks information that
+// the policy needs.
 func (p *Policy) failClosed(in Intent) (o outcome, closed bool) {
 	if !p.FailClosed.Enabled || !slices.Contains(p.FailClosed.RiskClasses, in.Context.RiskClass) {
 		return o, false
@@ -100,8 +100,9 @@ func (p *Policy) failClosed(in Intent) (o outcome, closed bool) {
 	return o, o.verdict != ""
 }
 
-// rules merges the matching rules of the first priority that has any: the
-// strictest outcome wins, with the reasons of the rules that have it.
+// rules merges the matching rules of one priority, the first that has any. The
+// strictest outcome wins. Its reasons are those of all these rules with that
+// verdict.
 func (p *Policy) rules(in Intent, d *Decision) (won outcome) {
 	priority, found := 0, false
 	for i := range p.Rules {
@@ -129,8 +130,8 @@ func (p *Policy) rules(in Intent, d *Decision) (won outcome) {
 	return won
 }
 
-// outcome is what a matching rule demands, with its constraints and the rule for
-// destructive acts.
+// outcome returns the verdict of a matching rule, made stricter by its constraints
+// and by its action for destructive acts.
 func (r *Rule) outcome(in Intent) outcome {
 	o := outcome{r.Effect, slices.Clone(r.ReasonCodes), slices.Clone(r.Violations)}
 	if len(o.reasons) == 0 {
@@ -167,9 +168,9 @@ func destructive(in Intent) bool {
 	return slices.ContainsFunc(in.Targets, func(t Target) bool { return t.Destructive })
 }
 
-// ruleWord is a rule's name as a part of a reason code.
+// ruleWord returns a rule's name in the form that it has in a reason code.
 func ruleWord(name string) string {
-	quoted, _ := json.Marshal(name) // a string always has a JSON form
+	quoted, _ := json.Marshal(name) // encoding a string cannot fail
 	return strings.ToLower(underscored(string(quoted[1 : len(quoted)-1])))
 }
 
@@ -192,7 +193,8 @@ func (m *Match) matches(in Intent) bool {
 }
 
 // violated reports whether an argument from a tainted source goes to a restricted
-// destination. Without a list of destinations these are the ones off the machine.
+// destination. Without a list, the restricted destinations are those outside the
+// machine.
 func (d *Dataflow) violated(in Intent) bool {
 	if d == nil || !slices.ContainsFunc(in.ArgProvenance, func(p Provenance) bool { return slices.Contains(d.TaintedSources, p.Source) }) {
 		return false

@@ -6,8 +6,8 @@
 // It is pure: the same intent and policy give the same bytes. It performs no act,
 // asks no user and grants no approval: only the verdict allow permits the act, and
 // a caller treats any error as a refusal. It refuses what it cannot evaluate
-// whole: a policy key that it does not implement, a script, a supplied digest that
-// is wrong, a member name that is written in another case.
+// completely: a policy key that it does not implement, a script, a wrong digest in
+// the intent, a member name in the wrong case.
 //
 //	policy, err := gate.DecodePolicy(document)
 //	intent, err := gate.ParseIntent(request)

@@ -22,7 +22,7 @@ type Intent struct {
 	content
 }
 
-// content is what the intent digest covers, in the form that it covers.
+// content is the normalised form from which the intent digest is computed.
 type content struct {
 	ToolName        string         `json:"tool_name"`
 	Args            map[string]any `json:"args"`
@@ -67,8 +67,8 @@ type Skill struct {
 	SignatureKeyID string `json:"signature_key_id,omitempty"`
 }
 
-// A Delegation is on whose behalf an act is requested. An absent time is digested
-// as the year 1, as by the reference.
+// A Delegation says on whose behalf an act is requested. The digest has the year 1
+// for an absent time, as in the reference.
 type Delegation struct {
 	RequesterIdentity string    `json:"requester_identity"`
 	ScopeClass        string    `json:"scope_class,omitempty"`
@@ -89,7 +89,7 @@ type Link struct {
 }
 
 // A Context says for whom and where an act is requested. Unknown members of the
-// request's context are ignored and not digested, as by the reference.
+// request's context are ignored and not digested, as in the reference.
 type Context struct {
 	Identity                string         `json:"identity"`
 	Workspace               string         `json:"workspace"`
@@ -126,8 +126,8 @@ type Context struct {
 	ContextRefs             []string       `json:"context_refs,omitempty"`
 }
 
-// An AgentIdentity is what is declared of the agent. Its times are as those of a
-// [Delegation].
+// An AgentIdentity is what the request declares about the agent. Absent times are
+// digested as in a [Delegation].
 type AgentIdentity struct {
 	LifecycleStates []string  `json:"lifecycle_states,omitempty"`
 	Owner           string    `json:"owner,omitempty"`
@@ -194,7 +194,8 @@ func ParseIntent(doc []byte) (Intent, error) {
 	if in.IntentDigest, err = sign.Digest(in.content); err != nil {
 		return Intent{}, fmt.Errorf("the intent: %w", err)
 	}
-	// The reference ignores supplied digests. A wrong one is of another intent.
+	// The reference ignores digests in the request. A wrong one belongs to another
+	// intent.
 	if r.ArgsDigest != "" && r.ArgsDigest != in.ArgsDigest {
 		return Intent{}, fmt.Errorf("args_digest is not that of args, which is %s", in.ArgsDigest)
 	}
@@ -224,8 +225,8 @@ func (r *request) checkHeader() error {
 	return nil
 }
 
-// names returns the members of an IntentRequest, each with those of its objects.
-// checkNames uses it.
+// names returns the member names of an IntentRequest, and below each the names of
+// its object's members.
 func names() members { return memberNames(reflect.TypeFor[request]()) }
 
 type members map[string]members
@@ -258,9 +259,10 @@ func checkNames(doc []byte) error {
 	return wrong
 }
 
-// plainNames reports whether no member's name of the value at doc[i] can differ in case
-// from a known one, which are all of small letters. Most intents are like that, and are
-// not compared with every known name. Members of args have any name.
+// plainNames reports whether all member names of the value at doc[i] are ASCII without
+// capitals. Known names are lower case, so no such name can differ from one in case
+// only. Most intents pass this quick check. Members of args and auth_context may have
+// any name.
 func plainNames(doc []byte, i int) bool {
 	plain := true
 	below := func(i int) int {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Limiter counts acts for the rate limits of a policy. Its zero value has
-// counted none. It is not safe for concurrent use.
+// A Limiter counts acts for the rate limits of a policy. Its zero value is ready
+// for use. It is not safe for concurrent use.
 type Limiter struct{ used map[bucket]int }
 
 // A bucket counts the acts of one scope in one minute or hour.
@@ -15,8 +15,8 @@ type bucket struct {
 	from               time.Time
 }
 
-// Apply counts the act of an allowed decision, and blocks it if a limit has no act
-// left in the window of now. A decision that is no permission is not counted.
+// Apply counts the act of an allowed decision, and blocks it if a limit is used up
+// in the current window. Decisions other than allow are not counted.
 func (l *Limiter) Apply(p *Policy, d Decision, in Intent, now time.Time) Decision {
 	if d.Result.Verdict != Allow || len(d.RateLimits) == 0 {
 		return d

@@ -58,8 +58,8 @@ func (in *Intent) normalize() error {
 
 func lower(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
 
-// uniqueSorted are the trimmed, non-empty, different strings of a list, in byte
-// order; nil if there are none.
+// uniqueSorted returns the strings of a list, trimmed, without empty ones and
+// duplicates, in byte order; nil if none is left.
 func uniqueSorted(list []string) []string {
 	var out []string
 	for _, s := range list {
@@ -87,7 +87,7 @@ func hexDigest(name, value string) error {
 }
 
 // trimObject trims all strings and member names and refuses raw secrets. Two names
-// that are equal when trimmed are refused: the reference keeps either.
+// that are equal when trimmed are refused: the reference keeps only one of them.
 func trimObject(at string, object map[string]any) (map[string]any, error) {
 	v, fault := trim(object)
 	if fault != nil {
@@ -96,8 +96,8 @@ func trimObject(at string, object map[string]any) (map[string]any, error) {
 	return v.(map[string]any), nil
 }
 
-// A trimFault is what is wrong with a value, and its path below the value that was
-// trimmed. The path is built on the way up, since nearly all values are right.
+// A trimFault describes an invalid value and its path below the trimmed value. The
+// path is built only after a fault, since nearly all values are valid.
 type trimFault struct{ path, what string }
 
 func (f *trimFault) below(at string) *trimFault { return &trimFault{at + f.path, f.what} }
@@ -389,7 +389,7 @@ func (a *AgentIdentity) normalize() error {
 		ordered("context.agent_identity", a.IssuedAt, a.ExpiresAt), ordered("context.agent_identity", a.ApprovedAt, a.ExpiresAt))
 }
 
-// ordered checks that an expiry, if there is one, is after the time that it limits.
+// ordered checks that expires is after from, if both are given.
 func ordered(at string, from, expires time.Time) error {
 	if from.IsZero() || expires.IsZero() || expires.After(from) {
 		return nil

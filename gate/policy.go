@@ -46,8 +46,8 @@ type Rule struct {
 	Sandbox     *SandboxRule `json:",omitempty"`
 }
 
-// Match is what an intent must be for a rule to apply. All lists that are not
-// empty must match; a list of targets matches if any target does.
+// Match is the condition of a rule. Every list that is not empty must match the
+// intent; a list about targets matches if any target does.
 type Match struct {
 	ToolNames         []string
 	RiskClasses       []string
@@ -257,7 +257,8 @@ func alias(name, value, other, otherValue string) (Verdict, error) {
 	}
 }
 
-// list and listLower are normalised lists, never nil, as the digest needs them.
+// list and listLower return normalised lists. The result is never nil, because the
+// digest of nil differs.
 func list(in []string) []string { return append([]string{}, uniqueSorted(in)...) }
 
 func listLower(in []string) []string {
@@ -345,7 +346,7 @@ func (l RateLimit) normal() (*RateLimit, error) {
 	return &l, nil
 }
 
-// refusal checks the action of a constraint, which cannot be to allow.
+// refusal checks the action of a constraint: block or require_approval.
 func refusal(name string, v Verdict) error {
 	return oneOf(name, string(v), []string{"block", "require_approval"})
 }

@@ -14,8 +14,8 @@ import (
 type Trace struct {
 	SchemaID        string          `json:"schema_id"`
 	SchemaVersion   string          `json:"schema_version"`
-	CreatedAt       time.Time       `json:"created_at"`  // of the decision, deterministic
-	ObservedAt      time.Time       `json:"observed_at"` // by the clock
+	CreatedAt       time.Time       `json:"created_at"`  // that of the intent, so it is deterministic
+	ObservedAt      time.Time       `json:"observed_at"` // time of the emission
 	ProducerVersion string          `json:"producer_version"`
 	TraceID         string          `json:"trace_id"`
 	EventID         string          `json:"event_id"` // names this emission
@@ -29,7 +29,7 @@ type Trace struct {
 	Signature       *sign.Signature `json:"signature,omitempty"`
 }
 
-// Trace is the record of a decision that was made at a time of the clock.
+// Trace returns the record of a decision that is emitted at the time observed.
 func (d Decision) Trace(in Intent, observed time.Time) Trace {
 	observed = observed.UTC()
 	return Trace{

@@ -14,18 +14,18 @@ import (
 )
 
 // renewals move the session into a fresh harness session. Package renewal has the
-// states and the rules; this machine does what they decide:
+// states and the rules; this machine carries out their decisions:
 //
 //	asked, negotiated ──► at the prompt ──► prepare command ──► prepared
 //	prepared ──► at the prompt ──► the harness is ended ──► its sources are drained
 //	         ──► the token is recorded as consumed ──► continue command
 //	         ──► launch of the same attempt, the payload waits for a slot
-//	         ──► session.started: resumed ──► the hook took the payload: delivered
+//	         ──► session.started: resumed ──► a hook accepted the payload: delivered
 //
 // The session is PAUSED from the end of the old harness session to the start of the
 // new one. A payload is in soft state only. If the wrapper dies before the token is
-// consumed, the recovery finishes the renewal; later, the payload is lost, and the
-// recovery continues the old harness session (DECISIONS R9).
+// consumed, the recovery finishes the renewal. If it dies later, the payload is
+// lost, and the recovery continues the old harness session (DECISIONS R9).
 type renewals struct {
 	hard struct {
 		renewal.Machine
@@ -33,7 +33,7 @@ type renewals struct {
 	}
 	soft struct {
 		act   renewal.Act // under way
-		since time.Time   // when it began, or when the wait for the prompt did
+		since time.Time   // start of the act, or of the wait for the prompt
 	}
 }
 
@@ -41,17 +41,18 @@ type (
 	// RenewalMoved records that a renewal reached a state.
 	RenewalMoved struct{ renewal.Move }
 	// RenewalCalled records that a command of the profile is about to run: prepare or
-	// continue. The token is consumed by the latter, whatever becomes of it.
+	// continue. Continue consumes the token, even if the command fails.
 	RenewalCalled struct {
 		Renewal string `json:"renewal"`
 		Command string `json:"command"`
-		Digest  string `json:"digest,omitempty"` // of the token that is consumed
-		// Scope is the harness session to leave, and ID its id, if known; of prepare.
+		Digest  string `json:"digest,omitempty"` // identifies the token; only for continue
+		// Only for prepare: Scope is the harness session to leave, and ID its id,
+		// if known.
 		Scope int    `json:"scope,omitempty"`
 		ID    string `json:"harness_session_id,omitempty"`
 	}
 	// RenewalMeasured records how many tokens the context has after a renewal. Broke
-	// says that too many are left, so that no further renewal begins.
+	// is set if too many are left; then no further renewal begins.
 	RenewalMeasured struct {
 		Renewal string `json:"renewal"`
 		Tokens  int64  `json:"tokens_after"`
@@ -134,8 +135,8 @@ func (PrepareRenewal) isEffect()  {}
 func (ContinueRenewal) isEffect() {}
 func (DiscardToken) isEffect()    {}
 
-// causeRenewal is the cause of a launch and of a harness session, and the reason of
-// the end of the one before it.
+// causeRenewal is the cause of a launch and of a new harness session, and the
+// reason why the old harness session ended.
 const causeRenewal = "renewal"
 
 // pausing reports whether the session is PAUSED for a renewal.
@@ -147,14 +148,14 @@ func (r *renewals) pausing(k *Kernel) bool {
 // next launch has not begun.
 func (r *renewals) between() bool { return r.hard.Between() }
 
-// launching notes the launch of a renewal.
+// launching applies the fact that a launch belongs to the renewal.
 func (r *renewals) launching(f Launching) {
 	if f.Cause == causeRenewal && r.hard.Between() {
 		r.hard.Called(renewal.Launch, 0, "")
 	}
 }
 
-// issued notes the newest receipt of the renewal.
+// issued applies the fact that a receipt of the renewal was issued.
 func (r *renewals) issued(f ReceiptIssued) {
 	if f.Renewal != "" {
 		r.hard.Receipt = f.Receipt.ReceiptID
@@ -164,7 +165,8 @@ func (r *renewals) issued(f ReceiptIssued) {
 // staged reports whether a call is the renewal's own: its payload waits for a slot.
 func (r *renewals) staged(call string) bool { return call != "" && call == r.hard.ID }
 
-// rules are those of a profile by its name; of the first one if there is no name.
+// rules returns the rules of the named profile, or of the first one if profile is
+// empty. The result is nil if the profile is not active.
 func (c *Config) rules(profile string) *renewal.Rules {
 	for i := range c.Renewals {
 		if profile == "" || c.Renewals[i].Profile == profile {
@@ -174,8 +176,8 @@ func (c *Config) rules(profile string) *renewal.Rules {
 	return nil
 }
 
-// rules are those of the newest renewal. A session that is recovered may lack its
-// profile.
+// rules returns the rules of the newest renewal. If its profile is not active in a
+// recovered session, they hold only the name.
 func (r *renewals) rules(s *step) renewal.Rules {
 	if rules := s.cfg.rules(r.hard.Profile); rules != nil {
 		return *rules
@@ -198,9 +200,9 @@ func (r *renewals) commanded(s *step, in RenewAsked) {
 	s.do(Reply{Ask: in.Ask, Failure: class, Why: why, Renewal: r.hard.ID})
 }
 
-// wanted handles the answer of a client that asks for a renewal. A client may ask
-// again while a renewal is under way, and a late answer may be about a harness
-// session that was left.
+// wanted handles the answer of a client that asks for a renewal. The request is
+// ignored while a renewal is under way, or if the answer is about an earlier
+// harness session.
 func (r *renewals) wanted(s *step, k *call, profile string) {
 	if r.hard.Open() || k.Scope != s.scopes.number() {
 		return
@@ -216,8 +218,8 @@ func (r *renewals) wanted(s *step, k *call, profile string) {
 	r.begin(s, rules, renewal.Request{By: renewal.ByClient, ClientID: k.Client})
 }
 
-// pressed asks for a renewal at a level of pressure that a profile names. A stopped
-// breaker is not reported again.
+// pressed begins a renewal if an active profile names this level of pressure. If
+// the breaker stopped renewals, nothing is recorded.
 func (r *renewals) pressed(s *step, level string) {
 	i := slices.IndexFunc(s.cfg.Renewals, func(rules renewal.Rules) bool { return rules.Triggered(level) })
 	if i < 0 || r.hard.Open() || r.hard.Broken != "" {
@@ -228,7 +230,7 @@ func (r *renewals) pressed(s *step, level string) {
 	}
 }
 
-// admit says why no renewal can begin now, before there is one.
+// admit returns why no renewal can begin now; class is empty if one can.
 func (r *renewals) admit(s *step, profile string) (rules renewal.Rules, class lifeloop.FailureClass, why string) {
 	found := s.cfg.rules(profile)
 	switch {
@@ -253,7 +255,7 @@ func (r *renewals) admit(s *step, profile string) (rules renewal.Rules, class li
 }
 
 // begin records a renewal, and refuses it if the limits or the capabilities do not
-// allow it. Nothing that a client owns has changed by then.
+// allow it. Until it returns, nothing that a client owns has changed.
 func (r *renewals) begin(s *step, rules renewal.Rules, q renewal.Request) (lifeloop.FailureClass, string) {
 	q.Profile = rules.Profile
 	q.Before, q.Trigger = s.pressure.trigger(q.By == renewal.ByTrigger)
@@ -272,7 +274,7 @@ func (r *renewals) begin(s *step, rules renewal.Rules, q renewal.Request) (lifel
 	return "", ""
 }
 
-// start notes that an act, or the wait for the prompt, begins.
+// start remembers that an act, or with None the wait for the prompt, begins now.
 func (r *renewals) start(s *step, act renewal.Act) { r.soft.act, r.soft.since = act, s.now }
 
 // The capabilities that a renewal needs.
@@ -385,8 +387,9 @@ func (r *renewals) reset(s *step) {
 	s.ending.stop(s, cmp.Or(s.cfg.Quit, sigTERM))
 }
 
-// drained continues a renewal whose harness has ended and was read to its end. It
-// reports false if the end has another reason too: then the attempt is over.
+// drained continues a renewal when its harness has ended and all its output was
+// read. It returns false if the harness ended for another reason, or the session
+// cannot continue; then the attempt is over.
 func (r *renewals) drained(s *step) bool {
 	if !r.hard.Ended() {
 		return false
@@ -422,8 +425,9 @@ func (r *renewals) obstacle(s *step) string {
 	return ""
 }
 
-// continued applies the outcome of the continue command: the harness is started
-// with its text. Without a text the old harness session continues.
+// continued applies the outcome of the continue command: the harness is started and
+// its text delivered to it. If the command failed, or no slot accepts the text, the
+// old harness session continues.
 func (r *renewals) continued(s *step, in RenewalContinued) {
 	if in.Renewal != r.hard.ID || r.soft.act != renewal.Continue {
 		return
@@ -455,8 +459,8 @@ func (r *renewals) lost(s *step, why string) {
 	s.recovery.renew(s, old)
 }
 
-// launched continues a session that shows its next harness session only with the
-// first prompt.
+// launched resumes the session at once if the harness reports its new harness
+// session only with the first prompt.
 func (r *renewals) launched(s *step) {
 	if s.cfg.HookAtPrompt {
 		r.unpause(s)
@@ -474,7 +478,7 @@ func (r *renewals) live(s *step) {
 	r.unpause(s)
 }
 
-// settled applies what became of the continuation.
+// settled applies the outcome of the delivery.
 func (r *renewals) settled(s *step, p *parcel, st lifeloop.Status, class lifeloop.FailureClass, why string) {
 	if !r.hard.Open() {
 		return
@@ -491,7 +495,8 @@ func (r *renewals) settled(s *step, p *parcel, st lifeloop.Status, class lifeloo
 	r.receipt(s, renewalStep{event: event, scope: p.scope, parcel: p})
 }
 
-// measured compares the context after a renewal with what triggered it, once.
+// measured records the size of the first context after a renewal, and whether it is
+// still too large.
 func (r *renewals) measured(s *step, tokens int64) {
 	if r.hard.New == 0 || r.hard.New != s.scopes.number() || r.hard.After != nil || tokens == 0 {
 		return
@@ -499,15 +504,15 @@ func (r *renewals) measured(s *step, tokens int64) {
 	s.record(RenewalMeasured{Renewal: r.hard.ID, Tokens: tokens, Broke: r.hard.Treadmill(tokens)})
 }
 
-// end ends a renewal that cannot go on.
+// end ends a renewal that cannot continue.
 func (r *renewals) end(s *step, class lifeloop.FailureClass, why string, broke bool) {
 	v := r.hard.End(class, why)
 	v.Broke = broke
 	r.over(s, v)
 }
 
-// over records the end of a renewal and undoes what is still open: a command that
-// runs, a token that was not used, a payload that waits, the pause.
+// over records the end of a renewal and undoes what is still open: a running
+// command, an unused token, a waiting payload, and the pause.
 func (r *renewals) over(s *step, v renewal.Move) {
 	was, act := r.hard.State, r.soft.act
 	r.soft.act = renewal.None
@@ -536,7 +541,7 @@ func (r *renewals) unpause(s *step) {
 	}
 }
 
-// eventAfter is the event of the receipt that follows a state.
+// eventAfter returns the event of the next receipt for a renewal in this state.
 func eventAfter(was renewal.State) lifeloop.Event {
 	switch was {
 	case renewal.Prepared:
@@ -547,7 +552,7 @@ func eventAfter(was renewal.State) lifeloop.Event {
 	return lifeloop.SessionEnding
 }
 
-// conclude ends an open renewal of an attempt, or a session, that is over.
+// conclude ends an open renewal because its attempt or its session is over.
 func (r *renewals) conclude(s *step, why string) {
 	if r.hard.Open() {
 		class := lifeloop.StateConflict
@@ -566,8 +571,8 @@ func (r *renewals) abandon(s *step, why string) {
 
 // recover finishes a renewal after a crash of the wrapper, if its token is not
 // consumed and the session continues; done is then true. Otherwise it ends the
-// renewal; again says that the harness was ended for it, so that the old harness
-// session continues.
+// renewal; again is true if the harness had been ended for it, so that the old
+// harness session must be launched again.
 func (r *renewals) recover(s *step, continues bool) (done, again bool) {
 	if !r.hard.Open() {
 		return false, false
@@ -592,7 +597,7 @@ func (r *renewals) next(k *Kernel) time.Time {
 	return time.Time{}
 }
 
-// wake ends an act that takes too long.
+// wake handles the timeout of an act, or of the wait for the prompt.
 func (r *renewals) wake(s *step) {
 	switch r.soft.act {
 	case renewal.None:

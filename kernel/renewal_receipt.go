@@ -6,9 +6,9 @@ import (
 )
 
 // This file issues the receipts of a renewal: prepare, reset, observation and
-// delivery. Each has the one before it as its parent, and an event id of its own.
-// One that ends otherwise has a failed receipt for the step that it did not reach
-// (DECISIONS R6, R11).
+// delivery. The parent of each is the receipt before it, and each has its own event
+// id. If the renewal ends early, the step that it did not reach has a failed
+// receipt (DECISIONS R6, R11).
 
 // A renewalStep is what one of these receipts is about.
 type renewalStep struct {
@@ -55,8 +55,8 @@ func (of renewalStep) outcome() outcome {
 	return outcome{status: lifeloop.Observed}
 }
 
-// payload is the continuation as one payload. Any place where the model reads it
-// before its first answer will do; the start of the session is the best.
+// payload returns the continuation as one payload. It may be delivered anywhere the
+// model reads it before its first answer; the start of the session is preferred.
 func (r *renewals) payload(s *step, in RenewalContinued) lifeloop.PayloadEnvelope {
 	client := r.rules(s).Client
 	if client == "" {
@@ -69,14 +69,14 @@ func (r *renewals) payload(s *step, in RenewalContinued) lifeloop.PayloadEnvelop
 			{Placement: lifeloop.PrePromptFrame, Requirement: lifeloop.Required}}}
 }
 
-// stage lets the continuation wait for a slot of the harness session that begins.
+// stage queues the continuation for a slot of the harness session that begins.
 func (l *slots) stage(s *step, renewal string, p lifeloop.PayloadEnvelope, choices []negotiate.Candidate) {
 	l.soft.waiting = append(l.soft.waiting, &parcel{call: renewal, client: p.ClientID, scope: s.scopes.number(), after: -1, payload: p,
 		choices: choices, required: true})
 }
 
-// undeliverable says why this launch has no slot for a continuation: it never had
-// one, or it lost it. It is empty if there is one.
+// undeliverable returns why this launch has no slot for a continuation: it never
+// had one, or lost it. The result is empty if there is a slot.
 func (h *health) undeliverable(s *step) lifeloop.FailureClass {
 	has := func(m lifeloop.Manifest) bool {
 		for _, class := range []lifeloop.Placement{lifeloop.PreSession, lifeloop.PreFrameLeading, lifeloop.PreFrameTrailing} {

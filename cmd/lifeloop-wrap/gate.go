@@ -25,13 +25,13 @@ const (
 	exitNotEvaluable = 6
 )
 
-// notEvaluable is a failure with exit code 6: there is no verdict, and so no
-// permission.
+// notEvaluable is a failure with exit code 6: without a verdict the act
+// is not permitted.
 func notEvaluable(format string, args ...any) *failure {
 	return &failure{code: exitNotEvaluable, class: lifeloop.InvalidRequest, text: fmt.Sprintf(format, args...)}
 }
 
-// evaluation are the flags of gate eval.
+// evaluation holds the flags of gate eval.
 type evaluation struct{ policy, intent, key, trace string }
 
 func gateCmd(g *globals) *cobra.Command {

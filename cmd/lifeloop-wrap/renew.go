@@ -21,7 +21,7 @@ import (
 	"lifeloop/view"
 )
 
-// This file renews sessions: the command, and what a run needs for it.
+// This file has the command renew, and what a run needs to renew its session.
 
 func renewCmd(g *globals) *cobra.Command {
 	var w supervisor.SessionCommand
@@ -73,7 +73,7 @@ when it was refused, rolled back or failed.`,
 	return cmd
 }
 
-// renewed is what renew prints.
+// renewed is the output of renew.
 type renewed struct {
 	SessionID string            `json:"session_id"`
 	Command   string            `json:"command"`
@@ -119,7 +119,7 @@ func (s *session) renewing(active []profile.Profile) kernel.Renewing {
 			rules.At = s.cfg.Renewal.At.Pressure
 		}
 		if !slices.ContainsFunc(builtin, func(b profile.Profile) bool { return b.Name == p.Name && b.Self() == p.Self() }) {
-			rules.Claims = p.Family() // a profile of the user's own works as that one
+			rules.Claims = p.Family() // what a manifest claims for it holds for the user's profiles too
 		}
 		r.Renewals = append(r.Renewals, rules)
 	}
