@@ -118,6 +118,8 @@ func (x *Export) Apply(e kernel.Entry, digest string) {
 		}
 	case kernel.ReceiptIssued:
 		x.receipt(e, f)
+	case kernel.TranscriptCopied:
+		x.transcript(e, f)
 	}
 	x.happened(e)
 	if x.unsealed() >= sealEvery {
@@ -199,6 +201,15 @@ func (x *Export) receipt(e kernel.Entry, f kernel.ReceiptIssued) {
 	id := f.Receipt.ReceiptID
 	x.receipts = append(x.receipts, Ref{RefID: fmt.Sprintf("receipt_%08d", e.Seq), SourceType: "lifeloop.receipt", SourceLocator: "receipt:" + id,
 		QueryDigest: sign.Sum([]byte(id)), ContentDigest: content, RetrievedAt: e.At, RedactionMode: Reference, Immutability: "immutable"})
+}
+
+// transcript refers to a copy of a transcript, which may be given to a reader together
+// with the evidence.
+func (x *Export) transcript(e kernel.Entry, f kernel.TranscriptCopied) {
+	if digest, ok := strings.CutPrefix(f.Digest, "sha256:"); ok {
+		x.receipts = append(x.receipts, Ref{RefID: fmt.Sprintf("transcript_%08d", e.Seq), SourceType: "harness.transcript", SourceLocator: "transcript:" + f.File,
+			QueryDigest: sign.Sum([]byte(f.File)), ContentDigest: digest, RetrievedAt: e.At, RedactionMode: Reference, Immutability: "immutable"})
+	}
 }
 
 // producer names the wrapper that wrote the ledger, so that another version

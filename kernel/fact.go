@@ -36,7 +36,7 @@ var registry = []Fact{
 	AbortRequested{}, StopSent{}, StopResult{}, ProcessesKilled{}, DrainBegan{},
 	ActivitySeen{}, ActivityMoved{}, ActivityConfirmed{},
 	VersionSeen{}, CapabilityProven{}, UsageCounted{}, ContextMeasured{}, UnknownCounted{},
-	SourceNamed{}, SourceRead{}, SourceTroubled{},
+	SourceNamed{}, SourceRead{}, SourceTroubled{}, TranscriptCopied{},
 	TimerSet{}, DeadlineSet{}, TimedOut{},
 	RulesChecked{}, DriftSeen{}, LimitMet{},
 	ToolCalled{}, ToolReturned{},

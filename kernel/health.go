@@ -68,6 +68,16 @@ type (
 		Path string `json:"path"`
 		By   string `json:"by"`
 	}
+	// TranscriptCopied records that a transcript of the harness was copied into the
+	// session's folder, because harnesses delete theirs. File is the name of the copy;
+	// Why is set instead if there is none.
+	TranscriptCopied struct {
+		Path   string `json:"path"`
+		File   string `json:"file,omitempty"`
+		Digest string `json:"digest,omitempty"`
+		Bytes  int64  `json:"bytes,omitempty"`
+		Why    string `json:"why,omitempty"`
+	}
 	// SourceRead records how far a telemetry source was read. An observer with a
 	// ledger records it for each record with signals, and resumes there.
 	SourceRead struct {
@@ -105,14 +115,16 @@ type Position struct {
 	Last string `json:"last,omitempty"`
 }
 
-func (Weakened) key() (string, bool)       { return "weakened", false }
-func (f Weakened) apply(k *Kernel)         { k.health.hard.Weak[f.Capability] = true }
-func (SourceNamed) key() (string, bool)    { return "source_named", false }
-func (SourceNamed) apply(*Kernel)          {}
-func (SourceRead) key() (string, bool)     { return "source_read", false }
-func (SourceRead) apply(*Kernel)           {}
-func (SourceTroubled) key() (string, bool) { return "source_troubled", false }
-func (SourceTroubled) apply(*Kernel)       {}
+func (Weakened) key() (string, bool)         { return "weakened", false }
+func (f Weakened) apply(k *Kernel)           { k.health.hard.Weak[f.Capability] = true }
+func (SourceNamed) key() (string, bool)      { return "source_named", false }
+func (SourceNamed) apply(*Kernel)            {}
+func (TranscriptCopied) key() (string, bool) { return "transcript_copied", false }
+func (TranscriptCopied) apply(*Kernel)       {}
+func (SourceRead) key() (string, bool)       { return "source_read", false }
+func (SourceRead) apply(*Kernel)             {}
+func (SourceTroubled) key() (string, bool)   { return "source_troubled", false }
+func (SourceTroubled) apply(*Kernel)         {}
 
 func newHealth() (h health) {
 	h.hard.Agreed = map[string]lifeloop.Support{}

@@ -23,6 +23,8 @@ type (
 		Containment string
 		Setup       *Setup
 	}
+	// TranscriptCopy says that a transcript was copied, or why it was not.
+	TranscriptCopy TranscriptCopied
 	// LaunchFailed says that the harness could not be started. Code is the exit
 	// code of a shell: 126 not executable, 127 not found, 125 other.
 	LaunchFailed struct {
@@ -166,6 +168,7 @@ func (in SignOfLife) handle(s *step)     { s.activity.lives(s, in.At) }
 func (in FailureSeen) handle(s *step)    { s.attempts.failureSeen(s, in) }
 func (in CheckpointSeen) handle(s *step) { s.attempts.checkpoint(s, in.Checkpoint) }
 func (in SignalsSeen) handle(s *step)    { s.signals(in) }
+func (in TranscriptCopy) handle(s *step) { s.record(TranscriptCopied(in)) }
 func (in HookCalled) handle(s *step)     { s.slots.called(s, in) }
 func (in HookClosed) handle(s *step)     { s.slots.closed(s, in) }
 func (in Returned) handle(s *step)       { s.router.returned(s, in) }

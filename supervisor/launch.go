@@ -122,9 +122,21 @@ func (s *supervisor) drain(l *launched) {
 		}
 		l.stop()
 		<-l.drained
+		s.copyTranscripts(l)
 		killed, more := child.Killed()
 		s.postOf(l.number, kernel.SourcesDrained{Killed: killed, More: more})
 	})
+}
+
+// copyTranscripts copies the transcripts of a launch, which were read to their end.
+func (s *supervisor) copyTranscripts(l *launched) {
+	files, ok := l.plan.Sources.(interface{ Transcripts() []string })
+	if s.p.CopyTranscript == nil || !ok {
+		return
+	}
+	for _, path := range files.Transcripts() {
+		s.postOf(l.number, kernel.TranscriptCopy(s.p.CopyTranscript(path)))
+	}
 }
 
 // suspend stops the whole tree, or continues it.

@@ -191,6 +191,18 @@ func (f *Files) deliver(l watchers.Line) {
 	}
 }
 
+// Transcripts lists the files of the harness's conversations that were read, with
+// those of sub-agents. A database is not one of them. Run must have returned.
+func (f *Files) Transcripts() (paths []string) {
+	for key := range f.decoders {
+		if source, path, _ := strings.Cut(key, "\x00"); source == f.Named.Name {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
 // stale reports whether the process that wrote a file has ended, so that the file says
 // nothing about the present.
 func (f *Files) stale(d *decoder, signals []telemetry.Signal) bool {

@@ -121,6 +121,10 @@ type Ports struct {
 	Decider Client
 	// Renewer runs the programs of profiles of renewal; nil where none is active.
 	Renewer Renewer
+	// CopyTranscript copies a transcript of the harness into the session's folder; nil
+	// if none is to be copied.
+	CopyTranscript func(path string) kernel.TranscriptCopied
+
 	Door    Door
 	Signals <-chan os.Signal
 	// Committed is called on the loop with every fact after it was written.

@@ -247,7 +247,7 @@ func (l *L0) emitOther(f kernel.Fact) {
 		kernel.Negotiated, kernel.Weakened, kernel.HarnessSessionOpened, kernel.FrameAdopted, kernel.Bound, kernel.BindRefused,
 		kernel.Observed, kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookAnswered,
 		kernel.ReceiptIssued, kernel.CommandReceived, kernel.ActivitySeen, kernel.ActivityMoved, kernel.ActivityConfirmed, kernel.VersionSeen,
-		kernel.CapabilityProven, kernel.UsageCounted, kernel.ContextMeasured, kernel.UnknownCounted, kernel.SourceNamed, kernel.SourceRead,
+		kernel.CapabilityProven, kernel.UsageCounted, kernel.ContextMeasured, kernel.UnknownCounted, kernel.SourceNamed, kernel.SourceRead, kernel.TranscriptCopied,
 		kernel.SourceTroubled, kernel.DrainBegan, kernel.RenewalCalled, kernel.RenewalMeasured:
 	default:
 		panic(fmt.Sprintf("view: L0 does not know %T", f))

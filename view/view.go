@@ -96,6 +96,8 @@ type Status struct {
 	// Killed names the processes of the last launch, and those that clients left
 	// behind, that had to be killed.
 	Killed []kernel.Process `json:"killed,omitempty"`
+	// Transcripts are the copies of the harness's transcripts in the session's folder.
+	Transcripts []kernel.TranscriptCopied `json:"transcripts,omitempty"`
 	// Hooks says why the newest launch has injected hooks, or why it has none. It is
 	// empty if nothing had to be decided.
 	Hooks string `json:"hooks,omitempty"`
@@ -259,15 +261,25 @@ func (s *Status) Apply(e kernel.Entry) {
 		s.Context = measured(f)
 	case kernel.UsageCounted:
 		s.Usage = f.Usage
+	case kernel.ActivitySeen:
+		s.LastSign = &Sign{Source: cmp.Or(f.Source, "terminal"), At: e.At}
+	case kernel.ReceiptIssued:
+		s.issued(f)
+	default:
+		s.more(e)
+	}
+}
+
+// more folds what changes one member only.
+func (s *Status) more(e kernel.Entry) {
+	switch f := e.Fact.(type) {
 	case kernel.UnknownCounted:
 		if s.UnknownRecords == nil {
 			s.UnknownRecords = map[string]map[string]int{}
 		}
 		s.UnknownRecords[f.Source] = f.Types
-	case kernel.ActivitySeen:
-		s.LastSign = &Sign{Source: cmp.Or(f.Source, "terminal"), At: e.At}
-	case kernel.ReceiptIssued:
-		s.issued(f)
+	case kernel.TranscriptCopied:
+		s.copied(f)
 	default:
 		s.renews(e)
 	}
@@ -284,6 +296,11 @@ func (s *Status) began(f kernel.Began, at time.Time) {
 	s.UnknownRecords = map[string]map[string]int{}
 	s.Evidence = []lifeloop.Evidence{}
 	s.claims(f.AdapterID)
+}
+
+// copied replaces the earlier copy of a transcript.
+func (s *Status) copied(f kernel.TranscriptCopied) {
+	s.Transcripts = append(slices.DeleteFunc(s.Transcripts, func(old kernel.TranscriptCopied) bool { return old.Path == f.Path }), f)
 }
 
 // issued counts a receipt once.

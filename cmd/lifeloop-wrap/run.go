@@ -201,6 +201,9 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 		}
 	}
 
+	if s.cfg.Archive && s.ledger != nil {
+		ports.CopyTranscript = s.folder.CopyTranscript
+	}
 	token, _ := s.folder.Token() // without a ledger there is none
 	result, err := supervisor.Run(context.Background(), k, ports, supervisor.Options{Inside: l.terminal.Below, Token: token,
 		Grace: s.cfg.Attempts.Timeouts.AbortGrace, KeepGoing: s.cfg.OnLedgerError == "continue", Restart: recovered, Relaunch: l.relaunches(), Log: s.log})

@@ -45,6 +45,7 @@ func (f *runFlags) define(fl *pflag.FlagSet) {
 	fl.String("backoff", "", "wait before a retry, as `KIND:BASE[:MAX]`: fixed, linear or exponential; exponential:1s:1m")
 	fl.StringArray("fallback", nil, "`CMDLINE` to run when CMD is not retried any more (repeatable)")
 	fl.String("contain", "never", "keep the session in a control group: never, auto (where the system allows it) or always")
+	fl.Bool("archive", false, "copy the harness's transcripts into the session's folder, since harnesses delete theirs")
 	fl.String("on-limit", "off", "`WHAT` to do at a rate limit: off, wait, fallback or exit")
 	// The configuration reads these flags by name.
 	for _, d := range []struct {

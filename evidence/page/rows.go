@@ -50,6 +50,11 @@ func words(f kernel.Fact) (what, tone string) {
 			names = append(names, p.Name+" "+strconv.Itoa(p.PID))
 		}
 		return fmt.Sprintf("%d processes were killed: %s", len(f.Processes)+f.More, strings.Join(names, ", ")), "bad"
+	case kernel.TranscriptCopied:
+		if f.Why != "" {
+			return "the transcript was not copied: " + f.Why, "warn"
+		}
+		return fmt.Sprintf("the transcript was copied: %s, %s bytes, %s", f.File, grouped(f.Bytes), f.Digest), ""
 	case kernel.PauseRequested:
 		return "paused", "warn"
 	case kernel.ResumeRequested:

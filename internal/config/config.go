@@ -40,6 +40,7 @@ type Config struct {
 	OnLedgerError  string          `yaml:"on_ledger_error"` // stop|continue
 	Contain        string          `yaml:"contain"`         // never|auto|always
 	OnLimit        string          `yaml:"on_limit"`        // off|wait|fallback|exit
+	Archive        bool            `yaml:"archive"`         // copy the harness's transcripts at the end
 	Retention      Retention       `yaml:"retention"`       // which ended sessions are removed
 	Requires       []Require       `yaml:"requires"`        // of the wrapper's owner, in addition to those of clients
 	Clients        []Client        `yaml:"clients"`

@@ -266,6 +266,7 @@ func scalarFlags() map[string]string {
 		"on-ledger-error": "on_ledger_error",
 		"contain":         "contain",
 		"on-limit":        "on_limit",
+		"archive":         "archive",
 		"retries":         "attempts.retry.attempts",
 		"max-retries":     "attempts.retry.max_retries",
 		"timeout-initial": "attempts.timeouts_ms.initial",

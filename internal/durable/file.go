@@ -1,9 +1,11 @@
 package durable
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,7 +28,19 @@ func Cache(path string, data []byte, perm fs.FileMode) error {
 	return replace(path, data, perm, func(*os.File) error { return nil })
 }
 
-func replace(path string, data []byte, perm fs.FileMode, sync func(*os.File) error) (err error) {
+func replace(path string, data []byte, perm fs.FileMode, sync func(*os.File) error) error {
+	return put(path, bytes.NewReader(data), perm, sync)
+}
+
+// Copy is [WriteFile] for data that is too large for the memory.
+func Copy(path string, data io.Reader, perm fs.FileMode) error {
+	if err := put(path, data, perm, (*os.File).Sync); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+func put(path string, data io.Reader, perm fs.FileMode, sync func(*os.File) error) (err error) {
 	dir, name := filepath.Split(path)
 	if dir == "" {
 		dir = "."
@@ -45,7 +59,7 @@ func replace(path string, data []byte, perm fs.FileMode, sync func(*os.File) err
 	if err := f.Chmod(perm); err != nil {
 		return err
 	}
-	if _, err := f.Write(data); err != nil {
+	if _, err := io.Copy(f, data); err != nil {
 		return err
 	}
 	// Data first, then the name: if the rename reached the disk before the data, a

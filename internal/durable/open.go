@@ -62,21 +62,32 @@ func ReadFile(path string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// ReadLinked reads a regular file of at most limit bytes, which a symbolic link may
-// lead to. It never waits: a FIFO, a device or a folder is an error.
-func ReadLinked(path string, limit int64) ([]byte, error) {
+// OpenLinked opens a regular file for reading, which a symbolic link may lead to. It
+// never waits: a FIFO, a device or a folder is an error.
+func OpenLinked(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
 	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = irregular(path, info)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// ReadLinked reads a regular file of at most limit bytes, which a symbolic link may
+// lead to. It never waits: a FIFO, a device or a folder is an error.
+func ReadLinked(path string, limit int64) ([]byte, error) {
+	f, err := OpenLinked(path)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, irregular(path, info)
-	}
+	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {
 		return nil, fmt.Errorf("%s has more than %d bytes", path, limit)
