@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -41,6 +42,7 @@ type Export struct {
 	events   []SessionEvent
 	outcomes map[string]outcome // by intent id
 	waiting  map[string]string  // intent ids, by launch or by call and index
+	run      string             // of a launch whose decision follows
 	seals    []seal
 	timeline []Timeline
 	receipts []Ref
@@ -92,7 +94,13 @@ func (x *Export) Apply(e kernel.Entry, digest string) {
 	switch f := e.Fact.(type) {
 	case kernel.Began:
 		x.began = f
+	case kernel.GateAnswered:
+		x.judged(e, f)
 	case kernel.Launching:
+		if x.began.Policy != "" && x.began.Policy != "none" { // its decision is the event
+			x.launching(f.Run)
+			break
+		}
 		tool := "harness.launch"
 		if f.Cause == "renewal" {
 			tool = "harness.renew"
@@ -138,6 +146,40 @@ func (x *Export) act(e kernel.Entry, index int, tool, key string) {
 		SessionID: x.began.SessionID, RunID: x.runID(), Sequence: int64(len(x.events)) + 1,
 		IntentID: id, ToolName: tool,
 	})
+}
+
+// judged adds the event of a decision of the gate.
+func (x *Export) judged(e kernel.Entry, f kernel.GateAnswered) {
+	key := "decision:" + f.Ask
+	if f.Act == kernel.ActLaunch {
+		if key = launchNext; x.run != "" { // a launch within the session is recorded before its decision
+			key, x.run = "launch:"+x.run, ""
+		}
+	}
+	x.act(e, 0, cmp.Or(f.Tool, f.Act), key)
+	ev := &x.events[len(x.events)-1]
+	ev.IntentDigest, ev.PolicyDigest, ev.TraceID = f.IntentDigest, f.PolicyDigest, f.TraceID
+	ev.Verdict, ev.ReasonCodes, ev.Violations = f.Verdict, f.Reasons, f.Violations
+	if f.Rule != "" {
+		ev.MatchedRuleIDs = []string{f.Rule}
+	}
+	if f.Act == kernel.ActTool { // what the tool did is not known here
+		x.settle(key, outcome{OK: f.Allowed(), Status: f.Verdict})
+	}
+}
+
+// launchNext is the key of an allowed launch that is not recorded yet.
+const launchNext = "launch:next"
+
+// launching names the launch that was allowed, or notes the one that waits for its
+// decision.
+func (x *Export) launching(run string) {
+	if id, decided := x.waiting[launchNext]; decided {
+		delete(x.waiting, launchNext)
+		x.waiting["launch:"+run] = id
+		return
+	}
+	x.run = run
 }
 
 func (x *Export) settle(key string, o outcome) {

@@ -224,7 +224,7 @@ func (a *attempts) launch(s *step, l Launching, id, cause string) {
 	s.scopes.open(s, id, cause, own("launch"), nil)
 	s.record(l)
 	a.soft.next = ""
-	s.do(Launch{Run: l.Run, Number: a.hard.Number, Profile: l.Profile, Resume: l.Checkpoint,
+	s.guards.launch(s, Launch{Run: l.Run, Number: a.hard.Number, Profile: l.Profile, Resume: l.Checkpoint,
 		Fresh: l.Cause == causeRenewal && l.Checkpoint == ""})
 }
 

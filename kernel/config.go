@@ -49,7 +49,7 @@ type Config struct {
 	// Manifests are those of the policy's profiles, by index.
 	Manifests []lifeloop.Manifest
 
-	Renewing
+	Optional
 
 	// Observing says that the harness was not launched: mode telemetry_only.
 	Observing bool
@@ -65,6 +65,12 @@ type Config struct {
 
 	Began Began // the first fact of this run
 	NewID func(prefix string) string
+}
+
+// Optional is what a session has only if its owner asked for it.
+type Optional struct {
+	Renewing
+	Guarding
 }
 
 // Renewing says whether and how the session may be renewed.

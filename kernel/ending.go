@@ -184,6 +184,8 @@ func (e *ending) abort(s *step, in AbortAsked) {
 		s.recovery.giveUp(s, attempt.Aborted, "")
 	case renewing:
 		s.renewals.abandon(s, "the run was aborted")
+	case s.guards.launching():
+		s.guards.settle(s, "the run was aborted")
 	case !s.attempts.alive():
 	case in.Ask != "":
 		e.stop(s, cmp.Or(s.cfg.Quit, in.Signal))

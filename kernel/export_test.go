@@ -8,7 +8,7 @@ import (
 // Hard is the hard state of a kernel as JSON.
 func Hard(k *Kernel) []byte {
 	b, err := json.Marshal([]any{k.session.hard, k.scopes.hard, k.turns.hard, k.pressure.hard, k.books.hard, k.health.hard,
-		k.router.hard, k.attempts.hard, k.recovery.hard, k.renewals.hard, k.ending.hard})
+		k.router.hard, k.attempts.hard, k.recovery.hard, k.renewals.hard, k.guards.hard, k.ending.hard})
 	if err != nil {
 		panic(err)
 	}

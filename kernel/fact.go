@@ -43,6 +43,7 @@ var registry = []Fact{
 	CheckpointSaved{}, CheckpointDropped{}, AttemptEnded{},
 	RetryAsked{}, RetryAnswered{},
 	RenewalMoved{}, RenewalCalled{}, RenewalMeasured{},
+	GateAsked{}, GateAnswered{},
 }
 
 // Kind is the name of a fact in the ledger.

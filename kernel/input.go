@@ -232,6 +232,7 @@ type (
 		Hook    string
 		Event   string
 		Context lifeloop.Opaque
+		Verdict *HookVerdict // of a hook that asks whether a tool may run
 	}
 	// Reply answers a command of the session socket; Failure is empty when it
 	// was done. Renewal is the id of the renewal that it began.

@@ -22,7 +22,7 @@
 // A [Kernel] is a set of machines, each in the file of its name: session, scopes
 // (with identity.go), turns (nested.go), pressure, books, activity (tools.go),
 // health (degrade.go, version.go), router (receipt.go), slots (payload.go),
-// attempts (timers.go, verdict.go), recovery, renewals, ending. A machine owns its state:
+// attempts (timers.go, verdict.go), recovery, renewals, guards, ending. A machine owns its state:
 // only its own methods access its fields. The hard part of the state is computed
 // from the facts and survives a crash; the soft part is lost in a crash, on
 // purpose. Each fact is declared in a file of the machine that it changes. start.go
@@ -44,11 +44,10 @@ type Kernel struct {
 	cfg  Config
 	step step // the newest step; a field, so that Step allocates no memory for it
 
-	session  sessionMachine
-	scopes   scopes
-	turns    turns
-	pressure pressure
-	books    books
+	session sessionMachine
+	scopes  scopes
+	turns   turns
+	gauges
 	activity activity
 	health   health
 	router   router
@@ -56,7 +55,14 @@ type Kernel struct {
 	attempts attempts
 	recovery recovery
 	renewals renewals
+	guards   guards
 	ending   ending
+}
+
+// gauges are the machines that only measure.
+type gauges struct {
+	pressure pressure
+	books    books
 }
 
 // A machine, as far as its timers matter: next returns when it must wake, and the
@@ -69,8 +75,8 @@ type machine interface {
 // machines returns the machines that have timers, in the order in which they wake.
 // Attempts, the session, its recovery and its renewals come first, because they may
 // continue a paused session.
-func (k *Kernel) machines() [13]machine {
-	return [...]machine{&k.attempts, &k.session, &k.recovery, &k.renewals, &k.health, &k.scopes, &k.turns,
+func (k *Kernel) machines() [14]machine {
+	return [...]machine{&k.attempts, &k.session, &k.recovery, &k.renewals, &k.guards, &k.health, &k.scopes, &k.turns,
 		&k.pressure, &k.activity, &k.books, &k.slots, &k.router, &k.ending}
 }
 
@@ -85,8 +91,8 @@ func New(cfg Config) *Kernel {
 	}
 	cfg.MaxQueue, cfg.MaxCalls = cmp.Or(cfg.MaxQueue, 64), cmp.Or(cfg.MaxCalls, 1000)
 	cfg.Setup = cfg.Setup.valid()
-	return &Kernel{cfg: cfg, scopes: newScopes(), turns: newTurns(), pressure: newPressure(cfg.Synth), activity: newActivity(),
-		health: newHealth(), router: newRouter(), slots: newSlots()}
+	return &Kernel{cfg: cfg, scopes: newScopes(), turns: newTurns(), gauges: gauges{pressure: newPressure(cfg.Synth)}, activity: newActivity(),
+		health: newHealth(), router: newRouter(), slots: newSlots(), guards: newGuards()}
 }
 
 // Step advances the kernel by one input. After each input, every machine does what

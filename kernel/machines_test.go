@@ -128,7 +128,17 @@ func survey(t *testing.T, files []*ast.File) *estate {
 	conf := types.Config{Importer: nothing{}, Error: func(error) {}}
 	pkg, _ := conf.Check("kernel", fileSet, files, &e.info)
 	kernel := pkg.Scope().Lookup("Kernel").Type().Underlying().(*types.Struct)
+	var fields []*types.Var
 	for field := range kernel.Fields() {
+		if group, ok := field.Type().Underlying().(*types.Struct); ok && field.Embedded() { // of machines
+			for i := range group.NumFields() {
+				fields = append(fields, group.Field(i))
+			}
+			continue
+		}
+		fields = append(fields, field)
+	}
+	for _, field := range fields {
 		named, ok := field.Type().(*types.Named)
 		if !ok || named.Obj().Pkg() != pkg || named.Obj().Exported() || field.Name() == "step" {
 			continue

@@ -151,6 +151,8 @@ func (w *world) launchOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 		cfg.Ends.Codes = map[int]attempt.Cause{w.integer(code): attempt.Cause(cause)}
 	case "resumes":
 		cfg.Resumes = true
+	case "policy":
+		cfg.Gate = a.Vals[0]
 	case "converses":
 		cfg.Interactive = true
 	default:

@@ -43,6 +43,7 @@ func (s *step) recover(in Restarted) {
 	s.session.arm(s)
 	s.recovery.arm(s)
 	s.books.recovered()
+	s.guards.settleLost(s)
 	if i := s.recovery.spent().Profile; i > 0 && i < len(s.cfg.Manifests) {
 		s.cfg.Manifest = s.cfg.Manifests[i]
 	}
@@ -180,6 +181,7 @@ func (s *step) closeLost(in CloseAsked) {
 	}
 	s.record(CommandReceived{What: "abort", Reason: in.Reason})
 	s.session.closeLost()
+	s.guards.settleLost(s)
 	if s.session.is(session.None) {
 		s.session.move(s, session.Pending, "start")
 	}

@@ -161,6 +161,22 @@ var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
 		})
 		return in
 	},
+	"gate": func(w *world, d *datadriven.TestData) kernel.Input { // gate ASK VERDICT [reasons=(R,…)] [rule=R], or gate ASK fail=CLASS
+		in := kernel.GateDecided{Ask: d.CmdArgs[0].Key}
+		for _, a := range d.CmdArgs[1:] {
+			switch a.Key {
+			case "reasons":
+				in.Decision.Reasons = a.Vals
+			case "rule":
+				in.Decision.Rule = a.Vals[0]
+			case "fail":
+				in.Failure, in.Why = lifeloop.FailureClass(a.Vals[0]), "the intent cannot be evaluated"
+			default:
+				in.Decision = kernel.GateDecision{Tool: "the.tool", Verdict: a.Key, Reasons: []string{}, IntentDigest: "i", PolicyDigest: w.cfg.Gate, TraceID: "t"}
+			}
+		}
+		return in
+	},
 	"decided": func(w *world, d *datadriven.TestData) kernel.Input {
 		in := kernel.Decided{Ask: d.CmdArgs[0].Key, Retry: d.CmdArgs[1].Key == "yes"}
 		w.words(d.CmdArgs[2:], map[string]func(string){
@@ -231,6 +247,10 @@ func (w *world) hook(d *datadriven.TestData) kernel.Input {
 			wait = w.duration(a.Vals[0])
 		case "capacity":
 			call.Capacity = w.integer(a.Vals[0])
+		case "use": // it asks whether a tool may run
+			call.Use = &telemetry.ToolUse{Name: a.Vals[0], Tool: "toolu_1"}
+		case "can-ask":
+			call.Use.CanAsk = true
 		}
 	}
 	source := "hook"
@@ -285,7 +305,7 @@ func (w *world) number(d *datadriven.TestData) int { return w.integer(d.CmdArgs[
 func (w *world) signals(source string, args []datadriven.CmdArg) []telemetry.Signal {
 	var words []word
 	for _, a := range args {
-		if slices.Contains([]string{"slot", "wait", "capacity"}, a.Key) { // these describe the hook itself
+		if slices.Contains([]string{"slot", "wait", "capacity", "use", "can-ask"}, a.Key) { // these describe the hook itself
 			continue
 		}
 		words = append(words, word{a.Key, strings.Join(a.Vals, "")})
@@ -357,6 +377,7 @@ func (w *world) step(in kernel.Input) string {
 	}
 	w.seen = append(w.seen, turn.Effects...)
 	checkLaws(w.t, w.cfg, w.k, w.entries, turn)
+	checkGuarded(w.t, w.cfg, w.entries, turn)
 	w.judge(w.entries[len(w.entries)-len(turn.Facts):])
 	if r, done := w.k.Done(); done && len(turn.Facts) > 0 {
 		w.l0.ended(w.t, map[string]int{})
@@ -405,6 +426,42 @@ func checkLaws(t *testing.T, cfg kernel.Config, k *kernel.Kernel, entries []kern
 	// Replay: folding what the ledger holds gives the kernel's hard state.
 	checkReplay(t, k, kernel.Replay(cfg, ledgered(t, entries)))
 	checkTurn(t, turn)
+}
+
+// checkGuarded checks that no guarded act happens without a permission on the ledger:
+// a launch follows an allowed question that no earlier launch used, and a hook that
+// asks lets a tool run only after its own question was allowed.
+func checkGuarded(t require.TestingT, cfg kernel.Config, entries []kernel.Entry, turn kernel.Turn) {
+	if cfg.Gate == "" {
+		return
+	}
+	asked, allowed, launches := map[string]kernel.GateAsked{}, map[string]bool{}, 0
+	for _, e := range entries {
+		switch f := e.Fact.(type) {
+		case kernel.GateAsked:
+			asked[f.Ask] = f
+		case kernel.GateAnswered:
+			require.Contains(t, asked, f.Ask)
+			if q := asked[f.Ask]; q.Act == kernel.ActTool {
+				allowed[q.Hook] = f.Allowed()
+			} else if f.Allowed() {
+				launches++
+			}
+		case kernel.Running:
+			launches--
+		}
+	}
+	require.GreaterOrEqual(t, launches, 0, "a launch that the gate did not allow")
+	for _, e := range turn.Effects {
+		switch e := e.(type) {
+		case kernel.Launch:
+			require.Positive(t, launches, "a launch that the gate did not allow")
+		case kernel.HookAnswer:
+			if e.Verdict != nil && e.Verdict.Decision == telemetry.Allow {
+				require.True(t, allowed[e.Hook], "a tool that the gate did not allow")
+			}
+		}
+	}
 }
 
 // ledgered returns the entries as a ledger returns them, encoded and decoded.
@@ -565,7 +622,16 @@ func effectLine(e kernel.Effect) string {
 	case kernel.PrepareRenewal:
 		return fmt.Sprintf("do prepare %s by %s to leave %s within %s", e.Renewal, e.Profile, e.Session, e.Timeout)
 	case kernel.HookAnswer:
+		if e.Verdict != nil {
+			return fmt.Sprintf("do answer %s %s %s: %s", e.Hook, e.Event, e.Verdict.Decision, e.Verdict.Reason)
+		}
 		return fmt.Sprintf("do answer %s %s %s", e.Hook, e.Event, e.Context.Reveal())
+	case kernel.AskGate:
+		line := fmt.Sprintf("do ask the gate %s about %s", e.Ask, e.Act)
+		if e.Use != nil {
+			line += " " + e.Use.Name
+		}
+		return line
 	}
 	return fmt.Sprintf("do %s %+v", strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", e), "kernel.")), e)
 }

@@ -268,6 +268,8 @@ func (m *sessionMachine) wake(s *step) {
 		s.recovery.giveUp(s, attempt.Timeout, string(which))
 	case s.renewals.between():
 		s.renewals.abandon(s, "the session's time is over")
+	case s.guards.launching():
+		s.guards.settle(s, "the session's time is over")
 	}
 }
 

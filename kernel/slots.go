@@ -42,6 +42,8 @@ type hook struct {
 	waitsFor  map[string]time.Time
 	patience  time.Time // the end of those waits
 	answered  bool
+	guarded   bool          // it asks whether a tool may run
+	verdict   *GateAnswered // the gate's answer to that
 	envelopes []lifeloop.PayloadEnvelope
 	parcels   []*parcel
 	opens     string // the frame that is opened when the hook is over
@@ -56,6 +58,8 @@ type (
 		Turn      string `json:"turn,omitempty"`
 		Payloads  int    `json:"payloads"`
 		Delivered bool   `json:"delivered"`
+		// Decision is the answer to a hook that asks whether a tool may run.
+		Decision telemetry.Decision `json:"decision,omitempty"`
 	}
 	// Placing records that payloads are about to be written into a hook's slot.
 	Placing struct {
@@ -105,6 +109,7 @@ func (l *slots) called(s *step, in HookCalled) {
 		s.health.spoke(s, "hook")
 	}
 	h := &hook{id: in.Hook, call: in.Call, deadline: in.Deadline, patience: s.now.Add(s.cfg.ClientPatience), waitsFor: map[string]time.Time{}}
+	h.guarded = in.Call.Use != nil && s.cfg.guarded()
 	l.soft.hooks[h.id] = h
 	l.soft.order = append(l.soft.order, h.id)
 	if s.attempts.exit() != nil || s.session.ledgerLost() {
@@ -122,7 +127,18 @@ func (l *slots) called(s *step, in HookCalled) {
 	}
 	l.locate(s, h)
 	maps.DeleteFunc(h.waitsFor, func(call string, _ time.Time) bool { return s.router.call(call) == nil })
-	if h.call.Slot == "" || len(h.waitsFor) == 0 {
+	switch {
+	case h.guarded:
+		s.guards.tool(s, h.id, in.Call.Use, h.deadline)
+	case h.call.Slot == "" || len(h.waitsFor) == 0:
+		l.answer(s, h)
+	}
+}
+
+// judged answers a hook that asked whether a tool may run.
+func (l *slots) judged(s *step, hook string, f GateAnswered) {
+	if h := l.soft.hooks[hook]; h != nil && !h.answered {
+		h.verdict = &f
 		l.answer(s, h)
 	}
 }
@@ -230,6 +246,9 @@ func (l *slots) wake(s *step) {
 // leaveBusy stops waiting for clients that are still busy with earlier events. The
 // calls stay in order in their queues, but miss this slot.
 func (l *slots) leaveBusy(s *step, h *hook) {
+	if h.guarded { // it waits for the gate
+		return
+	}
 	maps.DeleteFunc(h.waitsFor, func(_ string, turn time.Time) bool { return s.due(turn) })
 	if len(h.waitsFor) == 0 {
 		l.answer(s, h)
@@ -246,7 +265,7 @@ func (l *slots) answer(s *step, h *hook) {
 		l.soft.begun = max(l.soft.begun, h.scope)
 	}
 	if len(h.parcels) == 0 {
-		s.do(HookAnswer{Hook: h.id, Event: h.call.Event})
+		s.do(HookAnswer{Hook: h.id, Event: h.call.Event, Verdict: h.answerOf(s)})
 		l.over(s, h, false)
 		return
 	}
@@ -258,6 +277,20 @@ func (l *slots) answer(s *step, h *hook) {
 	}
 	s.record(f)
 	s.do(HookAnswer{Hook: h.id, Event: h.call.Event, Context: context})
+}
+
+// answerOf is the verdict that answers a hook; nil for a hook that asks for none. A
+// hook that asks is refused if the gate was not asked.
+func (h *hook) answerOf(s *step) *HookVerdict {
+	if !h.guarded {
+		return nil
+	}
+	f := GateAnswered{Act: ActTool, Failure: lifeloop.StateConflict, Why: "the session cannot ask the gate"}
+	if h.verdict != nil {
+		f = *h.verdict
+	}
+	v := f.verdict(h.call.Use.CanAsk)
+	return &v
 }
 
 // closed handles the end of a hook. A hook with an empty answer has ended already.
@@ -273,8 +306,15 @@ func (l *slots) closed(s *step, in HookClosed) {
 
 // over records the end of a hook, settles its payloads and opens its frame.
 func (l *slots) over(s *step, h *hook, delivered bool) {
-	s.record(HookAnswered{Hook: h.id, Event: h.call.Event, Session: h.call.Session, Turn: h.call.Turn,
-		Payloads: len(h.parcels), Delivered: delivered})
+	if h.guarded && h.verdict == nil {
+		s.guards.closed(s, h.id)
+	}
+	f := HookAnswered{Hook: h.id, Event: h.call.Event, Session: h.call.Session, Turn: h.call.Turn,
+		Payloads: len(h.parcels), Delivered: delivered}
+	if v := h.answerOf(s); v != nil {
+		f.Decision = v.Decision
+	}
+	s.record(f)
 	for _, p := range h.parcels {
 		if delivered {
 			l.settle(s, p, lifeloop.Delivered, "", "")

@@ -51,6 +51,15 @@ func (s *step) begin() {
 		s.refuse(why, class)
 		return
 	}
+	if s.cfg.guarded() {
+		s.guards.admit(s)
+		return
+	}
+	s.approved()
+}
+
+// approved begins a session that nothing refused.
+func (s *step) approved() {
 	s.session.move(s, session.Running, "approved")
 	if s.cfg.Observing || s.cfg.OneHook {
 		return

@@ -119,6 +119,8 @@ type Ports struct {
 	EndClients func() (killed []kernel.Process, more int)
 	// Decider is the program of the policy's retry.decide; nil without one.
 	Decider Client
+	// Gate decides about guarded acts; nil if nothing is guarded.
+	Gate Gate
 	// Renewer runs the programs of profiles of renewal; nil where none is active.
 	Renewer Renewer
 	// CopyTranscript copies a transcript of the harness into the session's folder; nil
@@ -529,6 +531,8 @@ func (s *supervisor) perform(e kernel.Effect) {
 		s.dispatch(e)
 	case kernel.Decide:
 		s.decide(e)
+	case kernel.AskGate:
+		s.askGate(e)
 	case kernel.PrepareRenewal:
 		s.prepareRenewal(e)
 	case kernel.ContinueRenewal:
@@ -570,6 +574,8 @@ func (s *supervisor) releaseAll(effects []kernel.Effect) {
 			s.results = append(s.results, kernel.LaunchFailed{Code: 125, Why: ErrLedger.Error()})
 		case kernel.Release, kernel.DrainSources, kernel.EndClients, kernel.Stop, kernel.Cancel, kernel.Continue, kernel.DiscardToken:
 			s.perform(e)
+		case kernel.AskGate:
+			s.results = append(s.results, kernel.GateDecided{Ask: e.Ask, Failure: lifeloop.InternalError, Why: ErrLedger.Error()})
 		case kernel.Reply:
 			s.reply(kernel.Reply{Ask: e.Ask, Failure: lifeloop.InternalError, Why: ErrLedger.Error()})
 		case kernel.Dispatch:

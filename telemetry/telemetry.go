@@ -237,6 +237,9 @@ type HookCall struct {
 	// Capacity is the largest additional context, in bytes, that the harness
 	// passes to the model whole.
 	Capacity int
+	// Use is the tool call that the hook asks about; nil for a hook that cannot
+	// refuse one.
+	Use *ToolUse
 }
 
 // HTTPError is the cause that the status of a failed request shows. A status of 0

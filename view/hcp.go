@@ -204,6 +204,8 @@ func (h *HCP) emitOther(f kernel.Fact) {
 		}
 	case kernel.CheckpointSaved:
 		h.checkpoint(f.Checkpoint, fmt.Sprintf("after %d units", f.Units))
+	case kernel.GateAnswered:
+		h.decided(f)
 	case kernel.RenewalMoved:
 		h.renewal(f)
 	case kernel.RenewalCalled:
@@ -249,9 +251,17 @@ func (h *HCP) emitOther(f kernel.Fact) {
 		kernel.Negotiated, kernel.Running, kernel.HarnessSessionOpened, kernel.FrameAdopted, kernel.Bound, kernel.BindRefused,
 		kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookAnswered, kernel.CommandReceived,
 		kernel.AbortRequested, kernel.ActivityConfirmed, kernel.UsageCounted, kernel.ContextMeasured, kernel.UnknownCounted, kernel.SourceNamed,
-		kernel.SourceRead, kernel.VersionSeen, kernel.CapabilityProven, kernel.DrainBegan, kernel.TranscriptCopied:
+		kernel.SourceRead, kernel.VersionSeen, kernel.CapabilityProven, kernel.DrainBegan, kernel.TranscriptCopied, kernel.GateAsked:
 	default:
 		panic(fmt.Sprintf("view: HCP does not know %T", f))
+	}
+}
+
+// decided warns about an act that the policy did not allow.
+func (h *HCP) decided(f kernel.GateAnswered) {
+	if !f.Allowed() {
+		h.warn("policy", "the policy did not allow "+cmp.Or(f.Tool, f.Act)+": "+f.Verdict, map[string]any{
+			"act": f.Act, "verdict": f.Verdict, "reason_codes": f.Reasons, "trace_id": f.TraceID})
 	}
 }
 

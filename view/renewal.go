@@ -44,6 +44,8 @@ func (s *Status) renews(e kernel.Entry) {
 		s.Renewals.measured(f)
 	case kernel.RenewalCalled:
 		s.Renewals.called(f)
+	case kernel.GateAnswered:
+		s.decided(f, e.At)
 	}
 }
 

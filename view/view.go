@@ -101,6 +101,10 @@ type Status struct {
 	// Hooks says why the newest launch has injected hooks, or why it has none. It is
 	// empty if nothing had to be decided.
 	Hooks string `json:"hooks,omitempty"`
+	// Policy is the digest of the gate's policy, or none. Gate counts its decisions;
+	// absent if it made none.
+	Policy string `json:"policy"`
+	Gate   *Gate  `json:"gate,omitempty"`
 	// Usage is the sum of the session's model calls. Turns counts the frames of the
 	// user's prompts, TurnsOther those that the harness opened itself.
 	Usage      synth.Usage `json:"usage"`
@@ -288,6 +292,7 @@ func (s *Status) more(e kernel.Entry) {
 // began folds the first fact.
 func (s *Status) began(f kernel.Began, at time.Time) {
 	s.SessionID, s.AdapterID, s.Program, s.WorkDir = f.SessionID, f.AdapterID, f.Program, f.WorkDir
+	s.Policy = cmp.Or(f.Policy, "none")
 	s.Profile, s.wrapper, s.StartedAt = f.AdapterID, f.PID, at
 	s.RiskLevel = riskLevel(f)
 	s.Meta = map[string]string{}

@@ -36,7 +36,8 @@ type launcher struct {
 	activity []profiles.Source
 	hooks    profiles.Injection
 	otlp     bool
-	force    bool // accept a timeout even if silence cannot be distinguished from waiting
+	gate     *gatekeeper // nil without a policy
+	force    bool        // accept a timeout even if silence cannot be distinguished from waiting
 
 	first   *supervisor.Plan // prepared before the kernel existed
 	exports *supervisor.Exports

@@ -160,6 +160,10 @@ func (s *session) replay(l *launcher, argv []string) (*kernel.Kernel, error) {
 			if f, ok := e.Fact.(kernel.Launching); ok {
 				last = f.Profile
 			}
+			if f, ok := e.Fact.(kernel.Began); ok && f.Policy != cfg.Began.Policy {
+				return nil, refused(lifeloop.StateConflict, "session %s began with policy %s, and this is %s", s.id, f.Policy, cfg.Began.Policy).
+					withHint("a session keeps its policy: give the same file with --policy, or abort the session and start another one")
+			}
 			s.facts.Apply(e)
 			k.Fold(e)
 			entries++

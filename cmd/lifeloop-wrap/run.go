@@ -67,6 +67,9 @@ The exit code is that of the last launch, or:
 			cfg.StateDir = cmp.Or(stateDir, cfg.StateDir)
 			g.warnOf(cmd, cfg)
 			f.line, f.json = commandLineOf(cmd, args), g.json
+			if f.guard, err = policyOf(cmd, cfg); err != nil {
+				return err
+			}
 			return run(cfg, f, args)
 		},
 	}
@@ -123,7 +126,7 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 	if err != nil {
 		return err
 	}
-	l := &launcher{session: s, terminal: terminal, ways: launchable, activity: activity, hooks: f.injection(), otlp: f.otlp, force: f.force}
+	l := &launcher{gate: newGatekeeper(f.guard, s.id, launchable), session: s, terminal: terminal, ways: launchable, activity: activity, hooks: f.injection(), otlp: f.otlp, force: f.force}
 	defer l.close()
 	var calls view.Clients
 	ports := supervisor.Ports{Launcher: l, Door: s.door, Signals: signals, Committed: func(e kernel.Entry) {
@@ -176,6 +179,9 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	k, err := s.kernel(l, argv, recovered)
 	if err != nil {
 		return kernel.Result{}, err
+	}
+	if l.gate != nil {
+		ports.Gate = l.gate
 	}
 	if s.ledger != nil {
 		ports.Ledger = s.ledger

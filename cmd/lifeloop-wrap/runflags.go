@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/pflag"
 
+	"lifeloop/gate"
 	"lifeloop/harness"
 	"lifeloop/internal/config"
 	"lifeloop/internal/store"
@@ -22,6 +23,7 @@ type runFlags struct {
 	hooks                           string
 	noHooks, noLedger, otlp, force  bool
 	json                            bool
+	guard                           *gate.Policy // nil without one
 }
 
 func (f *runFlags) define(fl *pflag.FlagSet) {
@@ -46,6 +48,7 @@ func (f *runFlags) define(fl *pflag.FlagSet) {
 	fl.StringArray("fallback", nil, "`CMDLINE` to run when CMD is not retried any more (repeatable)")
 	fl.String("contain", "never", "keep the session in a control group: never, auto (where the system allows it) or always")
 	fl.Bool("archive", false, "copy the harness's transcripts into the session's folder, since harnesses delete theirs")
+	fl.String("policy", "", "`FILE` with the gate policy for launches and for tool calls of CMD")
 	fl.String("on-limit", "off", "`WHAT` to do at a rate limit: off, wait, fallback or exit")
 	// The configuration reads these flags by name.
 	for _, d := range []struct {

@@ -154,10 +154,10 @@ func (s *session) kernelConfig(l *launcher, first kernel.Setup, argv []string) k
 		NewID:  func(prefix string) string { return prefix + uuid.NewString() },
 		Began: kernel.Began{SessionID: s.id, AdapterID: first.Manifest.AdapterID, AdapterVersion: first.Manifest.AdapterVersion,
 			Program: filepath.Base(argv[0]), Args: len(argv) - 1, ArgsDigest: "sha256:" + hex.EncodeToString(digest[:]),
-			WorkDir: dir, Version: version, PID: os.Getpid(), PTY: l.terminal.Pty(), Clients: []string{}, Policy: "none",
+			WorkDir: dir, Version: version, PID: os.Getpid(), PTY: l.terminal.Pty(), Clients: []string{}, Policy: cmp.Or(l.gate.digest(), "none"),
 			Meta: s.cfg.Attempts.Meta},
 	}
-	c.Renewing = s.renewing(l.profiles)
+	c.Renewing, c.Gate = s.renewing(l.profiles), l.gate.digest()
 	for _, w := range l.ways {
 		c.Manifests = append(c.Manifests, w.manifest)
 	}

@@ -178,6 +178,12 @@ func printStatus(w io.Writer, k store.Session, failed int) error {
 	if k.Hooks != "" {
 		line("hooks", k.Hooks)
 	}
+	if k.Policy != "none" {
+		line("policy", k.Policy)
+	}
+	if g := k.Gate; g != nil {
+		line("gate", g.Text())
+	}
 	line("model calls", callsText(k.Status))
 	if n := doctor.UnknownRecords(k.UnknownRecords); n != "" {
 		line("unknown records", n)

@@ -14,7 +14,7 @@ var layers = [][]string{
 	{"lifeloop", "session", "telemetry", "telemetry/otlplog", "ledger", "internal/document", "internal/trust", "evidence/sign"},
 	{"lifeloop/lifelooptest", "internal/document/yaml", "internal/environ", "attempt", "manifests", "negotiate", "gate", "renewal", "synth",
 		"telemetry/claude", "telemetry/codex", "telemetry/gemini", "telemetry/opencode", "telemetry/openclaw", "telemetry/hermes"},
-	{"profiles", "attempt/policy", "renewal/profile", "internal/inspect"},
+	{"profiles", "attempt/policy", "renewal/profile", "internal/inspect", "gate/acts"},
 	{"kernel"},
 	{"view", "evidence"},
 	{"evidence/page", "simulate", "dispatch", "vault", "watchers", "watchers/sqlite", "watchers/sse", "harness", "control", "hosts", "otlp", "instructions", "internal/config", "internal/fakeharness", "internal/overlay"},

@@ -41,6 +41,7 @@ type Config struct {
 	Contain        string          `yaml:"contain"`         // never|auto|always
 	OnLimit        string          `yaml:"on_limit"`        // off|wait|fallback|exit
 	Archive        bool            `yaml:"archive"`         // copy the harness's transcripts at the end
+	Policy         string          `yaml:"policy"`          // the gate's; empty: nothing is guarded
 	Retention      Retention       `yaml:"retention"`       // which ended sessions are removed
 	Requires       []Require       `yaml:"requires"`        // of the wrapper's owner, in addition to those of clients
 	Clients        []Client        `yaml:"clients"`

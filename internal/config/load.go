@@ -267,6 +267,7 @@ func scalarFlags() map[string]string {
 		"contain":         "contain",
 		"on-limit":        "on_limit",
 		"archive":         "archive",
+		"policy":          "policy",
 		"retries":         "attempts.retry.attempts",
 		"max-retries":     "attempts.retry.max_retries",
 		"timeout-initial": "attempts.timeouts_ms.initial",
@@ -441,7 +442,7 @@ func backoffFlag(cfg *Config, given Origins, values []string) error {
 // settle makes the values of a layer independent of it: relative paths are
 // joined to dir, and ${env:VAR} in commands and variables is expanded.
 func (o Options) settle(cfg *Config, given Origins, dir string) error {
-	for path, p := range map[string]*string{"state_dir": &cfg.StateDir, "log_file": &cfg.LogFile} {
+	for path, p := range map[string]*string{"state_dir": &cfg.StateDir, "log_file": &cfg.LogFile, "policy": &cfg.Policy} {
 		at, ok := given[path]
 		if !ok || *p == "" {
 			continue

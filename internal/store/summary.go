@@ -29,7 +29,7 @@ const maxSummary = 256 << 10
 
 // summaryForm is the version of what view.Status and view.Claims fold. A change of
 // either needs another number, which TestSummaryForm checks.
-const summaryForm = 1
+const summaryForm = 2
 
 // form names all that a summary depends on beside its ledger: the fold, and the
 // manifests that the capabilities of a status come from.

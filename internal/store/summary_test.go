@@ -282,5 +282,5 @@ func TestSummaryForm(t *testing.T) {
 	k.Capabilities = nil // from manifests, which form covers
 	text, err := json.Marshal([]any{k.Status, k.Claims})
 	require.NoError(t, err)
-	require.Equal(t, "1 sha256:dc98c0941f5aac491609982d7668131dc9e3cbcd9d1bac3f4020f06ece47f320", fmt.Sprint(summaryForm, " ", canon.Sum(text)))
+	require.Equal(t, "2 sha256:8674f69c412d988d3d228bcbec8a593a30336b30fd6d695afe8162f0528b2480", fmt.Sprint(summaryForm, " ", canon.Sum(text)))
 }

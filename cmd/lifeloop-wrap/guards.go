@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lifeloop/gate"
+	"lifeloop/gate/acts"
+	"lifeloop/internal/config"
+	"lifeloop/kernel"
+)
+
+// A gatekeeper decides about the acts of one session by its policy.
+type gatekeeper struct {
+	policy *gate.Policy
+	scene  acts.Scene
+	ways   []way
+
+	mu    sync.Mutex // guards limit: questions may come at the same time
+	limit gate.Limiter
+}
+
+// policyOf reads the policy of a run; nil if there is none. A policy that cannot be
+// read or evaluated whole refuses the run.
+func policyOf(cmd *cobra.Command, cfg config.Config) (*gate.Policy, error) {
+	if cfg.Policy == "" {
+		return nil, nil
+	}
+	policy, err := readPolicy(cmd, cfg.Policy)
+	if f, ok := errors.AsType[*failure](err); ok {
+		return nil, refused(f.class, "%s", f.text).withHint("nothing is started under a policy that cannot be evaluated; lifeloop-wrap gate eval --policy FILE tests one")
+	}
+	return policy, err
+}
+
+// newGatekeeper returns the gate of a session; nil without a policy.
+func newGatekeeper(policy *gate.Policy, session string, ways []way) *gatekeeper {
+	if policy == nil {
+		return nil
+	}
+	dir, _ := os.Getwd() // an empty workspace is refused by the gate
+	home, _ := os.UserHomeDir()
+	identity := strconv.Itoa(os.Getuid())
+	if u, err := user.LookupId(identity); err == nil {
+		identity = u.Username
+	}
+	return &gatekeeper{policy: policy, ways: ways, scene: acts.Scene{Session: session, Identity: identity,
+		Workspace: resolved(dir), Home: resolved(home), Producer: producer(), Resolve: resolved}}
+}
+
+// digest is that of the policy; empty without one.
+func (g *gatekeeper) digest() string {
+	if g == nil {
+		return ""
+	}
+	return g.policy.Digest()
+}
+
+// Decide implements supervisor.Gate.
+func (g *gatekeeper) Decide(e kernel.AskGate) (kernel.GateDecision, error) {
+	scene := g.scene
+	scene.Now = time.Now()
+	intent, err := g.intent(e, scene)
+	if err != nil {
+		return kernel.GateDecision{}, err
+	}
+	g.mu.Lock()
+	d := g.limit.Apply(g.policy, g.policy.Decide(intent, producer()), intent, scene.Now)
+	g.mu.Unlock()
+	return kernel.GateDecision{Tool: intent.ToolName, Verdict: string(d.Result.Verdict), Reasons: d.Result.ReasonCodes, Violations: d.Result.Violations,
+		Rule: d.MatchedRule, IntentDigest: intent.IntentDigest, ArgsDigest: intent.ArgsDigest, PolicyDigest: d.PolicyDigest, TraceID: d.TraceID}, nil
+}
+
+func (g *gatekeeper) intent(e kernel.AskGate, scene acts.Scene) (gate.Intent, error) {
+	w := g.ways[e.Profile]
+	return acts.Launch{Adapter: w.manifest.AdapterID, Program: filepath.Base(w.argv[0]), Args: w.argv[1:]}.Intent(scene)
+}
+
+// resolved follows the symbolic links of a path, as far as it exists. A link to
+// nothing leads to where a write would create a file.
+func resolved(path string) string { return resolve(path, 16) }
+
+func resolve(path string, links int) string {
+	rest := ""
+	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if to, err := os.Readlink(at); err == nil && links > 0 {
+			if !filepath.IsAbs(to) {
+				to = filepath.Join(filepath.Dir(at), to)
+			}
+			return resolve(filepath.Join(to, rest), links-1)
+		}
+		if at == filepath.Dir(at) {
+			return filepath.Clean(path)
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+	}
+}

@@ -1,0 +1,68 @@
+// Package acts describes the acts of a session as IntentRequests for package gate:
+// the launch of a harness, and the harness's own tool calls. An intent names what an
+// act touches. It holds no prompt, no payload and no value of a variable; arguments
+// are in it as digests.
+//
+//	intent, err := acts.Launch{Program: "claude", …}.Intent(acts.Scene{…})
+//	decision := policy.Decide(intent, producer)
+package acts
+
+import (
+	"time"
+
+	"lifeloop/canon"
+	"lifeloop/gate"
+)
+
+// A Scene is for whom and where an act happens.
+type Scene struct {
+	Session   string
+	Identity  string // of the user
+	Workspace string // the folder of the session, absolute
+	Home      string // the user's; empty if unknown
+	Producer  string
+	Now       time.Time
+	// Resolve follows the symbolic links of an absolute path, as far as it exists;
+	// nil leaves paths as they are.
+	Resolve func(path string) string
+}
+
+// A Launch is one start of a harness.
+type Launch struct {
+	Adapter string
+	Program string   // base name
+	Args    []string // only their number and digest are used
+}
+
+// The risk classes of intents.
+const (
+	riskLow      = "low"
+	riskHigh     = "high"
+	riskCritical = "critical"
+)
+
+// Intent is the intent of a launch.
+func (l Launch) Intent(s Scene) (gate.Intent, error) {
+	return s.intent("harness.launch", riskCritical,
+		map[string]any{"adapter": l.Adapter, "program": l.Program, "argument_count": len(l.Args), "arguments_digest": digest(l.Args)},
+		[]gate.Target{{Kind: "other", Value: l.Program, Operation: "spawn", EndpointClass: "proc.exec"}})
+}
+
+// digest is the SHA-256 of a value's canonical form.
+func digest(v any) string {
+	doc, err := canon.Marshal(v)
+	if err != nil { // strings always encode
+		return ""
+	}
+	return hexOf(doc)
+}
+
+func hexOf(doc []byte) string {
+	const prefix = len("sha256:")
+	return string(canon.Sum(doc))[prefix:]
+}
+
+func (s Scene) intent(tool, risk string, args map[string]any, targets []gate.Target) (gate.Intent, error) {
+	return gate.Request{CreatedAt: s.Now, Producer: s.Producer, ToolName: tool, Args: args, Targets: targets,
+		Context: gate.Context{Identity: s.Identity, Workspace: s.Workspace, RiskClass: risk, SessionID: s.Session}}.Intent()
+}

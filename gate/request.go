@@ -1,0 +1,28 @@
+package gate
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// A Request is what an act of this program asks for.
+type Request struct {
+	CreatedAt time.Time
+	Producer  string
+	ToolName  string
+	Args      map[string]any
+	Targets   []Target
+	Context   Context
+}
+
+// Intent writes the request as an IntentRequest and reads it as one from outside, so
+// that the same rules hold.
+func (r Request) Intent() (Intent, error) {
+	targets := append([]Target{}, r.Targets...)
+	doc, err := json.Marshal(map[string]any{"schema_id": intentSchema, "schema_version": schemaVersion, "created_at": r.CreatedAt.UTC(),
+		"producer_version": r.Producer, "tool_name": r.ToolName, "args": r.Args, "targets": targets, "context": r.Context})
+	if err != nil {
+		return Intent{}, err
+	}
+	return ParseIntent(doc)
+}

@@ -1,0 +1,293 @@
+package kernel
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"lifeloop/lifeloop"
+	"lifeloop/session"
+	"lifeloop/telemetry"
+)
+
+// guards ask the gate before an act that a policy guards: each launch of the
+// harness, and the harness's own tool calls where its hooks can refuse. The gate is
+// asked by an effect and answers by an input. Until then the act is pending. Only
+// the verdict allow permits it: every other one, a failure and a late answer refuse
+// it (DECISIONS G1, G6). Without a policy nothing is asked.
+//
+//	asked ──► answered: allow ──────────► the act
+//	     └──► answered: any other, late ─► no act
+type guards struct {
+	hard struct {
+		Open []GateAsked // open questions, oldest first
+	}
+	soft struct {
+		acts     map[string]pending // what waits for an answer, by question
+		admitted bool               // the next launch was allowed with the session
+	}
+}
+
+// A pending act waits for the answer of the gate.
+type pending struct {
+	asked, until time.Time
+	launch       *Launch // a launch within the session; nil for the first one
+	hook         string  // the hook of a tool call
+}
+
+// The guarded acts, as intents name them. The intent of a tool call has the name of
+// the tool.
+const (
+	ActLaunch = "harness.launch"
+	ActTool   = "harness.tool"
+)
+
+// Guarding says by which policy acts are guarded.
+type Guarding struct {
+	// Gate is the digest of the policy; empty if nothing is guarded.
+	Gate string
+}
+
+// The verdicts of the gate. Only one of them permits an act.
+const (
+	verdictAllow    = "allow"
+	verdictBlock    = "block"
+	verdictApproval = "require_approval"
+)
+
+// gateTime bounds the wait for the gate, which is a function of this process.
+const gateTime = 3 * time.Second
+
+type (
+	// GateAsked records that the gate is asked about an act.
+	GateAsked struct {
+		Ask     string    `json:"ask"`
+		Act     string    `json:"act"` // harness.launch or harness.tool
+		Profile int       `json:"profile,omitempty"`
+		Hook    string    `json:"hook,omitempty"`
+		Tool    string    `json:"tool,omitempty"`      // name of the tool
+		Call    string    `json:"tool_call,omitempty"` // the harness's id of the call
+		Until   time.Time `json:"until"`
+	}
+	// GateAnswered records the decision about an act.
+	GateAnswered struct {
+		Ask string `json:"ask"`
+		Act string `json:"act"`
+		GateDecision
+		// Failure says that there was no decision, so the act is refused.
+		Failure    lifeloop.FailureClass `json:"failure,omitempty"`
+		Why        string                `json:"why,omitempty"`
+		DurationMS int64                 `json:"duration_ms"`
+	}
+	// A GateDecision is what the gate decided about one intent. It has digests and
+	// codes, and no argument of the act.
+	GateDecision struct {
+		Tool         string   `json:"tool_name,omitempty"` // of the intent
+		Verdict      string   `json:"verdict"`
+		Reasons      []string `json:"reason_codes"`
+		Violations   []string `json:"violations,omitempty"`
+		Rule         string   `json:"matched_rule,omitempty"`
+		IntentDigest string   `json:"intent_digest,omitempty"`
+		ArgsDigest   string   `json:"args_digest,omitempty"`
+		PolicyDigest string   `json:"policy_digest,omitempty"`
+		TraceID      string   `json:"trace_id,omitempty"`
+	}
+	// GateDecided carries the decision, or a Failure with a short reason in Why.
+	GateDecided struct {
+		Ask      string
+		Decision GateDecision
+		Failure  lifeloop.FailureClass
+		Why      string
+	}
+	// AskGate asks the gate about an act.
+	AskGate struct {
+		Ask     string
+		Act     string
+		Profile int                // which way to launch
+		Use     *telemetry.ToolUse // of a tool call; it holds text of the session
+	}
+	// A HookVerdict is the answer to a hook that asks whether a tool may run.
+	HookVerdict struct {
+		Decision telemetry.Decision
+		Reason   string // for the model; empty if the tool may run
+	}
+)
+
+func (in GateDecided) handle(s *step) { s.guards.decided(s, in) }
+func (AskGate) isEffect()             {}
+
+func (GateAsked) key() (string, bool) { return "gate_asked", false }
+func (f GateAsked) apply(k *Kernel)   { k.guards.hard.Open = append(k.guards.hard.Open, f) }
+
+func (GateAnswered) key() (string, bool) { return "gate_answered", true }
+func (f GateAnswered) apply(k *Kernel) {
+	h := &k.guards.hard
+	h.Open = slices.DeleteFunc(slices.Clone(h.Open), func(q GateAsked) bool { return q.Ask == f.Ask })
+}
+
+// Allowed reports whether the act may happen.
+func (d GateDecision) Allowed() bool { return d.Verdict == verdictAllow }
+
+func newGuards() (g guards) {
+	g.soft.acts = map[string]pending{}
+	return g
+}
+
+// guarded reports whether the acts of this session need the gate's permission.
+func (c *Config) guarded() bool { return c.Gate != "" }
+
+// admit asks about the first launch of the session, before the session runs.
+func (g *guards) admit(s *step) {
+	g.ask(s, GateAsked{Act: ActLaunch, Profile: s.recovery.spent().Profile}, pending{}, nil)
+}
+
+// launch performs a launch, or asks about it first.
+func (g *guards) launch(s *step, l Launch) {
+	if g.soft.admitted || !s.cfg.guarded() {
+		g.soft.admitted = false
+		s.do(l)
+		return
+	}
+	g.ask(s, GateAsked{Act: ActLaunch, Profile: l.Profile}, pending{launch: &l}, nil)
+}
+
+// tool asks about a tool call of the harness, whose hook waits.
+func (g *guards) tool(s *step, hook string, use *telemetry.ToolUse, until time.Time) {
+	g.ask(s, GateAsked{Act: ActTool, Hook: hook, Tool: use.Name, Call: use.Tool}, pending{hook: hook, until: until}, use)
+}
+
+func (g *guards) ask(s *step, f GateAsked, p pending, use *telemetry.ToolUse) {
+	p.asked = s.now
+	if end := s.now.Add(gateTime); p.until.IsZero() || p.until.After(end) {
+		p.until = end
+	}
+	f.Ask, f.Until = s.cfg.NewID("ask_"), p.until.UTC()
+	s.record(f)
+	g.soft.acts[f.Ask] = p
+	s.do(AskGate{Ask: f.Ask, Act: f.Act, Profile: f.Profile, Use: use})
+}
+
+// question is an open question by its id; nil if it is not open.
+func (g *guards) question(ask string) *GateAsked {
+	if i := slices.IndexFunc(g.hard.Open, func(q GateAsked) bool { return q.Ask == ask }); i >= 0 {
+		return &g.hard.Open[i]
+	}
+	return nil
+}
+
+// decided follows an answer. A late one is dropped: the act was refused.
+func (g *guards) decided(s *step, in GateDecided) {
+	q := g.question(in.Ask)
+	if q == nil {
+		return
+	}
+	g.answer(s, *q, GateAnswered{GateDecision: in.Decision, Failure: in.Failure, Why: in.Why})
+}
+
+// answer records the answer to a question, and then performs or refuses the act.
+func (g *guards) answer(s *step, q GateAsked, f GateAnswered) {
+	p := g.soft.acts[q.Ask]
+	delete(g.soft.acts, q.Ask)
+	f.Ask, f.Act, f.DurationMS = q.Ask, q.Act, max(s.now.Sub(p.asked).Milliseconds(), 0)
+	if f.Failure != "" {
+		f.GateDecision = GateDecision{Verdict: verdictBlock, Reasons: []string{"gate_failed"}, PolicyDigest: s.cfg.Gate}
+	}
+	s.record(f)
+	allowed := f.Allowed()
+	switch {
+	case q.Act == ActTool:
+		s.slots.judged(s, p.hook, f)
+	case p.launch != nil && allowed && s.ending.signal() == 0:
+		s.do(*p.launch)
+	case p.launch != nil:
+		s.attempts.launchFailed(s, LaunchFailed{Code: 125, Why: f.refusal()})
+	case s.ending.requested():
+		s.session.move(s, session.Rejected, "aborted_before_start")
+	case !allowed:
+		s.refuse(f.refusal(), lifeloop.OperatorRequired)
+	default:
+		g.soft.admitted = true
+		s.approved()
+	}
+}
+
+// launching reports whether a launch waits for the gate.
+func (g *guards) launching() bool {
+	return slices.ContainsFunc(g.hard.Open, func(q GateAsked) bool { return q.Act == ActLaunch })
+}
+
+// settle refuses the launch that waits, because the session is being ended.
+func (g *guards) settle(s *step, why string) {
+	for _, q := range slices.Clone(g.hard.Open) {
+		if q.Act == ActLaunch {
+			g.answer(s, q, GateAnswered{Failure: lifeloop.StateConflict, Why: why})
+		}
+	}
+}
+
+// settleLost records the refusal of what was asked when the wrapper died.
+func (g *guards) settleLost(s *step) {
+	for _, q := range slices.Clone(g.hard.Open) {
+		s.record(GateAnswered{Ask: q.Ask, Act: q.Act, Failure: lifeloop.TransportError, Why: "the wrapper died before the answer was recorded",
+			GateDecision: GateDecision{Verdict: verdictBlock, Reasons: []string{"gate_failed"}, PolicyDigest: s.cfg.Gate}})
+	}
+}
+
+// closed forgets the question of a hook that is over.
+func (g *guards) closed(s *step, hook string) {
+	for _, q := range slices.Clone(g.hard.Open) {
+		if q.Hook == hook && q.Act == ActTool {
+			g.answer(s, q, GateAnswered{Failure: lifeloop.StateConflict, Why: "the hook ended before the answer"})
+		}
+	}
+}
+
+func (g *guards) next(*Kernel) (at time.Time) {
+	for _, p := range g.soft.acts {
+		at = sooner(at, p.until)
+	}
+	return at
+}
+
+func (g *guards) wake(s *step) {
+	for _, q := range slices.Clone(g.hard.Open) {
+		if p, waits := g.soft.acts[q.Ask]; waits && s.due(p.until) {
+			g.answer(s, q, GateAnswered{Failure: lifeloop.Timeout, Why: "the gate did not answer in time"})
+		}
+	}
+}
+
+// refusal says why an act was refused, for the user or the model.
+func (f GateAnswered) refusal() string {
+	what := f.Act
+	if f.Act == ActTool {
+		what = "this call of a tool"
+	}
+	text := "the policy does not allow " + what
+	switch {
+	case f.Failure != "":
+		return text + ": " + f.Why
+	case f.Verdict == verdictApproval:
+		text = "the policy requires approval of " + what + ", which was not given"
+	}
+	if codes := strings.Join(f.Reasons, ", "); codes != "" {
+		text += ": " + codes
+	}
+	if f.Rule != "" {
+		text += " (rule " + f.Rule + ")"
+	}
+	return text
+}
+
+// verdict is what the hook of a tool call answers. An approval that the policy
+// requires becomes the harness's own question, if its hook can ask.
+func (f GateAnswered) verdict(canAsk bool) HookVerdict {
+	switch {
+	case f.Allowed():
+		return HookVerdict{Decision: telemetry.Allow}
+	case f.Verdict == verdictApproval && canAsk && f.Failure == "":
+		return HookVerdict{Decision: telemetry.Ask, Reason: "the policy requires approval: " + cmp.Or(strings.Join(f.Reasons, ", "), "no reason given")}
+	}
+	return HookVerdict{Decision: telemetry.Deny, Reason: f.refusal()}
+}

@@ -1,0 +1,40 @@
+package supervisor
+
+import (
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+)
+
+// A Gate decides about a guarded act. After an error there is no decision, and the
+// act does not happen.
+type Gate interface {
+	Decide(kernel.AskGate) (kernel.GateDecision, error)
+}
+
+// askGate asks the gate. It may look at files that the act names, so it does not run
+// on the loop.
+func (s *supervisor) askGate(e kernel.AskGate) {
+	s.wg.Go(func() { s.post(decideAct(s.p.Gate, e)) })
+}
+
+// decideAct asks the gate. A panic is a failure of this question alone. The error is not
+// quoted: it may hold an argument of the act.
+func decideAct(g Gate, e kernel.AskGate) (in kernel.GateDecided) {
+	in.Ask = e.Ask
+	failed := kernel.GateDecided{Ask: e.Ask, Failure: lifeloop.InternalError, Why: "the gate failed"}
+	defer func() {
+		if recover() != nil {
+			in = failed
+		}
+	}()
+	if g == nil {
+		return failed
+	}
+	d, err := g.Decide(e)
+	if err != nil {
+		failed.Failure, failed.Why = lifeloop.InvalidRequest, "the intent cannot be evaluated"
+		return failed
+	}
+	in.Decision = d
+	return in
+}

@@ -1,0 +1,56 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"lifeloop/kernel"
+)
+
+// Gate counts the decisions of a session's gate.
+type Gate struct {
+	Allowed int `json:"allowed"`
+	Refused int `json:"refused"`
+	// Last is the newest refusal; null if there was none.
+	Last *GateRefusal `json:"last_refusal"`
+}
+
+// A GateRefusal is one act that the policy did not allow.
+type GateRefusal struct {
+	At           time.Time `json:"at"`
+	Act          string    `json:"act"` // as the intent names it
+	Verdict      string    `json:"verdict"`
+	Reasons      []string  `json:"reason_codes"`
+	Rule         string    `json:"matched_rule,omitempty"`
+	IntentDigest string    `json:"intent_digest,omitempty"`
+	TraceID      string    `json:"trace_id,omitempty"`
+}
+
+// decided counts a decision.
+func (s *Status) decided(f kernel.GateAnswered, at time.Time) {
+	g := Gate{}
+	if s.Gate != nil {
+		g = *s.Gate
+	}
+	if f.Allowed() {
+		g.Allowed++
+	} else {
+		g.Refused++
+		act := f.Act
+		if f.Tool != "" {
+			act = f.Tool
+		}
+		g.Last = &GateRefusal{At: at, Act: act, Verdict: f.Verdict, Reasons: append([]string{}, f.Reasons...), Rule: f.Rule, IntentDigest: f.IntentDigest, TraceID: f.TraceID}
+	}
+	s.Gate = &g
+}
+
+// Text is the gate's decisions in one line.
+func (g Gate) Text() string {
+	text := fmt.Sprintf("%d allowed, %d refused", g.Allowed, g.Refused)
+	if r := g.Last; r != nil {
+		text += fmt.Sprintf("; the last, %s: %s (%s)", r.Act, r.Verdict, strings.Join(r.Reasons, ", "))
+	}
+	return text
+}
