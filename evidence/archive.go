@@ -23,12 +23,12 @@ const (
 
 // An archive is a zip file in memory.
 type archive struct {
-	names []string // in the order of the archive
+	names []string // in archive order
 	files map[string][]byte
 }
 
-// openArchive reads all entries of a zip file. Duplicate is the name of an entry
-// that occurs twice, if one does; its content is then undefined.
+// openArchive reads all entries of a zip file. duplicate is the name of an entry
+// that occurs twice, if any; the content under that name is undefined.
 func openArchive(data []byte, strict bool) (a archive, duplicate string, err error) {
 	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
@@ -65,7 +65,7 @@ func readEntry(f *zip.File, limit int) ([]byte, error) {
 		return nil, err
 	}
 	defer in.Close()
-	// The size in the header may be wrong.
+	// The header's size may be wrong, so the limit applies to the content too.
 	content, err := io.ReadAll(io.LimitReader(in, int64(limit)+1))
 	if err == nil && len(content) > limit {
 		err = fmt.Errorf("larger than the %d bytes that are read", limit)
@@ -73,10 +73,10 @@ func readEntry(f *zip.File, limit int) ([]byte, error) {
 	return content, err
 }
 
-// checkLayout refuses an archive that other programs could read differently: names
-// that leave the folder, and bytes that belong to no entry, or to two. The entries
-// must follow each other from the first byte, then comes the directory, then its
-// end without a comment.
+// checkLayout refuses an archive that other programs could read differently: paths
+// outside the folder, and bytes that belong to no entry, or to two. The archive
+// must begin with the entries, without gaps, followed by the directory and an end
+// record without a comment.
 func checkLayout(data []byte, z *zip.Reader) error {
 	const local, descriptor, directory, end = "PK\x03\x04", "PK\x07\x08", "PK\x01\x02", "PK\x05\x06"
 	at := int64(0)
@@ -90,17 +90,17 @@ func checkLayout(data []byte, z *zip.Reader) error {
 		}
 		begin, err := f.DataOffset()
 		if err != nil || at+30 > int64(len(data)) || string(data[at:at+4]) != local {
-			return fmt.Errorf("entry %q does not follow the one before it", f.Name)
+			return fmt.Errorf("entry %q does not directly follow the previous entry", f.Name)
 		}
 		header := data[at:]
 		name, extra := int64(binary.LittleEndian.Uint16(header[26:])), int64(binary.LittleEndian.Uint16(header[28:]))
 		if at+30+name+extra != begin || string(header[30:30+name]) != f.Name {
-			return fmt.Errorf("entry %q has another name or place in the archive than in its directory", f.Name)
+			return fmt.Errorf("entry %q: its header and the archive's directory disagree about name or position", f.Name)
 		}
 		at = begin + int64(f.CompressedSize64)
 		if f.Flags&8 != 0 {
 			if at+16 > int64(len(data)) || string(data[at:at+4]) != descriptor {
-				return fmt.Errorf("entry %q lacks its size after the content", f.Name)
+				return fmt.Errorf("entry %q: the size record after the content is missing", f.Name)
 			}
 			at += 16
 		}
@@ -134,9 +134,9 @@ func (r *Report) declared(a archive, name, digest string) {
 	content, present := a.files[name]
 	switch {
 	case !present:
-		r.problem("missing_file", name, "the manifest declares it, and the archive lacks it")
+		r.problem("missing_file", name, "the manifest declares it, but the archive does not contain it")
 	case sign.Sum(content) != digest:
-		r.problem("hash_mismatch", name, "the manifest declares %s, the content has %s", digest, sign.Sum(content))
+		r.problem("hash_mismatch", name, "the manifest declares the digest %s, the content has %s", digest, sign.Sum(content))
 	default:
 		r.Checked++
 	}

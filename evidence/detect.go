@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Detect finds the kind of an artifact by its content, or returns "".
+// Detect returns the kind of an artifact by its content, or "" if it is unknown.
 func Detect(data []byte) Kind {
 	if bytes.HasPrefix(data, []byte("PK")) {
 		a, _, _ := openArchive(data, false)

@@ -2,14 +2,14 @@
 // journals, chains of checkpoints, and traces. The formats are those of the public
 // reference (github.com/Clyra-AI/gait at 1c480c5).
 //
-// Verification is strict: it also refuses what the reference accepts although a
-// reader would be misled, such as an archive entry that no manifest names, or
-// inner files that are not what they say. With Options.Compat the verdicts are the
-// reference's own. Every report says what it does not prove.
+// Verification is strict: it also refuses artifacts that could mislead a reader
+// although the reference accepts them, such as one with an archive entry that no
+// manifest names. With Options.Compat the verdicts are the reference's own. Every
+// report says what it does not prove.
 //
-// It is pure: it reads no file, makes no key and has no clock. What it is given is
-// hostile: sizes, depths and counts are bounded, and nothing is written to a path
-// that an archive names.
+// It is pure: it reads no file, makes no key and has no clock. Its input may be
+// hostile: sizes, depths and counts are bounded, and no path of an archive is
+// written to.
 //
 //	report := evidence.Verify(evidence.Detect(name, data), data, evidence.Options{PublicKey: key})
 //	if !report.OK { … report.Problems … }
@@ -54,7 +54,7 @@ const (
 	schemaVersion      = "1.0.0"
 )
 
-// Options say how strictly to verify and against what.
+// Options control a verification.
 type Options struct {
 	// Compat gives the reference's verdicts.
 	Compat bool
@@ -75,7 +75,7 @@ type Options struct {
 // Statuses of the signatures of an artifact.
 const (
 	SignatureMissing  = "missing"
-	SignatureSkipped  = "skipped" // there is one, and no key to verify it
+	SignatureSkipped  = "skipped" // there is one, but no key to verify it
 	SignatureVerified = "verified"
 	SignatureFailed   = "failed"
 )
@@ -84,14 +84,14 @@ const (
 type Report struct {
 	OK   bool `json:"ok"`
 	Kind Kind `json:"kind"`
-	// Unreadable means that the file is not an artifact of the kind at all.
+	// Unreadable is set if the file cannot be read as an artifact of the kind.
 	Unreadable bool   `json:"unreadable,omitempty"`
 	Mode       string `json:"mode"` // strict or compat
 	ID         string `json:"id,omitempty"`
-	Digest     string `json:"digest,omitempty"` // what names the content: manifest, pack or last checkpoint
+	Digest     string `json:"digest,omitempty"` // of the manifest, the pack or the last checkpoint
 	LegacyType string `json:"legacy_type,omitempty"`
 
-	Checked          int    `json:"checked"` // files, checkpoints or records
+	Checked          int    `json:"checked"` // number of files, checkpoints or records
 	SignatureStatus  string `json:"signature_status"`
 	SignaturesValid  int    `json:"signatures_valid"`
 	SignaturesTotal  int    `json:"signatures_total"`
@@ -103,9 +103,9 @@ type Report struct {
 	Notes []string `json:"not_proven"`
 }
 
-// A Problem is one reason for a refusal.
+// A Problem is one reason why the verification failed.
 type Problem struct {
-	Code string `json:"code"` // a word for programs
+	Code string `json:"code"` // a fixed word, for programs
 	At   string `json:"at,omitempty"`
 	What string `json:"what"`
 }
@@ -117,7 +117,7 @@ func (p Problem) String() string {
 	return p.At + ": " + p.What
 }
 
-// Verify judges one artifact.
+// Verify verifies one artifact.
 func Verify(kind Kind, data []byte, o Options) Report {
 	r := &Report{Kind: kind, Mode: "strict", SignatureStatus: SignatureMissing, Problems: []Problem{}, Notes: []string{}}
 	if o.Compat {
@@ -138,7 +138,7 @@ func Verify(kind Kind, data []byte, o Options) Report {
 	case TraceKind:
 		r.trace(data, o)
 	default:
-		r.unreadable("unknown_kind", "", "no artifact is of the kind %q", kind)
+		r.unreadable("unknown_kind", "", "unknown kind of artifact %q", kind)
 	}
 	r.OK = len(r.Problems) == 0
 	r.limits(o)
@@ -158,7 +158,7 @@ func (r *Report) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// limits notes what no verification of this kind can show.
+// limits adds notes on what a verification of this kind cannot show.
 func (r *Report) limits(o Options) {
 	switch {
 	case r.SignatureStatus == SignatureSkipped:

@@ -14,9 +14,9 @@ import (
 )
 
 // decodeExact decodes a JSON object into the struct that into points to, and
-// refuses what a second reader could understand differently: a member that is
-// written twice, a name in another case, a time or a number in another spelling,
-// an empty optional member. It returns the names of unknown members.
+// refuses what another program could read differently: a duplicate member, a name
+// in another case, a time or a number in a non-canonical form, an empty optional
+// member. It returns the names of unknown members.
 func decodeExact(doc []byte, into any) (unknown []string, err error) {
 	text, err := canon.Transform(doc)
 	if err != nil {
@@ -37,7 +37,7 @@ func decodeExact(doc []byte, into any) (unknown []string, err error) {
 		if v, present := written[name]; !present {
 			return nil, fmt.Errorf("%s is missing", name)
 		} else if !bytes.Equal(v, read[name]) {
-			return nil, fmt.Errorf("%s is not in its exact form", name)
+			return nil, fmt.Errorf("%s is not in canonical form", name)
 		}
 	}
 	known := jsonNames(into)
@@ -48,9 +48,9 @@ func decodeExact(doc []byte, into any) (unknown []string, err error) {
 		for _, k := range known {
 			switch {
 			case k == name:
-				return nil, fmt.Errorf("%s is empty; an empty member is left out", name)
+				return nil, fmt.Errorf("%s is empty; an empty member must be left out", name)
 			case strings.EqualFold(k, name):
-				return nil, fmt.Errorf("%s: the member's name is %s", name, k)
+				return nil, fmt.Errorf("%s: the member must be spelled %s", name, k)
 			}
 		}
 		unknown = append(unknown, name)
@@ -67,8 +67,8 @@ func jsonNames(v any) (names []string) {
 	return names
 }
 
-// decode decodes a document strictly, or as the reference does. Closed documents
-// have no unknown members.
+// decode decodes a document strictly, or as the reference does. If closed is set,
+// unknown members are an error.
 func decode(doc []byte, into any, closed bool, o Options) error {
 	if !o.Compat {
 		unknown, err := decodeExact(doc, into)
@@ -90,8 +90,8 @@ func decode(doc []byte, into any, closed bool, o Options) error {
 	return nil
 }
 
-// lines are the lines of a JSON Lines file that are not blank, each with its number
-// from 1 and without its line end.
+// lines yields each line of a JSON Lines file that is not blank, without its line
+// end, and its number from 1.
 func lines(doc []byte, yield func(n int, line []byte) bool) {
 	n := 0
 	for line := range bytes.Lines(doc) {

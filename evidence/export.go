@@ -12,19 +12,19 @@ import (
 	"lifeloop/session"
 )
 
-// When a checkpoint seals the events so far, beside the launch of a harness, a
-// delivery, and the end of the session.
+// A checkpoint seals the events so far at each launch of a harness, at each
+// delivery, at the end of the session, and at these limits.
 const (
 	sealEvery = 64               // events
-	sealAfter = 10 * time.Minute // of the ledger's time
+	sealAfter = 10 * time.Minute // by the times of the ledger's entries
 )
 
-// An Export projects the ledger of one session onto evidence. It folds the entries
-// of the ledger from the first one on; the same entries give the same bytes.
+// An Export makes evidence from the ledger of one session. It folds the entries of
+// the ledger from the first one on; the same entries give the same bytes.
 //
-// The events of its journal are the acts that this program decides on: launches
-// and renewals of the harness, and deliveries of payloads. Without a policy they
-// have no verdict, and nothing pretends that there was one (DECISIONS G2).
+// The events of its journal are the acts that this program decides on: launches and
+// renewals of the harness, and deliveries of payloads. Without a policy they have
+// no verdict (DECISIONS G2).
 //
 //	x := evidence.NewExport()
 //	for entry := range entries {
@@ -55,15 +55,15 @@ type ledgerHead struct {
 	digest string
 }
 
-// A seal is a checkpoint in the making: the events up to end, at a time, with the
-// head of the ledger there.
+// A seal is a checkpoint to be written: it covers the events up to end, and has the
+// time and the head of the ledger at that point.
 type seal struct {
 	end  int64
 	at   time.Time
 	head ledgerHead
 }
 
-// An outcome is what became of an act.
+// An outcome is the result of an act.
 type outcome struct {
 	OK     bool   `json:"ok"`
 	Status string `json:"status"`
@@ -195,14 +195,14 @@ func (x *Export) unsealed() int64 {
 	return int64(len(x.events))
 }
 
-// seal makes a checkpoint, unless there is no event since the last one.
+// seal adds a checkpoint if there is an event since the last one.
 func (x *Export) seal(at time.Time) {
 	if x.unsealed() > 0 {
 		x.seals = append(x.seals, seal{int64(len(x.events)), at, x.head})
 	}
 }
 
-// happened adds an entry to the timeline, if readers of a session's life look for it.
+// happened adds an entry to the timeline if its fact is of interest there.
 func (x *Export) happened(e kernel.Entry) {
 	ref := ""
 	switch f := e.Fact.(type) {
@@ -234,7 +234,7 @@ func (x *Export) happened(e kernel.Entry) {
 func (x *Export) receipt(e kernel.Entry, f kernel.ReceiptIssued) {
 	doc, err := json.Marshal(f.Receipt)
 	if err != nil || f.Replay {
-		return // a receipt that was issued again is there once
+		return // a receipt that was issued again is listed once
 	}
 	content, err := sign.Digest(json.RawMessage(doc))
 	if err != nil {
@@ -254,8 +254,8 @@ func (x *Export) transcript(e kernel.Entry, f kernel.TranscriptCopied) {
 	}
 }
 
-// producer names the wrapper that wrote the ledger, so that another version
-// exports the same bytes.
+// producer names the version of the wrapper that wrote the ledger, not this one, so
+// that every version exports the same bytes.
 func (x *Export) producer() string { return "lifeloop-wrap/" + x.began.Version }
 
 // inID reports whether an id may contain r.
@@ -263,7 +263,8 @@ func inID(r rune) bool {
 	return r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 }
 
-// idOf returns the id of a session with an underscore for what an id may not contain.
+// idOf returns a session's id with an underscore for each character that an id may
+// not contain.
 func idOf(id string) string {
 	return strings.Map(func(r rune) rune {
 		if inID(r) {

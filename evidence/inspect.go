@@ -40,7 +40,7 @@ func Inspect(name string, data []byte) ([]Document, error) {
 		}
 		nested, _, err := openArchive(a.files[file], false)
 		if err != nil {
-			continue // it stays listed as a file
+			continue // it is listed as a plain file
 		}
 		for _, inner := range slices.Sorted(maps.Keys(nested.files)) {
 			list = append(list, document(path.Join(file, inner), nested.files[inner]))
@@ -66,7 +66,8 @@ func document(name string, data []byte) Document {
 	return d
 }
 
-// A Difference is a place where two artifacts differ. A side that lacks it is empty.
+// A Difference is a place where two artifacts differ. A side that lacks this place
+// is empty.
 type Difference struct {
 	Path  string `json:"path"` // FILE, or FILE#RECORD.MEMBER
 	Left  string `json:"left,omitempty"`
@@ -94,8 +95,8 @@ func Diff(a, b []byte) ([]Difference, error) {
 	return list, nil
 }
 
-// flatten is each leaf of each document of an artifact, by its path. A file that
-// is not JSON is its digest.
+// flatten returns each leaf of each document of an artifact, by its path. For a
+// file that is not JSON the value is its digest.
 func flatten(data []byte) (map[string]string, error) {
 	docs, err := Inspect("document", data)
 	if err != nil {

@@ -44,7 +44,7 @@ func (m packManifest) id() (string, error) {
 	return sign.Digest(m)
 }
 
-// entryType is the type of a file of a pack, by its name.
+// entryType returns the type of a file in a pack, by its name.
 func entryType(name string) string {
 	switch path.Ext(name) {
 	case ".json":
@@ -176,12 +176,12 @@ func (r *Report) pack(data []byte, o Options) {
 		return
 	}
 	if id, err := m.id(); err != nil || id != m.PackID {
-		r.problem("pack_id", packManifestFile, "pack_id is %s, the manifest has %s", m.PackID, id)
+		r.problem("pack_id", packManifestFile, "pack_id is %s, but the manifest's digest is %s", m.PackID, id)
 	}
 	r.packContents(a, m, o)
 	r.signatures(m.Signatures, doc, o)
 	if len(r.Problems) > 0 {
-		return // what is inside is not what was packed
+		return // the content was changed after it was packed
 	}
 	if proofs, present := a.files[proofsFile]; present {
 		r.proofs(proofs, a, m, o)
@@ -192,7 +192,7 @@ func (r *Report) pack(data []byte, o Options) {
 	case "job":
 		r.jobPack(a, m, o)
 	default:
-		r.problem("pack_type", packManifestFile, "packs of the type %q cannot be judged; only run and job", m.PackType)
+		r.problem("pack_type", packManifestFile, "packs of the type %q cannot be verified; only run and job can", m.PackType)
 	}
 }
 
@@ -200,11 +200,11 @@ func (r *Report) packContents(a archive, m packManifest, o Options) {
 	declared := map[string]bool{packManifestFile: true}
 	for _, e := range m.Contents {
 		if declared[e.Path] {
-			r.problem("manifest", e.Path, "contents declare it twice")
+			r.problem("manifest", e.Path, "contents declares it twice")
 		}
 		declared[e.Path] = true
 		if e.Type != entryType(e.Path) && !o.Compat {
-			r.problem("manifest", e.Path, "its type is %q, not %q", e.Type, entryType(e.Path))
+			r.problem("manifest", e.Path, "its type is %q; want %q", e.Type, entryType(e.Path))
 		}
 		r.declared(a, e.Path, e.SHA256)
 	}
@@ -221,7 +221,7 @@ func (r *Report) packContents(a archive, m packManifest, o Options) {
 func (r *Report) payload(a archive, name string, into any, o Options) bool {
 	doc, present := a.files[name]
 	if !present {
-		r.problem("missing_file", name, "a pack of this type has it")
+		r.problem("missing_file", name, "the file is missing; a pack of this type needs it")
 		return false
 	}
 	if err := decode(doc, into, true, o); err != nil {
@@ -240,17 +240,17 @@ func (r *Report) runPack(a archive, m packManifest, o Options) {
 		r.problem("schema", runPayloadFile, "schema %q %q", p.SchemaID, p.SchemaVersion)
 	}
 	if p.RunID != m.SourceRef {
-		r.problem("source_ref", runPayloadFile, "run_id is %q, source_ref %q", p.RunID, m.SourceRef)
+		r.problem("source_ref", runPayloadFile, "run_id is %q, but source_ref is %q", p.RunID, m.SourceRef)
 	}
 	nested, present := a.files[nestedRunpack]
 	if !present {
-		r.problem("missing_file", nestedRunpack, "a pack of a run has it")
+		r.problem("missing_file", nestedRunpack, "the file is missing; a pack of a run needs it")
 	}
 	if o.Compat || !present {
 		return
 	}
-	// The reference does not look into the runpack. Its signatures are not judged:
-	// the pack's own signature covers its bytes.
+	// The reference does not look into the runpack. Its signatures are not
+	// verified: the pack's own signature covers its bytes.
 	inside := &Report{Kind: RunpackKind}
 	rp := inside.runpack(nested, Options{})
 	for _, problem := range inside.Problems {
@@ -263,7 +263,7 @@ func (r *Report) runPack(a archive, m packManifest, o Options) {
 	want.RunID, want.CaptureMode, want.ManifestDigest = rp.manifest.RunID, rp.manifest.CaptureMode, rp.manifest.ManifestDigest
 	want.IntentsCount, want.ResultsCount, want.RefsCount = len(rp.intents), len(rp.results), len(rp.refs.Receipts)
 	if p != want {
-		r.problem("payload", runPayloadFile, "its ids, digest and counts are not those of %s", nestedRunpack)
+		r.problem("payload", runPayloadFile, "its ids, digest or counts differ from those of %s", nestedRunpack)
 	}
 }
 
@@ -283,13 +283,13 @@ func (r *Report) jobPack(a archive, m packManifest, o Options) {
 		r.problem("source_ref", jobPayloadFile, "job_id is not source_ref %q", m.SourceRef)
 	}
 	if p.CheckpointCount != len(s.Checkpoints) || p.ApprovalCount != len(s.Approvals) {
-		r.problem("payload", jobPayloadFile, "it counts %d checkpoints and %d approvals, the state has %d and %d", p.CheckpointCount, p.ApprovalCount, len(s.Checkpoints), len(s.Approvals))
+		r.problem("payload", jobPayloadFile, "it declares %d checkpoints and %d approvals, but the state has %d and %d", p.CheckpointCount, p.ApprovalCount, len(s.Checkpoints), len(s.Approvals))
 	}
 	if !slices.Contains(jobStatuses, PackStatus(p.Status)) {
 		r.problem("payload", jobPayloadFile, "status is %q", p.Status)
 	}
 	if !o.Compat && p.jobFacts != s.jobFacts {
-		r.problem("payload", jobPayloadFile, "its status and reasons are not those of %s", jobStateFile)
+		r.problem("payload", jobPayloadFile, "its status or reasons differ from those of %s", jobStateFile)
 	}
 	r.jobEvents(a, m, s, o)
 }
@@ -297,7 +297,7 @@ func (r *Report) jobPack(a archive, m packManifest, o Options) {
 func (r *Report) jobEvents(a archive, m packManifest, s jobState, o Options) {
 	events, present := a.files[jobEventsFile]
 	if !present {
-		r.problem("missing_file", jobEventsFile, "a pack of a job has it")
+		r.problem("missing_file", jobEventsFile, "the file is missing; a pack of a job needs it")
 	}
 	revision := 0
 	lines(events, func(n int, line []byte) bool {
@@ -311,12 +311,12 @@ func (r *Report) jobEvents(a archive, m packManifest, s jobState, o Options) {
 			r.problem("source_ref", at, "job_id is %q", e.JobID)
 		}
 		if !o.Compat && (e.SchemaID != jobEventSchema || e.SchemaVersion != schemaVersion || e.Revision != revision+1) {
-			r.problem("payload", at, "it is not revision %d of an event", revision+1)
+			r.problem("payload", at, "the record is not an event with revision %d", revision+1)
 		}
 		revision = e.Revision
 		return len(r.Problems) < 100
 	})
 	if !o.Compat && revision != s.Revision {
-		r.problem("payload", jobEventsFile, "the last revision is %d, that of the state %d", revision, s.Revision)
+		r.problem("payload", jobEventsFile, "the last revision is %d, but the state has revision %d", revision, s.Revision)
 	}
 }

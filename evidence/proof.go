@@ -15,8 +15,8 @@ import (
 	"lifeloop/evidence/sign"
 )
 
-// A proof is one record of proof_records.jsonl: a file of the pack, linked to the
-// record before it.
+// A proof is one record of proof_records.jsonl. It describes a file of the pack and
+// is linked to the previous record.
 type proof struct {
 	Event     json.RawMessage `json:"event"`
 	Integrity struct {
@@ -27,7 +27,7 @@ type proof struct {
 	} `json:"integrity"`
 }
 
-// proofEvent is what a record says of a file.
+// proofEvent is a record's description of a file.
 type proofEvent struct {
 	PackType         string `json:"pack_type"`
 	SourceRef        string `json:"source_ref"`
@@ -39,8 +39,8 @@ type proofEvent struct {
 	EntryPermissions int    `json:"entry_permissions"`
 }
 
-// proofHash is the hash of a record: of all its members, with integrity replaced
-// by the link to the record before it.
+// proofHash returns the hash of all members of a record, with integrity replaced by
+// the link to the previous record.
 func proofHash(record map[string]json.RawMessage, previous string) (string, error) {
 	members := maps.Clone(record)
 	link, err := json.Marshal(map[string]string{"previous_record_hash": previous})
@@ -84,13 +84,13 @@ func (r *Report) proofs(doc []byte, a archive, m packManifest, o Options) {
 		}
 		hash, err := proofHash(record, p.Integrity.PreviousRecordHash)
 		if err != nil || hash != p.Integrity.RecordHash || p.Integrity.PreviousRecordHash != previous {
-			r.problem("proof", at, "its hash or its link to the record before it is wrong")
+			r.problem("proof", at, "its hash, or its link to the previous record, is wrong")
 			return false
 		}
 		previous = hash
 		r.proofSignature(at, p, o)
 		if !o.Compat && (n >= len(files) || !p.isOf(files[n], len(a.files[files[n].Path]), m)) {
-			r.problem("proof", at, "it is not about the file whose turn it is")
+			r.problem("proof", at, "the record does not describe the next file in the order")
 			return false
 		}
 		n++
@@ -108,7 +108,7 @@ func (r *Report) proofSignature(at string, p proof, o Options) {
 		r.problem("signature", at, "the record is not signed")
 	case p.Integrity.Signature == "" || o.PublicKey == nil:
 	case !ok || p.Integrity.SigningKeyID != "" && p.Integrity.SigningKeyID != sign.KeyID(o.PublicKey):
-		r.problem("signature", at, "the record is signed by another key")
+		r.problem("signature", at, "the record is signed with another key")
 	default:
 		if err := sign.VerifyBytes(o.PublicKey, []byte(p.Integrity.RecordHash), sig); err != nil {
 			r.problem("signature", at, "%v", err)
@@ -116,8 +116,8 @@ func (r *Report) proofSignature(at string, p proof, o Options) {
 	}
 }
 
-// isOf reports whether a record describes a file of the pack. Its producer may be
-// another program.
+// isOf reports whether a record describes a file of the pack. The record may be
+// from another version of the producer.
 func (p proof) isOf(e packEntry, size int, m packManifest) bool {
 	var have proofEvent
 	if unknown, err := decodeExact(p.Event, &have); err != nil || len(unknown) > 0 {

@@ -21,7 +21,7 @@ const (
 
 var runpackFiles = []string{intentsFile, refsFile, resultsFile, runFile} // sorted
 
-// Capture modes of a runpack: Reference holds digests only, Raw what they are of.
+// Capture modes of a runpack: Reference has digests only, Raw also the values.
 const (
 	Reference = "reference"
 	Raw       = "raw"
@@ -83,7 +83,7 @@ type Env struct {
 	Runtime string `json:"runtime"`
 }
 
-// A Timeline entry is one thing that happened.
+// A Timeline is one entry of a run's timeline.
 type Timeline struct {
 	Event        string          `json:"event"`
 	TS           time.Time       `json:"ts"`
@@ -121,7 +121,7 @@ type Refs struct {
 	ContextRefCount     int    `json:"context_ref_count,omitempty"`
 }
 
-// A Ref refers to something outside of the runpack, by its digest.
+// A Ref refers by its digest to something outside the runpack.
 type Ref struct {
 	RefID               string          `json:"ref_id"`
 	SourceType          string          `json:"source_type"`
@@ -151,7 +151,7 @@ func isRunID(s string) bool {
 	return ok && id != "" && !strings.ContainsFunc(id, func(r rune) bool { return !inID(r) })
 }
 
-// runpack verifies a runpack and returns it as far as it was read.
+// runpack verifies a runpack and returns what it could read.
 func (r *Report) runpack(data []byte, o Options) (p runpack) {
 	a, ok := r.open(data, o)
 	if !ok {
@@ -182,7 +182,7 @@ func (r *Report) runpack(data []byte, o Options) (p runpack) {
 		}
 	}
 	if digest, err := m.digest(); err != nil || digest != m.ManifestDigest {
-		r.problem("manifest_digest", manifestFile, "manifest_digest is %s, the manifest has %s", m.ManifestDigest, digest)
+		r.problem("manifest_digest", manifestFile, "manifest_digest is %s, but the digest of the manifest is %s", m.ManifestDigest, digest)
 	}
 	r.signatures(m.Signatures, doc, o)
 	if !o.Compat && len(r.Problems) == 0 {
@@ -191,19 +191,19 @@ func (r *Report) runpack(data []byte, o Options) (p runpack) {
 	return p
 }
 
-// runpackContents are the checks that the reference leaves out.
+// runpackContents makes the checks that the reference leaves out.
 func (r *Report) runpackContents(p *runpack) {
 	m := p.manifest
 	for _, name := range p.names {
 		if name != manifestFile && !slices.Contains(runpackFiles, name) {
-			r.problem("undeclared_file", name, "a runpack has no such file")
+			r.problem("undeclared_file", name, "the file does not belong in a runpack")
 		}
 	}
 	if !slices.IsSortedFunc(m.Files, func(a, b manifestEntry) int { return strings.Compare(a.Path, b.Path) }) || len(m.Files) != len(runpackFiles) {
-		r.problem("manifest", manifestFile, "files are not the four files of a runpack in their order")
+		r.problem("manifest", manifestFile, "files must list the four files of a runpack, in the order of their paths")
 	}
 	if !isRunID(m.RunID) {
-		r.problem("run_id", manifestFile, "run_id %q is not run_ and letters, digits, _ or -", m.RunID)
+		r.problem("run_id", manifestFile, "run_id is %q; want run_ followed by letters, digits, _ or -", m.RunID)
 	}
 	if m.CaptureMode != Reference && m.CaptureMode != Raw {
 		r.problem("capture_mode", manifestFile, "capture_mode is %q", m.CaptureMode)
@@ -222,13 +222,13 @@ func (r *Report) inner(at string, doc []byte, into any) {
 	}
 }
 
-// identity checks what every document of a run shares.
+// identity checks the members that all documents of a run share.
 func (r *Report) identity(at, schema, run string, h Header, id string) {
 	if err := h.check(schema); err != nil {
 		r.problem("schema", at, "%v", err)
 	}
 	if id != run {
-		r.problem("run_id", at, "run_id is %q, the manifest has %q", id, run)
+		r.problem("run_id", at, "run_id is %q, but the manifest has %q", id, run)
 	}
 }
 
@@ -241,7 +241,7 @@ func (r *Report) runpackLines(p *runpack) {
 		r.inner(at, line, &in)
 		r.identity(at, intentSchema, run, in.Header, in.RunID)
 		if in.IntentID == "" || in.ToolName == "" || seen[in.IntentID] {
-			r.problem("inner_file", at, "intent_id and tool_name are required, and intent_id once")
+			r.problem("inner_file", at, "intent_id and tool_name are required, and intent_id must be unique")
 		}
 		seen[in.IntentID] = true
 		r.captured(at, "args", in.ArgsDigest, in.Args, raw)
@@ -270,12 +270,12 @@ func (r *Report) runpackLines(p *runpack) {
 func (r *Report) captured(at, name, digest string, value json.RawMessage, raw bool) {
 	switch {
 	case !sign.IsDigest(digest):
-		r.problem("inner_file", at, "%s_digest is not a digest", name)
+		r.problem("inner_file", at, "%s_digest is not a digest (64 lower-case hexadecimal digits)", name)
 	case len(value) > 0 && !raw:
-		r.problem("capture_mode", at, "%s is there, although the capture mode is reference", name)
+		r.problem("capture_mode", at, "%s must be absent in the capture mode reference", name)
 	case len(value) > 0:
 		if have, err := sign.Digest(value); err != nil || have != digest {
-			r.problem("hash_mismatch", at, "%s_digest is not that of %s", name, name)
+			r.problem("hash_mismatch", at, "%s_digest is not the digest of %s", name, name)
 		}
 	}
 }
@@ -285,7 +285,7 @@ func (r *Report) receipts(refs Refs) {
 		r.problem("inner_file", refsFile, "receipts is missing")
 	}
 	if refs.ContextRefCount != 0 && refs.ContextRefCount != len(refs.Receipts) {
-		r.problem("inner_file", refsFile, "context_ref_count is %d, and there are %d receipts", refs.ContextRefCount, len(refs.Receipts))
+		r.problem("inner_file", refsFile, "context_ref_count is %d, but there are %d receipts", refs.ContextRefCount, len(refs.Receipts))
 	}
 	for i, ref := range refs.Receipts {
 		at := fmt.Sprintf("%s: receipts[%d]", refsFile, i)
@@ -293,7 +293,7 @@ func (r *Report) receipts(refs Refs) {
 			r.problem("inner_file", at, "a required member is missing")
 		}
 		if !sign.IsDigest(ref.QueryDigest) || !sign.IsDigest(ref.ContentDigest) {
-			r.problem("inner_file", at, "query_digest and content_digest are required digests")
+			r.problem("inner_file", at, "query_digest and content_digest must be digests")
 		}
 		if i > 0 && refs.Receipts[i-1].RefID >= ref.RefID {
 			r.problem("inner_file", at, "receipts are not in the order of ref_id")

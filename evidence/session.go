@@ -66,8 +66,8 @@ type SessionEvent struct {
 	SafetyInvariantHash    string          `json:"safety_invariant_hash,omitempty"`
 }
 
-// An Anchor is the digest of a checkpoint, published where the session's producer
-// cannot take it back.
+// An Anchor is the digest of a checkpoint. It is published where the session's
+// producer cannot change or remove it.
 type Anchor struct {
 	SessionID string `json:"session_id"`
 	Index     int    `json:"checkpoint_index"`
@@ -135,13 +135,13 @@ func (r *Report) links(list []Checkpoint, session, run string, o Options) {
 			continue
 		}
 		if c.digest() != c.CheckpointDigest {
-			r.problem("checkpoint_digest", at, "checkpoint_digest is %s, the checkpoint has %s", c.CheckpointDigest, c.digest())
+			r.problem("checkpoint_digest", at, "checkpoint_digest is %s, but the digest of the checkpoint is %s", c.CheckpointDigest, c.digest())
 		}
 		if (i > 0 || !o.Compat) && c.PrevCheckpointDigest != before.CheckpointDigest {
-			r.problem("link", at, "prev_checkpoint_digest is not the digest of the checkpoint before it")
+			r.problem("link", at, "prev_checkpoint_digest is not the digest of the previous checkpoint")
 		}
 		if c.SequenceStart <= before.SequenceEnd || c.SequenceEnd < c.SequenceStart {
-			r.problem("sequence", at, "its range overlaps the one before it, or is empty")
+			r.problem("sequence", at, "its range is empty or overlaps the previous one")
 		}
 		if o.Compat {
 			continue
@@ -153,7 +153,7 @@ func (r *Report) links(list []Checkpoint, session, run string, o Options) {
 			r.problem("schema", at, "%v", err)
 		}
 		if c.SessionID != session || c.RunID != run {
-			r.problem("session_id", at, "it is of another session or run")
+			r.problem("session_id", at, "it belongs to another session or run")
 		}
 	}
 }
@@ -163,7 +163,7 @@ func (r *Report) links(list []Checkpoint, session, run string, o Options) {
 func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optional bool, o Options) {
 	at := fmt.Sprintf("checkpoint %d: %s", c.Index, c.RunpackPath)
 	if name := c.RunpackPath; !o.Compat && (name == "" || path.IsAbs(name) || strings.Contains(name, `\`) || path.Clean(name) != name || strings.HasPrefix(name, "..")) {
-		r.problem("runpack_path", at, "the path is not a plain path below the folder")
+		r.problem("runpack_path", at, "the path must be a plain path below the folder of the chain")
 		return
 	}
 	data, err := o.Beside(c.RunpackPath)
@@ -198,11 +198,11 @@ func (r *Report) sealed(c Checkpoint, head chain, events []SessionEvent, optiona
 	}
 }
 
-// sealedContents are the checks of a checkpoint's runpack that the reference
+// sealedContents makes the checks of a checkpoint's runpack that the reference
 // leaves out.
 func (r *Report) sealedContents(at string, c Checkpoint, head chain, p runpack, events []SessionEvent) {
 	if want := fmt.Sprintf("%s_cp_%04d", c.RunID, c.Index); p.manifest.RunID != want {
-		r.problem("run_id", at, "its run_id is %q, not %q", p.manifest.RunID, want)
+		r.problem("run_id", at, "its run_id is %q; want %q", p.manifest.RunID, want)
 	}
 	if !p.manifest.CreatedAt.Equal(c.CreatedAt) || p.manifest.ProducerVersion != c.ProducerVersion {
 		r.problem("checkpoint", at, "created_at or producer_version differs from the checkpoint's")
@@ -227,18 +227,18 @@ func (r *Report) sealedContents(at string, c Checkpoint, head chain, p runpack, 
 	}
 }
 
-// sealedHead checks the receipts that an export of this program adds: they cover
-// what the format leaves without a digest.
+// sealedHead checks the receipts that an export of this program adds. They cover
+// members that no digest of the format covers.
 func (r *Report) sealedHead(at string, c Checkpoint, head chain, p runpack, events []SessionEvent) {
 	for _, ref := range p.refs.Receipts {
 		if (ref.SourceType == ledgerSource || ref.SourceType == chainSource) && ref.SourceLocator != ledgerLocator(c.SessionID) {
-			r.problem("session_id", at, "its receipt %s is of another session", ref.RefID)
+			r.problem("session_id", at, "its receipt %s belongs to another session", ref.RefID)
 		}
 		if ref.SourceType != chainSource {
 			continue
 		}
 		if want, err := chainRef(head, c.CreatedAt); err != nil || want.ContentDigest != ref.ContentDigest {
-			r.problem("head", at, "it was sealed under another head of the chain or of the journal")
+			r.problem("head", at, "the head of the chain or of the journal was changed after the checkpoint was made")
 		}
 		for _, e := range events {
 			if e.ProducerVersion != c.ProducerVersion || e.SchemaVersion != schemaVersion {
@@ -254,7 +254,7 @@ func equalJSON(a, b any) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// summarize concludes the signatures of all checkpoints.
+// summarize sets the signature status from the signatures of all checkpoints.
 func (r *Report) summarize(checkpoints int, o Options) {
 	switch {
 	case o.PublicKey == nil || r.SignaturesTotal == 0:
@@ -271,7 +271,7 @@ func (r *Report) anchors(session string, list []Checkpoint, o Options) {
 		at := fmt.Sprintf("anchor of checkpoint %d", a.Index)
 		switch {
 		case a.SessionID != session:
-			r.problem("anchor", at, "it is of session %s, this is %s", a.SessionID, session)
+			r.problem("anchor", at, "it belongs to session %s, but this is session %s", a.SessionID, session)
 		case a.Index > len(list):
 			r.problem("truncated", at, "only %d checkpoints are left: the end was removed", len(list))
 		case list[a.Index-1].CheckpointDigest != a.Digest:
@@ -282,7 +282,7 @@ func (r *Report) anchors(session string, list []Checkpoint, o Options) {
 	}
 }
 
-// A journal is the events and checkpoints of a session, in JSON Lines.
+// A journal has the events and checkpoints of a session, in JSON Lines.
 type journalRecord struct {
 	RecordType string          `json:"record_type"`
 	Header     json.RawMessage `json:"header,omitempty"`
@@ -298,13 +298,13 @@ type journalHeader struct {
 	Events    []json.RawMessage `json:"events"`
 }
 
-// journal is the state of reading one.
+// journal is the state of reading a journal.
 type journal struct {
 	header      journalHeader
 	begun       bool
 	events      []SessionEvent
 	checkpoints []Checkpoint
-	last        int64 // number of the last event
+	last        int64 // sequence number of the last event
 }
 
 const maxJournalLine = 8 << 20
@@ -332,7 +332,7 @@ func (r *Report) journal(doc []byte, o Options) {
 	}
 	head := chain{Header: j.header.Header, SessionID: j.header.SessionID, RunID: j.header.RunID}
 	if !j.header.StartedAt.Equal(j.header.CreatedAt) {
-		head.CreatedAt = time.Time{} // an export of this program writes one time: this is none
+		head.CreatedAt = time.Time{} // an export of this program writes the same time twice, so this is not one
 	}
 	for _, c := range j.checkpoints {
 		first := slices.IndexFunc(j.events, func(e SessionEvent) bool { return e.Sequence == c.SequenceStart })
@@ -353,7 +353,7 @@ func (j *journal) read(line []byte, o Options) error {
 	}
 	var rec journalRecord
 	if len(line) != len(bytes.TrimSpace(line)) && !o.Compat {
-		return errors.New("white space around the record")
+		return errors.New("there is white space around the record")
 	}
 	if err := decode(line, &rec, false, o); err != nil {
 		return err
@@ -377,7 +377,7 @@ func (j *journal) read(line []byte, o Options) error {
 		if len(j.events) > 0 && c.SequenceEnd > j.last {
 			return fmt.Errorf("a checkpoint of event %d comes before the event", c.SequenceEnd)
 		}
-		j.last = max(j.last, c.SequenceEnd) // the events of a compacted journal are gone
+		j.last = max(j.last, c.SequenceEnd) // a compacted journal no longer has the events
 		j.checkpoints = append(j.checkpoints, c)
 		return nil
 	}
@@ -409,7 +409,7 @@ func (j *journal) event(doc json.RawMessage, o Options) error {
 	case e.Sequence != j.last+1:
 		return fmt.Errorf("sequence is %d; want %d", e.Sequence, j.last+1)
 	case !o.Compat && (e.SessionID != j.header.SessionID || e.RunID != j.header.RunID):
-		return fmt.Errorf("the event is of another session or run")
+		return fmt.Errorf("the event belongs to another session or run")
 	case !o.Compat && e.Verdict != "" && !gate.Verdict(e.Verdict).Valid():
 		return fmt.Errorf("verdict is %q", e.Verdict)
 	}
@@ -418,8 +418,8 @@ func (j *journal) event(doc json.RawMessage, o Options) error {
 	return nil
 }
 
-// The receipts in a checkpoint's runpack that tie it to the ledger, and to the head
-// of its chain.
+// Source types of the receipts that bind a checkpoint's runpack to the ledger and
+// to the head of its chain.
 const (
 	ledgerSource = "lifeloop.ledger"
 	chainSource  = "lifeloop.chain"

@@ -8,8 +8,8 @@ import (
 	"lifeloop/evidence/sign"
 )
 
-// signedDigest is the digest that the signatures of a manifest sign: the manifest
-// as it is written, with unknown members, without signatures.
+// signedDigest returns the digest that the signatures of a manifest sign. It covers
+// all members as written, unknown ones too, except signatures.
 func signedDigest(doc []byte) (string, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(doc, &members); err != nil {
@@ -20,15 +20,15 @@ func signedDigest(doc []byte) (string, error) {
 	return sign.Sum(text), err
 }
 
-// signatures judges the signatures of a document. One that verifies is enough, so
-// that several parties can sign. With a key, strictness refuses a document that
-// this key did not sign, and a signature of this key that fails: the signatures
-// could have been removed or replaced.
+// signatures verifies the signatures of a document. One valid signature is enough,
+// so that several parties can sign. With a key, a strict verification also refuses
+// a document without signatures, and an invalid signature with the id of this key:
+// the signatures could have been removed or replaced.
 func (r *Report) signatures(list []sign.Signature, doc []byte, o Options) {
 	r.SignaturesTotal = len(list)
 	switch {
 	case o.PublicKey == nil && o.RequireSignature:
-		r.unreadable("no_key", "", "a signature is required, and no public key was given")
+		r.unreadable("no_key", "", "a signature is required, but no public key was given")
 		return
 	case len(list) == 0 && (o.RequireSignature || o.PublicKey != nil && !o.Compat):
 		r.problem("signature_missing", "", "there is no signature")
@@ -55,7 +55,7 @@ func (r *Report) signatures(list []sign.Signature, doc []byte, o Options) {
 		}
 	}
 	if r.SignaturesValid == 0 && !hasProblem(r.Problems, "signature") {
-		r.problem("signature", "", "no signature verifies; the first: %v", list[0].Verify(o.PublicKey, digest))
+		r.problem("signature", "", "no signature is valid; the first one: %v", list[0].Verify(o.PublicKey, digest))
 	}
 	r.SignatureStatus = SignatureVerified
 	if r.SignaturesValid == 0 || hasProblem(r.Problems, "signature") {

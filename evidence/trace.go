@@ -40,7 +40,7 @@ var (
 	}
 )
 
-// traceFacts are the members that are judged.
+// traceFacts are the members that are checked.
 type traceFacts struct {
 	Header
 	ObservedAt   time.Time       `json:"observed_at"`
@@ -54,8 +54,8 @@ type traceFacts struct {
 	Signature    *sign.Signature `json:"signature"`
 }
 
-// traceDigest is the digest that a trace's signature signs, and the names of the
-// members that it does not cover.
+// traceDigest returns the digest that a trace's signature signs, and the names of
+// the members that it does not cover.
 func traceDigest(members map[string]json.RawMessage) (digest string, uncovered []string, err error) {
 	covered := map[string]json.RawMessage{}
 	for _, name := range traceRequired {
@@ -116,7 +116,7 @@ func (r *Report) trace(doc []byte, o Options) {
 	}
 	switch {
 	case o.PublicKey == nil:
-		r.unreadable("no_key", "", "a trace is verified by its signature, and no public key was given")
+		r.unreadable("no_key", "", "a trace is verified by its signature, but no public key was given")
 	case t.Signature == nil:
 		r.problem("signature_missing", "", "there is no signature")
 	default:
@@ -134,13 +134,13 @@ func (r *Report) trace(doc []byte, o Options) {
 	}
 }
 
-// traceContents are the checks that the reference leaves out.
+// traceContents makes the checks that the reference leaves out.
 func (r *Report) traceContents(t traceFacts, members map[string]json.RawMessage, uncovered []string) {
 	if err := t.check(traceSchema); err != nil {
 		r.problem("schema", "", "%v", err)
 	}
 	if !t.Verdict.Valid() {
-		r.problem("trace", "verdict", "%q is no verdict", t.Verdict)
+		r.problem("trace", "verdict", "%q is not a verdict", t.Verdict)
 	}
 	for name, digest := range map[string]string{"args_digest": t.ArgsDigest, "intent_digest": t.IntentDigest, "policy_digest": t.PolicyDigest} {
 		if !sign.IsDigest(digest) {
@@ -148,15 +148,15 @@ func (r *Report) traceContents(t traceFacts, members map[string]json.RawMessage,
 		}
 	}
 	if id := gate.TraceID(t.PolicyDigest, t.IntentDigest, t.Verdict); id != t.TraceID {
-		r.problem("trace_id", "trace_id", "intent, policy and verdict have the id %s", id)
+		r.problem("trace_id", "trace_id", "trace_id does not match; the id of this intent, policy and verdict is %s", id)
 	}
 	if _, present := members["observed_at"]; present && t.EventID != "" && t.EventID != gate.EventID(t.TraceID, t.ObservedAt) {
-		r.problem("event_id", "event_id", "trace and time have the id %s", gate.EventID(t.TraceID, t.ObservedAt))
+		r.problem("event_id", "event_id", "event_id does not match; the id of this trace and time is %s", gate.EventID(t.TraceID, t.ObservedAt))
 	}
 	known := slices.Concat(traceRequired, traceTimes, traceOptional, []string{"signature"})
 	for _, name := range uncovered {
 		if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
-			r.problem("trace", name, "the member's name is %s", known[i])
+			r.problem("trace", name, "the member must be spelled %s", known[i])
 		}
 	}
 	if _, err := decodeExact(members["signature"], &sign.Signature{}); err != nil {

@@ -21,11 +21,11 @@ const (
 	ChainFile   = "journal_chain.json"
 )
 
-// epoch is the time of every entry of an archive.
+// epoch returns the time of every entry of an archive.
 func epoch() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// writeArchive packs files in the order of their names. They are stored, not
-// deflated: the bytes then depend on no version of a compressor.
+// writeArchive packs files in the order of their names. They are not compressed, so
+// that the bytes do not depend on the version of a compressor.
 func writeArchive(files map[string][]byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
@@ -44,7 +44,7 @@ func writeArchive(files map[string][]byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// jsonLines is one canonical record on each line.
+// jsonLines writes one canonical record on each line.
 func jsonLines[T any](records []T) ([]byte, error) {
 	var out []byte
 	for _, r := range records {
@@ -57,7 +57,7 @@ func jsonLines[T any](records []T) ([]byte, error) {
 	return out, nil
 }
 
-// A content is what a runpack is made of.
+// A content holds the parts of a runpack.
 type content struct {
 	run     Run
 	intents []Intent
@@ -118,15 +118,15 @@ func (x *Export) refs(run string, at time.Time, list []Ref) Refs {
 	return Refs{Header: x.header(refsSchema, at), RunID: run, Receipts: list}
 }
 
-// ledgerRef ties a runpack to the ledger: the digest of an entry covers all entries
-// before it.
+// ledgerRef binds a runpack to the ledger: the digest of an entry covers all
+// earlier entries.
 func (x *Export) ledgerRef(h ledgerHead, at time.Time) (Ref, error) {
 	query, err := sign.Digest(map[string]any{"seq": h.seq})
 	return Ref{RefID: "ledger", SourceType: ledgerSource, SourceLocator: ledgerLocator(x.began.SessionID),
 		QueryDigest: query, ContentDigest: h.digest, RetrievedAt: at.UTC(), RedactionMode: Reference, Immutability: "immutable"}, err
 }
 
-// chainRef seals the head of the chain and of the journal, which no digest of the
+// chainRef covers the head of the chain and of the journal, which no digest of the
 // format covers.
 func chainRef(c chain, at time.Time) (Ref, error) {
 	c.Checkpoints, c.Relationship, c.SchemaID = nil, nil, chainSchema
@@ -225,9 +225,9 @@ func (x *Export) checkpoint(head chain, index int, from int64, s seal, key ed255
 	return cp, data, err
 }
 
-// Runpack writes one runpack of the whole session so far: its acts and what became
-// of them, its timeline, and references to receipts and to the ledger. With raw it
-// also holds what the digests of acts and results are of.
+// Runpack writes one runpack of the whole session so far: its acts and their
+// results, its timeline, and references to receipts and to the ledger. With raw it
+// also holds the values of acts and results, not only their digests.
 func (x *Export) Runpack(key ed25519.PrivateKey, raw bool) ([]byte, error) {
 	_, data, _, err := x.runpack(key, raw)
 	return data, err
@@ -267,7 +267,7 @@ func (x *Export) runpack(key ed25519.PrivateKey, raw bool) (c content, data []by
 	return c, data, digest, err
 }
 
-// captured is the digest of a value, and with raw the value.
+// captured returns the digest of a value, and with raw the value too.
 func captured(v any, raw bool) (digest string, value json.RawMessage, err error) {
 	doc, err := canon.Marshal(v)
 	if raw {
@@ -290,7 +290,7 @@ func (x *Export) RunPack(key ed25519.PrivateKey, raw bool) ([]byte, error) {
 	return x.pack("run", c.run.RunID, map[string][]byte{runPayloadFile: payload, nestedRunpack: data}, key)
 }
 
-// jobMove returns the words of a job for a state of the session.
+// jobMove returns the status and the event of a job for a state of the session.
 func jobMove(s session.State) (status PackStatus, event string) {
 	switch s {
 	case session.Pending:
@@ -368,8 +368,9 @@ func (x *Export) pack(kind, source string, files map[string][]byte, key ed25519.
 	return writeArchive(files)
 }
 
-// Anchor is the newest checkpoint, to be published where the producer cannot take
-// it back. It needs no key: a checkpoint's digest does not cover signatures.
+// Anchor returns the newest checkpoint, to be published where the producer cannot
+// change or remove it. It needs no key: a checkpoint's digest does not cover
+// signatures.
 func (x *Export) Anchor() (a Anchor, ok bool, err error) {
 	files, err := x.Chain(nil)
 	if err != nil || len(x.seals) == 0 {

@@ -8,14 +8,14 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// A Machine is the newest renewal of a session, and what the limits need to know
-// of those before it. Its zero value is ready for use. Only Apply, Called and
+// A Machine holds the newest renewal of a session, and what the limits must know
+// about earlier ones. Its zero value is ready for use. Only Apply, Called and
 // Measured change it.
 type Machine struct {
 	Renewal
 	Count  int         // renewals that began a reset
-	Resets []time.Time // of these, when the newest began, oldest first
-	Broken string      // why the breaker stops further renewals; empty if it does not
+	Resets []time.Time // when the newest of these began, oldest first
+	Broken string      // why the breaker stops further renewals; empty if renewals may continue
 }
 
 // A Renewal is one renewal.
@@ -30,8 +30,8 @@ type Renewal struct {
 	// while unknown. OldID and NewID are their ids.
 	Old, New     int
 	OldID, NewID string
-	// Prepares and Consumed say that the prepare command, or the continue command,
-	// was called; Launched, that the harness was started again.
+	// Prepares is set when the prepare command is called, Consumed when the
+	// continue command is called, Launched when the harness is started again.
 	Prepares, Consumed, Launched bool
 	After                        *int64 // tokens of the context after it
 }
@@ -67,9 +67,9 @@ func (m *Machine) Apply(v Move) {
 	m.State = v.To
 }
 
-// Called notes that an act begins: the prepare command, in the harness session to
-// leave, the continue command, which consumes the token whatever becomes of it, or
-// the launch after it.
+// Called remembers that an act begins: the prepare command, whose scope and id are
+// those of the harness session to leave; the continue command, which consumes the
+// token even if it fails; or the launch after that.
 func (m *Machine) Called(act Act, scope int, id string) {
 	switch act {
 	case Prepare:
@@ -81,7 +81,7 @@ func (m *Machine) Called(act Act, scope int, id string) {
 	}
 }
 
-// Measured notes how many tokens the context has after the renewal. If broke is
+// Measured remembers how many tokens the context has after the renewal. If broke is
 // set, the breaker stops further renewals.
 func (m *Machine) Measured(tokens int64, broke bool) {
 	m.After = &tokens
@@ -90,14 +90,13 @@ func (m *Machine) Measured(tokens int64, broke bool) {
 	}
 }
 
-// Ask begins a renewal, or refuses it because of the breaker or the session's
-// limit. No renewal may be open.
+// Ask returns the move that begins a renewal. No other renewal may be open.
 func (m *Machine) Ask(id string, r Request) Move {
 	return Move{Renewal: id, To: Asked, Request: r}
 }
 
-// Refusal says why the rules allow no further renewal; class is empty if they
-// allow it. broke says that the breaker stops further renewals from here on.
+// Refusal returns why the rules allow no further renewal; class is empty if they
+// allow one. broke is true if the breaker stops all further renewals from now on.
 func (m *Machine) Refusal(now time.Time, r Rules) (class lifeloop.FailureClass, why string, broke bool) {
 	l := r.Limits.Filled()
 	recent := 0
@@ -137,8 +136,8 @@ func (m *Machine) Begin(now time.Time) Move {
 	return Move{Renewal: m.ID, To: Resetting, At: now.UTC()}
 }
 
-// PrepareDone returns what follows the prepare command. A failure refuses the
-// renewal, because nothing was reset.
+// PrepareDone returns the move that follows the prepare command. A failure refuses
+// the renewal, because nothing was reset.
 func (m *Machine) PrepareDone(digest string, expires *time.Time, class lifeloop.FailureClass, why string) Move {
 	if class != "" {
 		return Move{Renewal: m.ID, To: Refused, Failure: class, Why: "the prepare command: " + why}
@@ -149,12 +148,12 @@ func (m *Machine) PrepareDone(digest string, expires *time.Time, class lifeloop.
 // Expired reports whether the token can no longer be used.
 func (m *Machine) Expired(now time.Time) bool { return m.Expires != nil && !now.Before(*m.Expires) }
 
-// Ended reports whether the end of the harness is that of the reset. Then the
+// Ended reports whether the end of the harness belongs to the reset. Then the
 // continue command follows.
 func (m *Machine) Ended() bool { return m.State == Resetting && !m.Consumed }
 
-// Between reports whether the old harness session has ended, and the harness is not
-// started again.
+// Between reports whether the old harness session has ended and the harness is not
+// started again yet.
 func (m *Machine) Between() bool { return m.State == Resetting && m.Consumed && !m.Launched }
 
 // Resume records that the new harness session has begun.
@@ -165,8 +164,8 @@ func (m *Machine) Resume(scope int, id string) Move {
 // Deliver records that the continuation was delivered.
 func (m *Machine) Deliver() Move { return Move{Renewal: m.ID, To: Delivered} }
 
-// End returns the end of an open renewal that cannot go on. The outcome follows
-// from how far it got.
+// End returns the move that ends an open renewal that cannot continue. The final
+// state depends on the current one.
 func (m *Machine) End(class lifeloop.FailureClass, why string) Move {
 	to := Failed
 	switch {
@@ -178,12 +177,12 @@ func (m *Machine) End(class lifeloop.FailureClass, why string) Move {
 	return Move{Renewal: m.ID, To: to, Failure: class, Why: why}
 }
 
-// Treadmill reports whether a renewal left too much: the context is not below half
-// of what triggered it. It is false while the trigger is unknown.
+// Treadmill reports whether a renewal left too many tokens in the context: at least
+// half of the trigger. It is false if the trigger is unknown.
 func (m *Machine) Treadmill(tokens int64) bool { return m.Trigger > 0 && tokens*2 >= m.Trigger }
 
-// Deadline returns when an act that is under way, or the wait for the prompt, has
-// taken too long, if it began at since. It is zero if something else bounds it.
+// Deadline returns the time limit of the running act, or of the wait for the
+// prompt, which began at since. It is zero if the act has another limit.
 func (r Rules) Deadline(act Act, since time.Time) (at time.Time) {
 	l := r.Limits.Filled()
 	switch act {

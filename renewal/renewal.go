@@ -1,10 +1,10 @@
 // Package renewal is the machine of one renewal: a planned move of a session into
 // a fresh harness session, with a continuation that is delivered at most once.
 //
-// A [Machine] is the fold of the [Move]s of one session. Its methods take what
-// happened and return the move that follows and the [Act] to perform. The caller
-// records the move, applies it, and then performs the act. The machine reads no
-// clock, starts nothing, and never holds a token: only its digest.
+// A [Machine] is the fold of the [Move]s of one session. Its methods return the
+// move, or the [Act], that follows what happened. The caller records the move,
+// applies it, and then performs the act. The machine reads no clock, starts
+// nothing, and never holds a token: only its digest.
 //
 //	idle ──► asked ──► negotiated ──► prepared ──► resetting ──► resumed ──► delivered
 //	           │           │  │           │            │            │
@@ -12,10 +12,10 @@
 //	        refused     refused    ▼                         ▼
 //	                          rolled_back                  failed
 //
-// Until the prepare command runs, nothing that the client owns has changed, and
-// the renewal is refused. Until the reset, the old harness session continues, and
-// the renewal is rolled back. After it, the renewal is delivered or it failed. At
-// most one renewal is under way, and each has one end.
+// Until the prepare command runs, nothing that the client owns has changed, and the
+// renewal is refused. Until the reset, the old harness session continues, and the
+// renewal is rolled back. After the reset began, the renewal ends as delivered or
+// failed. At most one renewal is under way, and each ends once.
 //
 //	record(m.Ask(id, request))              // m.Apply for each recorded move
 //	if class, why, broke := m.Refusal(now, rules); class != "" { … }
@@ -35,7 +35,7 @@ import (
 type State string
 
 const (
-	Idle       State = "" // no renewal so far
+	Idle       State = "" // no renewal yet
 	Asked      State = "asked"
 	Negotiated State = "negotiated"
 	Prepared   State = "prepared"
@@ -66,10 +66,10 @@ func moves(s State) []State {
 	case Resumed:
 		return []State{Delivered, Failed}
 	}
-	return []State{Asked} // of the next renewal
+	return []State{Asked} // the next renewal
 }
 
-// Check returns an error unless a renewal in from can move to to.
+// Check returns an error unless a renewal can move from one state to the other.
 func Check(from, to State) error {
 	if !slices.Contains(moves(from), to) {
 		return fmt.Errorf("renewal: no move from %q to %q", from, to)
@@ -85,37 +85,37 @@ const (
 	InPlace  Path = "in_place" // the harness itself begins a new session
 )
 
-// An Act is what must be done after a move was recorded.
+// An Act is what the caller does after it recorded a move.
 type Act int
 
 const (
 	None     Act = iota
 	Prepare      // run the profile's prepare command
 	Reset        // end the old harness session
-	Continue     // take the token, which is consumed by this, and run the continue command
-	Launch       // start the harness fresh, with the payload staged for it
+	Continue     // consume the token and run the continue command
+	Launch       // start the harness with a fresh session, and the payload queued for it
 )
 
-// Rules are what the machine needs to know of one profile.
+// Rules are what the machine needs to know about one profile.
 type Rules struct {
 	Profile string
 	// Claims is the profile that a manifest's claim must name; empty for Profile.
 	Claims string
-	Client string // whose continuation it is, in receipts and payloads
+	Client string // the owner of the continuation, in receipts and payloads
 	Paths  []Path // in the order of preference
-	Cut    bool   // a running turn may be cut
+	Cut    bool   // a running turn may be interrupted
 	// At is the pressure level that asks for a renewal; empty if none does.
 	At string
-	// Partial says that partial support satisfies what a renewal requires.
+	// Partial is set if partial support satisfies what a renewal requires.
 	Partial bool
 	Limits
 }
 
 // Limits bound a renewal. The zero value of each means its default.
 type Limits struct {
-	Idle     time.Duration // the wait until the harness is at its prompt; 0 is 15 min
-	Prepare  time.Duration // of the prepare command; 0 is 30 s
-	Continue time.Duration // of the continue command; 0 is 30 s
+	Idle     time.Duration // wait until the harness is at its prompt; 0 is 15 min
+	Prepare  time.Duration // run time of the prepare command; 0 is 30 s
+	Continue time.Duration // run time of the continue command; 0 is 30 s
 	Observe  time.Duration // from the new launch to its first sign of a session; 0 is 2 min
 	Session  int           // renewals of a session; 0 is 50
 	Max      int           // resets within Window; 0 is 3
@@ -140,7 +140,7 @@ func fill[T int | time.Duration](value *T, byDefault T) {
 	}
 }
 
-// A By is what asked for a renewal.
+// A By says what asked for a renewal.
 type By string
 
 const (
@@ -153,10 +153,10 @@ const (
 type Request struct {
 	Profile  string `json:"profile"`
 	By       By     `json:"by"`
-	ClientID string `json:"client_id,omitempty"` // of the client that asked
+	ClientID string `json:"client_id,omitempty"` // the client that asked
 	Reason   string `json:"reason,omitempty"`    // given by the user
-	// Before is how many tokens the context had, and Trigger the figure whose half it
-	// must not reach any more; nil and 0 while unknown.
+	// Before is how many tokens the context had; nil if unknown. After the renewal it
+	// must have less than half of Trigger; 0 if unknown.
 	Before  *int64 `json:"tokens_before,omitempty"`
 	Trigger int64  `json:"trigger,omitempty"`
 }
@@ -166,18 +166,18 @@ type Request struct {
 type Move struct {
 	Renewal string                    `json:"renewal"`
 	To      State                     `json:"to"`
-	Request `json:"request,omitzero"` // of asked
-	Path    Path                      `json:"path,omitempty"` // of negotiated
-	// Digest identifies the token, of prepared. The token expires at Expires.
+	Request `json:"request,omitzero"` // Asked
+	Path    Path                      `json:"path,omitempty"` // Negotiated
+	// Prepared: Digest identifies the token, which expires at Expires.
 	Digest  string     `json:"digest,omitempty"`
 	Expires *time.Time `json:"expires,omitempty"`
-	// Scope is the new harness session, of resumed, and ID its id, if known.
+	// Resumed: Scope is the new harness session, and ID its id, if known.
 	Scope int       `json:"scope,omitempty"`
 	ID    string    `json:"harness_session_id,omitempty"`
-	At    time.Time `json:"at,omitzero"` // of resetting
-	// Failure and Why are set if the renewal ended otherwise than delivered.
+	At    time.Time `json:"at,omitzero"` // Resetting
+	// Failure and Why are set if the renewal ended without a delivery.
 	Failure lifeloop.FailureClass `json:"failure_class,omitempty"`
 	Why     string                `json:"why,omitempty"`
-	// Broke says that the breaker stops further renewals of the session.
+	// Broke is set if the breaker stops further renewals of the session.
 	Broke bool `json:"broke,omitempty"`
 }

@@ -11,24 +11,25 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// A Renewer runs the programs of the active profiles of renewal, and keeps their
+// A Renewer runs the programs of the active renewal profiles, and stores their
 // tokens. An error may be a [*dispatch.Failure].
 type Renewer interface {
-	// Asks is the profile by whose terms a client's answer asks for a renewal; empty
+	// Asks returns the profile for which a client's answer asks for a renewal; empty
 	// if it asks for none.
 	Asks(client string, answer []byte) string
 	// Prepare runs the prepare command, and stores the token that it prints.
 	Prepare(ctx context.Context, r kernel.RenewalRef) (digest string, expires *time.Time, err error)
-	// Continue takes the token, which is then consumed, and runs the continue command.
+	// Continue consumes the token and runs the continue command.
 	Continue(ctx context.Context, r kernel.RenewalRef, digest string) (lifeloop.Opaque, error)
 	// Discard removes a token that will not be used.
 	Discard(r kernel.RenewalRef, digest string) error
 }
 
 // errNoRenewer is the failure of a recovered renewal whose profile is not active.
-var errNoRenewer = errors.New("no profile of renewal is active")
+var errNoRenewer = errors.New("no renewal profile is active")
 
-// prepareRenewal runs a prepare command. A token that comes too late is removed.
+// prepareRenewal runs a prepare command. A token that arrives after the time limit
+// is removed.
 func (s *supervisor) prepareRenewal(e kernel.PrepareRenewal) {
 	s.renewing(e.Renewal, e.Timeout, func(ctx context.Context) kernel.Input {
 		in := kernel.RenewalPrepared{Renewal: e.Renewal}
@@ -58,7 +59,7 @@ func (s *supervisor) continueRenewal(e kernel.ContinueRenewal) {
 	})
 }
 
-// renewing runs a command of a renewal, until it ends or is canceled.
+// renewing runs a command of a renewal until it ends or is canceled.
 func (s *supervisor) renewing(id string, timeout time.Duration, run func(context.Context) kernel.Input) {
 	ctx, cancel := context.WithTimeout(s.ctx, timeout)
 	s.cancel[id] = cancel
@@ -68,14 +69,14 @@ func (s *supervisor) renewing(id string, timeout time.Duration, run func(context
 	})
 }
 
-// failureOf is the class and the reason of a failed command. The reason quotes
-// nothing that a program printed.
+// failureOf returns the class and the reason of a failed command. The reason never
+// quotes a program's output.
 func failureOf(err error) (lifeloop.FailureClass, string) {
 	if f, is := errors.AsType[*dispatch.Failure](err); is {
 		return f.Class, f.Why
 	}
 	if err != nil {
-		return lifeloop.InternalError, "it could not be called"
+		return lifeloop.InternalError, "it could not be run"
 	}
 	return "", ""
 }

@@ -17,21 +17,22 @@ import (
 )
 
 // This file serves a harness that asks before each request to its model. The question
-// and the events that give it a meaning arrive on different goroutines.
+// does not say which session and turn it belongs to. Only the events show that, and
+// they arrive on another goroutine.
 
 // eventTime is how long a question waits for the events that precede it. The harness
 // sent them, but it may be busy.
 const eventTime = 2500 * time.Millisecond
 
-// pluginSource is what decoders call a stream.
+// pluginSource is the decoders' name for a plugin's stream.
 const pluginSource = "plugin"
 
 // questions orders the events and the questions of one launch.
 type questions struct {
-	mu      sync.Mutex // guards what follows, and is held while its signals are posted
+	mu      sync.Mutex // guards the fields below; held while signals are posted
 	decoder telemetry.Requests
-	changed chan struct{} // closed at the next record, and at the end of a stream
-	peer    int           // the process that streams; 0 before it connected
+	changed chan struct{} // closed and replaced at each record and at the end of a stream
+	peer    int           // pid of the process that streams; 0 before it connected
 	open    int           // its streams that have not ended
 	missing bool          // a question waited for a stream in vain
 	missed  int           // unknown records in the last report
@@ -41,9 +42,9 @@ func newQuestions(d telemetry.Requests) *questions {
 	return &questions{decoder: d, changed: make(chan struct{})}
 }
 
-// Follow reads the stream of a plugin that was injected into the running launch. A
-// program that the harness started may have inherited the plugin. Its stream is not
-// read.
+// Follow reads the stream of a plugin that was injected into the running launch.
+// Another program that the harness started may have inherited the plugin; its
+// stream is not read.
 func (s *supervisor) Follow(_ context.Context, in control.Stream) {
 	l := s.current.Load()
 	if l == nil || l.plan.Key == "" || l.questions == nil || subtle.ConstantTimeCompare([]byte(in.Key), []byte(l.plan.Key)) == 0 ||
@@ -64,7 +65,8 @@ func (s *supervisor) Follow(_ context.Context, in control.Stream) {
 	q.news()
 }
 
-// connect reports whether the stream of a process is read: that of the first one.
+// connect reports whether a process's stream is read: only the first process to
+// connect is read.
 func (q *questions) connect(pid int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -78,7 +80,7 @@ func (q *questions) connect(pid int) bool {
 	return true
 }
 
-// found reports a stream that was missing.
+// found reports that a missing stream has connected.
 func (s *supervisor) found(l *launched) {
 	q := l.questions
 	q.mu.Lock()
@@ -89,13 +91,13 @@ func (s *supervisor) found(l *launched) {
 	}
 }
 
-// news wakes what waits for a change. The caller holds the lock.
+// news wakes all goroutines that wait for a change. The caller holds the lock.
 func (q *questions) news() {
 	close(q.changed)
 	q.changed = make(chan struct{})
 }
 
-// drained waits until the streams of a harness that has ended were read to their end.
+// drained waits until all streams were read to their end, or eventTime has passed.
 func (q *questions) drained(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, eventTime)
 	defer cancel()
@@ -177,7 +179,8 @@ func (s *supervisor) question(ctx context.Context, l *launched, reading caller) 
 	}
 }
 
-// prompted returns the session that got a prompt, if the sources of a launch show it.
+// prompted returns the session that received a prompt, if the sources of a launch
+// show it.
 func prompted(ctx context.Context, sources Sources) string {
 	ctx, cancel := context.WithTimeout(ctx, eventTime)
 	defer cancel()
@@ -189,8 +192,8 @@ func prompted(ctx context.Context, sources Sources) string {
 	return ""
 }
 
-// asked posts the hook calls of a question, when the events before it were read or
-// did not come in time.
+// asked posts the hook calls of a question as soon as the events before it were
+// read, or eventTime has passed.
 func (s *supervisor) asked(ctx context.Context, l *launched, deadline time.Time) (calls []pending) {
 	q := l.questions
 	late := time.NewTimer(eventTime)

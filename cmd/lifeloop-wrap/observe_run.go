@@ -163,7 +163,7 @@ func (f *observeFlags) recover(g *globals, cmd *cobra.Command, paths []string) (
 	if err != nil {
 		return nil, "", usage("--resume: read the sources of session %s: %v", id, err)
 	}
-	if cmd.Flags().Changed("once") || cmd.Flags().Changed("follow") { // the two exclude each other
+	if cmd.Flags().Changed("once") || cmd.Flags().Changed("follow") { // they exclude each other, so the saved ones are dropped
 		delete(c.Flags, "once")
 		delete(c.Flags, "follow")
 	}

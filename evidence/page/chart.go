@@ -9,7 +9,7 @@ import (
 	"lifeloop/kernel"
 )
 
-// A point is one figure of the context.
+// A point is one measurement of the context.
 type point struct {
 	at     time.Time
 	tokens int64
@@ -45,8 +45,8 @@ type Mark struct {
 
 func (p *Page) mark(at time.Time, what string) { p.marks = append(p.marks, mark{at, what}) }
 
-// measured adds a figure at the time of its measurement. It may be recorded later, and
-// again when a compaction has made it stale.
+// measured adds a measurement at the time it was made. The ledger may have it later,
+// and again after a compaction has made it stale.
 func (p *Page) measured(at time.Time, f kernel.ContextMeasured) {
 	if f.Tokens == nil {
 		return
@@ -61,7 +61,7 @@ func (p *Page) measured(at time.Time, f kernel.ContextMeasured) {
 	}
 }
 
-// tokensAt is the newest figure of a time; empty without one.
+// tokensAt returns the newest measurement before a time; empty if there is none.
 func (p *Page) tokensAt(at time.Time) string {
 	i, known := slices.BinarySearchFunc(p.points, at, func(one point, at time.Time) int { return one.at.Compare(at) })
 	if known {
@@ -73,7 +73,7 @@ func (p *Page) tokensAt(at time.Time) string {
 	return grouped(p.points[i-1].tokens)
 }
 
-// chart draws the figures; nil without any.
+// chart draws the measurements; nil if there are none.
 func (p *Page) chart() *Chart {
 	if len(p.points) == 0 {
 		return nil
@@ -99,7 +99,8 @@ func (p *Page) chart() *Chart {
 	return c
 }
 
-// thinned keeps the largest and the last figure of each of at most maxPoints/2 parts.
+// thinned divides the points into at most maxPoints/2 parts, and keeps the largest
+// and the last point of each.
 func thinned(points []point) []point {
 	if len(points) <= maxPoints {
 		return points

@@ -1,10 +1,9 @@
 // Package page writes the life of one session as a single HTML file: its turns, how
 // full its context was, its receipts, and what verifying its evidence shows.
 //
-// The file needs nothing else: no script, no picture, no request. The same ledger
-// gives the same bytes. It shows ids, names, sizes, digests, numbers and times, as the
-// ledger does, and no text of the session. It verifies nothing: the caller
-// does.
+// The file needs no script, no picture and no request. The same ledger gives the same
+// bytes. It shows ids, names, sizes, digests, numbers and times, as the ledger does,
+// and no text of the session. It verifies nothing: the caller does.
 //
 //	p := page.New()
 //	for entry := range entries {
@@ -50,7 +49,7 @@ type Page struct {
 // A Row is one line of the timeline.
 type Row struct {
 	Seq  uint64
-	At   string // after the beginning
+	At   string // time since the session began
 	What string
 	Tone string // "", good, warn or bad
 }
@@ -63,7 +62,7 @@ type Turn struct {
 	At       string
 	Took     string
 	Outcome  string
-	Tokens   string // of the context at its end
+	Tokens   string // size of the context at its end
 	Receipts int
 	Placed   int // payloads
 
@@ -77,8 +76,8 @@ type Receipt struct {
 
 // Checked is what the caller found when it verified the session.
 type Checked struct {
-	Entries uint64 // of the ledger, whose digests are one chain
-	Head    string // the digest of the last one
+	Entries uint64 // entries of the ledger, which are linked by their digests
+	Head    string // digest of the last entry
 	Torn    bool   // the last line is unfinished, as after a crash
 	Report  evidence.Report
 }
@@ -110,13 +109,13 @@ func (p *Page) Apply(e kernel.Entry) {
 	}
 }
 
-// after is a time as the page shows it.
+// after returns a time as the page shows it.
 func (p *Page) after(at time.Time) string {
 	d := max(at.Sub(p.begun), 0).Round(time.Millisecond)
 	return fmt.Sprintf("%02d:%02d:%06.3f", int(d.Hours()), int(d.Minutes())%60, (d % time.Minute).Seconds())
 }
 
-// took is how long the session has lasted.
+// took returns how long the session has lasted.
 func (p *Page) took() string {
 	d := p.ended.Sub(p.begun)
 	if d < time.Minute {
@@ -208,7 +207,7 @@ func (p *Page) HTML(c Checked) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// A Table is the rows that are shown of a list, and how many are left out.
+// A Table holds the rows of a list that are shown, and how many are left out.
 type Table[T any] struct {
 	Rows, End []T
 	Left      int
@@ -223,7 +222,7 @@ func shown[T any](list []T) Table[T] {
 	return Table[T]{Rows: list[:half], End: list[len(list)-half:], Left: len(list) - maxRows}
 }
 
-// A Member is a line of the head: a name and its value.
+// A Member is one line at the top of the page: a name and its value.
 type Member struct{ Name, Value string }
 
 // model is what the template shows.

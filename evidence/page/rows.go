@@ -12,8 +12,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// words says what a fact of the session's life is, and in which tone; empty for a fact
-// that other parts of the page show, or that only the wrapper needs.
+// words describes a fact for the timeline, with its tone. It is empty for a fact that
+// other parts of the page show, or that only the wrapper needs.
 func words(f kernel.Fact) (what, tone string) {
 	switch f := f.(type) {
 	case kernel.SessionMoved:
@@ -94,7 +94,7 @@ func exited(f kernel.Exited) (what, tone string) {
 	return "the harness exited with 0", ""
 }
 
-// observedWords are those of an event that no other table shows.
+// observedWords describes an event that no other table shows.
 func observedWords(f kernel.Observed) (what, tone string) {
 	switch r := f.Record; r.Event {
 	case lifeloop.ContextCompacted:
@@ -112,7 +112,7 @@ func observedWords(f kernel.Observed) (what, tone string) {
 	return "", ""
 }
 
-// grouped writes a number with its thousands apart.
+// grouped writes a number with separated thousands.
 func grouped(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {

@@ -7,9 +7,9 @@
 // one line of standard base64: 32 bytes of a public key, or 64 bytes of a private
 // one (the seed and the public key).
 //
-// The package reads no file, makes no key and knows no document. It refuses
-// whatever has a second spelling: a signature, a key and a digest have one form
-// each, so that no byte of them can change unnoticed.
+// The package reads no file, makes no key and knows no document. It accepts one
+// form only of a signature, a key and a digest, so that no byte of them can change
+// unnoticed.
 //
 //	digest, err := sign.Digest(document)
 //	s, err := sign.Sign(private, digest)
@@ -40,13 +40,14 @@ type Signature struct {
 	SignedDigest string `json:"signed_digest,omitempty"`
 }
 
-// Sum is the digest of b.
+// Sum returns the digest of b.
 func Sum(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
 
-// Digest is the digest of the canonical JSON of v, which encoding/json encodes.
+// Digest returns the digest of the canonical JSON of v, as encoding/json encodes
+// it.
 func Digest(v any) (string, error) {
 	doc, err := canon.Marshal(v)
 	if err != nil {
@@ -60,7 +61,7 @@ func IsDigest(s string) bool {
 	return len(s) == 2*sha256.Size && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// KeyID is the id of a public key: the digest of its 32 bytes.
+// KeyID returns the id of a public key: the digest of its 32 bytes.
 func KeyID(public ed25519.PublicKey) string { return Sum(public) }
 
 // Sign signs a digest.
@@ -84,7 +85,7 @@ func (s Signature) Verify(public ed25519.PublicKey, digest string) error {
 	case s.Alg != Algorithm:
 		return fmt.Errorf("signature: alg is %q, not %q", s.Alg, Algorithm)
 	case s.KeyID != "" && s.KeyID != KeyID(public):
-		return errors.New("signature: key_id is that of another key")
+		return errors.New("signature: key_id belongs to another key")
 	case s.SignedDigest == "":
 		return errors.New("signature: signed_digest is missing")
 	case s.SignedDigest != digest || !IsDigest(digest):
@@ -117,7 +118,7 @@ func ParsePublic(text []byte) (ed25519.PublicKey, error) {
 		return nil, err
 	}
 	if len(raw) != ed25519.PublicKeySize {
-		return nil, fmt.Errorf("a public key has %d bytes, this one %d%s", ed25519.PublicKeySize, len(raw), swapped(raw))
+		return nil, fmt.Errorf("a public key has %d bytes, but this one has %d%s", ed25519.PublicKeySize, len(raw), swapped(raw))
 	}
 	return raw, nil
 }
@@ -129,7 +130,7 @@ func ParsePrivate(text []byte) (ed25519.PrivateKey, error) {
 		return nil, err
 	}
 	if len(raw) != ed25519.PrivateKeySize {
-		return nil, fmt.Errorf("a private key has %d bytes, this one %d%s", ed25519.PrivateKeySize, len(raw), swapped(raw))
+		return nil, fmt.Errorf("a private key has %d bytes, but this one has %d%s", ed25519.PrivateKeySize, len(raw), swapped(raw))
 	}
 	if !bytes.Equal(ed25519.NewKeyFromSeed(raw[:ed25519.SeedSize]), raw) {
 		return nil, errors.New("the second half of the private key is not its public key")
@@ -137,7 +138,7 @@ func ParsePrivate(text []byte) (ed25519.PrivateKey, error) {
 	return raw, nil
 }
 
-// swapped explains a key of the other kind.
+// swapped returns a hint if a key may be of the other kind.
 func swapped(raw []byte) string {
 	switch len(raw) {
 	case ed25519.PublicKeySize:
@@ -157,7 +158,7 @@ func decodeKey(text []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// EncodeKey is the content of a key file.
+// EncodeKey returns the content of a key file.
 func EncodeKey(key []byte) []byte {
 	return append(base64.StdEncoding.AppendEncode(nil, key), '\n')
 }

@@ -12,8 +12,8 @@ import (
 	"lifeloop/internal/nearest"
 )
 
-// Enum lists the words of a closed setting by its path in a profile; nil if the
-// setting is open.
+// Enum returns the words that a setting of a profile may have; nil if it may have
+// any value.
 func Enum(path string) []string {
 	switch path {
 	case "paths":
@@ -57,7 +57,8 @@ func (p Profile) Check(path string) error {
 		p.Spec.Check(path))
 }
 
-// name is what a hook's command line can hold without quotes.
+// name matches a profile's name, which a hook's command line contains without
+// quotes.
 func name() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`) }
 
 // A checker makes errors about the profile at a path.
@@ -67,7 +68,7 @@ func (c checker) fault(path, format string, args ...any) error {
 	return &document.Error{Path: document.Join(string(c), path), What: fmt.Sprintf(format, args...)}
 }
 
-// list checks a list of words of a closed setting.
+// list checks the words of a setting that has a fixed set of words.
 func (c checker) list(path string, list []string) error {
 	known := Enum(path)
 	for i, word := range list {
@@ -87,28 +88,28 @@ func (c checker) token(t Token) error {
 		return c.fault("prepare.token.from", "name a form: %s", strings.Join(Enum("prepare.token.from"), ", "))
 	}
 	if slices.Contains(t.From, JSON) != (t.Member != "") {
-		return c.fault("prepare.token.member", "json needs the name of a member, and no other form has one")
+		return c.fault("prepare.token.member", "the form json needs the name of a member, and the other forms have none")
 	}
 	return c.list("prepare.token.from", words(t.From))
 }
 
-// times checks that each step has a limit: without one, a renewal that no longer
-// moves would never end.
+// times checks that each step has a time limit: without one, a renewal that hangs
+// would never end.
 func (c checker) times(p Profile) error {
 	switch {
 	case p.Prepare.Timeout == 0:
-		return c.fault("prepare.timeout", "a time limit above 0")
+		return c.fault("prepare.timeout", "the time limit must be above 0")
 	case p.Continue.Timeout == 0:
-		return c.fault("continue.timeout", "a time limit above 0")
+		return c.fault("continue.timeout", "the time limit must be above 0")
 	case min(p.Timeouts.Idle, p.Timeouts.Note, p.Timeouts.Reset) == 0:
-		return c.fault("timeouts", "time limits above 0")
+		return c.fault("timeouts", "time limits must be above 0")
 	}
 	return nil
 }
 
 func (c checker) limits(l Limits) error {
 	if l.Max < 1 || l.Session < 1 || l.Window <= 0 {
-		return c.fault("limits", "max and session at least 1, window above 0")
+		return c.fault("limits", "max and session must be at least 1, and window above 0")
 	}
 	return nil
 }
@@ -131,14 +132,14 @@ func (c checker) command(path string, command []string, known ...string) error {
 			switch hint := nearest.Hint(inside, known); {
 			case slices.Contains(known, inside) && i > 0:
 			case slices.Contains(names(), inside):
-				return c.fault(at, "%s has no value here", brace(inside))
+				return c.fault(at, "%s is not available in this command", brace(inside))
 			case hint != "":
 				return c.fault(at, "unknown name %s%s", brace(inside), hint)
 			}
 		}
 	}
 	if all := strings.Join(command, "\x00"); strings.Contains(all, brace(TokenText)) && strings.Contains(all, brace(TokenFile)) {
-		return c.fault(path, "%s and %s exclude each other", brace(TokenText), brace(TokenFile))
+		return c.fault(path, "%s and %s cannot be used together", brace(TokenText), brace(TokenFile))
 	}
 	return nil
 }

@@ -41,8 +41,8 @@ type Profile struct {
 	environ.Spec
 }
 
-// Asks is what a client's answer holds when the client asks for a renewal. Without a
-// member only the user and a trigger ask.
+// Asks names the member and value by which a client's answer asks for a renewal.
+// Without a member only the user and a trigger can ask.
 type Asks struct {
 	Member string `yaml:"member"` // names of nested members, separated by dots
 	Value  string `yaml:"value"`
@@ -53,7 +53,7 @@ type Prepare struct {
 	Command  []string      `yaml:"command"`
 	Timeout  time.Duration `yaml:"timeout"`
 	Token    Token         `yaml:"token"`
-	Lifetime time.Duration `yaml:"lifetime"` // how long the continuation is valid if the output has no expiry; 0: always
+	Lifetime time.Duration `yaml:"lifetime"` // how long the continuation is valid if the output has no expiry; 0: forever
 
 	// Written is Command before variables were expanded; nil when none were.
 	Written []string `yaml:"-"`
@@ -61,7 +61,7 @@ type Prepare struct {
 
 // Token says where in the output of [Prepare] the continuation is.
 type Token struct {
-	From    []Form `yaml:"from"`    // the first form that the output has
+	From    []Form `yaml:"from"`    // the first that fits the output is used
 	Member  string `yaml:"member"`  // with [JSON]: names of nested members, separated by dots
 	Expires string `yaml:"expires"` // with [JSON]: the member with the expiry, in seconds since 1970
 }
@@ -72,7 +72,7 @@ type Form string
 const (
 	JSON Form = "json" // an object
 	Line Form = "line" // one line
-	Text Form = "text" // everything, without a last newline
+	Text Form = "text" // the whole output, without a final newline
 )
 
 // Forms lists the forms.
@@ -84,7 +84,7 @@ type Note struct {
 }
 
 // Continue is the program that receives the continuation after the reset and prints
-// the text for the model. Without a program the continuation is that text.
+// the text for the model. Without a program the continuation itself is the text.
 //
 // The continuation replaces {token} in an argument, or is in the file whose path
 // replaces {token_file}, or else is the program's input.
@@ -100,7 +100,7 @@ type Continue struct {
 type Path string
 
 const (
-	InPlace  Path = "in_place" // the harness process gets a fresh session
+	InPlace  Path = "in_place" // the running harness process begins a fresh session
 	Relaunch Path = "relaunch" // the harness process is replaced
 )
 
@@ -114,7 +114,7 @@ type Timeouts struct {
 	Reset time.Duration `yaml:"reset"` // from the first act until the new session is observed
 }
 
-// Limits stop a renewal that repeats itself.
+// Limits stop renewals that follow each other too often.
 type Limits struct {
 	Max     int           `yaml:"max"`     // renewals within Window
 	Window  time.Duration `yaml:"window"`  //
@@ -141,8 +141,8 @@ func (p Profile) Owner() string {
 	return p.Client
 }
 
-// Family is the built-in profile that works in the same way. What a manifest claims
-// for that one holds for the user's own too.
+// Family returns the built-in profile that works in the same way. A manifest's
+// claims about it also hold for this profile.
 func (p Profile) Family() string {
 	if p.Self() {
 		return "self-handoff"
@@ -150,7 +150,7 @@ func (p Profile) Family() string {
 	return "handoff"
 }
 
-// Preparing is the time limit for the continuation to be prepared.
+// Preparing returns the time limit for preparing the continuation.
 func (p Profile) Preparing() time.Duration {
 	if p.Self() {
 		return p.Timeouts.Note
@@ -161,8 +161,8 @@ func (p Profile) Preparing() time.Duration {
 // Self reports whether the harness itself writes the continuation.
 func (p Profile) Self() bool { return p.Note.Prompt != "" }
 
-// builtin holds the profile of the contract, one for two programs that the user's
-// configuration names, and one without a client.
+// builtin holds the profile of the contract, one whose two programs the user
+// configures, and one without a client.
 //
 //go:embed builtin.json
 var builtin []byte
@@ -182,8 +182,8 @@ func Builtin() []Profile {
 	return file.Profiles
 }
 
-// Find returns the profile of this name, one of the user's own or else a built-in
-// one, and checks that it is complete.
+// Find returns the profile of this name and checks that it is complete. The user's
+// profiles take precedence over the built-in ones.
 func Find(own []Profile, name string) (Profile, error) {
 	all := slices.Concat(own, Builtin())
 	i := slices.IndexFunc(all, func(p Profile) bool { return p.Name == name })

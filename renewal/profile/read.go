@@ -12,7 +12,7 @@ import (
 	"lifeloop/internal/document"
 )
 
-// The names that may stand in braces in a word of a command.
+// The names that may appear in braces in a word of a command.
 const (
 	Adapter        = "adapter"         // the adapter's id
 	HarnessSession = "harness_session" // the harness session that ends
@@ -39,7 +39,7 @@ func Fill(command []string, values map[string]string) []string {
 	return out
 }
 
-// In reports whether a client's answer asks for a renewal.
+// In reports whether the client's answer asks for a renewal.
 func (a Asks) In(answer []byte) bool {
 	if a.Member == "" || !bytes.Contains(answer, []byte(a.Value)) {
 		return false
@@ -49,7 +49,7 @@ func (a Asks) In(answer []byte) bool {
 	return err == nil && ok && v.Kind == document.String && v.Text == a.Value
 }
 
-// member finds a nested member by the names on the way to it.
+// member finds a nested member by its path of names.
 func member(v document.Value, path string) (document.Value, bool) {
 	for name := range strings.SplitSeq(path, ".") {
 		next, ok := v.Member(name)
@@ -87,7 +87,7 @@ func (t Token) Read(output []byte) (text string, expires int64, err error) {
 func (t Token) object(output []byte) (text string, expires int64, err error) {
 	root, err := document.ParseJSON(output)
 	if err != nil {
-		return "", 0, errors.New("the output begins as a JSON object and is not one") // the cause would quote it
+		return "", 0, errors.New("the output begins like a JSON object but is not valid JSON") // the JSON error would quote the output
 	}
 	v, ok := member(root, t.Member)
 	if !ok || v.Kind != document.String || v.Text == "" {

@@ -32,7 +32,7 @@ import (
 
 // A Config is what the programs of a session need. Profiles and Vault are required.
 type Config struct {
-	Profiles []profile.Profile // the active ones
+	Profiles []profile.Profile // the active profiles
 	Vault    *vault.Vault
 	Dir      string // the session's working directory, absolute
 	// Around returns the part of a program's dispatch.Config that depends on the
@@ -40,7 +40,7 @@ type Config struct {
 	// used: a program may print its continuation there. nil means the zero Config.
 	Around func(client string) dispatch.Config
 	// Ask returns the command line that asks the harness session of a renewal for a
-	// note; false if there is none. nil means there is none.
+	// note; ok is false if there is none. A nil Ask means that there is none.
 	Ask func(r Ref) (argv []string, ok bool)
 	// Environ is the environment from which programs inherit; nil means that of this
 	// process.
@@ -61,7 +61,7 @@ type Programs struct{ cfg Config }
 // New checks the configuration. It starts nothing.
 func New(cfg Config) (*Programs, error) {
 	if cfg.Vault == nil {
-		return nil, errors.New("programs of renewals without a vault")
+		return nil, errors.New("programs of renewals: no vault")
 	}
 	if !filepath.IsAbs(cfg.Dir) {
 		return nil, fmt.Errorf("programs of renewals: the working directory %q is not absolute", cfg.Dir)
@@ -93,7 +93,7 @@ func (p *Programs) Asks(client string, answer []byte) string {
 }
 
 // Prepare runs the prepare program, or asks the harness for a note, and stores the
-// continuation that is its output. The expiry is nil if it has none. With an error
+// continuation that it prints. The expiry is nil if there is none. After an error
 // nothing is stored.
 func (p *Programs) Prepare(ctx context.Context, r Ref) (digest string, expires *time.Time, err error) {
 	f, err := p.profile(r)
@@ -104,9 +104,9 @@ func (p *Programs) Prepare(ctx context.Context, r Ref) (digest string, expires *
 	if f.Self() {
 		var ok bool
 		if what.Command, ok = p.cfg.Ask(r); !ok {
-			return "", nil, failed(r, lifeloop.CapabilityUnsupported, "this command line of the harness cannot be asked for a note", nil)
+			return "", nil, failed(r, lifeloop.CapabilityUnsupported, "the harness cannot be asked for a note with this command line", nil)
 		}
-		f.Inherit = environ.Names{"*"} // it is the user's harness, and has its environment
+		f.Inherit = environ.Names{"*"} // the user's harness gets its full environment
 		what.Env = noHooks()
 	}
 	if len(what.Command) == 0 {
@@ -143,7 +143,7 @@ func (p *Programs) store(r Ref, f profile.Profile, text string, until int64) (st
 }
 
 // Continue takes the continuation out of the vault, which consumes it, and returns
-// the text for the model. With an error the continuation may be lost.
+// the text for the model. After an error the continuation may be lost.
 func (p *Programs) Continue(ctx context.Context, r Ref, digest string) (lifeloop.Opaque, error) {
 	f, err := p.profile(r)
 	if err != nil {
@@ -172,7 +172,7 @@ func (p *Programs) Continue(ctx context.Context, r Ref, digest string) (lifeloop
 	return lifeloop.NewOpaque(string(out)), nil
 }
 
-// expand runs the continue program with the token where the profile puts it.
+// expand runs the continue program. The profile says how it receives the token.
 func (p *Programs) expand(ctx context.Context, r Ref, f profile.Profile, token vault.Token) ([]byte, error) {
 	given := values(r)
 	var input []byte
@@ -192,8 +192,8 @@ func (p *Programs) expand(ctx context.Context, r Ref, f profile.Profile, token v
 	return p.call(ctx, r, f, dispatch.Config{Command: profile.Fill(f.Continue.Command, given), Timeout: f.Continue.Timeout}, input)
 }
 
-// Discard removes a continuation that will not be delivered. One that is over
-// already is no error.
+// Discard removes a continuation that will not be delivered. It is not an error if
+// the vault no longer holds it.
 func (p *Programs) Discard(r Ref, digest string) error {
 	err := p.cfg.Vault.Discard(vault.Ticket{Binding: p.binding(r), Digest: canon.Digest(digest)}, p.cfg.Now())
 	if _, over := errors.AsType[*vault.RefusedError](err); over {
@@ -214,13 +214,14 @@ func (p *Programs) binding(r Ref) vault.Binding {
 	return vault.Binding{Renewal: r.Renewal, Client: r.Client, Adapter: r.Adapter, Dir: p.cfg.Dir, HarnessSession: r.Session}
 }
 
-// values are the names in braces that both programs may have.
+// values returns the values for the names in braces that both programs can use.
 func values(r Ref) map[string]string {
 	return map[string]string{profile.Adapter: r.Adapter, profile.HarnessSession: r.Session}
 }
 
-// noHooks keeps hooks in the user's own settings silent, as below a wrapper: a copy of
-// a harness session that answers one question is no session of the user.
+// noHooks keeps the hooks in the user's own settings silent, as in a harness that a
+// wrapper runs: a copy of a harness session that answers one question is not a session
+// of the user.
 func noHooks() []string { return []string{"LIFELOOP_SOCKET=/nonexistent"} }
 
 // call runs one program of a profile.

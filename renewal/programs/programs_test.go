@@ -230,7 +230,7 @@ func TestNoteOfTheHarness(t *testing.T) {
 	r := ref()
 	r.Client = "handoff"
 	_, _, err := w.Prepare(t.Context(), r)
-	fails(t, lifeloop.CapabilityUnsupported, "this command line of the harness cannot be asked for a note", err)
+	fails(t, lifeloop.CapabilityUnsupported, "the harness cannot be asked for a note with this command line", err)
 
 	w.cfg.Environ = os.Environ()
 	w.cfg.Ask = func(r Ref) ([]string, bool) {
@@ -263,7 +263,7 @@ func TestCanceledCallEnds(t *testing.T) {
 
 func TestNewNeedsAVaultAndAFolder(t *testing.T) {
 	_, err := New(Config{Dir: "/"})
-	require.EqualError(t, err, "programs of renewals without a vault")
+	require.EqualError(t, err, "programs of renewals: no vault")
 	_, err = New(Config{Vault: vault.At("/v"), Dir: "work"})
 	require.EqualError(t, err, `programs of renewals: the working directory "work" is not absolute`)
 }
