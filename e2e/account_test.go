@@ -94,6 +94,9 @@ type summary struct {
 	Turns   int                       `json:"turns"`
 	Other   int                       `json:"turns_other"`
 	Unknown map[string]map[string]int `json:"unknown_records"`
+
+	Session     string `json:"session_id"`
+	Transcripts []struct{ Path, File string }
 }
 
 func (s summary) books() books {
@@ -146,6 +149,7 @@ func playAccounts(t *testing.T, accounts map[string]account) {
 }
 
 func (a account) play(t *testing.T) {
+	a.flags = append(a.flags, "--archive")
 	w := newWorld(t, a.story)
 	before := len(w.model.Calls())
 	r := w.start(a.story, true)
@@ -191,9 +195,27 @@ func (a account) play(t *testing.T) {
 			t.Errorf("status: %d and %d turns, but %d frames, %d of them of notices", status.Turns, status.Other, len(reported.Turns), len(notices))
 		}
 		require.Equal(t, want, reported, "status")
+		w.archived(status)
 	}
 	if t.Failed() {
 		t.Log(r.scene())
+	}
+}
+
+// archived checks the copies of the transcripts: they are the files that were read.
+func (w *world) archived(status summary) {
+	w.t.Helper()
+	if w.harness.name == opencode.name { // it has a database
+		require.Empty(w.t, status.Transcripts)
+		return
+	}
+	require.NotEmpty(w.t, status.Transcripts)
+	for _, one := range status.Transcripts {
+		original, err := os.ReadFile(one.Path)
+		require.NoError(w.t, err)
+		kept, err := os.ReadFile(filepath.Join(w.path("state"), "sessions", status.Session, one.File))
+		require.NoError(w.t, err)
+		require.Equal(w.t, string(original), string(kept), one.Path)
 	}
 }
 

@@ -19,10 +19,14 @@ const transcriptsDir = "transcripts"
 // session of days has some 100 MB.
 const maxTranscript = 1 << 30
 
-// CopyTranscript copies a transcript of the harness into the session's folder. The
+// CopyTranscript copies a transcript of the harness into the session's folder. A path
+// in an overlay of the home ends with the launch, so the recorded one has no links. The
 // copy has the original's name behind some digits that its path gives. A later copy of
 // the same path replaces it.
 func (f Folder) CopyTranscript(path string) kernel.TranscriptCopied {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
 	kept, err := f.copyTranscript(path)
 	if err != nil {
 		return kernel.TranscriptCopied{Path: path, Why: err.Error()}
