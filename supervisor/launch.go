@@ -123,6 +123,9 @@ func (s *supervisor) drain(l *launched) {
 		l.stop()
 		<-l.drained
 		s.copyTranscripts(l)
+		if l.plan.Ended != nil {
+			l.plan.Ended()
+		}
 		killed, more := child.Killed()
 		s.postOf(l.number, kernel.SourcesDrained{Killed: killed, More: more})
 	})

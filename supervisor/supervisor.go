@@ -87,6 +87,9 @@ type Plan struct {
 	// harness asks; nil without either. Asking receives the questions, or is nil.
 	Requests telemetry.Requests
 	Asking   Asking
+	// Ended, if set, is called once the processes of the launch have ended and its
+	// sources were read, and before its end is recorded.
+	Ended func()
 }
 
 // A Client answers one encoded dispatch envelope.

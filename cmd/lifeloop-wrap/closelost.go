@@ -37,10 +37,10 @@ func (g *globals) closeLost(cmd *cobra.Command, l *lostSession, reason string) e
 	if err != nil {
 		return err
 	}
+	s.giveBack() // before the last fact, so that a crash in between leaves a lost session
 	if err := supervisor.CloseLost(k, s.ledger, time.Now(), reason); err != nil {
 		return no(lifeloop.InternalError, "session %s: %v", s.id, err)
 	}
-	s.giveBack()
 	s.folder.Forget()
 	return nil
 }

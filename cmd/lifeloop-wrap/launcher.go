@@ -156,6 +156,9 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 	if launch.Requests != nil && launch.Hooks {
 		plan.Asking = l.asking
 	}
+	if launch.Overlay.Root != "" {
+		plan.Ended = l.session.giveBack // before the last fact: a session that has ended has nothing to settle
+	}
 	return plan, nil
 }
 
