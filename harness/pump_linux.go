@@ -6,9 +6,11 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -439,7 +441,7 @@ func (c *Child) await(from int, buf []byte, keyboard bool) (n int, ok bool) {
 
 // takeBack saves the keys that the child has not read, because they end with the
 // pty. Without the wrapper they would wait in the outer terminal for the next
-// program; here they are for the next child.
+// program; here they are for the next child, or for returnKeys.
 func (c *Child) takeBack() {
 	if c.slave == nil || c.input != c.ptmx {
 		return
@@ -480,6 +482,45 @@ func (t *Terminal) takeUnread() []byte {
 	left := t.unread
 	t.unread = nil
 	return left
+}
+
+// returnKeys puts the keys that no child has read back into the outer terminal. Keys
+// that already wait there were typed later and stay behind them. The system may refuse
+// this (the sysctl dev.tty.legacy_tiocsti is 0); then they are lost.
+func (t *Terminal) returnKeys() {
+	if !t.typed || !t.reading.TryLock() {
+		return
+	}
+	defer t.reading.Unlock()
+	keys := append(t.takeUnread(), t.typedAhead...)
+	t.typedAhead = nil
+	if len(keys) == 0 || t.inBackground() || t.enter() != nil { // a raw terminal does not echo
+		return
+	}
+	fd := fdOf(t.keys)
+	waiting, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
+	if err != nil || !typeKeys(fd, keys) || waiting == 0 {
+		return
+	}
+	later := make([]byte, 16<<10) // a terminal holds 4 KiB
+	n, err := unix.Read(fd, later)
+	if err != nil {
+		return
+	}
+	if later = later[:n]; n >= waiting+len(keys) {
+		later = slices.Concat(keys, later[:waiting], later[waiting+len(keys):])
+	}
+	typeKeys(fd, later)
+}
+
+// typeKeys puts keys into a terminal's queue as if they were typed.
+func typeKeys(fd int, keys []byte) bool {
+	for i := range keys {
+		if _, _, err := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCSTI, uintptr(unsafe.Pointer(&keys[i]))); err != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // endInput passes the end of stdin to the child. A pty has no end; if the child

@@ -283,12 +283,16 @@ func (t *Terminal) EndedByKey() bool {
 }
 
 // Close restores the terminal and dismisses the guards. A child that still runs
-// is ended with its descendants.
+// is ended with its descendants. Keys that no child has read wait in the terminal for
+// the next program, where the system allows that.
 func (t *Terminal) Close() {
 	t.mu.Lock()
-	closed := t.closed
+	closed, busy := t.closed, t.busy
 	t.closed = true
 	t.mu.Unlock()
+	if !closed && !busy {
+		t.returnKeys()
+	}
 	t.Restore()
 	if closed {
 		return
