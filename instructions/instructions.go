@@ -1,10 +1,10 @@
 // Package instructions serves the URL that a harness reads before each request to
 // its model. The harness waits for the answer, which becomes a part of that request.
 //
-// The URL goes to the model, so it cannot contain a secret. Instead the server reads
-// from the system which process has the other end of a connection, and answers only
-// a given program's process. Any other request is answered with an empty text, and
-// is counted. It interprets nothing, and stores nothing.
+// The URL goes to the model, so it cannot contain a secret. Instead the server asks
+// the system which process is at the other end of a connection, and answers only the
+// process of the launch. Any other request is answered with an empty text, and is
+// counted. It interprets nothing, and stores nothing.
 //
 //	s, err := instructions.Listen()
 //	launch the harness with s.URL() in its instructions
@@ -30,8 +30,8 @@ const path = "/instructions"
 type Server struct {
 	listener net.Listener
 
-	mu     sync.Mutex // guards what follows
-	reader int        // the process that reads; 0 before its first reading
+	mu     sync.Mutex // guards reader
+	reader int        // pid of the process that reads; 0 before its first request
 }
 
 // Listen opens a port of the loopback interface. If Serve is never called, call
@@ -61,7 +61,7 @@ type Reading struct {
 	delivered bool
 }
 
-// Gone is closed when the harness stopped reading.
+// Gone returns a channel that is closed when the harness stops waiting.
 func (r *Reading) Gone() <-chan struct{} { return r.ctx.Done() }
 
 // Answer sends the text and reports whether it was written while the harness still
@@ -113,9 +113,9 @@ func (s *Server) Serve(ctx context.Context, pid int, handle func(ctx context.Con
 	return fmt.Errorf("serve instructions: %w", err)
 }
 
-// accepts reports whether the process at the other end of a connection may read: the
-// harness, or the process below it that read first. Later ones are tools of the
-// harness, such as another harness.
+// accepts reports whether the process at the other end of a connection may read. It
+// is the harness, or the first process below it that reads. Any other process below
+// it is one of its tools, such as another harness.
 func (s *Server) accepts(pid int, remote string) bool {
 	theirs, err := netip.ParseAddrPort(remote)
 	if err != nil {

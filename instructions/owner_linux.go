@@ -15,8 +15,8 @@ func checkSystem() error {
 	return err
 }
 
-// owner is the process, among pid and those below it, that has the connection from
-// one address to another; 0 if none has it.
+// owner returns the process that has the connection from one address to the other:
+// pid or a process below it; 0 if none of them has it.
 func owner(pid int, from, to netip.AddrPort) int {
 	socket := socketOf(from, to)
 	if socket == "" {
@@ -41,8 +41,8 @@ func owns(pid int, from, to netip.AddrPort) bool {
 	return socket != "" && holds(pid, socket)
 }
 
-// socketOf is the connection's socket as /proc/PID/fd shows it. It is empty if there
-// is no such connection of the current user.
+// socketOf returns the connection's socket as /proc/PID/fd shows it. It is empty if
+// there is no such connection of the current user.
 func socketOf(from, to netip.AddrPort) string {
 	table, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {
@@ -59,8 +59,8 @@ func socketOf(from, to netip.AddrPort) string {
 	return ""
 }
 
-// inTable is an IPv4 address as /proc/net/tcp writes it: in hexadecimal, the address
-// as a number of this machine.
+// inTable returns an IPv4 address as /proc/net/tcp writes it: in hexadecimal, with
+// the address in the byte order of this machine.
 func inTable(a netip.AddrPort) string {
 	ip := a.Addr().Unmap().As4()
 	return fmt.Sprintf("%08X:%04X", binary.NativeEndian.Uint32(ip[:]), a.Port())
@@ -71,7 +71,7 @@ func holds(pid int, socket string) bool {
 	dir := fmt.Sprintf("/proc/%d/fd/", pid)
 	fds, err := os.ReadDir(dir)
 	if err != nil {
-		return false // it has ended
+		return false // the process has ended
 	}
 	return slices.ContainsFunc(fds, func(fd os.DirEntry) bool {
 		target, err := os.Readlink(dir + fd.Name())
@@ -79,7 +79,7 @@ func holds(pid int, socket string) bool {
 	})
 }
 
-// children are the processes that a process started.
+// children returns the processes that a process started.
 func children(pid int) (out []int) {
 	tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	for _, task := range tasks {

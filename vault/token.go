@@ -25,20 +25,21 @@ func (t Token) Reveal() string {
 	return *t.text
 }
 
-// Len is the size in bytes.
+// Len returns the size in bytes.
 func (t Token) Len() int { return len(t.Reveal()) }
 
-// Digest names the token where its text must not appear.
+// Digest returns the digest of the text, which names the token where the text must
+// not appear.
 func (t Token) Digest() canon.Digest { return canon.Sum([]byte(t.Reveal())) }
 
-// String is the redacted form.
+// String returns the redacted form.
 func (t Token) String() string { return fmt.Sprintf("[token of %d bytes]", t.Len()) }
 
-// GoString is String.
+// GoString returns the redacted form.
 func (t Token) GoString() string { return t.String() }
 
-// Format writes String for every verb: fmt would apply a verb that strings do not
-// have to the fields.
+// Format writes the redacted form for every verb. Without it, fmt would print the
+// fields for a verb such as %d.
 func (t Token) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, t.String()) }
 
 // MarshalText writes the redacted form, also into JSON.

@@ -7,9 +7,9 @@
 // records durably that it was consumed, and only then returns it. After a crash in
 // between the token is lost and never given out again.
 //
-// It has no clock and no logger, and it interprets no token. Nothing but [Vault.Take]
-// returns a text, and no error quotes one. It encrypts nothing: the user's own
-// programs can read the files of the user.
+// It has no clock and no logger, and it does not interpret tokens. Nothing but
+// [Vault.Take] returns a text, and no error quotes one. It encrypts nothing: other
+// programs of the same user can read the files.
 //
 //	v := vault.At(folder)
 //	ticket, err := v.Put(vault.Binding{Renewal: "r1", Client: "notes", Adapter: id, Dir: dir, HarnessSession: old}, token, expires, now)
@@ -39,8 +39,8 @@ import (
 // MaxToken is the size of the largest token in bytes.
 const MaxToken = 1 << 20
 
-// A Binding is what a token belongs to. A token is only given out for the binding
-// with which it was stored.
+// A Binding says which renewal and session a token belongs to. A token is only
+// given out for the binding with which it was stored.
 type Binding struct {
 	Renewal        string `json:"renewal"`
 	Client         string `json:"client"`
@@ -80,9 +80,9 @@ type Reason string
 const (
 	Missing   Reason = "missing"   // never stored with this binding, or its record was removed
 	Consumed  Reason = "consumed"  // given out before, perhaps to a process that then crashed
-	Expired   Reason = "expired"   // its time passed before it was consumed
+	Expired   Reason = "expired"   // it expired before it was consumed
 	Discarded Reason = "discarded" // its renewal was rolled back
-	Damaged   Reason = "damaged"   // the file is not what was stored
+	Damaged   Reason = "damaged"   // the file was changed
 )
 
 // A RefusedError means that the vault does not give out a token.
@@ -102,11 +102,12 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the continuation %s %s", e.Digest, how)
 }
 
-// The endings of the vault's files. The record of an end is created exclusively, so
-// only one of several callers can end a token, and it is never held again.
+// The suffixes of the vault's files. The record of an end is created exclusively,
+// so only one of several callers can end a token. An ended token is never held
+// again.
 const (
 	heldEnd = ".held" // JSON of a deposit
-	overEnd = ".over" // JSON of an ending; a crash can leave an unfinished one
+	overEnd = ".over" // JSON of an ending; incomplete after a crash
 )
 
 // A deposit is the content of a held file.
@@ -115,7 +116,8 @@ type deposit struct {
 	Token string `json:"token"`
 }
 
-// An ending records what became of a token.
+// An ending records how and when a token ended: it was consumed or discarded, or it
+// expired.
 type ending struct {
 	Ticket
 	Why Reason `json:"why"`
@@ -133,15 +135,15 @@ type Vault struct {
 func At(dir string) *Vault { return &Vault{dir: dir, testOnlyStep: func(string) {}} }
 
 // Put stores a token durably. expires is an instant in seconds since 1970, or 0. A
-// token that was stored with this binding before, and has not been taken, is stored
-// again; one that was taken is refused.
+// token that is already stored with this binding is stored again. If it was
+// consumed or discarded, or expired, it is refused.
 func (v *Vault) Put(b Binding, token Token, expires int64, now time.Time) (Ticket, error) {
 	t := Ticket{Binding: b, Digest: token.Digest(), Bytes: token.Len(), Stored: now.Unix(), Expires: expires}
 	switch {
 	case token.Len() == 0:
 		return t, errors.New("store a continuation: it is empty")
 	case token.Len() > MaxToken:
-		return t, fmt.Errorf("store a continuation: it has %d bytes, and at most %d are stored", token.Len(), MaxToken)
+		return t, fmt.Errorf("store a continuation: it has %d bytes; the limit is %d", token.Len(), MaxToken)
 	case !utf8.ValidString(token.Reveal()):
 		return t, errors.New("store a continuation: it is not UTF-8")
 	case t.expired(now):
@@ -161,7 +163,7 @@ func (v *Vault) Put(b Binding, token Token, expires int64, now time.Time) (Ticke
 	if err != nil {
 		return t, fmt.Errorf("store a continuation: %w", err)
 	}
-	// Sweep of another process may remove the temporary file before it has its name.
+	// Another process's Sweep may remove the temporary file before it is renamed.
 	for range 3 {
 		if err = durable.WriteFile(v.path(key, heldEnd), text, 0o600); !errors.Is(err, fs.ErrNotExist) {
 			break
@@ -170,7 +172,7 @@ func (v *Vault) Put(b Binding, token Token, expires int64, now time.Time) (Ticke
 	if err != nil {
 		return t, fmt.Errorf("store a continuation: %w", err)
 	}
-	if why, over := v.over(key); over { // taken by another caller meanwhile
+	if why, over := v.over(key); over { // another caller has taken it meanwhile
 		return t, errors.Join(&RefusedError{why, t.Digest}, v.remove(key, heldEnd))
 	}
 	return t, nil
@@ -179,8 +181,8 @@ func (v *Vault) Put(b Binding, token Token, expires int64, now time.Time) (Ticke
 func (v *Vault) path(key, end string) string { return filepath.Join(v.dir, key+end) }
 
 // Take gives out a token, once. When it returns nil, the record that the token was
-// consumed is durable. Every refusal is a [*RefusedError]; with any other error the
-// token may be consumed, and it is not given out.
+// consumed is durable. A refusal is a [*RefusedError]. After any other error the
+// token may be consumed, although it was not given out.
 func (v *Vault) Take(t Ticket, now time.Time) (Token, error) {
 	key, d, err := v.find(t)
 	if err != nil {
@@ -209,7 +211,7 @@ func (v *Vault) Discard(t Ticket, now time.Time) error {
 	return v.end(key, d, Discarded, now)
 }
 
-// find reads the token of a ticket.
+// find returns the stored token of a ticket.
 func (v *Vault) find(t Ticket) (key string, d deposit, err error) {
 	if key, err = t.key(); err != nil {
 		return key, d, err
@@ -231,13 +233,13 @@ func (v *Vault) find(t Ticket) (key string, d deposit, err error) {
 func (v *Vault) read(key string) (d deposit, err error) {
 	text, err := durable.ReadFile(v.path(key, heldEnd))
 	if err == nil && json.Unmarshal(text, &d) != nil {
-		err = fmt.Errorf("read the continuation in %s: not what the vault writes (remove the file)", v.path(key, heldEnd))
+		err = fmt.Errorf("read the continuation in %s: the file is damaged (remove it)", v.path(key, heldEnd))
 	}
 	return d, err
 }
 
-// over returns how the token of this key ended: missing if there is no record. A
-// record that a crash left unfinished counts as consumed.
+// over reports whether the token of this key has ended, and how. An incomplete
+// record, left by a crash, counts as consumed.
 func (v *Vault) over(key string) (why Reason, over bool) {
 	e, err := v.ending(key)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -246,7 +248,7 @@ func (v *Vault) over(key string) (why Reason, over bool) {
 	return e.Why, true
 }
 
-// ending reads the record of a token that is over. An unfinished one has no time.
+// ending reads the record of an ended token. An incomplete record gives no time.
 func (v *Vault) ending(key string) (ending, error) {
 	text, err := durable.ReadFile(v.path(key, overEnd))
 	if err != nil {
@@ -259,9 +261,9 @@ func (v *Vault) ending(key string) (ending, error) {
 	return e, nil
 }
 
-// end records that a token is over, and then erases its text. The record is created
-// exclusively, which decides between several callers, and it is durable before the
-// text is used: a crash at any later time finds a token that is over.
+// end records the end of a token, and then erases its text. The record is created
+// exclusively, so that only one of several callers succeeds. It is durable before
+// the text is used, so that the token stays ended after a crash.
 func (v *Vault) end(key string, d deposit, why Reason, now time.Time) error {
 	text, err := json.Marshal(ending{d.Ticket, why, now.Unix()})
 	if err != nil {
@@ -283,7 +285,7 @@ func (v *Vault) end(key string, d deposit, why Reason, now time.Time) error {
 	return nil
 }
 
-// record creates a file that must not exist and makes it durable.
+// record creates a file and makes it durable. It is an error if the file exists.
 func (v *Vault) record(path string, text []byte) error {
 	f, err := durable.Open(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -294,7 +296,7 @@ func (v *Vault) record(path string, text []byte) error {
 	return cmp.Or(err, f.Sync(), f.Close(), durable.SyncDir(v.dir))
 }
 
-// remove removes a file durably. A file that does not exist is no error.
+// remove removes a file durably. It is not an error if the file does not exist.
 func (v *Vault) remove(key, end string) error {
 	if err := os.Remove(v.path(key, end)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -302,8 +304,8 @@ func (v *Vault) remove(key, end string) error {
 	return durable.SyncDir(v.dir)
 }
 
-// Held lists the tokens that match and can be taken at now, the oldest first: for a
-// process that did not store them.
+// Held lists the tokens that match and have not expired at now, the oldest first. A
+// process that did not store them finds them in this way.
 func (v *Vault) Held(match func(Binding) bool, now time.Time) ([]Ticket, error) {
 	var found []Ticket
 	err := v.each(heldEnd, func(key string) error {
@@ -320,10 +322,10 @@ func (v *Vault) Held(match func(Binding) bool, now time.Time) ([]Ticket, error) 
 	return found, err
 }
 
-// Sweep completes what a crash interrupted: it erases the text of ended and expired
-// tokens and of writes that were never finished, and forgets what ended before the
-// instant keep, which is at least a day ago: until then the client cannot store the
-// same token again. It may run beside other callers.
+// Sweep cleans up after crashes: it erases the texts of ended and expired tokens
+// and of interrupted writes. It also removes the records of tokens that ended
+// before keep, which must be at least a day ago: without its record, a token could
+// be stored again. Other callers may use the vault at the same time.
 func (v *Vault) Sweep(now, keep time.Time) error {
 	err := v.each(heldEnd, func(key string) error {
 		if d, err := v.read(key); err == nil && d.expired(now) {
@@ -332,7 +334,7 @@ func (v *Vault) Sweep(now, keep time.Time) error {
 		return nil
 	})
 	return errors.Join(err, v.each(overEnd, func(key string) error {
-		err := v.remove(key, heldEnd) // before the record: the token must stay over
+		err := v.remove(key, heldEnd) // before the record, so that the token stays ended
 		if e, read := v.ending(key); err == nil && read == nil && e.At != 0 && e.At < keep.Unix() {
 			err = v.remove(key, overEnd)
 		}
@@ -340,7 +342,7 @@ func (v *Vault) Sweep(now, keep time.Time) error {
 	}), v.removeParts())
 }
 
-// each calls f with the key of every file that has this ending.
+// each calls f with the key of every file that has this suffix.
 func (v *Vault) each(end string, f func(key string) error) error {
 	names, err := v.names()
 	for _, name := range names {
@@ -376,7 +378,8 @@ func (v *Vault) names() (names []string, err error) {
 }
 
 // File writes a token that was taken into a file of mode 0600, for a program that
-// reads it there. The caller removes the file; after a crash Sweep does.
+// reads it from there. The caller removes the file; after a crash, Sweep removes
+// it.
 func (v *Vault) File(token Token) (path string, err error) {
 	f, err := os.CreateTemp(v.dir, ".given-*")
 	if err != nil {

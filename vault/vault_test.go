@@ -153,7 +153,7 @@ func TestWhatCannotBeStored(t *testing.T) {
 	_, err := v.Put(binding(), NewToken(""), 0, at)
 	require.EqualError(t, err, "store a continuation: it is empty")
 	_, err = v.Put(binding(), NewToken(strings.Repeat("x", MaxToken+1)), 0, at)
-	require.EqualError(t, err, "store a continuation: it has 1048577 bytes, and at most 1048576 are stored")
+	require.EqualError(t, err, "store a continuation: it has 1048577 bytes; the limit is 1048576")
 	_, err = v.Put(binding(), NewToken("\xff"), 0, at)
 	require.EqualError(t, err, "store a continuation: it is not UTF-8")
 	_, err = v.Put(binding(), NewToken(canary), at.Unix(), at)
@@ -181,7 +181,7 @@ func TestChangedFileIsRefused(t *testing.T) {
 	refused(t, Damaged, err)
 	require.NoError(t, os.WriteFile(held[0], []byte(canary), 0o600))
 	_, err = v.Take(ticket, later)
-	require.EqualError(t, err, "read the continuation in "+held[0]+": not what the vault writes (remove the file)")
+	require.EqualError(t, err, "read the continuation in "+held[0]+": the file is damaged (remove it)")
 }
 
 func TestHeldAndSweep(t *testing.T) {

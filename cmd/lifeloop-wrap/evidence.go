@@ -42,7 +42,7 @@ func (g *globals) newKey(cmd *cobra.Command, file string) error {
 		return no(lifeloop.InvalidRequest, "cannot make key: %v", err)
 	}
 	if err := writeNew(file, sign.EncodeKey(private), 0o600); err != nil {
-		_ = os.Remove(file + ".pub") // it was made above
+		_ = os.Remove(file + ".pub") // it was created above
 		return no(lifeloop.InvalidRequest, "cannot make key: %v", err)
 	}
 	id := sign.KeyID(public)
@@ -50,7 +50,7 @@ func (g *globals) newKey(cmd *cobra.Command, file string) error {
 		fmt.Sprintf("%s: the private key, for signing; keep it secret\n%s.pub: the public key, for verifying\nkey id %s\n", file, file, id))
 }
 
-// writeNew writes a file that must not exist, durably.
+// writeNew creates a file durably. It is an error if the file exists.
 func writeNew(name string, data []byte, perm fs.FileMode) error {
 	f, err := durable.Open(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
@@ -60,7 +60,7 @@ func writeNew(name string, data []byte, perm fs.FileMode) error {
 		err = f.Sync()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
-		_ = os.Remove(name) // a part of a file is no key
+		_ = os.Remove(name) // do not leave an incomplete key
 		return err
 	}
 	return nil

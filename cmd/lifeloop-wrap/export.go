@@ -18,7 +18,7 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// exportation are the flags of evidence export.
+// exportation holds the flags of evidence export.
 type exportation struct {
 	kind, packType, out, key string
 	raw                      bool
@@ -28,7 +28,7 @@ func exportCmd(g *globals) *cobra.Command {
 	var e exportation
 	cmd := g.onSession(&cobra.Command{
 		Use: "export SESSION --kind KIND --out PATH", Short: "Write the evidence of a session: runpack, pack, chain or html",
-		Long: `export projects the ledger of a session onto evidence that others can verify. The
+		Long: `export makes evidence, which others can verify, from the ledger of a session. The
 same ledger gives the same bytes. A chain is a folder: the journal, the chain, and
 a runpack for each checkpoint. Without --key nothing is signed, and a reader
 cannot know where it came from. html is one page for people: turns, context,
@@ -39,7 +39,7 @@ receipts, and what verifying the evidence shows.`,
 	f.StringVar(&e.packType, "pack-type", "run", "run or job")
 	f.StringVar(&e.out, "out", "", "`PATH` to write: a file, or for a chain a folder")
 	f.StringVar(&e.key, "key", "", "`FILE` with the private key that signs")
-	f.BoolVar(&e.raw, "raw", false, "also write what the digests of acts and results are of")
+	f.BoolVar(&e.raw, "raw", false, "also write the arguments and results, not only their digests")
 	return cmd
 }
 
@@ -86,7 +86,7 @@ func (g *globals) export(cmd *cobra.Command, st store.Store, id string, e export
 	return g.print(cmd, map[string]any{"ok": true, "session_id": id, "kind": e.kind, "signed": key != nil, "files": written}, text)
 }
 
-// exported are the files of an export, by their paths.
+// exported returns the files of an export, by their paths.
 func exported(x *evidence.Export, e exportation, key ed25519.PrivateKey) (map[string][]byte, error) {
 	var data []byte
 	var err error
@@ -111,7 +111,7 @@ func exported(x *evidence.Export, e exportation, key ed25519.PrivateKey) (map[st
 	return map[string][]byte{e.out: data}, err
 }
 
-// pageOf is the page of a session, with the result of verifying its runpack.
+// pageOf returns the page of a session, with the result of verifying its runpack.
 func pageOf(x *evidence.Export, shown *page.Page, checked page.Checked, key ed25519.PrivateKey) ([]byte, error) {
 	data, err := x.Runpack(key, false)
 	if err != nil {
@@ -125,8 +125,9 @@ func pageOf(x *evidence.Export, shown *page.Page, checked page.Checked, key ed25
 	return shown.HTML(checked)
 }
 
-// readExport folds the ledger of a session, also with apply unless it is nil. An
-// unfinished last line, after a crash, is left out; any other damage is an error.
+// readExport reads the ledger of a session into an Export, and calls apply, unless
+// it is nil, for each entry. An unfinished last line, after a crash, is left out;
+// any other damage is an error.
 func readExport(st store.Store, id string, apply func(kernel.Entry)) (*evidence.Export, page.Checked, error) {
 	x, checked := evidence.NewExport(), page.Checked{}
 	for e, err := range ledger.Read(string(st.Folder(id))) {
@@ -140,7 +141,7 @@ func readExport(st store.Store, id string, apply func(kernel.Entry)) (*evidence.
 		}
 		if err != nil {
 			return nil, checked, no(lifeloop.StateConflict, "session %s: %v", id, err).
-				withHint("lifeloop-wrap ledger verify %s shows what is damaged; no evidence is made of it", id)
+				withHint("lifeloop-wrap ledger verify %s shows the damage; no evidence can be made of a damaged ledger", id)
 		}
 		entry := kernel.Entry{Seq: e.Seq, At: e.At, Fact: f}
 		x.Apply(entry, string(e.Digest))
@@ -156,7 +157,7 @@ func anchorCmd(g *globals) *cobra.Command {
 	return g.onSession(&cobra.Command{
 		Use: "anchor SESSION", Short: "Print the digest of the newest checkpoint, to publish it elsewhere",
 		Long: `anchor prints one line of JSON: the newest checkpoint of a session's chain, and
-its digest. Keep it where the session's producer cannot take it back: a file of
+its digest. Keep it where the session's producer cannot change or remove it: a file on
 another machine, a git note (lifeloop-wrap evidence anchor last | git notes add -F -),
 a mail. evidence verify --anchor then notices that the end of a chain was removed.`,
 	}, func(cmd *cobra.Command, st store.Store, id string) error {

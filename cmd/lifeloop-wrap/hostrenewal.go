@@ -26,22 +26,22 @@ import (
 	"lifeloop/vault"
 )
 
-// A renewal without the wrapper has two hook calls, with the vault between them. In
-// one the client asks, and its continuation is prepared and stored. The user resets
-// the harness. At the start of the next harness session the other call takes the
-// continuation, and its text is in the answer. Neither call is a wrapper: a hook
-// resets nothing.
+// A renewal without the wrapper consists of two hook calls. In the first one the
+// client asks for the renewal, and the continuation is prepared and stored in the
+// vault. Then the user resets the harness, because a hook cannot. At the start of
+// the next harness session, the second call takes the continuation and answers with
+// its text.
 
 // hostVault keeps the continuations of sessions without the wrapper.
 func hostVault(stateDir string) *vault.Vault {
 	return vault.At(filepath.Join(stateDir, "host", "vault"))
 }
 
-// keepEnded is how long the vault knows that a continuation is over.
+// keepEnded is how long the vault remembers that a continuation has ended.
 const keepEnded = 30 * 24 * time.Hour
 
-// checkHostProfile reports why the hooks of an adapter cannot serve a profile. No
-// profile needs no hooks.
+// checkHostProfile returns an error if the hooks of an adapter cannot renew by the
+// named profile. An empty name is valid.
 func checkHostProfile(cfg config.Config, adapter, name string) error {
 	if name == "" {
 		return nil
@@ -51,7 +51,7 @@ func checkHostProfile(cfg config.Config, adapter, name string) error {
 		return usage("%v", err)
 	}
 	if p.Self() {
-		return no(lifeloop.CapabilityUnsupported, "profile %s asks the harness for a note, which a hook cannot do", name).
+		return no(lifeloop.CapabilityUnsupported, "profile %s asks the harness for a note, but a hook cannot do that", name).
 			withHint("lifeloop-wrap run --profile %s, for example", name)
 	}
 	_, manifest, _ := adapterOf(adapter)
@@ -62,8 +62,8 @@ func checkHostProfile(cfg config.Config, adapter, name string) error {
 	return nil
 }
 
-// renewable negotiates what a renewal by hooks needs, before anything that the client
-// owns changes.
+// renewable negotiates the capabilities that a renewal by hooks needs. It runs before
+// anything that the client owns changes.
 func renewable(m lifeloop.Manifest, p profile.Profile) (class lifeloop.FailureClass, why string) {
 	wants := []negotiate.Want{
 		{Capability: "renewal.continuation.observation", Level: lifeloop.Required, AcceptPartial: true},
@@ -78,16 +78,16 @@ func renewable(m lifeloop.Manifest, p profile.Profile) (class lifeloop.FailureCl
 	return "", ""
 }
 
-// A hostRenewal is the renewal's part in one hook call. It takes the place of the
-// client that owns the profile, passes each event on to that client if it is
-// configured, and looks at the answers.
+// A hostRenewal does what one hook call contributes to a renewal. It takes the
+// place of the client that owns the profile, passes each event on to that client if
+// it is configured, and reads its answers.
 type hostRenewal struct {
 	profile  profile.Profile
 	manifest lifeloop.Manifest
 	dir      string
 	vault    *vault.Vault
 	programs *programs.Programs
-	client   supervisor.Client       // nil: the owner is no configured client
+	client   supervisor.Client       // nil if the owner is not a configured client
 	events   map[lifeloop.Event]bool // those that the client receives
 	stderr   io.Writer
 }
@@ -106,7 +106,7 @@ func newHostRenewal(h hostCall, cfg config.Config, manifest lifeloop.Manifest, d
 	return r, err
 }
 
-// join puts r in the place of its owner among the clients.
+// join replaces the profile's owner by r among the clients.
 func (r *hostRenewal) join(known []kernel.Client, clients clientPrograms) []kernel.Client {
 	owner := r.profile.Owner()
 	r.client = clients[owner]
@@ -130,8 +130,8 @@ func (r *hostRenewal) deliversAt() lifeloop.Event {
 	return lifeloop.FrameOpening
 }
 
-// Call passes an event on and does the renewal's part. What fails there is reported on
-// stderr and does not change the client's answer.
+// Call passes an event on to the client and performs the renewal. A failure of the
+// renewal is reported on stderr and does not change the client's answer.
 func (r *hostRenewal) Call(ctx context.Context, envelope []byte) (dispatch.Answer, error) {
 	asked, err := lifeloop.Parse[lifeloop.DispatchEnvelope](envelope)
 	if err != nil {
@@ -146,7 +146,7 @@ func (r *hostRenewal) Call(ctx context.Context, envelope []byte) (dispatch.Answe
 		return answer, err
 	}
 	if asked.Request.HarnessSessionID == nil {
-		return answer, nil // nothing could be bound to it
+		return answer, nil // a continuation has to be bound to a harness session
 	}
 	ref := programs.Ref{Profile: r.profile.Name, Client: r.profile.Owner(), Adapter: asked.Request.AdapterID, Session: *asked.Request.HarnessSessionID}
 	if r.programs.Asks(ref.Client, answer.Body) != "" {
@@ -167,8 +167,8 @@ func (r *hostRenewal) report(what string, err error) {
 	}
 }
 
-// prepare stores a continuation of the harness session. It replaces an earlier one of
-// the same session, which the client prepared before.
+// prepare stores a continuation of the harness session, and removes earlier ones of
+// the same session.
 func (r *hostRenewal) prepare(ctx context.Context, ref programs.Ref) error {
 	if class, why := renewable(r.manifest, r.profile); class != "" {
 		return fmt.Errorf("%s (%s)", why, class)
@@ -186,8 +186,8 @@ func (r *hostRenewal) prepare(ctx context.Context, ref programs.Ref) error {
 	})
 }
 
-// ours reports whether a continuation belongs to the profile's client, this adapter and
-// this folder.
+// ours reports whether a continuation belongs to this profile's client, adapter and
+// folder.
 func (r *hostRenewal) ours(b vault.Binding) bool {
 	return b.Client == r.profile.Owner() && b.Adapter == r.manifest.AdapterID && b.Dir == r.dir
 }
@@ -205,14 +205,15 @@ func discardHeld(v *vault.Vault, match func(vault.Binding) bool) error {
 	return err
 }
 
-// refOf is the reference of a stored continuation.
+// refOf returns the reference of a stored continuation.
 func refOf(ref programs.Ref, t vault.Ticket) programs.Ref {
 	ref.Renewal, ref.Session = t.Renewal, t.HarnessSession
 	return ref
 }
 
-// deliver adds the continuation of an earlier harness session to an answer. It must be
-// the only one: of two sessions in one folder the hook does not know which was reset.
+// deliver adds the continuation of an earlier harness session to an answer. There must
+// be only one such continuation: the hook cannot know which of two sessions in one
+// folder was reset.
 func (r *hostRenewal) deliver(ctx context.Context, ref programs.Ref, body []byte) ([]byte, error) {
 	held, err := r.vault.Held(func(b vault.Binding) bool { return r.ours(b) && b.HarnessSession != ref.Session }, time.Now())
 	switch {
@@ -221,11 +222,11 @@ func (r *hostRenewal) deliver(ctx context.Context, ref programs.Ref, body []byte
 	case len(held) == 0:
 		return body, nil
 	case len(held) > 1:
-		return body, fmt.Errorf("%d harness sessions in this folder have prepared one, and it is not known which of them was reset (%s)", len(held), lifeloop.OperatorRequired)
+		return body, fmt.Errorf("%d harness sessions in this folder have prepared a continuation, and it is not known which of them was reset (%s)", len(held), lifeloop.OperatorRequired)
 	}
 	response, err := lifeloop.ParseCallbackResponse(body)
 	if err != nil {
-		return body, nil // the kernel reports it
+		return body, nil // the kernel reports the invalid answer
 	}
 	text, err := r.programs.Continue(ctx, refOf(ref, held[0]), string(held[0].Digest))
 	if err != nil {
@@ -239,7 +240,7 @@ func (r *hostRenewal) deliver(ctx context.Context, ref programs.Ref, body []byte
 	return next, nil
 }
 
-// continuationPayload is the text of a renewal as a payload of its client.
+// continuationPayload returns the text of a renewal as a payload of its client.
 func continuationPayload(client string, text lifeloop.Opaque) lifeloop.PayloadEnvelope {
 	digest := string(canon.Sum([]byte(text.Reveal())))
 	return lifeloop.PayloadEnvelope{SchemaVersion: 1, PayloadID: "pay_" + uuid.NewString(), ClientID: client, PayloadKind: "continuation", Format: "text",

@@ -29,7 +29,7 @@ nothing is used until it is trusted again. The content of the programs is not
 recorded.`,
 		Example: `  lifeloop-wrap trust                    trust the file of this project, after reading it
   lifeloop-wrap trust --list             print the trusted files
-  lifeloop-wrap trust --revoke           trust the file of this project no more`,
+  lifeloop-wrap trust --revoke           stop trusting the file of this project`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, err := g.truster(cmd)
@@ -37,7 +37,7 @@ recorded.`,
 			case err != nil:
 				return err
 			case list && (revoke || len(args) > 0):
-				return usage("--list excludes --revoke and FILE")
+				return usage("--list cannot be used with --revoke or FILE")
 			case list:
 				return t.list()
 			}
@@ -65,10 +65,11 @@ type truster struct {
 	dir     string
 }
 
-// truster finds the records without reading a project's file, which may be broken.
+// truster opens the records without reading the project's file, which may be
+// invalid.
 func (g *globals) truster(cmd *cobra.Command) (*truster, error) {
 	if g.config != "" {
-		return nil, usage("trust: --config FILE needs no trust: it is read because it is named")
+		return nil, usage("trust: a file named by --config needs no trust")
 	}
 	t := &truster{g: g, cmd: cmd}
 	_, _, err := g.loadWith(cmd, func(dir, stateDir string) trust.File {
@@ -78,7 +79,7 @@ func (g *globals) truster(cmd *cobra.Command) (*truster, error) {
 	return t, err
 }
 
-// file is the path of the project file that the arguments name, or else of the
+// file returns the path of the project file that the arguments name, or else of the
 // nearest one.
 func (t *truster) file(args []string) (string, error) {
 	if len(args) == 0 {
@@ -110,7 +111,7 @@ func (t *truster) add(path string) error {
 	}
 	r, err := t.records.Add(path, data, time.Now())
 	if err != nil {
-		return no(lifeloop.InternalError, "record the trust of %s: %v", vt.Plain(path), err)
+		return no(lifeloop.InternalError, "record that %s is trusted: %v", vt.Plain(path), err)
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "trusted %s\n", vt.Plain(path))
@@ -138,7 +139,7 @@ func (t *truster) revoke(path string) error {
 	return t.g.print(t.cmd, map[string]string{"path": path}, "no longer trusted: "+vt.Plain(path)+"\n")
 }
 
-// list prints each record, and why its file is not used, if so.
+// list prints each record. If its file is not used, list prints why.
 func (t *truster) list() error {
 	records, err := t.records.List()
 	if err != nil {
@@ -168,15 +169,15 @@ func loadProject(dir, stateDir string) trust.File {
 	return trust.Open(stateDir).Find(dir, os.Getenv("HOME"), config.ProjectFile)
 }
 
-// trustHint is what to do about a project's file that is not used.
+// trustHint says what the user can do about a project's file that is not used.
 func (g *globals) trustHint(r *trust.Refusal) string {
 	if !r.Unknown {
-		return "nothing in it is used; --config reads a file in spite of that"
+		return "nothing in it is used; --config FILE reads it without these checks"
 	}
-	return "read it; if its programs may run as you: " + g.trustCommand(r)
+	return "read the file; if you agree that its programs run, trust it: " + g.trustCommand(r)
 }
 
-// trustCommand is the command that trusts a file.
+// trustCommand returns the command that trusts a file.
 func (g *globals) trustCommand(r *trust.Refusal) string {
 	words := "lifeloop-wrap "
 	if g.stateDir != "" {

@@ -18,12 +18,12 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// exitRefused is the exit code of a verification that failed, and of artifacts
-// that differ; a file that cannot be read as an artifact exits with
-// exitNotEvaluable. Both are the reference's.
+// exitRefused is the exit code of a verification that failed, and of artifacts that
+// differ; a file that cannot be read as an artifact exits with exitNotEvaluable.
+// The reference uses the same codes.
 const exitRefused = 2
 
-// verification are the flags of evidence verify.
+// verification holds the flags of evidence verify.
 type verification struct {
 	kind, key, anchor      string
 	signed, strict, compat bool
@@ -33,8 +33,8 @@ func verifyCmd(g *globals) *cobra.Command {
 	var v verification
 	cmd := &cobra.Command{
 		Use: "verify PATH", Short: "Verify a runpack, pack, session chain, journal or trace", Args: cobra.ExactArgs(1),
-		Long: `verify checks an artifact of evidence: digests, links, signatures, and that each
-file is what it says. It also prints what that does not prove. The exit code is 0,
+		Long: `verify checks an artifact of evidence: digests, links, signatures, and the form and
+content of each file. It also prints what this does not prove. The exit code is 0,
 2 if the verification failed, or 6 if the file cannot be read as an artifact.
 
 A session chain or a journal names its runpacks, which are read from its folder.
@@ -42,11 +42,11 @@ With --anchor it must contain the checkpoints that were published there.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return g.verifyEvidence(cmd, args[0], v) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&v.kind, "kind", "", "runpack, pack, session_chain, session_journal or trace (default: found by the content)")
+	f.StringVar(&v.kind, "kind", "", "runpack, pack, session_chain, session_journal or trace (default: detected from the content)")
 	f.StringVar(&v.key, "public-key", "", "`FILE` with the public key of the signer")
-	f.BoolVar(&v.signed, "require-signature", false, "refuse what is not signed, also each proof record of a pack")
-	f.BoolVar(&v.strict, "strict", false, "also refuse what could mislead a reader (the default)")
-	f.BoolVar(&v.compat, "compat", false, "give the verdicts of the public reference")
+	f.BoolVar(&v.signed, "require-signature", false, "require a signature, on each proof record of a pack too")
+	f.BoolVar(&v.strict, "strict", false, "also refuse artifacts that could mislead a reader (default)")
+	f.BoolVar(&v.compat, "compat", false, "accept and refuse exactly what the public reference does")
 	f.StringVar(&v.anchor, "anchor", "", "`FILE` with anchors, as evidence anchor prints them")
 	cmd.MarkFlagsMutuallyExclusive("strict", "compat")
 	return cmd
@@ -59,7 +59,7 @@ func (g *globals) verifyEvidence(cmd *cobra.Command, path string, v verification
 	}
 	o := evidence.Options{Compat: v.compat, RequireSignature: v.signed, Beside: func(name string) ([]byte, error) {
 		if v.compat {
-			return readArtifact(name) // the reference resolves it against the working directory
+			return readArtifact(name) // the reference resolves the path against the working directory
 		}
 		return readArtifact(filepath.Join(filepath.Dir(path), filepath.FromSlash(name)))
 	}}
@@ -87,7 +87,7 @@ func (g *globals) verifyEvidence(cmd *cobra.Command, path string, v verification
 	}
 	if kind == "" {
 		if kind = evidence.Detect(data); kind == "" {
-			return notEvaluable("%s is not an artifact of evidence", path).withHint("--kind says what it should be, and verify then says what is wrong")
+			return notEvaluable("%s is not a known kind of evidence", path).withHint("with --kind KIND, verify shows why it is not of that kind")
 		}
 	}
 	r := evidence.Verify(kind, data, o)
@@ -123,7 +123,7 @@ func reportText(path string, r evidence.Report) string {
 	return b.String()
 }
 
-// maxArtifact is the largest file of evidence that is read.
+// maxArtifact is the size of the largest artifact that is read, in bytes.
 const maxArtifact = 256 << 20
 
 func readArtifact(path string) ([]byte, error) {

@@ -23,26 +23,28 @@ var always = Names{"PATH", "HOME", "USER", "LANG", "LC_*", "TERM", "TZ", "TMPDIR
 // all is the list of names that the word "all" means.
 var all = Names{"*"}
 
-// A Spec is what a client's environment has in addition to the variables that
-// every client inherits. The yaml tags are the keys of the configuration.
+// A Spec says what a client's environment has beside the variables that every
+// client inherits. The yaml tags are the keys of the configuration.
 type Spec struct {
-	Env     map[string]string `yaml:"env"`     // set, over all others
-	Inherit Names             `yaml:"inherit"` // inherited too
+	Env     map[string]string `yaml:"env"`     // set; takes precedence over inherited variables
+	Inherit Names             `yaml:"inherit"` // also inherited
 
 	// Written is Env before ${env:VAR} was expanded; nil if it was not.
 	Written map[string]string `yaml:"-"`
 }
 
-// Names are names of variables; one that ends in * means all that begin so.
+// Names are names of variables. A name that ends in * means all variables with that
+// prefix.
 type Names []string
 
-// SetWord sets the names that a single word means.
+// SetWord sets n to what the word "all" means, and returns false for any other
+// word.
 func (n *Names) SetWord(word string) bool {
 	*n = slices.Clone(all)
 	return word == "all"
 }
 
-// Word is the single word for the names, or "".
+// Word returns "all" if n means all variables, or else "".
 func (n Names) Word() string {
 	if slices.Equal(n, all) {
 		return "all"
@@ -50,7 +52,7 @@ func (n Names) Word() string {
 	return ""
 }
 
-// match reports whether the variable name is one of them.
+// match reports whether n contains the variable.
 func (n Names) match(name string) bool {
 	return slices.ContainsFunc(n, func(pattern string) bool {
 		prefix, wild := strings.CutSuffix(pattern, "*")
@@ -61,13 +63,14 @@ func (n Names) match(name string) bool {
 // Common reports whether every client inherits the variable.
 func Common(name string) bool { return always.match(name) }
 
-// Of returns the environment of a client: what it inherits from, what is set, and
-// then the caller's own variables, NAME=value each. No name is in it twice.
+// Of returns the environment of a client: the variables that it inherits from the
+// list from, those that are set, and own, the caller's variables. Each has the form
+// NAME=value. If a name occurs in several of these, the last one counts.
 func (s Spec) Of(from []string, own ...string) []string {
 	values := map[string]string{}
 	for _, kv := range from {
 		name, value, ok := strings.Cut(kv, "=")
-		_, seen := values[name] // if a name occurs twice, programs see the first variable
+		_, seen := values[name] // if from has a name twice, programs see the first one
 		if ok && !seen && (always.match(name) || s.Inherit.match(name)) {
 			values[name] = value
 		}
@@ -84,7 +87,7 @@ func (s Spec) Of(from []string, own ...string) []string {
 	return env
 }
 
-// With returns s with the variables of more, which win.
+// With returns s with the variables of more, which take precedence.
 func (s Spec) With(more Spec) Spec {
 	env := maps.Clone(s.Env)
 	if env == nil {
@@ -112,16 +115,16 @@ func (s Spec) Check(path string) error {
 		at := document.Join(document.Join(path, "env"), name)
 		switch {
 		case name == "inherit":
-			return &document.Error{Path: at, What: "inherit is a key beside env, not a variable in it"}
+			return &document.Error{Path: at, What: "inherit is not a variable; write the key inherit beside env, not in it"}
 		case !isName(name):
-			return &document.Error{Path: at, What: "the name of a variable has letters, digits and underscores only, and no digit first"}
+			return &document.Error{Path: at, What: "the name of a variable has only letters, digits and underscores, and does not begin with a digit"}
 		case strings.ContainsRune(s.Env[name], 0):
 			return &document.Error{Path: at, What: "a variable cannot contain a NUL byte"}
 		}
 	}
 	for i, name := range s.Inherit {
 		if name != "*" && !isName(strings.TrimSuffix(name, "*")) {
-			return &document.Error{Path: fmt.Sprintf("%s[%d]", document.Join(path, "inherit"), i), What: fmt.Sprintf("%q is no name of a variable; it may end in *", name)}
+			return &document.Error{Path: fmt.Sprintf("%s[%d]", document.Join(path, "inherit"), i), What: fmt.Sprintf("%q is not the name of a variable; a name may end in *", name)}
 		}
 	}
 	return nil

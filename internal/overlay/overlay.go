@@ -1,11 +1,11 @@
-// Package overlay makes a folder that replaces a user's home for one launch: it
-// has a link to each entry of the home, beside files of ours. Most of what a
-// program writes goes through the links. [Settle] moves the rest to the home: what
-// the program created in the overlay, and what it replaced there by renaming.
+// Package overlay makes a folder that replaces a user's home for one launch: it has
+// a link to each entry of the home, and files of ours. Most of what a program
+// writes goes through the links. [Settle] moves the other files to the home: those
+// that the program created in the overlay, or replaced there by renaming.
 //
-// It removes nothing in the home, and replaces a file there only if it did not
-// change meanwhile. It does not follow a link of the overlay when it removes the
-// overlay.
+// It removes nothing in the home, and replaces a file there only if that file
+// has not changed since the overlay was made. It does not follow a link of the overlay
+// when it removes the overlay.
 //
 //	err := overlay.Make(launch.Overlay, record) // before the launch
 //	kept, err := overlay.Settle(record) // after its end, or after a crash
@@ -27,14 +27,14 @@ import (
 	"lifeloop/profiles"
 )
 
-// record is what Settle needs.
+// record is the content of the record file: what Settle needs.
 type record struct {
 	profiles.Overlay
 	Made time.Time `json:"made"`
 }
 
-// Make makes an overlay. The file at path records it first, so that Settle can
-// undo an overlay that a crash left unfinished.
+// Make makes an overlay. It first writes a record to path, so that Settle can undo
+// an overlay that a crash left incomplete.
 func Make(o profiles.Overlay, path string) error {
 	data, err := json.Marshal(record{o, time.Now()})
 	if err != nil {
@@ -82,7 +82,7 @@ func link(o profiles.Overlay, f profiles.OverlayFolder) error {
 	return nil
 }
 
-// own reports whether an entry of a folder is ours: a file of ours, or a folder of
+// own reports whether we made an entry of a folder: a file of ours, or a folder of
 // the overlay.
 func own(o profiles.Overlay, f profiles.OverlayFolder, name string) bool {
 	return slices.Contains(f.Ours, name) || slices.ContainsFunc(o.Folders, func(g profiles.OverlayFolder) bool {
@@ -91,9 +91,9 @@ func own(o profiles.Overlay, f profiles.OverlayFolder, name string) bool {
 }
 
 // Settle moves what a program wrote into the overlay of this record to the real
-// folders, and removes overlay and record. What it may not overwrite there is kept
-// beside the real file under another name, and returned. Without a record it does
-// nothing. It may be called again after an error or a crash.
+// folders, and removes overlay and record. If a real file must not be overwritten,
+// the new one gets another name beside it, which is returned. Without a record it
+// does nothing. It may be called again after an error or a crash.
 func Settle(path string) (kept []string, err error) {
 	defer func() {
 		if err != nil {

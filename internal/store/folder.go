@@ -79,8 +79,9 @@ func (f Folder) Discard() {
 // Overlay is the path of the record of a launch's overlay of the user's home.
 func (f Folder) Overlay() string { return f.file(overlayFile) }
 
-// Settle moves what a harness wrote into an overlay of the user's home to the
-// home. It returns where it put what it could not move there.
+// Settle moves what a harness wrote into an overlay of the user's home to the home.
+// If a real file must not be overwritten, the new one gets another name beside it,
+// which is returned.
 func (f Folder) Settle() (kept []string, err error) { return overlay.Settle(f.Overlay()) }
 
 // Live reports whether a wrapper has the session's ledger open.
@@ -118,7 +119,7 @@ func (f Folder) Follow(ctx context.Context, from uint64) iter.Seq2[kernel.Entry,
 			return true
 		}
 		if forward(f.decode(ledger.Follow(alive, string(f), next), next)) && ctx.Err() == nil {
-			forward(f.Facts(next)) // what the wrapper wrote just before it ended
+			forward(f.Facts(next)) // the wrapper may have written more before it ended
 		}
 	}
 }
@@ -161,7 +162,7 @@ func (f Folder) decode(entries iter.Seq2[ledger.Entry, error], from uint64) iter
 // A FolderError says that a folder does not hold the session of its name.
 type FolderError struct {
 	What string
-	Fix  string // what the user can do
+	Fix  string // a hint for the user
 }
 
 func (e *FolderError) Error() string { return e.What + ": " + e.Fix }
@@ -181,7 +182,7 @@ func (f Folder) Check() error {
 	return f.gone(nil)
 }
 
-// owns checks the first fact of the ledger.
+// owns checks that the first fact of the ledger names this session.
 func (f Folder) owns(first kernel.Fact) error {
 	began, ok := first.(kernel.Began)
 	sessions, id := filepath.Split(string(f))
@@ -192,8 +193,8 @@ func (f Folder) owns(first kernel.Fact) error {
 		Fix: fmt.Sprintf("move that folder back to %s, or remove %s", filepath.Join(sessions, began.SessionID), f)}
 }
 
-// gone returns a *FolderError if the ledger has no entries, as err says if it is not
-// nil, and another file shows that it had some.
+// gone returns a *FolderError if another file shows that the ledger, which has no
+// entries, once had some. err is the error of reading the ledger, or nil.
 func (f Folder) gone(err error) error {
 	what, shows := "its ledger is empty", []string{summaryFile} // the token may be older than the first entry
 	switch {
@@ -226,7 +227,7 @@ func (f Folder) WriterGone(patience time.Duration) bool {
 	}
 }
 
-// SetSocket records the path of the session's socket. It depends on the
+// SetSocket records the path of the session's socket. The path depends on the
 // wrapper's environment, so other commands cannot compute it.
 func (f Folder) SetSocket(path string) error {
 	return durable.PutFile(f.file(socketFile), []byte(path))
@@ -260,11 +261,12 @@ func (f Folder) Token() (string, error) {
 type CommandLine struct {
 	Dir   string              `json:"dir"`
 	Argv  []string            `json:"argv"`
-	Flags map[string][]string `json:"flags"` // those that were given, by name
+	Flags map[string][]string `json:"flags"` // the given flags, by name
 }
 
 // SaveCommand writes the command line of a session. An error is ignored: the
-// session runs as well, and recovering it then needs the command again.
+// session runs without the file, but to recover it the user must then repeat the
+// command.
 func (f Folder) SaveCommand(c CommandLine) { f.save(commandFile, c) }
 
 // Command returns the command line of a session.
@@ -274,7 +276,7 @@ func (f Folder) Command() (c CommandLine, err error) {
 		err = json.Unmarshal(text, &c)
 	}
 	if err == nil && len(c.Argv) == 0 {
-		err = errors.New("it names no command")
+		err = errors.New("the file names no command")
 	}
 	return c, err
 }
@@ -294,7 +296,7 @@ func (f Folder) AwaitGuards(patience time.Duration) error {
 	var guards []harness.Process
 	text, err := durable.ReadFile(f.file(guardsFile))
 	if err != nil || json.Unmarshal(text, &guards) != nil {
-		return nil // there was none, or the wrapper died while writing this file
+		return nil // there was no guard, or the wrapper died while writing this file
 	}
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		guards = slices.DeleteFunc(guards, func(p harness.Process) bool { return !harness.Runs(p.PID, p.Start) })
@@ -302,7 +304,7 @@ func (f Folder) AwaitGuards(patience time.Duration) error {
 		case len(guards) == 0:
 			return nil
 		case time.Now().After(end):
-			return fmt.Errorf("guard process %d is still ending what the session's last wrapper started", guards[0].PID)
+			return fmt.Errorf("guard process %d is still ending the processes of the session's last wrapper", guards[0].PID)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (s Store) Folder(id string) Folder { return Folder(filepath.Join(s.dir, id)
 const (
 	Live  = "live"  // a wrapper holds the ledger open
 	Ended = "ended" // the ledger holds the end of the session
-	Lost  = "lost"  // neither: the wrapper died, and the outcome is unknown
+	Lost  = "lost"  // neither of these: the wrapper died, and the outcome is unknown
 )
 
 // A Session is what the ledger of one session says.
@@ -80,22 +80,22 @@ func (s Session) Ending() string {
 type NotFoundError struct {
 	Name    string
 	Dir     string // the folder of the store
-	Known   int    // how many sessions the store holds
-	Matches int    // how many ids begin with Name: 0, or more than 1
+	Known   int    // number of sessions in the store
+	Matches int    // number of ids that begin with Name: 0, or more than 1
 }
 
 func (e *NotFoundError) Error() string {
 	switch {
 	case e.Matches > 1:
-		return fmt.Sprintf("%q is the beginning of %d sessions", e.Name, e.Matches)
+		return fmt.Sprintf("%q is the prefix of %d session ids", e.Name, e.Matches)
 	case e.Known == 0 && e.Name == "last":
 		return "no sessions yet in " + e.Dir
 	}
 	return fmt.Sprintf("no session %q in %s", e.Name, e.Dir)
 }
 
-// IDs lists the ids of all sessions. A folder with any other name is not a
-// session's. A store that does not exist holds none.
+// IDs lists the ids of all sessions. Folders whose name is not an id are ignored. A
+// store that does not exist holds no session.
 func (s Store) IDs() ([]string, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -138,7 +138,7 @@ func (s Store) briefs(unbegun bool) (all []Brief, err error) {
 	return all, err
 }
 
-// neverBegan reports whether a folder is that of a session that could not start, or
+// neverBegan reports whether a folder belongs to a session that could not start, or
 // whose wrapper died before it recorded anything.
 func (k Session) neverBegan() bool {
 	return k.entries == 0 && k.Liveness == Lost && (k.Damage == nil || errors.Is(k.Damage, fs.ErrNotExist))
@@ -178,8 +178,8 @@ func (s Store) each(unbegun bool, see func(b Brief, whole func() Session)) error
 }
 
 // Summarize reads the ledger of one session, and leaves a summary if it has no
-// wrapper. It removes what a wrapper leaves that was killed after the end of its
-// session.
+// wrapper. It removes files that a wrapper leaves if it is killed after the end of
+// its session.
 func (s Store) Summarize(id string) Session {
 	before, err := ledger.Measure(string(s.Folder(id)))
 	k := s.Read(id)
@@ -195,7 +195,7 @@ func (s Store) Summarize(id string) Session {
 // Read reads the ledger of one session.
 func (s Store) Read(id string) Session {
 	k := Session{Folder: s.Folder(id)}
-	live := k.Folder.Live() // before reading: a session that ends meanwhile is ended
+	live := k.Folder.Live() // before reading, so that a session that ends meanwhile counts as ended
 	for e, err := range k.Folder.Facts(0) {
 		if err != nil {
 			k.Damage = err
@@ -209,7 +209,7 @@ func (s Store) Read(id string) Session {
 		}
 	}
 	k.SessionID = id
-	if k.StartedAt.IsZero() { // its wrapper has written nothing yet, or died before it could
+	if k.StartedAt.IsZero() { // the wrapper has written nothing yet, or died before it did
 		if info, err := os.Stat(string(k.Folder)); err == nil {
 			k.StartedAt = info.ModTime()
 		}
@@ -226,8 +226,8 @@ func (s Store) Read(id string) Session {
 	return k
 }
 
-// Find resolves the name of a session: an id, a unique beginning of one, or
-// "last". The error is a *NotFoundError, or that of reading the store.
+// Find resolves the name of a session: an id, a unique beginning of one, or "last".
+// If there is no such session, the error is a *NotFoundError.
 func (s Store) Find(name string) (string, error) {
 	ids, err := s.IDs()
 	if err != nil {
@@ -252,18 +252,18 @@ func (s Store) Find(name string) (string, error) {
 	return "", missing
 }
 
-// A Limit says which sessions Prune removes. A live session never is.
+// A Limit says which sessions Prune removes. It never removes a live session.
 type Limit struct {
 	OlderThan time.Duration // since its start; negative for no limit
-	Keep      int           // how many of the newest stay; negative for no limit
-	Bytes     int64         // that all sessions together may take; negative for no limit
+	Keep      int           // number of the newest sessions to keep; negative for no limit
+	Bytes     int64         // size of all sessions together; negative for no limit
 	Ended     bool          // remove only ended sessions: a lost one can be recovered
-	Except    string        // id of a session that stays
+	Except    string        // id of a session that is not removed
 }
 
-// Prune removes sessions and calls removed with the id of each, the oldest
-// first. It also finishes removals that were interrupted. A session that cannot be
-// removed is passed over, and the first such error is returned.
+// Prune removes sessions and calls removed with the id of each, the oldest first.
+// It also finishes removals that were interrupted. A session that cannot be removed
+// is skipped, and the first such error is returned.
 func (s Store) Prune(l Limit, removed func(id string) error) (failed error) {
 	s.sweep()
 	all, err := s.briefs(true)
@@ -302,7 +302,7 @@ func (s Store) Prune(l Limit, removed func(id string) error) (failed error) {
 	return failed
 }
 
-// removing begins the name of a folder that is being removed.
+// removing is the prefix of the name of a folder that is being removed.
 const removing = ".pruned-"
 
 // remove removes a session. It holds the ledger's lock, so that no wrapper can

@@ -13,12 +13,12 @@ import (
 	"lifeloop/manifests"
 )
 
-// The file summary beside a ledger holds what the ledger says, so that lists need
-// not read the ledger. It is written when the session ends, or else by the first
-// reader that finds no wrapper. A summary is used only if it is whole and fits its
-// ledger: any program that wrote to the ledger since has changed the ledger's
-// extent. Other summaries are ignored, so the file is not synced, and an error of
-// writing it is ignored.
+// The file named summary beside a ledger has the content that lists show, so that
+// they need not read the ledger. It is written when the session ends, or else by
+// the first reader that finds no wrapper. A summary is used only if it is whole and
+// fits its ledger: any later write to the ledger has changed its extent. Other
+// summaries are ignored. So the file need not be synced, and an error of writing it
+// is ignored.
 //
 // It has four lines: a header, the digest of the header, the status as
 // `status --json` prints it, and the claims.
@@ -31,8 +31,8 @@ const maxSummary = 256 << 10
 // either needs another number, which TestSummaryForm checks.
 const summaryForm = 2
 
-// form names all that a summary depends on beside its ledger: the fold, and the
-// manifests that the capabilities of a status come from.
+// form identifies what a summary depends on beside its ledger: the version of the
+// fold, and the manifests, which give the capabilities of a status.
 func form() string {
 	text := []byte{summaryForm}
 	for _, id := range manifests.IDs() {
@@ -41,7 +41,7 @@ func form() string {
 	return string(canon.Sum(text))
 }
 
-// A Brief is what a summary's first line says of a session.
+// A Brief is the content of a summary's first line.
 type Brief struct {
 	ID        string    `json:"session_id"`
 	StartedAt time.Time `json:"started_at"`
@@ -64,8 +64,8 @@ func (k *Session) Apply(e kernel.Entry) {
 
 func (k *Session) brief() Brief { return Brief{k.SessionID, k.StartedAt, k.Liveness} }
 
-// Conclude leaves the summary of a session that ended in this process, after its
-// ledger was closed. All its entries were applied to k.
+// Conclude writes the summary of a session that ended in this process. Its ledger
+// must be closed. All its entries were applied to k.
 func (k *Session) Conclude(id string, f Folder) {
 	if x, err := ledger.Measure(string(f)); err == nil && k.Ended() {
 		k.SessionID, k.Folder, k.Liveness = id, f, Ended
@@ -106,7 +106,7 @@ type summaryReader struct {
 	body []byte
 }
 
-// read reports whether a folder has a summary that fits.
+// read reports whether a folder has a summary that is whole and fits the ledger.
 func (r *summaryReader) read(f Folder) bool {
 	text, _, err := durable.ReadTail(f.file(summaryFile), r.buf[:])
 	if err != nil {
@@ -121,8 +121,8 @@ func (r *summaryReader) read(f Folder) bool {
 		(r.head.Liveness == Ended || !f.Live())
 }
 
-// session returns the session of the summary that was read, and whether its body is
-// whole.
+// session returns the session from the summary that was read last, and whether its
+// body is whole.
 func (r *summaryReader) session(f Folder) (k Session, ok bool) {
 	status, claims, _ := bytes.Cut(r.body, []byte("\n"))
 	k.Folder = f

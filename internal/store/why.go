@@ -16,22 +16,22 @@ import (
 // A NoEventError says that no single event of a session has a given id.
 type NoEventError struct {
 	Name    string
-	Matches int    // how many ids end with Name: 0, or more than 1
+	Matches int    // number of ids that end with Name: 0, or more than 1
 	One     string // one of these ids
 }
 
 func (e *NoEventError) Error() string {
 	if e.Matches > 1 {
-		return fmt.Sprintf("%s is the end of %d event ids", e.Name, e.Matches)
+		return fmt.Sprintf("%d event ids end with %s", e.Matches, e.Name)
 	}
 	return "there is no event " + e.Name
 }
 
-// Why returns the evidence of an event. Its id is name, or the only one that ends
-// with name; else the error is a *NoEventError.
+// Why returns the evidence of an event. Its id is name, or ends with name. If no id
+// or several ids do, the error is a *NoEventError.
 //
-// It looks through the text of the ledger, and decodes and checks only the entries
-// that the evidence consists of: of a long ledger, very few.
+// It searches the text of the ledger, and decodes and checks only the entries of
+// the evidence, which are few even in a long ledger.
 func (f Folder) Why(name string) (*view.Why, error) {
 	if err := f.Check(); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (f Folder) Why(name string) (*view.Why, error) {
 	return why, nil
 }
 
-// event finds the entry of an event by its id or the end of it.
+// event finds the entry of an event by the end of its id, or the whole id.
 func (f Folder) event(name string) (found kernel.Entry, err error) {
 	missing := &NoEventError{Name: name}
 	text, err := json.Marshal(name)

@@ -10,7 +10,8 @@
 // the link and the digest of what it leads to, and the checks are those of the
 // file that was opened. A file that is not trusted is not parsed.
 //
-// It knows no format, and it does not look at the programs that a file names.
+// It does not interpret a file's content, and it does not check the programs that
+// the file names.
 //
 //	records := trust.Open(stateDir)
 //	f := records.Find(workDir, home, ".lifeloop.yaml")
@@ -37,11 +38,11 @@ import (
 // MaxFile bounds a file that is read, in bytes.
 const MaxFile = 64 << 10
 
-// A Refusal is why a project's file is not used.
+// A Refusal says why a project's file is not used.
 type Refusal struct {
 	Path    string
 	Why     string
-	Unknown bool // the file has no record, or only one of other content
+	Unknown bool // no record, or the record has another content
 }
 
 func (r *Refusal) Error() string { return r.Path + ": " + r.Why }
@@ -53,8 +54,8 @@ func ReadFile(path string) ([]byte, error) {
 	return data, err
 }
 
-// read also returns what the open file is, so that no other file can take its
-// place between a check and the reading.
+// read also returns the FileInfo of the opened file, so that checks and content are
+// those of the same file.
 func read(path string) ([]byte, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -75,13 +76,14 @@ func read(path string) ([]byte, fs.FileInfo, error) {
 	return data, info, err
 }
 
-// Examine reads a file that only the user or root can have written.
+// Examine reads a file, and refuses it unless only the user or root can write to
+// it.
 func Examine(path string) ([]byte, *Refusal) {
 	data, info, err := read(path)
 	if err != nil {
 		why := strings.TrimPrefix(err.Error(), path+": ")
 		if at, ok := errors.AsType[*fs.PathError](err); ok {
-			why = "it cannot be read: " + at.Err.Error()
+			why = "cannot be read: " + at.Err.Error()
 		}
 		return nil, &Refusal{Path: path, Why: why}
 	}
@@ -91,7 +93,8 @@ func Examine(path string) ([]byte, *Refusal) {
 	return data, nil
 }
 
-// unsafe says why the content of a file may come from another user, or is empty.
+// unsafe returns why the content of a file may come from another user; empty if it
+// cannot.
 func unsafe(mode fs.FileMode, owner, user int) string {
 	switch {
 	case owner != user && owner != 0:
@@ -142,7 +145,7 @@ func nearest(dir, home, name string, ownerOf func(dir string) (int, error)) stri
 	return ""
 }
 
-// resolved is path without links, or as it is if that is not known.
+// resolved returns path with its links resolved, or unchanged if that fails.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -150,8 +153,8 @@ func resolved(path string) string {
 	return path
 }
 
-// Name is the path by which the file at an absolute path is recorded: all links in
-// its folder are resolved.
+// Name returns the path under which the file at an absolute path is recorded: links
+// in its folder are resolved.
 func Name(path string) string {
 	return filepath.Join(resolved(filepath.Dir(path)), filepath.Base(path))
 }
@@ -187,13 +190,13 @@ func (s Store) Find(dir, home, name string) File {
 	return File{path, data, refused}
 }
 
-// Check says why the file at path is not used; nil: it is trusted.
+// Check returns why the file at path is not used; nil if it is trusted.
 func (s Store) Check(path string) *Refusal {
 	_, refused := s.read(path)
 	return refused
 }
 
-// read returns the content of a file if that is what was recorded.
+// read returns the content of a file if it is the recorded content.
 func (s Store) read(path string) ([]byte, *Refusal) {
 	data, refused := Examine(path)
 	if refused == nil {
@@ -212,7 +215,7 @@ func (s Store) compare(path string, data []byte) *Refusal {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && r.Path != path:
 		return &Refusal{Path: path, Why: "it is not trusted", Unknown: true}
 	case err != nil:
-		return &Refusal{Path: path, Why: "the record of its trust cannot be used: " + err.Error()}
+		return &Refusal{Path: path, Why: "its trust record cannot be used: " + err.Error()}
 	case r.Digest != canon.Sum(data):
 		return &Refusal{Path: path, Why: "it has changed since it was trusted", Unknown: true}
 	}
@@ -260,13 +263,13 @@ func (s Store) List() ([]Record, error) {
 	return list, nil
 }
 
-// file is where the record of path is stored.
+// file returns the path of the record of a trusted file.
 func (s Store) file(path string) string {
 	name := strings.TrimPrefix(string(canon.Sum([]byte(path))), "sha256:")
 	return filepath.Join(s.dir, name+".json")
 }
 
-// load reads a record. It has to be as safe as the file that it is about.
+// load reads a record, with the same checks as for the file that it is about.
 func load(file string) (r Record, err error) {
 	data, info, err := read(file)
 	if err != nil {

@@ -59,10 +59,10 @@ func TestRecords(t *testing.T) {
 	require.NoError(t, os.Rename(s.file(other), s.file(project)))
 
 	require.NoError(t, os.Chmod(s.file(project), 0o620))
-	require.Contains(t, why(project), "the record of its trust cannot be used: ")
+	require.Contains(t, why(project), "its trust record cannot be used: ")
 	require.NoError(t, os.Chmod(s.file(project), 0o600))
 	write(t, s.file(project), "{")
-	require.Contains(t, why(project), "the record of its trust cannot be used: ")
+	require.Contains(t, why(project), "its trust record cannot be used: ")
 	require.NoError(t, s.Remove(project))
 	require.ErrorIs(t, s.Remove(project), fs.ErrNotExist)
 	require.Equal(t, "it is not trusted", why(project))
@@ -81,7 +81,7 @@ func TestExamine(t *testing.T) {
 	large := write(t, filepath.Join(dir, "large"), string(make([]byte, MaxFile+1)))
 	for path, want := range map[string]string{
 		file: "", filepath.Join(dir, "link"): "", fifo: "not a regular file", filepath.Join(dir, "to-fifo"): "not a regular file",
-		filepath.Join(dir, "to-device"): "not a regular file", dir: "not a regular file", filepath.Join(dir, "gone"): "it cannot be read: no such file or directory",
+		filepath.Join(dir, "to-device"): "not a regular file", dir: "not a regular file", filepath.Join(dir, "gone"): "cannot be read: no such file or directory",
 		large: "too large for a configuration file (limit: 64 KiB)",
 	} {
 		data, refused := Examine(path)

@@ -17,9 +17,10 @@ import (
 	"lifeloop/telemetry"
 )
 
-// Long writes a session of the program sleep with at least so many entries. Its
-// wrapper died while the harness worked, so the session can be recovered. Each
-// turn has a tool and a model call, and one client is called for every event.
+// Long writes a session that runs the program sleep, with at least this many
+// entries. Its wrapper died while the harness worked, so the session can be
+// recovered. Each turn has a tool and a model call, and one client is called for
+// every event.
 func Long(stateDir, id string, entries int) error {
 	folder := store.Open(stateDir).Folder(id)
 	log, err := ledger.Create(string(folder), ledger.Options{})
@@ -91,7 +92,7 @@ func (s *longSession) step(in kernel.Input) {
 	for _, f := range turn.Facts {
 		kind, body, err := kernel.Encode(f)
 		if err != nil {
-			panic(err) // no fact holds what JSON cannot
+			panic(err) // every fact can be encoded as JSON
 		}
 		s.records = append(s.records, ledger.Record{Kind: kind, At: s.now, Body: body})
 	}
