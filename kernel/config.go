@@ -143,9 +143,7 @@ type Setup struct {
 	// NoTelemetry says that no telemetry of this harness is understood: the
 	// running process is then the only sign of a live session.
 	NoTelemetry bool
-	// Tested are the versions of the harness that its claims were tested with; if
-	// it is empty, versions are not checked.
-	Tested []string
+	Versions
 	// Weak lists capabilities that this launch cannot have, with the reason.
 	Weak []Weakened
 
@@ -161,6 +159,16 @@ type Setup struct {
 	// Interactive says that a user talks with the harness: when it is idle, it
 	// waits for the user.
 	Interactive bool
+}
+
+// Versions says which versions of the harness are known.
+type Versions struct {
+	// Tested are those that its claims were tested with; if it is empty, versions are
+	// not checked.
+	Tested []string
+	// Proven lists, by version, the capabilities that earlier sessions saw working with
+	// a version that was not tested.
+	Proven map[string][]string
 }
 
 // Injected says which hooks a launch has.

@@ -883,7 +883,7 @@ func drawConfig(r *rapid.T) kernel.Config {
 		NewID:     func(p string) string { n[p]++; return fmt.Sprint(p, n[p]) },
 		Began:     kernel.Began{SessionID: "sess", AdapterID: "fake", Clients: []string{}},
 		Setup: kernel.Setup{Injected: kernel.Injected{Hooks: !chance(r, "no hooks", 4)}, NoTelemetry: chance(r, "no telemetry", 8),
-			HarnessSession: pick(r, "id", "S1", "S1", ""), Tested: pick(r, "tested", nil, []string{"1"}, []string{"1", "2"}),
+			HarnessSession: pick(r, "id", "S1", "S1", ""), Versions: kernel.Versions{Tested: pick(r, "tested", nil, []string{"1"}, []string{"1", "2"})},
 			Manifest: lifeloop.Manifest{AdapterID: "fake", AdapterVersion: "0.1.0", LifecycleEvents: map[lifeloop.Event]lifeloop.EventClaim{},
 				ContextPressure: lifeloop.Claim{Support: drawSupport(r, "context pressure")},
 				Receipts:        lifeloop.ReceiptClaims{ReceiptLedger: lifeloop.Synthesized},

@@ -110,6 +110,8 @@ func (w *world) launchOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 		cfg.NoTelemetry = true
 	case "tested":
 		cfg.Tested, cfg.Manifest.DisplayName = a.Vals, "Fake"
+	case "proven": // proven=(VERSION,CAPABILITY…)
+		cfg.Proven = map[string][]string{a.Vals[0]: a.Vals[1:]}
 	case "one-hook":
 		cfg.OneHook, cfg.Ledger = true, false
 	case "observing":

@@ -11,7 +11,8 @@ import (
 // This file compares the harness's version with those that the claims were tested
 // with (DECISIONS L8). An untested version may write its records differently, so
 // capabilities that rest on records are only partial until they are seen in this
-// launch. One fact records this, and one event of the session reports it.
+// launch, or were seen with this version by an earlier session. One fact records
+// this, and one event of the session reports it.
 
 type (
 	// VersionSeen records the harness's version, and what is unproven of one that
@@ -22,6 +23,9 @@ type (
 		Detail   string   `json:"detail,omitempty"`
 		Adapter  string   `json:"adapter_id,omitempty"`
 		Unproven []string `json:"unproven,omitempty"` // capabilities
+		// Before lists capabilities that count as proven, because earlier sessions saw
+		// them with this version.
+		Before []string `json:"proven_before,omitempty"`
 	}
 	// CapabilityProven records that the harness itself caused the event of an
 	// unproven capability, which then has its claimed support again. Proven counts
@@ -88,6 +92,10 @@ func (h *health) version(s *step, sig telemetry.Signal) {
 		for _, event := range dialect {
 			capability := string(event)
 			if h.hard.Unproven[capability] || !h.claimed(s, capability).Stronger(lifeloop.Partial) {
+				continue
+			}
+			if slices.Contains(s.cfg.Proven[sig.Version], capability) {
+				f.Before = append(f.Before, capability)
 				continue
 			}
 			f.Unproven = append(f.Unproven, capability)

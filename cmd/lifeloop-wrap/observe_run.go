@@ -17,6 +17,7 @@ import (
 	"lifeloop/dispatch"
 	"lifeloop/harness"
 	"lifeloop/internal/durable"
+	"lifeloop/internal/proven"
 	"lifeloop/internal/store"
 	"lifeloop/kernel"
 	"lifeloop/ledger"
@@ -202,7 +203,7 @@ func (o *observer) kernelConfig() kernel.Config {
 	pressure := synthConfig(o.cfg, o.profile, profiles.Launch{})
 	pressure.Infer = !slices.ContainsFunc(o.sources, func(s profiles.Source) bool { return !s.Blind })
 	cfg := kernel.Config{Session: o.id, Observing: true, Clients: kernelClients(o.cfg.Clients), Wants: wants(o.cfg.Requires),
-		Setup: kernel.Setup{Manifest: o.manifest, HarnessSession: o.session, Tested: o.profile.Tested, Synth: pressure,
+		Setup: kernel.Setup{Manifest: o.manifest, HarnessSession: o.session, Versions: kernel.Versions{Tested: o.profile.Tested, Proven: proven.Read(o.cfg.StateDir).Of(o.profile.Adapter)}, Synth: pressure,
 			Rests: profiles.RestsOf(o.profile.Adapter).Reading(read...)},
 		Ledger: o.ledger != nil, ClientDrain: o.cfg.ClientDrain, NewID: newID, Began: kernel.Began{SessionID: o.id, AdapterID: o.manifest.AdapterID,
 			AdapterVersion: o.manifest.AdapterVersion, WorkDir: dir, Version: version, PID: os.Getpid(), Clients: []string{}, Policy: "none"}}

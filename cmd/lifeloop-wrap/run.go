@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"lifeloop/dispatch"
 	"lifeloop/harness"
 	"lifeloop/internal/config"
+	"lifeloop/internal/proven"
 	"lifeloop/internal/vt"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
@@ -129,15 +131,18 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 	l := &launcher{gate: newGatekeeper(f.guard, s.id, launchable), session: s, terminal: terminal, ways: launchable, activity: activity, hooks: f.injection(), otlp: f.otlp, force: f.force}
 	defer l.close()
 	var calls view.Clients
+	var proofs view.Proofs
 	ports := supervisor.Ports{Launcher: l, Door: s.door, Signals: signals, Committed: func(e kernel.Entry) {
 		s.facts.Apply(e)
 		calls.Apply(e)
+		proofs.Apply(e)
 		if committed != nil {
 			committed(e)
 		}
 	}}
 	result, err := s.supervise(l, argv, f.resume != "", ports)
 	terminal.Restore() // supervise has already done this, unless it failed before the launch
+	s.remember(proofs)
 	warnFailing(vt.NewFilter(os.Stderr), calls.Failing(), f.json)
 	switch {
 	case err != nil:
@@ -160,6 +165,18 @@ func warnFailing(w io.Writer, clients []view.ClientCalls, asJSON bool) {
 			continue
 		}
 		fmt.Fprintf(w, "lifeloop-wrap: client %s: %s\n", vt.Plain(c.ClientID), vt.Plain(c.Text()))
+	}
+}
+
+// remember stores what worked with versions that were not tested.
+func (s *session) remember(proofs view.Proofs) {
+	if s.ledger == nil {
+		return
+	}
+	for _, p := range proofs.All() {
+		if err := proven.Add(s.cfg.StateDir, time.Now(), p.Adapter, p.Version, p.Capabilities); err != nil {
+			s.log.Warn().Err(err).Msg("remember what was proven")
+		}
 	}
 }
 

@@ -129,7 +129,7 @@ func (s *world) config(id string) kernel.Config {
 // setup describes a launch. The version that the harness reports is not among the
 // tested ones, so that capability.degraded occurs.
 func (s *world) setup() kernel.Setup {
-	return kernel.Setup{Manifest: s.manifest, Injected: kernel.Injected{Hooks: true}, Tested: []string{"1.0.0"}}
+	return kernel.Setup{Manifest: s.manifest, Injected: kernel.Injected{Hooks: true}, Versions: kernel.Versions{Tested: []string{"1.0.0"}}}
 }
 
 // patience bounds every wait for the session. It is only reached if something is

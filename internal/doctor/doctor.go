@@ -10,6 +10,7 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"lifeloop/harness"
 	"lifeloop/hosts"
 	"lifeloop/internal/inspect"
+	"lifeloop/internal/proven"
 	"lifeloop/internal/store"
 	"lifeloop/internal/vt"
 	"lifeloop/manifests"
@@ -66,18 +68,20 @@ type Finding struct {
 
 // An Adapter is one adapter as it is on this machine.
 type Adapter struct {
-	AdapterID     string           `json:"adapter_id"`
-	DisplayName   string           `json:"display_name"`
-	Conformance   string           `json:"conformance"`
-	Program       *string          `json:"program"` // its path; null when it is not in PATH
-	Version       *string          `json:"version"` // as the program prints it
-	Tested        []string         `json:"tested_versions"`
-	VersionTested *bool            `json:"version_tested"` // null if either is unknown
-	Hooks         []InstalledHooks `json:"hooks"`
-	Launch        Launch           `json:"launch"`
-	Sessions      *HarnessSessions `json:"sessions"` // null if their place is unknown
-	Recorded      Recorded         `json:"kept"`
-	Capabilities  []Capability     `json:"capabilities"`
+	AdapterID     string   `json:"adapter_id"`
+	DisplayName   string   `json:"display_name"`
+	Conformance   string   `json:"conformance"`
+	Program       *string  `json:"program"` // its path; null when it is not in PATH
+	Version       *string  `json:"version"` // as the program prints it
+	Tested        []string `json:"tested_versions"`
+	VersionTested *bool    `json:"version_tested"` // null if either is unknown
+	// Proven is what earlier sessions saw working with an untested version.
+	Proven       map[string]proven.Seen `json:"proven,omitempty"`
+	Hooks        []InstalledHooks       `json:"hooks"`
+	Launch       Launch                 `json:"launch"`
+	Sessions     *HarnessSessions       `json:"sessions"` // null if their place is unknown
+	Recorded     Recorded               `json:"kept"`
+	Capabilities []Capability           `json:"capabilities"`
 }
 
 // A Capability is a claim of the manifest and what this machine adds to it.
@@ -92,7 +96,7 @@ type Capability struct {
 
 // Examine examines the adapters, then the recorded sessions and the machine.
 func Examine(c Config) *Report {
-	e := &examiner{config: c, recordings: map[string]*recordings{}, Report: &Report{Version: c.Version, Adapters: []Adapter{}, Problems: []Finding{}, Notes: append([]Finding{}, c.Notes...)}}
+	e := &examiner{config: c, recordings: map[string]*recordings{}, proven: proven.Read(c.StateDir), Report: &Report{Version: c.Version, Adapters: []Adapter{}, Problems: []Finding{}, Notes: append([]Finding{}, c.Notes...)}}
 	if err := e.recorded(store.Open(c.StateDir)); err != nil {
 		e.problem("machine", fmt.Sprintf("the recorded sessions cannot be read: %v", err), "ls -ld "+vt.Word(c.StateDir))
 	}
@@ -108,6 +112,7 @@ func Examine(c Config) *Report {
 type examiner struct {
 	config     Config
 	recordings map[string]*recordings // by adapter
+	proven     proven.Versions
 	*Report
 }
 
@@ -174,8 +179,12 @@ func (e *examiner) program(a *Adapter, p profiles.Profile) {
 	}
 	tested := slices.Contains(p.Tested, version)
 	if a.VersionTested = &tested; !tested {
-		e.note(p.Adapter, fmt.Sprintf("version %s is untested (tested: %s): what depends on its file formats is partial until a session confirms it",
-			version, strings.Join(p.Tested, ", ")), "lifeloop-wrap status last")
+		a.Proven = e.proven[p.Adapter][version]
+		what := "what depends on its file formats is partial until a session confirms it"
+		if len(a.Proven) > 0 {
+			what = "earlier sessions saw " + strings.Join(slices.Sorted(maps.Keys(a.Proven)), ", ") + "; the rest of what depends on its file formats is partial until a session confirms it"
+		}
+		e.note(p.Adapter, fmt.Sprintf("version %s is untested (tested: %s): %s", version, strings.Join(p.Tested, ", "), what), "lifeloop-wrap status last")
 	}
 }
 

@@ -26,7 +26,7 @@ type claude struct {
 	h                     *harness
 	session, prompt, last string // last is the newest prompt's text
 	parent                string // uuid of the newest record
-	model                 string
+	model, version        string
 	window, used          int64
 	calls                 int // model calls, for their ids
 	status                string
@@ -36,7 +36,7 @@ type claude struct {
 func newClaude(h *harness) *claude {
 	return &claude{
 		h: h, session: cmp.Or(h.args.resume, h.args.sessionID, uuid.NewString()),
-		model: cmp.Or(h.args.model, "claude-sonnet-4-5"), window: 200_000,
+		model: cmp.Or(h.args.model, "claude-sonnet-4-5"), version: claudeVersion, window: 200_000,
 	}
 }
 
@@ -87,7 +87,7 @@ func (c *claude) base(event string) object {
 func (c *claude) forgetful() bool { return c.h.env["CLAUDE_CODE_CHILD_SESSION"] != "" }
 
 func (c *claude) start(s startStep) {
-	c.model = cmp.Or(s.Model, c.model)
+	c.model, c.version = cmp.Or(s.Model, c.model), cmp.Or(s.Version, c.version)
 	c.window = cmp.Or(s.Window, c.window)
 	source := cmp.Or(s.Source, "startup")
 	if c.h.args.resume != "" && s.Source == "" {
@@ -97,7 +97,7 @@ func (c *claude) start(s startStep) {
 	if !c.h.args.print {
 		c.h.term.raw()
 		c.h.write("\x1b[?2004h\x1b[?1004h\x1b]0;✳ fake harness\x07")
-		c.h.line("fake Claude Code " + claudeVersion + " · " + c.model)
+		c.h.line("fake Claude Code " + c.version + " · " + c.model)
 	}
 	more := object{"source": source}
 	if source == "startup" {
@@ -310,7 +310,7 @@ func (c *claude) record(given object) {
 		id := uuid.NewString()
 		maps.Copy(rec, object{
 			"uuid": id, "parentUuid": nil, "isSidechain": false, "timestamp": now(), "userType": "external",
-			"entrypoint": c.entrypoint(), "cwd": c.h.dir, "version": claudeVersion, "gitBranch": "HEAD",
+			"entrypoint": c.entrypoint(), "cwd": c.h.dir, "version": c.version, "gitBranch": "HEAD",
 		})
 		if c.parent != "" {
 			rec["parentUuid"] = c.parent
@@ -334,7 +334,7 @@ func (c *claude) registry(given object) {
 	ms := time.Now().UnixMilli()
 	reg := object{
 		"pid": os.Getpid(), "sessionId": c.session, "cwd": c.h.dir, "startedAt": c.h.began.UnixMilli(), "procStart": procStart(),
-		"version": claudeVersion, "peerProtocol": 1, "kind": "interactive", "entrypoint": c.entrypoint(),
+		"version": c.version, "peerProtocol": 1, "kind": "interactive", "entrypoint": c.entrypoint(),
 		"name": "fake", "nameSource": "derived", "updatedAt": ms, "statusUpdatedAt": ms,
 	}
 	if c.status != "" && !c.h.args.print {
@@ -366,7 +366,7 @@ func (c *claude) statusline(given object) {
 		window["current_usage"], window["used_percentage"], window["remaining_percentage"] = c.usage(), percent, 100-percent
 	}
 	maps.Copy(in, object{
-		"model": object{"id": c.model, "display_name": c.model}, "version": claudeVersion, "context_window": window,
+		"model": object{"id": c.model, "display_name": c.model}, "version": c.version, "context_window": window,
 		"workspace":           object{"current_dir": c.h.dir, "project_dir": c.h.dir, "added_dirs": []any{}},
 		"cost":                object{"total_cost_usd": 0.0075 * float64(c.calls), "total_duration_ms": time.Since(c.h.began).Milliseconds()},
 		"exceeds_200k_tokens": c.used > 200_000, "fast_mode": false, "thinking": object{"enabled": true},

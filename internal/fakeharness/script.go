@@ -108,6 +108,8 @@ type startStep struct {
 	Source string `json:"source"` // startup unless given
 	Model  string `json:"model"`
 	Window int64  `json:"window"`
+	// Version is of Claude Code; the tested one unless given.
+	Version string `json:"version"`
 }
 
 // A turnStep is one prompt and its answer.

@@ -1,0 +1,116 @@
+// Package proven remembers what was seen working with a version of a harness that
+// was not tested. Without it, every session with a newer harness would begin with
+// partial support and report that again.
+//
+// Each user has one file, proven.json in the state folder. It holds names, numbers
+// and dates, and no content of a session. It may be removed at any time: the next
+// session then begins with partial support. A file that cannot be read counts as
+// empty.
+//
+// It does not decide what proves a capability (package kernel does), and it forgets
+// nothing that stopped working: a session sees that itself.
+//
+//	known := proven.Read(stateDir)
+//	setup.Proven = known.Of("claude")
+//	…
+//	err := proven.Add(stateDir, time.Now(), "claude", "2.1.400", []string{"frame.opening"})
+package proven
+
+import (
+	"encoding/json"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"lifeloop/internal/durable"
+)
+
+const (
+	fileName = "proven.json"
+	lockName = "proven.lock"
+	// maxFile bounds what is read, in bytes; maxVersions is how many versions of one
+	// harness are kept, the newest ones.
+	maxFile     = 1 << 20
+	maxVersions = 32
+)
+
+// Seen says how often and when a capability was seen working.
+type Seen struct {
+	Sessions int       `json:"sessions"`
+	First    time.Time `json:"first"`
+	Last     time.Time `json:"last"`
+}
+
+// Versions are the capabilities by adapter and version.
+type Versions map[string]map[string]map[string]Seen
+
+// Read returns what is remembered.
+func Read(stateDir string) Versions {
+	v := Versions{}
+	data, err := durable.ReadLinked(filepath.Join(stateDir, fileName), maxFile)
+	if err != nil || json.Unmarshal(data, &v) != nil {
+		return Versions{}
+	}
+	return v
+}
+
+// Of returns the capabilities of each version of one adapter, sorted.
+func (v Versions) Of(adapter string) map[string][]string {
+	out := map[string][]string{}
+	for version, seen := range v[adapter] {
+		out[version] = slices.Sorted(maps.Keys(seen))
+	}
+	return out
+}
+
+// Add counts one session in which these capabilities worked.
+func Add(stateDir string, at time.Time, adapter, version string, capabilities []string) error {
+	if len(capabilities) == 0 || version == "" {
+		return nil
+	}
+	lock, err := durable.Lock(filepath.Join(stateDir, lockName))
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	v := Read(stateDir)
+	if v[adapter] == nil {
+		v[adapter] = map[string]map[string]Seen{}
+	}
+	if v[adapter][version] == nil {
+		v[adapter][version] = map[string]Seen{}
+	}
+	at = at.UTC().Truncate(time.Second)
+	for _, c := range capabilities {
+		s := v[adapter][version][c]
+		if s.Sessions++; s.First.IsZero() {
+			s.First = at
+		}
+		s.Last = at
+		v[adapter][version][c] = s
+	}
+	v.forget(adapter)
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.Cache(filepath.Join(stateDir, fileName), append(data, '\n'), 0o600)
+}
+
+// forget removes the versions that were not used for the longest time.
+func (v Versions) forget(adapter string) {
+	versions := v[adapter]
+	last := func(version string) (at time.Time) {
+		for _, s := range versions[version] {
+			if s.Last.After(at) {
+				at = s.Last
+			}
+		}
+		return at
+	}
+	names := slices.SortedFunc(maps.Keys(versions), func(a, b string) int { return last(b).Compare(last(a)) })
+	for i := maxVersions; i < len(names); i++ {
+		delete(versions, names[i])
+	}
+}
