@@ -109,6 +109,17 @@ func TestWhatDoesNotVerify(t *testing.T) {
 	require.Contains(t, out, "The harness reported no size of its context.")
 }
 
+// The decisions of a policy are part of what happened.
+func TestGateDecisions(t *testing.T) {
+	out := html(t, page.Checked{}, kernel.Began{SessionID: "s"},
+		kernel.GateAnswered{Act: kernel.ActLaunch, GateDecision: kernel.GateDecision{Tool: kernel.ActLaunch, Verdict: "allow", Reasons: []string{"default_allow"}}},
+		kernel.GateAnswered{Act: kernel.ActTool, GateDecision: kernel.GateDecision{Tool: "Bash", Verdict: "block", Reasons: []string{"blocked_prefix"}}},
+		kernel.GateAnswered{Act: kernel.ActTool, Failure: lifeloop.Timeout, Why: "too late", GateDecision: kernel.GateDecision{Verdict: "block"}})
+	require.Contains(t, out, "the policy allowed harness.launch: default_allow")
+	require.Contains(t, out, "the policy refused harness.tool Bash (block): blocked_prefix")
+	require.Contains(t, out, "the policy refused harness.tool (block): timeout, too late")
+}
+
 func TestAnEmptyLedger(t *testing.T) {
 	require.Contains(t, html(t, page.Checked{}), "No turn was observed.")
 }

@@ -50,6 +50,8 @@ func words(f kernel.Fact) (what, tone string) {
 			names = append(names, p.Name+" "+strconv.Itoa(p.PID))
 		}
 		return fmt.Sprintf("%d processes were killed: %s", len(f.Processes)+f.More, strings.Join(names, ", ")), "bad"
+	case kernel.GateAnswered:
+		return gateWords(f)
 	case kernel.TranscriptCopied:
 		if f.Why != "" {
 			return "the transcript was not copied: " + f.Why, "warn"
@@ -66,6 +68,22 @@ func words(f kernel.Fact) (what, tone string) {
 		return fmt.Sprintf("renewal %s", f.To), ""
 	}
 	return "", ""
+}
+
+// gateWords are those of a decision on an act: what was asked, the verdict and why.
+func gateWords(f kernel.GateAnswered) (what, tone string) {
+	act := f.Act
+	if f.Tool != "" && f.Tool != f.Act {
+		act += " " + f.Tool
+	}
+	why := strings.Join(f.Reasons, ", ")
+	if f.Failure != "" {
+		why = string(f.Failure) + ", " + f.Why
+	}
+	if f.Allowed() {
+		return fmt.Sprintf("the policy allowed %s: %s", act, why), "good"
+	}
+	return fmt.Sprintf("the policy refused %s (%s): %s", act, f.Verdict, why), "bad"
 }
 
 func toneOf(state string) string {
