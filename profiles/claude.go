@@ -105,6 +105,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 
 	settings, reason := l.claudeInjection(line, dir, h)
 	if reason != "" {
+		l.Unguarded = reason
 		read := []string{"terminal", "transcript"}
 		if dir != "" {
 			read = append(read, "registry")
@@ -130,7 +131,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 	if !line.has("--settings") {
 		ours = append(ours, "--settings", path)
 	}
-	l.Hooks = true
+	l.Hooks, l.Guards = true, h.Guards
 	// While the user chooses from a list, no session has started. A stream of
 	// prompts may begin late. In print mode with a stream as output no SessionStart
 	// hook is injected.
@@ -273,7 +274,7 @@ func claudeSettings(line claudeLine, theirs userSettings, h Host, env map[string
 	}
 
 	var out injectedSettings
-	hooks := claudeGroups(h.Hook)
+	hooks := claudeGroups(h.Hook, h.Guards)
 	if line.has("--print") && line.last("--output-format") == "stream-json" {
 		// The stream would begin with the result of a SessionStart hook. Programs
 		// that read the stream expect `init` first.

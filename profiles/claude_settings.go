@@ -9,10 +9,13 @@ import (
 
 // claudeGroups returns the hooks to inject: one group per event, which matches
 // everything.
-func claudeGroups(hook []string) map[string]hookGroup {
+func claudeGroups(hook []string, guards bool) map[string]hookGroup {
 	hooks := map[string]hookGroup{}
 	for _, c := range claudeHooks {
 		hooks[c.Event] = hookGroup{Hooks: []hookCall{{Type: "command", Command: hookCommand(hook, c.Event), Timeout: c.Timeout}}}
+	}
+	if guards {
+		hooks["PreToolUse"] = hookGroup{Hooks: []hookCall{{Type: "command", Command: guardCommand(hook, "PreToolUse"), Timeout: guardTimeout}}}
 	}
 	return hooks
 }

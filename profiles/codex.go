@@ -113,17 +113,29 @@ func prepareCodex(argv []string, h Host) (Launch, error) {
 		if line.command == "exec" || line.command == "review" {
 			read = nil // these have no terminal that reports a state
 		}
+		l.Unguarded = reason
 		l.lackSources("codex", reason, []string{"hooks", "rollout"}, read...)
 		l.Argv = slices.Concat(argv[:1], ours, argv[1:])
 		return l, nil
 	}
 	var state []string
-	for _, hook := range codexHooks {
+	hooks := codexHooks
+	if h.Guards {
+		hooks = append(slices.Clone(hooks), codexHook{"PreToolUse", guardTimeout, nil})
+	}
+	l.Guards = h.Guards
+	for _, hook := range hooks {
 		if line.overrides("hooks." + hook.event) {
+			if hook.event == "PreToolUse" {
+				l.Guards, l.Unguarded = false, "the command line sets hooks.PreToolUse"
+			}
 			l.lack("the command line sets hooks."+hook.event+", so this hook cannot be injected", hook.feeds...)
 			continue
 		}
 		command := hookCommand(h.Hook, hook.event)
+		if hook.event == "PreToolUse" {
+			command = guardCommand(h.Hook, hook.event)
+		}
 		ours = append(ours, "-c", fmt.Sprintf("hooks.%s=[{hooks=[{type=\"command\",command=%s,timeout=%d}]}]",
 			hook.event, tomlString(command), hook.seconds))
 		state = append(state, fmt.Sprintf("%s={trusted_hash=%s}",

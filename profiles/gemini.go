@@ -71,6 +71,7 @@ func prepareGemini(argv []string, h Host) (Launch, error) {
 		l.Argv = slices.Concat(argv[:1], []string{"--session-id", h.NewID}, argv[1:])
 	}
 	reason := l.injectGemini(line, h)
+	l.Guards, l.Unguarded = reason == "" && h.Guards, reason
 	if l.Hooks, l.HooksShow = reason == "", reason == ""; l.Hooks {
 		return l, nil // the hooks name the chat file
 	}

@@ -33,10 +33,13 @@ func geminiLaunchHooks() []InstalledHook {
 }
 
 // geminiGroups returns the hooks of a launch in the form of settings.
-func geminiGroups(hook []string) map[string]hookGroup {
+func geminiGroups(hook []string, guards bool) map[string]hookGroup {
 	groups := map[string]hookGroup{}
 	for _, e := range geminiLaunchHooks() {
 		groups[e.Event] = hookGroup{"*", []hookCall{{"command", geminiHookName, hookCommand(hook, e.Event), e.Timeout}}}
+	}
+	if guards {
+		groups["BeforeTool"] = hookGroup{"*", []hookCall{{"command", geminiHookName, guardCommand(hook, "BeforeTool"), guardTimeout * 1000}}}
 	}
 	return groups
 }
@@ -46,7 +49,7 @@ func (l *Launch) injectGemini(line commandLine, h Host) (reason string) {
 	switch {
 	case h.Hooks == Never:
 		return "the user asked for no hooks"
-	case h.Hooks != Always && h.Needs == "":
+	case h.Hooks != Always && h.Needs == "" && !h.Guards:
 		return "nothing needs hooks, which would show on the screen; --hooks always injects them"
 	case len(h.Hook) == 0:
 		return "there is no program for hooks to call"
@@ -102,7 +105,7 @@ func (l *Launch) geminiDefaults(path string, h Host) (reason string) {
 			return theirs + " is not a JSON object, so our hooks cannot be added to it"
 		}
 	}
-	merged, err := mergeHooks(base, geminiGroups(h.Hook))
+	merged, err := mergeHooks(base, geminiGroups(h.Hook, h.Guards))
 	if err != nil {
 		return theirs + " cannot be merged: " + err.Error()
 	}
@@ -136,7 +139,7 @@ func (l *Launch) geminiOverlay(line commandLine, home string, h Host) (reason st
 		{Path: ".gemini", Real: config, Files: geminiWritten, Dirs: []string{"tmp"}},
 		{Path: ".gemini/extensions", Real: filepath.Join(config, "extensions"), Ours: []string{geminiHookName}},
 	}}
-	hooks, _ := mergeHooks(nil, geminiGroups(h.Hook)) // there is nothing to merge with, so no error
+	hooks, _ := mergeHooks(nil, geminiGroups(h.Hook, h.Guards)) // there is nothing to merge with, so no error
 	l.Files = append(l.Files,
 		File{filepath.Join(ours, "gemini-extension.json"), encode(map[string]string{"name": geminiHookName, "version": "0.0.1"})},
 		File{filepath.Join(ours, "hooks", "hooks.json"), encode(hooks)})

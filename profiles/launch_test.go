@@ -253,7 +253,7 @@ func withoutClaudeHooks(t *testing.T, data []byte, hook []string) string {
 	require.NoError(t, json.Unmarshal(data, &file))
 	require.NoError(t, json.Unmarshal(data, &members))
 	n := 0
-	for event, want := range claudeGroups(hook) {
+	for event, want := range claudeGroups(hook, false) {
 		groups := file.Hooks[event]
 		if event == "SessionStart" && len(groups) == 0 {
 			continue // the number of hooks below says so

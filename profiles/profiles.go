@@ -39,6 +39,8 @@ type Host struct {
 	NewID        string // a new UUID for the harness to use as its session id
 	Terminal     bool   // the harness will have a terminal
 	Hooks        Injection
+	// Guards asks for hooks that fail closed, for the tool calls of the harness.
+	Guards bool
 	// Needs says what needs hooks: a client, a policy or a requirement. It is empty
 	// if the session has no use for what only hooks can give.
 	Needs string
@@ -78,6 +80,11 @@ type Launch struct {
 	Cause string
 	// Hooks is true if hooks were injected and calls are expected.
 	Hooks bool
+	// Guards is true if every tool call of the launch asks a hook of ours.
+	Guards bool
+	// Unguarded is the reason why it does not, if Host.Guards asked for that and the
+	// harness has such a hook.
+	Unguarded string
 	// HooksShow is true if these hooks are visible, so injecting them was a choice.
 	HooksShow bool
 	// Plugin is true if a plugin of ours was injected that streams events.
@@ -314,6 +321,15 @@ func (p Profile) DecodeHook(event string, input []byte) (telemetry.HookCall, err
 		return telemetry.HookCall{}, fmt.Errorf("decode hook %s: adapter %s has no hooks", event, p.Adapter)
 	}
 	return p.Hooks.Decode(event, input)
+}
+
+// Refuse is the function that renders the refusal of a tool call; nil if no hook of
+// the harness can refuse one.
+func (p Profile) Refuse() func(event string, d telemetry.Decision, reason string) []byte {
+	if r, ok := p.Hooks.(telemetry.Refuser); ok {
+		return r.Refuse
+	}
+	return nil
 }
 
 // Answer renders the answer to a hook, with context for the model; nil is an

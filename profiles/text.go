@@ -3,6 +3,7 @@ package profiles
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"lifeloop/canon"
@@ -35,6 +36,20 @@ func hookCommand(hook []string, event string) string {
 		line.WriteString(w + " ")
 	}
 	return line.String() + event
+}
+
+// The limits of a hook that asks whether a tool may run: the hook's own, in
+// milliseconds, and the harness's, in seconds. The hook must end first, because a
+// harness runs the tool after a hook that it had to end.
+const (
+	guardLimit   = "8000"
+	guardTimeout = 20
+)
+
+// guardCommand is hookCommand for a hook that fails closed, also if it cannot be
+// started or is killed: by an exit code of 2 it refuses the tool.
+func guardCommand(hook []string, event string) string {
+	return hookCommand(append(slices.Clone(hook), "--guard="+guardLimit), event) + " || exit 2"
 }
 
 // encode returns JSON without HTML escapes, since a harness may hash the text.

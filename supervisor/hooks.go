@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"lifeloop/control"
+	"lifeloop/internal/hook"
 	"lifeloop/kernel"
 	"lifeloop/lifeloop"
+	"lifeloop/telemetry"
 )
 
 // An answer is what a waiting hook gets. The delivery of an answer that carries text
@@ -19,14 +21,21 @@ type answer struct {
 	event   string
 	context lifeloop.Opaque
 	carries bool
+	verdict *kernel.HookVerdict // of a hook that asks whether a tool may run
 }
 
-// render is the answer in the harness's own format; nil when it is empty.
-func (a answer) render(answer func(event, context string) []byte) []byte {
-	if !a.carries {
+// render is the answer in the harness's own format; nil when it is empty, which
+// refuses a tool.
+func (a answer) render(p Plan) []byte {
+	switch {
+	case a.verdict != nil && a.verdict.Decision == telemetry.Allow:
+		return []byte(hook.Pass)
+	case a.verdict != nil && p.Refuse != nil:
+		return p.Refuse(a.event, a.verdict.Decision, a.verdict.Reason)
+	case !a.carries:
 		return nil
 	}
-	return answer(a.event, a.context.Reveal())
+	return p.Answer(a.event, a.context.Reveal())
 }
 
 // requests are the hooks and commands that wait for an answer of the kernel.
@@ -118,7 +127,7 @@ func (s *supervisor) hook(ctx context.Context, h control.Hook, call caller) {
 	s.postOf(l.number, kernel.HookCalled{Hook: id, Call: decoded, Deadline: time.Now().Add(s.o.HookTime - hookMargin)})
 	select {
 	case a := <-answered:
-		delivered := call.Answer(a.render(l.plan.Answer))
+		delivered := call.Answer(a.render(l.plan))
 		if a.carries {
 			s.post(kernel.HookClosed{Hook: id, Delivered: delivered})
 		}
@@ -140,7 +149,7 @@ func (s *supervisor) foreignHook(event string) {
 }
 
 func (s *supervisor) answerHook(e kernel.HookAnswer) {
-	a := answer{event: e.Event, context: e.Context, carries: e.Context.Len() > 0}
+	a := answer{event: e.Event, context: e.Context, carries: e.Context.Len() > 0, verdict: e.Verdict}
 	if c := waiting(&s.requests, s.requests.hooks, e.Hook); c != nil {
 		c <- a
 	} else if a.carries { // the harness closed the hook at this moment

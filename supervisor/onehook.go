@@ -35,7 +35,7 @@ func OneHook(ctx context.Context, k *kernel.Kernel, p Ports, call telemetry.Hook
 	s.wg.Go(func() {
 		select {
 		case a := <-waits:
-			delivered := write(a.render(render))
+			delivered := write(a.render(Plan{Answer: render}))
 			if a.carries {
 				s.post(kernel.HookClosed{Hook: id, Delivered: delivered})
 			}

@@ -163,7 +163,7 @@ func (s *supervisor) question(ctx context.Context, l *launched, reading caller) 
 		select {
 		case a := <-c.answered:
 			if a.carries {
-				texts, carry = append(texts, string(a.render(l.plan.Answer))), append(carry, c.id)
+				texts, carry = append(texts, string(a.render(l.plan))), append(carry, c.id)
 			}
 		case <-reading.Gone():
 			open = false

@@ -83,6 +83,9 @@ type Plan struct {
 	// DecodeHook decodes a hook call, and Answer encodes its answer.
 	DecodeHook func(event string, input []byte) (telemetry.HookCall, error)
 	Answer     func(event, context string) []byte
+	// Refuse encodes the refusal of a tool call; nil if no hook of the launch can
+	// refuse one.
+	Refuse func(event string, d telemetry.Decision, reason string) []byte
 	// Requests decodes the events that a plugin of the launch streams, and what the
 	// harness asks; nil without either. Asking receives the questions, or is nil.
 	Requests telemetry.Requests

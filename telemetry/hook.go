@@ -27,6 +27,7 @@ type HookInput struct {
 	Prompt, Turn                       string // Claude Code's prompt_id, Codex's turn_id
 	Agent, AgentType                   string
 	Trigger, Reason, Failure, Notice   string
+	cwd, Permissions                   string
 	tool, ToolName                     string
 	toolInput, toolResponse            []byte
 }
@@ -40,7 +41,8 @@ func ReadHook(event string, stdin []byte) (HookInput, error) {
 		scan.Word("hook_event_name", &in.event), scan.Word("source", &in.Cause), scan.Name("model", &in.model),
 		scan.Word("trigger", &in.Trigger), scan.Word("reason", &in.Reason), scan.Word("error", &in.Failure),
 		scan.Word("notification_type", &in.Notice), scan.Word("tool_name", &in.ToolName), scan.Raw("tool_input", &in.toolInput),
-		scan.Raw("tool_response", &in.toolResponse), scan.Name("tool_use_id", &in.tool))
+		scan.Raw("tool_response", &in.toolResponse), scan.Name("tool_use_id", &in.tool),
+		scan.Path("cwd", &in.cwd), scan.Word("permission_mode", &in.Permissions))
 	if !ok {
 		return in, fmt.Errorf("read input of hook %s: it is not a JSON object", event)
 	}

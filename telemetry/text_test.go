@@ -255,6 +255,7 @@ func TestHooksReportNoText(t *testing.T) {
 			}
 			replaced += bytes.Count(m, []byte("CANARY"))
 			got, want := decodeRecordedHook(t, decoder, m), decodeRecordedHook(t, decoder, stdin)
+			got.Use, want.Use = nil, nil // for the gate alone, and not printed or recorded
 			for _, call := range []telemetry.HookCall{got, want} {
 				for i := range call.Signals { // another text has another digest
 					call.Signals[i].Args, call.Signals[i].Result = nil, nil

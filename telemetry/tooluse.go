@@ -1,5 +1,11 @@
 package telemetry
 
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
 // A ToolUse is a tool call before it runs, as a hook that can refuse it reports it.
 // It holds text of the session, for the gate alone: no signal, fact or log may hold
 // one.
@@ -9,11 +15,11 @@ type ToolUse struct {
 	Args *Sized
 	Dir  string // the working directory of the call; empty if it is not reported
 
-	// What the call touches, as far as the arguments name it.
+	// What the call touches, as far as its arguments name it.
 	Commands []string // for a shell
 	Paths    []PathUse
 	URLs     []string
-	// Opaque says that the tool is known and its arguments are not understood.
+	// Opaque says that the arguments are not understood.
 	Opaque bool
 	// CanAsk says that the hook can make the harness ask its user.
 	CanAsk bool
@@ -33,3 +39,180 @@ const (
 	Deny  Decision = "deny"
 	Ask   Decision = "ask" // the harness asks its user
 )
+
+// A Refuser is a dialect with a hook that can refuse a tool call.
+type Refuser interface {
+	// Refuse renders a denial, or a question to the user, with its reason.
+	Refuse(event string, d Decision, reason string) []byte
+}
+
+// readers are the tools that only read the paths in their arguments.
+func readers() []string {
+	return []string{"read", "glob", "grep", "ls", "notebookread", "lsp", "view_image", "read_file", "read_many_files", "list_directory", "list_dir",
+		"search_file_content", "grep_search", "grep_files"}
+}
+
+// shells are the tools that run a command.
+func shells() []string {
+	return []string{"bash", "powershell", "monitor", "shell", "local_shell", "exec_command", "run_shell_command"}
+}
+
+// Use is the tool call that a hook asks about.
+func (in HookInput) Use() *ToolUse {
+	u := &ToolUse{Tool: in.tool, Name: in.ToolName, Args: SizedOf(in.toolInput), Dir: in.cwd}
+	var args map[string]any
+	if len(in.toolInput) > 0 && json.Unmarshal(in.toolInput, &args) != nil {
+		u.Opaque = true
+		return u
+	}
+	name := strings.ToLower(in.ToolName)
+	if name == "apply_patch" {
+		u.patch(args)
+		return u
+	}
+	op := "write"
+	if slices.Contains(readers(), name) {
+		op = "read"
+	}
+	for key, v := range args {
+		u.argument(strings.ToLower(key), v, op)
+	}
+	if slices.Contains(shells(), name) && len(u.Commands) == 0 {
+		u.Opaque = true
+	}
+	slices.SortFunc(u.Paths, func(a, b PathUse) int { return strings.Compare(a.Path+"\x00"+a.Op, b.Path+"\x00"+b.Op) })
+	slices.Sort(u.Commands)
+	slices.Sort(u.URLs)
+	return u
+}
+
+// argument notes what one argument names.
+func (u *ToolUse) argument(key string, v any, op string) {
+	switch key {
+	case "command", "cmd":
+		if words, ok := v.([]any); ok { // a program with its arguments
+			v = quoted(words)
+		}
+		u.Commands = u.text(u.Commands, v)
+	case "file_path", "path", "notebook_path", "absolute_path", "paths", "include", "file", "filename":
+		for _, p := range u.text(nil, v) {
+			u.Paths = append(u.Paths, PathUse{p, op})
+		}
+	case "dir_path", "directory":
+		if slices.Contains(shells(), strings.ToLower(u.Name)) {
+			key = "workdir"
+		}
+		for _, p := range u.text(nil, v) {
+			if key == "workdir" {
+				u.Dir = p
+			} else {
+				u.Paths = append(u.Paths, PathUse{p, op})
+			}
+		}
+	case "workdir", "cwd":
+		for _, p := range u.text(nil, v) {
+			u.Dir = p
+		}
+	case "url", "urls":
+		u.URLs = u.text(u.URLs, v)
+	}
+}
+
+// text appends a string, or the strings of a list. Any other value is not understood.
+func (u *ToolUse) text(to []string, v any) []string {
+	switch v := v.(type) {
+	case nil:
+		return to
+	case string:
+		if v == "" {
+			return to
+		}
+		return append(to, v)
+	case []any:
+		for _, item := range v {
+			to = u.text(to, item)
+		}
+		return to
+	}
+	u.Opaque = true
+	return to
+}
+
+// quoted joins the words of a command for a shell.
+func quoted(words []any) any {
+	var line []string
+	for _, w := range words {
+		text, ok := w.(string)
+		if !ok {
+			return false // which is not understood
+		}
+		line = append(line, "'"+strings.ReplaceAll(text, "'", `'\''`)+"'")
+	}
+	return strings.Join(line, " ")
+}
+
+// patch notes the files of a patch in Codex's format.
+func (u *ToolUse) patch(args map[string]any) {
+	var texts []string
+	for _, key := range []string{"command", "input", "patch"} {
+		texts = u.text(texts, args[key])
+	}
+	for _, text := range texts {
+		for line := range strings.Lines(text) {
+			line = strings.TrimSpace(line)
+			for mark, op := range map[string]string{"*** Add File: ": "write", "*** Update File: ": "write", "*** Move to: ": "write", "*** Delete File: ": "delete"} {
+				if file, ok := strings.CutPrefix(line, mark); ok {
+					u.Paths = append(u.Paths, PathUse{strings.TrimSpace(file), op})
+				}
+			}
+		}
+	}
+	u.Opaque = u.Opaque || len(u.Paths) == 0
+}
+
+// RefuseTool is the refusal in the form that Claude Code and Codex share.
+func RefuseTool(event string, d Decision, reason string) []byte {
+	type output struct {
+		Event    string   `json:"hookEventName"`
+		Decision Decision `json:"permissionDecision"`
+		Reason   string   `json:"permissionDecisionReason"`
+	}
+	return render(reason, struct {
+		Output output `json:"hookSpecificOutput"`
+	}{output{event, d, reason}})
+}
+
+// RefusePlain is the refusal {"decision":"deny","reason":…}.
+func RefusePlain(reason string) []byte {
+	return render(reason, struct {
+		Decision Decision `json:"decision"`
+		Reason   string   `json:"reason"`
+	}{Deny, reason})
+}
+
+// IsSettings reports whether a harness reads a path for its hooks and permissions.
+func IsSettings(path string) bool {
+	path = "/" + path
+	for _, part := range []string{"/.claude/settings", "/.gemini/extensions/"} {
+		if strings.Contains(path, part) {
+			return true
+		}
+	}
+	for _, end := range []string{"/.claude.json", "/.codex/config.toml", "/.codex/hooks.json", "/.gemini/settings.json"} {
+		if strings.HasSuffix(path, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// HoldsLogin reports whether a harness keeps the user's login at a path.
+func HoldsLogin(path string) bool {
+	path = "/" + path
+	for _, end := range []string{"/.claude/.credentials.json", "/.codex/auth.json", "/.gemini/oauth_creds.json", "/.local/share/opencode/auth.json"} {
+		if strings.HasSuffix(path, end) {
+			return true
+		}
+	}
+	return false
+}

@@ -79,6 +79,9 @@ func (g *gatekeeper) Decide(e kernel.AskGate) (kernel.GateDecision, error) {
 }
 
 func (g *gatekeeper) intent(e kernel.AskGate, scene acts.Scene) (gate.Intent, error) {
+	if e.Use != nil {
+		return acts.Tool{ToolUse: *e.Use}.Intent(scene)
+	}
 	w := g.ways[e.Profile]
 	return acts.Launch{Adapter: w.manifest.AdapterID, Program: filepath.Base(w.argv[0]), Args: w.argv[1:]}.Intent(scene)
 }

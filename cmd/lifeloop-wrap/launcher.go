@@ -107,6 +107,9 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 	if err != nil {
 		return supervisor.Plan{}, err
 	}
+	if err := l.guarded(w, launch); err != nil {
+		return supervisor.Plan{}, err
+	}
 	key := ""
 	if launch.Hooks || launch.Plugin {
 		// Each launch has a key of its own, so a process left from an earlier launch has
@@ -150,7 +153,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		containment = "cgroup"
 	}
 	plan := supervisor.Plan{Setup: l.setup(w, launch), Start: start, Containment: containment, Sources: sources, Key: key, Answer: w.profile.Answer,
-		DecodeHook: w.profile.DecodeHook}
+		DecodeHook: w.profile.DecodeHook, Refuse: w.profile.Refuse()}
 	if launch.Requests != nil {
 		plan.Requests = launch.Requests()
 	}
@@ -161,6 +164,17 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 		plan.Ended = l.session.giveBack // before the last fact: a session that has ended has nothing to settle
 	}
 	return plan, nil
+}
+
+// guarded refuses a launch whose tool calls the policy cannot reach, although hooks of
+// its harness could ask: nothing may look guarded that is not.
+func (l *launcher) guarded(w way, launch profiles.Launch) error {
+	if l.gate == nil || launch.Guards || w.profile.Refuse() == nil {
+		return nil
+	}
+	why := cmp.Or(launch.Unguarded, "this command line starts no session whose hooks could ask")
+	return refused(lifeloop.OperatorRequired, "the policy cannot guard the tool calls of %s: %s", w.profile.Adapter, why).
+		withHint("remove what disables the hooks, or run without a policy")
 }
 
 // listen opens the port for a harness that reads instructions. Without it, the
@@ -202,6 +216,7 @@ func (l *launcher) ask(w way, e kernel.Launch, otlp string) (profiles.Launch, er
 	if l.asking != nil {
 		host.Instructions = l.asking.URL()
 	}
+	host.Guards = l.gate != nil
 	host.Terminal, host.Hooks, host.Guarded = l.terminal.Pty(), l.hooks, guarded
 	host.Needs = needsHooks(s.cfg, w.profile.Adapter)
 	host.OTLP, host.Number, host.Resume, host.Fresh = otlp, e.Number, e.Resume, e.Fresh

@@ -40,7 +40,7 @@ var pure = strings.Fields(pureText)
 var pureImports = words(`archive/zip bytes cmp crypto/ed25519 crypto/sha256 embed encoding/base64 encoding/binary encoding/hex
 	encoding/json errors fmt hash hash/crc32 io iter maps math math/bits net/url path path/filepath
 	reflect regexp slices sort strconv strings time unicode unicode/utf16 unicode/utf8
-	google.golang.org/protobuf/encoding/protowire`)
+	google.golang.org/protobuf/encoding/protowire mvdan.cc/sh/v3/syntax`)
 
 // worldly are the functions of those packages that have side effects or read
 // the environment.
@@ -69,6 +69,7 @@ var libraries = map[string][]string{
 	"golang.org/x/term":                             {"harness", "internal/fakeharness", "cmd/lifeloop-wrap"},
 	"google.golang.org/protobuf/encoding/protowire": {"telemetry/otlplog"},
 	"github.com/santhosh-tekuri/jsonschema":         {"lifeloop/lifelooptest"},
+	"mvdan.cc/sh/v3":                                {"gate/acts"},
 	"modernc.org/sqlite":                            {"watchers/sqlite"},
 }
 

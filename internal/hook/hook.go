@@ -37,7 +37,7 @@ const (
 	notifyTime = 200 * time.Millisecond
 )
 
-// Main runs `lifeloop-hook [--key=FILE] EVENT [--then CMD]`, and `lifeloop-wrap
+// Main runs `lifeloop-hook [--key=FILE] [--guard=MS] EVENT [--then CMD]`, and `lifeloop-wrap
 // hook` with the same arguments. It sends stdin to the session behind
 // LIFELOOP_SOCKET, prints the answer and returns the exit code 0. With --then it only
 // notifies the session and becomes `sh -c CMD` with the same stdin; it does not
@@ -47,11 +47,19 @@ const (
 // and no variable, which every process below the harness would inherit.
 //
 // One deadline limits everything: 10 s or LIFELOOP_HOOK_TIMEOUT_MS.
+//
+// With --guard the hook asks whether a tool may run, and fails closed: unless the
+// session allows it within MS milliseconds, Main returns 2, by which Claude Code,
+// Codex and Gemini CLI refuse the tool with what is on stderr as the reason.
 func Main(args []string) int {
 	call := parse(args)
 	socket := os.Getenv("LIFELOOP_SOCKET")
 	if call.hasThen {
 		return becomeCommand(call, socket)
+	}
+
+	if call.guard > 0 {
+		return guard(call, socket)
 	}
 
 	deadline := time.Now().Add(limit(os.Getenv("LIFELOOP_HOOK_TIMEOUT_MS")))
@@ -73,6 +81,7 @@ func Main(args []string) int {
 type command struct {
 	keyFile, event, then string
 	hasThen              bool
+	guard                time.Duration // the limit of a hook that fails closed; 0 for the others
 }
 
 // parse ignores what it does not know: a settings file of another version must
@@ -81,7 +90,10 @@ func parse(args []string) (c command) {
 	for i := 0; i < len(args); i++ {
 		then, joined := strings.CutPrefix(args[i], "--then=")
 		keyFile, isKey := strings.CutPrefix(args[i], "--key=")
+		ms, isGuard := strings.CutPrefix(args[i], "--guard=")
 		switch {
+		case isGuard:
+			c.guard = limit(ms)
 		case joined:
 			c.then, c.hasThen = then, true
 		case isKey:

@@ -83,6 +83,9 @@ func decodeTool(call *telemetry.HookCall, in telemetry.HookInput) {
 	switch call.Event {
 	case "PreToolUse":
 		call.Add(in.ToolStart())
+		call.Use = in.Use()
+		// In the other modes Claude Code may answer its own question.
+		call.Use.CanAsk = slices.Contains([]string{"default", "acceptEdits", "plan"}, in.Permissions)
 	case "PostToolUse", "PostToolUseFailure":
 		s := in.ToolEnd()
 		s.ToolError = telemetry.ToolErrorOf(call.Event == "PostToolUseFailure")
@@ -116,6 +119,11 @@ func (Hooks) Answer(event, context string) []byte {
 		return nil
 	}
 	return telemetry.HookOutput(event, context)
+}
+
+// Refuse implements telemetry.Refuser.
+func (Hooks) Refuse(event string, d telemetry.Decision, reason string) []byte {
+	return telemetry.RefuseTool(event, d, reason)
 }
 
 // errorKind reads the `error` word of StopFailure and of error records. The word

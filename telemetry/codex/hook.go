@@ -26,6 +26,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 	switch {
 	case event == "PreToolUse":
 		call.Add(in.ToolStart())
+		call.Use = in.Use() // Codex rejects the answer `ask`
 	case event == "PostToolUse":
 		call.Add(in.ToolEnd())
 		if in.Agent == "" {
@@ -56,4 +57,9 @@ func (Hooks) Answer(event, context string) []byte {
 		return nil
 	}
 	return telemetry.HookOutput(event, context)
+}
+
+// Refuse implements telemetry.Refuser.
+func (Hooks) Refuse(event string, _ telemetry.Decision, reason string) []byte {
+	return telemetry.RefuseTool(event, telemetry.Deny, reason)
 }

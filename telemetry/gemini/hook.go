@@ -44,6 +44,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		call.Add(in.Signal(telemetry.TurnStop, ""))
 	case "BeforeTool":
 		call.Add(in.ToolStart())
+		call.Use = in.Use() // no answer was seen to make Gemini CLI ask
 	case "AfterTool":
 		call.Fill(telemetry.SlotTool)
 		call.Add(in.ToolEnd())
@@ -70,4 +71,9 @@ func (Hooks) Answer(event, context string) []byte {
 		return nil
 	}
 	return telemetry.HookOutput(event, context)
+}
+
+// Refuse implements telemetry.Refuser.
+func (Hooks) Refuse(_ string, _ telemetry.Decision, reason string) []byte {
+	return telemetry.RefusePlain(reason)
 }

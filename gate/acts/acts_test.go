@@ -1,0 +1,135 @@
+package acts
+
+import (
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lifeloop/gate"
+	"lifeloop/telemetry"
+)
+
+func scene() Scene {
+	return Scene{Session: "s", Identity: "alice", Workspace: "/srv/w", Home: "/home/alice", Producer: "test", Now: time.Unix(0, 0),
+		Resolve: func(p string) string { // /srv/w/out leads out of the workspace
+			if rest, ok := strings.CutPrefix(p, "/srv/w/out"); ok {
+				return "/var/out" + rest
+			}
+			return p
+		}}
+}
+
+// classes are the data classes of a tool call, sorted.
+func classes(t *testing.T, use telemetry.ToolUse) string {
+	t.Helper()
+	in, err := Tool{use}.Intent(scene())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, target := range in.Targets {
+		if target.Sensitivity != "" {
+			found = append(found, target.Sensitivity)
+		}
+	}
+	slices.Sort(found)
+	return strings.Join(slices.Compact(found), " ")
+}
+
+// TestCommands: a command that deletes or writes outside of the workspace is found
+// however it is wrapped, or reported as undecidable. Harmless commands have no class.
+func TestCommands(t *testing.T) {
+	table, err := os.ReadFile("testdata/commands.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row := range strings.Lines(string(table)) {
+		row = strings.TrimSuffix(row, "\n")
+		if row == "" || row[0] == '#' {
+			continue
+		}
+		want, line, ok := strings.Cut(row, " | ")
+		if !ok {
+			t.Fatalf("not a row: %s", row)
+		}
+		want, line = strings.TrimPrefix(want, "-"), strings.NewReplacer(`\\`, `\`, `\n`, "\n").Replace(line)
+		if got := classes(t, telemetry.ToolUse{Name: "Bash", Commands: []string{line}, Dir: "/srv/w"}); got != want {
+			t.Errorf("%s\n\tis %q, want %q", line, got, want)
+		}
+	}
+}
+
+func TestFileTools(t *testing.T) {
+	for _, c := range []struct{ path, op, want, value string }{
+		{"a/b.go", "write", "", "a/b.go"},
+		{"/srv/w/a/../b.go", "write", "", "b.go"},
+		{"/srv/wide/x", "write", "outside_write", "/srv/wide/x"},
+		{"../x", "delete", "outside_write", "/srv/x"},
+		{"/srv/w", "delete", "outside_write", "/srv/w"},
+		{"~/notes", "write", "outside_write", "~/notes"},
+		{"/home/alice/.ssh/id_rsa", "read", "secret", "~/.ssh/id_rsa"},
+		{"/home/alice/.ssh/config", "write", "outside_write secret", "~/.ssh/config"},
+		{"out/x", "write", "outside_write", "/var/out/x"},
+		{"out", "delete", "", "out"}, // the link itself
+		{"/etc/hosts", "read", "", "/etc/hosts"},
+		{"~bob/x", "read", "undecidable", "path"},
+	} {
+		use := telemetry.ToolUse{Name: "Edit", Paths: []telemetry.PathUse{{Path: c.path, Op: c.op}}, Dir: "/srv/w"}
+		if got := classes(t, use); got != c.want {
+			t.Errorf("%s %s is %q, want %q", c.op, c.path, got, c.want)
+		}
+		in, _ := Tool{use}.Intent(scene())
+		if got := in.Targets[0].Value; got != c.value {
+			t.Errorf("%s is shown as %s, want %s", c.path, got, c.value)
+		}
+	}
+	if got := classes(t, telemetry.ToolUse{Name: "Bash", Opaque: true}); got != Undecidable {
+		t.Errorf("arguments that are not understood: %q", got)
+	}
+}
+
+// TestNoArgumentIsInAnIntent: an intent has digests in the place of arguments.
+func TestNoArgumentIsInAnIntent(t *testing.T) {
+	use := telemetry.ToolUse{Name: "Bash", Commands: []string{"echo canary"}, Args: telemetry.SizedOf([]byte(`{"command":"echo canary"}`))}
+	in, err := Tool{use}.Intent(scene())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, has := in.Args["arguments_digest"]; !has || len(in.Args) != 2 {
+		t.Errorf("args: %v", in.Args)
+	}
+	launch, err := Launch{Adapter: "claude", Program: "claude", Args: []string{"-p", "a prompt"}}.Intent(scene())
+	if err != nil || launch.ToolName != "harness.launch" || launch.Targets[0].EndpointClass != "proc.exec" {
+		t.Errorf("%+v, %v", launch, err)
+	}
+	for _, v := range launch.Args {
+		if s, is := v.(string); is && strings.Contains(s, "prompt") {
+			t.Errorf("an argument: %s", s)
+		}
+	}
+}
+
+// FuzzTool: any command line has an intent, and every path that is written is inside
+// the workspace or has a class.
+func FuzzTool(f *testing.F) {
+	for _, seed := range []string{"rm -rf /", "cd x && ls > y", "bash -c 'echo $(cat <(ls))'", "a=b; c $a", "${x:=1} {a,b}", "time -p find . -exec sh -c 'rm {}' \\;"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		in, err := Tool{telemetry.ToolUse{Name: "Bash", Commands: []string{line}, Dir: "/srv/w"}}.Intent(scene())
+		if err != nil {
+			return // which refuses it
+		}
+		for _, target := range in.Targets {
+			if target.Kind == "path" && target.EndpointClass != "fs.read" && path.IsAbs(target.Value) && target.Sensitivity == "" {
+				t.Errorf("%q writes %s without a class", line, target.Value)
+			}
+		}
+		if !slices.ContainsFunc(in.Targets, func(t gate.Target) bool { return t.Value != "" }) {
+			t.Errorf("%q has no target", line)
+		}
+	})
+}

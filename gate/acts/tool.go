@@ -1,0 +1,181 @@
+package acts
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"lifeloop/gate"
+	"lifeloop/telemetry"
+)
+
+// The data classes of targets, by which a policy can decide. A target has at most
+// one; a path with several is a target for each.
+const (
+	// Undecidable is a command, or a path that is written, that only running it shows.
+	Undecidable = "undecidable"
+	// OutsideWrite is a path outside the workspace that is written or deleted.
+	OutsideWrite = "outside_write"
+	// Secret is a file that usually holds keys or passwords.
+	Secret = "secret"
+	// Destructive is a command that destroys what may not be recovered.
+	Destructive = "destructive"
+	// HarnessSettings is a file that can disable the hooks of a harness, written.
+	HarnessSettings = "harness_settings"
+)
+
+// A Tool is a tool call of a harness.
+type Tool struct{ telemetry.ToolUse }
+
+// Intent is the intent of a tool call. Its tool name is tool. and the harness's name
+// of the tool. Paths below the workspace are relative to it, and paths below the
+// user's home begin with ~/.
+func (t Tool) Intent(s Scene) (gate.Intent, error) {
+	c := collector{scene: s}
+	if t.Dir != "" && path.IsAbs(t.Dir) {
+		c.dir = path.Clean(t.Dir)
+	} else {
+		c.dir = path.Join(s.Workspace, t.Dir)
+	}
+	for _, p := range t.Paths {
+		c.path(p.Path, p.Op, []string{c.dir})
+	}
+	for _, u := range t.URLs {
+		c.add(gate.Target{Kind: "url", Value: u, Operation: "get"})
+	}
+	for _, line := range t.Commands {
+		c.shell(line)
+	}
+	if t.Opaque {
+		c.undecidable("arguments")
+	}
+	if len(c.targets) == 0 {
+		c.add(gate.Target{Kind: "other", Value: t.Name, Operation: "call", EndpointClass: "other"})
+	}
+	risk := riskLow
+	if slices.ContainsFunc(c.targets, func(t gate.Target) bool { return t.EndpointClass != "fs.read" && t.Operation != "call" }) {
+		risk = riskHigh
+	}
+	args := map[string]any{}
+	if t.Args != nil {
+		args["arguments_digest"], args["argument_bytes"] = strings.TrimPrefix(t.Args.Digest, "sha256:"), t.Args.Size
+	}
+	return s.intent("tool."+strings.ToLower(t.Name), risk, args, c.targets)
+}
+
+// A collector gathers the targets of one tool call.
+type collector struct {
+	scene   Scene
+	dir     string // the working directory
+	targets []gate.Target
+}
+
+func (c *collector) add(t gate.Target) { c.targets = append(c.targets, t) }
+
+func (c *collector) undecidable(what string) {
+	c.add(gate.Target{Kind: "other", Value: what, Operation: "exec", EndpointClass: "proc.exec", Sensitivity: Undecidable})
+}
+
+// path adds a path as it is from each of the possible working directories.
+func (c *collector) path(p, op string, dirs []string) {
+	if p == "" {
+		return
+	}
+	for _, dir := range dirs {
+		c.onePath(p, op, dir)
+	}
+}
+
+func (c *collector) onePath(p, op, dir string) {
+	if i := strings.IndexAny(p, "*?["); i >= 0 && strings.Contains(p[i:], "/..") {
+		c.undecidable("path")
+		return
+	}
+	switch {
+	case p == "~" || strings.HasPrefix(p, "~/"):
+		if c.scene.Home == "" {
+			c.undecidable("path")
+			return
+		}
+		p = c.scene.Home + p[1:]
+	case strings.HasPrefix(p, "~"):
+		c.undecidable("path")
+		return
+	case !path.IsAbs(p) && dir == "":
+		if op != "read" {
+			c.undecidable("path")
+		}
+		return
+	case !path.IsAbs(p):
+		p = path.Join(dir, p)
+	}
+	p = path.Clean(p)
+	if slices.Contains([]string{"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"}, p) || strings.HasPrefix(p, "/dev/fd/") {
+		return
+	}
+	written := p
+	if c.scene.Resolve != nil {
+		if op == "delete" { // a link is deleted, and not what it leads to
+			p = path.Join(c.scene.Resolve(path.Dir(p)), path.Base(p))
+		} else {
+			p = c.scene.Resolve(p)
+		}
+	}
+	shown, outside := c.scene.shown(p)
+	t := gate.Target{Kind: "path", Value: shown, Operation: op, EndpointClass: "fs." + op}
+	n := len(c.targets)
+	for class, has := range map[string]bool{
+		OutsideWrite: op != "read" && outside, Secret: isSecret(written) || isSecret(p) || isSecret(shown),
+		HarnessSettings: op != "read" && (telemetry.IsSettings(written) || telemetry.IsSettings(p)),
+	} {
+		if has {
+			t.Sensitivity = class
+			c.add(t)
+		}
+	}
+	if len(c.targets) == n {
+		c.add(t)
+	}
+}
+
+// shown is a path as intents have it, and whether it is outside the workspace. The
+// workspace itself is outside: nothing in it may delete or replace it.
+func (s Scene) shown(p string) (shown string, outside bool) {
+	if rest, below := strings.CutPrefix(p, strings.TrimSuffix(s.Workspace, "/")+"/"); below {
+		return rest, false
+	}
+	if rest, below := strings.CutPrefix(p, s.Home+"/"); below && s.Home != "" {
+		return "~/" + rest, true
+	}
+	return p, true
+}
+
+// isSecret reports whether a path usually holds keys or passwords. A pattern counts if
+// it matches the name of such a file.
+func isSecret(p string) bool {
+	for _, dir := range []string{"/.ssh/", "/.aws/", "/.gnupg/", "/.kube/", "/.azure/", "/.config/gcloud/", "/.config/gh/", "/.password-store/"} {
+		if strings.Contains(p+"/", dir) || strings.HasPrefix(p+"/", dir[1:]) {
+			return true
+		}
+	}
+	base := path.Base(p)
+	for _, end := range []string{".example", ".sample", ".template", ".dist", ".pub"} {
+		if strings.HasSuffix(base, end) {
+			return false
+		}
+	}
+	names := []string{".env", ".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", "credentials", "credentials.json",
+		"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "shadow", ".docker/config.json"}
+	if slices.Contains(names, base) || strings.HasSuffix(p, "/.docker/config.json") || telemetry.HoldsLogin(p) {
+		return true
+	}
+	for _, pattern := range []string{".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.kdbx", "hook-key-*"} {
+		if ok, _ := path.Match(pattern, base); ok {
+			return true
+		}
+	}
+	if literal := strings.NewReplacer("*", "", "?", "", "[", "", "]", "").Replace(base); literal != base && len(literal) > 1 {
+		return slices.ContainsFunc(names, func(name string) bool { ok, _ := path.Match(base, name); return ok })
+	}
+	return false
+}

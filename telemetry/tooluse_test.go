@@ -1,0 +1,79 @@
+package telemetry_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/telemetry"
+	"lifeloop/telemetry/claude"
+	"lifeloop/telemetry/codex"
+	"lifeloop/telemetry/gemini"
+)
+
+// TestToolUses: what a call touches, as the hooks that can refuse it report it.
+func TestToolUses(t *testing.T) {
+	for _, c := range []struct {
+		dialect     telemetry.Dialect
+		event, tool string
+		input       string
+		want        string
+	}{
+		{claude.Hooks{}, "PreToolUse", "Bash", `{"command":"ls","description":"d"}`, `[ls] [] [] ask`},
+		{claude.Hooks{}, "PreToolUse", "Bash", `{}`, `[] [] [] opaque ask`},
+		{claude.Hooks{}, "PreToolUse", "Write", `{"file_path":"/a","content":"path"}`, `[] [{/a write}] [] ask`},
+		{claude.Hooks{}, "PreToolUse", "Read", `{"file_path":"/a"}`, `[] [{/a read}] [] ask`},
+		{claude.Hooks{}, "PreToolUse", "NotebookEdit", `{"notebook_path":"/n"}`, `[] [{/n write}] [] ask`},
+		{claude.Hooks{}, "PreToolUse", "WebFetch", `{"url":"https://x.example"}`, `[] [] [https://x.example] ask`},
+		{claude.Hooks{}, "PreToolUse", "mcp__files__put", `{"path":["/a","/b"]}`, `[] [{/a write} {/b write}] [] ask`},
+		{claude.Hooks{}, "PreToolUse", "mcp__files__put", `{"path":{"a":1}}`, `[] [] [] opaque ask`},
+		{claude.Hooks{}, "PreToolUse", "Bash", `"ls"`, `[] [] [] opaque ask`},
+		{codex.Hooks{}, "PreToolUse", "Bash", `{"command":"ls"}`, `[ls] [] []`},
+		{codex.Hooks{}, "PreToolUse", "shell", `{"command":["rm","it's"],"workdir":"/w"}`, `['rm' 'it'\''s'] [] [] in /w`},
+		{codex.Hooks{}, "PreToolUse", "apply_patch", `{"command":"*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n*** Delete File: c\n*** End Patch"}`,
+			`[] [{a write} {b write} {c delete}] []`},
+		{codex.Hooks{}, "PreToolUse", "apply_patch", `{"command":"nothing"}`, `[] [] [] opaque`},
+		{gemini.Hooks{}, "BeforeTool", "run_shell_command", `{"command":"ls","dir_path":"/w"}`, `[ls] [] [] in /w`},
+		{gemini.Hooks{}, "BeforeTool", "write_file", `{"file_path":"a","content":"c"}`, `[] [{a write}] []`},
+		{gemini.Hooks{}, "BeforeTool", "read_many_files", `{"include":["a","b"]}`, `[] [{a read} {b read}] []`},
+	} {
+		stdin, err := json.Marshal(map[string]any{"session_id": "s", "hook_event_name": c.event, "tool_name": c.tool, "tool_input": json.RawMessage(c.input),
+			"permission_mode": "default", "tool_use_id": "t"})
+		require.NoError(t, err)
+		call, err := c.dialect.Decode(c.event, stdin)
+		require.NoError(t, err)
+		u := call.Use
+		got := fmt.Sprint(u.Commands, " ", u.Paths, " ", u.URLs)
+		if u.Opaque {
+			got += " opaque"
+		}
+		if u.CanAsk {
+			got += " ask"
+		}
+		if u.Dir != "" {
+			got += " in " + u.Dir
+		}
+		require.Equal(t, c.want, got, "%s %s", c.tool, c.input)
+	}
+	call, err := claude.Hooks{}.Decode("PreToolUse", []byte(`{"session_id":"s","tool_name":"Bash","tool_input":{"command":"ls"},"permission_mode":"bypassPermissions"}`))
+	require.NoError(t, err)
+	require.False(t, call.Use.CanAsk, "a question would be answered without the user")
+}
+
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		dialect telemetry.Refuser
+		event   string
+		d       telemetry.Decision
+		want    string
+	}{
+		{claude.Hooks{}, "PreToolUse", telemetry.Deny, `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"a <b>"}}`},
+		{claude.Hooks{}, "PreToolUse", telemetry.Ask, `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"a <b>"}}`},
+		{codex.Hooks{}, "PreToolUse", telemetry.Ask, `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"a <b>"}}`},
+		{gemini.Hooks{}, "BeforeTool", telemetry.Deny, `{"decision":"deny","reason":"a <b>"}`},
+	} {
+		require.Equal(t, c.want, string(c.dialect.Refuse(c.event, c.d, "a <b>")))
+	}
+}
