@@ -89,7 +89,8 @@ type (
 		Digest  string
 		Timeout time.Duration
 	}
-	// DiscardToken removes a token that will not be used.
+	// DiscardToken removes a token that will not be used; without a Digest, what the
+	// prepare command of this renewal stored, if anything.
 	DiscardToken struct {
 		RenewalRef
 		Digest string
@@ -582,7 +583,13 @@ func (r *renewals) recover(s *step, continues bool) (done, again bool) {
 		s.attempts.recovered()
 		return r.drained(s), false
 	}
+	// A token may have been stored before that was recorded, or not been taken after
+	// that was.
+	unsure := r.hard.Prepares && r.hard.Digest == "" || r.hard.Between()
 	r.conclude(s, "the wrapper died")
+	if unsure {
+		s.do(DiscardToken{RenewalRef: r.ref(s), Digest: r.hard.Digest})
+	}
 	return false, again
 }
 

@@ -475,7 +475,7 @@ func (row fault) play(t *testing.T, bin string) (line tried) {
 	if row.exits == nil {
 		row.exits = exitsWith(0)
 	}
-	f := &faulted{matrix: newMatrix(t, bin), fault: row}
+	f := &faulted{matrix: newMatrix(t, bin, matrixPlot()), fault: row}
 	f.runtime = f.variable("XDG_RUNTIME_DIR")
 	if row.under != nil {
 		f.giveAway()

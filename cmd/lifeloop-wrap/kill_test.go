@@ -175,23 +175,43 @@ var matrixCommand = []string{"claude", "-p", "--launches", "count",
 
 const matrixFallback = `claude -p --script-json '{"start":{}}{"turn":{"prompt":"q","answer":"b","used":7000,"tool":"true"}}{"end":"other"}'`
 
+// A plot is a session of a kill matrix.
+type plot struct {
+	config string
+	flags  []string // of run, besides the session's id
+	argv   []string
+	env    []string
+	files  map[string]string
+}
+
+// matrixPlot is the session of [TestKillMatrix].
+func matrixPlot() plot {
+	return plot{config: matrixConfig, flags: []string{"--fallback", matrixFallback}, argv: matrixCommand}
+}
+
 // A matrix is a folder to run the session in.
 type matrix struct {
 	t          *testing.T
+	plot       plot
 	dir, state string
 	env        []string
 	mark       string
+	printed    string // by all wrappers
 }
 
-func newMatrix(t *testing.T, bin string) *matrix {
+func newMatrix(t *testing.T, bin string, p plot) *matrix {
 	runtime, err := os.MkdirTemp("", "ll") // a short name: sockets have little room
 	require.NoError(t, err)
-	m := &matrix{t: t, dir: t.TempDir(), mark: filepath.Base(runtime)}
+	m := &matrix{t: t, plot: p, dir: t.TempDir(), mark: filepath.Base(runtime)}
 	m.state = filepath.Join(m.dir, "state")
 	require.NoError(t, os.MkdirAll(filepath.Join(m.dir, "home"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(m.dir, "c.yaml"), []byte(matrixConfig), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(m.dir, "c.yaml"), []byte(p.config), 0o600))
 	m.env = append(os.Environ(), "HOME="+filepath.Join(m.dir, "home"), "XDG_RUNTIME_DIR="+runtime, "LIFELOOP_STATE_DIR="+m.state,
 		scriptMark+"="+m.mark, "PATH="+bin+":"+os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0")
+	m.env = append(m.env, p.env...)
+	for name, text := range p.files {
+		require.NoError(t, os.WriteFile(filepath.Join(m.dir, name), []byte(text), 0o600))
+	}
 	t.Cleanup(func() { leavesNothing(t, m.mark, runtime) })
 	return m
 }
@@ -210,13 +230,13 @@ func (m *matrix) run(kill string, args ...string) (out string, err error) {
 		cmd.Env = append(slices.Clone(m.env), killAt+"="+kill)
 	}
 	text, err := cmd.CombinedOutput()
+	m.printed += string(text)
 	return string(text), err
 }
 
 // live runs the whole session and recovers it after each death of its wrapper.
 func (m *matrix) live(kill string) (wrappers int) {
-	args := append([]string{"run", "--session-id", matrixSession, "--fallback", matrixFallback, "--"}, matrixCommand...)
-	out, _ := m.run(kill, args...)
+	out, _ := m.run(kill, slices.Concat([]string{"run", "--session-id", matrixSession}, m.plot.flags, []string{"--"}, m.plot.argv)...)
 	for wrappers = 1; ; wrappers++ {
 		if !m.there() {
 			return wrappers // it died before it created a session
@@ -225,7 +245,7 @@ func (m *matrix) live(kill string) (wrappers int) {
 			return wrappers
 		}
 		require.Less(m.t, wrappers, 4, "it does not end: %s", out)
-		out, _ = m.run("", append([]string{"run", "--resume", matrixSession, "--"}, matrixCommand...)...)
+		out, _ = m.run("", append([]string{"run", "--resume", matrixSession, "--"}, m.plot.argv...)...)
 	}
 }
 
@@ -266,6 +286,7 @@ func (m *matrix) holds() {
 	receipts, events := map[string]int{}, map[string]lifeloop.Event{}
 	sequence, numbers, id := map[int]int64{}, map[int]int{}, ""
 	launches, ended := map[string]int{}, map[string]int{}
+	run := ""                 // the newest launch
 	first := map[string]int{} // harness session → the scope that numbers its receipts
 	named := func(scope int, id string) {
 		if n, known := first[id]; known && id != "" {
@@ -314,7 +335,11 @@ func (m *matrix) holds() {
 			id = f.ID
 			named(f.Scope, f.ID)
 		case kernel.Launching:
-			launches[f.Run]++
+			if f.Cause == "renewal" { // it continues the attempt
+				delete(launches, run)
+			}
+			run = f.Run
+			launches[run]++
 		case kernel.AttemptEnded:
 			if f.Run != "" {
 				ended[f.Run]++
@@ -351,13 +376,36 @@ func (m *matrix) asked() {
 	}
 }
 
+// pointsOf are the points of a matrix of so many appends that are tested, and how many
+// there are.
+func pointsOf(appends int) (points []string, all int) {
+	for at := 1; at <= appends; at++ {
+		for _, how := range []string{"before", "after", "torn"} {
+			points = append(points, fmt.Sprintf("wrapper %s %d", how, at))
+		}
+		points = append(points, fmt.Sprintf("disk full %d", at))
+		for _, who := range []string{"harness", "client", "hook"} {
+			points = append(points, fmt.Sprintf("%s after %d", who, at))
+		}
+	}
+	all = len(points)
+	if n := *kills; n > 0 && n < all {
+		var some []string
+		for i := range n {
+			some = append(some, points[i*all/n+i%7*all/n/7])
+		}
+		points = some
+	}
+	return points, all
+}
+
 func TestKillMatrix(t *testing.T) {
 	bin := t.TempDir()
 	_, err := fakeclienttest.Build(bin)
 	require.NoError(t, err)
 
 	// A run without a kill shows how many appends there are.
-	calm := newMatrix(t, bin)
+	calm := newMatrix(t, bin, matrixPlot())
 	require.Equal(t, 1, calm.live("none before 0"))
 	calm.holds()
 	status := calm.status()
@@ -371,25 +419,8 @@ func TestKillMatrix(t *testing.T) {
 	}
 	require.Equal(t, 3, launched)
 
-	var points []string
 	last := []string{"wrapper before last", "wrapper after last", "wrapper torn last", "disk full last"}
-	for at := 1; at <= len(batches); at++ {
-		for _, how := range []string{"before", "after", "torn"} {
-			points = append(points, fmt.Sprintf("wrapper %s %d", how, at))
-		}
-		points = append(points, fmt.Sprintf("disk full %d", at))
-		for _, who := range []string{"harness", "client", "hook"} {
-			points = append(points, fmt.Sprintf("%s after %d", who, at))
-		}
-	}
-	all := len(points)
-	if n := *kills; n > 0 && n < all {
-		var some []string
-		for i := range n {
-			some = append(some, points[i*all/n+i%7*all/n/7])
-		}
-		points = some
-	}
+	points, all := pointsOf(len(batches))
 	points, all = append(last, points...), all+len(last)
 	began := time.Now()
 	var died atomic.Int64
@@ -397,7 +428,7 @@ func TestKillMatrix(t *testing.T) {
 		for _, point := range points {
 			t.Run(strings.ReplaceAll(point, " ", "-"), func(t *testing.T) {
 				t.Parallel()
-				m := newMatrix(t, bin)
+				m := newMatrix(t, bin, matrixPlot())
 				m.live(point)
 				if m.there() {
 					m.holds()

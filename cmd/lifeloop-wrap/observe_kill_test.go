@@ -159,7 +159,7 @@ func fakeClients(t *testing.T) (bin string) {
 }
 
 func newObserved(t *testing.T, bin string, lines []string) *matrix {
-	m := newMatrix(t, bin)
+	m := newMatrix(t, bin, matrixPlot())
 	config := `clients: [{id: once, command: [fakeclient, --client-id, once, --log, asked-once, --payload, "kind=note,placement=pre_prompt_frame,body=remember"]}]`
 	require.NoError(t, os.WriteFile(filepath.Join(m.dir, "c.yaml"), []byte(config), 0o600))
 	m.grow(lines)

@@ -192,9 +192,16 @@ func (p *Programs) expand(ctx context.Context, r Ref, f profile.Profile, token v
 	return p.call(ctx, r, f, dispatch.Config{Command: profile.Fill(f.Continue.Command, given), Timeout: f.Continue.Timeout}, input)
 }
 
-// Discard removes a continuation that will not be delivered. It is not an error if
-// the vault no longer holds it.
+// Discard removes a continuation that will not be delivered; without a digest, all
+// that were stored for the renewal. It is not an error if the vault no longer holds it.
 func (p *Programs) Discard(r Ref, digest string) error {
+	if digest == "" {
+		held, err := p.cfg.Vault.Held(func(b vault.Binding) bool { return b == p.binding(r) }, p.cfg.Now())
+		for _, t := range held {
+			err = errors.Join(err, p.Discard(r, string(t.Digest)))
+		}
+		return err
+	}
 	err := p.cfg.Vault.Discard(vault.Ticket{Binding: p.binding(r), Digest: canon.Digest(digest)}, p.cfg.Now())
 	if _, over := errors.AsType[*vault.RefusedError](err); over {
 		return nil

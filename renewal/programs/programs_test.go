@@ -213,7 +213,16 @@ func TestContinuationThatIsNotUsed(t *testing.T) {
 	_, err = w.Continue(t.Context(), ref(), digest)
 	fails(t, lifeloop.PayloadRejected, "the continuation is discarded", err)
 
+	// Without a digest everything that the renewal stored is removed, and no more.
 	next := ref()
+	next.Renewal = "r3"
+	_, _, err = w.Prepare(t.Context(), next)
+	require.NoError(t, err)
+	require.NoError(t, w.Discard(ref(), ""))
+	require.NotEmpty(t, found(t, w.vault))
+	require.NoError(t, w.Discard(next, ""))
+	require.Empty(t, found(t, w.vault))
+
 	next.Renewal = "r2"
 	digest, _, err = w.Prepare(t.Context(), next)
 	require.NoError(t, err)

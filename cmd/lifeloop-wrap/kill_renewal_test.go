@@ -1,0 +1,149 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/renewal"
+	"lifeloop/testdata/fakeclient/fakeclienttest"
+)
+
+// This file is the kill matrix of a session with a renewal. A client asks for it after
+// the first turn. Whatever is killed at whichever append, each renewal has one end with
+// linked receipts, and its continuation leaves the vault at most once.
+
+// renewalConfig is the configuration of that session. The client asks once.
+const renewalConfig = `
+clients:
+  - id: notes
+    events: [frame.ended]
+    command: [sh, -c, 'cat >/dev/null; if mkdir asking 2>/dev/null; then echo "{\"status\":\"delivered\",\"session_boundary\":{\"action\":\"renew\"}}"; else echo "{\"status\":\"observed\"}"; fi']
+profiles:
+  - name: handoff
+    client: notes
+    asks: {member: session_boundary.action, value: renew}
+    prepare: {command: [sh, -c, 'echo x >>prepared; echo canary-$(wc -l <prepared)']}
+    continue: {command: [sh, -c, 'read token; echo $token >>given; echo "go on with $token."']}
+renewal: {profiles: [handoff]}
+client_drain: 3s
+`
+
+// renewalPlot is a harness that waits after its first turn. Each later launch has one
+// turn and ends.
+func renewalPlot() plot {
+	return plot{config: renewalConfig, flags: []string{"--pty", "always"}, argv: []string{"claude"},
+		env: []string{"FAKEHARNESS_LAUNCHES=count", "FAKEHARNESS_SCRIPT=first",
+			`FAKEHARNESS_SCRIPT_JSON={"start":{}}{"show_context":true}{"turn":{"prompt":"q","answer":"b","used":20000}}{"end":"other"}`},
+		files: map[string]string{"first": `{"start":{}}{"turn":{"prompt":"p","answer":"a","used":160000}}{"sleep_ms":60000}`}}
+}
+
+// renewed checks the promises about renewals, and returns the end of each.
+func (m *matrix) renewed() (ends []renewal.State) {
+	t := m.t
+	state, parent := renewal.Idle, ""
+	var last lifeloop.Receipt
+	for _, e := range m.entries() {
+		switch f := e.Fact.(type) {
+		case kernel.RenewalMoved:
+			require.NoError(t, renewal.Check(state, f.To))
+			state = f.To
+			switch {
+			case f.To == renewal.Asked:
+				parent = ""
+			case f.To.Over():
+				ends = append(ends, f.To)
+				require.Equal(t, f.To == renewal.Delivered, f.Failure == "")
+			}
+		case kernel.ReceiptIssued:
+			if f.Renewal == "" {
+				continue
+			}
+			if parent == "" {
+				require.Nil(t, f.Receipt.ParentReceiptID)
+			} else {
+				require.Equal(t, parent, *f.Receipt.ParentReceiptID)
+			}
+			parent, last = f.Receipt.ReceiptID, f.Receipt
+		}
+	}
+	require.True(t, state == renewal.Idle || state.Over(), "a renewal without an end: %s", state)
+	if state.Over() {
+		want := lifeloop.Failed
+		if state == renewal.Delivered {
+			want = lifeloop.Delivered
+		}
+		require.Equal(t, want, last.Status, "the last receipt of a renewal that is %s", state)
+	}
+
+	given, _ := os.ReadFile(filepath.Join(m.dir, "given")) // missing if no program got it
+	lines := strings.Fields(string(given))
+	require.LessOrEqual(t, len(lines), 1, "the continuation left the vault twice")
+	require.LessOrEqual(t, strings.Count(m.printed, "go on with canary"), len(lines), "it was delivered twice")
+	if state == renewal.Delivered {
+		require.Len(t, lines, 1)
+	}
+	held, err := filepath.Glob(filepath.Join(m.sessionDir(), "vault", "*.held"))
+	require.NoError(t, err)
+	require.Empty(t, held, "a continuation is left of a renewal that is %s", state)
+	return ends
+}
+
+func TestKillRenewal(t *testing.T) {
+	bin := t.TempDir()
+	_, err := fakeclienttest.Build(bin)
+	require.NoError(t, err)
+
+	calm := newMatrix(t, bin, renewalPlot())
+	require.Equal(t, 1, calm.live("none before 0"), calm.printed)
+	calm.holds()
+	require.Equal(t, []renewal.State{renewal.Delivered}, calm.renewed())
+	require.Equal(t, 1, strings.Count(calm.printed, "go on with canary-1."), calm.printed)
+	batches := map[time.Time]bool{}
+	for _, e := range calm.entries() {
+		batches[e.At] = true
+	}
+
+	points, all := pointsOf(len(batches))
+	began := time.Now()
+	var delivered, failed, undone, never atomic.Int64
+	t.Run("points", func(t *testing.T) {
+		for _, point := range points {
+			t.Run(strings.ReplaceAll(point, " ", "-"), func(t *testing.T) {
+				t.Parallel()
+				m := newMatrix(t, bin, renewalPlot())
+				m.live(point)
+				if !m.there() {
+					return
+				}
+				m.holds()
+				ends := m.renewed()
+				switch {
+				case slices.Contains(ends, renewal.Delivered):
+					delivered.Add(1)
+				case slices.Contains(ends, renewal.Failed):
+					failed.Add(1)
+				case len(ends) > 0:
+					undone.Add(1)
+				default:
+					never.Add(1)
+				}
+				if t.Failed() {
+					t.Log(m.printed)
+				}
+			})
+		}
+	})
+	t.Logf("%d of %d points of the kill matrix of a renewal in %v: %d delivered, %d failed, %d refused or rolled back, %d never asked for",
+		len(points), all, time.Since(began).Round(time.Second), delivered.Load(), failed.Load(), undone.Load(), never.Load())
+}
