@@ -499,19 +499,15 @@ func (t *Terminal) changeGuard(argv []string) (*guardProcess, error) {
 	t.guard, t.warm = t.warm, nil
 	t.publish()
 	if before != nil {
-		t.disownAll(before)
+		before.relieve()
 		before.dismiss()
 	}
 	return t.guard, nil
 }
 
-// disownAll makes a guard leave the wrapper's own processes alone when it ends,
-// because another guard is responsible for them. Callers hold mu.
-func (t *Terminal) disownAll(g *guardProcess) {
-	for pid := range t.owned {
-		g.send(msgDisown, uint64(pid))
-	}
-}
+// relieve makes a guard leave the wrapper's own processes alone when it ends, because
+// another guard is responsible for them.
+func (g *guardProcess) relieve() { g.send(msgRelieve) }
 
 // dropGuard ends a guard that never had a harness. If possible, another guard
 // takes over the wrapper's own processes.
@@ -522,7 +518,7 @@ func (t *Terminal) dropGuard(g *guardProcess, argv []string) {
 		_ = t.prepare(argv)
 	}
 	t.forget(g)
-	t.disownAll(g)
+	g.relieve()
 	t.mu.Unlock()
 	g.socket.Close()
 	g.wait()

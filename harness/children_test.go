@@ -227,6 +227,7 @@ func TestOwnedProcessesOutliveAGuard(t *testing.T) {
 	term, _, _ := onFiles(t, Never, nil)
 	own := exec.Command("sleep", "300")
 	own.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	own.Env = append(os.Environ(), term.Mark())
 	require.NoError(t, own.Start())
 	ended := make(chan struct{})
 	go func() {

@@ -357,6 +357,8 @@ func (g *guard) execute(m message) {
 		g.owned = append(g.owned, owned{pid: int(m.args[0]), pgrp: int(m.args[1]), session: int(m.args[2]), start: m.args[3]})
 	case msgDisown:
 		g.disown(int(m.args[0]))
+	case msgRelieve:
+		g.owned, g.mark = nil, nil
 	case msgStop:
 		g.stop(unix.Signal(m.args[0]), time.Duration(m.args[1])*time.Millisecond)
 	case msgKill:
@@ -393,6 +395,9 @@ func (g *guard) wrapperEnded() {
 // clients in their environment. A client ends with its wrapper; a process that it had
 // moved to another session has no other trace.
 func (g *guard) findMarked(procs []proc) {
+	if len(g.mark) == 0 {
+		return // it was relieved: the wrapper lives, and its clients too
+	}
 	for _, p := range alive(slices.Clone(procs)) {
 		if slices.ContainsFunc(g.owned, func(o owned) bool { return o.pid == p.pid }) {
 			continue

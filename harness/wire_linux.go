@@ -23,6 +23,8 @@ import (
 //	L            launch; carries 4 files    B pid errno       begun, or the errno
 //	O pid pgrp session start   own          S signal          stopped
 //	D pid        disown                     C                 continued
+//	R            relieve: another guard has
+//	             the wrapper's own processes
 //	K            kill the tree now          X pid name        got SIGKILL
 //	T signal ms  signal the harness's group E status leftover killed
 //	             and kill its tree ms later,                  ended
@@ -36,6 +38,7 @@ const (
 	msgLaunch  = 'L'
 	msgOwn     = 'O'
 	msgDisown  = 'D'
+	msgRelieve = 'R'
 	msgKill    = 'K'
 	msgStop    = 'T'
 	msgBegun   = 'B'
