@@ -285,8 +285,7 @@ func (m *matrix) holds() {
 	ends, starts, closed := 0, 0, 0
 	receipts, events := map[string]int{}, map[string]lifeloop.Event{}
 	sequence, numbers, id := map[int]int64{}, map[int]int{}, ""
-	launches, ended := map[string]int{}, map[string]int{}
-	run := ""                 // the newest launch
+	tries := attempts{launches: map[string]int{}, ended: map[string]int{}}
 	first := map[string]int{} // harness session → the scope that numbers its receipts
 	named := func(scope int, id string) {
 		if n, known := first[id]; known && id != "" {
@@ -334,17 +333,8 @@ func (m *matrix) holds() {
 		case kernel.Bound:
 			id = f.ID
 			named(f.Scope, f.ID)
-		case kernel.Launching:
-			if f.Cause == "renewal" { // it continues the attempt
-				delete(launches, run)
-			}
-			run = f.Run
-			launches[run]++
-		case kernel.AttemptEnded:
-			if f.Run != "" {
-				ended[f.Run]++
-			}
 		}
+		tries.apply(e.Fact)
 	}
 	require.Equal(t, []int{1, 1, 1}, []int{ends, closed, starts}, "one end, reported once; one start")
 	for name, event := range events {
@@ -352,8 +342,30 @@ func (m *matrix) holds() {
 			require.Equal(t, 1, receipts[name], "receipts of %s for %s", name, event)
 		}
 	}
-	require.Equal(t, launches, ended, "each launch is one attempt with one end")
+	require.Equal(t, tries.launches, tries.ended, "each launch is one attempt with one end")
 	m.asked()
+}
+
+// attempts counts the newest launch of each attempt, and the ends of attempts, by
+// launch.
+type attempts struct {
+	launches, ended map[string]int
+	run             string // the newest launch
+}
+
+func (a *attempts) apply(f kernel.Fact) {
+	switch f := f.(type) {
+	case kernel.Launching:
+		if f.Cause == "renewal" { // it continues the attempt of the one before it
+			delete(a.launches, a.run)
+		}
+		a.run = f.Run
+		a.launches[a.run]++
+	case kernel.AttemptEnded:
+		if f.Run != "" {
+			a.ended[f.Run]++
+		}
+	}
 }
 
 // asked checks that no client was called twice for the same event.
