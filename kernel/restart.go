@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"iter"
-	"slices"
 	"strconv"
 	"time"
 
@@ -267,14 +266,14 @@ func (k *Kernel) Recall(past *Kernel) {
 // ledger. past is a kernel that was given the records before it, and entries are
 // the facts before those of the record. Redo returns a kernel in the state after
 // the record, the facts, and the new ids in them.
-func (k *Kernel) Redo(entries []Entry, past *Kernel, at time.Time, in SignalsSeen) (again *Kernel, facts []Fact, ids []string) {
+func (k *Kernel) Redo(entries iter.Seq[Entry], past *Kernel, at time.Time, in SignalsSeen) (again *Kernel, facts []Fact, ids []string) {
 	cfg := k.cfg
 	cfg.NewID = func(prefix string) string {
 		id := k.cfg.NewID(prefix)
 		ids = append(ids, id)
 		return id
 	}
-	again = Replay(cfg, slices.Values(entries))
+	again = Replay(cfg, entries)
 	again.Recall(past)
 	again.step = step{Kernel: again, now: at}
 	in.handle(&again.step) // no machine wakes: what is due is done after the recovery

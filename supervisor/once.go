@@ -31,10 +31,10 @@ import (
 // signal, or the end of ctx, ends the reading and the calls under way. The error is
 // the first one of reading, of the ledger or of listen.
 //
-// To resume a killed observation, k must have replayed past, the facts of its ledger.
+// To resume a killed observation, k must have replayed the facts of past.
 // The records that were read are not observed again. A record whose facts were only
 // partly written is completed on the ledger.
-func Once(ctx context.Context, k *kernel.Kernel, sources []profiles.Source, past []kernel.Entry, p Ports, listen Listener) error {
+func Once(ctx context.Context, k *kernel.Kernel, sources []profiles.Source, past *Past, p Ports, listen Listener) error {
 	var wg sync.WaitGroup
 	defer wg.Wait() // after stop
 	ctx, stop := context.WithCancel(ctx)
@@ -47,10 +47,11 @@ func Once(ctx context.Context, k *kernel.Kernel, sources []profiles.Source, past
 		}
 	})
 	o := once{observing: observing{ctx: ctx, k: k, log: p.Ledger, clients: p.Clients, listen: listen}}
-	if len(past) > 0 {
-		o.second, o.past, o.torn = k.Rehearsal(), past, tornAt(past)
+	var read []*readSource
+	if past != nil {
+		o.second, o.past, read = k.Rehearsal(), past, past.sources
 	}
-	if err := o.read(sources, readSources(past)); err != nil {
+	if err := o.read(sources, read); err != nil {
 		return err
 	}
 	if p.Ledger != nil {
@@ -155,8 +156,7 @@ type once struct {
 	// observation.
 	second *kernel.Kernel
 	taken  bool // second has taken a record
-	past   []kernel.Entry
-	torn   int // index in past of the record to complete; -1 for none
+	past   *Past
 }
 
 func (o *once) step(in kernel.Input) error { return o.observing.step(o.clock, in) }
@@ -190,7 +190,7 @@ func (o *once) begin(at time.Time, heads []*head) error {
 		return o.step(kernel.Start{})
 	}
 	o.clock, o.started = o.k.LastReplayed(), true
-	if o.torn >= 0 {
+	if o.past.torn != nil {
 		if err := o.complete(heads); err != nil {
 			return err
 		}
@@ -214,16 +214,16 @@ func (o *once) begin(at time.Time, heads []*head) error {
 // complete writes the missing facts of the torn record, if it is the next input of a
 // source.
 func (o *once) complete(heads []*head) error {
-	f := o.past[o.torn].Fact.(kernel.SourceRead)
+	f := o.past.torn.read()
 	for _, h := range heads {
 		in, ok := h.in.(kernel.SignalsSeen)
 		if !ok || h.known || in.Source != f.Source || in.Position == nil || in.Position.Path != f.Path ||
 			in.Taken != f.Taken || in.Digest != f.Digest || f.Taken == 0 && *in.Position != f.Position {
 			continue
 		}
-		o.first(o.past[0].At)
-		wakeUntil(o.second, o.past[o.torn].At)
-		again, err := complete(o.k, o.second, o.past, o.torn, in.Signals, o.log, o.listen)
+		o.first(o.past.began)
+		wakeUntil(o.second, o.past.torn.entries[0].At)
+		again, err := o.past.complete(o.k, o.second, in.Signals, o.log, o.listen)
 		if again != nil {
 			o.second, h.known = again, true
 		}

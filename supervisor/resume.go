@@ -30,7 +30,10 @@ type readSource struct {
 	floor       time.Time       // records up to this time were observed in an earlier content of the file
 	begin       int             // index of the fact that begins the reading of this content
 	missed      bool            // the file is no longer the same
-	records     []recalled
+	// records are those that were read, decoded once more on a goroutine that ends
+	// when the last one is taken; next is the one that was received last.
+	records chan recalled
+	next    *recalled
 }
 
 // recalled are the signals of a record that ends at an offset.
@@ -39,61 +42,55 @@ type recalled struct {
 	signals []telemetry.Signal
 }
 
-// readSources lists what was read, according to the facts of an observation.
-func readSources(past []kernel.Entry) []*readSource {
-	var all []*readSource
-	for i, e := range past {
-		f, ok := e.Fact.(kernel.SourceRead)
-		if !ok || !whole(past, i) {
-			continue
+// decode decodes the records that were read, each when the one before was taken.
+func (r *readSource) decode(read func(deliver func(recalled))) {
+	records := make(chan recalled)
+	r.records = records
+	go func() {
+		defer close(records)
+		read(func(record recalled) { records <- record })
+	}()
+}
+
+// peek returns the next record, or nil.
+func (r *readSource) peek() *recalled {
+	if r.next == nil && r.records != nil {
+		if record, ok := <-r.records; ok {
+			r.next = &record
 		}
-		r := find(all, f.Source, f.Path)
-		if r == nil {
-			r = &readSource{name: f.Source, path: f.Path, begin: i}
-			all = append(all, r)
-		} else if f.Start { // it was reported as missed and is read again
-			r.floor = r.newest
-		}
-		switch again := f.Ino != r.last.Ino && r.last.Ino != 0 || f.Offset < r.last.Offset; {
-		case f.Start:
-			r.first, r.begin = f.Position, i
-			if f.Offset > 0 { // the content up to the offset was skipped
-				r.newest = later(r.newest, e.At)
-			}
-		case again, r.first.Path == "": // the file was replaced or truncated, and read from its start
-			r.first, r.begin = kernel.Position{Path: f.Path, Dev: f.Dev, Ino: f.Ino}, i
-		}
-		r.last, r.taken, r.digest = f.Position, f.Taken, f.Digest
-		r.newest = later(r.newest, f.Newest)
 	}
+	return r.next
+}
+
+// take takes the next record.
+func (r *readSource) take() *recalled {
+	record := r.peek()
+	r.next = nil
+	return record
+}
+
+// noteRead adds a record to what is known of its source.
+func noteRead(all []*readSource, record recordRead) []*readSource {
+	f, i := record.read(), record.index
+	r := find(all, f.Source, f.Path)
+	if r == nil {
+		r = &readSource{name: f.Source, path: f.Path, begin: i}
+		all = append(all, r)
+	} else if f.Start { // it was reported as missed and is read again
+		r.floor = r.newest
+	}
+	switch again := f.Ino != r.last.Ino && r.last.Ino != 0 || f.Offset < r.last.Offset; {
+	case f.Start:
+		r.first, r.begin = f.Position, i
+		if f.Offset > 0 { // the content up to the offset was skipped
+			r.newest = later(r.newest, record.entries[0].At)
+		}
+	case again, r.first.Path == "": // the file was replaced or truncated, and read from its start
+		r.first, r.begin = kernel.Position{Path: f.Path, Dev: f.Dev, Ino: f.Ino}, i
+	}
+	r.last, r.taken, r.digest = f.Position, f.Taken, f.Digest
+	r.newest = later(r.newest, f.Newest)
 	return all
-}
-
-// whole reports whether all facts of the record at past[i] are on the ledger.
-func whole(past []kernel.Entry, i int) bool {
-	rest := past[i+1:]
-	n := past[i].Fact.(kernel.SourceRead).Facts
-	return n <= len(rest) && !slices.ContainsFunc(rest[:n], func(e kernel.Entry) bool {
-		_, resumed := e.Fact.(kernel.Resumed)
-		return resumed
-	})
-}
-
-// tornAt returns the index of the last record if only some of its facts are on the
-// ledger; else -1.
-func tornAt(past []kernel.Entry) int {
-	for i := len(past) - 1; i >= 0; i-- {
-		switch past[i].Fact.(type) {
-		case kernel.Resumed:
-			return -1
-		case kernel.SourceRead:
-			if whole(past, i) {
-				return -1
-			}
-			return i
-		}
-	}
-	return -1
 }
 
 func find(all []*readSource, name, path string) *readSource {
@@ -115,23 +112,30 @@ func (r *readSource) drop() time.Time {
 }
 
 // Resume prepares to continue where a killed observer stopped. It must be called
-// before Launched. k must have replayed past, the facts of the observer's ledger. A
+// before Launched. k must have replayed the facts of past, which may be nil. A
 // record whose facts were only partly written is completed on the ledger.
 //
 // A file that was replaced, truncated or deleted meanwhile is read from its start. It
 // is reported as missed, and its records with a time are dropped up to the newest time
 // that was read. Every server is reported as missed too, because the events that it
 // sent meanwhile are lost.
-func (f *Files) Resume(k *kernel.Kernel, past []kernel.Entry, log Ledger, listen Listener) error {
-	f.past = readSources(past)
+func (f *Files) Resume(k *kernel.Kernel, past *Past, log Ledger, listen Listener) error {
 	var torn kernel.SourceRead
-	i := tornAt(past)
-	if i >= 0 {
-		torn = past[i].Fact.(kernel.SourceRead)
+	if past != nil {
+		f.past = past.sources
+		defer func() {
+			for _, r := range f.past {
+				for r.take() != nil { // the decoder has to be at the end before it is used again
+				}
+			}
+		}()
+		if past.torn != nil {
+			torn = past.torn.read()
+		}
 	}
 	for _, r := range f.past {
 		next := r.last.Offset // the records up to this offset are decoded
-		if i >= 0 && torn.Source == r.name && torn.Path == r.path && torn.Taken == 0 {
+		if torn.Source == r.name && torn.Path == r.path && torn.Taken == 0 {
 			next = torn.Offset
 		}
 		switch s := f.source(r.name); s.Form {
@@ -148,13 +152,18 @@ func (f *Files) Resume(k *kernel.Kernel, past []kernel.Entry, log Ledger, listen
 	for _, s := range f.servers {
 		f.missed = append(f.missed, s.source)
 	}
-	if len(past) == 0 {
+	if past == nil {
 		return nil
 	}
-	second := rehearse(k, f.past, past)
-	if i >= 0 {
-		if r := find(f.past, torn.Source, torn.Path); r != nil && len(r.records) == 1 {
-			again, err := complete(k, second, past, i, r.records[0].signals, log, listen)
+	second := past.rehearse(k)
+	if past.torn != nil {
+		var record *recalled
+		r := find(f.past, torn.Source, torn.Path)
+		if r != nil {
+			record = r.take()
+		}
+		if record != nil && r.peek() == nil {
+			again, err := past.complete(k, second, record.signals, log, listen)
 			if err != nil {
 				return err
 			}
@@ -170,42 +179,42 @@ func (f *Files) Resume(k *kernel.Kernel, past []kernel.Entry, log Ledger, listen
 
 // rehearse returns a second kernel that has taken the records that were read, each at
 // the time when it was read.
-func rehearse(k *kernel.Kernel, sources []*readSource, past []kernel.Entry) *kernel.Kernel {
+func (p *Past) rehearse(k *kernel.Kernel) *kernel.Kernel {
 	second := k.Rehearsal()
-	second.Step(past[0].At, kernel.Start{})
-	for i, e := range past {
-		f, ok := e.Fact.(kernel.SourceRead)
-		if !ok || !whole(past, i) {
+	second.Step(p.began, kernel.Start{})
+	for record := range reads(p.first(p.n), func() time.Time { return time.Time{} }) {
+		if !record.whole {
 			continue
 		}
-		r := find(sources, f.Source, f.Path)
-		for i >= r.begin && len(r.records) > 0 && r.records[0].end <= f.Offset {
-			wakeUntil(second, e.At)
-			second.Step(e.At, kernel.SignalsSeen{Signals: r.records[0].signals})
-			r.records = r.records[1:]
+		f, at := record.read(), record.entries[0].At
+		r := find(p.sources, f.Source, f.Path)
+		for record.index >= r.begin && r.peek() != nil && r.peek().end <= f.Offset {
+			wakeUntil(second, at)
+			second.Step(at, kernel.SignalsSeen{Signals: r.take().signals})
 		}
 	}
 	until := k.LastReplayed()
-	if i := tornAt(past); i > 0 {
-		until = past[i-1].At
+	if p.torn != nil && p.torn.index > 0 {
+		until = p.torn.before
 	}
 	wakeUntil(second, until.Add(1)) // the killed observer did what was due by then
 	return second
 }
 
-// complete writes the missing facts of the record at past[i]. It returns a kernel
+// complete writes the missing facts of the torn record. It returns a kernel
 // that took the record, or nil if the record has changed.
-func complete(k, second *kernel.Kernel, past []kernel.Entry, i int, signals []telemetry.Signal, log Ledger, listen Listener) (*kernel.Kernel, error) {
-	f := past[i].Fact.(kernel.SourceRead)
-	again, facts, ids := k.Redo(past[:i], second, past[i].At, kernel.SignalsSeen{
+func (p *Past) complete(k, second *kernel.Kernel, signals []telemetry.Signal, log Ledger, listen Listener) (*kernel.Kernel, error) {
+	torn := p.torn.entries
+	f, at := p.torn.read(), torn[0].At
+	again, facts, ids := k.Redo(p.first(p.torn.index), second, at, kernel.SignalsSeen{
 		Signals: signals, Source: f.Source, Position: &f.Position, Taken: f.Taken, Digest: f.Digest})
-	facts, ok := missing(past[i:], facts, ids)
+	facts, ok := missing(torn, facts, ids)
 	if !ok {
 		return nil, nil
 	}
 	rest := make([]kernel.Entry, len(facts))
 	for n, fact := range facts {
-		rest[n] = kernel.Entry{Seq: past[len(past)-1].Seq + uint64(n) + 1, At: past[i].At, Fact: fact}
+		rest[n] = kernel.Entry{Seq: torn[len(torn)-1].Seq + uint64(n) + 1, At: at, Fact: fact}
 	}
 	if err := appendTo(log, rest, true); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrLedger, err)
@@ -317,21 +326,23 @@ func (f *Files) recallFile(r *readSource, s profiles.Source, until int64) {
 	if r.missed {
 		return
 	}
-	w, err := watchers.New(watchers.Config{Deliver: func(l watchers.Line) {
-		if l.Pos.Offset > until || d.Decoder == nil {
-			return
+	r.decode(func(deliver func(recalled)) {
+		w, err := watchers.New(watchers.Config{Deliver: func(l watchers.Line) {
+			if l.Pos.Offset > until || d.Decoder == nil {
+				return
+			}
+			if signals := d.read(l.Text); len(signals) > 0 {
+				deliver(recalled{l.Pos.Offset, signals})
+			}
+		}})
+		if err != nil {
+			return // happens only without Deliver
 		}
-		if signals := d.read(l.Text); len(signals) > 0 {
-			r.records = append(r.records, recalled{l.Pos.Offset, signals})
-		}
-	}})
-	if err != nil {
-		return // happens only without Deliver
-	}
-	w.Add(watchers.Spec{Source: r.name, Path: r.path, Form: form(s.Form), From: &first})
-	now, cancel := context.WithCancel(context.Background())
-	cancel() // the present content of the file is still read
-	_ = w.Run(now)
+		w.Add(watchers.Spec{Source: r.name, Path: r.path, Form: form(s.Form), From: &first})
+		now, cancel := context.WithCancel(context.Background())
+		cancel() // the present content of the file is still read
+		_ = w.Run(now)
+	})
 }
 
 // recallRows decodes the rows of a query that were read.
@@ -353,14 +364,16 @@ func (f *Files) recallRows(r *readSource, until int64) {
 			t.at = sqlite.Cursor{}
 			return
 		}
-		_, _ = t.tail.Next(at(r.first), func(at sqlite.Cursor, record []byte) {
-			if at.Row > until {
-				return
-			}
-			if signals := t.read(record); len(signals) > 0 {
-				r.records = append(r.records, recalled{at.Row, signals})
-			}
-		}) // an error is reported by the next read
+		r.decode(func(deliver func(recalled)) {
+			_, _ = t.tail.Next(at(r.first), func(at sqlite.Cursor, record []byte) {
+				if at.Row > until {
+					return
+				}
+				if signals := t.read(record); len(signals) > 0 {
+					deliver(recalled{at.Row, signals})
+				}
+			}) // an error is reported by the next read
+		})
 	}
 	f.placeRows(r)
 }

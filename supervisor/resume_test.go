@@ -74,19 +74,20 @@ func (o *observation) observe(past []kernel.Entry) []kernel.Entry {
 	manifest, ok := manifests.Get(o.adapter)
 	require.True(o.t, ok)
 	profile, _ := profiles.For(o.adapter)
-	k := kernel.Replay(kernel.Config{Session: "observed", Observing: true, Ledger: true, Began: kernel.Began{SessionID: "observed", AdapterID: o.adapter, Clients: []string{}},
+	k := kernel.New(kernel.Config{Session: "observed", Observing: true, Ledger: true, Began: kernel.Began{SessionID: "observed", AdapterID: o.adapter, Clients: []string{}},
 		Setup: kernel.Setup{Manifest: manifest, HarnessSession: o.session, Synth: synth.Config{Estimates: profile.Estimates}},
-		NewID: func(prefix string) string { o.ids++; return fmt.Sprintf("%snew%d", prefix, o.ids) }}, slices.Values(past))
+		NewID: func(prefix string) string { o.ids++; return fmt.Sprintf("%snew%d", prefix, o.ids) }})
+	left := ReadPast(slices.Values(past), k.Fold)
 	log := &memory{t: o.t, entries: slices.Clone(past)}
 	listen := each(func(kernel.Entry) error { return nil })
 	if !o.follow {
-		require.NoError(o.t, Once(o.t.Context(), k, o.sources, past, Ports{Ledger: log}, listen))
+		require.NoError(o.t, Once(o.t.Context(), k, o.sources, left, Ports{Ledger: log}, listen))
 		return log.entries
 	}
 	files, err := NewFiles(Files{Fixed: o.sources, Named: profile.Transcript, Positions: true})
 	require.NoError(o.t, err)
 	if len(past) > 0 {
-		require.NoError(o.t, files.Resume(k, past, log, listen))
+		require.NoError(o.t, files.Resume(k, left, log, listen))
 	}
 	files.Launched(0)
 	over, cancel := context.WithCancel(o.t.Context())

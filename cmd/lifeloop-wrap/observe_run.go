@@ -35,8 +35,7 @@ func (o *observer) observe(cmd *cobra.Command) error {
 			return usage("--once: %s is a server, whose events have no end", s.Path).withHint("leave --once out")
 		}
 	}
-	past, err := o.openLedger(cmd)
-	if err != nil {
+	if err := o.openLedger(cmd); err != nil {
 		return err
 	}
 	if o.ledger != nil {
@@ -62,8 +61,11 @@ func (o *observer) observe(cmd *cobra.Command) error {
 			ports.Ledger = testOnlyLedger(string(o.folder), o.ledger)
 		}
 	}
-	k := kernel.Replay(o.kernelConfig(), slices.Values(past))
-	o.recall(past)
+	k := kernel.New(o.kernelConfig())
+	past, err := o.recall(k)
+	if err != nil {
+		return err
+	}
 	if o.flags.once {
 		err = o.readOnce(k, past, ports)
 	} else {
@@ -79,18 +81,18 @@ func (o *observer) observe(cmd *cobra.Command) error {
 	return err
 }
 
-// openLedger opens the ledger, if one is wanted, and returns its facts. Beside a new
+// openLedger opens the ledger, if one is wanted. Beside a new
 // one it saves what resuming needs.
-func (o *observer) openLedger(cmd *cobra.Command) (past []kernel.Entry, err error) {
+func (o *observer) openLedger(cmd *cobra.Command) (err error) {
 	switch {
 	case !o.flags.keepLog:
-		return nil, nil
+		return nil
 	case o.flags.resume != "":
 		return o.reopen()
 	}
 	o.folder = store.Open(o.cfg.StateDir).Folder(o.id)
 	if o.ledger, err = createLedger(o.folder); err != nil {
-		return nil, no(lifeloop.InternalError, "create a ledger in %s: %v", o.folder, err).withHint("--state-dir chooses another folder")
+		return no(lifeloop.InternalError, "create a ledger in %s: %v", o.folder, err).withHint("--state-dir chooses another folder")
 	}
 	var sources []string
 	for _, s := range o.sources {
@@ -103,41 +105,53 @@ func (o *observer) openLedger(cmd *cobra.Command) (past []kernel.Entry, err erro
 	delete(line.Flags, "source")
 	o.folder.SaveCommand(line)
 	fmt.Fprintf(o.notes, "lifeloop-wrap: recording session %s\n", o.id)
-	return nil, nil
+	return nil
 }
 
 // reopen opens the ledger of an observation that was killed.
-func (o *observer) reopen() (past []kernel.Entry, err error) {
+func (o *observer) reopen() (err error) {
 	o.folder = store.Open(o.cfg.StateDir).Folder(o.id)
 	if err = o.folder.Secure(); err == nil {
 		o.ledger, _, err = ledger.Open(string(o.folder), ledger.Options{})
 	}
 	if _, locked := errors.AsType[*durable.LockedError](err); locked {
-		return nil, no(lifeloop.StateConflict, "session %s is live", o.id)
+		return no(lifeloop.StateConflict, "session %s is live", o.id)
 	}
 	if err != nil {
-		return nil, no(lifeloop.InternalError, "open the ledger of session %s: %v", o.id, err).
+		return no(lifeloop.InternalError, "open the ledger of session %s: %v", o.id, err).
 			withHint("lifeloop-wrap ledger verify %s shows where", o.id)
 	}
-	for e, err := range o.folder.Facts(0) {
-		if err != nil {
-			return nil, no(lifeloop.InternalError, "read the ledger of session %s: %v", o.id, err)
-		}
-		past = append(past, e)
-	}
 	fmt.Fprintf(o.notes, "lifeloop-wrap: resuming session %s\n", o.id)
-	return past, nil
+	return nil
 }
 
-// recall adds the model calls of a killed observation to the sum that --usage
-// prints.
-func (o *observer) recall(past []kernel.Entry) {
-	for _, e := range past {
+// recall replays the ledger of a killed observation. The sum that --usage prints
+// includes its model calls.
+func (o *observer) recall(k *kernel.Kernel) (past *supervisor.Past, err error) {
+	if o.flags.resume == "" {
+		return nil, nil
+	}
+	past = supervisor.ReadPast(func(yield func(kernel.Entry) bool) {
+		for e, failed := range o.folder.Facts(0) {
+			if failed != nil {
+				err = failed
+				return
+			}
+			if !yield(e) {
+				return
+			}
+		}
+	}, func(e kernel.Entry) {
+		k.Fold(e)
 		o.facts.Apply(e)
 		if _, ok := e.Fact.(kernel.HarnessSessionOpened); ok {
 			o.found = true
 		}
+	})
+	if err != nil {
+		return nil, no(lifeloop.InternalError, "read the ledger of session %s: %v", o.id, err)
 	}
+	return past, nil
 }
 
 // recover finds the session of --resume, sets its saved flags, enters its folder
@@ -217,7 +231,7 @@ func (o *observer) kernelConfig() kernel.Config {
 }
 
 // readOnce prints the events of the existing records.
-func (o *observer) readOnce(k *kernel.Kernel, past []kernel.Entry, ports supervisor.Ports) error {
+func (o *observer) readOnce(k *kernel.Kernel, past *supervisor.Past, ports supervisor.Ports) error {
 	out := bufio.NewWriter(o.out)
 	err := supervisor.Once(context.Background(), k, o.sources, past, ports, o.listener(out))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, supervisor.ErrNotReadable) {
@@ -233,7 +247,7 @@ func (o *observer) readOnce(k *kernel.Kernel, past []kernel.Entry, ports supervi
 }
 
 // readOn prints events until a signal ends it.
-func (o *observer) readOn(k *kernel.Kernel, past []kernel.Entry, ports supervisor.Ports) error {
+func (o *observer) readOn(k *kernel.Kernel, past *supervisor.Past, ports supervisor.Ports) error {
 	files, err := supervisor.NewFiles(supervisor.Files{Fixed: o.sources, Named: o.profile.Transcript, AtEnd: !o.flags.fromStart, Getenv: os.Getenv, Positions: o.ledger != nil,
 		Runs: func(p telemetry.Process) bool { return harness.Runs(p.PID, p.Start) }})
 	if err != nil {

@@ -1,0 +1,119 @@
+package supervisor
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"lifeloop/kernel"
+)
+
+// A Past is what a killed observer has left on its ledger. It holds how far each
+// source was read; the facts are read from the ledger as they are needed, since a
+// ledger may be long.
+type Past struct {
+	entries iter.Seq[kernel.Entry]
+	n       int       // of entries
+	began   time.Time // of the first one
+	sources []*readSource
+	torn    *tornRecord
+}
+
+// A tornRecord is the last record of a ledger, with only some of its facts.
+type tornRecord struct {
+	index   int            // of its first entry
+	entries []kernel.Entry // from that one to the last one
+	before  time.Time      // of the entry before
+}
+
+func (r *tornRecord) read() kernel.SourceRead { return r.entries[0].Fact.(kernel.SourceRead) }
+
+// ReadPast reads the facts of a killed observer's ledger and passes each to fold.
+// entries are read again later, up to the last one that is there now. The result is
+// nil if there are none.
+func ReadPast(entries iter.Seq[kernel.Entry], fold func(kernel.Entry)) *Past {
+	p := &Past{entries: entries}
+	last := time.Time{}
+	for r := range reads(func(yield func(kernel.Entry) bool) {
+		for e := range entries {
+			if fold(e); p.n == 0 {
+				p.began = e.At
+			}
+			p.n++
+			if !yield(e) {
+				return
+			}
+			last = e.At
+		}
+	}, func() time.Time { return last }) {
+		if r.whole {
+			p.sources = noteRead(p.sources, r)
+		} else if r.torn {
+			p.torn = &tornRecord{index: r.index, entries: slices.Clone(r.entries), before: r.before}
+		}
+	}
+	if p.n == 0 {
+		return nil
+	}
+	return p
+}
+
+// first yields the first n entries.
+func (p *Past) first(n int) iter.Seq[kernel.Entry] {
+	return func(yield func(kernel.Entry) bool) {
+		i := 0
+		for e := range p.entries {
+			if i++; i > n || !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// A recordRead is a record that a killed observer has read.
+type recordRead struct {
+	index   int            // of its first entry
+	entries []kernel.Entry // a SourceRead and the facts of the record; valid until the next one
+	before  time.Time      // of the entry before
+	whole   bool           // all facts of the record are there
+	torn    bool           // they are not, and nothing follows
+}
+
+func (r recordRead) read() kernel.SourceRead { return r.entries[0].Fact.(kernel.SourceRead) }
+
+// reads yields the records that were read. last returns the time of the entry before
+// the one that is yielded.
+func reads(entries iter.Seq[kernel.Entry], last func() time.Time) iter.Seq[recordRead] {
+	return func(yield func(recordRead) bool) {
+		var r recordRead
+		open, i := false, -1
+		for e := range entries {
+			i++
+			_, resumed := e.Fact.(kernel.Resumed)
+			f, is := e.Fact.(kernel.SourceRead)
+			if open && (resumed || is) { // the observer died in the midst of this record
+				if open = false; !yield(r) {
+					return
+				}
+			}
+			switch {
+			case open:
+				r.entries = append(r.entries, e)
+			case is:
+				open, r = true, recordRead{index: i, entries: append(r.entries[:0], e), before: last()}
+			}
+			if open {
+				if f = r.read(); len(r.entries) > f.Facts {
+					r.whole, open = true, false
+					if !yield(r) {
+						return
+					}
+				}
+			}
+		}
+		if open {
+			r.torn = true
+			yield(r)
+		}
+	}
+}
