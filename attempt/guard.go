@@ -297,7 +297,7 @@ func (w *Watch) match(on RuleOn, text []byte) []RuleResult {
 	return results
 }
 
-// drifts reports whether a line or call repeats the ones before it too often. It
+// drifts reports whether a line or call repeats earlier ones too often. It
 // reports true only once.
 func (w *Watch) drifts(s *series, what string) bool {
 	if w.repeat == 0 || w.drifted {

@@ -417,7 +417,7 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 		{"endless line", strings.Repeat("x", maxLine+1), "cannot read the request: line longer than 4096 bytes"},
 		{"too many bytes", `{"op":"hook","event":"e","bytes":16777217}` + "\n", "cannot read the input: body of 16777217 bytes, want at most 16777216"},
 		{"negative bytes", `{"op":"hook","event":"e","bytes":-1}` + "\n", "cannot read the input: body of -1 bytes"},
-		{"bytes that is no number", `{"op":"hook","event":"e","bytes":"2"}` + "\n", "cannot read the request: "},
+		{"bytes that is not a number", `{"op":"hook","event":"e","bytes":"2"}` + "\n", "cannot read the request: "},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -775,7 +775,7 @@ func TestSocketPathFitsAnAddress(t *testing.T) {
 		{"a long folder", middling, uuid, middling + "/lifeloop/*.sock"},
 		{"a folder too long", long, uuid, "/tmp/lifeloop-*/*.sock"},
 		{"a long id", run, strings.Repeat("i", 256), run + "/lifeloop/*.sock"},
-		{"an id that is no file name", run, "../../etc/x", run + "/lifeloop/*.sock"},
+		{"an id that is not a file name", run, "../../etc/x", run + "/lifeloop/*.sock"},
 		{"a hidden id", run, "..", run + "/lifeloop/*.sock"},
 	}
 	for _, c := range cases {

@@ -28,7 +28,7 @@ type HookCall struct {
 	acked chan struct{} // closed by listen
 
 	turn     sync.Mutex  // held while an answer is sent, so that Serve waits for it
-	answered atomic.Bool // set under turn; an ok before that is no acknowledgement
+	answered atomic.Bool // set under turn; an ok before that is not an acknowledgement
 }
 
 // Gone is closed if the peer closes before it has acknowledged an answer.

@@ -137,7 +137,7 @@ func secondCalls() []secondCall {
 			failure: &Failure{Class: lifeloop.InvalidRequest, Why: "answer larger than 1048576 bytes", ExitCode: -1}},
 		{name: "half a document is passed on, not judged", cfg: Config{Command: lines("--after", "1", "--bad-json")},
 			want: named("two")[:len(named("two"))/2]},
-		{name: "a line that is no answer", cfg: Config{Command: then(`echo '{"level":"debug"}'; sleep 3600`)}, want: `{"level":"debug"}`},
+		{name: "a line that is not an answer", cfg: Config{Command: then(`echo '{"level":"debug"}'; sleep 3600`)}, want: `{"level":"debug"}`},
 		{name: "an empty line", cfg: Config{Command: then(`echo; sleep 3600`)}, want: ""},
 		{name: "answers twice", cfg: Config{Command: lines("--after", "1", "--twice")}, want: named("two")},
 		{name: "exits instead of an answer", cfg: Config{Command: then(`exit 3`)},

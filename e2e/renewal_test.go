@@ -233,7 +233,7 @@ func TestRenewalNote(t *testing.T) {
 		r.leavesWith(0)
 		w.checkFirstRequest(2, "THE NOTE 41", "remember the number", "ALPHA", "hand-over note for it now")
 		w.checkChain("self-handoff")
-		// The copy is no session of the user: it has no events.
+		// The copy is not a session of the user: it has no events.
 		starts := 0
 		for _, e := range w.recorded().events {
 			if e.Event == "session.started" {

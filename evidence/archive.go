@@ -134,7 +134,7 @@ func (r *Report) declared(a archive, name, digest string) {
 	content, present := a.files[name]
 	switch {
 	case !present:
-		r.problem("missing_file", name, "the manifest declares it, but the archive does not contain it")
+		r.problem("missing_file", name, "the manifest declares this file, but the archive does not contain it")
 	case sign.Sum(content) != digest:
 		r.problem("hash_mismatch", name, "the manifest declares the digest %s, the content has %s", digest, sign.Sum(content))
 	default:

@@ -124,7 +124,9 @@ func Verify(kind Kind, data []byte, o Options) Report {
 		r.Mode = "compat"
 	}
 	if o.Beside == nil {
-		o.Beside = func(path string) ([]byte, error) { return nil, fmt.Errorf("%s is not beside the artifact", path) }
+		o.Beside = func(path string) ([]byte, error) {
+			return nil, fmt.Errorf("%s: there is no such file beside the artifact", path)
+		}
 	}
 	switch kind {
 	case RunpackKind:

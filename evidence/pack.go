@@ -200,7 +200,7 @@ func (r *Report) packContents(a archive, m packManifest, o Options) {
 	declared := map[string]bool{packManifestFile: true}
 	for _, e := range m.Contents {
 		if declared[e.Path] {
-			r.problem("manifest", e.Path, "contents declares it twice")
+			r.problem("manifest", e.Path, "contents declares this file twice")
 		}
 		declared[e.Path] = true
 		if e.Type != entryType(e.Path) && !o.Compat {
@@ -210,7 +210,7 @@ func (r *Report) packContents(a archive, m packManifest, o Options) {
 	}
 	for _, name := range a.names {
 		if !declared[name] {
-			r.problem("undeclared_file", name, "the manifest does not declare it")
+			r.problem("undeclared_file", name, "the manifest does not declare this file")
 		}
 	}
 	if !o.Compat && !slices.IsSortedFunc(m.Contents, func(a, b packEntry) int { return strings.Compare(a.Path, b.Path) }) {

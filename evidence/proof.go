@@ -59,7 +59,7 @@ func proofHash(record map[string]json.RawMessage, previous string) (string, erro
 
 // proofs verifies the chain of proof records.
 func (r *Report) proofs(doc []byte, a archive, m packManifest, o Options) {
-	var files []packEntry // what the records are about, in their order
+	var files []packEntry // files that the records must describe, in this order
 	for _, e := range m.Contents {
 		if e.Path != proofsFile {
 			files = append(files, e)

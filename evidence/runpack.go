@@ -68,7 +68,7 @@ func (m manifest) digest() (string, error) {
 	return sign.Digest(m)
 }
 
-// A Run is run.json.
+// A Run is the content of run.json.
 type Run struct {
 	Header
 	RunID    string     `json:"run_id"`
@@ -111,7 +111,7 @@ type Result struct {
 	Result       json.RawMessage `json:"result,omitempty"`
 }
 
-// Refs is refs.json.
+// Refs is the content of refs.json.
 type Refs struct {
 	Header
 	RunID               string `json:"run_id"`
@@ -178,7 +178,7 @@ func (r *Report) runpack(data []byte, o Options) (p runpack) {
 	}
 	for _, name := range runpackFiles {
 		if !slices.ContainsFunc(m.Files, func(f manifestEntry) bool { return f.Path == name }) {
-			r.problem("missing_file", name, "the manifest does not declare it")
+			r.problem("missing_file", name, "the manifest does not declare this file")
 		}
 	}
 	if digest, err := m.digest(); err != nil || digest != m.ManifestDigest {

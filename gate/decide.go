@@ -14,7 +14,7 @@ import (
 type Result struct {
 	SchemaID        string    `json:"schema_id"`
 	SchemaVersion   string    `json:"schema_version"`
-	CreatedAt       time.Time `json:"created_at"` // the intent's, so that the result is deterministic
+	CreatedAt       time.Time `json:"created_at"` // the intent's created_at, so that the result is deterministic
 	ProducerVersion string    `json:"producer_version"`
 	Verdict         Verdict   `json:"verdict"`
 	ReasonCodes     []string  `json:"reason_codes"` // sorted, unique, never null

@@ -154,7 +154,7 @@ func TestPoliciesThatAreRefused(t *testing.T) {
 		{"a limit's window", "rules: [{name: a, effect: allow, rate_limit: {requests: 1, window: day}}]\n", "rate_limit.window"},
 		{"an action that allows", "rules: [{name: a, effect: allow, endpoint: {path_denylist: [/x], action: allow}}]\n", "endpoint.action"},
 		{"a dataflow that allows", "rules: [{name: a, effect: allow, dataflow: {enabled: true, action: allow}}]\n", "dataflow.action"},
-		{"a class that is no egress", "rules: [{name: a, effect: allow, endpoint: {egress_classes: [fs.read]}}]\n", "egress_classes"},
+		{"a class that is not egress", "rules: [{name: a, effect: allow, endpoint: {egress_classes: [fs.read]}}]\n", "egress_classes"},
 		{"a sandbox mode", "rules: [{name: a, effect: allow, sandbox: {allowed_user_modes: [me]}}]\n", "allowed_user_modes"},
 		{"a text for a list", "rules: [{name: a, effect: allow, reason_codes: x}]\n", "expected a list"},
 		{"nothing", "", "expected a mapping"},

@@ -212,7 +212,8 @@ func wardenMain() int {
 	if err != nil {
 		return 125
 	}
-	// A process that cannot be killed keeps the group; the pauses grow meanwhile.
+	// The group remains until all its processes are dead. The pauses between
+	// attempts grow.
 	for pause := time.Millisecond; ; pause = min(2*pause, time.Second) {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0); errors.Is(err, os.ErrNotExist) {
 			return 0 // the group was removed

@@ -409,7 +409,7 @@ func (g *guard) findMarked(procs []proc) {
 	}
 }
 
-// forgetEnded removes the owned processes that have ended. They are no children of the
+// forgetEnded removes the owned processes that have ended. They are not children of the
 // guard, so only /proc shows whether they live. Two looks in a row must find nothing,
 // because one look may miss a process that is just being started.
 func (g *guard) forgetEnded(procs []proc) {

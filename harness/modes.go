@@ -227,7 +227,7 @@ func (t *tracker) escape(seq *vt.Sequence) bool {
 		return assign(&sets.side, 0)
 	case 'c':
 		t.look, t.saved = 0, savedCursor{}
-		// Terminals differ in whether it resets colours.
+		// Only some terminals reset colours on RIS, so they are kept.
 		return assign(&t.modes, modes{progress: t.modes.progress, colours: t.modes.colours})
 	}
 	return false

@@ -115,7 +115,7 @@ func descendants(procs []proc, root int, leaveOut func(proc) bool) []proc {
 			found = append(found, p)
 			next = append(next, p.pid)
 		}
-		delete(children, pid) // procs is no atomic snapshot and may contain a cycle
+		delete(children, pid) // procs is not an atomic snapshot and may contain a cycle
 	}
 	return found
 }

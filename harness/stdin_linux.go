@@ -14,7 +14,7 @@ import (
 // shorter; a longer input is a stream that cannot be read again.
 const maxSaved = 16 << 20
 
-// A feed is a stdin that is no terminal and from which each child reads the same
+// A feed is a stdin that is not a terminal and from which each child reads the same
 // input. A file is rewound. What is read from a pipe is saved.
 type feed struct {
 	file  *os.File

@@ -60,7 +60,7 @@ func TestVersionLeavesNoProcess(t *testing.T) {
 	}
 }
 
-// running reports whether a process exists and is no zombie.
+// running reports whether a process exists and is not a zombie.
 func running(pid string) bool {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {

@@ -65,7 +65,7 @@ type Reading struct {
 func (r *Reading) Gone() <-chan struct{} { return r.ctx.Done() }
 
 // Answer sends the text and reports whether it was written while the harness still
-// read. Only the first call has an effect.
+// waited for it. Only the first call has an effect.
 func (r *Reading) Answer(text []byte) (delivered bool) {
 	if r.answered {
 		return r.delivered
@@ -82,9 +82,10 @@ func (r *Reading) Answer(text []byte) (delivered bool) {
 	return r.delivered
 }
 
-// Serve calls handle for each reading by the process pid or by a process that it
-// started first, until ctx ends. If handle returns without an answer, the answer is
-// empty. foreign is called for the reading of any other process.
+// Serve calls handle for each reading by the harness, until ctx ends. The harness
+// is the process pid, or the first process below it that reads. If handle returns
+// without an answer, the answer is empty. foreign is called for the reading of any
+// other process.
 func (s *Server) Serve(ctx context.Context, pid int, handle func(ctx context.Context, r *Reading), foreign func()) error {
 	server := &http.Server{
 		ReadHeaderTimeout: 10 * time.Second,

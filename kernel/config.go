@@ -111,7 +111,7 @@ type Limits struct {
 	// an observer the default of both is observerQueue.
 	MaxCalls int
 	// SignDelay is how late a sign of life of the harness may reach the kernel. A
-	// time-out for silence fires later by the same time; 0 is no delay.
+	// time-out for silence fires later by the same time; 0 means no delay.
 	SignDelay time.Duration
 }
 

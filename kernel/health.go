@@ -158,7 +158,7 @@ func (h *health) observed(d *lifeloop.Degradation, also []SupportChange) {
 }
 
 // weaken records the capabilities that this launch lacks. That was known before
-// anything was promised, so it is no degradation.
+// anything was promised, so it is not a degradation.
 func (h *health) weaken(s *step) {
 	for _, w := range s.cfg.Weak {
 		if !h.hard.Weak[w.Capability] {

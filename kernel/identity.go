@@ -85,7 +85,7 @@ func (s *step) signal(sig telemetry.Signal, h *hook) {
 		s.turns.signal(s, sig, h)
 	}
 	s.health.version(s, sig)
-	if !s.scopes.current().Ended { // records after the end carry nothing new
+	if !s.scopes.current().Ended { // later records add nothing about the context
 		s.pressure.see(s, sig)
 	}
 }

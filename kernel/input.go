@@ -145,7 +145,7 @@ type (
 	// SourceTrouble and UnknownSeen carry what the facts of the same form record.
 	SourceTrouble SourceTroubled
 	UnknownSeen   UnknownCounted
-	// FrameRequested asks to open or close a frame of a client's own.
+	// FrameRequested asks to open or close a client's own frame.
 	FrameRequested struct {
 		Ask     string // our id of the command
 		Open    bool   // else close

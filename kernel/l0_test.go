@@ -97,7 +97,7 @@ type l0Judge struct {
 	lines      []string
 
 	seq, ts  int64
-	last     string // the newest event that is no tool's
+	last     string // the newest event that is not a tool's
 	strategy string // of the newest ERROR
 	aborted  bool
 	renewing bool // the newest fact is a launch of a renewal

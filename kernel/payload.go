@@ -52,7 +52,7 @@ type (
 		// First is the placement that a receipt names when the payload is given up.
 		First lifeloop.PayloadPlacement `json:"first_placement"`
 	}
-	// PayloadSettled records what became of one payload.
+	// PayloadSettled records the outcome of one payload.
 	PayloadSettled struct {
 		Call      string                    `json:"call"`
 		Index     int                       `json:"index"`
@@ -174,7 +174,7 @@ func (l *slots) fill(s *step, h *hook) {
 	}
 }
 
-// settle records what became of a waiting payload and issues the receipt of
+// settle records the outcome of a waiting payload and issues the receipt of
 // its call if that was the last one.
 func (l *slots) settle(s *step, p *parcel, st lifeloop.Status, class lifeloop.FailureClass, why string) {
 	f := PayloadSettled{Call: p.call, Index: p.index, Status: st, Failure: class, Why: why}

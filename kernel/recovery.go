@@ -76,7 +76,7 @@ type (
 		Short      int   `json:"short,omitempty"`
 		Units      int64 `json:"units"`
 		Bytes      int64 `json:"bytes"`
-		DurationMS int64 `json:"duration_ms"` // from its first sign of life
+		DurationMS int64 `json:"duration_ms"` // since the attempt's first sign of life
 	}
 	// A Budget is what the policy allows to the attempts of a session.
 	Budget struct {

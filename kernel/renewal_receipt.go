@@ -96,9 +96,9 @@ func (h *health) undeliverable(s *step) lifeloop.FailureClass {
 	return lifeloop.CapabilityUnsupported
 }
 
-// trigger is the context that a renewal is to make smaller: its tokens now, and the
-// figure whose half must not be reached any more. That is the tokens that triggered it,
-// or where pressure begins to be high; 0 if the window is unknown.
+// trigger returns the tokens in the context now, and the number of which a renewal
+// must leave less than half: the tokens that triggered it, or the level at which
+// pressure is high. The number is 0 if the window is unknown.
 func (p *pressure) trigger(now bool) (tokens *int64, trigger int64) {
 	m := p.figure()
 	switch {

@@ -216,7 +216,7 @@ func (r *router) forget(c *call) {
 	delete(r.hard.Calls, c.ID)
 }
 
-// settled notes what became of a payload.
+// settled remembers the outcome of a payload.
 func (r *router) settled(f PayloadSettled) {
 	c := r.hard.Calls[f.Call]
 	if c == nil || f.Index >= len(c.Settled) {
@@ -235,13 +235,13 @@ type emission struct {
 	event       lifeloop.Event
 	scope       int // 0 means the current one
 	frame       string
-	parent      string // of a frame that opens; else it is looked up
+	parent      string // set if a frame opens; otherwise looked up
 	data        map[string]any
 	evidence    []lifeloop.Evidence
 	mode        lifeloop.IntegrationMode // empty: derived from the evidence
 	degradation *lifeloop.Degradation
 	also        []SupportChange
-	about       *origin // its origin, if that is not the current launch
+	about       *origin // the event's origin, if it is not the current launch
 }
 
 // emit records an event and queues it for its clients. It returns the calls to

@@ -193,7 +193,7 @@ func (t *turns) frameOf(turn string) *frame {
 	return nil
 }
 
-// frameFor is the open frame that a stop or an end is about. A signal without a
+// frameFor returns the open frame that a stop or an end refers to. A signal without a
 // turn is about the harness's open frame, unless the record is older than that
 // frame. The end of the previous turn may be written after the next prompt was
 // sent.

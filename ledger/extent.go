@@ -81,7 +81,7 @@ func measure(dir string, segments int) (Extent, error) {
 	x.Last = canon.Digest(rest.take(canon.DigestLen))
 	rest.word(digestPiece)
 	if x.Seq, err = strconv.ParseUint(string(t.seq), 10, 64); rest.bad || err != nil {
-		return x, fmt.Errorf("%s ends with a line that is no entry", segmentName(segments))
+		return x, fmt.Errorf("%s ends with a line that is not an entry", segmentName(segments))
 	}
 	return x, nil
 }

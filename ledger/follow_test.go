@@ -201,7 +201,7 @@ func TestWaitIgnoresOtherFiles(t *testing.T) {
 }
 
 // TestSettle checks that Settle neither disturbs a writer nor changes a byte. A missing
-// ledger is no error; a missing folder is one.
+// ledger is not an error; a missing folder is one.
 func TestSettle(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, Settle(dir))

@@ -178,7 +178,7 @@ func (l *Launch) claudeInjection(line claudeLine, dir string, h Host) (s injecte
 	}
 	env, export, noExport := claudeExport(theirs, reason == "", h)
 	if noExport == "" && reason == "" {
-		// A settings file of the user's may set the same variables.
+		// The user's settings file may set the same variables.
 		var with injectedSettings
 		if with, noExport = claudeSettings(line, theirs, h, env); noExport == "" {
 			s = with

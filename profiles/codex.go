@@ -339,7 +339,7 @@ func codexTrustKey(path, snake string, group, handler int) string {
 func trustHash(snake, command string, seconds int) string {
 	definition, err := canon.Marshal(map[string]any{"event_name": snake, "hooks": []any{map[string]any{
 		"async": false, "command": command, "timeout": effectiveTimeout(snake, seconds), "type": "command"}}})
-	if err != nil { // strings and numbers always encode
+	if err != nil { // encoding strings and numbers cannot fail
 		panic("profiles: " + err.Error())
 	}
 	return string(canon.Sum(definition))

@@ -14,10 +14,10 @@ import (
 	"lifeloop/telemetry/opencode"
 )
 
-// opencodeProfile is the profile of OpenCode, as observed with 1.18.33. A launch gets
-// a URL in its instructions and a plugin of the terminal interface (opencode_launch.go).
-// `host apply` installs a server plugin, whose hooks and answers have a form of our
-// own. A launch gets none, since it makes the start wait for a package registry.
+// opencodeProfile is the profile of OpenCode, as observed with 1.18.33. A launch gets a
+// URL in its instructions and a plugin of the terminal interface (opencode_launch.go).
+// `host apply` installs a server plugin, whose hooks and answers have a form of our own.
+// A launch does not get it: OpenCode would wait for a package registry before it starts.
 func opencodeProfile() Profile {
 	return Profile{
 		Adapter:    "opencode",

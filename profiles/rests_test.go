@@ -33,13 +33,13 @@ func TestEveryClaimRestsOnSomething(t *testing.T) {
 			}
 			for _, source := range on {
 				if negotiate.Support(m, telemetryPrefix+source) == lifeloop.Unavailable {
-					t.Errorf("%s: %s rests on %s, which is no source of the manifest", id, name, source)
+					t.Errorf("%s: %s rests on %s, which is not a source of the manifest", id, name, source)
 				}
 			}
 		}
 		for capability := range table {
 			if !negotiate.Known(capability) {
-				t.Errorf("%s: the table lists %s, which is no capability", id, capability)
+				t.Errorf("%s: the table lists %s, which is not a capability", id, capability)
 			}
 		}
 	}

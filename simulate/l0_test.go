@@ -250,7 +250,7 @@ func matches(t *testing.T, what string, want, got any) {
 func number(t *testing.T, v any) float64 {
 	t.Helper()
 	n, ok := v.(float64)
-	require.True(t, ok, "%v is no number", v)
+	require.True(t, ok, "%v is not a number", v)
 	return n
 }
 

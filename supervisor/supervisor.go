@@ -225,7 +225,7 @@ func Run(ctx context.Context, k *kernel.Kernel, p Ports, o Options) (kernel.Resu
 	if p.Door != nil {
 		s.wg.Go(func() {
 			if err := p.Door.Serve(ctx, s); err != nil {
-				o.Log.Error().Err(err).Msg("serve the session's door")
+				o.Log.Error().Err(err).Msg("serve the session's socket")
 			}
 		})
 	}

@@ -138,7 +138,7 @@ type Signal struct {
 	// Dir is the session's working folder, as the harness reports it.
 	Dir string `json:"dir,omitempty"`
 	// Process is the process that wrote the source, as the source reports it. A
-	// file may outlive its process, and another one may then have its number.
+	// file may outlive its process, and the pid may be reused.
 	Process *Process `json:"process,omitempty"`
 	// Missing are the first and the last number that a sequence skipped.
 	Missing *[2]uint64 `json:"missing,omitempty"`

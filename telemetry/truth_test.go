@@ -507,7 +507,7 @@ func writeOpencode(w *world) {
 
 // writeOpenclaw writes the rows of a transcript. Prompts of the harness itself
 // or of another session are beside the main chain. What the harness wrote in
-// the model's place is no call.
+// the model's place is not a call.
 func writeOpenclaw(w *world) {
 	file := w.file()
 	row := func(kind string, event obj) {

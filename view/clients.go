@@ -44,7 +44,7 @@ func (c ClientCalls) Text() string {
 // A call has failed if the client did not answer it, answered with failed, or sent
 // a payload that failed although it was required. A call that was never made counts
 // only if its receipt has the class timeout. A session that was refused, and a
-// wrapper that died, are no failure of a client.
+// wrapper that died, are not failures of a client.
 type Clients struct {
 	all  []ClientCalls // by id
 	open map[string]*openCall

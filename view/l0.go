@@ -141,8 +141,8 @@ type l0Attempt struct {
 	late       map[string]bool // calls that were ended by their time-out
 }
 
-// l0Retries counts retries: those of the current profile, and for the whole session
-// those that count toward the budget and the others.
+// l0Retries counts the retries of the current profile and, for the whole session,
+// those that count toward the budget and those that do not.
 type l0Retries struct{ profile, counted, uncounted int }
 
 // Apply folds one fact and returns the events that it makes.

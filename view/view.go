@@ -120,7 +120,7 @@ type Status struct {
 	RiskLevel      string                    `json:"risk_level"` // of HCP L2
 	Events         int                       `json:"events"`
 	Receipts       int                       `json:"receipts"`
-	Clients        []ClientCalls             `json:"clients"`  // what became of their calls
+	Clients        []ClientCalls             `json:"clients"`  // outcomes of their calls
 	Evidence       []lifeloop.Evidence       `json:"evidence"` // for the activity
 	LastSign       *Sign                     `json:"last_sign,omitempty"`
 

@@ -91,7 +91,7 @@ func (d Decide) wait() time.Duration {
 	return cmp.Or(d.Timeout, DefaultDecideTimeout)
 }
 
-// Unset is the value of a number that was not given, if 0 has a meaning of its own.
+// Unset marks a number that was not given, where 0 is a valid value.
 const Unset = -1
 
 // Timeouts are the timers, and the time that a harness has from TERM to KILL.

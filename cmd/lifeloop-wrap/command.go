@@ -77,7 +77,7 @@ func (g *globals) send(cmd *cobra.Command, name, command string, what any) (id s
 const tokenFlag = "token-file"
 
 // acceptToken gives the flag for the session's token to a command that changes a
-// session. The token is no argument, which every user of the machine could read.
+// session. The token is not an argument, which every user of the machine could read.
 func acceptToken(cmd *cobra.Command) {
 	cmd.Flags().String(tokenFlag, "", "`FILE` with the session's token, - for standard input; a process below the harness needs it")
 }

@@ -63,7 +63,7 @@ so the same files give the same lines.`,
 				}
 			}
 			if f.once && f.follow {
-				return usage("--once excludes --follow")
+				return usage("--once cannot be used with --follow")
 			}
 			o, err := newObserver(f)
 			if err != nil {

@@ -158,7 +158,7 @@ func (o *observer) recall(k *kernel.Kernel) (past *supervisor.Past, err error) {
 // and returns its sources.
 func (f *observeFlags) recover(g *globals, cmd *cobra.Command, paths []string) (sources []string, stateDir string, err error) {
 	if len(paths) > 0 {
-		return nil, "", usage("--resume excludes PATHs: the sources of the session are stored")
+		return nil, "", usage("--resume cannot be used with PATHs: the sources of the session are stored")
 	}
 	st, id, err := g.session(cmd, f.resume)
 	if err != nil {

@@ -33,10 +33,10 @@ func commandLineOf(cmd *cobra.Command, argv []string) store.CommandLine {
 // the session's saved flags and enters its folder.
 func (f *runFlags) recover(g *globals, cmd *cobra.Command, argv []string) (st store.Store, words []string, err error) {
 	if f.sessionID != "" || f.noLedger {
-		return st, nil, usage("--resume excludes --session-id and --no-ledger").withHint("a recovered session continues its own ledger under its own id")
+		return st, nil, usage("--resume cannot be used with --session-id or --no-ledger").withHint("a recovered session continues its own ledger under its own id")
 	}
 	if cmd.Flags().Changed("meta") {
-		return st, nil, usage("--resume excludes --meta").withHint("the labels of a session are fixed at its start")
+		return st, nil, usage("--resume cannot be used with --meta").withHint("the labels of a session are fixed at its start")
 	}
 	st, f.resume, err = g.session(cmd, f.resume)
 	if err == nil {

@@ -30,7 +30,7 @@ type session struct {
 	folder store.Folder
 	temp   string // a folder to remove at the end, with --no-ledger
 	ledger *ledger.Log
-	facts  store.Session // the fold of all that was committed
+	facts  store.Session // state after all committed facts
 	door   *control.Server
 	log    zerolog.Logger
 	logTo  *os.File

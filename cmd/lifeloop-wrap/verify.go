@@ -172,7 +172,7 @@ func inspectCmd(g *globals) *cobra.Command {
 func diffCmd(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: "diff A B", Short: "List where two artifacts differ", Args: cobra.ExactArgs(2),
-		Long: "diff compares two artifacts, document by document and member by member. It\nchecks neither. The exit code is 0 if they are equal, and 2 if they differ.",
+		Long: "diff compares two artifacts, document by document and member by member. It\ndoes not verify them. The exit code is 0 if they are equal, and 2 if they differ.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := readArtifact(args[0])
 			if err != nil {

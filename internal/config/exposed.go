@@ -16,7 +16,7 @@ type Exposure struct {
 }
 
 // Exposures lists the variables that commands have in their arguments. Those that
-// every program inherits are no secret and are left out, and so is the program's
+// every program inherits are not secret and are left out, and so is the program's
 // own path.
 func (c Config) Exposures() (found []Exposure) {
 	add := func(key string, written []string) {

@@ -297,7 +297,7 @@ func (s *world) Prepare(e kernel.Launch) (supervisor.Plan, error) {
 // Release has no terminal to restore.
 func (s *world) Release() {}
 
-// hookKey need not be secret: the kit's harness is no process.
+// hookKey need not be secret: the kit's harness is not a process.
 const hookKey = "kit"
 
 // decodeHook is the other side of hook: the kit speaks a dialect of its own.

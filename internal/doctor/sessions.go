@@ -94,7 +94,7 @@ func (e *examiner) damaged(s store.Session) {
 		"lifeloop-wrap ledger verify "+s.SessionID)
 }
 
-// ClientCalls is what became of a client's calls in the newest session that
+// ClientCalls counts the outcomes of a client's calls in the newest session that
 // called it.
 type ClientCalls struct {
 	SessionID string `json:"session_id"`

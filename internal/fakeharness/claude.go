@@ -293,7 +293,7 @@ func (c *claude) end(reason string) {
 	if c.h.args.print {
 		return
 	}
-	// After a hangup these writes fail, which is no failure of the script.
+	// After a hangup these writes fail, which is not a failure of the script.
 	_ = c.h.term.write("\x1b[?1004l\x1b[?2004l\x1b[?25h\x1b]0;\x07")
 	_ = c.h.term.line("Resume this session with: claude --resume " + c.session)
 	c.h.term.restore()

@@ -309,7 +309,7 @@ func (c *codex) end(string) {
 	for _, t := range slices.Backward(c.threads) {
 		c.h.hook("SessionEnd", object{"reason": "other", "session_id": t.id, "transcript_path": t.rollout(c.home())})
 	}
-	// After a hangup these writes fail, which is no failure of the script.
+	// After a hangup these writes fail, which is not a failure of the script.
 	_ = c.h.term.write("\x1b]7501;state=clear\x1b\\\x1b[?1049l\x1b[<u\x1b[?1004l\x1b[?2004l\x1b[?25h")
 	_ = c.h.term.line("To continue this session, run codex resume " + c.session)
 	c.h.term.restore()

@@ -40,7 +40,7 @@ var verbs = sync.OnceValue(func() map[string]verb {
 	return map[string]verb{
 		// Actions of any program.
 		"print":      do((*harness).line),  // a line of text
-		"raw":        do((*harness).write), // bytes as they are
+		"raw":        do((*harness).write), // bytes, written unchanged
 		"sleep_ms":   do(func(h *harness, ms int) { h.pause(time.Duration(ms) * time.Millisecond) }),
 		"ignore":     do((*harness).ignore), // signals, from here on
 		"tool_child": do((*harness).child),  // a child process

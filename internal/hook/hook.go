@@ -43,7 +43,7 @@ const (
 // notifies the session and becomes `sh -c CMD` with the same stdin; it does not
 // return.
 //
-// FILE holds the key of the launch. It is no argument, which every user could read,
+// FILE holds the key of the launch. It is not an argument, which every user could read,
 // and no variable, which every process below the harness would inherit.
 //
 // One deadline limits everything: 10 s or LIFELOOP_HOOK_TIMEOUT_MS.

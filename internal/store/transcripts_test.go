@@ -38,7 +38,7 @@ func TestCopyTranscript(t *testing.T) {
 	require.Len(t, entries, 2)
 }
 
-// What is no regular file is not copied, and does not make the session wait.
+// What is not a regular file is not copied, and does not make the session wait.
 func TestNoTranscript(t *testing.T) {
 	dir, folder := t.TempDir(), Folder(t.TempDir())
 	fifo, link := filepath.Join(dir, "fifo"), filepath.Join(dir, "link")

@@ -140,10 +140,10 @@ func TestNearest(t *testing.T) {
 	require.Equal(t, inHome, find(deep, home), "the home folder itself counts")
 	inProject := filepath.Join(home, "project", name)
 	require.NoError(t, os.Symlink("nowhere", inProject))
-	require.Equal(t, inHome, find(deep, home), "a link to nothing is no file")
+	require.Equal(t, inHome, find(deep, home), "a link to nothing is not a file")
 	require.NoError(t, os.Remove(inProject))
 	require.NoError(t, os.Mkdir(inProject, 0o700))
-	require.Equal(t, inProject, find(deep, home), "what is no file hides those above it")
+	require.Equal(t, inProject, find(deep, home), "what is not a file hides those above it")
 
 	link := filepath.Join(dir, "link")
 	require.NoError(t, os.Symlink(deep, link))

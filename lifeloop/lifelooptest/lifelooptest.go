@@ -18,7 +18,7 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// EventRecord is the kind of an event, which is no document of the contract.
+// EventRecord is the kind of an event, which is not a document of the contract.
 const EventRecord = "event_record"
 
 const urn = "urn:lifeloop:v0.2:"

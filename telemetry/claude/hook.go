@@ -47,7 +47,7 @@ func (Hooks) Decode(event string, stdin []byte) (telemetry.HookCall, error) {
 		s.Outcome, s.Error = telemetry.Failed, errorKind(in.Failure)
 		call.Add(s)
 	case event == "SessionEnd":
-		in.Turn = "" // its prompt_id is that of `/exit` or `/clear`, which is no turn
+		in.Turn = "" // its prompt_id is that of `/exit` or `/clear`, which is not a turn
 		call.AddMain(in)
 	default:
 		call.AddMain(in)

@@ -213,7 +213,7 @@ func TestTranscriptStories(t *testing.T) {
 		{"a queued and a print mode prompt",
 			[]string{strings.Replace(typedA, "typed", "queued", 1), strings.Replace(strings.Replace(typedA, "typed", "sdk", 1), `"origin":{"kind":"human"},`, "", 1)},
 			[]string{promptA, promptA}},
-		{"records that Claude Code writes in the user's name are no prompts",
+		{"records that Claude Code writes in the user's name are not prompts",
 			[]string{
 				strings.Replace(typedA, `"promptSource":"typed",`, "", 1),
 				strings.Replace(typedA, `"human"`, `"task-notification"`, 1),
@@ -233,7 +233,7 @@ func TestTranscriptStories(t *testing.T) {
 				strings.Replace(typedA, `"promptSource":"typed"`, `"promptSource":"sdk","turnOrigin":"sdk"`, 1),
 			},
 			[]string{promptA + " origin=harness", promptA + " origin=schedule", promptA + " origin=peer", promptA}},
-		{"an id that is no id is dropped",
+		{"an id that is not an id is dropped",
 			[]string{strings.NewReplacer(`"uuid":"u1"`, `"uuid":"`+strings.Repeat("u", 300)+`"`, `"sessionId":"s"`, `"sessionId":"a\nb"`).Replace(typedA)},
 			[]string{`prompt from=transcript at=08:00:00.000 turn=A`}},
 	} {

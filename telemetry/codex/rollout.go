@@ -191,7 +191,7 @@ func (d *rollout) ofTurn(r rolloutRecord, kind telemetry.Kind) telemetry.Signal 
 	return s
 }
 
-// release reports the held usage: it was no compaction's.
+// release reports the held usage: it was not a compaction's.
 func (d *rollout) release() []telemetry.Signal {
 	if d.held == nil {
 		return nil
@@ -520,7 +520,7 @@ func failed(status []byte) bool {
 }
 
 // prompt reports the user's prompt once per turn: more text may be typed into
-// the running turn. A sub-agent's task is no prompt.
+// the running turn. A sub-agent's task is not a prompt.
 func (d *rollout) prompt(r rolloutRecord, turn string) []telemetry.Signal {
 	s := d.ofTurn(r, telemetry.Prompt)
 	if s.Agent != "" || turn != "" && turn == d.prompted {

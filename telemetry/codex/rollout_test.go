@@ -124,7 +124,7 @@ func TestUsages(t *testing.T) {
 	}{
 		{"each step of the total is a call", []string{meta, answer, count(5, 100, 40, 10, 100, 40, 10), tool, count(6, 300, 140, 30, 200, 100, 20)},
 			[]string{"/total 110/110/60/40/10", "/total 330/220/100/100/20"}},
-		{"a repeated total is no call", []string{meta, answer, count(5, 100, 0, 10, 100, 0, 10), count(5, 100, 0, 10, 100, 0, 10), count(6, 100, 0, 10, 100, 0, 10)},
+		{"a repeated total is not a call", []string{meta, answer, count(5, 100, 0, 10, 100, 0, 10), count(5, 100, 0, 10, 100, 0, 10), count(6, 100, 0, 10, 100, 0, 10)},
 			[]string{"/total 110/110/100/0/10"}},
 		{"a file that is read from its middle begins with a total that is not ours", []string{answer, count(5, 900, 0, 90, 100, 0, 10), answer, count(6, 1000, 0, 100, 100, 0, 10)},
 			[]string{"//110/0/0/0", "/total 1100/110/100/0/10"}},
@@ -134,7 +134,7 @@ func TestUsages(t *testing.T) {
 			[]string{"//110/0/0/0", "//220/0/0/0", "/total 770/440/400/0/40"}},
 		{"a total that falls begins a new count", []string{meta, answer, count(5, 900, 0, 90, 900, 0, 90), answer, count(6, 100, 0, 10, 100, 0, 10), answer, count(7, 200, 0, 20, 100, 0, 10)},
 			[]string{"/total 990/990/900/0/90", "/total 110/110/100/0/10", "/total 220/110/100/0/10"}},
-		{"the call of a compaction is beside the main chain, and the estimate is no call",
+		{"the call of a compaction is beside the main chain, and the estimate is not a call",
 			[]string{meta, answer, count(5, 100, 0, 10, 100, 0, 10), count(29, 130, 0, 15, 30, 0, 5), rewrote, count(30, 130, 0, 15, 0, 0, 0), answer, count(40, 150, 0, 20, 20, 0, 5)},
 			[]string{"/total 110/110/100/0/10", "compaction/total 145/35/30/0/5", "/total 170/25/20/0/5"}},
 		{"a record counts, and not the total as well", []string{`{"ordinal":0,"type":"session_meta","payload":{"id":"s"}}`, answer,
@@ -144,7 +144,7 @@ func TestUsages(t *testing.T) {
 		{"a call without an id has its number", []string{answer,
 			`{"ordinal":7,"type":"token_usage_record","payload":{"thread_id":"s","turn_id":"t","response_id":"","usage":{"input_tokens":100,"output_tokens":10}}}`},
 			[]string{"/ordinal 7/110/100/0/10"}},
-		{"a call without tokens is no call", []string{answer,
+		{"a call without tokens is not a call", []string{answer,
 			`{"ordinal":7,"type":"token_usage_record","payload":{"thread_id":"s","turn_id":"t","response_id":"r","usage":{"input_tokens":0,"output_tokens":0,"total_tokens":0}}}`}, nil},
 		{"the call that a compaction does not name was an answer", []string{
 			`{"ordinal":7,"type":"token_usage_record","payload":{"thread_id":"s","turn_id":"t","response_id":"r","usage":{"input_tokens":100,"output_tokens":10,"total_tokens":110}}}`,
@@ -281,7 +281,7 @@ var rolloutStories = []telemetrytest.Story{
 		rolloutFrom(2, `usage session=S turn=T used=100 call=R request=T input=90 output=10`),
 		rolloutFrom(3, `usage session=S turn=T used=100 window=1000 by=reported`), // the window is new; there was no call
 	}},
-	{"a usage without an answer waits until the next record shows that it was no compaction", []string{
+	{"a usage without an answer waits until the next record shows that it was not a compaction", []string{
 		codex(1, "event_msg", rolloutStarted), codex(2, "token_usage_record", rolloutUsage), codex(3, "event_msg", rolloutCounted),
 		codex(4, "response_item", `{"type":"function_call_output","call_id":"c","output":"x"}`),
 	}, []string{

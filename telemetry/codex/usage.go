@@ -89,7 +89,7 @@ func (t *runningTotal) step(total, last tokens, ours bool) tokens {
 	return tokens{}
 }
 
-// key names a call without an id by the total after it.
+// key identifies a call that has no id, by the token total after it.
 func (t tokens) key() string { return "total " + strconv.FormatInt(t.input+t.output, 10) }
 
 // errorKind reads the structured cause of a failed turn: a word, or a word with

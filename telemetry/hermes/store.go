@@ -26,7 +26,7 @@ type session struct {
 	newest     time.Time // of the newest message
 	summarized bool      // the context was rewritten: older messages may be repeated
 	expects    bool      // the summary that it begins with was reported at its start
-	aside      bool      // the newest row of a user was no prompt
+	aside      bool      // the newest row of a user was not a prompt
 	live, gone bool
 	counted    bool // totals are known
 	totals     totals

@@ -175,7 +175,7 @@ func (s *session) over(r row) []telemetry.Signal {
 }
 
 // asked reads a row of the user's side. A row of another session, a tool or the
-// harness itself is no prompt.
+// harness itself is not a prompt.
 func (s *session) asked(r row, m message) []telemetry.Signal {
 	if s.side = m.provenance; s.side == "external_user" {
 		s.side = "" // the user, on a channel

@@ -86,7 +86,7 @@ func TestBus(t *testing.T) {
 			codeAnswer(7, "a1", "u1", 4, 7, codeStop), codeAnswer(8, "a1", "u1", 4, 7, codeStop), codeIdle(9), codeIdle(10), codeUser(11, "u1", 1),
 		}, []string{live, signal(3, "working session.status:busy"), signal(4, "prompt message.updated turn=u1"),
 			signal(7, "usage a1 turn=u1 "+fmt.Sprintf(used, "a1")), signal(9, "turn_end session.idle turn=u1 outcome=completed")}},
-		{"a message without an answer is no prompt, also when a shell command follows", []string{
+		{"a message without an answer is not a prompt, also when a shell command follows", []string{
 			codeCreated(0, ""), codeUser(1, "u1", 1), codePart(2, "u1", codeTyped), codeBusy(3), codeUser(4, "u2", 4), codePart(5, "u2", codeTyped+`,"synthetic":true`),
 			codeAnswer(6, "a1", "u2", 6, 7, ""), codeIdle(8),
 		}, []string{live, signal(3, "working session.status:busy"), signal(8, "idle session.idle")}},

@@ -201,7 +201,7 @@ func Elements(b []byte, f func(val []byte) bool) bool {
 	return stopped || end >= 0 && Space(b, end) == len(b)
 }
 
-// Space returns the index of the first byte from b[i] on that is no white space.
+// Space returns the index of the first byte from b[i] on that is not white space.
 func Space(b []byte, i int) int {
 	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
 		i++

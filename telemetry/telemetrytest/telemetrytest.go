@@ -58,12 +58,12 @@ func CheckSignal(t *testing.T, s telemetry.Signal) {
 	}
 	for _, text := range []*telemetry.Sized{s.Args, s.Result} {
 		if text != nil && (len(text.Digest) != len("sha256:")+64 || text.Size <= 0) {
-			t.Fatalf("%+v is no digest: %s", *text, Line(s))
+			t.Fatalf("%+v is not a digest: %s", *text, Line(s))
 		}
 	}
 	for _, v := range []string{s.Detail, s.Session, s.Turn, s.Agent, s.Cause, s.Reason, s.Tool, s.ToolName, s.Model, s.WindowSource, s.Side, s.Version} {
 		if len(v) > 400 || !utf8.ValidString(v) || strings.ContainsAny(v, "\n\x1b\x00") {
-			t.Fatalf("%q is no name: %s", v, Line(s))
+			t.Fatalf("%q is not a name: %s", v, Line(s))
 		}
 	}
 	if _, err := json.Marshal(s); err != nil {
