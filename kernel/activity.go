@@ -23,15 +23,15 @@ type activity struct {
 	soft struct {
 		what   string
 		busy   bool                 // some work was seen in this launch
-		by     map[string]bool      // the sources that report it
+		by     map[string]bool      // sources that report the activity
 		until  time.Time            // the end of a limit_wait, if known
-		lifted time.Time            // until, on the clock of the steps
+		lifted time.Time            // the same time, on the clock of the steps
 		sign   time.Time            // the last sign of life from any source
 		asked  time.Time            // when it last began to need input
 		freed  time.Time            // when it last stopped needing input
 		signAt map[string]time.Time // when the last ActivitySeen of each source was recorded
 		flying map[string]toolCall  // tools in flight, by the id of the call
-		past   map[string]bool      // calls that are over
+		past   map[string]bool      // calls that have ended
 		pastIn []string             // the ids in past, oldest first
 	}
 }
@@ -53,7 +53,7 @@ func Activities() []string {
 	return []string{starting, ready, working, needsInput, idling, limitWait, wedged, stopped}
 }
 
-// wrapperSource is the source of what the wrapper itself knows of the process.
+// wrapperSource is the source of what the wrapper itself knows about the process.
 const wrapperSource = "wrapper"
 
 type (
@@ -157,7 +157,7 @@ func (a *activity) set(s *step, what, source, detail string, until time.Time) {
 	s.record(moved)
 }
 
-// own sets an activity that the wrapper itself observes.
+// own records an activity that the wrapper itself observes.
 func (a *activity) own(s *step, what, detail string) {
 	a.set(s, what, wrapperSource, detail, time.Time{})
 }

@@ -11,8 +11,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// attempts are the launches of the harness, one at a time, with what was observed
-// of the current one. timers.go ends an attempt that takes too long, and verdict.go
+// attempts are the launches of the harness, one at a time, with the observations of
+// the current one. timers.go ends an attempt that takes too long, and verdict.go
 // decides how an attempt ended. The recovery machine decides what follows, by the
 // rules of package attempt.
 //
@@ -31,13 +31,13 @@ type attempts struct {
 	}
 	soft struct {
 		attempting
-		launchedAt time.Time // when it was decided; older records are of another process
+		launchedAt time.Time // when the launch was decided; older records belong to another process
 		launchWhy  string    // why the harness could not be started
 		next       string    // harness_run_id of a launch whose fact is not recorded yet
 	}
 }
 
-// attempting is what was observed of the current attempt.
+// attempting holds the observations of the current attempt.
 type attempting struct {
 	watch   *attempt.Watch
 	units   int64
@@ -45,13 +45,13 @@ type attempting struct {
 	saved   int64             // units at the last checkpoint
 	lived   time.Time         // its first sign of life
 	quiet   time.Time         // its last sign of life
-	failure *FailureSeen      // why it is about to fail, if reported
+	failure *FailureSeen      // the reported cause of its failure, before it has ended
 	turn    telemetry.Outcome // of the last turn; empty if unknown
 	closed  time.Time         // when that turn ended, or the failure was reported
-	did     bool              // a turn or a tool was seen in it
+	did     bool              // a turn or a tool was seen in this attempt
 	limited bool              // the policy's action for a rate limit was taken
 
-	stopWhy attempt.Cause // why it is being stopped; empty while it is not
+	stopWhy attempt.Cause // why the attempt is being stopped; empty if it is not
 	detail  string
 	earlier earlierCost
 }
@@ -94,8 +94,8 @@ type (
 	Running struct {
 		Run string `json:"run"`
 		PID int    `json:"pid"`
-		// Hooks says what needed the hooks that were injected. It is empty if none
-		// were, or if this harness always gets hooks.
+		// Hooks says what the injected hooks are needed for. It is empty if none
+		// were injected, or if this harness always gets hooks.
 		Hooks string `json:"hooks,omitempty"`
 		// Containment is what ends the launch if wrapper and guard are killed
 		// together: cgroup, or empty for nothing.
@@ -183,7 +183,8 @@ func (a *attempts) last() *AttemptEnded { return a.hard.Last }
 func (a *attempts) broken() string      { return a.hard.Broke }
 func (a *attempts) launchError() string { return a.soft.launchWhy }
 
-// stopped reports whether the attempt is being ended for a reason of its own.
+// stopped reports whether the attempt is being ended for a reason of the attempt
+// itself, such as a time-out.
 func (a *attempts) stopped() bool { return a.soft.stopWhy != "" }
 
 func (a *attempts) completed() bool { return a.hard.Last != nil && a.hard.Last.Cause == "" }
@@ -206,8 +207,8 @@ func (a *attempts) launchedAfter(t, now time.Time) bool {
 	return t.Before(now.Add(-now.Sub(a.soft.launchedAt)).Round(0))
 }
 
-// id is the harness_run_id for documents; nil before the first launch. The start of
-// a harness session belongs to the launch that is recorded after it.
+// id returns the harness_run_id for documents; nil before the first launch. The
+// start of a harness session belongs to the launch that is recorded after it.
 func (a *attempts) id() *string {
 	if run := cmp.Or(a.soft.next, a.hard.Run); run != "" {
 		return &run
@@ -286,7 +287,7 @@ func (a *attempts) exited(s *step, in ChildExited) {
 // restartSilence begins the wait for the next sign of life.
 func (a *attempts) restartSilence(now time.Time) { a.soft.quiet = now }
 
-// shift moves the timers of the attempt on by the length of a pause.
+// shift postpones the timers of the attempt by the length of a pause.
 func (a *attempts) shift(pause time.Duration, now time.Time) {
 	a.soft.quiet = shifted(a.soft.quiet, pause, now)
 }
@@ -338,9 +339,9 @@ func (a *attempts) examineRest(s *step) {
 	}
 }
 
-// found acts on what was found in one line. Drift ends the attempt at once, and so
-// does a broken rule that is unrecoverable. What the harness writes until it has
-// ended is checked too, because it may have come in the same piece.
+// found handles the result of checking one line. Drift ends the attempt at once,
+// and so does a broken rule that is unrecoverable. What the harness writes until it
+// has ended is checked too, because it may have come in the same piece.
 func (a *attempts) found(s *step, f attempt.Finding) {
 	a.soft.units = f.Units
 	if f.Rules != nil {
@@ -364,7 +365,7 @@ func (a *attempts) drifted(s *step) {
 	a.stop(s, attempt.Drift, "")
 }
 
-// worked notes that a tool was called or returned.
+// worked remembers that a tool was called or returned.
 func (a *attempts) worked() { a.soft.did = true }
 
 // tool looks for a loop in the arguments of tools.
@@ -377,7 +378,8 @@ func (a *attempts) tool(s *step, name string, args *telemetry.Sized) {
 func (a *attempts) turnEnded(o telemetry.Outcome) { a.soft.turn = o }
 func (a *attempts) lastTurn() telemetry.Outcome   { return a.soft.turn }
 
-// unjudged reports whether the harness runs, or what it wrote is still being read.
+// unjudged reports whether the harness still runs, or its output and files are
+// still being read.
 func (a *attempts) unjudged(s *step) bool {
 	return a.hard.Alive || a.hard.Exit != nil && !s.recovery.between() && !s.ending.draining() && !s.renewals.between()
 }
@@ -391,8 +393,8 @@ func (a *attempts) checkpoint(s *step, id string) {
 	s.record(CheckpointSaved{Checkpoint: id, Units: a.soft.units})
 }
 
-// failureSeen keeps why the attempt is about to fail. The action for a rate limit
-// may be taken at once.
+// failureSeen remembers the reported cause of a failure until the attempt has
+// ended. The action for a rate limit may be taken at once.
 func (a *attempts) failureSeen(s *step, in FailureSeen) {
 	if !a.unjudged(s) {
 		return
@@ -420,7 +422,7 @@ func (a *attempts) limitMet(s *step, in FailureSeen) {
 	}
 }
 
-// signal applies what a signal means for the attempt.
+// signal updates the attempt from a signal.
 func (a *attempts) signal(s *step, sig telemetry.Signal) {
 	if a.soft.watch == nil {
 		return
@@ -455,7 +457,7 @@ func (a *attempts) signal(s *step, sig telemetry.Signal) {
 }
 
 // failed keeps the cause of a reported error. An error without a known cause is
-// dropped, because the exit code will say as much.
+// dropped, because the exit code shows the failure too.
 func (a *attempts) failed(s *step, sig telemetry.Signal, kind telemetry.ErrorKind) {
 	if c, _ := consequences(kind); c != "" {
 		a.failureSeen(s, FailureSeen{Cause: c, Until: sig.Until, Source: sig.Source})

@@ -12,10 +12,10 @@ import (
 //
 //	usage signals ──► meter ──► usage_counted
 type books struct {
-	hard struct{ Usage synth.Usage } // as it was recorded last
+	hard struct{ Usage synth.Usage } // the sum in the newest fact
 	soft struct {
 		meter   synth.Meter
-		base    synth.Usage // counted before the wrapper was restarted
+		base    synth.Usage // the sum of earlier wrappers
 		changed bool        // the sum changed since it was recorded last
 		savedAt time.Time
 		// recalled says that the meter was restored after a restart, with its
@@ -80,8 +80,8 @@ func (b *books) next(*Kernel) (at time.Time) {
 
 func (b *books) wake(s *step) { b.save(s) }
 
-// recall takes over the meter. Calls of records that could not be read again stay
-// in the base.
+// recall takes over the meter. Calls whose records could not be read again remain
+// counted in base.
 func (b *books) recall(past *books) {
 	b.soft.meter, b.soft.changed, b.soft.savedAt, b.soft.recalled = past.soft.meter, past.soft.changed, past.soft.savedAt, true
 }

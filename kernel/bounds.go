@@ -13,8 +13,8 @@ import (
 
 const (
 	maxWarnings    = 32       // of one receipt
-	keptWarnings   = 7        // of those, how many of the last ones: they are the wrapper's own
-	maxWarning     = 1024     // bytes of each
+	keptWarnings   = 7        // how many of the last ones are always kept: these are the wrapper's own
+	maxWarning     = 1024     // bytes of each warning
 	maxPayloads    = 64       // of one answer
 	maxPayloadText = 12 << 10 // bytes of the ids, kinds and keys of its payloads
 )
@@ -40,8 +40,8 @@ func overLimit(r *lifeloop.CallbackResponse) string {
 	return ""
 }
 
-// bounded returns the warnings with long ones cut, and without some of too many.
-// The argument is not changed.
+// bounded returns the warnings, with long ones shortened, and with some left out if
+// there are too many. The argument is not changed.
 func bounded(warnings []string) []string {
 	var out []string
 	for i, w := range warnings {

@@ -19,11 +19,11 @@ const SelfClient = "lifeloop-wrap"
 // A Client is one subscriber, as the kernel sees it.
 type Client struct {
 	ID      string
-	Events  map[lifeloop.Event]bool // what it subscribed to
+	Events  map[lifeloop.Event]bool // the events that it subscribed to
 	Wants   []negotiate.Want
 	Timeout time.Duration // of one dispatch
-	// Program says that the client is a process of the wrapper, which may leave
-	// others behind.
+	// Program is set if the client is a process that the wrapper starts. Such a
+	// client may leave other processes behind.
 	Program bool
 }
 
@@ -51,10 +51,11 @@ type Config struct {
 
 	Optional
 
-	// Observing says that the harness was not launched: mode telemetry_only.
+	// Observing is set if the wrapper did not launch the harness: mode
+	// telemetry_only.
 	Observing bool
-	// OneHook says that one hook call is the only input: earlier events are
-	// unknown, and nothing durable is claimed.
+	// OneHook is set if one hook call is the only input: earlier events are
+	// unknown, and nothing is stored.
 	OneHook bool
 	// Ledger says that facts are stored, so that receipts may be numbered.
 	Ledger bool
@@ -67,7 +68,7 @@ type Config struct {
 	NewID func(prefix string) string
 }
 
-// Optional is what a session has only if its owner asked for it.
+// Optional holds the features that a session has only if its owner asked for them.
 type Optional struct {
 	Renewing
 	Guarding
@@ -107,8 +108,9 @@ type Limits struct {
 	// MaxQueue is how many calls may wait for a client before one of its waiting
 	// ticks and levels of pressure is replaced; 0 is 64.
 	MaxQueue int
-	// MaxCalls is how many calls may wait before no more are made; 0 is 1,000. For
-	// an observer the default of both is observerQueue.
+	// MaxCalls is how many calls may wait for a client; then no call is made until
+	// fewer wait. 0 is 1,000. For an observer, observerQueue is the default of
+	// MaxQueue and MaxCalls.
 	MaxCalls int
 	// SignDelay is how late a sign of life of the harness may reach the kernel. A
 	// time-out for silence fires later by the same time; 0 means no delay.
@@ -152,7 +154,7 @@ type Setup struct {
 	Quit int
 	// Ends says what the end of the harness means.
 	Ends Ends
-	// Resumes says that the harness can continue a harness session by its id.
+	// Resumes is set if the harness can continue a harness session by its id.
 	Resumes bool
 	// Renews says that the harness can be launched fresh, without its first prompt.
 	Renews bool
@@ -161,10 +163,10 @@ type Setup struct {
 	Interactive bool
 }
 
-// Versions says which versions of the harness are known.
+// Versions lists the known versions of the harness.
 type Versions struct {
-	// Tested are those that its claims were tested with; if it is empty, versions are
-	// not checked.
+	// Tested lists the versions with which the harness's claims were tested. If it is
+	// empty, versions are not checked.
 	Tested []string
 	// Proven lists, by version, the capabilities that earlier sessions saw working with
 	// a version that was not tested.
@@ -178,12 +180,13 @@ type Injected struct {
 	// HookAtPrompt says that the harness calls its first hook with the first
 	// prompt, and none before.
 	HookAtPrompt bool
-	// HooksFor says what needed the hooks; empty if this harness always gets hooks.
+	// HooksFor says what the hooks are needed for; empty if this harness always
+	// gets hooks.
 	HooksFor string
 }
 
-// valid is the setup without its harness session, if documents cannot hold that id:
-// a command line may give any text as an id.
+// valid returns the setup, without its harness session if documents cannot hold
+// that id: a command line may give any text as an id.
 func (l Setup) valid() Setup {
 	if !lifeloop.ValidID(l.HarnessSession) {
 		l.HarnessSession = ""
@@ -195,7 +198,7 @@ func (l Setup) valid() Setup {
 // zero value is a program that succeeds with exit code 0.
 type Ends struct {
 	Success map[int]bool          // exit codes of a completed attempt; nil is 0 alone
-	Codes   map[int]attempt.Cause // exit codes with a cause of their own
+	Codes   map[int]attempt.Cause // exit codes that have a specific cause
 	// ByTurn says that the harness exits with success even if it was cut short. The
 	// attempt is then completed only if its last turn is, as far as the outcome of
 	// that turn is known.

@@ -14,11 +14,12 @@ import (
 // wrapper: the program is not asked again, because it may have had an effect.
 
 type (
-	// RetryAsked records that the program is asked, and what each answer leads to.
+	// RetryAsked records that the program is asked, and what follows each possible
+	// answer.
 	RetryAsked struct {
 		Ask     string       `json:"ask"`
 		Until   time.Time    `json:"until"`
-		Planned AttemptEnded `json:"planned"` // by the rule
+		Planned AttemptEnded `json:"planned"` // the delay of the policy's own rule
 		Refused AttemptEnded `json:"refused"` // if the program refuses the retry
 	}
 	// RetryAnswered records the answer. If Failure is set, the policy's own rule
@@ -36,7 +37,7 @@ type (
 	Decided struct {
 		Ask     string
 		Retry   bool
-		DelayMS *int64 // nil: the delay of the rule
+		DelayMS *int64 // nil means the delay of the policy's own rule
 		Failure lifeloop.FailureClass
 		Why     string
 	}
@@ -78,7 +79,7 @@ const longestDelay = 24 * time.Hour
 // program is not asked about a wait for a limit, because the limit decides.
 func (r *recovery) conclude(s *step, f, refused AttemptEnded) {
 	timeout := s.cfg.Policy.Decide
-	if f.Cause == attempt.Aborted && s.session.active() { // by the user, at the harness's own terminal
+	if f.Cause == attempt.Aborted && s.session.active() { // aborted by the user, at the harness's own terminal
 		s.session.move(s, session.Aborting, s.attempts.endReason())
 	}
 	if f.Retry == nil || f.Retry.Wait == attempt.WaitLimit || timeout <= 0 {

@@ -74,14 +74,14 @@ func (h *health) announce(s *step, changes []SupportChange, evidence string) {
 func (s *step) degrade(c SupportChange, also []SupportChange, evidence string) {
 	retry := lifeloop.RetryAfterReconfigure
 	if !c.weaker() {
-		retry = lifeloop.SafeRetry // it is back: nothing has to change first
+		retry = lifeloop.SafeRetry // support returned, so nothing has to change first
 	}
 	d := &lifeloop.Degradation{Event: lifeloop.CapabilityDegraded, Capability: c.Capability, PreviousSupport: c.PreviousSupport,
 		CurrentSupport: c.CurrentSupport, ObservedAtEpochS: s.now.Unix(), Evidence: evidence, RetryClass: retry}
 	data := map[string]any{"capability": c.Capability, "previous_support": string(c.PreviousSupport), "current_support": string(c.CurrentSupport),
 		"observed_at_epoch_s": d.ObservedAtEpochS, "evidence": evidence, "retry_class": string(retry)}
 	if len(also) == 0 {
-		also = nil // as the ledger gives it back
+		also = nil // in the form in which the ledger returns it
 	} else {
 		names := make([]any, len(also))
 		for i, other := range also {
@@ -92,7 +92,7 @@ func (s *step) degrade(c SupportChange, also []SupportChange, evidence string) {
 	s.emit(emission{event: lifeloop.CapabilityDegraded, evidence: own(evidence), degradation: d, also: also, data: data})
 }
 
-// degradations are what a call about capability.degraded reports: the event's own
+// degradations returns what a call for capability.degraded reports: the event's own
 // degradation, and the others that it names.
 func (k *call) degradations() []lifeloop.Degradation {
 	if k.Degradation == nil {

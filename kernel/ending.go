@@ -22,11 +22,11 @@ import (
 type ending struct {
 	hard struct {
 		Requested bool // an abort was requested
-		Signal    int  // of the abort; 0 if it came after the harness ended
+		Signal    int  // signal of the abort; 0 if the harness had already ended
 		Why       string
 	}
 	soft struct {
-		early    *AbortAsked // requested before the session began
+		early    *AbortAsked // the abort was requested before the session began
 		aborted  time.Time   // when the last abort had an effect
 		rung     int         // how many rungs were sent so far
 		first    int         // the signal of the first rung
@@ -54,7 +54,7 @@ type (
 		Signal int    `json:"signal"`
 		Reason string `json:"reason,omitempty"`
 	}
-	// StopSent records one rung of the ladder.
+	// StopSent records that the signal of one rung was sent.
 	StopSent struct {
 		Rung   int  `json:"rung"`
 		Signal int  `json:"signal"`
@@ -114,7 +114,7 @@ func (e *ending) early() *AbortAsked { return e.soft.early }
 func (e *ending) stopping() bool     { return e.soft.rung > 0 }
 func (e *ending) draining() bool     { return e.soft.draining }
 
-// drainTime is how long the drain still lasts.
+// drainTime returns how long the drain still lasts.
 func (e *ending) drainTime(now time.Time) time.Duration { return e.soft.drainDue.Sub(now) }
 
 // launching forgets how the previous launch was ended.
@@ -157,7 +157,7 @@ func (e *ending) abort(s *step, in AbortAsked) {
 	if in.Ask != "" {
 		s.do(Reply{Ask: in.Ask})
 	}
-	if s.cfg.OneHook || s.cfg.Observing { // it launched no harness
+	if s.cfg.OneHook || s.cfg.Observing { // an observer launched no harness
 		s.sourcesDrained()
 		e.drainOver(s)
 		return
@@ -202,7 +202,8 @@ func (e *ending) stop(s *step, signal int) {
 	}
 }
 
-// nextRung sends the next rung and sets when the one after it is due.
+// nextRung sends the signal of the next rung, and sets when the rung after it is
+// due.
 func (e *ending) nextRung(s *step) {
 	grace := s.cfg.AbortGrace
 	e.noEffect(s)
@@ -250,7 +251,7 @@ func (e *ending) exited(s *step, leftover int) {
 	}
 	effect := "ended"
 	if leftover > 0 {
-		effect = "partly" // the guard ends the others
+		effect = "partly" // the guard ends the other processes
 	}
 	s.record(StopResult{Rung: e.soft.rung, Effect: effect})
 }
@@ -281,7 +282,7 @@ func (s *step) sourcesDrained() {
 	s.books.save(s)
 	s.pressure.save(s)
 	if s.cfg.Observing || s.cfg.OneHook {
-		s.pressure.flush(s) // open frames stay open: their end was not seen
+		s.pressure.flush(s) // open frames remain open, because their end was not seen
 		s.slots.giveUpScope(s, s.scopes.number(), "no slot is left")
 		s.ending.drain(s)
 		return
@@ -303,8 +304,9 @@ func (e *ending) drain(s *step) {
 	s.slots.answerAll(s)
 }
 
-// wait records the drain period once a client has something to answer: often at its
-// beginning, or with an event of this step that comes later.
+// wait records the drain period as soon as a client has something to answer. That
+// is often at the beginning of the period; an event of this step may also follow
+// later.
 func (e *ending) wait(s *step) {
 	if e.soft.draining && !e.soft.waits && s.router.open() {
 		e.soft.waits = true
@@ -321,7 +323,7 @@ func (e *ending) drainOver(s *step) {
 	s.router.giveUp(s)
 }
 
-// finish moves the session to its terminal state once nothing is open. That move is
+// finish moves the session to its terminal state once nothing is open. This move is
 // the last fact of every session.
 func (e *ending) finish(s *step) {
 	e.wait(s)

@@ -11,7 +11,7 @@ import (
 	"lifeloop/telemetry"
 )
 
-// guards ask the gate before an act that a policy guards: each launch of the
+// guards ask the gate before each act that a policy guards: each launch of the
 // harness, and the harness's own tool calls where its hooks can refuse. The gate is
 // asked by an effect and answers by an input. Until then the act is pending. Only
 // the verdict allow permits it: every other one, a failure and a late answer refuse
@@ -25,14 +25,14 @@ type guards struct {
 	}
 	soft struct {
 		acts     map[string]pending // what waits for an answer, by question
-		admitted bool               // the next launch was allowed with the session
+		admitted bool               // the gate allowed the first launch together with the session
 	}
 }
 
 // A pending act waits for the answer of the gate.
 type pending struct {
 	asked, until time.Time
-	launch       *Launch // a launch within the session; nil for the first one
+	launch       *Launch // a later launch of the session; nil for the first launch
 	hook         string  // the hook of a tool call
 }
 
@@ -75,7 +75,7 @@ type (
 		Ask string `json:"ask"`
 		Act string `json:"act"`
 		GateDecision
-		// Failure says that there was no decision, so the act is refused.
+		// Failure is set if there was no decision; then the act is refused.
 		Failure    lifeloop.FailureClass `json:"failure,omitempty"`
 		Why        string                `json:"why,omitempty"`
 		DurationMS int64                 `json:"duration_ms"`
@@ -168,7 +168,7 @@ func (g *guards) ask(s *step, f GateAsked, p pending, use *telemetry.ToolUse) {
 	s.do(AskGate{Ask: f.Ask, Act: f.Act, Profile: f.Profile, Use: use})
 }
 
-// question is an open question by its id; nil if it is not open.
+// question returns an open question by its id; nil if it is not open.
 func (g *guards) question(ask string) *GateAsked {
 	if i := slices.IndexFunc(g.hard.Open, func(q GateAsked) bool { return q.Ask == ask }); i >= 0 {
 		return &g.hard.Open[i]
@@ -234,7 +234,7 @@ func (g *guards) settleLost(s *step) {
 	}
 }
 
-// closed forgets the question of a hook that is over.
+// closed forgets the question of a hook that has ended.
 func (g *guards) closed(s *step, hook string) {
 	for _, q := range slices.Clone(g.hard.Open) {
 		if q.Hook == hook && q.Act == ActTool {
@@ -280,8 +280,8 @@ func (f GateAnswered) refusal() string {
 	return text
 }
 
-// verdict is what the hook of a tool call answers. An approval that the policy
-// requires becomes the harness's own question, if its hook can ask.
+// verdict returns the answer to the hook of a tool call. An approval that the
+// policy requires becomes the harness's own question, if its hook can ask.
 func (f GateAnswered) verdict(canAsk bool) HookVerdict {
 	switch {
 	case f.Allowed():

@@ -28,24 +28,24 @@ import (
 // manifest.
 type health struct {
 	hard struct {
-		Support   map[string]lifeloop.Support // as last reported, of capabilities that changed
-		Agreed    map[string]lifeloop.Support // as negotiated last, by client and capability
-		Versions  []string                    // reported by the harness of this launch
+		Support   map[string]lifeloop.Support // last reported support of the capabilities that changed
+		Agreed    map[string]lifeloop.Support // newest negotiated support, by client and capability
+		Versions  []string                    // version that the harness of this launch reported
 		Announced []string                    // untested versions announced in this session, with their adapters
 		Unproven  map[string]bool             // capabilities not yet seen of an untested version
-		Proven    int                         // capabilities that were unproven and are not any more
+		Proven    int                         // capabilities that were seen since
 		Weak      map[string]bool             // capabilities that this launch lacks from its start
 	}
 	soft struct {
 		hookDue time.Time            // when the first hook must have been called; zero after it
-		reports                      // of the sources of this launch
-		early   []SourceTrouble      // troubles from before the first harness session
+		reports                      // observations of the sources of this launch
+		early   []SourceTrouble      // troubles before the first harness session
 		watched map[string]bool      // files that signals named
 		readAt  map[string]time.Time // when the position of a source was recorded last
 	}
 }
 
-// reports are what was observed of the sources of a launch.
+// reports holds the observations of the sources of a launch.
 type reports struct {
 	worth    map[string]lifeloop.Support // support of sources that are weaker than claimed
 	hooked   bool                        // a hook was called
@@ -62,8 +62,8 @@ type (
 		Capability string `json:"capability"`
 		Reason     string `json:"reason"`
 	}
-	// SourceNamed records that the harness named a file as its own, which is
-	// why it is read.
+	// SourceNamed records that the harness named one of its files, which is then
+	// read.
 	SourceNamed struct {
 		Path string `json:"path"`
 		By   string `json:"by"`
@@ -157,8 +157,8 @@ func (h *health) observed(d *lifeloop.Degradation, also []SupportChange) {
 	}
 }
 
-// weaken records the capabilities that this launch lacks. That was known before
-// anything was promised, so it is not a degradation.
+// weaken records the capabilities that this launch lacks. This was known before
+// anything was negotiated, so it is not a degradation.
 func (h *health) weaken(s *step) {
 	for _, w := range s.cfg.Weak {
 		if !h.hard.Weak[w.Capability] {
@@ -172,7 +172,7 @@ func (h *health) claimed(s *step, capability string) lifeloop.Support {
 	return negotiate.Support(s.claims(), capability)
 }
 
-// support is the support of a capability as it was last reported.
+// support returns the support of a capability as it was last reported.
 func (h *health) support(s *step, capability string) lifeloop.Support {
 	if now, changed := h.hard.Support[capability]; changed {
 		return now
@@ -180,7 +180,7 @@ func (h *health) support(s *step, capability string) lifeloop.Support {
 	return h.claimed(s, capability)
 }
 
-// worth is the support that a capability has now, for all reasons that are known.
+// worth returns the support that a capability has now, for all known reasons.
 func (h *health) worth(s *step, claims lifeloop.Manifest, capability string) lifeloop.Support {
 	now := h.proven(s, claims, capability)
 	if h.hard.Unproven[capability] && now.Stronger(lifeloop.Partial) {
@@ -205,7 +205,7 @@ func (h *health) proven(s *step, claims lifeloop.Manifest, capability string) li
 		on = []string{source}
 	}
 	if capability == string(lifeloop.SessionStarted) && s.scopes.begun() || capability == identityCapability && s.scopes.identified() {
-		on = nil // what is already known is not lost with its source
+		on = nil // information that is already known remains after its source is lost
 	}
 	lost := func(source string) bool { return h.soft.worth[source] == lifeloop.Unavailable }
 	switch {
@@ -273,15 +273,15 @@ func (h *health) expectHook(s *step) { h.soft.hookDue = s.now.Add(s.cfg.FirstHoo
 
 func (h *health) stopExpecting() { h.soft.hookDue = time.Time{} }
 
-// restart begins the wait for the first hook again, if it is not over.
+// restart restarts the wait for the first hook, if it has not ended.
 func (h *health) restart(s *step) {
 	if !h.soft.hookDue.IsZero() {
 		h.expectHook(s)
 	}
 }
 
-// worked notes a sign of a turn. If hooks come with prompts and none was called in
-// this launch, the wait for the first hook begins.
+// worked remembers a sign of a turn. If hooks come with prompts and none was called
+// in this launch, the wait for the first hook begins.
 func (h *health) worked(s *step, source string) {
 	if s.cfg.Hooks && s.cfg.HookAtPrompt && source != "hook" && !h.soft.hooked && h.soft.hookDue.IsZero() && h.soft.worth[hooksSource] == "" {
 		h.expectHook(s)
@@ -360,8 +360,8 @@ func (h *health) wake(s *step) {
 	h.assess(s, "no hook was called within "+s.cfg.FirstHook.String()+" "+since+": a dialog may be open, or hooks are turned off")
 }
 
-// sourceWorth sets the support of a source from now on; empty means what was
-// claimed.
+// sourceWorth sets the support of a source from now on; empty means the claimed
+// support.
 func (h *health) sourceWorth(s *step, source string, to lifeloop.Support, why string) {
 	name := sourceName(source)
 	if s.scopes.number() == 0 || s.ending.draining() || s.attempts.exit() != nil || h.claimed(s, telemetryPrefix+name) == lifeloop.Unavailable {
@@ -410,7 +410,7 @@ func (h *health) trouble(s *step, in SourceTrouble) {
 	h.troubled(s, in)
 }
 
-// earlyTroubles reports what happened to sources before there was a session.
+// earlyTroubles reports the troubles of sources before the first harness session.
 func (h *health) earlyTroubles(s *step) {
 	early := h.soft.early
 	h.soft.early = nil
@@ -442,7 +442,7 @@ func (h *health) troubled(s *step, in SourceTrouble) {
 // lost.
 const silentTurns = 2
 
-// spoke notes that a source reported something in this turn.
+// spoke remembers that a source reported something in this turn.
 func (h *health) spoke(s *step, source string) {
 	h.soft.spoken[source], h.soft.reported[source] = true, true
 	if h.soft.silent[source] >= silentTurns {

@@ -10,8 +10,8 @@ import (
 // ours or the launch proves that. A file that was only found, and that the harness never named, proves
 // nothing.
 
-// storeSource is what decoders call a database of many sessions, and pluginSource a
-// plugin of ours that runs in the harness and sends its events.
+// storeSource is the decoders' name for a database of many sessions. pluginSource
+// is their name for our plugin, which runs in the harness and sends its events.
 const (
 	storeSource  = "store"
 	pluginSource = "plugin"
@@ -22,7 +22,7 @@ const (
 func injected(source string) bool { return source == "hook" || source == pluginSource }
 
 // Foreign reports whether a signal belongs to another session of a store, while the
-// session to observe has not appeared yet. Such a signal causes nothing.
+// session to observe has not appeared yet. Such a signal has no effect.
 func (k *Kernel) Foreign(sig telemetry.Signal) bool {
 	return k.scopes.number() == 0 && k.cfg.Observing && k.cfg.HarnessSession != "" &&
 		sig.Source == storeSource && sig.Session != "" && sig.Session != k.cfg.HarnessSession
@@ -35,7 +35,7 @@ func (s *step) signals(in SignalsSeen) {
 	}
 	switch {
 	case in.Position == nil || s.cfg.Observing && !s.cfg.Ledger:
-	case s.cfg.Observing: // a recovery resumes exactly here, after it has read the records before again
+	case s.cfg.Observing: // a recovery resumes exactly here, after it has read the earlier records again
 		f := SourceRead{Source: in.Source, Position: *in.Position, Start: len(in.Signals) == 0,
 			Taken: in.Taken, Digest: in.Digest, Facts: len(s.turn.Facts) - before}
 		for _, sig := range in.Signals {
@@ -136,7 +136,7 @@ func (s *step) sessionLive(sig telemetry.Signal, h *hook) {
 	s.scopes.start(s, sig.Cause, by(sig), h)
 }
 
-// endBy is the reason of an end that only the next session's start shows.
+// endBy returns the reason of an end that only the next session's start shows.
 func endBy(cause string) string {
 	switch cause {
 	case "clear", "resume", "fork":

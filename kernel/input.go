@@ -8,8 +8,8 @@ import (
 	"lifeloop/telemetry"
 )
 
-// An Input is an event from outside the kernel. It knows which machine reacts
-// to it.
+// An Input is an event from outside the kernel. Its handle method passes it to the
+// machine that reacts to it.
 type Input interface{ handle(s *step) }
 
 type (
@@ -53,7 +53,7 @@ type (
 	// failure counts only when the attempt has ended.
 	FailureSeen struct {
 		Cause  attempt.Cause
-		Code   string    // of a network error, if it has one
+		Code   string    // code of a network error, if it has one
 		Until  time.Time // when a limit is lifted; zero if unknown
 		Source string
 	}
@@ -63,7 +63,7 @@ type (
 	// SignalsSeen carries the decoded signals of one telemetry record.
 	SignalsSeen struct {
 		Signals  []telemetry.Signal
-		Position *Position // how far the source was read; nil for sources without one
+		Position *Position // how far the source was read; nil for sources without positions
 		// Source is the source to which Position belongs. If there are no Signals,
 		// an observer begins to read the source there.
 		Source string
@@ -78,8 +78,8 @@ type (
 		Call     telemetry.HookCall
 		Deadline time.Time
 	}
-	// HookClosed says that the hook is over. Delivered says that the whole
-	// answer was written while the hook was still reading.
+	// HookClosed says that the hook has ended. Delivered says that the whole answer
+	// was written while the hook was still reading.
 	HookClosed struct {
 		Hook      string
 		Delivered bool
@@ -91,7 +91,7 @@ type (
 		Response *lifeloop.CallbackResponse
 		Failure  lifeloop.FailureClass
 		Why      string
-		// Renew is the renewal profile by whose terms the answer asks for a renewal;
+		// Renew is the renewal profile for which the answer asks for a renewal;
 		// empty if it asks for none.
 		Renew string
 	}
@@ -114,8 +114,8 @@ type (
 		Killed []Process
 		More   int
 	}
-	// ClientsEnded says that no process of a client is left. Killed and More are
-	// those that clients left behind and that were killed.
+	// ClientsEnded says that no process of a client is left. Killed and More
+	// describe the processes that clients left behind and that were killed.
 	ClientsEnded struct {
 		Killed []Process
 		More   int
@@ -150,8 +150,8 @@ type (
 		Ask     string // our id of the command
 		Open    bool   // else close
 		Frame   string
-		Parent  string // of a frame to open; empty for a top-level one
-		Outcome string // of a frame to close; empty for completed
+		Parent  string // parent of a frame to open; empty for a top-level frame
+		Outcome string // outcome of a frame to close; empty for completed
 	}
 	// LedgerLost says that the ledger refused a write and the run continues
 	// without it.
@@ -194,9 +194,9 @@ type Effect interface{ isEffect() }
 
 type (
 	// Launch starts the harness of a profile. Number counts the launches of the
-	// session from 1. Resume is the id of the harness session to continue;
-	// empty for a fresh start. Fresh says that the start is that of a renewal: it
-	// continues no session, and repeats no prompt of the command line.
+	// session from 1. Resume is the id of the harness session to continue; empty
+	// for a fresh start. Fresh is set for a renewal: the launch continues no
+	// session, and does not repeat the prompt of the command line.
 	Launch struct {
 		Run     string
 		Number  int
@@ -205,14 +205,13 @@ type (
 		Fresh   bool
 	}
 	// Stop sends Signal to the harness's process group; Tree sends it to every
-	// process below the wrapper. Grace is how long the tree still has to clean up.
+	// process below the wrapper. Grace is how long the tree may still clean up.
 	Stop struct {
 		Signal int
 		Tree   bool
 		Grace  time.Duration
 	}
-	// Suspend stops every process below the wrapper; Continue lets them run
-	// again.
+	// Suspend stops every process below the wrapper; Continue continues them.
 	Suspend  struct{}
 	Continue struct{}
 	// Watch begins to read a file that a signal named.
@@ -244,7 +243,7 @@ type (
 	}
 	// Release gives the terminal back: the harness has ended.
 	Release struct{}
-	// DrainSources reads every watched file to its end once more.
+	// DrainSources reads every watched file once more to its end.
 	DrainSources struct{}
 	// EndClients ends the persistent clients and what clients left behind.
 	EndClients struct{}

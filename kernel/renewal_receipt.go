@@ -10,7 +10,7 @@ import (
 // id. If the renewal ends early, the step that it did not reach has a failed
 // receipt (DECISIONS R6, R11).
 
-// A renewalStep is what one of these receipts is about.
+// A renewalStep is the step that one of these receipts describes.
 type renewalStep struct {
 	event   lifeloop.Event
 	scope   int
@@ -39,7 +39,7 @@ func (r *renewals) receipt(s *step, of renewalStep) {
 	}
 	doc.TelemetrySummary["renewal"] = r.hard.ID
 	if of.event == lifeloop.SessionEnded && of.failure == "" {
-		doc.TelemetrySummary["resumable"] = s.cfg.Resumes && r.hard.OldID != "" // with the harness's own command to resume harness_session_id
+		doc.TelemetrySummary["resumable"] = s.cfg.Resumes && r.hard.OldID != "" // whether the harness itself can resume harness_session_id
 	}
 	s.record(ReceiptIssued{Receipt: doc, Scope: of.scope, Renewal: r.hard.ID})
 	s.router.announce(s, k, doc)
@@ -55,8 +55,9 @@ func (of renewalStep) outcome() outcome {
 	return outcome{status: lifeloop.Observed}
 }
 
-// payload returns the continuation as one payload. It may be delivered anywhere the
-// model reads it before its first answer; the start of the session is preferred.
+// payload returns the continuation as one payload. It may be delivered to any place
+// that the model reads before its first answer; the start of the session is
+// preferred.
 func (r *renewals) payload(s *step, in RenewalContinued) lifeloop.PayloadEnvelope {
 	client := r.rules(s).Client
 	if client == "" {
@@ -96,9 +97,9 @@ func (h *health) undeliverable(s *step) lifeloop.FailureClass {
 	return lifeloop.CapabilityUnsupported
 }
 
-// trigger returns the tokens in the context now, and the number of which a renewal
-// must leave less than half: the tokens that triggered it, or the level at which
-// pressure is high. The number is 0 if the window is unknown.
+// trigger returns the tokens in the context now, and the threshold: a renewal must
+// leave less than half of it. The threshold is the tokens that triggered the
+// renewal, or the number at which pressure is high; 0 if the window is unknown.
 func (p *pressure) trigger(now bool) (tokens *int64, trigger int64) {
 	m := p.figure()
 	switch {
