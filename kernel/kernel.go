@@ -42,7 +42,7 @@ import (
 // Kernel is the state of one wrapped session.
 type Kernel struct {
 	cfg  Config
-	step step // the newest step; a field, so that Step allocates no memory for it
+	step step // newest step; a field, so that Step allocates no memory
 
 	session sessionMachine
 	scopes  scopes
@@ -65,8 +65,8 @@ type gauges struct {
 	books    books
 }
 
-// A machine, as far as its timers matter: next returns when it must wake, and the
-// zero time means never; wake does what is due.
+// A machine with timers. next returns when it must wake; the zero time means never.
+// wake does what is due.
 type machine interface {
 	next(k *Kernel) time.Time
 	wake(s *step)
@@ -127,7 +127,7 @@ func (k *Kernel) Deadline() (at time.Time, ok bool) {
 	return at, !at.IsZero()
 }
 
-// sooner is the earlier of two times; a zero time means never.
+// sooner returns the earlier of two times; a zero time means never.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -167,8 +167,8 @@ func (s *step) timerAt(instant time.Time) time.Time {
 	return s.now.Add(instant.Sub(s.now))
 }
 
-// invocationID is the id that every event of one step shares, because one step
-// is one event from outside.
+// invocationID returns the id that all events of one step share, because one step
+// handles one event from outside.
 func (s *step) invocationID() string {
 	if s.invocation == "" {
 		s.invocation = s.cfg.NewID("inv_")

@@ -20,18 +20,18 @@ const maxKeys = 1000
 type keyed struct {
 	Content   canon.Digest
 	Call      string
-	Index     int             // of the payload in its answer
+	Index     int             // index of the payload in its answer
 	Of        int             // payloads in that answer; 0 if its call makes no receipt
 	Status    lifeloop.Status // empty while it waits for a slot
 	Placement lifeloop.PayloadPlacement
-	Receipt   *ReceiptIssued // of its call
+	Receipt   *ReceiptIssued // receipt of its call
 }
 
 // protects reports whether the payload was delivered or still waits. A payload that
 // was not delivered may be sent again with its key.
 func (u *keyed) protects() bool { return u.Status == "" || u.Status == lifeloop.Delivered }
 
-// keyOf is the first use of a key in the harness session of a call.
+// keyOf returns the first use of a key in the harness session of a call.
 func (r *router) keyOf(c *call, key *string) *keyed {
 	if key == nil {
 		return nil
@@ -41,8 +41,8 @@ func (r *router) keyOf(c *call, key *string) *keyed {
 
 func keyName(c *call, key string) string { return fmt.Sprint(c.Scope, "\x00", c.Client, "\x00", key) }
 
-// use notes the first use of a payload's key. It does nothing if the key was used
-// for other content, or by a payload that is protected.
+// use remembers the first use of a payload's key. It does nothing if the key was
+// used for other content, or by a payload that is protected.
 func (r *router) use(c *call, i int) {
 	p, h := c.Answer.Payloads[i], &r.hard
 	first := r.keyOf(c, p.Key)
@@ -65,12 +65,12 @@ func (r *router) use(c *call, i int) {
 }
 
 // forgetKeys removes the keys of earlier harness sessions when another one begins,
-// because they are not valid any more.
+// because they are no longer valid.
 func (r *router) forgetKeys() { clear(r.hard.Keys); clear(r.hard.KeysIn) }
 
-// repeats is the call whose delivery an answer asks for again: each payload has the
-// same key and the same content as in the answer to that call. It is empty for any
-// other answer.
+// repeats returns the call whose delivery an answer asks for again: each payload
+// has the same key and the same content as in the answer to that call. It is empty
+// for any other answer.
 func (r *router) repeats(c *call, a Answered) (first string) {
 	if a.Status == lifeloop.Failed || c.Event == lifeloop.ReceiptEmitted { // a failed answer places nothing, and receipt.emitted makes no receipt
 		return ""
@@ -85,8 +85,8 @@ func (r *router) repeats(c *call, a Answered) (first string) {
 	return first
 }
 
-// again ends a call that repeated a delivery, by issuing the receipt of the first
-// call again. Its payloads are those of the first call.
+// again ends a call that repeated a delivery. It issues the receipt of the first
+// call again, with the payloads of the first call.
 func (r *router) again(s *step, c *call) {
 	first := c.First.Receipt
 	s.record(ReceiptIssued{Receipt: first.Receipt, Call: c.ID, Scope: c.Scope, Frame: first.Frame, Replay: true})
@@ -115,8 +115,8 @@ func (r *router) settleKeyed(s *step, c *call, i int) bool {
 	return true
 }
 
-// key is the idempotency key of a call's receipt. It is the client's own key, if
-// all payloads of the answer that have a key have the same one.
+// key returns the idempotency key of a call's receipt: the client's own key, if all
+// payloads with a key have the same one.
 func (c *call) key() string {
 	own := ""
 	if c.Answer != nil {
@@ -136,8 +136,8 @@ func (c *call) key() string {
 	return own
 }
 
-// contentOf is the digest of a payload's content. Two uses of one idempotency key
-// are the same request if their digests are equal.
+// contentOf returns the digest of a payload's content. Two uses of one idempotency
+// key are the same request if their digests are equal.
 func contentOf(p lifeloop.PayloadEnvelope) canon.Digest {
 	parts := []string{p.PayloadKind, p.Format, p.ContentEncoding, p.Redaction}
 	for _, a := range p.AcceptablePlacements {

@@ -43,7 +43,7 @@ func (s *step) requestFrame(in FrameRequested) {
 	s.turns.endFrame(s, in.Frame, cmp.Or(in.Outcome, string(telemetry.Completed)), "", ev)
 }
 
-// frameRefusal says why a request is refused; it is empty for a good one.
+// frameRefusal returns why a request is refused; empty if it is accepted.
 func (s *step) frameRefusal(in FrameRequested) (lifeloop.FailureClass, string) {
 	if err := lifeloop.Validate(*frameContext(in.Frame, in.Parent)); err != nil {
 		return lifeloop.InvalidRequest, err.Error()
@@ -74,13 +74,13 @@ func (s *step) frameRefusal(in FrameRequested) (lifeloop.FailureClass, string) {
 	return lifeloop.InvalidRequest, "outcome: want completed, failed, interrupted or abandoned"
 }
 
-// closeInner ends the frames below one that ends, innermost first.
+// closeInner ends the frames below a frame that ends, innermost first.
 func (t *turns) closeInner(s *step, id string, ev []lifeloop.Evidence) {
 	for {
 		inner := ""
 		for _, f := range t.hard.Frames {
 			if f.Parent == id {
-				inner = f.ID // the newest one
+				inner = f.ID // the newest frame
 			}
 		}
 		if inner == "" {

@@ -24,8 +24,8 @@ type parcel struct {
 	index   int
 	client  string
 	scope   int
-	frame   string // of the event that it answers; empty if it belongs to the harness session
-	after   int    // prompts before that event, if pre_prompt_frame means the prompt after it; else -1
+	frame   string // frame of the event that it answers; empty if it belongs to the harness session
+	after   int    // number of prompts before that event, if pre_prompt_frame means the prompt after it; else -1
 	payload lifeloop.PayloadEnvelope
 	choices []negotiate.Candidate // in the client's order
 	// receiptOnly says that the client accepts receipt_only when no slot opens.
@@ -34,19 +34,20 @@ type parcel struct {
 	expires     *int64
 	hook        string // the hook whose answer holds it; empty while it waits
 	chosen      negotiate.Candidate
-	claimed     lifeloop.Support // what its launch claims of the chosen slot
+	claimed     lifeloop.Support // support that the launch claims for the chosen slot
 }
 
 type (
-	// A PayloadFact is what the ledger may hold of a payload: never its body.
+	// A PayloadFact is the part of a payload that the ledger may hold: never its
+	// body.
 	PayloadFact struct {
 		ID          string  `json:"payload_id"`
 		PayloadKind string  `json:"payload_kind"`
 		Size        int64   `json:"byte_size"`
 		Digest      *string `json:"content_digest,omitempty"`
 		Required    bool    `json:"required,omitempty"`
-		// Key is the client's idempotency key, and Content the digest of what it
-		// was used for. Both are set only if there is a key.
+		// Key is the client's idempotency key, and Content the digest of the
+		// content for which it was used. Both are empty without a key.
 		Key     *string      `json:"idempotency_key,omitempty"`
 		Content canon.Digest `json:"content,omitempty"`
 		// First is the placement that a receipt names when the payload is given up.
@@ -58,9 +59,10 @@ type (
 		Index     int                       `json:"index"`
 		Placement lifeloop.PayloadPlacement `json:"placement"`
 		Status    lifeloop.Status           `json:"status"`
-		Class     lifeloop.Placement        `json:"class,omitempty"`   // the slot that took it
-		Support   lifeloop.Support          `json:"support,omitempty"` // of that slot, for the placement
-		// Claimed is what the launch claims of the slot, if Support is weaker.
+		Class     lifeloop.Placement        `json:"class,omitempty"`   // the slot that carried it
+		Support   lifeloop.Support          `json:"support,omitempty"` // support of that slot for the placement
+		// Claimed is the support that the launch claims for the slot, if Support is
+		// weaker.
 		Claimed lifeloop.Support      `json:"claimed,omitempty"`
 		Failure lifeloop.FailureClass `json:"failure,omitempty"`
 		Why     string                `json:"why,omitempty"`
@@ -102,7 +104,7 @@ func (l *slots) accept(s *step, k *call, i int, p lifeloop.PayloadEnvelope) {
 	switch {
 	case p.Expired(s.now.Unix()):
 		class, why = lifeloop.PayloadRejected, expired
-	case placed.ReceiptOnly && (why != "" || len(placed.Candidates) == 0): // it needs no slot
+	case placed.ReceiptOnly && (why != "" || len(placed.Candidates) == 0): // a receipt_only payload needs no slot
 		s.record(PayloadSettled{Call: k.ID, Index: i, Placement: lifeloop.ReceiptOnly, Status: lifeloop.Delivered, Why: why})
 		return
 	}
@@ -125,13 +127,12 @@ func (l *slots) accept(s *step, k *call, i int, p lifeloop.PayloadEnvelope) {
 	l.soft.waiting = append(l.soft.waiting, w)
 }
 
-// expired is the reason for giving up a payload that may not be delivered any more,
-// not even as receipt_only.
+// expired returns why a payload may no longer be delivered, not even as
+// receipt_only.
 const expired = "expired"
 
-// refusal says why a payload cannot wait for a slot; it is empty if it can. A
-// payload of a harness session that is over is refused without a look at the claims
-// of a later launch.
+// refusal returns why a payload cannot wait for a slot; empty if it can. A payload
+// of a harness session that has ended is refused, whatever a later launch claims.
 func (l *slots) refusal(s *step, k *call, p lifeloop.PayloadEnvelope, placed negotiate.Placed) (lifeloop.FailureClass, string) {
 	hs := s.scopes.of(k.Scope)
 	switch {
@@ -156,8 +157,8 @@ func (l *slots) refusal(s *step, k *call, p lifeloop.PayloadEnvelope, placed neg
 	return "", ""
 }
 
-// fill takes from the waiting payloads, oldest first, those that the slot of a
-// hook carries and that fit into it.
+// fill removes from the waiting payloads, oldest first, those that a hook's slot
+// can carry and that fit into it.
 func (l *slots) fill(s *step, h *hook) {
 	for _, p := range l.soft.waiting {
 		choice, ok := l.choose(s, p, h)
@@ -166,7 +167,7 @@ func (l *slots) fill(s *step, h *hook) {
 		}
 		try := append(h.envelopes[:len(h.envelopes):len(h.envelopes)], p.payload)
 		if h.call.Capacity > 0 && lifeloop.RenderPayloads(try).Len() > h.call.Capacity {
-			continue // a smaller one may fit
+			continue // a smaller payload may fit
 		}
 		h.envelopes = try
 		p.hook, p.chosen, p.claimed = h.id, choice, s.claims().Placement[choice.Class].Support
@@ -231,7 +232,7 @@ func (l *slots) giveUpIf(s *step, why string, which func(*parcel) bool) {
 	}
 }
 
-// payloadReceipts are the parts of a receipt about payloads.
+// payloadReceipts returns the payload receipts of a receipt.
 func payloadReceipts(k *call) []lifeloop.PayloadReceipt {
 	out := []lifeloop.PayloadReceipt{}
 	if k.Answer == nil {
@@ -248,10 +249,10 @@ func payloadReceipts(k *call) []lifeloop.PayloadReceipt {
 	return out
 }
 
-// weakVoices are the degradations of a receipt because of its payloads' slots. A
-// payload counts if it was delivered with weaker support than its launch claims:
-// the model sees the text as the user's. A slot that is weak by its claim is no
-// degradation.
+// weakVoices returns the degradations of a receipt that come from the slots of its
+// payloads. A payload counts if it was delivered with weaker support than its
+// launch claims: the model sees the text as the user's. A slot that the launch
+// itself claims as weak is not a degradation.
 func (s *step) weakVoices(k *call) []lifeloop.Degradation {
 	var out []lifeloop.Degradation
 	for _, p := range k.Settled {
@@ -269,7 +270,7 @@ func (s *step) weakVoices(k *call) []lifeloop.Degradation {
 	return out
 }
 
-// size is what a payload counts toward maxWaitingBytes.
+// size returns the number of bytes that a payload counts toward maxWaitingBytes.
 func size(p lifeloop.PayloadEnvelope) int {
 	if p.Body == nil {
 		return 0

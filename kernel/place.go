@@ -22,8 +22,8 @@ import (
 // A slot that has passed does not come again. A payload that can reach none of its
 // placements is settled in the same step.
 
-// locate notes which harness session a hook belongs to. If the hook has a later
-// slot, it also notes that the first slot of that session, pre_session, has passed.
+// locate finds the harness session of a hook. If the hook has a later slot than
+// pre_session, that slot of the session has passed.
 func (l *slots) locate(s *step, h *hook) {
 	hs := s.scopes.current()
 	if hs == nil || h.call.Session != "" && hs.ID != "" && h.call.Session != hs.ID {
@@ -35,7 +35,7 @@ func (l *slots) locate(s *step, h *hook) {
 	}
 }
 
-// frameOf is the frame whose model reads the answer of a hook.
+// frameOf returns the frame in which the model reads the answer of a hook.
 func (l *slots) frameOf(s *step, h *hook) string {
 	switch {
 	case h.opens != "":
@@ -99,7 +99,7 @@ func (l *slots) nextPrompt(s *step, p *parcel) bool {
 	return later == 0 || later == 1 && l.asking(s, s.turns.topFrame())
 }
 
-// choose is the candidate of a payload that a hook's slot can carry. A payload
+// choose returns the candidate of a payload that a hook's slot can carry. A payload
 // waits for the first of its placements that it can still reach, even if a slot of
 // a later placement is open.
 func (l *slots) choose(s *step, p *parcel, h *hook) (none negotiate.Candidate, ok bool) {
@@ -135,7 +135,7 @@ func (l *slots) within(s *step, p *parcel, h *hook) bool {
 	return h.opens != "" && (h.opens == p.frame || h.opens == s.turns.topFrame() && l.nextPrompt(s, p))
 }
 
-// review settles the payloads that can reach none of their placements any more.
+// review settles the payloads that can no longer reach any of their placements.
 func (l *slots) review(s *step) {
 	for _, p := range l.soft.waiting { // settle replaces the slice
 		if p.hook != "" || slices.ContainsFunc(p.choices, func(c negotiate.Candidate) bool { return l.reachable(s, p, c) }) {

@@ -32,8 +32,8 @@ type ContextMeasured struct {
 	Window       int64       `json:"window_tokens,omitempty"` // 0: unknown
 	WindowSource string      `json:"window_source,omitempty"`
 	Level        synth.Level `json:"level,omitempty"`
-	// Stale marks a figure from before a compaction, Estimate one that the harness
-	// computed after it.
+	// Stale marks a measurement from before a compaction. Estimate marks a number
+	// that the harness computed after a compaction.
 	Stale    bool      `json:"stale,omitempty"`
 	Estimate bool      `json:"estimate,omitempty"`
 	At       time.Time `json:"at,omitzero"` // when it was measured
@@ -63,7 +63,7 @@ func (p *pressure) newScope(s *step, resumed bool) {
 	p.save(s)
 }
 
-// figure is the newest figure as it is recorded.
+// figure returns the newest measurement in the form in which it is recorded.
 func (p *pressure) figure() (m ContextMeasured) {
 	now, ok := p.soft.synth.Now()
 	if !ok {
@@ -73,8 +73,8 @@ func (p *pressure) figure() (m ContextMeasured) {
 		Stale: now.Stale, Estimate: now.Estimate, At: now.At}
 }
 
-// changed reports whether the newest figure is new. The same tokens measured again
-// are not.
+// changed reports whether the newest measurement differs from the recorded one. A
+// repeated measurement of the same tokens does not.
 func (p *pressure) changed() bool {
 	now, saved := p.figure(), p.soft.saved
 	if (now.Tokens == nil) != (saved.Tokens == nil) || now.Tokens != nil && *now.Tokens != *saved.Tokens {
@@ -84,7 +84,7 @@ func (p *pressure) changed() bool {
 	return now != saved
 }
 
-// save records the newest figure if it changed.
+// save records the newest measurement if it changed.
 func (p *pressure) save(s *step) {
 	if p.changed() {
 		p.soft.saved, p.soft.savedAt = p.figure(), s.now
@@ -100,7 +100,7 @@ func (p *pressure) save(s *step) {
 func (p *pressure) forget(cfg synth.Config) { p.soft.synth = synth.New(cfg) }
 
 // expectWindow sets whether a status line is expected to report the window. If none
-// is, a figure that waits for the window is reported without it.
+// is expected, a measurement that waits for the window is reported without it.
 func (p *pressure) expectWindow(s *step, expected bool) {
 	cfg := s.cfg.Synth
 	cfg.Statusline = cfg.Statusline && expected
@@ -110,8 +110,8 @@ func (p *pressure) expectWindow(s *step, expected bool) {
 	}
 }
 
-// before emits a compaction that must have happened before a signal. The compaction
-// is emitted before the next prompt, whose context it shortened.
+// before emits a waiting compaction that must have happened before a signal. The
+// compaction is emitted before the next prompt, whose context it shortened.
 func (p *pressure) before(s *step, sig telemetry.Signal) { p.emit(s, p.soft.synth.Before(sig)) }
 
 func (p *pressure) see(s *step, sig telemetry.Signal) {
@@ -149,7 +149,7 @@ func (p *pressure) nextSave() (at time.Time) {
 	return at
 }
 
-// tick is the pressure for supervisor.tick; nil while it is unknown.
+// tick returns the pressure for supervisor.tick; nil while it is unknown.
 func (p *pressure) tick() map[string]any {
 	if now, ok := p.soft.synth.Now(); ok {
 		return pressureData(now.Pressure, now.Stale)

@@ -17,8 +17,8 @@ type ReceiptIssued struct {
 	Scope   int              `json:"scope"`
 	// Frame is the frame of the event. The contract's receipt has no member for it.
 	Frame *lifeloop.FrameContext `json:"frame_context,omitempty"`
-	// Replay says that the call repeated the delivery of an earlier one, whose
-	// receipt this is.
+	// Replay is set if the call repeated the delivery of an earlier call, whose
+	// receipt is issued again.
 	Replay bool `json:"replay,omitempty"`
 	// Skipped is set on the receipt of a run of events that the client did not
 	// receive. The receipt's other members are those of the last event. Before is
@@ -26,7 +26,7 @@ type ReceiptIssued struct {
 	Skipped *SkippedRun `json:"skipped,omitempty"`
 	Before  string      `json:"before,omitempty"`
 	// Renewal is set on a receipt for a step of a renewal. Its parent is the receipt
-	// of the step before.
+	// of the previous step.
 	Renewal string `json:"renewal,omitempty"`
 }
 
@@ -52,7 +52,7 @@ func (f ReceiptIssued) apply(k *Kernel) {
 	k.router.issued(r.ClientID, parent{r.InvocationID, r.ReceiptID})
 }
 
-// issued notes the newest receipt of a client.
+// issued remembers the newest receipt of a client.
 func (r *router) issued(client string, p parent) { r.hard.Parents[client] = p }
 
 // A parent is the newest receipt of a client. It is the parent of the next receipt
@@ -60,11 +60,11 @@ func (r *router) issued(client string, p parent) { r.hard.Parents[client] = p }
 // events.
 type parent struct{ Invocation, Receipt string }
 
-// An outcome is how a call ended.
+// An outcome says how a call ended.
 type outcome struct {
 	status   lifeloop.Status
 	failure  lifeloop.FailureClass
-	retry    lifeloop.RetryClass // empty: the default of the failure class
+	retry    lifeloop.RetryClass // empty means the default of the failure class
 	warnings []string
 }
 

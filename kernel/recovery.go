@@ -10,8 +10,8 @@ import (
 	"lifeloop/session"
 )
 
-// recovery is what follows the end of an attempt, and the budgets and the
-// checkpoint that it depends on:
+// recovery decides what follows the end of an attempt, from the budgets and the
+// checkpoint:
 //
 //	attempt_ended ──► retry ─────► wait, until a time ──► launch of the same profile
 //	           │ │└──► fallback ───────────────────────► launch of the next profile
@@ -24,7 +24,7 @@ type recovery struct {
 		Spent attempt.Spent
 		Name  string        // name of the profile that was launched last
 		Asked *RetryAsked   // the open question of retry.decide
-		Next  *AttemptEnded // the attempt that the next launch follows, while that launch waits
+		Next  *AttemptEnded // the ended attempt, while the next launch waits
 		// Checkpoint is what the next launch may continue, and CheckpointBy the
 		// profile that made it.
 		Checkpoint      string
@@ -42,7 +42,7 @@ type (
 	// when the harness has exited and its sources were read to their ends.
 	AttemptEnded struct {
 		AttemptRef
-		Cause attempt.Cause `json:"cause,omitempty"` // empty: it completed
+		Cause attempt.Cause `json:"cause,omitempty"` // empty if the attempt completed
 		// Detail of the cause: which timer, which rule, the code of a network
 		// error.
 		Detail  string                `json:"detail,omitempty"`
@@ -52,7 +52,7 @@ type (
 		Evidence string `json:"evidence"`
 		Code     int    `json:"code"`
 		Signal   int    `json:"signal"`
-		// Recovery is what follows a failure; empty after a completed attempt.
+		// Recovery says what follows a failure; empty after a completed attempt.
 		Recovery attempt.Recovery `json:"recovery,omitempty"`
 		Reason   string           `json:"reason,omitempty"` // a sentence for people
 		Retry    *RetryPlan       `json:"retry,omitempty"`
@@ -86,16 +86,16 @@ type (
 	}
 	// A RetryPlan says when the next attempt begins.
 	RetryPlan struct {
-		Number  int          `json:"number"` // of this profile's retries, from 1
+		Number  int          `json:"number"` // number among this profile's retries, from 1
 		Of      int          `json:"of"`     // counted retries that the profile may have
 		Counted bool         `json:"counted"`
 		DelayMS int64        `json:"delay_ms"`
 		Wait    attempt.Wait `json:"wait"`
 		At      time.Time    `json:"at"`
 	}
-	// CheckpointSaved records that a later launch can continue from a checkpoint,
-	// and CheckpointDropped that none will: the next profile cannot use the
-	// checkpoint, or it leads to what broke a guardrail.
+	// CheckpointSaved records that a later launch can continue from a checkpoint.
+	// CheckpointDropped records that no launch will: the next profile cannot use
+	// the checkpoint, or it continues what broke a guardrail.
 	CheckpointSaved struct {
 		Checkpoint string `json:"checkpoint"`
 		Units      int64  `json:"units"`
@@ -220,8 +220,8 @@ func (r *recovery) launching(s *step, cause string, profile, number int) Launchi
 		Name: s.profileName(profile), Adapter: s.cfg.Manifest.AdapterID}
 }
 
-// relaunch begins the planned attempt. What was only true of the previous launch
-// is forgotten.
+// relaunch begins the planned attempt. State that belongs only to the previous
+// launch is forgotten.
 func (r *recovery) relaunch(s *step) {
 	n := r.hard.Next
 	number := r.hard.Spent.Launches + 1
@@ -319,7 +319,8 @@ func (r *recovery) plan(s *step, f *AttemptEnded, v verdict) {
 	}
 }
 
-// giveUp records the end of a session that waits for its next attempt.
+// giveUp records the end of the last attempt when a session ends during the wait
+// for the next one.
 func (r *recovery) giveUp(s *step, cause attempt.Cause, detail string) {
 	f := AttemptEnded{AttemptRef: r.current(s, ""), Cause: cause, Detail: detail, Evidence: "no attempt was under way",
 		Failure: failureClass(cause, nil), Recovery: attempt.Halt, Reason: sentence(cause, detail, nil)}
@@ -328,7 +329,7 @@ func (r *recovery) giveUp(s *step, cause attempt.Cause, detail string) {
 	r.follow(s)
 }
 
-// follow begins what the end of an attempt has decided. The next launch itself
+// follow carries out the decision at the end of an attempt. The next launch itself
 // begins in wake.
 func (r *recovery) follow(s *step) {
 	n := r.hard.Next
@@ -367,7 +368,7 @@ func (r *recovery) next(k *Kernel) time.Time {
 		return time.Time{}
 	}
 	if n.Retry == nil {
-		return k.step.now // a fallback does not wait
+		return k.step.now // a fallback begins without a wait
 	}
 	return r.soft.due
 }

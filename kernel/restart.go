@@ -11,8 +11,8 @@ import (
 )
 
 // This file recovers a session whose wrapper died. Its state is the fold of the
-// ledger. What was open is closed with the failure class that describes it, and an
-// action that may have had an effect is not repeated (DECISIONS, Crashes).
+// ledger. Open calls and frames are closed with the failure class that applies, and
+// an action that may have had an effect is not repeated (DECISIONS, Crashes).
 
 const (
 	// supervisorLost and recovered are the reasons of the moves that a recovery
@@ -142,8 +142,9 @@ func (r *recovery) saveContinuation(s *step) {
 	}
 }
 
-// reason is the reason of the move with which a recovery continues the session. It
-// names a checkpoint only if the next launch continues one (DECISIONS H3).
+// reason returns the reason of the move with which a recovery continues the
+// session. It names a checkpoint only if the next launch continues one (DECISIONS
+// H3).
 func (r *recovery) reason(s *step, again bool) string {
 	profile, n := r.hard.Spent.Profile, r.hard.Next
 	switch {
@@ -172,7 +173,7 @@ func (s *step) attemptLost() {
 }
 
 // closeLost ends a session whose wrapper died. Nothing is launched and no client is
-// called; what was open is closed with the failure class that describes it
+// called. Open calls and frames are closed with the failure class that applies
 // (DECISIONS H8).
 func (s *step) closeLost(in CloseAsked) {
 	if !s.session.began() {

@@ -14,7 +14,7 @@ import (
 // router carries each event to the clients that subscribed to it, in the order of
 // observation and one at a time per client. Each call ends in one receipt
 // (DECISIONS L4). The receipts of a client are issued in the same order, so a call
-// that is over waits for the calls before it:
+// that has ended waits for the calls before it:
 //
 //	emit ──► observed ──► queued ──► dispatched ──► answered ──► over ──► receipt_issued
 //	                         │           │             └─ waits for the slots of its payloads
@@ -25,7 +25,7 @@ import (
 type router struct {
 	hard struct {
 		Calls   map[string]*call    // calls without a receipt so far
-		Open    map[string][]string // calls that will make a receipt, by client, in order
+		Open    map[string][]string // calls that will have a receipt, by client, in order
 		Made    int                 // calls so far
 		Parents map[string]parent   // by client
 		Keys    map[string]*keyed   // by scope, client and idempotency key
@@ -52,12 +52,12 @@ type call struct {
 	Settled    []*PayloadSettled // by payload index; nil while it waits
 	Uses       []*keyed          // the keys that its payloads used first
 	First      *keyed            // the first delivery, if the answer repeats one
-	Skips      *skips            // the events that were skipped right before it
+	Skips      *skips            // events that were skipped right before it
 }
 
-// An origin is what the request and the receipt of a call say about its event.
-// It is fixed when the event is observed: a client may answer when another
-// harness session, or another launch, has begun (DECISIONS L2).
+// An origin has the members that the request and the receipt of a call have about
+// the event. It is fixed when the event is observed: a client may answer when
+// another harness session, or another launch, has begun (DECISIONS L2).
 type origin struct {
 	Event               lifeloop.Event
 	EventID, Invocation string
@@ -74,7 +74,7 @@ type origin struct {
 }
 
 type (
-	// Observed records one lifecycle event and the calls that it makes.
+	// Observed records one lifecycle event and the calls for it.
 	Observed struct {
 		Record     lifeloop.EventRecord `json:"record"`
 		Invocation string               `json:"invocation"`
@@ -89,7 +89,7 @@ type (
 		Skipped []string `json:"skipped,omitempty"`
 		// Degradation is set on capability.degraded.
 		Degradation *lifeloop.Degradation `json:"degradation,omitempty"`
-		// Also are the other capabilities that it names.
+		// Also lists the other capabilities that the event names.
 		Also []SupportChange `json:"also,omitempty"`
 	}
 	// callRef names the call of one client for an event.
@@ -210,7 +210,7 @@ func newRouter() (r router) {
 func (r *router) call(id string) *call { return r.hard.Calls[id] }
 func (r *router) open() bool           { return len(r.hard.Calls)+len(r.hard.Skipped) > 0 }
 
-// forget removes a call that is over.
+// forget removes a call that has ended.
 func (r *router) forget(c *call) {
 	r.hard.Open[c.Client] = slices.DeleteFunc(r.hard.Open[c.Client], func(id string) bool { return id == c.ID })
 	delete(r.hard.Calls, c.ID)
@@ -292,7 +292,7 @@ func (s *step) emit(e emission) []callRef {
 	return f.Calls
 }
 
-// modeOf is how an event was observed, according to its evidence.
+// modeOf returns how an event was observed, according to its evidence.
 func (s *step) modeOf(ev []lifeloop.Evidence) lifeloop.IntegrationMode {
 	switch {
 	case s.cfg.Observing:
@@ -303,7 +303,7 @@ func (s *step) modeOf(ev []lifeloop.Evidence) lifeloop.IntegrationMode {
 	return lifeloop.LauncherWrapper
 }
 
-// own is evidence of the wrapper itself.
+// own returns evidence of the wrapper itself.
 func own(detail string) []lifeloop.Evidence {
 	return []lifeloop.Evidence{{Source: wrapperSource, Detail: detail}}
 }
@@ -335,7 +335,7 @@ func (r *router) enqueue(s *step, calls []callRef) {
 	}
 }
 
-// without is the queue of a client without one call.
+// without returns the queue of a client without one call.
 func (r *router) without(client, call string) []string {
 	return slices.DeleteFunc(r.soft.queue[client], func(queued string) bool { return queued == call })
 }
@@ -384,7 +384,8 @@ func (s *step) request(k *call) lifeloop.CallbackRequest {
 	}
 }
 
-// task is the session as documents name it; nil if one hook call is the only input.
+// task returns the session's id for documents; nil if one hook call is the only
+// input.
 func (s *step) task() *string {
 	if s.cfg.OneHook {
 		return nil
@@ -451,7 +452,7 @@ func answerOf(k *call, r *lifeloop.CallbackResponse) Answered {
 	return a
 }
 
-// close ends an answered call, once none of its payloads waits any more.
+// close ends an answered call as soon as none of its payloads waits.
 func (r *router) close(s *step, k *call) {
 	if r.hard.Calls[k.ID] == nil || k.Answer == nil {
 		return
@@ -526,8 +527,8 @@ func (r *router) failQueued(s *step, why string) {
 	}
 }
 
-// failAll ends the queued calls. The second round ends the calls about
-// receipt.emitted that the first one makes.
+// failAll ends the queued calls. Receipts from the first round queue calls about
+// receipt.emitted; the second round ends these.
 func (r *router) failAll(s *step, class lifeloop.FailureClass, why string) {
 	for range 2 {
 		for _, c := range s.cfg.Clients {
@@ -546,7 +547,7 @@ func (r *router) fail(s *step, client string, class lifeloop.FailureClass, why s
 	}
 }
 
-// giveUp ends every call, because the clients' time is over.
+// giveUp ends every call, because the clients' time has passed.
 func (r *router) giveUp(s *step) {
 	for _, c := range s.cfg.Clients {
 		if id, busy := r.soft.flying[c.ID]; busy {
@@ -565,8 +566,7 @@ func (r *router) giveUp(s *step) {
 }
 
 // failOpen ends the calls that were open when a wrapper died. Their receipts say
-// what is known: whether the client was called or had answered, and which payloads
-// were lost.
+// whether the client was called or had answered, and which payloads were lost.
 func (r *router) failOpen(s *step) {
 	for _, k := range slices.SortedFunc(maps.Values(r.hard.Calls), func(a, b *call) int { return cmp.Compare(a.N, b.N) }) {
 		if k.Answer == nil {

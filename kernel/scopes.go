@@ -24,7 +24,7 @@ type scopes struct {
 	}
 	soft struct {
 		refused map[string]bool   // ids of other sessions that sources named
-		gone    *telemetry.Signal // the report of the end of a session whose turn has not ended
+		gone    *telemetry.Signal // the reported end of a session whose turn has not ended
 		goneDue time.Time
 	}
 }
@@ -37,7 +37,7 @@ type harnessSession struct {
 	Ending   bool
 	Reason   string // of session.ending
 	Ended    bool
-	Prompted bool  // it had a prompt
+	Prompted bool  // a prompt was seen
 	Receipts int64 // issued so far, if this scope numbers them
 	// Numbers is the scope that numbers the receipts of this one: the first scope
 	// with the same id (DECISIONS L2). Several scopes in a row without an id count
@@ -53,7 +53,7 @@ type (
 		Scope int    `json:"scope"`
 		ID    string `json:"id"`
 		Cause string `json:"cause"`
-		// Adopted says that the harness session was live before the wrapper
+		// Adopted is set if the harness session was live before the wrapper
 		// observed it.
 		Adopted bool `json:"adopted,omitempty"`
 	}
@@ -149,7 +149,7 @@ func (c *scopes) number() int                  { return c.hard.Scope }
 func (c *scopes) of(scope int) *harnessSession { return c.hard.Sessions[scope] }
 func (c *scopes) current() *harnessSession     { return c.hard.Sessions[c.hard.Scope] }
 
-// id is the id of a scope for a document; nil while it is unknown.
+// id returns the id of a scope for a document; nil while it is unknown.
 func (c *scopes) id(scope int) *string {
 	if hs := c.hard.Sessions[scope]; hs != nil && hs.ID != "" {
 		return new(hs.ID)
@@ -185,8 +185,8 @@ func (c *scopes) ended(id string) bool {
 	return false
 }
 
-// prompted is the id of the newest harness session that had a prompt: the one
-// that is worth continuing.
+// prompted returns the id of the newest harness session that had a prompt. A
+// session without a prompt need not be continued.
 func (c *scopes) prompted() string {
 	for scope := c.hard.Scope; scope > 0; scope-- {
 		if hs := c.hard.Sessions[scope]; hs != nil && hs.Prompted && hs.ID != "" {
@@ -286,7 +286,7 @@ func (c *scopes) stopWaiting(s *step) {
 	}
 }
 
-// launching forgets a reported end: it was of the previous launch.
+// launching forgets a reported end, because it belonged to the previous launch.
 func (c *scopes) launching() { c.soft.gone, c.soft.goneDue = nil, time.Time{} }
 
 func (c *scopes) next(*Kernel) time.Time { return c.soft.goneDue }

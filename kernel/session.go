@@ -9,7 +9,7 @@ import (
 	"lifeloop/session"
 )
 
-// sessionMachine is the session as a whole: its state, its own time, and the
+// sessionMachine is the session as a whole: its state, its time limits, and the
 // commands that pause and resume it. The moves are those of package session:
 //
 //	PENDING ──► RUNNING ◄──► PAUSED
@@ -57,7 +57,7 @@ type (
 		// TokenDigest is the digest of the session's token; empty if none was
 		// issued.
 		TokenDigest string `json:"session_token_digest,omitempty"`
-		// Budget bounds the attempts; nil where there is only one.
+		// Budget bounds the attempts; nil if there is only one.
 		Budget *Budget `json:"budget,omitempty"`
 		// Meta is the owner's description of the session, which is not interpreted.
 		Meta map[string]string `json:"meta,omitempty"`
@@ -95,19 +95,19 @@ type (
 	}
 	ResumeRequested struct {
 		Reason string `json:"reason,omitempty"`
-		// RetryAt is the time of the next attempt, moved on by the length of the
+		// RetryAt is the time of the next attempt, postponed by the length of the
 		// pause.
 		RetryAt *time.Time `json:"retry_at,omitempty"`
 	}
-	// PausedAgain records that the harness ran although the session is paused,
-	// and is stopped once more.
+	// PausedAgain records that the harness ran although the session is paused, and
+	// is stopped again.
 	PausedAgain struct{}
 	// Resumed records that another wrapper recovered the session. LastAt is the
 	// time of the last fact before that; the earlier wrapper died then or later.
 	Resumed struct {
 		PID    int       `json:"pid"`
 		LastAt time.Time `json:"last_at"`
-		// Budget bounds the attempts from here on; nil where there is only one.
+		// Budget bounds the attempts from now on; nil if there is only one.
 		Budget *Budget `json:"budget,omitempty"`
 	}
 )
@@ -163,7 +163,7 @@ func (m *sessionMachine) pausedBySignal(k *Kernel) bool {
 	return m.is(session.Paused) && k.attempts.alive() && !m.hard.Paused && !k.renewals.pausing(k)
 }
 
-// timeout is the session's own timer that fired; empty while none did.
+// timeout returns the session's own timer that fired; empty if none did.
 func (m *sessionMachine) timeout() Timer { return m.hard.TimedOut }
 
 func (m *sessionMachine) refusal() (lifeloop.FailureClass, string) {
@@ -178,7 +178,7 @@ func (m *sessionMachine) recorded(at time.Time)   { m.soft.eventAt = at }
 func (m *sessionMachine) arm(s *step)             { m.soft.end = s.timerAt(m.hard.End) }
 func (m *sessionMachine) lastReplayed() time.Time { return m.soft.replayedTo }
 
-// replayed notes the time of a fact of the ledger.
+// replayed remembers the time of a fact of the ledger.
 func (m *sessionMachine) replayed(e Entry) {
 	m.soft.replayedTo = e.At
 	switch e.Fact.(type) {
@@ -191,15 +191,15 @@ func (m *sessionMachine) replayed(e Entry) {
 	}
 }
 
-// planned notes that an attempt ended. A pause that is under way delays the next
-// attempt only from here on.
+// planned remembers that an attempt ended. A pause that has already begun delays
+// the next attempt only from now on.
 func (m *sessionMachine) planned(now time.Time) {
 	if !m.soft.pausedAt.IsZero() {
 		m.soft.pausedAt = now
 	}
 }
 
-// pausedFor is how long a pause by a command has delayed the session so far.
+// pausedFor returns how long a pause by a command has delayed the session so far.
 func (m *sessionMachine) pausedFor(now time.Time) (d time.Duration) {
 	if !m.soft.pausedAt.IsZero() {
 		d = now.Sub(m.soft.pausedAt)
@@ -216,7 +216,7 @@ func (m *sessionMachine) lives(at time.Time) {
 
 func (m *sessionMachine) move(s *step, to session.State, reason string) {
 	if err := session.Check(m.hard.State, to); err != nil {
-		panic("kernel: " + err.Error()) // a bug of this package, whatever the input was
+		panic("kernel: " + err.Error()) // always a bug of this package, not of the input
 	}
 	s.record(SessionMoved{From: m.hard.State, To: to, Reason: reason})
 }
@@ -226,7 +226,7 @@ func (m *sessionMachine) reject(s *step, why string, class lifeloop.FailureClass
 	s.record(SessionMoved{From: m.hard.State, To: session.Rejected, Reason: why, Failure: class})
 }
 
-// timer is the session's own timer that fires next, and when. A pause stops
+// timer returns the session's own timer that fires next, and when. A pause stops
 // the idle timer, and not the session's time (DECISIONS H2).
 func (m *sessionMachine) timer(k *Kernel) (at time.Time, which Timer) {
 	if !m.active() || m.hard.TimedOut != "" || k.ending.draining() || k.cfg.Observing || k.cfg.OneHook {
@@ -246,7 +246,7 @@ func (m *sessionMachine) next(k *Kernel) time.Time {
 	return at
 }
 
-// wake ends the session when its own time is over, whatever it is doing.
+// wake ends the session when its own time limit has passed, in any state.
 func (m *sessionMachine) wake(s *step) {
 	_, which := m.timer(s.Kernel)
 	elapsed := s.now.Sub(m.soft.end.Add(-s.cfg.Policy.Session))
@@ -417,8 +417,8 @@ func (s *step) refuseCommand(what, ask, reason string, class lifeloop.FailureCla
 	s.do(Reply{Ask: ask, Failure: class, Why: why})
 }
 
-// shifted moves a time on by the length of a pause, but not beyond now, because the
-// time may be within the pause.
+// shifted postpones a time by the length of a pause, but not beyond now, because
+// the time may be within the pause.
 func shifted(t time.Time, pause time.Duration, now time.Time) time.Time {
 	if t = t.Add(pause); t.After(now) {
 		return now
