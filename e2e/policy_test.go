@@ -1,0 +1,103 @@
+//go:build e2e && linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"lifeloop/e2e/mock"
+)
+
+// TestPolicy: under a policy a harness that needs no permission of its user does not
+// run a command that deletes outside of the workspace. The model reads the reason, and
+// the next command, which the policy allows, runs.
+func TestPolicy(t *testing.T) {
+	const kept, ran = "keepsake/file", "allowed.txt"
+	for name, s := range map[string]story{
+		"claude": {harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "go")},
+		"codex":  {harness: codex, argv: codexExec("go")},
+		"gemini": {harness: gemini, argv: geminiArgs("-p", "go")},
+	} {
+		s.replies = []mock.Reply{mock.Runs("bash -c 'rm -rf ~/keepsake'"), mock.Runs("echo yes > " + ran), mock.Says("done")}
+		s.files = map[string]string{kept: "kept", "policy.yaml": `default_verdict: allow
+rules:
+  - name: writes
+    effect: block
+    match: {data_classes: [outside_write]}
+    reason_codes: [write_outside_workspace]
+`}
+		s.flags = []string{"--policy", filepath.Join(home, "policy.yaml")}
+		t.Run(name, func(t *testing.T) {
+			alone(t, s.harness, func(t *testing.T) {
+				p := s.perform(t, true)
+				require.Zero(t, p.code, p.run.shown())
+				require.FileExists(t, filepath.Join(home, kept), "the command that the policy refuses")
+				require.FileExists(t, filepath.Join(project, ran), "the command that the policy allows")
+				asked := p.run.questions()
+				require.Len(t, asked, 3, "two tools and the answer")
+				require.NotContains(t, asked[0], "write_outside_workspace")
+				require.Contains(t, asked[1], "write_outside_workspace", "the model reads the reason")
+				require.Equal(t, strings.Count(asked[1], "write_outside_workspace"), strings.Count(asked[2], "write_outside_workspace"), "the second is not refused")
+
+				var status struct {
+					Policy string
+					Gate   struct{ Allowed, Refused int }
+				}
+				out, err := p.run.tool("--json", "status", "last")
+				require.NoError(t, err)
+				require.NoError(t, json.Unmarshal([]byte(out), &status))
+				require.Len(t, status.Policy, 64)
+				require.Equal(t, []int{2, 1}, []int{status.Gate.Allowed, status.Gate.Refused}, "the launch and a tool; a tool")
+				facts, err := p.run.tool("events", "last", "--as", "facts")
+				require.NoError(t, err)
+				require.NotContains(t, facts, "keepsake", "no argument is on the ledger")
+				require.NoError(t, os.Remove(filepath.Join(project, ran)))
+			})
+		})
+	}
+}
+
+// TestPolicyWithoutAnswer: while the wrapper is stopped it allows nothing. A tool that
+// is called meanwhile is refused, and so is one whose wrapper was killed.
+func TestPolicyWithoutAnswer(t *testing.T) {
+	waits := "until test -e go; do sleep 0.05; done"
+	for name, s := range map[string]story{
+		"claude": {harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "go")},
+		"codex":  {harness: codex, argv: codexExec("go")},
+	} {
+		s.replies = []mock.Reply{mock.Runs(waits), mock.Runs("echo yes > ran.txt"), mock.Says("done")}
+		s.files = map[string]string{"policy.yaml": "default_verdict: allow\n"}
+		s.flags = []string{"--policy", filepath.Join(home, "policy.yaml")}
+		during := func(signal syscall.Signal, then func(r *run)) func(t *testing.T) {
+			return func(t *testing.T) {
+				alone(t, s.harness, func(t *testing.T) {
+					r := newWorld(t, s).start(s, true)
+					r.await("the tool", func() bool {
+						out, _ := r.tool("events", "last", "--as", "facts")
+						return strings.Contains(out, `"decision":"allow"`)
+					})
+					require.NoError(t, r.cmd.Process.Signal(signal))
+					require.NoError(t, os.WriteFile(filepath.Join(project, "go"), nil, 0o600))
+					then(r)
+					r.leaves()
+					require.NoFileExists(t, filepath.Join(project, "ran.txt"))
+				})
+			}
+		}
+		t.Run(name+", stopped", during(syscall.SIGSTOP, func(r *run) {
+			r.await("the refusal", func() bool { return len(r.questions()) == 3 })
+			require.Contains(r.t, r.questions()[2], "the gate did not answer, so this call of a tool is denied")
+			require.NoError(r.t, r.cmd.Process.Signal(syscall.SIGCONT))
+		}))
+		t.Run(name+", killed", during(syscall.SIGKILL, func(r *run) {
+			require.True(r.t, poll(patience, func() bool { return len(others()) == 0 }), "the harness ends with its wrapper")
+		}))
+	}
+}
