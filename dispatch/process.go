@@ -39,9 +39,9 @@ type end int
 
 const (
 	exited       end = iota // the client exited
-	timedOut                // its time-out passed
+	timedOut                // the call timed out
 	canceled                // the context ended
-	tooLarge                // its answer is too large
+	tooLarge                // the answer is too large
 	pollFailed              // poll returned an error
 	answered                // the client ended a line; line mode only
 	closedStdout            // the client closed its stdout and still runs; line mode only
@@ -126,7 +126,7 @@ func (c *process) exchange(ctx context.Context, deadline time.Time, maxAnswer in
 	}
 	defer release()
 
-	exit := c.pidfd // exit and done become -1 once the exit was detected
+	exit := c.pidfd // exit and done become -1 when the exit was detected
 	blind := c.pidfd < 0
 	ended, outClosed := false, false
 	for {

@@ -22,8 +22,8 @@ import (
 // A slot that has passed does not come again. A payload that can reach none of its
 // placements is settled in the same step.
 
-// locate finds the harness session of a hook. If the hook has a later slot than
-// pre_session, that slot of the session has passed.
+// locate finds the harness session of a hook. If the hook has another slot, the
+// session's pre_session slot has passed.
 func (l *slots) locate(s *step, h *hook) {
 	hs := s.scopes.current()
 	if hs == nil || h.call.Session != "" && hs.ID != "" && h.call.Session != hs.ID {

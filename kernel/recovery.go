@@ -319,8 +319,8 @@ func (r *recovery) plan(s *step, f *AttemptEnded, v verdict) {
 	}
 }
 
-// giveUp records the end of the last attempt when a session ends during the wait
-// for the next one.
+// giveUp halts a session that waits for its next attempt. The fact names no
+// attempt, because none is under way.
 func (r *recovery) giveUp(s *step, cause attempt.Cause, detail string) {
 	f := AttemptEnded{AttemptRef: r.current(s, ""), Cause: cause, Detail: detail, Evidence: "no attempt was under way",
 		Failure: failureClass(cause, nil), Recovery: attempt.Halt, Reason: sentence(cause, detail, nil)}

@@ -14,7 +14,7 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// The names of the commands that a session accepts at its door.
+// The names of the commands that a session accepts on its socket.
 const (
 	CommandFrame  = "frame" // its input is a FrameCommand
 	CommandPause  = "pause" // its input is a SessionCommand, like that of the commands below
@@ -37,7 +37,7 @@ type SessionCommand struct {
 	// Reason is the caller's own text, recorded as the reason of the session's
 	// move: one line of at most 256 bytes.
 	Reason string `json:"reason,omitempty"`
-	// Profile is the one of a renewal; empty for the first active one.
+	// Profile is the profile of a renewal; empty for the first active profile.
 	Profile string `json:"profile,omitempty"`
 }
 
@@ -63,7 +63,7 @@ type CommandAnswer struct {
 	Error        string                `json:"error,omitempty"`
 	FailureClass lifeloop.FailureClass `json:"failure_class,omitempty"`
 	RetryClass   lifeloop.RetryClass   `json:"retry_class,omitempty"`
-	Renewal      string                `json:"renewal,omitempty"` // the id of the renewal that began
+	Renewal      string                `json:"renewal,omitempty"` // id of the renewal that began
 }
 
 // Do serves one command, on the goroutine of its connection. Every command is
@@ -109,7 +109,7 @@ func command(id, name string, input []byte) (kernel.Input, error) {
 		return kernel.FrameRequested{Ask: id, Open: f.Do == "open", Frame: f.FrameID, Parent: f.Parent, Outcome: f.Outcome}, nil
 	}
 	var c SessionCommand
-	if len(input) > 0 { // an empty input has no reason
+	if len(input) > 0 { // an empty input is a command without a reason
 		if err := json.Unmarshal(input, &c); err != nil {
 			return nil, fmt.Errorf("not a %s command", name)
 		}

@@ -17,9 +17,9 @@ import (
 
 // Found is a session found in one of a harness's usual places.
 type Found struct {
-	Source  profiles.Source // with its Path
-	Session string          // the harness's id of it
-	At      time.Time       // of its last change
+	Source  profiles.Source // the source, with its Path
+	Session string          // the harness's id of the session
+	At      time.Time       // time of the file's last change
 }
 
 // headSize is the part of a file, in bytes, that identifies its session.

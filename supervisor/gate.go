@@ -17,8 +17,8 @@ func (s *supervisor) askGate(e kernel.AskGate) {
 	s.wg.Go(func() { s.post(decideAct(s.p.Gate, e)) })
 }
 
-// decideAct asks the gate. A panic is a failure of this question alone. The error is not
-// quoted: it may hold an argument of the act.
+// decideAct asks the gate. A panic fails only this question. The error is not quoted,
+// because it may hold an argument of the act.
 func decideAct(g Gate, e kernel.AskGate) (in kernel.GateDecided) {
 	in.Ask = e.Ask
 	failed := kernel.GateDecided{Ask: e.Ask, Failure: lifeloop.InternalError, Why: "the gate failed"}

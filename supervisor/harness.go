@@ -18,8 +18,8 @@ import (
 type Harness struct {
 	Spec     harness.Spec
 	Terminal *harness.Terminal
-	// OSC decodes the operating system commands (OSC sequences) listed in
-	// Spec.OSC; nil when there are none.
+	// OSC decodes the terminal's operating system commands (OSC sequences) that
+	// Spec.OSC lists; nil if it lists none.
 	OSC telemetry.Decoder
 	Log zerolog.Logger
 }
@@ -84,17 +84,17 @@ type sink struct {
 	post   func(kernel.Input)
 	settle func()
 	log    zerolog.Logger
-	// Owned by the reading goroutine: bytes that were not read, and their lines
-	// that were not posted.
+	// Owned by the reading goroutine: lost bytes, and their lines that were not
+	// posted yet.
 	lost, skipped int64
-	mu            sync.Mutex // guards what follows, which two goroutines may use
+	mu            sync.Mutex // guards the fields below, which two goroutines use
 	osc           telemetry.Decoder
-	last          []telemetry.Signal // the last signals, posted at this time
+	last          []telemetry.Signal // the last signals, and when they were posted
 	at            time.Time
 }
 
-// sameAgain is the time within which repeated signals are dropped: a title with
-// a spinner is set many times a second.
+// sameAgain is the time for which repeated signals are dropped, because a title
+// with a spinner changes many times a second.
 const sameAgain = time.Second
 
 func (s *sink) Output(total, lines int64) {

@@ -15,17 +15,17 @@ import (
 	"lifeloop/telemetry"
 )
 
-// An answer is what a waiting hook gets. The delivery of an answer that carries text
-// is reported.
+// An answer is the answer to a waiting hook. The delivery of an answer that carries
+// text is reported.
 type answer struct {
 	event   string
 	context lifeloop.Opaque
 	carries bool
-	verdict *kernel.HookVerdict // of a hook that asks whether a tool may run
+	verdict *kernel.HookVerdict // set for a hook that asks whether a tool may run
 }
 
-// render is the answer in the harness's own format; nil when it is empty, which
-// refuses a tool.
+// render returns the answer in the harness's own format; nil if it is empty. An
+// empty answer refuses a tool.
 func (a answer) render(p Plan) []byte {
 	switch {
 	case a.verdict != nil && a.verdict.Decision == telemetry.Allow:
@@ -40,10 +40,10 @@ func (a answer) render(p Plan) []byte {
 
 // requests are the hooks and commands that wait for an answer of the kernel.
 type requests struct {
-	last    atomic.Uint64 // the number of the newest
+	last    atomic.Uint64 // number of the newest request
 	foreign atomic.Uint64 // hook calls of other processes
 
-	mu    sync.Mutex // guards the maps: goroutines of the door add, the loop answers
+	mu    sync.Mutex // guards the maps: the connections' goroutines add, the loop answers
 	hooks map[string]chan answer
 	asks  map[string]chan kernel.Reply
 }
@@ -78,7 +78,7 @@ func waiting[A any](r *requests, in map[string]chan A, id string) chan<- A {
 	return in[id]
 }
 
-// releaseHooks answers every waiting hook with nothing.
+// releaseHooks gives every waiting hook an empty answer.
 func (r *requests) releaseHooks() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +97,7 @@ type caller interface {
 }
 
 // Hook serves one hook call, on the goroutine of its connection. It returns when
-// the hook is over.
+// the hook has ended.
 func (s *supervisor) Hook(ctx context.Context, call *control.HookCall) { s.hook(ctx, call.Hook, call) }
 
 // hook serves a call. A hook that was not injected into the running launch gets an

@@ -17,14 +17,15 @@ type launched struct {
 	started Child              // the harness, also after its end
 	stop    context.CancelFunc // ends its sources
 	drained chan struct{}      // closed when its sources were read to their end
-	// questions are those of a harness that asks before its requests; nil for others.
+	// questions are set for a harness that asks before each request to its model;
+	// nil for other harnesses.
 	questions *questions
 	runs      bool // owned by the loop; the kernel has received Launched
 	left      bool // owned by the loop; a process outlived the harness
 	// graceEnd is owned by the loop. Until that time, processes of the harness's tree
 	// may clean up.
 	graceEnd time.Time
-	over     bool // owned by the loop; its further inputs are dropped
+	over     bool // owned by the loop; set when the launch is finished and its further inputs are dropped
 }
 
 // temporary reports whether a launch failed because the machine lacked a resource,
@@ -99,7 +100,7 @@ func (s *supervisor) follow(l *launched) {
 	l.plan.Sources.Launched(l.child.PID())
 }
 
-// drain reads the sources of a launch once more to their end, and then posts
+// drain reads the sources of a launch once more to their ends, and then posts
 // SourcesDrained. If another launch may follow, or a process outlived the harness, it
 // first waits until the whole tree has ended: if two launches wrote the same files,
 // their records could not be distinguished.
@@ -158,7 +159,7 @@ func (s *supervisor) suspend(e kernel.Effect) {
 	}
 }
 
-// child is the running harness; nil when none runs.
+// child returns the running harness; nil if none runs.
 func (s *supervisor) child() Child {
 	if l := s.current.Load(); l != nil {
 		return l.child

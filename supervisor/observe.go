@@ -28,7 +28,7 @@ func Observe(ctx context.Context, k *kernel.Kernel, sources Sources, p Ports, o 
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	reading, stop := context.WithCancel(ctx)
 	p.Launcher, p.Signals = nothing{}, again
-	var refused, failed error // of listen, on the loop; of the sources, until they end
+	var refused, failed error // refused: the error of listen, owned by the loop; failed: the error of the sources
 	p.Committed = func(e kernel.Entry) {
 		if refused != nil {
 			return
@@ -48,7 +48,7 @@ func Observe(ctx context.Context, k *kernel.Kernel, sources Sources, p Ports, o 
 			case sig := <-signals:
 				if !first {
 					again <- sig
-					return // one more signal is enough
+					return // the second signal ends the calls too
 				}
 			case <-asked:
 				asked = nil
@@ -69,7 +69,7 @@ func Observe(ctx context.Context, k *kernel.Kernel, sources Sources, p Ports, o 
 	return result, nil
 }
 
-// nothing is the Launcher of a run that launches nothing.
+// nothing is the Launcher of a run without launches.
 type nothing struct{}
 
 func (nothing) Prepare(kernel.Launch) (Plan, error) {

@@ -195,7 +195,7 @@ func (o *once) begin(at time.Time, heads []*head) error {
 			return err
 		}
 	} else if o.taken {
-		wakeUntil(o.second, o.clock.Add(1)) // the killed observer did what was due by then
+		wakeUntil(o.second, o.clock.Add(1)) // the killed observer handled what was due by then
 	}
 	if o.taken {
 		o.k.Recall(o.second)
@@ -276,7 +276,7 @@ type head struct {
 
 	source profiles.Source
 	past   []*readSource   // how far its files were read before
-	known  bool            // in was observed before
+	known  bool            // in was observed before the kill
 	place  kernel.Position // where in was read
 
 	// For an unordered source, in is the earliest of the next lookahead signals.
@@ -406,7 +406,7 @@ func (h *head) advance() error {
 			first = i
 		}
 	}
-	// Signals in the order of their times have no offset, so they are counted.
+	// Signals that are ordered by their times have no offset, so they are counted.
 	next := h.ahead[first]
 	h.ahead = slices.Delete(h.ahead, first, first+1)
 	h.count++
@@ -536,7 +536,7 @@ func recorded(s profiles.Source, ends bool) iter.Seq2[kernel.Input, error] {
 	}
 }
 
-// ErrNotReadable means that a path is not that of a regular file.
+// ErrNotReadable means that a path does not name a regular file.
 var ErrNotReadable = errors.New("not a regular file")
 
 // readable returns an error for a file that cannot be read, before any event is

@@ -21,7 +21,7 @@ type Exports struct {
 	decoder  *decoder // owned by the receiver's delivering goroutine
 	post     func(kernel.Input)
 
-	mu     sync.Mutex // guards what follows: several goroutines lose bodies
+	mu     sync.Mutex // guards the fields below: several goroutines report losses
 	losses map[string]int
 	fresh  map[string]bool // kinds of loss that are not reported yet
 }
@@ -104,7 +104,7 @@ func (e *Exports) reportLosses() {
 	}
 }
 
-// Launched does nothing: the harness was given the endpoint.
+// Launched does nothing: the harness already has the endpoint.
 func (e *Exports) Launched(int) {}
 
 // Watch does nothing: Exports reads no files.

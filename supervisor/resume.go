@@ -23,13 +23,13 @@ import (
 // A readSource is how far one file or one query of a database was read.
 type readSource struct {
 	name, path  string
-	first, last kernel.Position // the reading began at first
+	first, last kernel.Position // offset at which the reading first began
 	taken       int64           // number of signals taken, if they are taken in the order of their times; else 0
-	digest      string          // of the signals that were taken
+	digest      string          // digest of the signals that were taken
 	newest      time.Time       // the newest time of its signals, by their own clock
 	floor       time.Time       // records up to this time were observed in an earlier content of the file
 	begin       int             // index of the fact that begins the reading of this content
-	missed      bool            // the file is no longer the same
+	missed      bool            // the file was replaced or truncated
 	// records are those that were read, decoded once more on a goroutine that ends
 	// when the last one is taken; next is the one that was received last.
 	records chan recalled
@@ -271,8 +271,8 @@ func tree(f kernel.Fact) (kind string, v any, err error) {
 	return kind, v, err
 }
 
-// alike reports whether two values are equal except for new ids. In named it notes the
-// earlier id of each new one.
+// alike reports whether two values are equal except for new ids. It stores the earlier
+// id of each new id in named.
 func alike(named map[string]string, was, now any) bool {
 	switch now := now.(type) {
 	case map[string]any:

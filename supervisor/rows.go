@@ -24,8 +24,8 @@ type database struct {
 
 	prompted *sqlite.Tail       // the sessions that got a prompt; nil if no query asks for them
 	began    sqlite.Cursor      // before the first row of the launch
-	asked    chan chan<- string // for the only session that got a prompt
-	ended    chan struct{}      // closed when nothing is read any more
+	asked    chan chan<- string // requests for the only session that got a prompt
+	ended    chan struct{}      // closed when reading has ended
 }
 
 // A table is the result of one query. All but its name is owned by the database's
@@ -74,7 +74,7 @@ func (f *Files) addDatabase(s profiles.Source) error {
 
 // Prompted returns the session that got a prompt during this launch; empty if none or
 // several did. The harness must be waiting: then its own prompt is in the database, so
-// that a session which is the only one is that of the launch.
+// the only session with a prompt belongs to the launch.
 func (f *Files) Prompted(ctx context.Context) string {
 	for _, d := range f.each {
 		if d.prompted == nil {
@@ -91,7 +91,7 @@ func (f *Files) Prompted(ctx context.Context) string {
 	return ""
 }
 
-// onlyPrompted reads which session got a prompt, if it is only one.
+// onlyPrompted returns the session that got a prompt, if there is exactly one.
 func (d *database) onlyPrompted() (session string) {
 	several := false
 	_, err := d.prompted.Next(d.began, func(_ sqlite.Cursor, record []byte) {

@@ -48,7 +48,7 @@ type Files struct {
 	servers   []*server
 	post      func(kernel.Input)
 	decoders  map[string]*decoder  // by source and path; owned by the watcher's goroutine
-	past      []*readSource        // what an observation had read that is now resumed
+	past      []*readSource        // what a killed observation had read, if it is resumed
 	missed    []string             // sources that may have lost records meanwhile
 	floors    map[string]time.Time // by source: signals before this time were observed already
 	ends      bool                 // each position has the digest of the bytes before it
@@ -212,7 +212,7 @@ func (f *Files) stale(d *decoder, signals []telemetry.Signal) bool {
 	}
 	if !d.stale {
 		d.stale = true
-		f.reportTrouble(d.source, "stale", nil) // its writer has ended
+		f.reportTrouble(d.source, "stale", nil) // the process that wrote the file has ended
 	}
 	return true
 }
@@ -255,7 +255,7 @@ func (f *Files) decoderOf(source string) *decoder {
 	return &decoder{source: source}
 }
 
-// source is the first source of a name, or an empty one.
+// source returns the first source with a name, or an empty one.
 func (f *Files) source(name string) profiles.Source {
 	for _, s := range append([]profiles.Source{f.Named}, f.Fixed...) {
 		if s.Name == name {
@@ -307,7 +307,7 @@ func (d *decoder) unknown(post func(kernel.Input), atEnd bool) {
 	}
 }
 
-// take decodes a record and posts what it reports.
+// take decodes a record and posts its signals.
 func (d *decoder) take(post func(kernel.Input), record []byte, at *kernel.Position) {
 	signals := d.read(record)
 	d.unknown(post, false)

@@ -41,7 +41,7 @@ type Ledger interface {
 // A Child is a running harness.
 type Child interface {
 	PID() int
-	Signal(sig syscall.Signal) error // to its process group
+	Signal(sig syscall.Signal) error // sends a signal to its process group
 	KillTree() error                 // kills all descendants of the guard
 	// Stop asks its process group to end; what outlives it has the grace period.
 	Stop(sig syscall.Signal, grace time.Duration) error
@@ -60,7 +60,7 @@ type Child interface {
 type Launcher interface {
 	// Prepare prepares a launch. An error may be an interface{ ExitCode() int }.
 	Prepare(kernel.Launch) (Plan, error)
-	Release() // restores the terminal; may be called at any time and repeatedly
+	Release() // restores the terminal; may be called repeatedly and at any time
 }
 
 // A Plan is a prepared launch: how to start the harness and how to observe it.

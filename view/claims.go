@@ -5,8 +5,8 @@ import (
 	"lifeloop/lifeloop"
 )
 
-// Claims is what one session shows about the claims of its adapter. Its zero value
-// is ready for use.
+// Claims collects what one session shows about the claims of its adapter. Its zero
+// value is ready for use.
 type Claims struct {
 	// Reported holds the events that the harness itself reported.
 	Reported map[lifeloop.Event]bool `json:"reported,omitempty"`
@@ -14,8 +14,8 @@ type Claims struct {
 	Changed map[string]Change `json:"changed,omitempty"`
 }
 
-// A Change is what a capability was worth before its first change, what it is worth
-// after the last one, and why.
+// A Change has the support of a capability before its first change and after its
+// last one, and the reason.
 type Change struct {
 	Before   lifeloop.Support `json:"before"`
 	Now      lifeloop.Support `json:"now"`
@@ -26,7 +26,7 @@ type Change struct {
 func (c *Claims) Apply(e kernel.Entry) {
 	switch f := e.Fact.(type) {
 	case kernel.Launching:
-		c.Changed = nil // support belongs to a launch
+		c.Changed = nil // support belongs to one launch
 	case kernel.CapabilityProven:
 		c.change(f.Capability, lifeloop.Partial, f.Support, f.Source)
 	case kernel.Observed:

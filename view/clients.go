@@ -15,7 +15,7 @@ import (
 // --json`.
 type ClientCalls struct {
 	ClientID string `json:"client_id"`
-	Calls    int    `json:"calls"` // that are over, or were skipped
+	Calls    int    `json:"calls"` // calls that have ended or were skipped
 	Failed   int    `json:"failed"`
 	// LastFailure is the newest failed call; null if none failed.
 	LastFailure *ClientFailure `json:"last_failure"`
@@ -50,7 +50,7 @@ type Clients struct {
 	open map[string]*openCall
 }
 
-// An openCall is a call that is not over.
+// An openCall is a call that has not ended.
 type openCall struct {
 	client   string
 	event    lifeloop.Event
@@ -58,7 +58,7 @@ type openCall struct {
 	failure  ClientFailure // so far
 }
 
-// All lists the clients with a call that is over, by id.
+// All lists the clients with an ended call, by id.
 func (c *Clients) All() []ClientCalls {
 	if c.all == nil {
 		return []ClientCalls{}
@@ -101,7 +101,7 @@ func (c *Clients) Apply(e kernel.Entry) {
 	}
 }
 
-// answer notes what a call returned.
+// answer records the answer of a call.
 func (k *openCall) answer(f kernel.Answered) {
 	k.answered = true
 	switch {
@@ -152,7 +152,7 @@ func (c *Clients) of(client string) *ClientCalls {
 	return &c.all[i]
 }
 
-// classText is a failure class in words.
+// classText describes a failure class in words.
 func classText(class lifeloop.FailureClass) string {
 	return strings.ReplaceAll(string(class), "_", " ")
 }

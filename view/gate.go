@@ -19,7 +19,7 @@ type Gate struct {
 // A GateRefusal is one act that the policy did not allow.
 type GateRefusal struct {
 	At           time.Time `json:"at"`
-	Act          string    `json:"act"` // as the intent names it
+	Act          string    `json:"act"` // name of the act in its intent
 	Verdict      string    `json:"verdict"`
 	Reasons      []string  `json:"reason_codes"`
 	Rule         string    `json:"matched_rule,omitempty"`
@@ -46,7 +46,7 @@ func (s *Status) decided(f kernel.GateAnswered, at time.Time) {
 	s.Gate = &g
 }
 
-// Text is the gate's decisions in one line.
+// Text describes the gate's decisions in one line.
 func (g Gate) Text() string {
 	text := fmt.Sprintf("%d allowed, %d refused", g.Allowed, g.Refused)
 	if r := g.Last; r != nil {

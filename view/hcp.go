@@ -67,9 +67,9 @@ type HCP struct {
 	began   kernel.Began
 	state   session.State
 	emitted uint64
-	at      time.Time       // of the current fact
+	at      time.Time       // time of the current fact
 	killed  bool            // the cleanup of an abort was cut short by KILL
-	names   string          // of the processes that were killed, where they are known
+	names   string          // names of the killed processes, if known
 	saved   map[string]bool // checkpoints that were emitted
 	out     []HCPMessage
 }
@@ -91,7 +91,7 @@ func (h *HCP) Apply(e kernel.Entry) []HCPMessage {
 			h.killed, h.names = true, ": "+processNames(f)
 		}
 	case kernel.AttemptEnded:
-		if f.Cause != attempt.Aborted { // an earlier attempt's end
+		if f.Cause != attempt.Aborted { // the end of an earlier attempt
 			h.killed, h.names = false, ""
 		}
 	}
@@ -111,7 +111,7 @@ func (h *HCP) emit(event string, data map[string]any) {
 	})
 }
 
-// stamp is the time of the current fact.
+// stamp formats the time of the current fact.
 func (h *HCP) stamp() string { return h.at.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // hcpMessageID has the form of a UUID of version 4, as L1 requires, and is the
@@ -136,7 +136,7 @@ func (h *HCP) moved(f kernel.SessionMoved) {
 		maps.Copy(meta, h.began.Meta)
 		// The session's token is never shown (DECISIONS F2).
 		h.emit(hcpSessionCreated, map[string]any{"state": string(f.To), "risk_level": riskLevel(h.began), "metadata": meta})
-	case h.emitted == 0: // not started, or refused
+	case h.emitted == 0: // the session did not start, or was refused
 	default:
 		h.emit(hcpStateChanged, map[string]any{"from_state": string(f.From), "to_state": string(f.To), "reason": f.Reason})
 		if f.To.Terminal() {
@@ -277,7 +277,7 @@ func (h *HCP) warn(code, message string, details map[string]any) {
 	h.emit(hcpWarning, map[string]any{"code": code, "message": message, "details": object(details)})
 }
 
-// object is m, or an empty object if m is nil.
+// object returns m, or an empty object if m is nil.
 func object(m map[string]any) map[string]any {
 	if m == nil {
 		return map[string]any{}
@@ -285,8 +285,8 @@ func object(m map[string]any) map[string]any {
 	return m
 }
 
-// checkpoint emits a new continuation. An id is created once in its session; a
-// later point of the same id is progress.
+// checkpoint emits a new continuation. Each id is created once in a session; a
+// later checkpoint with the same id is reported as progress.
 func (h *HCP) checkpoint(id, when string) {
 	if h.saved[id] {
 		h.progress("checkpoint", fmt.Sprintf("%s continues from here, %s", id, when))
@@ -328,8 +328,8 @@ func (h *HCP) measured(f kernel.RenewalMeasured) {
 	h.log("info", message, details)
 }
 
-// attemptEnded emits a failed attempt and what follows it. An aborted attempt
-// is no error.
+// attemptEnded emits a failed attempt and what follows it. An aborted attempt is
+// not an error.
 func (h *HCP) attemptEnded(f kernel.AttemptEnded) {
 	if f.Cause == "" || f.Cause == attempt.Aborted {
 		return
@@ -352,7 +352,7 @@ func (h *HCP) attemptEnded(f kernel.AttemptEnded) {
 	}
 }
 
-// hcpErrorCode is the HCP code for a failure, one of those of task_failed.
+// hcpErrorCode returns the HCP code of a failure, one of the codes of task_failed.
 func hcpErrorCode(f kernel.AttemptEnded) string {
 	switch f.Cause {
 	case attempt.Timeout:
@@ -420,7 +420,7 @@ func subject(r lifeloop.EventRecord) string {
 	return text
 }
 
-// pressureText is the level, if known; the details have the figures.
+// pressureText returns the level, if known; the details have the numbers.
 func pressureText(data map[string]any) string {
 	if level, ok := data["level"].(string); ok {
 		return "context pressure is " + level
@@ -428,7 +428,7 @@ func pressureText(data map[string]any) string {
 	return "context pressure is unknown"
 }
 
-// receipt emits the receipt of a client, or of the wrapper in its place.
+// receipt emits the receipt of a client, or of the wrapper if there is no client.
 func (h *HCP) receipt(f kernel.ReceiptIssued) {
 	r, level, how := f.Receipt, "info", ""
 	details := map[string]any{"receipt_id": r.ReceiptID, "client_id": r.ClientID, "event": string(r.Event), "event_id": r.EventID, "status": string(r.Status)}

@@ -15,7 +15,7 @@ import (
 // The default window of an HCPConsumer (DECISIONS H1).
 const (
 	HCPWindow     = 64              // events of one session
-	HCPWindowTime = 2 * time.Second // for each of them
+	HCPWindowTime = 2 * time.Second // maximum time for which an event is held
 )
 
 // The bounds of an HCPConsumer's memory and state.
@@ -61,7 +61,7 @@ type HCPConsumer struct {
 	waiting  map[string]*hcpSession // sessions with held events
 	seen     uint64                 // events so far, to order the sessions by their last one
 	held     int                    // events that wait
-	bytes    int                    // of their lines
+	bytes    int                    // bytes of the held lines
 	closed   int                    // closed sessions
 }
 
@@ -89,8 +89,8 @@ type HCPOutcome struct {
 	Warning *HCPNotice
 }
 
-// An HCPNotice is a warning of the consumer itself. From and To are the first
-// and the last number it is about.
+// An HCPNotice is a warning of the consumer itself. From and To are the first and
+// the last number that it concerns.
 type HCPNotice struct {
 	Warning   string `json:"warning"` // gap, late, implausible, closed or forgotten
 	SessionID string `json:"session_id"`
@@ -172,7 +172,7 @@ func (c *HCPConsumer) add(id string, s *hcpSession) (out []HCPOutcome) {
 	return out
 }
 
-// oldest is the open or closed session that was seen least recently.
+// oldest returns the open or closed session that was seen least recently.
 func (c *HCPConsumer) oldest(closed bool) (id string, oldest *hcpSession) {
 	for name, s := range c.sessions {
 		if s.Closed == closed && (oldest == nil || s.Seen < oldest.Seen) {
@@ -182,13 +182,13 @@ func (c *HCPConsumer) oldest(closed bool) (id string, oldest *hcpSession) {
 	return id, oldest
 }
 
-// touch makes a session the one that was seen last.
+// touch marks a session as the most recently seen one.
 func (c *HCPConsumer) touch(s *hcpSession) {
 	c.seen++
 	s.Seen = c.seen
 }
 
-// longest is the session whose events have been held longest.
+// longest returns the session whose events have been held longest.
 func (c *HCPConsumer) longest() (oldest *hcpSession) {
 	for _, s := range c.waiting {
 		if len(s.held) > 0 && (oldest == nil || s.due(0).Before(oldest.due(0))) {
@@ -198,7 +198,8 @@ func (c *HCPConsumer) longest() (oldest *hcpSession) {
 	return oldest
 }
 
-// Deadline is when the next event has been held long enough, if one is held.
+// Deadline returns when the next held event will have waited long enough, if an
+// event is held.
 func (c *HCPConsumer) Deadline() (at time.Time, ok bool) {
 	for _, s := range c.waiting {
 		if due := s.due(c.hold); !ok || due.Before(at) {
@@ -208,7 +209,7 @@ func (c *HCPConsumer) Deadline() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// Wake delivers the events that have been held long enough.
+// Wake delivers the events that have waited long enough.
 func (c *HCPConsumer) Wake(now time.Time) []HCPOutcome {
 	var out []HCPOutcome
 	for _, id := range slices.Sorted(maps.Keys(c.waiting)) {
@@ -241,7 +242,7 @@ func (c *HCPConsumer) expired(now time.Time, id string, out []HCPOutcome) []HCPO
 	return out
 }
 
-// due is when the event that is held longest has been held long enough. At
+// due returns when the event that is held longest will have waited long enough. At
 // least one must be held.
 func (s *hcpSession) due(hold time.Duration) (at time.Time) {
 	for _, h := range s.held {
@@ -297,7 +298,7 @@ func (s *hcpSession) plausible(n uint64) bool {
 	return false
 }
 
-// deliver delivers a held event. What a session holds beyond its end is dropped.
+// deliver delivers a held event. Held events after the session's end are dropped.
 func (c *HCPConsumer) deliver(s *hcpSession, h heldEvent, out []HCPOutcome) []HCPOutcome {
 	c.drop(s, h)
 	s.Last, s.far = h.Sequence, 0
@@ -344,9 +345,9 @@ func (c *HCPConsumer) State() ([]byte, error) {
 	return append(doc, '\n'), err
 }
 
-// Restore sets the state. It must be called before the first event. It rejects a
-// state that contradicts itself; it does not ignore it, because a consumer that
-// starts without its state processes events twice.
+// Restore sets the state. It must be called before the first event. It returns an
+// error for an inconsistent state, because a consumer that started without its
+// state would process events twice.
 func (c *HCPConsumer) Restore(doc []byte) error {
 	var stored hcpState
 	if err := json.Unmarshal(doc, &stored); err != nil {

@@ -141,7 +141,7 @@ func dataOf(eventType string) map[string]kindOf {
 	return nil
 }
 
-// flaw names the first member of an event's data that is not what L2 says.
+// flaw names the first member of an event's data that does not conform to L2.
 func flaw(eventType string, data map[string]json.RawMessage) (name string, ok bool) {
 	kinds := dataOf(eventType)
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {

@@ -9,11 +9,11 @@ type L0Callback struct {
 	Args []any  `json:"args"`
 }
 
-// An L0Error is why an attempt failed: the argument of onError. As JSON it is
-// an object.
+// An L0Error says why an attempt failed; it is the argument of onError. As JSON it
+// is an object.
 type L0Error struct {
 	Message string `json:"message"`
-	Code    string `json:"code,omitempty"` // an L0 code; most failures have none
+	Code    string `json:"code,omitempty"` // an L0 code; empty for most failures
 }
 
 func (e L0Error) Error() string { return e.Message }
@@ -84,7 +84,7 @@ type Hooks struct {
 	OnRetry     func(attempt int, reason string) // counts a profile's retries from 1
 	OnFallback  func(index int, reason string)   // counts the fallbacks from 0
 	OnResume    func(checkpoint string, tokenCount int64)
-	// OnCheckpoint gets the checkpoint's id, never a text.
+	// OnCheckpoint receives the checkpoint's id, never a text.
 	OnCheckpoint func(checkpoint string, tokenCount int64)
 	OnTimeout    func(kind string, elapsedMs int64) // initial, inter, tool, session or idle
 	OnAbort      func(tokenCount, contentLength int64)

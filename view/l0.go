@@ -67,11 +67,11 @@ func (e L0Event) MarshalJSON() ([]byte, error) {
 type L0State struct {
 	TokenCount        int64         `json:"tokenCount"`
 	ContentLength     int64         `json:"contentLength"`
-	Checkpoint        string        `json:"checkpoint"`        // the newest, empty without one
+	Checkpoint        string        `json:"checkpoint"`        // id of the newest checkpoint; empty if there is none
 	ModelRetryCount   int           `json:"modelRetryCount"`   // counted retries of the session
-	NetworkRetryCount int           `json:"networkRetryCount"` // its other retries
+	NetworkRetryCount int           `json:"networkRetryCount"` // other retries of the session
 	FallbackIndex     int           `json:"fallbackIndex"`
-	Violations        []L0Violation `json:"violations"` // of that attempt
+	Violations        []L0Violation `json:"violations"` // violations of that attempt
 	DriftDetected     bool          `json:"driftDetected"`
 	Completed         bool          `json:"completed"`
 	Resumed           bool          `json:"resumed"` // the attempt continued from a checkpoint
@@ -89,7 +89,7 @@ type L0Violation struct {
 type l0Policy struct {
 	RetryEnabled    bool `json:"retryEnabled"`
 	FallbackEnabled bool `json:"fallbackEnabled"`
-	MaxRetries      int  `json:"maxRetries"` // of every kind, in the session
+	MaxRetries      int  `json:"maxRetries"` // retries of every kind in the session
 	MaxFallbacks    int  `json:"maxFallbacks"`
 	Attempt         int  `json:"attempt"` // of the profile, from 1
 	FallbackIndex   int  `json:"fallbackIndex"`
@@ -104,8 +104,8 @@ type l0Policy struct {
 //	}
 //
 // A launch of a process is an attempt, and a profile is a stream. The harness's
-// output is counted and never shown. Facts without a name in L0, such as a
-// pause, make no event.
+// output is counted and never shown. Facts for which L0 has no event, such as a
+// pause, are skipped.
 type L0 struct {
 	// Tool returns the arguments of a tool call and its result, or the error
 	// text of a failed one. The ledger has only their digests and sizes; those

@@ -1,7 +1,7 @@
 // Package acts describes the acts of a session as IntentRequests for package gate:
 // the launch of a harness, and the harness's own tool calls. An intent names what an
-// act touches. It holds no prompt, no payload and no value of a variable; arguments
-// are in it as digests.
+// act touches. It holds no prompt, no payload and no value of a variable. Of
+// arguments it has only digests.
 //
 //	intent, err := acts.Launch{Program: "claude", …}.Intent(acts.Scene{…})
 //	decision := policy.Decide(intent, producer)
@@ -14,12 +14,12 @@ import (
 	"lifeloop/gate"
 )
 
-// A Scene is for whom and where an act happens.
+// A Scene says for whom and where an act happens.
 type Scene struct {
 	Session   string
 	Identity  string // of the user
 	Workspace string // the folder of the session, absolute
-	Home      string // the user's; empty if unknown
+	Home      string // the user's home; empty if unknown
 	Producer  string
 	Now       time.Time
 	// Resolve follows the symbolic links of an absolute path, as far as it exists;
@@ -48,10 +48,10 @@ func (l Launch) Intent(s Scene) (gate.Intent, error) {
 		[]gate.Target{{Kind: "other", Value: l.Program, Operation: "spawn", EndpointClass: "proc.exec"}})
 }
 
-// digest is the SHA-256 of a value's canonical form.
+// digest returns the SHA-256 of a value's canonical form.
 func digest(v any) string {
 	doc, err := canon.Marshal(v)
-	if err != nil { // strings always encode
+	if err != nil { // encoding strings cannot fail
 		return ""
 	}
 	return hexOf(doc)

@@ -65,7 +65,7 @@ func (s *shell) command(args []arg) {
 	case "python", "python2", "python3", "perl", "ruby", "node", "bun", "deno", "php", "lua", "osascript":
 		s.script(rest)
 	case "xargs", "parallel":
-		s.command(append(afterFlags(rest, "adEILnPs"), arg{})) // its arguments come from its input
+		s.command(append(afterFlags(rest, "adEILnPs"), arg{})) // the command reads its arguments from its input
 	case "find", "fd":
 		s.find(rest)
 	case "cd", "pushd":
@@ -78,7 +78,7 @@ func (s *shell) command(args []arg) {
 	s.files(name, rest)
 }
 
-// wrapped is the command that another one runs.
+// wrapped returns the command that another command runs.
 func wrapped(name string, rest []arg) ([]arg, bool) {
 	switch name {
 	case "command", "builtin", "exec", "nohup", "setsid", "time":
@@ -113,7 +113,7 @@ func afterFlags(args []arg, valued string) []arg {
 	return args
 }
 
-// assigned leaves out NAME=VALUE.
+// assigned removes leading words of the form NAME=VALUE.
 func assigned(args []arg) []arg {
 	for len(args) > 0 && args[0].known && strings.Contains(args[0].text, "=") {
 		args = args[1:]
@@ -205,7 +205,8 @@ func (s *shell) find(args []arg) {
 	}
 }
 
-// cd adds a possible working directory. It may fail, so the old ones stay possible.
+// cd adds a possible working directory. It may fail, so the previous ones remain
+// possible.
 func (s *shell) cd(args []arg) {
 	args = afterFlags(args, "")
 	switch {

@@ -43,8 +43,8 @@ func (s *shell) line(line string) {
 	assigned := assignments(file)
 	for _, st := range file.Stmts {
 		s.stmt(st)
-		// A variable has a known value only if it is assigned once, on the way that
-		// every run takes.
+		// A variable has a known value only if it is assigned once, by a statement
+		// that every run executes.
 		if call, ok := st.Cmd.(*syntax.CallExpr); ok && len(call.Args) == 0 && !st.Background && !st.Coprocess {
 			for _, a := range call.Assigns {
 				if v, known := s.word(a.Value); a.Name != nil && known && !a.Append && a.Index == nil && a.Array == nil && assigned[a.Name.Value] == 1 && assigned[""] == 0 {
@@ -83,7 +83,8 @@ func assignments(file *syntax.File) map[string]int {
 	return n
 }
 
-// apart follows what changes nothing for what comes after it.
+// apart follows statements that may not run in this shell, and then restores its
+// possible working directories.
 func (s *shell) apart(do func()) {
 	dirs := s.dirs
 	do()
@@ -147,7 +148,7 @@ func (s *shell) binary(cmd *syntax.BinaryCmd) {
 	call, isCall := cmd.X.Cmd.(*syntax.CallExpr)
 	if cmd.Op == syntax.AndStmt && isCall && len(call.Args) == 2 && call.Args[0].Lit() == "cd" && len(s.dirs) > len(before) {
 		after := s.dirs
-		s.dirs = after[len(before):] // cd has succeeded here
+		s.dirs = after[len(before):] // here, cd has succeeded
 		s.stmt(cmd.Y)
 		s.dirs = append(slices.Clone(after), s.dirs...)
 		return

@@ -9,18 +9,19 @@ import (
 	"lifeloop/telemetry"
 )
 
-// The data classes of targets, by which a policy can decide. A target has at most
-// one; a path with several is a target for each.
+// The data classes of targets, which a policy can match. A target has at most one
+// class; a path with several classes is several targets.
 const (
-	// Undecidable is a command, or a path that is written, that only running it shows.
+	// Undecidable marks a command whose effect, or a written path whose name, is
+	// only known when it runs.
 	Undecidable = "undecidable"
-	// OutsideWrite is a path outside the workspace that is written or deleted.
+	// OutsideWrite marks a path outside the workspace that is written or deleted.
 	OutsideWrite = "outside_write"
-	// Secret is a file that usually holds keys or passwords.
+	// Secret marks a file that usually holds keys or passwords.
 	Secret = "secret"
-	// Destructive is a command that destroys what may not be recovered.
+	// Destructive marks a command that may destroy data irrecoverably.
 	Destructive = "destructive"
-	// HarnessSettings is a file that can disable the hooks of a harness, written.
+	// HarnessSettings marks a written file that can disable the hooks of a harness.
 	HarnessSettings = "harness_settings"
 )
 
@@ -76,7 +77,7 @@ func (c *collector) undecidable(what string) {
 	c.add(gate.Target{Kind: "other", Value: what, Operation: "exec", EndpointClass: "proc.exec", Sensitivity: Undecidable})
 }
 
-// path adds a path as it is from each of the possible working directories.
+// path adds a path, resolved from each of the possible working directories.
 func (c *collector) path(p, op string, dirs []string) {
 	if p == "" {
 		return
@@ -115,7 +116,7 @@ func (c *collector) onePath(p, op, dir string) {
 	}
 	written := p
 	if c.scene.Resolve != nil {
-		if op == "delete" { // a link is deleted, and not what it leads to
+		if op == "delete" { // deleting a link does not delete its target
 			p = path.Join(c.scene.Resolve(path.Dir(p)), path.Base(p))
 		} else {
 			p = c.scene.Resolve(p)
@@ -138,8 +139,9 @@ func (c *collector) onePath(p, op, dir string) {
 	}
 }
 
-// shown is a path as intents have it, and whether it is outside the workspace. The
-// workspace itself is outside: nothing in it may delete or replace it.
+// shown returns a path in the form that intents have, and whether it is outside the
+// workspace. The workspace folder itself counts as outside, because deleting or
+// replacing it is not allowed.
 func (s Scene) shown(p string) (shown string, outside bool) {
 	if rest, below := strings.CutPrefix(p, strings.TrimSuffix(s.Workspace, "/")+"/"); below {
 		return rest, false
