@@ -75,11 +75,14 @@ func Echo(kind string, data []byte) ([]byte, error) {
 
 // Unknown lists the members of a document of the named kind that the contract
 // does not know and that are ignored, a hundred at most: one of them may be a
-// misspelt name. Opaque members, such as metadata, are not searched.
-func Unknown(kind string, data []byte) []Problem {
+// misspelt name. Opaque members, such as metadata, are not searched. Members of the
+// document itself that the caller reads, besides those of the contract, are left out.
+func Unknown(kind string, data []byte, read ...string) []Problem {
 	for _, k := range kinds {
 		if k.name == kind {
-			return k.unknown(data)
+			return slices.DeleteFunc(k.unknown(data), func(p Problem) bool {
+				return slices.ContainsFunc(read, func(name string) bool { return p == unknownMember("", name) })
+			})
 		}
 	}
 	return nil

@@ -93,6 +93,8 @@ func TestUnknown(t *testing.T) {
 			require.Equal(t, c.want, got)
 		})
 	}
+	read := Unknown("callback_response", []byte(`{"boundary":1,"client_payloads":[{"boundary":1}],"bondary":1}`), "boundary")
+	require.Len(t, read, 2, "what the caller reads is left out, in the document itself: %v", read)
 	many := `{"x0":0`
 	for i := 1; i < 300; i++ {
 		many += fmt.Sprintf(`,"x%d":0`, i)

@@ -91,8 +91,12 @@ func (l *list) add(at path, format string, args ...any) {
 // ignore records a member that the contract does not know.
 func (l *list) ignore(at path, name string) {
 	if len(l.ignored) < maxProblems {
-		l.ignored = append(l.ignored, Problem{Path: shownPath(at), Message: "a member that the contract does not know, ignored: " + show(name)})
+		l.ignored = append(l.ignored, unknownMember(at, name))
 	}
+}
+
+func unknownMember(at path, name string) Problem {
+	return Problem{Path: shownPath(at), Message: "a member that the contract does not know, ignored: " + show(name)}
 }
 
 // merge adds those problems of m that are not below one of l: a missing member

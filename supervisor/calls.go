@@ -15,7 +15,11 @@ func (s *supervisor) dispatch(e kernel.Dispatch) {
 	s.cancel[e.Call] = cancel
 	s.wg.Go(func() {
 		defer cancel()
-		in, body := call(ctx, client, e)
+		var known []string
+		if s.p.Renewer != nil {
+			known = s.p.Renewer.Reads(e.Client)
+		}
+		in, body := call(ctx, client, e, known...)
 		if s.p.Renewer != nil && in.Response != nil {
 			in.Renew = s.p.Renewer.Asks(e.Client, body)
 		}
@@ -25,8 +29,9 @@ func (s *supervisor) dispatch(e kernel.Dispatch) {
 
 // call makes one dispatch and decodes its answer, which it also returns as the client
 // wrote it. A panic of the client is a failure of this call alone. client is nil where
-// the configuration lacks it.
-func call(ctx context.Context, client Client, e kernel.Dispatch) (in kernel.Returned, body []byte) {
+// the configuration lacks it. known are members of the answer beside those of the
+// contract.
+func call(ctx context.Context, client Client, e kernel.Dispatch, known ...string) (in kernel.Returned, body []byte) {
 	failed := func(class lifeloop.FailureClass, why string) kernel.Returned {
 		return kernel.Returned{Call: e.Call, Failure: class, Why: why}
 	}
@@ -58,7 +63,7 @@ func call(ctx context.Context, client Client, e kernel.Dispatch) (in kernel.Retu
 		return failed(lifeloop.InvalidRequest, "the answer is not a valid callback response"+where(err)), nil
 	}
 	// An unknown member may be a misspelt one.
-	for _, p := range lifeloop.Unknown("callback_response", answer.Body) {
+	for _, p := range lifeloop.Unknown("callback_response", answer.Body, known...) {
 		response.Warnings = append(response.Warnings, p.Path+": "+p.Message)
 	}
 	return kernel.Returned{Call: e.Call, Response: &response}, answer.Body

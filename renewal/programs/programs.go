@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -90,6 +91,17 @@ func (p *Programs) Asks(client string, answer []byte) string {
 		}
 	}
 	return ""
+}
+
+// Reads lists the members of a client's answers, beside those of the contract, that the
+// active profiles read.
+func (p *Programs) Reads(client string) (members []string) {
+	for _, f := range p.cfg.Profiles {
+		if name, _, _ := strings.Cut(f.Asks.Member, "."); f.Owner() == client && name != "" {
+			members = append(members, name)
+		}
+	}
+	return members
 }
 
 // Prepare runs the prepare program, or asks the harness for a note, and stores the

@@ -260,6 +260,8 @@ func TestOnlyTheOwnerAsks(t *testing.T) {
 	require.Equal(t, "handoff", w.Asks("notes", answer))
 	require.Empty(t, w.Asks("other", answer))
 	require.Empty(t, w.Asks("notes", []byte(`{"status":"delivered"}`)))
+	require.Equal(t, []string{"session_boundary"}, w.Reads("notes"))
+	require.Empty(t, w.Reads("other"))
 }
 
 func TestCanceledCallEnds(t *testing.T) {
