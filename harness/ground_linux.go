@@ -119,7 +119,7 @@ func (c *Child) surface() {
 		unix.Kill(-c.pid, syscall.SIGCONT)
 	}
 	if asleep && !parked {
-		unix.Kill(-c.pid, syscall.SIGWINCH) // makes it draw the screen again
+		unix.Kill(-c.pid, syscall.SIGWINCH) // makes the harness redraw its screen
 	}
 	c.moved.ring()
 }

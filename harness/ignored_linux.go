@@ -40,8 +40,8 @@ func (s sigset) ignore() {
 	}
 }
 
-// Notify is signal.Notify without the signals that this process was started with as
-// ignored: the user chose, with nohup for example, that it does not act on them.
+// Notify is signal.Notify, but skips the signals that were ignored when this
+// process started: the user chose that, for example with nohup.
 func Notify(c chan<- os.Signal, signals ...os.Signal) {
 	ignored := startedIgnoring()
 	for _, sig := range signals {

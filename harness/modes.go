@@ -267,7 +267,7 @@ func (t *tracker) command(body []byte) (changed bool) {
 				colours |= 1 << n
 			}
 		}
-	case n >= 10 && n <= 19: // one colour, and those of the numbers after it
+	case n >= 10 && n <= 19: // this colour, and the colours with the following numbers
 		for spec := range bytes.SplitSeq(rest, []byte{';'}) {
 			if n <= 19 && len(spec) > 0 && string(spec) != "?" {
 				colours |= 1 << n

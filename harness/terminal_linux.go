@@ -29,7 +29,7 @@ type Terminal struct {
 	byKey  bool   // the last child died of a signal that the pty made of a key
 
 	reading    sync.Mutex // held by the one goroutine that reads stdin
-	typedAhead []byte     // read by it but not written to a child; guarded by reading
+	typedAhead []byte     // read from stdin but not yet written to a child; guarded by reading
 }
 
 // outside is what OpenTerminal finds. It does not change afterwards.

@@ -114,7 +114,7 @@ func (s *Store) Apply(in profiles.Installation, dry bool) ([]Change, error) {
 	return s.edit(in, dry, applying)
 }
 
-// Remove removes our hooks. Its parameters and errors are those of Apply.
+// Remove removes our hooks. It has the same parameters and errors as Apply.
 func (s *Store) Remove(in profiles.Installation, dry bool) ([]Change, error) {
 	return s.edit(in, dry, removing)
 }

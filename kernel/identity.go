@@ -105,7 +105,8 @@ func (s *step) discover(sig telemetry.Signal) bool {
 	return true
 }
 
-// replace ends the current harness session and begins the one of a signal.
+// replace ends the current harness session and begins the harness session of a
+// signal.
 func (s *step) replace(sig telemetry.Signal, reason, cause string, h *hook) {
 	s.endScope(reason, by(sig))
 	s.scopes.open(s, sig.Session, cause, by(sig), h)

@@ -391,8 +391,8 @@ func (f *Files) placeRows(r *readSource) {
 	}
 }
 
-// rowsChanged reports whether a database is not the one of the position, or has lost
-// rows.
+// rowsChanged reports whether a database was replaced since the position was stored,
+// or has lost rows.
 func rowsChanged(tail *sqlite.Tail, last kernel.Position) bool {
 	now, err := tail.Last()
 	return err == nil && last.Ino != 0 && (now.Dev != last.Dev || now.Ino != last.Ino || now.Row < last.Offset)

@@ -77,7 +77,7 @@ type Pressure struct {
 	Used         int64
 	Window       int64 // 0 if unknown
 	WindowSource string
-	// Estimate is true for a figure that the harness computed after a compaction,
+	// Estimate is true for a number that the harness computed after a compaction,
 	// before the next model call measured it.
 	Estimate bool
 	Signal   telemetry.Signal // the signal that reported it
@@ -163,8 +163,8 @@ func (s *State) Reset() {
 	s.window = w
 }
 
-// Resume continues the same harness session in another process. The last figure
-// is kept and will be reported again.
+// Resume continues the same harness session in another process. The last
+// measurement is kept and will be reported again.
 func (s *State) Resume() {
 	was := *s
 	s.Reset()
@@ -174,12 +174,13 @@ func (s *State) Resume() {
 // A Figure is what is known of the context now.
 type Figure struct {
 	Pressure
-	At time.Time // when the figure was measured
-	// Stale is true for a figure from before a compaction or a cleared context.
+	At time.Time // time of the measurement
+	// Stale is true for a measurement from before a compaction or a cleared
+	// context.
 	Stale bool
 }
 
-// Now returns the newest figure; ok is false before the first one.
+// Now returns the newest measurement; ok is false before the first one.
 func (s *State) Now() (f Figure, ok bool) {
 	f.Window, f.WindowSource = s.window.tokens, s.window.source
 	if !s.haveUsed {
@@ -351,7 +352,7 @@ func (s *State) fell(sig telemetry.Signal) []Observation {
 	return []Observation{Compaction{Trigger: "unknown", Before: &before, Signals: []telemetry.Signal{sig}, Inferred: true}}
 }
 
-// sample reports a figure if its level differs from the one reported last.
+// sample reports a measurement if its level differs from the last reported one.
 func (s *State) sample(sig telemetry.Signal) []Observation {
 	p := Pressure{Used: sig.Usage.Used, Window: s.window.tokens, WindowSource: s.window.source,
 		Estimate: sig.Usage.Estimate, Signal: sig}

@@ -173,9 +173,9 @@ func riskLevel(f kernel.Began) string {
 	return "R5"
 }
 
-// emitOther emits all other facts while the session lives. Its cases list the facts
-// without an event, too. The receipt of a call covers its steps, `status` has
-// cursors and counts, and the events of the harness session have its identity.
+// emitOther emits all other facts while the session lives. Its cases also list the
+// facts without an event. Their content is in a call's receipt, in `status`
+// (cursors and counts), or in the events of the harness session (its identity).
 func (h *HCP) emitOther(f kernel.Fact) {
 	switch f := f.(type) {
 	case kernel.Weakened:

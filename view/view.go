@@ -91,7 +91,8 @@ type Status struct {
 	// RetryAt is when the next attempt starts; null if none is planned, or the
 	// session is paused.
 	RetryAt *time.Time `json:"retry_at"`
-	// Containment is that of the last launch: cgroup, or absent.
+	// Containment is what ends the last launch if wrapper and guard are killed:
+	// cgroup, or absent.
 	Containment string `json:"containment,omitempty"`
 	// Killed names the processes of the last launch, and those that clients left
 	// behind, that had to be killed.
@@ -132,15 +133,15 @@ type Status struct {
 	calls    Clients
 }
 
-// Context is the newest figure of the harness's context, from its main chain.
+// Context is the newest measurement of the harness's context, from its main chain.
 type Context struct {
 	Tokens       int64        `json:"tokens_used"`
 	Window       *int64       `json:"window_tokens"` // null if unknown, and so are fraction and level
 	WindowSource string       `json:"window_source"`
 	Fraction     *float64     `json:"fraction"` // of the window, from 0 to 1
 	Level        *synth.Level `json:"level"`
-	// Stale marks a figure from before a compaction, Estimate one that the harness
-	// computed after it.
+	// Stale marks a measurement from before a compaction, Estimate a number that
+	// the harness computed after it.
 	Stale    bool      `json:"stale"`
 	Estimate bool      `json:"estimate"`
 	At       time.Time `json:"at"` // when it was measured

@@ -294,8 +294,8 @@ func readEnd(file *os.File, off, n int64) []byte {
 	return b[:got]
 }
 
-// changed returns how a file differs from the one of the position; empty if it is the
-// same file.
+// changed returns how a file differs from the file of the stored position; empty if
+// it is the same file.
 func (p Position) changed(file *os.File, id identity, size int64, head []byte) TroubleKind {
 	switch {
 	case id != identity{p.Dev, p.Ino}:

@@ -55,7 +55,7 @@ func newGatekeeper(policy *gate.Policy, session string, ways []way) *gatekeeper 
 		Workspace: resolved(dir), Home: resolved(home), Producer: producer(), Resolve: resolved}}
 }
 
-// digest is that of the policy; empty without one.
+// digest returns the digest of the policy; empty without a policy.
 func (g *gatekeeper) digest() string {
 	if g == nil {
 		return ""

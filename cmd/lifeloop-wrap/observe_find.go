@@ -27,7 +27,7 @@ func (o *observer) find() error {
 	if err != nil {
 		return fmt.Errorf("find the working folder: %w", err)
 	}
-	dir = realPath(dir) // harnesses record it
+	dir = realPath(dir) // harnesses record the real path
 	places := o.profile.Places(profiles.Host{Env: os.Environ(), Dir: dir})
 	if len(places) == 0 {
 		return usage("observe: the place of the sessions of adapter %s is unknown", o.profile.Adapter).withHint("name a PATH")

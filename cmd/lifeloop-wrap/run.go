@@ -175,7 +175,7 @@ func (s *session) remember(proofs view.Proofs) {
 	}
 	for _, p := range proofs.All() {
 		if err := proven.Add(s.cfg.StateDir, time.Now(), p.Adapter, p.Version, p.Capabilities); err != nil {
-			s.log.Warn().Err(err).Msg("remember what was proven")
+			s.log.Warn().Err(err).Msg("store which capabilities were seen")
 		}
 	}
 }

@@ -70,7 +70,8 @@ func words(f kernel.Fact) (what, tone string) {
 	return "", ""
 }
 
-// gateWords are those of a decision on an act: what was asked, the verdict and why.
+// gateWords describes a decision on an act: the question, the verdict and the
+// reason.
 func gateWords(f kernel.GateAnswered) (what, tone string) {
 	act := f.Act
 	if f.Tool != "" && f.Tool != f.Act {

@@ -167,8 +167,8 @@ func (s *shell) inside(n syntax.Node) {
 	})
 }
 
-// word is the text of a word, if it is known before the shell runs. A pattern is
-// known as it is written.
+// word is the text of a word, if it is known before the shell runs. A pattern
+// counts as known, in its written form.
 func (s *shell) word(w *syntax.Word) (string, bool) {
 	if w == nil {
 		return "", true

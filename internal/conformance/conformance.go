@@ -62,7 +62,7 @@ type Call struct {
 	Mode  string         `json:"mode"`
 	Step  string         `json:"step"` // the step of the test in which the event was sent
 	Event lifeloop.Event `json:"event"`
-	// EventID is that of the document; several calls may have the same.
+	// EventID is the event_id of the document; several calls may have the same one.
 	EventID    string `json:"event_id"`
 	DurationMS int64  `json:"duration_ms"`
 	// Answer is what the client printed if that is JSON, and null otherwise.
@@ -97,8 +97,8 @@ type kit struct {
 	*Report
 }
 
-// Run tests a client. The error is that of the machine or the configuration,
-// such as a program that does not exist, and never a violation.
+// Run tests a client. The error comes from the machine or the configuration, such
+// as a program that does not exist, and never a violation.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	c.Timeout = cmp.Or(c.Timeout, dispatch.DefaultTimeout)
 	manifest, ok := manifests.Get(c.AdapterID)

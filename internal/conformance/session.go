@@ -69,7 +69,7 @@ func (k *kit) session(ctx context.Context, mode string, subscribed func(lifeloop
 	return s.incomplete
 }
 
-// environment is that of a client without settings of its own.
+// environment returns the environment of a client that has no settings.
 func (k *kit) environment(session string) []string {
 	return environ.Spec{}.Of(os.Environ(), k.mark, "LIFELOOP_SESSION_ID="+session, "LIFELOOP_CLIENT_ID="+k.cfg.ClientID)
 }

@@ -355,10 +355,10 @@ func (d *transcript) release() (out []telemetry.Signal) {
 	return out
 }
 
-// end reports that the open turn stopped or ended. If no turn is open, it holds
-// the signal until the next turn begins and the record whose uuid is after, if
-// any, was read. A signal older than the open turn belongs to the turn before,
-// and was written late.
+// end reports that the open turn stopped or ended. If no turn is open, it holds the
+// signal until the next turn begins and, unless after is empty, the record with
+// this uuid was read. A signal older than the open turn belongs to the previous
+// turn, and was written late.
 func (d *transcript) end(s telemetry.Signal, after string) []telemetry.Signal {
 	if d.open && s.At.Before(d.since) && !s.At.IsZero() {
 		s.Turn = d.last

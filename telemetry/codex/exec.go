@@ -10,9 +10,9 @@ import (
 // exec decodes one line of `codex exec --json`. The lines have no time and name no
 // turn; a process runs one turn.
 //
-// The usage of a turn is that of its thread so far, including earlier processes
-// and a fork's origin. The part of this process cannot be computed from it, so
-// the thread's whole usage is reported as one call that grows.
+// The usage of a turn is the sum of its thread so far, including earlier processes
+// and a fork's origin. The part of this process cannot be computed from it, so the
+// thread's whole usage is reported as one call that grows.
 type exec struct {
 	telemetry.Tally
 	telemetry.Digests

@@ -517,7 +517,7 @@ func (d *fold) sync(at time.Time) {
 }
 
 // timeOf is the time in an event's id: the low bits of its milliseconds, and a
-// counter. The high bits are those of near; without it no time is known.
+// counter. The high bits are taken from near; without near the time is unknown.
 func timeOf(id string, near time.Time) time.Time {
 	const cut = 1 << 36 // milliseconds, a little more than two years
 	hex, ok := strings.CutPrefix(id, "evt_")

@@ -28,8 +28,8 @@ type log struct {
 }
 
 // Log returns a decoder of the log's lines. It reports the session of the process
-// that loads the configuration file of this path. The cause is that of the session,
-// empty for a new one.
+// that loads the configuration file of this path. cause is the cause of that
+// session, empty for a new one.
 func Log(path, cause string) telemetry.Decoder {
 	return &log{path: logged(path), cause: cause, known: map[string]bool{}}
 }

@@ -40,7 +40,7 @@ func unnamed(cause string) telemetry.Request {
 	}}
 }
 
-// oneTurn is a launch without events whose first reading is that of its only turn.
+// oneTurn is a launch without events. Its first reading belongs to its only turn.
 type oneTurn struct {
 	telemetry.Tally
 	cause string
@@ -48,7 +48,7 @@ type oneTurn struct {
 }
 
 // OneTurn returns the requests of `opencode run`, which loads no terminal plugin.
-// The cause is that of its session.
+// cause is the cause of its session.
 func OneTurn(cause string) telemetry.Requests { return &oneTurn{cause: cmp.Or(cause, "startup")} }
 
 func (d *oneTurn) Decode([]byte) []telemetry.Signal {

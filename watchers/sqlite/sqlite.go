@@ -103,7 +103,7 @@ func Open(path, query string) (*Tail, error) {
 // returned cursor has another Dev or Ino. If the last rows were deleted, Next
 // continues after the last remaining one, and the returned Row is smaller.
 //
-// With an error, the returned cursor is that of the last row delivered.
+// After an error, the returned cursor is the position after the last delivered row.
 func (t *Tail) Next(after Cursor, deliver func(at Cursor, record []byte)) (Cursor, error) {
 	for {
 		b, err := t.read(after)
