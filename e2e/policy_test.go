@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"lifeloop/e2e/mock"
+	"lifeloop/gate/starter"
 )
 
 // TestPolicy: under a policy a harness that needs no permission of its user does not
@@ -100,4 +101,20 @@ func TestPolicyWithoutAnswer(t *testing.T) {
 			require.True(r.t, poll(patience, func() bool { return len(others()) == 0 }), "the harness ends with its wrapper")
 		}))
 	}
+}
+
+// TestPolicyAsks: an approval that the policy requires is Claude Code's own question.
+// In print mode no user answers it, so the command does not run.
+func TestPolicyAsks(t *testing.T) {
+	s := story{harness: claude, argv: claudeArgs("--allowedTools", "Bash", "-p", "go"),
+		replies: []mock.Reply{mock.Runs("mkdir -p sub && touch sub/file"), mock.Runs("rm -rf sub"), mock.Says("done")},
+		files:   map[string]string{"policy.yaml": starter.Policy()}, flags: []string{"--policy", filepath.Join(home, "policy.yaml")}}
+	alone(t, s.harness, func(t *testing.T) {
+		p := s.perform(t, true)
+		require.FileExists(t, filepath.Join(project, "sub/file"), p.run.shown())
+		facts, err := p.run.tool("events", "last", "--as", "facts")
+		require.NoError(t, err)
+		require.Contains(t, facts, `"decision":"ask"`)
+		require.NoError(t, os.RemoveAll(filepath.Join(project, "sub")))
+	})
 }

@@ -76,7 +76,7 @@ tamper-evident ledger.`,
 	pf.StringVar(&g.logFile, "log-file", "", "`FILE` to append diagnostics to (default none)")
 	pf.BoolVar(&g.json, "json", false, "print JSON")
 	root.AddCommand(runCmd(g), observeCmd(g), psCmd(g), statusCmd(g), waitCmd(g), whyCmd(g), eventsCmd(g), receiptsCmd(g),
-		frameCmd(g), ledgerCmd(g), pruneCmd(g), sessionCmd(g), hookCmd(), hostCmd(g), hcpCmd(g), manifestCmd(g), negotiateCmd(), envelopeCmd(g), eventCmd(g), clientCmd(g), payloadCmd(), configCmd(g), trustCmd(g), simulateCmd(), demoCmd(g), doctorCmd(g), gateCmd(g), evidenceCmd(g), resetTTYCmd(), versionCmd(g))
+		frameCmd(g), ledgerCmd(g), pruneCmd(g), sessionCmd(g), hookCmd(), hostCmd(g), hcpCmd(g), manifestCmd(g), negotiateCmd(), envelopeCmd(g), eventCmd(g), clientCmd(g), payloadCmd(), configCmd(g), trustCmd(g), simulateCmd(), demoCmd(g), doctorCmd(g), gateCmd(g), policyCmd(g), evidenceCmd(g), resetTTYCmd(), versionCmd(g))
 	root.AddCommand(controlCmds(g)...)
 	help := group(root).RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {

@@ -187,6 +187,7 @@ func (s *shell) find(args []arg) {
 				if root.flag() {
 					break
 				}
+				root.text += "/*" // what is below it, as the other arguments choose
 				s.touch(root, "delete")
 			}
 		case slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir", "-x", "-X"}, a.text):

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -230,6 +231,7 @@ func readAnswer(event string, out []byte, code int) answer {
 	if output.Specific.Context != "" {
 		a.context = []string{output.Specific.Context}
 	}
-	a.blocked = output.Decision == "block" || output.Specific.Permission == "deny" || output.Continue != nil && !*output.Continue
+	// No user answers the question that a hook asks for.
+	a.blocked = output.Decision == "block" || slices.Contains([]string{"deny", "ask"}, output.Specific.Permission) || output.Continue != nil && !*output.Continue
 	return a
 }

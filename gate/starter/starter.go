@@ -1,0 +1,21 @@
+// Package starter has a policy of the gate to start with, and cases that show what it
+// decides.
+//
+//	os.WriteFile("policy.yaml", []byte(starter.Policy()), 0o644)
+package starter
+
+import _ "embed"
+
+//go:embed policy.yaml
+var policy string
+
+//go:embed cases.yaml
+var cases string
+
+// Policy denies writes outside of the workspace, secrets, and settings of the harness;
+// it requires an approval of destructive commands and of those that cannot be decided;
+// it allows the rest.
+func Policy() string { return policy }
+
+// Cases are what the policy decides, for `policy test`.
+func Cases() string { return cases }
