@@ -157,9 +157,9 @@ func kind(v hujson.Value) hujson.Kind {
 	return v.Value.Kind()
 }
 
-// cut removes children, each with one comma: the one before it, or for the
-// first children the one behind them. It is the inverse of [document.put].
-// hujson's own removal by patch keeps other spaces.
+// cut removes children, each with one comma: the comma before it, or for the first
+// children the comma after them. It is the inverse of [document.put]. hujson's own
+// removal by patch keeps other spaces.
 func cut(v hujson.Value, drop func(i int) bool) {
 	list, after := children(v)
 	var rest []child

@@ -331,9 +331,10 @@ func (t *turns) provesOpen(s *step, sig telemetry.Signal) {
 	}
 }
 
-// late reports whether a record is about the past. A prompt is about the past if it
-// already has a frame: the transcript repeats the hook, and steering repeats the
-// turn. Work is about the past if it is older than the newest idle state.
+// late reports whether a record describes something that is already known. A prompt
+// is known if it already has a frame: the transcript repeats the hook, and steering
+// repeats the turn. Work is known to have ended if it is older than the newest idle
+// state.
 func (t *turns) late(sig telemetry.Signal) bool {
 	switch sig.Kind {
 	case telemetry.Prompt:

@@ -26,7 +26,7 @@ func ReadFrom(dir string, seq uint64) iter.Seq2[Entry, error] {
 	}
 }
 
-// near is how many bytes before the line it looks for a search may end.
+// near is how many bytes before the wanted line a search may end.
 const near = 64 << 10
 
 // seek moves to a line at or a little before seq. If it cannot read a part of the

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// Opaque is a payload body. It is never parsed and does not print itself. Only
-// [Opaque.Reveal] returns the bytes, so every use can be found.
+// Opaque is a payload body. It is never parsed, and is redacted when it is printed.
+// Only [Opaque.Reveal] returns the bytes, so every use can be found.
 type Opaque struct {
 	b        []byte
 	revealed bool // marshals as the body; set only on copies within an Encode

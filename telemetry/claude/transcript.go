@@ -166,7 +166,7 @@ func (d *transcript) awaits() bool {
 	return false
 }
 
-// note notes that a record was read, and reports the end of the open turn that
+// note remembers that a record was read, and reports the end of the open turn that
 // waited for it.
 func (d *transcript) note(r transcriptRecord) []telemetry.Signal {
 	id := scan.Inner(r.uuid)

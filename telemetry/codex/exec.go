@@ -98,8 +98,8 @@ func readCall(item []byte) call {
 	return c
 }
 
-// report returns the start or the end of the call. A tool without a name of its
-// own has that of its kind.
+// report returns the start or the end of the call. A tool without its own name has
+// the name of its kind.
 func (c call) report(signal func(telemetry.Kind) telemetry.Signal, started bool, d *telemetry.Digests) telemetry.Signal {
 	kind := telemetry.ToolEnd
 	if started {

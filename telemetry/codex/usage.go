@@ -42,9 +42,9 @@ func readTokens(val []byte) tokens {
 	return t
 }
 
-// call reports whether these are the tokens of a call. A count with only a
-// total is a figure about the context: an estimate after a compaction, or a
-// full window after the model refused.
+// call reports whether these are the tokens of a call. A count with only a total
+// describes the context: an estimate after a compaction, or a full window after the
+// model refused.
 func (t tokens) call() bool { return t.input > 0 || t.output > 0 }
 
 // usage makes the parts exclusive.
