@@ -2,12 +2,16 @@ package simulate
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"time"
 
 	"lifeloop/attempt"
 	"lifeloop/canon"
 	"lifeloop/kernel"
+	"lifeloop/lifeloop"
+	"lifeloop/negotiate"
+	"lifeloop/renewal"
 	"lifeloop/telemetry"
 )
 
@@ -43,13 +47,24 @@ func (w World) Config() kernel.Config {
 	}
 	c.Began = kernel.Began{SessionID: Session, AdapterID: c.Manifest.AdapterID, AdapterVersion: c.Manifest.AdapterVersion,
 		Program: w.policy.Profiles[0].Name, Clients: []string{}, Policy: "none", Meta: w.meta}
+	if w.renewal != "" {
+		c.Renewing = kernel.Renewing{Renewals: []renewal.Rules{{Profile: w.renewal, Paths: []renewal.Path{renewal.Relaunch}}}, Stores: true}
+	}
 	return c
 }
 
 // setup describes a launch of a profile. A script cannot report a live session,
-// so the running process counts as one.
+// so the running process counts as one, unless the harness can be renewed: then each
+// launch has a hook that reports its session.
 func (w World) setup(profile int) kernel.Setup {
-	return kernel.Setup{Manifest: w.adapter[profile], NoTelemetry: true, Ends: kernel.Ends{Success: w.success, Codes: w.codes}}
+	renews := w.renews(profile)
+	return kernel.Setup{Manifest: w.adapter[profile], Injected: kernel.Injected{Hooks: renews}, NoTelemetry: !renews, Renews: renews, Resumes: renews, Interactive: renews,
+		Ends: kernel.Ends{Success: w.success, Codes: w.codes}}
+}
+
+// renews reports whether the wrapper can renew the harness of a profile.
+func (w World) renews(profile int) bool {
+	return w.renewal != "" && negotiate.Support(w.adapter[profile], "renewal.reset.wrapper_mediated") != lifeloop.Unavailable
 }
 
 // A player plays one world: it acts as the supervisor and as the harness.
@@ -63,6 +78,7 @@ type player struct {
 	result  Result
 
 	launched map[string]int // launches by profile
+	called   int            // hooks
 	launch   launch         // the newest
 }
 
@@ -79,6 +95,7 @@ type launch struct {
 	written int64
 	cause   attempt.Cause // of its failure, from the script
 	words   string
+	hooks   string // its harness session, which its hooks report; empty if it has no hooks
 }
 
 // RunOn plays the world on a core of [World.Config], until the session is over
@@ -221,7 +238,37 @@ func (p *player) perform(e kernel.Effect) {
 		}
 	case kernel.DrainSources:
 		p.cause(kernel.SourcesDrained{})
+	case kernel.HookAnswer:
+		p.cause(kernel.HookClosed{Hook: e.Hook, Delivered: true})
+		if e.Event == "session" {
+			p.cause(kernel.SignalsSeen{Signals: []telemetry.Signal{{Kind: telemetry.Idle, Source: source, Detail: "its prompt"}}})
+		}
+	case kernel.PrepareRenewal:
+		p.cause(kernel.RenewalPrepared{Renewal: e.Renewal, Digest: string(canon.Sum([]byte(continuation)))})
+	case kernel.ContinueRenewal:
+		p.cause(kernel.RenewalContinued{Renewal: e.Renewal, Text: lifeloop.NewOpaque(continuation), Digest: e.Digest})
 	}
+}
+
+// continuation is what the programs of a simulated renewal print.
+const continuation = "continue"
+
+// begins reports the harness session of a launch, as the first hook of a harness does.
+func (p *player) begins(e kernel.Launch) {
+	id := cmp.Or(e.Resume, fmt.Sprintf("session-%06d", e.Number))
+	cause := "startup"
+	if e.Resume != "" {
+		cause = "resume"
+	}
+	p.launch.hooks = id
+	p.cause(p.hook("session", telemetry.SlotSession, telemetry.Signal{Kind: telemetry.SessionLive, Source: source, Detail: "launch", Session: id, Cause: cause}))
+}
+
+// hook is a call of a hook of the newest launch.
+func (p *player) hook(event string, slot string, s telemetry.Signal) kernel.HookCalled {
+	p.called++
+	return kernel.HookCalled{Hook: fmt.Sprintf("hook-%06d", p.called), Deadline: p.now.Add(time.Minute), Call: telemetry.HookCall{
+		Event: event, Slot: slot, Capacity: 1 << 13, Session: p.launch.hooks, Signals: []telemetry.Signal{s}}}
 }
 
 // start begins the next launch of a profile.
@@ -246,6 +293,9 @@ func (p *player) start(e kernel.Launch) {
 		in.Setup = &setup
 	}
 	p.cause(in)
+	if p.world.renews(e.Profile) {
+		p.begins(e)
+	}
 	p.plan()
 }
 
@@ -341,7 +391,11 @@ func (p *player) signal(s step) {
 			attempt.Network: telemetry.ErrNetwork, attempt.Unknown: telemetry.ErrUnknown}[s.cause]
 	}
 	before := uint64(len(p.result.Entries))
-	turn := p.feed(kernel.SignalsSeen{Signals: []telemetry.Signal{sig}})
+	var in kernel.Input = kernel.SignalsSeen{Signals: []telemetry.Signal{sig}}
+	if sig.Kind == telemetry.Prompt && p.launch.hooks != "" {
+		in = p.hook("prompt", telemetry.SlotFrame, sig)
+	}
+	turn := p.feed(in)
 	for i, f := range turn.Facts {
 		switch f := f.(type) {
 		case kernel.ToolCalled:

@@ -31,6 +31,7 @@ type World struct {
 	meta    map[string]string
 	scripts map[string][]script // by profile; the last one repeats
 	control []control           // by time
+	renewal string              // the profile of renewal that is active; empty: none
 }
 
 // A script is the steps of one launch.
@@ -105,6 +106,9 @@ func (w *World) read(doc document.Value) error {
 		Plan     document.Value                `yaml:"plan"`
 		Launches map[string][][]document.Value `yaml:"launches"`
 		Control  []document.Value              `yaml:"control"`
+		Renewal  struct {
+			Profile string `yaml:"profile"`
+		} `yaml:"renewal"`
 	}
 	if err := document.Decode(doc, &text, "", nil); err != nil {
 		return err
@@ -114,6 +118,11 @@ func (w *World) read(doc document.Value) error {
 	}
 	if err := w.plan(text.Plan); err != nil {
 		return err
+	}
+	if _, given := doc.Member("renewal"); given {
+		if w.renewal = text.Renewal.Profile; w.renewal == "" {
+			return fault("renewal", `a renewal needs a profile: {"profile":"handoff"}`)
+		}
 	}
 	w.scripts = map[string][]script{}
 	for _, name := range slices.Sorted(maps.Keys(text.Launches)) {

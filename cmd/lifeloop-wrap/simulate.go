@@ -28,6 +28,7 @@ A FILE is YAML or JSON, - standard input:
    "launches":{"a":[[{"output":"one"},{"fail":"network"}],[{"hang":true}]],"b":[[{"output":"done"}]]},
    "control":[{"at_ms":60000,"do":"abort"}]}
 
+"renewal":{"profile":"handoff"} makes a profile active, for the control renew.
 A setting that is missing in plan is off. docs/CLI.md describes every member and
 every step. The exit code is 1 if the session would never end; the error says
 what it waits for.`,
