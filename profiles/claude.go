@@ -91,7 +91,7 @@ func prepareClaude(argv []string, h Host) (Launch, error) {
 
 	l.OSC, l.OSCDecoder = []int{0}, claude.OSC
 	if line.has("--resume", "--continue") {
-		l.Cause = "resume" // with --fork-session its own hook has the same cause
+		l.Cause = "resume" // with --fork-session, Claude Code's hook reports the same cause
 	}
 	ours, user := l.claudeSession(line, argv[1:], h)
 

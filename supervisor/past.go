@@ -75,8 +75,8 @@ type recordRead struct {
 	index   int            // of its first entry
 	entries []kernel.Entry // a SourceRead and the facts of the record; valid until the next one
 	before  time.Time      // of the entry before
-	whole   bool           // all facts of the record are there
-	torn    bool           // they are not, and nothing follows
+	whole   bool           // all facts of the record are on the ledger
+	torn    bool           // some are missing, because the ledger ends here
 }
 
 func (r recordRead) read() kernel.SourceRead { return r.entries[0].Fact.(kernel.SourceRead) }

@@ -157,7 +157,7 @@ type Options struct {
 	Relaunch bool
 	// Inside reports whether a process is part of the harness's tree. nil: none is.
 	Inside func(pid int) bool
-	// Token is the session's; empty if it has none.
+	// Token is the session's token; empty if it has none.
 	Token string
 	Log   zerolog.Logger
 }

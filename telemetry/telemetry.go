@@ -15,13 +15,14 @@ package telemetry
 
 import "time"
 
-// A Kind is what a signal reports. The set is closed.
+// A Kind is what a signal reports. The set is closed. The comment of each kind ends
+// with the names of the Signal fields that it sets.
 type Kind string
 
 const (
 	// SessionLive: a harness session with this id is live. Session, Cause.
 	SessionLive Kind = "session_live"
-	// SessionGone: a harness session is over or about to be. Session, Reason.
+	// SessionGone: a harness session has ended or is about to end. Session, Reason.
 	SessionGone Kind = "session_gone"
 	// Prompt: the user, or the caller of a print mode, submitted a prompt. Turn.
 	Prompt Kind = "prompt"
@@ -59,7 +60,7 @@ const (
 	ToolStart Kind = "tool_start"
 	ToolEnd   Kind = "tool_end"
 	// LimitWait: the harness waits because of a rate limit or a busy server, and
-	// will retry. Until when the source has it. Error.
+	// will retry. Until, if the source has it; Error.
 	LimitWait Kind = "limit_wait"
 	// Fault: the harness reported an error that did not end the turn. Error.
 	Fault Kind = "fault"

@@ -7,8 +7,8 @@ import (
 	"lifeloop/canon"
 )
 
-// A Token is a client's continuation token or a harness's hand-over note. It never
-// prints itself: fmt, encoding/json and a logger write only its size.
+// A Token is a client's continuation token or a harness's hand-over note. It is
+// redacted when it is printed: fmt, encoding/json and a logger write only its size.
 //
 // The text is behind a pointer, because fmt prints the content of an unexported
 // field without calling its methods.

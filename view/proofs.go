@@ -10,10 +10,10 @@ import (
 // that were not tested. Its zero value is ready for use.
 type Proofs struct {
 	list   []Proof
-	before []string // of the present version
+	before []string // capabilities of the current version
 }
 
-// A Proof is what was seen of one version.
+// A Proof lists what was seen working with one version.
 type Proof struct {
 	Adapter, Version string
 	Capabilities     []string

@@ -242,8 +242,8 @@ func (c *conversation) end() {
 }
 
 // checkOrder finds a client whose answers are one event late. An answer need not
-// name its event. But if answers name the event before theirs and none names its
-// own, each belongs to the event before.
+// name its event. But if some answers name the previous event and none names its
+// own event, each answer belongs to the previous event.
 func (c *conversation) checkOrder() {
 	behind, own := 0, 0
 	for i, answer := range c.answers {

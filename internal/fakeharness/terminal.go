@@ -239,7 +239,8 @@ func (h *harness) winsize(_ bool, p params) {
 		}
 	}
 	if p.Changes > 0 {
-		// Before the first print: its reader may resize the terminal at once.
+		// This precedes the first print, because its reader may resize the terminal
+		// at once.
 		signal.Notify(h.term.signals, unix.SIGWINCH)
 	}
 	size()

@@ -11,7 +11,7 @@ import "time"
 type Field struct {
 	key  string
 	form form
-	to   any // a pointer; a func([]byte) of formFunc, a []Field of formIn
+	to   any // a func([]byte) for formFunc, a []Field for formIn, otherwise a pointer
 }
 
 type form uint8

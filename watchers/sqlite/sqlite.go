@@ -339,7 +339,7 @@ func (c *conn) any(number int64) (there bool, err error) {
 // last finds the last row's number by bisection, so that it does not read all
 // rows.
 func (c *conn) last() (int64, error) {
-	some, none := int64(0), int64(1) // after some there is a row
+	some, none := int64(0), int64(1) // there is a row after some, and none after none
 	for {
 		there, err := c.any(none)
 		if err != nil {
