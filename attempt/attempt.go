@@ -90,8 +90,8 @@ type Profile struct {
 	Name                string
 	Adapter             string
 	AcceptsContinuation bool
-	// Missing is why the profile cannot be launched; it is then no fallback. It is
-	// empty for a usable profile.
+	// Missing says why the profile cannot be launched, and so cannot be a fallback.
+	// It is empty for a usable profile.
 	Missing string
 }
 

@@ -309,9 +309,10 @@ type Profile struct {
 	prints func(args []string) bool
 	// resume is Resume without the program; nil if no command line can be resumed.
 	resume func(args []string, session string, terminal bool) ([]string, bool)
-	// ask is Ask without the program; nil if there is no way.
+	// ask is Ask without the program; nil if the harness cannot be asked in this
+	// way.
 	ask func(args []string, session string) ([]string, bool)
-	// anySession is an example of its session ids.
+	// anySession is an example of the harness's session ids.
 	anySession string
 }
 

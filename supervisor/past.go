@@ -21,9 +21,9 @@ type Past struct {
 
 // A tornRecord is the last record of a ledger, with only some of its facts.
 type tornRecord struct {
-	index   int            // of its first entry
+	index   int            // index of its first entry
 	entries []kernel.Entry // from that one to the last one
-	before  time.Time      // of the entry before
+	before  time.Time      // time of the previous entry
 }
 
 func (r *tornRecord) read() kernel.SourceRead { return r.entries[0].Fact.(kernel.SourceRead) }
@@ -72,9 +72,9 @@ func (p *Past) first(n int) iter.Seq[kernel.Entry] {
 
 // A recordRead is a record that a killed observer has read.
 type recordRead struct {
-	index   int            // of its first entry
+	index   int            // index of its first entry
 	entries []kernel.Entry // a SourceRead and the facts of the record; valid until the next one
-	before  time.Time      // of the entry before
+	before  time.Time      // time of the previous entry
 	whole   bool           // all facts of the record are on the ledger
 	torn    bool           // some are missing, because the ledger ends here
 }

@@ -33,7 +33,7 @@ type launcher struct {
 	terminal *harness.Terminal
 	ways     []way // the ways to launch, indexed by profile
 	policy   attempt.Policy
-	profiles []profile.Profile // the active ones, by which the session may be renewed
+	profiles []profile.Profile // the active renewal profiles
 	activity []profiles.Source
 	hooks    profiles.Injection
 	otlp     bool
@@ -43,7 +43,7 @@ type launcher struct {
 	first   *supervisor.Plan // prepared before the kernel existed
 	exports *supervisor.Exports
 	asking  *instructions.Server
-	newest  atomic.Pointer[way] // a renewal asks it for a note while it runs
+	newest  atomic.Pointer[way] // the newest launch, which a renewal may ask for a note
 }
 
 // kernel returns the kernel of a new or a recovered session.
@@ -167,7 +167,7 @@ func (l *launcher) plan(e kernel.Launch) (supervisor.Plan, error) {
 }
 
 // guarded refuses a launch whose tool calls the policy cannot reach, although hooks of
-// its harness could ask: nothing may look guarded that is not.
+// its harness could ask: a session must not look guarded if it is not.
 func (l *launcher) guarded(w way, launch profiles.Launch) error {
 	if l.gate == nil || launch.Guards || w.profile.Refuse() == nil {
 		return nil

@@ -20,8 +20,8 @@ import (
 )
 
 func main() {
-	// Commands that programs run are served before anything else is built: their
-	// start counts.
+	// Commands that programs run are served before anything else is built, because
+	// they must start fast.
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "guard":

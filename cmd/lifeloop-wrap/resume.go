@@ -23,7 +23,7 @@ import (
 // notSaved are flags that do not carry over to the recovered session.
 var notSaved = []string{"resume", "session-id", "state-dir", "json", "help"}
 
-// commandLineOf is what cmd was called with.
+// commandLineOf returns the command line with which cmd was called.
 func commandLineOf(cmd *cobra.Command, argv []string) store.CommandLine {
 	dir, _ := os.Getwd()
 	return store.CommandLine{Dir: dir, Argv: argv, Flags: givenFlags(cmd, func(name string) bool { return !slices.Contains(notSaved, name) })}

@@ -139,8 +139,8 @@ func (m outcome) by(e kernel.Entry) outcome {
 	return m
 }
 
-// await waits until the session is as awaited, and returns the entry that made
-// it so. It follows the ledger until the session's last entry or until the
+// await waits for the awaited event, state or activity, and returns the entry that
+// brought it. It follows the ledger until the session's last entry or until the
 // wrapper is gone.
 func (a awaited) await(ctx context.Context, folder store.Folder, id string) (outcome, error) {
 	m := outcome{SessionID: id, For: a.word}
@@ -196,7 +196,8 @@ func (a awaited) await(ctx context.Context, folder store.Folder, id string) (out
 	return m, notLive(k)
 }
 
-// without is the error of a session that ended without what was awaited.
+// without returns the error for a session that ended before the awaited event,
+// state or activity.
 func (a awaited) without(k store.Session) error {
 	return no(lifeloop.StateConflict, "session %s ended without %s: %s", k.SessionID, a.word, k.Ending())
 }

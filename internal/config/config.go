@@ -35,15 +35,15 @@ type Config struct {
 	HookPatience   time.Duration   `yaml:"hook_patience"`
 	Tick           time.Duration   `yaml:"tick"` // 0: no supervisor.tick
 	Pressure       Pressure        `yaml:"pressure"`
-	Windows        []Window        `yaml:"windows"` // they win over every other source
+	Windows        []Window        `yaml:"windows"` // take precedence over every other source
 	SubagentFrames bool            `yaml:"subagent_frames"`
 	OnLedgerError  string          `yaml:"on_ledger_error"` // stop|continue
 	Contain        string          `yaml:"contain"`         // never|auto|always
 	OnLimit        string          `yaml:"on_limit"`        // off|wait|fallback|exit
 	Archive        bool            `yaml:"archive"`         // copy the harness's transcripts at the end
-	Policy         string          `yaml:"policy"`          // the gate's; empty: nothing is guarded
+	Policy         string          `yaml:"policy"`          // policy file of the gate; empty: nothing is guarded
 	Retention      Retention       `yaml:"retention"`       // which ended sessions are removed
-	Requires       []Require       `yaml:"requires"`        // of the wrapper's owner, in addition to those of clients
+	Requires       []Require       `yaml:"requires"`        // requirements of the wrapper's owner, in addition to the clients' requirements
 	Clients        []Client        `yaml:"clients"`
 	Attempts       policy.Attempts `yaml:"attempts"`
 
@@ -124,7 +124,7 @@ type Client struct {
 type Require struct {
 	Capability    string               `yaml:"capability"`
 	Level         lifeloop.Requirement `yaml:"level"`
-	Support       lifeloop.Support     `yaml:"support"` // the weakest that is accepted; empty: synthesized
+	Support       lifeloop.Support     `yaml:"support"` // weakest accepted support; empty: synthesized
 	AcceptPartial bool                 `yaml:"accept_partial"`
 }
 

@@ -14,9 +14,9 @@ import (
 	"lifeloop/telemetry/scan"
 )
 
-// Hooks is the dialect of Hermes's shell hooks: a few members of the hook's
-// own, and below extra those of its event. Hermes names events as the model
-// sees them: a "session" starts with the first turn and "ends" with every turn;
+// Hooks is the dialect of Hermes's shell hooks: a few members that all hooks have,
+// and the members of the event below extra. Hermes names events as the model sees
+// them: a "session" starts with the first turn and "ends" with every turn;
 // on_session_finalize is the end of the session.
 type Hooks struct{ telemetry.Waits }
 
