@@ -27,9 +27,9 @@ scripted harness: prompts, a compaction, /clear, a payload's slot that is lost, 
 crash and the retry after it. It does both in each mode that the client supports,
 oneshot and persistent. No ledger is written.
 
-The report has the client's answer to each event, the receipt of each event of the
-session, and each violation with the sentence of the contract. The exit code is 1
-if there is a violation.`,
+The report has the client's answer to each event, whether it asks for a renewal, the
+receipt of each event of the session, and each violation with the sentence of the
+contract. The exit code is 1 if there is a violation.`,
 		Example: `  lifeloop-wrap client test -- ./notes.py
   lifeloop-wrap client test --mode persistent --json -- ./notes-client --project .`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -48,7 +48,11 @@ if there is a violation.`,
 			if _, ok := manifests.Get(c.AdapterID); !ok {
 				return usage("--adapter %s: no such adapter", c.AdapterID).withHint("lifeloop-wrap manifest list shows the adapters")
 			}
-			c.Command = args
+			cfg, _, err := g.load(cmd)
+			if err != nil {
+				return err
+			}
+			c.Command, c.Profiles = args, cfg.Profiles
 			// A signal to this process also ends the client and all that it started.
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 			defer stop()

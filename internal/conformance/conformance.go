@@ -17,11 +17,13 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"time"
 
 	"lifeloop/dispatch"
 	"lifeloop/lifeloop"
 	"lifeloop/manifests"
+	"lifeloop/renewal/profile"
 )
 
 // A Config says what to test and how.
@@ -31,6 +33,9 @@ type Config struct {
 	AdapterID string        // whose manifest the sessions have
 	Mode      string        // Oneshot, Persistent, or "" for each that the client supports
 	Timeout   time.Duration // limit of one call; 0: as in a session
+	// Profiles are the profiles of renewal by which an answer may ask for one, with the
+	// built-in ones. Of several with one name the first counts.
+	Profiles []profile.Profile
 }
 
 // The modes of a client, as the configuration names them.
@@ -67,6 +72,9 @@ type Call struct {
 	DurationMS int64  `json:"duration_ms"`
 	// Answer is what the client printed if that is JSON, and null otherwise.
 	Answer json.RawMessage `json:"answer"`
+	// Renews lists the profiles by which the answer asks for a renewal, if the client
+	// owns them and they are active.
+	Renews []string `json:"asks_for_renewal,omitempty"`
 	// Failure is why there is no valid answer; empty if there is one.
 	Failure string `json:"failure,omitempty"`
 	// Receipt is what a session recorded; null outside of a session and for
@@ -124,8 +132,23 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 			return nil, err
 		}
 	}
+	for i := range k.Calls {
+		k.Calls[i].Renews = k.renews(k.Calls[i])
+	}
 	k.OK = len(k.Violations) == 0
 	return k.Report, ctx.Err()
+}
+
+// renews lists the profiles by which a valid answer asks for a renewal.
+func (k *kit) renews(c Call) (names []string) {
+	known := map[string]bool{}
+	for _, p := range slices.Concat(k.cfg.Profiles, profile.Builtin()) {
+		if !known[p.Name] && c.Failure == "" && p.Asks.In(c.Answer) {
+			names = append(names, p.Name)
+		}
+		known[p.Name] = true
+	}
+	return names
 }
 
 // test sends the client every document in one mode, and then runs a session.

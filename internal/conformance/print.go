@@ -84,6 +84,9 @@ func (c Call) answerText() string {
 	} else if n > 1 {
 		text += fmt.Sprintf(", %d payloads", n)
 	}
+	if len(c.Renews) > 0 {
+		text += ", asks for a renewal (" + strings.Join(c.Renews, ", ") + ")"
+	}
 	return text
 }
 
