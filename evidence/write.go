@@ -141,8 +141,8 @@ func (x *Export) env() Env {
 	return Env{OS: "unknown", Arch: "unknown", Runtime: "lifeloop-wrap"}
 }
 
-// Chain writes the journal, the chain and a runpack for each checkpoint, by their
-// names.
+// Chain returns the journal, the chain and a runpack for each checkpoint, by file
+// name.
 func (x *Export) Chain(key ed25519.PrivateKey) (map[string][]byte, error) {
 	head := chain{Header: x.header(chainSchema, x.at), SessionID: x.began.SessionID, RunID: x.runID(), Checkpoints: []Checkpoint{}}
 	files := map[string][]byte{}

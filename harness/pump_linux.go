@@ -539,7 +539,7 @@ func (c *Child) endInput(lastByte byte) {
 	}
 	eof := []byte{attrs.Cc[unix.VEOF]}
 	if lastByte != '\n' {
-		eof = append(eof, eof[0]) // the first only ends the line
+		eof = append(eof, eof[0]) // the first key only ends the line
 	}
 	c.input.Write(eof)
 }

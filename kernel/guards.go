@@ -226,7 +226,7 @@ func (g *guards) settle(s *step, why string) {
 	}
 }
 
-// settleLost records the refusal of what was asked when the wrapper died.
+// settleLost refuses the acts whose questions were open when the wrapper died.
 func (g *guards) settleLost(s *step) {
 	for _, q := range slices.Clone(g.hard.Open) {
 		s.record(GateAnswered{Ask: q.Ask, Act: q.Act, Failure: lifeloop.TransportError, Why: "the wrapper died before the answer was recorded",

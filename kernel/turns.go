@@ -59,7 +59,7 @@ const (
 type prompt struct {
 	opened  time.Time // when its frame was opened
 	at      time.Time // when it was made, by the clock of its source
-	sources []string  // that reported it
+	sources []string  // sources that reported the turn
 	named   bool      // one of the sources has a name for the turn
 }
 

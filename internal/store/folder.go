@@ -87,17 +87,17 @@ func (f Folder) Settle() (kept []string, err error) { return overlay.Settle(f.Ov
 // Live reports whether a wrapper has the session's ledger open.
 func (f Folder) Live() bool { return ledger.Locked(string(f)) }
 
-// Facts yields the facts of a session from sequence number from on; the ones before
-// are neither read nor checked. It stops at an unfinished last line; damage is an
-// error.
+// Facts yields the facts of a session, beginning with sequence number from. Earlier
+// facts are neither read nor checked. It stops at an unfinished last line; damage
+// is an error.
 //
 // A ledger of another session is a *[FolderError].
 func (f Folder) Facts(from uint64) iter.Seq2[kernel.Entry, error] {
 	return f.decode(ledger.ReadFrom(string(f), from), from)
 }
 
-// Follow yields the facts of a session from sequence number from on, and waits
-// for more. It ends after the last fact of the session, when the wrapper is
+// Follow yields the facts of a session, beginning with sequence number from, and
+// waits for more. It ends after the last fact of the session, when the wrapper is
 // gone and all that it wrote has been read, or when ctx ends.
 func (f Folder) Follow(ctx context.Context, from uint64) iter.Seq2[kernel.Entry, error] {
 	return func(yield func(kernel.Entry, error) bool) {

@@ -172,7 +172,7 @@ func (d *rollout) record(r rolloutRecord) []telemetry.Signal {
 	case `"world_state"`, `"inter_agent_communication"`:
 	default:
 		d.Miss(scan.WordOf(r.kind))
-		return nil // it does not show the purpose of a held call
+		return nil // this record does not show the purpose of a held call
 	}
 	return d.release()
 }

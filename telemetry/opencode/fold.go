@@ -31,9 +31,9 @@ type fold struct {
 	source   string
 	store    bool // the source has no events of a session's state
 	sessions map[string]*session
-	id       string             // of the event that is read
-	now      time.Time          // and its time, as far as it is known
-	began    *session           // whose answer this event began, if the answer is of a conversation
+	id       string             // id of the event that is being read
+	now      time.Time          // time of that event, if known
+	began    *session           // the session whose answer this event began, if the answer belongs to a conversation
 	signals  []telemetry.Signal // of the event that is read
 }
 
