@@ -43,7 +43,7 @@ var registry = []Fact{
 	CheckpointSaved{}, CheckpointDropped{}, AttemptEnded{},
 	RetryAsked{}, RetryAnswered{},
 	RenewalMoved{}, RenewalCalled{}, RenewalMeasured{},
-	GateAsked{}, GateAnswered{},
+	GateAsked{}, GateAnswered{}, ApprovalAsked{}, ApprovalAnswered{},
 }
 
 // Kind is the name of a fact in the ledger.

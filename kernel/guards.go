@@ -21,7 +21,8 @@ import (
 //	     └──► answered: any other, late ─► no act
 type guards struct {
 	hard struct {
-		Open []GateAsked // open questions, oldest first
+		Open      []GateAsked // open questions, oldest first
+		Approvals []ApprovalAsked
 	}
 	soft struct {
 		acts     map[string]pending // what waits for an answer, by question
@@ -32,8 +33,9 @@ type guards struct {
 // A pending act waits for the answer of the gate.
 type pending struct {
 	asked, until time.Time
-	launch       *Launch // a later launch of the session; nil for the first launch
-	hook         string  // the hook of a tool call
+	launch       *Launch      // a later launch of the session; nil for the first launch
+	hook         string       // the hook of a tool call
+	decision     GateAnswered // of an act that waits for an approval
 }
 
 // The guarded acts, as intents name them. The intent of a tool call has the name of
@@ -47,6 +49,9 @@ const (
 type Guarding struct {
 	// Gate is the digest of the policy; empty if nothing is guarded.
 	Gate string
+	// ApprovalWait is how long a launch waits for an approval that the policy
+	// requires; 0: it is refused at once.
+	ApprovalWait time.Duration
 }
 
 // The verdicts of the gate. Only one of them permits an act.
@@ -194,18 +199,25 @@ func (g *guards) answer(s *step, q GateAsked, f GateAnswered) {
 		f.GateDecision = GateDecision{Verdict: verdictBlock, Reasons: []string{"gate_failed"}, PolicyDigest: s.cfg.Gate}
 	}
 	s.record(f)
-	allowed := f.Allowed()
 	switch {
 	case q.Act == ActTool:
 		s.slots.judged(s, p.hook, f)
+	case !g.waits(s, p, f):
+		g.conclude(s, p, f.Allowed(), f.refusal())
+	}
+}
+
+// conclude performs or refuses a launch.
+func (g *guards) conclude(s *step, p pending, allowed bool, why string) {
+	switch {
 	case p.launch != nil && allowed && s.ending.signal() == 0:
 		s.do(*p.launch)
 	case p.launch != nil:
-		s.attempts.launchFailed(s, LaunchFailed{Code: 125, Why: f.refusal()})
+		s.attempts.launchFailed(s, LaunchFailed{Code: 125, Why: why})
 	case s.ending.requested():
 		s.session.move(s, session.Rejected, "aborted_before_start")
 	case !allowed:
-		s.refuse(f.refusal(), lifeloop.OperatorRequired)
+		s.refuse(why, lifeloop.OperatorRequired)
 	default:
 		g.soft.admitted = true
 		s.approved()
@@ -214,7 +226,7 @@ func (g *guards) answer(s *step, q GateAsked, f GateAnswered) {
 
 // launching reports whether a launch waits for the gate.
 func (g *guards) launching() bool {
-	return slices.ContainsFunc(g.hard.Open, func(q GateAsked) bool { return q.Act == ActLaunch })
+	return len(g.hard.Approvals) > 0 || slices.ContainsFunc(g.hard.Open, func(q GateAsked) bool { return q.Act == ActLaunch })
 }
 
 // settle refuses the launch that waits, because the session is being ended.
@@ -224,6 +236,9 @@ func (g *guards) settle(s *step, why string) {
 			g.answer(s, q, GateAnswered{Failure: lifeloop.StateConflict, Why: why})
 		}
 	}
+	for _, q := range slices.Clone(g.hard.Approvals) {
+		g.approval(s, q, ApprovalAnswered{Failure: lifeloop.StateConflict})
+	}
 }
 
 // settleLost refuses the acts whose questions were open when the wrapper died.
@@ -231,6 +246,9 @@ func (g *guards) settleLost(s *step) {
 	for _, q := range slices.Clone(g.hard.Open) {
 		s.record(GateAnswered{Ask: q.Ask, Act: q.Act, Failure: lifeloop.TransportError, Why: "the wrapper died before the answer was recorded",
 			GateDecision: GateDecision{Verdict: verdictBlock, Reasons: []string{"gate_failed"}, PolicyDigest: s.cfg.Gate}})
+	}
+	for _, q := range slices.Clone(g.hard.Approvals) {
+		s.record(ApprovalAnswered{Ask: q.Ask, Intent: q.Intent, Failure: lifeloop.TransportError})
 	}
 }
 
@@ -254,6 +272,11 @@ func (g *guards) wake(s *step) {
 	for _, q := range slices.Clone(g.hard.Open) {
 		if p, waits := g.soft.acts[q.Ask]; waits && s.due(p.until) {
 			g.answer(s, q, GateAnswered{Failure: lifeloop.Timeout, Why: "the gate did not answer in time"})
+		}
+	}
+	for _, q := range slices.Clone(g.hard.Approvals) {
+		if p, waits := g.soft.acts[q.Ask]; waits && s.due(p.until) {
+			g.approval(s, q, ApprovalAnswered{Failure: lifeloop.Timeout})
 		}
 	}
 }

@@ -155,6 +155,8 @@ func (w *world) launchOption(cfg *kernel.Config, a datadriven.CmdArg) bool {
 		cfg.Resumes = true
 	case "policy":
 		cfg.Gate = a.Vals[0]
+	case "approval-wait":
+		cfg.ApprovalWait = w.duration(a.Vals[0])
 	case "converses":
 		cfg.Interactive = true
 	default:

@@ -161,6 +161,12 @@ var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
 		})
 		return in
 	},
+	"approve": func(w *world, d *datadriven.TestData) kernel.Input {
+		return kernel.ApprovalGiven{Ask: w.ask(), Intent: d.CmdArgs[0].Key, Approve: true, Reason: strings.TrimSpace(d.Input)}
+	},
+	"deny": func(w *world, d *datadriven.TestData) kernel.Input {
+		return kernel.ApprovalGiven{Ask: w.ask(), Intent: d.CmdArgs[0].Key, Reason: strings.TrimSpace(d.Input)}
+	},
 	"gate": func(w *world, d *datadriven.TestData) kernel.Input { // gate ASK VERDICT [reasons=(R,…)] [rule=R], or gate ASK fail=CLASS
 		in := kernel.GateDecided{Ask: d.CmdArgs[0].Key}
 		for _, a := range d.CmdArgs[1:] {
@@ -172,7 +178,7 @@ var inputs = map[string]func(*world, *datadriven.TestData) kernel.Input{
 			case "fail":
 				in.Failure, in.Why = lifeloop.FailureClass(a.Vals[0]), "the intent cannot be evaluated"
 			default:
-				in.Decision = kernel.GateDecision{Tool: "the.tool", Verdict: a.Key, Reasons: []string{}, IntentDigest: "i", PolicyDigest: w.cfg.Gate, TraceID: "t"}
+				in.Decision = kernel.GateDecision{Tool: "the.tool", Verdict: a.Key, Reasons: []string{}, IntentDigest: "0123456789abcdef", PolicyDigest: w.cfg.Gate, TraceID: "t"}
 			}
 		}
 		return in
@@ -445,6 +451,10 @@ func checkGuarded(t require.TestingT, cfg kernel.Config, entries []kernel.Entry,
 			if q := asked[f.Ask]; q.Act == kernel.ActTool {
 				allowed[q.Hook] = f.Allowed()
 			} else if f.Allowed() {
+				launches++
+			}
+		case kernel.ApprovalAnswered:
+			if f.Approved {
 				launches++
 			}
 		case kernel.Running:

@@ -21,6 +21,9 @@ const (
 	CommandResume = "resume"
 	CommandAbort  = "abort"
 	CommandRenew  = "renew"
+
+	CommandApprove = "approve" // its intent is in the SessionCommand, like that of deny
+	CommandDeny    = "deny"
 )
 
 // A FrameCommand is the input of CommandFrame, as `frame open` and `frame close`
@@ -39,6 +42,8 @@ type SessionCommand struct {
 	Reason string `json:"reason,omitempty"`
 	// Profile is the profile of a renewal; empty for the first active profile.
 	Profile string `json:"profile,omitempty"`
+	// Intent is the digest of the intent to approve or deny, or a beginning of it.
+	Intent string `json:"intent,omitempty"`
 }
 
 // maxReason bounds a reason in bytes, because every view shows it.
@@ -124,6 +129,8 @@ func command(id, name string, input []byte) (kernel.Input, error) {
 		return kernel.ResumeAsked{Ask: id, Reason: c.Reason}, nil
 	case CommandAbort:
 		return kernel.AbortAsked{Signal: int(syscall.SIGTERM), Ask: id, Reason: c.Reason}, nil
+	case CommandApprove, CommandDeny:
+		return kernel.ApprovalGiven{Ask: id, Intent: c.Intent, Reason: c.Reason, Approve: name == CommandApprove}, nil
 	case CommandRenew:
 		return kernel.RenewAsked{Ask: id, Reason: c.Reason, Profile: c.Profile}, nil
 	}
@@ -168,6 +175,8 @@ func (s *supervisor) refuseAsked(in kernel.Input) {
 	case kernel.AbortAsked:
 		ask = in.Ask
 	case kernel.RenewAsked:
+		ask = in.Ask
+	case kernel.ApprovalGiven:
 		ask = in.Ask
 	}
 	if ask != "" {

@@ -14,6 +14,24 @@ type Gate struct {
 	Refused int `json:"refused"`
 	// Last is the newest refusal; null if there was none.
 	Last *GateRefusal `json:"last_refusal"`
+	// Waiting is the act that waits for an approval; absent if none does.
+	Waiting *GateWaiting `json:"waiting,omitempty"`
+}
+
+// A GateWaiting is an act that `approve` or `deny` decides, by its intent.
+type GateWaiting struct {
+	Intent string    `json:"intent_digest"`
+	Until  time.Time `json:"until"`
+}
+
+// approving notes the act that waits for an approval.
+func (s *Status) approving(w *GateWaiting) {
+	g := Gate{}
+	if s.Gate != nil {
+		g = *s.Gate
+	}
+	g.Waiting = w
+	s.Gate = &g
 }
 
 // A GateRefusal is one act that the policy did not allow.
@@ -51,6 +69,9 @@ func (g Gate) Text() string {
 	text := fmt.Sprintf("%d allowed, %d refused", g.Allowed, g.Refused)
 	if r := g.Last; r != nil {
 		text += fmt.Sprintf("; the last, %s: %s (%s)", r.Act, r.Verdict, strings.Join(r.Reasons, ", "))
+	}
+	if w := g.Waiting; w != nil {
+		text += "; waiting until " + w.Until.Local().Format(time.TimeOnly) + " for approve or deny of intent " + w.Intent[:min(12, len(w.Intent))]
 	}
 	return text
 }

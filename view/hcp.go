@@ -251,7 +251,7 @@ func (h *HCP) emitOther(f kernel.Fact) {
 		kernel.Negotiated, kernel.Running, kernel.HarnessSessionOpened, kernel.FrameAdopted, kernel.Bound, kernel.BindRefused,
 		kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookAnswered, kernel.CommandReceived,
 		kernel.AbortRequested, kernel.ActivityConfirmed, kernel.UsageCounted, kernel.ContextMeasured, kernel.UnknownCounted, kernel.SourceNamed,
-		kernel.SourceRead, kernel.VersionSeen, kernel.CapabilityProven, kernel.DrainBegan, kernel.TranscriptCopied, kernel.GateAsked:
+		kernel.SourceRead, kernel.VersionSeen, kernel.CapabilityProven, kernel.DrainBegan, kernel.TranscriptCopied, kernel.GateAsked, kernel.ApprovalAsked, kernel.ApprovalAnswered:
 	default:
 		panic(fmt.Sprintf("view: HCP does not know %T", f))
 	}

@@ -248,7 +248,7 @@ func (l *L0) emitOther(f kernel.Fact) {
 		kernel.Observed, kernel.Dispatched, kernel.Answered, kernel.Placing, kernel.PayloadSettled, kernel.CallOver, kernel.HookAnswered,
 		kernel.ReceiptIssued, kernel.CommandReceived, kernel.ActivitySeen, kernel.ActivityMoved, kernel.ActivityConfirmed, kernel.VersionSeen,
 		kernel.CapabilityProven, kernel.UsageCounted, kernel.ContextMeasured, kernel.UnknownCounted, kernel.SourceNamed, kernel.SourceRead, kernel.TranscriptCopied,
-		kernel.SourceTroubled, kernel.DrainBegan, kernel.RenewalCalled, kernel.RenewalMeasured, kernel.GateAsked, kernel.GateAnswered:
+		kernel.SourceTroubled, kernel.DrainBegan, kernel.RenewalCalled, kernel.RenewalMeasured, kernel.GateAsked, kernel.GateAnswered, kernel.ApprovalAsked, kernel.ApprovalAnswered:
 	default:
 		panic(fmt.Sprintf("view: L0 does not know %T", f))
 	}

@@ -46,6 +46,10 @@ func (s *Status) renews(e kernel.Entry) {
 		s.Renewals.called(f)
 	case kernel.GateAnswered:
 		s.decided(f, e.At)
+	case kernel.ApprovalAsked:
+		s.approving(&GateWaiting{Intent: f.Intent, Until: f.Until})
+	case kernel.ApprovalAnswered:
+		s.approving(nil)
 	}
 }
 

@@ -138,6 +138,9 @@ func controlCmds(g *globals) []*cobra.Command {
 		cmd := &cobra.Command{
 			Use: name + " SESSION", Short: short, Long: long, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
+				if len(args) > 1 {
+					w.Intent = args[1]
+				}
 				if err := w.Validate(); err != nil {
 					return usage("%s: --reason: %v", name, err)
 				}
@@ -168,7 +171,15 @@ for the end:
 
   lifeloop-wrap abort SESSION && lifeloop-wrap wait SESSION --for ended`)
 	abort.Aliases = []string{"stop"}
+	onIntent := func(cmd *cobra.Command) *cobra.Command {
+		cmd.Use, cmd.Args = cmd.Name()+" SESSION INTENT", cobra.ExactArgs(2)
+		return cmd
+	}
 	return []*cobra.Command{
+		onIntent(request(supervisor.CommandApprove, "Approve an act that the policy lets wait",
+			`approve permits a launch that waits for an approval (run --approval-wait). INTENT is
+the digest of its intent, or at least 8 characters of it; status shows it.`)),
+		onIntent(request(supervisor.CommandDeny, "Deny an act that the policy lets wait", "")),
 		request(supervisor.CommandPause, "Pause a live session until it is resumed",
 			`pause stops the harness and all its processes. The timeouts of the attempt, a
 wait for the next attempt and the idle time stop too; the session's maximum

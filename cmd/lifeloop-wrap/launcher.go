@@ -29,16 +29,17 @@ import (
 
 // A launcher prepares the launches of one session, one after another.
 type launcher struct {
-	session  *session
-	terminal *harness.Terminal
-	ways     []way // the ways to launch, indexed by profile
-	policy   attempt.Policy
-	profiles []profile.Profile // the active renewal profiles
-	activity []profiles.Source
-	hooks    profiles.Injection
-	otlp     bool
-	gate     *gatekeeper // nil without a policy
-	force    bool        // accept a timeout even if silence cannot be distinguished from waiting
+	session      *session
+	terminal     *harness.Terminal
+	ways         []way // the ways to launch, indexed by profile
+	policy       attempt.Policy
+	profiles     []profile.Profile // the active renewal profiles
+	activity     []profiles.Source
+	hooks        profiles.Injection
+	otlp         bool
+	gate         *gatekeeper // nil without a policy
+	approvalWait time.Duration
+	force        bool // accept a timeout even if silence cannot be distinguished from waiting
 
 	first   *supervisor.Plan // prepared before the kernel existed
 	exports *supervisor.Exports

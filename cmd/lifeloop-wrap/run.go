@@ -128,7 +128,7 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 	if err != nil {
 		return err
 	}
-	l := &launcher{gate: newGatekeeper(f.guard, s.id, launchable), session: s, terminal: terminal, ways: launchable, activity: activity, hooks: f.injection(), otlp: f.otlp, force: f.force}
+	l := &launcher{gate: newGatekeeper(f.guard, s.id, launchable), approvalWait: f.approvalWait, session: s, terminal: terminal, ways: launchable, activity: activity, hooks: f.injection(), otlp: f.otlp, force: f.force}
 	defer l.close()
 	var calls view.Clients
 	var proofs view.Proofs

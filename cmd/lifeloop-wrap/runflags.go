@@ -24,6 +24,7 @@ type runFlags struct {
 	noHooks, noLedger, otlp, force  bool
 	json                            bool
 	guard                           *gate.Policy // nil without one
+	approvalWait                    time.Duration
 }
 
 func (f *runFlags) define(fl *pflag.FlagSet) {
@@ -50,6 +51,7 @@ func (f *runFlags) define(fl *pflag.FlagSet) {
 	fl.Bool("archive", false, "copy the harness's transcripts into the session's folder, since harnesses delete theirs")
 	fl.String("policy", "", "`FILE` with the gate policy for launches and for tool calls of CMD")
 	fl.String("on-limit", "off", "`WHAT` to do at a rate limit: off, wait, fallback or exit")
+	durationFlag(fl, &f.approvalWait, "approval-wait", 0, "how long a launch waits for approve or deny, if the policy requires an approval (default refuse at once)")
 	// The configuration reads these flags by name.
 	for _, d := range []struct {
 		name  string
@@ -81,6 +83,10 @@ func (f runFlags) check(cfg config.Config, program string) error {
 		return usage("--no-hooks and --hooks always contradict each other")
 	case f.sessionID != "" && (err != nil || u.String() != f.sessionID):
 		return usage("--session-id %s: not a UUID in lower case with hyphens", f.sessionID)
+	case f.noLedger && f.guard != nil:
+		return usage("--no-ledger and a policy contradict each other").withHint("what a policy decides must be recorded before it happens")
+	case f.approvalWait < 0 || f.approvalWait > 0 && f.guard == nil:
+		return usage("--approval-wait needs a policy, and a positive duration")
 	case program == "":
 		return usage("run: the name of the program is empty")
 	case cfg.SubagentFrames: // ignoring the setting would claim that it has an effect

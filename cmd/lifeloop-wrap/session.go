@@ -157,7 +157,7 @@ func (s *session) kernelConfig(l *launcher, first kernel.Setup, argv []string) k
 			WorkDir: dir, Version: version, PID: os.Getpid(), PTY: l.terminal.Pty(), Clients: []string{}, Policy: cmp.Or(l.gate.digest(), "none"),
 			Meta: s.cfg.Attempts.Meta},
 	}
-	c.Renewing, c.Gate = s.renewing(l.profiles), l.gate.digest()
+	c.Renewing, c.Guarding = s.renewing(l.profiles), kernel.Guarding{Gate: l.gate.digest(), ApprovalWait: l.approvalWait}
 	for _, w := range l.ways {
 		c.Manifests = append(c.Manifests, w.manifest)
 	}
