@@ -96,6 +96,9 @@ func parent(dir string) error {
 	if err != nil {
 		return err
 	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is no folder", dir)
+	}
 	uid, mode := uidOf(info), info.Mode()
 	others := mode.Perm()&0o002 != 0
 	group := mode.Perm()&0o020 != 0

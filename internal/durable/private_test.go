@@ -52,6 +52,12 @@ func privateModes() []privateCase {
 		{"others can write its parent", func(t *testing.T, root string) string {
 			return filepath.Join(mkdir(t, 0o777, root, "open"), "a")
 		}, "which has mode 0777 (choose another folder, or: chmod o-w '"},
+		{"its parent is a file that others can write", func(t *testing.T, root string) string {
+			file := filepath.Join(root, "file")
+			require.NoError(t, os.WriteFile(file, nil, 0o600))
+			require.NoError(t, os.Chmod(file, 0o666))
+			return filepath.Join(file, "a")
+		}, "file is no folder"},
 		{"others can write a parent further up", func(t *testing.T, root string) string {
 			return mkdir(t, 0o700, mkdir(t, 0o700, mkdir(t, 0o777, root, "open"), "b"), "a")
 		}, "which has mode 0777"},
