@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -54,6 +55,9 @@ func call(ctx context.Context, client Client, e kernel.Dispatch, known ...string
 			return failed(f.Class, f.Why), nil
 		}
 		return failed(lifeloop.InternalError, "the client could not be called"), nil
+	}
+	if len(bytes.TrimSpace(answer.Body)) == 0 {
+		return failed(lifeloop.InvalidRequest, "the answer is empty"), nil
 	}
 	response, err := lifeloop.ParseCallbackResponse(answer.Body)
 	if err == nil {
