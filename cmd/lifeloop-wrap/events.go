@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"os"
@@ -203,14 +205,19 @@ func eventLines(e kernel.Entry) []line {
 	return nil
 }
 
-// openEvents opens the file of --events, which stays open until the process ends.
-// It returns a function that appends a durable event or receipt; nil without
-// --events.
-func openEvents(path string) (func(kernel.Entry), error) {
+// An eventsFile is the file of --events. It stays open until the process ends.
+type eventsFile struct {
+	path string
+	out  io.Writer // nil without --events
+	err  error     // the first error of a write
+}
+
+// openEvents opens the file of --events.
+func openEvents(path string) (*eventsFile, error) {
 	f := os.Stderr
 	switch path {
 	case "":
-		return nil, nil
+		return &eventsFile{}, nil
 	case "-":
 	default:
 		var err error
@@ -218,12 +225,35 @@ func openEvents(path string) (func(kernel.Entry), error) {
 			return nil, refused(lifeloop.InternalError, "open the events file: %v", err)
 		}
 	}
-	out := vt.NewFilter(f)
-	return func(e kernel.Entry) {
-		for _, l := range slices.Concat(eventLines(e), receiptLines(e)) {
-			if text, err := json.Marshal(l.value); err == nil {
-				_, _ = out.Write(append(text, '\n')) // a full disk must not end a session whose ledger still works
-			}
+	return &eventsFile{path: path, out: vt.NewFilter(f)}, nil
+}
+
+// append appends the durable event or receipt of an entry. A full disk must not end
+// a session whose ledger still works, so an error is reported at the end.
+func (f *eventsFile) append(e kernel.Entry) {
+	if f.out == nil {
+		return
+	}
+	for _, l := range slices.Concat(eventLines(e), receiptLines(e)) {
+		text, err := json.Marshal(l.value)
+		if err == nil {
+			_, err = f.out.Write(append(text, '\n'))
 		}
-	}, nil
+		f.err = cmp.Or(f.err, err)
+	}
+}
+
+// warn reports that some lines could not be written.
+func (f *eventsFile) warn(w io.Writer, asJSON bool) {
+	switch {
+	case f.err == nil:
+	case asJSON:
+		_ = printJSON(w, struct {
+			Warning string `json:"warning"`
+			Path    string `json:"path"`
+			Why     string `json:"why"`
+		}{"events_missing", f.path, f.err.Error()})
+	default:
+		fmt.Fprintf(w, "lifeloop-wrap: --events %s: some lines are missing: %s\n", vt.Plain(f.path), vt.Plain(f.err.Error()))
+	}
 }

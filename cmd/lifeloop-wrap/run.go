@@ -124,7 +124,7 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 	if f.events == "-" && terminal.Pty() {
 		return usage("--events -: while a terminal is wrapped, standard error is the harness's screen").withHint("name a file")
 	}
-	committed, err := openEvents(f.events)
+	events, err := openEvents(f.events)
 	if err != nil {
 		return err
 	}
@@ -136,14 +136,13 @@ func run(cfg config.Config, f runFlags, argv []string) error {
 		s.facts.Apply(e)
 		calls.Apply(e)
 		proofs.Apply(e)
-		if committed != nil {
-			committed(e)
-		}
+		events.append(e)
 	}}
 	result, err := s.supervise(l, argv, f.resume != "", ports)
 	terminal.Restore() // supervise has already done this, unless it failed before the launch
 	s.remember(proofs)
 	warnFailing(vt.NewFilter(os.Stderr), calls.Failing(), f.json)
+	events.warn(vt.NewFilter(os.Stderr), f.json)
 	switch {
 	case err != nil:
 		return err
