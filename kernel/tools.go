@@ -31,7 +31,7 @@ type (
 		Tool       string           `json:"tool"`
 		Name       string           `json:"name"`
 		Result     *telemetry.Sized `json:"result,omitempty"`
-		Error      string           `json:"error,omitempty"` // its type; empty for success
+		Error      string           `json:"error,omitempty"` // type of the error; empty for success
 		DurationMS int64            `json:"duration_ms"`
 	}
 )

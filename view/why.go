@@ -25,7 +25,7 @@ type Why struct {
 	// Sources are the files and hooks behind the event's evidence: how each became
 	// known, how far it was read at the event, and its faults.
 	Sources []Link `json:"sources"`
-	// Activity is the activity at the time, with its sources.
+	// Activity is the activity when the event was emitted, with its sources.
 	Activity []Link `json:"activity"`
 	// Renewal is the newest renewal before the event, if it is about the start or the
 	// end of a harness session.

@@ -655,8 +655,8 @@ func (w *Watcher) readAll(file *os.File) (int, error) {
 	}
 }
 
-// complete reports whether content looks finished: it is not empty, and if it
-// begins as a JSON object or array, it is one.
+// complete reports whether content looks complete: it is not empty, and if it
+// begins like a JSON object or array, it is valid JSON.
 func complete(text []byte) bool {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 {

@@ -255,6 +255,6 @@ func (c *conversation) checkOrder() {
 		}
 	}
 	if behind > 1 && own == 0 && !c.extra {
-		c.violate(Persistent, stepSample, "", wrongOrder, nil, "%d answers name the event before theirs, and none names its own", behind)
+		c.violate(Persistent, stepSample, "", wrongOrder, nil, "%d answers name the previous event, and none names its own", behind)
 	}
 }

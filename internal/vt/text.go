@@ -51,7 +51,7 @@ func acts(r rune) bool {
 	return false
 }
 
-// Word is s as one word of a shell's command line.
+// Word quotes s, if necessary, as one word of a shell's command line.
 func Word(s string) string {
 	const safe = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-"
 	switch plain := Plain(s); {
