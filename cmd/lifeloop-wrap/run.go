@@ -236,6 +236,11 @@ func (s *session) supervise(l *launcher, argv []string, recovered bool, ports su
 	}
 	s.giveBack()
 	s.folder.Forget()
+	if r, is := ports.Renewer.(renewer); is {
+		if err := r.Clear(); err != nil {
+			s.log.Warn().Err(err).Msg("remove what is left in the vault")
+		}
+	}
 	if result.Failure != "" {
 		newest := l.newest.Load()
 		f := &failure{code: result.Code, class: result.Failure, text: result.Why}

@@ -208,13 +208,25 @@ func (p *Programs) expand(ctx context.Context, r Ref, f profile.Profile, token v
 // that were stored for the renewal. It is not an error if the vault no longer holds it.
 func (p *Programs) Discard(r Ref, digest string) error {
 	if digest == "" {
-		held, err := p.cfg.Vault.Held(func(b vault.Binding) bool { return b == p.binding(r) }, p.cfg.Now())
-		for _, t := range held {
-			err = errors.Join(err, p.Discard(r, string(t.Digest)))
-		}
-		return err
+		return p.discardAll(func(b vault.Binding) bool { return b == p.binding(r) })
 	}
-	err := p.cfg.Vault.Discard(vault.Ticket{Binding: p.binding(r), Digest: canon.Digest(digest)}, p.cfg.Now())
+	return p.discard(vault.Ticket{Binding: p.binding(r), Digest: canon.Digest(digest)})
+}
+
+// Clear removes all continuations of a session that has ended. A prepare program may
+// have stored one while the session ended.
+func (p *Programs) Clear() error { return p.discardAll(func(vault.Binding) bool { return true }) }
+
+func (p *Programs) discardAll(match func(vault.Binding) bool) error {
+	held, err := p.cfg.Vault.Held(match, p.cfg.Now())
+	for _, t := range held {
+		err = errors.Join(err, p.discard(t))
+	}
+	return err
+}
+
+func (p *Programs) discard(t vault.Ticket) error {
+	err := p.cfg.Vault.Discard(t, p.cfg.Now())
 	if _, over := errors.AsType[*vault.RefusedError](err); over {
 		return nil
 	}

@@ -223,6 +223,13 @@ func TestContinuationThatIsNotUsed(t *testing.T) {
 	require.NoError(t, w.Discard(next, ""))
 	require.Empty(t, found(t, w.vault))
 
+	// Nothing is left of a session that has ended.
+	next.Renewal = "r4"
+	_, _, err = w.Prepare(t.Context(), next)
+	require.NoError(t, err)
+	require.NoError(t, w.Clear())
+	require.Empty(t, found(t, w.vault))
+
 	next.Renewal = "r2"
 	digest, _, err = w.Prepare(t.Context(), next)
 	require.NoError(t, err)
