@@ -259,7 +259,7 @@ func (g *guard) start(fds []int) error {
 	return err
 }
 
-// isText uses the rule of shells: a file with a NUL in its first line is no
+// isText uses the rule of shells: a file with a NUL in its first line is not a
 // script.
 func isText(path string) bool {
 	f, err := os.Open(path)

@@ -44,8 +44,8 @@ func decodeStatusline(stdin []byte) (telemetry.HookCall, error) {
 	// Before the first answer the usage is null, and right after a compaction
 	// it is all zeros: neither says how full the context is.
 	case total > 0 && current.Used > 0:
-		// Each status line repeats the last call without its name. The figure shows
-		// the size of the context and is not counted as a call.
+		// Each status line repeats the last call without its name. Its tokens show
+		// the size of the context and are not counted as a call.
 		s.Kind = telemetry.UsageSeen
 		s.Usage = &telemetry.Usage{Used: total}
 	case window > 0:

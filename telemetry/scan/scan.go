@@ -434,7 +434,7 @@ func MemberOf(val []byte, key string, read func([]byte) string) string {
 }
 
 // Inner is the text between the quotes of a JSON string, still escaped; nil if val
-// is no string.
+// is not a string.
 func Inner(val []byte) []byte {
 	if len(val) < 2 || val[0] != '"' {
 		return nil
