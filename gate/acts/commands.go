@@ -62,10 +62,16 @@ func (s *shell) command(args []arg) {
 		s.interpreter(rest)
 	case "eval":
 		s.eval(rest)
+	case "watch":
+		s.apart(func() { s.eval(afterFlags(rest, "n")) })
 	case "python", "python2", "python3", "perl", "ruby", "node", "bun", "deno", "php", "lua", "osascript":
 		s.script(rest)
 	case "xargs", "parallel":
-		s.command(append(afterFlags(rest, "adEILnPs"), arg{})) // the command reads its arguments from its input
+		s.command(fromInput(rest))
+	case "awk", "gawk", "mawk", "nawk":
+		s.awk(rest)
+	case "su", "runuser", "script":
+		s.undecidable("command")
 	case "find", "fd":
 		s.find(rest)
 	case "cd", "pushd":
@@ -86,7 +92,16 @@ func wrapped(name string, rest []arg) ([]arg, bool) {
 	case "sudo", "doas":
 		return assigned(afterFlags(rest, "ughpCTRDrt")), true
 	case "env":
+		if slices.ContainsFunc(rest, func(a arg) bool { return a.short("S") || strings.HasPrefix(a.text, "--split-string") }) {
+			return []arg{{}}, true // one word that env splits
+		}
 		return assigned(afterFlags(rest, "uC")), true
+	case "busybox", "strace", "ltrace", "unshare", "caffeinate":
+		return afterFlags(rest, "eopsuEPS"), true
+	case "flock", "chroot":
+		if inner := afterFlags(rest, "wE"); len(inner) > 0 {
+			return inner[1:], true
+		}
 	case "nice", "ionice", "chrt", "stdbuf":
 		return afterFlags(rest, "ncpioe"), true
 	case "timeout":
@@ -119,6 +134,29 @@ func assigned(args []arg) []arg {
 		args = args[1:]
 	}
 	return args
+}
+
+// fromInput is the command that xargs runs. Its last argument comes from the input of
+// xargs, and so does each argument that has a place for it.
+func fromInput(args []arg) []arg {
+	replaces := slices.ContainsFunc(args, func(a arg) bool { return a.short("Ii") || strings.HasPrefix(a.text, "--replace") })
+	inner := slices.Clone(afterFlags(args, "adEILnPs"))
+	for i := range inner {
+		if i > 0 && replaces || strings.Contains(inner[i].text, "{}") {
+			inner[i] = arg{}
+		}
+	}
+	return append(inner, arg{})
+}
+
+// awk runs commands and writes files that its own program names.
+func (s *shell) awk(args []arg) {
+	for _, a := range args {
+		if !a.known || strings.ContainsAny(a.text, "|>") || strings.Contains(a.text, "system") {
+			s.undecidable("command")
+			return
+		}
+	}
 }
 
 // interpreter follows sh -c TEXT. A shell that reads its input is undecidable.
@@ -271,8 +309,10 @@ func (s *shell) files(name string, args []arg) {
 		if has("R", "--recursive") {
 			s.destroys(name)
 		}
-	case "cp", "install", "ln", "rsync", "scp":
+	case "cp", "install", "rsync", "scp":
 		last("write")
+	case "ln": // a later command can write to the target by the name of the link
+		each(plain, "write")
 	case "mv":
 		each(plain[:max(len(plain)-1, 0)], "delete")
 		last("write")
