@@ -58,7 +58,7 @@ func openArchive(data []byte, strict bool) (a archive, duplicate string, err err
 
 func readEntry(f *zip.File, limit int) ([]byte, error) {
 	if f.UncompressedSize64 > uint64(limit) {
-		return nil, fmt.Errorf("larger than the %d bytes that are read", limit)
+		return nil, fmt.Errorf("larger than the limit of %d bytes", limit)
 	}
 	in, err := f.Open()
 	if err != nil {
@@ -68,7 +68,7 @@ func readEntry(f *zip.File, limit int) ([]byte, error) {
 	// The header's size may be wrong, so the limit applies to the content too.
 	content, err := io.ReadAll(io.LimitReader(in, int64(limit)+1))
 	if err == nil && len(content) > limit {
-		err = fmt.Errorf("larger than the %d bytes that are read", limit)
+		err = fmt.Errorf("larger than the limit of %d bytes", limit)
 	}
 	return content, err
 }
