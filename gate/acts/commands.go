@@ -159,7 +159,8 @@ func (s *shell) awk(args []arg) {
 	}
 }
 
-// interpreter follows sh -c TEXT. A shell that reads its input is undecidable.
+// interpreter follows sh -c TEXT. A shell that reads its commands from its input is
+// marked as undecidable.
 func (s *shell) interpreter(args []arg) {
 	for i, a := range args {
 		switch {

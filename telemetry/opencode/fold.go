@@ -44,7 +44,7 @@ type session struct {
 	created time.Time // what is older was copied from another session
 	window  int64
 
-	// The newest message of the user's, or one that OpenCode wrote as the user.
+	// The user's newest message, or one that OpenCode wrote as the user.
 	userMessage   string
 	userMessageAt time.Time
 	byUser        bool // the user wrote a part of it, and it has no answer yet
