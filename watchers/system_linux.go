@@ -5,7 +5,7 @@ import "golang.org/x/sys/unix"
 // The calls that an error of the notifier names.
 const initCall, addCall = "inotify_init", "inotify_add_watch"
 
-// lowerPriority makes this thread run only when no other wants to, or at the
+// lowerPriority makes this thread run only when no other thread wants to run, or at the
 // lowest nice value where that is not allowed. Where neither is allowed, the
 // priority stays.
 func lowerPriority() {

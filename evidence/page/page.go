@@ -58,7 +58,7 @@ type Row struct {
 type Turn struct {
 	Number   int
 	Frame    string
-	Origin   string // who opened it
+	Origin   string // what opened the frame
 	At       string
 	Took     string
 	Outcome  string
