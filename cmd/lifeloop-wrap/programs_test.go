@@ -20,8 +20,9 @@ import (
 
 // terminal CODE DIALOGUE PROGRAM ARG… runs a program in a terminal of its own
 // and has the dialogue of a file with it: `< TEXT` waits until the screen has
-// shown TEXT, `> TEXT` types it, both as Go strings without the quotes;
-// `size ROWS COLS` resizes. Afterwards the terminal must be in the modes it
+// shown TEXT, `> TEXT` types it, both as Go strings without the quotes. `~ TEXT` types
+// it too, and again if the next text does not appear in 5 s: nothing shows when a shell
+// has handed over the terminal. `size ROWS COLS` resizes. Afterwards the terminal must be in the modes it
 // was in. The bytes of the screen are then in the file `screen`.
 func terminal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
@@ -50,6 +51,7 @@ func terminal(ts *testscript.TestScript, neg bool, args []string) {
 	s := &screen{}
 	go s.follow(master)
 
+	again := "" // sent once more if what follows does not appear
 	for _, line := range strings.Split(strings.TrimSpace(ts.ReadFile(args[1])), "\n") {
 		if line == "" {
 			continue
@@ -59,11 +61,21 @@ func terminal(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 		switch verb {
 		case "<":
-			if !eventually(func() bool { return s.shows(text) }) {
+			tried := time.Now()
+			if !eventually(func() bool {
+				if again != "" && time.Since(tried) > 5*time.Second {
+					tried = time.Now()
+					_, _ = master.WriteString(again)
+				}
+				return s.shows(text)
+			}) {
 				_ = cmd.Process.Kill()
 				ts.Fatalf("the screen never showed %q; it showed %q", text, s.all())
 			}
-		case ">":
+		case ">", "~":
+			if again = ""; verb == "~" {
+				again = text
+			}
 			_, err := master.WriteString(text)
 			ts.Check(err)
 		case "size":
