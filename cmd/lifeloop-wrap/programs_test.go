@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -17,6 +18,19 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 )
+
+// awaits waits until the screen has shown a text. Unless it is empty, again is typed
+// every 5 s meanwhile.
+func (s *screen) awaits(text string, keys io.StringWriter, again string) bool {
+	tried := time.Now()
+	return eventually(func() bool {
+		if again != "" && time.Since(tried) > 5*time.Second {
+			tried = time.Now()
+			_, _ = keys.WriteString(again)
+		}
+		return s.shows(text)
+	})
+}
 
 // terminal CODE DIALOGUE PROGRAM ARG… runs a program in a terminal of its own
 // and has the dialogue of a file with it: `< TEXT` waits until the screen has
@@ -61,14 +75,7 @@ func terminal(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 		switch verb {
 		case "<":
-			tried := time.Now()
-			if !eventually(func() bool {
-				if again != "" && time.Since(tried) > 5*time.Second {
-					tried = time.Now()
-					_, _ = master.WriteString(again)
-				}
-				return s.shows(text)
-			}) {
+			if !s.awaits(text, master, again) {
 				_ = cmd.Process.Kill()
 				ts.Fatalf("the screen never showed %q; it showed %q", text, s.all())
 			}

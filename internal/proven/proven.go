@@ -18,6 +18,7 @@ package proven
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -69,7 +70,7 @@ func Add(stateDir string, at time.Time, adapter, version string, capabilities []
 	if len(capabilities) == 0 || version == "" {
 		return nil
 	}
-	lock, err := durable.Lock(filepath.Join(stateDir, lockName))
+	lock, err := lock(filepath.Join(stateDir, lockName))
 	if err != nil {
 		return err
 	}
@@ -96,6 +97,19 @@ func Add(stateDir string, at time.Time, adapter, version string, capabilities []
 		return err
 	}
 	return durable.Cache(filepath.Join(stateDir, fileName), append(data, '\n'), 0o600)
+}
+
+// lockTime bounds the wait for other sessions that end at the same time. Each takes
+// about a millisecond, but one may be stopped.
+const lockTime = time.Second
+
+func lock(path string) (*durable.FileLock, error) {
+	for end := time.Now().Add(lockTime); ; time.Sleep(5 * time.Millisecond) {
+		lock, err := durable.Lock(path)
+		if _, held := errors.AsType[*durable.LockedError](err); !held || time.Now().After(end) {
+			return lock, err
+		}
+	}
 }
 
 // forget removes the versions that were not used for the longest time.

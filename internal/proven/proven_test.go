@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"lifeloop/internal/durable"
 )
 
 var day = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
@@ -17,7 +19,8 @@ var day = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 func TestSessionsAreCounted(t *testing.T) {
 	dir := t.TempDir()
 	var sessions sync.WaitGroup
-	for i := range 20 {
+	const many = 8
+	for i := range many {
 		sessions.Go(func() {
 			if err := Add(dir, day.Add(time.Duration(i)*time.Hour), "claude", "9.9.9", []string{"frame.opened"}); err != nil {
 				t.Error(err)
@@ -28,7 +31,7 @@ func TestSessionsAreCounted(t *testing.T) {
 	require.NoError(t, Add(dir, day, "claude", "9.9.9", []string{"frame.ended", "frame.opened"}))
 	require.NoError(t, Add(dir, day, "claude", "9.9.9", nil))
 	got := Read(dir)
-	require.Equal(t, 21, got["claude"]["9.9.9"]["frame.opened"].Sessions)
+	require.Equal(t, many+1, got["claude"]["9.9.9"]["frame.opened"].Sessions)
 	require.Equal(t, Seen{1, day.Truncate(time.Second), day.Truncate(time.Second)}, got["claude"]["9.9.9"]["frame.ended"])
 	require.Equal(t, map[string][]string{"9.9.9": {"frame.ended", "frame.opened"}}, got.Of("claude"))
 	require.Empty(t, got.Of("codex"))
@@ -65,4 +68,14 @@ func TestAnUnreadableFile(t *testing.T) {
 			require.Empty(t, Read(dir))
 		})
 	}
+}
+
+// A session does not wait for ever for another one that was stopped.
+func TestTheLockIsHeld(t *testing.T) {
+	dir := t.TempDir()
+	held, err := durable.Lock(filepath.Join(dir, lockName))
+	require.NoError(t, err)
+	defer held.Unlock()
+	require.ErrorContains(t, Add(dir, day, "claude", "9.9.9", []string{"frame.opened"}), "is locked by pid")
+	require.Empty(t, Read(dir))
 }
