@@ -129,8 +129,8 @@ var eitherWay = regexp.MustCompile(strings.Join([]string{
 	`^/\.codex/\w+\.sqlite-(shm|wal)$`,
 	// The lock of a conversation, such as the one about the title.
 	`^/\.codex/thread-writer-locks/ID\.lock$`,
-	// Claude Code writes these some time after its first start.
-	`^/\.local`,
+	// Claude Code writes these some time after its first start, to handle its links.
+	`^/\.local`, `^/\.config(/mimeapps\.list)?$`,
 	// Codex asks the model for a title during the turn, and stores it if the answer
 	// comes before the end.
 	`^/\.codex/session_index\.jsonl`,

@@ -32,6 +32,17 @@ func (s *screen) awaits(text string, keys io.StringWriter, again string) bool {
 	})
 }
 
+// exited checks how a program ended.
+func exited(ts *testscript.TestScript, cmd *exec.Cmd, err error, want string, s *screen) {
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		ts.Fatalf("%v", err)
+	}
+	if got := strconv.Itoa(cmd.ProcessState.ExitCode()); got != want {
+		ts.Fatalf("exit code %s, want %s; the screen shows %q", got, want, s.all())
+	}
+}
+
 // terminal CODE DIALOGUE PROGRAM ARG… runs a program in a terminal of its own
 // and has the dialogue of a file with it: `< TEXT` waits until the screen has
 // shown TEXT, `> TEXT` types it, both as Go strings without the quotes. `~ TEXT` types
@@ -100,13 +111,7 @@ func terminal(ts *testscript.TestScript, neg bool, args []string) {
 		_ = cmd.Process.Kill()
 		ts.Fatalf("the program did not end; the screen shows %q", s.all())
 	}
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		ts.Fatalf("%v", err)
-	}
-	if got := strconv.Itoa(cmd.ProcessState.ExitCode()); got != args[0] {
-		ts.Fatalf("exit code %s, want %s; the screen shows %q", got, args[0], s.all())
-	}
+	exited(ts, cmd, err, args[0], s)
 	after, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
 	ts.Check(err)
 	if *after != *before {
