@@ -197,10 +197,10 @@ func ParseIntent(doc []byte) (Intent, error) {
 	// The reference ignores digests in the request. A wrong one belongs to another
 	// intent.
 	if r.ArgsDigest != "" && r.ArgsDigest != in.ArgsDigest {
-		return Intent{}, fmt.Errorf("args_digest is not that of args, which is %s", in.ArgsDigest)
+		return Intent{}, fmt.Errorf("args_digest is not the digest of args: want %s", in.ArgsDigest)
 	}
 	if r.IntentDigest != "" && r.IntentDigest != in.IntentDigest {
-		return Intent{}, fmt.Errorf("intent_digest is not that of the intent, which is %s", in.IntentDigest)
+		return Intent{}, fmt.Errorf("intent_digest is not the digest of the intent: want %s", in.IntentDigest)
 	}
 	return in, nil
 }

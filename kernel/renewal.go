@@ -250,7 +250,7 @@ func (r *renewals) admit(s *step, profile string) (rules renewal.Rules, class li
 	case !s.session.active():
 		return rules, lifeloop.StateConflict, "the session is " + string(s.State())
 	case !s.attempts.alive() || s.ending.stopping():
-		return rules, lifeloop.StateConflict, "no harness runs that is not being ended"
+		return rules, lifeloop.StateConflict, "no harness runs, or it is being ended"
 	}
 	return *found, "", ""
 }
@@ -327,7 +327,7 @@ func (r *renewals) review(s *step) {
 		return
 	}
 	if r.hard.Prepares && s.scopes.number() != r.hard.Old {
-		r.end(s, lifeloop.StateConflict, "the harness has another session than the one that was prepared", false)
+		r.end(s, lifeloop.StateConflict, "the harness has changed its session since the renewal was prepared", false)
 		return
 	}
 	if !r.mayReset(s) {
@@ -441,7 +441,7 @@ func (r *renewals) continued(s *step, in RenewalContinued) {
 	p := r.payload(s, in)
 	choices := negotiate.Placement(s.health.placing(s), p).Candidates
 	if len(choices) == 0 {
-		r.lost(s, fmt.Sprintf("no slot takes a continuation of %d bytes", p.ByteSize))
+		r.lost(s, fmt.Sprintf("no slot can take a continuation of %d bytes", p.ByteSize))
 		return
 	}
 	r.start(s, renewal.Launch)

@@ -61,7 +61,7 @@ func (g *globals) evalIntent(cmd *cobra.Command, e evaluation) error {
 	case e.policy == "" || e.intent == "":
 		return usage("gate eval needs --policy and --intent")
 	case (e.key == "") != (e.trace == ""):
-		return usage("--key and --trace-out need each other").withHint("a trace without a signature proves nothing")
+		return usage("--key and --trace-out must be given together").withHint("a trace without a signature proves nothing")
 	}
 	policy, err := readPolicy(cmd, e.policy)
 	if err != nil {
