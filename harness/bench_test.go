@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// BenchmarkTrue measures what the guard costs. It runs true by itself, in a pty under
-// a new guard, and under a guard that was started in advance.
+// BenchmarkTrue measures the time that the guard costs. It runs the program true by
+// itself, in a pty under a new guard, and in a pty under a guard that was started in
+// advance.
 func BenchmarkTrue(b *testing.B) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

@@ -41,7 +41,7 @@ type childFiles struct {
 
 // pauses are the stops of the child.
 type pauses struct {
-	paused  atomic.Bool // stopped by Signal or Hold
+	paused  atomic.Bool // the harness is stopped, by Signal or Hold
 	asleep  atomic.Bool // the wrapper stopped itself because the child stopped
 	holding sync.Mutex  // guards held; held by one Hold or Free at a time
 	held    []proc      // stopped by Hold, parents first
@@ -61,11 +61,11 @@ type output struct {
 	texts   []oscText
 }
 
-// ending is how far the end of the child has come.
+// ending records which steps of the child's end are complete.
 type ending struct {
 	ended     atomic.Bool               // set before endCh is closed
-	interrupt atomic.Pointer[time.Time] // when the interrupt key was passed on last
-	bySignal  atomic.Int32              // the signal that the pty made of a key, or 0
+	interrupt atomic.Pointer[time.Time] // when the interrupt key was last passed to the harness
+	bySignal  atomic.Int32              // the signal that the pty sent when a key such as Ctrl-C was typed, or 0
 	endCh     chan struct{}             // closed when the harness has ended
 	exit      Exit                      // written before endCh is closed
 	done      chan struct{}             // closed when the harness's output has reached the user too
@@ -118,7 +118,7 @@ func Start(spec Spec, t *Terminal, sink Sink) (*Child, error) {
 	return c, nil
 }
 
-// take reserves t for one child.
+// take reserves the terminal for one child.
 func (t *Terminal) take() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -178,7 +178,7 @@ func start(spec Spec, path string, t *Terminal, sink Sink) (_ *Child, err error)
 	if spec.Text {
 		c.tap = newTap()
 	}
-	signals := catch(t.pty) // before the size is read first, so that no change is missed
+	signals := catch(t.pty) // before the first reading of the size, so that no change is missed
 	if t.pty {
 		c.resize()
 		if err := t.enter(); err != nil {
@@ -247,8 +247,8 @@ func (c *Child) connect(spec Spec) (theirs [3]*os.File, err error) {
 	return theirs, nil
 }
 
-// inUTF8 reports whether the terminal is in UTF-8, as far as its attributes or the
-// environment say so.
+// inUTF8 reports whether the terminal uses UTF-8, judged by its attributes and the
+// environment.
 func (t *Terminal) inUTF8(env []string) bool {
 	if t.attrs != nil && t.saved.Iflag&unix.IUTF8 != 0 {
 		return true
@@ -316,7 +316,7 @@ func openPty(t *Terminal) (ptmx, slave *os.File, err error) {
 		}
 	}
 	if t.attrs != nil && !t.isTTY[1] {
-		attrs.Oflag &^= unix.OPOST // the outer terminal still does that: see enter
+		attrs.Oflag &^= unix.OPOST // the outer terminal still does output processing: see enter
 	}
 	if !t.typed {
 		attrs.Lflag &^= unix.ECHO // no user types: input must not appear in the output
@@ -440,7 +440,8 @@ func Installed(program string, env []string) error {
 	return nil
 }
 
-// executable returns ENOENT or EACCES if execve could not start the file.
+// executable returns ENOENT or EACCES if execve could not start the file,
+// otherwise 0.
 func executable(path string) syscall.Errno {
 	info, err := os.Stat(path)
 	switch {
@@ -509,8 +510,8 @@ func (t *Terminal) changeGuard(argv []string) (*guardProcess, error) {
 // another guard is responsible for them.
 func (g *guardProcess) relieve() { g.send(msgRelieve) }
 
-// dropGuard ends a guard that never had a harness. If possible, another guard
-// takes over the wrapper's own processes.
+// dropGuard ends a guard that never had a harness. If another guard can be
+// started, it becomes responsible for the wrapper's own processes.
 func (t *Terminal) dropGuard(g *guardProcess, argv []string) {
 	t.Restore()
 	t.mu.Lock()
@@ -599,9 +600,9 @@ func (c *Child) Wait() Exit {
 	return c.exit
 }
 
-// LastOutput returns when output of the child was last read. If output waits to be
-// read, also because the reader has stalled, it returns the present time. It returns
-// zero if there was no output.
+// LastOutput returns when output of the child was last read. If output still waits
+// to be read, for example because the user's reader has stalled, it returns the
+// present time. It returns zero if there was no output.
 func (c *Child) LastOutput() time.Time {
 	for _, s := range c.sources {
 		if s.waits() {
@@ -618,8 +619,8 @@ func (c *Child) LastOutput() time.Time {
 // Gone is closed when no process of the harness's tree is left.
 func (c *Child) Gone() <-chan struct{} { return c.gone }
 
-// Killed returns the processes of the tree that were killed so far. No other
-// follows once Gone is closed.
+// Killed returns the processes of the tree that were killed so far. Once Gone
+// is closed, no more are added.
 func (c *Child) Killed() Killed {
 	c.killedMu.Lock()
 	defer c.killedMu.Unlock()
@@ -693,7 +694,7 @@ func (c *Child) follow() {
 func (c *Child) end(exit Exit) {
 	at := c.interrupt.Load()
 	exit.Interrupted = at != nil && time.Since(*at) < interruptPatience
-	c.terminal.setChild(0) // the harness's status is known
+	c.terminal.setChild(0) // set once the harness's status is known
 	c.terminal.mu.Lock()
 	c.terminal.byKey = exit.Signal != 0 && exit.Signal == syscall.Signal(c.bySignal.Load())
 	c.terminal.mu.Unlock()
@@ -710,9 +711,9 @@ func exitOf(status unix.WaitStatus) Exit {
 	return Exit{Code: status.ExitStatus()}
 }
 
-// endWithoutGuard ends the harness's tree after the death of the guard made it
-// a tree of this process. The tree is all descendants in other sessions except
-// guards and the wrapper's own processes.
+// endWithoutGuard ends the harness's processes after the guard has died, when
+// they have become children of this process. They are all descendants in other
+// sessions, except guards and the wrapper's own processes.
 func (c *Child) endWithoutGuard() Exit {
 	t := c.terminal
 	self, err := readProc(os.Getpid())

@@ -21,7 +21,8 @@ import (
 func init() { parts["between"] = between }
 
 // between is a wrapper whose first child has ended and whose second one was not
-// started yet: between WHAT. It reports and waits to be killed.
+// started yet; its arguments are: between WHAT. It reports that it is ready and
+// waits to be killed.
 func between() int {
 	term, err := OpenTerminal(os.Stdin, os.Stdout, os.Stderr, Auto)
 	if err != nil {
@@ -53,8 +54,8 @@ func between() int {
 	}
 }
 
-// The wrapper is killed while no child runs: the terminal is as it was, and
-// what the wrapper had started for itself ends.
+// The wrapper is killed while no child runs: the terminal is restored, and the
+// processes that the wrapper had started for itself end.
 func TestTheWrapperIsKilledBetweenChildren(t *testing.T) {
 	for _, what := range []string{"its terminal is not given back yet", "its terminal is given back", "the next one cannot be started"} {
 		t.Run(what, func(t *testing.T) {
@@ -127,7 +128,7 @@ func TestUnreadKeysReachTheNextChild(t *testing.T) {
 			first := begin(t, sh(modes+`; printf ready; head -c 1 >/dev/null; printf got; exec sleep 300`), term, &recorder{})
 			d.shows(t, "ready")
 			if name == "lines" {
-				d.key(t, "\r") // `head` takes a whole line
+				d.key(t, "\r") // the program head reads a whole line
 			} else {
 				d.key(t, "1")
 			}
@@ -239,7 +240,7 @@ func TestOwnedProcessesOutliveAGuard(t *testing.T) {
 	first.Wait()
 	_, err := Start(Spec{Argv: []string{"/dev/null"}}, term, &recorder{})
 	require.Error(t, err)
-	<-first.over // its guard was dismissed
+	<-first.over // the first child's guard was dismissed and has ended
 	run(t, sh("exit 0"), term)
 	select {
 	case <-ended:

@@ -16,16 +16,16 @@ import (
 
 // A containment holds everything that a wrapper starts in a control group, so that
 // nothing is left when wrapper and guard are killed together. The system does not
-// end such a group by itself: a third process, the warden, waits for the end of both
-// and kills what is left in the group. It detects their end with a pipe whose other
-// end only wrapper and guards have open.
+// end such a group by itself. A third process, the warden, waits until wrapper and
+// guard have ended and kills what is left in the group. It detects their end with a
+// pipe whose other end only wrapper and guards have open.
 type containment struct {
 	group    *os.File // the group's folder
 	lifeline *os.File // open in the wrapper and its guards
 	warden   int      // its process
 }
 
-// Files that are open when a warden starts.
+// The file descriptors that are open when a warden starts.
 const (
 	wardenPipe = 3 + iota
 	wardenGroup
@@ -45,7 +45,7 @@ func (t *Terminal) Contain(guard []string) error {
 		os.Remove(group.Name())
 		return err
 	}
-	if err := t.prepare(guard); err != nil { // the system may refuse to start a process there
+	if err := t.prepare(guard); err != nil { // the system may refuse to start a process in the new group
 		t.contained.close()
 		t.contained = nil
 		return err
@@ -53,7 +53,8 @@ func (t *Terminal) Contain(guard []string) error {
 	return nil
 }
 
-// close makes the warden wait for the guards alone.
+// close closes the wrapper's end of the lifeline, so that the warden waits for
+// the guards only.
 func (c *containment) close() {
 	c.group.Close()
 	c.lifeline.Close()
@@ -80,8 +81,8 @@ func Containable() (string, error) {
 }
 
 // RemoveEmptyGroups removes the groups that Contain created for wrappers which no
-// longer run, if they are empty. A warden that was killed leaves one. Contain and
-// Containable do the same.
+// longer run, if they are empty. Such a group remains if its warden was killed.
+// Contain and Containable remove these groups too.
 func RemoveEmptyGroups() {
 	if parent, err := parentGroup(); err == nil {
 		removeEmptyIn(parent)
@@ -95,12 +96,12 @@ func removeEmptyIn(parent string) {
 		if err != nil || owner != os.Getpid() && Runs(owner, 0) {
 			continue
 		}
-		removeEmptyIn(dir) // of wrappers that were started below that wrapper
-		_ = os.Remove(dir) // the system refuses it while the group has a process
+		removeEmptyIn(dir) // groups of wrappers that were started below that wrapper
+		_ = os.Remove(dir) // the system refuses the removal while the group has a process
 	}
 }
 
-// groupPrefix and the wrapper's pid are the name of a group.
+// A group's name is groupPrefix followed by the wrapper's pid.
 const groupPrefix = "lifeloop-"
 
 // newGroup creates a group below the one of this process.

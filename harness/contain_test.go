@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The folder of this process's group is found in every layout.
+// The folder of this process's control group is found in every layout of
+// mounts.
 func TestGroupFolder(t *testing.T) {
 	const (
 		unified = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -35,7 +36,8 @@ func TestGroupFolder(t *testing.T) {
 	}
 }
 
-// A folder that cannot be killed as a whole is removed again.
+// If a new control group cannot be killed as a whole, its folder is removed
+// again.
 func TestGroupWithoutKill(t *testing.T) {
 	dir := t.TempDir()
 	_, err := newGroupIn(dir)
@@ -47,8 +49,8 @@ func TestGroupWithoutKill(t *testing.T) {
 	require.ErrorContains(t, err, "create a control group")
 }
 
-// An empty group of a wrapper that has ended is removed, with those of wrappers that
-// it started. Others stay.
+// The empty control group of a wrapper that has ended is removed, and so are the
+// empty groups of the wrappers that it started. Other groups stay.
 func TestEmptyGroupsAreRemoved(t *testing.T) {
 	gone := exec.Command("true")
 	require.NoError(t, gone.Run())

@@ -11,12 +11,12 @@ import (
 // Die ends this process by a signal, so that its parent sees the death of a harness
 // as it would see it without the wrapper. If group is set, the other processes of
 // its group get the signal too. It writes no core file: the harness may have
-// written its own. It returns only if the system does not let the process die of
-// the signal, as the first process of a container.
+// written its own. It returns only if the signal does not end the process, for
+// example because it is the first process of a container.
 func Die(sig syscall.Signal, group bool) {
 	runtime.LockOSThread() // the signal goes to this thread, which does not block it
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // the limit does not hold for a core that is piped to a program
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // the limit on core files does not apply to a core that is piped to a program
 	setAction(sig, kernelAction{})
 	unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil)
 	if group {

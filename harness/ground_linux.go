@@ -15,7 +15,7 @@ import (
 
 // This file handles the background: another process group has the terminal. In the
 // background the wrapper changes neither modes nor attributes, and reads no key. It
-// writes output of the harness exactly if the kernel would let the harness itself
+// writes output of the harness only where the kernel would let the harness itself
 // write it. The kernel would stop a background job that writes to a terminal with
 // `stty tostop`, or that changes the attributes, as every full-screen program does
 // before it draws. In these cases the wrapper stops harness and job too, and the
@@ -25,15 +25,15 @@ import (
 // harness is stopped again, but not the wrapper: a wrapper that stopped whenever it
 // is continued would never read the signal that is to end it.
 
-// groundPause is the pause between two looks at a terminal that another group has.
-// The system does not report when a running job gets it.
+// groundPause is the pause between two checks of a terminal that another process
+// group has. The system does not report when a running job gets it.
 const groundPause = 200 * time.Millisecond
 
 // ground is the state of a child that may be in the background.
 type ground struct {
-	fresh    unix.Termios // attributes of the pty, as the harness finds them
+	fresh    unix.Termios // the attributes of the pty before the harness changed any
 	frozen   atomic.Bool  // the harness was stopped because it must not write
-	parked   atomic.Bool  // the job was stopped for that reason since it was last in the foreground
+	parked   atomic.Bool  // since it was last in the foreground, the job was stopped because it must not write
 	passed   passedStop   // a SIGTSTP that the wrapper passed on
 	stopping atomic.Bool  // the harness was asked to end
 	taking   sync.Mutex   // held by the goroutine that takes the terminal
@@ -60,8 +60,8 @@ func (t *Terminal) findJob() {
 	}
 }
 
-// leave records that another group has the terminal: neither wrapper nor guard may
-// restore it.
+// leave records that another process group has the terminal, so that neither
+// wrapper nor guard restores it.
 func (t *Terminal) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,12 +152,13 @@ func (c *Child) mayWrite() bool {
 		attrs, err := getTermios(c.ptmx)
 		changed = err == nil && !sameTermios(attrs, &c.fresh)
 	}
-	// Without a shell that could continue it the kernel does not stop a job.
+	// The kernel does not stop a job if no shell could continue it.
 	return !tostop && !changed || !underShell()
 }
 
-// ashore returns what to write for b when the wrapper is, or was, in the background.
-// If nothing may be written yet, it waits for the foreground.
+// ashore returns what to write to the terminal for the output b when the wrapper is,
+// or was, in the background. If nothing may be written yet, it waits for the
+// foreground.
 func (c *Child) ashore(s *source, b []byte) []byte {
 	t := c.terminal
 	for t.inBackground() {
@@ -170,7 +171,7 @@ func (c *Child) ashore(s *source, b []byte) []byte {
 		}
 		moved := c.moved.wait()
 		if c.stopping.Load() {
-			return nil // a stopped job would have ended before it could write
+			return nil // without the wrapper, a stopped job would have ended before it could write
 		}
 		c.freeze()
 		select {
@@ -195,14 +196,14 @@ func (c *Child) endsLinesTwice() bool {
 	return err1 == nil && err2 == nil && inner.Oflag&both == both && outer.Oflag&both == both
 }
 
-// freeze stops the harness. The guard reports that, and stopped then stops the job.
-// There is no report from a harness that has ended or that waits in vfork for a child;
-// the next call of freeze then stops the job.
+// freeze stops the harness. The guard reports that, and stopped then stops the job. A
+// harness that has ended, or that waits in vfork for a child, causes no report. In
+// that case the next call of freeze stops the job.
 func (c *Child) freeze() {
 	switch {
 	case !c.ended.Load() && !c.frozen.Swap(true):
 		unix.Kill(-c.pid, syscall.SIGSTOP)
-		if c.stopping.Load() { // the harness was asked just now: while stopped it would not end
+		if c.stopping.Load() { // the harness was just asked to end, which it could not do while stopped
 			unix.Kill(-c.pid, syscall.SIGCONT)
 		}
 	case !c.parked.Swap(true):
@@ -262,8 +263,8 @@ func (t *Terminal) canSuspend() bool {
 	return underShell()
 }
 
-// underShell reports whether an ancestor in the same session and in another process
-// group may continue this process when it stops.
+// underShell reports whether some ancestor could continue this process after a
+// stop: one in the same session and in another process group.
 func underShell() bool {
 	self, err := readProc(os.Getpid())
 	if err != nil {
@@ -284,8 +285,8 @@ func underShell() bool {
 
 // stopJob stops the wrapper's process group, as a key would have done: in a script or
 // a pipeline the shell waits for all of it. It returns after the continuation. If
-// since has seen a SIGCONT, nothing would continue the job again; then the harness is
-// continued and nothing is stopped.
+// since has seen a SIGCONT, nothing would continue a stopped job again, so stopJob
+// continues the harness and stops nothing.
 func (c *Child) stopJob(sig syscall.Signal, since *contWatch) {
 	switch sig {
 	case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:
@@ -304,9 +305,9 @@ func (c *Child) stopJob(sig syscall.Signal, since *contWatch) {
 	}
 }
 
-// kernelAction has room for the kernel's struct sigaction on every architecture. All
-// zero is the default action. Package signal cannot set it: signal.Reset restores
-// Go's handler, which prints a stack trace for some signals.
+// kernelAction has room for the kernel's struct sigaction on every architecture. A
+// value of zeros is the default action. Package os/signal cannot set it:
+// signal.Reset restores Go's handler, which prints a stack trace for some signals.
 type kernelAction [4]uint64
 
 func setAction(sig syscall.Signal, action kernelAction) (before kernelAction) {

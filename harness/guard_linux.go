@@ -17,12 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files that are open when a guard starts.
+// The file descriptors that are open when a guard starts.
 const (
 	guardSocket = 3 + iota
 	guardPage
 	guardScreen
-	guardLifeline // only with a containment
+	guardLifeline // open only if there is a containment
 )
 
 // termGrace is the time between SIGTERM and SIGKILL.
@@ -45,8 +45,8 @@ var guardIgnores = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, 
 // Spec.Guard. It needs the files that Start leaves open for it.
 //
 // A guard is the parent of one harness and of every orphan below it, and the
-// leader of their session, as a shell would be. So a harness can stop itself on
-// Ctrl-Z. The guard exits when the wrapper has ended and no process of the
+// leader of their session, as a shell would be. That lets a harness stop itself
+// on Ctrl-Z. The guard exits when the wrapper has ended and no process of the
 // harness is left.
 func GuardMain() int {
 	if os.Args[len(os.Args)-1] == wardenWord {
@@ -83,13 +83,13 @@ func GuardMain() int {
 // program when it cannot create one, without a reason that the wrapper could report;
 // here nothing was launched yet.
 func reserveThreads() {
-	const needed = 3 // for listen, for reap, and one that runs meanwhile
+	const needed = 3 // one for listen, one for reap, and one for the main goroutine meanwhile
 	var ready sync.WaitGroup
 	release := make(chan struct{})
 	for range needed {
 		ready.Add(1)
 		go func() {
-			runtime.LockOSThread() // so that the next one needs another thread
+			runtime.LockOSThread() // so that the next goroutine needs a thread of its own
 			defer runtime.UnlockOSThread()
 			ready.Done()
 			<-release
@@ -109,7 +109,7 @@ type guard struct {
 	pid      int // of the harness
 	owned    []owned
 	mark     []byte         // the variable that names the wrapper, in the environment of its clients
-	missed   map[int]bool   // owned processes that the last look did not find
+	missed   map[int]bool   // owned processes that the last reading of /proc did not find
 	empty    bool           // no process of the harness is left
 	orphaned bool           // the wrapper has ended
 	ended    bool           // the harness was reaped
@@ -340,8 +340,8 @@ func (g *guard) report(w waited) {
 		g.send(msgEnded, uint64(w.status), 0, uint64(len(g.kills)))
 	default:
 		g.ended = true
-		// A process that is just being started may not be found, but at least one is
-		// left.
+		// /proc may not show a process that is just being started, but at least one
+		// process is left.
 		left := max(len(alive(g.tree())), 1)
 		g.termRound()
 		g.end()
@@ -392,11 +392,11 @@ func (g *guard) wrapperEnded() {
 }
 
 // findMarked adds to the owned processes those that have the mark of this wrapper's
-// clients in their environment. A client ends with its wrapper; a process that it had
-// moved to another session has no other trace.
+// clients in their environment. A client ends with its wrapper. Only this mark
+// identifies a process that the client had moved to another session.
 func (g *guard) findMarked(procs []proc) {
 	if len(g.mark) == 0 {
-		return // it was relieved: the wrapper lives, and its clients too
+		return // it was relieved: the wrapper and its clients still run
 	}
 	for _, p := range alive(slices.Clone(procs)) {
 		if slices.ContainsFunc(g.owned, func(o owned) bool { return o.pid == p.pid }) {
@@ -410,8 +410,8 @@ func (g *guard) findMarked(procs []proc) {
 }
 
 // forgetEnded removes the owned processes that have ended. They are not children of the
-// guard, so only /proc shows whether they live. Two looks in a row must find nothing,
-// because one look may miss a process that is just being started.
+// guard, so only /proc shows whether they live. Two readings of /proc in a row must
+// find nothing, because one may miss a process that is just being started.
 func (g *guard) forgetEnded(procs []proc) {
 	g.owned = slices.DeleteFunc(g.owned, func(o owned) bool {
 		missed := g.missed[o.pid]
@@ -422,8 +422,8 @@ func (g *guard) forgetEnded(procs []proc) {
 
 // stop signals the harness's group. The grace period that begins then is for the whole
 // tree, including processes that outlive the harness. SIGTERM is for the whole tree
-// too: if it is the first signal, the harness has half of the grace period to end the
-// other groups itself.
+// too: if it is the first signal, the harness first has half of the grace period to
+// end the other groups itself.
 func (g *guard) stop(sig unix.Signal, grace time.Duration) {
 	if sig == unix.SIGTERM && !g.ended && g.termAt.IsZero() {
 		g.termAt = time.Now()
@@ -439,8 +439,8 @@ func (g *guard) stop(sig unix.Signal, grace time.Duration) {
 }
 
 // termRound sends SIGTERM to the processes of the tree that did not get it yet. The
-// other processes, and those that they start, are cleaning up; another SIGTERM could
-// end the cleanup.
+// processes that already got it are cleaning up, and so are those that they start;
+// another SIGTERM could end the cleanup.
 func (g *guard) termRound() {
 	g.termAt = time.Time{}
 	tree := alive(descendants(allProcs(), os.Getpid(), func(p proc) bool {
@@ -454,7 +454,8 @@ func (g *guard) termRound() {
 	terminate(tree)
 }
 
-// due is when the next round is due; zero if none is.
+// due returns the time of the next round of signals, or zero if none is
+// planned.
 func (g *guard) due() time.Time {
 	if g.termAt.IsZero() || !g.killAt.IsZero() && g.killAt.Before(g.termAt) {
 		return g.killAt
@@ -462,8 +463,8 @@ func (g *guard) due() time.Time {
 	return g.termAt
 }
 
-// end schedules SIGKILL, unless it is scheduled. A grace period is never shorter
-// than termGrace for processes that got SIGTERM only now.
+// end schedules SIGKILL, unless it is scheduled. Processes that got SIGTERM only
+// now have at least termGrace left.
 func (g *guard) end() {
 	if !g.killAt.IsZero() {
 		return
@@ -474,9 +475,9 @@ func (g *guard) end() {
 	}
 }
 
-// killRound kills the remaining processes and schedules the next round: there
-// may be new processes. Some cannot be killed (of another user, or blocked in the
-// kernel), so the pause between rounds grows.
+// killRound kills the remaining processes and schedules the next round: there may
+// be new processes. Some cannot be killed, because they belong to another user or
+// are blocked in the kernel, so the pause between rounds grows.
 func (g *guard) killRound() {
 	procs := allProcs()
 	if !g.empty {
@@ -497,7 +498,8 @@ func (g *guard) killRound() {
 	g.killAt = time.Now().Add(g.pause)
 }
 
-// kill kills processes of the harness's tree and reports the first of them.
+// kill kills processes processes of the harness's tree that were killed and
+// reports the first of them.
 func (g *guard) kill(procs []proc) {
 	sent := len(g.kills)
 	for _, p := range g.kills.add(procs) {
@@ -520,8 +522,8 @@ func (g *guard) send(kind byte, args ...uint64) {
 	}
 }
 
-// restoreTerminal restores the terminal as the shared page says, if this guard
-// is in charge.
+// restoreTerminal restores the terminal to the state that the shared page
+// records, if this guard is in charge of the terminal.
 func (g *guard) restoreTerminal() {
 	w := g.page.get()
 	if w.guard != uint32(os.Getpid()) {

@@ -12,11 +12,11 @@
 // terminal's state into a page of shared memory, so that a change costs no
 // system call and the guard can read the last state of a killed wrapper.
 //
-// The package is transparent. The child has a terminal on exactly those of its
-// three files that are terminals outside. Bytes are copied unchanged before
-// anything else is done with them, and the exit status is the child's. It
-// refuses to interpret the user's input, to print anything except sequences that
-// undo terminal modes, and to signal a process that it has not identified.
+// The package is transparent. Those of the child's stdin, stdout and stderr are
+// terminals that are terminals for the wrapper. Bytes are copied unchanged
+// before anything else is done with them, and the exit status is the child's. It
+// does not interpret the user's input, prints nothing except sequences that undo
+// terminal modes, and signals no process that it has not identified.
 //
 //	func main() { if len(os.Args) > 1 && os.Args[1] == "guard" { os.Exit(harness.GuardMain()) } ... }
 //
@@ -36,8 +36,8 @@ import (
 type Mode string
 
 const (
-	// Auto uses a pty if stdin or stdout is a terminal, for those of the three
-	// files that are terminals outside; the others are pipes.
+	// Auto uses a pty if stdin or stdout is a terminal. The pty is used for those
+	// of the three files that are terminals for the wrapper; the others are pipes.
 	Auto Mode = "auto"
 	// Always uses a pty for all three files.
 	Always Mode = "always"
@@ -62,8 +62,8 @@ type Spec struct {
 	OSC []int
 	// Text makes the Sink receive the child's output.
 	Text bool
-	// SameInput makes each child read the same input if stdin is a file or a
-	// pipe. Without it a child starts where the one before stopped reading.
+	// SameInput makes each child read the same input if stdin is a file or a pipe.
+	// Without it a child starts where the previous child stopped reading.
 	SameInput bool
 }
 
@@ -80,8 +80,8 @@ type Sink interface {
 	// before Wait returns. total is how many bytes the child has written so far.
 	// Streams count from 0. The Sink may retain b.
 	Text(stream int, b []byte, total int64)
-	// TextLost reports how many bytes, and ends of lines among them, were dropped
-	// because the Sink was too slow.
+	// TextLost reports how many bytes were dropped because the Sink was too slow,
+	// and how many line ends were among them.
 	TextLost(bytes, lines int64)
 	// OSC passes the text of an operating system command in Spec.OSC. A text of
 	// more than 4 KiB is dropped.
@@ -114,13 +114,15 @@ type Exit struct {
 	Interrupted bool
 }
 
-// Killed names the processes of a child's tree that got SIGKILL from us.
+// Killed names the processes of a child's tree to which this package sent
+// SIGKILL.
 type Killed struct {
 	Processes []KilledProcess // the first maxKilled of them
 	More      int             // the number of the others
 }
 
-// A KilledProcess has the name that the system has for it, of at most 15 bytes.
+// A KilledProcess has the system's name of the process, which has at most 15
+// bytes.
 type KilledProcess struct {
 	PID  int
 	Name string
@@ -136,7 +138,8 @@ type Process struct {
 	Start uint64 `json:"start"`
 }
 
-// ErrSlow means that a program took too long to print its version.
+// ErrSlow means that a program took too long to print its version. The text of
+// the error continues with the time.
 var ErrSlow = errors.New("was not done")
 
 // StartError means that nothing was started. Code is the exit code that env(1)

@@ -40,7 +40,7 @@ func as(part string, args ...string) Spec {
 	if err != nil {
 		panic(err)
 	}
-	env := []string{"HARNESS_TEST_PART=" + part, "GORACE=atexit_sleep_ms=0"} // the first of a name counts
+	env := []string{"HARNESS_TEST_PART=" + part, "GORACE=atexit_sleep_ms=0"} // if a variable is given twice, the first value counts
 	return Spec{Argv: append([]string{exe}, args...), Env: append(env, os.Environ()...)}
 }
 
@@ -54,11 +54,11 @@ type recorder struct {
 	stops  []syscall.Signal
 	conts  int
 	text   []byte
-	// Of the streams; a child has three at most.
+	// The text of each stream; a child has three streams at most.
 	streams [3][]byte
-	lines   int64 // written, or lost where the text is read
+	lines   int64 // the number of lines, or of lost lines if the sink reads the text
 	lost    int64
-	slow    func() // what reading waits for
+	slow    func() // called before each read, to make the sink slow
 }
 
 func (e *recorder) Output(total, lines int64) {
@@ -122,7 +122,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("waited %v for: %s", patience, what)
 }
 
-// shows waits until the terminal ends with last.
+// shows waits until the terminal's text ends with last.
 func (d *desk) shows(t *testing.T, last string) {
 	t.Helper()
 	defer func() {
@@ -161,7 +161,8 @@ func onFiles(t *testing.T, mode Mode, stdin *os.File) (term *Terminal, stdout, s
 	return term, outBytes, errBytes
 }
 
-// begin starts a child; by the end of the test nothing of it is left.
+// begin starts a child. At the end of the test it checks that no process of the
+// child is left.
 func begin(t *testing.T, spec Spec, term *Terminal, sink Sink) *Child {
 	t.Helper()
 	c, err := Start(spec, term, sink)

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These limit the wait of Hold. It waits until the processes that it signalled have
-// stopped, because one of them may be starting another.
+// These limit how long Hold waits until the processes that it signalled have
+// stopped. It waits because one of them may be starting another.
 const (
 	holdTime = 500 * time.Millisecond
 	// A process blocked in the kernel counts as stopped. A parent in vfork waits
@@ -76,7 +76,7 @@ func (c *Child) Free() error {
 // continued comes from Hold or Free, or is no longer true. Without it, a quick
 // Hold and Free would be reported as stops by another program.
 func (c *Child) outdated(stopped bool) bool {
-	c.holding.Lock() // wait for an open Hold or Free
+	c.holding.Lock() // wait for a running Hold or Free
 	defer c.holding.Unlock()
 	p, err := readProc(c.pid)
 	if err != nil || p.dead() {

@@ -17,7 +17,7 @@ import (
 // whose parent has ended. In both, a process starts others all the time.
 const forkers = `(setsid sh -c 'while :; do sleep 0.003; done' &); while :; do sleep 0.002; done & (setsid sleep 300 &); echo ready; wait`
 
-// states are those of the living processes below a root.
+// states returns the state letters of the living processes below a root.
 func states(root int) string {
 	var b strings.Builder
 	for _, p := range alive(descendants(allProcs(), root, nil)) {
@@ -28,7 +28,7 @@ func states(root int) string {
 
 func allStopped(root int) bool {
 	s := states(root)
-	return len(s) >= 4 && strings.Trim(s, "TD") == "" // D: it waits for a stopped child of vfork
+	return len(s) >= 4 && strings.Trim(s, "TD") == "" // D: blocked in vfork until its stopped child continues
 }
 
 // Hold stops every process, and no new one appears. Free does not continue a
@@ -54,7 +54,7 @@ func TestHoldAndFree(t *testing.T) {
 				})
 			}
 			require.NoError(t, c.Hold())
-			require.NoError(t, unix.Kill(c.pid, unix.SIGCONT)) // not by Free
+			require.NoError(t, unix.Kill(c.pid, unix.SIGCONT)) // continue the process here, because Free must not
 			eventually(t, "the continuation is reported", func() bool { return e.snapshot().conts > 0 })
 			require.NoError(t, c.Hold())
 			require.True(t, allStopped(c.guard.pid), states(c.guard.pid))
@@ -84,8 +84,8 @@ func TestAHoldIsNotReportedAsAStop(t *testing.T) {
 	require.Equal(t, syscall.SIGKILL, c.Wait().Signal)
 }
 
-// Under a shell with job control, Hold is no Ctrl-Z, so the wrapper continues to
-// run. After Free a Ctrl-Z works again.
+// Under a shell with job control, Hold does not act like Ctrl-Z: the wrapper
+// continues to run. After Free, Ctrl-Z works again.
 func TestAHoldDoesNotStopTheWrapper(t *testing.T) {
 	d := newDesk(t)
 	r, w, err := os.Pipe()

@@ -52,7 +52,7 @@ func Notify(c chan<- os.Signal, signals ...os.Signal) {
 }
 
 // startedIgnoring returns the signals that were ignored when this process started.
-// The first call may take a millisecond.
+// Only the first call, which may take a millisecond, looks them up.
 func startedIgnoring() sigset { return atStart() }
 
 var atStart = sync.OnceValue(func() sigset { return nowIgnored() | replaced() })
@@ -136,7 +136,8 @@ func symbol(exe *os.File, head *elf.File, name string) (at, size uint64) {
 	return 0, 0
 }
 
-// slide is how far the program was loaded from the addresses in its file.
+// slide returns the difference between the addresses at which the program was
+// loaded and the addresses in its file.
 func slide(head *elf.File) uint64 {
 	const entryPoint = 9 // AT_ENTRY
 	raw, _ := os.ReadFile("/proc/self/auxv")

@@ -25,7 +25,7 @@ const (
 
 const resetLook = "\x1b[0m"
 
-// render follows the sequence CSI body m.
+// render applies the sequence CSI body m to the look.
 func (l *look) render(body []byte) {
 	for i := 0; ; i++ { // an empty field is 0
 		n := 0
@@ -50,7 +50,7 @@ func (l *look) render(body []byte) {
 	}
 }
 
-// properties says what each parameter sets and resets.
+// properties lists what each parameter sets and resets.
 var properties = [128]struct{ on, off look }{
 	0: {0, ^look(0)}, 1: {bold, 0}, 2: {bold, 0}, 3: {italic, 0}, 4: {underline, 0}, 5: {blink, 0},
 	6: {blink, 0}, 7: {inverse, 0}, 8: {hidden, 0}, 9: {struck, 0}, 10: {0, font}, 11: {font, 0},

@@ -18,7 +18,7 @@ type tracker struct {
 	wanted []int     // numbers of the operating system commands to collect
 	texts  []oscText // collected; the owner empties it
 	modes  modes
-	raw    bool // the terminal is not in UTF-8
+	raw    bool // the terminal does not use UTF-8
 
 	look     look
 	saved    savedCursor
@@ -44,7 +44,7 @@ type modes struct {
 	flipped     uint64      // bit i: switches[i] differs from its default
 	alternate   int         // number of the mode that switched to the alternate screen, or 0
 	keyboard    [2]keyboard // of the main and the alternate screen
-	keys        [8]string   // by resource: parameter of modifyOtherKeys and its like, or ""
+	keys        [8]string   // for each resource the parameter that modifyOtherKeys or a similar sequence set, or ""
 	keypad      bool        // application keypad
 	region      string      // parameters of the scroll region, or ""
 	cursorStyle string      // parameter of the cursor style, or ""
@@ -60,8 +60,8 @@ type charsets struct {
 	side byte    // which of them is in GR; 0 is G2, the default
 }
 
-// never is the part of m that no program leaves on purpose. The rest, a palette for
-// example, is undone only after a death by signal.
+// never returns the modes that no program leaves set on purpose. The others, a
+// palette for example, are undone only after a death by signal.
 func (m *modes) never() modes {
 	rest := *m
 	rest.flipped, rest.charsets, rest.progress, rest.colours = 0, charsets{}, false, 0
@@ -78,14 +78,14 @@ func (m *modes) never() modes {
 	return rest
 }
 
-const modifyOtherKeys = 4 // its resource
+const modifyOtherKeys = 4 // the resource number of modifyOtherKeys
 
 // keyboard is the kitty keyboard protocol of one screen: terminals keep one
 // stack for the main and one for the alternate screen.
 type keyboard struct {
 	base  int // flags set without a push
 	depth int
-	flags [maxPushes]int // of the innermost pushes; deeper ones are only counted
+	flags [maxPushes]int // flags of the innermost pushes; deeper pushes are only counted
 }
 
 const maxPushes = 16
@@ -125,7 +125,7 @@ const (
 	c2       = 0xc2 // the first byte of C1 controls in UTF-8
 )
 
-// scan follows p and reports whether the modes may have changed.
+// scan reads the output p and reports whether the modes may have changed.
 func (t *tracker) scan(p []byte) (changed bool) {
 	// C1 controls and shifts are rare. The text is searched for C1 controls only if p
 	// may have one, and for shifts only while a character set is not ASCII: before, a
@@ -188,7 +188,7 @@ func (t *tracker) render(p []byte) {
 	t.rendered = t.rendered[:0]
 }
 
-// shift follows the control characters that select G0 or G1.
+// shift handles the control characters that select G0 or G1.
 func (t *tracker) shift(text []byte) (changed bool) {
 	for _, b := range text {
 		if b == shiftOut || b == shiftIn {
@@ -240,7 +240,7 @@ func designated(final byte) byte {
 	return final
 }
 
-// command follows an operating system command. It appends its text to texts if its
+// command handles an operating system command. It appends its text to texts if its
 // number is wanted.
 func (t *tracker) command(body []byte) (changed bool) {
 	n, i := 0, 0
@@ -261,7 +261,7 @@ func (t *tracker) command(body []byte) (changed bool) {
 		if state, ok := bytes.CutPrefix(rest, []byte("4;")); ok {
 			return assign(&t.modes.progress, number(bytes.SplitN(state, []byte{';'}, 2)[0], 0) != 0)
 		}
-	case n == 4 || n == 5: // pairs of an index and a colour
+	case n == 4 || n == 5: // the body holds pairs of an index and a colour
 		for i, spec := range bytes.Split(rest, []byte{';'}) {
 			if i%2 == 1 && string(spec) != "?" {
 				colours |= 1 << n
@@ -382,7 +382,7 @@ func (k *keyboard) push(flags int) {
 		k.depth++
 		return
 	}
-	// Terminals drop the outermost entry of a full stack; so do we.
+	// Like terminals, drop the outermost entry of a full stack.
 	copy(k.flags[:], k.flags[1:])
 	k.flags[maxPushes-1] = flags
 }
@@ -440,8 +440,9 @@ func (t *tracker) softReset() bool {
 	return assign(&t.modes, m)
 }
 
-// undo returns the sequences that reset the modes that no program leaves on purpose, or
-// all of them if a signal ended it; or "" if none is set.
+// undo returns the sequences that reset the modes that no program leaves set on
+// purpose, or all modes if a signal ended the program. It returns "" if no such mode is
+// set.
 func (m *modes) undo(ended bool) string {
 	if !ended {
 		kept := m.never()
@@ -480,8 +481,8 @@ func (m *modes) undo(ended bool) string {
 	return b.String()
 }
 
-// everything is modes in which all that can be reset is changed, except alternate
-// scroll, which is on by default in some terminals.
+// everything returns modes in which every resettable mode is changed, except
+// alternate scroll, which is on by default in some terminals.
 func everything() modes {
 	m := modes{alternate: 1049, keypad: true, region: "1", cursorStyle: "1", progress: true, charsets: charsets{left: 1, side: 1}}
 	for i, p := range switches {

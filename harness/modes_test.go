@@ -102,7 +102,8 @@ func TestOperatingSystemCommands(t *testing.T) {
 	}
 }
 
-// What a program that exits may leave on purpose is undone after a death by signal.
+// Modes that an exiting program may leave set on purpose are undone after a death
+// by signal.
 func TestUndoAfterASignal(t *testing.T) {
 	for _, c := range []struct{ name, sent, want string }{
 		{"bracketed paste and insert mode", "\x1b[?2004h\x1b[4h", "\x1b[?2004l\x1b[4l"},
@@ -142,7 +143,7 @@ func TestUndoAfterASignal(t *testing.T) {
 	require.Equal(t, "\x1b[?2004l\x1b[?25h", raw.modes.undo(true), "a terminal that is not in UTF-8")
 }
 
-// The table in docs/promises.md is true and complete.
+// The table of modes in docs/promises.md agrees with the code.
 func TestPromisedModes(t *testing.T) {
 	doc, err := os.ReadFile("../docs/promises.md")
 	require.NoError(t, err)
@@ -180,7 +181,7 @@ func TestPromisedModes(t *testing.T) {
 	require.Equal(t, union(all, modes{}), seen, "each mode has its row")
 }
 
-// union has a 1 wherever a or b has anything.
+// union returns modes in which each field is 1 if it is set in a or in b.
 func union(a, b modes) modes {
 	u := modes{flipped: a.flipped | b.flipped, colours: a.colours | b.colours, keypad: a.keypad || b.keypad, progress: a.progress || b.progress}
 	for _, m := range []modes{a, b} {
@@ -222,7 +223,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// pieces are what random terminal output is made of.
+// pieces are the parts from which the tests build random terminal output.
 var pieces = []string{
 	"\x1b", "[", "]", "?", ">", "<", "=", "!", ";", " ", "h", "l", "u", "m", "r", "p", "q", "c", "P", "\\", "\x07", "\x18", "\n", "text",
 	"1", "25", "47", "1049", "1047", "2004", "1006", "7", "4", "\x1b[", "\x1b[?", "\x1b[>", "\x1b]7501;", "\x1b]0;⠂ ", "\x1b]2;", "é", "\x1b\\",
@@ -286,7 +287,7 @@ func BenchmarkScan(b *testing.B) {
 	for name, chunk := range map[string]string{
 		"plain": strings.Repeat("x", 4095),
 		"tui":   strings.Repeat("\x1b[38;5;12mword\x1b[0m and \x1b[12;40Hmore ", 120)[:4095],
-		// A title with every redraw is more than any harness sends.
+		// The worst case: no harness sends a title with every redraw.
 		"titles": strings.Repeat("\x1b]0;⠂ A title of a session\x07"+strings.Repeat("\x1b[38;5;12mword\x1b[0m and \x1b[12;40Hmore ", 30), 4)[:4095],
 	} {
 		b.Run(name, func(b *testing.B) {

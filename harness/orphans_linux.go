@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adoption is the wrapper as the parent of orphans. As a subreaper it adopts what
-// its clients leave behind, in whatever session or group that is. Package os/exec and
-// the clients' calls wait for their own processes. So the reaper must not wait for
-// every child: it reaps only those that this process has not started.
+// adoption is the wrapper as the parent of orphans. As a subreaper it adopts the
+// processes that its clients leave behind, whatever their session or group. Package
+// os/exec and the clients' calls wait for their own processes. So the reaper must not
+// wait for every child: it reaps only those that this process has not started.
 type adoption struct {
 	forks   sync.Mutex // held while a process is started and registered, or reaped and unregistered
 	changes chan os.Signal
@@ -73,8 +73,8 @@ func (t *Terminal) endAdoption() {
 // look like an orphan.
 func (t *Terminal) Forks() sync.Locker { return &t.forks }
 
-// continueGuards continues the guards that a signal has stopped: until then they
-// would neither report the harness's end nor end it.
+// continueGuards continues the guards that a signal has stopped. A stopped guard
+// neither reports the harness's end nor ends the harness.
 func (t *Terminal) continueGuards() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,8 +139,8 @@ func (t *Terminal) isGuard(pid int) bool {
 }
 
 // children lists the children of a thread of this process, also dead ones, or of
-// all threads if thread is "*". Only this process removes one from the list, by
-// reaping it; what a child leaves behind is in the list before the child can be
+// all threads if thread is "*". A child leaves the list only when this process
+// reaps it, and the orphans of a child are in the list before the child can be
 // reaped. So while none is reaped, an empty list means that nothing is left.
 func children(thread string) (pids []int) {
 	threads := []string{thread}
@@ -155,7 +155,7 @@ func children(thread string) (pids []int) {
 	for _, one := range threads {
 		raw, err := os.ReadFile("/proc/self/task/" + one + "/children")
 		if errors.Is(err, os.ErrNotExist) && one == firstThread() {
-			return childrenByParent() // a kernel without this file
+			return childrenByParent() // this kernel has no such file
 		}
 		for _, word := range bytes.Fields(raw) {
 			if pid, err := strconv.Atoi(string(word)); err == nil {

@@ -47,12 +47,12 @@ func undoOn(f *os.File, b string) {
 	writeBounded(fd, []byte(b), undoTime)
 }
 
-// pumpGrace is the time that an abandoned reader still has.
+// pumpGrace is how long an abandoned reader may still read.
 const pumpGrace = 50 * time.Millisecond
 
-// Abandon ends the wait for the reader of this child's output: Wait returns even
-// if the reader has stalled, and output that it has not read is lost. It cannot
-// be undone.
+// Abandon ends the wait for the user's reader of this child's output: Wait
+// returns even if the reader has stalled, and output that it has not read is
+// lost. It cannot be undone.
 func (c *Child) Abandon() { c.abandon.Do(func() { close(c.abandoned) }) }
 
 // awaitPumps returns when all output has reached the user, or pumpGrace after

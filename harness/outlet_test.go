@@ -16,7 +16,7 @@ import (
 // Wait waits without limit for a reader that has stalled, because all output must
 // arrive. Abandon ends that wait.
 func TestAStalledReaderIsAbandoned(t *testing.T) {
-	socket := func(t *testing.T) (ours, theirs *os.File) { // cannot be opened again
+	socket := func(t *testing.T) (ours, theirs *os.File) { // a socket, because it cannot be opened again through /proc
 		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 		require.NoError(t, err)
 		return os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
@@ -60,7 +60,7 @@ func abandoned(t *testing.T, open func(*testing.T) (ours, theirs *os.File), mode
 	eventually(t, "the reader's buffer is full", func() bool {
 		now, err := unix.IoctlGetInt(fdOf(reader), unix.TIOCINQ)
 		require.NoError(t, err)
-		if now != held { // on a busy machine it may just grow slowly
+		if now != held { // on a busy machine the output may grow slowly without having stalled
 			held, since = now, time.Now()
 		}
 		return held > 0 && time.Since(since) > 200*time.Millisecond

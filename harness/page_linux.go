@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A page is the memory that wrapper and guards share. It holds what the guard
-// must do to the outer terminal if the wrapper dies. The wrapper writes the unused
-// one of two slots and then changes the index. A reader therefore never sees half
-// a change, even if the wrapper is killed between two instructions. Both are the
-// same program, so the layout is the compiler's.
+// A page is the memory that wrapper and guards share. It holds what the guard must
+// do to the outer terminal if the wrapper dies. The wrapper writes the unused one
+// of two slots and then changes the index. A reader therefore never sees half a
+// change, even if the wrapper is killed between two instructions. Wrapper and
+// guard are the same program, so they share the compiler's memory layout.
 type page struct {
 	valid atomic.Uint32 // index of the valid slot
 	look  atomic.Bool   // text would not appear in the default look
@@ -72,7 +72,7 @@ func (p *page) put(w word) {
 	next := p.valid.Load() ^ 1
 	s := &p.slots[next]
 	if len(w.modes) > maxUndo {
-		w.modes = "" // does not happen
+		w.modes = "" // does not happen: an undo string is much shorter
 	}
 	s.guard, s.saved, s.ours, s.hasAttrs = w.guard, w.saved, w.ours, w.hasAttrs
 	s.size = uint32(copy(s.undo[:], w.modes))

@@ -33,7 +33,7 @@ func init() {
 	parts["headless"] = headless
 	parts["starved"] = starved
 	if os.Getenv("HARNESS_TEST_PART") == "headless" {
-		runtime.LockOSThread() // the main goroutine keeps the first thread
+		runtime.LockOSThread() // bind the main goroutine to the first thread
 	}
 }
 
@@ -67,7 +67,7 @@ func paint() int {
 	return 0
 }
 
-// ttys writes to FILE which of its files are terminals: ttys FILE.
+// ttys FILE writes to FILE which of its stdin, stdout and stderr are terminals.
 func ttys() int {
 	var b strings.Builder
 	for fd := range 3 {
@@ -125,7 +125,7 @@ func wrapper() int {
 	return exit.Code
 }
 
-// holds stops and frees the tree at signals from the test.
+// holds calls Hold and Free when the test sends signals.
 func holds(c *Child) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)
@@ -149,7 +149,7 @@ func piped() int {
 	if err != nil {
 		return 125
 	}
-	r.Fd() // blocking, as a shell's pipe is
+	r.Fd() // make the pipe blocking, as a shell's pipe is
 	w.WriteString("one\n")
 	w.Close()
 	term, err := OpenTerminal(r, os.Stdout, os.Stderr, Auto)
@@ -227,13 +227,13 @@ func stopper() int {
 	}
 }
 
-// shell is the part of a shell that matters for job control: it runs a wrapper
-// in a foreground group, takes the terminal when the wrapper stops, and continues the
-// wrapper at a line on its pipe: shell PART ARGS... With BLIND it does not notice a
-// stop, as a script does not.
+// shell is the part of a shell that matters for job control: it runs a wrapper in a
+// foreground group, takes the terminal when the wrapper stops, and continues the
+// wrapper at a line on its pipe: shell PART ARGS... If BLIND is set, it does not
+// notice a stop, like a shell that runs a script.
 func shell() int {
 	signal.Ignore(syscall.SIGTTOU, syscall.SIGTTIN, syscall.SIGTSTP)
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP) // else the job would inherit that it is ignored
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP) // otherwise the job would inherit that SIGTSTP is ignored
 	exe, _ := os.Executable()
 	env := append([]string{"HARNESS_TEST_PART=wrapper"}, os.Environ()...)
 	job, err := os.StartProcess(exe, append([]string{exe}, os.Args[1:]...), &os.ProcAttr{
@@ -270,7 +270,7 @@ func shell() int {
 	}
 }
 
-// pulse writes a byte, waits for a byte, and so on.
+// pulse writes a byte and waits for a byte, again and again.
 func pulse() int {
 	var b [1]byte
 	for {
@@ -281,8 +281,8 @@ func pulse() int {
 	}
 }
 
-// headless ends its first thread and lives on in another one. It then prints its
-// number.
+// headless ends its first thread and continues to run in another one. It then
+// prints its process id.
 func headless() int {
 	signal.Ignore(syscall.SIGTERM)
 	go func() {
@@ -296,8 +296,8 @@ func headless() int {
 	return 1
 }
 
-// starved wraps a program although its guard may start no process, and prints the
-// error.
+// starved tries to wrap a program while its guard may not start any process, and
+// prints the error.
 func starved() int {
 	term, err := OpenTerminal(os.Stdin, os.Stdout, os.Stderr, Never)
 	if err == nil {
@@ -310,7 +310,7 @@ func starved() int {
 	defer term.Close()
 	for g := range term.guards {
 		g.send(msgDisown, 0)
-		for unread := 1; unread > 0 && err == nil; time.Sleep(time.Millisecond) { // until it waits for a launch
+		for unread := 1; unread > 0 && err == nil; time.Sleep(time.Millisecond) { // wait until the guard has read everything and waits for a launch
 			unread, err = unix.IoctlGetInt(fdOf(g.socket), unix.SIOCOUTQ)
 		}
 		err = unix.Prlimit(g.pid, unix.RLIMIT_NPROC, &unix.Rlimit{}, nil)

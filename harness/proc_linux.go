@@ -38,8 +38,8 @@ func readProc(pid int) (proc, error) {
 	return parseStat(pid, buf[:n])
 }
 
-// Runs reports whether a process runs: the one that started at start, in clock
-// ticks since boot, or any process with this pid if start is 0.
+// Runs reports whether the process with this pid runs. It compares the start
+// time, in clock ticks since boot, unless start is 0.
 func Runs(pid int, start uint64) bool {
 	p, err := readProc(pid)
 	return err == nil && !p.dead() && (start == 0 || p.start == start)
@@ -71,9 +71,9 @@ func parseStat(pid int, line []byte) (proc, error) {
 	return p, nil
 }
 
-// dead reports whether the process only waits to be reaped. The state is that of
-// its first thread; a process whose first thread has exited lives as long as
-// another one does.
+// dead reports whether the process has ended and only waits to be reaped.
+// p.state is the state of the first thread; a process whose first thread has
+// exited runs as long as another thread does.
 func (p proc) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.threads <= 1 }
 
 // allProcs reads every visible process.
@@ -120,7 +120,7 @@ func descendants(procs []proc, root int, leaveOut func(proc) bool) []proc {
 	return found
 }
 
-// alive removes the dead from procs.
+// alive removes the processes that have ended from procs.
 func alive(procs []proc) []proc { return slices.DeleteFunc(procs, proc.dead) }
 
 // kill signals p if its pid still is the same process. With a pidfd nothing can
@@ -161,8 +161,8 @@ func killAll(procs []proc) {
 	}
 }
 
-// readName returns the name of a process. The process may have chosen it, so what
-// cannot be printed is replaced.
+// readName returns the name of a process. The process may have chosen it, so
+// unprintable characters are replaced.
 func readName(pid int) string {
 	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
 	if err != nil {
@@ -182,7 +182,7 @@ type kills map[int]uint64
 // add kills procs and returns those that it had not killed before.
 func (k kills) add(procs []proc) (added []KilledProcess) {
 	for _, p := range procs {
-		name := readName(p.pid) // before the end makes it unreadable
+		name := readName(p.pid) // read before the process ends and its name becomes unreadable
 		if p.kill(unix.SIGKILL) == nil && k[p.pid] != p.start {
 			k[p.pid] = p.start
 			added = append(added, KilledProcess{PID: p.pid, Name: name})

@@ -107,7 +107,8 @@ func TestBytesAreUntouched(t *testing.T) {
 	began := time.Now()
 	exit := begin(t, as("paint", strconv.Itoa(len(want))), term, e).Wait()
 	require.Equal(t, Exit{}, exit)
-	// The picture may end with modes that are set: their undo follows.
+	// At the end of the output, modes may still be set, so the sequences that undo
+	// them follow.
 	undo := scanned(string(want)).modes.undo(false)
 	eventually(t, "the terminal has all of it", func() bool { return d.size() >= len(want)+len(undo) })
 	term.Restore()
@@ -255,7 +256,7 @@ func TestNotFoundAndNotExecutable(t *testing.T) {
 			if after := d.attrs(t); !sameTermios(&after, &before) {
 				t.Errorf("the terminal was left changed")
 			}
-			// The terminal is in its initial state.
+			// The tests start with the terminal in its initial state.
 			exit, _ := run(t, Spec{Argv: []string{script}}, term)
 			if exit.Code != 3 {
 				t.Errorf("a script without an interpreter line: %+v", exit)
@@ -289,7 +290,7 @@ func TestLingeringChild(t *testing.T) {
 			pidFile := filepath.Join(t.TempDir(), "pid")
 			spec := sh(`(trap '' HUP TERM; echo $$ >/dev/null; exec sleep 300) & echo $! >` + pidFile + `; stty raw 2>/dev/null; head -c 1048576 /dev/zero; echo end`)
 			c := begin(t, spec, term, &recorder{})
-			// How long the exit takes is measured from the moment it happens.
+			// The delay is measured from the moment the harness exits.
 			eventually(t, "the harness has ended", func() bool { return !living(c.PID()) })
 			// The background process still ran when the exit was known.
 			if exit := c.Wait(); exit != (Exit{Leftover: 1}) {
@@ -392,7 +393,7 @@ func TestKillTree(t *testing.T) {
 	<-c.over
 }
 
-// startWrapper starts a wrapper on a desk, as a session of its own.
+// startWrapper starts a wrapper on a desk, in a session of its own.
 func startWrapper(t *testing.T, d *desk, env []string, extra []*os.File, part string, args ...string) (cmd *exec.Cmd, reports func() map[string][]int) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report")
@@ -424,8 +425,8 @@ func startWrapper(t *testing.T, d *desk, env []string, extra []*os.File, part st
 	}
 }
 
-// The wrapper is killed. Nothing of the harness may be left and the terminal
-// has to be as it was.
+// The wrapper is killed. No process of the harness may be left, and the
+// terminal must be restored.
 func TestTheWrapperIsKilled(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -528,7 +529,8 @@ func TestStopAndContinue(t *testing.T) {
 	for round := 1; round <= 2; round++ {
 		d.key(t, "z")
 		eventually(t, "the wrapper stopped", func() bool { return len(reports()["stopped"]) == round })
-		// It has written everything; the wrapper may not have read all of it yet.
+		// The harness has written everything, but the wrapper may not have read all
+		// of it yet.
 		eventually(t, "the modes are undone", func() bool {
 			return strings.Count(d.text(), "going") == round && strings.HasSuffix(d.text(), "going\x1b[?2004l")
 		})
@@ -626,7 +628,7 @@ func TestPipesAreIdentical(t *testing.T) {
 				io.Copy(w, bytes.NewReader(want))
 				w.Close()
 			}()
-			r.Fd() // blocking again, as a shell's pipe is
+			r.Fd() // make the pipe blocking again, as a shell's pipe is
 			return r
 		},
 	} {
@@ -704,7 +706,7 @@ func TestLastOutputThatCannotBeWritten(t *testing.T) {
 	c := &Child{}
 	c.addSource(ours, full, nil)
 	s := c.sources[0]
-	require.NoError(t, ours.SetReadDeadline(time.Unix(1, 0))) // as at the child's end
+	require.NoError(t, ours.SetReadDeadline(time.Unix(1, 0))) // a deadline in the past, as at the child's end
 	done := make(chan struct{})
 	go func() { c.pump(s); close(done) }()
 	select {
@@ -740,7 +742,7 @@ func TestEachFileSeparately(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		mode          Mode
-		in, out, errs bool // are terminals outside
+		in, out, errs bool // which of the wrapper's own files are terminals
 		want          string
 		seen, file    string
 	}{
@@ -780,7 +782,7 @@ func TestEachFileSeparately(t *testing.T) {
 				t.Errorf("terminals: got %q, want %q", got, c.want)
 			}
 			eventually(t, "the terminal shows "+c.seen, func() bool {
-				// Two streams to one terminal come in either order.
+				// The outputs of two streams to one terminal may come in either order.
 				return len(d.text()) == len(c.seen)
 			})
 			if got, _ := os.ReadFile(file.Name()); string(got) != c.file {
@@ -810,7 +812,7 @@ func TestTheReaderHasClosed(t *testing.T) {
 func TestKeysBetweenChildren(t *testing.T) {
 	d := newDesk(t)
 	attrs := d.attrs(t)
-	attrs.Lflag &^= unix.ECHO // a child's pty begins the same way
+	attrs.Lflag &^= unix.ECHO // disable echo, as in a child's new pty
 	require.NoError(t, setTermios(d.slave, &attrs))
 	term := d.terminal(t)
 	for i := range 3 {
@@ -1010,7 +1012,7 @@ func TestRuns(t *testing.T) {
 	child := exec.Command("true")
 	require.NoError(t, child.Start())
 	pid := child.Process.Pid
-	for end := time.Now().Add(patience); Runs(pid, 0); time.Sleep(time.Millisecond) { // the process ends and waits to be reaped
+	for end := time.Now().Add(patience); Runs(pid, 0); time.Sleep(time.Millisecond) { // wait until the process has ended and waits to be reaped
 		require.True(t, time.Now().Before(end))
 	}
 	require.NoError(t, child.Wait())
@@ -1049,7 +1051,7 @@ func TestGraceIsForTheWholeTree(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			term, stdout, _ := onFiles(t, Never, nil)
-			// What it writes meanwhile reaches the user.
+			// What the process writes while it cleans up reaches the user.
 			spec := sh(start + `sh -c 'trap "echo cleaning; sleep 1 && echo clean >clean; echo done; exit" TERM; echo >ready; while :; do sleep 0.05; done' 2>/dev/null & wait`)
 			spec.Dir = dir
 			c := begin(t, spec, term, &recorder{})
@@ -1111,7 +1113,7 @@ func TestKilledProcessesAreNamed(t *testing.T) {
 	require.Equal(t, 2, killed.More)
 }
 
-// A process chooses its own name, so what cannot be printed is replaced.
+// A process chooses its own name, so unprintable characters are replaced.
 func TestNamesOfProcesses(t *testing.T) {
 	first, second := nameWords("fifteen letters")
 	require.Equal(t, "fifteen letters", nameOf(first, second))

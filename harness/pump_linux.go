@@ -20,12 +20,12 @@ import (
 const (
 	drainTime  = time.Second
 	drainBytes = 2 << 20
-	restTime   = 100 * time.Millisecond // for its last bytes, when no process is left
+	restTime   = 100 * time.Millisecond // time for the last bytes, when no process is left
 )
 
 // inputPatience limits the wait for the input pump. The pump hangs in a read if
-// another program has read the keys that poll reported to both. It then ends
-// with the next key, which the next child gets.
+// another program has read the keys that poll reported to both programs. It
+// then ends at the next key, which the next child gets.
 const inputPatience = 200 * time.Millisecond
 
 // longAgo is a deadline that interrupts a read or write at once.
@@ -90,7 +90,7 @@ func (c *Child) run(signals caught) {
 func (c *Child) rest(pumped <-chan struct{}) (rest []*source) {
 	select {
 	case <-pumped:
-	default: // a pump still has its pipe
+	default: // a pump still reads this pipe
 		return nil
 	}
 	for _, s := range c.sources {
@@ -134,8 +134,8 @@ func after(wg *sync.WaitGroup) <-chan struct{} {
 	return done
 }
 
-// pump copies one stream to the user. It waits only for the two ends of the
-// stream.
+// pump copies one stream to the user. It blocks only while it reads or writes
+// the stream.
 func (c *Child) pump(s *source) {
 	to := fdOf(s.to)
 	buf := make([]byte, 64<<10)
@@ -218,8 +218,9 @@ func (s *source) waits() (yes bool) {
 	return yes
 }
 
-// pass writes b to the user, then counts it. Only the modes come before the
-// write: the guard must know them if the wrapper dies right after it.
+// pass writes b to the user, then counts it. Only the modes are recorded before
+// the write: the guard must know them if the wrapper dies right after the
+// write.
 func (c *Child) pass(s *source, to int, b []byte) bool {
 	c.last.Store(int64(time.Since(c.began)))
 	out := b
@@ -254,13 +255,13 @@ func (c *Child) pass(s *source, to int, b []byte) bool {
 	return true
 }
 
-// track follows the modes in b.
+// track records the mode changes in the output b.
 func (c *Child) track(s *source, b []byte) {
 	changed := s.tracker.scan(b)
 	if !c.terminal.onTTY {
 		return
 	}
-	if m := &s.tracker.modes; changed && *m != s.modes { // programs set and reset modes with each picture
+	if m := &s.tracker.modes; changed && *m != s.modes { // compared, because programs set and reset the same modes with each redraw
 		s.modes = *m
 		c.terminal.setModes(*m)
 	}
@@ -322,7 +323,7 @@ func (c *Child) report(quiet <-chan struct{}) {
 			c.countPartialLines()
 		}
 		if total, lines := c.total.Load(), c.lines.Load(); total != reported || lines != reportedLines && last {
-			if reported, reportedLines = total, lines; c.tap == nil { // else read reports it
+			if reported, reportedLines = total, lines; c.tap == nil { // with a tap, read reports the output
 				c.sink.Output(total, lines)
 			}
 			next = time.After(time.Second)
@@ -345,7 +346,7 @@ func (c *Child) countPartialLines() {
 }
 
 // pumpInput copies the user's keys, or what comes from a pipe, to the child.
-// What comes after the child's end is left for the next program.
+// Input that arrives after the child's end is left for the next program.
 func (c *Child) pumpInput() {
 	t := c.terminal
 	t.reading.Lock()
@@ -382,10 +383,10 @@ func (c *Child) pumpInput() {
 // key, for the key to count as the reason of its end.
 const interruptPatience = 10 * time.Second
 
-// noteInterrupt notes the time at which keys hold the interrupt key. Whether
-// the terminal makes a signal of it or the harness reads it, the harness may end
-// by SIGINT, and that is then the user's choice. It also notes which signal the
-// pty makes of a key.
+// noteInterrupt notes the time at which keys hold the interrupt key. The
+// terminal may turn the key into a signal, or the harness may read it. In both
+// cases a death by SIGINT is then the user's choice. It also notes which signal
+// the pty sends for a key.
 func (c *Child) noteInterrupt(keys []byte) {
 	if c.input != c.ptmx {
 		return
@@ -402,7 +403,7 @@ func (c *Child) noteInterrupt(keys []byte) {
 	case signals && quit != 0 && bytes.IndexByte(keys, quit) >= 0:
 		c.bySignal.Store(int32(syscall.SIGQUIT))
 	}
-	if typed || bytes.Contains(keys, []byte("\x1b[99;5")) { // the key in the kitty protocol
+	if typed || bytes.Contains(keys, []byte("\x1b[99;5")) { // Ctrl-C in the kitty keyboard protocol
 		c.interrupt.Store(new(time.Now()))
 	}
 }
@@ -418,7 +419,7 @@ func (c *Child) await(from int, buf []byte, keyboard bool) (n int, ok bool) {
 		}
 		_, err := unix.Poll(ready, -1)
 		switch {
-		case errors.Is(err, unix.EINTR): // ready has old values
+		case errors.Is(err, unix.EINTR): // poll was interrupted and has not set ready
 			continue
 		case err != nil, ready[1].Revents != 0:
 			return 0, false
@@ -441,7 +442,7 @@ func (c *Child) await(from int, buf []byte, keyboard bool) (n int, ok bool) {
 
 // takeBack saves the keys that the child has not read, because they end with the
 // pty. Without the wrapper they would wait in the outer terminal for the next
-// program; here they are for the next child, or for returnKeys.
+// program. Here the next child gets them, or returnKeys.
 func (c *Child) takeBack() {
 	if c.slave == nil || c.input != c.ptmx {
 		return
@@ -452,7 +453,7 @@ func (c *Child) takeBack() {
 	}
 	lines := attrs.Lflag&unix.ICANON != 0
 	makeRaw(attrs)
-	attrs.Cc[unix.VMIN] = 0 // a read does not wait
+	attrs.Cc[unix.VMIN] = 0 // make a read return at once
 	if setTermios(c.slave, attrs) != nil {
 		return
 	}
@@ -485,8 +486,9 @@ func (t *Terminal) takeUnread() []byte {
 }
 
 // returnKeys puts the keys that no child has read back into the outer terminal. Keys
-// that already wait there were typed later and stay behind them. The system may refuse
-// this (the sysctl dev.tty.legacy_tiocsti is 0); then they are lost.
+// that already wait in the terminal were typed later and stay behind the returned
+// ones. The system may refuse this (the sysctl dev.tty.legacy_tiocsti is 0); then they
+// are lost.
 func (t *Terminal) returnKeys() {
 	if !t.typed || !t.reading.TryLock() {
 		return
@@ -549,8 +551,8 @@ func (c *Child) interruptInput() {
 	c.wakeup.Write(one[:])
 }
 
-// caught are signals to the wrapper. Each kind has its own channel, so that many of
-// one kind do not displace another.
+// caught are signals to the wrapper. Each kind has its own channel, so that many
+// signals of one kind do not displace another kind.
 type caught struct{ winch, cont, tstp chan os.Signal }
 
 func catch(pty bool) caught {
@@ -583,8 +585,8 @@ func (c *Child) handleSignals(signals caught, quiet <-chan struct{}) {
 			c.resume()
 			continued = time.Now()
 		case <-signals.tstp:
-			// The harness decides, as without the wrapper. The kernel discards the
-			// signal if no shell could continue the job.
+			// The harness decides whether to stop, as it would without the wrapper. The
+			// kernel discards the signal if no shell could continue the job.
 			if !underShell() {
 				continue
 			}
@@ -607,8 +609,8 @@ func (c *Child) resize() {
 
 // stopped handles a stop of the harness. Under a shell with job control, the
 // wrapper restores the terminal and stops too, so that the shell takes over as
-// it would without the wrapper. Without such a shell, the kernel does not let a
-// key stop a program; the wrapper has the same effect by continuing it.
+// it would without the wrapper. Without such a shell the kernel would not let a
+// key stop a program, so the wrapper continues the harness at once.
 func (c *Child) stopped(sig syscall.Signal) {
 	passed, yes := c.matchStop()
 	if !yes {
@@ -624,7 +626,7 @@ func (c *Child) stopped(sig syscall.Signal) {
 	case c.paused.Load(), c.stopping.Load():
 	case c.frozen.Load() && !c.parked.Swap(true):
 		c.suspend(syscall.SIGTTOU, since)
-	case c.parked.Load() && sig == syscall.SIGSTOP: // by freeze
+	case c.parked.Load() && sig == syscall.SIGSTOP: // stopped by freeze
 	case passed != nil, c.terminal.pty && c.terminal.canSuspend():
 		c.suspend(sig, since)
 	case sig != syscall.SIGSTOP:
@@ -636,10 +638,10 @@ func (c *Child) stopped(sig syscall.Signal) {
 // that has stopped the harness. If since has seen a SIGCONT, it continues the harness
 // instead.
 func (c *Child) suspend(sig syscall.Signal, since *contWatch) {
-	if !c.frozen.Load() { // else its pump waits
+	if !c.frozen.Load() { // if the harness is frozen, its pump waits and cannot answer
 		s := c.sources[0] // the pty
 		select {
-		case <-s.caughtUp: // from an earlier request
+		case <-s.caughtUp: // drop the answer to an earlier request
 		default:
 		}
 		s.file.SetReadDeadline(longAgo())

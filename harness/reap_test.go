@@ -56,13 +56,13 @@ func TestAProcessWithoutItsFirstThreadIsAlive(t *testing.T) {
 	}
 }
 
-// A limit of the machine says nothing about the program: the error is the
-// wrapper's, with its reason. The limit does not hold for root.
+// If the machine's limit of processes is reached, the error names that limit
+// and does not blame the program. The limit does not apply to root.
 func TestTooManyProcesses(t *testing.T) {
 	exe, err := os.Open("/proc/self/exe")
 	require.NoError(t, err)
 	defer exe.Close()
-	cmd := exec.Command("/proc/self/fd/3") // its folder may be closed to other users
+	cmd := exec.Command("/proc/self/fd/3") // run by descriptor, because other users may not have access to its folder
 	cmd.ExtraFiles, cmd.Dir, cmd.Env = []*os.File{exe}, "/", as("starved").Env
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 54321, Gid: 54321}}

@@ -66,7 +66,7 @@ func TestRecordedTerminals(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, string(want), b.String(), golden)
 
-				// However the reads cut the output, the same texts are collected.
+				// The same texts are collected wherever the reads cut the output.
 				whole, bytewise := &tracker{wanted: scan.wanted}, &tracker{wanted: scan.wanted}
 				whole.scan(raw)
 				for i := range raw {

@@ -9,7 +9,8 @@ import (
 
 // Reset resets a terminal that a program has left in disorder: every mode and colour
 // that the wrapper follows, and the attributes that stty sane sets. The text on the
-// main screen stays, and so do the keys that are not disabled.
+// main screen and the key assignments (such as Ctrl-C for interrupt) stay, except
+// for keys that were disabled.
 func Reset(tty *os.File) error {
 	m := everything()
 	// Leaving the alternate screen restores the position of the cursor.

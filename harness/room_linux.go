@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// manyTasks is a limit that is reached by accident only. If the user's limit is at
-// least as high, nothing is counted.
+// manyTasks is so many processes and threads that normal use does not reach it. If
+// the user's limit is at least as high, TaskRoom counts nothing.
 const manyTasks = 4096
 
 // TaskRoom returns how many processes and threads the user may still start, if that
-// is limited. The limit does not hold for root.
+// is limited. The limit does not apply to root.
 func TaskRoom() (room int, limited bool) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &limit); err != nil || limit.Cur >= manyTasks || os.Geteuid() == 0 {

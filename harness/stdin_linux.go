@@ -18,11 +18,11 @@ const maxSaved = 16 << 20
 // input. A file is rewound. What is read from a pipe is saved.
 type feed struct {
 	file  *os.File
-	start int64 // first position in a file; -1 for a pipe
+	start int64 // the position in a file at which the first child started; -1 for a pipe
 
 	mu    sync.Mutex // held by the one goroutine that reads the pipe
 	saved []byte
-	ended bool // saved is the whole input
+	ended bool // saved holds the whole input
 	over  bool // the input is longer than maxSaved
 }
 
@@ -60,8 +60,8 @@ func (f *feed) rewind() error {
 	return nil
 }
 
-// pumpStdin writes to the child what was read from the pipe so far, and then
-// what the pipe brings.
+// pumpStdin writes the saved input to the child, and then copies what arrives
+// on the pipe.
 func (c *Child) pumpStdin() {
 	f := c.terminal.stdin
 	f.mu.Lock()

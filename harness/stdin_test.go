@@ -19,8 +19,8 @@ func same(script string) Spec {
 	return spec
 }
 
-// Each child reads a file from where the first one began. Afterwards the position
-// is where the last child stopped.
+// Each child reads a file from the position at which the first one began.
+// Afterwards the file's position is where the last child stopped.
 func TestEachChildReadsTheSameFile(t *testing.T) {
 	in := filepath.Join(t.TempDir(), "in")
 	require.NoError(t, os.WriteFile(in, []byte("one\ntwo\nthree\n"), 0o600))
@@ -81,7 +81,7 @@ func TestEachChildReadsTheSamePipe(t *testing.T) {
 	}
 }
 
-// outputOf is what a program prints for an input.
+// outputOf returns what a program prints for the given input.
 func outputOf(t *testing.T, spec Spec, text []byte) []byte {
 	t.Helper()
 	in := filepath.Join(t.TempDir(), "in")

@@ -16,13 +16,13 @@ import (
 // the reason for the stop and the stop itself. It was sent to continue the job, so the
 // job must then not stop: nothing would continue it.
 
-// together is the time in which two signals count as sent together. Package signal
-// delivers signals of one moment by their numbers, SIGCONT before SIGTSTP. The
-// SIGCONT then counts as the later one: a job that nothing continues is worse than one
-// that was not stopped.
+// together is the time in which two signals count as sent together. Package os/signal
+// delivers signals that arrive together in the order of their numbers, SIGCONT before
+// SIGTSTP. The SIGCONT then counts as the later one, because a job that stays stopped
+// is worse than one that was not stopped.
 const together = 5 * time.Millisecond
 
-// A contWatch sees each SIGCONT from its creation to its end.
+// A contWatch receives every SIGCONT between its creation and its end.
 type contWatch struct{ signals chan os.Signal }
 
 func watchCont() *contWatch {
@@ -32,7 +32,8 @@ func watchCont() *contWatch {
 }
 
 // end ends the watch, which may be nil or ended, and reports whether it has seen a
-// SIGCONT. It waits for a signal whose handler has run.
+// SIGCONT. It waits for a signal that was caught but not yet delivered to the
+// channel.
 func (w *contWatch) end() (seen bool) {
 	if w == nil {
 		return false
@@ -41,11 +42,11 @@ func (w *contWatch) end() (seen bool) {
 	return len(w.signals) > 0
 }
 
-// A passedStop is a SIGTSTP that the wrapper passed on to the harness, until the stop
-// or a SIGCONT was handled.
+// A passedStop is a SIGTSTP that the wrapper passed on to the harness. It is kept
+// until the harness's stop or a SIGCONT was handled.
 type passedStop struct {
-	mu    sync.Mutex // guards since; held while the harness is matched with it
-	since *contWatch // nil if there is none
+	mu    sync.Mutex // guards since; held while matchStop compares it with the harness's state
+	since *contWatch // nil if no SIGTSTP is pending
 }
 
 func (p *passedStop) set(since *contWatch) (before *contWatch) {
@@ -84,10 +85,10 @@ func (c *Child) continueAfterStop() {
 // stopGroup stops this process and its group, unless since has seen a SIGCONT. It
 // returns after the continuation.
 //
-// The stop signal first waits in the thread, which blocks it. A SIGCONT that arrives
-// from then on removes it: the kernel does that. An earlier one is found in since or,
-// if its handler has not run, among the waiting signals. SIGSTOP cannot be blocked;
-// between the look at since and that signal there is a moment without protection.
+// The stop signal first waits in the thread, which blocks it. If a SIGCONT arrives
+// from then on, the kernel removes the stop signal. An earlier SIGCONT is found in
+// since or, if its handler has not run, among the pending signals. SIGSTOP cannot be
+// blocked, so a SIGCONT between the check of since and the SIGSTOP is missed.
 func stopGroup(sig syscall.Signal, since *contWatch) (stopped bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -96,8 +97,8 @@ func stopGroup(sig syscall.Signal, since *contWatch) (stopped bool) {
 	if unix.PthreadSigmask(unix.SIG_BLOCK, &blocked, &before) != nil {
 		return false
 	}
-	handler := setAction(sig, kernelAction{}) // Go's handler would take the signal
-	waits := contWaits()                      // a stop signal removes it
+	handler := setAction(sig, kernelAction{}) // the default action, because Go's handler would catch the signal
+	waits := contWaits()                      // read now, because a stop signal removes a pending SIGCONT
 	if sig != unix.SIGSTOP && !waits {
 		unix.Tgkill(os.Getpid(), unix.Gettid(), sig)
 	}
@@ -115,7 +116,7 @@ func stopGroup(sig syscall.Signal, since *contWatch) (stopped bool) {
 	return stopped
 }
 
-// contWaits reports whether a SIGCONT waits for its handler. This thread blocks it.
+// contWaits reports whether a SIGCONT is pending. This thread blocks the signal.
 func contWaits() bool {
 	var set unix.Sigset_t
 	_, _, errno := unix.RawSyscall(unix.SYS_RT_SIGPENDING, uintptr(unsafe.Pointer(&set)), 8, 0)
@@ -132,7 +133,7 @@ func stopOthers(sig syscall.Signal) {
 	}
 }
 
-// unwait removes a signal that waits in this thread.
+// unwait removes a signal that is pending for this thread.
 func unwait(sig syscall.Signal) {
 	set, now := unix.Sigset_t{}, unix.Timespec{}
 	set.Val[0] = 1 << (sig - 1)

@@ -17,18 +17,19 @@ const (
 // The pumps never wait: if the sink is too slow, the oldest bytes of a stream are
 // dropped up to the end of a line, and the sink gets their number.
 type tap struct {
-	wake chan struct{} // buffered, 1: there is something to take
+	wake chan struct{} // has a buffer of 1; full if there is something to take
 
 	mu      sync.Mutex // guards the fields below; held for a copy at most
 	waiting []segment
-	size    int // of all that waits
+	size    int // the bytes of all queued segments
 	lost    loss
 	// gaps has each stream whose next bytes follow dropped ones. The value is the
 	// number of bytes that mend has dropped since then in search of a line's end.
 	gaps map[int]int
 }
 
-// A segment is output of one stream that no output of another stream interrupted.
+// A segment is a stretch of output of one stream, without output of another
+// stream in between.
 type segment struct {
 	stream int
 	text   []byte
@@ -43,7 +44,7 @@ func newTap() *tap { return &tap{wake: make(chan struct{}, 1), gaps: map[int]int
 func (t *tap) put(stream int, b []byte) {
 	t.mu.Lock()
 	t.append(segment{stream, b})
-	for t.size > tapSize { // half of it is dropped, so that most calls move nothing
+	for t.size > tapSize { // drop half of the limit, so that most calls need not drop anything
 		t.drop(t.size - tapSize/2)
 	}
 	t.mu.Unlock()
@@ -62,7 +63,7 @@ func (t *tap) append(s segment) {
 	t.waiting = append(t.waiting, segment{s.stream, bytes.Clone(s.text)})
 }
 
-// drop drops the oldest n bytes, and the rest of the lines that they cut.
+// drop drops the oldest n bytes, and the rest of each line that this would cut.
 func (t *tap) drop(n int) {
 	old := t.waiting
 	t.waiting, t.size = nil, 0
@@ -108,7 +109,7 @@ func (t *tap) lose(b []byte) {
 	t.lost.lines += int64(bytes.Count(b, []byte{'\n'}))
 }
 
-// take returns all that waits, and what was dropped before it.
+// take returns all queued output, and how much was dropped before it.
 func (t *tap) take() (text []segment, lost loss) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

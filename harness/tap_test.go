@@ -48,7 +48,7 @@ func TestPartOfALineIsPassedOn(t *testing.T) {
 	require.Equal(t, "half", string(e.snapshot().text))
 }
 
-// Two streams are not mixed, in whatever pieces they were written.
+// The output of two streams is not mixed, whatever the sizes of the writes.
 func TestTwoStreams(t *testing.T) {
 	term, stdout, stderr := onFiles(t, Never, nil)
 	_, e := run(t, reading(`for i in 1 2 3 4 5 6 7 8; do printf 'out'; printf 'err' >&2; sleep 0.01; printf "put $i\n"; printf "or $i\n" >&2; done`), term)
@@ -63,7 +63,8 @@ func TestTwoStreams(t *testing.T) {
 	require.Equal(t, "outerr", string(e.snapshot().streams[0]))
 }
 
-// Lines are counted where no text is read, and a last line needs no end.
+// Lines are counted if the sink does not read text, and an unfinished last line
+// counts too.
 func TestLinesAreCounted(t *testing.T) {
 	for script, want := range map[string]int64{`:`: 0, `echo a; echo b`: 2, `echo a; printf b`: 2, `echo a; echo b >&2; printf c`: 3, `printf a; printf b >&2`: 2} {
 		term, _, _ := onFiles(t, Never, nil)
@@ -100,11 +101,11 @@ func TestASlowSinkLosesTheOldestText(t *testing.T) {
 	}
 }
 
-// What a tap drops from a stream ends with a line, so that it passes on no line that
-// was not written.
+// The output that a tap drops from a stream ends at the end of a line, so that the
+// sink gets no line that was not written.
 func TestATapDropsLines(t *testing.T) {
 	one := newTap()
-	for range 3 { // without any end of a line
+	for range 3 { // output that contains no line end
 		one.put(0, bytes.Repeat([]byte("x"), tapSize/2))
 	}
 	segments, lost := one.take()

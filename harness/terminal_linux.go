@@ -41,28 +41,29 @@ type outside struct {
 	screen   *os.File // receives a pty's output
 	onTTY    bool     // screen is a terminal
 	attrs    *os.File // the terminal whose attributes are changed, or nil
-	keys     *os.File // copied to the child's input, or nil
+	keys     *os.File // the file that is copied to the child's input, or nil
 	typed    bool     // keys is a terminal
-	tty      *os.File // keyboard opened by the wrapper, or nil
-	opened   *os.File // screen opened by the wrapper, or nil
+	tty      *os.File // the terminal opened by the wrapper to read keys, or nil
+	opened   *os.File // the terminal opened by the wrapper to write output, or nil
 	pageFile *os.File
 	job      int    // descriptor of the controlling terminal, if it is among outer, or -1
-	mark     string // no other wrapper has it
+	mark     string // a random value that no other wrapper has
 }
 
 // attributes are the state of the outer terminal.
 type attributes struct {
 	saved   unix.Termios
 	ours    unix.Termios
-	changed bool        // the attributes are ours, not saved
-	modes   modes       // set by a child's output
+	changed bool        // the terminal has the attributes ours, not saved
+	modes   modes       // the modes that a child's output has set
 	look    bool        // text would appear in a look that a child's output has set
-	shelved modes       // saved by suspend or leave
-	undone  bool        // shelved was undone
+	shelved modes       // the modes that suspend or leave saved
+	undone  bool        // the shelved modes were undone on the terminal
 	behind  atomic.Bool // another process group had the terminal at the last check
 }
 
-// guarding is what ends with the wrapper.
+// guarding holds the guards and the processes that must end when the wrapper
+// ends.
 type guarding struct {
 	page      *page
 	guard     *guardProcess          // of the child
@@ -120,8 +121,9 @@ func OpenTerminal(stdin, stdout, stderr *os.File, mode Mode) (*Terminal, error) 
 }
 
 // findKeys selects the file that is copied to the child's input. A stdin that is
-// no terminal is given to the child itself. The user can still type at the
-// screen, and the child reads these keys from its own terminal, the pty.
+// not a terminal is given to the child itself. The user can still type at the
+// terminal of the output, and the child reads these keys from its own terminal,
+// the pty.
 func (t *Terminal) findKeys() {
 	switch {
 	case t.isTTY[0] || t.mode == Always:
@@ -129,7 +131,7 @@ func (t *Terminal) findKeys() {
 	case t.pty && t.isTTY[1]:
 		tty, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NOCTTY, 0)
 		if err != nil {
-			return // no controlling terminal: the user cannot type
+			return // there is no controlling terminal, so the user cannot type
 		}
 		if !sameTerminal(tty, t.outer[1]) {
 			tty.Close()
@@ -158,8 +160,8 @@ func (t *Terminal) findScreen() error {
 	case t.isTTY[2]:
 		t.screen, t.onTTY = t.outer[2], true
 	default:
-		// Only stdin is a terminal: the pty's echo belongs there. The given file
-		// may be open for reading only.
+		// Only stdin is a terminal, so the pty's echo is written to that terminal.
+		// The given file may be open for reading only.
 		tty, err := os.OpenFile("/dev/tty", os.O_WRONLY|unix.O_NOCTTY, 0)
 		if err != nil {
 			tty, err = os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", fdOf(t.outer[0])), os.O_WRONLY|unix.O_NOCTTY, 0)
@@ -234,8 +236,9 @@ func (t *Terminal) Below(pid int) bool {
 			at = above
 			continue
 		}
-		// Either the parent has ended and at now has another parent, or the parent is
-		// of another user and cannot be read. No process of ours is above such a parent.
+		// Either the parent has ended and the process now has another parent, or the
+		// parent belongs to another user and cannot be read. No process of this wrapper
+		// is an ancestor of such a parent.
 		again, err := readProc(at.pid)
 		switch {
 		case err != nil:
@@ -265,8 +268,8 @@ func (t *Terminal) Restore() {
 	if changed {
 		setTermios(t.attrs, &saved)
 	}
-	// Published only now: if the wrapper is killed before, the guard restores the
-	// terminal again.
+	// Publish only after the write: if the wrapper is killed before, the guard
+	// restores the terminal again.
 	t.mu.Lock()
 	t.modes, t.changed = modes{}, false
 	t.publish()
@@ -282,9 +285,9 @@ func (t *Terminal) EndedByKey() bool {
 	return t.byKey
 }
 
-// Close restores the terminal and dismisses the guards. A child that still runs
-// is ended with its descendants. Keys that no child has read wait in the terminal for
-// the next program, where the system allows that.
+// Close restores the terminal and dismisses the guards. A child that still runs is
+// ended with its descendants. Where the system allows it, keys that no child has read
+// are put back into the terminal for the next program.
 func (t *Terminal) Close() {
 	t.mu.Lock()
 	closed, busy := t.closed, t.busy
@@ -301,7 +304,7 @@ func (t *Terminal) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.warm != nil {
-		go t.warm.wait() // dismiss makes it exit
+		go t.warm.wait() // it exits because of dismiss
 	}
 	for g := range t.guards {
 		g.dismiss()
@@ -368,7 +371,8 @@ func (t *Terminal) unregister(pid int) {
 	}
 }
 
-// publish writes what the guard in charge must undo. Callers hold mu.
+// publish writes to the shared page what the guard in charge must undo. Callers
+// hold mu.
 func (t *Terminal) publish() {
 	if t.page == nil {
 		return
@@ -393,8 +397,8 @@ func (t *Terminal) setModes(m modes) {
 	t.publish()
 }
 
-// setLook records whether text would not appear in the default look. That changes
-// often, so it has its own place in the page.
+// setLook records whether text would not appear in the default look. The look
+// changes often, so the page has a separate field for it.
 func (t *Terminal) setLook(changed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -404,8 +408,8 @@ func (t *Terminal) setLook(changed bool) {
 	}
 }
 
-// undoString returns what restores the terminal; ended means that a signal ended the
-// child. Callers hold mu.
+// undoString returns the sequences that restore the terminal; ended means that a
+// signal ended the child. Callers hold mu.
 func (t *Terminal) undoString(ended bool) string {
 	undo := t.modes.undo(ended)
 	if ended && t.look {
@@ -444,8 +448,8 @@ func (t *Terminal) enter() error {
 	case t.isTTY[1]:
 		makeRaw(&t.ours)
 	default:
-		// Later programs of the pipeline write to this terminal and need its
-		// output processing.
+		// If stdout is a pipe, later programs of the pipeline write to this terminal
+		// and need its output processing.
 		makeRaw(&t.ours)
 		t.ours.Oflag = t.saved.Oflag
 	}
@@ -472,7 +476,7 @@ func (t *Terminal) childTermios() *unix.Termios {
 		if now, err := getTermios(t.attrs); err == nil {
 			saved = *now
 		}
-		if t.inBackground() { // the attributes may be those of a shell's line editor
+		if t.inBackground() { // in the background, a shell's line editor may have set the attributes
 			makeSane(&saved)
 		}
 	}
@@ -560,7 +564,7 @@ func (t *Terminal) prepare(argv []string) error {
 	if err != nil {
 		return fmt.Errorf("create the guard's socket: %w", err)
 	}
-	// Only this end: the guard uses blocking reads on its own.
+	// Only this end is non-blocking: the guard uses blocking reads on its end.
 	unix.SetNonblock(fds[0], true)
 	ours, theirs := os.NewFile(uintptr(fds[0]), "guard"), os.NewFile(uintptr(fds[1]), "wrapper")
 	defer theirs.Close()
@@ -629,8 +633,8 @@ func (g *guardProcess) send(kind byte, args ...uint64) error {
 	return err
 }
 
-// dismiss closes this side of the socket for writing. To the guard that is the
-// end of the wrapper; its messages still arrive.
+// dismiss closes this side of the socket for writing. For the guard this means
+// that the wrapper has ended; the guard's own messages still arrive.
 func (g *guardProcess) dismiss() {
 	if c, err := g.socket.SyscallConn(); err == nil {
 		c.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_WR) })

@@ -31,7 +31,7 @@ func Version(path string, patience time.Duration) (string, error) {
 	cmd := exec.Command(path, "--version")
 	cmd.Dir, cmd.Stdout = "/", &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.WaitDelay = 100 * time.Millisecond // for a process that left the group and holds the pipe
+	cmd.WaitDelay = 100 * time.Millisecond // do not wait long for a process that left the group and holds the pipe open
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}
@@ -40,7 +40,8 @@ func Version(path string, patience time.Duration) (string, error) {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		close(killed)
 	})
-	// Until it is reaped no other process has its pid, and its group can be killed.
+	// Wait without reaping: until the program is reaped, no other process gets its
+	// pid, and its group can be killed safely.
 	for errors.Is(unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 	}
 	late := !timer.Stop()
@@ -61,7 +62,7 @@ func Version(path string, patience time.Duration) (string, error) {
 	return version, nil
 }
 
-// head stores the first bytes that are written to it.
+// head stores the first bytes that are written to it and drops the rest.
 type head struct{ bytes.Buffer }
 
 func (h *head) Write(p []byte) (int, error) {

@@ -19,7 +19,7 @@ func TestVersionNumbers(t *testing.T) {
 		"0.61.0\n":                         "0.61.0",
 		"v1.18.33":                         "1.18.33",
 		"OpenClaw 2026.9.6":                "2026.9.6",
-		"it 0.170.0-alpha.2":               "0.170.0-alpha.2", // a version other than 0.170.0
+		"it 0.170.0-alpha.2":               "0.170.0-alpha.2", // a pre-release, which is not version 0.170.0
 		"warning: /lib64 is old\nit 1.2.3": "1.2.3",
 		"build7.8":                         "",
 		"version 7":                        "",

@@ -30,7 +30,8 @@ import (
 //	             and kill its tree ms later,                  ended
 //	             if the harness ends itself Z killed          the tree is empty
 //
-// killed is how many processes got SIGKILL so far; the first maxKilled are named.
+// killed is the number of processes that got SIGKILL so far; an X message names
+// each of the first maxKilled.
 //
 // The description of a launch is too long for a packet and is sent as a file:
 // strings terminated by NUL, which no argument contains.
